@@ -1,0 +1,166 @@
+# ocaml-probes. `make help` lists the targets.
+#
+#   O=DIR     build there instead of build/       V=1      show the commands
+#   DEBUG=1   -O0, no NDEBUG                      ASAN=1   address and undefined-behaviour sanitizers
+#   CC=clang  another compiler                    DESTDIR= PREFIX=/usr/local   for `make install`
+
+O ?= build
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+VERSION := $(shell sed -n 's/^.define OCP_VERSION "\(.*\)"/\1/p' include/ocaml_probes.h)
+SOVERSION := 0
+MAKEFLAGS += --no-builtin-rules
+.DELETE_ON_ERROR:
+.SECONDARY:
+.DEFAULT_GOAL := all
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+CLANG ?= clang
+BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool /usr/local/sbin/bpftool) bpftool)
+PKG_CONFIG ?= pkg-config
+
+ifeq ($(V),1)
+Q :=
+say := @:
+else
+Q := @
+say = @printf '  %-7s %s\n'
+endif
+
+WARN := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes
+CPPFLAGS += -Iinclude -Isrc -Ibpf -I$(O)/bpf -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64
+CFLAGS ?= -O2 -g
+ifeq ($(DEBUG),1)
+CFLAGS := -O0 -g3
+endif
+ifeq ($(ASAN),1)
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+endif
+ALL_CFLAGS = -std=gnu11 $(WARN) -fPIC -fvisibility=hidden $(CFLAGS) $(SANITIZE)
+
+# libbpf is linked in where its archive is installed: the tool then runs on machines whose own
+# libbpf is too old. Everything is looked up when it is used, after install-deps has run.
+LIBBPF_A = $(firstword $(wildcard $(shell $(PKG_CONFIG) --variable=libdir libbpf 2>/dev/null)/libbpf.a))
+LIBBPF = $(if $(LIBBPF_A),$(LIBBPF_A) -lz,-lbpf)
+LIBS = $(LIBBPF) -lelf
+TOOL_LIBS = -ljson-c
+
+lib_srcs := $(wildcard src/base/*.c src/elf/*.c src/process/*.c src/count/*.c)
+tool_srcs := $(wildcard src/tool/*.c)
+link_srcs := $(wildcard src/link/*.c)
+bpf_srcs := $(wildcard bpf/*.bpf.c)
+c_sources := $(lib_srcs) $(tool_srcs) $(link_srcs)
+
+lib_objs := $(lib_srcs:%.c=$(O)/%.o)
+tool_objs := $(tool_srcs:%.c=$(O)/%.o)
+link_objs := $(link_srcs:%.c=$(O)/%.o)
+bpf_skels := $(bpf_srcs:%.bpf.c=$(O)/%.skel.h)
+
+tool := $(O)/ocaml-probes
+linker := $(O)/ocaml-probes-link
+lib_a := $(O)/libocaml_probes.a
+lib_so := $(O)/libocaml_probes.so.$(VERSION)
+
+.PHONY: all
+all: $(tool) $(linker) $(lib_a) $(lib_so) $(O)/ocaml_probes.pc ## build the tool, the post-linker and the library
+
+# ---- C --------------------------------------------------------------------------------------
+
+$(O)/%.o: %.c | $(bpf_skels)
+	$(say) CC $<
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(lib_a): $(lib_objs)
+	$(say) AR $@
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(lib_so): $(lib_objs)
+	$(say) LINK $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libocaml_probes.so.$(SOVERSION) \
+		-Wl,--exclude-libs,ALL $(if $(SANITIZE),,-Wl,-z$(,)defs) -o $@ $^ $(LIBS)
+	$(Q)ln -sf $(@F) $(O)/libocaml_probes.so.$(SOVERSION)
+	$(Q)ln -sf $(@F) $(O)/libocaml_probes.so
+, := ,
+
+$(tool): $(tool_objs) $(lib_a)
+	$(say) LINK $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(TOOL_LIBS)
+
+$(linker): $(link_objs) $(O)/src/base/ctx.o
+	$(say) LINK $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lelf
+
+$(O)/ocaml_probes.pc: tools/ocaml_probes.pc.in include/ocaml_probes.h
+	$(say) GEN $@
+	$(Q)mkdir -p $(@D)
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|;s|@LIBDIR@|$(LIBDIR)|;s|@VERSION@|$(VERSION)|' $< >$@
+
+# ---- BPF ------------------------------------------------------------------------------------
+
+$(O)/bpf/%.bpf.o: bpf/%.bpf.c
+	$(say) BPF $<
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) -target bpf -D__TARGET_ARCH_x86 -O2 -g -Wall -Wextra -Ivmlinux -Ibpf \
+		-MMD -MP -c -o $@ $<
+
+$(O)/bpf/%.skel.h: $(O)/bpf/%.bpf.o
+	$(say) SKEL $@
+	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf >$@
+
+.PHONY: vmlinux-dump
+vmlinux-dump: ## write this machine's full vmlinux.h to build/ (vmlinux/ holds the small one that is used)
+	$(Q)mkdir -p $(O)
+	$(Q)$(BPFTOOL) btf dump file /sys/kernel/btf/vmlinux format c >$(O)/vmlinux.h
+	@wc -l $(O)/vmlinux.h
+
+# ---- everything else ------------------------------------------------------------------------
+
+include tools/ocaml/ocaml.mk
+include tests/tests.mk
+include tools/bench/bench.mk
+
+.PHONY: deps
+deps: ## install what building and testing need (Debian's packages)
+	@tools/install-deps
+
+# These two do their own set-up. What deps installs is looked up by a make that starts afterwards.
+.PHONY: demo check
+demo: deps ## the main job end to end: build, start an OCaml service, toggle and count its probes
+	+@$(MAKE) --no-print-directory all ocaml
+	@tools/demo $(O)
+check: deps ## build everything and run all tests
+	+@$(MAKE) --no-print-directory run-tests
+
+.PHONY: install
+install: all ocaml ## install below $(DESTDIR)$(PREFIX)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include
+	install -m755 $(tool) $(linker) tools/ocaml/ocaml-probes-cc $(DESTDIR)$(PREFIX)/bin
+	install -m644 include/ocaml_probes.h $(DESTDIR)$(PREFIX)/include
+	install -m644 $(lib_a) $(DESTDIR)$(LIBDIR)
+	install -m755 $(lib_so) $(DESTDIR)$(LIBDIR)
+	ln -sf libocaml_probes.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libocaml_probes.so.$(SOVERSION)
+	ln -sf libocaml_probes.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libocaml_probes.so
+	install -m644 $(O)/ocaml_probes.pc $(DESTDIR)$(LIBDIR)/pkgconfig
+	cp -rT $(O)/ocaml/lib $(DESTDIR)$(LIBDIR)/ocaml
+
+.PHONY: format lint clean help
+format: ## reformat all C
+	clang-format -i $$(git ls-files '*.c' '*.h')
+
+lint: $(bpf_skels) ## clang-format, clang-tidy and cppcheck, no complaint allowed
+	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
+	clang-tidy --quiet --warnings-as-errors='*' $(c_sources) -- -std=gnu11 $(CPPFLAGS)
+	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability \
+		--inline-suppr --suppressions-list=tools/cppcheck-suppressions $(CPPFLAGS) $(c_sources)
+
+clean: ## remove the build folder
+	rm -rf $(O)
+
+help: ## this list
+	@sed -n '/^#   /s/^#//p' Makefile
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s'|'
+
+-include $(wildcard $(O)/src/*/*.d $(O)/bpf/*.d)

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ocaml_probes.h - find, toggle and count the probes of native OCaml programs (Linux, x86-64)
+ *
+ * An executable's notes (.note.stapsdt) name its probes and say where their sites and semaphores
+ * are. The objects follow the way from there to a running process:
+ *
+ *	ocp_ctx       what all objects share: the last error's sentence, the log callback
+ *	ocp_program   the probes of one ELF file, no process needed
+ *	ocp_process   the probes of one live process: its executable and every ELF file it maps
+ *	ocp_actions   what is to be switched
+ *	ocp_counter   hits of a process's probes, counted by the kernel (eBPF)
+ *
+ * Errors. Functions return 0, or a negative errno value; ocp_error() then holds one full sentence
+ * ("OPERAND: WHY") and ocp_hint() what to do about it, if that is known. The codes mean:
+ *
+ *	-EINVAL      an argument or a combination of actions makes no sense
+ *	-ENOENT      no such file, or no probe of that name
+ *	-ESRCH       no such process, or it ended meanwhile
+ *	-EPERM       a privilege is missing (the sentence names it)
+ *	-EBUSY       the process is being traced by somebody else
+ *	-EOPNOTSUPP  the kernel (or its configuration) lacks something that counting needs
+ *	-ENOEXEC     not an ELF file of this machine
+ *	-EBADMSG     a damaged ELF file, or notes that lie
+ *	-EILSEQ      the process's code is not what its notes say; nothing was written
+ *	-ERANGE      a semaphore would overflow, or is zero already
+ *	-ETIMEDOUT   a thread of the process did not stop in time; nothing was written
+ *	-ENOMEM ...  any other errno of a failing system call
+ *
+ * Ownership. Every object is freed by its own _free (which takes NULL). An object must not outlive
+ * the ctx it was made from, a counter not its process. Returned strings belong to the object.
+ *
+ * Threads. A ctx and the objects made from it belong to one thread at a time; different ctx objects
+ * are independent. ptrace ties a stopped process to the thread that stopped it; every function here
+ * that stops a process lets it go before it returns.
+ */
+#ifndef OCAML_PROBES_H
+#define OCAML_PROBES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define OCP_API __attribute__((visibility("default")))
+#else
+#define OCP_API
+#endif
+
+#define OCP_VERSION "0.1.0"
+
+struct ocp_ctx;
+struct ocp_program;
+struct ocp_process;
+struct ocp_actions;
+struct ocp_counter;
+
+/* ---- ctx ---------------------------------------------------------------------------------- */
+
+enum ocp_log_level {
+	OCP_LOG_WARN,  /* the user should know: something was done differently than asked */
+	OCP_LOG_INFO,  /* what is being done, a line a step */
+	OCP_LOG_DEBUG, /* details for whoever hunts a fault */
+};
+
+/* LINE has no newline at its end and is valid during the call only. */
+typedef void (*ocp_log_fn)(void *data, enum ocp_log_level level, const char *line);
+
+/* A new ctx that logs nothing; NULL when memory is short (errno is set). */
+OCP_API struct ocp_ctx *ocp_ctx_new(void);
+OCP_API void ocp_ctx_free(struct ocp_ctx *ctx);
+
+/* Call FN(DATA, ...) for every message up to and including LEVEL. FN NULL turns logging off. */
+OCP_API void ocp_ctx_set_log(struct ocp_ctx *ctx, ocp_log_fn fn, void *data,
+			     enum ocp_log_level level);
+
+/* The sentence of the last error in this ctx ("" before the first one). */
+OCP_API const char *ocp_error(const struct ocp_ctx *ctx);
+/* What the user can do about that error, or NULL. */
+OCP_API const char *ocp_hint(const struct ocp_ctx *ctx);
+
+/* The library's version, e.g. "0.1.0". */
+OCP_API const char *ocp_version(void);
+
+/* ---- the probes of a file ----------------------------------------------------------------- */
+
+/*
+ * Read the probes of the ELF file PATH. Only its headers and its notes are read. A file without
+ * OCaml probes is no error: it has 0 of them.
+ */
+OCP_API int ocp_program_open(struct ocp_ctx *ctx, const char *path, struct ocp_program **out);
+OCP_API void ocp_program_free(struct ocp_program *prog);
+
+/* Probes are numbered from 0 in the order of their names (strcmp). */
+OCP_API size_t ocp_program_probe_count(const struct ocp_program *prog);
+OCP_API const char *ocp_program_probe_name(const struct ocp_program *prog, size_t probe);
+/* Sites of one probe; 0 when the compiler optimised them all away (a semaphore-only probe). */
+OCP_API size_t ocp_program_probe_sites(const struct ocp_program *prog, size_t probe);
+
+/* ---- the probes of a live process --------------------------------------------------------- */
+
+/*
+ * Look at process PID: find the ELF files it has mapped, read their notes, and locate every site
+ * and semaphore in its memory. The process is not stopped. Needs the right to ptrace PID (same
+ * user, or CAP_SYS_PTRACE).
+ */
+OCP_API int ocp_process_open(struct ocp_ctx *ctx, pid_t pid, struct ocp_process **out);
+OCP_API void ocp_process_free(struct ocp_process *proc);
+
+OCP_API pid_t ocp_process_pid(const struct ocp_process *proc);
+/* The executable's path as the process sees it (" (deleted)" is kept if the kernel says so). */
+OCP_API const char *ocp_process_exe(const struct ocp_process *proc);
+OCP_API size_t ocp_process_probe_count(const struct ocp_process *proc);
+OCP_API const char *ocp_process_probe_name(const struct ocp_process *proc, size_t probe);
+OCP_API size_t ocp_process_probe_sites(const struct ocp_process *proc, size_t probe);
+
+enum ocp_state {
+	OCP_DISABLED,
+	OCP_ENABLED,
+	OCP_MIXED, /* sites and semaphores of the probe disagree */
+};
+
+/*
+ * Read the state of every probe, from the bytes of its sites and its semaphores together, without
+ * stopping the process. STATES has room for ocp_process_probe_count() entries.
+ */
+OCP_API int ocp_process_read_states(struct ocp_process *proc, enum ocp_state *states);
+
+/* ---- switching handlers ------------------------------------------------------------------- */
+
+OCP_API struct ocp_actions *ocp_actions_new(struct ocp_ctx *ctx);
+OCP_API void ocp_actions_free(struct ocp_actions *actions);
+
+/*
+ * Ask for one probe by NAME (copied), or for all of them. -EINVAL when NAME was asked for already,
+ * or when "all" is mixed with names or given twice. That a name exists is checked when the actions
+ * meet a process.
+ */
+OCP_API int ocp_actions_enable(struct ocp_actions *actions, const char *name);
+OCP_API int ocp_actions_disable(struct ocp_actions *actions, const char *name);
+OCP_API int ocp_actions_enable_all(struct ocp_actions *actions);
+OCP_API int ocp_actions_disable_all(struct ocp_actions *actions);
+
+/*
+ * Switch the probes of PROC. Semaphores are counters: enable adds 1, disable subtracts 1, and a
+ * probe's code is on while its counter is above 0. "Disable all" leaves alone what is off.
+ *
+ * Everything is verified before the first byte is written, all threads are stopped meanwhile, and
+ * a failure on the way undoes what was written: all or nothing.
+ */
+OCP_API int ocp_process_update(struct ocp_process *proc, const struct ocp_actions *actions);
+
+/*
+ * Start the program PATH with ARGV (ARGV[0] by custom its name, NULL-terminated), with the probes
+ * of ACTIONS enabled before the first instruction of the program runs; disable actions are
+ * ignored (all probes start as they were compiled). ACTIONS may be NULL. The program inherits
+ * everything else; when the function returns it is running, a child of the caller, and *PID is set
+ * (the caller waits for it if it wants its status). On error no program was started.
+ */
+OCP_API int ocp_trace(struct ocp_ctx *ctx, const char *path, char *const argv[],
+		      const struct ocp_actions *actions, pid_t *pid);
+
+/* ---- counting hits ------------------------------------------------------------------------ */
+
+/*
+ * Make a counter for the probes NAMES[0..N) of PROC, or for all of them when N is 0. Loads the BPF
+ * programs; nothing touches the process before ocp_counter_attach. Needs CAP_BPF and CAP_PERFMON
+ * and Linux 6.6 or newer.
+ */
+OCP_API int ocp_counter_open(struct ocp_process *proc, const char *const *names, size_t n,
+			     struct ocp_counter **out);
+/* Detaches first if need be. */
+OCP_API void ocp_counter_free(struct ocp_counter *counter);
+
+/* The counted probes, numbered from 0 in the order of their names. */
+OCP_API size_t ocp_counter_probe_count(const struct ocp_counter *counter);
+OCP_API const char *ocp_counter_probe_name(const struct ocp_counter *counter, size_t probe);
+OCP_API size_t ocp_counter_site_count(const struct ocp_counter *counter);
+
+/* Start counting: uprobes go onto the sites' nops. The process is not stopped, no handler runs. */
+OCP_API int ocp_counter_attach(struct ocp_counter *counter);
+
+/* Read the hits since attach into HITS, room for ocp_counter_probe_count() entries. */
+OCP_API int ocp_counter_read(struct ocp_counter *counter, uint64_t *hits);
+
+/* Stop counting. Every hit up to now is in the next ocp_counter_read, and none comes after. */
+OCP_API int ocp_counter_detach(struct ocp_counter *counter);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* OCAML_PROBES_H */

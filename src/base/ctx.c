@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+#include "base/ctx.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ERROR_BYTES = 1024, HINT_BYTES = 512 };
+
+struct ocp_ctx {
+	ocp_log_fn log_fn;
+	void *log_data;
+	enum ocp_log_level log_level;
+	char error[ERROR_BYTES];
+	char hint[HINT_BYTES];
+};
+
+struct ocp_ctx *ocp_ctx_new(void)
+{
+	return calloc(1, sizeof(struct ocp_ctx));
+}
+
+void ocp_ctx_free(struct ocp_ctx *ctx)
+{
+	free(ctx);
+}
+
+void ocp_ctx_set_log(struct ocp_ctx *ctx, ocp_log_fn fn, void *data, enum ocp_log_level level)
+{
+	ctx->log_fn = fn;
+	ctx->log_data = data;
+	ctx->log_level = level;
+}
+
+const char *ocp_error(const struct ocp_ctx *ctx)
+{
+	return ctx->error;
+}
+
+const char *ocp_hint(const struct ocp_ctx *ctx)
+{
+	return ctx->hint[0] ? ctx->hint : NULL;
+}
+
+const char *ocp_version(void)
+{
+	return OCP_VERSION;
+}
+
+/* Operands come from hostile files and other people's processes: they never reach a terminal raw. */
+static void make_one_line(char *text)
+{
+	for (unsigned char *c = (unsigned char *)text; *c; c++)
+		if (*c < ' ' || *c == 0x7f)
+			*c = '?';
+}
+
+int ctx_error(struct ocp_ctx *ctx, int code, const char *fmt, ...)
+{
+	/* An operand may be the previous sentence itself. */
+	char text[ERROR_BYTES];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	make_one_line(text);
+	memcpy(ctx->error, text, sizeof(text));
+	ctx->hint[0] = '\0';
+	return code;
+}
+
+void ctx_hint(struct ocp_ctx *ctx, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(ctx->hint, sizeof(ctx->hint), fmt, ap);
+	va_end(ap);
+	make_one_line(ctx->hint);
+}
+
+void ctx_error_prefix(struct ocp_ctx *ctx, const char *fmt, ...)
+{
+	char text[ERROR_BYTES];
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (n < 0 || n >= (int)sizeof(text))
+		return;
+	snprintf(text + n, sizeof(text) - (size_t)n, ": %.*s", ERROR_BYTES - n - 3, ctx->error);
+	make_one_line(text);
+	memcpy(ctx->error, text, sizeof(text));
+}
+
+void ctx_log(struct ocp_ctx *ctx, enum ocp_log_level level, const char *fmt, ...)
+{
+	char line[ERROR_BYTES];
+	va_list ap;
+
+	if (!ctx->log_fn || level > ctx->log_level)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	make_one_line(line);
+	ctx->log_fn(ctx->log_data, level, line);
+}
+
+int ctx_no_memory(struct ocp_ctx *ctx)
+{
+	return ctx_error(ctx, -ENOMEM, "out of memory");
+}

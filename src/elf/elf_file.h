@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An ELF file's headers: the questions that the rest asks of them, one function a question. Reads
+ * headers only, through a descriptor the caller keeps; a file's claims are checked against its size
+ * before anything is allocated on their account.
+ */
+#ifndef ELF_ELF_FILE_H
+#define ELF_ELF_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/ctx.h"
+
+/* One PT_LOAD program header. Addresses are link-time addresses. */
+struct elf_segment {
+	uint64_t off;	      /* in the file */
+	uint64_t va;
+	uint64_t file_bytes;
+	uint64_t mem_bytes;
+	bool readable, writable, executable;
+};
+
+/* One section header. */
+struct elf_section {
+	uint64_t off;	/* in the file */
+	uint64_t va;
+	uint64_t bytes;
+	uint32_t type;	/* SHT_ */
+	uint64_t flags;	/* SHF_ */
+};
+
+struct elf_file;
+
+/*
+ * Read the headers of the file behind FD. FD stays the caller's and must stay open as long as the
+ * elf_file; NAME is for messages and is copied. -ENOEXEC if it is not an x86-64 ELF executable or
+ * shared object, -EBADMSG if its headers lie.
+ */
+int elf_file_open(struct ocp_ctx *ctx, int fd, const char *name, struct elf_file **out);
+void elf_file_close(struct elf_file *elf);
+
+const char *elf_file_name(const struct elf_file *elf);
+/* The file is ET_DYN: its addresses are relative to a load bias. */
+bool elf_file_is_relocatable(const struct elf_file *elf);
+uint64_t elf_file_entry_va(const struct elf_file *elf);
+
+/* The PT_LOAD segments, in file order. */
+const struct elf_segment *elf_file_segments(const struct elf_file *elf, size_t *n);
+
+/* The segment whose memory image holds BYTES bytes at VA, or NULL. */
+const struct elf_segment *elf_file_segment_of(const struct elf_file *elf, uint64_t va,
+					      uint64_t bytes);
+
+/*
+ * The file offset of link-time address VA; false if the file has no byte for it (.bss, or outside
+ * of every segment).
+ */
+bool elf_file_va_to_off(const struct elf_file *elf, uint64_t va, uint64_t *off);
+
+/*
+ * Find the first section called NAME of the given SHT_ TYPE. Returns 1 and fills *SECTION, 0 if
+ * there is none, or a negative errno.
+ */
+int elf_file_find_section(struct elf_file *elf, const char *name, uint32_t type,
+			  struct elf_section *section);
+
+/* Read SECTION's bytes into a buffer that the caller frees. At most LIMIT bytes, else -EBADMSG. */
+int elf_file_read_section(struct elf_file *elf, const struct elf_section *section, uint64_t limit,
+			  uint8_t **bytes);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A stapsdt note as it stands in the file: the raw state, nothing resolved. See note.c for the
+ * format.
+ */
+#ifndef ELF_NOTE_H
+#define ELF_NOTE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct note {
+	uint64_t off;	       /* of the note, from the section's start */
+	uint64_t site_va;      /* as noted: before the prelink correction; 0 = no site */
+	uint64_t base_va;      /* where .stapsdt.base was when the note was written */
+	uint64_t semaphore_va; /* as noted; 0 = none */
+	const char *provider;  /* strings point into the section's bytes */
+	const char *name;
+	const char *args;
+};
+
+struct note_reader {
+	const uint8_t *bytes;
+	size_t n_bytes;
+	size_t pos;
+	const char *why; /* after note_next returned -1: what is wrong with the note at `pos` */
+};
+
+void note_reader_init(struct note_reader *reader, const uint8_t *bytes, size_t n_bytes);
+
+/*
+ * The next stapsdt note. Returns 1 and fills *NOTE, 0 at the end, or -1 if the bytes at
+ * reader->pos are no well-formed note (reader->why says how). Notes of other owners are skipped.
+ */
+int note_next(struct note_reader *reader, struct note *note);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The probes of one ELF file: notes resolved to sites (prelink corrected, checked against the
+ * program headers), sites grouped into probes by name. Still link-time addresses: no process.
+ */
+#ifndef ELF_PROGRAM_H
+#define ELF_PROGRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/ctx.h"
+#include "elf/elf_file.h"
+
+/* A site is 6 bytes: nop, then cmp or call with a 4-byte displacement (see program.c). */
+enum {
+	SITE_BYTES = 6,
+	SITE_OPCODE_OFF = 1, /* the byte that is switched */
+	SITE_NOP = 0x90,
+	SITE_INT3 = 0xcc, /* the nop while somebody's uprobe or breakpoint is on it */
+	SITE_OFF = 0x3d,  /* cmp $imm32,%eax */
+	SITE_ON = 0xe8,	  /* call rel32 */
+};
+
+/* The generations of the ABI, told apart by provider and semaphore layout. */
+enum site_abi {
+	SITE_ABI_V0,	       /* provider ocaml, 2-byte semaphores, one a name and unit */
+	SITE_ABI_TRANSITIONAL, /* provider ocaml, 4-byte semaphores, OCaml's half at +2 */
+	SITE_ABI_V1,	       /* provider ocaml_1 or ocaml.1, as above */
+	SITE_ABI_V2,	       /* provider ocaml_2: as v1, the site may be missing */
+};
+
+/* One note, resolved. */
+struct site {
+	uint64_t va;	       /* of the nop; meaningless unless has_code */
+	uint64_t semaphore_va; /* of OCaml's 16-bit counter: what switching writes */
+	/* Of the 16-bit counter that belongs to tracers (kernel ref_ctr), 0 where there is none. */
+	uint64_t tracer_semaphore_va;
+	const char *args;
+	uint64_t note_off; /* in the file, for messages */
+	uint32_t probe;	   /* index of the probe it belongs to */
+	enum site_abi abi;
+	bool has_code;
+};
+
+/* All sites of one name: sites[first_site .. first_site + n_sites). */
+struct probe {
+	const char *name;
+	size_t first_site;
+	size_t n_sites;
+};
+
+struct ocp_program {
+	struct ocp_ctx *ctx;
+	struct elf_file *elf;
+	int fd;
+	uint8_t *note_bytes; /* what the strings point into */
+	struct site *sites;  /* by probe, then by address */
+	size_t n_sites;
+	struct probe *probes; /* by name */
+	size_t n_probes;
+};
+
+/*
+ * Read the probes of the open file FD (taken over: closed with the program, also on error). NAME
+ * is for messages.
+ */
+int program_open_fd(struct ocp_ctx *ctx, int fd, const char *name, struct ocp_program **out);
+
+/* The index of the probe called NAME, or -1. */
+ptrdiff_t program_find_probe(const struct ocp_program *prog, const char *name);
+
+#endif
