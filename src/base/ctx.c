@@ -48,7 +48,8 @@ const char *ocp_version(void)
 	return OCP_VERSION;
 }
 
-/* Operands come from hostile files and other people's processes: they never reach a terminal raw. */
+/* Operands come from hostile files and other people's processes: they never reach a terminal raw.
+ */
 static void make_one_line(char *text)
 {
 	for (unsigned char *c = (unsigned char *)text; *c; c++)

@@ -14,7 +14,7 @@
 
 /* One PT_LOAD program header. Addresses are link-time addresses. */
 struct elf_segment {
-	uint64_t off;	      /* in the file */
+	uint64_t off; /* in the file */
 	uint64_t va;
 	uint64_t file_bytes;
 	uint64_t mem_bytes;
@@ -23,11 +23,11 @@ struct elf_segment {
 
 /* One section header. */
 struct elf_section {
-	uint64_t off;	/* in the file */
+	uint64_t off; /* in the file */
 	uint64_t va;
 	uint64_t bytes;
 	uint32_t type;	/* SHT_ */
-	uint64_t flags;	/* SHF_ */
+	uint64_t flags; /* SHF_ */
 };
 
 struct elf_file;

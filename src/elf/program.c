@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: MIT
+/*
+ * From notes to probes.
+ *
+ * A site is 6 bytes of code:
+ *
+ *	site+0	90		nop, where uprobes go (reads 0xcc while one is on it)
+ *	site+1	3d d32		cmp $d32,%eax	disabled: sets flags that nobody reads
+ *	site+1	e8 d32		call wrapper	enabled: the same displacement
+ *
+ * so one byte switches it. Many sites can bear one name (inlining, several compilation units), and
+ * a name is what users switch: a probe is all the sites of one name.
+ *
+ * Three steps: the notes of OCaml's providers are read into sites as they stand; the addresses are
+ * then resolved (prelink correction, the semaphore's two halves) and checked against the program
+ * headers, so that whoever uses them later cannot be led outside of the program; and the sites are
+ * grouped by name.
+ */
+#include "elf/program.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "elf/abi.h"
+#include "elf/note.h"
+
+/* 100 000 sites take 10 MB of notes; whatever claims more than this is lying. */
+#define MAX_NOTE_BYTES (UINT64_C(256) << 20)
+
+/* A set of names while sites are collected: open addressing, values are probe numbers + 1. */
+struct name_table {
+	uint32_t *slots;
+	size_t mask;
+};
+
+static uint64_t hash_name(const char *name)
+{
+	uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
+
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * 0x100000001b3;
+	return hash ^ (hash >> 32);
+}
+
+static int name_table_init(struct ocp_ctx *ctx, struct name_table *table, size_t max_names)
+{
+	size_t n_slots = 16;
+
+	while (n_slots < 2 * max_names)
+		n_slots *= 2;
+	table->slots = calloc(n_slots, sizeof(*table->slots));
+	table->mask = n_slots - 1;
+	return table->slots ? 0 : ctx_no_memory(ctx);
+}
+
+/* The number of the probe called NAME; a new one if it was not seen before. */
+static uint32_t intern(struct ocp_program *prog, struct name_table *table, const char *name)
+{
+	size_t slot = hash_name(name) & table->mask;
+
+	for (; table->slots[slot]; slot = (slot + 1) & table->mask)
+		if (strcmp(prog->probes[table->slots[slot] - 1].name, name) == 0)
+			return table->slots[slot] - 1;
+	prog->probes[prog->n_probes] = (struct probe){ .name = name };
+	table->slots[slot] = (uint32_t)++prog->n_probes;
+	return (uint32_t)(prog->n_probes - 1);
+}
+
+static bool name_is_valid(const char *name)
+{
+	for (; *name; name++)
+		if (!((*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') ||
+		      (*name >= '0' && *name <= '9') || *name == '_'))
+			return false;
+	return true;
+}
+
+static int bad_note(struct ocp_program *prog, uint64_t off, const char *why)
+{
+	return ctx_error(prog->ctx, -EBADMSG, "%s: note at offset 0x%" PRIx64 ": %s",
+			 elf_file_name(prog->elf), off, why);
+}
+
+/* Walk all notes: count those of OCaml's providers and, if SITES are allocated, collect them. */
+static int walk_notes(struct ocp_program *prog, const struct elf_section *section,
+		      struct name_table *table, size_t *count)
+{
+	struct note_reader reader;
+	enum site_abi abi;
+	struct note note;
+	int more;
+
+	*count = 0;
+	note_reader_init(&reader, prog->note_bytes, section->bytes);
+	while ((more = note_next(&reader, &note)) > 0) {
+		if (!abi_of_provider(note.provider, &abi))
+			continue;
+		if (!name_is_valid(note.name))
+			return bad_note(prog, section->off + note.off,
+					"probe name is not [A-Za-z0-9_]*");
+		if (prog->sites)
+			prog->sites[*count] = (struct site){
+				.va = note.site_va,
+				.semaphore_va = note.semaphore_va,
+				/* the noted base, until resolve() */
+				.tracer_semaphore_va = note.base_va,
+				.args = note.args,
+				.note_off = section->off + note.off,
+				.probe = intern(prog, table, note.name),
+				.abi = abi,
+				.has_code = note.site_va != 0,
+			};
+		++*count;
+	}
+	return more < 0 ? bad_note(prog, section->off + reader.pos, reader.why) : 0;
+}
+
+static int collect_sites(struct ocp_program *prog, const struct elf_section *section)
+{
+	struct name_table table = { 0 };
+	int err = walk_notes(prog, section, NULL, &prog->n_sites);
+
+	if (err || prog->n_sites == 0)
+		return err;
+	err = name_table_init(prog->ctx, &table, prog->n_sites);
+	prog->sites = calloc(prog->n_sites, sizeof(*prog->sites));
+	prog->probes = calloc(prog->n_sites, sizeof(*prog->probes));
+	if (!err && (!prog->sites || !prog->probes))
+		err = ctx_no_memory(prog->ctx);
+	if (!err)
+		err = walk_notes(prog, section, &table, &prog->n_sites);
+	free(table.slots);
+	return err;
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Provider `ocaml` stands for two generations: see which one this file is of. */
+static int tell_v0_apart(struct ocp_program *prog)
+{
+	struct abi_semaphores semaphores = { 0 };
+	struct elf_section section;
+	uint64_t *first_of_probe; /* semaphore of the probe's first site */
+	enum site_abi abi;
+	size_t n = 0;
+	int found;
+
+	semaphores.va = calloc(prog->n_sites, sizeof(*semaphores.va));
+	first_of_probe = calloc(prog->n_probes, sizeof(*first_of_probe));
+	if (!semaphores.va || !first_of_probe) {
+		found = ctx_no_memory(prog->ctx);
+		goto out;
+	}
+	for (size_t i = 0; i < prog->n_sites; i++) {
+		const struct site *site = &prog->sites[i];
+
+		if (site->abi != SITE_ABI_V0)
+			continue;
+		if (!first_of_probe[site->probe])
+			first_of_probe[site->probe] = site->semaphore_va;
+		else if (first_of_probe[site->probe] != site->semaphore_va)
+			semaphores.several_per_name = true;
+		semaphores.va[n++] = site->semaphore_va;
+	}
+	found = elf_file_find_section(prog->elf, ".probes", SHT_PROGBITS, &section);
+	if (found < 0 || n == 0)
+		goto out;
+	if (found) {
+		semaphores.section_va = section.va;
+		semaphores.section_bytes = section.bytes;
+	}
+	qsort(semaphores.va, n, sizeof(*semaphores.va), compare_u64);
+	semaphores.n = 1;
+	for (size_t i = 1; i < n; i++)
+		if (semaphores.va[i] != semaphores.va[semaphores.n - 1])
+			semaphores.va[semaphores.n++] = semaphores.va[i];
+	abi = abi_tell_v0_apart(&semaphores);
+	for (size_t i = 0; i < prog->n_sites; i++)
+		if (prog->sites[i].abi == SITE_ABI_V0)
+			prog->sites[i].abi = abi;
+out:
+	free(semaphores.va);
+	free(first_of_probe);
+	return found < 0 ? found : 0;
+}
+
+/* Correct one site's addresses for what a prelinker did, and check them. */
+static int resolve(struct ocp_program *prog, struct site *site, uint64_t base_va)
+{
+	uint64_t noted_base = site->tracer_semaphore_va;
+	uint64_t moved = base_va && noted_base ? base_va - noted_base : 0;
+	uint64_t semaphore_va = site->semaphore_va + moved;
+	const struct elf_segment *seg;
+
+	if (!site->has_code && site->abi != SITE_ABI_V2)
+		return bad_note(prog, site->note_off,
+				"site 0 (only provider ocaml_2 may leave it out)");
+	if (site->has_code) {
+		site->va += moved;
+		seg = elf_file_segment_of(prog->elf, site->va, SITE_BYTES);
+		if (!seg || !seg->executable || site->va - seg->va + SITE_BYTES > seg->file_bytes)
+			return bad_note(prog, site->note_off,
+					"site is outside of the program's code");
+	}
+	if (site->semaphore_va == 0)
+		return bad_note(prog, site->note_off, "an OCaml probe without a semaphore");
+	seg = elf_file_segment_of(prog->elf, semaphore_va, abi_semaphore_bytes(site->abi));
+	if (!seg || !seg->writable || semaphore_va % 2 != 0)
+		return bad_note(prog, site->note_off,
+				"semaphore is odd or outside of the program's writable data");
+	site->tracer_semaphore_va = abi_has_tracer_counter(site->abi) ? semaphore_va : 0;
+	site->semaphore_va = semaphore_va + abi_ocaml_counter_off(site->abi);
+	return 0;
+}
+
+static int resolve_sites(struct ocp_program *prog)
+{
+	struct elf_section base = { 0 };
+	int found = elf_file_find_section(prog->elf, ".stapsdt.base", SHT_PROGBITS, &base);
+	int err = found < 0 ? found : tell_v0_apart(prog);
+
+	for (size_t i = 0; !err && i < prog->n_sites; i++)
+		err = resolve(prog, &prog->sites[i], found ? base.va : 0);
+	return err;
+}
+
+static int compare_probes(const void *a, const void *b)
+{
+	return strcmp(((const struct probe *)a)->name, ((const struct probe *)b)->name);
+}
+
+static int compare_sites(const void *a, const void *b)
+{
+	const struct site *x = a, *y = b;
+
+	if (x->has_code != y->has_code)
+		return x->has_code ? -1 : 1;
+	return x->va < y->va ? -1 : x->va > y->va;
+}
+
+/* Number the probes by name and lay each one's sites together, by address. */
+static int group_sites(struct ocp_program *prog)
+{
+	struct site *grouped = calloc(prog->n_sites, sizeof(*grouped));
+	uint32_t *rank = calloc(prog->n_probes, sizeof(*rank));
+	size_t next = 0;
+
+	if (!grouped || !rank) {
+		free(grouped);
+		free(rank);
+		return ctx_no_memory(prog->ctx);
+	}
+	for (size_t i = 0; i < prog->n_probes; i++)
+		prog->probes[i].first_site = i; /* the number before sorting */
+	qsort(prog->probes, prog->n_probes, sizeof(*prog->probes), compare_probes);
+	for (size_t i = 0; i < prog->n_probes; i++)
+		rank[prog->probes[i].first_site] = (uint32_t)i;
+	for (size_t i = 0; i < prog->n_sites; i++) {
+		prog->sites[i].probe = rank[prog->sites[i].probe];
+		prog->probes[prog->sites[i].probe].n_sites++;
+	}
+	for (size_t i = 0; i < prog->n_probes; i++) {
+		prog->probes[i].first_site = next;
+		next += prog->probes[i].n_sites;
+		prog->probes[i].n_sites = 0;
+	}
+	for (size_t i = 0; i < prog->n_sites; i++) {
+		struct probe *probe = &prog->probes[prog->sites[i].probe];
+
+		grouped[probe->first_site + probe->n_sites++] = prog->sites[i];
+	}
+	for (size_t i = 0; i < prog->n_probes; i++)
+		qsort(grouped + prog->probes[i].first_site, prog->probes[i].n_sites,
+		      sizeof(*grouped), compare_sites);
+	free(prog->sites);
+	free(rank);
+	prog->sites = grouped;
+	return 0;
+}
+
+static int read_probes(struct ocp_program *prog)
+{
+	struct elf_section section;
+	int err = elf_file_find_section(prog->elf, ".note.stapsdt", SHT_NOTE, &section);
+
+	if (err <= 0)
+		return err;
+	err = elf_file_read_section(prog->elf, &section, MAX_NOTE_BYTES, &prog->note_bytes);
+	if (!err)
+		err = collect_sites(prog, &section);
+	if (!err && prog->n_sites)
+		err = resolve_sites(prog);
+	if (!err && prog->n_sites)
+		err = group_sites(prog);
+	return err;
+}
+
+int program_open_fd(struct ocp_ctx *ctx, int fd, const char *name, struct ocp_program **out)
+{
+	struct ocp_program *prog = calloc(1, sizeof(*prog));
+	int err;
+
+	*out = NULL;
+	if (!prog) {
+		close(fd);
+		return ctx_no_memory(ctx);
+	}
+	prog->ctx = ctx;
+	prog->fd = fd;
+	err = elf_file_open(ctx, fd, name, &prog->elf);
+	if (!err)
+		err = read_probes(prog);
+	if (err) {
+		ocp_program_free(prog);
+		return err;
+	}
+	*out = prog;
+	return 0;
+}
+
+int ocp_program_open(struct ocp_ctx *ctx, const char *path, struct ocp_program **out)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	*out = NULL;
+	if (fd < 0)
+		return ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
+	return program_open_fd(ctx, fd, path, out);
+}
+
+void ocp_program_free(struct ocp_program *prog)
+{
+	if (!prog)
+		return;
+	elf_file_close(prog->elf);
+	close(prog->fd);
+	free(prog->note_bytes);
+	free(prog->sites);
+	free(prog->probes);
+	free(prog);
+}
+
+size_t ocp_program_probe_count(const struct ocp_program *prog)
+{
+	return prog->n_probes;
+}
+
+const char *ocp_program_probe_name(const struct ocp_program *prog, size_t probe)
+{
+	return prog->probes[probe].name;
+}
+
+size_t ocp_program_probe_sites(const struct ocp_program *prog, size_t probe)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < prog->probes[probe].n_sites; i++)
+		n += prog->sites[prog->probes[probe].first_site + i].has_code;
+	return n;
+}
+
+ptrdiff_t program_find_probe(const struct ocp_program *prog, const char *name)
+{
+	const struct probe key = { .name = name };
+	const struct probe *found = NULL;
+
+	if (prog->n_probes)
+		found = bsearch(&key, prog->probes, prog->n_probes, sizeof(key), compare_probes);
+	return found ? found - prog->probes : -1;
+}
