@@ -107,7 +107,7 @@ static int walk_notes(struct ocp_program *prog, const struct elf_section *sectio
 			prog->sites[*count] = (struct site){
 				.va = note.site_va,
 				.semaphore_va = note.semaphore_va,
-				/* the noted base, until resolve() */
+				/* the noted base, until resolve_sites */
 				.tracer_semaphore_va = note.base_va,
 				.args = note.args,
 				.note_off = section->off + note.off,
@@ -194,25 +194,35 @@ out:
 	return found < 0 ? found : 0;
 }
 
-/* Correct one site's addresses for what a prelinker did, and check them. */
-static int resolve(struct ocp_program *prog, struct site *site, uint64_t base_va)
+/* A prelinker moved .stapsdt.base to BASE_VA: everything moved by as much. A missing site stays 0.
+ */
+static void correct_prelink(struct site *site, uint64_t base_va)
 {
 	uint64_t noted_base = site->tracer_semaphore_va;
 	uint64_t moved = base_va && noted_base ? base_va - noted_base : 0;
-	uint64_t semaphore_va = site->semaphore_va + moved;
+
+	if (site->has_code)
+		site->va += moved;
+	if (site->semaphore_va)
+		site->semaphore_va += moved;
+}
+
+/* Check one site's addresses and find the semaphore's halves. */
+static int resolve(struct ocp_program *prog, struct site *site)
+{
+	uint64_t semaphore_va = site->semaphore_va;
 	const struct elf_segment *seg;
 
 	if (!site->has_code && site->abi != SITE_ABI_V2)
 		return bad_note(prog, site->note_off,
 				"site 0 (only provider ocaml_2 may leave it out)");
 	if (site->has_code) {
-		site->va += moved;
 		seg = elf_file_segment_of(prog->elf, site->va, SITE_BYTES);
 		if (!seg || !seg->executable || site->va - seg->va + SITE_BYTES > seg->file_bytes)
 			return bad_note(prog, site->note_off,
 					"site is outside of the program's code");
 	}
-	if (site->semaphore_va == 0)
+	if (semaphore_va == 0)
 		return bad_note(prog, site->note_off, "an OCaml probe without a semaphore");
 	seg = elf_file_segment_of(prog->elf, semaphore_va, abi_semaphore_bytes(site->abi));
 	if (!seg || !seg->writable || semaphore_va % 2 != 0)
@@ -226,11 +236,15 @@ static int resolve(struct ocp_program *prog, struct site *site, uint64_t base_va
 static int resolve_sites(struct ocp_program *prog)
 {
 	struct elf_section base = { 0 };
-	int found = elf_file_find_section(prog->elf, ".stapsdt.base", SHT_PROGBITS, &base);
-	int err = found < 0 ? found : tell_v0_apart(prog);
+	int err = elf_file_find_section(prog->elf, ".stapsdt.base", SHT_PROGBITS, &base);
 
+	if (err < 0)
+		return err;
+	for (size_t i = 0; i < prog->n_sites; i++)
+		correct_prelink(&prog->sites[i], err ? base.va : 0);
+	err = tell_v0_apart(prog);
 	for (size_t i = 0; !err && i < prog->n_sites; i++)
-		err = resolve(prog, &prog->sites[i], found ? base.va : 0);
+		err = resolve(prog, &prog->sites[i]);
 	return err;
 }
 
