@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Images: which files does a process run code from, and by how much were they moved?
+ *
+ * The kernel maps a page-aligned piece of the file at each mapping's start, and program headers say
+ * at which link-time address the byte at that file offset belongs; the difference is the load bias.
+ * Section headers have no say: in a PIE a segment's address and file offset differ. Only executable
+ * mappings are looked at, each file's first one; mprotect and patching may have split it, which
+ * changes nothing in the calculation.
+ *
+ * The executable is the file that holds the program's entry point as the kernel noted it
+ * (AT_ENTRY): device and inode numbers of /proc/PID/exe and of maps disagree on some file systems
+ * (overlayfs, btrfs). It is opened through /proc/PID/exe, which works when it was deleted, replaced
+ * or lies in another mount namespace; the others through map_files (needs a privilege) or through
+ * the process's root, where the inode must be the one that is mapped.
+ */
+#include "process/image.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "process/maps.h"
+#include "process/proc_file.h"
+
+/* AT_ENTRY of the auxiliary vector (getauxval(3)), 0 if the kernel noted none. */
+static int entry_address(struct ocp_ctx *ctx, pid_t pid, uint64_t *entry)
+{
+	size_t bytes;
+	char *text;
+	int err = proc_file_read(ctx, pid, "auxv", &text, &bytes);
+
+	*entry = 0;
+	if (err)
+		return err;
+	for (size_t at = 0; at + sizeof(Elf64_auxv_t) <= bytes; at += sizeof(Elf64_auxv_t)) {
+		Elf64_auxv_t aux;
+
+		memcpy(&aux, text + at, sizeof(aux));
+		if (aux.a_type == AT_ENTRY)
+			*entry = aux.a_un.a_val;
+	}
+	free(text);
+	return 0;
+}
+
+static bool same_file(const struct mapping *a, const struct mapping *b)
+{
+	return a->inode == b->inode && a->dev_major == b->dev_major &&
+	       a->dev_minor == b->dev_minor && strcmp(a->path, b->path) == 0;
+}
+
+/* The link-time address of the byte at file offset OFF, by the executable segment that holds it. */
+static bool off_to_va(const struct elf_file *elf, uint64_t off, uint64_t *va)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	const struct elf_segment *segments;
+	size_t n;
+
+	segments = elf_file_segments(elf, &n);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t first = segments[i].off & ~(page - 1);
+
+		if (segments[i].executable && off >= first &&
+		    off < segments[i].off + segments[i].file_bytes) {
+			*va = segments[i].va - segments[i].off + off; /* may wrap, and back */
+			return true;
+		}
+	}
+	return false;
+}
+
+static int open_exe(struct ocp_ctx *ctx, pid_t pid, int *fd)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	*fd = open(path, O_RDONLY | O_CLOEXEC);
+	return *fd < 0 ? proc_why_no_access(ctx, pid, errno) : 0;
+}
+
+/* Open the file behind mapping M of PID; -1 if it cannot be had. */
+static int open_mapped(pid_t pid, const struct mapping *m)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, m->start,
+		 m->end);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd >= 0)
+		return fd;
+	if (snprintf(path, sizeof(path), "/proc/%d/root%s", (int)pid, m->path) >= (int)sizeof(path))
+		return -1;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd >= 0 && (fstat(fd, &st) != 0 || st.st_ino != m->inode)) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/* Read the probes of the file at M, mapped there; without probes *IMAGE keeps prog NULL. */
+static int read_image(struct ocp_ctx *ctx, int fd, const struct mapping *m, struct image *image)
+{
+	uint64_t va;
+	int err = program_open_fd(ctx, fd, m->path, &image->prog);
+
+	if (err)
+		return err;
+	if (image->prog->n_probes == 0)
+		goto without;
+	if (!off_to_va(image->prog->elf, m->off, &va)) {
+		err = ctx_error(ctx, -EBADMSG,
+				"%s: its executable mapping at 0x%" PRIx64
+				" is of no executable segment",
+				m->path, m->start);
+		goto without;
+	}
+	image->bias = m->start - va;
+	image->path = strdup(m->path);
+	if (image->path)
+		return 0;
+	err = ctx_no_memory(ctx);
+without:
+	ocp_program_free(image->prog);
+	image->prog = NULL;
+	return err;
+}
+
+/* Is mapping I the first executable one of its file? */
+static bool is_first_of_file(const struct maps *maps, size_t i)
+{
+	const struct mapping *m = &maps->mappings[i];
+
+	if (!m->executable || m->inode == 0 || m->path[0] != '/')
+		return false;
+	for (size_t j = i; j-- > 0;)
+		if (maps->mappings[j].executable && same_file(&maps->mappings[j], m))
+			return false;
+	return true;
+}
+
+static int read_exe(struct ocp_ctx *ctx, pid_t pid, const struct maps *maps, uint64_t entry,
+		    struct image_list *list, const struct mapping **exe)
+{
+	const struct mapping *m = maps_find(maps, entry);
+	int fd, err;
+
+	if (!m || !m->executable || m->inode == 0)
+		return ctx_error(ctx, -ESRCH,
+				 "pid %d: no mapped file holds its entry point 0x%" PRIx64
+				 " (ending, or not an ordinary program)",
+				 (int)pid, entry);
+	*exe = m;
+	list->exe_path = strdup(m->path);
+	if (!list->exe_path)
+		return ctx_no_memory(ctx);
+	err = open_exe(ctx, pid, &fd);
+	if (!err)
+		err = read_image(ctx, fd, m, &list->images[0]);
+	if (!err && list->images[0].prog)
+		list->n = 1;
+	return err;
+}
+
+static void read_others(struct ocp_ctx *ctx, pid_t pid, const struct maps *maps,
+			const struct mapping *exe, struct image_list *list)
+{
+	for (size_t i = 0; i < maps->n; i++) {
+		const struct mapping *m = &maps->mappings[i];
+		struct image *image = &list->images[list->n];
+		int fd;
+
+		if (!is_first_of_file(maps, i) || same_file(m, exe))
+			continue;
+		fd = open_mapped(pid, m);
+		if (fd < 0)
+			ctx_log(ctx, OCP_LOG_WARN, "pid %d: cannot read mapped file %s: %s",
+				(int)pid, m->path, strerror(errno));
+		else if (read_image(ctx, fd, m, image) != 0)
+			ctx_log(ctx, OCP_LOG_WARN, "pid %d: left out: %s", (int)pid,
+				ocp_error(ctx));
+		else if (image->prog)
+			list->n++;
+	}
+}
+
+int image_list_read(struct ocp_ctx *ctx, pid_t pid, struct image_list *list)
+{
+	const struct mapping *exe = NULL;
+	struct maps maps = { 0 };
+	uint64_t entry;
+	int err;
+
+	*list = (struct image_list){ 0 };
+	err = entry_address(ctx, pid, &entry);
+	if (!err)
+		err = maps_read(ctx, pid, &maps);
+	if (!err) {
+		/* At most one image a mapping. */
+		list->images = calloc(maps.n + 1, sizeof(*list->images));
+		err = list->images ? 0 : ctx_no_memory(ctx);
+	}
+	if (!err)
+		err = read_exe(ctx, pid, &maps, entry, list, &exe);
+	if (!err)
+		read_others(ctx, pid, &maps, exe, list);
+	maps_free(&maps);
+	if (err)
+		image_list_free(list);
+	return err;
+}
+
+void image_list_free(struct image_list *list)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		ocp_program_free(list->images[i].prog);
+		free(list->images[i].path);
+	}
+	free(list->images);
+	free(list->exe_path);
+	*list = (struct image_list){ 0 };
+}

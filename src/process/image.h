@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* The ELF files that a process has mapped, with where they were loaded. */
+#ifndef PROCESS_IMAGE_H
+#define PROCESS_IMAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "base/ctx.h"
+#include "elf/program.h"
+
+struct image {
+	struct ocp_program *prog;
+	uint64_t bias; /* add to a link-time address; modulo 2^64 */
+	char *path;    /* as the process sees it */
+};
+
+struct image_list {
+	struct image *images; /* the executable first, then by address */
+	size_t n;
+	char *exe_path; /* also without any probes */
+};
+
+/*
+ * Find the images of PID that have OCaml probes. The executable must be readable and sane; another
+ * file that is not is left out with a warning: it may be anything.
+ */
+int image_list_read(struct ocp_ctx *ctx, pid_t pid, struct image_list *list);
+void image_list_free(struct image_list *list);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Live sites: the sites of a process's images at their addresses in memory, grouped into probes by
+ * name across all images; and a snapshot of what their bytes were at one moment.
+ */
+#ifndef PROCESS_LIVE_H
+#define PROCESS_LIVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "ocaml_probes.h"
+#include "process/image.h"
+#include "process/memory.h"
+
+struct live_site {
+	uint64_t addr; /* of the nop */
+	const struct site *site;
+	uint32_t image;
+};
+
+/* One counter that OCaml code reads; a name has one an image, or (v0) one a compilation unit. */
+struct live_semaphore {
+	uint64_t addr;
+};
+
+struct live_probe {
+	const char *name;
+	size_t first_site, n_sites;	      /* those that have code */
+	size_t first_semaphore, n_semaphores; /* distinct ones; at least one */
+};
+
+struct live {
+	struct live_probe *probes; /* by name */
+	size_t n_probes;
+	struct live_site *sites;
+	size_t n_sites;
+	struct live_semaphore *semaphores;
+	size_t n_semaphores;
+};
+
+int live_make(struct ocp_ctx *ctx, const struct image_list *images, struct live *live);
+void live_free(struct live *live);
+
+/* The index of the probe called NAME, or -1. */
+ptrdiff_t live_find_probe(const struct live *live, const char *name);
+
+/* The bytes of all sites and semaphores, in the order of the arrays in struct live. */
+struct snapshot {
+	uint8_t (*code)[SITE_BYTES];
+	uint16_t *semaphores;
+};
+
+int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
+		  struct snapshot *snapshot);
+void snapshot_free(struct snapshot *snapshot);
+bool snapshot_equal(const struct live *live, const struct snapshot *a, const struct snapshot *b);
+
+/* The state of one probe by its sites' opcodes and its semaphores together. */
+enum ocp_state snapshot_state(const struct live *live, const struct snapshot *snapshot,
+			      size_t probe);
+
+#endif

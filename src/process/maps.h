@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* /proc/PID/maps: which files are mapped where. */
+#ifndef PROCESS_MAPS_H
+#define PROCESS_MAPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "base/ctx.h"
+
+/* One line of the file. */
+struct mapping {
+	uint64_t start, end; /* addresses; end is the first byte behind */
+	uint64_t off;	     /* in the file */
+	unsigned int dev_major, dev_minor;
+	uint64_t inode; /* 0: no file */
+	bool readable, writable, executable;
+	const char *path; /* "" if there is none; as the kernel writes it, e.g. with " (deleted)" */
+};
+
+struct maps {
+	struct mapping *mappings; /* by address */
+	size_t n;
+	char *text; /* what the paths point into */
+};
+
+/* Read the mappings of PID. -ESRCH, -EPERM, ... with a sentence. */
+int maps_read(struct ocp_ctx *ctx, pid_t pid, struct maps *maps);
+void maps_free(struct maps *maps);
+
+/* Parse TEXT, which is taken over (freed by maps_free, also on error). -EBADMSG if it is no maps.
+ */
+int maps_parse(struct ocp_ctx *ctx, char *text, struct maps *maps);
+
+/* The mapping that holds ADDR, or NULL. */
+const struct mapping *maps_find(const struct maps *maps, uint64_t addr);
+
+#endif

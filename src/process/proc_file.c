@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+#include "process/proc_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FIRST_READ_BYTES = 16384 };
+
+static int read_all(struct ocp_ctx *ctx, int fd, char **text, size_t *bytes)
+{
+	size_t room = FIRST_READ_BYTES, used = 0;
+	char *buf = malloc(room);
+
+	while (buf) {
+		ssize_t n = read(fd, buf + used, room - used - 1);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			n = -errno;
+			free(buf);
+			return (int)n;
+		}
+		if (n == 0) {
+			buf[used] = '\0';
+			*text = buf;
+			if (bytes)
+				*bytes = used;
+			return 0;
+		}
+		used += (size_t)n;
+		if (room - used < FIRST_READ_BYTES / 2) {
+			char *larger = realloc(buf, room * 2);
+
+			if (!larger)
+				free(buf);
+			buf = larger;
+			room *= 2;
+		}
+	}
+	return ctx_no_memory(ctx);
+}
+
+int proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text, size_t *bytes)
+{
+	char path[64];
+	int fd, err;
+
+	*text = NULL;
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return proc_why_no_access(ctx, pid, errno);
+	err = read_all(ctx, fd, text, bytes);
+	close(fd);
+	return err && err != -ENOMEM ? proc_why_no_access(ctx, pid, -err) : err;
+}
+
+/* The text after "FIELD:" and white space, up to the end of the line; NULL without that field. */
+static const char *status_field(const char *text, const char *field)
+{
+	size_t bytes = strlen(field);
+
+	for (; text && *text; text = strchr(text, '\n'), text = text ? text + 1 : NULL)
+		if (strncmp(text, field, bytes) == 0 && text[bytes] == ':')
+			return text + bytes + 1 + strspn(text + bytes + 1, " \t");
+	return NULL;
+}
+
+/* Not through proc_file_read, whose errors are explained by means of this. */
+int proc_status_read(struct ocp_ctx *ctx, pid_t pid, struct proc_status *status)
+{
+	const char *name, *state, *tracer, *uid;
+	char path[64], *text = NULL;
+	int fd, err;
+
+	*status = (struct proc_status){ 0 };
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	err = fd < 0 ? -errno : read_all(ctx, fd, &text, NULL);
+	if (fd >= 0)
+		close(fd);
+	if (err)
+		return err == -ENOMEM ? err
+				      : ctx_error(ctx, -ESRCH, "pid %d: no such process", (int)pid);
+	name = status_field(text, "Name");
+	state = status_field(text, "State");
+	tracer = status_field(text, "TracerPid");
+	uid = status_field(text, "Uid");
+	if (name)
+		snprintf(status->name, sizeof(status->name), "%.*s", (int)strcspn(name, "\n"),
+			 name);
+	status->state = state ? *state : '?';
+	status->tracer_pid = tracer ? (pid_t)strtol(tracer, NULL, 10) : 0;
+	if (uid) {
+		char *end;
+
+		status->real_uid = (uid_t)strtoul(uid, &end, 10);
+		status->effective_uid = (uid_t)strtoul(end, NULL, 10);
+	}
+	free(text);
+	return 0;
+}
+
+/* Yama's ptrace_scope (Documentation/admin-guide/LSM/Yama.rst), 0 without Yama. */
+static int yama_scope(void)
+{
+	FILE *f = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+	int scope = 0;
+
+	if (f && fscanf(f, "%d", &scope) != 1) /* NOLINT(cert-err34-c): one kernel-written digit */
+		scope = 0;
+	if (f)
+		fclose(f);
+	return scope;
+}
+
+static int why_not_permitted(struct ocp_ctx *ctx, pid_t pid, const struct proc_status *status)
+{
+	int scope = yama_scope();
+
+	if (status->tracer_pid) {
+		struct proc_status tracer;
+		bool known = proc_status_read(ctx, status->tracer_pid, &tracer) == 0;
+
+		ctx_error(ctx, -EBUSY, "pid %d (%s): is being traced by pid %d (%s)", (int)pid,
+			  status->name, (int)status->tracer_pid, known ? tracer.name : "?");
+		ctx_hint(ctx, "let that tracer finish, or detach it");
+		return -EBUSY;
+	}
+	if (geteuid() != 0 &&
+	    (status->real_uid != getuid() || status->effective_uid != geteuid())) {
+		ctx_error(ctx, -EPERM, "pid %d (%s): belongs to uid %u, you are uid %u", (int)pid,
+			  status->name, status->real_uid, geteuid());
+		ctx_hint(ctx, "run as that user, or with CAP_SYS_PTRACE (e.g. sudo)");
+		return -EPERM;
+	}
+	if (scope > 0) {
+		ctx_error(ctx, -EPERM, "pid %d (%s): Yama forbids tracing it (ptrace_scope %d)",
+			  (int)pid, status->name, scope);
+		ctx_hint(ctx, "run with CAP_SYS_PTRACE (e.g. sudo), or set "
+			      "kernel.yama.ptrace_scope to 0");
+		return -EPERM;
+	}
+	ctx_error(ctx, -EPERM, "pid %d (%s): may not be traced (not dumpable, or more privileged)",
+		  (int)pid, status->name);
+	ctx_hint(ctx, "run with CAP_SYS_PTRACE (e.g. sudo)");
+	return -EPERM;
+}
+
+int proc_why_no_access(struct ocp_ctx *ctx, pid_t pid, int err)
+{
+	struct proc_status status;
+
+	if (proc_status_read(ctx, pid, &status) != 0)
+		return -ESRCH;
+	if (status.state == 'Z' || status.state == 'X')
+		return ctx_error(ctx, -ESRCH, "pid %d (%s): has ended (a zombie)", (int)pid,
+				 status.name);
+	if (err == EPERM || err == EACCES)
+		return why_not_permitted(ctx, pid, &status);
+	if (err == ENOENT || err == ESRCH)
+		return ctx_error(ctx, -ESRCH,
+				 "pid %d (%s): has no memory of its own (a kernel "
+				 "thread, or just ending)",
+				 (int)pid, status.name);
+	return ctx_error(ctx, -err, "pid %d (%s): %s", (int)pid, status.name, strerror(err));
+}

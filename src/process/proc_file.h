@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* The files below /proc/PID, and what their errors mean to a person. */
+#ifndef PROCESS_PROC_FILE_H
+#define PROCESS_PROC_FILE_H
+
+#include <stddef.h>
+#include <sys/types.h>
+#include "base/ctx.h"
+
+/*
+ * Read /proc/PID/NAME whole into *TEXT (NUL-terminated, freed by the caller), its length into
+ * *BYTES if that is not NULL.
+ */
+int proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text, size_t *bytes);
+
+/* What /proc/PID/status says. */
+struct proc_status {
+	char name[64];
+	char state;	  /* 'R', 'S', 'D', 'T', 't', 'Z', 'X', ... */
+	pid_t tracer_pid; /* 0: nobody traces it */
+	uid_t real_uid, effective_uid;
+};
+
+/* -ESRCH if there is no such thread. */
+int proc_status_read(struct ocp_ctx *ctx, pid_t pid, struct proc_status *status);
+
+/*
+ * Say why process PID could not be reached, from the errno ERR that an access to it gave: it does
+ * not exist, is a zombie, belongs to somebody else, may not be traced, is traced already, ...
+ * Records the sentence and returns the library's code for it.
+ */
+int proc_why_no_access(struct ocp_ctx *ctx, pid_t pid, int err);
+
+#endif
