@@ -89,9 +89,9 @@ $(tool): $(tool_objs) $(lib_a)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(TOOL_LIBS)
 
-$(linker): $(link_objs) $(O)/src/base/ctx.o
+$(linker): $(link_objs) $(O)/src/base/ctx.o $(O)/src/elf/note.o
 	$(say) LINK $@
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lelf
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^
 
 $(O)/ocaml_probes.pc: tools/ocaml_probes.pc.in include/ocaml_probes.h
 	$(say) GEN $@

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Reading: the file is untrusted. All tables are copied out after their extent was compared with
+ * the file's size, and every section that has bytes must lie inside the file; what follows can then
+ * use sh_offset and sh_size without a further look. Addresses are another matter: the loader goes
+ * by program headers, section headers are what somebody wrote next to them. A section is only
+ * worked on if both agree (image_section_is_loaded).
+ *
+ * Writing: a temporary file beside the target, then rename. Never in place: the executable may be
+ * running (ETXTBSY) and dune hard-links its targets into a cache shared by all workspaces, which a
+ * write in place would poison.
+ */
+#include "link/image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool fits(uint64_t off, uint64_t bytes, uint64_t limit)
+{
+	return off <= limit && bytes <= limit - off;
+}
+
+static int read_bytes(struct image *image, int fd)
+{
+	struct ocp_ctx *ctx = image->ctx;
+	size_t done = 0;
+
+	if (fstat(fd, &image->stat))
+		return ctx_error(ctx, -errno, "%s", strerror(errno));
+	if (!S_ISREG(image->stat.st_mode))
+		return ctx_error(ctx, -EINVAL, "not a regular file");
+	image->n_bytes = (size_t)image->stat.st_size;
+	image->bytes = malloc(image->n_bytes + 1);
+	if (!image->bytes)
+		return ctx_no_memory(ctx);
+	while (done < image->n_bytes) {
+		ssize_t n = read(fd, image->bytes + done, image->n_bytes - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return ctx_error(ctx, -errno, "%s", strerror(errno));
+		if (n == 0)
+			return ctx_error(ctx, -EBADMSG, "shrank while it was being read");
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+static int parse_header(struct image *image)
+{
+	struct ocp_ctx *ctx = image->ctx;
+	Elf64_Ehdr *header = &image->header;
+
+	if (image->n_bytes < SELFMAG || memcmp(image->bytes, ELFMAG, SELFMAG) != 0)
+		return ctx_error(ctx, -ENOEXEC, "not an ELF file");
+	if (image->n_bytes < sizeof(*header))
+		return ctx_error(ctx, -EBADMSG, "truncated: the ELF header is cut off");
+	memcpy(header, image->bytes, sizeof(*header));
+	if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB ||
+	    header->e_machine != EM_X86_64)
+		return ctx_error(ctx, -ENOEXEC, "not an x86-64 ELF file");
+	if (header->e_type == ET_REL)
+		return ctx_error(ctx, -ENOEXEC, "an object file; it has to be linked first");
+	if (header->e_type != ET_EXEC && header->e_type != ET_DYN)
+		return ctx_error(ctx, -ENOEXEC, "not an executable (ELF type %u)", header->e_type);
+	return 0;
+}
+
+static int parse_tables(struct image *image)
+{
+	const Elf64_Ehdr *header = &image->header;
+	struct ocp_ctx *ctx = image->ctx;
+	size_t bytes;
+
+	if (!header->e_shoff || header->e_shnum == 0 || header->e_shstrndx == SHN_XINDEX)
+		return ctx_error(ctx, -EBADMSG, "no section headers, or too many");
+	if (header->e_shentsize != sizeof(Elf64_Shdr) ||
+	    !fits(header->e_shoff, header->e_shnum * sizeof(Elf64_Shdr), image->n_bytes))
+		return ctx_error(ctx, -EBADMSG, "truncated: section headers at offset %#llx",
+				 (unsigned long long)header->e_shoff);
+	if (header->e_phnum == 0 || header->e_phnum == PN_XNUM ||
+	    header->e_phentsize != sizeof(Elf64_Phdr) ||
+	    !fits(header->e_phoff, header->e_phnum * sizeof(Elf64_Phdr), image->n_bytes))
+		return ctx_error(ctx, -EBADMSG, "damaged: program headers at offset %#llx",
+				 (unsigned long long)header->e_phoff);
+	if (header->e_shstrndx >= header->e_shnum)
+		return ctx_error(ctx, -EBADMSG, "damaged: the section name table is section %u",
+				 header->e_shstrndx);
+
+	image->n_sections = header->e_shnum;
+	bytes = image->n_sections * sizeof(Elf64_Shdr);
+	image->sections = malloc(bytes);
+	image->n_segments = header->e_phnum;
+	image->segments = malloc(image->n_segments * sizeof(Elf64_Phdr));
+	if (!image->sections || !image->segments)
+		return ctx_no_memory(ctx);
+	memcpy(image->sections, image->bytes + header->e_shoff, bytes);
+	memcpy(image->segments, image->bytes + header->e_phoff,
+	       image->n_segments * sizeof(Elf64_Phdr));
+
+	for (size_t i = 0; i < image->n_sections; i++) {
+		const Elf64_Shdr *section = &image->sections[i];
+
+		if (section->sh_type == SHT_NULL || section->sh_type == SHT_NOBITS)
+			continue;
+		if (!fits(section->sh_offset, section->sh_size, image->n_bytes))
+			return ctx_error(ctx, -EBADMSG,
+					 "damaged: section %zu (offset %#llx, %#llx bytes) reaches "
+					 "beyond the end of the file",
+					 i, (unsigned long long)section->sh_offset,
+					 (unsigned long long)section->sh_size);
+		if (section->sh_addr > UINT64_MAX - section->sh_size)
+			return ctx_error(ctx, -EBADMSG, "damaged: section %zu at address %#llx", i,
+					 (unsigned long long)section->sh_addr);
+	}
+	if (image->sections[header->e_shstrndx].sh_type != SHT_STRTAB)
+		return ctx_error(ctx, -EBADMSG, "damaged: section %u is no name table",
+				 header->e_shstrndx);
+	return 0;
+}
+
+int image_read(struct ocp_ctx *ctx, const char *path, struct image *image)
+{
+	int fd, err;
+
+	memset(image, 0, sizeof(*image));
+	image->ctx = ctx;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return ctx_error(ctx, -errno, "%s", strerror(errno));
+	err = read_bytes(image, fd);
+	close(fd);
+	if (!err)
+		err = parse_header(image);
+	if (!err)
+		err = parse_tables(image);
+	if (err)
+		image_free(image);
+	return err;
+}
+
+void image_free(struct image *image)
+{
+	free(image->bytes);
+	free(image->segments);
+	free(image->sections);
+	memset(image, 0, sizeof(*image));
+}
+
+/* The terminated string at INDEX of a string table section, or NULL. */
+static const char *table_string(const struct image *image, const Elf64_Shdr *table, uint64_t index)
+{
+	const char *text;
+
+	if (index >= table->sh_size)
+		return NULL;
+	text = (const char *)image->bytes + table->sh_offset + index;
+	return memchr(text, '\0', table->sh_size - index) ? text : NULL;
+}
+
+const char *image_section_name(const struct image *image, size_t section)
+{
+	const Elf64_Shdr *table = &image->sections[image->header.e_shstrndx];
+	const char *name = table_string(image, table, image->sections[section].sh_name);
+
+	return name ? name : "";
+}
+
+const Elf64_Shdr *image_find_section(const struct image *image, const char *name)
+{
+	for (size_t i = 1; i < image->n_sections; i++)
+		if (strcmp(image_section_name(image, i), name) == 0)
+			return &image->sections[i];
+	return NULL;
+}
+
+bool image_section_is_code(const Elf64_Shdr *section)
+{
+	uint64_t wanted = SHF_ALLOC | SHF_EXECINSTR;
+
+	return section->sh_type == SHT_PROGBITS && (section->sh_flags & wanted) == wanted;
+}
+
+bool image_section_is_data(const Elf64_Shdr *section)
+{
+	uint64_t wanted = SHF_ALLOC | SHF_WRITE;
+
+	return section->sh_type == SHT_PROGBITS &&
+	       (section->sh_flags & (wanted | SHF_EXECINSTR | SHF_TLS)) == wanted;
+}
+
+bool image_section_is_loaded(const struct image *image, const Elf64_Shdr *section)
+{
+	for (size_t i = 0; i < image->n_segments; i++) {
+		const Elf64_Phdr *segment = &image->segments[i];
+		uint32_t rights = PF_R;
+
+		if (segment->p_type != PT_LOAD || section->sh_offset < segment->p_offset ||
+		    !fits(section->sh_offset - segment->p_offset, section->sh_size,
+			  segment->p_filesz))
+			continue;
+		if (section->sh_flags & SHF_WRITE)
+			rights |= PF_W;
+		if (section->sh_flags & SHF_EXECINSTR)
+			rights |= PF_X;
+		return (segment->p_flags & rights) == rights &&
+		       section->sh_addr - segment->p_vaddr ==
+			       section->sh_offset - segment->p_offset;
+	}
+	return false;
+}
+
+static int compare_symbols(const void *a, const void *b)
+{
+	const struct image_symbol *x = a, *y = b;
+
+	return x->va < y->va ? -1 : x->va > y->va;
+}
+
+int image_read_functions(const struct image *image, struct image_symbol **symbols, size_t *n)
+{
+	const Elf64_Shdr *table = NULL, *strings;
+	size_t n_entries;
+
+	*symbols = NULL;
+	*n = 0;
+	for (size_t i = 1; i < image->n_sections && !table; i++)
+		if (image->sections[i].sh_type == SHT_SYMTAB)
+			table = &image->sections[i];
+	if (!table || table->sh_link >= image->n_sections)
+		return 0;
+	strings = &image->sections[table->sh_link];
+	if (strings->sh_type != SHT_STRTAB)
+		return 0;
+	n_entries = table->sh_size / sizeof(Elf64_Sym);
+	*symbols = malloc((n_entries + 1) * sizeof(**symbols));
+	if (!*symbols)
+		return ctx_no_memory(image->ctx);
+	for (size_t i = 0; i < n_entries; i++) {
+		const char *name;
+		Elf64_Sym sym;
+
+		memcpy(&sym, image->bytes + table->sh_offset + i * sizeof(sym), sizeof(sym));
+		if (ELF64_ST_TYPE(sym.st_info) != STT_FUNC || sym.st_shndx == SHN_UNDEF)
+			continue;
+		name = table_string(image, strings, sym.st_name);
+		if (name)
+			(*symbols)[(*n)++] =
+				(struct image_symbol){ sym.st_value, sym.st_size, name };
+	}
+	qsort(*symbols, *n, sizeof(**symbols), compare_symbols);
+	return 0;
+}
+
+const char *image_function_at(const struct image_symbol *symbols, size_t n, uint64_t va)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (symbols[middle].va <= va)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0 || va - symbols[low - 1].va >= symbols[low - 1].bytes)
+		return NULL;
+	return symbols[low - 1].name;
+}
+
+static int write_bytes(const struct image *image, int fd)
+{
+	mode_t mode = image->stat.st_mode & 07777;
+	size_t done = 0;
+
+	while (done < image->n_bytes) {
+		ssize_t n = write(fd, image->bytes + done, image->n_bytes - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		done += (size_t)n;
+	}
+	/* The owner first: chown clears the set-id bits, which must not end up with another owner.
+	 */
+	if (fchown(fd, image->stat.st_uid, image->stat.st_gid)) {
+		if (errno != EPERM)
+			return -errno;
+		mode &= 0777;
+	}
+	return fchmod(fd, mode) ? -errno : 0;
+}
+
+int image_write(const struct image *image, const char *path)
+{
+	static const char suffix[] = ".ocaml-probes-XXXXXX";
+	struct ocp_ctx *ctx = image->ctx;
+	char *target = realpath(path, NULL);
+	char *temporary = NULL;
+	sigset_t all, before;
+	int fd = -1, err = 0;
+
+	if (!target && errno == ENOENT)
+		target = strdup(path);
+	if (!target)
+		return ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
+	temporary = malloc(strlen(target) + sizeof(suffix));
+	if (!temporary) {
+		free(target);
+		return ctx_no_memory(ctx);
+	}
+	strcpy(temporary, target);
+	strcat(temporary, suffix);
+
+	/* A Ctrl-C waits until the temporary file is either renamed or removed. */
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &before);
+	fd = mkostemp(temporary, O_CLOEXEC);
+	if (fd < 0) {
+		err = ctx_error(ctx, -errno, "%s: cannot create a file beside it: %s", target,
+				strerror(errno));
+		goto out;
+	}
+	err = write_bytes(image, fd);
+	if (close(fd) && !err)
+		err = -errno;
+	if (!err && rename(temporary, target))
+		err = -errno;
+	if (err) {
+		unlink(temporary);
+		ctx_error(ctx, err, "%s: cannot write it: %s", target, strerror(-err));
+	}
+out:
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	free(temporary);
+	free(target);
+	return err;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The executable that is being worked on, wholly in memory, and how it gets back to disk. Every
+ * offset and size in its headers has been checked when image_read returns 0.
+ */
+#ifndef LINK_IMAGE_H
+#define LINK_IMAGE_H
+
+#include <elf.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include "base/ctx.h"
+
+struct image {
+	struct ocp_ctx *ctx;
+	struct stat stat; /* of the file it was read from */
+	uint8_t *bytes;
+	size_t n_bytes;
+	/* Copies: the tables in `bytes` may stand at any alignment. */
+	Elf64_Ehdr header;
+	Elf64_Phdr *segments;
+	size_t n_segments;
+	Elf64_Shdr *sections;
+	size_t n_sections;
+};
+
+/* A function symbol; `name` points into the image and is terminated. */
+struct image_symbol {
+	uint64_t va;
+	uint64_t bytes;
+	const char *name;
+};
+
+/* -ENOEXEC: no x86-64 ELF executable. -EBADMSG: one whose headers lie. */
+int image_read(struct ocp_ctx *ctx, const char *path, struct image *image);
+void image_free(struct image *image);
+
+/* "" where the name table does not hold it. */
+const char *image_section_name(const struct image *image, size_t section);
+/* The first section of this name, or NULL. */
+const Elf64_Shdr *image_find_section(const struct image *image, const char *name);
+
+/* Sections that the program executes, and those it can write to, that have bytes in the file. */
+bool image_section_is_code(const Elf64_Shdr *section);
+bool image_section_is_data(const Elf64_Shdr *section);
+
+/*
+ * The section's bytes are what the program finds at its addresses: one PT_LOAD segment with the
+ * same rights holds them all, at the distance that the section header claims.
+ */
+bool image_section_is_loaded(const struct image *image, const Elf64_Shdr *section);
+
+/*
+ * The function symbols, sorted by address; *SYMBOLS is to be freed. A stripped file has none.
+ */
+int image_read_functions(const struct image *image, struct image_symbol **symbols, size_t *n);
+/* The name of the function around VA, or NULL. */
+const char *image_function_at(const struct image_symbol *symbols, size_t n, uint64_t va);
+
+/*
+ * Put the image's bytes at PATH, in one step: whoever opens PATH sees the old file or the new one.
+ * Mode and, where the rights suffice, owner are those of the file that was read. A symbolic link
+ * stays, its target is replaced.
+ */
+int image_write(const struct image *image, const char *path);
+
+#endif

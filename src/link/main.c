@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+/* ocaml-probes-link: the command line of the post-linker. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "link/convert.h"
+#include "link/image.h"
+
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+struct options {
+	const char *input, *output;
+	bool check, quiet, verbose;
+	struct convert_options convert;
+};
+
+static const char usage[] =
+	"usage: ocaml-probes-link [-o OUT] [--check] [--strict] [--verbose | --quiet] EXE\n"
+	"\n"
+	"Turn the dormant [%probe] sites of the linked executable EXE into probe sites that\n"
+	"ocaml-probes, gdb, bpftrace and perf know. EXE is replaced; nothing happens to a file that\n"
+	"was converted before, or that has no probes.\n"
+	"\n"
+	"  -o, --output OUT  write the result there, and leave EXE alone\n"
+	"      --check       only say what would be done\n"
+	"      --strict      fail, and write nothing, if a probe cannot be converted\n"
+	"  -v, --verbose     name every site\n"
+	"  -q, --quiet       say nothing but warnings and errors\n"
+	"  -h, --help        this text\n"
+	"  -V, --version     the version\n"
+	"\n"
+	"Exit status: 0 done (or nothing to do), 1 failure (no file was changed), 2 wrong usage.\n";
+
+static void log_line(void *data, enum ocp_log_level level, const char *line)
+{
+	const struct options *options = data;
+
+	if (level == OCP_LOG_WARN)
+		fprintf(stderr, "ocaml-probes-link: %s: warning: %s\n", options->input, line);
+	else
+		printf("%s: %s\n", options->input, line);
+}
+
+/* Returns -1 to go on, or the exit status. */
+static int parse_options(int argc, char **argv, struct options *options)
+{
+	enum { OPT_CHECK = 256, OPT_STRICT };
+	static const struct option longs[] = {
+		{ "output", required_argument, NULL, 'o' },
+		{ "check", no_argument, NULL, OPT_CHECK },
+		{ "strict", no_argument, NULL, OPT_STRICT },
+		{ "verbose", no_argument, NULL, 'v' },
+		{ "quiet", no_argument, NULL, 'q' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int opt;
+
+	while ((opt = getopt_long(argc, argv, "o:vqhV", longs, NULL)) != -1) {
+		switch (opt) {
+		case 'o':
+			options->output = optarg;
+			break;
+		case OPT_CHECK:
+			options->check = true;
+			break;
+		case OPT_STRICT:
+			options->convert.strict = true;
+			break;
+		case 'v':
+			options->verbose = true;
+			break;
+		case 'q':
+			options->quiet = true;
+			break;
+		case 'h':
+			fputs(usage, stdout);
+			return EXIT_SUCCESS;
+		case 'V':
+			printf("ocaml-probes-link %s\n", OCP_VERSION);
+			return EXIT_SUCCESS;
+		default:
+			fprintf(stderr, "Try 'ocaml-probes-link --help'.\n");
+			return EXIT_USAGE;
+		}
+	}
+	if (argc - optind != 1) {
+		fprintf(stderr, "ocaml-probes-link: %s\nTry 'ocaml-probes-link --help'.\n",
+			argc == optind ? "an executable is missing" : "one executable at a time");
+		return EXIT_USAGE;
+	}
+	if (options->verbose && options->quiet) {
+		fprintf(stderr, "ocaml-probes-link: --verbose and --quiet contradict each other\n");
+		return EXIT_USAGE;
+	}
+	options->input = argv[optind];
+	options->convert.show_all = options->verbose;
+	return -1;
+}
+
+static void say_result(const struct options *options, const struct convert_result *result)
+{
+	const char *file = options->input;
+
+	if (result->was_converted)
+		printf("%s: was converted before, nothing to do\n", file);
+	else if (!result->n_markers)
+		printf("%s: no probes, nothing to do\n", file);
+	else if (options->check || options->verbose)
+		printf("%s: %zu site(s) of %zu probe(s) %sconverted, %zu probe_is_enabled\n", file,
+		       result->n_sites, result->n_probes, options->check ? "can be " : "",
+		       result->n_queries);
+}
+
+/* Read, convert, write. */
+static int run(struct ocp_ctx *ctx, const struct options *options)
+{
+	struct convert_result result;
+	struct image image;
+	int err;
+
+	err = image_read(ctx, options->input, &image);
+	if (err)
+		return err;
+	err = convert(&image, &options->convert, &result);
+	/* An output file that was asked for appears in any case: a build rule relies on it. */
+	if (!err && !options->check && (options->output || result.n_sites))
+		err = image_write(&image, options->output ? options->output : options->input);
+	if (!err && !options->quiet)
+		say_result(options, &result);
+	image_free(&image);
+	return err;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = { 0 };
+	struct ocp_ctx *ctx;
+	int status;
+
+	status = parse_options(argc, argv, &options);
+	if (status >= 0)
+		return status;
+	ctx = ocp_ctx_new();
+	if (!ctx) {
+		fprintf(stderr, "ocaml-probes-link: out of memory\n");
+		return EXIT_FAILED;
+	}
+	ocp_ctx_set_log(ctx, log_line, &options, OCP_LOG_INFO);
+	if (run(ctx, &options)) {
+		fprintf(stderr, "ocaml-probes-link: %s: %s\n", options.input, ocp_error(ctx));
+		status = EXIT_FAILED;
+	} else {
+		status = EXIT_SUCCESS;
+	}
+	ocp_ctx_free(ctx);
+	if (fflush(stdout) && status == EXIT_SUCCESS) {
+		fprintf(stderr, "ocaml-probes-link: standard output: %s\n", strerror(errno));
+		status = EXIT_FAILED;
+	}
+	return status;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The marker strings that the ppx leaves in the program's data: what they say, and the probes they
+ * add up to. See marker.c for the format.
+ */
+#ifndef LINK_MARKER_H
+#define LINK_MARKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "link/image.h"
+
+enum marker_kind {
+	MARKER_SITE,	   /* [%probe "name" handler] */
+	MARKER_IS_ENABLED, /* [%probe_is_enabled "name"] */
+	MARKER_FOREIGN,	   /* of a newer ppx */
+};
+
+struct marker {
+	uint64_t va;		  /* of the string, which is where its two semaphores are */
+	size_t off;		  /* the same, in the file */
+	const char *name, *where; /* inside the image's bytes, not terminated */
+	int name_bytes, where_bytes;
+	size_t probe; /* index into marker_set.probes */
+	enum marker_kind kind;
+	bool enabled_at_init;
+	bool is_loaded; /* an instruction that loads its address was found */
+};
+
+/* All markers of one name. */
+struct marker_probe {
+	const struct marker
+		*semaphore;    /* the marker that lends its bytes; NULL: no site converted */
+	bool enabled_at_init;  /* one of its sites at least asks for it */
+	bool disabled_at_init; /* one of its sites at least does not */
+};
+
+struct marker_set {
+	struct marker *markers; /* by address */
+	size_t n_markers;
+	struct marker_probe *probes;
+	size_t n_probes;
+};
+
+int marker_set_read(const struct image *image, struct marker_set *set);
+void marker_set_free(struct marker_set *set);
+
+/* The marker whose string starts at VA, or NULL. */
+struct marker *marker_set_find(const struct marker_set *set, uint64_t va);
+
+#endif

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT
+/*
+ * `if Sys.opaque_identity MARKER == <0> then handler` is, by ocamlopt for amd64:
+ *
+ *	load  MARKER,%R		7 bytes: lea D(%rip), mov of a GOT slot, or mov $imm32 (non-PIE)
+ *	cmp   $1,%R		4 bytes; 1 is OCaml's 0. A marker's address never equals it
+ *	jne   L			2 or 6 bytes
+ *	<handler>
+ *   L:
+ *
+ * and becomes, in the same bytes, a site of the probe ABI:
+ *
+ *	nop
+ *	cmp   $D,%eax		3d: off. As e8 it is `call`, and D leads to the pop
+ *	jmp   L
+ *	pop   %R		drops the return address and falls into the handler
+ *	nops
+ *	<handler>
+ *
+ * No code is added and no stack layout changes: the handler runs where and how the compiler placed
+ * it. %R is free to be popped into, for the comparison is the only use of a value that
+ * Sys.opaque_identity hides from every optimisation but CSE of the address itself, and every marker
+ * is a string of its own. The flags that the new cmp sets are read by nobody: ocamlopt never keeps
+ * flags across a conditional jump.
+ *
+ * Where handler or the code behind it is itself a jump, ocamlopt inverts the condition:
+ *
+ *	load; cmp; je H				nop; cmp; jmp N; pop %R; nops; jmp H
+ *   N:					->	   N:
+ *
+ * An empty handler is the case H == N.
+ *
+ * The three instructions come from one operation and the test at the end of its basic block.
+ *ocamlopt puts labels at block starts only, so a jump may lead to the first instruction (harmless:
+ *that is still where the site starts) but never behind it. What the register allocator can do to
+ *the sequence, under enough pressure, is to spill %R between load and cmp; that form, and any
+ *other, is refused, and stays dormant.
+ */
+#include "link/x86_site.h"
+
+#include <string.h>
+#include "elf/program.h"
+
+enum {
+	CMP_BYTES = 4,
+	JUMP_SHORT_BYTES = 2,
+	JUMP_NEAR_BYTES = 5,
+	JCC_NEAR_BYTES = 6,
+};
+
+static int32_t read_i32(const uint8_t *bytes)
+{
+	int32_t value;
+
+	memcpy(&value, bytes, sizeof(value));
+	return value;
+}
+
+static void write_i32(uint8_t *bytes, int32_t value)
+{
+	memcpy(bytes, &value, sizeof(value));
+}
+
+bool x86_decode_load(const struct x86_code *code, size_t pos, struct x86_load *load)
+{
+	const uint8_t *b = code->bytes + pos;
+	int64_t operand;
+
+	if (code->n_bytes < X86_LOAD_BYTES || pos > code->n_bytes - X86_LOAD_BYTES ||
+	    !x86_may_be_load(b))
+		return false;
+	operand = read_i32(b + 3);
+	if (b[1] == 0xc7) {
+		/* REX.R and REX.X mean nothing here; a compiler never sets them. */
+		if (b[0] & 0x06)
+			return false;
+		load->form = X86_LOAD_IMMEDIATE;
+		load->reg = (b[2] & 7u) | (b[0] & 1u) << 3;
+		load->va = (uint64_t)operand;
+		return true;
+	}
+	if (b[0] & 0x03)
+		return false;
+	load->form = b[1] == 0x8d ? X86_LOAD_LEA : X86_LOAD_GOT;
+	load->reg = (b[2] >> 3 & 7u) | (b[0] & 4u) << 1;
+	load->va = code->va + pos + X86_LOAD_BYTES + (uint64_t)operand;
+	return true;
+}
+
+static int64_t load_operand(const struct x86_code *code, size_t pos, const struct x86_load *load,
+			    uint64_t va)
+{
+	if (load->form == X86_LOAD_IMMEDIATE)
+		return (int64_t)va;
+	return (int64_t)(va - (code->va + pos + X86_LOAD_BYTES));
+}
+
+bool x86_can_redirect(const struct x86_code *code, size_t pos, const struct x86_load *load,
+		      uint64_t va)
+{
+	int64_t operand = load_operand(code, pos, load, va);
+
+	return operand >= INT32_MIN && operand <= INT32_MAX;
+}
+
+void x86_redirect_load(const struct x86_code *code, size_t pos, const struct x86_load *load,
+		       uint64_t va)
+{
+	uint8_t *b = code->bytes + pos;
+
+	if (load->form == X86_LOAD_GOT)
+		b[1] = 0x8d; /* lea: the slot is not asked any more */
+	write_i32(b + 3, (int32_t)load_operand(code, pos, load, va));
+}
+
+const char *x86_match_site(const struct x86_code *code, size_t pos, const struct x86_load *load,
+			   struct x86_site *site)
+{
+	const uint8_t rex = (uint8_t)(0x48 | load->reg >> 3);
+	const uint8_t cmp[CMP_BYTES] = { rex, 0x83, (uint8_t)(0xf8 | (load->reg & 7)), 1 };
+	size_t room = code->n_bytes - pos;
+	const uint8_t *b = code->bytes + pos;
+	size_t at = X86_LOAD_BYTES;
+	int64_t target;
+
+	/* %rsp cannot be popped into, and is never allocated. */
+	if (load->reg == 4)
+		return "the marker's address is loaded into the stack pointer";
+	if (room < at + CMP_BYTES + JUMP_SHORT_BYTES || memcmp(b + at, cmp, CMP_BYTES) != 0)
+		return "the marker's address is not compared right after it was loaded";
+	at += CMP_BYTES;
+	memset(site, 0, sizeof(*site));
+	site->pos = pos;
+	site->reg = load->reg;
+	if (b[at] == 0x75 || b[at] == 0x74) {
+		site->is_inverted = b[at] == 0x74;
+		site->jump = (int8_t)b[at + 1];
+		site->n_bytes = at + JUMP_SHORT_BYTES;
+	} else if (b[at] == 0x0f && (b[at + 1] == 0x85 || b[at + 1] == 0x84) &&
+		   room >= at + JCC_NEAR_BYTES) {
+		site->is_inverted = b[at + 1] == 0x84;
+		site->is_near = true;
+		site->jump = read_i32(b + at + 2);
+		site->n_bytes = at + JCC_NEAR_BYTES;
+	} else {
+		return "no jump on equality follows the comparison";
+	}
+
+	target = (int64_t)(pos + site->n_bytes) + site->jump;
+	if (target < 0 || target >= (int64_t)code->n_bytes || pos + site->n_bytes >= code->n_bytes)
+		return "the jump leads out of the section";
+	if (target > (int64_t)pos && target < (int64_t)(pos + site->n_bytes))
+		return "the jump leads into the probe itself";
+	return NULL;
+}
+
+/* Write a jump to the displacement DISP counted from the jump's first byte; returns its length. */
+static size_t write_jump(uint8_t *bytes, int64_t disp)
+{
+	int64_t near_disp = disp - JUMP_NEAR_BYTES;
+	int64_t short_disp = disp - JUMP_SHORT_BYTES;
+
+	if (short_disp >= INT8_MIN && short_disp <= INT8_MAX) {
+		bytes[0] = 0xeb;
+		bytes[1] = (uint8_t)short_disp;
+		return JUMP_SHORT_BYTES;
+	}
+	bytes[0] = 0xe9;
+	write_i32(bytes + 1, (int32_t)near_disp);
+	return JUMP_NEAR_BYTES;
+}
+
+static void write_nops(uint8_t *bytes, size_t n)
+{
+	static const uint8_t nops[][6] = {
+		{ 0x90 },
+		{ 0x66, 0x90 },
+		{ 0x0f, 0x1f, 0x00 },
+		{ 0x0f, 0x1f, 0x40, 0x00 },
+		{ 0x0f, 0x1f, 0x44, 0x00, 0x00 },
+		{ 0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00 },
+	};
+
+	while (n) {
+		size_t k = n < 6 ? n : 6;
+
+		memcpy(bytes, nops[k - 1], k);
+		bytes += k;
+		n -= k;
+	}
+}
+
+/*
+ * The lengths always suffice: with a short conditional jump the site has 13 bytes, of which 6 + 5 +
+ * 2 are used at most (a short jump's target can be out of a short jump's reach from where the new
+ * one stands); inverted 6 + 2 + 2 + 2. With a near one it has 17: 6 + 5 + 2, or 6 + 2 + 2 + 5.
+ */
+void x86_write_site(const struct x86_code *code, const struct x86_site *site, bool is_enabled)
+{
+	uint8_t *bytes = code->bytes + site->pos;
+	int64_t end = (int64_t)site->n_bytes;
+	size_t at = SITE_BYTES, tail = 0;
+
+	at += write_jump(bytes + at, (site->is_inverted ? end : end + site->jump) - (int64_t)at);
+	bytes[0] = SITE_NOP;
+	bytes[SITE_OPCODE_OFF] = is_enabled ? SITE_ON : SITE_OFF;
+	write_i32(bytes + 2, (int32_t)(at - SITE_BYTES));
+	if (site->reg >= 8)
+		bytes[at++] = 0x41;
+	bytes[at++] = (uint8_t)(0x58 | (site->reg & 7));
+	/* The jump to the handler ends where the conditional one did: the same displacement. */
+	if (site->is_inverted)
+		tail = site->is_near ? JUMP_NEAR_BYTES : JUMP_SHORT_BYTES;
+	write_nops(bytes + at, site->n_bytes - tail - at);
+	if (!site->is_inverted)
+		return;
+	bytes += site->n_bytes - tail;
+	bytes[0] = site->is_near ? 0xe9 : 0xeb;
+	if (site->is_near)
+		write_i32(bytes + 1, (int32_t)site->jump);
+	else
+		bytes[1] = (uint8_t)site->jump;
+}

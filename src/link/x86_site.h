@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The machine code of a probe: the dormant form that ocamlopt emits, and the site that is written
+ * over it. See x86_site.c.
+ */
+#ifndef LINK_X86_SITE_H
+#define LINK_X86_SITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A piece of machine code and where it runs. */
+struct x86_code {
+	uint8_t *bytes;
+	size_t n_bytes;
+	uint64_t va;
+};
+
+enum x86_load_form {
+	X86_LOAD_LEA,	    /* lea D(%rip),%R */
+	X86_LOAD_GOT,	    /* mov D(%rip),%R */
+	X86_LOAD_IMMEDIATE, /* mov $A,%R */
+};
+
+enum { X86_LOAD_BYTES = 7 };
+
+/* An instruction that may load the address of a marker. */
+struct x86_load {
+	enum x86_load_form form;
+	unsigned int reg;
+	uint64_t va; /* the address that is loaded; for X86_LOAD_GOT, the slot that holds it */
+};
+
+/* The first three bytes could be one of them; the cheap test for a scan over all code. */
+static inline bool x86_may_be_load(const uint8_t *bytes)
+{
+	/* REX.W, then lea or mov from memory relative to %rip, or mov of a sign-extended imm32. */
+	return (bytes[0] & 0xf8) == 0x48 &&
+	       (((bytes[1] == 0x8d || bytes[1] == 0x8b) && (bytes[2] & 0xc7) == 0x05) ||
+		(bytes[1] == 0xc7 && (bytes[2] & 0xf8) == 0xc0));
+}
+
+/* Decode the instruction at POS; false if it is none of the three forms. */
+bool x86_decode_load(const struct x86_code *code, size_t pos, struct x86_load *load);
+
+/* Make the load at POS load the address VA instead, which must be in its reach. */
+bool x86_can_redirect(const struct x86_code *code, size_t pos, const struct x86_load *load,
+		      uint64_t va);
+void x86_redirect_load(const struct x86_code *code, size_t pos, const struct x86_load *load,
+		       uint64_t va);
+
+/* A dormant probe, wholly checked. */
+struct x86_site {
+	size_t pos;	  /* of the load */
+	size_t n_bytes;	  /* up to and with the conditional jump */
+	unsigned int reg; /* holds the marker's address, dead after the comparison */
+	bool is_inverted; /* the jump leads to the handler, not past it */
+	bool is_near;	  /* the jump has a 32-bit displacement */
+	int64_t jump;	  /* its displacement, from the end of the site */
+};
+
+/* Check the code around LOAD at POS. Returns NULL and fills *SITE, or why it is no dormant probe.
+ */
+const char *x86_match_site(const struct x86_code *code, size_t pos, const struct x86_load *load,
+			   struct x86_site *site);
+
+/* Write the probe site over the dormant probe. */
+void x86_write_site(const struct x86_code *code, const struct x86_site *site, bool is_enabled);
+
+#endif
