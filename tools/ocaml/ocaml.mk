@@ -1,3 +1,28 @@
-# What OCaml users need: the ppx, its run-time module, the compiler-driver wrapper.
+# What OCaml users need: the ppx, its run-time library, the compiler-driver wrapper.
+#
+# Both are installed into $(O)/ocaml/lib as a package would be: with OCAMLPATH set to that folder,
+# dune and ocamlfind find ocaml-probes.ppx and ocaml-probes.runtime.
+ocaml_dir := $(abspath $(O))/ocaml
+ocaml_srcs := tools/ocaml/dune-project $(wildcard tools/ocaml/*/dune tools/ocaml/*/*.ml \
+	tools/ocaml/*/*.mli tools/ocaml/*/*.c)
+ocaml_stamp := $(ocaml_dir)/installed
+dune_quiet := $(if $(filter 1,$(V)),--display short,--display quiet)
+
 .PHONY: ocaml
-ocaml: ## build the ppx and its run-time library into build/ocaml
+ocaml: $(ocaml_stamp) $(O)/ocaml-probes-cc ## build the ppx and its run-time library into build/ocaml
+
+$(ocaml_stamp): $(ocaml_srcs)
+	$(say) DUNE tools/ocaml
+	$(Q)mkdir -p $(ocaml_dir)
+	$(Q)dune build --root tools/ocaml --build-dir $(ocaml_dir)/_build --profile release \
+		$(dune_quiet) --no-print-directory @install
+	$(Q)rm -rf $(ocaml_dir)/lib
+	$(Q)dune install --root tools/ocaml --build-dir $(ocaml_dir)/_build --profile release \
+		--prefix $(ocaml_dir) --libdir $(ocaml_dir)/lib ocaml-probes \
+		>$(ocaml_dir)/install.log 2>&1 || { cat $(ocaml_dir)/install.log >&2; exit 1; }
+	$(Q)touch $@
+
+# Beside the post-linker, as it will be when both are installed: with $(O) in PATH, -cc finds both.
+$(O)/ocaml-probes-cc: tools/ocaml/ocaml-probes-cc
+	$(Q)mkdir -p $(@D)
+	$(Q)install -m755 $< $@

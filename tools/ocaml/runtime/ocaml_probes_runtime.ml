@@ -1,0 +1,10 @@
+external opaque : string -> string = "%opaque"
+external nowhere : int -> string = "%identity"
+external same : string -> string -> bool = "%eq"
+external counter : string -> int -> int = "%caml_string_get16u"
+external differ : int -> int -> bool = "%noteq"
+
+(* The linker takes the stubs from their archive only if something calls them. *)
+external keep_sections : unit -> unit = "ocaml_probes_keep_sections" [@@noalloc]
+
+let () = keep_sections ()
