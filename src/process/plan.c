@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+#include "process/plan.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct planner {
+	struct ocp_ctx *ctx;
+	const struct image_list *images;
+	const struct live *live;
+	const struct snapshot *snapshot;
+	struct plan *plan;
+};
+
+static int bad_site(const struct planner *p, size_t site, const char *why)
+{
+	const struct live_site *live_site = &p->live->sites[site];
+	const uint8_t *code = p->snapshot->code[site];
+
+	return ctx_error(p->ctx, -EILSEQ,
+			 "site 0x%" PRIx64 " (%s): %s: %02x %02x %02x %02x %02x %02x",
+			 live_site->addr, p->images->images[live_site->image].path, why, code[0],
+			 code[1], code[2], code[3], code[4], code[5]);
+}
+
+static int verify_site(const struct planner *p, size_t site)
+{
+	const uint8_t *code = p->snapshot->code[site];
+	const struct live_site *live_site = &p->live->sites[site];
+	const struct elf_segment *seg;
+	int32_t displacement;
+
+	if (code[0] != SITE_NOP && code[0] != SITE_INT3)
+		return bad_site(p, site, "does not start with a nop");
+	if (code[SITE_OPCODE_OFF] == SITE_INT3)
+		return bad_site(p, site, "somebody's breakpoint is on the byte to be switched");
+	if (code[SITE_OPCODE_OFF] != SITE_OFF && code[SITE_OPCODE_OFF] != SITE_ON)
+		return bad_site(p, site, "is neither a disabled nor an enabled probe");
+	memcpy(&displacement, code + SITE_OPCODE_OFF + 1, sizeof(displacement));
+	seg = elf_file_segment_of(
+		p->images->images[live_site->image].prog->elf,
+		live_site->site->va + SITE_BYTES + (uint64_t)(int64_t)displacement, 1);
+	if (!seg || !seg->executable)
+		return bad_site(p, site, "calls outside of the program's code");
+	return 0;
+}
+
+static void plan_sites(const struct planner *p, const struct live_probe *probe, bool on)
+{
+	uint8_t opcode = on ? SITE_ON : SITE_OFF;
+
+	for (size_t i = probe->first_site; i < probe->first_site + probe->n_sites; i++) {
+		uint8_t old = p->snapshot->code[i][SITE_OPCODE_OFF];
+
+		if (old != opcode)
+			p->plan->writes[p->plan->n++] = (struct patch_write){
+				.addr = p->live->sites[i].addr + SITE_OPCODE_OFF,
+				.bytes = 1,
+				.old = old,
+				.new = opcode,
+			};
+	}
+}
+
+static void plan_semaphores(const struct planner *p, const struct live_probe *probe, int change)
+{
+	size_t end = probe->first_semaphore + probe->n_semaphores;
+
+	for (size_t i = probe->first_semaphore; i < end; i++) {
+		uint16_t old = p->snapshot->semaphores[i];
+
+		/* Of several that disagree, those at 0 already stay there. */
+		if (change < 0 && old == 0)
+			continue;
+		p->plan->writes[p->plan->n++] = (struct patch_write){
+			.addr = p->live->semaphores[i].addr,
+			.bytes = 2,
+			.old = old,
+			.new = (uint16_t)(old + change),
+		};
+	}
+}
+
+static uint16_t highest_semaphore(const struct planner *p, const struct live_probe *probe)
+{
+	uint16_t highest = 0;
+
+	for (size_t i = 0; i < probe->n_semaphores; i++)
+		if (p->snapshot->semaphores[probe->first_semaphore + i] > highest)
+			highest = p->snapshot->semaphores[probe->first_semaphore + i];
+	return highest;
+}
+
+static int plan_probe(const struct planner *p, size_t index, enum action_verb verb,
+		      bool leave_disabled)
+{
+	const struct live_probe *probe = &p->live->probes[index];
+	uint16_t count = highest_semaphore(p, probe);
+	int err = 0;
+
+	for (size_t i = 0; !err && i < probe->n_sites; i++)
+		err = verify_site(p, probe->first_site + i);
+	if (err) {
+		ctx_error_prefix(p->ctx, "probe '%s'", probe->name);
+		return err;
+	}
+	if (verb == ACTION_ENABLE) {
+		if (count == UINT16_MAX)
+			return ctx_error(p->ctx, -ERANGE,
+					 "probe '%s': was enabled %u times, no more are counted",
+					 probe->name, count);
+		plan_sites(p, probe, true);
+		plan_semaphores(p, probe, +1);
+		return 0;
+	}
+	if (snapshot_state(p->live, p->snapshot, index) == OCP_DISABLED) {
+		if (leave_disabled)
+			return 0;
+		return ctx_error(p->ctx, -ERANGE, "probe '%s': is disabled already", probe->name);
+	}
+	plan_semaphores(p, probe, -1);
+	plan_sites(p, probe, count > 1);
+	return 0;
+}
+
+static int unknown_probe(const struct planner *p, const char *name)
+{
+	if (p->live->n_probes == 0)
+		return ctx_error(p->ctx, -ENOENT, "probe '%s': %s has no OCaml probes", name,
+				 p->images->exe_path);
+	return ctx_error(p->ctx, -ENOENT, "probe '%s': no such probe in %s", name,
+			 p->images->exe_path);
+}
+
+static int plan_actions(const struct planner *p, const struct ocp_actions *actions)
+{
+	int err = 0;
+
+	if (actions->all) {
+		for (size_t i = 0; !err && i < p->live->n_probes; i++)
+			err = plan_probe(p, i, actions->all_verb, true);
+		return err;
+	}
+	for (size_t i = 0; !err && i < actions->n; i++) {
+		ptrdiff_t probe = live_find_probe(p->live, actions->list[i].name);
+
+		if (probe < 0)
+			return unknown_probe(p, actions->list[i].name);
+		err = plan_probe(p, (size_t)probe, actions->list[i].verb, false);
+	}
+	return err;
+}
+
+int plan_make(struct ocp_ctx *ctx, const struct image_list *images, const struct live *live,
+	      const struct snapshot *snapshot, const struct ocp_actions *actions, struct plan *plan)
+{
+	struct planner planner = {
+		.ctx = ctx,
+		.images = images,
+		.live = live,
+		.snapshot = snapshot,
+		.plan = plan,
+	};
+	int err;
+
+	*plan = (struct plan){ 0 };
+	/* A name is planned at most once: each byte is written at most once. */
+	plan->writes = calloc(live->n_sites + live->n_semaphores + 1, sizeof(*plan->writes));
+	err = plan->writes ? plan_actions(&planner, actions) : ctx_no_memory(ctx);
+	if (err)
+		plan_free(plan);
+	return err;
+}
+
+void plan_free(struct plan *plan)
+{
+	free(plan->writes);
+	*plan = (struct plan){ 0 };
+}

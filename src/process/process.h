@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* What a struct ocp_process holds, for the modules of the library that build on it. */
+#ifndef PROCESS_PROCESS_H
+#define PROCESS_PROCESS_H
+
+#include <sys/types.h>
+#include "ocaml_probes.h"
+#include "process/image.h"
+#include "process/live.h"
+#include "process/memory.h"
+
+struct ocp_process {
+	struct ocp_ctx *ctx;
+	pid_t pid;
+	struct memory *memory;
+	struct image_list images;
+	struct live live;
+};
+
+#endif

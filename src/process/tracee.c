@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Stopping a process for a moment, and letting it go.
+ *
+ * Each thread is a tracee of its own: PTRACE_SEIZE takes it without stopping it, PTRACE_INTERRUPT
+ * asks it to stop. What waitpid then reports is one of
+ *
+ *	PTRACE_EVENT_STOP, SIGTRAP	our interrupt
+ *	PTRACE_EVENT_STOP, other	a group stop: the process was stopped (SIGSTOP, ^Z) already;
+ *					after a detach it still is
+ *	no event, a signal		a signal was about to be delivered: the thread is stopped
+ *just as well, and the signal is ours to pass on at detach; once, with its siginfo kept by the
+ *kernel as the number is the same exited or killed		one thread less
+ *
+ * The interrupt that is still pending after the third is dropped by the kernel at detach
+ * (__ptrace_unlink). Threads born meanwhile are found by reading /proc/PID/task again until a pass
+ * finds nothing new: a stopped thread starts none.
+ *
+ * If the tracer dies at any point the kernel detaches its tracees and they run on (ptrace(2)).
+ *
+ * ptrace ties a tracee to the one thread that seized it, and only a stopped tracee can be detached.
+ * So each struct tracee has a thread of its own that does all its ptrace calls and ends with it:
+ *its end makes the kernel detach also what could not be stopped (uninterruptible, waiting for a
+ *vfork child), which would otherwise stop later and stay so for the life of the caller.
+ *
+ * A thread whose SEIZE gives EPERM is somebody else's tracee or about to end. Another instance of
+ * us holds a process for milliseconds only, so a traced process is tried again for a while.
+ */
+#include "process/tracee.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "process/proc_file.h"
+
+enum {
+	STOP_TIMEOUT_MS = 3000,	  /* for all threads to stop */
+	TRACED_TIMEOUT_MS = 2000, /* for another tracer to finish */
+	SPINS = 64,		  /* yields before the first sleep: a stop takes microseconds */
+	SLEEP_US = 100,
+};
+
+struct thread {
+	pid_t tid;
+	int signal;   /* to pass on at detach */
+	bool stopped; /* false: interrupted, not reported yet */
+};
+
+struct tracee {
+	struct ocp_ctx *ctx;
+	pid_t pid;
+	struct thread *threads;
+	size_t n, room;
+
+	/* What a program to be started needs; path is NULL for a process that exists. */
+	const char *path;
+	char *const *argv;
+
+	/* The thread that traces: it reports the outcome once, then waits to be told how to end. */
+	pthread_t tracer;
+	sigset_t caller_mask; /* the signal mask of the thread that asked */
+	sem_t held, end;
+	int outcome;
+	bool kill; /* end by killing what was spawned */
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static void sleep_us(long us)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = us * 1000 }, NULL);
+}
+
+static struct thread *find_thread(struct tracee *tracee, pid_t tid)
+{
+	for (size_t i = 0; i < tracee->n; i++)
+		if (tracee->threads[i].tid == tid)
+			return &tracee->threads[i];
+	return NULL;
+}
+
+static int add_thread(struct tracee *tracee, pid_t tid)
+{
+	if (tracee->n == tracee->room) {
+		size_t room = tracee->room ? 2 * tracee->room : 16;
+		struct thread *threads = realloc(tracee->threads, room * sizeof(*threads));
+
+		if (!threads)
+			return ctx_no_memory(tracee->ctx);
+		tracee->threads = threads;
+		tracee->room = room;
+	}
+	tracee->threads[tracee->n++] = (struct thread){ .tid = tid };
+	return 0;
+}
+
+static void remove_thread(struct tracee *tracee, struct thread *thread)
+{
+	*thread = tracee->threads[--tracee->n];
+}
+
+static bool has_ended(struct tracee *tracee, pid_t tid)
+{
+	struct proc_status status;
+
+	return proc_status_read(tracee->ctx, tid, &status) != 0 || status.state == 'Z' ||
+	       status.state == 'X';
+}
+
+/*
+ * Seize one thread and ask it to stop. 1: done, 0: it is ending and needs no stop, -EAGAIN: held by
+ * another tracer at the moment.
+ */
+static int seize(struct tracee *tracee, pid_t tid)
+{
+	struct proc_status status;
+	int err;
+
+	/* Room first: a thread that is ours but not in the list could not be let go. */
+	err = add_thread(tracee, tid);
+	if (err)
+		return err;
+	if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) == 0) {
+		/* Fails only if the thread is ending; the wait will tell. */
+		ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+		return 1;
+	}
+	err = errno;
+	tracee->n--;
+	if (err == ESRCH)
+		return 0;
+	if (has_ended(tracee, tid))
+		return 0;
+	if (err == EPERM && proc_status_read(tracee->ctx, tid, &status) == 0 && status.tracer_pid)
+		return -EAGAIN;
+	return proc_why_no_access(tracee->ctx, tracee->pid, err);
+}
+
+/* Note what waitpid said of a thread. Returns true if the thread is gone. */
+static bool note_status(struct thread *thread, int status)
+{
+	if (!WIFSTOPPED(status))
+		return true;
+	thread->stopped = true;
+	/* Not an event: the thread was about to take this signal. */
+	if (status >> 16 == 0)
+		thread->signal = WSTOPSIG(status);
+	return false;
+}
+
+static int does_not_stop(struct tracee *tracee, pid_t tid)
+{
+	struct proc_status status;
+
+	proc_status_read(tracee->ctx, tid, &status);
+	return ctx_error(tracee->ctx, -ETIMEDOUT,
+			 "pid %d (%s): thread %d does not stop (state %c) after %d ms",
+			 (int)tracee->pid, status.name, (int)tid, status.state, STOP_TIMEOUT_MS);
+}
+
+/* Wait until every thread of the list is stopped or gone. */
+static int wait_all(struct tracee *tracee, int64_t deadline_ms)
+{
+	size_t i = 0, spins = 0;
+
+	while (i < tracee->n) {
+		struct thread *thread = &tracee->threads[i];
+		int status;
+		pid_t got;
+
+		if (thread->stopped) {
+			i++;
+			continue;
+		}
+		got = waitpid(thread->tid, &status, __WALL | WNOHANG);
+		if (got == thread->tid) {
+			if (note_status(thread, status))
+				remove_thread(tracee, thread);
+		} else if (got < 0 && errno != EINTR) {
+			remove_thread(tracee, thread); /* not ours any more: it was reaped */
+		} else if (++spins < SPINS) {
+			sched_yield();
+		} else if (has_ended(tracee, thread->tid)) {
+			/* A leader that ended before its threads is not reported until they end. */
+			remove_thread(tracee, thread);
+		} else if (now_ms() > deadline_ms) {
+			return does_not_stop(tracee, thread->tid);
+		} else {
+			sleep_us(SLEEP_US);
+		}
+	}
+	return 0;
+}
+
+/* Seize the threads in /proc/PID/task that are not ours yet; returns how many, or an error. */
+static int seize_new(struct tracee *tracee)
+{
+	struct dirent *entry;
+	char path[64];
+	int found = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)tracee->pid);
+	dir = opendir(path);
+	if (!dir)
+		return proc_why_no_access(tracee->ctx, tracee->pid, errno);
+	while ((entry = readdir(dir))) {
+		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+		int got;
+
+		if (tid <= 0 || find_thread(tracee, tid))
+			continue;
+		got = seize(tracee, tid);
+		if (got < 0) {
+			found = got;
+			break;
+		}
+		found += got;
+	}
+	closedir(dir);
+	return found;
+}
+
+static void detach_thread(struct thread *thread)
+{
+	int status;
+
+	/* It may have stopped after we gave up waiting. */
+	if (!thread->stopped && waitpid(thread->tid, &status, __WALL | WNOHANG) == thread->tid &&
+	    note_status(thread, status))
+		return;
+	if (ptrace(PTRACE_DETACH, thread->tid, NULL, (void *)(uintptr_t)thread->signal) != 0)
+		/* Killed meanwhile: take its status, so that no zombie of ours is left. */
+		waitpid(thread->tid, &status, __WALL | WNOHANG);
+}
+
+static void detach_all(struct tracee *tracee)
+{
+	for (size_t i = 0; i < tracee->n; i++)
+		detach_thread(&tracee->threads[i]);
+	tracee->n = 0;
+}
+
+static int stop_all(struct tracee *tracee)
+{
+	int64_t stop_by = now_ms() + STOP_TIMEOUT_MS, traced_by = now_ms() + TRACED_TIMEOUT_MS;
+	int found, err;
+
+	do {
+		found = seize_new(tracee);
+		if (found < 0 && found != -EAGAIN)
+			return found;
+		err = wait_all(tracee, stop_by);
+		if (err)
+			return err;
+		if (found == -EAGAIN) {
+			if (now_ms() > traced_by)
+				return proc_why_no_access(tracee->ctx, tracee->pid, EPERM);
+			/* Hold nothing while waiting: the other one may want what we have. */
+			detach_all(tracee);
+			sleep_us(SLEEP_US);
+		}
+	} while (found != 0);
+	if (tracee->n == 0)
+		return ctx_error(tracee->ctx, -ESRCH, "pid %d: has ended", (int)tracee->pid);
+	return 0;
+}
+
+pid_t tracee_pid(const struct tracee *tracee)
+{
+	return tracee->pid;
+}
+
+/* In the child: wait until the parent holds us, then become the program. */
+static _Noreturn void run_child(const struct tracee *tracee, int go_fd, int error_fd)
+{
+	int err;
+	char go;
+
+	sigprocmask(SIG_SETMASK, &tracee->caller_mask, NULL);
+
+	/* No byte but the end: the parent died. */
+	if (read(go_fd, &go, 1) == 1) {
+		execv(tracee->path, tracee->argv);
+		err = errno;
+		while (write(error_fd, &err, sizeof(err)) < 0 && errno == EINTR)
+			;
+	}
+	_exit(127);
+}
+
+static int exec_error(struct ocp_ctx *ctx, const char *path, int error_fd)
+{
+	int err;
+
+	if (read(error_fd, &err, sizeof(err)) != sizeof(err))
+		return ctx_error(ctx, -ESRCH, "%s: was killed before it started", path);
+	ctx_error(ctx, -err, "%s: cannot be run: %s", path, strerror(err));
+	if (err == ENOENT && strchr(path, '/') == NULL)
+		ctx_hint(ctx, "give a path; ./%s for one in this folder", path);
+	return -err;
+}
+
+/* Let the child run up to the end of its exec. */
+static int run_to_exec(struct tracee *tracee, int error_fd)
+{
+	const char *path = tracee->path;
+
+	for (;;) {
+		int status, signal = 0;
+
+		if (waitpid(tracee->pid, &status, __WALL) < 0) {
+			if (errno == EINTR)
+				continue;
+			return ctx_error(tracee->ctx, -errno, "%s: lost: %s", path,
+					 strerror(errno));
+		}
+		if (!WIFSTOPPED(status)) {
+			tracee->n = 0;
+			return exec_error(tracee->ctx, path, error_fd);
+		}
+		if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8))
+			return 0;
+		if (status >> 16 == 0)
+			signal = WSTOPSIG(status);
+		ptrace(PTRACE_CONT, tracee->pid, NULL, (void *)(uintptr_t)signal);
+	}
+}
+
+static int start_child(struct tracee *tracee, int go_fd, int error_fd)
+{
+	const char *path = tracee->path;
+	int err;
+
+	if (ptrace(PTRACE_SEIZE, tracee->pid, NULL, (void *)PTRACE_O_TRACEEXEC) != 0)
+		return ctx_error(tracee->ctx, -errno, "%s: cannot trace it: %s", path,
+				 strerror(errno));
+	if (write(go_fd, "g", 1) != 1)
+		return ctx_error(tracee->ctx, -errno, "%s: cannot start it: %s", path,
+				 strerror(errno));
+	err = run_to_exec(tracee, error_fd);
+	if (!err)
+		tracee->threads[0].stopped = true;
+	return err;
+}
+
+static int spawn(struct tracee *tracee)
+{
+	const char *path = tracee->path;
+	int go[2], error[2], err;
+
+	if (pipe2(go, O_CLOEXEC) != 0)
+		return ctx_error(tracee->ctx, -errno, "%s: pipe: %s", path, strerror(errno));
+	if (pipe2(error, O_CLOEXEC) != 0) {
+		err = ctx_error(tracee->ctx, -errno, "%s: pipe: %s", path, strerror(errno));
+		close(go[0]);
+		close(go[1]);
+		return err;
+	}
+	tracee->pid = fork();
+	if (tracee->pid == 0) {
+		close(go[1]);
+		run_child(tracee, go[0], error[1]);
+	}
+	close(go[0]);
+	close(error[1]);
+	if (tracee->pid < 0) {
+		err = ctx_error(tracee->ctx, -errno, "%s: fork: %s", path, strerror(errno));
+	} else {
+		err = add_thread(tracee, tracee->pid);
+		if (!err)
+			err = start_child(tracee, go[1], error[0]);
+	}
+	close(go[1]);
+	close(error[0]);
+	return err;
+}
+
+static void wait_for(sem_t *semaphore)
+{
+	while (sem_wait(semaphore) != 0 && errno == EINTR)
+		;
+}
+
+static void kill_spawned(struct tracee *tracee)
+{
+	if (tracee->n == 0)
+		return; /* it never started, or has ended */
+	kill(tracee->pid, SIGKILL);
+	while (waitpid(tracee->pid, NULL, __WALL) < 0 && errno == EINTR)
+		;
+}
+
+static void *tracer_main(void *arg)
+{
+	struct tracee *tracee = arg;
+
+	tracee->outcome = tracee->path ? spawn(tracee) : stop_all(tracee);
+	sem_post(&tracee->held);
+	wait_for(&tracee->end);
+	if (tracee->kill)
+		kill_spawned(tracee);
+	else
+		detach_all(tracee);
+	return NULL;
+}
+
+static void end_tracer(struct tracee *tracee, bool kill_it)
+{
+	tracee->kill = kill_it;
+	sem_post(&tracee->end);
+	pthread_join(tracee->tracer, NULL);
+	sem_destroy(&tracee->held);
+	sem_destroy(&tracee->end);
+	free(tracee->threads);
+	free(tracee);
+}
+
+/* Start the tracer thread and wait for what it makes of TRACEE (taken over). */
+static int hold(struct tracee *tracee, struct tracee **out)
+{
+	sigset_t all;
+	int err;
+
+	sem_init(&tracee->held, 0, 0);
+	sem_init(&tracee->end, 0, 0);
+	/* The caller's signal handlers have no business in our thread. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &tracee->caller_mask);
+	err = pthread_create(&tracee->tracer, NULL, tracer_main, tracee);
+	pthread_sigmask(SIG_SETMASK, &tracee->caller_mask, NULL);
+	if (err) {
+		err = ctx_error(tracee->ctx, -err, "cannot start a thread: %s", strerror(err));
+		free(tracee);
+		return err;
+	}
+	wait_for(&tracee->held);
+	err = tracee->outcome;
+	if (err)
+		end_tracer(tracee, tracee->path != NULL);
+	else
+		*out = tracee;
+	return err;
+}
+
+int tracee_stop(struct ocp_ctx *ctx, pid_t pid, struct tracee **out)
+{
+	struct tracee *tracee;
+
+	*out = NULL;
+	if (pid == getpid())
+		return ctx_error(ctx, -EINVAL, "pid %d: a process cannot trace itself", (int)pid);
+	tracee = calloc(1, sizeof(*tracee));
+	if (!tracee)
+		return ctx_no_memory(ctx);
+	tracee->ctx = ctx;
+	tracee->pid = pid;
+	return hold(tracee, out);
+}
+
+int tracee_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[], struct tracee **out)
+{
+	struct tracee *tracee = calloc(1, sizeof(*tracee));
+
+	*out = NULL;
+	if (!tracee)
+		return ctx_no_memory(ctx);
+	tracee->ctx = ctx;
+	tracee->path = path;
+	tracee->argv = argv;
+	return hold(tracee, out);
+}
+
+void tracee_release(struct tracee *tracee)
+{
+	if (tracee)
+		end_tracer(tracee, false);
+}
+
+void tracee_kill(struct tracee *tracee)
+{
+	if (tracee)
+		end_tracer(tracee, true);
+}
