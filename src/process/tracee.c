@@ -48,7 +48,7 @@
 
 enum {
 	STOP_TIMEOUT_MS = 3000,	  /* for all threads to stop */
-	TRACED_TIMEOUT_MS = 2000, /* for another tracer to finish */
+	TRACED_TIMEOUT_MS = 1000, /* for another tracer to finish */
 	SPINS = 64,		  /* yields before the first sleep: a stop takes microseconds */
 	SLEEP_US = 100,
 };
@@ -127,12 +127,11 @@ static bool has_ended(struct tracee *tracee, pid_t tid)
 }
 
 /*
- * Seize one thread and ask it to stop. 1: done, 0: it is ending and needs no stop, -EAGAIN: held by
- * another tracer at the moment.
+ * Seize one thread and ask it to stop. 1: done, 0: it has ended and needs no stop, -EAGAIN: another
+ * tracer holds it at the moment, or it is about to end.
  */
 static int seize(struct tracee *tracee, pid_t tid)
 {
-	struct proc_status status;
 	int err;
 
 	/* Room first: a thread that is ours but not in the list could not be let go. */
@@ -146,11 +145,10 @@ static int seize(struct tracee *tracee, pid_t tid)
 	}
 	err = errno;
 	tracee->n--;
-	if (err == ESRCH)
+	if (err == ESRCH || has_ended(tracee, tid))
 		return 0;
-	if (has_ended(tracee, tid))
-		return 0;
-	if (err == EPERM && proc_status_read(tracee->ctx, tid, &status) == 0 && status.tracer_pid)
+	/* The process's memory could be opened, so this is no lack of a privilege: see above. */
+	if (err == EPERM)
 		return -EAGAIN;
 	return proc_why_no_access(tracee->ctx, tracee->pid, err);
 }
