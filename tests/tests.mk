@@ -1,4 +1,22 @@
 # How the tests are built and run.
-.PHONY: run-tests
-run-tests: all ocaml
-	@tests/run $(O)
+
+unit_tests := $(patsubst %.c,$(O)/%,$(wildcard tests/unit/test_*.c))
+unit_support := $(patsubst %.c,$(O)/%.o,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
+have_cmocka = $(shell $(PKG_CONFIG) --exists cmocka 2>/dev/null && echo yes)
+
+.PHONY: run-tests unit-tests
+run-tests: all ocaml fixtures unit-tests
+	+@$(MAKE) --no-print-directory ASAN=1 O=$(O)/asan unit-tests
+	@tests/run $(O) $(T)
+
+ifeq ($(have_cmocka),yes)
+unit-tests: $(unit_tests)
+endif
+
+$(unit_tests): %: %.o $(unit_support) $(lib_a)
+	$(say) LINK $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+
+include tests/fixtures/fixtures.mk
+
+-include $(wildcard $(O)/tests/*/*.d)

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# The C is formatted, and the linters have no complaint.
+. "$(dirname "$0")/lib.sh"
+
+test_lint() {
+	need_command git clang-format clang-tidy cppcheck
+	cd "$ROOT"
+	git rev-parse --git-dir >/dev/null 2>&1 || skip "not a git clone"
+	make --no-print-directory O="$O" lint
+}
+
+TEST_TIMEOUT=600
+run_tests "$@"
