@@ -85,11 +85,12 @@ test_any_failing_command_fails_the_test() {
 		test_in_function() { helper; echo "not reached"; }
 		helper() { ls /nonexistent; echo "not reached"; }
 		test_in_substitution() { local x; x=$(fail "deep"); echo "not reached"; }
+		test_deep_in_substitution() { local x; x=$(false; echo "y"); echo "not reached"; }
 		test_in_pipe() { false | cat; echo "not reached"; }
 		test_unset_variable() { echo "$no_such_variable"; }
 		test_good() { ! false; if false; then :; fi; }
 	END
-	eq "$(grep -c '^not ok' <<<"$lines")" 5
+	eq "$(grep -c '^not ok' <<<"$lines")" 6
 	eq "$(grep '^ok' <<<"$lines")" 'ok - test_good'
 	! grep -q 'not reached$' <<<"$lines" || fail "errexit is not in effect: $lines"
 	eq "$status" 1

@@ -75,7 +75,7 @@ start_target() { # PROGRAM [ARG...]
 	dir=$(mktemp -d "$TMP/target.XXXXXX")
 	mkfifo "$dir/in"
 	exec {fd}<>"$dir/in"
-	env --default-signal=INT,QUIT "$@" <"$dir/in" >"$dir/out" 2>&1 {fd}>&- &
+	env --default-signal=INT,QUIT "$@" <"$dir/in" >>"$dir/out" 2>&1 {fd}>&- &
 	TARGET=$!
 	target_fd[$TARGET]=$fd
 	target_out[$TARGET]=$dir/out
@@ -84,6 +84,11 @@ start_target() { # PROGRAM [ARG...]
 # The file that holds what a target has written.
 output_of() { # [PID]
 	printf '%s\n' "${target_out[${1:-$TARGET}]}"
+}
+
+# Empty that file, so that the next await_line sees new lines only.
+forget_output() { # [PID]
+	: >"$(output_of "$@")"
 }
 
 tell() { # LINE [PID]
@@ -107,6 +112,7 @@ quit_target() { # [PID]
 
 run_one() { # NAME
 	set -eEuo pipefail
+	shopt -s inherit_errexit
 	trap 'printf "line %s: status %s: %s\n" "$LINENO" "$?" "$BASH_COMMAND" >&2' ERR
 	"$1"
 }
