@@ -108,7 +108,7 @@ $(O)/bpf/%.bpf.o: bpf/%.bpf.c
 
 $(O)/bpf/%.skel.h: $(O)/bpf/%.bpf.o
 	$(say) SKEL $@
-	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf >$@
+	$(Q)$(BPFTOOL) gen skeleton -L $< name $*_bpf >$@
 
 .PHONY: vmlinux-dump
 vmlinux-dump: ## write this machine's full vmlinux.h to build/ (vmlinux/ holds the small one that is used)

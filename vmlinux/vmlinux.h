@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * vmlinux.h - the few kernel types that our BPF programs use, in the place of a dump of the
+ * running kernel's BTF.
+ *
+ * A full dump is 135 000 lines (0.5 s a compile) and differs from machine to machine. This header is
+ * the same everywhere and stays right on other kernels for two reasons:
+ *
+ *   - Types of the kernel's user-space API (scalars, map types, what helpers fill in) never change;
+ *     they are copied as they are.
+ *   - Types of the kernel's inside stand between the two pragmas below: their fields are found by
+ *     NAME when the program is loaded (CO-RE), so a type lists only the fields that are used, in
+ *     any order. Reading one makes a load need the kernel's BTF (/sys/kernel/btf/vmlinux).
+ *
+ * To add a type: `make vmlinux-dump`, look it up in build/vmlinux.h, copy the fields you read.
+ */
+#ifndef VMLINUX_H
+#define VMLINUX_H
+
+typedef signed char __s8;
+typedef unsigned char __u8;
+typedef short __s16;
+typedef unsigned short __u16;
+typedef int __s32;
+typedef unsigned int __u32;
+typedef long long __s64;
+typedef unsigned long long __u64;
+
+/* Mentioned by bpf_helper_defs.h. */
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+
+/* ---- user-space API ------------------------------------------------------------------------- */
+
+enum bpf_map_type {
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+};
+
+/* What bpf_get_ns_current_pid_tgid() fills in. */
+struct bpf_pidns_info {
+	__u32 pid;
+	__u32 tgid;
+};
+
+/* ---- the kernel's inside: fields are found by name ------------------------------------------ */
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+/* The context of a uprobe program (x86-64): the registers at the probe. */
+struct pt_regs {
+	unsigned long r15, r14, r13, r12, bp, bx;
+	unsigned long r11, r10, r9, r8, ax, cx, dx, si, di;
+	unsigned long orig_ax, ip, cs, flags, sp, ss;
+};
+
+#pragma clang attribute pop
+
+#endif
