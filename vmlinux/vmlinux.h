@@ -3,8 +3,8 @@
  * vmlinux.h - the few kernel types that our BPF programs use, in the place of a dump of the
  * running kernel's BTF.
  *
- * A full dump is 135 000 lines (0.5 s a compile) and differs from machine to machine. This header is
- * the same everywhere and stays right on other kernels for two reasons:
+ * A full dump is 135 000 lines (0.5 s a compile) and differs from machine to machine. This header
+ * is the same everywhere and stays right on other kernels for two reasons:
  *
  *   - Types of the kernel's user-space API (scalars, map types, what helpers fill in) never change;
  *     they are copied as they are.

@@ -159,8 +159,8 @@ static void log_dropped(const struct request *req)
 	if (n_dropped)
 		ctx_log(req->ctx, OCP_LOG_WARN,
 			"process %d: %zu of %zu sites are counted without raising their tracers' "
-			"semaphore, because another tracer has a uprobe without semaphore there "
-			"(file offset %s%s)",
+			"semaphore, because another tracer's uprobe without semaphore is in the "
+			"way (file offset %s%s)",
 			(int)req->spec->target->pid, n_dropped, req->n, list,
 			n_dropped > MAX_NAMED_SITES ? ", ..." : "");
 }
@@ -172,6 +172,7 @@ static void free_request(struct request *req)
 	free(req->cookies);
 }
 
+/* To be freed whatever it returns. */
 static int init_request(struct request *req, struct ocp_ctx *ctx,
 			const struct uprobe_link_spec *spec)
 {
@@ -188,8 +189,8 @@ static int init_request(struct request *req, struct ocp_ctx *ctx,
 	req->ref_ctrs = calloc(req->n, sizeof(*req->ref_ctrs));
 	req->cookies = calloc(req->n, sizeof(*req->cookies));
 	if (!req->offsets || !req->ref_ctrs || !req->cookies) {
-		free_request(req);
-		return ctx_no_memory(ctx);
+		ctx_no_memory(ctx);
+		return -ENOMEM;
 	}
 	for (size_t i = 0; i < req->n; i++) {
 		req->offsets[i] = target->sites[i].nop_off;
@@ -205,7 +206,7 @@ int uprobe_link_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec,
 	int err = init_request(&req, ctx, spec);
 
 	if (err)
-		return err;
+		goto out;
 	*fd = request_link(&req, spec->prog_fd, 0, req.n);
 	if (*fd == -EINVAL) {
 		ctx_log(ctx, OCP_LOG_DEBUG, "process %d: EINVAL; looking for conflicting sites",
