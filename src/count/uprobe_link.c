@@ -172,41 +172,41 @@ static void free_request(struct request *req)
 	free(req->cookies);
 }
 
-/* To be freed whatever it returns. */
-static int init_request(struct request *req, struct ocp_ctx *ctx,
-			const struct uprobe_link_spec *spec)
+/* False when memory is short; to be freed in any case. */
+static bool init_request(struct request *req, struct ocp_ctx *ctx,
+			 const struct uprobe_link_spec *spec)
 {
 	const struct engine_target *target = spec->target;
 
 	*req = (struct request){
 		.ctx = ctx, .spec = spec, .n = target->n_sites, .attempts_left = MAX_ATTEMPTS
 	};
-	if (req->n > MAX_SITES)
-		return ctx_error(ctx, -E2BIG,
-				 "process %d: %zu sites in one file; the kernel takes at most %d",
-				 (int)target->pid, req->n, MAX_SITES);
 	req->offsets = calloc(req->n, sizeof(*req->offsets));
 	req->ref_ctrs = calloc(req->n, sizeof(*req->ref_ctrs));
 	req->cookies = calloc(req->n, sizeof(*req->cookies));
-	if (!req->offsets || !req->ref_ctrs || !req->cookies) {
-		ctx_no_memory(ctx);
-		return -ENOMEM;
-	}
+	if (!req->offsets || !req->ref_ctrs || !req->cookies)
+		return false;
 	for (size_t i = 0; i < req->n; i++) {
 		req->offsets[i] = target->sites[i].nop_off;
 		req->ref_ctrs[i] = target->sites[i].ref_ctr_off;
 		req->cookies[i] = spec->first_cookie + i;
 	}
-	return 0;
+	return true;
 }
 
 int uprobe_link_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, int *fd)
 {
 	struct request req;
-	int err = init_request(&req, ctx, spec);
+	int err = 0;
 
-	if (err)
+	if (spec->target->n_sites > MAX_SITES)
+		return ctx_error(ctx, -E2BIG,
+				 "process %d: %zu sites in one file; the kernel takes at most %d",
+				 (int)spec->target->pid, spec->target->n_sites, MAX_SITES);
+	if (!init_request(&req, ctx, spec)) {
+		err = ctx_no_memory(ctx);
 		goto out;
+	}
 	*fd = request_link(&req, spec->prog_fd, 0, req.n);
 	if (*fd == -EINVAL) {
 		ctx_log(ctx, OCP_LOG_DEBUG, "process %d: EINVAL; looking for conflicting sites",
