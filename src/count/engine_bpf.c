@@ -244,8 +244,12 @@ static int engine_read(struct engine *engine, uint64_t *hits)
 	size_t batch = engine->n_sites < READ_BATCH ? engine->n_sites : READ_BATCH;
 	__u32 *keys = calloc(batch + 1, sizeof(*keys));
 	__u64 *values = calloc(batch + 1, sizeof(*values) * engine->n_cpus);
-	int err = keys && values ? 0 : ctx_no_memory(engine->ctx);
+	int err = 0;
 
+	if (!keys || !values) {
+		err = ctx_no_memory(engine->ctx);
+		goto out;
+	}
 	for (size_t done = 0; !err && done < engine->n_sites; done += batch) {
 		__u32 cursor = (__u32)done - 1;
 
@@ -253,6 +257,7 @@ static int engine_read(struct engine *engine, uint64_t *hits)
 			batch = engine->n_sites - done;
 		err = read_batch(engine, done ? &cursor : NULL, (__u32)batch, keys, values, hits);
 	}
+out:
 	free(keys);
 	free(values);
 	return err;
