@@ -1,4 +1,19 @@
-# Performance claims: `make bench`, or one of them with B=NAME.
+# Performance claims: `make bench`, or one of them with B=NAME. A new benchmark is a new file
+# tools/bench/NAME.bench (see lib.sh); what it measures is built here.
+bench_programs := $(addprefix $(O)/bench/,target small big)
+
 .PHONY: bench
-bench: all ocaml ## measure against the peers; B=NAME runs one benchmark
+bench: all ocaml $(bench_programs) ## measure against the peers; B=NAME runs one benchmark
 	@tools/bench/run $(O) $(B)
+
+$(O)/bench/target: tools/bench/target.c tools/bench/probe.h
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(WARN) -D_GNU_SOURCE -O2 -o $@ $<
+
+$(O)/bench/small: FILLER_MB := 3
+$(O)/bench/big: FILLER_MB := 300
+$(O)/bench/small $(O)/bench/big: tools/bench/big.c tools/bench/probe.h
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(WARN) -DFILLER_MB=$(FILLER_MB) -o $@ $<

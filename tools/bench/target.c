@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A process with one probe, `hit`, that does on stdin's commands what the benchmarks measure:
+ *
+ *	run N		pass the site N times; answers with the nanoseconds a pass
+ *	await on|off	pass the site until it begins with an int3 (a uprobe is there) or with the
+ *nop again; answers with the time of that moment, microseconds since the epoch, or "timeout" after
+ *30 seconds
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "probe.h"
+
+enum { INT3 = 0xcc, AWAIT_SECONDS = 30 };
+
+__asm__(".pushsection .text\n"
+	".globl hit_site\n"
+	".hidden hit_site\n" PROBE_SITE(
+		"hit_site") "	ret\n"
+			    ".popsection\n" PROBE_NOTE("hit_site", "hit", "hit_semaphore")
+				    PROBE_NOTE_BASE PROBE_SEMAPHORE("hit_semaphore"));
+
+__attribute__((visibility("hidden"))) void hit_site(void);
+
+static uint64_t now_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static void run(uint64_t n)
+{
+	uint64_t start = now_ns(CLOCK_MONOTONIC);
+
+	for (uint64_t i = 0; i < n; i++)
+		hit_site();
+	printf("%.3f\n", (double)(now_ns(CLOCK_MONOTONIC) - start) / (double)n);
+}
+
+static void await(int on)
+{
+	const volatile unsigned char *site = (const volatile unsigned char *)hit_site;
+	uint64_t end = now_ns(CLOCK_MONOTONIC) + AWAIT_SECONDS * 1000000000ULL;
+
+	while ((*site == INT3) != on) {
+		hit_site();
+		if (now_ns(CLOCK_MONOTONIC) > end) {
+			puts("timeout");
+			return;
+		}
+	}
+	printf("%llu\n", (unsigned long long)(now_ns(CLOCK_REALTIME) / 1000));
+}
+
+int main(void)
+{
+	char line[64];
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	while (fgets(line, sizeof(line), stdin)) {
+		if (strncmp(line, "run ", 4) == 0)
+			run(strtoull(line + 4, NULL, 10));
+		else if (strncmp(line, "await ", 6) == 0)
+			await(strcmp(line + 6, "on\n") == 0);
+		else
+			return 2;
+	}
+	return 0;
+}
