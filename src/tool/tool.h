@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* What the subcommands share: exit codes, options, messages. */
+#ifndef TOOL_TOOL_H
+#define TOOL_TOOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "ocaml_probes.h"
+
+/* Documented in README.md. */
+enum exit_code {
+	EXIT_DONE = 0,
+	EXIT_FAILED = 1,    /* what no other code stands for */
+	EXIT_USAGE = 2,	    /* wrong command line, unknown probe, actions that contradict */
+	EXIT_PRIVILEGE = 3, /* a privilege is missing */
+	EXIT_KERNEL = 4,    /* the kernel lacks something that counting needs */
+	EXIT_GONE = 5,	    /* no such process, or it ended before the work was done */
+	EXIT_BUSY = 6,	    /* the process is traced by somebody else, or does not stop */
+};
+
+struct options {
+	struct ocp_ctx *ctx;
+	struct ocp_actions *actions;
+	bool has_actions;
+	pid_t pid;	   /* 0: not given */
+	const char *prog;  /* NULL: not given */
+	char *const *args; /* what stands behind "--" */
+	int n_args;
+	bool count, json, verbose, quiet, help;
+	int64_t for_ns, interval_ns; /* 0: not given */
+};
+
+struct command {
+	const char *name;
+	const char *summary; /* one line, for `help` */
+	const char *usage;   /* for `help NAME` */
+	const char *flags;   /* the options it takes, by name, each between spaces */
+	int (*run)(struct options *options);
+};
+
+extern const struct command command_attach, command_info, command_list, command_trace;
+
+/*
+ * Parse ARGV (of which [0] is the command's name) for COMMAND. OPTIONS has its ctx set and is freed
+ * by options_free. Returns EXIT_DONE, or EXIT_USAGE after having said why.
+ */
+int options_parse(const struct command *command, int argc, char **argv, struct options *options);
+void options_free(struct options *options);
+
+/* Print "ocaml-probes: TEXT" to stderr. */
+void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Say what is wrong with the command line, and where help is; returns EXIT_USAGE. */
+int say_usage(const struct command *command, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+/* Say the ctx's error and hint; returns the exit code that stands for the library's code ERR. */
+int say_error(const struct ocp_ctx *ctx, int err);
+
+/* Count the probes of PROC as OPTIONS ask, until time, signal or the process's end. */
+int count_session(struct options *options, struct ocp_process *proc);
+
+#endif
