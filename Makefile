@@ -40,8 +40,9 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-om
 endif
 ALL_CFLAGS = -std=gnu11 $(WARN) -fPIC -fvisibility=hidden $(CFLAGS) $(SANITIZE)
 
-# libbpf is linked in where its archive is installed: the tool then runs on machines whose own
-# libbpf is too old. Everything is looked up when it is used, after install-deps has run.
+# libbpf is linked into the tool where its archive is installed: it then runs on machines whose own
+# libbpf is too old. The archive is not position-independent: the shared library takes the shared
+# one. Everything is looked up when it is used, after install-deps has run.
 LIBBPF_A = $(firstword $(wildcard $(shell $(PKG_CONFIG) --variable=libdir libbpf 2>/dev/null)/libbpf.a))
 LIBBPF = $(if $(LIBBPF_A),$(LIBBPF_A) -lz,-lbpf)
 LIBS = $(LIBBPF) -lelf
@@ -80,7 +81,7 @@ $(lib_a): $(lib_objs)
 $(lib_so): $(lib_objs)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libocaml_probes.so.$(SOVERSION) \
-		-Wl,--exclude-libs,ALL $(if $(SANITIZE),,-Wl,-z$(,)defs) -o $@ $^ $(LIBS)
+		$(if $(SANITIZE),,-Wl,-z$(,)defs) -o $@ $^ -lbpf -lelf
 	$(Q)ln -sf $(@F) $(O)/libocaml_probes.so.$(SOVERSION)
 	$(Q)ln -sf $(@F) $(O)/libocaml_probes.so
 , := ,
