@@ -26,3 +26,6 @@ $(ocaml_stamp): $(ocaml_srcs)
 $(O)/ocaml-probes-cc: tools/ocaml/ocaml-probes-cc
 	$(Q)mkdir -p $(@D)
 	$(Q)install -m755 $< $@
+
+# The programs that the tests run.
+include tests/ocaml/ocaml_tests.mk

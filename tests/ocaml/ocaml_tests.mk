@@ -1,0 +1,52 @@
+# The OCaml test programs, each built by plain ocamlfind in several ways:
+#
+#   NAME         position-independent, probes converted	  NAME_nopie   the same, not PIE
+#   NAME_plain   not converted: all probes dormant	  NAME_byte    bytecode
+#   NAME_bare    compiled without any probe
+#
+# and the example service, built by dune.
+ocaml_tests := counted loop queries places
+ocaml_variants := nopie plain byte bare
+ocaml_out := $(abspath $(O))/tests/ocaml
+ocaml_names := $(foreach t,$(ocaml_tests),$(t) $(ocaml_variants:%=$(t)_%))
+ocaml_env = OCAMLPATH=$(ocaml_dir)/lib:$$OCAMLPATH PATH=$(abspath $(O)):$$PATH
+ocaml_with_probes := -package threads.posix,ocaml-probes.ppx
+ocaml_converting := -cc ocaml-probes-cc
+
+.PHONY: ocaml-tests
+ocaml-tests: $(ocaml_names:%=$(ocaml_out)/%) $(ocaml_out)/service
+run-tests: ocaml-tests
+
+# ocaml_program NAME, SUFFIX, COMPILER, FLAGS. Every variant has a folder of its own for what the
+# compiler leaves beside the source; the source is named relative to it, as messages show it.
+define ocaml_program
+$(ocaml_out)/$(1)$(2): tests/ocaml/$(1).ml $(ocaml_stamp) $(O)/ocaml-probes-cc $(linker) \
+		$(if $(filter _bare,$(2)),$(ocaml_out)/no_probes_ppx)
+	$$(say) OCAML $$@
+	$$(Q)mkdir -p $(ocaml_out)/obj/$(1)$(2)
+	$$(Q)cp $$< $(ocaml_out)/obj/$(1)$(2)/$(1).ml
+	$$(Q)cd $(ocaml_out)/obj/$(1)$(2) && $$(ocaml_env) ocamlfind $(3) -thread -linkpkg -g $(4) \
+		$(1).ml -o $$@
+endef
+$(foreach t,$(ocaml_tests),\
+	$(eval $(call ocaml_program,$(t),,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))\
+	$(eval $(call ocaml_program,$(t),_nopie,ocamlopt,$(ocaml_with_probes) $(ocaml_converting) -ccopt -no-pie))\
+	$(eval $(call ocaml_program,$(t),_plain,ocamlopt,$(ocaml_with_probes)))\
+	$(eval $(call ocaml_program,$(t),_byte,ocamlc,$(ocaml_with_probes) -dllpath $(ocaml_dir)/lib/stublibs))\
+	$(eval $(call ocaml_program,$(t),_bare,ocamlopt,-package threads.posix -ppx '$(ocaml_out)/no_probes_ppx --as-ppx')))
+
+$(ocaml_out)/no_probes_ppx: tests/ocaml/no_probes_ppx.ml
+	$(say) OCAML $@
+	$(Q)mkdir -p $(ocaml_out)/obj/no_probes_ppx
+	$(Q)cp $< $(ocaml_out)/obj/no_probes_ppx
+	$(Q)cd $(ocaml_out)/obj/no_probes_ppx && OCAMLFIND_IGNORE_DUPS_IN="$$(ocamlfind ocamlc -where)/compiler-libs" \
+		ocamlfind ocamlopt -linkpkg -package ppxlib,ppxlib.metaquot no_probes_ppx.ml -o $@
+
+# dune does not know that the post-linker is an input of the link: start over, without its cache.
+$(ocaml_out)/service: $(wildcard tests/ocaml/service/*) $(ocaml_stamp) $(O)/ocaml-probes-cc $(linker)
+	$(say) DUNE $@
+	$(Q)rm -rf $(ocaml_out)/service_build
+	$(Q)mkdir -p $(ocaml_out)
+	$(Q)$(ocaml_env) DUNE_CACHE=disabled dune build --root tests/ocaml/service --no-print-directory \
+		--build-dir $(ocaml_out)/service_build $(dune_quiet) ./service.exe
+	$(Q)install -m755 $(ocaml_out)/service_build/default/service.exe $@
