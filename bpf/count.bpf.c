@@ -18,6 +18,13 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 const volatile struct count_config config;
 
+/*
+ * Nonzero while hits count. The kernel attaches and detaches the sites one after another, in tens
+ * of milliseconds when there are many or the process is busy; through this gate all of them start
+ * and end at the same moment, so that counts of different probes can be compared.
+ */
+volatile __u32 gate_open;
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, __u32);
@@ -43,7 +50,7 @@ int count_hit(struct pt_regs *regs)
 	__u32 site = bpf_get_attach_cookie(regs);
 	__u64 *slot;
 
-	if (!is_wanted_process())
+	if (!gate_open || !is_wanted_process())
 		return 0;
 	slot = bpf_map_lookup_elem(&hits, &site);
 	if (slot)

@@ -15,7 +15,8 @@
  * the target: the helper that knows a task's ids in a namespace answers only for tasks whose own
  * namespace that is.
  *
- * Exactness. Closing a link returns after the kernel has taken the uprobes away and waited for
+ * Exactness. All sites start and stop counting at one moment, by a gate in the program's memory that
+ * is opened when all are attached and closed before the first is detached. Closing a link returns after the kernel has taken the uprobes away and waited for
  * handlers that run, so a read after detach misses nothing. A slot of the map is written with
  * atomic adds and copied by the kernel in one 64-bit load.
  */
@@ -178,8 +179,15 @@ static int open_default(struct ocp_ctx *ctx, const struct engine_target *targets
 
 /* ---- attach, detach ------------------------------------------------------------------------- */
 
+static void set_gate(struct engine *engine, bool open)
+{
+	if (engine->skel && engine->skel->bss)
+		__atomic_store_n(&engine->skel->bss->gate_open, open, __ATOMIC_SEQ_CST);
+}
+
 static int engine_detach(struct engine *engine)
 {
+	set_gate(engine, false);
 	for (size_t i = 0; i < engine->n_targets; i++) {
 		if (engine->links[i] >= 0)
 			close(engine->links[i]);
@@ -212,6 +220,7 @@ static int engine_attach(struct engine *engine)
 		spec.first_cookie += spec.target->n_sites;
 	}
 	engine->attached = true;
+	set_gate(engine, true);
 	return 0;
 }
 
