@@ -32,7 +32,7 @@ $(foreach t,$(ocaml_tests),\
 	$(eval $(call ocaml_program,$(t),,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))\
 	$(eval $(call ocaml_program,$(t),_nopie,ocamlopt,$(ocaml_with_probes) $(ocaml_converting) -ccopt -no-pie))\
 	$(eval $(call ocaml_program,$(t),_plain,ocamlopt,$(ocaml_with_probes)))\
-	$(eval $(call ocaml_program,$(t),_byte,ocamlc,$(ocaml_with_probes) -dllpath $(ocaml_dir)/lib/stublibs))\
+	$(eval $(call ocaml_program,$(t),_byte,ocamlc,$(ocaml_with_probes)))\
 	$(eval $(call ocaml_program,$(t),_bare,ocamlopt,-package threads.posix -ppx '$(ocaml_out)/no_probes_ppx --as-ppx')))
 
 $(ocaml_out)/no_probes_ppx: tests/ocaml/no_probes_ppx.ml

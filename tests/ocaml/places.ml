@@ -70,13 +70,14 @@ let[@inline never] nested x =
 (* The handler is farther than a short jump reaches. *)
 let[@inline never] long_handler x =
   let sum = ref x in
+  incr sum;
   [%probe "long_handler"
     (sum := (!sum * 3) + 1; sum := !sum lxor 0x1234567; sum := !sum * 7; sum := !sum lsr 1;
      sum := (!sum * 5) + 3; sum := !sum lxor 0x7654321; sum := !sum * 11; sum := !sum lsr 2;
      sum := (!sum * 3) + 1; sum := !sum lxor 0x1234567; sum := !sum * 7; sum := !sum lsr 1;
      sum := (!sum * 5) + 3; sum := !sum lxor 0x7654321; sum := !sum * 11; sum := !sum lsr 2;
      say "long %d" (!sum land 1023))];
-  x
+  !sum - x
 
 let[@inline never] boolean x =
   ([%probe "boolean" (say "boolean")]; x > 1) && ([%probe "boolean" (say "and again")]; x < 5)
