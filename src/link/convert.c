@@ -48,7 +48,7 @@ struct conversion {
 	struct convert_result *result;
 	struct marker_set set;
 	struct slot *slots; /* by address */
-	size_t n_slots;
+	size_t n_slots, slots_room;
 	struct use *uses; /* by address */
 	size_t n_uses, uses_room;
 	struct image_symbol *functions;
@@ -64,38 +64,70 @@ static int compare_slots(const void *a, const void *b)
 	return x->va < y->va ? -1 : x->va > y->va;
 }
 
+/*
+ * The address that the dynamic linker will store for RELA, or 0. Symbols resolve to the definition
+ * in this file: a marker's symbol bears the name of its compilation unit, which is unique in a
+ * program.
+ */
+static uint64_t relocated_value(const struct image *image, const Elf64_Shdr *table,
+				const Elf64_Rela *rela)
+{
+	const Elf64_Shdr *symbols;
+	uint64_t index = ELF64_R_SYM(rela->r_info);
+	Elf64_Sym symbol;
+
+	switch (ELF64_R_TYPE(rela->r_info)) {
+	case R_X86_64_RELATIVE:
+		return (uint64_t)rela->r_addend;
+	case R_X86_64_GLOB_DAT:
+		break;
+	default:
+		return 0;
+	}
+	if (table->sh_link >= image->n_sections)
+		return 0;
+	symbols = &image->sections[table->sh_link];
+	if (symbols->sh_type != SHT_DYNSYM || index >= symbols->sh_size / sizeof(symbol))
+		return 0;
+	memcpy(&symbol, image->bytes + symbols->sh_offset + index * sizeof(symbol), sizeof(symbol));
+	return symbol.st_shndx == SHN_UNDEF ? 0 : symbol.st_value;
+}
+
+static int add_slot(struct conversion *conv, uint64_t va, struct marker *marker)
+{
+	if (conv->n_slots == conv->slots_room) {
+		size_t more = conv->slots_room ? conv->slots_room * 2 : 256;
+		struct slot *slots = reallocarray(conv->slots, more, sizeof(*slots));
+
+		if (!slots)
+			return ctx_no_memory(conv->image->ctx);
+		conv->slots = slots;
+		conv->slots_room = more;
+	}
+	conv->slots[conv->n_slots++] = (struct slot){ va, marker };
+	return 0;
+}
+
 static int find_slots(struct conversion *conv)
 {
 	const struct image *image = conv->image;
-	size_t room = 0;
 
 	for (size_t i = 1; i < image->n_sections; i++) {
-		const Elf64_Shdr *section = &image->sections[i];
+		const Elf64_Shdr *table = &image->sections[i];
+		const uint8_t *bytes = image->bytes + table->sh_offset;
+		Elf64_Rela rela;
 
-		if (section->sh_type != SHT_RELA || !(section->sh_flags & SHF_ALLOC))
+		if (table->sh_type != SHT_RELA || !(table->sh_flags & SHF_ALLOC))
 			continue;
-		for (size_t at = 0; section->sh_size - at >= sizeof(Elf64_Rela);
-		     at += sizeof(Elf64_Rela)) {
+		for (size_t at = 0; table->sh_size - at >= sizeof(rela); at += sizeof(rela)) {
 			struct marker *marker;
-			Elf64_Rela rela;
+			int err;
 
-			memcpy(&rela, image->bytes + section->sh_offset + at, sizeof(rela));
-			if (ELF64_R_TYPE(rela.r_info) != R_X86_64_RELATIVE)
-				continue;
-			marker = marker_set_find(&conv->set, (uint64_t)rela.r_addend);
-			if (!marker)
-				continue;
-			if (conv->n_slots == room) {
-				size_t more = room ? room * 2 : 256;
-				struct slot *slots =
-					reallocarray(conv->slots, more, sizeof(*slots));
-
-				if (!slots)
-					return ctx_no_memory(image->ctx);
-				conv->slots = slots;
-				room = more;
-			}
-			conv->slots[conv->n_slots++] = (struct slot){ rela.r_offset, marker };
+			memcpy(&rela, bytes + at, sizeof(rela));
+			marker = marker_set_find(&conv->set, relocated_value(image, table, &rela));
+			err = marker ? add_slot(conv, rela.r_offset, marker) : 0;
+			if (err)
+				return err;
 		}
 	}
 	if (conv->n_slots)

@@ -301,7 +301,6 @@ static int write_bytes(const struct image *image, int fd)
 
 int image_write(const struct image *image, const char *path)
 {
-	static const char suffix[] = ".ocaml-probes-XXXXXX";
 	struct ocp_ctx *ctx = image->ctx;
 	char *target = realpath(path, NULL);
 	char *temporary = NULL;
@@ -312,13 +311,10 @@ int image_write(const struct image *image, const char *path)
 		target = strdup(path);
 	if (!target)
 		return ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
-	temporary = malloc(strlen(target) + sizeof(suffix));
-	if (!temporary) {
+	if (asprintf(&temporary, "%s.ocaml-probes-XXXXXX", target) < 0) {
 		free(target);
 		return ctx_no_memory(ctx);
 	}
-	strcpy(temporary, target);
-	strcat(temporary, suffix);
 
 	/* A Ctrl-C waits until the temporary file is either renamed or removed. */
 	sigfillset(&all);

@@ -123,7 +123,7 @@ static int scan_section(const struct image *image, const Elf64_Shdr *section,
 	size_t n_bytes = section->sh_size;
 
 	for (size_t pos = (WORD - section->sh_addr % WORD) % WORD;
-	     pos < n_bytes && n_bytes - pos >= 2 * WORD; pos += WORD) {
+	     pos < n_bytes && n_bytes - pos > WORD; pos += WORD) {
 		struct marker marker = { .va = section->sh_addr + pos,
 					 .off = section->sh_offset + pos };
 		size_t length;
@@ -160,7 +160,7 @@ static int compare_name(const void *a, const void *b)
 
 static int group_by_name(struct ocp_ctx *ctx, struct marker_set *set)
 {
-	struct marker **by_name = calloc(set->n_markers, sizeof(*by_name));
+	struct marker **by_name = calloc(set->n_markers, sizeof(struct marker *));
 
 	set->probes = calloc(set->n_markers, sizeof(*set->probes));
 	if (!by_name || !set->probes) {

@@ -46,8 +46,8 @@ int notes_find_ocaml(const struct image *image, bool *found)
 		if (strncmp(note.provider, "ocaml", strlen("ocaml")) == 0)
 			*found = true;
 	if (more < 0)
-		return ctx_error(image->ctx, -EBADMSG, "damaged: note at offset %#llx: %s",
-				 (unsigned long long)(section->sh_offset + reader.pos), reader.why);
+		return ctx_error(image->ctx, -EBADMSG, "damaged: note at offset %#zx: %s",
+				 (size_t)section->sh_offset + reader.pos, reader.why);
 	return 0;
 }
 

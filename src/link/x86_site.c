@@ -56,6 +56,11 @@ static int32_t read_i32(const uint8_t *bytes)
 	return value;
 }
 
+static int64_t read_i8(const uint8_t *bytes)
+{
+	return *bytes < 0x80 ? *bytes : *bytes - 0x100;
+}
+
 static void write_i32(uint8_t *bytes, int32_t value)
 {
 	memcpy(bytes, &value, sizeof(value));
@@ -134,7 +139,7 @@ const char *x86_match_site(const struct x86_code *code, size_t pos, const struct
 	site->reg = load->reg;
 	if (b[at] == 0x75 || b[at] == 0x74) {
 		site->is_inverted = b[at] == 0x74;
-		site->jump = (int8_t)b[at + 1];
+		site->jump = read_i8(b + at + 1);
 		site->n_bytes = at + JUMP_SHORT_BYTES;
 	} else if (b[at] == 0x0f && (b[at + 1] == 0x85 || b[at + 1] == 0x84) &&
 		   room >= at + JCC_NEAR_BYTES) {
