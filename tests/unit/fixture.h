@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* The fixtures as bytes: to be opened as they are, or spoilt first. */
+#ifndef TESTS_UNIT_FIXTURE_H
+#define TESTS_UNIT_FIXTURE_H
+
+#include <elf.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "elf/program.h"
+
+struct fixture {
+	uint8_t *bytes;
+	size_t n;
+};
+
+/* Where the fixture NAME is: in the folder tests/fixtures of the build folder $O. */
+const char *fixture_path(const char *name);
+
+/* Read the fixture NAME; its bytes may be changed. Ends the test if it cannot. */
+void fixture_load(struct fixture *fixture, const char *name);
+void fixture_free(struct fixture *fixture);
+
+/* Its headers, in its bytes. */
+Elf64_Ehdr *fixture_ehdr(const struct fixture *fixture);
+Elf64_Phdr *fixture_phdr(const struct fixture *fixture, size_t index);
+Elf64_Shdr *fixture_shdr(const struct fixture *fixture, size_t index);
+Elf64_Shdr *fixture_section(const struct fixture *fixture, const char *name);
+
+/* The first three words of the descriptor of note number INDEX of an OCaml provider. */
+enum note_address { NOTE_SITE, NOTE_BASE, NOTE_SEMAPHORE };
+uint64_t *fixture_note(const struct fixture *fixture, size_t index);
+
+/* Append bytes at the end of the file; returns their offset. Pointers into it become stale. */
+uint64_t fixture_append(struct fixture *fixture, const void *bytes, size_t n);
+
+/* A descriptor of a nameless file that holds these bytes. */
+int fixture_fd(const struct fixture *fixture);
+
+/* program_open_fd on these bytes, under the name "spoilt". */
+int fixture_open(const struct fixture *fixture, struct ocp_ctx *ctx, struct ocp_program **out);
+
+#endif
