@@ -142,8 +142,9 @@ static int load_segments(struct elf_file *elf)
 	size_t n_headers;
 
 	if (elf_getphdrnum(elf->elf, &n_headers) != 0)
-		return ctx_error(elf->ctx, -EBADMSG, "%s: program headers: %s", elf->name,
-				 elf_errmsg(-1));
+		return ctx_error(elf->ctx, -EBADMSG,
+				 "%s: program headers at offset 0x%" PRIx64 ": %s", elf->name,
+				 elf->ehdr.e_phoff, elf_errmsg(-1));
 	elf->segments = calloc(n_headers ? n_headers : 1, sizeof(*elf->segments));
 	if (!elf->segments)
 		return ctx_no_memory(elf->ctx);
@@ -152,8 +153,10 @@ static int load_segments(struct elf_file *elf)
 		GElf_Phdr ph;
 
 		if (!gelf_getphdr(elf->elf, (int)i, &ph))
-			return ctx_error(elf->ctx, -EBADMSG, "%s: program header %zu: %s",
-					 elf->name, i, elf_errmsg(-1));
+			return ctx_error(elf->ctx, -EBADMSG,
+					 "%s: program headers at offset 0x%" PRIx64
+					 ": number %zu: %s",
+					 elf->name, elf->ehdr.e_phoff, i, elf_errmsg(-1));
 		if (ph.p_type != PT_LOAD)
 			continue;
 		if (ph.p_filesz > ph.p_memsz || ph.p_vaddr + ph.p_memsz < ph.p_vaddr ||
@@ -193,7 +196,8 @@ static int open_headers(struct elf_file *elf)
 	elf_version(EV_CURRENT);
 	elf->elf = elf_begin(elf->fd, ELF_C_READ, NULL);
 	if (!elf->elf || elf_kind(elf->elf) != ELF_K_ELF || !gelf_getehdr(elf->elf, &elf->ehdr))
-		return ctx_error(elf->ctx, -EBADMSG, "%s: %s", elf->name, elf_errmsg(-1));
+		return ctx_error(elf->ctx, -EBADMSG, "%s: ELF header at offset 0x0: %s", elf->name,
+				 elf_errmsg(-1));
 	return load_segments(elf);
 }
 
@@ -284,6 +288,12 @@ static int name_matches(const struct elf_file *elf, uint64_t off, const char *na
 	return err ? err : memcmp(found, name, bytes) == 0;
 }
 
+static int bad_sections(const struct elf_file *elf, const char *why)
+{
+	return ctx_error(elf->ctx, -EBADMSG, "%s: section headers at offset 0x%" PRIx64 ": %s",
+			 elf->name, (uint64_t)elf->ehdr.e_shoff, why);
+}
+
 /* Where the section names are; false when the file says it has none. */
 static int section_names(struct elf_file *elf, GElf_Shdr *names)
 {
@@ -291,15 +301,12 @@ static int section_names(struct elf_file *elf, GElf_Shdr *names)
 	Elf_Scn *scn;
 
 	if (elf_getshdrstrndx(elf->elf, &index) != 0)
-		return ctx_error(elf->ctx, -EBADMSG, "%s: section name table: %s", elf->name,
-				 elf_errmsg(-1));
+		return bad_sections(elf, "no index of the section name table");
 	if (index == SHN_UNDEF)
 		return 0;
 	scn = elf_getscn(elf->elf, index);
 	if (!scn || !gelf_getshdr(scn, names))
-		return ctx_error(elf->ctx, -EBADMSG,
-				 "%s: section name table: section %zu does not exist", elf->name,
-				 index);
+		return bad_sections(elf, "the section name table is a section that does not exist");
 	return 1;
 }
 
@@ -314,8 +321,7 @@ int elf_file_find_section(struct elf_file *elf, const char *name, uint32_t type,
 		return found;
 	while ((scn = elf_nextscn(elf->elf, scn))) {
 		if (!gelf_getshdr(scn, &sh))
-			return ctx_error(elf->ctx, -EBADMSG, "%s: section header %zu: %s",
-					 elf->name, elf_ndxscn(scn), elf_errmsg(-1));
+			return bad_sections(elf, elf_errmsg(-1));
 		if (sh.sh_type != type || sh.sh_name >= names.sh_size)
 			continue;
 		found = name_matches(elf, names.sh_offset + sh.sh_name, name);
