@@ -30,10 +30,10 @@ test_cases_are_counted() {
 test_failure_shows_its_output() {
 	run_fake <<-'END'
 		#!/bin/sh
-		printf '1..2\nnot ok 1 - a\n# why\nok 2 - b\nnoise\n'
+		printf '1..2\nbecause\nnot ok 1 - a\n# why\nnoise\nok 2 - b\nnoise\n'
 		exit 1
 	END
-	eq "$lines" $'FAIL test_fake/a\n    # why\nok test_fake/b\n1 passed, 1 failed, 0 skipped'
+	eq "$lines" $'FAIL test_fake/a\n    because\n    # why\nok test_fake/b\n1 passed, 1 failed, 0 skipped'
 	eq "$status" 1
 }
 
