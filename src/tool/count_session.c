@@ -51,6 +51,15 @@ static int64_t earlier(int64_t a_ns, int64_t b_ns)
 	return a_ns < b_ns ? a_ns : b_ns;
 }
 
+/* A signal left pending would still kill us when it is unblocked, before the end of the output. */
+static void take_signal(const struct session *s)
+{
+	struct signalfd_siginfo info;
+
+	while (read(s->fds[FD_SIGNAL].fd, &info, sizeof(info)) < 0 && errno == EINTR)
+		;
+}
+
 /* Wait until UNTIL_NS or something that ends the session. */
 static enum ending wait_until(struct session *s, int64_t until_ns)
 {
@@ -67,8 +76,10 @@ static enum ending wait_until(struct session *s, int64_t until_ns)
 			say("waiting: %s", strerror(errno));
 			return ENDED_BY_ERROR;
 		}
-		if (n > 0 && s->fds[FD_SIGNAL].revents)
+		if (n > 0 && s->fds[FD_SIGNAL].revents) {
+			take_signal(s);
 			return ENDED_BY_SIGNAL;
+		}
 		if (n > 0 && s->fds[FD_PROCESS].revents)
 			return ENDED_WITH_PROCESS;
 	}

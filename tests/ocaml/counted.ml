@@ -3,7 +3,8 @@
      counted ITERATIONS THREADS
 
    A line on stdin starts the loops (so that a tool can attach first), and a line on stdout tells
-   that this line is awaited. At the end, one line a probe: NAME handler=RUNS expected=HITS. *)
+   that this line is awaited. Then, one line a probe: NAME handler=RUNS expected=HITS; and the program
+   stays, to be looked at, until another line or the end of stdin. *)
 
 let iterations = int_of_string Sys.argv.(1)
 let n_threads = int_of_string Sys.argv.(2)
@@ -96,4 +97,5 @@ let () =
       "raising", !raising, hits;
       "tail", !tail, hits;
     ];
-  Printf.printf "# in_loop was seen enabled %d times\n" !queried
+  Printf.printf "# in_loop was seen enabled %d times\n%!" !queried;
+  try ignore (input_line stdin) with End_of_file -> ()

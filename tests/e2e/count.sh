@@ -1,0 +1,203 @@
+#!/usr/bin/env bash
+# Counting hits through eBPF: exact, next to handlers and toggling, and nothing is left behind.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/ocaml_target.sh"
+
+# "HANDLER-RUNS HITS" of a fixture's probes, added up, at this moment.
+report_of() {
+	forget_output
+	tell report
+	await_line end
+	awk -F'[= ]' '/handler=/ { runs += $3; hits += $5 } END { print runs, hits }' "$(output_of)"
+}
+
+# What a fixture reported of its probes, as "NAME HITS" lines, sorted as the tool does.
+countable_hits() {
+	sed -n 's/^\([A-Za-z0-9_]*\) handler=[0-9]* hits=\([0-9]*\)$/\1 \2/p' "$(output_of)" |
+		LC_ALL=C sort -k1,1
+}
+
+# The counter's total must be the program's own book-keeping, probe by probe.
+check_exact() { # PROGRAM
+	start_target "$1" 100000 4
+	await_line ready
+	"$TOOL" attach -pid "$TARGET" -enable-all
+	start_counting "$TARGET" --json
+	tell go
+	await_line '# in_loop was seen.*' 60
+	tell quit
+	wait "$COUNTING"
+	finish_target
+	eq "$(totals)" "$(handler_runs)" "hits counted and handlers' own counts"
+	eq "$(totals | wc -l)" 8 "probes"
+	(($(totals | awk '{ n += $2 } END { print n }') >= 3000000)) || fail "too few hits: $(totals)"
+}
+
+test_exact_pie() {
+	need_counting
+	check_exact "$O/tests/ocaml/counted"
+}
+
+test_exact_non_pie() {
+	need_counting
+	check_exact "$O/tests/ocaml/counted_nopie"
+}
+
+# Handlers off: every hit is counted and none of them runs.
+test_counting_runs_no_handler() {
+	need_counting
+	start_target "$O/tests/ocaml/counted" 20000 4
+	await_line ready
+	start_counting "$TARGET" --json
+	tell go
+	await_line '# in_loop was seen enabled 0 times' 60
+	tell quit
+	wait "$COUNTING"
+	finish_target
+	eq "$(handler_runs | awk '{ n += $2 } END { print n }')" 0 "handlers' runs"
+	eq "$(totals)" "$(expected_hits)" "hits"
+}
+
+# 1000 toggles by other instances while counting at full speed disturb neither; at the end text and
+# semaphores are as they were, byte for byte.
+test_toggling_while_counting() {
+	local before runs i
+	need_counting
+	start_target "$O/tests/ocaml/counted" 1000000 2
+	await_line ready
+	before=$(memory_of "$TARGET")
+	start_counting "$TARGET" --json
+	tell go
+	for ((i = 0; i < 500; i++)); do
+		"$TOOL" attach -pid "$TARGET" -enable in_loop
+		"$TOOL" attach -pid "$TARGET" -disable in_loop
+	done
+	eq "$(handler_runs)" "" "the loops must outlast the toggling; results so far"
+	await_line '# in_loop was seen.*' 60
+	kill -INT "$COUNTING"
+	wait "$COUNTING"
+	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
+	eq "$(totals)" "$(expected_hits)" "hits"
+	tell quit
+	finish_target
+	eq "$TARGET_STATUS" 0 "status"
+	runs=$(handler_runs | awk '$1 == "in_loop" { print $2 }')
+	((runs > 0)) || fail "the handler never ran"
+	((runs < 2000000)) || fail "the handler ran at every hit, also while off: $runs"
+	eq "$(handler_runs | awk '$1 != "in_loop" && $2 != 0')" "" "handlers that were never on"
+}
+
+# Counted and toggled at full speed, the handler stands still while it is off.
+test_handler_runs_only_while_on() {
+	local i first second
+	need_counting
+	start_target "$O/tests/fixtures/v1" --threads 2
+	await_line ready
+	start_counting "$TARGET" --json
+	for ((i = 0; i < 20; i++)); do
+		first=$(report_of)
+		"$TOOL" attach -pid "$TARGET" -enable-all
+		sleep 0.02
+		"$TOOL" attach -pid "$TARGET" -disable-all
+		second=$(report_of)
+		[[ ${first%% *} != "${second%% *}" ]] || fail "no handler ran while on"
+		sleep 0.02
+		first=$(report_of)
+		eq "${first%% *}" "${second%% *}" "handlers' runs, off"
+		[[ ${first##* } != "${second##* }" ]] || fail "the target stands still"
+	done
+	kill -INT "$COUNTING"
+	wait "$COUNTING"
+}
+
+test_sigkill_leaves_nothing() {
+	need_counting
+	start_target "$O/tests/ocaml/loop"
+	await_line ready
+	start_counting "$TARGET"
+	[[ $(int3_count "$TARGET") -gt 0 ]] || fail "no int3 while counting"
+	[[ $(raised_semaphores "$TARGET") -gt 0 ]] || fail "no semaphore raised while counting"
+	kill -KILL "$COUNTING"
+	wait_for '[[ $(int3_count "$TARGET") -eq 0 && $(raised_semaphores "$TARGET") -eq 0 ]]' 1
+	[[ $(cut -d' ' -f3 "/proc/$TARGET/stat") = [RS] ]] || fail "the target does not run"
+	tell quit
+	finish_target
+	eq "$TARGET_STATUS" 0 "status"
+}
+
+test_ends_by_time_signal_and_process() {
+	need_counting
+	start_target "$O/tests/ocaml/loop"
+	await_line ready
+	"$TOOL" attach -pid "$TARGET" --count --for 300ms >"$TMP/for"
+	matches "$(head -1 "$TMP/for")" '^total, 0\.3[0-9]+ s$'
+	for signal in INT TERM HUP; do
+		start_counting "$TARGET"
+		kill -"$signal" "$COUNTING"
+		wait "$COUNTING"
+		eq "$(awk '$1 == "alpha" { print NF }' "$TMP/counts")" 3 "columns after SIG$signal"
+		eq "$(int3_count "$TARGET")" 0 "int3 left after SIG$signal"
+		eq "$(raised_semaphores "$TARGET")" 0 "semaphores left after SIG$signal"
+	done
+	start_counting "$TARGET"
+	kill -KILL "$TARGET"
+	wait "$COUNTING"
+	grep -q "pid $TARGET has ended" "$TMP/counting.err"
+	matches "$(head -1 "$TMP/counts")" '^total, '
+}
+
+test_intervals_add_up() {
+	need_counting
+	start_target "$O/tests/ocaml/loop"
+	await_line ready
+	"$TOOL" attach -pid "$TARGET" --count --for 700ms --interval 200ms --json >"$TMP/json"
+	eq "$(wc -l <"$TMP/json")" 4 "objects"
+	eq "$(grep -o '"version":1,"type":"[a-z]*"' "$TMP/json" | cut -d'"' -f6 | xargs)" \
+		"interval interval interval total"
+	# Of each probe: what the intervals add up to, and the total.
+	grep -o '"type":"[a-z]*"\|"name":"[a-z]*","hits":[0-9]*' "$TMP/json" | tr -d '"' | tr ',' ':' |
+		awk -F: '$1 == "type" { total = $2 == "total"; next }
+			{ if (total) all[$2] = $4; else part[$2] += $4 }
+			END { for (n in all) print n, part[n] > 0 && part[n] <= all[n]
+			      d = all["alpha"] - all["beta"]; print "same time", d >= -2 && d <= 2 }' |
+		sort >"$TMP/sums"
+	eq "$(cat "$TMP/sums")" "alpha 1
+beta 1
+gamma 1
+same time 1"
+}
+
+# The fixtures: every generation of the ABI, several sites a name, sites astride pages.
+test_every_abi() {
+	local fixture variant
+	need_counting
+	for fixture in v0 v0_single transitional transitional_single v1 v1_dot v2; do
+		for variant in "$fixture" "$fixture-nopie" "$fixture-stripped"; do
+			start_target "$O/tests/fixtures/$variant" --wait
+			await_line ready
+			start_counting "$TARGET" --json
+			tell 'go 1000'
+			await_line 'done'
+			kill -INT "$COUNTING"
+			wait "$COUNTING"
+			forget_output
+			tell report
+			await_line end
+			eq "$(totals)" "$(countable_hits)" "$variant: hits"
+			quit_target
+		done
+	done
+}
+
+test_wrong_use() {
+	start_target "$O/tests/ocaml/loop"
+	await_line ready
+	check_error 2 "not a time" attach -pid "$TARGET" --count --for 3x
+	check_error 2 "not a time" attach -pid "$TARGET" --count --for -1
+	check_error 2 "not a time" attach -pid "$TARGET" --count --interval nan
+	check_error 2 "go with --count" attach -pid "$TARGET" -enable alpha --for 3s
+	check_error 5 "no such process" attach -pid 4194304 --count
+	check_error 2 "no probe sites" attach -pid $$ --count
+}
+
+run_tests "$@"

@@ -1,0 +1,93 @@
+# What the scripts that watch targets share: counting in the background, and reading what a target
+# says of itself and what its memory holds.
+
+# Counting is tested with the privileges it needs.
+need_counting() {
+	need_root
+	[[ -e /sys/fs/bpf ]] || skip "the kernel has no BPF"
+}
+
+# Start `attach --count` on PID in the background, its output in $TMP/counts; return when it counts.
+# Sets COUNTING to its pid.
+start_counting() { # PID [FLAG...]
+	local pid=$1
+	shift
+	: >"$TMP/counting.err"
+	background "$TOOL" attach -pid "$pid" --count "$@" >"$TMP/counts" 2>"$TMP/counting.err"
+	COUNTING=$!
+	wait_for 'grep -q "counting [0-9]* probes" "$TMP/counting.err" || ! kill -0 "$COUNTING"' 10
+	kill -0 "$COUNTING" 2>/dev/null || fail "it does not count: $(cat "$TMP/counting.err")"
+}
+
+# "NAME HITS" lines of the last object that counting with --json printed.
+totals() {
+	tail -n 1 "$TMP/counts" | grep -o '"name":"[A-Za-z0-9_]*","hits":[0-9]*' |
+		sed 's/"name":"\(.*\)","hits":/\1 /'
+}
+
+# What `counted` and `loop` print at their end, as "NAME RUNS" and "NAME HITS".
+handler_runs() {
+	sed -n 's/^\([A-Za-z0-9_]*\) handler=\([0-9]*\).*/\1 \2/p' "$(output_of)"
+}
+
+expected_hits() {
+	sed -n 's/^\([A-Za-z0-9_]*\) handler=[0-9]* expected=\([0-9]*\).*/\1 \2/p' "$(output_of)"
+}
+
+# Wait for a target's end. Sets TARGET_STATUS.
+finish_target() {
+	TARGET_STATUS=0
+	wait "$TARGET" || TARGET_STATUS=$?
+}
+
+# "0xSITE 0xSEMAPHORE" of every note of FILE's OCaml probes, link-time addresses.
+notes_of() { # FILE
+	readelf -nW "$1" | sed -n 's/.*Location: \(0x[0-9a-f]*\), .*Semaphore: \(0x[0-9a-f]*\)/\1 \2/p'
+}
+
+# Where PID's executable was loaded.
+bias_of() { # PID
+	local exe start
+	exe=$(readlink "/proc/$1/exe")
+	if readelf -h "$exe" | grep -q 'Type:.*DYN'; then
+		start=$(grep -m1 -F "$exe" "/proc/$1/maps")
+		printf '0x%s\n' "${start%%-*}"
+	else
+		echo 0
+	fi
+}
+
+read_bytes() { # PID ADDRESS BYTES
+	dd if="/proc/$1/mem" bs=1 skip=$(($2)) count="$3" status=none | od -An -v -tx1
+}
+
+# The bytes of every site and of both halves of every semaphore of PID's executable, a line a note,
+# read without the tool.
+memory_of() { # PID
+	local bias site semaphore
+	bias=$(bias_of "$1")
+	while read -r site semaphore; do
+		echo "$(read_bytes "$1" $((bias + site)) 6) /$(read_bytes "$1" $((bias + semaphore)) 4)"
+	done < <(notes_of "/proc/$1/exe")
+}
+
+# How many of PID's sites have an int3 on them.
+int3_count() { # PID
+	memory_of "$1" | grep -c '^ cc' || :
+}
+
+# How many of PID's notes have a semaphore whose first half, the tracers', is raised.
+raised_semaphores() { # PID
+	memory_of "$1" | grep -vc '/ 00 00' || :
+}
+
+# The tool must fail with STATUS, say something that matches TEXT in one line, and print nothing else.
+check_error() { # STATUS TEXT ARG...
+	local status=0 want=$1 text=$2
+	shift 2
+	"$TOOL" "$@" >"$TMP/out" 2>"$TMP/err" || status=$?
+	eq "$status" "$want" "status of $*: $(cat "$TMP/err")"
+	grep -qE -- "$text" "$TMP/err" || fail "$*: said: $(cat "$TMP/err")"
+	eq "$(grep -vc '^hint: ' "$TMP/err")" 1 "lines that $* said: $(cat "$TMP/err")"
+	eq "$(cat "$TMP/out")" "" "standard output of $*"
+}
