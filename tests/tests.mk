@@ -1,22 +1,21 @@
-# How the tests are built and run.
+# How the tests are built and run: `make check`, or some of them with T=NAME.
 
 unit_tests := $(patsubst %.c,$(O)/%,$(wildcard tests/unit/test_*.c))
 unit_support := $(patsubst %.c,$(O)/%.o,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
 have_cmocka = $(shell $(PKG_CONFIG) --exists cmocka 2>/dev/null && echo yes)
 
+include tests/fixtures/fixtures.mk
+include tests/fuzz/fuzz.mk
+
 .PHONY: run-tests unit-tests
-run-tests: all ocaml fixtures unit-tests
+run-tests: all ocaml fixtures unit-tests $(if $(have_fuzzer),$(fuzzer))
 	+@$(MAKE) --no-print-directory ASAN=1 O=$(O)/asan unit-tests
 	@tests/run $(O) $(T)
 
-ifeq ($(have_cmocka),yes)
-unit-tests: $(unit_tests)
-endif
+unit-tests: $(if $(have_cmocka),$(unit_tests))
 
 $(unit_tests): %: %.o $(unit_support) $(lib_a)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
-
-include tests/fixtures/fixtures.mk
 
 -include $(wildcard $(O)/tests/*/*.d)
