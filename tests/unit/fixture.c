@@ -69,7 +69,7 @@ Elf64_Shdr *fixture_section(const struct fixture *fixture, const char *name)
 	return NULL;
 }
 
-uint64_t *fixture_note(const struct fixture *fixture, size_t index)
+struct fixture_note *fixture_note(const struct fixture *fixture, size_t index)
 {
 	const Elf64_Shdr *section = fixture_section(fixture, ".note.stapsdt");
 	struct note_reader reader;
@@ -78,7 +78,8 @@ uint64_t *fixture_note(const struct fixture *fixture, size_t index)
 	note_reader_init(&reader, fixture->bytes + section->sh_offset, section->sh_size);
 	while (note_next(&reader, &note) > 0)
 		if (strncmp(note.provider, "ocaml", 5) == 0 && index-- == 0)
-			return (uint64_t *)(fixture->bytes + section->sh_offset + note.off + 20);
+			return (struct fixture_note *)(fixture->bytes + section->sh_offset +
+						       note.off + 20);
 	fail_msg("the fixture has too few notes");
 	return NULL;
 }

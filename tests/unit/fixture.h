@@ -26,9 +26,12 @@ Elf64_Phdr *fixture_phdr(const struct fixture *fixture, size_t index);
 Elf64_Shdr *fixture_shdr(const struct fixture *fixture, size_t index);
 Elf64_Shdr *fixture_section(const struct fixture *fixture, const char *name);
 
-/* The first three words of the descriptor of note number INDEX of an OCaml provider. */
-enum note_address { NOTE_SITE, NOTE_BASE, NOTE_SEMAPHORE };
-uint64_t *fixture_note(const struct fixture *fixture, size_t index);
+/* The addresses in note number INDEX of an OCaml provider; notes are aligned to 4 bytes. */
+struct fixture_note {
+	uint64_t site, base, semaphore;
+	char provider[];
+} __attribute__((packed, aligned(4)));
+struct fixture_note *fixture_note(const struct fixture *fixture, size_t index);
 
 /* Append bytes at the end of the file; returns their offset. Pointers into it become stale. */
 uint64_t fixture_append(struct fixture *fixture, const void *bytes, size_t n);

@@ -95,7 +95,7 @@ static int open_within(int fd, uint64_t limit)
 		rlimit.rlim_cur = rlimit.rlim_max = pages * 4096 + limit;
 		setrlimit(RLIMIT_AS, &rlimit);
 		err = program_open_fd(ctx, fd, "greedy", &prog);
-/* libelf's own shortage of memory counts too. */
+		/* libelf's own shortage of memory counts too. */
 		_exit(strstr(ocp_error(ctx), "memory") ? ENOMEM : -err);
 	}
 	close(fd);
@@ -109,18 +109,19 @@ static void many_notes_take_a_small_multiple_of_their_bytes(void **state)
 	enum { MANY = 100000 };
 	struct note_bytes notes = { 0 };
 	struct fixture fixture;
-	uint64_t first[3], off;
+	struct fixture_note first;
+	uint64_t off;
 	Elf64_Shdr *section;
 
 	(void)state;
 	fixture_load(&fixture, "v1");
-	memcpy(first, fixture_note(&fixture, 0), sizeof(first));
+	first = *fixture_note(&fixture, 0);
 	for (int i = 0; i < MANY; i++) {
 		char name[20];
 
 		snprintf(name, sizeof(name), "p%d", i);
-		put_stapsdt(&notes, &(struct note_spec){ first[0], first[1], first[2], "ocaml_1",
-							 name, NULL });
+		put_stapsdt(&notes, &(struct note_spec){ first.site, first.base, first.semaphore,
+							 "ocaml_1", name, NULL });
 	}
 	off = fixture_append(&fixture, notes.bytes, notes.n);
 	section = fixture_section(&fixture, ".note.stapsdt");

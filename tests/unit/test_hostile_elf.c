@@ -174,7 +174,8 @@ static void sites_outside_of_the_code(void **state)
 	struct fixture *f = *state;
 	const Elf64_Shdr *data = fixture_section(f, ".data");
 	const Elf64_Phdr *code = NULL;
-	uint64_t *note = fixture_note(f, 0), bad[5];
+	struct fixture_note *note = fixture_note(f, 0);
+	uint64_t bad[5];
 
 	for (size_t i = 0; !code; i++)
 		if (fixture_phdr(f, i)->p_type == PT_LOAD && fixture_phdr(f, i)->p_flags & PF_X)
@@ -185,7 +186,7 @@ static void sites_outside_of_the_code(void **state)
 	bad[3] = code->p_vaddr + code->p_memsz - SITE_BYTES + 1;
 	bad[4] = UINT64_MAX - 2;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		note[NOTE_SITE] = bad[i];
+		note->site = bad[i];
 		expect_error(f, -EBADMSG, "site is outside of the program's code");
 	}
 }
@@ -194,7 +195,8 @@ static void semaphores_outside_of_the_data(void **state)
 {
 	struct fixture *f = *state;
 	const Elf64_Shdr *text = fixture_section(f, ".text");
-	uint64_t *note = fixture_note(f, 0), semaphore = note[NOTE_SEMAPHORE], bad[5], end = 0;
+	struct fixture_note *note = fixture_note(f, 0);
+	uint64_t semaphore = note->semaphore, bad[5], end = 0;
 
 	for (size_t i = 0; i < fixture_ehdr(f)->e_phnum; i++) {
 		const Elf64_Phdr *ph = fixture_phdr(f, i);
@@ -208,10 +210,10 @@ static void semaphores_outside_of_the_data(void **state)
 	bad[3] = (end - 2) & ~UINT64_C(1); /* its second half is behind the segment */
 	bad[4] = UINT64_MAX - 1;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		note[NOTE_SEMAPHORE] = bad[i];
+		note->semaphore = bad[i];
 		expect_error(f, -EBADMSG, "semaphore is odd or outside");
 	}
-	note[NOTE_SEMAPHORE] = 0;
+	note->semaphore = 0;
 	expect_error(f, -EBADMSG, "without a semaphore");
 }
 
@@ -222,14 +224,14 @@ static void sites_left_out_by_older_generations(void **state)
 
 	fixture_free(f);
 	fixture_load(f, "v1");
-	fixture_note(f, 3)[NOTE_SITE] = 0;
+	fixture_note(f, 3)->site = 0;
 	expect_error(f, -EBADMSG, "site 0");
 }
 
 static void names_that_are_no_names(void **state)
 {
 	struct fixture *f = *state;
-	char *provider = (char *)&fixture_note(f, 0)[3];
+	char *provider = fixture_note(f, 0)->provider;
 	char *name = provider + strlen(provider) + 1;
 	static const char bad[] = "\x1b-/ .\x80\n";
 

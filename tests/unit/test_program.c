@@ -171,12 +171,12 @@ static void prelinking_is_undone(void **state)
 		fixture_load(&fixture, "v2");
 		assert_int_equal(fixture_open(&fixture, ctx, &plain), 0);
 		for (size_t i = 0; i < plain->n_sites; i++) {
-			uint64_t *note = fixture_note(&fixture, i);
+			struct fixture_note *note = fixture_note(&fixture, i);
 
-			note[NOTE_BASE] -= moved[k];
-			note[NOTE_SEMAPHORE] -= moved[k];
-			if (note[NOTE_SITE])
-				note[NOTE_SITE] -= moved[k];
+			note->base -= moved[k];
+			note->semaphore -= moved[k];
+			if (note->site)
+				note->site -= moved[k];
 		}
 		assert_int_equal(fixture_open(&fixture, ctx, &prog), 0);
 		assert_int_equal(prog->n_sites, plain->n_sites);
