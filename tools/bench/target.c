@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * A process with one probe, `hit`, that does on stdin's commands what the benchmarks measure:
+ * A process with one probe, `hit`, that does on stdin's commands what the benchmarks measure.
  *
- *	run N		pass the site N times; answers with the nanoseconds a pass
- *	await on|off	pass the site until it begins with an int3 (a uprobe is there) or with the
- *nop again; answers with the time of that moment, microseconds since the epoch, or "timeout" after
- *30 seconds
+ * run N: pass the site N times; answers with the nanoseconds a pass.
+ *
+ * await on|off: pass the site every 50 us until it begins with an int3 (a uprobe is there) or with
+ * the nop again, and then once more; answers with the time after that, in microseconds since the
+ * epoch, or "timeout" after 30 seconds. (Were it to spin, the tool that is measured would at times
+ * have to wait for its CPU.)
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -14,7 +16,7 @@
 #include <time.h>
 #include "probe.h"
 
-enum { INT3 = 0xcc, AWAIT_SECONDS = 30 };
+enum { INT3 = 0xcc, AWAIT_SECONDS = 30, PAUSE_NS = 50000 };
 
 __asm__(".pushsection .text\n"
 	".globl hit_site\n"
@@ -45,15 +47,18 @@ static void run(uint64_t n)
 static void await(int on)
 {
 	const volatile unsigned char *site = (const volatile unsigned char *)hit_site;
+	const struct timespec pause = { .tv_nsec = PAUSE_NS };
 	uint64_t end = now_ns(CLOCK_MONOTONIC) + AWAIT_SECONDS * 1000000000ULL;
 
 	while ((*site == INT3) != on) {
 		hit_site();
+		nanosleep(&pause, NULL);
 		if (now_ns(CLOCK_MONOTONIC) > end) {
 			puts("timeout");
 			return;
 		}
 	}
+	hit_site();
 	printf("%llu\n", (unsigned long long)(now_ns(CLOCK_REALTIME) / 1000));
 }
 
