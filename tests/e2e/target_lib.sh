@@ -34,6 +34,14 @@ expected_hits() {
 	sed -n 's/^\([A-Za-z0-9_]*\) handler=[0-9]* expected=\([0-9]*\).*/\1 \2/p' "$(output_of)"
 }
 
+# What a fixture's probes are hit in ROUNDS rounds, one hit a round at every site that has code, as
+# "NAME HITS" lines sorted as the tool does.
+fixture_hits() { # FIXTURE ROUNDS
+	"$O/tests/fixtures/$1" --expect |
+		awk -v rounds="$2" '/^site/ { name = $6 == "args" ? "" : $6; hits[name] += $2 != "0x0" && $2 != "0" ? rounds : 0 }
+			END { for (name in hits) print name, hits[name] }' | LC_ALL=C sort -k1,1
+}
+
 # Wait for a target's end. Sets TARGET_STATUS.
 finish_target() {
 	TARGET_STATUS=0

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Next to bpftrace on the same probe, whoever comes first: both count every hit.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+TEST_TIMEOUT=120
+
+start() {
+	need_counting
+	need_command bpftrace
+	start_target "$O/tests/ocaml/counted" 50000 2
+	await_line ready
+}
+
+# bpftrace counts PROBE; return when its uprobes are in place: IN_PLACE sites have an int3.
+start_bpftrace() { # PROBE IN_PLACE
+	background bpftrace --unsafe -p "$TARGET" -e "$1 { @ = count(); }" >"$TMP/bpftrace" 2>&1
+	BPFTRACE=$!
+	# The int3 is there a moment before the program is: BEGIN would come before both.
+	wait_for '[[ $(int3_count "$TARGET") -eq '"$2"' ]] || ! kill -0 $BPFTRACE' 30
+	sleep 0.3
+	kill -0 "$BPFTRACE" || fail "$(cat "$TMP/bpftrace")"
+}
+
+# Both count the whole run.
+check_both() {
+	tell go
+	await_line '# in_loop was seen.*' 60
+	kill -INT "$BPFTRACE"
+	wait "$BPFTRACE"
+	tell quit
+	wait "$COUNTING"
+	finish_target
+	eq "$TARGET_STATUS" 0 "status"
+	eq "$(sed -n 's/^@: //p' "$TMP/bpftrace")" "$(expected_hits | sed -n 's/^in_loop //p')" "bpftrace's count"
+	eq "$(totals)" "$(expected_hits)" "our counts"
+}
+
+usdt() {
+	echo "usdt:$O/tests/ocaml/counted:ocaml_1:in_loop"
+}
+
+test_usdt_after_us() {
+	start
+	start_counting "$TARGET" --json
+	background bpftrace -p "$TARGET" -e "$(usdt) { @ = count(); } interval:ms:100 { printf(\"attached\n\"); }" \
+		>"$TMP/bpftrace" 2>&1
+	BPFTRACE=$!
+	wait_for 'grep -q "^attached" "$TMP/bpftrace" || ! kill -0 $BPFTRACE' 30
+	check_both
+}
+
+test_usdt_before_us() {
+	start
+	start_bpftrace "$(usdt)" 1
+	start_counting "$TARGET" --json
+	check_both
+	eq "$(grep -c warning "$TMP/counting.err" || :)" 0 "warnings: usdt and we agree about the semaphore"
+}
+
+# bpftrace's uprobe: leaves the semaphore out; the kernel allows either on one site. We go without,
+# there and only there, and say so. Debian's bpftrace takes an address that belongs to no symbol only,
+# and then as a file offset, which this program's code has in common with its addresses.
+test_uprobe_before_us() {
+	local program=$O/tests/fixtures/v1-stripped site
+	need_counting
+	need_command bpftrace
+	site=$("$O/tests/fixtures/v1" --expect | sed -n 's/^site \(.*\) semaphore .* name plain .*/\1/p')
+	start_target "$program" --wait --threads 2
+	await_line ready
+	start_bpftrace "uprobe:$program:$((site))" 1
+	start_counting "$TARGET" --json
+	tell 'go 50000'
+	await_line 'done' 60
+	kill -INT "$BPFTRACE" "$COUNTING"
+	wait "$BPFTRACE" "$COUNTING"
+	eq "$(sed -n 's/^@: //p' "$TMP/bpftrace")" 100000 "bpftrace's count"
+	eq "$(totals)" "$(fixture_hits v1 100000)" "our counts"
+	matches "$(cat "$TMP/counting.err")" "warning: .*: 1 of [0-9]+ sites .*without raising"
+	quit_target
+	eq "$TARGET_STATUS" 0 "status"
+}
+
+test_lists_our_probes() {
+	need_command bpftrace
+	eq "$(bpftrace -l "usdt:$O/tests/ocaml/counted:*" | sed 's/.*:ocaml_1://' | LC_ALL=C sort -u)" \
+		"$("$TOOL" list -prog "$O/tests/ocaml/counted")"
+}
+
+run_tests "$@"

@@ -1,0 +1,209 @@
+#!/usr/bin/env bash
+# Switching handlers of live processes: what is on runs, what is off does not, every byte that was
+# not asked for stays, and mistakes change nothing.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+
+states() { # PID
+	"$TOOL" info -pid "$1" | paste -sd' '
+}
+
+start_loop() { # [VARIANT]
+	start_target "$O/tests/ocaml/loop${1:-}"
+	await_line ready
+}
+
+test_info_and_switching() {
+	local variant
+	for variant in '' _nopie; do
+		start_loop "$variant"
+		eq "$(states "$TARGET")" "alpha disabled beta disabled gamma disabled"
+		"$TOOL" attach -pid "$TARGET" -enable beta,alpha
+		eq "$(states "$TARGET")" "alpha enabled beta enabled gamma disabled"
+		"$TOOL" attach --pid "$TARGET" --disable alpha --enable gamma
+		eq "$(states "$TARGET")" "alpha disabled beta enabled gamma enabled"
+		"$TOOL" attach -pid="$TARGET" -disable-all
+		eq "$(states "$TARGET")" "alpha disabled beta disabled gamma disabled"
+		tell quit
+		finish_target
+		eq "$TARGET_STATUS" 0 "status"
+		eq "$(handler_runs | awk '$2 > 0 { print $1 }' | xargs)" "alpha beta gamma" "handlers that ran"
+	done
+}
+
+test_handlers_run_only_when_asked_for() {
+	start_loop
+	"$TOOL" attach -pid "$TARGET" -enable gamma
+	sleep 0.1
+	tell quit
+	finish_target
+	eq "$(handler_runs | awk '$2 > 0 { print $1 }' | xargs)" "gamma" "handlers that ran"
+}
+
+test_semaphores_count() {
+	start_loop
+	"$TOOL" attach -pid "$TARGET" -enable alpha
+	"$TOOL" attach -pid "$TARGET" -enable alpha
+	"$TOOL" attach -pid "$TARGET" -disable alpha
+	eq "$(states "$TARGET")" "alpha enabled beta disabled gamma disabled" "on twice, off once"
+	"$TOOL" attach -pid "$TARGET" -disable alpha
+	eq "$(states "$TARGET")" "alpha disabled beta disabled gamma disabled"
+	check_error 1 "'alpha': is disabled already" attach -pid "$TARGET" -disable alpha
+}
+
+test_all_or_nothing() {
+	local before
+	start_loop
+	"$TOOL" attach -pid "$TARGET" -enable beta
+	before=$(memory_of "$TARGET")
+	check_error 2 "'nosuch': no such probe" attach -pid "$TARGET" -enable alpha,nosuch,gamma
+	check_error 1 "'gamma': is disabled already" attach -pid "$TARGET" -disable beta,gamma
+	check_error 2 "'alpha': named twice" attach -pid "$TARGET" -enable alpha -enable alpha
+	check_error 2 "enabled and disabled" attach -pid "$TARGET" -enable alpha -disable alpha
+	check_error 2 "one kind" attach -pid "$TARGET" -enable alpha -enable-all
+	check_error 2 "one kind" attach -pid "$TARGET" -disable-all -disable beta
+	check_error 2 "unexpected" attach -pid "$TARGET" -enable alpha beta
+	check_error 2 "no such option" attach -pid "$TARGET" -enabl alpha
+	check_error 2 "needs a value" attach -pid "$TARGET" -enable
+	check_error 2 "nothing to do" attach -pid "$TARGET"
+	check_error 2 "no such option" info -pid "$TARGET" -enable alpha
+	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
+}
+
+# Every generation of the ABI, with sites astride pages and 6 bytes apart, probes on from the start,
+# semaphore-only probes, foreign notes: on, all handlers run at each hit; off again, all is as before.
+test_every_abi() {
+	local fixture variant before
+	for fixture in v0 v0_single transitional transitional_single v1 v1_dot v2; do
+		for variant in "$fixture" "$fixture-nopie" "$fixture-stripped"; do
+			start_target "$O/tests/fixtures/$variant" --wait
+			await_line ready
+			before=$(memory_of "$TARGET")
+			"$TOOL" attach -pid "$TARGET" -enable-all
+			run_100_rounds
+			eq "$(awk -F'[= ]' '/handler=/ && $3 != $5' "$(output_of)")" "" \
+				"$variant: handlers that did not run at each hit"
+			[[ $("$TOOL" info -pid "$TARGET") != *disabled* ]] || fail "$variant: not all on"
+			"$TOOL" attach -pid "$TARGET" -disable-all
+			eq "$(memory_of "$TARGET")" "$before" "$variant: text and semaphores"
+			quit_target
+			eq "$TARGET_STATUS" 0 "$variant: status"
+		done
+	done
+}
+
+run_100_rounds() {
+	tell 'go 100'
+	await_line 'done'
+	forget_output
+	tell report
+	await_line end
+}
+
+# Several instances at once on one process: in the end all their work adds up to nothing.
+test_instances_at_once() {
+	local before i jobs=()
+	start_loop
+	before=$(memory_of "$TARGET")
+	for i in 1 2 3 4; do
+		(for _ in {1..25}; do
+			"$TOOL" attach -pid "$TARGET" -enable alpha,beta,gamma
+			"$TOOL" attach -pid "$TARGET" -disable gamma,alpha,beta
+		done) &
+		jobs+=($!)
+	done
+	for i in "${jobs[@]}"; do
+		wait "$i"
+	done
+	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
+	tell quit
+	finish_target
+	eq "$TARGET_STATUS" 0 "status"
+}
+
+# The tool killed at any moment: the target runs on, and switching off repairs what was half done.
+test_sigkill_of_the_tool() {
+	local before i probe
+	start_loop
+	before=$(memory_of "$TARGET")
+	for i in {1..150}; do
+		"$TOOL" attach -pid "$TARGET" -enable-all &
+		sleep "0.00$((i % 5))$((i % 10))"
+		kill -KILL $! 2>/dev/null || :
+		wait $! || :
+		wait_for '[[ $(cut -d" " -f3 "/proc/$TARGET/stat") = [RS] ]]' 2
+	done
+	for i in {1..200}; do
+		[[ $("$TOOL" info -pid "$TARGET") = *[ed]abled* && $("$TOOL" info -pid "$TARGET") != *" enabled"* &&
+			$("$TOOL" info -pid "$TARGET") != *mixed* ]] && break
+		"$TOOL" attach -pid "$TARGET" -disable-all
+	done
+	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
+	tell quit
+	finish_target
+	eq "$TARGET_STATUS" 0 "status"
+}
+
+test_stopped_process_stays_stopped() {
+	start_loop
+	kill -STOP "$TARGET"
+	wait_for '[[ $(cut -d" " -f3 "/proc/$TARGET/stat") = T ]]'
+	"$TOOL" attach -pid "$TARGET" -enable alpha
+	sleep 0.1
+	eq "$(cut -d' ' -f3 "/proc/$TARGET/stat")" T "state"
+	eq "$(states "$TARGET")" "alpha enabled beta disabled gamma disabled"
+	kill -CONT "$TARGET"
+	tell quit
+	finish_target
+	eq "$TARGET_STATUS" 0 "status"
+}
+
+test_traced_by_somebody_else() {
+	local before
+	need_command gdb
+	start_loop
+	before=$(memory_of "$TARGET")
+	gdb -q -nx -batch -p "$TARGET" -ex 'shell sleep 8' >"$TMP/gdb" 2>&1 &
+	wait_for '! grep -q "TracerPid:.0$" "/proc/$TARGET/status"' 10
+	check_error 6 "being traced by pid [0-9]+ \(gdb\)" attach -pid "$TARGET" -enable alpha
+	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
+	kill %?gdb
+}
+
+test_what_cannot_be_attached() {
+	local zombie
+	check_error 5 "no such process" attach -pid 4194304 -enable a
+	check_error 5 "kernel thread" attach -pid 2 -enable a
+	check_error 2 "not a process id" attach -pid 0 -enable a
+	check_error 2 "not a process id" attach -pid 12x -enable a
+	check_error 2 "has no OCaml probes" attach -pid $$ -enable a
+	check_error 2 "given twice" attach -pid 1 -pid 1 -enable a
+	bash -c 'sleep 0 & exec sleep 20' &
+	wait_for 'pgrep -P $! sleep >/dev/null'
+	zombie=$(pgrep -P $! sleep)
+	wait_for 'grep -q "State:.Z" "/proc/'"$zombie"'/status"'
+	check_error 5 "zombie" attach -pid "$zombie" -enable a
+	eq "$("$TOOL" info -pid $$ 2>"$TMP/err")" "" "info of a program without probes"
+	matches "$(cat "$TMP/err")" "has no OCaml probes"
+}
+
+# A tool that nobody can hear says so.
+test_output_that_gets_lost() {
+	local status=0
+	start_loop
+	"$TOOL" info -pid "$TARGET" >/dev/full 2>"$TMP/err" || status=$?
+	eq "$status" 1 "status"
+	matches "$(cat "$TMP/err")" "standard output: No space left"
+}
+
+test_a_replaced_binary() {
+	cp "$O/tests/ocaml/loop" "$TMP/prog"
+	start_target "$TMP/prog"
+	await_line ready
+	rm "$TMP/prog"
+	cp "$O/tests/ocaml/counted" "$TMP/prog"
+	"$TOOL" attach -pid "$TARGET" -enable alpha
+	eq "$(states "$TARGET")" "alpha enabled beta disabled gamma disabled"
+}
+
+run_tests "$@"

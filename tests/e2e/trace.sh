@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# `trace`: the probes are on before the program's first instruction.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+
+# Start with the given actions; the program's output is in $TMP/run.
+trace_counted() { # VARIANT ACTION...
+	local variant=$1
+	shift
+	mkfifo "$TMP/in"
+	exec {in_fd}<>"$TMP/in"
+	"$TOOL" trace -prog "$O/tests/ocaml/counted$variant" "$@" -- 1000 2 <"$TMP/in" >"$TMP/run"
+	printf 'go\nquit\n' >&"$in_fd"
+	wait_for 'grep -q "^# in_loop was seen" "$TMP/run"' 20
+	rm "$TMP/in"
+}
+
+test_all_probes_from_the_start() {
+	local variant
+	for variant in '' _nopie; do
+		trace_counted "$variant" -enable-all
+		eq "$(sed -n 's/ handler=\([0-9]*\).*/ \1/p' "$TMP/run")" \
+			"$(sed -n 's/ handler=.*expected=\([0-9]*\)/ \1/p' "$TMP/run")" "handlers' runs"
+	done
+}
+
+test_one_probe_and_no_disabling() {
+	trace_counted '' -enable tail -disable in_loop
+	eq "$(sed -n 's/ handler=\([0-9]*\) .*/ \1/p' "$TMP/run" | awk '$2 != 0')" "tail 2000"
+}
+
+# Probes in the initialisers of modules, which run before anybody could attach.
+test_initialisers() {
+	"$TOOL" trace -prog "$O/tests/ocaml/places" -enable-all >"$TMP/run"
+	wait_for 'grep -qx toplevel "$TMP/run"'
+}
+
+test_what_cannot_be_started() {
+	check_error 2 "No such file" trace -prog "$TMP/nosuch" -enable-all
+	check_error 2 "no such probe" trace -prog "$O/tests/ocaml/counted" -enable nosuch
+	check_error 2 "has no OCaml probes" trace -prog /bin/true -enable x
+	check_error 2 "nothing to do" trace -prog /bin/true
+	check_error 2 "-prog is needed" trace -enable-all
+	check_error 2 "behind --" trace -prog /bin/true -enable-all x
+	echo 'not a program' >"$TMP/text"
+	check_error 3 "Permission denied" trace -prog "$TMP/text" -enable-all
+	chmod +x "$TMP/text"
+	check_error 1 "Exec format error" trace -prog "$TMP/text" -enable-all
+	# Of a program that is refused not one instruction has run.
+	"$TOOL" trace -prog "$O/tests/ocaml/counted" -enable nosuch -- 1 1 >"$TMP/out" 2>&1 </dev/null || :
+	eq "$(grep -c ready "$TMP/out" || :)" 0 "output of the refused program"
+}
+
+run_tests "$@"
