@@ -66,6 +66,7 @@ lib_so := $(O)/libocaml_probes.so.$(VERSION)
 
 .PHONY: all
 all: $(tool) $(linker) $(lib_a) $(lib_so) $(O)/ocaml_probes.pc ## build the tool, the post-linker and the library
+	@:
 
 # ---- C --------------------------------------------------------------------------------------
 
@@ -130,7 +131,7 @@ deps: ## install what building and testing need (Debian's packages)
 # These two do their own set-up. What deps installs is looked up by a make that starts afterwards.
 .PHONY: demo check
 demo: deps ## the main job end to end: build, start an OCaml service, toggle and count its probes
-	+@$(MAKE) --no-print-directory all ocaml
+	+@$(MAKE) --no-print-directory all ocaml demo-service
 	@tools/demo $(O)
 check: deps ## build everything and run all tests
 	+@$(MAKE) --no-print-directory run-tests

@@ -15,10 +15,11 @@
  * the target: the helper that knows a task's ids in a namespace answers only for tasks whose own
  * namespace that is.
  *
- * Exactness. All sites start and stop counting at one moment, by a gate in the program's memory that
- * is opened when all are attached and closed before the first is detached. Closing a link returns after the kernel has taken the uprobes away and waited for
- * handlers that run, so a read after detach misses nothing. A slot of the map is written with
- * atomic adds and copied by the kernel in one 64-bit load.
+ * Exactness. All sites start and stop counting at one moment, by a gate in the program's memory
+ * that is opened when all are attached and closed before the first is detached. Closing a link
+ * returns after the kernel has taken the uprobes away and waited for handlers that run, so a read
+ * after detach misses nothing. A slot of the map is written with atomic adds and copied by the
+ * kernel in one 64-bit load.
  */
 #include "count/engine_bpf.h"
 

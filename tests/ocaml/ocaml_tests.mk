@@ -17,6 +17,9 @@ ocaml_converting := -cc ocaml-probes-cc
 ocaml-tests: $(ocaml_names:%=$(ocaml_out)/%) $(ocaml_out)/service
 run-tests: ocaml-tests
 
+.PHONY: demo-service
+demo-service: $(ocaml_out)/service
+
 # ocaml_program NAME, SUFFIX, COMPILER, FLAGS. Every variant has a folder of its own for what the
 # compiler leaves beside the source; the source is named relative to it, as messages show it.
 define ocaml_program

@@ -2,8 +2,8 @@
 /*
  * Two sections that tracers look for in an executable with probes.
  *
- * .stapsdt.base: the notes carry its address, which tells a reader how far a prelinker has moved the
- * file since. The same definition as in <sys/sdt.h>, so that there is one in the program.
+ * .stapsdt.base: the notes carry its address, which tells a reader how far a prelinker has moved
+ * the file since. The same definition as in <sys/sdt.h>, so that there is one in the program.
  *
  * .probes: bcc and bpftrace compute a semaphore's place in the file from where the section of this
  * name stands. The semaphores are in .data, which the linker puts into the same segment: the

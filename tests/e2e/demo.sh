@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The demo does what it says, with and without the privileges for counting.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+
+test_demo() {
+	need_counting
+	"$ROOT/tools/demo" "$O" >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/out" "$TMP/err")"
+	grep -qx 'request_start disabled' "$TMP/out"
+	grep -q 'request [0-9]* for [0-9]* is done' "$TMP/out"
+	(($(awk '$1 == "request_done" && NF == 3 { print $2 }' "$TMP/out") > 100)) || fail "$(cat "$TMP/out")"
+	eq "$(tail -n 1 "$TMP/out")" "Done: listed, switched on, counted, switched off, while the program ran."
+	eq "$(pgrep -f "$O/tests/ocaml/service" || :)" "" "services left"
+}
+
+test_demo_without_privileges() {
+	need_root
+	need_command setpriv
+	chmod 755 "$TMP" "$(dirname "$TMP")"
+	mkdir -p "$TMP/build/tests/ocaml" "$TMP/tools"
+	cp "$O/ocaml-probes" "$TMP/build"
+	cp "$O/tests/ocaml/service" "$TMP/build/tests/ocaml"
+	cp "$ROOT/tools/demo" "$TMP/tools"
+	env -u TMP setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all \
+		"$TMP/tools/demo" "$TMP/build" >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/out" "$TMP/err")"
+	matches "$(cat "$TMP/err")" "lacks CAP_BPF and CAP_PERFMON"
+	eq "$(tail -n 1 "$TMP/out")" \
+		"Done: listed, switched on, not counted, switched off, while the program ran."
+}
+
+run_tests "$@"
