@@ -383,7 +383,8 @@ static int apply(struct conversion *conv)
 							  .name = use->marker->name,
 							  .name_bytes = use->marker->name_bytes };
 		if (conv->options->show_all)
-			log_use(conv, OCP_LOG_INFO, use, "converted");
+			log_use(conv, OCP_LOG_INFO, use,
+				conv->options->check ? "can be converted" : "converted");
 	}
 	for (size_t i = 0; i < conv->set.n_probes; i++) {
 		const struct marker_probe *probe = &conv->set.probes[i];

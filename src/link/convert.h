@@ -10,6 +10,7 @@
 struct convert_options {
 	bool strict;   /* a probe that has to stay dormant is an error */
 	bool show_all; /* log every conversion, not only what failed */
+	bool check;    /* the result will be thrown away; for what is logged */
 };
 
 struct convert_result {

@@ -13,7 +13,7 @@ enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 struct options {
 	const char *input, *output;
-	bool check, quiet, verbose;
+	bool quiet, verbose;
 	struct convert_options convert;
 };
 
@@ -66,7 +66,7 @@ static int parse_options(int argc, char **argv, struct options *options)
 			options->output = optarg;
 			break;
 		case OPT_CHECK:
-			options->check = true;
+			options->convert.check = true;
 			break;
 		case OPT_STRICT:
 			options->convert.strict = true;
@@ -110,9 +110,9 @@ static void say_result(const struct options *options, const struct convert_resul
 		printf("%s: was converted before, nothing to do\n", file);
 	else if (!result->n_markers)
 		printf("%s: no probes, nothing to do\n", file);
-	else if (options->check || options->verbose)
+	else if (options->convert.check || options->verbose)
 		printf("%s: %zu site(s) of %zu probe(s) %sconverted, %zu probe_is_enabled\n", file,
-		       result->n_sites, result->n_probes, options->check ? "can be " : "",
+		       result->n_sites, result->n_probes, options->convert.check ? "can be " : "",
 		       result->n_queries);
 }
 
@@ -128,7 +128,7 @@ static int run(struct ocp_ctx *ctx, const struct options *options)
 		return err;
 	err = convert(&image, &options->convert, &result);
 	/* An output file that was asked for appears in any case: a build rule relies on it. */
-	if (!err && !options->check && (options->output || result.n_sites))
+	if (!err && !options->convert.check && (options->output || result.n_sites))
 		err = image_write(&image, options->output ? options->output : options->input);
 	if (!err && !options->quiet)
 		say_result(options, &result);

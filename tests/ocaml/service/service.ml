@@ -27,7 +27,7 @@ let served = ref 0
 let print_line fmt = Printf.ksprintf (fun line -> print_string (line ^ "\n"); flush stdout) fmt
 
 module Cache = struct
-  let limit = 256
+  let limit = 128
   let entries : (int, int) Hashtbl.t = Hashtbl.create limit
   let misses = ref 0
 
