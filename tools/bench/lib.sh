@@ -34,7 +34,7 @@ calc() {
 
 # row CELL...
 row() {
-	printf '%-34s' "$1"
+	printf '%-36s' "$1"
 	shift
 	(($# == 0)) || printf ' %12s' "$@"
 	echo

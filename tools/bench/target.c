@@ -8,12 +8,17 @@
  * the nop again, and then once more; answers with the time after that, in microseconds since the
  * epoch, or "timeout" after 30 seconds. (Were it to spin, the tool that is measured would at times
  * have to wait for its CPU.)
+ *
+ * grace: wait for one RCU grace period of the kernel; answers with its milliseconds.
  */
+#include <linux/membarrier.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 #include "probe.h"
 
 enum { INT3 = 0xcc, AWAIT_SECONDS = 30, PAUSE_NS = 50000 };
@@ -62,6 +67,14 @@ static void await(int on)
 	printf("%llu\n", (unsigned long long)(now_ns(CLOCK_REALTIME) / 1000));
 }
 
+static void grace(void)
+{
+	uint64_t start = now_ns(CLOCK_MONOTONIC);
+
+	syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+	printf("%.3f\n", (double)(now_ns(CLOCK_MONOTONIC) - start) / 1e6);
+}
+
 int main(void)
 {
 	char line[64];
@@ -72,6 +85,8 @@ int main(void)
 			run(strtoull(line + 4, NULL, 10));
 		else if (strncmp(line, "await ", 6) == 0)
 			await(strcmp(line + 6, "on\n") == 0);
+		else if (strcmp(line, "grace\n") == 0)
+			grace();
 		else
 			return 2;
 	}
