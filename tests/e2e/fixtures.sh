@@ -77,7 +77,7 @@ done
 test_gates_obey_their_semaphore() {
 	local semaphore
 	semaphore=$("$O/tests/fixtures/v2" --expect |
-		sed -n 's/^site 0 semaphore \([^ ]*\) name without_site .*/\1/p')
+		sed -n 's/^site 0x0 semaphore \([^ ]*\) name without_site .*/\1/p')
 	start_target "$O/tests/fixtures/v2" --wait
 	await_line ready
 	matches "$(run_rounds 10)" 'without_site handler=0 '
