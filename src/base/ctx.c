@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "base/ctx.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +56,7 @@ static void make_one_line(char *text)
 			*c = '?';
 }
 
-int ctx_error(struct ocp_ctx *ctx, int code, const char *fmt, ...)
+void ctx_record(struct ocp_ctx *ctx, const char *fmt, ...)
 {
 	/* An operand may be the previous sentence itself. */
 	char text[ERROR_BYTES];
@@ -69,7 +68,6 @@ int ctx_error(struct ocp_ctx *ctx, int code, const char *fmt, ...)
 	make_one_line(text);
 	memcpy(ctx->error, text, sizeof(text));
 	ctx->hint[0] = '\0';
-	return code;
 }
 
 void ctx_hint(struct ocp_ctx *ctx, const char *fmt, ...)
@@ -110,9 +108,4 @@ void ctx_log(struct ocp_ctx *ctx, enum ocp_log_level level, const char *fmt, ...
 	va_end(ap);
 	make_one_line(line);
 	ctx->log_fn(ctx->log_data, level, line);
-}
-
-int ctx_no_memory(struct ocp_ctx *ctx)
-{
-	return ctx_error(ctx, -ENOMEM, "out of memory");
 }

@@ -6,6 +6,7 @@
 #ifndef BASE_CTX_H
 #define BASE_CTX_H
 
+#include <errno.h>
 #include <stdarg.h>
 #include "ocaml_probes.h"
 
@@ -14,8 +15,14 @@
  * `return ctx_error(ctx, -EPERM, "%s: ...", ...)`. Forgets an earlier hint. The text is one line:
  * control characters that came with an operand are shown as '?'.
  */
-int ctx_error(struct ocp_ctx *ctx, int code, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
+#define ctx_error(ctx, code, ...)                                                                  \
+	({                                                                                         \
+		int error_code_ = (code);                                                          \
+		ctx_record((ctx), __VA_ARGS__);                                                    \
+		error_code_;                                                                       \
+	})
+/* Its function; a macro around it lets compilers and linters see which code comes back. */
+void ctx_record(struct ocp_ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Add what the user can do about the error just recorded. */
 void ctx_hint(struct ocp_ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -28,6 +35,9 @@ void ctx_log(struct ocp_ctx *ctx, enum ocp_log_level level, const char *fmt, ...
 	__attribute__((format(printf, 3, 4)));
 
 /* The errno ENOMEM, as every allocation reports it. */
-int ctx_no_memory(struct ocp_ctx *ctx);
+static inline int ctx_no_memory(struct ocp_ctx *ctx)
+{
+	return ctx_error(ctx, -ENOMEM, "out of memory");
+}
 
 #endif
