@@ -154,7 +154,8 @@ format: ## reformat all C
 
 lint: $(bpf_skels) ## clang-format, clang-tidy and cppcheck, no complaint allowed
 	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
-	clang-tidy --quiet --warnings-as-errors='*' $(c_sources) -- -std=gnu11 $(CPPFLAGS)
+	printf '%s\n' $(c_sources) | xargs -P$$(nproc) -I{} \
+		clang-tidy --quiet --warnings-as-errors='*' {} -- -std=gnu11 $(CPPFLAGS)
 	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability \
 		--inline-suppr --suppressions-list=tools/cppcheck-suppressions $(CPPFLAGS) $(c_sources)
 
