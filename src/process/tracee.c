@@ -193,13 +193,15 @@ static int wait_all(struct tracee *tracee, int64_t deadline_ms)
 		if (got == thread->tid) {
 			if (note_status(thread, status))
 				remove_thread(tracee, thread);
-		} else if (got < 0 && errno != EINTR) {
-			remove_thread(tracee, thread); /* not ours any more: it was reaped */
+		} else if ((got < 0 && errno != EINTR) ||
+			   (spins >= SPINS && has_ended(tracee, thread->tid))) {
+			/*
+			 * Reaped, and not ours any more; or a leader that ended before its threads,
+			 * which is not reported until they end.
+			 */
+			remove_thread(tracee, thread);
 		} else if (++spins < SPINS) {
 			sched_yield();
-		} else if (has_ended(tracee, thread->tid)) {
-			/* A leader that ended before its threads is not reported until they end. */
-			remove_thread(tracee, thread);
 		} else if (now_ms() > deadline_ms) {
 			return does_not_stop(tracee, thread->tid);
 		} else {
