@@ -222,7 +222,7 @@ int image_list_read(struct ocp_ctx *ctx, pid_t pid, struct image_list *list)
 
 void image_list_free(struct image_list *list)
 {
-	for (size_t i = 0; i < list->n; i++) {
+	for (size_t i = 0; list->images && i < list->n; i++) {
 		ocp_program_free(list->images[i].prog);
 		free(list->images[i].path);
 	}
