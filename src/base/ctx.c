@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "base/ctx.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +57,7 @@ static void make_one_line(char *text)
 			*c = '?';
 }
 
-void ctx_record(struct ocp_ctx *ctx, const char *fmt, ...)
+void ctx_set_error(struct ocp_ctx *ctx, const char *fmt, ...)
 {
 	/* An operand may be the previous sentence itself. */
 	char text[ERROR_BYTES];

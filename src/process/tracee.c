@@ -175,37 +175,49 @@ static int does_not_stop(struct tracee *tracee, pid_t tid)
 			 (int)tracee->pid, status.name, (int)tid, status.state, STOP_TIMEOUT_MS);
 }
 
+enum poll_result { POLL_STOPPED, POLL_GONE, POLL_WAIT };
+
+/* PATIENT: look closer, beyond what waitpid says. */
+static enum poll_result poll_thread(struct tracee *tracee, struct thread *thread, bool patient)
+{
+	int status;
+	pid_t got;
+
+	if (thread->stopped)
+		return POLL_STOPPED;
+	got = waitpid(thread->tid, &status, __WALL | WNOHANG);
+	if (got == thread->tid)
+		return note_status(thread, status) ? POLL_GONE : POLL_STOPPED;
+	if (got < 0 && errno != EINTR)
+		return POLL_GONE; /* not ours any more: it was reaped */
+	/* A leader that ended before its threads is not reported until they end. */
+	return patient && has_ended(tracee, thread->tid) ? POLL_GONE : POLL_WAIT;
+}
+
 /* Wait until every thread of the list is stopped or gone. */
 static int wait_all(struct tracee *tracee, int64_t deadline_ms)
 {
-	size_t i = 0, spins = 0;
+	size_t i = 0, polls = 0;
 
 	while (i < tracee->n) {
-		struct thread *thread = &tracee->threads[i];
-		int status;
-		pid_t got;
+		bool patient = polls >= SPINS;
 
-		if (thread->stopped) {
+		switch (poll_thread(tracee, &tracee->threads[i], patient)) {
+		case POLL_STOPPED:
 			i++;
-			continue;
-		}
-		got = waitpid(thread->tid, &status, __WALL | WNOHANG);
-		if (got == thread->tid) {
-			if (note_status(thread, status))
-				remove_thread(tracee, thread);
-		} else if ((got < 0 && errno != EINTR) ||
-			   (spins >= SPINS && has_ended(tracee, thread->tid))) {
-			/*
-			 * Reaped, and not ours any more; or a leader that ended before its threads,
-			 * which is not reported until they end.
-			 */
-			remove_thread(tracee, thread);
-		} else if (++spins < SPINS) {
-			sched_yield();
-		} else if (now_ms() > deadline_ms) {
-			return does_not_stop(tracee, thread->tid);
-		} else {
-			sleep_us(SLEEP_US);
+			break;
+		case POLL_GONE:
+			remove_thread(tracee, &tracee->threads[i]);
+			break;
+		case POLL_WAIT:
+			if (now_ms() > deadline_ms)
+				return does_not_stop(tracee, tracee->threads[i].tid);
+			polls++;
+			if (patient)
+				sleep_us(SLEEP_US);
+			else
+				sched_yield();
+			break;
 		}
 	}
 	return 0;
