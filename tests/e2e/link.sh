@@ -19,8 +19,8 @@ notes() { # FILE
 
 # The file offset of a link-time address.
 offset_of() { # FILE VA
-	local va=$(($2)) type off vaddr paddr filesz rest
-	while read -r type off vaddr paddr filesz rest; do
+	local va=$(($2)) type off vaddr filesz _
+	while read -r type off vaddr _ filesz _; do
 		if [[ $type = LOAD ]] && ((va >= vaddr && va < vaddr + filesz)); then
 			echo $((va - vaddr + off))
 			return
@@ -117,6 +117,8 @@ test_bpftrace_counts_every_hit() {
 			-e "usdt:$P/$program:ocaml_1:in_loop { @ = count(); }"
 		tracer=$!
 		wait_for "has_int3 $TARGET $P/$program $site" 20
+		tell go
+		await_line '# in_loop was seen enabled 0 times' 20
 		quit_target
 		eq "$TARGET_STATUS" 0
 		kill -INT "$tracer" 2>/dev/null || :
@@ -124,7 +126,6 @@ test_bpftrace_counts_every_hit() {
 		matches "$(cat "$TMP/bpftrace")" '@: 60000' "$program"
 		# The tracer's half of the semaphore went up, OCaml's did not, and no handler ran.
 		matches "$(cat "$(output_of)")" 'in_loop handler=0 expected=60000'
-		matches "$(cat "$(output_of)")" '# in_loop was seen enabled 0 times'
 	done
 }
 
@@ -595,7 +596,7 @@ test_library() {
 		let[@inline always] f x = [%probe "in_library" (incr n)]; x + 1
 	EOF
 	printf 'let () = ignore (L.f 1 + L.f 2); print_int !L.n\n' >"$TMP/lib/m.ml"
-	cd "$TMP/lib"
+	cd "$TMP/lib" || exit
 	ocamlfind ocamlopt -package ocaml-probes.ppx -a l.ml -o l.cmxa
 	ocamlfind ocamlopt -cc ocaml-probes-cc -package ocaml-probes.runtime -linkpkg l.cmxa m.ml -o m
 	eq "$(notes m | cut -d' ' -f1 | uniq -c | sed 's/^ *//')" "3 in_library"
