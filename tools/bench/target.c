@@ -9,9 +9,13 @@
  * epoch, or "timeout" after 30 seconds. (Were it to spin, the tool that is measured would at times
  * have to wait for its CPU.)
  *
+ * watch: pass the site every 50 us until the next line (of any text) comes; answers with the time
+ * after the first pass that began with an int3, as above, or 0 if there was none.
+ *
  * grace: wait for one RCU grace period of the kernel; answers with its milliseconds.
  */
 #include <linux/membarrier.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +71,26 @@ static void await(int on)
 	printf("%llu\n", (unsigned long long)(now_ns(CLOCK_REALTIME) / 1000));
 }
 
+static void watch(void)
+{
+	const volatile unsigned char *site = (const volatile unsigned char *)hit_site;
+	const struct timespec pause = { .tv_nsec = PAUSE_NS };
+	struct pollfd next = { .fd = STDIN_FILENO, .events = POLLIN };
+	uint64_t first_ns = 0;
+	char line[64];
+
+	while (poll(&next, 1, 0) == 0) {
+		int trapped = *site == INT3;
+
+		hit_site();
+		if (trapped && !first_ns)
+			first_ns = now_ns(CLOCK_REALTIME);
+		nanosleep(&pause, NULL);
+	}
+	if (fgets(line, sizeof(line), stdin))
+		printf("%llu\n", (unsigned long long)(first_ns / 1000));
+}
+
 static void grace(void)
 {
 	uint64_t start = now_ns(CLOCK_MONOTONIC);
@@ -80,11 +104,14 @@ int main(void)
 	char line[64];
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	setvbuf(stdin, NULL, _IONBF, 0); /* watch() polls it */
 	while (fgets(line, sizeof(line), stdin)) {
 		if (strncmp(line, "run ", 4) == 0)
 			run(strtoull(line + 4, NULL, 10));
 		else if (strncmp(line, "await ", 6) == 0)
 			await(strcmp(line + 6, "on\n") == 0);
+		else if (strcmp(line, "watch\n") == 0)
+			watch();
 		else if (strcmp(line, "grace\n") == 0)
 			grace();
 		else

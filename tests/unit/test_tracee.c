@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Stopping and releasing live processes: children of this test that count what is delivered to
+ * them. Each child says over a pipe what it saw.
+ */
+#include "unit.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "process/proc_file.h"
+#include "process/tracee.h"
+
+enum { SIGNALS = 2000, STOPS = 300 };
+
+static struct ocp_ctx *ctx;
+
+static int setup(void **state)
+{
+	(void)state;
+	ctx = ocp_ctx_new();
+	return ctx ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	ocp_ctx_free(ctx);
+	return 0;
+}
+
+static atomic_int received;
+static atomic_bool finish;
+
+static void count_signal(int signal)
+{
+	(void)signal;
+	received++;
+}
+
+static void ask_to_finish(int signal)
+{
+	(void)signal;
+	finish = true;
+}
+
+static void *spin(void *arg)
+{
+	(void)arg;
+	while (!finish)
+		;
+	return NULL;
+}
+
+static void *end(void *arg)
+{
+	return arg;
+}
+
+static void *be_born_and_end(void *arg)
+{
+	(void)arg;
+	while (!finish) {
+		pthread_t thread;
+
+		if (pthread_create(&thread, NULL, end, NULL) == 0)
+			pthread_join(thread, NULL);
+	}
+	return NULL;
+}
+
+/* A child with N threads that run BODY until SIGTERM, then write how many signals they got. */
+static pid_t start_child(int n, void *(*body)(void *), int *result_fd)
+{
+	int pipe_fds[2];
+	pid_t pid;
+
+	assert_int_equal(pipe(pipe_fds), 0);
+	pid = fork();
+	if (pid == 0) {
+		pthread_t threads[64];
+		int count;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		signal(SIGRTMIN, count_signal);
+		signal(SIGTERM, ask_to_finish);
+		for (int i = 0; i < n; i++)
+			pthread_create(&threads[i], NULL, body, NULL);
+		count = -1;
+		if (write(pipe_fds[1], &count, sizeof(count)) < 0)
+			_exit(1);
+		for (int i = 0; i < n; i++)
+			pthread_join(threads[i], NULL);
+		while (!finish)
+			pause();
+		count = received;
+		_exit(write(pipe_fds[1], &count, sizeof(count)) < 0);
+	}
+	close(pipe_fds[1]);
+	assert_int_equal(read(pipe_fds[0], &n, sizeof(n)), sizeof(n));
+	*result_fd = pipe_fds[0];
+	return pid;
+}
+
+/* Returns what the child wrote. */
+static int finish_child(pid_t pid, int result_fd)
+{
+	int count = -1, status;
+
+	kill(pid, SIGTERM);
+	assert_int_equal(read(result_fd, &count, sizeof(count)), sizeof(count));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	close(result_fd);
+	return count;
+}
+
+static char state_of(pid_t pid)
+{
+	struct proc_status status;
+
+	assert_int_equal(proc_status_read(ctx, pid, &status), 0);
+	return status.state;
+}
+
+static void all_threads_stop_and_run_again(void **state)
+{
+	struct tracee *tracee;
+	int fd;
+	pid_t pid = start_child(32, spin, &fd);
+
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(tracee_stop(ctx, pid, &tracee), 0);
+		assert_int_equal(state_of(pid), 't');
+		tracee_release(tracee);
+		assert_int_not_equal(state_of(pid), 't');
+	}
+	finish_child(pid, fd);
+}
+
+/* Queued signals, to the process and to be taken by any of its threads: none lost, none doubled. */
+static void signals_are_delivered_once(void **state)
+{
+	int fd, sent = 0;
+	pid_t pid = start_child(4, spin, &fd), sender;
+	struct tracee *tracee;
+
+	(void)state;
+	sender = fork();
+	if (sender == 0) {
+		for (int i = 0; i < SIGNALS; i++) {
+			while (sigqueue(pid, SIGRTMIN, (union sigval){ .sival_int = i }) != 0)
+				sched_yield();
+			if (i % 8 == 0)
+				sched_yield();
+		}
+		_exit(0);
+	}
+	for (int i = 0; i < STOPS || waitpid(sender, &sent, WNOHANG) == 0; i++) {
+		assert_int_equal(tracee_stop(ctx, pid, &tracee), 0);
+		tracee_release(tracee);
+	}
+	waitpid(sender, NULL, 0);
+	/* What is queued still is taken before SIGTERM's: lower numbers first, so wait a moment. */
+	usleep(100 * 1000);
+	assert_int_equal(finish_child(pid, fd), SIGNALS);
+}
+
+static void threads_being_born_do_not_escape(void **state)
+{
+	struct tracee *tracee;
+	int fd;
+	pid_t pid = start_child(4, be_born_and_end, &fd);
+
+	(void)state;
+	for (int i = 0; i < STOPS; i++) {
+		int err = tracee_stop(ctx, pid, &tracee);
+
+		if (err)
+			fail_msg("stop %d: %s", i, ocp_error(ctx));
+		tracee_release(tracee);
+	}
+	finish_child(pid, fd);
+}
+
+static void stopped_process_stays_stopped(void **state)
+{
+	struct tracee *tracee;
+	int fd, status;
+	pid_t pid = start_child(2, spin, &fd);
+
+	(void)state;
+	kill(pid, SIGSTOP);
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_int_equal(tracee_stop(ctx, pid, &tracee), 0);
+	tracee_release(tracee);
+	usleep(20 * 1000);
+	assert_int_equal(state_of(pid), 'T');
+	kill(pid, SIGCONT);
+	usleep(20 * 1000);
+	assert_int_not_equal(state_of(pid), 'T');
+	finish_child(pid, fd);
+}
+
+/* SIGSTOP and SIGCONT that arrive meanwhile do what they would have done. */
+static void stop_signals_keep_their_meaning(void **state)
+{
+	struct tracee *tracee;
+	int fd;
+	pid_t pid = start_child(2, spin, &fd);
+
+	(void)state;
+	assert_int_equal(tracee_stop(ctx, pid, &tracee), 0);
+	kill(pid, SIGSTOP);
+	tracee_release(tracee);
+	usleep(50 * 1000);
+	assert_int_equal(state_of(pid), 'T');
+	assert_int_equal(tracee_stop(ctx, pid, &tracee), 0);
+	kill(pid, SIGCONT);
+	tracee_release(tracee);
+	usleep(50 * 1000);
+	assert_int_not_equal(state_of(pid), 'T');
+	finish_child(pid, fd);
+}
+
+static void killed_while_held(void **state)
+{
+	struct tracee *tracee;
+	int fd, status;
+	pid_t pid = start_child(8, spin, &fd);
+
+	(void)state;
+	assert_int_equal(tracee_stop(ctx, pid, &tracee), 0);
+	kill(pid, SIGKILL);
+	tracee_release(tracee);
+	/* Its own status is still there for whoever is its parent, if we did not take it as tracer.
+	 */
+	if (waitpid(pid, &status, 0) == pid)
+		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	assert_int_equal(kill(pid, 0), -1);
+	assert_int_equal(tracee_stop(ctx, pid, &tracee), -ESRCH);
+	close(fd);
+}
+
+static void another_tracer_is_named(void **state)
+{
+	struct tracee *tracee;
+	int fd;
+	pid_t pid = start_child(1, spin, &fd), tracer = fork();
+	char expected[64];
+
+	(void)state;
+	if (tracer == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		ptrace(PTRACE_SEIZE, pid, NULL, NULL);
+		for (;;)
+			pause();
+	}
+	usleep(50 * 1000);
+	assert_int_equal(tracee_stop(ctx, pid, &tracee), -EBUSY);
+	snprintf(expected, sizeof(expected), "traced by pid %d", (int)tracer);
+	assert_non_null(strstr(ocp_error(ctx), expected));
+	kill(tracer, SIGKILL);
+	waitpid(tracer, NULL, 0);
+	assert_int_equal(tracee_stop(ctx, pid, &tracee), 0);
+	tracee_release(tracee);
+	finish_child(pid, fd);
+}
+
+/* A tracer that holds it for a moment only is waited for. */
+static void a_short_trace_is_waited_for(void **state)
+{
+	struct tracee *tracee;
+	int fd;
+	pid_t pid = start_child(1, spin, &fd), tracer = fork();
+
+	(void)state;
+	if (tracer == 0) {
+		ptrace(PTRACE_SEIZE, pid, NULL, NULL);
+		usleep(300 * 1000);
+		_exit(0);
+	}
+	usleep(50 * 1000);
+	assert_int_equal(tracee_stop(ctx, pid, &tracee), 0);
+	tracee_release(tracee);
+	waitpid(tracer, NULL, 0);
+	finish_child(pid, fd);
+}
+
+static void *vfork_and_wait(void *arg)
+{
+	(void)arg;
+	if (vfork() == 0) {
+		/* The parent's thread cannot be interrupted before this is over. */
+		for (int i = 0; i < 50 && !finish; i++)
+			usleep(100 * 1000);
+		_exit(0);
+	}
+	return NULL;
+}
+
+/* A thread that does not stop: an error in time, and the process is not left to stop later. */
+static void thread_that_does_not_stop(void **state)
+{
+	struct tracee *tracee;
+	int fd;
+	pid_t pid = start_child(1, vfork_and_wait, &fd);
+
+	(void)state;
+	usleep(50 * 1000);
+	assert_int_equal(tracee_stop(ctx, pid, &tracee), -ETIMEDOUT);
+	assert_non_null(strstr(ocp_error(ctx), "does not stop"));
+	finish_child(pid, fd);
+}
+
+static void spawned_program_waits_at_its_start(void **state)
+{
+	char *const argv[] = { "true", NULL };
+	struct tracee *tracee;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(tracee_spawn(ctx, "/bin/true", argv, &tracee), 0);
+	pid = tracee_pid(tracee);
+	assert_int_equal(state_of(pid), 't');
+	tracee_release(tracee);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void spawned_program_can_be_killed(void **state)
+{
+	char *const argv[] = { "true", NULL };
+	struct tracee *tracee;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(tracee_spawn(ctx, "/bin/true", argv, &tracee), 0);
+	pid = tracee_pid(tracee);
+	tracee_kill(tracee);
+	assert_int_equal(kill(pid, 0), -1);
+	assert_int_equal(errno, ESRCH);
+}
+
+static void program_that_cannot_be_run(void **state)
+{
+	char *const argv[] = { "x", NULL };
+	struct tracee *tracee;
+
+	(void)state;
+	assert_int_equal(tracee_spawn(ctx, "/nonexistent/x", argv, &tracee), -ENOENT);
+	assert_string_equal(ocp_error(ctx),
+			    "/nonexistent/x: cannot be run: No such file or directory");
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
+/* The signal mask of the one who asks is the new program's. */
+static void spawned_program_keeps_the_signal_mask(void **state)
+{
+	char *const argv[] = { "grep", "-q", "^SigBlk:.*0200$", "/proc/self/status", NULL };
+	struct tracee *tracee;
+	sigset_t set, before;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	pthread_sigmask(SIG_SETMASK, &set, &before);
+	assert_int_equal(tracee_spawn(ctx, "/bin/grep", argv, &tracee), 0);
+	pid = tracee_pid(tracee);
+	tracee_release(tracee);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_threads_stop_and_run_again),
+		cmocka_unit_test(signals_are_delivered_once),
+		cmocka_unit_test(threads_being_born_do_not_escape),
+		cmocka_unit_test(stopped_process_stays_stopped),
+		cmocka_unit_test(stop_signals_keep_their_meaning),
+		cmocka_unit_test(killed_while_held),
+		cmocka_unit_test(another_tracer_is_named),
+		cmocka_unit_test(a_short_trace_is_waited_for),
+		cmocka_unit_test(thread_that_does_not_stop),
+		cmocka_unit_test(spawned_program_waits_at_its_start),
+		cmocka_unit_test(spawned_program_can_be_killed),
+		cmocka_unit_test(program_that_cannot_be_run),
+		cmocka_unit_test(spawned_program_keeps_the_signal_mask),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
