@@ -65,7 +65,7 @@ lib_a := $(O)/libocaml_probes.a
 lib_so := $(O)/libocaml_probes.so.$(VERSION)
 
 .PHONY: all
-all: $(tool) $(linker) $(lib_a) $(lib_so) $(O)/ocaml_probes.pc ## build the tool, the post-linker and the library
+all: $(tool) $(linker) $(lib_a) $(lib_so) ## build the tool, the post-linker and the library
 	@:
 
 # ---- C --------------------------------------------------------------------------------------
@@ -94,11 +94,6 @@ $(tool): $(tool_objs) $(lib_a)
 $(linker): $(link_objs) $(O)/src/base/ctx.o $(O)/src/elf/note.o
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^
-
-$(O)/ocaml_probes.pc: tools/ocaml_probes.pc.in include/ocaml_probes.h
-	$(say) GEN $@
-	$(Q)mkdir -p $(@D)
-	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|;s|@LIBDIR@|$(LIBDIR)|;s|@VERSION@|$(VERSION)|' $< >$@
 
 # ---- BPF ------------------------------------------------------------------------------------
 
@@ -145,7 +140,8 @@ install: all ocaml ## install below $(DESTDIR)$(PREFIX)
 	install -m755 $(lib_so) $(DESTDIR)$(LIBDIR)
 	ln -sf libocaml_probes.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libocaml_probes.so.$(SOVERSION)
 	ln -sf libocaml_probes.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libocaml_probes.so
-	install -m644 $(O)/ocaml_probes.pc $(DESTDIR)$(LIBDIR)/pkgconfig
+	sed -e 's|@PREFIX@|$(PREFIX)|;s|@LIBDIR@|$(LIBDIR)|;s|@VERSION@|$(VERSION)|' \
+		tools/ocaml_probes.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/ocaml_probes.pc
 	cp -rT $(O)/ocaml/lib $(DESTDIR)$(LIBDIR)/ocaml
 
 .PHONY: format lint clean help
