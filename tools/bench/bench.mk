@@ -1,6 +1,6 @@
 # Performance claims: `make bench`, or one of them with B=NAME. A new benchmark is a new file
 # tools/bench/NAME.bench (see lib.sh); what it measures is built here.
-bench_programs := $(addprefix $(O)/bench/,target small big)
+bench_programs := $(addprefix $(O)/bench/,target small big cost toggle_1k toggle_10k toggle_100k)
 
 .PHONY: bench
 bench: all ocaml $(bench_programs) ## measure against the peers; B=NAME runs one benchmark
@@ -17,3 +17,17 @@ $(O)/bench/small $(O)/bench/big: tools/bench/big.c tools/bench/probe.h
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(WARN) -DFILLER_MB=$(FILLER_MB) -o $@ $<
+
+$(O)/bench/cost: tools/bench/cost.c
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(WARN) -D_GNU_SOURCE -O2 -o $@ $<
+
+$(O)/bench/toggle_1k: SITES := 1000
+$(O)/bench/toggle_10k: SITES := 10000
+$(O)/bench/toggle_100k: SITES := 100000
+$(O)/bench/toggle_%: tools/bench/sites.S tools/bench/toggle_target.c
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(WARN) -D_GNU_SOURCE -O2 -pthread -fPIE -pie -fvisibility=hidden \
+		-DSITES=$(SITES) -DNAMES='($(SITES) / 10)' -o $@ $^

@@ -51,13 +51,19 @@ now_us() {
 	echo "${EPOCHREALTIME/./}"
 }
 
-# ---- the target: one probe, hit on demand (target.c) ------------------------------------------
+# ---- the target: one probe, hit on demand (target.c), or another program that answers lines -----
 
-start_target() {
-	coproc TARGET_IO { exec "$BENCH_DIR/target"; }
+start_target() { # [PROGRAM]
+	coproc TARGET_IO { exec "$BENCH_DIR/${1:-target}"; }
 	# shellcheck disable=SC2034,SC2153 # made by coproc
 	TARGET=$TARGET_IO_PID
 	trap 'kill "$TARGET" 2>/dev/null || true' EXIT
+}
+
+stop_target() {
+	kill "$TARGET"
+	wait "$TARGET" 2>/dev/null || true
+	trap - EXIT
 }
 
 # ask COMMAND [ARG]: the target's answer in $REPLY

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A process with many probes (sites.S) that measures for how long it is stopped.
+ *
+ * watch: from now on a thread reads the clock without pause. report: it ends; answers with
+ *
+ *	STOPS LONGEST_US SUM_US PREEMPTED_US
+ *
+ * A gap between two readings is a stop if the thread gave the CPU away of its own accord in it,
+ * which it never does but when ptrace or a signal stops it. All other gaps of more than GAP_NS are
+ * the scheduler's and add up to PREEMPTED_US. A stop's gap includes the way back onto a CPU, as it
+ * does for every program that is stopped.
+ *
+ * pass: pass each site once; answers with the number of handlers that ran.
+ */
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum { GAP_NS = 5000 };
+
+void pass_sites(void);
+extern uint64_t handler_runs;
+uint64_t handler_runs;
+
+static volatile bool watching;
+
+static struct {
+	unsigned long stops;
+	uint64_t longest_ns, sum_ns, preempted_ns;
+} seen;
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static long voluntary_switches(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_THREAD, &usage);
+	return usage.ru_nvcsw;
+}
+
+static void *watch(void *arg)
+{
+	long switches = voluntary_switches();
+	uint64_t last = now_ns();
+
+	while (watching) {
+		uint64_t now = now_ns(), gap = now - last;
+		long switches_now;
+
+		last = now;
+		if (gap <= GAP_NS)
+			continue;
+		switches_now = voluntary_switches();
+		if (switches_now != switches) {
+			seen.stops += (unsigned long)(switches_now - switches);
+			seen.sum_ns += gap;
+			if (gap > seen.longest_ns)
+				seen.longest_ns = gap;
+		} else {
+			seen.preempted_ns += gap;
+		}
+		switches = switches_now;
+		last = now_ns();
+	}
+	return arg;
+}
+
+int main(void)
+{
+	pthread_t watcher;
+	char line[64];
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	while (fgets(line, sizeof(line), stdin)) {
+		if (strcmp(line, "watch\n") == 0 && !watching) {
+			memset(&seen, 0, sizeof(seen));
+			watching = true;
+			if (pthread_create(&watcher, NULL, watch, NULL) != 0)
+				return 1;
+			puts("watching");
+		} else if (strcmp(line, "report\n") == 0 && watching) {
+			watching = false;
+			pthread_join(watcher, NULL);
+			printf("%lu %.1f %.1f %.1f\n", seen.stops, (double)seen.longest_ns / 1e3,
+			       (double)seen.sum_ns / 1e3, (double)seen.preempted_ns / 1e3);
+		} else if (strcmp(line, "pass\n") == 0) {
+			uint64_t before = handler_runs;
+
+			pass_sites();
+			printf("%lu\n", (unsigned long)(handler_runs - before));
+		} else {
+			return 2;
+		}
+	}
+	return 0;
+}
