@@ -24,6 +24,7 @@
  *	-EBADMSG     a damaged ELF file, or notes that lie
  *	-EILSEQ      the process's code is not what its notes say; nothing was written
  *	-ERANGE      a semaphore would overflow, or is zero already
+ *	-EOVERFLOW   the process's code lies on 1 GiB pages and that was not allowed
  *	-ETIMEDOUT   a thread of the process did not stop in time; nothing was written
  *	-ENOMEM ...  any other errno of a failing system call
  *
@@ -84,6 +85,13 @@ OCP_API const char *ocp_error(const struct ocp_ctx *ctx);
 /* What the user can do about that error, or NULL. */
 OCP_API const char *ocp_hint(const struct ocp_ctx *ctx);
 
+/*
+ * Allow writing to code that is mapped on 1 GiB pages: the kernel copies the whole page for the
+ * first byte. Not allowed by default: such an update fails with -EOVERFLOW before anything is
+ * written.
+ */
+OCP_API void ocp_ctx_allow_gigatext(struct ocp_ctx *ctx, bool allow);
+
 /* The library's version, e.g. "0.1.0". */
 OCP_API const char *ocp_version(void);
 
@@ -125,11 +133,38 @@ enum ocp_state {
 	OCP_MIXED, /* sites and semaphores of the probe disagree */
 };
 
+/* What reading and updating do differently when asked to; may be or-ed. */
+enum {
+	/* Under one stop of the process, so that it sees all of it at once or none. */
+	OCP_ATOMICALLY = 1 << 0,
+	/* Update: set state and counter outright, to 1 or to 0, whatever they were. */
+	OCP_FORCE = 1 << 1,
+};
+
 /*
- * Read the state of every probe, from the bytes of its sites and its semaphores together, without
- * stopping the process. STATES has room for ocp_process_probe_count() entries.
+ * Read the state of every probe, from the bytes of its sites and its semaphores together. The
+ * process is not stopped unless FLAGS has OCP_ATOMICALLY. STATES has room for
+ * ocp_process_probe_count() entries.
  */
-OCP_API int ocp_process_read_states(struct ocp_process *proc, enum ocp_state *states);
+OCP_API int ocp_process_read_states(struct ocp_process *proc, unsigned int flags,
+				    enum ocp_state *states);
+
+/*
+ * Stop all threads of PROC and keep them stopped until ocp_process_release: what is read and
+ * updated meanwhile happens at one moment for the process. If the caller dies, the process runs on.
+ */
+OCP_API int ocp_process_hold(struct ocp_process *proc);
+
+/*
+ * Start the program PATH with ARGV (NULL-terminated, ARGV[0] by custom its name) as a child that is
+ * held before its first instruction; its own probes can be switched, those of the shared libraries
+ * that it will load cannot yet. With no probes this is a plain way to start a program stopped.
+ */
+OCP_API int ocp_process_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[],
+			      struct ocp_process **out);
+
+/* Let a held process go on. */
+OCP_API void ocp_process_release(struct ocp_process *proc);
 
 /* ---- switching handlers ------------------------------------------------------------------- */
 
@@ -148,12 +183,16 @@ OCP_API int ocp_actions_disable_all(struct ocp_actions *actions);
 
 /*
  * Switch the probes of PROC. Semaphores are counters: enable adds 1, disable subtracts 1, and a
- * probe's code is on while its counter is above 0. "Disable all" leaves alone what is off.
+ * probe's code is on while its counter is above 0. "Disable all" leaves alone what is off. FLAGS:
+ * 0, OCP_ATOMICALLY, OCP_FORCE.
  *
- * Everything is verified before the first byte is written, all threads are stopped meanwhile, and
- * a failure on the way undoes what was written: all or nothing.
+ * Everything is verified before the first byte is written and a failure on the way undoes what was
+ * written: all or nothing. All threads are stopped while bytes are written; a large update is done
+ * in several stops of a few milliseconds, each probe within one, unless OCP_ATOMICALLY asks for one
+ * stop.
  */
-OCP_API int ocp_process_update(struct ocp_process *proc, const struct ocp_actions *actions);
+OCP_API int ocp_process_update(struct ocp_process *proc, const struct ocp_actions *actions,
+			       unsigned int flags);
 
 /*
  * Start the program PATH with ARGV (ARGV[0] by custom its name, NULL-terminated), with the probes

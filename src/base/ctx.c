@@ -12,6 +12,7 @@ struct ocp_ctx {
 	ocp_log_fn log_fn;
 	void *log_data;
 	enum ocp_log_level log_level;
+	bool gigatext_allowed;
 	char error[ERROR_BYTES];
 	char hint[HINT_BYTES];
 };
@@ -31,6 +32,16 @@ void ocp_ctx_set_log(struct ocp_ctx *ctx, ocp_log_fn fn, void *data, enum ocp_lo
 	ctx->log_fn = fn;
 	ctx->log_data = data;
 	ctx->log_level = level;
+}
+
+void ocp_ctx_allow_gigatext(struct ocp_ctx *ctx, bool allow)
+{
+	ctx->gigatext_allowed = allow;
+}
+
+bool ctx_gigatext_is_allowed(const struct ocp_ctx *ctx)
+{
+	return ctx->gigatext_allowed;
 }
 
 const char *ocp_error(const struct ocp_ctx *ctx)

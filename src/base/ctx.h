@@ -33,6 +33,9 @@ void ctx_error_prefix(struct ocp_ctx *ctx, const char *fmt, ...)
 void ctx_log(struct ocp_ctx *ctx, enum ocp_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* See ocp_ctx_allow_gigatext. */
+bool ctx_gigatext_is_allowed(const struct ocp_ctx *ctx);
+
 /* As every failed allocation is reported. */
 static inline int ctx_no_memory(struct ocp_ctx *ctx)
 {

@@ -179,15 +179,76 @@ void snapshot_free(struct snapshot *snapshot)
 	*snapshot = (struct snapshot){ 0 };
 }
 
-bool snapshot_equal(const struct live *live, const struct snapshot *a, const struct snapshot *b)
+/* A piece for every run of sites, and for every semaphore, of the probes. */
+static size_t count_pieces(const struct live *live, const size_t *probes, size_t n, size_t *bytes)
 {
-	/* Somebody's uprobe coming or going on the nop is no difference. */
-	for (size_t i = 0; i < live->n_sites; i++)
-		if (memcmp(a->code[i] + SITE_OPCODE_OFF, b->code[i] + SITE_OPCODE_OFF,
-			   SITE_BYTES - SITE_OPCODE_OFF) != 0)
-			return false;
-	return live->n_semaphores == 0 || memcmp(a->semaphores, b->semaphores,
-						 live->n_semaphores * sizeof(*a->semaphores)) == 0;
+	size_t pieces = 0;
+
+	*bytes = 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct live_probe *p = &live->probes[probes[i]];
+
+		pieces += p->n_sites + p->n_semaphores;
+		*bytes += p->n_sites * SITE_BYTES + p->n_semaphores * sizeof(uint16_t);
+	}
+	return pieces;
+}
+
+static void fill_pieces(const struct live *live, const size_t *probes, size_t n,
+			struct memory_piece *pieces)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct live_probe *p = &live->probes[probes[i]];
+
+		for (size_t j = 0; j < p->n_sites; j++)
+			*pieces++ = (struct memory_piece){ live->sites[p->first_site + j].addr,
+							   SITE_BYTES };
+		for (size_t j = 0; j < p->n_semaphores; j++)
+			*pieces++ = (struct memory_piece){
+				live->semaphores[p->first_semaphore + j].addr, sizeof(uint16_t)
+			};
+	}
+}
+
+/* Take one probe's bytes from AT into the snapshot. Returns what comes after them. */
+static const uint8_t *take_probe(const struct live_probe *p, const uint8_t *at,
+				 struct snapshot *snapshot, bool *changed)
+{
+	size_t semaphore_bytes = p->n_semaphores * sizeof(*snapshot->semaphores);
+
+	for (size_t i = 0; i < p->n_sites; i++, at += SITE_BYTES) {
+		uint8_t *code = snapshot->code[p->first_site + i];
+
+		*changed |= memcmp(code + SITE_OPCODE_OFF, at + SITE_OPCODE_OFF,
+				   SITE_BYTES - SITE_OPCODE_OFF) != 0;
+		memcpy(code, at, SITE_BYTES);
+	}
+	*changed |= memcmp(snapshot->semaphores + p->first_semaphore, at, semaphore_bytes) != 0;
+	memcpy(snapshot->semaphores + p->first_semaphore, at, semaphore_bytes);
+	return at + semaphore_bytes;
+}
+
+int snapshot_refresh(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
+		     const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed)
+{
+	size_t n_bytes, n_pieces = count_pieces(live, probes, n, &n_bytes);
+	struct memory_piece *pieces = calloc(n_pieces + 1, sizeof(*pieces));
+	uint8_t *bytes = malloc(n_bytes + 1);
+	const uint8_t *at = bytes;
+	int err = 0;
+
+	*changed = false;
+	if (!pieces || !bytes) {
+		err = ctx_no_memory(ctx);
+	} else {
+		fill_pieces(live, probes, n, pieces);
+		err = memory_read(memory, pieces, n_pieces, bytes);
+	}
+	for (size_t i = 0; !err && i < n; i++)
+		at = take_probe(&live->probes[probes[i]], at, snapshot, changed);
+	free(pieces);
+	free(bytes);
+	return err;
 }
 
 enum ocp_state snapshot_state(const struct live *live, const struct snapshot *snapshot,

@@ -10,6 +10,7 @@ struct planner {
 	struct ocp_ctx *ctx;
 	const struct image_list *images;
 	const struct live *live;
+	bool force;
 	const struct snapshot *snapshot;
 	struct plan *plan;
 };
@@ -55,7 +56,7 @@ static void plan_sites(const struct planner *p, const struct live_probe *probe, 
 		uint8_t old = p->snapshot->code[i][SITE_OPCODE_OFF];
 
 		if (old != opcode)
-			p->plan->writes[p->plan->n++] = (struct patch_write){
+			p->plan->writes[p->plan->n_writes++] = (struct patch_write){
 				.addr = p->live->sites[i].addr + SITE_OPCODE_OFF,
 				.bytes = 1,
 				.old = old,
@@ -64,22 +65,33 @@ static void plan_sites(const struct planner *p, const struct live_probe *probe, 
 	}
 }
 
-static void plan_semaphores(const struct planner *p, const struct live_probe *probe, int change)
+static void plan_semaphore(const struct planner *p, size_t semaphore, uint16_t value)
+{
+	uint16_t old = p->snapshot->semaphores[semaphore];
+
+	if (old != value)
+		p->plan->writes[p->plan->n_writes++] = (struct patch_write){
+			.addr = p->live->semaphores[semaphore].addr,
+			.bytes = 2,
+			.old = old,
+			.new = value,
+		};
+}
+
+static void plan_semaphores(const struct planner *p, const struct live_probe *probe,
+			    enum action_verb verb)
 {
 	size_t end = probe->first_semaphore + probe->n_semaphores;
 
 	for (size_t i = probe->first_semaphore; i < end; i++) {
 		uint16_t old = p->snapshot->semaphores[i];
 
-		/* Of several that disagree, those at 0 already stay there. */
-		if (change < 0 && old == 0)
-			continue;
-		p->plan->writes[p->plan->n++] = (struct patch_write){
-			.addr = p->live->semaphores[i].addr,
-			.bytes = 2,
-			.old = old,
-			.new = (uint16_t)(old + change),
-		};
+		if (p->force)
+			plan_semaphore(p, i, verb == ACTION_ENABLE);
+		else if (verb == ACTION_ENABLE)
+			plan_semaphore(p, i, (uint16_t)(old + 1));
+		else if (old) /* of several that disagree, those at 0 already stay there */
+			plan_semaphore(p, i, (uint16_t)(old - 1));
 	}
 }
 
@@ -93,35 +105,51 @@ static uint16_t highest_semaphore(const struct planner *p, const struct live_pro
 	return highest;
 }
 
-static int plan_probe(const struct planner *p, size_t index, enum action_verb verb,
-		      bool leave_disabled)
+static int verify_sites(const struct planner *p, const struct live_probe *probe)
 {
-	const struct live_probe *probe = &p->live->probes[index];
-	uint16_t count = highest_semaphore(p, probe);
 	int err = 0;
 
 	for (size_t i = 0; !err && i < probe->n_sites; i++)
 		err = verify_site(p, probe->first_site + i);
-	if (err) {
+	if (err)
 		ctx_error_prefix(p->ctx, "probe '%s'", probe->name);
+	return err;
+}
+
+/* Add a step for one probe. */
+static int plan_probe(const struct planner *p, size_t index, enum action_verb verb,
+		      bool leave_disabled)
+{
+	const struct live_probe *probe = &p->live->probes[index];
+	struct plan_step *step = &p->plan->steps[p->plan->n_steps];
+	uint16_t count = highest_semaphore(p, probe);
+	int err = verify_sites(p, probe);
+
+	if (err)
 		return err;
-	}
+	*step = (struct plan_step){
+		.probe = index,
+		.verb = verb,
+		.leave_disabled = leave_disabled,
+		.first_write = p->plan->n_writes,
+	};
+	p->plan->n_steps++;
 	if (verb == ACTION_ENABLE) {
-		if (count == UINT16_MAX)
+		if (count == UINT16_MAX && !p->force)
 			return ctx_error(p->ctx, -ERANGE,
 					 "probe '%s': was enabled %u times, no more are counted",
 					 probe->name, count);
 		plan_sites(p, probe, true);
-		plan_semaphores(p, probe, +1);
-		return 0;
+		plan_semaphores(p, probe, verb);
+	} else {
+		if (snapshot_state(p->live, p->snapshot, index) == OCP_DISABLED &&
+		    !leave_disabled && !p->force)
+			return ctx_error(p->ctx, -ERANGE, "probe '%s': is disabled already",
+					 probe->name);
+		plan_semaphores(p, probe, verb);
+		plan_sites(p, probe, count > 1 && !p->force);
 	}
-	if (snapshot_state(p->live, p->snapshot, index) == OCP_DISABLED) {
-		if (leave_disabled)
-			return 0;
-		return ctx_error(p->ctx, -ERANGE, "probe '%s': is disabled already", probe->name);
-	}
-	plan_semaphores(p, probe, -1);
-	plan_sites(p, probe, count > 1);
+	step->n_writes = p->plan->n_writes - step->first_write;
 	return 0;
 }
 
@@ -153,29 +181,59 @@ static int plan_actions(const struct planner *p, const struct ocp_actions *actio
 	return err;
 }
 
-int plan_make(struct ocp_ctx *ctx, const struct image_list *images, const struct live *live,
-	      const struct snapshot *snapshot, const struct ocp_actions *actions, struct plan *plan)
+/* Room for every probe, site and semaphore: each is in a plan at most once. */
+static int init_plan(const struct planner *p)
 {
-	struct planner planner = {
-		.ctx = ctx,
-		.images = images,
-		.live = live,
+	*p->plan = (struct plan){ 0 };
+	p->plan->steps = calloc(p->live->n_probes + 1, sizeof(*p->plan->steps));
+	p->plan->writes =
+		calloc(p->live->n_sites + p->live->n_semaphores + 1, sizeof(*p->plan->writes));
+	return p->plan->steps && p->plan->writes ? 0 : ctx_no_memory(p->ctx);
+}
+
+static struct planner make_planner(const struct plan_context *context,
+				   const struct snapshot *snapshot, struct plan *plan)
+{
+	return (struct planner){
+		.ctx = context->ctx,
+		.images = context->images,
+		.live = context->live,
+		.force = context->force,
 		.snapshot = snapshot,
 		.plan = plan,
 	};
-	int err;
+}
 
-	*plan = (struct plan){ 0 };
-	/* A name is planned at most once: each byte is written at most once. */
-	plan->writes = calloc(live->n_sites + live->n_semaphores + 1, sizeof(*plan->writes));
-	err = plan->writes ? plan_actions(&planner, actions) : ctx_no_memory(ctx);
+int plan_make(const struct plan_context *context, const struct ocp_actions *actions,
+	      const struct snapshot *snapshot, struct plan *plan)
+{
+	struct planner planner = make_planner(context, snapshot, plan);
+	int err = init_plan(&planner);
+
+	if (!err)
+		err = plan_actions(&planner, actions);
 	if (err)
 		plan_free(plan);
 	return err;
 }
 
+int plan_renew(const struct plan_context *context, const struct plan *plan, size_t first, size_t n,
+	       const struct snapshot *snapshot, struct plan *renewed)
+{
+	struct planner planner = make_planner(context, snapshot, renewed);
+	int err = init_plan(&planner);
+
+	for (size_t i = first; !err && i < first + n; i++)
+		err = plan_probe(&planner, plan->steps[i].probe, plan->steps[i].verb,
+				 plan->steps[i].leave_disabled);
+	if (err)
+		plan_free(renewed);
+	return err;
+}
+
 void plan_free(struct plan *plan)
 {
+	free(plan->steps);
 	free(plan->writes);
 	*plan = (struct plan){ 0 };
 }

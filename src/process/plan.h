@@ -13,9 +13,28 @@
 #include "process/live.h"
 #include "process/patch.h"
 
+/* What is to be done to one probe, and its writes: writes[first_write .. first_write + n_writes).
+ */
+struct plan_step {
+	size_t probe;
+	enum action_verb verb;
+	bool leave_disabled; /* no error if it is to be disabled and is */
+	size_t first_write, n_writes;
+};
+
 struct plan {
+	struct plan_step *steps; /* in the order in which they are to be done */
+	size_t n_steps;
 	struct patch_write *writes;
-	size_t n;
+	size_t n_writes;
+};
+
+/* What plans are made from. */
+struct plan_context {
+	struct ocp_ctx *ctx;
+	const struct image_list *images;
+	const struct live *live;
+	bool force; /* set states and counters outright */
 };
 
 /*
@@ -27,9 +46,13 @@ struct plan {
  * way round. Cut anywhere, a semaphore that is not 0 then means that all sites are on, and sites
  * that are on without a semaphore tell that the work was cut short.
  */
-int plan_make(struct ocp_ctx *ctx, const struct image_list *images, const struct live *live,
-	      const struct snapshot *snapshot, const struct ocp_actions *actions,
-	      struct plan *plan);
+int plan_make(const struct plan_context *context, const struct ocp_actions *actions,
+	      const struct snapshot *snapshot, struct plan *plan);
+
+/* Plan the same steps [first, first + n) of PLAN anew for another snapshot. */
+int plan_renew(const struct plan_context *context, const struct plan *plan, size_t first, size_t n,
+	       const struct snapshot *snapshot, struct plan *renewed);
+
 void plan_free(struct plan *plan);
 
 #endif

@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * A live process: joins what the files of this folder do into the public functions.
- *
- *	images -> live sites            once, when the process is opened
- *	snapshot -> plan                with the process running: nearly all errors show here
- *	stop -> snapshot again, equal?  if somebody switched meanwhile, plan again
- *	apply -> release
+ * A live process: joins what the files of this folder do into the public functions. Images and live
+ * sites are found once, when it is opened; how it is switched is in update.c.
  */
 #include "process/process.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "process/patch.h"
-#include "process/plan.h"
+#include "process/actions.h"
 #include "process/tracee.h"
 
 int ocp_process_open(struct ocp_ctx *ctx, pid_t pid, struct ocp_process **out)
@@ -46,6 +41,7 @@ void ocp_process_free(struct ocp_process *proc)
 {
 	if (!proc)
 		return;
+	ocp_process_release(proc);
 	live_free(&proc->live);
 	image_list_free(&proc->images);
 	memory_close(proc->memory);
@@ -77,7 +73,7 @@ size_t ocp_process_probe_sites(const struct ocp_process *proc, size_t probe)
 	return proc->live.probes[probe].n_sites;
 }
 
-int ocp_process_read_states(struct ocp_process *proc, enum ocp_state *states)
+static int read_states(struct ocp_process *proc, enum ocp_state *states)
 {
 	struct snapshot snapshot;
 	int err = snapshot_read(proc->ctx, proc->memory, &proc->live, &snapshot);
@@ -90,86 +86,55 @@ int ocp_process_read_states(struct ocp_process *proc, enum ocp_state *states)
 	return 0;
 }
 
-static int make_plan(struct ocp_process *proc, const struct ocp_actions *actions,
-		     struct snapshot *snapshot, struct plan *plan)
+int ocp_process_read_states(struct ocp_process *proc, unsigned int flags, enum ocp_state *states)
 {
-	int err = snapshot_read(proc->ctx, proc->memory, &proc->live, snapshot);
+	bool hold = (flags & OCP_ATOMICALLY) && !proc->held;
+	int err = hold ? ocp_process_hold(proc) : 0;
 
-	if (err)
-		return err;
-	err = plan_make(proc->ctx, &proc->images, &proc->live, snapshot, actions, plan);
-	if (err)
-		snapshot_free(snapshot);
-	return err;
-}
-
-/* With the process stopped: is the plan still right? If not, make it anew. */
-static int renew_plan(struct ocp_process *proc, const struct ocp_actions *actions,
-		      const struct snapshot *before, struct plan *plan)
-{
-	struct snapshot now;
-	int err = snapshot_read(proc->ctx, proc->memory, &proc->live, &now);
-
-	if (err)
-		return err;
-	if (!snapshot_equal(&proc->live, before, &now)) {
-		plan_free(plan);
-		err = plan_make(proc->ctx, &proc->images, &proc->live, &now, actions, plan);
-	}
-	snapshot_free(&now);
-	return err;
-}
-
-int ocp_process_update(struct ocp_process *proc, const struct ocp_actions *actions)
-{
-	struct tracee *tracee = NULL;
-	struct snapshot before;
-	struct plan plan;
-	int err = make_plan(proc, actions, &before, &plan);
-
-	if (err)
-		return err;
-	/* Nothing to do is found out without a stop. */
-	if (plan.n) {
-		err = tracee_stop(proc->ctx, proc->pid, &tracee);
-		if (!err)
-			err = renew_plan(proc, actions, &before, &plan);
-		if (!err)
-			err = patch_apply(proc->ctx, proc->pid, plan.writes, plan.n);
-		tracee_release(tracee);
-	}
 	if (!err)
-		ctx_log(proc->ctx, OCP_LOG_INFO, "pid %d: %zu writes", (int)proc->pid, plan.n);
-	plan_free(&plan);
-	snapshot_free(&before);
+		err = read_states(proc, states);
+	if (hold)
+		ocp_process_release(proc);
 	return err;
 }
 
-/* Switch the probes of a process that is stopped already. */
-static int update_stopped(struct ocp_process *proc, const struct ocp_actions *actions)
+int ocp_process_hold(struct ocp_process *proc)
 {
-	struct snapshot snapshot;
-	struct plan plan;
-	int err = make_plan(proc, actions, &snapshot, &plan);
+	if (proc->held)
+		return ctx_error(proc->ctx, -EINVAL, "pid %d: is held already", (int)proc->pid);
+	return tracee_stop(proc->ctx, proc->pid, &proc->held);
+}
 
+void ocp_process_release(struct ocp_process *proc)
+{
+	tracee_release(proc->held);
+	proc->held = NULL;
+}
+
+int ocp_process_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[],
+		      struct ocp_process **out)
+{
+	struct tracee *tracee;
+	int err = tracee_spawn(ctx, path, argv, &tracee);
+
+	*out = NULL;
 	if (err)
 		return err;
-	err = patch_apply(proc->ctx, proc->pid, plan.writes, plan.n);
-	plan_free(&plan);
-	snapshot_free(&snapshot);
+	err = ocp_process_open(ctx, tracee_pid(tracee), out);
+	if (err)
+		tracee_kill(tracee);
+	else
+		(*out)->held = tracee;
 	return err;
 }
 
-/* Enable in the new process PID what ACTIONS enable. */
-static int update_new(struct ocp_ctx *ctx, pid_t pid, const struct ocp_actions *actions)
+/* Enable in the new process PROC what ACTIONS enable: one that starts has nothing to be disabled.
+ */
+static int update_new(struct ocp_process *proc, const struct ocp_actions *actions)
 {
 	struct ocp_actions *enable = actions_enabling(actions);
-	struct ocp_process *proc = NULL;
-	int err = enable ? ocp_process_open(ctx, pid, &proc) : -ENOMEM;
+	int err = enable ? ocp_process_update(proc, enable, 0) : -ENOMEM;
 
-	if (!err)
-		err = update_stopped(proc, enable);
-	ocp_process_free(proc);
 	ocp_actions_free(enable);
 	return err;
 }
@@ -177,17 +142,18 @@ static int update_new(struct ocp_ctx *ctx, pid_t pid, const struct ocp_actions *
 int ocp_trace(struct ocp_ctx *ctx, const char *path, char *const argv[],
 	      const struct ocp_actions *actions, pid_t *pid)
 {
-	struct tracee *tracee;
-	int err = tracee_spawn(ctx, path, argv, &tracee);
+	struct ocp_process *proc;
+	int err = ocp_process_spawn(ctx, path, argv, &proc);
 
 	if (err)
 		return err;
-	*pid = tracee_pid(tracee);
+	*pid = proc->pid;
 	if (actions)
-		err = update_new(ctx, *pid, actions);
-	if (err)
-		tracee_kill(tracee);
-	else
-		tracee_release(tracee);
+		err = update_new(proc, actions);
+	if (err) {
+		tracee_kill(proc->held);
+		proc->held = NULL;
+	}
+	ocp_process_free(proc);
 	return err;
 }

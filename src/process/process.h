@@ -8,11 +8,13 @@
 #include "process/image.h"
 #include "process/live.h"
 #include "process/memory.h"
+#include "process/tracee.h"
 
 struct ocp_process {
 	struct ocp_ctx *ctx;
 	pid_t pid;
 	struct memory *memory;
+	struct tracee *held; /* between ocp_process_hold and _release */
 	struct image_list images;
 	struct live live;
 };

@@ -16,7 +16,7 @@ static int run(struct options *options)
 	if (err)
 		return say_error(options->ctx, err);
 	if (options->has_actions)
-		err = ocp_process_update(proc, options->actions);
+		err = ocp_process_update(proc, options->actions, 0);
 	if (err)
 		code = say_error(options->ctx, err);
 	else if (options->count)

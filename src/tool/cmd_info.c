@@ -51,7 +51,7 @@ static int print_states(struct options *options, struct ocp_process *proc)
 		say("out of memory");
 		return EXIT_FAILED;
 	}
-	err = ocp_process_read_states(proc, states);
+	err = ocp_process_read_states(proc, 0, states);
 	if (!err && options->json)
 		print_json(proc, states);
 	for (size_t i = 0; !err && !options->json && i < n; i++)

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* Code on 1 GiB pages: see ocp_ctx_allow_gigatext. */
+#ifndef PROCESS_GIGATEXT_H
+#define PROCESS_GIGATEXT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "base/ctx.h"
+#include "process/plan.h"
+
+/* -EOVERFLOW if PLAN writes to code of PID that lies on 1 GiB pages and CTX does not allow it. */
+int gigatext_check(struct ocp_ctx *ctx, pid_t pid, const struct plan *plan);
+
+/*
+ * Does TEXT, in the format of /proc/PID/smaps, say that one of the addresses of WRITES[0..N)
+ * (1-byte ones) is on a 1 GiB page? *ADDR is then the first such address.
+ */
+bool gigatext_in_smaps(const char *text, const struct patch_write *writes, size_t n,
+		       uint64_t *addr);
+
+#endif

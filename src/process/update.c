@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Switching the probes of a live process.
+ *
+ *	snapshot -> plan		with the process running: nearly all errors show here
+ *	stop				all threads
+ *	snapshot again, the same?	somebody may have switched meanwhile: then plan again
+ *	apply				the planned bytes
+ *	release
+ *
+ * The last four are done for one slice of the plan at a time, so that no stop is long: a slice is
+ *as many steps as fit into SLICE_NS by the measure of the slice before, and at least one; a step is
+ *one probe. Between two slices the process runs as long as it was stopped. With OCP_ATOMICALLY, and
+ *for a process that is held already, all steps are one slice.
+ *
+ * If a slice fails those before it are undone, each under a stop of its own. A probe that nobody
+ *has touched since gets its old bytes back; for one that somebody has, the opposite is done instead
+ * (their change stays). If the process cannot be stopped any more (a debugger has taken it) its
+ * bytes are put back while it runs: single bytes are safe to write at any time, only other tools'
+ * updates at the same moment are not shut out.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "process/gigatext.h"
+#include "process/patch.h"
+#include "process/plan.h"
+#include "process/process.h"
+#include "process/tracee.h"
+
+enum {
+	SLICE_NS = 2500 * 1000,
+	FIRST_SLICE_WRITES = 512,
+	MIN_SLICE_WRITES = 64,
+};
+
+/* Steps that were carried out together. */
+struct slice {
+	size_t first, n;     /* in the plan */
+	struct plan renewed; /* instead of the plan's writes, if it has steps */
+};
+
+struct update {
+	struct ocp_process *proc;
+	struct plan_context context;
+	struct snapshot snapshot;
+	struct plan plan;
+	size_t *probes; /* of each step */
+	struct slice *slices;
+	size_t n_slices;
+};
+
+static int64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static void sleep_ns(int64_t ns)
+{
+	nanosleep(&(struct timespec){ ns / 1000000000, ns % 1000000000 }, NULL);
+}
+
+/* The writes of steps [first, first + n) of PLAN; they stand together. */
+static const struct patch_write *writes_of(const struct plan *plan, size_t first, size_t n,
+					   size_t *n_writes)
+{
+	*n_writes = 0;
+	for (size_t i = first; i < first + n; i++)
+		*n_writes += plan->steps[i].n_writes;
+	return plan->writes + plan->steps[first].first_write;
+}
+
+/* ---- one slice, with the process stopped ---------------------------------------------------- */
+
+/* Look at the slice's probes again; if they changed since the plan was made, plan them anew. */
+static int renew_slice(struct update *u, struct slice *slice)
+{
+	bool changed;
+	int err = snapshot_refresh(u->proc->ctx, u->proc->memory, &u->proc->live,
+				   u->probes + slice->first, slice->n, &u->snapshot, &changed);
+
+	if (!err && changed)
+		err = plan_renew(&u->context, &u->plan, slice->first, slice->n, &u->snapshot,
+				 &slice->renewed);
+	return err;
+}
+
+static const struct patch_write *slice_writes(const struct update *u, const struct slice *slice,
+					      size_t *n_writes)
+{
+	if (slice->renewed.n_steps)
+		return writes_of(&slice->renewed, 0, slice->renewed.n_steps, n_writes);
+	return writes_of(&u->plan, slice->first, slice->n, n_writes);
+}
+
+static int apply_slice(struct update *u, struct slice *slice)
+{
+	const struct patch_write *writes;
+	size_t n_writes;
+	int err = renew_slice(u, slice);
+
+	if (err)
+		return err;
+	writes = slice_writes(u, slice, &n_writes);
+	return patch_apply(u->proc->ctx, u->proc->pid, writes, n_writes);
+}
+
+/* ---- undoing -------------------------------------------------------------------------------- */
+
+/* Are the bytes of all the writes what they made them? */
+static bool is_untouched(const struct update *u, const struct patch_write *writes, size_t n)
+{
+	struct memory_piece *pieces = calloc(n + 1, sizeof(*pieces));
+	uint8_t *bytes = calloc(n + 1, sizeof(uint16_t)), *at = bytes;
+	bool same = pieces && bytes;
+
+	for (size_t i = 0; same && i < n; i++)
+		pieces[i] = (struct memory_piece){ writes[i].addr, writes[i].bytes };
+	same = same && memory_read(u->proc->memory, pieces, n, bytes) == 0;
+	for (size_t i = 0; same && i < n; at += writes[i++].bytes)
+		same = memcmp(at, &writes[i].new, writes[i].bytes) == 0;
+	free(pieces);
+	free(bytes);
+	return same;
+}
+
+static int put_back(const struct update *u, const struct patch_write *writes, size_t n)
+{
+	struct patch_write *back = calloc(n + 1, sizeof(*back));
+	int err;
+
+	if (!back)
+		return ctx_no_memory(u->proc->ctx);
+	for (size_t i = 0; i < n; i++) {
+		back[i] = writes[n - 1 - i];
+		back[i].old = writes[n - 1 - i].new;
+		back[i].new = writes[n - 1 - i].old;
+	}
+	err = patch_apply(u->proc->ctx, u->proc->pid, back, n);
+	free(back);
+	return err;
+}
+
+/* Somebody has changed the slice's probes since: take back no more than what was ours. */
+static int do_the_opposite(struct update *u, const struct slice *slice)
+{
+	struct plan_context context = u->context;
+	struct plan opposite;
+	const struct patch_write *writes;
+	size_t n_writes;
+	bool changed;
+	int err;
+
+	context.force = false;
+	for (size_t i = slice->first; i < slice->first + slice->n; i++) {
+		struct plan_step *step = &u->plan.steps[i];
+
+		step->verb = step->verb == ACTION_ENABLE ? ACTION_DISABLE : ACTION_ENABLE;
+		step->leave_disabled = true;
+	}
+	err = snapshot_refresh(u->proc->ctx, u->proc->memory, &u->proc->live,
+			       u->probes + slice->first, slice->n, &u->snapshot, &changed);
+	if (!err)
+		err = plan_renew(&context, &u->plan, slice->first, slice->n, &u->snapshot,
+				 &opposite);
+	if (err)
+		return err;
+	writes = writes_of(&opposite, 0, opposite.n_steps, &n_writes);
+	err = patch_apply(u->proc->ctx, u->proc->pid, writes, n_writes);
+	plan_free(&opposite);
+	return err;
+}
+
+static int undo_slice(struct update *u, const struct slice *slice)
+{
+	const struct patch_write *writes;
+	struct tracee *tracee = NULL;
+	size_t n_writes;
+	int err;
+
+	if (!u->proc->held && tracee_stop(u->proc->ctx, u->proc->pid, &tracee) != 0)
+		ctx_log(u->proc->ctx, OCP_LOG_WARN, "undoing while it runs: %s",
+			ocp_error(u->proc->ctx));
+	writes = slice_writes(u, slice, &n_writes);
+	err = is_untouched(u, writes, n_writes) ? put_back(u, writes, n_writes)
+						: do_the_opposite(u, slice);
+	tracee_release(tracee);
+	return err;
+}
+
+/* Undo all slices, last first, and say so in the error that is being reported. */
+static void undo(struct update *u)
+{
+	struct ocp_ctx *ctx = u->proc->ctx;
+	char *why = strdup(ocp_error(ctx)), *hint = ocp_hint(ctx) ? strdup(ocp_hint(ctx)) : NULL;
+	size_t left = 0, n = u->n_slices;
+
+	while (u->n_slices > 0) {
+		struct slice *slice = &u->slices[--u->n_slices];
+
+		if (undo_slice(u, slice) != 0) {
+			left += slice->n;
+			ctx_log(ctx, OCP_LOG_WARN, "cannot undo: %s", ocp_error(ctx));
+		}
+		plan_free(&slice->renewed);
+	}
+	if (why && n && left)
+		ctx_set_error(ctx,
+			      "%s; the probes switched before it could not all be restored: %zu "
+			      "are left",
+			      why, left);
+	else if (why)
+		ctx_set_error(ctx, "%s", why);
+	if (hint)
+		ctx_hint(ctx, "%s", hint);
+	free(why);
+	free(hint);
+}
+
+/* ---- slices --------------------------------------------------------------------------------- */
+
+/* Stop the process (unless it is held), carry out the slice, let it go. *STOPPED_NS: for how long.
+ */
+static int run_slice(struct update *u, struct slice *slice, int64_t *stopped_ns)
+{
+	struct tracee *tracee = NULL;
+	int err = 0;
+
+	if (!u->proc->held)
+		err = tracee_stop(u->proc->ctx, u->proc->pid, &tracee);
+	*stopped_ns = now_ns();
+	if (!err)
+		err = apply_slice(u, slice);
+	tracee_release(tracee);
+	*stopped_ns = now_ns() - *stopped_ns;
+	return err;
+}
+
+/* How many steps from FIRST on have at most MAX_WRITES writes, but one at least. */
+static size_t steps_for(const struct plan *plan, size_t first, size_t max_writes)
+{
+	size_t n = 0, writes = 0;
+
+	do
+		writes += plan->steps[first + n++].n_writes;
+	while (first + n < plan->n_steps && writes + plan->steps[first + n].n_writes <= max_writes);
+	return n;
+}
+
+static int run_slices(struct update *u, bool one_stop)
+{
+	size_t max_writes = one_stop ? SIZE_MAX : FIRST_SLICE_WRITES, done = 0;
+	int64_t stopped_ns;
+
+	while (done < u->plan.n_steps) {
+		struct slice *slice = &u->slices[u->n_slices];
+		size_t n_writes;
+		int err;
+
+		*slice = (struct slice){ .first = done };
+		slice->n = steps_for(&u->plan, done, max_writes);
+		err = run_slice(u, slice, &stopped_ns);
+		if (err) {
+			plan_free(&slice->renewed);
+			undo(u);
+			return err;
+		}
+		u->n_slices++;
+		done += slice->n;
+		if (done == u->plan.n_steps)
+			break;
+		slice_writes(u, slice, &n_writes);
+		if (n_writes && stopped_ns > 0)
+			max_writes = (size_t)((double)n_writes * SLICE_NS / (double)stopped_ns);
+		if (max_writes < MIN_SLICE_WRITES)
+			max_writes = MIN_SLICE_WRITES;
+		sleep_ns(stopped_ns);
+	}
+	return 0;
+}
+
+static void free_update(struct update *u)
+{
+	while (u->n_slices > 0)
+		plan_free(&u->slices[--u->n_slices].renewed);
+	free(u->slices);
+	free(u->probes);
+	plan_free(&u->plan);
+	snapshot_free(&u->snapshot);
+}
+
+static int run_update(struct update *u, const struct ocp_actions *actions, bool one_stop)
+{
+	struct ocp_process *proc = u->proc;
+	int err = snapshot_read(proc->ctx, proc->memory, &proc->live, &u->snapshot);
+
+	if (!err)
+		err = plan_make(&u->context, actions, &u->snapshot, &u->plan);
+	/* What needs no write needs no stop. */
+	if (err || u->plan.n_writes == 0)
+		return err;
+	err = gigatext_check(proc->ctx, proc->pid, &u->plan);
+	if (err)
+		return err;
+	u->slices = calloc(u->plan.n_steps, sizeof(*u->slices));
+	u->probes = calloc(u->plan.n_steps, sizeof(*u->probes));
+	if (!u->slices || !u->probes)
+		return ctx_no_memory(proc->ctx);
+	for (size_t i = 0; i < u->plan.n_steps; i++)
+		u->probes[i] = u->plan.steps[i].probe;
+	err = run_slices(u, one_stop);
+	if (!err)
+		ctx_log(proc->ctx, OCP_LOG_INFO,
+			"pid %d: switched %zu probes: %zu writes, %zu stops", (int)proc->pid,
+			u->plan.n_steps, u->plan.n_writes, proc->held ? 0 : u->n_slices);
+	return err;
+}
+
+int ocp_process_update(struct ocp_process *proc, const struct ocp_actions *actions,
+		       unsigned int flags)
+{
+	struct update u = {
+		.proc = proc,
+		.context = {
+			.ctx = proc->ctx,
+			.images = &proc->images,
+			.live = &proc->live,
+			.force = flags & OCP_FORCE,
+		},
+	};
+	int err = run_update(&u, actions, proc->held || (flags & OCP_ATOMICALLY));
+
+	free_update(&u);
+	return err;
+}
