@@ -157,8 +157,9 @@ OCP_API int ocp_process_hold(struct ocp_process *proc);
 
 /*
  * Start the program PATH with ARGV (NULL-terminated, ARGV[0] by custom its name) as a child that is
- * held before its first instruction; its own probes can be switched, those of the shared libraries
- * that it will load cannot yet. With no probes this is a plain way to start a program stopped.
+ * held before any of its code runs, constructors of its shared libraries included; the probes of
+ * both can be switched. If the caller dies before the release, it is killed. A program without
+ * probes may be started so as well.
  */
 OCP_API int ocp_process_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[],
 			      struct ocp_process **out);

@@ -27,29 +27,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "process/maps.h"
+#include "process/auxv.h"
 #include "process/proc_file.h"
-
-/* AT_ENTRY of the auxiliary vector (getauxval(3)), 0 if the kernel noted none. */
-static int entry_address(struct ocp_ctx *ctx, pid_t pid, uint64_t *entry)
-{
-	size_t bytes;
-	char *text;
-	int err = proc_file_read(ctx, pid, "auxv", &text, &bytes);
-
-	*entry = 0;
-	if (err)
-		return err;
-	for (size_t at = 0; at + sizeof(Elf64_auxv_t) <= bytes; at += sizeof(Elf64_auxv_t)) {
-		Elf64_auxv_t aux;
-
-		memcpy(&aux, text + at, sizeof(aux));
-		if (aux.a_type == AT_ENTRY)
-			*entry = aux.a_un.a_val;
-	}
-	free(text);
-	return 0;
-}
 
 static bool same_file(const struct mapping *a, const struct mapping *b)
 {
@@ -86,8 +65,7 @@ static int open_exe(struct ocp_ctx *ctx, pid_t pid, int *fd)
 	return *fd < 0 ? proc_why_no_access(ctx, pid, errno) : 0;
 }
 
-/* Open the file behind mapping M of PID; -1 if it cannot be had. */
-static int open_mapped(pid_t pid, const struct mapping *m)
+int image_open_mapped(pid_t pid, const struct mapping *m)
 {
 	char path[PATH_MAX];
 	struct stat st;
@@ -182,7 +160,7 @@ static void read_others(struct ocp_ctx *ctx, pid_t pid, const struct maps *maps,
 
 		if (!is_first_of_file(maps, i) || same_file(m, exe))
 			continue;
-		fd = open_mapped(pid, m);
+		fd = image_open_mapped(pid, m);
 		if (fd < 0)
 			ctx_log(ctx, OCP_LOG_WARN, "pid %d: cannot read mapped file %s: %s",
 				(int)pid, m->path, strerror(errno));
@@ -202,7 +180,7 @@ int image_list_read(struct ocp_ctx *ctx, pid_t pid, struct image_list *list)
 	int err;
 
 	*list = (struct image_list){ 0 };
-	err = entry_address(ctx, pid, &entry);
+	err = auxv_read(ctx, pid, AT_ENTRY, &entry);
 	if (!err)
 		err = maps_read(ctx, pid, &maps);
 	if (!err) {

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 #include "base/ctx.h"
 #include "elf/program.h"
+#include "process/maps.h"
 
 struct image {
 	struct ocp_program *prog;
@@ -27,5 +28,8 @@ struct image_list {
  */
 int image_list_read(struct ocp_ctx *ctx, pid_t pid, struct image_list *list);
 void image_list_free(struct image_list *list);
+
+/* Open the file behind mapping M of PID for reading; -1 and errno if it cannot be had. */
+int image_open_mapped(pid_t pid, const struct mapping *m);
 
 #endif

@@ -18,8 +18,9 @@ struct tracee;
 int tracee_stop(struct ocp_ctx *ctx, pid_t pid, struct tracee **out);
 
 /*
- * Start PATH with ARGV as a child that is stopped at the end of its exec, before the first
- * instruction of the new program or of its dynamic linker.
+ * Start PATH with ARGV as a child that is stopped when its shared libraries are mapped and before
+ * any code of the program or of a library's constructor has run. It is killed if we die before it
+ * is released.
  */
 int tracee_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[], struct tracee **out);
 

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* Where a shared object exports a symbol. */
+#ifndef ELF_SYMBOL_H
+#define ELF_SYMBOL_H
+
+#include <stdint.h>
+#include "elf/elf_file.h"
+
+/*
+ * Find the dynamic symbol NAME that ELF defines. Returns 1 and its link-time address, 0 if there is
+ * none, or a negative errno.
+ */
+int symbol_find_dynamic(struct elf_file *elf, const char *name, uint64_t *va);
+
+#endif
