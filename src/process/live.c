@@ -159,11 +159,13 @@ int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct
 	if (!pieces || !snapshot->code || !snapshot->semaphores)
 		err = ctx_no_memory(ctx);
 	for (size_t i = 0; !err && i < live->n_sites; i++)
-		pieces[i] = (struct memory_piece){ live->sites[i].addr, SITE_BYTES };
+		pieces[i] =
+			(struct memory_piece){ .addr = live->sites[i].addr, .bytes = SITE_BYTES };
 	if (!err)
 		err = memory_read(memory, pieces, live->n_sites, snapshot->code);
 	for (size_t i = 0; !err && i < live->n_semaphores; i++)
-		pieces[i] = (struct memory_piece){ live->semaphores[i].addr, sizeof(uint16_t) };
+		pieces[i] = (struct memory_piece){ .addr = live->semaphores[i].addr,
+						   .bytes = sizeof(uint16_t) };
 	if (!err)
 		err = memory_read(memory, pieces, live->n_semaphores, snapshot->semaphores);
 	free(pieces);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
+ * Most of what a read costs the kernel is looking up the page: pieces are sorted by address, and
+ * those on one page or on neighbouring ones are read together (100 000 sites: 1000 pages).
+ *
  * process_vm_readv(2) reads up to IOV_MAX pieces a call, but goes by pid: after an exec it reads
  * the new program. /proc/PID/mem is bound to the address space it was opened on and reads nothing
  * once that is gone. So the pieces are read by the first, and the second is asked afterwards
@@ -79,42 +82,153 @@ static int read_one(const struct memory *memory, const struct memory_piece *piec
 		return 0;
 	if (n == 0)
 		return gone(memory);
-	return ctx_error(memory->ctx, -EFAULT, "pid %d: cannot read %zu bytes at 0x%" PRIx64,
+	return ctx_error(memory->ctx, -EFAULT, "pid %d: cannot read %u bytes at 0x%" PRIx64,
 			 (int)memory->pid, piece->bytes, piece->addr);
 }
 
-int memory_read(const struct memory *memory, const struct memory_piece *pieces, size_t n, void *buf)
+/*
+ * Sort PIECES by address, digit by digit; only the digits in which they differ count. Returns
+ * whichever array holds them in the end.
+ */
+static struct memory_piece *sort_pieces(struct memory_piece *pieces, struct memory_piece *spare,
+					size_t n)
 {
-	struct iovec remote[IOV_MAX];
-	char *to = buf;
-	size_t next = 0;
+	enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
+	uint64_t differ = 0;
 
-	while (next < n) {
-		size_t count = 0, bytes = 0;
-		struct iovec local = { .iov_base = to };
-		ssize_t got;
+	for (size_t i = 1; i < n; i++)
+		differ |= pieces[i].addr ^ pieces[0].addr;
+	for (unsigned int shift = 0; shift < 64; shift += DIGIT_BITS) {
+		size_t place[DIGITS] = { 0 }, next = 0;
+		struct memory_piece *sorted = spare;
 
-		for (; count < IOV_MAX && next + count < n; count++) {
-			remote[count].iov_base = (void *)(uintptr_t)pieces[next + count].addr;
-			remote[count].iov_len = pieces[next + count].bytes;
-			bytes += pieces[next + count].bytes;
-		}
-		local.iov_len = bytes;
-		got = process_vm_readv(memory->pid, &local, 1, remote, count, 0);
-		if (got == (ssize_t)bytes) {
-			to += bytes;
+		if (!(differ >> shift & (DIGITS - 1)))
+			continue;
+		for (size_t i = 0; i < n; i++)
+			place[pieces[i].addr >> shift & (DIGITS - 1)]++;
+		for (size_t i = 0; i < DIGITS; i++) {
+			size_t count = place[i];
+
+			place[i] = next;
 			next += count;
+		}
+		for (size_t i = 0; i < n; i++)
+			sorted[place[pieces[i].addr >> shift & (DIGITS - 1)]++] = pieces[i];
+		spare = pieces;
+		pieces = sorted;
+	}
+	return pieces;
+}
+
+/*
+ * What one call reads: runs of memory, each over one or more pieces. A run spans what lies between
+ * its pieces, but no page without a piece: the pieces being readable, all of it is.
+ */
+struct batch {
+	struct iovec runs[IOV_MAX];
+	size_t n_runs, bytes;
+	char *buf;
+};
+
+enum { BATCH_BYTES = 256 * 1024 };
+
+/* Add a piece, whose address is not below the others'. False if the batch has no room for it. */
+static bool batch_add(struct batch *batch, const struct memory_piece *piece, uint64_t page)
+{
+	struct iovec *run = batch->n_runs ? &batch->runs[batch->n_runs - 1] : NULL;
+	uint64_t end = piece->addr + piece->bytes;
+
+	if (run) {
+		uint64_t run_start = (uint64_t)(uintptr_t)run->iov_base;
+		uint64_t run_end = run_start + run->iov_len;
+
+		if (end <= run_end)
+			return true;
+		if (piece->addr / page <= (run_end - 1) / page + 1) {
+			if (batch->bytes + (end - run_end) > BATCH_BYTES)
+				return false;
+			batch->bytes += end - run_end;
+			run->iov_len = end - run_start;
+			return true;
+		}
+	}
+	if (batch->n_runs == IOV_MAX || batch->bytes + piece->bytes > BATCH_BYTES)
+		return false;
+	batch->runs[batch->n_runs++] =
+		(struct iovec){ (void *)(uintptr_t)piece->addr, piece->bytes };
+	batch->bytes += piece->bytes;
+	return true;
+}
+
+/* Read the batch, which was made of PIECES, and hand out the pieces. */
+static int batch_read(const struct memory *memory, const struct batch *batch,
+		      const struct memory_piece *pieces, size_t n, char *buf)
+{
+	struct iovec local = { .iov_base = batch->buf, .iov_len = batch->bytes };
+	const struct iovec *run = batch->runs;
+	const char *from = batch->buf;
+	ssize_t got = process_vm_readv(memory->pid, &local, 1, run, batch->n_runs, 0);
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t run_start = (uint64_t)(uintptr_t)run->iov_base;
+		int err;
+
+		if (got == (ssize_t)batch->bytes) {
+			while (pieces[i].addr - run_start >= run->iov_len) {
+				from += run++->iov_len;
+				run_start = (uint64_t)(uintptr_t)run->iov_base;
+			}
+			memcpy(buf + pieces[i].to, from + (pieces[i].addr - run_start),
+			       pieces[i].bytes);
 			continue;
 		}
-		/* One of them is not readable that way: go on one by one, which names it. */
-		for (size_t i = 0; i < count; i++) {
-			int err = read_one(memory, &pieces[next + i], to);
-
-			if (err)
-				return err;
-			to += pieces[next + i].bytes;
-		}
-		next += count;
+		/* One of them is not readable that way: read one by one, which names it. */
+		err = read_one(memory, &pieces[i], buf + pieces[i].to);
+		if (err)
+			return err;
 	}
-	return memory_is_alive(memory) ? 0 : gone(memory);
+	return 0;
+}
+
+static int read_sorted(const struct memory *memory, struct batch *batch,
+		       const struct memory_piece *pieces, size_t n, char *buf)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	size_t next = 0;
+	int err = 0;
+
+	while (!err && next < n) {
+		size_t first = next;
+
+		batch->n_runs = batch->bytes = 0;
+		while (next < n && batch_add(batch, &pieces[next], page))
+			next++;
+		err = batch_read(memory, batch, pieces + first, next - first, buf);
+	}
+	return err;
+}
+
+int memory_read(const struct memory *memory, struct memory_piece *pieces, size_t n, void *buf)
+{
+	struct memory_piece *spare = calloc(n + 1, sizeof(*spare));
+	struct batch *batch = malloc(sizeof(*batch) + BATCH_BYTES);
+	uint32_t bytes = 0;
+	int err;
+
+	if (!spare || !batch) {
+		err = ctx_no_memory(memory->ctx);
+		goto out;
+	}
+	batch->buf = (char *)(batch + 1);
+	for (size_t i = 0; i < n; i++) {
+		pieces[i].to = bytes;
+		bytes += pieces[i].bytes;
+	}
+	err = read_sorted(memory, batch, sort_pieces(pieces, spare, n), n, buf);
+	if (!err && !memory_is_alive(memory))
+		err = gone(memory);
+out:
+	free(batch);
+	free(spare);
+	return err;
 }

@@ -25,11 +25,11 @@ bool memory_is_alive(const struct memory *memory);
 
 struct memory_piece {
 	uint64_t addr;
-	size_t bytes;
+	uint16_t bytes;
+	uint32_t to; /* where in the buffer: memory_read's own */
 };
 
-/* Read the pieces back to back into BUF. */
-int memory_read(const struct memory *memory, const struct memory_piece *pieces, size_t n,
-		void *buf);
+/* Read the pieces back to back into BUF, in their order; afterwards they are in another one. */
+int memory_read(const struct memory *memory, struct memory_piece *pieces, size_t n, void *buf);
 
 #endif
