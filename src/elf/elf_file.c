@@ -1,38 +1,37 @@
 // SPDX-License-Identifier: MIT
 /*
- * An ELF file's headers, read through libelf.
+ * An ELF file's headers.
  *
- * The file may be hostile: it is somebody else's, perhaps of a process under our eyes. libelf
- * checks offsets against the file's size, but a sparse file can be as large as it likes to claim,
- * so the tables' sizes are bounded here before libelf allocates for them. Section names are read
- * one by one from the file rather than loading a string table of unknown size.
+ * The file may be hostile: it is somebody else's, perhaps of a process under our eyes. Offsets are
+ * checked against the file's size, but a sparse file can be as large as it likes to claim: nothing
+ * is allocated by a number of sections. Their headers are read a few at a time, as often as a
+ * section is asked for, and their names through a small window rather than by loading a string
+ * table of unknown size. (libelf allocates 272 bytes for every section header that is claimed.)
  */
 #include "elf/elf_file.h"
 
+#include <elf.h>
 #include <errno.h>
-#include <gelf.h>
 #include <inttypes.h>
-#include <libelf.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 /*
- * No linked file has more sections or segments than this (an object file may), and libelf takes 272
- * bytes for each that is claimed. PN_XNUM itself would refer to section 0 for the real number.
+ * More segments than the header has room for would be counted in section 0; no linker makes as many
+ * (a core dump may have them). Sections are counted there from 65 280 on, which -ffunction-sections
+ * and a linker that keeps them apart reach.
  */
-enum { MAX_HEADERS = PN_XNUM - 1 };
-
-/* Longest section name asked for, with its NUL. */
-enum { MAX_SECTION_NAME = 32 };
+enum { MAX_SEGMENTS = PN_XNUM - 1, MAX_SECTIONS = 1 << 20 };
 
 struct elf_file {
 	struct ocp_ctx *ctx;
 	int fd;
 	char *name;
-	Elf *elf;
-	GElf_Ehdr ehdr;
+	Elf64_Ehdr ehdr;
+	uint64_t n_sections;
+	uint64_t names_index; /* of the section with the sections' names; SHN_UNDEF: none */
 	uint64_t file_bytes;
 	struct elf_segment *segments;
 	size_t n_segments;
@@ -75,28 +74,8 @@ static int check_ident(const struct elf_file *elf, const Elf64_Ehdr *eh)
 	return 0;
 }
 
-/* The number of sections, from section 0 if the header has no room for it (ELF gABI, e_shnum). */
-static int section_count(const struct elf_file *elf, const Elf64_Ehdr *eh, uint64_t *count)
-{
-	Elf64_Shdr first;
-	int err;
-
-	*count = eh->e_shnum;
-	if (eh->e_shoff == 0 || eh->e_shnum != 0)
-		return 0;
-	if (eh->e_shoff > elf->file_bytes)
-		return ctx_error(elf->ctx, -EBADMSG,
-				 "%s: section headers at offset 0x%" PRIx64
-				 " are outside of the file",
-				 elf->name, (uint64_t)eh->e_shoff);
-	err = read_exactly(elf, &first, sizeof(first), eh->e_shoff);
-	if (!err)
-		*count = first.sh_size;
-	return err;
-}
-
 static int check_table(const struct elf_file *elf, const char *what, uint64_t off, uint64_t count,
-		       uint64_t entry_bytes, uint64_t entry_bytes_expected)
+		       uint64_t max, uint64_t entry_bytes, uint64_t entry_bytes_expected)
 {
 	if (count == 0)
 		return 0;
@@ -105,7 +84,7 @@ static int check_table(const struct elf_file *elf, const char *what, uint64_t of
 				 "%s: %s at offset 0x%" PRIx64 " have entries of %" PRIu64
 				 " bytes, not %" PRIu64,
 				 elf->name, what, off, entry_bytes, entry_bytes_expected);
-	if (count > MAX_HEADERS)
+	if (count > max)
 		return ctx_error(elf->ctx, -EBADMSG,
 				 "%s: %s at offset 0x%" PRIx64 " claim %" PRIu64 " entries",
 				 elf->name, what, off, count);
@@ -116,71 +95,88 @@ static int check_table(const struct elf_file *elf, const char *what, uint64_t of
 	return 0;
 }
 
-/* Refuse what would make libelf allocate for tables that are not there. */
-static int check_headers(struct elf_file *elf)
+static int check_sections(const struct elf_file *elf, uint64_t count)
 {
-	uint64_t sections;
-	Elf64_Ehdr eh;
+	return check_table(elf, "section headers", elf->ehdr.e_shoff, count, MAX_SECTIONS,
+			   elf->ehdr.e_shentsize, sizeof(Elf64_Shdr));
+}
+
+/* Numbers that the header has no room for are in section 0 (ELF gABI, e_shnum and e_shstrndx). */
+static int load_section_count(struct elf_file *elf)
+{
+	const Elf64_Ehdr *eh = &elf->ehdr;
+	Elf64_Shdr first;
 	int err;
 
-	if (elf->file_bytes < sizeof(eh))
+	if (eh->e_shoff == 0)
+		return 0;
+	elf->n_sections = eh->e_shnum;
+	elf->names_index = eh->e_shstrndx;
+	if (eh->e_shnum == 0 || eh->e_shstrndx == SHN_XINDEX) {
+		err = check_sections(elf, 1);
+		if (!err)
+			err = read_exactly(elf, &first, sizeof(first), eh->e_shoff);
+		if (err)
+			return err;
+		if (eh->e_shnum == 0)
+			elf->n_sections = first.sh_size;
+		if (eh->e_shstrndx == SHN_XINDEX)
+			elf->names_index = first.sh_link;
+	}
+	return check_sections(elf, elf->n_sections);
+}
+
+static int load_header(struct elf_file *elf)
+{
+	int err;
+
+	if (elf->file_bytes < sizeof(elf->ehdr))
 		return ctx_error(elf->ctx, -ENOEXEC, "%s: not an ELF file (%" PRIu64 " bytes)",
 				 elf->name, elf->file_bytes);
-	err = read_exactly(elf, &eh, sizeof(eh), 0);
-	if (!err)
-		err = check_ident(elf, &eh);
-	if (!err)
-		err = section_count(elf, &eh, &sections);
-	if (!err)
-		err = check_table(elf, "program headers", eh.e_phoff, eh.e_phnum, eh.e_phentsize,
-				  sizeof(Elf64_Phdr));
-	if (!err && eh.e_shoff != 0)
-		err = check_table(elf, "section headers", eh.e_shoff, sections, eh.e_shentsize,
-				  sizeof(Elf64_Shdr));
-	return err;
+	err = read_exactly(elf, &elf->ehdr, sizeof(elf->ehdr), 0);
+	return err ? err : check_ident(elf, &elf->ehdr);
+}
+
+static int add_segment(struct elf_file *elf, size_t index, const Elf64_Phdr *ph)
+{
+	if (ph->p_type != PT_LOAD)
+		return 0;
+	if (ph->p_filesz > ph->p_memsz || ph->p_vaddr + ph->p_memsz < ph->p_vaddr ||
+	    ph->p_offset + ph->p_filesz < ph->p_offset)
+		return ctx_error(elf->ctx, -EBADMSG,
+				 "%s: program header %zu: impossible sizes (file offset 0x%" PRIx64
+				 ")",
+				 elf->name, index, (uint64_t)ph->p_offset);
+	elf->segments[elf->n_segments++] = (struct elf_segment){
+		.off = ph->p_offset,
+		.va = ph->p_vaddr,
+		.file_bytes = ph->p_filesz,
+		.mem_bytes = ph->p_memsz,
+		.readable = ph->p_flags & PF_R,
+		.writable = ph->p_flags & PF_W,
+		.executable = ph->p_flags & PF_X,
+	};
+	return 0;
 }
 
 static int load_segments(struct elf_file *elf)
 {
-	size_t n_headers;
+	size_t n = elf->ehdr.e_phoff ? elf->ehdr.e_phnum : 0;
+	Elf64_Phdr *headers;
+	int err = check_table(elf, "program headers", elf->ehdr.e_phoff, n, MAX_SEGMENTS,
+			      elf->ehdr.e_phentsize, sizeof(*headers));
 
-	if (elf_getphdrnum(elf->elf, &n_headers) != 0)
-		return ctx_error(elf->ctx, -EBADMSG,
-				 "%s: program headers at offset 0x%" PRIx64 ": %s", elf->name,
-				 elf->ehdr.e_phoff, elf_errmsg(-1));
-	elf->segments = calloc(n_headers ? n_headers : 1, sizeof(*elf->segments));
-	if (!elf->segments)
-		return ctx_no_memory(elf->ctx);
-	for (size_t i = 0; i < n_headers; i++) {
-		struct elf_segment *seg = &elf->segments[elf->n_segments];
-		GElf_Phdr ph;
-
-		if (!gelf_getphdr(elf->elf, (int)i, &ph))
-			return ctx_error(elf->ctx, -EBADMSG,
-					 "%s: program headers at offset 0x%" PRIx64
-					 ": number %zu: %s",
-					 elf->name, elf->ehdr.e_phoff, i, elf_errmsg(-1));
-		if (ph.p_type != PT_LOAD)
-			continue;
-		if (ph.p_filesz > ph.p_memsz || ph.p_vaddr + ph.p_memsz < ph.p_vaddr ||
-		    ph.p_offset + ph.p_filesz < ph.p_offset)
-			return ctx_error(
-				elf->ctx, -EBADMSG,
-				"%s: program header %zu: impossible sizes (file offset 0x%" PRIx64
-				")",
-				elf->name, i, (uint64_t)ph.p_offset);
-		*seg = (struct elf_segment){
-			.off = ph.p_offset,
-			.va = ph.p_vaddr,
-			.file_bytes = ph.p_filesz,
-			.mem_bytes = ph.p_memsz,
-			.readable = ph.p_flags & PF_R,
-			.writable = ph.p_flags & PF_W,
-			.executable = ph.p_flags & PF_X,
-		};
-		elf->n_segments++;
-	}
-	return 0;
+	if (err)
+		return err;
+	headers = calloc(n + 1, sizeof(*headers));
+	elf->segments = calloc(n + 1, sizeof(*elf->segments));
+	err = headers && elf->segments ? 0 : ctx_no_memory(elf->ctx);
+	if (!err)
+		err = read_exactly(elf, headers, n * sizeof(*headers), elf->ehdr.e_phoff);
+	for (size_t i = 0; !err && i < n; i++)
+		err = add_segment(elf, i, &headers[i]);
+	free(headers);
+	return err;
 }
 
 static int open_headers(struct elf_file *elf)
@@ -193,15 +189,12 @@ static int open_headers(struct elf_file *elf)
 	if (!S_ISREG(st.st_mode))
 		return ctx_error(elf->ctx, -ENOEXEC, "%s: not a regular file", elf->name);
 	elf->file_bytes = (uint64_t)st.st_size;
-	err = check_headers(elf);
-	if (err)
-		return err;
-	elf_version(EV_CURRENT);
-	elf->elf = elf_begin(elf->fd, ELF_C_READ, NULL);
-	if (!elf->elf || elf_kind(elf->elf) != ELF_K_ELF || !gelf_getehdr(elf->elf, &elf->ehdr))
-		return ctx_error(elf->ctx, -EBADMSG, "%s: ELF header at offset 0x0: %s", elf->name,
-				 elf_errmsg(-1));
-	return load_segments(elf);
+	err = load_header(elf);
+	if (!err)
+		err = load_segments(elf);
+	if (!err)
+		err = load_section_count(elf);
+	return err;
 }
 
 int elf_file_open(struct ocp_ctx *ctx, int fd, const char *name, struct elf_file **out)
@@ -228,7 +221,6 @@ void elf_file_close(struct elf_file *elf)
 {
 	if (!elf)
 		return;
-	elf_end(elf->elf);
 	free(elf->segments);
 	free(elf->name);
 	free(elf);
@@ -278,66 +270,100 @@ bool elf_file_va_to_off(const struct elf_file *elf, uint64_t va, uint64_t *off)
 	return true;
 }
 
-/* Is the section name at OFF in the file NAME? A name outside of the file is no match. */
-static int name_matches(const struct elf_file *elf, uint64_t off, const char *name)
-{
-	char found[MAX_SECTION_NAME];
-	size_t bytes = strlen(name) + 1;
-	int err;
-
-	if (off > elf->file_bytes || bytes > elf->file_bytes - off)
-		return 0;
-	err = read_exactly(elf, found, bytes, off);
-	return err ? err : memcmp(found, name, bytes) == 0;
-}
-
 static int bad_sections(const struct elf_file *elf, const char *why)
 {
 	return ctx_error(elf->ctx, -EBADMSG, "%s: section headers at offset 0x%" PRIx64 ": %s",
 			 elf->name, (uint64_t)elf->ehdr.e_shoff, why);
 }
 
-/* Where the section names are; false when the file says it has none. */
-static int section_names(struct elf_file *elf, GElf_Shdr *names)
-{
-	size_t index;
-	Elf_Scn *scn;
+/* The sections' names; a part of them at a time. */
+struct names {
+	uint64_t off, bytes; /* of the table, in the file */
+	uint64_t window_off; /* in the table */
+	size_t window_bytes;
+	char window[4096];
+};
 
-	if (elf_getshdrstrndx(elf->elf, &index) != 0)
-		return bad_sections(elf, "no index of the section name table");
-	if (index == SHN_UNDEF)
+/* Find the names. Returns 0 when the file says it has none. */
+static int names_init(const struct elf_file *elf, struct names *names)
+{
+	Elf64_Shdr sh;
+	int err;
+
+	if (elf->n_sections == 0 || elf->names_index == SHN_UNDEF)
 		return 0;
-	scn = elf_getscn(elf->elf, index);
-	if (!scn || !gelf_getshdr(scn, names))
+	if (elf->names_index >= elf->n_sections)
 		return bad_sections(elf, "the section name table is a section that does not exist");
+	err = read_exactly(elf, &sh, sizeof(sh), elf->ehdr.e_shoff + elf->names_index * sizeof(sh));
+	if (err)
+		return err;
+	names->off = sh.sh_offset;
+	names->bytes = sh.sh_size;
+	/* What is not in the file is no name. */
+	if (names->off > elf->file_bytes)
+		names->bytes = 0;
+	else if (names->bytes > elf->file_bytes - names->off)
+		names->bytes = elf->file_bytes - names->off;
+	names->window_bytes = 0;
 	return 1;
+}
+
+/* Is the name at OFF in the table NAME? */
+static int names_match(const struct elf_file *elf, struct names *names, uint64_t off,
+		       const char *name)
+{
+	size_t bytes = strlen(name) + 1;
+	int err;
+
+	if (off > names->bytes || bytes > names->bytes - off)
+		return 0;
+	if (off < names->window_off || off + bytes > names->window_off + names->window_bytes) {
+		names->window_off = off;
+		names->window_bytes = sizeof(names->window);
+		if (names->window_bytes > names->bytes - off)
+			names->window_bytes = names->bytes - off;
+		err = read_exactly(elf, names->window, names->window_bytes, names->off + off);
+		if (err)
+			return err;
+	}
+	return memcmp(names->window + (off - names->window_off), name, bytes) == 0;
 }
 
 int elf_file_find_section(struct elf_file *elf, const char *name, uint32_t type,
 			  struct elf_section *section)
 {
-	GElf_Shdr names, sh;
-	Elf_Scn *scn = NULL;
-	int found = section_names(elf, &names);
+	enum { AT_ONCE = 64 };
+	Elf64_Shdr headers[AT_ONCE];
+	struct names names;
+	int found = names_init(elf, &names);
 
 	if (found <= 0)
 		return found;
-	while ((scn = elf_nextscn(elf->elf, scn))) {
-		if (!gelf_getshdr(scn, &sh))
-			return bad_sections(elf, elf_errmsg(-1));
-		if (sh.sh_type != type || sh.sh_name >= names.sh_size)
+	/* Section 0 is none. */
+	for (uint64_t i = 1; i < elf->n_sections; i++) {
+		const Elf64_Shdr *sh = &headers[(i - 1) % AT_ONCE];
+		uint64_t left = elf->n_sections - i;
+		int err = 0;
+
+		if ((i - 1) % AT_ONCE == 0)
+			err = read_exactly(elf, headers,
+					   (left < AT_ONCE ? left : AT_ONCE) * sizeof(*sh),
+					   elf->ehdr.e_shoff + i * sizeof(*sh));
+		if (err)
+			return err;
+		if (sh->sh_type != type)
 			continue;
-		found = name_matches(elf, names.sh_offset + sh.sh_name, name);
+		found = names_match(elf, &names, sh->sh_name, name);
 		if (found < 0)
 			return found;
 		if (!found)
 			continue;
 		*section = (struct elf_section){
-			.off = sh.sh_offset,
-			.va = sh.sh_addr,
-			.bytes = sh.sh_size,
-			.type = sh.sh_type,
-			.flags = sh.sh_flags,
+			.off = sh->sh_offset,
+			.va = sh->sh_addr,
+			.bytes = sh->sh_size,
+			.type = sh->sh_type,
+			.flags = sh->sh_flags,
 		};
 		return 1;
 	}

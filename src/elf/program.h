@@ -39,7 +39,7 @@ struct site {
 	const char *args;
 	uint64_t note_off; /* in the file, for messages */
 	uint32_t probe;	   /* index of the probe it belongs to */
-	enum site_abi abi;
+	enum site_abi abi : 8;
 	bool has_code;
 };
 

@@ -95,8 +95,7 @@ static int open_within(int fd, uint64_t limit)
 		rlimit.rlim_cur = rlimit.rlim_max = pages * 4096 + limit;
 		setrlimit(RLIMIT_AS, &rlimit);
 		err = program_open_fd(ctx, fd, "greedy", &prog);
-		/* libelf's own shortage of memory counts too. */
-		_exit(strstr(ocp_error(ctx), "memory") ? ENOMEM : -err);
+		_exit(-err);
 	}
 	close(fd);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -134,7 +133,7 @@ static void many_notes_take_a_small_multiple_of_their_bytes(void **state)
 	fixture_free(&fixture);
 }
 
-/* Section headers without end, in a hole: at most what the largest of sound files would take. */
+/* Section headers without end, in a hole. */
 static void claimed_section_headers_take_little(void **state)
 {
 	static const uint64_t claims[] = { 60000, UINT64_C(1) << 17, UINT64_C(1) << 20,
@@ -154,7 +153,7 @@ static void claimed_section_headers_take_little(void **state)
 		fd = fixture_fd(&fixture);
 		assert_int_equal(pwrite(fd, &first, sizeof(first), (off_t)off), sizeof(first));
 		assert_int_equal(ftruncate(fd, (off_t)(off + (UINT64_C(1) << 40))), 0);
-		err = open_within(fd, 24 * MIB);
+		err = open_within(fd, 2 * MIB);
 		if (err != 0 && err != -EBADMSG)
 			fail_msg("%lu section headers: error %d", claims[i], err);
 		fixture_free(&fixture);
