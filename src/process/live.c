@@ -203,11 +203,13 @@ static void fill_pieces(const struct live *live, const size_t *probes, size_t n,
 		const struct live_probe *p = &live->probes[probes[i]];
 
 		for (size_t j = 0; j < p->n_sites; j++)
-			*pieces++ = (struct memory_piece){ live->sites[p->first_site + j].addr,
-							   SITE_BYTES };
+			*pieces++ =
+				(struct memory_piece){ .addr = live->sites[p->first_site + j].addr,
+						       .bytes = SITE_BYTES };
 		for (size_t j = 0; j < p->n_semaphores; j++)
 			*pieces++ = (struct memory_piece){
-				live->semaphores[p->first_semaphore + j].addr, sizeof(uint16_t)
+				.addr = live->semaphores[p->first_semaphore + j].addr,
+				.bytes = sizeof(uint16_t)
 			};
 	}
 }

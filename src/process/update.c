@@ -120,7 +120,8 @@ static bool is_untouched(const struct update *u, const struct patch_write *write
 	bool same = pieces && bytes;
 
 	for (size_t i = 0; same && i < n; i++)
-		pieces[i] = (struct memory_piece){ writes[i].addr, writes[i].bytes };
+		pieces[i] =
+			(struct memory_piece){ .addr = writes[i].addr, .bytes = writes[i].bytes };
 	same = same && memory_read(u->proc->memory, pieces, n, bytes) == 0;
 	for (size_t i = 0; same && i < n; at += writes[i++].bytes)
 		same = memcmp(at, &writes[i].new, writes[i].bytes) == 0;
