@@ -181,78 +181,102 @@ void snapshot_free(struct snapshot *snapshot)
 	*snapshot = (struct snapshot){ 0 };
 }
 
-/* A piece for every run of sites, and for every semaphore, of the probes. */
-static size_t count_pieces(const struct live *live, const size_t *probes, size_t n, size_t *bytes)
-{
-	size_t pieces = 0;
+/* Which part of a snapshot. */
+enum part_kind { PART_CODE, PART_SEMAPHORES };
 
-	*bytes = 0;
+static size_t fill_pieces(const struct live *live, const size_t *probes, size_t n,
+			  enum part_kind kind, struct memory_piece *pieces)
+{
+	size_t n_pieces = 0;
+
 	for (size_t i = 0; i < n; i++) {
 		const struct live_probe *p = &live->probes[probes[i]];
+		size_t count = kind == PART_CODE ? p->n_sites : p->n_semaphores;
+		uint16_t bytes = kind == PART_CODE ? SITE_BYTES : sizeof(uint16_t);
 
-		pieces += p->n_sites + p->n_semaphores;
-		*bytes += p->n_sites * SITE_BYTES + p->n_semaphores * sizeof(uint16_t);
-	}
-	return pieces;
-}
-
-static void fill_pieces(const struct live *live, const size_t *probes, size_t n,
-			struct memory_piece *pieces)
-{
-	for (size_t i = 0; i < n; i++) {
-		const struct live_probe *p = &live->probes[probes[i]];
-
-		for (size_t j = 0; j < p->n_sites; j++)
-			*pieces++ =
-				(struct memory_piece){ .addr = live->sites[p->first_site + j].addr,
-						       .bytes = SITE_BYTES };
-		for (size_t j = 0; j < p->n_semaphores; j++)
-			*pieces++ = (struct memory_piece){
-				.addr = live->semaphores[p->first_semaphore + j].addr,
-				.bytes = sizeof(uint16_t)
+		for (size_t j = 0; pieces && j < count; j++)
+			pieces[n_pieces + j] = (struct memory_piece){
+				.addr = kind == PART_CODE
+						? live->sites[p->first_site + j].addr
+						: live->semaphores[p->first_semaphore + j].addr,
+				.bytes = bytes,
 			};
+		n_pieces += count;
 	}
+	return n_pieces;
 }
 
-/* Take one probe's bytes from AT into the snapshot. Returns what comes after them. */
-static const uint8_t *take_probe(const struct live_probe *p, const uint8_t *at,
-				 struct snapshot *snapshot, bool *changed)
+/* Take new bytes into the snapshot; are they different? Somebody's int3 on the nop does not count.
+ */
+static bool take_code(const struct live_probe *p, const uint8_t *bytes, struct snapshot *snapshot)
 {
-	size_t semaphore_bytes = p->n_semaphores * sizeof(*snapshot->semaphores);
+	bool changed = false;
 
-	for (size_t i = 0; i < p->n_sites; i++, at += SITE_BYTES) {
+	for (size_t i = 0; i < p->n_sites; i++, bytes += SITE_BYTES) {
 		uint8_t *code = snapshot->code[p->first_site + i];
 
-		*changed |= memcmp(code + SITE_OPCODE_OFF, at + SITE_OPCODE_OFF,
-				   SITE_BYTES - SITE_OPCODE_OFF) != 0;
-		memcpy(code, at, SITE_BYTES);
+		changed |= memcmp(code + SITE_OPCODE_OFF, bytes + SITE_OPCODE_OFF,
+				  SITE_BYTES - SITE_OPCODE_OFF) != 0;
+		memcpy(code, bytes, SITE_BYTES);
 	}
-	*changed |= memcmp(snapshot->semaphores + p->first_semaphore, at, semaphore_bytes) != 0;
-	memcpy(snapshot->semaphores + p->first_semaphore, at, semaphore_bytes);
-	return at + semaphore_bytes;
+	return changed;
 }
 
-int snapshot_refresh(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
-		     const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed)
+static bool take_semaphores(const struct live_probe *p, const uint8_t *bytes,
+			    struct snapshot *snapshot)
 {
-	size_t n_bytes, n_pieces = count_pieces(live, probes, n, &n_bytes);
+	uint16_t *semaphores = snapshot->semaphores + p->first_semaphore;
+	size_t n_bytes = p->n_semaphores * sizeof(*semaphores);
+	bool changed = memcmp(semaphores, bytes, n_bytes) != 0;
+
+	memcpy(semaphores, bytes, n_bytes);
+	return changed;
+}
+
+static int refresh(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
+		   const size_t *probes, size_t n, enum part_kind kind, struct snapshot *snapshot,
+		   bool *changed)
+{
+	size_t n_pieces = fill_pieces(live, probes, n, kind, NULL);
 	struct memory_piece *pieces = calloc(n_pieces + 1, sizeof(*pieces));
-	uint8_t *bytes = malloc(n_bytes + 1);
+	uint8_t *bytes = calloc(n_pieces + 1, SITE_BYTES);
 	const uint8_t *at = bytes;
 	int err = 0;
 
 	*changed = false;
-	if (!pieces || !bytes) {
-		err = ctx_no_memory(ctx);
-	} else {
-		fill_pieces(live, probes, n, pieces);
+	if (pieces && bytes) {
+		fill_pieces(live, probes, n, kind, pieces);
 		err = memory_read(memory, pieces, n_pieces, bytes);
+	} else {
+		err = ctx_no_memory(ctx);
 	}
-	for (size_t i = 0; !err && i < n; i++)
-		at = take_probe(&live->probes[probes[i]], at, snapshot, changed);
+	for (size_t i = 0; !err && i < n; i++) {
+		const struct live_probe *p = &live->probes[probes[i]];
+
+		if (kind == PART_CODE) {
+			*changed |= take_code(p, at, snapshot);
+			at += p->n_sites * SITE_BYTES;
+		} else {
+			*changed |= take_semaphores(p, at, snapshot);
+			at += p->n_semaphores * sizeof(uint16_t);
+		}
+	}
 	free(pieces);
 	free(bytes);
 	return err;
+}
+
+int snapshot_refresh_code(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
+			  const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed)
+{
+	return refresh(ctx, memory, live, probes, n, PART_CODE, snapshot, changed);
+}
+
+int snapshot_refresh_semaphores(struct ocp_ctx *ctx, const struct memory *memory,
+				const struct live *live, const size_t *probes, size_t n,
+				struct snapshot *snapshot, bool *changed)
+{
+	return refresh(ctx, memory, live, probes, n, PART_SEMAPHORES, snapshot, changed);
 }
 
 enum ocp_state snapshot_state(const struct live *live, const struct snapshot *snapshot,

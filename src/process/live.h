@@ -53,12 +53,15 @@ struct snapshot {
 int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
 		  struct snapshot *snapshot);
 /*
- * Read the sites and semaphores of PROBES[0..N) again, into the same snapshot. *CHANGED
- * says whether any of them is different from before; somebody's uprobe coming or going on the nop
- * is no difference.
+ * Read the sites, or the semaphores, of PROBES[0..N) again, into the same snapshot. *CHANGED says
+ * whether any of them is different from before; somebody's uprobe coming or going on the nop is no
+ * difference.
  */
-int snapshot_refresh(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
-		     const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed);
+int snapshot_refresh_code(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
+			  const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed);
+int snapshot_refresh_semaphores(struct ocp_ctx *ctx, const struct memory *memory,
+				const struct live *live, const size_t *probes, size_t n,
+				struct snapshot *snapshot, bool *changed);
 void snapshot_free(struct snapshot *snapshot);
 
 /* The state of one probe by its sites' opcodes and its semaphores together. */

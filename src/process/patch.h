@@ -8,15 +8,22 @@
 #include <sys/types.h>
 #include "base/ctx.h"
 
+/*
+ * What must come before what: sites are switched on before their semaphores rise, and off after
+ * they have fallen.
+ */
+enum patch_phase { PATCH_SITES_ON, PATCH_SEMAPHORES, PATCH_SITES_OFF, N_PATCH_PHASES };
+
 struct patch_write {
 	uint64_t addr;
 	uint16_t old, new; /* of `bytes` bytes, little endian */
 	uint8_t bytes;	   /* 1: an opcode; 2: a semaphore */
+	uint8_t phase;	   /* enum patch_phase */
 };
 
 /*
- * Carry out the writes in order. If one fails, those before it are undone, in reverse. The process
- * must be stopped, and the caller must have seen the `old` values in it during that stop.
+ * Carry out the writes, phase by phase, in any order within a phase. If one fails, those done are
+ * undone. The process must be stopped, and the caller must have seen the `old` values in it.
  */
 int patch_apply(struct ocp_ctx *ctx, pid_t pid, const struct patch_write *writes, size_t n);
 

@@ -59,6 +59,7 @@ static void plan_sites(const struct planner *p, const struct live_probe *probe, 
 			p->plan->writes[p->plan->n_writes++] = (struct patch_write){
 				.addr = p->live->sites[i].addr + SITE_OPCODE_OFF,
 				.bytes = 1,
+				.phase = on ? PATCH_SITES_ON : PATCH_SITES_OFF,
 				.old = old,
 				.new = opcode,
 			};
@@ -73,6 +74,7 @@ static void plan_semaphore(const struct planner *p, size_t semaphore, uint16_t v
 		p->plan->writes[p->plan->n_writes++] = (struct patch_write){
 			.addr = p->live->semaphores[semaphore].addr,
 			.bytes = 2,
+			.phase = PATCH_SEMAPHORES,
 			.old = old,
 			.new = value,
 		};

@@ -42,9 +42,9 @@ struct plan_context {
  * the ABI's two forms with its wrapper in the program's code (-EILSEQ), a semaphore must not
  * overflow or be disabled below zero (-ERANGE), a name must exist (-ENOENT).
  *
- * Order of the writes: enabling a probe writes its sites, then its semaphores; disabling the other
- * way round. Cut anywhere, a semaphore that is not 0 then means that all sites are on, and sites
- * that are on without a semaphore tell that the work was cut short.
+ * The phases of the writes (see patch.h) are such that, cut anywhere, a semaphore that is not 0
+ * means that all sites are on, and sites that are on without a semaphore tell that work was cut
+ * short.
  */
 int plan_make(const struct plan_context *context, const struct ocp_actions *actions,
 	      const struct snapshot *snapshot, struct plan *plan);

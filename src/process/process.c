@@ -100,14 +100,23 @@ int ocp_process_read_states(struct ocp_process *proc, unsigned int flags, enum o
 
 int ocp_process_hold(struct ocp_process *proc)
 {
+	int err;
+
 	if (proc->held)
 		return ctx_error(proc->ctx, -EINVAL, "pid %d: is held already", (int)proc->pid);
-	return tracee_stop(proc->ctx, proc->pid, &proc->held);
+	err = tracee_open(proc->ctx, proc->pid, &proc->held);
+	if (!err)
+		err = tracee_stop(proc->held);
+	if (err) {
+		tracee_close(proc->held);
+		proc->held = NULL;
+	}
+	return err;
 }
 
 void ocp_process_release(struct ocp_process *proc)
 {
-	tracee_release(proc->held);
+	tracee_close(proc->held);
 	proc->held = NULL;
 }
 

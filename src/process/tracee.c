@@ -63,6 +63,9 @@ struct thread {
 	bool stopped; /* false: interrupted, not reported yet */
 };
 
+/* What the tracing thread is asked to do. */
+enum request { REQUEST_STOP, REQUEST_SPAWN, REQUEST_DETACH, REQUEST_KILL, REQUEST_END };
+
 struct tracee {
 	struct ocp_ctx *ctx;
 	pid_t pid;
@@ -73,12 +76,13 @@ struct tracee {
 	const char *path;
 	char *const *argv;
 
-	/* The thread that traces: it reports the outcome once, then waits to be told how to end. */
+	/* The thread that traces, and what passes between it and the caller's. */
 	pthread_t tracer;
+	bool is_running;
 	sigset_t caller_mask; /* the signal mask of the thread that asked */
-	sem_t held, end;
+	enum request request;
+	sem_t asked, done;
 	int outcome;
-	bool kill; /* end by killing what was spawned */
 };
 
 static int64_t now_ms(void)
@@ -471,6 +475,16 @@ static int start_child(struct tracee *tracee, int go_fd, int error_fd)
 	return err;
 }
 
+static void kill_spawned(struct tracee *tracee)
+{
+	if (tracee->n == 0)
+		return; /* it never started, or has ended */
+	kill(tracee->pid, SIGKILL);
+	while (waitpid(tracee->pid, NULL, __WALL) < 0 && errno == EINTR)
+		;
+	tracee->n = 0;
+}
+
 static int spawn(struct tracee *tracee)
 {
 	const char *path = tracee->path;
@@ -500,8 +514,13 @@ static int spawn(struct tracee *tracee)
 	}
 	close(go[1]);
 	close(error[0]);
+	if (err && tracee->pid > 0)
+		kill_spawned(tracee);
 	return err;
 }
+
+/* ---- the thread that traces --------------------------------------------------------------------
+ */
 
 static void wait_for(sem_t *semaphore)
 {
@@ -509,103 +528,138 @@ static void wait_for(sem_t *semaphore)
 		;
 }
 
-static void kill_spawned(struct tracee *tracee)
-{
-	if (tracee->n == 0)
-		return; /* it never started, or has ended */
-	kill(tracee->pid, SIGKILL);
-	while (waitpid(tracee->pid, NULL, __WALL) < 0 && errno == EINTR)
-		;
-}
-
 static void *tracer_main(void *arg)
 {
 	struct tracee *tracee = arg;
 
-	tracee->outcome = tracee->path ? spawn(tracee) : stop_all(tracee);
-	sem_post(&tracee->held);
-	wait_for(&tracee->end);
-	if (tracee->kill)
-		kill_spawned(tracee);
-	else
-		detach_all(tracee);
-	return NULL;
+	for (;;) {
+		wait_for(&tracee->asked);
+		switch (tracee->request) {
+		case REQUEST_STOP:
+			tracee->outcome = stop_all(tracee);
+			break;
+		case REQUEST_SPAWN:
+			tracee->outcome = spawn(tracee);
+			break;
+		case REQUEST_DETACH:
+			detach_all(tracee);
+			break;
+		case REQUEST_KILL:
+			kill_spawned(tracee);
+			break;
+		case REQUEST_END:
+			detach_all(tracee);
+			return NULL;
+		}
+		sem_post(&tracee->done);
+	}
 }
 
-static void end_tracer(struct tracee *tracee, bool kill_it)
-{
-	tracee->kill = kill_it;
-	sem_post(&tracee->end);
-	pthread_join(tracee->tracer, NULL);
-	sem_destroy(&tracee->held);
-	sem_destroy(&tracee->end);
-	free(tracee->threads);
-	free(tracee);
-}
-
-/* Start the tracer thread and wait for what it makes of TRACEE (taken over). */
-static int hold(struct tracee *tracee, struct tracee **out)
+static int start_tracer(struct tracee *tracee)
 {
 	sigset_t all;
 	int err;
 
-	sem_init(&tracee->held, 0, 0);
-	sem_init(&tracee->end, 0, 0);
 	/* The caller's signal handlers have no business in our thread. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &tracee->caller_mask);
 	err = pthread_create(&tracee->tracer, NULL, tracer_main, tracee);
 	pthread_sigmask(SIG_SETMASK, &tracee->caller_mask, NULL);
-	if (err) {
-		err = ctx_error(tracee->ctx, -err, "cannot start a thread: %s", strerror(err));
-		free(tracee);
+	if (err)
+		return ctx_error(tracee->ctx, -err, "cannot start a thread: %s", strerror(err));
+	tracee->is_running = true;
+	return 0;
+}
+
+static void end_tracer(struct tracee *tracee)
+{
+	if (!tracee->is_running)
+		return;
+	tracee->request = REQUEST_END;
+	sem_post(&tracee->asked);
+	pthread_join(tracee->tracer, NULL);
+	tracee->is_running = false;
+	tracee->n = 0;
+}
+
+/* Have the thread do something and wait for it; if that fails, end the thread: see above. */
+static int ask(struct tracee *tracee, enum request request)
+{
+	int err = tracee->is_running ? 0 : start_tracer(tracee);
+
+	if (err)
 		return err;
-	}
-	wait_for(&tracee->held);
+	tracee->outcome = 0;
+	tracee->request = request;
+	sem_post(&tracee->asked);
+	wait_for(&tracee->done);
 	err = tracee->outcome;
 	if (err)
-		end_tracer(tracee, tracee->path != NULL);
-	else
-		*out = tracee;
+		end_tracer(tracee);
 	return err;
 }
 
-int tracee_stop(struct ocp_ctx *ctx, pid_t pid, struct tracee **out)
+int tracee_open(struct ocp_ctx *ctx, pid_t pid, struct tracee **out)
 {
-	struct tracee *tracee;
+	struct tracee *tracee = calloc(1, sizeof(*tracee));
 
-	*out = NULL;
-	if (pid == getpid())
-		return ctx_error(ctx, -EINVAL, "pid %d: a process cannot trace itself", (int)pid);
-	tracee = calloc(1, sizeof(*tracee));
+	*out = tracee;
 	if (!tracee)
 		return ctx_no_memory(ctx);
 	tracee->ctx = ctx;
 	tracee->pid = pid;
-	return hold(tracee, out);
+	sem_init(&tracee->asked, 0, 0);
+	sem_init(&tracee->done, 0, 0);
+	return 0;
 }
 
-int tracee_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[], struct tracee **out)
+int tracee_stop(struct tracee *tracee)
 {
-	struct tracee *tracee = calloc(1, sizeof(*tracee));
-
-	*out = NULL;
-	if (!tracee)
-		return ctx_no_memory(ctx);
-	tracee->ctx = ctx;
-	tracee->path = path;
-	tracee->argv = argv;
-	return hold(tracee, out);
+	if (tracee->pid == getpid())
+		return ctx_error(tracee->ctx, -EINVAL, "pid %d: a process cannot trace itself",
+				 (int)tracee->pid);
+	return ask(tracee, REQUEST_STOP);
 }
 
 void tracee_release(struct tracee *tracee)
 {
-	if (tracee)
-		end_tracer(tracee, false);
+	if (tracee->is_running)
+		ask(tracee, REQUEST_DETACH);
+}
+
+void tracee_close(struct tracee *tracee)
+{
+	if (!tracee)
+		return;
+	end_tracer(tracee);
+	sem_destroy(&tracee->asked);
+	sem_destroy(&tracee->done);
+	free(tracee->threads);
+	free(tracee);
+}
+
+int tracee_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[], struct tracee **out)
+{
+	struct tracee *tracee;
+	int err = tracee_open(ctx, 0, &tracee);
+
+	*out = NULL;
+	if (err)
+		return err;
+	tracee->path = path;
+	tracee->argv = argv;
+	err = ask(tracee, REQUEST_SPAWN);
+	if (err) {
+		tracee_close(tracee);
+		return err;
+	}
+	*out = tracee;
+	return 0;
 }
 
 void tracee_kill(struct tracee *tracee)
 {
 	if (tracee)
-		end_tracer(tracee, true);
+		ask(tracee, REQUEST_KILL);
+	tracee_close(tracee);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A stopped process: all its threads, held by ptrace. Made by stopping a running process or by
- * starting a new one. Any thread may let it go again.
+ * Stopping a process: all its threads, by ptrace; or starting one stopped. Any thread of the caller
+ * may do the next step, one at a time.
  */
 #ifndef PROCESS_TRACEE_H
 #define PROCESS_TRACEE_H
@@ -11,11 +11,23 @@
 
 struct tracee;
 
+/* Prepare to stop PID, any number of times. Does not touch it. */
+int tracee_open(struct ocp_ctx *ctx, pid_t pid, struct tracee **out);
+
 /*
- * Stop all threads of PID. On failure nothing is left stopped. -EBUSY if somebody else traces it
- * (named in the sentence), -ETIMEDOUT if a thread does not stop.
+ * Stop all threads. On failure nothing is left stopped. -EBUSY if somebody else traces it (named in
+ * the sentence), -ETIMEDOUT if a thread does not stop.
  */
-int tracee_stop(struct ocp_ctx *ctx, pid_t pid, struct tracee **out);
+int tracee_stop(struct tracee *tracee);
+
+/*
+ * Let all threads go on as they were: signals that arrived meanwhile are delivered, a process that
+ * was stopped (SIGSTOP) stays so.
+ */
+void tracee_release(struct tracee *tracee);
+
+/* Release if need be, and free; takes NULL. */
+void tracee_close(struct tracee *tracee);
 
 /*
  * Start PATH with ARGV as a child that is stopped when its shared libraries are mapped and before
@@ -25,12 +37,6 @@ int tracee_stop(struct ocp_ctx *ctx, pid_t pid, struct tracee **out);
 int tracee_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[], struct tracee **out);
 
 pid_t tracee_pid(const struct tracee *tracee);
-
-/*
- * Let all threads go on as they were: signals that arrived meanwhile are delivered, a process that
- * was stopped (SIGSTOP) stays so. Frees the tracee; takes NULL.
- */
-void tracee_release(struct tracee *tracee);
 
 /* Kill a spawned process that shall not run after all, wait for its end, and free the tracee. */
 void tracee_kill(struct tracee *tracee);

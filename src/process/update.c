@@ -3,15 +3,16 @@
  * Switching the probes of a live process.
  *
  *	snapshot -> plan		with the process running: nearly all errors show here
+ *	code again, the same?		just before the stop
  *	stop				all threads
- *	snapshot again, the same?	somebody may have switched meanwhile: then plan again
+ *	semaphores again, the same?	if somebody has switched meanwhile: plan again
  *	apply				the planned bytes
  *	release
  *
- * The last four are done for one slice of the plan at a time, so that no stop is long: a slice is
- *as many steps as fit into SLICE_NS by the measure of the slice before, and at least one; a step is
- *one probe. Between two slices the process runs as long as it was stopped. With OCP_ATOMICALLY, and
- *for a process that is held already, all steps are one slice.
+ * All but the first are done for one slice of the plan at a time, so that no stop is long: a slice
+ *is as many steps as fit into SLICE_NS by the measure of the slice before, and at least one; a step
+ *is one probe. Between two slices the process runs as long as it was stopped. With OCP_ATOMICALLY,
+ *and for a process that is held already, all steps are one slice.
  *
  * If a slice fails those before it are undone, each under a stop of its own. A probe that nobody
  *has touched since gets its old bytes back; for one that somebody has, the opposite is done instead
@@ -32,18 +33,20 @@
 
 enum {
 	SLICE_NS = 2500 * 1000,
-	FIRST_SLICE_WRITES = 512,
-	MIN_SLICE_WRITES = 64,
+	FIRST_SLICE_WRITES = 1024,
+	MIN_SLICE_WRITES = 1024,
 };
 
 /* Steps that were carried out together. */
 struct slice {
 	size_t first, n;     /* in the plan */
+	bool changed;	     /* since the plan was made */
 	struct plan renewed; /* instead of the plan's writes, if it has steps */
 };
 
 struct update {
 	struct ocp_process *proc;
+	struct tracee *tracee; /* NULL if the process is held already */
 	struct plan_context context;
 	struct snapshot snapshot;
 	struct plan plan;
@@ -77,14 +80,28 @@ static const struct patch_write *writes_of(const struct plan *plan, size_t first
 
 /* ---- one slice, with the process stopped ---------------------------------------------------- */
 
-/* Look at the slice's probes again; if they changed since the plan was made, plan them anew. */
+/*
+ * Look at the code of the slice's probes again, before the stop: it takes the most time, and only
+ * somebody who also writes the semaphores switches it.
+ */
+static int check_code(struct update *u, struct slice *slice)
+{
+	return snapshot_refresh_code(u->proc->ctx, u->proc->memory, &u->proc->live,
+				     u->probes + slice->first, slice->n, &u->snapshot,
+				     &slice->changed);
+}
+
+/* With the process stopped: if the probes changed since the plan was made, plan them anew. */
 static int renew_slice(struct update *u, struct slice *slice)
 {
 	bool changed;
-	int err = snapshot_refresh(u->proc->ctx, u->proc->memory, &u->proc->live,
-				   u->probes + slice->first, slice->n, &u->snapshot, &changed);
+	int err = snapshot_refresh_semaphores(u->proc->ctx, u->proc->memory, &u->proc->live,
+					      u->probes + slice->first, slice->n, &u->snapshot,
+					      &changed);
 
 	if (!err && changed)
+		err = check_code(u, slice);
+	if (!err && (changed || slice->changed))
 		err = plan_renew(&u->context, &u->plan, slice->first, slice->n, &u->snapshot,
 				 &slice->renewed);
 	return err;
@@ -141,6 +158,7 @@ static int put_back(const struct update *u, const struct patch_write *writes, si
 		back[i] = writes[n - 1 - i];
 		back[i].old = writes[n - 1 - i].new;
 		back[i].new = writes[n - 1 - i].old;
+		back[i].phase = N_PATCH_PHASES - 1 - writes[n - 1 - i].phase;
 	}
 	err = patch_apply(u->proc->ctx, u->proc->pid, back, n);
 	free(back);
@@ -148,7 +166,7 @@ static int put_back(const struct update *u, const struct patch_write *writes, si
 }
 
 /* Somebody has changed the slice's probes since: take back no more than what was ours. */
-static int do_the_opposite(struct update *u, const struct slice *slice)
+static int do_the_opposite(struct update *u, struct slice *slice)
 {
 	struct plan_context context = u->context;
 	struct plan opposite;
@@ -164,8 +182,11 @@ static int do_the_opposite(struct update *u, const struct slice *slice)
 		step->verb = step->verb == ACTION_ENABLE ? ACTION_DISABLE : ACTION_ENABLE;
 		step->leave_disabled = true;
 	}
-	err = snapshot_refresh(u->proc->ctx, u->proc->memory, &u->proc->live,
-			       u->probes + slice->first, slice->n, &u->snapshot, &changed);
+	err = check_code(u, slice);
+	if (!err)
+		err = snapshot_refresh_semaphores(u->proc->ctx, u->proc->memory, &u->proc->live,
+						  u->probes + slice->first, slice->n, &u->snapshot,
+						  &changed);
 	if (!err)
 		err = plan_renew(&context, &u->plan, slice->first, slice->n, &u->snapshot,
 				 &opposite);
@@ -177,20 +198,20 @@ static int do_the_opposite(struct update *u, const struct slice *slice)
 	return err;
 }
 
-static int undo_slice(struct update *u, const struct slice *slice)
+static int undo_slice(struct update *u, struct slice *slice)
 {
 	const struct patch_write *writes;
-	struct tracee *tracee = NULL;
 	size_t n_writes;
 	int err;
 
-	if (!u->proc->held && tracee_stop(u->proc->ctx, u->proc->pid, &tracee) != 0)
+	if (u->tracee && tracee_stop(u->tracee) != 0)
 		ctx_log(u->proc->ctx, OCP_LOG_WARN, "undoing while it runs: %s",
 			ocp_error(u->proc->ctx));
 	writes = slice_writes(u, slice, &n_writes);
 	err = is_untouched(u, writes, n_writes) ? put_back(u, writes, n_writes)
 						: do_the_opposite(u, slice);
-	tracee_release(tracee);
+	if (u->tracee)
+		tracee_release(u->tracee);
 	return err;
 }
 
@@ -229,15 +250,15 @@ static void undo(struct update *u)
  */
 static int run_slice(struct update *u, struct slice *slice, int64_t *stopped_ns)
 {
-	struct tracee *tracee = NULL;
-	int err = 0;
+	int err = check_code(u, slice);
 
-	if (!u->proc->held)
-		err = tracee_stop(u->proc->ctx, u->proc->pid, &tracee);
 	*stopped_ns = now_ns();
+	if (!err && u->tracee)
+		err = tracee_stop(u->tracee);
 	if (!err)
 		err = apply_slice(u, slice);
-	tracee_release(tracee);
+	if (u->tracee)
+		tracee_release(u->tracee);
 	*stopped_ns = now_ns() - *stopped_ns;
 	return err;
 }
@@ -289,6 +310,7 @@ static void free_update(struct update *u)
 {
 	while (u->n_slices > 0)
 		plan_free(&u->slices[--u->n_slices].renewed);
+	tracee_close(u->tracee);
 	free(u->slices);
 	free(u->probes);
 	plan_free(&u->plan);
@@ -314,7 +336,10 @@ static int run_update(struct update *u, const struct ocp_actions *actions, bool 
 		return ctx_no_memory(proc->ctx);
 	for (size_t i = 0; i < u->plan.n_steps; i++)
 		u->probes[i] = u->plan.steps[i].probe;
-	err = run_slices(u, one_stop);
+	if (!proc->held)
+		err = tracee_open(proc->ctx, proc->pid, &u->tracee);
+	if (!err)
+		err = run_slices(u, one_stop);
 	if (!err)
 		ctx_log(proc->ctx, OCP_LOG_INFO,
 			"pid %d: switched %zu probes: %zu writes, %zu stops", (int)proc->pid,

@@ -126,6 +126,20 @@ static int finish_child(pid_t pid, int result_fd)
 	return count;
 }
 
+/* The tracee is NULL if it could not be stopped. */
+static int stop(pid_t pid, struct tracee **tracee)
+{
+	int err = tracee_open(ctx, pid, tracee);
+
+	if (!err)
+		err = tracee_stop(*tracee);
+	if (err) {
+		tracee_close(*tracee);
+		*tracee = NULL;
+	}
+	return err;
+}
+
 static char state_of(pid_t pid)
 {
 	struct proc_status status;
@@ -141,12 +155,14 @@ static void all_threads_stop_and_run_again(void **state)
 	pid_t pid = start_child(32, spin, &fd);
 
 	(void)state;
+	assert_int_equal(tracee_open(ctx, pid, &tracee), 0);
 	for (int i = 0; i < 20; i++) {
-		assert_int_equal(tracee_stop(ctx, pid, &tracee), 0);
+		assert_int_equal(tracee_stop(tracee), 0);
 		assert_int_equal(state_of(pid), 't');
 		tracee_release(tracee);
 		assert_int_not_equal(state_of(pid), 't');
 	}
+	tracee_close(tracee);
 	finish_child(pid, fd);
 }
 
@@ -169,8 +185,8 @@ static void signals_are_delivered_once(void **state)
 		_exit(0);
 	}
 	for (int i = 0; i < STOPS || waitpid(sender, &sent, WNOHANG) == 0; i++) {
-		assert_int_equal(tracee_stop(ctx, pid, &tracee), 0);
-		tracee_release(tracee);
+		assert_int_equal(stop(pid, &tracee), 0);
+		tracee_close(tracee);
 	}
 	waitpid(sender, NULL, 0);
 	/* What is queued still is taken before SIGTERM's: lower numbers first, so wait a moment. */
@@ -186,11 +202,11 @@ static void threads_being_born_do_not_escape(void **state)
 
 	(void)state;
 	for (int i = 0; i < STOPS; i++) {
-		int err = tracee_stop(ctx, pid, &tracee);
+		int err = stop(pid, &tracee);
 
 		if (err)
 			fail_msg("stop %d: %s", i, ocp_error(ctx));
-		tracee_release(tracee);
+		tracee_close(tracee);
 	}
 	finish_child(pid, fd);
 }
@@ -204,8 +220,8 @@ static void stopped_process_stays_stopped(void **state)
 	(void)state;
 	kill(pid, SIGSTOP);
 	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
-	assert_int_equal(tracee_stop(ctx, pid, &tracee), 0);
-	tracee_release(tracee);
+	assert_int_equal(stop(pid, &tracee), 0);
+	tracee_close(tracee);
 	usleep(20 * 1000);
 	assert_int_equal(state_of(pid), 'T');
 	kill(pid, SIGCONT);
@@ -222,14 +238,14 @@ static void stop_signals_keep_their_meaning(void **state)
 	pid_t pid = start_child(2, spin, &fd);
 
 	(void)state;
-	assert_int_equal(tracee_stop(ctx, pid, &tracee), 0);
+	assert_int_equal(stop(pid, &tracee), 0);
 	kill(pid, SIGSTOP);
-	tracee_release(tracee);
+	tracee_close(tracee);
 	usleep(50 * 1000);
 	assert_int_equal(state_of(pid), 'T');
-	assert_int_equal(tracee_stop(ctx, pid, &tracee), 0);
+	assert_int_equal(stop(pid, &tracee), 0);
 	kill(pid, SIGCONT);
-	tracee_release(tracee);
+	tracee_close(tracee);
 	usleep(50 * 1000);
 	assert_int_not_equal(state_of(pid), 'T');
 	finish_child(pid, fd);
@@ -242,15 +258,15 @@ static void killed_while_held(void **state)
 	pid_t pid = start_child(8, spin, &fd);
 
 	(void)state;
-	assert_int_equal(tracee_stop(ctx, pid, &tracee), 0);
+	assert_int_equal(stop(pid, &tracee), 0);
 	kill(pid, SIGKILL);
-	tracee_release(tracee);
+	tracee_close(tracee);
 	/* Its own status is still there for whoever is its parent, if we did not take it as tracer.
 	 */
 	if (waitpid(pid, &status, 0) == pid)
 		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 	assert_int_equal(kill(pid, 0), -1);
-	assert_int_equal(tracee_stop(ctx, pid, &tracee), -ESRCH);
+	assert_int_equal(stop(pid, &tracee), -ESRCH);
 	close(fd);
 }
 
@@ -269,13 +285,13 @@ static void another_tracer_is_named(void **state)
 			pause();
 	}
 	usleep(50 * 1000);
-	assert_int_equal(tracee_stop(ctx, pid, &tracee), -EBUSY);
+	assert_int_equal(stop(pid, &tracee), -EBUSY);
 	snprintf(expected, sizeof(expected), "traced by pid %d", (int)tracer);
 	assert_non_null(strstr(ocp_error(ctx), expected));
 	kill(tracer, SIGKILL);
 	waitpid(tracer, NULL, 0);
-	assert_int_equal(tracee_stop(ctx, pid, &tracee), 0);
-	tracee_release(tracee);
+	assert_int_equal(stop(pid, &tracee), 0);
+	tracee_close(tracee);
 	finish_child(pid, fd);
 }
 
@@ -293,8 +309,8 @@ static void a_short_trace_is_waited_for(void **state)
 		_exit(0);
 	}
 	usleep(50 * 1000);
-	assert_int_equal(tracee_stop(ctx, pid, &tracee), 0);
-	tracee_release(tracee);
+	assert_int_equal(stop(pid, &tracee), 0);
+	tracee_close(tracee);
 	waitpid(tracer, NULL, 0);
 	finish_child(pid, fd);
 }
@@ -320,7 +336,7 @@ static void thread_that_does_not_stop(void **state)
 
 	(void)state;
 	usleep(50 * 1000);
-	assert_int_equal(tracee_stop(ctx, pid, &tracee), -ETIMEDOUT);
+	assert_int_equal(stop(pid, &tracee), -ETIMEDOUT);
 	assert_non_null(strstr(ocp_error(ctx), "does not stop"));
 	finish_child(pid, fd);
 }
@@ -336,7 +352,7 @@ static void spawned_program_waits_at_its_start(void **state)
 	assert_int_equal(tracee_spawn(ctx, "/bin/true", argv, &tracee), 0);
 	pid = tracee_pid(tracee);
 	assert_int_equal(state_of(pid), 't');
-	tracee_release(tracee);
+	tracee_close(tracee);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
@@ -382,7 +398,7 @@ static void spawned_program_keeps_the_signal_mask(void **state)
 	pthread_sigmask(SIG_SETMASK, &set, &before);
 	assert_int_equal(tracee_spawn(ctx, "/bin/grep", argv, &tracee), 0);
 	pid = tracee_pid(tracee);
-	tracee_release(tracee);
+	tracee_close(tracee);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(WEXITSTATUS(status), 0);
