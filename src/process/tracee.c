@@ -36,19 +36,16 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/uio.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "process/proc_file.h"
-#include "process/rtld.h"
+#include "process/spawn.h"
 
 enum {
 	STOP_TIMEOUT_MS = 3000,	  /* for all threads to stop */
@@ -310,215 +307,6 @@ pid_t tracee_pid(const struct tracee *tracee)
 	return tracee->pid;
 }
 
-/* In the child: wait until the parent holds us, then become the program. */
-static _Noreturn void run_child(const struct tracee *tracee, int go_fd, int error_fd)
-{
-	int err;
-	char go;
-
-	sigprocmask(SIG_SETMASK, &tracee->caller_mask, NULL);
-
-	/* No byte but the end: the parent died. */
-	if (read(go_fd, &go, 1) == 1) {
-		execv(tracee->path, tracee->argv);
-		err = errno;
-		while (write(error_fd, &err, sizeof(err)) < 0 && errno == EINTR)
-			;
-	}
-	_exit(127);
-}
-
-static int exec_error(struct ocp_ctx *ctx, const char *path, int error_fd)
-{
-	int err;
-
-	if (read(error_fd, &err, sizeof(err)) != sizeof(err))
-		return ctx_error(ctx, -ESRCH, "%s: was killed before it started", path);
-	ctx_error(ctx, -err, "%s: cannot be run: %s", path, strerror(err));
-	if (err == ENOENT && strchr(path, '/') == NULL)
-		ctx_hint(ctx, "give a path; ./%s for one in this folder", path);
-	return -err;
-}
-
-/* Let the child run up to the end of its exec. */
-static int run_to_exec(struct tracee *tracee, int error_fd)
-{
-	const char *path = tracee->path;
-
-	for (;;) {
-		int status, signal = 0;
-
-		if (waitpid(tracee->pid, &status, __WALL) < 0) {
-			if (errno == EINTR)
-				continue;
-			return ctx_error(tracee->ctx, -errno, "%s: lost: %s", path,
-					 strerror(errno));
-		}
-		if (!WIFSTOPPED(status)) {
-			tracee->n = 0;
-			return exec_error(tracee->ctx, path, error_fd);
-		}
-		if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8))
-			return 0;
-		if (status >> 16 == 0)
-			signal = WSTOPSIG(status);
-		ptrace(PTRACE_CONT, tracee->pid, NULL, (void *)(uintptr_t)signal);
-	}
-}
-
-/* ---- from the end of the exec to the first code of the program --------------------------------
- */
-
-/* Debug register N of a stopped tracee: offset for PTRACE_POKEUSER, <sys/user.h>. */
-static long set_debug_register(pid_t tid, int n, uint64_t value)
-{
-	size_t off = offsetof(struct user, u_debugreg) + (size_t)n * sizeof(long);
-
-	return ptrace(PTRACE_POKEUSER, tid, (void *)off, (void *)(uintptr_t)value);
-}
-
-/* Intel SDM 3B, 18.2: DR7 bit 0 arms DR0 for this thread, for execution; DR6 bit 0 says it fired.
- */
-enum { DR_ADDRESS = 0, DR_STATUS = 6, DR_CONTROL = 7, DR_ARM_0 = 1 };
-
-static bool is_consistent(pid_t pid, const struct rtld *rtld)
-{
-	int state = -1;
-	struct iovec local = { &state, sizeof(state) };
-	struct iovec remote = { (void *)(uintptr_t)rtld->state_addr, sizeof(state) };
-
-	return process_vm_readv(pid, &local, 1, &remote, 1, 0) == sizeof(state) &&
-	       state == RTLD_CONSISTENT;
-}
-
-static int ended_early(const struct tracee *tracee, int status)
-{
-	if (WIFSIGNALED(status))
-		return ctx_error(tracee->ctx, -ESRCH,
-				 "%s: was killed by signal %d while its libraries were loaded",
-				 tracee->path, WTERMSIG(status));
-	return ctx_error(tracee->ctx, -ESRCH,
-			 "%s: ended with status %d while its libraries were loaded", tracee->path,
-			 WEXITSTATUS(status));
-}
-
-/* Run until the dynamic linker has said twice that it maps files: the second time, that it has. */
-static int run_to_consistent(struct tracee *tracee, const struct rtld *rtld)
-{
-	int status, signal = 0;
-
-	for (;;) {
-		if (ptrace(PTRACE_CONT, tracee->pid, NULL, (void *)(uintptr_t)signal) != 0 ||
-		    waitpid(tracee->pid, &status, __WALL) < 0)
-			return ctx_error(tracee->ctx, -errno, "%s: lost: %s", tracee->path,
-					 strerror(errno));
-		if (!WIFSTOPPED(status)) {
-			tracee->n = 0;
-			return ended_early(tracee, status);
-		}
-		signal = status >> 16 == 0 ? WSTOPSIG(status) : 0;
-		if (signal != SIGTRAP)
-			continue;
-		signal = 0;
-		if (is_consistent(tracee->pid, rtld))
-			return 0;
-	}
-}
-
-/*
- * Let a new program load its shared libraries, up to before their constructors, so that their
- * probes can be switched too. The stop is made by a debug register: no byte of the process is
- * changed.
- */
-static int run_to_loaded(struct tracee *tracee)
-{
-	struct rtld rtld;
-	int found = rtld_find(tracee->ctx, tracee->pid, &rtld);
-
-	if (found <= 0)
-		return found;
-	if (set_debug_register(tracee->pid, DR_ADDRESS, rtld.notify_addr) != 0 ||
-	    set_debug_register(tracee->pid, DR_CONTROL, DR_ARM_0) != 0) {
-		ctx_log(tracee->ctx, OCP_LOG_WARN,
-			"%s: no debug register to be had: probes of shared libraries are not "
-			"switched: %s",
-			tracee->path, strerror(errno));
-		return 0;
-	}
-	found = run_to_consistent(tracee, &rtld);
-	if (found)
-		return found;
-	set_debug_register(tracee->pid, DR_CONTROL, 0);
-	set_debug_register(tracee->pid, DR_ADDRESS, 0);
-	set_debug_register(tracee->pid, DR_STATUS, 0);
-	return 0;
-}
-
-static int start_child(struct tracee *tracee, int go_fd, int error_fd)
-{
-	const char *path = tracee->path;
-	/* Half started, with a debug register set, it must not outlive us. */
-	uintptr_t options = PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
-	int err;
-
-	if (ptrace(PTRACE_SEIZE, tracee->pid, NULL, (void *)options) != 0)
-		return ctx_error(tracee->ctx, -errno, "%s: cannot trace it: %s", path,
-				 strerror(errno));
-	if (write(go_fd, "g", 1) != 1)
-		return ctx_error(tracee->ctx, -errno, "%s: cannot start it: %s", path,
-				 strerror(errno));
-	err = run_to_exec(tracee, error_fd);
-	if (!err)
-		err = run_to_loaded(tracee);
-	if (!err)
-		tracee->threads[0].stopped = true;
-	return err;
-}
-
-static void kill_spawned(struct tracee *tracee)
-{
-	if (tracee->n == 0)
-		return; /* it never started, or has ended */
-	kill(tracee->pid, SIGKILL);
-	while (waitpid(tracee->pid, NULL, __WALL) < 0 && errno == EINTR)
-		;
-	tracee->n = 0;
-}
-
-static int spawn(struct tracee *tracee)
-{
-	const char *path = tracee->path;
-	int go[2], error[2], err;
-
-	if (pipe2(go, O_CLOEXEC) != 0)
-		return ctx_error(tracee->ctx, -errno, "%s: pipe: %s", path, strerror(errno));
-	if (pipe2(error, O_CLOEXEC) != 0) {
-		err = ctx_error(tracee->ctx, -errno, "%s: pipe: %s", path, strerror(errno));
-		close(go[0]);
-		close(go[1]);
-		return err;
-	}
-	tracee->pid = fork();
-	if (tracee->pid == 0) {
-		close(go[1]);
-		run_child(tracee, go[0], error[1]);
-	}
-	close(go[0]);
-	close(error[1]);
-	if (tracee->pid < 0) {
-		err = ctx_error(tracee->ctx, -errno, "%s: fork: %s", path, strerror(errno));
-	} else {
-		err = add_thread(tracee, tracee->pid);
-		if (!err)
-			err = start_child(tracee, go[1], error[0]);
-	}
-	close(go[1]);
-	close(error[0]);
-	if (err && tracee->pid > 0)
-		kill_spawned(tracee);
-	return err;
-}
-
 /* ---- the thread that traces --------------------------------------------------------------------
  */
 
@@ -526,6 +314,27 @@ static void wait_for(sem_t *semaphore)
 {
 	while (sem_wait(semaphore) != 0 && errno == EINTR)
 		;
+}
+
+static int spawn(struct tracee *tracee)
+{
+	struct spawn spawn = {
+		.ctx = tracee->ctx,
+		.path = tracee->path,
+		.argv = tracee->argv,
+		.mask = tracee->caller_mask,
+	};
+	int err = add_thread(tracee, 0);
+
+	if (!err)
+		err = spawn_stopped(&spawn);
+	if (err) {
+		tracee->n = 0;
+		return err;
+	}
+	tracee->pid = spawn.pid;
+	tracee->threads[0] = (struct thread){ .tid = spawn.pid, .stopped = true };
+	return 0;
 }
 
 static void *tracer_main(void *arg)
@@ -545,7 +354,8 @@ static void *tracer_main(void *arg)
 			detach_all(tracee);
 			break;
 		case REQUEST_KILL:
-			kill_spawned(tracee);
+			spawn_kill(tracee->pid);
+			tracee->n = 0;
 			break;
 		case REQUEST_END:
 			detach_all(tracee);
