@@ -120,6 +120,14 @@ OCP_API size_t ocp_program_probe_sites(const struct ocp_program *prog, size_t pr
 OCP_API int ocp_process_open(struct ocp_ctx *ctx, pid_t pid, struct ocp_process **out);
 OCP_API void ocp_process_free(struct ocp_process *proc);
 
+/*
+ * The processes that run the file PATH, which is that file and not another one of its name. *PIDS,
+ * N of them in ascending order, is freed by the caller with free(). Processes that may not be
+ * inspected are left out, with a warning if their name suggests that they run it. -ESRCH if there
+ * are none.
+ */
+OCP_API int ocp_find_processes(struct ocp_ctx *ctx, const char *path, pid_t **pids, size_t *n);
+
 OCP_API pid_t ocp_process_pid(const struct ocp_process *proc);
 /* The executable's path as the process sees it (" (deleted)" is kept if the kernel says so). */
 OCP_API const char *ocp_process_exe(const struct ocp_process *proc);
@@ -221,7 +229,8 @@ OCP_API int ocp_actions_disable_all(struct ocp_actions *actions);
 
 /*
  * Switch the probes of PROC. Semaphores are counters: enable adds 1, disable subtracts 1, and a
- * probe's code is on while its counter is above 0. FLAGS: 0, OCP_ATOMICALLY, OCP_FORCE, OCP_DRY_RUN.
+ * probe's code is on while its counter is above 0. FLAGS: 0, OCP_ATOMICALLY, OCP_FORCE,
+ * OCP_DRY_RUN.
  *
  * Everything is verified before the first byte is written and a failure on the way undoes what was
  * written: all or nothing. All threads are stopped while bytes are written; a large update is done
