@@ -3,18 +3,22 @@
  * Str's syntax is translated into POSIX's extended one and the C library does the matching. Both
  * have the same operators; what differs is how they are written and what happens at the edges:
  *
- * - Str takes * + ? for themselves where there is nothing to repeat; POSIX leaves that undefined.
- * - Str repeats what is repeated already (a+*) and assertions (^*); several operators in a row are
- *   made one, and an assertion that may be absent is left out.
- * - A set in Str knows no escapes, classes or equivalences; [b-a] is empty and matches nothing.
- * Every set is spelt out anew from the bytes that it holds, also a complement, which with
- * REG_NEWLINE would not hold the newline.
- * - `.` does not match a newline, ^ and $ match around one: REG_NEWLINE.
+ *	a*, *a		Str takes * + ? for themselves where there is nothing to repeat, which
+ *			POSIX leaves undefined
+ *	a+*, ^*		Str repeats what is repeated already, and assertions; several operators in
+ *			a row are made one, an assertion that may be absent is left out
+ *	[\n[:x:]]	a set in Str knows no escapes, classes or equivalences, and [b-a] is empty;
+ *			every set is spelt out anew from the bytes that it holds, a complement
+ *			too, which with REG_NEWLINE would not hold the newline
+ *	. ^ $		. does not match a newline, ^ and $ match around one: REG_NEWLINE
+ *	\1		refers to a group; the C library refuses that unless the group has ended
+ *			before, in the same alternative. In Str that matches nothing or, in a
+ *			loop, what the group matched the time before
  *
- * Back references and \b are extensions of the C library to POSIX. No group is added, so that
- * groups keep their numbers; whether a match starts at the start of the text is seen from its
- * offset: if there is one there, the leftmost match is that one. Str's are bytes, whatever the
- * caller's locale is: patterns are compiled in the C locale, which the compiled form keeps.
+ * No group is added, so that groups keep their numbers; whether a match starts at the start of the
+ * text is seen from its offset: if there is one there, the leftmost match is that one. Str knows
+ * bytes only, whatever the caller's locale is: patterns are compiled in the C locale, which the
+ * compiled form keeps.
  */
 #include "base/str_regexp.h"
 
