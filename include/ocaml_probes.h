@@ -120,6 +120,14 @@ OCP_API size_t ocp_program_probe_sites(const struct ocp_program *prog, size_t pr
 OCP_API int ocp_process_open(struct ocp_ctx *ctx, pid_t pid, struct ocp_process **out);
 OCP_API void ocp_process_free(struct ocp_process *proc);
 
+/*
+ * The processes that run the file PATH, which is that file and not another one of its name. *PIDS,
+ * N of them in ascending order, is freed by the caller with free(). Processes that may not be
+ * inspected are left out, with a warning if their name suggests that they run it. -ESRCH if there
+ * are none.
+ */
+OCP_API int ocp_find_processes(struct ocp_ctx *ctx, const char *path, pid_t **pids, size_t *n);
+
 OCP_API pid_t ocp_process_pid(const struct ocp_process *proc);
 /* The executable's path as the process sees it (" (deleted)" is kept if the kernel says so). */
 OCP_API const char *ocp_process_exe(const struct ocp_process *proc);
@@ -139,6 +147,8 @@ enum {
 	OCP_ATOMICALLY = 1 << 0,
 	/* Update: set state and counter outright, to 1 or to 0, whatever they were. */
 	OCP_FORCE = 1 << 1,
+	/* Update: verify everything and stop short of stopping the process and writing. */
+	OCP_DRY_RUN = 1 << 2,
 };
 
 /*
@@ -173,19 +183,54 @@ OCP_API struct ocp_actions *ocp_actions_new(struct ocp_ctx *ctx);
 OCP_API void ocp_actions_free(struct ocp_actions *actions);
 
 /*
- * Ask for one probe by NAME (copied), or for all of them. -EINVAL when NAME was asked for already,
- * or when "all" is mixed with names or given twice. That a name exists is checked when the actions
- * meet a process.
+ * Actions are a list of probes to enable and probes to disable, or all of either; "all" stands
+ * alone
+ * (-EINVAL). They are carried out in the order in which they were added. Strings are copied. A
+ * probe in both directions is an error (-EINVAL); which probes there are is seen, and that names
+ * exist and expressions match something is checked (-ENOENT), when the actions meet a process.
  */
+
+/* One probe by NAME. -EINVAL when it was named already, also as a part of a pair. */
 OCP_API int ocp_actions_enable(struct ocp_actions *actions, const char *name);
 OCP_API int ocp_actions_disable(struct ocp_actions *actions, const char *name);
+
+/*
+ * Two probes with different names, of which START begins something that STOP ends. The stop is
+ * enabled before the start and disabled after it: nothing begins that is not seen to end.
+ */
+OCP_API int ocp_actions_enable_pair(struct ocp_actions *actions, const char *start,
+				    const char *stop);
+OCP_API int ocp_actions_disable_pair(struct ocp_actions *actions, const char *start,
+				     const char *stop);
+
+/*
+ * Every probe whose name matches RE, a regular expression in the syntax of OCaml's Str, from its
+ * start on; as with Str.string_match the match need not reach the name's end. -EINVAL when RE is
+ * wrong. A probe that several actions of one direction choose is switched once. Disabling leaves
+ * alone what is off.
+ */
+OCP_API int ocp_actions_enable_regexp(struct ocp_actions *actions, const char *re);
+OCP_API int ocp_actions_disable_regexp(struct ocp_actions *actions, const char *re);
+
+/* Should the probe called NAME be switched? DATA is what was given with the function. */
+typedef bool (*ocp_predicate_fn)(void *data, const char *name);
+
+/*
+ * Every probe for which FN(DATA, name) is true, which may be none. FN is called when the actions
+ * meet a process, perhaps more than once a probe, and should always say the same of one name.
+ * Disabling leaves alone what is off.
+ */
+OCP_API int ocp_actions_enable_if(struct ocp_actions *actions, ocp_predicate_fn fn, void *data);
+OCP_API int ocp_actions_disable_if(struct ocp_actions *actions, ocp_predicate_fn fn, void *data);
+
+/* All probes. -EINVAL when anything was asked for already. Disabling leaves alone what is off. */
 OCP_API int ocp_actions_enable_all(struct ocp_actions *actions);
 OCP_API int ocp_actions_disable_all(struct ocp_actions *actions);
 
 /*
  * Switch the probes of PROC. Semaphores are counters: enable adds 1, disable subtracts 1, and a
- * probe's code is on while its counter is above 0. "Disable all" leaves alone what is off. FLAGS:
- * 0, OCP_ATOMICALLY, OCP_FORCE.
+ * probe's code is on while its counter is above 0. FLAGS: 0, OCP_ATOMICALLY, OCP_FORCE,
+ * OCP_DRY_RUN.
  *
  * Everything is verified before the first byte is written and a failure on the way undoes what was
  * written: all or nothing. All threads are stopped while bytes are written; a large update is done

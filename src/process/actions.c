@@ -18,48 +18,126 @@ struct ocp_actions *ocp_actions_new(struct ocp_ctx *ctx)
 	return actions;
 }
 
+static void free_action(struct action *action)
+{
+	free(action->text);
+	free(action->stop);
+	str_regexp_free(action->re);
+}
+
 void ocp_actions_free(struct ocp_actions *actions)
 {
 	if (!actions)
 		return;
 	for (size_t i = 0; i < actions->n; i++)
-		free(actions->list[i].name);
+		free_action(&actions->list[i]);
 	free(actions->list);
 	free(actions);
 }
 
-static int mixed(const struct ocp_actions *actions)
+static int mixed_with_all(const struct ocp_actions *actions)
 {
 	return ctx_error(actions->ctx, -EINVAL,
-			 "all probes at once and probes by name: one kind "
+			 "all probes at once and some of them: one kind "
 			 "of action at a time");
 }
 
-static int add_name(struct ocp_actions *actions, const char *name, enum action_verb verb)
+/* Is NAME, as a name or a part of a pair, in the list already? */
+static int check_new_name(const struct ocp_actions *actions, const char *name,
+			  enum action_verb verb)
 {
-	struct action *list;
-	char *copy;
-
-	if (actions->all)
-		return mixed(actions);
 	for (size_t i = 0; i < actions->n; i++) {
-		if (strcmp(actions->list[i].name, name) != 0)
+		const struct action *action = &actions->list[i];
+
+		if (action->kind != ACTION_NAME && action->kind != ACTION_PAIR)
 			continue;
-		if (actions->list[i].verb == verb)
+		if (strcmp(action->text, name) != 0 &&
+		    (!action->stop || strcmp(action->stop, name) != 0))
+			continue;
+		if (action->verb == verb)
 			return ctx_error(actions->ctx, -EINVAL, "probe '%s': named twice", name);
 		return ctx_error(actions->ctx, -EINVAL,
 				 "probe '%s': to be enabled and disabled at once", name);
 	}
+	return 0;
+}
+
+/* Append what TEMPLATE describes; its strings are copied. */
+static int append(struct ocp_actions *actions, const struct action *template)
+{
+	struct action action = *template, *list;
+	int err = 0;
+
+	if (actions->all)
+		return mixed_with_all(actions);
+	action.text = template->text ? strdup(template->text) : NULL;
+	action.stop = template->stop ? strdup(template->stop) : NULL;
+	action.re = NULL;
 	list = realloc(actions->list, (actions->n + 1) * sizeof(*list));
 	if (list)
 		actions->list = list;
-	copy = strdup(name);
-	if (!list || !copy) {
-		free(copy);
-		return ctx_no_memory(actions->ctx);
-	}
-	list[actions->n++] = (struct action){ .name = copy, .verb = verb };
-	return 0;
+	if (!list || !action.text != !template->text || !action.stop != !template->stop)
+		err = ctx_no_memory(actions->ctx);
+	else if (action.kind == ACTION_REGEXP)
+		err = str_regexp_new(actions->ctx, action.text, &action.re);
+	if (err)
+		free_action(&action);
+	else
+		list[actions->n++] = action;
+	return err;
+}
+
+static int add_name(struct ocp_actions *actions, const char *name, enum action_verb verb)
+{
+	int err = check_new_name(actions, name, verb);
+
+	return err ? err
+		   : append(actions, &(struct action){
+					     .kind = ACTION_NAME,
+					     .verb = verb,
+					     .text = (char *)name,
+				     });
+}
+
+static int add_pair(struct ocp_actions *actions, const char *start, const char *stop,
+		    enum action_verb verb)
+{
+	int err;
+
+	if (strcmp(start, stop) == 0)
+		return ctx_error(actions->ctx, -EINVAL,
+				 "pair '%s,%s': the same name twice, a pair is two probes", start,
+				 stop);
+	err = check_new_name(actions, start, verb);
+	if (!err)
+		err = check_new_name(actions, stop, verb);
+	return err ? err
+		   : append(actions, &(struct action){
+					     .kind = ACTION_PAIR,
+					     .verb = verb,
+					     .text = (char *)start,
+					     .stop = (char *)stop,
+				     });
+}
+
+static int add_regexp(struct ocp_actions *actions, const char *pattern, enum action_verb verb)
+{
+	return append(actions, &(struct action){
+				       .kind = ACTION_REGEXP,
+				       .verb = verb,
+				       .text = (char *)pattern,
+			       });
+}
+
+static int add_predicate(struct ocp_actions *actions, ocp_predicate_fn predicate, void *data,
+			 enum action_verb verb)
+{
+	return append(actions, &(struct action){
+				       .kind = ACTION_PREDICATE,
+				       .verb = verb,
+				       .predicate = predicate,
+				       .data = data,
+			       });
 }
 
 static int set_all(struct ocp_actions *actions, enum action_verb verb)
@@ -68,7 +146,7 @@ static int set_all(struct ocp_actions *actions, enum action_verb verb)
 		return ctx_error(actions->ctx, -EINVAL,
 				 "all probes at once: asked for twice, once is enough");
 	if (actions->n)
-		return mixed(actions);
+		return mixed_with_all(actions);
 	actions->all = true;
 	actions->all_verb = verb;
 	return 0;
@@ -82,6 +160,36 @@ int ocp_actions_enable(struct ocp_actions *actions, const char *name)
 int ocp_actions_disable(struct ocp_actions *actions, const char *name)
 {
 	return add_name(actions, name, ACTION_DISABLE);
+}
+
+int ocp_actions_enable_pair(struct ocp_actions *actions, const char *start, const char *stop)
+{
+	return add_pair(actions, start, stop, ACTION_ENABLE);
+}
+
+int ocp_actions_disable_pair(struct ocp_actions *actions, const char *start, const char *stop)
+{
+	return add_pair(actions, start, stop, ACTION_DISABLE);
+}
+
+int ocp_actions_enable_regexp(struct ocp_actions *actions, const char *re)
+{
+	return add_regexp(actions, re, ACTION_ENABLE);
+}
+
+int ocp_actions_disable_regexp(struct ocp_actions *actions, const char *re)
+{
+	return add_regexp(actions, re, ACTION_DISABLE);
+}
+
+int ocp_actions_enable_if(struct ocp_actions *actions, ocp_predicate_fn fn, void *data)
+{
+	return add_predicate(actions, fn, data, ACTION_ENABLE);
+}
+
+int ocp_actions_disable_if(struct ocp_actions *actions, ocp_predicate_fn fn, void *data)
+{
+	return add_predicate(actions, fn, data, ACTION_DISABLE);
 }
 
 int ocp_actions_enable_all(struct ocp_actions *actions)
@@ -105,7 +213,7 @@ struct ocp_actions *actions_enabling(const struct ocp_actions *actions)
 		err = set_all(kept, ACTION_ENABLE);
 	for (size_t i = 0; !err && i < actions->n; i++)
 		if (actions->list[i].verb == ACTION_ENABLE)
-			err = add_name(kept, actions->list[i].name, ACTION_ENABLE);
+			err = append(kept, &actions->list[i]);
 	if (err) {
 		ocp_actions_free(kept);
 		return NULL;

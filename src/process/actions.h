@@ -1,20 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* What is to be switched: names, or all. Public functions: see ocaml_probes.h. */
+/* What is to be switched, as it was asked for. Public functions: see ocaml_probes.h. */
 #ifndef PROCESS_ACTIONS_H
 #define PROCESS_ACTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include "base/str_regexp.h"
 #include "ocaml_probes.h"
 
 enum action_verb { ACTION_ENABLE, ACTION_DISABLE };
 
+enum action_kind { ACTION_NAME, ACTION_PAIR, ACTION_REGEXP, ACTION_PREDICATE };
+
 struct action {
-	char *name;
 	enum action_verb verb;
+	enum action_kind kind;
+	char *text;	       /* name, start of a pair, or pattern; NULL with a predicate */
+	char *stop;	       /* of a pair */
+	struct str_regexp *re; /* of a pattern */
+	ocp_predicate_fn predicate;
+	void *data; /* for the predicate */
 };
 
-/* Either ALL with one verb, or a list of names. */
+/* Either ALL with one verb, or a list. */
 struct ocp_actions {
 	struct ocp_ctx *ctx;
 	bool all;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "process/resolve.h"
+
 struct planner {
 	struct ocp_ctx *ctx;
 	const struct image_list *images;
@@ -155,31 +157,15 @@ static int plan_probe(const struct planner *p, size_t index, enum action_verb ve
 	return 0;
 }
 
-static int unknown_probe(const struct planner *p, const char *name)
-{
-	if (p->live->n_probes == 0)
-		return ctx_error(p->ctx, -ENOENT, "probe '%s': %s has no OCaml probes", name,
-				 p->images->exe_path);
-	return ctx_error(p->ctx, -ENOENT, "probe '%s': no such probe in %s", name,
-			 p->images->exe_path);
-}
-
 static int plan_actions(const struct planner *p, const struct ocp_actions *actions)
 {
-	int err = 0;
+	struct action_target *targets;
+	size_t n;
+	int err = actions_resolve(p->ctx, p->live, p->images, actions, &targets, &n);
 
-	if (actions->all) {
-		for (size_t i = 0; !err && i < p->live->n_probes; i++)
-			err = plan_probe(p, i, actions->all_verb, true);
-		return err;
-	}
-	for (size_t i = 0; !err && i < actions->n; i++) {
-		ptrdiff_t probe = live_find_probe(p->live, actions->list[i].name);
-
-		if (probe < 0)
-			return unknown_probe(p, actions->list[i].name);
-		err = plan_probe(p, (size_t)probe, actions->list[i].verb, false);
-	}
+	for (size_t i = 0; !err && i < n; i++)
+		err = plan_probe(p, targets[i].probe, targets[i].verb, targets[i].leave_disabled);
+	free(targets);
 	return err;
 }
 

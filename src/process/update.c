@@ -317,7 +317,7 @@ static void free_update(struct update *u)
 	snapshot_free(&u->snapshot);
 }
 
-static int run_update(struct update *u, const struct ocp_actions *actions, bool one_stop)
+static int run_update(struct update *u, const struct ocp_actions *actions, unsigned int flags)
 {
 	struct ocp_process *proc = u->proc;
 	int err = snapshot_read(proc->ctx, proc->memory, &proc->live, &u->snapshot);
@@ -328,7 +328,7 @@ static int run_update(struct update *u, const struct ocp_actions *actions, bool 
 	if (err || u->plan.n_writes == 0)
 		return err;
 	err = gigatext_check(proc->ctx, proc->pid, &u->plan);
-	if (err)
+	if (err || (flags & OCP_DRY_RUN))
 		return err;
 	u->slices = calloc(u->plan.n_steps, sizeof(*u->slices));
 	u->probes = calloc(u->plan.n_steps, sizeof(*u->probes));
@@ -339,7 +339,7 @@ static int run_update(struct update *u, const struct ocp_actions *actions, bool 
 	if (!proc->held)
 		err = tracee_open(proc->ctx, proc->pid, &u->tracee);
 	if (!err)
-		err = run_slices(u, one_stop);
+		err = run_slices(u, proc->held || (flags & OCP_ATOMICALLY));
 	if (!err)
 		ctx_log(proc->ctx, OCP_LOG_INFO,
 			"pid %d: switched %zu probes: %zu writes, %zu stops", (int)proc->pid,
@@ -359,7 +359,7 @@ int ocp_process_update(struct ocp_process *proc, const struct ocp_actions *actio
 			.force = flags & OCP_FORCE,
 		},
 	};
-	int err = run_update(&u, actions, proc->held || (flags & OCP_ATOMICALLY));
+	int err = run_update(&u, actions, flags);
 
 	free_update(&u);
 	return err;

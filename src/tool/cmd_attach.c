@@ -1,40 +1,150 @@
 // SPDX-License-Identifier: MIT
+/*
+ * `attach`: switch the probes of one process or several. Each is all or nothing by itself. Several
+ * are all opened and verified before the first is changed, so that a mistake changes none of them;
+ * what can still go wrong afterwards (one has ended, is traced, does not stop) is no reason to
+ * leave the others alone: they are switched, and it is said which were not.
+ */
 #include "tool/tool.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The error of one of several processes: its sentence mostly names a probe or an address only. */
+static int say_process_error(const struct options *options, pid_t pid, int err)
+{
+	char prefix[32];
+
+	snprintf(prefix, sizeof(prefix), "pid %d", (int)pid);
+	if (options->n_pids == 1 || strncmp(ocp_error(options->ctx), prefix, strlen(prefix)) == 0)
+		return say_error(options->ctx, err);
+	return say_error_of(prefix, options->ctx, err);
+}
+
+static int update(const struct options *options, struct ocp_process *proc, unsigned int flags)
+{
+	int err = ocp_process_update(proc, options->actions, options->update_flags | flags);
+
+	return err ? say_process_error(options, ocp_process_pid(proc), err) : EXIT_DONE;
+}
+
+static int update_all(const struct options *options, struct ocp_process **procs)
+{
+	size_t n_updated = 0;
+	int code = EXIT_DONE;
+
+	for (size_t i = 0; options->n_pids > 1 && code == EXIT_DONE && i < options->n_pids; i++)
+		code = update(options, procs[i], OCP_DRY_RUN);
+	if (code != EXIT_DONE)
+		return code;
+	for (size_t i = 0; i < options->n_pids; i++) {
+		int its_code = update(options, procs[i], 0);
+
+		n_updated += its_code == EXIT_DONE;
+		if (code == EXIT_DONE)
+			code = its_code;
+	}
+	if (code != EXIT_DONE && options->n_pids > 1)
+		say("%zu of %zu processes were switched, all but those named above", n_updated,
+		    options->n_pids);
+	return code;
+}
+
+static int run_with(struct options *options, struct ocp_process **procs)
+{
+	int code = EXIT_DONE;
+
+	for (size_t i = 0; i < options->n_pids; i++) {
+		int err = ocp_process_open(options->ctx, options->pids[i], &procs[i]);
+
+		if (err)
+			return say_process_error(options, options->pids[i], err);
+	}
+	if (options->actions_flag)
+		code = update_all(options, procs);
+	if (code == EXIT_DONE && options->count)
+		code = count_session(options, procs[0]);
+	return code;
+}
+
+static int check_usage(const struct options *options)
+{
+	if (!options->n_pids && !options->exe)
+		return say_usage(&command_attach, "-pid or --exe is needed");
+	if (!options->actions_flag && !options->count)
+		return say_usage(&command_attach, "nothing to do: neither actions nor --count");
+	if (!options->actions_flag && options->update_flags)
+		return say_usage(&command_attach, "-force and -atomically go with actions");
+	if (!options->count && (options->for_ns || options->interval_ns || options->json))
+		return say_usage(&command_attach, "-for, -interval and -json go with --count");
+	return EXIT_DONE;
+}
+
+/* Add the processes that run the file of --exe. */
+static int find_processes(struct options *options)
+{
+	pid_t *pids;
+	size_t n;
+	int code = EXIT_DONE, err = ocp_find_processes(options->ctx, options->exe, &pids, &n);
+
+	if (err)
+		return say_error(options->ctx, err);
+	for (size_t i = 0; code == EXIT_DONE && i < n; i++)
+		code = options_add_pid(options, pids[i]);
+	free(pids);
+	return code;
+}
 
 static int run(struct options *options)
 {
-	struct ocp_process *proc;
-	int err, code = EXIT_DONE;
+	struct ocp_process **procs;
+	int code = check_usage(options);
 
-	if (!options->pid)
-		return say_usage(&command_attach, "-pid is needed");
-	if (!options->has_actions && !options->count)
-		return say_usage(&command_attach, "nothing to do: neither actions nor --count");
-	if (!options->count && (options->for_ns || options->interval_ns || options->json))
-		return say_usage(&command_attach, "-for, -interval and -json go with --count");
-	err = ocp_process_open(options->ctx, options->pid, &proc);
-	if (err)
-		return say_error(options->ctx, err);
-	if (options->has_actions)
-		err = ocp_process_update(proc, options->actions, 0);
-	if (err)
-		code = say_error(options->ctx, err);
-	else if (options->count)
-		code = count_session(options, proc);
-	ocp_process_free(proc);
+	if (code == EXIT_DONE && options->exe)
+		code = find_processes(options);
+	if (code != EXIT_DONE)
+		return code;
+	if (options->count && options->n_pids > 1)
+		return say_usage(&command_attach, "--count: one process at a time, these are %zu",
+				 options->n_pids);
+	procs = calloc(options->n_pids, sizeof(struct ocp_process *));
+	if (!procs) {
+		say("out of memory");
+		return EXIT_FAILED;
+	}
+	code = run_with(options, procs);
+	for (size_t i = 0; i < options->n_pids; i++)
+		ocp_process_free(procs[i]);
+	free(procs);
 	return code;
 }
 
 const struct command command_attach = {
 	.name = "attach",
-	.summary = "switch or count the probes of a running process",
+	.summary = "switch or count the probes of running processes",
 	.usage =
 		"usage: ocaml-probes attach -pid PID [ACTIONS] [--count [COUNTING]] [-verbose] [-quiet]\n"
 		"\n"
-		"actions, all or nothing; the handlers run from then on:\n"
+		"processes; without --count there may be several:\n"
+		"  -pid PID                  (repeatable)\n"
+		"  --exe FILE                every process that runs FILE: this very file, not another\n"
+		"                            of its name\n"
+		"\n"
+		"actions, of one kind; all or nothing; the handlers run from then on:\n"
 		"  -enable NAME[,NAME...]    add 1 to each probe's count of users (repeatable)\n"
 		"  -disable NAME[,NAME...]   subtract 1; a probe is off when it has no users\n"
+		"  -enable-pair START,STOP   two probes, of which the second ends what the first begins:\n"
+		"  -disable-pair START,STOP  the stop is enabled first and disabled last (repeatable)\n"
+		"  -enable-regexp RE         every probe whose name begins as RE says, in the syntax of\n"
+		"  -disable-regexp RE        OCaml's Str; what is off already stays off (repeatable)\n"
 		"  -enable-all, -disable-all\n"
+		"  -force, -f                set each probe on or off outright, whatever its count was\n"
+		"  -atomically               switch all within one stop of the process\n"
+		"  -gigatext                 allow switching code on 1 GiB pages, which copies a page\n"
+		"\n"
+		"Several processes are all verified before the first is changed. One that fails later\n"
+		"is named, and the others are switched.\n"
 		"\n"
 		"counting, by the kernel; no handler runs for it:\n"
 		"  --count                   count the hits of every probe\n"
@@ -42,8 +152,9 @@ const struct command command_attach = {
 		"                            process's end\n"
 		"  --interval TIME           print the counts every TIME as well\n"
 		"  --json                    an object a line instead of tables\n",
-	.flags =
-		" pid enable disable enable-all disable-all count for interval json verbose v quiet "
-		"q ",
+	.flags = " pid exe enable disable enable-pair disable-pair enable-regexp disable-regexp "
+		 "enable-all disable-all force f atomically gigatext count for interval json "
+		 "verbose v quiet q ",
+	.many_pids = true,
 	.run = run,
 };

@@ -51,7 +51,7 @@ static int print_states(struct options *options, struct ocp_process *proc)
 		say("out of memory");
 		return EXIT_FAILED;
 	}
-	err = ocp_process_read_states(proc, 0, states);
+	err = ocp_process_read_states(proc, options->update_flags, states);
 	if (!err && options->json)
 		print_json(proc, states);
 	for (size_t i = 0; !err && !options->json && i < n; i++)
@@ -81,10 +81,11 @@ const struct command command_info = {
 	.name = "info",
 	.summary = "show which probes of a running process are on",
 	.usage =
-		"usage: ocaml-probes info -pid PID [--json] [-verbose] [-quiet]\n"
+		"usage: ocaml-probes info -pid PID [-atomically] [--json] [-verbose] [-quiet]\n"
 		"\n"
 		"Prints a line a probe: its name and enabled, disabled, or mixed when its sites and\n"
-		"semaphores disagree. The process is not stopped.\n",
-	.flags = " pid json verbose v quiet q ",
+		"semaphores disagree. The process is not stopped, unless -atomically asks for what all\n"
+		"probes are at one moment.\n",
+	.flags = " pid atomically json verbose v quiet q ",
 	.run = run,
 };

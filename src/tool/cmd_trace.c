@@ -11,7 +11,7 @@ static int run(struct options *options)
 
 	if (!options->prog)
 		return say_usage(&command_trace, "-prog is needed");
-	if (!options->has_actions)
+	if (!options->actions_flag)
 		return say_usage(&command_trace, "nothing to do: no actions");
 	argv = calloc((size_t)options->n_args + 2, sizeof(*argv));
 	if (!argv) {
@@ -34,13 +34,21 @@ const struct command command_trace = {
 	.name = "trace",
 	.summary = "start a program with probes switched on from its first instruction",
 	.usage =
-		"usage: ocaml-probes trace -prog FILE ACTIONS [-verbose] [-quiet] [-- ARGS]\n"
+		"usage: ocaml-probes trace -prog FILE ACTIONS [-gigatext] [-verbose] [-quiet] [-- ARGS]\n"
 		"\n"
 		"Returns when the program has started. Disable actions are ignored: all probes start\n"
 		"as they were compiled.\n"
 		"\n"
+		"actions, of one kind; all or nothing, then the program is not started:\n"
 		"  -enable NAME[,NAME...]    (repeatable)\n"
-		"  -enable-all\n",
-	.flags = " prog enable disable enable-all disable-all verbose v quiet q ",
+		"  -enable-pair START,STOP   two probes, of which the second ends what the first begins\n"
+		"                            (repeatable)\n"
+		"  -enable-regexp RE         every probe whose name begins as RE says, in the syntax of\n"
+		"                            OCaml's Str (repeatable)\n"
+		"  -enable-all\n"
+		"\n"
+		"  -gigatext                 allow switching code on 1 GiB pages, which copies a page\n",
+	.flags = " prog enable disable enable-pair disable-pair enable-regexp disable-regexp "
+		 "enable-all disable-all gigatext verbose v quiet q ",
 	.run = run,
 };

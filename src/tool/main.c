@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/suggest.h"
+
 static const struct command *const commands[] = {
 	&command_attach,
 	&command_info,
@@ -69,7 +71,12 @@ static int exit_code_of(int err)
 
 int say_error(const struct ocp_ctx *ctx, int err)
 {
-	say("%s", ocp_error(ctx));
+	return say_error_of(NULL, ctx, err);
+}
+
+int say_error_of(const char *operand, const struct ocp_ctx *ctx, int err)
+{
+	say("%s%s%s", operand ? operand : "", operand ? ": " : "", ocp_error(ctx));
 	if (ocp_hint(ctx))
 		fprintf(stderr, "hint: %s\n", ocp_hint(ctx));
 	return exit_code_of(err);
@@ -95,8 +102,17 @@ static const struct command *find_command(const char *name)
 
 static int unknown_command(const char *name)
 {
+	struct suggestion suggestion = suggestion_for(name);
+
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		suggestion_offer(&suggestion, commands[i]->name);
+	suggestion_offer(&suggestion, "help");
+	suggestion_offer(&suggestion, "version");
 	say("'%s': no such command", name);
-	fputs("hint: ocaml-probes help\n", stderr);
+	if (suggestion.best)
+		fprintf(stderr, "hint: did you mean '%s'?\n", suggestion.best);
+	else
+		fputs("hint: ocaml-probes help\n", stderr);
 	return EXIT_USAGE;
 }
 

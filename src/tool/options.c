@@ -11,15 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/suggest.h"
+
 enum flag {
 	FLAG_ARGUMENT_MISSING = ':',
 	FLAG_UNKNOWN = '?',
-	FLAG_COUNT = 256,
-	FLAG_DISABLE,
-	FLAG_DISABLE_ALL,
-	FLAG_ENABLE,
-	FLAG_ENABLE_ALL,
+	FLAG_ACTIONS = 256,
+	FLAG_ATOMICALLY,
+	FLAG_COUNT,
+	FLAG_EXE,
 	FLAG_FOR,
+	FLAG_FORCE,
+	FLAG_GIGATEXT,
 	FLAG_HELP,
 	FLAG_INTERVAL,
 	FLAG_JSON,
@@ -30,12 +33,21 @@ enum flag {
 };
 
 static const struct option flags[] = {
+	{ "atomically", no_argument, NULL, FLAG_ATOMICALLY },
 	{ "count", no_argument, NULL, FLAG_COUNT },
-	{ "disable", required_argument, NULL, FLAG_DISABLE },
-	{ "disable-all", no_argument, NULL, FLAG_DISABLE_ALL },
-	{ "enable", required_argument, NULL, FLAG_ENABLE },
-	{ "enable-all", no_argument, NULL, FLAG_ENABLE_ALL },
+	{ "disable", required_argument, NULL, FLAG_ACTIONS },
+	{ "disable-all", no_argument, NULL, FLAG_ACTIONS },
+	{ "disable-pair", required_argument, NULL, FLAG_ACTIONS },
+	{ "disable-regexp", required_argument, NULL, FLAG_ACTIONS },
+	{ "enable", required_argument, NULL, FLAG_ACTIONS },
+	{ "enable-all", no_argument, NULL, FLAG_ACTIONS },
+	{ "enable-pair", required_argument, NULL, FLAG_ACTIONS },
+	{ "enable-regexp", required_argument, NULL, FLAG_ACTIONS },
+	{ "exe", required_argument, NULL, FLAG_EXE },
+	{ "f", no_argument, NULL, FLAG_FORCE },
 	{ "for", required_argument, NULL, FLAG_FOR },
+	{ "force", no_argument, NULL, FLAG_FORCE },
+	{ "gigatext", no_argument, NULL, FLAG_GIGATEXT },
 	{ "h", no_argument, NULL, FLAG_HELP },
 	{ "help", no_argument, NULL, FLAG_HELP },
 	{ "interval", required_argument, NULL, FLAG_INTERVAL },
@@ -49,18 +61,49 @@ static const struct option flags[] = {
 	{ 0 },
 };
 
-static int parse_pid(const struct command *command, const char *text, pid_t *pid)
+int options_add_pid(struct options *options, pid_t pid)
 {
+	pid_t *pids;
+
+	for (size_t i = 0; i < options->n_pids; i++)
+		if (options->pids[i] == pid)
+			return EXIT_DONE;
+	pids = realloc(options->pids, (options->n_pids + 1) * sizeof(*pids));
+	if (!pids) {
+		say("out of memory");
+		return EXIT_FAILED;
+	}
+	options->pids = pids;
+	options->pids[options->n_pids++] = pid;
+	options->pid = options->pids[0];
+	return EXIT_DONE;
+}
+
+static int parse_pid(const struct command *command, const char *text, struct options *options)
+{
+	size_t n_before = options->n_pids;
 	char *end;
 	long value;
+	int code;
 
 	errno = 0;
 	value = strtol(text, &end, 10);
 	if (errno || end == text || *end || value <= 0 || value > INT32_MAX)
 		return say_usage(command, "-pid '%s': not a process id", text);
-	if (*pid)
-		return say_usage(command, "-pid: given twice");
-	*pid = (pid_t)value;
+	if (n_before && !command->many_pids)
+		return say_usage(command, "-pid: given twice, one process at a time");
+	code = options_add_pid(options, (pid_t)value);
+	if (code == EXIT_DONE && options->n_pids == n_before)
+		return say_usage(command, "-pid %ld: given twice", value);
+	return code;
+}
+
+/* For flags whose value is a text that can be given once. */
+static int set_once(const struct command *command, const char *flag, const char **value)
+{
+	if (*value)
+		return say_usage(command, "%s: given twice", flag);
+	*value = optarg;
 	return EXIT_DONE;
 }
 
@@ -92,48 +135,28 @@ static int parse_time(const struct command *command, const char *flag, const cha
 			 text);
 }
 
-/* NAME[,NAME]...; an empty name is a probe's name only if it stands alone. */
-static int add_names(struct options *options, const char *names,
-		     int (*add)(struct ocp_actions *, const char *))
-{
-	char *copy = strdup(names), *next = copy, *name;
-	int err = 0;
-
-	if (!copy) {
-		say("out of memory");
-		return EXIT_FAILED;
-	}
-	while (!err && (name = strsep(&next, ",")))
-		err = add(options->actions, name);
-	free(copy);
-	options->has_actions = true;
-	return err ? say_error(options->ctx, err) : EXIT_DONE;
-}
-
-static int add_all(struct options *options, int (*add)(struct ocp_actions *))
-{
-	int err = add(options->actions);
-
-	options->has_actions = true;
-	return err ? say_error(options->ctx, err) : EXIT_DONE;
-}
-
-static int apply_flag(const struct command *command, struct options *options, int flag)
+static int apply_flag(const struct command *command, struct options *options, int flag,
+		      const char *name)
 {
 	switch (flag) {
+	case FLAG_ACTIONS:
+		return options_add_actions(command, options, name, optarg);
+	case FLAG_ATOMICALLY:
+		options->update_flags |= OCP_ATOMICALLY;
+		return EXIT_DONE;
 	case FLAG_COUNT:
 		options->count = true;
 		return EXIT_DONE;
-	case FLAG_DISABLE:
-		return add_names(options, optarg, ocp_actions_disable);
-	case FLAG_DISABLE_ALL:
-		return add_all(options, ocp_actions_disable_all);
-	case FLAG_ENABLE:
-		return add_names(options, optarg, ocp_actions_enable);
-	case FLAG_ENABLE_ALL:
-		return add_all(options, ocp_actions_enable_all);
+	case FLAG_EXE:
+		return set_once(command, "-exe", &options->exe);
 	case FLAG_FOR:
 		return parse_time(command, "-for", optarg, &options->for_ns);
+	case FLAG_FORCE:
+		options->update_flags |= OCP_FORCE;
+		return EXIT_DONE;
+	case FLAG_GIGATEXT:
+		ocp_ctx_allow_gigatext(options->ctx, true);
+		return EXIT_DONE;
 	case FLAG_HELP:
 		options->help = true;
 		return EXIT_DONE;
@@ -143,12 +166,9 @@ static int apply_flag(const struct command *command, struct options *options, in
 		options->json = true;
 		return EXIT_DONE;
 	case FLAG_PID:
-		return parse_pid(command, optarg, &options->pid);
+		return parse_pid(command, optarg, options);
 	case FLAG_PROG:
-		if (options->prog)
-			return say_usage(command, "-prog: given twice");
-		options->prog = optarg;
-		return EXIT_DONE;
+		return set_once(command, "-prog", &options->prog);
 	case FLAG_QUIET:
 		options->quiet = true;
 		return EXIT_DONE;
@@ -158,18 +178,45 @@ static int apply_flag(const struct command *command, struct options *options, in
 	}
 }
 
+static bool takes(const struct command *command, const struct option *flag)
+{
+	char listed[32];
+
+	snprintf(listed, sizeof(listed), " %s ", flag->name);
+	return flag->val == FLAG_HELP || strstr(command->flags, listed);
+}
+
 /* Is this flag one that the command takes, and written in full? */
 static bool is_taken(const struct command *command, const char *written, const struct option *flag)
 {
 	size_t bytes = strlen(flag->name);
-	char listed[32];
 
 	written += strspn(written, "-");
-	if (strncmp(written, flag->name, bytes) != 0 ||
-	    (written[bytes] != '\0' && written[bytes] != '='))
-		return false;
-	snprintf(listed, sizeof(listed), " %s ", flag->name);
-	return flag->val == FLAG_HELP || strstr(command->flags, listed);
+	return strncmp(written, flag->name, bytes) == 0 &&
+	       (written[bytes] == '\0' || written[bytes] == '=') && takes(command, flag);
+}
+
+static int unknown_flag(const struct command *command, const char *written)
+{
+	char *name = strdup(written + strspn(written, "-"));
+	struct suggestion suggestion;
+
+	if (!name) {
+		say("out of memory");
+		return EXIT_FAILED;
+	}
+	name[strcspn(name, "=")] = '\0';
+	suggestion = suggestion_for(name);
+	for (const struct option *flag = flags; flag->name; flag++)
+		if (takes(command, flag))
+			suggestion_offer(&suggestion, flag->name);
+	free(name);
+	say("%s: '%s': no such option", command->name, written);
+	if (suggestion.best)
+		fprintf(stderr, "hint: did you mean '-%s'?\n", suggestion.best);
+	else
+		fprintf(stderr, "hint: ocaml-probes help %s\n", command->name);
+	return EXIT_USAGE;
 }
 
 int options_parse(const struct command *command, int argc, char **argv, struct options *options)
@@ -189,10 +236,10 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 			break;
 		if (flag == FLAG_UNKNOWN ||
 		    (index >= 0 && !is_taken(command, argv[at], &flags[index])))
-			return say_usage(command, "'%s': no such option", argv[at]);
+			return unknown_flag(command, argv[at]);
 		if (flag == FLAG_ARGUMENT_MISSING)
 			return say_usage(command, "'%s': needs a value", argv[at]);
-		code = apply_flag(command, options, flag);
+		code = apply_flag(command, options, flag, flags[index].name);
 	}
 	if (code != EXIT_DONE)
 		return code;
@@ -211,5 +258,7 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 void options_free(struct options *options)
 {
 	ocp_actions_free(options->actions);
+	free(options->pids);
 	options->actions = NULL;
+	options->pids = NULL;
 }

@@ -23,8 +23,12 @@ enum exit_code {
 struct options {
 	struct ocp_ctx *ctx;
 	struct ocp_actions *actions;
-	bool has_actions;
-	pid_t pid;	   /* 0: not given */
+	const char *actions_flag;  /* the last that asked for actions; NULL: none did */
+	unsigned int update_flags; /* OCP_FORCE, OCP_ATOMICALLY */
+	pid_t *pids;		   /* each once */
+	size_t n_pids;
+	pid_t pid;	   /* the first of them; 0: not given */
+	const char *exe;   /* NULL: not given */
 	const char *prog;  /* NULL: not given */
 	char *const *args; /* what stands behind "--" */
 	int n_args;
@@ -37,6 +41,7 @@ struct command {
 	const char *summary; /* one line, for `help` */
 	const char *usage;   /* for `help NAME` */
 	const char *flags;   /* the options it takes, by name, each between spaces */
+	bool many_pids;	     /* -pid may be repeated */
 	int (*run)(struct options *options);
 };
 
@@ -49,6 +54,17 @@ extern const struct command command_attach, command_info, command_list, command_
 int options_parse(const struct command *command, int argc, char **argv, struct options *options);
 void options_free(struct options *options);
 
+/*
+ * Add the actions that the flag NAME with VALUE asks for. Returns EXIT_DONE, or another code after
+ * having said why not.
+ */
+int options_add_actions(const struct command *command, struct options *options, const char *name,
+			const char *value);
+
+/* Add a process, if it is not there already. Returns EXIT_DONE, or EXIT_FAILED after having said
+ * why. */
+int options_add_pid(struct options *options, pid_t pid);
+
 /* Print "ocaml-probes: TEXT" to stderr. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Say what is wrong with the command line, and where help is; returns EXIT_USAGE. */
@@ -56,6 +72,8 @@ int say_usage(const struct command *command, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* Say the ctx's error and hint; returns the exit code that stands for the library's code ERR. */
 int say_error(const struct ocp_ctx *ctx, int err);
+/* The same with "OPERAND: " before the sentence. */
+int say_error_of(const char *operand, const struct ocp_ctx *ctx, int err);
 
 /* Count the probes of PROC as OPTIONS ask, until time, signal or the process's end. */
 int count_session(struct options *options, struct ocp_process *proc);

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Str's syntax is translated into POSIX's extended one and the C library does the matching. Both
+ * have the same operators; what differs is how they are written and what happens at the edges:
+ *
+ *	a*, *a		Str takes * + ? for themselves where there is nothing to repeat, which
+ *			POSIX leaves undefined
+ *	a+*, ^*		Str repeats what is repeated already, and assertions; several operators in
+ *			a row are made one, an assertion that may be absent is left out
+ *	[\n[:x:]]	a set in Str knows no escapes, classes or equivalences, and [b-a] is empty;
+ *			every set is spelt out anew from the bytes that it holds, a complement
+ *			too, which with REG_NEWLINE would not hold the newline
+ *	. ^ $		. does not match a newline, ^ and $ match around one: REG_NEWLINE
+ *	\1		refers to a group; the C library refuses that unless the group has ended
+ *			before, in the same alternative. In Str that matches nothing or, in a
+ *			loop, what the group matched the time before
+ *
+ * No group is added, so that groups keep their numbers; whether a match starts at the start of the
+ * text is seen from its offset: if there is one there, the leftmost match is that one. Str knows
+ * bytes only, whatever the caller's locale is: patterns are compiled in the C locale, which the
+ * compiled form keeps.
+ */
+#include "base/str_regexp.h"
+
+#include <locale.h>
+#include <regex.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The C library's compiler goes into recursion by nesting. */
+enum { LONGEST_PATTERN = 4096, N_BYTES = 256, LAST_REFERENCE = 9 };
+
+struct str_regexp {
+	regex_t regex;
+};
+
+struct translation {
+	const char *at;
+	FILE *out;
+	const char *why; /* NULL as long as the pattern is right */
+	unsigned int n_groups, n_open;
+	uint16_t open[LONGEST_PATTERN / 2]; /* numbers of the groups that are open */
+	bool is_closed[LAST_REFERENCE + 1]; /* what can be referred to */
+};
+
+/* Take a row of * + ?: what it comes to as one operator, 0 if there is none. */
+static char take_repetition(struct translation *t)
+{
+	char repetition = '\0';
+
+	for (; *t->at && strchr("*+?", *t->at); t->at++)
+		if (!repetition || repetition == *t->at)
+			repetition = *t->at;
+		else
+			repetition = '*';
+	return repetition;
+}
+
+static void put_repetition(struct translation *t)
+{
+	char repetition = take_repetition(t);
+
+	if (repetition)
+		fputc(repetition, t->out);
+}
+
+/* An assertion: once is as good as many times, and one that may be absent says nothing. */
+static void put_assertion(struct translation *t, const char *assertion)
+{
+	char repetition = take_repetition(t);
+
+	if (!repetition || repetition == '+')
+		fputs(assertion, t->out);
+}
+
+static void put_literal(struct translation *t, char c)
+{
+	if (strchr(".[{()*+?^$|\\", c))
+		fputc('\\', t->out);
+	fputc(c, t->out);
+	put_repetition(t);
+}
+
+/* Put those bytes of SET that mean themselves anywhere in a bracket expression, as ranges. */
+static size_t put_plain_ranges(FILE *out, const bool set[N_BYTES])
+{
+	size_t n = 0;
+
+	for (int first = 1, last; first < N_BYTES; first = last + 1) {
+		last = first;
+		if (!set[first] || strchr("]^-[", first))
+			continue;
+		while (last + 1 < N_BYTES && set[last + 1] && !strchr("]^-[", last + 1))
+			last++;
+		fputc(first, out);
+		if (last > first)
+			fprintf(out, "-%c", last);
+		n++;
+	}
+	return n;
+}
+
+/*
+ * Put SET as a bracket expression: ']' first, '-' last, '^' anywhere but first, and '[' before
+ * nothing that would make it an opening of [. [: [=.
+ */
+static void put_set(struct translation *t, const bool set[N_BYTES])
+{
+	bool any_before_caret;
+
+	fputc('[', t->out);
+	if (set[']'])
+		fputc(']', t->out);
+	any_before_caret = put_plain_ranges(t->out, set) || set[']'] || set['['];
+	if (set['['])
+		fputc('[', t->out);
+	if (set['^'] && !any_before_caret)
+		/* [-^]; the caret alone became an escape. */
+		fputs("-^", t->out);
+	else
+		fprintf(t->out, "%s%s", set['^'] ? "^" : "", set['-'] ? "-" : "");
+	fputc(']', t->out);
+}
+
+/* Behind the '[' of a set: read the bytes that it holds. */
+static void read_set(struct translation *t, bool set[N_BYTES])
+{
+	bool complement = *t->at == '^';
+	const char *start = t->at += complement;
+
+	while (*t->at && (*t->at != ']' || t->at == start)) {
+		unsigned char first = (unsigned char)t->at[0], last = first;
+
+		if (t->at[1] == '-' && t->at[2] && t->at[2] != ']') {
+			last = (unsigned char)t->at[2];
+			t->at += 2;
+		}
+		t->at++;
+		for (unsigned int c = first; c <= last; c++)
+			set[c] = true;
+	}
+	if (!*t->at)
+		t->why = "[ without its ]";
+	else
+		t->at++;
+	for (int c = 1; complement && c < N_BYTES; c++)
+		set[c] = !set[c];
+}
+
+static void translate_set(struct translation *t)
+{
+	bool set[N_BYTES] = { false };
+	size_t n = 0;
+
+	read_set(t, set);
+	for (int c = 1; c < N_BYTES; c++)
+		n += set[c];
+	if (n == 0)
+		fputs("[^\001-\377]", t->out); /* nothing but the NUL that ends a text */
+	else if (n == 1 && set['^'])
+		fputs("\\^", t->out);
+	else
+		put_set(t, set);
+	put_repetition(t);
+}
+
+static void open_group(struct translation *t)
+{
+	t->open[t->n_open++] = (uint16_t)++t->n_groups;
+	fputc('(', t->out);
+}
+
+static void close_group(struct translation *t)
+{
+	unsigned int group;
+
+	if (t->n_open == 0) {
+		t->why = "\\) without its \\(";
+		return;
+	}
+	group = t->open[--t->n_open];
+	if (group <= LAST_REFERENCE)
+		t->is_closed[group] = true;
+	fputc(')', t->out);
+	put_repetition(t);
+}
+
+static void refer_to_group(struct translation *t, char digit)
+{
+	if (!t->is_closed[digit - '0']) {
+		t->why = "refers to a group that does not end before";
+		return;
+	}
+	fprintf(t->out, "\\%c", digit);
+	put_repetition(t);
+}
+
+/* Behind a backslash. */
+static void translate_escape(struct translation *t)
+{
+	char c = *t->at;
+
+	if (c)
+		t->at++;
+	if (c == '(') {
+		open_group(t);
+	} else if (c == ')') {
+		close_group(t);
+	} else if (c == '|') {
+		fputc('|', t->out);
+	} else if (c == 'b') {
+		put_assertion(t, "\\b");
+	} else if (c >= '1' && c <= '9') {
+		refer_to_group(t, c);
+	} else {
+		/* At the end of the pattern a backslash means itself. */
+		put_literal(t, c ? c : '\\');
+	}
+}
+
+/* Translate one item with the operators behind it. */
+static void translate_item(struct translation *t)
+{
+	char c = *t->at++;
+
+	switch (c) {
+	case '\\':
+		translate_escape(t);
+		break;
+	case '[':
+		translate_set(t);
+		break;
+	case '^':
+		put_assertion(t, "^");
+		break;
+	case '$':
+		put_assertion(t, "$");
+		break;
+	case '.':
+		fputc('.', t->out);
+		put_repetition(t);
+		break;
+	default:
+		put_literal(t, c);
+		break;
+	}
+}
+
+/* The POSIX form of PATTERN, or NULL with *WHY; *WHY NULL: memory is short. */
+static char *translate(const char *pattern, const char **why)
+{
+	struct translation t = { .at = pattern };
+	char *posix = NULL;
+	size_t bytes;
+
+	*why = NULL;
+	if (strlen(pattern) > LONGEST_PATTERN) {
+		*why = "is longer than 4096 bytes";
+		return NULL;
+	}
+	t.out = open_memstream(&posix, &bytes);
+	if (!t.out)
+		return NULL;
+	while (*t.at && !t.why)
+		translate_item(&t);
+	if (!t.why && t.n_open)
+		t.why = "\\( without its \\)";
+	*why = t.why;
+	if (fclose(t.out) != 0 || t.why) {
+		free(posix);
+		return NULL;
+	}
+	return posix;
+}
+
+/* regcomp in the C locale; its error code, of which the sentence is put into TEXT. */
+static int compile(regex_t *regex, const char *posix, char *text, size_t text_bytes)
+{
+	locale_t c = newlocale(LC_ALL_MASK, "C", NULL), before;
+	int code;
+
+	if (!c)
+		return REG_ESPACE;
+	before = uselocale(c);
+	code = regcomp(regex, posix, REG_EXTENDED | REG_NEWLINE);
+	if (code)
+		regerror(code, regex, text, text_bytes);
+	uselocale(before);
+	freelocale(c);
+	return code;
+}
+
+int str_regexp_new(struct ocp_ctx *ctx, const char *pattern, struct str_regexp **out)
+{
+	struct str_regexp *re = malloc(sizeof(*re));
+	char text[128] = "";
+	const char *why;
+	char *posix = translate(pattern, &why);
+	int code = REG_ESPACE;
+
+	*out = NULL;
+	if (re && posix)
+		code = compile(&re->regex, posix, text, sizeof(text));
+	free(posix);
+	if (code == 0) {
+		*out = re;
+		return 0;
+	}
+	free(re);
+	if (!why && code == REG_ESPACE)
+		return ctx_no_memory(ctx);
+	return ctx_error(ctx, -EINVAL, "regular expression '%s': %s", pattern, why ? why : text);
+}
+
+void str_regexp_free(struct str_regexp *re)
+{
+	if (!re)
+		return;
+	regfree(&re->regex);
+	free(re);
+}
+
+bool str_regexp_match(const struct str_regexp *re, const char *text)
+{
+	regmatch_t match;
+
+	return regexec(&re->regex, text, 1, &match, 0) == 0 && match.rm_so == 0;
+}

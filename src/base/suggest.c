@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+#include "base/suggest.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* Nobody mistypes longer words: they are pasted. */
+enum { LONGEST_WORD = 128 };
+
+struct suggestion suggestion_for(const char *word)
+{
+	/* One mistake in three letters. */
+	return (struct suggestion){ .word = word, .distance = (strlen(word) + 2) / 3 + 1 };
+}
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+static bool same(char a, char b)
+{
+	return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
+/*
+ * How many letters must be inserted, removed, replaced, or swapped with their neighbour to make B
+ * of A (the optimal string alignment distance). Three rows of its matrix are kept.
+ */
+static size_t distance(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
+{
+	size_t rows[3][LONGEST_WORD + 1];
+	size_t *above2 = rows[0], *above = rows[1], *row = rows[2], *next;
+
+	for (size_t j = 0; j <= b_bytes; j++)
+		above[j] = j;
+	for (size_t i = 1; i <= a_bytes; i++) {
+		row[0] = i;
+		for (size_t j = 1; j <= b_bytes; j++) {
+			row[j] = least(above[j], row[j - 1]) + 1;
+			row[j] = least(row[j], above[j - 1] + !same(a[i - 1], b[j - 1]));
+			if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]))
+				row[j] = least(row[j], above2[j - 2] + 1);
+		}
+		next = above2;
+		above2 = above;
+		above = row;
+		row = next;
+	}
+	return above[b_bytes];
+}
+
+void suggestion_offer(struct suggestion *suggestion, const char *candidate)
+{
+	size_t word_bytes = strlen(suggestion->word), bytes = strlen(candidate), d;
+
+	if (word_bytes > LONGEST_WORD || bytes > LONGEST_WORD)
+		return;
+	/* The difference in length is a lower bound, and cheap. */
+	if ((word_bytes > bytes ? word_bytes - bytes : bytes - word_bytes) >= suggestion->distance)
+		return;
+	d = distance(suggestion->word, word_bytes, candidate, bytes);
+	/* Nothing in common is no resemblance, however short it is. */
+	if (d < suggestion->distance && d < (word_bytes > bytes ? word_bytes : bytes)) {
+		suggestion->distance = d;
+		suggestion->best = candidate;
+	}
+}

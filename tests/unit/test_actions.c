@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+/* Actions: what may be asked for, and which probes are meant by it, in which order. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "process/resolve.h"
+#include "unit.h"
+
+static struct live_probe probes[] = {
+	{ .name = "a_done" },  { .name = "a_start" }, { .name = "b_done" },
+	{ .name = "b_start" }, { .name = "other" },
+};
+static const struct live live = { .probes = probes, .n_probes = 5 };
+static const struct image_list images = { .exe_path = (char *)"/bin/prog" };
+
+struct fixture {
+	struct ocp_ctx *ctx;
+	struct ocp_actions *actions;
+	char order[256]; /* what actions_resolve gave, as "+enabled -disabled ..." */
+};
+
+static int set_up(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	f->ctx = ocp_ctx_new();
+	f->actions = ocp_actions_new(f->ctx);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	ocp_actions_free(f->actions);
+	ocp_ctx_free(f->ctx);
+	free(f);
+	return 0;
+}
+
+/* A probe that may be off already is shown in parentheses. */
+static int resolve(struct fixture *f, const struct ocp_actions *actions)
+{
+	struct action_target *targets;
+	size_t n, used = 0;
+	int err = actions_resolve(f->ctx, &live, &images, actions, &targets, &n);
+
+	if (err)
+		assert_null(targets);
+	f->order[0] = '\0';
+	for (size_t i = 0; i < n; i++)
+		used += (size_t)snprintf(f->order + used, sizeof(f->order) - used,
+					 targets[i].leave_disabled ? "%s%c(%s)" : "%s%c%s",
+					 i ? " " : "", targets[i].verb == ACTION_ENABLE ? '+' : '-',
+					 probes[targets[i].probe].name);
+	free(targets);
+	return err;
+}
+
+static void names_stay_in_their_order(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(ocp_actions_enable(f->actions, "other"), 0);
+	assert_int_equal(ocp_actions_disable(f->actions, "b_done"), 0);
+	assert_int_equal(ocp_actions_enable(f->actions, "a_done"), 0);
+	assert_int_equal(resolve(f, f->actions), 0);
+	assert_string_equal(f->order, "+other -b_done +a_done");
+}
+
+static void nothing_begins_that_is_not_seen_to_end(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(ocp_actions_enable_pair(f->actions, "a_start", "a_done"), 0);
+	assert_int_equal(ocp_actions_disable_pair(f->actions, "b_start", "b_done"), 0);
+	assert_int_equal(resolve(f, f->actions), 0);
+	assert_string_equal(f->order, "+a_done +a_start -b_start -b_done");
+}
+
+static void expressions_choose_by_the_start_of_the_name(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(ocp_actions_enable_regexp(f->actions, "[ab]_s"), 0);
+	assert_int_equal(ocp_actions_disable_regexp(f->actions, "other\\|done"), 0);
+	assert_int_equal(resolve(f, f->actions), 0);
+	assert_string_equal(f->order, "+(a_start) +(b_start) -(other)");
+}
+
+static bool ends_in(void *data, const char *name)
+{
+	const char *end = data;
+
+	return strlen(name) >= strlen(end) && strcmp(name + strlen(name) - strlen(end), end) == 0;
+}
+
+static void kinds_may_be_mixed_and_a_probe_counts_once(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(ocp_actions_enable(f->actions, "b_done"), 0);
+	assert_int_equal(ocp_actions_enable_if(f->actions, ends_in, (char *)"_done"), 0);
+	assert_int_equal(ocp_actions_enable_regexp(f->actions, "a"), 0);
+	assert_int_equal(ocp_actions_enable_regexp(f->actions, "a_d"), 0);
+	assert_int_equal(ocp_actions_disable_if(f->actions, ends_in, (char *)"other"), 0);
+	assert_int_equal(ocp_actions_disable_if(f->actions, ends_in, (char *)"nothing"), 0);
+	assert_int_equal(resolve(f, f->actions), 0);
+	assert_string_equal(f->order, "+b_done +(a_done) +(a_start) -(other)");
+}
+
+static void all_in_the_order_of_names(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(ocp_actions_disable_all(f->actions), 0);
+	assert_int_equal(resolve(f, f->actions), 0);
+	assert_string_equal(f->order, "-(a_done) -(a_start) -(b_done) -(b_start) -(other)");
+}
+
+static void contradictions_are_refused_at_once(void **state)
+{
+	struct fixture *f = *state;
+	struct ocp_actions *a = f->actions;
+
+	assert_int_equal(ocp_actions_enable(a, "x"), 0);
+	assert_int_equal(ocp_actions_enable_pair(a, "y", "z"), 0);
+	assert_int_equal(ocp_actions_enable(a, "x"), -EINVAL);
+	assert_string_equal(ocp_error(f->ctx), "probe 'x': named twice");
+	assert_int_equal(ocp_actions_enable(a, "z"), -EINVAL);
+	assert_int_equal(ocp_actions_enable_pair(a, "w", "x"), -EINVAL);
+	assert_int_equal(ocp_actions_enable_pair(a, "w", "y"), -EINVAL);
+	assert_int_equal(ocp_actions_disable(a, "y"), -EINVAL);
+	assert_string_equal(ocp_error(f->ctx), "probe 'y': to be enabled and disabled at once");
+	assert_int_equal(ocp_actions_disable_pair(a, "z", "w"), -EINVAL);
+	assert_int_equal(ocp_actions_enable_pair(a, "w", "w"), -EINVAL);
+	assert_int_equal(ocp_actions_enable_regexp(a, "\\("), -EINVAL);
+	assert_int_equal(ocp_actions_enable_all(a), -EINVAL);
+	/* What was refused left nothing behind. */
+	assert_int_equal(ocp_actions_disable(a, "w"), 0);
+}
+
+static void all_stands_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct ocp_actions *a = f->actions;
+
+	assert_int_equal(ocp_actions_enable_all(a), 0);
+	assert_int_equal(ocp_actions_enable_all(a), -EINVAL);
+	assert_int_equal(ocp_actions_disable_all(a), -EINVAL);
+	assert_int_equal(ocp_actions_enable(a, "x"), -EINVAL);
+	assert_int_equal(ocp_actions_enable_pair(a, "x", "y"), -EINVAL);
+	assert_int_equal(ocp_actions_disable_regexp(a, "x"), -EINVAL);
+	assert_int_equal(ocp_actions_disable_if(a, ends_in, (char *)"x"), -EINVAL);
+}
+
+static void contradictions_that_only_the_probes_show(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(ocp_actions_enable_regexp(f->actions, "a"), 0);
+	assert_int_equal(ocp_actions_disable(f->actions, "a_start"), 0);
+	assert_int_equal(resolve(f, f->actions), -EINVAL);
+	assert_string_equal(ocp_error(f->ctx),
+			    "probe 'a_start': to be enabled and disabled at once");
+}
+
+static void unknown_names_and_what_was_meant(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(ocp_actions_enable(f->actions, "a_strat"), 0);
+	assert_int_equal(resolve(f, f->actions), -ENOENT);
+	assert_string_equal(ocp_error(f->ctx), "probe 'a_strat': no such probe in /bin/prog");
+	assert_string_equal(ocp_hint(f->ctx), "did you mean 'a_start'?");
+}
+
+static void expressions_that_match_nothing(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(ocp_actions_enable_regexp(f->actions, "start"), 0);
+	assert_int_equal(resolve(f, f->actions), -ENOENT);
+	assert_string_equal(ocp_error(f->ctx),
+			    "regular expression 'start': matches no probe of /bin/prog");
+}
+
+static void enabling_keeps_the_enable_actions_only(void **state)
+{
+	struct fixture *f = *state;
+	struct ocp_actions *kept;
+
+	assert_int_equal(ocp_actions_disable_pair(f->actions, "nosuch1", "nosuch2"), 0);
+	assert_int_equal(ocp_actions_enable_pair(f->actions, "a_start", "a_done"), 0);
+	assert_int_equal(ocp_actions_disable_regexp(f->actions, "nosuch"), 0);
+	assert_int_equal(ocp_actions_enable_regexp(f->actions, "b_s"), 0);
+	assert_int_equal(ocp_actions_enable_if(f->actions, ends_in, (char *)"r"), 0);
+	kept = actions_enabling(f->actions);
+	assert_non_null(kept);
+	assert_int_equal(resolve(f, kept), 0);
+	assert_string_equal(f->order, "+a_done +a_start +(b_start) +(other)");
+	ocp_actions_free(kept);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(names_stay_in_their_order),
+		TEST(nothing_begins_that_is_not_seen_to_end),
+		TEST(expressions_choose_by_the_start_of_the_name),
+		TEST(kinds_may_be_mixed_and_a_probe_counts_once),
+		TEST(all_in_the_order_of_names),
+		TEST(contradictions_are_refused_at_once),
+		TEST(all_stands_alone),
+		TEST(contradictions_that_only_the_probes_show),
+		TEST(unknown_names_and_what_was_meant),
+		TEST(expressions_that_match_nothing),
+		TEST(enabling_keeps_the_enable_actions_only),
+	};
+#undef TEST
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+/* "Did you mean": close words are found, far ones are not. */
+#include <string.h>
+
+#include "base/suggest.h"
+#include "unit.h"
+
+static const char *best_of(const char *word, const char *const *candidates)
+{
+	struct suggestion suggestion = suggestion_for(word);
+
+	while (*candidates)
+		suggestion_offer(&suggestion, *candidates++);
+	return suggestion.best;
+}
+
+static void mistakes_of_all_sorts_are_found(void **state)
+{
+	static const char *const probes[] = { "request_done", "request_start", "cache_hit",
+					      "gc_minor", NULL };
+	static const struct {
+		const char *word, *meant;
+	} mistakes[] = {
+		{ "request_dnoe", "request_done" },   /* swapped */
+		{ "request_don", "request_done" },    /* forgotten */
+		{ "rrequest_done", "request_done" },  /* doubled */
+		{ "request-start", "request_start" }, /* replaced */
+		{ "Request_Start", "request_start" }, /* case */
+		{ "requst_strat", "request_start" },  /* two */
+		{ "cachehit", "cache_hit" },
+		{ "gc_mino", "gc_minor" },
+		{ "queue_full", NULL },
+		{ "nosuch", NULL },
+		{ "", NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+		const char *best = best_of(mistakes[i].word, probes);
+
+		if (mistakes[i].meant)
+			assert_string_equal(best ? best : "(none)", mistakes[i].meant);
+		else
+			assert_null(best);
+	}
+}
+
+static void the_closest_is_taken_and_of_equals_the_first(void **state)
+{
+	static const char *const words[] = { "alpha2", "alpha", "alpha1", NULL };
+
+	(void)state;
+	assert_string_equal(best_of("alph", words), "alpha");
+	assert_string_equal(best_of("alpha3", words), "alpha2");
+	assert_string_equal(best_of("alpha", words), "alpha");
+}
+
+static void short_words_have_little_in_common(void **state)
+{
+	static const char *const words[] = { "f", "q", "v", "", NULL };
+
+	(void)state;
+	assert_null(best_of("x", words));
+	assert_null(best_of("", words + 4));
+}
+
+static void long_words_are_left_alone(void **state)
+{
+	char longest[128 + 1], longer[128 + 2];
+	const char *const words[] = { longest, longer, NULL };
+
+	(void)state;
+	memset(longest, 'x', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	memset(longer, 'x', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = '\0';
+	assert_ptr_equal(best_of(longest, words), longest);
+	assert_null(best_of(longer, words));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(mistakes_of_all_sorts_are_found),
+		cmocka_unit_test(the_closest_is_taken_and_of_equals_the_first),
+		cmocka_unit_test(short_words_have_little_in_common),
+		cmocka_unit_test(long_words_are_left_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
