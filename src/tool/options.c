@@ -19,6 +19,7 @@ enum flag {
 	FLAG_DISABLE_ALL,
 	FLAG_ENABLE,
 	FLAG_ENABLE_ALL,
+	FLAG_FIX,
 	FLAG_FOR,
 	FLAG_HELP,
 	FLAG_INTERVAL,
@@ -26,6 +27,7 @@ enum flag {
 	FLAG_PID,
 	FLAG_PROG,
 	FLAG_QUIET,
+	FLAG_SITES,
 	FLAG_VERBOSE,
 };
 
@@ -35,6 +37,7 @@ static const struct option flags[] = {
 	{ "disable-all", no_argument, NULL, FLAG_DISABLE_ALL },
 	{ "enable", required_argument, NULL, FLAG_ENABLE },
 	{ "enable-all", no_argument, NULL, FLAG_ENABLE_ALL },
+	{ "fix", no_argument, NULL, FLAG_FIX },
 	{ "for", required_argument, NULL, FLAG_FOR },
 	{ "h", no_argument, NULL, FLAG_HELP },
 	{ "help", no_argument, NULL, FLAG_HELP },
@@ -44,6 +47,7 @@ static const struct option flags[] = {
 	{ "prog", required_argument, NULL, FLAG_PROG },
 	{ "q", no_argument, NULL, FLAG_QUIET },
 	{ "quiet", no_argument, NULL, FLAG_QUIET },
+	{ "sites", no_argument, NULL, FLAG_SITES },
 	{ "v", no_argument, NULL, FLAG_VERBOSE },
 	{ "verbose", no_argument, NULL, FLAG_VERBOSE },
 	{ 0 },
@@ -132,6 +136,9 @@ static int apply_flag(const struct command *command, struct options *options, in
 		return add_names(options, optarg, ocp_actions_enable);
 	case FLAG_ENABLE_ALL:
 		return add_all(options, ocp_actions_enable_all);
+	case FLAG_FIX:
+		options->fix = true;
+		return EXIT_DONE;
 	case FLAG_FOR:
 		return parse_time(command, "-for", optarg, &options->for_ns);
 	case FLAG_HELP:
@@ -151,6 +158,9 @@ static int apply_flag(const struct command *command, struct options *options, in
 		return EXIT_DONE;
 	case FLAG_QUIET:
 		options->quiet = true;
+		return EXIT_DONE;
+	case FLAG_SITES:
+		options->sites = true;
 		return EXIT_DONE;
 	default:
 		options->verbose = true;
