@@ -259,6 +259,57 @@ OCP_API int ocp_process_update(struct ocp_process *proc, const struct ocp_action
 OCP_API int ocp_trace(struct ocp_ctx *ctx, const char *path, char *const argv[],
 		      const struct ocp_actions *actions, pid_t *pid);
 
+/* ---- looking for disagreements, and repairing them ----------------------------------------- */
+
+enum ocp_finding_kind {
+	OCP_SITES_ON,	      /* sites are on while every semaphore of the probe is 0 */
+	OCP_SITES_OFF,	      /* sites are off while a semaphore is not 0 */
+	OCP_OUT_OF_STEP,      /* the probe's semaphores differ */
+	OCP_DAMAGED_SITE,     /* a site's bytes are neither of its forms */
+	OCP_TRACER_SEMAPHORE, /* the tracers' semaphore is raised, but nobody is on the sites */
+	OCP_LEFT_SWITCHED,    /* by a tool that was killed before it undid it */
+	OCP_HELD_SITES,	      /* no disagreement: somebody's uprobes or breakpoints */
+};
+
+/* Later versions may add members at the end. */
+struct ocp_finding {
+	enum ocp_finding_kind kind;
+	const char *name;  /* of the kind, for machines, e.g. "sites-on" */
+	const char *probe; /* its name */
+	char *what;	   /* what disagrees, with numbers and addresses */
+	const char *cause; /* its likely cause, and what clears it if repairing does not */
+	bool is_disagreement;
+	bool is_repairable; /* ocp_process_repair sets it right */
+};
+
+/*
+ * Look for every disagreement between the sites, semaphores and records of PROC, by probe, without
+ * stopping the process. When there are some it looks again until nothing changes any more, so that
+ * what another tool is in the middle of is not reported (up to a second).
+ */
+OCP_API int ocp_process_examine(struct ocp_process *proc, struct ocp_findings **out);
+OCP_API void ocp_findings_free(struct ocp_findings *findings);
+OCP_API size_t ocp_findings_count(const struct ocp_findings *findings);
+OCP_API const struct ocp_finding *ocp_findings_get(const struct ocp_findings *findings,
+						   size_t finding);
+
+/* What a repair did. */
+struct ocp_repaired {
+	size_t probes;		    /* that anything was written for */
+	size_t sites_on, sites_off; /* switched on, off */
+	size_t semaphores;	    /* set */
+	size_t undone;		    /* actions of killed tools that were undone */
+};
+
+/*
+ * Set right what is repairable, under one stop, all or nothing. OCaml's semaphores are the truth: a
+ * probe of which one is not 0 gets all its sites on and all its semaphores raised to the highest;
+ * of any other probe all sites are switched off. Before that, what a killed tool had promised to
+ * undo is undone in the counters. A probe with a damaged site is left alone, and the semaphores of
+ * tracers are never written: while a uprobe may be on, the kernel relies on them.
+ */
+OCP_API int ocp_process_repair(struct ocp_process *proc, struct ocp_repaired *repaired);
+
 /* ---- counting hits ------------------------------------------------------------------------ */
 
 /*

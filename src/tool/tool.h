@@ -41,7 +41,8 @@ struct command {
 	int (*run)(struct options *options);
 };
 
-extern const struct command command_attach, command_info, command_list, command_trace;
+extern const struct command command_attach, command_doctor, command_info, command_list,
+	command_trace;
 
 /*
  * Parse ARGV (of which [0] is the command's name) for COMMAND. OPTIONS has its ctx set and is freed
