@@ -60,6 +60,8 @@ struct ocp_program;
 struct ocp_process;
 struct ocp_actions;
 struct ocp_counter;
+struct ocp_sites;
+struct ocp_findings;
 
 /* ---- ctx ---------------------------------------------------------------------------------- */
 
@@ -177,6 +179,58 @@ OCP_API int ocp_process_spawn(struct ocp_ctx *ctx, const char *path, char *const
 /* Let a held process go on. */
 OCP_API void ocp_process_release(struct ocp_process *proc);
 
+/* ---- the sites of a live process ---------------------------------------------------------- */
+
+enum ocp_site_state {
+	OCP_SITE_OFF,
+	OCP_SITE_ON,
+	OCP_SITE_ABSENT,  /* optimised away: the program asks the semaphore instead */
+	OCP_SITE_DAMAGED, /* its bytes are neither form: see fault */
+};
+
+/* One note's site. Later versions may add members at the end. */
+struct ocp_site {
+	size_t probe;	     /* its number in the process */
+	const char *image;   /* path of the ELF file, as the process sees it */
+	size_t image_index;  /* tells images of one path apart */
+	const char *abi;     /* "v0", "transitional", "v1" or "v2" */
+	const char *args;    /* where the probe's arguments are: SystemTap operands, or "" */
+	bool has_code;	     /* false: addr, va, code and symbol mean nothing */
+	uint64_t addr;	     /* of its nop in the process */
+	uint64_t va;	     /* the same, as linked */
+	const char *symbol;  /* the function it is in; NULL if unknown, or not asked for */
+	uint64_t symbol_off; /* of the nop in that function */
+	uint8_t code[6];     /* nop (0x90, or 0xcc), opcode (0x3d off, 0xe8 on), displacement */
+	enum ocp_site_state state;
+	const char *fault;	 /* of a damaged site, else NULL */
+	bool has_int3;		 /* somebody's uprobe or breakpoint is on its nop */
+	uint64_t semaphore_addr; /* of the 16-bit counter that OCaml reads */
+	int semaphore;
+	uint64_t tracer_semaphore_addr; /* of the one that tracers raise; 0: this ABI has none */
+	int tracer_semaphore;		/* -1: this ABI has none */
+};
+
+enum ocp_sites_flags {
+	OCP_SITES_SYMBOLS = 1 << 0, /* also read the files' symbol tables */
+};
+
+/*
+ * Read every site of PROC as it is now, without stopping the process: by probe, then by image and
+ * address, sites without code last. FLAGS is 0 or of enum ocp_sites_flags. *OUT must not outlive
+ * PROC. A damaged symbol table is a warning in the log, and its sites have no symbol.
+ */
+OCP_API int ocp_sites_read(struct ocp_process *proc, unsigned int flags, struct ocp_sites **out);
+OCP_API void ocp_sites_free(struct ocp_sites *sites);
+OCP_API size_t ocp_sites_count(const struct ocp_sites *sites);
+OCP_API const struct ocp_site *ocp_sites_get(const struct ocp_sites *sites, size_t site);
+
+/*
+ * Who traces the process (ptrace): its pid in *TRACER, 0 for nobody, and its name in NAME, cut to
+ * NAME_BYTES; "" if nobody, or if that ended just now.
+ */
+OCP_API int ocp_process_read_tracer(struct ocp_process *proc, pid_t *tracer, char *name,
+				    size_t name_bytes);
+
 /* ---- switching handlers ------------------------------------------------------------------- */
 
 OCP_API struct ocp_actions *ocp_actions_new(struct ocp_ctx *ctx);
@@ -249,6 +303,57 @@ OCP_API int ocp_process_update(struct ocp_process *proc, const struct ocp_action
  */
 OCP_API int ocp_trace(struct ocp_ctx *ctx, const char *path, char *const argv[],
 		      const struct ocp_actions *actions, pid_t *pid);
+
+/* ---- looking for disagreements, and repairing them ----------------------------------------- */
+
+enum ocp_finding_kind {
+	OCP_SITES_ON,	      /* sites are on while every semaphore of the probe is 0 */
+	OCP_SITES_OFF,	      /* sites are off while a semaphore is not 0 */
+	OCP_OUT_OF_STEP,      /* the probe's semaphores differ */
+	OCP_DAMAGED_SITE,     /* a site's bytes are neither of its forms */
+	OCP_TRACER_SEMAPHORE, /* the tracers' semaphore is raised, but nobody is on the sites */
+	OCP_LEFT_SWITCHED,    /* by a tool that was killed before it undid it */
+	OCP_HELD_SITES,	      /* no disagreement: somebody's uprobes or breakpoints */
+};
+
+/* Later versions may add members at the end. */
+struct ocp_finding {
+	enum ocp_finding_kind kind;
+	const char *name;  /* of the kind, for machines, e.g. "sites-on" */
+	const char *probe; /* its name */
+	char *what;	   /* what disagrees, with numbers and addresses */
+	const char *cause; /* its likely cause, and what clears it if repairing does not */
+	bool is_disagreement;
+	bool is_repairable; /* ocp_process_repair sets it right */
+};
+
+/*
+ * Look for every disagreement between the sites, semaphores and records of PROC, by probe, without
+ * stopping the process. When there are some it looks again until nothing changes any more, so that
+ * what another tool is in the middle of is not reported (up to a second).
+ */
+OCP_API int ocp_process_examine(struct ocp_process *proc, struct ocp_findings **out);
+OCP_API void ocp_findings_free(struct ocp_findings *findings);
+OCP_API size_t ocp_findings_count(const struct ocp_findings *findings);
+OCP_API const struct ocp_finding *ocp_findings_get(const struct ocp_findings *findings,
+						   size_t finding);
+
+/* What a repair did. */
+struct ocp_repaired {
+	size_t probes;		    /* that anything was written for */
+	size_t sites_on, sites_off; /* switched on, off */
+	size_t semaphores;	    /* set */
+	size_t undone;		    /* actions of killed tools that were undone */
+};
+
+/*
+ * Set right what is repairable, under one stop, all or nothing. OCaml's semaphores are the truth: a
+ * probe of which one is not 0 gets all its sites on and all its semaphores raised to the highest;
+ * of any other probe all sites are switched off. Before that, what a killed tool had promised to
+ * undo is undone in the counters. A probe with a damaged site is left alone, and the semaphores of
+ * tracers are never written: while a uprobe may be on, the kernel relies on them.
+ */
+OCP_API int ocp_process_repair(struct ocp_process *proc, struct ocp_repaired *repaired);
 
 /* ---- counting hits ------------------------------------------------------------------------ */
 

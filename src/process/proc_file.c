@@ -170,3 +170,31 @@ int proc_why_no_access(struct ocp_ctx *ctx, pid_t pid, int err)
 				 (int)pid, status.name);
 	return ctx_error(ctx, -err, "pid %d (%s): %s", (int)pid, status.name, strerror(err));
 }
+
+int proc_start_time(pid_t pid, uint64_t *start_time)
+{
+	char path[64], text[1024];
+	const char *at;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -ESRCH;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return -ESRCH;
+	text[n] = '\0';
+	/* Field 22. The second is a name in parentheses, which may hold anything; then the state. */
+	at = strrchr(text, ')');
+	if (at && (strncmp(at, ") Z", 3) == 0 || strncmp(at, ") X", 3) == 0))
+		return -ESRCH;
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	if (!at)
+		return -ESRCH;
+	*start_time = strtoull(at + 1, NULL, 10);
+	return 0;
+}

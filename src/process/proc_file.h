@@ -4,6 +4,7 @@
 #define PROCESS_PROC_FILE_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 #include "base/ctx.h"
 
@@ -23,6 +24,12 @@ struct proc_status {
 
 /* -ESRCH if there is no such thread. */
 int proc_status_read(struct ocp_ctx *ctx, pid_t pid, struct proc_status *status);
+
+/*
+ * When process PID was started, in clock ticks since boot: with the pid, what tells processes
+ * apart. -ESRCH, without a sentence, if there is no such process or only its zombie.
+ */
+int proc_start_time(pid_t pid, uint64_t *start_time);
 
 /*
  * Say why process PID could not be reached, from the errno ERR that an access to it gave: it does

@@ -5,6 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tool/sites_output.h"
+
+/* Who traces the process. */
+struct tracer {
+	pid_t pid; /* 0: nobody */
+	char name[64];
+};
+
 static const char *state_name(enum ocp_state state)
 {
 	switch (state) {
@@ -18,7 +26,21 @@ static const char *state_name(enum ocp_state state)
 	return "?";
 }
 
-static void print_json(const struct ocp_process *proc, const enum ocp_state *states)
+static struct json_object *tracer_json(const struct tracer *tracer)
+{
+	struct json_object *to;
+
+	if (!tracer->pid)
+		return NULL;
+	to = json_object_new_object();
+	json_object_object_add(to, "pid", json_object_new_int(tracer->pid));
+	json_object_object_add(to, "name", json_object_new_string(tracer->name));
+	return to;
+}
+
+/* SITES may be NULL. */
+static void print_json(const struct ocp_process *proc, const enum ocp_state *states,
+		       const struct tracer *tracer, const struct ocp_sites *sites)
 {
 	struct json_object *top = json_object_new_object(), *probes = json_object_new_array();
 
@@ -37,14 +59,24 @@ static void print_json(const struct ocp_process *proc, const enum ocp_state *sta
 		json_object_array_add(probes, probe);
 	}
 	json_object_object_add(top, "probes", probes);
+	json_object_object_add(top, "tracer", tracer_json(tracer));
+	if (sites)
+		json_object_object_add(top, "sites", sites_json(proc, sites));
 	puts(json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN));
 	json_object_put(top);
 }
 
+static void print_lines(const struct ocp_process *proc, const enum ocp_state *states)
+{
+	for (size_t i = 0; i < ocp_process_probe_count(proc); i++)
+		printf("%s %s\n", ocp_process_probe_name(proc, i), state_name(states[i]));
+}
+
 static int print_states(struct options *options, struct ocp_process *proc)
 {
-	size_t n = ocp_process_probe_count(proc);
-	enum ocp_state *states = calloc(n + 1, sizeof(*states));
+	enum ocp_state *states = calloc(ocp_process_probe_count(proc) + 1, sizeof(*states));
+	struct ocp_sites *sites = NULL;
+	struct tracer tracer;
 	int err;
 
 	if (!states) {
@@ -52,12 +84,22 @@ static int print_states(struct options *options, struct ocp_process *proc)
 		return EXIT_FAILED;
 	}
 	err = ocp_process_read_states(proc, options->update_flags, states);
+	if (!err)
+		err = ocp_process_read_tracer(proc, &tracer.pid, tracer.name, sizeof(tracer.name));
+	if (!err && options->sites)
+		err = ocp_sites_read(proc, OCP_SITES_SYMBOLS, &sites);
 	if (!err && options->json)
-		print_json(proc, states);
-	for (size_t i = 0; !err && !options->json && i < n; i++)
-		printf("%s %s\n", ocp_process_probe_name(proc, i), state_name(states[i]));
-	if (!err && n == 0 && !options->quiet)
+		print_json(proc, states, &tracer, sites);
+	else if (!err && sites)
+		sites_print_table(proc, sites);
+	else if (!err)
+		print_lines(proc, states);
+	if (!err && ocp_process_probe_count(proc) == 0 && !options->quiet)
 		say("pid %d (%s): has no OCaml probes", (int)options->pid, ocp_process_exe(proc));
+	if (!err && sites && tracer.pid && !options->quiet)
+		say("pid %d: is being traced by pid %d (%s)", (int)options->pid, (int)tracer.pid,
+		    tracer.name);
+	ocp_sites_free(sites);
 	free(states);
 	return err ? say_error(options->ctx, err) : EXIT_DONE;
 }
@@ -81,11 +123,17 @@ const struct command command_info = {
 	.name = "info",
 	.summary = "show which probes of a running process are on",
 	.usage =
-		"usage: ocaml-probes info -pid PID [-atomically] [--json] [-verbose] [-quiet]\n"
+		"usage: ocaml-probes info -pid PID [--sites] [-atomically] [--json] [-verbose] [-quiet]\n"
 		"\n"
 		"Prints a line a probe: its name and enabled, disabled, or mixed when its sites and\n"
 		"semaphores disagree. The process is not stopped, unless -atomically asks for what all\n"
-		"probes are at one moment.\n",
-	.flags = " pid atomically json verbose v quiet q ",
+		"probes are at one moment.\n"
+		"\n"
+		"  --sites   a line a site instead, below a header: its state, nop and opcode byte, who\n"
+		"            holds it (int3: a uprobe or a breakpoint is on it), where it is in memory and\n"
+		"            in the file, OCaml's counter and the tracers' one as VALUE@ADDRESS, the\n"
+		"            generation of the notes, the function, where the arguments are, the file.\n"
+		"            What there is none of is a dash\n",
+	.flags = " pid sites atomically json verbose v quiet q ",
 	.run = run,
 };

@@ -15,6 +15,7 @@
 
 static const struct command *const commands[] = {
 	&command_attach,
+	&command_doctor,
 	&command_info,
 	&command_list,
 	&command_trace,

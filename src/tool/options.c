@@ -20,6 +20,7 @@ enum flag {
 	FLAG_ATOMICALLY,
 	FLAG_COUNT,
 	FLAG_EXE,
+	FLAG_FIX,
 	FLAG_FOR,
 	FLAG_FORCE,
 	FLAG_GIGATEXT,
@@ -29,6 +30,7 @@ enum flag {
 	FLAG_PID,
 	FLAG_PROG,
 	FLAG_QUIET,
+	FLAG_SITES,
 	FLAG_VERBOSE,
 };
 
@@ -45,6 +47,7 @@ static const struct option flags[] = {
 	{ "enable-regexp", required_argument, NULL, FLAG_ACTIONS },
 	{ "exe", required_argument, NULL, FLAG_EXE },
 	{ "f", no_argument, NULL, FLAG_FORCE },
+	{ "fix", no_argument, NULL, FLAG_FIX },
 	{ "for", required_argument, NULL, FLAG_FOR },
 	{ "force", no_argument, NULL, FLAG_FORCE },
 	{ "gigatext", no_argument, NULL, FLAG_GIGATEXT },
@@ -56,6 +59,7 @@ static const struct option flags[] = {
 	{ "prog", required_argument, NULL, FLAG_PROG },
 	{ "q", no_argument, NULL, FLAG_QUIET },
 	{ "quiet", no_argument, NULL, FLAG_QUIET },
+	{ "sites", no_argument, NULL, FLAG_SITES },
 	{ "v", no_argument, NULL, FLAG_VERBOSE },
 	{ "verbose", no_argument, NULL, FLAG_VERBOSE },
 	{ 0 },
@@ -149,6 +153,9 @@ static int apply_flag(const struct command *command, struct options *options, in
 		return EXIT_DONE;
 	case FLAG_EXE:
 		return set_once(command, "-exe", &options->exe);
+	case FLAG_FIX:
+		options->fix = true;
+		return EXIT_DONE;
 	case FLAG_FOR:
 		return parse_time(command, "-for", optarg, &options->for_ns);
 	case FLAG_FORCE:
@@ -171,6 +178,9 @@ static int apply_flag(const struct command *command, struct options *options, in
 		return set_once(command, "-prog", &options->prog);
 	case FLAG_QUIET:
 		options->quiet = true;
+		return EXIT_DONE;
+	case FLAG_SITES:
+		options->sites = true;
 		return EXIT_DONE;
 	default:
 		options->verbose = true;

@@ -33,6 +33,7 @@ struct options {
 	char *const *args; /* what stands behind "--" */
 	int n_args;
 	bool count, json, verbose, quiet, help;
+	bool sites, fix;
 	int64_t for_ns, interval_ns; /* 0: not given */
 };
 
@@ -45,7 +46,8 @@ struct command {
 	int (*run)(struct options *options);
 };
 
-extern const struct command command_attach, command_info, command_list, command_trace;
+extern const struct command command_attach, command_doctor, command_info, command_list,
+	command_trace;
 
 /*
  * Parse ARGV (of which [0] is the command's name) for COMMAND. OPTIONS has its ctx set and is freed

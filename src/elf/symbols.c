@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Symbols of a few addresses, out of a table that may be large and may be hostile.
+ *
+ * The table is read in pieces of fixed size, and of its symbols only those are kept that could
+ * answer: functions that hold one of the addresses. So memory goes by what is asked, not by what
+ * the file claims; and the number kept is bounded, since a file can say that every symbol spans
+ * everything. Sorted by address, the last one that starts at or below an address answers, unless
+ * it ends before: then one of the few in front of it may still span the address.
+ *
+ * A stripped file still has the symbols of .dynsym. Of these and of .symtab the string tables are
+ * found by their names; they are not loaded either: a name is read when it is an answer.
+ */
+#include "elf/symbols.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	PIECE_SYMBOLS = 4096,
+	MAX_KEPT = 1 << 20,  /* symbols that hold an address that was asked for */
+	MAX_TABLE = 1 << 26, /* symbols in the table: 1.5 GiB of it */
+	MAX_STEPS_BACK = 16, /* functions that start between an address and its function */
+	MAX_NAME_BYTES = 4096,
+};
+
+struct symbol {
+	uint64_t va, bytes; /* bytes 0: of unknown size (assembler) */
+	uint32_t name_off;
+};
+
+struct finder {
+	struct ocp_ctx *ctx;
+	struct elf_file *elf;
+	struct symbol_of *asked;
+	size_t n_asked;
+	struct elf_section strings;
+	struct symbol *kept;
+	size_t n_kept, room;
+	char *names;
+	size_t names_bytes, names_room;
+};
+
+static int compare_asked(const void *a, const void *b)
+{
+	const struct symbol_of *x = a, *y = b;
+
+	return (x->va > y->va) - (x->va < y->va);
+}
+
+static int compare_symbols(const void *a, const void *b)
+{
+	const struct symbol *x = a, *y = b;
+
+	if (x->va != y->va)
+		return x->va < y->va ? -1 : 1;
+	if (x->bytes != y->bytes)
+		return x->bytes < y->bytes ? -1 : 1;
+	return (x->name_off < y->name_off) - (x->name_off > y->name_off);
+}
+
+static bool holds(const struct symbol *symbol, uint64_t va)
+{
+	return va >= symbol->va && (symbol->bytes == 0 || va - symbol->va < symbol->bytes);
+}
+
+/* The first address that was asked for and is not below VA, or NULL. */
+static const struct symbol_of *first_asked_from(const struct finder *f, uint64_t va)
+{
+	size_t low = 0, high = f->n_asked;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (f->asked[middle].va < va)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < f->n_asked ? &f->asked[low] : NULL;
+}
+
+static int keep(struct finder *f, const Elf64_Sym *sym)
+{
+	const struct symbol symbol = { sym->st_value, sym->st_size, sym->st_name };
+	unsigned int type = ELF64_ST_TYPE(sym->st_info);
+	const struct symbol_of *next;
+
+	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || sym->st_shndx == SHN_UNDEF ||
+	    sym->st_name == 0)
+		return 0;
+	next = first_asked_from(f, symbol.va);
+	if (!next || !holds(&symbol, next->va))
+		return 0;
+	if (f->n_kept == MAX_KEPT)
+		return ctx_error(f->ctx, -EBADMSG, "%s: more than %d symbols overlap",
+				 elf_file_name(f->elf), MAX_KEPT);
+	if (f->n_kept == f->room) {
+		size_t room = f->room ? 2 * f->room : 1024;
+		struct symbol *larger = reallocarray(f->kept, room, sizeof(*larger));
+
+		if (!larger)
+			return ctx_no_memory(f->ctx);
+		f->kept = larger;
+		f->room = room;
+	}
+	f->kept[f->n_kept++] = symbol;
+	return 0;
+}
+
+static int read_table(struct finder *f, const struct elf_section *table)
+{
+	uint64_t n = table->bytes / sizeof(Elf64_Sym);
+	int err = 0;
+
+	if (n > MAX_TABLE)
+		return ctx_error(f->ctx, -EBADMSG, "%s: symbol table claims %" PRIu64 " symbols",
+				 elf_file_name(f->elf), n);
+	for (uint64_t at = 0; !err && at < n; at += PIECE_SYMBOLS) {
+		uint64_t here = n - at < PIECE_SYMBOLS ? n - at : PIECE_SYMBOLS;
+		struct elf_section piece = *table;
+		uint8_t *bytes;
+
+		if (at * sizeof(Elf64_Sym) > UINT64_MAX - table->off)
+			return ctx_error(f->ctx, -EBADMSG,
+					 "%s: symbol table is outside of the file",
+					 elf_file_name(f->elf));
+		piece.off = table->off + at * sizeof(Elf64_Sym);
+		piece.bytes = here * sizeof(Elf64_Sym);
+		err = elf_file_read_section(f->elf, &piece, piece.bytes, &bytes);
+		for (uint64_t i = 0; !err && i < here; i++) {
+			Elf64_Sym sym;
+
+			memcpy(&sym, bytes + i * sizeof(sym), sizeof(sym));
+			err = keep(f, &sym);
+		}
+		free(bytes);
+	}
+	return err;
+}
+
+/* The symbol table to use and its strings: 1, or 0 if there is none. */
+static int find_table(struct finder *f, struct elf_section *table)
+{
+	int found = elf_file_find_section(f->elf, ".symtab", SHT_SYMTAB, table);
+
+	if (found > 0)
+		return elf_file_find_section(f->elf, ".strtab", SHT_STRTAB, &f->strings);
+	if (found == 0)
+		found = elf_file_find_section(f->elf, ".dynsym", SHT_DYNSYM, table);
+	return found > 0 ? elf_file_find_section(f->elf, ".dynstr", SHT_STRTAB, &f->strings)
+			 : found;
+}
+
+/* Append the name at NAME_OFF to the names; its offset there goes to *AT. 0 if it is no name. */
+static int read_name(struct finder *f, uint32_t name_off, size_t *at)
+{
+	struct elf_section piece = f->strings;
+	uint64_t left = name_off < piece.bytes ? piece.bytes - name_off : 0;
+	uint8_t *bytes;
+	size_t length;
+	int err;
+
+	if (piece.off > UINT64_MAX - name_off || left == 0)
+		return 0;
+	piece.off += name_off;
+	piece.bytes = left < MAX_NAME_BYTES ? left : MAX_NAME_BYTES;
+	err = elf_file_read_section(f->elf, &piece, MAX_NAME_BYTES, &bytes);
+	if (err)
+		return err;
+	length = strnlen((const char *)bytes, piece.bytes);
+	if (length == 0 || length == piece.bytes) {
+		free(bytes);
+		return 0;
+	}
+	if (f->names_room - f->names_bytes <= length) {
+		size_t room = 2 * f->names_room + MAX_NAME_BYTES;
+		char *larger = realloc(f->names, room);
+
+		if (!larger) {
+			free(bytes);
+			return ctx_no_memory(f->ctx);
+		}
+		f->names = larger;
+		f->names_room = room;
+	}
+	*at = f->names_bytes;
+	memcpy(f->names + *at, bytes, length + 1);
+	/* It may reach a terminal. */
+	for (unsigned char *c = (unsigned char *)f->names + *at; *c; c++)
+		if (*c < ' ' || *c == 0x7f)
+			*c = '?';
+	f->names_bytes += length + 1;
+	free(bytes);
+	return 1;
+}
+
+/* The kept symbol that holds VA, of which NEXT is the first one above; NULL if there is none. */
+static const struct symbol *symbol_before(const struct finder *f, size_t next, uint64_t va)
+{
+	const struct symbol *unsized = NULL;
+
+	for (size_t back = 1; back <= next && back <= MAX_STEPS_BACK; back++) {
+		const struct symbol *symbol = &f->kept[next - back];
+
+		if (!holds(symbol, va))
+			continue;
+		if (symbol->bytes)
+			return symbol;
+		if (!unsized)
+			unsized = symbol;
+	}
+	return unsized;
+}
+
+static int answer(struct finder *f)
+{
+	const struct symbol *last = NULL;
+	size_t next = 0, last_at = 0;
+	int named = 0;
+
+	for (size_t i = 0; i < f->n_asked; i++) {
+		struct symbol_of *asked = &f->asked[i];
+		const struct symbol *symbol;
+
+		while (next < f->n_kept && f->kept[next].va <= asked->va)
+			next++;
+		symbol = symbol_before(f, next, asked->va);
+		if (!symbol)
+			continue;
+		if (symbol != last)
+			named = read_name(f, symbol->name_off, &last_at);
+		if (named < 0)
+			return named;
+		last = symbol;
+		if (!named)
+			continue;
+		/* The names may move until the last one is read: an offset + 1 for now. */
+		asked->name = (const char *)(uintptr_t)(last_at + 1);
+		asked->off = asked->va - symbol->va;
+	}
+	return 0;
+}
+
+int symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct symbol_of *asked, size_t n,
+		 char **names)
+{
+	struct finder f = { .ctx = ctx, .elf = elf, .asked = asked, .n_asked = n };
+	struct elf_section table;
+	int err;
+
+	*names = NULL;
+	for (size_t i = 0; i < n; i++)
+		asked[i].name = NULL;
+	qsort(asked, n, sizeof(*asked), compare_asked);
+	err = n ? find_table(&f, &table) : 0;
+	if (err > 0) {
+		err = read_table(&f, &table);
+		qsort(f.kept, f.n_kept, sizeof(*f.kept), compare_symbols);
+		if (!err)
+			err = answer(&f);
+	}
+	for (size_t i = 0; i < n; i++)
+		if (asked[i].name)
+			asked[i].name = err ? NULL : f.names + ((uintptr_t)asked[i].name - 1);
+	free(f.kept);
+	if (err)
+		free(f.names);
+	else
+		*names = f.names;
+	return err;
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Every site of a process as it is now: what its notes say of it, joined with what its memory says.
+ *
+ * This lists notes, not what switching works on (live.h): a probe whose sites were all optimised
+ * away has its place here, and so has the tracers' half of a semaphore, which nothing here writes.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elf/symbols.h"
+#include "process/proc_file.h"
+#include "process/process.h"
+#include "process/site_form.h"
+
+struct ocp_sites {
+	struct ocp_site *sites;
+	size_t n;
+	char **names; /* of symbols, one buffer an image */
+	size_t n_names;
+};
+
+static const char *abi_name(enum site_abi abi)
+{
+	switch (abi) {
+	case SITE_ABI_V0:
+		return "v0";
+	case SITE_ABI_TRANSITIONAL:
+		return "transitional";
+	case SITE_ABI_V1:
+		return "v1";
+	case SITE_ABI_V2:
+		return "v2";
+	}
+	return "?";
+}
+
+static void describe(const struct image *image, size_t image_index, size_t probe,
+		     const struct site *site, struct ocp_site *out)
+{
+	*out = (struct ocp_site){
+		.probe = probe,
+		.image = image->path,
+		.image_index = image_index,
+		.abi = abi_name(site->abi),
+		.args = site->args,
+		.has_code = site->has_code,
+		.state = OCP_SITE_ABSENT,
+		.semaphore_addr = image->bias + site->semaphore_va,
+		.semaphore = -1,
+		.tracer_semaphore = -1,
+	};
+	if (site->has_code) {
+		out->va = site->va;
+		out->addr = image->bias + site->va;
+	}
+	if (site->tracer_semaphore_va)
+		out->tracer_semaphore_addr = image->bias + site->tracer_semaphore_va;
+}
+
+/* All sites: by probe, then by image, then by address, those without code last. */
+static int collect(const struct ocp_process *proc, struct ocp_sites *sites)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < proc->images.n; i++)
+		n += proc->images.images[i].prog->n_sites;
+	sites->sites = calloc(n + 1, sizeof(*sites->sites));
+	if (!sites->sites)
+		return ctx_no_memory(proc->ctx);
+	for (size_t p = 0; p < proc->live.n_probes; p++) {
+		for (size_t i = 0; i < proc->images.n; i++) {
+			const struct image *image = &proc->images.images[i];
+			ptrdiff_t at = program_find_probe(image->prog, proc->live.probes[p].name);
+			const struct probe *probe;
+
+			if (at < 0)
+				continue;
+			probe = &image->prog->probes[at];
+			for (size_t j = 0; j < probe->n_sites && sites->n < n; j++)
+				describe(image, i, p, &image->prog->sites[probe->first_site + j],
+					 &sites->sites[sites->n++]);
+		}
+	}
+	return 0;
+}
+
+static void set_form(const struct ocp_process *proc, struct ocp_site *site)
+{
+	const struct elf_file *elf = proc->images.images[site->image_index].prog->elf;
+	enum site_form form = site_form(elf, site->va, site->code);
+
+	site->state = form == SITE_FORM_ON    ? OCP_SITE_ON
+		      : form == SITE_FORM_OFF ? OCP_SITE_OFF
+					      : OCP_SITE_DAMAGED;
+	site->fault = site_form_is_sound(form) ? NULL : site_form_fault(form);
+	site->has_int3 = site->code[0] == SITE_INT3;
+}
+
+/* Code, semaphore and tracers' semaphore of every site, each where it has one. */
+static int read_memory(const struct ocp_process *proc, struct ocp_sites *sites)
+{
+	struct memory_piece *pieces = calloc(3 * sites->n + 1, sizeof(*pieces));
+	uint8_t *bytes = calloc(sites->n + 1, SITE_BYTES + 2 * sizeof(uint16_t)), *from = bytes;
+	size_t n = 0;
+	int err;
+
+	for (size_t i = 0; pieces && i < sites->n; i++) {
+		const struct ocp_site *site = &sites->sites[i];
+
+		if (site->has_code)
+			pieces[n++] =
+				(struct memory_piece){ .addr = site->addr, .bytes = SITE_BYTES };
+		pieces[n++] = (struct memory_piece){ .addr = site->semaphore_addr,
+						     .bytes = sizeof(uint16_t) };
+		if (site->tracer_semaphore_addr)
+			pieces[n++] = (struct memory_piece){ .addr = site->tracer_semaphore_addr,
+							     .bytes = sizeof(uint16_t) };
+	}
+	err = pieces && bytes ? memory_read(proc->memory, pieces, n, bytes)
+			      : ctx_no_memory(proc->ctx);
+	for (size_t i = 0; !err && i < sites->n; i++) {
+		struct ocp_site *site = &sites->sites[i];
+		uint16_t value;
+
+		if (site->has_code) {
+			memcpy(site->code, from, SITE_BYTES);
+			from += SITE_BYTES;
+			set_form(proc, site);
+		}
+		memcpy(&value, from, sizeof(value));
+		from += sizeof(value);
+		site->semaphore = value;
+		if (site->tracer_semaphore_addr) {
+			memcpy(&value, from, sizeof(value));
+			from += sizeof(value);
+			site->tracer_semaphore = value;
+		}
+	}
+	free(pieces);
+	free(bytes);
+	return err;
+}
+
+/* The symbols of one image's sites. Damaged symbols are a warning: nothing depends on them. */
+static int name_image(const struct ocp_process *proc, struct ocp_sites *sites, size_t image)
+{
+	struct symbol_of *asked = calloc(sites->n + 1, sizeof(*asked));
+	size_t n = 0;
+	int err;
+
+	if (!asked)
+		return ctx_no_memory(proc->ctx);
+	for (size_t i = 0; i < sites->n; i++)
+		if (sites->sites[i].has_code && sites->sites[i].image_index == image)
+			asked[n++].va = sites->sites[i].va;
+	err = symbols_find(proc->ctx, proc->images.images[image].prog->elf, asked, n,
+			   &sites->names[image]);
+	if (err && err != -ENOMEM) {
+		ctx_log(proc->ctx, OCP_LOG_WARN, "without symbols: %s", ocp_error(proc->ctx));
+		err = 0;
+	}
+	for (size_t i = 0; !err && i < sites->n; i++) {
+		struct ocp_site *site = &sites->sites[i];
+		size_t low = 0, high = n;
+
+		if (!site->has_code || site->image_index != image)
+			continue;
+		while (high - low > 1) {
+			size_t middle = low + (high - low) / 2;
+
+			*(asked[middle].va <= site->va ? &low : &high) = middle;
+		}
+		site->symbol = asked[low].name;
+		site->symbol_off = asked[low].off;
+	}
+	free(asked);
+	return err;
+}
+
+static int name_sites(const struct ocp_process *proc, struct ocp_sites *sites)
+{
+	int err = 0;
+
+	sites->names = calloc(proc->images.n + 1, sizeof(*sites->names));
+	if (!sites->names)
+		return ctx_no_memory(proc->ctx);
+	sites->n_names = proc->images.n;
+	for (size_t i = 0; !err && i < proc->images.n; i++)
+		err = name_image(proc, sites, i);
+	return err;
+}
+
+int ocp_sites_read(struct ocp_process *proc, unsigned int flags, struct ocp_sites **out)
+{
+	struct ocp_sites *sites = calloc(1, sizeof(*sites));
+	int err;
+
+	*out = NULL;
+	if (!sites)
+		return ctx_no_memory(proc->ctx);
+	err = collect(proc, sites);
+	if (!err)
+		err = read_memory(proc, sites);
+	if (!err && (flags & OCP_SITES_SYMBOLS))
+		err = name_sites(proc, sites);
+	if (err)
+		ocp_sites_free(sites);
+	else
+		*out = sites;
+	return err;
+}
+
+void ocp_sites_free(struct ocp_sites *sites)
+{
+	if (!sites)
+		return;
+	for (size_t i = 0; i < sites->n_names; i++)
+		free(sites->names[i]);
+	free(sites->names);
+	free(sites->sites);
+	free(sites);
+}
+
+size_t ocp_sites_count(const struct ocp_sites *sites)
+{
+	return sites->n;
+}
+
+const struct ocp_site *ocp_sites_get(const struct ocp_sites *sites, size_t site)
+{
+	return &sites->sites[site];
+}
+
+int ocp_process_read_tracer(struct ocp_process *proc, pid_t *tracer, char *name, size_t name_bytes)
+{
+	struct proc_status status, of_tracer;
+	int err = proc_status_read(proc->ctx, proc->pid, &status);
+
+	if (err)
+		return err;
+	*tracer = status.tracer_pid;
+	/* It may end at any moment; then it has no name. */
+	if (!status.tracer_pid || proc_status_read(proc->ctx, status.tracer_pid, &of_tracer) != 0)
+		of_tracer.name[0] = '\0';
+	if (name_bytes)
+		snprintf(name, name_bytes, "%s", of_tracer.name);
+	return 0;
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+#include "tool/tool.h"
+
+#include <json-c/json.h>
+#include <stdio.h>
+
+/* Names of probes are safe; paths and bytes in what was found need not be. */
+static void print_safely(const char *text)
+{
+	for (; *text; text++)
+		putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
+}
+
+static void print_findings(const char *prefix, const struct ocp_findings *findings)
+{
+	for (size_t i = 0; i < ocp_findings_count(findings); i++) {
+		const struct ocp_finding *f = ocp_findings_get(findings, i);
+
+		printf("%s%s%s: ", prefix, f->is_disagreement ? "" : "note: ", f->probe);
+		print_safely(f->what);
+		printf(" (%s)\n", f->cause);
+	}
+}
+
+static struct json_object *findings_json(const struct ocp_findings *findings)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < ocp_findings_count(findings); i++) {
+		const struct ocp_finding *f = ocp_findings_get(findings, i);
+		struct json_object *to = json_object_new_object();
+
+		json_object_object_add(to, "kind", json_object_new_string(f->name));
+		json_object_object_add(to, "probe", json_object_new_string(f->probe));
+		json_object_object_add(to, "disagreement",
+				       json_object_new_boolean(f->is_disagreement));
+		json_object_object_add(to, "repairable", json_object_new_boolean(f->is_repairable));
+		json_object_object_add(to, "what", json_object_new_string(f->what));
+		json_object_object_add(to, "cause", json_object_new_string(f->cause));
+		json_object_array_add(array, to);
+	}
+	return array;
+}
+
+static struct json_object *repaired_json(const struct ocp_repaired *repaired)
+{
+	struct json_object *to = json_object_new_object();
+
+	json_object_object_add(to, "probes", json_object_new_uint64(repaired->probes));
+	json_object_object_add(to, "sites_on", json_object_new_uint64(repaired->sites_on));
+	json_object_object_add(to, "sites_off", json_object_new_uint64(repaired->sites_off));
+	json_object_object_add(to, "semaphores", json_object_new_uint64(repaired->semaphores));
+	json_object_object_add(to, "undone", json_object_new_uint64(repaired->undone));
+	return to;
+}
+
+/* REPAIRED and LEFT are NULL if nothing was to be repaired. */
+static void print_json(const struct ocp_process *proc, const struct ocp_findings *findings,
+		       const struct ocp_repaired *repaired, const struct ocp_findings *left)
+{
+	struct json_object *top = json_object_new_object();
+
+	json_object_object_add(top, "version", json_object_new_int(1));
+	json_object_object_add(top, "pid", json_object_new_int(ocp_process_pid(proc)));
+	json_object_object_add(top, "exe", json_object_new_string(ocp_process_exe(proc)));
+	json_object_object_add(top, "findings", findings_json(findings));
+	json_object_object_add(top, "fixed", repaired ? repaired_json(repaired) : NULL);
+	json_object_object_add(top, "left", left ? findings_json(left) : NULL);
+	puts(json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN));
+	json_object_put(top);
+}
+
+static bool disagrees(const struct ocp_findings *findings)
+{
+	for (size_t i = 0; i < ocp_findings_count(findings); i++)
+		if (ocp_findings_get(findings, i)->is_disagreement)
+			return true;
+	return false;
+}
+
+static void print_repaired(const struct ocp_repaired *r)
+{
+	if (r->probes)
+		printf("fixed: %zu probes: %zu sites switched on, %zu off, %zu semaphores set, "
+		       "%zu actions of killed tools undone\n",
+		       r->probes, r->sites_on, r->sites_off, r->semaphores, r->undone);
+	else
+		puts("fixed: nothing, no byte was written");
+}
+
+static int fix(struct options *options, struct ocp_process *proc,
+	       const struct ocp_findings *findings)
+{
+	struct ocp_findings *left = NULL;
+	struct ocp_repaired repaired;
+	int err = ocp_process_repair(proc, &repaired), code;
+
+	if (!err)
+		err = ocp_process_examine(proc, &left);
+	if (err) {
+		if (options->json)
+			print_json(proc, findings, NULL, NULL);
+		return say_error(options->ctx, err);
+	}
+	code = disagrees(left) ? EXIT_FAILED : EXIT_DONE;
+	if (options->json) {
+		print_json(proc, findings, &repaired, left);
+	} else {
+		print_repaired(&repaired);
+		print_findings("left: ", left);
+	}
+	ocp_findings_free(left);
+	return code;
+}
+
+static int examine(struct options *options, struct ocp_process *proc)
+{
+	struct ocp_findings *findings;
+	int err = ocp_process_examine(proc, &findings);
+	int code;
+
+	if (err)
+		return say_error(options->ctx, err);
+	if (!options->json)
+		print_findings("", findings);
+	code = disagrees(findings) ? EXIT_FAILED : EXIT_DONE;
+	if (options->fix && code != EXIT_DONE)
+		code = fix(options, proc, findings);
+	else if (options->json)
+		print_json(proc, findings, NULL, NULL);
+	if (ocp_process_probe_count(proc) == 0 && !options->quiet)
+		say("pid %d (%s): has no OCaml probes", (int)options->pid, ocp_process_exe(proc));
+	ocp_findings_free(findings);
+	return code;
+}
+
+static int run(struct options *options)
+{
+	struct ocp_process *proc;
+	int err, code;
+
+	if (!options->pid)
+		return say_usage(&command_doctor, "-pid is needed");
+	err = ocp_process_open(options->ctx, options->pid, &proc);
+	if (err)
+		return say_error(options->ctx, err);
+	code = examine(options, proc);
+	ocp_process_free(proc);
+	return code;
+}
+
+const struct command command_doctor = {
+	.name = "doctor",
+	.summary = "find, and repair, probes whose sites and semaphores disagree",
+	.usage =
+		"usage: ocaml-probes doctor -pid PID [--fix] [--json] [-verbose] [-quiet]\n"
+		"\n"
+		"Prints a line a disagreement with its likely cause, and nothing if all is well; lines\n"
+		"that begin with `note:` are none. Without --fix the process is not stopped.\n"
+		"\n"
+		"  --fix   repair, all or nothing. The semaphores are the truth: a probe with one that\n"
+		"          is not 0 gets all its sites on and its other semaphores raised to that one, any\n"
+		"          other probe all its sites off. What a killed tool had promised to undo is\n"
+		"          undone. What cannot be repaired is printed again behind `left:`\n"
+		"\n"
+		"The exit status is 0 if no disagreement is left, 1 if there is one.\n",
+	.flags = " pid fix json verbose v quiet q ",
+	.run = run,
+};

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT
+#include "tool/sites_output.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum column {
+	COLUMN_PROBE,
+	COLUMN_STATE,
+	COLUMN_NOP,
+	COLUMN_OPCODE,
+	COLUMN_HELD,
+	COLUMN_ADDRESS,
+	COLUMN_VA,
+	COLUMN_SEMAPHORE,
+	COLUMN_TRACERS,
+	COLUMN_ABI,
+	COLUMN_SYMBOL,
+	COLUMN_ARGS,
+	COLUMN_IMAGE,
+	N_COLUMNS,
+};
+
+/* Values wider than this move what is behind them. */
+enum { MAX_WIDTH = 48, MAX_NUMBER = 48 };
+
+static const char *const headings[N_COLUMNS] = {
+	"PROBE",   "STATE",   "NOP", "OPCODE", "HELD", "ADDRESS", "LINKED",
+	"COUNTER", "TRACERS", "ABI", "SYMBOL", "ARGS", "FILE",
+};
+
+static const char *site_state_name(enum ocp_site_state state)
+{
+	switch (state) {
+	case OCP_SITE_OFF:
+		return "off";
+	case OCP_SITE_ON:
+		return "on";
+	case OCP_SITE_ABSENT:
+		return "absent";
+	case OCP_SITE_DAMAGED:
+		return "damaged";
+	}
+	return "?";
+}
+
+/* "FUNCTION+0xOFF" in a buffer of the caller's to be freed; NULL if it is not known. */
+static char *symbol_text(const struct ocp_site *site)
+{
+	char *text = NULL;
+
+	if (site->symbol && asprintf(&text, "%s+0x%" PRIx64, site->symbol, site->symbol_off) < 0)
+		text = NULL;
+	return text;
+}
+
+/* What stands in column C: either a constant of the site's, or made in BUF. */
+static const char *number_text(const struct ocp_site *site, enum column c, char buf[MAX_NUMBER])
+{
+	bool present = c == COLUMN_SEMAPHORE || site->has_code;
+
+	if (c == COLUMN_TRACERS)
+		present = site->tracer_semaphore >= 0;
+	if (!present)
+		return "-";
+	switch (c) {
+	case COLUMN_NOP:
+		snprintf(buf, MAX_NUMBER, "%02x", site->code[0]);
+		break;
+	case COLUMN_OPCODE:
+		snprintf(buf, MAX_NUMBER, "%02x", site->code[1]);
+		break;
+	case COLUMN_ADDRESS:
+		snprintf(buf, MAX_NUMBER, "0x%" PRIx64, site->addr);
+		break;
+	case COLUMN_VA:
+		snprintf(buf, MAX_NUMBER, "0x%" PRIx64, site->va);
+		break;
+	case COLUMN_SEMAPHORE:
+		snprintf(buf, MAX_NUMBER, "%d@0x%" PRIx64, site->semaphore, site->semaphore_addr);
+		break;
+	default:
+		snprintf(buf, MAX_NUMBER, "%d@0x%" PRIx64, site->tracer_semaphore,
+			 site->tracer_semaphore_addr);
+		break;
+	}
+	return buf;
+}
+
+static const char *or_dash(const char *text)
+{
+	return text && *text ? text : "-";
+}
+
+static const char *cell(const struct ocp_process *proc, const struct ocp_site *site, enum column c,
+			const char *symbol, char buf[MAX_NUMBER])
+{
+	switch (c) {
+	case COLUMN_PROBE:
+		return or_dash(ocp_process_probe_name(proc, site->probe));
+	case COLUMN_STATE:
+		return site_state_name(site->state);
+	case COLUMN_HELD:
+		return site->has_int3 ? "int3" : "-";
+	case COLUMN_ABI:
+		return site->abi;
+	case COLUMN_SYMBOL:
+		return or_dash(symbol);
+	case COLUMN_ARGS:
+		return or_dash(site->args);
+	case COLUMN_IMAGE:
+		return site->image;
+	default:
+		return number_text(site, c, buf);
+	}
+}
+
+/* Operands and paths are the target's: no control character of theirs reaches a terminal. */
+static void print_text(const char *text)
+{
+	for (; *text; text++)
+		putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
+}
+
+/* Print the row, or only widen WIDTHS by what it needs. */
+static void row(const struct ocp_process *proc, const struct ocp_site *site, int *widths,
+		bool print)
+{
+	char *symbol = site ? symbol_text(site) : NULL;
+
+	for (int c = 0; c < N_COLUMNS; c++) {
+		char buf[MAX_NUMBER];
+		const char *text =
+			site ? cell(proc, site, (enum column)c, symbol, buf) : headings[c];
+		size_t bytes = strlen(text);
+
+		if (!print) {
+			if (bytes <= MAX_WIDTH && (int)bytes > widths[c])
+				widths[c] = (int)bytes;
+			continue;
+		}
+		print_text(text);
+		if (c == N_COLUMNS - 1)
+			putchar('\n');
+		else
+			printf("%*s", (bytes < (size_t)widths[c] ? widths[c] - (int)bytes : 0) + 2,
+			       "");
+	}
+	free(symbol);
+}
+
+void sites_print_table(const struct ocp_process *proc, const struct ocp_sites *sites)
+{
+	int widths[N_COLUMNS] = { 0 };
+
+	row(proc, NULL, widths, false);
+	for (size_t i = 0; i < ocp_sites_count(sites); i++)
+		row(proc, ocp_sites_get(sites, i), widths, false);
+	row(proc, NULL, widths, true);
+	for (size_t i = 0; i < ocp_sites_count(sites); i++)
+		row(proc, ocp_sites_get(sites, i), widths, true);
+}
+
+static void add_string(struct json_object *to, const char *key, const char *text)
+{
+	json_object_object_add(to, key, text ? json_object_new_string(text) : NULL);
+}
+
+/* Numbers of 64 bits are strings: readers of JSON keep 53 of them. */
+static void add_address(struct json_object *to, const char *key, bool present, uint64_t address)
+{
+	char text[MAX_NUMBER];
+
+	snprintf(text, sizeof(text), "0x%" PRIx64, address);
+	add_string(to, key, present ? text : NULL);
+}
+
+static void add_byte(struct json_object *to, const char *key, bool present, uint8_t byte)
+{
+	char text[MAX_NUMBER];
+
+	snprintf(text, sizeof(text), "0x%02x", byte);
+	add_string(to, key, present ? text : NULL);
+}
+
+static struct json_object *site_json(const struct ocp_process *proc, const struct ocp_site *site)
+{
+	struct json_object *to = json_object_new_object();
+	char *symbol = symbol_text(site);
+
+	add_string(to, "probe", ocp_process_probe_name(proc, site->probe));
+	add_string(to, "state", site_state_name(site->state));
+	add_string(to, "fault", site->fault);
+	add_address(to, "address", site->has_code, site->addr);
+	add_address(to, "linked", site->has_code, site->va);
+	add_byte(to, "nop", site->has_code, site->code[0]);
+	add_byte(to, "opcode", site->has_code, site->code[1]);
+	add_string(to, "held", site->has_int3 ? "int3 by a uprobe or breakpoint" : NULL);
+	add_address(to, "semaphore_address", true, site->semaphore_addr);
+	json_object_object_add(to, "semaphore", json_object_new_int(site->semaphore));
+	add_address(to, "tracer_semaphore_address", site->tracer_semaphore >= 0,
+		    site->tracer_semaphore_addr);
+	json_object_object_add(
+		to, "tracer_semaphore",
+		site->tracer_semaphore >= 0 ? json_object_new_int(site->tracer_semaphore) : NULL);
+	add_string(to, "abi", site->abi);
+	add_string(to, "symbol", symbol);
+	add_string(to, "args", site->args);
+	add_string(to, "file", site->image);
+	free(symbol);
+	return to;
+}
+
+struct json_object *sites_json(const struct ocp_process *proc, const struct ocp_sites *sites)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < ocp_sites_count(sites); i++)
+		json_object_array_add(array, site_json(proc, ocp_sites_get(sites, i)));
+	return array;
+}

@@ -1,0 +1,321 @@
+#!/usr/bin/env bash
+# What a site, a semaphore and a tracer leave to be seen: `info --sites`; what disagrees: `doctor`; and
+# that --fix puts back every byte. The faults are written by dd, the bytes read without the tool.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+
+FIXTURES='v0 v0_single transitional transitional_single v1 v1_dot v2'
+
+start_fixture() { # VARIANT
+	start_target "$O/tests/fixtures/$1" --wait
+	await_line ready
+	BIAS=$(bias_of "$TARGET")
+}
+
+# "0xSITE 0xSEMAPHORE" in memory of the sites with code of probe NAME (default: all) of FIXTURE.
+expected_sites() { # FIXTURE [NAME]
+	"$O/tests/fixtures/$1" --expect | while read -r _ site _ semaphore _ name _; do
+		[[ $site = 0x* && $((site)) -ne 0 && ${2:-$name} = "$name" ]] || continue
+		printf '0x%x 0x%x\n' $((site + BIAS)) $((semaphore + BIAS))
+	done
+}
+
+poke() { # ADDRESS BYTE(printf escape)
+	# shellcheck disable=SC2059 # the bytes are escapes
+	printf "$2" | dd of="/proc/$TARGET/mem" bs=1 seek=$(($1)) conv=notrunc status=none
+}
+
+# Run the doctor; its status must be STATUS. What it prints goes to $TMP/doctor.
+doctor() { # STATUS [FLAG...]
+	local status=0 want=$1
+	shift
+	"$TOOL" doctor -pid "$TARGET" "$@" >"$TMP/doctor" 2>"$TMP/doctor.err" || status=$?
+	eq "$status" "$want" "status of doctor $*: $(cat "$TMP/doctor" "$TMP/doctor.err")"
+}
+
+# Does a line that the doctor printed match RE?
+says() { # RE
+	grep -qE -- "$1" "$TMP/doctor" || fail "no line matches $1:
+$(cat "$TMP/doctor")"
+}
+
+json_valid() { # FILE
+	python3 -c 'import json,sys; [json.loads(line) for line in open(sys.argv[1])]' "$1"
+}
+
+test_sites_as_the_fixtures_say() {
+	local fixture variant
+	for fixture in $FIXTURES; do
+		for variant in "$fixture" "$fixture-stripped"; do
+			start_fixture "$variant"
+			"$TOOL" info -pid "$TARGET" --sites >"$TMP/table"
+			"$TOOL" info -pid "$TARGET" --sites --json >"$TMP/json"
+			python3 - "$TMP/json" <<'PY' >"$TMP/found"
+import json, sys
+for s in json.load(open(sys.argv[1]))["sites"]:
+    print(s["linked"] or "0x0", s["probe"] or "-", s["args"] or "-", s["abi"])
+PY
+			"$O/tests/fixtures/$fixture" --expect |
+				sed -n -e 's/^abi //p' -e 's/^site \(.*\) semaphore [^ ]* name \(.*\) args \(.*\)$/\1|\2|\3/p' |
+				awk -F'|' 'NR == 1 { abi = $0; next } { print $1, $2 == "" ? "-" : $2, $3 == "" ? "-" : $3, abi }' >"$TMP/want"
+			eq "$(sort "$TMP/found")" "$(sort "$TMP/want")" "$variant: sites"
+			eq "$(wc -l <"$TMP/table")" $(($(wc -l <"$TMP/want") + 1)) "$variant: lines"
+			matches "$(head -n 1 "$TMP/table")" '^PROBE +STATE +NOP +OPCODE ' "header"
+			[[ $variant = *-stripped ]] || matches "$(cat "$TMP/json")" '"symbol":"fixture_round\+0x' "symbol"
+			quit_target
+		done
+	done
+}
+
+test_sites_of_an_ocaml_program() {
+	start_target "$O/tests/ocaml/loop"
+	await_line ready
+	"$TOOL" attach -pid "$TARGET" -enable beta
+	"$TOOL" info -pid "$TARGET" --sites >"$TMP/table"
+	matches "$(grep '^beta ' "$TMP/table")" '^beta +on +90 +e8 +- +0x[0-9a-f]+ +0x[0-9a-f]+ +1@0x[0-9a-f]+ +0@0x[0-9a-f]+ +v1 +caml[A-Za-z0-9_.]+\+0x'
+	matches "$(grep '^alpha ' "$TMP/table")" '^alpha +off +90 +3d '
+	eq "$("$TOOL" info -pid "$TARGET" | xargs)" "alpha disabled beta enabled gamma disabled" "plain info"
+}
+
+test_nothing_wrong() {
+	local fixture before
+	for fixture in $FIXTURES; do
+		start_fixture "$fixture"
+		before=$(memory_of "$TARGET")
+		doctor 0
+		eq "$(cat "$TMP/doctor")" "" "$fixture: findings"
+		"$TOOL" attach -pid "$TARGET" -enable-all
+		doctor 0 --fix
+		eq "$(cat "$TMP/doctor")" "" "$fixture: findings when on"
+		"$TOOL" attach -pid "$TARGET" -disable-all
+		eq "$(memory_of "$TARGET")" "$before" "$fixture: text and semaphores"
+		quit_target
+	done
+}
+
+# A killed enable: one site on at a time, of each probe that is off.
+test_sites_on_without_semaphore() {
+	local fixture variant before site rest
+	for fixture in $FIXTURES; do
+		for variant in "$fixture" "$fixture-nopie"; do
+			start_fixture "$variant"
+			before=$(memory_of "$TARGET")
+			while read -r site rest; do
+				[[ $(read_bytes "$TARGET" $((site + 1)) 1) = ' 3d' ]] || continue
+				poke $((site + 1)) '\xe8'
+			done < <(expected_sites "$variant")
+			[[ $(memory_of "$TARGET") != "$before" ]] || fail "$variant: nothing was spoilt"
+			doctor 1
+			says 'sites are on, but its semaphore is 0 \(a tool was killed'
+			[[ $(memory_of "$TARGET") != "$before" ]] || fail "$variant: looking repaired it"
+			doctor 1 --json
+			json_valid "$TMP/doctor"
+			says '"kind":"sites-on".*"repairable":true'
+			doctor 0 --fix
+			says '^fixed: [1-9][0-9]* probes: 0 sites switched on, [1-9][0-9]* off, 0 semaphores'
+			eq "$(memory_of "$TARGET")" "$before" "$variant: text and semaphores"
+			quit_target
+			eq "$TARGET_STATUS" 0 "$variant: status"
+		done
+	done
+}
+
+# The other way round: a semaphore says on, so all becomes on; and one disable ends it.
+test_sites_off_with_semaphore() {
+	local fixture before semaphore on
+	for fixture in $FIXTURES; do
+		start_fixture "$fixture"
+		before=$(memory_of "$TARGET")
+		"$TOOL" attach -pid "$TARGET" -enable-all
+		on=$(memory_of "$TARGET")
+		"$TOOL" attach -pid "$TARGET" -disable-all
+		while read -r _ semaphore; do
+			poke "$semaphore" '\x01'
+			[[ $fixture != v0 ]] || break # one of three
+		done < <(expected_sites "$fixture" | grep -v "$(started_on_semaphore "$fixture")")
+		doctor 1
+		says 'sites are off, but its semaphore is 1'
+		[[ $fixture != v0 ]] || says 'out of step: the lowest is 0, the highest 1'
+		doctor 0 --fix --json
+		json_valid "$TMP/doctor"
+		says '"left":\[\]'
+		[[ $("$TOOL" info -pid "$TARGET") != *mixed* ]] || fail "$fixture: still mixed"
+		"$TOOL" info -pid "$TARGET" | sed -n 's/ enabled$//p' | while read -r name; do
+			[[ $name = started_on ]] || "$TOOL" attach -pid "$TARGET" -disable "$name"
+		done
+		[[ $on != "$before" ]]
+		[[ $fixture = v1* || $fixture = v2 ]] || eq "$(memory_of "$TARGET")" "$before" "$fixture: text and semaphores"
+		quit_target
+	done
+}
+
+# A pattern for the semaphore of the probe that is on from the start; one that matches nothing else.
+started_on_semaphore() { # FIXTURE
+	expected_sites "$1" started_on | awk '{ print " " $2 "$"; exit } END { if (!NR) print "none" }'
+}
+
+test_what_cannot_be_repaired() {
+	local before first second
+	start_fixture v1
+	before=$(memory_of "$TARGET")
+	read -r first _ < <(expected_sites v1 plain)
+	read -r second _ < <(expected_sites v1 odd)
+	poke $((first + 1)) '\xcc'  # a debugger's breakpoint
+	poke $((second + 1)) '\xe8' # and a killed tool
+	doctor 1
+	says "^plain: site $first .*: somebody's breakpoint is on the byte to be switched: 90 cc"
+	doctor 1 --fix
+	says '^fixed: 1 probes: 0 sites switched on, 1 off'
+	says "^left: plain: site $first"
+	eq "$(grep -c '^left: odd' "$TMP/doctor" || :)" 0 "what was repairable"
+	eq "$(read_bytes "$TARGET" $((first + 1)) 1)" ' cc' "the debugger's byte"
+	matches "$("$TOOL" info -pid "$TARGET" --sites | grep '^plain ')" '^plain +damaged +90 +cc '
+	poke $((first + 1)) '\x90'
+	doctor 1
+	says '^plain: .*neither a disabled nor an enabled probe'
+	poke $((first + 1)) '\x3d'
+	doctor 0
+	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
+}
+
+test_a_leaked_tracer_semaphore() {
+	local semaphore
+	start_fixture v1
+	read -r _ semaphore < <(expected_sites v1 plain)
+	poke $((semaphore - 2)) '\x01'
+	doctor 1 --fix
+	says "^plain: the tracers' semaphore at 0x[0-9a-f]+ is 1, but no site has an int3 .*restart"
+	eq "$(read_bytes "$TARGET" $((semaphore - 2)) 2)" ' 01 00' "the tracers' semaphore, left alone"
+}
+
+test_gdb_attached() {
+	local site
+	need_command gdb
+	start_fixture v1
+	read -r site _ < <(expected_sites v1 plain)
+	gdb -q -nx -batch -p "$TARGET" -ex "break *$((site))" -ex 'continue' >"$TMP/gdb" 2>&1 &
+	wait_for '[[ $(read_bytes "$TARGET" "'"$site"'" 1) = " cc" ]]' 20
+	"$TOOL" info -pid "$TARGET" --sites >"$TMP/table" 2>"$TMP/err"
+	matches "$(grep '^plain ' "$TMP/table")" '^plain +off +cc +3d +int3 '
+	matches "$(cat "$TMP/err")" 'is being traced by pid [0-9]+ \(gdb\)'
+	matches "$("$TOOL" info -pid "$TARGET" --json)" '"tracer":\{"pid":[0-9]+,"name":"gdb"\}'
+	doctor 0
+	says '^note: plain: 1 of 1 sites have an int3'
+	read -r site _ < <(expected_sites v1 odd)
+	poke $((site + 1)) '\xe8'
+	doctor 6 --fix
+	matches "$(cat "$TMP/doctor.err")" 'being traced by pid [0-9]+ \(gdb\)'
+	kill %?gdb
+}
+
+test_bpftrace_attached() {
+	need_counting
+	need_command bpftrace
+	start_fixture v1
+	background bpftrace -p "$TARGET" -e "usdt:$O/tests/fixtures/v1:ocaml_1:plain { @ = count(); }" >"$TMP/bpftrace" 2>&1
+	BPFTRACE=$!
+	wait_for '[[ $(int3_count "$TARGET") -eq 1 ]] || ! kill -0 $BPFTRACE' 30
+	sleep 0.3
+	"$TOOL" info -pid "$TARGET" --sites >"$TMP/table"
+	matches "$(grep '^plain ' "$TMP/table")" '^plain +off +cc +3d +int3 .* 0@0x[0-9a-f]+ +1@0x'
+	doctor 0 --json
+	json_valid "$TMP/doctor"
+	says '"kind":"held-sites","probe":"plain","disagreement":false'
+	kill -INT "$BPFTRACE"
+	wait "$BPFTRACE"
+	doctor 0
+	eq "$(cat "$TMP/doctor")" "" "findings after bpftrace"
+}
+
+# The tool killed at any moment: one --fix makes all agree.
+test_sigkill_of_the_tool() {
+	local before i
+	start_target "$O/tests/ocaml/loop"
+	await_line ready
+	before=$(memory_of "$TARGET")
+	for i in {1..60}; do
+		"$TOOL" attach -pid "$TARGET" -enable-all &
+		sleep "0.00$((i % 5))$((i % 10))"
+		kill -KILL $! 2>/dev/null || :
+		wait $! || :
+		doctor 0 --fix
+		[[ $("$TOOL" info -pid "$TARGET") != *mixed* ]] || fail "still mixed"
+		"$TOOL" attach -pid "$TARGET" -disable-all
+		eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
+	done
+	tell quit
+	finish_target
+	eq "$TARGET_STATUS" 0 "status"
+}
+
+# A journal as `attach --for` leaves it when it is killed: written by hand here.
+journal() { # TOOL-PID TOOL-START APPLIED LINE...
+	local dir=$TMP/run/ocaml-probes start
+	mkdir -p -m700 "$TMP/run" "$dir"
+	start=$(start_of "$TARGET")
+	{
+		echo "ocaml-probes journal 1"
+		echo "boot $(cat /proc/sys/kernel/random/boot_id)"
+		echo "pid-namespace $(readlink /proc/self/ns/pid | tr -dc 0-9)"
+		echo "target $TARGET $start"
+		echo "tool $1 $2"
+		printf '%s\n' "${@:3}" end
+	} >"$dir/$TARGET.$start.$1"
+}
+
+start_of() { # PID
+	sed 's/.*) //' "/proc/$1/stat" | cut -d' ' -f20
+}
+
+test_what_a_killed_tool_left_on() {
+	local before
+	export XDG_RUNTIME_DIR=$TMP/run
+	start_fixture v0
+	before=$(memory_of "$TARGET")
+	"$TOOL" attach -pid "$TARGET" -enable everywhere,once
+	journal 4194303 1 applied 'enable everywhere 0' 'enable nosuch 0'
+	doctor 1
+	says '^everywhere: left on by ocaml-probes pid 4194303, which was killed: to be disabled'
+	eq "$(wc -l <"$TMP/doctor")" 1 "lines"
+	doctor 0 --fix
+	says '^fixed: 1 probes: 0 sites switched on, 4 off, 3 semaphores set, 1 actions'
+	eq "$(ls "$TMP/run/ocaml-probes")" "" "journals"
+	eq "$("$TOOL" info -pid "$TARGET" | xargs)" "everywhere disabled once enabled started_on enabled" "states"
+	"$TOOL" attach -pid "$TARGET" -disable once
+	# Announced, but killed before the deed.
+	journal 4194303 1 pending 'enable once 0' 'disable started_on 1'
+	doctor 0 --fix
+	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
+	# Its tool lives.
+	journal $$ "$(start_of $$)" applied 'disable once 1'
+	doctor 0 --fix
+	[[ -e $TMP/run/ocaml-probes/$TARGET.$(start_of "$TARGET").$$ ]] || fail "the journal of a living tool is gone"
+	# Damaged ones are passed by.
+	journal 4194303 1 applied 'enable on;ce 0'
+	doctor 0 --fix
+	matches "$(cat "$TMP/doctor.err")" 'warning: .*is damaged'
+	chmod 755 "$TMP/run/ocaml-probes"
+	doctor 0
+	matches "$(cat "$TMP/doctor.err")" 'warning: .*is not used'
+	chmod 700 "$TMP/run/ocaml-probes"
+	quit_target
+	eq "$TARGET_STATUS" 0 "status"
+	# Those of a target that has ended are cleaned away.
+	rm "$TMP/run/ocaml-probes/$TARGET".*.4194303
+	start_fixture v1
+	doctor 0
+	eq "$(ls "$TMP/run/ocaml-probes")" "" "journals of a target that is gone"
+}
+
+test_mistakes() {
+	check_error 2 "pid is needed" doctor
+	check_error 2 "no such option" doctor -pid 1 --sites
+	check_error 5 "no such process" doctor -pid 4194304
+	check_error 2 "no such option" info -pid 1 --fix
+	TARGET=$$
+	doctor 0
+	matches "$(cat "$TMP/doctor.err")" "has no OCaml probes"
+}
+
+TEST_TIMEOUT=120
+run_tests "$@"
