@@ -60,6 +60,7 @@ struct ocp_program;
 struct ocp_process;
 struct ocp_actions;
 struct ocp_counter;
+struct ocp_undo;
 struct ocp_sites;
 struct ocp_findings;
 
@@ -117,7 +118,10 @@ OCP_API size_t ocp_program_probe_sites(const struct ocp_program *prog, size_t pr
 /*
  * Look at process PID: find the ELF files it has mapped, read their notes, and locate every site
  * and semaphore in its memory. The process is not stopped. Needs the right to ptrace PID (same
- * user, or CAP_SYS_PTRACE).
+ * user, or CAP_SYS_PTRACE). What it maps later (plugins) is seen by opening it again.
+ *
+ * PID may be the caller's own: then nothing is stopped by an update; bytes are switched one by one
+ * while other threads may run through the sites, each of which is on or off at any moment.
  */
 OCP_API int ocp_process_open(struct ocp_ctx *ctx, pid_t pid, struct ocp_process **out);
 OCP_API void ocp_process_free(struct ocp_process *proc);
@@ -354,6 +358,24 @@ struct ocp_repaired {
  * tracers are never written: while a uprobe may be on, the kernel relies on them.
  */
 OCP_API int ocp_process_repair(struct ocp_process *proc, struct ocp_repaired *repaired);
+
+/*
+ * As ocp_process_update, and *UNDO knows how to take it back. What is to be taken back is also kept
+ * in a journal file, so that `ocaml-probes doctor --fix` finds it should the caller be killed. UNDO
+ * must not outlive PROC.
+ */
+OCP_API int ocp_process_update_undoable(struct ocp_process *proc, const struct ocp_actions *actions,
+					unsigned int flags, struct ocp_undo **undo);
+
+/*
+ * Take the update back: a probe that nobody has switched since is again exactly as it was; for one
+ * that somebody has, the opposite is done and their change stays. A process that has ended or runs
+ * another program needs nothing. To be called once.
+ */
+OCP_API int ocp_undo_run(struct ocp_undo *undo);
+
+/* Frees UNDO without running it; then the update stays. Takes NULL. */
+OCP_API void ocp_undo_free(struct ocp_undo *undo);
 
 /* ---- counting hits ------------------------------------------------------------------------ */
 

@@ -279,6 +279,18 @@ int snapshot_refresh_semaphores(struct ocp_ctx *ctx, const struct memory *memory
 	return refresh(ctx, memory, live, probes, n, PART_SEMAPHORES, snapshot, changed);
 }
 
+uint16_t snapshot_count(const struct live *live, const struct snapshot *snapshot, size_t probe)
+{
+	const struct live_probe *p = &live->probes[probe];
+	const uint16_t *semaphores = snapshot->semaphores + p->first_semaphore;
+	uint16_t highest = 0;
+
+	for (size_t i = 0; i < p->n_semaphores; i++)
+		if (semaphores[i] > highest)
+			highest = semaphores[i];
+	return highest;
+}
+
 enum ocp_state snapshot_state(const struct live *live, const struct snapshot *snapshot,
 			      size_t probe)
 {

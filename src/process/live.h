@@ -64,6 +64,9 @@ int snapshot_refresh_semaphores(struct ocp_ctx *ctx, const struct memory *memory
 				struct snapshot *snapshot, bool *changed);
 void snapshot_free(struct snapshot *snapshot);
 
+/* The counter of one probe; of several semaphores the highest. */
+uint16_t snapshot_count(const struct live *live, const struct snapshot *snapshot, size_t probe);
+
 /* The state of one probe by its sites' opcodes and its semaphores together. */
 enum ocp_state snapshot_state(const struct live *live, const struct snapshot *snapshot,
 			      size_t probe);

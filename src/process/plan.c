@@ -99,16 +99,6 @@ static void plan_semaphores(const struct planner *p, const struct live_probe *pr
 	}
 }
 
-static uint16_t highest_semaphore(const struct planner *p, const struct live_probe *probe)
-{
-	uint16_t highest = 0;
-
-	for (size_t i = 0; i < probe->n_semaphores; i++)
-		if (p->snapshot->semaphores[probe->first_semaphore + i] > highest)
-			highest = p->snapshot->semaphores[probe->first_semaphore + i];
-	return highest;
-}
-
 static int verify_sites(const struct planner *p, const struct live_probe *probe)
 {
 	int err = 0;
@@ -126,7 +116,7 @@ static int plan_probe(const struct planner *p, size_t index, enum action_verb ve
 {
 	const struct live_probe *probe = &p->live->probes[index];
 	struct plan_step *step = &p->plan->steps[p->plan->n_steps];
-	uint16_t count = highest_semaphore(p, probe);
+	uint16_t count = snapshot_count(p->live, p->snapshot, index);
 	int err = verify_sites(p, probe);
 
 	if (err)

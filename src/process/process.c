@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "process/actions.h"
 #include "process/tracee.h"
@@ -24,6 +25,7 @@ int ocp_process_open(struct ocp_ctx *ctx, pid_t pid, struct ocp_process **out)
 		return ctx_no_memory(ctx);
 	proc->ctx = ctx;
 	proc->pid = pid;
+	proc->is_self = pid == getpid();
 	err = memory_open(ctx, pid, &proc->memory);
 	if (!err)
 		err = image_list_read(ctx, pid, &proc->images);

@@ -14,6 +14,7 @@ struct ocp_process {
 	struct ocp_ctx *ctx;
 	pid_t pid;
 	struct memory *memory;
+	bool is_self;	     /* it is the calling process */
 	struct tracee *held; /* between ocp_process_hold and _release */
 	struct image_list images;
 	struct live live;

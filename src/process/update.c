@@ -26,6 +26,7 @@
 #include <time.h>
 
 #include "process/gigatext.h"
+#include "process/journal.h"
 #include "process/patch.h"
 #include "process/plan.h"
 #include "process/process.h"
@@ -53,6 +54,7 @@ struct update {
 	size_t *probes; /* of each step */
 	struct slice *slices;
 	size_t n_slices;
+	struct journal *journal; /* NULL: none is kept */
 };
 
 static int64_t now_ns(void)
@@ -215,26 +217,33 @@ static int undo_slice(struct update *u, struct slice *slice)
 	return err;
 }
 
-/* Undo all slices, last first, and say so in the error that is being reported. */
-static void undo(struct update *u)
+/* Undo all slices, last first. Returns how many probes are left as they are. */
+static size_t undo_slices(struct update *u)
 {
-	struct ocp_ctx *ctx = u->proc->ctx;
-	char *why = strdup(ocp_error(ctx)), *hint = ocp_hint(ctx) ? strdup(ocp_hint(ctx)) : NULL;
-	size_t left = 0, n = u->n_slices;
+	size_t left = 0;
 
 	while (u->n_slices > 0) {
 		struct slice *slice = &u->slices[--u->n_slices];
 
 		if (undo_slice(u, slice) != 0) {
 			left += slice->n;
-			ctx_log(ctx, OCP_LOG_WARN, "cannot undo: %s", ocp_error(ctx));
+			ctx_log(u->proc->ctx, OCP_LOG_WARN, "cannot undo: %s",
+				ocp_error(u->proc->ctx));
 		}
 		plan_free(&slice->renewed);
 	}
-	if (why && n && left)
-		ctx_set_error(ctx,
-			      "%s; the probes switched before it could not all be restored: %zu "
-			      "are left",
+	return left;
+}
+
+/* Undo after a failure, whose sentence stays the one that is reported. */
+static void undo_failed(struct update *u)
+{
+	struct ocp_ctx *ctx = u->proc->ctx;
+	char *why = strdup(ocp_error(ctx)), *hint = ocp_hint(ctx) ? strdup(ocp_hint(ctx)) : NULL;
+	size_t left = undo_slices(u);
+
+	if (why && left)
+		ctx_set_error(ctx, "%s; of the probes switched before it %zu could not be restored",
 			      why, left);
 	else if (why)
 		ctx_set_error(ctx, "%s", why);
@@ -289,7 +298,7 @@ static int run_slices(struct update *u, bool one_stop)
 		err = run_slice(u, slice, &stopped_ns);
 		if (err) {
 			plan_free(&slice->renewed);
-			undo(u);
+			undo_failed(u);
 			return err;
 		}
 		u->n_slices++;
@@ -306,6 +315,23 @@ static int run_slices(struct update *u, bool one_stop)
 	return 0;
 }
 
+/* The journal is on disk before the first byte is written, and says so when all are. */
+static int journal_plan(struct update *u)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < u->plan.n_steps; i++) {
+		const struct plan_step *step = &u->plan.steps[i];
+		const struct live_probe *probe = &u->proc->live.probes[step->probe];
+
+		if (step->n_writes)
+			err = journal_append(
+				u->journal, step->verb, probe->name,
+				snapshot_count(&u->proc->live, &u->snapshot, step->probe));
+	}
+	return err ? err : journal_commit(u->journal, false);
+}
+
 static void free_update(struct update *u)
 {
 	while (u->n_slices > 0)
@@ -317,11 +343,34 @@ static void free_update(struct update *u)
 	snapshot_free(&u->snapshot);
 }
 
+/* Carry out the plan, with U->journal told before and after if there is one. */
+static int run_plan(struct update *u, unsigned int flags)
+{
+	struct ocp_process *proc = u->proc;
+	bool no_stop = proc->held || proc->is_self;
+	int err = u->journal ? journal_plan(u) : 0;
+
+	if (!err && !no_stop)
+		err = tracee_open(proc->ctx, proc->pid, &u->tracee);
+	if (!err)
+		err = run_slices(u, no_stop || (flags & OCP_ATOMICALLY));
+	if (!err && u->journal)
+		err = journal_commit(u->journal, true);
+	if (!err)
+		ctx_log(proc->ctx, OCP_LOG_INFO,
+			"pid %d: switched %zu probes: %zu writes, %zu stops", (int)proc->pid,
+			u->plan.n_steps, u->plan.n_writes, no_stop ? 0 : u->n_slices);
+	return err;
+}
+
 static int run_update(struct update *u, const struct ocp_actions *actions, unsigned int flags)
 {
 	struct ocp_process *proc = u->proc;
 	int err = snapshot_read(proc->ctx, proc->memory, &proc->live, &u->snapshot);
 
+	if (!err && proc->is_self && (flags & OCP_ATOMICALLY))
+		err = ctx_error(proc->ctx, -EINVAL, "pid %d: a process cannot stop itself",
+				(int)proc->pid);
 	if (!err)
 		err = plan_make(&u->context, actions, &u->snapshot, &u->plan);
 	/* What needs no write needs no stop. */
@@ -336,21 +385,12 @@ static int run_update(struct update *u, const struct ocp_actions *actions, unsig
 		return ctx_no_memory(proc->ctx);
 	for (size_t i = 0; i < u->plan.n_steps; i++)
 		u->probes[i] = u->plan.steps[i].probe;
-	if (!proc->held)
-		err = tracee_open(proc->ctx, proc->pid, &u->tracee);
-	if (!err)
-		err = run_slices(u, proc->held || (flags & OCP_ATOMICALLY));
-	if (!err)
-		ctx_log(proc->ctx, OCP_LOG_INFO,
-			"pid %d: switched %zu probes: %zu writes, %zu stops", (int)proc->pid,
-			u->plan.n_steps, u->plan.n_writes, proc->held ? 0 : u->n_slices);
-	return err;
+	return run_plan(u, flags);
 }
 
-int ocp_process_update(struct ocp_process *proc, const struct ocp_actions *actions,
-		       unsigned int flags)
+static struct update new_update(struct ocp_process *proc, unsigned int flags)
 {
-	struct update u = {
+	return (struct update){
 		.proc = proc,
 		.context = {
 			.ctx = proc->ctx,
@@ -359,8 +399,69 @@ int ocp_process_update(struct ocp_process *proc, const struct ocp_actions *actio
 			.force = flags & OCP_FORCE,
 		},
 	};
+}
+
+int ocp_process_update(struct ocp_process *proc, const struct ocp_actions *actions,
+		       unsigned int flags)
+{
+	struct update u = new_update(proc, flags);
 	int err = run_update(&u, actions, flags);
 
 	free_update(&u);
 	return err;
+}
+
+/* ---- updates that are undone later ---------------------------------------------------------- */
+
+struct ocp_undo {
+	struct update update;
+};
+
+int ocp_process_update_undoable(struct ocp_process *proc, const struct ocp_actions *actions,
+				unsigned int flags, struct ocp_undo **out)
+{
+	struct ocp_undo *undo = calloc(1, sizeof(*undo));
+	struct update *u = &undo->update;
+	int err;
+
+	*out = NULL;
+	if (!undo)
+		return ctx_no_memory(proc->ctx);
+	*u = new_update(proc, flags);
+	if (journal_open(proc->ctx, proc->pid, &u->journal) != 0)
+		ctx_log(proc->ctx, OCP_LOG_WARN,
+			"no journal, so that doctor could not undo this if we are killed: %s",
+			ocp_error(proc->ctx));
+	err = run_update(u, actions, flags);
+	if (err) {
+		journal_remove(u->journal);
+		u->journal = NULL;
+		ocp_undo_free(undo);
+		return err;
+	}
+	*out = undo;
+	return 0;
+}
+
+int ocp_undo_run(struct ocp_undo *undo)
+{
+	struct update *u = &undo->update;
+	size_t left = undo_slices(u);
+
+	if (left && memory_is_alive(u->proc->memory))
+		return ctx_error(u->proc->ctx, -EIO, "pid %d: %zu probes could not be restored",
+				 (int)u->proc->pid, left);
+	/* Undone, or there is nothing left to be undone in. */
+	journal_remove(u->journal);
+	u->journal = NULL;
+	return 0;
+}
+
+void ocp_undo_free(struct ocp_undo *undo)
+{
+	if (!undo)
+		return;
+	journal_close(undo->update.journal);
+	free_update(&undo->update);
+	free(undo);
 }

@@ -5,6 +5,7 @@
  * what can still go wrong afterwards (one has ended, is traced, does not stop) is no reason to
  * leave the others alone: they are switched, and it is said which were not.
  */
+#include "tool/session.h"
 #include "tool/tool.h"
 
 #include <stdio.h>
@@ -22,24 +23,36 @@ static int say_process_error(const struct options *options, pid_t pid, int err)
 	return say_error_of(prefix, options->ctx, err);
 }
 
-static int update(const struct options *options, struct ocp_process *proc, unsigned int flags)
-{
-	int err = ocp_process_update(proc, options->actions, options->update_flags | flags);
+/* A process, and with --for how to take back what is done to it. */
+struct target {
+	struct ocp_process *proc;
+	struct ocp_undo *undo;
+};
 
-	return err ? say_process_error(options, ocp_process_pid(proc), err) : EXIT_DONE;
+static int update(const struct options *options, struct target *target, unsigned int flags)
+{
+	int err;
+
+	flags |= options->update_flags;
+	if (options->for_ns && !(flags & OCP_DRY_RUN))
+		err = ocp_process_update_undoable(target->proc, options->actions, flags,
+						  &target->undo);
+	else
+		err = ocp_process_update(target->proc, options->actions, flags);
+	return err ? say_process_error(options, ocp_process_pid(target->proc), err) : EXIT_DONE;
 }
 
-static int update_all(const struct options *options, struct ocp_process **procs)
+static int update_all(const struct options *options, struct target *targets)
 {
 	size_t n_updated = 0;
 	int code = EXIT_DONE;
 
 	for (size_t i = 0; options->n_pids > 1 && code == EXIT_DONE && i < options->n_pids; i++)
-		code = update(options, procs[i], OCP_DRY_RUN);
+		code = update(options, &targets[i], OCP_DRY_RUN);
 	if (code != EXIT_DONE)
 		return code;
 	for (size_t i = 0; i < options->n_pids; i++) {
-		int its_code = update(options, procs[i], 0);
+		int its_code = update(options, &targets[i], 0);
 
 		n_updated += its_code == EXIT_DONE;
 		if (code == EXIT_DONE)
@@ -51,20 +64,55 @@ static int update_all(const struct options *options, struct ocp_process **procs)
 	return code;
 }
 
-static int run_with(struct options *options, struct ocp_process **procs)
+/* Take back what was done for a time. Returns CODE, or what went wrong here. */
+static int undo_all(const struct options *options, struct target *targets, int code)
+{
+	for (size_t i = 0; i < options->n_pids; i++) {
+		int err = targets[i].undo ? ocp_undo_run(targets[i].undo) : 0;
+
+		if (err) {
+			err = say_process_error(options, options->pids[i], err);
+			code = code == EXIT_DONE ? err : code;
+		}
+		ocp_undo_free(targets[i].undo);
+	}
+	return code;
+}
+
+/* On now; undone at the end of --for, or when a signal or the processes' end comes before. */
+static int update_for_a_time(struct options *options, struct target *targets)
+{
+	struct session session;
+	int code = session_open(&session, options->pids, options->n_pids);
+
+	if (code == EXIT_DONE)
+		code = update_all(options, targets);
+	if (code == EXIT_DONE && options->count)
+		code = count_session(options, targets[0].proc);
+	else if (code == EXIT_DONE &&
+		 session_wait(&session, session_now_ns() + options->for_ns) == ENDED_BY_ERROR)
+		code = EXIT_FAILED;
+	code = undo_all(options, targets, code);
+	session_close(&session);
+	return code;
+}
+
+static int run_with(struct options *options, struct target *targets)
 {
 	int code = EXIT_DONE;
 
 	for (size_t i = 0; i < options->n_pids; i++) {
-		int err = ocp_process_open(options->ctx, options->pids[i], &procs[i]);
+		int err = ocp_process_open(options->ctx, options->pids[i], &targets[i].proc);
 
 		if (err)
 			return say_process_error(options, options->pids[i], err);
 	}
+	if (options->actions_flag && options->for_ns)
+		return update_for_a_time(options, targets);
 	if (options->actions_flag)
-		code = update_all(options, procs);
+		code = update_all(options, targets);
 	if (code == EXIT_DONE && options->count)
-		code = count_session(options, procs[0]);
+		code = count_session(options, targets[0].proc);
 	return code;
 }
 
@@ -76,8 +124,8 @@ static int check_usage(const struct options *options)
 		return say_usage(&command_attach, "nothing to do: neither actions nor --count");
 	if (!options->actions_flag && options->update_flags)
 		return say_usage(&command_attach, "-force and -atomically go with actions");
-	if (!options->count && (options->for_ns || options->interval_ns || options->json))
-		return say_usage(&command_attach, "-for, -interval and -json go with --count");
+	if (!options->count && (options->interval_ns || options->json))
+		return say_usage(&command_attach, "-interval and -json go with --count");
 	return EXIT_DONE;
 }
 
@@ -98,7 +146,7 @@ static int find_processes(struct options *options)
 
 static int run(struct options *options)
 {
-	struct ocp_process **procs;
+	struct target *targets;
 	int code = check_usage(options);
 
 	if (code == EXIT_DONE && options->exe)
@@ -108,15 +156,15 @@ static int run(struct options *options)
 	if (options->count && options->n_pids > 1)
 		return say_usage(&command_attach, "--count: one process at a time, these are %zu",
 				 options->n_pids);
-	procs = calloc(options->n_pids, sizeof(struct ocp_process *));
-	if (!procs) {
+	targets = calloc(options->n_pids, sizeof(*targets));
+	if (!targets) {
 		say("out of memory");
 		return EXIT_FAILED;
 	}
-	code = run_with(options, procs);
+	code = run_with(options, targets);
 	for (size_t i = 0; i < options->n_pids; i++)
-		ocp_process_free(procs[i]);
-	free(procs);
+		ocp_process_free(targets[i].proc);
+	free(targets);
 	return code;
 }
 
@@ -142,6 +190,8 @@ const struct command command_attach = {
 		"  -force, -f                set each probe on or off outright, whatever its count was\n"
 		"  -atomically               switch all within one stop of the process\n"
 		"  -gigatext                 allow switching code on 1 GiB pages, which copies a page\n"
+		"  --for TIME                switch back after TIME (500ms, 3s, 2m), or at Ctrl-C; if\n"
+		"                            this tool is killed before, `doctor --fix` does it\n"
 		"\n"
 		"Several processes are all verified before the first is changed. One that fails later\n"
 		"is named, and the others are switched.\n"

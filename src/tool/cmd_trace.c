@@ -1,7 +1,73 @@
 // SPDX-License-Identifier: MIT
 #include "tool/tool.h"
 
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What may be sent to us and is meant for the program. */
+static const int forwarded[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
+				 SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH };
+
+/* Pass on the signals that have come. Those that a terminal sent went to the program as well. */
+static void forward_signals(int fd, pid_t pid)
+{
+	struct signalfd_siginfo info;
+
+	while (read(fd, &info, sizeof(info)) == sizeof(info))
+		if (info.ssi_signo != SIGCHLD && info.ssi_code != SI_KERNEL)
+			kill(pid, (int)info.ssi_signo);
+}
+
+/* End as the program did. */
+static int end_like(int status)
+{
+	const struct rlimit no_core = { 0, 0 };
+	sigset_t set;
+
+	if (WIFEXITED(status))
+		return WEXITSTATUS(status);
+	fflush(stdout);
+	setrlimit(RLIMIT_CORE, &no_core);
+	signal(WTERMSIG(status), SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, WTERMSIG(status));
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	raise(WTERMSIG(status));
+	return 128 + WTERMSIG(status);
+}
+
+/* Wait for the program, passing signals on to it. Returns its exit status. */
+static int wait_for_program(pid_t pid)
+{
+	struct pollfd signals = { .events = POLLIN };
+	sigset_t set;
+	int status;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
+		sigaddset(&set, forwarded[i]);
+	/* Not before the start: the program inherits the mask. */
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signals.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (signals.fd < 0) {
+		say("signalfd: %s", strerror(errno));
+		return EXIT_FAILED;
+	}
+	while (waitpid(pid, &status, WNOHANG) == 0)
+		if (poll(&signals, 1, -1) > 0)
+			forward_signals(signals.fd, pid);
+	close(signals.fd);
+	return end_like(status);
+}
 
 static int run(struct options *options)
 {
@@ -27,17 +93,21 @@ static int run(struct options *options)
 		return say_error(options->ctx, err);
 	if (options->verbose)
 		say("%s: started as pid %d", options->prog, (int)pid);
-	return EXIT_DONE;
+	return options->wait ? wait_for_program(pid) : EXIT_DONE;
 }
 
 const struct command command_trace = {
 	.name = "trace",
 	.summary = "start a program with probes switched on from its first instruction",
 	.usage =
-		"usage: ocaml-probes trace -prog FILE ACTIONS [-gigatext] [-verbose] [-quiet] [-- ARGS]\n"
+		"usage: ocaml-probes trace -prog FILE ACTIONS [--wait] [-gigatext] [-verbose] [-quiet] [-- ARGS]\n"
 		"\n"
-		"Returns when the program has started. Disable actions are ignored: all probes start\n"
-		"as they were compiled.\n"
+		"The probes are on before any code of the program runs, its shared libraries'\n"
+		"initialisers included. Returns when it has started. Disable actions are ignored: all\n"
+		"probes start as they were compiled.\n"
+		"\n"
+		"  --wait                    stay until it ends, pass signals on to it, and end with its\n"
+		"                            exit status\n"
 		"\n"
 		"actions, of one kind; all or nothing, then the program is not started:\n"
 		"  -enable NAME[,NAME...]    (repeatable)\n"
@@ -49,6 +119,6 @@ const struct command command_trace = {
 		"\n"
 		"  -gigatext                 allow switching code on 1 GiB pages, which copies a page\n",
 	.flags = " prog enable disable enable-pair disable-pair enable-regexp disable-regexp "
-		 "enable-all disable-all gigatext verbose v quiet q ",
+		 "enable-all disable-all gigatext wait verbose v quiet q ",
 	.run = run,
 };

@@ -32,6 +32,7 @@ enum flag {
 	FLAG_QUIET,
 	FLAG_SITES,
 	FLAG_VERBOSE,
+	FLAG_WAIT,
 };
 
 static const struct option flags[] = {
@@ -62,6 +63,7 @@ static const struct option flags[] = {
 	{ "sites", no_argument, NULL, FLAG_SITES },
 	{ "v", no_argument, NULL, FLAG_VERBOSE },
 	{ "verbose", no_argument, NULL, FLAG_VERBOSE },
+	{ "wait", no_argument, NULL, FLAG_WAIT },
 	{ 0 },
 };
 
@@ -176,6 +178,9 @@ static int apply_flag(const struct command *command, struct options *options, in
 		return parse_pid(command, optarg, options);
 	case FLAG_PROG:
 		return set_once(command, "-prog", &options->prog);
+	case FLAG_WAIT:
+		options->wait = true;
+		return EXIT_DONE;
 	case FLAG_QUIET:
 		options->quiet = true;
 		return EXIT_DONE;

@@ -33,7 +33,7 @@ struct options {
 	char *const *args; /* what stands behind "--" */
 	int n_args;
 	bool count, json, verbose, quiet, help;
-	bool sites, fix;
+	bool sites, fix, wait;
 	int64_t for_ns, interval_ns; /* 0: not given */
 };
 

@@ -187,6 +187,62 @@ test_what_cannot_be_attached() {
 	matches "$(cat "$TMP/err")" "has no OCaml probes"
 }
 
+# --for: on now, and exactly as before at the end, by time, by signal, or with the process.
+test_for_a_time() {
+	local before signal
+	start_loop
+	"$TOOL" attach -pid "$TARGET" -enable gamma
+	before=$(memory_of "$TARGET")
+	"$TOOL" attach -pid "$TARGET" -enable alpha,gamma --for 500ms &
+	wait_for '[[ $(states "$TARGET") = "alpha enabled beta disabled gamma enabled" ]]'
+	wait $!
+	eq "$(memory_of "$TARGET")" "$before" "text and semaphores after the time"
+	for signal in INT TERM HUP; do
+		background "$TOOL" attach -pid "$TARGET" -enable-all --for 1h
+		wait_for '[[ $(states "$TARGET") = "alpha enabled beta enabled gamma enabled" ]]'
+		kill -"$signal" $!
+		wait $!
+		eq "$(memory_of "$TARGET")" "$before" "text and semaphores after SIG$signal"
+	done
+	"$TOOL" attach -pid "$TARGET" -enable-all --for 1h &
+	wait_for '[[ $(states "$TARGET") = "alpha enabled beta enabled gamma enabled" ]]'
+	tell quit
+	finish_target
+	wait $!
+	eq "$TARGET_STATUS" 0 "status"
+}
+
+# What somebody else switched meanwhile stays.
+test_for_a_time_among_others() {
+	start_loop
+	background "$TOOL" attach -pid "$TARGET" -enable alpha,beta --for 1h
+	wait_for '[[ $(states "$TARGET") = "alpha enabled beta enabled gamma disabled" ]]'
+	"$TOOL" attach -pid "$TARGET" -enable beta
+	kill -INT $!
+	wait $!
+	eq "$(states "$TARGET")" "alpha disabled beta enabled gamma disabled"
+	"$TOOL" attach -pid "$TARGET" -disable beta
+	eq "$(states "$TARGET")" "alpha disabled beta disabled gamma disabled"
+}
+
+# Killed, the tool cannot undo; doctor sees it and does.
+test_for_a_time_and_sigkill() {
+	local before status=0
+	start_loop
+	before=$(memory_of "$TARGET")
+	background "$TOOL" attach -pid "$TARGET" -enable alpha,gamma --for 1h
+	wait_for '[[ $(states "$TARGET") = "alpha enabled beta disabled gamma enabled" ]]'
+	kill -KILL $!
+	wait $! || :
+	eq "$(states "$TARGET")" "alpha enabled beta disabled gamma enabled" "left on"
+	"$TOOL" doctor -pid "$TARGET" >"$TMP/out" || status=$?
+	eq "$status" 1 "doctor's status"
+	matches "$(cat "$TMP/out")" "alpha.*killed"
+	"$TOOL" doctor -pid "$TARGET" --fix >"$TMP/out"
+	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
+	"$TOOL" doctor -pid "$TARGET"
+}
+
 # A tool that nobody can hear says so.
 test_output_that_gets_lost() {
 	local status=0

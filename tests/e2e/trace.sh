@@ -51,4 +51,36 @@ test_what_cannot_be_started() {
 	eq "$(grep -c ready "$TMP/out" || :)" 0 "output of the refused program"
 }
 
+# --wait: the program's exit status is the tool's, by exit and by signal.
+test_wait_gives_the_exit_status() {
+	local status
+	status=0
+	printf 'go\nquit\n' | "$TOOL" trace -prog "$O/tests/ocaml/counted" -enable-all --wait -- 10 1 >"$TMP/run" || status=$?
+	eq "$status" 0
+	grep -qx "tail handler=10 expected=10" "$TMP/run"
+	status=0
+	"$TOOL" trace -prog "$O/tests/ocaml/counted" -enable-all --wait -- nonsense 2>/dev/null || status=$?
+	eq "$status" 2 "status of an uncaught OCaml exception"
+}
+
+# Signals sent to the tool reach the program; a signal that kills it ends the tool in the same way.
+test_wait_forwards_signals() {
+	local status child
+	for signal in TERM KILL; do
+		rm -f "$TMP/run"
+		mkfifo "$TMP/in.$signal"
+		exec {fd}<>"$TMP/in.$signal"
+		background "$TOOL" trace -prog "$O/tests/ocaml/loop" -enable alpha --wait <"$TMP/in.$signal" >"$TMP/run"
+		TRACE=$!
+		wait_for 'grep -qsx ready "$TMP/run"'
+		child=$(pgrep -P "$TRACE")
+		status=0
+		if [[ $signal = TERM ]]; then kill -TERM "$TRACE"; else kill -KILL "$child"; fi
+		wait "$TRACE" || status=$?
+		# loop ends by itself at SIGTERM.
+		eq "$status" "$([[ $signal = TERM ]] && echo 0 || echo 137)" "status after SIG$signal"
+		! kill -0 "$child" 2>/dev/null || fail "the program lives on"
+	done
+}
+
 run_tests "$@"

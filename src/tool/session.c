@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include "tool/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tool/tool.h"
+
+int64_t session_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+int session_open(struct session *s, const pid_t *pids, size_t n)
+{
+	sigset_t set;
+
+	*s = (struct session){ .fds = calloc(n + 1, sizeof(*s->fds)), .n_alive = n };
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, &s->mask_before);
+	if (!s->fds) {
+		say("out of memory");
+		return EXIT_FAILED;
+	}
+	s->fds[0] = (struct pollfd){ signalfd(-1, &set, SFD_CLOEXEC), POLLIN, 0 };
+	s->n_fds = 1;
+	if (s->fds[0].fd < 0) {
+		say("signalfd: %s", strerror(errno));
+		return EXIT_FAILED;
+	}
+	for (size_t i = 0; i < n; i++) {
+		int fd = pidfd_open(pids[i], 0);
+
+		if (fd < 0) {
+			say("pid %d: %s", (int)pids[i], strerror(errno));
+			return errno == ESRCH ? EXIT_GONE : EXIT_FAILED;
+		}
+		s->fds[s->n_fds++] = (struct pollfd){ fd, POLLIN, 0 };
+	}
+	return EXIT_DONE;
+}
+
+void session_close(struct session *s)
+{
+	for (size_t i = 0; i < s->n_fds; i++)
+		if (s->fds[i].fd >= 0)
+			close(s->fds[i].fd);
+	free(s->fds);
+	sigprocmask(SIG_SETMASK, &s->mask_before, NULL);
+}
+
+/* A signal left pending would still kill us when it is unblocked, before the end of the output. */
+static void take_signal(const struct session *s)
+{
+	struct signalfd_siginfo info;
+
+	while (read(s->fds[0].fd, &info, sizeof(info)) < 0 && errno == EINTR)
+		;
+}
+
+/* Forget processes that have ended; has the last one? */
+static bool have_all_ended(struct session *s)
+{
+	bool ended = false;
+
+	for (size_t i = 1; i < s->n_fds; i++) {
+		if (s->fds[i].fd < 0 || !s->fds[i].revents)
+			continue;
+		close(s->fds[i].fd);
+		s->fds[i].fd = -1; /* poll passes it over */
+		s->n_alive--;
+		ended = true;
+	}
+	return ended && s->n_alive == 0;
+}
+
+enum ending session_wait(struct session *s, int64_t until_ns)
+{
+	for (;;) {
+		int64_t left_ns = until_ns - session_now_ns();
+		struct timespec timeout = { left_ns / 1000000000, left_ns % 1000000000 };
+		int n;
+
+		if (left_ns <= 0)
+			return NOT_ENDED;
+		n = ppoll(s->fds, s->n_fds, &timeout, NULL);
+		if (n < 0 && errno != EINTR) {
+			s->err = -errno;
+			say("waiting: %s", strerror(errno));
+			return ENDED_BY_ERROR;
+		}
+		if (n > 0 && s->fds[0].revents) {
+			take_signal(s);
+			return ENDED_BY_SIGNAL;
+		}
+		if (n > 0 && have_all_ended(s))
+			return ENDED_WITH_PROCESS;
+	}
+}
