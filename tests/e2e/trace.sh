@@ -70,7 +70,8 @@ test_wait_forwards_signals() {
 		rm -f "$TMP/run"
 		mkfifo "$TMP/in.$signal"
 		exec {fd}<>"$TMP/in.$signal"
-		background "$TOOL" trace -prog "$O/tests/ocaml/loop" -enable alpha --wait <"$TMP/in.$signal" >"$TMP/run"
+		env --default-signal=INT,QUIT "$TOOL" trace -prog "$O/tests/ocaml/loop" -enable alpha --wait \
+			<"$TMP/in.$signal" >"$TMP/run" &
 		TRACE=$!
 		wait_for 'grep -qsx ready "$TMP/run"'
 		child=$(pgrep -P "$TRACE")
