@@ -290,6 +290,8 @@ static int names_init(const struct elf_file *elf, struct names *names)
 	Elf64_Shdr sh;
 	int err;
 
+	names->off = names->bytes = names->window_off = 0;
+	names->window_bytes = 0;
 	if (elf->n_sections == 0 || elf->names_index == SHN_UNDEF)
 		return 0;
 	if (elf->names_index >= elf->n_sections)
@@ -304,7 +306,6 @@ static int names_init(const struct elf_file *elf, struct names *names)
 		names->bytes = 0;
 	else if (names->bytes > elf->file_bytes - names->off)
 		names->bytes = elf->file_bytes - names->off;
-	names->window_bytes = 0;
 	return 1;
 }
 

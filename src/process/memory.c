@@ -130,7 +130,7 @@ struct batch {
 	char *buf;
 };
 
-enum { BATCH_BYTES = 256 * 1024 };
+enum { BATCH_BYTES = 64 * 1024 };
 
 /* Add a piece, whose address is not below the others'. False if the batch has no room for it. */
 static bool batch_add(struct batch *batch, const struct memory_piece *piece, uint64_t page)
@@ -211,7 +211,7 @@ static int read_sorted(const struct memory *memory, struct batch *batch,
 int memory_read(const struct memory *memory, struct memory_piece *pieces, size_t n, void *buf)
 {
 	struct memory_piece *spare = calloc(n + 1, sizeof(*spare));
-	struct batch *batch = malloc(sizeof(*batch) + BATCH_BYTES);
+	struct batch *batch = calloc(1, sizeof(*batch) + BATCH_BYTES);
 	uint32_t bytes = 0;
 	int err;
 

@@ -71,10 +71,34 @@ static const char *status_field(const char *text, const char *field)
 	return NULL;
 }
 
+void proc_status_parse(const char *text, struct proc_status *status)
+{
+	const char *name = status_field(text, "Name"), *state = status_field(text, "State");
+	const char *tracer = status_field(text, "TracerPid"), *uid = status_field(text, "Uid");
+	const char *threads = status_field(text, "Threads");
+
+	*status = (struct proc_status){ 0 };
+	if (name)
+		snprintf(status->name, sizeof(status->name), "%.*s", (int)strcspn(name, "\n"),
+			 name);
+	status->state = '?';
+	if (state && *state && *state != '\n')
+		status->state = *state;
+	if (tracer)
+		status->tracer_pid = (pid_t)strtol(tracer, NULL, 10);
+	if (uid) {
+		char *end;
+
+		status->real_uid = (uid_t)strtoul(uid, &end, 10);
+		status->effective_uid = (uid_t)strtoul(end, NULL, 10);
+	}
+	if (threads)
+		status->threads = strtoul(threads, NULL, 10);
+}
+
 /* Not through proc_file_read, whose errors are explained by means of this. */
 int proc_status_read(struct ocp_ctx *ctx, pid_t pid, struct proc_status *status)
 {
-	const char *name, *state, *tracer, *uid;
 	char path[64], *text = NULL;
 	int fd, err;
 
@@ -87,21 +111,7 @@ int proc_status_read(struct ocp_ctx *ctx, pid_t pid, struct proc_status *status)
 	if (err)
 		return err == -ENOMEM ? err
 				      : ctx_error(ctx, -ESRCH, "pid %d: no such process", (int)pid);
-	name = status_field(text, "Name");
-	state = status_field(text, "State");
-	tracer = status_field(text, "TracerPid");
-	uid = status_field(text, "Uid");
-	if (name)
-		snprintf(status->name, sizeof(status->name), "%.*s", (int)strcspn(name, "\n"),
-			 name);
-	status->state = state ? *state : '?';
-	status->tracer_pid = tracer ? (pid_t)strtol(tracer, NULL, 10) : 0;
-	if (uid) {
-		char *end;
-
-		status->real_uid = (uid_t)strtoul(uid, &end, 10);
-		status->effective_uid = (uid_t)strtoul(end, NULL, 10);
-	}
+	proc_status_parse(text, status);
 	free(text);
 	return 0;
 }
@@ -158,6 +168,14 @@ int proc_why_no_access(struct ocp_ctx *ctx, pid_t pid, int err)
 
 	if (proc_status_read(ctx, pid, &status) != 0)
 		return -ESRCH;
+	if (status.state == 'Z' && status.threads > 1) {
+		ctx_error(ctx, -ESRCH,
+			  "pid %d (%s): its first thread has ended, and with it this way to the "
+			  "others",
+			  (int)pid, status.name);
+		ctx_hint(ctx, "name another of its threads (/proc/%d/task)", (int)pid);
+		return -ESRCH;
+	}
 	if (status.state == 'Z' || status.state == 'X')
 		return ctx_error(ctx, -ESRCH, "pid %d (%s): has ended (a zombie)", (int)pid,
 				 status.name);

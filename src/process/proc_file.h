@@ -20,7 +20,11 @@ struct proc_status {
 	char state;	  /* 'R', 'S', 'D', 'T', 't', 'Z', 'X', ... */
 	pid_t tracer_pid; /* 0: nobody traces it */
 	uid_t real_uid, effective_uid;
+	unsigned long threads; /* a process's that have not been reaped */
 };
+
+/* What the text of such a file says; what it does not say is '?' for the state and 0 otherwise. */
+void proc_status_parse(const char *text, struct proc_status *status);
 
 /* -ESRCH if there is no such thread. */
 int proc_status_read(struct ocp_ctx *ctx, pid_t pid, struct proc_status *status);

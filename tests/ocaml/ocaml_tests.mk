@@ -53,3 +53,20 @@ $(ocaml_out)/service: $(wildcard tests/ocaml/service/*) $(ocaml_stamp) $(O)/ocam
 	$(Q)$(ocaml_env) DUNE_CACHE=disabled dune build --root tests/ocaml/service --no-print-directory \
 		--build-dir $(ocaml_out)/service_build $(dune_quiet) ./service.exe
 	$(Q)install -m755 $(ocaml_out)/service_build/default/service.exe $@
+
+# A program that loads a plugin. ocamlopt's -cc is of no use to plugins: the post-linker is called, and
+# the section for the semaphores, which the runtime brings into executables, is linked by name.
+ocaml-tests: $(ocaml_out)/plugin_host $(ocaml_out)/plugin.cmxs
+
+$(ocaml_out)/plugin_host $(ocaml_out)/plugin.cmxs &: $(wildcard tests/ocaml/plugin/*) \
+		$(ocaml_stamp) $(O)/ocaml-probes-cc $(linker)
+	$(say) OCAML $(ocaml_out)/plugin_host
+	$(Q)rm -rf $(ocaml_out)/obj/plugin && mkdir -p $(ocaml_out)/obj/plugin
+	$(Q)cp tests/ocaml/plugin/* $(ocaml_out)/obj/plugin
+	$(Q)cd $(ocaml_out)/obj/plugin && $(ocaml_env) ocamlfind ocamlopt -thread -linkpkg -g \
+		-package dynlink,ocaml-probes.ppx $(ocaml_converting) plugin_api.ml plugin_host.ml \
+		-o $(ocaml_out)/plugin_host
+	$(Q)cd $(ocaml_out)/obj/plugin && $(ocaml_env) ocamlfind ocamlopt -shared -g \
+		-package ocaml-probes.ppx plugin.ml -o $(ocaml_out)/plugin.cmxs \
+		-ccopt -Wl,--whole-archive,$(ocaml_dir)/lib/ocaml-probes/runtime/libocaml_probes_sections.a,--no-whole-archive
+	$(Q)$(linker) --quiet $(ocaml_out)/plugin.cmxs

@@ -1,0 +1,203 @@
+#!/usr/bin/env bash
+# Every state that a process can be in when somebody switches its probes: it goes on as it would
+# have, and what cannot be done has a sentence of its own.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+TEST_TIMEOUT=180
+BINARIES=$O/tests/fixtures/binaries
+
+start_states() { # MODE [OPERAND]
+	start_target "$BINARIES/states" "$@"
+	await_line ready
+}
+
+# Switch all probes of TARGET on and off again, TIMES times.
+toggle() { # TIMES
+	local i
+	for ((i = 0; i < $1; i++)); do
+		"$TOOL" attach -quiet -pid "$TARGET" -enable-all
+		"$TOOL" attach -quiet -pid "$TARGET" -disable-all
+	done
+}
+
+# As often, whatever becomes of it; $TMP/ends gets a line `STATUS SENTENCE` each. Nothing hangs.
+try_to_toggle() { # TIMES
+	local i status action
+	for ((i = 0; i < $1; i++)); do
+		for action in enable disable; do
+			status=0
+			timeout 10 "$TOOL" attach -quiet -pid "$TARGET" -$action-all 2>"$TMP/err" || status=$?
+			echo "$status $(cat "$TMP/err")"
+		done
+	done >"$TMP/ends"
+}
+
+state() {
+	sed -n 's/^State:.\(.\).*/\1/p' "/proc/$TARGET/status"
+}
+
+# Not stopped, nor traced, in any thread.
+check_running() {
+	wait_for '! grep -hE "^State:.[tT]|^TracerPid:.[1-9]" /proc/$TARGET/task/*/status 2>/dev/null' 2
+}
+
+# A call that waits is not cut short, nor begun anew: it takes what it would have taken. Only
+# epoll_wait and sigtimedwait are ended by the kernel, with EINTR, whenever a process is stopped and
+# goes on (signal(7), "Interruption of system calls ... by stop signals").
+test_system_calls() {
+	start_states calls 1500
+	toggle 30
+	finish_target
+	eq "$TARGET_STATUS" 0 "status"
+	eq "$(sed '/ready/d; s/ [0-9]*$//' "$(output_of)" | sort)" \
+		"$(printf '%s\n' 'nanosleep 0 0' 'clock_nanosleep 0 0' 'read 1 0' 'poll 0 0' 'select 0 0' \
+			'futex -1 110' 'waitpid 0 0' 'epoll_wait -1 4' 'sigtimedwait -1 4' | sort)" \
+		"results"
+	eq "$(awk 'NF == 4 && $1 !~ /epoll_wait|sigtimedwait/ && ($4 < 1490 || $4 > 2200)' \
+		"$(output_of)")" "" "calls that took another time"
+}
+
+# 10 000 queued signals while probes are switched 300 times: each comes, and comes once.
+test_signals() {
+	local sender
+	start_states signals 10000
+	"$BINARIES/states" send "$TARGET" 10000 &
+	sender=$!
+	toggle 150
+	wait "$sender"
+	check_running
+	finish_target
+	eq "$TARGET_STATUS" 0 "status"
+	matches "$(cat "$(output_of)")" 'lost=0 doubled=0 timer=(9[5-9]|100)'
+}
+
+# A process that is stopped stays so, and one that is told to go on meanwhile goes on.
+test_stopped_and_continued() {
+	start_states threads 4
+	kill -STOP "$TARGET"
+	wait_for '[[ $(state) = T ]]'
+	toggle 5
+	eq "$(state)" T "state"
+	"$TOOL" attach -pid "$TARGET" -enable-all
+	kill -CONT "$TARGET"
+	toggle 20
+	check_running
+	kill -0 "$TARGET"
+}
+
+test_64_threads_and_newborn_ones() {
+	start_states threads 64
+	toggle 20
+	check_running
+	eq "$("$TOOL" info -pid "$TARGET" | xargs)" "reused disabled states_only disabled"
+	kill -0 "$TARGET"
+}
+
+# The parent of a vfork child cannot be stopped until the child ends or becomes another program.
+test_vfork() {
+	start_states vfork 1
+	toggle 30
+	check_running
+	start_states vfork 300
+	toggle 2
+	check_running
+	start_states vfork 20000
+	check_error 6 "does not stop" attach -pid "$TARGET" -enable-all
+	eq "$("$TOOL" info -pid "$TARGET" | xargs)" "reused disabled states_only disabled"
+	check_running
+}
+
+# Two programs become each other every 2 ms. The target itself looks for bytes that changed and are
+# no site's.
+test_in_exec() {
+	start_states exec "$BINARIES/states_shifted"
+	try_to_toggle 150
+	kill -0 "$TARGET" || fail "the target ended: $(tail -1 "$(output_of)")"
+	check_running
+	eq "$(cut -d' ' -f1 "$TMP/ends" | sort -u | tr -d '015\n')" "" \
+		"unexpected ends: $(sort "$TMP/ends" | uniq -c)"
+	grep -q '^0 ' "$TMP/ends" || fail "never switched: $(sort "$TMP/ends" | uniq -c)"
+	eq "$(grep -vE '^(0|1 .*is disabled already|5 .*(pid [0-9]+).*)' "$TMP/ends")" "" "sentences"
+	kill -KILL "$TARGET"
+}
+
+# Whatever is done to a process that is about to end, it ends; the tool says that it has.
+test_dying() {
+	local i status
+	for ((i = 0; i < 60; i++)); do
+		"$BINARIES/states" brief >"$TMP/out" &
+		TARGET=$!
+		sleep "0.00$((i % 6))"
+		try_to_toggle 1
+		eq "$(grep -vE '^0 $|^5 .*pid [0-9]+' "$TMP/ends")" "" "ends"
+		status=0
+		wait "$TARGET" || status=$?
+		eq "$status" 0 "status of the target"
+	done
+}
+
+test_the_first_thread_has_ended() {
+	local first thread
+	start_states leader
+	first=$TARGET
+	wait_for '[[ $(state) = Z ]]'
+	check_error 5 "its first thread has ended" attach -pid "$TARGET" -enable-all
+	thread=$(find "/proc/$first/task" -mindepth 1 -maxdepth 1 ! -name "$first" -printf %f)
+	"$TOOL" attach -pid "$thread" -enable-all
+	eq "$("$TOOL" info -pid "$thread" | xargs)" "reused enabled states_only enabled"
+	"$TOOL" attach -pid "$thread" -disable-all
+	check_running
+	kill -KILL "$first"
+}
+
+test_not_dumpable() {
+	need_root
+	need_command setpriv
+	start_states undumpable
+	toggle 2
+	check_running
+	chmod 755 "$TMP" "$(dirname "$TMP")"
+	start_target setpriv --reuid 65534 --clear-groups "$BINARIES/states" undumpable
+	await_line ready
+	local status=0
+	setpriv --reuid 65534 --clear-groups --inh-caps -all --bounding-set -all \
+		"$TOOL" attach -pid "$TARGET" -enable-all 2>"$TMP/err" || status=$?
+	eq "$status" 3 "status: $(cat "$TMP/err")"
+	matches "$(cat "$TMP/err")" "pid $TARGET \(states\): "
+}
+
+# Killed at every single stop at the beginning or end of one of its system calls: the target is let
+# go, and what was half done can be undone.
+killed_everywhere() { # enable | disable
+	local at before status=137
+	start_target "$BINARIES/host"
+	await_line ready
+	before=$(memory_of "$TARGET")
+	for ((at = 1; status == 137; at++)); do
+		if [[ $1 = disable ]]; then
+			"$TOOL" attach -quiet -pid "$TARGET" -enable-all
+		fi
+		status=0
+		"$BINARIES/kill_at" "$at" "$TOOL" attach -quiet -pid "$TARGET" "-$1-all" || status=$?
+		check_running
+		tell 'go 1'
+		await_line 'done'
+		forget_output
+		until [[ $("$TOOL" info -pid "$TARGET" | cut -d' ' -f2 | sort -u) = disabled ]]; do
+			"$TOOL" attach -quiet -pid "$TARGET" -disable-all
+		done
+		eq "$(memory_of "$TARGET")" "$before" "text and semaphores after a kill at $at"
+	done
+	eq "$status" 0 "status of the tool when it is not killed"
+	[[ $at -gt 150 ]] || fail "killed only $at times"
+}
+
+test_killed_anywhere_while_enabling() {
+	killed_everywhere enable
+}
+
+test_killed_anywhere_while_disabling() {
+	killed_everywhere disable
+}
+
+run_tests "$@"
