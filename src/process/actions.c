@@ -62,28 +62,42 @@ static int check_new_name(const struct ocp_actions *actions, const char *name,
 	return 0;
 }
 
-/* Append what TEMPLATE describes; its strings are copied. */
+static int copy_text(struct ocp_ctx *ctx, const char *text, char **copy)
+{
+	if (!text)
+		return 0;
+	*copy = strdup(text);
+	return *copy ? 0 : ctx_no_memory(ctx);
+}
+
+/* Append what TEMPLATE describes; its strings are copied, its expression is compiled anew. */
 static int append(struct ocp_actions *actions, const struct action *template)
 {
-	struct action action = *template, *list;
-	int err = 0;
+	struct action *list, *action;
+	int err;
 
 	if (actions->all)
 		return mixed_with_all(actions);
-	action.text = template->text ? strdup(template->text) : NULL;
-	action.stop = template->stop ? strdup(template->stop) : NULL;
-	action.re = NULL;
 	list = realloc(actions->list, (actions->n + 1) * sizeof(*list));
-	if (list)
-		actions->list = list;
-	if (!list || !action.text != !template->text || !action.stop != !template->stop)
-		err = ctx_no_memory(actions->ctx);
-	else if (action.kind == ACTION_REGEXP)
-		err = str_regexp_new(actions->ctx, action.text, &action.re);
+	if (!list)
+		return ctx_no_memory(actions->ctx);
+	actions->list = list;
+	action = &list[actions->n];
+	*action = (struct action){
+		.verb = template->verb,
+		.kind = template->kind,
+		.predicate = template->predicate,
+		.data = template->data,
+	};
+	err = copy_text(actions->ctx, template->text, &action->text);
+	if (!err)
+		err = copy_text(actions->ctx, template->stop, &action->stop);
+	if (!err && action->kind == ACTION_REGEXP)
+		err = str_regexp_new(actions->ctx, action->text, &action->re);
 	if (err)
-		free_action(&action);
+		free_action(action);
 	else
-		list[actions->n++] = action;
+		actions->n++;
 	return err;
 }
 
