@@ -329,7 +329,7 @@ test_processes_of_somebody_else() {
 	chmod 755 "$TMP" "$(dirname "$TMP")"
 	cp "$TOOL" "$TMP"
 	cp "$LOOP" "$TMP/loop_of_$$"
-	as_nobody=(setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups --bounding-set=-all --inh-caps=-all)
+	as_nobody=(setpriv "--reuid=$NOBODY" "--regid=$NOBODY" --clear-groups --bounding-set=-all --inh-caps=-all)
 	start_loop "$TMP/loop_of_$$"
 	"${as_nobody[@]}" "$TMP/ocaml-probes" attach --exe "$TMP/loop_of_$$" -enable alpha 2>"$TMP/err" || status=$?
 	eq "$status" 5 "status: $(cat "$TMP/err")"
