@@ -2,6 +2,7 @@
 #include "process/actions.h"
 
 #include <errno.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +33,21 @@ void ocp_actions_free(struct ocp_actions *actions)
 	for (size_t i = 0; i < actions->n; i++)
 		free_action(&actions->list[i]);
 	free(actions->list);
+	tdestroy(actions->names, free);
 	free(actions);
+}
+
+/* What the tree of names holds; NAME stands behind it, or wherever a key has it. */
+struct named {
+	const char *name;
+	enum action_verb verb;
+};
+
+static int compare_named(const void *a, const void *b)
+{
+	const struct named *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
 }
 
 static int mixed_with_all(const struct ocp_actions *actions)
@@ -42,82 +57,117 @@ static int mixed_with_all(const struct ocp_actions *actions)
 			 "of action at a time");
 }
 
-/* Is NAME, as a name or a part of a pair, in the list already? */
+/* Is NAME in the list already? */
 static int check_new_name(const struct ocp_actions *actions, const char *name,
 			  enum action_verb verb)
 {
-	for (size_t i = 0; i < actions->n; i++) {
-		const struct action *action = &actions->list[i];
+	const struct named key = { .name = name };
+	struct named *const *found = tfind(&key, &actions->names, compare_named);
 
-		if (action->kind != ACTION_NAME && action->kind != ACTION_PAIR)
-			continue;
-		if (strcmp(action->text, name) != 0 &&
-		    (!action->stop || strcmp(action->stop, name) != 0))
-			continue;
-		if (action->verb == verb)
-			return ctx_error(actions->ctx, -EINVAL, "probe '%s': named twice", name);
-		return ctx_error(actions->ctx, -EINVAL,
-				 "probe '%s': to be enabled and disabled at once", name);
-	}
-	return 0;
+	if (!found)
+		return 0;
+	if ((*found)->verb == verb)
+		return ctx_error(actions->ctx, -EINVAL, "probe '%s': named twice", name);
+	return ctx_error(actions->ctx, -EINVAL, "probe '%s': to be enabled and disabled at once",
+			 name);
 }
 
-/* Append what TEMPLATE describes; its strings are copied. */
+static int remember_name(struct ocp_actions *actions, const char *name, enum action_verb verb)
+{
+	size_t bytes = strlen(name) + 1;
+	struct named *named = malloc(sizeof(*named) + bytes);
+
+	if (!named)
+		return ctx_no_memory(actions->ctx);
+	*named = (struct named){ .name = memcpy(named + 1, name, bytes), .verb = verb };
+	if (tsearch(named, &actions->names, compare_named))
+		return 0;
+	free(named);
+	return ctx_no_memory(actions->ctx);
+}
+
+static int copy_text(struct ocp_ctx *ctx, const char *text, char **copy)
+{
+	if (!text)
+		return 0;
+	*copy = strdup(text);
+	return *copy ? 0 : ctx_no_memory(ctx);
+}
+
+/* The names in an action must be new. */
+static int remember_names(struct ocp_actions *actions, const struct action *action)
+{
+	int err;
+
+	if (action->kind != ACTION_NAME && action->kind != ACTION_PAIR)
+		return 0;
+	/* Both are checked first: what is refused leaves nothing behind. */
+	err = check_new_name(actions, action->text, action->verb);
+	if (!err && action->stop)
+		err = check_new_name(actions, action->stop, action->verb);
+	if (!err)
+		err = remember_name(actions, action->text, action->verb);
+	if (!err && action->stop)
+		err = remember_name(actions, action->stop, action->verb);
+	return err;
+}
+
+/* Append what TEMPLATE describes; its strings are copied, its expression is compiled anew. */
 static int append(struct ocp_actions *actions, const struct action *template)
 {
-	struct action action = *template, *list;
-	int err = 0;
+	struct action *list, *action;
+	int err;
 
 	if (actions->all)
 		return mixed_with_all(actions);
-	action.text = template->text ? strdup(template->text) : NULL;
-	action.stop = template->stop ? strdup(template->stop) : NULL;
-	action.re = NULL;
-	list = realloc(actions->list, (actions->n + 1) * sizeof(*list));
-	if (list)
-		actions->list = list;
-	if (!list || !action.text != !template->text || !action.stop != !template->stop)
-		err = ctx_no_memory(actions->ctx);
-	else if (action.kind == ACTION_REGEXP)
-		err = str_regexp_new(actions->ctx, action.text, &action.re);
+	err = remember_names(actions, template);
 	if (err)
-		free_action(&action);
+		return err;
+	list = realloc(actions->list, (actions->n + 1) * sizeof(*list));
+	if (!list)
+		return ctx_no_memory(actions->ctx);
+	actions->list = list;
+	action = &list[actions->n];
+	*action = (struct action){
+		.verb = template->verb,
+		.kind = template->kind,
+		.predicate = template->predicate,
+		.data = template->data,
+	};
+	err = copy_text(actions->ctx, template->text, &action->text);
+	if (!err)
+		err = copy_text(actions->ctx, template->stop, &action->stop);
+	if (!err && action->kind == ACTION_REGEXP)
+		err = str_regexp_new(actions->ctx, action->text, &action->re);
+	if (err)
+		free_action(action);
 	else
-		list[actions->n++] = action;
+		actions->n++;
 	return err;
 }
 
 static int add_name(struct ocp_actions *actions, const char *name, enum action_verb verb)
 {
-	int err = check_new_name(actions, name, verb);
-
-	return err ? err
-		   : append(actions, &(struct action){
-					     .kind = ACTION_NAME,
-					     .verb = verb,
-					     .text = (char *)name,
-				     });
+	return append(actions, &(struct action){
+				       .kind = ACTION_NAME,
+				       .verb = verb,
+				       .text = (char *)name,
+			       });
 }
 
 static int add_pair(struct ocp_actions *actions, const char *start, const char *stop,
 		    enum action_verb verb)
 {
-	int err;
-
 	if (strcmp(start, stop) == 0)
 		return ctx_error(actions->ctx, -EINVAL,
 				 "pair '%s,%s': the same name twice, a pair is two probes", start,
 				 stop);
-	err = check_new_name(actions, start, verb);
-	if (!err)
-		err = check_new_name(actions, stop, verb);
-	return err ? err
-		   : append(actions, &(struct action){
-					     .kind = ACTION_PAIR,
-					     .verb = verb,
-					     .text = (char *)start,
-					     .stop = (char *)stop,
-				     });
+	return append(actions, &(struct action){
+				       .kind = ACTION_PAIR,
+				       .verb = verb,
+				       .text = (char *)start,
+				       .stop = (char *)stop,
+			       });
 }
 
 static int add_regexp(struct ocp_actions *actions, const char *pattern, enum action_verb verb)

@@ -29,6 +29,7 @@ struct ocp_actions {
 	enum action_verb all_verb;
 	struct action *list;
 	size_t n;
+	void *names; /* a tree of the names in the list, also in pairs (tsearch) */
 };
 
 /* A copy that holds the enable actions only; NULL when memory is short. */

@@ -6,29 +6,36 @@
  */
 #include "tool/tool.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum shape {
+	LIST,  /* its value is NAME[,NAME]... */
+	ONE,   /* its value is one text */
+	PAIR,  /* its value is START,STOP */
+	WHOLE, /* it has no value */
+};
+
 struct action_flag {
 	const char *name;
-	const char *kind; /* what may stand together */
-	bool splits;	  /* its value is a list of what ONE takes */
-	/* One of them. */
-	int (*one)(struct ocp_actions *actions, const char *text);
-	int (*pair)(struct ocp_actions *actions, const char *start, const char *stop);
-	int (*all)(struct ocp_actions *actions);
+	const char *kind; /* flags of one kind may stand together */
+	enum shape shape;
+	union {
+		int (*one)(struct ocp_actions *actions, const char *text); /* LIST, ONE */
+		int (*pair)(struct ocp_actions *actions, const char *start, const char *stop);
+		int (*all)(struct ocp_actions *actions);
+	};
 };
 
 static const struct action_flag action_flags[] = {
-	{ "enable", "names", true, .one = ocp_actions_enable },
-	{ "disable", "names", true, .one = ocp_actions_disable },
-	{ "enable-pair", "enable-pair", .pair = ocp_actions_enable_pair },
-	{ "disable-pair", "disable-pair", .pair = ocp_actions_disable_pair },
-	{ "enable-regexp", "enable-regexp", .one = ocp_actions_enable_regexp },
-	{ "disable-regexp", "disable-regexp", .one = ocp_actions_disable_regexp },
-	{ "enable-all", "enable-all", .all = ocp_actions_enable_all },
-	{ "disable-all", "disable-all", .all = ocp_actions_disable_all },
+	{ "enable", "names", LIST, .one = ocp_actions_enable },
+	{ "disable", "names", LIST, .one = ocp_actions_disable },
+	{ "enable-pair", "enable-pair", PAIR, .pair = ocp_actions_enable_pair },
+	{ "disable-pair", "disable-pair", PAIR, .pair = ocp_actions_disable_pair },
+	{ "enable-regexp", "enable-regexp", ONE, .one = ocp_actions_enable_regexp },
+	{ "disable-regexp", "disable-regexp", ONE, .one = ocp_actions_disable_regexp },
+	{ "enable-all", "enable-all", WHOLE, .all = ocp_actions_enable_all },
+	{ "disable-all", "disable-all", WHOLE, .all = ocp_actions_disable_all },
 };
 
 static const struct action_flag *find_flag(const char *name)
@@ -40,25 +47,6 @@ static const struct action_flag *find_flag(const char *name)
 	return flag;
 }
 
-/* NAME[,NAME]...; an empty name is a probe's name only if it stands alone. */
-static int add_list(struct ocp_actions *actions, const struct action_flag *flag, char *list)
-{
-	const char *name;
-	int err = 0;
-
-	while (!err && (name = strsep(&list, ",")))
-		err = flag->one(actions, name);
-	return err;
-}
-
-/* START,STOP */
-static int add_pair(struct ocp_actions *actions, const struct action_flag *flag, char *pair)
-{
-	const char *start = strsep(&pair, ",");
-
-	return flag->pair(actions, start, pair);
-}
-
 static bool is_pair(const char *value)
 {
 	const char *comma = strchr(value, ',');
@@ -66,27 +54,33 @@ static bool is_pair(const char *value)
 	return comma && !strchr(comma + 1, ',');
 }
 
-static int add(struct ocp_actions *actions, const struct action_flag *flag, const char *value)
+/* Takes VALUE apart. */
+static int add(struct ocp_actions *actions, const struct action_flag *flag, char *value)
 {
-	char *copy;
-	int err;
+	const char *part;
+	int err = 0;
 
-	if (flag->all)
-		return flag->all(actions);
-	if (flag->one && !flag->splits)
+	switch (flag->shape) {
+	case LIST:
+		/* An empty part is said to be unknown; alone it is the name of a probe. */
+		while (!err && (part = strsep(&value, ",")))
+			err = flag->one(actions, part);
+		return err;
+	case ONE:
 		return flag->one(actions, value);
-	copy = strdup(value);
-	if (!copy)
-		return -ENOMEM;
-	err = flag->pair ? add_pair(actions, flag, copy) : add_list(actions, flag, copy);
-	free(copy);
-	return err;
+	case PAIR:
+		part = strsep(&value, ",");
+		return flag->pair(actions, part, value);
+	default:
+		return flag->all(actions);
+	}
 }
 
 int options_add_actions(const struct command *command, struct options *options, const char *name,
 			const char *value)
 {
 	const struct action_flag *flag = find_flag(name);
+	char *copy;
 	int err;
 
 	if (options->actions_flag &&
@@ -94,8 +88,14 @@ int options_add_actions(const struct command *command, struct options *options, 
 		return say_usage(command, "-%s and -%s: one kind of action at a time",
 				 options->actions_flag, name);
 	options->actions_flag = name;
-	if (flag->pair && !is_pair(value))
+	if (flag->shape == PAIR && !is_pair(value))
 		return say_usage(command, "-%s '%s': not two names START,STOP", name, value);
-	err = add(options->actions, flag, value);
+	copy = strdup(value ? value : "");
+	if (!copy) {
+		say("out of memory");
+		return EXIT_FAILED;
+	}
+	err = add(options->actions, flag, copy);
+	free(copy);
 	return err ? say_error(options->ctx, err) : EXIT_DONE;
 }

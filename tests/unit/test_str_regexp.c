@@ -194,7 +194,7 @@ static void mistakes_have_sentences(void **state)
 {
 	struct ocp_ctx *ctx = *state;
 	struct str_regexp *re = (struct str_regexp *)"";
-	char nested[2 * 4000], longest[4097 + 1];
+	char nested[4096 + 1], longest[4097 + 1];
 
 	assert_int_equal(str_regexp_new(ctx, "a\\(b", &re), -EINVAL);
 	assert_null(re);
@@ -213,12 +213,12 @@ static void mistakes_have_sentences(void **state)
 	longest[sizeof(longest) - 2] = '\0';
 	assert_int_equal(str_regexp_new(ctx, longest, &re), 0);
 	str_regexp_free(re);
-	for (size_t i = 0; i < sizeof(nested) / 4; i++) {
-		memcpy(nested + 2 * i, "\\(", 2);
-		memcpy(nested + sizeof(nested) / 2 + 2 * i, "\\)", 2);
-	}
-	nested[sizeof(nested) - 1] = '\0';
-	assert_int_equal(str_regexp_new(ctx, nested, &re), -EINVAL);
+	for (size_t i = 0; i < 2048; i++)
+		memcpy(nested + 2 * i, i < 1024 ? "\\(" : "\\)", 2);
+	nested[4096] = '\0';
+	assert_int_equal(str_regexp_new(ctx, nested, &re), 0);
+	assert_true(str_regexp_match(re, "a"));
+	str_regexp_free(re);
 	str_regexp_free(NULL);
 }
 

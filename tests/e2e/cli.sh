@@ -1,0 +1,366 @@
+#!/usr/bin/env bash
+# The command line: every way to say what is to be switched, on one process or several, and every way
+# to say it wrongly, which changes nothing.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+
+NOBODY=65534
+LOOP=$O/tests/ocaml/loop
+
+start_loop() {
+	start_target "${1:-$LOOP}"
+	await_line ready
+}
+
+# What is on, e.g. "alpha gamma".
+on() { # [PID]
+	"$TOOL" info -pid "${1:-$TARGET}" | sed -n 's/ enabled$//p' | xargs
+}
+
+all_off() {
+	"$TOOL" attach -pid "$TARGET" -disable-all
+	eq "$(on)" "" "after -disable-all"
+}
+
+# ---- flags --------------------------------------------------------------------------------------
+
+# Does `attach` with these arguments switch on what EXPECTED says? In all four ways of writing FLAG.
+enables() { # EXPECTED FLAG VALUE
+	local way
+	for way in "-$2 $3" "--$2 $3" "-$2=$3" "--$2=$3"; do
+		# shellcheck disable=SC2086 # two words are meant
+		"$TOOL" attach -pid "$TARGET" $way
+		eq "$(on)" "$1" "what $way enables"
+		# shellcheck disable=SC2086
+		"$TOOL" attach -pid "$TARGET" ${way/enable/disable}
+		eq "$(on)" "" "what ${way/enable/disable} leaves on"
+	done
+}
+
+test_both_spellings_of_every_action() {
+	start_loop
+	enables "alpha" enable alpha
+	enables "alpha beta gamma" enable gamma,beta,alpha
+	enables "alpha gamma" enable-pair gamma,alpha
+	enables "alpha gamma" enable-regexp '.*a[lm]'
+	enables "beta" enable-regexp 'b'
+	enables "alpha beta" enable-regexp 'alp\|b'
+	for flag in -enable-all --enable-all; do
+		"$TOOL" attach -pid "$TARGET" "$flag"
+		eq "$(on)" "alpha beta gamma" "$flag"
+		"$TOOL" attach -pid "$TARGET" "${flag/enable/disable}"
+		eq "$(on)" "" "${flag/enable/disable}"
+	done
+}
+
+test_both_spellings_of_every_other_flag() {
+	local flag
+	cp "$LOOP" "$TMP/loop"
+	start_loop "$TMP/loop"
+	for flag in -f --f -force --force -atomically --atomically -gigatext --gigatext; do
+		"$TOOL" attach "$flag" -pid "$TARGET" -enable alpha 2>"$TMP/err"
+		eq "$(on)" "alpha" "with $flag"
+		eq "$(cat "$TMP/err")" "" "what $flag says"
+		all_off
+	done
+	for flag in -v --v -verbose --verbose; do
+		"$TOOL" attach -pid "$TARGET" -enable alpha "$flag" 2>"$TMP/err"
+		matches "$(cat "$TMP/err")" "^ocaml-probes: pid $TARGET: switched 1 probes" "$flag"
+		all_off
+	done
+	for flag in -q --q -quiet --quiet; do
+		"$TOOL" attach -pid "$TARGET" -enable alpha "$flag"
+		all_off
+	done
+	for flag in -atomically --atomically; do
+		eq "$("$TOOL" info -pid "$TARGET" "$flag" | xargs)" \
+			"alpha disabled beta disabled gamma disabled" "info $flag"
+	done
+	for flag in -exe --exe; do
+		"$TOOL" attach "$flag" "$TMP/loop" -enable alpha
+		eq "$(on)" "alpha" "$flag"
+		all_off
+	done
+}
+
+test_flags_repeat() {
+	start_loop
+	"$TOOL" attach -pid "$TARGET" -enable alpha -enable beta,gamma
+	eq "$(on)" "alpha beta gamma" "-enable twice"
+	"$TOOL" attach -pid "$TARGET" -disable alpha -disable beta -enable-all 2>"$TMP/err" &&
+		fail "two kinds of action were taken"
+	eq "$(on)" "alpha beta gamma" "after an error"
+	"$TOOL" attach -pid "$TARGET" -disable-regexp a -disable-regexp b -disable-regexp .
+	eq "$(on)" "" "-disable-regexp three times"
+	"$TOOL" attach -pid "$TARGET" -enable-regexp alp -enable-regexp .a
+	eq "$(on)" "alpha gamma" "-enable-regexp twice"
+	# Each probe once, however many expressions choose it; what is off stays off.
+	"$TOOL" attach -pid "$TARGET" -disable-regexp . -disable-regexp a
+	eq "$(on)" "" "once"
+}
+
+test_help() {
+	local command flag status
+	for command in attach info list trace; do
+		for flag in -help --help -h; do
+			"$TOOL" "$command" "$flag" >"$TMP/$flag"
+			cmp "$TMP/$flag" <("$TOOL" help "$command")
+		done
+		matches "$(cat "$TMP/-h")" "usage: ocaml-probes $command " "help $command"
+	done
+	for flag in pid exe enable disable enable-pair disable-pair enable-regexp disable-regexp \
+		enable-all disable-all force atomically gigatext count for interval json verbose quiet; do
+		"$TOOL" help attach | grep -qE -- "(^|[ [-])-$flag\\b" || fail "help attach has no -$flag"
+	done
+	matches "$("$TOOL" version)" '^[0-9]+\.[0-9]+\.[0-9]+$'
+	status=0
+	"$TOOL" helo >"$TMP/out" 2>"$TMP/err" || status=$?
+	eq "$status $(cat "$TMP/err")" "2 ocaml-probes: 'helo': no such command
+hint: did you mean 'help'?"
+}
+
+# ---- mistakes -----------------------------------------------------------------------------------
+
+hints() { # HINT ARG...
+	local hint=$1
+	shift
+	check_error 2 "no such" "$@"
+	eq "$(sed -n 's/^hint: //p' "$TMP/err")" "$hint" "hint of $*"
+}
+
+test_mistakes_change_nothing() {
+	local before
+	start_loop
+	"$TOOL" attach -pid "$TARGET" -enable beta
+	before=$(memory_of "$TARGET")
+	attach=(attach -pid "$TARGET")
+	check_error 2 "'alpha': named twice" "${attach[@]}" -enable alpha,beta,alpha
+	check_error 2 "'alpha': named twice" "${attach[@]}" -enable-pair alpha,beta -enable-pair gamma,alpha
+	check_error 2 "enabled and disabled" "${attach[@]}" -enable alpha -disable gamma,alpha
+	check_error 2 "not two names" "${attach[@]}" -enable-pair alpha
+	check_error 2 "not two names" "${attach[@]}" -enable-pair alpha,beta,gamma
+	check_error 2 "same name twice" "${attach[@]}" -enable-pair alpha,alpha
+	check_error 2 "'nosuch': no such probe" "${attach[@]}" -enable-pair alpha,nosuch
+	check_error 2 "'nosuch': no such probe" "${attach[@]}" -enable-pair nosuch,alpha
+	check_error 1 "'alpha': is disabled already" "${attach[@]}" -disable-pair beta,alpha
+	check_error 2 "'lpha': matches no probe" "${attach[@]}" -enable-regexp lpha
+	check_error 2 "'x': matches no probe" "${attach[@]}" -enable-regexp a -enable-regexp x
+	check_error 2 "without its" "${attach[@]}" -enable-regexp 'a\('
+	check_error 2 "without its" "${attach[@]}" -enable-regexp 'a\)'
+	check_error 2 "without its" "${attach[@]}" -disable-regexp '[a'
+	check_error 2 "given twice" "${attach[@]}" -exe a -exe b -enable alpha
+	check_error 2 "given twice" "${attach[@]}" -pid "$TARGET" -enable alpha
+	check_error 2 "go with actions" "${attach[@]}" --count -force
+	check_error 2 "one process at a time" "${attach[@]}" -pid 1 --count
+	check_error 2 "needed" attach -enable alpha
+	check_error 2 "No such file" attach --exe "$TMP/nosuch" -enable alpha
+	check_error 5 "no process runs it" attach --exe "$O/tests/ocaml/places" -enable alpha
+	check_error 2 "one process at a time" info -pid "$TARGET" -pid 1
+	check_error 2 "no such option" info -pid "$TARGET" -force
+	check_error 2 "no such option" trace -prog "$LOOP" -pid 1
+	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
+}
+
+test_one_kind_of_action() {
+	local before first second
+	local -A value=([enable]=alpha [disable]=gamma [enable-pair]="alpha,gamma"
+		[disable-pair]="alpha,gamma" [enable-regexp]=a [disable-regexp]=g [enable-all]=""
+		[disable-all]="")
+	start_loop
+	"$TOOL" attach -pid "$TARGET" -enable beta,gamma
+	before=$(memory_of "$TARGET")
+	for first in "${!value[@]}"; do
+		for second in "${!value[@]}"; do
+			[[ $first$second != enabledisable && $first$second != disableenable &&
+				$first != "$second" ]] || continue
+			# shellcheck disable=SC2086 # -enable-all has no value
+			check_error 2 "^ocaml-probes: attach: -$first and -$second: one kind" attach \
+				-pid "$TARGET" -$first ${value[$first]} -$second ${value[$second]}
+		done
+	done
+	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
+	"$TOOL" attach -pid "$TARGET" -enable alpha -disable gamma
+	eq "$(on)" "alpha beta" "-enable with -disable"
+}
+
+test_did_you_mean() {
+	start_loop
+	hints "did you mean 'alpha'?" attach -pid "$TARGET" -enable aplha
+	hints "did you mean 'gamma'?" attach -pid "$TARGET" -enable-pair alpha,gama
+	hints "did you mean 'beta'?" attach -pid "$TARGET" -enable BETTA
+	hints "" attach -pid "$TARGET" -enable something
+	hints "did you mean '-enable'?" attach -pid "$TARGET" -enabel alpha
+	hints "did you mean '-disable-regexp'?" attach -pid "$TARGET" --disable-regex=alpha
+	hints "did you mean '-atomically'?" info -pid "$TARGET" -atomicaly
+	# Not what another command takes.
+	hints "ocaml-probes help info" info -pid "$TARGET" -disable-all
+	hints "did you mean 'attach'?" atach
+	hints "did you mean 'trace'?" trcae -prog x
+	hints "ocaml-probes help" something
+}
+
+# ---- order and force ----------------------------------------------------------------------------
+
+# The addresses that the tool writes one byte to, a line each.
+opcode_writes() { # ARG...
+	strace -f -qq -e trace=pwrite64 -e signal=none -o "$TMP/strace" "$TOOL" attach -pid "$TARGET" "$@"
+	sed -n 's/.*pwrite64([0-9]*, ".*", 1, \([0-9]*\)).*/\1/p' "$TMP/strace"
+}
+
+opcode_of() { # NAME
+	readelf -nW "$LOOP" | awk -v name="$1" '$1 == "Name:" { found = $2 == name }
+		found && $1 == "Location:" { sub(",", "", $2); print $2 }' | while read -r site; do
+		echo $(($(bias_of "$TARGET") + site + 1))
+	done
+}
+
+test_a_pair_is_never_half_seen() {
+	need_command strace
+	start_loop
+	eq "$(opcode_writes -enable-pair alpha,gamma)" "$(opcode_of gamma; opcode_of alpha)" "enabling"
+	eq "$(opcode_writes -disable-pair alpha,gamma)" "$(opcode_of alpha; opcode_of gamma)" "disabling"
+	eq "$(opcode_writes -enable-pair gamma,alpha)" "$(opcode_of alpha; opcode_of gamma)" "enabling"
+	eq "$(on)" "alpha gamma"
+}
+
+poke() { # ADDRESS BYTES
+	printf '%b' "$2" | dd of="/proc/$TARGET/mem" bs=1 seek="$1" conv=notrunc status=none
+}
+
+test_force_sets_outright() {
+	local before site
+	start_loop
+	before=$(memory_of "$TARGET")
+	# Of three sites of beta one is on, and no semaphore.
+	site=$(opcode_of beta | tail -n 1)
+	poke "$site" '\xe8'
+	matches "$("$TOOL" info -pid "$TARGET" | xargs)" "beta mixed"
+	"$TOOL" attach -pid "$TARGET" -enable beta -force
+	eq "$(on)" "beta" "enabled by force"
+	"$TOOL" attach -pid "$TARGET" -disable beta
+	eq "$(memory_of "$TARGET")" "$before" "after one disable"
+	# A count of several is gone at once; what is off is no error.
+	"$TOOL" attach -pid "$TARGET" -enable-all
+	"$TOOL" attach -pid "$TARGET" -enable alpha
+	"$TOOL" attach -pid "$TARGET" -enable alpha
+	"$TOOL" attach -pid "$TARGET" -disable alpha -f
+	"$TOOL" attach -pid "$TARGET" -disable alpha,beta,gamma --force
+	"$TOOL" attach -pid "$TARGET" -disable-all --f
+	eq "$(memory_of "$TARGET")" "$before" "disabled by force"
+	poke "$site" '\xe8'
+	"$TOOL" attach -pid "$TARGET" -disable-regexp beta -force
+	eq "$(memory_of "$TARGET")" "$before" "repaired by force"
+}
+
+# ---- several processes --------------------------------------------------------------------------
+
+# Three instances of a program that nobody else runs.
+start_three() {
+	cp "$LOOP" "$TMP/loop"
+	start_loop "$TMP/loop" && first=$TARGET
+	start_loop "$TMP/loop" && second=$TARGET
+	start_loop "$TMP/loop" && third=$TARGET
+}
+
+test_several_processes() {
+	local first second third
+	start_three
+	"$TOOL" attach -pid "$first" --pid "$second" -enable alpha
+	eq "$(on "$first")/$(on "$second")/$(on "$third")" "alpha/alpha/"
+	"$TOOL" attach --exe "$TMP/loop" -enable beta
+	eq "$(on "$first")/$(on "$second")/$(on "$third")" "alpha beta/alpha beta/beta"
+	# One that is named as well is switched once.
+	"$TOOL" attach -pid "$third" --exe "$TMP/loop" -disable beta
+	eq "$(on "$first")/$(on "$second")/$(on "$third")" "alpha/alpha/"
+}
+
+test_exe_is_a_file_and_not_a_name() {
+	local first second
+	cp "$LOOP" "$TMP/prog"
+	start_loop "$TMP/prog" && first=$TARGET
+	mkdir "$TMP/elsewhere"
+	mv "$TMP/prog" "$TMP/elsewhere/renamed"
+	cp "$LOOP" "$TMP/prog"
+	start_loop "$TMP/prog" && second=$TARGET
+	ln -s prog "$TMP/link"
+	"$TOOL" attach --exe "$TMP/link" -enable alpha
+	"$TOOL" attach --exe "$TMP/elsewhere/renamed" -enable beta
+	eq "$(on "$first")/$(on "$second")" "beta/alpha"
+}
+
+# All are verified before the first is changed: a mistake in one changes none.
+test_several_or_none() {
+	local first second before other
+	start_loop && first=$TARGET
+	start_loop && second=$TARGET
+	"$TOOL" attach -pid "$second" -enable alpha
+	before=$(memory_of "$first")$(memory_of "$second")
+	check_error 1 "^ocaml-probes: pid $first: probe 'alpha': is disabled already" \
+		attach -pid "$second" -pid "$first" -disable alpha
+	start_target "$O/tests/ocaml/counted" 10 1 && other=$TARGET
+	await_line ready
+	check_error 2 "^ocaml-probes: pid $other: probe 'beta': no such probe" \
+		attach -pid "$first" -pid "$other" -enable beta
+	check_error 5 "^ocaml-probes: pid 4194304: no such process" \
+		attach -pid "$first" -pid 4194304 -enable beta
+	check_error 2 "^ocaml-probes: pid $$: .*has no OCaml probes" attach -pid "$first" -pid $$ -enable beta
+	eq "$(memory_of "$first")$(memory_of "$second")" "$before" "text and semaphores"
+}
+
+# What shows only when it is tried: that one is named, the others are switched.
+test_one_of_several_fails() {
+	local first second third status=0
+	need_command gdb
+	start_three
+	gdb -q -nx -batch -p "$second" -ex 'shell sleep 20' >"$TMP/gdb" 2>&1 &
+	wait_for '! grep -q "TracerPid:.0$" "/proc/'"$second"'/status"' 10
+	"$TOOL" attach --exe "$TMP/loop" -enable alpha 2>"$TMP/err" || status=$?
+	eq "$status" 6 "status"
+	eq "$(grep -c "^ocaml-probes: pid $second .*: is being traced by pid" "$TMP/err")" 1 "$(cat "$TMP/err")"
+	eq "$(tail -n 1 "$TMP/err")" \
+		"ocaml-probes: 2 of 3 processes were switched, all but those named above"
+	eq "$(on "$first")/$(on "$second")/$(on "$third")" "alpha//alpha"
+}
+
+test_processes_of_somebody_else() {
+	local status=0 mine
+	need_root
+	need_command setpriv
+	chmod 755 "$TMP" "$(dirname "$TMP")"
+	cp "$TOOL" "$TMP"
+	cp "$LOOP" "$TMP/loop_of_$$"
+	as_nobody=(setpriv "--reuid=$NOBODY" "--regid=$NOBODY" --clear-groups --bounding-set=-all --inh-caps=-all)
+	start_loop "$TMP/loop_of_$$"
+	"${as_nobody[@]}" "$TMP/ocaml-probes" attach --exe "$TMP/loop_of_$$" -enable alpha 2>"$TMP/err" || status=$?
+	eq "$status" 5 "status: $(cat "$TMP/err")"
+	matches "$(cat "$TMP/err")" "no process runs it"
+	matches "$(cat "$TMP/err")" "hint: 1 processes that may run it"
+	start_target "${as_nobody[@]}" "$TMP/loop_of_$$" && mine=$TARGET
+	await_line ready
+	"${as_nobody[@]}" "$TMP/ocaml-probes" attach --exe "$TMP/loop_of_$$" -enable alpha 2>"$TMP/err"
+	matches "$(cat "$TMP/err")" "warning: pid [0-9]+ \(loop_of_$$\): left out, it may not be inspected"
+	eq "$(on "$mine")" "alpha"
+}
+
+# ---- trace --------------------------------------------------------------------------------------
+
+# What `counted` says of the handlers that ran, when started by `trace` with these actions.
+traced() { # ACTION...
+	printf 'go\nquit\n' | "$TOOL" trace -prog "$O/tests/ocaml/counted" "$@" -- 10 1 >"$TMP/run"
+	wait_for 'grep -q "^# in_loop was seen" "$TMP/run"' 20
+	sed -n 's/ handler=\([0-9]*\) .*/ \1/p' "$TMP/run" | awk '$2 != 0 { print $1 }' | xargs
+}
+
+test_trace_takes_the_same_actions() {
+	eq "$(traced -enable-pair in_loop,tail | tr ' ' '\n' | sort | xargs)" "in_loop tail" "a pair"
+	eq "$(traced --enable-regexp='ta\|in_l' | tr ' ' '\n' | sort | xargs)" "in_loop tail" "an expression"
+	eq "$(traced -enable-regexp ta -gigatext)" "tail" "-gigatext"
+	eq "$(traced -disable-all)" "" "-disable-all"
+	eq "$(traced -disable-regexp nosuch)" "" "-disable-regexp"
+	eq "$(traced -disable-pair nosuch,neither)" "" "-disable-pair"
+	check_error 2 "did you mean 'tail'|no such probe" trace -prog "$O/tests/ocaml/counted" -enable tali
+	check_error 2 "matches no probe" trace -prog "$O/tests/ocaml/counted" -enable-regexp xyz
+	check_error 2 "one kind" trace -prog "$O/tests/ocaml/counted" -enable tail -enable-all
+}
+
+run_tests "$@"
