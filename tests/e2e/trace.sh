@@ -84,4 +84,17 @@ test_wait_forwards_signals() {
 	done
 }
 
+# Constructors of shared libraries run before anything of the program itself.
+test_constructors_of_shared_libraries() {
+	"$TOOL" trace -prog "$O/tests/fixtures/binaries/early" -enable-all --wait >"$TMP/run"
+	eq "$(sed 's/handler=\([0-9]*\) hits=\1$/all/' "$TMP/run")" "early/early_only all
+early/reused all
+end"
+	"$TOOL" trace -prog "$O/tests/fixtures/binaries/early" -enable reused --wait >"$TMP/run"
+	eq "$(cat "$TMP/run")" "early/early_only handler=0 hits=2
+early/reused handler=2 hits=2
+end"
+	check_error 2 "no such probe" trace -prog "$O/tests/fixtures/binaries/early" -enable reuse
+}
+
 run_tests "$@"
