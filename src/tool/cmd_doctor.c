@@ -4,20 +4,13 @@
 #include <json-c/json.h>
 #include <stdio.h>
 
-/* Names of probes are safe; paths and bytes in what was found need not be. */
-static void print_safely(const char *text)
-{
-	for (; *text; text++)
-		putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
-}
-
 static void print_findings(const char *prefix, const struct ocp_findings *findings)
 {
 	for (size_t i = 0; i < ocp_findings_count(findings); i++) {
 		const struct ocp_finding *f = ocp_findings_get(findings, i);
 
 		printf("%s%s%s: ", prefix, f->is_disagreement ? "" : "note: ", f->probe);
-		print_safely(f->what);
+		print_text(f->what);
 		printf(" (%s)\n", f->cause);
 	}
 }
