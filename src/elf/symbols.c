@@ -252,7 +252,8 @@ int symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct symbol_of *as
 	err = n ? find_table(&f, &table) : 0;
 	if (err > 0) {
 		err = read_table(&f, &table);
-		qsort(f.kept, f.n_kept, sizeof(*f.kept), compare_symbols);
+		if (f.n_kept)
+			qsort(f.kept, f.n_kept, sizeof(*f.kept), compare_symbols);
 		if (!err)
 			err = answer(&f);
 	}

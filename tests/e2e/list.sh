@@ -16,7 +16,7 @@ test_processes() {
 	v0=$TARGET
 	await_line ready 5 "$v1"
 	await_line ready 5 "$v0"
-	bash -c 'sleep 0 & exec sleep 20' &
+	bash -c 'sleep 0.3 & exec sleep 20' &
 	wait_for 'pgrep -P $! sleep >/dev/null'
 	zombie=$(pgrep -P $! sleep)
 	wait_for 'grep -q "State:.Z" "/proc/'"$zombie"'/status"'
