@@ -232,14 +232,15 @@ struct ocp_site {
 	int tracer_semaphore;		/* -1: this ABI has none */
 };
 
-enum ocp_sites_flags {
-	OCP_SITES_SYMBOLS = 1 << 0, /* also read the files' symbol tables */
+/* What reading the sites does beside; may be or-ed with OCP_ATOMICALLY. */
+enum {
+	OCP_SITES_SYMBOLS = 1 << 8, /* also read the files' symbol tables */
 };
 
 /*
- * Read every site of PROC as it is now, without stopping the process: by probe, then by image and
- * address, sites without code last. FLAGS is 0 or of enum ocp_sites_flags. *OUT must not outlive
- * PROC. A damaged symbol table is a warning in the log, and its sites have no symbol.
+ * Read every site of PROC as it is now: by probe, then by image and address, sites without code
+ * last. The process is not stopped unless FLAGS has OCP_ATOMICALLY. *OUT must not outlive PROC. A
+ * damaged symbol table is a warning in the log, and its sites have no symbol.
  */
 OCP_API int ocp_sites_read(struct ocp_process *proc, unsigned int flags, struct ocp_sites **out);
 OCP_API void ocp_sites_free(struct ocp_sites *sites);

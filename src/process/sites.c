@@ -196,6 +196,7 @@ static int name_sites(const struct ocp_process *proc, struct ocp_sites *sites)
 
 int ocp_sites_read(struct ocp_process *proc, unsigned int flags, struct ocp_sites **out)
 {
+	bool hold = (flags & OCP_ATOMICALLY) && !proc->held;
 	struct ocp_sites *sites = calloc(1, sizeof(*sites));
 	int err;
 
@@ -203,8 +204,12 @@ int ocp_sites_read(struct ocp_process *proc, unsigned int flags, struct ocp_site
 	if (!sites)
 		return ctx_no_memory(proc->ctx);
 	err = collect(proc, sites);
+	if (!err && hold)
+		err = ocp_process_hold(proc);
 	if (!err)
 		err = read_memory(proc, sites);
+	if (hold)
+		ocp_process_release(proc);
 	if (!err && (flags & OCP_SITES_SYMBOLS))
 		err = name_sites(proc, sites);
 	if (err)

@@ -285,6 +285,7 @@ test_what_a_killed_tool_left_on() {
 	# Announced, but killed before the deed.
 	journal 4194303 1 pending 'enable once 0' 'disable started_on 1'
 	doctor 0 --fix
+	eq "$(cat "$TMP/doctor")$(ls "$TMP/run/ocaml-probes")" "" "findings, journals"
 	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
 	# Its tool lives.
 	journal $$ "$(start_of $$)" applied 'disable once 1'
