@@ -183,6 +183,24 @@ OCP_API int ocp_process_spawn(struct ocp_ctx *ctx, const char *path, char *const
 /* Let a held process go on. */
 OCP_API void ocp_process_release(struct ocp_process *proc);
 
+/* ---- the processes of the machine ---------------------------------------------------------- */
+
+/* What a scan could not look into. Later versions may add members at the end. */
+struct ocp_scan_summary {
+	size_t denied; /* processes that we may not look at */
+	size_t failed; /* that could not be read for other reasons, each said in the log */
+};
+
+/* PROC is valid during the call only. Another value than 0 ends the scan, which returns it. */
+typedef int (*ocp_scan_fn)(void *data, struct ocp_process *proc);
+
+/*
+ * Call FN(DATA, ...) for every process that has OCaml probes and that we may look at, except this
+ * one, by pid. None is stopped. Kernel threads, zombies, and what ends meanwhile, are passed by.
+ */
+OCP_API int ocp_scan(struct ocp_ctx *ctx, ocp_scan_fn fn, void *data,
+		     struct ocp_scan_summary *summary);
+
 /* ---- the sites of a live process ---------------------------------------------------------- */
 
 enum ocp_site_state {
@@ -214,14 +232,15 @@ struct ocp_site {
 	int tracer_semaphore;		/* -1: this ABI has none */
 };
 
-enum ocp_sites_flags {
-	OCP_SITES_SYMBOLS = 1 << 0, /* also read the files' symbol tables */
+/* What reading the sites does beside; may be or-ed with OCP_ATOMICALLY. */
+enum {
+	OCP_SITES_SYMBOLS = 1 << 8, /* also read the files' symbol tables */
 };
 
 /*
- * Read every site of PROC as it is now, without stopping the process: by probe, then by image and
- * address, sites without code last. FLAGS is 0 or of enum ocp_sites_flags. *OUT must not outlive
- * PROC. A damaged symbol table is a warning in the log, and its sites have no symbol.
+ * Read every site of PROC as it is now: by probe, then by image and address, sites without code
+ * last. The process is not stopped unless FLAGS has OCP_ATOMICALLY. *OUT must not outlive PROC. A
+ * damaged symbol table is a warning in the log, and its sites have no symbol.
  */
 OCP_API int ocp_sites_read(struct ocp_process *proc, unsigned int flags, struct ocp_sites **out);
 OCP_API void ocp_sites_free(struct ocp_sites *sites);

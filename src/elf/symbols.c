@@ -6,7 +6,8 @@
  * answer: functions that hold one of the addresses. So memory goes by what is asked, not by what
  * the file claims; and the number kept is bounded, since a file can say that every symbol spans
  * everything. Sorted by address, the last one that starts at or below an address answers, unless
- * it ends before: then one of the few in front of it may still span the address.
+ * it ends before: then one of the few in front of it may still span the address. A function whose
+ * size is not known (assembler's) holds nothing.
  *
  * A stripped file still has the symbols of .dynsym. Of these and of .symtab the string tables are
  * found by their names; they are not loaded either: a name is read when it is an answer.
@@ -29,7 +30,7 @@ enum {
 };
 
 struct symbol {
-	uint64_t va, bytes; /* bytes 0: of unknown size (assembler) */
+	uint64_t va, bytes;
 	uint32_t name_off;
 };
 
@@ -65,7 +66,7 @@ static int compare_symbols(const void *a, const void *b)
 
 static bool holds(const struct symbol *symbol, uint64_t va)
 {
-	return va >= symbol->va && (symbol->bytes == 0 || va - symbol->va < symbol->bytes);
+	return va >= symbol->va && va - symbol->va < symbol->bytes;
 }
 
 /* The first address that was asked for and is not below VA, or NULL. */
@@ -199,22 +200,13 @@ static int read_name(struct finder *f, uint32_t name_off, size_t *at)
 	return 1;
 }
 
-/* The kept symbol that holds VA, of which NEXT is the first one above; NULL if there is none. */
+/* The last kept symbol that holds VA, of which NEXT is the first one above; or NULL. */
 static const struct symbol *symbol_before(const struct finder *f, size_t next, uint64_t va)
 {
-	const struct symbol *unsized = NULL;
-
-	for (size_t back = 1; back <= next && back <= MAX_STEPS_BACK; back++) {
-		const struct symbol *symbol = &f->kept[next - back];
-
-		if (!holds(symbol, va))
-			continue;
-		if (symbol->bytes)
-			return symbol;
-		if (!unsized)
-			unsized = symbol;
-	}
-	return unsized;
+	for (size_t back = 1; back <= next && back <= MAX_STEPS_BACK; back++)
+		if (holds(&f->kept[next - back], va))
+			return &f->kept[next - back];
+	return NULL;
 }
 
 static int answer(struct finder *f)
@@ -260,7 +252,8 @@ int symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct symbol_of *as
 	err = n ? find_table(&f, &table) : 0;
 	if (err > 0) {
 		err = read_table(&f, &table);
-		qsort(f.kept, f.n_kept, sizeof(*f.kept), compare_symbols);
+		if (f.n_kept)
+			qsort(f.kept, f.n_kept, sizeof(*f.kept), compare_symbols);
 		if (!err)
 			err = answer(&f);
 	}

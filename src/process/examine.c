@@ -20,7 +20,7 @@
 #include "process/process.h"
 #include "process/repair.h"
 
-enum { MAX_READINGS = 20, BETWEEN_READINGS_MS = 50 };
+enum { MAX_READINGS = 20, BETWEEN_READINGS_NS = 50000000 };
 
 struct ocp_findings {
 	struct ocp_finding *list;
@@ -304,7 +304,7 @@ static int examine_once(struct ocp_process *proc, struct ocp_findings **out)
 
 int ocp_process_examine(struct ocp_process *proc, struct ocp_findings **out)
 {
-	const struct timespec pause = { .tv_nsec = BETWEEN_READINGS_MS * 1000000 };
+	const struct timespec pause = { .tv_nsec = BETWEEN_READINGS_NS };
 	struct ocp_findings *before = NULL, *now = NULL;
 	int err = 0;
 

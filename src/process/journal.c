@@ -23,7 +23,8 @@
  * name and renamed. It is not synced: it need not survive the kernel, since its target does not.
  *
  * "pending" is the time between the announcement and the deed. Whether a probe was switched then
- * shows in its counter: it is what it was before, or not.
+ * shows in its counter: it is what it was before, or not. (Of a tool killed in these milliseconds
+ * an enable by somebody else, made before the journal is found, is taken for its own.)
  *
  * The folders are per user: $XDG_RUNTIME_DIR/ocaml-probes, else /run/user/UID/ocaml-probes, else
  * /tmp/ocaml-probes-UID. The latter can be made by anybody, so a folder is used only if it is no

@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "process/resolve.h"
+#include "process/site_form.h"
 
 struct planner {
 	struct ocp_ctx *ctx;
@@ -30,24 +30,11 @@ static int bad_site(const struct planner *p, size_t site, const char *why)
 
 static int verify_site(const struct planner *p, size_t site)
 {
-	const uint8_t *code = p->snapshot->code[site];
 	const struct live_site *live_site = &p->live->sites[site];
-	const struct elf_segment *seg;
-	int32_t displacement;
+	const struct elf_file *elf = p->images->images[live_site->image].prog->elf;
+	enum site_form form = site_form(elf, live_site->site->va, p->snapshot->code[site]);
 
-	if (code[0] != SITE_NOP && code[0] != SITE_INT3)
-		return bad_site(p, site, "does not start with a nop");
-	if (code[SITE_OPCODE_OFF] == SITE_INT3)
-		return bad_site(p, site, "somebody's breakpoint is on the byte to be switched");
-	if (code[SITE_OPCODE_OFF] != SITE_OFF && code[SITE_OPCODE_OFF] != SITE_ON)
-		return bad_site(p, site, "is neither a disabled nor an enabled probe");
-	memcpy(&displacement, code + SITE_OPCODE_OFF + 1, sizeof(displacement));
-	seg = elf_file_segment_of(
-		p->images->images[live_site->image].prog->elf,
-		live_site->site->va + SITE_BYTES + (uint64_t)(int64_t)displacement, 1);
-	if (!seg || !seg->executable)
-		return bad_site(p, site, "calls outside of the program's code");
-	return 0;
+	return site_form_is_sound(form) ? 0 : bad_site(p, site, site_form_fault(form));
 }
 
 static void plan_sites(const struct planner *p, const struct live_probe *probe, bool on)

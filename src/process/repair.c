@@ -104,6 +104,7 @@ static void write_sites(const struct repair *r, const struct live_probe *probe, 
 			.bytes = 1,
 			.old = old,
 			.new = opcode,
+			.phase = on ? PATCH_SITES_ON : PATCH_SITES_OFF,
 		};
 		*(on ? &r->repaired->sites_on : &r->repaired->sites_off) += 1;
 	}
@@ -123,6 +124,7 @@ static void write_semaphores(const struct repair *r, const struct live_probe *pr
 			.bytes = 2,
 			.old = old,
 			.new = count,
+			.phase = PATCH_SEMAPHORES,
 		};
 		r->repaired->semaphores++;
 	}
@@ -141,13 +143,8 @@ static void repair_probe(const struct repair *r, size_t index)
 		.verb = count ? ACTION_ENABLE : ACTION_DISABLE,
 		.first_write = r->plan->n_writes,
 	};
-	if (count) {
-		write_sites(r, probe, true);
-		write_semaphores(r, probe, count);
-	} else {
-		write_semaphores(r, probe, 0);
-		write_sites(r, probe, false);
-	}
+	write_sites(r, probe, count != 0);
+	write_semaphores(r, probe, count);
 	step->n_writes = r->plan->n_writes - step->first_write;
 	if (!step->n_writes)
 		return;

@@ -98,6 +98,11 @@ static void set_form(const struct ocp_process *proc, struct ocp_site *site)
 	site->has_int3 = site->code[0] == SITE_INT3;
 }
 
+static struct memory_piece piece(uint64_t addr, uint16_t bytes)
+{
+	return (struct memory_piece){ .addr = addr, .bytes = bytes };
+}
+
 /* Code, semaphore and tracers' semaphore of every site, each where it has one. */
 static int read_memory(const struct ocp_process *proc, struct ocp_sites *sites)
 {
@@ -110,13 +115,10 @@ static int read_memory(const struct ocp_process *proc, struct ocp_sites *sites)
 		const struct ocp_site *site = &sites->sites[i];
 
 		if (site->has_code)
-			pieces[n++] =
-				(struct memory_piece){ .addr = site->addr, .bytes = SITE_BYTES };
-		pieces[n++] = (struct memory_piece){ .addr = site->semaphore_addr,
-						     .bytes = sizeof(uint16_t) };
+			pieces[n++] = piece(site->addr, SITE_BYTES);
+		pieces[n++] = piece(site->semaphore_addr, sizeof(uint16_t));
 		if (site->tracer_semaphore_addr)
-			pieces[n++] = (struct memory_piece){ .addr = site->tracer_semaphore_addr,
-							     .bytes = sizeof(uint16_t) };
+			pieces[n++] = piece(site->tracer_semaphore_addr, sizeof(uint16_t));
 	}
 	err = pieces && bytes ? memory_read(proc->memory, pieces, n, bytes)
 			      : ctx_no_memory(proc->ctx);
@@ -194,6 +196,7 @@ static int name_sites(const struct ocp_process *proc, struct ocp_sites *sites)
 
 int ocp_sites_read(struct ocp_process *proc, unsigned int flags, struct ocp_sites **out)
 {
+	bool hold = (flags & OCP_ATOMICALLY) && !proc->held;
 	struct ocp_sites *sites = calloc(1, sizeof(*sites));
 	int err;
 
@@ -201,8 +204,12 @@ int ocp_sites_read(struct ocp_process *proc, unsigned int flags, struct ocp_site
 	if (!sites)
 		return ctx_no_memory(proc->ctx);
 	err = collect(proc, sites);
+	if (!err && hold)
+		err = ocp_process_hold(proc);
 	if (!err)
 		err = read_memory(proc, sites);
+	if (hold)
+		ocp_process_release(proc);
 	if (!err && (flags & OCP_SITES_SYMBOLS))
 		err = name_sites(proc, sites);
 	if (err)

@@ -4,20 +4,13 @@
 #include <json-c/json.h>
 #include <stdio.h>
 
-/* Names of probes are safe; paths and bytes in what was found need not be. */
-static void print_safely(const char *text)
-{
-	for (; *text; text++)
-		putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
-}
-
 static void print_findings(const char *prefix, const struct ocp_findings *findings)
 {
 	for (size_t i = 0; i < ocp_findings_count(findings); i++) {
 		const struct ocp_finding *f = ocp_findings_get(findings, i);
 
 		printf("%s%s%s: ", prefix, f->is_disagreement ? "" : "note: ", f->probe);
-		print_safely(f->what);
+		print_text(f->what);
 		printf(" (%s)\n", f->cause);
 	}
 }
@@ -54,7 +47,7 @@ static struct json_object *repaired_json(const struct ocp_repaired *repaired)
 	return to;
 }
 
-/* REPAIRED and LEFT are NULL if nothing was to be repaired. */
+/* REPAIRED and LEFT are NULL if repairing was not asked for, or failed. */
 static void print_json(const struct ocp_process *proc, const struct ocp_findings *findings,
 		       const struct ocp_repaired *repaired, const struct ocp_findings *left)
 {
@@ -88,6 +81,7 @@ static void print_repaired(const struct ocp_repaired *r)
 		puts("fixed: nothing, no byte was written");
 }
 
+/* Also when all is well: a killed tool may have left a record that asks for nothing any more. */
 static int fix(struct options *options, struct ocp_process *proc,
 	       const struct ocp_findings *findings)
 {
@@ -105,7 +99,7 @@ static int fix(struct options *options, struct ocp_process *proc,
 	code = disagrees(left) ? EXIT_FAILED : EXIT_DONE;
 	if (options->json) {
 		print_json(proc, findings, &repaired, left);
-	} else {
+	} else if (disagrees(findings) || repaired.probes) {
 		print_repaired(&repaired);
 		print_findings("left: ", left);
 	}
@@ -124,7 +118,7 @@ static int examine(struct options *options, struct ocp_process *proc)
 	if (!options->json)
 		print_findings("", findings);
 	code = disagrees(findings) ? EXIT_FAILED : EXIT_DONE;
-	if (options->fix && code != EXIT_DONE)
+	if (options->fix)
 		code = fix(options, proc, findings);
 	else if (options->json)
 		print_json(proc, findings, NULL, NULL);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tool/tool.h"
 
+#include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static void print_json(const char *path, const struct ocp_program *prog)
 {
@@ -24,13 +26,11 @@ static void print_json(const char *path, const struct ocp_program *prog)
 	json_object_put(top);
 }
 
-static int run(struct options *options)
+static int list_program(struct options *options)
 {
 	struct ocp_program *prog;
 	int err;
 
-	if (!options->prog)
-		return say_usage(&command_list, "-prog is needed");
 	err = ocp_program_open(options->ctx, options->prog, &prog);
 	if (err)
 		return say_error(options->ctx, err);
@@ -45,12 +45,86 @@ static int run(struct options *options)
 	return EXIT_DONE;
 }
 
+/* What is told of all processes together: JSON is one object. */
+struct process_list {
+	bool text;
+	struct json_object *array;
+};
+
+/* One process with probes. What ends meanwhile is not listed. */
+static int list_process(void *data, struct ocp_process *proc)
+{
+	size_t n = ocp_process_probe_count(proc), enabled = 0;
+	enum ocp_state *states = calloc(n + 1, sizeof(*states));
+	const struct process_list *list = data;
+	struct json_object *to;
+	int err;
+
+	if (!states)
+		return -ENOMEM;
+	err = ocp_process_read_states(proc, 0, states);
+	for (size_t i = 0; !err && i < n; i++)
+		enabled += states[i] != OCP_DISABLED;
+	free(states);
+	if (err)
+		return 0;
+	if (list->text) {
+		printf("%7d %6zu %7zu ", (int)ocp_process_pid(proc), n, enabled);
+		print_text(ocp_process_exe(proc));
+		putchar('\n');
+		return 0;
+	}
+	to = json_object_new_object();
+	json_object_object_add(to, "pid", json_object_new_int(ocp_process_pid(proc)));
+	json_object_object_add(to, "probes", json_object_new_uint64(n));
+	json_object_object_add(to, "enabled", json_object_new_uint64(enabled));
+	json_object_object_add(to, "exe", json_object_new_string(ocp_process_exe(proc)));
+	json_object_array_add(list->array, to);
+	return 0;
+}
+
+static int list_processes(struct options *options)
+{
+	struct process_list list = { .text = !options->json, .array = json_object_new_array() };
+	struct ocp_scan_summary summary;
+	int err;
+
+	if (list.text)
+		puts("    PID PROBES ENABLED EXE");
+	err = ocp_scan(options->ctx, list_process, &list, &summary);
+	if (!err && !list.text) {
+		struct json_object *top = json_object_new_object();
+
+		json_object_object_add(top, "version", json_object_new_int(1));
+		json_object_object_add(top, "processes", json_object_get(list.array));
+		json_object_object_add(top, "denied", json_object_new_uint64(summary.denied));
+		puts(json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN));
+		json_object_put(top);
+	}
+	json_object_put(list.array);
+	if (err)
+		return say_error(options->ctx, err);
+	if (summary.denied && !options->quiet)
+		say("%zu processes may not be looked at (other users', or protected)",
+		    summary.denied);
+	return EXIT_DONE;
+}
+
+static int run(struct options *options)
+{
+	return options->prog ? list_program(options) : list_processes(options);
+}
+
 const struct command command_list = {
 	.name = "list",
-	.summary = "list the probes of a program's file",
-	.usage = "usage: ocaml-probes list -prog FILE [--json] [-quiet]\n"
-		 "\n"
-		 "Prints the names, sorted, a line each. No process is needed.\n",
+	.summary = "list the processes that have probes, or the probes of a file",
+	.usage =
+		"usage: ocaml-probes list [-prog FILE] [--json] [-verbose] [-quiet]\n"
+		"\n"
+		"Without -prog: a line a process that has OCaml probes, below a header line: its pid, how\n"
+		"many probes it has, how many of them are not off, its executable.\n"
+		"\n"
+		"  -prog FILE   the names of FILE's probes, sorted, a line each; no process is needed\n",
 	.flags = " prog json verbose v quiet q ",
 	.run = run,
 };

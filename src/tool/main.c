@@ -31,6 +31,12 @@ void say(const char *fmt, ...)
 	fputc('\n', stderr);
 }
 
+void print_text(const char *text)
+{
+	for (; *text; text++)
+		putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
+}
+
 int say_usage(const struct command *command, const char *fmt, ...)
 {
 	va_list ap;

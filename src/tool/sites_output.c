@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/tool.h"
+
 enum column {
 	COLUMN_PROBE,
 	COLUMN_STATE,
@@ -115,13 +117,6 @@ static const char *cell(const struct ocp_process *proc, const struct ocp_site *s
 	default:
 		return number_text(site, c, buf);
 	}
-}
-
-/* Operands and paths are the target's: no control character of theirs reaches a terminal. */
-static void print_text(const char *text)
-{
-	for (; *text; text++)
-		putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
 }
 
 /* Print the row, or only widen WIDTHS by what it needs. */

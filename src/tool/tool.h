@@ -69,6 +69,11 @@ int options_add_pid(struct options *options, pid_t pid);
 
 /* Print "ocaml-probes: TEXT" to stderr. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/*
+ * Print TEXT to stdout, control characters as '?': operands and paths are the target's, and none of
+ * its bytes shall command a terminal.
+ */
+void print_text(const char *text);
 /* Say what is wrong with the command line, and where help is; returns EXIT_USAGE. */
 int say_usage(const struct command *command, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

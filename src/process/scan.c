@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Which processes of the machine have OCaml probes?
+ *
+ * Every process maps dozens of files, and mostly the same ones: each file is looked at once, by
+ * device, inode and path (by all three, since file systems that stand on others show inodes of
+ * either). Only a process of which some file has probes is then opened for good. What is wrong with
+ * other people's files is no news here: they count as files without probes.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "elf/program.h"
+#include "process/image.h"
+#include "process/maps.h"
+#include "process/process.h"
+
+/* A file that was looked at. */
+struct seen_file {
+	unsigned int dev_major, dev_minor;
+	uint64_t inode;
+	char *path;
+	bool has_probes;
+};
+
+/* A set of them: open addressing. */
+struct scan {
+	struct ocp_ctx *ctx;
+	struct seen_file *slots;
+	size_t n_slots, n_used; /* n_slots is a power of two */
+	struct ocp_scan_summary *summary;
+};
+
+static size_t hash_file(const struct mapping *m)
+{
+	uint64_t hash = 0xcbf29ce484222325 ^ m->inode; /* FNV-1a */
+
+	for (const char *c = m->path; *c; c++)
+		hash = (hash ^ (unsigned char)*c) * 0x100000001b3;
+	return hash ^ (hash >> 32);
+}
+
+static struct seen_file *find_slot(const struct scan *scan, const struct mapping *m)
+{
+	for (size_t i = hash_file(m);; i++) {
+		struct seen_file *slot = &scan->slots[i & (scan->n_slots - 1)];
+
+		if (!slot->path ||
+		    (slot->inode == m->inode && slot->dev_major == m->dev_major &&
+		     slot->dev_minor == m->dev_minor && strcmp(slot->path, m->path) == 0))
+			return slot;
+	}
+}
+
+static int grow(struct scan *scan)
+{
+	struct scan larger = *scan;
+
+	if (2 * scan->n_used < scan->n_slots)
+		return 0;
+	larger.n_slots = scan->n_slots ? 2 * scan->n_slots : 1024;
+	larger.slots = calloc(larger.n_slots, sizeof(*larger.slots));
+	if (!larger.slots)
+		return ctx_no_memory(scan->ctx);
+	for (size_t i = 0; i < scan->n_slots; i++) {
+		const struct seen_file *slot = &scan->slots[i];
+		const struct mapping key = {
+			.dev_major = slot->dev_major,
+			.dev_minor = slot->dev_minor,
+			.inode = slot->inode,
+			.path = slot->path,
+		};
+
+		if (slot->path)
+			*find_slot(&larger, &key) = *slot;
+	}
+	free(scan->slots);
+	scan->slots = larger.slots;
+	scan->n_slots = larger.n_slots;
+	return 0;
+}
+
+/* The file behind M: by the mapping, or as the process's executable if it is that. */
+static int open_file(pid_t pid, const struct mapping *m)
+{
+	int fd = image_open_mapped(pid, m);
+	char path[64];
+	struct stat st;
+
+	if (fd >= 0)
+		return fd;
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd >= 0 && (fstat(fd, &st) != 0 || st.st_ino != m->inode)) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+static bool has_probes(const struct scan *scan, pid_t pid, const struct mapping *m)
+{
+	struct ocp_program *prog;
+	int fd = open_file(pid, m);
+	bool has;
+
+	if (fd < 0 || program_open_fd(scan->ctx, fd, m->path, &prog) != 0)
+		return false;
+	has = prog->n_probes > 0;
+	ocp_program_free(prog);
+	return has;
+}
+
+/* 1 if the file behind M has probes, 0 if not, or a negative errno. */
+static int look_at_file(struct scan *scan, pid_t pid, const struct mapping *m)
+{
+	struct seen_file *slot;
+	int err = grow(scan);
+
+	if (err)
+		return err;
+	slot = find_slot(scan, m);
+	if (slot->path)
+		return slot->has_probes;
+	*slot = (struct seen_file){
+		.dev_major = m->dev_major,
+		.dev_minor = m->dev_minor,
+		.inode = m->inode,
+		.path = strdup(m->path),
+		.has_probes = has_probes(scan, pid, m),
+	};
+	if (!slot->path)
+		return ctx_no_memory(scan->ctx);
+	scan->n_used++;
+	return slot->has_probes;
+}
+
+/* 1 if one of the files that PID runs code from has probes. */
+static int look_at_process(struct scan *scan, pid_t pid)
+{
+	struct maps maps;
+	int found = maps_read(scan->ctx, pid, &maps);
+
+	for (size_t i = 0; found == 0 && i < maps.n; i++) {
+		const struct mapping *m = &maps.mappings[i];
+
+		if (m->executable && m->inode != 0 && m->path[0] == '/')
+			found = look_at_file(scan, pid, m);
+	}
+	maps_free(&maps);
+	return found;
+}
+
+/* Kernel threads and zombies have none; anybody may ask. */
+static bool has_memory(pid_t pid)
+{
+	char path[64], first = '0';
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (read(fd, &first, 1) != 1)
+		first = '0';
+	close(fd);
+	return first != '0';
+}
+
+/* A process that cannot be looked at is counted. */
+static int count_failure(const struct scan *scan, pid_t pid, int err)
+{
+	switch (err) {
+	case -ENOMEM:
+		return err;
+	case -ESRCH:
+		break;
+	case -EPERM:
+	case -EACCES:
+	case -EBUSY:
+		scan->summary->denied += has_memory(pid);
+		break;
+	default:
+		scan->summary->failed++;
+		ctx_log(scan->ctx, OCP_LOG_WARN, "left out: %s", ocp_error(scan->ctx));
+		break;
+	}
+	return 0;
+}
+
+static int scan_process(struct scan *scan, pid_t pid, ocp_scan_fn fn, void *data)
+{
+	struct ocp_process *proc = NULL;
+	int found = look_at_process(scan, pid), err;
+
+	if (found <= 0)
+		return found ? count_failure(scan, pid, found) : 0;
+	err = ocp_process_open(scan->ctx, pid, &proc);
+	if (err)
+		return count_failure(scan, pid, err);
+	if (ocp_process_probe_count(proc))
+		err = fn(data, proc);
+	ocp_process_free(proc);
+	return err;
+}
+
+/* The pid that an entry of /proc stands for, 0 if for none. */
+static pid_t pid_of(const char *name)
+{
+	char *end;
+	long pid;
+
+	if (*name < '1' || *name > '9')
+		return 0;
+	pid = strtol(name, &end, 10);
+	return *end || pid > INT_MAX ? 0 : (pid_t)pid;
+}
+
+int ocp_scan(struct ocp_ctx *ctx, ocp_scan_fn fn, void *data, struct ocp_scan_summary *summary)
+{
+	struct scan scan = { .ctx = ctx, .summary = summary };
+	DIR *dir = opendir("/proc");
+	struct dirent *entry;
+	int err = 0;
+
+	*summary = (struct ocp_scan_summary){ 0 };
+	if (!dir)
+		return ctx_error(ctx, -errno, "/proc: %s", strerror(errno));
+	while (!err && (entry = readdir(dir))) {
+		pid_t pid = pid_of(entry->d_name);
+
+		if (pid && pid != getpid())
+			err = scan_process(&scan, pid, fn, data);
+	}
+	closedir(dir);
+	for (size_t i = 0; i < scan.n_slots; i++)
+		free(scan.slots[i].path);
+	free(scan.slots);
+	return err;
+}

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: MIT
+/* Journals: what survives a tool that dies, and what is not believed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "process/journal.h"
+#include "process/proc_file.h"
+#include "unit.h"
+
+struct place {
+	struct ocp_ctx *ctx;
+	char runtime[64], dir[100];
+	char warnings[4096];
+};
+
+static void keep_warning(void *data, enum ocp_log_level level, const char *line)
+{
+	struct place *place = data;
+
+	(void)level;
+	snprintf(place->warnings, sizeof(place->warnings), "%s", line);
+}
+
+static int make_place(void **state)
+{
+	static struct place place;
+
+	place = (struct place){ .ctx = ocp_ctx_new(), .runtime = "/tmp/test_journal.XXXXXX" };
+	if (!place.ctx || !mkdtemp(place.runtime))
+		return -1;
+	ocp_ctx_set_log(place.ctx, keep_warning, &place, OCP_LOG_WARN);
+	snprintf(place.dir, sizeof(place.dir), "%s/ocaml-probes", place.runtime);
+	setenv("XDG_RUNTIME_DIR", place.runtime, 1);
+	*state = &place;
+	return 0;
+}
+
+static int remove_place(void **state)
+{
+	struct place *place = *state;
+	char command[200];
+
+	snprintf(command, sizeof(command), "rm -rf '%s'", place->runtime);
+	ocp_ctx_free(place->ctx);
+	return system(command); /* NOLINT(cert-env33-c): our own path */
+}
+
+/* A child that waits to be killed. */
+static pid_t start_target(void)
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		pause();
+		_exit(0);
+	}
+	return pid;
+}
+
+static void end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void write_some(struct ocp_ctx *ctx, pid_t target, bool applied, size_t n)
+{
+	struct journal *journal;
+
+	assert_int_equal(journal_open(ctx, target, &journal), 0);
+	assert_int_equal(journal_append(journal, ACTION_ENABLE, "alpha", 3), 0);
+	assert_int_equal(journal_commit(journal, false), 0);
+	assert_int_equal(journal_append(journal, ACTION_DISABLE, "", JOURNAL_UNKNOWN), 0);
+	for (size_t i = 2; i < n; i++)
+		assert_int_equal(journal_append(journal, ACTION_ENABLE, "more", 0), 0);
+	assert_int_equal(journal_commit(journal, applied), 0);
+	journal_close(journal);
+}
+
+/* A tool that writes a journal of N entries about TARGET and is gone. Returns its pid. */
+static pid_t killed_tool(struct ocp_ctx *ctx, pid_t target, bool applied, size_t n)
+{
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		write_some(ctx, target, applied, n);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	return pid;
+}
+
+static void a_dead_tools_journal_is_found(void **state)
+{
+	struct place *place = *state;
+	struct stale_journals stale;
+	pid_t target = start_target(), tool = killed_tool(place->ctx, target, true, 2);
+
+	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
+	assert_int_equal(stale.n, 1);
+	assert_int_equal(stale.list[0].tool, tool);
+	assert_true(stale.list[0].applied);
+	assert_int_equal(stale.list[0].n, 2);
+	assert_string_equal(stale.list[0].entries[0].name, "alpha");
+	assert_int_equal(stale.list[0].entries[0].verb, ACTION_ENABLE);
+	assert_int_equal(stale.list[0].entries[0].count_before, 3);
+	assert_string_equal(stale.list[0].entries[1].name, "");
+	assert_int_equal(stale.list[0].entries[1].verb, ACTION_DISABLE);
+	assert_int_equal(stale.list[0].entries[1].count_before, JOURNAL_UNKNOWN);
+	assert_int_equal(journal_remove_stale(place->ctx, &stale.list[0]), 0);
+	assert_int_equal(journal_remove_stale(place->ctx, &stale.list[0]), 0);
+	journal_free_stale(&stale);
+	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
+	assert_int_equal(stale.n, 0);
+	end(target);
+}
+
+static void several_tools_and_many_entries(void **state)
+{
+	struct place *place = *state;
+	struct stale_journals stale;
+	pid_t target = start_target();
+
+	killed_tool(place->ctx, target, false, 100000);
+	killed_tool(place->ctx, target, true, 2);
+	killed_tool(place->ctx, getpid(), true, 2);
+	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
+	assert_int_equal(stale.n, 2);
+	assert_int_equal(stale.list[0].n + stale.list[1].n, 100002);
+	journal_free_stale(&stale);
+	end(target);
+}
+
+static void a_living_tools_journal_is_its_own(void **state)
+{
+	struct place *place = *state;
+	struct stale_journals stale;
+	struct journal *journal;
+	pid_t target = start_target();
+
+	assert_int_equal(journal_open(place->ctx, target, &journal), 0);
+	assert_int_equal(journal_append(journal, ACTION_ENABLE, "alpha", 0), 0);
+	assert_int_equal(journal_commit(journal, true), 0);
+	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
+	assert_int_equal(stale.n, 0);
+	journal_remove(journal);
+	assert_int_equal(rmdir(place->dir), 0); /* it is empty */
+	end(target);
+}
+
+static void journals_of_ended_targets_are_deleted(void **state)
+{
+	struct place *place = *state;
+	struct stale_journals stale;
+	pid_t target = start_target();
+
+	killed_tool(place->ctx, target, true, 2);
+	end(target);
+	assert_int_equal(journal_find_stale(place->ctx, getpid(), &stale), 0);
+	assert_int_equal(stale.n, 0);
+	assert_int_equal(rmdir(place->dir), 0);
+	assert_int_equal(journal_open(place->ctx, target, &(struct journal *){ NULL }), -ESRCH);
+}
+
+/* A zombie waits for its parent only; it has ended. */
+static void a_zombie_tool_is_dead(void **state)
+{
+	struct place *place = *state;
+	struct stale_journals stale;
+	siginfo_t info;
+	pid_t tool = fork();
+
+	assert_true(tool >= 0);
+	if (tool == 0) {
+		write_some(place->ctx, getppid(), true, 2);
+		_exit(0);
+	}
+	assert_int_equal(waitid(P_PID, (id_t)tool, &info, WEXITED | WNOWAIT), 0);
+	assert_int_equal(journal_find_stale(place->ctx, getpid(), &stale), 0);
+	assert_int_equal(stale.n, 1);
+	journal_free_stale(&stale);
+	assert_int_equal(waitpid(tool, NULL, 0), tool);
+}
+
+static void expect_none(struct place *place, const char *warning)
+{
+	struct stale_journals stale;
+
+	place->warnings[0] = '\0';
+	assert_int_equal(journal_find_stale(place->ctx, getpid(), &stale), 0);
+	assert_int_equal(stale.n, 0);
+	if (!strstr(place->warnings, warning))
+		fail_msg("expected \"%s\", the warning is: %s", warning, place->warnings);
+}
+
+static void folders_that_others_can_reach_are_not_used(void **state)
+{
+	struct place *place = *state;
+	char elsewhere[120];
+
+	killed_tool(place->ctx, getpid(), true, 2);
+	chmod(place->dir, 0750);
+	expect_none(place, "is not used");
+	chmod(place->dir, 0700);
+	snprintf(elsewhere, sizeof(elsewhere), "%s/elsewhere", place->runtime);
+	assert_int_equal(rename(place->dir, elsewhere), 0);
+	assert_int_equal(symlink(elsewhere, place->dir), 0);
+	expect_none(place, "");
+	assert_int_equal(unlink(place->dir), 0);
+	assert_int_equal(rename(elsewhere, place->dir), 0);
+	if (geteuid() == 0) {
+		assert_int_equal(chown(place->dir, 65534, 65534), 0);
+		expect_none(place, "is not used");
+	}
+}
+
+static void put_file(const struct place *place, const char *name, const char *text)
+{
+	char path[300];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", place->dir, name);
+	f = fopen(path, "we");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void files_that_are_no_journals(void **state)
+{
+	struct place *place = *state;
+	char path[300];
+
+	assert_int_equal(mkdir(place->dir, 0700), 0);
+	put_file(place, "1", "");
+	expect_none(place, "is damaged: it is no journal of this version");
+	put_file(place, "1", "ocaml-probes journal 2\n");
+	expect_none(place, "it is no journal of this version");
+	put_file(place, ".temporary", "junk");
+	put_file(place, "readme", "junk");
+	snprintf(path, sizeof(path), "%s/1", place->dir);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	expect_none(place, "left out");
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(symlink("/etc/passwd", path), 0);
+	expect_none(place, "");
+	assert_int_equal(unlink(path), 0);
+	put_file(place, "1", "x");
+	assert_int_equal(truncate(path, INT64_C(1) << 40), 0);
+	expect_none(place, "of a fit size");
+}
+
+/* A sound journal about this very process, with LINE among its actions and TAIL at its end. */
+static void make_text(char *text, size_t bytes, const char *line, const char *tail)
+{
+	char boot[64];
+	uint64_t start;
+	struct stat st;
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%63s", boot), 1);
+	fclose(f);
+	assert_int_equal(stat("/proc/self/ns/pid", &st), 0);
+	assert_int_equal(proc_start_time(getpid(), &start), 0);
+	snprintf(text, bytes,
+		 "ocaml-probes journal 1\nboot %s\npid-namespace %lu\ntarget %d %lu\n"
+		 "tool 4194303 1\napplied\n%s%s",
+		 boot, (unsigned long)st.st_ino, getpid(), start, line, tail);
+}
+
+static int parse(struct ocp_ctx *ctx, const char *text, struct journal_text *about, size_t *n)
+{
+	struct stale_journal journal = { 0 };
+	char *copy = strdup(text);
+	int err;
+
+	assert_non_null(copy);
+	err = journal_parse(ctx, "journal", copy, about, &journal);
+	*n = journal.n;
+	for (size_t i = 0; i < journal.n; i++)
+		free(journal.entries[i].name);
+	free(journal.entries);
+	free(copy);
+	return err;
+}
+
+static void lines_are_checked(void **state)
+{
+	static const char *const bad[] = {
+		"enable a b\n",
+		"enable a\n",
+		"enable a;b 1\n",
+		"enable ../x 1\n",
+		"enable a -2\n",
+		"enable a 65536\n",
+		"enable a +1\n",
+		"enable\n",
+		"enabled a 1\n",
+		" enable a 1\n",
+		"\n",
+		"enable a 1 \n",
+		"enable a 1\r\n",
+		"enable a",
+	};
+	struct place *place = *state;
+	struct journal_text about;
+	char text[1000];
+	size_t n;
+
+	make_text(text, sizeof(text), "enable a 1\ndisable  0\n", "end\n");
+	assert_int_equal(parse(place->ctx, text, &about, &n), 0);
+	assert_int_equal(n, 2);
+	assert_true(about.target_lives);
+	assert_false(about.tool_lives);
+	assert_false(about.other_namespace);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		make_text(text, sizeof(text), bad[i], "end\n");
+		if (parse(place->ctx, text, &about, &n) != -EBADMSG)
+			fail_msg("was taken: %s", bad[i]);
+	}
+	make_text(text, sizeof(text), "enable a 1\n", "");
+	assert_int_equal(parse(place->ctx, text, &about, &n), -EBADMSG);
+	make_text(text, sizeof(text), "enable a 1\n", "end\nenable b 1\n");
+	assert_int_equal(parse(place->ctx, text, &about, &n), -EBADMSG);
+}
+
+static void pids_of_elsewhere_mean_nothing(void **state)
+{
+	struct place *place = *state;
+	struct journal_text about;
+	char text[1000];
+	size_t n;
+
+	make_text(text, sizeof(text), "", "end\n");
+	*(strstr(text, "pid-namespace ") + 14) = '1' + '9' - *(strstr(text, "pid-namespace ") + 14);
+	assert_int_equal(parse(place->ctx, text, &about, &n), 0);
+	assert_true(about.other_namespace);
+	make_text(text, sizeof(text), "", "end\n");
+	*(strstr(text, "boot ") + 5) = 'x';
+	assert_int_equal(parse(place->ctx, text, &about, &n), 0);
+	assert_false(about.other_namespace);
+	assert_false(about.target_lives);
+}
+
+/* Every prefix is refused, and noise is survived. */
+static void noise(void **state)
+{
+	struct place *place = *state;
+	struct journal_text about;
+	char text[1000], spoilt[1000];
+	unsigned int seed = 3;
+	size_t n, bytes;
+
+	make_text(text, sizeof(text), "enable alpha 1\ndisable beta 0\n", "end\n");
+	bytes = strlen(text);
+	for (size_t i = 0; i < bytes; i++) {
+		snprintf(spoilt, sizeof(spoilt), "%.*s", (int)i, text);
+		assert_int_equal(parse(place->ctx, spoilt, &about, &n), -EBADMSG);
+	}
+	for (int i = 0; i < 20000; i++) {
+		memcpy(spoilt, text, bytes + 1);
+		for (int j = 0; j < 3; j++)
+			spoilt[(size_t)rand_r(&seed) % bytes] = (char)rand_r(&seed);
+		parse(place->ctx, spoilt, &about, &n);
+	}
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, make_place, remove_place)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_dead_tools_journal_is_found),
+		TEST(several_tools_and_many_entries),
+		TEST(a_living_tools_journal_is_its_own),
+		TEST(journals_of_ended_targets_are_deleted),
+		TEST(a_zombie_tool_is_dead),
+		TEST(folders_that_others_can_reach_are_not_used),
+		TEST(files_that_are_no_journals),
+		TEST(lines_are_checked),
+		TEST(pids_of_elsewhere_mean_nothing),
+		TEST(noise),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Repair plans on made-up snapshots of the fixtures: whatever sites and semaphores were, they agree
+ * afterwards, a second plan has nothing to do, and a repair that is cut short can be repeated.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fixture.h"
+#include "process/repair.h"
+#include "unit.h"
+
+/* A fixture as if it ran at its link-time addresses. */
+struct model {
+	struct ocp_ctx *ctx;
+	struct fixture fixture;
+	struct image image;
+	struct image_list images;
+	struct live live;
+	struct snapshot snapshot;
+	struct plan_context context;
+};
+
+static void read_bytes(const struct model *m, uint64_t va, void *to, size_t n)
+{
+	uint64_t off;
+
+	assert_true(elf_file_va_to_off(m->image.prog->elf, va, &off));
+	memcpy(to, m->fixture.bytes + off, n);
+}
+
+static void model_init(struct model *m, const char *name)
+{
+	*m = (struct model){ .ctx = ocp_ctx_new() };
+	assert_non_null(m->ctx);
+	fixture_load(&m->fixture, name);
+	m->image.path = (char *)(uintptr_t)name;
+	assert_int_equal(fixture_open(&m->fixture, m->ctx, &m->image.prog), 0);
+	m->images = (struct image_list){ .images = &m->image, .n = 1 };
+	assert_int_equal(live_make(m->ctx, &m->images, &m->live), 0);
+	m->snapshot.code = calloc(m->live.n_sites + 1, sizeof(*m->snapshot.code));
+	m->snapshot.semaphores = calloc(m->live.n_semaphores + 1, sizeof(uint16_t));
+	assert_non_null(m->snapshot.code);
+	assert_non_null(m->snapshot.semaphores);
+	for (size_t i = 0; i < m->live.n_sites; i++)
+		read_bytes(m, m->live.sites[i].addr, m->snapshot.code[i], SITE_BYTES);
+	for (size_t i = 0; i < m->live.n_semaphores; i++)
+		read_bytes(m, m->live.semaphores[i].addr, &m->snapshot.semaphores[i],
+			   sizeof(uint16_t));
+	m->context = (struct plan_context){
+		.ctx = m->ctx,
+		.images = &m->images,
+		.live = &m->live,
+	};
+}
+
+static void model_free(struct model *m)
+{
+	free(m->snapshot.code);
+	free(m->snapshot.semaphores);
+	live_free(&m->live);
+	ocp_program_free(m->image.prog);
+	fixture_free(&m->fixture);
+	ocp_ctx_free(m->ctx);
+}
+
+static void carry_out(struct model *m, const struct patch_write *w)
+{
+	for (size_t i = 0; w->bytes == 1 && i < m->live.n_sites; i++) {
+		uint8_t *opcode = &m->snapshot.code[i][SITE_OPCODE_OFF];
+
+		if (m->live.sites[i].addr + SITE_OPCODE_OFF != w->addr)
+			continue;
+		assert_int_equal(*opcode, w->old);
+		assert_int_equal(w->phase, w->new == SITE_ON ? PATCH_SITES_ON : PATCH_SITES_OFF);
+		*opcode = (uint8_t)w->new;
+		return;
+	}
+	for (size_t i = 0; w->bytes == 2 && i < m->live.n_semaphores; i++) {
+		if (m->live.semaphores[i].addr != w->addr)
+			continue;
+		assert_int_equal(m->snapshot.semaphores[i], w->old);
+		assert_int_equal(w->phase, PATCH_SEMAPHORES);
+		m->snapshot.semaphores[i] = w->new;
+		return;
+	}
+	fail_msg("a write to 0x%lx, which is neither opcode nor semaphore", w->addr);
+}
+
+/* Plan, and carry out the first MAX_WRITES writes by phase. Returns how many the plan had. */
+static size_t repair(struct model *m, struct stale_journals *stale, size_t max_writes,
+		     struct ocp_repaired *repaired)
+{
+	struct stale_journals none = { 0 };
+	struct plan plan;
+	size_t n_writes, done = 0;
+
+	assert_int_equal(
+		repair_plan(&m->context, &m->snapshot, stale ? stale : &none, &plan, repaired), 0);
+	for (int phase = 0; phase < N_PATCH_PHASES; phase++)
+		for (size_t i = 0; i < plan.n_writes; i++)
+			if (plan.writes[i].phase == phase && done++ < max_writes)
+				carry_out(m, &plan.writes[i]);
+	n_writes = plan.n_writes;
+	plan_free(&plan);
+	return n_writes;
+}
+
+static size_t probe_named(const struct model *m, const char *name)
+{
+	ptrdiff_t probe = live_find_probe(&m->live, name);
+
+	assert_true(probe >= 0);
+	return (size_t)probe;
+}
+
+static uint16_t *semaphore_of(const struct model *m, const char *name, size_t i)
+{
+	const struct live_probe *probe = &m->live.probes[probe_named(m, name)];
+
+	assert_true(i < probe->n_semaphores);
+	return &m->snapshot.semaphores[probe->first_semaphore + i];
+}
+
+static uint8_t *code_of(const struct model *m, const char *name, size_t i)
+{
+	const struct live_probe *probe = &m->live.probes[probe_named(m, name)];
+
+	assert_true(i < probe->n_sites);
+	return m->snapshot.code[probe->first_site + i];
+}
+
+static const char *const FIXTURES[] = {
+	"v0", "v0_single", "transitional", "transitional_single", "v1", "v1_dot", "v2"
+};
+
+static void sound_programs_need_no_repair(void **state)
+{
+	struct ocp_repaired repaired;
+	struct model m;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(FIXTURES) / sizeof(FIXTURES[0]); i++) {
+		model_init(&m, FIXTURES[i]);
+		assert_int_equal(repair(&m, NULL, SIZE_MAX, &repaired), 0);
+		assert_int_equal(repaired.probes, 0);
+		model_free(&m);
+	}
+}
+
+static void spoil(struct model *m, unsigned int *seed)
+{
+	for (size_t i = 0; i < m->live.n_sites; i++)
+		m->snapshot.code[i][SITE_OPCODE_OFF] = rand_r(seed) % 2 ? SITE_ON : SITE_OFF;
+	for (size_t i = 0; i < m->live.n_semaphores; i++)
+		m->snapshot.semaphores[i] = (uint16_t)(rand_r(seed) % 4 ? 0 : rand_r(seed) % 4);
+}
+
+/* HIGHEST of each probe is what its semaphores have to be, and its sites follow. */
+static void check_agreement(const struct model *m, const uint16_t *highest)
+{
+	for (size_t p = 0; p < m->live.n_probes; p++) {
+		const struct live_probe *probe = &m->live.probes[p];
+
+		assert_int_equal(snapshot_state(&m->live, &m->snapshot, p),
+				 highest[p] ? OCP_ENABLED : OCP_DISABLED);
+		for (size_t i = 0; i < probe->n_semaphores; i++)
+			assert_int_equal(m->snapshot.semaphores[probe->first_semaphore + i],
+					 highest[p]);
+	}
+}
+
+static void any_state_is_repaired_and_in_any_number_of_goes(void **state)
+{
+	unsigned int seed = 7;
+
+	(void)state;
+	for (int round = 0; round < 700; round++) {
+		struct ocp_repaired repaired;
+		uint16_t highest[32] = { 0 };
+		struct model m;
+		size_t n;
+
+		model_init(&m, FIXTURES[round % 7]);
+		assert_true(m.live.n_probes <= 32);
+		spoil(&m, &seed);
+		for (size_t p = 0; p < m.live.n_probes; p++)
+			for (size_t i = 0; i < m.live.probes[p].n_semaphores; i++) {
+				size_t at = m.live.probes[p].first_semaphore + i;
+
+				if (m.snapshot.semaphores[at] > highest[p])
+					highest[p] = m.snapshot.semaphores[at];
+			}
+		/* Killed after some of the writes, twice. */
+		n = repair(&m, NULL, (size_t)rand_r(&seed) % 20, &repaired);
+		assert_true(repair(&m, NULL, (size_t)rand_r(&seed) % 20, &repaired) <= n);
+		n = repair(&m, NULL, SIZE_MAX, &repaired);
+		assert_int_equal(n, repaired.sites_on + repaired.sites_off + repaired.semaphores);
+		check_agreement(&m, highest);
+		assert_int_equal(repair(&m, NULL, SIZE_MAX, &repaired), 0);
+		model_free(&m);
+	}
+}
+
+static void v0_semaphores_are_brought_in_step(void **state)
+{
+	struct ocp_repaired repaired;
+	struct model m;
+
+	(void)state;
+	model_init(&m, "v0");
+	*semaphore_of(&m, "everywhere", 1) = 2;
+	*semaphore_of(&m, "everywhere", 2) = 1;
+	assert_int_equal(repair(&m, NULL, SIZE_MAX, &repaired), 6);
+	assert_int_equal(repaired.probes, 1);
+	assert_int_equal(repaired.sites_on, 4);
+	assert_int_equal(repaired.semaphores, 2);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(*semaphore_of(&m, "everywhere", i), 2);
+	model_free(&m);
+}
+
+static void probes_with_a_damaged_site_are_left_alone(void **state)
+{
+	static const uint8_t opcodes[] = { 0xcc, 0x90, 0x00 };
+	struct ocp_repaired repaired;
+	struct model m;
+
+	(void)state;
+	model_init(&m, "v1");
+	for (size_t i = 0; i < sizeof(opcodes); i++) {
+		code_of(&m, "inlined", 3)[0] = SITE_NOP;
+		code_of(&m, "inlined", 3)[SITE_OPCODE_OFF] = opcodes[i];
+		code_of(&m, "inlined", 4)[SITE_OPCODE_OFF] = SITE_ON;
+		assert_int_equal(repair(&m, NULL, SIZE_MAX, &repaired), 0);
+	}
+	code_of(&m, "inlined", 3)[SITE_OPCODE_OFF] = SITE_OFF;
+	code_of(&m, "inlined", 3)[0] = 0x55;
+	assert_int_equal(repair(&m, NULL, SIZE_MAX, &repaired), 0);
+	code_of(&m, "inlined", 3)[0] = SITE_INT3; /* somebody's uprobe */
+	memset(code_of(&m, "inlined", 3) + 2, 0x7f, 4);
+	assert_int_equal(repair(&m, NULL, SIZE_MAX, &repaired), 0);
+	memcpy(code_of(&m, "inlined", 3) + 2, code_of(&m, "inlined", 2) + 2, 4);
+	assert_int_equal(repair(&m, NULL, SIZE_MAX, &repaired), 1);
+	assert_int_equal(repaired.sites_off, 1);
+	model_free(&m);
+}
+
+static void journals_are_undone_whole_or_not(void **state)
+{
+	struct journal_entry entries[] = {
+		{ .name = "plain", .verb = ACTION_ENABLE, .count_before = 0 },
+		{ .name = "started_on", .verb = ACTION_DISABLE, .count_before = 1 },
+		{ .name = "nosuch", .verb = ACTION_ENABLE, .count_before = 0 },
+	};
+	struct stale_journal journal = { .applied = true, .entries = entries, .n = 3 };
+	struct stale_journals stale = { .list = &journal, .n = 1 };
+	struct ocp_repaired repaired;
+	struct model m;
+
+	(void)state;
+	model_init(&m, "v1");
+	*semaphore_of(&m, "plain", 0) = 2;
+	*semaphore_of(&m, "started_on", 0) = 0;
+	code_of(&m, "plain", 0)[SITE_OPCODE_OFF] = SITE_INT3;
+	repair(&m, &stale, SIZE_MAX, &repaired);
+	assert_int_equal(repaired.undone, 0);
+	assert_false(journal.undone);
+	code_of(&m, "plain", 0)[SITE_OPCODE_OFF] = SITE_ON;
+	repair(&m, &stale, SIZE_MAX, &repaired);
+	assert_int_equal(repaired.undone, 2);
+	assert_true(journal.undone);
+	assert_int_equal(*semaphore_of(&m, "plain", 0), 1);
+	assert_int_equal(code_of(&m, "plain", 0)[SITE_OPCODE_OFF], SITE_ON);
+	assert_int_equal(*semaphore_of(&m, "started_on", 0), 1);
+	assert_int_equal(code_of(&m, "started_on", 0)[SITE_OPCODE_OFF], SITE_ON);
+	model_free(&m);
+}
+
+static void what_was_only_announced_is_not_undone(void **state)
+{
+	struct stale_journal journal = { .applied = false };
+	struct journal_entry enable = { .verb = ACTION_ENABLE, .count_before = 0 };
+	struct journal_entry disable = { .verb = ACTION_DISABLE, .count_before = 3 };
+
+	(void)state;
+	assert_int_equal(repair_undo_change(&journal, &enable, 0), 0);
+	assert_int_equal(repair_undo_change(&journal, &enable, 1), -1);
+	assert_int_equal(repair_undo_change(&journal, &disable, 3), 0);
+	assert_int_equal(repair_undo_change(&journal, &disable, 2), +1);
+	enable.count_before = disable.count_before = JOURNAL_UNKNOWN;
+	assert_int_equal(repair_undo_change(&journal, &enable, 1), -1);
+	/* No counter falls below 0 or overflows. */
+	assert_int_equal(repair_undo_change(&journal, &enable, 0), 0);
+	assert_int_equal(repair_undo_change(&journal, &disable, UINT16_MAX), 0);
+	journal.applied = true;
+	enable.count_before = 1;
+	assert_int_equal(repair_undo_change(&journal, &enable, 1), -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sound_programs_need_no_repair),
+		cmocka_unit_test(any_state_is_repaired_and_in_any_number_of_goes),
+		cmocka_unit_test(v0_semaphores_are_brought_in_step),
+		cmocka_unit_test(probes_with_a_damaged_site_are_left_alone),
+		cmocka_unit_test(journals_are_undone_whole_or_not),
+		cmocka_unit_test(what_was_only_announced_is_not_undone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
