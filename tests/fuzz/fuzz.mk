@@ -1,14 +1,14 @@
 # The fuzzers: clang's libFuzzer and sanitizers over whatever reads what somebody else wrote. Each
 # tests/fuzz/fuzz_X.c is a program; fuzz_X_srcs is what it is about.
 fuzzers := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-fuzz_program_srcs := $(wildcard src/elf/*.c)
-fuzz_proc_srcs := $(addprefix src/process/,maps.c proc_file.c auxv.c)
+fuzz_program_srcs := $(wildcard src/elf/*.c) src/base/ctx.c
+fuzz_proc_srcs := $(wildcard src/elf/*.c src/process/*.c src/base/*.c)
 FUZZ_SECONDS ?= 600
 have_fuzzer = $(shell echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \
 	$(CLANG) -fsanitize=fuzzer,address -x c -o /dev/null - 2>/dev/null && echo yes)
 
 .SECONDEXPANSION:
-$(fuzzers): $(O)/tests/fuzz/%: tests/fuzz/%.c src/base/ctx.c $$($$*_srcs) $(wildcard src/*/*.h)
+$(fuzzers): $(O)/tests/fuzz/%: tests/fuzz/%.c $$($$*_srcs) $(wildcard src/*/*.h)
 	$(say) FUZZ $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) $(CPPFLAGS) -std=gnu11 $(WARN) -O1 -g -fsanitize=fuzzer,address,undefined \

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
  * libFuzzer target: any bytes as the files below /proc/PID that are read: maps, status, auxv. The
- * kernel writes them, but names and paths in them are other people's. The first byte says which.
+ * kernel writes them, but names and paths in them are other people's. And as a journal, which may
+ * be in a folder for all. The first byte says which.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "process/auxv.h"
+#include "process/journal.h"
 #include "process/maps.h"
 #include "process/proc_file.h"
 
@@ -67,6 +69,24 @@ static void parse_auxv(char *bytes, size_t n)
 	free(bytes);
 }
 
+static void parse_journal(char *text)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct stale_journal *journal = calloc(1, sizeof(*journal));
+	struct stale_journals all = { .list = journal, .n = 1 };
+	struct journal_text about;
+	int err;
+
+	require(ctx && journal);
+	err = journal_parse(ctx, "fuzz", text, &about, journal);
+	require(err ? *ocp_error(ctx) != '\0' : about.target > 0 && about.tool > 0);
+	for (size_t i = 0; i < journal->n; i++)
+		require(journal->entries[i].name != NULL);
+	journal_free_stale(&all);
+	ocp_ctx_free(ctx);
+	free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
 	char *text;
@@ -82,6 +102,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 		parse_maps(text);
 	else if (*bytes == 's')
 		parse_status(text);
+	else if (*bytes == 'j')
+		parse_journal(text);
 	else
 		parse_auxv(text, n - 1);
 	return 0;
