@@ -8,7 +8,7 @@ include tests/fixtures/fixtures.mk
 include tests/fuzz/fuzz.mk
 
 .PHONY: run-tests unit-tests
-run-tests: all ocaml fixtures unit-tests $(if $(have_fuzzer),$(fuzzer))
+run-tests: all ocaml fixtures unit-tests $(if $(have_fuzzer),$(fuzzers))
 	+@$(MAKE) --no-print-directory ASAN=1 O=$(O)/asan unit-tests
 	@tests/run $(O) $(T)
 

@@ -248,8 +248,10 @@ int symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct symbol_of *as
 	*names = NULL;
 	for (size_t i = 0; i < n; i++)
 		asked[i].name = NULL;
+	if (n == 0)
+		return 0;
 	qsort(asked, n, sizeof(*asked), compare_asked);
-	err = n ? find_table(&f, &table) : 0;
+	err = find_table(&f, &table);
 	if (err > 0) {
 		err = read_table(&f, &table);
 		if (f.n_kept)

@@ -167,7 +167,7 @@ test_not_dumpable() {
 }
 
 # Killed at every single stop at the beginning or end of one of its system calls: the target is let
-# go, and what was half done can be undone.
+# go, and after `doctor --fix` each probe is on or off as a whole; what is on can be switched off.
 killed_everywhere() { # enable | disable
 	local at before status=137
 	start_target "$BINARIES/host"
@@ -183,9 +183,9 @@ killed_everywhere() { # enable | disable
 		tell 'go 1'
 		await_line 'done'
 		forget_output
-		until [[ $("$TOOL" info -pid "$TARGET" | cut -d' ' -f2 | sort -u) = disabled ]]; do
-			"$TOOL" attach -quiet -pid "$TARGET" -disable-all
-		done
+		"$TOOL" doctor -quiet -pid "$TARGET" --fix >"$TMP/doctor"
+		! "$TOOL" info -pid "$TARGET" | grep mixed || fail "mixed after doctor --fix"
+		"$TOOL" attach -quiet -pid "$TARGET" -disable-all
 		eq "$(memory_of "$TARGET")" "$before" "text and semaphores after a kill at $at"
 	done
 	eq "$status" 0 "status of the tool when it is not killed"

@@ -1,16 +1,19 @@
-# The fuzzer: clang's libFuzzer and sanitizers over the ELF reader.
-fuzzer := $(O)/tests/fuzz/fuzz_program
-fuzz_srcs := tests/fuzz/fuzz_program.c src/base/ctx.c $(wildcard src/elf/*.c)
+# The fuzzers: clang's libFuzzer and sanitizers over whatever reads what somebody else wrote. Each
+# tests/fuzz/fuzz_X.c is a program; fuzz_X_srcs is what it is about.
+fuzzers := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+fuzz_program_srcs := $(wildcard src/elf/*.c) src/base/ctx.c
+fuzz_proc_srcs := $(wildcard src/elf/*.c src/process/*.c src/base/*.c)
 FUZZ_SECONDS ?= 600
 have_fuzzer = $(shell echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \
 	$(CLANG) -fsanitize=fuzzer,address -x c -o /dev/null - 2>/dev/null && echo yes)
 
-$(fuzzer): $(fuzz_srcs) $(wildcard src/base/*.h src/elf/*.h)
+.SECONDEXPANSION:
+$(fuzzers): $(O)/tests/fuzz/%: tests/fuzz/%.c $$($$*_srcs) $(wildcard src/*/*.h)
 	$(say) FUZZ $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) $(CPPFLAGS) -std=gnu11 $(WARN) -O1 -g -fsanitize=fuzzer,address,undefined \
-		-fno-sanitize-recover=undefined -o $@ $(fuzz_srcs) -lelf
+		-fno-sanitize-recover=undefined -o $@ $(filter %.c,$^) -lelf
 
 .PHONY: fuzz
-fuzz: $(fuzzer) fixtures ## fuzz the ELF reader for FUZZ_SECONDS=600; finds go to build/tests/fuzz
-	@tests/fuzz/run $(O) $(FUZZ_SECONDS)
+fuzz: $(fuzzers) fixtures ## fuzz every reader for FUZZ_SECONDS=600; finds go to build/tests/fuzz
+	@for fuzzer in $(notdir $(fuzzers)); do tests/fuzz/run $(O) $$fuzzer $(FUZZ_SECONDS) || exit; done

@@ -10,6 +10,8 @@
 
 #include "elf/note.h"
 #include "elf/program.h"
+#include "elf/symbol.h"
+#include "elf/symbols.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
@@ -62,6 +64,19 @@ static void check_program(const struct ocp_program *prog)
 	}
 }
 
+static void find_symbols(struct ocp_ctx *ctx, struct ocp_program *prog)
+{
+	struct symbol_of asked[2] = { { .va = elf_file_entry_va(prog->elf) }, { .va = 0x1000 } };
+	char *names = NULL;
+	uint64_t va;
+
+	require(symbol_find_dynamic(prog->elf, "main", &va) >= 0 || *ocp_error(ctx));
+	if (symbols_find(ctx, prog->elf, asked, 2, &names) == 0)
+		for (int i = 0; i < 2; i++)
+			require(!asked[i].name || strlen(asked[i].name) < (size_t)-1);
+	free(names);
+}
+
 static void read_program(const uint8_t *bytes, size_t n)
 {
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);
@@ -74,6 +89,8 @@ static void read_program(const uint8_t *bytes, size_t n)
 	require(err ? !prog && *ocp_error(ctx) : prog != NULL);
 	if (!err)
 		check_program(prog);
+	if (!err)
+		find_symbols(ctx, prog);
 	ocp_program_free(prog);
 	ocp_ctx_free(ctx);
 }
