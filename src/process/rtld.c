@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
-#include "elf/symbol.h"
+#include "elf/dynsym.h"
 #include "process/auxv.h"
 #include "process/image.h"
 #include "process/maps.h"
@@ -26,9 +26,9 @@ static int find_symbols(struct ocp_ctx *ctx, int fd, const char *path, uint64_t 
 
 	if (found < 0)
 		return found;
-	found = symbol_find_dynamic(elf, "_dl_debug_state", &notify_va);
+	found = dynsym_find(elf, "_dl_debug_state", &notify_va);
 	if (found > 0)
-		found = symbol_find_dynamic(elf, "_r_debug", &debug_va);
+		found = dynsym_find(elf, "_r_debug", &debug_va);
 	if (found > 0) {
 		/* AT_BASE is where link-time address 0 went: linkers are linked at 0. */
 		rtld->notify_addr = base + notify_va;

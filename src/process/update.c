@@ -135,7 +135,7 @@ static int apply_slice(struct update *u, struct slice *slice)
 static bool is_untouched(const struct update *u, const struct patch_write *writes, size_t n)
 {
 	struct memory_piece *pieces = calloc(n + 1, sizeof(*pieces));
-	uint8_t *bytes = malloc((n + 1) * sizeof(uint16_t)), *at = bytes;
+	uint8_t *bytes = malloc(2 * n + 1), *at = bytes; /* 2: a semaphore */
 	bool same = pieces && bytes;
 
 	for (size_t i = 0; same && i < n; i++)

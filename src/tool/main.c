@@ -6,7 +6,6 @@
 #include "tool/tool.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,72 +17,6 @@ static const struct command *const commands[] = {
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
-
-void say(const char *fmt, ...)
-{
-	va_list ap;
-
-	fflush(stdout);
-	fputs("ocaml-probes: ", stderr);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-}
-
-void print_text(const char *text)
-{
-	for (; *text; text++)
-		putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
-}
-
-int say_usage(const struct command *command, const char *fmt, ...)
-{
-	va_list ap;
-
-	fprintf(stderr, "ocaml-probes: %s: ", command->name);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fprintf(stderr, "\nhint: ocaml-probes help %s\n", command->name);
-	return EXIT_USAGE;
-}
-
-static int exit_code_of(int err)
-{
-	switch (err) {
-	case 0:
-		return EXIT_DONE;
-	case -EINVAL:
-	case -ENOENT:
-		return EXIT_USAGE;
-	case -EPERM:
-	case -EACCES:
-		return EXIT_PRIVILEGE;
-	case -EOPNOTSUPP:
-		return EXIT_KERNEL;
-	case -ESRCH:
-		return EXIT_GONE;
-	case -EBUSY:
-	case -ETIMEDOUT:
-		return EXIT_BUSY;
-	default:
-		return EXIT_FAILED;
-	}
-}
-
-int say_error(const struct ocp_ctx *ctx, int err)
-{
-	return say_error_of(NULL, ctx, err);
-}
-
-int say_error_of(const char *operand, const struct ocp_ctx *ctx, int err)
-{
-	say("%s%s%s", operand ? operand : "", operand ? ": " : "", ocp_error(ctx));
-	if (ocp_hint(ctx))
-		fprintf(stderr, "hint: %s\n", ocp_hint(ctx));
-	return exit_code_of(err);
-}
 
 static void log_line(void *data, enum ocp_log_level level, const char *line)
 {

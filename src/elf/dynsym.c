@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "elf/symbol.h"
+#include "elf/dynsym.h"
 
 #include <elf.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static int find_in(const uint8_t *symbols, uint64_t symbol_bytes, const char *st
 	return 0;
 }
 
-int symbol_find_dynamic(struct elf_file *elf, const char *name, uint64_t *va)
+int dynsym_find(struct elf_file *elf, const char *name, uint64_t *va)
 {
 	struct elf_section symbol_section, string_section;
 	uint8_t *symbols = NULL, *strings = NULL;

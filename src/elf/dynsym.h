@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Where a shared object exports a symbol. */
-#ifndef ELF_SYMBOL_H
-#define ELF_SYMBOL_H
+#ifndef ELF_DYNSYM_H
+#define ELF_DYNSYM_H
 
 #include <stdint.h>
 #include "elf/elf_file.h"
@@ -10,6 +10,6 @@
  * Find the dynamic symbol NAME that ELF defines. Returns 1 and its link-time address, 0 if there is
  * none, or a negative errno.
  */
-int symbol_find_dynamic(struct elf_file *elf, const char *name, uint64_t *va);
+int dynsym_find(struct elf_file *elf, const char *name, uint64_t *va);
 
 #endif
