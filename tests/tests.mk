@@ -9,7 +9,7 @@ include tests/fuzz/fuzz.mk
 
 .PHONY: run-tests unit-tests
 run-tests: all ocaml fixtures unit-tests $(if $(have_fuzzer),$(fuzzers))
-	+@$(MAKE) --no-print-directory ASAN=1 O=$(O)/asan unit-tests
+	+@$(MAKE) --no-print-directory ASAN=1 O=$(O)/asan unit-tests $(O)/asan/ocaml-probes
 	@tests/run $(O) $(T)
 
 unit-tests: $(if $(have_cmocka),$(unit_tests))

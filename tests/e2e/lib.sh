@@ -12,7 +12,7 @@
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 O=$(realpath -- "${O:-$ROOT/build}")
-TOOL=$O/ocaml-probes
+TOOL=${TOOL:-$O/ocaml-probes}
 TEST_TIMEOUT=60
 export ROOT O TOOL
 
