@@ -17,7 +17,8 @@
  *	disable NAME COUNT-BEFORE
  *	end
  *
- * in the file PID.START-TIME.TOOL-PID, one a tool and target: several tools may hold one process.
+ * in a file PID.START-TIME.TOOL-PID.TIME: several tools may hold one process, and one tool several
+ * times. Only that the name starts with a digit counts, the rest is for people and uniqueness.
  * A process is its pid and its start time (pids come round again), and both mean something within
  * one boot and one pid namespace only. A file is complete or not there: it is written under another
  * name and renamed. It is not synced: it need not survive the kernel, since its target does not.
@@ -42,6 +43,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "process/proc_file.h"
@@ -52,6 +54,7 @@ enum {
 	MAX_JOURNAL_BYTES = 32 << 20, /* 100 000 names of 300 characters */
 	MAX_FILES = 4096,	      /* looked at in one folder */
 	ID_BYTES = 64,
+	FILE_BYTES = 100,
 	N_PLACES = 3,
 };
 
@@ -70,7 +73,7 @@ struct journal {
 	struct ocp_ctx *ctx;
 	int dir_fd;
 	char dir[PATH_MAX];
-	char file[ID_BYTES];
+	char file[FILE_BYTES];
 	struct surroundings here;
 	struct process_id target, tool;
 	struct journal_entry *entries;
@@ -163,6 +166,7 @@ static int make_place(struct ocp_ctx *ctx, char path[PATH_MAX])
 int journal_open(struct ocp_ctx *ctx, pid_t target, struct journal **out)
 {
 	struct journal *journal = calloc(1, sizeof(*journal));
+	struct timespec now;
 	int err = 0;
 
 	*out = NULL;
@@ -184,8 +188,10 @@ int journal_open(struct ocp_ctx *ctx, pid_t target, struct journal **out)
 		free(journal);
 		return err;
 	}
-	snprintf(journal->file, sizeof(journal->file), "%d.%" PRIu64 ".%d", (int)target,
-		 journal->target.start_time, (int)journal->tool.pid);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	snprintf(journal->file, sizeof(journal->file), "%d.%" PRIu64 ".%d.%jd%09ld", (int)target,
+		 journal->target.start_time, (int)journal->tool.pid, (intmax_t)now.tv_sec,
+		 now.tv_nsec);
 	*out = journal;
 	return 0;
 }
@@ -251,7 +257,7 @@ static int cannot_write(const struct journal *journal, int err)
 
 int journal_commit(struct journal *journal, bool applied)
 {
-	char temporary[ID_BYTES + 8];
+	char temporary[FILE_BYTES + 1];
 	bool failed;
 	FILE *f;
 	int fd;

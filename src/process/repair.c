@@ -257,7 +257,7 @@ static int repair_stopped(struct ocp_process *proc, struct ocp_repaired *repaire
 
 int ocp_process_repair(struct ocp_process *proc, struct ocp_repaired *repaired)
 {
-	bool hold = !proc->held, needs_stop;
+	bool hold = !proc->held && !proc->is_self, needs_stop;
 	struct work work;
 	int err;
 

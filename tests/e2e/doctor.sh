@@ -56,7 +56,7 @@ for s in json.load(open(sys.argv[1]))["sites"]:
     print(s["linked"] or "0", s["probe"] or "-", s["args"] or "-", s["abi"])
 PY
 			"$O/tests/fixtures/$fixture" --expect |
-				sed -n -e 's/^abi //p; s/^site 0x0 /site 0 /' -e 's/^site \(.*\) semaphore [^ ]* name \(.*\) args \(.*\)$/\1|\2|\3/p' |
+				sed -n -e 's/^abi //p' -e 's/^site \(.*\) semaphore [^ ]* name \(.*\) args \(.*\)$/\1|\2|\3/p' |
 				awk -F'|' 'NR == 1 { abi = $0; next } { print $1 == "0x0" ? 0 : $1, $2 == "" ? "-" : $2, $3 == "" ? "-" : $3, abi }' >"$TMP/want"
 			eq "$(sort "$TMP/found")" "$(sort "$TMP/want")" "$variant: sites"
 			eq "$(wc -l <"$TMP/table")" $(($(wc -l <"$TMP/want") + 1)) "$variant: lines"
@@ -306,6 +306,31 @@ test_what_a_killed_tool_left_on() {
 	start_fixture v1
 	doctor 0
 	eq "$(ls "$TMP/run/ocaml-probes")" "" "journals of a target that is gone"
+}
+
+# The same for real: `attach --for`, killed while it waits.
+test_a_killed_attach_for() {
+	local before tool
+	export XDG_RUNTIME_DIR=$TMP/run
+	mkdir -m700 "$TMP/run"
+	start_target "$O/tests/ocaml/loop"
+	await_line ready
+	"$TOOL" attach -pid "$TARGET" -enable beta
+	before=$(memory_of "$TARGET")
+	background "$TOOL" attach -pid "$TARGET" -enable alpha,beta --for 60s 2>"$TMP/for"
+	tool=$!
+	wait_for '[[ $("$TOOL" info -pid "$TARGET") = *"alpha enabled"* ]]'
+	wait_for 'grep -qx applied "$TMP"/run/ocaml-probes/*'
+	doctor 0
+	kill -KILL "$tool"
+	wait "$tool" || :
+	doctor 1
+	says "^alpha: left on by ocaml-probes pid $tool, which was killed"
+	says "^beta: left on by ocaml-probes pid $tool, which was killed"
+	doctor 0 --fix
+	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
+	eq "$(ls "$TMP/run/ocaml-probes")" "" "journals"
+	eq "$("$TOOL" info -pid "$TARGET" | xargs)" "alpha disabled beta enabled gamma disabled" "states"
 }
 
 test_mistakes() {

@@ -142,6 +142,25 @@ static void several_tools_and_many_entries(void **state)
 	end(target);
 }
 
+/* One tool, one target, two journals: neither replaces the other. */
+static void two_journals_of_one_tool(void **state)
+{
+	struct place *place = *state;
+	struct stale_journals stale;
+	pid_t tool = fork();
+
+	assert_true(tool >= 0);
+	if (tool == 0) {
+		write_some(place->ctx, getppid(), true, 2);
+		write_some(place->ctx, getppid(), true, 3);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(tool, NULL, 0), tool);
+	assert_int_equal(journal_find_stale(place->ctx, getpid(), &stale), 0);
+	assert_int_equal(stale.n, 2);
+	journal_free_stale(&stale);
+}
+
 static void a_living_tools_journal_is_its_own(void **state)
 {
 	struct place *place = *state;
@@ -385,6 +404,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_dead_tools_journal_is_found),
 		TEST(several_tools_and_many_entries),
+		TEST(two_journals_of_one_tool),
 		TEST(a_living_tools_journal_is_its_own),
 		TEST(journals_of_ended_targets_are_deleted),
 		TEST(a_zombie_tool_is_dead),
