@@ -333,6 +333,51 @@ test_a_killed_attach_for() {
 	eq "$("$TOOL" info -pid "$TARGET" | xargs)" "alpha disabled beta enabled gamma disabled" "states"
 }
 
+# What another user's tool left on: root looks into that user's folder, but believes it about that
+# user's processes only.
+test_root_finds_another_users_journal() {
+	local tool dir=/tmp/ocaml-probes-65532 as_user=(setpriv --reuid 65532 --regid 65532 --clear-groups)
+	need_root
+	need_command setpriv
+	unset XDG_RUNTIME_DIR
+	[[ ! -e $dir ]] || rm -r "$dir"
+	chmod 711 "$(dirname "$TMP")" "$TMP"
+	cp "$TOOL" "$TMP/tool"
+	cp "$O/tests/fixtures/v1" "$TMP/prog"
+	start_target "${as_user[@]}" "$TMP/prog" --wait
+	await_line ready
+	background "${as_user[@]}" "$TMP/tool" attach -pid "$TARGET" -enable plain --for 60s 2>"$TMP/for"
+	tool=$!
+	wait_for 'grep -qsx applied '"$dir"'/* || ! kill -0 '"$tool" 5
+	if ! kill -KILL "$tool" 2>/dev/null; then
+		grep -q 'Yama\|/run/user' "$TMP/for" && skip "$(cat "$TMP/for")"
+		fail "$(cat "$TMP/for")"
+	fi
+	wait "$tool" || :
+	# About somebody else's process it is not asked.
+	start_other_and_claim "$dir"
+	doctor 1
+	says "^plain: left on by ocaml-probes pid $tool, which was killed"
+	doctor 0 --fix
+	matches "$("$TOOL" info -pid "$TARGET")" "plain disabled"
+	rm -r "$dir"
+}
+
+# A journal in the user's folder DIR that claims something about a process of root's.
+start_other_and_claim() { # DIR
+	local mine=$TARGET other
+	start_target "$O/tests/fixtures/v1" --wait
+	await_line ready
+	other=$TARGET
+	"$TOOL" attach -pid "$other" -enable plain
+	sed "s/^target .*/target $other $(start_of "$other")/" "$1/$mine".* >"$1/$other.1.1"
+	chown 65532:65532 "$1/$other.1.1"
+	doctor 0
+	eq "$(cat "$TMP/doctor")" "" "what a user says about root's process"
+	TARGET=$mine
+	rm "$1/$other.1.1"
+}
+
 test_mistakes() {
 	check_error 2 "pid is needed" doctor
 	check_error 2 "no such option" doctor -pid 1 --sites
