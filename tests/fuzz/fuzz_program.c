@@ -8,9 +8,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "elf/dynsym.h"
 #include "elf/note.h"
 #include "elf/program.h"
-#include "elf/symbol.h"
 #include "elf/symbols.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
@@ -70,7 +70,7 @@ static void find_symbols(struct ocp_ctx *ctx, struct ocp_program *prog)
 	char *names = NULL;
 	uint64_t va;
 
-	require(symbol_find_dynamic(prog->elf, "main", &va) >= 0 || *ocp_error(ctx));
+	require(dynsym_find(prog->elf, "main", &va) >= 0 || *ocp_error(ctx));
 	if (symbols_find(ctx, prog->elf, asked, 2, &names) == 0)
 		for (int i = 0; i < 2; i++)
 			require(!asked[i].name || strlen(asked[i].name) < (size_t)-1);
