@@ -76,13 +76,18 @@ host_files() {
 	echo "$BINARIES/host" "$BINARIES/liblinked.so" "$BINARIES/plugin.so"
 }
 
-# hits that counting 100 rounds of the host gives: see unit.S.
-check_host_counts() { # UNITS
+# Count 100 rounds; totals has the result.
+count_rounds() {
 	need_counting
 	start_counting "$TARGET" --json
 	run_rounds 100
 	kill -INT "$COUNTING"
 	wait "$COUNTING"
+}
+
+# The hits of the host's probes and those of its units: see unit.S.
+check_host_counts() { # UNITS
+	count_rounds
 	eq "$(totals | grep '^reused ')" "reused $(($1 * 200))" "hits"
 	eq "$(totals | grep '^host_only ')" "host_only 200" "hits"
 }
@@ -92,6 +97,8 @@ test_static() {
 	for file in static static-pie; do
 		start_waiting "$BINARIES/$file"
 		switch_all "$BINARIES/$file"
+		count_rounds
+		eq "$(totals | grep '^inlined ')" "inlined 2000" "hits"
 		quit_well
 	done
 }
@@ -104,6 +111,8 @@ test_more_sections_than_the_header_can_count() {
 	eq "$("$TOOL" list -prog "$BINARIES/many_sections" | xargs)" "first last"
 	start_waiting "$BINARIES/many_sections"
 	switch_all "$BINARIES/many_sections"
+	count_rounds
+	eq "$(totals | xargs)" "first 100 last 200" "hits"
 	quit_well
 }
 
@@ -251,11 +260,7 @@ test_other_namespaces() {
 	start_in_namespaces "$BINARIES/static-pie"
 	cp "$BINARIES/static-pie" "$TMP/program"
 	switch_all "$TMP/program"
-	need_counting
-	start_counting "$TARGET" --json
-	run_rounds 100
-	kill -INT "$COUNTING"
-	wait "$COUNTING"
+	count_rounds
 	eq "$(totals | grep '^inlined ')" "inlined 2000" "hits"
 	tell quit
 	wait_for '! kill -0 "$TARGET" 2>/dev/null'

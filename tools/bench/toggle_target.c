@@ -29,7 +29,7 @@ uint64_t handler_runs;
 
 static volatile bool watching;
 
-static struct {
+static struct seen {
 	unsigned long stops;
 	uint64_t longest_ns, sum_ns, preempted_ns;
 } seen;
@@ -79,13 +79,13 @@ static void *watch(void *arg)
 
 int main(void)
 {
-	pthread_t watcher;
+	pthread_t watcher = 0;
 	char line[64];
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	while (fgets(line, sizeof(line), stdin)) {
 		if (strcmp(line, "watch\n") == 0 && !watching) {
-			memset(&seen, 0, sizeof(seen));
+			seen = (struct seen){ 0 };
 			watching = true;
 			if (pthread_create(&watcher, NULL, watch, NULL) != 0)
 				return 1;
