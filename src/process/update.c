@@ -33,8 +33,8 @@
 #include "process/tracee.h"
 
 enum {
-	SLICE_NS = 2500 * 1000,
-	FIRST_SLICE_WRITES = 1024,
+	SLICE_NS = 3300 * 1000,
+	FIRST_SLICE_WRITES = 2048,
 	MIN_SLICE_WRITES = 1024,
 };
 
