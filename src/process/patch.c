@@ -17,15 +17,18 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "process/proc_file.h"
 
 enum {
-	PARALLEL_MIN = 256, /* writes; a thread costs as much as some fifty of them */
+	PARALLEL_MIN = 256, /* writes; waking a thread costs as much as some fifty of them */
 };
 
 static int write_value(int fd, uint64_t addr, uint16_t value, uint8_t bytes)
@@ -52,19 +55,59 @@ struct share {
 	int err;
 };
 
-static void *run_share(void *arg)
-{
-	struct share *share = arg;
+struct patcher {
+	struct ocp_ctx *ctx;
+	pid_t pid;
+	int fd; /* /proc/PID/mem */
+	pthread_t worker;
+	bool has_worker;
+	struct share *share; /* the worker's; NULL: it ends */
+	sem_t work, done;
+};
 
-	for (; share->done < share->n && !share->err; share->done++) {
+static void run_share(struct share *share)
+{
+	for (; share->done < share->n; share->done++) {
 		const struct patch_write *w = &share->writes[share->done];
 
 		if (w->phase == share->phase)
 			share->err = write_value(share->fd, w->addr, w->new, w->bytes);
 		if (share->err)
-			break;
+			return;
 	}
-	return NULL;
+}
+
+static void wait_for(sem_t *semaphore)
+{
+	while (sem_wait(semaphore) != 0 && errno == EINTR)
+		;
+}
+
+static void *worker_main(void *arg)
+{
+	struct patcher *patcher = arg;
+
+	for (;;) {
+		wait_for(&patcher->work);
+		if (!patcher->share)
+			return NULL;
+		run_share(patcher->share);
+		sem_post(&patcher->done);
+	}
+}
+
+static bool start_worker(struct patcher *patcher)
+{
+	sigset_t all, before;
+
+	if (patcher->has_worker)
+		return true;
+	/* The caller's signal handlers have no business in our thread. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	patcher->has_worker = pthread_create(&patcher->worker, NULL, worker_main, patcher) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return patcher->has_worker;
 }
 
 static void undo_write(struct ocp_ctx *ctx, int fd, const struct patch_write *w, size_t *left)
@@ -93,22 +136,25 @@ static void undo_shares(struct ocp_ctx *ctx, const struct share *shares, size_t 
  * CPU is free, and the kernel's part of each write is small and takes no lock that both want for
  * long. Fills SHARES; what failed is in their err.
  */
-static void run_phase(int fd, const struct patch_write *writes, size_t n, enum patch_phase phase,
-		      struct share shares[2])
+static void run_phase(struct patcher *patcher, const struct patch_write *writes, size_t n,
+		      enum patch_phase phase, struct share shares[2])
 {
-	size_t half = n >= PARALLEL_MIN ? n / 2 : n;
-	pthread_t thread;
-	bool parallel;
+	size_t half = n >= PARALLEL_MIN && start_worker(patcher) ? n / 2 : n;
 
-	shares[0] = (struct share){ .fd = fd, .writes = writes, .n = half, .phase = phase };
-	shares[1] =
-		(struct share){ .fd = fd, .writes = writes + half, .n = n - half, .phase = phase };
-	parallel = shares[1].n && pthread_create(&thread, NULL, run_share, &shares[1]) == 0;
+	for (int i = 0; i < 2; i++)
+		shares[i] = (struct share){
+			.fd = patcher->fd,
+			.writes = i ? writes + half : writes,
+			.n = i ? n - half : half,
+			.phase = phase,
+		};
+	if (shares[1].n) {
+		patcher->share = &shares[1];
+		sem_post(&patcher->work);
+	}
 	run_share(&shares[0]);
-	if (parallel)
-		pthread_join(thread, NULL);
-	else if (!shares[0].err)
-		run_share(&shares[1]);
+	if (shares[1].n)
+		wait_for(&patcher->done);
 }
 
 static bool has_phase(const struct patch_write *writes, size_t n, enum patch_phase phase)
@@ -135,40 +181,74 @@ static int report(struct ocp_ctx *ctx, pid_t pid, const struct share *failed, si
 			 failed->writes[failed->done].addr, strerror(-failed->err));
 }
 
-static int apply_phases(struct ocp_ctx *ctx, pid_t pid, int fd, const struct patch_write *writes,
-			size_t n)
+int patcher_apply(struct patcher *patcher, const struct patch_write *writes, size_t n)
 {
 	struct share shares[N_PATCH_PHASES][2] = { 0 };
-	int phase = 0;
+	const struct share *failed;
+	size_t left = 0;
+	int phase;
 
-	for (; phase < N_PATCH_PHASES; phase++) {
+	for (phase = 0; phase < N_PATCH_PHASES; phase++) {
 		if (!has_phase(writes, n, phase))
 			continue;
-		run_phase(fd, writes, n, phase, shares[phase]);
+		run_phase(patcher, writes, n, phase, shares[phase]);
 		if (shares[phase][0].err || shares[phase][1].err)
 			break;
 	}
-	if (phase < N_PATCH_PHASES) {
-		const struct share *failed = &shares[phase][shares[phase][0].err ? 0 : 1];
-		size_t left = 0;
+	if (phase == N_PATCH_PHASES)
+		return 0;
+	failed = &shares[phase][shares[phase][0].err ? 0 : 1];
+	for (; phase >= 0 && failed->err != -ESRCH; phase--)
+		undo_shares(patcher->ctx, shares[phase], 2, &left);
+	return report(patcher->ctx, patcher->pid, failed, left);
+}
 
-		for (int p = phase; p >= 0 && failed->err != -ESRCH; p--)
-			undo_shares(ctx, shares[p], 2, &left);
-		return report(ctx, pid, failed, left);
+int patcher_open(struct ocp_ctx *ctx, pid_t pid, struct patcher **out)
+{
+	struct patcher *patcher = calloc(1, sizeof(*patcher));
+	char path[64];
+
+	*out = NULL;
+	if (!patcher)
+		return ctx_no_memory(ctx);
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+	patcher->ctx = ctx;
+	patcher->pid = pid;
+	patcher->fd = open(path, O_RDWR | O_CLOEXEC);
+	if (patcher->fd < 0) {
+		int err = proc_why_no_access(ctx, pid, errno);
+
+		free(patcher);
+		return err;
 	}
+	sem_init(&patcher->work, 0, 0);
+	sem_init(&patcher->done, 0, 0);
+	*out = patcher;
 	return 0;
+}
+
+void patcher_close(struct patcher *patcher)
+{
+	if (!patcher)
+		return;
+	if (patcher->has_worker) {
+		patcher->share = NULL;
+		sem_post(&patcher->work);
+		pthread_join(patcher->worker, NULL);
+	}
+	sem_destroy(&patcher->work);
+	sem_destroy(&patcher->done);
+	close(patcher->fd);
+	free(patcher);
 }
 
 int patch_apply(struct ocp_ctx *ctx, pid_t pid, const struct patch_write *writes, size_t n)
 {
-	char path[64];
-	int fd, err;
+	struct patcher *patcher;
+	int err = patcher_open(ctx, pid, &patcher);
 
-	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0)
-		return proc_why_no_access(ctx, pid, errno);
-	err = apply_phases(ctx, pid, fd, writes, n);
-	close(fd);
+	if (!err)
+		err = patcher_apply(patcher, writes, n);
+	patcher_close(patcher);
 	return err;
 }

@@ -21,10 +21,20 @@ struct patch_write {
 	uint8_t phase;	   /* enum patch_phase */
 };
 
+/* Access to one process's memory, and a second thread for large amounts of writes. */
+struct patcher;
+
+/* Needs the right to ptrace PID; nothing is written yet. After an exec of PID it writes nowhere. */
+int patcher_open(struct ocp_ctx *ctx, pid_t pid, struct patcher **out);
+void patcher_close(struct patcher *patcher);
+
 /*
  * Carry out the writes, phase by phase, in any order within a phase. If one fails, those done are
  * undone. The process must be stopped, and the caller must have seen the `old` values in it.
  */
+int patcher_apply(struct patcher *patcher, const struct patch_write *writes, size_t n);
+
+/* The same once. */
 int patch_apply(struct ocp_ctx *ctx, pid_t pid, const struct patch_write *writes, size_t n);
 
 #endif

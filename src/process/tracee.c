@@ -62,7 +62,14 @@ struct thread {
 };
 
 /* What the tracing thread is asked to do. */
-enum request { REQUEST_STOP, REQUEST_SPAWN, REQUEST_DETACH, REQUEST_KILL, REQUEST_END };
+enum request {
+	REQUEST_STOP,
+	REQUEST_RUN_STOPPED,
+	REQUEST_SPAWN,
+	REQUEST_DETACH,
+	REQUEST_KILL,
+	REQUEST_END,
+};
 
 struct tracee {
 	struct ocp_ctx *ctx;
@@ -79,6 +86,8 @@ struct tracee {
 	bool is_running;
 	sigset_t caller_mask; /* the signal mask of the thread that asked */
 	enum request request;
+	int (*work)(void *arg); /* for REQUEST_RUN_STOPPED */
+	void *work_arg;
 	sem_t asked, done;
 	int outcome;
 };
@@ -350,6 +359,12 @@ static void *tracer_main(void *arg)
 		case REQUEST_STOP:
 			tracee->outcome = stop_all(tracee);
 			break;
+		case REQUEST_RUN_STOPPED:
+			tracee->outcome = stop_all(tracee);
+			if (!tracee->outcome)
+				tracee->outcome = tracee->work(tracee->work_arg);
+			detach_all(tracee);
+			break;
 		case REQUEST_SPAWN:
 			tracee->outcome = spawn(tracee);
 			break;
@@ -426,12 +441,28 @@ int tracee_open(struct ocp_ctx *ctx, pid_t pid, struct tracee **out)
 	return 0;
 }
 
+static int check_not_self(const struct tracee *tracee)
+{
+	if (tracee->pid != getpid())
+		return 0;
+	return ctx_error(tracee->ctx, -EINVAL, "pid %d: a process cannot trace itself",
+			 (int)tracee->pid);
+}
+
 int tracee_stop(struct tracee *tracee)
 {
-	if (tracee->pid == getpid())
-		return ctx_error(tracee->ctx, -EINVAL, "pid %d: a process cannot trace itself",
-				 (int)tracee->pid);
-	return ask(tracee, REQUEST_STOP);
+	int err = check_not_self(tracee);
+
+	return err ? err : ask(tracee, REQUEST_STOP);
+}
+
+int tracee_run_stopped(struct tracee *tracee, int (*work)(void *arg), void *arg)
+{
+	int err = check_not_self(tracee);
+
+	tracee->work = work;
+	tracee->work_arg = arg;
+	return err ? err : ask(tracee, REQUEST_RUN_STOPPED);
 }
 
 void tracee_release(struct tracee *tracee)

@@ -21,6 +21,13 @@ int tracee_open(struct ocp_ctx *ctx, pid_t pid, struct tracee **out);
 int tracee_stop(struct tracee *tracee);
 
 /*
+ * Stop all threads, call WORK(ARG), let them go on. WORK is called by another thread, while this
+ * one waits: the process does not wait for two threads to wake each other. Returns what WORK
+ * returns, or why the process could not be stopped.
+ */
+int tracee_run_stopped(struct tracee *tracee, int (*work)(void *arg), void *arg);
+
+/*
  * Let all threads go on as they were: signals that arrived meanwhile are delivered, a process that
  * was stopped (SIGSTOP) stays so.
  */

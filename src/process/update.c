@@ -42,12 +42,14 @@ enum {
 struct slice {
 	size_t first, n;     /* in the plan */
 	bool changed;	     /* since the plan was made */
+	bool has_mixed;	     /* a probe whose sites a repair could switch, semaphores untouched */
 	struct plan renewed; /* instead of the plan's writes, if it has steps */
 };
 
 struct update {
 	struct ocp_process *proc;
 	struct tracee *tracee; /* NULL if the process is held already */
+	struct patcher *patcher;
 	struct plan_context context;
 	struct snapshot snapshot;
 	struct plan plan;
@@ -88,9 +90,15 @@ static const struct patch_write *writes_of(const struct plan *plan, size_t first
  */
 static int check_code(struct update *u, struct slice *slice)
 {
-	return snapshot_refresh_code(u->proc->ctx, u->proc->memory, &u->proc->live,
-				     u->probes + slice->first, slice->n, &u->snapshot,
-				     &slice->changed);
+	bool changed;
+	int err = snapshot_refresh_code(u->proc->ctx, u->proc->memory, &u->proc->live,
+					u->probes + slice->first, slice->n, &u->snapshot, &changed);
+
+	slice->changed |= changed;
+	for (size_t i = slice->first; !err && i < slice->first + slice->n; i++)
+		if (snapshot_state(&u->proc->live, &u->snapshot, u->probes[i]) == OCP_MIXED)
+			slice->has_mixed = true;
+	return err;
 }
 
 /* With the process stopped: if the probes changed since the plan was made, plan them anew. */
@@ -101,7 +109,7 @@ static int renew_slice(struct update *u, struct slice *slice)
 					      u->probes + slice->first, slice->n, &u->snapshot,
 					      &changed);
 
-	if (!err && changed)
+	if (!err && (changed || slice->has_mixed))
 		err = check_code(u, slice);
 	if (!err && (changed || slice->changed))
 		err = plan_renew(&u->context, &u->plan, slice->first, slice->n, &u->snapshot,
@@ -126,7 +134,7 @@ static int apply_slice(struct update *u, struct slice *slice)
 	if (err)
 		return err;
 	writes = slice_writes(u, slice, &n_writes);
-	return patch_apply(u->proc->ctx, u->proc->pid, writes, n_writes);
+	return patcher_apply(u->patcher, writes, n_writes);
 }
 
 /* ---- undoing -------------------------------------------------------------------------------- */
@@ -162,7 +170,7 @@ static int put_back(const struct update *u, const struct patch_write *writes, si
 		back[i].new = writes[n - 1 - i].old;
 		back[i].phase = N_PATCH_PHASES - 1 - writes[n - 1 - i].phase;
 	}
-	err = patch_apply(u->proc->ctx, u->proc->pid, back, n);
+	err = patcher_apply(u->patcher, back, n);
 	free(back);
 	return err;
 }
@@ -195,7 +203,7 @@ static int do_the_opposite(struct update *u, struct slice *slice)
 	if (err)
 		return err;
 	writes = writes_of(&opposite, 0, opposite.n_steps, &n_writes);
-	err = patch_apply(u->proc->ctx, u->proc->pid, writes, n_writes);
+	err = patcher_apply(u->patcher, writes, n_writes);
 	plan_free(&opposite);
 	return err;
 }
@@ -255,19 +263,30 @@ static void undo_failed(struct update *u)
 
 /* ---- slices --------------------------------------------------------------------------------- */
 
+/* A slice on its way to the thread that has stopped the process. */
+struct slice_work {
+	struct update *u;
+	struct slice *slice;
+};
+
+static int apply_slice_work(void *arg)
+{
+	struct slice_work *work = arg;
+
+	return apply_slice(work->u, work->slice);
+}
+
 /* Stop the process (unless it is held), carry out the slice, let it go. *STOPPED_NS: for how long.
  */
 static int run_slice(struct update *u, struct slice *slice, int64_t *stopped_ns)
 {
+	struct slice_work work = { u, slice };
 	int err = check_code(u, slice);
 
 	*stopped_ns = now_ns();
-	if (!err && u->tracee)
-		err = tracee_stop(u->tracee);
 	if (!err)
-		err = apply_slice(u, slice);
-	if (u->tracee)
-		tracee_release(u->tracee);
+		err = u->tracee ? tracee_run_stopped(u->tracee, apply_slice_work, &work)
+				: apply_slice(u, slice);
 	*stopped_ns = now_ns() - *stopped_ns;
 	return err;
 }
@@ -337,6 +356,7 @@ static void free_update(struct update *u)
 	while (u->n_slices > 0)
 		plan_free(&u->slices[--u->n_slices].renewed);
 	tracee_close(u->tracee);
+	patcher_close(u->patcher);
 	free(u->slices);
 	free(u->probes);
 	plan_free(&u->plan);
@@ -352,6 +372,8 @@ static int run_plan(struct update *u, unsigned int flags)
 
 	if (!err && !no_stop)
 		err = tracee_open(proc->ctx, proc->pid, &u->tracee);
+	if (!err)
+		err = patcher_open(proc->ctx, proc->pid, &u->patcher);
 	if (!err)
 		err = run_slices(u, no_stop || (flags & OCP_ATOMICALLY));
 	if (!err && u->journal)
