@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+/* Reading another process's memory in pieces: here our own, which we know. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "process/memory.h"
+#include "unit.h"
+
+enum { PAGE = 4096, PAGES = 700, HOLE = 350, PIECES = 20000, MAX_BYTES = 9 };
+
+struct area {
+	struct ocp_ctx *ctx;
+	struct memory *memory;
+	uint8_t *bytes; /* one page of them, HOLE, is not mapped */
+};
+
+static int set_up(void **state)
+{
+	static struct area area;
+
+	area.ctx = ocp_ctx_new();
+	assert_int_equal(memory_open(area.ctx, getpid(), &area.memory), 0);
+	area.bytes = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			  -1, 0);
+	assert_true(area.bytes != MAP_FAILED);
+	srandom(1);
+	for (size_t i = 0; i < PAGES * PAGE; i++)
+		area.bytes[i] = (uint8_t)random();
+	assert_int_equal(munmap(area.bytes + HOLE * PAGE, PAGE), 0);
+	*state = &area;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct area *area = *state;
+
+	munmap(area->bytes, HOLE * PAGE);
+	munmap(area->bytes + (HOLE + 1) * PAGE, (PAGES - HOLE - 1) * PAGE);
+	memory_close(area->memory);
+	ocp_ctx_free(area->ctx);
+	return 0;
+}
+
+/* Offsets of pieces; some overlap, some are astride pages, none touches the hole. */
+static size_t random_off(size_t bytes)
+{
+	size_t off;
+
+	do
+		off = (size_t)random() % (PAGES * PAGE - bytes);
+	while (off + bytes > HOLE * PAGE && off < (HOLE + 1) * PAGE);
+	return off;
+}
+
+static void pieces_come_in_the_order_asked_for(void **state)
+{
+	static uint8_t expected[PIECES * MAX_BYTES], got[PIECES * MAX_BYTES];
+	static struct memory_piece pieces[PIECES];
+	struct area *area = *state;
+	size_t at = 0;
+
+	for (size_t i = 0; i < PIECES; i++) {
+		size_t bytes = 1 + (size_t)random() % MAX_BYTES, off = random_off(bytes);
+
+		/* Where the hole begins and ends, exactly. */
+		if (i == PIECES / 2)
+			off = HOLE * PAGE - bytes;
+		else if (i == PIECES / 2 + 1)
+			off = (HOLE + 1) * PAGE;
+		pieces[i] = (struct memory_piece){
+			.addr = (uintptr_t)area->bytes + off,
+			.bytes = (uint16_t)bytes,
+		};
+		memcpy(expected + at, area->bytes + off, bytes);
+		at += bytes;
+	}
+	assert_int_equal(memory_read(area->memory, pieces, PIECES, got), 0);
+	assert_memory_equal(got, expected, at);
+}
+
+static void nothing_is_read_where_nothing_is_asked_for(void **state)
+{
+	struct area *area = *state;
+
+	assert_int_equal(memory_read(area->memory, NULL, 0, NULL), 0);
+}
+
+static void a_piece_that_is_not_there_is_named(void **state)
+{
+	struct area *area = *state;
+	uintptr_t missing = (uintptr_t)area->bytes + (HOLE + 1) * PAGE - 2;
+	struct memory_piece pieces[] = {
+		{ .addr = missing + 10, .bytes = 4 },
+		{ .addr = missing, .bytes = 4 },
+		{ .addr = missing - PAGE - 10, .bytes = 4 },
+	};
+	uint8_t got[12];
+	char text[32];
+
+	snprintf(text, sizeof(text), "at 0x%lx", (unsigned long)missing);
+	assert_int_equal(memory_read(area->memory, pieces, 3, got), -EFAULT);
+	assert_non_null(strstr(ocp_error(area->ctx), text));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(pieces_come_in_the_order_asked_for, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(nothing_is_read_where_nothing_is_asked_for, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(a_piece_that_is_not_there_is_named, set_up,
+						tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
