@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Writes of one byte of text or two bytes of a semaphore, through /proc/PID/mem.
+ * Writes of one byte of text or two bytes of a semaphore.
  *
  * Never words. The kernel writes int3 over a site's nop and the original byte back whenever
  * somebody's uprobe comes or goes, in running and in stopped processes alike. A wider write, or any
@@ -8,8 +8,8 @@
  * resurrect such a byte: lost hits at best, a SIGTRAP that kills the target at worst. In the same
  * way the two bytes in front of an OCaml semaphore belong to the kernel's reference counter.
  *
- * /proc/PID/mem writes to read-only private text as ptrace's POKE does (FOLL_FORCE), into a private
- * copy of the page; the file is never changed.
+ * Text goes through /proc/PID/mem, which writes to read-only private text as ptrace's POKE does
+ * (FOLL_FORCE), into a private copy of the page; the file is never changed.
  */
 #include "process/patch.h"
 
@@ -23,11 +23,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "process/proc_file.h"
 
 enum {
+	SEMAPHORE_BATCH = 512,
 	PARALLEL_MIN = 256, /* writes; waking a thread costs as much as some fifty of them */
 };
 
@@ -59,6 +61,7 @@ struct patcher {
 	struct ocp_ctx *ctx;
 	pid_t pid;
 	int fd; /* /proc/PID/mem */
+	bool is_running;
 	pthread_t worker;
 	bool has_worker;
 	struct share *share; /* the worker's; NULL: it ends */
@@ -110,6 +113,38 @@ static bool start_worker(struct patcher *patcher)
 	return patcher->has_worker;
 }
 
+/*
+ * Semaphores are in ordinary writable data: process_vm_writev(2) takes many of them at once. It
+ * goes by pid, which a stopped process cannot change the meaning of by an exec. Whatever it leaves
+ * is written one by one, and fails there if it must.
+ */
+static void write_semaphores(struct patcher *patcher, struct share *share)
+{
+	struct iovec local[SEMAPHORE_BATCH], remote[SEMAPHORE_BATCH];
+	size_t index[SEMAPHORE_BATCH + 1]; /* of each in writes[], and where to go on */
+
+	while (!patcher->is_running && share->done < share->n) {
+		size_t n = 0, i = share->done;
+		ssize_t written;
+
+		for (; i < share->n && n < SEMAPHORE_BATCH; i++) {
+			const struct patch_write *w = &share->writes[i];
+
+			if (w->phase != share->phase)
+				continue;
+			local[n] = (struct iovec){ (void *)&w->new, sizeof(w->new) };
+			remote[n] = (struct iovec){ (void *)(uintptr_t)w->addr, sizeof(w->new) };
+			index[n++] = i;
+		}
+		index[n] = i;
+		written = n ? process_vm_writev(patcher->pid, local, n, remote, n, 0) : 0;
+		share->done = index[written > 0 ? (size_t)written / sizeof(uint16_t) : 0];
+		if (written != (ssize_t)(n * sizeof(uint16_t)))
+			break;
+	}
+	run_share(share);
+}
+
 static void undo_write(struct ocp_ctx *ctx, int fd, const struct patch_write *w, size_t *left)
 {
 	if (write_value(fd, w->addr, w->old, w->bytes) == 0)
@@ -139,7 +174,8 @@ static void undo_shares(struct ocp_ctx *ctx, const struct share *shares, size_t 
 static void run_phase(struct patcher *patcher, const struct patch_write *writes, size_t n,
 		      enum patch_phase phase, struct share shares[2])
 {
-	size_t half = n >= PARALLEL_MIN && start_worker(patcher) ? n / 2 : n;
+	bool parallel = phase != PATCH_SEMAPHORES && n >= PARALLEL_MIN && start_worker(patcher);
+	size_t half = parallel ? n / 2 : n;
 
 	for (int i = 0; i < 2; i++)
 		shares[i] = (struct share){
@@ -152,7 +188,10 @@ static void run_phase(struct patcher *patcher, const struct patch_write *writes,
 		patcher->share = &shares[1];
 		sem_post(&patcher->work);
 	}
-	run_share(&shares[0]);
+	if (phase == PATCH_SEMAPHORES)
+		write_semaphores(patcher, &shares[0]);
+	else
+		run_share(&shares[0]);
 	if (shares[1].n)
 		wait_for(&patcher->done);
 }
@@ -240,6 +279,11 @@ void patcher_close(struct patcher *patcher)
 	sem_destroy(&patcher->done);
 	close(patcher->fd);
 	free(patcher);
+}
+
+void patcher_set_running(struct patcher *patcher)
+{
+	patcher->is_running = true;
 }
 
 int patch_apply(struct ocp_ctx *ctx, pid_t pid, const struct patch_write *writes, size_t n)

@@ -34,6 +34,12 @@ void patcher_close(struct patcher *patcher);
  */
 int patcher_apply(struct patcher *patcher, const struct patch_write *writes, size_t n);
 
+/*
+ * The process could not be stopped (undoing only): from now on semaphores are written one by one,
+ * through the descriptor that an exec cannot redirect to another program.
+ */
+void patcher_set_running(struct patcher *patcher);
+
 /* The same once. */
 int patch_apply(struct ocp_ctx *ctx, pid_t pid, const struct patch_write *writes, size_t n);
 

@@ -11,8 +11,8 @@
  *
  * All but the first are done for one slice of the plan at a time, so that no stop is long: a slice
  *is as many steps as fit into SLICE_NS by the measure of the slice before, and at least one; a step
- *is one probe. Between two slices the process runs as long as it was stopped. With OCP_ATOMICALLY,
- *and for a process that is held already, all steps are one slice.
+ *is one probe. Between two slices the process runs for half as long as it was stopped, at least.
+ *With OCP_ATOMICALLY, and for a process that is held already, all steps are one slice.
  *
  * If a slice fails those before it are undone, each under a stop of its own. A probe that nobody
  *has touched since gets its old bytes back; for one that somebody has, the opposite is done instead
@@ -214,9 +214,11 @@ static int undo_slice(struct update *u, struct slice *slice)
 	size_t n_writes;
 	int err;
 
-	if (u->tracee && tracee_stop(u->tracee) != 0)
+	if (u->tracee && tracee_stop(u->tracee) != 0) {
+		patcher_set_running(u->patcher);
 		ctx_log(u->proc->ctx, OCP_LOG_WARN, "undoing while it runs: %s",
 			ocp_error(u->proc->ctx));
+	}
 	writes = slice_writes(u, slice, &n_writes);
 	err = is_untouched(u, writes, n_writes) ? put_back(u, writes, n_writes)
 						: do_the_opposite(u, slice);
@@ -329,7 +331,7 @@ static int run_slices(struct update *u, bool one_stop)
 			max_writes = (size_t)((double)n_writes * SLICE_NS / (double)stopped_ns);
 		if (max_writes < MIN_SLICE_WRITES)
 			max_writes = MIN_SLICE_WRITES;
-		sleep_ns(stopped_ns);
+		sleep_ns(stopped_ns / 2);
 	}
 	return 0;
 }
