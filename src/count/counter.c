@@ -13,6 +13,7 @@
 
 #include "base/ctx.h"
 #include "count/engine.h"
+#include "process/maps.h"
 #include "process/process.h"
 
 enum { FD_PATH_BYTES = 32 };
@@ -133,6 +134,38 @@ static int add_target(struct ocp_counter *c, uint32_t image)
 	return 0;
 }
 
+/*
+ * The kernel puts uprobes into mappings that are not writable only (valid_vma() in
+ * kernel/events/uprobes.c) and passes over the others in silence: we do not.
+ */
+static int warn_of_writable_code(const struct ocp_counter *c)
+{
+	const struct live *live = &c->proc->live;
+	size_t n = 0;
+	struct maps maps;
+	int err = maps_read(c->ctx, c->proc->pid, &maps);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < c->n_probes; i++) {
+		const struct live_probe *probe = &live->probes[c->probes[i]];
+
+		for (size_t j = 0; j < probe->n_sites; j++) {
+			const struct mapping *m =
+				maps_find(&maps, live->sites[probe->first_site + j].addr);
+
+			n += m && m->writable;
+		}
+	}
+	maps_free(&maps);
+	if (n)
+		ctx_log(c->ctx, OCP_LOG_WARN,
+			"pid %d: %zu of %zu sites are in memory that is writable now, where the kernel "
+			"does not count: their hits are missing",
+			(int)c->proc->pid, n, c->n_sites);
+	return 0;
+}
+
 static int make_targets(struct ocp_counter *c)
 {
 	size_t n_sites = count_sites(c), n_images = c->proc->images.n;
@@ -168,6 +201,8 @@ int ocp_counter_open(struct ocp_process *proc, const char *const *names, size_t 
 	err = choose_probes(c, names, n);
 	if (!err)
 		err = make_targets(c);
+	if (!err)
+		err = warn_of_writable_code(c);
 	if (!err)
 		err = c->ops->open(c->ctx, c->targets, c->n_targets, &c->engine);
 	if (err) {
