@@ -291,7 +291,7 @@ int patch_apply(struct ocp_ctx *ctx, pid_t pid, const struct patch_write *writes
 	struct patcher *patcher;
 	int err = patcher_open(ctx, pid, &patcher);
 
-	if (!err)
+	if (patcher)
 		err = patcher_apply(patcher, writes, n);
 	patcher_close(patcher);
 	return err;
