@@ -39,6 +39,9 @@ int notes_find_ocaml(const struct image *image, bool *found)
 	int more;
 
 	*found = false;
+	if (!section && image_find_section(image, section_name))
+		return ctx_error(image->ctx, -EBADMSG, "damaged: section %s holds no notes",
+				 section_name);
 	if (!section)
 		return 0;
 	note_reader_init(&reader, image->bytes + section->sh_offset, section->sh_size);

@@ -11,11 +11,15 @@ fuzz() { # FUZZER SECONDS LEAST-RUNS
 }
 
 test_fuzz_the_elf_reader() {
-	fuzz fuzz_program 20 5000
+	fuzz fuzz_program 30 5000
 }
 
 test_fuzz_the_readers_of_proc() {
-	fuzz fuzz_proc 10 20000
+	fuzz fuzz_proc 15 20000
+}
+
+test_fuzz_the_post_linker() {
+	fuzz fuzz_link 15 5000
 }
 
 run_tests "$@"

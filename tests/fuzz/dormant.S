@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A seed for fuzz_link: the smallest program with dormant probes, as ocamlopt would compile
+ * `[%probe "a" ...]` (twice, one with the condition inverted) and `[%probe_is_enabled "a"]`.
+ */
+.macro marker label, kind, column
+	.balign 8
+	.quad 3 << 10 | 252
+\label:
+	.ascii "\0\0\0\0P1:\kind\():a@f:1:\column"
+	.fill 24 - 1 - (. - \label), 1, 0
+	.byte 24 - 1 - 16
+.endm
+
+	.data
+	marker first, 0, 1
+	marker second, 0i, 2
+	marker query, E, 3
+
+	.section .stapsdt.base, "a"
+	.byte 0
+	.section .probes, "aw"
+	.quad 0
+
+	.text
+	.globl _start
+	.type _start, @function
+_start:
+	leaq	first(%rip), %rax
+	cmpq	$1, %rax
+	jne	1f
+	addq	$2, %rbx
+1:	leaq	second(%rip), %rdi
+	cmpq	$1, %rdi
+	je	2f
+	ret
+2:	incl	%ecx
+	leaq	query(%rip), %rbx
+	movzwl	2(%rbx), %eax
+	ret
+	.size _start, . - _start
