@@ -11,7 +11,7 @@
  *
  * All but the first are done for one slice of the plan at a time, so that no stop is long: a slice
  *is as many steps as fit into SLICE_NS by the measure of the slice before, and at least one; a step
- *is one probe. Between two slices the process runs for half as long as it was stopped, at least.
+ *is one probe. Between two slices the process runs for a third as long as it was stopped, at least.
  *With OCP_ATOMICALLY, and for a process that is held already, all steps are one slice.
  *
  * If a slice fails those before it are undone, each under a stop of its own. A probe that nobody
@@ -33,7 +33,7 @@
 #include "process/tracee.h"
 
 enum {
-	SLICE_NS = 3300 * 1000,
+	SLICE_NS = 2800 * 1000,
 	FIRST_SLICE_WRITES = 2048,
 	MIN_SLICE_WRITES = 1024,
 };
@@ -331,7 +331,7 @@ static int run_slices(struct update *u, bool one_stop)
 			max_writes = (size_t)((double)n_writes * SLICE_NS / (double)stopped_ns);
 		if (max_writes < MIN_SLICE_WRITES)
 			max_writes = MIN_SLICE_WRITES;
-		sleep_ns(stopped_ns / 2);
+		sleep_ns(stopped_ns / 3);
 	}
 	return 0;
 }
