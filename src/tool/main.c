@@ -56,7 +56,7 @@ static int print_help(const char *name)
 {
 	const struct command *command;
 
-	if (!name) {
+	if (!name || strcmp(name, "help") == 0 || strcmp(name, "version") == 0) {
 		puts("ocaml-probes: switch and count the probes of running OCaml programs\n");
 		for (size_t i = 0; i < N_COMMANDS; i++)
 			printf("  %-8s %s\n", commands[i]->name, commands[i]->summary);

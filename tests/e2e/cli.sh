@@ -112,6 +112,9 @@ test_help() {
 		enable-all disable-all force atomically gigatext count for interval json verbose quiet; do
 		"$TOOL" help attach | grep -qE -- "(^|[ [-])-$flag\\b" || fail "help attach has no -$flag"
 	done
+	for command in help version; do
+		cmp <("$TOOL" help "$command") <("$TOOL" help)
+	done
 	matches "$("$TOOL" version)" '^[0-9]+\.[0-9]+\.[0-9]+$'
 	status=0
 	"$TOOL" helo >"$TMP/out" 2>"$TMP/err" || status=$?
