@@ -54,7 +54,8 @@ static int exec_error(struct ocp_ctx *ctx, const char *path, int error_fd)
 	ctx_error(ctx, -err, "%s: cannot be run: %s", path, strerror(err));
 	if (err == ENOENT && strchr(path, '/') == NULL)
 		ctx_hint(ctx, "give a path; ./%s for one in this folder", path);
-	return -err;
+	/* About the file, not about a privilege: it is a folder, or not marked as a program. */
+	return err == EACCES ? -ENOEXEC : -err;
 }
 
 /* Let the child run up to the end of its exec. */

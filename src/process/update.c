@@ -397,6 +397,9 @@ static int run_update(struct update *u, const struct ocp_actions *actions, unsig
 				(int)proc->pid);
 	if (!err)
 		err = plan_make(&u->context, actions, &u->snapshot, &u->plan);
+	if (!err && proc->live.n_probes == 0)
+		ctx_log(proc->ctx, OCP_LOG_WARN, "pid %d (%s): has no OCaml probes", (int)proc->pid,
+			proc->images.exe_path);
 	/* What needs no write needs no stop. */
 	if (err || u->plan.n_writes == 0)
 		return err;

@@ -137,7 +137,7 @@ static int parse_time(const struct command *command, const char *flag, const cha
 		*ns = (int64_t)value;
 		return EXIT_DONE;
 	}
-	return say_usage(command, "%s '%s': not a time like 500ms, 3s, 2m (1ms at least)", flag,
+	return say_usage(command, "%s '%s': not a time like 500ms, 3s, 2m, 1h (1ms at least)", flag,
 			 text);
 }
 

@@ -43,9 +43,12 @@ test_what_cannot_be_started() {
 	check_error 2 "-prog is needed" trace -enable-all
 	check_error 2 "behind --" trace -prog /bin/true -enable-all x
 	echo 'not a program' >"$TMP/text"
-	check_error 3 "Permission denied" trace -prog "$TMP/text" -enable-all
+	check_error 1 "Permission denied" trace -prog "$TMP/text" -enable-all
 	chmod +x "$TMP/text"
 	check_error 1 "Exec format error" trace -prog "$TMP/text" -enable-all
+	check_error 1 "Permission denied" trace -prog "$TMP" -enable-all
+	"$TOOL" trace -prog /bin/true -enable-all --wait 2>"$TMP/err"
+	matches "$(cat "$TMP/err")" "warning: .*has no OCaml probes"
 	# Of a program that is refused not one instruction has run.
 	"$TOOL" trace -prog "$O/tests/ocaml/counted" -enable nosuch -- 1 1 >"$TMP/out" 2>&1 </dev/null || :
 	eq "$(grep -c ready "$TMP/out" || :)" 0 "output of the refused program"
