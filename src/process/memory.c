@@ -74,6 +74,12 @@ static int gone(const struct memory *memory)
 			 (int)memory->pid);
 }
 
+static int cannot_read(const struct memory *memory, const struct memory_piece *piece)
+{
+	return ctx_error(memory->ctx, -EFAULT, "pid %d: cannot read %u bytes at 0x%" PRIx64,
+			 (int)memory->pid, piece->bytes, piece->addr);
+}
+
 static int read_one(const struct memory *memory, const struct memory_piece *piece, char *buf)
 {
 	ssize_t n = pread(memory->fd, buf, piece->bytes, (off_t)piece->addr);
@@ -82,8 +88,7 @@ static int read_one(const struct memory *memory, const struct memory_piece *piec
 		return 0;
 	if (n == 0)
 		return gone(memory);
-	return ctx_error(memory->ctx, -EFAULT, "pid %d: cannot read %u bytes at 0x%" PRIx64,
-			 (int)memory->pid, piece->bytes, piece->addr);
+	return cannot_read(memory, piece);
 }
 
 /*
@@ -221,6 +226,11 @@ int memory_read(const struct memory *memory, struct memory_piece *pieces, size_t
 	}
 	batch->buf = (char *)(batch + 1);
 	for (size_t i = 0; i < n; i++) {
+		/* A file's addresses may lie; batches count on an end behind the start. */
+		if (pieces[i].addr + pieces[i].bytes < pieces[i].addr) {
+			err = cannot_read(memory, &pieces[i]);
+			goto out;
+		}
 		pieces[i].to = bytes;
 		bytes += pieces[i].bytes;
 	}

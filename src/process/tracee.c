@@ -23,6 +23,11 @@
  *its end makes the kernel detach also what could not be stopped (uninterruptible, waiting for a
  *vfork child), which would otherwise stop later and stay so for the life of the caller.
  *
+ * A thread in execve(2) waits for all others to end, for traced ones until their tracer has taken
+ * their status, and meanwhile PTRACE_SEIZE of it waits for the exec: the tracing thread would wait
+ * for itself, for ever. So the thread that asked it takes the status of ended threads when a SEIZE
+ * lasts long. The new program's thread then has the process's pid in place of its own.
+ *
  * A thread whose SEIZE gives EPERM is somebody else's tracee or about to end. Another instance of
  * us holds a process for milliseconds only, so a traced process is tried again for a while.
  */
@@ -53,6 +58,8 @@ enum {
 	TRACED_TIMEOUT_MS = 1000, /* for another tracer to finish */
 	SPINS = 64,		  /* yields before the first sleep: a stop takes microseconds */
 	SLEEP_US = 20,
+	TIMER_SLACK_NS = 1000,
+	LONG_SEIZE_MS = 20, /* then it may be waiting for an exec, which waits for us */
 };
 
 struct thread {
@@ -90,6 +97,7 @@ struct tracee {
 	void *work_arg;
 	sem_t asked, done;
 	int outcome;
+	pthread_mutex_t busy; /* held while the thread works, except during a SEIZE */
 };
 
 static int64_t now_ms(void)
@@ -142,6 +150,26 @@ static bool has_ended(struct tracee *tracee, pid_t tid)
 }
 
 /*
+ * The thread seized last has ended (the wait will tell), or has become by an exec the one thread of
+ * the process, whose tid is the pid.
+ */
+static void interrupt_renamed(struct tracee *tracee)
+{
+	struct thread *leader = find_thread(tracee, tracee->pid);
+	unsigned long message;
+
+	if (leader && leader->stopped &&
+	    ptrace(PTRACE_GETEVENTMSG, tracee->pid, NULL, &message) == 0)
+		return; /* it is the old one */
+	if (ptrace(PTRACE_INTERRUPT, tracee->pid, NULL, NULL) != 0)
+		return;
+	if (leader)
+		*leader = (struct thread){ .tid = tracee->pid };
+	else
+		tracee->threads[tracee->n - 1].tid = tracee->pid;
+}
+
+/*
  * Seize one thread and ask it to stop. 1: done, 0: it has ended and needs no stop, -EAGAIN: another
  * tracer holds it at the moment, or it is about to end.
  */
@@ -153,12 +181,14 @@ static int seize(struct tracee *tracee, pid_t tid)
 	err = add_thread(tracee, tid);
 	if (err)
 		return err;
-	if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) == 0) {
-		/* Fails only if the thread is ending; the wait will tell. */
-		ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+	pthread_mutex_unlock(&tracee->busy);
+	err = ptrace(PTRACE_SEIZE, tid, NULL, NULL) == 0 ? 0 : errno;
+	pthread_mutex_lock(&tracee->busy);
+	if (!err) {
+		if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) != 0)
+			interrupt_renamed(tracee);
 		return 1;
 	}
-	err = errno;
 	tracee->n--;
 	if (err == ESRCH || has_ended(tracee, tid))
 		return 0;
@@ -336,8 +366,11 @@ static int spawn(struct tracee *tracee)
 	};
 	int err = add_thread(tracee, 0);
 
+	/* The program inherits the slack: back to that of the thread that started ours. */
+	prctl(PR_SET_TIMERSLACK, 0);
 	if (!err)
 		err = spawn_stopped(&spawn);
+	prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
 	if (err) {
 		tracee->n = 0;
 		return err;
@@ -352,9 +385,10 @@ static void *tracer_main(void *arg)
 	struct tracee *tracee = arg;
 
 	/* Sleeps are short; the default slack of 50 us would triple them. */
-	prctl(PR_SET_TIMERSLACK, 1000);
+	prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
 	for (;;) {
 		wait_for(&tracee->asked);
+		pthread_mutex_lock(&tracee->busy);
 		switch (tracee->request) {
 		case REQUEST_STOP:
 			tracee->outcome = stop_all(tracee);
@@ -377,8 +411,10 @@ static void *tracer_main(void *arg)
 			break;
 		case REQUEST_END:
 			detach_all(tracee);
+			pthread_mutex_unlock(&tracee->busy);
 			return NULL;
 		}
+		pthread_mutex_unlock(&tracee->busy);
 		sem_post(&tracee->done);
 	}
 }
@@ -410,6 +446,39 @@ static void end_tracer(struct tracee *tracee)
 	tracee->n = 0;
 }
 
+/* During a SEIZE only: take the status of threads that have ended, so that an exec goes on. */
+static void reap_ended(struct tracee *tracee)
+{
+	siginfo_t info;
+
+	if (pthread_mutex_trylock(&tracee->busy) != 0)
+		return;
+	/* No exec waits for us to take the first thread's, which may be our caller's child. */
+	for (size_t i = 0; i < tracee->n; i++)
+		if (tracee->threads[i].tid != tracee->pid)
+			waitid(P_PID, (id_t)tracee->threads[i].tid, &info,
+			       WEXITED | WNOHANG | __WALL);
+	pthread_mutex_unlock(&tracee->busy);
+}
+
+static void wait_until_done(struct tracee *tracee)
+{
+	for (;;) {
+		struct timespec until;
+
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_nsec += LONG_SEIZE_MS * 1000000L;
+		if (until.tv_nsec >= 1000000000) {
+			until.tv_sec++;
+			until.tv_nsec -= 1000000000;
+		}
+		if (sem_clockwait(&tracee->done, CLOCK_MONOTONIC, &until) == 0)
+			return;
+		if (errno == ETIMEDOUT)
+			reap_ended(tracee);
+	}
+}
+
 /* Have the thread do something and wait for it; if that fails, end the thread: see above. */
 static int ask(struct tracee *tracee, enum request request)
 {
@@ -420,7 +489,7 @@ static int ask(struct tracee *tracee, enum request request)
 	tracee->outcome = 0;
 	tracee->request = request;
 	sem_post(&tracee->asked);
-	wait_for(&tracee->done);
+	wait_until_done(tracee);
 	err = tracee->outcome;
 	if (err)
 		end_tracer(tracee);
@@ -438,6 +507,7 @@ int tracee_open(struct ocp_ctx *ctx, pid_t pid, struct tracee **out)
 	tracee->pid = pid;
 	sem_init(&tracee->asked, 0, 0);
 	sem_init(&tracee->done, 0, 0);
+	pthread_mutex_init(&tracee->busy, NULL);
 	return 0;
 }
 
@@ -478,6 +548,7 @@ void tracee_close(struct tracee *tracee)
 	end_tracer(tracee);
 	sem_destroy(&tracee->asked);
 	sem_destroy(&tracee->done);
+	pthread_mutex_destroy(&tracee->busy);
 	free(tracee->threads);
 	free(tracee);
 }

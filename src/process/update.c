@@ -178,17 +178,27 @@ static int put_back(const struct update *u, const struct patch_write *writes, si
 /* Somebody has changed the slice's probes since: take back no more than what was ours. */
 static int do_the_opposite(struct update *u, struct slice *slice)
 {
+	const struct plan *done = slice->renewed.n_steps ? &slice->renewed : &u->plan;
+	size_t first = slice->renewed.n_steps ? 0 : slice->first;
+	struct plan ours = { .steps = calloc(slice->n, sizeof(*ours.steps)) };
 	struct plan_context context = u->context;
-	struct plan opposite;
+	struct plan opposite = { 0 };
 	const struct patch_write *writes;
 	size_t n_writes;
 	bool changed;
 	int err;
 
+	if (!ours.steps)
+		return ctx_no_memory(u->proc->ctx);
 	context.force = false;
-	for (size_t i = slice->first; i < slice->first + slice->n; i++) {
-		struct plan_step *step = &u->plan.steps[i];
+	for (size_t i = first; i < first + slice->n; i++) {
+		struct plan_step *step = &ours.steps[ours.n_steps];
 
+		/* Of a probe that was so already nothing is ours. */
+		if (!done->steps[i].n_writes)
+			continue;
+		*step = done->steps[i];
+		ours.n_steps++;
 		step->verb = step->verb == ACTION_ENABLE ? ACTION_DISABLE : ACTION_ENABLE;
 		step->leave_disabled = true;
 	}
@@ -198,13 +208,13 @@ static int do_the_opposite(struct update *u, struct slice *slice)
 						  u->probes + slice->first, slice->n, &u->snapshot,
 						  &changed);
 	if (!err)
-		err = plan_renew(&context, &u->plan, slice->first, slice->n, &u->snapshot,
-				 &opposite);
-	if (err)
-		return err;
-	writes = writes_of(&opposite, 0, opposite.n_steps, &n_writes);
-	err = patcher_apply(u->patcher, writes, n_writes);
+		err = plan_renew(&context, &ours, 0, ours.n_steps, &u->snapshot, &opposite);
+	if (!err) {
+		writes = writes_of(&opposite, 0, opposite.n_steps, &n_writes);
+		err = patcher_apply(u->patcher, writes, n_writes);
+	}
 	plan_free(&opposite);
+	plan_free(&ours);
 	return err;
 }
 
@@ -378,8 +388,9 @@ static int run_plan(struct update *u, unsigned int flags)
 		err = patcher_open(proc->ctx, proc->pid, &u->patcher);
 	if (!err)
 		err = run_slices(u, no_stop || (flags & OCP_ATOMICALLY));
-	if (!err && u->journal)
-		err = journal_commit(u->journal, true);
+	/* What is on disk says "pending": doctor then goes by the counters. */
+	if (!err && u->journal && journal_commit(u->journal, true) != 0)
+		ctx_log(proc->ctx, OCP_LOG_WARN, "%s", ocp_error(proc->ctx));
 	if (!err)
 		ctx_log(proc->ctx, OCP_LOG_INFO,
 			"pid %d: switched %zu probes: %zu writes, %zu stops", (int)proc->pid,

@@ -49,7 +49,8 @@ static int wait_for_program(pid_t pid)
 {
 	struct pollfd signals = { .events = POLLIN };
 	sigset_t set;
-	int status;
+	int status = 0;
+	pid_t ended;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
@@ -62,10 +63,14 @@ static int wait_for_program(pid_t pid)
 		say("signalfd: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
-	while (waitpid(pid, &status, WNOHANG) == 0)
+	while ((ended = waitpid(pid, &status, WNOHANG)) == 0)
 		if (poll(&signals, 1, -1) > 0)
 			forward_signals(signals.fd, pid);
 	close(signals.fd);
+	if (ended < 0) {
+		say("pid %d: its exit status is lost: %s", (int)pid, strerror(errno));
+		return EXIT_FAILED;
+	}
 	return end_like(status);
 }
 
@@ -87,6 +92,8 @@ static int run(struct options *options)
 	argv[0] = (char *)options->prog;
 	for (int i = 0; i < options->n_args; i++)
 		argv[i + 1] = options->args[i];
+	/* Ignored, which may be inherited, the end of a child is not told and its status is lost. */
+	signal(SIGCHLD, SIG_DFL);
 	err = ocp_trace(options->ctx, options->prog, argv, options->actions, &pid);
 	free(argv);
 	if (err)

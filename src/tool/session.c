@@ -19,15 +19,24 @@ int64_t session_now_ns(void)
 	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
+/* Blocked, a signal that is ignored (nohup) would come all the same. */
+static void add_unless_ignored(sigset_t *set, int signal)
+{
+	struct sigaction action;
+
+	if (sigaction(signal, NULL, &action) != 0 || action.sa_handler != SIG_IGN)
+		sigaddset(set, signal);
+}
+
 int session_open(struct session *s, const pid_t *pids, size_t n)
 {
 	sigset_t set;
 
 	*s = (struct session){ .fds = calloc(n + 1, sizeof(*s->fds)), .n_alive = n };
 	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
+	add_unless_ignored(&set, SIGINT);
+	add_unless_ignored(&set, SIGTERM);
+	add_unless_ignored(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, &s->mask_before);
 	if (!s->fds) {
 		say("out of memory");

@@ -187,6 +187,24 @@ test_what_cannot_be_attached() {
 	matches "$(cat "$TMP/err")" "has no OCaml probes"
 }
 
+# Somebody switches one probe meanwhile: what was off already and left so is not switched on by undoing.
+test_undo_after_somebody_switched() {
+	local tool
+	start_loop
+	"$TOOL" attach -pid "$TARGET" -enable alpha
+	"$TOOL" attach -pid "$TARGET" -disable-all --for 60s &
+	tool=$!
+	wait_for '[[ $(states "$TARGET") = "alpha disabled beta disabled gamma disabled" ]]'
+	sleep 0.2
+	"$TOOL" attach -pid "$TARGET" -enable alpha
+	kill -TERM "$tool"
+	wait "$tool"
+	eq "$(states "$TARGET")" "alpha enabled beta disabled gamma disabled" "after the undo"
+	"$TOOL" attach -pid "$TARGET" -disable alpha
+	"$TOOL" attach -pid "$TARGET" -disable alpha
+	eq "$(states "$TARGET")" "alpha disabled beta disabled gamma disabled" "both users are gone"
+}
+
 # --for: on now, and exactly as before at the end, by time, by signal, or with the process.
 test_for_a_time() {
 	local before signal

@@ -107,6 +107,18 @@ static void a_piece_that_is_not_there_is_named(void **state)
 	assert_non_null(strstr(ocp_error(area->ctx), text));
 }
 
+static void a_piece_at_the_end_of_the_addresses(void **state)
+{
+	struct area *area = *state;
+	struct memory_piece pieces[] = {
+		{ .addr = (uintptr_t)area->bytes, .bytes = 4 },
+		{ .addr = UINT64_MAX - 1, .bytes = 2 },
+	};
+	uint8_t got[6];
+
+	assert_int_equal(memory_read(area->memory, pieces, 2, got), -EFAULT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -115,6 +127,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(nothing_is_read_where_nothing_is_asked_for, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_piece_that_is_not_there_is_named, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(a_piece_at_the_end_of_the_addresses, set_up,
 						tear_down),
 	};
 

@@ -404,7 +404,78 @@ static void spawned_program_keeps_the_signal_mask(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-int main(void)
+static void *idle(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+static void *start_again(void *arg)
+{
+	execv("/proc/self/exe", arg);
+	_exit(1);
+}
+
+/* A program of threads, one of which starts it again and again. */
+static int exec_for_ever(char **argv)
+{
+	pthread_t thread;
+
+	for (int i = 0; i < 6; i++)
+		pthread_create(&thread, NULL, idle, NULL);
+	pthread_create(&thread, NULL, start_again, argv);
+	idle(NULL);
+	return 1;
+}
+
+#define EXEC_FOR_EVER "--exec-for-ever"
+
+/* The exec waits for the traced threads' end to be seen, and PTRACE_SEIZE for the exec. */
+static void exec_while_threads_are_seized(void **state)
+{
+	pid_t pid = fork();
+	int stopped = 0;
+
+	(void)state;
+	if (pid == 0) {
+		execl("/proc/self/exe", "test_tracee", EXEC_FOR_EVER, NULL);
+		_exit(1);
+	}
+	alarm(60);
+	for (int i = 0; i < 60; i++) {
+		struct tracee *tracee;
+
+		assert_int_equal(tracee_open(ctx, pid, &tracee), 0);
+		stopped += tracee_stop(tracee) == 0;
+		tracee_close(tracee);
+	}
+	alarm(0);
+	assert_true(stopped > 0);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* What the tracing thread sets for itself is not the new program's. */
+static void spawned_program_keeps_the_timer_slack(void **state)
+{
+	char *const argv[] = { "grep", "-qx", "70000", "/proc/self/timerslack_ns", NULL };
+	long before = prctl(PR_GET_TIMERSLACK);
+	struct tracee *tracee;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	prctl(PR_SET_TIMERSLACK, 70000);
+	assert_int_equal(tracee_spawn(ctx, "/bin/grep", argv, &tracee), 0);
+	prctl(PR_SET_TIMERSLACK, before);
+	pid = tracee_pid(tracee);
+	tracee_close(tracee);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_threads_stop_and_run_again),
@@ -420,7 +491,11 @@ int main(void)
 		cmocka_unit_test(spawned_program_can_be_killed),
 		cmocka_unit_test(program_that_cannot_be_run),
 		cmocka_unit_test(spawned_program_keeps_the_signal_mask),
+		cmocka_unit_test(spawned_program_keeps_the_timer_slack),
+		cmocka_unit_test(exec_while_threads_are_seized),
 	};
 
+	if (argc == 2 && strcmp(argv[1], EXEC_FOR_EVER) == 0)
+		return exec_for_ever(argv);
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
