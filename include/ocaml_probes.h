@@ -72,7 +72,10 @@ enum ocp_log_level {
 	OCP_LOG_DEBUG, /* details for whoever hunts a fault */
 };
 
-/* LINE has no newline at its end and is valid during the call only. */
+/*
+ * LINE has no newline at its end and is valid during the call only. The call may come from a thread
+ * of the library's own, while the caller's waits for it.
+ */
 typedef void (*ocp_log_fn)(void *data, enum ocp_log_level level, const char *line);
 
 /* A new ctx that logs nothing; NULL when memory is short (errno is set). */

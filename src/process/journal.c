@@ -589,7 +589,9 @@ int journal_find_stale(struct ocp_ctx *ctx, pid_t target, struct stale_journals 
 	if (err)
 		return err;
 	err = look_for_user(ctx, geteuid(), target, stale);
-	if (!err && geteuid() == 0 && status.real_uid != 0)
+	/* Of a setuid process the real user is not to be believed. */
+	if (!err && geteuid() == 0 && status.real_uid != 0 &&
+	    status.real_uid == status.effective_uid)
 		err = look_for_user(ctx, status.real_uid, target, stale);
 	if (err)
 		journal_free_stale(stale);

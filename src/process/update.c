@@ -57,6 +57,7 @@ struct update {
 	struct slice *slices;
 	size_t n_slices;
 	struct journal *journal; /* NULL: none is kept */
+	size_t n_left;		 /* probes that a failure left switched */
 };
 
 static int64_t now_ns(void)
@@ -260,11 +261,11 @@ static void undo_failed(struct update *u)
 {
 	struct ocp_ctx *ctx = u->proc->ctx;
 	char *why = strdup(ocp_error(ctx)), *hint = ocp_hint(ctx) ? strdup(ocp_hint(ctx)) : NULL;
-	size_t left = undo_slices(u);
 
-	if (why && left)
+	u->n_left = undo_slices(u);
+	if (why && u->n_left)
 		ctx_set_error(ctx, "%s; of the probes switched before it %zu could not be restored",
-			      why, left);
+			      why, u->n_left);
 	else if (why)
 		ctx_set_error(ctx, "%s", why);
 	if (hint)
@@ -472,7 +473,11 @@ int ocp_process_update_undoable(struct ocp_process *proc, const struct ocp_actio
 			ocp_error(proc->ctx));
 	err = run_update(u, actions, flags);
 	if (err) {
-		journal_remove(u->journal);
+		/* What could not be undone stays on record, for doctor. */
+		if (!u->n_left)
+			journal_remove(u->journal);
+		else
+			journal_close(u->journal);
 		u->journal = NULL;
 		ocp_undo_free(undo);
 		return err;
@@ -484,8 +489,12 @@ int ocp_process_update_undoable(struct ocp_process *proc, const struct ocp_actio
 int ocp_undo_run(struct ocp_undo *undo)
 {
 	struct update *u = &undo->update;
-	size_t left = undo_slices(u);
+	size_t left;
 
+	/* "Pending" again: if we are killed half way, doctor goes by the counters. */
+	if (u->journal && journal_commit(u->journal, false) != 0)
+		ctx_log(u->proc->ctx, OCP_LOG_WARN, "%s", ocp_error(u->proc->ctx));
+	left = undo_slices(u);
 	if (left && memory_is_alive(u->proc->memory))
 		return ctx_error(u->proc->ctx, -EIO, "pid %d: %zu probes could not be restored",
 				 (int)u->proc->pid, left);

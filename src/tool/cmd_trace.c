@@ -92,7 +92,8 @@ static int run(struct options *options)
 	argv[0] = (char *)options->prog;
 	for (int i = 0; i < options->n_args; i++)
 		argv[i + 1] = options->args[i];
-	/* Ignored, which may be inherited, the end of a child is not told and its status is lost. */
+	/* Ignored, which may be inherited, the end of a child is not told and its status is lost.
+	 */
 	signal(SIGCHLD, SIG_DFL);
 	err = ocp_trace(options->ctx, options->prog, argv, options->actions, &pid);
 	free(argv);

@@ -37,6 +37,8 @@ int session_open(struct session *s, const pid_t *pids, size_t n)
 	add_unless_ignored(&set, SIGINT);
 	add_unless_ignored(&set, SIGTERM);
 	add_unless_ignored(&set, SIGHUP);
+	/* `| head`: what was done is undone before we die of it. */
+	add_unless_ignored(&set, SIGPIPE);
 	sigprocmask(SIG_BLOCK, &set, &s->mask_before);
 	if (!s->fds) {
 		say("out of memory");
@@ -52,8 +54,10 @@ int session_open(struct session *s, const pid_t *pids, size_t n)
 		int fd = pidfd_open(pids[i], 0);
 
 		if (fd < 0) {
+			int code = errno == ESRCH ? EXIT_GONE : EXIT_FAILED;
+
 			say("pid %d: %s", (int)pids[i], strerror(errno));
-			return errno == ESRCH ? EXIT_GONE : EXIT_FAILED;
+			return code;
 		}
 		s->fds[s->n_fds++] = (struct pollfd){ fd, POLLIN, 0 };
 	}
@@ -72,10 +76,13 @@ void session_close(struct session *s)
 /* A signal left pending would still kill us when it is unblocked, before the end of the output. */
 static void take_signal(const struct session *s)
 {
-	struct signalfd_siginfo info;
+	struct signalfd_siginfo info = { 0 };
 
 	while (read(s->fds[0].fd, &info, sizeof(info)) < 0 && errno == EINTR)
 		;
+	/* This one is meant to kill, in silence; it does when it is unblocked. */
+	if (info.ssi_signo == SIGPIPE)
+		raise(SIGPIPE);
 }
 
 /* Forget processes that have ended; has the last one? */

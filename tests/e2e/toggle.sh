@@ -230,6 +230,17 @@ test_for_a_time() {
 	eq "$TARGET_STATUS" 0 "status"
 }
 
+# A reader that goes away ends it like any other signal.
+test_for_a_time_into_a_closed_pipe() {
+	local before
+	need_counting
+	start_loop
+	before=$(memory_of "$TARGET")
+	("$TOOL" attach -pid "$TARGET" -enable alpha --count --for 1m --interval 100ms 2>"$TMP/err" || :) | head -n 1 >/dev/null
+	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
+	eq "$(grep -v counting "$TMP/err" || :)" "" "what it said"
+}
+
 # What somebody else switched meanwhile stays.
 test_for_a_time_among_others() {
 	start_loop
