@@ -37,7 +37,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -56,7 +55,8 @@
 enum {
 	STOP_TIMEOUT_MS = 3000,	  /* for all threads to stop */
 	TRACED_TIMEOUT_MS = 1000, /* for another tracer to finish */
-	SPINS = 64,		  /* yields before the first sleep: a stop takes microseconds */
+	SPINS = 16,		  /* polls before the first sleep: a stop takes microseconds */
+	LOOK_CLOSER = 32,	  /* every so many polls */
 	SLEEP_US = 20,
 	TIMER_SLACK_NS = 1000,
 	LONG_SEIZE_MS = 20, /* then it may be waiting for an exec, which waits for us */
@@ -245,7 +245,7 @@ static int wait_all(struct tracee *tracee, int64_t deadline_ms)
 	size_t i = 0, polls = 0;
 
 	while (i < tracee->n) {
-		bool patient = polls >= SPINS;
+		bool patient = polls % LOOK_CLOSER == LOOK_CLOSER - 1;
 
 		switch (poll_thread(tracee, &tracee->threads[i], patient)) {
 		case POLL_STOPPED:
@@ -257,11 +257,9 @@ static int wait_all(struct tracee *tracee, int64_t deadline_ms)
 		case POLL_WAIT:
 			if (now_ms() > deadline_ms)
 				return does_not_stop(tracee, tracee->threads[i].tid);
-			polls++;
-			if (patient)
+			/* No sched_yield: on a busy machine each takes whole time slices. */
+			if (++polls > SPINS)
 				sleep_us(SLEEP_US);
-			else
-				sched_yield();
 			break;
 		}
 	}
@@ -453,11 +451,19 @@ static void reap_ended(struct tracee *tracee)
 
 	if (pthread_mutex_trylock(&tracee->busy) != 0)
 		return;
-	/* No exec waits for us to take the first thread's, which may be our caller's child. */
-	for (size_t i = 0; i < tracee->n; i++)
-		if (tracee->threads[i].tid != tracee->pid)
-			waitid(P_PID, (id_t)tracee->threads[i].tid, &info,
-			       WEXITED | WNOHANG | __WALL);
+	for (size_t i = 0; i < tracee->n; i++) {
+		id_t tid = (id_t)tracee->threads[i].tid;
+
+		/* No exec waits for us to take the first thread's, which may be our caller's child.
+		 */
+		if (tracee->threads[i].tid == tracee->pid)
+			continue;
+		/* Look before taking: a tracee's stops are reported whatever the options say. */
+		info.si_pid = 0;
+		if (waitid(P_PID, tid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 &&
+		    info.si_pid != 0 && info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED)
+			waitid(P_PID, tid, &info, WEXITED | WNOHANG | __WALL);
+	}
 	pthread_mutex_unlock(&tracee->busy);
 }
 

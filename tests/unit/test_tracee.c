@@ -134,6 +134,7 @@ static int stop(pid_t pid, struct tracee **tracee)
 	if (!err)
 		err = tracee_stop(*tracee);
 	if (err) {
+		print_message("# %s\n", ocp_error(ctx));
 		tracee_close(*tracee);
 		*tracee = NULL;
 	}
@@ -148,6 +149,14 @@ static char state_of(pid_t pid)
 	return status.state;
 }
 
+/* A thread that was let go has to get a CPU before its state shows it. */
+static void await_state_other_than(pid_t pid, char state)
+{
+	for (int tries = 0; tries < 500 && state_of(pid) == state; tries++)
+		usleep(10 * 1000);
+	assert_int_not_equal(state_of(pid), state);
+}
+
 static void all_threads_stop_and_run_again(void **state)
 {
 	struct tracee *tracee;
@@ -160,7 +169,7 @@ static void all_threads_stop_and_run_again(void **state)
 		assert_int_equal(tracee_stop(tracee), 0);
 		assert_int_equal(state_of(pid), 't');
 		tracee_release(tracee);
-		assert_int_not_equal(state_of(pid), 't');
+		await_state_other_than(pid, 't');
 	}
 	tracee_close(tracee);
 	finish_child(pid, fd);
@@ -226,7 +235,7 @@ static void stopped_process_stays_stopped(void **state)
 	assert_int_equal(state_of(pid), 'T');
 	kill(pid, SIGCONT);
 	usleep(20 * 1000);
-	assert_int_not_equal(state_of(pid), 'T');
+	await_state_other_than(pid, 'T');
 	finish_child(pid, fd);
 }
 
@@ -247,7 +256,7 @@ static void stop_signals_keep_their_meaning(void **state)
 	kill(pid, SIGCONT);
 	tracee_close(tracee);
 	usleep(50 * 1000);
-	assert_int_not_equal(state_of(pid), 'T');
+	await_state_other_than(pid, 'T');
 	finish_child(pid, fd);
 }
 
