@@ -114,11 +114,13 @@ static int find_slots(struct conversion *conv)
 
 	for (size_t i = 1; i < image->n_sections; i++) {
 		const Elf64_Shdr *table = &image->sections[i];
-		const uint8_t *bytes = image->bytes + table->sh_offset;
+		const uint8_t *bytes;
 		Elf64_Rela rela;
 
+		/* Of other types, the offset of NOBITS was not checked: it means nothing. */
 		if (table->sh_type != SHT_RELA || !(table->sh_flags & SHF_ALLOC))
 			continue;
+		bytes = image->bytes + table->sh_offset;
 		for (size_t at = 0; table->sh_size - at >= sizeof(rela); at += sizeof(rela)) {
 			struct marker *marker;
 			int err;
