@@ -33,7 +33,7 @@
 #include "process/tracee.h"
 
 enum {
-	SLICE_NS = 2800 * 1000,
+	SLICE_NS = 3300 * 1000,
 	FIRST_SLICE_WRITES = 2048,
 	MIN_SLICE_WRITES = 1024,
 };
