@@ -338,48 +338,65 @@ static __noinline int filter_int_matches(struct pt_regs *regs, const struct arg_
 	return arg_int(regs, spec, &number) && filter_compare(number, op->comparison, op->number);
 }
 
+struct args_filtering {
+	struct pt_regs *regs;
+	const struct site_args *args;
+	const struct filter *filter;
+	__u64 stack; /* a bit a result, the newest lowest */
+};
+
 /* The masks are for the verifier: filter.c makes no number that they change. */
-static __always_inline int filter_operand(struct pt_regs *regs, const struct site_args *args,
-					  const struct filter *filter, const struct filter_op *op)
+static __always_inline int filter_operand(const struct args_filtering *f,
+					  const struct filter_op *op)
 {
-	const struct arg_spec *spec = &args->args[op->arg & (ARGS_MAX - 1)];
+	const struct arg_spec *spec = &f->args->args[op->arg & (ARGS_MAX - 1)];
+	__u32 string = op->string & (FILTER_STRINGS_MAX - 1);
 
 	if (op->kind == FILTER_INT)
-		return filter_int_matches(regs, spec, op);
-	return filter_string_matches(regs, spec,
-				     &filter->strings[op->string & (FILTER_STRINGS_MAX - 1)],
-				     op->comparison);
+		return filter_int_matches(f->regs, spec, op);
+	return filter_string_matches(f->regs, spec, &f->filter->strings[string], op->comparison);
+}
+
+/* The body of a loop. */
+static long filter_step(__u32 i, void *context)
+{
+	struct args_filtering *f = context;
+	const struct filter_op *op = &f->filter->ops[i & (FILTER_OPS_MAX - 1)];
+	__u64 stack = f->stack;
+
+	switch (op->kind) {
+	case FILTER_AND:
+		f->stack = stack >> 1 & (stack | ~1ULL);
+		break;
+	case FILTER_OR:
+		f->stack = stack >> 1 | (stack & 1);
+		break;
+	case FILTER_NOT:
+		f->stack = stack ^ 1;
+		break;
+	default:
+		f->stack = stack << 1 | (filter_operand(f, op) & 1);
+	}
+	return 0;
 }
 
 /* Does the hit satisfy FILTER? ARGS are the arguments of the site. */
 static __noinline int filter_matches(struct pt_regs *regs, const struct site_args *args,
 				     const struct filter *filter)
 {
-	__u64 stack = 1; /* a bit a result, the newest lowest; what matters without operators */
+	struct args_filtering f = { .regs = regs, .args = args, .filter = filter, .stack = 1 };
 
-	for (int i = 0; i < FILTER_OPS_MAX; i++) {
-		const struct filter_op *op = &filter->ops[i];
-
-		if (i >= (int)filter->n_ops)
-			break;
-		switch (op->kind) {
-		case FILTER_AND:
-			stack = stack >> 1 & (stack | ~1ULL);
-			break;
-		case FILTER_OR:
-			stack = stack >> 1 | (stack & 1);
-			break;
-		case FILTER_NOT:
-			stack ^= 1;
-			break;
-		default:
-			stack = stack << 1 | (filter_operand(regs, args, filter, op) & 1);
-		}
-	}
-	return stack & 1;
+	bpf_loop(filter->n_ops, filter_step, &f, 0);
+	return f.stack & 1;
 }
 
 /* ---- records ------------------------------------------------------------------------------------ */
+
+struct args_recording {
+	struct pt_regs *regs;
+	const struct site_args *args;
+	struct hit_record *record;
+};
 
 /* Copy up to LENGTH bytes from ADDR into the record's text. */
 static __noinline int record_text(struct hit_record *record, struct value_node *node, __u64 addr,
@@ -505,7 +522,7 @@ static __always_inline int record_block(struct hit_record *record, struct value_
 /* The body of a loop: look at node I. */
 static long record_node(__u32 i, void *context)
 {
-	struct hit_record *record = *(struct hit_record **)context;
+	struct hit_record *record = ((struct args_recording *)context)->record;
 	struct value_node *node = &record->nodes[i & (RECORD_NODES - 1)];
 	struct ocaml_block block;
 
@@ -528,17 +545,21 @@ static long record_node(__u32 i, void *context)
 	return 0;
 }
 
-static __always_inline void record_argument(struct pt_regs *regs, const struct arg_spec *spec,
-					    struct value_node *node)
+/* The body of a loop: argument I becomes node I. */
+static long record_argument(__u32 i, void *context)
 {
-	__u64 value;
+	struct args_recording *r = context;
+	const struct arg_spec *spec = &r->args->args[i & (ARGS_MAX - 1)];
+	struct value_node *node = &r->record->nodes[i & (ARGS_MAX - 1)];
 	int kind = NODE_UNREADABLE;
+	__u64 value;
 
-	if (arg_read(regs, spec, &value))
+	if (arg_read(r->regs, spec, &value))
 		kind = spec->is_value ? NODE_PENDING : NODE_C_INT;
 	else if (spec->kind == ARG_UNSUPPORTED)
 		kind = NODE_UNSUPPORTED;
 	*node = (struct value_node){ .value = value, .kind = (__u8)kind };
+	return 0;
 }
 
 /*
@@ -548,6 +569,7 @@ static __always_inline void record_argument(struct pt_regs *regs, const struct a
 static __noinline int record_values(struct pt_regs *regs, const struct site_args *args,
 				    struct hit_record *record)
 {
+	struct args_recording r = { .regs = regs, .args = args, .record = record };
 	__u32 n = args->n;
 
 	if (n > ARGS_MAX)
@@ -557,12 +579,8 @@ static __noinline int record_values(struct pt_regs *regs, const struct site_args
 	record->n_text = 0;
 	record->n_left_out = (__u16)args->n_left_out;
 	record->reserved = 0;
-	for (__u32 i = 0; i < ARGS_MAX; i++) {
-		if (i >= n)
-			break;
-		record_argument(regs, &args->args[i], &record->nodes[i]);
-	}
-	bpf_loop(RECORD_NODES, record_node, &record, 0);
+	bpf_loop(n, record_argument, &r, 0);
+	bpf_loop(RECORD_NODES, record_node, &r, 0);
 	return 0;
 }
 
