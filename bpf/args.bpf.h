@@ -51,7 +51,8 @@ struct ocaml_block {
 	__u64 tag;
 };
 
-/* ---- operands ----------------------------------------------------------------------------------- */
+/* ---- operands -----------------------------------------------------------------------------------
+ */
 
 /* Keep the compiler from forgetting the bounds of a number by computing it in another way. */
 #define args_keep(number) asm volatile("" : "+r"(number))
@@ -132,7 +133,8 @@ static __noinline int arg_read(struct pt_regs *regs, const struct arg_spec *spec
 	return 1;
 }
 
-/* ---- OCaml values --------------------------------------------------------------------------------- */
+/* ---- OCaml values
+ * --------------------------------------------------------------------------------- */
 
 static __always_inline int args_read_word(__u64 addr, __u64 *word)
 {
@@ -146,8 +148,8 @@ static __noinline int ocaml_read_block(__u64 value, struct ocaml_block *block)
 	if (value == 0 || value % OCAML_WORD || !args_read_word(value - OCAML_WORD, &header))
 		return 0;
 	block->tag = header & 0xff;
-	block->words = header << (64 - HEADER_SIZE_BITS - HEADER_SIZE_SHIFT) >>
-		       (64 - HEADER_SIZE_BITS);
+	block->words =
+		header << (64 - HEADER_SIZE_BITS - HEADER_SIZE_SHIFT) >> (64 - HEADER_SIZE_BITS);
 	return 1;
 }
 
@@ -219,7 +221,8 @@ static __noinline int arg_int(struct pt_regs *regs, const struct arg_spec *spec,
 	return 1;
 }
 
-/* ---- keys --------------------------------------------------------------------------------------- */
+/* ---- keys ---------------------------------------------------------------------------------------
+ */
 
 /* Different numbers stay different. */
 static __always_inline __u64 args_mix(__u64 x)
@@ -274,7 +277,8 @@ static __noinline int arg_key(struct pt_regs *regs, const struct arg_spec *spec,
 	return spec->is_value && arg_read(regs, spec, &value) && ocaml_string_key(value, key);
 }
 
-/* ---- filters ------------------------------------------------------------------------------------ */
+/* ---- filters ------------------------------------------------------------------------------------
+ */
 
 static __always_inline int filter_compare(__s64 a, __u8 comparison, __s64 b)
 {
@@ -390,7 +394,8 @@ static __noinline int filter_matches(struct pt_regs *regs, const struct site_arg
 	return f.stack & 1;
 }
 
-/* ---- records ------------------------------------------------------------------------------------ */
+/* ---- records ------------------------------------------------------------------------------------
+ */
 
 struct args_recording {
 	struct pt_regs *regs;

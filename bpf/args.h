@@ -7,7 +7,8 @@
 #ifndef ARGS_H
 #define ARGS_H
 
-/* ---- where the arguments of a site are -------------------------------------------------------- */
+/* ---- where the arguments of a site are --------------------------------------------------------
+ */
 
 enum { ARGS_MAX = 16 };
 
@@ -43,8 +44,8 @@ enum arg_kind {
 
 struct arg_spec {
 	__u8 kind;
-	__u8 base; /* enum arg_register; memory can do without */
-	__u8 index; /* of memory */
+	__u8 base;	  /* enum arg_register; memory can do without */
+	__u8 index;	  /* of memory */
 	__u8 index_shift; /* the index counts times 1 << this */
 	__u8 size;	  /* 1, 2, 4 or 8 bytes */
 	__u8 is_signed;
@@ -63,7 +64,8 @@ struct site_args {
 
 _Static_assert(sizeof(struct site_args) == 264, "shared by two compilers");
 
-/* ---- filters ---------------------------------------------------------------------------------- */
+/* ---- filters ----------------------------------------------------------------------------------
+ */
 
 enum {
 	FILTER_OPS_MAX = 32,
@@ -114,7 +116,8 @@ struct filter {
 
 _Static_assert(sizeof(struct filter) == 8 + 32 * 16 + 16 * 72, "shared by two compilers");
 
-/* ---- records of hits -------------------------------------------------------------------------- */
+/* ---- records of hits --------------------------------------------------------------------------
+ */
 
 /*
  * The arguments of a hit as a tree whose nodes stand in one array, in the order in which they are
@@ -127,9 +130,9 @@ enum {
 	RECORD_FIELDS = 8, /* of a block; a list's cells count towards the nodes only */
 	RECORD_DEPTH = 3,  /* blocks within blocks */
 	RECORD_TEXT = 1504,
-	RECORD_STRING = 192,	 /* the most bytes of one string */
+	RECORD_STRING = 192,	  /* the most bytes of one string */
 	RECORD_SHORT_STRING = 32, /* when more than RECORD_TEXT_FULL bytes are taken */
-	RECORD_TEXT_FULL = 896,	 /* so that every one of ARGS_MAX strings gets some */
+	RECORD_TEXT_FULL = 896,	  /* so that every one of ARGS_MAX strings gets some */
 };
 
 enum node_kind {
