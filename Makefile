@@ -48,7 +48,7 @@ LIBBPF = $(if $(LIBBPF_A),$(LIBBPF_A) -lz,-lbpf)
 LIBS = $(LIBBPF) -lelf
 TOOL_LIBS = -ljson-c
 
-lib_srcs := $(wildcard src/base/*.c src/elf/*.c src/process/*.c src/count/*.c)
+lib_srcs := $(wildcard src/base/*.c src/elf/*.c src/process/*.c src/count/*.c src/measure/*.c)
 tool_srcs := $(wildcard src/tool/*.c)
 link_srcs := $(wildcard src/link/*.c)
 bpf_srcs := $(wildcard bpf/*.bpf.c)
@@ -97,15 +97,15 @@ $(linker): $(link_objs) $(O)/src/base/ctx.o $(O)/src/elf/note.o
 
 # ---- BPF ------------------------------------------------------------------------------------
 
-$(O)/bpf/%.bpf.o: bpf/%.bpf.c
+$(O)/%.bpf.o: %.bpf.c
 	$(say) BPF $<
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) -target bpf -D__TARGET_ARCH_x86 -O2 -g -Wall -Wextra -Ivmlinux -Ibpf \
 		-MMD -MP -c -o $@ $<
 
-$(O)/bpf/%.skel.h: $(O)/bpf/%.bpf.o
+$(O)/%.skel.h: $(O)/%.bpf.o
 	$(say) SKEL $@
-	$(Q)$(BPFTOOL) gen skeleton -L $< name $*_bpf >$@
+	$(Q)$(BPFTOOL) gen skeleton -L $< name $(*F)_bpf >$@
 
 .PHONY: vmlinux-dump
 vmlinux-dump: ## write this machine's full vmlinux.h to build/ (vmlinux/ holds the small one that is used)

@@ -19,4 +19,8 @@ $(unit_tests): %: %.o $(unit_support) $(lib_a)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
+# A unit test test_X_bpf.c runs the programs of tests/bpf/X_test.bpf.c.
+$(O)/tests/unit/test_args_bpf.o: CPPFLAGS += -Itests/bpf -I$(O)/tests/bpf
+$(O)/tests/unit/test_args_bpf.o: | $(O)/tests/bpf/args_test.skel.h
+
 -include $(wildcard $(O)/tests/*/*.d)

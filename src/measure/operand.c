@@ -206,7 +206,7 @@ static bool parse_memory(struct operand *op, struct arg_spec *spec)
 	spec->kind = ARG_MEMORY;
 	if (has_number && !take_number(op, &spec->number))
 		return false;
-	if (*op->at && *op->at != '(') {
+	if (*op->at ? *op->at != '(' : !has_number) {
 		if (has_number && *op->at != '+' && *op->at != '-')
 			return bad(op, "there is more than an operand");
 		if (!take_symbol(op))
