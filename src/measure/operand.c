@@ -239,11 +239,10 @@ static bool parse_size(struct operand *op, struct arg_spec *spec, bool *is_reada
 
 	if (!take_number(op, &size))
 		return bad(op, "it must begin with its size");
-	spec->is_signed = size < 0;
-	if (size < 0)
-		size = -size;
-	if (size <= 0 || size > MAX_SIZE)
+	if (size == 0 || size < -MAX_SIZE || size > MAX_SIZE)
 		return bad(op, "the size is wrong");
+	spec->is_signed = size < 0;
+	size = size < 0 ? -size : size;
 	spec->size = (__u8)size;
 	*is_readable = size == 1 || size == 2 || size == 4 || size == 8;
 	if (*op->at == 'f') {

@@ -491,13 +491,13 @@ static void strings_are_decoded(void **state)
 /* However long the others are, each of the most arguments gets some bytes. */
 static void every_string_gets_some_bytes(void **state)
 {
-	char text[200], operands[ARGS_MAX * 24] = "";
+	char text[200], operands[ARGS_MAX * 32] = "";
 
 	(void)state;
 	need_bpf();
 	memset(text, 'y', sizeof(text));
 	for (int i = 0; i < ARGS_MAX; i++)
-		snprintf(operands + strlen(operands), 24, "8@$%" PRIu64 " ",
+		snprintf(operands + strlen(operands), 32, "8@$%" PRIu64 " ",
 			 of_bytes(text, sizeof(text)));
 	hit(operands);
 	assert_int_equal(t.record.n_args, ARGS_MAX);
