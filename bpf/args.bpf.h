@@ -15,8 +15,10 @@
  * at a computed offset. A helper could read them all, but bpf_probe_read_kernel() is gone where the
  * kernel is locked down for confidentiality.
  *
- * Memory is read without page faults: what the program never touched itself (a constant string in a
- * page of the file that is not there yet) is unreadable.
+ * Memory is read at first as it is there. If that fails the page is fetched, as if the program had
+ * read it: a constant string often stands in a page of the file that nobody has touched before.
+ * Programs that include this file must be sleepable for that (SEC "uprobe.multi.s"), which costs
+ * nothing measurable, neither a hit nor when detaching.
  *
  * Functions answer 1 or 0. They stay functions: inlined into each other they would exceed the
  * stack, and the verifier would have more paths to follow.
@@ -50,6 +52,16 @@ struct ocaml_block {
 	__u64 words;
 	__u64 tag;
 };
+
+/* Copy N bytes of the program's memory; 0 if all could be read. */
+static __always_inline long args_copy(void *to, __u32 n, __u64 addr)
+{
+	long err = bpf_probe_read_user(to, n, (const void *)addr);
+
+	if (err)
+		err = bpf_copy_from_user(to, n, (const void *)addr);
+	return err;
+}
 
 /* ---- operands -----------------------------------------------------------------------------------
  */
@@ -101,7 +113,7 @@ static __noinline int args_read_memory(__u64 addr, const struct arg_spec *spec, 
 	if (bytes == 0 || bytes > sizeof(*value))
 		return 0;
 	*value = 0;
-	return bpf_probe_read_user(value, bytes, (const void *)addr) == 0;
+	return args_copy(value, bytes, addr) == 0;
 }
 
 /* The word (or integer, extended to 64 bits) that SPEC describes. */
@@ -138,7 +150,7 @@ static __noinline int arg_read(struct pt_regs *regs, const struct arg_spec *spec
 
 static __always_inline int args_read_word(__u64 addr, __u64 *word)
 {
-	return bpf_probe_read_user(word, sizeof(*word), (const void *)addr) == 0;
+	return args_copy(word, sizeof(*word), addr) == 0;
 }
 
 static __noinline int ocaml_read_block(__u64 value, struct ocaml_block *block)
@@ -159,8 +171,7 @@ static __noinline __s64 ocaml_string_length(__u64 value, __u64 words)
 	__u64 bytes = words * OCAML_WORD;
 	__u8 padding;
 
-	if (bytes == 0 ||
-	    bpf_probe_read_user(&padding, sizeof(padding), (const void *)(value + bytes - 1)) ||
+	if (bytes == 0 || args_copy(&padding, sizeof(padding), value + bytes - 1) ||
 	    padding >= OCAML_WORD)
 		return -1;
 	return (__s64)(bytes - 1 - padding);
@@ -174,7 +185,7 @@ static __noinline int ocaml_read_custom(__u64 value, __u64 *identifier, __u64 *n
 	__u64 ops;
 
 	if (!args_read_word(value, &ops) || !args_read_word(ops, identifier) ||
-	    bpf_probe_read_user(name, sizeof(name), (const void *)*identifier))
+	    args_copy(name, sizeof(name), *identifier))
 		return NODE_UNREADABLE;
 	if (name[0] != '_' || name[1] == '\0' || name[2] != '\0')
 		return NODE_CUSTOM;
@@ -250,7 +261,7 @@ static __noinline int ocaml_string_key(__u64 value, __u64 *key)
 	if (n > sizeof(words))
 		n = sizeof(words);
 	args_keep(n);
-	if (n > sizeof(words) || bpf_probe_read_user(words, n, (const void *)value))
+	if (n > sizeof(words) || args_copy(words, n, value))
 		return 0;
 	hash = args_mix((__u64)length + 0x9e3779b97f4a7c15ULL);
 #pragma unroll
@@ -306,7 +317,7 @@ static __noinline int filter_same_bytes(__u64 addr, const struct filter_string *
 	__u64 n = literal->n_bytes;
 
 	args_keep(n);
-	if (n > sizeof(words) || bpf_probe_read_user(words, n, (const void *)addr))
+	if (n > sizeof(words) || args_copy(words, n, addr))
 		return 0;
 #pragma unroll
 	for (int i = 0; i < FILTER_STRING_BYTES / 8; i++)
@@ -420,11 +431,10 @@ static __noinline int record_text(struct hit_record *record, struct value_node *
 	if (off > RECORD_TEXT_FULL) {
 		if (n > RECORD_SHORT_STRING || off > RECORD_TEXT - RECORD_SHORT_STRING)
 			return 1;
-		if (bpf_probe_read_user(record->text + off, n, (const void *)addr))
+		if (args_copy(record->text + off, n, addr))
 			return 0;
 	} else {
-		if (n > RECORD_STRING ||
-		    bpf_probe_read_user(record->text + off, n, (const void *)addr))
+		if (n > RECORD_STRING || args_copy(record->text + off, n, addr))
 			return 0;
 	}
 	node->n = (__u16)n;
@@ -446,7 +456,7 @@ static __noinline int record_children(struct hit_record *record, struct value_no
 	if (n > RECORD_NODES - first)
 		n = RECORD_NODES - first;
 	args_keep(n);
-	if (n > RECORD_FIELDS || bpf_probe_read_user(words, n * OCAML_WORD, (const void *)addr))
+	if (n > RECORD_FIELDS || args_copy(words, n * OCAML_WORD, addr))
 		return 0;
 #pragma unroll
 	for (__u64 i = 0; i < RECORD_FIELDS; i++) {

@@ -18,7 +18,7 @@ struct {
 	__uint(max_entries, 1 << 16);
 } records SEC(".maps");
 
-SEC("uprobe.multi")
+SEC("uprobe.multi.s")
 int args_hit(struct pt_regs *regs)
 {
 	const struct arg_spec *spec = &input.args.args[0];

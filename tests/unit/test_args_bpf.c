@@ -630,6 +630,27 @@ static void other_blocks_are_named(void **state)
 	assert_no_int(block_at_the_end_of_memory(0, 0), " [||]");
 }
 
+/* A string in a file, mapped but never touched: its page comes when it is read here. */
+static void pages_are_fetched(void **state)
+{
+	const size_t page = 4096;
+	char *pages;
+	FILE *f = tmpfile();
+
+	(void)state;
+	need_bpf();
+	assert_non_null(f);
+	heap_top = 0;
+	of_string("from a file");
+	assert_int_equal(fwrite(heap, 8, page / 8, f), page / 8);
+	assert_int_equal(fflush(f), 0);
+	pages = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE, fileno(f), 0);
+	assert_ptr_not_equal(pages, MAP_FAILED);
+	assert_string_equal(hit_value((uint64_t)(uintptr_t)(pages + 8)), " \"from a file\"");
+	assert_int_equal(munmap(pages, page), 0);
+	fclose(f);
+}
+
 static void c_integers_are_no_values(void **state)
 {
 	(void)state;
@@ -811,6 +832,7 @@ int main(void)
 		cmocka_unit_test(a_cycle_ends),
 		cmocka_unit_test(room_is_shared),
 		cmocka_unit_test(other_blocks_are_named),
+		cmocka_unit_test(pages_are_fetched),
 		cmocka_unit_test(c_integers_are_no_values),
 		cmocka_unit_test(keys_need_bpf),
 		cmocka_unit_test(filters_compare_integers),
