@@ -63,8 +63,7 @@ static __always_inline long args_copy(void *to, __u32 n, __u64 addr)
 	return err;
 }
 
-/* ---- operands -----------------------------------------------------------------------------------
- */
+/* ---- operands ------------------------------------------------------------------------------- */
 
 /* Keep the compiler from forgetting the bounds of a number by computing it in another way. */
 #define args_keep(number) asm volatile("" : "+r"(number))
@@ -146,7 +145,7 @@ static __noinline int arg_read(struct pt_regs *regs, const struct arg_spec *spec
 }
 
 /* ---- OCaml values
- * --------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------ */
 
 static __always_inline int args_read_word(__u64 addr, __u64 *word)
 {
@@ -232,8 +231,7 @@ static __noinline int arg_int(struct pt_regs *regs, const struct arg_spec *spec,
 	return 1;
 }
 
-/* ---- keys ---------------------------------------------------------------------------------------
- */
+/* ---- keys ----------------------------------------------------------------------------------- */
 
 /* Different numbers stay different. */
 static __always_inline __u64 args_mix(__u64 x)
@@ -288,8 +286,7 @@ static __noinline int arg_key(struct pt_regs *regs, const struct arg_spec *spec,
 	return spec->is_value && arg_read(regs, spec, &value) && ocaml_string_key(value, key);
 }
 
-/* ---- filters ------------------------------------------------------------------------------------
- */
+/* ---- filters -------------------------------------------------------------------------------- */
 
 static __always_inline int filter_compare(__s64 a, __u8 comparison, __s64 b)
 {
@@ -405,8 +402,7 @@ static __noinline int filter_matches(struct pt_regs *regs, const struct site_arg
 	return f.stack & 1;
 }
 
-/* ---- records ------------------------------------------------------------------------------------
- */
+/* ---- records -------------------------------------------------------------------------------- */
 
 struct args_recording {
 	struct pt_regs *regs;

@@ -7,8 +7,7 @@
 #ifndef ARGS_H
 #define ARGS_H
 
-/* ---- where the arguments of a site are --------------------------------------------------------
- */
+/* ---- where the arguments of a site are ------------------------------------------------------ */
 
 enum { ARGS_MAX = 16 };
 
@@ -64,8 +63,7 @@ struct site_args {
 
 _Static_assert(sizeof(struct site_args) == 264, "shared by two compilers");
 
-/* ---- filters ----------------------------------------------------------------------------------
- */
+/* ---- filters -------------------------------------------------------------------------------- */
 
 enum {
 	FILTER_OPS_MAX = 32,
@@ -116,8 +114,7 @@ struct filter {
 
 _Static_assert(sizeof(struct filter) == 8 + 32 * 16 + 16 * 72, "shared by two compilers");
 
-/* ---- records of hits --------------------------------------------------------------------------
- */
+/* ---- records of hits ------------------------------------------------------------------------ */
 
 /*
  * The arguments of a hit as a tree whose nodes stand in one array, in the order in which they are

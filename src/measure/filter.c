@@ -99,8 +99,7 @@ static bool push(struct parser *p, const struct filter_op *op)
 	return true;
 }
 
-/* ---- operands -----------------------------------------------------------------------------------
- */
+/* ---- operands ------------------------------------------------------------------------------- */
 
 /* "argN", behind which no word goes on; NULL leaves *AT where it was. */
 static const char *parse_arg(const char *at, unsigned int *arg)
@@ -254,8 +253,7 @@ static bool comparison(struct parser *p)
 	return take_number(p, &op.number) && push(p, &op);
 }
 
-/* ---- operators ----------------------------------------------------------------------------------
- */
+/* ---- operators ------------------------------------------------------------------------------ */
 
 static bool any(struct parser *p);
 

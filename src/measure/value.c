@@ -32,8 +32,7 @@ const char *value_kind_name(enum value_kind kind)
 	return kind_names[kind];
 }
 
-/* ---- the record ---------------------------------------------------------------------------------
- */
+/* ---- the record ----------------------------------------------------------------------------- */
 
 static bool has_children(const struct value_node *node)
 {
@@ -83,8 +82,7 @@ static const struct value_node *child(const struct hit_record *record,
 	return &record->nodes[node->at + i];
 }
 
-/* ---- lists --------------------------------------------------------------------------------------
- */
+/* ---- lists ---------------------------------------------------------------------------------- */
 
 static bool is_cell(const struct value_node *node)
 {
@@ -116,8 +114,7 @@ static bool is_list(const struct hit_record *record, const struct value_node *no
 	return !node || (node->kind == NODE_INT && node->value == 0);
 }
 
-/* ---- the tree -----------------------------------------------------------------------------------
- */
+/* ---- the tree ------------------------------------------------------------------------------- */
 
 static enum value_kind kind_of(const struct value_node *node)
 {
@@ -194,8 +191,7 @@ struct value value_item(const struct value *value, unsigned int i)
 	return value_of(record, child(record, node, 0));
 }
 
-/* ---- text ---------------------------------------------------------------------------------------
- */
+/* ---- text ----------------------------------------------------------------------------------- */
 
 /* How many bytes the printable character at AT is long in UTF-8; 0 if it is none. */
 static size_t printable_utf8(const unsigned char *at, size_t n)
