@@ -6,7 +6,7 @@
  *
  *   - It raises the 16-bit counter at the address in the note. In provider `ocaml` of the oldest
  *     compilers that is OCaml's own: the program would behave as if the probe were on.
- *   - It cannot say an empty name, and a site that the compiler left out is a bad address to it.
+ *   - It cannot say an empty name.
  *
  * Then every site is a `uprobe:FILE:PLACE` of its own, its arguments read from the registers.
  * bpftrace takes PLACE for a link-time address if some function's symbol spans it, and wants to
@@ -174,8 +174,6 @@ static const char *why_no_usdt(const struct ocp_program *prog, const struct prob
 	for (size_t i = 0; i < probe->n_sites; i++) {
 		if (!sites[i].tracer_semaphore_va)
 			return "usdt: would raise OCaml's own semaphore, as if the probe were enabled";
-		if (!sites[i].has_code)
-			return "some of its sites were left out by the compiler, which usdt: cannot take";
 		if (strcmp(sites[i].provider, sites[0].provider) != 0)
 			return "its sites are of several providers";
 	}
@@ -228,26 +226,33 @@ static int add_groups_of(struct planner *p, const char *name)
 					&p->progs[i]->probes[at]);
 	}
 	if (!err && p->plan->n_groups == before)
-		err = ctx_error(p->ctx, -ENOENT,
-				"probe '%s': the compiler left its sites out, it cannot be traced",
-				name);
+		p->plan->absent[p->plan->n_absent++] = name;
+	else
+		p->plan->names[p->plan->n_names++] = name;
 	return err;
 }
 
 static int add_groups(struct planner *p)
 {
 	struct bpftrace_plan *plan = p->plan;
-	size_t n_sites = 0;
+	size_t n_sites = 0, n_names = plan->n_names;
 	int err = 0;
 
 	for (size_t i = 0; i < p->n_progs; i++)
 		n_sites += p->progs[i]->n_sites;
 	plan->groups = calloc(p->n_progs * plan->n_names + 1, sizeof(*plan->groups));
 	plan->sites = calloc(n_sites + 1, sizeof(*plan->sites));
-	if (!plan->groups || !plan->sites)
+	plan->absent = calloc(n_names + 1, sizeof(*plan->absent));
+	if (!plan->groups || !plan->sites || !plan->absent)
 		return ctx_no_memory(p->ctx);
-	for (size_t i = 0; !err && i < plan->n_names; i++)
+	/* Those with sites stay, in their order. */
+	plan->n_names = 0;
+	for (size_t i = 0; !err && i < n_names; i++)
 		err = add_groups_of(p, plan->names[i]);
+	if (!err && plan->n_names == 0)
+		err = ctx_error(p->ctx, -ENOENT,
+				"probe '%s': the compiler left its sites out, it cannot be traced",
+				plan->absent[0]);
 	return err;
 }
 
@@ -268,6 +273,17 @@ static bool leads_to(const char *path, const struct ocp_program *prog)
 
 	return stat(path, &by_path) == 0 && fstat(prog->fd, &by_fd) == 0 &&
 	       by_path.st_dev == by_fd.st_dev && by_path.st_ino == by_fd.st_ino;
+}
+
+/* Paths begin there for bpftrace -p; the kernel writes a process's paths as we see them. */
+static bool has_our_root(pid_t pid)
+{
+	struct stat ours, theirs;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/root", (int)pid);
+	return stat("/", &ours) == 0 && stat(path, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
+	       ours.st_ino == theirs.st_ino;
 }
 
 /* A path of ours to image I of PROC, whose own path is no good. */
@@ -303,12 +319,14 @@ static int name_images(struct planner *p, struct ocp_process *proc)
 {
 	const struct image_list *images = &proc->images;
 	struct bpftrace_plan *plan = p->plan;
+	bool same_root = has_our_root(proc->pid);
 	struct maps maps = { 0 };
 	int err = maps_read(p->ctx, proc->pid, &maps);
 
 	for (size_t i = 0; !err && i < images->n; i++) {
 		const struct image *image = &images->images[i];
-		bool is_plain = is_sayable(image->path) && leads_to(image->path, image->prog);
+		bool is_plain =
+			same_root && is_sayable(image->path) && leads_to(image->path, image->prog);
 
 		plan->files[i] = is_plain ? strdup(image->path) : path_in_proc(proc, &maps, i);
 		plan->n_files++;
@@ -390,5 +408,6 @@ void bpftrace_plan_free(struct bpftrace_plan *plan)
 	free(plan->groups);
 	free(plan->sites);
 	free(plan->names);
+	free(plan->absent);
 	*plan = (struct bpftrace_plan){ 0 };
 }

@@ -38,12 +38,14 @@ struct bpftrace_plan {
 	size_t n_sites, n_uprobes;
 	const char **names; /* that were asked for, each once */
 	size_t n_names;
+	const char **absent; /* of these the compiler left all sites out; not in names */
+	size_t n_absent;
 };
 
 /*
  * Plan for the probes that NAMES means: names between commas, or a regular expression in Str's
- * syntax if there is any other character in it than names have. -ENOENT if there are none, or one
- * of them is not there or has no code.
+ * syntax if there is any other character in it than names have. -ENOENT if one of the names
+ * is not there, if nothing matches, or if none has code.
  */
 int bpftrace_plan_process(struct ocp_process *proc, const char *names, struct bpftrace_plan *plan);
 /* The same for every process that runs the file PATH, of which PROG was read. */

@@ -21,7 +21,7 @@
 enum {
 	MAX_ARGS = 16,
 	MAX_NAMED_ARGS = 6, /* arg0 ... */
-	ARGS_A_PRINTF = 6,  /* more do not fit the stack */
+	ARGS_A_PRINTF = 4,  /* more do not fit the stack */
 	STRING_BYTES = 64,  /* of bpftrace, unless BPFTRACE_STRLEN says otherwise */
 	MOST_STRING_BYTES = 200,
 	DEFAULT_LIMIT = 512, /* on its probes and programs */
@@ -330,6 +330,9 @@ static void put_arg_limits(FILE *f, const struct bpftrace_group *group)
 
 static void put_limits(FILE *f, const struct bpftrace_plan *plan, enum ocp_bpftrace what)
 {
+	for (size_t i = 0; i < plan->n_absent; i++)
+		fprintf(f, "# '%s': not traced: the compiler left its sites out.\n",
+			plan->absent[i]);
 	for (size_t i = 0; i < plan->n_groups; i++) {
 		const struct bpftrace_group *group = &plan->groups[i];
 
@@ -392,8 +395,12 @@ static void put_environment(FILE *f, const struct bpftrace_plan *plan)
 static int check_names(struct ocp_ctx *ctx, const struct bpftrace_plan *plan,
 		       enum ocp_bpftrace what, const char *names)
 {
-	if (what == OCP_BPFTRACE_TIME && plan->n_names != 2)
+	if (what == OCP_BPFTRACE_TIME && plan->n_names + plan->n_absent != 2)
 		return ctx_error(ctx, -EINVAL, "'%s': not two probes START,STOP", names);
+	if (what == OCP_BPFTRACE_TIME && plan->n_absent)
+		return ctx_error(ctx, -ENOENT,
+				 "probe '%s': the compiler left its sites out, it cannot be traced",
+				 plan->absent[0]);
 	for (size_t i = 0; plan->n_uprobes && i < plan->n_names; i++)
 		if (strlen(plan->names[i]) >= MOST_STRING_BYTES)
 			return ctx_error(ctx, -EOPNOTSUPP,
