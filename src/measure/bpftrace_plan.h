@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What bpftrace has to be told so that it traces some probes: see bpftrace_plan.c. */
-#ifndef COUNT_BPFTRACE_PLAN_H
-#define COUNT_BPFTRACE_PLAN_H
+#ifndef MEASURE_BPFTRACE_PLAN_H
+#define MEASURE_BPFTRACE_PLAN_H
 
 #include <stdbool.h>
 #include <stddef.h>

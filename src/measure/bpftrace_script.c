@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "count/bpftrace_plan.h"
+#include "measure/bpftrace_plan.h"
 #include "base/ctx.h"
 #include "process/process.h"
 

@@ -17,7 +17,7 @@
  * leads to the same file for it as for the process. If not (a chroot or container, a file that was
  * deleted or replaced), the file is named by its entry in /proc, and a predicate picks the process.
  */
-#include "count/bpftrace_plan.h"
+#include "measure/bpftrace_plan.h"
 
 #include <errno.h>
 #include <inttypes.h>
