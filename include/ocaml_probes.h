@@ -332,6 +332,13 @@ OCP_API int ocp_process_update(struct ocp_process *proc, const struct ocp_action
 OCP_API int ocp_trace(struct ocp_ctx *ctx, const char *path, char *const argv[],
 		      const struct ocp_actions *actions, pid_t *pid);
 
+/*
+ * The same, but the program is still held, as by ocp_process_spawn: time to attach a meter, which
+ * then measures from the first instruction on.
+ */
+OCP_API int ocp_trace_held(struct ocp_ctx *ctx, const char *path, char *const argv[],
+			   const struct ocp_actions *actions, struct ocp_process **out);
+
 /* ---- looking for disagreements, and repairing them ----------------------------------------- */
 
 enum ocp_finding_kind {

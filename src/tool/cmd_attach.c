@@ -146,24 +146,6 @@ static int run_with(struct options *options, struct target *targets)
 	return code;
 }
 
-static int check_measure_usage(const struct command *command, const struct options *options)
-{
-	const struct measure_options *measure = &options->measure;
-
-	if (!measure->flag && (options->interval_ns || options->json || measure->csv ||
-			       measure->children || measure->budget > 0))
-		return say_usage(command, "-interval, -json, -csv, -children and -budget go with "
-					  "--count or --time");
-	if (!measure->n_counts && measure->split != OCP_BY_PROBE)
-		return say_usage(command,
-				 "--by-site, --by-thread and --by-process go with --count");
-	if (!measure->n_times && measure->depth)
-		return say_usage(command, "--depth goes with --time");
-	if (options->json && measure->csv)
-		return say_usage(command, "-json and -csv: one of them");
-	return EXIT_DONE;
-}
-
 static int check_usage(const struct options *options)
 {
 	if (!options->n_pids && !options->exe)
@@ -173,7 +155,7 @@ static int check_usage(const struct options *options)
 				 "nothing to do: neither actions nor --count or --time");
 	if (!options->actions_flag && options->update_flags)
 		return say_usage(&command_attach, "-force and -atomically go with actions");
-	return check_measure_usage(&command_attach, options);
+	return measure_options_check(&command_attach, options);
 }
 
 /* Add the processes that run the file of --exe. */
@@ -244,26 +226,11 @@ const struct command command_attach = {
 		"\n"
 		"Several processes are all verified before the first is changed. One that fails later\n"
 		"is named, and the others are switched.\n"
-		"\n"
-		"measuring, by the kernel; no handler runs for it:\n"
-		"  --count[=NAMES|RE]        count the hits of every probe; of those named, separated by\n"
-		"                            commas; or of those whose names begin as RE says\n"
-		"  --by-site, --by-thread, --by-process\n"
-		"                            split the counts\n"
-		"  --time START,STOP         time from a hit of START to the same thread's next of STOP\n"
-		"                            (repeatable)\n"
-		"  --depth N                 starts that a thread can have open, 32 at most; with 1 a\n"
-		"                            start replaces the one before\n"
-		"  --children                also what the processes fork\n"
-		"  --exe FILE                here also processes that run FILE later\n"
-		"  --for TIME                stop after TIME (500ms, 3s, 2m); else at Ctrl-C or the\n"
-		"                            processes' end\n"
-		"  --interval TIME           print what came in every TIME as well\n"
-		"  --budget P%               stop, with exit code 7, when it takes more of a core\n"
-		"  --json, --csv             an object a line, or rows, instead of tables\n",
+		"\n" MEASURE_USAGE,
 	.flags =
 		" pid exe enable disable enable-pair disable-pair enable-regexp disable-regexp "
-		"enable-all disable-all force f atomically gigatext for interval json count by-site by-thread by-process time depth children budget csv "
+		"enable-all disable-all force f atomically gigatext for interval json " MEASURE_FLAGS
+		""
 		"verbose v quiet q ",
 	.many_pids = true,
 	.run = run,

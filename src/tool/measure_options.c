@@ -110,6 +110,24 @@ void measure_options_free(struct measure_options *options)
 	*options = (struct measure_options){ 0 };
 }
 
+int measure_options_check(const struct command *command, const struct options *options)
+{
+	const struct measure_options *measure = &options->measure;
+
+	if (!measure->flag && (options->interval_ns || options->json || measure->csv ||
+			       measure->children || measure->budget > 0))
+		return say_usage(command, "-interval, -json, -csv, -children and -budget go with "
+					  "--count or --time");
+	if (!measure->n_counts && measure->split != OCP_BY_PROBE)
+		return say_usage(command,
+				 "--by-site, --by-thread and --by-process go with --count");
+	if (!measure->n_times && measure->depth)
+		return say_usage(command, "--depth goes with --time");
+	if (options->json && measure->csv)
+		return say_usage(command, "-json and -csv: one of them");
+	return EXIT_DONE;
+}
+
 /* ---- for the meter -------------------------------------------------------------------------- */
 
 /* Every part of VALUE between commas. */
