@@ -13,7 +13,8 @@
 #include "base/suggest.h"
 
 static const struct command *const commands[] = {
-	&command_attach, &command_doctor, &command_info, &command_list, &command_trace,
+	&command_attach, &command_bpftrace, &command_doctor,
+	&command_info,	 &command_list,	    &command_trace,
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))

@@ -266,11 +266,11 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 	if (code != EXIT_DONE)
 		return code;
 	/* optind is behind "--" if there was one. */
-	if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
+	if (optind < argc && strcmp(argv[optind - 1], "--") != 0 && !command->takes_words)
 		return say_usage(
 			command, "'%s': unexpected%s", argv[optind],
 			command == &command_trace ? " (the program's arguments go behind --)" : "");
-	if (optind < argc && command != &command_trace)
+	if (optind < argc && command != &command_trace && !command->takes_words)
 		return say_usage(command, "'%s': unexpected", argv[optind]);
 	options->args = argv + optind;
 	options->n_args = argc - optind;
