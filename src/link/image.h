@@ -52,6 +52,9 @@ bool image_section_is_data(const Elf64_Shdr *section);
  */
 bool image_section_is_loaded(const struct image *image, const Elf64_Shdr *section);
 
+/* The index of .symtab, whose entries and names can be relied upon; 0: there is none. */
+size_t image_find_symbols(const struct image *image);
+
 /*
  * The function symbols, sorted by address; *SYMBOLS is to be freed. A stripped file has none.
  */

@@ -54,8 +54,7 @@ $(ocaml_out)/service: $(wildcard tests/ocaml/service/*) $(ocaml_stamp) $(O)/ocam
 		--build-dir $(ocaml_out)/service_build $(dune_quiet) ./service.exe
 	$(Q)install -m755 $(ocaml_out)/service_build/default/service.exe $@
 
-# A program that loads a plugin. ocamlopt's -cc is of no use to plugins: the post-linker is called, and
-# the section for the semaphores, which the runtime brings into executables, is linked by name.
+# A program that loads a plugin; the wrapper links and converts both.
 ocaml-tests: $(ocaml_out)/plugin_host $(ocaml_out)/plugin.cmxs
 
 $(ocaml_out)/plugin_host $(ocaml_out)/plugin.cmxs &: $(wildcard tests/ocaml/plugin/*) \
@@ -67,6 +66,4 @@ $(ocaml_out)/plugin_host $(ocaml_out)/plugin.cmxs &: $(wildcard tests/ocaml/plug
 		-package dynlink,ocaml-probes.ppx $(ocaml_converting) plugin_api.ml plugin_host.ml \
 		-o $(ocaml_out)/plugin_host
 	$(Q)cd $(ocaml_out)/obj/plugin && $(ocaml_env) ocamlfind ocamlopt -shared -g \
-		-package ocaml-probes.ppx plugin.ml -o $(ocaml_out)/plugin.cmxs \
-		-ccopt -Wl,--whole-archive,$(ocaml_dir)/lib/ocaml-probes/runtime/libocaml_probes_sections.a,--no-whole-archive
-	$(Q)$(linker) --quiet $(ocaml_out)/plugin.cmxs
+		-package ocaml-probes.ppx $(ocaml_converting) plugin.ml -o $(ocaml_out)/plugin.cmxs
