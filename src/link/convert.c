@@ -98,9 +98,10 @@ static void log_use(const struct conversion *conv, enum ocp_log_level level, con
 		function ? function : "a function without symbol", what);
 }
 
-static void log_marker(const struct conversion *conv, const struct marker *marker, const char *what)
+static void log_marker(const struct conversion *conv, enum ocp_log_level level,
+		       const struct marker *marker, const char *what)
 {
-	ctx_log(conv->image->ctx, OCP_LOG_WARN, "%.*s: probe \"%.*s\" %s", marker->where_bytes,
+	ctx_log(conv->image->ctx, level, "%.*s: probe \"%.*s\" %s", marker->where_bytes,
 		marker->where, marker->name_bytes, marker->name, what);
 }
 
@@ -119,8 +120,8 @@ static void report_use(struct conversion *conv, const struct use *use)
 			continue;
 		conv->result->n_failures++;
 		snprintf(text, sizeof(text),
-			 "argument %zu is noted as 0: only the handler computes it; bind it by "
-			 "let before the probe",
+			 "arg%zu is noted as 0: no register or memory holds it before the handler "
+			 "runs; bind it by let before the probe",
 			 i);
 		log_use(conv, OCP_LOG_WARN, use, text);
 	}
@@ -136,15 +137,19 @@ static void report_failures(struct conversion *conv)
 		const struct marker *marker = &conv->set.markers[i];
 		struct marker_probe *probe = &conv->set.probes[marker->probe];
 
-		if (!marker->is_loaded && marker->kind != MARKER_ARGS) {
+		if (!marker->is_loaded && marker->is_referenced && marker->kind != MARKER_ARGS) {
 			result->n_failures++;
-			log_marker(conv, marker,
+			log_marker(conv, OCP_LOG_WARN, marker,
 				   "stays dormant: no instruction loads its marker in a known way");
 		}
+		if (!marker->is_loaded && !marker->is_referenced && conv->options->show_all &&
+		    marker->kind == MARKER_SITE)
+			log_marker(conv, OCP_LOG_INFO, marker,
+				   "was left out by the compiler: no code belongs to it");
 		if (marker == probe->marker && probe->enabled_at_init && probe->disabled_at_init) {
 			result->n_failures++;
 			log_marker(
-				conv, marker,
+				conv, OCP_LOG_WARN, marker,
 				"is ~enabled_at_init:true in some places only: all start enabled");
 		}
 	}

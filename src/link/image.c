@@ -216,6 +216,23 @@ bool image_section_is_loaded(const struct image *image, const Elf64_Shdr *sectio
 	return false;
 }
 
+bool image_read_data(const struct image *image, uint64_t va, uint64_t *word)
+{
+	for (size_t i = 1; i < image->n_sections; i++) {
+		const Elf64_Shdr *section = &image->sections[i];
+
+		if (!image_section_is_data(section) || va < section->sh_addr ||
+		    va - section->sh_addr >= section->sh_size)
+			continue;
+		if (section->sh_size - (va - section->sh_addr) < sizeof(*word))
+			return false;
+		memcpy(word, image->bytes + section->sh_offset + (va - section->sh_addr),
+		       sizeof(*word));
+		return true;
+	}
+	return false;
+}
+
 static int compare_symbols(const void *a, const void *b)
 {
 	const struct image_symbol *x = a, *y = b;

@@ -26,7 +26,8 @@ struct marker {
 	enum marker_kind kind;
 	size_t n_args; /* of a MARKER_SITE */
 	bool enabled_at_init;
-	bool is_loaded; /* an instruction that loads its address was found */
+	bool is_loaded;	    /* an instruction that loads its address was found */
+	bool is_referenced; /* if not: something else may be its address */
 };
 
 /* All markers of one name. */

@@ -100,27 +100,14 @@ static int find_slots(struct scan *scan)
 static struct marker *marker_in_slot(const struct scan *scan, uint64_t va)
 {
 	const struct slot key = { .va = va }, *slot = NULL;
-	const struct image *image = scan->image;
+	uint64_t word;
 
 	if (scan->n_slots)
 		slot = bsearch(&key, scan->slots, scan->n_slots, sizeof(key), compare_slots);
 	if (slot)
 		return slot->marker;
 	/* Without a relocation, or with a packed one (DT_RELR), the file has the word itself. */
-	for (size_t i = 1; i < image->n_sections; i++) {
-		const Elf64_Shdr *section = &image->sections[i];
-		uint64_t word;
-
-		if (!image_section_is_data(section) || va < section->sh_addr ||
-		    va - section->sh_addr >= section->sh_size)
-			continue;
-		if (section->sh_size - (va - section->sh_addr) < sizeof(word))
-			return NULL;
-		memcpy(&word, image->bytes + section->sh_offset + (va - section->sh_addr),
-		       sizeof(word));
-		return marker_set_find(scan->set, word);
-	}
-	return NULL;
+	return image_read_data(scan->image, va, &word) ? marker_set_find(scan->set, word) : NULL;
 }
 
 static struct use *add_use(struct scan *scan)
@@ -211,6 +198,13 @@ static bool holds_marker(const void *data, uint64_t va)
 	return is_args_marker(search, marker_in_slot(search->scan, va));
 }
 
+static bool read_word(const void *data, uint64_t va, uint64_t *word)
+{
+	const struct args_search *search = data;
+
+	return image_read_data(search->scan->image, va, word);
+}
+
 static int find_args(const struct scan *scan, struct use *use)
 {
 	const struct args_search search = { scan, use->marker };
@@ -223,6 +217,7 @@ static int find_args(const struct scan *scan, struct use *use)
 		.n_args = use->marker->n_args,
 		.is_marker = is_marker,
 		.holds_marker = holds_marker,
+		.read_word = read_word,
 		.data = &search,
 	};
 
@@ -231,6 +226,56 @@ static int find_args(const struct scan *scan, struct use *use)
 		return ctx_no_memory(scan->image->ctx);
 	x86_find_args(&query, use->args);
 	return 0;
+}
+
+/* ---- what has no code --------------------------------------------------------------------- */
+
+static void refer_to(const struct scan *scan, uint64_t va)
+{
+	struct marker *marker = marker_set_find(scan->set, va);
+
+	if (marker)
+		marker->is_referenced = true;
+}
+
+/*
+ * A marker that no instruction was seen to load: is there anything at all that could be its
+ * address? If not, the compiler has kept the string of code that it left out.
+ */
+static void find_references(const struct scan *scan)
+{
+	const struct image *image = scan->image;
+
+	for (size_t i = 0; i < scan->n_slots; i++)
+		scan->slots[i].marker->is_referenced = true;
+	for (size_t i = 1; i < image->n_sections; i++) {
+		const Elf64_Shdr *section = &image->sections[i];
+		const uint8_t *bytes = image->bytes + section->sh_offset;
+		bool is_code = image_section_is_code(section);
+		uint64_t word;
+		int32_t half;
+
+		if (!is_code && !image_section_is_data(section))
+			continue;
+		for (size_t at = 0; is_code && section->sh_size - at >= sizeof(half); at++) {
+			memcpy(&half, bytes + at, sizeof(half));
+			refer_to(scan, section->sh_addr + at + sizeof(half) + (uint64_t)half);
+			refer_to(scan, (uint64_t)half);
+		}
+		for (size_t at = 0; !is_code && section->sh_size - at >= sizeof(word);
+		     at += sizeof(word)) {
+			memcpy(&word, bytes + at, sizeof(word));
+			refer_to(scan, word);
+		}
+	}
+}
+
+static bool is_every_marker_loaded(const struct marker_set *set)
+{
+	for (size_t i = 0; i < set->n_markers; i++)
+		if (!set->markers[i].is_loaded)
+			return false;
+	return true;
 }
 
 /* ---- all of it ---------------------------------------------------------------------------- */
@@ -255,6 +300,8 @@ int scan_image(const struct image *image, const struct marker_set *set, struct s
 		if (!use->why_not && use->marker->kind == MARKER_SITE && use->marker->n_args)
 			err = find_args(scan, use);
 	}
+	if (!err && !is_every_marker_loaded(set))
+		find_references(scan);
 	if (err)
 		scan_free(scan);
 	return err;

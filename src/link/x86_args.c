@@ -89,6 +89,9 @@ struct walk {
 
 static const struct value unknown;
 
+/* The colour in the header of static data. */
+static const uint64_t BLACK_BITS = 3 << 8;
+
 static int64_t plus(int64_t a, int64_t b)
 {
 	return (int64_t)((uint64_t)a + (uint64_t)b);
@@ -153,27 +156,43 @@ static struct value read_cell(const struct walk *walk, enum kind kind, int64_t n
 	return unknown;
 }
 
+/* What kind of number a block with this header boxes, as the operand's prefix; or NULL. */
+static const char *boxed_prefix(uint64_t header, int64_t *content_off)
+{
+	uint64_t tag = header & 0xff, words = header >> 10;
+
+	*content_off = 0;
+	if (words == 1 && tag == DOUBLE_TAG)
+		return "8f@";
+	/* The first word is the custom block's operations. */
+	*content_off = WORD;
+	return words == 2 && tag == CUSTOM_TAG ? "-8@" : NULL;
+}
+
 /* The operand of a value that was stored for the tracer. */
 static void note_value(const struct walk *walk, struct value value, char *operand)
 {
+	const struct x86_args_query *query = walk->query;
 	const char *prefix = "8@";
+	uint64_t header = 0;
+	int64_t content;
 
 	if (value.kind == HEAP) {
-		struct value header = read_cell(walk, HEAP, plus(value.number, -WORD));
-		int64_t content = value.number;
+		struct value first = read_cell(walk, HEAP, plus(value.number, -WORD));
 
-		if (header.kind != CONSTANT)
+		if (first.kind != CONSTANT)
 			return;
-		if (header.number >> 10 == 1 && (header.number & 0xff) == DOUBLE_TAG) {
-			prefix = "8f@";
-		} else if (header.number >> 10 == 2 && (header.number & 0xff) == CUSTOM_TAG) {
-			/* The first word is the custom block's operations. */
-			prefix = "-8@";
-			content = plus(content, WORD);
-		} else {
+		prefix = boxed_prefix((uint64_t)first.number, &content);
+		if (!prefix)
 			return;
-		}
-		value = read_cell(walk, HEAP, content);
+		value = read_cell(walk, HEAP, plus(value.number, content));
+	} else if (value.kind == ADDRESS && !query->is_fixed) {
+		if (!query->read_word(query->data, (uint64_t)value.number - WORD, &header))
+			return;
+		prefix = boxed_prefix(header & ~BLACK_BITS, &content);
+		if (!prefix)
+			return;
+		value = (struct value){ .kind = DATA, .number = plus(value.number, content) };
 	}
 	if (!put_operand(walk, prefix, value, operand))
 		operand[0] = '\0';
@@ -332,6 +351,45 @@ static bool change_rm(struct walk *walk, const struct x86_insn *insn, size_t pos
 	if (insn->is_memory)
 		return store(walk, insn, pos, unknown);
 	return set_reg(walk, insn->rm, unknown);
+}
+
+static bool is_heap_test(const struct walk *walk, const struct x86_insn *insn)
+{
+	return insn->opcode == 0x3b && insn->is_wide && insn->reg == X86_R15 &&
+	       walk->regs[X86_R15].kind == HEAP;
+}
+
+/*
+ * caml_alloc1, caml_alloc2, caml_alloc3 and caml_allocN, which module initialisers call instead of
+ * allocating in line: sub $N,%r15 (not in the last); cmp (%r14),%r15; jb; ret.
+ */
+static bool step_allocation(struct walk *walk, uint64_t target)
+{
+	const struct x86_code *code = walk->query->code;
+	struct value heap = walk->regs[X86_R15];
+	size_t pos = target - code->va;
+	struct x86_insn insn;
+
+	if (heap.kind != HEAP || target < code->va || pos >= code->n_bytes ||
+	    !x86_decode(code, pos, &insn))
+		return false;
+	if ((insn.opcode == 0x83 || insn.opcode == 0x81) && insn.is_wide && !insn.is_memory &&
+	    insn.rm == X86_R15 && (insn.reg & 7) == 5) {
+		heap.number = plus(heap.number, -insn.imm);
+		pos += insn.n_bytes;
+		if (!x86_decode(code, pos, &insn))
+			return false;
+	}
+	if (!is_heap_test(walk, &insn))
+		return false;
+	pos += insn.n_bytes;
+	if (!x86_decode(code, pos, &insn) || insn.opcode != (X86_0F | 0x82))
+		return false;
+	pos += insn.n_bytes;
+	if (pos >= code->n_bytes || code->bytes[pos] != 0xc3)
+		return false;
+	walk->regs[X86_R15] = heap;
+	return true;
 }
 
 static bool step_call(struct walk *walk)
@@ -517,7 +575,7 @@ static bool step_one_byte(struct walk *walk, const struct x86_insn *insn, size_t
 	case 0xc7:
 		return step_mov(walk, insn, pos);
 	case 0xe8:
-		return step_call(walk);
+		return step_allocation(walk, (uint64_t)insn->imm) || step_call(walk);
 	case 0xf6:
 	case 0xf7:
 		if ((insn->reg & 7) <= 1)
@@ -539,12 +597,6 @@ static bool step_one_byte(struct walk *walk, const struct x86_insn *insn, size_t
 	if (opcode < 0x40 ? opcode & 2 : opcode < 0x80 || opcode == 0x8a)
 		return set_reg(walk, insn->reg, unknown);
 	return change_rm(walk, insn, pos);
-}
-
-static bool is_heap_test(const struct walk *walk, const struct x86_insn *insn)
-{
-	return insn->opcode == 0x3b && insn->is_wide && insn->reg == X86_R15 &&
-	       walk->regs[X86_R15].kind == HEAP;
 }
 
 void x86_find_args(const struct x86_args_query *query, struct x86_arg *args)

@@ -25,6 +25,8 @@ struct x86_args_query {
 	/* Is VA the address of these arguments' marker; or of a word that will hold it? */
 	bool (*is_marker)(const void *data, uint64_t va);
 	bool (*holds_marker)(const void *data, uint64_t va);
+	/* What the program's data has at VA; false: nothing. */
+	bool (*read_word)(const void *data, uint64_t va, uint64_t *word);
 	const void *data;
 };
 
