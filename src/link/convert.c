@@ -121,7 +121,7 @@ static void report_use(struct conversion *conv, const struct use *use)
 		conv->result->n_failures++;
 		snprintf(text, sizeof(text),
 			 "arg%zu is noted as 0: no register or memory holds it before the handler "
-			 "runs; bind it by let before the probe",
+			 "runs (let x = Sys.opaque_identity ... before the probe makes one)",
 			 i);
 		log_use(conv, OCP_LOG_WARN, use, text);
 	}

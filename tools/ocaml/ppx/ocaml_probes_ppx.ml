@@ -163,7 +163,8 @@ let expand_probe ~ctxt payload =
   let handler = [%expr ([%e probe.handler] : unit)] in
   let handler =
     match probe.args with
-    | [] -> handler
+    (* flambda leaves out a branch that does nothing, and the site with it. *)
+    | [] -> [%expr let _ : int = Ocaml_probes_runtime.word 0 in [%e handler]]
     | args ->
       let stores = store_args ~loc probe.name place (List.mapi (fun i arg -> i, arg) args) in
       [%expr [%e stores]; [%e handler]]

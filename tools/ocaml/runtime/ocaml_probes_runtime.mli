@@ -19,8 +19,9 @@ external differ : int -> int -> bool = "%noteq"
 (** The bytes of a string as words. *)
 external words : string -> int array = "%identity"
 
-(** A value as what is stored in a word. *)
-external word : 'a -> int = "%identity"
+(** A value as what is stored in a word. Hidden from the optimisers, for flambda knows that a float is
+    none. *)
+external word : 'a -> int = "%opaque"
 
 (** [store words i word], bounds unchecked, without the collector's knowledge. *)
 external store : int array -> int -> int -> unit = "%array_unsafe_set"
