@@ -134,6 +134,15 @@ let is_at_hand arg =
   | Pexp_ident _ | Pexp_constant _ | Pexp_construct (_, None) -> true
   | _ -> false
 
+(* In position-independent code nothing holds a literal string's address before the program runs, but the
+   word of a constant that points to it. *)
+let word ~loc arg =
+  match arg.pexp_desc with
+  | Pexp_constant (Pconst_string _) ->
+    [%expr
+      Ocaml_probes_runtime.word (Ocaml_probes_runtime.first (Ocaml_probes_runtime.pair ([%e arg], 0)))]
+  | _ -> [%expr Ocaml_probes_runtime.word [%e arg]]
+
 let store_args ~loc name place args =
   let open Ast_builder.Default in
   let text = marker ~kind:"A" name place in
@@ -143,8 +152,7 @@ let store_args ~loc name place args =
   let store i arg =
     let loc = { arg.pexp_loc with loc_ghost = true } in
     [%expr
-      Ocaml_probes_runtime.store [%e evar ~loc words] [%e eint ~loc i]
-        (Ocaml_probes_runtime.word [%e arg])]
+      Ocaml_probes_runtime.store [%e evar ~loc words] [%e eint ~loc i] [%e word ~loc arg]]
   in
   let at_hand, others = List.partition (fun (_, arg) -> is_at_hand arg) args in
   [%expr

@@ -25,3 +25,8 @@ external word : 'a -> int = "%opaque"
 
 (** [store words i word], bounds unchecked, without the collector's knowledge. *)
 external store : int array -> int -> int -> unit = "%array_unsafe_set"
+
+(** A constant pair, hidden from the optimisers, and its first half. *)
+external pair : string * int -> string * int = "%opaque"
+
+external first : string * int -> string = "%field0"
