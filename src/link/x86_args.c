@@ -383,7 +383,8 @@ static bool step_allocation(struct walk *walk, uint64_t target)
 	if (!is_heap_test(walk, &insn))
 		return false;
 	pos += insn.n_bytes;
-	if (!x86_decode(code, pos, &insn) || insn.opcode != (X86_0F | 0x82))
+	if (!x86_decode(code, pos, &insn) ||
+	    (insn.opcode != (X86_0F | 0x82) && insn.opcode != 0x72))
 		return false;
 	pos += insn.n_bytes;
 	if (pos >= code->n_bytes || code->bytes[pos] != 0xc3)

@@ -303,6 +303,164 @@ test_args_that_are_nowhere() {
 	eq "$("$TMP/x")" $'3 3 1\n4'
 }
 
+# The walk from the site to the arguments' stores, over code that this machine's ocamlopt may not emit.
+test_args_in_any_code() {
+	cat >"$TMP/x.s" <<-'EOF'
+		.macro marker label, text, padding=0
+		.pushsection .data
+		.balign 8
+		.quad ((9f - \label) / 8 + 1) << 10 | 252
+		\label:
+		.ascii "\0\0\0\0P1:\text"
+		.fill \padding, 1, 0x3d
+		9: .fill 7 - (9b - \label) % 8, 1, 0
+		.byte 7 - (9b - \label) % 8
+		.popsection
+		.endm
+		.macro probe name, kind, jump=jne, target=1f
+		marker S\name, \kind:\name@x.ml:1:1
+		marker A\name, A:\name@x.ml:1:1, 26
+		lea S\name(%rip), %rbx
+		cmp $1, %rbx
+		\jump \target
+		.endm
+		.globl main
+		.text
+		main:
+
+		probe moves, 6				# through registers, the stack and spills
+		mov %rdi, 40(%rsp)
+		mov %rsi, %r10
+		lea Amoves(%rip), %rdi
+		mov %rdi, 48(%rsp)
+		mov 40(%rsp), %rsi
+		xor %edi, %edi
+		mov 48(%rsp), %rcx
+		mov %rsi, (%rcx)
+		mov %r10, 8(%rcx)
+		mov 56(%rsp), %rax
+		mov %rax, 16(%rcx)
+		movabs $0x123456789abcdef1, %rax
+		mov %rax, 24(%rcx)
+		mov -8(%r12), %rax
+		mov %rax, 32(%rcx)
+		movq $-1, 40(%rcx)
+		1: nop
+
+		probe lost, 2				# the marker's own register is no argument
+		lea Alost(%rip), %rcx
+		mov %rbx, (%rcx)
+		mov %rax, 8(%rcx)
+		1: nop
+
+		probe jumps, 2, je, 2f			# the condition inverted, the handler elsewhere
+		1: nop
+		.pushsection .text.cold, "ax", @progbits
+		.popsection
+		jmp 3f
+		2: jmp 4f
+		4: lea Ajumps(%rip), %rcx
+		mov %rax, (%rcx)
+		mov %rdx, 8(%rcx)
+		jmp 1b
+		3:
+
+		probe branch, 2				# which way is not known
+		lea Abranch(%rip), %rcx
+		mov %rax, (%rcx)
+		test %rdx, %rdx
+		je 5f
+		mov %rsi, %rdx
+		5: mov %rdx, 8(%rcx)
+		1: nop
+
+		probe calls, 4				# what a call leaves as it was
+		mov %rdx, 8(%rsp)
+		call nothing
+		lea Acalls(%rip), %rcx
+		mov 8(%rsp), %rax
+		mov %rax, (%rcx)
+		mov 16(%rsp), %rax
+		mov %rax, 8(%rcx)
+		mov %rsi, 16(%rcx)
+		mov 8(%rdi), %rax
+		mov %rax, 24(%rcx)
+		1: nop
+
+		probe memory, 2				# memory that was written to
+		lea Amemory(%rip), %rcx
+		mov 8(%rsi), %rax
+		mov %rax, (%rcx)
+		movq $3, (%rdx)
+		mov 8(%rsi), %rax
+		mov %rax, 8(%rcx)
+		1: nop
+
+		probe blocks, 5				# boxed on the way, one by a call
+		lea Ablocks(%rip), %rcx
+		sub $40, %r15
+		cmp (%r14), %r15
+		jb nothing
+		lea 8(%r15), %rax
+		movq $0x4fd, -8(%rax)
+		movsd %xmm7, (%rax)
+		mov %rax, (%rcx)
+		add $16, %rax
+		movq $0x8ff, -8(%rax)
+		mov %rsi, 8(%rax)
+		mov %rax, 8(%rcx)
+		call caml_alloc1
+		lea 8(%r15), %rax
+		movq $0x4fd, -8(%rax)
+		movsd 24(%rsp), %xmm0
+		movsd %xmm0, (%rax)
+		mov %rax, 16(%rcx)
+		call caml_alloc1
+		lea 8(%r15), %rax			# a tuple: nobody's before it was made
+		movq $0x400, -8(%rax)
+		mov %rsi, (%rax)
+		mov %rax, 24(%rcx)
+		mov %r12, 32(%rcx)
+		1: nop
+
+		probe stack, 2				# the frame changes: too far
+		lea Astack(%rip), %rcx
+		mov 8(%rsp), %rax
+		mov %rax, (%rcx)
+		push %rax
+		mov 8(%rsp), %rax
+		mov %rax, 8(%rcx)
+		pop %rax
+		1: nop
+
+		xor %eax, %eax
+		nothing: ret
+		caml_alloc1:
+		sub $16, %r15
+		cmp (%r14), %r15
+		jb nothing
+		ret
+		.section .note.GNU-stack
+	EOF
+	cc -o "$TMP/x" "$TMP/x.s"
+	"$TMP/x"
+	fails 0 "$LINK" "$TMP/x"
+	"$TMP/x"
+	eq "$(readelf -n "$TMP/x" | sed -n 's/^ *Name: //p; s/^ *Arguments: //p' | paste -sd ' \n')" \
+		"$(cat <<-'EOF'
+			moves 8@%rdi 8@%rsi 8@56(%rsp) 8@$1311768467463790321 8@-8(%r12) 8@$-1
+			lost 8@$0 8@%rax
+			jumps 8@%rax 8@%rdx
+			branch 8@%rax 8@$0
+			calls 8@%rdx 8@16(%rsp) 8@$0 8@$0
+			memory 8@8(%rsi) 8@$0
+			blocks 8f@%xmm7 -8@%rsi 8f@24(%rsp) 8@$0 8@%r12
+			stack 8@8(%rsp) 8@$0
+		EOF
+		)"
+	eq "$(grep -c 'is noted as 0' "$TMP/stderr")" 7
+}
+
 # ---- the file ---------------------------------------------------------------------------------
 
 test_stripped_keeps_its_probes() {
@@ -594,7 +752,7 @@ test_usage() {
 	fails 2 "$LINK" --no-such-option a
 	fails 2 "$LINK" --verbose --quiet a
 	fails 0 "$LINK" --help
-	matches "$(cat "$TMP/stdout")" '--strict'
+	matches "$(cat "$TMP/stdout")" '--strict.*8@\$0.*build-id'
 	fails 0 "$LINK" --version
 	matches "$(cat "$TMP/stdout")" '^ocaml-probes-link [0-9]'
 }
