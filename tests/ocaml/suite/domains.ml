@@ -6,7 +6,7 @@ open Suite
 let hits = Atomic.make 0
 let total = Atomic.make 0
 let lock = Mutex.create ()
-let shared = ref []
+let shared : (int * int) list ref = ref []
 
 let work id () =
   let sum = ref 0 in

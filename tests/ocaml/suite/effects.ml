@@ -76,5 +76,5 @@ let () =
 20000
 > raised
 out
-# hits 20054
+# hits 20053
 *)
