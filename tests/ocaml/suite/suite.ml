@@ -34,6 +34,9 @@ let say fmt =
 let note fmt = say ("> " ^^ fmt)
 let count name n = say "# %s %d" name n
 
+(* What a plugin leaves for the program that loads it. *)
+let plugged : (int -> int) ref = ref Fun.id
+
 (* ---- what a source allows ------------------------------------------------------------------- *)
 
 type item =
