@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include "link/image.h"
 #include "link/layout.h"
-#include "link/marker.h"
+#include "dormant/marker.h"
 
 struct semaphores {
 	uint64_t va; /* of the section */

@@ -16,6 +16,7 @@
 
 struct ocp_sites {
 	struct ocp_site *sites;
+	const struct site **from; /* what each was made from */
 	size_t n;
 	char **names; /* of symbols, one buffer an image */
 	size_t n_names;
@@ -32,6 +33,8 @@ static const char *abi_name(enum site_abi abi)
 		return "v1";
 	case SITE_ABI_V2:
 		return "v2";
+	case SITE_ABI_DORMANT:
+		return "dormant";
 	}
 	return "?";
 }
@@ -52,6 +55,8 @@ static void describe(const struct image *image, size_t image_index, size_t probe
 		.tracer_semaphore = -1,
 	};
 	if (site->has_code) {
+		out->n_code = site->n_bytes;
+		out->opcode_at = site->opcode_at;
 		out->va = site->va;
 		out->addr = image->bias + site->va;
 	}
@@ -67,7 +72,8 @@ static int collect(const struct ocp_process *proc, struct ocp_sites *sites)
 	for (size_t i = 0; i < proc->images.n; i++)
 		n += proc->images.images[i].prog->n_sites;
 	sites->sites = calloc(n + 1, sizeof(*sites->sites));
-	if (!sites->sites)
+	sites->from = calloc(n + 1, sizeof(*sites->from));
+	if (!sites->sites || !sites->from)
 		return ctx_no_memory(proc->ctx);
 	for (size_t p = 0; p < proc->live.n_probes; p++) {
 		for (size_t i = 0; i < proc->images.n; i++) {
@@ -78,18 +84,22 @@ static int collect(const struct ocp_process *proc, struct ocp_sites *sites)
 			if (at < 0)
 				continue;
 			probe = &image->prog->probes[at];
-			for (size_t j = 0; j < probe->n_sites && sites->n < n; j++)
-				describe(image, i, p, &image->prog->sites[probe->first_site + j],
-					 &sites->sites[sites->n++]);
+			for (size_t j = 0; j < probe->n_sites && sites->n < n; j++) {
+				const struct site *site =
+					&image->prog->sites[probe->first_site + j];
+
+				sites->from[sites->n] = site;
+				describe(image, i, p, site, &sites->sites[sites->n++]);
+			}
 		}
 	}
 	return 0;
 }
 
-static void set_form(const struct ocp_process *proc, struct ocp_site *site)
+static void set_form(const struct ocp_process *proc, const struct site *from, struct ocp_site *site)
 {
 	const struct elf_file *elf = proc->images.images[site->image_index].prog->elf;
-	enum site_form form = site_form(elf, site->va, site->code);
+	enum site_form form = site_form(elf, from, site->code);
 
 	site->state = form == SITE_FORM_ON    ? OCP_SITE_ON
 		      : form == SITE_FORM_OFF ? OCP_SITE_OFF
@@ -107,7 +117,7 @@ static struct memory_piece piece(uint64_t addr, uint16_t bytes)
 static int read_memory(const struct ocp_process *proc, struct ocp_sites *sites)
 {
 	struct memory_piece *pieces = calloc(3 * sites->n + 1, sizeof(*pieces));
-	uint8_t *bytes = calloc(sites->n + 1, SITE_BYTES + 2 * sizeof(uint16_t)), *from = bytes;
+	uint8_t *bytes = calloc(sites->n + 1, SITE_MAX_BYTES + 2 * sizeof(uint16_t)), *from = bytes;
 	size_t n = 0;
 	int err;
 
@@ -115,7 +125,7 @@ static int read_memory(const struct ocp_process *proc, struct ocp_sites *sites)
 		const struct ocp_site *site = &sites->sites[i];
 
 		if (site->has_code)
-			pieces[n++] = piece(site->addr, SITE_BYTES);
+			pieces[n++] = piece(site->addr, site->n_code);
 		pieces[n++] = piece(site->semaphore_addr, sizeof(uint16_t));
 		if (site->tracer_semaphore_addr)
 			pieces[n++] = piece(site->tracer_semaphore_addr, sizeof(uint16_t));
@@ -127,9 +137,9 @@ static int read_memory(const struct ocp_process *proc, struct ocp_sites *sites)
 		uint16_t value;
 
 		if (site->has_code) {
-			memcpy(site->code, from, SITE_BYTES);
-			from += SITE_BYTES;
-			set_form(proc, site);
+			memcpy(site->code, from, site->n_code);
+			from += site->n_code;
+			set_form(proc, sites->from[i], site);
 		}
 		memcpy(&value, from, sizeof(value));
 		from += sizeof(value);
@@ -226,6 +236,7 @@ void ocp_sites_free(struct ocp_sites *sites)
 	for (size_t i = 0; i < sites->n_names; i++)
 		free(sites->names[i]);
 	free(sites->names);
+	free(sites->from);
 	free(sites->sites);
 	free(sites);
 }

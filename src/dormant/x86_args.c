@@ -31,12 +31,12 @@
  *handler's code, that is only when the probe is on; the walk sees the allocation and what is stored
  *into it, and notes that. A value that only the handler computes is not known.
  */
-#include "link/x86_args.h"
+#include "dormant/x86_args.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "link/x86_insn.h"
+#include "dormant/x86_insn.h"
 
 enum {
 	MAX_STEPS = 4096,
