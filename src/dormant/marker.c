@@ -38,8 +38,8 @@ static const char magic[] = "\0\0\0\0P1:";
 enum { MAGIC_BYTES = sizeof(magic) - 1 };
 
 /*
- * Most files have a few KB of writable data, and one read shows that no marker is in it. What has
- * more than all programs of OCaml is not looked at.
+ * Most files have a few KB of data that stays writable, and one read shows that no marker is in it.
+ * What has more than all programs of OCaml is not looked at.
  */
 enum { WINDOW_BYTES = 64 * 1024 };
 #define MAX_DATA_BYTES (UINT64_C(256) << 20)
@@ -230,15 +230,18 @@ int marker_may_be_in(struct ocp_ctx *ctx, struct elf_file *elf, bool *may)
 	*may = false;
 	segments = elf_file_segments(elf, &n);
 	for (size_t i = 0; i < n && !*may && !err; i++) {
-		if (!segments[i].writable || segments[i].file_bytes < MAGIC_BYTES ||
-		    segments[i].file_bytes > MAX_DATA_BYTES - n_looked_at)
+		const struct elf_segment *segment = &segments[i];
+		uint64_t skipped = segment->relro_bytes, bytes = segment->file_bytes;
+
+		if (!segment->writable || skipped > bytes || bytes - skipped < MAGIC_BYTES ||
+		    bytes - skipped > MAX_DATA_BYTES - n_looked_at)
 			continue;
-		n_looked_at += segments[i].file_bytes;
+		n_looked_at += bytes - skipped;
 		if (!window)
 			window = malloc(WINDOW_BYTES);
 		if (!window)
 			return ctx_no_memory(ctx);
-		err = look_for_magic(elf, segments[i].off, segments[i].file_bytes, window, may);
+		err = look_for_magic(elf, segment->off + skipped, bytes - skipped, window, may);
 	}
 	free(window);
 	/* What is cut off is nothing that runs. */

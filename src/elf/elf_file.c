@@ -159,6 +159,14 @@ static int add_segment(struct elf_file *elf, size_t index, const Elf64_Phdr *ph)
 	return 0;
 }
 
+/* Linkers put what is protected first. Elsewhere it is left out of account. */
+static void add_relro(struct elf_file *elf, const Elf64_Phdr *ph)
+{
+	for (size_t i = 0; ph->p_type == PT_GNU_RELRO && i < elf->n_segments; i++)
+		if (elf->segments[i].va == ph->p_vaddr)
+			elf->segments[i].relro_bytes = ph->p_memsz;
+}
+
 static int load_segments(struct elf_file *elf)
 {
 	size_t n = elf->ehdr.e_phoff ? elf->ehdr.e_phnum : 0;
@@ -175,6 +183,8 @@ static int load_segments(struct elf_file *elf)
 		err = read_exactly(elf, headers, n * sizeof(*headers), elf->ehdr.e_phoff);
 	for (size_t i = 0; !err && i < n; i++)
 		err = add_segment(elf, i, &headers[i]);
+	for (size_t i = 0; !err && i < n; i++)
+		add_relro(elf, &headers[i]);
 	free(headers);
 	return err;
 }

@@ -18,6 +18,7 @@ struct elf_segment {
 	uint64_t va;
 	uint64_t file_bytes;
 	uint64_t mem_bytes;
+	uint64_t relro_bytes; /* at its start, which become read-only before the program runs */
 	bool readable, writable, executable;
 };
 

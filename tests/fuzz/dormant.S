@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A seed for fuzz_link: the smallest program with dormant probes, as ocamlopt would compile
+ * A seed for fuzz_link and fuzz_program: the smallest program with dormant probes, as ocamlopt would compile
  * `[%probe "a" ...]` (twice, one with the condition inverted, one with arguments) and
  * `[%probe_is_enabled "a"]`.
  */
