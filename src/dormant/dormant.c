@@ -153,10 +153,13 @@ static int find(struct finder *finder, struct elf_file *elf, struct dormant *dor
 {
 	int err = object_read(finder->ctx, elf, &finder->object);
 
-	if (!err)
-		err = marker_set_read(&finder->object, &finder->set);
+	if (err)
+		return err;
+	err = marker_set_read(&finder->object, &finder->set);
 	if (!err && finder->set.n_markers)
 		err = scan_object(&finder->object, &finder->set, &finder->scan);
+	if (err)
+		ctx_error_prefix(finder->ctx, "%s", elf_file_name(elf));
 	return err ? err : make_sites(finder, dormant);
 }
 
@@ -170,8 +173,6 @@ int dormant_read(struct ocp_ctx *ctx, struct elf_file *elf, struct dormant *dorm
 	if (err || !may_be_in)
 		return err;
 	err = find(&finder, elf, dormant);
-	if (err == -EBADMSG)
-		ctx_error_prefix(ctx, "%s: looking for dormant probes", elf_file_name(elf));
 	for (size_t i = 0; finder.args && i < finder.scan.n_uses; i++)
 		free(finder.args[i]);
 	free(finder.args);

@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,10 +60,6 @@ int object_add(struct object *object, const struct elf_section *section,
 	if ((kind == OBJECT_CODE || kind == OBJECT_DATA) &&
 	    !is_loaded(section, segments, n_segments))
 		return 0;
-	if (object->n_sections == MAX_SECTIONS)
-		return ctx_error(object->ctx, -EBADMSG,
-				 "more than %d sections of code and data are not believed",
-				 MAX_SECTIONS);
 	sections = reallocarray(object->sections, object->n_sections + 1, sizeof(*sections));
 	if (!sections)
 		return ctx_no_memory(object->ctx);
@@ -107,8 +104,14 @@ static int read_section(void *data, const struct elf_section *section)
 	struct reading *reading = data;
 	struct object *object = reading->object;
 	size_t n_before = object->n_sections;
-	int err = object_add(object, section, reading->segments, reading->n_segments);
+	int err;
 
+	if (n_before == MAX_SECTIONS)
+		return ctx_error(object->ctx, -EBADMSG,
+				 "%s: section at offset 0x%" PRIx64
+				 ": more than %d of code and data are not believed",
+				 elf_file_name(reading->elf), section->off, MAX_SECTIONS);
+	err = object_add(object, section, reading->segments, reading->n_segments);
 	if (err || object->n_sections == n_before)
 		return err;
 	err = elf_file_read_section(reading->elf, section, MAX_BYTES - reading->n_bytes,
