@@ -198,12 +198,27 @@ int image_list_read(struct ocp_ctx *ctx, pid_t pid, struct image_list *list)
 	return err;
 }
 
+const char *image_list_name(const struct image_list *list)
+{
+	return list->is_restricted && list->n ? list->images[0].path : list->exe_path;
+}
+
+void image_free(struct image *image)
+{
+	ocp_program_free(image->prog);
+	free(image->path);
+}
+
+void image_list_empty(struct image_list *list)
+{
+	for (size_t i = 0; list->images && i < list->n; i++)
+		image_free(&list->images[i]);
+	list->n = 0;
+}
+
 void image_list_free(struct image_list *list)
 {
-	for (size_t i = 0; list->images && i < list->n; i++) {
-		ocp_program_free(list->images[i].prog);
-		free(list->images[i].path);
-	}
+	image_list_empty(list);
 	free(list->images);
 	free(list->exe_path);
 	*list = (struct image_list){ 0 };
