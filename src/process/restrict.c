@@ -6,10 +6,10 @@
  * them alike; then the image's own notes, which are what is used, say what the copy's do.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "process/proc_file.h"
 #include "process/process.h"
 
 static bool is_same_stat(const struct stat *a, const struct stat *b)
@@ -46,9 +46,9 @@ static bool is_copy(const struct ocp_program *a, const struct ocp_program *b)
 static bool runs_file_of(const struct ocp_process *proc, const struct ocp_program *prog)
 {
 	struct stat exe, file;
-	char path[32];
+	char path[PROC_PATH_BYTES];
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)proc->pid);
+	proc_path(path, proc->pid, "exe");
 	return stat(path, &exe) == 0 && fstat(prog->fd, &file) == 0 && is_same_stat(&exe, &file);
 }
 
