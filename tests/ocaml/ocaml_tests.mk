@@ -70,3 +70,5 @@ $(ocaml_out)/plugin_host $(ocaml_out)/plugin.cmxs &: $(wildcard tests/ocaml/plug
 		-package ocaml-probes.ppx plugin.ml -o $(ocaml_out)/plugin.cmxs \
 		-ccopt -Wl,--whole-archive,$(ocaml_dir)/lib/ocaml-probes/runtime/libocaml_probes_sections.a,--no-whole-archive
 	$(Q)$(linker) --quiet $(ocaml_out)/plugin.cmxs
+
+include tests/ocaml/probes_lib/probes_lib.mk
