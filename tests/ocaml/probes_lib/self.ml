@@ -1,4 +1,4 @@
-(* Probes_lib on the process that runs it. *)
+(* Probes_lib on the process that runs it. Argument: how often to fork. *)
 
 module P = Probes_lib
 module Self = P.Self
@@ -97,7 +97,7 @@ let fork () =
       ()
   in
   let good = ref 0 in
-  for _ = 1 to 30 do
+  for _ = 1 to int_of_string Sys.argv.(1) do
     Thread.yield ();
     match Unix.fork () with
     | 0 ->
