@@ -48,16 +48,17 @@ LIBBPF = $(if $(LIBBPF_A),$(LIBBPF_A) -lz,-lbpf)
 LIBS = $(LIBBPF) -lelf
 TOOL_LIBS = -ljson-c
 
-lib_srcs := $(wildcard src/base/*.c src/elf/*.c src/process/*.c src/count/*.c)
+lib_srcs := $(wildcard src/base/*.c src/elf/*.c src/process/*.c src/measure/*.c)
 tool_srcs := $(wildcard src/tool/*.c)
 link_srcs := $(wildcard src/link/*.c)
-bpf_srcs := $(wildcard bpf/*.bpf.c)
 c_sources := $(lib_srcs) $(tool_srcs) $(link_srcs)
 
 lib_objs := $(lib_srcs:%.c=$(O)/%.o)
 tool_objs := $(tool_srcs:%.c=$(O)/%.o)
 link_objs := $(link_srcs:%.c=$(O)/%.o)
-bpf_skels := $(bpf_srcs:%.bpf.c=$(O)/%.skel.h)
+# What is made of bpf/measure.bpf.c: see there.
+bpf_objects := measure_multi measure_follow measure_perf
+bpf_skels := $(bpf_objects:%=$(O)/bpf/%.skel.h)
 
 tool := $(O)/ocaml-probes
 linker := $(O)/ocaml-probes-link
@@ -97,11 +98,16 @@ $(linker): $(link_objs) $(O)/src/base/ctx.o $(O)/src/elf/note.o
 
 # ---- BPF ------------------------------------------------------------------------------------
 
-$(O)/bpf/%.bpf.o: bpf/%.bpf.c
-	$(say) BPF $<
+$(O)/bpf/measure_multi.bpf.o: bpf_flags :=
+$(O)/bpf/measure_follow.bpf.o: bpf_flags := -DMEASURE_FOLLOW
+$(O)/bpf/measure_perf.bpf.o: bpf_flags := -DMEASURE_PERF
+
+# -mcpu=v3: compare-and-swap (Linux 5.12).
+$(O)/bpf/%.bpf.o: bpf/measure.bpf.c
+	$(say) BPF $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CLANG) -target bpf -D__TARGET_ARCH_x86 -O2 -g -Wall -Wextra -Ivmlinux -Ibpf \
-		-MMD -MP -c -o $@ $<
+	$(Q)$(CLANG) -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -O2 -g -Wall -Wextra $(bpf_flags) \
+		-Ivmlinux -Ibpf -MMD -MP -c -o $@ $<
 
 $(O)/bpf/%.skel.h: $(O)/bpf/%.bpf.o
 	$(say) SKEL $@

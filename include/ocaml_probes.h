@@ -9,7 +9,8 @@
  *	ocp_program   the probes of one ELF file, no process needed
  *	ocp_process   the probes of one live process: its executable and every ELF file it maps
  *	ocp_actions   what is to be switched
- *	ocp_counter   hits of a process's probes, counted by the kernel (eBPF)
+ *	ocp_meter     what is measured of probes in any number of processes, by the kernel (eBPF)
+ *	ocp_sample    what a meter had measured at one moment
  *
  * Errors. Functions return 0, or a negative errno value; ocp_error() then holds one full sentence
  * ("OPERAND: WHY") and ocp_hint() what to do about it, if that is known. The codes mean:
@@ -29,7 +30,7 @@
  *	-ENOMEM ...  any other errno of a failing system call
  *
  * Ownership. Every object is freed by its own _free (which takes NULL). An object must not outlive
- * the ctx it was made from, a counter not its process. Returned strings belong to the object.
+ * the ctx it was made from, a meter not its processes. Returned strings belong to the object.
  *
  * Threads. A ctx and the objects made from it belong to one thread at a time; different ctx objects
  * are independent. ptrace ties a stopped process to the thread that stopped it; every function here
@@ -59,7 +60,8 @@ struct ocp_ctx;
 struct ocp_program;
 struct ocp_process;
 struct ocp_actions;
-struct ocp_counter;
+struct ocp_meter;
+struct ocp_sample;
 struct ocp_undo;
 struct ocp_sites;
 struct ocp_findings;
@@ -345,6 +347,13 @@ OCP_API int ocp_process_update(struct ocp_process *proc, const struct ocp_action
 OCP_API int ocp_trace(struct ocp_ctx *ctx, const char *path, char *const argv[],
 		      const struct ocp_actions *actions, pid_t *pid);
 
+/*
+ * The same, but the program is still held, as by ocp_process_spawn: time to attach a meter, which
+ * then measures from the first instruction on.
+ */
+OCP_API int ocp_trace_held(struct ocp_ctx *ctx, const char *path, char *const argv[],
+			   const struct ocp_actions *actions, struct ocp_process **out);
+
 /* ---- looking for disagreements, and repairing them ----------------------------------------- */
 
 enum ocp_finding_kind {
@@ -414,31 +423,202 @@ OCP_API int ocp_undo_run(struct ocp_undo *undo);
 /* Frees UNDO without running it; then the update stays. Takes NULL. */
 OCP_API void ocp_undo_free(struct ocp_undo *undo);
 
-/* ---- counting hits ------------------------------------------------------------------------ */
+/* ---- measuring ----------------------------------------------------------------------------- */
 
 /*
- * Make a counter for the probes NAMES[0..N) of PROC, or for all of them when N is 0. Loads the BPF
- * programs; nothing touches the process before ocp_counter_attach. Needs CAP_BPF and CAP_PERFMON
- * and Linux 6.6 or newer.
+ * A meter counts the runs of probes, and times pairs of them, in the kernel: no handler runs for it
+ * and no process is stopped. Say what is to be measured and where (ocp_meter_add_..., _count, _time
+ * ...), then open, attach, read as often as you like, detach. Needs CAP_BPF and CAP_PERFMON, and
+ * Linux 6.6 (with CAP_SYS_ADMIN 5.15 will do, slowly).
  */
-OCP_API int ocp_counter_open(struct ocp_process *proc, const char *const *names, size_t n,
-			     struct ocp_counter **out);
-/* Detaches first if need be. */
-OCP_API void ocp_counter_free(struct ocp_counter *counter);
+OCP_API struct ocp_meter *ocp_meter_new(struct ocp_ctx *ctx);
+/* Detaches first if need be. Takes NULL. */
+OCP_API void ocp_meter_free(struct ocp_meter *meter);
 
-/* The counted probes, numbered from 0 in the order of their names. */
-OCP_API size_t ocp_counter_probe_count(const struct ocp_counter *counter);
-OCP_API const char *ocp_counter_probe_name(const struct ocp_counter *counter, size_t probe);
-OCP_API size_t ocp_counter_site_count(const struct ocp_counter *counter);
+/* Measure in PROC, which must outlive the meter. */
+OCP_API int ocp_meter_add_process(struct ocp_meter *meter, struct ocp_process *proc);
 
-/* Start counting: uprobes go onto the sites' nops. The process is not stopped, no handler runs. */
-OCP_API int ocp_counter_attach(struct ocp_counter *counter);
+/*
+ * Measure in every process that runs the file PATH, which is that file and not another one of its
+ * name, now or later. Excludes ocp_meter_add_process.
+ */
+OCP_API int ocp_meter_add_program(struct ocp_meter *meter, const char *path);
 
-/* Read the hits since attach into HITS, room for ocp_counter_probe_count() entries. */
-OCP_API int ocp_counter_read(struct ocp_counter *counter, uint64_t *hits);
+/* Measure in what the processes fork, too. */
+OCP_API void ocp_meter_follow_children(struct ocp_meter *meter);
 
-/* Stop counting. Every hit up to now is in the next ocp_counter_read, and none comes after. */
-OCP_API int ocp_counter_detach(struct ocp_counter *counter);
+/*
+ * Count a probe by NAME, or all whose names match RE (as ocp_actions_enable_regexp), or all. What
+ * is loaded later is included. That there are such probes is checked by ocp_meter_open.
+ */
+OCP_API int ocp_meter_count(struct ocp_meter *meter, const char *name);
+OCP_API int ocp_meter_count_regexp(struct ocp_meter *meter, const char *re);
+OCP_API int ocp_meter_count_all(struct ocp_meter *meter);
+
+/* What counts are told apart by. */
+enum ocp_split {
+	OCP_BY_PROBE,
+	OCP_BY_SITE,
+	OCP_BY_THREAD,
+	OCP_BY_PROCESS,
+};
+OCP_API void ocp_meter_split(struct ocp_meter *meter, enum ocp_split split);
+
+/*
+ * Time from a run of the probe START to one of STOP, in the same thread: a stop ends the thread's
+ * newest start. -EINVAL for equal names, or too many pairs (64).
+ */
+OCP_API int ocp_meter_time(struct ocp_meter *meter, const char *start, const char *stop);
+
+/*
+ * How many starts of one pair a thread can have open, 1 to OCP_MAX_DEPTH, which is the default.
+ * With 1 a start takes the place of the one before, for programs that leave pairs by exceptions.
+ */
+enum { OCP_MAX_DEPTH = 32 };
+OCP_API int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth);
+
+/*
+ * Find out what is to be measured at which sites, and load the BPF programs; no process is touched.
+ * -ENOENT for probes that do not exist, or if there is nothing to measure.
+ */
+OCP_API int ocp_meter_open(struct ocp_meter *meter);
+
+/* Begin to measure, all probes at one moment. */
+OCP_API int ocp_meter_attach(struct ocp_meter *meter);
+
+/*
+ * Look whether the processes have loaded files with probes since, and measure these, too. *N_SITES
+ * says how many have been added.
+ */
+OCP_API int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites);
+
+/* How many probes and sites are measured, and in how many processes (0: any that comes). */
+OCP_API size_t ocp_meter_probe_count(const struct ocp_meter *meter);
+OCP_API size_t ocp_meter_site_count(const struct ocp_meter *meter);
+OCP_API size_t ocp_meter_process_count(const struct ocp_meter *meter);
+
+/* What measuring costs on this machine, now. Members may be added at the end. */
+struct ocp_costs {
+	double hit_ns;	      /* a hit, to the process */
+	double empty_pair_ns; /* what a pair measures with nothing in between; 0 without pairs */
+};
+
+/*
+ * Measured from the attach on, on sites of our own, in a thread; waits for it, some 20 ms.
+ * -ENODATA, and all 0, if it could not be found out.
+ */
+OCP_API int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs);
+
+/* Stop measuring. Every hit up to now is in the next sample, and none comes after. */
+OCP_API int ocp_meter_detach(struct ocp_meter *meter);
+
+/* ---- samples ------------------------------------------------------------------------------- */
+
+/* Hits of one probe, or of a part of it as ocp_meter_split said. Members may be added at the end.
+ */
+struct ocp_hits {
+	const char *probe;
+	uint64_t hits;
+	/* OCP_BY_SITE */
+	const char *image;  /* path of the file; NULL: not told apart */
+	uint64_t va;	    /* of the site, as linked */
+	const char *symbol; /* the function it is in, NULL if unknown */
+	uint64_t symbol_off;
+	const char *source; /* file and line, NULL and 0 if unknown */
+	int line;
+	/* OCP_BY_THREAD, OCP_BY_PROCESS; 0: not told apart */
+	pid_t pid, tid;
+	const char *comm; /* of the thread, at its first hit */
+};
+
+/*
+ * What is known of a pair. Of its starts, each is in exactly one of: count, orphan_starts,
+ * overflows, map_full, not_keyed, open. Members may be added at the end.
+ */
+struct ocp_pair {
+	const char *start, *stop;
+	uint64_t count;		 /* of pairs */
+	uint64_t sum_ns;	 /* of their times */
+	uint64_t min_ns, max_ns; /* 0 if count is 0 */
+	uint64_t starts;
+	uint64_t orphan_starts;	 /* their thread ended, or another start took their place */
+	uint64_t orphan_stops;	 /* without a start before */
+	uint64_t overflows;	 /* starts deeper than can be remembered, and their stops */
+	uint64_t map_full;	 /* starts for which there was no room */
+	uint64_t not_keyed;	 /* whose argument is nothing to match by */
+	uint64_t open;		 /* starts that have not stopped yet */
+	const uint64_t *buckets; /* OCP_BUCKETS of them */
+};
+
+/* Histograms are log-linear: 8 buckets an octave, below 16 one for each value. */
+enum { OCP_BUCKETS = 496 };
+/* The smallest value of bucket number BUCKET. */
+OCP_API uint64_t ocp_bucket_start(size_t bucket);
+/*
+ * The value below which the part QUANTILE (0 to 1) of what BUCKETS counted lies, interpolated
+ * within its bucket; 0 if they are empty.
+ */
+OCP_API uint64_t ocp_bucket_quantile(const uint64_t *buckets, double quantile);
+
+/* What was not measured, and what it was that cost time all the same. */
+struct ocp_losses {
+	uint64_t passed_over; /* hits that were none of those asked for (of other processes) */
+	uint64_t keyed_full;  /* hits in no row by thread or process, for want of room */
+	uint64_t tgids_full;  /* children that were not followed, for want of room */
+};
+
+/* Everything measured since the attach. *OUT is freed by the caller and must not outlive METER. */
+OCP_API int ocp_meter_read(struct ocp_meter *meter, struct ocp_sample **out);
+OCP_API void ocp_sample_free(struct ocp_sample *sample);
+/* Nanoseconds since the attach, till the detach at the most. */
+OCP_API int64_t ocp_sample_time_ns(const struct ocp_sample *sample);
+/* Of all probes; what cost time. */
+OCP_API uint64_t ocp_sample_all_hits(const struct ocp_sample *sample);
+OCP_API const struct ocp_losses *ocp_sample_losses(const struct ocp_sample *sample);
+/* By probe name, then as they are told apart. */
+OCP_API size_t ocp_sample_hits_count(const struct ocp_sample *sample);
+OCP_API const struct ocp_hits *ocp_sample_hits(const struct ocp_sample *sample, size_t i);
+/* In the order of ocp_meter_time. */
+OCP_API size_t ocp_sample_pair_count(const struct ocp_sample *sample);
+OCP_API const struct ocp_pair *ocp_sample_pair(const struct ocp_sample *sample, size_t i);
+
+/*
+ * The sample of what happened from EARLIER to LATER, of the same meter. A pair's min_ns and max_ns
+ * are then known to a bucket only.
+ */
+OCP_API int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sample *earlier,
+				  struct ocp_sample **out);
+
+/* ---- meters that are kept ------------------------------------------------------------------- */
+
+/*
+ * Let METER, which is attached, go on measuring when it is freed and the caller has ended: its maps
+ * and links get names below OCP_KEPT_FOLDER/NAME (the layout of the maps is in bpf/measure.h). NAME
+ * is of A-Z a-z 0-9 _ -. -EEXIST if it is taken.
+ */
+#define OCP_KEPT_FOLDER "/sys/fs/bpf/ocaml-probes"
+OCP_API int ocp_meter_keep(struct ocp_meter *meter, const char *name);
+
+/*
+ * The kept meter called NAME, to be read. Freeing it lets it go on; ocp_meter_detach ends it, and
+ * takes its name away. -ENOENT if there is none, -EBADMSG if it is incomplete.
+ */
+OCP_API int ocp_kept_open(struct ocp_ctx *ctx, const char *name, struct ocp_meter **out);
+
+/* End and remove what is called NAME, complete or not. */
+OCP_API int ocp_kept_remove(struct ocp_ctx *ctx, const char *name);
+
+/*
+ * The names of all kept meters, sorted; the array and its N strings are one block, to be freed with
+ * free().
+ */
+OCP_API int ocp_kept_list(struct ocp_ctx *ctx, char ***names, size_t *n);
+
+/* What is measured: the path of the program, or NULL if METER has single processes. */
+OCP_API const char *ocp_meter_program(const struct ocp_meter *meter);
+/* The process number I of ocp_meter_process_count(). */
+OCP_API pid_t ocp_meter_process(const struct ocp_meter *meter, size_t i);
+OCP_API enum ocp_split ocp_meter_get_split(const struct ocp_meter *meter);
 
 #ifdef __cplusplus
 }

@@ -18,7 +18,6 @@ enum flag {
 	FLAG_UNKNOWN = '?',
 	FLAG_ACTIONS = 256,
 	FLAG_ATOMICALLY,
-	FLAG_COUNT,
 	FLAG_EXE,
 	FLAG_FIX,
 	FLAG_FOR,
@@ -27,6 +26,7 @@ enum flag {
 	FLAG_HELP,
 	FLAG_INTERVAL,
 	FLAG_JSON,
+	FLAG_MEASURE,
 	FLAG_PID,
 	FLAG_PROG,
 	FLAG_QUIET,
@@ -37,7 +37,14 @@ enum flag {
 
 static const struct option flags[] = {
 	{ "atomically", no_argument, NULL, FLAG_ATOMICALLY },
-	{ "count", no_argument, NULL, FLAG_COUNT },
+	{ "budget", required_argument, NULL, FLAG_MEASURE },
+	{ "by-process", no_argument, NULL, FLAG_MEASURE },
+	{ "by-site", no_argument, NULL, FLAG_MEASURE },
+	{ "by-thread", no_argument, NULL, FLAG_MEASURE },
+	{ "children", no_argument, NULL, FLAG_MEASURE },
+	{ "count", optional_argument, NULL, FLAG_MEASURE },
+	{ "csv", no_argument, NULL, FLAG_MEASURE },
+	{ "depth", required_argument, NULL, FLAG_MEASURE },
 	{ "disable", required_argument, NULL, FLAG_ACTIONS },
 	{ "disable-all", no_argument, NULL, FLAG_ACTIONS },
 	{ "disable-pair", required_argument, NULL, FLAG_ACTIONS },
@@ -61,6 +68,7 @@ static const struct option flags[] = {
 	{ "q", no_argument, NULL, FLAG_QUIET },
 	{ "quiet", no_argument, NULL, FLAG_QUIET },
 	{ "sites", no_argument, NULL, FLAG_SITES },
+	{ "time", required_argument, NULL, FLAG_MEASURE },
 	{ "v", no_argument, NULL, FLAG_VERBOSE },
 	{ "verbose", no_argument, NULL, FLAG_VERBOSE },
 	{ "wait", no_argument, NULL, FLAG_WAIT },
@@ -150,9 +158,6 @@ static int apply_flag(const struct command *command, struct options *options, in
 	case FLAG_ATOMICALLY:
 		options->update_flags |= OCP_ATOMICALLY;
 		return EXIT_DONE;
-	case FLAG_COUNT:
-		options->count = true;
-		return EXIT_DONE;
 	case FLAG_EXE:
 		return set_once(command, "-exe", &options->exe);
 	case FLAG_FIX:
@@ -174,6 +179,8 @@ static int apply_flag(const struct command *command, struct options *options, in
 	case FLAG_JSON:
 		options->json = true;
 		return EXIT_DONE;
+	case FLAG_MEASURE:
+		return measure_options_add(command, &options->measure, name, optarg);
 	case FLAG_PID:
 		return parse_pid(command, optarg, options);
 	case FLAG_PROG:
@@ -273,6 +280,7 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 void options_free(struct options *options)
 {
 	ocp_actions_free(options->actions);
+	measure_options_free(&options->measure);
 	free(options->pids);
 	options->actions = NULL;
 	options->pids = NULL;

@@ -8,16 +8,18 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "ocaml_probes.h"
+#include "tool/measure_options.h"
 
 /* Documented in README.md. */
 enum exit_code {
 	EXIT_DONE = 0,
-	EXIT_FAILED = 1,    /* what no other code stands for */
-	EXIT_USAGE = 2,	    /* wrong command line, unknown probe, actions that contradict */
-	EXIT_PRIVILEGE = 3, /* a privilege is missing */
-	EXIT_KERNEL = 4,    /* the kernel lacks something that counting needs */
-	EXIT_GONE = 5,	    /* no such process, or it ended before the work was done */
-	EXIT_BUSY = 6,	    /* the process is traced by somebody else, or does not stop */
+	EXIT_FAILED = 1,      /* what no other code stands for */
+	EXIT_USAGE = 2,	      /* wrong command line, unknown probe, actions that contradict */
+	EXIT_PRIVILEGE = 3,   /* a privilege is missing */
+	EXIT_KERNEL = 4,      /* the kernel lacks something that counting needs */
+	EXIT_GONE = 5,	      /* no such process, or it ended before the work was done */
+	EXIT_BUSY = 6,	      /* the process is traced by somebody else, or does not stop */
+	EXIT_OVER_BUDGET = 7, /* measuring cost more than --budget allows, and was stopped */
 };
 
 struct options {
@@ -32,7 +34,8 @@ struct options {
 	const char *prog;  /* NULL: not given */
 	char *const *args; /* what stands behind "--" */
 	int n_args;
-	bool count, json, verbose, quiet, help;
+	struct measure_options measure;
+	bool json, verbose, quiet, help;
 	bool sites, fix, wait;
 	int64_t for_ns, interval_ns; /* 0: not given */
 };
@@ -81,8 +84,5 @@ int say_usage(const struct command *command, const char *fmt, ...)
 int say_error(const struct ocp_ctx *ctx, int err);
 /* The same with "OPERAND: " before the sentence. */
 int say_error_of(const char *operand, const struct ocp_ctx *ctx, int err);
-
-/* Count the probes of PROC as OPTIONS ask, until time, signal or the process's end. */
-int count_session(struct options *options, struct ocp_process *proc);
 
 #endif

@@ -21,7 +21,7 @@
  * For a site whose note has no semaphore of the tracers' own (provider `ocaml` of the oldest
  * compilers: raising it would run the handler) the opposite conflict has no way out.
  */
-#include "count/uprobe_link.h"
+#include "measure/uprobe_link.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -30,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "count/bpf_support.h"
+#include "measure/bpf_support.h"
 
 enum {
 	MAX_SITES = 1 << 20, /* the kernel's MAX_UPROBE_MULTI_CNT */
@@ -61,7 +61,7 @@ static int request_link(const struct request *req, int prog_fd, size_t first, si
 	opts.uprobe_multi.ref_ctr_offsets = req->ref_ctrs + first;
 	opts.uprobe_multi.cookies = req->cookies + first;
 	opts.uprobe_multi.cnt = (__u32)n;
-	opts.uprobe_multi.pid = spec->any_process ? 0 : (__u32)spec->target->pid;
+	opts.uprobe_multi.pid = (__u32)spec->pid;
 	return bpf_link_create(prog_fd, -1, ATTACH_UPROBE_MULTI, &opts);
 }
 
@@ -71,17 +71,17 @@ static int explain_refusal(const struct request *req, int code)
 
 	switch (code) {
 	case -ESRCH:
-		return ctx_error(req->ctx, code, "process %d: it ended", (int)target->pid);
+		return ctx_error(req->ctx, code, "process %d: it ended", (int)req->spec->pid);
 	case -EINVAL:
 		return ctx_error(req->ctx, code,
-				 "process %d: the kernel refuses uprobes on these %zu sites "
+				 "%s: the kernel refuses uprobes on these %zu sites "
 				 "together, though not one by one",
-				 (int)target->pid, req->n);
+				 target->name, req->n);
 	case -KERNEL_ENOTSUPP:
 		return ctx_error(req->ctx, -EOPNOTSUPP,
-				 "process %d: the kernel cannot put a uprobe onto a site's "
+				 "%s: the kernel cannot put a uprobe onto a site's "
 				 "instruction",
-				 (int)target->pid);
+				 target->name);
 	default:
 		return bpf_support_explain(req->ctx, code, "putting uprobes onto the sites");
 	}
@@ -91,14 +91,14 @@ static int explain_refused_site(const struct request *req, size_t site)
 {
 	if (req->spec->target->sites[site].ref_ctr_off)
 		return ctx_error(req->ctx, -EINVAL,
-				 "process %d: the kernel refuses a uprobe at file offset 0x%lx, "
+				 "%s: the kernel refuses a uprobe at file offset 0x%lx, "
 				 "with and without its semaphore",
-				 (int)req->spec->target->pid, req->offsets[site]);
+				 req->spec->target->name, req->offsets[site]);
 	ctx_error(req->ctx, -EINVAL,
-		  "process %d: the kernel refuses a uprobe at file offset 0x%lx: another tracer "
+		  "%s: the kernel refuses a uprobe at file offset 0x%lx: another tracer "
 		  "(such as bpftrace usdt:) is there and raises the handlers' semaphore, which "
 		  "counting must not do",
-		  (int)req->spec->target->pid, req->offsets[site]);
+		  req->spec->target->name, req->offsets[site]);
 	ctx_hint(req->ctx, "end the other tracer first");
 	return -EINVAL;
 }
@@ -158,10 +158,10 @@ static void log_dropped(const struct request *req)
 	}
 	if (n_dropped)
 		ctx_log(req->ctx, OCP_LOG_WARN,
-			"process %d: %zu of %zu sites are counted without raising their tracers' "
+			"%s: %zu of %zu sites are counted without raising their tracers' "
 			"semaphore, because another tracer's uprobe without semaphore is in the "
 			"way (file offset %s%s)",
-			(int)req->spec->target->pid, n_dropped, req->n, list,
+			req->spec->target->name, n_dropped, req->n, list,
 			n_dropped > MAX_NAMED_SITES ? ", ..." : "");
 }
 
@@ -201,16 +201,16 @@ int uprobe_link_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec,
 
 	if (spec->target->n_sites > MAX_SITES)
 		return ctx_error(ctx, -E2BIG,
-				 "process %d: %zu sites in one file; the kernel takes at most %d",
-				 (int)spec->target->pid, spec->target->n_sites, MAX_SITES);
+				 "%s: %zu sites in one file; the kernel takes at most %d",
+				 spec->target->name, spec->target->n_sites, MAX_SITES);
 	if (!init_request(&req, ctx, spec)) {
 		err = ctx_no_memory(ctx);
 		goto out;
 	}
 	*fd = request_link(&req, spec->prog_fd, 0, req.n);
 	if (*fd == -EINVAL) {
-		ctx_log(ctx, OCP_LOG_DEBUG, "process %d: EINVAL; looking for conflicting sites",
-			(int)spec->target->pid);
+		ctx_log(ctx, OCP_LOG_DEBUG, "%s: EINVAL; looking for conflicting sites",
+			spec->target->name);
 		err = drop_conflicts(&req, 0, req.n);
 		if (err)
 			goto out;

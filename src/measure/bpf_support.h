@@ -3,8 +3,8 @@
  * Does this kernel let this process count, and if not, what is missing? Asked with a throw-away
  * program before the real one is loaded, so that the answer does not depend on what that contains.
  */
-#ifndef COUNT_BPF_SUPPORT_H
-#define COUNT_BPF_SUPPORT_H
+#ifndef MEASURE_BPF_SUPPORT_H
+#define MEASURE_BPF_SUPPORT_H
 
 #include <linux/bpf.h>
 #include <stdbool.h>
@@ -15,8 +15,9 @@
 #define ATTACH_UPROBE_MULTI ((enum bpf_attach_type)48)
 
 struct bpf_support {
-	/* A uprobe_multi program that does nothing, for links that only try something out. */
+	/* A program that does nothing, for uprobe_multi links that only try something out. */
 	int idle_prog_fd;
+	bool has_uprobe_multi;
 	/* The kernel's pid filter means the process, not the one thread of that id. */
 	bool pid_filter_is_sound;
 };

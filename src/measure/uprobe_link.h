@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* One uprobe_multi link: all sites of one file, hit by one process or by any. */
-#ifndef COUNT_UPROBE_LINK_H
-#define COUNT_UPROBE_LINK_H
+#ifndef MEASURE_UPROBE_LINK_H
+#define MEASURE_UPROBE_LINK_H
 
 #include <stdbool.h>
-#include "count/engine.h"
+#include "measure/engine.h"
 
 struct uprobe_link_spec {
 	int prog_fd;	  /* what a hit runs */
 	int idle_prog_fd; /* what a hit runs while it is found out who is in the way */
 	const struct engine_target *target;
 	uint64_t first_cookie; /* the cookie of the target's first site; the others count up */
-	bool any_process;      /* do not ask the kernel to filter for target->pid */
+	pid_t pid;	       /* whose hits; 0: every process's */
 };
 
 /*

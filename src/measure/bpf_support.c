@@ -13,7 +13,7 @@
  *     main one. The change that mended it also made the kernel refuse negative pids with EINVAL
  *     before it looks at the path; earlier kernels get as far as the path and say EBADF.
  */
-#include "count/bpf_support.h"
+#include "measure/bpf_support.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -89,12 +89,12 @@ static int explain_no_permission(struct ocp_ctx *ctx)
 	read_privileges(&privileges);
 	missing = missing_capabilities(privileges.effective);
 	if (missing) {
-		ctx_error(ctx, -EPERM, "counting: this process lacks %s", missing);
+		ctx_error(ctx, -EPERM, "measuring: this process lacks %s", missing);
 		hint_at_setcap(ctx);
 		return -EPERM;
 	}
 	ctx_error(ctx, -EPERM,
-		  "counting: the kernel refuses bpf() although this process has CAP_BPF and "
+		  "measuring: the kernel refuses bpf() although this process has CAP_BPF and "
 		  "CAP_PERFMON");
 	ctx_hint(ctx, "%s",
 		 privileges.seccomp ? "a seccomp filter is in force, as in most containers: "
@@ -111,15 +111,15 @@ static int explain_old_kernel(struct ocp_ctx *ctx)
 
 	uname(&un);
 	if (sscanf(un.release, "%u.%u", &major, &minor) == 2 &&
-	    (major > 6 || (major == 6 && minor >= 6)))
+	    (major > 5 || (major == 5 && minor >= 15)))
 		return ctx_error(ctx, -EOPNOTSUPP,
-				 "counting: this kernel (Linux %s) was built without uprobe_multi "
-				 "links (CONFIG_BPF_SYSCALL, CONFIG_UPROBE_EVENTS and "
+				 "measuring: this kernel (Linux %s) was built without uprobes for "
+				 "BPF (CONFIG_BPF_SYSCALL, CONFIG_UPROBE_EVENTS and "
 				 "CONFIG_BPF_EVENTS are needed)",
 				 un.release);
 	return ctx_error(ctx, -EOPNOTSUPP,
-			 "counting: this kernel (Linux %s) has no uprobe_multi links; Linux 6.6 or "
-			 "newer is needed",
+			 "measuring: this kernel (Linux %s) is too old; Linux 5.15 or newer is "
+			 "needed, 6.6 for fast attaching",
 			 un.release);
 }
 
@@ -133,16 +133,16 @@ int bpf_support_explain(struct ocp_ctx *ctx, int code, const char *doing)
 	case -EOPNOTSUPP:
 		return explain_old_kernel(ctx);
 	case -ENOMEM:
-		return ctx_error(ctx, code, "counting: no memory for %s", doing);
+		return ctx_error(ctx, code, "measuring: no memory for %s", doing);
 	default:
-		return ctx_error(ctx, code, "counting: %s: %s", doing, strerror(-code));
+		return ctx_error(ctx, code, "measuring: %s: %s", doing, strerror(-code));
 	}
 }
 
 /*
  * A bare system call: libbpf's wrapper would raise RLIMIT_MEMLOCK and print when it cannot.
  */
-static int load_idle_program(void)
+static int load_idle_program(enum bpf_attach_type attach_type)
 {
 	static const struct bpf_insn insns[] = {
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0 },
@@ -151,7 +151,7 @@ static int load_idle_program(void)
 	static const char license[] = "Dual MIT/GPL";
 	union bpf_attr attr = {
 		.prog_type = BPF_PROG_TYPE_KPROBE,
-		.expected_attach_type = ATTACH_UPROBE_MULTI,
+		.expected_attach_type = attach_type,
 		.insns = (uintptr_t)insns,
 		.insn_cnt = sizeof(insns) / sizeof(insns[0]),
 		.license = (uintptr_t)license,
@@ -179,25 +179,40 @@ static int refusal_of_root_path(int prog_fd, pid_t pid)
 	return fd < 0 ? fd : -EINVAL;
 }
 
+/* A program type or attach type that the kernel does not know is refused with EINVAL. */
+static int probe_multi(struct bpf_support *support)
+{
+	int fd = load_idle_program(ATTACH_UPROBE_MULTI), err;
+
+	if (fd < 0)
+		return fd;
+	err = refusal_of_root_path(fd, 0);
+	if (err != -EBADF) {
+		close(fd);
+		return err;
+	}
+	support->idle_prog_fd = fd;
+	support->has_uprobe_multi = true;
+	support->pid_filter_is_sound = refusal_of_root_path(fd, -1) == -EINVAL;
+	return 0;
+}
+
 int bpf_support_probe(struct ocp_ctx *ctx, struct bpf_support *support)
 {
-	int fd = load_idle_program();
-	int err;
+	int err = probe_multi(support), fd;
 
-	/* Without BPF tracing in the kernel the type of the program is unknown. */
+	if (err && err != -EINVAL)
+		return bpf_support_explain(ctx, err, "loading a BPF program");
+	if (!err)
+		return 0;
+	/* Perf events know no other filter than by process, and that is sound. */
+	fd = load_idle_program(0);
 	if (fd == -EINVAL)
 		return explain_old_kernel(ctx);
 	if (fd < 0)
 		return bpf_support_explain(ctx, fd, "loading a BPF program");
-
-	err = refusal_of_root_path(fd, 0);
-	if (err != -EBADF) {
-		close(fd);
-		if (err == -EINVAL)
-			return explain_old_kernel(ctx);
-		return bpf_support_explain(ctx, err, "making a uprobe_multi link");
-	}
 	support->idle_prog_fd = fd;
-	support->pid_filter_is_sound = refusal_of_root_path(fd, -1) == -EINVAL;
+	support->has_uprobe_multi = false;
+	support->pid_filter_is_sound = true;
 	return 0;
 }

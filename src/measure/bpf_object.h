@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* bpf/measure.bpf.c, loaded into the kernel, whichever of the objects made of it. */
+#ifndef MEASURE_BPF_OBJECT_H
+#define MEASURE_BPF_OBJECT_H
+
+#include <linux/types.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "measure.h"
+
+enum bpf_variant { BPF_MULTI, BPF_FOLLOW, BPF_PERF };
+
+/* Entries of the maps; 0 counts as 1. */
+struct bpf_object_sizes {
+	uint32_t sites, roles, pairs, open_starts, key_starts, keys, tgids;
+};
+
+struct bpf_object {
+	void *skel;
+	void (*destroy)(void *skel);
+	volatile __u32 *gate_open;
+	/* Descriptors of programs and maps, closed by bpf_object_unload. -1: not in the variant. */
+	int hit, thread_exit, process_fork;
+	int hits, site_table, roles, pair_stats, pair_open, key_open, keyed, tgids, losses, bss;
+};
+
+/* 0, or the negative errno with which the kernel refused; then there is nothing to unload. */
+int bpf_object_load(enum bpf_variant variant, const struct measure_config *config,
+		    const struct bpf_object_sizes *sizes, struct bpf_object *object);
+void bpf_object_unload(struct bpf_object *object);
+
+#endif

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+/* Questions to the log-linear histograms that bpf/measure.h defines. */
+#include <linux/types.h>
+#include "measure.h"
+#include "ocaml_probes.h"
+
+_Static_assert((int)OCP_BUCKETS == (int)MEASURE_BUCKETS, "one histogram");
+
+uint64_t ocp_bucket_start(size_t bucket)
+{
+	return bucket < MEASURE_BUCKETS ? measure_bucket_start((__u32)bucket) : UINT64_MAX;
+}
+
+uint64_t ocp_bucket_quantile(const uint64_t *buckets, double quantile)
+{
+	uint64_t total = 0, below = 0;
+	double wanted;
+
+	for (size_t i = 0; i < OCP_BUCKETS; i++)
+		total += buckets[i];
+	if (!total)
+		return 0;
+	wanted = quantile * (double)total;
+	for (size_t i = 0; i < OCP_BUCKETS; i++) {
+		uint64_t start = ocp_bucket_start(i);
+		double width = (double)(ocp_bucket_start(i + 1) - start);
+
+		if (buckets[i] && (double)(below + buckets[i]) >= wanted) {
+			double part = (wanted - (double)below) / (double)buckets[i];
+
+			/* A bucket of one value has no inside. */
+			return width <= 1 ? start : start + (uint64_t)(part * width);
+		}
+		below += buckets[i];
+	}
+	return UINT64_MAX;
+}
