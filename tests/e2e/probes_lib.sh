@@ -150,10 +150,10 @@ test_verbose() {
 }
 
 # The running process, position-independent or not, also where /proc knows it by another number.
-check_self() { # FORKS COMMAND...
-	local forks=$1
+check_self() { # SIZE COMMAND...
+	local size=$1
 	shift
-	eq "$(run "$@" "$forks")" "names: cold hot once
+	eq "$(run "$@" "$size")" "names: cold hot once
  cold=false hot=false once=false
 once: 1
 handlers ran: true true
@@ -161,7 +161,7 @@ all off: true
  cold=false hot=false once=false
  cold=false hot=false once=false
  cold=true hot=false once=false
-children: $forks
+children: $size
  cold=false hot=false once=false
  cold=true hot=true once=false
 once false
@@ -228,8 +228,7 @@ test_sanitizers() {
 	check_ptrace "$TMP/tracer"
 	check_raw_ptrace "$TMP/tracer"
 	check_many "$TMP/tracer"
-	# A fork is slow with them.
-	check_self 2 "$TMP/self"
+	check_self 3 "$TMP/self"
 }
 
 TEST_TIMEOUT=120

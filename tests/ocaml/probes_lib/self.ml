@@ -1,8 +1,9 @@
-(* Probes_lib on the process that runs it. Argument: how often to fork. *)
+(* Probes_lib on the process that runs it. Argument: how much of all to do. *)
 
 module P = Probes_lib
 module Self = P.Self
 
+let size = int_of_string Sys.argv.(1)
 let hot = Array.init 4 (fun _ -> ref 0)
 let cold = ref 0
 let switched = ref 0
@@ -38,11 +39,11 @@ let threads () =
     done
   in
   let toggle () =
-    for i = 1 to 250 do
+    for i = 1 to 8 * size do
       enable [ "hot"; "cold" ];
       ignore (Self.get_probe_states ());
       disable [ "hot"; "cold" ];
-      if i mod 50 = 0 then Gc.compact ()
+      if i mod 40 = 0 then Gc.compact ()
     done
   in
   let runners = List.init 4 (fun i -> Thread.create run i) in
@@ -66,7 +67,7 @@ let signal () =
   Sys.set_signal Sys.sigalrm (Sys.Signal_handle handle);
   let interval = { Unix.it_interval = 0.0005; it_value = 0.0005 } in
   ignore (Unix.setitimer ITIMER_REAL interval);
-  for _ = 1 to 500 do
+  for _ = 1 to 16 * size do
     enable [ "hot" ];
     disable [ "hot" ]
   done;
@@ -97,7 +98,7 @@ let fork () =
       ()
   in
   let good = ref 0 in
-  for _ = 1 to int_of_string Sys.argv.(1) do
+  for _ = 1 to size do
     Thread.yield ();
     match Unix.fork () with
     | 0 ->
