@@ -65,7 +65,7 @@ type probe_state =
 (** A compiled regular expression. *)
 type pattern
 
-(** In the syntax of {!Str.regexp}. It is matched at the start of names, and need not reach their
+(** In the syntax of [Str.regexp]. It is matched at the start of names, and need not reach their
     end.
     @raise Failure as [Str.regexp] does. *)
 val pattern : string -> pattern
