@@ -387,22 +387,20 @@ STUB probes_lib_open(value v_path, value v_check_prog, value v_allow_gigatext)
 	struct tracer *t;
 	char *path;
 
-	v_tracer = caml_alloc_custom_mem(&tracer_operations, sizeof(t), TRACER_BYTES);
+	v_tracer = caml_alloc_custom_mem(&tracer_operations, sizeof(void *), TRACER_BYTES);
 	Tracer_val(v_tracer) = NULL;
-	path = strdup(String_val(v_path));
-	t = path ? tracer_new() : NULL;
-	if (!t) {
-		free(path);
+	t = tracer_new();
+	if (!t)
 		caml_raise_out_of_memory();
-	}
 	Tracer_val(v_tracer) = t;
 	t->restrict_flags = Bool_val(v_check_prog) ? OCP_NO_COPIES : 0;
 	ocp_ctx_allow_gigatext(t->ctx, Bool_val(v_allow_gigatext));
+	path = caml_stat_strdup(String_val(v_path));
 	enter(t);
 	if (*path)
 		f = library_failure(t, ocp_program_open(t->ctx, path, &t->prog));
 	leave(t);
-	free(path);
+	caml_stat_free(path);
 	raise_failure(f);
 	CAMLreturn(v_tracer);
 }
