@@ -4,7 +4,7 @@
  *
  * A tracer (an OCaml value, type t) is the probes of one file and, between attach or start and
  * detach, one process that is held. Every operation looks at the process anew: it may have loaded
- * plugins, and we may be another process than a moment ago (fork).
+ * the file only now. Only our own executable stays where it is, and is remembered.
  *
  * All work is done without the runtime lock, so that other threads and domains go on: OCaml values
  * are copied before, the error's sentence and the results afterwards. That is why the library never
@@ -46,7 +46,9 @@ struct tracer {
 	unsigned int restrict_flags; /* for ocp_process_restrict */
 	pthread_mutex_t mutex;
 	struct ocp_process *held;
-	atomic_int owner; /* the process that all this is valid in */
+	bool is_our_exe;
+	struct ocp_process *self; /* if so, and once it was looked at */
+	atomic_int owner;	  /* the process that all this is valid in */
 };
 
 static atomic_bool verbose;
@@ -59,6 +61,7 @@ static atomic_bool verbose;
 static void tracer_free(struct tracer *t)
 {
 	ocp_process_free(t->held);
+	ocp_process_free(t->self);
 	ocp_program_free(t->prog);
 	ocp_ctx_free(t->ctx);
 	pthread_mutex_destroy(&t->mutex);
@@ -122,7 +125,7 @@ static void become_owner(struct tracer *t)
 	if (owner == me || !atomic_compare_exchange_strong(&t->owner, &owner, me))
 		return;
 	pthread_mutex_init(&t->mutex, NULL);
-	t->held = NULL;
+	t->held = t->self = NULL;
 }
 
 /* From here to leave() no OCaml value may be touched. */
@@ -358,13 +361,25 @@ static struct failure find_target(struct tracer *t, struct target *target)
 		target->proc = t->held;
 		return (struct failure){ 0 };
 	}
+	if (t->self && target->pid == getpid()) {
+		target->proc = t->self;
+		return (struct failure){ 0 };
+	}
 	return library_failure(t, open_process(t, (pid_t)target->pid, &target->proc));
 }
 
-static void forget_target(const struct tracer *t, const struct target *target)
+/* FAILED: whatever the reason, look at it anew the next time. */
+static void forget_target(struct tracer *t, const struct target *target, bool failed)
 {
-	if (target->proc != t->held)
-		ocp_process_free(target->proc);
+	if (!target->proc || target->proc == t->held)
+		return;
+	if (t->is_our_exe && target->pid == getpid() && !failed) {
+		t->self = target->proc;
+		return;
+	}
+	if (target->proc == t->self)
+		t->self = NULL;
+	ocp_process_free(target->proc);
 }
 
 /* ---- the stubs ----------------------------------------------------------------------------------
@@ -396,6 +411,7 @@ STUB probes_lib_open(value v_path, value v_check_prog, value v_allow_gigatext)
 	t->restrict_flags = Bool_val(v_check_prog) ? OCP_NO_COPIES : 0;
 	ocp_ctx_allow_gigatext(t->ctx, Bool_val(v_allow_gigatext));
 	path = caml_stat_strdup(String_val(v_path));
+	t->is_our_exe = strcmp(path, "/proc/self/exe") == 0;
 	enter(t);
 	if (*path)
 		f = library_failure(t, ocp_program_open(t->ctx, path, &t->prog));
@@ -440,7 +456,7 @@ static struct failure read_states(struct tracer *t, struct target *target, unsig
 
 	if (!f.err)
 		f = library_failure(t, ocp_process_read_states(target->proc, flags, states));
-	forget_target(t, target);
+	forget_target(t, target, f.err);
 	return f;
 }
 
@@ -491,7 +507,7 @@ STUB probes_lib_update(value v_tracer, value v_held, value v_pid, value v_flags,
 	f = find_target(t, &target);
 	if (!f.err)
 		f = library_failure(t, update(t, target.proc, &steps, flags));
-	forget_target(t, &target);
+	forget_target(t, &target, f.err);
 	leave(t);
 	free_steps(&steps);
 	raise_failure(f);
