@@ -31,9 +31,7 @@ $(probes_lib_out)/dynlink_host: tests/ocaml/probes_lib/*.ml $(probes_lib_needs)
 	$(Q)cp tests/ocaml/probes_lib/dynlink_*.ml $@.obj
 	$(Q)cd $@.obj && $(probes_lib_opt) dynlink_api.ml dynlink_host.ml -o $@
 	$(Q)cd $@.obj && $(ocaml_env) ocamlfind ocamlopt -shared -g -package ocaml-probes.ppx \
-		dynlink_plugin.ml -o $(probes_lib_out)/plugin.cmxs \
-		-ccopt -Wl,--whole-archive,$(ocaml_dir)/lib/ocaml-probes/runtime/libocaml_probes_sections.a,--no-whole-archive
-	$(Q)$(linker) --quiet $(probes_lib_out)/plugin.cmxs
+		$(ocaml_converting) dynlink_plugin.ml -o $(probes_lib_out)/plugin.cmxs
 
 $(probes_lib_out)/control: $(wildcard tests/ocaml/probes_lib/control/*) $(probes_lib_needs)
 	$(say) DUNE $@
