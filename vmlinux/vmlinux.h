@@ -79,9 +79,18 @@ struct mm_struct {
 	struct file *exe_file;
 };
 
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct signal_struct {
+	atomic_t live;
+};
+
 struct task_struct {
 	int pid, tgid;
 	struct mm_struct *mm;
+	struct signal_struct *signal;
 };
 
 #pragma clang attribute pop
