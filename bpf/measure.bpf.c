@@ -378,6 +378,8 @@ int hit(struct pt_regs *regs)
 	return 0;
 }
 
+/* ---- threads and processes that come and go ------------------------------------------------- */
+
 /* Of the first N of OPEN. */
 static __always_inline __u64 count_markers(const struct measure_open *open, __u64 n)
 {
@@ -388,20 +390,12 @@ static __always_inline __u64 count_markers(const struct measure_open *open, __u6
 	return markers;
 }
 
-/*
- * A thread ends: what it began ends with it. Its starts would otherwise stay in the map for ever,
- * or be taken for those of the next thread with its id.
- */
-SEC("raw_tracepoint/sched_process_exit")
-int thread_exit(void *unused)
+/* What the thread began ends with it: else its starts would be taken for those of the next of its
+ * id. */
+static __always_inline void end_pairs(const struct bpf_pidns_info *ids)
 {
-	struct bpf_pidns_info ids = {};
-
-	(void)unused;
-	if (!current_ids(&ids))
-		return 0;
 	for (__u32 pair = 0; pair < MEASURE_MAX_PAIRS && pair < config.n_pairs; pair++) {
-		struct measure_open_key key = { .tid = ids.pid, .pair = pair };
+		struct measure_open_key key = { .tid = ids->pid, .pair = pair };
 		struct measure_open *open = bpf_map_lookup_elem(&pair_open, &key);
 		struct measure_pair *stats = bpf_map_lookup_elem(&pair_stats, &pair);
 		__u64 depth;
@@ -415,6 +409,32 @@ int thread_exit(void *unused)
 			add(&stats->orphan_starts, depth - count_markers(open, depth));
 		bpf_map_delete_elem(&pair_open, &key);
 	}
+}
+
+SEC("raw_tracepoint/sched_process_exit")
+int thread_exit(void *unused)
+{
+	struct bpf_pidns_info ids = {};
+
+	(void)unused;
+	if (!current_ids(&ids))
+		return 0;
+	if (config.key_arg == MEASURE_NO_ARG)
+		end_pairs(&ids);
+#ifdef MEASURE_FULL
+	if (config.children || config.key_arg != MEASURE_NO_ARG) {
+		struct task_struct *task = (void *)bpf_get_current_task();
+
+		/* Only with the last thread of its process: the kernel has counted it out already.
+		 */
+		if (BPF_CORE_READ(task, signal, live.counter))
+			return 0;
+		if (config.children)
+			bpf_map_delete_elem(&tgids, &ids.tgid);
+		if (config.key_arg != MEASURE_NO_ARG)
+			end_keys(&ids.tgid);
+	}
+#endif
 	return 0;
 }
 

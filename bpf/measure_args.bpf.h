@@ -185,18 +185,10 @@ static long end_start(void *map, const struct measure_start_key *key, const __u6
 }
 
 /* A process ends. Its starts would otherwise stay in the map until that is full of them. */
-SEC("raw_tracepoint/sched_process_exit")
-int process_exit(void *unused)
+static __always_inline void end_keys(__u32 *tgid)
 {
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct bpf_pidns_info ids = {};
-
-	(void)unused;
-	if (BPF_CORE_READ(task, signal, live.counter) || !current_ids(&ids))
-		return 0;
-	if (bpf_map_delete_elem(&key_users, &ids.tgid) == 0)
-		bpf_for_each_map_elem(&key_open, end_start, &ids.tgid, 0);
-	return 0;
+	if (bpf_map_delete_elem(&key_users, tgid) == 0)
+		bpf_for_each_map_elem(&key_open, end_start, tgid, 0);
 }
 
 /* ---- histograms ----------------------------------------------------------------------------- */

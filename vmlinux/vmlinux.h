@@ -84,13 +84,13 @@ typedef struct {
 } atomic_t;
 
 struct signal_struct {
-	atomic_t live;
+	atomic_t live; /* threads that have not begun to exit */
 };
 
 struct task_struct {
 	int pid, tgid;
-	struct mm_struct *mm;
 	struct signal_struct *signal;
+	struct mm_struct *mm;
 };
 
 #pragma clang attribute pop

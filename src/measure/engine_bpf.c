@@ -256,7 +256,8 @@ static int attach_tracepoints(struct engine *engine)
 {
 	int err = 0;
 
-	if (engine->config.n_pairs && engine->config.key_arg == MEASURE_NO_ARG)
+	if ((engine->config.n_pairs && engine->config.key_arg == MEASURE_NO_ARG) ||
+	    engine->config.children)
 		err = add_tracepoint(engine, engine->object.thread_exit, "sched_process_exit");
 	if (!err && engine->config.children)
 		err = add_tracepoint(engine, engine->object.process_fork, "sched_process_fork");
