@@ -397,7 +397,8 @@ static __always_inline void end_pairs(const struct bpf_pidns_info *ids)
 	for (__u32 pair = 0; pair < MEASURE_MAX_PAIRS && pair < config.n_pairs; pair++) {
 		struct measure_open_key key = { .tid = ids->pid, .pair = pair };
 		struct measure_open *open = bpf_map_lookup_elem(&pair_open, &key);
-		struct measure_pair *stats = bpf_map_lookup_elem(&pair_stats, &pair);
+		/* Not &pair: the verifier loses sight of a counter in memory ("infinite loop"). */
+		struct measure_pair *stats = bpf_map_lookup_elem(&pair_stats, &key.pair);
 		__u64 depth;
 
 		if (!open || !stats)

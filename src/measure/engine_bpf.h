@@ -34,6 +34,7 @@ struct engine {
 	size_t n_cpus;
 	bool kernel_filters; /* for targets of one process */
 	bool uses_perf;	     /* one link a site */
+	bool is_kept;	     /* goes on when it is closed here */
 	int *links;	     /* whatever has to be closed to detach */
 	size_t n_links, room_for_links;
 	size_t n_histograms;
@@ -48,6 +49,14 @@ struct engine {
 int print_ring_open(int map_fd, size_t bytes, struct print_ring **out);
 void print_ring_close(struct print_ring *ring);
 int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void *data);
+
+/* One without anything loaded. */
+int engine_bpf_new(struct ocp_ctx *ctx, struct engine **out);
+
+/* engine_bpf_pins.c: see engine_ops. */
+int engine_bpf_keep(struct engine *engine, const char *folder);
+int engine_bpf_open_kept(struct ocp_ctx *ctx, const char *folder, const struct engine_spec *spec,
+			 struct engine **out);
 
 /* engine_bpf_read.c */
 int engine_bpf_read(struct engine *engine, struct engine_reading *reading);

@@ -144,7 +144,9 @@ int measure_options_add(const struct command *command, struct measure_options *o
 		return set_depth(command, options, value);
 	if (strcmp(name, "budget") == 0)
 		return set_budget(command, options, value);
-	if (strcmp(name, "children") == 0)
+	if (strcmp(name, "keep") == 0)
+		options->keep = value;
+	else if (strcmp(name, "children") == 0)
 		options->children = true;
 	else
 		options->csv = true;
@@ -180,6 +182,13 @@ int measure_options_check(const struct command *command, const struct options *o
 		return say_usage(command, "--hist goes with --count");
 	if (!measure->n_prints && measure->has_limit)
 		return say_usage(command, "--limit goes with --print");
+	if (measure->keep && (!measure->flag || options->for_ns || options->interval_ns ||
+			      options->json || measure->csv || measure->budget > 0))
+		return say_usage(command,
+				 "--keep goes with --count or --time, and nothing is "
+				 "printed: not with -for, -interval, -json, -csv, -budget");
+	if (measure->keep && (measure->n_prints || measure->hist))
+		return say_usage(command, "--keep goes with neither --print nor --hist");
 	if (options->json && measure->csv)
 		return say_usage(command, "-json and -csv: one of them");
 	return EXIT_DONE;

@@ -14,7 +14,7 @@ struct options;
 /* What the commands that measure take, and say of it. */
 #define MEASURE_FLAGS                                                                              \
 	" count by-site by-thread by-process time depth key print limit filter hist children "     \
-	"budget csv "
+	"budget csv keep "
 #define MEASURE_USAGE                                                                                  \
 	"measuring, by the kernel; no handler runs for it:\n"                                          \
 	"  --count[=NAMES|RE]        count the hits of every probe; of those named, separated by\n"    \
@@ -40,6 +40,8 @@ struct options;
 	"                            processes' end\n"                                                 \
 	"  --interval TIME           print what came in every TIME as well\n"                          \
 	"  --budget P%               stop, with exit code 7, when it takes more of a core\n"           \
+	"  --keep NAME               go on when this tool has ended, at once; see `read`, `detach`,\n" \
+	"                            `list --kept`\n"                                                  \
 	"  --json, --csv             an object a line, or rows, instead of tables\n"
 
 struct measure_options {
@@ -55,7 +57,8 @@ struct measure_options {
 	bool has_limit;
 	const char *key, *filter, *hist; /* NULL: not given */
 	bool children, csv;
-	double budget; /* a share of one core; 0: not given */
+	const char *keep; /* NULL: not given */
+	double budget;	  /* a share of one core; 0: not given */
 };
 
 /*

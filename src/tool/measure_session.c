@@ -263,6 +263,8 @@ static int prepare(struct measure_session *s, struct ocp_process **procs, size_t
 		err = ocp_meter_add_program(s->meter, options->exe);
 	for (size_t i = 0; !err && !options->exe && i < n; i++)
 		err = ocp_meter_add_process(s->meter, procs[i]);
+	if (!err && options->measure.keep)
+		err = ocp_kept_check(options->ctx, options->measure.keep);
 	if (!err)
 		err = measure_options_apply(&options->measure, s->meter);
 	return err ? err : ocp_meter_open(s->meter);
@@ -323,6 +325,19 @@ int measure_wait(struct measure_session *s, struct session *session)
 			say("all %zu processes have ended", s->options->n_pids);
 	}
 	return finish(s);
+}
+
+int measure_keep(struct measure_session *s)
+{
+	const struct options *options = s->options;
+	int err = ocp_meter_keep(s->meter, options->measure.keep);
+
+	if (err)
+		return say_error(options->ctx, err);
+	if (!options->quiet)
+		say("kept: ocaml-probes read %s | ocaml-probes detach %s", options->measure.keep,
+		    options->measure.keep);
+	return EXIT_DONE;
 }
 
 void measure_close(struct measure_session *s)
