@@ -124,6 +124,7 @@ vmlinux-dump: ## write this machine's full vmlinux.h to build/ (vmlinux/ holds t
 include tools/ocaml/ocaml.mk
 include tests/tests.mk
 include tools/bench/bench.mk
+include tools/matrix/matrix.mk
 
 .PHONY: deps
 deps: ## install what building and testing need (Debian's packages)

@@ -18,9 +18,10 @@
 
 enum {
 	PROGRESS_NS = 500 * 1000 * 1000,
-	REFRESH_NS = 100 * 1000 * 1000, /* how soon plugins are noticed */
-	BUDGET_NS = 100 * 1000 * 1000,	/* how soon too much is noticed */
-	PRINT_NS = 20 * 1000 * 1000,	/* how long hits wait to be printed */
+	REFRESH_NS = 100 * 1000 * 1000,	    /* how soon plugins are noticed ... */
+	REFRESH_ALL_NS = 500 * 1000 * 1000, /* ... in all processes of a program */
+	BUDGET_NS = 100 * 1000 * 1000,	    /* how soon too much is noticed */
+	PRINT_NS = 20 * 1000 * 1000,	    /* how long hits wait to be printed */
 };
 
 double report_rate(const struct report *report, uint64_t events)
@@ -208,7 +209,7 @@ static enum ending run(struct measure_session *s, struct session *session)
 		[END] = timer_every(s->start_ns, o->for_ns),
 		[INTERVAL] = timer_every(s->start_ns, o->interval_ns),
 		[PROGRESS] = timer_every(s->start_ns, s->progress ? PROGRESS_NS : 0),
-		[REFRESH] = timer_every(s->start_ns, REFRESH_NS),
+		[REFRESH] = timer_every(s->start_ns, o->exe ? REFRESH_ALL_NS : REFRESH_NS),
 		[BUDGET] = timer_every(s->start_ns, o->measure.budget > 0 ? BUDGET_NS : 0),
 		[PRINT] = timer_every(s->start_ns, o->measure.n_prints ? PRINT_NS : 0),
 	};
