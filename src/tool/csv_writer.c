@@ -51,7 +51,7 @@ static void write_hits(const struct report *report, const struct ocp_hits *row)
 	putchar(',');
 	if (row->tid)
 		printf("%d", (int)row->tid);
-	printf(",%" PRIu64 ",%.3f,,,,,,,,,,,,,,,,,\n", row->hits, report_rate(report, row->hits));
+	printf(",%" PRIu64 ",%.3f,,,,,,,,,,,,,,,,,,\n", row->hits, report_rate(report, row->hits));
 }
 
 static void write_pair(const struct report *report, const struct ocp_pair *pair)
@@ -66,7 +66,7 @@ static void write_pair(const struct report *report, const struct ocp_pair *pair)
 	       report_rate(report, pair->count), pair->sum_ns, pair->min_ns, pair->max_ns);
 	for (size_t i = 0; i < sizeof(quantiles) / sizeof(quantiles[0]); i++)
 		printf(",%" PRIu64, ocp_bucket_quantile(pair->buckets, quantiles[i]));
-	printf(",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",,,,,\n",
+	printf(",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",,,,,,\n",
 	       pair->orphan_starts, pair->orphan_stops, pair->overflows, pair->map_full,
 	       pair->open);
 }
