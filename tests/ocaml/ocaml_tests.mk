@@ -5,7 +5,7 @@
 #   NAME_bare    compiled without any probe
 #
 # and the example service, built by dune.
-ocaml_tests := args counted forking loop queries places
+ocaml_tests := args counted forking loop queries places requests
 ocaml_variants := nopie plain byte bare
 ocaml_out := $(abspath $(O))/tests/ocaml
 ocaml_names := $(foreach t,$(ocaml_tests),$(t) $(ocaml_variants:%=$(t)_%))
