@@ -2,11 +2,11 @@
 /*
  * From markers to sites.
  *
- *	ELF file -> markers	the strings that the ppx has left in the program's data (marker.c)
- *	-> uses			every instruction that loads a marker's address, checked with the
- *				code around it (scan.c, x86_site.c), and where the probe's arguments
- *				are there (x86_args.c)
- *	-> sites		for elf/program.c, which makes probes of them
+ *	markers		the strings that the ppx has left in the program's data (marker.c)
+ *	-> uses		every instruction that loads a marker's address, checked with the code
+ *			around it (code_scan.c, x86_site.c), and where the probe's arguments are
+ *			there (x86_args.c)
+ *	-> sites	for elf/program.c, which makes probes of them
  *
  * Nobody has made semaphores for these probes, but each marker starts with room for two counters,
  * and [%probe_is_enabled "x"] reads the second one of its own marker. So a probe has a counter in
@@ -19,14 +19,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dormant/code_scan.h"
 #include "dormant/marker.h"
-#include "dormant/scan.h"
 
 struct finder {
 	struct ocp_ctx *ctx;
 	struct object object;
 	struct marker_set set;
-	struct scan scan;
+	struct code_scan scan;
 	char **args;	/* of each use */
 	char *next;	/* where the next string or code goes in dormant->bytes */
 	uint64_t *name; /* of each probe, where it is in there + 1; 0: not yet */
@@ -64,10 +64,10 @@ static int measure(struct finder *finder, size_t *n_sites, size_t *n_bytes)
 	for (size_t i = 0; i < finder->scan.n_uses; i++) {
 		const struct use *use = &finder->scan.uses[i];
 
-		if (!scan_is_site(use))
+		if (!use_is_site(use))
 			continue;
 		++*n_sites;
-		finder->args[i] = scan_args_text(use);
+		finder->args[i] = use_args_text(use);
 		if (!finder->args[i])
 			return ctx_no_memory(finder->ctx);
 		*n_bytes += strlen(finder->args[i]) + 1 + use->site.n_bytes;
@@ -131,7 +131,7 @@ static int make_sites(struct finder *finder, struct dormant *dormant)
 	finder->name = calloc(finder->set.n_probes + 1, sizeof(*finder->name));
 	if (!finder->args || !finder->name)
 		return ctx_no_memory(finder->ctx);
-	scan_find_probes(&finder->scan, &finder->set);
+	code_scan_find_probes(&finder->scan, &finder->set);
 	note_left_out(finder, dormant);
 	err = measure(finder, &n_sites, &n_bytes);
 	if (err || !n_sites)
@@ -141,7 +141,7 @@ static int make_sites(struct finder *finder, struct dormant *dormant)
 	if (!dormant->sites || !dormant->bytes)
 		return ctx_no_memory(finder->ctx);
 	for (size_t i = 0; i < finder->scan.n_uses; i++)
-		if (scan_is_site(&finder->scan.uses[i]))
+		if (use_is_site(&finder->scan.uses[i]))
 			add_site(finder, dormant, i);
 	for (size_t i = 0; i < finder->set.n_markers; i++)
 		if (is_query(finder, &finder->set.markers[i]))
@@ -157,7 +157,7 @@ static int find(struct finder *finder, struct elf_file *elf, struct dormant *dor
 		return err;
 	err = marker_set_read(&finder->object, &finder->set);
 	if (!err && finder->set.n_markers)
-		err = scan_object(&finder->object, &finder->set, &finder->scan);
+		err = code_scan_read(&finder->object, &finder->set, &finder->scan);
 	if (err)
 		ctx_error_prefix(finder->ctx, "%s", elf_file_name(elf));
 	return err ? err : make_sites(finder, dormant);
@@ -177,7 +177,7 @@ int dormant_read(struct ocp_ctx *ctx, struct elf_file *elf, struct dormant *dorm
 		free(finder.args[i]);
 	free(finder.args);
 	free(finder.name);
-	scan_free(&finder.scan);
+	code_scan_free(&finder.scan);
 	marker_set_free(&finder.set);
 	object_free(&finder.object);
 	if (err)

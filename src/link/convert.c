@@ -2,11 +2,12 @@
 /*
  * The conversion of an executable, in steps that each finish before the next begins:
  *
- *	markers		what probes are there (marker.c)
+ *	markers		what probes are there (dormant/marker.c)
  *	scan		every instruction that loads a marker's address, checked with the code
- *around it (scan.c, x86_site.c), and where its arguments are (x86_args.c) semaphores	where they
- *will be (layout.c, semaphores.c) report		every failure is told; with --strict, the
- *end apply		the first change to a byte: sites, queries, erased stores of arguments
+ *			around it, and where its arguments are (dormant/code_scan.c)
+ *	semaphores	where they will be (layout.c, semaphores.c)
+ *	report		every failure is told; with --strict, the end
+ *	apply		the first change to a byte: sites, queries, erased stores of arguments
  *	layout		the file is written anew, with semaphores, notes and symbols
  *
  * The build-id stays. It says which debug information belongs to the program, and that is still the
@@ -19,10 +20,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "link/layout.h"
+#include "dormant/code_scan.h"
 #include "dormant/marker.h"
+#include "link/layout.h"
 #include "link/notes.h"
-#include "dormant/scan.h"
 #include "link/semaphores.h"
 #include "link/x86_write.h"
 
@@ -32,7 +33,7 @@ struct conversion {
 	struct convert_result *result;
 	struct marker_set set;
 	struct object object;
-	struct scan scan;
+	struct code_scan scan;
 	struct layout_room room;
 	struct semaphores semaphores;
 	struct image_symbol *functions;
@@ -48,9 +49,9 @@ static struct marker_probe *probe_of(const struct conversion *conv, const struct
 
 static void find_probes(struct conversion *conv)
 {
-	scan_find_probes(&conv->scan, &conv->set);
+	code_scan_find_probes(&conv->scan, &conv->set);
 	for (size_t i = 0; i < conv->scan.n_uses; i++)
-		conv->result->n_sites += scan_is_site(&conv->scan.uses[i]);
+		conv->result->n_sites += use_is_site(&conv->scan.uses[i]);
 	for (size_t i = 0; i < conv->set.n_probes; i++)
 		conv->result->n_probes += conv->set.probes[i].marker != NULL;
 }
@@ -168,9 +169,9 @@ static int apply_uses(struct conversion *conv, struct note_draft *drafts)
 			x86_redirect_load(&use->code, use->pos, &use->load, probe->semaphore_va);
 			conv->result->n_queries++;
 		}
-		if (!scan_is_site(use))
+		if (!use_is_site(use))
 			continue;
-		args = scan_args_text(use);
+		args = use_args_text(use);
 		if (!args)
 			return ctx_no_memory(conv->image->ctx);
 		drafts[n++] = (struct note_draft){ .site_va = use->code.va + use->pos,
@@ -220,7 +221,7 @@ static int convert_markers(struct conversion *conv)
 {
 	struct convert_result *result = conv->result;
 	struct image *image = conv->image;
-	int err = scan_object(&conv->object, &conv->set, &conv->scan);
+	int err = code_scan_read(&conv->object, &conv->set, &conv->scan);
 
 	if (!err)
 		err = image_read_functions(image, &conv->functions, &conv->n_functions);
@@ -234,7 +235,7 @@ static int convert_markers(struct conversion *conv)
 		semaphores_place(image, &conv->room, &conv->set, &conv->semaphores);
 	}
 	check_queries(conv);
-	scan_find_references(&conv->scan);
+	code_scan_find_references(&conv->scan);
 	report_failures(conv);
 	if (result->n_failures && conv->options->strict)
 		return ctx_error(image->ctx, -EILSEQ, "%zu probe(s) cannot be converted, see above",
@@ -260,7 +261,7 @@ int convert(struct image *image, const struct convert_options *options,
 		err = convert_markers(&conv);
 	free(conv.functions);
 	semaphores_free(&conv.semaphores);
-	scan_free(&conv.scan);
+	code_scan_free(&conv.scan);
 	marker_set_free(&conv.set);
 	object_free(&conv.object);
 	return err;

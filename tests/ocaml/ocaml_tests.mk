@@ -6,7 +6,7 @@
 #   counted_plain_nopie
 #
 # and the example service, built by dune.
-ocaml_tests := args counted forking loop queries places
+ocaml_tests := args counted forking loop queries places requests
 ocaml_variants := nopie plain byte bare
 ocaml_out := $(abspath $(O))/tests/ocaml
 ocaml_names := $(foreach t,$(ocaml_tests),$(t) $(ocaml_variants:%=$(t)_%))
@@ -89,3 +89,5 @@ $(ocaml_out)/plugin_host$(1) $(ocaml_out)/plugin$(1).cmxs &: $$(wildcard tests/o
 endef
 $(eval $(call ocaml_plugin,,$(ocaml_converting)))
 $(eval $(call ocaml_plugin,_plain,))
+
+include tests/ocaml/probes_lib/probes_lib.mk

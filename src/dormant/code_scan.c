@@ -5,7 +5,7 @@
  * exactly at a marker and is followed by the comparison and the jump of a dormant probe is beyond
  * chance. What loads a marker and does not match is put down as a failure.
  */
-#include "dormant/scan.h"
+#include "dormant/code_scan.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -53,7 +53,7 @@ static uint64_t relocated_value(const struct object_section *symbols, const Elf6
 	return symbol.st_shndx == SHN_UNDEF ? 0 : symbol.st_value;
 }
 
-static int add_slot(struct scan *scan, uint64_t va, struct marker *marker)
+static int add_slot(struct code_scan *scan, uint64_t va, struct marker *marker)
 {
 	if (scan->n_slots == scan->slots_room) {
 		size_t more = scan->slots_room ? scan->slots_room * 2 : 256;
@@ -68,7 +68,7 @@ static int add_slot(struct scan *scan, uint64_t va, struct marker *marker)
 	return 0;
 }
 
-static int find_slots_in(struct scan *scan, const struct object_section *table)
+static int find_slots_in(struct code_scan *scan, const struct object_section *table)
 {
 	const struct object_section *symbols =
 		object_section_at(scan->object, table->link, OBJECT_SYMBOLS);
@@ -87,7 +87,7 @@ static int find_slots_in(struct scan *scan, const struct object_section *table)
 	return 0;
 }
 
-static int find_slots(struct scan *scan)
+static int find_slots(struct code_scan *scan)
 {
 	int err = 0;
 
@@ -100,7 +100,7 @@ static int find_slots(struct scan *scan)
 }
 
 /* What the word at VA holds when the program runs, if that is a marker's address. */
-static struct marker *marker_in_slot(const struct scan *scan, uint64_t va)
+static struct marker *marker_in_slot(const struct code_scan *scan, uint64_t va)
 {
 	const struct slot key = { .va = va }, *slot = NULL;
 	uint64_t word;
@@ -113,7 +113,7 @@ static struct marker *marker_in_slot(const struct scan *scan, uint64_t va)
 	return object_read_data(scan->object, va, &word) ? marker_set_find(scan->set, word) : NULL;
 }
 
-static int add_use(struct scan *scan, struct use **use)
+static int add_use(struct code_scan *scan, struct use **use)
 {
 	struct ocp_ctx *ctx = scan->object->ctx;
 
@@ -134,7 +134,7 @@ static int add_use(struct scan *scan, struct use **use)
 	return 0;
 }
 
-static int scan_section(struct scan *scan, const struct object_section *section)
+static int scan_section(struct code_scan *scan, const struct object_section *section)
 {
 	const struct x86_code code = { section->bytes, section->n_bytes, section->va };
 	size_t end_of_last = 0;
@@ -184,7 +184,7 @@ static int compare_uses(const void *a, const void *b)
 
 /* Whose arguments are looked for. */
 struct args_search {
-	const struct scan *scan;
+	const struct code_scan *scan;
 	const struct marker *site;
 };
 
@@ -214,7 +214,7 @@ static bool read_word(const void *data, uint64_t va, uint64_t *word)
 	return object_read_data(search->scan->object, va, word);
 }
 
-static int find_args(const struct scan *scan, struct use *use)
+static int find_args(const struct code_scan *scan, struct use *use)
 {
 	const struct args_search search = { scan, use->marker };
 	const struct x86_args_query query = {
@@ -239,7 +239,7 @@ static int find_args(const struct scan *scan, struct use *use)
 
 /* ---- what has no code --------------------------------------------------------------------- */
 
-static void refer_to(const struct scan *scan, uint64_t va)
+static void refer_to(const struct code_scan *scan, uint64_t va)
 {
 	struct marker *marker = marker_set_find(scan->set, va);
 
@@ -255,7 +255,7 @@ static bool is_every_marker_loaded(const struct marker_set *set)
 	return true;
 }
 
-void scan_find_references(const struct scan *scan)
+void code_scan_find_references(const struct code_scan *scan)
 {
 	if (is_every_marker_loaded(scan->set))
 		return;
@@ -284,7 +284,7 @@ void scan_find_references(const struct scan *scan)
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
-static int find_all_args(struct scan *scan)
+static int find_all_args(struct code_scan *scan)
 {
 	size_t n_args = 0;
 	int err = 0;
@@ -292,7 +292,7 @@ static int find_all_args(struct scan *scan)
 	for (size_t i = 0; i < scan->n_uses && !err; i++) {
 		struct use *use = &scan->uses[i];
 
-		if (!scan_is_site(use) || !use->marker->n_args)
+		if (!use_is_site(use) || !use->marker->n_args)
 			continue;
 		n_args += use->marker->n_args;
 		err = n_args <= MAX_ARGS
@@ -303,11 +303,12 @@ static int find_all_args(struct scan *scan)
 	return err;
 }
 
-int scan_object(const struct object *object, const struct marker_set *set, struct scan *scan)
+int code_scan_read(const struct object *object, const struct marker_set *set,
+		   struct code_scan *scan)
 {
 	int err;
 
-	*scan = (struct scan){ .object = object, .set = set };
+	*scan = (struct code_scan){ .object = object, .set = set };
 	err = find_slots(scan);
 	for (size_t i = 0; i < object->n_sections && !err; i++)
 		if (object->sections[i].kind == OBJECT_CODE)
@@ -317,11 +318,11 @@ int scan_object(const struct object *object, const struct marker_set *set, struc
 	if (!err)
 		err = find_all_args(scan);
 	if (err)
-		scan_free(scan);
+		code_scan_free(scan);
 	return err;
 }
 
-void scan_free(struct scan *scan)
+void code_scan_free(struct code_scan *scan)
 {
 	for (size_t i = 0; i < scan->n_uses; i++)
 		free(scan->uses[i].args);
@@ -330,13 +331,13 @@ void scan_free(struct scan *scan)
 	memset(scan, 0, sizeof(*scan));
 }
 
-void scan_find_probes(const struct scan *scan, struct marker_set *set)
+void code_scan_find_probes(const struct code_scan *scan, struct marker_set *set)
 {
 	for (size_t i = 0; i < scan->n_uses; i++) {
 		const struct use *use = &scan->uses[i];
 		struct marker_probe *probe = &set->probes[use->marker->probe];
 
-		if (!scan_is_site(use))
+		if (!use_is_site(use))
 			continue;
 		if (!probe->marker || use->marker->va < probe->marker->va)
 			probe->marker = use->marker;
@@ -347,7 +348,7 @@ void scan_find_probes(const struct scan *scan, struct marker_set *set)
 	}
 }
 
-char *scan_args_text(const struct use *use)
+char *use_args_text(const struct use *use)
 {
 	size_t n = use->args ? use->marker->n_args : 0;
 	char *text = malloc(n * X86_OPERAND_BYTES + 1), *end = text;

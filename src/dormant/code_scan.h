@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Every place of the code that a probe of the source has become. See scan.c. */
-#ifndef DORMANT_SCAN_H
-#define DORMANT_SCAN_H
+/* Every place of the code that a probe of the source has become. See code_scan.c. */
+#ifndef DORMANT_CODE_SCAN_H
+#define DORMANT_CODE_SCAN_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,7 +23,7 @@ struct use {
 
 struct slot;
 
-struct scan {
+struct code_scan {
 	const struct object *object;
 	const struct marker_set *set;
 	struct use *uses; /* by address */
@@ -32,25 +32,26 @@ struct scan {
 	size_t n_slots, slots_room;
 };
 
-int scan_object(const struct object *object, const struct marker_set *set, struct scan *scan);
-void scan_free(struct scan *scan);
+int code_scan_read(const struct object *object, const struct marker_set *set,
+		   struct code_scan *scan);
+void code_scan_free(struct code_scan *scan);
 
 /* Is USE a site that can be switched? */
-static inline bool scan_is_site(const struct use *use)
+static inline bool use_is_site(const struct use *use)
 {
 	return use->marker->kind == MARKER_SITE && !use->why_not;
 }
 
 /* Set `marker` of each probe of the set, and whether its sites want to start enabled. */
-void scan_find_probes(const struct scan *scan, struct marker_set *set);
+void code_scan_find_probes(const struct code_scan *scan, struct marker_set *set);
 
 /*
  * A marker that no instruction was seen to load: is there anything at all that could be its
  * address? Sets is_referenced. If not, the compiler has kept the string of code that it left out.
  */
-void scan_find_references(const struct scan *scan);
+void code_scan_find_references(const struct code_scan *scan);
 
 /* The operands of a site's note; to be freed. NULL: out of memory. */
-char *scan_args_text(const struct use *use);
+char *use_args_text(const struct use *use);
 
 #endif
