@@ -32,12 +32,25 @@ __asm__(".pushsection .text\n"
 	".size calibration_sites, . - calibration_sites\n"
 	".popsection\n");
 void calibration_sites(void);
-enum { SITE_LENGTH = 6 };
+
+/* And two whose first instruction is a dormant site's. */
+#define DORMANT_SITE "	.byte 0x48, 0x8d, 0x05\n	.long 0\n"
+__asm__(".pushsection .text\n"
+	".hidden calibration_dormant_sites\n"
+	".type calibration_dormant_sites, @function\n"
+	"calibration_dormant_sites:\n" DORMANT_SITE DORMANT_SITE "	ret\n"
+	".size calibration_dormant_sites, . - calibration_dormant_sites\n"
+	".popsection\n");
+void calibration_dormant_sites(void);
+
+enum { SITE_LENGTH = 6, DORMANT_SITE_LENGTH = 7 };
 
 struct calibration {
 	struct ocp_ctx *ctx;
 	const struct engine_ops *ops;
 	struct engine_spec spec;
+	void (*pass)(void); /* what runs the sites, and how far they are apart */
+	size_t site_bytes;
 	struct site_args args; /* of our sites */
 	struct filter filter;
 	pthread_t thread;
@@ -57,9 +70,9 @@ static int64_t now_ns(void)
 }
 
 /* Where our sites are in which file. A program that was replaced since is still /proc/self/exe. */
-static int find_sites(struct ocp_ctx *ctx, char *path, uint64_t *off)
+static int find_sites(struct ocp_ctx *ctx, void (*sites)(void), char *path, uint64_t *off)
 {
-	const uint64_t addr = (uintptr_t)calibration_sites;
+	const uint64_t addr = (uintptr_t)sites;
 	const struct mapping *m;
 	struct stat exe;
 	struct maps maps;
@@ -89,7 +102,7 @@ static int compare_times(const void *a, const void *b)
 }
 
 /* Nanoseconds that running both sites takes. */
-static double time_passes(void)
+static double time_passes(void (*pass)(void))
 {
 	int64_t times[N_BATCHES];
 
@@ -97,7 +110,7 @@ static double time_passes(void)
 		int64_t start_ns = now_ns();
 
 		for (int j = 0; j < PASSES_A_BATCH; j++)
-			calibration_sites();
+			pass();
 		times[i] = now_ns() - start_ns;
 	}
 	qsort(times, N_BATCHES, sizeof(times[0]), compare_times);
@@ -136,14 +149,14 @@ static int attach_and_time(struct calibration *c, struct engine *engine)
 					      .n_sites = SITES,
 					      .args = &c->args,
 					      .n_args = c->spec.max_args };
-	const double idle_ns = time_passes();
+	const double idle_ns = time_passes(c->pass);
 	uint64_t off;
-	int err = find_sites(c->ctx, path, &off);
+	int err = find_sites(c->ctx, c->pass, path, &off);
 
 	if (err)
 		return err;
 	for (size_t i = 0; i < SITES; i++) {
-		sites[i].nop_off = off + i * SITE_LENGTH;
+		sites[i].nop_off = off + i * c->site_bytes;
 		sites[i].is_filtered = c->spec.filter != NULL;
 		sites[i].has_histogram = c->spec.n_histograms != 0;
 		sites[i].is_printed = c->spec.prints;
@@ -151,7 +164,7 @@ static int attach_and_time(struct calibration *c, struct engine *engine)
 	err = c->ops->attach(engine, &target, 1);
 	if (err)
 		return err;
-	c->costs.hit_ns = (time_passes() - idle_ns) / SITES;
+	c->costs.hit_ns = (time_passes(c->pass) - idle_ns) / SITES;
 	return read_pair(c, engine);
 }
 
@@ -204,7 +217,8 @@ static void copy_arguments(struct calibration *c, const struct engine_spec *spec
 	c->spec.filter = &c->filter;
 }
 
-struct calibration *calibration_start(const struct engine_ops *ops, const struct engine_spec *spec)
+struct calibration *calibration_start(const struct engine_ops *ops, const struct engine_spec *spec,
+				      bool dormant)
 {
 	static const struct engine_role roles[SITES] = { { 0, false }, { 0, true } };
 	struct calibration *c = calloc(1, sizeof(*c));
@@ -212,6 +226,8 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
 	if (!c)
 		return NULL;
 	c->ops = ops;
+	c->pass = dormant ? calibration_dormant_sites : calibration_sites;
+	c->site_bytes = dormant ? DORMANT_SITE_LENGTH : SITE_LENGTH;
 	c->ctx = ocp_ctx_new();
 	/* As the meter's, but for one pair in one process. */
 	c->spec = (struct engine_spec){

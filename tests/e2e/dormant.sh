@@ -341,6 +341,30 @@ test_plugin() {
 	await_line 'host=1 plugin=1'
 }
 
+# Arguments are read where the load is, as at a nop; the cost that is told is that of such sites.
+test_arguments_of_hits() {
+	local program
+	need_counting
+	for program in requests requests_plain; do
+		start_target "$P/$program" 60
+		await_line ready
+		background "$TOOL" attach -pid "$TARGET" --print 'request_.*' --limit 0 --filter 'arg0 > 40' \
+			>"$TMP/out" 2>"$TMP/err"
+		COUNTING=$!
+		wait_for 'grep -q "ing 2 probes" "$TMP/err"' 10
+		tell go
+		await_line end 20
+		kill -INT "$COUNTING"
+		wait "$COUNTING"
+		sed -n 's/.* \(request_st[a-z]* .*\)/\1/p' "$TMP/out" | sort >"$TMP/$program"
+		sed -n 's/^cost: .* x \([0-9]*\) ns.*/\1/p' "$TMP/err" "$TMP/out" >"$TMP/$program.cost"
+	done
+	[[ $(wc -l <"$TMP/requests") -gt 30 ]] || fail "$(cat "$TMP/out")"
+	eq "$(cat "$TMP/requests_plain")" "$(cat "$TMP/requests")" "hits"
+	[[ $(cat "$TMP/requests_plain.cost") -gt $((3 * $(cat "$TMP/requests.cost"))) ]] ||
+		fail "costs: $(cat "$TMP"/requests*.cost)"
+}
+
 # What is no OCaml program, or has no probes, is not searched; and says so as before.
 test_others_are_not_searched() {
 	eq "$("$TOOL" list -prog "$P/loop_bare" 2>&1)" "ocaml-probes: $P/loop_bare: has no OCaml probes"
