@@ -137,7 +137,7 @@ static int make_sites(struct finder *finder, struct dormant *dormant)
 	if (err || !n_sites)
 		return err;
 	dormant->sites = calloc(n_sites, sizeof(*dormant->sites));
-	dormant->bytes = finder->next = malloc(n_bytes);
+	dormant->bytes = finder->next = malloc(n_bytes + 1);
 	if (!dormant->sites || !dormant->bytes)
 		return ctx_no_memory(finder->ctx);
 	for (size_t i = 0; i < finder->scan.n_uses; i++)

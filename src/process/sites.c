@@ -72,7 +72,7 @@ static int collect(const struct ocp_process *proc, struct ocp_sites *sites)
 	for (size_t i = 0; i < proc->images.n; i++)
 		n += proc->images.images[i].prog->n_sites;
 	sites->sites = calloc(n + 1, sizeof(*sites->sites));
-	sites->from = calloc(n + 1, sizeof(*sites->from));
+	sites->from = calloc(n + 1, sizeof(const struct site *));
 	if (!sites->sites || !sites->from)
 		return ctx_no_memory(proc->ctx);
 	for (size_t p = 0; p < proc->live.n_probes; p++) {
