@@ -574,6 +574,37 @@ OCP_API const struct ocp_pair *ocp_sample_pair(const struct ocp_sample *sample, 
 OCP_API int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sample *earlier,
 				  struct ocp_sample **out);
 
+/* ---- meters that are kept ------------------------------------------------------------------- */
+
+/*
+ * Let METER, which is attached, go on measuring when it is freed and the caller has ended: its maps
+ * and links get names below OCP_KEPT_FOLDER/NAME (the layout of the maps is in bpf/measure.h). NAME
+ * is of A-Z a-z 0-9 _ -. -EEXIST if it is taken.
+ */
+#define OCP_KEPT_FOLDER "/sys/fs/bpf/ocaml-probes"
+OCP_API int ocp_meter_keep(struct ocp_meter *meter, const char *name);
+
+/*
+ * The kept meter called NAME, to be read. Freeing it lets it go on; ocp_meter_detach ends it, and
+ * takes its name away. -ENOENT if there is none, -EBADMSG if it is incomplete.
+ */
+OCP_API int ocp_kept_open(struct ocp_ctx *ctx, const char *name, struct ocp_meter **out);
+
+/* End and remove what is called NAME, complete or not. */
+OCP_API int ocp_kept_remove(struct ocp_ctx *ctx, const char *name);
+
+/*
+ * The names of all kept meters, sorted; the array and its N strings are one block, to be freed with
+ * free().
+ */
+OCP_API int ocp_kept_list(struct ocp_ctx *ctx, char ***names, size_t *n);
+
+/* What is measured: the path of the program, or NULL if METER has single processes. */
+OCP_API const char *ocp_meter_program(const struct ocp_meter *meter);
+/* The process number I of ocp_meter_process_count(). */
+OCP_API pid_t ocp_meter_process(const struct ocp_meter *meter, size_t i);
+OCP_API enum ocp_split ocp_meter_get_split(const struct ocp_meter *meter);
+
 /* ---- the same by bpftrace ------------------------------------------------------------------ */
 
 enum ocp_bpftrace {

@@ -235,7 +235,7 @@ static int compare_vas(const void *a, const void *b)
 	return (x->va > y->va) - (x->va < y->va);
 }
 
-static int keep(struct site_table *table, void *memory)
+int site_table_keep(struct site_table *table, void *memory)
 {
 	void **kept = realloc(table->kept, (table->n_kept + 1) * sizeof(*kept));
 
@@ -274,7 +274,7 @@ static int read_file_symbols(struct site_table *table, const struct measured_fil
 		sites[i].symbol_off = found ? found->off : 0;
 	}
 	free(asked);
-	return err ? err : keep(table, names);
+	return err ? err : site_table_keep(table, names);
 }
 
 int site_table_read_symbols(struct site_table *table, size_t first)
