@@ -583,6 +583,8 @@ OCP_API int ocp_sample_difference(const struct ocp_sample *later, const struct o
  */
 #define OCP_KEPT_FOLDER "/sys/fs/bpf/ocaml-probes"
 OCP_API int ocp_meter_keep(struct ocp_meter *meter, const char *name);
+/* Could something be kept under NAME, as things are? Before there is a meter. */
+OCP_API int ocp_kept_check(struct ocp_ctx *ctx, const char *name);
 
 /*
  * The kept meter called NAME, to be read. Freeing it lets it go on; ocp_meter_detach ends it, and

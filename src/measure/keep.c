@@ -12,7 +12,7 @@
  *	pair =START =STOP              by number
  *	column COUNTED =NAME           by number: a probe
  *	file =PATH                     by number
- *	site COLUMN FILE VA OFF =SYMBOL     by number: its place in the map `hits`
+ *	site COLUMN FILE VA OFF LINE =SYMBOL =SOURCE   by number: its place in the map `hits`
  *
  * A word behind "=" has %XX for bytes that are no printable characters, and for % and space. `meta`
  * comes last: a folder without it belongs to somebody who was killed in between.
@@ -169,9 +169,10 @@ static void write_meta(FILE *out, const struct ocp_meter *meter, const struct oc
 	for (size_t i = 0; i < table->n_sites; i++) {
 		const struct measured_site *site = &table->sites[i];
 
-		fprintf(out, "site %u %u %" PRIx64 " %" PRIx64, site->column, site->file,
-			site->site->va, site->symbol_off);
+		fprintf(out, "site %u %u %" PRIx64 " %" PRIx64 " %d", site->column, site->file,
+			site->site->va, site->symbol_off, site->line);
 		write_word(out, site->symbol);
+		write_word(out, site->source);
 		fputc('\n', out);
 	}
 }
@@ -216,21 +217,35 @@ static int keep_meta(struct ocp_meter *meter, const char *folder)
 	return err;
 }
 
+static int is_taken(struct ocp_ctx *ctx, const char *name)
+{
+	ctx_error(ctx, -EEXIST, "'%s': is kept already", name);
+	ctx_hint(ctx, "ocaml-probes read %s, or ocaml-probes detach %s", name, name);
+	return -EEXIST;
+}
+
+int ocp_kept_check(struct ocp_ctx *ctx, const char *name)
+{
+	char folder[KEPT_PATH_BYTES];
+	struct stat st;
+	int err = folder_of(ctx, name, folder);
+
+	if (!err)
+		err = need_bpffs(ctx);
+	if (!err && stat(folder, &st) == 0)
+		err = is_taken(ctx, name);
+	return err;
+}
+
 static int make_folder(struct ocp_ctx *ctx, const char *name, const char *folder)
 {
-	int err = need_bpffs(ctx);
-
-	if (err)
-		return err;
 	if (mkdir(OCP_KEPT_FOLDER, 0700) && errno != EEXIST)
 		return ctx_error(ctx, -errno, "%s: %s", OCP_KEPT_FOLDER, strerror(errno));
 	if (mkdir(folder, 0700) == 0)
 		return 0;
 	if (errno != EEXIST)
 		return ctx_error(ctx, -errno, "%s: %s", folder, strerror(errno));
-	ctx_error(ctx, -EEXIST, "'%s': is kept already", name);
-	ctx_hint(ctx, "ocaml-probes read %s, or ocaml-probes detach %s", name, name);
-	return -EEXIST;
+	return is_taken(ctx, name);
 }
 
 int ocp_meter_keep(struct ocp_meter *meter, const char *name)
@@ -241,6 +256,8 @@ int ocp_meter_keep(struct ocp_meter *meter, const char *name)
 	if (!meter->is_attached)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: not attached");
 	err = folder_of(meter->ctx, name, folder);
+	if (!err)
+		err = need_bpffs(meter->ctx);
 	if (!err)
 		err = make_folder(meter->ctx, name, folder);
 	if (err)
@@ -342,12 +359,17 @@ static bool read_site(struct reader *r, char *line)
 	struct site where = { .has_code = true };
 	char *word = strchr(line, '=');
 
-	if (!word || sscanf(line, "%u %u %" SCNx64 " %" SCNx64, &site.column, &site.file, &where.va,
-			    &site.symbol_off) != 4)
+	if (!word || sscanf(line, "%u %u %" SCNx64 " %" SCNx64 " %d", &site.column, &site.file,
+			    &where.va, &site.symbol_off, &site.line) != 5)
 		return false;
 	site.symbol = take_word(&word);
-	if (site.symbol && !*site.symbol)
+	site.source = word ? take_word(&word) : NULL;
+	if (!site.symbol || !site.source)
+		return false;
+	if (!*site.symbol)
 		site.symbol = NULL;
+	if (!*site.source)
+		site.source = NULL;
 	if (site.column >= table->n_columns || site.file >= table->n_files ||
 	    !has_room((void **)&table->sites, table->n_sites, sizeof(*table->sites)) ||
 	    !has_room((void **)&r->sites, table->n_sites, sizeof(*r->sites)))

@@ -480,7 +480,7 @@ int ocp_meter_open(struct ocp_meter *meter)
 	for (size_t i = 0; !err && i < meter->n_procs; i++)
 		err = warn_of_writable_code(meter, meter->procs[i]);
 	if (!err && meter->split == OCP_BY_SITE)
-		err = site_table_read_symbols(&meter->table, 0);
+		err = site_table_read_source(&meter->table, 0);
 	return err ? err : open_engine(meter);
 }
 
@@ -594,7 +594,7 @@ int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites)
 	for (size_t i = 0; !err && i < meter->n_procs; i++)
 		err = add_running(meter, meter->procs[i]->pid, n_sites);
 	if (!err && *n_sites && meter->split == OCP_BY_SITE)
-		err = site_table_read_symbols(&meter->table, first);
+		err = site_table_read_source(&meter->table, first);
 	if (!err && meter->table.n_files > n_files)
 		err = attach_files(meter, n_files);
 	return err;

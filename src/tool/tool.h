@@ -36,7 +36,7 @@ struct options {
 	int n_args;
 	struct measure_options measure;
 	bool json, verbose, quiet, help;
-	bool sites, fix, wait;
+	bool sites, fix, wait, kept;
 	int64_t for_ns, interval_ns; /* 0: not given */
 };
 
@@ -50,8 +50,8 @@ struct command {
 	int (*run)(struct options *options);
 };
 
-extern const struct command command_attach, command_bpftrace, command_doctor, command_info,
-	command_list, command_trace;
+extern const struct command command_attach, command_bpftrace, command_detach, command_doctor,
+	command_info, command_list, command_read, command_trace;
 
 /*
  * Parse ARGV (of which [0] is the command's name) for COMMAND. OPTIONS has its ctx set and is freed

@@ -5,7 +5,7 @@
 #   NAME_bare    compiled without any probe
 #
 # and the example service, built by dune.
-ocaml_tests := counted loop queries places
+ocaml_tests := args counted forking loop queries places
 ocaml_variants := nopie plain byte bare
 ocaml_out := $(abspath $(O))/tests/ocaml
 ocaml_names := $(foreach t,$(ocaml_tests),$(t) $(ocaml_variants:%=$(t)_%))
@@ -68,8 +68,7 @@ $(pairs_programs): $(wildcard tests/ocaml/pairs/*) $(ocaml_stamp) $(O)/ocaml-pro
 	$(Q)cd $(ocaml_out)/obj/$(@F) && $(ocaml_env) ocamlfind ocamlopt -thread -linkpkg -g \
 		-ccopt -D_GNU_SOURCE $(pairs_flags) pairs_stubs.c pairs.ml -o $@
 
-# A program that loads a plugin. ocamlopt's -cc is of no use to plugins: the post-linker is called, and
-# the section for the semaphores, which the runtime brings into executables, is linked by name.
+# A program that loads a plugin; the wrapper links and converts both.
 ocaml-tests: $(ocaml_out)/plugin_host $(ocaml_out)/plugin.cmxs
 
 $(ocaml_out)/plugin_host $(ocaml_out)/plugin.cmxs &: $(wildcard tests/ocaml/plugin/*) \
@@ -81,6 +80,4 @@ $(ocaml_out)/plugin_host $(ocaml_out)/plugin.cmxs &: $(wildcard tests/ocaml/plug
 		-package dynlink,ocaml-probes.ppx $(ocaml_converting) plugin_api.ml plugin_host.ml \
 		-o $(ocaml_out)/plugin_host
 	$(Q)cd $(ocaml_out)/obj/plugin && $(ocaml_env) ocamlfind ocamlopt -shared -g \
-		-package ocaml-probes.ppx plugin.ml -o $(ocaml_out)/plugin.cmxs \
-		-ccopt -Wl,--whole-archive,$(ocaml_dir)/lib/ocaml-probes/runtime/libocaml_probes_sections.a,--no-whole-archive
-	$(Q)$(linker) --quiet $(ocaml_out)/plugin.cmxs
+		-package ocaml-probes.ppx $(ocaml_converting) plugin.ml -o $(ocaml_out)/plugin.cmxs
