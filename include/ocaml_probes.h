@@ -545,6 +545,9 @@ OCP_API uint64_t ocp_bucket_start(size_t bucket);
  */
 OCP_API uint64_t ocp_bucket_quantile(const uint64_t *buckets, double quantile);
 
+/* Of PAIR's times; as above, but never beyond its extremes, which are exact. */
+OCP_API uint64_t ocp_pair_quantile_ns(const struct ocp_pair *pair, double quantile);
+
 /* What was not measured, and what it was that cost time all the same. */
 struct ocp_losses {
 	uint64_t passed_over; /* hits that were none of those asked for (of other processes) */

@@ -362,7 +362,7 @@ static int start_plan(struct planner *p, size_t n_files)
 {
 	*p->plan = (struct bpftrace_plan){ 0 };
 	p->n_progs = n_files;
-	p->progs = calloc(n_files + 1, sizeof(*p->progs));
+	p->progs = calloc(n_files + 1, sizeof(const struct ocp_program *));
 	p->plan->files = calloc(n_files + 1, sizeof(*p->plan->files));
 	return p->progs && p->plan->files ? 0 : ctx_no_memory(p->ctx);
 }

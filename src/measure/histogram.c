@@ -35,3 +35,10 @@ uint64_t ocp_bucket_quantile(const uint64_t *buckets, double quantile)
 	}
 	return UINT64_MAX;
 }
+
+uint64_t ocp_pair_quantile_ns(const struct ocp_pair *pair, double quantile)
+{
+	const uint64_t ns = ocp_bucket_quantile(pair->buckets, quantile);
+
+	return ns < pair->min_ns ? pair->min_ns : ns > pair->max_ns ? pair->max_ns : ns;
+}
