@@ -153,6 +153,13 @@ let account_of_thread t =
   Scanf.sscanf (input_line file) "%d %d" (fun _ delayed -> delayed_ns := !delayed_ns + delayed);
   close_in file
 
+(* A thread that has been joined may still be on its way out of the kernel. *)
+let rec await_end t =
+  if Sys.file_exists (Printf.sprintf "/proc/self/task/%d" t.tid) then begin
+    Thread.delay 0.001;
+    await_end t
+  end
+
 let clock_cost () =
   let n = 100_000 in
   let before = clock () in
@@ -197,5 +204,6 @@ let () =
     account_of_thread t
   in
   Array.iter Thread.join (Array.map (Thread.create account) threads);
+  Array.iter await_end threads;
   report threads;
   try ignore (input_line stdin) with End_of_file -> ()
