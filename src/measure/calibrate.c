@@ -119,7 +119,8 @@ static int read_pair(struct calibration *c, struct engine *engine)
 	int err = pair ? c->ops->read(engine, &reading) : ctx_no_memory(c->ctx);
 
 	if (!err && c->spec.n_pairs && pair->count)
-		c->costs.empty_pair_ns = (double)pair->sum_ns / (double)pair->count;
+		/* Not the mean: one turn of somebody else on the CPU would be all of it. */
+		c->costs.empty_pair_ns = (double)ocp_bucket_quantile(pair->buckets, 0.5);
 	free(reading.keyed);
 	free(pair);
 	return err;
