@@ -135,15 +135,12 @@ static bool store(struct evaluation *eval, const struct x86_insn *insn, struct v
 
 static bool compare(struct evaluation *eval, const struct value *value, int64_t number)
 {
+	if (value->kind != CHOICE && (value->kind != MARKER || number != OCAML_ZERO))
+		return false;
 	eval->has_flags = true;
-	eval->is_equal[0] = value->numbers[0] == number;
-	eval->is_equal[1] = value->numbers[1] == number;
-	if (value->kind == MARKER) {
-		eval->is_equal[0] = false;
-		eval->is_equal[1] = true;
-		return number == OCAML_ZERO;
-	}
-	return value->kind == CHOICE;
+	for (int i = 0; i < 2; i++)
+		eval->is_equal[i] = value->kind == MARKER ? i == 1 : value->numbers[i] == number;
+	return true;
 }
 
 static struct value effective_address(const struct evaluation *eval, const struct x86_insn *insn)
