@@ -45,19 +45,20 @@ ALL_CFLAGS = -std=gnu11 $(WARN) -fPIC -fvisibility=hidden $(CFLAGS) $(SANITIZE)
 # one. Everything is looked up when it is used, after install-deps has run.
 LIBBPF_A = $(firstword $(wildcard $(shell $(PKG_CONFIG) --variable=libdir libbpf 2>/dev/null)/libbpf.a))
 LIBBPF = $(if $(LIBBPF_A),$(LIBBPF_A) -lz,-lbpf)
-LIBS = $(LIBBPF) -lelf
+LIBS = $(LIBBPF) -ldw -lelf
 TOOL_LIBS = -ljson-c
 
-lib_srcs := $(wildcard src/base/*.c src/elf/*.c src/process/*.c src/count/*.c)
+lib_srcs := $(wildcard src/base/*.c src/elf/*.c src/process/*.c src/measure/*.c)
 tool_srcs := $(wildcard src/tool/*.c)
 link_srcs := $(wildcard src/link/*.c)
-bpf_srcs := $(wildcard bpf/*.bpf.c)
 c_sources := $(lib_srcs) $(tool_srcs) $(link_srcs)
 
 lib_objs := $(lib_srcs:%.c=$(O)/%.o)
 tool_objs := $(tool_srcs:%.c=$(O)/%.o)
 link_objs := $(link_srcs:%.c=$(O)/%.o)
-bpf_skels := $(bpf_srcs:%.bpf.c=$(O)/%.skel.h)
+# What is made of bpf/measure.bpf.c: see there.
+bpf_objects := measure_multi measure_full measure_perf
+bpf_skels := $(bpf_objects:%=$(O)/bpf/%.skel.h)
 
 tool := $(O)/ocaml-probes
 linker := $(O)/ocaml-probes-link
@@ -82,7 +83,7 @@ $(lib_a): $(lib_objs)
 $(lib_so): $(lib_objs)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libocaml_probes.so.$(SOVERSION) \
-		$(if $(SANITIZE),,-Wl,-z$(,)defs) -o $@ $^ -lbpf -lelf
+		$(if $(SANITIZE),,-Wl,-z$(,)defs) -o $@ $^ -lbpf -ldw -lelf
 	$(Q)ln -sf $(@F) $(O)/libocaml_probes.so.$(SOVERSION)
 	$(Q)ln -sf $(@F) $(O)/libocaml_probes.so
 , := ,
@@ -97,11 +98,16 @@ $(linker): $(link_objs) $(O)/src/base/ctx.o $(O)/src/elf/note.o
 
 # ---- BPF ------------------------------------------------------------------------------------
 
-$(O)/bpf/%.bpf.o: bpf/%.bpf.c
-	$(say) BPF $<
+$(O)/bpf/measure_multi.bpf.o: bpf_flags :=
+$(O)/bpf/measure_full.bpf.o: bpf_flags := -DMEASURE_FULL
+$(O)/bpf/measure_perf.bpf.o: bpf_flags := -DMEASURE_PERF
+
+# -mcpu=v3: compare-and-swap (Linux 5.12).
+$(O)/bpf/%.bpf.o: bpf/measure.bpf.c
+	$(say) BPF $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CLANG) -target bpf -D__TARGET_ARCH_x86 -O2 -g -Wall -Wextra -Ivmlinux -Ibpf \
-		-MMD -MP -c -o $@ $<
+	$(Q)$(CLANG) -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -O2 -g -Wall -Wextra $(bpf_flags) \
+		-Ivmlinux -Ibpf -MMD -MP -c -o $@ $<
 
 $(O)/bpf/%.skel.h: $(O)/bpf/%.bpf.o
 	$(say) SKEL $@
@@ -118,6 +124,7 @@ vmlinux-dump: ## write this machine's full vmlinux.h to build/ (vmlinux/ holds t
 include tools/ocaml/ocaml.mk
 include tests/tests.mk
 include tools/bench/bench.mk
+include tools/matrix/matrix.mk
 
 .PHONY: deps
 deps: ## install what building and testing need (Debian's packages)
@@ -152,8 +159,11 @@ lint: $(bpf_skels) ## clang-format, clang-tidy and cppcheck, no complaint allowe
 	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
 	printf '%s\n' $(c_sources) | xargs -P$$(nproc) -I{} \
 		clang-tidy --quiet --warnings-as-errors='*' {} -- -std=gnu11 $(CPPFLAGS)
+	clang-tidy --quiet --warnings-as-errors='*' $(ocaml_stubs) -- -std=gnu11 $(CPPFLAGS) \
+		-I$$(ocamlfind ocamlc -where)
 	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability \
-		--inline-suppr --suppressions-list=tools/cppcheck-suppressions $(CPPFLAGS) $(c_sources)
+		--inline-suppr --suppressions-list=tools/cppcheck-suppressions $(CPPFLAGS) \
+		$(c_sources) $(ocaml_stubs)
 
 clean: ## remove the build folder
 	rm -rf $(O)

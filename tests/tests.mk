@@ -20,4 +20,18 @@ $(unit_tests): %: %.o $(unit_support) $(lib_a)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
+# BPF programs that run bpf/args.bpf.h for the unit tests.
+$(O)/tests/bpf/%.bpf.o: tests/bpf/%.bpf.c
+	$(say) BPF $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -O2 -g -Wall -Wextra -Ivmlinux -Ibpf \
+		-MMD -MP -c -o $@ $<
+
+$(O)/tests/bpf/%.skel.h: $(O)/tests/bpf/%.bpf.o
+	$(say) SKEL $@
+	$(Q)$(BPFTOOL) gen skeleton -L $< name $*_bpf >$@
+
+$(O)/tests/unit/args_hit.o: CPPFLAGS += -I$(O)/tests/bpf
+$(O)/tests/unit/args_hit.o: | $(O)/tests/bpf/args_test.skel.h
+
 -include $(wildcard $(O)/tests/*/*.d)

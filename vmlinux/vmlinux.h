@@ -34,14 +34,21 @@ typedef __u32 __wsum;
 /* ---- user-space API ------------------------------------------------------------------------- */
 
 enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_RINGBUF = 27,
 };
 
 /* What bpf_get_ns_current_pid_tgid() fills in. */
 struct bpf_pidns_info {
 	__u32 pid;
 	__u32 tgid;
+};
+
+/* The context of a raw tracepoint program: the tracepoint's arguments. */
+struct bpf_raw_tracepoint_args {
+	__u64 args[0];
 };
 
 /* ---- the kernel's inside: fields are found by name ------------------------------------------ */
@@ -53,6 +60,37 @@ struct pt_regs {
 	unsigned long r15, r14, r13, r12, bp, bx;
 	unsigned long r11, r10, r9, r8, ax, cx, dx, si, di;
 	unsigned long orig_ax, ip, cs, flags, sp, ss;
+};
+
+struct super_block {
+	__u32 s_dev;
+};
+
+struct inode {
+	unsigned long i_ino;
+	struct super_block *i_sb;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+struct mm_struct {
+	struct file *exe_file;
+};
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct signal_struct {
+	atomic_t live; /* threads that have not begun to exit */
+};
+
+struct task_struct {
+	int pid, tgid;
+	struct signal_struct *signal;
+	struct mm_struct *mm;
 };
 
 #pragma clang attribute pop

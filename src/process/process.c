@@ -150,21 +150,31 @@ static int update_new(struct ocp_process *proc, const struct ocp_actions *action
 	return err;
 }
 
+int ocp_trace_held(struct ocp_ctx *ctx, const char *path, char *const argv[],
+		   const struct ocp_actions *actions, struct ocp_process **out)
+{
+	int err = ocp_process_spawn(ctx, path, argv, out);
+
+	if (!err && actions)
+		err = update_new(*out, actions);
+	if (err && *out) {
+		tracee_kill((*out)->held);
+		(*out)->held = NULL;
+		ocp_process_free(*out);
+		*out = NULL;
+	}
+	return err;
+}
+
 int ocp_trace(struct ocp_ctx *ctx, const char *path, char *const argv[],
 	      const struct ocp_actions *actions, pid_t *pid)
 {
 	struct ocp_process *proc;
-	int err = ocp_process_spawn(ctx, path, argv, &proc);
+	int err = ocp_trace_held(ctx, path, argv, actions, &proc);
 
 	if (err)
 		return err;
 	*pid = proc->pid;
-	if (actions)
-		err = update_new(proc, actions);
-	if (err) {
-		tracee_kill(proc->held);
-		proc->held = NULL;
-	}
 	ocp_process_free(proc);
-	return err;
+	return 0;
 }

@@ -5,9 +5,11 @@
  * what can still go wrong afterwards (one has ended, is traced, does not stop) is no reason to
  * leave the others alone: they are switched, and it is said which were not.
  */
+#include "tool/measure_session.h"
 #include "tool/session.h"
 #include "tool/tool.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,26 +81,53 @@ static int undo_all(const struct options *options, struct target *targets, int c
 	return code;
 }
 
-/* On now; undone at the end of --for, or when a signal or the processes' end comes before. */
-static int update_for_a_time(struct options *options, struct target *targets)
+/*
+ * What is to be measured is loaded first, so that a mistake there changes nothing; then the probes
+ * are switched, then it is measured, and in the end all is taken back that is for a time only.
+ */
+static int do_all(struct options *options, struct target *targets, struct session *session,
+		  struct measure_session *measure)
 {
-	struct session session;
-	int code = session_open(&session, options->pids, options->n_pids);
+	int code = EXIT_DONE;
 
-	if (code == EXIT_DONE)
+	if (options->actions_flag)
 		code = update_all(options, targets);
-	if (code == EXIT_DONE && options->count)
-		code = count_session(options, targets[0].proc);
-	else if (code == EXIT_DONE &&
-		 session_wait(&session, session_now_ns() + options->for_ns) == ENDED_BY_ERROR)
+	if (code == EXIT_DONE && options->measure.flag) {
+		code = measure_attach(measure);
+		if (code == EXIT_DONE && options->measure.keep)
+			code = measure_keep(measure);
+		else if (code == EXIT_DONE)
+			code = measure_wait(measure, session);
+	} else if (code == EXIT_DONE && options->for_ns &&
+		   session_wait(session, session_now_ns() + options->for_ns) == ENDED_BY_ERROR) {
 		code = EXIT_FAILED;
-	code = undo_all(options, targets, code);
-	session_close(&session);
+	}
+	return undo_all(options, targets, code);
+}
+
+static int open_measure(struct options *options, const struct target *targets,
+			struct measure_session *measure)
+{
+	struct ocp_process **procs = calloc(options->n_pids + 1, sizeof(*procs));
+	int code;
+
+	if (!procs) {
+		say("out of memory");
+		return EXIT_FAILED;
+	}
+	for (size_t i = 0; i < options->n_pids; i++)
+		procs[i] = targets[i].proc;
+	code = measure_open(measure, options, procs, options->n_pids);
+	free(procs);
 	return code;
 }
 
 static int run_with(struct options *options, struct target *targets)
 {
+	/* Processes to come may run the program when those of now have ended. */
+	const size_t n_awaited = options->measure.flag && options->exe ? 0 : options->n_pids;
+	struct measure_session measure = { 0 };
+	struct session session = { 0 };
 	int code = EXIT_DONE;
 
 	for (size_t i = 0; i < options->n_pids; i++) {
@@ -107,12 +136,15 @@ static int run_with(struct options *options, struct target *targets)
 		if (err)
 			return say_process_error(options, options->pids[i], err);
 	}
-	if (options->actions_flag && options->for_ns)
-		return update_for_a_time(options, targets);
-	if (options->actions_flag)
-		code = update_all(options, targets);
-	if (code == EXIT_DONE && options->count)
-		code = count_session(options, targets[0].proc);
+	if (!options->measure.flag && !options->for_ns)
+		return update_all(options, targets);
+	code = session_open(&session, options->pids, n_awaited);
+	if (code == EXIT_DONE && options->measure.flag)
+		code = open_measure(options, targets, &measure);
+	if (code == EXIT_DONE)
+		code = do_all(options, targets, &session, &measure);
+	measure_close(&measure);
+	session_close(&session);
 	return code;
 }
 
@@ -120,13 +152,12 @@ static int check_usage(const struct options *options)
 {
 	if (!options->n_pids && !options->exe)
 		return say_usage(&command_attach, "-pid or --exe is needed");
-	if (!options->actions_flag && !options->count)
-		return say_usage(&command_attach, "nothing to do: neither actions nor --count");
+	if (!options->actions_flag && !options->measure.flag)
+		return say_usage(&command_attach,
+				 "nothing to do: neither actions nor --count, --time or --print");
 	if (!options->actions_flag && options->update_flags)
 		return say_usage(&command_attach, "-force and -atomically go with actions");
-	if (!options->count && (options->interval_ns || options->json))
-		return say_usage(&command_attach, "-interval and -json go with --count");
-	return EXIT_DONE;
+	return measure_options_check(&command_attach, options);
 }
 
 /* Add the processes that run the file of --exe. */
@@ -136,6 +167,9 @@ static int find_processes(struct options *options)
 	size_t n;
 	int code = EXIT_DONE, err = ocp_find_processes(options->ctx, options->exe, &pids, &n);
 
+	/* There may be some later. */
+	if (err == -ESRCH && options->measure.flag && !options->actions_flag)
+		return EXIT_DONE;
 	if (err)
 		return say_error(options->ctx, err);
 	for (size_t i = 0; code == EXIT_DONE && i < n; i++)
@@ -149,14 +183,13 @@ static int run(struct options *options)
 	struct target *targets;
 	int code = check_usage(options);
 
+	if (code == EXIT_DONE && options->exe && options->n_pids && options->measure.flag)
+		code = say_usage(&command_attach, "-pid and --exe: one of them when measuring");
 	if (code == EXIT_DONE && options->exe)
 		code = find_processes(options);
 	if (code != EXIT_DONE)
 		return code;
-	if (options->count && options->n_pids > 1)
-		return say_usage(&command_attach, "--count: one process at a time, these are %zu",
-				 options->n_pids);
-	targets = calloc(options->n_pids, sizeof(*targets));
+	targets = calloc(options->n_pids + 1, sizeof(*targets));
 	if (!targets) {
 		say("out of memory");
 		return EXIT_FAILED;
@@ -172,9 +205,9 @@ const struct command command_attach = {
 	.name = "attach",
 	.summary = "switch or count the probes of running processes",
 	.usage =
-		"usage: ocaml-probes attach -pid PID [ACTIONS] [--count [COUNTING]] [-verbose] [-quiet]\n"
+		"usage: ocaml-probes attach -pid PID... | --exe FILE [ACTIONS] [MEASURING] [-verbose] [-quiet]\n"
 		"\n"
-		"processes; without --count there may be several:\n"
+		"processes:\n"
 		"  -pid PID                  (repeatable)\n"
 		"  --exe FILE                every process that runs FILE: this very file, not another\n"
 		"                            of its name\n"
@@ -195,16 +228,12 @@ const struct command command_attach = {
 		"\n"
 		"Several processes are all verified before the first is changed. One that fails later\n"
 		"is named, and the others are switched.\n"
-		"\n"
-		"counting, by the kernel; no handler runs for it:\n"
-		"  --count                   count the hits of every probe\n"
-		"  --for TIME                stop after TIME (500ms, 3s, 2m); else at Ctrl-C or the\n"
-		"                            process's end\n"
-		"  --interval TIME           print the counts every TIME as well\n"
-		"  --json                    an object a line instead of tables\n",
-	.flags = " pid exe enable disable enable-pair disable-pair enable-regexp disable-regexp "
-		 "enable-all disable-all force f atomically gigatext count for interval json "
-		 "verbose v quiet q ",
+		"\n" MEASURE_USAGE,
+	.flags =
+		" pid exe enable disable enable-pair disable-pair enable-regexp disable-regexp "
+		"enable-all disable-all force f atomically gigatext for interval json " MEASURE_FLAGS
+		""
+		"verbose v quiet q ",
 	.many_pids = true,
 	.run = run,
 };

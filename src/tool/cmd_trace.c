@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "tool/measure_session.h"
 #include "tool/tool.h"
 
 #include <errno.h>
@@ -74,16 +75,74 @@ static int wait_for_program(pid_t pid)
 	return end_like(status);
 }
 
+/* Measure PROC, which is held, until it ends or the session does. */
+static int measure_program(struct options *options, struct ocp_process *proc)
+{
+	struct measure_session measure = { 0 };
+	struct session session = { 0 };
+	int status, code;
+
+	code = session_open(&session, &options->pid, 1);
+	if (code == EXIT_DONE)
+		code = measure_open(&measure, options, &proc, 1);
+	if (code == EXIT_DONE)
+		code = measure_attach(&measure);
+	if (code == EXIT_DONE && options->measure.keep)
+		code = measure_keep(&measure);
+	if (code != EXIT_DONE)
+		kill(options->pid, SIGKILL);
+	ocp_process_release(proc);
+	if (code == EXIT_DONE && !options->measure.keep)
+		code = measure_wait(&measure, &session);
+	measure_close(&measure);
+	session_close(&session);
+	if (options->wait && code == EXIT_DONE && waitpid(options->pid, &status, 0) > 0)
+		return end_like(status);
+	return code;
+}
+
+static int trace_and_measure(struct options *options, char **argv)
+{
+	const struct ocp_actions *actions = options->actions_flag ? options->actions : NULL;
+	struct ocp_process *proc;
+	int code, err = ocp_trace_held(options->ctx, options->prog, argv, actions, &proc);
+
+	if (err)
+		return say_error(options->ctx, err);
+	options->pid = ocp_process_pid(proc);
+	options->n_pids = 1;
+	code = measure_program(options, proc);
+	ocp_process_free(proc);
+	return code;
+}
+
+static int trace(struct options *options, char **argv)
+{
+	pid_t pid;
+	int err = ocp_trace(options->ctx, options->prog, argv, options->actions, &pid);
+
+	if (err)
+		return say_error(options->ctx, err);
+	if (options->verbose)
+		say("%s: started as pid %d", options->prog, (int)pid);
+	return options->wait ? wait_for_program(pid) : EXIT_DONE;
+}
+
 static int run(struct options *options)
 {
 	char **argv;
-	pid_t pid;
-	int err;
+	int code;
 
 	if (!options->prog)
 		return say_usage(&command_trace, "-prog is needed");
-	if (!options->actions_flag)
-		return say_usage(&command_trace, "nothing to do: no actions");
+	if (!options->actions_flag && !options->measure.flag)
+		return say_usage(&command_trace,
+				 "nothing to do: neither actions nor --count, --time or --print");
+	code = measure_options_check(&command_trace, options);
+	if (code != EXIT_DONE)
+		return code;
+	if (options->for_ns && !options->measure.flag)
+		return say_usage(&command_trace, "--for goes with --count, --time or --print");
 	argv = calloc((size_t)options->n_args + 2, sizeof(*argv));
 	if (!argv) {
 		say("out of memory");
@@ -95,23 +154,19 @@ static int run(struct options *options)
 	/* Ignored, which may be inherited, the end of a child is not told and its status is lost.
 	 */
 	signal(SIGCHLD, SIG_DFL);
-	err = ocp_trace(options->ctx, options->prog, argv, options->actions, &pid);
+	code = options->measure.flag ? trace_and_measure(options, argv) : trace(options, argv);
 	free(argv);
-	if (err)
-		return say_error(options->ctx, err);
-	if (options->verbose)
-		say("%s: started as pid %d", options->prog, (int)pid);
-	return options->wait ? wait_for_program(pid) : EXIT_DONE;
+	return code;
 }
 
 const struct command command_trace = {
 	.name = "trace",
 	.summary = "start a program with probes switched on from its first instruction",
 	.usage =
-		"usage: ocaml-probes trace -prog FILE ACTIONS [--wait] [-gigatext] [-verbose] [-quiet] [-- ARGS]\n"
+		"usage: ocaml-probes trace -prog FILE [ACTIONS] [MEASURING] [--wait] [-gigatext] [-verbose] [-quiet] [-- ARGS]\n"
 		"\n"
 		"The probes are on before any code of the program runs, its shared libraries'\n"
-		"initialisers included. Returns when it has started. Disable actions are ignored: all\n"
+		"initialisers included. Returns when it has started, with MEASURING when it has ended. Disable actions are ignored: all\n"
 		"probes start as they were compiled.\n"
 		"\n"
 		"  --wait                    stay until it ends, pass signals on to it, and end with its\n"
@@ -124,9 +179,10 @@ const struct command command_trace = {
 		"  -enable-regexp RE         every probe whose name begins as RE says, in the syntax of\n"
 		"                            OCaml's Str (repeatable)\n"
 		"  -enable-all\n"
-		"\n"
+		"\n" MEASURE_USAGE "\n"
 		"  -gigatext                 allow switching code on 1 GiB pages, which copies a page\n",
-	.flags = " prog enable disable enable-pair disable-pair enable-regexp disable-regexp "
-		 "enable-all disable-all gigatext wait verbose v quiet q ",
+	.flags =
+		" prog enable disable enable-pair disable-pair enable-regexp disable-regexp "
+		"enable-all disable-all gigatext wait verbose v quiet q for interval json " MEASURE_FLAGS,
 	.run = run,
 };

@@ -18,7 +18,6 @@ enum flag {
 	FLAG_UNKNOWN = '?',
 	FLAG_ACTIONS = 256,
 	FLAG_ATOMICALLY,
-	FLAG_COUNT,
 	FLAG_EXE,
 	FLAG_FIX,
 	FLAG_FOR,
@@ -27,6 +26,8 @@ enum flag {
 	FLAG_HELP,
 	FLAG_INTERVAL,
 	FLAG_JSON,
+	FLAG_KEPT,
+	FLAG_MEASURE,
 	FLAG_PID,
 	FLAG_PROG,
 	FLAG_QUIET,
@@ -37,7 +38,14 @@ enum flag {
 
 static const struct option flags[] = {
 	{ "atomically", no_argument, NULL, FLAG_ATOMICALLY },
-	{ "count", no_argument, NULL, FLAG_COUNT },
+	{ "budget", required_argument, NULL, FLAG_MEASURE },
+	{ "by-process", no_argument, NULL, FLAG_MEASURE },
+	{ "by-site", no_argument, NULL, FLAG_MEASURE },
+	{ "by-thread", no_argument, NULL, FLAG_MEASURE },
+	{ "children", no_argument, NULL, FLAG_MEASURE },
+	{ "count", optional_argument, NULL, FLAG_MEASURE },
+	{ "csv", no_argument, NULL, FLAG_MEASURE },
+	{ "depth", required_argument, NULL, FLAG_MEASURE },
 	{ "disable", required_argument, NULL, FLAG_ACTIONS },
 	{ "disable-all", no_argument, NULL, FLAG_ACTIONS },
 	{ "disable-pair", required_argument, NULL, FLAG_ACTIONS },
@@ -48,19 +56,27 @@ static const struct option flags[] = {
 	{ "enable-regexp", required_argument, NULL, FLAG_ACTIONS },
 	{ "exe", required_argument, NULL, FLAG_EXE },
 	{ "f", no_argument, NULL, FLAG_FORCE },
+	{ "filter", required_argument, NULL, FLAG_MEASURE },
 	{ "fix", no_argument, NULL, FLAG_FIX },
 	{ "for", required_argument, NULL, FLAG_FOR },
 	{ "force", no_argument, NULL, FLAG_FORCE },
 	{ "gigatext", no_argument, NULL, FLAG_GIGATEXT },
 	{ "h", no_argument, NULL, FLAG_HELP },
 	{ "help", no_argument, NULL, FLAG_HELP },
+	{ "hist", required_argument, NULL, FLAG_MEASURE },
 	{ "interval", required_argument, NULL, FLAG_INTERVAL },
 	{ "json", no_argument, NULL, FLAG_JSON },
+	{ "keep", required_argument, NULL, FLAG_MEASURE },
+	{ "kept", no_argument, NULL, FLAG_KEPT },
+	{ "key", required_argument, NULL, FLAG_MEASURE },
+	{ "limit", required_argument, NULL, FLAG_MEASURE },
 	{ "pid", required_argument, NULL, FLAG_PID },
+	{ "print", required_argument, NULL, FLAG_MEASURE },
 	{ "prog", required_argument, NULL, FLAG_PROG },
 	{ "q", no_argument, NULL, FLAG_QUIET },
 	{ "quiet", no_argument, NULL, FLAG_QUIET },
 	{ "sites", no_argument, NULL, FLAG_SITES },
+	{ "time", required_argument, NULL, FLAG_MEASURE },
 	{ "v", no_argument, NULL, FLAG_VERBOSE },
 	{ "verbose", no_argument, NULL, FLAG_VERBOSE },
 	{ "wait", no_argument, NULL, FLAG_WAIT },
@@ -150,9 +166,6 @@ static int apply_flag(const struct command *command, struct options *options, in
 	case FLAG_ATOMICALLY:
 		options->update_flags |= OCP_ATOMICALLY;
 		return EXIT_DONE;
-	case FLAG_COUNT:
-		options->count = true;
-		return EXIT_DONE;
 	case FLAG_EXE:
 		return set_once(command, "-exe", &options->exe);
 	case FLAG_FIX:
@@ -174,6 +187,11 @@ static int apply_flag(const struct command *command, struct options *options, in
 	case FLAG_JSON:
 		options->json = true;
 		return EXIT_DONE;
+	case FLAG_KEPT:
+		options->kept = true;
+		return EXIT_DONE;
+	case FLAG_MEASURE:
+		return measure_options_add(command, &options->measure, name, optarg);
 	case FLAG_PID:
 		return parse_pid(command, optarg, options);
 	case FLAG_PROG:
@@ -236,7 +254,7 @@ static int unknown_flag(const struct command *command, const char *written)
 
 int options_parse(const struct command *command, int argc, char **argv, struct options *options)
 {
-	int code = EXIT_DONE;
+	int code = EXIT_DONE, n_words = 0;
 
 	options->actions = ocp_actions_new(options->ctx);
 	if (!options->actions)
@@ -247,6 +265,12 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 		int at = optind, index = -1;
 		int flag = getopt_long_only(argc, argv, "+:", flags, &index);
 
+		/* Words may stand among the options; they take the place of what was parsed. */
+		if (flag < 0 && command->takes_words && optind < argc &&
+		    strcmp(argv[optind - 1], "--") != 0) {
+			argv[n_words++] = argv[optind++];
+			continue;
+		}
 		if (flag < 0)
 			break;
 		if (flag == FLAG_UNKNOWN ||
@@ -258,6 +282,13 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 	}
 	if (code != EXIT_DONE)
 		return code;
+	while (command->takes_words && optind < argc)
+		argv[n_words++] = argv[optind++];
+	if (command->takes_words) {
+		options->args = argv;
+		options->n_args = n_words;
+		return EXIT_DONE;
+	}
 	/* optind is behind "--" if there was one. */
 	if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
 		return say_usage(
@@ -273,6 +304,7 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 void options_free(struct options *options)
 {
 	ocp_actions_free(options->actions);
+	measure_options_free(&options->measure);
 	free(options->pids);
 	options->actions = NULL;
 	options->pids = NULL;

@@ -8,16 +8,18 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "ocaml_probes.h"
+#include "tool/measure_options.h"
 
 /* Documented in README.md. */
 enum exit_code {
 	EXIT_DONE = 0,
-	EXIT_FAILED = 1,    /* what no other code stands for */
-	EXIT_USAGE = 2,	    /* wrong command line, unknown probe, actions that contradict */
-	EXIT_PRIVILEGE = 3, /* a privilege is missing */
-	EXIT_KERNEL = 4,    /* the kernel lacks something that counting needs */
-	EXIT_GONE = 5,	    /* no such process, or it ended before the work was done */
-	EXIT_BUSY = 6,	    /* the process is traced by somebody else, or does not stop */
+	EXIT_FAILED = 1,      /* what no other code stands for */
+	EXIT_USAGE = 2,	      /* wrong command line, unknown probe, actions that contradict */
+	EXIT_PRIVILEGE = 3,   /* a privilege is missing */
+	EXIT_KERNEL = 4,      /* the kernel lacks something that counting needs */
+	EXIT_GONE = 5,	      /* no such process, or it ended before the work was done */
+	EXIT_BUSY = 6,	      /* the process is traced by somebody else, or does not stop */
+	EXIT_OVER_BUDGET = 7, /* measuring cost more than --budget allows, and was stopped */
 };
 
 struct options {
@@ -30,10 +32,11 @@ struct options {
 	pid_t pid;	   /* the first of them; 0: not given */
 	const char *exe;   /* NULL: not given */
 	const char *prog;  /* NULL: not given */
-	char *const *args; /* what stands behind "--" */
+	char *const *args; /* what stands behind the options (takes_words), or behind "--" */
 	int n_args;
-	bool count, json, verbose, quiet, help;
-	bool sites, fix, wait;
+	struct measure_options measure;
+	bool json, verbose, quiet, help;
+	bool sites, fix, wait, kept;
 	int64_t for_ns, interval_ns; /* 0: not given */
 };
 
@@ -43,11 +46,12 @@ struct command {
 	const char *usage;   /* for `help NAME` */
 	const char *flags;   /* the options it takes, by name, each between spaces */
 	bool many_pids;	     /* -pid may be repeated */
+	bool takes_words;    /* words behind the options, without --, are its args */
 	int (*run)(struct options *options);
 };
 
-extern const struct command command_attach, command_doctor, command_info, command_list,
-	command_trace;
+extern const struct command command_attach, command_bpftrace, command_detach, command_doctor,
+	command_info, command_list, command_read, command_trace;
 
 /*
  * Parse ARGV (of which [0] is the command's name) for COMMAND. OPTIONS has its ctx set and is freed
@@ -81,8 +85,5 @@ int say_usage(const struct command *command, const char *fmt, ...)
 int say_error(const struct ocp_ctx *ctx, int err);
 /* The same with "OPERAND: " before the sentence. */
 int say_error_of(const char *operand, const struct ocp_ctx *ctx, int err);
-
-/* Count the probes of PROC as OPTIONS ask, until time, signal or the process's end. */
-int count_session(struct options *options, struct ocp_process *proc);
 
 #endif

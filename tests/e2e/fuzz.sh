@@ -22,4 +22,8 @@ test_fuzz_the_post_linker() {
 	fuzz fuzz_link 15 5000
 }
 
+test_fuzz_the_readers_of_arguments() {
+	fuzz fuzz_args 15 20000
+}
+
 run_tests "$@"

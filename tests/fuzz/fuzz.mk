@@ -4,6 +4,7 @@ fuzzers := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuz
 fuzz_program_srcs := $(wildcard src/elf/*.c) src/base/ctx.c
 fuzz_proc_srcs := $(wildcard src/elf/*.c src/process/*.c src/base/*.c)
 fuzz_link_srcs := $(filter-out src/link/main.c,$(wildcard src/link/*.c)) src/base/ctx.c src/elf/note.c
+fuzz_args_srcs := $(addprefix src/measure/,operand.c filter.c value.c) src/base/ctx.c
 FUZZ_SECONDS ?= 600
 have_fuzzer = $(shell echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \
 	$(CLANG) -fsanitize=fuzzer,address -x c -o /dev/null - 2>/dev/null && echo yes)

@@ -5,7 +5,7 @@
 #   NAME_bare    compiled without any probe
 #
 # and the example service, built by dune.
-ocaml_tests := counted loop queries places args
+ocaml_tests := args counted forking loop queries places requests
 ocaml_variants := nopie plain byte bare
 ocaml_out := $(abspath $(O))/tests/ocaml
 ocaml_names := $(foreach t,$(ocaml_tests),$(t) $(ocaml_variants:%=$(t)_%))
@@ -54,6 +54,20 @@ $(ocaml_out)/service: $(wildcard tests/ocaml/service/*) $(ocaml_stamp) $(O)/ocam
 		--build-dir $(ocaml_out)/service_build $(dune_quiet) ./service.exe
 	$(Q)install -m755 $(ocaml_out)/service_build/default/service.exe $@
 
+# The program that measures itself has C beside its OCaml: pairs, pairs_nopie, pairs_bare.
+pairs_programs := $(addprefix $(ocaml_out)/pairs,_nopie _bare) $(ocaml_out)/pairs
+ocaml-tests: $(pairs_programs)
+$(ocaml_out)/pairs: pairs_flags := $(ocaml_with_probes) $(ocaml_converting)
+$(ocaml_out)/pairs_nopie: pairs_flags := $(ocaml_with_probes) $(ocaml_converting) -ccopt -no-pie
+$(ocaml_out)/pairs_bare: pairs_flags = -package threads.posix -ppx '$(ocaml_out)/no_probes_ppx --as-ppx'
+$(ocaml_out)/pairs_bare: $(ocaml_out)/no_probes_ppx
+$(pairs_programs): $(wildcard tests/ocaml/pairs/*) $(ocaml_stamp) $(O)/ocaml-probes-cc $(linker)
+	$(say) OCAML $@
+	$(Q)mkdir -p $(ocaml_out)/obj/$(@F)
+	$(Q)cp tests/ocaml/pairs/* $(ocaml_out)/obj/$(@F)
+	$(Q)cd $(ocaml_out)/obj/$(@F) && $(ocaml_env) ocamlfind ocamlopt -thread -linkpkg -g \
+		-ccopt -D_GNU_SOURCE $(pairs_flags) pairs_stubs.c pairs.ml -o $@
+
 # A program that loads a plugin; the wrapper links and converts both.
 ocaml-tests: $(ocaml_out)/plugin_host $(ocaml_out)/plugin.cmxs
 
@@ -67,3 +81,5 @@ $(ocaml_out)/plugin_host $(ocaml_out)/plugin.cmxs &: $(wildcard tests/ocaml/plug
 		-o $(ocaml_out)/plugin_host
 	$(Q)cd $(ocaml_out)/obj/plugin && $(ocaml_env) ocamlfind ocamlopt -shared -g \
 		-package ocaml-probes.ppx $(ocaml_converting) plugin.ml -o $(ocaml_out)/plugin.cmxs
+
+include tests/ocaml/probes_lib/probes_lib.mk

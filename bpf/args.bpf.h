@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reading the arguments of the probe that was hit, on the BPF side.
+ *
+ * OCaml values. A word with its lowest bit set is an integer, shifted left by one. Any other is the
+ * address of a block; the word before that is the header: the tag in 8 bits, two of the collector,
+ * and the size in words (of which 46 bits suffice for any address space; compilers keep other
+ * things in the 8 above). Tags below 246 are constructors, tuples, records and arrays. Strings fill
+ * their words; the last byte says how many bytes before it are padding. Boxed int32, int64 and
+ * nativeint are customs: the first word leads to a struct whose first field is the address of an
+ * identifier, the second is the number. Source: caml/mlvalues.h and caml/custom.h of 4.14 and 5.3.
+ *
+ * Registers are loaded by instructions written out here, one a register. The context must be
+ * accessed at constant offsets, while the compiler likes to fold a switch over loads into one load
+ * at a computed offset. A helper could read them all, but bpf_probe_read_kernel() is gone where the
+ * kernel is locked down for confidentiality.
+ *
+ * Memory is read at first as it is there. If that fails the page is fetched, as if the program had
+ * read it: a constant string often stands in a page of the file that nobody has touched before.
+ * Programs that include this file must be sleepable for that (SEC "uprobe.multi.s"), which costs
+ * nothing measurable, neither a hit nor when detaching.
+ *
+ * Functions answer 1 or 0. They stay functions: inlined into each other they would exceed the
+ * stack, and the verifier would have more paths to follow.
+ */
+#ifndef ARGS_BPF_H
+#define ARGS_BPF_H
+
+#include "args.h"
+
+enum ocaml_tag {
+	TAG_LAZY = 246,
+	TAG_CLOSURE,
+	TAG_OBJECT,
+	TAG_INFIX,
+	TAG_FORWARD,
+	TAG_ABSTRACT,
+	TAG_STRING,
+	TAG_DOUBLE,
+	TAG_DOUBLE_ARRAY,
+	TAG_CUSTOM,
+};
+
+enum {
+	OCAML_WORD = 8,
+	HEADER_SIZE_SHIFT = 10,
+	HEADER_SIZE_BITS = 46,
+	KEY_STRING_BYTES = 64,
+};
+
+struct ocaml_block {
+	__u64 words;
+	__u64 tag;
+};
+
+/* Copy N bytes of the program's memory; 0 if all could be read. */
+static __always_inline long args_copy(void *to, __u32 n, __u64 addr)
+{
+	long err = bpf_probe_read_user(to, n, (const void *)addr);
+
+	if (err)
+		err = bpf_copy_from_user(to, n, (const void *)addr);
+	return err;
+}
+
+/* ---- operands ------------------------------------------------------------------------------- */
+
+/* Keep the compiler from forgetting the bounds of a number by computing it in another way. */
+#define args_keep(number) asm volatile("" : "+r"(number))
+
+#define ARGS_LOAD(reg, off)                                                                        \
+	asm volatile("%0 = *(u64 *)(%1 + " #off ")" : "=r"(values[reg]) : "r"(regs))
+
+/* A copy of all and one access at a computed place: the verifier has one path to follow, not 16. */
+static __noinline __u64 args_register(struct pt_regs *regs, __u32 reg)
+{
+	__u64 values[ARG_REGISTERS];
+
+	ARGS_LOAD(ARG_R15, 0);
+	ARGS_LOAD(ARG_R14, 8);
+	ARGS_LOAD(ARG_R13, 16);
+	ARGS_LOAD(ARG_R12, 24);
+	ARGS_LOAD(ARG_RBP, 32);
+	ARGS_LOAD(ARG_RBX, 40);
+	ARGS_LOAD(ARG_R11, 48);
+	ARGS_LOAD(ARG_R10, 56);
+	ARGS_LOAD(ARG_R9, 64);
+	ARGS_LOAD(ARG_R8, 72);
+	ARGS_LOAD(ARG_RAX, 80);
+	ARGS_LOAD(ARG_RCX, 88);
+	ARGS_LOAD(ARG_RDX, 96);
+	ARGS_LOAD(ARG_RSI, 104);
+	ARGS_LOAD(ARG_RDI, 112);
+	ARGS_LOAD(ARG_RSP, 152);
+	return values[reg & (ARG_REGISTERS - 1)];
+}
+
+static __always_inline __u64 args_extend(__u64 value, const struct arg_spec *spec)
+{
+	__u32 unused_bits = 64 - 8 * (__u32)(spec->size & 15);
+
+	unused_bits &= 63;
+	value <<= unused_bits;
+	return spec->is_signed ? (__u64)((__s64)value >> unused_bits) : value >> unused_bits;
+}
+
+static __noinline int args_read_memory(__u64 addr, const struct arg_spec *spec, __u64 *value)
+{
+	__u64 bytes = spec->size;
+
+	args_keep(bytes);
+	if (bytes == 0 || bytes > sizeof(*value))
+		return 0;
+	*value = 0;
+	return args_copy(value, bytes, addr) == 0;
+}
+
+/* The word (or integer, extended to 64 bits) that SPEC describes. */
+static __noinline int arg_read(struct pt_regs *regs, const struct arg_spec *spec, __u64 *value)
+{
+	__u64 word;
+
+	*value = 0;
+	switch (spec->kind) {
+	case ARG_CONSTANT:
+		*value = (__u64)spec->number;
+		return 1;
+	case ARG_REGISTER:
+		word = args_register(regs, spec->base) >> (spec->register_shift & 8);
+		break;
+	case ARG_MEMORY:
+		word = (__u64)spec->number;
+		if (spec->base != ARG_NO_REGISTER)
+			word += args_register(regs, spec->base);
+		if (spec->index != ARG_NO_REGISTER)
+			word += args_register(regs, spec->index) << (spec->index_shift & 3);
+		if (!args_read_memory(word, spec, &word))
+			return 0;
+		break;
+	default:
+		return 0;
+	}
+	*value = args_extend(word, spec);
+	return 1;
+}
+
+/* ---- OCaml values
+ * ------------------------------------------------------------------------ */
+
+static __always_inline int args_read_word(__u64 addr, __u64 *word)
+{
+	return args_copy(word, sizeof(*word), addr) == 0;
+}
+
+static __noinline int ocaml_read_block(__u64 value, struct ocaml_block *block)
+{
+	__u64 header;
+
+	if (value == 0 || value % OCAML_WORD || !args_read_word(value - OCAML_WORD, &header))
+		return 0;
+	block->tag = header & 0xff;
+	block->words =
+		header << (64 - HEADER_SIZE_BITS - HEADER_SIZE_SHIFT) >> (64 - HEADER_SIZE_BITS);
+	return 1;
+}
+
+/* The length of the string of WORDS words at VALUE, or -1. */
+static __noinline __s64 ocaml_string_length(__u64 value, __u64 words)
+{
+	__u64 bytes = words * OCAML_WORD;
+	__u8 padding;
+
+	if (bytes == 0 || args_copy(&padding, sizeof(padding), value + bytes - 1) ||
+	    padding >= OCAML_WORD)
+		return -1;
+	return (__s64)(bytes - 1 - padding);
+}
+
+/* Of a custom block: the kind of number in *NUMBER, or NODE_CUSTOM, or NODE_UNREADABLE; and the
+ * address of its identifier. */
+static __noinline int ocaml_read_custom(__u64 value, __u64 *identifier, __u64 *number)
+{
+	char name[3] = {};
+	__u64 ops;
+
+	if (!args_read_word(value, &ops) || !args_read_word(ops, identifier) ||
+	    args_copy(name, sizeof(name), *identifier))
+		return NODE_UNREADABLE;
+	if (name[0] != '_' || name[1] == '\0' || name[2] != '\0')
+		return NODE_CUSTOM;
+	if (name[1] != 'j' && name[1] != 'i' && name[1] != 'n')
+		return NODE_CUSTOM;
+	if (!args_read_word(value + OCAML_WORD, number))
+		return NODE_UNREADABLE;
+	if (name[1] == 'j')
+		return NODE_INT64;
+	if (name[1] == 'n')
+		return NODE_NATIVEINT;
+	*number = (__u64)((__s64)(*number << 32) >> 32);
+	return NODE_INT32;
+}
+
+static __noinline int ocaml_int(__u64 value, __s64 *number)
+{
+	struct ocaml_block block;
+	__u64 identifier, payload = 0;
+	int kind;
+
+	if (value & 1) {
+		*number = (__s64)value >> 1;
+		return 1;
+	}
+	if (!ocaml_read_block(value, &block) || block.tag != TAG_CUSTOM)
+		return 0;
+	kind = ocaml_read_custom(value, &identifier, &payload);
+	*number = (__s64)payload;
+	return kind == NODE_INT64 || kind == NODE_INT32 || kind == NODE_NATIVEINT;
+}
+
+/* The integer that the argument is: an OCaml int, a boxed one, or a C integer. */
+static __noinline int arg_int(struct pt_regs *regs, const struct arg_spec *spec, __s64 *number)
+{
+	__u64 value;
+
+	*number = 0;
+	if (!arg_read(regs, spec, &value))
+		return 0;
+	if (spec->is_value)
+		return ocaml_int(value, number);
+	*number = (__s64)value;
+	return 1;
+}
+
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+/* Different numbers stay different. */
+static __always_inline __u64 args_mix(__u64 x)
+{
+	x ^= x >> 30;
+	x *= 0xbf58476d1ce4e5b9ULL;
+	x ^= x >> 27;
+	x *= 0x94d049bb133111ebULL;
+	return x ^ x >> 31;
+}
+
+static __noinline int ocaml_string_key(__u64 value, __u64 *key)
+{
+	__u64 words[KEY_STRING_BYTES / 8] = {};
+	struct ocaml_block block;
+	__u64 n, hash;
+	__s64 length;
+
+	if (!ocaml_read_block(value, &block) || block.tag != TAG_STRING)
+		return 0;
+	length = ocaml_string_length(value, block.words);
+	if (length < 0)
+		return 0;
+	n = (__u64)length;
+	if (n > sizeof(words))
+		n = sizeof(words);
+	args_keep(n);
+	if (n > sizeof(words) || args_copy(words, n, value))
+		return 0;
+	hash = args_mix((__u64)length + 0x9e3779b97f4a7c15ULL);
+#pragma unroll
+	for (int i = 0; i < KEY_STRING_BYTES / 8; i++)
+		hash = args_mix(hash ^ words[i]) + 0x9e3779b97f4a7c15ULL;
+	*key = hash;
+	return 1;
+}
+
+/*
+ * What tells the argument's value from others: of integers all different, of strings a hash of the
+ * length and the first KEY_STRING_BYTES bytes.
+ */
+static __noinline int arg_key(struct pt_regs *regs, const struct arg_spec *spec, __u64 *key)
+{
+	__s64 number;
+	__u64 value;
+
+	*key = 0;
+	if (arg_int(regs, spec, &number)) {
+		*key = args_mix((__u64)number);
+		return 1;
+	}
+	return spec->is_value && arg_read(regs, spec, &value) && ocaml_string_key(value, key);
+}
+
+/* ---- filters -------------------------------------------------------------------------------- */
+
+static __always_inline int filter_compare(__s64 a, __u8 comparison, __s64 b)
+{
+	switch (comparison) {
+	case FILTER_EQ:
+		return a == b;
+	case FILTER_NE:
+		return a != b;
+	case FILTER_LT:
+		return a < b;
+	case FILTER_LE:
+		return a <= b;
+	case FILTER_GT:
+		return a > b;
+	case FILTER_GE:
+		return a >= b;
+	}
+	return 0;
+}
+
+/* Are the N bytes at ADDR those of LITERAL, which has as many? */
+static __noinline int filter_same_bytes(__u64 addr, const struct filter_string *literal)
+{
+	__u64 words[FILTER_STRING_BYTES / 8] = {}, differences = 0;
+	__u64 n = literal->n_bytes;
+
+	args_keep(n);
+	if (n > sizeof(words) || args_copy(words, n, addr))
+		return 0;
+#pragma unroll
+	for (int i = 0; i < FILTER_STRING_BYTES / 8; i++)
+		differences |= words[i] ^ ((const __u64 *)literal->bytes)[i];
+	return differences == 0;
+}
+
+static __noinline int filter_string_matches(struct pt_regs *regs, const struct arg_spec *spec,
+					    const struct filter_string *literal, __u8 comparison)
+{
+	struct ocaml_block block;
+	__s64 length;
+	__u64 value;
+	int same;
+
+	if (!spec->is_value || !arg_read(regs, spec, &value) || value & 1 ||
+	    !ocaml_read_block(value, &block) || block.tag != TAG_STRING)
+		return 0;
+	length = ocaml_string_length(value, block.words);
+	if (length < 0)
+		return 0;
+	same = comparison == FILTER_STARTS ? (__u64)length >= literal->n_bytes
+					   : (__u64)length == literal->n_bytes;
+	same = same && filter_same_bytes(value, literal);
+	return comparison == FILTER_NE ? !same : same;
+}
+
+static __noinline int filter_int_matches(struct pt_regs *regs, const struct arg_spec *spec,
+					 const struct filter_op *op)
+{
+	__s64 number;
+
+	return arg_int(regs, spec, &number) && filter_compare(number, op->comparison, op->number);
+}
+
+struct args_filtering {
+	struct pt_regs *regs;
+	const struct site_args *args;
+	const struct filter *filter;
+	__u64 stack; /* a bit a result, the newest lowest */
+};
+
+/* The masks are for the verifier: filter.c makes no number that they change. */
+static __always_inline int filter_operand(const struct args_filtering *f,
+					  const struct filter_op *op)
+{
+	const struct arg_spec *spec = &f->args->args[op->arg & (ARGS_MAX - 1)];
+	__u32 string = op->string & (FILTER_STRINGS_MAX - 1);
+
+	if (op->kind == FILTER_INT)
+		return filter_int_matches(f->regs, spec, op);
+	return filter_string_matches(f->regs, spec, &f->filter->strings[string], op->comparison);
+}
+
+/* The body of a loop. */
+static long filter_step(__u32 i, void *context)
+{
+	struct args_filtering *f = context;
+	const struct filter_op *op = &f->filter->ops[i & (FILTER_OPS_MAX - 1)];
+	__u64 stack = f->stack;
+
+	switch (op->kind) {
+	case FILTER_AND:
+		f->stack = stack >> 1 & (stack | ~1ULL);
+		break;
+	case FILTER_OR:
+		f->stack = stack >> 1 | (stack & 1);
+		break;
+	case FILTER_NOT:
+		f->stack = stack ^ 1;
+		break;
+	default:
+		f->stack = stack << 1 | (filter_operand(f, op) & 1);
+	}
+	return 0;
+}
+
+/* Does the hit satisfy FILTER? ARGS are the arguments of the site. */
+static __noinline int filter_matches(struct pt_regs *regs, const struct site_args *args,
+				     const struct filter *filter)
+{
+	struct args_filtering f = { .regs = regs, .args = args, .filter = filter, .stack = 1 };
+
+	bpf_loop(filter->n_ops, filter_step, &f, 0);
+	return f.stack & 1;
+}
+
+/* ---- records -------------------------------------------------------------------------------- */
+
+struct args_recording {
+	struct pt_regs *regs;
+	const struct site_args *args;
+	struct hit_record *record;
+};
+
+/* Copy up to LENGTH bytes from ADDR into the record's text. */
+static __noinline int record_text(struct hit_record *record, struct value_node *node, __u64 addr,
+				  __u64 length)
+{
+	__u64 off = record->n_text, n = length;
+
+	if (off > RECORD_TEXT_FULL && n > RECORD_SHORT_STRING)
+		n = RECORD_SHORT_STRING;
+	if (n > RECORD_STRING)
+		n = RECORD_STRING;
+	args_keep(n);
+	args_keep(off);
+	node->at = (__u16)off;
+	node->n = 0;
+	if (off > RECORD_TEXT_FULL) {
+		if (n > RECORD_SHORT_STRING || off > RECORD_TEXT - RECORD_SHORT_STRING)
+			return 1;
+		if (args_copy(record->text + off, n, addr))
+			return 0;
+	} else {
+		if (n > RECORD_STRING || args_copy(record->text + off, n, addr))
+			return 0;
+	}
+	node->n = (__u16)n;
+	record->n_text = (__u16)(off + n);
+	return 1;
+}
+
+/* Append the N words at ADDR, or as many as there is room for, as children of NODE. */
+static __noinline int record_children(struct hit_record *record, struct value_node *node,
+				      __u64 addr, __u64 n, __u8 kind)
+{
+	__u64 words[RECORD_FIELDS] = {}, first = record->n_nodes;
+	int is_cell = kind == NODE_PENDING && node->tag == 0 && node->size == 2;
+
+	node->at = (__u16)first;
+	node->n = 0;
+	if (n > RECORD_FIELDS)
+		n = RECORD_FIELDS;
+	if (n > RECORD_NODES - first)
+		n = RECORD_NODES - first;
+	args_keep(n);
+	if (n > RECORD_FIELDS || args_copy(words, n * OCAML_WORD, addr))
+		return 0;
+#pragma unroll
+	for (__u64 i = 0; i < RECORD_FIELDS; i++) {
+		struct value_node *child = &record->nodes[(first + i) & (RECORD_NODES - 1)];
+
+		if (i >= n)
+			break;
+		*child = (struct value_node){ .value = words[i], .kind = kind };
+		/* What may be the rest of a list is as deep as the list. */
+		child->depth = node->depth + !(is_cell && i == 1);
+	}
+	node->n = (__u16)n;
+	record->n_nodes = (__u16)(first + n);
+	return 1;
+}
+
+static __always_inline int record_string(struct hit_record *record, struct value_node *node)
+{
+	__s64 length = ocaml_string_length(node->value, node->size);
+
+	if (length < 0)
+		return NODE_UNREADABLE;
+	node->size = (__u64)length;
+	return record_text(record, node, node->value, (__u64)length) ? NODE_STRING
+								     : NODE_UNREADABLE;
+}
+
+static __always_inline int record_custom(struct hit_record *record, struct value_node *node)
+{
+	__u64 identifier = 0;
+	int kind = ocaml_read_custom(node->value, &identifier, &node->value);
+
+	if (kind == NODE_CUSTOM)
+		record_text(record, node, identifier, RECORD_SHORT_STRING);
+	return kind;
+}
+
+static __always_inline int record_fields(struct hit_record *record, struct value_node *node,
+					 int kind)
+{
+	if (node->depth >= RECORD_DEPTH)
+		return kind;
+	return record_children(record, node, node->value, node->size, NODE_PENDING)
+		       ? kind
+		       : NODE_UNREADABLE;
+}
+
+/* What NODE is, by its tag. */
+static __always_inline int record_block(struct hit_record *record, struct value_node *node)
+{
+	switch (node->tag) {
+	case TAG_STRING:
+		return record_string(record, node);
+	case TAG_DOUBLE:
+		return args_read_word(node->value, &node->value) ? NODE_DOUBLE : NODE_UNREADABLE;
+	case TAG_DOUBLE_ARRAY:
+		return record_children(record, node, node->value, node->size, NODE_DOUBLE)
+			       ? NODE_DOUBLES
+			       : NODE_UNREADABLE;
+	case TAG_CUSTOM:
+		return record_custom(record, node);
+	case TAG_CLOSURE:
+	case TAG_INFIX:
+		return NODE_CLOSURE;
+	case TAG_LAZY:
+		return NODE_LAZY;
+	case TAG_FORWARD:
+		return record_fields(record, node, NODE_FORWARD);
+	case TAG_OBJECT:
+		return NODE_OBJECT;
+	case TAG_ABSTRACT:
+		return NODE_ABSTRACT;
+	default:
+		return record_fields(record, node, NODE_BLOCK);
+	}
+}
+
+/* The body of a loop: look at node I. */
+static long record_node(__u32 i, void *context)
+{
+	struct hit_record *record = ((struct args_recording *)context)->record;
+	struct value_node *node = &record->nodes[i & (RECORD_NODES - 1)];
+	struct ocaml_block block;
+
+	if (i >= record->n_nodes)
+		return 1;
+	if (node->kind != NODE_PENDING)
+		return 0;
+	if (node->value & 1) {
+		node->value = (__u64)((__s64)node->value >> 1);
+		node->kind = NODE_INT;
+		return 0;
+	}
+	if (!ocaml_read_block(node->value, &block)) {
+		node->kind = NODE_UNREADABLE;
+		return 0;
+	}
+	node->tag = (__u8)block.tag;
+	node->size = block.words;
+	node->kind = (__u8)record_block(record, node);
+	return 0;
+}
+
+/* The body of a loop: argument I becomes node I. */
+static long record_argument(__u32 i, void *context)
+{
+	struct args_recording *r = context;
+	const struct arg_spec *spec = &r->args->args[i & (ARGS_MAX - 1)];
+	struct value_node *node = &r->record->nodes[i & (ARGS_MAX - 1)];
+	int kind = NODE_UNREADABLE;
+	__u64 value;
+
+	if (arg_read(r->regs, spec, &value))
+		kind = spec->is_value ? NODE_PENDING : NODE_C_INT;
+	else if (spec->kind == ARG_UNSUPPORTED)
+		kind = NODE_UNSUPPORTED;
+	*node = (struct value_node){ .value = value, .kind = (__u8)kind };
+	return 0;
+}
+
+/*
+ * Fill in what RECORD, which the caller reserved in a ring buffer, tells of the arguments; time,
+ * ids and site are the caller's.
+ */
+static __noinline int record_values(struct pt_regs *regs, const struct site_args *args,
+				    struct hit_record *record)
+{
+	struct args_recording r = { .regs = regs, .args = args, .record = record };
+	__u32 n = args->n;
+
+	if (n > ARGS_MAX)
+		n = ARGS_MAX;
+	record->n_args = (__u16)n;
+	record->n_nodes = (__u16)n;
+	record->n_text = 0;
+	record->n_left_out = (__u16)args->n_left_out;
+	record->reserved = 0;
+	bpf_loop(n, record_argument, &r, 0);
+	bpf_loop(RECORD_NODES, record_node, &r, 0);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The arguments of probes, as the BPF programs (args.bpf.h) and their user side (src/measure:
+ * operand.c writes specs, filter.c filters, value.c reads records) share them. The includer
+ * provides the __u8 ... __s64 types: vmlinux.h there, linux/types.h here.
+ */
+#ifndef ARGS_H
+#define ARGS_H
+
+/* ---- where the arguments of a site are ------------------------------------------------------ */
+
+enum { ARGS_MAX = 16 };
+
+/* The registers of which struct pt_regs (x86-64) knows, in its order. */
+enum arg_register {
+	ARG_R15,
+	ARG_R14,
+	ARG_R13,
+	ARG_R12,
+	ARG_RBP,
+	ARG_RBX,
+	ARG_R11,
+	ARG_R10,
+	ARG_R9,
+	ARG_R8,
+	ARG_RAX,
+	ARG_RCX,
+	ARG_RDX,
+	ARG_RSI,
+	ARG_RDI,
+	ARG_RSP,
+	ARG_REGISTERS,
+	ARG_NO_REGISTER = 0xff,
+};
+
+enum arg_kind {
+	ARG_NONE, /* the site has no such argument */
+	ARG_REGISTER,
+	ARG_MEMORY,
+	ARG_CONSTANT,
+	ARG_UNSUPPORTED, /* it has, in a place that is not read: %xmm0, a symbol */
+};
+
+struct arg_spec {
+	__u8 kind;
+	__u8 base;	  /* enum arg_register; memory can do without */
+	__u8 index;	  /* of memory */
+	__u8 index_shift; /* the index counts times 1 << this */
+	__u8 size;	  /* 1, 2, 4 or 8 bytes */
+	__u8 is_signed;
+	__u8 is_value;	     /* an OCaml value (what 8 unsigned bytes mean), not a C integer */
+	__u8 register_shift; /* of kind register: 8 for %ah, 0 otherwise */
+	__s64 number;	     /* the constant, or the displacement of memory */
+};
+
+_Static_assert(sizeof(struct arg_spec) == 16, "shared by two compilers");
+
+struct site_args {
+	__u32 n;	  /* specs in use; the others are ARG_NONE */
+	__u32 n_left_out; /* arguments of the site beyond ARGS_MAX */
+	struct arg_spec args[ARGS_MAX];
+};
+
+_Static_assert(sizeof(struct site_args) == 264, "shared by two compilers");
+
+/* ---- filters -------------------------------------------------------------------------------- */
+
+enum {
+	FILTER_OPS_MAX = 32,
+	FILTER_STRINGS_MAX = 16, /* 32 operators in postfix have 16 operands at most */
+	FILTER_STRING_BYTES = 64,
+};
+
+/* A filter in postfix. A comparison of an argument with what it is not (unreadable: nothing) is
+ * false, != too. */
+enum filter_op_kind {
+	FILTER_INT,    /* push: argument COMPARISON number */
+	FILTER_STRING, /* push: argument COMPARISON strings[string] */
+	FILTER_AND,    /* of the two on top */
+	FILTER_OR,
+	FILTER_NOT,
+};
+
+enum filter_comparison {
+	FILTER_EQ,
+	FILTER_NE,
+	FILTER_LT,
+	FILTER_LE,
+	FILTER_GT,
+	FILTER_GE,
+	FILTER_STARTS, /* of strings, which have EQ and NE beside it */
+};
+
+struct filter_op {
+	__u8 kind;
+	__u8 arg;
+	__u8 comparison;
+	__u8 string;
+	__u32 reserved;
+	__s64 number;
+};
+
+struct filter_string {
+	__u64 n_bytes;
+	char bytes[FILTER_STRING_BYTES]; /* zeros after n_bytes */
+};
+
+struct filter {
+	__u32 n_ops; /* 0: everything matches */
+	__u32 n_strings;
+	struct filter_op ops[FILTER_OPS_MAX];
+	struct filter_string strings[FILTER_STRINGS_MAX];
+};
+
+_Static_assert(sizeof(struct filter) == 8 + 32 * 16 + 16 * 72, "shared by two compilers");
+
+/* ---- records of hits ------------------------------------------------------------------------ */
+
+/*
+ * The arguments of a hit as a tree whose nodes stand in one array, in the order in which they are
+ * found: the arguments first, then the fields of the first block, of the second, and so on. The
+ * part of the array that has not been looked at yet is the queue of the search, and when room gets
+ * short all arguments are cut at about the same depth. Children have higher numbers than parents.
+ */
+enum {
+	RECORD_NODES = 64,
+	RECORD_FIELDS = 8, /* of a block; a list's cells count towards the nodes only */
+	RECORD_DEPTH = 3,  /* blocks within blocks */
+	RECORD_TEXT = 1504,
+	RECORD_STRING = 192,	  /* the most bytes of one string */
+	RECORD_SHORT_STRING = 32, /* when more than RECORD_TEXT_FULL bytes are taken */
+	RECORD_TEXT_FULL = 896,	  /* so that every one of ARGS_MAX strings gets some */
+};
+
+enum node_kind {
+	NODE_PENDING, /* a word not looked at; none remains in a finished record */
+	NODE_INT,     /* an immediate; value: the int itself */
+	NODE_C_INT,   /* value: the integer of a C probe */
+	NODE_BLOCK,   /* at, n: fields; size: words */
+	NODE_STRING,  /* at, n: place in text; size: bytes */
+	NODE_DOUBLE,  /* value: its bits */
+	NODE_DOUBLES, /* at, n: elements; size: how many there are */
+	NODE_INT64,
+	NODE_INT32,
+	NODE_NATIVEINT,
+	NODE_CUSTOM, /* at, n: its identifier in text */
+	NODE_CLOSURE,
+	NODE_LAZY,
+	NODE_FORWARD, /* a lazy value that has been forced; at, n: it is the one field */
+	NODE_OBJECT,
+	NODE_ABSTRACT,
+	NODE_UNREADABLE,  /* value: the word, unless that could not be read either */
+	NODE_UNSUPPORTED, /* the operand is */
+	NODE_KINDS,
+};
+
+struct value_node {
+	__u64 value;
+	__u64 size;
+	__u16 at;
+	__u16 n;
+	__u8 kind;
+	__u8 tag;
+	__u8 depth;
+	__u8 reserved;
+};
+
+_Static_assert(sizeof(struct value_node) == 24, "shared by two compilers");
+
+struct hit_record {
+	__u64 ts_ns;
+	__u32 pid, tid;
+	__u32 site;
+	__u16 n_args; /* the first so many nodes */
+	__u16 n_nodes;
+	__u16 n_text;
+	__u16 n_left_out; /* arguments of the site that are not in the record */
+	__u32 reserved;
+	struct value_node nodes[RECORD_NODES];
+	char text[RECORD_TEXT];
+};
+
+_Static_assert(sizeof(struct hit_record) == 3072, "shared by two compilers");
+
+#endif

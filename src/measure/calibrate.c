@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What a hit costs, and what an empty pair measures, is found out by having both: two sites of our
+ * own, one behind the other, run some thousand times with an engine on them that does what the
+ * meter's does. Of the batches the median counts, which other work on the machine hardly moves.
+ *
+ * It takes some 20 ms, most of it the kernel's putting on and taking off the uprobes; so it is done
+ * in a thread, while the meter measures.
+ */
+#include "measure/calibrate.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "args.h"
+#include "process/maps.h"
+
+enum { N_BATCHES = 25, PASSES_A_BATCH = 40, SITES = 2, PATH_BYTES = 4200 };
+
+/* Two sites as they are in OCaml code, disabled. */
+#define SITE "	.byte 0x90, 0x3d\n	.long 0\n"
+__asm__(".pushsection .text\n"
+	".hidden calibration_sites\n"
+	".type calibration_sites, @function\n"
+	"calibration_sites:\n" SITE SITE "	ret\n"
+	".size calibration_sites, . - calibration_sites\n"
+	".popsection\n");
+void calibration_sites(void);
+enum { SITE_LENGTH = 6 };
+
+struct calibration {
+	struct ocp_ctx *ctx;
+	const struct engine_ops *ops;
+	struct engine_spec spec;
+	struct site_args args; /* of our sites */
+	struct filter filter;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool is_done; /* costs and err can be read */
+	int err;
+	struct ocp_costs costs;
+};
+
+static int64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+/* Where our sites are in which file. A program that was replaced since is still /proc/self/exe. */
+static int find_sites(struct ocp_ctx *ctx, char *path, uint64_t *off)
+{
+	const uint64_t addr = (uintptr_t)calibration_sites;
+	const struct mapping *m;
+	struct stat exe;
+	struct maps maps;
+	int err = maps_read(ctx, getpid(), &maps);
+
+	if (err)
+		return err;
+	m = maps_find(&maps, addr);
+	if (m && m->inode) {
+		*off = addr - m->start + m->off;
+		if (stat("/proc/self/exe", &exe) == 0 && exe.st_ino == m->inode)
+			snprintf(path, PATH_BYTES, "/proc/self/exe");
+		else
+			snprintf(path, PATH_BYTES, "%s", m->path);
+	} else {
+		err = ctx_error(ctx, -ENOENT, "our own code is in no file");
+	}
+	maps_free(&maps);
+	return err;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+	const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Nanoseconds that running both sites takes. */
+static double time_passes(void)
+{
+	int64_t times[N_BATCHES];
+
+	for (int i = 0; i < N_BATCHES; i++) {
+		int64_t start_ns = now_ns();
+
+		for (int j = 0; j < PASSES_A_BATCH; j++)
+			calibration_sites();
+		times[i] = now_ns() - start_ns;
+	}
+	qsort(times, N_BATCHES, sizeof(times[0]), compare_times);
+	return (double)times[N_BATCHES / 2] / PASSES_A_BATCH;
+}
+
+static int read_pair(struct calibration *c, struct engine *engine)
+{
+	uint64_t hits[SITES];
+	struct engine_pair *pair = calloc(1, sizeof(*pair));
+	struct engine_histogram *histogram = calloc(1, sizeof(*histogram));
+	struct engine_reading reading = { .hits = hits, .pairs = pair, .histograms = histogram };
+	int err = pair && histogram ? c->ops->read(engine, &reading) : ctx_no_memory(c->ctx);
+
+	if (!err && c->spec.n_pairs && pair->count)
+		c->costs.empty_pair_ns = (double)pair->sum_ns / (double)pair->count;
+	free(reading.keyed);
+	free(histogram);
+	free(pair);
+	return err;
+}
+
+static int attach_and_time(struct calibration *c, struct engine *engine)
+{
+	const pid_t self = getpid();
+	struct engine_site sites[SITES] = {
+		{ .first_role = 0, .n_roles = c->spec.n_roles != 0, .is_keyed = true },
+		{ .first_role = 1, .n_roles = c->spec.n_roles != 0, .is_keyed = true },
+	};
+	char path[PATH_BYTES];
+	const struct engine_target target = { .path = path,
+					      .name = "ocaml-probes itself",
+					      .pids = &self,
+					      .n_pids = 1,
+					      .sites = sites,
+					      .n_sites = SITES,
+					      .args = &c->args,
+					      .n_args = c->spec.max_args };
+	const double idle_ns = time_passes();
+	uint64_t off;
+	int err = find_sites(c->ctx, path, &off);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < SITES; i++) {
+		sites[i].nop_off = off + i * SITE_LENGTH;
+		sites[i].is_filtered = c->spec.filter != NULL;
+		sites[i].has_histogram = c->spec.n_histograms != 0;
+		sites[i].is_printed = c->spec.prints;
+	}
+	err = c->ops->attach(engine, &target, 1);
+	if (err)
+		return err;
+	c->costs.hit_ns = (time_passes() - idle_ns) / SITES;
+	return read_pair(c, engine);
+}
+
+static void *run(void *arg)
+{
+	struct calibration *c = arg;
+	struct engine *engine = NULL;
+	int err = c->ops->open(c->ctx, &c->spec, &engine);
+
+	if (!err)
+		err = attach_and_time(c, engine);
+	pthread_mutex_lock(&c->lock);
+	c->err = err;
+	c->is_done = true;
+	pthread_cond_signal(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+	c->ops->close(engine);
+	return NULL;
+}
+
+/*
+ * Our sites have integers for arguments, and the filter becomes one that takes as long and lets
+ * them through: "... || arg0 == 1". Hits are printed if all are: those above a limit are not, and
+ * those below are few.
+ */
+static void copy_arguments(struct calibration *c, const struct engine_spec *spec)
+{
+	const bool prints_all = spec->prints && !spec->print_limit;
+
+	c->args.n = ARGS_MAX;
+	for (size_t i = 0; i < ARGS_MAX; i++)
+		c->args.args[i] = (struct arg_spec){ .kind = ARG_CONSTANT,
+						     .size = 8,
+						     .is_value = 1,
+						     .number = 3 /* 1, as OCaml writes it */ };
+	c->spec.max_args = 1;
+	c->spec.hist_arg = spec->hist_arg;
+	c->spec.n_histograms = spec->n_histograms ? 1 : 0;
+	c->spec.prints = spec->prints;
+	c->spec.print_limit = prints_all ? 0 : 1;
+	c->spec.print_bytes = prints_all ? spec->print_bytes : (size_t)sysconf(_SC_PAGESIZE);
+	if (!spec->filter)
+		return;
+	c->filter = *spec->filter;
+	if (c->filter.n_ops + 2 > FILTER_OPS_MAX)
+		c->filter.n_ops = FILTER_OPS_MAX - 2;
+	c->filter.ops[c->filter.n_ops++] =
+		(struct filter_op){ .kind = FILTER_INT, .comparison = FILTER_EQ, .number = 1 };
+	c->filter.ops[c->filter.n_ops++] = (struct filter_op){ .kind = FILTER_OR };
+	c->spec.filter = &c->filter;
+}
+
+struct calibration *calibration_start(const struct engine_ops *ops, const struct engine_spec *spec)
+{
+	static const struct engine_role roles[SITES] = { { 0, false }, { 0, true } };
+	struct calibration *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->ops = ops;
+	c->ctx = ocp_ctx_new();
+	/* As the meter's, but for one pair in one process. */
+	c->spec = (struct engine_spec){
+		.max_sites = SITES,
+		.split = spec->split,
+		.max_keys = 64,
+		.roles = roles,
+		.n_roles = spec->n_pairs ? SITES : 0,
+		.n_pairs = spec->n_pairs ? 1 : 0,
+		.max_open = 64,
+		.depth = spec->depth,
+		.key_arg = spec->key_arg,
+		.max_processes = 1,
+		.pid = getpid(),
+	};
+	copy_arguments(c, spec);
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_cond_init(&c->changed, NULL);
+	if (!c->ctx || pthread_create(&c->thread, NULL, run, c)) {
+		ocp_ctx_free(c->ctx);
+		free(c);
+		return NULL;
+	}
+	return c;
+}
+
+bool calibration_wait(struct calibration *c, struct ocp_costs *costs, const char **why)
+{
+	pthread_mutex_lock(&c->lock);
+	while (!c->is_done)
+		pthread_cond_wait(&c->changed, &c->lock);
+	pthread_mutex_unlock(&c->lock);
+	*costs = c->costs;
+	*why = c->err ? ocp_error(c->ctx) : NULL;
+	return c->err == 0;
+}
+
+void calibration_free(struct calibration *c)
+{
+	if (!c)
+		return;
+	pthread_join(c->thread, NULL);
+	pthread_mutex_destroy(&c->lock);
+	pthread_cond_destroy(&c->changed);
+	ocp_ctx_free(c->ctx);
+	free(c);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A measuring engine: something that notices runs of numbered sites and adds them up. meter.c maps
+ * probes to sites and knows no engine by more than this interface; today there is one
+ * (engine_bpf.c: uprobes), the next will count inside the process (shared experiment: in-process
+ * trampolines).
+ *
+ * Phases: open -> attach (again for files that come later) -> read ... -> detach -> read -> close.
+ * Reads are allowed any time after open; a read after detach is exact. close detaches if need be
+ * and takes NULL.
+ *
+ * All functions return 0 or a negative errno with the sentence in the ctx.
+ */
+#ifndef MEASURE_ENGINE_H
+#define MEASURE_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "base/ctx.h"
+
+struct filter;
+struct hit_record;
+struct site_args; /* these three: bpf/args.h */
+
+enum { ENGINE_BY_THREAD = -1 }; /* engine_spec.key_arg */
+
+/* What hits are told apart by, beside the site. */
+enum engine_split { ENGINE_BY_SITE, ENGINE_BY_THREAD_ID, ENGINE_BY_PROCESS };
+
+/* A site begins or ends pair number `pair`. */
+struct engine_role {
+	uint32_t pair;
+	bool is_stop;
+};
+
+/* One site as the kernel wants it, and what is to be done at it. */
+struct engine_site {
+	uint64_t nop_off; /* file offset of the site's first byte, the nop */
+	/*
+	 * File offset of the 2-byte semaphore that belongs to tracers (S+0 of provider ocaml_1 and
+	 * ocaml_2), 0 for none: where raising it would run the OCaml handler (provider `ocaml`).
+	 */
+	uint64_t ref_ctr_off;
+	uint32_t column;     /* of its probe; comes back in keyed counts */
+	uint32_t first_role; /* in engine_spec.roles */
+	uint32_t n_roles;
+	bool is_keyed; /* its hits are told apart by engine_spec.split */
+	/* The following only if the spec says that arguments are read. */
+	bool is_filtered; /* its hits must match the filter, unless they are stops of pairs */
+	bool is_printed;
+	bool has_histogram;
+	uint32_t histogram; /* number of the one that its hits go to */
+	uint32_t args;	    /* number of its arguments in engine_target.args */
+};
+
+/* Sites of one file; path is opened by the kernel during attach only. */
+struct engine_target {
+	const char *path;  /* e.g. /proc/self/fd/N of the open file */
+	const char *name;  /* what the user calls it */
+	const pid_t *pids; /* the processes whose hits are meant */
+	size_t n_pids;	   /* 0: every process, those to come included */
+	bool check_exe;	   /* of these, only those that run engine_spec.exe */
+	const struct engine_site *sites;
+	size_t n_sites;
+	/* Arguments that sites may have; in later calls, longer and with the same beginning. */
+	const struct site_args *args;
+	size_t n_args;
+};
+
+struct engine_spec {
+	size_t max_sites; /* of all targets together */
+	enum engine_split split;
+	size_t max_keys; /* (thread or process, probe) that are told apart */
+	const struct engine_role *roles;
+	size_t n_roles;
+	size_t n_pairs;
+	size_t max_open;      /* (thread, pair) with starts at one time */
+	unsigned int depth;   /* starts that one thread can have open in one pair */
+	int key_arg;	      /* pairs match by this argument, or ENGINE_BY_THREAD */
+	bool many_processes;  /* targets may have more than one process */
+	size_t max_processes; /* that are listed at one time */
+	bool children;	      /* what a listed process forks is listed, too */
+	const char *exe;      /* see check_exe; NULL: none */
+	/* Arguments are read if there is a filter, a key, a histogram or if something is printed.
+	 */
+	const struct filter *filter; /* NULL: none */
+	size_t n_histograms;	     /* 0: none */
+	unsigned int hist_arg;	     /* of the histograms */
+	bool prints;
+	uint64_t print_limit; /* hits that are printed a second; 0: all */
+	size_t print_bytes;   /* of the buffer between: a power of 2 of whole pages */
+	size_t max_args;      /* site_args of all targets */
+	/*
+	 * One of the processes, 0 if there is none yet. Ids are those of its pid namespace, unless
+	 * ours is the initial one.
+	 */
+	pid_t pid;
+};
+
+/* What a pair adds up to. The sums of `starts` and `stops` are explained in bpf/measure.h. */
+struct engine_pair {
+	uint64_t starts, count, sum_ns, min_ns, max_ns; /* min_ns: 0 if count is 0 */
+	uint64_t orphan_starts, orphan_stops, overflows, map_full, not_keyed;
+	uint64_t buckets[496];
+};
+
+struct engine_keyed {
+	uint32_t id; /* of the thread or process */
+	uint32_t tgid;
+	uint32_t column;
+	char comm[16]; /* of the thread, at its first hit */
+	uint64_t hits;
+};
+
+/* What the values of an argument add up to; see struct measure_histogram. */
+struct engine_histogram {
+	uint64_t count, not_int;
+	__int128 sum;
+	int64_t min, max; /* 0 if count is 0 */
+	uint64_t buckets[496], below_0[496];
+};
+
+struct engine_losses {
+	uint64_t passed_over;	 /* hits that cost their time but were none of those asked for */
+	uint64_t keyed_full;	 /* hits that are not told apart */
+	uint64_t tgids_full;	 /* processes that are not followed */
+	uint64_t filtered;	 /* hits that the filter rejected */
+	uint64_t prints_dropped; /* hits that were not printed for want of room */
+	uint64_t prints_limited; /* hits that were not printed because of the limit */
+};
+
+/* What is read; the arrays are the caller's, but `keyed`, which is to be freed. */
+struct engine_reading {
+	uint64_t *hits;			     /* room for all sites attached */
+	struct engine_pair *pairs;	     /* room for n_pairs */
+	struct engine_histogram *histograms; /* room for n_histograms */
+	struct engine_keyed *keyed;
+	size_t n_keyed;
+	struct engine_losses losses;
+};
+
+struct engine;
+
+/* RECORD is checked, and valid during the call only. */
+typedef void (*engine_print_fn)(void *data, const struct hit_record *record);
+
+struct engine_ops {
+	const char *name;
+
+	/* Load everything that can be loaded before a process is touched. SPEC is not kept. */
+	int (*open)(struct ocp_ctx *ctx, const struct engine_spec *spec, struct engine **out);
+	/*
+	 * Attach to the sites of N targets; all begin to be measured at one moment. Sites are
+	 * numbered through all targets and calls, in order. The targets are not kept. On failure
+	 * nothing more is attached than before.
+	 */
+	int (*attach)(struct engine *engine, const struct engine_target *targets, size_t n);
+	int (*read)(struct engine *engine, struct engine_reading *reading);
+	/*
+	 * Hand over what is to be printed, each hit once and ordered by time. For the sake of the
+	 * order the last milliseconds are left for the next call, unless ALL are asked for.
+	 */
+	int (*print)(struct engine *engine, bool all, engine_print_fn fn, void *data);
+	int (*detach)(struct engine *engine);
+	void (*close)(struct engine *engine);
+
+	/*
+	 * Let it go on measuring when it is closed, under names in FOLDER, which is empty. What it
+	 * leaves there goes with the folder's contents.
+	 */
+	int (*keep)(struct engine *engine, const char *folder);
+	/*
+	 * Open what was kept in FOLDER; of SPEC, max_sites is the number of sites attached, and
+	 * n_pairs and split are looked at. It can be read, detached, and closed; closing alone lets
+	 * it go on.
+	 */
+	int (*open_kept)(struct ocp_ctx *ctx, const char *folder, const struct engine_spec *spec,
+			 struct engine **out);
+};
+
+extern const struct engine_ops engine_bpf;
+
+#endif

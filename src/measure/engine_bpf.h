@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What tests may choose about engine_bpf, and what its two files share. Everybody else goes through
+ * engine_ops.
+ */
+#ifndef MEASURE_ENGINE_BPF_H
+#define MEASURE_ENGINE_BPF_H
+
+#include <stdbool.h>
+#include "measure/bpf_object.h"
+#include "measure/bpf_support.h"
+#include "measure/engine.h"
+
+struct engine_bpf_options {
+	/* Tell the process apart in the BPF program even where the kernel's own filter is sound. */
+	bool filter_in_bpf;
+	/* As on a kernel without uprobe_multi. */
+	bool perf_events;
+};
+
+/* As engine_bpf.open; OPTIONS may be NULL. */
+int engine_bpf_open(struct ocp_ctx *ctx, const struct engine_spec *spec,
+		    const struct engine_bpf_options *options, struct engine **out);
+
+struct print_ring;
+
+struct engine {
+	struct ocp_ctx *ctx;
+	struct bpf_support support;
+	struct bpf_object object;
+	struct measure_config config;
+	size_t max_sites, n_sites; /* of the second, those attached */
+	size_t n_pairs;
+	size_t n_cpus;
+	bool kernel_filters; /* for targets of one process */
+	bool uses_perf;	     /* one link a site */
+	bool is_kept;	     /* goes on when it is closed here */
+	int *links;	     /* whatever has to be closed to detach */
+	size_t n_links, room_for_links;
+	size_t n_histograms;
+	size_t max_args, n_args; /* of the second, those written */
+	struct print_ring *ring; /* NULL: nothing is printed */
+};
+
+/*
+ * engine_bpf_print.c: the reader's side of the ring buffer MAP_FD of BYTES. open returns 0 or a
+ * negative errno; close takes NULL; take is engine_ops.print.
+ */
+int print_ring_open(int map_fd, size_t bytes, struct print_ring **out);
+void print_ring_close(struct print_ring *ring);
+int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void *data);
+
+/* One without anything loaded. */
+int engine_bpf_new(struct ocp_ctx *ctx, struct engine **out);
+
+/* engine_bpf_pins.c: see engine_ops. */
+int engine_bpf_keep(struct engine *engine, const char *folder);
+int engine_bpf_open_kept(struct ocp_ctx *ctx, const char *folder, const struct engine_spec *spec,
+			 struct engine **out);
+
+/* engine_bpf_read.c */
+int engine_bpf_read(struct engine *engine, struct engine_reading *reading);
+
+#endif

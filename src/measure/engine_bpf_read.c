@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Reading the maps, in batches: a system call for thousands of entries. A per-CPU map answers with
+ * a value for every CPU that is possible, whether it is online or not.
+ */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "measure/engine_bpf.h"
+
+/* Entries read by one system call; bounds the buffers. */
+enum { SITES_A_BATCH = 4096, KEYS_A_BATCH = 1024 };
+
+_Static_assert(sizeof(((struct engine_histogram *)0)->below_0) ==
+		       sizeof(((struct measure_histogram *)0)->below_0),
+	       "one histogram");
+_Static_assert(sizeof(((struct engine_pair *)0)->buckets) ==
+		       sizeof(((struct measure_pair *)0)->buckets),
+	       "one histogram");
+
+static int explain(struct engine *engine, int err)
+{
+	return ctx_error(engine->ctx, err, "measuring: reading the maps: %s", strerror(-err));
+}
+
+/* Read N sites after the one whose number is *CURSOR, or the first ones if CURSOR is NULL. */
+static int read_sites(struct engine *engine, __u32 *cursor, __u32 n, __u32 *keys, __u64 *values,
+		      uint64_t *hits)
+{
+	__u32 next, got = n;
+	int err =
+		bpf_map_lookup_batch(engine->object.hits, cursor, &next, keys, values, &got, NULL);
+
+	/* The last batch ends with ENOENT where it asks for more than there is. */
+	if ((err && err != -ENOENT) || got != n)
+		return explain(engine, err ? err : -EIO);
+	for (__u32 i = 0; i < n; i++) {
+		uint64_t sum = 0;
+
+		for (size_t cpu = 0; cpu < engine->n_cpus; cpu++)
+			sum += values[i * engine->n_cpus + cpu];
+		hits[keys[i]] = sum;
+	}
+	return 0;
+}
+
+static int read_hits(struct engine *engine, uint64_t *hits)
+{
+	size_t batch = engine->n_sites < SITES_A_BATCH ? engine->n_sites : SITES_A_BATCH;
+	__u32 *keys = calloc(batch + 1, sizeof(*keys));
+	__u64 *values = calloc(batch + 1, sizeof(*values) * engine->n_cpus);
+	int err = 0;
+
+	if (!keys || !values)
+		err = ctx_no_memory(engine->ctx);
+	for (size_t done = 0; !err && done < engine->n_sites; done += batch) {
+		__u32 cursor = (__u32)done - 1;
+
+		if (batch > engine->n_sites - done)
+			batch = engine->n_sites - done;
+		err = read_sites(engine, done ? &cursor : NULL, (__u32)batch, keys, values, hits);
+	}
+	free(keys);
+	free(values);
+	return err;
+}
+
+static void add_pair(struct engine_pair *sum, const struct measure_pair *part)
+{
+	uint64_t min_ns = ~part->min_ns_not;
+
+	if (part->count && (!sum->count || min_ns < sum->min_ns))
+		sum->min_ns = min_ns;
+	if (part->max_ns > sum->max_ns)
+		sum->max_ns = part->max_ns;
+	sum->starts += part->starts;
+	sum->count += part->count;
+	sum->sum_ns += part->sum_ns;
+	sum->orphan_starts += part->orphan_starts;
+	sum->orphan_stops += part->orphan_stops;
+	sum->overflows += part->overflows;
+	sum->map_full += part->map_full;
+	sum->not_keyed += part->not_keyed;
+	for (size_t i = 0; i < MEASURE_BUCKETS; i++)
+		sum->buckets[i] += part->buckets[i];
+}
+
+static int read_pairs(struct engine *engine, struct engine_pair *pairs)
+{
+	struct measure_pair *parts = calloc(engine->n_cpus, sizeof(*parts));
+	int err = 0;
+
+	if (!parts)
+		return ctx_no_memory(engine->ctx);
+	for (__u32 pair = 0; !err && pair < engine->n_pairs; pair++) {
+		err = bpf_map_lookup_elem(engine->object.pair_stats, &pair, parts);
+		memset(&pairs[pair], 0, sizeof(pairs[pair]));
+		for (size_t cpu = 0; !err && cpu < engine->n_cpus; cpu++)
+			add_pair(&pairs[pair], &parts[cpu]);
+	}
+	free(parts);
+	return err ? explain(engine, err) : 0;
+}
+
+static void add_histogram(struct engine_histogram *sum, const struct measure_histogram *part)
+{
+	const int64_t min = (int64_t)measure_ordered(~part->min_not),
+		      max = (int64_t)measure_ordered(part->max);
+
+	if (part->count && (!sum->count || min < sum->min))
+		sum->min = min;
+	if (part->count && (!sum->count || max > sum->max))
+		sum->max = max;
+	sum->count += part->count;
+	sum->not_int += part->not_int;
+	sum->sum += (__int128)((unsigned __int128)part->sum[1] << 64 | part->sum[0]);
+	for (size_t i = 0; i < MEASURE_BUCKETS; i++) {
+		sum->buckets[i] += part->buckets[i];
+		sum->below_0[i] += part->below_0[i];
+	}
+}
+
+static int read_histograms(struct engine *engine, struct engine_histogram *histograms)
+{
+	struct measure_histogram *parts = calloc(engine->n_cpus, sizeof(*parts));
+	int err = 0;
+
+	if (!parts)
+		return ctx_no_memory(engine->ctx);
+	for (__u32 i = 0; !err && i < engine->n_histograms; i++) {
+		err = bpf_map_lookup_elem(engine->object.histograms, &i, parts);
+		memset(&histograms[i], 0, sizeof(histograms[i]));
+		for (size_t cpu = 0; !err && cpu < engine->n_cpus; cpu++)
+			add_histogram(&histograms[i], &parts[cpu]);
+	}
+	free(parts);
+	return err ? explain(engine, err) : 0;
+}
+
+/* Room for KEYS_A_BATCH more; the array grows by half. */
+static int grow(struct engine *engine, struct engine_reading *reading, size_t *room)
+{
+	struct engine_keyed *keyed;
+
+	if (reading->n_keyed + KEYS_A_BATCH <= *room)
+		return 0;
+	*room = *room + *room / 2 + KEYS_A_BATCH;
+	keyed = realloc(reading->keyed, *room * sizeof(*keyed));
+	if (!keyed)
+		return ctx_no_memory(engine->ctx);
+	reading->keyed = keyed;
+	return 0;
+}
+
+static void add_keyed(struct engine_reading *reading, const struct measure_key *key,
+		      const struct measure_keyed *value)
+{
+	struct engine_keyed *keyed = &reading->keyed[reading->n_keyed++];
+
+	*keyed = (struct engine_keyed){
+		.id = key->id, .tgid = value->tgid, .column = key->column, .hits = value->hits
+	};
+	memcpy(keyed->comm, value->comm, sizeof(keyed->comm));
+	keyed->comm[sizeof(keyed->comm) - 1] = '\0';
+}
+
+/* Nothing is ever deleted from `keyed`, so that a walk over it meets every entry. */
+static int read_keyed(struct engine *engine, struct engine_reading *reading)
+{
+	struct measure_key *keys = calloc(KEYS_A_BATCH, sizeof(*keys));
+	struct measure_keyed *values = calloc(KEYS_A_BATCH, sizeof(*values));
+	__u32 cursor = 0, n;
+	size_t room = 0;
+	bool first = true;
+	int err = keys && values ? 0 : ctx_no_memory(engine->ctx), end = 0;
+
+	while (!err && !end) {
+		n = KEYS_A_BATCH;
+		end = bpf_map_lookup_batch(engine->object.keyed, first ? NULL : &cursor, &cursor,
+					   keys, values, &n, NULL);
+		first = false;
+		if (end && end != -ENOENT)
+			err = explain(engine, end);
+		if (!err)
+			err = grow(engine, reading, &room);
+		for (__u32 i = 0; !err && i < n; i++)
+			add_keyed(reading, &keys[i], &values[i]);
+	}
+	free(keys);
+	free(values);
+	return err;
+}
+
+static int read_losses(struct engine *engine, struct engine_losses *sum)
+{
+	struct measure_losses *parts = calloc(engine->n_cpus, sizeof(*parts));
+	__u32 zero = 0;
+	int err;
+
+	if (!parts)
+		return ctx_no_memory(engine->ctx);
+	err = bpf_map_lookup_elem(engine->object.losses, &zero, parts);
+	*sum = (struct engine_losses){ 0 };
+	for (size_t cpu = 0; !err && cpu < engine->n_cpus; cpu++) {
+		sum->passed_over += parts[cpu].passed_over;
+		sum->keyed_full += parts[cpu].keyed_full;
+		sum->tgids_full += parts[cpu].tgids_full;
+		sum->filtered += parts[cpu].filtered;
+		sum->prints_dropped += parts[cpu].prints_dropped;
+		sum->prints_limited += parts[cpu].prints_limited;
+	}
+	free(parts);
+	return err ? explain(engine, err) : 0;
+}
+
+int engine_bpf_read(struct engine *engine, struct engine_reading *reading)
+{
+	int err = read_hits(engine, reading->hits);
+
+	reading->keyed = NULL;
+	reading->n_keyed = 0;
+	if (!err && engine->n_pairs)
+		err = read_pairs(engine, reading->pairs);
+	if (!err && engine->n_histograms)
+		err = read_histograms(engine, reading->histograms);
+	if (!err && engine->config.split != MEASURE_BY_SITE)
+		err = read_keyed(engine, reading);
+	if (!err)
+		err = read_losses(engine, &reading->losses);
+	if (err) {
+		free(reading->keyed);
+		reading->keyed = NULL;
+	}
+	return err;
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+/* Questions to the log-linear histograms that bpf/measure.h defines. */
+#include <linux/types.h>
+#include "measure.h"
+#include "ocaml_probes.h"
+
+_Static_assert((int)OCP_BUCKETS == (int)MEASURE_BUCKETS, "one histogram");
+
+uint64_t ocp_bucket_start(size_t bucket)
+{
+	return bucket < MEASURE_BUCKETS ? measure_bucket_start((__u32)bucket) : UINT64_MAX;
+}
+
+uint64_t ocp_bucket_quantile(const uint64_t *buckets, double quantile)
+{
+	uint64_t total = 0, below = 0;
+	double wanted;
+
+	for (size_t i = 0; i < OCP_BUCKETS; i++)
+		total += buckets[i];
+	if (!total)
+		return 0;
+	wanted = quantile * (double)total;
+	for (size_t i = 0; i < OCP_BUCKETS; i++) {
+		uint64_t start = ocp_bucket_start(i);
+		double width = (double)(ocp_bucket_start(i + 1) - start);
+
+		if (buckets[i] && (double)(below + buckets[i]) >= wanted) {
+			double part = (wanted - (double)below) / (double)buckets[i];
+
+			/* A bucket of one value has no inside. */
+			return width <= 1 ? start : start + (uint64_t)(part * width);
+		}
+		below += buckets[i];
+	}
+	return UINT64_MAX;
+}
+
+uint64_t ocp_pair_quantile_ns(const struct ocp_pair *pair, double quantile)
+{
+	const uint64_t ns = ocp_bucket_quantile(pair->buckets, quantile);
+
+	return ns < pair->min_ns ? pair->min_ns : ns > pair->max_ns ? pair->max_ns : ns;
+}
+
+/* A bucket below 0 holds what lies above the negated start of the next, that one not included. */
+int64_t ocp_signed_bucket_start(size_t bucket)
+{
+	uint64_t start;
+
+	if (bucket >= OCP_BUCKETS) {
+		start = ocp_bucket_start(bucket - OCP_BUCKETS);
+		return start > INT64_MAX ? INT64_MAX : (int64_t)start;
+	}
+	start = ocp_bucket_start(OCP_BUCKETS - bucket);
+	return start - 1 > INT64_MAX ? INT64_MIN : -(int64_t)(start - 1);
+}

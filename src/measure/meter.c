@@ -1,0 +1,664 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A meter: probes by name on one side, an engine's numbered sites on the other.
+ *
+ * Open resolves what was asked for: the files that the processes map, in these the probes that are
+ * counted or begin or end a pair (columns), and of these all sites (site_table.c). The engine gets
+ * one target a file, whatever the number of processes, and some room to spare for files that are
+ * loaded later. sample.c turns what the engine has read into rows.
+ */
+#include "measure/meter.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "process/maps.h"
+#include "process/process.h"
+
+enum {
+	SPARE_SITES = 4096, /* for files that are loaded later, beside a quarter of what there is */
+	MAX_PROCESSES = 32768,
+	MAX_OPEN_STARTS =
+		16384,	  /* (thread, pair); 264 bytes each, taken when the meter is opened */
+	MAX_KEYS = 65536, /* (thread or process, probe); 40 bytes each */
+	MAX_PAIRS = 64,
+	MAX_ROLES = 8, /* of one probe */
+};
+
+/* ---- what is asked for ---------------------------------------------------------------------- */
+
+struct ocp_meter *ocp_meter_new(struct ocp_ctx *ctx)
+{
+	struct ocp_meter *meter = calloc(1, sizeof(*meter));
+
+	if (!meter) {
+		ctx_no_memory(ctx);
+		return NULL;
+	}
+	meter->ctx = ctx;
+	meter->table.ctx = ctx;
+	meter->ops = &engine_bpf;
+	meter->depth = OCP_MAX_DEPTH;
+	arguments_init(&meter->arguments);
+	return meter;
+}
+
+void ocp_meter_free(struct ocp_meter *meter)
+{
+	if (!meter)
+		return;
+	if (meter->engine)
+		meter->ops->close(meter->engine);
+	calibration_free(meter->calibration);
+	site_table_free(&meter->table);
+	selection_free(&meter->counted);
+	arguments_free(&meter->arguments);
+	for (size_t i = 0; i < meter->n_pairs; i++) {
+		free(meter->pairs[i].start);
+		free(meter->pairs[i].stop);
+	}
+	for (size_t i = 0; i < meter->n_own; i++)
+		ocp_process_free(meter->own[i]);
+	ocp_program_free(meter->program);
+	free(meter->program_name);
+	free(meter->pids);
+	free(meter->own);
+	free(meter->looked_at);
+	free(meter->procs);
+	free(meter->pairs);
+	free(meter->roles);
+	free(meter);
+}
+
+static int add_to(struct ocp_ctx *ctx, struct ocp_process ***list, size_t *n,
+		  struct ocp_process *proc)
+{
+	struct ocp_process **grown = realloc(*list, (*n + 1) * sizeof(*grown));
+
+	if (!grown)
+		return ctx_no_memory(ctx);
+	*list = grown;
+	grown[(*n)++] = proc;
+	return 0;
+}
+
+int ocp_meter_add_process(struct ocp_meter *meter, struct ocp_process *proc)
+{
+	pid_t *pids;
+
+	if (meter->program)
+		return ctx_error(meter->ctx, -EINVAL,
+				 "measuring: either single processes or all of a program");
+	pids = realloc(meter->pids, (meter->n_pids + 1) * sizeof(*pids));
+	if (!pids)
+		return ctx_no_memory(meter->ctx);
+	meter->pids = pids;
+	pids[meter->n_pids++] = proc->pid;
+	return add_to(meter->ctx, &meter->procs, &meter->n_procs, proc);
+}
+
+int ocp_meter_add_program(struct ocp_meter *meter, const char *path)
+{
+	int err;
+
+	if (meter->program || meter->n_procs)
+		return ctx_error(meter->ctx, -EINVAL,
+				 "measuring: either single processes or all of one program");
+	meter->program_name = strdup(path);
+	if (!meter->program_name)
+		return ctx_no_memory(meter->ctx);
+	err = ocp_program_open(meter->ctx, path, &meter->program);
+	if (!err)
+		snprintf(meter->program_path, sizeof(meter->program_path), "/proc/self/fd/%d",
+			 meter->program->fd);
+	return err;
+}
+
+void ocp_meter_follow_children(struct ocp_meter *meter)
+{
+	meter->children = true;
+}
+
+int ocp_meter_count(struct ocp_meter *meter, const char *name)
+{
+	return selection_add_name(meter->ctx, &meter->counted, name);
+}
+
+int ocp_meter_count_regexp(struct ocp_meter *meter, const char *re)
+{
+	return selection_add_regexp(meter->ctx, &meter->counted, re);
+}
+
+int ocp_meter_count_all(struct ocp_meter *meter)
+{
+	meter->counted.all = true;
+	return 0;
+}
+
+void ocp_meter_split(struct ocp_meter *meter, enum ocp_split split)
+{
+	meter->split = split;
+}
+
+int ocp_meter_time(struct ocp_meter *meter, const char *start, const char *stop)
+{
+	struct meter_pair *pairs;
+
+	if (strcmp(start, stop) == 0)
+		return ctx_error(meter->ctx, -EINVAL,
+				 "pair '%s,%s': start and stop are the same probe", start, stop);
+	for (size_t i = 0; i < meter->n_pairs; i++)
+		if (strcmp(meter->pairs[i].start, start) == 0 &&
+		    strcmp(meter->pairs[i].stop, stop) == 0)
+			return ctx_error(meter->ctx, -EINVAL, "pair '%s,%s': given twice", start,
+					 stop);
+	if (meter->n_pairs == MAX_PAIRS)
+		return ctx_error(meter->ctx, -EINVAL, "pair '%s,%s': one more than %d", start, stop,
+				 MAX_PAIRS);
+	pairs = realloc(meter->pairs, (meter->n_pairs + 1) * sizeof(*pairs));
+	if (!pairs)
+		return ctx_no_memory(meter->ctx);
+	meter->pairs = pairs;
+	pairs[meter->n_pairs] = (struct meter_pair){ strdup(start), strdup(stop) };
+	meter->n_pairs++;
+	if (!pairs[meter->n_pairs - 1].start || !pairs[meter->n_pairs - 1].stop)
+		return ctx_no_memory(meter->ctx);
+	return 0;
+}
+
+int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth)
+{
+	if (depth < 1 || depth > OCP_MAX_DEPTH)
+		return ctx_error(meter->ctx, -EINVAL, "depth %u: not between 1 and %d", depth,
+				 OCP_MAX_DEPTH);
+	meter->depth = depth;
+	return 0;
+}
+
+/* ---- open: what that comes to --------------------------------------------------------------- */
+
+/* What the sites are in, for messages. */
+static const char *where(const struct ocp_meter *meter)
+{
+	if (meter->program)
+		return meter->table.n_files ? meter->table.files[0].name : "the program";
+	return meter->n_procs == 1 ? meter->procs[0]->images.exe_path : "the processes";
+}
+
+static bool is_in_a_pair(const struct ocp_meter *meter, const char *name)
+{
+	for (size_t i = 0; i < meter->n_pairs; i++)
+		if (strcmp(meter->pairs[i].start, name) == 0 ||
+		    strcmp(meter->pairs[i].stop, name) == 0)
+			return true;
+	return false;
+}
+
+static bool column_is_wanted(void *data, const char *name, struct column *column)
+{
+	struct ocp_meter *meter = data;
+
+	column->is_counted = selection_takes(&meter->counted, name);
+	column->is_printed = selection_takes(&meter->arguments.printed, name);
+	return column->is_counted || column->is_printed || is_in_a_pair(meter, name);
+}
+
+static int add_images(struct ocp_meter *meter, const struct ocp_process *proc, size_t *n_new)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < proc->images.n; i++) {
+		const struct image *image = &proc->images.images[i];
+		size_t n;
+
+		err = site_table_add_file(&meter->table, image->prog, image->path, proc->pid,
+					  column_is_wanted, meter, &n);
+		*n_new += err ? 0 : n;
+	}
+	return err;
+}
+
+/* A number that says which files PID runs code of; 0 if it cannot be asked. */
+static uint64_t read_signature(struct ocp_meter *meter, pid_t pid)
+{
+	uint64_t signature = 14695981039346656037U; /* FNV-1a */
+	struct maps maps;
+
+	if (maps_read(meter->ctx, pid, &maps))
+		return 0;
+	for (size_t i = 0; i < maps.n; i++) {
+		const struct mapping *m = &maps.mappings[i];
+
+		if (!m->executable || !m->inode)
+			continue;
+		signature = (signature ^ m->inode) * 1099511628211U;
+		signature = (signature ^ m->dev_major) * 1099511628211U;
+		signature = (signature ^ m->dev_minor) * 1099511628211U;
+	}
+	maps_free(&maps);
+	return signature;
+}
+
+/* Does PID run code of other files than when it was looked at last? */
+static int look_for_news(struct ocp_meter *meter, pid_t pid, bool *is_new)
+{
+	const uint64_t signature = read_signature(meter, pid);
+	struct looked_at *grown;
+
+	*is_new = signature != 0;
+	for (size_t i = 0; i < meter->n_looked_at; i++) {
+		struct looked_at *before = &meter->looked_at[i];
+
+		if (before->pid != pid)
+			continue;
+		*is_new = *is_new && before->signature != signature;
+		before->signature = signature;
+		return 0;
+	}
+	grown = realloc(meter->looked_at, (meter->n_looked_at + 1) * sizeof(*grown));
+	if (!grown)
+		return ctx_no_memory(meter->ctx);
+	meter->looked_at = grown;
+	grown[meter->n_looked_at++] = (struct looked_at){ pid, signature };
+	return 0;
+}
+
+/* See what PID has mapped. One that has ended or hides is passed over. */
+static int add_running(struct ocp_meter *meter, pid_t pid, size_t *n_new)
+{
+	struct ocp_process *proc;
+	size_t n_files = meter->table.n_files;
+	bool is_new;
+	int err = look_for_news(meter, pid, &is_new);
+
+	if (err || !is_new)
+		return err;
+	err = ocp_process_open(meter->ctx, pid, &proc);
+	if (err == -ENOMEM)
+		return err;
+	if (err) {
+		ctx_log(meter->ctx, OCP_LOG_DEBUG, "%s", ocp_error(meter->ctx));
+		return 0;
+	}
+	err = add_images(meter, proc, n_new);
+	/* Files are known by the descriptors of whoever had them first. */
+	if (!err && meter->table.n_files > n_files)
+		return add_to(meter->ctx, &meter->own, &meter->n_own, proc);
+	ocp_process_free(proc);
+	return err;
+}
+
+static int add_running_programs(struct ocp_meter *meter, size_t *n_new)
+{
+	size_t n = 0;
+	pid_t *pids = NULL;
+	int err = ocp_find_processes(meter->ctx, meter->program_path, &pids, &n);
+
+	if (err == -ESRCH)
+		return 0;
+	for (size_t i = 0; !err && i < n; i++)
+		err = add_running(meter, pids[i], n_new);
+	free(pids);
+	return err;
+}
+
+static int add_all_files(struct ocp_meter *meter, size_t *n_new)
+{
+	size_t n;
+	int err = 0;
+
+	if (meter->program) {
+		err = site_table_add_file(&meter->table, meter->program,
+					  elf_file_name(meter->program->elf), 0, column_is_wanted,
+					  meter, n_new);
+		return err ? err : add_running_programs(meter, n_new);
+	}
+	for (size_t i = 0; !err && i < meter->n_procs; i++) {
+		n = 0;
+		err = add_images(meter, meter->procs[i], &n);
+		*n_new += n;
+	}
+	return err;
+}
+
+/* All names that could have been meant. */
+static int check_names(struct ocp_meter *meter)
+{
+	const char **names;
+	size_t n = 0, room = 1;
+	int err;
+
+	for (size_t i = 0; i < meter->table.n_files; i++)
+		room += meter->table.files[i].prog->n_probes;
+	names = calloc(room, sizeof(*names));
+	if (!names)
+		return ctx_no_memory(meter->ctx);
+	for (size_t i = 0; i < meter->table.n_files; i++) {
+		const struct ocp_program *prog = meter->table.files[i].prog;
+
+		for (size_t j = 0; j < prog->n_probes; j++)
+			names[n++] = prog->probes[j].name;
+	}
+	err = selection_check_used(meter->ctx, &meter->counted, names, n, where(meter));
+	if (!err)
+		err = selection_check_used(meter->ctx, &meter->arguments.printed, names, n,
+					   where(meter));
+	for (size_t i = 0; !err && i < meter->n_pairs; i++) {
+		const struct meter_pair *pair = &meter->pairs[i];
+
+		if (site_table_find(&meter->table, pair->start) < 0)
+			err = selection_unknown(meter->ctx, pair->start, names, n, where(meter));
+		else if (site_table_find(&meter->table, pair->stop) < 0)
+			err = selection_unknown(meter->ctx, pair->stop, names, n, where(meter));
+	}
+	free(names);
+	return err;
+}
+
+/* The roles of column NUMBER go to the end of meter->roles. */
+static int add_roles_of(struct ocp_meter *meter, size_t number)
+{
+	struct column *column = &meter->table.columns[number];
+
+	column->first_role = (uint32_t)meter->n_roles;
+	for (uint32_t i = 0; i < meter->n_pairs; i++) {
+		const bool is_stop = strcmp(meter->pairs[i].stop, column->name) == 0;
+
+		if (is_stop || strcmp(meter->pairs[i].start, column->name) == 0)
+			meter->roles[meter->n_roles++] = (struct engine_role){ i, is_stop };
+	}
+	column->n_roles = (uint32_t)meter->n_roles - column->first_role;
+	if (column->n_roles > MAX_ROLES)
+		return ctx_error(meter->ctx, -EINVAL, "probe '%s': part of %u pairs, at most %d",
+				 column->name, column->n_roles, MAX_ROLES);
+	return 0;
+}
+
+static int make_roles(struct ocp_meter *meter)
+{
+	int err = 0;
+
+	meter->roles = calloc(2 * meter->n_pairs + 1, sizeof(*meter->roles));
+	if (!meter->roles)
+		return ctx_no_memory(meter->ctx);
+	for (size_t i = 0; !err && meter->n_pairs && i < meter->table.n_columns; i++)
+		err = add_roles_of(meter, i);
+	return err;
+}
+
+/*
+ * The kernel puts uprobes into mappings that are not writable only (valid_vma() in
+ * kernel/events/uprobes.c) and passes over the others in silence: we do not.
+ */
+static int warn_of_writable_code(const struct ocp_meter *meter, const struct ocp_process *proc)
+{
+	const struct live *live = &proc->live;
+	size_t n = 0, n_measured = 0;
+	struct maps maps;
+	int err = maps_read(meter->ctx, proc->pid, &maps);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < live->n_probes; i++) {
+		const struct live_probe *probe = &live->probes[i];
+
+		if (site_table_find(&meter->table, probe->name) < 0)
+			continue;
+		n_measured += probe->n_sites;
+		for (size_t j = 0; j < probe->n_sites; j++) {
+			const struct mapping *m =
+				maps_find(&maps, live->sites[probe->first_site + j].addr);
+
+			n += m && m->writable;
+		}
+	}
+	maps_free(&maps);
+	if (n)
+		ctx_log(meter->ctx, OCP_LOG_WARN,
+			"pid %d: %zu of %zu sites are in memory that is writable now, where the kernel "
+			"does not count: their hits are missing",
+			(int)proc->pid, n, n_measured);
+	return 0;
+}
+
+enum engine_split engine_split_of(enum ocp_split split)
+{
+	switch (split) {
+	case OCP_BY_THREAD:
+		return ENGINE_BY_THREAD_ID;
+	case OCP_BY_PROCESS:
+		return ENGINE_BY_PROCESS;
+	default:
+		return ENGINE_BY_SITE;
+	}
+}
+
+static int open_engine(struct ocp_meter *meter)
+{
+	meter->spec = (struct engine_spec){
+		.max_sites = meter->table.n_sites + meter->table.n_sites / 4 + SPARE_SITES,
+		.split = engine_split_of(meter->split),
+		.max_keys = MAX_KEYS,
+		.roles = meter->roles,
+		.n_roles = meter->n_roles,
+		.n_pairs = meter->n_pairs,
+		.max_open = MAX_OPEN_STARTS,
+		.depth = meter->depth,
+		.many_processes = meter->n_procs > 1,
+		.max_processes = MAX_PROCESSES,
+		.children = meter->children,
+		.exe = meter->program ? meter->program_path : NULL,
+		.pid = meter->n_procs ? meter->procs[0]->pid : 0,
+	};
+
+	arguments_fill_spec(meter, &meter->spec);
+	return meter->ops->open(meter->ctx, &meter->spec, &meter->engine);
+}
+
+static int check_request(const struct ocp_meter *meter)
+{
+	if (!meter->program && !meter->n_procs)
+		return ctx_error(meter->ctx, -EINVAL, "measuring: no process");
+	if (selection_is_empty(&meter->counted) && !meter->n_pairs &&
+	    selection_is_empty(&meter->arguments.printed))
+		return ctx_error(meter->ctx, -EINVAL, "measuring: no probe is to be measured");
+	if (meter->arguments.key_arg >= 0 && !meter->n_pairs)
+		return ctx_error(meter->ctx, -EINVAL, "measuring: a key without a pair");
+	if (meter->arguments.hist_arg >= 0 && selection_is_empty(&meter->counted))
+		return ctx_error(meter->ctx, -EINVAL,
+				 "measuring: a histogram, but no probe that is counted");
+	if (meter->program && meter->children)
+		return ctx_error(meter->ctx, -EINVAL,
+				 "measuring: children that run the program are measured anyway");
+	return 0;
+}
+
+int ocp_meter_open(struct ocp_meter *meter)
+{
+	size_t n_sites = 0;
+	int err = check_request(meter);
+
+	if (!err)
+		err = add_all_files(meter, &n_sites);
+	if (!err)
+		err = check_names(meter);
+	if (!err && n_sites == 0)
+		err = ctx_error(meter->ctx, -ENOENT, "%s: no probe sites to measure", where(meter));
+	if (!err)
+		err = make_roles(meter);
+	if (!err)
+		err = arguments_resolve(meter, 0, true);
+	for (size_t i = 0; !err && i < meter->n_procs; i++)
+		err = warn_of_writable_code(meter, meter->procs[i]);
+	if (!err && meter->split == OCP_BY_SITE)
+		err = site_table_read_source(&meter->table, 0);
+	return err ? err : open_engine(meter);
+}
+
+/* ---- attach, refresh, detach ---------------------------------------------------------------- */
+
+static int64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static int fill_target(const struct ocp_meter *meter, const struct measured_file *file,
+		       struct engine_site *sites, struct engine_target *target)
+{
+	for (size_t i = 0; i < file->n_sites; i++) {
+		const struct measured_site *measured = &meter->table.sites[file->first_site + i];
+		const struct column *column = &meter->table.columns[measured->column];
+		const struct site *site = measured->site;
+		const struct elf_file *elf = file->prog->elf;
+
+		sites[i] = (struct engine_site){
+			.column = measured->column,
+			.first_role = column->first_role,
+			.n_roles = column->n_roles,
+			.is_keyed = column->is_counted,
+		};
+		arguments_fill_site(meter, measured, &sites[i]);
+		if (!elf_file_va_to_off(elf, site->va, &sites[i].nop_off))
+			return ctx_error(meter->ctx, -EBADMSG, "%s: a site has no byte in the file",
+					 file->name);
+		/* A semaphore in .bss is not: the kernel cannot find it and is not asked to. */
+		if (site->tracer_semaphore_va &&
+		    !elf_file_va_to_off(elf, site->tracer_semaphore_va, &sites[i].ref_ctr_off))
+			sites[i].ref_ctr_off = 0;
+	}
+	*target = (struct engine_target){
+		.path = file->path,
+		.name = file->name,
+		.pids = meter->program ? NULL : file->pids,
+		.n_pids = meter->program ? 0 : file->n_pids,
+		.check_exe = meter->program && file->prog != meter->program,
+		.sites = sites,
+		.n_sites = file->n_sites,
+		.args = meter->arguments.table.entries,
+		.n_args = meter->arguments.table.n,
+	};
+	return 0;
+}
+
+/* Attach to the files from FIRST on. */
+static int attach_files(struct ocp_meter *meter, size_t first)
+{
+	size_t n = meter->table.n_files - first;
+	struct engine_target *targets = calloc(n + 1, sizeof(*targets));
+	struct engine_site *sites = calloc(meter->table.n_sites + 1, sizeof(*sites));
+	int err = 0;
+
+	if (!targets || !sites)
+		err = ctx_no_memory(meter->ctx);
+	for (size_t i = 0; !err && i < n; i++) {
+		const struct measured_file *file = &meter->table.files[first + i];
+
+		err = fill_target(meter, file, sites + file->first_site, &targets[i]);
+	}
+	if (!err)
+		err = meter->ops->attach(meter->engine, targets, n);
+	for (size_t i = 0; !err && i < n; i++)
+		meter->table.files[first + i].is_attached = true;
+	free(targets);
+	free(sites);
+	return err;
+}
+
+int ocp_meter_attach(struct ocp_meter *meter)
+{
+	int err;
+
+	if (!meter->engine || meter->is_attached)
+		return ctx_error(meter->ctx, -EINVAL, "measuring: %s",
+				 meter->engine ? "attached already" : "not opened yet");
+	err = attach_files(meter, 0);
+	if (!err) {
+		meter->start_ns = now_ns();
+		meter->end_ns = 0;
+		meter->is_attached = true;
+		if (!meter->calibration)
+			meter->calibration = calibration_start(meter->ops, &meter->spec);
+	}
+	return err;
+}
+
+int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs)
+{
+	const char *why = "it was never attached, or out of memory";
+
+	*costs = meter->kept_costs;
+	if (meter->kept_folder[0])
+		return 0;
+	if (meter->calibration && calibration_wait(meter->calibration, costs, &why))
+		return 0;
+	return ctx_error(meter->ctx, -ENODATA, "what measuring costs is not known: %s", why);
+}
+
+int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites)
+{
+	size_t n_files = meter->table.n_files, first = meter->table.n_sites;
+	int err = 0;
+
+	*n_sites = 0;
+	if (meter->program)
+		err = add_running_programs(meter, n_sites);
+	for (size_t i = 0; !err && i < meter->n_procs; i++)
+		err = add_running(meter, meter->procs[i]->pid, n_sites);
+	if (!err && *n_sites && meter->split == OCP_BY_SITE)
+		err = site_table_read_source(&meter->table, first);
+	if (!err && *n_sites)
+		err = arguments_resolve(meter, first, false);
+	if (!err && meter->table.n_files > n_files)
+		err = attach_files(meter, n_files);
+	return err;
+}
+
+int ocp_meter_detach(struct ocp_meter *meter)
+{
+	int err;
+
+	if (!meter->is_attached)
+		return 0;
+	meter->end_ns = now_ns();
+	err = meter->kept_folder[0] ? kept_remove_names(meter->ctx, meter->kept_folder) : 0;
+	if (!err)
+		err = meter->ops->detach(meter->engine);
+	meter->is_attached = false;
+	return err;
+}
+
+size_t ocp_meter_probe_count(const struct ocp_meter *meter)
+{
+	return meter->table.n_columns;
+}
+
+size_t ocp_meter_site_count(const struct ocp_meter *meter)
+{
+	return meter->table.n_sites;
+}
+
+size_t ocp_meter_process_count(const struct ocp_meter *meter)
+{
+	return meter->n_pids;
+}
+
+pid_t ocp_meter_process(const struct ocp_meter *meter, size_t i)
+{
+	return meter->pids[i];
+}
+
+const char *ocp_meter_program(const struct ocp_meter *meter)
+{
+	return meter->program_name;
+}
+
+enum ocp_split ocp_meter_get_split(const struct ocp_meter *meter)
+{
+	return meter->split;
+}

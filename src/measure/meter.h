@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* What a struct ocp_meter holds, for the modules that build on it. */
+#ifndef MEASURE_METER_H
+#define MEASURE_METER_H
+
+#include "measure/arguments.h"
+#include "measure/calibrate.h"
+#include "measure/engine.h"
+#include "measure/selection.h"
+#include "measure/site_table.h"
+#include "ocaml_probes.h"
+
+enum { KEPT_PATH_BYTES = 128 };
+
+struct meter_pair {
+	char *start, *stop;
+};
+
+/* A process, and which files it ran code of when it was last looked at. */
+struct looked_at {
+	pid_t pid;
+	uint64_t signature;
+};
+
+struct ocp_meter {
+	struct ocp_ctx *ctx;
+	const struct engine_ops *ops;
+	struct engine *engine; /* NULL before open */
+	struct calibration *calibration;
+	struct engine_spec spec;
+
+	/* what was asked for */
+	struct ocp_process **procs; /* the caller's */
+	size_t n_procs;
+	struct ocp_program *program; /* of every process that runs it */
+	char program_path[FD_PATH_BYTES];
+	bool children;
+	struct selection counted;
+	enum ocp_split split;
+	struct meter_pair *pairs;
+	size_t n_pairs;
+	unsigned int depth;
+	struct arguments arguments;
+
+	/* what that comes to */
+	struct site_table table;
+	struct engine_role *roles;
+	size_t n_roles;
+	struct ocp_process **own; /* opened to look for files, kept for their sites */
+	size_t n_own;
+	struct looked_at *looked_at;
+	size_t n_looked_at;
+	int64_t start_ns, end_ns; /* CLOCK_MONOTONIC; 0: not yet */
+	bool is_attached;
+
+	/* what it was asked for in words, for those that read a kept one */
+	char *program_name;
+	pid_t *pids;
+	size_t n_pids;
+	char kept_folder[KEPT_PATH_BYTES]; /* "" unless it is a kept one */
+	struct ocp_costs kept_costs;
+};
+
+/* What the engine calls it. */
+enum engine_split engine_split_of(enum ocp_split split);
+
+/* Forget the names of a kept meter; the descriptors stay. */
+int kept_remove_names(struct ocp_ctx *ctx, const char *folder);
+
+#endif

@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Samples: what an engine has read, as rows with names. A sample is a copy; rows point to names in
+ * the meter and to memory of the sample's own.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "measure/meter.h"
+
+struct row {
+	struct ocp_hits hits;
+	char comm[16];
+	uint64_t key; /* what it is a row of, the same in all samples of one meter */
+};
+
+struct histogram_values {
+	__int128 sum;
+	uint64_t buckets[OCP_SIGNED_BUCKETS];
+};
+
+struct ocp_sample {
+	struct ocp_meter *meter;
+	int64_t time_ns;
+	uint64_t all_hits;
+	struct ocp_losses losses;
+	struct row *rows;
+	size_t n_rows;
+	struct ocp_pair *pairs;
+	uint64_t (*buckets)[OCP_BUCKETS]; /* of each pair */
+	size_t n_pairs;
+	struct ocp_histogram *histograms;
+	struct histogram_values *values; /* of each */
+	size_t n_histograms;
+};
+
+void ocp_sample_free(struct ocp_sample *sample)
+{
+	if (!sample)
+		return;
+	free(sample->rows);
+	free(sample->pairs);
+	free(sample->buckets);
+	free(sample->histograms);
+	free(sample->values);
+	free(sample);
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static int make_probe_rows(struct ocp_sample *sample, const uint64_t *site_hits)
+{
+	const struct site_table *table = &sample->meter->table;
+	uint64_t *hits = calloc(table->n_columns + 1, sizeof(*hits));
+
+	sample->rows = calloc(table->n_columns + 1, sizeof(*sample->rows));
+	if (!hits || !sample->rows) {
+		free(hits);
+		return ctx_no_memory(sample->meter->ctx);
+	}
+	for (size_t i = 0; i < table->n_sites; i++)
+		hits[table->sites[i].column] += site_hits[i];
+	for (size_t i = 0; i < table->n_columns; i++) {
+		const uint32_t number = table->by_name[i];
+		const struct column *column = &table->columns[number];
+
+		if (column->is_counted)
+			sample->rows[sample->n_rows++] = (struct row){
+				.hits = { .probe = column->name, .hits = hits[number] },
+				.key = number,
+			};
+	}
+	free(hits);
+	return 0;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+	int order = strcmp(x->hits.probe, y->hits.probe);
+
+	if (order)
+		return order;
+	if (x->hits.pid != y->hits.pid)
+		return x->hits.pid < y->hits.pid ? -1 : 1;
+	return (x->key > y->key) - (x->key < y->key);
+}
+
+static int make_site_rows(struct ocp_sample *sample, const uint64_t *site_hits)
+{
+	const struct site_table *table = &sample->meter->table;
+
+	sample->rows = calloc(table->n_sites + 1, sizeof(*sample->rows));
+	if (!sample->rows)
+		return ctx_no_memory(sample->meter->ctx);
+	for (size_t i = 0; i < table->n_sites; i++) {
+		const struct measured_site *site = &table->sites[i];
+		const struct column *column = &table->columns[site->column];
+
+		if (!column->is_counted)
+			continue;
+		sample->rows[sample->n_rows++] = (struct row){
+			.hits = { .probe = column->name,
+				  .hits = site_hits[i],
+				  .image = table->files[site->file].name,
+				  .va = site->site->va,
+				  .symbol = site->symbol,
+				  .symbol_off = site->symbol_off,
+				  .source = site->source,
+				  .line = site->line },
+			.key = i,
+		};
+	}
+	qsort(sample->rows, sample->n_rows, sizeof(*sample->rows), compare_rows);
+	return 0;
+}
+
+static int make_keyed_rows(struct ocp_sample *sample, const struct engine_reading *reading)
+{
+	const struct ocp_meter *meter = sample->meter;
+
+	sample->rows = calloc(reading->n_keyed + 1, sizeof(*sample->rows));
+	if (!sample->rows)
+		return ctx_no_memory(meter->ctx);
+	for (size_t i = 0; i < reading->n_keyed; i++) {
+		const struct engine_keyed *keyed = &reading->keyed[i];
+		struct row *row = &sample->rows[sample->n_rows++];
+
+		*row = (struct row){
+			.hits = { .probe = meter->table.columns[keyed->column].name,
+				  .hits = keyed->hits,
+				  .pid = (pid_t)keyed->tgid },
+			.key = (uint64_t)keyed->id << 32 | keyed->column,
+		};
+		if (meter->split == OCP_BY_THREAD)
+			row->hits.tid = (pid_t)keyed->id;
+		memcpy(row->comm, keyed->comm, sizeof(row->comm));
+	}
+	qsort(sample->rows, sample->n_rows, sizeof(*sample->rows), compare_rows);
+	for (size_t i = 0; i < sample->n_rows; i++)
+		sample->rows[i].hits.comm = sample->rows[i].comm;
+	return 0;
+}
+
+static int make_rows(struct ocp_sample *sample, const struct engine_reading *reading)
+{
+	if (sample->meter->split == OCP_BY_PROBE)
+		return make_probe_rows(sample, reading->hits);
+	if (sample->meter->split == OCP_BY_SITE)
+		return make_site_rows(sample, reading->hits);
+	return make_keyed_rows(sample, reading);
+}
+
+/* ---- pairs ---------------------------------------------------------------------------------- */
+
+static int allocate_pairs(struct ocp_sample *sample, size_t n)
+{
+	sample->pairs = calloc(n + 1, sizeof(*sample->pairs));
+	sample->buckets = calloc(n + 1, sizeof(*sample->buckets));
+	if (!sample->pairs || !sample->buckets)
+		return ctx_no_memory(sample->meter->ctx);
+	sample->n_pairs = n;
+	return 0;
+}
+
+static int make_pairs(struct ocp_sample *sample, const struct engine_pair *pairs)
+{
+	const struct ocp_meter *meter = sample->meter;
+	int err = allocate_pairs(sample, meter->n_pairs);
+
+	for (size_t i = 0; !err && i < meter->n_pairs; i++) {
+		const struct engine_pair *pair = &pairs[i];
+		const uint64_t ended = pair->count + pair->orphan_starts + pair->overflows +
+				       pair->map_full + pair->not_keyed;
+
+		memcpy(sample->buckets[i], pair->buckets, sizeof(sample->buckets[i]));
+		sample->pairs[i] = (struct ocp_pair){
+			.start = meter->pairs[i].start,
+			.stop = meter->pairs[i].stop,
+			.count = pair->count,
+			.sum_ns = pair->sum_ns,
+			.min_ns = pair->min_ns,
+			.max_ns = pair->max_ns,
+			.starts = pair->starts,
+			.orphan_starts = pair->orphan_starts,
+			.orphan_stops = pair->orphan_stops,
+			.overflows = pair->overflows,
+			.map_full = pair->map_full,
+			.not_keyed = pair->not_keyed,
+			/* While measuring, the counters are read one after another. */
+			.open = pair->starts > ended ? pair->starts - ended : 0,
+			.buckets = sample->buckets[i],
+		};
+	}
+	return err;
+}
+
+/* ---- histograms ----------------------------------------------------------------------------- */
+
+static int allocate_histograms(struct ocp_sample *sample, size_t n)
+{
+	sample->histograms = calloc(n + 1, sizeof(*sample->histograms));
+	sample->values = calloc(n + 1, sizeof(*sample->values));
+	if (!sample->histograms || !sample->values)
+		return ctx_no_memory(sample->meter->ctx);
+	return 0;
+}
+
+static void set_sum(struct ocp_histogram *histogram, __int128 sum)
+{
+	histogram->sum = sum > INT64_MAX ? INT64_MAX : sum < INT64_MIN ? INT64_MIN : (int64_t)sum;
+	histogram->mean = histogram->count ? (double)sum / (double)histogram->count : 0;
+}
+
+static int make_histograms(struct ocp_sample *sample, const struct engine_histogram *read)
+{
+	const struct ocp_meter *meter = sample->meter;
+	int err = allocate_histograms(sample, meter->arguments.n_histograms);
+
+	for (size_t i = 0; !err && i < meter->table.n_columns; i++) {
+		const struct column *column = &meter->table.columns[meter->table.by_name[i]];
+		const struct engine_histogram *its = &read[column->histogram];
+		struct histogram_values *values = &sample->values[sample->n_histograms];
+		struct ocp_histogram *histogram = &sample->histograms[sample->n_histograms];
+
+		if (!column->has_histogram)
+			continue;
+		sample->n_histograms++;
+		values->sum = its->sum;
+		for (size_t j = 0; j < OCP_BUCKETS; j++) {
+			values->buckets[OCP_BUCKETS + j] = its->buckets[j];
+			values->buckets[OCP_BUCKETS - 1 - j] = its->below_0[j];
+		}
+		*histogram = (struct ocp_histogram){
+			.probe = column->name,
+			.arg = (unsigned int)meter->arguments.hist_arg,
+			.count = its->count,
+			.not_int = its->not_int,
+			.min = its->min,
+			.max = its->max,
+			.buckets = values->buckets,
+		};
+		set_sum(histogram, its->sum);
+	}
+	return err;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static int64_t elapsed_ns(const struct ocp_meter *meter)
+{
+	struct timespec ts;
+
+	if (meter->end_ns || !meter->start_ns)
+		return meter->end_ns - meter->start_ns;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec - meter->start_ns;
+}
+
+static int read_engine(struct ocp_meter *meter, struct engine_reading *reading)
+{
+	*reading = (struct engine_reading){
+		.hits = calloc(meter->table.n_sites + 1, sizeof(*reading->hits)),
+		.pairs = calloc(meter->n_pairs + 1, sizeof(*reading->pairs)),
+		.histograms = calloc(meter->spec.n_histograms + 1, sizeof(*reading->histograms)),
+	};
+	if (!reading->hits || !reading->pairs || !reading->histograms)
+		return ctx_no_memory(meter->ctx);
+	return meter->ops->read(meter->engine, reading);
+}
+
+int ocp_meter_read(struct ocp_meter *meter, struct ocp_sample **out)
+{
+	struct ocp_sample *sample = calloc(1, sizeof(*sample));
+	struct engine_reading reading = { 0 };
+	int err;
+
+	*out = NULL;
+	if (!sample)
+		return ctx_no_memory(meter->ctx);
+	if (!meter->engine) {
+		free(sample);
+		return ctx_error(meter->ctx, -EINVAL, "measuring: not opened yet");
+	}
+	sample->meter = meter;
+	sample->time_ns = elapsed_ns(meter);
+	err = read_engine(meter, &reading);
+	for (size_t i = 0; !err && i < meter->table.n_sites; i++)
+		sample->all_hits += reading.hits[i];
+	if (!err)
+		err = make_rows(sample, &reading);
+	if (!err)
+		err = make_pairs(sample, reading.pairs);
+	if (!err)
+		err = make_histograms(sample, reading.histograms);
+	sample->losses = (struct ocp_losses){ .passed_over = reading.losses.passed_over,
+					      .keyed_full = reading.losses.keyed_full,
+					      .tgids_full = reading.losses.tgids_full,
+					      .filtered = reading.losses.filtered,
+					      .prints_dropped = reading.losses.prints_dropped,
+					      .prints_limited = reading.losses.prints_limited };
+	free(reading.hits);
+	free(reading.pairs);
+	free(reading.histograms);
+	free(reading.keyed);
+	if (err) {
+		ocp_sample_free(sample);
+		return err;
+	}
+	*out = sample;
+	return 0;
+}
+
+/* ---- differences ---------------------------------------------------------------------------- */
+
+static int compare_keys(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+
+	return (x->key > y->key) - (x->key < y->key);
+}
+
+static int subtract_rows(struct ocp_sample *out, const struct ocp_sample *later,
+			 const struct ocp_sample *earlier)
+{
+	struct row *before = calloc(earlier->n_rows + 1, sizeof(*before));
+
+	out->rows = calloc(later->n_rows + 1, sizeof(*out->rows));
+	if (!before || !out->rows) {
+		free(before);
+		return ctx_no_memory(later->meter->ctx);
+	}
+	memcpy(before, earlier->rows, earlier->n_rows * sizeof(*before));
+	qsort(before, earlier->n_rows, sizeof(*before), compare_keys);
+	for (size_t i = 0; i < later->n_rows; i++) {
+		struct row *row = &out->rows[out->n_rows++];
+		const struct row *old;
+
+		*row = later->rows[i];
+		if (row->hits.comm)
+			row->hits.comm = row->comm;
+		old = bsearch(row, before, earlier->n_rows, sizeof(*before), compare_keys);
+		if (old)
+			row->hits.hits -= old->hits.hits;
+	}
+	free(before);
+	return 0;
+}
+
+/* The extremes of an interval are those of its buckets. */
+static void find_extremes(struct ocp_pair *pair)
+{
+	pair->min_ns = pair->max_ns = 0;
+	for (size_t i = OCP_BUCKETS; i-- > 0;)
+		if (pair->buckets[i])
+			pair->min_ns = ocp_bucket_start(i);
+	for (size_t i = 0; i < OCP_BUCKETS; i++)
+		if (pair->buckets[i])
+			pair->max_ns = ocp_bucket_start(i + 1) - 1;
+}
+
+static int subtract_pairs(struct ocp_sample *out, const struct ocp_sample *later,
+			  const struct ocp_sample *earlier)
+{
+	int err = allocate_pairs(out, later->n_pairs);
+
+	for (size_t i = 0; !err && i < later->n_pairs; i++) {
+		const struct ocp_pair *old = &earlier->pairs[i];
+		struct ocp_pair *pair = &out->pairs[i];
+
+		*pair = later->pairs[i];
+		pair->count -= old->count;
+		pair->sum_ns -= old->sum_ns;
+		pair->starts -= old->starts;
+		pair->orphan_starts -= old->orphan_starts;
+		pair->orphan_stops -= old->orphan_stops;
+		pair->overflows -= old->overflows;
+		pair->map_full -= old->map_full;
+		pair->not_keyed -= old->not_keyed;
+		for (size_t j = 0; j < OCP_BUCKETS; j++)
+			out->buckets[i][j] = later->buckets[i][j] - earlier->buckets[i][j];
+		pair->buckets = out->buckets[i];
+		find_extremes(pair);
+	}
+	return err;
+}
+
+static void find_extreme_values(struct ocp_histogram *histogram)
+{
+	histogram->min = histogram->max = 0;
+	for (size_t i = OCP_SIGNED_BUCKETS; i-- > 0;)
+		if (histogram->buckets[i])
+			histogram->min = ocp_signed_bucket_start(i);
+	for (size_t i = 0; i < OCP_SIGNED_BUCKETS; i++)
+		if (histogram->buckets[i])
+			histogram->max = ocp_signed_bucket_start(i + 1) - 1;
+}
+
+/* A probe that is new in LATER has nothing to be subtracted. */
+static int subtract_histograms(struct ocp_sample *out, const struct ocp_sample *later,
+			       const struct ocp_sample *earlier)
+{
+	int err = allocate_histograms(out, later->n_histograms);
+	size_t old = 0;
+
+	out->n_histograms = err ? 0 : later->n_histograms;
+	for (size_t i = 0; i < out->n_histograms; i++) {
+		struct ocp_histogram *histogram = &out->histograms[i];
+		struct histogram_values *values = &out->values[i];
+
+		*histogram = later->histograms[i];
+		*values = later->values[i];
+		histogram->buckets = values->buckets;
+		/* Both are in the order of names. */
+		while (old < earlier->n_histograms &&
+		       strcmp(earlier->histograms[old].probe, histogram->probe) < 0)
+			old++;
+		if (old < earlier->n_histograms &&
+		    strcmp(earlier->histograms[old].probe, histogram->probe) == 0) {
+			histogram->count -= earlier->histograms[old].count;
+			histogram->not_int -= earlier->histograms[old].not_int;
+			values->sum -= earlier->values[old].sum;
+			for (size_t j = 0; j < OCP_SIGNED_BUCKETS; j++)
+				values->buckets[j] -= earlier->values[old].buckets[j];
+		}
+		set_sum(histogram, values->sum);
+		find_extreme_values(histogram);
+	}
+	return err;
+}
+
+int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sample *earlier,
+			  struct ocp_sample **out)
+{
+	struct ocp_sample *sample = calloc(1, sizeof(*sample));
+	int err;
+
+	*out = NULL;
+	if (!sample)
+		return ctx_no_memory(later->meter->ctx);
+	sample->meter = later->meter;
+	sample->time_ns = later->time_ns - earlier->time_ns;
+	sample->all_hits = later->all_hits - earlier->all_hits;
+	sample->losses = (struct ocp_losses){
+		.passed_over = later->losses.passed_over - earlier->losses.passed_over,
+		.keyed_full = later->losses.keyed_full - earlier->losses.keyed_full,
+		.tgids_full = later->losses.tgids_full - earlier->losses.tgids_full,
+		.filtered = later->losses.filtered - earlier->losses.filtered,
+		.prints_dropped = later->losses.prints_dropped - earlier->losses.prints_dropped,
+		.prints_limited = later->losses.prints_limited - earlier->losses.prints_limited,
+	};
+	err = subtract_rows(sample, later, earlier);
+	if (!err)
+		err = subtract_pairs(sample, later, earlier);
+	if (!err)
+		err = subtract_histograms(sample, later, earlier);
+	if (err) {
+		ocp_sample_free(sample);
+		return err;
+	}
+	*out = sample;
+	return 0;
+}
+
+/* ---- questions ------------------------------------------------------------------------------ */
+
+int64_t ocp_sample_time_ns(const struct ocp_sample *sample)
+{
+	return sample->time_ns;
+}
+
+uint64_t ocp_sample_all_hits(const struct ocp_sample *sample)
+{
+	return sample->all_hits + sample->losses.passed_over + sample->losses.filtered;
+}
+
+const struct ocp_losses *ocp_sample_losses(const struct ocp_sample *sample)
+{
+	return &sample->losses;
+}
+
+size_t ocp_sample_hits_count(const struct ocp_sample *sample)
+{
+	return sample->n_rows;
+}
+
+const struct ocp_hits *ocp_sample_hits(const struct ocp_sample *sample, size_t i)
+{
+	return &sample->rows[i].hits;
+}
+
+size_t ocp_sample_pair_count(const struct ocp_sample *sample)
+{
+	return sample->n_pairs;
+}
+
+const struct ocp_pair *ocp_sample_pair(const struct ocp_sample *sample, size_t i)
+{
+	return &sample->pairs[i];
+}
+
+size_t ocp_sample_histogram_count(const struct ocp_sample *sample)
+{
+	return sample->n_histograms;
+}
+
+const struct ocp_histogram *ocp_sample_histogram(const struct ocp_sample *sample, size_t i)
+{
+	return &sample->histograms[i];
+}

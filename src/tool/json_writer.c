@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Samples as JSON, an object a line: {"version":2,"type":"interval"|"total",...}. The version
+ * changes when the meaning of what is there does; members may be added.
+ */
+#include "tool/writer.h"
+
+#include <json-c/json.h>
+#include <stdio.h>
+
+static void add_uint(struct json_object *object, const char *name, uint64_t value)
+{
+	json_object_object_add(object, name, json_object_new_uint64(value));
+}
+
+static void add_double(struct json_object *object, const char *name, double value)
+{
+	json_object_object_add(object, name, json_object_new_double(value));
+}
+
+static void add_string(struct json_object *object, const char *name, const char *value)
+{
+	json_object_object_add(object, name, value ? json_object_new_string(value) : NULL);
+}
+
+static struct json_object *hits_json(const struct report *report, const struct ocp_hits *row)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_string(object, "name", row->probe);
+	add_uint(object, "hits", row->hits);
+	add_double(object, "hits_per_s", report_rate(report, row->hits));
+	if (row->image) {
+		add_string(object, "exe", row->image);
+		add_uint(object, "address", row->va);
+		add_string(object, "function", row->symbol);
+		add_uint(object, "function_offset", row->symbol_off);
+		add_string(object, "file", row->source);
+		add_uint(object, "line", (uint64_t)row->line);
+	}
+	if (row->pid) {
+		add_uint(object, "pid", (uint64_t)row->pid);
+		if (row->tid)
+			add_uint(object, "tid", (uint64_t)row->tid);
+		add_string(object, "comm", row->comm);
+	}
+	return object;
+}
+
+/* The buckets that are not empty. */
+static struct json_object *buckets_json(const uint64_t *buckets)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < OCP_BUCKETS; i++) {
+		struct json_object *object;
+
+		if (!buckets[i])
+			continue;
+		object = json_object_new_object();
+		add_uint(object, "from_ns", ocp_bucket_start(i));
+		add_uint(object, "below_ns", ocp_bucket_start(i + 1));
+		add_uint(object, "count", buckets[i]);
+		json_object_array_add(array, object);
+	}
+	return array;
+}
+
+static struct json_object *pair_json(const struct ocp_pair *pair)
+{
+	static const struct {
+		const char *name;
+		double quantile;
+	} quantiles[] = {
+		{ "p50_ns", 0.5 }, { "p90_ns", 0.9 }, { "p99_ns", 0.99 }, { "p999_ns", 0.999 }
+	};
+	struct json_object *object = json_object_new_object();
+
+	add_string(object, "start", pair->start);
+	add_string(object, "stop", pair->stop);
+	add_uint(object, "count", pair->count);
+	add_uint(object, "sum_ns", pair->sum_ns);
+	add_uint(object, "min_ns", pair->min_ns);
+	add_uint(object, "max_ns", pair->max_ns);
+	add_double(object, "mean_ns", pair->count ? (double)pair->sum_ns / (double)pair->count : 0);
+	for (size_t i = 0; i < sizeof(quantiles) / sizeof(quantiles[0]); i++)
+		add_uint(object, quantiles[i].name,
+			 ocp_pair_quantile_ns(pair, quantiles[i].quantile));
+	add_uint(object, "starts", pair->starts);
+	add_uint(object, "orphan_starts", pair->orphan_starts);
+	add_uint(object, "orphan_stops", pair->orphan_stops);
+	add_uint(object, "depth_overflows", pair->overflows);
+	add_uint(object, "map_full", pair->map_full);
+	add_uint(object, "not_keyed", pair->not_keyed);
+	add_uint(object, "open", pair->open);
+	json_object_object_add(object, "buckets", buckets_json(pair->buckets));
+	return object;
+}
+
+static void add_int(struct json_object *object, const char *name, int64_t value)
+{
+	json_object_object_add(object, name, json_object_new_int64(value));
+}
+
+static struct json_object *histogram_json(const struct ocp_histogram *histogram)
+{
+	struct json_object *object = json_object_new_object(), *buckets = json_object_new_array();
+
+	add_string(object, "name", histogram->probe);
+	add_uint(object, "arg", histogram->arg);
+	add_uint(object, "count", histogram->count);
+	add_int(object, "sum", histogram->sum);
+	add_double(object, "mean", histogram->mean);
+	add_int(object, "min", histogram->min);
+	add_int(object, "max", histogram->max);
+	add_uint(object, "not_int", histogram->not_int);
+	for (size_t i = 0; i < OCP_SIGNED_BUCKETS; i++) {
+		struct json_object *bucket;
+
+		if (!histogram->buckets[i])
+			continue;
+		bucket = json_object_new_object();
+		add_int(bucket, "from", ocp_signed_bucket_start(i));
+		add_int(bucket, "below", ocp_signed_bucket_start(i + 1));
+		add_uint(bucket, "count", histogram->buckets[i]);
+		json_object_array_add(buckets, bucket);
+	}
+	json_object_object_add(object, "buckets", buckets);
+	return object;
+}
+
+static struct json_object *lost_json(const struct ocp_losses *losses)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_uint(object, "map_full", losses->keyed_full);
+	add_uint(object, "children_not_followed", losses->tgids_full);
+	add_uint(object, "passed_over", losses->passed_over);
+	add_uint(object, "filtered", losses->filtered);
+	add_uint(object, "prints_dropped", losses->prints_dropped);
+	add_uint(object, "prints_limited", losses->prints_limited);
+	return object;
+}
+
+static void write_json(const struct report *report)
+{
+	struct json_object *top = json_object_new_object(), *probes = json_object_new_array(),
+			   *pairs = json_object_new_array(), *histograms = json_object_new_array();
+
+	json_object_object_add(top, "version", json_object_new_int(JSON_VERSION));
+	add_string(top, "type", report->is_total ? "total" : "interval");
+	add_double(top, "elapsed_s", (double)report->at_ns / 1e9);
+	add_double(top, "span_s", (double)ocp_sample_time_ns(report->sample) / 1e9);
+	for (size_t i = 0; i < ocp_sample_hits_count(report->sample); i++)
+		json_object_array_add(probes,
+				      hits_json(report, ocp_sample_hits(report->sample, i)));
+	json_object_object_add(top, "probes", probes);
+	for (size_t i = 0; i < ocp_sample_pair_count(report->sample); i++)
+		json_object_array_add(pairs, pair_json(ocp_sample_pair(report->sample, i)));
+	json_object_object_add(top, "pairs", pairs);
+	for (size_t i = 0; i < ocp_sample_histogram_count(report->sample); i++)
+		json_object_array_add(histograms,
+				      histogram_json(ocp_sample_histogram(report->sample, i)));
+	json_object_object_add(top, "histograms", histograms);
+	if (report->prints && report->is_total)
+		add_uint(top, "printed", report->n_printed);
+	json_object_object_add(top, "lost", lost_json(ocp_sample_losses(report->sample)));
+	if (report->is_total) {
+		add_double(top, "hit_ns", report->costs->hit_ns);
+		if (ocp_sample_pair_count(report->sample))
+			add_double(top, "floor_ns", report->costs->empty_pair_ns);
+		add_double(top, "cost_share", report_cost(report));
+	}
+	puts(json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN));
+	json_object_put(top);
+	fflush(stdout);
+}
+
+const struct writer json_writer = { .write = write_json, .write_hit = write_hit_json };

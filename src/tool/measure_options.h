@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* What the command line asks to be measured. */
+#ifndef TOOL_MEASURE_OPTIONS_H
+#define TOOL_MEASURE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "ocaml_probes.h"
+
+struct command;
+struct options;
+
+/* What the commands that measure take, and say of it. */
+#define MEASURE_FLAGS                                                                              \
+	" count by-site by-thread by-process time depth key print limit filter hist children "     \
+	"budget csv keep "
+#define MEASURE_USAGE                                                                                  \
+	"measuring, by the kernel; no handler runs for it:\n"                                          \
+	"  --count[=NAMES|RE]        count the hits of every probe; of those named, separated by\n"    \
+	"                            commas; or of those whose names begin as RE says\n"               \
+	"  --by-site, --by-thread, --by-process\n"                                                     \
+	"                            split the counts\n"                                               \
+	"  --time START,STOP         time from a hit of START to the same thread's next of STOP\n"     \
+	"                            (repeatable)\n"                                                   \
+	"  --depth N                 starts that a thread can have open, 32 at most; with 1 a\n"       \
+	"                            start replaces the one before\n"                                  \
+	"  --key argN                match --time's pairs by the value of argument N of both\n"        \
+	"                            probes, an int or a string, and not by thread\n"                  \
+	"  --print NAMES|RE          a line a hit: seconds since the start, pid/tid, probe,\n"         \
+	"                            arguments as OCaml would write them\n"                            \
+	"  --limit N                 print N hits a second at most (1000 if not given; 0: all)\n"      \
+	"  --filter EXPR             only hits with arguments like 'arg0 > 100 && arg1 == \"GET\"';\n" \
+	"                            also < <= >= != || ! ( ) and ^= (starts with); of --time's\n"     \
+	"                            pairs it looks at the starts\n"                                   \
+	"  --hist argN               a histogram of int argument N of the probes of --count\n"         \
+	"  --children                also what the processes fork\n"                                   \
+	"  --exe FILE                here also processes that run FILE later\n"                        \
+	"  --for TIME                stop after TIME (500ms, 3s, 2m); else at Ctrl-C or the\n"         \
+	"                            processes' end\n"                                                 \
+	"  --interval TIME           print what came in every TIME as well\n"                          \
+	"  --budget P%               stop, with exit code 7, when it takes more of a core\n"           \
+	"  --keep NAME               go on when this tool has ended, at once; see `read`, `detach`,\n" \
+	"                            `list --kept`\n"                                                  \
+	"  --json, --csv             an object a line, or rows, instead of tables\n"
+
+struct measure_options {
+	const char *flag; /* the last that asked for something to be measured; NULL: none did */
+	/* Values of --count and --time, in their order; NULL: --count without a value. */
+	const char **counts, **times;
+	size_t n_counts, n_times;
+	enum ocp_split split;
+	unsigned int depth;  /* 0: not given */
+	const char **prints; /* values of --print, in their order */
+	size_t n_prints;
+	uint64_t limit;
+	bool has_limit;
+	const char *key, *filter, *hist; /* NULL: not given */
+	bool children, csv;
+	const char *keep; /* NULL: not given */
+	double budget;	  /* a share of one core; 0: not given */
+};
+
+/*
+ * Take the flag NAME with VALUE (NULL: none). Returns EXIT_DONE, or another code after having said
+ * why not.
+ */
+int measure_options_add(const struct command *command, struct measure_options *options,
+			const char *name, const char *value);
+/* Do the options that go with measuring, and with each other? Returns as above. */
+int measure_options_check(const struct command *command, const struct options *options);
+void measure_options_free(struct measure_options *options);
+
+/* Tell METER what was asked for. Returns a code of the library. */
+int measure_options_apply(const struct measure_options *options, struct ocp_meter *meter);
+
+#endif

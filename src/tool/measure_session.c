@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Measuring from the command line: attach, wait for what comes first of time, signal and the
+ * processes' end, detach, write the last exact totals.
+ *
+ * Everything that can end the session is a descriptor, set up before the attach: no signal can cut
+ * between attach and detach but SIGKILL, and then the kernel detaches.
+ */
+#include "tool/measure_session.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tool/writer.h"
+
+enum {
+	PROGRESS_NS = 500 * 1000 * 1000,
+	REFRESH_NS = 100 * 1000 * 1000,	    /* how soon plugins are noticed ... */
+	REFRESH_ALL_NS = 500 * 1000 * 1000, /* ... in all processes of a program */
+	BUDGET_NS = 100 * 1000 * 1000,	    /* how soon too much is noticed */
+	PRINT_NS = 20 * 1000 * 1000,	    /* how long hits wait to be printed */
+};
+
+double report_rate(const struct report *report, uint64_t events)
+{
+	const int64_t ns = ocp_sample_time_ns(report->sample);
+
+	return ns > 0 ? (double)events * 1e9 / (double)ns : 0;
+}
+
+double report_cost(const struct report *report)
+{
+	const int64_t ns = ocp_sample_time_ns(report->sample);
+
+	return ns > 0 ? (double)ocp_sample_all_hits(report->sample) * report->costs->hit_ns /
+				(double)ns
+		      : 0;
+}
+
+/* ---- what happens at certain times ---------------------------------------------------------- */
+
+/* Something that recurs, on a grid, so that late wake-ups do not add up. */
+struct timer {
+	int64_t next_ns;   /* INT64_MAX: never */
+	int64_t period_ns; /* 0: once */
+};
+
+static struct timer timer_every(int64_t start_ns, int64_t period_ns)
+{
+	return (struct timer){ period_ns ? start_ns + period_ns : INT64_MAX, period_ns };
+}
+
+/* Is it time? Then it is set to the next. */
+static bool timer_is_due(struct timer *timer, int64_t now_ns)
+{
+	if (now_ns < timer->next_ns)
+		return false;
+	while (timer->period_ns && timer->next_ns <= now_ns)
+		timer->next_ns += timer->period_ns;
+	return true;
+}
+
+static int64_t earliest(const struct timer *timers, size_t n)
+{
+	int64_t next_ns = INT64_MAX;
+
+	for (size_t i = 0; i < n; i++)
+		next_ns = timers[i].next_ns < next_ns ? timers[i].next_ns : next_ns;
+	return next_ns;
+}
+
+static int read_sample(struct measure_session *s, struct ocp_sample **sample)
+{
+	s->err = ocp_meter_read(s->meter, sample);
+	return s->err;
+}
+
+static void end_progress(struct measure_session *s)
+{
+	if (s->line_open)
+		fputs("\r\033[K", stderr);
+	s->line_open = false;
+}
+
+static enum ending show_progress(struct measure_session *s)
+{
+	struct ocp_sample *sample;
+
+	if (read_sample(s, &sample))
+		return ENDED_BY_ERROR;
+	fprintf(stderr, "\r\033[K%.1f s: %" PRIu64 " hits",
+		(double)ocp_sample_time_ns(sample) / 1e9, ocp_sample_all_hits(sample));
+	fflush(stderr);
+	s->line_open = true;
+	ocp_sample_free(sample);
+	return NOT_ENDED;
+}
+
+static void write_report(struct measure_session *s, const struct ocp_sample *sample, int64_t at_ns,
+			 bool is_total)
+{
+	const struct report report = {
+		.sample = sample,
+		.at_ns = at_ns,
+		.is_total = is_total,
+		.is_first = !s->has_written,
+		.split = s->options->measure.split,
+		.costs = &s->costs,
+		.prints = s->options->measure.n_prints != 0,
+		.n_printed = s->n_printed,
+	};
+
+	s->has_written = true;
+	s->writer->write(&report);
+}
+
+static enum ending write_interval(struct measure_session *s)
+{
+	struct ocp_sample *now, *since = NULL;
+
+	if (read_sample(s, &now))
+		return ENDED_BY_ERROR;
+	if (s->last)
+		s->err = ocp_sample_difference(now, s->last, &since);
+	if (!s->err)
+		write_report(s, since ? since : now, ocp_sample_time_ns(now), false);
+	ocp_sample_free(since);
+	ocp_sample_free(s->last);
+	s->last = now;
+	return s->err ? ENDED_BY_ERROR : NOT_ENDED;
+}
+
+static void print_hit(void *data, const struct ocp_hit *hit)
+{
+	struct measure_session *s = data;
+
+	end_progress(s);
+	s->writer->write_hit(hit, !s->has_written);
+	s->has_written = true;
+	s->n_printed++;
+}
+
+static enum ending print_hits(struct measure_session *s)
+{
+	const uint64_t n_before = s->n_printed;
+
+	s->err = ocp_meter_take_hits(s->meter, print_hit, s);
+	if (s->err)
+		return ENDED_BY_ERROR;
+	/* Nobody reads any more, or the disk is full: main() says so, unless SIGPIPE does. */
+	if (s->n_printed != n_before && (fflush(stdout) || ferror(stdout)))
+		return ENDED_BY_SIGNAL;
+	return NOT_ENDED;
+}
+
+static enum ending refresh(struct measure_session *s)
+{
+	size_t n_new;
+
+	s->err = ocp_meter_refresh(s->meter, &n_new);
+	if (s->err)
+		return ENDED_BY_ERROR;
+	if (n_new && !s->options->quiet) {
+		end_progress(s);
+		say("%zu sites of files that were loaded meanwhile are measured from now on",
+		    n_new);
+	}
+	return NOT_ENDED;
+}
+
+static int find_costs(struct measure_session *s)
+{
+	int err = s->has_costs ? 0 : ocp_meter_costs(s->meter, &s->costs);
+
+	s->has_costs = true;
+	return err;
+}
+
+/* What a hit costs is waited for once, some 100 ms after the attach. */
+static enum ending check_budget(struct measure_session *s)
+{
+	struct ocp_sample *sample;
+	double share;
+
+	s->err = find_costs(s);
+	if (s->err || read_sample(s, &sample))
+		return ENDED_BY_ERROR;
+	share = report_cost(&(struct report){ .sample = sample, .costs = &s->costs });
+	ocp_sample_free(sample);
+	if (share <= s->options->measure.budget)
+		return NOT_ENDED;
+	s->is_over_budget = true;
+	end_progress(s);
+	say("measuring took %.2f%% of a core, more than the budget of %g%%: stopped", 100 * share,
+	    100 * s->options->measure.budget);
+	return ENDED_BY_TIME;
+}
+
+/* ---- the session ---------------------------------------------------------------------------- */
+
+static enum ending run(struct measure_session *s, struct session *session)
+{
+	enum { END, INTERVAL, PROGRESS, REFRESH, BUDGET, PRINT, N_TIMERS };
+	const struct options *o = s->options;
+	struct timer timers[N_TIMERS] = {
+		[END] = timer_every(s->start_ns, o->for_ns),
+		[INTERVAL] = timer_every(s->start_ns, o->interval_ns),
+		[PROGRESS] = timer_every(s->start_ns, s->progress ? PROGRESS_NS : 0),
+		[REFRESH] = timer_every(s->start_ns, o->exe ? REFRESH_ALL_NS : REFRESH_NS),
+		[BUDGET] = timer_every(s->start_ns, o->measure.budget > 0 ? BUDGET_NS : 0),
+		[PRINT] = timer_every(s->start_ns, o->measure.n_prints ? PRINT_NS : 0),
+	};
+
+	for (;;) {
+		enum ending ending = session_wait(session, earliest(timers, N_TIMERS));
+		const int64_t now_ns = session_now_ns();
+
+		if (ending == NOT_ENDED && timer_is_due(&timers[PRINT], now_ns))
+			ending = print_hits(s);
+		if (ending == NOT_ENDED && timer_is_due(&timers[INTERVAL], now_ns))
+			ending = write_interval(s);
+		if (ending == NOT_ENDED && now_ns >= timers[END].next_ns)
+			ending = ENDED_BY_TIME;
+		if (ending == NOT_ENDED && timer_is_due(&timers[PROGRESS], now_ns))
+			ending = show_progress(s);
+		if (ending == NOT_ENDED && timer_is_due(&timers[REFRESH], now_ns))
+			ending = refresh(s);
+		if (ending == NOT_ENDED && timer_is_due(&timers[BUDGET], now_ns))
+			ending = check_budget(s);
+		if (ending != NOT_ENDED)
+			return ending;
+	}
+}
+
+static int finish(struct measure_session *s)
+{
+	struct ocp_sample *sample = NULL;
+
+	s->err = ocp_meter_detach(s->meter);
+	if (!s->err && s->options->measure.n_prints)
+		print_hits(s);
+	/* Without it the counts are as good. */
+	if (!s->err && find_costs(s) && !s->options->quiet)
+		say("warning: %s", ocp_error(s->options->ctx));
+	if (s->err || read_sample(s, &sample))
+		return say_error(s->options->ctx, s->err);
+	write_report(s, sample, ocp_sample_time_ns(sample), true);
+	ocp_sample_free(sample);
+	return s->is_over_budget ? EXIT_OVER_BUDGET : EXIT_DONE;
+}
+
+static int prepare(struct measure_session *s, struct ocp_process **procs, size_t n)
+{
+	const struct options *options = s->options;
+	int err = 0;
+
+	s->meter = ocp_meter_new(options->ctx);
+	if (!s->meter)
+		return -ENOMEM;
+	if (options->exe)
+		err = ocp_meter_add_program(s->meter, options->exe);
+	for (size_t i = 0; !err && !options->exe && i < n; i++)
+		err = ocp_meter_add_process(s->meter, procs[i]);
+	if (!err && options->measure.keep)
+		err = ocp_kept_check(options->ctx, options->measure.keep);
+	if (!err)
+		err = measure_options_apply(&options->measure, s->meter);
+	return err ? err : ocp_meter_open(s->meter);
+}
+
+int measure_open(struct measure_session *s, struct options *options, struct ocp_process **procs,
+		 size_t n)
+{
+	int err;
+
+	*s = (struct measure_session){
+		.options = options,
+		.progress = isatty(STDERR_FILENO) && !options->quiet && !options->interval_ns,
+		.writer = options->json		 ? &json_writer
+			  : options->measure.csv ? &csv_writer
+						 : &table_writer,
+	};
+	err = prepare(s, procs, n);
+	return err ? say_error(options->ctx, err) : EXIT_DONE;
+}
+
+int measure_attach(struct measure_session *s)
+{
+	const struct options *options = s->options;
+	char whose[64];
+	int err = ocp_meter_attach(s->meter);
+
+	if (err)
+		return say_error(options->ctx, err);
+	s->start_ns = session_now_ns();
+	if (options->quiet)
+		return EXIT_DONE;
+	if (options->exe)
+		snprintf(whose, sizeof(whose), "every process that runs it");
+	else if (ocp_meter_process_count(s->meter) == 1)
+		snprintf(whose, sizeof(whose), "pid %d", (int)options->pid);
+	else
+		snprintf(whose, sizeof(whose), "%zu processes", ocp_meter_process_count(s->meter));
+	say("%s %zu probes (%zu sites) of %s",
+	    options->measure.n_times || options->measure.n_prints ? "measuring" : "counting",
+	    ocp_meter_probe_count(s->meter), ocp_meter_site_count(s->meter), whose);
+	return EXIT_DONE;
+}
+
+int measure_wait(struct measure_session *s, struct session *session)
+{
+	enum ending ending = run(s, session);
+
+	end_progress(s);
+	if (ending == ENDED_BY_ERROR) {
+		ocp_meter_detach(s->meter);
+		return session->err ? EXIT_FAILED : say_error(s->options->ctx, s->err);
+	}
+	if (ending == ENDED_WITH_PROCESS && !s->options->quiet) {
+		if (s->options->n_pids == 1)
+			say("pid %d has ended", (int)s->options->pid);
+		else
+			say("all %zu processes have ended", s->options->n_pids);
+	}
+	return finish(s);
+}
+
+int measure_keep(struct measure_session *s)
+{
+	const struct options *options = s->options;
+	int err = ocp_meter_keep(s->meter, options->measure.keep);
+
+	if (err)
+		return say_error(options->ctx, err);
+	if (!options->quiet)
+		say("kept: ocaml-probes read %s | ocaml-probes detach %s", options->measure.keep,
+		    options->measure.keep);
+	return EXIT_DONE;
+}
+
+void measure_close(struct measure_session *s)
+{
+	ocp_sample_free(s->last);
+	ocp_meter_free(s->meter);
+}

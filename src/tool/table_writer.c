@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: MIT
+/* Samples as tables for people. */
+#include "tool/writer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tool/tool.h"
+
+enum {
+	MIN_NAME_WIDTH = 16,
+	BAR_WIDTH = 40,
+	BUCKETS_AN_OCTAVE = 8,
+	TIME_BYTES = 32,
+	LABEL_BYTES = 64,
+	FEW_BUCKETS = 32, /* are drawn one by one */
+};
+
+/* ---- hits ----------------------------------------------------------------------------------- */
+
+/* What the rows of one probe are told apart by; "" for nothing. Returns its length. */
+static int print_part(char *text, size_t size, const struct report *report,
+		      const struct ocp_hits *row)
+{
+	const char *slash;
+	char where[256];
+
+	switch (report->split) {
+	case OCP_BY_SITE:
+		/* Its folder is in the other forms. */
+		slash = row->source ? strrchr(row->source, '/') : NULL;
+		if (row->source)
+			snprintf(where, sizeof(where), "%s:%d", slash ? slash + 1 : row->source,
+				 row->line);
+		else
+			snprintf(where, sizeof(where), "0x%" PRIx64, row->va);
+		if (row->symbol)
+			return snprintf(text, size, "%s+0x%" PRIx64 " (%s)", row->symbol,
+					row->symbol_off, where);
+		return snprintf(text, size, "%s", where);
+	case OCP_BY_THREAD:
+		return snprintf(text, size, "%d/%d %s", (int)row->pid, (int)row->tid, row->comm);
+	case OCP_BY_PROCESS:
+		return snprintf(text, size, "%d %s", (int)row->pid, row->comm);
+	default:
+		text[0] = '\0';
+		return 0;
+	}
+}
+
+static const char *part_title(enum ocp_split split)
+{
+	switch (split) {
+	case OCP_BY_SITE:
+		return "site";
+	case OCP_BY_THREAD:
+		return "pid/tid";
+	case OCP_BY_PROCESS:
+		return "pid";
+	default:
+		return "";
+	}
+}
+
+static void print_row(const char *name, int name_width, const char *part, int part_width,
+		      const struct report *report, uint64_t hits)
+{
+	if (part_width)
+		printf("%-*s %-*s %14" PRIu64 " %14.1f\n", name_width, name, part_width, part, hits,
+		       report_rate(report, hits));
+	else
+		printf("%-*s %14" PRIu64 " %14.1f\n", name_width, name, hits,
+		       report_rate(report, hits));
+}
+
+static void print_hits(const struct report *report)
+{
+	const size_t n = ocp_sample_hits_count(report->sample);
+	int name_width = MIN_NAME_WIDTH, part_width = 0;
+	uint64_t all = 0;
+	char part[512];
+
+	for (size_t i = 0; i < n; i++) {
+		const struct ocp_hits *row = ocp_sample_hits(report->sample, i);
+		int width = (int)strlen(row->probe);
+
+		name_width = width > name_width ? width : name_width;
+		width = print_part(part, sizeof(part), report, row);
+		part_width = width > part_width ? width : part_width;
+	}
+	if (part_width)
+		printf("%-*s %-*s %14s %14s\n", name_width, "probe", part_width,
+		       part_title(report->split), "hits", "hits/s");
+	else
+		printf("%-*s %14s %14s\n", name_width, "probe", "hits", "hits/s");
+	for (size_t i = 0; i < n; i++) {
+		const struct ocp_hits *row = ocp_sample_hits(report->sample, i);
+
+		print_part(part, sizeof(part), report, row);
+		print_row(row->probe, name_width, part, part_width, report, row->hits);
+		all += row->hits;
+	}
+	if (n > 1)
+		print_row("(all)", name_width, "", part_width, report, all);
+}
+
+/* ---- pairs ---------------------------------------------------------------------------------- */
+
+/* NS with three digits and a unit. */
+static const char *print_time(char *text, double ns)
+{
+	static const struct {
+		double ns;
+		const char *unit;
+	} units[] = { { 1e9, "s" }, { 1e6, "ms" }, { 1e3, "us" } };
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		double value = ns / units[i].ns;
+
+		if (value >= 1) {
+			snprintf(text, TIME_BYTES, "%.*f%s",
+				 value < 10    ? 2
+				 : value < 100 ? 1
+					       : 0,
+				 value, units[i].unit);
+			return text;
+		}
+	}
+	snprintf(text, TIME_BYTES, "%.0fns", ns);
+	return text;
+}
+
+static void print_pair(const struct ocp_pair *pair, int width)
+{
+	static const double quantiles[] = { 0.5, 0.9, 0.99, 0.999 };
+	char name[512], text[TIME_BYTES];
+
+	snprintf(name, sizeof(name), "%s,%s", pair->start, pair->stop);
+	printf("%-*s %12" PRIu64, width, name, pair->count);
+	if (!pair->count) {
+		putchar('\n');
+		return;
+	}
+	printf(" %8s", print_time(text, (double)pair->sum_ns / (double)pair->count));
+	printf(" %8s", print_time(text, (double)pair->min_ns));
+	for (size_t i = 0; i < sizeof(quantiles) / sizeof(quantiles[0]); i++) {
+		printf(" %8s", print_time(text, (double)ocp_pair_quantile_ns(pair, quantiles[i])));
+	}
+	printf(" %8s", print_time(text, (double)pair->max_ns));
+	printf(" %10s\n", print_time(text, (double)pair->sum_ns));
+}
+
+/* Buckets to be drawn; LABEL writes the range of those from FIRST to before NEXT. */
+struct drawing {
+	const uint64_t *buckets;
+	size_t n;
+	void (*label)(char *text, size_t size, size_t first, size_t next);
+};
+
+static void label_times(char *text, size_t size, size_t first, size_t next)
+{
+	char from[TIME_BYTES], below[TIME_BYTES];
+
+	print_time(from, (double)ocp_bucket_start(first));
+	print_time(below, (double)ocp_bucket_start(next));
+	snprintf(text, size, "%8s .. %-8s", from, below);
+}
+
+static void label_numbers(char *text, size_t size, size_t first, size_t next)
+{
+	const int64_t from = ocp_signed_bucket_start(first), to = ocp_signed_bucket_start(next) - 1;
+
+	if (from == to)
+		snprintf(text, size, "%20" PRId64 "    %-20s", from, "");
+	else
+		snprintf(text, size, "%20" PRId64 " .. %-20" PRId64, from, to);
+}
+
+/* The counts of one line. */
+static uint64_t sum_of(const struct drawing *d, size_t first, size_t step)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = first; i < first + step && i < d->n; i++)
+		sum += d->buckets[i];
+	return sum;
+}
+
+/* A line for every STEP buckets, from the first to the last that have any. */
+static void draw_lines(const struct drawing *d, size_t step)
+{
+	size_t first = d->n, last = 0;
+	uint64_t most = 0;
+	char label[LABEL_BYTES];
+
+	for (size_t i = 0; i < d->n; i += step) {
+		uint64_t count = sum_of(d, i, step);
+
+		first = count && first == d->n ? i : first;
+		last = count ? i : last;
+		most = count > most ? count : most;
+	}
+	for (size_t i = first; i <= last && i < d->n; i += step) {
+		uint64_t count = sum_of(d, i, step);
+		/* Whatever is there is seen. */
+		int bar = count ? (int)((double)count * (BAR_WIDTH - 1) / (double)most) + 1 : 0;
+
+		d->label(label, sizeof(label), i, i + step);
+		printf("  %s %12" PRIu64 " |%.*s%*s|\n", label, count, bar,
+		       "@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@", BAR_WIDTH - bar, "");
+	}
+}
+
+static void print_pairs(const struct report *report)
+{
+	const size_t n = ocp_sample_pair_count(report->sample);
+	char text[TIME_BYTES];
+	int width = MIN_NAME_WIDTH;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct ocp_pair *pair = ocp_sample_pair(report->sample, i);
+		int its = (int)(strlen(pair->start) + 1 + strlen(pair->stop));
+
+		width = its > width ? its : width;
+	}
+	printf("%-*s %12s %8s %8s %8s %8s %8s %8s %8s %10s\n", width, "pair", "count", "mean",
+	       "min", "p50", "p90", "p99", "p99.9", "max", "sum");
+	for (size_t i = 0; i < n; i++)
+		print_pair(ocp_sample_pair(report->sample, i), width);
+	for (size_t i = 0; i < n; i++) {
+		const struct ocp_pair *pair = ocp_sample_pair(report->sample, i);
+
+		printf("\n%s,%s: orphan starts %" PRIu64 ", orphan stops %" PRIu64
+		       ", too deep %" PRIu64 ", map full %" PRIu64 ", no key %" PRIu64
+		       ", still open %" PRIu64 "\n",
+		       pair->start, pair->stop, pair->orphan_starts, pair->orphan_stops,
+		       pair->overflows, pair->map_full, pair->not_keyed, pair->open);
+		if (report->is_total)
+			draw_lines(
+				&(const struct drawing){ pair->buckets, OCP_BUCKETS, label_times },
+				BUCKETS_AN_OCTAVE);
+	}
+	if (report->is_total)
+		printf("\nan empty pair measures %s here: times below are noise, longer ones "
+		       "contain it\n",
+		       print_time(text, report->costs->empty_pair_ns));
+}
+
+/* ---- histograms ----------------------------------------------------------------------------- */
+
+static void print_histogram(const struct report *report, const struct ocp_histogram *histogram)
+{
+	const struct drawing drawing = { histogram->buckets, OCP_SIGNED_BUCKETS, label_numbers };
+	size_t first = OCP_SIGNED_BUCKETS, last = 0;
+
+	printf("\n%s arg%u: %" PRIu64 " ints", histogram->probe, histogram->arg, histogram->count);
+	if (histogram->count)
+		printf(", mean %.6g, min %" PRId64 ", max %" PRId64 ", sum %" PRId64,
+		       histogram->mean, histogram->min, histogram->max, histogram->sum);
+	printf("; no int: %" PRIu64 "\n", histogram->not_int);
+	for (size_t i = 0; i < OCP_SIGNED_BUCKETS; i++) {
+		first = histogram->buckets[i] && first == OCP_SIGNED_BUCKETS ? i : first;
+		last = histogram->buckets[i] ? i : last;
+	}
+	if (report->is_total && histogram->count)
+		draw_lines(&drawing, last - first < FEW_BUCKETS ? 1 : BUCKETS_AN_OCTAVE);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static void print_footer(const struct report *report)
+{
+	const struct ocp_losses *lost = ocp_sample_losses(report->sample);
+	const uint64_t hits = ocp_sample_all_hits(report->sample);
+
+	if (report->split == OCP_BY_THREAD || report->split == OCP_BY_PROCESS)
+		printf("hits in no row for want of room: %" PRIu64 "\n", lost->keyed_full);
+	if (lost->tgids_full)
+		printf("children that were not followed for want of room: %" PRIu64 "\n",
+		       lost->tgids_full);
+	if (lost->filtered)
+		printf("hits that the filter rejected: %" PRIu64 "\n", lost->filtered);
+	if (report->prints)
+		printf("hits printed: %" PRIu64 "; not for want of room: %" PRIu64
+		       ", not because of the limit: %" PRIu64 "\n",
+		       report->n_printed, lost->prints_dropped, lost->prints_limited);
+	if (lost->passed_over)
+		printf("hits of other processes, passed over: %" PRIu64 "\n", lost->passed_over);
+	printf("cost: %.0f hits/s x %.0f ns = %.2f%% of a core\n", report_rate(report, hits),
+	       report->costs->hit_ns, 100 * report_cost(report));
+}
+
+static void write_table(const struct report *report)
+{
+	bool has_hits = ocp_sample_hits_count(report->sample) != 0;
+
+	printf("%s%.3f s\n", report->is_total ? "total, " : "", (double)report->at_ns / 1e9);
+	if (has_hits || report->split != OCP_BY_PROBE ||
+	    (!ocp_sample_pair_count(report->sample) && !report->prints))
+		print_hits(report);
+	if (ocp_sample_pair_count(report->sample)) {
+		if (has_hits)
+			putchar('\n');
+		print_pairs(report);
+	}
+	for (size_t i = 0; i < ocp_sample_histogram_count(report->sample); i++)
+		print_histogram(report, ocp_sample_histogram(report->sample, i));
+	if (report->is_total)
+		print_footer(report);
+	else
+		putchar('\n');
+	fflush(stdout);
+}
+
+static void write_hit(const struct ocp_hit *hit, bool is_first)
+{
+	(void)is_first;
+	printf("%.6f %d/%d ", (double)hit->time_ns / 1e9, (int)hit->pid, (int)hit->tid);
+	print_text(hit->probe);
+	ocp_hit_write_args(stdout, hit);
+	putchar('\n');
+}
+
+const struct writer table_writer = { .write = write_table, .write_hit = write_hit };

@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# The language suite: programs of which each is one situation that a probe can be in (tests/ocaml/suite,
+# where suite.ml tells how a program states what it writes). With the compiler in PATH:
+#
+#   SUITE_OUT    where the programs are built (default: $O/tests/suite)
+#   SUITE_FLAGS  ocamlopt's flags for all of the code (default: -g)
+#   PROGRAMS     some of the programs only
+. "$(dirname "$0")/lib.sh"
+
+OUT=${SUITE_OUT:-$O/tests/suite}
+SUITE=$ROOT/tests/ocaml/suite
+TOGGLES=${TOGGLES:-1000}
+# What tests of all programs run with; a minor heap this small is collected all the time.
+STRESS=s=4k,v=0x400
+
+# ---- helpers ----------------------------------------------------------------------------------
+
+# What a program's source says that a round writes with handlers off, or on.
+expected() { # on|off [SOURCE]
+	awk -v on="$1" '
+		$0 == "*)" { inside = 0 }
+		inside && /^> / { if (on == "on") print; next }
+		inside && /^[-+] / { if ((on == "on") == /^[+]/) print substr($0, 3); next }
+		inside && /^# / { if (on == "off") sub(/[0-9]+$/, "0") }
+		inside
+		$0 == "(*expected" { inside = 1 }' "${2:-$SUITE/$PROGRAM.ml}"
+}
+
+# "(*suite: KEY VALUE *)" in the program's source.
+setting() { # KEY
+	sed -n "s/^(\*suite: $1 \(.*\) \*)$/\1/p" "$SUITE/$PROGRAM.ml"
+}
+
+# Run the function CHECK for every program, its name in PROGRAM, one a processor at a time.
+each() { # CHECK
+	xargs -P"$(nproc)" -I{} env PROGRAM={} bash "$0" --one "$1" <"$OUT/programs"
+}
+
+build_toggler() {
+	gcc -D_GNU_SOURCE -Wall -Wextra -Werror -o "$TMP/toggler" "$ROOT/tests/library/toggler.c" \
+		-I"$ROOT/include" "$O/libocaml_probes.a" $(pkg-config --libs libbpf libelf)
+}
+
+# ---- tests ------------------------------------------------------------------------------------
+
+test_build() {
+	local least=40
+	# shellcheck disable=SC2086 # flags are words
+	"$SUITE/build" "$O" "$OUT" ${SUITE_FLAGS:-}
+	[[ -z ${PROGRAMS:-} ]] || least=1
+	[[ $(wc -l <"$OUT/programs") -ge $least ]] || fail "only $(wc -l <"$OUT/programs") programs"
+}
+
+check_off() {
+	local plain=off
+	eq "$("$OUT/${PROGRAM}_bare")" "$(expected off)" "$PROGRAM without probes"
+	[[ $(setting initially) != on ]] || plain=on
+	eq "$("$OUT/$PROGRAM")" "$(expected "$plain")" "$PROGRAM"
+}
+
+test_off() {
+	each check_off
+}
+
+# With handlers on from the start on. A plugin is not there yet: see check_toggled.
+check_on() {
+	[[ -z $(setting plugin) ]] || return 0
+	eq "$("$TOOL" trace -prog "$OUT/$PROGRAM" -enable-all --wait)" "$(expected on)" "$PROGRAM"
+	# The collector tells at the end that it took the parameters.
+	eq "$(OCAMLRUNPARAM=$STRESS "$TOOL" trace -prog "$OUT/$PROGRAM" -enable-all --wait \
+		2>"$TMP/$PROGRAM.stress")" "$(expected on)" "$PROGRAM, small heap"
+	matches "$(cat "$TMP/$PROGRAM.stress")" 'minor_collections: '
+}
+
+test_on() {
+	each check_on
+}
+
+check_toggled() {
+	local out
+	out=$(OCAMLRUNPARAM=$STRESS "$TMP/toggler" "$TOGGLES" "$OUT/$PROGRAM" toggled \
+		"$SUITE/$PROGRAM.ml" 2>"$TMP/$PROGRAM.toggled") ||
+		fail "$PROGRAM, toggled: $out$(tail -n 30 "$TMP/$PROGRAM.toggled")"
+	# The last round is one of those with handlers off.
+	matches "$out" '^[1-9][0-9]* off, [0-9]+ on, [0-9]+ mixed$' "$PROGRAM"
+	[[ -z $(setting plugin) || $out != *' off, 0 on, '* ]] || fail "$PROGRAM, never all on: $out"
+	[[ $out != *' off, 0 on, 0 mixed' ]] || fail "$PROGRAM: no handler ran: $out"
+}
+
+test_toggled() {
+	build_toggler
+	each check_toggled
+}
+
+# The check within the programs can fail: rounds that differ from what the source says are noticed.
+test_wrong_rounds_are_noticed() {
+	local program=$OUT/loops source=$SUITE/loops.ml wrong
+	[[ -e $program ]] || skip "the program loops was not built"
+	"$program" toggled "$source" </dev/null >"$TMP/out"
+	matches "$(cat "$TMP/out")" '^ready.2 off, 0 on, 0 mixed$'
+	for wrong in 's/^nested 65$/nested 66/' '/^found true$/d' 's/^found true$/&\nmore/' \
+		's/^found true$/- found false\n+ maybe/'; do
+		sed "$wrong" "$source" >"$TMP/wrong.ml"
+		! "$program" toggled "$TMP/wrong.ml" </dev/null >"$TMP/out" 2>&1 || fail "$wrong: $(cat "$TMP/out")"
+	done
+	# With handlers on, the first round is compared; the last is always wrong.
+	for wrong in '/^> high: 52$/d' 's/^> high: 52$/> high: 53/' 's/^# inner 10$/# inner 9/' ''; do
+		sed "$wrong" "$source" >"$TMP/wrong.ml"
+		! "$TOOL" trace -prog "$program" -enable-all --wait -- toggled "$TMP/wrong.ml" \
+			</dev/null >"$TMP/out" 2>&1 || fail "$wrong: $(cat "$TMP/out")"
+		if [[ -n $wrong ]]; then
+			matches "$(cat "$TMP/out")" 'this round is not allowed'
+		else
+			matches "$(cat "$TMP/out")" 'with handlers off again'
+		fi
+	done
+}
+
+TEST_TIMEOUT=${TEST_TIMEOUT:-300}
+run_tests "$@"

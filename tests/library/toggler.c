@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+/*
+ * toggler TOGGLES PROGRAM [ARGUMENT...]
+ *
+ * Starts PROGRAM, waits until it has said "ready", switches its probes TOGGLES times while it runs,
+ * all or one of them, at irregular moments, switches all off, closes its stdin and waits for its
+ * end. Its further output goes to stdout. The status is its own, or 1 if a switch failed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <ocaml_probes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct ocp_ctx *ctx;
+static struct ocp_process *proc;
+static size_t n_probes;
+static bool *is_on;
+
+static void must(int err)
+{
+	if (!err)
+		return;
+	fprintf(stderr, "toggler: %s\n", ocp_error(ctx));
+	exit(1);
+}
+
+/* Start ARGV with pipes as its stdin and stdout. */
+static pid_t start(char **argv, int *to, FILE **from)
+{
+	int in[2], out[2], saved_in = dup(0), saved_out = dup(1);
+	pid_t pid;
+
+	if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC) || fcntl(saved_in, F_SETFD, FD_CLOEXEC) ||
+	    fcntl(saved_out, F_SETFD, FD_CLOEXEC)) {
+		perror("toggler");
+		exit(1);
+	}
+	dup2(in[0], 0);
+	dup2(out[1], 1);
+	must(ocp_trace(ctx, argv[0], argv, NULL, &pid));
+	dup2(saved_in, 0);
+	dup2(saved_out, 1);
+	close(in[0]);
+	close(out[1]);
+	*to = in[1];
+	*from = fdopen(out[0], "r");
+	return pid;
+}
+
+/* Add the switch of PROBE, unless it is as it is to be. */
+static size_t add(struct ocp_actions *actions, size_t probe, bool on)
+{
+	const char *name = ocp_process_probe_name(proc, probe);
+
+	if (is_on[probe] == on)
+		return 0;
+	must(on ? ocp_actions_enable(actions, name) : ocp_actions_disable(actions, name));
+	is_on[probe] = on;
+	return 1;
+}
+
+static size_t add_all(struct ocp_actions *actions, bool on)
+{
+	size_t added = 0;
+
+	for (size_t i = 0; i < n_probes; i++)
+		added += add(actions, i, on);
+	return added;
+}
+
+static void toggle(unsigned int choice)
+{
+	struct ocp_actions *actions = ocp_actions_new(ctx);
+	size_t probe = (choice >> 8) % n_probes;
+
+	/* All on, all off, one the other way. */
+	if (choice % 3 == 2 || !add_all(actions, choice % 3 == 1))
+		add(actions, probe, !is_on[probe]);
+	must(ocp_process_update(proc, actions, 0));
+	ocp_actions_free(actions);
+}
+
+static void toggle_often(int toggles)
+{
+	enum ocp_state *states;
+	struct ocp_actions *actions;
+	unsigned int random = 1;
+
+	n_probes = ocp_process_probe_count(proc);
+	states = calloc(n_probes, sizeof(*states));
+	is_on = calloc(n_probes, sizeof(*is_on));
+	if (!n_probes || !states || !is_on) {
+		fprintf(stderr, "toggler: no probes\n");
+		exit(1);
+	}
+	must(ocp_process_read_states(proc, 0, states));
+	for (size_t i = 0; i < n_probes; i++)
+		is_on[i] = states[i] == OCP_ENABLED;
+	for (int i = 0; i < toggles; i++) {
+		random = random * 1664525 + 1013904223;
+		toggle(random >> 8);
+		usleep((random >> 4) % 256);
+	}
+	actions = ocp_actions_new(ctx);
+	if (add_all(actions, false))
+		must(ocp_process_update(proc, actions, 0));
+	ocp_actions_free(actions);
+	free(states);
+	free(is_on);
+}
+
+int main(int argc, char **argv)
+{
+	char line[4096];
+	int to, status;
+	FILE *from;
+	pid_t pid;
+
+	if (argc < 3)
+		return 2;
+	ctx = ocp_ctx_new();
+	pid = start(argv + 2, &to, &from);
+	if (!from || !fgets(line, sizeof(line), from) || strcmp(line, "ready\n") != 0) {
+		fprintf(stderr, "toggler: %s is not ready\n", argv[2]);
+		return 1;
+	}
+	must(ocp_process_open(ctx, pid, &proc));
+	toggle_often(atoi(argv[1]));
+	ocp_process_free(proc);
+	ocp_ctx_free(ctx);
+	close(to);
+	while (fgets(line, sizeof(line), from))
+		fputs(line, stdout);
+	fclose(from);
+	if (waitpid(pid, &status, 0) != pid)
+		return 1;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}

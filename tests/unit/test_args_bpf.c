@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: MIT
+/* What bpf/args.bpf.h makes of operands, keys and filters, in the kernel. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "args_hit.h"
+#include "measure/value.h"
+#include "ocaml_heap.h"
+#include "unit.h"
+
+/* ---- operands ------------------------------------------------------------------------------- */
+
+static void assert_reads(const char *operands, uint64_t word)
+{
+	hit(operands);
+	if (!hit_results()->read_ok || hit_results()->word != word)
+		print_message("%s: %d, 0x%llx\n", operands, (int)hit_results()->read_ok,
+			      hit_results()->word);
+	assert_int_equal(hit_results()->read_ok, 1);
+	assert_int_equal(hit_results()->word, word);
+}
+
+static void registers_are_read(void **state)
+{
+	static const char *const names[ARG_REGISTERS] = {
+		"r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10",
+		"r9",  "r8",  "rax", "rcx", "rdx", "rsi", "rdi", "rsp",
+	};
+	char operand[16];
+
+	(void)state;
+	hit_or_skip();
+	for (unsigned int i = 0; i < ARG_REGISTERS; i++)
+		args_hit.registers[i] = 0x8070605040302010ULL + i * 0x0101010101010101ULL;
+	for (unsigned int i = 0; i < ARG_REGISTERS; i++) {
+		snprintf(operand, sizeof(operand), "8@%%%s", names[i]);
+		assert_reads(operand, args_hit.registers[i]);
+	}
+}
+
+static void parts_of_registers_are_extended(void **state)
+{
+	(void)state;
+	hit_or_skip();
+	args_hit.registers[ARG_RDX] = 0xf1e2d3c4b5a69788ULL;
+	assert_reads("4@%edx", 0xb5a69788ULL);
+	assert_reads("-4@%edx", 0xffffffffb5a69788ULL);
+	assert_reads("2@%dx", 0x9788);
+	assert_reads("-2@%dx", 0xffffffffffff9788ULL);
+	assert_reads("1@%dl", 0x88);
+	assert_reads("-1@%dl", 0xffffffffffffff88ULL);
+	assert_reads("1@%dh", 0x97);
+	assert_reads("-1@%dh", 0xffffffffffffff97ULL);
+	assert_reads("-8@%rdx", 0xf1e2d3c4b5a69788ULL);
+	assert_reads("4@%rdx", 0xb5a69788ULL);
+	args_hit.registers[ARG_RDX] = 0x7f;
+	assert_reads("-1@%dl", 0x7f);
+}
+
+static void memory_is_read(void **state)
+{
+	static const uint64_t words[8] = { 0x1111111111111111, 0xf222222222222222,
+					   0x3333333333333333, 0x4444444444444444,
+					   0x5555555555555555, 0x6666666666666666,
+					   0x7777777777777777, 0x8888888888888888 };
+	char operand[64];
+
+	(void)state;
+	hit_or_skip();
+	args_hit.registers[ARG_RSP] = args_hit.registers[ARG_RBX] = (uint64_t)(uintptr_t)&words[2];
+	args_hit.registers[ARG_RCX] = 2;
+	args_hit.registers[ARG_R9] = (uint64_t)-8;
+	assert_reads("8@(%rsp)", words[2]);
+	assert_reads("8@16(%rsp)", words[4]);
+	assert_reads("8@-16(%rbx)", words[0]);
+	assert_reads("8@0x10(%rsp,%rcx,8)", words[6]);
+	assert_reads("8@(%rbx,%r9)", words[1]);
+	assert_reads("8@8(%rbx,%r9,2)", words[1]);
+	assert_reads("-4@-8(%rbx)", 0x22222222);
+	assert_reads("-4@-4(%rbx)", 0xfffffffff2222222ULL);
+	assert_reads("2@-2(%rbx)", 0xf222);
+	assert_reads("-1@-1(%rbx)", 0xfffffffffffffff2ULL);
+	snprintf(operand, sizeof(operand), "8@%#lx(,%%rcx,8)", (unsigned long)&words[1]);
+	assert_reads(operand, words[3]);
+	snprintf(operand, sizeof(operand), "8@%lu", (unsigned long)&words[5]);
+	assert_reads(operand, words[5]);
+}
+
+static void constants_are_read(void **state)
+{
+	(void)state;
+	hit_or_skip();
+	assert_reads("8@$3", 3);
+	assert_reads("-4@$-5", (uint64_t)-5);
+	assert_reads("4@$-5", 0xfffffffbU);
+	assert_string_equal(hit("8@$3 8@$-1 -4@$-5 1@$200"), " 1 -1 -5 200");
+}
+
+static void what_cannot_be_read_is_said(void **state)
+{
+	struct site_args none = { .n = 2 };
+
+	(void)state;
+	hit_or_skip();
+	args_hit.registers[ARG_RAX] = of_nowhere();
+	assert_string_equal(hit("8@(%rax) 8f@%xmm3 8@global(%rip) 8@%rax"),
+			    " <unreadable> <unsupported> <unsupported> <unreadable>");
+	assert_int_equal(hit_results()->read_ok, 0);
+	assert_int_equal(hit_results()->int_ok, 0);
+	assert_int_equal(hit_results()->key_ok, 0);
+	assert_string_equal(hit(""), "");
+	assert_int_equal(hit_results()->read_ok, 0);
+	assert_string_equal(hit_args(&none), " <unreadable> <unreadable>");
+}
+
+static void sixteen_arguments_are_recorded(void **state)
+{
+	(void)state;
+	hit_or_skip();
+	assert_string_equal(hit("8@$1 8@$3 8@$5 8@$7 8@$9 8@$11 8@$13 8@$15 8@$17 8@$19 8@$21 "
+				"8@$23 8@$25 8@$27 8@$29 8@$31 8@$33 8@$35"),
+			    " 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 ... and 2 more");
+}
+
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+static uint64_t key_of(uint64_t value)
+{
+	hit_value(value);
+	assert_int_equal(hit_results()->key_ok, 1);
+	return hit_results()->key;
+}
+
+static void keys_tell_values_apart(void **state)
+{
+	char text[100];
+	uint64_t keys[] = {
+		key_of(of_int(0)),
+		key_of(of_int(1)),
+		key_of(of_int(-1)),
+		key_of(of_string("")),
+		key_of(of_bytes("\0", 1)),
+		key_of(of_string("a")),
+		key_of(of_bytes("a\0", 2)),
+		key_of(of_string("b")),
+		key_of(of_string("a string of more than one word")),
+		key_of(of_string("a string of more than one Word")),
+	};
+
+	uint64_t long_key;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		for (size_t j = 0; j < i; j++)
+			assert_int_not_equal(keys[i], keys[j]);
+	assert_int_equal(key_of(of_string("a")), keys[5]);
+	assert_int_equal(key_of(of_custom("_j", 1)), keys[1]);
+	memset(text, 'z', sizeof(text));
+	assert_int_not_equal(key_of(of_bytes(text, 99)), key_of(of_bytes(text, 100)));
+	long_key = key_of(of_bytes(text, 100));
+	text[64] = 'y';
+	assert_int_equal(key_of(of_bytes(text, 100)), long_key);
+	text[63] = 'y';
+	assert_int_not_equal(key_of(of_bytes(text, 100)), long_key);
+	hit_value(of_double(1));
+	assert_int_equal(hit_results()->key_ok, 0);
+	hit_value(of_nowhere());
+	assert_int_equal(hit_results()->key_ok, 0);
+}
+
+static void keys_need_bpf(void **state)
+{
+	hit_or_skip();
+	keys_tell_values_apart(state);
+}
+
+/* ---- filters -------------------------------------------------------------------------------- */
+
+static void filters_compare_integers(void **state)
+{
+	static const struct {
+		const char *filter;
+		bool expected[3]; /* of 99, 100, 101 */
+	} cases[] = {
+		{ "arg0 == 100", { false, true, false } }, { "arg0 = 100", { false, true, false } },
+		{ "arg0 != 100", { true, false, true } },  { "arg0 < 100", { true, false, false } },
+		{ "arg0 <= 100", { true, true, false } },  { "arg0 > 100", { false, false, true } },
+		{ "arg0 >= 100", { false, true, true } },  { "arg0 > -1", { true, true, true } },
+		{ "arg0 < 0x65", { true, true, false } },  { "arg1 == 0", { false, false, false } },
+		{ "arg1 != 0", { false, false, false } },
+	};
+
+	(void)state;
+	hit_or_skip();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (int j = 0; j < 3; j++) {
+			args_hit.registers[ARG_RAX] = of_int(99 + j);
+			assert_int_equal(hit_matches("8@%rax", cases[i].filter),
+					 cases[i].expected[j]);
+			args_hit.registers[ARG_RAX] = of_custom("_j", (uint64_t)(99 + j));
+			assert_int_equal(hit_matches("8@%rax", cases[i].filter),
+					 cases[i].expected[j]);
+		}
+	args_hit.registers[ARG_RAX] = of_string("100");
+	assert_false(hit_matches("8@%rax", "arg0 == 100"));
+	assert_false(hit_matches("8@%rax", "arg0 != 100"));
+	assert_true(hit_matches("8@%rax", "!(arg0 == 100)"));
+	assert_false(hit_matches("8@$1 8f@%xmm0", "arg1 != 0"));
+}
+
+static void filters_compare_strings(void **state)
+{
+	char text[80];
+
+	(void)state;
+	hit_or_skip();
+	args_hit.registers[ARG_RAX] = of_string("/api/users");
+	assert_true(hit_matches("8@%rax", "arg0 == \"/api/users\""));
+	assert_false(hit_matches("8@%rax", "arg0 == \"/api/user\""));
+	assert_false(hit_matches("8@%rax", "arg0 == \"/api/userz\""));
+	assert_false(hit_matches("8@%rax", "arg0 == \"/api/users2\""));
+	assert_false(hit_matches("8@%rax", "arg0 == \"\""));
+	assert_false(hit_matches("8@%rax", "arg0 != \"/api/users\""));
+	assert_true(hit_matches("8@%rax", "arg0 != \"/api/user\""));
+	assert_true(hit_matches("8@%rax", "arg0 ^= \"/api/\""));
+	assert_true(hit_matches("8@%rax", "arg0 ^= \"\""));
+	assert_true(hit_matches("8@%rax", "arg0 ^= \"/api/users\""));
+	assert_false(hit_matches("8@%rax", "arg0 ^= \"/api/users2\""));
+	assert_false(hit_matches("8@%rax", "arg0 ^= \"/bpi/\""));
+	args_hit.registers[ARG_RAX] = of_bytes("a\0", 2);
+	assert_false(hit_matches("8@%rax", "arg0 == \"a\""));
+	assert_true(hit_matches("8@%rax", "arg0 == \"a\\000\""));
+	args_hit.registers[ARG_RAX] = of_int(5);
+	assert_false(hit_matches("8@%rax", "arg0 != \"a\""));
+	memset(text, 'q', sizeof(text));
+	args_hit.registers[ARG_RAX] = of_bytes(text, 80);
+	memcpy(text, "arg0 ^= \"", 9);
+	text[9 + 64] = '"';
+	text[9 + 65] = '\0';
+	assert_true(hit_matches("8@%rax", text));
+	text[9 + 63] = 'p';
+	assert_false(hit_matches("8@%rax", text));
+}
+
+/* Every combination of three truths. */
+static void filters_combine(void **state)
+{
+	(void)state;
+	hit_or_skip();
+	for (int bits = 0; bits < 8; bits++) {
+		bool a = bits & 1, b = bits & 2, c = bits & 4;
+
+		args_hit.registers[ARG_RAX] = of_int(a);
+		args_hit.registers[ARG_RBX] = of_int(b);
+		args_hit.registers[ARG_RCX] = of_int(c);
+#define TRUE_OF(n) "arg" #n " == 1"
+		assert_int_equal(hit_matches("8@%rax 8@%rbx 8@%rcx",
+					     TRUE_OF(0) " && " TRUE_OF(1) " || " TRUE_OF(2)),
+				 (a && b) || c);
+		assert_int_equal(hit_matches("8@%rax 8@%rbx 8@%rcx",
+					     TRUE_OF(0) " || " TRUE_OF(1) " && " TRUE_OF(2)),
+				 a || (b && c));
+		assert_int_equal(hit_matches("8@%rax 8@%rbx 8@%rcx",
+					     "!(" TRUE_OF(0) " || " TRUE_OF(1) ") && !" TRUE_OF(2)),
+				 !(a || b) && !c);
+		assert_int_equal(hit_matches("8@%rax 8@%rbx 8@%rcx",
+					     TRUE_OF(0) " && (" TRUE_OF(1) " || !!" TRUE_OF(2) ")"),
+				 a && (b || c));
+	}
+	args_hit.filter = (struct filter){ 0 };
+	hit("8@%rax");
+	assert_int_equal(hit_results()->matches, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(registers_are_read),
+		cmocka_unit_test(parts_of_registers_are_extended),
+		cmocka_unit_test(memory_is_read),
+		cmocka_unit_test(constants_are_read),
+		cmocka_unit_test(what_cannot_be_read_is_said),
+		cmocka_unit_test(sixteen_arguments_are_recorded),
+		cmocka_unit_test(keys_need_bpf),
+		cmocka_unit_test(filters_compare_integers),
+		cmocka_unit_test(filters_compare_strings),
+		cmocka_unit_test(filters_combine),
+	};
+
+	return cmocka_run_group_tests(tests, args_hit_set_up, args_hit_tear_down);
+}

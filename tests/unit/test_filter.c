@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Filters from text to postfix. That the form means what the text says is shown twice: here against
+ * expected forms, in test_args_bpf.c by what the kernel makes of it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "measure/filter.h"
+#include "unit.h"
+
+/* FILTER in a notation of its own: 0>100 1=GET & */
+static void spell(const struct filter *filter, char *out, size_t n)
+{
+	static const char *const comparisons[] = { "=", "!=", "<", "<=", ">", ">=", "^=" };
+
+	*out = '\0';
+	for (__u32 i = 0; i < filter->n_ops; i++) {
+		const struct filter_op *op = &filter->ops[i];
+		const struct filter_string *string = &filter->strings[op->string];
+		char one[120];
+
+		switch (op->kind) {
+		case FILTER_INT:
+			snprintf(one, sizeof(one), "%u%s%lld", op->arg, comparisons[op->comparison],
+				 op->number);
+			break;
+		case FILTER_STRING:
+			snprintf(one, sizeof(one), "%u%s'%.*s'", op->arg,
+				 comparisons[op->comparison], (int)string->n_bytes, string->bytes);
+			break;
+		default:
+			snprintf(one, sizeof(one), "%c",
+				 op->kind == FILTER_AND	 ? '&'
+				 : op->kind == FILTER_OR ? '|'
+							 : '!');
+		}
+		snprintf(out + strlen(out), n - strlen(out), "%s%s", i ? " " : "", one);
+	}
+}
+
+static void expressions_become_postfix(void **state)
+{
+	static const struct {
+		const char *text, *postfix;
+		__u32 args_used;
+	} cases[] = {
+		{ "arg0 > 100", "0>100", 1 },
+		{ "arg0>100&&arg1==\"GET\"", "0>100 1='GET' &", 3 },
+		{ "arg0 = 1 || arg1 = 2 && arg2 = 3", "0=1 1=2 2=3 & |", 7 },
+		{ "arg0 = 1 && arg1 = 2 || arg2 = 3", "0=1 1=2 & 2=3 |", 7 },
+		{ "arg0 = 1 && (arg1 = 2 || arg2 = 3)", "0=1 1=2 2=3 | &", 7 },
+		{ "arg0 = 1 && arg0 = 2 && arg0 = 3", "0=1 0=2 & 0=3 &", 1 },
+		{ "!arg0 = 1 && arg1 = 2", "0=1 ! 1=2 &", 3 },
+		{ "!(arg0 = 1 && arg1 = 2)", "0=1 1=2 & !", 3 },
+		{ "!!!arg0 != 1", "0!=1 ! ! !", 1 },
+		{ " ( ( arg15 <= -0x10 ) ) ", "15<=-16", 1 << 15 },
+		{ "arg3 >= 0XfF", "3>=255", 8 },
+		{ "arg3 < 007", "3<7", 8 },
+		{ "arg0 == 9223372036854775807", "0=9223372036854775807", 1 },
+		{ "arg0 == -9223372036854775808", "0=-9223372036854775808", 1 },
+		{ "arg00 == 0", "0=0", 1 },
+		{ "arg2 ^= \"/api\"", "2^='/api'", 4 },
+		{ "arg2 != \"\"", "2!=''", 4 },
+		{ "\targ2\n!=\"a||b\"", "2!='a||b'", 4 },
+		{ "arg0 == \"\\n\\t\\\\\\\"\\065\\x42\\x4a\"", "0='\n\t\\\"ABJ'", 1 },
+	};
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct filter filter;
+	char spelt[256];
+	__u32 used;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int err = filter_parse(ctx, cases[i].text, &filter, &used);
+
+		if (err)
+			print_message("%s\n", ocp_error(ctx));
+		assert_int_equal(err, 0);
+		spell(&filter, spelt, sizeof(spelt));
+		assert_string_equal(spelt, cases[i].postfix);
+		assert_int_equal(used, cases[i].args_used);
+	}
+	ocp_ctx_free(ctx);
+}
+
+static void strings_may_hold_any_byte(void **state)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct filter filter;
+	__u32 used;
+
+	(void)state;
+	assert_int_equal(filter_parse(ctx, "arg0 == \"a\\000\\255\\xc3\"", &filter, &used), 0);
+	assert_int_equal(filter.strings[0].n_bytes, 4);
+	assert_memory_equal(filter.strings[0].bytes, "a\0\xff\xc3\0\0\0", 8);
+	ocp_ctx_free(ctx);
+}
+
+static void errors_say_where_and_what(void **state)
+{
+	static const struct {
+		const char *text;
+		unsigned int column;
+		const char *why;
+	} cases[] = {
+		{ "", 1, "an argument (arg0, arg1, ...) is expected" },
+		{ "  ", 3, "an argument (arg0, arg1, ...) is expected" },
+		{ "arg", 1, "an argument (arg0, arg1, ...) is expected" },
+		{ "args == 1", 1, "an argument (arg0, arg1, ...) is expected" },
+		{ "arg0x == 1", 1, "an argument (arg0, arg1, ...) is expected" },
+		{ "size > 3", 1, "an argument (arg0, arg1, ...) is expected" },
+		{ "100 < arg0", 1, "an argument (arg0, arg1, ...) is expected" },
+		{ "arg0 > 1 && ", 13, "an argument (arg0, arg1, ...) is expected" },
+		{ "arg0 > 1 && && arg1 > 1", 13, "an argument (arg0, arg1, ...) is expected" },
+		{ "arg16 == 1", 1, "the last argument that can be read is arg15" },
+		{ "arg99999999999999999999 == 1", 1,
+		  "the last argument that can be read is arg15" },
+		{ "arg0", 5, "a comparison (== != < <= > >= ^=) is expected" },
+		{ "arg0 ~ 3", 6, "a comparison (== != < <= > >= ^=) is expected" },
+		{ "arg0 >", 7, "a number or a string in double quotes is expected" },
+		{ "arg0 > x", 8, "a number or a string in double quotes is expected" },
+		{ "arg0 == arg1", 9, "a number or a string in double quotes is expected" },
+		{ "arg0 == 'x'", 9, "a number or a string in double quotes is expected" },
+		{ "arg0 == -", 9, "digits are expected" },
+		{ "arg0 == 0x", 9, "digits are expected" },
+		{ "arg0 == 0xg", 9, "digits are expected" },
+		{ "arg0 == 12ab", 11, "the number should have ended" },
+		{ "arg0 == 9223372036854775808", 9, "the number does not fit into 64 bits" },
+		{ "arg0 == \"abc", 9, "the string has no closing quote" },
+		{ "arg0 == \"abc\\", 14, "\\ goes before one of n t r b \" \\ or ddd or xhh" },
+		{ "arg0 == \"a\\q\"", 12, "\\ goes before one of n t r b \" \\ or ddd or xhh" },
+		{ "arg0 == \"\\256\"", 11, "the largest byte is \\255" },
+		{ "arg0 < \"abc\"", 6, "strings are compared with ==, != or ^=" },
+		{ "arg0 ^= 3", 9, "^= (starts with) is followed by a string in double quotes" },
+		{ "(arg0 == 1", 11, "&&, || or ) is expected" },
+		{ "(arg0 == 1]", 11, "&&, || or ) is expected" },
+		{ "arg0 == 1)", 10, "&&, || or the end is expected" },
+		{ "arg0 == 1 & arg1 == 2", 11, "&&, || or the end is expected" },
+		{ "arg0 == 1 arg1 == 2", 11, "&&, || or the end is expected" },
+		{ "arg0 == 1 and arg1 == 2", 11, "&&, || or the end is expected" },
+	};
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct filter filter;
+	char expected[256];
+	__u32 used;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(expected, sizeof(expected), "filter %s: column %u: %s", cases[i].text,
+			 cases[i].column, cases[i].why);
+		assert_int_equal(filter_parse(ctx, cases[i].text, &filter, &used), -EINVAL);
+		assert_string_equal(ocp_error(ctx), expected);
+	}
+	ocp_ctx_free(ctx);
+}
+
+/* N times PART, joined by " || ". */
+static void repeat(char *out, size_t out_bytes, const char *part, int n)
+{
+	*out = '\0';
+	for (int i = 0; i < n; i++)
+		snprintf(out + strlen(out), out_bytes - strlen(out), "%s%s", i ? " || " : "", part);
+}
+
+static void assert_limit(struct ocp_ctx *ctx, const char *text, const char *why)
+{
+	struct filter filter;
+	__u32 used;
+
+	assert_int_equal(filter_parse(ctx, text, &filter, &used), -E2BIG);
+	assert_non_null(strstr(ocp_error(ctx), why));
+}
+
+static void limits_are_named(void **state)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	char text[1200], part[100];
+	struct filter filter;
+	__u32 used;
+
+	(void)state;
+	repeat(text, sizeof(text), "arg0 == \"x\"", 16);
+	assert_int_equal(filter_parse(ctx, text, &filter, &used), 0);
+	assert_int_equal(filter.n_ops, 31);
+	assert_int_equal(filter.n_strings, 16);
+	repeat(text, sizeof(text), "arg0 == 1", 17);
+	assert_limit(ctx, text, "too many comparisons and operators: the limit is 32");
+	snprintf(part, sizeof(part), "arg0 == \"%064d\"", 0);
+	assert_int_equal(filter_parse(ctx, part, &filter, &used), 0);
+	assert_int_equal(filter.strings[0].n_bytes, 64);
+	snprintf(part, sizeof(part), "arg0 == \"%065d\"", 0);
+	assert_limit(ctx, part, "column 9: too many bytes in a string: the limit is 64");
+	/* Strings that are no operand of anything in time. */
+	*text = '\0';
+	for (int i = 0; i < 17; i++)
+		strcat(text, "arg0 == \"x\" || (");
+	assert_limit(ctx, text, "too many strings: the limit is 16");
+	memset(text, '(', 1000);
+	text[1000] = '\0';
+	assert_limit(ctx, text, "nested too deeply: the limit is 64");
+	memset(text, '!', 1000);
+	assert_limit(ctx, text, "nested too deeply: the limit is 64");
+	ocp_ctx_free(ctx);
+}
+
+static void an_argument_is_named(void **state)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+
+	(void)state;
+	assert_int_equal(filter_parse_arg(ctx, "arg0"), 0);
+	assert_int_equal(filter_parse_arg(ctx, "arg15"), 15);
+	assert_int_equal(filter_parse_arg(ctx, "arg16"), -EINVAL);
+	assert_string_equal(ocp_error(ctx),
+			    "argument arg16: the last argument that can be read is arg15");
+	assert_int_equal(filter_parse_arg(ctx, "0"), -EINVAL);
+	assert_string_equal(ocp_error(ctx), "argument 0: arg0, arg1, ... is expected");
+	assert_int_equal(filter_parse_arg(ctx, "arg0 "), -EINVAL);
+	assert_int_equal(filter_parse_arg(ctx, ""), -EINVAL);
+	ocp_ctx_free(ctx);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(expressions_become_postfix),
+		cmocka_unit_test(strings_may_hold_any_byte),
+		cmocka_unit_test(errors_say_where_and_what),
+		cmocka_unit_test(limits_are_named),
+		cmocka_unit_test(an_argument_is_named),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
