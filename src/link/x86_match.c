@@ -94,7 +94,7 @@ static bool find_place(const struct evaluation *eval, const struct x86_insn *ins
 
 static struct value load(const struct evaluation *eval, const struct x86_insn *insn)
 {
-	struct value value = { OTHER };
+	struct value value = { .kind = OTHER };
 	struct key key;
 
 	if (!find_place(eval, insn, &key))
@@ -145,7 +145,7 @@ static bool compare(struct evaluation *eval, const struct value *value, int64_t 
 
 static struct value effective_address(const struct evaluation *eval, const struct x86_insn *insn)
 {
-	struct value value = { OTHER };
+	struct value value = { .kind = OTHER };
 
 	if (insn->is_memory && insn->base == X86_RIP) {
 		value = (struct value){ .kind = PLACE, .key = { STATIC, insn->disp } };
