@@ -45,7 +45,7 @@ ALL_CFLAGS = -std=gnu11 $(WARN) -fPIC -fvisibility=hidden $(CFLAGS) $(SANITIZE)
 # one. Everything is looked up when it is used, after install-deps has run.
 LIBBPF_A = $(firstword $(wildcard $(shell $(PKG_CONFIG) --variable=libdir libbpf 2>/dev/null)/libbpf.a))
 LIBBPF = $(if $(LIBBPF_A),$(LIBBPF_A) -lz,-lbpf)
-LIBS = $(LIBBPF) -lelf
+LIBS = $(LIBBPF) -ldw -lelf
 TOOL_LIBS = -ljson-c
 
 lib_srcs := $(wildcard src/base/*.c src/elf/*.c src/process/*.c src/measure/*.c)
@@ -83,7 +83,7 @@ $(lib_a): $(lib_objs)
 $(lib_so): $(lib_objs)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libocaml_probes.so.$(SOVERSION) \
-		$(if $(SANITIZE),,-Wl,-z$(,)defs) -o $@ $^ -lbpf -lelf
+		$(if $(SANITIZE),,-Wl,-z$(,)defs) -o $@ $^ -lbpf -ldw -lelf
 	$(Q)ln -sf $(@F) $(O)/libocaml_probes.so.$(SOVERSION)
 	$(Q)ln -sf $(@F) $(O)/libocaml_probes.so
 , := ,

@@ -344,22 +344,17 @@ int hit(struct pt_regs *regs)
 	return 0;
 }
 
-/*
- * A thread ends: what it began ends with it. Its starts would otherwise stay in the map for ever,
- * or be taken for those of the next thread with its id.
- */
-SEC("raw_tracepoint/sched_process_exit")
-int thread_exit(void *unused)
-{
-	struct bpf_pidns_info ids = {};
+/* ---- threads and processes that come and go ------------------------------------------------- */
 
-	(void)unused;
-	if (!current_ids(&ids))
-		return 0;
+/* What the thread began ends with it: else its starts would be taken for those of the next of its
+ * id. */
+static __always_inline void end_pairs(const struct bpf_pidns_info *ids)
+{
 	for (__u32 pair = 0; pair < MEASURE_MAX_PAIRS && pair < config.n_pairs; pair++) {
-		struct measure_open_key key = { .tid = ids.pid, .pair = pair };
+		struct measure_open_key key = { .tid = ids->pid, .pair = pair };
 		struct measure_open *open = bpf_map_lookup_elem(&pair_open, &key);
-		struct measure_pair *stats = bpf_map_lookup_elem(&pair_stats, &pair);
+		/* Not &pair: the verifier loses sight of a counter in memory ("infinite loop"). */
+		struct measure_pair *stats = bpf_map_lookup_elem(&pair_stats, &key.pair);
 		__u64 depth;
 
 		if (!open || !stats)
@@ -371,6 +366,26 @@ int thread_exit(void *unused)
 			add(&stats->orphan_starts, depth);
 		bpf_map_delete_elem(&pair_open, &key);
 	}
+}
+
+SEC("raw_tracepoint/sched_process_exit")
+int thread_exit(void *unused)
+{
+	struct bpf_pidns_info ids = {};
+
+	(void)unused;
+	if (!current_ids(&ids))
+		return 0;
+	end_pairs(&ids);
+#ifdef MEASURE_FOLLOW
+	if (config.children) {
+		struct task_struct *task = (void *)bpf_get_current_task();
+
+		/* The last thread of its process: the kernel has counted it out already. */
+		if (BPF_CORE_READ(task, signal, live.counter) == 0)
+			bpf_map_delete_elem(&tgids, &ids.tgid);
+	}
+#endif
 	return 0;
 }
 

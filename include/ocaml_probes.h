@@ -574,6 +574,58 @@ OCP_API const struct ocp_pair *ocp_sample_pair(const struct ocp_sample *sample, 
 OCP_API int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sample *earlier,
 				  struct ocp_sample **out);
 
+/* ---- meters that are kept ------------------------------------------------------------------- */
+
+/*
+ * Let METER, which is attached, go on measuring when it is freed and the caller has ended: its maps
+ * and links get names below OCP_KEPT_FOLDER/NAME (the layout of the maps is in bpf/measure.h). NAME
+ * is of A-Z a-z 0-9 _ -. -EEXIST if it is taken.
+ */
+#define OCP_KEPT_FOLDER "/sys/fs/bpf/ocaml-probes"
+OCP_API int ocp_meter_keep(struct ocp_meter *meter, const char *name);
+/* Could something be kept under NAME, as things are? Before there is a meter. */
+OCP_API int ocp_kept_check(struct ocp_ctx *ctx, const char *name);
+
+/*
+ * The kept meter called NAME, to be read. Freeing it lets it go on; ocp_meter_detach ends it, and
+ * takes its name away. -ENOENT if there is none, -EBADMSG if it is incomplete.
+ */
+OCP_API int ocp_kept_open(struct ocp_ctx *ctx, const char *name, struct ocp_meter **out);
+
+/* End and remove what is called NAME, complete or not. */
+OCP_API int ocp_kept_remove(struct ocp_ctx *ctx, const char *name);
+
+/*
+ * The names of all kept meters, sorted; the array and its N strings are one block, to be freed with
+ * free().
+ */
+OCP_API int ocp_kept_list(struct ocp_ctx *ctx, char ***names, size_t *n);
+
+/* What is measured: the path of the program, or NULL if METER has single processes. */
+OCP_API const char *ocp_meter_program(const struct ocp_meter *meter);
+/* The process number I of ocp_meter_process_count(). */
+OCP_API pid_t ocp_meter_process(const struct ocp_meter *meter, size_t i);
+OCP_API enum ocp_split ocp_meter_get_split(const struct ocp_meter *meter);
+
+/* ---- the same by bpftrace ------------------------------------------------------------------ */
+
+enum ocp_bpftrace {
+	OCP_BPFTRACE_COUNT, /* hits by probe */
+	OCP_BPFTRACE_TIME,  /* two probes, START,STOP: what is between them in a thread */
+	OCP_BPFTRACE_ARGS,  /* a line a hit, with the probe's arguments */
+};
+
+/*
+ * A command for a shell that has bpftrace do WHAT with probes of PROC. NAMES is names between
+ * commas, or a regular expression as in ocp_actions_enable_regexp if it has any other characters.
+ * *SCRIPT is freed by the caller with free().
+ */
+OCP_API int ocp_process_bpftrace(struct ocp_process *proc, enum ocp_bpftrace what,
+				 const char *names, char **script);
+/* The same for every process that runs the file PATH, from which PROG was read. */
+OCP_API int ocp_program_bpftrace(struct ocp_program *prog, const char *path, enum ocp_bpftrace what,
+				 const char *names, char **script);
+
 #ifdef __cplusplus
 }
 #endif

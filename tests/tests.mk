@@ -9,7 +9,8 @@ include tests/fuzz/fuzz.mk
 
 .PHONY: run-tests unit-tests
 run-tests: all ocaml fixtures unit-tests $(if $(have_fuzzer),$(fuzzers))
-	+@$(MAKE) --no-print-directory ASAN=1 O=$(O)/asan unit-tests $(O)/asan/ocaml-probes
+	+@$(MAKE) --no-print-directory ASAN=1 O=$(O)/asan unit-tests $(O)/asan/ocaml-probes \
+		$(O)/asan/ocaml-probes-link
 	@tests/run $(O) $(T)
 
 unit-tests: $(if $(have_cmocka),$(unit_tests))

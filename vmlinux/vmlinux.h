@@ -79,8 +79,17 @@ struct mm_struct {
 	struct file *exe_file;
 };
 
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct signal_struct {
+	atomic_t live; /* threads that have not begun to exit */
+};
+
 struct task_struct {
 	int pid, tgid;
+	struct signal_struct *signal;
 	struct mm_struct *mm;
 };
 

@@ -109,6 +109,7 @@ static int walk_notes(struct ocp_program *prog, const struct elf_section *sectio
 				.semaphore_va = note.semaphore_va,
 				/* the noted base, until resolve_sites */
 				.tracer_semaphore_va = note.base_va,
+				.provider = note.provider,
 				.args = note.args,
 				.note_off = section->off + note.off,
 				.probe = intern(prog, table, note.name),

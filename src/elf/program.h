@@ -36,6 +36,7 @@ struct site {
 	uint64_t semaphore_va; /* of OCaml's 16-bit counter: what switching writes */
 	/* Of the 16-bit counter that belongs to tracers (kernel ref_ctr), 0 where there is none. */
 	uint64_t tracer_semaphore_va;
+	const char *provider;
 	const char *args;
 	uint64_t note_off; /* in the file, for messages */
 	uint32_t probe;	   /* index of the probe it belongs to */

@@ -216,6 +216,23 @@ bool image_section_is_loaded(const struct image *image, const Elf64_Shdr *sectio
 	return false;
 }
 
+bool image_read_data(const struct image *image, uint64_t va, uint64_t *word)
+{
+	for (size_t i = 1; i < image->n_sections; i++) {
+		const Elf64_Shdr *section = &image->sections[i];
+
+		if (!image_section_is_data(section) || va < section->sh_addr ||
+		    va - section->sh_addr >= section->sh_size)
+			continue;
+		if (section->sh_size - (va - section->sh_addr) < sizeof(*word))
+			return false;
+		memcpy(word, image->bytes + section->sh_offset + (va - section->sh_addr),
+		       sizeof(*word));
+		return true;
+	}
+	return false;
+}
+
 static int compare_symbols(const void *a, const void *b)
 {
 	const struct image_symbol *x = a, *y = b;
@@ -223,21 +240,34 @@ static int compare_symbols(const void *a, const void *b)
 	return x->va < y->va ? -1 : x->va > y->va;
 }
 
+size_t image_find_symbols(const struct image *image)
+{
+	for (size_t i = 1; i < image->n_sections; i++) {
+		const Elf64_Shdr *table = &image->sections[i];
+
+		if (table->sh_type != SHT_SYMTAB)
+			continue;
+		if (table->sh_flags & SHF_ALLOC || table->sh_entsize != sizeof(Elf64_Sym) ||
+		    table->sh_size % sizeof(Elf64_Sym) || table->sh_link == 0 ||
+		    table->sh_link >= image->n_sections ||
+		    image->sections[table->sh_link].sh_type != SHT_STRTAB ||
+		    image->sections[table->sh_link].sh_flags & SHF_ALLOC)
+			return 0;
+		return i;
+	}
+	return 0;
+}
+
 int image_read_functions(const struct image *image, struct image_symbol **symbols, size_t *n)
 {
-	const Elf64_Shdr *table = NULL, *strings;
+	const Elf64_Shdr *table = &image->sections[image_find_symbols(image)], *strings;
 	size_t n_entries;
 
 	*symbols = NULL;
 	*n = 0;
-	for (size_t i = 1; i < image->n_sections && !table; i++)
-		if (image->sections[i].sh_type == SHT_SYMTAB)
-			table = &image->sections[i];
-	if (!table || table->sh_link >= image->n_sections)
+	if (table == image->sections)
 		return 0;
 	strings = &image->sections[table->sh_link];
-	if (strings->sh_type != SHT_STRTAB)
-		return 0;
 	n_entries = table->sh_size / sizeof(Elf64_Sym);
 	*symbols = malloc((n_entries + 1) * sizeof(**symbols));
 	if (!*symbols)
@@ -275,20 +305,42 @@ const char *image_function_at(const struct image_symbol *symbols, size_t n, uint
 	return symbols[low - 1].name;
 }
 
+static bool is_zero(const uint8_t *bytes, size_t n)
+{
+	return n && bytes[0] == 0 && memcmp(bytes, bytes + 1, n - 1) == 0;
+}
+
+/* A .bss that had to get bytes is not to take space on disk. */
+static int write_sparse(const struct image *image, int fd)
+{
+	enum { CHUNK = 64 * 1024 };
+
+	for (size_t at = 0; at < image->n_bytes;) {
+		size_t n = image->n_bytes - at;
+		ssize_t done;
+
+		n = n < CHUNK - at % CHUNK ? n : CHUNK - at % CHUNK;
+		if (n == CHUNK && is_zero(image->bytes + at, n)) {
+			at += n;
+			continue;
+		}
+		done = pwrite(fd, image->bytes + at, n, (off_t)at);
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done < 0)
+			return -errno;
+		at += (size_t)done;
+	}
+	return ftruncate(fd, (off_t)image->n_bytes) ? -errno : 0;
+}
+
 static int write_bytes(const struct image *image, int fd)
 {
 	mode_t mode = image->stat.st_mode & 07777;
-	size_t done = 0;
+	int err = write_sparse(image, fd);
 
-	while (done < image->n_bytes) {
-		ssize_t n = write(fd, image->bytes + done, image->n_bytes - done);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		done += (size_t)n;
-	}
+	if (err)
+		return err;
 	/* The owner first: chown clears the set-id bits, which must not end up with another owner.
 	 */
 	if (fchown(fd, image->stat.st_uid, image->stat.st_gid)) {

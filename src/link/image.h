@@ -52,6 +52,12 @@ bool image_section_is_data(const Elf64_Shdr *section);
  */
 bool image_section_is_loaded(const struct image *image, const Elf64_Shdr *section);
 
+/* The word at VA of what the program can write to, as the file has it. False: there is none. */
+bool image_read_data(const struct image *image, uint64_t va, uint64_t *word);
+
+/* The index of .symtab, whose entries and names can be relied upon; 0: there is none. */
+size_t image_find_symbols(const struct image *image);
+
 /*
  * The function symbols, sorted by address; *SYMBOLS is to be freed. A stripped file has none.
  */

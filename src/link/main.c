@@ -18,19 +18,29 @@ struct options {
 };
 
 static const char usage[] =
-	"usage: ocaml-probes-link [-o OUT] [--check] [--strict] [--verbose | --quiet] EXE\n"
+	"usage: ocaml-probes-link [-o OUT] [--check] [--strict] [--verbose | --quiet] FILE\n"
 	"\n"
-	"Turn the dormant [%probe] sites of the linked executable EXE into probe sites that\n"
-	"ocaml-probes, gdb, bpftrace and perf know. EXE is replaced; nothing happens to a file that\n"
-	"was converted before, or that has no probes.\n"
+	"Turn the dormant [%probe] sites of FILE, a linked executable, plugin (.cmxs) or shared object,\n"
+	"into probe sites that ocaml-probes, gdb, bpftrace and perf know. FILE is replaced in one step,\n"
+	"with its mode and owner; nothing happens to a file that was converted before, or that has no\n"
+	"probes.\n"
 	"\n"
-	"  -o, --output OUT  write the result there, and leave EXE alone\n"
+	"  -o, --output OUT  write the result there, and leave FILE alone\n"
 	"      --check       only say what would be done\n"
-	"      --strict      fail, and write nothing, if a probe cannot be converted\n"
+	"      --strict      fail, and write nothing, if a probe or an argument cannot be converted\n"
 	"  -v, --verbose     name every site\n"
 	"  -q, --quiet       say nothing but warnings and errors\n"
 	"  -h, --help        this text\n"
 	"  -V, --version     the version\n"
+	"\n"
+	"A probe that cannot be converted stays dormant, and a warning names place, function and\n"
+	"reason. An argument that nothing holds before the handler runs is noted as 8@$0, which is no\n"
+	"OCaml value, with a warning. Others are noted where they are at the site: 8@... an OCaml value,\n"
+	"8f@... a float and -8@... an int64, int32 or nativeint that are not boxed.\n"
+	"\n"
+	"No code or data moves, the file only grows at its end: semaphores (.probes, and, unless it is\n"
+	"stripped, symbols caml_probes_semaphore_NAME), notes. The build-id therefore stays: debug\n"
+	"information that was split off, before or after, belongs to the file as it did.\n"
 	"\n"
 	"Exit status: 0 done (or nothing to do), 1 failure (no file was changed), 2 wrong usage.\n";
 
@@ -90,7 +100,7 @@ static int parse_options(int argc, char **argv, struct options *options)
 	}
 	if (argc - optind != 1) {
 		fprintf(stderr, "ocaml-probes-link: %s\nTry 'ocaml-probes-link --help'.\n",
-			argc == optind ? "an executable is missing" : "one executable at a time");
+			argc == optind ? "a file is missing" : "one file at a time");
 		return EXIT_USAGE;
 	}
 	if (options->verbose && options->quiet) {

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT
 /*
  * The ppx (tools/ocaml/ppx) makes `if Sys.opaque_identity MARKER == <0>` of every probe. MARKER is
- *a string constant; ocamlopt puts it into .data, 8-aligned, behind a header word:
+ * a string constant; ocamlopt puts it into .data, 8-aligned, behind a header word:
  *
  *	-8   header      wosize << 10 | colour << 8 | 252 (String_tag)
- *	 0   u16         the semaphore that tracers count in (ABI v1)
- *	 2   u16         the semaphore that OCaml's side counts in and [%probe_is_enabled] reads
- *	 4   "P1:" KIND ":" NAME "@" FILE ":" LINE ":" COLUMN, perhaps "#" N
+ *	 0   u16, u16    two counters: a process that was never converted can be given probes whose
+ *			 semaphores they are. In a converted file they stay 0
+ *	 4   "P1:" KIND ":" NAME "@" FILE ":" LINE ":" COLUMN, perhaps "#" N, perhaps several "="
  *	 .   padding     the last byte of the last word is the number of padding bytes before it
  *
- * P1 is the version. KIND is 0 for a site without arguments, 0i for one that is enabled from the
- * start, E for [%probe_is_enabled]; whatever else, a newer ppx wrote. The location serves messages,
- * and makes every probe's string a different one: were two probes to share one, CSE might load its
- * address once for both, and a nested site would find the register changed.
+ * P1 is the version. KIND is the number of arguments for a site, followed by i for one that is
+ * enabled from the start; A for what the arguments of the site at the same place are stored to, a
+ * word each, and long enough for them by its "="; E for [%probe_is_enabled]; whatever else, a newer
+ * ppx wrote. The location serves messages, and makes every probe's string a different one: were two
+ * probes to share one, CSE might load its address once for both, and a nested site would find the
+ * register changed.
  *
  * A string only counts as a marker if header, padding and text all agree, so that a program which
  * merely mentions the format (the ppx itself does) has none.
@@ -22,6 +24,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include "link/x86_args.h"
 
 enum {
 	STRING_TAG = 252,
@@ -63,36 +66,43 @@ static bool is_name_char(int c)
 	return isalnum(c) || c == '_';
 }
 
+static void parse_kind(const char *text, size_t n, struct marker *marker)
+{
+	size_t n_args = 0, i;
+
+	marker->kind = MARKER_FOREIGN;
+	for (i = 0; i < n && i < 3 && isdigit((unsigned char)text[i]); i++)
+		n_args = n_args * 10 + (size_t)(text[i] - '0');
+	if (i > 0 && n_args <= X86_MAX_ARGS && (i == n || (i + 1 == n && text[i] == 'i'))) {
+		marker->kind = MARKER_SITE;
+		marker->n_args = n_args;
+		marker->enabled_at_init = i < n;
+	} else if (n == 1 && *text == 'A') {
+		marker->kind = MARKER_ARGS;
+	} else if (n == 1 && *text == 'E') {
+		marker->kind = MARKER_IS_ENABLED;
+	}
+}
+
 /* Parse TEXT, what follows the magic. False: not a marker after all. */
 static bool parse(const char *text, size_t n, struct marker *marker)
 {
 	const char *colon = memchr(text, ':', n);
 	const char *end = text + n;
-	size_t kind_bytes;
 	const char *at;
 
 	if (!colon || n > 4096)
 		return false;
-	kind_bytes = (size_t)(colon - text);
 	for (at = colon + 1; at < end && is_name_char((unsigned char)*at); at++)
 		;
-	if (kind_bytes == 0 || at == end || *at != '@')
+	if (colon == text || at == end || *at != '@')
 		return false;
 	for (const char *c = at; c < end; c++)
 		if (!isgraph((unsigned char)*c))
 			return false;
-
-	marker->enabled_at_init = false;
-	if (kind_bytes == 1 && *text == '0') {
-		marker->kind = MARKER_SITE;
-	} else if (kind_bytes == 2 && memcmp(text, "0i", 2) == 0) {
-		marker->kind = MARKER_SITE;
-		marker->enabled_at_init = true;
-	} else if (kind_bytes == 1 && *text == 'E') {
-		marker->kind = MARKER_IS_ENABLED;
-	} else {
-		marker->kind = MARKER_FOREIGN;
-	}
+	while (end[-1] == '=')
+		end--;
+	parse_kind(text, (size_t)(colon - text), marker);
 	marker->name = colon + 1;
 	marker->name_bytes = (int)(at - marker->name);
 	marker->where = at + 1;
@@ -124,8 +134,7 @@ static int scan_section(const struct image *image, const Elf64_Shdr *section,
 
 	for (size_t pos = (WORD - section->sh_addr % WORD) % WORD;
 	     pos < n_bytes && n_bytes - pos > WORD; pos += WORD) {
-		struct marker marker = { .va = section->sh_addr + pos,
-					 .off = section->sh_offset + pos };
+		struct marker marker = { .va = section->sh_addr + pos };
 		size_t length;
 		int err;
 
@@ -205,6 +214,12 @@ void marker_set_free(struct marker_set *set)
 	free(set->markers);
 	free(set->probes);
 	memset(set, 0, sizeof(*set));
+}
+
+bool marker_same_place(const struct marker *a, const struct marker *b)
+{
+	return a->probe == b->probe && a->where_bytes == b->where_bytes &&
+	       memcmp(a->where, b->where, (size_t)a->where_bytes) == 0;
 }
 
 struct marker *marker_set_find(const struct marker_set *set, uint64_t va)

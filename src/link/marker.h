@@ -13,25 +13,27 @@
 
 enum marker_kind {
 	MARKER_SITE,	   /* [%probe "name" handler] */
+	MARKER_ARGS,	   /* what the arguments of such a probe are stored to */
 	MARKER_IS_ENABLED, /* [%probe_is_enabled "name"] */
 	MARKER_FOREIGN,	   /* of a newer ppx */
 };
 
 struct marker {
-	uint64_t va;		  /* of the string, which is where its two semaphores are */
-	size_t off;		  /* the same, in the file */
+	uint64_t va;		  /* of the string */
 	const char *name, *where; /* inside the image's bytes, not terminated */
 	int name_bytes, where_bytes;
 	size_t probe; /* index into marker_set.probes */
 	enum marker_kind kind;
+	size_t n_args; /* of a MARKER_SITE */
 	bool enabled_at_init;
-	bool is_loaded; /* an instruction that loads its address was found */
+	bool is_loaded;	    /* an instruction that loads its address was found */
+	bool is_referenced; /* if not: something else may be its address */
 };
 
 /* All markers of one name. */
 struct marker_probe {
-	const struct marker
-		*semaphore;    /* the marker that lends its bytes; NULL: no site converted */
+	const struct marker *marker; /* one of a site that is converted; NULL: there is none */
+	uint64_t semaphore_va;
 	bool enabled_at_init;  /* one of its sites at least asks for it */
 	bool disabled_at_init; /* one of its sites at least does not */
 };
@@ -45,6 +47,9 @@ struct marker_set {
 
 int marker_set_read(const struct image *image, struct marker_set *set);
 void marker_set_free(struct marker_set *set);
+
+/* Do the two belong to the same probe of the source? */
+bool marker_same_place(const struct marker *a, const struct marker *b);
 
 /* The marker whose string starts at VA, or NULL. */
 struct marker *marker_set_find(const struct marker_set *set, uint64_t va);

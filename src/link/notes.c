@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * .note.stapsdt is not loaded, so it can stand anywhere in the file, and the simplest place that
- * disturbs nothing is behind everything else. What the linker laid out keeps its offset: only the
- * section header table is written anew after the notes (and after a name table that has one name
- * more, if there was no such section), and e_shoff then points there. The old tables become dead
- * bytes, a few kilobytes that strip or objcopy would squeeze out.
+ * A note a site, in the format that src/elf/note.c reads. Notes of others in the program (libc, C++
+ * or Python runtimes, C stubs) keep their order and come first; ours follow by address, as a linker
+ * would have collected them.
  */
 #include "link/notes.h"
 
@@ -20,8 +18,6 @@ static const char provider[] = "ocaml_1";
 enum {
 	NOTE_TYPE = 3,
 	NOTE_ALIGN = 4,
-	TABLE_ALIGN = 8,
-	MAX_SECTIONS = SHN_LORESERVE - 1,
 };
 
 static const Elf64_Shdr *find_section(const struct image *image)
@@ -74,7 +70,8 @@ static void put_padding(struct output *out, size_t align)
 
 static size_t descriptor_bytes(const struct note_draft *draft)
 {
-	return 3 * sizeof(uint64_t) + sizeof(provider) + (size_t)draft->name_bytes + 1 + 1;
+	return 3 * sizeof(uint64_t) + sizeof(provider) + (size_t)draft->name_bytes + 1 +
+	       strlen(draft->args) + 1;
 }
 
 static void put_note(struct output *out, const struct note_draft *draft, uint64_t base_va)
@@ -87,72 +84,35 @@ static void put_note(struct output *out, const struct note_draft *draft, uint64_
 	put(out, addresses, sizeof(addresses));
 	put(out, provider, sizeof(provider));
 	put(out, draft->name, (size_t)draft->name_bytes);
-	put(out, "\0", 2); /* the name's end, no arguments */
+	put(out, "", 1);
+	put(out, draft->args, strlen(draft->args) + 1);
 	put_padding(out, NOTE_ALIGN);
 }
 
-int notes_append(struct image *image, const struct note_draft *drafts, size_t n)
+int notes_build(const struct image *image, const struct note_draft *drafts, size_t n,
+		uint64_t base_va, struct layout_section *section, uint8_t **bytes)
 {
-	const Elf64_Shdr *base = image_find_section(image, ".stapsdt.base");
-	uint64_t base_va = base ? base->sh_addr : 0;
 	const Elf64_Shdr *old = find_section(image);
-	size_t index = old ? (size_t)(old - image->sections) : image->n_sections;
-	size_t n_sections = image->n_sections + !old;
-	Elf64_Shdr *names = &image->sections[image->header.e_shstrndx];
-	struct output out = { NULL, image->n_bytes };
-	Elf64_Shdr section = { .sh_type = SHT_NOTE, .sh_addralign = NOTE_ALIGN };
-	Elf64_Shdr *sections;
-	size_t room;
+	struct output out = { NULL, 0 };
+	size_t room = (old ? old->sh_size : 0) + NOTE_ALIGN;
 
-	if (n_sections > MAX_SECTIONS)
-		return ctx_error(image->ctx, -EOPNOTSUPP, "has too many sections (%zu)",
-				 image->n_sections);
-	room = image->n_bytes + (old ? old->sh_size : 0) + names->sh_size + sizeof(section_name) +
-	       n_sections * sizeof(section) + NOTE_ALIGN + TABLE_ALIGN;
 	for (size_t i = 0; i < n; i++)
 		room += sizeof(Elf64_Nhdr) + sizeof(owner) + descriptor_bytes(&drafts[i]) +
 			NOTE_ALIGN;
-	sections = reallocarray(image->sections, n_sections, sizeof(*sections));
-	if (!sections)
-		return ctx_no_memory(image->ctx);
-	image->sections = sections;
-	names = &sections[image->header.e_shstrndx];
-	/* The drafts' names point into the old bytes, which therefore live on until the end. */
 	out.bytes = malloc(room);
 	if (!out.bytes)
 		return ctx_no_memory(image->ctx);
-	memcpy(out.bytes, image->bytes, image->n_bytes);
-
-	if (old) {
-		section = sections[index];
-		section.sh_addralign = NOTE_ALIGN;
-	}
-	put_padding(&out, NOTE_ALIGN);
-	section.sh_offset = out.n;
 	if (old)
-		put(&out, image->bytes + sections[index].sh_offset, sections[index].sh_size);
+		put(&out, image->bytes + old->sh_offset, old->sh_size);
+	put_padding(&out, NOTE_ALIGN);
 	for (size_t i = 0; i < n; i++)
 		put_note(&out, &drafts[i], base_va);
-	section.sh_size = out.n - section.sh_offset;
-	if (!old) {
-		size_t names_off = out.n;
-
-		put(&out, image->bytes + names->sh_offset, names->sh_size);
-		section.sh_name = (Elf64_Word)names->sh_size;
-		put(&out, section_name, sizeof(section_name));
-		names->sh_offset = names_off;
-		names->sh_size = out.n - names_off;
-	}
-	sections[index] = section;
-
-	put_padding(&out, TABLE_ALIGN);
-	image->header.e_shoff = out.n;
-	image->header.e_shnum = (Elf64_Half)n_sections;
-	put(&out, sections, n_sections * sizeof(*sections));
-	memcpy(out.bytes, &image->header, sizeof(image->header));
-	free(image->bytes);
-	image->bytes = out.bytes;
-	image->n_bytes = out.n;
-	image->n_sections = n_sections;
+	*bytes = out.bytes;
+	*section = (struct layout_section){
+		.name = section_name,
+		.header = { .sh_type = SHT_NOTE, .sh_addralign = NOTE_ALIGN, .sh_size = out.n },
+		.bytes = out.bytes,
+		.replaces = old ? (size_t)(old - image->sections) : 0,
+	};
 	return 0;
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "link/image.h"
+#include "link/layout.h"
 
 /* One note to be written. */
 struct note_draft {
@@ -14,6 +15,7 @@ struct note_draft {
 	uint64_t semaphore_va;
 	const char *name; /* not terminated */
 	int name_bytes;
+	char *args; /* operands, separated by spaces */
 };
 
 /*
@@ -23,9 +25,10 @@ struct note_draft {
 int notes_find_ocaml(const struct image *image, bool *found);
 
 /*
- * Add a note for each of the N drafts, in their order, behind the notes that IMAGE has. All that
- * stood in the file stays where it is; the section is written anew at the end.
+ * Make *SECTION the notes that IMAGE has and, behind them, one for each of the N drafts, in their
+ * order. *BYTES holds them, and is to be freed.
  */
-int notes_append(struct image *image, const struct note_draft *drafts, size_t n);
+int notes_build(const struct image *image, const struct note_draft *drafts, size_t n,
+		uint64_t base_va, struct layout_section *section, uint8_t **bytes);
 
 #endif

@@ -31,10 +31,10 @@
  * An empty handler is the case H == N.
  *
  * The three instructions come from one operation and the test at the end of its basic block.
- *ocamlopt puts labels at block starts only, so a jump may lead to the first instruction (harmless:
- *that is still where the site starts) but never behind it. What the register allocator can do to
- *the sequence, under enough pressure, is to spill %R between load and cmp; that form, and any
- *other, is refused, and stays dormant.
+ * ocamlopt puts labels at block starts only, so a jump may lead to the first instruction (harmless:
+ * that is still where the site starts) but never behind it. What the register allocator can do to
+ * the sequence, under enough pressure, is to spill %R between load and cmp; that form, and any
+ * other, is refused, and stays dormant.
  */
 #include "link/x86_site.h"
 
@@ -175,6 +175,11 @@ static size_t write_jump(uint8_t *bytes, int64_t disp)
 	return JUMP_NEAR_BYTES;
 }
 
+size_t x86_site_handler(const struct x86_site *site)
+{
+	return site->pos + site->n_bytes + (size_t)(site->is_inverted ? site->jump : 0);
+}
+
 static void write_nops(uint8_t *bytes, size_t n)
 {
 	static const uint8_t nops[][6] = {
@@ -193,6 +198,11 @@ static void write_nops(uint8_t *bytes, size_t n)
 		bytes += k;
 		n -= k;
 	}
+}
+
+void x86_write_nops(const struct x86_code *code, size_t pos, size_t n_bytes)
+{
+	write_nops(code->bytes + pos, n_bytes);
 }
 
 /*

@@ -65,6 +65,12 @@ struct x86_site {
 const char *x86_match_site(const struct x86_code *code, size_t pos, const struct x86_load *load,
 			   struct x86_site *site);
 
+/* Where the handler starts, from the section's start. */
+size_t x86_site_handler(const struct x86_site *site);
+
+/* Erase an instruction. */
+void x86_write_nops(const struct x86_code *code, size_t pos, size_t n_bytes);
+
 /* Write the probe site over the dormant probe. */
 void x86_write_site(const struct x86_code *code, const struct x86_site *site, bool is_enabled);
 

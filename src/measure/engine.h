@@ -123,6 +123,19 @@ struct engine_ops {
 	int (*read)(struct engine *engine, struct engine_reading *reading);
 	int (*detach)(struct engine *engine);
 	void (*close)(struct engine *engine);
+
+	/*
+	 * Let it go on measuring when it is closed, under names in FOLDER, which is empty. What it
+	 * leaves there goes with the folder's contents.
+	 */
+	int (*keep)(struct engine *engine, const char *folder);
+	/*
+	 * Open what was kept in FOLDER; of SPEC, max_sites is the number of sites attached, and
+	 * n_pairs and split are looked at. It can be read, detached, and closed; closing alone lets
+	 * it go on.
+	 */
+	int (*open_kept)(struct ocp_ctx *ctx, const char *folder, const struct engine_spec *spec,
+			 struct engine **out);
 };
 
 extern const struct engine_ops engine_bpf;

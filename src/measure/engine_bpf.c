@@ -159,6 +159,22 @@ static int check_spec(struct ocp_ctx *ctx, const struct engine_spec *spec)
 
 static void engine_close(struct engine *engine);
 
+int engine_bpf_new(struct ocp_ctx *ctx, struct engine **out)
+{
+	const int n_cpus = libbpf_num_possible_cpus();
+
+	if (n_cpus < 0)
+		return ctx_error(ctx, n_cpus, "/sys/devices/system/cpu/possible: %s",
+				 strerror(-n_cpus));
+	*out = calloc(1, sizeof(**out));
+	if (!*out)
+		return ctx_no_memory(ctx);
+	(*out)->ctx = ctx;
+	(*out)->support.idle_prog_fd = -1;
+	(*out)->n_cpus = (size_t)n_cpus;
+	return 0;
+}
+
 int engine_bpf_open(struct ocp_ctx *ctx, const struct engine_spec *spec,
 		    const struct engine_bpf_options *options, struct engine **out)
 {
@@ -168,20 +184,12 @@ int engine_bpf_open(struct ocp_ctx *ctx, const struct engine_spec *spec,
 
 	if (err)
 		return err;
-	engine = calloc(1, sizeof(*engine));
-	if (!engine)
-		return ctx_no_memory(ctx);
+	err = engine_bpf_new(ctx, &engine);
+	if (err)
+		return err;
 	options = options ? options : &defaults;
-	engine->ctx = ctx;
-	engine->support.idle_prog_fd = -1;
 	engine->max_sites = spec->max_sites;
 	engine->n_pairs = spec->n_pairs;
-	err = libbpf_num_possible_cpus();
-	if (err < 0) {
-		ctx_error(ctx, err, "/sys/devices/system/cpu/possible: %s", strerror(-err));
-		goto fail;
-	}
-	engine->n_cpus = (size_t)err;
 	err = bpf_support_probe(ctx, &engine->support);
 	if (err)
 		goto fail;
@@ -256,7 +264,8 @@ static int attach_tracepoints(struct engine *engine)
 {
 	int err = 0;
 
-	if (engine->config.n_pairs && engine->config.key_arg == MEASURE_NO_ARG)
+	if ((engine->config.n_pairs && engine->config.key_arg == MEASURE_NO_ARG) ||
+	    engine->config.children)
 		err = add_tracepoint(engine, engine->object.thread_exit, "sched_process_exit");
 	if (!err && engine->config.children)
 		err = add_tracepoint(engine, engine->object.process_fork, "sched_process_fork");
@@ -378,7 +387,10 @@ static void engine_close(struct engine *engine)
 {
 	if (!engine)
 		return;
-	engine_detach(engine);
+	if (engine->is_kept)
+		detach_down_to(engine, 0); /* our descriptors; their names keep the links */
+	else
+		engine_detach(engine);
 	bpf_object_unload(&engine->object);
 	if (engine->support.idle_prog_fd >= 0)
 		close(engine->support.idle_prog_fd);
@@ -393,4 +405,6 @@ const struct engine_ops engine_bpf = {
 	.read = engine_bpf_read,
 	.detach = engine_detach,
 	.close = engine_close,
+	.keep = engine_bpf_keep,
+	.open_kept = engine_bpf_open_kept,
 };

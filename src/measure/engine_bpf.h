@@ -32,9 +32,18 @@ struct engine {
 	size_t n_cpus;
 	bool kernel_filters; /* for targets of one process */
 	bool uses_perf;	     /* one link a site */
+	bool is_kept;	     /* goes on when it is closed here */
 	int *links;	     /* whatever has to be closed to detach */
 	size_t n_links, room_for_links;
 };
+
+/* One without anything loaded. */
+int engine_bpf_new(struct ocp_ctx *ctx, struct engine **out);
+
+/* engine_bpf_pins.c: see engine_ops. */
+int engine_bpf_keep(struct engine *engine, const char *folder);
+int engine_bpf_open_kept(struct ocp_ctx *ctx, const char *folder, const struct engine_spec *spec,
+			 struct engine **out);
 
 /* engine_bpf_read.c */
 int engine_bpf_read(struct engine *engine, struct engine_reading *reading);

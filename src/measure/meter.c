@@ -61,6 +61,8 @@ void ocp_meter_free(struct ocp_meter *meter)
 	for (size_t i = 0; i < meter->n_own; i++)
 		ocp_process_free(meter->own[i]);
 	ocp_program_free(meter->program);
+	free(meter->program_name);
+	free(meter->pids);
 	free(meter->own);
 	free(meter->looked_at);
 	free(meter->procs);
@@ -83,9 +85,16 @@ static int add_to(struct ocp_ctx *ctx, struct ocp_process ***list, size_t *n,
 
 int ocp_meter_add_process(struct ocp_meter *meter, struct ocp_process *proc)
 {
+	pid_t *pids;
+
 	if (meter->program)
 		return ctx_error(meter->ctx, -EINVAL,
 				 "measuring: either single processes or all of a program");
+	pids = realloc(meter->pids, (meter->n_pids + 1) * sizeof(*pids));
+	if (!pids)
+		return ctx_no_memory(meter->ctx);
+	meter->pids = pids;
+	pids[meter->n_pids++] = proc->pid;
 	return add_to(meter->ctx, &meter->procs, &meter->n_procs, proc);
 }
 
@@ -96,6 +105,9 @@ int ocp_meter_add_program(struct ocp_meter *meter, const char *path)
 	if (meter->program || meter->n_procs)
 		return ctx_error(meter->ctx, -EINVAL,
 				 "measuring: either single processes or all of one program");
+	meter->program_name = strdup(path);
+	if (!meter->program_name)
+		return ctx_no_memory(meter->ctx);
 	err = ocp_program_open(meter->ctx, path, &meter->program);
 	if (!err)
 		snprintf(meter->program_path, sizeof(meter->program_path), "/proc/self/fd/%d",
@@ -406,13 +418,23 @@ static int warn_of_writable_code(const struct ocp_meter *meter, const struct ocp
 	return 0;
 }
 
+enum engine_split engine_split_of(enum ocp_split split)
+{
+	switch (split) {
+	case OCP_BY_THREAD:
+		return ENGINE_BY_THREAD_ID;
+	case OCP_BY_PROCESS:
+		return ENGINE_BY_PROCESS;
+	default:
+		return ENGINE_BY_SITE;
+	}
+}
+
 static int open_engine(struct ocp_meter *meter)
 {
 	meter->spec = (struct engine_spec){
 		.max_sites = meter->table.n_sites + meter->table.n_sites / 4 + SPARE_SITES,
-		.split = meter->split == OCP_BY_THREAD	  ? ENGINE_BY_THREAD_ID
-			 : meter->split == OCP_BY_PROCESS ? ENGINE_BY_PROCESS
-							  : ENGINE_BY_SITE,
+		.split = engine_split_of(meter->split),
 		.max_keys = MAX_KEYS,
 		.roles = meter->roles,
 		.n_roles = meter->n_roles,
@@ -458,7 +480,7 @@ int ocp_meter_open(struct ocp_meter *meter)
 	for (size_t i = 0; !err && i < meter->n_procs; i++)
 		err = warn_of_writable_code(meter, meter->procs[i]);
 	if (!err && meter->split == OCP_BY_SITE)
-		err = site_table_read_symbols(&meter->table, 0);
+		err = site_table_read_source(&meter->table, 0);
 	return err ? err : open_engine(meter);
 }
 
@@ -553,7 +575,9 @@ int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs)
 {
 	const char *why = "it was never attached, or out of memory";
 
-	*costs = (struct ocp_costs){ 0 };
+	*costs = meter->kept_costs;
+	if (meter->kept_folder[0])
+		return 0;
 	if (meter->calibration && calibration_wait(meter->calibration, costs, &why))
 		return 0;
 	return ctx_error(meter->ctx, -ENODATA, "what measuring costs is not known: %s", why);
@@ -570,7 +594,7 @@ int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites)
 	for (size_t i = 0; !err && i < meter->n_procs; i++)
 		err = add_running(meter, meter->procs[i]->pid, n_sites);
 	if (!err && *n_sites && meter->split == OCP_BY_SITE)
-		err = site_table_read_symbols(&meter->table, first);
+		err = site_table_read_source(&meter->table, first);
 	if (!err && meter->table.n_files > n_files)
 		err = attach_files(meter, n_files);
 	return err;
@@ -583,7 +607,9 @@ int ocp_meter_detach(struct ocp_meter *meter)
 	if (!meter->is_attached)
 		return 0;
 	meter->end_ns = now_ns();
-	err = meter->ops->detach(meter->engine);
+	err = meter->kept_folder[0] ? kept_remove_names(meter->ctx, meter->kept_folder) : 0;
+	if (!err)
+		err = meter->ops->detach(meter->engine);
 	meter->is_attached = false;
 	return err;
 }
@@ -600,5 +626,20 @@ size_t ocp_meter_site_count(const struct ocp_meter *meter)
 
 size_t ocp_meter_process_count(const struct ocp_meter *meter)
 {
-	return meter->n_procs;
+	return meter->n_pids;
+}
+
+pid_t ocp_meter_process(const struct ocp_meter *meter, size_t i)
+{
+	return meter->pids[i];
+}
+
+const char *ocp_meter_program(const struct ocp_meter *meter)
+{
+	return meter->program_name;
+}
+
+enum ocp_split ocp_meter_get_split(const struct ocp_meter *meter)
+{
+	return meter->split;
 }

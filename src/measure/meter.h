@@ -9,6 +9,8 @@
 #include "measure/site_table.h"
 #include "ocaml_probes.h"
 
+enum { KEPT_PATH_BYTES = 128 };
+
 struct meter_pair {
 	char *start, *stop;
 };
@@ -48,6 +50,19 @@ struct ocp_meter {
 	size_t n_looked_at;
 	int64_t start_ns, end_ns; /* CLOCK_MONOTONIC; 0: not yet */
 	bool is_attached;
+
+	/* what it was asked for in words, for those that read a kept one */
+	char *program_name;
+	pid_t *pids;
+	size_t n_pids;
+	char kept_folder[KEPT_PATH_BYTES]; /* "" unless it is a kept one */
+	struct ocp_costs kept_costs;
 };
+
+/* What the engine calls it. */
+enum engine_split engine_split_of(enum ocp_split split);
+
+/* Forget the names of a kept meter; the descriptors stay. */
+int kept_remove_names(struct ocp_ctx *ctx, const char *folder);
 
 #endif

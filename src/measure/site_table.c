@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "elf/lines.h"
 #include "elf/symbols.h"
 
 void site_table_free(struct site_table *table)
@@ -235,7 +236,7 @@ static int compare_vas(const void *a, const void *b)
 	return (x->va > y->va) - (x->va < y->va);
 }
 
-static int keep(struct site_table *table, void *memory)
+int site_table_keep(struct site_table *table, void *memory)
 {
 	void **kept = realloc(table->kept, (table->n_kept + 1) * sizeof(*kept));
 
@@ -274,15 +275,41 @@ static int read_file_symbols(struct site_table *table, const struct measured_fil
 		sites[i].symbol_off = found ? found->off : 0;
 	}
 	free(asked);
-	return err ? err : keep(table, names);
+	return err ? err : site_table_keep(table, names);
 }
 
-int site_table_read_symbols(struct site_table *table, size_t first)
+static int read_file_lines(struct site_table *table, const struct measured_file *file)
+{
+	struct line_of *asked = calloc(file->n_sites + 1, sizeof(*asked));
+	struct measured_site *sites = table->sites + file->first_site;
+	char *names = NULL;
+	int err;
+
+	if (!asked)
+		return ctx_no_memory(table->ctx);
+	for (size_t i = 0; i < file->n_sites; i++)
+		asked[i].va = sites[i].site->va;
+	err = lines_find(table->ctx, file->prog->fd, file->name, asked, file->n_sites, &names);
+	for (size_t i = 0; !err && i < file->n_sites; i++) {
+		sites[i].source = asked[i].file;
+		sites[i].line = asked[i].line;
+	}
+	free(asked);
+	return err ? err : site_table_keep(table, names);
+}
+
+int site_table_read_source(struct site_table *table, size_t first)
 {
 	int err = 0;
 
-	for (size_t i = 0; !err && i < table->n_files; i++)
-		if (table->files[i].first_site >= first && table->files[i].n_sites)
-			err = read_file_symbols(table, &table->files[i]);
+	for (size_t i = 0; !err && i < table->n_files; i++) {
+		const struct measured_file *file = &table->files[i];
+
+		if (file->first_site < first || !file->n_sites)
+			continue;
+		err = read_file_symbols(table, file);
+		if (!err)
+			err = read_file_lines(table, file);
+	}
 	return err;
 }

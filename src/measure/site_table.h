@@ -73,7 +73,10 @@ int site_table_add_file(struct site_table *table, const struct ocp_program *prog
 /* Is there already a file with this identity? */
 bool site_table_has_file(const struct site_table *table, dev_t dev, ino_t ino);
 
-/* Find out the functions that the sites from FIRST on are in. */
-int site_table_read_symbols(struct site_table *table, size_t first);
+/* Free MEMORY with the table, or now if that fails. */
+int site_table_keep(struct site_table *table, void *memory);
+
+/* Find out the functions and lines of source that the sites from FIRST on are in. */
+int site_table_read_source(struct site_table *table, size_t first);
 
 #endif

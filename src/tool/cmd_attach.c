@@ -94,7 +94,9 @@ static int do_all(struct options *options, struct target *targets, struct sessio
 		code = update_all(options, targets);
 	if (code == EXIT_DONE && options->measure.flag) {
 		code = measure_attach(measure);
-		if (code == EXIT_DONE)
+		if (code == EXIT_DONE && options->measure.keep)
+			code = measure_keep(measure);
+		else if (code == EXIT_DONE)
 			code = measure_wait(measure, session);
 	} else if (code == EXIT_DONE && options->for_ns &&
 		   session_wait(session, session_now_ns() + options->for_ns) == ENDED_BY_ERROR) {

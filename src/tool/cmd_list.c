@@ -2,7 +2,9 @@
 #include "tool/tool.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <json-c/json.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -110,8 +112,110 @@ static int list_processes(struct options *options)
 	return EXIT_DONE;
 }
 
+/* ---- kept meters ---------------------------------------------------------------------------- */
+
+/* How many of the processes are still there. */
+static size_t count_alive(const struct ocp_meter *meter)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ocp_meter_process_count(meter); i++)
+		n += kill(ocp_meter_process(meter, i), 0) == 0 || errno == EPERM;
+	return n;
+}
+
+static void print_kept(const char *name, const struct ocp_meter *meter,
+		       const struct ocp_sample *sample)
+{
+	printf("%-16s %9.0f %6zu %8zu %14" PRIu64 " ", name,
+	       (double)ocp_sample_time_ns(sample) / 1e9, ocp_meter_probe_count(meter),
+	       ocp_meter_site_count(meter), ocp_sample_all_hits(sample));
+	if (ocp_meter_program(meter))
+		print_text(ocp_meter_program(meter));
+	else
+		printf("%zu of %zu processes alive, pid %d%s", count_alive(meter),
+		       ocp_meter_process_count(meter), (int)ocp_meter_process(meter, 0),
+		       ocp_meter_process_count(meter) > 1 ? ", ..." : "");
+	putchar('\n');
+}
+
+static struct json_object *kept_json(const char *name, const struct ocp_meter *meter,
+				     const struct ocp_sample *sample)
+{
+	struct json_object *to = json_object_new_object(), *pids = json_object_new_array();
+
+	json_object_object_add(to, "name", json_object_new_string(name));
+	json_object_object_add(to, "elapsed_s",
+			       json_object_new_double((double)ocp_sample_time_ns(sample) / 1e9));
+	json_object_object_add(to, "probes", json_object_new_uint64(ocp_meter_probe_count(meter)));
+	json_object_object_add(to, "sites", json_object_new_uint64(ocp_meter_site_count(meter)));
+	json_object_object_add(to, "hits", json_object_new_uint64(ocp_sample_all_hits(sample)));
+	if (ocp_meter_program(meter))
+		json_object_object_add(to, "program",
+				       json_object_new_string(ocp_meter_program(meter)));
+	for (size_t i = 0; i < ocp_meter_process_count(meter); i++)
+		json_object_array_add(pids, json_object_new_int(ocp_meter_process(meter, i)));
+	json_object_object_add(to, "pids", pids);
+	return to;
+}
+
+/* One that cannot be read is named and passed over. */
+static void list_one_kept(const struct options *options, const char *name,
+			  struct json_object *array)
+{
+	struct ocp_sample *sample = NULL;
+	struct ocp_meter *meter;
+	int err = ocp_kept_open(options->ctx, name, &meter);
+
+	if (!err)
+		err = ocp_meter_read(meter, &sample);
+	if (err) {
+		say_error_of(name, options->ctx, err);
+		if (err == -EBADMSG)
+			fprintf(stderr, "hint: ocaml-probes detach %s\n", name);
+	} else if (options->json) {
+		json_object_array_add(array, kept_json(name, meter, sample));
+	} else {
+		print_kept(name, meter, sample);
+	}
+	ocp_sample_free(sample);
+	ocp_meter_free(meter);
+}
+
+static int list_kept(struct options *options)
+{
+	struct json_object *array = json_object_new_array(), *top;
+	char **names;
+	size_t n;
+	int err = ocp_kept_list(options->ctx, &names, &n);
+
+	if (err) {
+		json_object_put(array);
+		return say_error(options->ctx, err);
+	}
+	if (!options->json)
+		printf("%-16s %9s %6s %8s %14s %s\n", "NAME", "SECONDS", "PROBES", "SITES", "HITS",
+		       "OF");
+	for (size_t i = 0; i < n; i++)
+		list_one_kept(options, names[i], array);
+	free(names);
+	if (options->json) {
+		top = json_object_new_object();
+		json_object_object_add(top, "version", json_object_new_int(1));
+		json_object_object_add(top, "kept", json_object_get(array));
+		puts(json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN));
+		json_object_put(top);
+	}
+	json_object_put(array);
+	return EXIT_DONE;
+}
+
 static int run(struct options *options)
 {
+	if (options->kept && options->prog)
+		return say_usage(&command_list, "--kept and -prog: one of them");
+	if (options->kept)
+		return list_kept(options);
 	return options->prog ? list_program(options) : list_processes(options);
 }
 
@@ -119,12 +223,13 @@ const struct command command_list = {
 	.name = "list",
 	.summary = "list the processes that have probes, or the probes of a file",
 	.usage =
-		"usage: ocaml-probes list [-prog FILE] [--json] [-verbose] [-quiet]\n"
+		"usage: ocaml-probes list [-prog FILE | --kept] [--json] [-verbose] [-quiet]\n"
 		"\n"
 		"Without -prog: a line a process that has OCaml probes, below a header line: its pid, how\n"
 		"many probes it has, how many of them are not off, its executable.\n"
 		"\n"
-		"  -prog FILE   the names of FILE's probes, sorted, a line each; no process is needed\n",
-	.flags = " prog json verbose v quiet q ",
+		"  -prog FILE   the names of FILE's probes, sorted, a line each; no process is needed\n"
+		"  --kept       what `attach --keep` left measuring\n",
+	.flags = " prog kept json verbose v quiet q ",
 	.run = run,
 };

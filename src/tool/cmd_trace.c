@@ -87,10 +87,12 @@ static int measure_program(struct options *options, struct ocp_process *proc)
 		code = measure_open(&measure, options, &proc, 1);
 	if (code == EXIT_DONE)
 		code = measure_attach(&measure);
+	if (code == EXIT_DONE && options->measure.keep)
+		code = measure_keep(&measure);
 	if (code != EXIT_DONE)
 		kill(options->pid, SIGKILL);
 	ocp_process_release(proc);
-	if (code == EXIT_DONE)
+	if (code == EXIT_DONE && !options->measure.keep)
 		code = measure_wait(&measure, &session);
 	measure_close(&measure);
 	session_close(&session);

@@ -13,7 +13,8 @@
 #include "base/suggest.h"
 
 static const struct command *const commands[] = {
-	&command_attach, &command_doctor, &command_info, &command_list, &command_trace,
+	&command_attach, &command_bpftrace, &command_detach, &command_doctor,
+	&command_info,	 &command_list,	    &command_read,   &command_trace,
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -57,7 +58,7 @@ static int print_help(const char *name)
 	const struct command *command;
 
 	if (!name || strcmp(name, "help") == 0 || strcmp(name, "version") == 0) {
-		puts("ocaml-probes: switch and count the probes of running OCaml programs\n");
+		puts("ocaml-probes: switch and measure the probes of running OCaml programs\n");
 		for (size_t i = 0; i < N_COMMANDS; i++)
 			printf("  %-8s %s\n", commands[i]->name, commands[i]->summary);
 		puts("  version  print the version\n"

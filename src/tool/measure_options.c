@@ -96,7 +96,9 @@ int measure_options_add(const struct command *command, struct measure_options *o
 		return set_depth(command, options, value);
 	if (strcmp(name, "budget") == 0)
 		return set_budget(command, options, value);
-	if (strcmp(name, "children") == 0)
+	if (strcmp(name, "keep") == 0)
+		options->keep = value;
+	else if (strcmp(name, "children") == 0)
 		options->children = true;
 	else
 		options->csv = true;
@@ -123,6 +125,11 @@ int measure_options_check(const struct command *command, const struct options *o
 				 "--by-site, --by-thread and --by-process go with --count");
 	if (!measure->n_times && measure->depth)
 		return say_usage(command, "--depth goes with --time");
+	if (measure->keep && (!measure->flag || options->for_ns || options->interval_ns ||
+			      options->json || measure->csv || measure->budget > 0))
+		return say_usage(command,
+				 "--keep goes with --count or --time, and nothing is "
+				 "printed: not with -for, -interval, -json, -csv, -budget");
 	if (options->json && measure->csv)
 		return say_usage(command, "-json and -csv: one of them");
 	return EXIT_DONE;

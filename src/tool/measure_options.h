@@ -11,23 +11,25 @@ struct command;
 struct options;
 
 /* What the commands that measure take, and say of it. */
-#define MEASURE_FLAGS " count by-site by-thread by-process time depth children budget csv "
-#define MEASURE_USAGE                                                                               \
-	"measuring, by the kernel; no handler runs for it:\n"                                       \
-	"  --count[=NAMES|RE]        count the hits of every probe; of those named, separated by\n" \
-	"                            commas; or of those whose names begin as RE says\n"            \
-	"  --by-site, --by-thread, --by-process\n"                                                  \
-	"                            split the counts\n"                                            \
-	"  --time START,STOP         time from a hit of START to the same thread's next of STOP\n"  \
-	"                            (repeatable)\n"                                                \
-	"  --depth N                 starts that a thread can have open, 32 at most; with 1 a\n"    \
-	"                            start replaces the one before\n"                               \
-	"  --children                also what the processes fork\n"                                \
-	"  --exe FILE                here also processes that run FILE later\n"                     \
-	"  --for TIME                stop after TIME (500ms, 3s, 2m); else at Ctrl-C or the\n"      \
-	"                            processes' end\n"                                              \
-	"  --interval TIME           print what came in every TIME as well\n"                       \
-	"  --budget P%               stop, with exit code 7, when it takes more of a core\n"        \
+#define MEASURE_FLAGS " count by-site by-thread by-process time depth children budget csv keep "
+#define MEASURE_USAGE                                                                                  \
+	"measuring, by the kernel; no handler runs for it:\n"                                          \
+	"  --count[=NAMES|RE]        count the hits of every probe; of those named, separated by\n"    \
+	"                            commas; or of those whose names begin as RE says\n"               \
+	"  --by-site, --by-thread, --by-process\n"                                                     \
+	"                            split the counts\n"                                               \
+	"  --time START,STOP         time from a hit of START to the same thread's next of STOP\n"     \
+	"                            (repeatable)\n"                                                   \
+	"  --depth N                 starts that a thread can have open, 32 at most; with 1 a\n"       \
+	"                            start replaces the one before\n"                                  \
+	"  --children                also what the processes fork\n"                                   \
+	"  --exe FILE                here also processes that run FILE later\n"                        \
+	"  --for TIME                stop after TIME (500ms, 3s, 2m); else at Ctrl-C or the\n"         \
+	"                            processes' end\n"                                                 \
+	"  --interval TIME           print what came in every TIME as well\n"                          \
+	"  --budget P%               stop, with exit code 7, when it takes more of a core\n"           \
+	"  --keep NAME               go on when this tool has ended, at once; see `read`, `detach`,\n" \
+	"                            `list --kept`\n"                                                  \
 	"  --json, --csv             an object a line, or rows, instead of tables\n"
 
 struct measure_options {
@@ -38,7 +40,8 @@ struct measure_options {
 	enum ocp_split split;
 	unsigned int depth; /* 0: not given */
 	bool children, csv;
-	double budget; /* a share of one core; 0: not given */
+	const char *keep; /* NULL: not given */
+	double budget;	  /* a share of one core; 0: not given */
 };
 
 /*

@@ -18,8 +18,9 @@
 
 enum {
 	PROGRESS_NS = 500 * 1000 * 1000,
-	REFRESH_NS = 100 * 1000 * 1000, /* how soon plugins are noticed */
-	BUDGET_NS = 100 * 1000 * 1000,	/* how soon too much is noticed */
+	REFRESH_NS = 100 * 1000 * 1000,	    /* how soon plugins are noticed ... */
+	REFRESH_ALL_NS = 500 * 1000 * 1000, /* ... in all processes of a program */
+	BUDGET_NS = 100 * 1000 * 1000,	    /* how soon too much is noticed */
 };
 
 double report_rate(const struct report *report, uint64_t events)
@@ -182,7 +183,7 @@ static enum ending run(struct measure_session *s, struct session *session)
 		[END] = timer_every(s->start_ns, o->for_ns),
 		[INTERVAL] = timer_every(s->start_ns, o->interval_ns),
 		[PROGRESS] = timer_every(s->start_ns, s->progress ? PROGRESS_NS : 0),
-		[REFRESH] = timer_every(s->start_ns, REFRESH_NS),
+		[REFRESH] = timer_every(s->start_ns, o->exe ? REFRESH_ALL_NS : REFRESH_NS),
 		[BUDGET] = timer_every(s->start_ns, o->measure.budget > 0 ? BUDGET_NS : 0),
 	};
 
@@ -232,6 +233,8 @@ static int prepare(struct measure_session *s, struct ocp_process **procs, size_t
 		err = ocp_meter_add_program(s->meter, options->exe);
 	for (size_t i = 0; !err && !options->exe && i < n; i++)
 		err = ocp_meter_add_process(s->meter, procs[i]);
+	if (!err && options->measure.keep)
+		err = ocp_kept_check(options->ctx, options->measure.keep);
 	if (!err)
 		err = measure_options_apply(&options->measure, s->meter);
 	return err ? err : ocp_meter_open(s->meter);
@@ -291,6 +294,19 @@ int measure_wait(struct measure_session *s, struct session *session)
 			say("all %zu processes have ended", s->options->n_pids);
 	}
 	return finish(s);
+}
+
+int measure_keep(struct measure_session *s)
+{
+	const struct options *options = s->options;
+	int err = ocp_meter_keep(s->meter, options->measure.keep);
+
+	if (err)
+		return say_error(options->ctx, err);
+	if (!options->quiet)
+		say("kept: ocaml-probes read %s | ocaml-probes detach %s", options->measure.keep,
+		    options->measure.keep);
+	return EXIT_DONE;
 }
 
 void measure_close(struct measure_session *s)

@@ -30,6 +30,8 @@ int measure_open(struct measure_session *s, struct options *options, struct ocp_
 		 size_t n);
 int measure_attach(struct measure_session *s);
 int measure_wait(struct measure_session *s, struct session *session);
+/* Instead of waiting: let it go on when we have ended. */
+int measure_keep(struct measure_session *s);
 void measure_close(struct measure_session *s);
 
 #endif

@@ -26,6 +26,7 @@ enum flag {
 	FLAG_HELP,
 	FLAG_INTERVAL,
 	FLAG_JSON,
+	FLAG_KEPT,
 	FLAG_MEASURE,
 	FLAG_PID,
 	FLAG_PROG,
@@ -63,6 +64,8 @@ static const struct option flags[] = {
 	{ "help", no_argument, NULL, FLAG_HELP },
 	{ "interval", required_argument, NULL, FLAG_INTERVAL },
 	{ "json", no_argument, NULL, FLAG_JSON },
+	{ "keep", required_argument, NULL, FLAG_MEASURE },
+	{ "kept", no_argument, NULL, FLAG_KEPT },
 	{ "pid", required_argument, NULL, FLAG_PID },
 	{ "prog", required_argument, NULL, FLAG_PROG },
 	{ "q", no_argument, NULL, FLAG_QUIET },
@@ -179,6 +182,9 @@ static int apply_flag(const struct command *command, struct options *options, in
 	case FLAG_JSON:
 		options->json = true;
 		return EXIT_DONE;
+	case FLAG_KEPT:
+		options->kept = true;
+		return EXIT_DONE;
 	case FLAG_MEASURE:
 		return measure_options_add(command, &options->measure, name, optarg);
 	case FLAG_PID:
@@ -243,7 +249,7 @@ static int unknown_flag(const struct command *command, const char *written)
 
 int options_parse(const struct command *command, int argc, char **argv, struct options *options)
 {
-	int code = EXIT_DONE;
+	int code = EXIT_DONE, n_words = 0;
 
 	options->actions = ocp_actions_new(options->ctx);
 	if (!options->actions)
@@ -254,6 +260,12 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 		int at = optind, index = -1;
 		int flag = getopt_long_only(argc, argv, "+:", flags, &index);
 
+		/* Words may stand among the options; they take the place of what was parsed. */
+		if (flag < 0 && command->takes_words && optind < argc &&
+		    strcmp(argv[optind - 1], "--") != 0) {
+			argv[n_words++] = argv[optind++];
+			continue;
+		}
 		if (flag < 0)
 			break;
 		if (flag == FLAG_UNKNOWN ||
@@ -265,6 +277,13 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 	}
 	if (code != EXIT_DONE)
 		return code;
+	while (command->takes_words && optind < argc)
+		argv[n_words++] = argv[optind++];
+	if (command->takes_words) {
+		options->args = argv;
+		options->n_args = n_words;
+		return EXIT_DONE;
+	}
 	/* optind is behind "--" if there was one. */
 	if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
 		return say_usage(

@@ -14,12 +14,16 @@ enum { MIN_NAME_WIDTH = 16, BAR_WIDTH = 40, BUCKETS_AN_OCTAVE = 8, TIME_BYTES = 
 static int print_part(char *text, size_t size, const struct report *report,
 		      const struct ocp_hits *row)
 {
+	const char *slash;
 	char where[256];
 
 	switch (report->split) {
 	case OCP_BY_SITE:
+		/* Its folder is in the other forms. */
+		slash = row->source ? strrchr(row->source, '/') : NULL;
 		if (row->source)
-			snprintf(where, sizeof(where), "%s:%d", row->source, row->line);
+			snprintf(where, sizeof(where), "%s:%d", slash ? slash + 1 : row->source,
+				 row->line);
 		else
 			snprintf(where, sizeof(where), "0x%" PRIx64, row->va);
 		if (row->symbol)

@@ -32,11 +32,11 @@ struct options {
 	pid_t pid;	   /* the first of them; 0: not given */
 	const char *exe;   /* NULL: not given */
 	const char *prog;  /* NULL: not given */
-	char *const *args; /* what stands behind "--" */
+	char *const *args; /* what stands behind the options (takes_words), or behind "--" */
 	int n_args;
 	struct measure_options measure;
 	bool json, verbose, quiet, help;
-	bool sites, fix, wait;
+	bool sites, fix, wait, kept;
 	int64_t for_ns, interval_ns; /* 0: not given */
 };
 
@@ -46,11 +46,12 @@ struct command {
 	const char *usage;   /* for `help NAME` */
 	const char *flags;   /* the options it takes, by name, each between spaces */
 	bool many_pids;	     /* -pid may be repeated */
+	bool takes_words;    /* words behind the options, without --, are its args */
 	int (*run)(struct options *options);
 };
 
-extern const struct command command_attach, command_doctor, command_info, command_list,
-	command_trace;
+extern const struct command command_attach, command_bpftrace, command_detach, command_doctor,
+	command_info, command_list, command_read, command_trace;
 
 /*
  * Parse ARGV (of which [0] is the command's name) for COMMAND. OPTIONS has its ctx set and is freed

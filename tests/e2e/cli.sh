@@ -154,7 +154,20 @@ test_mistakes_change_nothing() {
 	check_error 2 "given twice" "${attach[@]}" -exe a -exe b -enable alpha
 	check_error 2 "given twice" "${attach[@]}" -pid "$TARGET" -enable alpha
 	check_error 2 "go with actions" "${attach[@]}" --count -force
-	check_error 2 "one process at a time" "${attach[@]}" -pid 1 --count
+	check_error 2 "one of them" "${attach[@]}" --exe "$O/tests/ocaml/loop" --count
+	check_error 2 "one of them" "${attach[@]}" --count --by-site --by-thread
+	check_error 2 "go with --count" "${attach[@]}" --time alpha,beta --by-site
+	check_error 2 "goes with --time" "${attach[@]}" --count --depth 3
+	check_error 2 "from 1 to 32" "${attach[@]}" --time alpha,beta --depth 33
+	check_error 2 "not two names" "${attach[@]}" --time alpha
+	check_error 2 "same probe" "${attach[@]}" --time alpha,alpha
+	check_error 2 "given twice" "${attach[@]}" --time alpha,beta --time alpha,beta
+	check_error 2 "did you mean 'alpha'" "${attach[@]}" --time alhpa,beta
+	check_error 2 "no such probe" "${attach[@]}" --count=alpha,nosuch
+	check_error 2 "named twice" "${attach[@]}" --count=alpha,alpha
+	check_error 2 "matches no probe" "${attach[@]}" --count='zz.*'
+	check_error 2 "not a share" "${attach[@]}" --count --budget nan
+	check_error 2 "one of them" "${attach[@]}" --count --json --csv
 	check_error 2 "needed" attach -enable alpha
 	check_error 2 "No such file" attach --exe "$TMP/nosuch" -enable alpha
 	check_error 5 "no process runs it" attach --exe "$O/tests/ocaml/places" -enable alpha

@@ -100,7 +100,8 @@ test_handler_runs_only_while_on() {
 		[[ ${first%% *} != "${second%% *}" ]] || fail "no handler ran while on"
 		sleep 0.02
 		first=$(report_of)
-		eq "${first%% *}" "${second%% *}" "handlers' runs, off"
+		# Each of the two threads may have been inside of a handler when it was switched off.
+		((${first%% *} - ${second%% *} <= 2)) || fail "handlers ran while off: $second, $first"
 		[[ ${first##* } != "${second##* }" ]] || fail "the target stands still"
 	done
 	kill -INT "$COUNTING"
@@ -149,7 +150,7 @@ test_intervals_add_up() {
 	await_line ready
 	"$TOOL" attach -pid "$TARGET" --count --for 700ms --interval 200ms --json >"$TMP/json"
 	eq "$(wc -l <"$TMP/json")" 4 "objects"
-	eq "$(grep -o '"version":1,"type":"[a-z]*"' "$TMP/json" | cut -d'"' -f6 | xargs)" \
+	eq "$(grep -o '"version":2,"type":"[a-z]*"' "$TMP/json" | cut -d'"' -f6 | xargs)" \
 		"interval interval interval total"
 	# Of each probe: what the intervals add up to, and the total.
 	grep -o '"type":"[a-z]*"\|"name":"[a-z]*","hits":[0-9]*' "$TMP/json" | tr -d '"' | tr ',' ':' |

@@ -67,6 +67,13 @@ compile() { # FILE.ml [FLAG...]
 		-o "${source%.ml}")
 }
 
+# What the program prints with all handlers on.
+with_handlers() { # PROGRAM [ARG...]
+	local program=$1
+	shift
+	"$O/ocaml-probes" trace -prog "$program" -enable-all --wait -- "$@"
+}
+
 # ---- what the tools see -----------------------------------------------------------------------
 
 test_readelf_lists_the_notes() {
@@ -216,6 +223,244 @@ switched handler=11 expected=11 initial handler=10 expected=10 "
 	matches "$("$P/queries_plain")" 'initial false'
 }
 
+# ---- arguments --------------------------------------------------------------------------------
+
+args_of() { # FILE
+	readelf -n "$1" | sed -n 's/^ *Arguments: //p'
+}
+
+# Evaluated at the very site, the operands are what the handlers see, on or off.
+test_args_are_exact() {
+	local variant
+	cc -O1 -D_GNU_SOURCE -shared -fPIC -o "$TMP/at_site.so" "$ROOT/tests/ocaml/args_at_site.c"
+	for variant in args args_nopie; do
+		AT_SITE=$TMP/off LD_PRELOAD=$TMP/at_site.so "$P/$variant" >"$TMP/out" 2>"$TMP/handlers"
+		cmp "$TMP/out" <("$P/args_bare")
+		eq "$(cat "$TMP/handlers")" "" "handlers ran"
+		eq "$(wc -l <"$TMP/off")" 19 "$variant"
+		cp "$P/$variant" "$TMP/on"
+		switch_on "$TMP/on"
+		AT_SITE=$TMP/at_site LD_PRELOAD=$TMP/at_site.so "$TMP/on" >"$TMP/out" 2>"$TMP/handlers"
+		cmp "$TMP/out" <("$P/args_bare")
+		cmp "$TMP/handlers" <(grep -v silent "$TMP/at_site")
+		# The handler of `nested` passes another probe.
+		cmp "$TMP/off" <(grep -v 'inlined_i 4' "$TMP/at_site")
+		# The same with the collector at work in every handler.
+		OCAMLRUNPARAM=s=512 AT_SITE=$TMP/at_site LD_PRELOAD=$TMP/at_site.so "$TMP/on" \
+			>"$TMP/out" 2>"$TMP/again"
+		cmp "$TMP/handlers" "$TMP/again"
+	done
+	for variant in args_plain args_byte; do
+		eq "$("$P/$variant" 2>&1)" "$("$P/args_bare")" "$variant"
+	done
+	cp "$P/args_plain" "$TMP/stripped"
+	strip "$TMP/stripped"
+	"$LINK" --strict "$TMP/stripped"
+	eq "$(args_of "$TMP/stripped")" "$(args_of "$P/args")" "stripped"
+}
+
+test_args_operands() {
+	matches "$(args_of "$P/args")" '8f@%xmm0 -8@%rdi 8@%rax 8@%rbx'
+	matches "$(args_of "$P/args")" '8@16\(%rbx\) 8@32\(%rbx\) 8@24\(%rbx\) 8@%rax'
+	# A float is boxed by the handler alone: nothing is allocated in a loop that has it as argument.
+	cat >"$TMP/x.ml" <<-'EOF'
+		let[@inline never] f n =
+		  let sum = ref 0. in
+		  for i = 1 to n do
+		    sum := !sum +. float_of_int i;
+		    [%probe "p" ~args:!sum ()]
+		  done;
+		  !sum
+		let () =
+		  let before = Gc.minor_words () in
+		  ignore (Sys.opaque_identity (f 100_000));
+		  print_endline (if Gc.minor_words () -. before < 1000. then "few" else "many")
+	EOF
+	compile "$TMP/x.ml"
+	"$LINK" --strict "$TMP/x"
+	eq "$("$TMP/x")" few
+	switch_on "$TMP/x"
+	eq "$("$TMP/x")" many
+}
+
+# What only the handler computes cannot be noted; the others are, and the handler runs.
+test_args_that_are_nowhere() {
+	cat >"$TMP/x.ml" <<-'EOF'
+		let[@inline never] f x y =
+		  [%probe "p" ~args:(x, x * y, y) (Printf.printf "%d %d %d\n" x (x * y) y)]; x + y
+		let () = Printf.printf "%d\n" (f 3 (Array.length Sys.argv))
+	EOF
+	compile "$TMP/x.ml"
+	cp "$TMP/x" "$TMP/strict"
+	fails 1 "$LINK" --strict "$TMP/strict"
+	matches "$(cat "$TMP/stderr")" '1 probe\(s\) cannot be converted'
+	cmp "$TMP/x" "$TMP/strict"
+	fails 0 "$LINK" "$TMP/x"
+	matches "$(cat "$TMP/stderr")" "^ocaml-probes-link: $TMP/x: warning: x.ml:2:2: probe \"p\" at \
+0x[0-9a-f]+ in camlX__f_[0-9]+: arg1 is noted as 0: no register or memory holds it"
+	eq "$(args_of "$TMP/x")" '8@%rax 8@$0 8@%rbx'
+	switch_on "$TMP/x"
+	eq "$("$TMP/x")" $'3 3 1\n4'
+}
+
+# The walk from the site to the arguments' stores, over code that this machine's ocamlopt may not emit.
+test_args_in_any_code() {
+	cat >"$TMP/x.s" <<-'EOF'
+		.macro marker label, text, padding=0
+		.pushsection .data
+		.balign 8
+		.quad ((9f - \label) / 8 + 1) << 10 | 252
+		\label:
+		.ascii "\0\0\0\0P1:\text"
+		.fill \padding, 1, 0x3d
+		9: .fill 7 - (9b - \label) % 8, 1, 0
+		.byte 7 - (9b - \label) % 8
+		.popsection
+		.endm
+		.macro probe name, kind, jump=jne, target=1f
+		marker S\name, \kind:\name@x.ml:1:1
+		marker A\name, A:\name@x.ml:1:1, 26
+		lea S\name(%rip), %rbx
+		cmp $1, %rbx
+		\jump \target
+		.endm
+		.globl main
+		.text
+		main:
+
+		probe moves, 6				# through registers, the stack and spills
+		mov %rdi, 40(%rsp)
+		mov %rsi, %r10
+		lea Amoves(%rip), %rdi
+		mov %rdi, 48(%rsp)
+		mov 40(%rsp), %rsi
+		xor %edi, %edi
+		mov 48(%rsp), %rcx
+		mov %rsi, (%rcx)
+		mov %r10, 8(%rcx)
+		mov 56(%rsp), %rax
+		mov %rax, 16(%rcx)
+		movabs $0x123456789abcdef1, %rax
+		mov %rax, 24(%rcx)
+		mov -8(%r12), %rax
+		mov %rax, 32(%rcx)
+		movq $-1, 40(%rcx)
+		1: nop
+
+		probe lost, 2				# the marker's own register is no argument
+		lea Alost(%rip), %rcx
+		mov %rbx, (%rcx)
+		mov %rax, 8(%rcx)
+		1: nop
+
+		probe jumps, 2, je, 2f			# the condition inverted, the handler elsewhere
+		1: nop
+		.pushsection .text.cold, "ax", @progbits
+		.popsection
+		jmp 3f
+		2: jmp 4f
+		4: lea Ajumps(%rip), %rcx
+		mov %rax, (%rcx)
+		mov %rdx, 8(%rcx)
+		jmp 1b
+		3:
+
+		probe branch, 2				# which way is not known
+		lea Abranch(%rip), %rcx
+		mov %rax, (%rcx)
+		test %rdx, %rdx
+		je 5f
+		mov %rsi, %rdx
+		5: mov %rdx, 8(%rcx)
+		1: nop
+
+		probe calls, 4				# what a call leaves as it was
+		mov %rdx, 8(%rsp)
+		call nothing
+		lea Acalls(%rip), %rcx
+		mov 8(%rsp), %rax
+		mov %rax, (%rcx)
+		mov 16(%rsp), %rax
+		mov %rax, 8(%rcx)
+		mov %rsi, 16(%rcx)
+		mov 8(%rdi), %rax
+		mov %rax, 24(%rcx)
+		1: nop
+
+		probe memory, 2				# memory that was written to
+		lea Amemory(%rip), %rcx
+		mov 8(%rsi), %rax
+		mov %rax, (%rcx)
+		movq $3, (%rdx)
+		mov 8(%rsi), %rax
+		mov %rax, 8(%rcx)
+		1: nop
+
+		probe blocks, 5				# boxed on the way, one by a call
+		lea Ablocks(%rip), %rcx
+		sub $40, %r15
+		cmp (%r14), %r15
+		jb nothing
+		lea 8(%r15), %rax
+		movq $0x4fd, -8(%rax)
+		movsd %xmm7, (%rax)
+		mov %rax, (%rcx)
+		add $16, %rax
+		movq $0x8ff, -8(%rax)
+		mov %rsi, 8(%rax)
+		mov %rax, 8(%rcx)
+		call caml_alloc1
+		lea 8(%r15), %rax
+		movq $0x4fd, -8(%rax)
+		movsd 24(%rsp), %xmm0
+		movsd %xmm0, (%rax)
+		mov %rax, 16(%rcx)
+		call caml_alloc1
+		lea 8(%r15), %rax			# a tuple: nobody's before it was made
+		movq $0x400, -8(%rax)
+		mov %rsi, (%rax)
+		mov %rax, 24(%rcx)
+		mov %r12, 32(%rcx)
+		1: nop
+
+		probe stack, 2				# the frame changes: too far
+		lea Astack(%rip), %rcx
+		mov 8(%rsp), %rax
+		mov %rax, (%rcx)
+		push %rax
+		mov 8(%rsp), %rax
+		mov %rax, 8(%rcx)
+		pop %rax
+		1: nop
+
+		xor %eax, %eax
+		nothing: ret
+		caml_alloc1:
+		sub $16, %r15
+		cmp (%r14), %r15
+		jb nothing
+		ret
+		.section .note.GNU-stack
+	EOF
+	cc -o "$TMP/x" "$TMP/x.s"
+	"$TMP/x"
+	fails 0 "$LINK" "$TMP/x"
+	"$TMP/x"
+	eq "$(readelf -n "$TMP/x" | sed -n 's/^ *Name: //p; s/^ *Arguments: //p' | paste -sd ' \n')" \
+		"$(cat <<-'EOF'
+			moves 8@%rdi 8@%rsi 8@56(%rsp) 8@$1311768467463790321 8@-8(%r12) 8@$-1
+			lost 8@$0 8@%rax
+			jumps 8@%rax 8@%rdx
+			branch 8@%rax 8@$0
+			calls 8@%rdx 8@16(%rsp) 8@$0 8@$0
+			memory 8@8(%rsi) 8@$0
+			blocks 8f@%xmm7 -8@%rsi 8f@24(%rsp) 8@$0 8@%r12
+			stack 8@8(%rsp) 8@$0
+		EOF
+		)"
+	eq "$(grep -c 'is noted as 0' "$TMP/stderr")" 7
+}
+
 # ---- the file ---------------------------------------------------------------------------------
 
 test_stripped_keeps_its_probes() {
@@ -230,6 +475,59 @@ test_stripped_keeps_its_probes() {
 	strip "$TMP/first"
 	"$LINK" --strict "$TMP/first"
 	eq "$(notes "$TMP/first" | wc -l)" 10
+}
+
+test_semaphores() {
+	local program section off name site semaphore rest
+	for program in counted counted_nopie; do
+		section=$(readelf -SW "$P/$program" | sed -n 's/^.*] \(\.probes .*\)/\1/p')
+		matches "$section" '^\.probes +PROGBITS +[0-9a-f]+ [0-9a-f]+ 000080 00 +WA '
+		read -r _ _ rest off _ <<<"$section"
+		eq $((16#$off)) "$(offset_of "$P/$program" "0x$rest")"
+		while read -r name site semaphore rest; do
+			((semaphore > 16#$rest && semaphore < 16#$rest + 128)) || :
+			eq "$(readelf -sW "$P/$program" | awk -v name="caml_probes_semaphore_$name" \
+				'$8 == name { print $2, $3, $4, $5, $6 }')" \
+				"$(printf '%016x 4 OBJECT WEAK HIDDEN' "$semaphore")"
+			# Zeros, in a static OCaml string.
+			eq "$(peek "$P/$program" $(($(offset_of "$P/$program" "$semaphore") - 8)) 16)" \
+				"fc07000000000000""0000000000000003" "$name"
+		done < <(notes "$P/$program" | sort -u -k1,1)
+	done
+	matches "$(gdb -batch -nx -ex 'info symbol &caml_probes_semaphore_in_loop' "$P/counted")" \
+		'caml_probes_semaphore_in_loop in section .probes'
+}
+
+# Everything but the semaphores, the symbols and the notes is where and what it was.
+test_nothing_moves() {
+	local before=$P/counted_plain after=$TMP/after id
+	cp "$before" "$after"
+	"$LINK" "$after"
+	eq "$(readelf -SW "$after" | grep -c ' \.debug_info ')" 1
+	for section in .rodata .data .dynamic .eh_frame .debug_info .debug_line .comment .bss; do
+		objcopy -O binary --only-section="$section" --set-section-flags "$section=alloc" \
+			"$before" "$TMP/section" 2>/dev/null
+		objcopy -O binary --only-section="$section" --set-section-flags "$section=alloc" \
+			"$after" "$TMP/section2" 2>/dev/null
+		[[ $section = .bss ]] || cmp "$TMP/section" "$TMP/section2"
+	done
+	eq "$(nm "$after" | grep -v caml_probes_semaphore)" "$(nm "$before" | sed 's/ b / d /;s/ B / D /')"
+	# The debug information that was split off before still belongs to it.
+	id=$(readelf -n "$before" | sed -n 's/.*Build ID: //p')
+	eq "$(readelf -n "$after" | sed -n 's/.*Build ID: //p')" "$id"
+	matches "$id" '^[0-9a-f]{40}$'
+	# An archive behind the program stays behind the program.
+	{ cat "$before"; printf 'the end'; } >"$TMP/payload"
+	"$LINK" "$TMP/payload"
+	eq "$(tail -c7 "$TMP/payload")" 'the end'
+	# .bss of 200 MB is a hole in the file.
+	cat >"$TMP/store.c" <<<'char big[200 << 20]; int big_size(void) { return big[sizeof big - 1]; }'
+	printf 'external f : unit -> int = "big_size" [@@noalloc]\nlet () = [%%probe "p" ()]; ignore (f ())' \
+		>"$TMP/big.ml"
+	compile "$TMP/big.ml" store.c
+	"$LINK" "$TMP/big"
+	"$TMP/big"
+	[[ $(du -k "$TMP/big" | cut -f1) -lt 10000 ]] || fail "$(du -k "$TMP/big")"
 }
 
 test_elf_tools_accept_the_file() {
@@ -454,7 +752,7 @@ test_usage() {
 	fails 2 "$LINK" --no-such-option a
 	fails 2 "$LINK" --verbose --quiet a
 	fails 0 "$LINK" --help
-	matches "$(cat "$TMP/stdout")" '--strict'
+	matches "$(cat "$TMP/stdout")" '--strict.*8@\$0.*build-id'
 	fails 0 "$LINK" --version
 	matches "$(cat "$TMP/stdout")" '^ocaml-probes-link [0-9]'
 }
@@ -510,7 +808,15 @@ test_ppx_errors() {
 		"probe: '-' is not allowed in a probe's name, only A-Z a-z 0-9 _"
 	ppx_says 'let () = [%probe "a" print_endline "x"]' 35-38 \
 		"probe: more than one handler; put parentheses around the handler: $usage"
-	ppx_says 'let () = [%probe "a" ~args:(1, 2) ()]' 27-33 "probe: ~args is not supported yet"
+	ppx_says 'let () = [%probe "a" ~args:(1, 2) ~args:3 ()]' 40-41 "probe: ~args is given twice"
+	ppx_says "let () = [%probe \"a\" ~args:($(seq -s, 33)) ()]" 27-118 \
+		"probe: ~args takes 32 arguments at most"
+	ppx_says 'let () = [%probe "a" ~args:(1, 2)]' 17-33 "probe: the handler is missing: $usage"
+	ppx_says 'let () = [%probe "a" ?args:None ()]' 27-31 "probe: unknown label ?args"
+	ppx_says 'let () = [%probe "a" () ~args:(1, x)]' 34-35 'Unbound value x'
+	ppx_says 'let () = [%probe "a";; "b"]' 9-27 "probe: expected $usage"
+	ppx_says 'let () = [%probe: int]' 9-22 "probe: expected $usage"
+	ppx_says 'let () = [%probe let x = 1]' 9-27 "probe: expected $usage"
 	ppx_says 'let () = [%probe "a" ~once:true ()]' 27-31 "probe: unknown label ~once"
 	ppx_says 'let () = [%probe "a" ~enabled_at_init:1 ()]' 38-39 \
 		"probe: ~enabled_at_init takes the literal true or false"
@@ -549,6 +855,92 @@ switch_on_all_but_empty() { # FILE
 	for name in $(readelf -n "$1" | awk '/Name: ./ { print $2 }'); do
 		switch_on "$1" "$name"
 	done
+}
+
+# ---- ways to compile and link -----------------------------------------------------------------
+
+test_ways_to_compile() {
+	local off on flags
+	off=$("$P/places_bare")
+	on=$(with_handlers "$P/places")
+	cp "$ROOT/tests/ocaml/places.ml" "$TMP"
+	while read -r flags; do
+		rm -f "$TMP/places"
+		# shellcheck disable=SC2086 # several flags
+		OCAML_PROBES_LINK_FLAGS=--strict compile "$TMP/places.ml" -cc ocaml-probes-cc $flags \
+			2>"$TMP/warnings"
+		eq "$("$TMP/places")" "$off" "$flags"
+		eq "$(with_handlers "$TMP/places")" "$on" "$flags"
+	done <<-'EOF'
+		-inline 0
+		-inline 1000 -unsafe
+		-O3 -unboxed-types
+		-opaque -function-sections
+		-function-sections -ccopt -Wl,--gc-sections
+		-noassert -principal -rectypes
+		-ccopt -static
+		-ccopt -static -ccopt -s
+		-ccopt -s
+		-runtime-variant _pic
+		-ccopt -fuse-ld=gold
+		-ccopt -Wl,-z,noseparate-code -ccopt -Wl,-z,norelro
+		-ccopt -Wl,--build-id=none -ccopt -Wl,-q
+	EOF
+	# Without -g.
+	(cd "$TMP" && OCAML_PROBES_LINK_FLAGS=--strict ocamlfind ocamlopt -package ocaml-probes.ppx \
+		-linkpkg -cc ocaml-probes-cc places.ml -o places)
+	eq "$(with_handlers "$TMP/places")" "$on" "without -g"
+}
+
+# ocamlopt -shared, by the wrapper: Dynlink loads the plugin; host and plugin have their own.
+test_plugin() {
+	eq "$(notes "$P/plugin.cmxs" | cut -d' ' -f1 | sort)" $'plugin_only\nreused'
+	eq "$(readelf -hW "$P/plugin.cmxs" | grep -c 'DYN (Shared object')" 1
+	matches "$(readelf -sW "$P/plugin.cmxs")" ' 4 OBJECT +WEAK +HIDDEN +[0-9]+ caml_probes_semaphore_reused'
+	cp "$P/plugin_host" "$P/plugin.cmxs" "$TMP"
+	eq "$(echo go | "$TMP/plugin_host" "$TMP/plugin.cmxs")" $'ready\nhost=0 plugin=0'
+	switch_on "$TMP/plugin.cmxs"
+	eq "$(echo go | "$TMP/plugin_host" "$TMP/plugin.cmxs")" $'ready\nhost=0 plugin=2'
+	switch_on "$TMP/plugin_host"
+	eq "$(echo go | "$TMP/plugin_host" "$TMP/plugin.cmxs")" $'ready\nhost=1 plugin=2'
+	# By hand, without the wrapper; stripped; with arguments, whose marker is in the GOT.
+	sed 's/"reused"/"reused" ~args:(Plugin_api.in_plugin, 3)/' "$ROOT/tests/ocaml/plugin/plugin.ml" \
+		>"$TMP/plugin.ml"
+	(cd "$TMP" && ocamlfind ocamlopt -shared -I "$P/obj/plugin" -package ocaml-probes.ppx plugin.ml \
+		-o plugin.cmxs)
+	strip "$TMP/plugin.cmxs"
+	"$LINK" "$TMP/plugin.cmxs" 2>"$TMP/stderr"
+	matches "$(args_of "$TMP/plugin.cmxs")" ' 8@\$7$'
+	switch_on "$TMP/plugin.cmxs"
+	eq "$(echo go | "$TMP/plugin_host" "$TMP/plugin.cmxs")" $'ready\nhost=1 plugin=2'
+}
+
+# OCaml code in a shared object that a C program uses.
+test_shared_object() {
+	cat >"$TMP/l.ml" <<-'EOF'
+		let f x = [%probe "in_object" ~args:x (Printf.printf "handler %d\n%!" x)]; x + 1
+		let () = Callback.register "f" f
+	EOF
+	cat >"$TMP/stub.c" <<-'EOF'
+		#include <caml/callback.h>
+		int start(char **argv, int x)
+		{
+			caml_startup(argv);
+			return Int_val(caml_callback(*caml_named_value("f"), Val_int(x)));
+		}
+	EOF
+	cat >"$TMP/main.c" <<-'EOF'
+		int start(char **argv, int x);
+		int main(int argc, char **argv) { return start(argv, argc) == 2 ? 0 : 1; }
+	EOF
+	cd "$TMP"
+	ocamlfind ocamlopt -output-obj -runtime-variant _pic -cc ocaml-probes-cc \
+		-package ocaml-probes.ppx -linkpkg l.ml stub.c -o libl.so
+	eq "$(notes libl.so | cut -d' ' -f1)" in_object
+	cc -o main main.c ./libl.so
+	eq "$(./main)" ""
+	switch_on libl.so
+	eq "$(./main)" "handler 1"
 }
 
 # ---- how people build -------------------------------------------------------------------------
@@ -619,6 +1011,30 @@ test_compiler_driver() {
 	readelf -dW "$TMP/queries" | grep -E 'FLAGS|BIND_NOW' | sed 's/^ 0x[0-9a-f]* //' >"$TMP/with"
 	cmp "$TMP/without" "$TMP/with"
 	OCAML_PROBES_LINK_FLAGS='--strict --no-such' fails 2 compile "$TMP/queries.ml" -cc ocaml-probes-cc
+}
+
+# The recipes of the README, word for word.
+test_readme_recipes() {
+	cat >"$TMP/service.ml" <<-'EOF'
+		let n = ref 0
+		let () = [%probe "recipe" ~args:(!n) (incr n)]; Printf.printf "%d\n" !n
+	EOF
+	mkdir "$TMP/dune" "$TMP/make"
+	cp "$TMP/service.ml" "$TMP/dune"
+	cp "$TMP/service.ml" "$TMP/make"
+	sed -n 's/^    //; /^(executable$/,/^ (link_flags/p' "$ROOT/README.md" >"$TMP/dune/dune"
+	eq "$(wc -l <"$TMP/dune/dune")" 4
+	echo '(lang dune 2.9)' >"$TMP/dune/dune-project"
+	# The wrapper needs nothing that a sandbox would hide, and a cached link is the converted one.
+	for profile in dev release; do
+		(cd "$TMP/dune" && rm -rf _build && XDG_CACHE_HOME=$TMP/cache DUNE_CACHE=enabled \
+			DUNE_SANDBOX=symlink dune build --root . --profile "$profile" ./service.exe 2>&1)
+		eq "$(notes "$TMP/dune/_build/default/service.exe" | cut -d' ' -f1)" recipe "$profile"
+	done
+	(cd "$TMP/make" && eval "$(sed -n 's/^    \(ocamlfind ocamlopt .*service.ml -o service\)$/\1/p' \
+		"$ROOT/README.md")")
+	eq "$(notes "$TMP/make/service" | cut -d' ' -f1)" recipe
+	eq "$(with_handlers "$TMP/make/service")" 1
 }
 
 # Somebody's -ppx duplicates code with its locations, or nests a probe in itself by inlining.

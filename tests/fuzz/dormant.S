@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A seed for fuzz_link: the smallest program with dormant probes, as ocamlopt would compile
- * `[%probe "a" ...]` (twice, one with the condition inverted) and `[%probe_is_enabled "a"]`.
+ * `[%probe "a" ...]` (twice, one with the condition inverted, one with arguments) and
+ * `[%probe_is_enabled "a"]`.
  */
 .macro marker label, kind, column
 	.balign 8
@@ -13,7 +14,9 @@
 .endm
 
 	.data
-	marker first, 0, 1
+	marker first, 5, 1
+	marker args, A, 1
+	.space 16
 	marker second, 0i, 2
 	marker query, E, 3
 
@@ -29,11 +32,30 @@ _start:
 	leaq	first(%rip), %rax
 	cmpq	$1, %rax
 	jne	1f
+	leaq	args(%rip), %rax
+	movq	%rcx, 24(%rsp)
+	movq	$7, (%rax)
+	movq	24(%rsp), %rcx
+	movq	%rcx, 8(%rax)
+	subq	$32, %r15
+	cmpq	(%r14), %r15
+	jb	3f
+	leaq	24(%r15), %rsi
+	movq	$0x4fd, -8(%rsi)
+	movsd	%xmm0, (%rsi)
+	movq	%rsi, 16(%rax)
+	movq	16(%rdi), %rdx
+	movq	%rdx, 24(%rax)
+	call	3f
+	leaq	args(%rip), %rax
+	movq	8(%rsp), %rdx
+	movq	%rdx, 32(%rax)
 	addq	$2, %rbx
 1:	leaq	second(%rip), %rdi
 	cmpq	$1, %rdi
 	je	2f
 	ret
+3:	ret
 2:	incl	%ecx
 	leaq	query(%rip), %rbx
 	movzwl	2(%rbx), %eax

@@ -5,7 +5,7 @@
 #   NAME_bare    compiled without any probe
 #
 # and the example service, built by dune.
-ocaml_tests := counted loop queries places
+ocaml_tests := args counted forking loop queries places
 ocaml_variants := nopie plain byte bare
 ocaml_out := $(abspath $(O))/tests/ocaml
 ocaml_names := $(foreach t,$(ocaml_tests),$(t) $(ocaml_variants:%=$(t)_%))
@@ -54,8 +54,21 @@ $(ocaml_out)/service: $(wildcard tests/ocaml/service/*) $(ocaml_stamp) $(O)/ocam
 		--build-dir $(ocaml_out)/service_build $(dune_quiet) ./service.exe
 	$(Q)install -m755 $(ocaml_out)/service_build/default/service.exe $@
 
-# A program that loads a plugin. ocamlopt's -cc is of no use to plugins: the post-linker is called, and
-# the section for the semaphores, which the runtime brings into executables, is linked by name.
+# The program that measures itself has C beside its OCaml: pairs, pairs_nopie, pairs_bare.
+pairs_programs := $(addprefix $(ocaml_out)/pairs,_nopie _bare) $(ocaml_out)/pairs
+ocaml-tests: $(pairs_programs)
+$(ocaml_out)/pairs: pairs_flags := $(ocaml_with_probes) $(ocaml_converting)
+$(ocaml_out)/pairs_nopie: pairs_flags := $(ocaml_with_probes) $(ocaml_converting) -ccopt -no-pie
+$(ocaml_out)/pairs_bare: pairs_flags = -package threads.posix -ppx '$(ocaml_out)/no_probes_ppx --as-ppx'
+$(ocaml_out)/pairs_bare: $(ocaml_out)/no_probes_ppx
+$(pairs_programs): $(wildcard tests/ocaml/pairs/*) $(ocaml_stamp) $(O)/ocaml-probes-cc $(linker)
+	$(say) OCAML $@
+	$(Q)mkdir -p $(ocaml_out)/obj/$(@F)
+	$(Q)cp tests/ocaml/pairs/* $(ocaml_out)/obj/$(@F)
+	$(Q)cd $(ocaml_out)/obj/$(@F) && $(ocaml_env) ocamlfind ocamlopt -thread -linkpkg -g \
+		-ccopt -D_GNU_SOURCE $(pairs_flags) pairs_stubs.c pairs.ml -o $@
+
+# A program that loads a plugin; the wrapper links and converts both.
 ocaml-tests: $(ocaml_out)/plugin_host $(ocaml_out)/plugin.cmxs
 
 $(ocaml_out)/plugin_host $(ocaml_out)/plugin.cmxs &: $(wildcard tests/ocaml/plugin/*) \
@@ -67,6 +80,4 @@ $(ocaml_out)/plugin_host $(ocaml_out)/plugin.cmxs &: $(wildcard tests/ocaml/plug
 		-package dynlink,ocaml-probes.ppx $(ocaml_converting) plugin_api.ml plugin_host.ml \
 		-o $(ocaml_out)/plugin_host
 	$(Q)cd $(ocaml_out)/obj/plugin && $(ocaml_env) ocamlfind ocamlopt -shared -g \
-		-package ocaml-probes.ppx plugin.ml -o $(ocaml_out)/plugin.cmxs \
-		-ccopt -Wl,--whole-archive,$(ocaml_dir)/lib/ocaml-probes/runtime/libocaml_probes_sections.a,--no-whole-archive
-	$(Q)$(linker) --quiet $(ocaml_out)/plugin.cmxs
+		-package ocaml-probes.ppx $(ocaml_converting) plugin.ml -o $(ocaml_out)/plugin.cmxs

@@ -1,265 +1,20 @@
 // SPDX-License-Identifier: MIT
-/*
- * The counting engine against real processes: children forked by the test itself, running the
- * sites below. Sites and semaphores are where OCaml's would be as far as the kernel can tell: a
- * nop, the 5 bytes of a disabled site, a 16-bit counter in a writable segment.
- */
+/* The measuring engine against real processes: counts, other tracers, privileges. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/capability.h>
-#include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
-#include "count/engine_bpf.h"
+#include "measured_child.h"
 
-enum {
-	N_MANY = 12000,
-	SITE_BYTES = 6,
-	NOP = 0x90,
-	INT3 = 0xcc,
-	N_THREADS = 6,
-	HITS_A_THREAD = 500000,
-};
-
-/* ---- the sites ------------------------------------------------------------------------------ */
-
-#define SITE "	.byte 0x90, 0x3d\n	.long 0\n"
-
-__asm__(".pushsection .text\n"
-	"test_hot:\n" SITE "	ret\n"
-	"test_many:\n"
-	"	.rept 12000\n" SITE "	.endr\n"
-	"	ret\n"
-	".popsection\n");
-
-void test_hot(void);
-void test_many(void);
-
-static volatile uint16_t hot_semaphore __attribute__((section(".probes"))) = 0;
-static volatile uint16_t many_semaphore __attribute__((section(".probes"))) = 0;
-
-/* Where ADDR of this executable is in its file. */
-static uint64_t file_off(const volatile void *addr)
-{
-	unsigned long start, end, off;
-	uint64_t found = 0;
-	char line[512];
-	FILE *f = fopen("/proc/self/maps", "re");
-
-	assert_non_null(f);
-	while (!found && fgets(line, sizeof(line), f))
-		if (sscanf(line, "%lx-%lx %*s %lx", &start, &end, &off) == 3 &&
-		    (uintptr_t)addr >= start && (uintptr_t)addr < end)
-			found = (uintptr_t)addr - start + off;
-	fclose(f);
-	assert_int_not_equal(found, 0);
-	return found;
-}
-
-static struct engine_site hot_site(void)
-{
-	return (struct engine_site){ .nop_off = file_off((void *)test_hot),
-				     .ref_ctr_off = file_off(&hot_semaphore) };
-}
-
-static void many_sites(struct engine_site *sites)
-{
-	uint64_t off = file_off((void *)test_many), semaphore = file_off(&many_semaphore);
-
-	for (size_t i = 0; i < N_MANY; i++)
-		sites[i] = (struct engine_site){ off + i * SITE_BYTES, semaphore };
-}
-
-/* ---- the child that runs them --------------------------------------------------------------- */
-
-struct order {
-	enum { RUN_HOT, RUN_MANY, RUN_UNTIL_KILLED } what;
-	unsigned int threads;
-	unsigned int times;
-};
-
-struct child {
-	pid_t pid;
-	int orders, done;
-};
-
-static void *run_hot(void *arg)
-{
-	for (unsigned int n = *(unsigned int *)arg; n; n--)
-		test_hot();
-	return NULL;
-}
-
-static void obey(struct order *order)
-{
-	pthread_t threads[16];
-
-	switch (order->what) {
-	case RUN_HOT:
-		for (unsigned int i = 0; i < order->threads; i++)
-			if (pthread_create(&threads[i], NULL, run_hot, &order->times))
-				_exit(1);
-		for (unsigned int i = 0; i < order->threads; i++)
-			pthread_join(threads[i], NULL);
-		break;
-	case RUN_MANY:
-		for (unsigned int n = order->times; n; n--)
-			test_many();
-		break;
-	case RUN_UNTIL_KILLED:
-		for (;;)
-			test_hot();
-	}
-}
-
-static void child_start(struct child *child)
-{
-	struct order order;
-	int orders[2], done[2];
-
-	assert_int_equal(pipe2(orders, O_CLOEXEC), 0);
-	assert_int_equal(pipe2(done, O_CLOEXEC), 0);
-	child->pid = fork();
-	assert_true(child->pid >= 0);
-	if (child->pid == 0) {
-		close(orders[1]);
-		close(done[0]);
-		while (read(orders[0], &order, sizeof(order)) == sizeof(order)) {
-			obey(&order);
-			if (write(done[1], "", 1) != 1)
-				break;
-		}
-		_exit(0);
-	}
-	close(orders[0]);
-	close(done[1]);
-	child->orders = orders[1];
-	child->done = done[0];
-}
-
-static void child_order(struct child *child, struct order order)
-{
-	assert_int_equal(write(child->orders, &order, sizeof(order)), sizeof(order));
-}
-
-static void child_run(struct child *child, struct order order)
-{
-	char c;
-
-	child_order(child, order);
-	assert_int_equal(read(child->done, &c, 1), 1);
-}
-
-static void child_end(struct child *child)
-{
-	close(child->orders);
-	close(child->done);
-	kill(child->pid, SIGKILL);
-	waitpid(child->pid, NULL, 0);
-}
-
-static uint16_t child_peek(const struct child *child, const volatile void *addr, size_t n)
-{
-	uint16_t value = 0;
-	char path[32];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/mem", child->pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	assert_true(fd >= 0);
-	assert_int_equal(pread(fd, &value, n, (off_t)(uintptr_t)addr), n);
-	close(fd);
-	return value;
-}
-
-static void assert_hot_site(const struct child *child, int nop, int semaphore)
-{
-	assert_int_equal(child_peek(child, (void *)test_hot, 1), nop);
-	assert_int_equal(child_peek(child, &hot_semaphore, 2), semaphore);
-}
-
-/* ---- helpers -------------------------------------------------------------------------------- */
-
-static char last_warning[1024];
-
-static void keep_warning(void *data, enum ocp_log_level level, const char *line)
-{
-	(void)data;
-	if (level == OCP_LOG_WARN)
-		snprintf(last_warning, sizeof(last_warning), "%s", line);
-}
-
-static struct ocp_ctx *new_ctx(void)
-{
-	struct ocp_ctx *ctx = ocp_ctx_new();
-
-	assert_non_null(ctx);
-	last_warning[0] = '\0';
-	ocp_ctx_set_log(ctx, keep_warning, NULL, OCP_LOG_WARN);
-	return ctx;
-}
-
-static struct ocp_ctx *ctx_or_skip(void)
-{
-	struct ocp_ctx *ctx = new_ctx();
-	struct engine *engine;
-	int err = engine_bpf.open(ctx, NULL, 0, &engine);
-
-	if (err == -EPERM || err == -EOPNOTSUPP) {
-		print_message("skipped: %s\n", ocp_error(ctx));
-		ocp_ctx_free(ctx);
-		skip();
-	}
-	assert_int_equal(err, 0);
-	engine_bpf.close(engine);
-	return ctx;
-}
-
-static struct engine_target target_of(pid_t pid, const struct engine_site *sites, size_t n)
-{
-	return (struct engine_target){
-		.pid = pid, .path = "/proc/self/exe", .sites = sites, .n_sites = n
-	};
-}
-
-static struct engine *attached(struct ocp_ctx *ctx, const struct engine_target *target,
-			       const struct engine_bpf_options *options)
-{
-	struct engine *engine;
-	int err = engine_bpf_open(ctx, target, 1, options, &engine);
-
-	if (!err)
-		err = engine_bpf.attach(engine);
-	if (err)
-		print_message("%s\n", ocp_error(ctx));
-	assert_int_equal(err, 0);
-	return engine;
-}
-
-static uint64_t read_hot(struct engine *engine)
-{
-	uint64_t hits;
-
-	assert_int_equal(engine_bpf.read(engine, &hits), 0);
-	return hits;
-}
-
-static void sleep_ms(unsigned int ms)
-{
-	usleep(ms * 1000);
-}
+enum { N_THREADS = 6, HITS_A_THREAD = 500000 };
 
 /* ---- tests ---------------------------------------------------------------------------------- */
 
@@ -274,16 +29,16 @@ static void counts_of_threads_are_exact(void **state)
 	(void)state;
 	child_start(&child);
 	child_start(&bystander);
-	target = target_of(child.pid, &site, 1);
+	target = target_of(&child.pid, &site, 1);
 	engine = attached(ctx, &target, NULL);
 	assert_int_equal(read_hot(engine), 0);
 	assert_hot_site(&child, INT3, 1);
-	child_run(&bystander, (struct order){ RUN_HOT, 2, 1000 });
-	child_run(&child, (struct order){ RUN_HOT, N_THREADS, HITS_A_THREAD });
+	child_run(&bystander, (struct order){ RUN_HOT, 2, 1000, "" });
+	child_run(&child, (struct order){ RUN_HOT, N_THREADS, HITS_A_THREAD, "" });
 	assert_int_equal(read_hot(engine), (uint64_t)N_THREADS * HITS_A_THREAD);
 	assert_int_equal(engine_bpf.detach(engine), 0);
 	assert_hot_site(&child, NOP, 0);
-	child_run(&child, (struct order){ RUN_HOT, 1, 1000 });
+	child_run(&child, (struct order){ RUN_HOT, 1, 1000, "" });
 	assert_int_equal(read_hot(engine), (uint64_t)N_THREADS * HITS_A_THREAD);
 	assert_string_equal(last_warning, "");
 	engine_bpf.close(engine);
@@ -303,21 +58,20 @@ static void nothing_is_counted_after_detach(void **state)
 	(void)state;
 	child_start(&child);
 	child_order(&child, (struct order){ .what = RUN_UNTIL_KILLED });
-	target = target_of(child.pid, &site, 1);
+	target = target_of(&child.pid, &site, 1);
 	engine = attached(ctx, &target, NULL);
 	for (int round = 0; round < 20; round++) {
 		uint64_t before = read_hot(engine), after;
 
-		sleep_ms(5);
+		for (int i = 0; i < 1000 && read_hot(engine) == before; i++)
+			sleep_ms(5);
 		assert_int_equal(engine_bpf.detach(engine), 0);
 		after = read_hot(engine);
 		assert_true(after > before);
 		sleep_ms(5);
 		assert_int_equal(read_hot(engine), after);
-		assert_int_equal(engine_bpf.attach(engine), 0);
+		assert_int_equal(engine_bpf.attach(engine, &target, 1), 0);
 	}
-	assert_int_equal(engine_bpf.attach(engine), -EINVAL);
-	assert_string_equal(ocp_error(ctx), "counting: attached already");
 	engine_bpf.close(engine);
 	assert_hot_site(&child, NOP, 0);
 	child_end(&child);
@@ -336,11 +90,11 @@ static void bpf_filter_counts_all_threads_of_one_process(void **state)
 	(void)state;
 	child_start(&child);
 	child_start(&bystander);
-	target = target_of(child.pid, &site, 1);
+	target = target_of(&child.pid, &site, 1);
 	engine = attached(ctx, &target, &in_bpf);
 	assert_hot_site(&bystander, INT3, 1);
-	child_run(&bystander, (struct order){ RUN_HOT, 2, 1000 });
-	child_run(&child, (struct order){ RUN_HOT, N_THREADS, 10000 });
+	child_run(&bystander, (struct order){ RUN_HOT, 2, 1000, "" });
+	child_run(&child, (struct order){ RUN_HOT, N_THREADS, 10000, "" });
 	assert_int_equal(engine_bpf.detach(engine), 0);
 	assert_int_equal(read_hot(engine), N_THREADS * 10000);
 	assert_hot_site(&bystander, NOP, 0);
@@ -370,12 +124,12 @@ static void filters_reach_into_a_pid_namespace(void **state)
 	child_start(&child);
 	assert_int_equal(setns(outer, CLONE_NEWPID), 0);
 	close(outer);
-	target = target_of(child.pid, &site, 1);
+	target = target_of(&child.pid, &site, 1);
 	for (int in_bpf = 0; in_bpf < 2; in_bpf++) {
 		struct engine_bpf_options options = { .filter_in_bpf = in_bpf };
 		struct engine *engine = attached(ctx, &target, &options);
 
-		child_run(&child, (struct order){ RUN_HOT, 2, 1000 });
+		child_run(&child, (struct order){ RUN_HOT, 2, 1000, "" });
 		assert_int_equal(read_hot(engine), 2000);
 		engine_bpf.close(engine);
 	}
@@ -390,6 +144,7 @@ static void many_sites_are_told_apart(void **state)
 	uint64_t *hits = calloc(N_MANY + 1, sizeof(*hits));
 	struct engine_site hot = hot_site();
 	struct engine_target targets[2];
+	struct engine_spec spec;
 	struct child child;
 	struct engine *engine;
 
@@ -397,14 +152,18 @@ static void many_sites_are_told_apart(void **state)
 	assert_true(sites && hits);
 	many_sites(sites);
 	child_start(&child);
-	targets[0] = target_of(child.pid, sites, N_MANY);
-	targets[1] = target_of(child.pid, &hot, 1);
-	assert_int_equal(engine_bpf.open(ctx, targets, 2, &engine), 0);
-	assert_int_equal(engine_bpf.attach(engine), 0);
-	child_run(&child, (struct order){ RUN_MANY, 1, 30 });
-	child_run(&child, (struct order){ RUN_HOT, 1, 7 });
+	targets[0] = target_of(&child.pid, sites, N_MANY);
+	targets[1] = target_of(&child.pid, &hot, 1);
+	spec = spec_of(&targets[0]);
+	spec.max_sites = N_MANY + 1;
+	assert_int_equal(engine_bpf.open(ctx, &spec, &engine), 0);
+	assert_int_equal(engine_bpf.attach(engine, targets, 2), 0);
+	assert_int_equal(engine_bpf.attach(engine, &targets[1], 1), -E2BIG);
+	assert_non_null(strstr(ocp_error(ctx), "no room for 1 more sites"));
+	child_run(&child, (struct order){ RUN_MANY, 1, 30, "" });
+	child_run(&child, (struct order){ RUN_HOT, 1, 7, "" });
 	assert_int_equal(engine_bpf.detach(engine), 0);
-	assert_int_equal(engine_bpf.read(engine, hits), 0);
+	read_hits(engine, hits);
 	for (size_t i = 0; i < N_MANY; i++)
 		assert_int_equal(hits[i], 30);
 	assert_int_equal(hits[N_MANY], 7);
@@ -434,17 +193,17 @@ static void a_foreign_uprobe_without_semaphore_is_no_obstacle(void **state)
 	taken = sites[TAKEN];
 	taken.ref_ctr_off = 0;
 	child_start(&child);
-	theirs = target_of(child.pid, &taken, 1);
-	ours = target_of(child.pid, sites, N);
+	theirs = target_of(&child.pid, &taken, 1);
+	ours = target_of(&child.pid, sites, N);
 	other = attached(ctx, &theirs, NULL);
 	engine = attached(ctx, &ours, NULL);
 	assert_non_null(strstr(last_warning, "1 of 50 sites"));
 	snprintf(where, sizeof(where), "0x%" PRIx64, taken.nop_off);
 	assert_non_null(strstr(last_warning, where));
 	assert_int_equal(child_peek(&child, &many_semaphore, 2), N - 1);
-	child_run(&child, (struct order){ RUN_MANY, 1, 1000 });
-	assert_int_equal(engine_bpf.read(engine, hits), 0);
-	assert_int_equal(engine_bpf.read(other, &other_hits), 0);
+	child_run(&child, (struct order){ RUN_MANY, 1, 1000, "" });
+	read_hits(engine, hits);
+	read_hits(other, &other_hits);
 	for (size_t i = 0; i < N; i++)
 		assert_int_equal(hits[i], 1000);
 	assert_int_equal(other_hits, 1000);
@@ -461,21 +220,23 @@ static void a_foreign_uprobe_with_semaphore_is_named(void **state)
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site with = hot_site(), without = with;
 	struct engine_target ours, theirs;
+	struct engine_spec spec;
 	struct engine *engine, *other;
 	struct child child;
 
 	(void)state;
 	without.ref_ctr_off = 0;
 	child_start(&child);
-	theirs = target_of(child.pid, &with, 1);
-	ours = target_of(child.pid, &without, 1);
+	theirs = target_of(&child.pid, &with, 1);
+	ours = target_of(&child.pid, &without, 1);
 	other = attached(ctx, &theirs, NULL);
-	assert_int_equal(engine_bpf.open(ctx, &ours, 1, &engine), 0);
-	assert_int_equal(engine_bpf.attach(engine), -EINVAL);
+	spec = spec_of(&ours);
+	assert_int_equal(engine_bpf.open(ctx, &spec, &engine), 0);
+	assert_int_equal(engine_bpf.attach(engine, &ours, 1), -EINVAL);
 	assert_non_null(strstr(ocp_error(ctx), "another tracer"));
 	assert_string_equal(ocp_hint(ctx), "end the other tracer first");
 	engine_bpf.close(other);
-	assert_int_equal(engine_bpf.attach(engine), 0);
+	assert_int_equal(engine_bpf.attach(engine, &ours, 1), 0);
 	engine_bpf.close(engine);
 	child_end(&child);
 	ocp_ctx_free(ctx);
@@ -494,14 +255,15 @@ static void a_killed_tracer_leaves_nothing_behind(void **state)
 	(void)state;
 	child_start(&child);
 	child_order(&child, (struct order){ .what = RUN_UNTIL_KILLED });
-	target = target_of(child.pid, &site, 1);
+	target = target_of(&child.pid, &site, 1);
 	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
 	tracer = fork();
 	assert_true(tracer >= 0);
 	if (tracer == 0) {
+		const struct engine_spec spec = spec_of(&target);
 		struct engine *engine;
 
-		if (engine_bpf.open(ctx, &target, 1, &engine) || engine_bpf.attach(engine))
+		if (engine_bpf.open(ctx, &spec, &engine) || engine_bpf.attach(engine, &target, 1))
 			_exit(1);
 		if (write(ready[1], "", 1) == 1)
 			pause();
@@ -526,15 +288,17 @@ static void a_process_that_ended_is_named(void **state)
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
 	struct engine_target target;
+	struct engine_spec spec;
 	struct engine *engine;
 	struct child child;
 
 	(void)state;
 	child_start(&child);
-	target = target_of(child.pid, &site, 1);
-	assert_int_equal(engine_bpf.open(ctx, &target, 1, &engine), 0);
+	target = target_of(&child.pid, &site, 1);
+	spec = spec_of(&target);
+	assert_int_equal(engine_bpf.open(ctx, &spec, &engine), 0);
 	child_end(&child);
-	assert_int_equal(engine_bpf.attach(engine), -ESRCH);
+	assert_int_equal(engine_bpf.attach(engine, &target, 1), -ESRCH);
 	assert_non_null(strstr(ocp_error(ctx), "it ended"));
 	engine_bpf.close(engine);
 	ocp_ctx_free(ctx);
@@ -568,15 +332,16 @@ static const char *attach_with(unsigned long long keep, const struct engine_targ
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
+		const struct engine_spec spec = spec_of(target);
 		struct ocp_ctx *ctx = ocp_ctx_new();
 		struct engine *engine = NULL;
 		int err;
 
 		if (!ctx || keep_capabilities(keep))
 			_exit(1);
-		err = engine_bpf.open(ctx, target, 1, &engine);
+		err = engine_bpf.open(ctx, &spec, &engine);
 		if (!err)
-			err = engine_bpf.attach(engine);
+			err = engine_bpf.attach(engine, target, 1);
 		if (err)
 			dprintf(fds[1], "%d %s | %s", err, ocp_error(ctx),
 				ocp_hint(ctx) ? ocp_hint(ctx) : "");
@@ -603,14 +368,14 @@ static void missing_privileges_are_named(void **state)
 
 	(void)state;
 	child_start(&child);
-	target = target_of(child.pid, &site, 1);
+	target = target_of(&child.pid, &site, 1);
 	answer = attach_with(0, &target);
-	assert_non_null(strstr(answer, "-1 counting: this process lacks CAP_BPF and CAP_PERFMON"));
+	assert_non_null(strstr(answer, "-1 measuring: this process lacks CAP_BPF and CAP_PERFMON"));
 	assert_non_null(strstr(answer, "cap_bpf,cap_perfmon=ep"));
 	answer = attach_with(bpf, &target);
-	assert_non_null(strstr(answer, "-1 counting: this process lacks CAP_PERFMON |"));
+	assert_non_null(strstr(answer, "-1 measuring: this process lacks CAP_PERFMON |"));
 	answer = attach_with(perfmon, &target);
-	assert_non_null(strstr(answer, "-1 counting: this process lacks CAP_BPF |"));
+	assert_non_null(strstr(answer, "-1 measuring: this process lacks CAP_BPF |"));
 	assert_string_equal(attach_with(bpf | perfmon, &target), "");
 	child_end(&child);
 	ocp_ctx_free(ctx);

@@ -1,6 +1,7 @@
 # Performance claims: `make bench`, or one of them with B=NAME. A new benchmark is a new file
 # tools/bench/NAME.bench (see lib.sh); what it measures is built here.
-bench_programs := $(addprefix $(O)/bench/,target small big cost toggle_1k toggle_10k toggle_100k)
+bench_programs := $(addprefix $(O)/bench/,target small big cost toggle_1k toggle_10k toggle_100k \
+	dormant_100k)
 
 .PHONY: bench
 bench: all ocaml $(bench_programs) ## measure against the peers; B=NAME runs one benchmark
@@ -31,3 +32,8 @@ $(O)/bench/toggle_%: tools/bench/sites.S tools/bench/toggle_target.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(WARN) -D_GNU_SOURCE -O2 -pthread -fPIE -pie -fvisibility=hidden \
 		-DSITES=$(SITES) -DNAMES='($(SITES) / 10)' -o $@ $^
+
+$(O)/bench/dormant_100k: tools/bench/dormant.S
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -DSITES=100000 -DNAMES=10000 -o $@ $<

@@ -1,17 +1,23 @@
-(* [%probe "name" handler] becomes
+(* [%probe "name" ~args:(a, b) handler] becomes
 
-     if same (opaque MARKER) (nowhere 0) then (handler : unit)
+     if same (opaque MARKER) (nowhere 0) then (
+       (let m = words (opaque ARGS_MARKER) in store m 0 (word a); store m 1 (word b));
+       (handler : unit))
 
-   which is never taken, costs one predicted branch, and means the same to bytecode. MARKER is a string
-   constant that the post-linker recognises in the executable's data; what it does with the code
-   that loads the marker is told in src/link/x86_site.c, the marker's format in src/link/marker.c.
+   which is never taken, costs one predicted branch, and means the same to bytecode. The markers are
+   string constants that the post-linker recognises in the executable's data; what it does with the
+   code that loads MARKER is told in src/link/x86_site.c, how it learns from the stores where a and b
+   are in src/link/x86_args.c, the markers' format in src/link/marker.c.
 
    [%probe_is_enabled "name"] reads the 16-bit counter in a marker's third and fourth byte; the
-   post-linker redirects the load to the one marker that serves all sites of the name. *)
+   post-linker redirects the load to the semaphore that serves all sites of the name. *)
 
 open Ppxlib
 
 let usage = "[%probe \"name\" handler]"
+
+(* What the post-linker has room for. *)
+let max_args = 32
 
 let is_name_char = function
   | 'a' .. 'z' | 'A' .. 'Z' | '0' .. '9' | '_' -> true
@@ -48,12 +54,11 @@ let place ~loc =
   Hashtbl.replace places_seen place (seen + 1);
   if seen = 0 then place else Printf.sprintf "%s#%d" place (seen + 1)
 
-let marker ~loc ~kind name =
-  Ast_builder.Default.estring ~loc
-    (Printf.sprintf "\000\000\000\000P1:%s:%s@%s" kind name (place ~loc))
+let marker ~kind name place = Printf.sprintf "\000\000\000\000P1:%s:%s@%s" kind name place
 
 type probe = {
   name : string;
+  args : expression list;
   enabled_at_init : bool;
   handler : expression;
 }
@@ -66,12 +71,24 @@ let parse_bool arg =
     Location.raise_errorf ~loc:arg.pexp_loc
       "probe: ~enabled_at_init takes the literal true or false"
 
+(* One argument need not be in a tuple. *)
+let parse_args arg =
+  let args =
+    match arg.pexp_desc with
+    | Pexp_tuple args -> args
+    | Pexp_construct ({ txt = Lident "()"; _ }, None) -> []
+    | _ -> [ arg ]
+  in
+  if List.length args > max_args then
+    Location.raise_errorf ~loc:arg.pexp_loc "probe: ~args takes %d arguments at most" max_args;
+  args
+
 let parse_probe payload =
   let loc = payload.pexp_loc in
   match payload.pexp_desc with
   | Pexp_apply ({ pexp_desc = Pexp_constant (Pconst_string (name, _, _)); pexp_loc; _ }, args) ->
     check_name ~loc:pexp_loc name;
-    let enabled_at_init = ref None and handler = ref None in
+    let enabled_at_init = ref None and probe_args = ref None and handler = ref None in
     let set what cell ~loc value =
       if !cell <> None then Location.raise_errorf ~loc "probe: %s is given twice" what;
       cell := Some value
@@ -86,14 +103,19 @@ let parse_probe payload =
             "probe: more than one handler; put parentheses around the handler: %s" usage
         | Labelled "enabled_at_init" ->
           set "~enabled_at_init" enabled_at_init ~loc (parse_bool arg)
-        | Labelled "args" -> Location.raise_errorf ~loc "probe: ~args is not supported yet"
+        | Labelled "args" -> set "~args" probe_args ~loc (parse_args arg)
         | Labelled l -> Location.raise_errorf ~loc "probe: unknown label ~%s" l
         | Optional l -> Location.raise_errorf ~loc "probe: unknown label ?%s" l)
       args;
     (match !handler with
     | None -> Location.raise_errorf ~loc "probe: the handler is missing: %s" usage
     | Some handler ->
-      { name; enabled_at_init = Option.value !enabled_at_init ~default:false; handler })
+      {
+        name;
+        args = Option.value !probe_args ~default:[];
+        enabled_at_init = Option.value !enabled_at_init ~default:false;
+        handler;
+      })
   | Pexp_constant (Pconst_string _) ->
     Location.raise_errorf ~loc "probe: the handler is missing: %s" usage
   | Pexp_apply (f, _) ->
@@ -105,16 +127,63 @@ let expression_payload ~loc ~usage = function
   | PStr [ { pstr_desc = Pstr_eval (e, []); _ } ] -> e
   | _ -> Location.raise_errorf ~loc "probe: expected %s" usage
 
+(* Arguments that need no computing come first, so that the post-linker, which cannot follow every
+   computation, has seen them by then. *)
+let is_at_hand arg =
+  match arg.pexp_desc with
+  | Pexp_ident _ | Pexp_constant _ | Pexp_construct (_, None) -> true
+  | _ -> false
+
+(* In position-independent code nothing holds a literal string's address before the program runs, but the
+   word of a constant that points to it. *)
+let word ~loc arg =
+  match arg.pexp_desc with
+  | Pexp_constant (Pconst_string _) ->
+    [%expr
+      Ocaml_probes_runtime.word (Ocaml_probes_runtime.first (Ocaml_probes_runtime.pair ([%e arg], 0)))]
+  | _ -> [%expr Ocaml_probes_runtime.word [%e arg]]
+
+let store_args ~loc name place args =
+  let open Ast_builder.Default in
+  let text = marker ~kind:"A" name place in
+  let room = 8 * List.length args in
+  let text = text ^ String.make (max 0 (room - String.length text)) '=' in
+  let words = gen_symbol ~prefix:"probe_args" () in
+  let store i arg =
+    let loc = { arg.pexp_loc with loc_ghost = true } in
+    [%expr
+      Ocaml_probes_runtime.store [%e evar ~loc words] [%e eint ~loc i] [%e word ~loc arg]]
+  in
+  let at_hand, others = List.partition (fun (_, arg) -> is_at_hand arg) args in
+  [%expr
+    let [%p pvar ~loc words] =
+      Ocaml_probes_runtime.words (Ocaml_probes_runtime.opaque [%e estring ~loc text])
+    in
+    [%e esequence ~loc (List.map (fun (i, arg) -> store i arg) (at_hand @ others))]]
+
 let expand_probe ~ctxt payload =
   let loc = Expansion_context.Extension.extension_point_loc ctxt in
   let probe = parse_probe (expression_payload ~loc ~usage payload) in
-  let kind = if probe.enabled_at_init then "0i" else "0" in
+  let place = place ~loc in
+  let kind =
+    string_of_int (List.length probe.args) ^ if probe.enabled_at_init then "i" else ""
+  in
+  let handler = [%expr ([%e probe.handler] : unit)] in
+  let handler =
+    match probe.args with
+    (* flambda leaves out a branch that does nothing, and the site with it. *)
+    | [] -> [%expr let _ : int = Ocaml_probes_runtime.word 0 in [%e handler]]
+    | args ->
+      let stores = store_args ~loc probe.name place (List.mapi (fun i arg -> i, arg) args) in
+      [%expr [%e stores]; [%e handler]]
+  in
   [%expr
     if
       Ocaml_probes_runtime.same
-        (Ocaml_probes_runtime.opaque [%e marker ~loc ~kind probe.name])
+        (Ocaml_probes_runtime.opaque
+           [%e Ast_builder.Default.estring ~loc (marker ~kind probe.name place)])
         (Ocaml_probes_runtime.nowhere 0)
-    then ([%e probe.handler] : unit)]
+    then [%e handler]]
 
 let expand_is_enabled ~ctxt payload =
   let loc = Expansion_context.Extension.extension_point_loc ctxt in
@@ -125,7 +194,8 @@ let expand_is_enabled ~ctxt payload =
     [%expr
       Ocaml_probes_runtime.differ
         (Ocaml_probes_runtime.counter
-           (Ocaml_probes_runtime.opaque [%e marker ~loc ~kind:"E" name])
+           (Ocaml_probes_runtime.opaque
+              [%e Ast_builder.Default.estring ~loc (marker ~kind:"E" name (place ~loc))])
            2)
         0]
   | { pexp_loc = loc; _ } -> Location.raise_errorf ~loc "probe: expected %s" usage

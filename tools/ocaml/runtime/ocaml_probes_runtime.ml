@@ -3,9 +3,8 @@ external nowhere : int -> string = "%identity"
 external same : string -> string -> bool = "%eq"
 external counter : string -> int -> int = "%caml_string_get16u"
 external differ : int -> int -> bool = "%noteq"
-
-(* The linker takes the stubs from their archive only if something calls them. Bytecode has no use for
-   them, and calls a harmless primitive of the standard runtime instead. *)
-external keep_sections : unit -> int = "caml_obj_tag" "ocaml_probes_keep_sections" [@@noalloc]
-
-let _ : int = keep_sections ()
+external words : string -> int array = "%identity"
+external word : 'a -> int = "%opaque"
+external store : int array -> int -> int -> unit = "%array_unsafe_set"
+external pair : string * int -> string * int = "%opaque"
+external first : string * int -> string = "%field0"

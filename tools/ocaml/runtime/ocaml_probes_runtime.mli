@@ -1,4 +1,5 @@
-(** What the expansion of [[%probe]] and [[%probe_is_enabled]] leans on. Not for use by hand. *)
+(** What the expansion of [[%probe]] and [[%probe_is_enabled]] leans on: primitives of the compiler, no
+    code. Not for use by hand. *)
 
 (** The argument, hidden from the optimisers. *)
 external opaque : string -> string = "%opaque"
@@ -12,5 +13,20 @@ external same : string -> string -> bool = "%eq"
 (** The little-endian 16-bit number at an offset, bounds unchecked. *)
 external counter : string -> int -> int = "%caml_string_get16u"
 
-external differ : int -> int -> bool = "%noteq"
 (** Integer inequality. *)
+external differ : int -> int -> bool = "%noteq"
+
+(** The bytes of a string as words. *)
+external words : string -> int array = "%identity"
+
+(** A value as what is stored in a word. Hidden from the optimisers, for flambda knows that a float is
+    none. *)
+external word : 'a -> int = "%opaque"
+
+(** [store words i word], bounds unchecked, without the collector's knowledge. *)
+external store : int array -> int -> int -> unit = "%array_unsafe_set"
+
+(** A constant pair, hidden from the optimisers, and its first half. *)
+external pair : string * int -> string * int = "%opaque"
+
+external first : string * int -> string = "%field0"

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Semaphores have to be file-backed writable memory (the kernel finds them by their offset in the
+ * file when it counts uprobes in them), in a section called .probes (by which bcc and bpftrace find
+ * that offset), and no linker has left room for them. The one place that is always there is the end
+ * of the program's data: the last PT_LOAD segment is writable and ends with .bss. It is made
+ *longer. .bss lies between, so its zeros come to stand in the file, as a linker does it when a
+ *section with bytes follows upon .bss; runs of zeros are not written to disk (image_write), so that
+ *a large one is a hole.
+ *
+ *	old file	[ segments ... .data ]            [ .comment .symtab .strtab ... ] [ headers
+ *] new file	[ segments ... .data ][ .bss ][ .probes ] [ the others, moved ] [ headers ]
+ *
+ * Nothing that is loaded changes its address or offset. Sections that are not loaded stand at any
+ * offset as far as everybody is concerned, debug information included; they are moved behind. Bytes
+ * after everything that the headers know of (an archive that a program carries) stay the last ones.
+ *
+ * A new segment would keep .bss out of the file, but needs a program header, for which there is no
+ * room either: the way out that other tools take, to move the whole table, is one that the kernels
+ * before 5.18 and some loaders do not follow in position-independent programs.
+ */
+#include "link/layout.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	ROOM_ALIGN = 16,
+	TABLE_ALIGN = 8,
+	MAX_SECTIONS = SHN_LORESERVE - 1,
+};
+
+/* What is too much for a file: a .bss of gigabytes. */
+static const uint64_t max_hole_bytes = UINT64_C(1) << 30;
+
+static uint64_t align_up(uint64_t value, uint64_t align)
+{
+	return (value + align - 1) / align * align;
+}
+
+static bool has_bytes(const Elf64_Shdr *section)
+{
+	return section->sh_type != SHT_NULL && section->sh_type != SHT_NOBITS;
+}
+
+static uint64_t section_end(const Elf64_Shdr *section)
+{
+	return section->sh_offset + section->sh_size;
+}
+
+static int no_room(const struct image *image, const char *why)
+{
+	return ctx_error(image->ctx, -EOPNOTSUPP, "no room for semaphores: %s", why);
+}
+
+static const Elf64_Phdr *last_segment(const struct image *image)
+{
+	const Elf64_Phdr *last = NULL;
+
+	for (size_t i = 0; i < image->n_segments; i++) {
+		const Elf64_Phdr *segment = &image->segments[i];
+
+		if (segment->p_type == PT_LOAD && (!last || segment->p_vaddr > last->p_vaddr))
+			last = segment;
+	}
+	return last;
+}
+
+/* What is loaded must stand before the segment's end, for that is where the rest is moved. */
+static int check_order(const struct image *image, uint64_t end_off)
+{
+	const Elf64_Ehdr *header = &image->header;
+
+	for (size_t i = 0; i < image->n_segments; i++) {
+		const Elf64_Phdr *segment = &image->segments[i];
+
+		if (segment->p_filesz && (segment->p_offset > end_off ||
+					  segment->p_filesz > end_off - segment->p_offset))
+			return no_room(image, "the last segment in memory is not last in the file");
+	}
+	if (header->e_phoff + image->n_segments * sizeof(Elf64_Phdr) > end_off)
+		return no_room(image, "the program headers stand behind the program");
+	for (size_t i = 1; i < image->n_sections; i++) {
+		const Elf64_Shdr *section = &image->sections[i];
+
+		if (has_bytes(section) && (section->sh_flags & SHF_ALLOC) &&
+		    section_end(section) > end_off)
+			return no_room(image, "a section of the program is in no segment");
+	}
+	return 0;
+}
+
+int layout_find_room(const struct image *image, struct layout_room *room)
+{
+	const Elf64_Phdr *segment = last_segment(image);
+	uint64_t memory_end;
+
+	if (!segment || (segment->p_flags & (PF_R | PF_W)) != (PF_R | PF_W))
+		return no_room(image, "the last segment is not writable");
+	if (segment->p_filesz == 0 || segment->p_filesz > segment->p_memsz ||
+	    segment->p_offset > image->n_bytes ||
+	    segment->p_filesz > image->n_bytes - segment->p_offset ||
+	    segment->p_vaddr > INT64_MAX || segment->p_memsz > INT64_MAX)
+		return no_room(image, "the last segment has no bytes in the file");
+	memory_end = segment->p_vaddr + segment->p_memsz;
+	if (segment->p_memsz - segment->p_filesz > max_hole_bytes)
+		return no_room(image, "more than 1 GiB of .bss would have to go into the file");
+	room->segment = (size_t)(segment - image->segments);
+	room->end_off = segment->p_offset + segment->p_filesz;
+	room->va = align_up(memory_end, ROOM_ALIGN);
+	room->off = segment->p_offset + (room->va - segment->p_vaddr);
+	return check_order(image, room->end_off);
+}
+
+/* ---- the new file ------------------------------------------------------------------------- */
+
+struct layout {
+	struct image *image;
+	const struct layout_room *room;
+	const struct layout_section *changes;
+	size_t n_changes;
+	Elf64_Shdr *sections; /* as they will be */
+	size_t n_sections;
+	uint8_t *names; /* the new name table */
+	size_t names_bytes;
+	uint64_t data_end; /* of the longer segment, in the file */
+};
+
+/* The change that concerns section INDEX of the new file. */
+static const struct layout_section *find_change(const struct layout *layout, size_t index)
+{
+	size_t added = layout->image->n_sections;
+
+	for (size_t i = 0; i < layout->n_changes; i++) {
+		size_t replaces = layout->changes[i].replaces;
+
+		if ((replaces ? replaces : added++) == index)
+			return &layout->changes[i];
+	}
+	return NULL;
+}
+
+static bool is_in_room(const struct layout *layout, const Elf64_Shdr *section)
+{
+	return (section->sh_flags & SHF_ALLOC) && section->sh_addr >= layout->room->va;
+}
+
+/* The new table of sections, all but where each is going to be; and their names. */
+static int prepare_sections(struct layout *layout)
+{
+	const struct image *image = layout->image;
+	size_t table = image->header.e_shstrndx, old_bytes, room, next;
+	const struct layout_section *names_change = find_change(layout, table);
+	const uint8_t *old_names;
+
+	layout->n_sections = image->n_sections;
+	old_bytes = names_change ? names_change->header.sh_size : image->sections[table].sh_size;
+	old_names = names_change ? names_change->bytes
+				 : image->bytes + image->sections[table].sh_offset;
+	room = old_bytes + 1;
+	for (size_t i = 0; i < layout->n_changes; i++) {
+		layout->n_sections += !layout->changes[i].replaces;
+		room += strlen(layout->changes[i].name) + 1;
+	}
+	if (layout->n_sections > MAX_SECTIONS)
+		return ctx_error(image->ctx, -EOPNOTSUPP, "has too many sections (%zu)",
+				 image->n_sections);
+	layout->sections = calloc(layout->n_sections, sizeof(Elf64_Shdr));
+	layout->names = calloc(1, room);
+	if (!layout->sections || !layout->names)
+		return ctx_no_memory(image->ctx);
+	memcpy(layout->sections, image->sections, image->n_sections * sizeof(Elf64_Shdr));
+	memcpy(layout->names, old_names, old_bytes);
+	layout->names_bytes = old_bytes;
+	next = image->n_sections;
+	for (size_t i = 0; i < layout->n_changes; i++) {
+		const struct layout_section *change = &layout->changes[i];
+		size_t index = change->replaces ? change->replaces : next++;
+		size_t name = image->sections[change->replaces].sh_name;
+
+		if (!change->replaces) {
+			name = layout->names_bytes;
+			layout->names_bytes += strlen(change->name) + 1;
+			memcpy(layout->names + name, change->name, strlen(change->name) + 1);
+		}
+		layout->sections[index] = change->header;
+		layout->sections[index].sh_name = (Elf64_Word)name;
+	}
+	layout->sections[table].sh_size = layout->names_bytes;
+	return 0;
+}
+
+/* .bss gets bytes; what was added to the segment gets its offsets. */
+static void place_data(struct layout *layout)
+{
+	const struct layout_room *room = layout->room;
+	const Elf64_Phdr *segment = &layout->image->segments[room->segment];
+
+	layout->data_end = room->off;
+	for (size_t i = 1; i < layout->n_sections; i++) {
+		Elf64_Shdr *section = &layout->sections[i];
+
+		if (is_in_room(layout, section) && i >= layout->image->n_sections) {
+			section->sh_offset = room->off + (section->sh_addr - room->va);
+			if (section_end(section) > layout->data_end)
+				layout->data_end = section_end(section);
+			continue;
+		}
+		if (section->sh_type != SHT_NOBITS || !(section->sh_flags & SHF_ALLOC) ||
+		    section->sh_flags & SHF_TLS ||
+		    section->sh_addr < segment->p_vaddr + segment->p_filesz ||
+		    section->sh_addr > room->va || section->sh_size > room->va - section->sh_addr)
+			continue;
+		section->sh_type = SHT_PROGBITS;
+		section->sh_offset = segment->p_offset + (section->sh_addr - segment->p_vaddr);
+	}
+}
+
+/* Is section INDEX, not loaded, to be moved behind the data? */
+static bool is_moved(const struct layout *layout, size_t index)
+{
+	const Elf64_Shdr *section = &layout->sections[index];
+
+	if (!has_bytes(section) || section->sh_flags & SHF_ALLOC)
+		return false;
+	return index >= layout->image->n_sections || find_change(layout, index) ||
+	       index == layout->image->header.e_shstrndx ||
+	       layout->image->sections[index].sh_offset >= layout->room->end_off;
+}
+
+struct moved {
+	size_t index;
+	uint64_t old_off; /* the order is kept; what is new comes last */
+};
+
+static int compare_moved(const void *a, const void *b)
+{
+	const struct moved *x = a, *y = b;
+
+	if (x->old_off != y->old_off)
+		return x->old_off < y->old_off ? -1 : 1;
+	return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/*
+ * Give the sections that are moved their offsets, from *END on, which becomes the end of the last.
+ */
+static int place_moved(struct layout *layout, uint64_t *end)
+{
+	const struct image *image = layout->image;
+	struct moved *moved = calloc(layout->n_sections, sizeof(*moved));
+	uint64_t limit = *end + image->n_bytes + layout->names_bytes;
+	size_t n = 0;
+
+	if (!moved)
+		return ctx_no_memory(image->ctx);
+	for (size_t i = 1; i < layout->n_sections; i++)
+		if (is_moved(layout, i))
+			moved[n++] = (struct moved){ i, i < image->n_sections
+								? image->sections[i].sh_offset
+								: UINT64_MAX };
+	qsort(moved, n, sizeof(*moved), compare_moved);
+	for (size_t i = 0; i < layout->n_changes; i++)
+		limit += layout->changes[i].header.sh_size;
+	for (size_t i = 0; i < n; i++) {
+		Elf64_Shdr *section = &layout->sections[moved[i].index];
+		uint64_t align = section->sh_addralign;
+
+		/* Nobody asks for more than a page for what is not loaded. */
+		if (align > 1 && align <= 4096)
+			*end = align_up(*end, align);
+		section->sh_offset = *end;
+		*end += section->sh_size;
+		/* Padding aside, they cannot need more than they did, unless they overlap. */
+		if (*end > limit + (i + 1) * 4096) {
+			free(moved);
+			return ctx_error(image->ctx, -EBADMSG, "damaged: its sections overlap");
+		}
+	}
+	free(moved);
+	return 0;
+}
+
+/* Where the bytes end that the headers know of. */
+static uint64_t known_end(const struct image *image)
+{
+	uint64_t end = image->header.e_shoff + image->n_sections * sizeof(Elf64_Shdr);
+
+	for (size_t i = 1; i < image->n_sections; i++)
+		if (has_bytes(&image->sections[i]) && section_end(&image->sections[i]) > end)
+			end = section_end(&image->sections[i]);
+	for (size_t i = 0; i < image->n_segments; i++) {
+		const Elf64_Phdr *segment = &image->segments[i];
+
+		if (segment->p_filesz && segment->p_offset + segment->p_filesz > end)
+			end = segment->p_offset + segment->p_filesz;
+	}
+	return end < image->n_bytes ? end : image->n_bytes;
+}
+
+static void copy_section(const struct layout *layout, size_t index, uint8_t *bytes)
+{
+	const Elf64_Shdr *section = &layout->sections[index];
+	const struct layout_section *change = find_change(layout, index);
+	const struct image *image = layout->image;
+	const uint8_t *from;
+
+	if (index == image->header.e_shstrndx)
+		from = layout->names;
+	else if (change)
+		from = change->bytes;
+	else if (is_moved(layout, index))
+		from = image->bytes + image->sections[index].sh_offset;
+	else
+		return;
+	memcpy(bytes + section->sh_offset, from, section->sh_size);
+}
+
+static int write_file(struct layout *layout, uint64_t sections_end)
+{
+	struct image *image = layout->image;
+	Elf64_Phdr *segment = &image->segments[layout->room->segment];
+	size_t table_bytes = layout->n_sections * sizeof(Elf64_Shdr);
+	uint64_t table_off = align_up(sections_end, TABLE_ALIGN);
+	uint64_t rest_off = known_end(image), rest_bytes = image->n_bytes - rest_off;
+	size_t n_bytes = table_off + table_bytes + rest_bytes;
+	uint8_t *bytes = calloc(1, n_bytes);
+
+	if (!bytes)
+		return ctx_no_memory(image->ctx);
+	memcpy(bytes, image->bytes, layout->room->end_off);
+	for (size_t i = 1; i < layout->n_sections; i++)
+		copy_section(layout, i, bytes);
+	memcpy(bytes + table_off, layout->sections, table_bytes);
+	memcpy(bytes + table_off + table_bytes, image->bytes + rest_off, rest_bytes);
+
+	segment->p_filesz = segment->p_memsz = layout->data_end - segment->p_offset;
+	memcpy(bytes + image->header.e_phoff, image->segments,
+	       image->n_segments * sizeof(*segment));
+	image->header.e_shoff = table_off;
+	image->header.e_shnum = (Elf64_Half)layout->n_sections;
+	memcpy(bytes, &image->header, sizeof(image->header));
+
+	free(image->bytes);
+	image->bytes = bytes;
+	image->n_bytes = n_bytes;
+	free(image->sections);
+	image->sections = layout->sections;
+	image->n_sections = layout->n_sections;
+	layout->sections = NULL;
+	return 0;
+}
+
+int layout_apply(struct image *image, const struct layout_room *room,
+		 const struct layout_section *sections, size_t n)
+{
+	struct layout layout = {
+		.image = image, .room = room, .changes = sections, .n_changes = n
+	};
+	uint64_t end;
+	int err = prepare_sections(&layout);
+
+	if (!err) {
+		place_data(&layout);
+		end = layout.data_end;
+		err = place_moved(&layout, &end);
+	}
+	if (!err)
+		err = write_file(&layout, end);
+	free(layout.sections);
+	free(layout.names);
+	return err;
+}

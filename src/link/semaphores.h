@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* The semaphores: section .probes, and the symbols that name them. See semaphores.c. */
+#ifndef LINK_SEMAPHORES_H
+#define LINK_SEMAPHORES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "link/image.h"
+#include "link/layout.h"
+#include "link/marker.h"
+
+struct semaphores {
+	uint64_t va; /* of the section */
+	size_t n;
+	uint64_t base_va; /* of .stapsdt.base, there or to be added */
+	/* What they add to the file; `bytes` belong to this struct. */
+	struct layout_section sections[4];
+	uint8_t *bytes[4];
+	size_t n_sections;
+};
+
+/* Give each probe of SET that has a site (`marker`) its semaphore_va, from ROOM on. */
+void semaphores_place(const struct image *image, const struct layout_room *room,
+		      struct marker_set *set, struct semaphores *semaphores);
+
+/* Build the sections, when it is known what each starts with. */
+int semaphores_build(const struct image *image, const struct marker_set *set,
+		     struct semaphores *semaphores);
+void semaphores_free(struct semaphores *semaphores);
+
+#endif

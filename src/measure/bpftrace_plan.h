@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* What bpftrace has to be told so that it traces some probes: see bpftrace_plan.c. */
+#ifndef MEASURE_BPFTRACE_PLAN_H
+#define MEASURE_BPFTRACE_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "ocaml_probes.h"
+
+struct bpftrace_site {
+	uint64_t at; /* what goes behind "uprobe:FILE:" */
+	const char *args;
+};
+
+/* The sites of one name in one file. */
+struct bpftrace_group {
+	const char *name;
+	const char *file;     /* as bpftrace is to be told, not quoted */
+	const char *provider; /* NULL: usdt: will not do, each site is a uprobe */
+	const char *why;      /* why not */
+	bool has_absent;      /* some sites have no code */
+	struct bpftrace_site *sites;
+	size_t n_sites; /* at least one */
+};
+
+struct bpftrace_plan {
+	pid_t pid;	   /* 0: whoever runs the file */
+	bool by_predicate; /* bpftrace's -p would not find the files: a predicate has to do */
+	bool needs_checks; /* of the instruction at a place, which some bpftraces are built without
+			    */
+	struct bpftrace_group *groups; /* in the order of the names asked for */
+	size_t n_groups;
+	struct bpftrace_site *sites; /* what the groups point into */
+	char **files;
+	size_t n_files;
+	size_t n_sites, n_uprobes;
+	const char **names; /* that were asked for, each once */
+	size_t n_names;
+	const char **absent; /* of these the compiler left all sites out; not in names */
+	size_t n_absent;
+};
+
+/*
+ * Plan for the probes that NAMES means: names between commas, or a regular expression in Str's
+ * syntax if there is any other character in it than names have. -ENOENT if one of the names
+ * is not there, if nothing matches, or if none has code.
+ */
+int bpftrace_plan_process(struct ocp_process *proc, const char *names, struct bpftrace_plan *plan);
+/* The same for every process that runs the file PATH, of which PROG was read. */
+int bpftrace_plan_program(struct ocp_program *prog, const char *path, const char *names,
+			  struct bpftrace_plan *plan);
+void bpftrace_plan_free(struct bpftrace_plan *plan);
+
+#endif

@@ -1,0 +1,311 @@
+#!/usr/bin/env bash
+# `ocaml-probes bpftrace`: what it prints is run as it stands, by the distribution's bpftrace, and
+# finds what the programs say of themselves.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+TEST_TIMEOUT=120
+
+FIXTURES=$O/tests/fixtures
+
+# How many of TARGET's sites have an int3.
+held_sites() {
+	"$TOOL" info -pid "$TARGET" --sites --json | grep -o '"held":"int3' | wc -l
+}
+
+# Print a command and run it; return when its uprobes are in place: IN_PLACE sites of TARGET have an
+# int3. Its output comes into $TMP/bpftrace.
+start_printed() { # IN_PLACE ARG...
+	local in_place=$1
+	shift
+	"$TOOL" bpftrace "$@" >"$TMP/command" 2>"$TMP/err"
+	eq "$(cat "$TMP/err")" "" "what bpftrace $* says"
+	# So that it gets the signals; nothing else is changed.
+	sed -i -E 's/^([A-Z_=0-9 ]*)bpftrace /exec env \1bpftrace /' "$TMP/command"
+	background sh "$TMP/command" >"$TMP/bpftrace" 2>&1
+	BPFTRACE=$!
+	wait_for '[[ $(held_sites) -eq '"$in_place"' ]] || ! kill -0 $BPFTRACE' 30
+	# The int3 is there a moment before the program is.
+	sleep 0.3
+	kill -0 "$BPFTRACE" || fail "$(cat "$TMP/command" "$TMP/bpftrace")"
+}
+
+stop_printed() {
+	kill -INT "$BPFTRACE"
+	wait "$BPFTRACE" || fail "$(cat "$TMP/bpftrace")"
+}
+
+# "NAME HITS" lines of what `count` found: keys are whole attach points, or names.
+found_counts() {
+	sed -nE 's/^@\[(usdt:.*:)?([^:]*)\]: ([0-9]+)$/\2 \3/p' "$TMP/bpftrace" | LC_ALL=C sort
+}
+
+start_fixture() { # PROGRAM [ARG...]
+	need_counting
+	need_command bpftrace
+	start_target "$@" --wait
+	await_line ready
+}
+
+go() { # ROUNDS
+	tell "go $1"
+	await_line 'done' 60
+}
+
+# What the fixture called NAME finds of itself in ROUNDS rounds, without the empty name.
+named_hits() { # NAME ROUNDS
+	fixture_hits "$1" "$2" | grep -v '^ '
+}
+
+test_count() {
+	need_counting
+	need_command bpftrace
+	start_target "$O/tests/ocaml/counted" 20000 4
+	await_line ready
+	# Not the nested one, that handlers have.
+	start_printed 12 -pid "$TARGET" count 'in_\|inl\|[ort]'
+	tell go
+	await_line '# in_loop was seen enabled 0 times' 60
+	tell quit
+	stop_printed
+	finish_target
+	eq "$(found_counts)" "$(expected_hits | grep -v '^nested')" "hits"
+}
+
+# A provider with a dot, names of any length; -p does not disturb what else runs the file.
+test_count_every_name_but_the_empty_one() {
+	local other
+	mkdir "$TMP/a folder's"
+	cp "$FIXTURES/v1_dot" "$TMP/a folder's/v1_dot"
+	start_fixture "$TMP/a folder's/v1_dot"
+	other=$TARGET
+	start_fixture "$TMP/a folder's/v1_dot"
+	start_printed 30 -pid "$TARGET" count '[a-z]'
+	go 500
+	tell 'go 100' "$other"
+	await_line 'done' 5 "$other"
+	stop_printed
+	eq "$(found_counts)" "$(named_hits v1_dot 500)" "hits"
+}
+
+# Every process that runs the file. A part of the sites of v2 was left out by the compiler.
+test_count_of_a_program() {
+	local other
+	start_fixture "$FIXTURES/v1-nopie"
+	other=$TARGET
+	start_fixture "$FIXTURES/v1-nopie"
+	start_printed 2 -prog "$FIXTURES/../fixtures/v1-nopie" count straddling,plain,odd
+	go 500
+	tell 'go 100' "$other"
+	await_line 'done' 5 "$other"
+	stop_printed
+	eq "$(found_counts)" "odd 600
+plain 600
+straddling 1200" "hits"
+}
+
+# ---- files that bpftrace's -p does not find -----------------------------------------------------
+
+count_plain() { # ROUNDS
+	go "$1"
+	stop_printed
+	eq "$(found_counts)" "plain $1" "hits"
+	grep -q '^# The predicate stands for -p' "$TMP/command"
+}
+
+test_deleted_or_replaced() {
+	cp "$FIXTURES/v1" "$TMP/program"
+	start_fixture "$TMP/program"
+	rm "$TMP/program"
+	start_printed 1 -pid "$TARGET" count plain
+	count_plain 300
+	cp "$FIXTURES/no_probes" "$TMP/program"
+	start_printed 1 -pid "$TARGET" count plain
+	count_plain 200
+}
+
+test_other_root() {
+	local lib
+	need_root
+	mkdir "$TMP/root"
+	for lib in "$FIXTURES/v1" $(ldd "$FIXTURES/v1" | grep -o '/[^ ]*'); do
+		mkdir -p "$TMP/root${lib%/*}"
+		cp -L "$lib" "$TMP/root$lib"
+	done
+	mkdir "$TMP/root/only here"
+	cp "$FIXTURES/v1" "$TMP/root/only here/program"
+	start_fixture chroot "$TMP/root" "/only here/program"
+	start_printed 1 -pid "$TARGET" count plain
+	count_plain 300
+}
+
+# What bpftrace would expand or cannot quote.
+test_unsayable_path() {
+	cp "$FIXTURES/v1" "$TMP/a*\"\$1"
+	start_fixture "$TMP/a*\"\$1"
+	start_printed 1 -pid "$TARGET" count plain
+	count_plain 300
+	check_error 2 'cannot be told such a path' bpftrace -prog "$TMP/a*\"\$1" count plain
+}
+
+# A name that the program and a library have; then the library is deleted.
+test_several_files() {
+	local folder=$TMP/programs i
+	need_counting
+	need_command bpftrace
+	mkdir "$folder"
+	cp "$FIXTURES/binaries/"{host,liblinked.so} "$folder"
+	start_target "$folder/host"
+	await_line ready
+	for i in 1 2; do
+		forget_output
+		start_printed 4 -pid "$TARGET" count reused
+		go 100
+		stop_printed
+		# bpftrace takes both for the same key.
+		eq "$(found_counts)" "reused 400" "hits in two files"
+		rm -f "$folder/liblinked.so"
+	done
+	grep -q '^usdt:/proc/[0-9]*/map_files/.*:ocaml_1:reused' "$TMP/command"
+}
+
+# ---- uprobes instead of usdt: -------------------------------------------------------------------
+
+# Provider `ocaml` of two bytes: its semaphore is OCaml's, and stays what it was.
+test_oldest_generation() {
+	local program during
+	for program in v0-stripped v0-nopie v0_single-stripped; do
+		start_fixture "$FIXTURES/$program"
+		"$TOOL" info -pid "$TARGET" >"$TMP/before"
+		start_printed "$("$FIXTURES/${program%-*}" --expect | grep -c ^site)" -pid "$TARGET" count '.*'
+		during=$("$TOOL" info -pid "$TARGET")
+		go 400
+		stop_printed
+		eq "$during" "$(cat "$TMP/before")" "states while it counts"
+		eq "$("$TOOL" info -pid "$TARGET")" "$(cat "$TMP/before")" "states afterwards"
+		eq "$(found_counts)" "$(fixture_hits "${program%-*}" 400)" "hits of $program"
+		grep -q "^# '.*': uprobes, without a semaphore: usdt: would raise OCaml's own" "$TMP/command"
+		quit_target
+	done
+}
+
+# With symbols bpftrace wants to look at the instructions, which Debian's cannot; and says so.
+test_says_what_debian_lacks() {
+	"$TOOL" bpftrace -prog "$FIXTURES/v0" count everywhere >"$TMP/out"
+	grep -q '^# This needs a bpftrace that can check instructions' "$TMP/out"
+	"$TOOL" bpftrace -prog "$FIXTURES/v0-nopie" count everywhere >"$TMP/out"
+	eq "$(grep -c 'check instructions' "$TMP/out" || :)" 0 "without PIE offsets are no addresses"
+}
+
+# The compiler left out some sites of `both`, and all of another probe.
+test_sites_left_out() {
+	"$TOOL" bpftrace -prog "$FIXTURES/v2" count with_site,both,without_site >"$TMP/out"
+	eq "$(sed -n "s/^# '\(.*\)': .*/\1/p" "$TMP/out" | xargs)" "without_site both"
+	eq "$(grep -c '^usdt:' "$TMP/out")" 2 "attach points"
+	check_error 2 'left its sites out' bpftrace -prog "$FIXTURES/v2" count without_site
+	check_error 2 'left its sites out' bpftrace -prog "$FIXTURES/v2" time with_site,without_site
+}
+
+# ---- time, args ---------------------------------------------------------------------------------
+
+test_time() {
+	need_counting
+	need_command bpftrace
+	start_target "$O/tests/ocaml/counted" 20000 4
+	await_line ready
+	# In every round: in_functor, in_try, raising. No in_functor without the other: the stops of the
+	# second command come before the first start of each thread.
+	start_printed 2 -pid "$TARGET" time in_functor,in_try
+	tell go
+	await_line '# in_loop was seen enabled 0 times' 60
+	tell quit
+	stop_printed
+	eq "$(sed -n 's/^@pairs: //p' "$TMP/bpftrace")" 80000 "pairs"
+	eq "$(sed -n 's/^@orphan.*: //p' "$TMP/bpftrace" | xargs)" "0 0" "orphans"
+	# The histogram has them all, and the sum is between its buckets.
+	eq "$(sed -nE 's/^\[.*\) +([0-9]+) \|.*/\1/p' "$TMP/bpftrace" | paste -sd+ | bc)" 80000
+	(($(sed -n 's/^@sum_ns: //p' "$TMP/bpftrace") > 80000 * 50)) || fail "$(cat "$TMP/bpftrace")"
+}
+
+values() { # PROBE
+	sed -nE "s/^[0-9]+\.[0-9]{6} [0-9]+ $1( |$)//p" "$TMP/bpftrace"
+}
+
+test_args() {
+	start_fixture "$FIXTURES/values"
+	start_printed 4 -pid "$TARGET" args ints,places,differing
+	go 3
+	stop_printed
+	eq "$(values ints)" "$(thrice 'arg0=0 arg1=1 arg2=-1 arg3=4611686018427387903' \
+		'arg4=-4611686018427387904 arg5=42')" "ints"
+	eq "$(values places)" "$(thrice 'arg0=0x7f0012345678 arg1=2 arg2=4 arg3=-2' \
+		'arg4=3 arg5=7 arg6=8 arg7=9' 'arg8=10 arg9=11 arg10=12 arg11=-1' \
+		'arg12=-2 arg13=0x7f0012345678')" "registers, memory, constants"
+	# What both its sites have is all that can be said of both.
+	eq "$(values differing)" "$(thrice 'arg0=7' 'arg0=9')" "sites with different arguments"
+	grep -q '^# differing: only the first 1 of up to 2 arguments' "$TMP/command"
+}
+
+# Each line three times over.
+thrice() { # LINE...
+	printf '%s\n' "$@" "$@" "$@"
+}
+
+test_args_of_the_oldest_generation() {
+	start_fixture "$FIXTURES/values_v0-stripped"
+	start_printed 4 -pid "$TARGET" args '[a-z]'
+	go 3
+	stop_printed
+	eq "$(values ints | grep -c '^arg4=-4611686018427387904 arg5=42$')" 3 "ints"
+	eq "$(values places | sed -n 2p)" 'arg4=3 arg5=7 arg6=8 arg7=9' "places"
+	eq "$(values differing)" "$(thrice 'arg0=7 arg1=15' 'arg0=9')" "each site with its own"
+}
+
+test_args_without_arguments() {
+	start_fixture "$FIXTURES/v1"
+	start_printed 1 -pid "$TARGET" args plain
+	go 2
+	stop_printed
+	eq "$(values plain | wc -l)" 2 "lines"
+}
+
+# ---- limits, wrong use --------------------------------------------------------------------------
+
+# More sites than bpftrace takes by itself.
+test_many_sites() {
+	need_command gcc
+	gcc -c -DSITES=600 -DNAMES=60 -o "$TMP/sites.o" "$ROOT/tools/bench/sites.S"
+	gcc -shared -Wl,--defsym=handler_runs=0 -o "$TMP/sites.so" "$TMP/sites.o"
+	"$TOOL" bpftrace -prog "$TMP/sites.so" count 'lib' >"$TMP/out"
+	grep -q '^BPFTRACE_MAX_PROBES=602 BPFTRACE_MAX_BPF_PROGS=602 bpftrace ' "$TMP/out"
+	grep -q '^# bpftrace attaches to each of the 600 sites apart: .* 60 s' "$TMP/out"
+}
+
+test_wrong_use() {
+	local v1=$FIXTURES/v1
+	start_target "$O/tests/ocaml/loop"
+	await_line ready
+	check_error 2 'either -pid or -prog' bpftrace count plain
+	check_error 2 'either -pid or -prog' bpftrace -pid "$TARGET" -prog "$v1" count plain
+	check_error 2 'count, time or args' bpftrace -prog "$v1"
+	check_error 2 "'counts': not count, time or args" bpftrace -prog "$v1" counts plain
+	check_error 2 "needs the probes' names" bpftrace -prog "$v1" count
+	check_error 2 'in one word' bpftrace -prog "$v1" count plain odd
+	check_error 2 "probe 'plian': no such probe" bpftrace -prog "$v1" count plian
+	grep -q "^hint: did you mean 'plain'" "$TMP/err"
+	check_error 2 "probe '': no such probe" bpftrace -pid "$TARGET" count alpha,
+	check_error 2 "probe 'plain': named twice" bpftrace -prog "$v1" count plain,odd,plain
+	check_error 2 "'zz.': matches no probe" bpftrace -prog "$v1" count 'zz.'
+	check_error 2 'regular expression' bpftrace -prog "$v1" count '['
+	check_error 2 'not two probes START,STOP' bpftrace -prog "$v1" time plain
+	check_error 2 'not two probes START,STOP' bpftrace -prog "$v1" time plain,odd,inlined
+	check_error 2 'named twice' bpftrace -prog "$v1" time plain,plain
+	check_error 2 'has no OCaml probes' bpftrace -prog "$FIXTURES/no_probes" count plain
+	check_error 2 'No such file' bpftrace -prog "$TMP/nothing" count plain
+	check_error 2 'has no OCaml probes' bpftrace -pid $$ count plain
+	check_error 5 'no such process' bpftrace -pid 4194304 count plain
+	check_error 2 'no such option' bpftrace -pid "$TARGET" -enable alpha count alpha
+	# Words of their own are for this command only.
+	check_error 2 "'alpha': unexpected" info -pid "$TARGET" alpha
+}
+
+run_tests "$@"

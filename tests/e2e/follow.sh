@@ -1,0 +1,187 @@
+# Which processes and files are measured: several, those to come, children, plugins, from the first
+# instruction; and how it ends.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+
+COUNTED=$O/tests/ocaml/counted
+HOST=$O/tests/fixtures/binaries
+
+# Start measuring with FLAGS alone in the background; return when it measures.
+start_measuring() { # FLAG...
+	: >"$TMP/counting.err"
+	background "$TOOL" attach "$@" >"$TMP/counts" 2>"$TMP/counting.err"
+	COUNTING=$!
+	wait_for 'grep -Eq "(counting|measuring) [0-9]* probes" "$TMP/counting.err" || ! kill -0 "$COUNTING"' 10
+	kill -0 "$COUNTING" 2>/dev/null || fail "it does not measure: $(cat "$TMP/counting.err")"
+}
+
+end_measuring() {
+	kill -INT "$COUNTING"
+	wait "$COUNTING"
+}
+
+# Run a `counted` from start to end. Sets TARGET.
+run_counted() { # ITERATIONS
+	start_target "$COUNTED" "$1" 2
+	await_line ready
+	tell go
+	await_line '# in_loop was seen.*' 60
+	quit_target
+}
+
+hits_of() { # PROBE
+	totals | sed -n "s/^$1 //p"
+}
+
+test_several_processes() {
+	local pids=() i
+	need_counting
+	for i in 1 2 3; do
+		start_target "$COUNTED" $((i * 1000)) 2
+		await_line ready
+		pids+=("$TARGET")
+	done
+	start_measuring -pid "${pids[0]}" -pid "${pids[1]}" --count --json
+	grep -q 'of 2 processes' "$TMP/counting.err"
+	for i in 0 1 2; do
+		tell go "${pids[i]}"
+		await_line '# in_loop was seen.*' 60 "${pids[i]}"
+	done
+	end_measuring
+	eq "$(hits_of in_loop)" $((2 * (1000 + 2000))) "hits of the two"
+	grep -q '"passed_over":[1-9]' "$TMP/counts" || fail "the third's were not passed over"
+	start_measuring -pid "${pids[0]}" -pid "${pids[1]}" --count
+	kill -KILL "${pids[0]}" "${pids[1]}"
+	wait "$COUNTING"
+	grep -q 'all 2 processes have ended' "$TMP/counting.err" || fail "$(cat "$TMP/counting.err")"
+	eq "$(int3_count "${pids[2]}")" 0 "int3 in the third"
+	eq "$(raised_semaphores "${pids[2]}")" 0 "semaphores in the third"
+}
+
+test_by_process() {
+	local first
+	need_counting
+	start_target "$COUNTED" 1000 2
+	await_line ready
+	first=$TARGET
+	start_measuring --exe "$COUNTED" --count=in_loop,tail --by-process --csv
+	tell go "$first"
+	await_line '# in_loop was seen.*' 60 "$first"
+	quit_target "$first"
+	run_counted 500
+	end_measuring
+	eq "$(awk -F, '$4 == "probe" { print $5, $9, $11 }' "$TMP/counts" | sort)" \
+		"$(printf 'in_loop %s 2000\nin_loop %s 1000\ntail %s 2000\ntail %s 1000\n' \
+			"$first" "$TARGET" "$first" "$TARGET" | sort)"
+}
+
+# Nobody runs it yet; then several do, one after another and at once; a copy is another program.
+test_processes_to_come() {
+	need_counting
+	cp "$COUNTED" "$TMP/copy"
+	start_measuring --exe "$TMP/copy" --count --json
+	COUNTED=$TMP/copy run_counted 1000
+	COUNTED=$TMP/copy run_counted 2000
+	run_counted 4000
+	end_measuring
+	eq "$(hits_of in_loop)" $((2 * (1000 + 2000))) "hits"
+	eq "$(hits_of in_functor)" $((2 * (1000 + 2000))) "hits"
+}
+
+# A shared library counts in processes that run the program, and in no others.
+test_libraries_of_a_program() {
+	local other
+	need_counting
+	mkdir "$TMP/dir"
+	cp "$HOST"/host "$TMP/dir/other"
+	start_target "$HOST/host"
+	await_line ready
+	other=$TARGET
+	LD_LIBRARY_PATH=$HOST start_target "$TMP/dir/other"
+	await_line ready
+	start_measuring --exe "$HOST/host" --count --json
+	tell 'go 100' "$other"
+	await_line 'done' 5 "$other"
+	tell 'go 1000'
+	await_line 'done'
+	end_measuring
+	eq "$(hits_of linked_only)" "$(hits_of host_only)" "hits of library and host"
+	[[ $(hits_of linked_only) -gt 0 ]] || fail "none"
+	grep -q '"passed_over":[1-9]' "$TMP/counts" || fail "the other's were not passed over"
+}
+
+# Children by fork are counted with their parent, and only with --children.
+test_forked_children() {
+	local plain
+	need_counting
+	start_target "$O/tests/ocaml/forking" 5 1000
+	await_line ready
+	start_measuring -pid "$TARGET" --count --json
+	tell go
+	await_line 'done' 20
+	end_measuring
+	plain=$(hits_of work)
+	start_measuring -pid "$TARGET" --children --count --json
+	tell go
+	await_line 'done again' 20
+	end_measuring
+	eq "$plain $(hits_of work)" "1000 6000" "hits without and with children"
+	quit_target
+	eq "$TARGET_STATUS" 0 "status"
+}
+
+test_a_plugin_that_comes_later() {
+	need_counting
+	start_target "$HOST/host"
+	await_line ready
+	start_measuring -pid "$TARGET" --count --json
+	tell "load $HOST/plugin.so"
+	await_line 'done'
+	wait_for 'grep -q "loaded meanwhile" "$TMP/counting.err"'
+	tell 'go 100'
+	wait_for '[[ $(grep -c "^done" "$(output_of)") -eq 2 ]]'
+	end_measuring
+	eq "$(hits_of plugin_only)" "$(hits_of linked_only)" "hits of plugin and library"
+	[[ $(hits_of plugin_only) -gt 0 ]] || fail "none"
+}
+
+test_from_the_first_instruction() {
+	need_counting
+	echo go | "$TOOL" trace -prog "$COUNTED" --count --json -- 1000 2 >"$TMP/all" 2>"$TMP/err"
+	grep '^{' "$TMP/all" >"$TMP/counts"
+	eq "$(totals)" "$(sed -n 's/^\([A-Za-z0-9_]*\) handler=[0-9]* expected=\([0-9]*\).*/\1 \2/p' "$TMP/all")" "hits"
+	# With handlers on, and the program's status.
+	echo go | "$TOOL" trace -prog "$COUNTED" -enable-all --wait --count --json -- 1000 2 >"$TMP/all" 2>"$TMP/err"
+	grep '^{' "$TMP/all" >"$TMP/counts"
+	eq "$(totals)" "$(sed -n 's/^\([A-Za-z0-9_]*\) handler=\([0-9]*\) .*/\1 \2/p' "$TMP/all")" "hits and handlers' runs"
+	check_error 2 "no such probe" trace -prog "$COUNTED" --count=nosuch -- 1 1
+}
+
+test_budget() {
+	local status=0
+	need_counting
+	start_target "$O/tests/ocaml/loop"
+	await_line ready
+	"$TOOL" attach -pid "$TARGET" --count --budget 1% --for 10s >"$TMP/counts" 2>"$TMP/err" || status=$?
+	eq "$status" 7 "status"
+	grep -q 'more than the budget of 1%' "$TMP/err" || fail "$(cat "$TMP/err")"
+	matches "$(head -1 "$TMP/counts")" '^total, [01]\.'
+	eq "$(int3_count "$TARGET")" 0 "int3 left"
+	"$TOOL" attach -pid "$TARGET" --count=gamma --budget 100000% --for 300ms >"$TMP/counts"
+	grep -q '^cost: [0-9]* hits/s x [0-9]* ns = ' "$TMP/counts" || fail "$(cat "$TMP/counts")"
+}
+
+# Whatever the form, the same numbers.
+test_forms_agree() {
+	need_counting
+	start_target "$COUNTED" 1000 2
+	await_line ready
+	start_measuring -pid "$TARGET" --count --csv
+	tell go
+	await_line '# in_loop was seen.*' 60
+	end_measuring
+	eq "$(awk -F, 'NF != 24' "$TMP/counts")" "" "rows with another number of fields"
+	eq "$(awk -F, '$4 == "probe" { print $5, $11 }' "$TMP/counts")" "$(expected_hits)" "hits, csv"
+}
+
+run_tests "$@"

@@ -1,0 +1,197 @@
+(* Pairs of probes in several threads, and the program's own book-keeping of them by the clock.
+
+     pairs HITS [THREADS [DEPTH]]
+
+   Prints "ready" and waits for a line; then THREADS (8) threads pass the probes, about HITS times in
+   all; then it says what it did, and stays until another line or the end of stdin.
+
+   A pair's clock is read directly behind its start probe and directly in front of its stop probe: what
+   a tool measures from probe to probe contains what is measured here, and beyond that only what the two
+   probes cost it. Book-keeping is that of a tool that matches by thread: a stop ends the newest start of
+   the thread; of the starts that are open in a thread at most DEPTH (32) are remembered; with a DEPTH
+   of 1 a start takes the place of the one before.
+
+     call    recursive, 8 deep; twice a thread an exception leaves three of them without their stops
+     step    one after the other, in each call
+     stray   stops before any start, pairs, a recursion 40 deep, and at the end a start that stays
+
+   What is printed, a line each:
+
+     probe NAME hits=N
+     pair START STOP count=N sum_ns=N orphan_starts=N orphan_stops=N overflows=N open=N
+     thread TID hits=N
+     clock_ns=N       what reading the clock costs: part of it is in the tool's times, not in these
+     delayed_ns=N     for how long threads that could run had no CPU, which may fall in between *)
+
+external clock : unit -> (int[@untagged]) = "pairs_clock_byte" "pairs_clock" [@@noalloc]
+external gettid : unit -> (int[@untagged]) = "pairs_gettid_byte" "pairs_gettid" [@@noalloc]
+
+let hits = int_of_string Sys.argv.(1)
+let n_threads = if Array.length Sys.argv > 2 then int_of_string Sys.argv.(2) else 8
+let limit = if Array.length Sys.argv > 3 then int_of_string Sys.argv.(3) else 32
+let nesting = 8
+
+(* Two calls and two steps a level. *)
+let rounds = hits / (n_threads * nesting * 4)
+
+(* One pair in one thread. Fields are ints: nothing allocates, so threads are not switched. *)
+type pair = {
+  started : int array; (* when, of those that are open *)
+  mutable depth : int;
+  mutable starts : int;
+  mutable stops : int;
+  mutable count : int;
+  mutable sum : int;
+  mutable orphan_starts : int;
+  mutable orphan_stops : int;
+  mutable overflows : int;
+}
+
+let pair () =
+  { started = Array.make limit 0; depth = 0; starts = 0; stops = 0; count = 0; sum = 0;
+    orphan_starts = 0; orphan_stops = 0; overflows = 0 }
+
+let start pair now =
+  pair.starts <- pair.starts + 1;
+  if limit = 1 then begin
+    if pair.depth > 0 then pair.orphan_starts <- pair.orphan_starts + 1;
+    pair.depth <- 0
+  end;
+  if pair.depth < limit then pair.started.(pair.depth) <- now
+  else pair.overflows <- pair.overflows + 1;
+  pair.depth <- pair.depth + 1
+
+let stop pair now =
+  pair.stops <- pair.stops + 1;
+  if pair.depth = 0 then pair.orphan_stops <- pair.orphan_stops + 1
+  else begin
+    pair.depth <- pair.depth - 1;
+    if pair.depth < limit then begin
+      pair.count <- pair.count + 1;
+      pair.sum <- pair.sum + now - pair.started.(pair.depth)
+    end
+  end
+
+(* What is open when its thread ends has lost its stop. *)
+let end_thread pair =
+  pair.orphan_starts <- pair.orphan_starts + min pair.depth limit;
+  pair.depth <- 0
+
+type thread = {
+  call : pair;
+  step : pair;
+  stray : pair;
+  mutable tid : int;
+}
+
+let[@inline never] step t x =
+  [%probe "step_start" ()];
+  start t.step (clock ());
+  let y = (x * 7) lxor 3 in
+  stop t.step (clock ());
+  [%probe "step_stop" ()];
+  y
+
+let rec call t level x =
+  [%probe "call_start" ()];
+  start t.call (clock ());
+  let y = step t x in
+  let y = if level = 1 then y else call t (level - 1) y in
+  stop t.call (clock ());
+  [%probe "call_stop" ()];
+  y
+
+(* Calls itself until LEVEL is 0 and leaves the innermost three without their stops. *)
+let rec escaping t level =
+  [%probe "call_start" ()];
+  start t.call (clock ());
+  if level = 0 then raise_notrace Exit;
+  if level = 3 then (try escaping t (level - 1) with Exit -> ()) else escaping t (level - 1);
+  stop t.call (clock ());
+  [%probe "call_stop" ()]
+
+let[@inline always] stray_start t =
+  [%probe "stray_start" ()];
+  start t.stray (clock ())
+
+let[@inline always] stray_stop t =
+  stop t.stray (clock ());
+  [%probe "stray_stop" ()]
+
+let rec stray_nested t level =
+  stray_start t;
+  if level > 1 then stray_nested t (level - 1);
+  stray_stop t
+
+let worker t =
+  let x = ref 1 in
+  t.tid <- gettid ();
+  stray_stop t;
+  stray_stop t;
+  for i = 1 to rounds do
+    x := call t nesting !x;
+    if i = rounds / 3 || i = rounds / 2 then escaping t 5
+  done;
+  for _ = 1 to 3 do
+    stray_start t;
+    stray_stop t
+  done;
+  stray_nested t 40;
+  stray_start t;
+  List.iter end_thread [ t.call; t.step; t.stray ];
+  ignore (Sys.opaque_identity !x)
+
+(* Waiting for a CPU, in all threads there have been, by the kernel's account of each. *)
+let delayed_ns = ref 0
+
+let account_of_thread t =
+  let file = open_in (Printf.sprintf "/proc/self/task/%d/schedstat" t.tid) in
+  Scanf.sscanf (input_line file) "%d %d" (fun _ delayed -> delayed_ns := !delayed_ns + delayed);
+  close_in file
+
+let clock_cost () =
+  let n = 100_000 in
+  let before = clock () in
+  for _ = 1 to n do
+    ignore (Sys.opaque_identity (clock ()))
+  done;
+  (clock () - before) / n
+
+let report threads =
+  let sum field pair = Array.fold_left (fun sum t -> sum + field (pair t)) 0 threads in
+  let say name pair =
+    Printf.printf "probe %s_start hits=%d\n" name (sum (fun p -> p.starts) pair);
+    Printf.printf "probe %s_stop hits=%d\n" name (sum (fun p -> p.stops) pair);
+    Printf.printf
+      "pair %s_start %s_stop count=%d sum_ns=%d orphan_starts=%d orphan_stops=%d overflows=%d open=%d\n"
+      name name
+      (sum (fun p -> p.count) pair)
+      (sum (fun p -> p.sum) pair)
+      (sum (fun p -> p.orphan_starts) pair)
+      (sum (fun p -> p.orphan_stops) pair)
+      (sum (fun p -> p.overflows) pair)
+      (sum (fun p -> p.depth) pair)
+  in
+  say "call" (fun t -> t.call);
+  say "step" (fun t -> t.step);
+  say "stray" (fun t -> t.stray);
+  Array.iter
+    (fun t ->
+      let of_pair p = p.starts + p.stops in
+      Printf.printf "thread %d hits=%d\n" t.tid (of_pair t.call + of_pair t.step + of_pair t.stray))
+    threads;
+  Printf.printf "clock_ns=%d\ndelayed_ns=%d\nend\n%!" (clock_cost ()) !delayed_ns
+
+let () =
+  print_endline "ready";
+  ignore (input_line stdin);
+  let threads =
+    Array.init n_threads (fun _ -> { call = pair (); step = pair (); stray = pair (); tid = 0 })
+  in
+  let account t =
+    worker t;
+    account_of_thread t
+  in
+  Array.iter Thread.join (Array.map (Thread.create account) threads);
+  report threads;
+  try ignore (input_line stdin) with End_of_file -> ()

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * For tests of the measuring engine: sites in this executable, and children forked by the test that
+ * run them when told. Sites and semaphores are where OCaml's would be as far as the kernel can
+ * tell: a nop, the 5 bytes of a disabled site, a 16-bit counter in a writable segment.
+ */
+#ifndef TESTS_UNIT_MEASURED_CHILD_H
+#define TESTS_UNIT_MEASURED_CHILD_H
+
+#include <stdint.h>
+#include <sys/types.h>
+#include "measure/engine_bpf.h"
+#include "unit.h"
+
+enum { N_MANY = 12000, NOP = 0x90, INT3 = 0xcc };
+
+/* One site with a semaphore of its own; N_MANY sites with one semaphore; two without any. */
+struct engine_site hot_site(void);
+void many_sites(struct engine_site *sites);
+struct engine_site start_site(void);
+struct engine_site stop_site(void);
+
+extern volatile uint16_t hot_semaphore, many_semaphore;
+
+enum what { RUN_HOT, RUN_MANY, RUN_UNTIL_KILLED, RUN_SCRIPT, FORK_AND_RUN_HOT };
+
+/* What a child is to do. The threads are new ones, and have ended when it is done. */
+struct order {
+	enum what what;
+	unsigned int threads; /* RUN_HOT, RUN_SCRIPT */
+	unsigned int times;
+	char script[80]; /* "(" runs the start site, ")" the stop site */
+};
+
+struct child {
+	pid_t pid;
+	int orders, done;
+};
+
+void child_start(struct child *child);
+/* Tell it, without or with waiting until it is done. */
+void child_order(struct child *child, struct order order);
+void child_run(struct child *child, struct order order);
+/* Kill it. */
+void child_end(struct child *child);
+
+uint16_t child_peek(const struct child *child, const volatile void *addr, size_t n);
+/* The byte of its hot site's nop, and its semaphore. */
+void assert_hot_site(const struct child *child, int nop, int semaphore);
+
+/* A ctx that keeps its last warning; the test is skipped if it has not the right to measure. */
+struct ocp_ctx *ctx_or_skip(void);
+extern char last_warning[1024];
+
+/* One process's SITES of this executable; PID must stay where it is. */
+struct engine_target target_of(const pid_t *pid, const struct engine_site *sites, size_t n);
+struct engine_spec spec_of(const struct engine_target *target);
+/* Open and attach for TARGET alone; OPTIONS may be NULL. The test fails if that fails. */
+struct engine *attached(struct ocp_ctx *ctx, const struct engine_target *target,
+			const struct engine_bpf_options *options);
+void read_hits(struct engine *engine, uint64_t *hits);
+uint64_t read_hot(struct engine *engine);
+void sleep_ms(unsigned int ms);
+
+#endif

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: MIT
+/* The measuring engine: pairs, hits by thread and process, sets of processes, perf events. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "measured_child.h"
+
+enum { START, STOP, N_SITES };
+
+struct measured {
+	struct ocp_ctx *ctx;
+	struct child child;
+	struct engine_site sites[N_SITES];
+	struct engine_role roles[N_SITES];
+	struct engine_target target;
+	struct engine_spec spec;
+	struct engine *engine;
+	struct engine_pair pair;
+	uint64_t hits[N_SITES];
+};
+
+static void prepare(struct measured *m)
+{
+	*m = (struct measured){ .ctx = ctx_or_skip(),
+				.sites = { start_site(), stop_site() },
+				.roles = { { 0, false }, { 0, true } } };
+	child_start(&m->child);
+	for (unsigned int i = 0; i < N_SITES; i++) {
+		m->sites[i].first_role = i;
+		m->sites[i].n_roles = 1;
+	}
+	m->target = target_of(&m->child.pid, m->sites, N_SITES);
+	m->spec = spec_of(&m->target);
+	m->spec.roles = m->roles;
+	m->spec.n_roles = N_SITES;
+	m->spec.n_pairs = 1;
+	m->spec.max_open = 64;
+	m->spec.depth = 8;
+}
+
+static void attach(struct measured *m, const struct engine_bpf_options *options)
+{
+	int err = engine_bpf_open(m->ctx, &m->spec, options, &m->engine);
+
+	if (!err)
+		err = engine_bpf.attach(m->engine, &m->target, 1);
+	if (err)
+		print_message("%s\n", ocp_error(m->ctx));
+	assert_int_equal(err, 0);
+}
+
+static void run(struct measured *m, const char *script, unsigned int threads, unsigned int times)
+{
+	struct order order = { RUN_SCRIPT, threads, times, "" };
+
+	snprintf(order.script, sizeof(order.script), "%s", script);
+	child_run(&m->child, order);
+}
+
+static void finish(struct measured *m)
+{
+	struct engine_reading reading = { .hits = m->hits, .pairs = &m->pair };
+
+	assert_int_equal(engine_bpf.detach(m->engine), 0);
+	assert_int_equal(engine_bpf.read(m->engine, &reading), 0);
+	free(reading.keyed);
+	engine_bpf.close(m->engine);
+	child_end(&m->child);
+	ocp_ctx_free(m->ctx);
+}
+
+static uint64_t in_buckets(const struct engine_pair *pair)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < MEASURE_BUCKETS; i++)
+		n += pair->buckets[i];
+	return n;
+}
+
+static void pairs_of_threads_are_exact(void **state)
+{
+	struct measured m;
+
+	(void)state;
+	prepare(&m);
+	attach(&m, NULL);
+	run(&m, "()", 4, 20000);
+	run(&m, "(((((((())))))))", 2, 1000);
+	finish(&m);
+	assert_int_equal(m.pair.starts, 4 * 20000 + 2 * 8 * 1000);
+	assert_int_equal(m.pair.count, m.pair.starts);
+	assert_int_equal(in_buckets(&m.pair), m.pair.count);
+	assert_int_equal(m.pair.orphan_starts + m.pair.orphan_stops + m.pair.overflows, 0);
+	assert_true(m.pair.min_ns > 0 && m.pair.min_ns <= m.pair.max_ns);
+	assert_true(m.pair.sum_ns >= m.pair.count * m.pair.min_ns);
+	assert_true(m.pair.sum_ns <= m.pair.count * m.pair.max_ns);
+	assert_int_equal(m.hits[START], m.pair.starts);
+	assert_int_equal(m.hits[STOP], m.pair.starts);
+}
+
+/* A nested pair lies within the one around it. */
+static void nested_times_add_up(void **state)
+{
+	struct measured m;
+
+	(void)state;
+	prepare(&m);
+	attach(&m, NULL);
+	run(&m, "(())", 1, 1);
+	finish(&m);
+	assert_int_equal(m.pair.count, 2);
+	assert_int_equal(m.pair.sum_ns, m.pair.min_ns + m.pair.max_ns);
+	assert_true(m.pair.min_ns < m.pair.max_ns);
+}
+
+static void orphans_are_counted(void **state)
+{
+	struct measured m;
+
+	(void)state;
+	prepare(&m);
+	attach(&m, NULL);
+	run(&m, "(())))", 3, 1); /* 2 pairs, 2 orphan stops a thread */
+	run(&m, "((()", 5, 1);	 /* 1 pair, 2 starts that end with their thread */
+	finish(&m);
+	assert_int_equal(m.pair.count, 3 * 2 + 5 * 1);
+	assert_int_equal(m.pair.orphan_stops, 3 * 2);
+	assert_int_equal(m.pair.orphan_starts, 5 * 2);
+	assert_int_equal(m.pair.starts, m.pair.count + m.pair.orphan_starts);
+}
+
+static void too_deep_is_counted(void **state)
+{
+	struct measured m;
+
+	(void)state;
+	prepare(&m);
+	m.spec.depth = 3;
+	attach(&m, NULL);
+	run(&m, "((((()))))", 2, 10); /* the inner 2 of 5 */
+	finish(&m);
+	assert_int_equal(m.pair.overflows, 2 * 10 * 2);
+	assert_int_equal(m.pair.count, 2 * 10 * 3);
+	assert_int_equal(m.pair.orphan_stops + m.pair.orphan_starts, 0);
+}
+
+static void with_depth_1_a_start_replaces_the_one_before(void **state)
+{
+	struct measured m;
+
+	(void)state;
+	prepare(&m);
+	m.spec.depth = 1;
+	attach(&m, NULL);
+	run(&m, "((()", 2, 1000);
+	finish(&m);
+	assert_int_equal(m.pair.count, 2 * 1000);
+	assert_int_equal(m.pair.orphan_starts, 2 * 1000 * 2);
+	assert_int_equal(m.pair.overflows, 0);
+}
+
+static void a_full_map_is_counted(void **state)
+{
+	struct measured m;
+
+	(void)state;
+	prepare(&m);
+	m.spec.max_open = 1;
+	attach(&m, NULL);
+	/* Threads one after another share the room; of two at a time one has none. */
+	run(&m, "()", 1, 10);
+	run(&m, "()", 1, 10);
+	assert_int_equal(m.pair.map_full, 0);
+	run(&m, "(((", 8, 2000);
+	finish(&m);
+	assert_int_equal(m.pair.starts, 20 + 8 * 2000 * 3);
+	assert_int_equal(m.pair.count, 20);
+	assert_true(m.pair.map_full > 0);
+	assert_int_equal(m.pair.starts,
+			 m.pair.count + m.pair.map_full + m.pair.overflows + m.pair.orphan_starts);
+}
+
+static void hits_are_told_apart_by_thread(void **state)
+{
+	struct engine_reading reading = { 0 };
+	uint64_t sum = 0;
+	struct measured m;
+
+	(void)state;
+	prepare(&m);
+	m.spec.split = ENGINE_BY_THREAD_ID;
+	m.spec.max_keys = 100;
+	m.sites[START].is_keyed = true;
+	m.sites[START].column = 7;
+	attach(&m, NULL);
+	run(&m, "()", 5, 1234);
+	reading = (struct engine_reading){ .hits = m.hits, .pairs = &m.pair };
+	assert_int_equal(engine_bpf.read(m.engine, &reading), 0);
+	assert_int_equal(reading.n_keyed, 5);
+	for (size_t i = 0; i < reading.n_keyed; i++) {
+		assert_int_equal(reading.keyed[i].column, 7);
+		assert_int_equal(reading.keyed[i].hits, 1234);
+		assert_int_equal(reading.keyed[i].tgid, m.child.pid);
+		assert_int_not_equal(reading.keyed[i].id, m.child.pid);
+		assert_string_equal(reading.keyed[i].comm, "test_engine_pai");
+		sum += reading.keyed[i].hits;
+	}
+	assert_int_equal(sum, 5 * 1234);
+	free(reading.keyed);
+	finish(&m);
+}
+
+static void keys_without_room_are_counted(void **state)
+{
+	struct engine_reading reading = { 0 };
+	uint64_t sum = 0;
+	struct measured m;
+
+	(void)state;
+	prepare(&m);
+	m.spec.split = ENGINE_BY_THREAD_ID;
+	m.spec.max_keys = 2;
+	m.sites[START].is_keyed = true;
+	attach(&m, NULL);
+	run(&m, "(", 6, 1000);
+	reading = (struct engine_reading){ .hits = m.hits, .pairs = &m.pair };
+	assert_int_equal(engine_bpf.read(m.engine, &reading), 0);
+	for (size_t i = 0; i < reading.n_keyed; i++)
+		sum += reading.keyed[i].hits;
+	assert_true(reading.losses.keyed_full > 0);
+	assert_int_equal(sum + reading.losses.keyed_full, 6 * 1000);
+	free(reading.keyed);
+	finish(&m);
+}
+
+/* Two processes are meant, a third is not. */
+static void a_set_of_processes_is_counted(void **state)
+{
+	struct ocp_ctx *ctx = ctx_or_skip();
+	struct engine_site site = hot_site();
+	struct engine_reading reading = { 0 };
+	struct child children[3];
+	struct engine_target target;
+	struct engine_spec spec;
+	struct engine *engine;
+	uint64_t hits;
+	pid_t pids[2];
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		child_start(&children[i]);
+	pids[0] = children[0].pid;
+	pids[1] = children[1].pid;
+	target = target_of(pids, &site, 1);
+	target.n_pids = 2;
+	spec = spec_of(&target);
+	spec.many_processes = true;
+	assert_int_equal(engine_bpf.open(ctx, &spec, &engine), 0);
+	assert_int_equal(engine_bpf.attach(engine, &target, 1), 0);
+	for (int i = 0; i < 3; i++)
+		child_run(&children[i], (struct order){ RUN_HOT, 2, 1000, "" });
+	reading.hits = &hits;
+	assert_int_equal(engine_bpf.read(engine, &reading), 0);
+	assert_int_equal(hits, 4000);
+	assert_int_equal(reading.losses.passed_over, 2000);
+	/* What they fork is not. */
+	child_run(&children[0], (struct order){ FORK_AND_RUN_HOT, 1, 500, "" });
+	assert_int_equal(read_hot(engine), 4000);
+	engine_bpf.close(engine);
+	for (int i = 0; i < 3; i++)
+		child_end(&children[i]);
+	ocp_ctx_free(ctx);
+}
+
+static void children_are_followed(void **state)
+{
+	struct ocp_ctx *ctx = ctx_or_skip();
+	struct engine_site site = hot_site();
+	struct child child, bystander;
+	struct engine_target target;
+	struct engine_spec spec;
+	struct engine *engine;
+
+	(void)state;
+	child_start(&child);
+	child_start(&bystander);
+	target = target_of(&child.pid, &site, 1);
+	spec = spec_of(&target);
+	spec.children = true;
+	assert_int_equal(engine_bpf.open(ctx, &spec, &engine), 0);
+	assert_int_equal(engine_bpf.attach(engine, &target, 1), 0);
+	child_run(&child, (struct order){ RUN_HOT, 1, 1000, "" });
+	for (int i = 0; i < 20; i++)
+		child_run(&child, (struct order){ FORK_AND_RUN_HOT, 2, 100, "" });
+	child_run(&bystander, (struct order){ FORK_AND_RUN_HOT, 1, 10000, "" });
+	assert_int_equal(read_hot(engine), 1000 + 20 * 200);
+	engine_bpf.close(engine);
+	child_end(&child);
+	child_end(&bystander);
+	ocp_ctx_free(ctx);
+}
+
+/* As on a kernel without uprobe_multi: exact as well, and the price is said. */
+static void perf_events_do_as_well(void **state)
+{
+	static const struct engine_bpf_options perf = { .perf_events = true };
+	struct measured m;
+
+	(void)state;
+	prepare(&m);
+	attach(&m, &perf);
+	assert_non_null(strstr(last_warning, "no uprobe_multi links: detaching from 2 sites"));
+	run(&m, "()", 3, 5000);
+	finish(&m);
+	assert_int_equal(m.pair.count, 15000);
+	assert_int_equal(m.pair.orphan_stops, 0);
+	assert_int_equal(m.hits[START], 15000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pairs_of_threads_are_exact),
+		cmocka_unit_test(nested_times_add_up),
+		cmocka_unit_test(orphans_are_counted),
+		cmocka_unit_test(too_deep_is_counted),
+		cmocka_unit_test(with_depth_1_a_start_replaces_the_one_before),
+		cmocka_unit_test(a_full_map_is_counted),
+		cmocka_unit_test(hits_are_told_apart_by_thread),
+		cmocka_unit_test(keys_without_room_are_counted),
+		cmocka_unit_test(a_set_of_processes_is_counted),
+		cmocka_unit_test(children_are_followed),
+		cmocka_unit_test(perf_events_do_as_well),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
