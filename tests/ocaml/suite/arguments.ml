@@ -1,6 +1,6 @@
-(* ~args: of every kind, at hand and computed, more than there are registers, in loops, closures and
-   inlined functions; evaluated when the probe is on and only then. What tracers read of them is tested
-   elsewhere (tests/ocaml/args.ml): here they must disturb nobody. *)
+(* ~args: of every kind, at hand and computed, more than there are registers, in loops, closures
+   and inlined functions; evaluated when the probe is on and only then. What tracers read of them
+   is tested elsewhere (tests/ocaml/args.ml): here they must disturb nobody. *)
 (*suite: strict no: tracers cannot be told where computed arguments are *)
 open Suite
 
@@ -31,9 +31,14 @@ let[@inline never] loop n =
   done;
   Printf.sprintf "%d %g" !sum !total
 
-let[@inline always] inlined s = [%probe "inlined" ~args:(s, String.length s) (note "inlined %s" s)]; s ^ "."
+let[@inline always] inlined s =
+  [%probe "inlined" ~args:(s, String.length s) (note "inlined %s" s)];
+  s ^ "."
+
 let[@inline never] twice s = inlined (inlined s)
-let[@inline never] closure x = fun y -> [%probe "closure" ~args:(x, y) (note "closure %d %s" x y)]; y ^ string_of_int x
+let[@inline never] closure x = fun y ->
+  [%probe "closure" ~args:(x, y) (note "closure %d %s" x y)];
+  y ^ string_of_int x
 
 let[@inline never] raises x y =
   try [%probe "raises" ~args:(x, y) (raise_notrace Exit)]; x + y with Exit -> x - y
