@@ -102,6 +102,7 @@ static int compare_times(const void *a, const void *b)
 static double time_passes(void)
 {
 	int64_t times[N_BATCHES];
+	double median_ns;
 
 	for (int i = 0; i < N_BATCHES; i++) {
 		int64_t start_ns = now_ns();
@@ -111,7 +112,8 @@ static double time_passes(void)
 		times[i] = now_ns() - start_ns;
 	}
 	qsort(times, N_BATCHES, sizeof(times[0]), compare_times);
-	return (double)times[N_BATCHES / 2] / PASSES_A_BATCH;
+	median_ns = (double)times[N_BATCHES / 2];
+	return median_ns / PASSES_A_BATCH;
 }
 
 static int read_pair(struct calibration *c, struct engine *engine)

@@ -78,7 +78,7 @@ static int add_to_batch(struct print_ring *ring, const struct hit_record *record
 	const struct hit_record **grown;
 
 	if (ring->n == ring->room) {
-		grown = realloc(ring->batch, (2 * ring->room + 64) * sizeof(*grown));
+		grown = realloc(ring->batch, (2 * ring->room + 64) * sizeof(void *));
 		if (!grown)
 			return -ENOMEM;
 		ring->batch = grown;
@@ -153,7 +153,7 @@ int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void 
 
 	if (err)
 		return err;
-	qsort(ring->batch, ring->n, sizeof(*ring->batch), compare_times);
+	qsort(ring->batch, ring->n, sizeof(void *), compare_times);
 	for (size_t i = 0; i < ring->n; i++)
 		if (value_record_is_sound(ring->batch[i], sizeof(*ring->batch[i])))
 			fn(data, ring->batch[i]);
