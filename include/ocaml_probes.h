@@ -660,6 +660,9 @@ OCP_API uint64_t ocp_bucket_start(size_t bucket);
  */
 OCP_API uint64_t ocp_bucket_quantile(const uint64_t *buckets, double quantile);
 
+/* Of PAIR's times; as above, but never beyond its extremes, which are exact. */
+OCP_API uint64_t ocp_pair_quantile_ns(const struct ocp_pair *pair, double quantile);
+
 /*
  * Histograms of numbers that can be negative have the same buckets on both sides of 0, in the order
  * of their values: the one that begins with 0 is number OCP_BUCKETS.

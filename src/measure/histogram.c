@@ -48,3 +48,10 @@ int64_t ocp_signed_bucket_start(size_t bucket)
 	start = ocp_bucket_start(OCP_BUCKETS - bucket);
 	return start - 1 > INT64_MAX ? INT64_MIN : -(int64_t)(start - 1);
 }
+
+uint64_t ocp_pair_quantile_ns(const struct ocp_pair *pair, double quantile)
+{
+	const uint64_t ns = ocp_bucket_quantile(pair->buckets, quantile);
+
+	return ns < pair->min_ns ? pair->min_ns : ns > pair->max_ns ? pair->max_ns : ns;
+}

@@ -65,7 +65,7 @@ static void write_pair(const struct report *report, const struct ocp_pair *pair)
 	printf(",,,,,,%" PRIu64 ",%.3f,%" PRIu64 ",%" PRIu64 ",%" PRIu64, pair->count,
 	       report_rate(report, pair->count), pair->sum_ns, pair->min_ns, pair->max_ns);
 	for (size_t i = 0; i < sizeof(quantiles) / sizeof(quantiles[0]); i++)
-		printf(",%" PRIu64, ocp_bucket_quantile(pair->buckets, quantiles[i]));
+		printf(",%" PRIu64, ocp_pair_quantile_ns(pair, quantiles[i]));
 	printf(",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",,,,,,\n",
 	       pair->orphan_starts, pair->orphan_stops, pair->overflows, pair->map_full,
 	       pair->open);

@@ -85,7 +85,7 @@ static struct json_object *pair_json(const struct ocp_pair *pair)
 	add_double(object, "mean_ns", pair->count ? (double)pair->sum_ns / (double)pair->count : 0);
 	for (size_t i = 0; i < sizeof(quantiles) / sizeof(quantiles[0]); i++)
 		add_uint(object, quantiles[i].name,
-			 ocp_bucket_quantile(pair->buckets, quantiles[i].quantile));
+			 ocp_pair_quantile_ns(pair, quantiles[i].quantile));
 	add_uint(object, "starts", pair->starts);
 	add_uint(object, "orphan_starts", pair->orphan_starts);
 	add_uint(object, "orphan_stops", pair->orphan_stops);

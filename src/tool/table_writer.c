@@ -145,11 +145,7 @@ static void print_pair(const struct ocp_pair *pair, int width)
 	printf(" %8s", print_time(text, (double)pair->sum_ns / (double)pair->count));
 	printf(" %8s", print_time(text, (double)pair->min_ns));
 	for (size_t i = 0; i < sizeof(quantiles) / sizeof(quantiles[0]); i++) {
-		uint64_t ns = ocp_bucket_quantile(pair->buckets, quantiles[i]);
-
-		/* The extremes are exact, a bucket's inside is not. */
-		ns = ns < pair->min_ns ? pair->min_ns : ns > pair->max_ns ? pair->max_ns : ns;
-		printf(" %8s", print_time(text, (double)ns));
+		printf(" %8s", print_time(text, (double)ocp_pair_quantile_ns(pair, quantiles[i])));
 	}
 	printf(" %8s", print_time(text, (double)pair->max_ns));
 	printf(" %10s\n", print_time(text, (double)pair->sum_ns));
