@@ -158,7 +158,8 @@ int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void 
 
 	if (err)
 		return err;
-	qsort(ring->batch, ring->n, sizeof(*ring->batch), compare_times);
+	if (ring->n)
+		qsort(ring->batch, ring->n, sizeof(*ring->batch), compare_times);
 	for (size_t i = 0; i < ring->n; i++)
 		if (value_record_is_sound(ring->batch[i].record, sizeof(struct hit_record)))
 			fn(data, ring->batch[i].record);
