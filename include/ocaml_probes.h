@@ -189,6 +189,21 @@ OCP_API int ocp_process_spawn(struct ocp_ctx *ctx, const char *path, char *const
 /* Let a held process go on. */
 OCP_API void ocp_process_release(struct ocp_process *proc);
 
+/* What ocp_process_restrict does differently when asked to. */
+enum {
+	OCP_NO_COPIES = 1 << 4, /* only the very file PROG was read from will do */
+};
+
+/*
+ * Leave of PROC's images those of PROG alone: the probes of other files, and what they have of the
+ * same names, are as if they did not exist. An image is PROG's if it is of that file, under
+ * whatever name and even when it was deleted since; if none is, also one of a copy, which is a file
+ * with the same probes at the same addresses. -ESRCH if there is none of either. To be called
+ * before anything is made from PROC.
+ */
+OCP_API int ocp_process_restrict(struct ocp_process *proc, const struct ocp_program *prog,
+				 unsigned int flags);
+
 /* ---- the processes of the machine ---------------------------------------------------------- */
 
 /* What a scan could not look into. Later versions may add members at the end. */

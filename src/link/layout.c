@@ -249,7 +249,7 @@ static int compare_moved(const void *a, const void *b)
 static int place_moved(struct layout *layout, uint64_t *end)
 {
 	const struct image *image = layout->image;
-	struct moved *moved = calloc(layout->n_sections, sizeof(*moved));
+	struct moved *moved = calloc(layout->n_sections + 1, sizeof(*moved));
 	uint64_t limit = *end + image->n_bytes + layout->names_bytes;
 	size_t n = 0;
 

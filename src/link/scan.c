@@ -211,7 +211,7 @@ static int find_args(const struct scan *scan, struct use *use)
 	const struct x86_args_query query = {
 		.code = &use->code,
 		.start = x86_site_handler(&use->site),
-		.lost = use->load.reg,
+		.site = &use->site,
 		.site_va = use->code.va + use->pos,
 		.is_fixed = scan->image->header.e_type == ET_EXEC,
 		.n_args = use->marker->n_args,

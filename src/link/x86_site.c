@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * `if Sys.opaque_identity MARKER == <0> then handler` is, by ocamlopt for amd64:
+ * The dormant code of a probe, by ocamlopt for amd64 (x86_match.c knows what else there is),
  *
  *	load  MARKER,%R		7 bytes: lea D(%rip), mov of a GOT slot, or mov $imm32 (non-PIE)
  *	cmp   $1,%R		4 bytes; 1 is OCaml's 0. A marker's address never equals it
@@ -8,7 +8,7 @@
  *	<handler>
  *   L:
  *
- * and becomes, in the same bytes, a site of the probe ABI:
+ * becomes, in the same bytes, a site of the probe ABI:
  *
  *	nop
  *	cmp   $D,%eax		3d: off. As e8 it is `call`, and D leads to the pop
@@ -18,10 +18,8 @@
  *	<handler>
  *
  * No code is added and no stack layout changes: the handler runs where and how the compiler placed
- * it. %R is free to be popped into, for the comparison is the only use of a value that
- * Sys.opaque_identity hides from every optimisation but CSE of the address itself, and every marker
- * is a string of its own. The flags that the new cmp sets are read by nobody: ocamlopt never keeps
- * flags across a conditional jump.
+ * it. %R is free to be popped into. The flags that the new cmp sets are read by nobody: ocamlopt
+ * never keeps flags across a conditional jump.
  *
  * Where handler or the code behind it is itself a jump, ocamlopt inverts the condition:
  *
@@ -29,12 +27,6 @@
  *   N:					->	   N:
  *
  * An empty handler is the case H == N.
- *
- * The three instructions come from one operation and the test at the end of its basic block.
- * ocamlopt puts labels at block starts only, so a jump may lead to the first instruction (harmless:
- * that is still where the site starts) but never behind it. What the register allocator can do to
- * the sequence, under enough pressure, is to spill %R between load and cmp; that form, and any
- * other, is refused, and stays dormant.
  */
 #include "link/x86_site.h"
 
@@ -42,10 +34,8 @@
 #include "elf/program.h"
 
 enum {
-	CMP_BYTES = 4,
 	JUMP_SHORT_BYTES = 2,
 	JUMP_NEAR_BYTES = 5,
-	JCC_NEAR_BYTES = 6,
 };
 
 static int32_t read_i32(const uint8_t *bytes)
@@ -54,11 +44,6 @@ static int32_t read_i32(const uint8_t *bytes)
 
 	memcpy(&value, bytes, sizeof(value));
 	return value;
-}
-
-static int64_t read_i8(const uint8_t *bytes)
-{
-	return *bytes < 0x80 ? *bytes : *bytes - 0x100;
 }
 
 static void write_i32(uint8_t *bytes, int32_t value)
@@ -116,47 +101,6 @@ void x86_redirect_load(const struct x86_code *code, size_t pos, const struct x86
 	if (load->form == X86_LOAD_GOT)
 		b[1] = 0x8d; /* lea: the slot is not asked any more */
 	write_i32(b + 3, (int32_t)load_operand(code, pos, load, va));
-}
-
-const char *x86_match_site(const struct x86_code *code, size_t pos, const struct x86_load *load,
-			   struct x86_site *site)
-{
-	const uint8_t rex = (uint8_t)(0x48 | load->reg >> 3);
-	const uint8_t cmp[CMP_BYTES] = { rex, 0x83, (uint8_t)(0xf8 | (load->reg & 7)), 1 };
-	size_t room = code->n_bytes - pos;
-	const uint8_t *b = code->bytes + pos;
-	size_t at = X86_LOAD_BYTES;
-	int64_t target;
-
-	/* %rsp cannot be popped into, and is never allocated. */
-	if (load->reg == 4)
-		return "the marker's address is loaded into the stack pointer";
-	if (room < at + CMP_BYTES + JUMP_SHORT_BYTES || memcmp(b + at, cmp, CMP_BYTES) != 0)
-		return "the marker's address is not compared right after it was loaded";
-	at += CMP_BYTES;
-	memset(site, 0, sizeof(*site));
-	site->pos = pos;
-	site->reg = load->reg;
-	if (b[at] == 0x75 || b[at] == 0x74) {
-		site->is_inverted = b[at] == 0x74;
-		site->jump = read_i8(b + at + 1);
-		site->n_bytes = at + JUMP_SHORT_BYTES;
-	} else if (b[at] == 0x0f && (b[at + 1] == 0x85 || b[at + 1] == 0x84) &&
-		   room >= at + JCC_NEAR_BYTES) {
-		site->is_inverted = b[at + 1] == 0x84;
-		site->is_near = true;
-		site->jump = read_i32(b + at + 2);
-		site->n_bytes = at + JCC_NEAR_BYTES;
-	} else {
-		return "no jump on equality follows the comparison";
-	}
-
-	target = (int64_t)(pos + site->n_bytes) + site->jump;
-	if (target < 0 || target >= (int64_t)code->n_bytes || pos + site->n_bytes >= code->n_bytes)
-		return "the jump leads out of the section";
-	if (target > (int64_t)pos && target < (int64_t)(pos + site->n_bytes))
-		return "the jump leads into the probe itself";
-	return NULL;
 }
 
 /* Write a jump to the displacement DISP counted from the jump's first byte; returns its length. */

@@ -287,6 +287,9 @@ static bool parse_operand(struct operand *op, struct arg_spec *spec)
 		return false;
 	if (*op->at)
 		return bad(op, "there is more than an operand");
+	/* 0 is no OCaml value: an argument that nothing holds before the handler computes it. */
+	if (spec->kind == ARG_CONSTANT && spec->is_value && spec->number == 0)
+		is_readable = false;
 	if (!is_readable || spec->kind == ARG_UNSUPPORTED)
 		*spec = (struct arg_spec){ .kind = ARG_UNSUPPORTED };
 	else if (spec->kind == ARG_CONSTANT)

@@ -14,7 +14,7 @@ $(fuzzers): $(O)/tests/fuzz/%: tests/fuzz/%.c $$($$*_srcs) $(wildcard src/*/*.h)
 	$(say) FUZZ $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) $(CPPFLAGS) -std=gnu11 $(WARN) -O1 -g -fsanitize=fuzzer,address,undefined \
-		-fno-sanitize-recover=undefined -o $@ $(filter %.c,$^) -lelf
+		-fno-sanitize-recover=undefined -o $@ $(filter %.c,$^) -ldw -lelf
 
 .PHONY: fuzz
 fuzz: $(fuzzers) fixtures ## fuzz every reader for FUZZ_SECONDS=600; finds go to build/tests/fuzz

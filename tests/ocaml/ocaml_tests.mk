@@ -81,3 +81,5 @@ $(ocaml_out)/plugin_host $(ocaml_out)/plugin.cmxs &: $(wildcard tests/ocaml/plug
 		-o $(ocaml_out)/plugin_host
 	$(Q)cd $(ocaml_out)/obj/plugin && $(ocaml_env) ocamlfind ocamlopt -shared -g \
 		-package ocaml-probes.ppx $(ocaml_converting) plugin.ml -o $(ocaml_out)/plugin.cmxs
+
+include tests/ocaml/probes_lib/probes_lib.mk
