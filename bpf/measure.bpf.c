@@ -205,30 +205,21 @@ static __always_inline void count_keyed(const struct measure_site *site,
 
 /* ---- pairs ---------------------------------------------------------------------------------- */
 
-static __always_inline void add_time_inline(struct measure_pair *stats, __u64 ns)
+/* A global function: it is verified once, and not on every path to it (300 ms of every start). */
+__noinline int add_time(struct measure_pair *stats, __u64 ns)
 {
 	__u32 bucket = measure_bucket_of(ns);
 
+	if (!stats)
+		return 0;
 	add(&stats->count, 1);
 	add(&stats->sum_ns, ns);
 	raise_to(&stats->max_ns, ns);
 	raise_to(&stats->min_ns_not, ~ns);
 	if (bucket < MEASURE_BUCKETS)
 		add(&stats->buckets[bucket], 1);
-}
-
-#ifdef MEASURE_FULL
-/* A global function is verified once, not on every path to it: a twentieth of the load's time. */
-__noinline int add_time_verified_once(struct measure_pair *stats, __u64 ns)
-{
-	if (stats)
-		add_time_inline(stats, ns);
 	return 0;
 }
-#define add_time add_time_verified_once
-#else
-#define add_time add_time_inline
-#endif
 
 /* Does NS stand for a start that the filter rejected? */
 static __always_inline int is_marker(__u64 ns)
