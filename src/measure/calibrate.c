@@ -198,7 +198,7 @@ static void copy_arguments(struct calibration *c, const struct engine_spec *spec
 	for (size_t i = 0; i < ARGS_MAX; i++)
 		c->args.args[i] = (struct arg_spec){ .kind = ARG_CONSTANT,
 						     .size = 8,
-						     .is_value = 1,
+						     .type = ARG_VALUE,
 						     .number = 3 /* 1, as OCaml writes it */ };
 	c->spec.max_args = 1;
 	c->spec.hist_arg = spec->hist_arg;
