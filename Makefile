@@ -57,7 +57,7 @@ lib_objs := $(lib_srcs:%.c=$(O)/%.o)
 tool_objs := $(tool_srcs:%.c=$(O)/%.o)
 link_objs := $(link_srcs:%.c=$(O)/%.o)
 # What is made of bpf/measure.bpf.c: see there.
-bpf_objects := measure_multi measure_follow measure_perf
+bpf_objects := measure_multi measure_full measure_perf
 bpf_skels := $(bpf_objects:%=$(O)/bpf/%.skel.h)
 
 tool := $(O)/ocaml-probes
@@ -99,7 +99,7 @@ $(linker): $(link_objs) $(O)/src/base/ctx.o $(O)/src/elf/note.o
 # ---- BPF ------------------------------------------------------------------------------------
 
 $(O)/bpf/measure_multi.bpf.o: bpf_flags :=
-$(O)/bpf/measure_follow.bpf.o: bpf_flags := -DMEASURE_FOLLOW
+$(O)/bpf/measure_full.bpf.o: bpf_flags := -DMEASURE_FULL
 $(O)/bpf/measure_perf.bpf.o: bpf_flags := -DMEASURE_PERF
 
 # -mcpu=v3: compare-and-swap (Linux 5.12).
@@ -159,8 +159,11 @@ lint: $(bpf_skels) ## clang-format, clang-tidy and cppcheck, no complaint allowe
 	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
 	printf '%s\n' $(c_sources) | xargs -P$$(nproc) -I{} \
 		clang-tidy --quiet --warnings-as-errors='*' {} -- -std=gnu11 $(CPPFLAGS)
+	clang-tidy --quiet --warnings-as-errors='*' $(ocaml_stubs) -- -std=gnu11 $(CPPFLAGS) \
+		-I$$(ocamlfind ocamlc -where)
 	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability \
-		--inline-suppr --suppressions-list=tools/cppcheck-suppressions $(CPPFLAGS) $(c_sources)
+		--inline-suppr --suppressions-list=tools/cppcheck-suppressions $(CPPFLAGS) \
+		$(c_sources) $(ocaml_stubs)
 
 clean: ## remove the build folder
 	rm -rf $(O)

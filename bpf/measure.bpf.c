@@ -15,8 +15,9 @@
  * This file is compiled to several objects:
  *
  *	measure_multi   for uprobe_multi links
- *	measure_follow  the same, with what reads kernel types (CO-RE): processes by their
- *	                executable, children
+ *	measure_full    the same, with what reads kernel types (CO-RE: processes by their
+ *	                executable, children) and with arguments (measure_args.bpf.h), for which
+ *	                it must be sleepable
  *	measure_perf    for perf events, where the kernel has no uprobe_multi
  */
 #include "vmlinux.h"
@@ -24,8 +25,10 @@
 #include <bpf/bpf_helpers.h>
 #include "measure.h"
 
-#ifdef MEASURE_PERF
+#if defined(MEASURE_PERF)
 #define UPROBE_SECTION "uprobe"
+#elif defined(MEASURE_FULL)
+#define UPROBE_SECTION "uprobe.multi.s"
 #else
 #define UPROBE_SECTION "uprobe.multi"
 #endif
@@ -146,7 +149,7 @@ static __always_inline int current_ids(struct bpf_pidns_info *ids)
 	return 1;
 }
 
-#ifdef MEASURE_FOLLOW
+#ifdef MEASURE_FULL
 static __always_inline int runs_our_exe(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
@@ -162,7 +165,7 @@ static __always_inline int is_wanted(const struct bpf_pidns_info *ids,
 {
 	if (config.only_tgids)
 		return bpf_map_lookup_elem(&tgids, &ids->tgid) != (void *)0;
-#ifdef MEASURE_FOLLOW
+#ifdef MEASURE_FULL
 	if (config.exe_ino && site && (site->flags & MEASURE_CHECK_EXE))
 		return runs_our_exe();
 #else
@@ -214,6 +217,17 @@ static __always_inline void add_time(struct measure_pair *stats, __u64 ns)
 		add(&stats->buckets[bucket], 1);
 }
 
+/* Does NS stand for a start that the filter rejected? */
+static __always_inline int is_marker(__u64 ns)
+{
+#ifdef MEASURE_FULL
+	return config.filters && ns == MEASURE_MARKER;
+#else
+	(void)ns;
+	return 0;
+#endif
+}
+
 static __always_inline struct measure_open *open_starts(const struct measure_open_key *key)
 {
 	struct measure_open *open = bpf_map_lookup_elem(&pair_open, key);
@@ -229,28 +243,30 @@ static __always_inline struct measure_open *open_starts(const struct measure_ope
 
 /* The newest start of a thread is the one that its next stop ends. */
 static __always_inline void start_by_thread(struct measure_pair *stats,
-					    const struct measure_open_key *key)
+					    const struct measure_open_key *key, int matches)
 {
 	struct measure_open *open = open_starts(key);
 	__u64 depth;
 
-	add(&stats->starts, 1);
+	/* Without a marker the stop will be an orphan: somebody has to account for it. */
+	if (matches || !open)
+		add(&stats->starts, 1);
 	if (!open) {
 		add(&stats->map_full, 1);
 		return;
 	}
 	depth = open->depth;
 	if (config.depth == 1) {
-		if (depth)
+		if (depth && !is_marker(open->start_ns[0]))
 			add(&stats->orphan_starts, 1);
 		open->depth = 1;
-		open->start_ns[0] = bpf_ktime_get_ns();
+		open->start_ns[0] = matches ? bpf_ktime_get_ns() : MEASURE_MARKER;
 		return;
 	}
 	open->depth = depth + 1;
 	if (depth < config.depth && depth < MEASURE_DEPTH)
-		open->start_ns[depth] = bpf_ktime_get_ns();
-	else
+		open->start_ns[depth] = matches ? bpf_ktime_get_ns() : MEASURE_MARKER;
+	else if (matches)
 		add(&stats->overflows, 1);
 }
 
@@ -266,12 +282,12 @@ static __always_inline void stop_by_thread(struct measure_pair *stats,
 	}
 	depth--;
 	open->depth = depth;
-	if (depth < config.depth && depth < MEASURE_DEPTH)
+	if (depth < config.depth && depth < MEASURE_DEPTH && !is_marker(open->start_ns[depth]))
 		add_time(stats, now_ns - open->start_ns[depth]);
 }
 
 static __always_inline void play_role(const struct measure_role *role,
-				      const struct bpf_pidns_info *ids, __u64 now_ns)
+				      const struct bpf_pidns_info *ids, __u64 now_ns, int matches)
 {
 	struct measure_open_key key = { .tid = ids->pid, .pair = role->pair };
 	struct measure_pair *stats = bpf_map_lookup_elem(&pair_stats, &key.pair);
@@ -281,22 +297,35 @@ static __always_inline void play_role(const struct measure_role *role,
 	if (role->is_stop)
 		stop_by_thread(stats, &key, now_ns);
 	else
-		start_by_thread(stats, &key);
+		start_by_thread(stats, &key, matches);
 }
 
 static __always_inline void play_roles(const struct measure_site *site,
-				       const struct bpf_pidns_info *ids, __u64 now_ns)
+				       const struct bpf_pidns_info *ids, __u64 now_ns, int matches)
 {
 	for (__u32 i = 0; i < MEASURE_MAX_ROLES && i < site->n_roles; i++) {
 		__u32 number = site->first_role + i;
 		struct measure_role *role = bpf_map_lookup_elem(&roles, &number);
 
 		if (role)
-			play_role(role, ids, now_ns);
+			play_role(role, ids, now_ns, matches);
 	}
 }
 
+#ifdef MEASURE_FULL
+#include "measure_args.bpf.h"
+#endif
+
 /* ---- the programs --------------------------------------------------------------------------- */
+
+static __always_inline int reads_args(void)
+{
+#ifdef MEASURE_FULL
+	return config.args != 0;
+#else
+	return 0;
+#endif
+}
 
 static __always_inline void pass_over(void)
 {
@@ -319,12 +348,13 @@ int hit(struct pt_regs *regs)
 	/* First of all, for stops; starts take theirs last. */
 	if (config.n_pairs)
 		now_ns = bpf_ktime_get_ns();
-	if (config.n_pairs || config.split != MEASURE_BY_SITE || config.exe_ino) {
+	if (config.n_pairs || config.split != MEASURE_BY_SITE || config.exe_ino || reads_args()) {
 		site = bpf_map_lookup_elem(&site_table, &number);
 		if (!site)
 			return 0;
 	}
-	if (config.n_pairs || config.split != MEASURE_BY_SITE || config.only_tgids) {
+	if (config.n_pairs || config.split != MEASURE_BY_SITE || config.only_tgids ||
+	    reads_args()) {
 		if (!current_ids(&ids)) {
 			pass_over();
 			return 0;
@@ -334,17 +364,31 @@ int hit(struct pt_regs *regs)
 		pass_over();
 		return 0;
 	}
+#ifdef MEASURE_FULL
+	if (reads_args() && site)
+		return hit_with_args(regs, number, site, &ids, now_ns);
+#endif
 	slot = bpf_map_lookup_elem(&hits, &number);
 	if (slot)
 		add(slot, 1);
 	if (config.split != MEASURE_BY_SITE && site && (site->flags & MEASURE_KEYED))
 		count_keyed(site, &ids);
 	if (config.n_pairs && site)
-		play_roles(site, &ids, now_ns);
+		play_roles(site, &ids, now_ns, 1);
 	return 0;
 }
 
 /* ---- threads and processes that come and go ------------------------------------------------- */
+
+/* Of the first N of OPEN. */
+static __always_inline __u64 count_markers(const struct measure_open *open, __u64 n)
+{
+	__u64 markers = 0;
+
+	for (__u32 i = 0; i < MEASURE_DEPTH; i++)
+		markers += i < n && is_marker(open->start_ns[i]);
+	return markers;
+}
 
 /* What the thread began ends with it: else its starts would be taken for those of the next of its
  * id. */
@@ -363,7 +407,7 @@ static __always_inline void end_pairs(const struct bpf_pidns_info *ids)
 		if (depth > config.depth)
 			depth = config.depth;
 		if (gate_open)
-			add(&stats->orphan_starts, depth);
+			add(&stats->orphan_starts, depth - count_markers(open, depth));
 		bpf_map_delete_elem(&pair_open, &key);
 	}
 }
@@ -376,20 +420,26 @@ int thread_exit(void *unused)
 	(void)unused;
 	if (!current_ids(&ids))
 		return 0;
-	end_pairs(&ids);
-#ifdef MEASURE_FOLLOW
-	if (config.children) {
+	if (config.key_arg == MEASURE_NO_ARG)
+		end_pairs(&ids);
+#ifdef MEASURE_FULL
+	if (config.children || config.key_arg != MEASURE_NO_ARG) {
 		struct task_struct *task = (void *)bpf_get_current_task();
 
-		/* The last thread of its process: the kernel has counted it out already. */
-		if (BPF_CORE_READ(task, signal, live.counter) == 0)
+		/* Only with the last thread of its process: the kernel has counted it out already.
+		 */
+		if (BPF_CORE_READ(task, signal, live.counter))
+			return 0;
+		if (config.children)
 			bpf_map_delete_elem(&tgids, &ids.tgid);
+		if (config.key_arg != MEASURE_NO_ARG)
+			end_keys(&ids.tgid);
 	}
 #endif
 	return 0;
 }
 
-#ifdef MEASURE_FOLLOW
+#ifdef MEASURE_FULL
 /* Before the child runs: what a followed process forks is followed. */
 SEC("raw_tracepoint/sched_process_fork")
 int process_fork(struct bpf_raw_tracepoint_args *args)

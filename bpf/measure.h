@@ -15,6 +15,13 @@
  *	keyed        hash           struct measure_key      struct measure_keyed
  *	tgids        hash           u32, process id         u32, 1
  *	losses       per-CPU array  0                       struct measure_losses
+ *
+ * Where arguments are read (object measure_full) there are, beside these:
+ *
+ *	site_args    array          number                  struct site_args (args.h)
+ *	histograms   per-CPU array  number                  struct measure_histogram
+ *	key_users    hash           u32, process id         u32, 1; may have something in key_open
+ *	prints       ring buffer                            struct hit_record (args.h)
  */
 #ifndef MEASURE_H
 #define MEASURE_H
@@ -27,6 +34,7 @@ enum {
 	MEASURE_MAX_ROLES = 8, /* pairs that one probe can be a part of */
 	MEASURE_BUCKETS = 496, /* see measure_bucket_of */
 	MEASURE_NO_ARG = 0xffff,
+	MEASURE_MAX_HISTOGRAMS = 1024,
 };
 
 /* What hits are told apart by, beside the site. */
@@ -49,12 +57,21 @@ struct measure_config {
 	/* Sites with MEASURE_CHECK_EXE count in processes that run this file. */
 	__u64 exe_dev;
 	__u64 exe_ino;
+	/* The rest is looked at by measure_full only. */
+	__u32 args;	   /* nonzero if arguments are read, for whatever is below or key_arg */
+	__u32 filters;	   /* there is a filter */
+	__u32 hist_arg;	   /* MEASURE_NO_ARG: no histograms */
+	__u32 prints;	   /* hits are recorded */
+	__u64 print_limit; /* records a second; 0: all */
 };
 
 /* struct measure_site, flags */
 enum {
 	MEASURE_CHECK_EXE = 1 << 0,
 	MEASURE_KEYED = 1 << 1, /* hits are told apart by thread or process, if that is asked for */
+	MEASURE_FILTERED = 1 << 2, /* hits must match the filter; stops of pairs need not */
+	MEASURE_PRINTED = 1 << 3,
+	MEASURE_HISTOGRAM = 1 << 4,
 };
 
 struct measure_site {
@@ -62,6 +79,8 @@ struct measure_site {
 	__u32 flags;
 	__u32 first_role; /* in `roles` */
 	__u32 n_roles;
+	__u32 args;	 /* in `site_args` */
+	__u32 histogram; /* in `histograms` */
 };
 
 /* A site begins or ends a pair. */
@@ -77,9 +96,15 @@ struct measure_open_key {
 };
 
 struct measure_open {
-	__u64 depth; /* may be above what is stored */
-	__u64 start_ns[MEASURE_DEPTH];
+	__u64 depth;		       /* may be above what is stored */
+	__u64 start_ns[MEASURE_DEPTH]; /* MEASURE_MARKER: of a start that the filter rejected */
 };
+
+/*
+ * In the place of a time: a start that the filter rejected was here. It counts as nothing, but its
+ * stop shall find it and count as nothing too.
+ */
+enum { MEASURE_MARKER = 0 };
 
 /* One open start of a pair that is matched by an argument. */
 struct measure_start_key {
@@ -103,8 +128,22 @@ struct measure_pair {
 	__u64 orphan_stops;
 	__u64 overflows;
 	__u64 map_full;
-	__u64 not_keyed; /* the argument is nothing to match by */
+	__u64 not_keyed; /* the argument is nothing to match by; such a stop is an orphan */
 	__u64 buckets[MEASURE_BUCKETS];
+};
+
+/*
+ * The values of an argument. Buckets are those of measure_bucket_of; a negative value is in the one
+ * of its absolute value in `below_0`.
+ */
+struct measure_histogram {
+	__u64 count;
+	__u64 not_int; /* the argument was no integer, or could not be read */
+	__u64 sum[2];  /* of 128 bits in two's complement, the lower half first */
+	__u64 max;     /* as measure_ordered has it, which makes 0 the lowest */
+	__u64 min_not; /* ~ of the smallest, likewise */
+	__u64 buckets[MEASURE_BUCKETS];
+	__u64 below_0[MEASURE_BUCKETS];
 };
 
 struct measure_key {
@@ -120,15 +159,20 @@ struct measure_keyed {
 };
 
 struct measure_losses {
-	__u64 passed_over; /* hits that cost their time but were none of those asked for */
-	__u64 keyed_full;  /* hits that are in `hits` but not in `keyed` */
-	__u64 tgids_full;  /* processes that are not followed */
+	__u64 passed_over;    /* hits that cost their time but were none of those asked for */
+	__u64 keyed_full;     /* hits that are in `hits` but not in `keyed` */
+	__u64 tgids_full;     /* processes that are not followed */
+	__u64 filtered;	      /* hits that the filter rejected */
+	__u64 prints_dropped; /* records for which the ring buffer had no room */
+	__u64 prints_limited; /* records above print_limit */
 };
 
-_Static_assert(sizeof(struct measure_config) == 56, "shared by two compilers");
-_Static_assert(sizeof(struct measure_site) == 16, "shared by two compilers");
+_Static_assert(sizeof(struct measure_config) == 80, "shared by two compilers");
+_Static_assert(sizeof(struct measure_site) == 24, "shared by two compilers");
 _Static_assert(sizeof(struct measure_open) == 8 + 8 * MEASURE_DEPTH, "shared by two compilers");
 _Static_assert(sizeof(struct measure_pair) == 80 + 8 * MEASURE_BUCKETS, "shared by two compilers");
+_Static_assert(sizeof(struct measure_histogram) == 48 + 16 * MEASURE_BUCKETS,
+	       "shared by two compilers");
 _Static_assert(sizeof(struct measure_keyed) == 32, "shared by two compilers");
 
 /*
@@ -157,6 +201,12 @@ static inline __attribute__((always_inline)) __u64 measure_bucket_start(__u32 bu
 	if (bucket < 8)
 		return bucket;
 	return (__u64)((bucket & 7) + 8) << ((bucket >> 3) - 1);
+}
+
+/* Of signed numbers what orders them as unsigned ones; its own inverse. */
+static inline __attribute__((always_inline)) __u64 measure_ordered(__u64 number)
+{
+	return number ^ 1ULL << 63;
 }
 
 #endif

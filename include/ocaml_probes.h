@@ -42,6 +42,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #ifdef __cplusplus
@@ -187,6 +188,21 @@ OCP_API int ocp_process_spawn(struct ocp_ctx *ctx, const char *path, char *const
 
 /* Let a held process go on. */
 OCP_API void ocp_process_release(struct ocp_process *proc);
+
+/* What ocp_process_restrict does differently when asked to. */
+enum {
+	OCP_NO_COPIES = 1 << 4, /* only the very file PROG was read from will do */
+};
+
+/*
+ * Leave of PROC's images those of PROG alone: the probes of other files, and what they have of the
+ * same names, are as if they did not exist. An image is PROG's if it is of that file, under
+ * whatever name and even when it was deleted since; if none is, also one of a copy, which is a file
+ * with the same probes at the same addresses. -ESRCH if there is none of either. To be called
+ * before anything is made from PROC.
+ */
+OCP_API int ocp_process_restrict(struct ocp_process *proc, const struct ocp_program *prog,
+				 unsigned int flags);
 
 /* ---- the processes of the machine ---------------------------------------------------------- */
 
@@ -450,8 +466,9 @@ enum ocp_split {
 OCP_API void ocp_meter_split(struct ocp_meter *meter, enum ocp_split split);
 
 /*
- * Time from a run of the probe START to one of STOP, in the same thread: a stop ends the thread's
- * newest start. -EINVAL for equal names, or too many pairs (64).
+ * Time from a run of the probe START to one of STOP, in the same thread (but see
+ * ocp_meter_set_key): a stop ends the thread's newest start. -EINVAL for equal names, or too many
+ * pairs (64).
  */
 OCP_API int ocp_meter_time(struct ocp_meter *meter, const char *start, const char *stop);
 
@@ -461,6 +478,118 @@ OCP_API int ocp_meter_time(struct ocp_meter *meter, const char *start, const cha
  */
 enum { OCP_MAX_DEPTH = 32 };
 OCP_API int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth);
+
+/* ---- arguments ------------------------------------------------------------------------------ */
+
+/*
+ * Arguments are called arg0, arg1 ... arg15. What asks for one that a probe concerned does not
+ * have, or has in a place that cannot be read, makes ocp_meter_open fail with -EINVAL. Needs
+ * Linux 6.6.
+ */
+
+/*
+ * Look at hits that satisfy EXPR only: in counts, histograms, printed hits, and starts of pairs; a
+ * stop that ends a start that does not is passed over in silence. EXPR is made of comparisons like
+ *
+ *	arg0 > 100	arg0 != -3	arg1 == "GET"	arg1 ^= "/api/"	(starts with)
+ *
+ * with && || ! and parentheses. A comparison with what an argument is not (with a string if it is
+ * an int, or cannot be read) is false. -EINVAL, naming the column, for what is no such expression;
+ * -E2BIG for one of more than 32 operators.
+ */
+OCP_API int ocp_meter_filter(struct ocp_meter *meter, const char *expr);
+
+/*
+ * Match starts and stops of all pairs by the value of the argument ARG ("arg0") of both probes, an
+ * integer or a string by its contents, instead of by thread, within a process. A start with the
+ * same value replaces the one before. Strings are told apart by a hash of their length and first 64
+ * bytes.
+ */
+OCP_API int ocp_meter_set_key(struct ocp_meter *meter, const char *arg);
+
+/* A histogram of the integer argument ARG ("arg0") of every probe that is counted. */
+OCP_API int ocp_meter_histogram(struct ocp_meter *meter, const char *arg);
+
+/* Print hits, arguments included, of a probe by name, of all whose names match, or of all. */
+OCP_API int ocp_meter_print(struct ocp_meter *meter, const char *name);
+OCP_API int ocp_meter_print_regexp(struct ocp_meter *meter, const char *re);
+OCP_API int ocp_meter_print_all(struct ocp_meter *meter);
+/* The most hits that are printed a second, 1000 unless set; 0: all. What is above is counted. */
+OCP_API void ocp_meter_set_print_limit(struct ocp_meter *meter, uint64_t hits);
+
+/* What a value in OCaml's memory shows of itself; that is less than its type. */
+enum ocp_value_kind {
+	OCP_INT,   /* a bool, a char or a constant constructor, too */
+	OCP_C_INT, /* of a C probe, whose arguments are no OCaml values */
+	OCP_INT64,
+	OCP_INT32,
+	OCP_NATIVEINT,
+	OCP_FLOAT,
+	OCP_STRING,
+	OCP_BLOCK,  /* a tuple, record, array, constructor; items are its fields */
+	OCP_LIST,   /* what looks like a list of at least one element */
+	OCP_FLOATS, /* an array or record of unboxed floats */
+	OCP_FORCED, /* a lazy value and, as its item, the result */
+	OCP_LAZY,
+	OCP_CLOSURE,
+	OCP_OBJECT,
+	OCP_CUSTOM, /* bytes are its identifier, empty if that is unknown */
+	OCP_ABSTRACT,
+	OCP_UNREADABLE,
+	OCP_UNSUPPORTED, /* in a place that is not read */
+};
+
+/* Members may be added at the end. */
+struct ocp_value {
+	enum ocp_value_kind kind;
+	unsigned int tag;  /* of a block */
+	bool is_cut;	   /* not all bytes or items were recorded */
+	size_t n_items;	   /* that were */
+	int64_t number;	   /* of the integers */
+	double real;	   /* of a float */
+	const char *bytes; /* of a string, any bytes, no NUL behind them */
+	size_t n_bytes;
+	uint64_t size; /* in full: bytes, fields, elements; of a list 0 */
+	const void *record;
+	unsigned int node; /* these two are the library's */
+};
+
+/* Members may be added at the end. */
+struct ocp_hit {
+	int64_t time_ns; /* since the attach */
+	pid_t pid, tid;	 /* as in their pid namespace, if ours is not the initial one */
+	const char *probe;
+	const char *image; /* path of the file */
+	uint64_t va;	   /* of the site, as linked */
+	size_t n_args;
+	size_t n_left_out;  /* arguments beyond the 16th */
+	const void *record; /* the library's */
+};
+
+/* HIT is valid during the call only. */
+typedef void (*ocp_hit_fn)(void *data, const struct ocp_hit *hit);
+
+/*
+ * Call FN(DATA, hit) for each hit that has come to be printed, in the order of time. To be called
+ * every 20 ms or so: the buffer is bounded, what finds no room is counted as dropped. While
+ * attached, hits of the last 5 ms are left for the next call, for the sake of the order.
+ */
+OCP_API int ocp_meter_take_hits(struct ocp_meter *meter, ocp_hit_fn fn, void *data);
+
+/* Argument ARG, less than hit->n_args; item ITEM, less than value->n_items. */
+OCP_API struct ocp_value ocp_hit_arg(const struct ocp_hit *hit, size_t arg);
+OCP_API struct ocp_value ocp_value_item(const struct ocp_value *value, size_t item);
+
+/* "int", "string" and so on. */
+OCP_API const char *ocp_value_kind_name(enum ocp_value_kind kind);
+
+/*
+ * Write all arguments, a space before each, as OCaml would: 42 "abc" 3.14 7L (1, "x") [1; 2].
+ * What was cut ends with "...". Only printable characters are written, whatever the strings hold.
+ */
+OCP_API void ocp_hit_write_args(FILE *out, const struct ocp_hit *hit);
+
+/* ---- open, attach --------------------------------------------------------------------------- */
 
 /*
  * Find out what is to be measured at which sites, and load the BPF programs; no process is touched.
@@ -526,11 +655,12 @@ struct ocp_pair {
 	uint64_t sum_ns;	 /* of their times */
 	uint64_t min_ns, max_ns; /* 0 if count is 0 */
 	uint64_t starts;
-	uint64_t orphan_starts;	 /* their thread ended, or another start took their place */
-	uint64_t orphan_stops;	 /* without a start before */
+	uint64_t orphan_starts;	 /* their thread (with a key: process) ended, or another start
+				    took their place */
+	uint64_t orphan_stops;	 /* without a start before, or without a key */
 	uint64_t overflows;	 /* starts deeper than can be remembered, and their stops */
 	uint64_t map_full;	 /* starts for which there was no room */
-	uint64_t not_keyed;	 /* whose argument is nothing to match by */
+	uint64_t not_keyed;	 /* starts whose argument is nothing to match by */
 	uint64_t open;		 /* starts that have not stopped yet */
 	const uint64_t *buckets; /* OCP_BUCKETS of them */
 };
@@ -545,11 +675,37 @@ OCP_API uint64_t ocp_bucket_start(size_t bucket);
  */
 OCP_API uint64_t ocp_bucket_quantile(const uint64_t *buckets, double quantile);
 
+/* Of PAIR's times; as above, but never beyond its extremes, which are exact. */
+OCP_API uint64_t ocp_pair_quantile_ns(const struct ocp_pair *pair, double quantile);
+
+/*
+ * Histograms of numbers that can be negative have the same buckets on both sides of 0, in the order
+ * of their values: the one that begins with 0 is number OCP_BUCKETS.
+ */
+enum { OCP_SIGNED_BUCKETS = 2 * OCP_BUCKETS };
+/* The smallest value of bucket number BUCKET; INT64_MAX behind the last. */
+OCP_API int64_t ocp_signed_bucket_start(size_t bucket);
+
+/* The values of an argument. Members may be added at the end. */
+struct ocp_histogram {
+	const char *probe;
+	unsigned int arg;
+	uint64_t count;	  /* of integers */
+	uint64_t not_int; /* hits whose argument was something else */
+	int64_t sum;	  /* exact; INT64_MIN or INT64_MAX if it is beyond */
+	double mean;
+	int64_t min, max;	 /* 0 if count is 0 */
+	const uint64_t *buckets; /* OCP_SIGNED_BUCKETS of them */
+};
+
 /* What was not measured, and what it was that cost time all the same. */
 struct ocp_losses {
-	uint64_t passed_over; /* hits that were none of those asked for (of other processes) */
-	uint64_t keyed_full;  /* hits in no row by thread or process, for want of room */
-	uint64_t tgids_full;  /* children that were not followed, for want of room */
+	uint64_t passed_over;	 /* hits that were none of those asked for (of other processes) */
+	uint64_t keyed_full;	 /* hits in no row by thread or process, for want of room */
+	uint64_t tgids_full;	 /* children that were not followed, for want of room */
+	uint64_t filtered;	 /* hits that the filter rejected */
+	uint64_t prints_dropped; /* hits that were not printed: the buffer was full */
+	uint64_t prints_limited; /* hits that were not printed: above the limit */
 };
 
 /* Everything measured since the attach. *OUT is freed by the caller and must not outlive METER. */
@@ -567,9 +723,13 @@ OCP_API const struct ocp_hits *ocp_sample_hits(const struct ocp_sample *sample, 
 OCP_API size_t ocp_sample_pair_count(const struct ocp_sample *sample);
 OCP_API const struct ocp_pair *ocp_sample_pair(const struct ocp_sample *sample, size_t i);
 
+/* In the order of the probes' names, if ocp_meter_histogram asked for them. */
+OCP_API size_t ocp_sample_histogram_count(const struct ocp_sample *sample);
+OCP_API const struct ocp_histogram *ocp_sample_histogram(const struct ocp_sample *sample, size_t i);
+
 /*
- * The sample of what happened from EARLIER to LATER, of the same meter. A pair's min_ns and max_ns
- * are then known to a bucket only.
+ * The sample of what happened from EARLIER to LATER, of the same meter. The extremes of pairs and
+ * histograms are then known to a bucket only.
  */
 OCP_API int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sample *earlier,
 				  struct ocp_sample **out);

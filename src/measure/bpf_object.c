@@ -13,7 +13,7 @@
 
 #include <errno.h>
 #include <string.h>
-#include "measure_follow.skel.h"
+#include "measure_full.skel.h"
 #include "measure_multi.skel.h"
 #include "measure_perf.skel.h"
 
@@ -22,21 +22,47 @@ static uint32_t at_least_1(uint32_t n)
 	return n ? n : 1;
 }
 
+/* What only measure_full has, before and after its load. */
+static void prepare_measure_full(struct measure_full_bpf *skel,
+				 const struct bpf_object_setup *setup)
+{
+	if (setup->filter)
+		memcpy((void *)&skel->rodata->filter, setup->filter, sizeof(*setup->filter));
+	skel->maps.site_args.max_entries = at_least_1(setup->sizes.site_args);
+	skel->maps.histograms.max_entries = at_least_1(setup->sizes.histograms);
+	skel->maps.key_users.max_entries = at_least_1(setup->sizes.key_users);
+	if (setup->sizes.print_bytes)
+		skel->maps.prints.max_entries = setup->sizes.print_bytes;
+}
+
+static void complete_measure_full(const struct measure_full_bpf *skel, struct bpf_object *object)
+{
+	object->process_fork = skel->progs.process_fork.prog_fd;
+	object->site_args = skel->maps.site_args.map_fd;
+	object->histograms = skel->maps.histograms.map_fd;
+	object->prints = skel->maps.prints.map_fd;
+}
+
+#define prepare_measure_multi(skel, setup)
+#define prepare_measure_perf(skel, setup)
+#define complete_measure_multi(skel, object)
+#define complete_measure_perf(skel, object)
+
 #define DEFINE_LOAD(variant)                                                                       \
 	static void destroy_##variant(void *skel)                                                  \
 	{                                                                                          \
 		variant##_bpf__destroy(skel);                                                      \
 	}                                                                                          \
                                                                                                    \
-	static int load_##variant(const struct measure_config *config,                             \
-				  const struct bpf_object_sizes *sizes, struct bpf_object *object) \
+	static int load_##variant(const struct bpf_object_setup *setup, struct bpf_object *object) \
 	{                                                                                          \
+		const struct bpf_object_sizes *sizes = &setup->sizes;                              \
 		struct variant##_bpf *skel = variant##_bpf__open();                                \
 		int err;                                                                           \
                                                                                                    \
 		if (!skel)                                                                         \
 			return -ENOMEM;                                                            \
-		memcpy(&skel->rodata->config, config, sizeof(*config));                            \
+		memcpy(&skel->rodata->config, &setup->config, sizeof(setup->config));              \
 		skel->maps.hits.max_entries = at_least_1(sizes->sites);                            \
 		skel->maps.site_table.max_entries = at_least_1(sizes->sites);                      \
 		skel->maps.roles.max_entries = at_least_1(sizes->roles);                           \
@@ -45,6 +71,7 @@ static uint32_t at_least_1(uint32_t n)
 		skel->maps.key_open.max_entries = at_least_1(sizes->key_starts);                   \
 		skel->maps.keyed.max_entries = at_least_1(sizes->keys);                            \
 		skel->maps.tgids.max_entries = at_least_1(sizes->tgids);                           \
+		prepare_##variant(skel, setup);                                                    \
 		err = variant##_bpf__load(skel);                                                   \
 		if (err) {                                                                         \
 			variant##_bpf__destroy(skel);                                              \
@@ -57,6 +84,9 @@ static uint32_t at_least_1(uint32_t n)
 			.hit = skel->progs.hit.prog_fd,                                            \
 			.thread_exit = skel->progs.thread_exit.prog_fd,                            \
 			.process_fork = -1,                                                        \
+			.site_args = -1,                                                           \
+			.histograms = -1,                                                          \
+			.prints = -1,                                                              \
 			.hits = skel->maps.hits.map_fd,                                            \
 			.site_table = skel->maps.site_table.map_fd,                                \
 			.roles = skel->maps.roles.map_fd,                                          \
@@ -68,29 +98,24 @@ static uint32_t at_least_1(uint32_t n)
 			.losses = skel->maps.losses.map_fd,                                        \
 			.bss = skel->maps.bss.map_fd,                                              \
 		};                                                                                 \
+		complete_##variant(skel, object);                                                  \
 		return 0;                                                                          \
 	}
 
 DEFINE_LOAD(measure_multi)
-DEFINE_LOAD(measure_follow)
+DEFINE_LOAD(measure_full)
 DEFINE_LOAD(measure_perf)
 
-int bpf_object_load(enum bpf_variant variant, const struct measure_config *config,
-		    const struct bpf_object_sizes *sizes, struct bpf_object *object)
+int bpf_object_load(enum bpf_variant variant, const struct bpf_object_setup *setup,
+		    struct bpf_object *object)
 {
-	int err;
-
 	switch (variant) {
 	case BPF_MULTI:
-		return load_measure_multi(config, sizes, object);
+		return load_measure_multi(setup, object);
 	case BPF_PERF:
-		return load_measure_perf(config, sizes, object);
+		return load_measure_perf(setup, object);
 	default:
-		err = load_measure_follow(config, sizes, object);
-		if (!err)
-			object->process_fork = ((struct measure_follow_bpf *)object->skel)
-						       ->progs.process_fork.prog_fd;
-		return err;
+		return load_measure_full(setup, object);
 	}
 }
 

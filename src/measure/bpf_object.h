@@ -6,13 +6,24 @@
 #include <linux/types.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "args.h"
 #include "measure.h"
 
-enum bpf_variant { BPF_MULTI, BPF_FOLLOW, BPF_PERF };
+enum bpf_variant { BPF_MULTI, BPF_FULL, BPF_PERF };
 
 /* Entries of the maps; 0 counts as 1. */
 struct bpf_object_sizes {
 	uint32_t sites, roles, pairs, open_starts, key_starts, keys, tgids;
+	/* Of BPF_FULL only. */
+	uint32_t site_args, histograms, key_users;
+	uint32_t print_bytes; /* a power of 2 of whole pages, or 0 */
+};
+
+/* What the programs are loaded with. */
+struct bpf_object_setup {
+	struct measure_config config;
+	const struct filter *filter; /* NULL: none; with BPF_FULL only */
+	struct bpf_object_sizes sizes;
 };
 
 struct bpf_object {
@@ -22,11 +33,12 @@ struct bpf_object {
 	/* Descriptors of programs and maps, closed by bpf_object_unload. -1: not in the variant. */
 	int hit, thread_exit, process_fork;
 	int hits, site_table, roles, pair_stats, pair_open, key_open, keyed, tgids, losses, bss;
+	int site_args, histograms, prints;
 };
 
 /* 0, or the negative errno with which the kernel refused; then there is nothing to unload. */
-int bpf_object_load(enum bpf_variant variant, const struct measure_config *config,
-		    const struct bpf_object_sizes *sizes, struct bpf_object *object);
+int bpf_object_load(enum bpf_variant variant, const struct bpf_object_setup *setup,
+		    struct bpf_object *object);
 void bpf_object_unload(struct bpf_object *object);
 
 #endif

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "args.h"
 #include "process/maps.h"
 
 enum { N_BATCHES = 25, PASSES_A_BATCH = 40, SITES = 2, PATH_BYTES = 4200 };
@@ -37,6 +38,8 @@ struct calibration {
 	struct ocp_ctx *ctx;
 	const struct engine_ops *ops;
 	struct engine_spec spec;
+	struct site_args args; /* of our sites */
+	struct filter filter;
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -105,12 +108,14 @@ static int read_pair(struct calibration *c, struct engine *engine)
 {
 	uint64_t hits[SITES];
 	struct engine_pair *pair = calloc(1, sizeof(*pair));
-	struct engine_reading reading = { .hits = hits, .pairs = pair };
-	int err = pair ? c->ops->read(engine, &reading) : ctx_no_memory(c->ctx);
+	struct engine_histogram *histogram = calloc(1, sizeof(*histogram));
+	struct engine_reading reading = { .hits = hits, .pairs = pair, .histograms = histogram };
+	int err = pair && histogram ? c->ops->read(engine, &reading) : ctx_no_memory(c->ctx);
 
 	if (!err && c->spec.n_pairs && pair->count)
 		c->costs.empty_pair_ns = (double)pair->sum_ns / (double)pair->count;
 	free(reading.keyed);
+	free(histogram);
 	free(pair);
 	return err;
 }
@@ -128,15 +133,21 @@ static int attach_and_time(struct calibration *c, struct engine *engine)
 					      .pids = &self,
 					      .n_pids = 1,
 					      .sites = sites,
-					      .n_sites = SITES };
+					      .n_sites = SITES,
+					      .args = &c->args,
+					      .n_args = c->spec.max_args };
 	const double idle_ns = time_passes();
 	uint64_t off;
 	int err = find_sites(c->ctx, path, &off);
 
 	if (err)
 		return err;
-	for (size_t i = 0; i < SITES; i++)
+	for (size_t i = 0; i < SITES; i++) {
 		sites[i].nop_off = off + i * SITE_LENGTH;
+		sites[i].is_filtered = c->spec.filter != NULL;
+		sites[i].has_histogram = c->spec.n_histograms != 0;
+		sites[i].is_printed = c->spec.prints;
+	}
 	err = c->ops->attach(engine, &target, 1);
 	if (err)
 		return err;
@@ -161,6 +172,38 @@ static void *run(void *arg)
 	return NULL;
 }
 
+/*
+ * Our sites have integers for arguments, and the filter becomes one that takes as long and lets
+ * them through: "... || arg0 == 1". Hits are printed if all are: those above a limit are not, and
+ * those below are few.
+ */
+static void copy_arguments(struct calibration *c, const struct engine_spec *spec)
+{
+	const bool prints_all = spec->prints && !spec->print_limit;
+
+	c->args.n = ARGS_MAX;
+	for (size_t i = 0; i < ARGS_MAX; i++)
+		c->args.args[i] = (struct arg_spec){ .kind = ARG_CONSTANT,
+						     .size = 8,
+						     .is_value = 1,
+						     .number = 3 /* 1, as OCaml writes it */ };
+	c->spec.max_args = 1;
+	c->spec.hist_arg = spec->hist_arg;
+	c->spec.n_histograms = spec->n_histograms ? 1 : 0;
+	c->spec.prints = spec->prints;
+	c->spec.print_limit = prints_all ? 0 : 1;
+	c->spec.print_bytes = prints_all ? spec->print_bytes : (size_t)sysconf(_SC_PAGESIZE);
+	if (!spec->filter)
+		return;
+	c->filter = *spec->filter;
+	if (c->filter.n_ops + 2 > FILTER_OPS_MAX)
+		c->filter.n_ops = FILTER_OPS_MAX - 2;
+	c->filter.ops[c->filter.n_ops++] =
+		(struct filter_op){ .kind = FILTER_INT, .comparison = FILTER_EQ, .number = 1 };
+	c->filter.ops[c->filter.n_ops++] = (struct filter_op){ .kind = FILTER_OR };
+	c->spec.filter = &c->filter;
+}
+
 struct calibration *calibration_start(const struct engine_ops *ops, const struct engine_spec *spec)
 {
 	static const struct engine_role roles[SITES] = { { 0, false }, { 0, true } };
@@ -180,10 +223,11 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
 		.n_pairs = spec->n_pairs ? 1 : 0,
 		.max_open = 64,
 		.depth = spec->depth,
-		.key_arg = ENGINE_BY_THREAD,
+		.key_arg = spec->key_arg,
 		.max_processes = 1,
 		.pid = getpid(),
 	};
+	copy_arguments(c, spec);
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_cond_init(&c->changed, NULL);
 	if (!c->ctx || pthread_create(&c->thread, NULL, run, c)) {

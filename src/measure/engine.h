@@ -20,6 +20,10 @@
 #include <sys/types.h>
 #include "base/ctx.h"
 
+struct filter;
+struct hit_record;
+struct site_args; /* these three: bpf/args.h */
+
 enum { ENGINE_BY_THREAD = -1 }; /* engine_spec.key_arg */
 
 /* What hits are told apart by, beside the site. */
@@ -43,6 +47,12 @@ struct engine_site {
 	uint32_t first_role; /* in engine_spec.roles */
 	uint32_t n_roles;
 	bool is_keyed; /* its hits are told apart by engine_spec.split */
+	/* The following only if the spec says that arguments are read. */
+	bool is_filtered; /* its hits must match the filter, unless they are stops of pairs */
+	bool is_printed;
+	bool has_histogram;
+	uint32_t histogram; /* number of the one that its hits go to */
+	uint32_t args;	    /* number of its arguments in engine_target.args */
 };
 
 /* Sites of one file; path is opened by the kernel during attach only. */
@@ -54,6 +64,9 @@ struct engine_target {
 	bool check_exe;	   /* of these, only those that run engine_spec.exe */
 	const struct engine_site *sites;
 	size_t n_sites;
+	/* Arguments that sites may have; in later calls, longer and with the same beginning. */
+	const struct site_args *args;
+	size_t n_args;
 };
 
 struct engine_spec {
@@ -70,6 +83,15 @@ struct engine_spec {
 	size_t max_processes; /* that are listed at one time */
 	bool children;	      /* what a listed process forks is listed, too */
 	const char *exe;      /* see check_exe; NULL: none */
+	/* Arguments are read if there is a filter, a key, a histogram or if something is printed.
+	 */
+	const struct filter *filter; /* NULL: none */
+	size_t n_histograms;	     /* 0: none */
+	unsigned int hist_arg;	     /* of the histograms */
+	bool prints;
+	uint64_t print_limit; /* hits that are printed a second; 0: all */
+	size_t print_bytes;   /* of the buffer between: a power of 2 of whole pages */
+	size_t max_args;      /* site_args of all targets */
 	/*
 	 * One of the processes, 0 if there is none yet. Ids are those of its pid namespace, unless
 	 * ours is the initial one.
@@ -92,22 +114,37 @@ struct engine_keyed {
 	uint64_t hits;
 };
 
+/* What the values of an argument add up to; see struct measure_histogram. */
+struct engine_histogram {
+	uint64_t count, not_int;
+	__int128 sum;
+	int64_t min, max; /* 0 if count is 0 */
+	uint64_t buckets[496], below_0[496];
+};
+
 struct engine_losses {
-	uint64_t passed_over; /* hits that cost their time but were none of those asked for */
-	uint64_t keyed_full;  /* hits that are not told apart */
-	uint64_t tgids_full;  /* processes that are not followed */
+	uint64_t passed_over;	 /* hits that cost their time but were none of those asked for */
+	uint64_t keyed_full;	 /* hits that are not told apart */
+	uint64_t tgids_full;	 /* processes that are not followed */
+	uint64_t filtered;	 /* hits that the filter rejected */
+	uint64_t prints_dropped; /* hits that were not printed for want of room */
+	uint64_t prints_limited; /* hits that were not printed because of the limit */
 };
 
 /* What is read; the arrays are the caller's, but `keyed`, which is to be freed. */
 struct engine_reading {
-	uint64_t *hits;		   /* room for all sites attached */
-	struct engine_pair *pairs; /* room for n_pairs */
+	uint64_t *hits;			     /* room for all sites attached */
+	struct engine_pair *pairs;	     /* room for n_pairs */
+	struct engine_histogram *histograms; /* room for n_histograms */
 	struct engine_keyed *keyed;
 	size_t n_keyed;
 	struct engine_losses losses;
 };
 
 struct engine;
+
+/* RECORD is checked, and valid during the call only. */
+typedef void (*engine_print_fn)(void *data, const struct hit_record *record);
 
 struct engine_ops {
 	const char *name;
@@ -121,6 +158,11 @@ struct engine_ops {
 	 */
 	int (*attach)(struct engine *engine, const struct engine_target *targets, size_t n);
 	int (*read)(struct engine *engine, struct engine_reading *reading);
+	/*
+	 * Hand over what is to be printed, each hit once and ordered by time. For the sake of the
+	 * order the last milliseconds are left for the next call, unless ALL are asked for.
+	 */
+	int (*print)(struct engine *engine, bool all, engine_print_fn fn, void *data);
 	int (*detach)(struct engine *engine);
 	void (*close)(struct engine *engine);
 

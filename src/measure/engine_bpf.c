@@ -80,6 +80,12 @@ static int choose_pid_namespace(struct ocp_ctx *ctx, pid_t pid, struct measure_c
 	return 0;
 }
 
+static bool reads_args(const struct engine_spec *spec)
+{
+	return spec->filter || spec->n_histograms || spec->prints ||
+	       (spec->n_pairs && spec->key_arg >= 0);
+}
+
 static int configure(struct engine *engine, const struct engine_spec *spec)
 {
 	struct measure_config *config = &engine->config;
@@ -93,6 +99,11 @@ static int configure(struct engine *engine, const struct engine_spec *spec)
 		.depth = spec->depth,
 		.key_arg = spec->key_arg < 0 ? MEASURE_NO_ARG : (__u32)spec->key_arg,
 		.children = spec->children,
+		.args = reads_args(spec),
+		.filters = spec->filter != NULL,
+		.hist_arg = spec->n_histograms ? spec->hist_arg : MEASURE_NO_ARG,
+		.prints = spec->prints,
+		.print_limit = spec->print_limit,
 	};
 	if (spec->exe) {
 		if (stat(spec->exe, &st))
@@ -103,33 +114,61 @@ static int configure(struct engine *engine, const struct engine_spec *spec)
 	return choose_pid_namespace(engine->ctx, spec->pid, config);
 }
 
-static int load(struct engine *engine, const struct engine_spec *spec,
-		const struct engine_bpf_options *options)
+/* What this kernel lets us take, or a negative errno. */
+static int choose_variant(struct engine *engine, const struct engine_spec *spec,
+			  const struct engine_bpf_options *options, enum bpf_variant *variant)
 {
-	bool by_thread = spec->key_arg < 0;
-	const struct bpf_object_sizes sizes = {
-		.sites = (uint32_t)spec->max_sites,
-		.roles = (uint32_t)spec->n_roles,
-		.pairs = (uint32_t)spec->n_pairs,
-		.open_starts = spec->n_pairs && by_thread ? (uint32_t)spec->max_open : 0,
-		.key_starts = spec->n_pairs && !by_thread ? (uint32_t)spec->max_open : 0,
-		.keys = spec->split == ENGINE_BY_SITE ? 0 : (uint32_t)spec->max_keys,
-		.tgids = engine->config.only_tgids ? (uint32_t)spec->max_processes : 0,
-	};
-	enum bpf_variant variant = BPF_MULTI;
-	int err;
+	const bool needs_perf = options->perf_events || !engine->support.has_uprobe_multi;
 
-	if (options->perf_events || !engine->support.has_uprobe_multi)
-		variant = BPF_PERF;
-	else if (spec->exe || spec->children)
-		variant = BPF_FOLLOW;
-	if (variant == BPF_PERF && (spec->exe || spec->children))
+	*variant = BPF_MULTI;
+	if (needs_perf)
+		*variant = BPF_PERF;
+	else if (spec->exe || spec->children || engine->config.args)
+		*variant = BPF_FULL;
+	if (needs_perf && (spec->exe || spec->children))
 		return ctx_error(engine->ctx, -EOPNOTSUPP,
 				 "measuring: children and processes to come need uprobe_multi "
 				 "links (Linux 6.6)");
+	if (needs_perf && engine->config.args)
+		return ctx_error(engine->ctx, -EOPNOTSUPP,
+				 "measuring: arguments need uprobe_multi links (Linux 6.6)");
+	return 0;
+}
+
+static int load(struct engine *engine, const struct engine_spec *spec,
+		const struct engine_bpf_options *options)
+{
+	const bool by_key = spec->n_pairs && spec->key_arg >= 0;
+	const struct bpf_object_setup setup = {
+		.config = engine->config,
+		.filter = spec->filter,
+		.sizes = {
+			.sites = (uint32_t)spec->max_sites,
+			.roles = (uint32_t)spec->n_roles,
+			.pairs = (uint32_t)spec->n_pairs,
+			.open_starts = spec->n_pairs && !by_key ? (uint32_t)spec->max_open : 0,
+			.key_starts = by_key ? (uint32_t)spec->max_open : 0,
+			.keys = spec->split == ENGINE_BY_SITE ? 0 : (uint32_t)spec->max_keys,
+			.tgids = engine->config.only_tgids ? (uint32_t)spec->max_processes : 0,
+			.site_args = engine->config.args ? (uint32_t)spec->max_args : 0,
+			.histograms = (uint32_t)spec->n_histograms,
+			.key_users = by_key ? (uint32_t)spec->max_processes : 0,
+			.print_bytes = spec->prints ? (uint32_t)spec->print_bytes : 0,
+		},
+	};
+	enum bpf_variant variant;
+	int err = choose_variant(engine, spec, options, &variant);
+
+	if (err)
+		return err;
 	engine->uses_perf = variant == BPF_PERF;
-	err = bpf_object_load(variant, &engine->config, &sizes, &engine->object);
-	return err ? bpf_support_explain(engine->ctx, err, "loading the BPF programs") : 0;
+	err = bpf_object_load(variant, &setup, &engine->object);
+	if (err)
+		return bpf_support_explain(engine->ctx, err, "loading the BPF programs");
+	if (!spec->prints)
+		return 0;
+	err = print_ring_open(engine->object.prints, spec->print_bytes, &engine->ring);
+	return err ? bpf_support_explain(engine->ctx, err, "mapping the ring buffer") : 0;
 }
 
 static int write_roles(struct engine *engine, const struct engine_spec *spec)
@@ -154,6 +193,10 @@ static int check_spec(struct ocp_ctx *ctx, const struct engine_spec *spec)
 	if (spec->n_pairs && (spec->depth < 1 || spec->depth > MEASURE_DEPTH))
 		return ctx_error(ctx, -EINVAL, "measuring: a depth of %u is not between 1 and %d",
 				 spec->depth, MEASURE_DEPTH);
+	if (spec->n_histograms > MEASURE_MAX_HISTOGRAMS)
+		return ctx_error(ctx, -E2BIG,
+				 "measuring: histograms of %zu probes are too many, at most %d",
+				 spec->n_histograms, MEASURE_MAX_HISTOGRAMS);
 	return 0;
 }
 
@@ -190,6 +233,8 @@ int engine_bpf_open(struct ocp_ctx *ctx, const struct engine_spec *spec,
 	options = options ? options : &defaults;
 	engine->max_sites = spec->max_sites;
 	engine->n_pairs = spec->n_pairs;
+	engine->n_histograms = spec->n_histograms;
+	engine->max_args = spec->max_args;
 	err = bpf_support_probe(ctx, &engine->support);
 	if (err)
 		goto fail;
@@ -264,8 +309,7 @@ static int attach_tracepoints(struct engine *engine)
 {
 	int err = 0;
 
-	if ((engine->config.n_pairs && engine->config.key_arg == MEASURE_NO_ARG) ||
-	    engine->config.children)
+	if (engine->config.n_pairs || engine->config.children)
 		err = add_tracepoint(engine, engine->object.thread_exit, "sched_process_exit");
 	if (!err && engine->config.children)
 		err = add_tracepoint(engine, engine->object.process_fork, "sched_process_fork");
@@ -282,6 +326,25 @@ static int list_process(struct engine *engine, pid_t pid)
 	if (!err && bpf_map_update_elem(engine->object.tgids, &tgid, &one, 0))
 		err = ctx_error(engine->ctx, -E2BIG, "process %d: too many processes", (int)pid);
 	return err;
+}
+
+/* Those of TARGET that have not been written yet. */
+static int write_args(struct engine *engine, const struct engine_target *target)
+{
+	if (target->n_args > engine->max_args)
+		return ctx_error(engine->ctx, -E2BIG,
+				 "%s: no room for the arguments of its sites, %zu in all",
+				 target->name, target->n_args);
+	while (engine->n_args < target->n_args) {
+		__u32 number = (__u32)engine->n_args;
+		int err = bpf_map_update_elem(engine->object.site_args, &number,
+					      &target->args[number], 0);
+
+		if (err)
+			return bpf_support_explain(engine->ctx, err, "writing the arguments");
+		engine->n_args++;
+	}
+	return 0;
 }
 
 /* What the program is to do at the sites of TARGET, of which the first is number FIRST. */
@@ -303,9 +366,14 @@ static int write_sites(struct engine *engine, const struct engine_target *target
 		sites[i] = (struct measure_site){
 			.column = site->column,
 			.flags = (target->check_exe ? MEASURE_CHECK_EXE : 0) |
-				 (site->is_keyed ? MEASURE_KEYED : 0),
+				 (site->is_keyed ? MEASURE_KEYED : 0) |
+				 (site->is_filtered ? MEASURE_FILTERED : 0) |
+				 (site->is_printed ? MEASURE_PRINTED : 0) |
+				 (site->has_histogram ? MEASURE_HISTOGRAM : 0),
 			.first_role = site->first_role,
 			.n_roles = site->n_roles,
+			.args = site->args,
+			.histogram = site->histogram,
 		};
 	}
 	err = bpf_map_update_batch(engine->object.site_table, numbers, sites, &n, NULL);
@@ -337,8 +405,10 @@ static int attach_target(struct engine *engine, const struct engine_target *targ
 	if (!target->n_sites)
 		return 0;
 	if (engine->config.n_pairs || engine->config.split != MEASURE_BY_SITE ||
-	    engine->config.exe_ino) {
-		err = write_sites(engine, target, first);
+	    engine->config.exe_ino || engine->config.args) {
+		err = engine->config.args ? write_args(engine, target) : 0;
+		if (!err)
+			err = write_sites(engine, target, first);
 		if (err)
 			return err;
 	}
@@ -391,6 +461,7 @@ static void engine_close(struct engine *engine)
 		detach_down_to(engine, 0); /* our descriptors; their names keep the links */
 	else
 		engine_detach(engine);
+	print_ring_close(engine->ring);
 	bpf_object_unload(&engine->object);
 	if (engine->support.idle_prog_fd >= 0)
 		close(engine->support.idle_prog_fd);
@@ -398,11 +469,20 @@ static void engine_close(struct engine *engine)
 	free(engine);
 }
 
+static int engine_print(struct engine *engine, bool all, engine_print_fn fn, void *data)
+{
+	int err = engine->ring ? print_ring_take(engine->ring, all, fn, data) : 0;
+
+	return err ? ctx_error(engine->ctx, err, "measuring: the ring buffer: %s", strerror(-err))
+		   : 0;
+}
+
 const struct engine_ops engine_bpf = {
 	.name = "bpf",
 	.open = open_default,
 	.attach = engine_attach,
 	.read = engine_bpf_read,
+	.print = engine_print,
 	.detach = engine_detach,
 	.close = engine_close,
 	.keep = engine_bpf_keep,

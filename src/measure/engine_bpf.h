@@ -22,6 +22,8 @@ struct engine_bpf_options {
 int engine_bpf_open(struct ocp_ctx *ctx, const struct engine_spec *spec,
 		    const struct engine_bpf_options *options, struct engine **out);
 
+struct print_ring;
+
 struct engine {
 	struct ocp_ctx *ctx;
 	struct bpf_support support;
@@ -35,7 +37,18 @@ struct engine {
 	bool is_kept;	     /* goes on when it is closed here */
 	int *links;	     /* whatever has to be closed to detach */
 	size_t n_links, room_for_links;
+	size_t n_histograms;
+	size_t max_args, n_args; /* of the second, those written */
+	struct print_ring *ring; /* NULL: nothing is printed */
 };
+
+/*
+ * engine_bpf_print.c: the reader's side of the ring buffer MAP_FD of BYTES. open returns 0 or a
+ * negative errno; close takes NULL; take is engine_ops.print.
+ */
+int print_ring_open(int map_fd, size_t bytes, struct print_ring **out);
+void print_ring_close(struct print_ring *ring);
+int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void *data);
 
 /* One without anything loaded. */
 int engine_bpf_new(struct ocp_ctx *ctx, struct engine **out);

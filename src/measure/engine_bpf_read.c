@@ -12,6 +12,9 @@
 /* Entries read by one system call; bounds the buffers. */
 enum { SITES_A_BATCH = 4096, KEYS_A_BATCH = 1024 };
 
+_Static_assert(sizeof(((struct engine_histogram *)0)->below_0) ==
+		       sizeof(((struct measure_histogram *)0)->below_0),
+	       "one histogram");
 _Static_assert(sizeof(((struct engine_pair *)0)->buckets) ==
 		       sizeof(((struct measure_pair *)0)->buckets),
 	       "one histogram");
@@ -100,6 +103,41 @@ static int read_pairs(struct engine *engine, struct engine_pair *pairs)
 	return err ? explain(engine, err) : 0;
 }
 
+static void add_histogram(struct engine_histogram *sum, const struct measure_histogram *part)
+{
+	const int64_t min = (int64_t)measure_ordered(~part->min_not),
+		      max = (int64_t)measure_ordered(part->max);
+
+	if (part->count && (!sum->count || min < sum->min))
+		sum->min = min;
+	if (part->count && (!sum->count || max > sum->max))
+		sum->max = max;
+	sum->count += part->count;
+	sum->not_int += part->not_int;
+	sum->sum += (__int128)((unsigned __int128)part->sum[1] << 64 | part->sum[0]);
+	for (size_t i = 0; i < MEASURE_BUCKETS; i++) {
+		sum->buckets[i] += part->buckets[i];
+		sum->below_0[i] += part->below_0[i];
+	}
+}
+
+static int read_histograms(struct engine *engine, struct engine_histogram *histograms)
+{
+	struct measure_histogram *parts = calloc(engine->n_cpus, sizeof(*parts));
+	int err = 0;
+
+	if (!parts)
+		return ctx_no_memory(engine->ctx);
+	for (__u32 i = 0; !err && i < engine->n_histograms; i++) {
+		err = bpf_map_lookup_elem(engine->object.histograms, &i, parts);
+		memset(&histograms[i], 0, sizeof(histograms[i]));
+		for (size_t cpu = 0; !err && cpu < engine->n_cpus; cpu++)
+			add_histogram(&histograms[i], &parts[cpu]);
+	}
+	free(parts);
+	return err ? explain(engine, err) : 0;
+}
+
 /* Room for KEYS_A_BATCH more; the array grows by half. */
 static int grow(struct engine *engine, struct engine_reading *reading, size_t *room)
 {
@@ -168,6 +206,9 @@ static int read_losses(struct engine *engine, struct engine_losses *sum)
 		sum->passed_over += parts[cpu].passed_over;
 		sum->keyed_full += parts[cpu].keyed_full;
 		sum->tgids_full += parts[cpu].tgids_full;
+		sum->filtered += parts[cpu].filtered;
+		sum->prints_dropped += parts[cpu].prints_dropped;
+		sum->prints_limited += parts[cpu].prints_limited;
 	}
 	free(parts);
 	return err ? explain(engine, err) : 0;
@@ -181,6 +222,8 @@ int engine_bpf_read(struct engine *engine, struct engine_reading *reading)
 	reading->n_keyed = 0;
 	if (!err && engine->n_pairs)
 		err = read_pairs(engine, reading->pairs);
+	if (!err && engine->n_histograms)
+		err = read_histograms(engine, reading->histograms);
 	if (!err && engine->config.split != MEASURE_BY_SITE)
 		err = read_keyed(engine, reading);
 	if (!err)

@@ -35,3 +35,23 @@ uint64_t ocp_bucket_quantile(const uint64_t *buckets, double quantile)
 	}
 	return UINT64_MAX;
 }
+
+uint64_t ocp_pair_quantile_ns(const struct ocp_pair *pair, double quantile)
+{
+	const uint64_t ns = ocp_bucket_quantile(pair->buckets, quantile);
+
+	return ns < pair->min_ns ? pair->min_ns : ns > pair->max_ns ? pair->max_ns : ns;
+}
+
+/* A bucket below 0 holds what lies above the negated start of the next, that one not included. */
+int64_t ocp_signed_bucket_start(size_t bucket)
+{
+	uint64_t start;
+
+	if (bucket >= OCP_BUCKETS) {
+		start = ocp_bucket_start(bucket - OCP_BUCKETS);
+		return start > INT64_MAX ? INT64_MAX : (int64_t)start;
+	}
+	start = ocp_bucket_start(OCP_BUCKETS - bucket);
+	return start - 1 > INT64_MAX ? INT64_MIN : -(int64_t)(start - 1);
+}

@@ -255,6 +255,9 @@ int ocp_meter_keep(struct ocp_meter *meter, const char *name)
 
 	if (!meter->is_attached)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: not attached");
+	if (meter->spec.prints || meter->spec.n_histograms)
+		return ctx_error(meter->ctx, -EINVAL,
+				 "'%s': printed hits and histograms cannot be kept", name);
 	err = folder_of(meter->ctx, name, folder);
 	if (!err)
 		err = need_bpffs(meter->ctx);

@@ -42,6 +42,7 @@ struct ocp_meter *ocp_meter_new(struct ocp_ctx *ctx)
 	meter->table.ctx = ctx;
 	meter->ops = &engine_bpf;
 	meter->depth = OCP_MAX_DEPTH;
+	arguments_init(&meter->arguments);
 	return meter;
 }
 
@@ -54,6 +55,7 @@ void ocp_meter_free(struct ocp_meter *meter)
 	calibration_free(meter->calibration);
 	site_table_free(&meter->table);
 	selection_free(&meter->counted);
+	arguments_free(&meter->arguments);
 	for (size_t i = 0; i < meter->n_pairs; i++) {
 		free(meter->pairs[i].start);
 		free(meter->pairs[i].stop);
@@ -200,7 +202,8 @@ static bool column_is_wanted(void *data, const char *name, struct column *column
 	struct ocp_meter *meter = data;
 
 	column->is_counted = selection_takes(&meter->counted, name);
-	return column->is_counted || is_in_a_pair(meter, name);
+	column->is_printed = selection_takes(&meter->arguments.printed, name);
+	return column->is_counted || column->is_printed || is_in_a_pair(meter, name);
 }
 
 static int add_images(struct ocp_meter *meter, const struct ocp_process *proc, size_t *n_new)
@@ -340,6 +343,9 @@ static int check_names(struct ocp_meter *meter)
 			names[n++] = prog->probes[j].name;
 	}
 	err = selection_check_used(meter->ctx, &meter->counted, names, n, where(meter));
+	if (!err)
+		err = selection_check_used(meter->ctx, &meter->arguments.printed, names, n,
+					   where(meter));
 	for (size_t i = 0; !err && i < meter->n_pairs; i++) {
 		const struct meter_pair *pair = &meter->pairs[i];
 
@@ -441,7 +447,6 @@ static int open_engine(struct ocp_meter *meter)
 		.n_pairs = meter->n_pairs,
 		.max_open = MAX_OPEN_STARTS,
 		.depth = meter->depth,
-		.key_arg = ENGINE_BY_THREAD,
 		.many_processes = meter->n_procs > 1,
 		.max_processes = MAX_PROCESSES,
 		.children = meter->children,
@@ -449,6 +454,7 @@ static int open_engine(struct ocp_meter *meter)
 		.pid = meter->n_procs ? meter->procs[0]->pid : 0,
 	};
 
+	arguments_fill_spec(meter, &meter->spec);
 	return meter->ops->open(meter->ctx, &meter->spec, &meter->engine);
 }
 
@@ -456,8 +462,14 @@ static int check_request(const struct ocp_meter *meter)
 {
 	if (!meter->program && !meter->n_procs)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: no process");
-	if (selection_is_empty(&meter->counted) && !meter->n_pairs)
+	if (selection_is_empty(&meter->counted) && !meter->n_pairs &&
+	    selection_is_empty(&meter->arguments.printed))
 		return ctx_error(meter->ctx, -EINVAL, "measuring: no probe is to be measured");
+	if (meter->arguments.key_arg >= 0 && !meter->n_pairs)
+		return ctx_error(meter->ctx, -EINVAL, "measuring: a key without a pair");
+	if (meter->arguments.hist_arg >= 0 && selection_is_empty(&meter->counted))
+		return ctx_error(meter->ctx, -EINVAL,
+				 "measuring: a histogram, but no probe that is counted");
 	if (meter->program && meter->children)
 		return ctx_error(meter->ctx, -EINVAL,
 				 "measuring: children that run the program are measured anyway");
@@ -477,6 +489,8 @@ int ocp_meter_open(struct ocp_meter *meter)
 		err = ctx_error(meter->ctx, -ENOENT, "%s: no probe sites to measure", where(meter));
 	if (!err)
 		err = make_roles(meter);
+	if (!err)
+		err = arguments_resolve(meter, 0, true);
 	for (size_t i = 0; !err && i < meter->n_procs; i++)
 		err = warn_of_writable_code(meter, meter->procs[i]);
 	if (!err && meter->split == OCP_BY_SITE)
@@ -509,6 +523,7 @@ static int fill_target(const struct ocp_meter *meter, const struct measured_file
 			.n_roles = column->n_roles,
 			.is_keyed = column->is_counted,
 		};
+		arguments_fill_site(meter, measured, &sites[i]);
 		if (!elf_file_va_to_off(elf, site->va, &sites[i].nop_off))
 			return ctx_error(meter->ctx, -EBADMSG, "%s: a site has no byte in the file",
 					 file->name);
@@ -525,6 +540,8 @@ static int fill_target(const struct ocp_meter *meter, const struct measured_file
 		.check_exe = meter->program && file->prog != meter->program,
 		.sites = sites,
 		.n_sites = file->n_sites,
+		.args = meter->arguments.table.entries,
+		.n_args = meter->arguments.table.n,
 	};
 	return 0;
 }
@@ -595,6 +612,8 @@ int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites)
 		err = add_running(meter, meter->procs[i]->pid, n_sites);
 	if (!err && *n_sites && meter->split == OCP_BY_SITE)
 		err = site_table_read_source(&meter->table, first);
+	if (!err && *n_sites)
+		err = arguments_resolve(meter, first, false);
 	if (!err && meter->table.n_files > n_files)
 		err = attach_files(meter, n_files);
 	return err;

@@ -3,6 +3,7 @@
 #ifndef MEASURE_METER_H
 #define MEASURE_METER_H
 
+#include "measure/arguments.h"
 #include "measure/calibrate.h"
 #include "measure/engine.h"
 #include "measure/selection.h"
@@ -39,6 +40,7 @@ struct ocp_meter {
 	struct meter_pair *pairs;
 	size_t n_pairs;
 	unsigned int depth;
+	struct arguments arguments;
 
 	/* what that comes to */
 	struct site_table table;

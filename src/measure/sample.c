@@ -17,6 +17,11 @@ struct row {
 	uint64_t key; /* what it is a row of, the same in all samples of one meter */
 };
 
+struct histogram_values {
+	__int128 sum;
+	uint64_t buckets[OCP_SIGNED_BUCKETS];
+};
+
 struct ocp_sample {
 	struct ocp_meter *meter;
 	int64_t time_ns;
@@ -27,6 +32,9 @@ struct ocp_sample {
 	struct ocp_pair *pairs;
 	uint64_t (*buckets)[OCP_BUCKETS]; /* of each pair */
 	size_t n_pairs;
+	struct ocp_histogram *histograms;
+	struct histogram_values *values; /* of each */
+	size_t n_histograms;
 };
 
 void ocp_sample_free(struct ocp_sample *sample)
@@ -36,6 +44,8 @@ void ocp_sample_free(struct ocp_sample *sample)
 	free(sample->rows);
 	free(sample->pairs);
 	free(sample->buckets);
+	free(sample->histograms);
+	free(sample->values);
 	free(sample);
 }
 
@@ -188,6 +198,56 @@ static int make_pairs(struct ocp_sample *sample, const struct engine_pair *pairs
 	return err;
 }
 
+/* ---- histograms ----------------------------------------------------------------------------- */
+
+static int allocate_histograms(struct ocp_sample *sample, size_t n)
+{
+	sample->histograms = calloc(n + 1, sizeof(*sample->histograms));
+	sample->values = calloc(n + 1, sizeof(*sample->values));
+	if (!sample->histograms || !sample->values)
+		return ctx_no_memory(sample->meter->ctx);
+	return 0;
+}
+
+static void set_sum(struct ocp_histogram *histogram, __int128 sum)
+{
+	histogram->sum = sum > INT64_MAX ? INT64_MAX : sum < INT64_MIN ? INT64_MIN : (int64_t)sum;
+	histogram->mean = histogram->count ? (double)sum / (double)histogram->count : 0;
+}
+
+static int make_histograms(struct ocp_sample *sample, const struct engine_histogram *read)
+{
+	const struct ocp_meter *meter = sample->meter;
+	int err = allocate_histograms(sample, meter->arguments.n_histograms);
+
+	for (size_t i = 0; !err && i < meter->table.n_columns; i++) {
+		const struct column *column = &meter->table.columns[meter->table.by_name[i]];
+		const struct engine_histogram *its = &read[column->histogram];
+		struct histogram_values *values = &sample->values[sample->n_histograms];
+		struct ocp_histogram *histogram = &sample->histograms[sample->n_histograms];
+
+		if (!column->has_histogram)
+			continue;
+		sample->n_histograms++;
+		values->sum = its->sum;
+		for (size_t j = 0; j < OCP_BUCKETS; j++) {
+			values->buckets[OCP_BUCKETS + j] = its->buckets[j];
+			values->buckets[OCP_BUCKETS - 1 - j] = its->below_0[j];
+		}
+		*histogram = (struct ocp_histogram){
+			.probe = column->name,
+			.arg = (unsigned int)meter->arguments.hist_arg,
+			.count = its->count,
+			.not_int = its->not_int,
+			.min = its->min,
+			.max = its->max,
+			.buckets = values->buckets,
+		};
+		set_sum(histogram, its->sum);
+	}
+	return err;
+}
+
 /* ---- reading -------------------------------------------------------------------------------- */
 
 static int64_t elapsed_ns(const struct ocp_meter *meter)
@@ -205,8 +265,9 @@ static int read_engine(struct ocp_meter *meter, struct engine_reading *reading)
 	*reading = (struct engine_reading){
 		.hits = calloc(meter->table.n_sites + 1, sizeof(*reading->hits)),
 		.pairs = calloc(meter->n_pairs + 1, sizeof(*reading->pairs)),
+		.histograms = calloc(meter->spec.n_histograms + 1, sizeof(*reading->histograms)),
 	};
-	if (!reading->hits || !reading->pairs)
+	if (!reading->hits || !reading->pairs || !reading->histograms)
 		return ctx_no_memory(meter->ctx);
 	return meter->ops->read(meter->engine, reading);
 }
@@ -233,11 +294,17 @@ int ocp_meter_read(struct ocp_meter *meter, struct ocp_sample **out)
 		err = make_rows(sample, &reading);
 	if (!err)
 		err = make_pairs(sample, reading.pairs);
+	if (!err)
+		err = make_histograms(sample, reading.histograms);
 	sample->losses = (struct ocp_losses){ .passed_over = reading.losses.passed_over,
 					      .keyed_full = reading.losses.keyed_full,
-					      .tgids_full = reading.losses.tgids_full };
+					      .tgids_full = reading.losses.tgids_full,
+					      .filtered = reading.losses.filtered,
+					      .prints_dropped = reading.losses.prints_dropped,
+					      .prints_limited = reading.losses.prints_limited };
 	free(reading.hits);
 	free(reading.pairs);
+	free(reading.histograms);
 	free(reading.keyed);
 	if (err) {
 		ocp_sample_free(sample);
@@ -321,6 +388,50 @@ static int subtract_pairs(struct ocp_sample *out, const struct ocp_sample *later
 	return err;
 }
 
+static void find_extreme_values(struct ocp_histogram *histogram)
+{
+	histogram->min = histogram->max = 0;
+	for (size_t i = OCP_SIGNED_BUCKETS; i-- > 0;)
+		if (histogram->buckets[i])
+			histogram->min = ocp_signed_bucket_start(i);
+	for (size_t i = 0; i < OCP_SIGNED_BUCKETS; i++)
+		if (histogram->buckets[i])
+			histogram->max = ocp_signed_bucket_start(i + 1) - 1;
+}
+
+/* A probe that is new in LATER has nothing to be subtracted. */
+static int subtract_histograms(struct ocp_sample *out, const struct ocp_sample *later,
+			       const struct ocp_sample *earlier)
+{
+	int err = allocate_histograms(out, later->n_histograms);
+	size_t old = 0;
+
+	out->n_histograms = err ? 0 : later->n_histograms;
+	for (size_t i = 0; i < out->n_histograms; i++) {
+		struct ocp_histogram *histogram = &out->histograms[i];
+		struct histogram_values *values = &out->values[i];
+
+		*histogram = later->histograms[i];
+		*values = later->values[i];
+		histogram->buckets = values->buckets;
+		/* Both are in the order of names. */
+		while (old < earlier->n_histograms &&
+		       strcmp(earlier->histograms[old].probe, histogram->probe) < 0)
+			old++;
+		if (old < earlier->n_histograms &&
+		    strcmp(earlier->histograms[old].probe, histogram->probe) == 0) {
+			histogram->count -= earlier->histograms[old].count;
+			histogram->not_int -= earlier->histograms[old].not_int;
+			values->sum -= earlier->values[old].sum;
+			for (size_t j = 0; j < OCP_SIGNED_BUCKETS; j++)
+				values->buckets[j] -= earlier->values[old].buckets[j];
+		}
+		set_sum(histogram, values->sum);
+		find_extreme_values(histogram);
+	}
+	return err;
+}
+
 int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sample *earlier,
 			  struct ocp_sample **out)
 {
@@ -337,10 +448,15 @@ int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sampl
 		.passed_over = later->losses.passed_over - earlier->losses.passed_over,
 		.keyed_full = later->losses.keyed_full - earlier->losses.keyed_full,
 		.tgids_full = later->losses.tgids_full - earlier->losses.tgids_full,
+		.filtered = later->losses.filtered - earlier->losses.filtered,
+		.prints_dropped = later->losses.prints_dropped - earlier->losses.prints_dropped,
+		.prints_limited = later->losses.prints_limited - earlier->losses.prints_limited,
 	};
 	err = subtract_rows(sample, later, earlier);
 	if (!err)
 		err = subtract_pairs(sample, later, earlier);
+	if (!err)
+		err = subtract_histograms(sample, later, earlier);
 	if (err) {
 		ocp_sample_free(sample);
 		return err;
@@ -358,7 +474,7 @@ int64_t ocp_sample_time_ns(const struct ocp_sample *sample)
 
 uint64_t ocp_sample_all_hits(const struct ocp_sample *sample)
 {
-	return sample->all_hits + sample->losses.passed_over;
+	return sample->all_hits + sample->losses.passed_over + sample->losses.filtered;
 }
 
 const struct ocp_losses *ocp_sample_losses(const struct ocp_sample *sample)
@@ -384,4 +500,14 @@ size_t ocp_sample_pair_count(const struct ocp_sample *sample)
 const struct ocp_pair *ocp_sample_pair(const struct ocp_sample *sample, size_t i)
 {
 	return &sample->pairs[i];
+}
+
+size_t ocp_sample_histogram_count(const struct ocp_sample *sample)
+{
+	return sample->n_histograms;
+}
+
+const struct ocp_histogram *ocp_sample_histogram(const struct ocp_sample *sample, size_t i)
+{
+	return &sample->histograms[i];
 }

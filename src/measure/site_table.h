@@ -18,7 +18,9 @@ enum { FD_PATH_BYTES = 32 };
 /* A probe, by its name: one even if several files have it. */
 struct column {
 	char *name;
-	bool is_counted;
+	bool is_counted, is_printed;
+	bool has_histogram;
+	uint32_t histogram;	      /* its number */
 	uint32_t first_role, n_roles; /* the pairs it begins or ends */
 };
 
@@ -41,6 +43,7 @@ struct measured_site {
 	uint64_t symbol_off;
 	const char *source;
 	int line;
+	uint32_t args; /* number of its arguments in the meter's args_table, if they are read */
 };
 
 struct site_table {

@@ -58,25 +58,28 @@ static bool off_to_va(const struct elf_file *elf, uint64_t off, uint64_t *va)
 
 static int open_exe(struct ocp_ctx *ctx, pid_t pid, int *fd)
 {
-	char path[64];
+	char path[PROC_PATH_BYTES];
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	proc_path(path, pid, "exe");
 	*fd = open(path, O_RDONLY | O_CLOEXEC);
 	return *fd < 0 ? proc_why_no_access(ctx, pid, errno) : 0;
 }
 
 int image_open_mapped(pid_t pid, const struct mapping *m)
 {
-	char path[PATH_MAX];
+	char name[64], path[PATH_MAX];
 	struct stat st;
+	size_t root;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, m->start,
-		 m->end);
+	snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, m->start, m->end);
+	proc_path(path, pid, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd >= 0)
 		return fd;
-	if (snprintf(path, sizeof(path), "/proc/%d/root%s", (int)pid, m->path) >= (int)sizeof(path))
+	proc_path(path, pid, "root");
+	root = strlen(path);
+	if (snprintf(path + root, sizeof(path) - root, "%s", m->path) >= (int)(sizeof(path) - root))
 		return -1;
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd >= 0 && (fstat(fd, &st) != 0 || st.st_ino != m->inode)) {
@@ -198,12 +201,27 @@ int image_list_read(struct ocp_ctx *ctx, pid_t pid, struct image_list *list)
 	return err;
 }
 
+const char *image_list_name(const struct image_list *list)
+{
+	return list->is_restricted && list->n ? list->images[0].path : list->exe_path;
+}
+
+void image_free(struct image *image)
+{
+	ocp_program_free(image->prog);
+	free(image->path);
+}
+
+void image_list_empty(struct image_list *list)
+{
+	for (size_t i = 0; list->images && i < list->n; i++)
+		image_free(&list->images[i]);
+	list->n = 0;
+}
+
 void image_list_free(struct image_list *list)
 {
-	for (size_t i = 0; list->images && i < list->n; i++) {
-		ocp_program_free(list->images[i].prog);
-		free(list->images[i].path);
-	}
+	image_list_empty(list);
 	free(list->images);
 	free(list->exe_path);
 	*list = (struct image_list){ 0 };

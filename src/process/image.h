@@ -19,7 +19,8 @@ struct image {
 struct image_list {
 	struct image *images; /* the executable first, then by address */
 	size_t n;
-	char *exe_path; /* also without any probes */
+	char *exe_path;	    /* also without any probes */
+	bool is_restricted; /* to one program's, see restrict.c */
 };
 
 /*
@@ -28,6 +29,15 @@ struct image_list {
  */
 int image_list_read(struct ocp_ctx *ctx, pid_t pid, struct image_list *list);
 void image_list_free(struct image_list *list);
+
+/* Whose probes these are, for messages: the executable, or the program that they are restricted to.
+ */
+const char *image_list_name(const struct image_list *list);
+
+/* Free one that was taken out of its list. */
+void image_free(struct image *image);
+/* Free all images; what else the list knows stays. */
+void image_list_empty(struct image_list *list);
 
 /* Open the file behind mapping M of PID for reading; -1 and errno if it cannot be had. */
 int image_open_mapped(pid_t pid, const struct mapping *m);

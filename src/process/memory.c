@@ -31,12 +31,12 @@ struct memory {
 int memory_open(struct ocp_ctx *ctx, pid_t pid, struct memory **out)
 {
 	struct memory *memory = calloc(1, sizeof(*memory));
-	char path[64];
+	char path[PROC_PATH_BYTES];
 
 	*out = NULL;
 	if (!memory)
 		return ctx_no_memory(ctx);
-	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+	proc_path(path, pid, "mem");
 	*memory = (struct memory){ .ctx = ctx, .pid = pid };
 	memory->fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (memory->fd < 0) {

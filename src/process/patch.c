@@ -245,12 +245,12 @@ int patcher_apply(struct patcher *patcher, const struct patch_write *writes, siz
 int patcher_open(struct ocp_ctx *ctx, pid_t pid, struct patcher **out)
 {
 	struct patcher *patcher = calloc(1, sizeof(*patcher));
-	char path[64];
+	char path[PROC_PATH_BYTES];
 
 	*out = NULL;
 	if (!patcher)
 		return ctx_no_memory(ctx);
-	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+	proc_path(path, pid, "mem");
 	patcher->ctx = ctx;
 	patcher->pid = pid;
 	patcher->fd = open(path, O_RDWR | O_CLOEXEC);

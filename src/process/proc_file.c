@@ -45,13 +45,21 @@ static int read_all(struct ocp_ctx *ctx, int fd, char **text, size_t *bytes)
 	return ctx_no_memory(ctx);
 }
 
+void proc_path(char path[PROC_PATH_BYTES], pid_t pid, const char *name)
+{
+	if (pid == getpid())
+		snprintf(path, PROC_PATH_BYTES, "/proc/self/%s", name);
+	else
+		snprintf(path, PROC_PATH_BYTES, "/proc/%d/%s", (int)pid, name);
+}
+
 int proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text, size_t *bytes)
 {
-	char path[64];
+	char path[PROC_PATH_BYTES];
 	int fd, err;
 
 	*text = NULL;
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	proc_path(path, pid, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return proc_why_no_access(ctx, pid, errno);
@@ -99,11 +107,11 @@ void proc_status_parse(const char *text, struct proc_status *status)
 /* Not through proc_file_read, whose errors are explained by means of this. */
 int proc_status_read(struct ocp_ctx *ctx, pid_t pid, struct proc_status *status)
 {
-	char path[64], *text = NULL;
+	char path[PROC_PATH_BYTES], *text = NULL;
 	int fd, err;
 
 	*status = (struct proc_status){ 0 };
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	proc_path(path, pid, "status");
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	err = fd < 0 ? -errno : read_all(ctx, fd, &text, NULL);
 	if (fd >= 0)
@@ -191,12 +199,12 @@ int proc_why_no_access(struct ocp_ctx *ctx, pid_t pid, int err)
 
 int proc_start_time(pid_t pid, uint64_t *start_time)
 {
-	char path[64], text[1024];
+	char path[PROC_PATH_BYTES], text[1024];
 	const char *at;
 	ssize_t n;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	proc_path(path, pid, "stat");
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -ESRCH;

@@ -8,6 +8,14 @@
 #include <sys/types.h>
 #include "base/ctx.h"
 
+enum { PROC_PATH_BYTES = 96 };
+
+/*
+ * The path of NAME, which is short, below /proc/PID. One's own is /proc/self: where /proc is of
+ * another pid namespace, our number is somebody else there.
+ */
+void proc_path(char path[PROC_PATH_BYTES], pid_t pid, const char *name);
+
 /*
  * Read /proc/PID/NAME whole into *TEXT (NUL-terminated, freed by the caller), its length into
  * *BYTES if that is not NULL.

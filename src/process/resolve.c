@@ -24,11 +24,11 @@ static int unknown_probe(const struct resolver *r, const char *name)
 
 	if (r->live->n_probes == 0)
 		return ctx_error(r->ctx, -ENOENT, "probe '%s': %s has no OCaml probes", name,
-				 r->images->exe_path);
+				 image_list_name(r->images));
 	for (size_t i = 0; i < r->live->n_probes; i++)
 		suggestion_offer(&suggestion, r->live->probes[i].name);
 	err = ctx_error(r->ctx, -ENOENT, "probe '%s': no such probe in %s", name,
-			r->images->exe_path);
+			image_list_name(r->images));
 	if (suggestion.best)
 		ctx_hint(r->ctx, "did you mean '%s'?", suggestion.best);
 	return err;
@@ -85,7 +85,7 @@ static int take_chosen(struct resolver *r, const struct action *action)
 	/* A predicate may want none; whoever wrote a pattern expects something of it. */
 	if (!err && n_chosen == 0 && action->kind == ACTION_REGEXP)
 		return ctx_error(r->ctx, -ENOENT, "regular expression '%s': matches no probe of %s",
-				 action->text, r->images->exe_path);
+				 action->text, image_list_name(r->images));
 	return err;
 }
 

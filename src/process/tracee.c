@@ -81,6 +81,7 @@ enum request {
 struct tracee {
 	struct ocp_ctx *ctx;
 	pid_t pid;
+	bool is_child; /* ours: its status is for whoever waits for it */
 	struct thread *threads;
 	size_t n, room;
 
@@ -220,6 +221,30 @@ static int does_not_stop(struct tracee *tracee, pid_t tid)
 			 (int)tracee->pid, status.name, (int)tid, status.state, STOP_TIMEOUT_MS);
 }
 
+/*
+ * As waitpid(2) without waiting, but if our own child has ended *STATUS is 0, and what it ended
+ * with stays there for whoever waits for it. (That of another's child must be taken: its parent is
+ * told only then, or when our thread ends.)
+ */
+static pid_t take_status(const struct tracee *tracee, pid_t tid, int *status)
+{
+	siginfo_t info = { 0 };
+
+	*status = 0;
+	if (!tracee->is_child || tid != tracee->pid)
+		return waitpid(tid, status, __WALL | WNOHANG);
+	if (waitid(P_PID, (id_t)tid, &info, WSTOPPED | WNOHANG | __WALL) != 0)
+		return -1;
+	if (info.si_pid) {
+		*status = info.si_status << 8 | 0x7f; /* as waitpid has it */
+		return tid;
+	}
+	/* A stop that comes just now is reported too. */
+	if (waitid(P_PID, (id_t)tid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0)
+		return -1;
+	return info.si_pid && info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED ? tid : 0;
+}
+
 enum poll_result { POLL_STOPPED, POLL_GONE, POLL_WAIT };
 
 /* PATIENT: look closer, beyond what waitpid says. */
@@ -230,7 +255,7 @@ static enum poll_result poll_thread(struct tracee *tracee, struct thread *thread
 
 	if (thread->stopped)
 		return POLL_STOPPED;
-	got = waitpid(thread->tid, &status, __WALL | WNOHANG);
+	got = take_status(tracee, thread->tid, &status);
 	if (got == thread->tid)
 		return note_status(thread, status) ? POLL_GONE : POLL_STOPPED;
 	if (got < 0 && errno != EINTR)
@@ -295,23 +320,23 @@ static int seize_new(struct tracee *tracee)
 	return found;
 }
 
-static void detach_thread(struct thread *thread)
+static void detach_thread(const struct tracee *tracee, struct thread *thread)
 {
 	int status;
 
 	/* It may have stopped after we gave up waiting. */
-	if (!thread->stopped && waitpid(thread->tid, &status, __WALL | WNOHANG) == thread->tid &&
+	if (!thread->stopped && take_status(tracee, thread->tid, &status) == thread->tid &&
 	    note_status(thread, status))
 		return;
 	if (ptrace(PTRACE_DETACH, thread->tid, NULL, (void *)(uintptr_t)thread->signal) != 0)
 		/* Killed meanwhile: take its status, so that no zombie of ours is left. */
-		waitpid(thread->tid, &status, __WALL | WNOHANG);
+		take_status(tracee, thread->tid, &status);
 }
 
 static void detach_all(struct tracee *tracee)
 {
 	for (size_t i = 0; i < tracee->n; i++)
-		detach_thread(&tracee->threads[i]);
+		detach_thread(tracee, &tracee->threads[i]);
 	tracee->n = 0;
 }
 
@@ -374,6 +399,7 @@ static int spawn(struct tracee *tracee)
 		return err;
 	}
 	tracee->pid = spawn.pid;
+	tracee->is_child = true;
 	tracee->threads[0] = (struct thread){ .tid = spawn.pid, .stopped = true };
 	return 0;
 }
@@ -505,12 +531,14 @@ static int ask(struct tracee *tracee, enum request request)
 int tracee_open(struct ocp_ctx *ctx, pid_t pid, struct tracee **out)
 {
 	struct tracee *tracee = calloc(1, sizeof(*tracee));
+	siginfo_t info;
 
 	*out = tracee;
 	if (!tracee)
 		return ctx_no_memory(ctx);
 	tracee->ctx = ctx;
 	tracee->pid = pid;
+	tracee->is_child = pid && waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
 	sem_init(&tracee->asked, 0, 0);
 	sem_init(&tracee->done, 0, 0);
 	pthread_mutex_init(&tracee->busy, NULL);

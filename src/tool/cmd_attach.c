@@ -154,7 +154,7 @@ static int check_usage(const struct options *options)
 		return say_usage(&command_attach, "-pid or --exe is needed");
 	if (!options->actions_flag && !options->measure.flag)
 		return say_usage(&command_attach,
-				 "nothing to do: neither actions nor --count or --time");
+				 "nothing to do: neither actions nor --count, --time or --print");
 	if (!options->actions_flag && options->update_flags)
 		return say_usage(&command_attach, "-force and -atomically go with actions");
 	return measure_options_check(&command_attach, options);

@@ -137,12 +137,12 @@ static int run(struct options *options)
 		return say_usage(&command_trace, "-prog is needed");
 	if (!options->actions_flag && !options->measure.flag)
 		return say_usage(&command_trace,
-				 "nothing to do: neither actions nor --count or --time");
+				 "nothing to do: neither actions nor --count, --time or --print");
 	code = measure_options_check(&command_trace, options);
 	if (code != EXIT_DONE)
 		return code;
 	if (options->for_ns && !options->measure.flag)
-		return say_usage(&command_trace, "--for goes with --count or --time");
+		return say_usage(&command_trace, "--for goes with --count, --time or --print");
 	argv = calloc((size_t)options->n_args + 2, sizeof(*argv));
 	if (!argv) {
 		say("out of memory");

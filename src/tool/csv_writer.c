@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * Samples as CSV (RFC 4180), a row a probe or pair, with one header for all that there can be:
- * times in nanoseconds, an empty field where a column has no meaning for the row.
+ * Samples as CSV (RFC 4180), a row a probe, pair, histogram or bucket of it, or printed hit, with
+ * one header for all that there can be: times in nanoseconds, an empty field where a column has no
+ * meaning for the row.
  */
 #include "tool/writer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void print_field(const char *text)
@@ -49,7 +51,7 @@ static void write_hits(const struct report *report, const struct ocp_hits *row)
 	putchar(',');
 	if (row->tid)
 		printf("%d", (int)row->tid);
-	printf(",%" PRIu64 ",%.3f,,,,,,,,,,,,\n", row->hits, report_rate(report, row->hits));
+	printf(",%" PRIu64 ",%.3f,,,,,,,,,,,,,,,,,,\n", row->hits, report_rate(report, row->hits));
 }
 
 static void write_pair(const struct report *report, const struct ocp_pair *pair)
@@ -63,24 +65,81 @@ static void write_pair(const struct report *report, const struct ocp_pair *pair)
 	printf(",,,,,,%" PRIu64 ",%.3f,%" PRIu64 ",%" PRIu64 ",%" PRIu64, pair->count,
 	       report_rate(report, pair->count), pair->sum_ns, pair->min_ns, pair->max_ns);
 	for (size_t i = 0; i < sizeof(quantiles) / sizeof(quantiles[0]); i++)
-		printf(",%" PRIu64, ocp_bucket_quantile(pair->buckets, quantiles[i]));
-	printf(",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n",
+		printf(",%" PRIu64, ocp_pair_quantile_ns(pair, quantiles[i]));
+	printf(",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",,,,,,\n",
 	       pair->orphan_starts, pair->orphan_stops, pair->overflows, pair->map_full,
 	       pair->open);
+}
+
+/* Columns in which such rows have nothing. */
+static void print_empty(size_t n)
+{
+	while (n--)
+		putchar(',');
+}
+
+static void write_histogram(const struct report *report, const struct ocp_histogram *histogram)
+{
+	print_start(report, "histogram");
+	print_field(histogram->probe);
+	printf(",,,,,,%" PRIu64 ",%.3f,", histogram->count, report_rate(report, histogram->count));
+	print_empty(12);
+	printf("%u,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRIu64 ",\n", histogram->arg,
+	       histogram->sum, histogram->min, histogram->max, histogram->not_int);
+	for (size_t i = 0; i < OCP_SIGNED_BUCKETS; i++) {
+		if (!histogram->buckets[i])
+			continue;
+		print_start(report, "bucket");
+		print_field(histogram->probe);
+		printf(",,,,,,%" PRIu64 ",%.3f,", histogram->buckets[i],
+		       report_rate(report, histogram->buckets[i]));
+		print_empty(12);
+		printf("%u,,%" PRId64 ",%" PRId64 ",,\n", histogram->arg,
+		       ocp_signed_bucket_start(i), ocp_signed_bucket_start(i + 1) - 1);
+	}
+}
+
+static void print_header(void)
+{
+	puts("type,elapsed_s,span_s,kind,name,file,address,function,pid,tid,count,per_s,"
+	     "sum_ns,min_ns,max_ns,p50_ns,p90_ns,p99_ns,p999_ns,orphan_starts,"
+	     "orphan_stops,depth_overflows,map_full,open,arg,sum,min,max,not_int,args");
+}
+
+static void write_hit(const struct ocp_hit *hit, bool is_first)
+{
+	char *args = NULL;
+	size_t n;
+	FILE *text = open_memstream(&args, &n);
+
+	if (is_first)
+		print_header();
+	if (text) {
+		ocp_hit_write_args(text, hit);
+		fclose(text);
+	}
+	printf("hit,%.6f,,hit,", (double)hit->time_ns / 1e9);
+	print_field(hit->probe);
+	printf(",,,,%d,%d,", (int)hit->pid, (int)hit->tid);
+	print_empty(19);
+	/* Without the space that stands before the first. */
+	print_field(args && args[0] ? args + 1 : "");
+	putchar('\n');
+	free(args);
 }
 
 static void write_csv(const struct report *report)
 {
 	/* The header stands before the first row of the output. */
 	if (report->is_first)
-		puts("type,elapsed_s,span_s,kind,name,file,address,function,pid,tid,count,per_s,"
-		     "sum_ns,min_ns,max_ns,p50_ns,p90_ns,p99_ns,p999_ns,orphan_starts,"
-		     "orphan_stops,depth_overflows,map_full,open");
+		print_header();
 	for (size_t i = 0; i < ocp_sample_hits_count(report->sample); i++)
 		write_hits(report, ocp_sample_hits(report->sample, i));
 	for (size_t i = 0; i < ocp_sample_pair_count(report->sample); i++)
 		write_pair(report, ocp_sample_pair(report->sample, i));
+	for (size_t i = 0; i < ocp_sample_histogram_count(report->sample); i++)
+		write_histogram(report, ocp_sample_histogram(report->sample, i));
 	fflush(stdout);
 }
 
-const struct writer csv_writer = { .write = write_csv };
+const struct writer csv_writer = { .write = write_csv, .write_hit = write_hit };

@@ -8,8 +8,6 @@
 #include <json-c/json.h>
 #include <stdio.h>
 
-enum { VERSION = 2 };
-
 static void add_uint(struct json_object *object, const char *name, uint64_t value)
 {
 	json_object_object_add(object, name, json_object_new_uint64(value));
@@ -87,7 +85,7 @@ static struct json_object *pair_json(const struct ocp_pair *pair)
 	add_double(object, "mean_ns", pair->count ? (double)pair->sum_ns / (double)pair->count : 0);
 	for (size_t i = 0; i < sizeof(quantiles) / sizeof(quantiles[0]); i++)
 		add_uint(object, quantiles[i].name,
-			 ocp_bucket_quantile(pair->buckets, quantiles[i].quantile));
+			 ocp_pair_quantile_ns(pair, quantiles[i].quantile));
 	add_uint(object, "starts", pair->starts);
 	add_uint(object, "orphan_starts", pair->orphan_starts);
 	add_uint(object, "orphan_stops", pair->orphan_stops);
@@ -99,6 +97,38 @@ static struct json_object *pair_json(const struct ocp_pair *pair)
 	return object;
 }
 
+static void add_int(struct json_object *object, const char *name, int64_t value)
+{
+	json_object_object_add(object, name, json_object_new_int64(value));
+}
+
+static struct json_object *histogram_json(const struct ocp_histogram *histogram)
+{
+	struct json_object *object = json_object_new_object(), *buckets = json_object_new_array();
+
+	add_string(object, "name", histogram->probe);
+	add_uint(object, "arg", histogram->arg);
+	add_uint(object, "count", histogram->count);
+	add_int(object, "sum", histogram->sum);
+	add_double(object, "mean", histogram->mean);
+	add_int(object, "min", histogram->min);
+	add_int(object, "max", histogram->max);
+	add_uint(object, "not_int", histogram->not_int);
+	for (size_t i = 0; i < OCP_SIGNED_BUCKETS; i++) {
+		struct json_object *bucket;
+
+		if (!histogram->buckets[i])
+			continue;
+		bucket = json_object_new_object();
+		add_int(bucket, "from", ocp_signed_bucket_start(i));
+		add_int(bucket, "below", ocp_signed_bucket_start(i + 1));
+		add_uint(bucket, "count", histogram->buckets[i]);
+		json_object_array_add(buckets, bucket);
+	}
+	json_object_object_add(object, "buckets", buckets);
+	return object;
+}
+
 static struct json_object *lost_json(const struct ocp_losses *losses)
 {
 	struct json_object *object = json_object_new_object();
@@ -106,15 +136,18 @@ static struct json_object *lost_json(const struct ocp_losses *losses)
 	add_uint(object, "map_full", losses->keyed_full);
 	add_uint(object, "children_not_followed", losses->tgids_full);
 	add_uint(object, "passed_over", losses->passed_over);
+	add_uint(object, "filtered", losses->filtered);
+	add_uint(object, "prints_dropped", losses->prints_dropped);
+	add_uint(object, "prints_limited", losses->prints_limited);
 	return object;
 }
 
 static void write_json(const struct report *report)
 {
 	struct json_object *top = json_object_new_object(), *probes = json_object_new_array(),
-			   *pairs = json_object_new_array();
+			   *pairs = json_object_new_array(), *histograms = json_object_new_array();
 
-	json_object_object_add(top, "version", json_object_new_int(VERSION));
+	json_object_object_add(top, "version", json_object_new_int(JSON_VERSION));
 	add_string(top, "type", report->is_total ? "total" : "interval");
 	add_double(top, "elapsed_s", (double)report->at_ns / 1e9);
 	add_double(top, "span_s", (double)ocp_sample_time_ns(report->sample) / 1e9);
@@ -125,6 +158,12 @@ static void write_json(const struct report *report)
 	for (size_t i = 0; i < ocp_sample_pair_count(report->sample); i++)
 		json_object_array_add(pairs, pair_json(ocp_sample_pair(report->sample, i)));
 	json_object_object_add(top, "pairs", pairs);
+	for (size_t i = 0; i < ocp_sample_histogram_count(report->sample); i++)
+		json_object_array_add(histograms,
+				      histogram_json(ocp_sample_histogram(report->sample, i)));
+	json_object_object_add(top, "histograms", histograms);
+	if (report->prints && report->is_total)
+		add_uint(top, "printed", report->n_printed);
 	json_object_object_add(top, "lost", lost_json(ocp_sample_losses(report->sample)));
 	if (report->is_total) {
 		add_double(top, "hit_ns", report->costs->hit_ns);
@@ -137,4 +176,4 @@ static void write_json(const struct report *report)
 	fflush(stdout);
 }
 
-const struct writer json_writer = { .write = write_json };
+const struct writer json_writer = { .write = write_json, .write_hit = write_hit_json };

@@ -5,13 +5,16 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include "ocaml_probes.h"
 
 struct command;
 struct options;
 
 /* What the commands that measure take, and say of it. */
-#define MEASURE_FLAGS " count by-site by-thread by-process time depth children budget csv keep "
+#define MEASURE_FLAGS                                                                              \
+	" count by-site by-thread by-process time depth key print limit filter hist children "     \
+	"budget csv keep "
 #define MEASURE_USAGE                                                                                  \
 	"measuring, by the kernel; no handler runs for it:\n"                                          \
 	"  --count[=NAMES|RE]        count the hits of every probe; of those named, separated by\n"    \
@@ -22,6 +25,15 @@ struct options;
 	"                            (repeatable)\n"                                                   \
 	"  --depth N                 starts that a thread can have open, 32 at most; with 1 a\n"       \
 	"                            start replaces the one before\n"                                  \
+	"  --key argN                match --time's pairs by the value of argument N of both\n"        \
+	"                            probes, an int or a string, and not by thread\n"                  \
+	"  --print NAMES|RE          a line a hit: seconds since the start, pid/tid, probe,\n"         \
+	"                            arguments as OCaml would write them\n"                            \
+	"  --limit N                 print N hits a second at most (1000 if not given; 0: all)\n"      \
+	"  --filter EXPR             only hits with arguments like 'arg0 > 100 && arg1 == \"GET\"';\n" \
+	"                            also < <= >= != || ! ( ) and ^= (starts with); of --time's\n"     \
+	"                            pairs it looks at the starts\n"                                   \
+	"  --hist argN               a histogram of int argument N of the probes of --count\n"         \
 	"  --children                also what the processes fork\n"                                   \
 	"  --exe FILE                here also processes that run FILE later\n"                        \
 	"  --for TIME                stop after TIME (500ms, 3s, 2m); else at Ctrl-C or the\n"         \
@@ -38,7 +50,12 @@ struct measure_options {
 	const char **counts, **times;
 	size_t n_counts, n_times;
 	enum ocp_split split;
-	unsigned int depth; /* 0: not given */
+	unsigned int depth;  /* 0: not given */
+	const char **prints; /* values of --print, in their order */
+	size_t n_prints;
+	uint64_t limit;
+	bool has_limit;
+	const char *key, *filter, *hist; /* NULL: not given */
 	bool children, csv;
 	const char *keep; /* NULL: not given */
 	double budget;	  /* a share of one core; 0: not given */

@@ -21,6 +21,7 @@ enum {
 	REFRESH_NS = 100 * 1000 * 1000,	    /* how soon plugins are noticed ... */
 	REFRESH_ALL_NS = 500 * 1000 * 1000, /* ... in all processes of a program */
 	BUDGET_NS = 100 * 1000 * 1000,	    /* how soon too much is noticed */
+	PRINT_NS = 20 * 1000 * 1000,	    /* how long hits wait to be printed */
 };
 
 double report_rate(const struct report *report, uint64_t events)
@@ -108,6 +109,8 @@ static void write_report(struct measure_session *s, const struct ocp_sample *sam
 		.is_first = !s->has_written,
 		.split = s->options->measure.split,
 		.costs = &s->costs,
+		.prints = s->options->measure.n_prints != 0,
+		.n_printed = s->n_printed,
 	};
 
 	s->has_written = true;
@@ -128,6 +131,29 @@ static enum ending write_interval(struct measure_session *s)
 	ocp_sample_free(s->last);
 	s->last = now;
 	return s->err ? ENDED_BY_ERROR : NOT_ENDED;
+}
+
+static void print_hit(void *data, const struct ocp_hit *hit)
+{
+	struct measure_session *s = data;
+
+	end_progress(s);
+	s->writer->write_hit(hit, !s->has_written);
+	s->has_written = true;
+	s->n_printed++;
+}
+
+static enum ending print_hits(struct measure_session *s)
+{
+	const uint64_t n_before = s->n_printed;
+
+	s->err = ocp_meter_take_hits(s->meter, print_hit, s);
+	if (s->err)
+		return ENDED_BY_ERROR;
+	/* Nobody reads any more, or the disk is full: main() says so, unless SIGPIPE does. */
+	if (s->n_printed != n_before && (fflush(stdout) || ferror(stdout)))
+		return ENDED_BY_SIGNAL;
+	return NOT_ENDED;
 }
 
 static enum ending refresh(struct measure_session *s)
@@ -177,7 +203,7 @@ static enum ending check_budget(struct measure_session *s)
 
 static enum ending run(struct measure_session *s, struct session *session)
 {
-	enum { END, INTERVAL, PROGRESS, REFRESH, BUDGET, N_TIMERS };
+	enum { END, INTERVAL, PROGRESS, REFRESH, BUDGET, PRINT, N_TIMERS };
 	const struct options *o = s->options;
 	struct timer timers[N_TIMERS] = {
 		[END] = timer_every(s->start_ns, o->for_ns),
@@ -185,12 +211,15 @@ static enum ending run(struct measure_session *s, struct session *session)
 		[PROGRESS] = timer_every(s->start_ns, s->progress ? PROGRESS_NS : 0),
 		[REFRESH] = timer_every(s->start_ns, o->exe ? REFRESH_ALL_NS : REFRESH_NS),
 		[BUDGET] = timer_every(s->start_ns, o->measure.budget > 0 ? BUDGET_NS : 0),
+		[PRINT] = timer_every(s->start_ns, o->measure.n_prints ? PRINT_NS : 0),
 	};
 
 	for (;;) {
 		enum ending ending = session_wait(session, earliest(timers, N_TIMERS));
 		const int64_t now_ns = session_now_ns();
 
+		if (ending == NOT_ENDED && timer_is_due(&timers[PRINT], now_ns))
+			ending = print_hits(s);
 		if (ending == NOT_ENDED && timer_is_due(&timers[INTERVAL], now_ns))
 			ending = write_interval(s);
 		if (ending == NOT_ENDED && now_ns >= timers[END].next_ns)
@@ -211,6 +240,8 @@ static int finish(struct measure_session *s)
 	struct ocp_sample *sample = NULL;
 
 	s->err = ocp_meter_detach(s->meter);
+	if (!s->err && s->options->measure.n_prints)
+		print_hits(s);
 	/* Without it the counts are as good. */
 	if (!s->err && find_costs(s) && !s->options->quiet)
 		say("warning: %s", ocp_error(s->options->ctx));
@@ -273,7 +304,8 @@ int measure_attach(struct measure_session *s)
 		snprintf(whose, sizeof(whose), "pid %d", (int)options->pid);
 	else
 		snprintf(whose, sizeof(whose), "%zu processes", ocp_meter_process_count(s->meter));
-	say("%s %zu probes (%zu sites) of %s", options->measure.n_times ? "measuring" : "counting",
+	say("%s %zu probes (%zu sites) of %s",
+	    options->measure.n_times || options->measure.n_prints ? "measuring" : "counting",
 	    ocp_meter_probe_count(s->meter), ocp_meter_site_count(s->meter), whose);
 	return EXIT_DONE;
 }

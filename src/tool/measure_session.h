@@ -14,8 +14,9 @@ struct measure_session {
 	struct ocp_costs costs;
 	bool has_costs;
 	bool has_written;
-	bool progress;	/* a line on the terminal is kept up to date */
-	bool line_open; /* and stands there now */
+	uint64_t n_printed; /* hits */
+	bool progress;	    /* a line on the terminal is kept up to date */
+	bool line_open;	    /* and stands there now */
 	bool is_over_budget;
 	int64_t start_ns;
 	int err;

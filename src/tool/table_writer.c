@@ -6,7 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MIN_NAME_WIDTH = 16, BAR_WIDTH = 40, BUCKETS_AN_OCTAVE = 8, TIME_BYTES = 32 };
+#include "tool/tool.h"
+
+enum {
+	MIN_NAME_WIDTH = 16,
+	BAR_WIDTH = 40,
+	BUCKETS_AN_OCTAVE = 8,
+	TIME_BYTES = 32,
+	LABEL_BYTES = 64,
+	FEW_BUCKETS = 32, /* are drawn one by one */
+};
 
 /* ---- hits ----------------------------------------------------------------------------------- */
 
@@ -136,48 +145,69 @@ static void print_pair(const struct ocp_pair *pair, int width)
 	printf(" %8s", print_time(text, (double)pair->sum_ns / (double)pair->count));
 	printf(" %8s", print_time(text, (double)pair->min_ns));
 	for (size_t i = 0; i < sizeof(quantiles) / sizeof(quantiles[0]); i++) {
-		uint64_t ns = ocp_bucket_quantile(pair->buckets, quantiles[i]);
-
-		/* The extremes are exact, a bucket's inside is not. */
-		ns = ns < pair->min_ns ? pair->min_ns : ns > pair->max_ns ? pair->max_ns : ns;
-		printf(" %8s", print_time(text, (double)ns));
+		printf(" %8s", print_time(text, (double)ocp_pair_quantile_ns(pair, quantiles[i])));
 	}
 	printf(" %8s", print_time(text, (double)pair->max_ns));
 	printf(" %10s\n", print_time(text, (double)pair->sum_ns));
 }
 
-/* The counts of one octave. */
-static uint64_t octave(const uint64_t *buckets, size_t first)
+/* Buckets to be drawn; LABEL writes the range of those from FIRST to before NEXT. */
+struct drawing {
+	const uint64_t *buckets;
+	size_t n;
+	void (*label)(char *text, size_t size, size_t first, size_t next);
+};
+
+static void label_times(char *text, size_t size, size_t first, size_t next)
+{
+	char from[TIME_BYTES], below[TIME_BYTES];
+
+	print_time(from, (double)ocp_bucket_start(first));
+	print_time(below, (double)ocp_bucket_start(next));
+	snprintf(text, size, "%8s .. %-8s", from, below);
+}
+
+static void label_numbers(char *text, size_t size, size_t first, size_t next)
+{
+	const int64_t from = ocp_signed_bucket_start(first), to = ocp_signed_bucket_start(next) - 1;
+
+	if (from == to)
+		snprintf(text, size, "%20" PRId64 "    %-20s", from, "");
+	else
+		snprintf(text, size, "%20" PRId64 " .. %-20" PRId64, from, to);
+}
+
+/* The counts of one line. */
+static uint64_t sum_of(const struct drawing *d, size_t first, size_t step)
 {
 	uint64_t sum = 0;
 
-	for (size_t i = first; i < first + BUCKETS_AN_OCTAVE && i < OCP_BUCKETS; i++)
-		sum += buckets[i];
+	for (size_t i = first; i < first + step && i < d->n; i++)
+		sum += d->buckets[i];
 	return sum;
 }
 
-/* A line an octave, from the first to the last that has any. */
-static void draw_histogram(const uint64_t *buckets, const char *(*print)(char *, double))
+/* A line for every STEP buckets, from the first to the last that have any. */
+static void draw_lines(const struct drawing *d, size_t step)
 {
-	size_t first = OCP_BUCKETS, last = 0;
+	size_t first = d->n, last = 0;
 	uint64_t most = 0;
-	char from[TIME_BYTES], below[TIME_BYTES];
+	char label[LABEL_BYTES];
 
-	for (size_t i = 0; i < OCP_BUCKETS; i += BUCKETS_AN_OCTAVE) {
-		uint64_t count = octave(buckets, i);
+	for (size_t i = 0; i < d->n; i += step) {
+		uint64_t count = sum_of(d, i, step);
 
-		first = count && first == OCP_BUCKETS ? i : first;
+		first = count && first == d->n ? i : first;
 		last = count ? i : last;
 		most = count > most ? count : most;
 	}
-	for (size_t i = first; i <= last && i < OCP_BUCKETS; i += BUCKETS_AN_OCTAVE) {
-		uint64_t count = octave(buckets, i);
+	for (size_t i = first; i <= last && i < d->n; i += step) {
+		uint64_t count = sum_of(d, i, step);
 		/* Whatever is there is seen. */
 		int bar = count ? (int)((double)count * (BAR_WIDTH - 1) / (double)most) + 1 : 0;
 
-		print(from, (double)ocp_bucket_start(i));
-		print(below, (double)ocp_bucket_start(i + BUCKETS_AN_OCTAVE));
-		printf("  %8s .. %-8s %12" PRIu64 " |%.*s%*s|\n", from, below, count, bar,
+		d->label(label, sizeof(label), i, i + step);
+		printf("  %s %12" PRIu64 " |%.*s%*s|\n", label, count, bar,
 		       "@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@", BAR_WIDTH - bar, "");
 	}
 }
@@ -207,12 +237,34 @@ static void print_pairs(const struct report *report)
 		       pair->start, pair->stop, pair->orphan_starts, pair->orphan_stops,
 		       pair->overflows, pair->map_full, pair->not_keyed, pair->open);
 		if (report->is_total)
-			draw_histogram(pair->buckets, print_time);
+			draw_lines(
+				&(const struct drawing){ pair->buckets, OCP_BUCKETS, label_times },
+				BUCKETS_AN_OCTAVE);
 	}
 	if (report->is_total)
 		printf("\nan empty pair measures %s here: times below are noise, longer ones "
 		       "contain it\n",
 		       print_time(text, report->costs->empty_pair_ns));
+}
+
+/* ---- histograms ----------------------------------------------------------------------------- */
+
+static void print_histogram(const struct report *report, const struct ocp_histogram *histogram)
+{
+	const struct drawing drawing = { histogram->buckets, OCP_SIGNED_BUCKETS, label_numbers };
+	size_t first = OCP_SIGNED_BUCKETS, last = 0;
+
+	printf("\n%s arg%u: %" PRIu64 " ints", histogram->probe, histogram->arg, histogram->count);
+	if (histogram->count)
+		printf(", mean %.6g, min %" PRId64 ", max %" PRId64 ", sum %" PRId64,
+		       histogram->mean, histogram->min, histogram->max, histogram->sum);
+	printf("; no int: %" PRIu64 "\n", histogram->not_int);
+	for (size_t i = 0; i < OCP_SIGNED_BUCKETS; i++) {
+		first = histogram->buckets[i] && first == OCP_SIGNED_BUCKETS ? i : first;
+		last = histogram->buckets[i] ? i : last;
+	}
+	if (report->is_total && histogram->count)
+		draw_lines(&drawing, last - first < FEW_BUCKETS ? 1 : BUCKETS_AN_OCTAVE);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
@@ -227,6 +279,12 @@ static void print_footer(const struct report *report)
 	if (lost->tgids_full)
 		printf("children that were not followed for want of room: %" PRIu64 "\n",
 		       lost->tgids_full);
+	if (lost->filtered)
+		printf("hits that the filter rejected: %" PRIu64 "\n", lost->filtered);
+	if (report->prints)
+		printf("hits printed: %" PRIu64 "; not for want of room: %" PRIu64
+		       ", not because of the limit: %" PRIu64 "\n",
+		       report->n_printed, lost->prints_dropped, lost->prints_limited);
 	if (lost->passed_over)
 		printf("hits of other processes, passed over: %" PRIu64 "\n", lost->passed_over);
 	printf("cost: %.0f hits/s x %.0f ns = %.2f%% of a core\n", report_rate(report, hits),
@@ -238,13 +296,16 @@ static void write_table(const struct report *report)
 	bool has_hits = ocp_sample_hits_count(report->sample) != 0;
 
 	printf("%s%.3f s\n", report->is_total ? "total, " : "", (double)report->at_ns / 1e9);
-	if (has_hits || report->split != OCP_BY_PROBE || !ocp_sample_pair_count(report->sample))
+	if (has_hits || report->split != OCP_BY_PROBE ||
+	    (!ocp_sample_pair_count(report->sample) && !report->prints))
 		print_hits(report);
 	if (ocp_sample_pair_count(report->sample)) {
 		if (has_hits)
 			putchar('\n');
 		print_pairs(report);
 	}
+	for (size_t i = 0; i < ocp_sample_histogram_count(report->sample); i++)
+		print_histogram(report, ocp_sample_histogram(report->sample, i));
 	if (report->is_total)
 		print_footer(report);
 	else
@@ -252,4 +313,13 @@ static void write_table(const struct report *report)
 	fflush(stdout);
 }
 
-const struct writer table_writer = { .write = write_table };
+static void write_hit(const struct ocp_hit *hit, bool is_first)
+{
+	(void)is_first;
+	printf("%.6f %d/%d ", (double)hit->time_ns / 1e9, (int)hit->pid, (int)hit->tid);
+	print_text(hit->probe);
+	ocp_hit_write_args(stdout, hit);
+	putchar('\n');
+}
+
+const struct writer table_writer = { .write = write_table, .write_hit = write_hit };

@@ -18,13 +18,22 @@ struct report {
 	bool is_first;			 /* nothing has been written before */
 	enum ocp_split split;
 	const struct ocp_costs *costs;
+	bool prints;	    /* hits are printed as well */
+	uint64_t n_printed; /* since the start */
 };
 
 struct writer {
 	void (*write)(const struct report *report);
+	/* IS_FIRST as above. */
+	void (*write_hit)(const struct ocp_hit *hit, bool is_first);
 };
 
+enum { JSON_VERSION = 2 };
+
 extern const struct writer table_writer, json_writer, csv_writer;
+
+/* hit_json.c */
+void write_hit_json(const struct ocp_hit *hit, bool is_first);
 
 /* Events a second. */
 double report_rate(const struct report *report, uint64_t events);

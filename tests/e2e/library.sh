@@ -90,6 +90,47 @@ atomically: -22"
 	done
 }
 
+# Of a process that has mapped three files with probes, some of the same name, one at a time.
+test_restrict() {
+	local binaries=$O/tests/fixtures/binaries
+	install_library
+	compile restrict
+	start_target "$binaries/host"
+	await_line ready
+	tell "load $binaries/plugin.so"
+	await_line 'done'
+	eq "$("$TMP/restrict" "$TARGET" "$binaries/host" enable reused)" "host_only 2 disabled
+reused 2 enabled"
+	eq "$("$TMP/restrict" "$TARGET" "$binaries/plugin.so")" "plugin_only 2 disabled
+reused 2 disabled"
+	eq "$("$TMP/restrict" "$TARGET" "$binaries/plugin.so" enable host_only)" \
+		"-2 probe 'host_only': no such probe in $binaries/plugin.so"
+	eq "$("$TOOL" info -pid "$TARGET" | grep reused)" "reused mixed"
+	eq "$("$TMP/restrict" "$TARGET" "$binaries/host" disable reused | tail -n 1)" "reused 2 disabled"
+
+	# A copy, by any name, of one of them; no other file.
+	strip -o "$TMP/copy" "$binaries/plugin.so"
+	eq "$("$TMP/restrict" "$TARGET" "$TMP/copy" | head -n 1)" "plugin_only 2 disabled"
+	eq "$("$TMP/restrict" "$TARGET" "$TMP/copy" --no-copies)" \
+		"-3 pid $TARGET ($binaries/host): runs no probes of $TMP/copy"
+	eq "$("$TMP/restrict" "$TARGET" "$O/tests/ocaml/loop")" \
+		"-3 pid $TARGET ($binaries/host): runs no probes of $O/tests/ocaml/loop"
+	eq "$("$TMP/restrict" "$TARGET" "$(type -P gcc)")" \
+		"-3 pid $TARGET ($binaries/host): runs no probes of $(type -P gcc)"
+
+	# A file that was replaced is what it was to those who run it.
+	cp "$binaries/host" "$TMP/renamed"
+	start_target env LD_LIBRARY_PATH="$binaries" "$TMP/renamed"
+	await_line ready
+	mv "$TMP/renamed" "$TMP/other"
+	eq "$("$TMP/restrict" "$TARGET" "/proc/$TARGET/exe" --no-copies | xargs)" "host_only 2 disabled reused 2 disabled"
+
+	# No probes at all is no mistake.
+	start_target cat
+	wait_for '[[ $(cat "/proc/$TARGET/comm") = cat ]]'
+	eq "$("$TMP/restrict" "$TARGET" "/proc/$TARGET/exe")" ""
+}
+
 # What is exported is what the header declares.
 test_exported_symbols() {
 	eq "$(nm -D --defined-only "$O/libocaml_probes.so" | awk '{ print $3 }' | sort)" \

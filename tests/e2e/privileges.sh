@@ -77,6 +77,10 @@ test_two_capabilities_suffice() {
 	start_as_nobody "$TMP/loop"
 	with_caps +cap_38,+cap_39 "$TOOL" attach -pid "$TARGET" --count --for 300ms >"$TMP/out"
 	eq "$(awk '$1 == "alpha" && $2 > 0 { print "counted" }' "$TMP/out")" counted
+	with_caps +cap_38,+cap_39 "$TOOL" attach -pid "$TARGET" --time alpha,beta --children --for 300ms >"$TMP/out"
+	eq "$(awk '$1 == "alpha,beta" && $2 > 0 { print "timed" }' "$TMP/out")" timed
+	with_caps +cap_38,+cap_39 "$TOOL" attach --exe "$TMP/loop" --count --by-process --for 300ms >"$TMP/out"
+	eq "$(awk '$1 == "alpha" && $4 > 0 { print "counted" }' "$TMP/out")" counted
 }
 
 # The hint's command does what it says.

@@ -5,7 +5,7 @@
 #   NAME_bare    compiled without any probe
 #
 # and the example service, built by dune.
-ocaml_tests := args counted forking loop queries places
+ocaml_tests := args counted forking loop queries places requests
 ocaml_variants := nopie plain byte bare
 ocaml_out := $(abspath $(O))/tests/ocaml
 ocaml_names := $(foreach t,$(ocaml_tests),$(t) $(ocaml_variants:%=$(t)_%))
@@ -81,3 +81,5 @@ $(ocaml_out)/plugin_host $(ocaml_out)/plugin.cmxs &: $(wildcard tests/ocaml/plug
 		-o $(ocaml_out)/plugin_host
 	$(Q)cd $(ocaml_out)/obj/plugin && $(ocaml_env) ocamlfind ocamlopt -shared -g \
 		-package ocaml-probes.ppx $(ocaml_converting) plugin.ml -o $(ocaml_out)/plugin.cmxs
+
+include tests/ocaml/probes_lib/probes_lib.mk

@@ -36,7 +36,7 @@ volatile uint16_t hot_semaphore __attribute__((section(".probes"))) = 0;
 volatile uint16_t many_semaphore __attribute__((section(".probes"))) = 0;
 
 /* Where ADDR of this executable is in its file. */
-static uint64_t file_off(const volatile void *addr)
+uint64_t file_off(const volatile void *addr)
 {
 	unsigned long start, end, off;
 	uint64_t found = 0;

@@ -20,6 +20,9 @@ void many_sites(struct engine_site *sites);
 struct engine_site start_site(void);
 struct engine_site stop_site(void);
 
+/* Where ADDR of this executable is in its file. */
+uint64_t file_off(const volatile void *addr);
+
 extern volatile uint16_t hot_semaphore, many_semaphore;
 
 enum what { RUN_HOT, RUN_MANY, RUN_UNTIL_KILLED, RUN_SCRIPT, FORK_AND_RUN_HOT };

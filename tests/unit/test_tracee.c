@@ -270,13 +270,38 @@ static void killed_while_held(void **state)
 	assert_int_equal(stop(pid, &tracee), 0);
 	kill(pid, SIGKILL);
 	tracee_close(tracee);
-	/* Its own status is still there for whoever is its parent, if we did not take it as tracer.
-	 */
-	if (waitpid(pid, &status, 0) == pid)
-		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	/* Its status is still there for us as its parent. */
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 	assert_int_equal(kill(pid, 0), -1);
 	assert_int_equal(stop(pid, &tracee), -ESRCH);
 	close(fd);
+}
+
+/* However stops and the end of a child fall together. */
+static void status_of_a_child_is_kept(void **state)
+{
+	enum { ROUNDS = 100 };
+
+	(void)state;
+	for (int i = 0; i < ROUNDS; i++) {
+		struct tracee *tracee;
+		int status;
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			usleep((useconds_t)i * 20);
+			_exit(42);
+		}
+		do {
+			assert_int_equal(tracee_open(ctx, pid, &tracee), 0);
+			status = tracee_stop(tracee);
+			tracee_close(tracee);
+		} while (status == 0);
+		assert_int_equal(status, -ESRCH);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+	}
 }
 
 static void another_tracer_is_named(void **state)
@@ -493,6 +518,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(stopped_process_stays_stopped),
 		cmocka_unit_test(stop_signals_keep_their_meaning),
 		cmocka_unit_test(killed_while_held),
+		cmocka_unit_test(status_of_a_child_is_kept),
 		cmocka_unit_test(another_tracer_is_named),
 		cmocka_unit_test(a_short_trace_is_waited_for),
 		cmocka_unit_test(thread_that_does_not_stop),

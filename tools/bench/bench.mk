@@ -1,7 +1,7 @@
 # Performance claims: `make bench`, or one of them with B=NAME. A new benchmark is a new file
 # tools/bench/NAME.bench (see lib.sh); what it measures is built here.
 bench_programs := $(addprefix $(O)/bench/,target small big cost toggle_1k toggle_10k toggle_100k \
-	dormant_100k)
+	dormant_100k loops_none loops_handler loops_flag loops_probe)
 
 .PHONY: bench
 bench: all ocaml $(bench_programs) ## measure against the peers; B=NAME runs one benchmark
@@ -37,3 +37,21 @@ $(O)/bench/dormant_100k: tools/bench/dormant.S
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -DSITES=100000 -DNAMES=10000 -o $@ $<
+
+# One source, four programs.
+$(O)/bench/loops_none: loops_increment := ()
+$(O)/bench/loops_none: loops_call := ()
+$(O)/bench/loops_handler: loops_increment := incr counter
+$(O)/bench/loops_handler: loops_call := tell 1
+$(O)/bench/loops_flag: loops_increment := if !flag then incr counter
+$(O)/bench/loops_flag: loops_call := if !flag then tell 1
+$(O)/bench/loops_probe: loops_increment := [%probe "increment" (incr counter)]
+$(O)/bench/loops_probe: loops_call := [%probe "call" (tell 1)]
+$(O)/bench/loops_%: tools/bench/ocaml/loops.ml.in tools/bench/ocaml/now.c $(ocaml_stamp) \
+		$(O)/ocaml-probes-cc $(linker)
+	$(say) OCAML $@
+	$(Q)mkdir -p $(abspath $@)_obj
+	$(Q)sed -e 's|@INCREMENT@|$(loops_increment)|;s|@CALL@|$(loops_call)|' $< >$@_obj/loops.ml
+	$(Q)cp tools/bench/ocaml/now.c $@_obj
+	$(Q)cd $@_obj && $(ocaml_env) ocamlfind ocamlopt -package ocaml-probes.ppx -linkpkg \
+		$(ocaml_converting) -inline 0 now.c loops.ml -o $(abspath $@)

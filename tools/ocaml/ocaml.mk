@@ -1,11 +1,16 @@
-# What OCaml users need: the ppx, its run-time library, the compiler-driver wrapper.
+# What OCaml users need: the ppx, its run-time library, the control library, the compiler-driver
+# wrapper.
 #
-# Both are installed into $(O)/ocaml/lib as a package would be: with OCAMLPATH set to that folder,
-# dune and ocamlfind find ocaml-probes.ppx and ocaml-probes.runtime.
+# They are installed into $(O)/ocaml/lib as a package would be: with OCAMLPATH set to that folder,
+# dune and ocamlfind find ocaml-probes.ppx, ocaml-probes.runtime and ocaml-probes.probes_lib. The
+# latter is compiled from the C library's sources (tools/ocaml/src is a link to them): dune alone can
+# build the package, as opam does.
 ocaml_dir := $(abspath $(O))/ocaml
 ocaml_srcs := tools/ocaml/dune-project $(wildcard tools/ocaml/*/dune tools/ocaml/*/*.ml \
-	tools/ocaml/*/*.mli tools/ocaml/*/*.c)
+	tools/ocaml/*/*.mli tools/ocaml/*/*.c) include/ocaml_probes.h \
+	$(wildcard src/base/*.[ch] src/elf/*.[ch] src/process/*.[ch])
 ocaml_stamp := $(ocaml_dir)/installed
+ocaml_stubs := tools/ocaml/probes_lib/probes_lib_stubs.c
 dune_quiet := $(if $(filter 1,$(V)),--display short,--display quiet)
 
 .PHONY: ocaml

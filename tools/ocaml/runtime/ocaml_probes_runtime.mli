@@ -26,7 +26,8 @@ external word : 'a -> int = "%opaque"
 (** [store words i word], bounds unchecked, without the collector's knowledge. *)
 external store : int array -> int -> int -> unit = "%array_unsafe_set"
 
-(** A constant pair, hidden from the optimisers, and its first half. *)
+(** A constant pair, hidden from the optimisers. *)
 external pair : string * int -> string * int = "%opaque"
 
+(** The first half of a pair. *)
 external first : string * int -> string = "%field0"

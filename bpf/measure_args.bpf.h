@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The part of measure.bpf.c that looks at arguments: filters, histograms, printing, and pairs that
+ * are matched by the value of an argument instead of by thread.
+ *
+ * Keys. An entry of key_open is one open start. Whoever deletes it successfully accounts for it: a
+ * stop as a pair, a later start of the same key, or the end of the process, as an orphan. So
+ * the counters are exact even when several threads use one key at the same moment, in which case
+ * the program itself cannot say which start a stop belongs to; only the time may then be that of
+ * another one.
+ *
+ * Printing. The time of a record is taken last before its room is, so that records stand in the
+ * buffer nearly in the order of their times. The reader comes by itself, it is not woken.
+ */
+#ifndef MEASURE_ARGS_BPF_H
+#define MEASURE_ARGS_BPF_H
+
+#include "args.bpf.h"
+
+enum {
+	KEY_TRIES = 4,
+	WINDOW_TRIES = 8,
+	NS_A_SECOND = 1000000000,
+	ERROR_EXISTS = -17,
+	NO_WAKEUP = 1, /* BPF_RB_NO_WAKEUP */
+};
+
+const volatile struct filter filter;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct site_args);
+	__uint(max_entries, 1);
+} site_args SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct measure_histogram);
+	__uint(max_entries, 1);
+} histograms SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32);
+	__type(value, __u32);
+	__uint(max_entries, 1);
+} key_users SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} prints SEC(".maps");
+
+/* What is printed in this second: its number (32 bits), and how much (32 bits). */
+volatile __u64 print_window;
+
+/* ---- pairs by argument ---------------------------------------------------------------------- */
+
+/* So that what is left open when PROCESS ends is found. 0 if there is no room. */
+static __always_inline int is_key_user(const __u32 *tgid)
+{
+	__u32 one = 1;
+
+	if (bpf_map_lookup_elem(&key_users, tgid))
+		return 1;
+	return bpf_map_update_elem(&key_users, tgid, &one, 0 /* BPF_ANY */) == 0;
+}
+
+/* Take the open start of KEY away. Its time, MEASURE_MARKER included, in *NS; 0 if there is none.
+ */
+static __always_inline int take_start(const struct measure_start_key *key, __u64 *ns)
+{
+	__u64 *slot = bpf_map_lookup_elem(&key_open, key);
+
+	if (!slot)
+		return 0;
+	*ns = *(volatile __u64 *)slot;
+	return bpf_map_delete_elem(&key_open, key) == 0;
+}
+
+/* A later start of the same key replaces the one before. */
+static __always_inline void start_by_key(struct measure_pair *stats,
+					 const struct measure_start_key *key, int matches)
+{
+	long err = is_key_user(&key->tgid) ? ERROR_EXISTS : 0;
+	__u64 ns, old_ns = 0;
+
+	if (!err) {
+		add(&stats->starts, 1);
+		add(&stats->map_full, 1);
+		return;
+	}
+	if (matches)
+		add(&stats->starts, 1);
+	for (int i = 0; err == ERROR_EXISTS && i < KEY_TRIES; i++) {
+		if (take_start(key, &old_ns) && !is_marker(old_ns))
+			add(&stats->orphan_starts, 1);
+		ns = matches ? bpf_ktime_get_ns() : MEASURE_MARKER;
+		err = bpf_map_update_elem(&key_open, key, &ns, 1 /* BPF_NOEXIST */);
+	}
+	if (!err)
+		return;
+	/* Others start and start again with this key: theirs have replaced ours. */
+	if (err == ERROR_EXISTS) {
+		if (matches)
+			add(&stats->orphan_starts, 1);
+		return;
+	}
+	if (!matches)
+		add(&stats->starts, 1);
+	add(&stats->map_full, 1);
+}
+
+static __always_inline void stop_by_key(struct measure_pair *stats,
+					const struct measure_start_key *key, __u64 now_ns)
+{
+	__u64 ns = 0;
+
+	if (!take_start(key, &ns)) {
+		add(&stats->orphan_stops, 1);
+		return;
+	}
+	if (!is_marker(ns))
+		add_time(stats, now_ns > ns ? now_ns - ns : 0);
+}
+
+static __always_inline void play_role_by_key(const struct measure_role *role,
+					     struct measure_start_key *key, int has_key,
+					     __u64 now_ns, int matches)
+{
+	struct measure_pair *stats;
+
+	key->pair = role->pair;
+	stats = bpf_map_lookup_elem(&pair_stats, &key->pair);
+	if (!stats)
+		return;
+	if (has_key && role->is_stop) {
+		stop_by_key(stats, key, now_ns);
+	} else if (has_key) {
+		start_by_key(stats, key, matches);
+	} else if (role->is_stop) {
+		add(&stats->orphan_stops, 1);
+	} else if (matches) {
+		add(&stats->starts, 1);
+		add(&stats->not_keyed, 1);
+	}
+}
+
+static __always_inline void play_roles_by_key(struct pt_regs *regs, const struct site_args *args,
+					      const struct measure_site *site,
+					      const struct bpf_pidns_info *ids, __u64 now_ns,
+					      int matches)
+{
+	struct measure_start_key key = { .tgid = ids->tgid };
+	int has_key;
+
+	if (!site->n_roles)
+		return;
+	has_key = arg_key(regs, &args->args[config.key_arg & (ARGS_MAX - 1)], &key.value);
+	for (__u32 i = 0; i < MEASURE_MAX_ROLES && i < site->n_roles; i++) {
+		__u32 number = site->first_role + i;
+		struct measure_role *role = bpf_map_lookup_elem(&roles, &number);
+
+		if (role)
+			play_role_by_key(role, &key, has_key, now_ns, matches);
+	}
+}
+
+/* The body of a loop: an open start is that of the process that has ended. */
+static long end_start(void *map, const struct measure_start_key *key, const __u64 *value,
+		      const __u32 *ended)
+{
+	struct measure_pair *stats;
+	__u32 pair = key->pair;
+	__u64 ns = *value;
+
+	if (key->tgid != *ended || bpf_map_delete_elem(map, key))
+		return 0;
+	stats = bpf_map_lookup_elem(&pair_stats, &pair);
+	if (stats && gate_open && !is_marker(ns))
+		add(&stats->orphan_starts, 1);
+	return 0;
+}
+
+/* A process ends. Its starts would otherwise stay in the map until that is full of them. */
+static __always_inline void end_keys(__u32 *tgid)
+{
+	if (bpf_map_delete_elem(&key_users, tgid) == 0)
+		bpf_for_each_map_elem(&key_open, end_start, tgid, 0);
+}
+
+/* ---- histograms ----------------------------------------------------------------------------- */
+
+static __always_inline void add_number(struct measure_histogram *histogram, __s64 number)
+{
+	__u64 low = (__u64)number, size = number < 0 ? -low : low, before;
+	__u32 bucket = measure_bucket_of(size);
+	__s64 high = number < 0 ? -1 : 0;
+
+	add(&histogram->count, 1);
+	before = __sync_fetch_and_add(&histogram->sum[0], low);
+	if (before + low < before)
+		high++;
+	if (high)
+		add(&histogram->sum[1], (__u64)high);
+	raise_to(&histogram->max, measure_ordered(low));
+	raise_to(&histogram->min_not, ~measure_ordered(low));
+	if (bucket >= MEASURE_BUCKETS)
+		return;
+	add(number < 0 ? &histogram->below_0[bucket] : &histogram->buckets[bucket], 1);
+}
+
+static __always_inline void add_to_histogram(struct pt_regs *regs, const struct site_args *args,
+					     const struct measure_site *site)
+{
+	__u32 place = site->histogram;
+	struct measure_histogram *histogram = bpf_map_lookup_elem(&histograms, &place);
+	__s64 number;
+
+	if (!histogram)
+		return;
+	if (arg_int(regs, &args->args[config.hist_arg & (ARGS_MAX - 1)], &number))
+		add_number(histogram, number);
+	else
+		add(&histogram->not_int, 1);
+}
+
+/* ---- printing ------------------------------------------------------------------------------- */
+
+/* May one more record be made in the second of NS? If too many ask at once some are refused. */
+static __always_inline int is_within_limit(__u64 ns)
+{
+	const __u64 second = ns / NS_A_SECOND & 0xffffffff;
+
+	for (int i = 0; i < WINDOW_TRIES; i++) {
+		__u64 seen = print_window;
+
+		if (seen >> 32 >= second)
+			return (__sync_fetch_and_add(&print_window, 1) & 0xffffffff) <
+			       config.print_limit;
+		if (__sync_val_compare_and_swap(&print_window, seen, second << 32 | 1) == seen)
+			return 1;
+	}
+	return 0;
+}
+
+static __always_inline void print_hit(struct pt_regs *regs, __u32 number,
+				      const struct site_args *args,
+				      const struct bpf_pidns_info *ids)
+{
+	struct measure_losses *lost = our_losses();
+	struct hit_record *record;
+	__u64 now_ns = bpf_ktime_get_ns();
+
+	if (!lost)
+		return;
+	if (config.print_limit && !is_within_limit(now_ns)) {
+		add(&lost->prints_limited, 1);
+		return;
+	}
+	record = bpf_ringbuf_reserve(&prints, sizeof(*record), 0);
+	if (!record) {
+		add(&lost->prints_dropped, 1);
+		return;
+	}
+	record->ts_ns = now_ns;
+	record->pid = ids->tgid;
+	record->tid = ids->pid;
+	record->site = number;
+	record_values(regs, args, record);
+	bpf_ringbuf_submit(record, NO_WAKEUP);
+}
+
+/* The compiler shall not take it for what it is now, full of zeros. */
+static __always_inline const struct filter *the_filter(void)
+{
+	const struct filter *hidden = (const struct filter *)&filter;
+
+	args_keep(hidden);
+	return hidden;
+}
+
+/* ---- the hit -------------------------------------------------------------------------------- */
+
+static __always_inline void count_match(__u32 number, int matches)
+{
+	struct measure_losses *lost;
+	__u64 *slot;
+
+	if (matches) {
+		slot = bpf_map_lookup_elem(&hits, &number);
+		if (slot)
+			add(slot, 1);
+		return;
+	}
+	lost = our_losses();
+	if (lost)
+		add(&lost->filtered, 1);
+}
+
+static __always_inline int hit_with_args(struct pt_regs *regs, __u32 number,
+					 const struct measure_site *site,
+					 const struct bpf_pidns_info *ids, __u64 now_ns)
+{
+	__u32 place = site->args;
+	struct site_args *args = bpf_map_lookup_elem(&site_args, &place);
+	int matches = 1;
+
+	if (!args)
+		return 0;
+	if (config.filters && (site->flags & MEASURE_FILTERED))
+		matches = filter_matches(regs, args, the_filter());
+	count_match(number, matches);
+	if (config.split != MEASURE_BY_SITE && matches && (site->flags & MEASURE_KEYED))
+		count_keyed(site, ids);
+	if (config.n_pairs && config.key_arg == MEASURE_NO_ARG)
+		play_roles(site, ids, now_ns, matches);
+	else if (config.n_pairs)
+		play_roles_by_key(regs, args, site, ids, now_ns, matches);
+	if (config.hist_arg != MEASURE_NO_ARG && matches && (site->flags & MEASURE_HISTOGRAM))
+		add_to_histogram(regs, args, site);
+	if (config.prints && matches && (site->flags & MEASURE_PRINTED))
+		print_hit(regs, number, args, ids);
+	return 0;
+}
+
+#endif

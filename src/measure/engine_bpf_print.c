@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The ring buffer of hits to be printed, read in place: libbpf's reader complains on stderr where
+ * it should answer, and cannot look at a record without giving it up.
+ *
+ * The kernel maps the data twice in a row, so that every record is in one piece. Records stand in
+ * the order in which they were reserved, which differs from that of their times when a task was
+ * interrupted between taking its time and reserving. So a call hands over, sorted, what is older
+ * than HOLD_NS and leaves the rest in the buffer. The buffer can be given up from its beginning
+ * only: what was handed over behind a younger record is told by its time the next time.
+ */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <linux/bpf.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+#include "measure/engine_bpf.h"
+#include "measure/value.h"
+
+enum { HOLD_NS = 5 * 1000 * 1000 };
+
+struct print_ring {
+	unsigned long *consumer; /* positions count on for ever */
+	const unsigned long *producer;
+	const char *data;
+	void *producer_page;
+	size_t page, bytes;
+	unsigned long seen; /* records before this have been looked at by the last call, */
+	uint64_t seen_ns;   /* and those of them that are older than this handed over */
+	const struct hit_record **batch;
+	size_t n, room;
+};
+
+int print_ring_open(int map_fd, size_t bytes, struct print_ring **out)
+{
+	struct print_ring *ring = calloc(1, sizeof(*ring));
+	void *at;
+	int err;
+
+	if (!ring)
+		return -ENOMEM;
+	ring->page = (size_t)sysconf(_SC_PAGESIZE);
+	ring->bytes = bytes;
+	at = mmap(NULL, ring->page, PROT_READ | PROT_WRITE, MAP_SHARED, map_fd, 0);
+	if (at != MAP_FAILED) {
+		ring->consumer = at;
+		at = mmap(NULL, ring->page + 2 * bytes, PROT_READ, MAP_SHARED, map_fd,
+			  (off_t)ring->page);
+	}
+	if (at == MAP_FAILED) {
+		err = -errno;
+		print_ring_close(ring);
+		return err;
+	}
+	ring->producer_page = at;
+	ring->producer = at;
+	ring->data = (const char *)at + ring->page;
+	*out = ring;
+	return 0;
+}
+
+void print_ring_close(struct print_ring *ring)
+{
+	if (!ring)
+		return;
+	if (ring->consumer)
+		munmap(ring->consumer, ring->page);
+	if (ring->producer_page)
+		munmap(ring->producer_page, ring->page + 2 * ring->bytes);
+	free(ring->batch);
+	free(ring);
+}
+
+static int add_to_batch(struct print_ring *ring, const struct hit_record *record)
+{
+	const struct hit_record **grown;
+
+	if (ring->n == ring->room) {
+		grown = realloc(ring->batch, (2 * ring->room + 64) * sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		ring->batch = grown;
+		ring->room = 2 * ring->room + 64;
+	}
+	ring->batch[ring->n++] = record;
+	return 0;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+	const struct hit_record *x = *(const struct hit_record *const *)a,
+				*y = *(const struct hit_record *const *)b;
+
+	if (x->ts_ns != y->ts_ns)
+		return x->ts_ns < y->ts_ns ? -1 : 1;
+	/* Of equal times, as they stand in the buffer. */
+	return (x > y) - (x < y);
+}
+
+/*
+ * Collect the finished records up to UNTIL_NS that have not been handed over. *KEEP becomes the
+ * position of the first that is not to be given up yet, *END that of the first not looked at.
+ */
+static int collect(struct print_ring *ring, uint64_t until_ns, unsigned long *keep,
+		   unsigned long *end)
+{
+	const unsigned long produced = __atomic_load_n(ring->producer, __ATOMIC_ACQUIRE);
+	unsigned long at = *ring->consumer;
+	bool keeps = false;
+	int err = 0;
+
+	ring->n = 0;
+	*keep = at;
+	while (!err && at < produced) {
+		const char *header = ring->data + (at & (ring->bytes - 1));
+		const uint32_t length = __atomic_load_n((const uint32_t *)header, __ATOMIC_ACQUIRE);
+		const uint32_t n = length & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
+		const struct hit_record *record = (const void *)(header + BPF_RINGBUF_HDR_SZ);
+		const bool is_sound = !(length & BPF_RINGBUF_DISCARD_BIT) && n >= sizeof(*record);
+
+		if (length & BPF_RINGBUF_BUSY_BIT)
+			break;
+		if (is_sound && record->ts_ns > until_ns)
+			keeps = true;
+		else if (is_sound && !(at < ring->seen && record->ts_ns <= ring->seen_ns))
+			err = add_to_batch(ring, record);
+		at += (BPF_RINGBUF_HDR_SZ + n + 7) & ~7UL;
+		if (!keeps)
+			*keep = at;
+	}
+	*end = at;
+	return err;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void *data)
+{
+	const unsigned long produced = __atomic_load_n(ring->producer, __ATOMIC_ACQUIRE);
+	/* Where room gets short it is worth more than the order. */
+	const bool is_short = produced - *ring->consumer > ring->bytes / 4;
+	const uint64_t until_ns = all || is_short ? UINT64_MAX : now_ns() - HOLD_NS;
+	unsigned long keep, end;
+	int err = collect(ring, until_ns, &keep, &end);
+
+	if (err)
+		return err;
+	qsort(ring->batch, ring->n, sizeof(*ring->batch), compare_times);
+	for (size_t i = 0; i < ring->n; i++)
+		if (value_record_is_sound(ring->batch[i], sizeof(*ring->batch[i])))
+			fn(data, ring->batch[i]);
+	ring->seen = end;
+	ring->seen_ns = until_ns;
+	__atomic_store_n(ring->consumer, keep, __ATOMIC_RELEASE);
+	return 0;
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Which of a process's images are one program's? Its file's, told by device and inode of open
+ * descriptors, as in find.c. Whoever asks may also have a copy of what runs: an installed file and
+ * the one it was installed from, one of them perhaps stripped. Both name the same probes and place
+ * them alike; then the image's own notes, which are what is used, say what the copy's do.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "process/proc_file.h"
+#include "process/process.h"
+
+static bool is_same_stat(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static bool is_same_file(const struct ocp_program *a, const struct ocp_program *b)
+{
+	struct stat x, y;
+
+	return fstat(a->fd, &x) == 0 && fstat(b->fd, &y) == 0 && is_same_stat(&x, &y);
+}
+
+static bool is_copy(const struct ocp_program *a, const struct ocp_program *b)
+{
+	if (a->n_probes != b->n_probes || a->n_sites != b->n_sites)
+		return false;
+	for (size_t i = 0; i < a->n_probes; i++)
+		if (strcmp(a->probes[i].name, b->probes[i].name) != 0 ||
+		    a->probes[i].n_sites != b->probes[i].n_sites)
+			return false;
+	for (size_t i = 0; i < a->n_sites; i++) {
+		const struct site *x = &a->sites[i], *y = &b->sites[i];
+
+		if (x->has_code != y->has_code || (x->has_code && x->va != y->va) ||
+		    x->semaphore_va != y->semaphore_va || x->abi != y->abi)
+			return false;
+	}
+	return true;
+}
+
+/* An executable without probes has no image. */
+static bool runs_file_of(const struct ocp_process *proc, const struct ocp_program *prog)
+{
+	struct stat exe, file;
+	char path[PROC_PATH_BYTES];
+
+	proc_path(path, proc->pid, "exe");
+	return stat(path, &exe) == 0 && fstat(prog->fd, &file) == 0 && is_same_stat(&exe, &file);
+}
+
+/* Returns how many images are PROG's. */
+static size_t keep(struct image_list *list, const struct ocp_program *prog,
+		   bool (*is_of)(const struct ocp_program *a, const struct ocp_program *b))
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < list->n; i++)
+		kept += is_of(list->images[i].prog, prog);
+	if (!kept)
+		return 0;
+	kept = 0;
+	for (size_t i = 0; i < list->n; i++) {
+		struct image image = list->images[i];
+
+		if (is_of(image.prog, prog))
+			list->images[kept++] = image;
+		else
+			image_free(&image);
+	}
+	return list->n = kept;
+}
+
+int ocp_process_restrict(struct ocp_process *proc, const struct ocp_program *prog,
+			 unsigned int flags)
+{
+	size_t kept = keep(&proc->images, prog, is_same_file);
+
+	if (!kept && prog->n_probes && !(flags & OCP_NO_COPIES))
+		kept = keep(&proc->images, prog, is_copy);
+	if (!kept && !(prog->n_probes == 0 && runs_file_of(proc, prog)))
+		return ctx_error(proc->ctx, -ESRCH, "pid %d (%s): runs no probes of %s",
+				 (int)proc->pid, proc->images.exe_path, elf_file_name(prog->elf));
+	if (!kept)
+		image_list_empty(&proc->images);
+	proc->images.is_restricted = true;
+	live_free(&proc->live);
+	return live_make(proc->ctx, &proc->images, &proc->live);
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Printed hits as JSON, an object a line. Integers and floats are numbers, strings are strings;
+ *what JSON has no form for is an object:
+ *
+ *	{"float":"nan"}				nan, inf, -inf
+ *	{"string":"...","bytes":N,"cut":true}	N bytes, of which only the first were recorded
+ *	{"hex":"ff00","bytes":N,"cut":...}	a string that is not UTF-8
+ *	{"tag":0,"size":N,"fields":[...]}	a block; "cut":true if there are more fields
+ *	{"list":[...]}, {"floats":[...]}	"cut":true likewise
+ *	{"lazy":VALUE}				a lazy value that has been forced
+ *	{"kind":"closure"}			and the like; of kind custom with an "id"
+ *
+ * Written here and not by json-c for speed, and because of what a terminal does with some
+ * characters: whatever is not plain is escaped.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/writer.h"
+
+/* The length of the well-formed UTF-8 sequence at AT, at most N long, and its code; 0: none. */
+static size_t utf8_length(const unsigned char *at, size_t n, uint32_t *code)
+{
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	size_t length = *at < 0x80 ? 1 : *at < 0xc0 ? 0 : *at < 0xe0 ? 2 : *at < 0xf0 ? 3 : 4;
+
+	if (length == 0 || length > n || *at >= 0xf8)
+		return 0;
+	*code = length == 1 ? *at : *at & (0x7fU >> length);
+	for (size_t i = 1; i < length; i++) {
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+		*code = *code << 6 | (at[i] & 0x3f);
+	}
+	if (length > 1 && (*code < least[length] || *code > 0x10ffff || *code >> 11 == 0x1b))
+		return 0;
+	return length;
+}
+
+/*
+ * How many of the N bytes are UTF-8: all, or all but a sequence at the end of which IS_CUT has
+ * taken the rest away. N + 1 if they are not.
+ */
+static size_t utf8_bytes(const char *bytes, size_t n, bool is_cut)
+{
+	const unsigned char *at = (const unsigned char *)bytes, *end = at + n;
+	uint32_t code;
+
+	while (at < end) {
+		size_t length = utf8_length(at, (size_t)(end - at), &code);
+
+		if (length == 0)
+			return is_cut && end - at < 4 && *at >= 0xc0
+				       ? (size_t)(at - (const unsigned char *)bytes)
+				       : n + 1;
+		at += length;
+	}
+	return n;
+}
+
+/* Nothing that controls a terminal or turns a line around. */
+static bool is_plain(uint32_t code)
+{
+	return code >= ' ' && code != '"' && code != '\\' && !(code >= 0x7f && code < 0xa0) &&
+	       !(code >= 0x2028 && code <= 0x202e) && !(code >= 0x2066 && code <= 0x2069);
+}
+
+/* N bytes of UTF-8. */
+static void write_text(const char *bytes, size_t n)
+{
+	const unsigned char *at = (const unsigned char *)bytes;
+	uint32_t code = 0;
+
+	putchar('"');
+	while (n) {
+		size_t length = utf8_length(at, n, &code);
+
+		/* Not reached by what utf8_bytes has looked at. */
+		if (length == 0) {
+			length = 1;
+			code = 0xfffd;
+		}
+		if (code == '"' || code == '\\')
+			printf("\\%c", (int)code);
+		else if (is_plain(code) && code != 0xfffd)
+			fwrite(at, 1, length, stdout);
+		else
+			printf("\\u%04" PRIx32, code);
+		at += length;
+		n -= length;
+	}
+	putchar('"');
+}
+
+static void write_cut(const struct ocp_value *value)
+{
+	if (value->is_cut)
+		fputs(",\"cut\":true", stdout);
+}
+
+static void write_string(const struct ocp_value *value)
+{
+	const size_t n = utf8_bytes(value->bytes, value->n_bytes, value->is_cut);
+
+	if (n <= value->n_bytes && !value->is_cut) {
+		write_text(value->bytes, n);
+		return;
+	}
+	if (n <= value->n_bytes) {
+		fputs("{\"string\":", stdout);
+		write_text(value->bytes, n);
+	} else {
+		fputs("{\"hex\":\"", stdout);
+		for (size_t i = 0; i < value->n_bytes; i++)
+			printf("%02x", (unsigned char)value->bytes[i]);
+		putchar('"');
+	}
+	printf(",\"bytes\":%" PRIu64, value->size);
+	write_cut(value);
+	putchar('}');
+}
+
+static void write_float(double real)
+{
+	char text[40];
+
+	if (isnan(real) || isinf(real)) {
+		printf("{\"float\":\"%s\"}", isnan(real) ? "nan" : real > 0 ? "inf" : "-inf");
+		return;
+	}
+	for (int digits = 12; digits <= 17; digits++) {
+		snprintf(text, sizeof(text), "%.*g", digits, real);
+		if (strtod(text, NULL) == real)
+			break;
+	}
+	fputs(text, stdout);
+}
+
+static void write_value(const struct ocp_value *value);
+
+static void write_items(const struct ocp_value *value, const char *name)
+{
+	printf("\"%s\":[", name);
+	for (size_t i = 0; i < value->n_items; i++) {
+		const struct ocp_value item = ocp_value_item(value, i);
+
+		if (i)
+			putchar(',');
+		write_value(&item);
+	}
+	putchar(']');
+	write_cut(value);
+	putchar('}');
+}
+
+/* What is only told by its kind. */
+static void write_kind(const struct ocp_value *value)
+{
+	printf("{\"kind\":\"%s\"", ocp_value_kind_name(value->kind));
+	if (value->kind == OCP_CUSTOM && value->n_bytes) {
+		fputs(",\"id\":", stdout);
+		write_text(value->bytes, value->n_bytes);
+	}
+	putchar('}');
+}
+
+static void write_forced(const struct ocp_value *value)
+{
+	struct ocp_value item;
+
+	if (!value->n_items) {
+		write_kind(value);
+		return;
+	}
+	item = ocp_value_item(value, 0);
+	fputs("{\"lazy\":", stdout);
+	write_value(&item);
+	putchar('}');
+}
+
+static void write_value(const struct ocp_value *value)
+{
+	switch (value->kind) {
+	case OCP_INT:
+	case OCP_C_INT:
+	case OCP_INT64:
+	case OCP_INT32:
+	case OCP_NATIVEINT:
+		printf("%" PRId64, value->number);
+		break;
+	case OCP_FLOAT:
+		write_float(value->real);
+		break;
+	case OCP_STRING:
+		write_string(value);
+		break;
+	case OCP_BLOCK:
+		printf("{\"tag\":%u,\"size\":%" PRIu64 ",", value->tag, value->size);
+		write_items(value, "fields");
+		break;
+	case OCP_LIST:
+		putchar('{');
+		write_items(value, "list");
+		break;
+	case OCP_FLOATS:
+		putchar('{');
+		write_items(value, "floats");
+		break;
+	case OCP_FORCED:
+		write_forced(value);
+		break;
+	default:
+		write_kind(value);
+	}
+}
+
+void write_hit_json(const struct ocp_hit *hit, bool is_first)
+{
+	(void)is_first;
+	printf("{\"version\":%d,\"type\":\"hit\",\"time_s\":%.6f,\"pid\":%d,\"tid\":%d,\"probe\":",
+	       JSON_VERSION, (double)hit->time_ns / 1e9, (int)hit->pid, (int)hit->tid);
+	write_text(hit->probe, strlen(hit->probe));
+	fputs(",\"args\":[", stdout);
+	for (size_t i = 0; i < hit->n_args; i++) {
+		const struct ocp_value value = ocp_hit_arg(hit, i);
+
+		if (i)
+			putchar(',');
+		write_value(&value);
+	}
+	putchar(']');
+	if (hit->n_left_out)
+		printf(",\"args_left_out\":%zu", hit->n_left_out);
+	puts("}");
+}

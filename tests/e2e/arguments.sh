@@ -1,0 +1,334 @@
+#!/usr/bin/env bash
+# Arguments of probes: filters, keys, histograms, printed hits; what they say against what the program
+# says of itself (tests/ocaml/requests.ml).
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+
+REQUESTS=$O/tests/ocaml/requests
+
+start_requests() { # N
+	need_counting
+	start_target "$REQUESTS" "$1"
+	await_line ready
+}
+
+# Start `attach` on TARGET in the background, its output in $TMP/out; return when it measures. Sets
+# MEASURING to its pid.
+start_measuring() { # FLAG...
+	background "$TOOL" attach -pid "$TARGET" "$@" >"$TMP/out" 2>"$TMP/err"
+	MEASURING=$!
+	wait_for 'grep -q "ing [0-9]* probes" "$TMP/err" || ! kill -0 "$MEASURING"' 10
+	kill -0 "$MEASURING" 2>/dev/null || fail "it does not measure: $(cat "$TMP/err")"
+}
+
+stop_measuring() {
+	kill -INT "$MEASURING"
+	wait "$MEASURING"
+}
+
+# Measure N requests with FLAGs.
+measure_requests() { # N FLAG...
+	start_requests "$1"
+	shift
+	start_measuring "$@"
+	tell go
+	await_line end 60
+	stop_measuring
+}
+
+# The number that the program says NAME is.
+told() { # NAME
+	sed -n "s/^$1=//p" "$(output_of)"
+}
+
+# What EXPRESSION is of `t`, the last object of $TMP/out, and `hits`, those that were printed.
+of_json() { # EXPRESSION
+	python3 -c '
+import json, sys
+objects = [json.loads(line) for line in open(sys.argv[1])]
+t, hits = objects[-1], [o for o in objects if o["type"] == "hit"]
+print(eval(sys.argv[2]))' "$TMP/out" "$1"
+}
+
+# ---- filters ------------------------------------------------------------------------------------
+
+test_filter() {
+	measure_requests 2000 --count=request_start --filter 'arg0 > 100 && arg1 == "GET"' --json
+	eq "$(of_json 't["probes"][0]["hits"]')" "$(told gets_above_100)" "hits"
+	eq "$(of_json 't["probes"][0]["hits"] + t["lost"]["filtered"]')" "$(told starts)" "all"
+	# What was rejected has cost its time, too.
+	of_json 't["cost_share"] * t["span_s"] * 1e9 / t["hit_ns"]' >"$TMP/cost"
+	eq "$(printf '%.0f' "$(cat "$TMP/cost")")" "$(told starts)" "hits that the cost line knows of"
+}
+
+test_filter_by_strings_and_thread() {
+	measure_requests 2000 --count=request_start --by-thread --json \
+		--filter '(arg1 ^= "PO" || arg2 == "request 1000") && !(arg0 < 500)'
+	# 500 multiples of 3 from 501 on, every 30th twice; and 1000, which is begun twice.
+	eq "$(of_json '[(p["hits"], p["pid"], p["comm"]) for p in t["probes"]]')" \
+		"[($((500 + 50 + 2)), $TARGET, 'requests')]"
+}
+
+# A start that is filtered out is none, and its stop no orphan.
+test_filter_of_pairs() {
+	measure_requests 2000 --time request_start,request_stop --key arg0 --filter 'arg0 >= 1000' --json
+	eq "$(of_json 't["pairs"][0]["count"], t["pairs"][0]["orphan_starts"], t["pairs"][0]["open"]')" \
+		"(950, 100, 50)"
+	eq "$(of_json 't["pairs"][0]["orphan_stops"]')" "$(told orphan_stops)" "orphan stops"
+}
+
+# ---- keys ---------------------------------------------------------------------------------------
+
+check_pairs() {
+	eq "$(of_json 't["pairs"][0]["count"]')" "$(told pairs)" "pairs"
+	eq "$(of_json 't["pairs"][0]["starts"]')" "$(told starts)" "starts"
+	eq "$(of_json 't["pairs"][0]["orphan_stops"]')" "$(told orphan_stops)" "orphan stops"
+	eq "$(of_json 'sum(b["count"] for b in t["pairs"][0]["buckets"])')" "$(told pairs)" "buckets"
+	eq "$(of_json '[t["pairs"][0][n] for n in ("map_full", "not_keyed", "depth_overflows")]')" \
+		"[0, 0, 0]"
+}
+
+test_keys_cross_threads() {
+	local key
+	for key in arg0 arg2; do
+		measure_requests 5000 --time request_start,request_stop --key "$key" --json
+		check_pairs
+		eq "$(of_json 't["pairs"][0]["orphan_starts"]')" "$(told orphan_starts)" "orphan starts"
+		eq "$(of_json 't["pairs"][0]["open"]')" "$(told open)" "open"
+		quit_target
+	done
+	# By thread there is not one pair.
+	measure_requests 1000 --time request_start,request_stop --json
+	eq "$(of_json 't["pairs"][0]["count"]')" 0 "pairs by thread"
+}
+
+# What is open when the process ends is an orphan.
+test_keys_end_with_their_process() {
+	start_requests 3000
+	start_measuring --time request_start,request_stop --key arg0 --json
+	tell go
+	await_line end 60
+	tell quit
+	wait "$MEASURING"
+	finish_target
+	check_pairs
+	eq "$(of_json 't["pairs"][0]["orphan_starts"]')" "$(($(told orphan_starts) + $(told open)))"
+	eq "$(of_json 't["pairs"][0]["open"]')" 0 "open"
+}
+
+# Ids of another type have no partner, and are counted as such.
+test_key_that_is_none() {
+	measure_requests 100 --time request_start,number --key arg1 --json
+	eq "$(of_json 't["pairs"][0]["count"], t["pairs"][0]["orphan_stops"], t["pairs"][0]["open"]')" \
+		"(0, 100, 2)"
+}
+
+# ---- histograms ---------------------------------------------------------------------------------
+
+test_histogram() {
+	measure_requests 3000 --count=number --hist arg0 --json
+	eq "$(of_json 't["histograms"][0]["name"], t["histograms"][0]["arg"]')" "('number', 0)"
+	eq "$(of_json 't["histograms"][0]["count"]')" 3000 "count"
+	eq "$(of_json 't["histograms"][0]["sum"]')" "$(told sum)" "sum"
+	eq "$(of_json 't["histograms"][0]["min"]')" "$(told smallest)" "min"
+	eq "$(of_json 't["histograms"][0]["max"]')" "$(told largest)" "max"
+	eq "$(of_json 't["histograms"][0]["not_int"]')" 0 "not int"
+	eq "$(of_json 'sum(b["count"] for b in t["histograms"][0]["buckets"])')" 3000 "all buckets"
+	eq "$(of_json 'sum(b["count"] for b in t["histograms"][0]["buckets"] if b["below"] <= 0)')" \
+		"$(told negative)" "buckets below 0"
+	# Every number is in its bucket, and a bucket is an eighth of an octave wide at most.
+	eq "$(of_json '[b for b in t["histograms"][0]["buckets"] if b["count"] != sum(
+		b["from"] <= (n if n % 2 == 0 else -3 * n) < b["below"] for n in range(3000))]')" "[]"
+	eq "$(of_json '[b for b in t["histograms"][0]["buckets"]
+		if b["below"] - b["from"] > max(1, abs(b["from"]) / 8, abs(b["below"]) / 8)]')" "[]"
+}
+
+test_histogram_as_text_and_csv() {
+	measure_requests 40 --count=number,request_stop --hist arg1
+	grep -Eq '^request_stop arg1: 43 ints, mean 234.884, min 200, max 500, sum 10100; no int: 0$' "$TMP/out" ||
+		fail "$(cat "$TMP/out")"
+	grep -Eq '^number arg1: 0 ints; no int: 40$' "$TMP/out" || fail "$(cat "$TMP/out")"
+	grep -Eq '^ +192 \.\. 207 +38 \|@{40}\|$' "$TMP/out" || fail "$(cat "$TMP/out")"
+	grep -Eq '^ +480 \.\. 511 +5 \|@+ +\|$' "$TMP/out" || fail "$(cat "$TMP/out")"
+	quit_target
+	measure_requests 40 --count=request_stop --hist arg1 --csv
+	eq "$(awk -F, '{ print NF }' "$TMP/out" | sort -u)" 30 "columns"
+	eq "$(awk -F, '$4 == "histogram" { print $5, $11, $25, $26, $27, $28, $29 }' "$TMP/out")" \
+		"request_stop 43 1 10100 200 500 0"
+	eq "$(awk -F, '$4 == "bucket" { print $11, $27, $28 }' "$TMP/out")" "38 192 207
+5 480 511"
+}
+
+# ---- printed hits -------------------------------------------------------------------------------
+
+# Every byte is printable and the program's text is there, escaped.
+check_harmless() {
+	eq "$(LC_ALL=C grep -c '[^ -~]' "$TMP/out" || :)" 0 "lines with other than printable characters"
+}
+
+test_print() {
+	local line='^[0-9]+\.[0-9]{6} [0-9]+/[0-9]+ '
+	measure_requests 200 --print number,request_stop --limit 0 --count
+	check_harmless
+	eq "$(grep -Ec "${line}request_stop " "$TMP/out")" "$(told stops)" "stops"
+	eq "$(grep -Ec "${line}number " "$TMP/out")" 200 "numbers"
+	grep -Eq "^[0-9.]+ $TARGET/[0-9]+ request_stop 199 200 \"request 199\"$" "$TMP/out" ||
+		fail "$(cat "$TMP/out")"
+	grep -qF 'number -597 "\027]0;199\007\r\127\155[2J\194\15531m\226\128\174"' "$TMP/out" ||
+		fail "$(grep number "$TMP/out" | tail -3)"
+	grep -E "$line" "$TMP/out" | sort -c -n || fail "not in the order of time"
+	grep -q "^hits printed: $((200 + $(told stops))); not for want of room: 0, not because of the limit: 0$" \
+		"$TMP/out" || fail "$(tail -3 "$TMP/out")"
+	# Next to the table of all probes.
+	grep -Eq "^request_start +$(told starts) " "$TMP/out" || fail "$(tail -9 "$TMP/out")"
+}
+
+test_print_as_json() {
+	measure_requests 300 --print 'num.*' --filter 'arg0 < -800' --limit 0 --json
+	check_harmless
+	# -3 * 267 = -801.
+	eq "$(of_json '[h["args"][0] for h in hits]')" \
+		"$(python3 -c 'print([-3 * n for n in range(267, 300, 2)])')"
+	eq "$(of_json 'set(h["probe"] + str(h["pid"]) for h in hits)')" "{'number$TARGET'}"
+	# The text is not UTF-8: byte for byte.
+	eq "$(of_json 'bytes.fromhex(hits[0]["args"][1]["hex"])')" \
+		"$(python3 -c 'print(b"\x1b]0;267\x07\r\x7f\x9b[2J\xc2\x9b31m\xe2\x80\xae")')"
+	eq "$(of_json 't["printed"] - len(hits)')" 0 "printed"
+	eq "$(of_json 'sorted(h["time_s"] for h in hits) == [h["time_s"] for h in hits]')" True "order"
+}
+
+test_print_as_csv() {
+	measure_requests 50 --print request_stop --limit 0 --csv
+	eq "$(head -1 "$TMP/out" | cut -d, -f1,30)" "type,args"
+	python3 -c '
+import csv, sys
+rows = [r for r in csv.DictReader(open(sys.argv[1])) if r["type"] == "hit"]
+print(len(rows), rows[0]["name"], rows[0]["args"])' "$TMP/out" >"$TMP/rows"
+	eq "$(cat "$TMP/rows")" "$(told stops) request_stop 0 200 \"request 0\""
+}
+
+# Every hit is printed, above the limit, or has found no room.
+test_limit() {
+	measure_requests 20000 --print 'request_.*' --count=request_start,request_stop --limit 50 --json
+	eq "$(of_json 'sum(p["hits"] for p in t["probes"])')" "$(($(told starts) + $(told stops)))" "hits"
+	eq "$(of_json 'len(hits) + t["lost"]["prints_dropped"] + t["lost"]["prints_limited"]')" \
+		"$(($(told starts) + $(told stops)))" "hits accounted for"
+	# No second has more than 50; it is not known when seconds begin.
+	eq "$(of_json '50 <= len(hits) <= 50 * (int(t["span_s"]) + 2)')" True "$(of_json 'len(hits), t["span_s"]')"
+	eq "$(of_json 't["lost"]["prints_limited"] > 0')" True "limited"
+}
+
+# The reader stands still: hits find no room, and are counted.
+test_reader_that_is_too_slow() {
+	start_requests 40000
+	start_measuring --print 'request_.*' --count=request_start,request_stop --limit 0 --json
+	kill -STOP "$MEASURING"
+	tell go
+	await_line end 60
+	kill -CONT "$MEASURING"
+	stop_measuring
+	eq "$(of_json 't["lost"]["prints_dropped"] > 0')" True "dropped"
+	eq "$(of_json 'len(hits) + t["lost"]["prints_dropped"]')" \
+		"$(($(told starts) + $(told stops)))" "hits accounted for"
+}
+
+test_closed_pipe() {
+	local status=0
+	start_requests 3000
+	{
+		"$TOOL" attach -pid "$TARGET" --print number --limit 0 2>"$TMP/err" || status=$?
+		echo "$status" >"$TMP/status"
+	} | {
+		wait_for 'grep -q "measuring 1 probes" "$TMP/err"'
+		tell go
+		head -n 3
+	} >"$TMP/out"
+	eq "$(wc -l <"$TMP/out")" 3 "lines"
+	# By SIGPIPE, after having detached.
+	eq "$(cat "$TMP/status")" 141 "status: $(cat "$TMP/err")"
+	eq "$(int3_count "$TARGET")" 0 "int3 left"
+	await_line end 60
+}
+
+test_trace_from_the_first_instruction() {
+	need_counting
+	"$TOOL" trace -prog "$REQUESTS" --print request_start --limit 0 --filter 'arg0 == 0' -- 5 \
+		<<<'go' >"$TMP/out" 2>"$TMP/err"
+	eq "$(grep -c 'request_start 0 "POST" "request 0"' "$TMP/out")" 2 "$(cat "$TMP/out" "$TMP/err")"
+}
+
+# With handlers switched on by the same command, every process of a program, also later ones.
+test_together_with_actions_and_programs() {
+	need_counting
+	background "$TOOL" attach --exe "$REQUESTS" --print request_stop --filter 'arg0 = 1' --limit 0 \
+		>"$TMP/out" 2>"$TMP/err"
+	MEASURING=$!
+	wait_for 'grep -q "measuring [0-9]* probes" "$TMP/err"' 10
+	start_target "$REQUESTS" 10
+	await_line ready
+	"$TOOL" attach -pid "$TARGET" -enable-all --count=number --filter 'arg0 = 2' --for 300ms >"$TMP/count" &
+	tell go
+	await_line end
+	wait $!
+	kill -INT "$MEASURING"
+	wait "$MEASURING"
+	eq "$(grep -c "$TARGET/.* request_stop 1 200 \"request 1\"" "$TMP/out")" 1 "$(cat "$TMP/out")"
+}
+
+# ---- what cannot be -----------------------------------------------------------------------------
+
+test_wrong_use() {
+	local v1=$O/tests/fixtures/v1 t
+	start_target "$REQUESTS" 10
+	await_line ready
+	t="attach -pid $TARGET"
+	check_error 2 "filter arg0 >: column 7: a number" $t --count=number --filter 'arg0 >'
+	check_error 2 "filter arg0 .= 3: column 9: .= .starts with. is followed" $t --count=number --filter 'arg0 ^= 3'
+	check_error 2 "filter foo == 1: column 1" $t --print number --filter 'foo == 1'
+	check_error 2 "go with --count, --time or --print" $t -enable number --filter 'arg0 == 1'
+	check_error 2 "'number': no arg2 for the filter: it has 2 arguments in /" \
+		$t --count --filter 'arg2 == 1'
+	check_error 2 "no arg5 for the key: it has 3 arguments" \
+		$t --time request_start,request_stop --key arg5
+	check_error 2 "no arg3 for the histogram" $t --count=request_stop --hist arg3
+	check_error 2 "argument arg16: the last" $t --count=number --hist arg16
+	check_error 2 "arg0, arg1, ... is expected" $t --count=number --hist 0
+	check_error 2 "--key goes with --time" $t --count --key arg0
+	check_error 2 "--depth and --key" $t --time request_start,request_stop --depth 2 --key arg0
+	check_error 2 "--hist goes with --count" $t --time request_start,request_stop --hist arg0
+	check_error 2 "--limit goes with --print" $t --count --limit 5
+	check_error 2 "not a number of hits" $t --print number --limit -5
+	check_error 2 "--filter: given twice" $t --count --filter 'arg0 == 1' --filter 'arg0 == 1'
+	check_error 2 "probe 'numbre': no such probe" $t --print numbre
+	check_error 2 "matches no probe" $t --print 'x.*'
+	check_error 2 "neither --print nor --hist" $t --count=number --hist arg0 --keep x
+	eq "$(int3_count "$TARGET")" 0 "int3"
+	start_target "$v1" --wait
+	await_line ready
+	check_error 2 "'plain': no arg0 for the filter: it has 0 arguments" \
+		attach -pid "$TARGET" --count=plain,with_args --filter 'arg0 == 1'
+}
+
+# Sites of one probe differ in what they have; operands that nobody can read, and that are none.
+test_hostile_operands() {
+	local fixture=$TMP/fixture
+	need_counting
+	sed 's/8@%rax 8@%rbx/x@%rax 8@%rbx/; s/8@$5 8@(%rsp)/8@sy 8@(%rsp)/' "$O/tests/fixtures/values" >"$fixture"
+	chmod +x "$fixture"
+	start_target "$fixture" --wait
+	await_line ready
+	check_error 2 "'ints': $fixture.*x@%rax" attach -pid "$TARGET" --print ints
+	check_error 2 "'differing': no arg1 for the filter: it has 1 argument " \
+		attach -pid "$TARGET" --count=differing --filter 'arg1 == 15'
+	check_error 2 "arg1, for the filter, is in a place that cannot be read, in $fixture" \
+		attach -pid "$TARGET" --count=places --filter 'arg1 == 15'
+	# What is not asked for does not matter.
+	start_measuring --count --print places --limit 0
+	tell 'go 2'
+	await_line 'done'
+	stop_measuring
+	eq "$(grep -c ' places .* <unsupported> 4 -2 3 7 8 9 10 11 12 -1 -2 ' "$TMP/out")" 2 "$(cat "$TMP/out")"
+	grep -Eq '^ints +2 ' "$TMP/out" || fail "$(cat "$TMP/out")"
+}
+
+run_tests "$@"

@@ -1,0 +1,247 @@
+exception Error of string
+
+let () = Callback.register_exception "Probes_lib.Error" (Error "")
+let error fmt = Printf.ksprintf (fun why -> raise (Error why)) fmt
+
+type pid = int
+type probe_name = string
+
+type probe_state =
+  { name : probe_name
+  ; enabled : bool
+  }
+
+type pattern = Str.regexp
+
+let pattern = Str.regexp
+
+type probe_desc =
+  | Name of probe_name
+  | Pair of probe_name * probe_name
+  | Regex of pattern
+  | Predicate of (probe_name -> bool)
+
+type action =
+  | Enable
+  | Disable
+
+type actions =
+  | All of action
+  | Selected of (action * probe_desc) list
+
+module Pid_or_self = struct
+  type t =
+    | Self of pid
+    | Other of pid
+
+  let self () = Self (Unix.getpid ())
+  let of_pid pid = if pid = Unix.getpid () then Self pid else Other pid
+
+  let get_exe = function
+    | Self _ -> "/proc/self/exe"
+    | Other pid -> Printf.sprintf "/proc/%d/exe" pid
+
+  let to_pid (Self pid | Other pid) = pid
+end
+
+(* The order in which probes_lib_stubs.c has them. *)
+type step_kind =
+  | Step_all
+  | Step_name
+  | Step_pair
+  | Step_set
+
+(* What the C library is asked to do; the names of a set are sorted. *)
+type step =
+  { kind : step_kind [@warning "-69"]
+  ; enable : bool [@warning "-69"]
+  ; names : probe_name array [@warning "-69"]
+  }
+
+module Stub = struct
+  (* A custom block: see probes_lib_stubs.c. *)
+  type tracer
+
+  external set_verbose : bool -> unit = "probes_lib_set_verbose"
+  external create : prog:string -> check_prog:bool -> allow_gigatext:bool -> tracer = "probes_lib_open"
+  external allow_gigatext : tracer -> bool -> unit = "probes_lib_allow_gigatext"
+  external names : tracer -> probe_name array = "probes_lib_names"
+  external states : tracer -> held:bool -> pid -> atomically:bool -> bool array = "probes_lib_states"
+  external update : tracer -> held:bool -> pid -> flags:int -> step array -> unit = "probes_lib_update"
+  external attach : tracer -> pid -> unit = "probes_lib_attach"
+  external start : tracer -> string array -> pid = "probes_lib_start"
+  external trace : tracer -> string array -> step array -> pid = "probes_lib_trace"
+  external detach : tracer -> unit = "probes_lib_detach"
+end
+
+type t =
+  { tracer : Stub.tracer
+  ; prog : string
+  ; names : probe_name array (* sorted *)
+  }
+
+(* C's strings end at the first NUL. *)
+let check_string what s =
+  if String.contains s '\000' then error "%s %S: holds a NUL character" what s
+
+let create ?(check_prog = false) ?(allow_gigatext = false) ~prog () =
+  check_string "file" prog;
+  (* What the stub takes for "no file". *)
+  if prog = "" then error "the program's file has an empty name";
+  let tracer = Stub.create ~prog ~check_prog ~allow_gigatext in
+  { tracer; prog; names = Stub.names tracer }
+
+let get_probe_names t = Array.copy t.names
+let get_exe pid = Pid_or_self.(get_exe (of_pid pid))
+let set_verbose = Stub.set_verbose
+let set_allow_gigatext t = Stub.allow_gigatext t.tracer
+
+(* ---- states ---------------------------------------------------------------------------------- *)
+
+let index_of_name t name =
+  let rec search first n =
+    if n = 0 then error "probe '%s': no such probe in %s" name t.prog;
+    let middle = first + (n / 2) in
+    let order = String.compare name t.names.(middle) in
+    if order = 0 then middle
+    else if order < 0 then search first (n / 2)
+    else search (middle + 1) (n - (n / 2) - 1)
+  in
+  search 0 (Array.length t.names)
+
+let read_states ?probe_names ?(atomically = false) t ~held pid =
+  let enabled = Stub.states t.tracer ~held pid ~atomically in
+  match probe_names with
+  | None -> Array.map2 (fun name enabled -> { name; enabled }) t.names enabled
+  | Some names ->
+    Array.map (fun name -> { name; enabled = enabled.(index_of_name t name) }) names
+
+let get_probe_states ?atomically t ~pid = read_states ?atomically t ~held:false pid
+
+(* ---- updates --------------------------------------------------------------------------------- *)
+
+let enables = function
+  | Enable -> true
+  | Disable -> false
+
+(* The C library takes a name twice for a mistake; here it is no more than superfluous. *)
+let step_of_names named action names =
+  let enable = enables action in
+  let is_new name = not (Hashtbl.mem named (action, name)) in
+  let steps =
+    match List.filter is_new names with
+    | [] -> []
+    | [ name ] -> [ { kind = Step_name; enable; names = [| name |] } ]
+    | names -> [ { kind = Step_pair; enable; names = Array.of_list names } ]
+  in
+  List.iter
+    (fun name ->
+      check_string "probe" name;
+      Hashtbl.replace named (action, name) ())
+    names;
+  steps
+
+let step_of_set t action is_chosen =
+  let names = Array.of_seq (Seq.filter is_chosen (Array.to_seq t.names)) in
+  [ { kind = Step_set; enable = enables action; names } ]
+
+let steps_of_desc t named (action, desc) =
+  match desc with
+  | Name name -> step_of_names named action [ name ]
+  | Pair (start, stop) -> step_of_names named action [ start; stop ]
+  | Regex re -> step_of_set t action (fun name -> Str.string_match re name 0)
+  | Predicate is_chosen -> step_of_set t action is_chosen
+
+let steps t = function
+  | All action -> [| { kind = Step_all; enable = enables action; names = [||] } |]
+  | Selected descs ->
+    Array.of_list (List.concat_map (steps_of_desc t (Hashtbl.create 16)) descs)
+
+(* OCP_ATOMICALLY, OCP_FORCE *)
+let flags ~atomically ~force = (if atomically then 1 else 0) lor if force then 2 else 0
+
+let update ?(atomically = false) ?(force = false) t ~held pid actions =
+  Stub.update t.tracer ~held pid ~flags:(flags ~atomically ~force) (steps t actions)
+
+let trace_existing_process ?atomically ?force t ~pid ~actions =
+  update ?atomically ?force t ~held:false pid actions
+
+let argv prog args =
+  List.iter (check_string "argument") args;
+  Array.of_list (prog :: args)
+
+let trace_new_process t ~args ~actions =
+  let enabling =
+    match actions with
+    | All Enable -> actions
+    | All Disable -> Selected []
+    | Selected descs -> Selected (List.filter (fun (action, _) -> action = Enable) descs)
+  in
+  Stub.trace t.tracer (argv t.prog args) (steps t enabling)
+
+(* ---- the running process --------------------------------------------------------------------- *)
+
+module Self = struct
+  let gigatext_is_allowed = Atomic.make false
+
+  (* Made anew after a fork, which may have come amid another thread's use of it. *)
+  let cache = Atomic.make None
+
+  let self () =
+    let pid = Unix.getpid () in
+    match Atomic.get cache with
+    | Some (creator, t) when creator = pid -> t
+    | Some _ | None ->
+      let allow_gigatext = Atomic.get gigatext_is_allowed in
+      let t = create ~allow_gigatext ~prog:"/proc/self/exe" () in
+      Atomic.set cache (Some (pid, t));
+      t
+
+  let set_allow_gigatext allow =
+    Atomic.set gigatext_is_allowed allow;
+    set_allow_gigatext (self ()) allow
+
+  let get_probe_names () = get_probe_names (self ())
+
+  module Dynlink = struct
+    let update ?force t actions = update ?force t ~held:false (Unix.getpid ()) actions
+    let get_probe_states ?probe_names t = read_states ?probe_names t ~held:false (Unix.getpid ())
+  end
+
+  let update ?force actions = Dynlink.update ?force (self ()) actions
+  let get_probe_states ?probe_names () = Dynlink.get_probe_states ?probe_names (self ())
+end
+
+(* ---- ptrace ---------------------------------------------------------------------------------- *)
+
+module With_ptrace = struct
+  let attach t pid = Stub.attach t.tracer pid
+  let start t ~args = Stub.start t.tracer (argv t.prog args)
+  let update ?force t ~actions = update ?force t ~held:true 0 actions
+  let get_probe_states ?probe_names t = read_states ?probe_names t ~held:true 0
+  let detach t = Stub.detach t.tracer
+end
+
+module Raw_ptrace = struct
+  (* Those that were started and not let go; a tracer that is collected would let its process go. *)
+  let started : (pid * Stub.tracer) list Atomic.t = Atomic.make []
+
+  let rec change f =
+    let before = Atomic.get started in
+    if not (Atomic.compare_and_set started before (f before)) then change f
+
+  let start ~argv =
+    if Array.length argv = 0 then error "no program to start";
+    Array.iter (check_string "argument") argv;
+    let tracer = Stub.create ~prog:"" ~check_prog:false ~allow_gigatext:false in
+    let pid = Stub.start tracer argv in
+    change (List.cons (pid, tracer));
+    pid
+
+  let detach pid =
+    match List.assoc_opt pid (Atomic.get started) with
+    | None -> error "pid %d: was not started by Raw_ptrace, or let go already" pid
+    | Some tracer ->
+      change (List.remove_assoc pid);
+      Stub.detach tracer
+end
