@@ -74,8 +74,11 @@ static __always_inline long args_copy(void *to, __u32 n, __u64 addr)
 /* A copy of all and one access at a computed place: the verifier has one path to follow, not 16. */
 static __noinline __u64 args_register(struct pt_regs *regs, __u32 reg)
 {
-	__u64 values[ARG_REGISTERS];
+	__u64 values[ARG_RIP], site;
 
+	asm volatile("%0 = *(u64 *)(%1 + 128)" : "=r"(site) : "r"(regs));
+	if (reg == ARG_RIP)
+		return site;
 	ARGS_LOAD(ARG_R15, 0);
 	ARGS_LOAD(ARG_R14, 8);
 	ARGS_LOAD(ARG_R13, 16);
@@ -92,7 +95,7 @@ static __noinline __u64 args_register(struct pt_regs *regs, __u32 reg)
 	ARGS_LOAD(ARG_RSI, 104);
 	ARGS_LOAD(ARG_RDI, 112);
 	ARGS_LOAD(ARG_RSP, 152);
-	return values[reg & (ARG_REGISTERS - 1)];
+	return values[reg & (ARG_RIP - 1)];
 }
 
 static __always_inline __u64 args_extend(__u64 value, const struct arg_spec *spec)
@@ -225,7 +228,9 @@ static __noinline int arg_int(struct pt_regs *regs, const struct arg_spec *spec,
 	*number = 0;
 	if (!arg_read(regs, spec, &value))
 		return 0;
-	if (spec->is_value)
+	if (spec->type == ARG_FLOAT)
+		return 0;
+	if (spec->type == ARG_VALUE)
 		return ocaml_int(value, number);
 	*number = (__s64)value;
 	return 1;
@@ -283,7 +288,8 @@ static __noinline int arg_key(struct pt_regs *regs, const struct arg_spec *spec,
 		*key = args_mix((__u64)number);
 		return 1;
 	}
-	return spec->is_value && arg_read(regs, spec, &value) && ocaml_string_key(value, key);
+	return spec->type == ARG_VALUE && arg_read(regs, spec, &value) &&
+	       ocaml_string_key(value, key);
 }
 
 /* ---- filters -------------------------------------------------------------------------------- */
@@ -330,7 +336,7 @@ static __noinline int filter_string_matches(struct pt_regs *regs, const struct a
 	__u64 value;
 	int same;
 
-	if (!spec->is_value || !arg_read(regs, spec, &value) || value & 1 ||
+	if (spec->type != ARG_VALUE || !arg_read(regs, spec, &value) || value & 1 ||
 	    !ocaml_read_block(value, &block) || block.tag != TAG_STRING)
 		return 0;
 	length = ocaml_string_length(value, block.words);
@@ -566,7 +572,9 @@ static long record_argument(__u32 i, void *context)
 	__u64 value;
 
 	if (arg_read(r->regs, spec, &value))
-		kind = spec->is_value ? NODE_PENDING : NODE_C_INT;
+		kind = spec->type == ARG_VALUE	 ? NODE_PENDING
+		       : spec->type == ARG_FLOAT ? NODE_DOUBLE
+						 : NODE_C_INT;
 	else if (spec->kind == ARG_UNSUPPORTED)
 		kind = NODE_UNSUPPORTED;
 	*node = (struct value_node){ .value = value, .kind = (__u8)kind };

@@ -29,6 +29,7 @@ enum arg_register {
 	ARG_RSI,
 	ARG_RDI,
 	ARG_RSP,
+	ARG_RIP, /* the site's own address */
 	ARG_REGISTERS,
 	ARG_NO_REGISTER = 0xff,
 };
@@ -41,6 +42,12 @@ enum arg_kind {
 	ARG_UNSUPPORTED, /* it has, in a place that is not read: %xmm0, a symbol */
 };
 
+enum arg_type {
+	ARG_C_INT,
+	ARG_VALUE, /* of OCaml: what 8 unsigned bytes mean */
+	ARG_FLOAT, /* a double, not boxed */
+};
+
 struct arg_spec {
 	__u8 kind;
 	__u8 base;	  /* enum arg_register; memory can do without */
@@ -48,7 +55,7 @@ struct arg_spec {
 	__u8 index_shift; /* the index counts times 1 << this */
 	__u8 size;	  /* 1, 2, 4 or 8 bytes */
 	__u8 is_signed;
-	__u8 is_value;	     /* an OCaml value (what 8 unsigned bytes mean), not a C integer */
+	__u8 type;	     /* enum arg_type */
 	__u8 register_shift; /* of kind register: 8 for %ah, 0 otherwise */
 	__s64 number;	     /* the constant, or the displacement of memory */
 };

@@ -16,6 +16,7 @@
 #define MEASURE_ARGS_BPF_H
 
 #include "args.bpf.h"
+#include "measure_core.bpf.h"
 
 enum {
 	KEY_TRIES = 4,

@@ -251,7 +251,7 @@ struct ocp_site {
 	 * n_code bytes, of which code[opcode_at] is the one that is switched. A site of the ABI has
 	 * 6: nop (0x90, or 0xcc), opcode (0x3d off, 0xe8 on), displacement.
 	 */
-	uint8_t code[20];
+	const uint8_t *code;
 	uint8_t n_code, opcode_at;
 	enum ocp_site_state state;
 	const char *fault;	 /* of a damaged site, else NULL */

@@ -220,7 +220,7 @@ static int find_args(const struct code_scan *scan, struct use *use)
 	const struct x86_args_query query = {
 		.code = &use->code,
 		.start = x86_site_handler(&use->site),
-		.lost = use->load.reg,
+		.site = &use->site,
 		.site_va = use->code.va + use->pos,
 		.is_fixed = scan->object->is_fixed,
 		.n_args = use->marker->n_args,

@@ -38,6 +38,24 @@ static bool is_query(const struct finder *finder, const struct marker *marker)
 	       finder->set.probes[marker->probe].marker;
 }
 
+/* The matcher knows more forms than can be said in a struct dormant_site. */
+static void refuse_unusual(struct finder *finder)
+{
+	for (size_t i = 0; i < finder->scan.n_uses; i++) {
+		struct use *use = &finder->scan.uses[i];
+		const uint8_t *code = use->code.bytes + use->pos;
+		uint8_t opcode;
+
+		if (!use_is_site(use))
+			continue;
+		opcode = code[x86_site_opcode_at(&use->site)] & 0xfe;
+		if (use->site.n_bytes > UINT8_MAX)
+			use->why_not = "its code is too long";
+		else if (opcode != (use->site.is_near ? 0x84 : 0x74))
+			use->why_not = "its jump is in no known form";
+	}
+}
+
 static void note_left_out(const struct finder *finder, struct dormant *dormant)
 {
 	for (size_t i = 0; i < finder->scan.n_uses; i++) {
@@ -131,6 +149,7 @@ static int make_sites(struct finder *finder, struct dormant *dormant)
 	finder->name = calloc(finder->set.n_probes + 1, sizeof(*finder->name));
 	if (!finder->args || !finder->name)
 		return ctx_no_memory(finder->ctx);
+	refuse_unusual(finder);
 	code_scan_find_probes(&finder->scan, &finder->set);
 	note_left_out(finder, dormant);
 	err = measure(finder, &n_sites, &n_bytes);

@@ -609,7 +609,11 @@ void x86_find_args(const struct x86_args_query *query, struct x86_arg *args)
 		walk.regs[i] = (struct value){ .kind = REGISTER, .reg = i };
 		walk.xmm[i] = (struct value){ .kind = XMM, .reg = i };
 	}
-	walk.regs[query->lost] = unknown;
+	for (unsigned int i = 0; i < X86_N_REGS; i++)
+		if (query->site->written >> i & 1)
+			walk.regs[i] = unknown;
+	for (size_t i = 0; i < query->site->n_slots; i++)
+		write_cell(&walk, SLOT, query->site->slots[i], unknown);
 	walk.regs[X86_R15] = (struct value){ .kind = HEAP };
 	for (int i = 0; i < MAX_STEPS && walk.n_found < query->n_args; i++) {
 		uint64_t target;

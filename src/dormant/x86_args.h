@@ -17,8 +17,9 @@ enum {
 
 struct x86_args_query {
 	const struct x86_code *code;
-	size_t start;	   /* of the handler */
-	unsigned int lost; /* the register that holds something else there than at the site */
+	size_t start; /* of the handler */
+	const struct x86_site
+		*site; /* what it writes holds something else there than at the site */
 	uint64_t site_va;
 	bool is_fixed; /* the program runs at its link-time addresses */
 	size_t n_args; /* at most X86_MAX_ARGS */

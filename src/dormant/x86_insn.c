@@ -155,6 +155,7 @@ static void take_modrm(struct cursor *cursor, uint8_t rex, struct x86_insn *insn
 		sib = (uint8_t)take(cursor, 1);
 		insn->base = (sib & 7) | (rex & 1) << 3;
 		insn->index = (sib >> 3 & 7) | (rex & 2) << 2;
+		insn->scale = 1u << (sib >> 6);
 		if (insn->index == X86_RSP)
 			insn->index = X86_NO_REG;
 		if (mod == 0 && (sib & 7) == 5)

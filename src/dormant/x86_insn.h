@@ -32,8 +32,9 @@ struct x86_insn {
 	unsigned int reg; /* the other operand, or what extends the opcode (then & 7) */
 	unsigned int rm;
 	int base, index;
-	int64_t disp; /* with X86_RIP: the address itself */
-	int64_t imm;  /* sign-extended; of a jump or call: the address it leads to */
+	unsigned int scale; /* 1 to 8 */
+	int64_t disp;	    /* with X86_RIP: the address itself */
+	int64_t imm;	    /* sign-extended; of a jump or call: the address it leads to */
 };
 
 /* False: unknown, or cut off by the section's end. */

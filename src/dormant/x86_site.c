@@ -21,20 +21,14 @@
  * never post-linked. It is not turned into the post-linker's form: a uprobe's first instruction
  * comes from the file, and would be followed by the middle of another one.
  *
- * The three instructions come from one operation and the test at the end of its basic block.
- * ocamlopt puts labels at block starts only, so a jump may lead to the first instruction but never
- * behind it. What the register allocator can do to the sequence, under enough pressure, is to spill
- * %R between load and cmp; that form, and any other, is refused, and stays dormant.
+ * Usually these are three instructions; x86_match.c knows what else there is.
  */
 #include "dormant/x86_site.h"
 
 #include <string.h>
 
-enum {
-	CMP_BYTES = 4,
-	JCC_SHORT_BYTES = 2,
-	JCC_NEAR_BYTES = 6,
-};
+/* From the end of a dormant probe, the byte of the jump that tells je from jne. */
+enum { SHORT_OPCODE_OFF = 2, NEAR_OPCODE_OFF = 5 };
 
 static int32_t read_i32(const uint8_t *bytes)
 {
@@ -42,11 +36,6 @@ static int32_t read_i32(const uint8_t *bytes)
 
 	memcpy(&value, bytes, sizeof(value));
 	return value;
-}
-
-static int64_t read_i8(const uint8_t *bytes)
-{
-	return *bytes < 0x80 ? *bytes : *bytes - 0x100;
 }
 
 bool x86_decode_load(const struct x86_code *code, size_t pos, struct x86_load *load)
@@ -75,47 +64,6 @@ bool x86_decode_load(const struct x86_code *code, size_t pos, struct x86_load *l
 	return true;
 }
 
-const char *x86_match_site(const struct x86_code *code, size_t pos, const struct x86_load *load,
-			   struct x86_site *site)
-{
-	const uint8_t rex = (uint8_t)(0x48 | load->reg >> 3);
-	const uint8_t cmp[CMP_BYTES] = { rex, 0x83, (uint8_t)(0xf8 | (load->reg & 7)), 1 };
-	size_t room = code->n_bytes - pos;
-	const uint8_t *b = code->bytes + pos;
-	size_t at = X86_LOAD_BYTES;
-	int64_t target;
-
-	/* %rsp cannot be popped into, and is never allocated. */
-	if (load->reg == 4)
-		return "the marker's address is loaded into the stack pointer";
-	if (room < at + CMP_BYTES + JCC_SHORT_BYTES || memcmp(b + at, cmp, CMP_BYTES) != 0)
-		return "the marker's address is not compared right after it was loaded";
-	at += CMP_BYTES;
-	memset(site, 0, sizeof(*site));
-	site->pos = pos;
-	site->reg = load->reg;
-	if (b[at] == 0x75 || b[at] == 0x74) {
-		site->is_inverted = b[at] == 0x74;
-		site->jump = read_i8(b + at + 1);
-		site->n_bytes = at + JCC_SHORT_BYTES;
-	} else if (b[at] == 0x0f && (b[at + 1] == 0x85 || b[at + 1] == 0x84) &&
-		   room >= at + JCC_NEAR_BYTES) {
-		site->is_inverted = b[at + 1] == 0x84;
-		site->is_near = true;
-		site->jump = read_i32(b + at + 2);
-		site->n_bytes = at + JCC_NEAR_BYTES;
-	} else {
-		return "no jump on equality follows the comparison";
-	}
-
-	target = (int64_t)(pos + site->n_bytes) + site->jump;
-	if (target < 0 || target >= (int64_t)code->n_bytes || pos + site->n_bytes >= code->n_bytes)
-		return "the jump leads out of the section";
-	if (target > (int64_t)pos && target < (int64_t)(pos + site->n_bytes))
-		return "the jump leads into the probe itself";
-	return NULL;
-}
-
 size_t x86_site_handler(const struct x86_site *site)
 {
 	return site->pos + site->n_bytes + (size_t)(site->is_inverted ? site->jump : 0);
@@ -123,5 +71,5 @@ size_t x86_site_handler(const struct x86_site *site)
 
 size_t x86_site_opcode_at(const struct x86_site *site)
 {
-	return site->n_bytes - (site->is_near ? JCC_NEAR_BYTES - 1 : JCC_SHORT_BYTES);
+	return site->n_bytes - (site->is_near ? NEAR_OPCODE_OFF : SHORT_OPCODE_OFF);
 }

@@ -22,7 +22,7 @@ enum x86_load_form {
 
 enum {
 	X86_LOAD_BYTES = 7,
-	X86_SITE_MAX_BYTES = 17, /* of a dormant probe */
+	X86_SITE_SLOTS = 4,
 };
 
 /* An instruction that may load the address of a marker. */
@@ -48,13 +48,19 @@ bool x86_decode_load(const struct x86_code *code, size_t pos, struct x86_load *l
 struct x86_site {
 	size_t pos;	  /* of the load */
 	size_t n_bytes;	  /* up to and with the conditional jump */
-	unsigned int reg; /* holds the marker's address, dead after the comparison */
+	unsigned int reg; /* the marker's address is loaded into it; dead after the jump */
 	bool is_inverted; /* the jump leads to the handler, not past it */
 	bool is_near;	  /* the jump has a 32-bit displacement */
 	int64_t jump;	  /* its displacement, from the end of the site */
+	/* What the dormant code writes to, registers as a bit mask and stack slots. */
+	unsigned int written;
+	int64_t slots[X86_SITE_SLOTS];
+	size_t n_slots;
 };
 
-/* Check the code around LOAD at POS. Returns NULL and fills *SITE, or why it is no dormant probe.
+/*
+ * Check the code from LOAD at POS on (x86_match.c). Returns NULL and fills *SITE, or why it is no
+ * dormant probe.
  */
 const char *x86_match_site(const struct x86_code *code, size_t pos, const struct x86_load *load,
 			   struct x86_site *site);

@@ -17,7 +17,6 @@
 enum {
 	SITE_BYTES = 6,
 	SITE_OPCODE_OFF = 1, /* the byte that is switched */
-	SITE_MAX_BYTES = 17, /* of a dormant one, which is longer */
 	SITE_NOP = 0x90,
 	SITE_INT3 = 0xcc, /* the nop while somebody's uprobe or breakpoint is on it */
 	SITE_OFF = 0x3d,  /* cmp $imm32,%eax */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What becomes of a dormant probe (see dormant/x86_site.c), in the same bytes: a site of the probe
- * ABI.
+ * What becomes of a dormant probe (see dormant/x86_site.c and x86_match.c), in the same bytes: a
+ *site of the probe ABI.
  *
  *	nop
  *	cmp   $D,%eax		3d: off. As e8 it is `call`, and D leads to the pop
@@ -11,18 +11,13 @@
  *	<handler>
  *
  * No code is added and no stack layout changes: the handler runs where and how the compiler placed
- * it. %R is free to be popped into, for the comparison is the only use of a value that
- * Sys.opaque_identity hides from every optimisation but CSE of the address itself, and every marker
- * is a string of its own. The flags that the new cmp sets are read by nobody: ocamlopt never keeps
- * flags across a conditional jump.
+ * it. %R is free to be popped into. The flags that the new cmp sets are read by nobody: ocamlopt
+ * never keeps flags across a conditional jump.
  *
  * With the condition inverted:
  *
  *	load; cmp; je H				nop; cmp; jmp N; pop %R; nops; jmp H
  *   N:					->	   N:
- *
- * A jump may lead to the first instruction of the dormant probe (harmless: that is still where the
- * site starts) but never behind it.
  */
 #include "link/x86_write.h"
 

@@ -36,22 +36,24 @@ static size_t place_of(const struct args_table *table, const char *text, bool *f
 	return low;
 }
 
+static bool grow(void **array, size_t n, size_t size)
+{
+	void *grown = realloc(*array, n * size);
+
+	if (grown)
+		*array = grown;
+	return grown != NULL;
+}
+
 static int make_room(struct ocp_ctx *ctx, struct args_table *table)
 {
 	const size_t room = table->room * 2 + 16;
-	struct site_args *entries;
-	uint32_t *by_text;
-	char **texts;
 
 	if (table->n < table->room)
 		return 0;
-	entries = realloc(table->entries, room * sizeof(*entries));
-	table->entries = entries ? entries : table->entries;
-	texts = realloc(table->texts, room * sizeof(*texts));
-	table->texts = texts ? texts : table->texts;
-	by_text = realloc(table->by_text, room * sizeof(*by_text));
-	table->by_text = by_text ? by_text : table->by_text;
-	if (!entries || !texts || !by_text)
+	if (!grow((void **)&table->entries, room, sizeof(*table->entries)) ||
+	    !grow((void **)&table->texts, room, sizeof(char *)) ||
+	    !grow((void **)&table->by_text, room, sizeof(*table->by_text)))
 		return ctx_no_memory(ctx);
 	table->room = room;
 	return 0;

@@ -14,9 +14,11 @@
  * disassemble that function, which Debian's is built without; and else for an offset in the file,
  * given --unsafe. So the offset is used wherever that is unambiguous.
  *
- * With -p bpftrace looks for the notes in what is mapped, by path, and finds them only if the path
- * leads to the same file for it as for the process. If not (a chroot or container, a file that was
- * deleted or replaced), the file is named by its entry in /proc, and a predicate picks the process.
+ * With -p bpftrace looks for the notes in what is mapped. It finds them only if the path of a file
+ * leads to the same file for it as for the process, which is not so in a chroot or container and
+ * for a file that was deleted or replaced; and if several files have a name it attaches to those in
+ * the first one, once for each. Then files are named by paths of ours, or by their entries in
+ * /proc, and a predicate picks the process.
  */
 #include "measure/bpftrace_plan.h"
 
@@ -326,6 +328,8 @@ static int name_images(struct planner *p, struct ocp_process *proc)
 	struct maps maps = { 0 };
 	int err = maps_read(p->ctx, proc->pid, &maps);
 
+	plan->by_predicate = images->n > 1;
+
 	for (size_t i = 0; !err && i < images->n; i++) {
 		const struct image *image = &images->images[i];
 		bool is_plain =
@@ -361,7 +365,7 @@ static int start_plan(struct planner *p, size_t n_files)
 {
 	*p->plan = (struct bpftrace_plan){ 0 };
 	p->n_progs = n_files;
-	p->progs = calloc(n_files + 1, sizeof(*p->progs));
+	p->progs = calloc(n_files + 1, sizeof(const struct ocp_program *));
 	p->plan->files = calloc(n_files + 1, sizeof(*p->plan->files));
 	return p->progs && p->plan->files ? 0 : ctx_no_memory(p->ctx);
 }

@@ -288,8 +288,8 @@ static void put_about(FILE *f, const struct bpftrace_plan *plan, enum ocp_bpftra
 		fprintf(f, "# Counts the hits of %zu probe%s (%zu sites)", plan->n_names,
 			plan->n_names == 1 ? "" : "s", plan->n_sites);
 	else if (what == OCP_BPFTRACE_TIME)
-		fprintf(f, "# Times what is between %s and %s in one thread", plan->names[0],
-			plan->names[1]);
+		fprintf(f, "# Times what is between %s and %s in one thread (%zu sites)",
+			plan->names[0], plan->names[1], plan->n_sites);
 	else
 		fprintf(f, "# Prints time, thread, probe and arguments of every hit (%zu sites)",
 			plan->n_sites);
@@ -351,8 +351,8 @@ static void put_limits(FILE *f, const struct bpftrace_plan *plan, enum ocp_bpftr
 		      "without.\n",
 		      f);
 	if (plan->by_predicate)
-		fputs("# The predicate stands for -p, with which bpftrace would not find the file "
-		      "(deleted, or in a container).\n",
+		fputs("# A predicate stands for -p, with which bpftrace mixes up files of one process "
+		      "and\n# does not find one that was deleted or is in a container.\n",
 		      f);
 	if (plan->n_sites > MANY_SITES)
 		fprintf(f,

@@ -21,6 +21,11 @@
 
 enum { HOLD_NS = 5 * 1000 * 1000 };
 
+/* A record that is to be handed over. */
+struct found {
+	const struct hit_record *record;
+};
+
 struct print_ring {
 	unsigned long *consumer; /* positions count on for ever */
 	const unsigned long *producer;
@@ -29,7 +34,7 @@ struct print_ring {
 	size_t page, bytes;
 	unsigned long seen; /* records before this have been looked at by the last call, */
 	uint64_t seen_ns;   /* and those of them that are older than this handed over */
-	const struct hit_record **batch;
+	struct found *batch;
 	size_t n, room;
 };
 
@@ -75,7 +80,7 @@ void print_ring_close(struct print_ring *ring)
 
 static int add_to_batch(struct print_ring *ring, const struct hit_record *record)
 {
-	const struct hit_record **grown;
+	struct found *grown;
 
 	if (ring->n == ring->room) {
 		grown = realloc(ring->batch, (2 * ring->room + 64) * sizeof(*grown));
@@ -84,14 +89,14 @@ static int add_to_batch(struct print_ring *ring, const struct hit_record *record
 		ring->batch = grown;
 		ring->room = 2 * ring->room + 64;
 	}
-	ring->batch[ring->n++] = record;
+	ring->batch[ring->n++].record = record;
 	return 0;
 }
 
 static int compare_times(const void *a, const void *b)
 {
-	const struct hit_record *x = *(const struct hit_record *const *)a,
-				*y = *(const struct hit_record *const *)b;
+	const struct hit_record *x = ((const struct found *)a)->record,
+				*y = ((const struct found *)b)->record;
 
 	if (x->ts_ns != y->ts_ns)
 		return x->ts_ns < y->ts_ns ? -1 : 1;
@@ -153,10 +158,11 @@ int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void 
 
 	if (err)
 		return err;
-	qsort(ring->batch, ring->n, sizeof(*ring->batch), compare_times);
+	if (ring->n)
+		qsort(ring->batch, ring->n, sizeof(*ring->batch), compare_times);
 	for (size_t i = 0; i < ring->n; i++)
-		if (value_record_is_sound(ring->batch[i], sizeof(*ring->batch[i])))
-			fn(data, ring->batch[i]);
+		if (value_record_is_sound(ring->batch[i].record, sizeof(struct hit_record)))
+			fn(data, ring->batch[i].record);
 	ring->seen = end;
 	ring->seen_ns = until_ns;
 	__atomic_store_n(ring->consumer, keep, __ATOMIC_RELEASE);

@@ -76,7 +76,7 @@ void ocp_meter_free(struct ocp_meter *meter)
 static int add_to(struct ocp_ctx *ctx, struct ocp_process ***list, size_t *n,
 		  struct ocp_process *proc)
 {
-	struct ocp_process **grown = realloc(*list, (*n + 1) * sizeof(*grown));
+	struct ocp_process **grown = realloc(*list, (*n + 1) * sizeof(void *));
 
 	if (!grown)
 		return ctx_no_memory(ctx);

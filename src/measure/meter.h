@@ -6,11 +6,10 @@
 #include "measure/arguments.h"
 #include "measure/calibrate.h"
 #include "measure/engine.h"
+#include "measure/kept_folder.h"
 #include "measure/selection.h"
 #include "measure/site_table.h"
 #include "ocaml_probes.h"
-
-enum { KEPT_PATH_BYTES = 128 };
 
 struct meter_pair {
 	char *start, *stop;
@@ -63,8 +62,5 @@ struct ocp_meter {
 
 /* What the engine calls it. */
 enum engine_split engine_split_of(enum ocp_split split);
-
-/* Forget the names of a kept meter; the descriptors stay. */
-int kept_remove_names(struct ocp_ctx *ctx, const char *folder);
 
 #endif

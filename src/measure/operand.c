@@ -44,6 +44,7 @@ static const char *const register_names[ARG_REGISTERS][4] = {
 	[ARG_RSI] = { "rsi", "esi", "si", "sil" },
 	[ARG_RDI] = { "rdi", "edi", "di", "dil" },
 	[ARG_RSP] = { "rsp", "esp", "sp", "spl" },
+	[ARG_RIP] = { "rip", "", "", "" },
 };
 
 static const struct {
@@ -166,7 +167,7 @@ static bool parse_address(struct operand *op, struct arg_spec *spec)
 	if (*op->at != ',') {
 		if (!take_register(op, &spec->base, &part))
 			return false;
-		/* %rip; with an address of 32 bits, %eax. */
+		/* With an address of 32 bits: %eax. */
 		if (part != PART_8)
 			spec->kind = ARG_UNSUPPORTED;
 	}
@@ -245,11 +246,12 @@ static bool parse_size(struct operand *op, struct arg_spec *spec, bool *is_reada
 	size = size < 0 ? -size : size;
 	spec->size = (__u8)size;
 	*is_readable = size == 1 || size == 2 || size == 4 || size == 8;
+	spec->type = size == 8 && !spec->is_signed ? ARG_VALUE : ARG_C_INT;
 	if (*op->at == 'f') {
-		*is_readable = false;
+		*is_readable = size == 8;
+		spec->type = ARG_FLOAT;
 		op->at++;
 	}
-	spec->is_value = size == 8 && !spec->is_signed;
 	if (*op->at != '@')
 		return bad(op, "@ is expected after the size");
 	op->at++;
@@ -287,6 +289,12 @@ static bool parse_operand(struct operand *op, struct arg_spec *spec)
 		return false;
 	if (*op->at)
 		return bad(op, "there is more than an operand");
+	/* No helper of the kernel's tells what is in a vector register. */
+	if (spec->type == ARG_FLOAT && spec->kind != ARG_MEMORY)
+		is_readable = false;
+	/* 0 is no OCaml value: an argument that nothing holds before the handler computes it. */
+	if (spec->kind == ARG_CONSTANT && spec->type == ARG_VALUE && spec->number == 0)
+		is_readable = false;
 	if (!is_readable || spec->kind == ARG_UNSUPPORTED)
 		*spec = (struct arg_spec){ .kind = ARG_UNSUPPORTED };
 	else if (spec->kind == ARG_CONSTANT)

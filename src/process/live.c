@@ -186,26 +186,31 @@ void snapshot_free(struct snapshot *snapshot)
 /* Which part of a snapshot. */
 enum part_kind { PART_CODE, PART_SEMAPHORES };
 
+/* Returns how many pieces there are; *N_BYTES of them together. */
 static size_t fill_pieces(const struct live *live, const size_t *probes, size_t n,
-			  enum part_kind kind, struct memory_piece *pieces)
+			  enum part_kind kind, struct memory_piece *pieces, size_t *n_bytes)
 {
 	size_t n_pieces = 0;
 
+	*n_bytes = 0;
 	for (size_t i = 0; i < n; i++) {
 		const struct live_probe *p = &live->probes[probes[i]];
 		size_t count = kind == PART_CODE ? p->n_sites : p->n_semaphores;
 
-		for (size_t j = 0; pieces && j < count; j++) {
-			const struct live_site *site = &live->sites[p->first_site + j];
+		for (size_t j = 0; j < count; j++) {
+			struct memory_piece piece = { .bytes = sizeof(uint16_t) };
 
-			pieces[n_pieces + j] = (struct memory_piece){
-				.addr = kind == PART_CODE
-						? site->addr
-						: live->semaphores[p->first_semaphore + j].addr,
-				.bytes = kind == PART_CODE ? site->site->n_bytes : sizeof(uint16_t),
-			};
+			if (kind == PART_CODE) {
+				piece.addr = live->sites[p->first_site + j].addr;
+				piece.bytes = live->sites[p->first_site + j].site->n_bytes;
+			} else {
+				piece.addr = live->semaphores[p->first_semaphore + j].addr;
+			}
+			*n_bytes += piece.bytes;
+			if (pieces)
+				pieces[n_pieces] = piece;
+			n_pieces++;
 		}
-		n_pieces += count;
 	}
 	return n_pieces;
 }
@@ -245,15 +250,15 @@ static int refresh(struct ocp_ctx *ctx, const struct memory *memory, const struc
 		   const size_t *probes, size_t n, enum part_kind kind, struct snapshot *snapshot,
 		   bool *changed)
 {
-	size_t n_pieces = fill_pieces(live, probes, n, kind, NULL);
+	size_t n_bytes, n_pieces = fill_pieces(live, probes, n, kind, NULL, &n_bytes);
 	struct memory_piece *pieces = calloc(n_pieces + 1, sizeof(*pieces));
-	uint8_t *bytes = calloc(n_pieces + 1, SITE_MAX_BYTES);
+	uint8_t *bytes = malloc(n_bytes + 1);
 	const uint8_t *at = bytes;
 	int err = 0;
 
 	*changed = false;
 	if (pieces && bytes) {
-		fill_pieces(live, probes, n, kind, pieces);
+		fill_pieces(live, probes, n, kind, pieces, &n_bytes);
 		err = memory_read(memory, pieces, n_pieces, bytes);
 	} else {
 		err = ctx_no_memory(ctx);

@@ -64,7 +64,7 @@ const char *site_form_fault(enum site_form form)
 const char *site_code_text(const uint8_t *code, size_t n_bytes, char text[SITE_CODE_TEXT_BYTES])
 {
 	text[0] = '\0';
-	for (size_t i = 0; i < n_bytes && i < SITE_MAX_BYTES; i++)
+	for (size_t i = 0; i < n_bytes && i < SITE_CODE_SHOWN; i++)
 		sprintf(text + 3 * i, " %02x", code[i]);
 	return text;
 }

@@ -24,8 +24,8 @@ static inline bool site_form_is_sound(enum site_form form)
 	return form == SITE_FORM_OFF || form == SITE_FORM_ON;
 }
 
-/* " 90 3d ..." for a message, written to TEXT. */
-enum { SITE_CODE_TEXT_BYTES = 3 * SITE_MAX_BYTES + 1 };
+/* " 90 3d", and so on, for a message, written to TEXT; of long code the start. */
+enum { SITE_CODE_SHOWN = 24, SITE_CODE_TEXT_BYTES = 3 * SITE_CODE_SHOWN + 1 };
 const char *site_code_text(const uint8_t *code, size_t n_bytes, char text[SITE_CODE_TEXT_BYTES]);
 
 /* What is wrong with a site of an unsound form. */

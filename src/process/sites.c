@@ -17,6 +17,7 @@
 struct ocp_sites {
 	struct ocp_site *sites;
 	const struct site **from; /* what each was made from */
+	uint8_t *bytes;		  /* what was read */
 	size_t n;
 	char **names; /* of symbols, one buffer an image */
 	size_t n_names;
@@ -113,12 +114,37 @@ static struct memory_piece piece(uint64_t addr, uint16_t bytes)
 	return (struct memory_piece){ .addr = addr, .bytes = bytes };
 }
 
+static uint16_t take_counter(const uint8_t **from)
+{
+	uint16_t value;
+
+	memcpy(&value, *from, sizeof(value));
+	*from += sizeof(value);
+	return value;
+}
+
+static void take(const struct ocp_process *proc, struct ocp_sites *sites)
+{
+	const uint8_t *from = sites->bytes;
+
+	for (size_t i = 0; i < sites->n; i++) {
+		struct ocp_site *site = &sites->sites[i];
+
+		site->code = from;
+		from += site->n_code;
+		if (site->has_code)
+			set_form(proc, sites->from[i], site);
+		site->semaphore = take_counter(&from);
+		if (site->tracer_semaphore_addr)
+			site->tracer_semaphore = take_counter(&from);
+	}
+}
+
 /* Code, semaphore and tracers' semaphore of every site, each where it has one. */
 static int read_memory(const struct ocp_process *proc, struct ocp_sites *sites)
 {
 	struct memory_piece *pieces = calloc(3 * sites->n + 1, sizeof(*pieces));
-	uint8_t *bytes = calloc(sites->n + 1, SITE_MAX_BYTES + 2 * sizeof(uint16_t)), *from = bytes;
-	size_t n = 0;
+	size_t n = 0, n_bytes = 0;
 	int err;
 
 	for (size_t i = 0; pieces && i < sites->n; i++) {
@@ -130,28 +156,14 @@ static int read_memory(const struct ocp_process *proc, struct ocp_sites *sites)
 		if (site->tracer_semaphore_addr)
 			pieces[n++] = piece(site->tracer_semaphore_addr, sizeof(uint16_t));
 	}
-	err = pieces && bytes ? memory_read(proc->memory, pieces, n, bytes)
-			      : ctx_no_memory(proc->ctx);
-	for (size_t i = 0; !err && i < sites->n; i++) {
-		struct ocp_site *site = &sites->sites[i];
-		uint16_t value;
-
-		if (site->has_code) {
-			memcpy(site->code, from, site->n_code);
-			from += site->n_code;
-			set_form(proc, sites->from[i], site);
-		}
-		memcpy(&value, from, sizeof(value));
-		from += sizeof(value);
-		site->semaphore = value;
-		if (site->tracer_semaphore_addr) {
-			memcpy(&value, from, sizeof(value));
-			from += sizeof(value);
-			site->tracer_semaphore = value;
-		}
-	}
+	for (size_t i = 0; pieces && i < n; i++)
+		n_bytes += pieces[i].bytes;
+	sites->bytes = malloc(n_bytes + 1);
+	err = pieces && sites->bytes ? memory_read(proc->memory, pieces, n, sites->bytes)
+				     : ctx_no_memory(proc->ctx);
+	if (!err)
+		take(proc, sites);
 	free(pieces);
-	free(bytes);
 	return err;
 }
 
@@ -237,6 +249,7 @@ void ocp_sites_free(struct ocp_sites *sites)
 		free(sites->names[i]);
 	free(sites->names);
 	free(sites->from);
+	free(sites->bytes);
 	free(sites->sites);
 	free(sites);
 }

@@ -108,7 +108,7 @@ static int do_all(struct options *options, struct target *targets, struct sessio
 static int open_measure(struct options *options, const struct target *targets,
 			struct measure_session *measure)
 {
-	struct ocp_process **procs = calloc(options->n_pids + 1, sizeof(*procs));
+	struct ocp_process **procs = calloc(options->n_pids + 1, sizeof(void *));
 	int code;
 
 	if (!procs) {

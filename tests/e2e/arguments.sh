@@ -275,6 +275,49 @@ test_together_with_actions_and_programs() {
 	eq "$(grep -c "$TARGET/.* request_stop 1 200 \"request 1\"" "$TMP/out")" 1 "$(cat "$TMP/out")"
 }
 
+# What is loaded later is printed, too. Each probe has two sites, the last in three files.
+test_files_loaded_later() {
+	local binaries=$O/tests/fixtures/binaries
+	need_counting
+	start_target "$binaries/host"
+	await_line ready
+	start_measuring --print '.*_only' --count=reused --limit 0
+	tell "load $binaries/plugin.so"
+	await_line 'done'
+	wait_for 'grep -q "sites of files that were loaded meanwhile" "$TMP/err"'
+	forget_output
+	tell 'go 3'
+	await_line 'done'
+	stop_measuring
+	eq "$(grep -c ' plugin_only' "$TMP/out")" "$(grep -c ' host_only' "$TMP/out")" "$(cat "$TMP/out")"
+	eq "$(grep -c ' plugin_only' "$TMP/out")" 6 "$(cat "$TMP/out")"
+	grep -Eq '^reused +18 ' "$TMP/out" || fail "$(cat "$TMP/out")"
+}
+
+# Two capabilities suffice.
+test_privileges() {
+	need_counting
+	need_command setpriv
+	chmod 755 "$TMP" "$(dirname "$TMP")"
+	cp "$TOOL" "$REQUESTS" "$TMP"
+	touch "$TMP/out"
+	start_target setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all \
+		--inh-caps=-all "$TMP/requests" 30
+	await_line ready
+	background setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all,+bpf,+perfmon \
+		--ambient-caps=-all,+bpf,+perfmon --bounding-set=-all,+bpf,+perfmon \
+		"$TMP/ocaml-probes" attach -pid "$TARGET" --time request_start,request_stop --key arg2 \
+		--count=number --hist arg0 --filter 'arg0 >= 0' --print request_start --limit 0 --json \
+		>"$TMP/out" 2>"$TMP/err"
+	MEASURING=$!
+	wait_for 'grep -q "measuring [0-9]* probes" "$TMP/err" || ! kill -0 "$MEASURING"' 10
+	tell go
+	await_line end
+	stop_measuring || fail "$(cat "$TMP/err")"
+	eq "$(of_json 'len(hits)')" "$(told starts)" "printed"
+	eq "$(of_json 't["pairs"][0]["count"], t["histograms"][0]["count"]')" "($(told pairs), 15)"
+}
+
 # ---- what cannot be -----------------------------------------------------------------------------
 
 test_wrong_use() {

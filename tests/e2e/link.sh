@@ -433,6 +433,62 @@ test_args_in_any_code() {
 		pop %rax
 		1: nop
 
+		# A spill before the comparison; its slot and both registers are nobody's.
+		marker Sspill, 3:spill@x.ml:1:1
+		marker Aspill, A:spill@x.ml:1:1, 26
+		lea Sspill(%rip), %rbx
+		mov %rbx, 8(%rsp)
+		mov 8(%rsp), %r10
+		cmp $1, %r10
+		jne 1f
+		lea Aspill(%rip), %rcx
+		mov 8(%rsp), %rdx
+		mov %rdx, (%rcx)
+		mov %r10, 8(%rcx)
+		mov %rsi, 16(%rcx)
+		1: nop
+
+		# As flambda does in a module's initialiser: every step is static data.
+		marker Slift, 1:lift@x.ml:1:1
+		marker Alift, A:lift@x.ml:1:1, 26
+		lea Slift(%rip), %rax
+		lea opaque(%rip), %rbx
+		mov %rax, (%rbx)
+		lea intcomp(%rip), %rbx
+		lea opaque(%rip), %rax
+		mov (%rax), %rax
+		cmp $1, %rax
+		sete %al
+		movzbq %al, %rax
+		lea 1(%rax,%rax,1), %rax
+		mov %rax, (%rbx)
+		lea intcomp(%rip), %rax
+		mov (%rax), %rax
+		cmp $1, %rax
+		je 1f
+		lea Alift(%rip), %rcx
+		mov %rdx, (%rcx)
+		1: nop
+		.pushsection .data
+		.balign 8
+		opaque: .quad 1
+		intcomp: .quad 1
+		.popsection
+
+		# Not dormant probes: another value decides; a value that is used elsewhere is made.
+		marker Sother, 0:other@x.ml:1:1
+		lea Sother(%rip), %rbx
+		mov 8(%rsp), %r10
+		cmp $1, %r10
+		jne 1f
+		1: nop
+		marker Sused, 0:used@x.ml:1:1
+		lea Sused(%rip), %rbx
+		mov $5, %eax
+		cmp $1, %rbx
+		jne 1f
+		1: nop
+
 		xor %eax, %eax
 		nothing: ret
 		caml_alloc1:
@@ -456,9 +512,12 @@ test_args_in_any_code() {
 			memory 8@8(%rsi) 8@$0
 			blocks 8f@%xmm7 -8@%rsi 8f@24(%rsp) 8@$0 8@%r12
 			stack 8@8(%rsp) 8@$0
+			spill 8@$0 8@$0 8@%rsi
+			lift 8@%rdx
 		EOF
 		)"
-	eq "$(grep -c 'is noted as 0' "$TMP/stderr")" 7
+	eq "$(grep -c 'is noted as 0' "$TMP/stderr")" 9
+	eq "$(grep -c 'probe "\(other\|used\)" .* stays dormant' "$TMP/stderr")" 2
 }
 
 # ---- the file ---------------------------------------------------------------------------------

@@ -34,7 +34,8 @@ static void parse_operands(const char *text)
 		if (spec->kind == ARG_NONE || spec->kind == ARG_UNSUPPORTED)
 			continue;
 		require(spec->size == 1 || spec->size == 2 || spec->size == 4 || spec->size == 8);
-		require(spec->is_value == (spec->size == 8 && !spec->is_signed));
+		require(spec->type != ARG_VALUE || (spec->size == 8 && !spec->is_signed));
+		require(spec->type != ARG_FLOAT || (spec->size == 8 && spec->kind == ARG_MEMORY));
 		require(spec->index_shift <= 3);
 		require(spec->base < ARG_REGISTERS ||
 			(spec->base == ARG_NO_REGISTER && spec->kind != ARG_REGISTER));

@@ -60,8 +60,7 @@ static void check_program(const struct ocp_program *prog)
 		if (!site->has_code)
 			continue;
 		require(site->opcode_at > 0 && site->opcode_at < site->n_bytes);
-		require(site->n_bytes == SITE_BYTES ||
-			(site->code && site->n_bytes <= SITE_MAX_BYTES));
+		require(site->code || site->n_bytes == SITE_BYTES);
 		require(!site->code || site->code[site->opcode_at] == site->off_opcode);
 		seg = elf_file_segment_of(prog->elf, site->va, site->n_bytes);
 		require(seg && seg->executable);

@@ -5,6 +5,9 @@
  * Starts PROGRAM, waits until it has said "ready", switches its probes TOGGLES times while it runs,
  * all or one of them, at irregular moments, switches all off, closes its stdin and waits for its
  * end. Its further output goes to stdout. The status is its own, or 1 if a switch failed.
+ *
+ * With TOGGLES 0 it is any program: its probes are switched until it ends, and stderr is told how
+ * often that was.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -72,23 +75,27 @@ static size_t add_all(struct ocp_actions *actions, bool on)
 	return added;
 }
 
-static void toggle(unsigned int choice)
+/* Returns false when the process has ended. */
+static bool toggle(unsigned int choice)
 {
 	struct ocp_actions *actions = ocp_actions_new(ctx);
 	size_t probe = (choice >> 8) % n_probes;
+	int err;
 
 	/* All on, all off, one the other way. */
 	if (choice % 3 == 2 || !add_all(actions, choice % 3 == 1))
 		add(actions, probe, !is_on[probe]);
-	must(ocp_process_update(proc, actions, 0));
+	err = ocp_process_update(proc, actions, 0);
 	ocp_actions_free(actions);
+	if (err == -ESRCH)
+		return false;
+	must(err);
+	return true;
 }
 
-static void toggle_often(int toggles)
+static void read_states(void)
 {
 	enum ocp_state *states;
-	struct ocp_actions *actions;
-	unsigned int random = 1;
 
 	n_probes = ocp_process_probe_count(proc);
 	states = calloc(n_probes, sizeof(*states));
@@ -100,43 +107,95 @@ static void toggle_often(int toggles)
 	must(ocp_process_read_states(proc, 0, states));
 	for (size_t i = 0; i < n_probes; i++)
 		is_on[i] = states[i] == OCP_ENABLED;
-	for (int i = 0; i < toggles; i++) {
+	free(states);
+}
+
+/* Returns how often, fewer than LIMIT (0: there is none) if the process has ended. */
+static unsigned int toggle_often(unsigned int limit)
+{
+	unsigned int random = 1, toggles;
+
+	for (toggles = 0; !limit || toggles < limit; toggles++) {
 		random = random * 1664525 + 1013904223;
-		toggle(random >> 8);
+		if (!toggle(random >> 8))
+			break;
 		usleep((random >> 4) % 256);
 	}
-	actions = ocp_actions_new(ctx);
+	return toggles;
+}
+
+static void switch_off(void)
+{
+	struct ocp_actions *actions = ocp_actions_new(ctx);
+
 	if (add_all(actions, false))
 		must(ocp_process_update(proc, actions, 0));
 	ocp_actions_free(actions);
-	free(states);
-	free(is_on);
 }
 
-int main(int argc, char **argv)
+static int status_of(pid_t pid)
 {
-	char line[4096];
-	int to, status;
-	FILE *from;
+	int status;
+
+	if (waitpid(pid, &status, 0) != pid)
+		return 1;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static int toggle_until_end(char **argv)
+{
+	unsigned int toggles;
+	siginfo_t info;
 	pid_t pid;
 
-	if (argc < 3)
-		return 2;
-	ctx = ocp_ctx_new();
-	pid = start(argv + 2, &to, &from);
+	must(ocp_trace(ctx, argv[0], argv, NULL, &pid));
+	must(ocp_process_open(ctx, pid, &proc));
+	read_states();
+	toggles = toggle_often(0);
+	fprintf(stderr, "toggled %u times\n", toggles);
+	/* A child that ends while it is being stopped may have been waited for by the library. */
+	if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) != 0 && errno == ECHILD)
+		return 0;
+	return status_of(pid);
+}
+
+static int toggle_when_ready(unsigned int limit, char **argv)
+{
+	char line[4096];
+	FILE *from;
+	pid_t pid;
+	int to;
+
+	pid = start(argv, &to, &from);
 	if (!from || !fgets(line, sizeof(line), from) || strcmp(line, "ready\n") != 0) {
-		fprintf(stderr, "toggler: %s is not ready\n", argv[2]);
+		fprintf(stderr, "toggler: %s is not ready\n", argv[0]);
 		return 1;
 	}
 	must(ocp_process_open(ctx, pid, &proc));
-	toggle_often(atoi(argv[1]));
-	ocp_process_free(proc);
-	ocp_ctx_free(ctx);
+	read_states();
+	if (toggle_often(limit) < limit)
+		fprintf(stderr, "toggler: %s ended too early\n", argv[0]);
+	else
+		switch_off();
 	close(to);
 	while (fgets(line, sizeof(line), from))
 		fputs(line, stdout);
 	fclose(from);
-	if (waitpid(pid, &status, 0) != pid)
-		return 1;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	return status_of(pid);
+}
+
+int main(int argc, char **argv)
+{
+	int limit, status;
+
+	if (argc < 3)
+		return 2;
+	ctx = ocp_ctx_new();
+	limit = atoi(argv[1]);
+	status = limit > 0 ? toggle_when_ready((unsigned int)limit, argv + 2)
+			   : toggle_until_end(argv + 2);
+	free(is_on);
+	ocp_process_free(proc);
+	ocp_ctx_free(ctx);
+	return status;
 }

@@ -29,6 +29,7 @@ __asm__(".pushsection .text\n"
 	"	mov 72(%rdi), %r8\n	mov 80(%rdi), %rax\n	mov 88(%rdi), %rcx\n"
 	"	mov 96(%rdi), %rdx\n	mov 104(%rdi), %rsi\n	mov 120(%rdi), %rsp\n"
 	"	mov 112(%rdi), %rdi\n"
+	".globl args_hit_nop\n"
 	"args_hit_nop:\n"
 	"	.byte 0x90\n"
 	"	mov args_hit_saved_rsp(%rip), %rsp\n"
@@ -41,7 +42,6 @@ __asm__(".pushsection .text\n"
 	".popsection\n");
 
 void args_hit_site(const uint64_t *registers);
-extern const char args_hit_nop[];
 
 enum { ATTACH_TYPE = 48 };
 

@@ -14,13 +14,16 @@
 
 /* What the next hit is to see, and what the last one left. */
 extern struct args_hit {
-	uint64_t registers[ARG_REGISTERS];
+	uint64_t registers[ARG_RIP];
 	struct filter filter;
 	struct hit_record record;
 	char *text; /* what value_write_args makes of it */
 } args_hit;
 
 /* For cmocka_run_group_tests. Without the right to load BPF programs hit_or_skip skips. */
+/* The site, in this executable. */
+extern const char args_hit_nop[];
+
 int args_hit_set_up(void **state);
 int args_hit_tear_down(void **state);
 void hit_or_skip(void);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -149,6 +150,8 @@ void child_start(struct child *child)
 	child->pid = fork();
 	assert_true(child->pid >= 0);
 	if (child->pid == 0) {
+		/* A test that fails leaves nothing behind that runs for ever. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(orders[1]);
 		close(done[0]);
 		while (read(orders[0], &order, sizeof(order)) == sizeof(order)) {

@@ -23,7 +23,7 @@ static void assert_reads(const char *operands, uint64_t word)
 
 static void registers_are_read(void **state)
 {
-	static const char *const names[ARG_REGISTERS] = {
+	static const char *const names[ARG_RIP] = {
 		"r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10",
 		"r9",  "r8",  "rax", "rcx", "rdx", "rsi", "rdi", "rsp",
 	};
@@ -31,9 +31,9 @@ static void registers_are_read(void **state)
 
 	(void)state;
 	hit_or_skip();
-	for (unsigned int i = 0; i < ARG_REGISTERS; i++)
+	for (unsigned int i = 0; i < ARG_RIP; i++)
 		args_hit.registers[i] = 0x8070605040302010ULL + i * 0x0101010101010101ULL;
-	for (unsigned int i = 0; i < ARG_REGISTERS; i++) {
+	for (unsigned int i = 0; i < ARG_RIP; i++) {
 		snprintf(operand, sizeof(operand), "8@%%%s", names[i]);
 		assert_reads(operand, args_hit.registers[i]);
 	}
@@ -64,6 +64,8 @@ static void memory_is_read(void **state)
 					   0x3333333333333333, 0x4444444444444444,
 					   0x5555555555555555, 0x6666666666666666,
 					   0x7777777777777777, 0x8888888888888888 };
+	static const uint64_t fixed = 0x123456789abcdef1;
+	static const double two_and_a_half = 2.5;
 	char operand[64];
 
 	(void)state;
@@ -77,6 +79,12 @@ static void memory_is_read(void **state)
 	assert_reads("8@0x10(%rsp,%rcx,8)", words[6]);
 	assert_reads("8@(%rbx,%r9)", words[1]);
 	assert_reads("8@8(%rbx,%r9,2)", words[1]);
+	/* Static data, by its distance from the site; and a float as it is in memory. */
+	snprintf(operand, sizeof(operand), "8@%td(%%rip)", (const char *)&fixed - args_hit_nop);
+	assert_reads(operand, fixed);
+	args_hit.registers[ARG_RBX] = (uint64_t)(uintptr_t)&two_and_a_half - 24;
+	assert_string_equal(hit("8f@24(%rbx)"), " 2.5");
+	args_hit.registers[ARG_RBX] = (uint64_t)(uintptr_t)&words[2];
 	assert_reads("-4@-8(%rbx)", 0x22222222);
 	assert_reads("-4@-4(%rbx)", 0xfffffffff2222222ULL);
 	assert_reads("2@-2(%rbx)", 0xf222);

@@ -110,7 +110,7 @@ static void every_change_is_seen(void **state)
 	(void)state;
 	for (size_t i = 0; i < prog->n_sites; i++) {
 		const struct site *site = &prog->sites[i];
-		uint8_t code[SITE_MAX_BYTES];
+		uint8_t code[UINT8_MAX];
 
 		for (size_t at = 0; at < site->n_bytes; at++) {
 			memcpy(code, site->code, site->n_bytes);

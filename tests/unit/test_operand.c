@@ -62,7 +62,7 @@ static void all_registers_are_known(void **state)
 	static const char suffixes[] = { 'd', 'w', 'b' };
 
 	(void)state;
-	for (unsigned int i = 0; i < ARG_REGISTERS; i++) {
+	for (unsigned int i = 0; i < ARG_RIP; i++) {
 		const char *name = whole[i] + 1;
 		bool is_numbered = *name >= '0' && *name <= '9';
 		bool is_letter = name[1] == 'x';
@@ -100,6 +100,9 @@ static void memory_is_understood(void **state)
 		{ "8@(%rbx,%rcx)", MEMORY(0, ARG_RBX, ARG_RCX, 0) },
 		{ "8@(%rbx,%rcx,2)", MEMORY(0, ARG_RBX, ARG_RCX, 1) },
 		{ "8@64(,%rcx,4)", MEMORY(64, ARG_NO_REGISTER, ARG_RCX, 2) },
+		{ "8@96(%rip)", MEMORY(96, ARG_RIP, ARG_NO_REGISTER, 0) },
+		{ "8f@16(%rsp)",
+		  { ARG_MEMORY, ARG_RSP, ARG_NO_REGISTER, 0, 8, 0, ARG_FLOAT, 0, 16 } },
 		{ "8@4198400", MEMORY(4198400, ARG_NO_REGISTER, ARG_NO_REGISTER, 0) },
 	};
 
@@ -142,8 +145,9 @@ static void what_is_not_read_is_unsupported(void **state)
 	static const struct arg_spec unsupported = { .kind = ARG_UNSUPPORTED };
 	static const char *const texts[] = {
 		"8f@%xmm3",	  "-4f@%xmm0",
-		"8f@16(%rsp)",	  "16@%xmm1",
-		"8@%rip",	  "8@%fs:16",
+		"4f@16(%rsp)",	  "16@%xmm1",
+		"8f@$3",	  "8@%fs:16",
+		"8@$0",		  "8f@%rax",
 		"8@%st",	  "8@sym(%rip)",
 		"8@sym+4(%rip)",  "4@nums+8(%rax,%rax)",
 		"8@sym",	  "8@.L4+16",

@@ -1,7 +1,8 @@
 # Performance claims: `make bench`, or one of them with B=NAME. A new benchmark is a new file
 # tools/bench/NAME.bench (see lib.sh); what it measures is built here.
-bench_programs := $(addprefix $(O)/bench/,target small big cost toggle_1k toggle_10k toggle_100k \
-	dormant_100k loops_none loops_handler loops_flag loops_probe)
+bench_programs := $(addprefix $(O)/bench/,target pair small big cost \
+	toggle_100 toggle_1k toggle_10k toggle_100k dormant_100k usdt_links \
+	loops_none loops_handler loops_flag loops_probe)
 
 .PHONY: bench
 bench: all ocaml $(bench_programs) ## measure against the peers; B=NAME runs one benchmark
@@ -11,6 +12,19 @@ $(O)/bench/target: tools/bench/target.c tools/bench/probe.h
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(WARN) -D_GNU_SOURCE -O2 -o $@ $<
+
+$(O)/bench/pair: tools/bench/target.c tools/bench/probe.h
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(WARN) -D_GNU_SOURCE -O2 -DPAIR -o $@ $<
+
+$(O)/bench/usdt_links: tools/bench/usdt_links.c tools/bench/usdt_links.bpf.c
+	$(say) BPF $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) -target bpf -D__TARGET_ARCH_x86 -I/usr/include/x86_64-linux-gnu -O2 -g -c \
+		-o $@.bpf.o tools/bench/usdt_links.bpf.c
+	$(Q)$(BPFTOOL) gen skeleton $@.bpf.o name usdt_links_bpf >$@.skel.h
+	$(Q)$(CC) -std=gnu11 $(WARN) -I$(@D) -O2 -o $@ $< -lbpf
 
 $(O)/bench/small: FILLER_MB := 3
 $(O)/bench/big: FILLER_MB := 300
@@ -24,6 +38,7 @@ $(O)/bench/cost: tools/bench/cost.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(WARN) -D_GNU_SOURCE -O2 -o $@ $<
 
+$(O)/bench/toggle_100: SITES := 100
 $(O)/bench/toggle_1k: SITES := 1000
 $(O)/bench/toggle_10k: SITES := 10000
 $(O)/bench/toggle_100k: SITES := 100000

@@ -73,14 +73,15 @@ ask() {
 	[[ $REPLY != timeout ]] || die "timed out: $*"
 }
 
-# The tracers: start_NAME leaves the process in $TRACER.
+# The tracers: start_NAME leaves the process in $TRACER. What a script starts in the background
+# ignores SIGINT unless told otherwise.
 start_ours() {
-	"$TOOL" attach -pid "$TARGET" --count --for 60s >"$BENCH_DIR/ours.out" 2>&1 &
+	env --default-signal=INT "$TOOL" attach -pid "$TARGET" --count --for 60s >"$BENCH_DIR/ours.out" 2>&1 &
 	TRACER=$!
 }
 
 start_bpftrace() {
-	bpftrace -q -p "$TARGET" -e "usdt:$BENCH_DIR/target:ocaml_1:hit { @ = count(); }" \
+	env --default-signal=INT bpftrace -q -p "$TARGET" -e "usdt:$BENCH_DIR/target:ocaml_1:hit { @ = count(); }" \
 		>"$BENCH_DIR/bpftrace.out" 2>&1 &
 	TRACER=$!
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A process with one probe, `hit`, that does on stdin's commands what the benchmarks measure.
+ * A process with one probe, `hit`, that does on stdin's commands what the benchmarks measure. Built
+ * with -DPAIR it has a second one, `hit_end`, which follows wherever the first is passed.
  *
  * run N: pass the site N times; answers with the nanoseconds a pass.
  *
@@ -34,7 +35,28 @@ __asm__(".pushsection .text\n"
 			    ".popsection\n" PROBE_NOTE("hit_site", "hit", "hit_semaphore")
 				    PROBE_NOTE_BASE PROBE_SEMAPHORE("hit_semaphore"));
 
+#ifdef PAIR
+__asm__(".pushsection .text\n"
+	".globl end_site\n"
+	".hidden end_site\n" PROBE_SITE("end_site") "	ret\n"
+						    ".popsection\n" PROBE_NOTE("end_site",
+									       "hit_end",
+									       "end_semaphore")
+							    PROBE_SEMAPHORE("end_semaphore"));
+__attribute__((visibility("hidden"))) void end_site(void);
+#else
+static inline void end_site(void)
+{
+}
+#endif
+
 __attribute__((visibility("hidden"))) void hit_site(void);
+
+static void pass(void)
+{
+	hit_site();
+	end_site();
+}
 
 static uint64_t now_ns(clockid_t clock)
 {
@@ -46,11 +68,11 @@ static uint64_t now_ns(clockid_t clock)
 
 static void run(uint64_t n)
 {
-	uint64_t start = now_ns(CLOCK_MONOTONIC);
+	uint64_t start = now_ns(CLOCK_THREAD_CPUTIME_ID);
 
 	for (uint64_t i = 0; i < n; i++)
-		hit_site();
-	printf("%.3f\n", (double)(now_ns(CLOCK_MONOTONIC) - start) / (double)n);
+		pass();
+	printf("%.3f\n", (double)(now_ns(CLOCK_THREAD_CPUTIME_ID) - start) / (double)n);
 }
 
 static void await(int on)
@@ -60,14 +82,14 @@ static void await(int on)
 	uint64_t end = now_ns(CLOCK_MONOTONIC) + AWAIT_SECONDS * 1000000000ULL;
 
 	while ((*site == INT3) != on) {
-		hit_site();
+		pass();
 		nanosleep(&pause, NULL);
 		if (now_ns(CLOCK_MONOTONIC) > end) {
 			puts("timeout");
 			return;
 		}
 	}
-	hit_site();
+	pass();
 	printf("%llu\n", (unsigned long long)(now_ns(CLOCK_REALTIME) / 1000));
 }
 
@@ -82,7 +104,7 @@ static void watch(void)
 	while (poll(&next, 1, 0) == 0) {
 		int trapped = *site == INT3;
 
-		hit_site();
+		pass();
 		if (trapped && !first_ns)
 			first_ns = now_ns(CLOCK_REALTIME);
 		nanosleep(&pause, NULL);

@@ -20,7 +20,7 @@
      probe NAME hits=N
      pair START STOP count=N sum_ns=N orphan_starts=N orphan_stops=N overflows=N open=N
      thread TID hits=N
-     clock_ns=N       what reading the clock costs: part of it is in the tool's times, not in these
+     clock_ns=N       what reading the clock costs, which is in the tool's times, but not all in these
      delayed_ns=N     for how long threads that could run had no CPU, which may fall in between *)
 
 external clock : unit -> (int[@untagged]) = "pairs_clock_byte" "pairs_clock" [@@noalloc]
@@ -88,8 +88,9 @@ let[@inline never] step t x =
   [%probe "step_start" ()];
   start t.step (clock ());
   let y = (x * 7) lxor 3 in
-  stop t.step (clock ());
+  let now = clock () in
   [%probe "step_stop" ()];
+  stop t.step now;
   y
 
 let rec call t level x =
@@ -97,8 +98,9 @@ let rec call t level x =
   start t.call (clock ());
   let y = step t x in
   let y = if level = 1 then y else call t (level - 1) y in
-  stop t.call (clock ());
+  let now = clock () in
   [%probe "call_stop" ()];
+  stop t.call now;
   y
 
 (* Calls itself until LEVEL is 0 and leaves the innermost three without their stops. *)
@@ -107,16 +109,18 @@ let rec escaping t level =
   start t.call (clock ());
   if level = 0 then raise_notrace Exit;
   if level = 3 then (try escaping t (level - 1) with Exit -> ()) else escaping t (level - 1);
-  stop t.call (clock ());
-  [%probe "call_stop" ()]
+  let now = clock () in
+  [%probe "call_stop" ()];
+  stop t.call now
 
 let[@inline always] stray_start t =
   [%probe "stray_start" ()];
   start t.stray (clock ())
 
 let[@inline always] stray_stop t =
-  stop t.stray (clock ());
-  [%probe "stray_stop" ()]
+  let now = clock () in
+  [%probe "stray_stop" ()];
+  stop t.stray now
 
 let rec stray_nested t level =
   stray_start t;
@@ -148,6 +152,13 @@ let account_of_thread t =
   let file = open_in (Printf.sprintf "/proc/self/task/%d/schedstat" t.tid) in
   Scanf.sscanf (input_line file) "%d %d" (fun _ delayed -> delayed_ns := !delayed_ns + delayed);
   close_in file
+
+(* A thread that has been joined may still be on its way out of the kernel. *)
+let rec await_end t =
+  if Sys.file_exists (Printf.sprintf "/proc/self/task/%d" t.tid) then begin
+    Thread.delay 0.001;
+    await_end t
+  end
 
 let clock_cost () =
   let n = 100_000 in
@@ -193,5 +204,6 @@ let () =
     account_of_thread t
   in
   Array.iter Thread.join (Array.map (Thread.create account) threads);
+  Array.iter await_end threads;
   report threads;
   try ignore (input_line stdin) with End_of_file -> ()

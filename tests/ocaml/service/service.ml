@@ -91,12 +91,12 @@ let answer request =
 let rec worker (name, collections) =
   match next_request () with
   | None -> if not !stopping then worker (name, collections)
-  | Some request ->
-    [%probe "request_start" (print_line "worker %d: request %d starts" name request.id)];
+  | Some ({ id; key } as request) ->
+    [%probe "request_start" ~args:(id, key) (print_line "worker %d: request %d starts" name id)];
     let result = answer request in
     incr served;
-    [%probe "request_done"
-      (print_line "worker %d: request %d for %d is done: %d" name request.id request.key result)];
+    [%probe "request_done" ~args:(id, key, result)
+      (print_line "worker %d: request %d for %d is done: %d" name id key result)];
     let now = (Gc.quick_stat ()).minor_collections in
     if now <> collections then
       [%probe "gc_minor" (print_line "gc: %d minor collections so far" now)];

@@ -1,5 +1,5 @@
-(* A Gc alarm and a sampling memory profiler: OCaml code with probes, called by the runtime at the end of
-   major cycles and in the middle of allocations. *)
+(* A Gc alarm and a sampling memory profiler: OCaml code with probes, called by the runtime at the
+   end of major cycles and in the middle of allocations. *)
 open Suite
 
 let alarms = ref 0
@@ -17,7 +17,10 @@ let[@inline never] allocate n =
   List.length (List.filter (fun (_, s) -> s = "") !l)
 
 let sampled (a : Gc.Memprof.allocation) =
-  [%probe "sampled" (in_sampler := true; if a.size <= 0 then incr spoiled; ignore (Sys.opaque_identity [ a ]))];
+  [%probe "sampled"
+    (in_sampler := true;
+     if a.size <= 0 then incr spoiled;
+     ignore (Sys.opaque_identity [ a ]))];
   incr samples;
   None
 
@@ -27,7 +30,9 @@ let () =
       samples := 0;
       in_alarm := false;
       in_sampler := false;
-      let alarm = Gc.create_alarm (fun () -> [%probe "in_alarm" (in_alarm := true; ignore (Sys.opaque_identity [ !alarms ]))]; incr alarms) in
+      let alarm = Gc.create_alarm (fun () ->
+        [%probe "in_alarm" (in_alarm := true; ignore (Sys.opaque_identity [ !alarms ]))];
+        incr alarms) in
       let tracker = { Gc.Memprof.null_tracker with alloc_minor = sampled; alloc_major = sampled } in
       ignore (Gc.Memprof.start ~sampling_rate:0.5 ~callstack_size:10 tracker);
       let n = allocate 200 in

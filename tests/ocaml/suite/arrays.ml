@@ -1,5 +1,5 @@
-(* Arrays: of ints, floats and pointers, generic and specialised, bounds checked, with the write barrier,
-   while a handler changes or moves them. *)
+(* Arrays: of ints, floats and pointers, generic and specialised, bounds checked, with the write
+   barrier, while a handler changes or moves them. *)
 open Suite
 
 let hits = ref 0

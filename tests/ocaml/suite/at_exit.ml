@@ -1,5 +1,5 @@
-(* Probes in at_exit functions and in what runs after an uncaught exception. The rounds are made of child
-   processes: what they say comes back through a pipe. *)
+(* Probes in at_exit functions and in what runs after an uncaught exception. The rounds are made
+   of child processes: what they say comes back through a pipe. *)
 open Suite
 
 type teller = { tell : 'a. ('a, unit, string, unit) format4 -> 'a }
@@ -14,7 +14,11 @@ let child round =
   | pid ->
     Unix.close to_parent;
     let input = Unix.in_channel_of_descr from_child in
-    let rec copy () = match input_line input with line -> say "%s" line; copy () | exception End_of_file -> () in
+    let rec copy () =
+      match input_line input with
+      | line -> say "%s" line; copy ()
+      | exception End_of_file -> ()
+    in
     copy ();
     close_in input;
     let _, status = Unix.waitpid [] pid in
@@ -28,7 +32,9 @@ let () =
           [%probe "exits" (tell "> exiting")];
           exit 3);
       child (fun { tell } ->
-          Printexc.set_uncaught_exception_handler (fun e _ -> [%probe "uncaught" (tell "> uncaught")]; tell "%s" (Printexc.to_string e));
+          Printexc.set_uncaught_exception_handler (fun e _ ->
+            [%probe "uncaught" (tell "> uncaught")];
+            tell "%s" (Printexc.to_string e));
           at_exit (fun () -> [%probe "after_exception" (tell "> at exit")]);
           failwith "nobody catches this"))
 

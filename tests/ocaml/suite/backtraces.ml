@@ -1,10 +1,13 @@
-(* Backtraces and call stacks: the runtime walks the stack through frames in the middle of a handler, which
-   it finds by their return addresses. *)
+(* Backtraces and call stacks: the runtime walks the stack through frames in the middle of a
+   handler, which it finds by their return addresses. *)
 open Suite
 
 exception Deep
 
-let depth stack = List.length (Option.value ~default:[] (Option.map Array.to_list (Printexc.backtrace_slots stack)))
+let depth stack =
+  match Printexc.backtrace_slots stack with
+  | Some slots -> Array.length slots
+  | None -> 0
 
 let[@inline never] from_handler n =
   let seen = ref 0 in
@@ -19,7 +22,11 @@ let[@inline never] from_handler n =
   !seen
 
 let[@inline never] raised_through n =
-  let rec go i = if i = 0 then raise Deep else begin [%probe "through" (ignore (go (i - 1)))]; 1 + go (i - 1) end in
+  let rec go i =
+    if i = 0 then raise Deep;
+    [%probe "through" (ignore (go (i - 1)))];
+    1 + go (i - 1)
+  in
   match go n with
   | _ -> 0
   | exception Deep -> depth (Printexc.get_raw_backtrace ())

@@ -1,5 +1,5 @@
-(* Functions of many kilobytes, and handlers longer than a short jump reaches, inside loops whose branches
-   are long as well. *)
+(* Functions of many kilobytes, and handlers longer than a short jump reaches, inside loops whose
+   branches are long as well. *)
 open Suite
 
 let hits = ref 0
@@ -35,7 +35,11 @@ let[@inline never] long_loop n =
 
 let[@inline never] both x =
   let a = s64 x in
-  [%probe "outer" (if s64 (s64 a) >= 0 then begin [%probe "inner" (if s64 a >= 0 then incr hits)]; incr hits end)];
+  [%probe "outer"
+    (if s64 (s64 a) >= 0 then begin
+       [%probe "inner" (if s64 a >= 0 then incr hits)];
+       incr hits
+     end)];
   a
 
 let () =

@@ -1,5 +1,5 @@
-(* Loops over bigarrays of several kinds (unboxed loads and stores), with a handler that reads and one
-   that writes them. *)
+(* Loops over bigarrays of several kinds (unboxed loads and stores), with a handler that reads and
+   one that writes them. *)
 open Suite
 open Bigarray
 

@@ -1,10 +1,13 @@
-(* Calls of C around probes and in handlers: noalloc and unboxed ones, ones that allocate, that call back
-   into OCaml, that give up the runtime's lock. *)
+(* Calls of C around probes and in handlers: noalloc and unboxed ones, ones that allocate, that
+   call back into OCaml, that give up the runtime's lock. *)
 (*suite: stub c_calls_stubs.c *)
 open Suite
 
-external sum7 : int -> int -> int -> int -> int -> int -> int -> int = "sum7_bytecode" "sum7" [@@noalloc]
-external scale : (float [@unboxed]) -> (int64 [@unboxed]) -> (float [@unboxed]) = "scale_bytecode" "scale" [@@noalloc]
+external sum7 : int -> int -> int -> int -> int -> int -> int -> int = "sum7_bytecode" "sum7"
+  [@@noalloc]
+external scale : (float[@unboxed]) -> (int64[@unboxed]) -> (float[@unboxed])
+  = "scale_bytecode" "scale"
+  [@@noalloc]
 external tuple : 'a -> 'b -> 'a * 'b = "make_tuple"
 external call : ('a -> 'b) -> 'a -> 'b = "call_back"
 external blocking : unit -> unit = "blocking"
@@ -36,7 +39,9 @@ let[@inline never] raises_through_c x =
   | y -> y
   | exception Exit -> -x
 
-let[@inline never] handler_calls_back x = [%probe "calls_back" (note "%d" (call (fun y -> callback y) x))]; x
+let[@inline never] handler_calls_back x =
+  [%probe "calls_back" (note "%d" (call (fun y -> callback y) x))];
+  x
 
 let[@inline never] releases () =
   [%probe "blocks" (blocking ())];

@@ -1,5 +1,5 @@
-(* Probes in closures, in curried and mutually recursive ones, in handlers that are closures or make
-   them, and that capture what the function around them does not use otherwise. *)
+(* Probes in closures, in curried and mutually recursive ones, in handlers that are closures or
+   make them, and that capture what the function around them does not use otherwise. *)
 open Suite
 
 let hits = ref 0

@@ -1,5 +1,5 @@
-(* Polymorphic comparison and hashing (calls of C functions) before, after and in handlers, also where
-   the comparison's flags are used after the probe. *)
+(* Polymorphic comparison and hashing (calls of C functions) before, after and in handlers, also
+   where the comparison's flags are used after the probe. *)
 open Suite
 
 type t = { name : string; values : float list }
@@ -29,7 +29,9 @@ let[@inline never] in_handler f =
   Hashtbl.hash (a.name, 3) = Hashtbl.hash ("a", 3)
 
 let[@inline never] maximum l =
-  List.fold_left (fun m x -> [%probe "fold" (if max m x <> m then note "new maximum %s" x)]; max m x) "" l
+  List.fold_left (fun m x ->
+    [%probe "fold" (if max m x <> m then note "new maximum %s" x)];
+    max m x) "" l
 
 let () =
   run (fun () ->

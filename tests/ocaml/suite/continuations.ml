@@ -1,11 +1,15 @@
-(* Continuation-passing style: every call is a tail call of an unknown function, and probes stand before,
-   in and after them. *)
+(* Continuation-passing style: every call is a tail call of an unknown function, and probes stand
+   before, in and after them. *)
 open Suite
 
 let hits = ref 0
 let rec fib n k =
   [%probe "fib" (incr hits)];
-  if n < 2 then k n else fib (n - 1) (fun a -> [%probe "after_first" (incr hits)]; fib (n - 2) (fun b -> k (a + b)))
+  if n < 2 then k n
+  else
+    fib (n - 1) (fun a ->
+        [%probe "after_first" (incr hits)];
+        fib (n - 2) (fun b -> k (a + b)))
 
 type 'a parser = string -> int -> ('a -> int -> string) -> (unit -> string) -> string
 
@@ -20,10 +24,17 @@ let char p : char parser =
     fail ()
   end
 
-let either (a : 'a parser) (b : 'a parser) : 'a parser = fun s i ok fail -> a s i ok (fun () -> [%probe "backtrack" (note "back to %d" i)]; b s i ok fail)
+let either (a : 'a parser) (b : 'a parser) : 'a parser =
+ fun s i ok fail ->
+  a s i ok (fun () ->
+      [%probe "backtrack" (note "back to %d" i)];
+      b s i ok fail)
 
 let rec many (a : char parser) : string parser =
- fun s i ok fail -> a s i (fun c i -> many a s i (fun cs i -> ok (String.make 1 c ^ cs) i) fail) (fun () -> ok "" i)
+ fun s i ok fail ->
+  a s i
+    (fun c i -> many a s i (fun cs i -> ok (String.make 1 c ^ cs) i) fail)
+    (fun () -> ok "" i)
 
 let parse p s = p s 0 (fun x i -> [%probe "done" (note "done at %d" i)]; x) (fun () -> "failure")
 let digit = char (fun c -> c >= '0' && c <= '9')

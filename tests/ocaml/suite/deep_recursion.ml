@@ -1,7 +1,8 @@
-(* Deep recursion, near the stack's limit and into it. An enabled site pushes one word that a disabled
-   one does not (OCaml 5 sees to it that 256 bytes are left below any function without a check of its
-   own, of which frames use at most 240). The function that runs into the limit makes no call to C and
-   does not allocate: OCaml 4 turns a fault in OCaml code into Stack_overflow, but not one in C. *)
+(* Deep recursion, near the stack's limit and into it. An enabled site pushes one word that a
+   disabled one does not (OCaml 5 sees to it that 256 bytes are left below any function without a
+   check of its own, of which frames use at most 240). The function that runs into the limit makes
+   no call to C and does not allocate: OCaml 4 turns a fault in OCaml code into Stack_overflow,
+   but not one in C. *)
 open Suite
 
 let hits = ref 0

@@ -1,5 +1,5 @@
-(* Domains: all processors pass the same sites, with handlers that allocate, synchronise, collect, and
-   spawn a domain. *)
+(* Domains: all processors pass the same sites, with handlers that allocate, synchronise, collect,
+   and spawn a domain. *)
 (*suite: needs 5 *)
 open Suite
 
@@ -32,7 +32,12 @@ let () =
       count "hits" (Atomic.get hits);
       count "shared" (List.length !shared);
       let answer = ref 42 in
-      [%probe "spawns" (answer := Domain.join (Domain.spawn (fun () -> [%probe "in_spawned" (Atomic.incr hits)]; 42)))];
+      [%probe "spawns"
+        (answer :=
+           Domain.join
+             (Domain.spawn (fun () ->
+                  [%probe "in_spawned" (Atomic.incr hits)];
+                  42)))];
       say "%d" !answer)
 
 (*expected

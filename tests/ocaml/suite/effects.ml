@@ -1,5 +1,5 @@
-(* Effects: probes in the computation, in the effect handler, in what resumes; fibers grow their stacks
-   under sites. *)
+(* Effects: probes in the computation, in the effect handler, in what resumes; fibers grow their
+   stacks under sites. *)
 (*suite: needs 5 *)
 open Suite
 open Effect
@@ -48,24 +48,43 @@ let schedule tasks =
         effc =
           (fun (type a) (e : a Effect.t) ->
             match e with
-            | Yield -> Some (fun (k : (a, _) continuation) -> Queue.add (fun () -> [%probe "resumes" (incr hits)]; continue k ()) queue; next ())
+            | Yield ->
+              Some
+                (fun (k : (a, _) continuation) ->
+                  Queue.add (fun () -> [%probe "resumes" (incr hits)]; continue k ()) queue;
+                  next ())
             | _ -> None);
       }
   in
   List.iter (fun t -> Queue.add (fun () -> spawn t) queue) tasks;
   next ()
 
-let rec grow n = if n = 0 then 0 else begin [%probe "in_growing_stack" (incr hits)]; 1 + grow (n - 1) end
+let rec grow n =
+  if n = 0 then 0
+  else begin
+    [%probe "in_growing_stack" (incr hits)];
+    1 + grow (n - 1)
+  end
+
+let fails () =
+  [%probe "raises" (incr hits)];
+  ignore (perform (Ask 1));
+  failwith "out"
 
 let () =
   run (fun () ->
       hits := 0;
       say "%d" (answering (fun () -> computation 10));
       let order = Buffer.create 10 in
-      schedule (List.init 3 (fun id () -> for _ = 1 to 2 do Buffer.add_string order (string_of_int id); perform Yield done));
+      schedule
+        (List.init 3 (fun id () ->
+             for _ = 1 to 2 do
+               Buffer.add_string order (string_of_int id);
+               perform Yield
+             done));
       say "%s" (Buffer.contents order);
       say "%d" (answering (fun () -> ignore (perform (Ask 1)); grow 20_000));
-      say "%s" (match answering (fun () -> [%probe "raises" (incr hits)]; ignore (perform (Ask 1)); failwith "out") with _ -> "no" | exception Failure what -> what);
+      say "%s" (match answering fails with _ -> "no" | exception Failure what -> what);
       count "hits" !hits)
 
 (*expected

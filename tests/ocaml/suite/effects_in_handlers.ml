@@ -1,5 +1,5 @@
-(* Handlers that perform effects: such a handler is suspended in the middle, its site is switched any way
-   meanwhile, and it is resumed later, by other code, or discontinued, or dropped. *)
+(* Handlers that perform effects: such a handler is suspended in the middle, its site is switched
+   any way meanwhile, and it is resumed later, by other code, or discontinued, or dropped. *)
 (*suite: needs 5 *)
 open Suite
 open Effect
@@ -18,7 +18,8 @@ let fiber f =
       effc =
         (fun (type a) (e : a Effect.t) ->
           match e with
-          | Suspend name -> Some (fun (k : (a, _) continuation) -> suspended := (name, k) :: !suspended)
+          | Suspend name ->
+            Some (fun (k : (a, _) continuation) -> suspended := (name, k) :: !suspended)
           | _ -> None);
     }
 
@@ -31,9 +32,13 @@ let () =
   run (fun () ->
       finished := 0;
       suspended := [];
-      List.iter (fun (name, x) -> fiber (fun () -> if work name x <> x + 1 then failwith "spoiled")) [ "a", 1; "b", 2; "c", 3 ];
+      List.iter
+        (fun (name, x) -> fiber (fun () -> if work name x <> x + 1 then failwith "spoiled"))
+        [ "a", 1; "b", 2; "c", 3 ];
       Gc.full_major ();
-      List.iter (fun (name, k) -> if name = "b" then discontinue k Exit else continue k 10) (List.rev !suspended);
+      List.iter
+        (fun (name, k) -> if name = "b" then discontinue k Exit else continue k 10)
+        (List.rev !suspended);
       say "finished %d" !finished;
       suspended := [];
       fiber (fun () -> [%probe "dropped" (ignore (perform (Suspend "dropped")))]; decr finished);

@@ -1,5 +1,5 @@
-(* Finalisers: probes in them (they run wherever the collector was called from, handlers included), and
-   handlers that attach them. *)
+(* Finalisers: probes in them (they run wherever the collector was called from, handlers
+   included), and handlers that attach them. *)
 open Suite
 
 let finalised = ref 0
@@ -8,7 +8,9 @@ let hits = ref 0
 
 let[@inline never] make i =
   let block = ref i in
-  Gc.finalise (fun b -> [%probe "in_finaliser" (incr hits; ignore (Sys.opaque_identity (ref !b)))]; incr finalised) block;
+  Gc.finalise (fun b ->
+    [%probe "in_finaliser" (incr hits; ignore (Sys.opaque_identity (ref !b)))];
+    incr finalised) block;
   Gc.finalise_last (fun () -> [%probe "in_finalise_last" (incr hits)]; incr last) block;
   i
 

@@ -1,5 +1,5 @@
-(* Float code: values alive in vector registers across a probe, boxed for its handler, changed by it in
-   unboxed references, in records and arrays of floats. *)
+(* Float code: values alive in vector registers across a probe, boxed for its handler, changed by
+   it in unboxed references, in records and arrays of floats. *)
 open Suite
 
 type point = { mutable x : float; mutable y : float }
@@ -29,7 +29,8 @@ let[@inline never] many a b c d =
   let e = a +. b and f = b *. c and g = c -. d and h = d /. a and i = sqrt b in
   [%probe "many" (note "%.3f" (sin e +. f))];
   [%probe "many" ()];
-  a +. (b *. 2.) +. (c *. 3.) +. (d *. 5.) +. (e *. 7.) +. (f *. 11.) +. (g *. 13.) +. (h *. 17.) +. (i *. 19.)
+  a +. (b *. 2.) +. (c *. 3.) +. (d *. 5.) +. (e *. 7.)
+  +. (f *. 11.) +. (g *. 13.) +. (h *. 17.) +. (i *. 19.)
 
 let[@inline never] move p dx =
   p.x <- p.x +. dx;
@@ -39,7 +40,9 @@ let[@inline never] move p dx =
 
 let[@inline never] dot a b =
   let s = ref 0. in
-  Array.iteri (fun i x -> [%probe "array" (if i = 2 then note "%g * %g" x b.(i))]; s := !s +. (x *. b.(i))) a;
+  Array.iteri (fun i x ->
+    [%probe "array" (if i = 2 then note "%g * %g" x b.(i))];
+    s := !s +. (x *. b.(i))) a;
   !s
 
 let[@inline never] special x =

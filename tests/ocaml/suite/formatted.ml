@@ -1,20 +1,29 @@
-(* Printf and Format: probes in functions that formatting calls (%a, %t), whose handlers format, in the
-   same and in another buffer. *)
+(* Printf and Format: probes in functions that formatting calls (%a, %t), whose handlers format,
+   in the same and in another buffer. *)
 open Suite
 
-let[@inline never] pair () (a, b) = [%probe "percent_a" (note "printing %d" a)]; Printf.sprintf "<%d,%s>" a b
+let[@inline never] pair () (a, b) =
+  [%probe "percent_a" (note "printing %d" a)];
+  Printf.sprintf "<%d,%s>" a b
 
 let pp_list ppf l =
   Format.fprintf ppf "@[<h>[%a]@]"
-    (Format.pp_print_list ~pp_sep:(fun ppf () -> [%probe "separator" (note "sep")]; Format.fprintf ppf ";@ ") (fun ppf x ->
+    (Format.pp_print_list ~pp_sep:(fun ppf () ->
+      [%probe "separator" (note "sep")];
+      Format.fprintf ppf ";@ ") (fun ppf x ->
          [%probe "element" (note "%s" (Format.asprintf "<%d>" x))];
          Format.pp_print_int ppf x))
     l
 
-let[@inline never] scan s = Scanf.sscanf s "%d-%s@!" (fun n rest -> [%probe "scanned" (note "%d and %S" n rest)]; n + String.length rest)
+let[@inline never] scan s =
+  Scanf.sscanf s "%d-%s@!" (fun n rest ->
+      [%probe "scanned" (note "%d and %S" n rest)];
+      n + String.length rest)
 
 let[@inline never] continuation x =
-  Printf.ksprintf (fun s -> [%probe "kprintf" (note "continued with %s" s)]; String.length s) "%05d|%-6s|%h" x "ab" 1.5
+  Printf.ksprintf (fun s ->
+    [%probe "kprintf" (note "continued with %s" s)];
+    String.length s) "%05d|%-6s|%h" x "ab" 1.5
 
 let () =
   run (fun () ->

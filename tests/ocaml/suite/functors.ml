@@ -61,7 +61,8 @@ let () =
       let module B = Counter () in
       say "%d" (Sum_int.sum [ 1; 2 ]);
       say "%.1f" (Sum_float.sum [ 0.5; 2. ]);
-      say "%s" (Sum_pair.(fun (a, b) -> Printf.sprintf "%d %.1f" a b) (Sum_pair.sum [ 1, 1.5; 2, 2. ]));
+      let a, b = Sum_pair.sum [ 1, 1.5; 2, 2. ] in
+      say "%d %.1f" a b;
       ignore (A.next ());
       say "%d %d" (A.next ()) (B.next ()))
 

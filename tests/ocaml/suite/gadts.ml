@@ -1,5 +1,5 @@
-(* Probes in functions over GADTs: with existential types, in branches of refined type, polymorphic
-   recursion. *)
+(* Probes in functions over GADTs: with existential types, in branches of refined type,
+   polymorphic recursion. *)
 open Suite
 
 type _ expr =

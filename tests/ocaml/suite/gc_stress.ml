@@ -1,5 +1,5 @@
-(* Handlers that allocate, promote, compact, while the function around them is in the middle of building
-   a structure; and what they have kept is intact later. *)
+(* Handlers that allocate, promote, compact, while the function around them is in the middle of
+   building a structure; and what they have kept is intact later. *)
 open Suite
 
 let kept : (int * string) list ref = ref []

@@ -1,5 +1,5 @@
-(* Probes in guards of match cases, between a match and its cases, in cases for exceptions, in or-patterns'
-   branches, in `function`. *)
+(* Probes in guards of match cases, between a match and its cases, in cases for exceptions, in
+   or-patterns' branches, in `function`. *)
 open Suite
 
 let[@inline never] guarded x =
@@ -26,14 +26,17 @@ let[@inline never] bindings = function
   | _ -> 0
 
 let rec pairs = function
-  | a :: (b :: _ as rest) -> [%probe "pairs" (if b < a then note "%d before %d" a b)]; (b - a) :: pairs rest
+  | a :: (b :: _ as rest) ->
+    [%probe "pairs" (if b < a then note "%d before %d" a b)];
+    (b - a) :: pairs rest
   | _ -> []
 
 let () =
   run (fun () ->
       List.iter (fun x -> say "%s" (guarded x)) [ -1; 0; 6; 7 ];
       say "%d %d" (subject [ 1; 5 ]) (subject []);
-      say "%d" (List.fold_left (fun n x -> n + alternatives x) 0 [ `A (10, 1); `B (1, 20); `C 30; `A (1, 4); `B (5, 0) ]);
+      let values = [ `A (10, 1); `B (1, 20); `C 30; `A (1, 4); `B (5, 0) ] in
+      say "%d" (List.fold_left (fun n x -> n + alternatives x) 0 values);
       say "%d" (bindings (ref [ 2, 0 ]));
       say "%s" (String.concat " " (List.map string_of_int (pairs [ 1; 4; 2; 8 ]))))
 

@@ -1,5 +1,5 @@
-(* ~enabled_at_init: the handler runs from the start on; also where sites of one name were declared with
-   and without it. *)
+(* ~enabled_at_init: the handler runs from the start on; also where sites of one name were
+   declared with and without it. *)
 (*suite: initially on *)
 open Suite
 

@@ -1,5 +1,5 @@
-(* One probe in many places: a function inlined hundreds of times, into loops, branches, handlers, and
-   into itself. *)
+(* One probe in many places: a function inlined hundreds of times, into loops, branches, handlers,
+   and into itself. *)
 open Suite
 
 let hits = ref 0
@@ -14,8 +14,16 @@ let[@inline always] noted name x = [%probe "noted" (note "%s %d" name x)]; x * 2
 let[@inline never] branches x =
   if x > 0 then noted "positive" x else if x < 0 then noted "negative" (-x) else noted "zero" x + 1
 
-let rec unrolled n = [%probe "unrolled" (incr hits)]; if n = 0 then 0 else 1 + (unrolled [@unrolled 4]) (n - 1)
-let[@specialise always] [@inline always] rec map f = function [] -> [] | x :: l -> let y = f x in [%probe "map" (incr hits)]; y :: map f l
+let rec unrolled n =
+  [%probe "unrolled" (incr hits)];
+  if n = 0 then 0 else 1 + (unrolled [@unrolled 4]) (n - 1)
+
+let[@specialise always] rec map f = function
+  | [] -> []
+  | x :: l ->
+    let y = f x in
+    [%probe "map" (incr hits)];
+    y :: map f l
 
 let () =
   run (fun () ->

@@ -1,5 +1,5 @@
-(* [%probe_is_enabled]: in conditions of every kind, as a value, inlined, of a probe elsewhere, and of one
-   that has no site at all. *)
+(* [%probe_is_enabled]: in conditions of every kind, as a value, inlined, of a probe elsewhere,
+   and of one that has no site at all. *)
 open Suite
 
 let yes = ref 0

@@ -1,5 +1,5 @@
-(* Probes in functions passed to the standard library: iterators, folds, sorting, maps, hash tables,
-   sequences, queues. *)
+(* Probes in functions passed to the standard library: iterators, folds, sorting, maps, hash
+   tables, sequences, queues. *)
 open Suite
 
 module M = Map.Make (struct
@@ -17,11 +17,17 @@ let[@inline never] sorted l =
 let[@inline never] sequence n =
   Seq.fold_left ( + ) 0
     (Seq.filter (fun x -> [%probe "filter" (if x = 5 then note "five")]; x land 1 = 1)
-       (Seq.unfold (fun i -> [%probe "unfold" (if i = n then note "end of %d" n)]; if i = n then None else Some (i, i + 1)) 0))
+       (Seq.unfold
+          (fun i ->
+             [%probe "unfold" (if i = n then note "end of %d" n)];
+             if i = n then None else Some (i, i + 1))
+           0))
 
 let[@inline never] table l =
   let t = Hashtbl.create 1 in
-  List.iter (fun x -> [%probe "replace" (note "%d in it" (Hashtbl.length t))]; Hashtbl.replace t (x mod 3) x) l;
+  List.iter (fun x ->
+    [%probe "replace" (note "%d in it" (Hashtbl.length t))];
+    Hashtbl.replace t (x mod 3) x) l;
   Hashtbl.fold (fun k v sum -> [%probe "fold" ()]; sum + (k * v)) t 0
 
 let[@inline never] heapified n =

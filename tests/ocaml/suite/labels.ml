@@ -1,10 +1,11 @@
-(* Labels and optional arguments: probes in defaults, in functions whose arguments were erased, and that
-   look at optional arguments. *)
+(* Labels and optional arguments: probes in defaults, in functions whose arguments were erased,
+   and that look at optional arguments. *)
 open Suite
 
 let[@inline never] greet ?(greeting = [%probe "default" (note "default")]; "hello") ?name ~times () =
   [%probe "optional" (note "%s, %d times" (Option.value name ~default:"nobody") times)];
-  String.concat " " (List.init times (fun _ -> greeting)) ^ match name with Some n -> " " ^ n | None -> ""
+  let name = match name with Some n -> " " ^ n | None -> "" in
+  String.concat " " (List.init times (fun _ -> greeting)) ^ name
 
 let[@inline never] apply (f : a:int -> b:int -> int) = f ~b:1 ~a:2
 let[@inline never] wrapped ?x y = greet ?name:x ~times:y ()

@@ -1,5 +1,5 @@
-(* Probes in a library: inlined here, in a functor applied here, asked about there, and a probe here of
-   the same name as one there. *)
+(* Probes in a library: inlined here, in a functor applied here, asked about there, and a probe
+   here of the same name as one there. *)
 (*suite: library stock.ml *)
 open Suite
 

@@ -1,6 +1,6 @@
-(* Fourteen values alive across a probe, ints, floats and pointers: more than there are registers. The
-   handlers call, allocate, or neither; the collector must find the pointers, and the values must be as
-   they were. *)
+(* Fourteen values alive across a probe, ints, floats and pointers: more than there are registers.
+   The handlers call, allocate, or neither; the collector must find the pointers, and the values
+   must be as they were. *)
 open Suite
 
 let hits = ref 0
@@ -15,7 +15,10 @@ let[@inline never] pointers x =
   let s i = String.make 1 (Char.chr (x + i)) in
   let a = s 0 and b = s 1 and c = s 2 and d = s 3 and e = s 4 and f = s 5 and g = s 6 in
   let h = s 7 and i = s 8 and j = s 9 and k = s 10 and l = s 11 and m = s 12 and n = s 13 in
-  [%probe "pointers" (Gc.minor (); ignore (Sys.opaque_identity (List.init 100 (fun i -> i))); note "%s" (a ^ n))];
+  [%probe "pointers"
+    (Gc.minor ();
+     ignore (Sys.opaque_identity (List.init 100 Fun.id));
+     note "%s" (a ^ n))];
   [%probe "pointers_all" (note "%s" (String.concat "-" [ n; m; l; k; j; i; h; g; f; e; d; c; b; a ]))];
   String.concat "" [ a; b; c; d; e; f; g; h; i; j; k; l; m; n ]
 

@@ -1,5 +1,5 @@
-(* Local exceptions: declared around the probe, in its handler, and used as a jump out of the handler.
-   ocamlopt compiles some of them to jumps. *)
+(* Local exceptions: declared around the probe, in its handler, and used as a jump out of the
+   handler. ocamlopt compiles some of them to jumps. *)
 open Suite
 
 let[@inline never] around x =
@@ -33,7 +33,8 @@ let[@inline never] in_loop n =
 let[@inline never] two x =
   let exception Two of string in
   try
-    if x then [%probe "first" (raise_notrace (Two "first"))] else [%probe "second" (raise_notrace (Two "second"))];
+    if x then [%probe "first" (raise_notrace (Two "first"))]
+    else [%probe "second" (raise_notrace (Two "second"))];
     "none"
   with Two s -> s
 

@@ -1,5 +1,5 @@
-(* Probes in loops of every kind: for, downto, while, nested, with an early exit, and with a loop in
-   the handler. *)
+(* Probes in loops of every kind: for, downto, while, nested, with an early exit, and with a loop
+   in the handler. *)
 open Suite
 
 let hits = ref 0

@@ -1,5 +1,5 @@
-(* Marshalling, closures included (code pointers, and a checksum over the code, of which a probe's byte
-   must not be a part), in handlers and around probes. *)
+(* Marshalling, closures included (code pointers, and a checksum over the code, of which a probe's
+   byte must not be a part), in handlers and around probes. *)
 open Suite
 
 let[@inline never] adder x = fun y -> [%probe "marshalled" (note "%d + %d" x y)]; x + y
@@ -10,7 +10,9 @@ let[@inline never] copy (v : 'a) : 'a =
   Marshal.from_string s 0
 
 let[@inline never] in_handler v =
-  [%probe "marshals" (let w = Marshal.from_string (Marshal.to_string v []) 0 in note "%b %b" (w = v) (w == v))];
+  [%probe "marshals"
+    (let w = Marshal.from_string (Marshal.to_string v []) 0 in
+     note "%b %b" (w = v) (w == v))];
   List.length v
 
 let () =

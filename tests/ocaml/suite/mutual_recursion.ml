@@ -1,5 +1,5 @@
-(* Probes in functions that call each other, not in tail position, with the handler calling back into
-   the ring. *)
+(* Probes in functions that call each other, not in tail position, with the handler calling back
+   into the ring. *)
 open Suite
 
 let hits = ref 0

@@ -1,5 +1,5 @@
-(* Handlers that contain probes: of other names, of the same name, in functions that were inlined into
-   the handler, in loops and closures of the handler. *)
+(* Handlers that contain probes: of other names, of the same name, in functions that were inlined
+   into the handler, in loops and closures of the handler. *)
 open Suite
 
 let[@inline always] step x = [%probe "step" (note "step %d" x)]; x + 1
@@ -26,7 +26,9 @@ let[@inline never] in_loop n =
   n
 
 let[@inline never] conditional x =
-  [%probe "if" (if x > 0 then [%probe "positive" (note "positive")] else [%probe "negative" (note "negative")])];
+  [%probe "if"
+    (if x > 0 then [%probe "positive" (note "positive")]
+     else [%probe "negative" (note "negative")])];
   x
 
 let[@inline never] asks x =

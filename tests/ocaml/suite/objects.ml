@@ -1,4 +1,5 @@
-(* Probes in methods, initialisers, inherited and virtual methods, in class bodies, with self captured. *)
+(* Probes in methods, initialisers, inherited and virtual methods, in class bodies, with self
+   captured. *)
 open Suite
 
 class virtual shape (name : string) =
@@ -6,7 +7,9 @@ class virtual shape (name : string) =
   object (self)
     val mutable uses = 0
     method virtual area : int
-    method describe = [%probe "method" (note "describing %s of %d" name self#area)]; uses <- uses + 1; name
+    method describe =
+      [%probe "method" (note "describing %s of %d" name self#area)];
+      uses <- uses + 1; name
     method uses = uses
     initializer [%probe "initializer" (note "initialised %s" name)]
   end

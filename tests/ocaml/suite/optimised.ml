@@ -1,6 +1,6 @@
-(* What optimisers do to the code around: constants propagated into the handler, unused results, common
-   subexpressions and loads moved across a probe, conditions known at compile time, dead probes, probes
-   whose handler has no effect. *)
+(* What optimisers do to the code around: constants propagated into the handler, unused results,
+   common subexpressions and loads moved across a probe, conditions known at compile time, dead
+   probes, probes whose handler has no effect. *)
 open Suite
 
 type r = { mutable a : int; b : int }
@@ -36,7 +36,9 @@ let[@inline never] immutable_after x =
   fst p + snd p
 
 let[@inline never] shared_exit x =
-  if x < 0 then [%probe "a" (note "exit")] else if x = 0 then [%probe "b" (note "exit")] else [%probe "a" (note "exit")]
+  if x < 0 then [%probe "a" (note "exit")]
+  else if x = 0 then [%probe "b" (note "exit")]
+  else [%probe "a" (note "exit")]
 
 let[@inline never] sequence () =
   [%probe "s1" (incr hits)];

@@ -22,7 +22,9 @@ let () =
       say "%d" (returns_function 9 4);
       say "%d" (iterate 2 (returns_function 10) 3);
       say "%d" (in_argument 5);
-      say "%s" (String.concat " " (List.map2 (fun f x -> string_of_int (f x)) [ two 1; returns_function 1 ] [ 7; 8 ])))
+      let functions = [ two 1; returns_function 1 ] in
+      let results = List.map2 (fun f x -> string_of_int (f x)) functions [ 7; 8 ] in
+      say "%s" (String.concat " " results))
 
 (*expected
 > three 2 3 1

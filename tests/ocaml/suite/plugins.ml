@@ -1,5 +1,5 @@
-(* Probes in a plugin (.cmxs) that the program loads: the plugin's own, and one of a name that the program
-   has, too. *)
+(* Probes in a plugin (.cmxs) that the program loads: the plugin's own, and one of a name that the
+   program has, too. *)
 (*suite: plugin plugged.ml *)
 open Suite
 

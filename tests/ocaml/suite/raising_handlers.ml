@@ -1,5 +1,5 @@
-(* Handlers that raise: what they raise is caught outside the function with the probe, in it, far above
-   it in the stack, or by another probe's handler. *)
+(* Handlers that raise: what they raise is caught outside the function with the probe, in it, far
+   above it in the stack, or by another probe's handler. *)
 open Suite
 
 exception Stop of int
@@ -11,12 +11,20 @@ let[@inline never] raiser x =
 
 let[@inline never] catches x = match raiser x with y -> y | exception Stop k -> k
 let[@inline never] inside x = try [%probe "raises_inside" (raise_notrace Exit)]; x with Exit -> -x
-let rec far n = if n = 0 then [%probe "raises_far" (failwith "far")] else begin far (n - 1); ignore (Sys.opaque_identity n) end
+
+let rec far n =
+  if n = 0 then [%probe "raises_far" (failwith "far")]
+  else begin
+    far (n - 1);
+    ignore (Sys.opaque_identity n)
+  end
 
 let[@inline never] sum l =
   let total = ref 0 in
   (try
-     List.iter (fun x -> [%probe "raises_in_iter" (if x = 3 then raise (Stop x))]; total := !total + x) l
+     List.iter (fun x ->
+       [%probe "raises_in_iter" (if x = 3 then raise (Stop x))];
+       total := !total + x) l
    with Stop _ -> ());
   !total
 

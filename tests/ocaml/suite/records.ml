@@ -1,5 +1,5 @@
-(* Records and references changed by handlers: fields, unboxed records, inline records, references that
-   would live in registers if no handler changed them, and those that do. *)
+(* Records and references changed by handlers: fields, unboxed records, inline records, references
+   that would live in registers if no handler changed them, and those that do. *)
 open Suite
 
 type t = { mutable n : int; mutable s : string; f : float }
@@ -23,7 +23,9 @@ let[@inline never] copied t =
   [%probe "copied" (note "%d %s %g" u.n u.s u.f)];
   u.n + t.n
 
-let[@inline never] unboxed (Id n as id) = [%probe "unboxed" (match id with Id m -> note "id %d" (m + n))]; n
+let[@inline never] unboxed (Id n as id) =
+  [%probe "unboxed" (match id with Id m -> note "id %d" (m + n))];
+  n
 
 let[@inline never] inline_record = function
   | Circle c -> [%probe "circle" (c.radius <- c.radius *. 2.)]; c.radius

@@ -1,5 +1,5 @@
-(* Handlers that call the function their probe is in: the same site is passed again while its handler
-   runs. *)
+(* Handlers that call the function their probe is in: the same site is passed again while its
+   handler runs. *)
 open Suite
 
 let depth = ref 0
@@ -20,7 +20,12 @@ let rec f x =
 (* Twice each level. *)
 let rec tree level x =
   let y = x + level in
-  [%probe "tree" (incr hits; if level > 0 then begin ignore (tree (level - 1) y); ignore (tree (level - 1) (y + 1)) end)];
+  [%probe "tree"
+    (incr hits;
+     if level > 0 then begin
+       ignore (tree (level - 1) y);
+       ignore (tree (level - 1) (y + 1))
+     end)];
   y
 
 let rec g x = [%probe "g" (incr hits; if x > 0 then ignore (h (x - 1)))]; x

@@ -34,7 +34,13 @@ end
 type node = { value : int; next : node }
 
 let rec ring = { value = 1; next = { value = 2; next = ring } }
-let[@inline never] walk n = let rec go r i = [%probe "walk" (if i = 0 then note "ends at %d" r.value)]; if i = 0 then r.value else go r.next (i - 1) in go ring n
+
+let[@inline never] walk n =
+  let rec go r i =
+    [%probe "walk" (if i = 0 then note "ends at %d" r.value)];
+    if i = 0 then r.value else go r.next (i - 1)
+  in
+  go ring n
 
 let () =
   run (fun () ->

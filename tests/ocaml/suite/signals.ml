@@ -1,5 +1,5 @@
-(* Signals: probes in an OCaml signal handler, signals sent by a probe's handler, a signal handler that
-   raises through a probe's handler, and a timer that interrupts a loop full of sites. *)
+(* Signals: probes in an OCaml signal handler, signals sent by a probe's handler, a signal handler
+   that raises through a probe's handler, and a timer that interrupts a loop full of sites. *)
 open Suite
 
 let received = ref 0
@@ -52,7 +52,9 @@ let () =
       ignore (Unix.setitimer Unix.ITIMER_REAL { Unix.it_interval = 0.; it_value = 0.0005 });
       spin 0;
       say "ticks %d" !ticks;
-      Sys.set_signal Sys.sigalrm (Sys.Signal_handle (fun _ -> [%probe "raising_signal" (incr hits)]; raise Alarm));
+      Sys.set_signal Sys.sigalrm (Sys.Signal_handle (fun _ ->
+        [%probe "raising_signal" (incr hits)];
+        raise Alarm));
       say "%s" (interrupted ()))
 
 (*expected

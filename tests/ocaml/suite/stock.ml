@@ -1,10 +1,15 @@
 (* A library with probes, for library.ml: some of its functions are inlined there. *)
 
 let log : (string -> unit) ref = ref ignore
-let[@inline always] price ~net = [%probe "price" (!log (Printf.sprintf "net %d" net))]; net + (net / 5)
+
+let[@inline always] price ~net =
+  [%probe "price" (!log (Printf.sprintf "net %d" net))];
+  net + (net / 5)
 
 let[@inline never] total items =
-  List.fold_left (fun sum (n, net) -> [%probe "total" (!log (Printf.sprintf "item %d" n))]; sum + (n * price ~net)) 0 items
+  List.fold_left (fun sum (n, net) ->
+    [%probe "total" (!log (Printf.sprintf "item %d" n))];
+    sum + (n * price ~net)) 0 items
 
 module type ITEM = sig
   val name : string

@@ -1,5 +1,5 @@
-(* Loops over strings and bytes, checked and unchecked, with multi-byte reads, buffers, and handlers that
-   look at or change what the loop works on. *)
+(* Loops over strings and bytes, checked and unchecked, with multi-byte reads, buffers, and
+   handlers that look at or change what the loop works on. *)
 open Suite
 
 let hits = ref 0

@@ -61,7 +61,8 @@ let rec items lines =
   match lines with
   | [] -> []
   | line :: _ when starts "- " line ->
-    let off = List.filter (starts "- ") (block lines) and on = List.filter (starts "+ ") (block lines) in
+    let off = List.filter (starts "- ") (block lines) in
+    let on = List.filter (starts "+ ") (block lines) in
     List.map2 (fun off on -> Either (rest off, rest on)) off on @ items (after lines)
   | line :: lines when starts "# " line ->
     let name, n = parse_count line in

@@ -10,7 +10,9 @@ let rec sum acc n =
 let rec tail n = if n > 0 then tail (n - 1) else [%probe "in_tail_position" (note "bottom %d" n)]
 let[@inline never] report x = note "reported %d" x
 let[@inline never] handler_tail x = [%probe "handler_is_a_tail_call" (report (x * 2))]
-let[@inline never] both x = if x > 2 then [%probe "then" (report x)] else [%probe "else" (report (-x))]
+
+let[@inline never] both x =
+  if x > 2 then [%probe "then" (report x)] else [%probe "else" (report (-x))]
 
 (* So many arguments that some are passed in memory. *)
 let rec many a b c d e f g h i j k l =

@@ -1,5 +1,5 @@
-(* Threads that pass sites all the time, with mutexes and conditions, in handlers too, and handlers that
-   yield. *)
+(* Threads that pass sites all the time, with mutexes and conditions, in handlers too, and
+   handlers that yield. *)
 open Suite
 
 let lock = Mutex.create ()
@@ -38,7 +38,8 @@ let () =
       yields := 0;
       produced := 0;
       consumed := 0;
-      let threads = List.concat_map (fun f -> List.init 3 (fun _ -> Thread.create (f 40) ())) [ producer; consumer ] in
+      let start f = List.init 3 (fun _ -> Thread.create (f 40) ()) in
+      let threads = List.concat_map start [ producer; consumer ] in
       List.iter Thread.join threads;
       say "produced %d" !produced;
       say "consumed %d" !consumed;

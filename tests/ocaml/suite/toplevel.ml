@@ -1,5 +1,5 @@
-(* Probes in the code of the module's initialisation: between definitions, in a loop, in submodules, in
-   the initialiser of a value. *)
+(* Probes in the code of the module's initialisation: between definitions, in a loop, in
+   submodules, in the initialiser of a value. *)
 open Suite
 
 let hits = ref 0

@@ -1,8 +1,19 @@
-(* Matches that become jump tables and binary searches: on constructors, polymorphic variants, strings,
-   characters; a probe in every branch and before and after. *)
+(* Matches that become jump tables and binary searches: on constructors, polymorphic variants,
+   strings, characters; a probe in every branch and before and after. *)
 open Suite
 
-type op = Push of int | Add | Sub | Mul | Dup | Swap | Drop | Jump of int | Jump_if of int | Print | Halt
+type op =
+  | Push of int
+  | Add
+  | Sub
+  | Mul
+  | Dup
+  | Swap
+  | Drop
+  | Jump of int
+  | Jump_if of int
+  | Print
+  | Halt
 
 let[@inline never] interpret code =
   let rec go pc stack =
@@ -16,7 +27,9 @@ let[@inline never] interpret code =
     | Swap, a :: b :: s -> [%probe "swap" ()]; go (pc + 1) (b :: a :: s)
     | Drop, _ :: s -> go (pc + 1) s
     | Jump target, s -> go target s
-    | Jump_if target, a :: s -> [%probe "jump_if" (note "%d" a)]; go (if a <> 0 then target else pc + 1) s
+    | Jump_if target, a :: s ->
+      [%probe "jump_if" (note "%d" a)];
+      go (if a <> 0 then target else pc + 1) s
     | Print, a :: s -> say "%d" a; go (pc + 1) s
     | Halt, s -> [%probe "halt" (note "halt")]; List.length s
     | _ -> [%probe "underflow" (note "underflow")]; -1
@@ -34,14 +47,16 @@ let[@inline never] tags = function
   | `Rgb (r, g, b) -> [%probe "rgb" (note "rgb %d" (r + g + b))]; r + g + b
   | `Grey x -> [%probe "grey" (note "grey")]; x
 
-let program = [| Push 1; Push 5; Dup; Jump_if 7; Drop; Print; Halt; Dup; Push 1; Swap; Sub; Jump 12; Halt |]
+let program =
+  [| Push 1; Push 5; Dup; Jump_if 7; Drop; Print; Halt; Dup; Push 1; Swap; Sub; Jump 12; Halt |]
 
 let () =
   run (fun () ->
       say "left %d" (interpret program);
       say "left %d" (interpret [| Push 6; Push 7; Mul; Print; Halt |]);
       say "left %d" (interpret [| Add |]);
-      say "%d" (List.fold_left (fun n s -> n + strings s) 0 [ "alpha"; "gamma"; "delta"; "a much longer string than the others" ]);
+      let texts = [ "alpha"; "gamma"; "delta"; "a much longer string than the others" ] in
+      say "%d" (List.fold_left (fun n s -> n + strings s) 0 texts);
       say "%d" (tags `Red + tags (`Rgb (1, 2, 3)) + tags (`Grey 9)))
 
 (*expected

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* The names of what is kept: a folder of bpffs each. */
+#ifndef MEASURE_KEPT_FOLDER_H
+#define MEASURE_KEPT_FOLDER_H
+
+#include "base/ctx.h"
+
+enum { KEPT_PATH_BYTES = 128 };
+
+/* The path of what is kept as NAME into FOLDER, which has KEPT_PATH_BYTES. -EINVAL: no such name.
+ */
+int kept_folder_of(struct ocp_ctx *ctx, const char *name, char *folder);
+
+/* Mount bpffs if it is not, and we may. */
+int kept_need_bpffs(struct ocp_ctx *ctx);
+
+/* -EEXIST if something is kept as NAME. */
+int kept_make_folder(struct ocp_ctx *ctx, const char *name, const char *folder);
+
+/* Forget all names in FOLDER, and itself. What they stood for goes with its last descriptor. */
+int kept_remove_names(struct ocp_ctx *ctx, const char *folder);
+
+#endif
