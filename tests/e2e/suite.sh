@@ -6,6 +6,7 @@
 #   SUITE_FLAGS  ocamlopt's flags for all of the code (default: -g)
 #   PROGRAMS     some of the programs only
 #   BARE=no      do not build and run them without probes, too
+#   DORMANT=yes  do not post-link them: all of it is done to dormant probes
 . "$(dirname "$0")/lib.sh"
 
 OUT=${SUITE_OUT:-$O/tests/suite}
