@@ -48,7 +48,7 @@ LIBBPF = $(if $(LIBBPF_A),$(LIBBPF_A) -lz,-lbpf)
 LIBS = $(LIBBPF) -ldw -lelf
 TOOL_LIBS = -ljson-c
 
-lib_srcs := $(wildcard src/base/*.c src/elf/*.c src/process/*.c src/measure/*.c)
+lib_srcs := $(wildcard src/base/*.c src/elf/*.c src/dormant/*.c src/process/*.c src/measure/*.c)
 tool_srcs := $(wildcard src/tool/*.c)
 link_srcs := $(wildcard src/link/*.c)
 c_sources := $(lib_srcs) $(tool_srcs) $(link_srcs)
@@ -92,7 +92,7 @@ $(tool): $(tool_objs) $(lib_a)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(TOOL_LIBS)
 
-$(linker): $(link_objs) $(O)/src/base/ctx.o $(O)/src/elf/note.o
+$(linker): $(link_objs) $(lib_a)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^
 

@@ -231,22 +231,31 @@ enum ocp_site_state {
 	OCP_SITE_DAMAGED, /* its bytes are neither form: see fault */
 };
 
-/* One note's site. Later versions may add members at the end. */
+/*
+ * One note's site. A program that was built with probes but not post-linked has no notes: its
+ * sites, of abi "dormant", are found in its code, and are a load, a comparison and the conditional
+ * jump that is switched. Later versions may add members at the end.
+ */
 struct ocp_site {
 	size_t probe;	     /* its number in the process */
 	const char *image;   /* path of the ELF file, as the process sees it */
 	size_t image_index;  /* tells images of one path apart */
-	const char *abi;     /* "v0", "transitional", "v1" or "v2" */
+	const char *abi;     /* "v0", "transitional", "v1", "v2", or "dormant": see below */
 	const char *args;    /* where the probe's arguments are: SystemTap operands, or "" */
 	bool has_code;	     /* false: addr, va, code and symbol mean nothing */
-	uint64_t addr;	     /* of its nop in the process */
+	uint64_t addr;	     /* of its first byte in the process */
 	uint64_t va;	     /* the same, as linked */
 	const char *symbol;  /* the function it is in; NULL if unknown, or not asked for */
-	uint64_t symbol_off; /* of the nop in that function */
-	uint8_t code[6];     /* nop (0x90, or 0xcc), opcode (0x3d off, 0xe8 on), displacement */
+	uint64_t symbol_off; /* of the first byte in that function */
+	/*
+	 * n_code bytes, of which code[opcode_at] is the one that is switched. A site of the ABI has
+	 * 6: nop (0x90, or 0xcc), opcode (0x3d off, 0xe8 on), displacement.
+	 */
+	const uint8_t *code;
+	uint8_t n_code, opcode_at;
 	enum ocp_site_state state;
 	const char *fault;	 /* of a damaged site, else NULL */
-	bool has_int3;		 /* somebody's uprobe or breakpoint is on its nop */
+	bool has_int3;		 /* somebody's uprobe or breakpoint is on its first byte */
 	uint64_t semaphore_addr; /* of the 16-bit counter that OCaml reads */
 	int semaphore;
 	uint64_t tracer_semaphore_addr; /* of the one that tracers raise; 0: this ABI has none */

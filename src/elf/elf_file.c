@@ -159,6 +159,14 @@ static int add_segment(struct elf_file *elf, size_t index, const Elf64_Phdr *ph)
 	return 0;
 }
 
+/* Linkers put what is protected first. Elsewhere it is left out of account. */
+static void add_relro(struct elf_file *elf, const Elf64_Phdr *ph)
+{
+	for (size_t i = 0; ph->p_type == PT_GNU_RELRO && i < elf->n_segments; i++)
+		if (elf->segments[i].va == ph->p_vaddr)
+			elf->segments[i].relro_bytes = ph->p_memsz;
+}
+
 static int load_segments(struct elf_file *elf)
 {
 	size_t n = elf->ehdr.e_phoff ? elf->ehdr.e_phnum : 0;
@@ -175,6 +183,8 @@ static int load_segments(struct elf_file *elf)
 		err = read_exactly(elf, headers, n * sizeof(*headers), elf->ehdr.e_phoff);
 	for (size_t i = 0; !err && i < n; i++)
 		err = add_segment(elf, i, &headers[i]);
+	for (size_t i = 0; !err && i < n; i++)
+		add_relro(elf, &headers[i]);
 	free(headers);
 	return err;
 }
@@ -330,45 +340,71 @@ static int names_match(const struct elf_file *elf, struct names *names, uint64_t
 	return memcmp(names->window + (off - names->window_off), name, bytes) == 0;
 }
 
-int elf_file_find_section(struct elf_file *elf, const char *name, uint32_t type,
-			  struct elf_section *section)
+int elf_file_each_section(struct elf_file *elf, elf_section_fn fn, void *data)
 {
 	enum { AT_ONCE = 64 };
 	Elf64_Shdr headers[AT_ONCE];
-	struct names names;
-	int found = names_init(elf, &names);
+	int done = 0;
 
-	if (found <= 0)
-		return found;
 	/* Section 0 is none. */
-	for (uint64_t i = 1; i < elf->n_sections; i++) {
+	for (uint64_t i = 1; i < elf->n_sections && !done; i++) {
 		const Elf64_Shdr *sh = &headers[(i - 1) % AT_ONCE];
 		uint64_t left = elf->n_sections - i;
-		int err = 0;
 
 		if ((i - 1) % AT_ONCE == 0)
-			err = read_exactly(elf, headers,
-					   (left < AT_ONCE ? left : AT_ONCE) * sizeof(*sh),
-					   elf->ehdr.e_shoff + i * sizeof(*sh));
-		if (err)
-			return err;
-		if (sh->sh_type != type)
-			continue;
-		found = names_match(elf, &names, sh->sh_name, name);
-		if (found < 0)
-			return found;
-		if (!found)
-			continue;
-		*section = (struct elf_section){
-			.off = sh->sh_offset,
-			.va = sh->sh_addr,
-			.bytes = sh->sh_size,
-			.type = sh->sh_type,
-			.flags = sh->sh_flags,
-		};
-		return 1;
+			done = read_exactly(elf, headers,
+					    (left < AT_ONCE ? left : AT_ONCE) * sizeof(*sh),
+					    elf->ehdr.e_shoff + i * sizeof(*sh));
+		if (!done)
+			done = fn(data, &(struct elf_section){
+						.off = sh->sh_offset,
+						.va = sh->sh_addr,
+						.bytes = sh->sh_size,
+						.type = sh->sh_type,
+						.flags = sh->sh_flags,
+						.index = (uint32_t)i,
+						.link = sh->sh_link,
+						.name = sh->sh_name,
+					});
 	}
-	return 0;
+	return done;
+}
+
+struct section_search {
+	const struct elf_file *elf;
+	struct names names;
+	const char *name;
+	uint32_t type;
+	struct elf_section *section;
+};
+
+static int is_searched(void *data, const struct elf_section *section)
+{
+	struct section_search *search = data;
+	int found;
+
+	if (section->type != search->type)
+		return 0;
+	found = names_match(search->elf, &search->names, section->name, search->name);
+	if (found > 0)
+		*search->section = *section;
+	return found;
+}
+
+int elf_file_find_section(struct elf_file *elf, const char *name, uint32_t type,
+			  struct elf_section *section)
+{
+	struct section_search search = {
+		.elf = elf, .name = name, .type = type, .section = section
+	};
+	int found = names_init(elf, &search.names);
+
+	return found <= 0 ? found : elf_file_each_section(elf, is_searched, &search);
+}
+
+int elf_file_read(const struct elf_file *elf, uint64_t off, void *to, size_t bytes)
+{
+	return read_exactly(elf, to, bytes, off);
 }
 
 int elf_file_read_section(struct elf_file *elf, const struct elf_section *section, uint64_t limit,

@@ -18,6 +18,7 @@ struct elf_segment {
 	uint64_t va;
 	uint64_t file_bytes;
 	uint64_t mem_bytes;
+	uint64_t relro_bytes; /* at its start, which become read-only before the program runs */
 	bool readable, writable, executable;
 };
 
@@ -28,6 +29,9 @@ struct elf_section {
 	uint64_t bytes;
 	uint32_t type;	/* SHT_ */
 	uint64_t flags; /* SHF_ */
+	uint32_t index;
+	uint32_t link; /* the index of another one, by type */
+	uint32_t name; /* where it is in the name table */
 };
 
 struct elf_file;
@@ -59,11 +63,21 @@ const struct elf_segment *elf_file_segment_of(const struct elf_file *elf, uint64
 bool elf_file_va_to_off(const struct elf_file *elf, uint64_t va, uint64_t *off);
 
 /*
+ * Call FN(DATA, section) for every section until it returns another value than 0, which is returned
+ * then.
+ */
+typedef int (*elf_section_fn)(void *data, const struct elf_section *section);
+int elf_file_each_section(struct elf_file *elf, elf_section_fn fn, void *data);
+
+/*
  * Find the first section called NAME of the given SHT_ TYPE. Returns 1 and fills *SECTION, 0 if
  * there is none, or a negative errno.
  */
 int elf_file_find_section(struct elf_file *elf, const char *name, uint32_t type,
 			  struct elf_section *section);
+
+/* Read BYTES bytes at file offset OFF; -EBADMSG if the file ends before. */
+int elf_file_read(const struct elf_file *elf, uint64_t off, void *to, size_t bytes);
 
 /* Read SECTION's bytes into a buffer that the caller frees. At most LIMIT bytes, else -EBADMSG. */
 int elf_file_read_section(struct elf_file *elf, const struct elf_section *section, uint64_t limit,

@@ -8,13 +8,18 @@
  *	site+1	3d d32		cmp $d32,%eax	disabled: sets flags that nobody reads
  *	site+1	e8 d32		call wrapper	enabled: the same displacement
  *
- * so one byte switches it. Many sites can bear one name (inlining, several compilation units), and
+ * so one byte switches it. A program that the ppx has given probes, but that was not post-linked,
+ * has no notes; its dormant probes are found in its code (dormant/dormant.c), are longer, and
+ * switched by a byte as well. Whatever a site is, it says itself how long it is and which byte of
+ * it has which two values.
+ *
+ * Many sites can bear one name (inlining, several compilation units), and
  * a name is what users switch: a probe is all the sites of one name.
  *
- * Three steps: the notes of OCaml's providers are read into sites as they stand; the addresses are
- * then resolved (prelink correction, the semaphore's two halves) and checked against the program
- * headers, so that whoever uses them later cannot be led outside of the program; and the sites are
- * grouped by name.
+ * Three steps: the notes of OCaml's providers (or dormant probes) are read into sites as they
+ *stand; the addresses are then resolved (prelink correction, the semaphore's two halves) and
+ *checked against the program headers, so that whoever uses them later cannot be led outside of the
+ *program; and the sites are grouped by name.
  */
 #include "elf/program.h"
 
@@ -115,10 +120,24 @@ static int walk_notes(struct ocp_program *prog, const struct elf_section *sectio
 				.probe = intern(prog, table, note.name),
 				.abi = abi,
 				.has_code = note.site_va != 0,
+				.n_bytes = SITE_BYTES,
+				.opcode_at = SITE_OPCODE_OFF,
+				.off_opcode = SITE_OFF,
+				.on_opcode = SITE_ON,
 			};
 		++*count;
 	}
 	return more < 0 ? bad_note(prog, section->off + reader.pos, reader.why) : 0;
+}
+
+/* Room for n_sites sites, and as many names. */
+static int make_room(struct ocp_program *prog, struct name_table *table)
+{
+	prog->sites = calloc(prog->n_sites, sizeof(*prog->sites));
+	prog->probes = calloc(prog->n_sites, sizeof(*prog->probes));
+	if (!prog->sites || !prog->probes)
+		return ctx_no_memory(prog->ctx);
+	return name_table_init(prog->ctx, table, prog->n_sites);
 }
 
 static int collect_sites(struct ocp_program *prog, const struct elf_section *section)
@@ -128,11 +147,7 @@ static int collect_sites(struct ocp_program *prog, const struct elf_section *sec
 
 	if (err || prog->n_sites == 0)
 		return err;
-	err = name_table_init(prog->ctx, &table, prog->n_sites);
-	prog->sites = calloc(prog->n_sites, sizeof(*prog->sites));
-	prog->probes = calloc(prog->n_sites, sizeof(*prog->probes));
-	if (!err && (!prog->sites || !prog->probes))
-		err = ctx_no_memory(prog->ctx);
+	err = make_room(prog, &table);
 	if (!err)
 		err = walk_notes(prog, section, &table, &prog->n_sites);
 	free(table.slots);
@@ -208,30 +223,50 @@ static void correct_prelink(struct site *site, uint64_t base_va)
 		site->semaphore_va += moved;
 }
 
+static int bad_site(struct ocp_program *prog, const struct site *site, const char *why)
+{
+	if (site->abi != SITE_ABI_DORMANT)
+		return bad_note(prog, site->note_off, why);
+	return ctx_error(prog->ctx, -EBADMSG, "%s: dormant probe at 0x%" PRIx64 ": %s",
+			 elf_file_name(prog->elf), site->va, why);
+}
+
+static int check_code(struct ocp_program *prog, const struct site *site)
+{
+	const struct elf_segment *seg = elf_file_segment_of(prog->elf, site->va, site->n_bytes);
+
+	if (!seg || !seg->executable || site->va - seg->va + site->n_bytes > seg->file_bytes)
+		return bad_site(prog, site, "site is outside of the program's code");
+	return 0;
+}
+
+static int check_semaphore(struct ocp_program *prog, const struct site *site, uint64_t bytes)
+{
+	const struct elf_segment *seg = elf_file_segment_of(prog->elf, site->semaphore_va, bytes);
+
+	if (!seg || !seg->writable || site->semaphore_va % 2 != 0)
+		return bad_site(prog, site,
+				"semaphore is odd or outside of the program's writable data");
+	return 0;
+}
+
 /* Check one site's addresses and find the semaphore's halves. */
 static int resolve(struct ocp_program *prog, struct site *site)
 {
 	uint64_t semaphore_va = site->semaphore_va;
-	const struct elf_segment *seg;
+	int err = 0;
 
 	if (!site->has_code && site->abi != SITE_ABI_V2)
-		return bad_note(prog, site->note_off,
-				"site 0 (only provider ocaml_2 may leave it out)");
-	if (site->has_code) {
-		seg = elf_file_segment_of(prog->elf, site->va, SITE_BYTES);
-		if (!seg || !seg->executable || site->va - seg->va + SITE_BYTES > seg->file_bytes)
-			return bad_note(prog, site->note_off,
-					"site is outside of the program's code");
-	}
-	if (semaphore_va == 0)
-		return bad_note(prog, site->note_off, "an OCaml probe without a semaphore");
-	seg = elf_file_segment_of(prog->elf, semaphore_va, abi_semaphore_bytes(site->abi));
-	if (!seg || !seg->writable || semaphore_va % 2 != 0)
-		return bad_note(prog, site->note_off,
-				"semaphore is odd or outside of the program's writable data");
+		return bad_site(prog, site, "site 0 (only provider ocaml_2 may leave it out)");
+	if (site->has_code)
+		err = check_code(prog, site);
+	if (!err && semaphore_va == 0)
+		err = bad_site(prog, site, "an OCaml probe without a semaphore");
+	if (!err)
+		err = check_semaphore(prog, site, abi_semaphore_bytes(site->abi));
 	site->tracer_semaphore_va = abi_has_tracer_counter(site->abi) ? semaphore_va : 0;
 	site->semaphore_va = semaphore_va + abi_ocaml_counter_off(site->abi);
-	return 0;
+	return err;
 }
 
 static int resolve_sites(struct ocp_program *prog)
@@ -303,7 +338,59 @@ static int group_sites(struct ocp_program *prog)
 	return 0;
 }
 
-static int read_probes(struct ocp_program *prog)
+static int collect_dormant(struct ocp_program *prog)
+{
+	const struct dormant *dormant = &prog->dormant;
+	struct name_table table = { 0 };
+	int err;
+
+	prog->n_sites = dormant->n_sites;
+	err = make_room(prog, &table);
+	for (size_t i = 0; !err && i < dormant->n_sites; i++) {
+		const struct dormant_site *from = &dormant->sites[i];
+		uint8_t opcode = from->n_bytes ? from->code[from->opcode_at] : 0;
+
+		prog->sites[i] = (struct site){
+			.va = from->va,
+			.semaphore_va = from->counter_va,
+			.provider = "",
+			.args = from->args,
+			.note_off = from->va,
+			.probe = intern(prog, &table, from->name),
+			.abi = SITE_ABI_DORMANT,
+			.has_code = from->n_bytes != 0,
+			.n_bytes = from->n_bytes,
+			.opcode_at = from->opcode_at,
+			.off_opcode = opcode,
+			.on_opcode = opcode ^ 1,
+			.code = from->code,
+		};
+		if (from->n_bytes)
+			err = check_code(prog, &prog->sites[i]);
+		if (!err)
+			err = check_semaphore(prog, &prog->sites[i], sizeof(uint16_t));
+	}
+	free(table.slots);
+	return err;
+}
+
+static int read_dormant(struct ocp_program *prog)
+{
+	struct dormant *dormant = &prog->dormant;
+	int err = dormant_read(prog->ctx, prog->elf, dormant);
+
+	if (err)
+		return err;
+	if (dormant->n_left_out)
+		ctx_log(prog->ctx, OCP_LOG_WARN,
+			"%s: %zu sites of probes cannot be switched, the first at 0x%" PRIx64
+			": %s",
+			elf_file_name(prog->elf), dormant->n_left_out, dormant->left_out_va,
+			dormant->why_left_out);
+	return dormant->n_sites ? collect_dormant(prog) : 0;
+}
+
+static int read_notes(struct ocp_program *prog)
 {
 	struct elf_section section;
 	int err = elf_file_find_section(prog->elf, ".note.stapsdt", SHT_NOTE, &section);
@@ -315,9 +402,16 @@ static int read_probes(struct ocp_program *prog)
 		err = collect_sites(prog, &section);
 	if (!err && prog->n_sites)
 		err = resolve_sites(prog);
-	if (!err && prog->n_sites)
-		err = group_sites(prog);
 	return err;
+}
+
+static int read_probes(struct ocp_program *prog)
+{
+	int err = read_notes(prog);
+
+	if (!err && !prog->n_sites)
+		err = read_dormant(prog);
+	return err || !prog->n_sites ? err : group_sites(prog);
 }
 
 int program_open_fd(struct ocp_ctx *ctx, int fd, const char *name, struct ocp_program **out)
@@ -360,6 +454,7 @@ void ocp_program_free(struct ocp_program *prog)
 	elf_file_close(prog->elf);
 	close(prog->fd);
 	free(prog->note_bytes);
+	dormant_free(&prog->dormant);
 	free(prog->sites);
 	free(prog->probes);
 	free(prog);

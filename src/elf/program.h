@@ -10,9 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/ctx.h"
+#include "dormant/dormant.h"
 #include "elf/elf_file.h"
 
-/* A site is 6 bytes: nop, then cmp or call with a 4-byte displacement (see program.c). */
+/* A noted site is 6 bytes: nop, then cmp or call with a 4-byte displacement (see program.c). */
 enum {
 	SITE_BYTES = 6,
 	SITE_OPCODE_OFF = 1, /* the byte that is switched */
@@ -28,11 +29,12 @@ enum site_abi {
 	SITE_ABI_TRANSITIONAL, /* provider ocaml, 4-byte semaphores, OCaml's half at +2 */
 	SITE_ABI_V1,	       /* provider ocaml_1 or ocaml.1, as above */
 	SITE_ABI_V2,	       /* provider ocaml_2: as v1, the site may be missing */
+	SITE_ABI_DORMANT,      /* no notes: what the ppx leaves to the post-linker */
 };
 
-/* One note, resolved. */
+/* One note, resolved; or a dormant probe. */
 struct site {
-	uint64_t va;	       /* of the nop; meaningless unless has_code */
+	uint64_t va;	       /* of its first byte; meaningless unless has_code */
 	uint64_t semaphore_va; /* of OCaml's 16-bit counter: what switching writes */
 	/* Of the 16-bit counter that belongs to tracers (kernel ref_ctr), 0 where there is none. */
 	uint64_t tracer_semaphore_va;
@@ -42,6 +44,10 @@ struct site {
 	uint32_t probe;	   /* index of the probe it belongs to */
 	enum site_abi abi : 8;
 	bool has_code;
+	uint8_t n_bytes;	       /* of code */
+	uint8_t opcode_at;	       /* the byte that is switched */
+	uint8_t off_opcode, on_opcode; /* its two values */
+	const uint8_t *code;	       /* of a dormant one, as in the file; else NULL */
 };
 
 /* All sites of one name: sites[first_site .. first_site + n_sites). */
@@ -55,8 +61,9 @@ struct ocp_program {
 	struct ocp_ctx *ctx;
 	struct elf_file *elf;
 	int fd;
-	uint8_t *note_bytes; /* what the strings point into */
-	struct site *sites;  /* by probe, then by address */
+	uint8_t *note_bytes;	/* what the strings point into */
+	struct dormant dormant; /* or this */
+	struct site *sites;	/* by probe, then by address */
 	size_t n_sites;
 	struct probe *probes; /* by name */
 	size_t n_probes;

@@ -2,11 +2,12 @@
 /*
  * The conversion of an executable, in steps that each finish before the next begins:
  *
- *	markers		what probes are there (marker.c)
+ *	markers		what probes are there (dormant/marker.c)
  *	scan		every instruction that loads a marker's address, checked with the code
- *around it (scan.c, x86_site.c), and where its arguments are (x86_args.c) semaphores	where they
- *will be (layout.c, semaphores.c) report		every failure is told; with --strict, the
- *end apply		the first change to a byte: sites, queries, erased stores of arguments
+ *			around it, and where its arguments are (dormant/code_scan.c)
+ *	semaphores	where they will be (layout.c, semaphores.c)
+ *	report		every failure is told; with --strict, the end
+ *	apply		the first change to a byte: sites, queries, erased stores of arguments
  *	layout		the file is written anew, with semaphores, notes and symbols
  *
  * The build-id stays. It says which debug information belongs to the program, and that is still the
@@ -19,28 +20,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "dormant/code_scan.h"
+#include "dormant/marker.h"
 #include "link/layout.h"
-#include "link/marker.h"
 #include "link/notes.h"
-#include "link/scan.h"
 #include "link/semaphores.h"
+#include "link/x86_write.h"
 
 struct conversion {
 	struct image *image;
 	const struct convert_options *options;
 	struct convert_result *result;
 	struct marker_set set;
-	struct scan scan;
+	struct object object;
+	struct code_scan scan;
 	struct layout_room room;
 	struct semaphores semaphores;
 	struct image_symbol *functions;
 	size_t n_functions;
 };
-
-static bool is_site(const struct use *use)
-{
-	return use->marker->kind == MARKER_SITE && !use->why_not;
-}
 
 static struct marker_probe *probe_of(const struct conversion *conv, const struct use *use)
 {
@@ -51,22 +49,11 @@ static struct marker_probe *probe_of(const struct conversion *conv, const struct
 
 static void find_probes(struct conversion *conv)
 {
-	for (size_t i = 0; i < conv->scan.n_uses; i++) {
-		const struct use *use = &conv->scan.uses[i];
-		struct marker_probe *probe = probe_of(conv, use);
-
-		if (!is_site(use))
-			continue;
-		conv->result->n_sites++;
-		if (!probe->marker)
-			conv->result->n_probes++;
-		if (!probe->marker || use->marker->va < probe->marker->va)
-			probe->marker = use->marker;
-		if (use->marker->enabled_at_init)
-			probe->enabled_at_init = true;
-		else
-			probe->disabled_at_init = true;
-	}
+	code_scan_find_probes(&conv->scan, &conv->set);
+	for (size_t i = 0; i < conv->scan.n_uses; i++)
+		conv->result->n_sites += use_is_site(&conv->scan.uses[i]);
+	for (size_t i = 0; i < conv->set.n_probes; i++)
+		conv->result->n_probes += conv->set.probes[i].marker != NULL;
 }
 
 /* A query keeps reading its own marker's bytes, always 0, if its name has no site. */
@@ -157,24 +144,6 @@ static void report_failures(struct conversion *conv)
 
 /* ---- apply -------------------------------------------------------------------------------- */
 
-/* The operands of a site's note; to be freed. */
-static char *args_text(const struct use *use)
-{
-	size_t n = use->args ? use->marker->n_args : 0;
-	char *text = malloc(n * X86_OPERAND_BYTES + 1), *end = text;
-
-	if (!text)
-		return NULL;
-	*end = '\0';
-	for (size_t i = 0; i < n; i++) {
-		const char *operand = use->args[i].operand;
-
-		end += snprintf(end, X86_OPERAND_BYTES + 1, "%s%s", i ? " " : "",
-				operand[0] ? operand : X86_NO_OPERAND);
-	}
-	return text;
-}
-
 static void apply_site(const struct conversion *conv, const struct use *use)
 {
 	x86_write_site(&use->code, &use->site, probe_of(conv, use)->enabled_at_init);
@@ -200,9 +169,9 @@ static int apply_uses(struct conversion *conv, struct note_draft *drafts)
 			x86_redirect_load(&use->code, use->pos, &use->load, probe->semaphore_va);
 			conv->result->n_queries++;
 		}
-		if (!is_site(use))
+		if (!use_is_site(use))
 			continue;
-		args = args_text(use);
+		args = use_args_text(use);
 		if (!args)
 			return ctx_no_memory(conv->image->ctx);
 		drafts[n++] = (struct note_draft){ .site_va = use->code.va + use->pos,
@@ -252,7 +221,7 @@ static int convert_markers(struct conversion *conv)
 {
 	struct convert_result *result = conv->result;
 	struct image *image = conv->image;
-	int err = scan_image(image, &conv->set, &conv->scan);
+	int err = code_scan_read(&conv->object, &conv->set, &conv->scan);
 
 	if (!err)
 		err = image_read_functions(image, &conv->functions, &conv->n_functions);
@@ -266,6 +235,7 @@ static int convert_markers(struct conversion *conv)
 		semaphores_place(image, &conv->room, &conv->set, &conv->semaphores);
 	}
 	check_queries(conv);
+	code_scan_find_references(&conv->scan);
 	report_failures(conv);
 	if (result->n_failures && conv->options->strict)
 		return ctx_error(image->ctx, -EILSEQ, "%zu probe(s) cannot be converted, see above",
@@ -283,15 +253,16 @@ int convert(struct image *image, const struct convert_options *options,
 	err = notes_find_ocaml(image, &result->was_converted);
 	if (err || result->was_converted)
 		return err;
-	err = marker_set_read(image, &conv.set);
-	if (err)
-		return err;
+	err = image_object(image, &conv.object);
+	if (!err)
+		err = marker_set_read(&conv.object, &conv.set);
 	result->n_markers = conv.set.n_markers;
-	if (conv.set.n_markers)
+	if (!err && conv.set.n_markers)
 		err = convert_markers(&conv);
 	free(conv.functions);
 	semaphores_free(&conv.semaphores);
-	scan_free(&conv.scan);
+	code_scan_free(&conv.scan);
 	marker_set_free(&conv.set);
+	object_free(&conv.object);
 	return err;
 }

@@ -2,9 +2,7 @@
 /*
  * Reading: the file is untrusted. All tables are copied out after their extent was compared with
  * the file's size, and every section that has bytes must lie inside the file; what follows can then
- * use sh_offset and sh_size without a further look. Addresses are another matter: the loader goes
- * by program headers, section headers are what somebody wrote next to them. A section is only
- * worked on if both agree (image_section_is_loaded).
+ * use sh_offset and sh_size without a further look. Addresses are another matter: see object_add.
  *
  * Writing: a temporary file beside the target, then rename. Never in place: the executable may be
  * running (ETXTBSY) and dune hard-links its targets into a cache shared by all workspaces, which a
@@ -180,57 +178,62 @@ const Elf64_Shdr *image_find_section(const struct image *image, const char *name
 	return NULL;
 }
 
-bool image_section_is_code(const Elf64_Shdr *section)
+/* The PT_LOAD segments; to be freed. */
+static struct elf_segment *loaded_segments(const struct image *image, size_t *n)
 {
-	uint64_t wanted = SHF_ALLOC | SHF_EXECINSTR;
+	struct elf_segment *segments = calloc(image->n_segments + 1, sizeof(*segments));
 
-	return section->sh_type == SHT_PROGBITS && (section->sh_flags & wanted) == wanted;
-}
-
-bool image_section_is_data(const Elf64_Shdr *section)
-{
-	uint64_t wanted = SHF_ALLOC | SHF_WRITE;
-
-	return section->sh_type == SHT_PROGBITS &&
-	       (section->sh_flags & (wanted | SHF_EXECINSTR | SHF_TLS)) == wanted;
-}
-
-bool image_section_is_loaded(const struct image *image, const Elf64_Shdr *section)
-{
-	for (size_t i = 0; i < image->n_segments; i++) {
+	*n = 0;
+	for (size_t i = 0; segments && i < image->n_segments; i++) {
 		const Elf64_Phdr *segment = &image->segments[i];
-		uint32_t rights = PF_R;
 
-		if (segment->p_type != PT_LOAD || section->sh_offset < segment->p_offset ||
-		    !fits(section->sh_offset - segment->p_offset, section->sh_size,
-			  segment->p_filesz))
-			continue;
-		if (section->sh_flags & SHF_WRITE)
-			rights |= PF_W;
-		if (section->sh_flags & SHF_EXECINSTR)
-			rights |= PF_X;
-		return (segment->p_flags & rights) == rights &&
-		       section->sh_addr - segment->p_vaddr ==
-			       section->sh_offset - segment->p_offset;
+		if (segment->p_type == PT_LOAD)
+			segments[(*n)++] = (struct elf_segment){
+				.off = segment->p_offset,
+				.va = segment->p_vaddr,
+				.file_bytes = segment->p_filesz,
+				.mem_bytes = segment->p_memsz,
+				.readable = segment->p_flags & PF_R,
+				.writable = segment->p_flags & PF_W,
+				.executable = segment->p_flags & PF_X,
+			};
 	}
-	return false;
+	return segments;
 }
 
-bool image_read_data(const struct image *image, uint64_t va, uint64_t *word)
+int image_object(const struct image *image, struct object *object)
 {
-	for (size_t i = 1; i < image->n_sections; i++) {
+	size_t n_segments;
+	struct elf_segment *segments = loaded_segments(image, &n_segments);
+	int err = segments ? 0 : ctx_no_memory(image->ctx);
+
+	*object = (struct object){
+		.ctx = image->ctx,
+		.is_fixed = image->header.e_type == ET_EXEC,
+	};
+	for (size_t i = 1; i < image->n_sections && !err; i++) {
 		const Elf64_Shdr *section = &image->sections[i];
 
-		if (!image_section_is_data(section) || va < section->sh_addr ||
-		    va - section->sh_addr >= section->sh_size)
-			continue;
-		if (section->sh_size - (va - section->sh_addr) < sizeof(*word))
-			return false;
-		memcpy(word, image->bytes + section->sh_offset + (va - section->sh_addr),
-		       sizeof(*word));
-		return true;
+		err = object_add(object,
+				 &(struct elf_section){
+					 .off = section->sh_offset,
+					 .va = section->sh_addr,
+					 .bytes = section->sh_size,
+					 .type = section->sh_type,
+					 .flags = section->sh_flags,
+					 .index = (uint32_t)i,
+					 .link = section->sh_link,
+				 },
+				 segments, n_segments);
 	}
-	return false;
+	for (size_t i = 0; i < object->n_sections; i++)
+		object->sections[i].bytes = image->bytes + object->sections[i].off;
+	free(segments);
+	if (err)
+		object_free(object);
+	else
+		object_sort(object);
+	return err;
 }
 
 static int compare_symbols(const void *a, const void *b)

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 #include "base/ctx.h"
+#include "dormant/object.h"
 
 struct image {
 	struct ocp_ctx *ctx;
@@ -42,18 +43,8 @@ const char *image_section_name(const struct image *image, size_t section);
 /* The first section of this name, or NULL. */
 const Elf64_Shdr *image_find_section(const struct image *image, const char *name);
 
-/* Sections that the program executes, and those it can write to, that have bytes in the file. */
-bool image_section_is_code(const Elf64_Shdr *section);
-bool image_section_is_data(const Elf64_Shdr *section);
-
-/*
- * The section's bytes are what the program finds at its addresses: one PT_LOAD segment with the
- * same rights holds them all, at the distance that the section header claims.
- */
-bool image_section_is_loaded(const struct image *image, const Elf64_Shdr *section);
-
-/* The word at VA of what the program can write to, as the file has it. False: there is none. */
-bool image_read_data(const struct image *image, uint64_t va, uint64_t *word);
+/* The image as the search for dormant probes sees it; the sections' bytes are the image's. */
+int image_object(const struct image *image, struct object *object);
 
 /* The index of .symtab, whose entries and names can be relied upon; 0: there is none. */
 size_t image_find_symbols(const struct image *image);

@@ -5,9 +5,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "dormant/marker.h"
 #include "link/image.h"
 #include "link/layout.h"
-#include "link/marker.h"
 
 struct semaphores {
 	uint64_t va; /* of the section */

@@ -7,6 +7,7 @@
  *   - It raises the 16-bit counter at the address in the note. In provider `ocaml` of the oldest
  *     compilers that is OCaml's own: the program would behave as if the probe were on.
  *   - It cannot say an empty name.
+ *   - The program was not post-linked: its probes have no notes.
  *
  * Then every site is a `uprobe:FILE:PLACE` of its own, its arguments read from the registers.
  * bpftrace takes PLACE for a link-time address if some function's symbol spans it, and wants to
@@ -173,6 +174,8 @@ static const char *why_no_usdt(const struct ocp_program *prog, const struct prob
 
 	if (!probe->name[0])
 		return "bpftrace has no usdt: probe with an empty name";
+	if (sites[0].abi == SITE_ABI_DORMANT)
+		return "the file was not post-linked and has no notes";
 	for (size_t i = 0; i < probe->n_sites; i++) {
 		if (!sites[i].tracer_semaphore_va)
 			return "usdt: would raise OCaml's own semaphore, as if the probe were enabled";
@@ -201,7 +204,7 @@ static int add_group(struct planner *p, const struct ocp_program *prog, const ch
 	for (size_t i = 0; !err && i < probe->n_sites; i++) {
 		struct bpftrace_site *to = &group->sites[group->n_sites];
 
-		group->has_absent |= !sites[i].has_code;
+		group->has_absent |= !sites[i].has_code && sites[i].abi != SITE_ABI_DORMANT;
 		if (!sites[i].has_code)
 			continue;
 		to->args = sites[i].args;

@@ -28,26 +28,35 @@ enum { N_BATCHES = 25, PASSES_A_BATCH = 40, SITES = 2, PATH_BYTES = 4200 };
  * processor has forgotten where to, which costs as much as a quarter of a hit, and is no part of
  * the program without a tracer.
  */
-#define SITE "	.byte 0x90, 0x3d\n	.long 0\n	ret\n"
-__asm__(".pushsection .text\n"
-	".hidden calibration_sites\n"
-	".type calibration_sites, @function\n"
-	"calibration_sites:\n"
-	"	call first_calibration_site\n"
-	"	call second_calibration_site\n"
-	"	ret\n"
-	".hidden first_calibration_site\n"
-	"first_calibration_site:\n" SITE "second_calibration_site:\n" SITE
-	".size calibration_sites, . - calibration_sites\n"
-	".popsection\n");
-void calibration_sites(void);
-void first_calibration_site(void);
-enum { SITE_LENGTH = 7 };
+#define TWO_SITES(name, site)                                                                      \
+	__asm__(".pushsection .text\n"                                                             \
+		".hidden " #name "_sites\n"                                                        \
+		".type " #name "_sites, @function\n" #name "_sites:\n"                             \
+		"	call first_" #name "_site\n"                                               \
+		"	call second_" #name "_site\n"                                              \
+		"	ret\n"                                                                           \
+		".hidden first_" #name "_site\n"                                                   \
+		"first_" #name "_site:\n" site "second_" #name "_site:\n" site ".size " #name      \
+		"_sites, . - " #name "_sites\n"                                                    \
+		".popsection\n");                                                                  \
+	void name##_sites(void);                                                                   \
+	void first_##name##_site(void)
+
+TWO_SITES(calibration, "	.byte 0x90, 0x3d\n	.long 0\n	ret\n");
+/* As far as it matters: the instruction that a uprobe replaces is lea. */
+TWO_SITES(dormant_calibration, "	.byte 0x48, 0x8d, 0x05\n	.long 0\n	ret\n");
+
+/* Code that runs two sites. */
+struct code {
+	void (*pass)(void), (*first_site)(void);
+	size_t site_bytes;
+};
 
 struct calibration {
 	struct ocp_ctx *ctx;
 	const struct engine_ops *ops;
 	struct engine_spec spec;
+	struct code code;
 	struct site_args args; /* of our sites */
 	struct filter filter;
 	pthread_t thread;
@@ -67,9 +76,9 @@ static int64_t now_ns(void)
 }
 
 /* Where our sites are in which file. A program that was replaced since is still /proc/self/exe. */
-static int find_sites(struct ocp_ctx *ctx, char *path, uint64_t *off)
+static int find_sites(struct ocp_ctx *ctx, const struct code *code, char *path, uint64_t *off)
 {
-	const uint64_t addr = (uintptr_t)first_calibration_site;
+	const uint64_t addr = (uintptr_t)code->first_site;
 	const struct mapping *m;
 	struct stat exe;
 	struct maps maps;
@@ -99,7 +108,7 @@ static int compare_times(const void *a, const void *b)
 }
 
 /* Nanoseconds that running both sites takes. */
-static double time_passes(void)
+static double time_passes(const struct code *code)
 {
 	int64_t times[N_BATCHES];
 	double median_ns;
@@ -108,7 +117,7 @@ static double time_passes(void)
 		int64_t start_ns = now_ns();
 
 		for (int j = 0; j < PASSES_A_BATCH; j++)
-			calibration_sites();
+			code->pass();
 		times[i] = now_ns() - start_ns;
 	}
 	qsort(times, N_BATCHES, sizeof(times[0]), compare_times);
@@ -149,14 +158,14 @@ static int attach_and_time(struct calibration *c, struct engine *engine)
 					      .n_sites = SITES,
 					      .args = &c->args,
 					      .n_args = c->spec.max_args };
-	const double idle_ns = time_passes();
+	const double idle_ns = time_passes(&c->code);
 	uint64_t off;
-	int err = find_sites(c->ctx, path, &off);
+	int err = find_sites(c->ctx, &c->code, path, &off);
 
 	if (err)
 		return err;
 	for (size_t i = 0; i < SITES; i++) {
-		sites[i].nop_off = off + i * SITE_LENGTH;
+		sites[i].nop_off = off + i * c->code.site_bytes;
 		sites[i].is_filtered = c->spec.filter != NULL;
 		sites[i].has_histogram = c->spec.n_histograms != 0;
 		sites[i].is_printed = c->spec.prints;
@@ -164,7 +173,7 @@ static int attach_and_time(struct calibration *c, struct engine *engine)
 	err = c->ops->attach(engine, &target, 1);
 	if (err)
 		return err;
-	c->costs.hit_ns = (time_passes() - idle_ns) / SITES;
+	c->costs.hit_ns = (time_passes(&c->code) - idle_ns) / SITES;
 	return read_pair(c, engine);
 }
 
@@ -217,7 +226,8 @@ static void copy_arguments(struct calibration *c, const struct engine_spec *spec
 	c->spec.filter = &c->filter;
 }
 
-struct calibration *calibration_start(const struct engine_ops *ops, const struct engine_spec *spec)
+struct calibration *calibration_start(const struct engine_ops *ops, const struct engine_spec *spec,
+				      bool dormant)
 {
 	static const struct engine_role roles[SITES] = { { 0, false }, { 0, true } };
 	struct calibration *c = calloc(1, sizeof(*c));
@@ -225,6 +235,9 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
 	if (!c)
 		return NULL;
 	c->ops = ops;
+	c->code = dormant ? (struct code){ dormant_calibration_sites,
+					   first_dormant_calibration_site, 8 }
+			  : (struct code){ calibration_sites, first_calibration_site, 7 };
 	c->ctx = ocp_ctx_new();
 	/* As the meter's, but for one pair in one process. */
 	c->spec = (struct engine_spec){

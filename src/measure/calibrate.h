@@ -10,9 +10,11 @@ struct calibration;
 
 /*
  * Start to measure what OPS costs when it measures as SPEC says (of which only what matters for the
- * cost is looked at). NULL when that cannot even be started.
+ * cost is looked at), on sites that start with a nop or are DORMANT. NULL when that cannot even be
+ * started.
  */
-struct calibration *calibration_start(const struct engine_ops *ops, const struct engine_spec *spec);
+struct calibration *calibration_start(const struct engine_ops *ops, const struct engine_spec *spec,
+				      bool dormant);
 /* Wait for the result. False if there is none; WHY then says why not. */
 bool calibration_wait(struct calibration *calibration, struct ocp_costs *costs, const char **why);
 /* Waits until its uprobes are gone. Takes NULL. */

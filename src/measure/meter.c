@@ -570,6 +570,15 @@ static int attach_files(struct ocp_meter *meter, size_t first)
 	return err;
 }
 
+/* Of sites of both kinds the dormant ones cost the most. */
+static bool has_dormant(const struct site_table *table)
+{
+	for (size_t i = 0; i < table->n_sites; i++)
+		if (table->sites[i].site->abi == SITE_ABI_DORMANT)
+			return true;
+	return false;
+}
+
 int ocp_meter_attach(struct ocp_meter *meter)
 {
 	int err;
@@ -583,7 +592,8 @@ int ocp_meter_attach(struct ocp_meter *meter)
 		meter->end_ns = 0;
 		meter->is_attached = true;
 		if (!meter->calibration)
-			meter->calibration = calibration_start(meter->ops, &meter->spec);
+			meter->calibration = calibration_start(meter->ops, &meter->spec,
+							       has_dormant(&meter->table));
 	}
 	return err;
 }

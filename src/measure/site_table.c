@@ -177,6 +177,16 @@ static int add_sites(struct site_table *table, struct measured_file *file,
 	return 0;
 }
 
+/* A uprobe on a dormant site is on no nop: the kernel has to single-step what it replaced. */
+static void warn_of_dormant(const struct site_table *table, const struct measured_file *file)
+{
+	if (file->n_sites && table->sites[file->first_site].site->abi == SITE_ABI_DORMANT)
+		ctx_log(table->ctx, OCP_LOG_WARN,
+			"%s: was not post-linked: measuring a hit of its probes takes some twenty "
+			"times as long as after ocaml-probes-link",
+			file->name);
+}
+
 static int new_file(struct site_table *table, const struct ocp_program *prog, const char *name,
 		    const struct stat *st, struct measured_file **file)
 {
@@ -222,6 +232,8 @@ int site_table_add_file(struct site_table *table, const struct ocp_program *prog
 	if (!err)
 		err = add_sites(table, file, column_of);
 	free(column_of);
+	if (!err)
+		warn_of_dormant(table, file);
 	*n_new = err ? 0 : file->n_sites;
 	return err;
 }

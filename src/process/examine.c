@@ -19,6 +19,7 @@
 #include "process/journal.h"
 #include "process/process.h"
 #include "process/repair.h"
+#include "process/site_form.h"
 
 enum { MAX_READINGS = 20, BETWEEN_READINGS_NS = 50000000 };
 
@@ -110,9 +111,10 @@ struct tally {
 
 static void report_damage(struct examiner *e, const char *name, const struct ocp_site *s)
 {
-	report(e, OCP_DAMAGED_SITE, name,
-	       "site 0x%" PRIx64 " (%s): %s: %02x %02x %02x %02x %02x %02x", s->addr, s->image,
-	       s->fault, s->code[0], s->code[1], s->code[2], s->code[3], s->code[4], s->code[5]);
+	char code[SITE_CODE_TEXT_BYTES];
+
+	report(e, OCP_DAMAGED_SITE, name, "site 0x%" PRIx64 " (%s): %s:%s", s->addr, s->image,
+	       s->fault, site_code_text(s->code, s->n_code, code));
 }
 
 static struct tally count_sites(struct examiner *e, const char *name, size_t first, size_t end)

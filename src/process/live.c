@@ -43,7 +43,9 @@ static void add_part(const struct image_list *images, const struct part *part, s
 				.addr = image->bias + sites[i].va,
 				.site = &sites[i],
 				.image = part->image,
+				.code_at = (uint32_t)live->n_code_bytes,
 			};
+			live->n_code_bytes += sites[i].n_bytes;
 			probe->n_sites++;
 		}
 		/* Mostly the same one as the site before: unique_semaphores sees to the rest. */
@@ -154,13 +156,13 @@ int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct
 	struct memory_piece *pieces = calloc(n + 1, sizeof(*pieces));
 	int err = 0;
 
-	snapshot->code = calloc(live->n_sites + 1, sizeof(*snapshot->code));
+	snapshot->code = calloc(live->n_code_bytes + 1, 1);
 	snapshot->semaphores = calloc(live->n_semaphores + 1, sizeof(*snapshot->semaphores));
 	if (!pieces || !snapshot->code || !snapshot->semaphores)
 		err = ctx_no_memory(ctx);
 	for (size_t i = 0; !err && i < live->n_sites; i++)
-		pieces[i] =
-			(struct memory_piece){ .addr = live->sites[i].addr, .bytes = SITE_BYTES };
+		pieces[i] = (struct memory_piece){ .addr = live->sites[i].addr,
+						   .bytes = live->sites[i].site->n_bytes };
 	if (!err)
 		err = memory_read(memory, pieces, live->n_sites, snapshot->code);
 	for (size_t i = 0; !err && i < live->n_semaphores; i++)
@@ -184,42 +186,53 @@ void snapshot_free(struct snapshot *snapshot)
 /* Which part of a snapshot. */
 enum part_kind { PART_CODE, PART_SEMAPHORES };
 
+/* Returns how many pieces there are; *N_BYTES of them together. */
 static size_t fill_pieces(const struct live *live, const size_t *probes, size_t n,
-			  enum part_kind kind, struct memory_piece *pieces)
+			  enum part_kind kind, struct memory_piece *pieces, size_t *n_bytes)
 {
 	size_t n_pieces = 0;
 
+	*n_bytes = 0;
 	for (size_t i = 0; i < n; i++) {
 		const struct live_probe *p = &live->probes[probes[i]];
 		size_t count = kind == PART_CODE ? p->n_sites : p->n_semaphores;
-		uint16_t bytes = kind == PART_CODE ? SITE_BYTES : sizeof(uint16_t);
 
-		for (size_t j = 0; pieces && j < count; j++)
-			pieces[n_pieces + j] = (struct memory_piece){
-				.addr = kind == PART_CODE
-						? live->sites[p->first_site + j].addr
-						: live->semaphores[p->first_semaphore + j].addr,
-				.bytes = bytes,
-			};
-		n_pieces += count;
+		for (size_t j = 0; j < count; j++) {
+			struct memory_piece piece = { .bytes = sizeof(uint16_t) };
+
+			if (kind == PART_CODE) {
+				piece.addr = live->sites[p->first_site + j].addr;
+				piece.bytes = live->sites[p->first_site + j].site->n_bytes;
+			} else {
+				piece.addr = live->semaphores[p->first_semaphore + j].addr;
+			}
+			*n_bytes += piece.bytes;
+			if (pieces)
+				pieces[n_pieces] = piece;
+			n_pieces++;
+		}
 	}
 	return n_pieces;
 }
 
-/* Take new bytes into the snapshot; are they different? Somebody's int3 on the nop does not count.
+/* Take new bytes into the snapshot; are they different? Somebody's int3 on a site's first byte does
+ * not count. Returns how many bytes were taken.
  */
-static bool take_code(const struct live_probe *p, const uint8_t *bytes, struct snapshot *snapshot)
+static size_t take_code(const struct live *live, const struct live_probe *p, const uint8_t *bytes,
+			struct snapshot *snapshot, bool *changed)
 {
-	bool changed = false;
+	const uint8_t *from = bytes;
 
-	for (size_t i = 0; i < p->n_sites; i++, bytes += SITE_BYTES) {
-		uint8_t *code = snapshot->code[p->first_site + i];
+	for (size_t i = 0; i < p->n_sites; i++) {
+		const struct live_site *site = &live->sites[p->first_site + i];
+		uint8_t *code = snapshot->code + site->code_at;
+		size_t n = site->site->n_bytes;
 
-		changed |= memcmp(code + SITE_OPCODE_OFF, bytes + SITE_OPCODE_OFF,
-				  SITE_BYTES - SITE_OPCODE_OFF) != 0;
-		memcpy(code, bytes, SITE_BYTES);
+		*changed |= memcmp(code + 1, from + 1, n - 1) != 0;
+		memcpy(code, from, n);
+		from += n;
 	}
-	return changed;
+	return (size_t)(from - bytes);
 }
 
 static bool take_semaphores(const struct live_probe *p, const uint8_t *bytes,
@@ -237,15 +250,15 @@ static int refresh(struct ocp_ctx *ctx, const struct memory *memory, const struc
 		   const size_t *probes, size_t n, enum part_kind kind, struct snapshot *snapshot,
 		   bool *changed)
 {
-	size_t n_pieces = fill_pieces(live, probes, n, kind, NULL);
+	size_t n_bytes, n_pieces = fill_pieces(live, probes, n, kind, NULL, &n_bytes);
 	struct memory_piece *pieces = calloc(n_pieces + 1, sizeof(*pieces));
-	uint8_t *bytes = calloc(n_pieces + 1, SITE_BYTES);
+	uint8_t *bytes = malloc(n_bytes + 1);
 	const uint8_t *at = bytes;
 	int err = 0;
 
 	*changed = false;
 	if (pieces && bytes) {
-		fill_pieces(live, probes, n, kind, pieces);
+		fill_pieces(live, probes, n, kind, pieces, &n_bytes);
 		err = memory_read(memory, pieces, n_pieces, bytes);
 	} else {
 		err = ctx_no_memory(ctx);
@@ -254,8 +267,7 @@ static int refresh(struct ocp_ctx *ctx, const struct memory *memory, const struc
 		const struct live_probe *p = &live->probes[probes[i]];
 
 		if (kind == PART_CODE) {
-			*changed |= take_code(p, at, snapshot);
-			at += p->n_sites * SITE_BYTES;
+			at += take_code(live, p, at, snapshot, changed);
 		} else {
 			*changed |= take_semaphores(p, at, snapshot);
 			at += p->n_semaphores * sizeof(uint16_t);
@@ -299,8 +311,11 @@ enum ocp_state snapshot_state(const struct live *live, const struct snapshot *sn
 
 	for (size_t i = 0; i < p->n_semaphores; i++)
 		*(snapshot->semaphores[p->first_semaphore + i] ? &on : &off) += 1;
-	for (size_t i = 0; i < p->n_sites; i++)
-		*(snapshot->code[p->first_site + i][SITE_OPCODE_OFF] == SITE_ON ? &on : &off) += 1;
+	for (size_t i = 0; i < p->n_sites; i++) {
+		const struct live_site *site = &live->sites[p->first_site + i];
+
+		*(snapshot_opcode(snapshot, site) == site->site->on_opcode ? &on : &off) += 1;
+	}
 	if (on && off)
 		return OCP_MIXED;
 	return on ? OCP_ENABLED : OCP_DISABLED;

@@ -13,9 +13,10 @@
 #include "process/memory.h"
 
 struct live_site {
-	uint64_t addr; /* of the nop */
+	uint64_t addr; /* of its first byte */
 	const struct site *site;
 	uint32_t image;
+	uint32_t code_at; /* where a snapshot has its bytes */
 };
 
 /* One counter that OCaml code reads; a name has one an image, or (v0) one a compilation unit. */
@@ -33,7 +34,7 @@ struct live {
 	struct live_probe *probes; /* by name */
 	size_t n_probes;
 	struct live_site *sites;
-	size_t n_sites;
+	size_t n_sites, n_code_bytes; /* of all sites together */
 	struct live_semaphore *semaphores;
 	size_t n_semaphores;
 };
@@ -46,16 +47,28 @@ ptrdiff_t live_find_probe(const struct live *live, const char *name);
 
 /* The bytes of all sites and semaphores, in the order of the arrays in struct live. */
 struct snapshot {
-	uint8_t (*code)[SITE_BYTES];
+	uint8_t *code; /* of each site site->n_bytes, from its code_at on */
 	uint16_t *semaphores;
 };
+
+/* What the snapshot has of SITE, and of its byte that is switched. */
+static inline const uint8_t *snapshot_code(const struct snapshot *snapshot,
+					   const struct live_site *site)
+{
+	return snapshot->code + site->code_at;
+}
+
+static inline uint8_t snapshot_opcode(const struct snapshot *snapshot, const struct live_site *site)
+{
+	return snapshot->code[site->code_at + site->site->opcode_at];
+}
 
 int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
 		  struct snapshot *snapshot);
 /*
  * Read the sites, or the semaphores, of PROBES[0..N) again, into the same snapshot. *CHANGED says
- * whether any of them is different from before; somebody's uprobe coming or going on the nop is no
- * difference.
+ * whether any of them is different from before; somebody's uprobe coming or going on the first
+ * byte is no difference.
  */
 int snapshot_refresh_code(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
 			  const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed);

@@ -20,33 +20,35 @@ struct planner {
 static int bad_site(const struct planner *p, size_t site, const char *why)
 {
 	const struct live_site *live_site = &p->live->sites[site];
-	const uint8_t *code = p->snapshot->code[site];
+	char code[SITE_CODE_TEXT_BYTES];
 
-	return ctx_error(p->ctx, -EILSEQ,
-			 "site 0x%" PRIx64 " (%s): %s: %02x %02x %02x %02x %02x %02x",
-			 live_site->addr, p->images->images[live_site->image].path, why, code[0],
-			 code[1], code[2], code[3], code[4], code[5]);
+	return ctx_error(p->ctx, -EILSEQ, "site 0x%" PRIx64 " (%s): %s:%s", live_site->addr,
+			 p->images->images[live_site->image].path, why,
+			 site_code_text(snapshot_code(p->snapshot, live_site),
+					live_site->site->n_bytes, code));
 }
 
 static int verify_site(const struct planner *p, size_t site)
 {
 	const struct live_site *live_site = &p->live->sites[site];
 	const struct elf_file *elf = p->images->images[live_site->image].prog->elf;
-	enum site_form form = site_form(elf, live_site->site->va, p->snapshot->code[site]);
+	enum site_form form =
+		site_form(elf, live_site->site, snapshot_code(p->snapshot, live_site));
 
 	return site_form_is_sound(form) ? 0 : bad_site(p, site, site_form_fault(form));
 }
 
 static void plan_sites(const struct planner *p, const struct live_probe *probe, bool on)
 {
-	uint8_t opcode = on ? SITE_ON : SITE_OFF;
-
 	for (size_t i = probe->first_site; i < probe->first_site + probe->n_sites; i++) {
-		uint8_t old = p->snapshot->code[i][SITE_OPCODE_OFF];
+		const struct live_site *live_site = &p->live->sites[i];
+		const struct site *site = live_site->site;
+		uint8_t opcode = on ? site->on_opcode : site->off_opcode;
+		uint8_t old = snapshot_opcode(p->snapshot, live_site);
 
 		if (old != opcode)
 			p->plan->writes[p->plan->n_writes++] = (struct patch_write){
-				.addr = p->live->sites[i].addr + SITE_OPCODE_OFF,
+				.addr = live_site->addr + site->opcode_at,
 				.bytes = 1,
 				.phase = on ? PATCH_SITES_ON : PATCH_SITES_OFF,
 				.old = old,

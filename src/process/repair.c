@@ -39,7 +39,8 @@ static bool is_damaged(const struct repair *r, const struct live_probe *probe)
 		const struct live_site *site = &r->context->live->sites[i];
 		const struct elf_file *elf = r->context->images->images[site->image].prog->elf;
 
-		if (!site_form_is_sound(site_form(elf, site->site->va, r->snapshot->code[i])))
+		if (!site_form_is_sound(
+			    site_form(elf, site->site, snapshot_code(r->snapshot, site))))
 			return true;
 	}
 	return false;
@@ -92,15 +93,16 @@ static void undo(const struct repair *r, struct stale_journal *journal)
 
 static void write_sites(const struct repair *r, const struct live_probe *probe, bool on)
 {
-	uint8_t opcode = on ? SITE_ON : SITE_OFF;
-
 	for (size_t i = probe->first_site; i < probe->first_site + probe->n_sites; i++) {
-		uint8_t old = r->snapshot->code[i][SITE_OPCODE_OFF];
+		const struct live_site *live_site = &r->context->live->sites[i];
+		const struct site *site = live_site->site;
+		uint8_t opcode = on ? site->on_opcode : site->off_opcode;
+		uint8_t old = snapshot_opcode(r->snapshot, live_site);
 
 		if (old == opcode)
 			continue;
 		r->plan->writes[r->plan->n_writes++] = (struct patch_write){
-			.addr = r->context->live->sites[i].addr + SITE_OPCODE_OFF,
+			.addr = live_site->addr + site->opcode_at,
 			.bytes = 1,
 			.old = old,
 			.new = opcode,

@@ -1,24 +1,44 @@
 // SPDX-License-Identifier: MIT
 #include "process/site_form.h"
 
+#include <stdio.h>
 #include <string.h>
 
-enum site_form site_form(const struct elf_file *elf, uint64_t va, const uint8_t code[SITE_BYTES])
+/* Does a noted site call into the program's code, or would? */
+static bool calls_code(const struct elf_file *elf, const struct site *site, const uint8_t *code)
 {
 	const struct elf_segment *seg;
 	int32_t displacement;
 
-	if (code[0] != SITE_NOP && code[0] != SITE_INT3)
-		return SITE_FORM_NO_NOP;
-	if (code[SITE_OPCODE_OFF] == SITE_INT3)
-		return SITE_FORM_BREAKPOINT;
-	if (code[SITE_OPCODE_OFF] != SITE_OFF && code[SITE_OPCODE_OFF] != SITE_ON)
-		return SITE_FORM_OPCODE;
 	memcpy(&displacement, code + SITE_OPCODE_OFF + 1, sizeof(displacement));
-	seg = elf_file_segment_of(elf, va + SITE_BYTES + (uint64_t)(int64_t)displacement, 1);
-	if (!seg || !seg->executable)
+	seg = elf_file_segment_of(elf, site->va + SITE_BYTES + (uint64_t)(int64_t)displacement, 1);
+	return seg && seg->executable;
+}
+
+/* Is a dormant site what the file has, but for its first byte and the one that is switched? */
+static bool is_as_in_file(const struct site *site, const uint8_t *code)
+{
+	size_t after = site->opcode_at + 1u;
+
+	return memcmp(code + 1, site->code + 1, site->opcode_at - 1u) == 0 &&
+	       memcmp(code + after, site->code + after, site->n_bytes - after) == 0;
+}
+
+enum site_form site_form(const struct elf_file *elf, const struct site *site, const uint8_t *code)
+{
+	uint8_t first = site->code ? site->code[0] : SITE_NOP, opcode = code[site->opcode_at];
+
+	if (code[0] != first && code[0] != SITE_INT3)
+		return site->code ? SITE_FORM_CHANGED : SITE_FORM_NO_NOP;
+	if (opcode == SITE_INT3)
+		return SITE_FORM_BREAKPOINT;
+	if (opcode != site->off_opcode && opcode != site->on_opcode)
+		return SITE_FORM_OPCODE;
+	if (site->code && !is_as_in_file(site, code))
+		return SITE_FORM_CHANGED;
+	if (!site->code && !calls_code(elf, site, code))
 		return SITE_FORM_WRAPPER;
-	return code[SITE_OPCODE_OFF] == SITE_ON ? SITE_FORM_ON : SITE_FORM_OFF;
+	return opcode == site->on_opcode ? SITE_FORM_ON : SITE_FORM_OFF;
 }
 
 const char *site_form_fault(enum site_form form)
@@ -31,10 +51,20 @@ const char *site_form_fault(enum site_form form)
 		return "somebody's breakpoint is on the byte to be switched";
 	case SITE_FORM_NO_NOP:
 		return "does not start with a nop";
+	case SITE_FORM_CHANGED:
+		return "is not the code that the program's file has there";
 	case SITE_FORM_OPCODE:
 		return "is neither a disabled nor an enabled probe";
 	case SITE_FORM_WRAPPER:
 		return "calls outside of the program's code";
 	}
 	return "nothing";
+}
+
+const char *site_code_text(const uint8_t *code, size_t n_bytes, char text[SITE_CODE_TEXT_BYTES])
+{
+	text[0] = '\0';
+	for (size_t i = 0; i < n_bytes && i < SITE_CODE_SHOWN; i++)
+		sprintf(text + 3 * i, " %02x", code[i]);
+	return text;
 }

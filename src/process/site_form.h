@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the six bytes at a site are: one of the ABI's two forms, or what else. */
+/* What the bytes at a site are: one of its two forms, or what else. */
 #ifndef PROCESS_SITE_FORM_H
 #define PROCESS_SITE_FORM_H
 
@@ -11,17 +11,22 @@ enum site_form {
 	SITE_FORM_ON,
 	SITE_FORM_BREAKPOINT, /* int3 on the byte that is switched */
 	SITE_FORM_NO_NOP,
-	SITE_FORM_OPCODE,  /* neither cmp nor call */
+	SITE_FORM_CHANGED, /* a dormant site that is not as in the file */
+	SITE_FORM_OPCODE,  /* neither on nor off */
 	SITE_FORM_WRAPPER, /* calls outside of the program's code */
 };
 
-/* The form of CODE, read at the site that is linked at VA in ELF. */
-enum site_form site_form(const struct elf_file *elf, uint64_t va, const uint8_t code[SITE_BYTES]);
+/* The form of CODE, the site->n_bytes bytes that were read at SITE of ELF. */
+enum site_form site_form(const struct elf_file *elf, const struct site *site, const uint8_t *code);
 
 static inline bool site_form_is_sound(enum site_form form)
 {
 	return form == SITE_FORM_OFF || form == SITE_FORM_ON;
 }
+
+/* " 90 3d", and so on, for a message, written to TEXT; of long code the start. */
+enum { SITE_CODE_SHOWN = 24, SITE_CODE_TEXT_BYTES = 3 * SITE_CODE_SHOWN + 1 };
+const char *site_code_text(const uint8_t *code, size_t n_bytes, char text[SITE_CODE_TEXT_BYTES]);
 
 /* What is wrong with a site of an unsound form. */
 const char *site_form_fault(enum site_form form);

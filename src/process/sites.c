@@ -16,6 +16,8 @@
 
 struct ocp_sites {
 	struct ocp_site *sites;
+	const struct site **from; /* what each was made from */
+	uint8_t *bytes;		  /* what was read */
 	size_t n;
 	char **names; /* of symbols, one buffer an image */
 	size_t n_names;
@@ -32,6 +34,8 @@ static const char *abi_name(enum site_abi abi)
 		return "v1";
 	case SITE_ABI_V2:
 		return "v2";
+	case SITE_ABI_DORMANT:
+		return "dormant";
 	}
 	return "?";
 }
@@ -52,6 +56,8 @@ static void describe(const struct image *image, size_t image_index, size_t probe
 		.tracer_semaphore = -1,
 	};
 	if (site->has_code) {
+		out->n_code = site->n_bytes;
+		out->opcode_at = site->opcode_at;
 		out->va = site->va;
 		out->addr = image->bias + site->va;
 	}
@@ -67,7 +73,8 @@ static int collect(const struct ocp_process *proc, struct ocp_sites *sites)
 	for (size_t i = 0; i < proc->images.n; i++)
 		n += proc->images.images[i].prog->n_sites;
 	sites->sites = calloc(n + 1, sizeof(*sites->sites));
-	if (!sites->sites)
+	sites->from = calloc(n + 1, sizeof(const struct site *));
+	if (!sites->sites || !sites->from)
 		return ctx_no_memory(proc->ctx);
 	for (size_t p = 0; p < proc->live.n_probes; p++) {
 		for (size_t i = 0; i < proc->images.n; i++) {
@@ -78,18 +85,22 @@ static int collect(const struct ocp_process *proc, struct ocp_sites *sites)
 			if (at < 0)
 				continue;
 			probe = &image->prog->probes[at];
-			for (size_t j = 0; j < probe->n_sites && sites->n < n; j++)
-				describe(image, i, p, &image->prog->sites[probe->first_site + j],
-					 &sites->sites[sites->n++]);
+			for (size_t j = 0; j < probe->n_sites && sites->n < n; j++) {
+				const struct site *site =
+					&image->prog->sites[probe->first_site + j];
+
+				sites->from[sites->n] = site;
+				describe(image, i, p, site, &sites->sites[sites->n++]);
+			}
 		}
 	}
 	return 0;
 }
 
-static void set_form(const struct ocp_process *proc, struct ocp_site *site)
+static void set_form(const struct ocp_process *proc, const struct site *from, struct ocp_site *site)
 {
 	const struct elf_file *elf = proc->images.images[site->image_index].prog->elf;
-	enum site_form form = site_form(elf, site->va, site->code);
+	enum site_form form = site_form(elf, from, site->code);
 
 	site->state = form == SITE_FORM_ON    ? OCP_SITE_ON
 		      : form == SITE_FORM_OFF ? OCP_SITE_OFF
@@ -103,45 +114,56 @@ static struct memory_piece piece(uint64_t addr, uint16_t bytes)
 	return (struct memory_piece){ .addr = addr, .bytes = bytes };
 }
 
+static uint16_t take_counter(const uint8_t **from)
+{
+	uint16_t value;
+
+	memcpy(&value, *from, sizeof(value));
+	*from += sizeof(value);
+	return value;
+}
+
+static void take(const struct ocp_process *proc, struct ocp_sites *sites)
+{
+	const uint8_t *from = sites->bytes;
+
+	for (size_t i = 0; i < sites->n; i++) {
+		struct ocp_site *site = &sites->sites[i];
+
+		site->code = from;
+		from += site->n_code;
+		if (site->has_code)
+			set_form(proc, sites->from[i], site);
+		site->semaphore = take_counter(&from);
+		if (site->tracer_semaphore_addr)
+			site->tracer_semaphore = take_counter(&from);
+	}
+}
+
 /* Code, semaphore and tracers' semaphore of every site, each where it has one. */
 static int read_memory(const struct ocp_process *proc, struct ocp_sites *sites)
 {
 	struct memory_piece *pieces = calloc(3 * sites->n + 1, sizeof(*pieces));
-	uint8_t *bytes = calloc(sites->n + 1, SITE_BYTES + 2 * sizeof(uint16_t)), *from = bytes;
-	size_t n = 0;
+	size_t n = 0, n_bytes = 0;
 	int err;
 
 	for (size_t i = 0; pieces && i < sites->n; i++) {
 		const struct ocp_site *site = &sites->sites[i];
 
 		if (site->has_code)
-			pieces[n++] = piece(site->addr, SITE_BYTES);
+			pieces[n++] = piece(site->addr, site->n_code);
 		pieces[n++] = piece(site->semaphore_addr, sizeof(uint16_t));
 		if (site->tracer_semaphore_addr)
 			pieces[n++] = piece(site->tracer_semaphore_addr, sizeof(uint16_t));
 	}
-	err = pieces && bytes ? memory_read(proc->memory, pieces, n, bytes)
-			      : ctx_no_memory(proc->ctx);
-	for (size_t i = 0; !err && i < sites->n; i++) {
-		struct ocp_site *site = &sites->sites[i];
-		uint16_t value;
-
-		if (site->has_code) {
-			memcpy(site->code, from, SITE_BYTES);
-			from += SITE_BYTES;
-			set_form(proc, site);
-		}
-		memcpy(&value, from, sizeof(value));
-		from += sizeof(value);
-		site->semaphore = value;
-		if (site->tracer_semaphore_addr) {
-			memcpy(&value, from, sizeof(value));
-			from += sizeof(value);
-			site->tracer_semaphore = value;
-		}
-	}
+	for (size_t i = 0; pieces && i < n; i++)
+		n_bytes += pieces[i].bytes;
+	sites->bytes = malloc(n_bytes + 1);
+	err = pieces && sites->bytes ? memory_read(proc->memory, pieces, n, sites->bytes)
+				     : ctx_no_memory(proc->ctx);
+	if (!err)
+		take(proc, sites);
 	free(pieces);
-	free(bytes);
 	return err;
 }
 
@@ -226,6 +248,8 @@ void ocp_sites_free(struct ocp_sites *sites)
 	for (size_t i = 0; i < sites->n_names; i++)
 		free(sites->names[i]);
 	free(sites->names);
+	free(sites->from);
+	free(sites->bytes);
 	free(sites->sites);
 	free(sites);
 }

@@ -72,7 +72,7 @@ static const char *number_text(const struct ocp_site *site, enum column c, char 
 		snprintf(buf, MAX_NUMBER, "%02x", site->code[0]);
 		break;
 	case COLUMN_OPCODE:
-		snprintf(buf, MAX_NUMBER, "%02x", site->code[1]);
+		snprintf(buf, MAX_NUMBER, "%02x", site->code[site->opcode_at]);
 		break;
 	case COLUMN_ADDRESS:
 		snprintf(buf, MAX_NUMBER, "0x%" PRIx64, site->addr);
@@ -190,8 +190,8 @@ static struct json_object *site_json(const struct ocp_process *proc, const struc
 	add_string(to, "fault", site->fault);
 	add_address(to, "address", site->has_code, site->addr);
 	add_address(to, "linked", site->has_code, site->va);
-	add_byte(to, "nop", site->has_code, site->code[0]);
-	add_byte(to, "opcode", site->has_code, site->code[1]);
+	add_byte(to, "nop", site->has_code, site->has_code ? site->code[0] : 0);
+	add_byte(to, "opcode", site->has_code, site->has_code ? site->code[site->opcode_at] : 0);
 	add_string(to, "held", site->has_int3 ? "int3 by a uprobe or breakpoint" : NULL);
 	add_address(to, "semaphore_address", true, site->semaphore_addr);
 	json_object_object_add(to, "semaphore", json_object_new_int(site->semaphore));

@@ -1,9 +1,9 @@
 # The fuzzers: clang's libFuzzer and sanitizers over whatever reads what somebody else wrote. Each
 # tests/fuzz/fuzz_X.c is a program; fuzz_X_srcs is what it is about.
 fuzzers := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-fuzz_program_srcs := $(wildcard src/elf/*.c) src/base/ctx.c
-fuzz_proc_srcs := $(wildcard src/elf/*.c src/process/*.c src/base/*.c)
-fuzz_link_srcs := $(filter-out src/link/main.c,$(wildcard src/link/*.c)) src/base/ctx.c src/elf/note.c
+fuzz_program_srcs := $(wildcard src/elf/*.c src/dormant/*.c) src/base/ctx.c
+fuzz_proc_srcs := $(wildcard src/elf/*.c src/dormant/*.c src/process/*.c src/base/*.c)
+fuzz_link_srcs := $(filter-out src/link/main.c,$(wildcard src/link/*.c)) $(fuzz_program_srcs)
 fuzz_args_srcs := $(addprefix src/measure/,operand.c filter.c value.c) src/base/ctx.c
 FUZZ_SECONDS ?= 600
 have_fuzzer = $(shell echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \

@@ -59,7 +59,10 @@ static void check_program(const struct ocp_program *prog)
 		require(seg && seg->writable);
 		if (!site->has_code)
 			continue;
-		seg = elf_file_segment_of(prog->elf, site->va, SITE_BYTES);
+		require(site->opcode_at > 0 && site->opcode_at < site->n_bytes);
+		require(site->code || site->n_bytes == SITE_BYTES);
+		require(!site->code || site->code[site->opcode_at] == site->off_opcode);
+		seg = elf_file_segment_of(prog->elf, site->va, site->n_bytes);
 		require(seg && seg->executable);
 	}
 }

@@ -3,6 +3,7 @@
 #   NAME         position-independent, probes converted	  NAME_nopie   the same, not PIE
 #   NAME_plain   not converted: all probes dormant	  NAME_byte    bytecode
 #   NAME_bare    compiled without any probe
+#   counted_plain_nopie
 #
 # and the example service, built by dune.
 ocaml_tests := args counted forking loop queries places requests
@@ -38,6 +39,9 @@ $(foreach t,$(ocaml_tests),\
 	$(eval $(call ocaml_program,$(t),_byte,ocamlc,$(ocaml_with_probes)))\
 	$(eval $(call ocaml_program,$(t),_bare,ocamlopt,-package threads.posix -ppx '$(ocaml_out)/no_probes_ppx --as-ppx')))
 
+ocaml-tests: $(ocaml_out)/counted_plain_nopie
+$(eval $(call ocaml_program,counted,_plain_nopie,ocamlopt,$(ocaml_with_probes) -ccopt -no-pie))
+
 $(ocaml_out)/no_probes_ppx: tests/ocaml/no_probes_ppx.ml
 	$(say) OCAML $@
 	$(Q)mkdir -p $(ocaml_out)/obj/no_probes_ppx
@@ -68,18 +72,22 @@ $(pairs_programs): $(wildcard tests/ocaml/pairs/*) $(ocaml_stamp) $(O)/ocaml-pro
 	$(Q)cd $(ocaml_out)/obj/$(@F) && $(ocaml_env) ocamlfind ocamlopt -thread -linkpkg -g \
 		-ccopt -D_GNU_SOURCE $(pairs_flags) pairs_stubs.c pairs.ml -o $@
 
-# A program that loads a plugin; the wrapper links and converts both.
-ocaml-tests: $(ocaml_out)/plugin_host $(ocaml_out)/plugin.cmxs
+# A program that loads a plugin; the wrapper links and converts both, and one of each that it does not.
+define ocaml_plugin
+ocaml-tests: $(ocaml_out)/plugin_host$(1) $(ocaml_out)/plugin$(1).cmxs
 
-$(ocaml_out)/plugin_host $(ocaml_out)/plugin.cmxs &: $(wildcard tests/ocaml/plugin/*) \
-		$(ocaml_stamp) $(O)/ocaml-probes-cc $(linker)
-	$(say) OCAML $(ocaml_out)/plugin_host
-	$(Q)rm -rf $(ocaml_out)/obj/plugin && mkdir -p $(ocaml_out)/obj/plugin
-	$(Q)cp tests/ocaml/plugin/* $(ocaml_out)/obj/plugin
-	$(Q)cd $(ocaml_out)/obj/plugin && $(ocaml_env) ocamlfind ocamlopt -thread -linkpkg -g \
-		-package dynlink,ocaml-probes.ppx $(ocaml_converting) plugin_api.ml plugin_host.ml \
-		-o $(ocaml_out)/plugin_host
-	$(Q)cd $(ocaml_out)/obj/plugin && $(ocaml_env) ocamlfind ocamlopt -shared -g \
-		-package ocaml-probes.ppx $(ocaml_converting) plugin.ml -o $(ocaml_out)/plugin.cmxs
+$(ocaml_out)/plugin_host$(1) $(ocaml_out)/plugin$(1).cmxs &: $$(wildcard tests/ocaml/plugin/*) \
+		$$(ocaml_stamp) $$(O)/ocaml-probes-cc $$(linker)
+	$$(say) OCAML $(ocaml_out)/plugin_host$(1)
+	$$(Q)rm -rf $(ocaml_out)/obj/plugin$(1) && mkdir -p $(ocaml_out)/obj/plugin$(1)
+	$$(Q)cp tests/ocaml/plugin/* $(ocaml_out)/obj/plugin$(1)
+	$$(Q)cd $(ocaml_out)/obj/plugin$(1) && $$(ocaml_env) ocamlfind ocamlopt -thread -linkpkg -g \
+		-package dynlink,ocaml-probes.ppx $(2) plugin_api.ml plugin_host.ml \
+		-o $(ocaml_out)/plugin_host$(1)
+	$$(Q)cd $(ocaml_out)/obj/plugin$(1) && $$(ocaml_env) ocamlfind ocamlopt -shared -g \
+		-package ocaml-probes.ppx $(2) plugin.ml -o $(ocaml_out)/plugin$(1).cmxs
+endef
+$(eval $(call ocaml_plugin,,$(ocaml_converting)))
+$(eval $(call ocaml_plugin,_plain,))
 
 include tests/ocaml/probes_lib/probes_lib.mk

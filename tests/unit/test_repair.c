@@ -30,6 +30,11 @@ static void read_bytes(const struct model *m, uint64_t va, void *to, size_t n)
 	memcpy(to, m->fixture.bytes + off, n);
 }
 
+static uint8_t *site_code(const struct model *m, size_t site)
+{
+	return m->snapshot.code + m->live.sites[site].code_at;
+}
+
 static void model_init(struct model *m, const char *name)
 {
 	*m = (struct model){ .ctx = ocp_ctx_new() };
@@ -39,12 +44,13 @@ static void model_init(struct model *m, const char *name)
 	assert_int_equal(fixture_open(&m->fixture, m->ctx, &m->image.prog), 0);
 	m->images = (struct image_list){ .images = &m->image, .n = 1 };
 	assert_int_equal(live_make(m->ctx, &m->images, &m->live), 0);
-	m->snapshot.code = calloc(m->live.n_sites + 1, sizeof(*m->snapshot.code));
+	m->snapshot.code = calloc(m->live.n_code_bytes + 1, 1);
 	m->snapshot.semaphores = calloc(m->live.n_semaphores + 1, sizeof(uint16_t));
 	assert_non_null(m->snapshot.code);
 	assert_non_null(m->snapshot.semaphores);
 	for (size_t i = 0; i < m->live.n_sites; i++)
-		read_bytes(m, m->live.sites[i].addr, m->snapshot.code[i], SITE_BYTES);
+		read_bytes(m, m->live.sites[i].addr, site_code(m, i),
+			   m->live.sites[i].site->n_bytes);
 	for (size_t i = 0; i < m->live.n_semaphores; i++)
 		read_bytes(m, m->live.semaphores[i].addr, &m->snapshot.semaphores[i],
 			   sizeof(uint16_t));
@@ -68,7 +74,7 @@ static void model_free(struct model *m)
 static void carry_out(struct model *m, const struct patch_write *w)
 {
 	for (size_t i = 0; w->bytes == 1 && i < m->live.n_sites; i++) {
-		uint8_t *opcode = &m->snapshot.code[i][SITE_OPCODE_OFF];
+		uint8_t *opcode = &site_code(m, i)[SITE_OPCODE_OFF];
 
 		if (m->live.sites[i].addr + SITE_OPCODE_OFF != w->addr)
 			continue;
@@ -128,7 +134,7 @@ static uint8_t *code_of(const struct model *m, const char *name, size_t i)
 	const struct live_probe *probe = &m->live.probes[probe_named(m, name)];
 
 	assert_true(i < probe->n_sites);
-	return m->snapshot.code[probe->first_site + i];
+	return site_code(m, probe->first_site + i);
 }
 
 static const char *const FIXTURES[] = {
@@ -152,7 +158,7 @@ static void sound_programs_need_no_repair(void **state)
 static void spoil(struct model *m, unsigned int *seed)
 {
 	for (size_t i = 0; i < m->live.n_sites; i++)
-		m->snapshot.code[i][SITE_OPCODE_OFF] = rand_r(seed) % 2 ? SITE_ON : SITE_OFF;
+		site_code(m, i)[SITE_OPCODE_OFF] = rand_r(seed) % 2 ? SITE_ON : SITE_OFF;
 	for (size_t i = 0; i < m->live.n_semaphores; i++)
 		m->snapshot.semaphores[i] = (uint16_t)(rand_r(seed) % 4 ? 0 : rand_r(seed) % 4);
 }

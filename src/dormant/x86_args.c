@@ -17,26 +17,24 @@
  * site. A conditional jump ends the walk, but for the test whether an allocation fits: the garbage
  * collector comes back to the next instruction with every register as it was (moved values apart,
  * which are the same values). So does an instruction that is not known. A call forgets the
- *registers, and what memory held, but not the stack: the callee does not know of this frame.
+ * registers, and what memory held, but not the stack: the callee does not know of this frame.
  *
- * Operands are SystemTap's (N@OP,
- *https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation):
+ * Operands are SystemTap's (https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation):
  *
  *	8@%rbx  8@16(%rsp)  8@8(%rbx)  8@96(%rip)  8@$3		an OCaml value
  *	8f@%xmm3  8f@16(%rsp)  8f@(%rbx)			a float, not boxed
- *	-8@%rbx  -8@16(%rsp)					an int64, int32 or nativeint, not
- *boxed
+ *	-8@%rbx  -8@16(%rsp)					an unboxed int64 or the like
  *
  * %rip stands for the site's own address. A float that lives in a register is boxed by the
- *handler's code, that is only when the probe is on; the walk sees the allocation and what is stored
- *into it, and notes that. A value that only the handler computes is not known.
+ * handler's code, that is only when the probe is on; the walk sees the allocation and what is
+ * stored into it, and notes that. A value that only the handler computes is not known.
  */
-#include "link/x86_args.h"
+#include "dormant/x86_args.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "link/x86_insn.h"
+#include "dormant/x86_insn.h"
 
 enum {
 	MAX_STEPS = 4096,

@@ -5,10 +5,16 @@
  * exactly at a marker and is followed by the comparison and the jump of a dormant probe is beyond
  * chance. What loads a marker and does not match is put down as a failure.
  */
-#include "link/scan.h"
+#include "dormant/code_scan.h"
 
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* A file that claims more is lying: each takes a few hundred bytes here. */
+enum { MAX_USES = 1 << 20, MAX_ARGS = 1 << 21 };
 
 /* A word of the GOT that the dynamic linker fills with a marker's address. */
 struct slot {
@@ -28,10 +34,8 @@ static int compare_slots(const void *a, const void *b)
  * in this file: a marker's symbol bears the name of its compilation unit, which is unique in a
  * program.
  */
-static uint64_t relocated_value(const struct image *image, const Elf64_Shdr *table,
-				const Elf64_Rela *rela)
+static uint64_t relocated_value(const struct object_section *symbols, const Elf64_Rela *rela)
 {
-	const Elf64_Shdr *symbols;
 	uint64_t index = ELF64_R_SYM(rela->r_info);
 	Elf64_Sym symbol;
 
@@ -43,23 +47,20 @@ static uint64_t relocated_value(const struct image *image, const Elf64_Shdr *tab
 	default:
 		return 0;
 	}
-	if (table->sh_link >= image->n_sections)
+	if (!symbols || index >= symbols->n_bytes / sizeof(symbol))
 		return 0;
-	symbols = &image->sections[table->sh_link];
-	if (symbols->sh_type != SHT_DYNSYM || index >= symbols->sh_size / sizeof(symbol))
-		return 0;
-	memcpy(&symbol, image->bytes + symbols->sh_offset + index * sizeof(symbol), sizeof(symbol));
+	memcpy(&symbol, symbols->bytes + index * sizeof(symbol), sizeof(symbol));
 	return symbol.st_shndx == SHN_UNDEF ? 0 : symbol.st_value;
 }
 
-static int add_slot(struct scan *scan, uint64_t va, struct marker *marker)
+static int add_slot(struct code_scan *scan, uint64_t va, struct marker *marker)
 {
 	if (scan->n_slots == scan->slots_room) {
 		size_t more = scan->slots_room ? scan->slots_room * 2 : 256;
 		struct slot *slots = reallocarray(scan->slots, more, sizeof(*slots));
 
 		if (!slots)
-			return ctx_no_memory(scan->image->ctx);
+			return ctx_no_memory(scan->object->ctx);
 		scan->slots = slots;
 		scan->slots_room = more;
 	}
@@ -67,37 +68,39 @@ static int add_slot(struct scan *scan, uint64_t va, struct marker *marker)
 	return 0;
 }
 
-static int find_slots(struct scan *scan)
+static int find_slots_in(struct code_scan *scan, const struct object_section *table)
 {
-	const struct image *image = scan->image;
+	const struct object_section *symbols =
+		object_section_at(scan->object, table->link, OBJECT_SYMBOLS);
+	Elf64_Rela rela;
 
-	for (size_t i = 1; i < image->n_sections; i++) {
-		const Elf64_Shdr *table = &image->sections[i];
-		const uint8_t *bytes;
-		Elf64_Rela rela;
+	for (size_t at = 0; table->n_bytes - at >= sizeof(rela); at += sizeof(rela)) {
+		struct marker *marker;
+		int err;
 
-		/* Of other types, the offset of NOBITS was not checked: it means nothing. */
-		if (table->sh_type != SHT_RELA || !(table->sh_flags & SHF_ALLOC))
-			continue;
-		bytes = image->bytes + table->sh_offset;
-		for (size_t at = 0; table->sh_size - at >= sizeof(rela); at += sizeof(rela)) {
-			struct marker *marker;
-			int err;
-
-			memcpy(&rela, bytes + at, sizeof(rela));
-			marker = marker_set_find(scan->set, relocated_value(image, table, &rela));
-			err = marker ? add_slot(scan, rela.r_offset, marker) : 0;
-			if (err)
-				return err;
-		}
+		memcpy(&rela, table->bytes + at, sizeof(rela));
+		marker = marker_set_find(scan->set, relocated_value(symbols, &rela));
+		err = marker ? add_slot(scan, rela.r_offset, marker) : 0;
+		if (err)
+			return err;
 	}
-	if (scan->n_slots)
-		qsort(scan->slots, scan->n_slots, sizeof(*scan->slots), compare_slots);
 	return 0;
 }
 
+static int find_slots(struct code_scan *scan)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < scan->object->n_sections && !err; i++)
+		if (scan->object->sections[i].kind == OBJECT_RELOCATIONS)
+			err = find_slots_in(scan, &scan->object->sections[i]);
+	if (scan->n_slots)
+		qsort(scan->slots, scan->n_slots, sizeof(*scan->slots), compare_slots);
+	return err;
+}
+
 /* What the word at VA holds when the program runs, if that is a marker's address. */
-static struct marker *marker_in_slot(const struct scan *scan, uint64_t va)
+static struct marker *marker_in_slot(const struct code_scan *scan, uint64_t va)
 {
 	const struct slot key = { .va = va }, *slot = NULL;
 	uint64_t word;
@@ -107,33 +110,40 @@ static struct marker *marker_in_slot(const struct scan *scan, uint64_t va)
 	if (slot)
 		return slot->marker;
 	/* Without a relocation, or with a packed one (DT_RELR), the file has the word itself. */
-	return image_read_data(scan->image, va, &word) ? marker_set_find(scan->set, word) : NULL;
+	return object_read_data(scan->object, va, &word) ? marker_set_find(scan->set, word) : NULL;
 }
 
-static struct use *add_use(struct scan *scan)
+static int add_use(struct code_scan *scan, struct use **use)
 {
+	struct ocp_ctx *ctx = scan->object->ctx;
+
 	if (scan->n_uses == scan->uses_room) {
 		size_t more = scan->uses_room ? scan->uses_room * 2 : 256;
-		struct use *uses = reallocarray(scan->uses, more, sizeof(*uses));
+		struct use *uses;
 
+		if (more > MAX_USES)
+			return ctx_error(ctx, -EBADMSG, "more than %d sites are not believed",
+					 MAX_USES);
+		uses = reallocarray(scan->uses, more, sizeof(*uses));
 		if (!uses)
-			return NULL;
+			return ctx_no_memory(ctx);
 		scan->uses = uses;
 		scan->uses_room = more;
 	}
-	return memset(&scan->uses[scan->n_uses++], 0, sizeof(struct use));
+	*use = memset(&scan->uses[scan->n_uses++], 0, sizeof(**use));
+	return 0;
 }
 
-static int scan_section(struct scan *scan, const Elf64_Shdr *section)
+static int scan_section(struct code_scan *scan, const struct object_section *section)
 {
-	const struct x86_code code = { scan->image->bytes + section->sh_offset, section->sh_size,
-				       section->sh_addr };
+	const struct x86_code code = { section->bytes, section->n_bytes, section->va };
 	size_t end_of_last = 0;
 
 	for (size_t pos = 0; pos + X86_LOAD_BYTES <= code.n_bytes; pos++) {
 		struct marker *marker;
 		struct x86_load load;
 		struct use *use;
+		int err;
 
 		if (!x86_may_be_load(code.bytes + pos) || !x86_decode_load(&code, pos, &load))
 			continue;
@@ -141,17 +151,16 @@ static int scan_section(struct scan *scan, const Elf64_Shdr *section)
 						   : marker_set_find(scan->set, load.va);
 		if (!marker)
 			continue;
-		use = add_use(scan);
-		if (!use)
-			return ctx_no_memory(scan->image->ctx);
+		err = add_use(scan, &use);
+		if (err)
+			return err;
 		marker->is_loaded = true;
 		use->code = code;
 		use->pos = pos;
 		use->load = load;
 		use->marker = marker;
 		if (marker->kind == MARKER_FOREIGN)
-			use->why_not =
-				"a newer ppx wrote it, this post-linker does not know the form";
+			use->why_not = "a newer ppx wrote it, this version does not know the form";
 		else if (marker->kind == MARKER_SITE)
 			use->why_not = x86_match_site(&code, pos, &load, &use->site);
 		if (!use->why_not && pos < end_of_last)
@@ -175,7 +184,7 @@ static int compare_uses(const void *a, const void *b)
 
 /* Whose arguments are looked for. */
 struct args_search {
-	const struct scan *scan;
+	const struct code_scan *scan;
 	const struct marker *site;
 };
 
@@ -202,10 +211,10 @@ static bool read_word(const void *data, uint64_t va, uint64_t *word)
 {
 	const struct args_search *search = data;
 
-	return image_read_data(search->scan->image, va, word);
+	return object_read_data(search->scan->object, va, word);
 }
 
-static int find_args(const struct scan *scan, struct use *use)
+static int find_args(const struct code_scan *scan, struct use *use)
 {
 	const struct args_search search = { scan, use->marker };
 	const struct x86_args_query query = {
@@ -213,7 +222,7 @@ static int find_args(const struct scan *scan, struct use *use)
 		.start = x86_site_handler(&use->site),
 		.site = &use->site,
 		.site_va = use->code.va + use->pos,
-		.is_fixed = scan->image->header.e_type == ET_EXEC,
+		.is_fixed = scan->object->is_fixed,
 		.n_args = use->marker->n_args,
 		.is_marker = is_marker,
 		.holds_marker = holds_marker,
@@ -223,51 +232,19 @@ static int find_args(const struct scan *scan, struct use *use)
 
 	use->args = calloc(query.n_args, sizeof(*use->args));
 	if (!use->args)
-		return ctx_no_memory(scan->image->ctx);
+		return ctx_no_memory(scan->object->ctx);
 	x86_find_args(&query, use->args);
 	return 0;
 }
 
 /* ---- what has no code --------------------------------------------------------------------- */
 
-static void refer_to(const struct scan *scan, uint64_t va)
+static void refer_to(const struct code_scan *scan, uint64_t va)
 {
 	struct marker *marker = marker_set_find(scan->set, va);
 
 	if (marker)
 		marker->is_referenced = true;
-}
-
-/*
- * A marker that no instruction was seen to load: is there anything at all that could be its
- * address? If not, the compiler has kept the string of code that it left out.
- */
-static void find_references(const struct scan *scan)
-{
-	const struct image *image = scan->image;
-
-	for (size_t i = 0; i < scan->n_slots; i++)
-		scan->slots[i].marker->is_referenced = true;
-	for (size_t i = 1; i < image->n_sections; i++) {
-		const Elf64_Shdr *section = &image->sections[i];
-		const uint8_t *bytes = image->bytes + section->sh_offset;
-		bool is_code = image_section_is_code(section);
-		uint64_t word;
-		int32_t half;
-
-		if (!is_code && !image_section_is_data(section))
-			continue;
-		for (size_t at = 0; is_code && section->sh_size - at >= sizeof(half); at++) {
-			memcpy(&half, bytes + at, sizeof(half));
-			refer_to(scan, section->sh_addr + at + sizeof(half) + (uint64_t)half);
-			refer_to(scan, (uint64_t)half);
-		}
-		for (size_t at = 0; !is_code && section->sh_size - at >= sizeof(word);
-		     at += sizeof(word)) {
-			memcpy(&word, bytes + at, sizeof(word));
-			refer_to(scan, word);
-		}
-	}
 }
 
 static bool is_every_marker_loaded(const struct marker_set *set)
@@ -278,40 +255,112 @@ static bool is_every_marker_loaded(const struct marker_set *set)
 	return true;
 }
 
+void code_scan_find_references(const struct code_scan *scan)
+{
+	if (is_every_marker_loaded(scan->set))
+		return;
+	for (size_t i = 0; i < scan->n_slots; i++)
+		scan->slots[i].marker->is_referenced = true;
+	for (size_t i = 0; i < scan->object->n_sections; i++) {
+		const struct object_section *section = &scan->object->sections[i];
+		bool is_code = section->kind == OBJECT_CODE;
+		uint64_t word;
+		int32_t half;
+
+		if (!is_code && section->kind != OBJECT_DATA)
+			continue;
+		for (size_t at = 0; is_code && section->n_bytes - at >= sizeof(half); at++) {
+			memcpy(&half, section->bytes + at, sizeof(half));
+			refer_to(scan, section->va + at + sizeof(half) + (uint64_t)half);
+			refer_to(scan, (uint64_t)half);
+		}
+		for (size_t at = 0; !is_code && section->n_bytes - at >= sizeof(word);
+		     at += sizeof(word)) {
+			memcpy(&word, section->bytes + at, sizeof(word));
+			refer_to(scan, word);
+		}
+	}
+}
+
 /* ---- all of it ---------------------------------------------------------------------------- */
 
-int scan_image(const struct image *image, const struct marker_set *set, struct scan *scan)
+static int find_all_args(struct code_scan *scan)
 {
-	int err;
+	size_t n_args = 0;
+	int err = 0;
 
-	*scan = (struct scan){ .image = image, .set = set };
-	err = find_slots(scan);
-	for (size_t i = 1; i < image->n_sections && !err; i++) {
-		const Elf64_Shdr *section = &image->sections[i];
-
-		if (image_section_is_code(section) && image_section_is_loaded(image, section))
-			err = scan_section(scan, section);
-	}
-	if (scan->n_uses)
-		qsort(scan->uses, scan->n_uses, sizeof(*scan->uses), compare_uses);
 	for (size_t i = 0; i < scan->n_uses && !err; i++) {
 		struct use *use = &scan->uses[i];
 
-		if (!use->why_not && use->marker->kind == MARKER_SITE && use->marker->n_args)
-			err = find_args(scan, use);
+		if (!use_is_site(use) || !use->marker->n_args)
+			continue;
+		n_args += use->marker->n_args;
+		err = n_args <= MAX_ARGS
+			      ? find_args(scan, use)
+			      : ctx_error(scan->object->ctx, -EBADMSG,
+					  "more than %d arguments are not believed", MAX_ARGS);
 	}
-	if (!err && !is_every_marker_loaded(set))
-		find_references(scan);
-	if (err)
-		scan_free(scan);
 	return err;
 }
 
-void scan_free(struct scan *scan)
+int code_scan_read(const struct object *object, const struct marker_set *set,
+		   struct code_scan *scan)
+{
+	int err;
+
+	*scan = (struct code_scan){ .object = object, .set = set };
+	err = find_slots(scan);
+	for (size_t i = 0; i < object->n_sections && !err; i++)
+		if (object->sections[i].kind == OBJECT_CODE)
+			err = scan_section(scan, &object->sections[i]);
+	if (scan->n_uses)
+		qsort(scan->uses, scan->n_uses, sizeof(*scan->uses), compare_uses);
+	if (!err)
+		err = find_all_args(scan);
+	if (err)
+		code_scan_free(scan);
+	return err;
+}
+
+void code_scan_free(struct code_scan *scan)
 {
 	for (size_t i = 0; i < scan->n_uses; i++)
 		free(scan->uses[i].args);
 	free(scan->uses);
 	free(scan->slots);
 	memset(scan, 0, sizeof(*scan));
+}
+
+void code_scan_find_probes(const struct code_scan *scan, struct marker_set *set)
+{
+	for (size_t i = 0; i < scan->n_uses; i++) {
+		const struct use *use = &scan->uses[i];
+		struct marker_probe *probe = &set->probes[use->marker->probe];
+
+		if (!use_is_site(use))
+			continue;
+		if (!probe->marker || use->marker->va < probe->marker->va)
+			probe->marker = use->marker;
+		if (use->marker->enabled_at_init)
+			probe->enabled_at_init = true;
+		else
+			probe->disabled_at_init = true;
+	}
+}
+
+char *use_args_text(const struct use *use)
+{
+	size_t n = use->args ? use->marker->n_args : 0;
+	char *text = malloc(n * X86_OPERAND_BYTES + 1), *end = text;
+
+	if (!text)
+		return NULL;
+	*end = '\0';
+	for (size_t i = 0; i < n; i++) {
+		const char *operand = use->args[i].operand;
+
+		end += snprintf(end, X86_OPERAND_BYTES + 1, "%s%s", i ? " " : "",
+				operand[0] ? operand : X86_NO_OPERAND);
+	}
+	return text;
 }

@@ -6,7 +6,7 @@
  *
  * Source: Intel SDM volume 2, chapter 2 (formats) and appendix A (opcode maps).
  */
-#include "link/x86_insn.h"
+#include "dormant/x86_insn.h"
 
 #include <string.h>
 

@@ -3,13 +3,13 @@
  * The instructions that ocamlopt emits around a probe, taken apart. See x86_insn.c for what is
  * known.
  */
-#ifndef LINK_X86_INSN_H
-#define LINK_X86_INSN_H
+#ifndef DORMANT_X86_INSN_H
+#define DORMANT_X86_INSN_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "link/x86_site.h"
+#include "dormant/x86_site.h"
 
 enum {
 	X86_RSP = 4,

@@ -20,8 +20,8 @@
  *the first instruction (harmless: that is still where the site starts) but not behind it.
  */
 #include <string.h>
-#include "link/x86_insn.h"
-#include "link/x86_site.h"
+#include "dormant/x86_insn.h"
+#include "dormant/x86_site.h"
 
 enum {
 	MAX_INSNS = 32,

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The machine code of a probe: the dormant form that ocamlopt emits, and the site that is written
- * over it. See x86_site.c.
- */
-#ifndef LINK_X86_SITE_H
-#define LINK_X86_SITE_H
+/* The machine code of a probe in the form that ocamlopt emits. See x86_site.c. */
+#ifndef DORMANT_X86_SITE_H
+#define DORMANT_X86_SITE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,12 +44,6 @@ static inline bool x86_may_be_load(const uint8_t *bytes)
 /* Decode the instruction at POS; false if it is none of the three forms. */
 bool x86_decode_load(const struct x86_code *code, size_t pos, struct x86_load *load);
 
-/* Make the load at POS load the address VA instead, which must be in its reach. */
-bool x86_can_redirect(const struct x86_code *code, size_t pos, const struct x86_load *load,
-		      uint64_t va);
-void x86_redirect_load(const struct x86_code *code, size_t pos, const struct x86_load *load,
-		       uint64_t va);
-
 /* A dormant probe, wholly checked. */
 struct x86_site {
 	size_t pos;	  /* of the load */
@@ -77,10 +68,7 @@ const char *x86_match_site(const struct x86_code *code, size_t pos, const struct
 /* Where the handler starts, from the section's start. */
 size_t x86_site_handler(const struct x86_site *site);
 
-/* Erase an instruction. */
-void x86_write_nops(const struct x86_code *code, size_t pos, size_t n_bytes);
-
-/* Write the probe site over the dormant probe. */
-void x86_write_site(const struct x86_code *code, const struct x86_site *site, bool is_enabled);
+/* The byte of it that is switched, from its start: 0x74 or 0x84 becomes 0x75 or 0x85, or back. */
+size_t x86_site_opcode_at(const struct x86_site *site);
 
 #endif

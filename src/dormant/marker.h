@@ -3,13 +3,13 @@
  * The marker strings that the ppx leaves in the program's data: what they say, and the probes they
  * add up to. See marker.c for the format.
  */
-#ifndef LINK_MARKER_H
-#define LINK_MARKER_H
+#ifndef DORMANT_MARKER_H
+#define DORMANT_MARKER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "link/image.h"
+#include "dormant/object.h"
 
 enum marker_kind {
 	MARKER_SITE,	   /* [%probe "name" handler] */
@@ -20,7 +20,7 @@ enum marker_kind {
 
 struct marker {
 	uint64_t va;		  /* of the string */
-	const char *name, *where; /* inside the image's bytes, not terminated */
+	const char *name, *where; /* inside the object's bytes, not terminated */
 	int name_bytes, where_bytes;
 	size_t probe; /* index into marker_set.probes */
 	enum marker_kind kind;
@@ -32,8 +32,11 @@ struct marker {
 
 /* All markers of one name. */
 struct marker_probe {
-	const struct marker *marker; /* one of a site that is converted; NULL: there is none */
-	uint64_t semaphore_va;
+	/* The first one of a site that can be switched; NULL: there is none. See
+	 * code_scan_find_probes.
+	 */
+	const struct marker *marker;
+	uint64_t semaphore_va; /* that the post-linker gives it */
 	bool enabled_at_init;  /* one of its sites at least asks for it */
 	bool disabled_at_init; /* one of its sites at least does not */
 };
@@ -41,11 +44,17 @@ struct marker_probe {
 struct marker_set {
 	struct marker *markers; /* by address */
 	size_t n_markers;
-	struct marker_probe *probes;
+	struct marker_probe *probes; /* by name */
 	size_t n_probes;
 };
 
-int marker_set_read(const struct image *image, struct marker_set *set);
+/* Where the counters are in a marker: see marker.c. */
+enum { MARKER_OCAML_COUNTER_OFF = 2 };
+
+/* Could there be markers in the file? Tells without a look at its sections; cheap. */
+int marker_may_be_in(struct ocp_ctx *ctx, struct elf_file *elf, bool *may);
+
+int marker_set_read(const struct object *object, struct marker_set *set);
 void marker_set_free(struct marker_set *set);
 
 /* Do the two belong to the same probe of the source? */

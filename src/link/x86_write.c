@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The dormant code of a probe, by ocamlopt for amd64 (x86_match.c knows what else there is),
- *
- *	load  MARKER,%R		7 bytes: lea D(%rip), mov of a GOT slot, or mov $imm32 (non-PIE)
- *	cmp   $1,%R		4 bytes; 1 is OCaml's 0. A marker's address never equals it
- *	jne   L			2 or 6 bytes
- *	<handler>
- *   L:
- *
- * becomes, in the same bytes, a site of the probe ABI:
+ * What becomes of a dormant probe (see dormant/x86_site.c and x86_match.c), in the same bytes: a
+ *site of the probe ABI.
  *
  *	nop
  *	cmp   $D,%eax		3d: off. As e8 it is `call`, and D leads to the pop
@@ -21,14 +14,12 @@
  * it. %R is free to be popped into. The flags that the new cmp sets are read by nobody: ocamlopt
  * never keeps flags across a conditional jump.
  *
- * Where handler or the code behind it is itself a jump, ocamlopt inverts the condition:
+ * With the condition inverted:
  *
  *	load; cmp; je H				nop; cmp; jmp N; pop %R; nops; jmp H
  *   N:					->	   N:
- *
- * An empty handler is the case H == N.
  */
-#include "link/x86_site.h"
+#include "link/x86_write.h"
 
 #include <string.h>
 #include "elf/program.h"
@@ -38,43 +29,9 @@ enum {
 	JUMP_NEAR_BYTES = 5,
 };
 
-static int32_t read_i32(const uint8_t *bytes)
-{
-	int32_t value;
-
-	memcpy(&value, bytes, sizeof(value));
-	return value;
-}
-
 static void write_i32(uint8_t *bytes, int32_t value)
 {
 	memcpy(bytes, &value, sizeof(value));
-}
-
-bool x86_decode_load(const struct x86_code *code, size_t pos, struct x86_load *load)
-{
-	const uint8_t *b = code->bytes + pos;
-	int64_t operand;
-
-	if (code->n_bytes < X86_LOAD_BYTES || pos > code->n_bytes - X86_LOAD_BYTES ||
-	    !x86_may_be_load(b))
-		return false;
-	operand = read_i32(b + 3);
-	if (b[1] == 0xc7) {
-		/* REX.R and REX.X mean nothing here; a compiler never sets them. */
-		if (b[0] & 0x06)
-			return false;
-		load->form = X86_LOAD_IMMEDIATE;
-		load->reg = (b[2] & 7u) | (b[0] & 1u) << 3;
-		load->va = (uint64_t)operand;
-		return true;
-	}
-	if (b[0] & 0x03)
-		return false;
-	load->form = b[1] == 0x8d ? X86_LOAD_LEA : X86_LOAD_GOT;
-	load->reg = (b[2] >> 3 & 7u) | (b[0] & 4u) << 1;
-	load->va = code->va + pos + X86_LOAD_BYTES + (uint64_t)operand;
-	return true;
 }
 
 static int64_t load_operand(const struct x86_code *code, size_t pos, const struct x86_load *load,
@@ -117,11 +74,6 @@ static size_t write_jump(uint8_t *bytes, int64_t disp)
 	bytes[0] = 0xe9;
 	write_i32(bytes + 1, (int32_t)near_disp);
 	return JUMP_NEAR_BYTES;
-}
-
-size_t x86_site_handler(const struct x86_site *site)
-{
-	return site->pos + site->n_bytes + (size_t)(site->is_inverted ? site->jump : 0);
 }
 
 static void write_nops(uint8_t *bytes, size_t n)

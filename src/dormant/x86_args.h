@@ -2,13 +2,13 @@
 /* Where a probe's arguments are at its site, read from the code that the ppx has put into the
  * handler. See x86_args.c.
  */
-#ifndef LINK_X86_ARGS_H
-#define LINK_X86_ARGS_H
+#ifndef DORMANT_X86_ARGS_H
+#define DORMANT_X86_ARGS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "link/x86_site.h"
+#include "dormant/x86_site.h"
 
 enum {
 	X86_MAX_ARGS = 32, /* the ppx allows no more */

@@ -19,21 +19,30 @@
  * A string only counts as a marker if header, padding and text all agree, so that a program which
  * merely mentions the format (the ppx itself does) has none.
  */
-#include "link/marker.h"
+#include "dormant/marker.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "link/x86_args.h"
+#include "dormant/x86_args.h"
 
 enum {
 	STRING_TAG = 252,
 	WORD = 8,
+	MAX_MARKERS = 1 << 21,
 };
 
 static const char magic[] = "\0\0\0\0P1:";
 
 enum { MAGIC_BYTES = sizeof(magic) - 1 };
+
+/*
+ * Most files have a few KB of data that stays writable, and one read shows that no marker is in it.
+ * What has more than all programs of OCaml is not looked at.
+ */
+enum { WINDOW_BYTES = 64 * 1024 };
+#define MAX_DATA_BYTES (UINT64_C(256) << 20)
 
 static uint64_t read_u64(const uint8_t *bytes)
 {
@@ -115,8 +124,12 @@ static int append(struct ocp_ctx *ctx, struct marker_set *set, size_t *room,
 {
 	if (set->n_markers == *room) {
 		size_t more = *room ? *room * 2 : 256;
-		struct marker *markers = reallocarray(set->markers, more, sizeof(*markers));
+		struct marker *markers;
 
+		if (more > MAX_MARKERS)
+			return ctx_error(ctx, -EBADMSG, "more than %d probes are not believed",
+					 MAX_MARKERS);
+		markers = reallocarray(set->markers, more, sizeof(*markers));
 		if (!markers)
 			return ctx_no_memory(ctx);
 		set->markers = markers;
@@ -126,15 +139,15 @@ static int append(struct ocp_ctx *ctx, struct marker_set *set, size_t *room,
 	return 0;
 }
 
-static int scan_section(const struct image *image, const Elf64_Shdr *section,
+static int scan_section(struct ocp_ctx *ctx, const struct object_section *section,
 			struct marker_set *set, size_t *room)
 {
-	const uint8_t *bytes = image->bytes + section->sh_offset;
-	size_t n_bytes = section->sh_size;
+	const uint8_t *bytes = section->bytes;
+	size_t n_bytes = section->n_bytes;
 
-	for (size_t pos = (WORD - section->sh_addr % WORD) % WORD;
-	     pos < n_bytes && n_bytes - pos > WORD; pos += WORD) {
-		struct marker marker = { .va = section->sh_addr + pos };
+	for (size_t pos = (WORD - section->va % WORD) % WORD; pos < n_bytes && n_bytes - pos > WORD;
+	     pos += WORD) {
+		struct marker marker = { .va = section->va + pos };
 		size_t length;
 		int err;
 
@@ -144,7 +157,7 @@ static int scan_section(const struct image *image, const Elf64_Shdr *section,
 		if (length < MAGIC_BYTES ||
 		    !parse((const char *)bytes + pos + MAGIC_BYTES, length - MAGIC_BYTES, &marker))
 			continue;
-		err = append(image->ctx, set, room, &marker);
+		err = append(ctx, set, room, &marker);
 		if (err)
 			return err;
 	}
@@ -188,21 +201,65 @@ static int group_by_name(struct ocp_ctx *ctx, struct marker_set *set)
 	return 0;
 }
 
-int marker_set_read(const struct image *image, struct marker_set *set)
+/* Is the magic somewhere in the BYTES bytes at OFF of the file? */
+static int look_for_magic(struct elf_file *elf, uint64_t off, uint64_t bytes, uint8_t *window,
+			  bool *found)
+{
+	while (!*found && bytes >= MAGIC_BYTES) {
+		size_t n = bytes < WINDOW_BYTES ? (size_t)bytes : WINDOW_BYTES;
+		int err = elf_file_read(elf, off, window, n);
+
+		if (err)
+			return err;
+		*found = memmem(window, n, magic, MAGIC_BYTES);
+		/* Again the last bytes, in which it may begin. */
+		off += n - (MAGIC_BYTES - 1);
+		bytes -= n - (MAGIC_BYTES - 1);
+	}
+	return 0;
+}
+
+int marker_may_be_in(struct ocp_ctx *ctx, struct elf_file *elf, bool *may)
+{
+	const struct elf_segment *segments;
+	uint64_t n_looked_at = 0;
+	uint8_t *window = NULL;
+	size_t n;
+	int err = 0;
+
+	*may = false;
+	segments = elf_file_segments(elf, &n);
+	for (size_t i = 0; i < n && !*may && !err; i++) {
+		const struct elf_segment *segment = &segments[i];
+		uint64_t skipped = segment->relro_bytes, bytes = segment->file_bytes;
+
+		if (!segment->writable || skipped > bytes || bytes - skipped < MAGIC_BYTES ||
+		    bytes - skipped > MAX_DATA_BYTES - n_looked_at)
+			continue;
+		n_looked_at += bytes - skipped;
+		if (!window)
+			window = malloc(WINDOW_BYTES);
+		if (!window)
+			return ctx_no_memory(ctx);
+		err = look_for_magic(elf, segment->off + skipped, bytes - skipped, window, may);
+	}
+	free(window);
+	/* What is cut off is nothing that runs. */
+	return err == -EBADMSG ? 0 : err;
+}
+
+int marker_set_read(const struct object *object, struct marker_set *set)
 {
 	size_t room = 0;
 	int err = 0;
 
 	memset(set, 0, sizeof(*set));
-	for (size_t i = 1; i < image->n_sections && !err; i++) {
-		const Elf64_Shdr *section = &image->sections[i];
-
-		if (image_section_is_data(section) && image_section_is_loaded(image, section))
-			err = scan_section(image, section, set, &room);
-	}
+	for (size_t i = 0; i < object->n_sections && !err; i++)
+		if (object->sections[i].kind == OBJECT_DATA)
+			err = scan_section(object->ctx, &object->sections[i], set, &room);
 	if (!err && set->n_markers) {
 		qsort(set->markers, set->n_markers, sizeof(*set->markers), compare_va);
-		err = group_by_name(image->ctx, set);
+		err = group_by_name(object->ctx, set);
 	}
 	if (err)
 		marker_set_free(set);

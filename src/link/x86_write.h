@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* The changes to machine code: a probe site over a dormant probe. See x86_write.c. */
+#ifndef LINK_X86_WRITE_H
+#define LINK_X86_WRITE_H
+
+#include "dormant/x86_site.h"
+
+/* Make the load at POS load the address VA instead, which must be in its reach. */
+bool x86_can_redirect(const struct x86_code *code, size_t pos, const struct x86_load *load,
+		      uint64_t va);
+void x86_redirect_load(const struct x86_code *code, size_t pos, const struct x86_load *load,
+		       uint64_t va);
+
+/* Erase an instruction. */
+void x86_write_nops(const struct x86_code *code, size_t pos, size_t n_bytes);
+
+/* Write the probe site over the dormant probe. */
+void x86_write_site(const struct x86_code *code, const struct x86_site *site, bool is_enabled);
+
+#endif
