@@ -180,7 +180,7 @@ test_forms_agree() {
 	tell go
 	await_line '# in_loop was seen.*' 60
 	end_measuring
-	eq "$(awk -F, 'NF != 24' "$TMP/counts")" "" "rows with another number of fields"
+	eq "$(awk -F, 'NR == 1 { fields = NF } NF != fields' "$TMP/counts")" "" "rows with another number of fields"
 	eq "$(awk -F, '$4 == "probe" { print $5, $11 }' "$TMP/counts")" "$(expected_hits)" "hits, csv"
 }
 
