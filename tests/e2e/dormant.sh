@@ -374,4 +374,13 @@ test_others_are_not_searched() {
 		fail "it reads much: $(cat "$TMP/strace")"
 }
 
+# Some of the language suite, where code and handlers do not leave each other alone; all of it, on any
+# compiler: DORMANT=yes SUITE_OUT=DIR tests/e2e/suite.sh
+test_language_suite() {
+	DORMANT=yes BARE=no SUITE_OUT=$TMP/suite TOGGLES=100 \
+		PROGRAMS='big_functions gc_stress live_values nested_probes plugins raising_handlers signals toplevel' \
+		bash "$ROOT/tests/e2e/suite.sh" test_build test_on test_toggled >"$TMP/log" 2>&1 ||
+		fail "$(cat "$TMP/log")"
+}
+
 run_tests "$@"
