@@ -142,7 +142,7 @@ check: deps ## build everything and run all tests
 install: all ocaml ## install below $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include
 	install -m755 $(tool) $(linker) tools/ocaml/ocaml-probes-cc $(DESTDIR)$(PREFIX)/bin
-	install -m644 include/ocaml_probes.h $(DESTDIR)$(PREFIX)/include
+	install -m644 include/*.h $(DESTDIR)$(PREFIX)/include
 	install -m644 $(lib_a) $(DESTDIR)$(LIBDIR)
 	install -m755 $(lib_so) $(DESTDIR)$(LIBDIR)
 	ln -sf libocaml_probes.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libocaml_probes.so.$(SOVERSION)

@@ -111,7 +111,7 @@ static int compare_times(const void *a, const void *b)
 static double time_passes(const struct code *code)
 {
 	int64_t times[N_BATCHES];
-	double median_ns;
+	const int64_t *median = &times[N_BATCHES / 2];
 
 	for (int i = 0; i < N_BATCHES; i++) {
 		int64_t start_ns = now_ns();
@@ -121,8 +121,7 @@ static double time_passes(const struct code *code)
 		times[i] = now_ns() - start_ns;
 	}
 	qsort(times, N_BATCHES, sizeof(times[0]), compare_times);
-	median_ns = (double)times[N_BATCHES / 2];
-	return median_ns / PASSES_A_BATCH;
+	return (double)*median / PASSES_A_BATCH;
 }
 
 static int read_pair(struct calibration *c, struct engine *engine)

@@ -134,8 +134,8 @@ reused 2 disabled"
 # What is exported is what the header declares.
 test_exported_symbols() {
 	eq "$(nm -D --defined-only "$O/libocaml_probes.so" | awk '{ print $3 }' | sort)" \
-		"$(grep -o '\bocp_[a-z_]*(' "$ROOT/include/ocaml_probes.h" | tr -d '(' | sort -u | comm -12 - <(
-			grep -A3 '^OCP_API' "$ROOT/include/ocaml_probes.h" | grep -o '\bocp_[a-z_]*(' | tr -d '(' | sort -u))"
+		"$(grep -oh '\bocp_[a-z_]*(' "$ROOT"/include/*.h | tr -d '(' | sort -u | comm -12 - <(
+			grep -hA3 '^OCP_API' "$ROOT"/include/*.h | grep -o '\bocp_[a-z_]*(' | tr -d '(' | sort -u))"
 }
 
 run_tests "$@"
