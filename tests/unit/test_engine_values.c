@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The measuring engine where it takes the arguments' values along: histograms and printing.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include "measure/value.h"
+#include "measured_args.h"
+#include "ocaml_heap.h"
+
+/* Records that fit into a ring buffer of SMALL_RING bytes, each with its header of 8. */
+enum { SMALL_RING_RECORDS = (SMALL_RING - 1) / (sizeof(struct hit_record) + 8) };
+
+/* ---- histograms ----------------------------------------------------------------------------- */
+
+static void prepare_histogram(struct measured *m)
+{
+	measured_prepare(m);
+	m->spec.n_histograms = 1;
+	m->spec.hist_arg = 1;
+	m->sites[START].has_histogram = true;
+	measured_attach(m);
+}
+
+static void histograms_are_exact(void **state)
+{
+	static const int64_t numbers[] = { 0,  1,   -1,	  2,	 7,	 -7,	  8,	       15,
+					   16, 100, -100, 12345, -99999, 1 << 30, -(1LL << 40) };
+	enum { N = sizeof(numbers) / sizeof(numbers[0]) };
+	int64_t sum = 0;
+	struct measured m;
+
+	(void)state;
+	prepare_histogram(&m);
+	for (int i = 0; i < N; i++) {
+		for (int j = 0; j <= i; j++)
+			args_start(of_int(0), of_int(numbers[i]));
+		sum += (i + 1) * numbers[i];
+	}
+	args_start(of_int(0), of_custom("_j", 5));
+	args_start(of_int(0), of_double(5));
+	args_start(of_int(0), of_nowhere());
+	args_stop(of_int(0), of_int(5));
+	measured_detach(&m);
+	assert_int_equal(m.histogram.count, N * (N + 1) / 2 + 1);
+	assert_int_equal(m.histogram.not_int, 2);
+	assert_true(m.histogram.sum == sum + 5);
+	assert_int_equal(m.histogram.min, -(1LL << 40));
+	assert_int_equal(m.histogram.max, 1 << 30);
+	for (int i = 0; i < N; i++) {
+		uint64_t size = (uint64_t)(numbers[i] < 0 ? -numbers[i] : numbers[i]);
+		const uint64_t *buckets =
+			numbers[i] < 0 ? m.histogram.below_0 : m.histogram.buckets;
+
+		assert_int_equal(buckets[measure_bucket_of(size)], i + 1);
+	}
+	assert_int_equal(m.histogram.buckets[5], 1);
+	measured_finish(&m);
+}
+
+/* Sums go beyond 64 bits and come back. */
+static void histograms_take_the_largest_numbers(void **state)
+{
+	const uint64_t most = (uint64_t)INT64_MAX, least = (uint64_t)INT64_MIN;
+	struct measured m;
+
+	(void)state;
+	prepare_histogram(&m);
+	for (int i = 0; i < 5; i++) {
+		args_start(of_int(0), of_custom("_j", most));
+		args_start(of_int(0), of_custom("_n", least));
+	}
+	args_start(of_int(0), of_custom("_j", most));
+	args_start(of_int(0), of_custom("_j", most));
+	measured_read(&m);
+	assert_true(m.histogram.sum == (__int128)7 * INT64_MAX + (__int128)5 * INT64_MIN);
+	for (int i = 0; i < 9; i++)
+		args_start(of_int(0), of_custom("_j", least));
+	measured_detach(&m);
+	assert_true(m.histogram.sum == (__int128)7 * INT64_MAX + (__int128)14 * INT64_MIN);
+	assert_int_equal(m.histogram.count, 21);
+	assert_true(m.histogram.min == INT64_MIN);
+	assert_true(m.histogram.max == INT64_MAX);
+	assert_int_equal(m.histogram.below_0[measure_bucket_of(1ULL << 63)], 14);
+	measured_finish(&m);
+}
+
+static void signed_buckets_are_in_order(void **state)
+{
+	(void)state;
+	assert_true(ocp_signed_bucket_start(0) == INT64_MIN);
+	assert_true(ocp_signed_bucket_start(OCP_SIGNED_BUCKETS) == INT64_MAX);
+	for (size_t i = 0; i < OCP_SIGNED_BUCKETS; i++)
+		assert_true(ocp_signed_bucket_start(i) <= ocp_signed_bucket_start(i + 1));
+	for (int64_t number = 1; number < 100000; number = number * 9 / 8 + 1) {
+		size_t above = OCP_BUCKETS + measure_bucket_of((uint64_t)number),
+		       below = OCP_BUCKETS - 1 - measure_bucket_of((uint64_t)number);
+
+		assert_true(ocp_signed_bucket_start(above) <= number);
+		assert_true(ocp_signed_bucket_start(above + 1) > number);
+		assert_true(ocp_signed_bucket_start(below) <= -number);
+		assert_true(ocp_signed_bucket_start(below + 1) > -number);
+	}
+	assert_int_equal(ocp_signed_bucket_start(OCP_BUCKETS), 0);
+	assert_int_equal(ocp_signed_bucket_start(OCP_BUCKETS - 2), -1);
+}
+
+/* ---- printing ------------------------------------------------------------------------------- */
+
+static void prepare_printing(struct measured *m, uint64_t limit, size_t bytes)
+{
+	measured_prepare(m);
+	m->spec.prints = true;
+	m->spec.print_limit = limit;
+	m->spec.print_bytes = bytes;
+	m->sites[START].is_printed = m->sites[STOP].is_printed = true;
+}
+
+static void take(void *data, const struct hit_record *record)
+{
+	struct measured *m = data;
+	FILE *out = fmemopen(m->text, sizeof(m->text), "w");
+
+	assert_non_null(out);
+	fprintf(out, "%s", record->site == 0 ? "start" : "stop");
+	value_write_args(out, record);
+	fclose(out);
+	m->n_out_of_order += record->ts_ns < m->last_ns;
+	m->last_ns = record->ts_ns;
+	m->n_printed++;
+}
+
+static void take_all(struct measured *m)
+{
+	assert_int_equal(engine_bpf.print(m->engine, true, take, m), 0);
+}
+
+static void hits_are_printed(void **state)
+{
+	struct measured m;
+
+	(void)state;
+	prepare_printing(&m, 0, SMALL_RING);
+	measured_attach(&m);
+	args_start(of_int(-5), of_string("a\033[2Jb\377"));
+	take_all(&m);
+	assert_string_equal(m.text, "start -5 \"a\\027[2Jb\\255\"");
+	args_stop(of_double(0.5), of_list(3));
+	take_all(&m);
+	assert_string_equal(m.text, "stop 0.5 [1; 2; 3]");
+	assert_int_equal(m.n_printed, 2);
+	measured_detach(&m);
+	measured_finish(&m);
+}
+
+static void the_filter_chooses_what_is_printed(void **state)
+{
+	struct measured m;
+
+	(void)state;
+	prepare_printing(&m, 0, SMALL_RING);
+	measured_set_filter(&m, "arg1 ^= \"/api\"");
+	measured_attach(&m);
+	args_start(of_int(1), of_string("/ap"));
+	args_start(of_int(2), of_string("/api/x"));
+	measured_detach(&m);
+	take_all(&m);
+	assert_int_equal(m.n_printed, 1);
+	assert_string_equal(m.text, "start 2 \"/api/x\"");
+	assert_int_equal(m.losses.filtered, 1);
+	measured_finish(&m);
+}
+
+/* Nobody reads: what does not fit is counted, and then there is room again. */
+static void a_full_buffer_is_counted(void **state)
+{
+	struct measured m;
+
+	(void)state;
+	prepare_printing(&m, 0, SMALL_RING);
+	measured_attach(&m);
+	for (int round = 1; round <= 3; round++) {
+		for (int i = 0; i < 100; i++)
+			args_start(of_int(i), of_int(0));
+		take_all(&m);
+		measured_read(&m);
+		assert_int_equal(m.n_printed, round * SMALL_RING_RECORDS);
+		assert_int_equal(m.n_printed + m.losses.prints_dropped, round * 100);
+	}
+	measured_detach(&m);
+	assert_int_equal(m.hits[START], 300);
+	measured_finish(&m);
+}
+
+/* The second run fits into a buffer of LARGE_RING bytes. */
+enum { PRINT_ROUNDS = 20000, FEW_ROUNDS = 2000, LARGE_RING = 64 << 20 };
+
+static void *hit_both(void *arg)
+{
+	const int rounds = *(const int *)arg;
+
+	for (int i = 0; i < rounds; i++) {
+		args_start(of_int(i), of_int(0));
+		args_stop(of_int(i), of_int(0));
+	}
+	return NULL;
+}
+
+static void run_threads(struct measured *m, int rounds)
+{
+	pthread_t threads[N_THREADS];
+
+	for (int i = 0; i < N_THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, hit_both, &rounds), 0);
+	for (int i = 0; i < N_THREADS; i++) {
+		while (pthread_tryjoin_np(threads[i], NULL)) {
+			assert_int_equal(engine_bpf.print(m->engine, false, take, m), 0);
+			sleep_ms(1);
+		}
+	}
+}
+
+/* Printed, dropped or above the limit: every hit is one of these. */
+static void every_hit_is_accounted_for(void **state)
+{
+	const uint64_t all = 2ULL * N_THREADS * PRINT_ROUNDS;
+	struct measured m;
+
+	(void)state;
+	for (int limited = 0; limited < 2; limited++) {
+		prepare_printing(&m, limited ? 10 : 0, SMALL_RING);
+		measured_attach(&m);
+		run_threads(&m, PRINT_ROUNDS);
+		measured_detach(&m);
+		take_all(&m);
+		assert_int_equal(m.hits[START] + m.hits[STOP], all);
+		assert_int_equal(m.n_printed + m.losses.prints_dropped + m.losses.prints_limited,
+				 all);
+		assert_true(m.n_printed > 0);
+		if (limited)
+			assert_true(m.losses.prints_limited > all - 1000);
+		else
+			assert_int_equal(m.losses.prints_limited, 0);
+		measured_finish(&m);
+	}
+}
+
+/* With room for all, and with what is recent held back, in the order of time. */
+static void hits_are_printed_in_order(void **state)
+{
+	struct measured m;
+
+	(void)state;
+	prepare_printing(&m, 0, LARGE_RING);
+	measured_attach(&m);
+	run_threads(&m, FEW_ROUNDS);
+	measured_detach(&m);
+	take_all(&m);
+	assert_int_equal(m.n_printed, 2 * N_THREADS * FEW_ROUNDS);
+	assert_int_equal(m.losses.prints_dropped, 0);
+	assert_int_equal(m.n_out_of_order, 0);
+	measured_finish(&m);
+}
+
+static void the_limit_is_a_seconds(void **state)
+{
+	struct measured m;
+
+	(void)state;
+	prepare_printing(&m, 10, SMALL_RING);
+	measured_attach(&m);
+	for (int i = 0; i < 12; i++) {
+		for (int j = 0; j < 100; j++)
+			args_start(of_int(j), of_int(0));
+		take_all(&m);
+		sleep_ms(100);
+	}
+	measured_detach(&m);
+	/* At least one second has begun in between, at most three were touched. */
+	assert_true(m.n_printed == 20 || m.n_printed == 30);
+	assert_int_equal(m.n_printed + m.losses.prints_limited, 1200);
+	measured_finish(&m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(histograms_are_exact),
+		cmocka_unit_test(histograms_take_the_largest_numbers),
+		cmocka_unit_test(signed_buckets_are_in_order),
+		cmocka_unit_test(hits_are_printed),
+		cmocka_unit_test(the_filter_chooses_what_is_printed),
+		cmocka_unit_test(a_full_buffer_is_counted),
+		cmocka_unit_test(every_hit_is_accounted_for),
+		cmocka_unit_test(hits_are_printed_in_order),
+		cmocka_unit_test(the_limit_is_a_seconds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
