@@ -64,14 +64,14 @@ int hit(struct pt_regs *regs)
 
 	if (!gate_open)
 		return 0;
-	/* First of all, for stops; starts take theirs last. */
-	if (config.n_pairs)
-		now_ns = bpf_ktime_get_ns();
 	if (config.n_pairs || config.split != MEASURE_BY_SITE || config.exe_ino || reads_args()) {
 		site = bpf_map_lookup_elem(&site_table, &number);
 		if (!site)
 			return 0;
 	}
+	/* Starts take theirs last. It is 60 ns here, a tenth of the hit. */
+	if (config.n_pairs && site && (site->flags & MEASURE_STOPS))
+		now_ns = bpf_ktime_get_ns();
 	if (config.n_pairs || config.split != MEASURE_BY_SITE || config.only_tgids ||
 	    reads_args()) {
 		if (!current_ids(&ids)) {

@@ -72,6 +72,7 @@ enum {
 	MEASURE_FILTERED = 1 << 2, /* hits must match the filter; stops of pairs need not */
 	MEASURE_PRINTED = 1 << 3,
 	MEASURE_HISTOGRAM = 1 << 4,
+	MEASURE_STOPS = 1 << 5, /* it ends a pair: the time is taken first of all */
 };
 
 struct measure_site {

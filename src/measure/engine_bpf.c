@@ -173,10 +173,14 @@ static int load(struct engine *engine, const struct engine_spec *spec,
 
 static int write_roles(struct engine *engine, const struct engine_spec *spec)
 {
+	engine->is_stop = calloc(spec->n_roles + 1, sizeof(*engine->is_stop));
+	if (!engine->is_stop)
+		return ctx_no_memory(engine->ctx);
 	for (__u32 i = 0; i < spec->n_roles; i++) {
 		const struct measure_role role = { spec->roles[i].pair, spec->roles[i].is_stop };
 		int err = bpf_map_update_elem(engine->object.roles, &i, &role, 0);
 
+		engine->is_stop[i] = spec->roles[i].is_stop;
 		if (err)
 			return bpf_support_explain(engine->ctx, err, "writing the pairs");
 	}
@@ -347,6 +351,14 @@ static int write_args(struct engine *engine, const struct engine_target *target)
 	return 0;
 }
 
+static bool ends_a_pair(const struct engine *engine, const struct engine_site *site)
+{
+	for (uint32_t i = 0; i < site->n_roles; i++)
+		if (engine->is_stop[site->first_role + i])
+			return true;
+	return false;
+}
+
 /* What the program is to do at the sites of TARGET, of which the first is number FIRST. */
 static int write_sites(struct engine *engine, const struct engine_target *target, size_t first)
 {
@@ -369,7 +381,8 @@ static int write_sites(struct engine *engine, const struct engine_target *target
 				 (site->is_keyed ? MEASURE_KEYED : 0) |
 				 (site->is_filtered ? MEASURE_FILTERED : 0) |
 				 (site->is_printed ? MEASURE_PRINTED : 0) |
-				 (site->has_histogram ? MEASURE_HISTOGRAM : 0),
+				 (site->has_histogram ? MEASURE_HISTOGRAM : 0) |
+				 (ends_a_pair(engine, site) ? MEASURE_STOPS : 0),
 			.first_role = site->first_role,
 			.n_roles = site->n_roles,
 			.args = site->args,
@@ -466,6 +479,7 @@ static void engine_close(struct engine *engine)
 	if (engine->support.idle_prog_fd >= 0)
 		close(engine->support.idle_prog_fd);
 	free(engine->links);
+	free(engine->is_stop);
 	free(engine);
 }
 

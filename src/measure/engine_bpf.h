@@ -31,6 +31,7 @@ struct engine {
 	struct measure_config config;
 	size_t max_sites, n_sites; /* of the second, those attached */
 	size_t n_pairs;
+	bool *is_stop; /* of each role */
 	size_t n_cpus;
 	bool kernel_filters; /* for targets of one process */
 	bool uses_perf;	     /* one link a site */

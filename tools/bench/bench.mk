@@ -1,8 +1,9 @@
 # Performance claims: `make bench`, or one of them with B=NAME. A new benchmark is a new file
 # tools/bench/NAME.bench (see lib.sh); what it measures is built here.
+loops_places := 0 1 2 3
 bench_programs := $(addprefix $(O)/bench/,target pair small big cost \
 	toggle_100 toggle_1k toggle_10k toggle_100k dormant_100k usdt_links \
-	loops_none loops_handler loops_flag loops_probe)
+	$(foreach v,none handler flag probe,$(loops_places:%=loops_$(v)_%)))
 
 .PHONY: bench
 bench: all ocaml $(bench_programs) ## measure against the peers; B=NAME runs one benchmark
@@ -53,20 +54,27 @@ $(O)/bench/dormant_100k: tools/bench/dormant.S
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -DSITES=100000 -DNAMES=10000 -o $@ $<
 
-# One source, four programs.
-$(O)/bench/loops_none: loops_increment := ()
-$(O)/bench/loops_none: loops_call := ()
-$(O)/bench/loops_handler: loops_increment := incr counter
-$(O)/bench/loops_handler: loops_call := tell 1
-$(O)/bench/loops_flag: loops_increment := if !flag then incr counter
-$(O)/bench/loops_flag: loops_call := if !flag then tell 1
-$(O)/bench/loops_probe: loops_increment := [%probe "increment" (incr counter)]
-$(O)/bench/loops_probe: loops_call := [%probe "call" (tell 1)]
+# One source, four programs, each with its functions in four places: loops_VARIANT_PLACE.
+loops_increment_none := ()
+loops_call_none := ()
+loops_increment_handler := incr counter
+loops_call_handler := tell 1
+loops_increment_flag := if !flag then incr counter
+loops_call_flag := if !flag then tell 1
+loops_increment_probe := [%probe "increment" (incr counter)]
+loops_call_probe := [%probe "call" (tell 1)]
+loops_pads_1 := let[@inline never] pad_1 x = x
+loops_pads_2 := $(loops_pads_1) let[@inline never] pad_2 x = x
+loops_pads_3 := $(loops_pads_2) let[@inline never] pad_3 x = x
+loops_variant = $(word 2,$(subst _, ,$(@F)))
+loops_place = $(word 3,$(subst _, ,$(@F)))
 $(O)/bench/loops_%: tools/bench/ocaml/loops.ml.in tools/bench/ocaml/now.c $(ocaml_stamp) \
 		$(O)/ocaml-probes-cc $(linker)
 	$(say) OCAML $@
 	$(Q)mkdir -p $(abspath $@)_obj
-	$(Q)sed -e 's|@INCREMENT@|$(loops_increment)|;s|@CALL@|$(loops_call)|' $< >$@_obj/loops.ml
+	$(Q)sed -e 's|@INCREMENT@|$(loops_increment_$(loops_variant))|' \
+		-e 's|@CALL@|$(loops_call_$(loops_variant))|' \
+		-e 's|@PADS@|$(loops_pads_$(loops_place))|' $< >$@_obj/loops.ml
 	$(Q)cp tools/bench/ocaml/now.c $@_obj
 	$(Q)cd $@_obj && $(ocaml_env) ocamlfind ocamlopt -package ocaml-probes.ppx -linkpkg \
-		$(ocaml_converting) -inline 0 now.c loops.ml -o $(abspath $@)
+		$(ocaml_converting) -inline 0 -w -32 now.c loops.ml -o $(abspath $@)
