@@ -246,11 +246,6 @@ bool elf_file_is_relocatable(const struct elf_file *elf)
 	return elf->ehdr.e_type == ET_DYN;
 }
 
-uint64_t elf_file_entry_va(const struct elf_file *elf)
-{
-	return elf->ehdr.e_entry;
-}
-
 const struct elf_segment *elf_file_segments(const struct elf_file *elf, size_t *n)
 {
 	*n = elf->n_segments;

@@ -47,7 +47,6 @@ void elf_file_close(struct elf_file *elf);
 const char *elf_file_name(const struct elf_file *elf);
 /* The file is ET_DYN: its addresses are relative to a load bias. */
 bool elf_file_is_relocatable(const struct elf_file *elf);
-uint64_t elf_file_entry_va(const struct elf_file *elf);
 
 /* The PT_LOAD segments, in file order. */
 const struct elf_segment *elf_file_segments(const struct elf_file *elf, size_t *n);

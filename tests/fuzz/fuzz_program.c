@@ -69,7 +69,7 @@ static void check_program(const struct ocp_program *prog)
 
 static void find_symbols(struct ocp_ctx *ctx, struct ocp_program *prog)
 {
-	struct symbol_of asked[2] = { { .va = elf_file_entry_va(prog->elf) }, { .va = 0x1000 } };
+	struct symbol_of asked[2] = { { .va = 0x401000 }, { .va = 0x1000 } };
 	char *names = NULL;
 	uint64_t va;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "args_hit.h"
+#include "measured_child.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -54,23 +55,6 @@ static struct {
 	int link;
 	unsigned int n_records;
 } bpf;
-
-static uint64_t file_off(const char *addr)
-{
-	unsigned long start, end, off;
-	uint64_t found = 0;
-	char line[512];
-	FILE *f = fopen("/proc/self/maps", "re");
-
-	assert_non_null(f);
-	while (!found && fgets(line, sizeof(line), f))
-		if (sscanf(line, "%lx-%lx %*s %lx", &start, &end, &off) == 3 &&
-		    (uintptr_t)addr >= start && (uintptr_t)addr < end)
-			found = (uintptr_t)addr - start + off;
-	fclose(f);
-	assert_int_not_equal(found, 0);
-	return found;
-}
 
 static int take_record(void *data, void *bytes, size_t n)
 {
