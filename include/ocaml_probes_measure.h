@@ -211,7 +211,7 @@ struct ocp_costs {
 };
 
 /*
- * Measured from the attach on, on sites of our own, in a thread; waits for it, some 20 ms.
+ * Measured from the attach on, on sites of our own, in a thread; waits for it, some 40 ms.
  * -ENODATA, and all 0, if it could not be found out.
  */
 OCP_API int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs);
