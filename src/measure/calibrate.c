@@ -4,8 +4,8 @@
  * own, one behind the other, run some thousand times with an engine on them that does what the
  * meter's does. Of the batches the median counts, which other work on the machine hardly moves.
  *
- * It takes some 40 ms, most of it waiting, and the kernel's putting on and taking off the uprobes; so it is done
- * in a thread, while the meter measures.
+ * It takes some 40 ms, most of it waiting, for the kernel to put on and take off the uprobes and
+ * between the rounds; so it is done in a thread, while the meter measures.
  */
 #include "measure/calibrate.h"
 
