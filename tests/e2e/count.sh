@@ -83,7 +83,7 @@ test_toggling_while_counting() {
 
 # Counted and toggled at full speed, the handler stands still while it is off.
 test_handler_runs_only_while_on() {
-	local i first second names
+	local i first second settled names
 	need_counting
 	start_target "$O/tests/fixtures/v1" --threads 2
 	await_line ready
@@ -99,9 +99,13 @@ test_handler_runs_only_while_on() {
 		second=$(report_of)
 		[[ ${first%% *} != "${second%% *}" ]] || fail "no handler ran while on"
 		sleep 0.02
+		# Each of the two threads may have been inside of a handler when it was switched off;
+		# once these have ended, none runs.
+		settled=$(report_of)
+		((${settled%% *} - ${second%% *} <= 2)) || fail "handlers ran while off: $second, $settled"
+		sleep 0.02
 		first=$(report_of)
-		# Each of the two threads may have been inside of a handler when it was switched off.
-		((${first%% *} - ${second%% *} <= 2)) || fail "handlers ran while off: $second, $first"
+		eq "${first%% *}" "${settled%% *}" "handlers' runs, off"
 		[[ ${first##* } != "${second##* }" ]] || fail "the target stands still"
 	done
 	kill -INT "$COUNTING"
