@@ -50,12 +50,14 @@ TOOL_LIBS = -ljson-c
 
 lib_srcs := $(wildcard src/base/*.c src/elf/*.c src/dormant/*.c src/process/*.c src/measure/*.c)
 cli_srcs := $(wildcard src/cli/*.c)
+watch_srcs := $(wildcard src/watch/*.c)
 tool_srcs := $(wildcard src/tool/*.c)
 link_srcs := $(wildcard src/link/*.c)
-c_sources := $(lib_srcs) $(cli_srcs) $(tool_srcs) $(link_srcs)
+c_sources := $(lib_srcs) $(cli_srcs) $(watch_srcs) $(tool_srcs) $(link_srcs)
 
 lib_objs := $(lib_srcs:%.c=$(O)/%.o)
 cli_objs := $(cli_srcs:%.c=$(O)/%.o)
+watch_objs := $(watch_srcs:%.c=$(O)/%.o)
 tool_objs := $(tool_srcs:%.c=$(O)/%.o)
 link_objs := $(link_srcs:%.c=$(O)/%.o)
 # What is made of bpf/measure.bpf.c: see there.
