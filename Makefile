@@ -126,6 +126,7 @@ vmlinux-dump: ## write this machine's full vmlinux.h to build/ (vmlinux/ holds t
 # ---- everything else ------------------------------------------------------------------------
 
 include tools/ocaml/ocaml.mk
+include src/serve/web/web.mk
 include tests/tests.mk
 include tools/bench/bench.mk
 include tools/matrix/matrix.mk
