@@ -49,11 +49,13 @@ LIBS = $(LIBBPF) -ldw -lelf
 TOOL_LIBS = -ljson-c
 
 lib_srcs := $(wildcard src/base/*.c src/elf/*.c src/dormant/*.c src/process/*.c src/measure/*.c)
+cli_srcs := $(wildcard src/cli/*.c)
 tool_srcs := $(wildcard src/tool/*.c)
 link_srcs := $(wildcard src/link/*.c)
-c_sources := $(lib_srcs) $(tool_srcs) $(link_srcs)
+c_sources := $(lib_srcs) $(cli_srcs) $(tool_srcs) $(link_srcs)
 
 lib_objs := $(lib_srcs:%.c=$(O)/%.o)
+cli_objs := $(cli_srcs:%.c=$(O)/%.o)
 tool_objs := $(tool_srcs:%.c=$(O)/%.o)
 link_objs := $(link_srcs:%.c=$(O)/%.o)
 # What is made of bpf/measure.bpf.c: see there.
@@ -88,7 +90,7 @@ $(lib_so): $(lib_objs)
 	$(Q)ln -sf $(@F) $(O)/libocaml_probes.so
 , := ,
 
-$(tool): $(tool_objs) $(lib_a)
+$(tool): $(tool_objs) $(cli_objs) $(lib_a)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(TOOL_LIBS)
 

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tool/tool.h"
+#include "cli/cli.h"
 
 int64_t session_now_ns(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the command line asks to be measured. */
-#ifndef TOOL_MEASURE_OPTIONS_H
-#define TOOL_MEASURE_OPTIONS_H
+#ifndef CLI_MEASURE_OPTIONS_H
+#define CLI_MEASURE_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
