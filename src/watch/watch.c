@@ -246,7 +246,9 @@ static int collect_pids(struct target *target)
 	for (size_t i = 0; i < target->n_sources; i++) {
 		const struct source *source = target->sources[i];
 
-		memcpy(target->pids + n, source->pids, source->n_pids * sizeof(*target->pids));
+		if (source->n_pids)
+			memcpy(target->pids + n, source->pids,
+			       source->n_pids * sizeof(*target->pids));
 		n += source->n_pids;
 	}
 	qsort(target->pids, n, sizeof(*target->pids), compare_pids);
