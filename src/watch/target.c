@@ -446,8 +446,9 @@ void target_tick(struct target *target, size_t column, int64_t dt_ns)
 	for (size_t i = 0; i < target->n_sources; i++) {
 		struct source *source = target->sources[i];
 
-		target->view.core_share += (double)(source->hits - source->hits_at_tick) *
-					   source->hit_ns / (double)dt_ns;
+		source->core_share = (double)(source->hits - source->hits_at_tick) *
+				     source->hit_ns / (double)dt_ns;
+		target->view.core_share += source->core_share;
 		source->hits_at_tick = source->hits;
 	}
 	for (size_t i = 0; i < target->view.n_probes; i++) {
