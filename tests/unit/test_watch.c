@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fixture.h"
@@ -53,6 +54,14 @@ static int tear_down(void **state)
 	(void)state;
 	unlink(program);
 	return 0;
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
 struct running {
@@ -371,26 +380,40 @@ static void test_pairs_go_on_too(void **state)
 	end(&w);
 }
 
+/* A tick with 1000 hits since the last, some of which took at least and at most these seconds. */
+static void assert_rate_of_1000(double rate, int64_t least_ns, int64_t most_ns)
+{
+	assert_true(rate <= 1000 * 1e9 / (double)least_ns);
+	assert_true(rate >= 1000 * 1e9 / (double)most_ns);
+}
+
 static void test_the_last_minute(void **state)
 {
 	const struct watch_spec spec = { .exe = program, .measure = &time_too };
 	struct watching w = watch_it(&spec, 1, false);
 	struct running running = start(program);
+	int64_t before_ns = now_ns(), start_ns, stop_ns;
 	const size_t both = 0;
 	uint64_t n = 0;
+	size_t n_columns;
 
 	(void)state;
 	tick(&w);
+	start_ns = now_ns();
 	assert_int_equal(watch_column_count(w.watch), 1);
 	assert_true(isnan(probe_called(&w, "both")->rate));
 	go(&running, 1000);
 	sleep_ms(WATCH_TICK_MS);
+	stop_ns = now_ns();
 	tick(&w);
-	assert_int_equal(watch_column_count(w.watch), 2);
-	assert_true(fabs(probe_called(&w, "both")->rate - 1000) < 100);
-	assert_true(fabs(watch_probe_rate(w.watch, 0, both, 0) - 1000) < 100);
-	assert_true(isnan(watch_probe_rate(w.watch, 0, both, 1)));
-	assert_true(isnan(watch_probe_rate(w.watch, 0, both, 2)));
+	n_columns = watch_column_count(w.watch);
+	assert_true(n_columns >= 2);
+	assert_rate_of_1000(probe_called(&w, "both")->rate, stop_ns - start_ns,
+			    now_ns() - before_ns);
+	assert_true(fabs(watch_probe_rate(w.watch, 0, both, 0) - probe_called(&w, "both")->rate) <
+		    1);
+	assert_true(isnan(watch_probe_rate(w.watch, 0, both, n_columns - 1)));
+	assert_true(isnan(watch_probe_rate(w.watch, 0, both, n_columns)));
 	assert_non_null(watch_pair_column(w.watch, 0, 0, 0));
 	assert_null(watch_pair_column(w.watch, 0, 0, 1));
 	for (size_t i = 0; i < OCP_BUCKETS; i++)
@@ -400,7 +423,7 @@ static void test_the_last_minute(void **state)
 	/* Two ticks late: the column between is not known. */
 	sleep_ms(2 * WATCH_TICK_MS);
 	tick(&w);
-	assert_int_equal(watch_column_count(w.watch), 4);
+	assert_true(watch_column_count(w.watch) >= n_columns + 2);
 	assert_true(watch_probe_rate(w.watch, 0, both, 0) == 0);
 	assert_true(isnan(watch_probe_rate(w.watch, 0, both, 1)));
 	assert_true(the_target(&w)->hit_ns > 0);
