@@ -252,6 +252,16 @@ OCP_API int ocp_meter_detach(struct ocp_meter *meter);
 
 /* ---- samples ------------------------------------------------------------------------------- */
 
+/* A probe that is measured, whatever its hits are told apart by. Members may be added at the end.
+ */
+struct ocp_probe_hits {
+	const char *probe;
+	uint64_t hits; /* of all its sites */
+	size_t n_sites;
+	bool is_counted; /* was asked for by ocp_meter_count, _count_regexp or _count_all */
+	bool is_in_pair; /* by ocp_meter_time */
+};
+
 /* Hits of one probe, or of a part of it as ocp_meter_split said. Members may be added at the end.
  */
 struct ocp_hits {
@@ -340,6 +350,9 @@ OCP_API int64_t ocp_sample_time_ns(const struct ocp_sample *sample);
 /* Of all probes; what cost time. */
 OCP_API uint64_t ocp_sample_all_hits(const struct ocp_sample *sample);
 OCP_API const struct ocp_losses *ocp_sample_losses(const struct ocp_sample *sample);
+/* By name. */
+OCP_API size_t ocp_sample_probe_count(const struct ocp_sample *sample);
+OCP_API const struct ocp_probe_hits *ocp_sample_probe(const struct ocp_sample *sample, size_t i);
 /* By probe name, then as they are told apart. */
 OCP_API size_t ocp_sample_hits_count(const struct ocp_sample *sample);
 OCP_API const struct ocp_hits *ocp_sample_hits(const struct ocp_sample *sample, size_t i);

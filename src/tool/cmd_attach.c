@@ -7,7 +7,7 @@
  */
 #include "tool/measure_session.h"
 #include "tool/session.h"
-#include "tool/tool.h"
+#include "tool/commands.h"
 
 #include <errno.h>
 #include <stdio.h>

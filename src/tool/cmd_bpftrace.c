@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tool/tool.h"
+#include "tool/commands.h"
 
 #include <stdio.h>
 #include <stdlib.h>

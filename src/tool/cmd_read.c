@@ -2,7 +2,7 @@
 /* `read` and `detach`: what `attach --keep` left measuring. */
 #include <errno.h>
 
-#include "tool/tool.h"
+#include "tool/commands.h"
 #include "tool/writer.h"
 
 static const struct writer *choose_writer(const struct options *options)

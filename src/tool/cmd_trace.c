@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tool/measure_session.h"
-#include "tool/tool.h"
+#include "tool/commands.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -184,5 +184,6 @@ const struct command command_trace = {
 	.flags =
 		" prog enable disable enable-pair disable-pair enable-regexp disable-regexp "
 		"enable-all disable-all gigatext wait verbose v quiet q for interval json " MEASURE_FLAGS,
+	.takes_program = true,
 	.run = run,
 };

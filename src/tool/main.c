@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: MIT
 /*
  * The tool: picks the subcommand, says errors. What the commands do is in the library; how they are
- * asked for it is in options.c.
+ * asked for it is in src/cli.
+ *
+ * The dashboards are programs of their own beside this one, as git's are: whoever counts shall not
+ * wait for the libraries of a web server to be loaded, and a service manager can give `serve` its
+ * privileges alone.
  */
-#include "tool/tool.h"
+#include "tool/commands.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/suggest.h"
 
@@ -19,14 +25,47 @@ static const struct command *const commands[] = {
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-static void log_line(void *data, enum ocp_log_level level, const char *line)
-{
-	const struct options *options = data;
+/* A program called ocaml-probes-NAME. */
+struct dashboard {
+	const char *name, *summary;
+};
 
-	if (level == OCP_LOG_WARN && !options->quiet)
-		say("warning: %s", line);
-	else if (level != OCP_LOG_WARN && options->verbose)
-		say("%s", line);
+static const struct dashboard dashboards[] = {
+	{ "serve", "metrics for Prometheus, and a page of live graphs, on a local port" },
+	{ "top", "a live view of probes by rate, in the terminal" },
+};
+
+#define N_DASHBOARDS (sizeof(dashboards) / sizeof(dashboards[0]))
+
+static bool is_dashboard(const char *name)
+{
+	for (size_t i = 0; i < N_DASHBOARDS; i++)
+		if (strcmp(dashboards[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* Become the dashboard ARGV[0], which is in the folder that this program is in. */
+static int run_dashboard(char **argv)
+{
+	char path[PATH_MAX];
+	ssize_t bytes = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	const char *slash;
+	size_t left;
+
+	path[bytes > 0 ? bytes : 0] = '\0';
+	slash = strrchr(path, '/');
+	left = slash ? sizeof(path) - (size_t)(slash + 1 - path) : 0;
+	if (!slash ||
+	    (size_t)snprintf(path + (slash + 1 - path), left, "ocaml-probes-%s", argv[0]) >= left) {
+		say("/proc/self/exe: it is not known where ocaml-probes-%s is", argv[0]);
+		return EXIT_FAILED;
+	}
+	execv(path, argv);
+	say("%s: %s", path, strerror(errno));
+	fprintf(stderr, "hint: `ocaml-probes %s` is a program beside ocaml-probes; install both\n",
+		argv[0]);
+	return EXIT_FAILED;
 }
 
 static const struct command *find_command(const char *name)
@@ -43,6 +82,8 @@ static int unknown_command(const char *name)
 
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		suggestion_offer(&suggestion, commands[i]->name);
+	for (size_t i = 0; i < N_DASHBOARDS; i++)
+		suggestion_offer(&suggestion, dashboards[i].name);
 	suggestion_offer(&suggestion, "help");
 	suggestion_offer(&suggestion, "version");
 	say("'%s': no such command", name);
@@ -61,43 +102,20 @@ static int print_help(const char *name)
 		puts("ocaml-probes: switch and measure the probes of running OCaml programs\n");
 		for (size_t i = 0; i < N_COMMANDS; i++)
 			printf("  %-8s %s\n", commands[i]->name, commands[i]->summary);
+		for (size_t i = 0; i < N_DASHBOARDS; i++)
+			printf("  %-8s %s\n", dashboards[i].name, dashboards[i].summary);
 		puts("  version  print the version\n"
 		     "  help     this list; help COMMAND describes one\n\n"
 		     "Options are written -flag or --flag.");
 		return EXIT_DONE;
 	}
+	if (is_dashboard(name))
+		return run_dashboard((char *[]){ (char *)name, "--help", NULL });
 	command = find_command(name);
 	if (!command)
 		return unknown_command(name);
-	printf("%s\n\n%s", command->summary, command->usage);
+	print_command_help(command);
 	return EXIT_DONE;
-}
-
-/* Output that did not get out is a failure: a full disk, a closed pipe. */
-static int flush_stdout(int code)
-{
-	if ((fflush(stdout) == 0 && !ferror(stdout)) || code != EXIT_DONE)
-		return code;
-	say("standard output: %s", strerror(errno));
-	return EXIT_FAILED;
-}
-
-static int run_command(const struct command *command, int argc, char **argv)
-{
-	struct options options = { .ctx = ocp_ctx_new() };
-	int code;
-
-	if (!options.ctx) {
-		say("out of memory");
-		return EXIT_FAILED;
-	}
-	ocp_ctx_set_log(options.ctx, log_line, &options, OCP_LOG_DEBUG);
-	code = options_parse(command, argc, argv, &options);
-	if (code == EXIT_DONE)
-		code = options.help ? print_help(command->name) : command->run(&options);
-	options_free(&options);
-	ocp_ctx_free(options.ctx);
-	return code;
 }
 
 int main(int argc, char **argv)
@@ -117,6 +135,8 @@ int main(int argc, char **argv)
 		puts(ocp_version());
 		return flush_stdout(EXIT_DONE);
 	}
+	if (is_dashboard(argv[1]))
+		return run_dashboard(argv + 1);
 	command = find_command(argv[1]);
 	if (!command)
 		return unknown_command(argv[1]);

@@ -4,7 +4,7 @@
 #define TOOL_MEASURE_SESSION_H
 
 #include "tool/session.h"
-#include "tool/tool.h"
+#include "cli/cli.h"
 
 struct measure_session {
 	struct options *options;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/tool.h"
+#include "cli/cli.h"
 
 enum column {
 	COLUMN_PROBE,

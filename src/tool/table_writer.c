@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tool/tool.h"
+#include "cli/cli.h"
 
 enum {
 	MIN_NAME_WIDTH = 16,

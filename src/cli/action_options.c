@@ -4,7 +4,7 @@
  * would be a mistake more often than not, so all must be of one kind: -enable and -disable
  * together, or any other flag alone.
  */
-#include "tool/tool.h"
+#include "cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>

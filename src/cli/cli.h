@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* What the subcommands share: exit codes, options, messages. */
-#ifndef TOOL_TOOL_H
-#define TOOL_TOOL_H
+/* What the command-line programs share: exit codes, options, messages. */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include "ocaml_probes.h"
-#include "tool/measure_options.h"
+#include "cli/measure_options.h"
 
 /* Documented in README.md. */
 enum exit_code {
@@ -38,6 +38,7 @@ struct options {
 	bool json, verbose, quiet, help;
 	bool sites, fix, wait, kept;
 	int64_t for_ns, interval_ns; /* 0: not given */
+	void *own;		     /* of the command, for its set_own */
 };
 
 struct command {
@@ -47,11 +48,15 @@ struct command {
 	const char *flags;   /* the options it takes, by name, each between spaces */
 	bool many_pids;	     /* -pid may be repeated */
 	bool takes_words;    /* words behind the options, without --, are its args */
+	bool takes_program;  /* words behind -- are a program and its arguments */
 	int (*run)(struct options *options);
+	/*
+	 * Take one of the flags that no other command has, with VALUE (NULL: none). Returns
+	 * EXIT_DONE, or another code after having said why not.
+	 */
+	int (*set_own)(const struct command *command, struct options *options, const char *name,
+		       const char *value);
 };
-
-extern const struct command command_attach, command_bpftrace, command_detach, command_doctor,
-	command_info, command_list, command_read, command_trace;
 
 /*
  * Parse ARGV (of which [0] is the command's name) for COMMAND. OPTIONS has its ctx set and is freed
@@ -70,6 +75,15 @@ int options_add_actions(const struct command *command, struct options *options, 
 /* Add a process, if it is not there already. Returns EXIT_DONE, or EXIT_FAILED after having said
  * why. */
 int options_add_pid(struct options *options, pid_t pid);
+
+/*
+ * Parse ARGV (of which [0] is the command's name) and run COMMAND. What its ctx logs is said.
+ * Returns an exit code.
+ */
+int run_command(const struct command *command, int argc, char **argv);
+void print_command_help(const struct command *command);
+/* CODE, or EXIT_FAILED after having said why: output that did not get out (a full disk). */
+int flush_stdout(int code);
 
 /* Print "ocaml-probes: TEXT" to stderr. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -3,12 +3,12 @@
  * The flags that ask for measuring. --count and --time take names; where one text is either a list
  * of names or a regular expression, it is names if nothing else than names and commas is in it.
  */
-#include "tool/measure_options.h"
+#include "cli/measure_options.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "tool/tool.h"
+#include "cli/cli.h"
 
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 

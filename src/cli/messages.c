@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* What the tool says to people, and the exit codes that go with it. */
-#include "tool/tool.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * The command line. getopt_long_only takes -flag and --flag alike; abbreviations, which it would
  * take too, are refused: what they mean changes when flags are added.
  */
-#include "tool/tool.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -28,6 +28,7 @@ enum flag {
 	FLAG_JSON,
 	FLAG_KEPT,
 	FLAG_MEASURE,
+	FLAG_OWN,
 	FLAG_PID,
 	FLAG_PROG,
 	FLAG_QUIET,
@@ -39,10 +40,13 @@ enum flag {
 static const struct option flags[] = {
 	{ "atomically", no_argument, NULL, FLAG_ATOMICALLY },
 	{ "budget", required_argument, NULL, FLAG_MEASURE },
+	{ "buckets", required_argument, NULL, FLAG_OWN },
 	{ "by-process", no_argument, NULL, FLAG_MEASURE },
 	{ "by-site", no_argument, NULL, FLAG_MEASURE },
 	{ "by-thread", no_argument, NULL, FLAG_MEASURE },
 	{ "children", no_argument, NULL, FLAG_MEASURE },
+	{ "config", required_argument, NULL, FLAG_OWN },
+	{ "control", no_argument, NULL, FLAG_OWN },
 	{ "count", optional_argument, NULL, FLAG_MEASURE },
 	{ "csv", no_argument, NULL, FLAG_MEASURE },
 	{ "depth", required_argument, NULL, FLAG_MEASURE },
@@ -69,13 +73,16 @@ static const struct option flags[] = {
 	{ "keep", required_argument, NULL, FLAG_MEASURE },
 	{ "kept", no_argument, NULL, FLAG_KEPT },
 	{ "key", required_argument, NULL, FLAG_MEASURE },
+	{ "label-pid", no_argument, NULL, FLAG_OWN },
 	{ "limit", required_argument, NULL, FLAG_MEASURE },
+	{ "listen", required_argument, NULL, FLAG_OWN },
 	{ "pid", required_argument, NULL, FLAG_PID },
 	{ "print", required_argument, NULL, FLAG_MEASURE },
 	{ "prog", required_argument, NULL, FLAG_PROG },
 	{ "q", no_argument, NULL, FLAG_QUIET },
 	{ "quiet", no_argument, NULL, FLAG_QUIET },
 	{ "sites", no_argument, NULL, FLAG_SITES },
+	{ "textfile", required_argument, NULL, FLAG_OWN },
 	{ "time", required_argument, NULL, FLAG_MEASURE },
 	{ "v", no_argument, NULL, FLAG_VERBOSE },
 	{ "verbose", no_argument, NULL, FLAG_VERBOSE },
@@ -192,6 +199,8 @@ static int apply_flag(const struct command *command, struct options *options, in
 		return EXIT_DONE;
 	case FLAG_MEASURE:
 		return measure_options_add(command, &options->measure, name, optarg);
+	case FLAG_OWN:
+		return command->set_own(command, options, name, optarg);
 	case FLAG_PID:
 		return parse_pid(command, optarg, options);
 	case FLAG_PROG:
@@ -291,10 +300,10 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 	}
 	/* optind is behind "--" if there was one. */
 	if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
-		return say_usage(
-			command, "'%s': unexpected%s", argv[optind],
-			command == &command_trace ? " (the program's arguments go behind --)" : "");
-	if (optind < argc && command != &command_trace)
+		return say_usage(command, "'%s': unexpected%s", argv[optind],
+				 command->takes_program ? " (the program's arguments go behind --)"
+							: "");
+	if (optind < argc && !command->takes_program)
 		return say_usage(command, "'%s': unexpected", argv[optind]);
 	options->args = argv + optind;
 	options->n_args = argc - optind;

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+/* Running one command from its words: a ctx whose messages are said, the options, the command. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+static void log_line(void *data, enum ocp_log_level level, const char *line)
+{
+	const struct options *options = data;
+
+	if (level == OCP_LOG_WARN && !options->quiet)
+		say("warning: %s", line);
+	else if (level != OCP_LOG_WARN && options->verbose)
+		say("%s", line);
+}
+
+int flush_stdout(int code)
+{
+	if ((fflush(stdout) == 0 && !ferror(stdout)) || code != EXIT_DONE)
+		return code;
+	say("standard output: %s", strerror(errno));
+	return EXIT_FAILED;
+}
+
+void print_command_help(const struct command *command)
+{
+	printf("%s\n\n%s", command->summary, command->usage);
+}
+
+int run_command(const struct command *command, int argc, char **argv)
+{
+	struct options options = { .ctx = ocp_ctx_new() };
+	int code;
+
+	if (!options.ctx) {
+		say("out of memory");
+		return EXIT_FAILED;
+	}
+	ocp_ctx_set_log(options.ctx, log_line, &options, OCP_LOG_DEBUG);
+	code = options_parse(command, argc, argv, &options);
+	if (code == EXIT_DONE && options.help)
+		print_command_help(command);
+	else if (code == EXIT_DONE)
+		code = command->run(&options);
+	options_free(&options);
+	ocp_ctx_free(options.ctx);
+	return code;
+}
