@@ -214,7 +214,8 @@ int meter_watch(struct ocp_meter *meter, size_t *n_new)
 
 int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites)
 {
-	size_t n_files = meter->table.n_files, first = meter->table.n_sites;
+	const size_t n_files = meter->table.n_files, first = meter->table.n_sites;
+	const size_t n_own = meter->n_own;
 	int err;
 
 	*n_sites = 0;
@@ -231,6 +232,8 @@ int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites)
 		/* What is not attached must not be counted as if: the engine has no numbers for it.
 		 */
 		site_table_truncate(&meter->table, n_files, first);
+		while (meter->n_own > n_own)
+			ocp_process_free(meter->own[--meter->n_own]);
 		*n_sites = 0;
 		return err;
 	}

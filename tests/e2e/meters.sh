@@ -132,9 +132,10 @@ host_only,reused 2000"
 	order "off host_only"
 }
 
-# A copy of the host of our own, which others that measure do not know. Sets APP.
+# A copy of the host of our own, which others that measure do not know, of a name that no other
+# process has. Sets APP.
 copy_host() {
-	APP=$TMP/app
+	APP=$TMP/metered$$
 	export LD_LIBRARY_PATH=$HOST
 	cp "$HOST/host" "$APP"
 }
@@ -235,7 +236,7 @@ test_hidden_processes() {
 	start_meters setpriv --reuid=$nobody --regid=$nobody --clear-groups --inh-caps=-all,+bpf,+perfmon \
 		--ambient-caps=-all,+bpf,+perfmon --bounding-set=-all,+bpf,+perfmon
 	order "exe $APP" all
-	eq "$(ask open)" "log: pid $TARGET (app): left out, it may not be inspected"
+	eq "$(ask open)" "log: pid $TARGET (${APP##*/}): left out, it may not be inspected"
 	order attach refresh refresh
 	eq "$(ask processes)" more
 	go 10
