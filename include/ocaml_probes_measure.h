@@ -199,6 +199,17 @@ OCP_API int ocp_meter_attach(struct ocp_meter *meter);
  */
 OCP_API int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites);
 
+/*
+ * Switch the counter of the probe NAME off or on while attached (or before: then it is attached
+ * like that). Off, it costs nothing: its sites have no uprobe, unless somebody else's; its counts
+ * stay as they are. What is counted of all other probes is exact all the while. Takes up to a tenth
+ * of a second. -ENOENT for a probe that is not measured; -EINVAL for one that is a part of a pair
+ * or printed.
+ */
+OCP_API int ocp_meter_switch(struct ocp_meter *meter, const char *name, bool on);
+/* False, too, for a probe that is not measured. */
+OCP_API bool ocp_meter_is_on(const struct ocp_meter *meter, const char *name);
+
 /* How many probes and sites are measured, and in how many processes (0: any that comes). */
 OCP_API size_t ocp_meter_probe_count(const struct ocp_meter *meter);
 OCP_API size_t ocp_meter_site_count(const struct ocp_meter *meter);
@@ -220,6 +231,16 @@ OCP_API int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs);
 OCP_API int ocp_meter_detach(struct ocp_meter *meter);
 
 /* ---- samples ------------------------------------------------------------------------------- */
+
+/* A probe that is measured, whatever its hits are told apart by. Members may be added at the end.
+ */
+struct ocp_probe_hits {
+	const char *probe;
+	uint64_t hits; /* of all its sites */
+	size_t n_sites;
+	bool is_counted; /* was asked for by ocp_meter_count, _count_regexp or _count_all */
+	bool is_in_pair; /* by ocp_meter_time */
+};
 
 /* Hits of one probe, or of a part of it as ocp_meter_split said. Members may be added at the end.
  */
@@ -309,6 +330,9 @@ OCP_API int64_t ocp_sample_time_ns(const struct ocp_sample *sample);
 /* Of all probes; what cost time. */
 OCP_API uint64_t ocp_sample_all_hits(const struct ocp_sample *sample);
 OCP_API const struct ocp_losses *ocp_sample_losses(const struct ocp_sample *sample);
+/* By name. */
+OCP_API size_t ocp_sample_probe_count(const struct ocp_sample *sample);
+OCP_API const struct ocp_probe_hits *ocp_sample_probe(const struct ocp_sample *sample, size_t i);
 /* By probe name, then as they are told apart. */
 OCP_API size_t ocp_sample_hits_count(const struct ocp_sample *sample);
 OCP_API const struct ocp_hits *ocp_sample_hits(const struct ocp_sample *sample, size_t i);

@@ -27,6 +27,8 @@ struct ocp_sample {
 	int64_t time_ns;
 	uint64_t all_hits;
 	struct ocp_losses losses;
+	struct ocp_probe_hits *probes;
+	size_t n_probes;
 	struct row *rows;
 	size_t n_rows;
 	struct ocp_pair *pairs;
@@ -41,6 +43,7 @@ void ocp_sample_free(struct ocp_sample *sample)
 {
 	if (!sample)
 		return;
+	free(sample->probes);
 	free(sample->rows);
 	free(sample->pairs);
 	free(sample->buckets);
@@ -51,29 +54,52 @@ void ocp_sample_free(struct ocp_sample *sample)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-static int make_probe_rows(struct ocp_sample *sample, const uint64_t *site_hits)
+static int make_probes(struct ocp_sample *sample, const uint64_t *site_hits)
 {
 	const struct site_table *table = &sample->meter->table;
-	uint64_t *hits = calloc(table->n_columns + 1, sizeof(*hits));
+	size_t *place = calloc(table->n_columns + 1, sizeof(*place));
 
-	sample->rows = calloc(table->n_columns + 1, sizeof(*sample->rows));
-	if (!hits || !sample->rows) {
-		free(hits);
+	sample->probes = calloc(table->n_columns + 1, sizeof(*sample->probes));
+	if (!place || !sample->probes) {
+		free(place);
 		return ctx_no_memory(sample->meter->ctx);
 	}
-	for (size_t i = 0; i < table->n_sites; i++)
-		hits[table->sites[i].column] += site_hits[i];
 	for (size_t i = 0; i < table->n_columns; i++) {
 		const uint32_t number = table->by_name[i];
 		const struct column *column = &table->columns[number];
 
-		if (column->is_counted)
+		place[number] = i;
+		sample->probes[i] = (struct ocp_probe_hits){ .probe = column->name,
+							     .is_counted = column->is_counted,
+							     .is_in_pair = column->n_roles != 0 };
+	}
+	sample->n_probes = table->n_columns;
+	for (size_t i = 0; i < table->n_sites; i++) {
+		struct ocp_probe_hits *probe = &sample->probes[place[table->sites[i].column]];
+
+		probe->hits += site_hits[i];
+		probe->n_sites++;
+	}
+	free(place);
+	return 0;
+}
+
+static int make_probe_rows(struct ocp_sample *sample)
+{
+	const struct site_table *table = &sample->meter->table;
+
+	sample->rows = calloc(sample->n_probes + 1, sizeof(*sample->rows));
+	if (!sample->rows)
+		return ctx_no_memory(sample->meter->ctx);
+	for (size_t i = 0; i < sample->n_probes; i++) {
+		const struct ocp_probe_hits *probe = &sample->probes[i];
+
+		if (probe->is_counted)
 			sample->rows[sample->n_rows++] = (struct row){
-				.hits = { .probe = column->name, .hits = hits[number] },
-				.key = number,
+				.hits = { .probe = probe->probe, .hits = probe->hits },
+				.key = table->by_name[i],
 			};
 	}
-	free(hits);
 	return 0;
 }
 
@@ -148,7 +174,7 @@ static int make_keyed_rows(struct ocp_sample *sample, const struct engine_readin
 static int make_rows(struct ocp_sample *sample, const struct engine_reading *reading)
 {
 	if (sample->meter->split == OCP_BY_PROBE)
-		return make_probe_rows(sample, reading->hits);
+		return make_probe_rows(sample);
 	if (sample->meter->split == OCP_BY_SITE)
 		return make_site_rows(sample, reading->hits);
 	return make_keyed_rows(sample, reading);
@@ -291,6 +317,8 @@ int ocp_meter_read(struct ocp_meter *meter, struct ocp_sample **out)
 	for (size_t i = 0; !err && i < meter->table.n_sites; i++)
 		sample->all_hits += reading.hits[i];
 	if (!err)
+		err = make_probes(sample, reading.hits);
+	if (!err)
 		err = make_rows(sample, &reading);
 	if (!err)
 		err = make_pairs(sample, reading.pairs);
@@ -347,6 +375,29 @@ static int subtract_rows(struct ocp_sample *out, const struct ocp_sample *later,
 			row->hits.hits -= old->hits.hits;
 	}
 	free(before);
+	return 0;
+}
+
+/* Both are in the order of names; a probe that is new in LATER has nothing to be subtracted. */
+static int subtract_probes(struct ocp_sample *out, const struct ocp_sample *later,
+			   const struct ocp_sample *earlier)
+{
+	size_t old = 0;
+
+	out->probes = calloc(later->n_probes + 1, sizeof(*out->probes));
+	if (!out->probes)
+		return ctx_no_memory(later->meter->ctx);
+	for (; out->n_probes < later->n_probes; out->n_probes++) {
+		struct ocp_probe_hits *probe = &out->probes[out->n_probes];
+
+		*probe = later->probes[out->n_probes];
+		while (old < earlier->n_probes &&
+		       strcmp(earlier->probes[old].probe, probe->probe) < 0)
+			old++;
+		if (old < earlier->n_probes &&
+		    strcmp(earlier->probes[old].probe, probe->probe) == 0)
+			probe->hits -= earlier->probes[old].hits;
+	}
 	return 0;
 }
 
@@ -452,7 +503,9 @@ int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sampl
 		.prints_dropped = later->losses.prints_dropped - earlier->losses.prints_dropped,
 		.prints_limited = later->losses.prints_limited - earlier->losses.prints_limited,
 	};
-	err = subtract_rows(sample, later, earlier);
+	err = subtract_probes(sample, later, earlier);
+	if (!err)
+		err = subtract_rows(sample, later, earlier);
 	if (!err)
 		err = subtract_pairs(sample, later, earlier);
 	if (!err)
@@ -480,6 +533,16 @@ uint64_t ocp_sample_all_hits(const struct ocp_sample *sample)
 const struct ocp_losses *ocp_sample_losses(const struct ocp_sample *sample)
 {
 	return &sample->losses;
+}
+
+size_t ocp_sample_probe_count(const struct ocp_sample *sample)
+{
+	return sample->n_probes;
+}
+
+const struct ocp_probe_hits *ocp_sample_probe(const struct ocp_sample *sample, size_t i)
+{
+	return &sample->probes[i];
 }
 
 size_t ocp_sample_hits_count(const struct ocp_sample *sample)

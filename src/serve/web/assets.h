@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * assets.h - the files of the web page, which are part of the program
+ */
+#ifndef SERVE_WEB_ASSETS_H
+#define SERVE_WEB_ASSETS_H
+
+#include <stddef.h>
+
+struct asset {
+	const char *path; /* "/page.js"; the page itself is "/" */
+	const char *type; /* for Content-Type */
+	const unsigned char *data;
+	size_t bytes;
+	const char *etag; /* quoted, for ETag */
+};
+
+/* The asset of the path PATH of a request, without its query; NULL if there is none. */
+const struct asset *asset_find(const char *path);
+
+/* All of them: a table that the script embed writes. */
+extern const struct asset assets[];
+extern const size_t n_assets;
+
+#endif

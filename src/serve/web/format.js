@@ -1,0 +1,68 @@
+// Numbers as people read them. Everything that comes from the server is put on the page as text:
+// the names are those of other people's programs.
+
+const integer = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const tenths = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+const significant = new Intl.NumberFormat("en", { maximumSignificantDigits: 3, useGrouping: false });
+
+export const UNKNOWN = "–";
+
+export function count(n) {
+	return n == null ? UNKNOWN : integer.format(n);
+}
+
+export function rate(n) {
+	if (n == null)
+		return UNKNOWN;
+	return n > 0 && n < 100 ? tenths.format(n) : integer.format(n);
+}
+
+export function short(n) {
+	return compact.format(n);
+}
+
+export function duration(ns) {
+	if (ns == null)
+		return UNKNOWN;
+	for (const [unit, size] of [["s", 1e9], ["ms", 1e6], ["µs", 1e3]])
+		if (ns >= size)
+			return significant.format(ns / size) + " " + unit;
+	return significant.format(ns) + " ns";
+}
+
+export function percent(share) {
+	if (share == null)
+		return UNKNOWN;
+	const value = share * 100;
+	return (value > 0 && value < 0.01 ? "< 0.01" : value.toFixed(value < 10 ? 2 : 1)) + " %";
+}
+
+export function clock(time) {
+	return new Date(time * 1000).toLocaleTimeString("en-GB");
+}
+
+export function plural(n, one, many) {
+	return count(n) + " " + (n === 1 ? one : many);
+}
+
+export function setText(element, text) {
+	if (element.textContent !== text)
+		element.textContent = text;
+}
+
+// A number for people, and as it came from the server for programs.
+export function setNumber(element, value, text) {
+	setText(element, text);
+	const raw = value == null ? "" : String(value);
+	if (element.dataset.value !== raw)
+		element.dataset.value = raw;
+}
+
+export function make(tag, attributes = {}, ...children) {
+	const element = document.createElement(tag);
+	for (const [name, value] of Object.entries(attributes))
+		element.setAttribute(name, value);
+	element.append(...children);
+	return element;
+}

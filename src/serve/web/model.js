@@ -1,0 +1,195 @@
+// What is known of the targets: the newest status, and the rates of the last minute.
+//
+// The history is loaded when the page starts, and again after a gap; from then on every status adds
+// a column. Rates are kept in rings that share one clock, so that a column costs one write a probe,
+// whatever the minute holds: there may be 10 000 probes.
+
+export const SPAN = 60;
+const RING = 64;
+
+class Series {
+	constructor() {
+		this.rates = new Float64Array(RING).fill(NaN);
+		// Recent rate, smoothed: what the busiest probes are chosen by, so that they do not change
+		// places each second.
+		this.weight = 0;
+	}
+
+	put(slot, rate) {
+		this.rates[slot] = rate ?? NaN;
+		this.weight += ((rate ?? 0) - this.weight) * 0.1;
+	}
+}
+
+class Target {
+	constructor(key) {
+		this.key = key;
+		this.status = null;
+		this.series = new Map(); // by probe
+		this.pairs = new Map(); // by pairKey: { bounds, columns }
+	}
+}
+
+export function targetKey(target) {
+	return JSON.stringify([target.exe, target.pid]);
+}
+
+export function pairKey(pair) {
+	return JSON.stringify([pair.start, pair.stop]);
+}
+
+export class Model {
+	constructor() {
+		this.targets = new Map(); // by targetKey
+		this.status = null;
+		this.reset();
+	}
+
+	reset() {
+		this.newest = -1; // columns so far - 1: its ring slot is this modulo RING
+		this.times = new Float64Array(RING).fill(NaN);
+		this.pairsTime = 0; // end of the newest column of the pairs
+	}
+
+	#target(source) {
+		const key = targetKey(source);
+		let target = this.targets.get(key);
+		if (!target) {
+			target = new Target(key);
+			this.targets.set(key, target);
+		}
+		return target;
+	}
+
+	loadHistory(history) {
+		const step = history.interval || 1;
+		this.reset();
+		for (const target of this.targets.values())
+			target.series.clear();
+		const columns = Math.min(SPAN, history.targets.reduce((most, target) =>
+			target.probes.reduce((n, probe) => Math.max(n, probe.rates.length), most), 0));
+		this.newest = columns - 1;
+		for (let i = 0; i < columns; i++)
+			this.times[i] = history.time - (columns - 1 - i) * step;
+		for (const source of history.targets) {
+			const target = this.#target(source);
+			for (const { probe, rates } of source.probes) {
+				const series = new Series();
+				const from = Math.max(0, rates.length - columns);
+				for (let i = from; i < rates.length; i++)
+					series.put(columns - rates.length + i, rates[i]);
+				target.series.set(probe, series);
+			}
+		}
+		this.loadPairs(history);
+	}
+
+	loadPairs(history) {
+		this.pairsTime = history.time;
+		this.pairsStep = history.interval || 1;
+		for (const source of history.targets) {
+			const target = this.#target(source);
+			target.pairs.clear();
+			for (const pair of source.pairs ?? [])
+				target.pairs.set(pairKey(pair), { bounds: pair.bounds_ns, columns: pair.columns });
+		}
+	}
+
+	get hasPairs() {
+		return this.status?.targets.some((target) => target.pairs.length > 0);
+	}
+
+	// A status that is of the same moment as the newest column adds none.
+	addStatus(status) {
+		const step = status.interval || 1;
+		if (this.newest >= 0 && status.time < this.#newestTime() - step)
+			this.reset(); // the clock was set back: what is there would be in the future
+		const last = this.newest < 0 ? -Infinity : this.#newestTime();
+		const isNew = status.time > last + step / 4;
+		if (isNew && this.newest >= 0 && status.time > last + step * 2.5)
+			this.#addColumn(last + step); // of nothing: a line must not bridge the gap
+		if (isNew)
+			this.#addColumn(status.time);
+		const slot = this.newest % RING;
+		const seen = new Set();
+		for (const source of status.targets) {
+			const target = this.#target(source);
+			seen.add(target.key);
+			target.status = source;
+			if (!isNew)
+				continue;
+			for (const { probe, rate, counted } of source.probes) {
+				let series = target.series.get(probe);
+				if (!series)
+					target.series.set(probe, series = new Series());
+				series.put(slot, counted === false ? null : rate);
+			}
+			if (target.series.size > source.probes.length)
+				this.#forgetProbes(target);
+		}
+		for (const key of this.targets.keys())
+			if (!seen.has(key))
+				this.targets.delete(key);
+		this.status = status;
+	}
+
+	#newestTime() {
+		return this.times[this.newest % RING];
+	}
+
+	#addColumn(time) {
+		const slot = ++this.newest % RING;
+		this.times[slot] = time;
+		for (const target of this.targets.values())
+			for (const series of target.series.values())
+				series.rates[slot] = NaN;
+	}
+
+	#forgetProbes(target) {
+		const names = new Set(target.status.probes.map((probe) => probe.probe));
+		for (const name of target.series.keys())
+			if (!names.has(name))
+				target.series.delete(name);
+	}
+
+	// The slots of the last minute, oldest first.
+	slots() {
+		const slots = [];
+		if (this.newest < 0)
+			return slots;
+		const end = this.#newestTime();
+		for (let i = Math.max(0, this.newest - RING + 1); i <= this.newest; i++)
+			if (this.times[i % RING] > end - SPAN - 0.5)
+				slots.push(i % RING);
+		return slots;
+	}
+
+	// Seconds before the newest column.
+	ages(slots) {
+		const end = this.#newestTime();
+		return slots.map((slot) => this.times[slot] - end);
+	}
+
+	rates(target, probe, slots) {
+		const series = target.series.get(probe);
+		return slots.map((slot) => {
+			const rate = series ? series.rates[slot] : NaN;
+			return Number.isNaN(rate) ? null : rate;
+		});
+	}
+
+	busiest(target, n) {
+		const best = [];
+		for (const { probe, counted } of target.status.probes) {
+			const weight = target.series.get(probe)?.weight ?? 0;
+			if (!(weight > 0) || !counted || (best.length === n && weight <= best[n - 1].weight))
+				continue;
+			let at = best.length;
+			while (at > 0 && best[at - 1].weight < weight)
+				at--;
+			best.splice(at, 0, { probe, weight });
+			best.length = Math.min(best.length, n);
+		}
+		return best.map((entry) => entry.probe);
+	}
+}

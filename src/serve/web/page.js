@@ -1,0 +1,197 @@
+// The page: asks for the status each second and shows what has come. What it knows is in model.js.
+//
+// The history is asked for at the start and after gaps, for the graph of rates; and for the heat map,
+// which the status does not hold, as often as its size allows.
+
+import { HeatChart, Legend, LINES, RatesChart } from "./charts.js";
+import { clock, setText } from "./format.js";
+import { Model } from "./model.js";
+import { PairsView } from "./pairs.js";
+import { ProbesTable } from "./probes.js";
+import { ProgramsView } from "./programs.js";
+import { Switcher } from "./switcher.js";
+
+const HIDDEN_MS = 10000;
+const RETRY_MS = 1000;
+const TIMEOUT_MS = 10000;
+// At most this share of the time is spent on histories.
+const HISTORY_SHARE = 0.05;
+
+const $ = (id) => document.getElementById(id);
+const main = $("main");
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+const CALM_MS = 5000;
+
+async function getJson(path) {
+	const response = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
+	const answer = await response.json().catch(() => ({}));
+	if (!response.ok)
+		throw new Error(answer.error ?? `the server said ${response.status}`);
+	if (answer.version !== 1)
+		throw new Error("the server speaks another version: reload the page");
+	return answer;
+}
+
+class Page {
+	#timer = 0;
+	#running = null; // the update that is under way
+	#needsHistory = true;
+	#nextHistory = 0;
+	#isPaused = false;
+	#slots = new Map(); // colours of the lines, by name
+	#chartsDrawn = 0;
+
+	constructor() {
+		this.model = new Model();
+		this.switcher = new Switcher(main, () => this.#update());
+		this.programs = new ProgramsView(main, () => this.#chosen());
+		this.probes = new ProbesTable(main, this.model, this.switcher, () => this.#show(true));
+		this.legend = new Legend($("rates-legend"));
+		this.rates = new RatesChart($("rates-chart"), (index) => this.legend.show(index));
+		this.pairs = new PairsView(main, new HeatChart($("heat-chart"), $("heat-most"), $("heat-cursor")),
+			() => this.#show(true));
+		$("busiest").addEventListener("change", () => this.#show(true));
+		$("pause").addEventListener("click", () => this.#pause());
+		document.addEventListener("visibilitychange", () => {
+			if (document.hidden)
+				return;
+			this.#needsHistory = true;
+			this.#update();
+		});
+		this.#update();
+	}
+
+	#pause() {
+		this.#isPaused = !this.#isPaused;
+		$("pause").setAttribute("aria-pressed", String(this.#isPaused));
+		setText($("pause"), this.#isPaused ? "Resume updates" : "Pause updates");
+		this.#needsHistory = true;
+		if (this.#isPaused) {
+			clearTimeout(this.#timer);
+			this.#say("paused", `Paused at ${clock(Date.now() / 1000)}`);
+		} else {
+			this.#update();
+		}
+	}
+
+	#chosen() {
+		this.#slots.clear();
+		this.#show(true);
+	}
+
+	// One update at a time; another that is asked for meanwhile comes after it.
+	#update() {
+		clearTimeout(this.#timer);
+		const previous = this.#running ?? Promise.resolve();
+		const mine = previous.then(() => this.#load()).then((wait) => {
+			if (this.#running !== mine)
+				return;
+			this.#running = null;
+			if (!this.#isPaused)
+				this.#timer = setTimeout(() => this.#update(), wait);
+		});
+		this.#running = mine;
+		return mine;
+	}
+
+	async #load() {
+		const started = performance.now();
+		try {
+			if (this.#needsHistory) {
+				this.model.loadHistory(await getJson("api/v1/history"));
+				this.#needsHistory = false;
+			} else if (this.model.hasPairs && !document.hidden && started >= this.#nextHistory) {
+				this.model.loadPairs(await getJson("api/v1/history"));
+				this.#nextHistory = started + (performance.now() - started) / HISTORY_SHARE;
+			}
+			const status = await getJson("api/v1/status");
+			const parsed = performance.now();
+			this.model.addStatus(status);
+			this.#show(false);
+			main.dataset.updateMs = (performance.now() - parsed).toFixed(1);
+			main.dataset.updates = String(Number(main.dataset.updates ?? 0) + 1);
+			this.#connected();
+			if (document.hidden)
+				return HIDDEN_MS;
+			const interval = (status.interval || 1) * 1000;
+			return Math.max(100, interval - (performance.now() - started));
+		} catch (error) {
+			this.#lost(error);
+			return document.hidden ? HIDDEN_MS : RETRY_MS;
+		}
+	}
+
+	#connected() {
+		if (!this.#isPaused)
+			this.#say("connected", "Connected");
+	}
+
+	#lost(error) {
+		this.#needsHistory = true;
+		const since = this.model.status ? `. What is shown is of ${clock(this.model.status.time)}` : "";
+		const isSilent = error instanceof TypeError || error.name === "TimeoutError";
+		this.#say("lost", `${isSilent ? "Connection lost" : "Trouble: " + error.message}, retrying${since}`);
+	}
+
+	#say(state, words) {
+		document.body.dataset.state = state;
+		setText($("connection"), words);
+	}
+
+	// ASKED: the user wants something else to be shown, not the same with newer numbers.
+	#show(asked) {
+		const { status } = this.model;
+		if (!status)
+			return;
+		this.switcher.update(status);
+		const target = this.programs.update(this.model);
+		$("target").hidden = !target;
+		$("notice").hidden = Boolean(target);
+		setText($("notice"), target ? "" : "No program is being watched. Start it, or name it: ocaml-probes serve --exe FILE.");
+		if (!target)
+			return;
+		const slots = this.model.slots();
+		const ages = this.model.ages(slots);
+		this.probes.update(target, ages, slots, asked);
+		const isDue = performance.now() - this.#chartsDrawn >= (calm.matches ? CALM_MS : 0);
+		if (asked || isDue) {
+			this.#chartsDrawn = performance.now();
+			this.#drawRates(target, ages, slots);
+			this.pairs.update(target, this.model, asked);
+		}
+	}
+
+	#drawRates(target, ages, slots) {
+		const names = new Set(this.probes.pickedOf(target));
+		if ($("busiest").checked)
+			this.model.busiest(target, 8).forEach((name) => names.add(name));
+		const lines = [...names].slice(0, 2 * LINES).map((name) => ({
+			name,
+			rates: this.model.rates(target, name, slots),
+		}));
+		this.#colour(lines);
+		lines.sort((a, b) => a.slot - b.slot);
+		this.rates.update(ages, lines);
+		this.legend.update(lines);
+	}
+
+	// A line keeps its colour as long as it is there.
+	#colour(lines) {
+		const names = new Set(lines.map((line) => line.name));
+		for (const name of this.#slots.keys())
+			if (!names.has(name))
+				this.#slots.delete(name);
+		const taken = new Set(this.#slots.values());
+		for (const line of lines) {
+			let slot = this.#slots.get(line.name);
+			for (let i = 0; slot === undefined; i++)
+				if (!taken.has(i))
+					slot = i;
+			taken.add(slot);
+			this.#slots.set(line.name, slot);
+			line.slot = slot;
+		}
+	}
+}
+
+new Page();

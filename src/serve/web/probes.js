@@ -1,0 +1,222 @@
+// The table of probes: search, sort, choose for the graph, switch.
+
+import { count, make, plural, rate, setNumber, setText } from "./format.js";
+import { Rows } from "./rows.js";
+
+const MOST_ROWS = 200;
+const NONE = new Set();
+const HANDLER_ORDER = { on: 0, mixed: 1, off: 2, unknown: 3 };
+
+const sortValue = {
+	probe: (probe) => probe.probe,
+	rate: (probe) => -(probe.rate ?? -1),
+	hits: (probe) => -probe.hits,
+	sites: (probe) => -probe.sites,
+	handler: (probe) => HANDLER_ORDER[probe.handler] ?? 4,
+	counted: (probe) => probe.counted ? 0 : 1,
+};
+// Which way round a column is at first: numbers from the largest.
+const FIRST = { probe: "ascending", handler: "ascending", counted: "ascending" };
+
+function addCell(row, tag, name, label, ...children) {
+	const cell = make(tag, { class: name, "data-label": label, role: tag === "th" ? "rowheader" : "cell" },
+		...children);
+	row.append(cell);
+	return cell;
+}
+
+function switchCell(row, what, label, name) {
+	const state = make("span", { class: "state" });
+	const on = make("button", { type: "button", "data-what": what, "data-on": "true" }, "Switch on");
+	const off = make("button", { type: "button", "data-what": what, "data-on": "false" }, "Switch off");
+	on.setAttribute("aria-label", `Switch on the ${what} of ${name}`);
+	off.setAttribute("aria-label", `Switch off the ${what} of ${name}`);
+	addCell(row, "td", what, label, state, " ", on, off);
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function sparkline() {
+	const svg = document.createElementNS(SVG, "svg");
+	svg.setAttribute("viewBox", "0 0 60 16");
+	svg.setAttribute("preserveAspectRatio", "none");
+	svg.setAttribute("aria-hidden", "true");
+	svg.append(document.createElementNS(SVG, "path"));
+	return svg;
+}
+
+function sparkPath(ages, rates) {
+	const most = rates.reduce((m, r) => r > m ? r : m, 0) || 1;
+	let path = "", pen = "M";
+	rates.forEach((r, i) => {
+		if (r == null) {
+			pen = "M";
+			return;
+		}
+		path += `${pen}${(60 + ages[i]).toFixed(1)} ${(15 - 14 * r / most).toFixed(1)}`;
+		pen = "L";
+	});
+	return path;
+}
+
+export class ProbesTable {
+	#sort = { by: "rate", order: "descending" };
+	#needle = "";
+
+	// SWITCHER has canSwitch and switch(target, probe, what, on); CHANGED() is called after the user
+	// asked for something else to be shown.
+	constructor(section, model, switcher, changed) {
+		this.model = model;
+		this.switcher = switcher;
+		this.changed = changed;
+		this.picked = new Map(); // by target key: Set of names
+		this.matches = section.querySelector("#matches");
+		this.more = section.querySelector("#more");
+		this.table = section.querySelector("table.probes");
+		this.rows = new Rows(this.table.tBodies[0], (name) => this.#makeRow(name),
+			(row, probe) => this.#fillRow(row, probe));
+		this.#listen(section);
+	}
+
+	#listen(section) {
+		const search = section.querySelector("#search");
+		search.addEventListener("input", () => {
+			this.#needle = search.value.trim().toLowerCase();
+			this.changed();
+		});
+		this.table.tHead.addEventListener("click", (event) => {
+			const column = event.target.closest("button")?.closest("[data-sort]")?.dataset.sort;
+			if (column)
+				this.#sortBy(column);
+		});
+		const body = this.table.tBodies[0];
+		body.addEventListener("change", (event) => {
+			const name = event.target.closest("tr").probe.probe;
+			const picked = new Set(this.pickedOf(this.target));
+			if (event.target.checked)
+				picked.add(name);
+			else
+				picked.delete(name);
+			this.picked.set(this.target.key, picked);
+			this.changed();
+		});
+		body.addEventListener("click", (event) => {
+			const button = event.target.closest("button[data-what]");
+			if (button)
+				this.#press(button);
+		});
+	}
+
+	async #press(button) {
+		if (button.getAttribute("aria-disabled") === "true")
+			return;
+		const probe = button.closest("tr").probe;
+		button.setAttribute("aria-disabled", "true");
+		await this.switcher.switch(this.target.status, probe.probe, button.dataset.what,
+			button.dataset.on === "true");
+		button.removeAttribute("aria-disabled");
+	}
+
+	#sortBy(column) {
+		const { by, order } = this.#sort;
+		const first = FIRST[column] ?? "descending";
+		const opposite = { ascending: "descending", descending: "ascending" };
+		this.#sort = { by: column, order: by === column ? opposite[order] : first };
+		for (const th of this.table.tHead.querySelectorAll("[data-sort]")) {
+			if (th.dataset.sort === column)
+				th.setAttribute("aria-sort", this.#sort.order);
+			else
+				th.removeAttribute("aria-sort");
+		}
+		this.changed();
+	}
+
+	pickedOf(target) {
+		return this.picked.get(target.key) ?? NONE;
+	}
+
+	#makeRow(name) {
+		const row = make("tr", { role: "row" });
+		const box = make("input", { type: "checkbox", "aria-label": `Show ${name} in the graph` });
+		addCell(row, "td", "graph", "", box);
+		addCell(row, "th", "probe", "", name).setAttribute("scope", "row");
+		addCell(row, "td", "spark", "", sparkline());
+		addCell(row, "td", "rate number", "a second");
+		addCell(row, "td", "hits number", "hits");
+		addCell(row, "td", "sites number", "sites");
+		switchCell(row, "handler", "handler", name);
+		switchCell(row, "counter", "counted", name);
+		return row;
+	}
+
+	#fillRow(row, probe) {
+		const [graph, , spark, rateCell, hits, sites, handler, counted] = row.cells;
+		const can = this.switcher.canSwitch;
+		row.probe = probe;
+		const box = graph.firstChild;
+		const isPicked = this.pickedOf(this.target).has(probe.probe);
+		if (box.checked !== isPicked)
+			box.checked = isPicked;
+		spark.firstChild.firstChild.setAttribute("d",
+			sparkPath(this.ages, this.model.rates(this.target, probe.probe, this.slots)));
+		setNumber(rateCell, probe.rate, probe.counted ? rate(probe.rate) : "–");
+		setNumber(hits, probe.hits, count(probe.hits));
+		setNumber(sites, probe.sites, count(probe.sites));
+		this.#fillSwitch(handler, this.#handlerState(probe), probe.handler, can && probe.handler !== "on",
+			can && (probe.handler === "on" || probe.handler === "mixed"));
+		const state = probe.in_pair ? "yes, in a pair" : probe.counted ? "yes" : "no";
+		this.#fillSwitch(counted, state, String(probe.counted), can && !probe.in_pair && !probe.counted,
+			can && !probe.in_pair && probe.counted);
+	}
+
+	#handlerState(probe) {
+		const processes = this.target.status.processes?.length;
+		if (probe.handler === "mixed" || (probe.handler === "on" && processes > 1))
+			return `on in ${probe.enabled}${processes ? " of " + processes : ""}`;
+		return probe.handler;
+	}
+
+	#fillSwitch(cell, text, value, showOn, showOff) {
+		const [state, on, off] = cell.children;
+		setText(state, text);
+		if (state.dataset.value !== value)
+			state.dataset.value = value;
+		const focused = document.activeElement;
+		on.hidden = !showOn;
+		off.hidden = !showOff;
+		// Where the pressed button was is its opposite now: the focus goes on to that.
+		if ((focused === on && !showOn && showOff) || (focused === off && !showOff && showOn))
+			(showOn ? on : off).focus();
+	}
+
+	// Which probes match, in their order. While rows are in use they keep their places, unless the
+	// user has just asked for other ones.
+	#choose(asked) {
+		const { by, order } = this.#sort;
+		const value = sortValue[by];
+		const sign = order === (FIRST[by] ?? "descending") ? 1 : -1;
+		const found = this.target.status.probes.filter((probe) =>
+			!this.#needle || probe.probe.toLowerCase().includes(this.#needle));
+		if (!asked && this.rows.isInUse) {
+			const byName = new Map(found.map((probe) => [probe.probe, probe]));
+			const shown = this.rows.keys.filter((name) => byName.has(name));
+			return [shown.map((name) => byName.get(name)), found.length];
+		}
+		const keyed = found.map((probe) => [value(probe), probe]);
+		const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+		keyed.sort((a, b) => sign * compare(a[0], b[0]) || compare(a[1].probe, b[1].probe));
+		return [keyed.slice(0, MOST_ROWS).map((entry) => entry[1]), found.length];
+	}
+
+	update(target, ages, slots, asked) {
+		Object.assign(this, { target, ages, slots });
+		const [probes, found] = this.#choose(asked);
+		this.rows.show(probes.map((probe) => [probe.probe, probe]));
+		const all = target.status.probes.length;
+		setText(this.matches, this.#needle ? `${count(found)} of ${plural(all, "probe", "probes")}`
+			: plural(all, "probe", "probes"));
+		const rest = found - probes.length;
+		setText(this.more, rest > 0 ? `${plural(rest, "more probe is", "more probes are")} not shown: search for them.`
+			: "");
+	}
+}

@@ -1,0 +1,115 @@
+// The programs that are watched, one of which is shown, and what is to be said of it as a whole.
+
+import { count, duration, make, percent, plural, rate, setNumber, setText } from "./format.js";
+import { Rows } from "./rows.js";
+import { targetKey } from "./model.js";
+
+const MOST_ROWS = 200;
+const MOST_PIDS = 20;
+
+const LOSSES = {
+	pair_overflow: "starts nested too deep",
+	pair_map_full: "starts without room",
+	pair_not_keyed: "pairs without a key",
+	rows_full: "hits without room for their count",
+	children_full: "children without room",
+};
+
+const nameOf = (target) => target.pid == null ? target.exe : `${target.exe} (${target.pid})`;
+const totalRate = (target) => target.probes.reduce((sum, probe) => sum + (probe.rate ?? 0), 0);
+const totalLosses = (target) => Object.values(target.losses ?? {}).reduce((sum, n) => sum + n, 0);
+
+function processesInWords(target) {
+	if (!target.up)
+		return target.processes?.length === 0 ? "It does not run" : "It is not measured";
+	if (target.processes == null)
+		return "It runs; in which processes is not known";
+	const pids = target.processes.slice(0, MOST_PIDS).join(", ");
+	const more = target.processes.length > MOST_PIDS ? ", ..." : "";
+	return `It runs in ${plural(target.processes.length, "process", "processes")}: ${pids}${more}`;
+}
+
+function makeRow() {
+	const row = make("tr", { role: "row" });
+	row.append(make("th", { scope: "row", role: "rowheader", class: "probe" }, make("button", { type: "button" })));
+	for (const label of ["processes", "hits a second", "of a core", "losses"])
+		row.append(make("td", { role: "cell", class: "number", "data-label": label }));
+	return row;
+}
+
+export class ProgramsView {
+	#chosen = sessionStorage.getItem("program");
+
+	constructor(section, changed) {
+		this.section = section.querySelector("#programs");
+		this.more = section.querySelector("#programs-more");
+		this.part = (id) => section.querySelector("#" + id);
+		this.rows = new Rows(this.section.querySelector("tbody"), makeRow,
+			(row, target) => this.#fillRow(row, target));
+		this.section.addEventListener("click", (event) => {
+			const button = event.target.closest("button");
+			if (!button)
+				return;
+			this.#chosen = button.closest("tr").key;
+			sessionStorage.setItem("program", this.#chosen);
+			changed();
+		});
+	}
+
+	// Returns the target of MODEL that is shown, undefined if there is none.
+	update(model) {
+		const { targets } = model.status;
+		const target = model.targets.get(this.#chosen) ?? (targets.length ? model.targets.get(targetKey(targets[0])) : undefined);
+		this.shown = target?.key;
+		this.section.hidden = targets.length < 2;
+		if (!this.section.hidden) {
+			this.rows.show(targets.slice(0, MOST_ROWS).map((source) => [targetKey(source), source]));
+			setText(this.more, targets.length > MOST_ROWS
+				? `${plural(targets.length - MOST_ROWS, "more program is", "more programs are")} not shown.` : "");
+		}
+		if (target)
+			this.#describe(target.status);
+		return target;
+	}
+
+	#fillRow(row, target) {
+		const [name, processes, hits, share, losses] = row.cells;
+		row.key = targetKey(target);
+		setText(name.firstChild, nameOf(target));
+		name.firstChild.setAttribute("aria-pressed", String(row.key === this.shown));
+		const n = target.processes?.length;
+		setNumber(processes, n, n == null ? (target.up ? "not known" : "–") : count(n));
+		setNumber(hits, totalRate(target), rate(totalRate(target)));
+		setNumber(share, target.cost?.core_share, percent(target.cost?.core_share));
+		setNumber(losses, totalLosses(target), count(totalLosses(target)));
+	}
+
+	#describe(target) {
+		setText(this.part("target-title"), nameOf(target));
+		const state = this.part("target-state");
+		setText(state, processesInWords(target) + (target.problem ? `: ${target.problem}` : "."));
+		state.classList.toggle("error", Boolean(target.problem));
+		setNumber(this.part("total-rate"), totalRate(target), rate(totalRate(target)));
+		const { core_share: share, hit_ns: hit } = target.cost ?? {};
+		setNumber(this.part("cost"), share, percent(share));
+		setNumber(this.part("hit-cost"), hit, duration(hit));
+		setNumber(this.part("lost-total"), totalLosses(target), count(totalLosses(target)));
+		this.#describeLosses(target.losses ?? {});
+	}
+
+	#describeLosses(losses) {
+		const list = this.part("losses");
+		const reasons = Object.keys(losses);
+		while (list.children.length > reasons.length)
+			list.lastChild.remove();
+		while (list.children.length < reasons.length)
+			list.append(make("div", {}, make("dt"), make("dd")));
+		reasons.forEach((reason, i) => {
+			const item = list.children[i];
+			setText(item.firstChild, LOSSES[reason] ?? reason);
+			setNumber(item.lastChild, losses[reason], count(losses[reason]));
+			item.dataset.reason = reason;
+			item.classList.toggle("error", losses[reason] > 0);
+		});
+	}
+}

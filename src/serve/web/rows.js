@@ -1,0 +1,43 @@
+// Table rows that live: a row a key, kept as long as its key is shown, so that what has the focus
+// keeps it, and written to only where a text has changed.
+
+export class Rows {
+	#rows = new Map(); // by key, in the order shown
+
+	// MAKE(key) returns a new row; FILL(row, item) brings it up to date.
+	constructor(body, make, fill) {
+		this.body = body;
+		this.make = make;
+		this.fill = fill;
+	}
+
+	// Is somebody in the middle of something here, for whom rows must not change places?
+	get isInUse() {
+		return this.body.matches(":hover, :focus-within");
+	}
+
+	get keys() {
+		return [...this.#rows.keys()];
+	}
+
+	// ITEMS: [[key, item]] in the order wanted.
+	show(items) {
+		const rows = new Map();
+		for (const [key, item] of items) {
+			const row = this.#rows.get(key) ?? this.make(key);
+			this.#rows.delete(key);
+			rows.set(key, row);
+			this.fill(row, item);
+		}
+		for (const row of this.#rows.values())
+			row.remove();
+		this.#rows = rows;
+		let next = this.body.firstElementChild;
+		for (const row of rows.values()) {
+			if (row === next)
+				next = next.nextElementSibling;
+			else
+				this.body.insertBefore(row, next);
+		}
+	}
+}

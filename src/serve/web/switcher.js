@@ -1,0 +1,77 @@
+// Switching handlers and counters, for those who have the token that `ocaml-probes serve --control`
+// printed. It comes in the address's fragment, which is not sent to any server, is taken out of the
+// address at once, and stays in the tab.
+
+import { plural, setText } from "./format.js";
+
+function takeToken() {
+	const given = new URLSearchParams(location.hash.slice(1)).get("token");
+	if (!given)
+		return;
+	sessionStorage.setItem("token", given);
+	history.replaceState(null, "", location.pathname + location.search);
+}
+
+export class Switcher {
+	constructor(section, changed) {
+		this.words = section.querySelector("#control-state");
+		this.result = section.querySelector("#result");
+		this.failure = section.querySelector("#failure");
+		this.changed = changed;
+		this.isAllowed = false;
+		takeToken();
+		addEventListener("hashchange", () => {
+			takeToken();
+			changed();
+		});
+	}
+
+	get canSwitch() {
+		return this.isAllowed && sessionStorage.getItem("token") !== null;
+	}
+
+	update(status) {
+		this.isAllowed = status.control;
+		setText(this.words, !status.control ? "Look only: the server was started without --control."
+			: this.canSwitch ? ""
+				: "To switch handlers and counters, open the whole address that ocaml-probes serve has printed: it ends in a token.");
+	}
+
+	async switch(target, probe, what, on) {
+		const where = { exe: target.exe, pid: target.pid };
+		try {
+			const response = await fetch("api/v1/switch", {
+				method: "POST",
+				headers: {
+					"Authorization": `Bearer ${sessionStorage.getItem("token")}`,
+					"Content-Type": "application/json",
+				},
+				body: JSON.stringify({ ...where, probe, what, on }),
+				signal: AbortSignal.timeout(30000),
+			});
+			const answer = await response.json().catch(() => ({}));
+			if (!response.ok)
+				throw new Error(this.#refusal(response, answer));
+			const already = answer.changed === false ? "already " : "";
+			const processes = what === "handler" && answer.processes != null
+				? ` in ${plural(answer.processes, "process", "processes")}` : "";
+			this.#say(`The ${what} of ${probe} is ${already}${on ? "on" : "off"}${processes}.`, "");
+		} catch (error) {
+			const why = error instanceof TypeError || error.name === "TimeoutError"
+				? "the server did not answer" : error.message;
+			this.#say("", `The ${what} of ${probe} was not switched: ${why}`);
+		}
+		await this.changed();
+	}
+
+	#refusal(response, answer) {
+		if (response.status === 401)
+			sessionStorage.removeItem("token");
+		return [answer.error ?? `the server said ${response.status}`, answer.hint].filter(Boolean).join(". ");
+	}
+
+	#say(result, failure) {
+		setText(this.result, result);
+		setText(this.failure, failure);
+	}
+}
