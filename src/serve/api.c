@@ -11,29 +11,29 @@
 enum { API_VERSION = 1 };
 
 /* ,"NAME": before a value; NAME is a literal with both. */
-#define add_key(out, literal) text_lit(out, ",\"" literal "\":")
+#define add_key(out, literal) body_lit(out, ",\"" literal "\":")
 
-static void add_rate(struct text *out, double rate)
+static void add_rate(struct body *out, double rate)
 {
 	if (isnan(rate))
-		text_lit(out, "null");
+		body_lit(out, "null");
 	else
-		text_real(out, rate, 3);
+		body_real(out, rate, 3);
 }
 
-static void add_bool(struct text *out, bool value)
+static void add_bool(struct body *out, bool value)
 {
-	text_str(out, value ? "true" : "false");
+	body_str(out, value ? "true" : "false");
 }
 
-static void add_head(struct text *out, int64_t time_ns)
+static void add_head(struct body *out, int64_t time_ns)
 {
-	text_lit(out, "{\"version\":");
-	text_u64(out, API_VERSION);
+	body_lit(out, "{\"version\":");
+	body_u64(out, API_VERSION);
 	add_key(out, "time");
-	text_scaled(out, (uint64_t)(time_ns / 1000000), 3);
+	body_scaled(out, (uint64_t)(time_ns / 1000000), 3);
 	add_key(out, "interval");
-	text_u64(out, WATCH_TICK_MS / 1000);
+	body_u64(out, WATCH_TICK_MS / 1000);
 }
 
 static int64_t now_ns(void)
@@ -46,51 +46,51 @@ static int64_t now_ns(void)
 
 /* ---- status --------------------------------------------------------------------------------- */
 
-static void add_processes(struct text *out, const struct watch_target *target)
+static void add_processes(struct body *out, const struct watch_target *target)
 {
 	add_key(out, "processes");
 	if (!target->knows_pids) {
-		text_lit(out, "null");
+		body_lit(out, "null");
 		return;
 	}
-	text_lit(out, "[");
+	body_lit(out, "[");
 	for (size_t i = 0; i < target->n_pids; i++) {
 		if (i)
-			text_lit(out, ",");
-		text_u64(out, (uint64_t)target->pids[i]);
+			body_lit(out, ",");
+		body_u64(out, (uint64_t)target->pids[i]);
 	}
-	text_lit(out, "]");
+	body_lit(out, "]");
 }
 
-static void add_cost(struct text *out, const struct watch_target *target)
+static void add_cost(struct body *out, const struct watch_target *target)
 {
 	add_key(out, "cost");
-	text_lit(out, "{\"hit_ns\":");
-	text_real(out, target->hit_ns, 1);
+	body_lit(out, "{\"hit_ns\":");
+	body_real(out, target->hit_ns, 1);
 	add_key(out, "core_share");
-	text_real(out, target->core_share, 6);
+	body_real(out, target->core_share, 6);
 	add_key(out, "seconds");
-	text_real(out, target->cost_seconds, 6);
-	text_lit(out, "}");
+	body_real(out, target->cost_seconds, 6);
+	body_lit(out, "}");
 }
 
-static void add_losses(struct text *out, const struct watch_losses *losses)
+static void add_losses(struct body *out, const struct watch_losses *losses)
 {
 	add_key(out, "losses");
-	text_lit(out, "{\"pair_overflow\":");
-	text_u64(out, losses->pair_overflow);
+	body_lit(out, "{\"pair_overflow\":");
+	body_u64(out, losses->pair_overflow);
 	add_key(out, "pair_map_full");
-	text_u64(out, losses->pair_map_full);
+	body_u64(out, losses->pair_map_full);
 	add_key(out, "pair_not_keyed");
-	text_u64(out, losses->pair_not_keyed);
+	body_u64(out, losses->pair_not_keyed);
 	add_key(out, "rows_full");
-	text_u64(out, losses->rows_full);
+	body_u64(out, losses->rows_full);
 	add_key(out, "children_full");
-	text_u64(out, losses->children_full);
-	text_lit(out, "}");
+	body_u64(out, losses->children_full);
+	body_lit(out, "}");
 }
 
-static void add_probe(struct text *out, const struct watch_probe *probe)
+static void add_probe(struct body *out, const struct watch_probe *probe)
 {
 	static const char *const handlers[] = {
 		[WATCH_HANDLER_UNKNOWN] = "\"unknown\"",
@@ -99,125 +99,125 @@ static void add_probe(struct text *out, const struct watch_probe *probe)
 		[WATCH_HANDLER_MIXED] = "\"mixed\"",
 	};
 
-	text_lit(out, "{\"probe\":");
-	text_json(out, probe->name);
+	body_lit(out, "{\"probe\":");
+	body_json(out, probe->name);
 	add_key(out, "hits");
-	text_u64(out, probe->hits);
+	body_u64(out, probe->hits);
 	add_key(out, "rate");
 	add_rate(out, probe->rate);
 	add_key(out, "sites");
-	text_u64(out, probe->n_sites);
+	body_u64(out, probe->n_sites);
 	add_key(out, "counted");
 	add_bool(out, probe->is_counted);
 	add_key(out, "in_pair");
 	add_bool(out, probe->is_in_pair);
 	add_key(out, "handler");
-	text_str(out, handlers[probe->handler]);
+	body_str(out, handlers[probe->handler]);
 	add_key(out, "enabled");
-	text_u64(out, probe->n_enabled);
-	text_lit(out, "}");
+	body_u64(out, probe->n_enabled);
+	body_lit(out, "}");
 }
 
-static void add_pair(struct text *out, const struct watch_pair *pair)
+static void add_pair(struct body *out, const struct watch_pair *pair)
 {
 	const struct ocp_pair *sum = &pair->sum;
 
-	text_lit(out, "{\"start\":");
-	text_json(out, pair->start);
+	body_lit(out, "{\"start\":");
+	body_json(out, pair->start);
 	add_key(out, "stop");
-	text_json(out, pair->stop);
+	body_json(out, pair->stop);
 	add_key(out, "count");
-	text_u64(out, sum->count);
+	body_u64(out, sum->count);
 	add_key(out, "sum_ns");
-	text_u64(out, sum->sum_ns);
+	body_u64(out, sum->sum_ns);
 	add_key(out, "min_ns");
-	text_u64(out, sum->min_ns);
+	body_u64(out, sum->min_ns);
 	add_key(out, "max_ns");
-	text_u64(out, sum->max_ns);
+	body_u64(out, sum->max_ns);
 	add_key(out, "open");
-	text_u64(out, sum->open);
+	body_u64(out, sum->open);
 	add_key(out, "orphan_starts");
-	text_u64(out, sum->orphan_starts);
+	body_u64(out, sum->orphan_starts);
 	add_key(out, "orphan_stops");
-	text_u64(out, sum->orphan_stops);
+	body_u64(out, sum->orphan_stops);
 	add_key(out, "overflows");
-	text_u64(out, sum->overflows);
+	body_u64(out, sum->overflows);
 	add_key(out, "map_full");
-	text_u64(out, sum->map_full);
+	body_u64(out, sum->map_full);
 	add_key(out, "not_keyed");
-	text_u64(out, sum->not_keyed);
+	body_u64(out, sum->not_keyed);
 	add_key(out, "rate");
 	add_rate(out, pair->rate);
 	add_key(out, "p50_ns");
-	text_u64(out, pair->p50_ns);
+	body_u64(out, pair->p50_ns);
 	add_key(out, "p99_ns");
-	text_u64(out, pair->p99_ns);
-	text_lit(out, "}");
+	body_u64(out, pair->p99_ns);
+	body_lit(out, "}");
 }
 
-static void add_rows(struct text *out, const struct watch_target *target)
+static void add_rows(struct body *out, const struct watch_target *target)
 {
 	add_key(out, "rows");
-	text_lit(out, "[");
+	body_lit(out, "[");
 	for (size_t i = 0; i < target->n_rows; i++) {
 		const struct watch_row *row = &target->rows[i];
 
-		text_str(out, i ? ",{\"probe\":" : "{\"probe\":");
-		text_json(out, row->probe);
+		body_str(out, i ? ",{\"probe\":" : "{\"probe\":");
+		body_json(out, row->probe);
 		add_key(out, "pid");
-		text_u64(out, (uint64_t)row->pid);
+		body_u64(out, (uint64_t)row->pid);
 		add_key(out, "hits");
-		text_u64(out, row->hits);
-		text_lit(out, "}");
+		body_u64(out, row->hits);
+		body_lit(out, "}");
 	}
-	text_lit(out, "]");
+	body_lit(out, "]");
 }
 
-static void add_target(struct text *out, const struct watch_target *target)
+static void add_target(struct body *out, const struct watch_target *target)
 {
-	text_lit(out, "{\"exe\":");
-	text_json(out, target->exe);
-	text_lit(out, ",\"pid\":null,\"up\":");
+	body_lit(out, "{\"exe\":");
+	body_json(out, target->exe);
+	body_lit(out, ",\"pid\":null,\"up\":");
 	add_bool(out, target->is_up);
 	add_processes(out, target);
 	add_key(out, "problem");
-	text_json(out, target->problem);
+	body_json(out, target->problem);
 	add_cost(out, target);
 	add_losses(out, &target->losses);
 	add_key(out, "probes");
-	text_lit(out, "[");
+	body_lit(out, "[");
 	for (size_t i = 0; i < target->n_probes; i++) {
 		if (i)
-			text_lit(out, ",");
+			body_lit(out, ",");
 		add_probe(out, &target->probes[i]);
 	}
-	text_lit(out, "]");
+	body_lit(out, "]");
 	add_key(out, "pairs");
-	text_lit(out, "[");
+	body_lit(out, "[");
 	for (size_t i = 0; i < target->n_pairs; i++) {
 		if (i)
-			text_lit(out, ",");
+			body_lit(out, ",");
 		add_pair(out, &target->pairs[i]);
 	}
-	text_lit(out, "]");
+	body_lit(out, "]");
 	if (target->n_rows)
 		add_rows(out, target);
-	text_lit(out, "}");
+	body_lit(out, "}");
 }
 
-void api_write_status(struct text *out, const struct watch *watch, bool has_control)
+void api_write_status(struct body *out, const struct watch *watch, bool has_control)
 {
 	add_head(out, now_ns());
 	add_key(out, "control");
 	add_bool(out, has_control);
 	add_key(out, "targets");
-	text_lit(out, "[");
+	body_lit(out, "[");
 	for (size_t i = 0; i < watch_target_count(watch); i++) {
 		if (i)
-			text_lit(out, ",\n");
+			body_lit(out, ",\n");
 		add_target(out, watch_target(watch, i));
 	}
-	text_lit(out, "]}\n");
+	body_lit(out, "]}\n");
 }
 
 /* ---- history -------------------------------------------------------------------------------- */
@@ -260,91 +260,91 @@ static struct span find_span(const struct watch *watch, size_t target, size_t pa
 	return (struct span){ low, (high - low) / 2 + 1 };
 }
 
-static void add_column(struct text *out, const uint32_t *column, struct span span)
+static void add_column(struct body *out, const uint32_t *column, struct span span)
 {
 	if (!column) {
-		text_lit(out, "null");
+		body_lit(out, "null");
 		return;
 	}
-	text_lit(out, "[");
+	body_lit(out, "[");
 	for (size_t i = 0; i < span.n; i++) {
 		const uint32_t *two = &column[span.first + 2 * i];
 
 		if (i)
-			text_lit(out, ",");
-		text_u64(out, (uint64_t)two[0] + two[1]);
+			body_lit(out, ",");
+		body_u64(out, (uint64_t)two[0] + two[1]);
 	}
-	text_lit(out, "]");
+	body_lit(out, "]");
 }
 
-static void add_pair_history(struct text *out, const struct watch *watch, size_t target,
+static void add_pair_history(struct body *out, const struct watch *watch, size_t target,
 			     size_t number)
 {
 	const struct watch_pair *pair = &watch_target(watch, target)->pairs[number];
 	const struct span span = find_span(watch, target, number);
 
-	text_lit(out, "{\"start\":");
-	text_json(out, pair->start);
+	body_lit(out, "{\"start\":");
+	body_json(out, pair->start);
 	add_key(out, "stop");
-	text_json(out, pair->stop);
+	body_json(out, pair->stop);
 	add_key(out, "bounds_ns");
-	text_lit(out, "[");
+	body_lit(out, "[");
 	for (size_t i = 0; i <= span.n; i++) {
 		if (i)
-			text_lit(out, ",");
-		text_u64(out, ocp_bucket_start(span.first + 2 * i));
+			body_lit(out, ",");
+		body_u64(out, ocp_bucket_start(span.first + 2 * i));
 	}
-	text_lit(out, "]");
+	body_lit(out, "]");
 	add_key(out, "columns");
-	text_lit(out, "[");
+	body_lit(out, "[");
 	for (size_t age = watch_column_count(watch); age-- > 0;) {
 		add_column(out, column_of(watch, target, number, age), span);
 		if (age)
-			text_lit(out, ",");
+			body_lit(out, ",");
 	}
-	text_lit(out, "]}");
+	body_lit(out, "]}");
 }
 
-static void add_probe_history(struct text *out, const struct watch *watch, size_t target,
+static void add_probe_history(struct body *out, const struct watch *watch, size_t target,
 			      size_t probe)
 {
-	text_lit(out, "{\"probe\":");
-	text_json(out, watch_target(watch, target)->probes[probe].name);
+	body_lit(out, "{\"probe\":");
+	body_json(out, watch_target(watch, target)->probes[probe].name);
 	add_key(out, "rates");
-	text_lit(out, "[");
+	body_lit(out, "[");
 	for (size_t age = watch_column_count(watch); age-- > 0;) {
 		add_rate(out, watch_probe_rate(watch, target, probe, age));
 		if (age)
-			text_lit(out, ",");
+			body_lit(out, ",");
 	}
-	text_lit(out, "]}");
+	body_lit(out, "]}");
 }
 
-void api_write_history(struct text *out, const struct watch *watch)
+void api_write_history(struct body *out, const struct watch *watch)
 {
 	add_head(out, watch_column_time_ns(watch));
 	add_key(out, "targets");
-	text_lit(out, "[");
+	body_lit(out, "[");
 	for (size_t t = 0; t < watch_target_count(watch); t++) {
 		const struct watch_target *target = watch_target(watch, t);
 
-		text_str(out, t ? ",\n{\"exe\":" : "{\"exe\":");
-		text_json(out, target->exe);
-		text_lit(out, ",\"pid\":null,\"probes\":[");
+		body_str(out, t ? ",\n{\"exe\":" : "{\"exe\":");
+		body_json(out, target->exe);
+		body_lit(out, ",\"pid\":null,\"probes\":[");
 		for (size_t i = 0; i < target->n_probes; i++) {
 			if (i)
-				text_lit(out, ",");
+				body_lit(out, ",");
 			add_probe_history(out, watch, t, i);
 		}
-		text_lit(out, "]");
+		body_lit(out, "]");
 		add_key(out, "pairs");
-		text_lit(out, "[");
+		body_lit(out, "[");
 		for (size_t i = 0; i < target->n_pairs; i++) {
 			if (i)
-				text_lit(out, ",");
+				body_lit(out, ",");
 			add_pair_history(out, watch, t, i);
 		}
-		text_lit(out, "]}");
+		body_lit(out, "]}");
 	}
-	text_lit(out, "]}\n");
+	body_lit(out, "]}\n");
 }

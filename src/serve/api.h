@@ -3,11 +3,11 @@
 #ifndef SERVE_API_H
 #define SERVE_API_H
 
-#include "serve/text.h"
+#include "serve/body.h"
 #include "watch/watch.h"
 
-void api_write_status(struct text *out, const struct watch *watch, bool has_control);
+void api_write_status(struct body *out, const struct watch *watch, bool has_control);
 /* The last minute, oldest first. */
-void api_write_history(struct text *out, const struct watch *watch);
+void api_write_history(struct body *out, const struct watch *watch);
 
 #endif

@@ -282,6 +282,23 @@ static int take_filter(struct reader *r, const char *where, struct json_object *
 	return take_text(r, where, value, &target->measure.filter);
 }
 
+/* A number, of percent of a core. */
+static int take_budget(struct reader *r, const char *where, struct json_object *value, void *into)
+{
+	struct config_target *target = into;
+	double percent;
+
+	if (!json_object_is_type(value, json_type_double) &&
+	    !json_object_is_type(value, json_type_int))
+		return wrong(r, where, "not a number of percent of a core");
+	percent = json_object_get_double(value);
+	/* Not the other way round: NaN compares false. */
+	if (!(percent > 0 && percent <= 100000))
+		return wrong(r, where, "not above 0, or above 100000");
+	target->measure.budget = percent / 100;
+	return 0;
+}
+
 /* Do the parts of a target go together? */
 static int check_target(struct reader *r, const char *where, struct config_target *target)
 {
@@ -313,9 +330,9 @@ static int check_target(struct reader *r, const char *where, struct config_targe
 static int take_target(struct reader *r, const char *where, struct json_object *value)
 {
 	static const struct key keys[] = {
-		{ "exe", take_exe },	   { "pid", take_pid },	    { "count", take_counts },
-		{ "time", take_times },	   { "depth", take_depth }, { "key", take_key },
-		{ "filter", take_filter },
+		{ "exe", take_exe },	   { "pid", take_pid },	      { "count", take_counts },
+		{ "time", take_times },	   { "depth", take_depth },   { "key", take_key },
+		{ "filter", take_filter }, { "budget", take_budget },
 	};
 	struct config_target *target = &r->config->targets[r->config->n_targets++];
 	int err;

@@ -13,6 +13,7 @@
  *	count      ["NAME", ...] or what --count= takes; without it, all probes
  *	time       [["START", "STOP"], ...]
  *	depth, key, filter     as the options of that name
+ *	budget     percent of a core
  */
 #ifndef SERVE_CONFIG_H
 #define SERVE_CONFIG_H

@@ -8,7 +8,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "serve/switch.h"
+#include "serve/order.h"
 
 enum {
 	FORBIDDEN = 403,
@@ -160,7 +160,7 @@ void control_answer(struct control *control, struct ocp_ctx *ctx, struct watch *
 
 	http_add_header(reply, "Cache-Control", "no-store");
 	if (!why)
-		switch_answer(ctx, watch, request, reply);
+		order_answer(ctx, watch, request, reply);
 	else if (may_log_refusal(control))
-		switch_log(request->peer, "refused to switch: %s", why);
+		order_log(request->peer, "refused to switch: %s", why);
 }

@@ -57,7 +57,7 @@ struct connection {
 struct pending {
 	const struct http_route *route;
 	struct http_reply refusal; /* status 0: none */
-	struct text body;
+	struct body body;
 	bool is_too_big;
 };
 
@@ -212,11 +212,11 @@ void http_error(struct http_reply *reply, unsigned int status, const char *error
 {
 	reply->status = status;
 	reply->type = "application/json";
-	text_lit(&reply->text, "{\"error\":");
-	text_json(&reply->text, error);
-	text_lit(&reply->text, ",\"hint\":");
-	text_json(&reply->text, hint);
-	text_lit(&reply->text, "}\n");
+	body_lit(&reply->body, "{\"error\":");
+	body_json(&reply->body, error);
+	body_lit(&reply->body, ",\"hint\":");
+	body_json(&reply->body, hint);
+	body_lit(&reply->body, "}\n");
 }
 
 static struct MHD_Response *make_response(struct http_reply *reply)
@@ -226,10 +226,10 @@ static struct MHD_Response *make_response(struct http_reply *reply)
 	if (reply->data)
 		return MHD_create_response_from_buffer(reply->n_data, (void *)reply->data,
 						       MHD_RESPMEM_PERSISTENT);
-	response = MHD_create_response_from_buffer(reply->text.n, reply->text.bytes,
+	response = MHD_create_response_from_buffer(reply->body.n, reply->body.bytes,
 						   MHD_RESPMEM_MUST_FREE);
 	if (response)
-		reply->text = (struct text){ 0 };
+		reply->body = (struct body){ 0 };
 	return response;
 }
 
@@ -255,14 +255,14 @@ static enum MHD_Result send_reply(struct http *http, struct MHD_Connection *mhd,
 	enum MHD_Result result = MHD_NO;
 	size_t bytes;
 
-	if (reply->text.is_short) {
-		text_free(&reply->text);
+	if (reply->body.is_short) {
+		body_free(&reply->body);
 		http_error(reply, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory", NULL);
 	}
-	bytes = reply->text.room;
-	if (!reply->text.is_short)
+	bytes = reply->body.room;
+	if (!reply->body.is_short)
 		response = make_response(reply);
-	text_free(&reply->text);
+	body_free(&reply->body);
 	if (response && add_headers(response, reply))
 		result = MHD_queue_response(mhd, reply->status ? reply->status : MHD_HTTP_OK,
 					    response);
@@ -383,7 +383,7 @@ static void take_body(struct pending *pending, const char *bytes, size_t n)
 	if (pending->body.n + n > MAX_BODY_BYTES)
 		pending->is_too_big = true;
 	else
-		text_add(&pending->body, bytes, n);
+		body_add(&pending->body, bytes, n);
 }
 
 static enum MHD_Result answer_request(struct http *http, struct MHD_Connection *mhd,
@@ -393,7 +393,7 @@ static enum MHD_Result answer_request(struct http *http, struct MHD_Connection *
 	struct http_request request = { .path = path, .connection = mhd };
 	char peer[NI_MAXHOST + NI_MAXSERV + 4];
 
-	text_add(&pending->body, "", 1);
+	body_add(&pending->body, "", 1);
 	if (pending->is_too_big) {
 		http_error(&reply, MHD_HTTP_CONTENT_TOO_LARGE, "the body is more than 64 KiB",
 			   NULL);
@@ -437,8 +437,8 @@ static void on_completed(void *data, struct MHD_Connection *mhd, void **context,
 		begin_phase(connection, IDLE_MS);
 	}
 	if (pending) {
-		text_free(&pending->body);
-		text_free(&pending->refusal.text);
+		body_free(&pending->body);
+		body_free(&pending->refusal.body);
 	}
 	free(pending);
 	*context = NULL;

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include "base/ctx.h"
-#include "serve/text.h"
+#include "serve/body.h"
 
 struct http;
 
@@ -31,7 +31,7 @@ enum { HTTP_MAX_HEADERS = 8 };
 struct http_reply {
 	unsigned int status;
 	const char *type; /* Content-Type */
-	struct text text; /* the body; or */
+	struct body body; /* the body; or */
 	const void *data; /* this one, which outlives the server */
 	size_t n_data;
 	struct {

@@ -13,7 +13,7 @@
 #include <string.h>
 
 struct writer {
-	struct text *out;
+	struct body *out;
 	const struct watch *watch;
 	const struct buckets *buckets;
 	bool is_open;	/* OpenMetrics */
@@ -31,19 +31,19 @@ struct family {
 
 static void add_name(struct writer *w, const struct family *family, const char *suffix)
 {
-	text_lit(w->out, "ocaml_probes_");
-	text_str(w->out, family->name);
-	text_str(w->out, suffix);
+	body_lit(w->out, "ocaml_probes_");
+	body_str(w->out, family->name);
+	body_str(w->out, suffix);
 }
 
 static void add_about(struct writer *w, const struct family *family, const char *keyword,
 		      const char *value)
 {
-	text_str(w->out, keyword);
+	body_str(w->out, keyword);
 	add_name(w, family, family->kind == COUNTER && !w->is_open ? "_total" : "");
-	text_lit(w->out, " ");
-	text_str(w->out, value);
-	text_lit(w->out, "\n");
+	body_lit(w->out, " ");
+	body_str(w->out, value);
+	body_lit(w->out, "\n");
 }
 
 static void begin_family(struct writer *w, const struct family *family)
@@ -58,17 +58,17 @@ static void begin_family(struct writer *w, const struct family *family)
 
 static void add_label(struct writer *w, const char *name, const char *value)
 {
-	text_str(w->out, name);
-	text_lit(w->out, "=\"");
-	text_label(w->out, value);
-	text_lit(w->out, "\"");
+	body_str(w->out, name);
+	body_lit(w->out, "=\"");
+	body_label(w->out, value);
+	body_lit(w->out, "\"");
 }
 
 static void add_pid(struct writer *w, pid_t pid)
 {
-	text_lit(w->out, ",pid=\"");
-	text_u64(w->out, (uint64_t)pid);
-	text_lit(w->out, "\"");
+	body_lit(w->out, ",pid=\"");
+	body_u64(w->out, (uint64_t)pid);
+	body_lit(w->out, "\"");
 }
 
 /* The labels of a sample; those that are not its own are NULL, or 0. */
@@ -92,7 +92,7 @@ static void add_labels(struct writer *w, const struct labels *labels)
 		if (!all[i].value)
 			continue;
 		if (!is_first)
-			text_lit(w->out, ",");
+			body_lit(w->out, ",");
 		add_label(w, all[i].name, all[i].value);
 		is_first = false;
 	}
@@ -105,25 +105,25 @@ static void begin_sample(struct writer *w, const struct family *family, const ch
 			 const struct labels *labels)
 {
 	add_name(w, family, suffix);
-	text_lit(w->out, "{");
+	body_lit(w->out, "{");
 	add_labels(w, labels);
-	text_lit(w->out, "} ");
+	body_lit(w->out, "} ");
 }
 
 static void add_integer(struct writer *w, const struct family *family, const char *suffix,
 			const struct labels *labels, uint64_t value)
 {
 	begin_sample(w, family, suffix, labels);
-	text_u64(w->out, value);
-	text_lit(w->out, "\n");
+	body_u64(w->out, value);
+	body_lit(w->out, "\n");
 }
 
 static void add_seconds(struct writer *w, const struct family *family, const char *suffix,
 			const struct labels *labels, double seconds)
 {
 	begin_sample(w, family, suffix, labels);
-	text_real(w->out, seconds, 9);
-	text_lit(w->out, "\n");
+	body_real(w->out, seconds, 9);
+	body_lit(w->out, "\n");
 }
 
 /* When the counters of TARGET began. */
@@ -133,8 +133,8 @@ static void add_created(struct writer *w, const struct family *family, const str
 	if (!w->is_open)
 		return;
 	begin_sample(w, family, "_created", labels);
-	text_scaled(w->out, (uint64_t)(target->since_ns / 1000000), 3);
-	text_lit(w->out, "\n");
+	body_scaled(w->out, (uint64_t)(target->since_ns / 1000000), 3);
+	body_lit(w->out, "\n");
 }
 
 static void add_counter(struct writer *w, const struct family *family, const struct labels *labels,
@@ -154,7 +154,7 @@ static void write_build_info(struct writer *w)
 	begin_family(w, &family);
 	add_name(w, &family, "{");
 	add_label(w, "version", ocp_version());
-	text_lit(w->out, "} 1\n");
+	body_lit(w->out, "} 1\n");
 }
 
 static void add_up(struct writer *w, const struct family *family, const struct watch_target *target)
@@ -293,11 +293,11 @@ static void add_bucket(struct writer *w, const struct family *family, const stru
 {
 	add_name(w, family, "_bucket{");
 	add_labels(w, labels);
-	text_lit(w->out, ",le=\"");
-	text_str(w->out, le);
-	text_lit(w->out, "\"} ");
-	text_u64(w->out, count);
-	text_lit(w->out, "\n");
+	body_lit(w->out, ",le=\"");
+	body_str(w->out, le);
+	body_lit(w->out, "\"} ");
+	body_u64(w->out, count);
+	body_lit(w->out, "\n");
 }
 
 static void add_durations(struct writer *w, const struct family *family,
@@ -316,8 +316,8 @@ static void add_durations(struct writer *w, const struct family *family,
 				   counts[b] < sum->count ? counts[b] : sum->count);
 		add_bucket(w, family, &labels, "+Inf", sum->count);
 		begin_sample(w, family, "_sum", &labels);
-		text_scaled(w->out, sum->sum_ns, 9);
-		text_lit(w->out, "\n");
+		body_scaled(w->out, sum->sum_ns, 9);
+		body_lit(w->out, "\n");
 		add_integer(w, family, "_count", &labels, sum->count);
 		add_created(w, family, &labels, target);
 	}
@@ -377,7 +377,7 @@ static const struct {
 	  add_hit_cost },
 };
 
-void metrics_write(struct text *out, const struct watch *watch, enum exposition exposition,
+void metrics_write(struct body *out, const struct watch *watch, enum exposition exposition,
 		   const struct buckets *buckets, bool label_pid)
 {
 	struct writer w = {
@@ -395,5 +395,5 @@ void metrics_write(struct text *out, const struct watch *watch, enum exposition 
 			families[i].add(&w, &families[i].family, watch_target(watch, t));
 	}
 	if (w.is_open)
-		text_lit(out, "# EOF\n");
+		body_lit(out, "# EOF\n");
 }

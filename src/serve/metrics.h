@@ -5,10 +5,10 @@
 
 #include "serve/buckets.h"
 #include "serve/negotiate.h"
-#include "serve/text.h"
+#include "serve/body.h"
 #include "watch/watch.h"
 
-void metrics_write(struct text *out, const struct watch *watch, enum exposition exposition,
+void metrics_write(struct body *out, const struct watch *watch, enum exposition exposition,
 		   const struct buckets *buckets, bool label_pid);
 
 #endif

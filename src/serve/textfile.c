@@ -58,14 +58,14 @@ static int open_new(const char *folder, const char *new, bool *is_named)
 	return fd < 0 ? -errno : fd;
 }
 
-static int replace(const char *path, const char *folder, const char *new, const struct text *text)
+static int replace(const char *path, const char *folder, const char *new, const struct body *body)
 {
 	bool is_named;
 	int fd = open_new(folder, new, &is_named);
 	int err = fd < 0 ? fd : 0;
 
 	if (!err)
-		err = write_all(fd, text->bytes, text->n);
+		err = write_all(fd, body->bytes, body->n);
 	/* Whatever the umask is: others read it. */
 	if (!err && fchmod(fd, MODE) != 0)
 		err = -errno;
@@ -82,13 +82,13 @@ static int replace(const char *path, const char *folder, const char *new, const 
 	return err;
 }
 
-int textfile_write(struct ocp_ctx *ctx, const char *path, const struct text *text)
+int textfile_write(struct ocp_ctx *ctx, const char *path, const struct body *body)
 {
 	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
 	char folder[PATH_MAX], new[PATH_MAX];
 	int err, n;
 
-	if (text->is_short)
+	if (body->is_short)
 		return ctx_no_memory(ctx);
 	if (!slash)
 		snprintf(folder, sizeof(folder), ".");
@@ -98,6 +98,6 @@ int textfile_write(struct ocp_ctx *ctx, const char *path, const struct text *tex
 	n = snprintf(new, sizeof(new), "%.*s.%s.new", (int)(base - path), path, base);
 	if (n < 0 || (size_t)n >= sizeof(new))
 		return ctx_error(ctx, -ENAMETOOLONG, "%s: %s", path, strerror(ENAMETOOLONG));
-	err = replace(path, folder, new, text);
+	err = replace(path, folder, new, body);
 	return err ? ctx_error(ctx, err, "%s: %s", path, strerror(-err)) : 0;
 }

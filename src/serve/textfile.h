@@ -7,8 +7,8 @@
 #define SERVE_TEXTFILE_H
 
 #include "base/ctx.h"
-#include "serve/text.h"
+#include "serve/body.h"
 
-int textfile_write(struct ocp_ctx *ctx, const char *path, const struct text *text);
+int textfile_write(struct ocp_ctx *ctx, const char *path, const struct body *body);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "serve/text.h"
+#include "serve/body.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,45 +11,45 @@ static const uint64_t powers_of_10[] = {
 	1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000,
 };
 
-void text_free(struct text *text)
+void body_free(struct body *body)
 {
-	free(text->bytes);
-	*text = (struct text){ 0 };
+	free(body->bytes);
+	*body = (struct body){ 0 };
 }
 
 /* Room for N more bytes? */
-static bool make_room(struct text *text, size_t n)
+static bool make_room(struct body *body, size_t n)
 {
-	size_t room = text->room ? text->room : FIRST_ROOM;
+	size_t room = body->room ? body->room : FIRST_ROOM;
 	char *grown;
 
-	if (text->is_short)
+	if (body->is_short)
 		return false;
-	if (text->room - text->n >= n)
+	if (body->room - body->n >= n)
 		return true;
-	while (room - text->n < n)
+	while (room - body->n < n)
 		room *= 2;
-	grown = realloc(text->bytes, room);
+	grown = realloc(body->bytes, room);
 	if (!grown) {
-		text->is_short = true;
+		body->is_short = true;
 		return false;
 	}
-	text->bytes = grown;
-	text->room = room;
+	body->bytes = grown;
+	body->room = room;
 	return true;
 }
 
-void text_add(struct text *text, const char *bytes, size_t n)
+void body_add(struct body *body, const char *bytes, size_t n)
 {
-	if (!make_room(text, n))
+	if (!make_room(body, n))
 		return;
-	memcpy(text->bytes + text->n, bytes, n);
-	text->n += n;
+	memcpy(body->bytes + body->n, bytes, n);
+	body->n += n;
 }
 
-void text_str(struct text *text, const char *string)
+void body_str(struct body *body, const char *string)
 {
-	text_add(text, string, strlen(string));
+	body_add(body, string, strlen(string));
 }
 
 /* Write VALUE so that it ends before END, with N_LEAST digits or more; returns where it begins. */
@@ -64,15 +64,15 @@ static char *write_digits(char *end, uint64_t value, unsigned int n_least)
 	return at;
 }
 
-void text_u64(struct text *text, uint64_t value)
+void body_u64(struct body *body, uint64_t value)
 {
 	char digits[MAX_DIGITS], *end = digits + sizeof(digits);
 	const char *at = write_digits(end, value, 1);
 
-	text_add(text, at, (size_t)(end - at));
+	body_add(body, at, (size_t)(end - at));
 }
 
-void text_scaled(struct text *text, uint64_t value, unsigned int decimals)
+void body_scaled(struct body *body, uint64_t value, unsigned int decimals)
 {
 	char digits[MAX_DIGITS + 1], *end = digits + sizeof(digits), *at;
 	const uint64_t power = powers_of_10[decimals];
@@ -80,10 +80,10 @@ void text_scaled(struct text *text, uint64_t value, unsigned int decimals)
 	at = write_digits(end, value % power, decimals);
 	*--at = '.';
 	at = write_digits(at, value / power, 1);
-	text_add(text, at, (size_t)(end - at));
+	body_add(body, at, (size_t)(end - at));
 }
 
-void text_real(struct text *text, double value, unsigned int decimals)
+void body_real(struct body *body, double value, unsigned int decimals)
 {
 	const double power = (double)powers_of_10[decimals];
 
@@ -91,9 +91,9 @@ void text_real(struct text *text, double value, unsigned int decimals)
 	if (!(value > 0))
 		value = 0;
 	if (value * power < 0x1p63)
-		text_scaled(text, (uint64_t)llround(value * power), decimals);
+		body_scaled(body, (uint64_t)llround(value * power), decimals);
 	else
-		text_scaled(text, INT64_MAX, decimals);
+		body_scaled(body, INT64_MAX, decimals);
 }
 
 /* ---- strings of others ---------------------------------------------------------------------- */
@@ -130,7 +130,7 @@ static size_t utf8_bytes(const unsigned char *at)
 }
 
 /* Add STRING; ESCAPE gives what stands for an ASCII character, or NULL for itself. */
-static void add_escaped(struct text *text, const char *string,
+static void add_escaped(struct body *body, const char *string,
 			const char *(*escape)(unsigned char c, char scratch[8]))
 {
 	const unsigned char *at = (const unsigned char *)string, *plain = at;
@@ -144,11 +144,11 @@ static void add_escaped(struct text *text, const char *string,
 			at += n;
 			continue;
 		}
-		text_add(text, (const char *)plain, (size_t)(at - plain));
-		text_str(text, instead);
+		body_add(body, (const char *)plain, (size_t)(at - plain));
+		body_str(body, instead);
 		plain = ++at;
 	}
-	text_add(text, (const char *)plain, (size_t)(at - plain));
+	body_add(body, (const char *)plain, (size_t)(at - plain));
 }
 
 static const char *escape_label(unsigned char c, char scratch[8])
@@ -183,18 +183,18 @@ static const char *escape_json(unsigned char c, char scratch[8])
 	return scratch;
 }
 
-void text_label(struct text *text, const char *string)
+void body_label(struct body *body, const char *string)
 {
-	add_escaped(text, string, escape_label);
+	add_escaped(body, string, escape_label);
 }
 
-void text_json(struct text *text, const char *string)
+void body_json(struct body *body, const char *string)
 {
 	if (!string) {
-		text_lit(text, "null");
+		body_lit(body, "null");
 		return;
 	}
-	text_lit(text, "\"");
-	add_escaped(text, string, escape_json);
-	text_lit(text, "\"");
+	body_lit(body, "\"");
+	add_escaped(body, string, escape_json);
+	body_lit(body, "\"");
 }

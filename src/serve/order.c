@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "serve/switch.h"
+#include "serve/order.h"
 
 #include <inttypes.h>
 #include <json-c/json.h>
@@ -10,7 +10,7 @@
 
 #include "cli/cli.h"
 
-struct switch_order {
+struct order {
 	struct json_object *root; /* what the strings are in */
 	const char *exe, *probe;
 	bool is_handler; /* or the counter */
@@ -27,7 +27,7 @@ enum {
 	UNAVAILABLE = 503,
 };
 
-void switch_log(const char *peer, const char *fmt, ...)
+void order_log(const char *peer, const char *fmt, ...)
 {
 	char text[1024], when[32];
 	const time_t now = time(NULL);
@@ -55,7 +55,7 @@ static const char *text_of(struct json_object *value)
 }
 
 /* Take one member; false if its value will not do. */
-static bool take_member(struct switch_order *order, const char *name, struct json_object *value)
+static bool take_member(struct order *order, const char *name, struct json_object *value)
 {
 	const char *text = text_of(value);
 
@@ -90,7 +90,7 @@ static struct json_object *parse(const struct http_request *request)
 }
 
 /* False, and REPLY says why, if the body is no order. */
-static bool read_order(const struct http_request *request, struct switch_order *order,
+static bool read_order(const struct http_request *request, struct order *order,
 		       struct http_reply *reply)
 {
 	static const char *const names[] = { "exe", "probe", "what", "on" };
@@ -155,14 +155,14 @@ static unsigned int status_of(int err)
 static void reply_done(struct http_reply *reply, bool changed, size_t n_processes)
 {
 	reply->type = "application/json";
-	text_str(&reply->text, changed ? "{\"changed\":true,\"processes\":"
+	body_str(&reply->body, changed ? "{\"changed\":true,\"processes\":"
 				       : "{\"changed\":false,\"processes\":");
-	text_u64(&reply->text, n_processes);
-	text_lit(&reply->text, "}\n");
+	body_u64(&reply->body, n_processes);
+	body_lit(&reply->body, "}\n");
 }
 
-static void obey(struct ocp_ctx *ctx, struct watch *watch, const struct switch_order *order,
-		 size_t number, const char *peer, struct http_reply *reply)
+static void obey(struct ocp_ctx *ctx, struct watch *watch, const struct order *order, size_t number,
+		 const char *peer, struct http_reply *reply)
 {
 	const struct watch_target *target = watch_target(watch, number);
 	const ptrdiff_t probe = watch_find_probe(target, order->probe);
@@ -179,29 +179,29 @@ static void obey(struct ocp_ctx *ctx, struct watch *watch, const struct switch_o
 		err = watch_switch_counter(watch, number, order->probe, order->on);
 	}
 	if (err) {
-		switch_log(peer, "%s of %s in %s %s: %zu processes, then: %s", what, order->probe,
-			   order->exe, to, order->is_handler ? n : 0, ocp_error(ctx));
+		order_log(peer, "%s of %s in %s %s: %zu processes, then: %s", what, order->probe,
+			  order->exe, to, order->is_handler ? n : 0, ocp_error(ctx));
 		http_error(reply, status_of(err), ocp_error(ctx), ocp_hint(ctx));
 		return;
 	}
-	switch_log(peer, "%s of %s in %s %s: %zu processes", what, order->probe, order->exe, to, n);
+	order_log(peer, "%s of %s in %s %s: %zu processes", what, order->probe, order->exe, to, n);
 	reply_done(reply, order->is_handler ? n > 0 : was_counted != order->on, n);
 }
 
-void switch_answer(struct ocp_ctx *ctx, struct watch *watch, const struct http_request *request,
-		   struct http_reply *reply)
+void order_answer(struct ocp_ctx *ctx, struct watch *watch, const struct http_request *request,
+		  struct http_reply *reply)
 {
-	struct switch_order order = { 0 };
+	struct order order = { 0 };
 	ptrdiff_t target;
 
 	if (!read_order(request, &order, reply)) {
-		switch_log(request->peer, "refused to switch: the body is no order");
+		order_log(request->peer, "refused to switch: the body is no order");
 	} else if ((target = watch_find_target(watch, order.exe)) < 0) {
-		switch_log(request->peer, "refused to switch: %s is not watched", order.exe);
+		order_log(request->peer, "refused to switch: %s is not watched", order.exe);
 		http_error(reply, NOT_FOUND, "this program is not watched", NULL);
 	} else if (watch_find_probe(watch_target(watch, (size_t)target), order.probe) < 0) {
-		switch_log(request->peer, "refused to switch: %s has no probe %s", order.exe,
-			   order.probe);
+		order_log(request->peer, "refused to switch: %s has no probe %s", order.exe,
+			  order.probe);
 		http_error(reply, NOT_FOUND, "the program has no probe of this name", NULL);
 	} else {
 		obey(ctx, watch, &order, (size_t)target, request->peer, reply);
