@@ -138,7 +138,6 @@ static void reload(struct server *s)
 
 /* ---- events --------------------------------------------------------------------------------- */
 
-/* Say when it begins to fail, not each second; a failure is none of the server's. */
 static int write_textfile(struct server *s)
 {
 	struct body body = { 0 };
@@ -148,20 +147,27 @@ static int write_textfile(struct server *s)
 		      s->answers.label_pid);
 	err = textfile_write(s->ctx, s->textfile, &body);
 	body_free(&body);
+	return err;
+}
+
+/* Failures, of a full disk say, pass; they are said when they begin, not each second. */
+static void renew_textfile(struct server *s)
+{
+	int err = s->textfile ? write_textfile(s) : 0;
+
 	if (err && !s->is_textfile_failing)
 		say_error(s->ctx, err);
 	if (!err && s->is_textfile_failing)
 		say("%s: is written again", s->textfile);
 	s->is_textfile_failing = err;
-	return err;
 }
 
 static int on_tick(struct server *s)
 {
 	int err = watch_tick(s->answers.watch);
 
-	if (!err && s->textfile && s->textfile_fd < 0)
-		write_textfile(s);
+	if (!err && s->textfile_fd < 0)
+		renew_textfile(s);
 	if (s->http)
 		http_expire(s->http);
 	return err;
@@ -171,8 +177,8 @@ static int on_textfile_clock(struct server *s)
 {
 	int err = watch_read(s->answers.watch);
 
-	if (!err && s->textfile)
-		write_textfile(s);
+	if (!err)
+		renew_textfile(s);
 	return err;
 }
 
@@ -322,6 +328,8 @@ static int start(struct server *s)
 	err = s->answers.watch ? watch_all(s, s->config) : -ENOMEM;
 	if (!err)
 		err = watch_tick(s->answers.watch);
+	if (!err && s->textfile)
+		err = write_textfile(s);
 	if (!err)
 		err = add_timer(s, WATCH_TICK_MS * INT64_C(1000000), &s->tick_fd);
 	if (!err && s->options->interval_ns)
@@ -358,17 +366,9 @@ int serve(const struct options *options)
 	};
 	int err = start(&server), code;
 
-	/* Once: later failures may be repaired, this one is a mistake in the command line. */
-	if (!err && server.textfile) {
-		err = write_textfile(&server);
-		code = EXIT_FAILED;
-	} else {
-		code = err ? say_error(options->ctx, err) : EXIT_DONE;
-	}
-	if (!err) {
+	if (!err)
 		err = run_loop(&server);
-		code = err ? say_error(options->ctx, err) : EXIT_DONE;
-	}
+	code = err ? say_error(options->ctx, err) : EXIT_DONE;
 	finish(&server);
 	return code;
 }
