@@ -6,7 +6,8 @@
 #include "serve/api.h"
 
 #include <math.h>
-#include <time.h>
+
+#include "base/clock.h"
 
 enum { API_VERSION = 1 };
 
@@ -34,14 +35,6 @@ static void add_head(struct body *out, int64_t time_ns)
 	body_scaled(out, (uint64_t)(time_ns / 1000000), 3);
 	add_key(out, "interval");
 	body_u64(out, WATCH_TICK_MS / 1000);
-}
-
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
 /* ---- status --------------------------------------------------------------------------------- */
@@ -207,7 +200,7 @@ static void add_target(struct body *out, const struct watch_target *target)
 
 void api_write_status(struct body *out, const struct watch *watch, bool has_control)
 {
-	add_head(out, now_ns());
+	add_head(out, clock_ns(CLOCK_REALTIME));
 	add_key(out, "control");
 	add_bool(out, has_control);
 	add_key(out, "targets");

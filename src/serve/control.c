@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "serve/control.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/random.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "serve/order.h"
 
 enum {
@@ -143,11 +142,10 @@ static const char *refuse(const struct control *control, const struct http_reque
 /* Nobody shall fill the log by being refused. */
 static bool may_log_refusal(struct control *control)
 {
-	struct timespec now;
+	const int64_t now_s = clock_ns(CLOCK_MONOTONIC) / 1000000000;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (now.tv_sec != control->refusals_s) {
-		control->refusals_s = now.tv_sec;
+	if (now_s != control->refusals_s) {
+		control->refusals_s = now_s;
 		control->n_refusals = 0;
 	}
 	return control->n_refusals++ < MAX_LOGGED_A_SECOND;

@@ -9,7 +9,6 @@
  */
 #include "serve/metrics.h"
 
-#include <math.h>
 #include <string.h>
 
 struct writer {

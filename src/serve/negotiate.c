@@ -7,9 +7,7 @@
  */
 #include "serve/negotiate.h"
 
-#include <ctype.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

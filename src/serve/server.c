@@ -15,6 +15,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "serve/answers.h"
 #include "serve/config.h"
 #include "serve/textfile.h"
@@ -238,13 +239,11 @@ static int add_fd(struct server *s, int fd, const char *what)
 static int add_timer(struct server *s, int64_t interval_ns, int *fd)
 {
 	const int64_t second_ns = 1000000000;
-	struct timespec now;
 	struct itimerspec timer;
 	int64_t next_ns;
 	int err;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	next_ns = now.tv_sec * second_ns + now.tv_nsec;
+	next_ns = clock_ns(CLOCK_MONOTONIC);
 	next_ns += interval_ns - next_ns % interval_ns;
 	timer.it_interval = (struct timespec){ interval_ns / second_ns, interval_ns % second_ns };
 	timer.it_value = (struct timespec){ next_ns / second_ns, next_ns % second_ns };
