@@ -17,16 +17,13 @@ void body_free(struct body *body)
 	*body = (struct body){ 0 };
 }
 
-/* Room for N more bytes? */
-static bool make_room(struct body *body, size_t n)
+bool body_make_room(struct body *body, size_t n)
 {
 	size_t room = body->room ? body->room : FIRST_ROOM;
 	char *grown;
 
 	if (body->is_short)
 		return false;
-	if (body->room - body->n >= n)
-		return true;
 	while (room - body->n < n)
 		room *= 2;
 	grown = realloc(body->bytes, room);
@@ -37,14 +34,6 @@ static bool make_room(struct body *body, size_t n)
 	body->bytes = grown;
 	body->room = room;
 	return true;
-}
-
-void body_add(struct body *body, const char *bytes, size_t n)
-{
-	if (!make_room(body, n))
-		return;
-	memcpy(body->bytes + body->n, bytes, n);
-	body->n += n;
 }
 
 void body_str(struct body *body, const char *string)
@@ -129,6 +118,13 @@ static size_t utf8_bytes(const unsigned char *at)
 	return n;
 }
 
+/* No format has an escape for these. */
+static const bool is_plain[256] = {
+	[' ' ... '!'] = true,
+	['#' ... '['] = true,
+	[']' ... '~'] = true,
+};
+
 /* Add STRING; ESCAPE gives what stands for an ASCII character, or NULL for itself. */
 static void add_escaped(struct body *body, const char *string,
 			const char *(*escape)(unsigned char c, char scratch[8]))
@@ -136,10 +132,16 @@ static void add_escaped(struct body *body, const char *string,
 	const unsigned char *at = (const unsigned char *)string, *plain = at;
 	char scratch[8];
 
-	while (*at) {
-		const size_t n = utf8_bytes(at);
-		const char *instead = n == 1 ? escape(*at, scratch) : n ? NULL : "\xef\xbf\xbd";
+	for (;;) {
+		const char *instead;
+		size_t n;
 
+		while (is_plain[*at])
+			at++;
+		if (!*at)
+			break;
+		n = utf8_bytes(at);
+		instead = n == 1 ? escape(*at, scratch) : n ? NULL : "\xef\xbf\xbd";
 		if (!instead) {
 			at += n;
 			continue;

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct body {
 	char *bytes; /* not terminated */
@@ -21,7 +22,17 @@ struct body {
 #define body_lit(body, literal) body_add((body), (literal), sizeof(literal) - 1)
 
 void body_free(struct body *body);
-void body_add(struct body *body, const char *bytes, size_t n);
+/* Room for N more bytes than there are now? */
+bool body_make_room(struct body *body, size_t n);
+
+static inline void body_add(struct body *body, const char *bytes, size_t n)
+{
+	if (body->room - body->n < n && !body_make_room(body, n))
+		return;
+	memcpy(body->bytes + body->n, bytes, n);
+	body->n += n;
+}
+
 void body_str(struct body *body, const char *string);
 void body_u64(struct body *body, uint64_t value);
 /* VALUE, which is not negative, with a point DECIMALS (1 to 9) before its end: 1500, 3: 1.500 */

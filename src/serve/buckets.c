@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "serve/buckets.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,15 +16,19 @@
  */
 static void write_label(char *label, size_t bytes, uint64_t ns)
 {
-	const double seconds = (double)ns / 1e9;
+	size_t n;
 
+	if (ns >= 100000) {
+		snprintf(label, bytes, "%" PRIu64 ".%09" PRIu64, ns / 1000000000, ns % 1000000000);
+		for (n = strlen(label); label[n - 1] == '0' && label[n - 2] != '.'; n--)
+			label[n - 1] = '\0';
+		return;
+	}
 	for (int digits = 1; digits <= 17; digits++) {
-		snprintf(label, bytes, "%.*g", digits, seconds);
-		if (strtod(label, NULL) == seconds)
+		snprintf(label, bytes, "%.*g", digits, (double)ns / 1e9);
+		if (strtod(label, NULL) == (double)ns / 1e9)
 			break;
 	}
-	if (!strpbrk(label, ".e"))
-		strncat(label, ".0", bytes - strlen(label) - 1);
 }
 
 static void append(struct buckets *buckets, uint64_t ns)
