@@ -29,7 +29,7 @@ int targets_get(struct targets *targets, const char *exe, struct target **out)
 		if (strcmp((*out)->exe, exe) == 0)
 			return 0;
 	}
-	grown = realloc(targets->list, (targets->n + 1) * sizeof(*grown));
+	grown = realloc(targets->list, (targets->n + 1) * sizeof(void *));
 	if (!grown)
 		return ctx_no_memory(targets->ctx);
 	targets->list = grown;
@@ -43,7 +43,7 @@ void targets_remove(struct targets *targets, size_t number)
 {
 	target_free(targets->list[number]);
 	memmove(targets->list + number, targets->list + number + 1,
-		(--targets->n - number) * sizeof(*targets->list));
+		(--targets->n - number) * sizeof(void *));
 }
 
 /* ---- entries -------------------------------------------------------------------------------- */
@@ -125,6 +125,10 @@ static int start_source(struct entry *entry, struct target *target, struct sourc
 	int err;
 
 	source->owner = entry;
+	/* It need not have all the probes that others of the target have. */
+	for (size_t i = 0; i < target->view.n_probes; i++)
+		if (target->probe_records[i]->is_off)
+			ocp_meter_switch(source->meter, target->probes[i].name, false);
 	err = source_attach(source);
 	if (!err)
 		err = target_add_source(target, source);
@@ -159,7 +163,7 @@ static int open_source(struct entry *entry, struct target *target, const char *p
 	struct source *source;
 	int err;
 
-	if (now_ns < entry->retry_ns)
+	if (now_ns < entry->retry_ns || target->is_over_budget)
 		return 0;
 	err = source_open(target->ctx, path, pid, entry->measure, by_process, &source);
 	if (!err)
@@ -250,8 +254,8 @@ static int follow_process(struct entry *entry, struct targets *targets, int64_t 
 {
 	struct target *target = entry->target;
 	ptrdiff_t own = find_own_source(entry);
+	pid_t pid = 0;
 	int err = 0;
-	pid_t pid;
 
 	if (own >= 0 && !source_has_ended(target->sources[own]))
 		return 0;

@@ -28,6 +28,7 @@ struct source {
 	struct ocp_sample *sample;   /* the last; NULL: none yet */
 	uint64_t hits, hits_at_tick; /* all of sample, and when the last tick was */
 	double hit_ns;		     /* 0: not known */
+	double core_share;	     /* that its hits in the last tick cost */
 	bool asked_costs;
 	int64_t attached_ns; /* CLOCK_MONOTONIC */
 };
