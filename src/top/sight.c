@@ -185,6 +185,8 @@ static void read_history(const struct watch *watch, const struct seen_probe *pro
 
 int sight_copy_history(struct sight *seen, const struct watch *watch)
 {
+	if (seen->history)
+		return 0;
 	seen->history = calloc(seen->n_probes + 1, WATCH_COLUMNS * sizeof(*seen->history));
 	if (!seen->history)
 		return -ENOMEM;

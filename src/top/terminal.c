@@ -52,10 +52,18 @@ static bool can(const char *capability)
 	return value && value != (char *)-1;
 }
 
+/* Of the terminal that setupterm found. */
+static int check_screen(const char *term)
+{
+	if (!can("cup") || !can("clear"))
+		return refuse("this terminal has no screen to draw on: TERM is ", term);
+	return EXIT_DONE;
+}
+
 int terminal_check(void)
 {
 	const char *term = getenv("TERM");
-	int found;
+	int code, found;
 
 	if (!isatty(STDIN_FILENO))
 		return refuse("standard input is not a terminal", "");
@@ -67,9 +75,9 @@ int terminal_check(void)
 		return refuse("TERM is dumb: this terminal has no screen to draw on", "");
 	if (setupterm(NULL, STDOUT_FILENO, &found) != OK)
 		return refuse("no such terminal is known here: TERM is ", term);
-	if (!can("cup") || !can("clear"))
-		return refuse("this terminal has no screen to draw on: TERM is ", term);
-	return EXIT_DONE;
+	code = check_screen(term);
+	del_curterm(cur_term);
+	return code;
 }
 
 /* ---- crashes -------------------------------------------------------------------------------- */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "top/terminal.h"
 #include "top/text.h"
 
 void top_message(struct top *top, const char *fmt, ...)
