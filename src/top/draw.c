@@ -44,6 +44,8 @@ static void draw_title(const struct top *top)
 		n_pids += seen->targets[i].n_pids;
 	if (seen->n_targets == 1) {
 		text_fit(text, sizeof(text), seen->targets[0].exe, room, TEXT_CUT_FRONT);
+	} else if (!top->shown_ticks) {
+		text[0] = '\0';
 	} else {
 		snprintf(text, sizeof(text), "%zu programs, %zu process%s", seen->n_targets, n_pids,
 			 n_pids == 1 ? "" : "es");
@@ -57,17 +59,32 @@ static void draw_title(const struct top *top)
 	attroff(A_REVERSE);
 }
 
+enum { FIELD_STATE, FIELD_PIDS, FIELD_SINCE, FIELD_RATE, FIELD_COST, FIELD_HIT, N_FIELDS };
+
+static void describe(const struct top *top, const struct seen_target *target, struct field *fields)
+{
+	const int64_t seconds = (top->view.seen->time_ns - target->since_ns) / 1000000000;
+	char text[TEXT_BYTES];
+
+	fields[FIELD_STATE].rank = 0;
+	snprintf(fields[FIELD_STATE].text, sizeof(fields[0].text), "%s", target_state(top, target));
+	fields[FIELD_PIDS].rank = 3;
+	write_pids(fields[FIELD_PIDS].text, sizeof(fields[0].text), target);
+	fields[FIELD_SINCE].rank = 4;
+	snprintf(fields[FIELD_SINCE].text, sizeof(fields[0].text), "for %s",
+		 text_duration(text, seconds));
+	if (target->hit_ns > 0) {
+		fields[FIELD_HIT].rank = 5;
+		snprintf(fields[FIELD_HIT].text, sizeof(fields[0].text), "%s a hit",
+			 text_ns(text, (uint64_t)target->hit_ns, top->is_utf8));
+	}
+}
+
 /* One line of sums; with one program, of what is known of it. */
 static void draw_summary(const struct top *top)
 {
 	const struct sight *seen = top->view.seen;
-	const struct seen_target *only = seen->n_targets == 1 ? &seen->targets[0] : NULL;
-	struct field fields[6] = { { .rank = only ? 0 : -1 },
-				   { .rank = only ? 3 : -1 },
-				   { .rank = only ? 4 : -1 },
-				   { .rank = 1 },
-				   { .rank = 2 },
-				   { .rank = only ? 5 : -1 } };
+	struct field fields[N_FIELDS];
 	double rate = 0, share = 0;
 	char text[TEXT_BYTES];
 
@@ -75,19 +92,17 @@ static void draw_summary(const struct top *top)
 		rate += seen->targets[i].rate;
 		share += seen->targets[i].core_share;
 	}
-	if (only) {
-		snprintf(fields[0].text, sizeof(fields[0].text), "%s", target_state(top, only));
-		write_pids(fields[1].text, sizeof(fields[1].text), only);
-		snprintf(fields[2].text, sizeof(fields[2].text), "for %s",
-			 text_duration(text, (seen->time_ns - only->since_ns) / 1000000000));
-		snprintf(fields[5].text, sizeof(fields[5].text), "%s a hit",
-			 only->hit_ns > 0 ? text_ns(text, (uint64_t)only->hit_ns, top->is_utf8)
-					  : "?");
-	}
-	snprintf(fields[3].text, sizeof(fields[3].text), "%s hits/s", text_rate(text, rate));
-	snprintf(fields[4].text, sizeof(fields[4].text), "cost %s of a core",
+	for (size_t i = 0; i < N_FIELDS; i++)
+		fields[i] = (struct field){ .rank = -1 };
+	if (seen->n_targets == 1)
+		describe(top, &seen->targets[0], fields);
+	fields[FIELD_RATE].rank = 1;
+	snprintf(fields[FIELD_RATE].text, sizeof(fields[0].text), "%s hits/s",
+		 text_rate(text, rate));
+	fields[FIELD_COST].rank = 2;
+	snprintf(fields[FIELD_COST].text, sizeof(fields[0].text), "cost %s of a core",
 		 text_share(text, share));
-	paint_fields(1, 0, COLS, fields, sizeof(fields) / sizeof(fields[0]));
+	paint_fields(1, 0, COLS, fields, N_FIELDS);
 }
 
 /* What was not measured, if anything. Returns the lines that it took. */
@@ -215,13 +230,13 @@ static void draw_keys(const struct top *top, int y)
 
 /* ---- help ----------------------------------------------------------------------------------- */
 
-enum { HELP_INDENT = 13 };
+enum { HELP_INDENT = 14 };
 
 static const struct {
 	const char *key, *does;
 } help[] = {
 	{ "up down j k", "move by a line; PgUp and PgDn by a screen" },
-	{ "Home End", "to the first line, to the last" },
+	{ "Home End g G", "to the first line, to the last" },
 	{ "s", "sort by the next column; S: the other way round" },
 	{ "r n h", "sort by rate, by name, by hits; again: the other way round" },
 	{ "/", "show only what has this in its name" },

@@ -150,6 +150,12 @@ static int take_character(struct top *top, wint_t key)
 	case 'k':
 		view_move(&top->view, -1);
 		return 0;
+	case 'g':
+		view_home(&top->view);
+		return 0;
+	case 'G':
+		view_end(&top->view);
+		return 0;
 	case '/':
 		top->mode = MODE_FILTER;
 		return 0;

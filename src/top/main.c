@@ -191,10 +191,8 @@ static int run_loop(struct loop *loop)
 
 static int open_fds(struct loop *loop)
 {
-	const struct itimerspec every = {
-		.it_interval = { WATCH_TICK_MS / 1000, WATCH_TICK_MS % 1000 * 1000000 },
-		.it_value = { WATCH_TICK_MS / 1000, WATCH_TICK_MS % 1000 * 1000000 },
-	};
+	const struct timespec tick = { WATCH_TICK_MS / 1000, WATCH_TICK_MS % 1000 * 1000000L };
+	const struct itimerspec every = { .it_interval = tick, .it_value = tick };
 	int signals = signalfd(-1, &loop->signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	int clock = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 

@@ -18,8 +18,8 @@ bool paint_begin(void)
 	if ((no_color && *no_color) || !has_colors() || start_color() != OK)
 		return false;
 	use_default_colors();
-	for (short i = COLOUR_GOOD; i <= COLOUR_BARS; i++)
-		init_pair(i, of[i], -1);
+	for (int i = COLOUR_GOOD; i <= COLOUR_BARS; i++)
+		init_pair((short)i, of[i], -1);
 	return true;
 }
 

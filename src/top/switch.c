@@ -167,7 +167,7 @@ int switch_handler(struct top *top)
 	if (probe->handler == WATCH_HANDLER_UNKNOWN) {
 		top_message(top, "%s: %s", probe->name,
 			    target->n_pids ? "its processes may not be looked at"
-					   : "no process of its program runs");
+					   : "no process runs");
 		return 0;
 	}
 	on = probe->handler != WATCH_HANDLER_ON;
@@ -209,6 +209,10 @@ int switch_counter(struct top *top)
 
 	if (!probe)
 		return 0;
+	if (!top->view.seen->targets[probe->target].is_up) {
+		top_message(top, "%s: no process is measured", probe->name);
+		return 0;
+	}
 	err = set_switch(&what, top->view.seen->targets[probe->target].exe, probe->name,
 			 !probe->is_counted);
 	if (err)

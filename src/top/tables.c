@@ -28,13 +28,21 @@ static int clamp(size_t n, int low, int high)
 	return n < (size_t)low ? low : n > (size_t)high ? high : (int)n;
 }
 
-/* "TITLE (SHOWN of ALL)", if that is not all. */
+/* "TITLE SHOWN/ALL", if that is not all. */
 static const char *title_of(char *text, size_t size, const char *title, int shown, size_t all)
 {
 	if ((size_t)shown >= all)
 		return title;
-	snprintf(text, size, "%s (%d of %zu)", title, shown, all);
+	snprintf(text, size, "%s %d/%zu", title, shown, all);
 	return text;
+}
+
+/* The highest first; equals, and what is not known, in the order of their numbers A and B. */
+static int compare_rates(double x, double y, size_t a, size_t b)
+{
+	x = isnan(x) ? -1 : x;
+	y = isnan(y) ? -1 : y;
+	return x != y ? (x < y ? 1 : -1) : (a > b) - (a < b);
 }
 
 /* ---- programs ------------------------------------------------------------------------------- */
@@ -69,7 +77,7 @@ static int compare_targets(const void *left, const void *right, void *data)
 	const size_t a = *(const size_t *)left, b = *(const size_t *)right;
 	const double x = seen->targets[a].rate, y = seen->targets[b].rate;
 
-	return x != y ? (x < y ? 1 : -1) : (a > b) - (a < b);
+	return compare_rates(x, y, a, b);
 }
 
 static void draw_program(const struct top *top, int y, const struct column *columns,
@@ -133,13 +141,13 @@ size_t shown_pair_count(const struct view *view)
 	return n;
 }
 
-static int compare_pairs(const void *left, const void *right)
+static int compare_pairs(const void *left, const void *right, void *data)
 {
-	const struct seen_pair *a = *(const struct seen_pair *const *)left;
-	const struct seen_pair *b = *(const struct seen_pair *const *)right;
-	const double x = isnan(a->rate) ? -1 : a->rate, y = isnan(b->rate) ? -1 : b->rate;
+	const struct sight *seen = data;
+	const size_t a = *(const size_t *)left, b = *(const size_t *)right;
+	const double x = seen->pairs[a].rate, y = seen->pairs[b].rate;
 
-	return x != y ? (x < y ? 1 : -1) : (a > b) - (a < b);
+	return compare_rates(x, y, a, b);
 }
 
 static void draw_pair(const struct top *top, int y, const struct column *columns,
@@ -177,7 +185,7 @@ void draw_pairs(const struct top *top, int y, int lines)
 		{ .title = "orphans", .rank = 6, .min = 7, .want = 9, .is_right = true },
 	};
 	const size_t n = sizeof(columns) / sizeof(columns[0]);
-	const struct seen_pair **shown = calloc(seen->n_pairs + 1, sizeof(*shown));
+	size_t *shown = calloc(seen->n_pairs + 1, sizeof(*shown));
 	size_t n_shown = 0;
 	char title[64];
 
@@ -185,17 +193,17 @@ void draw_pairs(const struct top *top, int y, int lines)
 		return;
 	for (size_t i = 0; i < seen->n_pairs; i++)
 		if (view_shows_pair(&top->view, &seen->pairs[i]))
-			shown[n_shown++] = &seen->pairs[i];
+			shown[n_shown++] = i;
 	/* As they were asked for; if there is no room for all, those that happen. */
 	if ((size_t)lines < n_shown)
-		qsort(shown, n_shown, sizeof(*shown), compare_pairs);
+		qsort_r(shown, n_shown, sizeof(*shown), compare_pairs, (void *)seen);
 	columns[0].title = title_of(title, sizeof(title), "pair", lines, n_shown);
 	columns[0].want = clamp((size_t)text_width(columns[0].title), name, WIDEST_NAME);
 	columns[1].want = clamp(seen->longest_exe, 8, 24);
 	layout_columns(columns, n, MARGIN, COLS, gap());
 	paint_titles(y, columns, n, n, "");
 	for (int i = 0; i < lines && (size_t)i < n_shown; i++)
-		draw_pair(top, y + 1 + i, columns, shown[i]);
+		draw_pair(top, y + 1 + i, columns, &seen->pairs[shown[i]]);
 	free(shown);
 }
 
@@ -217,9 +225,9 @@ static void lay_out_probes(struct column *columns, const struct sight *seen)
 {
 	const bool has_exe = seen->n_targets > 1;
 	const int name = clamp(seen->longest_name, 8, WIDEST_NAME);
-	const int exe = clamp(seen->longest_exe, 8, 24);
+	const int exe = clamp(seen->longest_exe, 8, 24), least = has_exe ? 12 : 16;
 	const struct column all[N_COLUMNS] = {
-		[COLUMN_NAME] = { "probe", 0, name < 16 ? name : 16, name },
+		[COLUMN_NAME] = { "probe", 0, name < least ? name : least, name },
 		[COLUMN_EXE] = { "program", has_exe ? 2 : -1, 8, exe },
 		[COLUMN_RATE] = { "hits/s", 1, 7, 7, true },
 		[COLUMN_SPARK] = { "last minute", 5, LEAST_SPARK, WATCH_COLUMNS },
@@ -235,6 +243,8 @@ static void lay_out_probes(struct column *columns, const struct sight *seen)
 	/* Bars of as many cells as a minute divides into. */
 	surplus = columns[COLUMN_SPARK].width - spark_width(columns[COLUMN_SPARK].width);
 	columns[COLUMN_SPARK].width -= surplus;
+	if (columns[COLUMN_SPARK].width < text_width(columns[COLUMN_SPARK].title))
+		columns[COLUMN_SPARK].title = "minute";
 	for (size_t i = COLUMN_SPARK + 1; i < N_COLUMNS; i++)
 		columns[i].x -= surplus;
 }
@@ -311,6 +321,7 @@ static void draw_probe(const struct top *top, int y, const struct column *column
 {
 	const struct seen_probe *probe = view_probe(&top->view, line);
 	const bool is_cursor = line == top->view.cursor;
+	const struct seen_target *target = &top->view.seen->targets[probe->target];
 	const bool is_measured = probe->is_counted || probe->is_in_pair;
 	char text[TEXT_BYTES];
 
@@ -320,7 +331,7 @@ static void draw_probe(const struct top *top, int y, const struct column *column
 		mvaddch(y, 0, '>');
 	}
 	paint_cell(y, &columns[COLUMN_NAME], probe->name);
-	paint_cell(y, &columns[COLUMN_EXE], top->view.seen->targets[probe->target].name);
+	paint_cell(y, &columns[COLUMN_EXE], target->name);
 	paint_cell(y, &columns[COLUMN_RATE], text_rate(text, is_measured ? probe->rate : NAN));
 	draw_spark(top, y, &columns[COLUMN_SPARK], line, highest);
 	paint_cell(y, &columns[COLUMN_HITS],
@@ -329,7 +340,8 @@ static void draw_probe(const struct top *top, int y, const struct column *column
 		   text_count(text, probe->n_sites, columns[COLUMN_SITES].width));
 	draw_handler(top, y, &columns[COLUMN_HANDLER], probe);
 	paint_cell(y, &columns[COLUMN_COUNTED],
-		   probe->is_in_pair   ? "pair"
+		   !target->is_up      ? "-"
+		   : probe->is_in_pair ? "pair"
 		   : probe->is_counted ? "yes"
 				       : "no");
 	attroff(A_REVERSE);

@@ -17,6 +17,13 @@ bool text_is_utf8(void)
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
+static const char *nothing(char *text)
+{
+	text[0] = '-';
+	text[1] = '\0';
+	return text;
+}
+
 /* VALUE, below 999.5, with three digits. The bounds are where printf rounds to one more. */
 static const char *three_digits(char *text, double value, const char *unit)
 {
@@ -33,10 +40,8 @@ const char *text_rate(char *text, double rate)
 	static const char *const units[] = { "k", "M", "G", "T", "P" };
 	size_t unit = 0;
 
-	if (isnan(rate) || rate < 0) {
-		strcpy(text, "-");
-		return text;
-	}
+	if (isnan(rate) || rate < 0)
+		return nothing(text);
 	if (rate < 999.5) {
 		snprintf(text, TEXT_BYTES, "%.*f", rate > 0 && rate < 99.95 ? 1 : 0, rate);
 		return text;
@@ -51,8 +56,8 @@ const char *text_ns(char *text, uint64_t ns, bool utf8)
 	const double value = (double)ns;
 
 	if (ns == 0)
-		strcpy(text, "-");
-	else if (ns < 1000)
+		return nothing(text);
+	if (ns < 1000)
 		snprintf(text, TEXT_BYTES, "%" PRIu64 "ns", ns);
 	else if (value < 999.5e3)
 		three_digits(text, value / 1e3, utf8 ? "µs" : "us");
@@ -65,10 +70,8 @@ const char *text_ns(char *text, uint64_t ns, bool utf8)
 
 const char *text_share(char *text, double share)
 {
-	if (isnan(share) || share < 0) {
-		strcpy(text, "-");
-		return text;
-	}
+	if (isnan(share) || share < 0)
+		return nothing(text);
 	return three_digits(text, 100 * share, "%");
 }
 

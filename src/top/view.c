@@ -236,11 +236,11 @@ void view_reverse(struct view *view)
 
 bool view_filter_add(struct view *view, const char *character)
 {
-	const size_t bytes = strlen(view->filter);
+	const size_t bytes = strlen(view->filter), more = strlen(character);
 
-	if (bytes + strlen(character) >= sizeof(view->filter))
+	if (bytes + more >= sizeof(view->filter))
 		return false;
-	strcpy(view->filter + bytes, character);
+	memcpy(view->filter + bytes, character, more + 1);
 	view_arrange(view);
 	return true;
 }
