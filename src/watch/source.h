@@ -33,9 +33,6 @@ struct source {
 	int64_t attached_ns; /* CLOCK_MONOTONIC */
 };
 
-/* CLOCK_MONOTONIC. */
-int64_t watch_now_ns(void);
-
 /*
  * A source for what runs the file that PATH leads to, or for process PID if it is not 0. MEASURE is
  * looked at during the call only. Nothing is measured before source_attach.

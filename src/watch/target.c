@@ -5,17 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/ctx.h"
-
-static int64_t real_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
 
 int target_new(struct ocp_ctx *ctx, const char *exe, struct target **out)
 {
@@ -27,7 +19,7 @@ int target_new(struct ocp_ctx *ctx, const char *exe, struct target **out)
 	}
 	target->ctx = ctx;
 	target->view.exe = target->exe;
-	target->view.since_ns = real_now_ns();
+	target->view.since_ns = clock_ns(CLOCK_REALTIME);
 	*out = target;
 	return 0;
 }

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/ctx.h"
 #include "watch/entry.h"
 #include "watch/target.h"
@@ -399,17 +399,9 @@ static int keep_budgets(struct watch *watch)
 	return err;
 }
 
-static int64_t real_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
 int watch_tick(struct watch *watch)
 {
-	int64_t now_ns = watch_now_ns();
+	int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
 	int err = 0;
 
 	for (size_t i = 0; !err && i < watch->targets.n; i++)
@@ -420,14 +412,14 @@ int watch_tick(struct watch *watch)
 		err = follow_target(watch->targets.list[i], now_ns);
 	if (err)
 		return err;
-	now_ns = watch_now_ns();
+	now_ns = clock_ns(CLOCK_MONOTONIC);
 	skip_columns(watch, watch->tick_ns ? now_ns - watch->tick_ns : 0);
 	for (size_t i = 0; i < watch->targets.n; i++)
 		target_tick(watch->targets.list[i], watch->n_columns % WATCH_COLUMNS,
 			    watch->tick_ns ? now_ns - watch->tick_ns : TICK_NS);
 	watch->n_columns++;
 	watch->tick_ns = now_ns;
-	watch->column_time_ns = real_now_ns();
+	watch->column_time_ns = clock_ns(CLOCK_REALTIME);
 	forget_idle(watch, now_ns);
 	return keep_budgets(watch);
 }

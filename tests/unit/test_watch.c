@@ -12,9 +12,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "fixture.h"
 #include "measured_child.h"
 #include "watch/watch.h"
@@ -54,14 +54,6 @@ static int tear_down(void **state)
 	(void)state;
 	unlink(program);
 	return 0;
-}
-
-static int64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
 struct running {
@@ -392,24 +384,24 @@ static void test_the_last_minute(void **state)
 	const struct watch_spec spec = { .exe = program, .measure = &time_too };
 	struct watching w = watch_it(&spec, 1, false);
 	struct running running = start(program);
-	int64_t before_ns = now_ns(), start_ns, stop_ns;
+	int64_t before_ns = clock_ns(CLOCK_MONOTONIC), start_ns, stop_ns;
 	const size_t both = 0;
 	uint64_t n = 0;
 	size_t n_columns;
 
 	(void)state;
 	tick(&w);
-	start_ns = now_ns();
+	start_ns = clock_ns(CLOCK_MONOTONIC);
 	assert_int_equal(watch_column_count(w.watch), 1);
 	assert_true(isnan(probe_called(&w, "both")->rate));
 	go(&running, 1000);
 	sleep_ms(WATCH_TICK_MS);
-	stop_ns = now_ns();
+	stop_ns = clock_ns(CLOCK_MONOTONIC);
 	tick(&w);
 	n_columns = watch_column_count(w.watch);
 	assert_true(n_columns >= 2);
 	assert_rate_of_1000(probe_called(&w, "both")->rate, stop_ns - start_ns,
-			    now_ns() - before_ns);
+			    clock_ns(CLOCK_MONOTONIC) - before_ns);
 	assert_true(fabs(watch_probe_rate(w.watch, 0, both, 0) - probe_called(&w, "both")->rate) <
 		    1);
 	assert_true(isnan(watch_probe_rate(w.watch, 0, both, n_columns - 1)));
