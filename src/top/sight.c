@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "top/text.h"
 
 static size_t longer(size_t a, size_t b)
@@ -131,7 +131,6 @@ struct sight *sight_take(const struct watch *watch)
 	struct sight *seen = calloc(1, sizeof(*seen));
 	struct seen_probe *probes;
 	struct seen_pair *pairs;
-	struct timespec now;
 	size_t bytes, n_pids;
 	pid_t *pids;
 	char *at;
@@ -148,8 +147,7 @@ struct sight *sight_take(const struct watch *watch)
 		return NULL;
 	}
 	at = (char *)(pids + n_pids);
-	clock_gettime(CLOCK_REALTIME, &now);
-	seen->time_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	seen->time_ns = clock_ns(CLOCK_REALTIME);
 	for (size_t t = 0; t < seen->n_targets; t++) {
 		const struct watch_target *target = watch_target(watch, t);
 

@@ -4,7 +4,8 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
-STEADY=$O/tests/ocaml/steady
+# Copies: a file is measured in all processes that run it, those of other tests too.
+STEADY=${TMP:-}/steady LOOP=${TMP:-}/loop
 
 # ---- the terminal -----------------------------------------------------------------------------
 
@@ -16,7 +17,7 @@ tmux_do() {
 open_terminal() { # COLUMNS LINES
 	need_counting
 	need_command tmux
-	mkdir -p "$TMP"
+	cp "$O/tests/ocaml/steady" "$O/tests/ocaml/loop" "$TMP"
 	env -u TMUX TMUX_TMPDIR="$TMP" tmux -f /dev/null -D &
 	wait_for 'tmux_do set -g exit-empty off 2>/dev/null'
 	tmux_do new-session -d -x "$1" -y "$2" \
@@ -181,18 +182,22 @@ test_all_programs_and_confirmation() {
 }
 
 all_programs_and_confirmation() {
-	local first second
+	local first second program
 	open_terminal 120 30
 	start_steady
 	first=$TARGET
 	start_steady
 	second=$TARGET
-	start_target "$O/tests/ocaml/loop"
+	start_target "$LOOP"
 	await_line ready
 	start_top
 	await_screen '^  program +state'
 	await_screen "^  steady +up .* pids $first $second"
 	await_screen "^  loop +up .* pid $TARGET\$"
+	# Several meters find out at once what a hit costs, on the same sites.
+	for program in steady loop; do
+		await_screen "^  $program +up .* ([0-9]{3}ns|[0-9.]+µs) +[0-9]+s "
+	done
 	await_screen '^[> ] alpha +loop +[0-9.]+[kM] '
 	press / r a r e Enter
 	await_screen '^> rare +steady +(19|2[01])\.[0-9] '
@@ -386,7 +391,8 @@ refuses() { # STATUS TEXT TERM ARG...
 
 test_refusals() {
 	need_counting
-	need_command script
+	need_command script tic
+	cp "$O/tests/ocaml/steady" "$TMP"
 	start_steady
 	refuses 2 'TERM is dumb' dumb -pid "$TARGET"
 	refuses 2 'no such terminal is known here: TERM is nosuch' nosuch -pid "$TARGET"
