@@ -50,12 +50,19 @@ TOOL_LIBS = -ljson-c
 
 lib_srcs := $(wildcard src/base/*.c src/elf/*.c src/dormant/*.c src/process/*.c src/measure/*.c)
 cli_srcs := $(wildcard src/cli/*.c)
+watch_srcs := $(wildcard src/watch/*.c)
+serve_srcs := $(wildcard src/serve/*.c)
+top_srcs := $(wildcard src/top/*.c)
 tool_srcs := $(wildcard src/tool/*.c)
 link_srcs := $(wildcard src/link/*.c)
-c_sources := $(lib_srcs) $(cli_srcs) $(tool_srcs) $(link_srcs)
+c_sources := $(lib_srcs) $(cli_srcs) $(watch_srcs) $(serve_srcs) $(top_srcs) $(tool_srcs) $(link_srcs)
+
+include src/serve/web/web.mk
 
 lib_objs := $(lib_srcs:%.c=$(O)/%.o)
-cli_objs := $(cli_srcs:%.c=$(O)/%.o)
+# What the programs are made of, but for their main functions: each takes what it needs.
+parts_a := $(O)/parts.a
+parts_objs := $(patsubst %.c,$(O)/%.o,$(filter-out %/main.c,$(cli_srcs) $(watch_srcs) $(serve_srcs) $(top_srcs)))
 tool_objs := $(tool_srcs:%.c=$(O)/%.o)
 link_objs := $(link_srcs:%.c=$(O)/%.o)
 # What is made of bpf/measure.bpf.c: see there.
@@ -63,12 +70,14 @@ bpf_objects := measure_multi measure_full measure_perf
 bpf_skels := $(bpf_objects:%=$(O)/bpf/%.skel.h)
 
 tool := $(O)/ocaml-probes
+server := $(O)/ocaml-probes-serve
+viewer := $(O)/ocaml-probes-top
 linker := $(O)/ocaml-probes-link
 lib_a := $(O)/libocaml_probes.a
 lib_so := $(O)/libocaml_probes.so.$(VERSION)
 
 .PHONY: all
-all: $(tool) $(linker) $(lib_a) $(lib_so) ## build the tool, the post-linker and the library
+all: $(tool) $(if $(wildcard src/serve/main.c),$(server)) $(if $(wildcard src/top/main.c),$(viewer)) $(linker) $(lib_a) $(lib_so) ## build the tool, the post-linker and the library
 	@:
 
 # ---- C --------------------------------------------------------------------------------------
@@ -90,9 +99,21 @@ $(lib_so): $(lib_objs)
 	$(Q)ln -sf $(@F) $(O)/libocaml_probes.so
 , := ,
 
-$(tool): $(tool_objs) $(cli_objs) $(lib_a)
+$(parts_a): $(parts_objs) $(web_objs)
+	$(say) AR $@
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(tool): $(tool_objs) $(parts_a) $(lib_a)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(TOOL_LIBS)
+
+$(server): $(O)/src/serve/main.o $(parts_a) $(lib_a)
+	$(say) LINK $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(TOOL_LIBS) -lmicrohttpd
+
+$(viewer): $(O)/src/top/main.o $(parts_a) $(lib_a)
+	$(say) LINK $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $$($(PKG_CONFIG) --libs ncursesw) -lm
 
 $(linker): $(link_objs) $(lib_a)
 	$(say) LINK $@
@@ -124,7 +145,6 @@ vmlinux-dump: ## write this machine's full vmlinux.h to build/ (vmlinux/ holds t
 # ---- everything else ------------------------------------------------------------------------
 
 include tools/ocaml/ocaml.mk
-include src/serve/web/web.mk
 include tests/tests.mk
 include tools/bench/bench.mk
 include tools/matrix/matrix.mk
@@ -144,7 +164,7 @@ check: deps ## build everything and run all tests
 .PHONY: install
 install: all ocaml ## install below $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include
-	install -m755 $(tool) $(linker) tools/ocaml/ocaml-probes-cc $(DESTDIR)$(PREFIX)/bin
+	install -m755 $(tool) $(server) $(viewer) $(linker) tools/ocaml/ocaml-probes-cc $(DESTDIR)$(PREFIX)/bin
 	install -m644 include/*.h $(DESTDIR)$(PREFIX)/include
 	install -m644 $(lib_a) $(DESTDIR)$(LIBDIR)
 	install -m755 $(lib_so) $(DESTDIR)$(LIBDIR)

@@ -199,6 +199,17 @@ OCP_API int ocp_meter_attach(struct ocp_meter *meter);
  */
 OCP_API int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites);
 
+/*
+ * Switch the counter of the probe NAME off or on while attached (or before: then it is attached
+ * like that). Off, it costs nothing: its sites have no uprobe, unless somebody else's; its counts
+ * stay as they are. What is counted of all other probes is exact all the while. Takes up to a tenth
+ * of a second. -ENOENT for a probe that is not measured; -EINVAL for one that is a part of a pair
+ * or printed.
+ */
+OCP_API int ocp_meter_switch(struct ocp_meter *meter, const char *name, bool on);
+/* False, too, for a probe that is not measured. */
+OCP_API bool ocp_meter_is_on(const struct ocp_meter *meter, const char *name);
+
 /* How many probes and sites are measured, and in how many processes (0: any that comes). */
 OCP_API size_t ocp_meter_probe_count(const struct ocp_meter *meter);
 OCP_API size_t ocp_meter_site_count(const struct ocp_meter *meter);

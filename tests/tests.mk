@@ -16,9 +16,9 @@ run-tests: all ocaml fixtures unit-tests $(if $(have_fuzzer),$(fuzzers))
 unit-tests: $(if $(have_cmocka),$(unit_tests))
 	@:
 
-$(unit_tests): %: %.o $(unit_support) $(lib_a)
+$(unit_tests): %: %.o $(unit_support) $(parts_a) $(lib_a)
 	$(say) LINK $@
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(TOOL_LIBS) -lm -lcmocka
 
 # BPF programs that run bpf/args.bpf.h for the unit tests.
 $(O)/tests/bpf/%.bpf.o: tests/bpf/%.bpf.c

@@ -71,6 +71,14 @@ int measure_options_add(const struct command *command, struct measure_options *o
 int measure_options_check(const struct command *command, const struct options *options);
 void measure_options_free(struct measure_options *options);
 
+/*
+ * A copy that keeps its own strings, freed by measure_options_free_copy; NULL: memory is short. Do
+ * A and B ask for the same?
+ */
+struct measure_options *measure_options_copy(const struct measure_options *options);
+void measure_options_free_copy(struct measure_options *copy);
+bool measure_options_equal(const struct measure_options *a, const struct measure_options *b);
+
 /* Tell METER what was asked for. Returns a code of the library. */
 int measure_options_apply(const struct measure_options *options, struct ocp_meter *meter);
 

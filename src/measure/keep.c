@@ -156,6 +156,7 @@ int ocp_meter_keep(struct ocp_meter *meter, const char *name)
 			kept_remove_names(scratch, folder);
 		ocp_ctx_free(scratch);
 	}
+	meter->is_kept = err == 0;
 	return err;
 }
 
@@ -392,6 +393,7 @@ static int open_kept(struct ocp_meter *meter, const char *name)
 		.split = engine_split_of(meter->split),
 	};
 	meter->is_attached = true;
+	meter->is_kept = true;
 	return meter->ops->open_kept(meter->ctx, meter->kept_folder, &spec, &meter->engine);
 }
 

@@ -51,6 +51,7 @@ struct ocp_meter {
 	size_t n_looked_at;
 	int64_t start_ns, end_ns; /* CLOCK_MONOTONIC; 0: not yet */
 	bool is_attached;
+	bool is_kept; /* it goes on when it is freed */
 
 	/* what it was asked for in words, for those that read a kept one */
 	char *program_name;
@@ -59,6 +60,17 @@ struct ocp_meter {
 	char kept_folder[KEPT_PATH_BYTES]; /* "" unless it is a kept one */
 	struct ocp_costs kept_costs;
 };
+
+/* meter.c: files that PROC has mapped and that are new go to the table. */
+int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, size_t *n_new);
+int meter_add_own(struct ocp_meter *meter, struct ocp_process *proc);
+
+/* meter_watch.c: those that the processes of the meter's program have mapped; that PID has. */
+int meter_add_running_programs(struct ocp_meter *meter, size_t *n_new);
+int meter_add_running(struct ocp_meter *meter, pid_t pid, size_t *n_new);
+
+/* meter_attach.c: attach to the files from FIRST on. */
+int meter_attach_files(struct ocp_meter *meter, size_t first);
 
 /* What the engine calls it. */
 enum engine_split engine_split_of(enum ocp_split split);

@@ -19,6 +19,7 @@ enum { FD_PATH_BYTES = 32 };
 struct column {
 	char *name;
 	bool is_counted, is_printed;
+	bool is_off; /* for now nothing is attached to its sites */
 	bool has_histogram;
 	uint32_t histogram;	      /* its number */
 	uint32_t first_role, n_roles; /* the pairs it begins or ends */

@@ -17,6 +17,4 @@ $(O)/$(web)/assets_table.o: $(O)/$(web)/assets_table.c
 	$(say) CC $<
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
 
-$(O)/tests/unit/test_assets: $(web_objs)
-
 -include $(wildcard $(O)/$(web)/*.d)

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An entry: one spec, and what is done each tick so that the sources it stands for are there: those
+ * of a file, of a process or the one that follows it, of whatever is found.
+ */
+#ifndef WATCH_ENTRY_H
+#define WATCH_ENTRY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "watch/target.h"
+
+struct entry {
+	char *exe; /* NULL: everything that is found */
+	pid_t pid; /* 0: every process of the file */
+	struct measure_options *measure;
+	struct target *target; /* NULL: everything that is found */
+	int64_t retry_ns;      /* CLOCK_MONOTONIC: not before */
+	/* Before it is watched. */
+	struct source *first;
+};
+
+/* The targets there are; entries that look for programs add some. */
+struct targets {
+	struct ocp_ctx *ctx;
+	bool by_process;
+	struct target **list;
+	size_t n;
+};
+
+/* Takes NULL. */
+void entry_free(struct entry *entry);
+/* SPEC's, with its first source opened, unless it is everything that is found. */
+int entry_new(struct ocp_ctx *ctx, const struct watch_spec *spec, bool by_process,
+	      struct entry **out);
+/* Does it ask for what SPEC asks for? */
+bool entry_is_for(const struct entry *entry, const struct watch_spec *spec);
+/* Attach the first source, and give it to the entry's target. */
+int entry_start(struct entry *entry);
+
+/*
+ * See to it that ENTRY's sources are those that there should be. What cannot be measured is its
+ * target's problem. Returns -ENOMEM or 0.
+ */
+int entry_follow(struct entry *entry, struct targets *targets, int64_t now_ns);
+
+/* The target of EXE, which is made if there is none. */
+int targets_get(struct targets *targets, const char *exe, struct target **out);
+void targets_remove(struct targets *targets, size_t number);
+
+#endif

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+#include "watch/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/ctx.h"
+
+/* Finding out what a hit costs takes this long after the attach, in a thread of the meter's. */
+enum { COSTS_NS = 500 * 1000 * 1000 };
+
+static int identify(struct source *source, const char *path)
+{
+	struct stat st;
+
+	source->file = open(path, O_PATH | O_CLOEXEC);
+	if (source->file < 0 || fstat(source->file, &st) != 0)
+		return ctx_error(source->ctx, -errno, "%s: %s", path, strerror(errno));
+	source->dev = st.st_dev;
+	source->ino = st.st_ino;
+	return 0;
+}
+
+static int open_process(struct source *source, pid_t pid)
+{
+	int err = ocp_process_open(source->ctx, pid, &source->proc);
+	char path[32];
+
+	if (err)
+		return err;
+	source->pid = pid;
+	source->pidfd = pidfd_open(pid, 0);
+	if (source->pidfd < 0)
+		return ctx_error(source->ctx, -errno, "pid %d: %s", (int)pid, strerror(errno));
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	err = identify(source, path);
+	return err ? err : ocp_meter_add_process(source->meter, source->proc);
+}
+
+static int open_file(struct source *source, const char *path)
+{
+	char link[32];
+	int err = identify(source, path);
+
+	if (err)
+		return err;
+	/* The very file that was identified, should the path lead to another one now. */
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", source->file);
+	err = ocp_meter_add_program(source->meter, link);
+	return err;
+}
+
+int source_open(struct ocp_ctx *ctx, const char *path, pid_t pid,
+		const struct measure_options *measure, bool by_process, struct source **out)
+{
+	struct source *source = calloc(1, sizeof(*source));
+	int err;
+
+	if (!source)
+		return ctx_no_memory(ctx);
+	*source = (struct source){ .ctx = ctx, .pidfd = -1, .file = -1 };
+	source->meter = ocp_meter_new(ctx);
+	err = source->meter ? 0 : -ENOMEM;
+	if (!err)
+		err = pid ? open_process(source, pid) : open_file(source, path);
+	if (!err)
+		err = measure_options_apply(measure, source->meter);
+	if (!err && by_process)
+		ocp_meter_split(source->meter, OCP_BY_PROCESS);
+	if (!err)
+		err = ocp_meter_open(source->meter);
+	if (err) {
+		source_free(source);
+		return err;
+	}
+	*out = source;
+	return 0;
+}
+
+bool source_has_ended(const struct source *source)
+{
+	struct pollfd fd = { source->pidfd, POLLIN, 0 };
+
+	return source->pidfd >= 0 && poll(&fd, 1, 0) > 0;
+}
+
+static int find_processes(struct source *source)
+{
+	char link[32];
+	int err;
+
+	free(source->pids);
+	source->pids = NULL;
+	source->n_pids = 0;
+	if (source->proc) {
+		source->pids = malloc(sizeof(*source->pids));
+		if (!source->pids)
+			return ctx_no_memory(source->ctx);
+		source->n_pids = !source_has_ended(source);
+		source->pids[0] = source->pid;
+		return 0;
+	}
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", source->file);
+	err = ocp_find_processes(source->ctx, link, &source->pids, &source->n_pids);
+	return err == -ESRCH ? 0 : err;
+}
+
+int source_attach(struct source *source)
+{
+	int err;
+
+	if (source->attached_ns)
+		return 0;
+	err = ocp_meter_attach(source->meter);
+	if (err)
+		return err;
+	source->attached_ns = clock_ns(CLOCK_MONOTONIC);
+	err = find_processes(source);
+	return err ? err : source_read(source);
+}
+
+void source_free(struct source *source)
+{
+	if (!source)
+		return;
+	ocp_sample_free(source->sample);
+	ocp_meter_free(source->meter);
+	ocp_process_free(source->proc);
+	if (source->pidfd >= 0)
+		close(source->pidfd);
+	if (source->file >= 0)
+		close(source->file);
+	free(source->pids);
+	free(source);
+}
+
+int source_refresh(struct source *source, size_t *n_sites)
+{
+	int err = ocp_meter_refresh(source->meter, n_sites);
+
+	return err ? err : find_processes(source);
+}
+
+int source_read(struct source *source)
+{
+	struct ocp_sample *sample;
+	int err = ocp_meter_read(source->meter, &sample);
+
+	if (err)
+		return err;
+	ocp_sample_free(source->sample);
+	source->sample = sample;
+	source->hits = ocp_sample_all_hits(sample);
+	return 0;
+}
+
+int source_end(struct source *source)
+{
+	int err = ocp_meter_detach(source->meter);
+
+	return err ? err : source_read(source);
+}
+
+void source_ask_costs(struct source *source, int64_t now_ns)
+{
+	struct ocp_costs costs;
+
+	if (source->asked_costs || now_ns - source->attached_ns < COSTS_NS)
+		return;
+	source->asked_costs = true;
+	if (ocp_meter_costs(source->meter, &costs) == 0)
+		source->hit_ns = costs.hit_ns;
+	else
+		ctx_log(source->ctx, OCP_LOG_INFO, "%s", ocp_error(source->ctx));
+}

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: MIT
+#include "watch/target.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/ctx.h"
+
+int target_new(struct ocp_ctx *ctx, const char *exe, struct target **out)
+{
+	struct target *target = calloc(1, sizeof(*target));
+
+	if (!target || !(target->exe = strdup(exe))) {
+		free(target);
+		return ctx_no_memory(ctx);
+	}
+	target->ctx = ctx;
+	target->view.exe = target->exe;
+	target->view.since_ns = clock_ns(CLOCK_REALTIME);
+	*out = target;
+	return 0;
+}
+
+void target_free(struct target *target)
+{
+	if (!target)
+		return;
+	for (size_t i = 0; i < target->n_sources; i++)
+		source_free(target->sources[i]);
+	for (size_t i = 0; i < target->view.n_probes; i++) {
+		free((char *)target->probes[i].name);
+		free(target->probe_records[i]);
+	}
+	for (size_t i = 0; i < target->view.n_pairs; i++) {
+		free((char *)target->pairs[i].start);
+		free((char *)target->pairs[i].stop);
+		free(target->pair_records[i]);
+	}
+	handlers_free(&target->handlers);
+	free(target->sources);
+	free(target->exe);
+	free(target->problem);
+	free(target->pids);
+	free(target->probes);
+	free(target->probe_records);
+	free(target->pairs);
+	free(target->pair_records);
+	free(target->rows);
+	free(target);
+}
+
+int target_set_problem(struct target *target, const char *why)
+{
+	char *copy = NULL;
+
+	if (why ? target->problem && strcmp(target->problem, why) == 0 : !target->problem)
+		return 0;
+	if (why && !(copy = strdup(why)))
+		return ctx_no_memory(target->ctx);
+	if (copy)
+		ctx_log(target->ctx, OCP_LOG_WARN, "%s: %s", target->exe, copy);
+	else
+		ctx_log(target->ctx, OCP_LOG_INFO, "%s: is measured again", target->exe);
+	free(target->problem);
+	target->problem = copy;
+	target->view.problem = copy;
+	return 0;
+}
+
+/* ---- the names that there are --------------------------------------------------------------- */
+
+/* Room for N more entries of SIZE behind *LIST, of which COUNT are used. */
+static int make_room(struct ocp_ctx *ctx, void *list, size_t size, size_t count, size_t n)
+{
+	void *grown = realloc(*(void **)list, (count + n) * size);
+
+	if (!grown)
+		return ctx_no_memory(ctx);
+	*(void **)list = grown;
+	return 0;
+}
+
+static struct probe_record *new_probe_record(void)
+{
+	struct probe_record *record = calloc(1, sizeof(*record));
+
+	for (size_t i = 0; record && i < WATCH_COLUMNS; i++)
+		record->rates[i] = NAN;
+	return record;
+}
+
+/* A probe called NAME at place AT; there is room. */
+static int insert_probe(struct target *target, size_t at, const char *name)
+{
+	const size_t behind = target->view.n_probes - at;
+	struct probe_record *record = new_probe_record();
+	char *copy = strdup(name);
+
+	if (!record || !copy) {
+		free(record);
+		free(copy);
+		return ctx_no_memory(target->ctx);
+	}
+	memmove(target->probes + at + 1, target->probes + at, behind * sizeof(*target->probes));
+	memmove(target->probe_records + at + 1, target->probe_records + at,
+		behind * sizeof(void *));
+	target->probes[at] = (struct watch_probe){ .name = copy, .rate = NAN };
+	target->probe_records[at] = record;
+	target->view.n_probes++;
+	return 0;
+}
+
+/* The probes of SAMPLE that there are not yet; mostly none, and with the first sample all. */
+static int add_probes(struct target *target, const struct ocp_sample *sample)
+{
+	const size_t n = ocp_sample_probe_count(sample);
+	bool has_room = false;
+	size_t at = 0;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < n; i++) {
+		const char *name = ocp_sample_probe(sample, i)->probe;
+
+		while (at < target->view.n_probes && strcmp(target->probes[at].name, name) < 0)
+			at++;
+		if (at < target->view.n_probes && strcmp(target->probes[at].name, name) == 0)
+			continue;
+		if (!has_room) {
+			err = make_room(target->ctx, &target->probes, sizeof(*target->probes),
+					target->view.n_probes, n);
+			if (!err)
+				err = make_room(target->ctx, &target->probe_records, sizeof(void *),
+						target->view.n_probes, n);
+			has_room = true;
+		}
+		if (!err)
+			err = insert_probe(target, at, name);
+	}
+	target->view.probes = target->probes;
+	return err;
+}
+
+static ptrdiff_t find_pair(const struct target *target, const struct ocp_pair *pair)
+{
+	for (size_t i = 0; i < target->view.n_pairs; i++)
+		if (strcmp(target->pairs[i].start, pair->start) == 0 &&
+		    strcmp(target->pairs[i].stop, pair->stop) == 0)
+			return (ptrdiff_t)i;
+	return -1;
+}
+
+static int add_pair(struct target *target, const struct ocp_pair *pair)
+{
+	const size_t n = target->view.n_pairs;
+	struct pair_record *record = calloc(1, sizeof(*record));
+	char *start = strdup(pair->start), *stop = strdup(pair->stop);
+	int err = record && start && stop ? 0 : ctx_no_memory(target->ctx);
+
+	if (!err)
+		err = make_room(target->ctx, &target->pairs, sizeof(*target->pairs), n, 1);
+	if (!err)
+		err = make_room(target->ctx, &target->pair_records, sizeof(void *), n, 1);
+	if (err) {
+		free(record);
+		free(start);
+		free(stop);
+		return err;
+	}
+	target->pairs[n] = (struct watch_pair){ .start = start, .stop = stop, .rate = NAN };
+	target->pair_records[n] = record;
+	target->view.pairs = target->pairs;
+	target->view.n_pairs++;
+	return 0;
+}
+
+static int add_names(struct target *target, const struct ocp_sample *sample)
+{
+	int err = add_probes(target, sample);
+
+	for (size_t i = 0; !err && i < ocp_sample_pair_count(sample); i++)
+		if (find_pair(target, ocp_sample_pair(sample, i)) < 0)
+			err = add_pair(target, ocp_sample_pair(sample, i));
+	return err;
+}
+
+/* ---- adding up ------------------------------------------------------------------------------ */
+
+static void add_losses(struct watch_losses *sum, const struct ocp_sample *sample)
+{
+	const struct ocp_losses *losses = ocp_sample_losses(sample);
+
+	sum->rows_full += losses->keyed_full;
+	sum->children_full += losses->tgids_full;
+	for (size_t i = 0; i < ocp_sample_pair_count(sample); i++) {
+		const struct ocp_pair *pair = ocp_sample_pair(sample, i);
+
+		sum->pair_overflow += pair->overflows;
+		sum->pair_map_full += pair->map_full;
+		sum->pair_not_keyed += pair->not_keyed;
+	}
+}
+
+static void add_to_pair(struct ocp_pair *sum, uint64_t *buckets, const struct ocp_pair *part)
+{
+	if (part->count && (!sum->count || part->min_ns < sum->min_ns))
+		sum->min_ns = part->min_ns;
+	if (part->max_ns > sum->max_ns)
+		sum->max_ns = part->max_ns;
+	sum->count += part->count;
+	sum->sum_ns += part->sum_ns;
+	sum->starts += part->starts;
+	sum->orphan_starts += part->orphan_starts;
+	sum->orphan_stops += part->orphan_stops;
+	sum->overflows += part->overflows;
+	sum->map_full += part->map_full;
+	sum->not_keyed += part->not_keyed;
+	sum->open += part->open;
+	for (size_t i = 0; i < OCP_BUCKETS; i++)
+		buckets[i] += part->buckets[i];
+}
+
+static void add_hits(struct target *target, const struct source *source)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < ocp_sample_probe_count(source->sample); i++) {
+		const struct ocp_probe_hits *part = ocp_sample_probe(source->sample, i);
+		struct watch_probe *probe;
+
+		while (strcmp(target->probes[at].name, part->probe) < 0)
+			at++;
+		probe = &target->probes[at];
+		probe->hits += part->hits;
+		probe->n_sites = part->n_sites > probe->n_sites ? part->n_sites : probe->n_sites;
+		probe->is_counted = !target->probe_records[at]->is_off;
+		probe->is_in_pair |= part->is_in_pair;
+	}
+}
+
+/* Hits by process, of those that the meter has a row for. */
+static int add_rows(struct target *target, const struct source *source)
+{
+	const size_t n = ocp_sample_hits_count(source->sample);
+	struct watch_row *rows;
+	size_t at = 0;
+
+	if (ocp_meter_get_split(source->meter) != OCP_BY_PROCESS)
+		return 0;
+	if (target->view.n_rows + n > target->rows_room) {
+		rows = realloc(target->rows, (target->view.n_rows + n) * sizeof(*rows));
+		if (!rows)
+			return ctx_no_memory(target->ctx);
+		target->rows = rows;
+		target->rows_room = target->view.n_rows + n;
+		target->view.rows = rows;
+	}
+	for (size_t i = 0; i < n; i++) {
+		const struct ocp_hits *hits = ocp_sample_hits(source->sample, i);
+
+		while (strcmp(target->probes[at].name, hits->probe) < 0)
+			at++;
+		target->rows[target->view.n_rows++] =
+			(struct watch_row){ target->probes[at].name, hits->pid, hits->hits };
+	}
+	return 0;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	const struct watch_row *x = a, *y = b;
+	const int order = strcmp(x->probe, y->probe);
+
+	return order ? order : (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+/* A process has a row in two sources if it has executed another generation of its file. */
+static void merge_rows(struct target *target)
+{
+	size_t n = 0;
+
+	if (target->n_sources > 1 && target->view.n_rows)
+		qsort(target->rows, target->view.n_rows, sizeof(*target->rows), compare_rows);
+	for (size_t i = 0; i < target->view.n_rows; i++) {
+		if (n && compare_rows(&target->rows[n - 1], &target->rows[i]) == 0)
+			target->rows[n - 1].hits += target->rows[i].hits;
+		else
+			target->rows[n++] = target->rows[i];
+	}
+	target->view.n_rows = n;
+}
+
+static void add_pairs(struct target *target, const struct ocp_sample *sample)
+{
+	for (size_t i = 0; i < ocp_sample_pair_count(sample); i++) {
+		const struct ocp_pair *part = ocp_sample_pair(sample, i);
+		const ptrdiff_t at = find_pair(target, part);
+
+		if (at >= 0)
+			add_to_pair(&target->pairs[at].sum, target->pair_records[at]->buckets,
+				    part);
+	}
+}
+
+static void start_from_bases(struct target *target)
+{
+	target->view.losses = target->base_losses;
+	target->view.cost_seconds = target->base_cost_seconds;
+	target->view.n_rows = 0;
+	for (size_t i = 0; i < target->view.n_probes; i++) {
+		target->probes[i].hits = target->probe_records[i]->base_hits;
+		target->probes[i].is_counted = target->probes[i].is_in_pair = false;
+	}
+	for (size_t i = 0; i < target->view.n_pairs; i++) {
+		struct pair_record *record = target->pair_records[i];
+
+		target->pairs[i].sum = record->base;
+		memcpy(record->buckets, record->base_buckets, sizeof(record->buckets));
+		target->pairs[i].sum.start = target->pairs[i].start;
+		target->pairs[i].sum.stop = target->pairs[i].stop;
+		target->pairs[i].sum.buckets = record->buckets;
+	}
+}
+
+static int add_up(struct target *target)
+{
+	int err = 0;
+
+	start_from_bases(target);
+	for (size_t i = 0; !err && i < target->n_sources; i++) {
+		const struct source *source = target->sources[i];
+
+		add_hits(target, source);
+		add_pairs(target, source->sample);
+		add_losses(&target->view.losses, source->sample);
+		target->view.cost_seconds += (double)source->hits * source->hit_ns / 1e9;
+		if (source->hit_ns > 0)
+			target->view.hit_ns = source->hit_ns;
+		err = add_rows(target, source);
+	}
+	merge_rows(target);
+	return err;
+}
+
+int target_read(struct target *target)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < target->n_sources; i++) {
+		err = source_read(target->sources[i]);
+		if (!err)
+			err = add_names(target, target->sources[i]->sample);
+	}
+	return err ? err : add_up(target);
+}
+
+/* ---- sources -------------------------------------------------------------------------------- */
+
+int target_add_source(struct target *target, struct source *source)
+{
+	int err = make_room(target->ctx, &target->sources, sizeof(void *), target->n_sources, 1);
+
+	if (!err)
+		err = add_names(target, source->sample);
+	if (err)
+		return err;
+	target->sources[target->n_sources++] = source;
+	for (size_t i = 0; i < target->view.n_probes; i++)
+		target->probes[i].n_sites = 0;
+	return add_up(target);
+}
+
+int target_end_source(struct target *target, size_t number)
+{
+	struct source *source = target->sources[number];
+	int err = source_end(source);
+	size_t at = 0;
+
+	if (!err)
+		err = add_names(target, source->sample);
+	if (err)
+		return err;
+	for (size_t i = 0; i < ocp_sample_probe_count(source->sample); i++) {
+		const struct ocp_probe_hits *part = ocp_sample_probe(source->sample, i);
+
+		while (strcmp(target->probes[at].name, part->probe) < 0)
+			at++;
+		target->probe_records[at]->base_hits += part->hits;
+	}
+	for (size_t i = 0; i < ocp_sample_pair_count(source->sample); i++) {
+		const struct ocp_pair *part = ocp_sample_pair(source->sample, i);
+		struct pair_record *record = target->pair_records[find_pair(target, part)];
+
+		add_to_pair(&record->base, record->base_buckets, part);
+		/* Nobody will see them stop. */
+		record->base.orphan_starts += record->base.open;
+		record->base.open = 0;
+	}
+	add_losses(&target->base_losses, source->sample);
+	target->base_cost_seconds += (double)source->hits * source->hit_ns / 1e9;
+	source_free(source);
+	memmove(target->sources + number, target->sources + number + 1,
+		(--target->n_sources - number) * sizeof(void *));
+	return add_up(target);
+}
+
+/* ---- the last minute ------------------------------------------------------------------------ */
+
+static void tick_pair(struct target *target, size_t i, size_t column, double seconds)
+{
+	struct pair_record *record = target->pair_records[i];
+	struct watch_pair *pair = &target->pairs[i];
+
+	pair->rate = target->had_tick ? (double)(pair->sum.count - record->count_at_tick) / seconds
+				      : NAN;
+	record->count_at_tick = pair->sum.count;
+	for (size_t j = 0; j < OCP_BUCKETS; j++) {
+		record->minute[j] -= record->columns[column][j];
+		record->columns[column][j] =
+			target->had_tick
+				? (uint32_t)(record->buckets[j] - record->buckets_at_tick[j])
+				: 0;
+		record->minute[j] += record->columns[column][j];
+		record->buckets_at_tick[j] = record->buckets[j];
+	}
+	record->has_column[column] = target->had_tick;
+	pair->p50_ns = ocp_bucket_quantile(record->minute, 0.5);
+	pair->p99_ns = ocp_bucket_quantile(record->minute, 0.99);
+}
+
+void target_tick(struct target *target, size_t column, int64_t dt_ns)
+{
+	const double seconds = (double)dt_ns / 1e9;
+
+	target->view.core_share = 0;
+	for (size_t i = 0; i < target->n_sources; i++) {
+		struct source *source = target->sources[i];
+
+		source->core_share = (double)(source->hits - source->hits_at_tick) *
+				     source->hit_ns / (double)dt_ns;
+		target->view.core_share += source->core_share;
+		source->hits_at_tick = source->hits;
+	}
+	for (size_t i = 0; i < target->view.n_probes; i++) {
+		struct probe_record *record = target->probe_records[i];
+		struct watch_probe *probe = &target->probes[i];
+
+		probe->rate = target->had_tick
+				      ? (double)(probe->hits - record->hits_at_tick) / seconds
+				      : NAN;
+		record->hits_at_tick = probe->hits;
+		record->rates[column] = (float)probe->rate;
+	}
+	for (size_t i = 0; i < target->view.n_pairs; i++)
+		tick_pair(target, i, column, seconds);
+	target->had_tick = true;
+}
+
+void target_skip(struct target *target, size_t column)
+{
+	for (size_t i = 0; i < target->view.n_probes; i++)
+		target->probe_records[i]->rates[column] = NAN;
+	for (size_t i = 0; i < target->view.n_pairs; i++) {
+		struct pair_record *record = target->pair_records[i];
+
+		for (size_t j = 0; j < OCP_BUCKETS; j++)
+			record->minute[j] -= record->columns[column][j];
+		memset(record->columns[column], 0, sizeof(record->columns[column]));
+		record->has_column[column] = false;
+	}
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is known of a target: the sums over its sources, of which those that have ended are in the
+ * bases, and the rings of the last minute.
+ */
+#ifndef WATCH_TARGET_H
+#define WATCH_TARGET_H
+
+#include "watch/handlers.h"
+#include "watch/source.h"
+#include "watch/watch.h"
+
+/* Beside the struct watch_probe of the same number. */
+struct probe_record {
+	uint64_t base_hits;    /* of sources that have ended */
+	uint64_t hits_at_tick; /* when the last tick was */
+	bool is_off;	       /* its counter is switched off, also in sources to come */
+	float rates[WATCH_COLUMNS];
+};
+
+/* Beside the struct watch_pair of the same number. */
+struct pair_record {
+	struct ocp_pair base;
+	uint64_t base_buckets[OCP_BUCKETS];
+	uint64_t buckets[OCP_BUCKETS]; /* base and sources: those of the watch_pair */
+	uint64_t buckets_at_tick[OCP_BUCKETS];
+	uint64_t minute[OCP_BUCKETS]; /* the sum of all columns */
+	uint64_t count_at_tick;
+	bool has_column[WATCH_COLUMNS];
+	uint32_t columns[WATCH_COLUMNS][OCP_BUCKETS];
+};
+
+struct target {
+	struct watch_target view;
+	struct ocp_ctx *ctx;
+	struct source **sources;
+	size_t n_sources;
+	bool is_discovered;    /* nobody asked for it by name */
+	int64_t idle_since_ns; /* CLOCK_MONOTONIC: without a process; 0: it has some */
+
+	/* What the view points to. */
+	char *exe, *problem;
+	pid_t *pids;
+	struct watch_probe *probes;
+	struct probe_record **probe_records;
+	struct watch_pair *pairs;
+	struct pair_record **pair_records;
+	struct watch_row *rows;
+	size_t rows_room;
+
+	struct handlers handlers;
+	struct watch_losses base_losses;
+	double base_cost_seconds;
+	bool had_tick;
+	bool is_over_budget; /* measuring has ended because of what it cost */
+};
+
+/* EXE is copied. */
+int target_new(struct ocp_ctx *ctx, const char *exe, struct target **out);
+/* Its sources with it. Takes NULL. */
+void target_free(struct target *target);
+
+/* TARGET owns SOURCE, which is attached, if this succeeds. */
+int target_add_source(struct target *target, struct source *source);
+/* The last numbers of source number SOURCE go to the bases, and it is freed. */
+int target_end_source(struct target *target, size_t source);
+
+/* Read all sources and add them up. */
+int target_read(struct target *target);
+/* Column number COLUMN is what came in the DT_NS since the last tick. Reads nothing. */
+void target_tick(struct target *target, size_t column, int64_t dt_ns);
+
+/* Nothing is known of what would have been in column number COLUMN. */
+void target_skip(struct target *target, size_t column);
+
+/*
+ * WHY it is not measured, copied, or NULL; logged when it is news. Returns -ENOMEM or 0.
+ */
+int target_set_problem(struct target *target, const char *why);
+
+#endif
