@@ -56,7 +56,8 @@ test_programs_with_hostile_names() {
 	cp "$O/tests/ocaml/service" "$name"
 	start_target "$O/tests/ocaml/service"
 	first=$TARGET
-	start_target "$name"
+	# Not named to env, which would take it for a variable.
+	start_target bash -c 'exec "$0"' "$name"
 	on_page programs "$first" "$TARGET" "$name"
 }
 

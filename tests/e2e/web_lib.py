@@ -103,7 +103,7 @@ class Page:
         options = Options()
         options.binary_location = "/usr/bin/chromium"
         for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                     "--disable-background-networking", f"--user-data-dir={TMP}/chromium"):
+                     "--disable-background-networking", f"--user-data-dir={TMP}/chromium", "about:blank"):
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
@@ -194,8 +194,10 @@ class Page:
         urls = []
         for entry in self.driver.get_log("performance"):
             message = json.loads(entry["message"])["message"]
-            if message["method"] == "Network.requestWillBeSent":
-                urls.append(message["params"]["request"]["url"])
+            sent = message["params"] if message["method"] == "Network.requestWillBeSent" else None
+            # The browser's own first page is none of ours.
+            if sent and not sent["documentURL"].startswith("chrome://"):
+                urls.append(sent["request"]["url"])
         assert len(urls) > 10, f"only {len(urls)} requests were seen"
         outside = [url for url in urls if not url.startswith((self.serve.origin + "/", "data:"))]
         equal(outside, [], "requests to elsewhere")

@@ -44,11 +44,15 @@ def painted(page, chart, colour):
     """How many pixels of a graph have about the colour that the style sheet calls COLOUR."""
     return page.js("""
         const canvas = document.querySelector(arguments[0] + " canvas");
-        const probe = document.createElement("canvas").getContext("2d");
-        probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(arguments[1]);
-        probe.fillRect(0, 0, 1, 1);
-        const want = probe.getImageData(0, 0, 1, 1).data;
-        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        const copy = document.createElement("canvas");
+        [copy.width, copy.height] = [canvas.width, canvas.height];
+        const context = copy.getContext("2d", { willReadFrequently: true });
+        context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(arguments[1]);
+        context.fillRect(0, 0, 1, 1);
+        const want = context.getImageData(0, 0, 1, 1).data;
+        context.clearRect(0, 0, 1, 1);
+        context.drawImage(canvas, 0, 0);
+        const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
         let n = 0;
         for (let i = 0; i < data.length; i += 4)
             n += data[i + 3] > 40 && [0, 1, 2].every((c) => Math.abs(data[i + c] - want[c]) < 24);
@@ -363,9 +367,10 @@ def looks(pid):
         for scheme in ("light", "dark"):
             page.size(width)
             page.media(prefers_color_scheme=scheme)
-            page.next_update()
+            time.sleep(0.2)
             where = f"at {width} px, {scheme}"
-            equal(page.js("return document.documentElement.scrollWidth"), width, f"width of the page {where}")
+            room, needed = page.js("const e = document.documentElement; return [e.clientWidth, e.scrollWidth]")
+            assert width - 20 <= room <= width and needed <= room, f"the page is {needed} px wide {where}"
             equal(page.js(OUTSIDE), [], f"what sticks out {where}")
             looked, bad, behind = page.js(CONTRAST)
             assert looked > 80, f"only {looked} texts {where}"
@@ -384,14 +389,15 @@ def calm(page):
     """Who wants less motion gets no animation, and graphs that jump less often."""
     page.js(DRAWN)
     start = page.js(DRAWN)
-    for _ in range(3):
+    for _ in range(2):
         page.next_update()
-    assert page.js(DRAWN) >= start + 4, "the graphs stand still"
+    assert page.js(DRAWN) >= start + 2, "the graphs stand still"
     page.media(prefers_reduced_motion="reduce")
     page.next_update()
     start = page.js(DRAWN)
-    for _ in range(3):
+    for _ in range(2):
         page.next_update()
+    # Two graphs, at most one step.
     assert page.js(DRAWN) <= start + 2, "the graphs move as before"
     equal(page.js("return document.getAnimations().length"), 0, "animations")
 
@@ -446,7 +452,7 @@ def many(pid):
     page = Page(serve)
     page.wait("probes", "return document.querySelector('#matches').textContent === '10,000 probes'", 20)
     times = []
-    for _ in range(7):
+    for _ in range(5):
         tell(pid, "pass")
         page.next_update()
         times.append(float(page.js("return main.dataset.updateMs")))
@@ -454,12 +460,12 @@ def many(pid):
     assert 50 <= shown <= 200, f"{shown} rows"
     equal(page.text("#more"), f"{10000 - shown:,} more probes are not shown: search for them.", "what is not shown")
     print(f"# updates of 10 000 probes took, in ms: {sorted(times)}")
-    assert sorted(times)[3] < 50, times
+    assert sorted(times)[2] < 50, times
     page.focus("#search")
     page.type("function_4711")
     equal([row["probe"] for row in page.rows()], ["library_module_function_4711"], "found")
     equal(page.text("#matches"), "1 of 10,000 probes", "matches")
-    wait_for("its hits", lambda: page.rows()[0]["hits"] == 7)
+    wait_for("its hits", lambda: page.rows()[0]["hits"] == 5)
     return page
 
 
