@@ -93,8 +93,8 @@ def numbers(pid, output):
     for column in (3, 4):
         assert page.text(f"table.pairs tbody tr td:nth-child({column})") in words, words
     check_distribution(page, pair)
-    assert painted(page, "#rates-chart", "--line-0") > 50, "no line in the graph of rates"
-    assert painted(page, "#heat-chart", "--heat") > 20, "no cell in the heat map"
+    wait_for("a line in the graph of rates", lambda: painted(page, "#rates-chart", "--line-0") > 30)
+    wait_for("cells in the heat map", lambda: painted(page, "#heat-chart", "--heat") > 20)
     # The same again from the API, which nothing has changed since.
     equal([probe["hits"] for probe in sorted(serve.target()["probes"], key=lambda p: p["probe"])],
           [hits[name] for name in sorted(hits)], "hits now")
@@ -362,7 +362,7 @@ def looks(pid):
     """Nothing sticks out, all can be read, on a phone and a desk, by day and night."""
     serve = Serve("--control", "-pid", pid, "--time", "request_start,request_done")
     page = Page(serve)
-    page.wait("hits", "return Number(document.querySelector('td.hits')?.dataset.value) > 100")
+    wait_for("a line", lambda: painted(page, "#rates-chart", "--line-0") > 30)
     for width in (1280, 1010, 768, 375):
         for scheme in ("light", "dark"):
             page.size(width)

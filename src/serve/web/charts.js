@@ -28,6 +28,16 @@ const agesAxis = () => axis({
 
 const agesScale = { time: false, range: [-SPAN, 0] };
 
+// A line shows no value that has none beside it: these are dots.
+function loners(plot, series) {
+	const rates = plot.data[series];
+	const found = [];
+	for (let i = 0; i < rates.length; i++)
+		if (rates[i] != null && rates[i - 1] == null && rates[i + 1] == null)
+			found.push(i);
+	return found.length ? found : null;
+}
+
 class Chart {
 	constructor(container) {
 		this.container = container;
@@ -77,7 +87,7 @@ export class RatesChart extends Chart {
 				stroke: () => colour(`--line-${line.slot % LINES}`),
 				width: 2,
 				dash: line.slot < LINES ? undefined : [6, 4],
-				points: { show: false },
+				points: { show: false, size: 4, filter: loners },
 			}))],
 			cursor: { y: false, drag: { x: false, y: false } },
 			hooks: { setCursor: [(plot) => this.cursor(plot.cursor.idx)] },
