@@ -26,28 +26,16 @@ test_numbers_are_those_of_the_program() {
 	quit_target
 }
 
-test_live() {
+test_watching() {
 	need_browser
 	start_target "$O/tests/ocaml/service"
-	on_page live "$TARGET"
+	on_page watching "$TARGET"
 }
 
-test_keyboard() {
+test_using_without_a_mouse() {
 	need_browser
 	start_target "$O/tests/ocaml/service"
-	on_page keyboard "$TARGET"
-}
-
-test_switching() {
-	need_browser
-	start_target "$O/tests/ocaml/service"
-	on_page switching "$TARGET"
-}
-
-test_looks() {
-	need_browser
-	start_target "$O/tests/ocaml/service"
-	on_page looks "$TARGET"
+	on_page using "$TARGET"
 }
 
 test_programs_with_hostile_names() {

@@ -59,7 +59,7 @@ def painted(page, chart, colour):
         return n;""", chart, colour)
 
 
-def numbers(pid, output):
+def numbers(pid, output, requests):
     """What a program that has come to rest was counted, on the page, in the API, and by itself."""
     serve = Serve("-pid", pid, "--time", "request_start,request_stop", "--key", "arg0")
     page = Page(serve)
@@ -76,7 +76,7 @@ def numbers(pid, output):
     target = status["targets"][0]
     check_rows(rows, target)
     hits = {row["probe"]: row["hits"] for row in rows}
-    equal(hits, {"number": int(sys.argv[4]), "request_start": starts, "request_stop": int(books["stops"])},
+    equal(hits, {"number": int(requests), "request_start": starts, "request_stop": int(books["stops"])},
           "hits and the program's books")
     pair = target["pairs"][0]
     check_pair(page, pair)
@@ -110,10 +110,8 @@ def check_distribution(page, pair):
     equal(sum(number_of(n) for n in runs), pair["count"], "runs in the distribution")
 
 
-def live(pid):
+def live(page, pid):
     """While a program runs, what is shown is what has come, update by update."""
-    serve = Serve("-pid", pid, "--time", "request_start,request_done")
-    page = Page(serve)
     wait_for("hits", lambda: (page.row("request_start") or {"hits": 0})["hits"] > 100)
     before = 0
     for _ in range(2):
@@ -135,7 +133,6 @@ def live(pid):
     page.next_update()
     assert page.row("request_start")["hits"] > before, "it does not go on"
     chosen_lines(page)
-    return page
 
 
 def chosen_lines(page):
@@ -153,12 +150,10 @@ def chosen_lines(page):
 # ---- without a mouse --------------------------------------------------------------------------
 
 
-def keyboard(pid):
+def keyboard(page):
     """Everything can be reached and used by keys, and one sees where one is."""
-    serve = Serve("--control", "-pid", pid, "--time", "request_start,request_done")
-    page = Page(serve)
     page.wait("rows", "return document.querySelectorAll('table.probes tbody tr').length === 7")
-    equal(page.driver.current_url, serve.origin + "/", "address without the token")
+    equal(page.driver.current_url, page.serve.origin + "/", "address without the token")
     page.press("Tab")
     equal(page.js("return document.activeElement.className"), "skip", "what is first")
     assert page.js("return document.activeElement.getBoundingClientRect().left >= 0"), "the skip link is not seen"
@@ -167,7 +162,6 @@ def keyboard(pid):
     walk(page)
     search_by_keys(page)
     sort_by_keys(page)
-    return page
 
 
 def walk(page):
@@ -259,10 +253,11 @@ def press_switch(page, what, probe, on):
           f"Switch {'off' if on else 'on'} the {what} of {probe}", "focus")
 
 
-def switching(pid):
+def switching(page, serve, pid):
     """Handlers and counters are really switched, by who has the token."""
-    serve = Serve("--control", "-pid", pid, "--time", "request_start,request_done")
-    page = Page(serve, serve.origin + "/")
+    page.js("sessionStorage.clear()")
+    page.driver.get(serve.origin + "/")
+    page.wait("words", "return document.querySelector('#control-state').textContent !== ''")
     assert "ends in a token" in page.text("#control-state"), page.text("#control-state")
     equal(page.js("return document.querySelectorAll('td button:not([hidden])').length"), 0, "buttons without a token")
     page.driver.get(serve.url())
@@ -294,7 +289,6 @@ def switching(pid):
     page.wait("buttons", f"return document.querySelector(\"{button('handler', 'gc_minor', True)}\")?.hidden === false")
     equal(page.driver.current_url, serve.origin + "/", "address without the token, again")
     page.console()
-    return page
 
 
 def refused(page, serve):
@@ -357,10 +351,8 @@ return redraws.n;
 """
 
 
-def looks(pid):
+def looks(page):
     """Nothing sticks out, all can be read, on a phone and a desk, by day and night."""
-    serve = Serve("--control", "-pid", pid, "--time", "request_start,request_done")
-    page = Page(serve)
     wait_for("a line", lambda: painted(page, "#rates-chart", "--line-0") > 30)
     for width in (1280, 1010, 768, 375):
         for scheme in ("light", "dark"):
@@ -381,7 +373,8 @@ def looks(pid):
     narrow = page.js("return ['#rates-chart', '#heat-chart'].map((id) => document.querySelector(id + ' canvas').clientWidth)")
     assert all(250 < width < 375 for width in narrow), narrow
     calm(page)
-    return page
+    page.media()
+    page.size(1280)
 
 
 def calm(page):
@@ -389,7 +382,7 @@ def calm(page):
     start = page.js(DRAWN)
     page.next_update()
     assert page.js(DRAWN) >= start + 2, "the graphs stand still"
-    page.media(prefers_reduced_motion="reduce")
+    page.media(prefers_color_scheme="dark", prefers_reduced_motion="reduce")
     start = page.js(DRAWN)
     page.next_update()
     equal(page.js(DRAWN), start, "steps of the graphs right after another")
@@ -463,10 +456,26 @@ def many(pid):
     return page
 
 
+# ---- what web.sh asks for -----------------------------------------------------------------------
+
+
+def watching(pid):
+    page = Page(Serve("--control", "-pid", pid, "--time", "request_start,request_done"))
+    looks(page)
+    live(page, pid)
+    return page
+
+
+def using(pid):
+    page = Page(Serve("--control", "-pid", pid, "--time", "request_start,request_done"))
+    keyboard(page)
+    switching(page, page.serve, pid)
+    return page
+
+
 def main():
     test, *arguments = sys.argv[1:]
-    page = {f.__name__: f for f in (numbers, live, keyboard, switching, looks, programs, many)}[test](
-        *(arguments[:2] if test == "numbers" else arguments))
+    page = {f.__name__: f for f in (numbers, watching, using, programs, many)}[test](*arguments)
     page.check_requests()
     equal(page.console(), [], "console")
     page.close()
