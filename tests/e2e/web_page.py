@@ -132,7 +132,45 @@ def live(page, pid):
     page.js("document.querySelector('#pause').click()")
     page.next_update()
     assert page.row("request_start")["hits"] > before, "it does not go on"
+    hide_and_show(page)
+    legend_has_the_rates(page)
+    choose_pair(page)
     chosen_lines(page)
+
+
+def hide_and_show(page):
+    """A page that nobody sees asks seldom, and at once when it is seen again."""
+    hide = """Object.defineProperty(document, 'hidden', { configurable: true, get: () => arguments[0] });
+              document.dispatchEvent(new Event('visibilitychange'));"""
+    page.js(hide, True)
+    page.next_update()
+    before = page.updates()
+    time.sleep(1.5)
+    equal(page.updates(), before, "updates while hidden")
+    page.js(hide, False)
+    wait_for("an update", lambda: page.updates() > before, 1)
+
+
+def legend_has_the_rates(page):
+    wait_for("the rates in the legend", lambda: page.js("""
+        const rates = new Map([...document.querySelectorAll("table.probes tbody tr")]
+            .map((row) => [row.querySelector("th").textContent, row.querySelector(".rate").textContent]));
+        const items = [...document.querySelectorAll("#rates-legend li")];
+        return items.length === 7 && items.every((item) =>
+            rates.get(item.querySelector("span").textContent) === item.querySelector("b").textContent);"""))
+
+
+def choose_pair(page):
+    """The heat map is of the pair that was chosen."""
+    equal(page.text("#pair-name"), "request_start → request_done", "pair at first")
+    page.focus("table.pairs tbody tr:nth-child(2) button")
+    page.press("Enter")
+    equal(page.text("#pair-name"), "request_done → request_start", "pair that was chosen")
+    equal(page.js("return [...document.querySelectorAll('table.pairs button')].map((e) => e.ariaPressed)"),
+          ["false", "true"], "buttons of pairs")
+    cells = page.js("return [3, 4].map((n) => document.querySelector("
+                    "`table.pairs tbody tr:nth-child(2) td:nth-child(${n})`).textContent)")
+    assert all(cell in page.text("#pair-words") for cell in cells), (cells, page.text("#pair-words"))
 
 
 def chosen_lines(page):
@@ -460,7 +498,8 @@ def many(pid):
 
 
 def watching(pid):
-    page = Page(Serve("--control", "-pid", pid, "--time", "request_start,request_done"))
+    page = Page(Serve("--control", "-pid", pid, "--time", "request_start,request_done",
+                      "--time", "request_done,request_start"))
     looks(page)
     live(page, pid)
     return page

@@ -30,10 +30,21 @@ function parse(text) {
 	}
 }
 
+// The server does not answer.
+class Silence extends Error {}
+
+async function getText(path) {
+	try {
+		const response = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
+		return [response, await response.text()];
+	} catch {
+		throw new Silence();
+	}
+}
+
 // What is at PATH, and when it had come.
 async function getJson(path) {
-	const response = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
-	const text = await response.text();
+	const [response, text] = await getText(path);
 	const came = performance.now();
 	const answer = parse(text);
 	if (!response.ok)
@@ -137,8 +148,7 @@ class Page {
 	#lost(error) {
 		this.#needsHistory = true;
 		const since = this.model.status ? `. What is shown is of ${clock(this.model.status.time)}` : "";
-		const isSilent = error instanceof TypeError || error.name === "TimeoutError";
-		this.#say("lost", `${isSilent ? "Connection lost" : "Trouble: " + error.message}, retrying${since}`);
+		this.#say("lost", `${error instanceof Silence ? "Connection lost" : "Trouble: " + error.message}, retrying${since}`);
 	}
 
 	#say(state, words) {
