@@ -259,6 +259,40 @@ static void test_a_replaced_file_is_found(void **state)
 	end(&w);
 }
 
+/*
+ * As `cp` does it. The writer waits until we are off the file; the program that is written would
+ * otherwise run with our int3 in the middle of its instructions.
+ */
+static void test_an_overwritten_file_is_found(void **state)
+{
+	const struct watch_spec spec = { .exe = program, .measure = &count_all };
+	struct watching w = watch_it(&spec, 1, false);
+	int status, n_ticks = 0;
+	pid_t writer;
+
+	(void)state;
+	run(program, 10);
+	writer = fork();
+	if (writer == 0)
+		execlp("cp", "cp", fixture_path("v2"), program, NULL);
+	sleep_ms(100);
+	assert_int_equal(waitpid(writer, &status, WNOHANG), 0);
+	tick(&w);
+	assert_int_equal(waitpid(writer, &status, 0), writer);
+	assert_int_equal(status, 0);
+	assert_non_null(the_target(&w)->problem);
+	run(program, 1000); /* not measured, and not harmed */
+	assert_int_equal(hits_now(&w), 10);
+	while (the_target(&w)->problem) {
+		sleep_ms(250);
+		tick(&w);
+		assert_true(++n_ticks < 40);
+	}
+	run(program, 10);
+	assert_int_equal(hits_now(&w), 20);
+	end(&w);
+}
+
 static void test_a_process_is_followed(void **state)
 {
 	struct running running = start(program), other;
@@ -592,6 +626,7 @@ int main(void)
 		cmocka_unit_test(test_totals_go_on_over_restarts),
 		cmocka_unit_test(test_nobody_is_missed),
 		cmocka_unit_test(test_a_replaced_file_is_found),
+		cmocka_unit_test(test_an_overwritten_file_is_found),
 		cmocka_unit_test(test_a_process_is_followed),
 		cmocka_unit_test(test_nothing_stays_of_processes),
 		cmocka_unit_test(test_rows_by_process),
