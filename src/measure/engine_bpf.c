@@ -462,6 +462,7 @@ const struct engine_ops engine_bpf = {
 	.attach = engine_attach,
 	.switch_sites = engine_bpf_switch,
 	.read = engine_bpf_read,
+	.forget = engine_bpf_forget,
 	.print = engine_print,
 	.detach = engine_detach,
 	.close = engine_close,

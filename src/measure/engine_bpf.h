@@ -84,5 +84,7 @@ void engine_bpf_set_gate(struct engine *engine, uint32_t open);
 int engine_bpf_map_hits(struct engine *engine);
 void engine_bpf_unmap_hits(struct engine *engine);
 int engine_bpf_read(struct engine *engine, struct engine_reading *reading);
+int engine_bpf_forget(struct engine *engine, engine_ended_fn has_ended, void *data,
+		      struct engine_keyed **dropped, size_t *n);
 
 #endif

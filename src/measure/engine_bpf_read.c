@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include "measure/engine_bpf.h"
 
 /* Entries read by one system call; bounds the buffers. */
@@ -158,7 +159,7 @@ static void add_keyed(struct engine_reading *reading, const struct measure_key *
 	keyed->comm[sizeof(keyed->comm) - 1] = '\0';
 }
 
-/* Nothing is ever deleted from `keyed`, so that a walk over it meets every entry. */
+/* Nothing is deleted from `keyed` meanwhile, so that a walk over it meets every entry. */
 static int read_keyed(struct engine *engine, struct engine_reading *reading)
 {
 	struct measure_key *keys = calloc(KEYS_A_BATCH, sizeof(*keys));
@@ -226,5 +227,45 @@ int engine_bpf_read(struct engine *engine, struct engine_reading *reading)
 		free(reading->keyed);
 		reading->keyed = NULL;
 	}
+	return err;
+}
+
+/* Ids are those that /proc shows us. */
+static bool knows_ids(const struct engine *engine)
+{
+	struct stat st;
+
+	return !engine->config.pidns_ino ||
+	       (stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == engine->config.pidns_ino);
+}
+
+int engine_bpf_forget(struct engine *engine, engine_ended_fn has_ended, void *data,
+		      struct engine_keyed **dropped, size_t *n)
+{
+	struct engine_reading reading = { 0 };
+	int err;
+
+	*dropped = NULL;
+	*n = 0;
+	if (engine->config.split == MEASURE_BY_SITE || !knows_ids(engine))
+		return 0;
+	err = read_keyed(engine, &reading);
+	for (size_t i = 0; !err && i < reading.n_keyed; i++) {
+		struct engine_keyed *row = &reading.keyed[i];
+		const struct measure_key key = { .id = row->id, .column = row->column };
+		struct measure_keyed value;
+
+		if (!has_ended(data, row->id, row->tgid))
+			continue;
+		/* Nobody adds to it any more, but somebody may have since it was read. */
+		err = bpf_map_lookup_and_delete_elem(engine->object.keyed, &key, &value);
+		if (err) {
+			err = explain(engine, err);
+			break;
+		}
+		row->hits = value.hits;
+		reading.keyed[(*n)++] = *row;
+	}
+	*dropped = reading.keyed;
 	return err;
 }
