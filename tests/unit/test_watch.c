@@ -193,6 +193,8 @@ static void test_totals_go_on_over_restarts(void **state)
 	(void)state;
 	tick(&w);
 	assert_false(the_target(&w)->is_up);
+	assert_true(probe_called(&w, "both")->is_counted);
+	assert_false(probe_called(&w, "without_site")->is_counted);
 	for (unsigned int i = 1; i <= 3; i++) {
 		struct running running = start(program);
 
