@@ -53,7 +53,7 @@ const char *target_state(const struct top *top, const struct seen_target *target
 		return "starting";
 	if (target->is_up)
 		return "up";
-	return target->n_pids ? "not measured" : "waiting";
+	return target->n_pids || target->problem ? "not measured" : "waiting";
 }
 
 void write_pids(char *text, size_t size, const struct seen_target *target)
@@ -61,7 +61,8 @@ void write_pids(char *text, size_t size, const struct seen_target *target)
 	size_t n = 0;
 
 	if (!target->n_pids) {
-		snprintf(text, size, "%s", target->knows_pids ? "no process" : "pids not known");
+		snprintf(text, size, "%s",
+			 target->knows_pids && !target->problem ? "no process" : "pids not known");
 		return;
 	}
 	n += (size_t)snprintf(text, size, "pid%s", target->n_pids > 1 ? "s" : "");
@@ -227,14 +228,26 @@ static void lay_out_probes(struct column *columns, const struct sight *seen)
 	const int name = clamp(seen->longest_name, 8, WIDEST_NAME);
 	const int exe = clamp(seen->longest_exe, 8, 24), least = has_exe ? 12 : 16;
 	const struct column all[N_COLUMNS] = {
-		[COLUMN_NAME] = { "probe", 0, name < least ? name : least, name },
-		[COLUMN_EXE] = { "program", has_exe ? 2 : -1, 8, exe },
-		[COLUMN_RATE] = { "hits/s", 1, 7, 7, true },
-		[COLUMN_SPARK] = { "last minute", 5, LEAST_SPARK, WATCH_COLUMNS },
-		[COLUMN_HITS] = { "hits", 4, 9, 13, true },
-		[COLUMN_SITES] = { "sites", 7, 6, 6, true },
-		[COLUMN_HANDLER] = { "handler", 3, 8, 11 },
-		[COLUMN_COUNTED] = { "counted", 6, 7, 7 },
+		[COLUMN_NAME] = { .title = "probe",
+				  .min = name < least ? name : least,
+				  .want = name },
+		[COLUMN_EXE] = { .title = "program",
+				 .rank = has_exe ? 2 : -1,
+				 .min = 8,
+				 .want = exe },
+		[COLUMN_RATE] = { .title = "hits/s", .rank = 1, .min = 7, .is_right = true },
+		[COLUMN_SPARK] = { .title = "last minute",
+				   .rank = 5,
+				   .min = LEAST_SPARK,
+				   .want = WATCH_COLUMNS },
+		[COLUMN_HITS] = { .title = "hits",
+				  .rank = 4,
+				  .min = 9,
+				  .want = 13,
+				  .is_right = true },
+		[COLUMN_SITES] = { .title = "sites", .rank = 7, .min = 6, .is_right = true },
+		[COLUMN_HANDLER] = { .title = "handler", .rank = 3, .min = 8, .want = 11 },
+		[COLUMN_COUNTED] = { .title = "counted", .rank = 6, .min = 7 },
 	};
 	int surplus;
 
