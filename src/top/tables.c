@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "top/tables.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -222,11 +223,28 @@ enum {
 	N_COLUMNS,
 };
 
+static int digits(uint64_t number)
+{
+	char text[TEXT_BYTES];
+
+	return snprintf(text, sizeof(text), "%" PRIu64, number);
+}
+
+/* Of the processes of a program some may have a probe's handlers on: "mixed 1/2". */
+static bool has_several_processes(const struct sight *seen)
+{
+	for (size_t i = 0; i < seen->n_targets; i++)
+		if (seen->targets[i].n_pids > 1)
+			return true;
+	return false;
+}
+
 static void lay_out_probes(struct column *columns, const struct sight *seen)
 {
 	const bool has_exe = seen->n_targets > 1;
 	const int name = clamp(seen->longest_name, 8, WIDEST_NAME);
 	const int exe = clamp(seen->longest_exe, 8, 24), least = has_exe ? 12 : 16;
+	const int handler = has_several_processes(seen) ? 11 : 8;
 	const struct column all[N_COLUMNS] = {
 		[COLUMN_NAME] = { .title = "probe",
 				  .min = name < least ? name : least,
@@ -243,10 +261,10 @@ static void lay_out_probes(struct column *columns, const struct sight *seen)
 		[COLUMN_HITS] = { .title = "hits",
 				  .rank = 4,
 				  .min = 9,
-				  .want = 13,
+				  .want = digits(seen->most_hits),
 				  .is_right = true },
 		[COLUMN_SITES] = { .title = "sites", .rank = 7, .min = 6, .is_right = true },
-		[COLUMN_HANDLER] = { .title = "handler", .rank = 3, .min = 8, .want = 11 },
+		[COLUMN_HANDLER] = { .title = "handler", .rank = 3, .min = 8, .want = handler },
 		[COLUMN_COUNTED] = { .title = "counted", .rank = 6, .min = 7 },
 	};
 	int surplus;
