@@ -25,7 +25,7 @@ static int bad(struct ocp_ctx *ctx, const char *text, const char *why)
 static int split(struct ocp_ctx *ctx, const char *text, char *host, size_t host_bytes,
 		 const char **port)
 {
-	const char *colon = strrchr(text, ':');
+	const char *whole = text, *colon = strrchr(text, ':');
 	size_t n = colon ? (size_t)(colon - text) : 0;
 
 	if (!n)
@@ -38,7 +38,7 @@ static int split(struct ocp_ctx *ctx, const char *text, char *host, size_t host_
 	}
 	if (strspn(colon + 1, "0123456789") != strlen(colon + 1) || !colon[1] ||
 	    strtoul(colon + 1, NULL, 10) > 65535)
-		return bad(ctx, text, "not a port from 0 to 65535");
+		return bad(ctx, whole, "not a port from 0 to 65535");
 	snprintf(host, host_bytes, "%.*s", (int)n, text);
 	if (strcmp(host, "localhost") == 0)
 		snprintf(host, host_bytes, "127.0.0.1");
