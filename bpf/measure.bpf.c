@@ -62,7 +62,7 @@ int hit(struct pt_regs *regs)
 	__u32 number = (__u32)cookie;
 	struct bpf_pidns_info ids = {};
 	struct measure_site *site = (void *)0;
-	__u64 now_ns = 0, *slot;
+	__u64 now_ns = 0;
 
 	if (open != MEASURE_OPEN && !counts_in_handover(cookie, open))
 		return 0;
@@ -89,9 +89,7 @@ int hit(struct pt_regs *regs)
 	if (reads_args() && site)
 		return hit_with_args(regs, number, site, &ids, now_ns);
 #endif
-	slot = bpf_map_lookup_elem(&hits, &number);
-	if (slot)
-		add(slot, 1);
+	count_hit(number);
 	if (config.split != MEASURE_BY_SITE && site && (site->flags & MEASURE_KEYED))
 		count_keyed(site, &ids);
 	if (config.n_pairs && site)

@@ -6,15 +6,13 @@
  * linux/types.h elsewhere.
  *
  *	map          type           key                     value
- *	hits         per-CPU array  site number             u64, hits; the sum of all CPUs counts
- *	site_table   array          site number             struct measure_site
- *	roles        array          number                  struct measure_role
- *	pair_stats   per-CPU array  pair number             struct measure_pair
- *	pair_open    hash           struct measure_open_key struct measure_open
- *	key_open     hash           struct measure_start_key  u64, when the pair began
- *	keyed        hash           struct measure_key      struct measure_keyed
- *	tgids        hash           u32, process id         u32, 1
- *	losses       per-CPU array  0                       struct measure_losses
+ *	hits         array          CPU * stride + site number  u64, hits; the sum of all CPUs
+ *counts. stride is the entries / possible CPUs site_table   array          site number struct
+ *measure_site roles        array          number                  struct measure_role pair_stats
+ *per-CPU array  pair number             struct measure_pair pair_open    hash           struct
+ *measure_open_key struct measure_open key_open     hash           struct measure_start_key  u64,
+ *when the pair began keyed        hash           struct measure_key      struct measure_keyed tgids
+ *hash           u32, process id         u32, 1 losses       per-CPU array  0 struct measure_losses
  *	marks        array          thread id / 64          u64, a bit a thread; see handover below
  *
  * Where arguments are read (object measure_full) there are, beside these:
@@ -27,7 +25,7 @@
 #ifndef MEASURE_H
 #define MEASURE_H
 
-#define MEASURE_VERSION 1
+#define MEASURE_VERSION 2
 
 enum {
 	MEASURE_DEPTH = 32, /* starts that one thread can have open in one pair */
@@ -104,6 +102,9 @@ struct measure_config {
 	__u32 hist_arg;	   /* MEASURE_NO_ARG: no histograms */
 	__u32 prints;	   /* hits are recorded */
 	__u64 print_limit; /* records a second; 0: all */
+	/* For all again. */
+	__u32 hits_stride; /* from a CPU's slots in `hits` to the next one's: whole pages of them */
+	__u32 reserved;
 };
 
 /* struct measure_site, flags */
@@ -209,7 +210,7 @@ struct measure_losses {
 	__u64 prints_limited; /* records above print_limit */
 };
 
-_Static_assert(sizeof(struct measure_config) == 80, "shared by two compilers");
+_Static_assert(sizeof(struct measure_config) == 88, "shared by two compilers");
 _Static_assert(sizeof(struct measure_site) == 24, "shared by two compilers");
 _Static_assert(sizeof(struct measure_open) == 8 + 8 * MEASURE_DEPTH, "shared by two compilers");
 _Static_assert(sizeof(struct measure_pair) == 80 + 8 * MEASURE_BUCKETS, "shared by two compilers");

@@ -288,12 +288,9 @@ static __always_inline const struct filter *the_filter(void)
 static __always_inline void count_match(__u32 number, int matches)
 {
 	struct measure_losses *lost;
-	__u64 *slot;
 
 	if (matches) {
-		slot = bpf_map_lookup_elem(&hits, &number);
-		if (slot)
-			add(slot, 1);
+		count_hit(number);
 		return;
 	}
 	lost = our_losses();

@@ -22,9 +22,15 @@ const volatile struct measure_config config;
  */
 volatile struct measure_gate gate;
 
-/* Sizes of 1 are replaced when it is known what is asked for. */
+/*
+ * Sizes of 1 are replaced when it is known what is asked for.
+ *
+ * The hits are per CPU by their place and not by the map's type, so that they can be read where
+ * they are: the kernel takes 200 ns to copy an entry of a per-CPU map, 20 ms for 100 000 sites.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, 1 << 10); /* BPF_F_MMAPABLE */
 	__type(key, __u32);
 	__type(value, __u64);
 	__uint(max_entries, 1);
@@ -108,6 +114,15 @@ static __always_inline void raise_to(__u64 *highest, __u64 value)
 		if (value <= seen || __sync_val_compare_and_swap(highest, seen, value) == seen)
 			return;
 	}
+}
+
+static __always_inline void count_hit(__u32 site)
+{
+	__u32 place = bpf_get_smp_processor_id() * config.hits_stride + site;
+	__u64 *slot = bpf_map_lookup_elem(&hits, &place);
+
+	if (slot)
+		add(slot, 1);
 }
 
 static __always_inline struct measure_losses *our_losses(void)

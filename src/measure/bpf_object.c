@@ -63,7 +63,7 @@ static void complete_measure_full(const struct measure_full_bpf *skel, struct bp
 		if (!skel)                                                                         \
 			return -ENOMEM;                                                            \
 		memcpy(&skel->rodata->config, &setup->config, sizeof(setup->config));              \
-		skel->maps.hits.max_entries = at_least_1(sizes->sites);                            \
+		skel->maps.hits.max_entries = at_least_1(sizes->hits);                             \
 		skel->maps.site_table.max_entries = at_least_1(sizes->sites);                      \
 		skel->maps.roles.max_entries = at_least_1(sizes->roles);                           \
 		skel->maps.pair_stats.max_entries = at_least_1(sizes->pairs);                      \

@@ -13,6 +13,7 @@ enum bpf_variant { BPF_MULTI, BPF_FULL, BPF_PERF };
 
 /* Entries of the maps; 0 counts as 1. */
 struct bpf_object_sizes {
+	uint32_t hits; /* for all CPUs */
 	uint32_t sites, roles, pairs, open_starts, key_starts, keys, tgids, marks;
 	/* Of BPF_FULL only. */
 	uint32_t site_args, histograms, key_users;

@@ -145,6 +145,9 @@ struct engine_reading {
 
 struct engine;
 
+/* Has what ID of process TGID stands for ended, so that it never runs a site again? */
+typedef bool (*engine_ended_fn)(void *data, uint32_t id, uint32_t tgid);
+
 /* RECORD is checked, and valid during the call only. */
 typedef void (*engine_print_fn)(void *data, const struct hit_record *record);
 
@@ -167,6 +170,13 @@ struct engine_ops {
 	int (*switch_sites)(struct engine *engine, const struct engine_target *target,
 			    size_t first);
 	int (*read)(struct engine *engine, struct engine_reading *reading);
+	/*
+	 * Take the rows of those that HAS_ENDED(DATA, id, tgid) says so of out of `keyed`.
+	 * *DROPPED, N of them, also on failure, is to be freed. Nothing is done where their ids
+	 * mean nothing to us, in another pid namespace.
+	 */
+	int (*forget)(struct engine *engine, engine_ended_fn has_ended, void *data,
+		      struct engine_keyed **dropped, size_t *n);
 	/*
 	 * Hand over what is to be printed, each hit once and ordered by time. For the sake of the
 	 * order the last milliseconds are left for the next call, unless ALL are asked for.

@@ -14,7 +14,7 @@
  * that is opened when all are attached and closed before the first is detached. Closing a link
  * returns after the kernel has taken the uprobes away and waited for handlers that run, so a read
  * after detach misses nothing. Sites can be switched off and on in between (engine_bpf_links.c). A
- * slot of the map is written with atomic adds and copied by the kernel in one 64-bit load.
+ * slot of the map is written with atomic adds and read in one 64-bit load.
  */
 #include "measure/engine_bpf.h"
 
@@ -30,6 +30,8 @@
 
 /* The inode of the initial pid namespace, PROC_PID_INIT_INO in linux/proc_ns.h. */
 #define INITIAL_PIDNS_INODE 0xeffffffcU
+
+enum { HITS_A_PAGE = 512 }; /* 4096 / sizeof(u64) */
 
 /* ---- open ----------------------------------------------------------------------------------- */
 
@@ -102,6 +104,7 @@ static int configure(struct engine *engine, const struct engine_spec *spec)
 		.hist_arg = spec->n_histograms ? spec->hist_arg : MEASURE_NO_ARG,
 		.prints = spec->prints,
 		.print_limit = spec->print_limit,
+		.hits_stride = (__u32)(spec->max_sites + HITS_A_PAGE) & ~(__u32)(HITS_A_PAGE - 1),
 	};
 	if (spec->exe) {
 		if (stat(spec->exe, &st))
@@ -141,6 +144,7 @@ static int load(struct engine *engine, const struct engine_spec *spec,
 		.config = engine->config,
 		.filter = spec->filter,
 		.sizes = {
+			.hits = engine->config.hits_stride * (uint32_t)engine->n_cpus,
 			.sites = (uint32_t)spec->max_sites,
 			.roles = (uint32_t)spec->n_roles,
 			.pairs = (uint32_t)spec->n_pairs,
@@ -160,12 +164,17 @@ static int load(struct engine *engine, const struct engine_spec *spec,
 
 	if (err)
 		return err;
+	if ((uint64_t)engine->config.hits_stride * engine->n_cpus > UINT32_MAX)
+		return ctx_error(engine->ctx, -E2BIG,
+				 "measuring: %zu sites are too many for %zu processors",
+				 spec->max_sites, engine->n_cpus);
 	engine->uses_perf = variant == BPF_PERF;
 	err = bpf_object_load(variant, &setup, &engine->object);
 	if (err)
 		return bpf_support_explain(engine->ctx, err, "loading the BPF programs");
-	if (!spec->prints)
-		return 0;
+	err = engine_bpf_map_hits(engine);
+	if (err || !spec->prints)
+		return err;
 	err = print_ring_open(engine->object.prints, spec->print_bytes, &engine->ring);
 	return err ? bpf_support_explain(engine->ctx, err, "mapping the ring buffer") : 0;
 }
@@ -428,6 +437,7 @@ static void engine_close(struct engine *engine)
 	else
 		engine_detach(engine);
 	print_ring_close(engine->ring);
+	engine_bpf_unmap_hits(engine);
 	bpf_object_unload(&engine->object);
 	if (engine->support.idle_prog_fd >= 0)
 		close(engine->support.idle_prog_fd);
@@ -452,6 +462,7 @@ const struct engine_ops engine_bpf = {
 	.attach = engine_attach,
 	.switch_sites = engine_bpf_switch,
 	.read = engine_bpf_read,
+	.forget = engine_bpf_forget,
 	.print = engine_print,
 	.detach = engine_detach,
 	.close = engine_close,

@@ -50,7 +50,9 @@ struct engine {
 	uint32_t *serials;  /* of each site: of the link that it is in, 0: none */
 	bool *no_semaphore; /* of each: another tracer is there without (uprobe_link.c) */
 	size_t n_histograms;
-	size_t max_args, n_args; /* of the second, those written */
+	size_t max_args, n_args;    /* of the second, those written */
+	const volatile __u64 *hits; /* of the map: n_cpus times hits_stride, see bpf/measure.h */
+	size_t hits_stride, hits_bytes;
 	struct print_ring *ring; /* NULL: nothing is printed */
 };
 
@@ -78,7 +80,11 @@ int engine_bpf_room_for_links(struct engine *engine, size_t n);
 void engine_bpf_close_links(struct engine *engine, size_t n);
 void engine_bpf_set_gate(struct engine *engine, uint32_t open);
 
-/* engine_bpf_read.c */
+/* engine_bpf_read.c; unmapping what is not mapped does nothing */
+int engine_bpf_map_hits(struct engine *engine);
+void engine_bpf_unmap_hits(struct engine *engine);
 int engine_bpf_read(struct engine *engine, struct engine_reading *reading);
+int engine_bpf_forget(struct engine *engine, engine_ended_fn has_ended, void *data,
+		      struct engine_keyed **dropped, size_t *n);
 
 #endif

@@ -82,7 +82,7 @@ static int open_maps(struct engine *engine, const char *folder)
 	if (gate == MAP_FAILED)
 		return ctx_error(engine->ctx, -errno, "%s: %s", path, strerror(errno));
 	engine->object.gate = gate;
-	return 0;
+	return engine_bpf_map_hits(engine);
 }
 
 static int open_links(struct engine *engine, const char *folder)

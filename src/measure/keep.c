@@ -232,7 +232,8 @@ static bool read_file(struct reader *r, char *line)
 
 	if (!name || !has_room((void **)&table->files, table->n_files, sizeof(*table->files)))
 		return false;
-	table->files[table->n_files++] = (struct measured_file){ .name = strdup(name) };
+	table->files[table->n_files++] =
+		(struct measured_file){ .name = strdup(name), .guard.fd = -1 };
 	return table->files[table->n_files - 1].name != NULL;
 }
 

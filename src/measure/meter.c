@@ -66,7 +66,7 @@ void ocp_meter_free(struct ocp_meter *meter)
 	free(meter->program_name);
 	free(meter->pids);
 	free(meter->own);
-	free(meter->looked_at);
+	meter_watch_free(meter);
 	free(meter->procs);
 	free(meter->pairs);
 	free(meter->roles);
@@ -219,8 +219,9 @@ int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, si
 		const struct image *image = &proc->images.images[i];
 		size_t n;
 
-		err = site_table_add_file(&meter->table, image->prog, image->path, proc->pid,
-					  column_is_wanted, meter, &n);
+		err = site_table_add_file(&meter->table, image->prog, image->path,
+					  meter->program ? 0 : proc->pid, column_is_wanted, meter,
+					  &n);
 		*n_new += err ? 0 : n;
 	}
 	return err;
@@ -235,14 +236,14 @@ static int add_all_files(struct ocp_meter *meter, size_t *n_new)
 		err = site_table_add_file(&meter->table, meter->program,
 					  elf_file_name(meter->program->elf), 0, column_is_wanted,
 					  meter, n_new);
-		return err ? err : meter_add_running_programs(meter, n_new);
+		return err ? err : meter_watch(meter, n_new);
 	}
 	for (size_t i = 0; !err && i < meter->n_procs; i++) {
 		n = 0;
 		err = meter_add_images(meter, meter->procs[i], &n);
 		*n_new += n;
 	}
-	return err;
+	return err ? err : meter_watch(meter, &n);
 }
 
 /* All names that could have been meant. */

@@ -30,7 +30,7 @@ static int fill_target(const struct ocp_meter *meter, const struct measured_file
 			.column = measured->column,
 			.first_role = column->first_role,
 			.n_roles = column->n_roles,
-			.is_off = column->is_off,
+			.is_off = column->is_off || file->is_lost,
 			.is_keyed = column->is_counted,
 		};
 		arguments_fill_site(meter, measured, &sites[i]);
@@ -71,10 +71,22 @@ int meter_attach_files(struct ocp_meter *meter, size_t first)
 
 		err = fill_target(meter, file, sites + file->first_site, &targets[i]);
 	}
+	for (size_t i = 0; !err && i < n; i++) {
+		struct measured_file *file = &meter->table.files[first + i];
+
+		if (!file->is_lost)
+			err = file_guard_take(meter->ctx, &file->guard, file->path, file->name,
+					      file->prog);
+	}
 	if (!err)
 		err = meter->ops->attach(meter->engine, targets, n);
-	for (size_t i = 0; !err && i < n; i++)
-		meter->table.files[first + i].is_attached = true;
+	for (size_t i = 0; i < n; i++) {
+		struct measured_file *file = &meter->table.files[first + i];
+
+		file->is_attached = !err;
+		if (err)
+			file_guard_release(&file->guard);
+	}
 	free(targets);
 	free(sites);
 	return err;
@@ -172,6 +184,37 @@ bool ocp_meter_is_on(const struct ocp_meter *meter, const char *name)
 
 /* ---- attach, detach ------------------------------------------------------------------------- */
 
+/* Its counts stay. Whoever waits to write to it can go on. */
+static void lose_file(struct ocp_meter *meter, struct measured_file *file)
+{
+	file->is_lost = true;
+	ctx_log(meter->ctx, OCP_LOG_WARN,
+		"%s: it is overwritten in place: its probes are measured no more", file->name);
+	if (apply_to_file(meter, file))
+		ctx_log(meter->ctx, OCP_LOG_WARN, "%s", ocp_error(meter->ctx));
+	file_guard_release(&file->guard);
+}
+
+int meter_check_files(struct ocp_meter *meter)
+{
+	const struct measured_file *lost = NULL;
+
+	for (size_t i = 0; i < meter->table.n_files; i++) {
+		struct measured_file *file = &meter->table.files[i];
+
+		if (file->is_attached && !file->is_lost &&
+		    file_guard_is_broken(meter->ctx, &file->guard, file->name, file->prog))
+			lose_file(meter, file);
+		if (file->is_lost && !lost)
+			lost = file;
+	}
+	if (!lost)
+		return 0;
+	ctx_error(meter->ctx, -ESTALE, "%s: it was overwritten in place", lost->name);
+	ctx_hint(meter->ctx, "measure it anew");
+	return -ESTALE;
+}
+
 /* Of sites of both kinds the dormant ones cost the most. */
 static bool has_dormant(const struct site_table *table)
 {
@@ -222,6 +265,8 @@ int ocp_meter_detach(struct ocp_meter *meter)
 	err = meter->kept_folder[0] ? kept_remove_names(meter->ctx, meter->kept_folder) : 0;
 	if (!err)
 		err = meter->ops->detach(meter->engine);
+	for (size_t i = 0; i < meter->table.n_files; i++)
+		file_guard_release(&meter->table.files[i].guard);
 	meter->is_attached = false;
 	return err;
 }

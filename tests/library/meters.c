@@ -7,11 +7,10 @@
  *	count NAME | all	time START STOP		print NAME		by process
  *	open | attach | detach | refresh | forget
  *	on NAME | off NAME | is NAME
- *	read | sum | processes | memory | watch FILE
+ *	read | sum | processes | mark | since
  */
 #include <ocaml_probes.h>
 #include <inttypes.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +72,45 @@ static int read_hits(bool sum)
 	return 0;
 }
 
+/* Mark this moment, or print the sum of hits since the last one marked. */
+static int read_since(bool print)
+{
+	static struct ocp_sample *marked;
+	struct ocp_sample *now, *since;
+	uint64_t hits = 0;
+	int err = ocp_meter_read(meter, &now);
+
+	if (!err && print) {
+		err = ocp_sample_difference(now, marked, &since);
+		for (size_t i = 0; !err && i < ocp_sample_hits_count(since); i++)
+			hits += ocp_sample_hits(since, i)->hits;
+		if (!err)
+			printf("%" PRIu64 "\n", hits);
+		if (!err)
+			ocp_sample_free(since);
+	}
+	ocp_sample_free(marked);
+	marked = now;
+	return err;
+}
+
+/* Their numbers, ascending, and "more" if there may be others. */
+static int print_processes(void)
+{
+	bool complete;
+	pid_t *pids;
+	size_t n;
+	int err = ocp_meter_processes(meter, &pids, &n, &complete);
+
+	for (size_t i = 0; !err && i < n; i++)
+		printf("%d\n", (int)pids[i]);
+	if (!err && !complete)
+		printf("more\n");
+	if (!err)
+		free(pids);
+	return err;
+}
+
 static int obey(const char *what, const char *a, const char *b)
 {
 	size_t n;
@@ -105,6 +143,12 @@ static int obey(const char *what, const char *a, const char *b)
 		printf("%s\n", ocp_meter_is_on(meter, a) ? "on" : "off");
 		return 0;
 	}
+	if (strcmp(what, "forget") == 0)
+		return ocp_meter_forget_ended(meter);
+	if (strcmp(what, "processes") == 0)
+		return print_processes();
+	if (strcmp(what, "mark") == 0 || strcmp(what, "since") == 0)
+		return read_since(what[0] == 's');
 	if (strcmp(what, "read") == 0 || strcmp(what, "sum") == 0)
 		return read_hits(what[0] == 's');
 	printf("what is '%s'?\n", what);
