@@ -156,12 +156,24 @@ static struct connection *connection_of(struct MHD_Connection *mhd)
 	return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
+/*
+ * Has the client of an idle connection gone? What ends a connection in one packet with its last
+ * request is overlooked by libmicrohttpd, which does not read again before the next event.
+ */
+static bool is_deserted(const struct connection *connection)
+{
+	char byte;
+
+	return connection->limit_ms == IDLE_MS &&
+	       recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 void http_expire(struct http *http)
 {
 	const int64_t now = now_ms();
 
 	for (struct connection *c = http->connections; c; c = c->next)
-		if (!c->is_over && c->since_ms + c->limit_ms <= now)
+		if (!c->is_over && (c->since_ms + c->limit_ms <= now || is_deserted(c)))
 			end_connection(http, c);
 }
 

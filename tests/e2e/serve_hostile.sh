@@ -99,7 +99,8 @@ test_refusals() {
 	eq "$(post handler true -d "@$TMP/big")" 413 "a big body"
 	# And none of these was needed for:
 	eq "$(post handler false -H "Host: localhost:$PORT" -H "Origin: http://localhost:$PORT")" 200 "as localhost"
-	eq "$(post handler false -H "Origin: http://127.0.0.1:$PORT" -H 'Content-Type: application/json; charset=utf-8')" 200 "as a page"
+	eq "$(post handler false -H "Origin: http://127.0.0.1:$PORT" -H 'Sec-Fetch-Site: same-origin')" 200 "as a page"
+	eq "$(status_of api/v1/switch -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json; charset=utf-8' -d '{}')" 400 "with a charset"
 	eq "$("$TOOL" info -pid "$TARGET" | awk '$1 == "plain" { print $2 }')" disabled "state"
 	[[ $(grep -c 'refused to switch' "$TMP/serve.err") -gt 5 ]] || fail "$(cat "$TMP/serve.err")"
 }
