@@ -29,7 +29,7 @@ int targets_get(struct targets *targets, const char *exe, struct target **out)
 		if (strcmp((*out)->exe, exe) == 0)
 			return 0;
 	}
-	grown = realloc(targets->list, (targets->n + 1) * sizeof(*grown));
+	grown = realloc(targets->list, (targets->n + 1) * sizeof(void *));
 	if (!grown)
 		return ctx_no_memory(targets->ctx);
 	targets->list = grown;
@@ -43,7 +43,7 @@ void targets_remove(struct targets *targets, size_t number)
 {
 	target_free(targets->list[number]);
 	memmove(targets->list + number, targets->list + number + 1,
-		(--targets->n - number) * sizeof(*targets->list));
+		(--targets->n - number) * sizeof(void *));
 }
 
 /* ---- entries -------------------------------------------------------------------------------- */
@@ -250,8 +250,8 @@ static int follow_process(struct entry *entry, struct targets *targets, int64_t 
 {
 	struct target *target = entry->target;
 	ptrdiff_t own = find_own_source(entry);
+	pid_t pid = 0;
 	int err = 0;
-	pid_t pid;
 
 	if (own >= 0 && !source_has_ended(target->sources[own]))
 		return 0;

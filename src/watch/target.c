@@ -114,7 +114,7 @@ static int insert_probe(struct target *target, size_t at, const char *name)
 	}
 	memmove(target->probes + at + 1, target->probes + at, behind * sizeof(*target->probes));
 	memmove(target->probe_records + at + 1, target->probe_records + at,
-		behind * sizeof(*target->probe_records));
+		behind * sizeof(void *));
 	target->probes[at] = (struct watch_probe){ .name = copy, .rate = NAN };
 	target->probe_records[at] = record;
 	target->view.n_probes++;
@@ -140,8 +140,7 @@ static int add_probes(struct target *target, const struct ocp_sample *sample)
 			err = make_room(target->ctx, &target->probes, sizeof(*target->probes),
 					target->view.n_probes, n);
 			if (!err)
-				err = make_room(target->ctx, &target->probe_records,
-						sizeof(*target->probe_records),
+				err = make_room(target->ctx, &target->probe_records, sizeof(void *),
 						target->view.n_probes, n);
 			has_room = true;
 		}
@@ -171,8 +170,7 @@ static int add_pair(struct target *target, const struct ocp_pair *pair)
 	if (!err)
 		err = make_room(target->ctx, &target->pairs, sizeof(*target->pairs), n, 1);
 	if (!err)
-		err = make_room(target->ctx, &target->pair_records, sizeof(*target->pair_records),
-				n, 1);
+		err = make_room(target->ctx, &target->pair_records, sizeof(void *), n, 1);
 	if (err) {
 		free(record);
 		free(start);
@@ -291,7 +289,7 @@ static void merge_rows(struct target *target)
 {
 	size_t n = 0;
 
-	if (target->n_sources > 1)
+	if (target->n_sources > 1 && target->view.n_rows)
 		qsort(target->rows, target->view.n_rows, sizeof(*target->rows), compare_rows);
 	for (size_t i = 0; i < target->view.n_rows; i++) {
 		if (n && compare_rows(&target->rows[n - 1], &target->rows[i]) == 0)
@@ -370,8 +368,7 @@ int target_read(struct target *target)
 
 int target_add_source(struct target *target, struct source *source)
 {
-	int err = make_room(target->ctx, &target->sources, sizeof(*target->sources),
-			    target->n_sources, 1);
+	int err = make_room(target->ctx, &target->sources, sizeof(void *), target->n_sources, 1);
 
 	if (!err)
 		err = add_names(target, source->sample);
@@ -413,7 +410,7 @@ int target_end_source(struct target *target, size_t number)
 	target->base_cost_seconds += (double)source->hits * source->hit_ns / 1e9;
 	source_free(source);
 	memmove(target->sources + number, target->sources + number + 1,
-		(--target->n_sources - number) * sizeof(*target->sources));
+		(--target->n_sources - number) * sizeof(void *));
 	return add_up(target);
 }
 

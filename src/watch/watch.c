@@ -246,7 +246,9 @@ static int collect_pids(struct target *target)
 	for (size_t i = 0; i < target->n_sources; i++) {
 		const struct source *source = target->sources[i];
 
-		memcpy(target->pids + n, source->pids, source->n_pids * sizeof(*target->pids));
+		if (source->n_pids)
+			memcpy(target->pids + n, source->pids,
+			       source->n_pids * sizeof(*target->pids));
 		n += source->n_pids;
 	}
 	qsort(target->pids, n, sizeof(*target->pids), compare_pids);
@@ -280,10 +282,8 @@ static int refresh_sources(struct target *target, int64_t now_ns)
 
 static int follow_target(struct target *target, int64_t now_ns)
 {
-	int err = refresh_sources(target, now_ns);
+	int err = target_read(target);
 
-	if (!err)
-		err = target_read(target);
 	if (!err)
 		err = collect_pids(target);
 	if (!err)
@@ -333,6 +333,8 @@ int watch_tick(struct watch *watch)
 	int64_t now_ns = watch_now_ns();
 	int err = 0;
 
+	for (size_t i = 0; !err && i < watch->targets.n; i++)
+		err = refresh_sources(watch->targets.list[i], now_ns);
 	for (size_t i = 0; !err && i < watch->n_entries; i++)
 		err = entry_follow(watch->entries[i], &watch->targets, now_ns);
 	for (size_t i = 0; !err && i < watch->targets.n; i++)
