@@ -31,7 +31,7 @@ test_what_is_used_is_served() {
 	start_serve serve --exe "$EXE" --time work_start,work_stop
 	start_target "$EXE" 500
 	await_line ready
-	wait_for 'scrape | sample ocaml_probes_hit_cost_seconds | grep -q .' 10
+	wait_for '[[ $(scrape | grep -c -e ^ocaml_probes_enabled -e ^ocaml_probes_hit_cost_seconds) -eq 4 ]]' 10
 	scrape -o "$TMP/scrape"
 	"$PYTHON" "$CHECK" names "$TMP/scrape" "$DASHBOARDS/grafana.json" "$DASHBOARDS/alerts.yml" ||
 		fail "grafana.json or alerts.yml"
@@ -127,7 +127,7 @@ test_service_privileges() {
 		"$NOBODY 000000c000000000 1" "user, capabilities, no new privileges"
 
 	wait_for '[[ $(scrape | sample ocaml_probes_hits_total "probe=\"tick\"") -gt 100 ]]' 10
-	eq "$(scrape | sample ocaml_probes_up)" 1 "up"
+	await_sample 1 ocaml_probes_up
 	eq "$(scrape | sample ocaml_probes_processes)" 1 "processes"
 	eq "$(curl -sS --fail "$URL/healthz")" ok
 	kill -HUP "$serve"
