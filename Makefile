@@ -109,7 +109,7 @@ $(tool): $(tool_objs) $(parts_a) $(lib_a)
 
 $(server): $(O)/src/serve/main.o $(parts_a) $(lib_a)
 	$(say) LINK $@
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(TOOL_LIBS) -lmicrohttpd
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(TOOL_LIBS) -lmicrohttpd -lm
 
 $(viewer): $(O)/src/top/main.o $(parts_a) $(lib_a)
 	$(say) LINK $@

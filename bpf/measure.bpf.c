@@ -57,12 +57,14 @@ static __always_inline void pass_over(void)
 SEC(UPROBE_SECTION)
 int hit(struct pt_regs *regs)
 {
-	__u32 number = bpf_get_attach_cookie(regs);
+	const __u64 cookie = bpf_get_attach_cookie(regs);
+	const __u32 open = gate.open;
+	__u32 number = (__u32)cookie;
 	struct bpf_pidns_info ids = {};
 	struct measure_site *site = (void *)0;
-	__u64 now_ns = 0, *slot;
+	__u64 now_ns = 0;
 
-	if (!gate_open)
+	if (open != MEASURE_OPEN && !counts_in_handover(cookie, open))
 		return 0;
 	if (config.n_pairs || config.split != MEASURE_BY_SITE || config.exe_ino || reads_args()) {
 		site = bpf_map_lookup_elem(&site_table, &number);
@@ -87,9 +89,7 @@ int hit(struct pt_regs *regs)
 	if (reads_args() && site)
 		return hit_with_args(regs, number, site, &ids, now_ns);
 #endif
-	slot = bpf_map_lookup_elem(&hits, &number);
-	if (slot)
-		add(slot, 1);
+	count_hit(number);
 	if (config.split != MEASURE_BY_SITE && site && (site->flags & MEASURE_KEYED))
 		count_keyed(site, &ids);
 	if (config.n_pairs && site)
@@ -125,7 +125,7 @@ static __always_inline void end_pairs(const struct bpf_pidns_info *ids)
 		depth = open->depth;
 		if (depth > config.depth)
 			depth = config.depth;
-		if (gate_open)
+		if (gate.open)
 			add(&stats->orphan_starts, depth - count_markers(open, depth));
 		bpf_map_delete_elem(&pair_open, &key);
 	}

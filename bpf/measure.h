@@ -6,15 +6,14 @@
  * linux/types.h elsewhere.
  *
  *	map          type           key                     value
- *	hits         per-CPU array  site number             u64, hits; the sum of all CPUs counts
- *	site_table   array          site number             struct measure_site
- *	roles        array          number                  struct measure_role
- *	pair_stats   per-CPU array  pair number             struct measure_pair
- *	pair_open    hash           struct measure_open_key struct measure_open
- *	key_open     hash           struct measure_start_key  u64, when the pair began
- *	keyed        hash           struct measure_key      struct measure_keyed
- *	tgids        hash           u32, process id         u32, 1
- *	losses       per-CPU array  0                       struct measure_losses
+ *	hits         array          CPU * stride + site number  u64, hits; the sum of all CPUs
+ *counts. stride is the entries / possible CPUs site_table   array          site number struct
+ *measure_site roles        array          number                  struct measure_role pair_stats
+ *per-CPU array  pair number             struct measure_pair pair_open    hash           struct
+ *measure_open_key struct measure_open key_open     hash           struct measure_start_key  u64,
+ *when the pair began keyed        hash           struct measure_key      struct measure_keyed tgids
+ *hash           u32, process id         u32, 1 losses       per-CPU array  0 struct measure_losses
+ *	marks        array          thread id / 64          u64, a bit a thread; see handover below
  *
  * Where arguments are read (object measure_full) there are, beside these:
  *
@@ -26,7 +25,7 @@
 #ifndef MEASURE_H
 #define MEASURE_H
 
-#define MEASURE_VERSION 1
+#define MEASURE_VERSION 2
 
 enum {
 	MEASURE_DEPTH = 32, /* starts that one thread can have open in one pair */
@@ -39,6 +38,46 @@ enum {
 
 /* What hits are told apart by, beside the site. */
 enum measure_split { MEASURE_BY_SITE, MEASURE_BY_THREAD, MEASURE_BY_PROCESS };
+
+/*
+ * The first bytes of the programs' .bss: who counts. `open` is 0 before and after, MEASURE_OPEN
+ * normally, so that all sites start and stop counting at one moment, and anything else during a
+ * handover.
+ *
+ * Handover. A uprobe_multi link cannot be changed. To take some sites out of one, a second link is
+ * made for the others of that file, while the first is still there, and then the first is closed;
+ * for a time one hit runs the program twice, but it must count once. The kernel calls the consumer
+ * of a uprobe that was added last first (consumer_add() puts it at the head of the list), so: the
+ * program of the new link, known by the serial in its cookie, counts and sets its thread's bit in
+ * `marks`; the one of an old link finds the bit and clears it, or counts if there is none, because
+ * the new link had not reached that site yet when the hit began. Where the new one is, it always
+ * runs first, and nothing comes between the two in their thread; which of both sees an old `open`
+ * is no question, because the later of two reads by one thread sees no older value.
+ *
+ * While the old link is being closed hits leave their bits behind, which does no harm as long as
+ * the new link is everywhere. But the next handover must find none: they are cleared before it
+ * begins, and a program that sets its bit so late that the handover is over takes it back itself,
+ * for it looks at `open` again.
+ */
+struct measure_gate {
+	__u32 open;
+	__u32 first, end; /* numbers of the sites of the file that is handed over */
+};
+
+enum {
+	MEASURE_CLOSED = 0,
+	MEASURE_OPEN = 1,
+	MEASURE_FIRST_SERIAL = 2,   /* of links; `open` is the new one's during a handover */
+	MEASURE_MAX_TIDS = 1 << 22, /* the kernel's PID_MAX_LIMIT */
+	MEASURE_MARKS_A_WORD = 64,
+	MEASURE_MARK_WORDS = MEASURE_MAX_TIDS / MEASURE_MARKS_A_WORD,
+};
+
+/* A cookie: the number of the site, and above it the serial of the link. */
+static inline __attribute__((always_inline)) __u64 measure_cookie(__u32 serial, __u32 site)
+{
+	return (__u64)serial << 32 | site;
+}
 
 /* Set between open and load; the verifier then drops the code of what is off. */
 struct measure_config {
@@ -63,6 +102,9 @@ struct measure_config {
 	__u32 hist_arg;	   /* MEASURE_NO_ARG: no histograms */
 	__u32 prints;	   /* hits are recorded */
 	__u64 print_limit; /* records a second; 0: all */
+	/* For all again. */
+	__u32 hits_stride; /* from a CPU's slots in `hits` to the next one's: whole pages of them */
+	__u32 reserved;
 };
 
 /* struct measure_site, flags */
@@ -168,7 +210,7 @@ struct measure_losses {
 	__u64 prints_limited; /* records above print_limit */
 };
 
-_Static_assert(sizeof(struct measure_config) == 80, "shared by two compilers");
+_Static_assert(sizeof(struct measure_config) == 88, "shared by two compilers");
 _Static_assert(sizeof(struct measure_site) == 24, "shared by two compilers");
 _Static_assert(sizeof(struct measure_open) == 8 + 8 * MEASURE_DEPTH, "shared by two compilers");
 _Static_assert(sizeof(struct measure_pair) == 80 + 8 * MEASURE_BUCKETS, "shared by two compilers");

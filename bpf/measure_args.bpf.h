@@ -180,7 +180,7 @@ static long end_start(void *map, const struct measure_start_key *key, const __u6
 	if (key->tgid != *ended || bpf_map_delete_elem(map, key))
 		return 0;
 	stats = bpf_map_lookup_elem(&pair_stats, &pair);
-	if (stats && gate_open && !is_marker(ns))
+	if (stats && gate.open && !is_marker(ns))
 		add(&stats->orphan_starts, 1);
 	return 0;
 }
@@ -288,12 +288,9 @@ static __always_inline const struct filter *the_filter(void)
 static __always_inline void count_match(__u32 number, int matches)
 {
 	struct measure_losses *lost;
-	__u64 *slot;
 
 	if (matches) {
-		slot = bpf_map_lookup_elem(&hits, &number);
-		if (slot)
-			add(slot, 1);
+		count_hit(number);
 		return;
 	}
 	lost = our_losses();

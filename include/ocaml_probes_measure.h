@@ -194,10 +194,41 @@ OCP_API int ocp_meter_open(struct ocp_meter *meter);
 OCP_API int ocp_meter_attach(struct ocp_meter *meter);
 
 /*
- * Look whether the processes have loaded files with probes since, and measure these, too. *N_SITES
- * says how many have been added.
+ * Look which processes there are and whether they have loaded files with probes since, and measure
+ * these, too. *N_SITES says how many sites have been added. To be called every second or so, and in
+ * less than 45 s (/proc/sys/fs/lease-break-time): whoever wants to overwrite a measured file in
+ * place (`cp new app`) waits until it is noticed here. Nothing of that file is measured from then
+ * on, its counts stay, and the answer is -ESTALE, now and later; all else goes on. A file that is
+ * replaced (rename) is no affair of the meter, which measures those who run the old one; the caller
+ * sees it by its path and stat().
  */
 OCP_API int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites);
+
+/*
+ * The processes that are measured, as the last refresh (before: the open) found them: *N at *PIDS,
+ * to be freed by the caller with free(). *COMPLETE is false if there may be more that are measured,
+ * but may not be inspected, or are children of these.
+ */
+OCP_API int ocp_meter_processes(const struct ocp_meter *meter, pid_t **pids, size_t *n,
+				bool *complete);
+
+/*
+ * Switch the counter of the probe NAME off or on while attached (or before: then it is attached
+ * like that). Off, it costs nothing: its sites have no uprobe, unless somebody else's; its counts
+ * stay as they are. What is counted of all other probes is exact all the while. Takes up to a tenth
+ * of a second. -ENOENT for a probe that is not measured; -EINVAL for one that is a part of a pair
+ * or printed.
+ */
+OCP_API int ocp_meter_switch(struct ocp_meter *meter, const char *name, bool on);
+/* False, too, for a probe that is not measured. */
+OCP_API bool ocp_meter_is_on(const struct ocp_meter *meter, const char *name);
+
+/*
+ * If hits are told apart by process or thread: forget the rows of those that have ended (with
+ * others' numbers one day), for which there is no room without end. Their hits are in a row of
+ * their probe whose pid and tid are 0, so that the sums stay what they were.
+ */
+OCP_API int ocp_meter_forget_ended(struct ocp_meter *meter);
 
 /* How many probes and sites are measured, and in how many processes (0: any that comes). */
 OCP_API size_t ocp_meter_probe_count(const struct ocp_meter *meter);

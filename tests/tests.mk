@@ -24,6 +24,8 @@ $(unit_tests): %: %.o $(unit_support) $(parts_a) $(lib_a)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(TOOL_LIBS) -lm -lcmocka
 
+$(O)/tests/unit/test_top_view: TOOL_LIBS += $$($(PKG_CONFIG) --libs ncursesw)
+
 # BPF programs that run bpf/args.bpf.h for the unit tests.
 $(O)/tests/bpf/%.bpf.o: tests/bpf/%.bpf.c
 	$(say) BPF $@

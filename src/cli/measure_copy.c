@@ -82,6 +82,7 @@ bool measure_options_equal(const struct measure_options *a, const struct measure
 	       equal_lists(a->times, a->n_times, b->times, b->n_times) &&
 	       equal_lists(a->prints, a->n_prints, b->prints, b->n_prints) &&
 	       a->split == b->split && a->depth == b->depth && a->limit == b->limit &&
-	       a->children == b->children && equal_texts(a->key, b->key) &&
-	       equal_texts(a->filter, b->filter) && equal_texts(a->hist, b->hist);
+	       a->children == b->children && a->budget == b->budget &&
+	       equal_texts(a->key, b->key) && equal_texts(a->filter, b->filter) &&
+	       equal_texts(a->hist, b->hist);
 }

@@ -63,7 +63,7 @@ static void complete_measure_full(const struct measure_full_bpf *skel, struct bp
 		if (!skel)                                                                         \
 			return -ENOMEM;                                                            \
 		memcpy(&skel->rodata->config, &setup->config, sizeof(setup->config));              \
-		skel->maps.hits.max_entries = at_least_1(sizes->sites);                            \
+		skel->maps.hits.max_entries = at_least_1(sizes->hits);                             \
 		skel->maps.site_table.max_entries = at_least_1(sizes->sites);                      \
 		skel->maps.roles.max_entries = at_least_1(sizes->roles);                           \
 		skel->maps.pair_stats.max_entries = at_least_1(sizes->pairs);                      \
@@ -71,6 +71,7 @@ static void complete_measure_full(const struct measure_full_bpf *skel, struct bp
 		skel->maps.key_open.max_entries = at_least_1(sizes->key_starts);                   \
 		skel->maps.keyed.max_entries = at_least_1(sizes->keys);                            \
 		skel->maps.tgids.max_entries = at_least_1(sizes->tgids);                           \
+		skel->maps.marks.max_entries = at_least_1(sizes->marks);                           \
 		prepare_##variant(skel, setup);                                                    \
 		err = variant##_bpf__load(skel);                                                   \
 		if (err) {                                                                         \
@@ -80,7 +81,7 @@ static void complete_measure_full(const struct measure_full_bpf *skel, struct bp
 		*object = (struct bpf_object){                                                     \
 			.skel = skel,                                                              \
 			.destroy = destroy_##variant,                                              \
-			.gate_open = &skel->bss->gate_open,                                        \
+			.gate = (void *)&skel->bss->gate,                                          \
 			.hit = skel->progs.hit.prog_fd,                                            \
 			.thread_exit = skel->progs.thread_exit.prog_fd,                            \
 			.process_fork = -1,                                                        \
@@ -96,6 +97,7 @@ static void complete_measure_full(const struct measure_full_bpf *skel, struct bp
 			.keyed = skel->maps.keyed.map_fd,                                          \
 			.tgids = skel->maps.tgids.map_fd,                                          \
 			.losses = skel->maps.losses.map_fd,                                        \
+			.marks = skel->maps.marks.map_fd,                                          \
 			.bss = skel->maps.bss.map_fd,                                              \
 		};                                                                                 \
 		complete_##variant(skel, object);                                                  \

@@ -13,7 +13,8 @@ enum bpf_variant { BPF_MULTI, BPF_FULL, BPF_PERF };
 
 /* Entries of the maps; 0 counts as 1. */
 struct bpf_object_sizes {
-	uint32_t sites, roles, pairs, open_starts, key_starts, keys, tgids;
+	uint32_t hits; /* for all CPUs */
+	uint32_t sites, roles, pairs, open_starts, key_starts, keys, tgids, marks;
 	/* Of BPF_FULL only. */
 	uint32_t site_args, histograms, key_users;
 	uint32_t print_bytes; /* a power of 2 of whole pages, or 0 */
@@ -29,10 +30,11 @@ struct bpf_object_setup {
 struct bpf_object {
 	void *skel;
 	void (*destroy)(void *skel);
-	volatile __u32 *gate_open;
+	volatile struct measure_gate *gate;
 	/* Descriptors of programs and maps, closed by bpf_object_unload. -1: not in the variant. */
 	int hit, thread_exit, process_fork;
-	int hits, site_table, roles, pair_stats, pair_open, key_open, keyed, tgids, losses, bss;
+	int hits, site_table, roles, pair_stats, pair_open, key_open, keyed, tgids, losses, marks,
+		bss;
 	int site_args, histograms, prints;
 };
 

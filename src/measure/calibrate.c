@@ -214,10 +214,14 @@ static int attach_and_time(struct calibration *c, struct engine *engine)
 
 static void *run(void *arg)
 {
+	/* The sites are the process's: with another meter's uprobes on them no hit would cost what
+	 * it does, and an idle site not nothing. */
+	static pthread_mutex_t sites_lock = PTHREAD_MUTEX_INITIALIZER;
 	struct calibration *c = arg;
 	struct engine *engine = NULL;
 	int err = c->ops->open(c->ctx, &c->spec, &engine);
 
+	pthread_mutex_lock(&sites_lock);
 	if (!err)
 		err = attach_and_time(c, engine);
 	pthread_mutex_lock(&c->lock);
@@ -226,6 +230,7 @@ static void *run(void *arg)
 	pthread_cond_signal(&c->changed);
 	pthread_mutex_unlock(&c->lock);
 	c->ops->close(engine);
+	pthread_mutex_unlock(&sites_lock);
 	return NULL;
 }
 

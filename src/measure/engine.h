@@ -46,6 +46,7 @@ struct engine_site {
 	uint32_t column;     /* of its probe; comes back in keyed counts */
 	uint32_t first_role; /* in engine_spec.roles */
 	uint32_t n_roles;
+	bool is_off;   /* nothing is to be attached to it now; see switch_sites */
 	bool is_keyed; /* its hits are told apart by engine_spec.split */
 	/* The following only if the spec says that arguments are read. */
 	bool is_filtered; /* its hits must match the filter, unless they are stops of pairs */
@@ -92,6 +93,7 @@ struct engine_spec {
 	uint64_t print_limit; /* hits that are printed a second; 0: all */
 	size_t print_bytes;   /* of the buffer between: a power of 2 of whole pages */
 	size_t max_args;      /* site_args of all targets */
+	bool can_switch;      /* switch_sites may be called */
 	/*
 	 * One of the processes, 0 if there is none yet. Ids are those of its pid namespace, unless
 	 * ours is the initial one.
@@ -143,6 +145,9 @@ struct engine_reading {
 
 struct engine;
 
+/* Has what ID of process TGID stands for ended, so that it never runs a site again? */
+typedef bool (*engine_ended_fn)(void *data, uint32_t id, uint32_t tgid);
+
 /* RECORD is checked, and valid during the call only. */
 typedef void (*engine_print_fn)(void *data, const struct hit_record *record);
 
@@ -157,7 +162,21 @@ struct engine_ops {
 	 * nothing more is attached than before.
 	 */
 	int (*attach)(struct engine *engine, const struct engine_target *targets, size_t n);
+	/*
+	 * Let TARGET, which is attached and of which the first site has the number FIRST, have
+	 * those of its sites attached that are not off now. What the others do is measured as if
+	 * nothing happened; on failure nothing has changed.
+	 */
+	int (*switch_sites)(struct engine *engine, const struct engine_target *target,
+			    size_t first);
 	int (*read)(struct engine *engine, struct engine_reading *reading);
+	/*
+	 * Take the rows of those that HAS_ENDED(DATA, id, tgid) says so of out of `keyed`.
+	 * *DROPPED, N of them, also on failure, is to be freed. Nothing is done where their ids
+	 * mean nothing to us, in another pid namespace.
+	 */
+	int (*forget)(struct engine *engine, engine_ended_fn has_ended, void *data,
+		      struct engine_keyed **dropped, size_t *n);
 	/*
 	 * Hand over what is to be printed, each hit once and ordered by time. For the sake of the
 	 * order the last milliseconds are left for the next call, unless ALL are asked for.

@@ -13,8 +13,8 @@
  * Exactness. All sites start and stop counting at one moment, by a gate in the program's memory
  * that is opened when all are attached and closed before the first is detached. Closing a link
  * returns after the kernel has taken the uprobes away and waited for handlers that run, so a read
- * after detach misses nothing. A slot of the map is written with atomic adds and copied by the
- * kernel in one 64-bit load.
+ * after detach misses nothing. Sites can be switched off and on in between (engine_bpf_links.c). A
+ * slot of the map is written with atomic adds and read in one 64-bit load.
  */
 #include "measure/engine_bpf.h"
 
@@ -27,11 +27,11 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
-#include "measure/perf_links.h"
-#include "measure/uprobe_link.h"
 
 /* The inode of the initial pid namespace, PROC_PID_INIT_INO in linux/proc_ns.h. */
 #define INITIAL_PIDNS_INODE 0xeffffffcU
+
+enum { HITS_A_PAGE = 512 }; /* 4096 / sizeof(u64) */
 
 /* ---- open ----------------------------------------------------------------------------------- */
 
@@ -104,6 +104,7 @@ static int configure(struct engine *engine, const struct engine_spec *spec)
 		.hist_arg = spec->n_histograms ? spec->hist_arg : MEASURE_NO_ARG,
 		.prints = spec->prints,
 		.print_limit = spec->print_limit,
+		.hits_stride = (__u32)(spec->max_sites + HITS_A_PAGE) & ~(__u32)(HITS_A_PAGE - 1),
 	};
 	if (spec->exe) {
 		if (stat(spec->exe, &st))
@@ -143,12 +144,14 @@ static int load(struct engine *engine, const struct engine_spec *spec,
 		.config = engine->config,
 		.filter = spec->filter,
 		.sizes = {
+			.hits = engine->config.hits_stride * (uint32_t)engine->n_cpus,
 			.sites = (uint32_t)spec->max_sites,
 			.roles = (uint32_t)spec->n_roles,
 			.pairs = (uint32_t)spec->n_pairs,
 			.open_starts = spec->n_pairs && !by_key ? (uint32_t)spec->max_open : 0,
 			.key_starts = by_key ? (uint32_t)spec->max_open : 0,
 			.keys = spec->split == ENGINE_BY_SITE ? 0 : (uint32_t)spec->max_keys,
+			.marks = spec->can_switch ? MEASURE_MARK_WORDS : 0,
 			.tgids = engine->config.only_tgids ? (uint32_t)spec->max_processes : 0,
 			.site_args = engine->config.args ? (uint32_t)spec->max_args : 0,
 			.histograms = (uint32_t)spec->n_histograms,
@@ -161,12 +164,17 @@ static int load(struct engine *engine, const struct engine_spec *spec,
 
 	if (err)
 		return err;
+	if ((uint64_t)engine->config.hits_stride * engine->n_cpus > UINT32_MAX)
+		return ctx_error(engine->ctx, -E2BIG,
+				 "measuring: %zu sites are too many for %zu processors",
+				 spec->max_sites, engine->n_cpus);
 	engine->uses_perf = variant == BPF_PERF;
 	err = bpf_object_load(variant, &setup, &engine->object);
 	if (err)
 		return bpf_support_explain(engine->ctx, err, "loading the BPF programs");
-	if (!spec->prints)
-		return 0;
+	err = engine_bpf_map_hits(engine);
+	if (err || !spec->prints)
+		return err;
 	err = print_ring_open(engine->object.prints, spec->print_bytes, &engine->ring);
 	return err ? bpf_support_explain(engine->ctx, err, "mapping the ring buffer") : 0;
 }
@@ -239,7 +247,10 @@ int engine_bpf_open(struct ocp_ctx *ctx, const struct engine_spec *spec,
 	engine->n_pairs = spec->n_pairs;
 	engine->n_histograms = spec->n_histograms;
 	engine->max_args = spec->max_args;
-	err = bpf_support_probe(ctx, &engine->support);
+	engine->serials = calloc(spec->max_sites + 1, sizeof(*engine->serials));
+	engine->no_semaphore = calloc(spec->max_sites + 1, sizeof(*engine->no_semaphore));
+	err = engine->serials && engine->no_semaphore ? bpf_support_probe(ctx, &engine->support)
+						      : ctx_no_memory(ctx);
 	if (err)
 		goto fail;
 	engine->kernel_filters = engine->support.pid_filter_is_sound && !options->filter_in_bpf &&
@@ -265,38 +276,9 @@ static int open_default(struct ocp_ctx *ctx, const struct engine_spec *spec, str
 
 /* ---- attach, detach ------------------------------------------------------------------------- */
 
-static void set_gate(struct engine *engine, bool open)
-{
-	if (engine->object.gate_open)
-		__atomic_store_n(engine->object.gate_open, open, __ATOMIC_SEQ_CST);
-}
-
-/* Close all links but the first N. */
-static void detach_down_to(struct engine *engine, size_t n)
-{
-	while (engine->n_links > n)
-		close(engine->links[--engine->n_links]);
-}
-
-static int make_room_for_links(struct engine *engine, size_t n)
-{
-	size_t room = engine->n_links + n;
-	int *links;
-
-	if (room <= engine->room_for_links)
-		return 0;
-	room += room / 2;
-	links = realloc(engine->links, room * sizeof(*links));
-	if (!links)
-		return ctx_no_memory(engine->ctx);
-	engine->links = links;
-	engine->room_for_links = room;
-	return 0;
-}
-
 static int add_tracepoint(struct engine *engine, int prog, const char *name)
 {
-	int err = make_room_for_links(engine, 1);
+	int err = engine_bpf_room_for_links(engine, 1);
 	int fd = err ? err : bpf_raw_tracepoint_open(name, prog);
 
 	if (err)
@@ -304,7 +286,7 @@ static int add_tracepoint(struct engine *engine, int prog, const char *name)
 	if (fd < 0)
 		return ctx_error(engine->ctx, fd, "measuring: tracepoint %s: %s", name,
 				 strerror(-fd));
-	engine->links[engine->n_links++] = fd;
+	engine->links[engine->n_links++] = (struct engine_link){ .fd = fd };
 	return 0;
 }
 
@@ -400,47 +382,25 @@ out:
 
 static int attach_target(struct engine *engine, const struct engine_target *target, size_t first)
 {
-	const bool one = engine->kernel_filters && target->n_pids == 1;
-	struct uprobe_link_spec spec = {
-		.prog_fd = engine->object.hit,
-		.idle_prog_fd = engine->support.idle_prog_fd,
-		.target = target,
-		.first_cookie = first,
-		.pid = one ? target->pids[0] : 0,
-	};
-	int err;
+	int err = 0;
 
-	for (size_t i = 0; engine->config.only_tgids && i < target->n_pids; i++) {
+	for (size_t i = 0; !err && engine->config.only_tgids && i < target->n_pids; i++)
 		err = list_process(engine, target->pids[i]);
-		if (err)
-			return err;
-	}
-	if (!target->n_sites)
-		return 0;
+	if (err || !target->n_sites)
+		return err;
 	if (engine->config.n_pairs || engine->config.split != MEASURE_BY_SITE ||
 	    engine->config.exe_ino || engine->config.args) {
 		err = engine->config.args ? write_args(engine, target) : 0;
 		if (!err)
 			err = write_sites(engine, target, first);
-		if (err)
-			return err;
 	}
-	err = make_room_for_links(engine, engine->uses_perf ? target->n_sites : 1);
-	if (err)
-		return err;
-	if (engine->uses_perf)
-		err = perf_links_create(engine->ctx, &spec, engine->links + engine->n_links);
-	else
-		err = uprobe_link_create(engine->ctx, &spec, engine->links + engine->n_links);
-	if (!err)
-		engine->n_links += engine->uses_perf ? target->n_sites : 1;
-	return err;
+	return err ? err : engine_bpf_make_links(engine, target, first);
 }
 
 static int engine_attach(struct engine *engine, const struct engine_target *targets, size_t n)
 {
-	size_t n_links = engine->n_links, n_sites = n_links ? engine->n_sites : 0;
-	int err = n_links ? 0 : attach_tracepoints(engine);
+	size_t n_links = engine->n_links, n_sites = engine->is_attached ? engine->n_sites : 0;
+	int err = engine->is_attached ? 0 : attach_tracepoints(engine);
 
 	for (size_t i = 0; !err && i < n; i++) {
 		if (targets[i].n_sites > engine->max_sites - n_sites)
@@ -451,18 +411,20 @@ static int engine_attach(struct engine *engine, const struct engine_target *targ
 		n_sites += targets[i].n_sites;
 	}
 	if (err) {
-		detach_down_to(engine, n_links);
+		engine_bpf_close_links(engine, n_links);
 		return err;
 	}
 	engine->n_sites = n_sites;
-	set_gate(engine, true);
+	engine->is_attached = true;
+	engine_bpf_set_gate(engine, MEASURE_OPEN);
 	return 0;
 }
 
 static int engine_detach(struct engine *engine)
 {
-	set_gate(engine, false);
-	detach_down_to(engine, 0);
+	engine_bpf_set_gate(engine, MEASURE_CLOSED);
+	engine_bpf_close_links(engine, 0);
+	engine->is_attached = false;
 	return 0;
 }
 
@@ -471,14 +433,17 @@ static void engine_close(struct engine *engine)
 	if (!engine)
 		return;
 	if (engine->is_kept)
-		detach_down_to(engine, 0); /* our descriptors; their names keep the links */
+		engine_bpf_close_links(engine, 0); /* our descriptors; their names keep the links */
 	else
 		engine_detach(engine);
 	print_ring_close(engine->ring);
+	engine_bpf_unmap_hits(engine);
 	bpf_object_unload(&engine->object);
 	if (engine->support.idle_prog_fd >= 0)
 		close(engine->support.idle_prog_fd);
 	free(engine->links);
+	free(engine->serials);
+	free(engine->no_semaphore);
 	free(engine->is_stop);
 	free(engine);
 }
@@ -495,7 +460,9 @@ const struct engine_ops engine_bpf = {
 	.name = "bpf",
 	.open = open_default,
 	.attach = engine_attach,
+	.switch_sites = engine_bpf_switch,
 	.read = engine_bpf_read,
+	.forget = engine_bpf_forget,
 	.print = engine_print,
 	.detach = engine_detach,
 	.close = engine_close,

@@ -24,6 +24,13 @@ int engine_bpf_open(struct ocp_ctx *ctx, const struct engine_spec *spec,
 
 struct print_ring;
 
+struct engine_link {
+	int fd;
+	uint32_t serial; /* in its cookies; one a call, so that perf events share it */
+	size_t first,
+		n_sites; /* first site of its file (perf: its site); n_sites is 0 for others */
+};
+
 struct engine {
 	struct ocp_ctx *ctx;
 	struct bpf_support support;
@@ -36,10 +43,16 @@ struct engine {
 	bool kernel_filters; /* for targets of one process */
 	bool uses_perf;	     /* one link a site */
 	bool is_kept;	     /* goes on when it is closed here */
-	int *links;	     /* whatever has to be closed to detach */
+	bool is_attached;
+	struct engine_link *links; /* whatever has to be closed to detach */
 	size_t n_links, room_for_links;
+	uint32_t last_serial;
+	uint32_t *serials;  /* of each site: of the link that it is in, 0: none */
+	bool *no_semaphore; /* of each: another tracer is there without (uprobe_link.c) */
 	size_t n_histograms;
-	size_t max_args, n_args; /* of the second, those written */
+	size_t max_args, n_args;    /* of the second, those written */
+	const volatile __u64 *hits; /* of the map: n_cpus times hits_stride, see bpf/measure.h */
+	size_t hits_stride, hits_bytes;
 	struct print_ring *ring; /* NULL: nothing is printed */
 };
 
@@ -59,7 +72,19 @@ int engine_bpf_keep(struct engine *engine, const char *folder);
 int engine_bpf_open_kept(struct ocp_ctx *ctx, const char *folder, const struct engine_spec *spec,
 			 struct engine **out);
 
-/* engine_bpf_read.c */
+/* engine_bpf_links.c: the sites of a target that are not off; see engine_ops.switch_sites. */
+int engine_bpf_make_links(struct engine *engine, const struct engine_target *target, size_t first);
+int engine_bpf_switch(struct engine *engine, const struct engine_target *target, size_t first);
+/* Room for N more. Close all but the first N. */
+int engine_bpf_room_for_links(struct engine *engine, size_t n);
+void engine_bpf_close_links(struct engine *engine, size_t n);
+void engine_bpf_set_gate(struct engine *engine, uint32_t open);
+
+/* engine_bpf_read.c; unmapping what is not mapped does nothing */
+int engine_bpf_map_hits(struct engine *engine);
+void engine_bpf_unmap_hits(struct engine *engine);
 int engine_bpf_read(struct engine *engine, struct engine_reading *reading);
+int engine_bpf_forget(struct engine *engine, engine_ended_fn has_ended, void *data,
+		      struct engine_keyed **dropped, size_t *n);
 
 #endif

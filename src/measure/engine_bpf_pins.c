@@ -58,7 +58,7 @@ int engine_bpf_keep(struct engine *engine, const char *folder)
 	}
 	for (size_t i = 0; !err && i < engine->n_links; i++) {
 		snprintf(path, sizeof(path), "%s/link_%zu", folder, i);
-		err = pin(engine, engine->links[i], path);
+		err = pin(engine, engine->links[i].fd, path);
 	}
 	engine->is_kept = err == 0;
 	return err;
@@ -81,14 +81,14 @@ static int open_maps(struct engine *engine, const char *folder)
 		    engine->object.bss, 0);
 	if (gate == MAP_FAILED)
 		return ctx_error(engine->ctx, -errno, "%s: %s", path, strerror(errno));
-	engine->object.gate_open = gate;
-	return 0;
+	engine->object.gate = gate;
+	return engine_bpf_map_hits(engine);
 }
 
 static int open_links(struct engine *engine, const char *folder)
 {
 	char path[PIN_PATH_BYTES];
-	int fd, *links;
+	int fd;
 
 	for (;;) {
 		snprintf(path, sizeof(path), "%s/link_%zu", folder, engine->n_links);
@@ -97,13 +97,11 @@ static int open_links(struct engine *engine, const char *folder)
 			return 0;
 		if (fd < 0)
 			return ctx_error(engine->ctx, fd, "%s: %s", path, strerror(-fd));
-		links = realloc(engine->links, (engine->n_links + 1) * sizeof(*links));
-		if (!links) {
+		if (engine_bpf_room_for_links(engine, 1)) {
 			close(fd);
-			return ctx_no_memory(engine->ctx);
+			return -ENOMEM;
 		}
-		engine->links = links;
-		links[engine->n_links++] = fd;
+		engine->links[engine->n_links++] = (struct engine_link){ .fd = fd };
 	}
 }
 
@@ -112,8 +110,8 @@ static void close_maps(void *skel)
 {
 	struct bpf_object *object = skel;
 
-	if (object->gate_open)
-		munmap((void *)object->gate_open, (size_t)sysconf(_SC_PAGESIZE));
+	if (object->gate)
+		munmap((void *)object->gate, (size_t)sysconf(_SC_PAGESIZE));
 	for (size_t i = 0; i < N_MAPS; i++)
 		if (*map_of(object, i) >= 0)
 			close(*map_of(object, i));

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT
 /*
- * Reading the maps, in batches: a system call for thousands of entries. A per-CPU map answers with
- * a value for every CPU that is possible, whether it is online or not.
+ * Reading the maps. The hits are mapped into our memory; other maps are read by system calls, in
+ * batches where there is much. A per-CPU map answers with a value for every CPU that is possible,
+ * whether it is online or not.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include "measure/engine_bpf.h"
 
 /* Entries read by one system call; bounds the buffers. */
-enum { SITES_A_BATCH = 4096, KEYS_A_BATCH = 1024 };
+enum { KEYS_A_BATCH = 1024 };
 
 _Static_assert(sizeof(((struct engine_histogram *)0)->below_0) ==
 		       sizeof(((struct measure_histogram *)0)->below_0),
@@ -24,46 +27,37 @@ static int explain(struct engine *engine, int err)
 	return ctx_error(engine->ctx, err, "measuring: reading the maps: %s", strerror(-err));
 }
 
-/* Read N sites after the one whose number is *CURSOR, or the first ones if CURSOR is NULL. */
-static int read_sites(struct engine *engine, __u32 *cursor, __u32 n, __u32 *keys, __u64 *values,
-		      uint64_t *hits)
+int engine_bpf_map_hits(struct engine *engine)
 {
-	__u32 next, got = n;
-	int err =
-		bpf_map_lookup_batch(engine->object.hits, cursor, &next, keys, values, &got, NULL);
+	struct bpf_map_info info = { 0 };
+	__u32 bytes = sizeof(info);
+	int err = bpf_map_get_info_by_fd(engine->object.hits, &info, &bytes);
+	void *hits;
 
-	/* The last batch ends with ENOENT where it asks for more than there is. */
-	if ((err && err != -ENOENT) || got != n)
-		return explain(engine, err ? err : -EIO);
-	for (__u32 i = 0; i < n; i++) {
-		uint64_t sum = 0;
-
-		for (size_t cpu = 0; cpu < engine->n_cpus; cpu++)
-			sum += values[i * engine->n_cpus + cpu];
-		hits[keys[i]] = sum;
-	}
+	if (err)
+		return explain(engine, err);
+	engine->hits_stride = info.max_entries / engine->n_cpus;
+	engine->hits_bytes = info.max_entries * sizeof(*engine->hits);
+	hits = mmap(NULL, engine->hits_bytes, PROT_READ, MAP_SHARED, engine->object.hits, 0);
+	if (hits == MAP_FAILED)
+		return explain(engine, -errno);
+	engine->hits = hits;
 	return 0;
 }
 
-static int read_hits(struct engine *engine, uint64_t *hits)
+void engine_bpf_unmap_hits(struct engine *engine)
 {
-	size_t batch = engine->n_sites < SITES_A_BATCH ? engine->n_sites : SITES_A_BATCH;
-	__u32 *keys = calloc(batch + 1, sizeof(*keys));
-	__u64 *values = calloc(batch + 1, sizeof(*values) * engine->n_cpus);
-	int err = 0;
+	if (engine->hits)
+		munmap((void *)engine->hits, engine->hits_bytes);
+	engine->hits = NULL;
+}
 
-	if (!keys || !values)
-		err = ctx_no_memory(engine->ctx);
-	for (size_t done = 0; !err && done < engine->n_sites; done += batch) {
-		__u32 cursor = (__u32)done - 1;
-
-		if (batch > engine->n_sites - done)
-			batch = engine->n_sites - done;
-		err = read_sites(engine, done ? &cursor : NULL, (__u32)batch, keys, values, hits);
-	}
-	free(keys);
-	free(values);
-	return err;
+static void read_hits(const struct engine *engine, uint64_t *hits)
+{
+	memset(hits, 0, engine->n_sites * sizeof(*hits));
+	for (size_t cpu = 0; cpu < engine->n_cpus; cpu++)
+		for (size_t i = 0; i < engine->n_sites; i++)
+			hits[i] += engine->hits[cpu * engine->hits_stride + i];
 }
 
 static void add_pair(struct engine_pair *sum, const struct measure_pair *part)
@@ -165,7 +159,7 @@ static void add_keyed(struct engine_reading *reading, const struct measure_key *
 	keyed->comm[sizeof(keyed->comm) - 1] = '\0';
 }
 
-/* Nothing is ever deleted from `keyed`, so that a walk over it meets every entry. */
+/* Nothing is deleted from `keyed` meanwhile, so that a walk over it meets every entry. */
 static int read_keyed(struct engine *engine, struct engine_reading *reading)
 {
 	struct measure_key *keys = calloc(KEYS_A_BATCH, sizeof(*keys));
@@ -216,11 +210,12 @@ static int read_losses(struct engine *engine, struct engine_losses *sum)
 
 int engine_bpf_read(struct engine *engine, struct engine_reading *reading)
 {
-	int err = read_hits(engine, reading->hits);
+	int err = 0;
 
+	read_hits(engine, reading->hits);
 	reading->keyed = NULL;
 	reading->n_keyed = 0;
-	if (!err && engine->n_pairs)
+	if (engine->n_pairs)
 		err = read_pairs(engine, reading->pairs);
 	if (!err && engine->n_histograms)
 		err = read_histograms(engine, reading->histograms);
@@ -232,5 +227,45 @@ int engine_bpf_read(struct engine *engine, struct engine_reading *reading)
 		free(reading->keyed);
 		reading->keyed = NULL;
 	}
+	return err;
+}
+
+/* Ids are those that /proc shows us. */
+static bool knows_ids(const struct engine *engine)
+{
+	struct stat st;
+
+	return !engine->config.pidns_ino ||
+	       (stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == engine->config.pidns_ino);
+}
+
+int engine_bpf_forget(struct engine *engine, engine_ended_fn has_ended, void *data,
+		      struct engine_keyed **dropped, size_t *n)
+{
+	struct engine_reading reading = { 0 };
+	int err;
+
+	*dropped = NULL;
+	*n = 0;
+	if (engine->config.split == MEASURE_BY_SITE || !knows_ids(engine))
+		return 0;
+	err = read_keyed(engine, &reading);
+	for (size_t i = 0; !err && i < reading.n_keyed; i++) {
+		struct engine_keyed *row = &reading.keyed[i];
+		const struct measure_key key = { .id = row->id, .column = row->column };
+		struct measure_keyed value;
+
+		if (!has_ended(data, row->id, row->tgid))
+			continue;
+		/* Nobody adds to it any more, but somebody may have since it was read. */
+		err = bpf_map_lookup_and_delete_elem(engine->object.keyed, &key, &value);
+		if (err) {
+			err = explain(engine, err);
+			break;
+		}
+		row->hits = value.hits;
+		reading.keyed[(*n)++] = *row;
+	}
+	*dropped = reading.keyed;
 	return err;
 }

@@ -156,6 +156,7 @@ int ocp_meter_keep(struct ocp_meter *meter, const char *name)
 			kept_remove_names(scratch, folder);
 		ocp_ctx_free(scratch);
 	}
+	meter->is_kept = err == 0;
 	return err;
 }
 
@@ -231,7 +232,8 @@ static bool read_file(struct reader *r, char *line)
 
 	if (!name || !has_room((void **)&table->files, table->n_files, sizeof(*table->files)))
 		return false;
-	table->files[table->n_files++] = (struct measured_file){ .name = strdup(name) };
+	table->files[table->n_files++] =
+		(struct measured_file){ .name = strdup(name), .guard.fd = -1 };
 	return table->files[table->n_files - 1].name != NULL;
 }
 
@@ -392,6 +394,7 @@ static int open_kept(struct ocp_meter *meter, const char *name)
 		.split = engine_split_of(meter->split),
 	};
 	meter->is_attached = true;
+	meter->is_kept = true;
 	return meter->ops->open_kept(meter->ctx, meter->kept_folder, &spec, &meter->engine);
 }
 

@@ -66,7 +66,7 @@ void ocp_meter_free(struct ocp_meter *meter)
 	free(meter->program_name);
 	free(meter->pids);
 	free(meter->own);
-	free(meter->looked_at);
+	meter_watch_free(meter);
 	free(meter->procs);
 	free(meter->pairs);
 	free(meter->roles);
@@ -83,6 +83,11 @@ static int add_to(struct ocp_ctx *ctx, struct ocp_process ***list, size_t *n,
 	*list = grown;
 	grown[(*n)++] = proc;
 	return 0;
+}
+
+int meter_add_own(struct ocp_meter *meter, struct ocp_process *proc)
+{
+	return add_to(meter->ctx, &meter->own, &meter->n_own, proc);
 }
 
 int ocp_meter_add_process(struct ocp_meter *meter, struct ocp_process *proc)
@@ -206,7 +211,7 @@ static bool column_is_wanted(void *data, const char *name, struct column *column
 	return column->is_counted || column->is_printed || is_in_a_pair(meter, name);
 }
 
-static int add_images(struct ocp_meter *meter, const struct ocp_process *proc, size_t *n_new)
+int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, size_t *n_new)
 {
 	int err = 0;
 
@@ -214,94 +219,11 @@ static int add_images(struct ocp_meter *meter, const struct ocp_process *proc, s
 		const struct image *image = &proc->images.images[i];
 		size_t n;
 
-		err = site_table_add_file(&meter->table, image->prog, image->path, proc->pid,
-					  column_is_wanted, meter, &n);
+		err = site_table_add_file(&meter->table, image->prog, image->path,
+					  meter->program ? 0 : proc->pid, column_is_wanted, meter,
+					  &n);
 		*n_new += err ? 0 : n;
 	}
-	return err;
-}
-
-/* A number that says which files PID runs code of; 0 if it cannot be asked. */
-static uint64_t read_signature(struct ocp_meter *meter, pid_t pid)
-{
-	uint64_t signature = 14695981039346656037U; /* FNV-1a */
-	struct maps maps;
-
-	if (maps_read(meter->ctx, pid, &maps))
-		return 0;
-	for (size_t i = 0; i < maps.n; i++) {
-		const struct mapping *m = &maps.mappings[i];
-
-		if (!m->executable || !m->inode)
-			continue;
-		signature = (signature ^ m->inode) * 1099511628211U;
-		signature = (signature ^ m->dev_major) * 1099511628211U;
-		signature = (signature ^ m->dev_minor) * 1099511628211U;
-	}
-	maps_free(&maps);
-	return signature;
-}
-
-/* Does PID run code of other files than when it was looked at last? */
-static int look_for_news(struct ocp_meter *meter, pid_t pid, bool *is_new)
-{
-	const uint64_t signature = read_signature(meter, pid);
-	struct looked_at *grown;
-
-	*is_new = signature != 0;
-	for (size_t i = 0; i < meter->n_looked_at; i++) {
-		struct looked_at *before = &meter->looked_at[i];
-
-		if (before->pid != pid)
-			continue;
-		*is_new = *is_new && before->signature != signature;
-		before->signature = signature;
-		return 0;
-	}
-	grown = realloc(meter->looked_at, (meter->n_looked_at + 1) * sizeof(*grown));
-	if (!grown)
-		return ctx_no_memory(meter->ctx);
-	meter->looked_at = grown;
-	grown[meter->n_looked_at++] = (struct looked_at){ pid, signature };
-	return 0;
-}
-
-/* See what PID has mapped. One that has ended or hides is passed over. */
-static int add_running(struct ocp_meter *meter, pid_t pid, size_t *n_new)
-{
-	struct ocp_process *proc;
-	size_t n_files = meter->table.n_files;
-	bool is_new;
-	int err = look_for_news(meter, pid, &is_new);
-
-	if (err || !is_new)
-		return err;
-	err = ocp_process_open(meter->ctx, pid, &proc);
-	if (err == -ENOMEM)
-		return err;
-	if (err) {
-		ctx_log(meter->ctx, OCP_LOG_DEBUG, "%s", ocp_error(meter->ctx));
-		return 0;
-	}
-	err = add_images(meter, proc, n_new);
-	/* Files are known by the descriptors of whoever had them first. */
-	if (!err && meter->table.n_files > n_files)
-		return add_to(meter->ctx, &meter->own, &meter->n_own, proc);
-	ocp_process_free(proc);
-	return err;
-}
-
-static int add_running_programs(struct ocp_meter *meter, size_t *n_new)
-{
-	size_t n = 0;
-	pid_t *pids = NULL;
-	int err = ocp_find_processes(meter->ctx, meter->program_path, &pids, &n);
-
-	if (err == -ESRCH)
-		return 0;
-	for (size_t i = 0; !err && i < n; i++)
-		err = add_running(meter, pids[i], n_new);
-	free(pids);
 	return err;
 }
 
@@ -314,14 +236,14 @@ static int add_all_files(struct ocp_meter *meter, size_t *n_new)
 		err = site_table_add_file(&meter->table, meter->program,
 					  elf_file_name(meter->program->elf), 0, column_is_wanted,
 					  meter, n_new);
-		return err ? err : add_running_programs(meter, n_new);
+		return err ? err : meter_watch(meter, n_new);
 	}
 	for (size_t i = 0; !err && i < meter->n_procs; i++) {
 		n = 0;
-		err = add_images(meter, meter->procs[i], &n);
+		err = meter_add_images(meter, meter->procs[i], &n);
 		*n_new += n;
 	}
-	return err;
+	return err ? err : meter_watch(meter, &n);
 }
 
 /* All names that could have been meant. */
@@ -441,6 +363,7 @@ static int open_engine(struct ocp_meter *meter)
 	meter->spec = (struct engine_spec){
 		.max_sites = meter->table.n_sites + meter->table.n_sites / 4 + SPARE_SITES,
 		.split = engine_split_of(meter->split),
+		.can_switch = true,
 		.max_keys = MAX_KEYS,
 		.roles = meter->roles,
 		.n_roles = meter->n_roles,
@@ -496,151 +419,6 @@ int ocp_meter_open(struct ocp_meter *meter)
 	if (!err && meter->split == OCP_BY_SITE)
 		err = site_table_read_source(&meter->table, 0);
 	return err ? err : open_engine(meter);
-}
-
-/* ---- attach, refresh, detach ---------------------------------------------------------------- */
-
-static int64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
-static int fill_target(const struct ocp_meter *meter, const struct measured_file *file,
-		       struct engine_site *sites, struct engine_target *target)
-{
-	for (size_t i = 0; i < file->n_sites; i++) {
-		const struct measured_site *measured = &meter->table.sites[file->first_site + i];
-		const struct column *column = &meter->table.columns[measured->column];
-		const struct site *site = measured->site;
-		const struct elf_file *elf = file->prog->elf;
-
-		sites[i] = (struct engine_site){
-			.column = measured->column,
-			.first_role = column->first_role,
-			.n_roles = column->n_roles,
-			.is_keyed = column->is_counted,
-		};
-		arguments_fill_site(meter, measured, &sites[i]);
-		if (!elf_file_va_to_off(elf, site->va, &sites[i].nop_off))
-			return ctx_error(meter->ctx, -EBADMSG, "%s: a site has no byte in the file",
-					 file->name);
-		/* A semaphore in .bss is not: the kernel cannot find it and is not asked to. */
-		if (site->tracer_semaphore_va &&
-		    !elf_file_va_to_off(elf, site->tracer_semaphore_va, &sites[i].ref_ctr_off))
-			sites[i].ref_ctr_off = 0;
-	}
-	*target = (struct engine_target){
-		.path = file->path,
-		.name = file->name,
-		.pids = meter->program ? NULL : file->pids,
-		.n_pids = meter->program ? 0 : file->n_pids,
-		.check_exe = meter->program && file->prog != meter->program,
-		.sites = sites,
-		.n_sites = file->n_sites,
-		.args = meter->arguments.table.entries,
-		.n_args = meter->arguments.table.n,
-	};
-	return 0;
-}
-
-/* Attach to the files from FIRST on. */
-static int attach_files(struct ocp_meter *meter, size_t first)
-{
-	size_t n = meter->table.n_files - first;
-	struct engine_target *targets = calloc(n + 1, sizeof(*targets));
-	struct engine_site *sites = calloc(meter->table.n_sites + 1, sizeof(*sites));
-	int err = 0;
-
-	if (!targets || !sites)
-		err = ctx_no_memory(meter->ctx);
-	for (size_t i = 0; !err && i < n; i++) {
-		const struct measured_file *file = &meter->table.files[first + i];
-
-		err = fill_target(meter, file, sites + file->first_site, &targets[i]);
-	}
-	if (!err)
-		err = meter->ops->attach(meter->engine, targets, n);
-	for (size_t i = 0; !err && i < n; i++)
-		meter->table.files[first + i].is_attached = true;
-	free(targets);
-	free(sites);
-	return err;
-}
-
-/* Of sites of both kinds the dormant ones cost the most. */
-static bool has_dormant(const struct site_table *table)
-{
-	for (size_t i = 0; i < table->n_sites; i++)
-		if (table->sites[i].site->abi == SITE_ABI_DORMANT)
-			return true;
-	return false;
-}
-
-int ocp_meter_attach(struct ocp_meter *meter)
-{
-	int err;
-
-	if (!meter->engine || meter->is_attached)
-		return ctx_error(meter->ctx, -EINVAL, "measuring: %s",
-				 meter->engine ? "attached already" : "not opened yet");
-	err = attach_files(meter, 0);
-	if (!err) {
-		meter->start_ns = now_ns();
-		meter->end_ns = 0;
-		meter->is_attached = true;
-		if (!meter->calibration)
-			meter->calibration = calibration_start(meter->ops, &meter->spec,
-							       has_dormant(&meter->table));
-	}
-	return err;
-}
-
-int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs)
-{
-	const char *why = "it was never attached, or out of memory";
-
-	*costs = meter->kept_costs;
-	if (meter->kept_folder[0])
-		return 0;
-	if (meter->calibration && calibration_wait(meter->calibration, costs, &why))
-		return 0;
-	return ctx_error(meter->ctx, -ENODATA, "what measuring costs is not known: %s", why);
-}
-
-int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites)
-{
-	size_t n_files = meter->table.n_files, first = meter->table.n_sites;
-	int err = 0;
-
-	*n_sites = 0;
-	if (meter->program)
-		err = add_running_programs(meter, n_sites);
-	for (size_t i = 0; !err && i < meter->n_procs; i++)
-		err = add_running(meter, meter->procs[i]->pid, n_sites);
-	if (!err && *n_sites && meter->split == OCP_BY_SITE)
-		err = site_table_read_source(&meter->table, first);
-	if (!err && *n_sites)
-		err = arguments_resolve(meter, first, false);
-	if (!err && meter->table.n_files > n_files)
-		err = attach_files(meter, n_files);
-	return err;
-}
-
-int ocp_meter_detach(struct ocp_meter *meter)
-{
-	int err;
-
-	if (!meter->is_attached)
-		return 0;
-	meter->end_ns = now_ns();
-	err = meter->kept_folder[0] ? kept_remove_names(meter->ctx, meter->kept_folder) : 0;
-	if (!err)
-		err = meter->ops->detach(meter->engine);
-	meter->is_attached = false;
-	return err;
 }
 
 size_t ocp_meter_probe_count(const struct ocp_meter *meter)

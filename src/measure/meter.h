@@ -15,10 +15,11 @@ struct meter_pair {
 	char *start, *stop;
 };
 
-/* A process, and which files it ran code of when it was last looked at. */
-struct looked_at {
+/* A process that was there when it was last looked, and which files it ran code of then. */
+struct watched {
 	pid_t pid;
-	uint64_t signature;
+	uint64_t signature;  /* 0: unknown */
+	uint64_t start_time; /* of one that was asked for by itself */
 };
 
 struct ocp_meter {
@@ -47,10 +48,16 @@ struct ocp_meter {
 	size_t n_roles;
 	struct ocp_process **own; /* opened to look for files, kept for their sites */
 	size_t n_own;
-	struct looked_at *looked_at;
-	size_t n_looked_at;
+	struct watched *watched; /* ascending; of what was asked for singly: in that order */
+	size_t n_watched;
+	pid_t *hidden; /* may be of the program, too; ascending */
+	size_t n_hidden;
+	bool sees_all;
+	uint64_t *forgotten;	  /* hits of ended processes, by column */
+	size_t n_forgotten;	  /* columns */
 	int64_t start_ns, end_ns; /* CLOCK_MONOTONIC; 0: not yet */
 	bool is_attached;
+	bool is_kept; /* it goes on when it is freed */
 
 	/* what it was asked for in words, for those that read a kept one */
 	char *program_name;
@@ -59,6 +66,19 @@ struct ocp_meter {
 	char kept_folder[KEPT_PATH_BYTES]; /* "" unless it is a kept one */
 	struct ocp_costs kept_costs;
 };
+
+/* meter.c: files that PROC has mapped and that are new go to the table. */
+int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, size_t *n_new);
+int meter_add_own(struct ocp_meter *meter, struct ocp_process *proc);
+
+/* meter_watch.c: see which processes there are, and add the files that they have loaded since. */
+int meter_watch(struct ocp_meter *meter, size_t *n_new);
+void meter_watch_free(struct ocp_meter *meter);
+
+/* meter_attach.c: attach to the files from FIRST on. */
+int meter_attach_files(struct ocp_meter *meter, size_t first);
+/* Detach from those that are being overwritten; -ESTALE if there are or were any. */
+int meter_check_files(struct ocp_meter *meter);
 
 /* What the engine calls it. */
 enum engine_split engine_split_of(enum ocp_split split);

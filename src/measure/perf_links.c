@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "measure/bpf_support.h"
+#include "measure.h"
 
 enum {
 	DETACH_MS = 100,	/* a site, see shared/KERNEL.md */
@@ -79,11 +80,13 @@ static int create_one(struct ocp_ctx *ctx, __u32 type, const struct uprobe_link_
 {
 	const struct engine_site *s = &spec->target->sites[site];
 	LIBBPF_OPTS(bpf_link_create_opts, opts);
-	int event = open_event(type, spec, s->nop_off, s->ref_ctr_off);
+	bool *without = &spec->no_semaphore[site];
+	int event = open_event(type, spec, s->nop_off, *without ? 0 : s->ref_ctr_off);
 
 	/* See uprobe_link.c: another tracer is there without the semaphore. */
-	if (event == -EINVAL && s->ref_ctr_off) {
+	if (event == -EINVAL && s->ref_ctr_off && !*without) {
 		event = open_event(type, spec, s->nop_off, 0);
+		*without = event >= 0;
 		if (event >= 0)
 			ctx_log(ctx, OCP_LOG_WARN,
 				"%s: the site at file offset 0x%llx is counted without raising its "
@@ -93,7 +96,7 @@ static int create_one(struct ocp_ctx *ctx, __u32 type, const struct uprobe_link_
 	}
 	if (event < 0)
 		return explain(ctx, spec, s->nop_off, event);
-	opts.perf_event.bpf_cookie = spec->first_cookie + site;
+	opts.perf_event.bpf_cookie = measure_cookie(spec->serial, spec->first_site + (__u32)site);
 	*fd = bpf_link_create(spec->prog_fd, event, BPF_PERF_EVENT, &opts);
 	close(event);
 	return *fd < 0 ? explain(ctx, spec, s->nop_off, *fd) : 0;
@@ -101,7 +104,7 @@ static int create_one(struct ocp_ctx *ctx, __u32 type, const struct uprobe_link_
 
 static int make_room(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec)
 {
-	rlim_t needed = spec->first_cookie + spec->target->n_sites + SPARE_DESCRIPTORS;
+	rlim_t needed = spec->first_site + spec->target->n_sites + SPARE_DESCRIPTORS;
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= needed)
@@ -120,7 +123,7 @@ static int make_room(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec)
 
 int perf_links_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, int *fds)
 {
-	size_t n = spec->target->n_sites, done = 0;
+	size_t n = 0, done = 0;
 	__u32 type = 0;
 	int err = read_pmu_type(ctx, &type);
 
@@ -128,12 +131,16 @@ int perf_links_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, 
 		err = make_room(ctx, spec);
 	if (err)
 		return err;
+	for (size_t i = 0; i < spec->target->n_sites; i++)
+		n += spec->wanted[i];
 	ctx_log(ctx, OCP_LOG_WARN,
 		"%s: this kernel has no uprobe_multi links: detaching from %zu sites will take "
 		"about %.1f s",
 		spec->target->name, n, (double)n * DETACH_MS / 1000);
-	while (!err && done < n) {
-		err = create_one(ctx, type, spec, done, &fds[done]);
+	for (size_t i = 0; !err && i < spec->target->n_sites; i++) {
+		if (!spec->wanted[i])
+			continue;
+		err = create_one(ctx, type, spec, i, &fds[done]);
 		done += !err;
 	}
 	while (err && done)

@@ -148,9 +148,16 @@ static int make_keyed_rows(struct ocp_sample *sample, const struct engine_readin
 {
 	const struct ocp_meter *meter = sample->meter;
 
-	sample->rows = calloc(reading->n_keyed + 1, sizeof(*sample->rows));
+	sample->rows = calloc(reading->n_keyed + meter->n_forgotten + 1, sizeof(*sample->rows));
 	if (!sample->rows)
 		return ctx_no_memory(meter->ctx);
+	for (size_t i = 0; i < meter->n_forgotten; i++)
+		if (meter->forgotten[i])
+			sample->rows[sample->n_rows++] = (struct row){
+				.hits = { .probe = meter->table.columns[i].name,
+					  .hits = meter->forgotten[i] },
+				.key = i,
+			};
 	for (size_t i = 0; i < reading->n_keyed; i++) {
 		const struct engine_keyed *keyed = &reading->keyed[i];
 		struct row *row = &sample->rows[sample->n_rows++];
@@ -351,18 +358,16 @@ static int compare_keys(const void *a, const void *b)
 	return (x->key > y->key) - (x->key < y->key);
 }
 
-static int subtract_rows(struct ocp_sample *out, const struct ocp_sample *later,
-			 const struct ocp_sample *earlier)
+/*
+ * Rows of LATER minus those of EARLIER, which are sorted by key. GONE, if it is not NULL, gets what
+ * was in rows that are no more, by column: their hits, and all since, are in the row of the dead. A
+ * row with less than before is that of a new process of the same number.
+ */
+static void subtract_each(struct ocp_sample *out, const struct ocp_sample *later,
+			  const struct row *before, size_t n_before, uint64_t *gone)
 {
-	struct row *before = calloc(earlier->n_rows + 1, sizeof(*before));
-
-	out->rows = calloc(later->n_rows + 1, sizeof(*out->rows));
-	if (!before || !out->rows) {
-		free(before);
-		return ctx_no_memory(later->meter->ctx);
-	}
-	memcpy(before, earlier->rows, earlier->n_rows * sizeof(*before));
-	qsort(before, earlier->n_rows, sizeof(*before), compare_keys);
+	for (size_t i = 0; gone && i < n_before; i++)
+		gone[(uint32_t)before[i].key] += before[i].hits.hits;
 	for (size_t i = 0; i < later->n_rows; i++) {
 		struct row *row = &out->rows[out->n_rows++];
 		const struct row *old;
@@ -370,11 +375,41 @@ static int subtract_rows(struct ocp_sample *out, const struct ocp_sample *later,
 		*row = later->rows[i];
 		if (row->hits.comm)
 			row->hits.comm = row->comm;
-		old = bsearch(row, before, earlier->n_rows, sizeof(*before), compare_keys);
-		if (old)
-			row->hits.hits -= old->hits.hits;
+		old = n_before ? bsearch(row, before, n_before, sizeof(*before), compare_keys)
+			       : NULL;
+		if (!old || old->hits.hits > row->hits.hits)
+			continue;
+		row->hits.hits -= old->hits.hits;
+		if (gone)
+			gone[(uint32_t)row->key] -= old->hits.hits;
+	}
+}
+
+static int subtract_rows(struct ocp_sample *out, const struct ocp_sample *later,
+			 const struct ocp_sample *earlier)
+{
+	const enum ocp_split split = later->meter->split;
+	struct row *before = calloc(earlier->n_rows + 1, sizeof(*before));
+	uint64_t *gone = calloc(later->meter->table.n_columns + 1, sizeof(*gone));
+
+	out->rows = calloc(later->n_rows + 1, sizeof(*out->rows));
+	if (!before || !gone || !out->rows) {
+		free(before);
+		free(gone);
+		return ctx_no_memory(later->meter->ctx);
+	}
+	memcpy(before, earlier->rows, earlier->n_rows * sizeof(*before));
+	qsort(before, earlier->n_rows, sizeof(*before), compare_keys);
+	if (split == OCP_BY_THREAD || split == OCP_BY_PROCESS) {
+		subtract_each(out, later, before, earlier->n_rows, gone);
+		for (size_t i = 0; i < out->n_rows; i++)
+			if (out->rows[i].key >> 32 == 0)
+				out->rows[i].hits.hits -= gone[out->rows[i].key];
+	} else {
+		subtract_each(out, later, before, earlier->n_rows, NULL);
 	}
 	free(before);
+	free(gone);
 	return 0;
 }
 

@@ -10,14 +10,23 @@
 #include "elf/lines.h"
 #include "elf/symbols.h"
 
+void site_table_truncate(struct site_table *table, size_t n_files, size_t n_sites)
+{
+	while (table->n_files > n_files) {
+		struct measured_file *file = &table->files[--table->n_files];
+
+		file_guard_release(&file->guard);
+		free(file->name);
+		free(file->pids);
+	}
+	table->n_sites = n_sites;
+}
+
 void site_table_free(struct site_table *table)
 {
 	for (size_t i = 0; i < table->n_columns; i++)
 		free(table->columns[i].name);
-	for (size_t i = 0; i < table->n_files; i++) {
-		free(table->files[i].name);
-		free(table->files[i].pids);
-	}
+	site_table_truncate(table, 0, 0);
 	for (size_t i = 0; i < table->n_kept; i++)
 		free(table->kept[i]);
 	free(table->kept);
@@ -198,7 +207,11 @@ static int new_file(struct site_table *table, const struct ocp_program *prog, co
 		return ctx_no_memory(table->ctx);
 	*file = &files[table->n_files];
 	**file = (struct measured_file){
-		.dev = st->st_dev, .ino = st->st_ino, .name = strdup(name), .prog = prog
+		.dev = st->st_dev,
+		.ino = st->st_ino,
+		.name = strdup(name),
+		.prog = prog,
+		.guard = { .fd = -1, .identity = file_identity_of(st) },
 	};
 	if (!(*file)->name)
 		return ctx_no_memory(table->ctx);

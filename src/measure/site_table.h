@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "elf/program.h"
+#include "measure/file_guard.h"
 
 enum { FD_PATH_BYTES = 32 };
 
@@ -19,6 +20,7 @@ enum { FD_PATH_BYTES = 32 };
 struct column {
 	char *name;
 	bool is_counted, is_printed;
+	bool is_off; /* for now nothing is attached to its sites */
 	bool has_histogram;
 	uint32_t histogram;	      /* its number */
 	uint32_t first_role, n_roles; /* the pairs it begins or ends */
@@ -34,6 +36,8 @@ struct measured_file {
 	size_t n_pids;
 	size_t first_site, n_sites; /* those that are measured */
 	bool is_attached;
+	struct file_guard guard; /* while it is */
+	bool is_lost;		 /* it was overwritten: nothing of it is measured any more */
 };
 
 struct measured_site {
@@ -67,11 +71,15 @@ ptrdiff_t site_table_find(const struct site_table *table, const char *name);
 /*
  * Make a column for every probe of PROG that WANTED(DATA, name, column) wants, where there is none
  * yet, and the file FD's sites of all columns; PROG must outlive the table. A file that is there
- * already only gets PID (0: none) as one more process. Sets *N_NEW to the number of sites added.
+ * already only gets PID (0: nobody in
+ * particular) as one more process. Sets *N_NEW to the number of sites added.
  */
 typedef bool (*column_wanted_fn)(void *data, const char *name, struct column *column);
 int site_table_add_file(struct site_table *table, const struct ocp_program *prog, const char *name,
 			pid_t pid, column_wanted_fn wanted, void *data, size_t *n_new);
+
+/* Forget the files and sites beyond the first ones. */
+void site_table_truncate(struct site_table *table, size_t n_files, size_t n_sites);
 
 /* Is there already a file with this identity? */
 bool site_table_has_file(const struct site_table *table, dev_t dev, ino_t ino);

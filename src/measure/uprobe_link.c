@@ -31,6 +31,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "measure/bpf_support.h"
+#include "measure.h"
 
 enum {
 	MAX_SITES = 1 << 20, /* the kernel's MAX_UPROBE_MULTI_CNT */
@@ -43,6 +44,7 @@ enum {
 struct request {
 	struct ocp_ctx *ctx;
 	const struct uprobe_link_spec *spec;
+	size_t *which; /* its sites, by their place in the target */
 	unsigned long *offsets;
 	unsigned long *ref_ctrs;
 	__u64 *cookies;
@@ -89,7 +91,7 @@ static int explain_refusal(const struct request *req, int code)
 
 static int explain_refused_site(const struct request *req, size_t site)
 {
-	if (req->spec->target->sites[site].ref_ctr_off)
+	if (req->spec->target->sites[req->which[site]].ref_ctr_off)
 		return ctx_error(req->ctx, -EINVAL,
 				 "%s: the kernel refuses a uprobe at file offset 0x%lx, "
 				 "with and without its semaphore",
@@ -142,15 +144,19 @@ static int drop_conflicts(struct request *req, size_t first, size_t n)
 	return err ? explain_refusal(req, err) : 0;
 }
 
-static void log_dropped(const struct request *req)
+/* Remember and tell of those that are not known to go without their semaphore. */
+static void note_dropped(const struct request *req)
 {
 	const struct engine_site *sites = req->spec->target->sites;
 	char list[128];
 	size_t n_dropped = 0, len = 0;
 
 	for (size_t i = 0; i < req->n; i++) {
-		if (req->ref_ctrs[i] == sites[i].ref_ctr_off)
+		bool *without = &req->spec->no_semaphore[req->which[i]];
+
+		if (*without || req->ref_ctrs[i] == sites[req->which[i]].ref_ctr_off)
 			continue;
+		*without = true;
 		if (n_dropped < MAX_NAMED_SITES)
 			len += (size_t)snprintf(list + len, sizeof(list) - len, "%s0x%lx",
 						n_dropped ? ", " : "", req->offsets[i]);
@@ -167,6 +173,7 @@ static void log_dropped(const struct request *req)
 
 static void free_request(struct request *req)
 {
+	free(req->which);
 	free(req->offsets);
 	free(req->ref_ctrs);
 	free(req->cookies);
@@ -178,18 +185,25 @@ static bool init_request(struct request *req, struct ocp_ctx *ctx,
 {
 	const struct engine_target *target = spec->target;
 
-	*req = (struct request){
-		.ctx = ctx, .spec = spec, .n = target->n_sites, .attempts_left = MAX_ATTEMPTS
-	};
-	req->offsets = calloc(req->n, sizeof(*req->offsets));
-	req->ref_ctrs = calloc(req->n, sizeof(*req->ref_ctrs));
-	req->cookies = calloc(req->n, sizeof(*req->cookies));
-	if (!req->offsets || !req->ref_ctrs || !req->cookies)
+	const size_t room = target->n_sites;
+
+	*req = (struct request){ .ctx = ctx, .spec = spec, .attempts_left = MAX_ATTEMPTS };
+	req->which = calloc(room, sizeof(*req->which));
+	req->offsets = calloc(room, sizeof(*req->offsets));
+	req->ref_ctrs = calloc(room, sizeof(*req->ref_ctrs));
+	req->cookies = calloc(room, sizeof(*req->cookies));
+	if (!req->which || !req->offsets || !req->ref_ctrs || !req->cookies)
 		return false;
-	for (size_t i = 0; i < req->n; i++) {
-		req->offsets[i] = target->sites[i].nop_off;
-		req->ref_ctrs[i] = target->sites[i].ref_ctr_off;
-		req->cookies[i] = spec->first_cookie + i;
+	for (size_t i = 0; i < target->n_sites; i++) {
+		const struct engine_site *site = &target->sites[i];
+
+		if (!spec->wanted[i])
+			continue;
+		req->which[req->n] = i;
+		req->offsets[req->n] = site->nop_off;
+		req->ref_ctrs[req->n] = spec->no_semaphore[i] ? 0 : site->ref_ctr_off;
+		req->cookies[req->n] = measure_cookie(spec->serial, spec->first_site + (__u32)i);
+		req->n++;
 	}
 	return true;
 }
@@ -219,7 +233,7 @@ int uprobe_link_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec,
 	if (*fd < 0)
 		err = explain_refusal(&req, *fd);
 	else
-		log_dropped(&req);
+		note_dropped(&req);
 out:
 	free_request(&req);
 	return err;

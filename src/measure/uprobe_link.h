@@ -10,8 +10,10 @@ struct uprobe_link_spec {
 	int prog_fd;	  /* what a hit runs */
 	int idle_prog_fd; /* what a hit runs while it is found out who is in the way */
 	const struct engine_target *target;
-	uint64_t first_cookie; /* the cookie of the target's first site; the others count up */
-	pid_t pid;	       /* whose hits; 0: every process's */
+	const bool *wanted; /* which of its sites */
+	bool *no_semaphore; /* of each of its sites: goes without; is known, and found out */
+	uint32_t first_site, serial; /* for the cookies: number of the target's first site; link */
+	pid_t pid;		     /* whose hits; 0: every process's */
 };
 
 /*

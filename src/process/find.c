@@ -4,78 +4,83 @@
  * to the very inode that was executed, across mount namespaces and after a rename. A file that has
  * been replaced since is another one.
  */
+#include "process/find.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#include "base/ctx.h"
-#include "process/proc_file.h"
+enum { NAME_BYTES = 15 }; /* of a process, at most */
 
 struct search {
 	struct ocp_ctx *ctx;
-	const char *path;
-	struct stat file;
-	pid_t *pids;
-	size_t n;
-	size_t n_hidden; /* processes that may run it and may not be looked at */
+	int proc; /* the folder */
+	const char *base;
+	const struct stat *file;
+	struct found_processes *found;
 };
+
+static int add_pid(struct ocp_ctx *ctx, pid_t **pids, size_t *n, pid_t pid)
+{
+	pid_t *grown;
+
+	/* Room for a power of 2 of them. */
+	if ((*n & (*n - 1)) == 0) {
+		grown = realloc(*pids, (*n ? 2 * *n : 1) * sizeof(**pids));
+		if (!grown)
+			return ctx_no_memory(ctx);
+		*pids = grown;
+	}
+	(*pids)[(*n)++] = pid;
+	return 0;
+}
 
 /*
  * A process of somebody else hides what it runs, but not its name, which at first is the first 15
  * bytes of the file's. Only those of the right name are worth a word: there are hundreds of others.
  */
-static void note_hidden(struct search *s, pid_t pid)
+static bool has_name(const struct search *s, const char *pid)
 {
-	const char *slash = strrchr(s->path, '/'), *base = slash ? slash + 1 : s->path;
-	struct proc_status status;
+	char path[32], name[NAME_BYTES + 2];
+	ssize_t n;
+	int fd;
 
-	if (proc_status_read(s->ctx, pid, &status) != 0 || strncmp(status.name, base, 15) != 0)
-		return;
-	s->n_hidden++;
-	ctx_log(s->ctx, OCP_LOG_WARN, "pid %d (%s): left out, it may not be inspected", (int)pid,
-		status.name);
+	snprintf(path, sizeof(path), "%.16s/comm", pid);
+	fd = openat(s->proc, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, name, sizeof(name) - 1);
+	close(fd);
+	if (n <= 0)
+		return false;
+	name[n] = '\0';
+	name[strcspn(name, "\n")] = '\0';
+	return strncmp(name, s->base, NAME_BYTES) == 0;
 }
 
-static int look_at(struct search *s, pid_t pid)
+static int look_at(struct search *s, const char *pid)
 {
+	struct found_processes *found = s->found;
 	struct stat exe;
 	char link[32];
-	pid_t *pids;
 
-	snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
-	if (stat(link, &exe) != 0) {
+	snprintf(link, sizeof(link), "%.16s/exe", pid);
+	if (fstatat(s->proc, link, &exe, 0) != 0) {
 		/* Anything else: a kernel thread, a zombie, or gone meanwhile. */
-		if (errno == EACCES || errno == EPERM)
-			note_hidden(s, pid);
+		if ((errno == EACCES || errno == EPERM) && has_name(s, pid))
+			return add_pid(s->ctx, &found->hidden, &found->n_hidden,
+				       (pid_t)strtol(pid, NULL, 10));
 		return 0;
 	}
-	if (exe.st_dev != s->file.st_dev || exe.st_ino != s->file.st_ino)
+	if (exe.st_dev != s->file->st_dev || exe.st_ino != s->file->st_ino)
 		return 0;
-	pids = realloc(s->pids, (s->n + 1) * sizeof(*pids));
-	if (!pids)
-		return ctx_no_memory(s->ctx);
-	s->pids = pids;
-	s->pids[s->n++] = pid;
-	return 0;
-}
-
-static int look_at_all(struct search *s)
-{
-	DIR *proc = opendir("/proc");
-	const struct dirent *entry;
-	int err = 0;
-
-	if (!proc)
-		return ctx_error(s->ctx, -errno, "/proc: %s", strerror(errno));
-	while (!err && (entry = readdir(proc)))
-		if (isdigit((unsigned char)entry->d_name[0]))
-			err = look_at(s, (pid_t)strtol(entry->d_name, NULL, 10));
-	closedir(proc);
-	return err;
+	return add_pid(s->ctx, &found->pids, &found->n, (pid_t)strtol(pid, NULL, 10));
 }
 
 static int compare_pids(const void *a, const void *b)
@@ -85,36 +90,81 @@ static int compare_pids(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-static int none_found(const struct search *s)
+int find_processes(struct ocp_ctx *ctx, const struct stat *file, const char *base,
+		   struct found_processes *found)
 {
-	int err = ctx_error(s->ctx, -ESRCH, "%s: no process runs it", s->path);
+	struct search s = { .ctx = ctx, .base = base, .file = file, .found = found };
+	DIR *proc = opendir("/proc");
+	const struct dirent *entry;
+	int err = 0;
 
-	if (s->n_hidden)
-		ctx_hint(s->ctx,
+	*found = (struct found_processes){ 0 };
+	if (!proc)
+		return ctx_error(ctx, -errno, "/proc: %s", strerror(errno));
+	s.proc = dirfd(proc);
+	while (!err && (entry = readdir(proc))) {
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		/* There always is one. */
+		found->sees_all |= strcmp(entry->d_name, "1") == 0;
+		err = look_at(&s, entry->d_name);
+	}
+	closedir(proc);
+	if (err)
+		return err;
+	if (found->n)
+		qsort(found->pids, found->n, sizeof(*found->pids), compare_pids);
+	if (found->n_hidden)
+		qsort(found->hidden, found->n_hidden, sizeof(*found->hidden), compare_pids);
+	return 0;
+}
+
+void found_processes_free(struct found_processes *found)
+{
+	free(found->pids);
+	free(found->hidden);
+	*found = (struct found_processes){ 0 };
+}
+
+void find_log_hidden(struct ocp_ctx *ctx, pid_t pid, const char *base)
+{
+	ctx_log(ctx, OCP_LOG_WARN, "pid %d (%.*s): left out, it may not be inspected", (int)pid,
+		NAME_BYTES, base);
+}
+
+static int none_found(struct ocp_ctx *ctx, const char *path, size_t n_hidden)
+{
+	int err = ctx_error(ctx, -ESRCH, "%s: no process runs it", path);
+
+	if (n_hidden)
+		ctx_hint(ctx,
 			 "%zu processes that may run it may not be inspected: run as their "
 			 "user, or with CAP_SYS_PTRACE (e.g. sudo)",
-			 s->n_hidden);
+			 n_hidden);
 	return err;
 }
 
 int ocp_find_processes(struct ocp_ctx *ctx, const char *path, pid_t **pids, size_t *n)
 {
-	struct search s = { .ctx = ctx, .path = path };
-	int err = 0;
+	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+	struct found_processes found;
+	struct stat file;
+	int err;
 
 	*pids = NULL;
 	*n = 0;
-	if (stat(path, &s.file) != 0)
+	if (stat(path, &file) != 0)
 		return ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
-	err = look_at_all(&s);
-	if (!err && s.n == 0)
-		err = none_found(&s);
-	if (err) {
-		free(s.pids);
-		return err;
+	err = find_processes(ctx, &file, base, &found);
+	for (size_t i = 0; !err && i < found.n_hidden; i++)
+		find_log_hidden(ctx, found.hidden[i], base);
+	if (!err && found.n == 0)
+		err = none_found(ctx, path, found.n_hidden);
+	if (!err) {
+		*pids = found.pids;
+		*n = found.n;
+		found.pids = NULL;
 	}
-	qsort(s.pids, s.n, sizeof(*s.pids), compare_pids);
-	*pids = s.pids;
-	*n = s.n;
-	return 0;
+	found_processes_free(&found);
+	return err;
 }

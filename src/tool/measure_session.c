@@ -161,6 +161,13 @@ static enum ending refresh(struct measure_session *s)
 	size_t n_new;
 
 	s->err = ocp_meter_refresh(s->meter, &n_new);
+	/* What was counted until then is worth being told. */
+	if (s->err == -ESTALE) {
+		s->is_stale = true;
+		end_progress(s);
+		say_error(s->options->ctx, s->err);
+		return ENDED_BY_TIME;
+	}
 	if (s->err)
 		return ENDED_BY_ERROR;
 	if (n_new && !s->options->quiet) {
@@ -249,6 +256,8 @@ static int finish(struct measure_session *s)
 		return say_error(s->options->ctx, s->err);
 	write_report(s, sample, ocp_sample_time_ns(sample), true);
 	ocp_sample_free(sample);
+	if (s->is_stale)
+		return EXIT_FAILED;
 	return s->is_over_budget ? EXIT_OVER_BUDGET : EXIT_DONE;
 }
 

@@ -6,17 +6,14 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/cli.h"
 
 int64_t session_now_ns(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+	return clock_ns(CLOCK_MONOTONIC);
 }
 
 /* Blocked, a signal that is ignored (nohup) would come all the same. */

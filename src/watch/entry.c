@@ -125,6 +125,10 @@ static int start_source(struct entry *entry, struct target *target, struct sourc
 	int err;
 
 	source->owner = entry;
+	/* It need not have all the probes that others of the target have. */
+	for (size_t i = 0; i < target->view.n_probes; i++)
+		if (target->probe_records[i]->is_off)
+			ocp_meter_switch(source->meter, target->probes[i].name, false);
 	err = source_attach(source);
 	if (!err)
 		err = target_add_source(target, source);
@@ -159,7 +163,7 @@ static int open_source(struct entry *entry, struct target *target, const char *p
 	struct source *source;
 	int err;
 
-	if (now_ns < entry->retry_ns)
+	if (now_ns < entry->retry_ns || target->is_over_budget)
 		return 0;
 	err = source_open(target->ctx, path, pid, entry->measure, by_process, &source);
 	if (!err)

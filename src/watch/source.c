@@ -9,21 +9,13 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/ctx.h"
 
 /* Finding out what a hit costs takes this long after the attach, in a thread of the meter's. */
 enum { COSTS_NS = 500 * 1000 * 1000 };
-
-int64_t watch_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
 
 static int identify(struct source *source, const char *path)
 {
@@ -130,7 +122,7 @@ int source_attach(struct source *source)
 	err = ocp_meter_attach(source->meter);
 	if (err)
 		return err;
-	source->attached_ns = watch_now_ns();
+	source->attached_ns = clock_ns(CLOCK_MONOTONIC);
 	err = find_processes(source);
 	return err ? err : source_read(source);
 }

@@ -28,12 +28,10 @@ struct source {
 	struct ocp_sample *sample;   /* the last; NULL: none yet */
 	uint64_t hits, hits_at_tick; /* all of sample, and when the last tick was */
 	double hit_ns;		     /* 0: not known */
+	double core_share;	     /* that its hits in the last tick cost */
 	bool asked_costs;
 	int64_t attached_ns; /* CLOCK_MONOTONIC */
 };
-
-/* CLOCK_MONOTONIC. */
-int64_t watch_now_ns(void);
 
 /*
  * A source for what runs the file that PATH leads to, or for process PID if it is not 0. MEASURE is

@@ -5,17 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/ctx.h"
-
-static int64_t real_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
 
 int target_new(struct ocp_ctx *ctx, const char *exe, struct target **out)
 {
@@ -27,7 +19,7 @@ int target_new(struct ocp_ctx *ctx, const char *exe, struct target **out)
 	}
 	target->ctx = ctx;
 	target->view.exe = target->exe;
-	target->view.since_ns = real_now_ns();
+	target->view.since_ns = clock_ns(CLOCK_REALTIME);
 	*out = target;
 	return 0;
 }
@@ -446,8 +438,9 @@ void target_tick(struct target *target, size_t column, int64_t dt_ns)
 	for (size_t i = 0; i < target->n_sources; i++) {
 		struct source *source = target->sources[i];
 
-		target->view.core_share += (double)(source->hits - source->hits_at_tick) *
-					   source->hit_ns / (double)dt_ns;
+		source->core_share = (double)(source->hits - source->hits_at_tick) *
+				     source->hit_ns / (double)dt_ns;
+		target->view.core_share += source->core_share;
 		source->hits_at_tick = source->hits;
 	}
 	for (size_t i = 0; i < target->view.n_probes; i++) {

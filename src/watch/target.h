@@ -52,6 +52,7 @@ struct target {
 	struct watch_losses base_losses;
 	double base_cost_seconds;
 	bool had_tick;
+	bool is_over_budget; /* measuring has ended because of what it cost */
 };
 
 /* EXE is copied. */

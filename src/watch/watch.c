@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/ctx.h"
 #include "watch/entry.h"
 #include "watch/target.h"
@@ -123,17 +123,22 @@ static bool is_kept(const struct change *change, const struct entry *entry)
 	return false;
 }
 
-static int end_sources(struct watch *watch, const struct entry *owner)
+static int end_sources(struct target *target, const struct entry *owner)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < watch->targets.n; i++) {
-		struct target *target = watch->targets.list[i];
+	for (size_t i = target->n_sources; !err && i-- > 0;)
+		if (target->sources[i]->owner == owner)
+			err = target_end_source(target, i);
+	return err;
+}
 
-		for (size_t j = target->n_sources; !err && j-- > 0;)
-			if (target->sources[j]->owner == owner)
-				err = target_end_source(target, j);
-	}
+static int end_entry(struct watch *watch, const struct entry *entry)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < watch->targets.n; i++)
+		err = end_sources(watch->targets.list[i], entry);
 	return err;
 }
 
@@ -155,7 +160,7 @@ static int commit(struct watch *watch, struct change *change)
 
 	for (size_t i = 0; i < n_old; i++)
 		if (!is_kept(change, old[i])) {
-			int its_err = end_sources(watch, old[i]);
+			int its_err = end_entry(watch, old[i]);
 
 			err = err ? err : its_err;
 		}
@@ -167,6 +172,8 @@ static int commit(struct watch *watch, struct change *change)
 		if (!change->is_new[i] || !entry->exe)
 			continue;
 		err = targets_get(&watch->targets, entry->exe, &entry->target);
+		if (!err)
+			entry->target->is_over_budget = false;
 		if (!err && entry->first)
 			err = entry_start(entry);
 		/* It is tried again by the ticks. */
@@ -320,17 +327,81 @@ static void forget_idle(struct watch *watch, int64_t now_ns)
 	}
 }
 
-static int64_t real_now_ns(void)
+/* The probe of TARGET whose counting costs the most and can be done without; -1: there is none. */
+static ptrdiff_t busiest_probe(const struct target *target)
 {
-	struct timespec ts;
+	ptrdiff_t busiest = -1;
 
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+	for (size_t i = 0; i < target->view.n_probes; i++) {
+		const struct watch_probe *probe = &target->probes[i];
+
+		if (probe->is_counted && !probe->is_in_pair && probe->rate > 0 &&
+		    (busiest < 0 || probe->rate > target->probes[busiest].rate))
+			busiest = (ptrdiff_t)i;
+	}
+	return busiest;
+}
+
+/* Switch counters off, the busiest first, until the rest should cost no more than the budget. */
+static int cut_costs(struct watch *watch, size_t number, const struct entry *entry, double share)
+{
+	struct target *target = watch->targets.list[number];
+	const double budget = entry->measure->budget, too_much = share;
+	ptrdiff_t probe;
+	size_t n = 0;
+	int err = 0;
+
+	while (!err && share > budget && (probe = busiest_probe(target)) >= 0) {
+		share -= target->probes[probe].rate * target->view.hit_ns / 1e9;
+		err = watch_switch_counter(watch, number, target->probes[probe].name, false);
+		n += !err;
+	}
+	if (!err && share > budget) {
+		target->is_over_budget = true;
+		err = end_sources(target, entry);
+	}
+	if (err)
+		return err == -ENOMEM ? err : target_set_problem(target, ocp_error(watch->ctx));
+	if (target->is_over_budget)
+		ctx_error(watch->ctx, -EDQUOT,
+			  "measuring took %.0f%% of a core, more than the budget of %g%%: it was "
+			  "stopped",
+			  100 * too_much, 100 * budget);
+	else
+		ctx_error(watch->ctx, -EDQUOT,
+			  "measuring took %.0f%% of a core, more than the budget of %g%%: the "
+			  "busiest counters were switched off (%zu)",
+			  100 * too_much, 100 * budget, n);
+	return target_set_problem(target, ocp_error(watch->ctx));
+}
+
+/* What an entry's sources in one target cost is held against its budget. */
+static int keep_budget(struct watch *watch, size_t number, const struct entry *entry)
+{
+	const struct target *target = watch->targets.list[number];
+	double share = 0;
+
+	for (size_t i = 0; i < target->n_sources; i++)
+		if (target->sources[i]->owner == entry)
+			share += target->sources[i]->core_share;
+	if (entry->measure->budget <= 0 || share <= entry->measure->budget)
+		return 0;
+	return cut_costs(watch, number, entry, share);
+}
+
+static int keep_budgets(struct watch *watch)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < watch->targets.n; i++)
+		for (size_t j = 0; !err && j < watch->n_entries; j++)
+			err = keep_budget(watch, i, watch->entries[j]);
+	return err;
 }
 
 int watch_tick(struct watch *watch)
 {
-	int64_t now_ns = watch_now_ns();
+	int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
 	int err = 0;
 
 	for (size_t i = 0; !err && i < watch->targets.n; i++)
@@ -341,16 +412,16 @@ int watch_tick(struct watch *watch)
 		err = follow_target(watch->targets.list[i], now_ns);
 	if (err)
 		return err;
-	now_ns = watch_now_ns();
+	now_ns = clock_ns(CLOCK_MONOTONIC);
 	skip_columns(watch, watch->tick_ns ? now_ns - watch->tick_ns : 0);
 	for (size_t i = 0; i < watch->targets.n; i++)
 		target_tick(watch->targets.list[i], watch->n_columns % WATCH_COLUMNS,
 			    watch->tick_ns ? now_ns - watch->tick_ns : TICK_NS);
 	watch->n_columns++;
 	watch->tick_ns = now_ns;
-	watch->column_time_ns = real_now_ns();
+	watch->column_time_ns = clock_ns(CLOCK_REALTIME);
 	forget_idle(watch, now_ns);
-	return 0;
+	return keep_budgets(watch);
 }
 
 int watch_read(struct watch *watch)
@@ -453,7 +524,7 @@ int watch_switch_counter(struct watch *watch, size_t number, const char *probe, 
 	if (at < 0)
 		return ctx_error(watch->ctx, -ENOENT, "%s: no probe '%s'", target->exe, probe);
 	for (size_t i = 0; (!err || err == -ENOENT) && i < target->n_sources; i++) {
-		err = ctx_error(watch->ctx, -EOPNOTSUPP, "%s: not yet", probe);
+		err = ocp_meter_switch(target->sources[i]->meter, probe, on);
 		was_found |= !err;
 	}
 	if (err && (err != -ENOENT || !was_found) && target->n_sources)

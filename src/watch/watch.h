@@ -34,7 +34,12 @@ struct watch_spec {
 	const char *exe; /* every process that runs this file, now or later; or NULL and */
 	pid_t pid;	 /* this one, and when it has ended another one of its executable; or 0: */
 			 /* every program with probes that runs and may be measured */
-	const struct measure_options *measure; /* counts, times, depth, key and filter of it */
+	/*
+	 * Of it: counts, times, depth, key, filter, and budget. To stay within that, the busiest
+	 * counters are switched off, and if that is not enough measuring ends; it is the target's
+	 * problem then.
+	 */
+	const struct measure_options *measure;
 };
 
 enum watch_handler {

@@ -3,7 +3,7 @@
 #   NAME         position-independent, probes converted	  NAME_nopie   the same, not PIE
 #   NAME_plain   not converted: all probes dormant	  NAME_byte    bytecode
 #   NAME_bare    compiled without any probe
-#   counted_plain_nopie
+#   counted_plain_nopie, steady
 #
 # and the example service, built by dune.
 ocaml_tests := args counted forking loop queries places requests
@@ -41,6 +41,9 @@ $(foreach t,$(ocaml_tests),\
 
 ocaml-tests: $(ocaml_out)/counted_plain_nopie
 $(eval $(call ocaml_program,counted,_plain_nopie,ocamlopt,$(ocaml_with_probes) -ccopt -no-pie))
+
+ocaml-tests: $(ocaml_out)/steady
+$(eval $(call ocaml_program,steady,,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))
 
 $(ocaml_out)/no_probes_ppx: tests/ocaml/no_probes_ppx.ml
 	$(say) OCAML $@

@@ -70,6 +70,11 @@ struct engine_site stop_site(void)
 	return (struct engine_site){ .nop_off = file_off((void *)test_stop) };
 }
 
+const volatile void *many_site(size_t i)
+{
+	return (const char *)test_many + i * SITE_LENGTH;
+}
+
 void many_sites(struct engine_site *sites)
 {
 	uint64_t off = file_off((void *)test_many), semaphore = file_off(&many_semaphore);

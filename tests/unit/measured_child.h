@@ -17,6 +17,8 @@ enum { N_MANY = 12000, NOP = 0x90, INT3 = 0xcc };
 /* One site with a semaphore of its own; N_MANY sites with one semaphore; two without any. */
 struct engine_site hot_site(void);
 void many_sites(struct engine_site *sites);
+/* The address of number I of the many. */
+const volatile void *many_site(size_t i);
 struct engine_site start_site(void);
 struct engine_site stop_site(void);
 

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "fixture.h"
 #include "measured_child.h"
 #include "watch/watch.h"
@@ -371,26 +372,40 @@ static void test_pairs_go_on_too(void **state)
 	end(&w);
 }
 
+/* A tick with 1000 hits since the last, some of which took at least and at most these seconds. */
+static void assert_rate_of_1000(double rate, int64_t least_ns, int64_t most_ns)
+{
+	assert_true(rate <= 1000 * 1e9 / (double)least_ns);
+	assert_true(rate >= 1000 * 1e9 / (double)most_ns);
+}
+
 static void test_the_last_minute(void **state)
 {
 	const struct watch_spec spec = { .exe = program, .measure = &time_too };
 	struct watching w = watch_it(&spec, 1, false);
 	struct running running = start(program);
+	int64_t before_ns = clock_ns(CLOCK_MONOTONIC), start_ns, stop_ns;
 	const size_t both = 0;
 	uint64_t n = 0;
+	size_t n_columns;
 
 	(void)state;
 	tick(&w);
+	start_ns = clock_ns(CLOCK_MONOTONIC);
 	assert_int_equal(watch_column_count(w.watch), 1);
 	assert_true(isnan(probe_called(&w, "both")->rate));
 	go(&running, 1000);
 	sleep_ms(WATCH_TICK_MS);
+	stop_ns = clock_ns(CLOCK_MONOTONIC);
 	tick(&w);
-	assert_int_equal(watch_column_count(w.watch), 2);
-	assert_true(fabs(probe_called(&w, "both")->rate - 1000) < 100);
-	assert_true(fabs(watch_probe_rate(w.watch, 0, both, 0) - 1000) < 100);
-	assert_true(isnan(watch_probe_rate(w.watch, 0, both, 1)));
-	assert_true(isnan(watch_probe_rate(w.watch, 0, both, 2)));
+	n_columns = watch_column_count(w.watch);
+	assert_true(n_columns >= 2);
+	assert_rate_of_1000(probe_called(&w, "both")->rate, stop_ns - start_ns,
+			    clock_ns(CLOCK_MONOTONIC) - before_ns);
+	assert_true(fabs(watch_probe_rate(w.watch, 0, both, 0) - probe_called(&w, "both")->rate) <
+		    1);
+	assert_true(isnan(watch_probe_rate(w.watch, 0, both, n_columns - 1)));
+	assert_true(isnan(watch_probe_rate(w.watch, 0, both, n_columns)));
 	assert_non_null(watch_pair_column(w.watch, 0, 0, 0));
 	assert_null(watch_pair_column(w.watch, 0, 0, 1));
 	for (size_t i = 0; i < OCP_BUCKETS; i++)
@@ -400,7 +415,7 @@ static void test_the_last_minute(void **state)
 	/* Two ticks late: the column between is not known. */
 	sleep_ms(2 * WATCH_TICK_MS);
 	tick(&w);
-	assert_int_equal(watch_column_count(w.watch), 4);
+	assert_true(watch_column_count(w.watch) >= n_columns + 2);
 	assert_true(watch_probe_rate(w.watch, 0, both, 0) == 0);
 	assert_true(isnan(watch_probe_rate(w.watch, 0, both, 1)));
 	assert_true(the_target(&w)->hit_ns > 0);
@@ -445,26 +460,25 @@ static void test_asking_for_something_else(void **state)
 	end(&w);
 }
 
+/* Others may run on this machine, too. */
 static void test_programs_are_found(void **state)
 {
 	const struct watch_spec spec = { .measure = &count_all };
 	struct running running = start(program);
 	struct watching w = watch_it(&spec, 1, false);
+	const struct watch_target *target;
 	ptrdiff_t at;
 
 	(void)state;
 	tick(&w);
-	at = watch_find_target(w.watch, program);
-	assert_true(at >= 0);
+	assert_true(watch_find_target(w.watch, program) >= 0);
 	go(&running, 9);
 	tick(&w);
-	assert_int_equal(probe_called(&w, "both") ? 0 : 1, 0);
-	at = watch_find_target(w.watch, program);
-	assert_int_equal(
-		watch_target(w.watch, (size_t)at)
-			->probes[watch_find_probe(watch_target(w.watch, (size_t)at), "both")]
-			.hits,
-		9);
+	target = watch_target(w.watch, (size_t)watch_find_target(w.watch, program));
+	at = watch_find_probe(target, "both");
+	assert_true(at >= 0);
+	assert_int_equal(target->probes[at].hits, 9);
+	assert_true(target->is_up);
 	quit(&running);
 	end(&w);
 }
@@ -503,6 +517,75 @@ static void test_handlers_are_switched(void **state)
 	end(&w);
 }
 
+static void test_counters_are_switched(void **state)
+{
+	const struct watch_spec spec = { .exe = program, .measure = &time_too };
+	struct running running = start(program);
+	struct watching w = watch_it(&spec, 1, false);
+
+	(void)state;
+	go(&running, 5);
+	assert_int_equal(watch_switch_counter(w.watch, 0, "both", false), 0);
+	go(&running, 5);
+	tick(&w);
+	assert_int_equal(probe_called(&w, "both")->hits, 5);
+	assert_int_equal(probe_called(&w, "with_site")->hits, 10);
+	assert_false(probe_called(&w, "both")->is_counted);
+	/* In a new generation of the file it is off, too. */
+	quit(&running);
+	copy_program(program);
+	tick(&w);
+	run(program, 5);
+	tick(&w);
+	assert_int_equal(probe_called(&w, "both")->hits, 5);
+	assert_int_equal(probe_called(&w, "with_site")->hits, 15);
+	assert_int_equal(watch_switch_counter(w.watch, 0, "both", true), 0);
+	run(program, 5);
+	tick(&w);
+	assert_int_equal(probe_called(&w, "both")->hits, 10);
+	assert_int_equal(watch_switch_counter(w.watch, 0, "with_site", false), -EINVAL);
+	assert_int_equal(watch_switch_counter(w.watch, 0, "nothing", false), -ENOENT);
+	assert_true(probe_called(&w, "with_site")->is_counted);
+	end(&w);
+}
+
+static void test_budgets_are_kept(void **state)
+{
+	struct measure_options cheap = count_all, cheap_pair = time_too;
+	struct watch_spec spec = { .exe = program, .measure = &cheap };
+	struct running running = start(program);
+	struct watching w = watch_it(&spec, 1, false);
+
+	(void)state;
+	cheap.budget = cheap_pair.budget = 1e-6;
+	assert_int_equal(watch_set(w.watch, &spec, 1), 0);
+	tick(&w);
+	sleep_ms(WATCH_TICK_MS);
+	tick(&w); /* what a hit costs is known now */
+	assert_null(the_target(&w)->problem);
+	go(&running, 10000);
+	tick(&w);
+	assert_non_null(the_target(&w)->problem);
+	assert_non_null(strstr(the_target(&w)->problem, "budget"));
+	assert_false(probe_called(&w, "both")->is_counted);
+	go(&running, 10000);
+	assert_int_equal(hits_now(&w), 10000);
+	/* A pair has no counter that could be switched off: it is not measured any more. */
+	spec.measure = &cheap_pair;
+	assert_int_equal(watch_set(w.watch, &spec, 1), 0);
+	sleep_ms(WATCH_TICK_MS);
+	tick(&w);
+	go(&running, 10000);
+	tick(&w);
+	tick(&w);
+	go(&running, 10000);
+	assert_int_equal(watch_read(w.watch), 0);
+	assert_int_equal(the_target(&w)->pairs[0].sum.count, 10000);
+	assert_false(the_target(&w)->is_up);
+	quit(&running);
+	end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -517,6 +600,8 @@ int main(void)
 		cmocka_unit_test(test_asking_for_something_else),
 		cmocka_unit_test(test_programs_are_found),
 		cmocka_unit_test(test_handlers_are_switched),
+		cmocka_unit_test(test_counters_are_switched),
+		cmocka_unit_test(test_budgets_are_kept),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -28,6 +28,16 @@ const agesAxis = () => axis({
 
 const agesScale = { time: false, range: [-SPAN, 0] };
 
+// A line shows no value that has none beside it: these are dots.
+function loners(plot, series) {
+	const rates = plot.data[series];
+	const found = [];
+	for (let i = 0; i < rates.length; i++)
+		if (rates[i] != null && rates[i - 1] == null && rates[i + 1] == null)
+			found.push(i);
+	return found.length ? found : null;
+}
+
 class Chart {
 	constructor(container) {
 		this.container = container;
@@ -60,7 +70,10 @@ export class RatesChart extends Chart {
 		this.cursor = cursor;
 	}
 
-	update(ages, lines) {
+	update(ages, unordered) {
+		// Probes that go together, as the two of a pair, have the same rate. Neighbours are of two
+		// widths, the narrow ones on top, so that one does not hide the other.
+		const lines = [0, 1].flatMap((odd) => unordered.filter((line) => line.slot % 2 === odd));
 		const data = [ages, ...lines.map((line) => line.rates)];
 		const shown = JSON.stringify(lines.map((line) => [line.name, line.slot]));
 		if (this.plot && shown === this.#shown)
@@ -75,9 +88,9 @@ export class RatesChart extends Chart {
 			series: [{}, ...lines.map((line) => ({
 				label: line.name,
 				stroke: () => colour(`--line-${line.slot % LINES}`),
-				width: 2,
+				width: line.slot % 2 ? 1.5 : 3.5,
 				dash: line.slot < LINES ? undefined : [6, 4],
-				points: { show: false },
+				points: { show: false, size: 4, filter: loners },
 			}))],
 			cursor: { y: false, drag: { x: false, y: false } },
 			hooks: { setCursor: [(plot) => this.cursor(plot.cursor.idx)] },
@@ -204,7 +217,8 @@ export class Legend {
 		}
 		lines.forEach((line, i) => {
 			const [mark, name] = this.list.children[i].children;
-			const shape = `mark line-${line.slot % LINES}${line.slot < LINES ? "" : " dashed"}`;
+			const shape = `mark line-${line.slot % LINES}${line.slot < LINES ? "" : " dashed"}` +
+				(line.slot % 2 ? " thin" : "");
 			if (mark.className !== shape)
 				mark.className = shape;
 			setText(name, line.name);

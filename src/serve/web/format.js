@@ -6,6 +6,7 @@ const tenths = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFr
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 const significant = new Intl.NumberFormat("en", { maximumSignificantDigits: 3, useGrouping: false });
 
+const NBSP = "\u00a0"; // a number and its unit stay on one line
 export const UNKNOWN = "–";
 
 export function count(n) {
@@ -27,15 +28,15 @@ export function duration(ns) {
 		return UNKNOWN;
 	for (const [unit, size] of [["s", 1e9], ["ms", 1e6], ["µs", 1e3]])
 		if (ns >= size)
-			return significant.format(ns / size) + " " + unit;
-	return significant.format(ns) + " ns";
+			return significant.format(ns / size) + NBSP + unit;
+	return significant.format(ns) + NBSP + "ns";
 }
 
 export function percent(share) {
 	if (share == null)
 		return UNKNOWN;
 	const value = share * 100;
-	return (value > 0 && value < 0.01 ? "< 0.01" : value.toFixed(value < 10 ? 2 : 1)) + " %";
+	return (value > 0 && value < 0.01 ? `<${NBSP}0.01` : value.toFixed(value < 10 ? 2 : 1)) + NBSP + "%";
 }
 
 export function clock(time) {

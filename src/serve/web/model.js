@@ -9,7 +9,12 @@ const RING = 64;
 
 class Series {
 	constructor() {
-		this.rates = new Float64Array(RING).fill(NaN);
+		this.rates = new Float64Array(RING);
+		this.clear();
+	}
+
+	clear() {
+		this.rates.fill(NaN);
 		// Recent rate, smoothed: what the busiest probes are chosen by, so that they do not change
 		// places each second.
 		this.weight = 0;
@@ -27,6 +32,13 @@ class Target {
 		this.status = null;
 		this.series = new Map(); // by probe
 		this.pairs = new Map(); // by pairKey: { bounds, columns }
+	}
+
+	seriesOf(probe) {
+		let series = this.series.get(probe);
+		if (!series)
+			this.series.set(probe, series = new Series());
+		return series;
 	}
 }
 
@@ -65,7 +77,7 @@ export class Model {
 		const step = history.interval || 1;
 		this.reset();
 		for (const target of this.targets.values())
-			target.series.clear();
+			target.series.forEach((series) => series.clear());
 		const columns = Math.min(SPAN, history.targets.reduce((most, target) =>
 			target.probes.reduce((n, probe) => Math.max(n, probe.rates.length), most), 0));
 		this.newest = columns - 1;
@@ -74,42 +86,36 @@ export class Model {
 		for (const source of history.targets) {
 			const target = this.#target(source);
 			for (const { probe, rates } of source.probes) {
-				const series = new Series();
+				const series = target.seriesOf(probe);
 				const from = Math.max(0, rates.length - columns);
 				for (let i = from; i < rates.length; i++)
 					series.put(columns - rates.length + i, rates[i]);
-				target.series.set(probe, series);
 			}
-		}
-		this.loadPairs(history);
-	}
-
-	loadPairs(history) {
-		this.pairsTime = history.time;
-		this.pairsStep = history.interval || 1;
-		for (const source of history.targets) {
-			const target = this.#target(source);
 			target.pairs.clear();
 			for (const pair of source.pairs ?? [])
 				target.pairs.set(pairKey(pair), { bounds: pair.bounds_ns, columns: pair.columns });
 		}
+		this.pairsTime = history.time;
+		this.pairsStep = step;
 	}
 
 	get hasPairs() {
 		return this.status?.targets.some((target) => target.pairs.length > 0);
 	}
 
-	// A status that is of the same moment as the newest column adds none.
+	// The rates of a status are those of the server's newest column. Whether that is one more than
+	// what is known is told by the time since: columns come at regular intervals.
 	addStatus(status) {
 		const step = status.interval || 1;
 		if (this.newest >= 0 && status.time < this.#newestTime() - step)
 			this.reset(); // the clock was set back: what is there would be in the future
-		const last = this.newest < 0 ? -Infinity : this.#newestTime();
-		const isNew = status.time > last + step / 4;
-		if (isNew && this.newest >= 0 && status.time > last + step * 2.5)
+		const last = this.newest < 0 ? status.time - step : this.#newestTime();
+		const ticks = Math.floor((status.time - last) / step + 0.05);
+		const isNew = ticks > 0;
+		if (ticks > 2)
 			this.#addColumn(last + step); // of nothing: a line must not bridge the gap
 		if (isNew)
-			this.#addColumn(status.time);
+			this.#addColumn(last + ticks * step);
 		const slot = this.newest % RING;
 		const seen = new Set();
 		for (const source of status.targets) {
@@ -118,12 +124,8 @@ export class Model {
 			target.status = source;
 			if (!isNew)
 				continue;
-			for (const { probe, rate, counted } of source.probes) {
-				let series = target.series.get(probe);
-				if (!series)
-					target.series.set(probe, series = new Series());
-				series.put(slot, counted === false ? null : rate);
-			}
+			for (const { probe, rate, counted } of source.probes)
+				target.seriesOf(probe).put(slot, counted ? rate : null);
 			if (target.series.size > source.probes.length)
 				this.#forgetProbes(target);
 		}

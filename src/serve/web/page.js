@@ -22,14 +22,36 @@ const main = $("main");
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const CALM_MS = 5000;
 
+function parse(text) {
+	try {
+		return JSON.parse(text);
+	} catch {
+		return {};
+	}
+}
+
+// The server does not answer.
+class Silence extends Error {}
+
+async function getText(path) {
+	try {
+		const response = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
+		return [response, await response.text()];
+	} catch {
+		throw new Silence();
+	}
+}
+
+// What is at PATH, and when it had come.
 async function getJson(path) {
-	const response = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
-	const answer = await response.json().catch(() => ({}));
+	const [response, text] = await getText(path);
+	const came = performance.now();
+	const answer = parse(text);
 	if (!response.ok)
 		throw new Error(answer.error ?? `the server said ${response.status}`);
 	if (answer.version !== 1)
 		throw new Error("the server speaks another version: reload the page");
-	return answer;
+	return [answer, came];
 }
 
 class Page {
@@ -63,8 +85,7 @@ class Page {
 
 	#pause() {
 		this.#isPaused = !this.#isPaused;
-		$("pause").setAttribute("aria-pressed", String(this.#isPaused));
-		setText($("pause"), this.#isPaused ? "Resume updates" : "Pause updates");
+		setText($("pause"), this.#isPaused ? "Resume" : "Pause");
 		this.#needsHistory = true;
 		if (this.#isPaused) {
 			clearTimeout(this.#timer);
@@ -97,18 +118,16 @@ class Page {
 	async #load() {
 		const started = performance.now();
 		try {
-			if (this.#needsHistory) {
-				this.model.loadHistory(await getJson("api/v1/history"));
+			const wantsPairs = this.model.hasPairs && !document.hidden && started >= this.#nextHistory;
+			if (this.#needsHistory || wantsPairs) {
+				this.model.loadHistory((await getJson("api/v1/history"))[0]);
 				this.#needsHistory = false;
-			} else if (this.model.hasPairs && !document.hidden && started >= this.#nextHistory) {
-				this.model.loadPairs(await getJson("api/v1/history"));
 				this.#nextHistory = started + (performance.now() - started) / HISTORY_SHARE;
 			}
-			const status = await getJson("api/v1/status");
-			const parsed = performance.now();
+			const [status, came] = await getJson("api/v1/status");
 			this.model.addStatus(status);
 			this.#show(false);
-			main.dataset.updateMs = (performance.now() - parsed).toFixed(1);
+			main.dataset.updateMs = (performance.now() - came).toFixed(1);
 			main.dataset.updates = String(Number(main.dataset.updates ?? 0) + 1);
 			this.#connected();
 			if (document.hidden)
@@ -129,8 +148,7 @@ class Page {
 	#lost(error) {
 		this.#needsHistory = true;
 		const since = this.model.status ? `. What is shown is of ${clock(this.model.status.time)}` : "";
-		const isSilent = error instanceof TypeError || error.name === "TimeoutError";
-		this.#say("lost", `${isSilent ? "Connection lost" : "Trouble: " + error.message}, retrying${since}`);
+		this.#say("lost", `${error instanceof Silence ? "Connection lost" : "Trouble: " + error.message}, retrying${since}`);
 	}
 
 	#say(state, words) {

@@ -7,8 +7,8 @@ import { Rows } from "./rows.js";
 
 const COLUMNS = [
 	["runs a second", (pair) => [pair.rate, rate(pair.rate)]],
-	["p50", (pair) => [pair.p50_ns, duration(pair.p50_ns)]],
-	["p99", (pair) => [pair.p99_ns, duration(pair.p99_ns)]],
+	["p50", (pair) => [pair.p50_ns, duration(pair.p50_ns || null)]],
+	["p99", (pair) => [pair.p99_ns, duration(pair.p99_ns || null)]],
 	["least", (pair) => time(pair, pair.min_ns)],
 	["mean", (pair) => time(pair, pair.sum_ns / pair.count)],
 	["most", (pair) => time(pair, pair.max_ns)],
@@ -69,7 +69,7 @@ export class PairsView {
 	}
 
 	#inWords(pair) {
-		if (pair.p50_ns == null || !pair.count)
+		if (!pair.p50_ns)
 			return "None has run in the last minute.";
 		return `Half of the runs took up to ${duration(pair.p50_ns)} (p50), ` +
 			`99 of 100 up to ${duration(pair.p99_ns)} (p99).`;

@@ -3,7 +3,7 @@
 import { count, make, plural, rate, setNumber, setText } from "./format.js";
 import { Rows } from "./rows.js";
 
-const MOST_ROWS = 200;
+const MOST_ROWS = 100;
 const NONE = new Set();
 const HANDLER_ORDER = { on: 0, mixed: 1, off: 2, unknown: 3 };
 
@@ -31,7 +31,7 @@ function switchCell(row, what, label, name) {
 	const off = make("button", { type: "button", "data-what": what, "data-on": "false" }, "Switch off");
 	on.setAttribute("aria-label", `Switch on the ${what} of ${name}`);
 	off.setAttribute("aria-label", `Switch off the ${what} of ${name}`);
-	addCell(row, "td", what, label, state, " ", on, off);
+	addCell(row, "td", what, label, state, " ", on, " ", off);
 }
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -210,6 +210,7 @@ export class ProbesTable {
 
 	update(target, ages, slots, asked) {
 		Object.assign(this, { target, ages, slots });
+		this.table.classList.toggle("can-switch", this.switcher.canSwitch);
 		const [probes, found] = this.#choose(asked);
 		this.rows.show(probes.map((probe) => [probe.probe, probe]));
 		const all = target.status.probes.length;

@@ -92,7 +92,7 @@ export class ProgramsView {
 		setNumber(this.part("total-rate"), totalRate(target), rate(totalRate(target)));
 		const { core_share: share, hit_ns: hit } = target.cost ?? {};
 		setNumber(this.part("cost"), share, percent(share));
-		setNumber(this.part("hit-cost"), hit, duration(hit));
+		setNumber(this.part("hit-cost"), hit, duration(hit || null));
 		setNumber(this.part("lost-total"), totalLosses(target), count(totalLosses(target)));
 		this.#describeLosses(target.losses ?? {});
 	}

@@ -38,7 +38,7 @@ export class Switcher {
 	}
 
 	async switch(target, probe, what, on) {
-		const where = { exe: target.exe, pid: target.pid };
+		const order = { exe: target.exe, pid: target.pid, probe, what, on };
 		try {
 			const response = await fetch("api/v1/switch", {
 				method: "POST",
@@ -46,7 +46,7 @@ export class Switcher {
 					"Authorization": `Bearer ${sessionStorage.getItem("token")}`,
 					"Content-Type": "application/json",
 				},
-				body: JSON.stringify({ ...where, probe, what, on }),
+				body: JSON.stringify(order),
 				signal: AbortSignal.timeout(30000),
 			});
 			const answer = await response.json().catch(() => ({}));

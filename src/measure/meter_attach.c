@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT
+/* A meter that is open: attach it, switch probes while it is, detach. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "measure/meter.h"
+
+/* ---- attach, refresh, detach ---------------------------------------------------------------- */
+
+static int64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static int fill_target(const struct ocp_meter *meter, const struct measured_file *file,
+		       struct engine_site *sites, struct engine_target *target)
+{
+	for (size_t i = 0; i < file->n_sites; i++) {
+		const struct measured_site *measured = &meter->table.sites[file->first_site + i];
+		const struct column *column = &meter->table.columns[measured->column];
+		const struct site *site = measured->site;
+		const struct elf_file *elf = file->prog->elf;
+
+		sites[i] = (struct engine_site){
+			.column = measured->column,
+			.first_role = column->first_role,
+			.n_roles = column->n_roles,
+			.is_off = column->is_off || file->is_lost,
+			.is_keyed = column->is_counted,
+		};
+		arguments_fill_site(meter, measured, &sites[i]);
+		if (!elf_file_va_to_off(elf, site->va, &sites[i].nop_off))
+			return ctx_error(meter->ctx, -EBADMSG, "%s: a site has no byte in the file",
+					 file->name);
+		/* A semaphore in .bss is not: the kernel cannot find it and is not asked to. */
+		if (site->tracer_semaphore_va &&
+		    !elf_file_va_to_off(elf, site->tracer_semaphore_va, &sites[i].ref_ctr_off))
+			sites[i].ref_ctr_off = 0;
+	}
+	*target = (struct engine_target){
+		.path = file->path,
+		.name = file->name,
+		.pids = meter->program ? NULL : file->pids,
+		.n_pids = meter->program ? 0 : file->n_pids,
+		.check_exe = meter->program && file->prog != meter->program,
+		.sites = sites,
+		.n_sites = file->n_sites,
+		.args = meter->arguments.table.entries,
+		.n_args = meter->arguments.table.n,
+	};
+	return 0;
+}
+
+/* Attach to the files from FIRST on. */
+int meter_attach_files(struct ocp_meter *meter, size_t first)
+{
+	size_t n = meter->table.n_files - first;
+	struct engine_target *targets = calloc(n + 1, sizeof(*targets));
+	struct engine_site *sites = calloc(meter->table.n_sites + 1, sizeof(*sites));
+	int err = 0;
+
+	if (!targets || !sites)
+		err = ctx_no_memory(meter->ctx);
+	for (size_t i = 0; !err && i < n; i++) {
+		const struct measured_file *file = &meter->table.files[first + i];
+
+		err = fill_target(meter, file, sites + file->first_site, &targets[i]);
+	}
+	for (size_t i = 0; !err && i < n; i++) {
+		struct measured_file *file = &meter->table.files[first + i];
+
+		if (!file->is_lost)
+			err = file_guard_take(meter->ctx, &file->guard, file->path, file->name,
+					      file->prog);
+	}
+	if (!err)
+		err = meter->ops->attach(meter->engine, targets, n);
+	for (size_t i = 0; i < n; i++) {
+		struct measured_file *file = &meter->table.files[first + i];
+
+		file->is_attached = !err;
+		if (err)
+			file_guard_release(&file->guard);
+	}
+	free(targets);
+	free(sites);
+	return err;
+}
+
+/* ---- probes switched off and on ---------------------------------------------------------- */
+
+static bool has_probe(const struct ocp_meter *meter, const struct measured_file *file,
+		      size_t column)
+{
+	for (size_t i = 0; i < file->n_sites; i++)
+		if (meter->table.sites[file->first_site + i].column == column)
+			return true;
+	return false;
+}
+
+/* Let the engine have those sites of FILE attached that are not off now. */
+static int apply_to_file(struct ocp_meter *meter, const struct measured_file *file)
+{
+	struct engine_site *sites = calloc(file->n_sites + 1, sizeof(*sites));
+	struct engine_target target;
+	int err = sites ? fill_target(meter, file, sites, &target) : ctx_no_memory(meter->ctx);
+
+	if (!err)
+		err = meter->ops->switch_sites(meter->engine, &target, file->first_site);
+	free(sites);
+	return err;
+}
+
+/* All files or, if that fails, none. */
+static int apply_to_files(struct ocp_meter *meter, struct column *column, bool on)
+{
+	const size_t number = (size_t)(column - meter->table.columns);
+	size_t done = 0;
+	int err = 0;
+
+	column->is_off = !on;
+	for (; !err && done < meter->table.n_files; done++)
+		if (has_probe(meter, &meter->table.files[done], number))
+			err = apply_to_file(meter, &meter->table.files[done]);
+	if (!err)
+		return 0;
+	column->is_off = on;
+	for (size_t i = 0; i + 1 < done; i++)
+		if (has_probe(meter, &meter->table.files[i], number) &&
+		    apply_to_file(meter, &meter->table.files[i]))
+			ctx_log(meter->ctx, OCP_LOG_WARN, "%s", ocp_error(meter->ctx));
+	return err;
+}
+
+static int check_switch(const struct ocp_meter *meter, const char *name)
+{
+	const ptrdiff_t number = site_table_find(&meter->table, name);
+	const struct column *column = number < 0 ? NULL : &meter->table.columns[number];
+
+	if (!meter->engine)
+		return ctx_error(meter->ctx, -EINVAL, "measuring: not opened yet");
+	if (meter->is_kept)
+		return ctx_error(meter->ctx, -EINVAL,
+				 "probe '%s': those of a meter that is kept cannot be switched",
+				 name);
+	if (!column)
+		return ctx_error(meter->ctx, -ENOENT, "probe '%s': is not measured", name);
+	if (column->n_roles)
+		return ctx_error(meter->ctx, -EINVAL,
+				 "probe '%s': it begins or ends a pair, which needs it", name);
+	if (column->is_printed)
+		return ctx_error(meter->ctx, -EINVAL,
+				 "probe '%s': it is printed; only counters can be switched", name);
+	return 0;
+}
+
+int ocp_meter_switch(struct ocp_meter *meter, const char *name, bool on)
+{
+	struct column *column;
+	int err = check_switch(meter, name);
+
+	if (err)
+		return err;
+	column = &meter->table.columns[site_table_find(&meter->table, name)];
+	if (column->is_off == !on)
+		return 0;
+	if (meter->is_attached)
+		return apply_to_files(meter, column, on);
+	column->is_off = !on;
+	return 0;
+}
+
+bool ocp_meter_is_on(const struct ocp_meter *meter, const char *name)
+{
+	const ptrdiff_t number = site_table_find(&meter->table, name);
+
+	return number >= 0 && !meter->table.columns[number].is_off;
+}
+
+/* ---- attach, detach ------------------------------------------------------------------------- */
+
+/* Its counts stay. Whoever waits to write to it can go on. */
+static void lose_file(struct ocp_meter *meter, struct measured_file *file)
+{
+	file->is_lost = true;
+	ctx_log(meter->ctx, OCP_LOG_WARN,
+		"%s: it is overwritten in place: its probes are measured no more", file->name);
+	if (apply_to_file(meter, file))
+		ctx_log(meter->ctx, OCP_LOG_WARN, "%s", ocp_error(meter->ctx));
+	file_guard_release(&file->guard);
+}
+
+int meter_check_files(struct ocp_meter *meter)
+{
+	const struct measured_file *lost = NULL;
+
+	for (size_t i = 0; i < meter->table.n_files; i++) {
+		struct measured_file *file = &meter->table.files[i];
+
+		if (file->is_attached && !file->is_lost &&
+		    file_guard_is_broken(meter->ctx, &file->guard, file->name, file->prog))
+			lose_file(meter, file);
+		if (file->is_lost && !lost)
+			lost = file;
+	}
+	if (!lost)
+		return 0;
+	ctx_error(meter->ctx, -ESTALE, "%s: it was overwritten in place", lost->name);
+	ctx_hint(meter->ctx, "measure it anew");
+	return -ESTALE;
+}
+
+/* Of sites of both kinds the dormant ones cost the most. */
+static bool has_dormant(const struct site_table *table)
+{
+	for (size_t i = 0; i < table->n_sites; i++)
+		if (table->sites[i].site->abi == SITE_ABI_DORMANT)
+			return true;
+	return false;
+}
+
+int ocp_meter_attach(struct ocp_meter *meter)
+{
+	int err;
+
+	if (!meter->engine || meter->is_attached)
+		return ctx_error(meter->ctx, -EINVAL, "measuring: %s",
+				 meter->engine ? "attached already" : "not opened yet");
+	err = meter_attach_files(meter, 0);
+	if (!err) {
+		meter->start_ns = now_ns();
+		meter->end_ns = 0;
+		meter->is_attached = true;
+		if (!meter->calibration)
+			meter->calibration = calibration_start(meter->ops, &meter->spec,
+							       has_dormant(&meter->table));
+	}
+	return err;
+}
+
+int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs)
+{
+	const char *why = "it was never attached, or out of memory";
+
+	*costs = meter->kept_costs;
+	if (meter->kept_folder[0])
+		return 0;
+	if (meter->calibration && calibration_wait(meter->calibration, costs, &why))
+		return 0;
+	return ctx_error(meter->ctx, -ENODATA, "what measuring costs is not known: %s", why);
+}
+
+int ocp_meter_detach(struct ocp_meter *meter)
+{
+	int err;
+
+	if (!meter->is_attached)
+		return 0;
+	meter->end_ns = now_ns();
+	err = meter->kept_folder[0] ? kept_remove_names(meter->ctx, meter->kept_folder) : 0;
+	if (!err)
+		err = meter->ops->detach(meter->engine);
+	for (size_t i = 0; i < meter->table.n_files; i++)
+		file_guard_release(&meter->table.files[i].guard);
+	meter->is_attached = false;
+	return err;
+}

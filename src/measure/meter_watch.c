@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The processes of a meter, which come and go and load files. What is known of them is made anew at
+ * every refresh, so that it does not grow with those that have ended; and since that is every
+ * second or so, on machines with thousands of processes, a process of which nothing is new costs no
+ * more than one system call (if it runs something else) or the reading of its maps.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "elf/elf_file.h"
+#include "measure/meter.h"
+#include "process/find.h"
+#include "process/proc_file.h"
+#include "process/process.h"
+
+void meter_watch_free(struct ocp_meter *meter)
+{
+	free(meter->watched);
+	free(meter->hidden);
+	free(meter->forgotten);
+}
+
+/* ---- one process ---------------------------------------------------------------------------- */
+
+/* The next of the words that LINE consists of. */
+static const char *next_word(const char *word)
+{
+	word += strcspn(word, " \n");
+	return word + strspn(word, " ");
+}
+
+/* A number that says which files PID runs code of; 0 if it cannot be asked. */
+static uint64_t read_signature(struct ocp_meter *meter, pid_t pid)
+{
+	uint64_t signature = 14695981039346656037U; /* FNV-1a */
+	const char *next;
+	char *text;
+
+	if (proc_file_read(meter->ctx, pid, "maps", &text, NULL))
+		return 0;
+	/* start-end perms offset device inode path: see process/maps.c */
+	for (const char *line = text; *line; line = next) {
+		const char *perms = next_word(line), *device, *inode, *end;
+
+		next = perms + strcspn(perms, "\n");
+		next += *next == '\n';
+		if (next - perms < 4 || perms[2] != 'x')
+			continue;
+		device = next_word(next_word(perms));
+		inode = next_word(device);
+		end = inode + strspn(inode, "0123456789");
+		if (*inode == '0')
+			continue;
+		for (const char *c = device; c < end; c++)
+			signature = (signature ^ (unsigned char)*c) * 1099511628211U;
+	}
+	free(text);
+	return signature;
+}
+
+/* See what PID has mapped. One that has ended or hides is passed over. */
+static int add_running(struct ocp_meter *meter, pid_t pid, size_t *n_new)
+{
+	struct ocp_process *proc;
+	size_t n_files = meter->table.n_files;
+	int err = ocp_process_open(meter->ctx, pid, &proc);
+
+	if (err == -ENOMEM)
+		return err;
+	if (err) {
+		ctx_log(meter->ctx, OCP_LOG_DEBUG, "%s", ocp_error(meter->ctx));
+		return 0;
+	}
+	err = meter_add_images(meter, proc, n_new);
+	/* Files are known by the descriptors of whoever had them first. */
+	if (!err && meter->table.n_files > n_files)
+		return meter_add_own(meter, proc);
+	ocp_process_free(proc);
+	return err;
+}
+
+/* Look at it again if it runs code of other files than before. */
+static int look_at(struct ocp_meter *meter, struct watched *process, size_t *n_new)
+{
+	const uint64_t before = process->signature;
+
+	process->signature = read_signature(meter, process->pid);
+	if (!process->signature || process->signature == before)
+		return 0;
+	return add_running(meter, process->pid, n_new);
+}
+
+/* ---- all processes of a program ------------------------------------------------------------- */
+
+static int compare_pids(const void *a, const void *b)
+{
+	const pid_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Tell of those that were not there the last time, and keep them for the next. */
+static void take_hidden(struct ocp_meter *meter, struct found_processes *found, const char *base)
+{
+	for (size_t i = 0; i < found->n_hidden; i++)
+		if (!meter->n_hidden || !bsearch(&found->hidden[i], meter->hidden, meter->n_hidden,
+						 sizeof(*meter->hidden), compare_pids))
+			find_log_hidden(meter->ctx, found->hidden[i], base);
+	free(meter->hidden);
+	meter->hidden = found->hidden;
+	meter->n_hidden = found->n_hidden;
+	meter->sees_all = found->sees_all;
+	found->hidden = NULL;
+}
+
+/* Those that are FOUND now, with what was known of them before. */
+static int take_found(struct ocp_meter *meter, const struct found_processes *found)
+{
+	struct watched *watched = calloc(found->n + 1, sizeof(*watched));
+	size_t old = 0;
+
+	if (!watched)
+		return ctx_no_memory(meter->ctx);
+	for (size_t i = 0; i < found->n; i++) {
+		watched[i].pid = found->pids[i];
+		while (old < meter->n_watched && meter->watched[old].pid < found->pids[i])
+			old++;
+		if (old < meter->n_watched && meter->watched[old].pid == found->pids[i])
+			watched[i].signature = meter->watched[old].signature;
+	}
+	free(meter->watched);
+	meter->watched = watched;
+	meter->n_watched = found->n;
+	return 0;
+}
+
+static int watch_program(struct ocp_meter *meter, size_t *n_new)
+{
+	const char *name = elf_file_name(meter->program->elf), *slash = strrchr(name, '/');
+	const char *base = slash ? slash + 1 : name;
+	struct found_processes found;
+	struct stat file;
+	int err;
+
+	if (fstat(meter->program->fd, &file))
+		return ctx_error(meter->ctx, -errno, "%s: %s", name, strerror(errno));
+	err = find_processes(meter->ctx, &file, base, &found);
+	if (!err) {
+		take_hidden(meter, &found, base);
+		err = take_found(meter, &found);
+	}
+	found_processes_free(&found);
+	for (size_t i = 0; !err && i < meter->n_watched; i++)
+		err = look_at(meter, &meter->watched[i], n_new);
+	return err;
+}
+
+/* ---- single processes ----------------------------------------------------------------------- */
+
+static int watch_processes(struct ocp_meter *meter, size_t *n_new)
+{
+	const bool is_first = !meter->watched;
+	size_t left = 0;
+	int err = 0;
+
+	if (is_first) {
+		meter->watched = calloc(meter->n_procs + 1, sizeof(*meter->watched));
+		if (!meter->watched)
+			return ctx_no_memory(meter->ctx);
+		meter->n_watched = meter->n_procs;
+		for (size_t i = 0; i < meter->n_procs; i++)
+			meter->watched[i].pid = meter->procs[i]->pid;
+	}
+	meter->sees_all = !meter->children;
+	/* One that has ended does not come back, even if its number does. */
+	for (size_t i = 0; i < meter->n_watched; i++) {
+		struct watched process = meter->watched[i];
+		uint64_t start_time;
+
+		if (proc_start_time(process.pid, &start_time) == 0 &&
+		    (is_first || process.start_time == start_time)) {
+			process.start_time = start_time;
+			meter->watched[left++] = process;
+		}
+	}
+	meter->n_watched = left;
+	/* At first what they have is in the table already. */
+	for (size_t i = 0; !err && !is_first && i < left; i++)
+		err = look_at(meter, &meter->watched[i], n_new);
+	return err;
+}
+
+/* ---- refreshing ----------------------------------------------------------------------------- */
+
+int meter_watch(struct ocp_meter *meter, size_t *n_new)
+{
+	return meter->program ? watch_program(meter, n_new) : watch_processes(meter, n_new);
+}
+
+int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites)
+{
+	size_t n_files = meter->table.n_files, first = meter->table.n_sites;
+	int err;
+
+	*n_sites = 0;
+	if (meter->is_kept || !meter->engine)
+		return 0;
+	err = meter_watch(meter, n_sites);
+	if (!err && *n_sites && meter->split == OCP_BY_SITE)
+		err = site_table_read_source(&meter->table, first);
+	if (!err && *n_sites)
+		err = arguments_resolve(meter, first, false);
+	if (!err && meter->is_attached && meter->table.n_files > n_files)
+		err = meter_attach_files(meter, n_files);
+	if (err) {
+		/* What is not attached must not be counted as if: the engine has no numbers for it.
+		 */
+		site_table_truncate(&meter->table, n_files, first);
+		*n_sites = 0;
+		return err;
+	}
+	return meter->is_attached ? meter_check_files(meter) : 0;
+}
+
+int ocp_meter_processes(const struct ocp_meter *meter, pid_t **pids, size_t *n, bool *complete)
+{
+	*n = 0;
+	*complete = meter->sees_all && !meter->n_hidden;
+	*pids = calloc(meter->n_watched + 1, sizeof(**pids));
+	if (!*pids)
+		return ctx_no_memory(meter->ctx);
+	for (size_t i = 0; i < meter->n_watched; i++)
+		(*pids)[(*n)++] = meter->watched[i].pid;
+	return 0;
+}
+
+/* ---- rows of the dead ----------------------------------------------------------------------- */
+
+/* A zombie's is still there. */
+static bool has_ended(void *data, uint32_t id, uint32_t tgid)
+{
+	const struct ocp_meter *meter = data;
+	char path[64];
+
+	if (meter->split == OCP_BY_THREAD)
+		snprintf(path, sizeof(path), "/proc/%u/task/%u", tgid, id);
+	else
+		snprintf(path, sizeof(path), "/proc/%u", tgid);
+	return access(path, F_OK) != 0 && errno == ENOENT;
+}
+
+static int make_room_for_forgotten(struct ocp_meter *meter)
+{
+	const size_t n = meter->table.n_columns;
+	uint64_t *grown = realloc(meter->forgotten, (n + 1) * sizeof(*grown));
+
+	if (!grown)
+		return ctx_no_memory(meter->ctx);
+	memset(grown + meter->n_forgotten, 0, (n - meter->n_forgotten) * sizeof(*grown));
+	meter->forgotten = grown;
+	meter->n_forgotten = n;
+	return 0;
+}
+
+int ocp_meter_forget_ended(struct ocp_meter *meter)
+{
+	struct engine_keyed *dropped = NULL;
+	size_t n = 0;
+	int err;
+
+	if (!meter->engine || meter->is_kept)
+		return ctx_error(meter->ctx, -EINVAL, "measuring: %s",
+				 meter->engine ? "nothing can be taken out of one that is kept"
+					       : "not opened yet");
+	if (meter->split != OCP_BY_PROCESS && meter->split != OCP_BY_THREAD)
+		return 0;
+	err = make_room_for_forgotten(meter);
+	if (!err)
+		err = meter->ops->forget(meter->engine, has_ended, meter, &dropped, &n);
+	/* What is out of the map is here, also if it failed then. */
+	for (size_t i = 0; i < n; i++)
+		meter->forgotten[dropped[i].column] += dropped[i].hits;
+	free(dropped);
+	return err;
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+#include "serve/answers.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "serve/api.h"
+#include "serve/web/assets.h"
+
+enum { NOT_MODIFIED = 304, FORBIDDEN = 403, SERVER_ERROR = 500 };
+
+/* For numbers of this moment; false, and REPLY says why, if they cannot be had. */
+static bool read_watch(struct answers *answers, struct http_reply *reply)
+{
+	http_add_header(reply, "Cache-Control", "no-store");
+	if (watch_read(answers->watch) == 0)
+		return true;
+	http_error(reply, SERVER_ERROR, ocp_error(answers->ctx), ocp_hint(answers->ctx));
+	return false;
+}
+
+static void answer_metrics(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	struct answers *answers = data;
+	const enum exposition exposition = negotiate(http_header(request, "Accept"));
+
+	http_add_header(reply, "Vary", "Accept");
+	if (!read_watch(answers, reply))
+		return;
+	reply->type = exposition_type(exposition);
+	metrics_write(&reply->body, answers->watch, exposition, &answers->buckets,
+		      answers->label_pid);
+}
+
+static void answer_status(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	struct answers *answers = data;
+
+	(void)request;
+	if (!read_watch(answers, reply))
+		return;
+	reply->type = "application/json";
+	api_write_status(&reply->body, answers->watch, answers->control);
+}
+
+static void answer_history(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	struct answers *answers = data;
+
+	(void)request;
+	http_add_header(reply, "Cache-Control", "no-store");
+	reply->type = "application/json";
+	api_write_history(&reply->body, answers->watch);
+}
+
+static void answer_switch(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	struct answers *answers = data;
+
+	if (answers->control)
+		control_answer(answers->control, answers->ctx, answers->watch, request, reply);
+	else
+		http_error(reply, FORBIDDEN, "this server switches nothing",
+			   "start it with --control");
+}
+
+static void answer_health(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	(void)data;
+	(void)request;
+	reply->type = "text/plain; charset=utf-8";
+	body_lit(&reply->body, "ok\n");
+}
+
+/* Is TAG in LIST, the value of If-None-Match? */
+static bool has_tag(const char *list, const char *tag)
+{
+	const char *found = list ? strstr(list, tag) : NULL;
+
+	return found || (list && strcmp(list, "*") == 0);
+}
+
+static void answer_asset(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	const struct asset *asset = asset_find(request->path);
+
+	(void)data;
+	http_add_header(reply, "ETag", asset->etag);
+	http_add_header(reply, "Cache-Control", "no-cache");
+	http_add_header(reply, "Content-Security-Policy",
+			"default-src 'none'; script-src 'self'; style-src 'self'; connect-src "
+			"'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+			"frame-ancestors 'none'");
+	http_add_header(reply, "Referrer-Policy", "no-referrer");
+	if (has_tag(http_header(request, "If-None-Match"), asset->etag)) {
+		reply->status = NOT_MODIFIED;
+		return;
+	}
+	reply->type = asset->type;
+	reply->data = asset->data;
+	reply->n_data = asset->bytes;
+}
+
+static bool admit(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	const struct answers *answers = data;
+
+	return !answers->control || control_admit(answers->control, request, reply);
+}
+
+int answers_start(struct answers *answers, int listen_fd, struct http **http)
+{
+	static const struct http_route fixed[] = {
+		{ "/metrics", HTTP_GET, answer_metrics },
+		{ "/api/v1/status", HTTP_GET, answer_status },
+		{ "/api/v1/history", HTTP_GET, answer_history },
+		{ "/api/v1/switch", HTTP_POST, answer_switch },
+		{ "/healthz", HTTP_GET, answer_health },
+	};
+	const size_t n_fixed = sizeof(fixed) / sizeof(fixed[0]);
+	struct http_route *routes = malloc((n_fixed + n_assets) * sizeof(*routes));
+	const struct http_settings settings = {
+		.listen_fd = listen_fd,
+		.routes = routes,
+		.n_routes = n_fixed + n_assets,
+		.admit = admit,
+		.data = answers,
+	};
+
+	if (!routes) {
+		close(listen_fd);
+		return ctx_no_memory(answers->ctx);
+	}
+	memcpy(routes, fixed, sizeof(fixed));
+	for (size_t i = 0; i < n_assets; i++)
+		routes[n_fixed + i] = (struct http_route){ assets[i].path, HTTP_GET, answer_asset };
+	answers->routes = routes;
+	return http_new(answers->ctx, &settings, http);
+}
+
+void answers_stop(struct answers *answers, struct http *http)
+{
+	http_free(http);
+	free(answers->routes);
+	answers->routes = NULL;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* What a watch knows, as JSON for the page and for programs. README.md describes it. */
+#ifndef SERVE_API_H
+#define SERVE_API_H
+
+#include "serve/body.h"
+#include "watch/watch.h"
+
+void api_write_status(struct body *out, const struct watch *watch, bool has_control);
+/* The last minute, oldest first. */
+void api_write_history(struct body *out, const struct watch *watch);
+
+#endif

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+#include "serve/body.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_ROOM = 4096, MAX_DIGITS = 20 };
+
+static const uint64_t powers_of_10[] = {
+	1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000,
+};
+
+void body_free(struct body *body)
+{
+	free(body->bytes);
+	*body = (struct body){ 0 };
+}
+
+bool body_make_room(struct body *body, size_t n)
+{
+	size_t room = body->room ? body->room : FIRST_ROOM;
+	char *grown;
+
+	if (body->is_short)
+		return false;
+	while (room - body->n < n)
+		room *= 2;
+	grown = realloc(body->bytes, room);
+	if (!grown) {
+		body->is_short = true;
+		return false;
+	}
+	body->bytes = grown;
+	body->room = room;
+	return true;
+}
+
+void body_str(struct body *body, const char *string)
+{
+	body_add(body, string, strlen(string));
+}
+
+/* Write VALUE so that it ends before END, with N_LEAST digits or more; returns where it begins. */
+static char *write_digits(char *end, uint64_t value, unsigned int n_least)
+{
+	char *at = end;
+
+	do {
+		*--at = (char)('0' + value % 10);
+		value /= 10;
+	} while (value || end - at < (ptrdiff_t)n_least);
+	return at;
+}
+
+void body_u64(struct body *body, uint64_t value)
+{
+	char digits[MAX_DIGITS], *end = digits + sizeof(digits);
+	const char *at = write_digits(end, value, 1);
+
+	body_add(body, at, (size_t)(end - at));
+}
+
+void body_scaled(struct body *body, uint64_t value, unsigned int decimals)
+{
+	char digits[MAX_DIGITS + 1], *end = digits + sizeof(digits), *at;
+	const uint64_t power = powers_of_10[decimals];
+
+	at = write_digits(end, value % power, decimals);
+	*--at = '.';
+	at = write_digits(at, value / power, 1);
+	body_add(body, at, (size_t)(end - at));
+}
+
+void body_real(struct body *body, double value, unsigned int decimals)
+{
+	const double power = (double)powers_of_10[decimals];
+
+	/* Not the other way round: NaN compares false. */
+	if (!(value > 0))
+		value = 0;
+	if (value * power < 0x1p63)
+		body_scaled(body, (uint64_t)llround(value * power), decimals);
+	else
+		body_scaled(body, INT64_MAX, decimals);
+}
+
+/* ---- strings of others ---------------------------------------------------------------------- */
+
+/*
+ * How many bytes the character has that begins at AT, in a string that ends with a zero byte; 0 if
+ * it is none of UTF-8: overlong forms, surrogates, and what is beyond U+10FFFF are not.
+ */
+static size_t utf8_bytes(const unsigned char *at)
+{
+	const unsigned char first = at[0];
+	unsigned char least = 0x80, most = 0xbf;
+	size_t n;
+
+	if (first < 0x80)
+		return 1;
+	if (first < 0xc2 || first > 0xf4)
+		return 0;
+	n = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+	if (first == 0xe0)
+		least = 0xa0;
+	else if (first == 0xed)
+		most = 0x9f;
+	else if (first == 0xf0)
+		least = 0x90;
+	else if (first == 0xf4)
+		most = 0x8f;
+	if (at[1] < least || at[1] > most)
+		return 0;
+	for (size_t i = 2; i < n; i++)
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+	return n;
+}
+
+/* No format has an escape for these. */
+static const bool is_plain[256] = {
+	[' ' ... '!'] = true,
+	['#' ... '['] = true,
+	[']' ... '~'] = true,
+};
+
+/* Add STRING; ESCAPE gives what stands for an ASCII character, or NULL for itself. */
+static void add_escaped(struct body *body, const char *string,
+			const char *(*escape)(unsigned char c, char scratch[8]))
+{
+	const unsigned char *at = (const unsigned char *)string, *plain = at;
+	char scratch[8];
+
+	for (;;) {
+		const char *instead;
+		size_t n;
+
+		while (is_plain[*at])
+			at++;
+		if (!*at)
+			break;
+		n = utf8_bytes(at);
+		instead = n == 1 ? escape(*at, scratch) : n ? NULL : "\xef\xbf\xbd";
+		if (!instead) {
+			at += n;
+			continue;
+		}
+		body_add(body, (const char *)plain, (size_t)(at - plain));
+		body_str(body, instead);
+		plain = ++at;
+	}
+	body_add(body, (const char *)plain, (size_t)(at - plain));
+}
+
+static const char *escape_label(unsigned char c, char scratch[8])
+{
+	(void)scratch;
+	switch (c) {
+	case '\\':
+		return "\\\\";
+	case '"':
+		return "\\\"";
+	case '\n':
+		return "\\n";
+	default:
+		return NULL;
+	}
+}
+
+static const char *escape_json(unsigned char c, char scratch[8])
+{
+	static const char hex[] = "0123456789abcdef";
+
+	if (c == '\\')
+		return "\\\\";
+	if (c == '"')
+		return "\\\"";
+	if (c >= ' ' && c != 0x7f)
+		return NULL;
+	memcpy(scratch, "\\u00", 4);
+	scratch[4] = hex[c >> 4];
+	scratch[5] = hex[c & 15];
+	scratch[6] = '\0';
+	return scratch;
+}
+
+void body_label(struct body *body, const char *string)
+{
+	add_escaped(body, string, escape_label);
+}
+
+void body_json(struct body *body, const char *string)
+{
+	if (!string) {
+		body_lit(body, "null");
+		return;
+	}
+	body_lit(body, "\"");
+	add_escaped(body, string, escape_json);
+	body_lit(body, "\"");
+}

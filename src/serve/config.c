@@ -1,0 +1,527 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The file is read by json-c into a tree; then each value is taken by the function that its key has
+ * in a table. Nothing but what is in the tables is accepted.
+ */
+#include "serve/config.h"
+
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/suggest.h"
+#include "serve/config_keys.h"
+
+enum { MAX_FILE_BYTES = 1 << 20, MAX_NAME_BYTES = 1024 };
+
+/* What the strings of a config are in. */
+struct config_memory {
+	struct json_object *root;
+	char **strings;
+	size_t n_strings;
+};
+
+struct reader {
+	struct ocp_ctx *ctx;
+	const char *file;
+	struct config_keys *keys;
+	struct config *config;
+};
+
+/* Takes VALUE, which is called WHERE, into INTO. */
+struct key {
+	const char *name;
+	int (*take)(struct reader *r, const char *where, struct json_object *value, void *into);
+};
+
+static int wrong(struct reader *r, const char *where, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static int wrong(struct reader *r, const char *where, const char *fmt, ...)
+{
+	const int line = config_keys_line(r->keys, where);
+	char why[256], place[16] = "";
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	if (line)
+		snprintf(place, sizeof(place), "%d:", line);
+	return ctx_error(r->ctx, -EINVAL, "%s:%s %s: %s", r->file, place, where, why);
+}
+
+static void name_member(char name[CONFIG_WHERE_BYTES], const char *where, const char *key)
+{
+	snprintf(name, CONFIG_WHERE_BYTES, "%s%s%s", where, *where ? "." : "", key);
+}
+
+static void name_element(char name[CONFIG_WHERE_BYTES], const char *where, size_t i)
+{
+	char index[24];
+
+	snprintf(index, sizeof(index), "[%zu]", i);
+	snprintf(name, CONFIG_WHERE_BYTES, "%s", where);
+	strncat(name, index, CONFIG_WHERE_BYTES - 1 - strlen(name));
+}
+
+static int no_such_key(struct reader *r, const char *where, const char *name,
+		       const struct key *keys, size_t n)
+{
+	struct suggestion suggestion = suggestion_for(name);
+	int err = wrong(r, where, "no such key");
+
+	for (size_t i = 0; i < n; i++)
+		suggestion_offer(&suggestion, keys[i].name);
+	if (suggestion.best)
+		ctx_hint(r->ctx, "did you mean '%s'?", suggestion.best);
+	return err;
+}
+
+/* Every member of OBJECT by the one of the N KEYS that it is. */
+static int take_object(struct reader *r, const char *where, struct json_object *object,
+		       const struct key *keys, size_t n, void *into)
+{
+	struct json_object_iterator at = json_object_iter_begin(object);
+	const struct json_object_iterator end = json_object_iter_end(object);
+	int err = 0;
+
+	for (; !err && !json_object_iter_equal(&at, &end); json_object_iter_next(&at)) {
+		const char *name = json_object_iter_peek_name(&at);
+		char member[CONFIG_WHERE_BYTES];
+		size_t i = 0;
+
+		name_member(member, where, name);
+		while (i < n && strcmp(keys[i].name, name) != 0)
+			i++;
+		err = i < n ? keys[i].take(r, member, json_object_iter_peek_value(&at), into)
+			    : no_such_key(r, member, name, keys, n);
+	}
+	return err;
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+static int take_text(struct reader *r, const char *where, struct json_object *value,
+		     const char **text)
+{
+	if (!json_object_is_type(value, json_type_string))
+		return wrong(r, where, "not a string");
+	*text = json_object_get_string(value);
+	if (!**text)
+		return wrong(r, where, "is empty");
+	if (strlen(*text) != (size_t)json_object_get_string_len(value))
+		return wrong(r, where, "has a zero byte");
+	return 0;
+}
+
+/* The name of a probe: what --count= would take for a list or an expression is none. */
+static int take_name(struct reader *r, const char *where, struct json_object *value,
+		     const char **name)
+{
+	int err = take_text(r, where, value, name);
+
+	if (!err && (strspn(*name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				   "_") != strlen(*name) ||
+		     strlen(*name) > MAX_NAME_BYTES))
+		return wrong(r, where, "'%.100s' is not the name of a probe", *name);
+	return err;
+}
+
+static int take_integer(struct reader *r, const char *where, struct json_object *value,
+			int64_t least, int64_t most, int64_t *number)
+{
+	if (!json_object_is_type(value, json_type_int))
+		return wrong(r, where, "not a whole number");
+	*number = json_object_get_int64(value);
+	if (*number < least || *number > most)
+		return wrong(r, where, "not a number from %lld to %lld", (long long)least,
+			     (long long)most);
+	return 0;
+}
+
+/* ---- a target ------------------------------------------------------------------------------- */
+
+static int take_exe(struct reader *r, const char *where, struct json_object *value, void *into)
+{
+	struct config_target *target = into;
+
+	return take_text(r, where, value, &target->exe);
+}
+
+static int take_pid(struct reader *r, const char *where, struct json_object *value, void *into)
+{
+	struct config_target *target = into;
+	int64_t pid = 0;
+	int err = take_integer(r, where, value, 1, INT32_MAX, &pid);
+
+	if (!err)
+		target->pid = (pid_t)pid;
+	return err;
+}
+
+static int take_counts(struct reader *r, const char *where, struct json_object *value, void *into)
+{
+	struct measure_options *measure = &((struct config_target *)into)->measure;
+	const bool is_list = json_object_is_type(value, json_type_array);
+	const size_t n = is_list ? json_object_array_length(value) : 1;
+	char element[CONFIG_WHERE_BYTES];
+	int err = 0;
+
+	if (!is_list && !json_object_is_type(value, json_type_string))
+		return wrong(r, where, "neither a list of names nor an expression");
+	if (!n)
+		return wrong(r, where, "is empty");
+	measure->counts = calloc(n, sizeof(*measure->counts));
+	if (!measure->counts)
+		return ctx_no_memory(r->ctx);
+	if (!is_list) {
+		measure->n_counts = 1;
+		return take_text(r, where, value, &measure->counts[0]);
+	}
+	for (size_t i = 0; !err && i < n; i++) {
+		name_element(element, where, i);
+		err = take_name(r, element, json_object_array_get_idx(value, i),
+				&measure->counts[measure->n_counts++]);
+		for (size_t j = 0; !err && j < i; j++)
+			if (strcmp(measure->counts[i], measure->counts[j]) == 0)
+				err = wrong(r, element, "'%s' is there twice", measure->counts[i]);
+	}
+	return err;
+}
+
+/* "START,STOP", as --time has it. */
+static int keep_pair(struct reader *r, const char *start, const char *stop, const char **pair)
+{
+	struct config_memory *memory = r->config->memory;
+	char **grown = realloc(memory->strings, (memory->n_strings + 1) * sizeof(*grown));
+	char *text;
+
+	if (!grown)
+		return ctx_no_memory(r->ctx);
+	memory->strings = grown;
+	if (asprintf(&text, "%s,%s", start, stop) < 0)
+		return ctx_no_memory(r->ctx);
+	memory->strings[memory->n_strings++] = text;
+	*pair = text;
+	return 0;
+}
+
+static int take_pair(struct reader *r, const char *where, struct json_object *value,
+		     struct measure_options *measure)
+{
+	char element[CONFIG_WHERE_BYTES];
+	const char *names[2], **pair = &measure->times[measure->n_times];
+	int err = 0;
+
+	if (!json_object_is_type(value, json_type_array) || json_object_array_length(value) != 2)
+		return wrong(r, where, "not two names, [\"START\", \"STOP\"]");
+	for (size_t i = 0; !err && i < 2; i++) {
+		name_element(element, where, i);
+		err = take_name(r, element, json_object_array_get_idx(value, i), &names[i]);
+	}
+	if (!err && strcmp(names[0], names[1]) == 0)
+		err = wrong(r, where, "start and stop are one probe");
+	if (!err)
+		err = keep_pair(r, names[0], names[1], pair);
+	if (err)
+		return err;
+	for (size_t i = 0; i < measure->n_times; i++)
+		if (strcmp(measure->times[i], *pair) == 0)
+			return wrong(r, where, "%s is there twice", *pair);
+	measure->n_times++;
+	return 0;
+}
+
+static int take_times(struct reader *r, const char *where, struct json_object *value, void *into)
+{
+	struct measure_options *measure = &((struct config_target *)into)->measure;
+	char element[CONFIG_WHERE_BYTES];
+	size_t n;
+	int err = 0;
+
+	if (!json_object_is_type(value, json_type_array))
+		return wrong(r, where, "not a list of pairs, [[\"START\", \"STOP\"], ...]");
+	n = json_object_array_length(value);
+	measure->times = calloc(n + 1, sizeof(*measure->times));
+	if (!measure->times)
+		return ctx_no_memory(r->ctx);
+	for (size_t i = 0; !err && i < n; i++) {
+		name_element(element, where, i);
+		err = take_pair(r, element, json_object_array_get_idx(value, i), measure);
+	}
+	return err;
+}
+
+static int take_depth(struct reader *r, const char *where, struct json_object *value, void *into)
+{
+	struct config_target *target = into;
+	int64_t depth = 0;
+	int err = take_integer(r, where, value, 1, OCP_MAX_DEPTH, &depth);
+
+	if (!err)
+		target->measure.depth = (unsigned int)depth;
+	return err;
+}
+
+static int take_key(struct reader *r, const char *where, struct json_object *value, void *into)
+{
+	struct config_target *target = into;
+
+	return take_text(r, where, value, &target->measure.key);
+}
+
+static int take_filter(struct reader *r, const char *where, struct json_object *value, void *into)
+{
+	struct config_target *target = into;
+
+	return take_text(r, where, value, &target->measure.filter);
+}
+
+/* A number, of percent of a core. */
+static int take_budget(struct reader *r, const char *where, struct json_object *value, void *into)
+{
+	struct config_target *target = into;
+	double percent;
+
+	if (!json_object_is_type(value, json_type_double) &&
+	    !json_object_is_type(value, json_type_int))
+		return wrong(r, where, "not a number of percent of a core");
+	percent = json_object_get_double(value);
+	/* Not the other way round: NaN compares false. */
+	if (!(percent > 0 && percent <= 100000))
+		return wrong(r, where, "not above 0, or above 100000");
+	target->measure.budget = percent / 100;
+	return 0;
+}
+
+/* Do the parts of a target go together? */
+static int check_target(struct reader *r, const char *where, struct config_target *target)
+{
+	static const char *all[] = { NULL };
+	struct measure_options *measure = &target->measure;
+
+	if (!target->exe == !target->pid)
+		return wrong(r, where, "one of 'exe' and 'pid' is needed");
+	if (!measure->n_times && (measure->depth || measure->key))
+		return wrong(r, where, "'%s' goes with 'time'", measure->key ? "key" : "depth");
+	if (measure->depth && measure->key)
+		return wrong(r, where, "'depth' and 'key': one of them");
+	measure->flag = "count";
+	if (!measure->n_counts) {
+		measure->counts = malloc(sizeof(all));
+		if (!measure->counts)
+			return ctx_no_memory(r->ctx);
+		memcpy(measure->counts, all, sizeof(all));
+		measure->n_counts = 1;
+	}
+	for (const struct config_target *other = r->config->targets; other < target; other++)
+		if (target->exe ? other->exe && strcmp(other->exe, target->exe) == 0
+				: other->pid == target->pid)
+			return wrong(r, where, "the same program as targets[%zu]",
+				     (size_t)(other - r->config->targets));
+	return 0;
+}
+
+static int take_target(struct reader *r, const char *where, struct json_object *value)
+{
+	static const struct key keys[] = {
+		{ "exe", take_exe },	   { "pid", take_pid },	      { "count", take_counts },
+		{ "time", take_times },	   { "depth", take_depth },   { "key", take_key },
+		{ "filter", take_filter }, { "budget", take_budget },
+	};
+	struct config_target *target = &r->config->targets[r->config->n_targets++];
+	int err;
+
+	if (!json_object_is_type(value, json_type_object))
+		return wrong(r, where, "not an object");
+	err = take_object(r, where, value, keys, sizeof(keys) / sizeof(keys[0]), target);
+	return err ? err : check_target(r, where, target);
+}
+
+/* ---- the file ------------------------------------------------------------------------------- */
+
+static int take_listen(struct reader *r, const char *where, struct json_object *value, void *into)
+{
+	return take_text(r, where, value, &((struct config *)into)->listen);
+}
+
+static int take_textfile(struct reader *r, const char *where, struct json_object *value, void *into)
+{
+	return take_text(r, where, value, &((struct config *)into)->textfile);
+}
+
+static int take_label_pid(struct reader *r, const char *where, struct json_object *value,
+			  void *into)
+{
+	if (!json_object_is_type(value, json_type_boolean))
+		return wrong(r, where, "neither true nor false");
+	((struct config *)into)->label_pid = json_object_get_boolean(value);
+	return 0;
+}
+
+static int take_buckets(struct reader *r, const char *where, struct json_object *value, void *into)
+{
+	char element[CONFIG_WHERE_BYTES];
+	struct config *config = into;
+
+	if (!json_object_is_type(value, json_type_array) || !json_object_array_length(value))
+		return wrong(r, where, "not a list of seconds");
+	for (size_t i = 0; i < json_object_array_length(value); i++) {
+		struct json_object *bound = json_object_array_get_idx(value, i);
+		const char *why = "not a number";
+
+		name_element(element, where, i);
+		if (json_object_is_type(bound, json_type_double) ||
+		    json_object_is_type(bound, json_type_int))
+			why = buckets_add(&config->buckets, json_object_get_double(bound));
+		if (why)
+			return wrong(r, element, "%s", why);
+	}
+	return 0;
+}
+
+static int take_targets(struct reader *r, const char *where, struct json_object *value, void *into)
+{
+	char element[CONFIG_WHERE_BYTES];
+	struct config *config = into;
+	size_t n;
+	int err = 0;
+
+	if (!json_object_is_type(value, json_type_array) || !json_object_array_length(value))
+		return wrong(r, where, "not a list of objects");
+	n = json_object_array_length(value);
+	config->targets = calloc(n, sizeof(*config->targets));
+	if (!config->targets)
+		return ctx_no_memory(r->ctx);
+	for (size_t i = 0; !err && i < n; i++) {
+		name_element(element, where, i);
+		err = take_target(r, element, json_object_array_get_idx(value, i));
+	}
+	return err;
+}
+
+static int take_config(struct reader *r)
+{
+	static const struct key keys[] = {
+		{ "listen", take_listen },	 { "buckets", take_buckets },
+		{ "label_pid", take_label_pid }, { "textfile", take_textfile },
+		{ "targets", take_targets },
+	};
+	struct json_object *root = r->config->memory->root;
+
+	if (!json_object_is_type(root, json_type_object))
+		return ctx_error(r->ctx, -EINVAL, "%s: not an object in JSON", r->file);
+	return take_object(r, "", root, keys, sizeof(keys) / sizeof(keys[0]), r->config);
+}
+
+/* TEXT, of N bytes, as a tree in the config's memory, and where its keys are. */
+static int parse(struct reader *r, const char *text, size_t n)
+{
+	struct json_tokener *tokener = json_tokener_new();
+	size_t end;
+	enum json_tokener_error error;
+
+	if (!tokener)
+		return ctx_no_memory(r->ctx);
+	json_tokener_set_flags(tokener,
+			       JSON_TOKENER_VALIDATE_UTF8 | JSON_TOKENER_ALLOW_TRAILING_CHARS);
+	/* The zero byte behind the text ends a number, if that is all there is. */
+	r->config->memory->root = json_tokener_parse_ex(tokener, text, (int)n + 1);
+	error = json_tokener_get_error(tokener);
+	end = json_tokener_get_parse_end(tokener);
+	json_tokener_free(tokener);
+	end = end > n ? n : end;
+	if (error != json_tokener_success)
+		return ctx_error(r->ctx, -EINVAL, "%s:%d: no JSON: %s", r->file,
+				 config_line_of(text, end), json_tokener_error_desc(error));
+	end = config_skip_blank(text, end, n);
+	if (end < n)
+		return ctx_error(r->ctx, -EINVAL, "%s:%d: something behind the object's end",
+				 r->file, config_line_of(text, end));
+	return config_keys_find(r->ctx, r->file, text, n, &r->keys);
+}
+
+/* The contents of FILE, a zero byte behind them. */
+static int read_file(struct ocp_ctx *ctx, const char *file, char **text, size_t *n)
+{
+	int fd = open(file, O_RDONLY | O_CLOEXEC), err = 0;
+	ssize_t got = 1;
+
+	*n = 0;
+	if (fd < 0)
+		return ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
+	*text = malloc(MAX_FILE_BYTES + 1);
+	if (!*text)
+		err = ctx_no_memory(ctx);
+	while (!err && got > 0 && *n < MAX_FILE_BYTES) {
+		got = read(fd, *text + *n, MAX_FILE_BYTES - *n);
+		if (got < 0)
+			err = ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
+		else
+			*n += (size_t)got;
+	}
+	close(fd);
+	if (!err && *n == MAX_FILE_BYTES)
+		err = ctx_error(ctx, -EFBIG, "%s: a megabyte or more", file);
+	if (err)
+		free(*text);
+	else
+		(*text)[*n] = '\0';
+	return err;
+}
+
+static struct config *new_config(struct ocp_ctx *ctx)
+{
+	struct config *config = calloc(1, sizeof(*config));
+
+	if (config)
+		config->memory = calloc(1, sizeof(*config->memory));
+	if (config && config->memory)
+		return config;
+	free(config);
+	ctx_set_error(ctx, "out of memory");
+	return NULL;
+}
+
+int config_read(struct ocp_ctx *ctx, const char *file, struct config **out)
+{
+	struct reader reader = { .ctx = ctx, .file = file };
+	char *text = NULL;
+	size_t n;
+	int err = read_file(ctx, file, &text, &n);
+
+	if (err)
+		return err;
+	reader.config = new_config(ctx);
+	err = reader.config ? parse(&reader, text, n) : -ENOMEM;
+	if (!err)
+		err = take_config(&reader);
+	config_keys_free(reader.keys);
+	free(text);
+	if (err) {
+		config_free(reader.config);
+		return err;
+	}
+	*out = reader.config;
+	return 0;
+}
+
+void config_free(struct config *config)
+{
+	if (!config)
+		return;
+	for (size_t i = 0; i < config->n_targets; i++)
+		measure_options_free(&config->targets[i].measure);
+	for (size_t i = 0; i < config->memory->n_strings; i++)
+		free(config->memory->strings[i]);
+	free(config->memory->strings);
+	json_object_put(config->memory->root);
+	free(config->memory);
+	free(config->targets);
+	free(config);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The configuration file: an object in JSON, with comments.
+ *
+ *	listen     "ADDRESS:PORT"
+ *	buckets    [0.001, 0.01, ...]   seconds, ascending
+ *	label_pid  true | false
+ *	textfile   "FILE"
+ *	targets    [ TARGET, ... ]; without it, every program with probes on the machine
+ *
+ * and a TARGET is { "exe": "FILE" } or { "pid": N }, with any of
+ *
+ *	count      ["NAME", ...] or what --count= takes; without it, all probes
+ *	time       [["START", "STOP"], ...]
+ *	depth, key, filter     as the options of that name
+ *	budget     percent of a core
+ */
+#ifndef SERVE_CONFIG_H
+#define SERVE_CONFIG_H
+
+#include <stdbool.h>
+#include "base/ctx.h"
+#include "cli/measure_options.h"
+#include "serve/buckets.h"
+
+struct config_target {
+	const char *exe; /* or NULL, and */
+	pid_t pid;
+	struct measure_options measure;
+};
+
+struct config {
+	const char *listen, *textfile; /* NULL: not given */
+	struct buckets buckets;	       /* n 0: not given */
+	bool label_pid;
+	struct config_target *targets;
+	size_t n_targets;
+	struct config_memory *memory; /* of the strings */
+};
+
+/* -EINVAL with a sentence "FILE:LINE: KEY: WHY" if something in FILE is not as it should be. */
+int config_read(struct ocp_ctx *ctx, const char *file, struct config **out);
+/* Takes NULL. */
+void config_free(struct config *config);
+
+#endif

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+#include "serve/config_keys.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_NESTING = 32 };
+
+struct place {
+	char where[CONFIG_WHERE_BYTES];
+	int line;
+};
+
+struct config_keys {
+	struct place *places;
+	size_t n, room;
+};
+
+struct scanner {
+	struct ocp_ctx *ctx;
+	const char *file, *text;
+	size_t at, n;
+	unsigned int nesting;
+	struct config_keys *keys;
+};
+
+int config_line_of(const char *text, size_t at)
+{
+	int line = 1;
+
+	for (size_t i = 0; i < at; i++)
+		line += text[i] == '\n';
+	return line;
+}
+
+size_t config_skip_blank(const char *text, size_t at, size_t n)
+{
+	while (at < n) {
+		const char *end;
+
+		if (strchr(" \t\r\n", text[at]) && text[at]) {
+			at++;
+		} else if (n - at >= 2 && memcmp(text + at, "//", 2) == 0) {
+			end = memchr(text + at, '\n', n - at);
+			at = end ? (size_t)(end - text) : n;
+		} else if (n - at >= 2 && memcmp(text + at, "/*", 2) == 0) {
+			end = memmem(text + at + 2, n - at - 2, "*/", 2);
+			at = end ? (size_t)(end + 2 - text) : n;
+		} else {
+			break;
+		}
+	}
+	return at;
+}
+
+static void skip_blank(struct scanner *s)
+{
+	s->at = config_skip_blank(s->text, s->at, s->n);
+}
+
+/* The next byte that says something; 0 at the end. */
+static char peek(struct scanner *s)
+{
+	skip_blank(s);
+	return s->at < s->n ? s->text[s->at] : '\0';
+}
+
+int config_keys_line(const struct config_keys *keys, const char *where)
+{
+	for (size_t i = 0; i < keys->n; i++)
+		if (strcmp(keys->places[i].where, where) == 0)
+			return keys->places[i].line;
+	return 0;
+}
+
+static int add_place(struct scanner *s, const char *where)
+{
+	struct config_keys *keys = s->keys;
+
+	if (keys->n == keys->room) {
+		const size_t room = keys->room ? 2 * keys->room : 64;
+		struct place *grown = realloc(keys->places, room * sizeof(*grown));
+
+		if (!grown)
+			return ctx_no_memory(s->ctx);
+		keys->places = grown;
+		keys->room = room;
+	}
+	snprintf(keys->places[keys->n].where, CONFIG_WHERE_BYTES, "%s", where);
+	keys->places[keys->n++].line = config_line_of(s->text, s->at);
+	return 0;
+}
+
+/* Over a string, in either kind of quotes; *FIRST and *BYTES are what is between them. */
+static void skip_string(struct scanner *s, size_t *first, size_t *bytes)
+{
+	const char quote = s->text[s->at++];
+
+	*first = s->at;
+	while (s->at < s->n && s->text[s->at] != quote)
+		s->at += s->text[s->at] == '\\' ? 2 : 1;
+	if (s->at > s->n)
+		s->at = s->n;
+	*bytes = s->at - *first;
+	s->at += s->at < s->n;
+}
+
+static int scan_value(struct scanner *s, const char *where);
+
+/* One key of the object WHERE and its value. FIRST_PLACE: of the object's own keys. */
+static int scan_member(struct scanner *s, const char *where)
+{
+	char name[CONFIG_WHERE_BYTES + 8];
+	size_t first, bytes;
+	int err;
+
+	skip_blank(s);
+	skip_string(s, &first, &bytes);
+	snprintf(name, sizeof(name), "%s%s%.*s", where, *where ? "." : "", (int)bytes,
+		 s->text + first);
+	name[CONFIG_WHERE_BYTES - 1] = '\0';
+	s->at = first;
+	if (memchr(s->text + first, '\\', bytes))
+		return ctx_error(s->ctx, -EINVAL, "%s:%d: %s: a key with a backslash", s->file,
+				 config_line_of(s->text, first), name);
+	if (config_keys_line(s->keys, name))
+		return ctx_error(s->ctx, -EINVAL, "%s:%d: %s: is there twice, first in line %d",
+				 s->file, config_line_of(s->text, first), name,
+				 config_keys_line(s->keys, name));
+	err = add_place(s, name);
+	s->at = first + bytes + 1;
+	if (!err && peek(s) == ':') {
+		s->at++;
+		err = scan_value(s, name);
+	}
+	return err;
+}
+
+static int scan_object(struct scanner *s, const char *where)
+{
+	int err = 0;
+
+	s->at++;
+	while (!err && (peek(s) == '"' || peek(s) == '\'')) {
+		err = scan_member(s, where);
+		if (!err && peek(s) == ',')
+			s->at++;
+	}
+	if (!err && peek(s) == '}')
+		s->at++;
+	return err;
+}
+
+static int scan_array(struct scanner *s, const char *where)
+{
+	char name[CONFIG_WHERE_BYTES + 24];
+	int err = 0;
+
+	s->at++;
+	for (size_t i = 0; !err && peek(s) && peek(s) != ']'; i++) {
+		snprintf(name, sizeof(name), "%s[%zu]", where, i);
+		name[CONFIG_WHERE_BYTES - 1] = '\0';
+		err = add_place(s, name);
+		if (!err)
+			err = scan_value(s, name);
+		if (!err && peek(s) == ',')
+			s->at++;
+		else
+			break;
+	}
+	if (!err && peek(s) == ']')
+		s->at++;
+	return err;
+}
+
+static int scan_value(struct scanner *s, const char *where)
+{
+	size_t first, bytes;
+	int err = 0;
+
+	if (s->nesting++ < MAX_NESTING) {
+		if (peek(s) == '{')
+			err = scan_object(s, where);
+		else if (peek(s) == '[')
+			err = scan_array(s, where);
+		else if (peek(s) == '"' || peek(s) == '\'')
+			skip_string(s, &first, &bytes);
+		else
+			while (s->at < s->n && !strchr(",]} \t\r\n/", s->text[s->at]))
+				s->at++;
+	}
+	s->nesting--;
+	return err;
+}
+
+int config_keys_find(struct ocp_ctx *ctx, const char *file, const char *text, size_t n,
+		     struct config_keys **out)
+{
+	struct config_keys *keys = calloc(1, sizeof(*keys));
+	struct scanner scanner = { .ctx = ctx, .file = file, .text = text, .n = n, .keys = keys };
+	int err = keys ? scan_value(&scanner, "") : ctx_no_memory(ctx);
+
+	if (err) {
+		config_keys_free(keys);
+		return err;
+	}
+	*out = keys;
+	return 0;
+}
+
+void config_keys_free(struct config_keys *keys)
+{
+	if (!keys)
+		return;
+	free(keys->places);
+	free(keys);
+}

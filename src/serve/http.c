@@ -1,0 +1,554 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What a client may take of the server is bounded, whatever it does:
+ *
+ *	memory   32 KiB for what it sends (and 64 KiB of a body); all replies that wait for their
+ *		 readers together have at most 256 MiB
+ *	time	 10 s for all of a request, 30 s to take the reply, 2 minutes between requests: in
+ *		 total, not since the last byte, so that one who sends a byte now and then ends, too
+ *	number   when there is no room for another connection, or reply, the one that has had most
+ *of its time gives up its place: a flood of idle ones keeps nobody out
+ *
+ * Libmicrohttpd has limits on single connections only, and restarts its clock at every byte. So the
+ * clocks are kept here, and what is over has its socket shut down, which libmicrohttpd sees as the
+ * client's doing.
+ */
+#include "serve/http.h"
+
+#include <microhttpd.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum {
+	REQUEST_MS = 10000,
+	REPLY_MS = 30000,
+	IDLE_MS = 120000,
+	LAST_REPLIES_MS = 1000,
+	CONNECTION_BYTES = 32 * 1024,
+	MAX_PATH_BYTES = 2048,
+	MAX_HEADER_BYTES = 16 * 1024,
+	MAX_BODY_BYTES = 64 * 1024,
+	MAX_CONNECTIONS = 8192,
+	MIN_CONNECTIONS = 16,
+	OTHER_FDS = 512, /* for what else the program opens */
+};
+
+static const size_t max_reply_bytes = (size_t)256 * 1024 * 1024;
+
+/* One client. */
+struct connection {
+	struct connection *previous, *next;
+	int fd;
+	int64_t since_ms;   /* that it does what it does now, */
+	int limit_ms;	    /* for which it has this long: REQUEST_MS, REPLY_MS or IDLE_MS */
+	size_t reply_bytes; /* of the reply that is being sent */
+	bool is_over;	    /* was shut down */
+};
+
+/* One request, from its headers on to the end of the reply. */
+struct pending {
+	const struct http_route *route;
+	struct http_reply refusal; /* status 0: none */
+	struct body body;
+	bool is_too_big;
+};
+
+struct http {
+	struct http_settings settings;
+	struct MHD_Daemon *daemon;
+	struct connection *connections;
+	size_t n_connections, max_connections;
+	size_t reply_bytes; /* of all */
+};
+
+static int64_t now_ms(void)
+{
+	return clock_ns(CLOCK_MONOTONIC) / 1000000;
+}
+
+/* ---- connections ---------------------------------------------------------------------------- */
+
+static void set_reply_bytes(struct http *http, struct connection *connection, size_t bytes)
+{
+	http->reply_bytes += bytes - connection->reply_bytes;
+	connection->reply_bytes = bytes;
+}
+
+static void end_connection(struct http *http, struct connection *connection)
+{
+	connection->is_over = true;
+	set_reply_bytes(http, connection, 0);
+	shutdown(connection->fd, SHUT_RDWR);
+}
+
+static void begin_phase(struct connection *connection, int limit_ms)
+{
+	connection->since_ms = now_ms();
+	connection->limit_ms = limit_ms;
+}
+
+/* End the one that has waited longest; of those with a reply, if HAS_REPLY. */
+static bool end_oldest(struct http *http, bool has_reply)
+{
+	struct connection *oldest = NULL;
+
+	for (struct connection *c = http->connections; c; c = c->next)
+		if (!c->is_over && (c->reply_bytes || !has_reply) &&
+		    (!oldest || c->since_ms < oldest->since_ms))
+			oldest = c;
+	if (oldest)
+		end_connection(http, oldest);
+	return oldest;
+}
+
+static void remove_connection(struct http *http, struct connection *connection)
+{
+	if (connection->previous)
+		connection->previous->next = connection->next;
+	else
+		http->connections = connection->next;
+	if (connection->next)
+		connection->next->previous = connection->previous;
+	set_reply_bytes(http, connection, 0);
+	http->n_connections--;
+	free(connection);
+}
+
+static void on_connection(void *data, struct MHD_Connection *mhd, void **context,
+			  enum MHD_ConnectionNotificationCode code)
+{
+	struct http *http = data;
+	struct connection *connection;
+
+	if (code != MHD_CONNECTION_NOTIFY_STARTED) {
+		if (*context)
+			remove_connection(http, *context);
+		*context = NULL;
+		return;
+	}
+	connection = calloc(1, sizeof(*connection));
+	if (!connection)
+		return; /* on_request will not have it */
+	if (http->n_connections >= http->max_connections)
+		end_oldest(http, false);
+	connection->fd =
+		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+	begin_phase(connection, REQUEST_MS);
+	connection->next = http->connections;
+	if (connection->next)
+		connection->next->previous = connection;
+	http->connections = connection;
+	http->n_connections++;
+	*context = connection;
+}
+
+static struct connection *connection_of(struct MHD_Connection *mhd)
+{
+	return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+void http_expire(struct http *http)
+{
+	const int64_t now = now_ms();
+
+	for (struct connection *c = http->connections; c; c = c->next)
+		if (!c->is_over && c->since_ms + c->limit_ms <= now)
+			end_connection(http, c);
+}
+
+/* ---- headers -------------------------------------------------------------------------------- */
+
+const char *http_header(const struct http_request *request, const char *name)
+{
+	return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+struct header_counter {
+	const char *name;
+	size_t n;
+};
+
+static enum MHD_Result count_header(void *data, enum MHD_ValueKind kind, const char *name,
+				    const char *value)
+{
+	struct header_counter *counter = data;
+
+	(void)kind;
+	(void)value;
+	counter->n += strcasecmp(name, counter->name) == 0;
+	return MHD_YES;
+}
+
+size_t http_header_count(const struct http_request *request, const char *name)
+{
+	struct header_counter counter = { name, 0 };
+
+	MHD_get_connection_values(request->connection, MHD_HEADER_KIND, count_header, &counter);
+	return counter.n;
+}
+
+/* ---- replies -------------------------------------------------------------------------------- */
+
+void http_add_header(struct http_reply *reply, const char *name, const char *value)
+{
+	if (reply->n_headers == HTTP_MAX_HEADERS)
+		return;
+	reply->headers[reply->n_headers].name = name;
+	reply->headers[reply->n_headers++].value = value;
+}
+
+void http_error(struct http_reply *reply, unsigned int status, const char *error, const char *hint)
+{
+	reply->status = status;
+	reply->type = "application/json";
+	body_lit(&reply->body, "{\"error\":");
+	body_json(&reply->body, error);
+	body_lit(&reply->body, ",\"hint\":");
+	body_json(&reply->body, hint);
+	body_lit(&reply->body, "}\n");
+}
+
+static struct MHD_Response *make_response(struct http_reply *reply)
+{
+	struct MHD_Response *response;
+
+	if (reply->data)
+		return MHD_create_response_from_buffer(reply->n_data, (void *)reply->data,
+						       MHD_RESPMEM_PERSISTENT);
+	response = MHD_create_response_from_buffer(reply->body.n, reply->body.bytes,
+						   MHD_RESPMEM_MUST_FREE);
+	if (response)
+		reply->body = (struct body){ 0 };
+	return response;
+}
+
+static bool add_headers(struct MHD_Response *response, const struct http_reply *reply)
+{
+	bool is_ok = true;
+
+	if (reply->type)
+		is_ok = MHD_add_response_header(response, "Content-Type", reply->type) == MHD_YES;
+	is_ok &= MHD_add_response_header(response, "X-Content-Type-Options", "nosniff") == MHD_YES;
+	for (size_t i = 0; i < reply->n_headers; i++)
+		is_ok &= MHD_add_response_header(response, reply->headers[i].name,
+						 reply->headers[i].value) == MHD_YES;
+	return is_ok;
+}
+
+/* Send REPLY, which is used up. */
+static enum MHD_Result send_reply(struct http *http, struct MHD_Connection *mhd,
+				  struct http_reply *reply)
+{
+	struct connection *connection = connection_of(mhd);
+	struct MHD_Response *response = NULL;
+	enum MHD_Result result = MHD_NO;
+	size_t bytes;
+
+	if (reply->body.is_short) {
+		body_free(&reply->body);
+		http_error(reply, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory", NULL);
+	}
+	bytes = reply->body.room;
+	if (!reply->body.is_short)
+		response = make_response(reply);
+	body_free(&reply->body);
+	if (response && add_headers(response, reply))
+		result = MHD_queue_response(mhd, reply->status ? reply->status : MHD_HTTP_OK,
+					    response);
+	if (response)
+		MHD_destroy_response(response);
+	if (result == MHD_NO)
+		return result;
+	while (http->reply_bytes + bytes > max_reply_bytes && end_oldest(http, true))
+		;
+	begin_phase(connection, REPLY_MS);
+	set_reply_bytes(http, connection, bytes);
+	return result;
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+static bool answers(const struct http_route *route, const char *method)
+{
+	if (route->method == HTTP_POST)
+		return strcmp(method, "POST") == 0;
+	return strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+}
+
+/* The route for METHOD and the request's path; or NULL, and REPLY says why. */
+static const struct http_route *find_route(const struct http *http,
+					   const struct http_request *request, const char *method,
+					   struct http_reply *reply)
+{
+	const struct http_route *same_path = NULL;
+
+	for (size_t i = 0; i < http->settings.n_routes; i++) {
+		const struct http_route *route = &http->settings.routes[i];
+
+		if (strcmp(route->path, request->path) != 0)
+			continue;
+		if (answers(route, method))
+			return route;
+		same_path = route;
+	}
+	if (!same_path) {
+		http_error(reply, MHD_HTTP_NOT_FOUND, "there is nothing at this path", NULL);
+		return NULL;
+	}
+	http_add_header(reply, "Allow", same_path->method == HTTP_POST ? "POST" : "GET, HEAD");
+	http_error(reply, MHD_HTTP_METHOD_NOT_ALLOWED, "this path does not take that method", NULL);
+	return NULL;
+}
+
+/* Two servers could read these differently; so could two parts of one. */
+static bool is_ambiguous(const struct http_request *request)
+{
+	return http_header_count(request, "Host") > 1 ||
+	       http_header_count(request, "Content-Length") > 1 ||
+	       (http_header(request, "Content-Length") &&
+		http_header(request, "Transfer-Encoding"));
+}
+
+/* Look at all but the body; the refusal of PENDING says what was found. */
+static void examine(struct http *http, struct pending *pending, const struct http_request *request,
+		    const char *method)
+{
+	struct http_reply *reply = &pending->refusal;
+	const char *length = http_header(request, "Content-Length");
+	const size_t header_bytes = MHD_get_connection_info(request->connection,
+							    MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)
+					    ->header_size;
+
+	if (strlen(request->path) > MAX_PATH_BYTES)
+		http_error(reply, MHD_HTTP_URI_TOO_LONG, "the path is too long", NULL);
+	else if (header_bytes > MAX_HEADER_BYTES)
+		http_error(reply, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
+			   "the headers are more than 16 KiB", NULL);
+	else if (is_ambiguous(request))
+		http_error(reply, MHD_HTTP_BAD_REQUEST, "the headers contradict each other", NULL);
+	else if (!http->settings.admit || http->settings.admit(http->settings.data, request, reply))
+		pending->route = find_route(http, request, method, reply);
+	if (!reply->status && length && strtoull(length, NULL, 10) > MAX_BODY_BYTES)
+		http_error(reply, MHD_HTTP_CONTENT_TOO_LARGE, "the body is more than 64 KiB", NULL);
+}
+
+static void name_peer(struct MHD_Connection *mhd, char *peer, size_t bytes)
+{
+	const struct sockaddr *address =
+		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+	const socklen_t length = address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+								: sizeof(struct sockaddr_in);
+	const bool is_ipv6 = address->sa_family == AF_INET6;
+	char host[NI_MAXHOST], port[NI_MAXSERV];
+
+	if (getnameinfo(address, length, host, sizeof(host), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		snprintf(peer, bytes, "?");
+	else
+		snprintf(peer, bytes, is_ipv6 ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+static enum MHD_Result begin_request(struct http *http, struct MHD_Connection *mhd,
+				     const char *path, const char *method, void **context)
+{
+	const struct http_request request = { .path = path, .connection = mhd };
+	struct connection *connection = connection_of(mhd);
+	struct pending *pending = calloc(1, sizeof(*pending));
+
+	if (!connection || !pending) {
+		free(pending);
+		return MHD_NO;
+	}
+	*context = pending;
+	examine(http, pending, &request, method);
+	return pending->refusal.status ? send_reply(http, mhd, &pending->refusal) : MHD_YES;
+}
+
+static void take_body(struct pending *pending, const char *bytes, size_t n)
+{
+	if (pending->route->method != HTTP_POST)
+		return;
+	/* Said when all of it has come: libmicrohttpd takes no reply in the middle. */
+	if (pending->body.n + n > MAX_BODY_BYTES)
+		pending->is_too_big = true;
+	else
+		body_add(&pending->body, bytes, n);
+}
+
+static enum MHD_Result answer_request(struct http *http, struct MHD_Connection *mhd,
+				      struct pending *pending, const char *path)
+{
+	struct http_reply reply = { 0 };
+	struct http_request request = { .path = path, .connection = mhd };
+	char peer[NI_MAXHOST + NI_MAXSERV + 4];
+
+	body_add(&pending->body, "", 1);
+	if (pending->is_too_big) {
+		http_error(&reply, MHD_HTTP_CONTENT_TOO_LARGE, "the body is more than 64 KiB",
+			   NULL);
+	} else if (pending->body.is_short) {
+		http_error(&reply, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory", NULL);
+	} else {
+		name_peer(mhd, peer, sizeof(peer));
+		request.peer = peer;
+		request.body = pending->body.bytes;
+		request.n_body = pending->body.n - 1;
+		pending->route->answer(http->settings.data, &request, &reply);
+	}
+	return send_reply(http, mhd, &reply);
+}
+
+static enum MHD_Result on_request(void *data, struct MHD_Connection *mhd, const char *path,
+				  const char *method, const char *version, const char *upload,
+				  size_t *n_upload, void **context)
+{
+	struct pending *pending = *context;
+
+	(void)version;
+	if (!pending)
+		return begin_request(data, mhd, path, method, context);
+	if (!*n_upload)
+		return answer_request(data, mhd, pending, path);
+	take_body(pending, upload, *n_upload);
+	*n_upload = 0;
+	return MHD_YES;
+}
+
+static void on_completed(void *data, struct MHD_Connection *mhd, void **context,
+			 enum MHD_RequestTerminationCode code)
+{
+	struct connection *connection = connection_of(mhd);
+	struct pending *pending = *context;
+
+	(void)code;
+	if (connection) {
+		set_reply_bytes(data, connection, 0);
+		begin_phase(connection, IDLE_MS);
+	}
+	if (pending) {
+		body_free(&pending->body);
+		body_free(&pending->refusal.body);
+	}
+	free(pending);
+	*context = NULL;
+}
+
+/* The request's first line is there. */
+static void *on_uri(void *data, const char *uri, struct MHD_Connection *mhd)
+{
+	struct connection *connection = connection_of(mhd);
+
+	(void)data;
+	(void)uri;
+	if (connection && connection->limit_ms == IDLE_MS)
+		begin_phase(connection, REQUEST_MS);
+	return NULL;
+}
+
+/* ---- the server ----------------------------------------------------------------------------- */
+
+/* As many descriptors as we may have; returns how many that is. */
+static size_t raise_fd_limit(void)
+{
+	struct rlimit limit = { 0 };
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return 0;
+	if (limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+		getrlimit(RLIMIT_NOFILE, &limit);
+	}
+	return limit.rlim_cur;
+}
+
+static size_t connections_for(size_t n_fds)
+{
+	if (n_fds < OTHER_FDS + MIN_CONNECTIONS)
+		return n_fds / 2;
+	return n_fds - OTHER_FDS < MAX_CONNECTIONS ? n_fds - OTHER_FDS : MAX_CONNECTIONS;
+}
+
+int http_new(struct ocp_ctx *ctx, const struct http_settings *settings, struct http **out)
+{
+	struct http *http = calloc(1, sizeof(*http));
+
+	if (!http) {
+		close(settings->listen_fd);
+		return ctx_no_memory(ctx);
+	}
+	http->settings = *settings;
+	http->max_connections = connections_for(raise_fd_limit());
+	/* Room for those that were shut down and are still to be closed. */
+	http->daemon = MHD_start_daemon(
+		MHD_USE_EPOLL | MHD_USE_TURBO, 0, NULL, NULL, on_request, http,
+		MHD_OPTION_LISTEN_SOCKET, settings->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+		(unsigned int)(http->max_connections + MIN_CONNECTIONS),
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+		MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_NOTIFY_COMPLETED,
+		on_completed, http, MHD_OPTION_URI_LOG_CALLBACK, on_uri, http,
+		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
+		MHD_OPTION_END);
+	if (!http->daemon) {
+		close(settings->listen_fd);
+		free(http);
+		return ctx_error(ctx, -EIO, "libmicrohttpd: the server did not start");
+	}
+	*out = http;
+	return 0;
+}
+
+static bool is_sending(const struct http *http)
+{
+	for (const struct connection *c = http->connections; c; c = c->next)
+		if (c->reply_bytes && !c->is_over)
+			return true;
+	return false;
+}
+
+void http_free(struct http *http)
+{
+	int64_t deadline_ms;
+	int listen_fd;
+
+	if (!http)
+		return;
+	listen_fd = MHD_quiesce_daemon(http->daemon);
+	if (listen_fd >= 0)
+		close(listen_fd);
+	deadline_ms = now_ms() + LAST_REPLIES_MS;
+	while (is_sending(http) && now_ms() < deadline_ms) {
+		poll(&(struct pollfd){ .fd = http_fd(http), .events = POLLIN }, 1, 10);
+		http_run(http);
+	}
+	MHD_stop_daemon(http->daemon);
+	free(http);
+}
+
+int http_fd(const struct http *http)
+{
+	return MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+}
+
+int http_timeout_ms(struct http *http)
+{
+	MHD_UNSIGNED_LONG_LONG timeout_ms;
+
+	if (MHD_get_timeout(http->daemon, &timeout_ms) != MHD_YES)
+		return -1;
+	return timeout_ms < 1000 ? (int)timeout_ms : 1000;
+}
+
+void http_run(struct http *http)
+{
+	MHD_run(http->daemon);
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+#include "serve/listen.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { BACKLOG = 1024 };
+
+static int bad(struct ocp_ctx *ctx, const char *text, const char *why)
+{
+	int err = ctx_error(ctx, -EINVAL, "'%s': %s", text, why);
+
+	ctx_hint(ctx, "an address and a port, like 127.0.0.1:9464, [::1]:9464, or 0.0.0.0:9464 for "
+		      "all of this machine's");
+	return err;
+}
+
+/* Take TEXT apart; HOST has room for HOST_BYTES. */
+static int split(struct ocp_ctx *ctx, const char *text, char *host, size_t host_bytes,
+		 const char **port)
+{
+	const char *colon = strrchr(text, ':');
+	size_t n = colon ? (size_t)(colon - text) : 0;
+
+	if (!n)
+		return bad(ctx, text, "not ADDRESS:PORT");
+	if (text[0] == '[' && text[n - 1] == ']') {
+		text++;
+		n -= 2;
+	} else if (memchr(text, ':', n)) {
+		return bad(ctx, text, "an IPv6 address goes in brackets");
+	}
+	if (strspn(colon + 1, "0123456789") != strlen(colon + 1) || !colon[1] ||
+	    strtoul(colon + 1, NULL, 10) > 65535)
+		return bad(ctx, text, "not a port from 0 to 65535");
+	snprintf(host, host_bytes, "%.*s", (int)n, text);
+	if (strcmp(host, "localhost") == 0)
+		snprintf(host, host_bytes, "127.0.0.1");
+	*port = colon + 1;
+	return 0;
+}
+
+static bool is_loopback(const struct sockaddr *address)
+{
+	if (address->sa_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+	return (ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24) == 127;
+}
+
+static int open_socket(const struct addrinfo *info)
+{
+	int fd = socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	const int yes = 1;
+
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+	if (bind(fd, info->ai_addr, info->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
+		const int err = -errno;
+
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+/* What the socket's address is, as a URL has it. */
+static void name_listener(struct listener *listener)
+{
+	struct sockaddr_storage address = { 0 };
+	socklen_t length = sizeof(address);
+	char host[INET6_ADDRSTRLEN] = "";
+
+	getsockname(listener->fd, (struct sockaddr *)&address, &length);
+	if (address.ss_family == AF_INET6) {
+		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&address;
+
+		inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof(host));
+		listener->port = ntohs(in6->sin6_port);
+		snprintf(listener->name, sizeof(listener->name), "[%s]:%u", host, listener->port);
+	} else {
+		const struct sockaddr_in *in = (const struct sockaddr_in *)&address;
+
+		inet_ntop(AF_INET, &in->sin_addr, host, sizeof(host));
+		listener->port = ntohs(in->sin_port);
+		snprintf(listener->name, sizeof(listener->name), "%s:%u", host, listener->port);
+	}
+	listener->is_loopback = is_loopback((const struct sockaddr *)&address);
+}
+
+int listen_open(struct ocp_ctx *ctx, const char *text, struct listener *listener)
+{
+	const struct addrinfo hints = {
+		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+		.ai_socktype = SOCK_STREAM,
+	};
+	struct addrinfo *info;
+	const char *port;
+	char host[128];
+	int err = split(ctx, text, host, sizeof(host), &port);
+
+	if (err)
+		return err;
+	if (getaddrinfo(host, port, &hints, &info) != 0)
+		return bad(ctx, text, "not a numeric address");
+	listener->fd = open_socket(info);
+	freeaddrinfo(info);
+	if (listener->fd < 0)
+		return ctx_error(ctx, listener->fd, "%s: %s", text, strerror(-listener->fd));
+	name_listener(listener);
+	return 0;
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+/* ocaml-probes serve: the command line. */
+#include <stdio.h>
+#include <string.h>
+
+#include "serve/server.h"
+
+static int set_once(const struct command *command, const char *name, const char *value,
+		    const char **to)
+{
+	if (*to)
+		return say_usage(command, "-%s: given twice", name);
+	*to = value;
+	return EXIT_DONE;
+}
+
+/* There is one command line. */
+static struct serve_options *own_of(struct options *options)
+{
+	static struct serve_options own;
+
+	options->own = &own;
+	return &own;
+}
+
+static int set_own(const struct command *command, struct options *options, const char *name,
+		   const char *value)
+{
+	struct serve_options *own = own_of(options);
+	const char *why;
+
+	if (strcmp(name, "listen") == 0)
+		return set_once(command, name, value, &own->listen);
+	if (strcmp(name, "config") == 0)
+		return set_once(command, name, value, &own->config);
+	if (strcmp(name, "textfile") == 0)
+		return set_once(command, name, value, &own->textfile);
+	if (strcmp(name, "label-pid") == 0) {
+		own->label_pid = true;
+		return EXIT_DONE;
+	}
+	if (strcmp(name, "control") == 0) {
+		own->control = true;
+		return EXIT_DONE;
+	}
+	why = buckets_parse(&own->buckets, value);
+	return why ? say_usage(command, "-buckets '%s': %s", value, why) : EXIT_DONE;
+}
+
+/* Do the options go together? */
+static int check(const struct command *command, const struct options *options)
+{
+	const struct serve_options *own = options->own;
+
+	if (options->n_args)
+		return say_usage(command, "'%s': unexpected", options->args[0]);
+	if (!!options->n_pids + !!options->exe + !!own->config > 1)
+		return say_usage(command, "-pid, -exe and -config: one of them");
+	if (own->config &&
+	    (options->measure.flag || options->measure.budget > 0 || options->measure.depth ||
+	     options->measure.key || options->measure.filter))
+		return say_usage(command, "with -config, what is measured is said in the file");
+	if (options->interval_ns && !own->textfile && !own->config)
+		return say_usage(command, "-interval goes with -textfile");
+	if (own->textfile && !*own->textfile)
+		return say_usage(command, "-textfile '': not a file");
+	return EXIT_DONE;
+}
+
+static const struct command command_serve;
+
+static int run(struct options *options)
+{
+	int code;
+
+	own_of(options);
+	code = check(&command_serve, options);
+	if (code == EXIT_DONE && !options->measure.n_counts)
+		code = measure_options_add(&command_serve, &options->measure, "count", NULL);
+	if (code == EXIT_DONE)
+		code = measure_options_check(&command_serve, options);
+	return code == EXIT_DONE ? serve(options) : code;
+}
+
+static const struct command command_serve = {
+	.name = "serve",
+	.summary = "metrics for Prometheus, and a page of live graphs, on a local port",
+	.usage =
+		"usage: ocaml-probes serve [-pid PID ... | -exe FILE | -config FILE] [options]\n"
+		"\n"
+		"Measure probes, by the kernel, in these processes; in all that run FILE, now or\n"
+		"later; in what the configuration file says; or else in every program with probes\n"
+		"on this machine. Totals never go back when processes end or come.\n"
+		"\n"
+		"  --listen ADDRESS:PORT  127.0.0.1:9464 if not given; port 0: any that is free\n"
+		"  --control              probes can be switched from the page, with the token that\n"
+		"                         is a part of the address that is printed; on loopback only\n"
+		"  --textfile FILE        write the metrics there each second, for node_exporter's\n"
+		"                         textfile collector; without --listen no port is opened\n"
+		"  --interval TIME        how often, instead (500ms, 15s, 1m)\n"
+		"  --buckets LIST         upper bounds of the histograms, in seconds: 0.001,0.01,0.1\n"
+		"  --label-pid            tell hits apart by process\n"
+		"  --config FILE          JSON, with comments; read again at SIGHUP. Keys: listen,\n"
+		"                         buckets, label_pid, textfile, targets [{exe or pid, count,\n"
+		"                         time, depth, key, filter}]. Options take precedence\n"
+		"\n"
+		"  --count[=NAMES|RE]     what is counted, all probes if this is not given\n"
+		"  --time START,STOP      time from a hit of START to the same thread's next of STOP\n"
+		"                         (repeatable)\n"
+		"  --depth N, --key argN, --filter EXPR\n"
+		"                         as for `attach`\n"
+		"\n"
+		"  /                 the page                  /api/v1/status   JSON\n"
+		"  /metrics          Prometheus, OpenMetrics   /api/v1/history  the last minute\n"
+		"  /healthz          ok                        /api/v1/switch   POST, see --control\n"
+		"\n"
+		"  -q, -v            say less, say more\n",
+	.flags = " pid exe config listen control textfile interval buckets label-pid count time "
+		 "depth key filter budget q quiet v verbose h help ",
+	.many_pids = true,
+	.run = run,
+	.set_own = set_own,
+};
+
+int main(int argc, char **argv)
+{
+	argv[0] = (char *)command_serve.name;
+	return flush_stdout(run_command(&command_serve, argc, argv));
+}

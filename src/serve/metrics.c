@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The exposition. Text and OpenMetrics have the same samples under the same labels; OpenMetrics
+ * tells in addition when counters began, and wants the samples of one label set side by side, and
+ * the families' names without _total.
+ *
+ * Every counter is one of the watch's, which never go back; what becomes of them here must not
+ * either: buckets are rounded down, and never more than the count.
+ */
+#include "serve/metrics.h"
+
+#include <string.h>
+
+struct writer {
+	struct body *out;
+	const struct watch *watch;
+	const struct buckets *buckets;
+	bool is_open;	/* OpenMetrics */
+	bool label_pid; /* hits are told apart by process */
+};
+
+enum family_kind { GAUGE, COUNTER, HISTOGRAM };
+
+struct family {
+	const char *name; /* without "ocaml_probes_" and "_total" */
+	enum family_kind kind;
+	const char *unit; /* NULL: none */
+	const char *help;
+};
+
+static void add_name(struct writer *w, const struct family *family, const char *suffix)
+{
+	body_lit(w->out, "ocaml_probes_");
+	body_str(w->out, family->name);
+	body_str(w->out, suffix);
+}
+
+static void add_about(struct writer *w, const struct family *family, const char *keyword,
+		      const char *value)
+{
+	body_str(w->out, keyword);
+	add_name(w, family, family->kind == COUNTER && !w->is_open ? "_total" : "");
+	body_lit(w->out, " ");
+	body_str(w->out, value);
+	body_lit(w->out, "\n");
+}
+
+static void begin_family(struct writer *w, const struct family *family)
+{
+	static const char *const kinds[] = { "gauge", "counter", "histogram" };
+
+	add_about(w, family, "# HELP ", family->help);
+	add_about(w, family, "# TYPE ", kinds[family->kind]);
+	if (w->is_open && family->unit)
+		add_about(w, family, "# UNIT ", family->unit);
+}
+
+static void add_label(struct writer *w, const char *name, const char *value)
+{
+	body_str(w->out, name);
+	body_lit(w->out, "=\"");
+	body_label(w->out, value);
+	body_lit(w->out, "\"");
+}
+
+static void add_pid(struct writer *w, pid_t pid)
+{
+	body_lit(w->out, ",pid=\"");
+	body_u64(w->out, (uint64_t)pid);
+	body_lit(w->out, "\"");
+}
+
+/* The labels of a sample; those that are not its own are NULL, or 0. */
+struct labels {
+	const char *probe, *start, *stop, *exe, *side, *reason;
+	pid_t pid;
+};
+
+static void add_labels(struct writer *w, const struct labels *labels)
+{
+	const struct {
+		const char *name, *value;
+	} all[] = {
+		{ "probe", labels->probe }, { "start", labels->start },
+		{ "stop", labels->stop },   { "exe", labels->exe },
+		{ "side", labels->side },   { "reason", labels->reason },
+	};
+	bool is_first = true;
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		if (!all[i].value)
+			continue;
+		if (!is_first)
+			body_lit(w->out, ",");
+		add_label(w, all[i].name, all[i].value);
+		is_first = false;
+	}
+	if (labels->pid)
+		add_pid(w, labels->pid);
+}
+
+/* The sample's name and labels; its value is to follow. */
+static void begin_sample(struct writer *w, const struct family *family, const char *suffix,
+			 const struct labels *labels)
+{
+	add_name(w, family, suffix);
+	body_lit(w->out, "{");
+	add_labels(w, labels);
+	body_lit(w->out, "} ");
+}
+
+static void add_integer(struct writer *w, const struct family *family, const char *suffix,
+			const struct labels *labels, uint64_t value)
+{
+	begin_sample(w, family, suffix, labels);
+	body_u64(w->out, value);
+	body_lit(w->out, "\n");
+}
+
+static void add_seconds(struct writer *w, const struct family *family, const char *suffix,
+			const struct labels *labels, double seconds)
+{
+	begin_sample(w, family, suffix, labels);
+	body_real(w->out, seconds, 9);
+	body_lit(w->out, "\n");
+}
+
+/* When the counters of TARGET began. */
+static void add_created(struct writer *w, const struct family *family, const struct labels *labels,
+			const struct watch_target *target)
+{
+	if (!w->is_open)
+		return;
+	begin_sample(w, family, "_created", labels);
+	body_scaled(w->out, (uint64_t)(target->since_ns / 1000000), 3);
+	body_lit(w->out, "\n");
+}
+
+static void add_counter(struct writer *w, const struct family *family, const struct labels *labels,
+			const struct watch_target *target, uint64_t value)
+{
+	add_integer(w, family, "_total", labels, value);
+	add_created(w, family, labels, target);
+}
+
+/* ---- programs ------------------------------------------------------------------------------- */
+
+static void write_build_info(struct writer *w)
+{
+	static const struct family family = { "build_info", GAUGE, NULL,
+					      "The version of ocaml-probes that serves this." };
+
+	begin_family(w, &family);
+	add_name(w, &family, "{");
+	add_label(w, "version", ocp_version());
+	body_lit(w->out, "} 1\n");
+}
+
+static void add_up(struct writer *w, const struct family *family, const struct watch_target *target)
+{
+	add_integer(w, family, "", &(struct labels){ .exe = target->exe }, target->is_up);
+}
+
+static void add_processes(struct writer *w, const struct family *family,
+			  const struct watch_target *target)
+{
+	if (target->knows_pids)
+		add_integer(w, family, "", &(struct labels){ .exe = target->exe }, target->n_pids);
+}
+
+static void add_losses(struct writer *w, const struct family *family,
+		       const struct watch_target *target)
+{
+	const struct watch_losses *losses = &target->losses;
+	const struct {
+		const char *reason;
+		uint64_t n;
+	} all[] = {
+		{ "pair_overflow", losses->pair_overflow },
+		{ "pair_map_full", losses->pair_map_full },
+		{ "pair_not_keyed", losses->pair_not_keyed },
+		{ "rows_full", losses->rows_full },
+		{ "children_full", losses->children_full },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		add_counter(w, family,
+			    &(struct labels){ .exe = target->exe, .reason = all[i].reason }, target,
+			    all[i].n);
+}
+
+static void add_cost(struct writer *w, const struct family *family,
+		     const struct watch_target *target)
+{
+	const struct labels labels = { .exe = target->exe };
+
+	add_seconds(w, family, "_total", &labels, target->cost_seconds);
+	add_created(w, family, &labels, target);
+}
+
+static void add_hit_cost(struct writer *w, const struct family *family,
+			 const struct watch_target *target)
+{
+	if (target->hit_ns > 0)
+		add_seconds(w, family, "", &(struct labels){ .exe = target->exe },
+			    target->hit_ns / 1e9);
+}
+
+/* ---- probes --------------------------------------------------------------------------------- */
+
+/*
+ * A sample for each process that has hit the probe, and for those that run and have not. ROW is the
+ * number of the first row that is not of a probe before this one.
+ */
+static size_t add_hits_by_pid(struct writer *w, const struct family *family,
+			      const struct watch_target *target, const char *probe, size_t row)
+{
+	size_t i = 0;
+
+	while (row < target->n_rows && strcmp(target->rows[row].probe, probe) < 0)
+		row++;
+	for (;;) {
+		const bool has_row =
+			row < target->n_rows && strcmp(target->rows[row].probe, probe) == 0;
+		struct labels labels = { .probe = probe, .exe = target->exe };
+		uint64_t hits = 0;
+
+		if (!has_row && i == target->n_pids)
+			return row;
+		if (has_row && (i == target->n_pids || target->rows[row].pid <= target->pids[i])) {
+			labels.pid = target->rows[row].pid;
+			i += i < target->n_pids && labels.pid == target->pids[i];
+			hits = target->rows[row++].hits;
+		} else {
+			labels.pid = target->pids[i++];
+		}
+		add_counter(w, family, &labels, target, hits);
+	}
+}
+
+static void add_hits(struct writer *w, const struct family *family,
+		     const struct watch_target *target)
+{
+	size_t row = 0;
+
+	for (size_t i = 0; i < target->n_probes; i++) {
+		const struct watch_probe *probe = &target->probes[i];
+
+		if (w->label_pid)
+			row = add_hits_by_pid(w, family, target, probe->name, row);
+		else
+			add_counter(w, family,
+				    &(struct labels){ .probe = probe->name, .exe = target->exe },
+				    target, probe->hits);
+	}
+}
+
+static void add_enabled(struct writer *w, const struct family *family,
+			const struct watch_target *target)
+{
+	const bool has_none = target->knows_pids && target->n_pids == 0;
+
+	for (size_t i = 0; i < target->n_probes; i++) {
+		const struct watch_probe *probe = &target->probes[i];
+
+		/* Not a 0 that nobody has looked at. */
+		if (probe->handler != WATCH_HANDLER_UNKNOWN || has_none)
+			add_integer(w, family, "",
+				    &(struct labels){ .probe = probe->name, .exe = target->exe },
+				    probe->n_enabled);
+	}
+}
+
+static void add_counted(struct writer *w, const struct family *family,
+			const struct watch_target *target)
+{
+	for (size_t i = 0; i < target->n_probes; i++)
+		add_integer(w, family, "",
+			    &(struct labels){ .probe = target->probes[i].name, .exe = target->exe },
+			    target->probes[i].is_counted);
+}
+
+/* ---- pairs ---------------------------------------------------------------------------------- */
+
+static struct labels labels_of(const struct watch_target *target, const struct watch_pair *pair)
+{
+	return (struct labels){ .start = pair->start, .stop = pair->stop, .exe = target->exe };
+}
+
+static void add_bucket(struct writer *w, const struct family *family, const struct labels *labels,
+		       const char *le, uint64_t count)
+{
+	add_name(w, family, "_bucket{");
+	add_labels(w, labels);
+	body_lit(w->out, ",le=\"");
+	body_str(w->out, le);
+	body_lit(w->out, "\"} ");
+	body_u64(w->out, count);
+	body_lit(w->out, "\n");
+}
+
+static void add_durations(struct writer *w, const struct family *family,
+			  const struct watch_target *target)
+{
+	uint64_t counts[MAX_BUCKETS];
+
+	for (size_t i = 0; i < target->n_pairs; i++) {
+		const struct ocp_pair *sum = &target->pairs[i].sum;
+		const struct labels labels = labels_of(target, &target->pairs[i]);
+
+		buckets_cumulate(w->buckets, sum->buckets, counts);
+		/* The kernel's counters are read one after the other. */
+		for (size_t b = 0; b < w->buckets->n; b++)
+			add_bucket(w, family, &labels, w->buckets->labels[b],
+				   counts[b] < sum->count ? counts[b] : sum->count);
+		add_bucket(w, family, &labels, "+Inf", sum->count);
+		begin_sample(w, family, "_sum", &labels);
+		body_scaled(w->out, sum->sum_ns, 9);
+		body_lit(w->out, "\n");
+		add_integer(w, family, "_count", &labels, sum->count);
+		add_created(w, family, &labels, target);
+	}
+}
+
+static void add_orphans(struct writer *w, const struct family *family,
+			const struct watch_target *target)
+{
+	for (size_t i = 0; i < target->n_pairs; i++) {
+		const struct ocp_pair *sum = &target->pairs[i].sum;
+		struct labels labels = labels_of(target, &target->pairs[i]);
+
+		labels.side = "start";
+		add_counter(w, family, &labels, target, sum->orphan_starts);
+		labels.side = "stop";
+		add_counter(w, family, &labels, target, sum->orphan_stops);
+	}
+}
+
+static void add_open(struct writer *w, const struct family *family,
+		     const struct watch_target *target)
+{
+	for (size_t i = 0; i < target->n_pairs; i++) {
+		const struct labels labels = labels_of(target, &target->pairs[i]);
+
+		add_integer(w, family, "", &labels, target->pairs[i].sum.open);
+	}
+}
+
+/* ---- all ------------------------------------------------------------------------------------ */
+
+static const struct {
+	struct family family;
+	void (*add)(struct writer *w, const struct family *family,
+		    const struct watch_target *target);
+} families[] = {
+	{ { "up", GAUGE, NULL, "Whether a process of the program runs and is measured." }, add_up },
+	{ { "processes", GAUGE, NULL, "Processes that run the program." }, add_processes },
+	{ { "hits", COUNTER, NULL, "Hits of a probe, whether or not its handlers are on." },
+	  add_hits },
+	{ { "enabled", GAUGE, NULL, "Processes in which the probe's handlers are on." },
+	  add_enabled },
+	{ { "counted", GAUGE, NULL, "Whether the hits of the probe are being counted." },
+	  add_counted },
+	{ { "pair_duration_seconds", HISTOGRAM, "seconds",
+	    "Time from a hit of one probe to the next hit of another one." },
+	  add_durations },
+	{ { "pair_orphans", COUNTER, NULL, "Starts without a stop, and stops without a start." },
+	  add_orphans },
+	{ { "pair_open", GAUGE, NULL, "Starts that have not stopped yet." }, add_open },
+	{ { "lost", COUNTER, NULL, "What was not measured, by the reason why." }, add_losses },
+	{ { "cost_seconds", COUNTER, "seconds",
+	    "Time that measuring took the program, from its hits and what a hit costs." },
+	  add_cost },
+	{ { "hit_cost_seconds", GAUGE, "seconds",
+	    "Time that measuring takes the program at each hit." },
+	  add_hit_cost },
+};
+
+void metrics_write(struct body *out, const struct watch *watch, enum exposition exposition,
+		   const struct buckets *buckets, bool label_pid)
+{
+	struct writer w = {
+		.out = out,
+		.watch = watch,
+		.buckets = buckets,
+		.is_open = exposition == EXPOSITION_OPENMETRICS,
+		.label_pid = label_pid,
+	};
+
+	write_build_info(&w);
+	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+		begin_family(&w, &families[i].family);
+		for (size_t t = 0; t < watch_target_count(watch); t++)
+			families[i].add(&w, &families[i].family, watch_target(watch, t));
+	}
+	if (w.is_open)
+		body_lit(out, "# EOF\n");
+}

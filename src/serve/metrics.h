@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* What a watch knows, as Prometheus and OpenMetrics want it. */
+#ifndef SERVE_METRICS_H
+#define SERVE_METRICS_H
+
+#include "serve/buckets.h"
+#include "serve/negotiate.h"
+#include "serve/body.h"
+#include "watch/watch.h"
+
+void metrics_write(struct body *out, const struct watch *watch, enum exposition exposition,
+		   const struct buckets *buckets, bool label_pid);
+
+#endif

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Accept: a list of media ranges with parameters, of which q says how much a range is liked, 0 to
+ * 1. Of several ranges that an offer falls into the most specific one counts: a range with the
+ * offer's version is more specific than one without a version, that more than type / *, and that
+ * more than * / *. Another version than the offer's does not match.
+ */
+#include "serve/negotiate.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+struct offer {
+	const char *type, *subtype;
+	const char *versions[2];
+	const char *content_type;
+};
+
+static const struct offer offers[] = {
+	[EXPOSITION_TEXT] = { "text",
+			      "plain",
+			      { "0.0.4" },
+			      "text/plain; version=0.0.4; charset=utf-8" },
+	[EXPOSITION_OPENMETRICS] = { "application",
+				     "openmetrics-text",
+				     { "1.0.0", "0.0.1" },
+				     "application/openmetrics-text; version=1.0.0; charset=utf-8" },
+};
+
+struct range {
+	const char *type, *subtype, *version, *charset; /* NULL: not given */
+	double q;
+};
+
+/* Cut TEXT at the first of SEPARATOR that is not in quotes; returns what is behind it, or NULL. */
+static char *cut(char *text, char separator)
+{
+	bool is_quoted = false;
+
+	for (; *text; text++) {
+		if (is_quoted && *text == '\\' && text[1])
+			text++;
+		else if (*text == '"')
+			is_quoted = !is_quoted;
+		else if (*text == separator && !is_quoted) {
+			*text = '\0';
+			return text + 1;
+		}
+	}
+	return NULL;
+}
+
+static char *trim(char *text)
+{
+	size_t n;
+
+	text += strspn(text, " \t");
+	n = strlen(text);
+	while (n && (text[n - 1] == ' ' || text[n - 1] == '\t'))
+		text[--n] = '\0';
+	return text;
+}
+
+static char *unquote(char *text)
+{
+	const size_t n = strlen(text);
+
+	if (n < 2 || text[0] != '"' || text[n - 1] != '"')
+		return text;
+	text[n - 1] = '\0';
+	return text + 1;
+}
+
+/* Is TEXT a qvalue: 0 or 1, a point, and up to three digits? */
+static bool parse_q(const char *text, double *q)
+{
+	const size_t n = strlen(text);
+
+	if (n < 1 || n > 5 || (text[0] != '0' && text[0] != '1') || (n > 1 && text[1] != '.'))
+		return false;
+	if (n > 2 && strspn(text + 2, "0123456789") != n - 2)
+		return false;
+	/* The decimal point of strtod is the locale's, which is "C" here. */
+	*q = strtod(text, NULL);
+	return *q <= 1;
+}
+
+/* Take TEXT, one element of the list, apart; false if it is none. */
+static bool parse_range(char *text, struct range *range)
+{
+	char *next = cut(text, ';'), *subtype;
+
+	*range = (struct range){ .type = trim(text), .q = 1 };
+	subtype = cut(text, '/');
+	if (!subtype)
+		return false;
+	range->type = trim(text);
+	range->subtype = trim(subtype);
+	while (next) {
+		char *parameter = next, *value;
+
+		next = cut(parameter, ';');
+		value = cut(parameter, '=');
+		if (!value)
+			continue;
+		parameter = trim(parameter);
+		value = unquote(trim(value));
+		if (strcasecmp(parameter, "q") == 0) {
+			if (!parse_q(value, &range->q))
+				return false;
+		} else if (strcasecmp(parameter, "version") == 0) {
+			range->version = value;
+		} else if (strcasecmp(parameter, "charset") == 0) {
+			range->charset = value;
+		}
+	}
+	return true;
+}
+
+/* How specifically OFFER falls into RANGE; 0: it does not. */
+static int specificity(const struct range *range, const struct offer *offer)
+{
+	const size_t n_versions = sizeof(offer->versions) / sizeof(offer->versions[0]);
+
+	if (range->charset && strcasecmp(range->charset, "utf-8") != 0)
+		return 0;
+	if (strcmp(range->type, "*") == 0)
+		return strcmp(range->subtype, "*") == 0 ? 1 : 0;
+	if (strcasecmp(range->type, offer->type) != 0)
+		return 0;
+	if (strcmp(range->subtype, "*") == 0)
+		return 2;
+	if (strcasecmp(range->subtype, offer->subtype) != 0)
+		return 0;
+	if (!range->version)
+		return 3;
+	for (size_t i = 0; i < n_versions && offer->versions[i]; i++)
+		if (strcmp(range->version, offer->versions[i]) == 0)
+			return 4;
+	return 0;
+}
+
+enum exposition negotiate(const char *accept)
+{
+	double q[] = { 0, 0 };
+	int best[] = { 0, 0 };
+	char *copy = strdup(accept ? accept : ""), *next = copy;
+
+	while (next) {
+		char *element = next;
+		struct range range;
+
+		next = cut(element, ',');
+		if (!parse_range(element, &range))
+			continue;
+		for (int i = EXPOSITION_TEXT; i <= EXPOSITION_OPENMETRICS; i++) {
+			const int how = specificity(&range, &offers[i]);
+
+			if (how > best[i] || (how && how == best[i] && range.q > q[i])) {
+				best[i] = how;
+				q[i] = range.q;
+			}
+		}
+	}
+	free(copy);
+	return q[EXPOSITION_OPENMETRICS] > q[EXPOSITION_TEXT] ? EXPOSITION_OPENMETRICS
+							      : EXPOSITION_TEXT;
+}
+
+const char *exposition_type(enum exposition exposition)
+{
+	return offers[exposition].content_type;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* Which of the two text formats a scraper gets. */
+#ifndef SERVE_NEGOTIATE_H
+#define SERVE_NEGOTIATE_H
+
+enum exposition { EXPOSITION_TEXT, EXPOSITION_OPENMETRICS };
+
+/*
+ * The one that ACCEPT, the header's value or NULL, likes better (RFC 9110, 12.5.1), text if it is
+ * indifferent, or accepts neither: an answer is of more use than a refusal.
+ */
+enum exposition negotiate(const char *accept);
+const char *exposition_type(enum exposition exposition);
+
+#endif

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+#include "serve/order.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/cli.h"
+
+struct order {
+	struct json_object *root; /* what the strings are in */
+	const char *exe, *probe;
+	bool is_handler; /* or the counter */
+	bool on;
+};
+
+enum {
+	BAD_REQUEST = 400,
+	FORBIDDEN = 403,
+	NOT_FOUND = 404,
+	CONFLICT = 409,
+	SERVER_ERROR = 500,
+	NOT_IMPLEMENTED = 501,
+	UNAVAILABLE = 503,
+};
+
+void order_log(const char *peer, const char *fmt, ...)
+{
+	char text[1024], when[32];
+	const time_t now = time(NULL);
+	struct tm utc;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	for (char *c = text; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = '?';
+	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+	say("%s %s: %s", when, peer, text);
+}
+
+/* ---- what is asked for ---------------------------------------------------------------------- */
+
+static const char *text_of(struct json_object *value)
+{
+	const char *text =
+		json_object_is_type(value, json_type_string) ? json_object_get_string(value) : NULL;
+
+	return text && strlen(text) == (size_t)json_object_get_string_len(value) ? text : NULL;
+}
+
+/* Take one member; false if its value will not do. */
+static bool take_member(struct order *order, const char *name, struct json_object *value)
+{
+	const char *text = text_of(value);
+
+	if (strcmp(name, "exe") == 0)
+		return (order->exe = text);
+	if (strcmp(name, "probe") == 0)
+		return (order->probe = text);
+	if (strcmp(name, "pid") == 0)
+		return json_object_is_type(value, json_type_null);
+	if (strcmp(name, "what") == 0) {
+		order->is_handler = text && strcmp(text, "handler") == 0;
+		return order->is_handler || (text && strcmp(text, "counter") == 0);
+	}
+	if (strcmp(name, "on") == 0) {
+		order->on = json_object_get_boolean(value);
+		return json_object_is_type(value, json_type_boolean);
+	}
+	return false;
+}
+
+static struct json_object *parse(const struct http_request *request)
+{
+	struct json_tokener *tokener = json_tokener_new();
+	struct json_object *root;
+
+	if (!tokener)
+		return NULL;
+	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+	root = json_tokener_parse_ex(tokener, request->body, (int)request->n_body + 1);
+	json_tokener_free(tokener);
+	return root;
+}
+
+/* False, and REPLY says why, if the body is no order. */
+static bool read_order(const struct http_request *request, struct order *order,
+		       struct http_reply *reply)
+{
+	static const char *const names[] = { "exe", "probe", "what", "on" };
+	static const char hint[] = "{\"exe\": PATH, \"probe\": NAME, \"what\": \"handler\" or "
+				   "\"counter\", \"on\": true or false}";
+	struct json_object_iterator at, end;
+	char why[128];
+
+	order->root = parse(request);
+	if (!json_object_is_type(order->root, json_type_object)) {
+		http_error(reply, BAD_REQUEST, "the body is not an object in JSON", hint);
+		return false;
+	}
+	at = json_object_iter_begin(order->root);
+	end = json_object_iter_end(order->root);
+	for (; !json_object_iter_equal(&at, &end); json_object_iter_next(&at)) {
+		const char *name = json_object_iter_peek_name(&at);
+
+		if (take_member(order, name, json_object_iter_peek_value(&at)))
+			continue;
+		snprintf(why, sizeof(why), "'%.40s' is not expected, or has a wrong value", name);
+		http_error(reply, BAD_REQUEST, why, hint);
+		return false;
+	}
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (json_object_object_get_ex(order->root, names[i], NULL))
+			continue;
+		snprintf(why, sizeof(why), "'%s' is missing", names[i]);
+		http_error(reply, BAD_REQUEST, why, hint);
+		return false;
+	}
+	return true;
+}
+
+/* ---- doing it ------------------------------------------------------------------------------- */
+
+static unsigned int status_of(int err)
+{
+	switch (err) {
+	case -ENOENT:
+		return NOT_FOUND;
+	case -EPERM:
+	case -EACCES:
+		return FORBIDDEN;
+	case -EINVAL:
+	case -ESRCH:
+	case -ERANGE:
+	case -EILSEQ:
+	case -EOVERFLOW:
+		return CONFLICT;
+	case -EBUSY:
+	case -ETIMEDOUT:
+	case -ENOMEM:
+		return UNAVAILABLE;
+	case -EOPNOTSUPP:
+		return NOT_IMPLEMENTED;
+	default:
+		return SERVER_ERROR;
+	}
+}
+
+static void reply_done(struct http_reply *reply, bool changed, size_t n_processes)
+{
+	reply->type = "application/json";
+	body_str(&reply->body, changed ? "{\"changed\":true,\"processes\":"
+				       : "{\"changed\":false,\"processes\":");
+	body_u64(&reply->body, n_processes);
+	body_lit(&reply->body, "}\n");
+}
+
+static void obey(struct ocp_ctx *ctx, struct watch *watch, const struct order *order, size_t number,
+		 const char *peer, struct http_reply *reply)
+{
+	const struct watch_target *target = watch_target(watch, number);
+	const ptrdiff_t probe = watch_find_probe(target, order->probe);
+	const bool was_counted = probe >= 0 && target->probes[probe].is_counted;
+	const char *what = order->is_handler ? "handlers" : "counter",
+		   *to = order->on ? "on" : "off";
+	size_t n = target->n_pids;
+	int err;
+
+	if (order->is_handler) {
+		n = 0;
+		err = watch_switch_handler(watch, number, order->probe, order->on, &n);
+	} else {
+		err = watch_switch_counter(watch, number, order->probe, order->on);
+	}
+	if (err) {
+		order_log(peer, "%s of %s in %s %s: %zu processes, then: %s", what, order->probe,
+			  order->exe, to, order->is_handler ? n : 0, ocp_error(ctx));
+		http_error(reply, status_of(err), ocp_error(ctx), ocp_hint(ctx));
+		return;
+	}
+	order_log(peer, "%s of %s in %s %s: %zu processes", what, order->probe, order->exe, to, n);
+	reply_done(reply, order->is_handler ? n > 0 : was_counted != order->on, n);
+}
+
+void order_answer(struct ocp_ctx *ctx, struct watch *watch, const struct http_request *request,
+		  struct http_reply *reply)
+{
+	struct order order = { 0 };
+	ptrdiff_t target;
+
+	if (!read_order(request, &order, reply)) {
+		order_log(request->peer, "refused to switch: the body is no order");
+	} else if ((target = watch_find_target(watch, order.exe)) < 0) {
+		order_log(request->peer, "refused to switch: %s is not watched", order.exe);
+		http_error(reply, NOT_FOUND, "this program is not watched", NULL);
+	} else if (watch_find_probe(watch_target(watch, (size_t)target), order.probe) < 0) {
+		order_log(request->peer, "refused to switch: %s has no probe %s", order.exe,
+			  order.probe);
+		http_error(reply, NOT_FOUND, "the program has no probe of this name", NULL);
+	} else {
+		obey(ctx, watch, &order, (size_t)target, request->peer, reply);
+	}
+	json_object_put(order.root);
+}

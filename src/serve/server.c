@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: MIT
+/*
+ * One thread and one epoll instance: signals, the tick, the textfile's clock, and libmicrohttpd's
+ * own epoll instance. A scrape reads the meters, so that its numbers are of the moment in which it
+ * was asked for; rates and the history are the tick's.
+ */
+#include "serve/server.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "serve/answers.h"
+#include "serve/config.h"
+#include "serve/textfile.h"
+
+struct server {
+	struct ocp_ctx *ctx;
+	const struct options *options;
+	const struct serve_options *own;
+	struct config *config; /* NULL: there is none */
+	struct answers answers;
+	struct control control;
+	struct listener listener;
+	struct http *http;    /* NULL: no port is open */
+	const char *textfile; /* NULL: none */
+	bool is_textfile_failing;
+	int epoll_fd, signal_fd, tick_fd, textfile_fd; /* -1: not there */
+	bool is_ending;
+};
+
+/* ---- what is asked for ---------------------------------------------------------------------- */
+
+/* Watch what CONFIG says, or the options if it is NULL. */
+static int watch_all(struct server *s, const struct config *config)
+{
+	const struct options *options = s->options;
+	const size_t n_targets = config ? config->n_targets : options->n_pids;
+	const size_t n = n_targets ? n_targets : 1;
+	struct watch_spec *specs = calloc(n, sizeof(*specs));
+	int err;
+
+	if (!specs)
+		return ctx_no_memory(s->ctx);
+	specs[0] = (struct watch_spec){ .exe = options->exe, .measure = &options->measure };
+	for (size_t i = 0; i < n_targets; i++) {
+		if (config)
+			specs[i] = (struct watch_spec){ .exe = config->targets[i].exe,
+							.pid = config->targets[i].pid,
+							.measure = &config->targets[i].measure };
+		else
+			specs[i] = (struct watch_spec){ .pid = options->pids[i],
+							.measure = &options->measure };
+	}
+	err = watch_set(s->answers.watch, specs, n);
+	free(specs);
+	return err;
+}
+
+/* What goes without a new start: options first, then the file. */
+static void use_settings(struct server *s, const struct config *config)
+{
+	s->textfile = s->own->textfile ? s->own->textfile : config ? config->textfile : NULL;
+	if (s->own->buckets.n)
+		s->answers.buckets = s->own->buckets;
+	else if (config && config->buckets.n)
+		s->answers.buckets = config->buckets;
+	else
+		buckets_set_default(&s->answers.buckets);
+}
+
+/* Where clients come to; NULL: none shall come. */
+static const char *listen_address(const struct server *s, const struct config *config)
+{
+	if (s->own->listen)
+		return s->own->listen;
+	if (config && config->listen)
+		return config->listen;
+	if (s->own->textfile || (config && config->textfile))
+		return NULL;
+	return "127.0.0.1:9464";
+}
+
+static bool labels_pid(const struct server *s, const struct config *config)
+{
+	return s->own->label_pid || (config && config->label_pid);
+}
+
+static bool equal(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* Could the configuration be NEW's from now on? */
+static int check_change(struct server *s, const struct config *new)
+{
+	if (!equal(listen_address(s, s->config), listen_address(s, new)))
+		return ctx_error(s->ctx, -EINVAL, "%s: listen: cannot change while it is served",
+				 s->own->config);
+	if (labels_pid(s, s->config) != labels_pid(s, new))
+		return ctx_error(s->ctx, -EINVAL,
+				 "%s: label_pid: cannot change while counters go on",
+				 s->own->config);
+	return 0;
+}
+
+/* All of the file's news, or nothing. */
+static void reload(struct server *s)
+{
+	struct config *new = NULL;
+	int err;
+
+	if (!s->own->config) {
+		say("SIGHUP: there is no configuration file to read again");
+		return;
+	}
+	err = config_read(s->ctx, s->own->config, &new);
+	if (!err)
+		err = check_change(s, new);
+	if (!err)
+		err = watch_all(s, new);
+	if (err) {
+		config_free(new);
+		say_error(s->ctx, err);
+		say("%s: was not taken over; all is as before", s->own->config);
+		return;
+	}
+	use_settings(s, new);
+	config_free(s->config);
+	s->config = new;
+	say("%s: was read again, %zu targets", s->own->config, new->n_targets);
+}
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+static int write_textfile(struct server *s)
+{
+	struct body body = { 0 };
+	int err;
+
+	metrics_write(&body, s->answers.watch, EXPOSITION_TEXT, &s->answers.buckets,
+		      s->answers.label_pid);
+	err = textfile_write(s->ctx, s->textfile, &body);
+	body_free(&body);
+	return err;
+}
+
+/* Failures, of a full disk say, pass; they are said when they begin, not each second. */
+static void renew_textfile(struct server *s)
+{
+	int err = s->textfile ? write_textfile(s) : 0;
+
+	if (err && !s->is_textfile_failing)
+		say_error(s->ctx, err);
+	if (!err && s->is_textfile_failing)
+		say("%s: is written again", s->textfile);
+	s->is_textfile_failing = err;
+}
+
+static int on_tick(struct server *s)
+{
+	int err = watch_tick(s->answers.watch);
+
+	if (!err && s->textfile_fd < 0)
+		renew_textfile(s);
+	if (s->http)
+		http_expire(s->http);
+	return err;
+}
+
+static int on_textfile_clock(struct server *s)
+{
+	int err = watch_read(s->answers.watch);
+
+	if (!err)
+		renew_textfile(s);
+	return err;
+}
+
+static void on_signal(struct server *s)
+{
+	struct signalfd_siginfo info;
+
+	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGHUP)
+			reload(s);
+		else
+			s->is_ending = true;
+	}
+}
+
+/* Has the timer FD expired? */
+static bool expired(int fd)
+{
+	uint64_t times;
+
+	return fd >= 0 && read(fd, &times, sizeof(times)) == sizeof(times);
+}
+
+static int run_loop(struct server *s)
+{
+	struct epoll_event event;
+	int err = 0;
+
+	while (!err && !s->is_ending) {
+		const int timeout_ms = s->http ? http_timeout_ms(s->http) : -1;
+
+		if (epoll_wait(s->epoll_fd, &event, 1, timeout_ms) < 0 && errno != EINTR)
+			return ctx_error(s->ctx, -errno, "epoll: %s", strerror(errno));
+		on_signal(s);
+		if (expired(s->tick_fd))
+			err = on_tick(s);
+		if (!err && expired(s->textfile_fd))
+			err = on_textfile_clock(s);
+		if (!err && s->http)
+			http_run(s->http);
+	}
+	return err;
+}
+
+/* ---- setting up ----------------------------------------------------------------------------- */
+
+static int add_fd(struct server *s, int fd, const char *what)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	if (fd < 0 || epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
+		return ctx_error(s->ctx, -errno, "%s: %s", what, strerror(errno));
+	return 0;
+}
+
+/* A timer that expires whenever the clock is a multiple of INTERVAL_NS. */
+static int add_timer(struct server *s, int64_t interval_ns, int *fd)
+{
+	const int64_t second_ns = 1000000000;
+	struct itimerspec timer;
+	int64_t next_ns;
+	int err;
+
+	next_ns = clock_ns(CLOCK_MONOTONIC);
+	next_ns += interval_ns - next_ns % interval_ns;
+	timer.it_interval = (struct timespec){ interval_ns / second_ns, interval_ns % second_ns };
+	timer.it_value = (struct timespec){ next_ns / second_ns, next_ns % second_ns };
+	*fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	err = add_fd(s, *fd, "timerfd");
+	if (!err && timerfd_settime(*fd, TFD_TIMER_ABSTIME, &timer, NULL) != 0)
+		err = ctx_error(s->ctx, -errno, "timerfd: %s", strerror(errno));
+	return err;
+}
+
+/* From now on signals wait until the loop looks at them. */
+static int take_signals(struct server *s)
+{
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (s->epoll_fd < 0)
+		return ctx_error(s->ctx, -errno, "epoll: %s", strerror(errno));
+	s->signal_fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+	return add_fd(s, s->signal_fd, "signalfd");
+}
+
+/* The port is taken before anything is measured: that it is not free is the likeliest failure. */
+static int open_listener(struct server *s)
+{
+	const char *address = listen_address(s, s->config);
+	int err;
+
+	if (!address)
+		return s->own->control ? ctx_error(s->ctx, -EINVAL, "--control: needs --listen")
+				       : 0;
+	err = listen_open(s->ctx, address, &s->listener);
+	if (!err && s->own->control && !s->listener.is_loopback)
+		return ctx_error(s->ctx, -EINVAL,
+				 "--control: %s: only at an address of loopback, which other "
+				 "machines do not reach",
+				 address);
+	if (!err && s->own->control) {
+		err = control_init(s->ctx, &s->listener, &s->control);
+		s->answers.control = &s->control;
+	}
+	return err;
+}
+
+static int start_http(struct server *s)
+{
+	int listen_fd = s->listener.fd, err;
+
+	if (listen_fd < 0)
+		return 0;
+	s->listener.fd = -1;
+	err = answers_start(&s->answers, listen_fd, &s->http);
+	if (!err)
+		err = add_fd(s, http_fd(s->http), "libmicrohttpd");
+	if (!err && s->own->control)
+		say("serving http://%s/#token=%s", s->listener.name, s->control.token);
+	else if (!err)
+		say("serving http://%s/", s->listener.name);
+	return err;
+}
+
+static int start(struct server *s)
+{
+	int err = take_signals(s);
+
+	if (!err && s->own->config)
+		err = config_read(s->ctx, s->own->config, &s->config);
+	if (!err)
+		err = open_listener(s);
+	if (err)
+		return err;
+	use_settings(s, s->config);
+	s->answers.label_pid = labels_pid(s, s->config);
+	s->answers.watch = watch_new(s->ctx, s->answers.label_pid);
+	err = s->answers.watch ? watch_all(s, s->config) : -ENOMEM;
+	if (!err)
+		err = watch_tick(s->answers.watch);
+	if (!err && s->textfile)
+		err = write_textfile(s);
+	if (!err)
+		err = add_timer(s, WATCH_TICK_MS * INT64_C(1000000), &s->tick_fd);
+	if (!err && s->options->interval_ns)
+		err = add_timer(s, s->options->interval_ns, &s->textfile_fd);
+	if (!err)
+		err = start_http(s);
+	return err;
+}
+
+static void finish(struct server *s)
+{
+	const int fds[] = { s->listener.fd, s->textfile_fd, s->tick_fd, s->signal_fd, s->epoll_fd };
+
+	answers_stop(&s->answers, s->http);
+	watch_free(s->answers.watch);
+	config_free(s->config);
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
+int serve(const struct options *options)
+{
+	struct server server = {
+		.ctx = options->ctx,
+		.options = options,
+		.own = options->own,
+		.answers.ctx = options->ctx,
+		.listener.fd = -1,
+		.epoll_fd = -1,
+		.signal_fd = -1,
+		.tick_fd = -1,
+		.textfile_fd = -1,
+	};
+	int err = start(&server), code;
+
+	if (!err)
+		err = run_loop(&server);
+	code = err ? say_error(options->ctx, err) : EXIT_DONE;
+	finish(&server);
+	return code;
+}

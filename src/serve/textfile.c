@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The new file has no name while it is written (O_TMPFILE): whatever ends the program then leaves
+ * nothing behind. Between its getting a name and its taking the other's place are two system calls;
+ * a kill in between leaves .NAME.new, which the next write replaces. Where file systems know no
+ * files without names it has that one from the start.
+ */
+#include "serve/textfile.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MODE = 0644 };
+
+static int write_all(int fd, const char *bytes, size_t n)
+{
+	while (n) {
+		ssize_t done = write(fd, bytes, n);
+
+		if (done < 0 && errno != EINTR)
+			return -errno;
+		if (done > 0) {
+			bytes += done;
+			n -= (size_t)done;
+		}
+	}
+	return 0;
+}
+
+/* Give what is written to FD the name NEW, which may be left over. */
+static int give_name(int fd, const char *new)
+{
+	char link[64];
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	if (linkat(AT_FDCWD, link, AT_FDCWD, new, AT_SYMLINK_FOLLOW) == 0)
+		return 0;
+	if (errno != EEXIST || unlink(new) != 0)
+		return -errno;
+	return linkat(AT_FDCWD, link, AT_FDCWD, new, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
+}
+
+/* A file in FOLDER, without a name if that can be had, else with the name NEW. */
+static int open_new(const char *folder, const char *new, bool *is_named)
+{
+	int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, MODE);
+
+	*is_named = false;
+	if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR))
+		return fd < 0 ? -errno : fd;
+	unlink(new);
+	fd = open(new, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, MODE);
+	*is_named = fd >= 0;
+	return fd < 0 ? -errno : fd;
+}
+
+static int replace(const char *path, const char *folder, const char *new, const struct body *body)
+{
+	bool is_named;
+	int fd = open_new(folder, new, &is_named);
+	int err = fd < 0 ? fd : 0;
+
+	if (!err)
+		err = write_all(fd, body->bytes, body->n);
+	/* Whatever the umask is: others read it. */
+	if (!err && fchmod(fd, MODE) != 0)
+		err = -errno;
+	if (!err && !is_named) {
+		err = give_name(fd, new);
+		is_named = !err;
+	}
+	if (!err && rename(new, path) != 0)
+		err = -errno;
+	if (err && is_named)
+		unlink(new);
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+int textfile_write(struct ocp_ctx *ctx, const char *path, const struct body *body)
+{
+	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+	char folder[PATH_MAX], new[PATH_MAX];
+	int err, n;
+
+	if (body->is_short)
+		return ctx_no_memory(ctx);
+	if (!slash)
+		snprintf(folder, sizeof(folder), ".");
+	else
+		snprintf(folder, sizeof(folder), "%.*s", (int)(slash == path ? 1 : slash - path),
+			 path);
+	n = snprintf(new, sizeof(new), "%.*s.%s.new", (int)(base - path), path, base);
+	if (n < 0 || (size_t)n >= sizeof(new))
+		return ctx_error(ctx, -ENAMETOOLONG, "%s: %s", path, strerror(ENAMETOOLONG));
+	err = replace(path, folder, new, body);
+	return err ? ctx_error(ctx, err, "%s: %s", path, strerror(-err)) : 0;
+}

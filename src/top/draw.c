@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: MIT
+/* The screen as a whole: what is above and below the tables, and the help. */
+#include "top/top.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "top/layout.h"
+#include "top/paint.h"
+#include "top/tables.h"
+
+enum {
+	LEAST_COLUMNS = 40,
+	LEAST_LINES = 8,
+	HEAD_LINES = 2,
+	FOOT_LINES = 2,
+	TITLE_GAP = 2,
+};
+
+void draw_begin(struct top *top)
+{
+	top->has_colours = paint_begin();
+}
+
+/* ---- above ---------------------------------------------------------------------------------- */
+
+static void draw_title(const struct top *top)
+{
+	static const char name[] = "ocaml-probes top";
+	const struct sight *seen = top->view.seen;
+	const int x = (int)sizeof(name) - 1 + TITLE_GAP;
+	char right[16] = "PAUSED", text[2048];
+	time_t now = (time_t)(seen->time_ns / 1000000000);
+	size_t n_pids = 0;
+	struct tm tm;
+	int room;
+
+	if (!top->is_paused && localtime_r(&now, &tm))
+		strftime(right, sizeof(right), "%H:%M:%S", &tm);
+	room = COLS - x - TITLE_GAP - (int)strlen(right);
+	for (size_t i = 0; i < seen->n_targets; i++)
+		n_pids += seen->targets[i].n_pids;
+	if (seen->n_targets == 1) {
+		text_fit(text, sizeof(text), seen->targets[0].exe, room, TEXT_CUT_FRONT);
+	} else if (!top->shown_ticks) {
+		text[0] = '\0';
+	} else {
+		snprintf(text, sizeof(text), "%zu programs, %zu process%s", seen->n_targets, n_pids,
+			 n_pids == 1 ? "" : "es");
+	}
+	attron(A_BOLD);
+	paint_text(0, 0, COLS, name);
+	attroff(A_BOLD);
+	paint_text(0, x, room, text);
+	attron(top->is_paused ? A_REVERSE : A_NORMAL);
+	paint_text(0, COLS - (int)strlen(right), (int)strlen(right), right);
+	attroff(A_REVERSE);
+}
+
+enum { FIELD_STATE, FIELD_PIDS, FIELD_SINCE, FIELD_RATE, FIELD_COST, FIELD_HIT, N_FIELDS };
+
+static void describe(const struct top *top, const struct seen_target *target, struct field *fields)
+{
+	const int64_t seconds = (top->view.seen->time_ns - target->since_ns) / 1000000000;
+	char text[TEXT_BYTES];
+
+	fields[FIELD_STATE].rank = 0;
+	snprintf(fields[FIELD_STATE].text, sizeof(fields[0].text), "%s", target_state(top, target));
+	fields[FIELD_PIDS].rank = 3;
+	write_pids(fields[FIELD_PIDS].text, sizeof(fields[0].text), target);
+	fields[FIELD_SINCE].rank = 4;
+	snprintf(fields[FIELD_SINCE].text, sizeof(fields[0].text), "for %s",
+		 text_duration(text, seconds));
+	if (target->hit_ns > 0) {
+		fields[FIELD_HIT].rank = 5;
+		snprintf(fields[FIELD_HIT].text, sizeof(fields[0].text), "%s a hit",
+			 text_ns(text, (uint64_t)target->hit_ns, top->is_utf8));
+	}
+}
+
+/* One line of sums; with one program, of what is known of it. */
+static void draw_summary(const struct top *top)
+{
+	const struct sight *seen = top->view.seen;
+	struct field fields[N_FIELDS];
+	double rate = 0, share = 0;
+	char text[TEXT_BYTES];
+
+	for (size_t i = 0; i < seen->n_targets; i++) {
+		rate += seen->targets[i].rate;
+		share += seen->targets[i].core_share;
+	}
+	for (size_t i = 0; i < N_FIELDS; i++)
+		fields[i] = (struct field){ .rank = -1 };
+	if (seen->n_targets == 1)
+		describe(top, &seen->targets[0], fields);
+	fields[FIELD_RATE].rank = 1;
+	snprintf(fields[FIELD_RATE].text, sizeof(fields[0].text), "%s hits/s",
+		 text_rate(text, rate));
+	fields[FIELD_COST].rank = 2;
+	snprintf(fields[FIELD_COST].text, sizeof(fields[0].text), "cost %s of a core",
+		 text_share(text, share));
+	paint_fields(1, 0, COLS, fields, N_FIELDS);
+}
+
+/* What was not measured, if anything. Returns the lines that it took. */
+static int draw_losses(const struct top *top, int y)
+{
+	struct watch_losses sum = { 0 };
+	struct field fields[6] = { { "not measured:", 0 } };
+	const struct sight *seen = top->view.seen;
+	size_t n = 1;
+
+	for (size_t i = 0; i < seen->n_targets; i++) {
+		const struct watch_losses *losses = &seen->targets[i].losses;
+
+		sum.pair_overflow += losses->pair_overflow;
+		sum.pair_map_full += losses->pair_map_full;
+		sum.pair_not_keyed += losses->pair_not_keyed;
+		sum.rows_full += losses->rows_full;
+		sum.children_full += losses->children_full;
+	}
+	const struct {
+		uint64_t count;
+		const char *what;
+	} all[] = {
+		{ sum.pair_overflow, "starts and stops too deep" },
+		{ sum.pair_map_full, "starts without room" },
+		{ sum.pair_not_keyed, "starts without a key" },
+		{ sum.rows_full, "hits in no row" },
+		{ sum.children_full, "children not followed" },
+	};
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (all[i].count)
+			snprintf(fields[n++].text, sizeof(fields[0].text), "%" PRIu64 " %s",
+				 all[i].count, all[i].what);
+	if (n == 1)
+		return 0;
+	attron(paint_colour(COLOUR_BAD));
+	paint_fields(y, 0, COLS, fields, n);
+	attroff(paint_colour(COLOUR_BAD));
+	return 1;
+}
+
+/* Of one program; several have a column for it. Returns the lines that it took. */
+static int draw_problem(const struct top *top, int y)
+{
+	const struct sight *seen = top->view.seen;
+
+	if (seen->n_targets != 1 || !seen->targets[0].problem)
+		return 0;
+	attron(paint_colour(COLOUR_NOTE));
+	paint_text(y, 0, COLS, seen->targets[0].problem);
+	attroff(paint_colour(COLOUR_NOTE));
+	return 1;
+}
+
+/* ---- below ---------------------------------------------------------------------------------- */
+
+/* What is shown of what. Returns the columns before it. */
+static int draw_position(const struct top *top, int y)
+{
+	const struct view *view = &top->view;
+	const size_t n = view->n_lines < view->n_shown ? view->n_lines : view->n_shown;
+	const bool is_filtered = view->filter[0] && top->mode != MODE_FILTER;
+	char text[FILTER_BYTES + 128];
+	int width;
+
+	snprintf(text, sizeof(text), "%s%s%s%zu-%zu/%zu", is_filtered ? "/" : "",
+		 is_filtered ? view->filter : "", is_filtered ? " " : "",
+		 view->n_shown ? view->first + 1 : 0, view->first + n, view->n_shown);
+	width = text_width(text);
+	paint_text(y, COLS - width, width, text);
+	return COLS - width;
+}
+
+static void draw_status(const struct top *top, int y)
+{
+	const int room = draw_position(top, y) - TITLE_GAP;
+	char text[FILTER_BYTES + 2];
+
+	if (top->mode == MODE_FILTER) {
+		snprintf(text, sizeof(text), "/%s", top->view.filter);
+		move(y, paint_text(y, 0, room, text));
+		return;
+	}
+	if (top->mode == MODE_CONFIRM) {
+		/* A question is read to its end. */
+		attron(A_BOLD);
+		mvhline(y, 0, ' ', COLS);
+		paint_text(y, 0, COLS, top->question);
+		attroff(A_BOLD);
+		return;
+	}
+	paint_text(y, 0, room, top->message);
+}
+
+static void draw_keys(const struct top *top, int y)
+{
+	static const struct {
+		const char *key, *does;
+	} normal[] = {
+		{ "q", "quit" },    { "?", "help" },	 { "s", "sort" },    { "/", "filter" },
+		{ "space", "pause" }, { "e", "handler" }, { "c", "counter" }, { "S", "reverse" },
+		{ "a", "scale" },
+	}, filter[] = { { "Enter", "keep" }, { "Esc", "show all" } },
+	  confirm[] = { { "y", "yes" }, { "n", "no" } };
+	const bool is_filter = top->mode == MODE_FILTER, is_confirm = top->mode == MODE_CONFIRM;
+	const size_t n = is_filter || is_confirm ? 2 : sizeof(normal) / sizeof(normal[0]);
+	int x = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const char *key = is_filter    ? filter[i].key
+				  : is_confirm ? confirm[i].key
+					       : normal[i].key;
+		const char *does = is_filter	? filter[i].does
+				   : is_confirm ? confirm[i].does
+						: normal[i].does;
+
+		if (x + (int)(strlen(key) + 1 + strlen(does)) > COLS)
+			return;
+		attron(A_BOLD);
+		x += paint_text(y, x, COLS - x, key) + 1;
+		attroff(A_BOLD);
+		x += paint_text(y, x, COLS - x, does) + TITLE_GAP;
+	}
+}
+
+/* ---- help ----------------------------------------------------------------------------------- */
+
+enum { HELP_INDENT = 14 };
+
+static const struct {
+	const char *key, *does;
+} help[] = {
+	{ "up down j k", "move by a line; PgUp and PgDn by a screen" },
+	{ "Home End g G", "to the first line, to the last" },
+	{ "s", "sort by the next column; S: the other way round" },
+	{ "r n h", "sort by rate, by name, by hits; again: the other way round" },
+	{ "/", "show only what has this in its name" },
+	{ "Esc", "show all again" },
+	{ "space", "let the numbers stand; again: go on" },
+	{ "a", "bars: one scale for all, or one for each" },
+	{ "e", "switch the probe's handlers on or off" },
+	{ "c", "count the probe's hits, or do not" },
+	{ "q Ctrl-C", "quit; handlers stay as they are" },
+	{ "hits/s", "in the last second; pairs/s too" },
+	{ "last minute", "hits/s over time; the lowest bar: none" },
+	{ "p50 p99", "half, 99% of the last minute's pairs took no longer" },
+	{ "max", "the longest since the start" },
+	{ "open", "starts that have not stopped yet" },
+	{ "orphans", "starts and stops without the other" },
+	{ "handler", "on, off, mixed, or ? if it may not be known" },
+	{ "counted", "yes, no, or pair: counted as a part of one" },
+	{ "cost", "hits x what a hit costs the program" },
+};
+
+#define N_HELP (sizeof(help) / sizeof(help[0]))
+
+/* How many bytes of TEXT, up to a space, go into WIDTH columns. */
+static size_t line_bytes(const char *text, size_t width)
+{
+	size_t bytes = strlen(text);
+
+	if (bytes <= width)
+		return bytes;
+	for (bytes = width; bytes > 0 && text[bytes] != ' '; bytes--)
+		;
+	return bytes ? bytes : width;
+}
+
+/* Draw the lines from FIRST to before END at the top of the screen. Returns how many there are. */
+static size_t draw_help_lines(size_t first, size_t end)
+{
+	const size_t width = (size_t)COLS - HELP_INDENT - 1;
+	size_t line = 0;
+
+	for (size_t i = 0; i < N_HELP; i++) {
+		const char *at = help[i].does;
+
+		for (bool is_first = true; *at; line++, is_first = false) {
+			const size_t bytes = line_bytes(at, width);
+			const int y = (int)(line - first) + 1;
+
+			if (line >= first && line < end && is_first)
+				paint_text(y, 1, HELP_INDENT, help[i].key);
+			if (line >= first && line < end)
+				mvaddnstr(y, HELP_INDENT, at, (int)bytes);
+			at += bytes;
+			at += *at == ' ';
+		}
+	}
+	return line;
+}
+
+/* A page of it; behind the last one it is over. Returns whether there was one. */
+static bool draw_help(const struct top *top)
+{
+	const size_t page = (size_t)LINES - 3, first = top->help_page * page;
+	const size_t n = draw_help_lines(first, first + page);
+
+	if (first >= n)
+		return false;
+	attron(A_BOLD);
+	paint_text(0, 0, COLS, "ocaml-probes top");
+	attroff(A_BOLD);
+	paint_text(LINES - 1, 0, COLS, first + page < n ? "any key: more" : "any key: back");
+	return true;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static void draw_too_small(void)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "%dx%d is too small (%dx%d)", COLS, LINES, LEAST_COLUMNS,
+		 LEAST_LINES);
+	paint_text(0, 0, COLS, text);
+}
+
+static void draw_all(struct top *top)
+{
+	const struct sight *seen = top->view.seen;
+	struct heights heights;
+	int y = HEAD_LINES;
+
+	draw_title(top);
+	draw_summary(top);
+	y += draw_problem(top, y);
+	y += draw_losses(top, y);
+	heights = layout_heights(LINES - FOOT_LINES - y, seen->n_targets,
+				 shown_pair_count(&top->view));
+	y += heights.gap;
+	if (heights.programs) {
+		draw_programs(top, y, heights.programs);
+		y += heights.programs + 1 + heights.gap;
+	}
+	if (heights.pairs) {
+		draw_pairs(top, y, heights.pairs);
+		y += heights.pairs + 1 + heights.gap;
+	}
+	view_set_lines(&top->view, (size_t)heights.probes);
+	draw_probes(top, y, heights.probes);
+	draw_keys(top, LINES - 1);
+	draw_status(top, LINES - 2);
+}
+
+void draw(struct top *top)
+{
+	erase();
+	curs_set(top->mode == MODE_FILTER);
+	if (LINES < LEAST_LINES || COLS < LEAST_COLUMNS) {
+		draw_too_small();
+	} else {
+		if (top->mode == MODE_HELP && !draw_help(top))
+			top->mode = MODE_NORMAL;
+		if (top->mode != MODE_HELP)
+			draw_all(top);
+	}
+	refresh();
+}

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: MIT
+/*
+ * `ocaml-probes top`: what the probes of running programs do, live, in the terminal.
+ *
+ * One loop waits for keys, signals and the clock. Signals are taken from a descriptor, so that none
+ * comes between two steps of drawing, and every way out leads past terminal_close.
+ */
+#include <errno.h>
+#include <locale.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <curses.h>
+
+#include "cli/cli.h"
+#include "top/terminal.h"
+#include "top/top.h"
+
+enum { FD_KEYS, FD_SIGNALS, FD_CLOCK, N_FDS };
+
+struct loop {
+	struct pollfd fds[N_FDS];
+	sigset_t signals;
+	struct top top;
+	bool is_verbose, is_quiet;
+};
+
+/* ---- signals -------------------------------------------------------------------------------- */
+
+/* Blocked, a signal that is ignored (nohup) would come all the same. */
+static void add_unless_ignored(sigset_t *set, int signal)
+{
+	struct sigaction action;
+
+	if (sigaction(signal, NULL, &action) != 0 || action.sa_handler != SIG_IGN)
+		sigaddset(set, signal);
+}
+
+static void block_signals(struct loop *loop)
+{
+	sigemptyset(&loop->signals);
+	add_unless_ignored(&loop->signals, SIGINT);
+	add_unless_ignored(&loop->signals, SIGTERM);
+	add_unless_ignored(&loop->signals, SIGHUP);
+	add_unless_ignored(&loop->signals, SIGTSTP);
+	sigaddset(&loop->signals, SIGCONT);
+	sigaddset(&loop->signals, SIGWINCH);
+	sigprocmask(SIG_BLOCK, &loop->signals, NULL);
+}
+
+/* Signals that have come since this was asked for the last time. */
+struct arrived {
+	bool end, stop, resume, resize;
+};
+
+static struct arrived take_signals(const struct loop *loop)
+{
+	struct arrived arrived = { 0 };
+	struct signalfd_siginfo info;
+
+	while (read(loop->fds[FD_SIGNALS].fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		switch (info.ssi_signo) {
+		case SIGTSTP:
+			arrived.stop = true;
+			break;
+		case SIGCONT:
+			arrived.resume = true;
+			break;
+		case SIGWINCH:
+			arrived.resize = true;
+			break;
+		default:
+			arrived.end = true;
+			break;
+		}
+	}
+	return arrived;
+}
+
+/* As if SIGTSTP had not been blocked. Returns when we are continued. */
+static void stop_by_default(void)
+{
+	struct sigaction usual = { .sa_handler = SIG_DFL }, ours;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTSTP);
+	sigaction(SIGTSTP, &usual, &ours);
+	raise(SIGTSTP);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	sigaction(SIGTSTP, &ours, NULL);
+}
+
+/*
+ * Stop, and go on where we have the terminal. What would end us comes first: we may have been
+ * continued for it, in the background, where the terminal is somebody else's.
+ */
+static void suspend(struct loop *loop)
+{
+	struct arrived arrived;
+
+	terminal_leave();
+	stop_by_default();
+	arrived = take_signals(loop);
+	while (!arrived.end && !terminal_is_foreground()) {
+		/* Not SIGTTOU, which a group without a shell passes over. */
+		raise(SIGSTOP);
+		arrived = take_signals(loop);
+	}
+	if (arrived.end)
+		loop->top.is_ending = true;
+	else
+		terminal_return();
+}
+
+static void handle_signals(struct loop *loop)
+{
+	const struct arrived arrived = take_signals(loop);
+
+	if (arrived.end) {
+		loop->top.is_ending = true;
+	} else if (arrived.stop || (arrived.resume && !terminal_is_foreground())) {
+		suspend(loop);
+	} else if (arrived.resume) {
+		/* SIGSTOP gave no chance to leave; whoever had the terminal may have changed it. */
+		terminal_return();
+	} else if (arrived.resize) {
+		terminal_resize();
+	}
+}
+
+/* ---- the loop ------------------------------------------------------------------------------- */
+
+static int take_keys(struct loop *loop)
+{
+	wint_t key;
+	int kind, err = 0;
+
+	/* Signals and the clock have their turn, however many keys there are. */
+	for (int i = 0; i < 64 && !err && !loop->top.is_ending; i++) {
+		kind = get_wch(&key);
+		if (kind == ERR)
+			break;
+		if (kind != KEY_CODE_YES || key != KEY_RESIZE)
+			err = keys_take(&loop->top, key, kind == KEY_CODE_YES);
+	}
+	return err;
+}
+
+static int take_tick(struct loop *loop)
+{
+	uint64_t n;
+
+	/* Ticks that were missed, while we were stopped, are one. */
+	if (read(loop->fds[FD_CLOCK].fd, &n, sizeof(n)) != (ssize_t)sizeof(n))
+		return 0;
+	return top_tick(&loop->top);
+}
+
+/* Returns 0, or the library's code. */
+static int run_loop(struct loop *loop)
+{
+	int err = 0;
+
+	draw(&loop->top);
+	while (!err && !loop->top.is_ending) {
+		if (poll(loop->fds, N_FDS, -1) < 0 && errno != EINTR)
+			return -errno;
+		if (loop->fds[FD_SIGNALS].revents)
+			handle_signals(loop);
+		/* The terminal has gone. */
+		if (loop->fds[FD_KEYS].revents & (POLLHUP | POLLERR | POLLNVAL))
+			loop->top.is_ending = true;
+		if (loop->top.is_ending)
+			break;
+		if (loop->fds[FD_KEYS].revents)
+			err = take_keys(loop);
+		if (!err && loop->fds[FD_CLOCK].revents)
+			err = take_tick(loop);
+		if (!err && !loop->top.is_ending)
+			draw(&loop->top);
+	}
+	return err;
+}
+
+static int open_fds(struct loop *loop)
+{
+	const struct timespec tick = { WATCH_TICK_MS / 1000, WATCH_TICK_MS % 1000 * 1000000L };
+	const struct itimerspec every = { .it_interval = tick, .it_value = tick };
+	int signals = signalfd(-1, &loop->signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	int clock = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+
+	loop->fds[FD_KEYS] = (struct pollfd){ STDIN_FILENO, POLLIN, 0 };
+	loop->fds[FD_SIGNALS] = (struct pollfd){ signals, POLLIN, 0 };
+	loop->fds[FD_CLOCK] = (struct pollfd){ clock, POLLIN, 0 };
+	if (signals < 0 || clock < 0 || timerfd_settime(clock, 0, &every, NULL) != 0) {
+		say("top: signals or the clock: %s", strerror(errno));
+		return EXIT_FAILED;
+	}
+	return EXIT_DONE;
+}
+
+static void close_fds(struct loop *loop)
+{
+	for (size_t i = FD_SIGNALS; i < N_FDS; i++)
+		if (loop->fds[i].fd >= 0)
+			close(loop->fds[i].fd);
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+/* What the library logs is a message while the screen is ours. */
+static void log_line(void *data, enum ocp_log_level level, const char *line)
+{
+	struct loop *loop = data;
+
+	if (level == OCP_LOG_WARN ? loop->is_quiet : !loop->is_verbose)
+		return;
+	if (terminal_is_ours())
+		top_message(&loop->top, "%s", line);
+	else
+		say("%s%s", level == OCP_LOG_WARN ? "warning: " : "", line);
+}
+
+static int run_on_screen(struct loop *loop)
+{
+	int code = terminal_open(), err = 0;
+
+	if (code == EXIT_DONE) {
+		draw_begin(&loop->top);
+		err = run_loop(loop);
+	}
+	terminal_close();
+	if (err)
+		code = say_error(loop->top.ctx, err);
+	if (loop->top.watch)
+		switch_say_left_on(&loop->top);
+	return code;
+}
+
+static int check_usage(const struct command *command, struct options *options)
+{
+	if (options->pid && options->exe)
+		return say_usage(command, "-pid and --exe: one of them");
+	if (!options->measure.n_counts) {
+		int code = measure_options_add(command, &options->measure, "count", NULL);
+
+		if (code != EXIT_DONE)
+			return code;
+	}
+	return measure_options_check(command, options);
+}
+
+static int run(struct options *options);
+
+static const struct command command_top = {
+	.name = "top",
+	.summary = "a live view of probes by rate, in the terminal",
+	.usage =
+		"usage: ocaml-probes top [-pid PID | --exe FILE] [MEASURING] [-verbose] [-quiet]\n"
+		"\n"
+		"Hits a second of every probe, and what they were in the last minute; what pairs take;\n"
+		"what counting costs; which handlers are on. ? explains the keys.\n"
+		"\n"
+		"processes; if neither is given, all that have probes and may be measured:\n"
+		"  -pid PID                  and, when it has ended, the next of its program\n"
+		"  --exe FILE                every process that runs FILE, now or later\n"
+		"\n"
+		"measuring, by the kernel; no handler runs for it:\n"
+		"  --count[=NAMES|RE]        the probes to be counted: those named, separated by commas;\n"
+		"                            or those whose names begin as RE says; else all\n"
+		"  --time START,STOP         time from a hit of START to the same thread's next of STOP\n"
+		"                            (repeatable)\n"
+		"  --depth N                 starts that a thread can have open, 32 at most; with 1 a\n"
+		"                            start replaces the one before\n"
+		"  --key argN                match --time's pairs by the value of argument N of both\n"
+		"                            probes, an int or a string, and not by thread\n"
+		"  --filter EXPR             only hits with arguments like 'arg0 > 100 && arg1 == \"GET\"'\n"
+		"\n"
+		"Handlers that are switched on here stay on; counters end with this program. NO_COLOR\n"
+		"in the environment asks for no colours.\n",
+	.flags = " pid exe count time depth key filter verbose v quiet q ",
+	.run = run,
+};
+
+static int run(struct options *options)
+{
+	struct loop loop = { .is_verbose = options->verbose, .is_quiet = options->quiet };
+	int code = check_usage(&command_top, options);
+
+	if (code == EXIT_DONE)
+		code = terminal_check();
+	if (code != EXIT_DONE)
+		return code;
+	ocp_ctx_set_log(options->ctx, log_line, &loop, OCP_LOG_DEBUG);
+	block_signals(&loop);
+	code = top_open(&loop.top, options);
+	if (code == EXIT_DONE) {
+		code = open_fds(&loop);
+		if (code == EXIT_DONE)
+			code = run_on_screen(&loop);
+		close_fds(&loop);
+	}
+	top_close(&loop.top);
+	ocp_ctx_set_log(options->ctx, NULL, NULL, OCP_LOG_DEBUG);
+	return code;
+}
+
+int main(int argc, char **argv)
+{
+	/* How characters are written and how wide they are, and nothing of numbers and messages. */
+	setlocale(LC_CTYPE, "");
+	return flush_stdout(run_command(&command_top, argc, argv));
+}

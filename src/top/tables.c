@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: MIT
+#include "top/tables.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "top/paint.h"
+#include "top/spark.h"
+
+enum {
+	MARGIN = 2, /* for the cursor's mark */
+	WIDE = 72,
+	LEAST_SPARK = 10,
+	WIDEST_NAME = 64,
+	MAX_PIDS = 8, /* are named */
+	PROBE_BYTES = 512,
+};
+
+static int gap(void)
+{
+	return COLS >= WIDE ? 2 : 1;
+}
+
+static int clamp(size_t n, int low, int high)
+{
+	return n < (size_t)low ? low : n > (size_t)high ? high : (int)n;
+}
+
+/* "TITLE SHOWN/ALL", if that is not all. */
+static const char *title_of(char *text, size_t size, const char *title, int shown, size_t all)
+{
+	if ((size_t)shown >= all)
+		return title;
+	snprintf(text, size, "%s %d/%zu", title, shown, all);
+	return text;
+}
+
+/* The highest first; equals, and what is not known, in the order of their numbers A and B. */
+static int compare_rates(double x, double y, size_t a, size_t b)
+{
+	x = isnan(x) ? -1 : x;
+	y = isnan(y) ? -1 : y;
+	return x != y ? (x < y ? 1 : -1) : (a > b) - (a < b);
+}
+
+/* ---- programs ------------------------------------------------------------------------------- */
+
+const char *target_state(const struct top *top, const struct seen_target *target)
+{
+	if (!top->shown_ticks)
+		return "starting";
+	if (target->is_up)
+		return "up";
+	return target->n_pids ? "not measured" : "waiting";
+}
+
+void write_pids(char *text, size_t size, const struct seen_target *target)
+{
+	size_t n = 0;
+
+	if (!target->n_pids) {
+		snprintf(text, size, "%s", target->knows_pids ? "no process" : "pids not known");
+		return;
+	}
+	n += (size_t)snprintf(text, size, "pid%s", target->n_pids > 1 ? "s" : "");
+	for (size_t i = 0; i < target->n_pids && i < MAX_PIDS && n < size; i++)
+		n += (size_t)snprintf(text + n, size - n, " %d", (int)target->pids[i]);
+	if (target->n_pids > MAX_PIDS && n < size)
+		snprintf(text + n, size - n, " and %zu more", target->n_pids - MAX_PIDS);
+}
+
+static int compare_targets(const void *left, const void *right, void *data)
+{
+	const struct sight *seen = data;
+	const size_t a = *(const size_t *)left, b = *(const size_t *)right;
+	const double x = seen->targets[a].rate, y = seen->targets[b].rate;
+
+	return compare_rates(x, y, a, b);
+}
+
+static void draw_program(const struct top *top, int y, const struct column *columns,
+			 const struct seen_target *target)
+{
+	const int64_t seconds = (top->view.seen->time_ns - target->since_ns) / 1000000000;
+	char text[TEXT_BYTES], pids[PROBE_BYTES];
+
+	paint_cell(y, &columns[0], target->name);
+	attron(paint_colour(target->is_up ? COLOUR_GOOD : COLOUR_NOTE));
+	paint_cell(y, &columns[1], target_state(top, target));
+	attroff(paint_colour(target->is_up ? COLOUR_GOOD : COLOUR_NOTE));
+	paint_cell(y, &columns[2], text_rate(text, target->rate));
+	paint_cell(y, &columns[3], text_share(text, target->core_share));
+	paint_cell(y, &columns[4], text_ns(text, (uint64_t)target->hit_ns, top->is_utf8));
+	paint_cell(y, &columns[5], text_duration(text, seconds));
+	write_pids(pids, sizeof(pids), target);
+	paint_cell(y, &columns[6], target->problem ? target->problem : pids);
+}
+
+void draw_programs(const struct top *top, int y, int lines)
+{
+	const struct sight *seen = top->view.seen;
+	const int name = clamp(seen->longest_exe, 8, 32);
+	struct column columns[] = {
+		{ .title = "program", .rank = 0, .min = name < 12 ? name : 12, .want = name },
+		{ .title = "state", .rank = 1, .min = 12, .want = 12 },
+		{ .title = "hits/s", .rank = 2, .min = 6, .want = 6, .is_right = true },
+		{ .title = "cost", .rank = 3, .min = 6, .want = 6, .is_right = true },
+		{ .title = "a hit", .rank = 5, .min = 6, .want = 6, .is_right = true },
+		{ .title = "for", .rank = 6, .min = 6, .want = 6, .is_right = true },
+		{ .title = "processes", .rank = 4, .min = 10, .want = COLS },
+	};
+	const size_t n = sizeof(columns) / sizeof(columns[0]);
+	size_t *order = calloc(seen->n_targets + 1, sizeof(*order));
+	char title[64];
+
+	if (!order)
+		return;
+	for (size_t i = 0; i < seen->n_targets; i++)
+		order[i] = i;
+	if ((size_t)lines < seen->n_targets)
+		qsort_r(order, seen->n_targets, sizeof(*order), compare_targets, (void *)seen);
+	columns[0].title = title_of(title, sizeof(title), "program", lines, seen->n_targets);
+	columns[0].want = clamp((size_t)text_width(columns[0].title), name, 40);
+	layout_columns(columns, n, MARGIN, COLS, gap());
+	paint_titles(y, columns, n, n, "");
+	for (int i = 0; i < lines; i++)
+		draw_program(top, y + 1 + i, columns, &seen->targets[order[i]]);
+	free(order);
+}
+
+/* ---- pairs ---------------------------------------------------------------------------------- */
+
+size_t shown_pair_count(const struct view *view)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < view->seen->n_pairs; i++)
+		n += view_shows_pair(view, &view->seen->pairs[i]);
+	return n;
+}
+
+static int compare_pairs(const void *left, const void *right, void *data)
+{
+	const struct sight *seen = data;
+	const size_t a = *(const size_t *)left, b = *(const size_t *)right;
+	const double x = seen->pairs[a].rate, y = seen->pairs[b].rate;
+
+	return compare_rates(x, y, a, b);
+}
+
+static void draw_pair(const struct top *top, int y, const struct column *columns,
+		      const struct seen_pair *pair)
+{
+	char text[TEXT_BYTES], name[2 * PROBE_BYTES];
+
+	snprintf(name, sizeof(name), "%s,%s", pair->start, pair->stop);
+	paint_cell(y, &columns[0], name);
+	paint_cell(y, &columns[1], top->view.seen->targets[pair->target].name);
+	paint_cell(y, &columns[2], text_rate(text, pair->rate));
+	paint_cell(y, &columns[3], text_ns(text, pair->p50_ns, top->is_utf8));
+	paint_cell(y, &columns[4], text_ns(text, pair->p99_ns, top->is_utf8));
+	paint_cell(y, &columns[5], text_ns(text, pair->max_ns, top->is_utf8));
+	paint_cell(y, &columns[6], text_count(text, pair->open, columns[6].width));
+	if (pair->orphans)
+		attron(paint_colour(COLOUR_NOTE));
+	paint_cell(y, &columns[7], text_count(text, pair->orphans, columns[7].width));
+	attroff(paint_colour(COLOUR_NOTE));
+}
+
+void draw_pairs(const struct top *top, int y, int lines)
+{
+	const struct sight *seen = top->view.seen;
+	const bool has_exe = seen->n_targets > 1;
+	const int name = clamp(seen->longest_pair, 8, WIDEST_NAME);
+	struct column columns[] = {
+		{ .title = "pair", .rank = 0, .min = name < 13 ? name : 13, .want = name },
+		{ .title = "program", .rank = has_exe ? 3 : -1, .min = 8 },
+		{ .title = "pairs/s", .rank = 1, .min = 7, .is_right = true },
+		{ .title = "p50", .rank = 2, .min = 6, .is_right = true },
+		{ .title = "p99", .rank = 2, .min = 6, .is_right = true },
+		{ .title = "max", .rank = 4, .min = 6, .is_right = true },
+		{ .title = "open", .rank = 5, .min = 5, .want = 7, .is_right = true },
+		{ .title = "orphans", .rank = 6, .min = 7, .want = 9, .is_right = true },
+	};
+	const size_t n = sizeof(columns) / sizeof(columns[0]);
+	size_t *shown = calloc(seen->n_pairs + 1, sizeof(*shown));
+	size_t n_shown = 0;
+	char title[64];
+
+	if (!shown)
+		return;
+	for (size_t i = 0; i < seen->n_pairs; i++)
+		if (view_shows_pair(&top->view, &seen->pairs[i]))
+			shown[n_shown++] = i;
+	/* As they were asked for; if there is no room for all, those that happen. */
+	if ((size_t)lines < n_shown)
+		qsort_r(shown, n_shown, sizeof(*shown), compare_pairs, (void *)seen);
+	columns[0].title = title_of(title, sizeof(title), "pair", lines, n_shown);
+	columns[0].want = clamp((size_t)text_width(columns[0].title), name, WIDEST_NAME);
+	columns[1].want = clamp(seen->longest_exe, 8, 24);
+	layout_columns(columns, n, MARGIN, COLS, gap());
+	paint_titles(y, columns, n, n, "");
+	for (int i = 0; i < lines && (size_t)i < n_shown; i++)
+		draw_pair(top, y + 1 + i, columns, &seen->pairs[shown[i]]);
+	free(shown);
+}
+
+/* ---- probes --------------------------------------------------------------------------------- */
+
+enum {
+	COLUMN_NAME,
+	COLUMN_EXE,
+	COLUMN_RATE,
+	COLUMN_SPARK,
+	COLUMN_HITS,
+	COLUMN_SITES,
+	COLUMN_HANDLER,
+	COLUMN_COUNTED,
+	N_COLUMNS,
+};
+
+static void lay_out_probes(struct column *columns, const struct sight *seen)
+{
+	const bool has_exe = seen->n_targets > 1;
+	const int name = clamp(seen->longest_name, 8, WIDEST_NAME);
+	const int exe = clamp(seen->longest_exe, 8, 24), least = has_exe ? 12 : 16;
+	const struct column all[N_COLUMNS] = {
+		[COLUMN_NAME] = { "probe", 0, name < least ? name : least, name },
+		[COLUMN_EXE] = { "program", has_exe ? 2 : -1, 8, exe },
+		[COLUMN_RATE] = { "hits/s", 1, 7, 7, true },
+		[COLUMN_SPARK] = { "last minute", 5, LEAST_SPARK, WATCH_COLUMNS },
+		[COLUMN_HITS] = { "hits", 4, 9, 13, true },
+		[COLUMN_SITES] = { "sites", 7, 6, 6, true },
+		[COLUMN_HANDLER] = { "handler", 3, 8, 11 },
+		[COLUMN_COUNTED] = { "counted", 6, 7, 7 },
+	};
+	int surplus;
+
+	memcpy(columns, all, sizeof(all));
+	layout_columns(columns, N_COLUMNS, MARGIN, COLS, gap());
+	/* Bars of as many cells as a minute divides into. */
+	surplus = columns[COLUMN_SPARK].width - spark_width(columns[COLUMN_SPARK].width);
+	columns[COLUMN_SPARK].width -= surplus;
+	if (columns[COLUMN_SPARK].width < text_width(columns[COLUMN_SPARK].title))
+		columns[COLUMN_SPARK].title = "minute";
+	for (size_t i = COLUMN_SPARK + 1; i < N_COLUMNS; i++)
+		columns[i].x -= surplus;
+}
+
+static void fold_probe(const struct top *top, size_t line, float *cells, int width)
+{
+	float rates[WATCH_COLUMNS];
+
+	sight_history(top->view.seen, top->watch, view_probe(&top->view, line), rates);
+	spark_fold(rates, top->shown_ticks, cells, width);
+}
+
+/* The highest bar of those on the screen, if they have one scale. */
+static float common_highest(const struct top *top, int lines, int width)
+{
+	float highest = 0, cells[WATCH_COLUMNS];
+
+	for (int i = 0; top->scales_by_all && width && i < lines; i++) {
+		float its;
+
+		if (top->view.first + (size_t)i >= top->view.n_shown)
+			break;
+		fold_probe(top, top->view.first + (size_t)i, cells, width);
+		its = spark_highest(cells, width);
+		highest = its > highest ? its : highest;
+	}
+	return highest;
+}
+
+static void draw_spark(const struct top *top, int y, const struct column *column, size_t line,
+		       float highest)
+{
+	float cells[WATCH_COLUMNS];
+	char text[WATCH_COLUMNS * 4 + 1];
+
+	if (!column->width)
+		return;
+	fold_probe(top, line, cells, column->width);
+	if (!top->scales_by_all)
+		highest = spark_highest(cells, column->width);
+	spark_draw(text, cells, column->width, highest, top->is_utf8);
+	attron(paint_colour(COLOUR_BARS));
+	mvaddstr(y, column->x, text);
+	attroff(paint_colour(COLOUR_BARS));
+}
+
+static void draw_handler(const struct top *top, int y, const struct column *column,
+			 const struct seen_probe *probe)
+{
+	static const struct {
+		const char *word;
+		enum colour colour;
+	} states[] = {
+		[WATCH_HANDLER_UNKNOWN] = { "?", COLOUR_NONE },
+		[WATCH_HANDLER_OFF] = { "off", COLOUR_NONE },
+		[WATCH_HANDLER_ON] = { "on", COLOUR_GOOD },
+		[WATCH_HANDLER_MIXED] = { "mixed", COLOUR_NOTE },
+	};
+	const size_t n_pids = top->view.seen->targets[probe->target].n_pids;
+	char text[64];
+
+	snprintf(text, sizeof(text), "%s", states[probe->handler].word);
+	if (probe->handler == WATCH_HANDLER_MIXED && n_pids > 1)
+		snprintf(text, sizeof(text), "mixed %zu/%zu", probe->n_enabled, n_pids);
+	if (text_width(text) > column->width)
+		snprintf(text, sizeof(text), "%s", states[probe->handler].word);
+	attron(paint_colour(states[probe->handler].colour));
+	paint_cell(y, column, text);
+	attroff(paint_colour(states[probe->handler].colour));
+}
+
+static void draw_probe(const struct top *top, int y, const struct column *columns, size_t line,
+		       float highest)
+{
+	const struct seen_probe *probe = view_probe(&top->view, line);
+	const bool is_cursor = line == top->view.cursor;
+	const struct seen_target *target = &top->view.seen->targets[probe->target];
+	const bool is_measured = probe->is_counted || probe->is_in_pair;
+	char text[TEXT_BYTES];
+
+	if (is_cursor) {
+		attron(A_REVERSE);
+		mvhline(y, 0, ' ', COLS);
+		mvaddch(y, 0, '>');
+	}
+	paint_cell(y, &columns[COLUMN_NAME], probe->name);
+	paint_cell(y, &columns[COLUMN_EXE], target->name);
+	paint_cell(y, &columns[COLUMN_RATE], text_rate(text, is_measured ? probe->rate : NAN));
+	draw_spark(top, y, &columns[COLUMN_SPARK], line, highest);
+	paint_cell(y, &columns[COLUMN_HITS],
+		   text_count(text, probe->hits, columns[COLUMN_HITS].width));
+	paint_cell(y, &columns[COLUMN_SITES],
+		   text_count(text, probe->n_sites, columns[COLUMN_SITES].width));
+	draw_handler(top, y, &columns[COLUMN_HANDLER], probe);
+	paint_cell(y, &columns[COLUMN_COUNTED],
+		   !target->is_up      ? "-"
+		   : probe->is_in_pair ? "pair"
+		   : probe->is_counted ? "yes"
+				       : "no");
+	attroff(A_REVERSE);
+}
+
+static const char *nothing_to_show(const struct top *top)
+{
+	const struct sight *seen = top->view.seen;
+
+	if (!top->shown_ticks)
+		return "looking for probes ...";
+	if (!seen->n_targets)
+		return "no program with probes that may be measured runs now; waiting for one";
+	if (!seen->n_probes)
+		return "no probes are known yet; waiting for a process";
+	return "no probe's name has this in it; Esc shows all";
+}
+
+void draw_probes(const struct top *top, int y, int lines)
+{
+	static const size_t columns_of[N_SORT_KEYS] = {
+		[SORT_RATE] = COLUMN_RATE, [SORT_HITS] = COLUMN_HITS,
+		[SORT_NAME] = COLUMN_NAME, [SORT_HANDLER] = COLUMN_HANDLER,
+		[SORT_EXE] = COLUMN_EXE,
+	};
+	static const char *const marks[2][2] = { { "v", "^" }, { "▼", "▲" } };
+	const struct view *view = &top->view;
+	/* What is alphabetical goes up. */
+	const bool is_up = view->is_reversed != (view->key == SORT_NAME || view->key == SORT_EXE);
+	struct column columns[N_COLUMNS];
+	float highest;
+
+	lay_out_probes(columns, view->seen);
+	highest = common_highest(top, lines, columns[COLUMN_SPARK].width);
+	paint_titles(y, columns, N_COLUMNS, columns_of[view->key], marks[top->is_utf8][is_up]);
+	for (int i = 0; i < lines && view->first + (size_t)i < view->n_shown; i++)
+		draw_probe(top, y + 1 + i, columns, view->first + (size_t)i, highest);
+	if (!view->n_shown)
+		paint_text(y + 1, MARGIN, COLS - MARGIN, nothing_to_show(top));
+}

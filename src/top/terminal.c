@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+/*
+ * curses would handle SIGINT, SIGTERM and SIGTSTP by itself. They are blocked here, and taken from
+ * a signalfd by the loop in main.c, which calls terminal_leave and terminal_close. What it does not
+ * handle is a crash: then the state of the terminal is put back by what a signal handler may use,
+ * from strings that were looked up in time.
+ */
+#include "top/terminal.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <curses.h>
+#include <term.h>
+
+#include "cli/cli.h"
+
+enum { ESCAPE_MS = 25, LEAVING_BYTES = 256 };
+
+static struct {
+	SCREEN *screen;
+	bool is_ours;
+	struct termios before;
+	char leaving[LEAVING_BYTES]; /* what to write at a crash */
+	size_t n_leaving;
+	void *stack; /* for the handler: the crash may be an overflow of the other one */
+} terminal;
+
+static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT };
+
+#define N_CRASHES (sizeof(crashes) / sizeof(crashes[0]))
+
+/* ---- is there one --------------------------------------------------------------------------- */
+
+static int refuse(const char *why, const char *operand)
+{
+	say("top: %s%s", why, operand);
+	fputs("hint: `ocaml-probes attach --count --interval 1s` prints lines instead\n", stderr);
+	return EXIT_USAGE;
+}
+
+static bool can(const char *capability)
+{
+	const char *value = tigetstr(capability);
+
+	return value && value != (char *)-1;
+}
+
+/* Of the terminal that setupterm found. */
+static int check_screen(const char *term)
+{
+	if (!can("cup") || !can("clear"))
+		return refuse("this terminal has no screen to draw on: TERM is ", term);
+	return EXIT_DONE;
+}
+
+int terminal_check(void)
+{
+	const char *term = getenv("TERM");
+	int code, found;
+
+	if (!isatty(STDIN_FILENO))
+		return refuse("standard input is not a terminal", "");
+	if (!isatty(STDOUT_FILENO))
+		return refuse("standard output is not a terminal", "");
+	if (!term || !*term)
+		return refuse("TERM is not set: the kind of terminal is not known", "");
+	if (strcmp(term, "dumb") == 0)
+		return refuse("TERM is dumb: this terminal has no screen to draw on", "");
+	if (setupterm(NULL, STDOUT_FILENO, &found) != OK)
+		return refuse("no such terminal is known here: TERM is ", term);
+	code = check_screen(term);
+	del_curterm(cur_term);
+	return code;
+}
+
+/* ---- crashes -------------------------------------------------------------------------------- */
+
+static void restore_at_crash(int signal)
+{
+	const char *at = terminal.leaving;
+	size_t left = terminal.is_ours ? terminal.n_leaving : 0;
+
+	while (left) {
+		ssize_t n = write(STDOUT_FILENO, at, left);
+
+		if (n <= 0)
+			break;
+		at += n;
+		left -= (size_t)n;
+	}
+	if (terminal.is_ours)
+		tcsetattr(STDOUT_FILENO, TCSANOW, &terminal.before);
+	/* The default action, now that the handler is gone: SA_RESETHAND. */
+	raise(signal);
+}
+
+/* Append a capability's string, without the "$<5>" that asks for a pause. */
+static void add_leaving(const char *capability)
+{
+	const char *text = tigetstr(capability);
+
+	if (!text || text == (char *)-1)
+		return;
+	while (*text && terminal.n_leaving < sizeof(terminal.leaving)) {
+		if (strncmp(text, "$<", 2) == 0 && strchr(text, '>'))
+			text = strchr(text, '>') + 1;
+		else
+			terminal.leaving[terminal.n_leaving++] = *text++;
+	}
+}
+
+static void prepare_for_crash(void)
+{
+	const stack_t stack = { .ss_sp = terminal.stack, .ss_size = (size_t)SIGSTKSZ };
+	struct sigaction action = { .sa_handler = restore_at_crash,
+				    .sa_flags = SA_RESETHAND | SA_ONSTACK };
+
+	add_leaving("rmkx");
+	add_leaving("sgr0");
+	add_leaving("cnorm");
+	add_leaving("rmcup");
+	if (!stack.ss_sp || sigaltstack(&stack, NULL) != 0)
+		action.sa_flags &= ~SA_ONSTACK;
+	for (size_t i = 0; i < N_CRASHES; i++)
+		sigaction(crashes[i], &action, NULL);
+}
+
+/* ---- taking it ------------------------------------------------------------------------------ */
+
+static void set_modes(void)
+{
+	cbreak();
+	noecho();
+	nonl();
+	keypad(stdscr, TRUE);
+	nodelay(stdscr, TRUE);
+	set_escdelay(ESCAPE_MS);
+	curs_set(0);
+}
+
+int terminal_open(void)
+{
+	if (tcgetattr(STDOUT_FILENO, &terminal.before) != 0) {
+		say("top: the terminal's settings: %s", strerror(errno));
+		return EXIT_FAILED;
+	}
+	terminal.stack = malloc((size_t)SIGSTKSZ);
+	terminal.screen = newterm(NULL, stdout, stdin);
+	if (!terminal.screen) {
+		say("top: the terminal cannot be opened");
+		return EXIT_FAILED;
+	}
+	terminal.is_ours = true;
+	prepare_for_crash();
+	set_modes();
+	return EXIT_DONE;
+}
+
+void terminal_leave(void)
+{
+	if (!terminal.is_ours)
+		return;
+	endwin();
+	terminal.is_ours = false;
+}
+
+void terminal_return(void)
+{
+	terminal.is_ours = true;
+	reset_prog_mode();
+	curs_set(0);
+	terminal_resize();
+	clearok(stdscr, TRUE);
+	refresh();
+}
+
+void terminal_close(void)
+{
+	terminal_leave();
+	if (terminal.screen) {
+		for (size_t i = 0; i < N_CRASHES; i++)
+			signal(crashes[i], SIG_DFL);
+		delscreen(terminal.screen);
+	}
+	sigaltstack(&(const stack_t){ .ss_flags = SS_DISABLE }, NULL);
+	free(terminal.stack);
+	terminal.screen = NULL;
+	terminal.stack = NULL;
+}
+
+bool terminal_is_ours(void)
+{
+	return terminal.is_ours;
+}
+
+bool terminal_is_foreground(void)
+{
+	const pid_t group = tcgetpgrp(STDOUT_FILENO);
+
+	return group < 0 || group == getpgrp();
+}
+
+void terminal_resize(void)
+{
+	struct winsize size;
+
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row && size.ws_col)
+		resizeterm(size.ws_row, size.ws_col);
+}

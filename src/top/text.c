@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+#include "top/text.h"
+
+#include <inttypes.h>
+#include <langinfo.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <wchar.h>
+#include <wctype.h>
+
+bool text_is_utf8(void)
+{
+	return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+}
+
+/* ---- numbers -------------------------------------------------------------------------------- */
+
+static const char *nothing(char *text)
+{
+	text[0] = '-';
+	text[1] = '\0';
+	return text;
+}
+
+/* VALUE, below 999.5, with three digits. The bounds are where printf rounds to one more. */
+static const char *three_digits(char *text, double value, const char *unit)
+{
+	snprintf(text, TEXT_BYTES, "%.*f%s",
+		 value < 9.995	 ? 2
+		 : value < 99.95 ? 1
+				 : 0,
+		 value, unit);
+	return text;
+}
+
+const char *text_rate(char *text, double rate)
+{
+	static const char *const units[] = { "k", "M", "G", "T", "P" };
+	size_t unit = 0;
+
+	if (isnan(rate) || rate < 0)
+		return nothing(text);
+	if (rate < 999.5) {
+		snprintf(text, TEXT_BYTES, "%.*f", rate > 0 && rate < 99.95 ? 1 : 0, rate);
+		return text;
+	}
+	for (rate /= 1000; rate >= 999.5 && unit < sizeof(units) / sizeof(units[0]) - 1; unit++)
+		rate /= 1000;
+	return three_digits(text, rate, units[unit]);
+}
+
+const char *text_ns(char *text, uint64_t ns, bool utf8)
+{
+	const double value = (double)ns;
+
+	if (ns == 0)
+		return nothing(text);
+	if (ns < 1000)
+		snprintf(text, TEXT_BYTES, "%" PRIu64 "ns", ns);
+	else if (value < 999.5e3)
+		three_digits(text, value / 1e3, utf8 ? "µs" : "us");
+	else if (value < 999.5e6)
+		three_digits(text, value / 1e6, "ms");
+	else
+		three_digits(text, value / 1e9, "s");
+	return text;
+}
+
+const char *text_share(char *text, double share)
+{
+	if (isnan(share) || share < 0)
+		return nothing(text);
+	return three_digits(text, 100 * share, "%");
+}
+
+const char *text_count(char *text, uint64_t count, int width)
+{
+	if (snprintf(text, TEXT_BYTES, "%" PRIu64, count) > width)
+		text_rate(text, (double)count);
+	return text;
+}
+
+const char *text_duration(char *text, int64_t seconds)
+{
+	const int64_t s = seconds > 0 ? seconds : 0, minutes = s / 60, hours = s / 3600;
+
+	if (s < 60)
+		snprintf(text, TEXT_BYTES, "%" PRId64 "s", s);
+	else if (hours == 0)
+		snprintf(text, TEXT_BYTES, "%" PRId64 "m%02ds", minutes, (int)(s % 60));
+	else if (hours < 24)
+		snprintf(text, TEXT_BYTES, "%" PRId64 "h%02dm", hours, (int)(minutes % 60));
+	else
+		snprintf(text, TEXT_BYTES, "%" PRId64 "d%02dh", hours / 24, (int)(hours % 24));
+	return text;
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+/* A character as it is shown, with what combines with it shown one by one. */
+struct glyph {
+	char bytes[MB_LEN_MAX + 1];
+	size_t n;
+	int width;
+};
+
+/* Marks, embeddings, overrides and isolates: they would turn round what stands beside the name. */
+static bool changes_direction(wchar_t c)
+{
+	return c == 0x61c || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
+	       (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
+}
+
+/* The glyph at TEXT, which is not empty. Returns what is behind it. */
+static const char *take_glyph(const char *text, struct glyph *glyph)
+{
+	mbstate_t state = { 0 };
+	wchar_t c;
+	size_t n = mbrtowc(&c, text, strlen(text), &state);
+	int width = n <= MB_LEN_MAX ? wcwidth(c) : -1;
+
+	/* Not one character: a byte by itself. */
+	if (n == 0 || n > MB_LEN_MAX)
+		n = 1;
+	if (width < 0 || !iswprint((wint_t)c) || changes_direction(c)) {
+		*glyph = (struct glyph){ "?", 1, 1 };
+		return text + n;
+	}
+	memcpy(glyph->bytes, text, n);
+	glyph->bytes[n] = '\0';
+	glyph->n = n;
+	glyph->width = width;
+	return text + n;
+}
+
+int text_width(const char *text)
+{
+	struct glyph glyph;
+	int width = 0;
+
+	while (*text) {
+		text = take_glyph(text, &glyph);
+		width += glyph.width;
+	}
+	return width;
+}
+
+/* What OUT is filled with. */
+struct filling {
+	char *out;
+	size_t n, size;
+	int width;
+};
+
+static bool put_glyph(struct filling *to, const struct glyph *glyph)
+{
+	if (to->n + glyph->n >= to->size)
+		return false;
+	memcpy(to->out + to->n, glyph->bytes, glyph->n);
+	to->n += glyph->n;
+	to->out[to->n] = '\0';
+	to->width += glyph->width;
+	return true;
+}
+
+int text_fit(char *out, size_t size, const char *text, int width, enum text_cut cut)
+{
+	const struct glyph ellipsis = text_is_utf8() ? (struct glyph){ "…", strlen("…"), 1 }
+						     : (struct glyph){ "~", 1, 1 };
+	struct filling to = { .out = out, .size = size };
+	int left = text_width(text), allowed = left <= width ? width : width - 1;
+	struct glyph glyph;
+
+	out[0] = '\0';
+	if (width <= 0)
+		return 0;
+	if (left > width && cut == TEXT_CUT_FRONT) {
+		while (left > allowed) {
+			text = take_glyph(text, &glyph);
+			left -= glyph.width;
+		}
+		put_glyph(&to, &ellipsis);
+		allowed = width;
+	}
+	while (*text) {
+		text = take_glyph(text, &glyph);
+		if (to.width + glyph.width > allowed || !put_glyph(&to, &glyph))
+			break;
+	}
+	if (left > width)
+		put_glyph(&to, &ellipsis);
+	return to.width;
+}
+
+const char *text_base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}

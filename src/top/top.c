@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+#include "top/top.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "top/text.h"
+
+void top_message(struct top *top, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(top->message, sizeof(top->message), fmt, ap);
+	va_end(ap);
+}
+
+int top_open(struct top *top, const struct options *options)
+{
+	const struct watch_spec spec = {
+		.exe = options->exe,
+		.pid = options->pid,
+		.measure = &options->measure,
+	};
+	int err;
+
+	top->ctx = options->ctx;
+	top->is_utf8 = text_is_utf8();
+	top->watch = watch_new(options->ctx, false);
+	err = top->watch ? watch_set(top->watch, &spec, 1) : -ENOMEM;
+	if (!err)
+		err = top_show(top);
+	return err ? say_error(options->ctx, err) : EXIT_DONE;
+}
+
+void top_close(struct top *top)
+{
+	switch_free(top);
+	view_free(&top->view);
+	watch_free(top->watch);
+	top->watch = NULL;
+}
+
+/* Programs whose last process has ended, or that have one again. */
+static void tell_changes(struct top *top, const struct sight *was, const struct sight *is)
+{
+	for (size_t i = 0; i < is->n_targets; i++) {
+		const struct seen_target *now = &is->targets[i];
+		const struct seen_target *before = sight_find_target(was, now->exe);
+
+		if (!before ? was->n_targets && now->is_up : now->is_up && !before->is_up)
+			top_message(top, "%s: runs, and is measured", now->name);
+		else if (before && before->is_up && !now->is_up)
+			top_message(top, "%s: has ended; its next process will be measured",
+				    now->name);
+	}
+}
+
+int top_show(struct top *top)
+{
+	struct sight *seen;
+
+	if (top->is_paused)
+		return 0;
+	seen = sight_take(top->watch);
+	if (!seen)
+		return -ENOMEM;
+	if (top->shown_ticks)
+		tell_changes(top, top->view.seen, seen);
+	top->shown_ticks = top->n_ticks;
+	return view_show(&top->view, seen);
+}
+
+int top_tick(struct top *top)
+{
+	int err = watch_tick(top->watch);
+
+	top->n_ticks++;
+	return err ? err : top_show(top);
+}
+
+int top_pause(struct top *top, bool pause)
+{
+	if (!pause) {
+		top->is_paused = false;
+		top_message(top, "going on");
+		return top_show(top);
+	}
+	top->is_paused = true;
+	top_message(top, "paused, counting goes on; space: show it");
+	return sight_copy_history(top->view.seen, top->watch);
+}

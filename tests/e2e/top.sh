@@ -1,0 +1,415 @@
+#!/usr/bin/env bash
+# The live view, in a real terminal (tmux): what it shows, what its keys do, and that the terminal is
+# as it was before, whichever way it ends.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+
+# Copies: a file is measured in all processes that run it, those of other tests too.
+STEADY=${TMP:-}/steady LOOP=${TMP:-}/loop
+
+# ---- the terminal -----------------------------------------------------------------------------
+
+tmux_do() {
+	env -u TMUX TMUX_TMPDIR="$TMP" tmux -f /dev/null "$@"
+}
+
+# A terminal of this size with a shell in it. The server is a child of ours, and ends as they do.
+open_terminal() { # COLUMNS LINES
+	need_counting
+	need_command tmux
+	cp "$O/tests/ocaml/steady" "$O/tests/ocaml/loop" "$TMP"
+	env -u TMUX TMUX_TMPDIR="$TMP" tmux -f /dev/null -D &
+	wait_for 'tmux_do set -g exit-empty off 2>/dev/null'
+	tmux_do new-session -d -x "$1" -y "$2" \
+		'exec env LC_ALL=C.UTF-8 PS1="$ " bash --norc --noprofile -i'
+	wait_for 'screen | grep -q "^\\$"'
+}
+
+screen() { tmux_do capture-pane -p; }
+press() { tmux_do send-keys "$@"; }
+enter() { tmux_do send-keys -l -- "$1"; tmux_do send-keys Enter; }
+
+shows() { screen | grep -qE -- "$1"; }
+await_screen() { # RE [SECONDS]
+	local tries=$((${2:-8} * 20))
+	until shows "$1"; do
+		((tries-- > 0)) || fail "waited ${2:-8} s in vain for $1 on this screen:
+$(screen)"
+		sleep 0.05
+	done
+}
+
+# Start the view with the shell's status of the terminal before it in $TMP/before, what it says on
+# stderr in $TMP/err, and when it has ended its status in $TMP/status. Sets VIEWER to its pid.
+start_top() { # ARG...
+	rm -f "$TMP/status" "$TMP/pid"
+	printf '%s\n' 'echo $$ >"$TMP/pid"' 'exec "$TOOL" top "$@" 2>"$TMP/err"' >"$TMP/run"
+	enter "clear; export TMP='$TMP' TOOL='$TOOL'; stty -g >'$TMP/before'; bash '$TMP/run' $*; \
+echo \$? >'$TMP/status'; stty -g >'$TMP/after'"
+	wait_for 'shows "^ocaml-probes top  " || [[ -e $TMP/status ]]' 10
+	[[ ! -e $TMP/status ]] || fail "it ended: $(cat "$TMP/status") $(cat "$TMP/err")"
+	VIEWER=$(cat "$TMP/pid")
+}
+
+# It has ended with STATUS, and the terminal is the shell's again.
+check_restored() { # STATUS HOW
+	wait_for '[[ -e $TMP/after ]]' 5
+	eq "$(cat "$TMP/status")" "$1" "status after $2: $(cat "$TMP/err")"
+	eq "$(cat "$TMP/after")" "$(cat "$TMP/before")" "the terminal's settings after $2"
+	wait_for 'eval "$terminal_is_plain"' 2
+	rm "$TMP/after"
+}
+# shellcheck disable=SC2016 # evaluated later
+terminal_is_plain='[[ $(tmux_do display-message -p "#{cursor_flag} #{alternate_on} #{keypad_cursor_flag}") = "1 0 0" ]]'
+
+# The line of a probe, its mark taken away, words between single spaces.
+line_of() { # PROBE
+	screen | sed -n "s/^[> ] *\($1 .*\)/\1/p" | tr -s ' '
+}
+field_of() { line_of "$1" | cut -d' ' -f"$2"; }
+# Without bars, the last four fields are: hits, sites, handler, counted.
+hits_of() { line_of "$1" | awk '{ print $(NF - 3) }'; }
+handler_of() { line_of "$1" | awk '{ print $(NF - 1) }'; }
+marked() { screen | sed -n 's/^> \([a-z_]*\) .*/\1/p'; }
+probes_shown() { screen | sed -nE 's/^[> ] (beat|flood|rare|work_start|work_stop) .*/\1/p' | paste -sd' '; }
+# Its expected hits, when it has ended.
+books_of() { sed -n "s/^$1 handler=[0-9]* expected=//p" "$(output_of)"; }
+
+start_steady() {
+	start_target "$STEADY"
+	await_line ready
+}
+
+mark() { # PROBE
+	local tries
+	press Home
+	for ((tries = 0; tries < 10; tries++)); do
+		[[ $(marked) != "$1" ]] || return 0
+		press j
+		sleep 0.1
+	done
+	fail "the cursor does not get to $1: $(screen)"
+}
+
+# ---- what it shows ----------------------------------------------------------------------------
+
+test_rates_pairs_sorting_filter_pause() {
+	local before
+	open_terminal 80 24
+	start_steady
+	start_top -pid "$TARGET" --time work_start,work_stop
+	await_screen '^> flood +(1\.0[0-9]k|9[5-9][0-9]) .* off +yes'
+	await_screen '^  beat +(9[5-9]\.[0-9]|10[0-9]) '
+	await_screen '^  work_start,work_stop +([89]\.[0-9]|1[01]\.[0-9]) +([2-9]\.|[1-9][0-9])[0-9.]*ms +([2-9]\.|[1-9][0-9])[0-9.]*ms'
+	await_screen "^up   pid $TARGET +for [0-9]+s +[0-9.]+k hits/s +cost 0\\.[0-9]+% of a core +[0-9.]+[nµ]s a hit"
+	matches "$(line_of work_stop)" ' off pair$'
+	matches "$(line_of flood)" '[▁▂▃▄▅▆▇█]'
+
+	# The cursor stays with its probe.
+	matches "$(probes_shown)" '^flood beat [a-z]' "by rate"
+	mark rare
+	press n
+	await_screen '^  probe▲ '
+	eq "$(probes_shown)" "beat flood rare work_start work_stop" "by name"
+	eq "$(marked)" rare "the cursor's probe"
+	press S
+	await_screen '^  probe▼ '
+	eq "$(probes_shown)" "work_stop work_start rare flood beat" "by name, the last first"
+	eq "$(marked)" rare "the cursor's probe"
+	press r
+	await_screen 'hits/s▼'
+	press s
+	await_screen ' hits▼'
+
+	press / w o r k
+	await_screen '^/work'
+	eq "$(probes_shown)" "work_start work_stop" "filtered"
+	press Enter
+	await_screen '/work 1-2/2$'
+	press Escape
+	await_screen ' 1-5/5$'
+	press / x y z
+	await_screen "no probe's name has this in it"
+	press Escape
+	await_screen ' 1-5/5$'
+
+	press Space
+	await_screen 'PAUSED$'
+	before=$(screen)
+	sleep 1.3
+	eq "$(screen)" "$before" "the screen, paused"
+	press Space
+	wait_for '[[ $(hits_of flood) -gt '"$(hits_of flood)"' ]]'
+	press '?'
+	await_screen '^ q Ctrl-C +quit'
+	press x
+	await_screen '^ocaml-probes top  .*/steady'
+	press q
+	check_restored 0 q
+	eq "$(cat "$TMP/err")" "" "said"
+}
+
+# Every hit of the program's whole life, over the life of a second process too.
+test_exact_over_restart() {
+	local first
+	open_terminal 100 20
+	start_top --exe "$STEADY"
+	await_screen '^waiting +no process'
+	start_steady
+	await_screen "^up +pid $TARGET" 5
+	await_screen '^> flood '
+	quit_target
+	first=$(books_of flood)
+	await_screen '^steady: has ended' 5
+	await_screen '^waiting +no process'
+	eq "$(hits_of flood)" "$first" "hits when it has ended"
+	start_steady
+	await_screen "^up +pid $TARGET" 5
+	await_screen '^steady: runs, and is measured'
+	quit_target
+	await_screen '^steady: has ended' 5
+	wait_for '[[ $(hits_of flood) -eq '"$((first + $(books_of flood)))"' ]]' 3
+	press q
+	check_restored 0 q
+}
+
+# Two programs, one of which has two processes; among processes of our own, since those of other
+# tests are to be left alone.
+test_all_programs_and_confirmation() {
+	need_counting
+	need_command tmux unshare
+	unshare --pid --fork --mount-proc bash "$0" --one all_programs_and_confirmation
+}
+
+all_programs_and_confirmation() {
+	local first second program
+	open_terminal 120 30
+	start_steady
+	first=$TARGET
+	start_steady
+	second=$TARGET
+	start_target "$LOOP"
+	await_line ready
+	start_top
+	await_screen '^  program +state'
+	await_screen "^  steady +up .* pids $first $second"
+	await_screen "^  loop +up .* pid $TARGET\$"
+	# Several meters find out at once what a hit costs, on the same sites.
+	for program in steady loop; do
+		await_screen "^  $program +up .* ([0-9]{3}ns|[0-9.]+µs) +[0-9]+s "
+	done
+	await_screen '^[> ] alpha +loop +[0-9.]+[kM] '
+	press / r a r e Enter
+	await_screen '^> rare +steady +(19|2[01])\.[0-9] '
+	press e
+	await_screen '^switch the handlers of rare on: 1 site in 2 processes\? \(y/n\)'
+	press n
+	await_screen '^rare: left as it is'
+	eq "$("$TOOL" info -pid "$first" | grep ' enabled' || :)" "" "handlers that are on"
+	press e y
+	await_screen '^rare: handlers switched on in 2 processes'
+	eq "$("$TOOL" info -pid "$first" | grep ' enabled')" "rare enabled" "handlers that are on"
+	"$TOOL" attach -pid "$second" -disable rare
+	await_screen ' mixed 1/2 ' 3
+	press q
+	check_restored 0 q
+	eq "$(cat "$TMP/err")" \
+		"ocaml-probes: top: handlers switched on here stay on: rare (steady)" "said"
+}
+
+test_switches_handler_and_counter() {
+	local hits
+	open_terminal 90 24
+	start_steady
+	start_top -pid "$TARGET" --time work_start,work_stop
+	await_screen '^> flood +(1\.0|9)'
+	mark beat
+	press e
+	await_screen '^beat: handlers switched on in 1 process'
+	await_screen '^> beat .* on +yes'
+	matches "$("$TOOL" info --json -pid "$TARGET")" '"name":"beat","state":"enabled"'
+	press e
+	await_screen '^> beat .* off +yes'
+	matches "$("$TOOL" info --json -pid "$TARGET")" '"name":"beat","state":"disabled"'
+	press c
+	await_screen '^beat: its hits are not counted'
+	await_screen '^> beat +- .* off +no'
+	sleep 1.2 # those of the tick in which it was switched
+	hits=$(hits_of beat)
+	sleep 1.2
+	eq "$(hits_of beat)" "$hits" "hits that are not counted"
+	press c
+	await_screen '^> beat .* off +yes'
+	wait_for '[[ $(hits_of beat) -gt '"$hits"' ]]'
+	mark work_stop
+	press c
+	await_screen '^work_stop: .*pair'
+	mark rare
+	press e
+	await_screen '^> rare .* on +yes'
+	press q
+	check_restored 0 q
+	eq "$(cat "$TMP/err")" \
+		"ocaml-probes: top: handlers switched on here stay on: rare (steady)" "said"
+	eq "$("$TOOL" info -pid "$TARGET" | grep ' enabled')" "rare enabled" "handlers that are on"
+}
+
+# No line is wider than the screen, and none is lost.
+test_resizes() {
+	local size
+	open_terminal 120 40
+	start_steady
+	start_top -pid "$TARGET" --time work_start,work_stop
+	await_screen '^> flood +(1\.0|9).* off +yes'
+	for size in '40 12' '30 5' '12 2' '1 1' '120 40' '40 8' '500 200' '80 24'; do
+		tmux_do resize-window -x "${size% *}" -y "${size#* }"
+		case $size in
+		'30 5') await_screen '^30x5 is too small \(40x8\)' ;;
+		'12 2') await_screen '^12x2 is too…$' ;;
+		'1 1') sleep 0.1 ;; # has room for nothing
+		'40 12') await_screen '^> flood +[0-9.]+k? +[0-9]+ off$' ;;
+		'40 8') await_screen '^> flood +[0-9.]+k? +[0-9]+ off$' ;;
+		*)
+			await_screen '^> flood .* off +yes'
+			await_screen '^  work_start,work_stop .* [01] +[01]$'
+			;;
+		esac
+		kill -0 "$VIEWER" || fail "it ended at $size"
+	done
+	await_screen '^q quit .*S reverse$'
+	press q
+	check_restored 0 "resizes"
+}
+
+test_ascii_and_no_colours() {
+	open_terminal 90 24
+	start_steady
+	enter "export LC_ALL=C NO_COLOR=1"
+	start_top -pid "$TARGET"
+	await_screen '^> flood +(1\.0|9).*[_.:=+*#-]+ .* off +yes'
+	await_screen 'hits/sv'
+	screen | LC_ALL=C grep -v '[^ -~]' >/dev/null || fail "not ASCII: $(screen)"
+	eq "$(screen | LC_ALL=C grep -c '[^ -~]' || :)" 0 "lines that are not ASCII"
+	eq "$(tmux_do capture-pane -p -e | grep -cE $'\e\\[(3[0-7]|9[0-7])' || :)" 0 "lines in colour"
+	press q
+	check_restored 0 q
+	enter "unset NO_COLOR; export LC_ALL=C.UTF-8"
+	start_top -pid "$TARGET"
+	wait_for 'tmux_do capture-pane -p -e | grep -qE $'"'\e'"'"\\[(3[0-7]|9[0-7])"' 5
+	press q
+	check_restored 0 q
+}
+
+# ---- how it ends ------------------------------------------------------------------------------
+
+test_exits_restore_the_terminal() {
+	local signal
+	open_terminal 80 24
+	start_steady
+	for signal in INT TERM HUP; do
+		start_top -pid "$TARGET"
+		kill -"$signal" "$VIEWER"
+		check_restored 0 "SIG$signal"
+		eq "$(cat "$TMP/err")" "" "said after SIG$signal"
+	done
+	start_top -pid "$TARGET"
+	press / C-c
+	check_restored 0 "Ctrl-C"
+	start_top -pid "$TARGET"
+	kill -SEGV "$VIEWER"
+	check_restored 139 "a crash"
+	eq "$(int3_count "$TARGET")" 0 "sites with a uprobe"
+}
+
+# Ctrl-Z and fg; and a view that is ended, or sent to the background, while it is stopped.
+test_suspends() {
+	open_terminal 80 24
+	start_steady
+	enter "set +m; set -m" # job control
+	enter "stty -g >'$TMP/before'; clear; '$TOOL' top -pid $TARGET 2>'$TMP/err'"
+	await_screen '^up   pid'
+	press C-z
+	await_screen 'Stopped'
+	eval "$terminal_is_plain" || fail "the terminal while it is stopped: $(screen)"
+	enter "stty -g >'$TMP/during'"
+	wait_for '[[ -s $TMP/during ]]'
+	eq "$(cat "$TMP/during")" "$(cat "$TMP/before")" "the terminal's settings while it is stopped"
+	enter "clear; fg"
+	await_screen '^up   pid'
+	await_screen '^> flood '
+	press C-z
+	wait_for 'eval "$terminal_is_plain"'
+	enter "clear; bg; echo it is back"
+	await_screen '^it is back'
+	enter "clear; jobs"
+	await_screen 'Stopped'
+	enter "fg"
+	await_screen '^> flood '
+	press C-z
+	wait_for 'eval "$terminal_is_plain"'
+	enter 'kill %1; wait; clear; jobs; echo none left; stty -g >$TMP/after'
+	await_screen '^none left'
+	eq "$(cat "$TMP/after")" "$(cat "$TMP/before")" "the terminal's settings at the end"
+	eq "$(int3_count "$TARGET")" 0 "sites with a uprobe"
+}
+
+# Its terminal goes away.
+test_hangup() {
+	open_terminal 80 24
+	start_steady
+	start_top -pid "$TARGET"
+	await_screen '^> flood '
+	tmux_do kill-server
+	wait_for '! kill -0 "$VIEWER" 2>/dev/null'
+	wait_for '[[ $(int3_count "$TARGET") -eq 0 ]]'
+}
+
+test_sigkill_leaves_nothing() {
+	open_terminal 80 24
+	start_steady
+	start_top -pid "$TARGET" --time work_start,work_stop
+	await_screen '^> flood '
+	[[ $(int3_count "$TARGET") -gt 0 ]] || fail "no int3 while it counts"
+	kill -KILL "$VIEWER"
+	wait_for '[[ $(int3_count "$TARGET") -eq 0 && $(raised_semaphores "$TARGET") -eq 0 ]]' 2
+	quit_target
+	eq "$TARGET_STATUS" 0 "status"
+}
+
+# ---- what it refuses --------------------------------------------------------------------------
+
+# The view on a terminal of its own kind says one line and a hint, and sends no other byte.
+refuses() { # STATUS TEXT TERM ARG...
+	local want=$1 text=$2 term=$3 status=0
+	shift 3
+	script -qec "${term:+TERM=$term} '$TOOL' top $*" /dev/null </dev/null >"$TMP/out" || status=$?
+	eq "$status" "$want" "status: $(cat "$TMP/out")"
+	grep -qE -- "$text" "$TMP/out" || fail "said: $(cat "$TMP/out")"
+	eq "$(grep -vc '^hint: ' "$TMP/out")" 1 "lines: $(cat "$TMP/out")"
+	eq "$(tr -d '\r' <"$TMP/out" | LC_ALL=C grep -c '[^ -~]' || :)" 0 "lines with control characters"
+}
+
+test_refusals() {
+	need_counting
+	need_command script tic
+	cp "$O/tests/ocaml/steady" "$TMP"
+	start_steady
+	refuses 2 'TERM is dumb' dumb -pid "$TARGET"
+	refuses 2 'no such terminal is known here: TERM is nosuch' nosuch -pid "$TARGET"
+	refuses 2 'TERM is not set' "'' " -pid "$TARGET"
+	printf 'paper|prints and never looks back,\n\tam, cols#80, cr=\\r, ind=\\n,\n' >"$TMP/paper"
+	tic -o "$TMP/terminfo" "$TMP/paper"
+	refuses 2 'no screen to draw on: TERM is paper' "paper TERMINFO=$TMP/terminfo" -pid "$TARGET"
+	refuses 2 '-pid and --exe: one of them' xterm -pid "$TARGET" --exe "$STEADY"
+	refuses 2 "'nosuch': no such probe" xterm -pid "$TARGET" --count=nosuch
+	refuses 5 'pid 4194304' xterm -pid 4194304
+	refuses 2 'filter' xterm -pid "$TARGET" "--filter 'arg0 >'"
+	check_error 2 'standard input is not a terminal' top -pid "$TARGET"
+	TERM=xterm script -qec "'$TOOL' top -pid $TARGET | cat; exit \${PIPESTATUS[0]}" /dev/null \
+		</dev/null >"$TMP/out" || :
+	grep -q 'standard output is not a terminal' "$TMP/out" || fail "said: $(cat "$TMP/out")"
+	"$TOOL" help top >"$TMP/out"
+	grep -q '^usage: ocaml-probes top' "$TMP/out" || fail "help: $(cat "$TMP/out")"
+}
+
+run_tests "$@"

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# The page that `ocaml-probes serve` has, in a browser, over programs that are really counted.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+
+PAGE=$ROOT/tests/e2e/web_page.py
+
+# Debian's own interpreter: it is the one that has Debian's selenium.
+need_browser() {
+	need_counting
+	need_command chromium chromedriver
+	/usr/bin/python3 -c 'import selenium' 2>/dev/null || skip "python3-selenium is not installed"
+}
+
+# KEEP_SCREENSHOTS: a folder that gets the pictures that were taken, to be looked at.
+on_page() { # TEST ARG...
+	HOME=$TMP /usr/bin/python3 -B "$PAGE" "$@" || fail "serve said: $(cat "$TMP/serve.err")"
+	[[ -z ${KEEP_SCREENSHOTS:-} ]] || find "$TMP" -maxdepth 1 -name '*.png' -exec cp -t "$KEEP_SCREENSHOTS" {} +
+}
+
+test_numbers_are_those_of_the_program() {
+	need_browser
+	start_target "$O/tests/ocaml/requests" 2000
+	await_line ready
+	on_page numbers "$TARGET" "$(output_of)" 2000
+	quit_target
+}
+
+test_watching() {
+	need_browser
+	start_target "$O/tests/ocaml/service"
+	on_page watching "$TARGET"
+}
+
+test_using_without_a_mouse() {
+	need_browser
+	start_target "$O/tests/ocaml/service"
+	on_page using "$TARGET"
+}
+
+test_programs_with_hostile_names() {
+	local name="$TMP/<img src=x onerror=document.title='owned'>&amp;\"" first
+	need_browser
+	cp "$O/tests/ocaml/service" "$name"
+	start_target "$O/tests/ocaml/service"
+	first=$TARGET
+	# Not named to env, which would take it for a variable.
+	start_target bash -c 'exec "$0"' "$name"
+	on_page programs "$first" "$TARGET" "$name"
+}
+
+test_many_probes() {
+	need_browser
+	need_command gcc
+	gcc -O2 -pthread -fPIE -pie -fvisibility=hidden -D_GNU_SOURCE -DSITES=10000 -DNAMES=10000 -o "$TMP/many" \
+		"$ROOT/tools/bench/sites.S" "$ROOT/tools/bench/toggle_target.c"
+	start_target "$TMP/many"
+	on_page many "$TARGET"
+}
+
+run_tests "$@"

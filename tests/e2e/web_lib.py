@@ -1,0 +1,206 @@
+"""What web_page.py needs: `ocaml-probes serve`, a browser, and the page in it.
+
+The browser is Debian's Chromium without a window, steered by its own driver. It reports every request
+and every message to its console, and both are looked at when a test ends."""
+
+import json
+import os
+import re
+import subprocess
+import time
+import urllib.request
+
+from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+
+TMP = os.environ["TMP"]
+TOOL = os.environ["TOOL"]
+
+
+def wait_for(what, condition, seconds=10):
+    end = time.monotonic() + seconds
+    while True:
+        found = condition()
+        if found:
+            return found
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {seconds} s in vain for: {what}")
+        time.sleep(0.05)
+
+
+def equal(actual, expected, what):
+    assert actual == expected, f"{what}: {actual!r}, not {expected!r}"
+
+
+class Serve:
+    """A server of its own, which ends with the test."""
+
+    def __init__(self, *flags, port=0):
+        self.log = open(os.path.join(TMP, "serve.err"), "w+b")
+        self.process = subprocess.Popen(
+            [TOOL, "serve", "--listen", f"127.0.0.1:{port}", *flags],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.log)
+        address = wait_for("the server's address", self.address)
+        self.port, self.token = int(address[1]), address[2]
+        self.origin = f"http://127.0.0.1:{self.port}"
+
+    def said(self):
+        with open(self.log.name) as log:
+            return log.read()
+
+    def address(self):
+        assert self.process.poll() is None, f"serve ended: {self.said()}"
+        return re.search(r"http://127\.0\.0\.1:(\d+)/(?:#token=([^\s#]+))?\s", self.said())
+
+    def url(self):
+        return f"{self.origin}/" + (f"#token={self.token}" if self.token else "")
+
+    def get(self, path):
+        with urllib.request.urlopen(self.origin + path, timeout=10) as answer:
+            return json.load(answer)
+
+    def target(self, number=0):
+        return self.get("/api/v1/status")["targets"][number]
+
+    def probe(self, name):
+        return next(p for p in self.target()["probes"] if p["probe"] == name)
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+
+# Keeps the last status that the page got, to hold what it shows against.
+SPY = """
+const realFetch = window.fetch;
+window.fetch = async (path, ...rest) => {
+	const response = await realFetch(path, ...rest);
+	if (String(path).endsWith("api/v1/status")) {
+		const realText = response.text.bind(response);
+		response.text = async () => (window.lastStatus = await realText());
+	}
+	return response;
+};
+"""
+
+ROWS = """
+const number = (cell) => cell.dataset.value === "" ? null : Number(cell.dataset.value);
+return [...document.querySelectorAll("table.probes tbody tr")].map((row) => ({
+	probe: row.querySelector("th").textContent,
+	rate: number(row.querySelector(".rate")),
+	hits: number(row.querySelector(".hits")),
+	sites: number(row.querySelector(".sites")),
+	handler: row.querySelector(".handler .state").dataset.value,
+	counted: row.querySelector(".counter .state").dataset.value === "true",
+}));
+"""
+
+
+class Page:
+    def __init__(self, serve, url=None):
+        self.serve = serve
+        options = Options()
+        options.binary_location = "/usr/bin/chromium"
+        for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                     "--disable-background-networking", f"--user-data-dir={TMP}/chromium", "about:blank"):
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
+        self.cdp("Page.addScriptToEvaluateOnNewDocument", source=SPY)
+        self.size(1280)
+        self.driver.get(url or serve.url())
+        self.wait("connected", "return document.body.dataset.state === 'connected'")
+
+    def cdp(self, command, **parameters):
+        return self.driver.execute_cdp_cmd(command, parameters)
+
+    def js(self, script, *arguments):
+        return self.driver.execute_script(script, *arguments)
+
+    def wait(self, what, script, seconds=10):
+        return wait_for(what, lambda: self.js(script), seconds)
+
+    def text(self, selector):
+        return self.js("return document.querySelector(arguments[0])?.textContent.trim()", selector)
+
+    def value(self, selector):
+        """The number as it came from the server."""
+        return float(self.js("return document.querySelector(arguments[0]).dataset.value", selector))
+
+    def rows(self):
+        return self.js(ROWS)
+
+    def row(self, name):
+        return next((row for row in self.rows() if row["probe"] == name), None)
+
+    def updates(self):
+        return int(self.js("return main.dataset.updates ?? 0"))
+
+    def next_update(self):
+        before = self.updates()
+        wait_for("an update", lambda: self.updates() > before)
+
+    def shown_and_status(self):
+        """The rows, the tiles, and the status that they were made of, of one moment."""
+        def take():
+            update, rows, status = self.js(
+                f"return [main.dataset.updates, (() => {{ {ROWS} }})(), JSON.parse(lastStatus)]")
+            # Not if a newer status had come and was not shown yet.
+            again = self.js("return [main.dataset.updates, JSON.parse(lastStatus).time]")
+            return again == [update, status["time"]] and (rows, status)
+        return wait_for("a quiet moment", take)
+
+    def size(self, width, height=900):
+        self.cdp("Emulation.setDeviceMetricsOverride", width=width, height=height,
+                 deviceScaleFactor=1, mobile=False)
+
+    def media(self, **features):
+        self.cdp("Emulation.setEmulatedMedia",
+                 features=[{"name": name.replace("_", "-"), "value": value}
+                           for name, value in features.items()])
+
+    def screenshot(self, name, width):
+        height = self.js("return document.documentElement.scrollHeight")
+        self.size(width, min(height, 4000))
+        time.sleep(0.3)
+        self.driver.save_screenshot(os.path.join(TMP, name + ".png"))
+        self.size(width)
+
+    def press(self, key, code=None, modifiers=0):
+        """A key, as from a keyboard: the browser itself decides what has the focus."""
+        codes = {"Tab": 9, "Enter": 13, " ": 32, "Escape": 27, "Backspace": 8}
+        text = {"Enter": "\r", " ": " "}.get(key, key if len(key) == 1 else "")
+        common = dict(key=key, code=code or {" ": "Space"}.get(key, key), modifiers=modifiers,
+                      windowsVirtualKeyCode=codes.get(key, ord(key.upper()[0])))
+        self.cdp("Input.dispatchKeyEvent", type="keyDown", text=text, **common)
+        self.cdp("Input.dispatchKeyEvent", type="keyUp", **common)
+
+    def type(self, text):
+        for character in text:
+            self.press(character)
+
+    def focus(self, selector):
+        assert self.js("const e = document.querySelector(arguments[0]); e?.focus();"
+                       "return e !== null && document.activeElement === e", selector), f"{selector} takes no focus"
+
+    def console(self):
+        """What the browser complained of, since the last call."""
+        return [entry["message"] for entry in self.driver.get_log("browser")
+                if entry["level"] in ("SEVERE", "WARNING")]
+
+    def check_requests(self):
+        """Every request went to the server."""
+        urls = []
+        for entry in self.driver.get_log("performance"):
+            message = json.loads(entry["message"])["message"]
+            sent = message["params"] if message["method"] == "Network.requestWillBeSent" else None
+            # The browser's own first page is none of ours.
+            if sent and not sent["documentURL"].startswith("chrome://"):
+                urls.append(sent["request"]["url"])
+        assert len(urls) > 10, f"only {len(urls)} requests were seen"
+        outside = [url for url in urls if not url.startswith((self.serve.origin + "/", "data:"))]
+        equal(outside, [], "requests to elsewhere")
+
+    def close(self):
+        self.driver.quit()

@@ -1,0 +1,524 @@
+#!/usr/bin/python3
+"""web_page.py TEST ARG...: one test of the page that `ocaml-probes serve` has; web.sh calls it."""
+
+import re
+import subprocess
+import sys
+import time
+
+from web_lib import Page, Serve, TOOL, equal, wait_for
+
+
+def tell(pid, line):
+    """A line to the standard input of a target, which is a named pipe."""
+    with open(f"/proc/{pid}/fd/0", "w") as pipe:
+        pipe.write(line + "\n")
+
+
+def number_of(text):
+    return int(text.replace(",", ""))
+
+
+# ---- numbers ----------------------------------------------------------------------------------
+
+
+def check_rows(rows, target):
+    """The rows are the probes of TARGET, number by number."""
+    probes = {probe["probe"]: probe for probe in target["probes"]}
+    equal(sorted(row["probe"] for row in rows), sorted(probes), "probes")
+    for row in rows:
+        for key, value in row.items():
+            equal(value, probes[row["probe"]][key], f"{key} of {row['probe']}")
+
+
+def check_pair(page, pair):
+    """The first row of the pairs' table is PAIR."""
+    cells = page.js("return [...document.querySelector('table.pairs tbody tr').cells]"
+                    ".slice(1).map((cell) => Number(cell.dataset.value))")
+    names = ("rate", "p50_ns", "p99_ns", "min_ns", None, "max_ns", "count", "open", "orphan_starts", "orphan_stops")
+    for name, value in zip(names, cells):
+        equal(value, pair[name] if name else pair["sum_ns"] / pair["count"], f"{name or 'mean'} of the pair")
+
+
+def painted(page, chart, colour):
+    """How many pixels of a graph have about the colour that the style sheet calls COLOUR."""
+    return page.js("""
+        const canvas = document.querySelector(arguments[0] + " canvas");
+        const copy = document.createElement("canvas");
+        [copy.width, copy.height] = [canvas.width, canvas.height];
+        const context = copy.getContext("2d", { willReadFrequently: true });
+        context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(arguments[1]);
+        context.fillRect(0, 0, 1, 1);
+        const want = context.getImageData(0, 0, 1, 1).data;
+        context.clearRect(0, 0, 1, 1);
+        context.drawImage(canvas, 0, 0);
+        const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
+        let n = 0;
+        for (let i = 0; i < data.length; i += 4)
+            n += data[i + 3] > 40 && [0, 1, 2].every((c) => Math.abs(data[i + c] - want[c]) < 24);
+        return n;""", chart, colour)
+
+
+def numbers(pid, output, requests):
+    """What a program that has come to rest was counted, on the page, in the API, and by itself."""
+    serve = Serve("-pid", pid, "--time", "request_start,request_stop", "--key", "arg0")
+    page = Page(serve)
+    equal(page.text("#control-state"), "Look only: the server was started without --control.", "control")
+    equal(page.js("return document.querySelectorAll('td button:not([hidden])').length"), 0, "buttons")
+    tell(pid, "go")
+    wait_for("the program's books", lambda: "\nend\n" in open(output).read())
+    books = dict(re.findall(r"^(\w+)=(-?\d+)$", open(output).read(), re.M))
+    starts = int(books["starts"])
+    wait_for("all hits", lambda: page.row("request_start")["hits"] == starts)
+    page.next_update()
+
+    rows, status = page.shown_and_status()
+    target = status["targets"][0]
+    check_rows(rows, target)
+    hits = {row["probe"]: row["hits"] for row in rows}
+    equal(hits, {"number": int(requests), "request_start": starts, "request_stop": int(books["stops"])},
+          "hits and the program's books")
+    pair = target["pairs"][0]
+    check_pair(page, pair)
+    for name, book in (("count", "pairs"), ("orphan_starts", "orphan_starts"), ("orphan_stops", "orphan_stops"),
+                       ("open", "open")):
+        equal(pair[name], int(books[book]), f"{name} and the program's books")
+    equal(page.value("#cost"), target["cost"]["core_share"], "cost")
+    equal(page.value("#hit-cost"), target["cost"]["hit_ns"], "cost of a hit")
+    losses = page.js("return Object.fromEntries([...document.querySelectorAll('#losses > div')]"
+                     ".map((e) => [e.dataset.reason, Number(e.lastChild.textContent)]))")
+    equal(losses, target["losses"], "losses")
+    equal(set(losses.values()), {0}, "losses")
+    words = page.text("#pair-words")
+    for column in (3, 4):
+        assert page.text(f"table.pairs tbody tr td:nth-child({column})") in words, words
+    check_distribution(page, pair)
+    wait_for("a line in the graph of rates", lambda: painted(page, "#rates-chart", "--line-0") > 30)
+    wait_for("cells in the heat map", lambda: painted(page, "#heat-chart", "--heat") > 20)
+    # The same again from the API, which nothing has changed since.
+    equal([probe["hits"] for probe in sorted(serve.target()["probes"], key=lambda p: p["probe"])],
+          [hits[name] for name in sorted(hits)], "hits now")
+    return page
+
+
+def check_distribution(page, pair):
+    """The heat map's numbers, as a table, are all runs of the last minute."""
+    page.js("document.querySelector('#distribution').open = true")
+    page.wait("the distribution", "return document.querySelectorAll('#distribution tbody tr').length > 0")
+    page.next_update()
+    runs = page.js("return [...document.querySelectorAll('#distribution tbody tr')].map((r) => r.cells[2].textContent)")
+    equal(sum(number_of(n) for n in runs), pair["count"], "runs in the distribution")
+
+
+def live(page, pid):
+    """While a program runs, what is shown is what has come, update by update."""
+    wait_for("hits", lambda: (page.row("request_start") or {"hits": 0})["hits"] > 100)
+    before = 0
+    for _ in range(2):
+        page.next_update()
+        rows, status = page.shown_and_status()
+        target = status["targets"][0]
+        check_rows(rows, target)
+        equal(page.text("#target-state"), f"It runs in 1 process: {pid}.", "state")
+        hits = page.row("request_start")["hits"]
+        assert hits > before, f"{hits} hits after {before}"
+        before = hits
+    page.js("document.querySelector('#pause').click()")
+    equal(page.text("#pause"), "Resume", "the button")
+    time.sleep(0.2)
+    shown = page.rows()
+    time.sleep(1.2)
+    equal(page.rows(), shown, "rows while paused")
+    page.js("document.querySelector('#pause').click()")
+    page.next_update()
+    assert page.row("request_start")["hits"] > before, "it does not go on"
+    hide_and_show(page)
+    legend_has_the_rates(page)
+    choose_pair(page)
+    chosen_lines(page)
+
+
+def hide_and_show(page):
+    """A page that nobody sees asks seldom, and at once when it is seen again."""
+    hide = """Object.defineProperty(document, 'hidden', { configurable: true, get: () => arguments[0] });
+              document.dispatchEvent(new Event('visibilitychange'));"""
+    page.js(hide, True)
+    page.next_update()
+    before = page.updates()
+    time.sleep(1.5)
+    equal(page.updates(), before, "updates while hidden")
+    page.js(hide, False)
+    wait_for("an update", lambda: page.updates() > before, 1)
+
+
+def legend_has_the_rates(page):
+    wait_for("the rates in the legend", lambda: page.js("""
+        const rates = new Map([...document.querySelectorAll("table.probes tbody tr")]
+            .map((row) => [row.querySelector("th").textContent, row.querySelector(".rate").textContent]));
+        const items = [...document.querySelectorAll("#rates-legend li")];
+        return items.length === 7 && items.every((item) =>
+            rates.get(item.querySelector("span").textContent) === item.querySelector("b").textContent);"""))
+
+
+def choose_pair(page):
+    """The heat map is of the pair that was chosen."""
+    equal(page.text("#pair-name"), "request_start → request_done", "pair at first")
+    page.focus("table.pairs tbody tr:nth-child(2) button")
+    page.press("Enter")
+    equal(page.text("#pair-name"), "request_done → request_start", "pair that was chosen")
+    equal(page.js("return [...document.querySelectorAll('table.pairs button')].map((e) => e.ariaPressed)"),
+          ["false", "true"], "buttons of pairs")
+    cells = page.js("return [3, 4].map((n) => document.querySelector("
+                    "`table.pairs tbody tr:nth-child(2) td:nth-child(${n})`).textContent)")
+    assert all(cell in page.text("#pair-words") for cell in cells), (cells, page.text("#pair-words"))
+
+
+def chosen_lines(page):
+    """The graph has the busiest probes, or those that were chosen."""
+    names = "return [...document.querySelectorAll('#rates-legend span')].map((e) => e.textContent)"
+    assert "request_start" in page.js(names), page.js(names)
+    page.focus("#busiest")
+    page.press(" ")
+    equal(page.js(names), [], "lines after the busiest were left out")
+    page.focus("input[aria-label='Show cache_miss in the graph']")
+    page.press(" ")
+    equal(page.js(names), ["cache_miss"], "lines after one was chosen")
+
+
+# ---- without a mouse --------------------------------------------------------------------------
+
+
+def keyboard(page):
+    """Everything can be reached and used by keys, and one sees where one is."""
+    page.wait("rows", "return document.querySelectorAll('table.probes tbody tr').length === 7")
+    equal(page.driver.current_url, page.serve.origin + "/", "address without the token")
+    page.press("Tab")
+    equal(page.js("return document.activeElement.className"), "skip", "what is first")
+    assert page.js("return document.activeElement.getBoundingClientRect().left >= 0"), "the skip link is not seen"
+    page.press("Enter")
+    equal(page.js("return document.activeElement.id"), "main", "where the skip link leads")
+    walk(page)
+    search_by_keys(page)
+    sort_by_keys(page)
+
+
+def walk(page):
+    """Tab visits all there is to be used, each with an outline."""
+    all_of_them = """
+        return [...document.querySelectorAll("button, input, a[href], summary, [tabindex='0']")]
+            .filter((e) => e.checkVisibility() && !e.closest("header") && e.className !== "skip").length"""
+    seen, missing = 0, []
+    wanted = page.js(all_of_them)
+    page.js("window.walked = new Set()")
+    for _ in range(wanted + 5):
+        page.press("Tab")
+        state = page.js("""
+            const e = document.activeElement;
+            if (e === document.body || e.closest("header")) return null;
+            walked.add(e);
+            const style = getComputedStyle(e);
+            return [e.outerHTML.slice(0, 80), style.outlineStyle, parseFloat(style.outlineWidth)];""")
+        if state is None:
+            break
+        if state[1] == "none" or state[2] < 2:
+            missing.append(state[0])
+        seen = page.js("return walked.size")
+    equal(missing, [], "focus without an outline")
+    assert wanted > 25, f"only {wanted} things to use"
+    equal(seen, wanted, "things that Tab came to")
+
+
+def search_by_keys(page):
+    page.focus("#search")
+    page.type("CACHE")
+    equal(sorted(row["probe"] for row in page.rows()), ["cache_evict", "cache_hit", "cache_miss"], "found")
+    equal(page.text("#matches"), "3 of 7 probes", "matches")
+    equal(page.js("return document.querySelector('#matches').getAttribute('role')"), "status", "role")
+    page.type("zzz")
+    equal((page.rows(), page.text("#matches")), ([], "0 of 7 probes"), "found of nothing")
+    page.next_update()
+    equal(page.rows(), [], "found after an update")
+    for _ in range(8):
+        page.press("Backspace")
+    equal((len(page.rows()), page.text("#matches")), (7, "7 probes"), "without a search")
+
+
+def sort_by_keys(page):
+    def sorted_as(column):
+        return page.js("return document.querySelector(`[data-sort=${arguments[0]}]`).getAttribute('aria-sort')", column)
+
+    def order(key):
+        return [row[key] for row in page.rows()]
+
+    page.js("document.querySelector('#pause').click()")
+    time.sleep(0.2)
+    equal(sorted_as("rate"), "descending", "order at first")
+    page.focus("[data-sort=probe] button")
+    page.press("Enter")
+    equal((sorted_as("probe"), sorted_as("rate")), ("ascending", None), "order by name")
+    equal(order("probe"), sorted(order("probe")), "rows by name")
+    page.press(" ")
+    equal(sorted_as("probe"), "descending", "order by name, the other way")
+    equal(order("probe"), sorted(order("probe"), reverse=True), "rows by name, the other way")
+    page.focus("[data-sort=hits] button")
+    page.press("Enter")
+    equal(sorted_as("hits"), "descending", "order by hits")
+    equal(order("hits"), sorted(order("hits"), reverse=True), "rows by hits")
+    assert len(set(order("hits"))) > 3, order("hits")
+    page.press("Enter")
+    equal(order("hits"), sorted(order("hits")), "rows by hits, the other way")
+    page.js("document.querySelector('#pause').click()")
+
+
+# ---- switching --------------------------------------------------------------------------------
+
+
+def info(pid, probe):
+    lines = subprocess.run([TOOL, "info", "-pid", pid], check=True, capture_output=True, text=True).stdout
+    return re.search(rf"^{probe}\s+(\S+)", lines, re.M)[1]
+
+
+def button(what, probe, on):
+    return f"button[aria-label='Switch {'on' if on else 'off'} the {what} of {probe}']"
+
+
+def press_switch(page, what, probe, on):
+    page.focus(button(what, probe, on))
+    page.press("Enter")
+    page.wait(f"{what} of {probe} to be {on}",
+              f"return document.querySelector(\"{button(what, probe, not on)}\")?.hidden === false")
+    equal(page.js("return document.activeElement.getAttribute('aria-label')"),
+          f"Switch {'off' if on else 'on'} the {what} of {probe}", "focus")
+
+
+def switching(page, serve, pid):
+    """Handlers and counters are really switched, by who has the token."""
+    page.js("sessionStorage.clear()")
+    page.driver.get(serve.origin + "/")
+    page.wait("words", "return document.querySelector('#control-state').textContent !== ''")
+    assert "ends in a token" in page.text("#control-state"), page.text("#control-state")
+    equal(page.js("return document.querySelectorAll('td button:not([hidden])').length"), 0, "buttons without a token")
+    page.driver.get(serve.url())
+    page.wait("buttons", f"return document.querySelector(\"{button('handler', 'cache_hit', True)}\")?.hidden === false")
+    equal(page.driver.current_url, serve.origin + "/", "address without the token")
+
+    equal(info(pid, "cache_hit"), "disabled", "handler before")
+    press_switch(page, "handler", "cache_hit", True)
+    equal(info(pid, "cache_hit"), "enabled", "handler")
+    equal(page.text("#result"), "The handler of cache_hit is on in 1 process.", "said")
+    equal(page.row("cache_hit")["handler"], "on", "state")
+    press_switch(page, "handler", "cache_hit", False)
+    equal(info(pid, "cache_hit"), "disabled", "handler after")
+
+    press_switch(page, "counter", "cache_miss", False)
+    equal(page.text("#result"), "The counter of cache_miss is off.", "said")
+    first = serve.probe("cache_miss")
+    other = serve.probe("cache_hit")["hits"]
+    equal(first["counted"], False, "counted")
+    wait_for("other hits", lambda: serve.probe("cache_hit")["hits"] > other + 50)
+    equal(serve.probe("cache_miss")["hits"], first["hits"], "hits while not counted")
+    press_switch(page, "counter", "cache_miss", True)
+    wait_for("hits again", lambda: serve.probe("cache_miss")["hits"] > first["hits"])
+    equal(page.js("return document.querySelectorAll('tr:has([aria-label$=\" request_start in the graph\"]) .counter "
+                  "button:not([hidden])').length"), 0, "buttons to stop counting a probe of a pair")
+    equal(page.console(), [], "console")
+    refused(page, serve)
+    page.js("sessionStorage.setItem('token', arguments[0]); location.hash = 'token=' + arguments[0]", serve.token)
+    page.wait("buttons", f"return document.querySelector(\"{button('handler', 'gc_minor', True)}\")?.hidden === false")
+    equal(page.driver.current_url, serve.origin + "/", "address without the token, again")
+    page.console()
+
+
+def refused(page, serve):
+    """What the server refuses is said in words, and nothing is switched."""
+    page.js("sessionStorage.setItem('token', 'x'.repeat(32))")
+    page.focus(button("handler", "cache_evict", True))
+    page.press(" ")
+    said = wait_for("a refusal", lambda: page.text("#failure"))
+    assert said.startswith("The handler of cache_evict was not switched: ") and "token" in said, said
+    equal(page.js("return document.querySelector('#failure').getAttribute('role')"), "alert", "role")
+    equal(serve.probe("cache_evict")["handler"], "off", "handler")
+    page.wait("no buttons", "return document.querySelectorAll('td button:not([hidden])').length === 0")
+
+
+# ---- looks ------------------------------------------------------------------------------------
+
+# Texts whose contrast with what is behind them is too low.
+CONTRAST = """
+const luminance = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+    .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+const parts = (colour) => (colour.match(/[\\d.]+/g) ?? []).map(Number);
+const bad = [];
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+let looked = 0;
+while (walker.nextNode()) {
+    const e = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || !e.checkVisibility() || e.closest("noscript, script, .skip"))
+        continue;
+    let behind = e;
+    while (behind && parts(getComputedStyle(behind).backgroundColor)[3] === 0)
+        behind = behind.parentElement;
+    const a = luminance(parts(getComputedStyle(e).color));
+    const b = luminance(parts(getComputedStyle(behind).backgroundColor));
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    looked++;
+    if (ratio < 4.5)
+        bad.push(`${walker.currentNode.data.trim()}: ${ratio.toFixed(2)}`);
+}
+return [looked, bad, luminance(parts(getComputedStyle(document.body).backgroundColor))];
+"""
+
+# What sticks out of the window, and is not in something that scrolls by itself.
+OUTSIDE = """
+return [...document.querySelectorAll("body *")].filter((e) => e.checkVisibility() &&
+    !e.closest(".scroll, .uplot, svg, .skip, thead") && e.getBoundingClientRect().right > innerWidth + 0.5)
+    .map((e) => e.outerHTML.slice(0, 80));
+"""
+
+DRAWN = """
+if (!window.redraws) {
+    window.redraws = { n: 0 };
+    const clear = CanvasRenderingContext2D.prototype.clearRect;
+    CanvasRenderingContext2D.prototype.clearRect = function (...area) {
+        redraws.n++;
+        return clear.apply(this, area);
+    };
+}
+return redraws.n;
+"""
+
+
+def looks(page):
+    """Nothing sticks out, all can be read, on a phone and a desk, by day and night."""
+    wait_for("a line", lambda: painted(page, "#rates-chart", "--line-0") > 30)
+    for width in (1280, 1010, 768, 375):
+        for scheme in ("light", "dark"):
+            page.size(width)
+            page.media(prefers_color_scheme=scheme)
+            time.sleep(0.2)
+            where = f"at {width} px, {scheme}"
+            room, needed = page.js("const e = document.documentElement; return [e.clientWidth, e.scrollWidth]")
+            assert width - 20 <= room <= width and needed <= room, f"the page is {needed} px wide {where}"
+            equal(page.js(OUTSIDE), [], f"what sticks out {where}")
+            looked, bad, behind = page.js(CONTRAST)
+            assert looked > 80, f"only {looked} texts {where}"
+            equal(bad, [], f"texts that are hard to read {where}")
+            assert (behind > 0.5) == (scheme == "light"), f"background {behind} {where}"
+            assert painted(page, "#rates-chart", "--line-0") > 20, f"no line in the graph {where}"
+            if width in (1280, 375):
+                page.screenshot(f"page-{width}-{scheme}", width)
+    narrow = page.js("return ['#rates-chart', '#heat-chart'].map((id) => document.querySelector(id + ' canvas').clientWidth)")
+    assert all(250 < width < 375 for width in narrow), narrow
+    calm(page)
+    page.media()
+    page.size(1280)
+
+
+def calm(page):
+    """Who wants less motion gets no animation, and graphs that jump less often."""
+    start = page.js(DRAWN)
+    page.next_update()
+    assert page.js(DRAWN) >= start + 2, "the graphs stand still"
+    page.media(prefers_color_scheme="dark", prefers_reduced_motion="reduce")
+    start = page.js(DRAWN)
+    page.next_update()
+    equal(page.js(DRAWN), start, "steps of the graphs right after another")
+    equal(page.js("return document.getAnimations().length"), 0, "animations")
+
+
+# ---- several programs, hostile names, trouble ---------------------------------------------------
+
+
+def programs(first, second, hostile):
+    """One of several programs is shown; names are texts, whatever they look like."""
+    serve = Serve("-pid", first, "-pid", second)
+    page = Page(serve)
+    names = "return [...document.querySelectorAll('table.programs tbody button')].map((e) => e.textContent)"
+    page.wait("two programs", "return document.querySelectorAll('table.programs tbody tr').length === 2")
+    equal(sorted(page.js(names)), sorted(target["exe"] for target in serve.get("/api/v1/status")["targets"]), "names")
+    assert hostile in page.js(names), page.js(names)
+    for name in page.js(names):
+        page.js("[...document.querySelectorAll('table.programs button')]"
+                ".find((e) => e.textContent === arguments[0]).focus()", name)
+        page.press("Enter")
+        equal(page.text("#target-title"), name, "program shown")
+        page.next_update()
+        rows, status = page.shown_and_status()
+        check_rows(rows, next(target for target in status["targets"] if target["exe"] == name))
+    equal(page.js("return document.querySelectorAll('main img').length"), 0, "images made of a name")
+    equal(page.js("return document.title"), "ocaml-probes", "title")
+    equal(page.console(), [], "console")
+    recover(page, serve, first, second)
+    return page
+
+
+def recover(page, serve, first, second):
+    """A server that goes and comes back."""
+    serve.stop()
+    said = wait_for("the loss", lambda: page.js("return document.body.dataset.state") == "lost"
+                    and page.text("#connection"))
+    matched = re.fullmatch(r"Connection lost, retrying\. What is shown is of \d\d:\d\d:\d\d", said)
+    assert matched, said
+    assert page.rows(), "the rows are gone"
+    page.serve = Serve("-pid", first, "-pid", second, port=serve.port)
+    page.wait("the recovery", "return document.body.dataset.state === 'connected'")
+    equal(page.text("#connection"), "Connected", "state")
+    page.next_update()
+    rows, status = page.shown_and_status()
+    check_rows(rows, next(target for target in status["targets"] if target["exe"] == page.text("#target-title")))
+    # What the browser said of the time in between is no fault.
+    page.console()
+
+
+def many(pid):
+    """10 000 probes: the update of a second takes a small part of it."""
+    serve = Serve("-pid", pid)
+    page = Page(serve)
+    page.wait("probes", "return document.querySelector('#matches').textContent === '10,000 probes'", 20)
+    times = []
+    for _ in range(4):
+        tell(pid, "pass")
+        page.next_update()
+        times.append(float(page.js("return main.dataset.updateMs")))
+    shown = len(page.rows())
+    assert 50 <= shown <= 200, f"{shown} rows"
+    equal(page.text("#more"), f"{10000 - shown:,} more probes are not shown: search for them.", "what is not shown")
+    # Whatever else this machine does can only add to it.
+    assert sorted(times)[1] < 50, f"updates took, in ms: {times}"
+    page.focus("#search")
+    page.type("function_4711")
+    equal([row["probe"] for row in page.rows()], ["library_module_function_4711"], "found")
+    equal(page.text("#matches"), "1 of 10,000 probes", "matches")
+    wait_for("its hits", lambda: page.rows()[0]["hits"] == 4)
+    return page
+
+
+# ---- what web.sh asks for -----------------------------------------------------------------------
+
+
+def watching(pid):
+    page = Page(Serve("--control", "-pid", pid, "--time", "request_start,request_done",
+                      "--time", "request_done,request_start"))
+    looks(page)
+    live(page, pid)
+    return page
+
+
+def using(pid):
+    page = Page(Serve("--control", "-pid", pid, "--time", "request_start,request_done"))
+    keyboard(page)
+    switching(page, page.serve, pid)
+    return page
+
+
+def main():
+    test, *arguments = sys.argv[1:]
+    page = {f.__name__: f for f in (numbers, watching, using, programs, many)}[test](*arguments)
+    page.check_requests()
+    equal(page.console(), [], "console")
+    page.close()
+    page.serve.stop()
+
+
+main()

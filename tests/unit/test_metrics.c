@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: MIT
+/* The exposition and the JSON of a watch that is made up here. */
+#include <json-c/json.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "serve/api.h"
+#include "serve/metrics.h"
+#include "unit.h"
+
+/* ---- a watch -------------------------------------------------------------------------------- */
+
+struct watch {
+	struct watch_target targets[2];
+	size_t n_targets, n_columns;
+	const uint32_t *columns[WATCH_COLUMNS];
+};
+
+size_t watch_target_count(const struct watch *watch)
+{
+	return watch->n_targets;
+}
+
+const struct watch_target *watch_target(const struct watch *watch, size_t target)
+{
+	return &watch->targets[target];
+}
+
+size_t watch_column_count(const struct watch *watch)
+{
+	return watch->n_columns;
+}
+
+int64_t watch_column_time_ns(const struct watch *watch)
+{
+	(void)watch;
+	return INT64_C(1700000000500000000);
+}
+
+double watch_probe_rate(const struct watch *watch, size_t target, size_t probe, size_t age)
+{
+	(void)watch;
+	(void)target;
+	return age == 1 ? NAN : (double)(probe + 1) * 10 + (double)age;
+}
+
+const uint32_t *watch_pair_column(const struct watch *watch, size_t target, size_t pair, size_t age)
+{
+	(void)target;
+	(void)pair;
+	return watch->columns[age];
+}
+
+/* An escape of each kind, and what is no UTF-8. */
+#define HOSTILE "/a\\b\"c\nd\xff"
+
+static const pid_t pids[] = { 20, 30 };
+static uint64_t kernel_buckets[OCP_BUCKETS];
+static const struct watch_probe probes[] = {
+	{ .name = "done",
+	  .hits = 7,
+	  .rate = 1.5,
+	  .n_sites = 1,
+	  .is_counted = true,
+	  .is_in_pair = true,
+	  .handler = WATCH_HANDLER_ON,
+	  .n_enabled = 2 },
+	{ .name = "start",
+	  .hits = UINT64_MAX,
+	  .rate = NAN,
+	  .n_sites = 3,
+	  .handler = WATCH_HANDLER_UNKNOWN },
+};
+static const struct watch_pair pairs[] = {
+	{ .start = "start",
+	  .stop = "done",
+	  .rate = 2,
+	  .p50_ns = 5,
+	  .p99_ns = 6,
+	  .sum = { .count = 10,
+		   .sum_ns = 12345678901,
+		   .min_ns = 1,
+		   .max_ns = 3000000,
+		   .orphan_starts = 3,
+		   .orphan_stops = 4,
+		   .open = 5,
+		   .overflows = 6,
+		   .map_full = 7,
+		   .not_keyed = 8,
+		   .buckets = kernel_buckets } },
+};
+static const struct watch_row rows[] = { { "done", 10, 1 }, { "done", 20, 2 }, { "start", 30, 9 } };
+
+static const struct watch usual = {
+	.n_targets = 2,
+	.targets = {
+		{ .exe = HOSTILE, .since_ns = INT64_C(1600000000250000000), .is_up = true,
+		  .pids = pids, .n_pids = 2, .knows_pids = true, .hit_ns = 512.5,
+		  .cost_seconds = 0.000000512, .core_share = 0.25,
+		  .losses = { 1, 2, 3, 4, 5 }, .probes = probes, .n_probes = 2,
+		  .pairs = pairs, .n_pairs = 1, .rows = rows, .n_rows = 3 },
+		{ .exe = "/gone", .since_ns = INT64_C(1600000000250000000), .problem = "no \"x\"" },
+	},
+};
+
+static int set_up(void **state)
+{
+	(void)state;
+	memset(kernel_buckets, 0, sizeof(kernel_buckets));
+	for (size_t i = 0; i < OCP_BUCKETS; i++) {
+		if (ocp_bucket_start(i) == 896)
+			kernel_buckets[i] = 4;
+		/* More than the count: read a moment later. */
+		if (ocp_bucket_start(i) == 2097152)
+			kernel_buckets[i] = 8;
+	}
+	return 0;
+}
+
+/* ---- exposition ----------------------------------------------------------------------------- */
+
+static char *metrics_of(const struct watch *watch, enum exposition exposition, bool label_pid)
+{
+	struct buckets buckets = { 0 };
+	struct body body = { 0 };
+
+	assert_null(buckets_parse(&buckets, "1.024e-6,0.001,1"));
+	metrics_write(&body, watch, exposition, &buckets, label_pid);
+	body_add(&body, "", 1);
+	assert_false(body.is_short);
+	return body.bytes;
+}
+
+/* TEXT has LINES one after the other. */
+static void assert_has(const char *text, const char *lines)
+{
+	if (!strstr(text, lines))
+		fail_msg("not there:\n%sin:\n%s", lines, text);
+}
+
+#define EXE "exe=\"/a\\\\b\\\"c\\nd\xef\xbf\xbd\""
+
+static void text_format(void **state)
+{
+	char *text = metrics_of(&usual, EXPOSITION_TEXT, false);
+
+	(void)state;
+	assert_has(text, "# TYPE ocaml_probes_up gauge\nocaml_probes_up{" EXE "} 1\n"
+			 "ocaml_probes_up{exe=\"/gone\"} 0\n");
+	/* Not known for the second. */
+	assert_has(text, "ocaml_probes_processes{" EXE "} 2\n# HELP");
+	assert_has(text, "# HELP ocaml_probes_hits_total ");
+	assert_has(text,
+		   "# TYPE ocaml_probes_hits_total counter\n"
+		   "ocaml_probes_hits_total{probe=\"done\"," EXE "} 7\n"
+		   "ocaml_probes_hits_total{probe=\"start\"," EXE "} 18446744073709551615\n#");
+	assert_has(text, "ocaml_probes_enabled{probe=\"done\"," EXE "} 2\n# HELP");
+	assert_has(text, "ocaml_probes_counted{probe=\"done\"," EXE "} 1\n"
+			 "ocaml_probes_counted{probe=\"start\"," EXE "} 0\n# HELP");
+#define PAIR	 "start=\"start\",stop=\"done\"," EXE
+#define DURATION "ocaml_probes_pair_duration_seconds"
+	assert_has(text, "# TYPE " DURATION " histogram\n" DURATION "_bucket{" PAIR
+			 ",le=\"1.024e-06\"} 4\n" DURATION "_bucket{" PAIR
+			 ",le=\"0.001\"} 4\n" DURATION "_bucket{" PAIR ",le=\"1.0\"} 10\n" DURATION
+			 "_bucket{" PAIR ",le=\"+Inf\"} 10\n" DURATION "_sum{" PAIR
+			 "} 12.345678901\n" DURATION "_count{" PAIR "} 10\n# HELP");
+	assert_has(text, "ocaml_probes_pair_orphans_total{" PAIR ",side=\"start\"} 3\n"
+			 "ocaml_probes_pair_orphans_total{" PAIR ",side=\"stop\"} 4\n");
+	assert_has(text, "ocaml_probes_pair_open{" PAIR "} 5\n");
+	assert_has(text, "ocaml_probes_lost_total{" EXE ",reason=\"pair_overflow\"} 1\n"
+			 "ocaml_probes_lost_total{" EXE ",reason=\"pair_map_full\"} 2\n"
+			 "ocaml_probes_lost_total{" EXE ",reason=\"pair_not_keyed\"} 3\n"
+			 "ocaml_probes_lost_total{" EXE ",reason=\"rows_full\"} 4\n"
+			 "ocaml_probes_lost_total{" EXE ",reason=\"children_full\"} 5\n"
+			 "ocaml_probes_lost_total{exe=\"/gone\",reason=\"pair_overflow\"} 0\n");
+	assert_has(text, "ocaml_probes_cost_seconds_total{" EXE "} 0.000000512\n");
+	assert_has(text, "ocaml_probes_hit_cost_seconds{" EXE "} 0.000000513\n");
+	assert_null(strstr(text, "_created"));
+	assert_null(strstr(text, "# UNIT"));
+	assert_null(strstr(text, "# EOF"));
+	free(text);
+}
+
+static void openmetrics(void **state)
+{
+	char *text = metrics_of(&usual, EXPOSITION_OPENMETRICS, false);
+
+	(void)state;
+	assert_has(text, "# TYPE ocaml_probes_hits counter\n"
+			 "ocaml_probes_hits_total{probe=\"done\"," EXE "} 7\n"
+			 "ocaml_probes_hits_created{probe=\"done\"," EXE "} 1600000000.250\n");
+	assert_has(text, "# UNIT " DURATION " seconds\n");
+	assert_has(text,
+		   DURATION "_count{" PAIR "} 10\n" DURATION "_created{" PAIR "} 1600000000.250\n");
+	assert_has(text, "# TYPE ocaml_probes_cost_seconds counter\n"
+			 "# UNIT ocaml_probes_cost_seconds seconds\n");
+	assert_string_equal(text + strlen(text) - 6, "# EOF\n");
+	free(text);
+}
+
+/* Of processes that have hit the probe, also of ended ones, and of those that run. */
+static void hits_by_process(void **state)
+{
+	char *text = metrics_of(&usual, EXPOSITION_TEXT, true);
+
+	(void)state;
+	assert_has(text, "counter\n"
+			 "ocaml_probes_hits_total{probe=\"done\"," EXE ",pid=\"10\"} 1\n"
+			 "ocaml_probes_hits_total{probe=\"done\"," EXE ",pid=\"20\"} 2\n"
+			 "ocaml_probes_hits_total{probe=\"done\"," EXE ",pid=\"30\"} 0\n"
+			 "ocaml_probes_hits_total{probe=\"start\"," EXE ",pid=\"20\"} 0\n"
+			 "ocaml_probes_hits_total{probe=\"start\"," EXE ",pid=\"30\"} 9\n# HELP");
+	free(text);
+}
+
+static void nothing_is_watched(void **state)
+{
+	static const struct watch empty;
+	char *text = metrics_of(&empty, EXPOSITION_TEXT, false);
+
+	(void)state;
+	assert_has(text, "ocaml_probes_build_info{version=\"" OCP_VERSION "\"} 1\n");
+	free(text);
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+static struct json_object *json_of(const struct watch *watch,
+				   void (*write)(struct body *, const struct watch *))
+{
+	struct json_tokener *tokener = json_tokener_new();
+	struct json_object *object;
+	struct body body = { 0 };
+
+	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+	write(&body, watch);
+	object = json_tokener_parse_ex(tokener, body.bytes, (int)body.n);
+	assert_int_equal(json_tokener_get_error(tokener), json_tokener_success);
+	json_tokener_free(tokener);
+	body_free(&body);
+	return object;
+}
+
+static void write_status(struct body *body, const struct watch *watch)
+{
+	api_write_status(body, watch, true);
+}
+
+/* PATH in ROOT, a JSON pointer, is VALUE. */
+static void assert_json(struct json_object *root, const char *path, const char *value)
+{
+	struct json_object *found;
+
+	if (json_pointer_get(root, path, &found) != 0)
+		fail_msg("no %s in %s", path, json_object_to_json_string(root));
+	assert_string_equal(json_object_to_json_string_ext(found, JSON_C_TO_STRING_PLAIN), value);
+}
+
+static void status(void **state)
+{
+	struct json_object *root = json_of(&usual, write_status);
+
+	(void)state;
+	assert_json(root, "/version", "1");
+	assert_json(root, "/control", "true");
+	assert_json(root, "/targets/0/exe", "\"\\/a\\\\b\\\"c\\nd\xef\xbf\xbd\"");
+	assert_json(root, "/targets/0/processes", "[20,30]");
+	assert_json(root, "/targets/0/problem", "null");
+	assert_json(root, "/targets/0/cost",
+		    "{\"hit_ns\":512.5,\"core_share\":0.250000,\"seconds\":0.000001}");
+	assert_json(root, "/targets/0/losses/children_full", "5");
+	assert_json(root, "/targets/0/probes/0",
+		    "{\"probe\":\"done\",\"hits\":7,\"rate\":1.500,\"sites\":1,\"counted\":true,"
+		    "\"in_pair\":true,\"handler\":\"on\",\"enabled\":2}");
+	assert_json(root, "/targets/0/probes/1",
+		    "{\"probe\":\"start\",\"hits\":18446744073709551615,\"rate\":null,\"sites\":3,"
+		    "\"counted\":false,\"in_pair\":false,\"handler\":\"unknown\",\"enabled\":0}");
+	assert_json(root, "/targets/0/pairs/0",
+		    "{\"start\":\"start\",\"stop\":\"done\",\"count\":10,\"sum_ns\":12345678901,"
+		    "\"min_ns\":1,\"max_ns\":3000000,\"open\":5,\"orphan_starts\":3,"
+		    "\"orphan_stops\":4,\"overflows\":6,\"map_full\":7,\"not_keyed\":8,"
+		    "\"rate\":2.000,\"p50_ns\":5,\"p99_ns\":6}");
+	assert_json(root, "/targets/0/rows/2", "{\"probe\":\"start\",\"pid\":30,\"hits\":9}");
+	assert_json(root, "/targets/1/processes", "null");
+	assert_json(root, "/targets/1/problem", "\"no \\\"x\\\"\"");
+	assert_json(root, "/targets/1/probes", "[]");
+	json_object_put(root);
+}
+
+static void history(void **state)
+{
+	uint32_t column[OCP_BUCKETS] = { 0 };
+	struct watch watch = usual;
+	struct json_object *root;
+
+	(void)state;
+	/* Oldest first: nothing known, then this. */
+	watch.n_columns = 2;
+	watch.columns[0] = column;
+	for (size_t i = 0; i < OCP_BUCKETS; i++) {
+		if (ocp_bucket_start(i) == 1152)
+			column[i] = 1;
+		if (ocp_bucket_start(i) == 1280)
+			column[i] = 2;
+		if (ocp_bucket_start(i) == 1408)
+			column[i] = 3;
+	}
+	root = json_of(&watch, api_write_history);
+	assert_json(root, "/time", "1700000000.500");
+	assert_json(root, "/targets/0/probes/1", "{\"probe\":\"start\",\"rates\":[null,20.000]}");
+	assert_json(root, "/targets/0/pairs/0/bounds_ns", "[1024,1280,1536]");
+	assert_json(root, "/targets/0/pairs/0/columns", "[null,[1,5]]");
+	assert_json(root, "/targets/1/pairs", "[]");
+	json_object_put(root);
+
+	memset(column, 0, sizeof(column));
+	column[OCP_BUCKETS - 1] = 1;
+	column[0] = 1;
+	root = json_of(&watch, api_write_history);
+	assert_json(root, "/targets/0/pairs/0/bounds_ns/0", "0");
+	assert_json(root, "/targets/0/pairs/0/bounds_ns/248", "18446744073709551615");
+	assert_json(root, "/targets/0/pairs/0/columns/1/247", "1");
+	json_object_put(root);
+
+	watch.n_columns = 0;
+	root = json_of(&watch, api_write_history);
+	assert_json(root, "/targets/0/probes/0/rates", "[]");
+	assert_json(root, "/targets/0/pairs/0/columns", "[]");
+	json_object_put(root);
+}
+
+/* ---- many ----------------------------------------------------------------------------------- */
+
+enum { MANY = 10000 };
+
+static double best_ms(const struct watch *watch, enum exposition exposition, size_t *bytes)
+{
+	struct buckets buckets;
+	double best = INFINITY;
+
+	buckets_set_default(&buckets);
+	for (size_t i = 0; i < 5; i++) {
+		const int64_t start_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+		struct body body = { 0 };
+
+		metrics_write(&body, watch, exposition, &buckets, false);
+		best = fmin(best, (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start_ns) / 1e6);
+		*bytes = body.n;
+		body_free(&body);
+	}
+	return best;
+}
+
+static void ten_thousand_probes(void **state)
+{
+	struct watch_probe *many = calloc(MANY, sizeof(*many));
+	char(*names)[32] = calloc(MANY, sizeof(*names));
+	struct watch watch = { .n_targets = 1 };
+	size_t bytes;
+	double ms;
+
+	(void)state;
+	for (size_t i = 0; i < MANY; i++) {
+		snprintf(names[i], sizeof(names[i]), "module_function_%05zu", i);
+		many[i] = (struct watch_probe){ .name = names[i], .hits = i * 1234567 };
+	}
+	watch.targets[0] = (struct watch_target){ .exe = "/usr/lib/company/bin/the_service",
+						  .knows_pids = true,
+						  .probes = many,
+						  .n_probes = MANY };
+	ms = best_ms(&watch, EXPOSITION_TEXT, &bytes);
+	print_message("# text: %.2f ms, %zu bytes\n", ms, bytes);
+#ifndef __SANITIZE_ADDRESS__
+	assert_true(ms < 10);
+#endif
+	ms = best_ms(&watch, EXPOSITION_OPENMETRICS, &bytes);
+	print_message("# OpenMetrics: %.2f ms, %zu bytes\n", ms, bytes);
+#ifndef __SANITIZE_ADDRESS__
+	assert_true(ms < 15);
+#endif
+	free(many);
+	free(names);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(text_format),
+		cmocka_unit_test(openmetrics),
+		cmocka_unit_test(hits_by_process),
+		cmocka_unit_test(nothing_is_watched),
+		cmocka_unit_test(status),
+		cmocka_unit_test(history),
+		cmocka_unit_test(ten_thousand_probes),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, NULL);
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT
+/* Configuration files: what is taken from them, and what is said of bad ones. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "serve/config.h"
+#include "unit.h"
+
+static struct ocp_ctx *ctx;
+static char file[64];
+
+static int set_up(void **state)
+{
+	(void)state;
+	ctx = ocp_ctx_new();
+	snprintf(file, sizeof(file), "/tmp/serve_config.%d", (int)getpid());
+	return ctx ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	unlink(file);
+	ocp_ctx_free(ctx);
+	return 0;
+}
+
+static int read_bytes(const char *bytes, size_t n, struct config **config)
+{
+	FILE *out = fopen(file, "w");
+
+	assert_non_null(out);
+	assert_int_equal(fwrite(bytes, 1, n, out), n);
+	assert_int_equal(fclose(out), 0);
+	return config_read(ctx, file, config);
+}
+
+static int read_text(const char *text, struct config **config)
+{
+	return read_bytes(text, strlen(text), config);
+}
+
+static void all_keys(void **state)
+{
+	static const char text[] =
+		"// what is watched\n"
+		"{\n"
+		"  \"listen\": \"127.0.0.1:9000\", /* not the\n usual port */\n"
+		"  \"buckets\": [0.001, 0.01, 1],\n"
+		"  \"label_pid\": true,\n"
+		"  \"textfile\": \"/run/x.prom\",\n"
+		"  \"targets\": [\n"
+		"    {\"exe\": \"/usr/bin/app\", \"count\": [\"a\", \"b\"], \"depth\": 1,\n"
+		"     \"time\": [[\"a\", \"b\"], [\"c\", \"d\"]], \"filter\": \"arg0 > 1\"},\n"
+		"    {\"pid\": 42, \"count\": \"request_.*\", \"time\": [[\"x\", \"y\"]],\n"
+		"     \"key\": \"arg0\", \"budget\": 2.5},\n"
+		"    {\"exe\": \"/usr/bin/all\"}\n"
+		"  ]\n"
+		"} // the end";
+	const struct measure_options *measure;
+	struct config *config;
+
+	(void)state;
+	assert_int_equal(read_text(text, &config), 0);
+	assert_string_equal(config->listen, "127.0.0.1:9000");
+	assert_string_equal(config->textfile, "/run/x.prom");
+	assert_true(config->label_pid);
+	assert_int_equal(config->buckets.n, 3);
+	assert_true(config->buckets.bounds_ns[1] == 10000000);
+	assert_int_equal(config->n_targets, 3);
+	assert_string_equal(config->targets[0].exe, "/usr/bin/app");
+	measure = &config->targets[0].measure;
+	assert_int_equal(measure->n_counts, 2);
+	assert_string_equal(measure->counts[1], "b");
+	assert_int_equal(measure->n_times, 2);
+	assert_string_equal(measure->times[1], "c,d");
+	assert_int_equal(measure->depth, 1);
+	assert_string_equal(measure->filter, "arg0 > 1");
+	assert_null(config->targets[1].exe);
+	assert_int_equal(config->targets[1].pid, 42);
+	measure = &config->targets[1].measure;
+	assert_string_equal(measure->counts[0], "request_.*");
+	assert_string_equal(measure->key, "arg0");
+	assert_true(measure->budget == 0.025);
+	/* All probes. */
+	measure = &config->targets[2].measure;
+	assert_int_equal(measure->n_counts, 1);
+	assert_null(measure->counts[0]);
+	config_free(config);
+}
+
+static void empty_objects(void **state)
+{
+	struct config *config;
+
+	(void)state;
+	assert_int_equal(read_text("{}", &config), 0);
+	assert_null(config->listen);
+	assert_int_equal(config->buckets.n, 0);
+	assert_int_equal(config->n_targets, 0);
+	config_free(config);
+}
+
+#define TARGET(members) "{\n\"targets\": [\n{" members "}\n]}"
+
+/* What is said has no file name here; a line of 0 stands for none. */
+static const struct {
+	const char *text, *said;
+} bad[] = {
+	{ "", ":1: no JSON: " },
+	{ "{", ":1: no JSON: " },
+	{ "{\n\"listen\": nonsense\n}", ":2: no JSON: " },
+	{ "{}\n\n{}", ":3: something behind the object's end" },
+	{ "{} x", ":1: something behind the object's end" },
+	{ "[]", ": not an object in JSON" },
+	{ "1", ": not an object in JSON" },
+	{ "null", ": not an object in JSON" },
+	{ "{\n\"lisen\": \"x\"}", ":2: lisen: no such key" },
+	{ "{\"\": 1}", ":1: : no such key" },
+	{ "{\n\"listen\": 1}", ":2: listen: not a string" },
+	{ "{\"listen\": null}", ":1: listen: not a string" },
+	{ "{\"listen\": \"\"}", ":1: listen: is empty" },
+	{ "{\"listen\": \"a\\u0000b\"}", ":1: listen: has a zero byte" },
+	{ "{\"listen\": \"a\",\n\n\"listen\": \"a\"}",
+	  ":3: listen: is there twice, first in line 1" },
+	{ "{\"textfile\": 'a', 'textfile': 'b'}", ":1: textfile: is there twice" },
+	{ "{\"l\\u0069sten\": \"a\", \"listen\": \"b\"}", "a key with a backslash" },
+	{ "{\"label_pid\": 1}", ":1: label_pid: neither true nor false" },
+	{ "{\"label_pid\": \"true\"}", ":1: label_pid: neither true nor false" },
+	{ "{\"buckets\": 1}", ":1: buckets: not a list of seconds" },
+	{ "{\"buckets\": []}", ":1: buckets: not a list of seconds" },
+	{ "{\"buckets\": [1,\n2,\n\"3\"]}", ":3: buckets[2]: not a number" },
+	{ "{\"buckets\": [1,\n1]}", ":2: buckets[1]: bounds ascend" },
+	{ "{\"buckets\": [NaN]}", ":1: buckets[0]: bounds are seconds" },
+	{ "{\"targets\": {}}", ":1: targets: not a list of objects" },
+	{ "{\"targets\": []}", ":1: targets: not a list of objects" },
+	{ "{\"targets\": [\n\"x\"]}", ":2: targets[0]: not an object" },
+	{ TARGET(""), ":3: targets[0]: one of 'exe' and 'pid'" },
+	{ TARGET("\"exe\": \"x\", \"pid\": 1"), ":3: targets[0]: one of 'exe' and 'pid'" },
+	{ TARGET("\"exe\": 5"), ":3: targets[0].exe: not a string" },
+	{ TARGET("\"exe\": \"x\", \"exe\": \"y\""), ":3: targets[0].exe: is there twice" },
+	{ TARGET("\"pid\": 0"), ":3: targets[0].pid: not a number from 1 to 2147483647" },
+	{ TARGET("\"pid\": 4294967297"), ":3: targets[0].pid: not a number from" },
+	{ TARGET("\"pid\": 99999999999999999999999"), ":3: targets[0].pid: not a number from" },
+	{ TARGET("\"pid\": 1.5"), ":3: targets[0].pid: not a whole number" },
+	{ TARGET("\"exe\": \"x\", \"counts\": []"), ":3: targets[0].counts: no such key" },
+	{ TARGET("\"exe\": \"x\", \"count\": []"), ":3: targets[0].count: is empty" },
+	{ TARGET("\"exe\": \"x\", \"count\": 1"), ":3: targets[0].count: neither a list" },
+	{ TARGET("\"exe\": \"x\", \"count\": [\"a\",\n\"b,c\"]"),
+	  ":4: targets[0].count[1]: 'b,c' is not the name" },
+	{ TARGET("\"exe\": \"x\", \"count\": [\"a\", \"a\"]"), ":3: targets[0].count[1]: 'a' is" },
+	{ TARGET("\"exe\": \"x\", \"time\": [\"a\", \"b\"]"), ":3: targets[0].time[0]: not two" },
+	{ TARGET("\"exe\": \"x\", \"time\": \"a,b\""), ":3: targets[0].time: not a list of pairs" },
+	{ TARGET("\"exe\": \"x\", \"time\": [[\"a\", \"b\", \"c\"]]"), "time[0]: not two names" },
+	{ TARGET("\"exe\": \"x\", \"time\": [[\"a\", 1]]"),
+	  ":3: targets[0].time[0][1]: not a str" },
+	{ TARGET("\"exe\": \"x\", \"time\": [[\"a\", \"a\"]]"), "time[0]: start and stop are one" },
+	{ TARGET("\"exe\": \"x\", \"time\": [[\"a\", \"b\"], [\"a\", \"b\"]]"),
+	  ":3: targets[0].time[1]: a,b is there twice" },
+	{ TARGET("\"exe\": \"x\", \"depth\": 2"), ":3: targets[0]: 'depth' goes with 'time'" },
+	{ TARGET("\"exe\": \"x\", \"depth\": 33"), ":3: targets[0].depth: not a number from 1" },
+	{ TARGET("\"exe\": \"x\", \"key\": \"arg0\""), ":3: targets[0]: 'key' goes with 'time'" },
+	{ TARGET("\"exe\": \"x\", \"time\": [[\"a\", \"b\"]], \"depth\": 2, \"key\": \"arg0\""),
+	  ":3: targets[0]: 'depth' and 'key': one of them" },
+	{ TARGET("\"exe\": \"x\", \"budget\": 0"), ":3: targets[0].budget: not above 0" },
+	{ TARGET("\"exe\": \"x\", \"budget\": \"5%\""), ":3: targets[0].budget: not a number" },
+	{ TARGET("\"exe\": \"x\"}, {\"exe\": \"y\"},\n{\"exe\": \"x\""),
+	  ":4: targets[2]: the same program as targets[0]" },
+	{ TARGET("\"pid\": 7}, {\"pid\": 7"), ":3: targets[1]: the same program as targets[0]" },
+	/* A key in a comment or a string is none. */
+	{ "{ // \"listen\": 1\n \"textfile\": \"\\\"listen\\\": {\", /* \n */\n \"listen\": 1}",
+	  ":4: listen: not a string" },
+};
+
+static void what_is_wrong_is_said_in_one_line(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct config *config;
+		const char *said;
+
+		if (read_text(bad[i].text, &config) != -EINVAL)
+			fail_msg("taken: %s", bad[i].text);
+		said = ocp_error(ctx);
+		assert_memory_equal(said, file, strlen(file));
+		if (!strstr(said, bad[i].said) || strchr(said, '\n'))
+			fail_msg("of %s was said: %s", bad[i].text, said);
+	}
+}
+
+static void close_keys_are_hinted_at(void **state)
+{
+	struct config *config;
+
+	(void)state;
+	assert_int_equal(read_text("{\"label-pid\": true}", &config), -EINVAL);
+	assert_string_equal(ocp_hint(ctx), "did you mean 'label_pid'?");
+}
+
+static void files_that_cannot_be_read(void **state)
+{
+	const size_t n = (1 << 20) + 1;
+	struct config *config;
+	char *big = malloc(n);
+
+	(void)state;
+	assert_int_equal(config_read(ctx, "/nonexistent/file", &config), -ENOENT);
+	assert_int_equal(config_read(ctx, "/", &config), -EISDIR);
+	memset(big, ' ', n);
+	assert_int_equal(read_bytes(big, n, &config), -EFBIG);
+	free(big);
+}
+
+/* Any cut, and any changed byte, of a good file is taken or refused; it does no harm. */
+static void damaged_files(void **state)
+{
+	static const char text[] = "{\"listen\": \"a\", /* c */ \"buckets\": [1, 2.5e0], 'x': {},\n"
+				   "\"targets\": [{\"exe\": \"\\u00e9\\\"\", \"time\": [[\"a\", "
+				   "\"b\"]], \"key\": \"arg0\"}]} // end";
+	static const char bytes[] = "\0\"'{}[],:\\/* \n\xff"
+				    "0tn";
+	const size_t n = sizeof(text) - 1;
+	struct config *config;
+	char copy[sizeof(text)];
+
+	(void)state;
+	for (size_t i = 0; i <= n; i++)
+		if (read_bytes(text, i, &config) == 0)
+			config_free(config);
+	for (size_t i = 0; i < n; i++) {
+		for (size_t j = 0; j < sizeof(bytes) - 1; j++) {
+			memcpy(copy, text, sizeof(text));
+			copy[i] = bytes[j];
+			if (read_bytes(copy, n, &config) == 0)
+				config_free(config);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_keys),
+		cmocka_unit_test(empty_objects),
+		cmocka_unit_test(what_is_wrong_is_said_in_one_line),
+		cmocka_unit_test(close_keys_are_hinted_at),
+		cmocka_unit_test(files_that_cannot_be_read),
+		cmocka_unit_test(damaged_files),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What `top` shows of a watch, in which order, with the cursor where; on a watch that is made up
+ * here, in place of the real one. And how long a tick takes with 10 000 probes, drawing included.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <curses.h>
+
+#include "top/top.h"
+#include "unit.h"
+
+/* ---- a watch -------------------------------------------------------------------------------- */
+
+struct watch {
+	struct watch_target targets[2];
+	size_t n;
+	size_t n_switched;
+	bool on;
+};
+
+struct watch *watch_new(struct ocp_ctx *ctx, bool by_process)
+{
+	(void)ctx;
+	(void)by_process;
+	return NULL;
+}
+
+void watch_free(struct watch *watch)
+{
+	(void)watch;
+}
+
+int watch_set(struct watch *watch, const struct watch_spec *specs, size_t n)
+{
+	(void)watch;
+	(void)specs;
+	(void)n;
+	return 0;
+}
+
+int watch_tick(struct watch *watch)
+{
+	(void)watch;
+	return 0;
+}
+
+size_t watch_target_count(const struct watch *watch)
+{
+	return watch->n;
+}
+
+const struct watch_target *watch_target(const struct watch *watch, size_t target)
+{
+	return &watch->targets[target];
+}
+
+ptrdiff_t watch_find_target(const struct watch *watch, const char *exe)
+{
+	for (size_t i = 0; i < watch->n; i++)
+		if (strcmp(watch->targets[i].exe, exe) == 0)
+			return (ptrdiff_t)i;
+	return -1;
+}
+
+ptrdiff_t watch_find_probe(const struct watch_target *target, const char *name)
+{
+	for (size_t i = 0; i < target->n_probes; i++)
+		if (strcmp(target->probes[i].name, name) == 0)
+			return (ptrdiff_t)i;
+	return -1;
+}
+
+size_t watch_column_count(const struct watch *watch)
+{
+	(void)watch;
+	return 10;
+}
+
+double watch_probe_rate(const struct watch *watch, size_t target, size_t probe, size_t age)
+{
+	assert_true(age < 10);
+	return watch->targets[target].probes[probe].rate + (double)age;
+}
+
+int watch_switch_handler(struct watch *watch, size_t target, const char *probe, bool on, size_t *n)
+{
+	(void)target;
+	(void)probe;
+	watch->n_switched++;
+	watch->on = on;
+	*n = 1;
+	return 0;
+}
+
+int watch_switch_counter(struct watch *watch, size_t target, const char *probe, bool on)
+{
+	(void)watch;
+	(void)target;
+	(void)probe;
+	(void)on;
+	return 0;
+}
+
+static pid_t one_pid[] = { 42 }, two_pids[] = { 7, 8 };
+
+static struct watch_probe some_probes[] = {
+	{ "alpha", 10, 5, 1, true, false, WATCH_HANDLER_OFF, 0 },
+	{ "beta", 99, 1, 1, true, false, WATCH_HANDLER_ON, 1 },
+	{ "gamma", 50, 7, 5000, true, false, WATCH_HANDLER_OFF, 0 },
+	{ "gamma_hit", 50, 0, 1, true, false, WATCH_HANDLER_UNKNOWN, 0 },
+};
+static struct watch_probe other_probes[] = {
+	{ "alpha", 3, NAN, 1, true, false, WATCH_HANDLER_OFF, 0 },
+};
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+static struct watch make_watch(void)
+{
+	return (struct watch){
+		.n = 2,
+		.targets = {
+			{ .exe = "/bin/one", .is_up = true, .knows_pids = true, .pids = one_pid,
+			  .n_pids = 1, .probes = some_probes, .n_probes = LENGTH(some_probes) },
+			{ .exe = "/bin/other", .is_up = true, .knows_pids = true, .pids = two_pids,
+			  .n_pids = 2, .probes = other_probes, .n_probes = LENGTH(other_probes) },
+		},
+	};
+}
+
+/* ---- the order and the cursor --------------------------------------------------------------- */
+
+/* The first letters of the program and of the probe, with the last one of the latter. */
+static void check_order(const struct view *view, const char *expected)
+{
+	char text[256] = "";
+
+	for (size_t i = 0; i < view->n_shown; i++) {
+		const struct seen_probe *probe = view_probe(view, i);
+
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s:%s", i ? " " : "",
+			 view->seen->targets[probe->target].name, probe->name);
+	}
+	assert_string_equal(text, expected);
+}
+
+static void open_view(struct view *view, const struct watch *watch)
+{
+	*view = (struct view){ 0 };
+	assert_int_equal(view_show(view, sight_take(watch)), 0);
+	view_set_lines(view, 3);
+}
+
+static void orders(void **state)
+{
+	struct watch watch = make_watch();
+	struct view view;
+
+	(void)state;
+	open_view(&view, &watch);
+	/* What is not known is last. */
+	check_order(&view, "one:gamma one:alpha one:beta one:gamma_hit other:alpha");
+	view_reverse(&view);
+	check_order(&view, "other:alpha one:gamma_hit one:beta one:alpha one:gamma");
+	/* Equals are in the order of their names, whichever way it goes. */
+	view_sort(&view, SORT_HITS);
+	check_order(&view, "one:beta one:gamma one:gamma_hit one:alpha other:alpha");
+	view_reverse(&view);
+	check_order(&view, "other:alpha one:alpha one:gamma one:gamma_hit one:beta");
+	view_sort(&view, SORT_NAME);
+	check_order(&view, "one:alpha other:alpha one:beta one:gamma one:gamma_hit");
+	view_sort(&view, SORT_HANDLER);
+	check_order(&view, "one:beta one:alpha other:alpha one:gamma one:gamma_hit");
+	view_sort(&view, SORT_EXE);
+	view_reverse(&view);
+	check_order(&view, "other:alpha one:alpha one:beta one:gamma one:gamma_hit");
+	view_free(&view);
+}
+
+static void the_filter_takes_parts_of_names(void **state)
+{
+	struct watch watch = make_watch();
+	struct view view;
+
+	(void)state;
+	open_view(&view, &watch);
+	assert_true(view_filter_add(&view, "A"));
+	assert_true(view_filter_add(&view, "m"));
+	check_order(&view, "one:gamma one:gamma_hit");
+	assert_true(view_filter_remove(&view));
+	check_order(&view, "one:gamma one:alpha one:beta one:gamma_hit other:alpha");
+	view_filter_clear(&view);
+	/* Of programs, too, if there are several. */
+	view_filter_add(&view, "oth");
+	check_order(&view, "other:alpha");
+	view_filter_add(&view, "é");
+	check_order(&view, "");
+	assert_null(view_hold(&view));
+	view_move(&view, 1);
+	view_end(&view);
+	assert_true(view_filter_remove(&view));
+	assert_string_equal(view.filter, "oth");
+	while (view_filter_add(&view, "x"))
+		;
+	assert_int_equal(strlen(view.filter), FILTER_BYTES - 1);
+	view_filter_clear(&view);
+	assert_false(view_filter_remove(&view));
+	view_free(&view);
+}
+
+static const char *under_cursor(const struct view *view)
+{
+	return view_probe(view, view->cursor)->name;
+}
+
+static void the_cursor_stays_on_its_probe(void **state)
+{
+	struct watch watch = make_watch();
+	const double rate = some_probes[1].rate;
+	struct view view;
+
+	(void)state;
+	open_view(&view, &watch);
+	/* On none in particular, it stays at the top. */
+	assert_string_equal(under_cursor(&view), "gamma");
+	some_probes[1].rate = 100;
+	assert_int_equal(view_show(&view, sight_take(&watch)), 0);
+	assert_string_equal(under_cursor(&view), "beta");
+	/* It goes with the probe, and stays on the screen. */
+	view_move(&view, 1);
+	view_move(&view, -1);
+	some_probes[1].rate = -0.5;
+	assert_int_equal(view_show(&view, sight_take(&watch)), 0);
+	assert_string_equal(under_cursor(&view), "beta");
+	assert_true(view.cursor == 3 && view.first == 1);
+	view_sort(&view, SORT_NAME);
+	assert_string_equal(under_cursor(&view), "beta");
+	/* Through a filter that hides it. */
+	view_filter_add(&view, "gamma");
+	assert_true(view.cursor < view.n_shown);
+	view_filter_clear(&view);
+	assert_string_equal(under_cursor(&view), "beta");
+	view_home(&view);
+	assert_true(view.cursor == 0 && view.first == 0);
+	view_end(&view);
+	assert_true(view.cursor == 4 && view.first == 2);
+	view_move(&view, 100);
+	assert_true(view.cursor == 4);
+	view_move(&view, -100);
+	assert_true(view.cursor == 0 && view.first == 0);
+	/* Its program is not watched any more. */
+	view_end(&view);
+	watch.n = 0;
+	assert_int_equal(view_show(&view, sight_take(&watch)), 0);
+	assert_true(view.cursor == 0 && view.n_shown == 0);
+	some_probes[1].rate = rate;
+	view_free(&view);
+}
+
+/* No line of the screen is empty while there is something to show above. */
+static void larger_screens_are_filled(void **state)
+{
+	struct watch watch = make_watch();
+	struct view view;
+
+	(void)state;
+	open_view(&view, &watch);
+	view_end(&view);
+	view_set_lines(&view, 4);
+	assert_true(view.first == 1);
+	view_set_lines(&view, 40);
+	assert_true(view.first == 0);
+	view_set_lines(&view, 1);
+	assert_true(view.first == view.cursor);
+	view_free(&view);
+}
+
+static void the_last_minute_is_kept_when_asked_for(void **state)
+{
+	struct watch watch = make_watch();
+	float rates[WATCH_COLUMNS];
+	struct view view;
+
+	(void)state;
+	open_view(&view, &watch);
+	sight_history(view.seen, &watch, &view.seen->probes[2], rates);
+	assert_true(rates[59] == 7 && rates[50] == 16);
+	assert_true(isnan(rates[49]) && isnan(rates[0]));
+	assert_int_equal(sight_copy_history(view.seen, &watch), 0);
+	memset(rates, 0, sizeof(rates));
+	sight_history(view.seen, NULL, &view.seen->probes[2], rates);
+	assert_true(rates[59] == 7 && rates[50] == 16);
+	assert_true(isnan(rates[49]) && isnan(rates[0]));
+	view_free(&view);
+}
+
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+static void open_top(struct top *top, struct watch *watch)
+{
+	*top = (struct top){ .watch = watch, .n_ticks = 10 };
+	assert_int_equal(top_tick(top), 0);
+	view_set_lines(&top->view, 3);
+}
+
+static void press(struct top *top, const char *keys)
+{
+	for (; *keys; keys++)
+		assert_int_equal(keys_take(top, (wint_t)*keys, false), 0);
+}
+
+static void switching_many_is_asked_about(void **state)
+{
+	struct watch watch = make_watch();
+	struct top top;
+
+	(void)state;
+	open_top(&top, &watch);
+	/* gamma: 5000 sites */
+	press(&top, "e");
+	assert_int_equal(top.mode, MODE_CONFIRM);
+	assert_non_null(strstr(top.question, "gamma on: 5000 sites in 1 process?"));
+	press(&top, "q");
+	assert_false(top.is_ending);
+	assert_int_equal(watch.n_switched, 0);
+	assert_int_equal(top.mode, MODE_NORMAL);
+	press(&top, "ey");
+	assert_int_equal(watch.n_switched, 1);
+	assert_true(watch.on);
+	assert_int_equal(top.n_switched, 1);
+	/* beta: one site in one process, on */
+	press(&top, "/beta\re");
+	assert_int_equal(watch.n_switched, 2);
+	assert_false(watch.on);
+	/* gamma_hit: not known */
+	keys_take(&top, 27, false);
+	press(&top, "/_hit\re");
+	assert_int_equal(watch.n_switched, 2);
+	assert_int_equal(top.mode, MODE_NORMAL);
+	/* other's alpha: two processes */
+	keys_take(&top, 27, false);
+	press(&top, "/other\re");
+	assert_int_equal(top.mode, MODE_CONFIRM);
+	keys_take(&top, KEY_DOWN, true);
+	assert_int_equal(watch.n_switched, 2);
+	press(&top, "q");
+	assert_true(top.is_ending);
+	switch_free(&top);
+	view_free(&top.view);
+}
+
+static void no_key_does_harm(void **state)
+{
+	struct watch watch = make_watch();
+	struct top top;
+
+	(void)state;
+	open_top(&top, &watch);
+	srand(1);
+	for (int i = 0; i < 200000; i++) {
+		const bool is_function = rand() % 8 == 0;
+		const wint_t key = is_function ? (wint_t)(KEY_MIN + rand() % 300)
+					       : (wint_t)(rand() % 16 ? rand() % 128 : rand());
+
+		assert_int_equal(keys_take(&top, key == 12 ? 'x' : key, is_function), 0);
+		watch.n = i % 1000 < 10 ? 0 : 2;
+		if (i % 10 == 0)
+			assert_int_equal(top_tick(&top), 0);
+		view_set_lines(&top.view, (size_t)(rand() % 9));
+		assert_true(top.view.cursor == 0 || top.view.cursor < top.view.n_shown);
+	}
+	switch_free(&top);
+	view_free(&top.view);
+}
+
+/* ---- time ----------------------------------------------------------------------------------- */
+
+static double cpu_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (double)ts.tv_sec * 1e3 + (double)ts.tv_nsec / 1e6;
+}
+
+/* A tick, sorted and drawn, takes less than 10 ms of 10 000 probes' rates that all change. */
+static void ten_thousand_probes_are_drawn_in_time(void **state)
+{
+	enum { N = 10000, ROUNDS = 20 };
+	struct watch_probe *probes = calloc(N, sizeof(*probes));
+	char(*names)[48] = calloc(N, sizeof(*names));
+	struct watch watch = make_watch();
+	FILE *nowhere = fopen("/dev/null", "r+");
+	double best_ms = 1e9, pause_ms;
+	struct top top;
+	SCREEN *screen;
+
+	(void)state;
+	assert_non_null(nowhere);
+	screen = newterm("xterm-256color", nowhere, nowhere);
+	assert_non_null(screen);
+	resizeterm(100, 250);
+	for (size_t i = 0; i < N; i++) {
+		snprintf(names[i], sizeof(names[i]), "library_module_function_%05zu", i);
+		probes[i] = some_probes[0];
+		probes[i].name = names[i];
+	}
+	watch.n = 1;
+	watch.targets[0].probes = probes;
+	watch.targets[0].n_probes = N;
+	open_top(&top, &watch);
+	top.is_utf8 = true;
+	top.scales_by_all = true;
+	draw_begin(&top);
+	for (int round = 0; round < ROUNDS; round++) {
+		double before_ms;
+
+		for (size_t i = 0; i < N; i++)
+			probes[i].rate = rand() % 1000000;
+		before_ms = cpu_ms();
+		assert_int_equal(top_tick(&top), 0);
+		draw(&top);
+		best_ms = fmin(best_ms, cpu_ms() - before_ms);
+	}
+	pause_ms = cpu_ms();
+	press(&top, " ");
+	pause_ms = cpu_ms() - pause_ms;
+	print_message("# a tick with %d probes: %.2f ms; a pause: %.2f ms\n", N, best_ms, pause_ms);
+#ifndef __SANITIZE_ADDRESS__
+	assert_true(best_ms < 10);
+#endif
+	endwin();
+	delscreen(screen);
+	fclose(nowhere);
+	switch_free(&top);
+	view_free(&top.view);
+	free(probes);
+	free(names);
+}
+
+static int use_utf8(void **state)
+{
+	(void)state;
+	return setlocale(LC_CTYPE, "C.UTF-8") ? 0 : -1;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(orders),
+		cmocka_unit_test(the_filter_takes_parts_of_names),
+		cmocka_unit_test(the_cursor_stays_on_its_probe),
+		cmocka_unit_test(larger_screens_are_filled),
+		cmocka_unit_test(the_last_minute_is_kept_when_asked_for),
+		cmocka_unit_test(switching_many_is_asked_about),
+		cmocka_unit_test(no_key_does_harm),
+		cmocka_unit_test(ten_thousand_probes_are_drawn_in_time),
+	};
+
+	return cmocka_run_group_tests(tests, use_utf8, NULL);
+}
