@@ -141,7 +141,7 @@ test_programs_come_and_go() {
 	done
 	# Of those told apart by process, there is the one that lives.
 	URL=${urls[by_pid]}
-	wait_for '[[ $(scrape | sample ocaml_probes_hits_total | wc -l) -eq 3 ]]'
+	wait_for '[[ $(scrape | sample ocaml_probes_hits_total pid= | wc -l) -eq 3 ]]'
 	matches "$(scrape)" "ocaml_probes_hits_total\{[^}]*pid=\"$survivor\""
 
 	# The survivor ends as well: all books are complete.
@@ -155,10 +155,10 @@ test_programs_come_and_go() {
 		await_sample 0 ocaml_probes_pair_open
 		await_sample 0 ocaml_probes_up
 		eq "$(scrape | sample ocaml_probes_lost_total | sort -u)" 0 "losses"
-	done
-	URL=${urls[exe]}
-	for i in tick work_start work_stop; do
-		await_sample $(($(booked "$i") + $(books "$i"))) ocaml_probes_hits_total "probe=\"$i\""
+		for i in tick work_start work_stop; do
+			eq "$(scrape | sample ocaml_probes_hits_total "probe=\"$i\"" | awk '{ n += $1 } END { print n }')" \
+				"$(($(booked "$i") + $(books "$i")))" "$who: hits of $i"
+		done
 	done
 	check_nothing_stays
 	eq "$(ls /sys/fs/bpf/ocaml-probes 2>/dev/null || :)" "$pins" "pins"
