@@ -13,8 +13,9 @@
 #define SECOND_NS ((int64_t)1000 * 1000 * 1000)
 
 enum {
-	RETRY_S = 5, /* after a source could not be had */
-	SCAN_S = 5,  /* how often new programs are looked for */
+	RETRY_S = 5,  /* after a source could not be had */
+	SETTLE_S = 2, /* for a file that is being written */
+	SCAN_S = 5,   /* how often new programs are looked for */
 };
 
 /* ---- targets -------------------------------------------------------------------------------- */
@@ -182,16 +183,24 @@ static bool has_source_of(const struct target *target, const void *owner, const 
 	return false;
 }
 
-/* Sources of files that are no longer at the path end with the last process that runs them. */
-static int end_old_generations(struct entry *entry, struct target *target, const struct stat *now)
+/*
+ * Sources of files that are no longer at the path end with the last process that runs them; those
+ * of files that were overwritten, at once.
+ */
+static int end_old_generations(struct entry *entry, struct target *target, const struct stat *now,
+			       int64_t now_ns)
 {
 	int err = 0;
 
 	for (size_t i = target->n_sources; !err && i-- > 0;) {
 		const struct source *source = target->sources[i];
 
-		if (source->owner != entry || source->n_pids ||
-		    (now && source->dev == now->st_dev && source->ino == now->st_ino))
+		if (source->owner != entry)
+			continue;
+		if (source->is_stale)
+			entry->retry_ns = now_ns + SETTLE_S * SECOND_NS;
+		else if (source->n_pids || !source->knows_pids ||
+			 (now && source->dev == now->st_dev && source->ino == now->st_ino))
 			continue;
 		err = target_end_source(target, i);
 	}
@@ -206,13 +215,13 @@ static int follow_file(struct entry *entry, struct targets *targets, int64_t now
 	int err;
 
 	if (stat(entry->exe, &st) != 0) {
-		err = end_old_generations(entry, target, NULL);
+		err = end_old_generations(entry, target, NULL, now_ns);
 		if (err || target->n_sources)
 			return err;
 		ctx_error(target->ctx, -errno, "%s: %s", entry->exe, strerror(errno));
 		return target_set_problem(target, ocp_error(target->ctx));
 	}
-	err = end_old_generations(entry, target, &st);
+	err = end_old_generations(entry, target, &st, now_ns);
 	if (err || has_source_of(target, entry, &st))
 		return err;
 	return open_source(entry, target, entry->exe, 0, targets->by_process, now_ns);
@@ -303,14 +312,32 @@ static int add_found(void *data, struct ocp_process *proc)
 	return err;
 }
 
+/* What was overwritten is looked for anew. */
+static int end_stale(struct entry *entry, struct targets *targets, int64_t now_ns)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < targets->n; i++) {
+		struct target *target = targets->list[i];
+
+		for (size_t j = target->n_sources; !err && j-- > 0;) {
+			if (target->sources[j]->owner != entry || !target->sources[j]->is_stale)
+				continue;
+			entry->retry_ns = now_ns + SETTLE_S * SECOND_NS;
+			err = target_end_source(target, j);
+		}
+	}
+	return err;
+}
+
 static int follow_all(struct entry *entry, struct targets *targets, int64_t now_ns)
 {
 	struct search search = { entry, targets, now_ns };
 	struct ocp_scan_summary summary;
-	int err;
+	int err = end_stale(entry, targets, now_ns);
 
-	if (now_ns < entry->retry_ns)
-		return 0;
+	if (err || now_ns < entry->retry_ns)
+		return err;
 	err = ocp_scan(targets->ctx, add_found, &search, &summary);
 	entry->retry_ns = now_ns + SCAN_S * SECOND_NS;
 	if (err && err != -ENOMEM)

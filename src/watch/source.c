@@ -92,25 +92,23 @@ bool source_has_ended(const struct source *source)
 	return source->pidfd >= 0 && poll(&fd, 1, 0) > 0;
 }
 
-static int find_processes(struct source *source)
+/* Those that the meter found last. */
+static int take_processes(struct source *source)
 {
-	char link[32];
-	int err;
+	pid_t *pids;
+	size_t n;
+	bool complete;
+	int err = ocp_meter_processes(source->meter, &pids, &n, &complete);
 
+	if (err)
+		return err;
 	free(source->pids);
-	source->pids = NULL;
-	source->n_pids = 0;
-	if (source->proc) {
-		source->pids = malloc(sizeof(*source->pids));
-		if (!source->pids)
-			return ctx_no_memory(source->ctx);
-		source->n_pids = !source_has_ended(source);
-		source->pids[0] = source->pid;
-		return 0;
-	}
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", source->file);
-	err = ocp_find_processes(source->ctx, link, &source->pids, &source->n_pids);
-	return err == -ESRCH ? 0 : err;
+	source->pids = pids;
+	source->n_pids = n;
+	source->knows_pids = complete;
+	if (source->proc)
+		source->n_pids = !source_has_ended(source) && n;
+	return 0;
 }
 
 int source_attach(struct source *source)
@@ -123,7 +121,7 @@ int source_attach(struct source *source)
 	if (err)
 		return err;
 	source->attached_ns = clock_ns(CLOCK_MONOTONIC);
-	err = find_processes(source);
+	err = take_processes(source);
 	return err ? err : source_read(source);
 }
 
@@ -144,9 +142,11 @@ void source_free(struct source *source)
 
 int source_refresh(struct source *source, size_t *n_sites)
 {
-	int err = ocp_meter_refresh(source->meter, n_sites);
+	int err = ocp_meter_refresh(source->meter, n_sites), its_err;
 
-	return err ? err : find_processes(source);
+	source->is_stale = err == -ESTALE;
+	its_err = err == -ENOMEM ? err : take_processes(source);
+	return err ? err : its_err;
 }
 
 int source_read(struct source *source)

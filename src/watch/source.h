@@ -25,6 +25,8 @@ struct source {
 	const void *owner; /* whoever asked for it */
 	pid_t *pids;	   /* that were found to run it, ascending */
 	size_t n_pids;
+	bool knows_pids;	     /* false: there may be more */
+	bool is_stale;		     /* one of its files was overwritten, and is measured no more */
 	struct ocp_sample *sample;   /* the last; NULL: none yet */
 	uint64_t hits, hits_at_tick; /* all of sample, and when the last tick was */
 	double hit_ns;		     /* 0: not known */

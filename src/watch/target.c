@@ -235,7 +235,7 @@ static void add_hits(struct target *target, const struct source *source)
 		probe = &target->probes[at];
 		probe->hits += part->hits;
 		probe->n_sites = part->n_sites > probe->n_sites ? part->n_sites : probe->n_sites;
-		probe->is_counted = !target->probe_records[at]->is_off;
+		probe->is_counted |= part->n_sites && !target->probe_records[at]->is_off;
 		probe->is_in_pair |= part->is_in_pair;
 	}
 }

@@ -15,6 +15,9 @@
 /* How long a program that nobody named is remembered after its last process. */
 #define FORGET_NS ((int64_t)600 * 1000 * 1000 * 1000)
 
+/* How often rows of processes that have ended are forgotten. */
+enum { FORGET_ROWS_TICKS = 300 };
+
 struct watch {
 	struct ocp_ctx *ctx;
 	struct entry **entries;
@@ -248,11 +251,13 @@ static int collect_pids(struct target *target)
 	target->pids = calloc(n_all + 1, sizeof(*target->pids));
 	target->view.pids = target->pids;
 	target->view.n_pids = 0;
+	target->view.knows_pids = true;
 	if (!target->pids)
 		return ctx_no_memory(target->ctx);
 	for (size_t i = 0; i < target->n_sources; i++) {
 		const struct source *source = target->sources[i];
 
+		target->view.knows_pids &= source->knows_pids;
 		if (source->n_pids)
 			memcpy(target->pids + n, source->pids,
 			       source->n_pids * sizeof(*target->pids));
@@ -263,9 +268,25 @@ static int collect_pids(struct target *target)
 		if (!target->view.n_pids ||
 		    target->pids[target->view.n_pids - 1] != target->pids[i])
 			target->pids[target->view.n_pids++] = target->pids[i];
-	target->view.knows_pids = true;
-	target->view.is_up = target->n_sources && target->view.n_pids;
+	target->view.is_up = target->n_sources && (n || !target->view.knows_pids);
 	return 0;
+}
+
+/* Now and then, so that there is always room for more; what it says of a row has been read then. */
+static int forget_rows(struct watch *watch)
+{
+	int err = 0;
+
+	if (!watch->targets.by_process ||
+	    watch->n_columns % FORGET_ROWS_TICKS != FORGET_ROWS_TICKS - 1)
+		return 0;
+	for (size_t i = 0; !err && i < watch->targets.n; i++) {
+		const struct target *target = watch->targets.list[i];
+
+		for (size_t j = 0; !err && j < target->n_sources; j++)
+			err = ocp_meter_forget_ended(target->sources[j]->meter);
+	}
+	return err;
 }
 
 static int refresh_sources(struct target *target, int64_t now_ns)
@@ -421,6 +442,9 @@ int watch_tick(struct watch *watch)
 	watch->tick_ns = now_ns;
 	watch->column_time_ns = clock_ns(CLOCK_REALTIME);
 	forget_idle(watch, now_ns);
+	err = forget_rows(watch);
+	if (err)
+		return err;
 	return keep_budgets(watch);
 }
 

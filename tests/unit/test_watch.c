@@ -193,6 +193,8 @@ static void test_totals_go_on_over_restarts(void **state)
 	(void)state;
 	tick(&w);
 	assert_false(the_target(&w)->is_up);
+	assert_true(probe_called(&w, "both")->is_counted);
+	assert_false(probe_called(&w, "without_site")->is_counted);
 	for (unsigned int i = 1; i <= 3; i++) {
 		struct running running = start(program);
 
@@ -256,6 +258,40 @@ static void test_a_replaced_file_is_found(void **state)
 	assert_null(the_target(&w)->problem);
 	run(program, 3);
 	assert_int_equal(hits_now(&w), 33);
+	end(&w);
+}
+
+/*
+ * As `cp` does it. The writer waits until we are off the file; the program that is written would
+ * otherwise run with our int3 in the middle of its instructions.
+ */
+static void test_an_overwritten_file_is_found(void **state)
+{
+	const struct watch_spec spec = { .exe = program, .measure = &count_all };
+	struct watching w = watch_it(&spec, 1, false);
+	int status, n_ticks = 0;
+	pid_t writer;
+
+	(void)state;
+	run(program, 10);
+	writer = fork();
+	if (writer == 0)
+		execlp("cp", "cp", fixture_path("v2"), program, NULL);
+	sleep_ms(100);
+	assert_int_equal(waitpid(writer, &status, WNOHANG), 0);
+	tick(&w);
+	assert_int_equal(waitpid(writer, &status, 0), writer);
+	assert_int_equal(status, 0);
+	assert_non_null(the_target(&w)->problem);
+	run(program, 1000); /* not measured, and not harmed */
+	assert_int_equal(hits_now(&w), 10);
+	while (the_target(&w)->problem) {
+		sleep_ms(250);
+		tick(&w);
+		assert_true(++n_ticks < 40);
+	}
+	run(program, 10);
+	assert_int_equal(hits_now(&w), 20);
 	end(&w);
 }
 
@@ -592,6 +628,7 @@ int main(void)
 		cmocka_unit_test(test_totals_go_on_over_restarts),
 		cmocka_unit_test(test_nobody_is_missed),
 		cmocka_unit_test(test_a_replaced_file_is_found),
+		cmocka_unit_test(test_an_overwritten_file_is_found),
 		cmocka_unit_test(test_a_process_is_followed),
 		cmocka_unit_test(test_nothing_stays_of_processes),
 		cmocka_unit_test(test_rows_by_process),
