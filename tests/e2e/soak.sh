@@ -9,11 +9,15 @@
 . "$(dirname "$0")/scrape_lib.sh"
 
 SOAK_SECONDS=${SOAK_SECONDS:-15}
-TEST_TIMEOUT=$((SOAK_SECONDS + 60))
+# `serve` forgets rows of processes that have ended each five minutes: a shorter run sees them grow.
+FORGETS_AFTER=300
+TEST_TIMEOUT=$((SOAK_SECONDS + 60 + (SOAK_SECONDS > FORGETS_AFTER ? FORGETS_AFTER : 0)))
 # How many programs at least; how many run side by side, for how many rounds of how many a second.
 LEAST=200 LANES=8 ROUNDS=60 HZ=400
-# What may be more at the end than after the first quarter: pages of the heap that are not given back.
+# What may be more in the last quarter than in the second: pages of the heap that are not given back.
+# And for a process that is told apart and not yet forgotten, of 3 probes.
 MAY_GROW_KB=128
+KB_A_PROCESS=4
 
 # What is known of the descriptors of process PID, of which some may be closed meanwhile.
 fdinfo() { # PID
@@ -66,6 +70,7 @@ booked() { # PROBE
 # What there is of the three exporters, which are scraped, a line a second each: "WHO SECONDS HOLDS...".
 watch_exporters() {
 	local who
+	trap - ERR
 	while :; do
 		for who in "${!serves[@]}"; do
 			curl -sS --fail -o /dev/null "${urls[$who]}/metrics"
@@ -77,8 +82,8 @@ watch_exporters() {
 
 # Of all that WHO held from the first quarter on: do BPF objects stay, and is there no more memory in the
 # last quarter (its least) than there was in the second (its most)?
-check_held() { # WHO
-	awk -v who="$1" -v may_grow="$MAY_GROW_KB" '
+check_held() { # WHO MAY_GROW_KB
+	awk -v who="$1" -v may_grow="$2" '
 		$1 == who { n++; bpf[n] = $4 " " $5 " " $6; kb[n] = $8 }
 		END {
 			if (n < 6) { print who ": looked at only " n " times"; exit 1 }
@@ -98,7 +103,7 @@ objects_of() { # WHO
 }
 
 test_programs_come_and_go() {
-	local who i lanes=() watching runs pins survivor
+	local who i lanes=() watching runs pins survivor may_grow
 	local -A serves urls at_first
 	need_counting
 	need_command curl bpftool
@@ -133,25 +138,32 @@ test_programs_come_and_go() {
 	kill -0 "$survivor" 2>/dev/null || { wait "$survivor"; fail "a program that is measured has died"; }
 	sleep 2
 	kill "$watching"
+	wait "$watching" || :
 	cp "$TMP/held" "$O/soak.tsv"
+	runs=$(cat "$TMP"/lane.[0-9] | grep -c '^tick ')
+	((runs >= LEAST)) || fail "only $runs programs"
 	for who in "${!serves[@]}"; do
-		check_held "$who" || fail "$who keeps something: $(grep "^$who " "$TMP/held")"
+		may_grow=$MAY_GROW_KB
+		if [[ $who = by_pid ]] && ((SOAK_SECONDS <= FORGETS_AFTER)); then
+			may_grow=$((runs * KB_A_PROCESS))
+		fi
+		check_held "$who" "$may_grow" || fail "$who keeps something: $(grep "^$who " "$TMP/held")"
 		wait_for '[[ $(objects_of "$who") = "${at_first[$who]}" ]]' ||
 			fail "$who has $(objects_of "$who") and had ${at_first[$who]}"
 	done
-	# Of those told apart by process, there is the one that lives.
+	# Of those told apart by process, there is the one that lives, and in the end no other.
 	URL=${urls[by_pid]}
-	wait_for '[[ $(scrape | sample ocaml_probes_hits_total pid= | wc -l) -eq 3 ]]'
+	if ((SOAK_SECONDS > FORGETS_AFTER)); then
+		wait_for '[[ $(scrape | sample ocaml_probes_hits_total pid= | wc -l) -eq 3 ]]' $((FORGETS_AFTER + 5))
+	fi
 	matches "$(scrape)" "ocaml_probes_hits_total\{[^}]*pid=\"$survivor\""
 
 	# The survivor ends as well: all books are complete.
 	leave "$survivor"
-	runs=$(($(cat "$TMP"/lane.[0-9] | grep -c '^tick ') + 2))
-	((runs >= LEAST)) || fail "only $runs programs"
 	for who in exe by_pid; do
 		URL=${urls[$who]}
 		await_sample $(($(booked work_stop) + $(books work_stop))) ocaml_probes_pair_duration_seconds_count
-		await_sample "$runs" ocaml_probes_pair_orphans_total 'side="start"'
+		await_sample $((runs + 2)) ocaml_probes_pair_orphans_total 'side="start"'
 		await_sample 0 ocaml_probes_pair_open
 		await_sample 0 ocaml_probes_up
 		eq "$(scrape | sample ocaml_probes_lost_total | sort -u)" 0 "losses"
@@ -179,8 +191,9 @@ check_nothing_stays() {
 		SERVE=${serves[$who]}
 		stop_serve
 	done
-	eq "$(int3_count "$TARGET")" 0 "sites with an int3, at the end"
-	eq "$(raised_semaphores "$TARGET")" 0 "raised semaphores"
+	# Not at once if somebody looks at all links of the machine and so holds one of these.
+	wait_for '[[ $(int3_count "$TARGET") -eq 0 ]]'
+	wait_for '[[ $(raised_semaphores "$TARGET") -eq 0 ]]'
 	wait_for '[[ -z $(still_there "$TMP/bpf") ]]' 10
 	leave
 }
