@@ -56,7 +56,8 @@ test_formats() {
 	wait "$TARGET"
 	await_sample 0 ocaml_probes_up
 	matches "$(scrape_as text/plain "$TMP/text")" '^text/plain; *version=0\.0\.4' "content type"
-	matches "$(scrape_as application/openmetrics-text "$TMP/open")" \
+	# What Prometheus 2.42 asks for.
+	matches "$(scrape_as 'application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1' "$TMP/open")" \
 		'^application/openmetrics-text; *version=1\.0\.0; *charset=utf-8$' "content type"
 
 	promtool check metrics <"$TMP/text" || fail "promtool does not like the text format"
