@@ -166,7 +166,7 @@ probe=work_stop $(books work_stop)" "hits of both processes"
 
 	for metric in hits_total pair_duration_seconds_{bucket,sum,count} pair_orphans_total lost_total \
 		cost_seconds_total; do
-		eq "$(query "max(resets(ocaml_probes_$metric[2m]))")" " 0" "resets of $metric"
+		eq "$(query "max(resets(ocaml_probes_${metric}[2m]))")" " 0" "resets of $metric"
 	done
 	query '{__name__=~"ocaml_probes_.*(_total|_bucket|_sum|_count)"}[2m]' | awk '
 		{ for (i = 3; i <= NF; i++) if ($i + 0 < $(i - 1) + 0) { print "goes back:", $0; exit 1 } n++ }

@@ -158,6 +158,11 @@ test_programs_come_and_go() {
 	fi
 	matches "$(scrape)" "ocaml_probes_hits_total\{[^}]*pid=\"$survivor\""
 
+	# The process that was named has ended long ago; another of its program is measured.
+	URL=${urls[pid]}
+	await_sample 1 ocaml_probes_up
+	(($(scrape | sample ocaml_probes_hits_total 'probe="tick"') > ROUNDS)) || fail "-pid: only its first process"
+
 	# The survivor ends as well: all books are complete.
 	leave "$survivor"
 	for who in exe by_pid; do
