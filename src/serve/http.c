@@ -15,6 +15,7 @@
  */
 #include "serve/http.h"
 
+#include <limits.h>
 #include <microhttpd.h>
 #include <poll.h>
 #include <stdio.h>
@@ -34,6 +35,7 @@ enum {
 	IDLE_MS = 120000,
 	LAST_REPLIES_MS = 1000,
 	CONNECTION_BYTES = 32 * 1024,
+	LATE_MS = 50,
 	MAX_PATH_BYTES = 2048,
 	MAX_HEADER_BYTES = 16 * 1024,
 	MAX_BODY_BYTES = 64 * 1024,
@@ -68,6 +70,8 @@ struct http {
 	struct connection *connections;
 	size_t n_connections, max_connections;
 	size_t reply_bytes; /* of all */
+	unsigned int round; /* the number of http_run's calls, never 0, */
+	int64_t round_ms;   /* and when the newest began */
 };
 
 static int64_t now_ms(void)
@@ -157,14 +161,14 @@ static struct connection *connection_of(struct MHD_Connection *mhd)
 }
 
 /*
- * Has the client of an idle connection gone? What ends a connection in one packet with its last
- * request is overlooked by libmicrohttpd, which does not read again before the next event.
+ * Has the client gone that we wait for? An end that comes in one packet with the last bytes is
+ * overlooked by libmicrohttpd, which does not read again before the next event.
  */
 static bool is_deserted(const struct connection *connection)
 {
 	char byte;
 
-	return connection->limit_ms == IDLE_MS &&
+	return connection->limit_ms != REPLY_MS &&
 	       recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
@@ -400,6 +404,8 @@ static enum MHD_Result answer_request(struct http *http, struct MHD_Connection *
 		request.peer = peer;
 		request.body = pending->body.bytes;
 		request.n_body = pending->body.n - 1;
+		if (now_ms() - http->round_ms >= LATE_MS)
+			request.late_round = http->round;
 		pending->route->answer(http->settings.data, &request, &reply);
 	}
 	return send_reply(http, mhd, &reply);
@@ -548,5 +554,7 @@ int http_timeout_ms(struct http *http)
 
 void http_run(struct http *http)
 {
+	http->round = http->round == UINT_MAX ? 1 : http->round + 1;
+	http->round_ms = now_ms();
 	MHD_run(http->daemon);
 }

@@ -19,6 +19,11 @@ struct http_request {
 	size_t n_body;
 	const char *peer; /* ADDRESS:PORT */
 	void *connection; /* for http_header */
+	/*
+	 * Many ask at once, and the caller of http_run has waited for a while: the answer that
+	 * another request of the same round got will do. 0: make a new one.
+	 */
+	unsigned int late_round;
 };
 
 /* The value of the first header called NAME, or NULL; and how many there are of that name. */
