@@ -10,68 +10,55 @@
 
 enum { NOT_MODIFIED = 304, FORBIDDEN = 403, SERVER_ERROR = 500 };
 
-static void write_answer(struct answers *answers, enum answer which, struct body *body)
-{
-	if (which == ANSWER_STATUS)
-		api_write_status(body, answers->watch, answers->control);
-	else if (which == ANSWER_HISTORY)
-		api_write_history(body, answers->watch);
-	else
-		metrics_write(body, answers->watch,
-			      which == ANSWER_TEXT ? EXPOSITION_TEXT : EXPOSITION_OPENMETRICS,
-			      &answers->buckets, answers->label_pid);
-}
+/* What takes long to make, for http_share. */
+enum share { SHARE_TEXT = 1, SHARE_OPENMETRICS, SHARE_STATUS, SHARE_HISTORY };
 
-/*
- * The answer WHICH, of this moment. Only when there are more requests at once than can be answered
- * within 50 ms, they share one, so that the watch gets its turn.
- */
-static void answer(struct answers *answers, enum answer which, const struct http_request *request,
-		   struct http_reply *reply)
+/* For numbers of this moment; false, and REPLY says why, if they cannot be had. */
+static bool read_watch(struct answers *answers, struct http_reply *reply)
 {
-	struct body *kept = &answers->kept[which].body;
-
-	http_add_header(reply, "Cache-Control", "no-store");
-	if (!request->late_round || request->late_round != answers->kept[which].round) {
-		body_free(kept);
-		answers->kept[which].round = request->late_round;
-		if (which != ANSWER_HISTORY && watch_read(answers->watch) != 0) {
-			answers->kept[which].round = 0;
-			http_error(reply, SERVER_ERROR, ocp_error(answers->ctx),
-				   ocp_hint(answers->ctx));
-			return;
-		}
-		write_answer(answers, which, kept);
-	}
-	if (request->late_round) {
-		reply->body.is_short = kept->is_short;
-		body_add(&reply->body, kept->bytes, kept->n);
-	} else {
-		reply->body = *kept;
-		*kept = (struct body){ 0 };
-	}
+	if (watch_read(answers->watch) == 0)
+		return true;
+	http_error(reply, SERVER_ERROR, ocp_error(answers->ctx), ocp_hint(answers->ctx));
+	return false;
 }
 
 static void answer_metrics(void *data, const struct http_request *request, struct http_reply *reply)
 {
+	struct answers *answers = data;
 	const enum exposition exposition = negotiate(http_header(request, "Accept"));
 
+	if (http_share(request, reply,
+		       exposition == EXPOSITION_TEXT ? SHARE_TEXT : SHARE_OPENMETRICS))
+		return;
+	http_add_header(reply, "Cache-Control", "no-store");
 	http_add_header(reply, "Vary", "Accept");
 	reply->type = exposition_type(exposition);
-	answer(data, exposition == EXPOSITION_TEXT ? ANSWER_TEXT : ANSWER_OPENMETRICS, request,
-	       reply);
+	if (read_watch(answers, reply))
+		metrics_write(&reply->body, answers->watch, exposition, &answers->buckets,
+			      answers->label_pid);
 }
 
 static void answer_status(void *data, const struct http_request *request, struct http_reply *reply)
 {
+	struct answers *answers = data;
+
+	if (http_share(request, reply, SHARE_STATUS))
+		return;
+	http_add_header(reply, "Cache-Control", "no-store");
 	reply->type = "application/json";
-	answer(data, ANSWER_STATUS, request, reply);
+	if (read_watch(answers, reply))
+		api_write_status(&reply->body, answers->watch, answers->control);
 }
 
 static void answer_history(void *data, const struct http_request *request, struct http_reply *reply)
 {
+	struct answers *answers = data;
+
+	if (http_share(request, reply, SHARE_HISTORY))
+		return;
+	http_add_header(reply, "Cache-Control", "no-store");
 	reply->type = "application/json";
-	answer(data, ANSWER_HISTORY, request, reply);
+	api_write_history(&reply->body, answers->watch);
 }
 
 static void answer_switch(void *data, const struct http_request *request, struct http_reply *reply)
@@ -162,8 +149,6 @@ int answers_start(struct answers *answers, int listen_fd, struct http **http)
 void answers_stop(struct answers *answers, struct http *http)
 {
 	http_free(http);
-	for (size_t i = 0; i < N_ANSWERS; i++)
-		body_free(&answers->kept[i].body);
 	free(answers->routes);
 	answers->routes = NULL;
 }
