@@ -13,6 +13,10 @@ run-tests: all ocaml fixtures unit-tests $(if $(have_fuzzer),$(fuzzers))
 		$(O)/asan/ocaml-probes-link
 	@tests/run $(O) $(T)
 
+.PHONY: soak
+soak: ## ten minutes of programs that come and go under `serve`; what it held is in build/soak.tsv
+	+@SOAK_SECONDS=600 $(MAKE) --no-print-directory check T=soak
+
 unit-tests: $(if $(have_cmocka),$(unit_tests))
 	@:
 

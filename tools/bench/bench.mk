@@ -2,7 +2,7 @@
 # tools/bench/NAME.bench (see lib.sh); what it measures is built here.
 loops_places := 0 1 2 3
 bench_programs := $(addprefix $(O)/bench/,target pair small big cost \
-	toggle_100 toggle_1k toggle_10k toggle_100k dormant_100k usdt_links \
+	toggle_100 toggle_1k toggle_10k toggle_100k toggle_10k_names dormant_100k usdt_links \
 	$(foreach v,none handler flag probe,$(loops_places:%=loops_$(v)_%)))
 
 .PHONY: bench
@@ -43,11 +43,13 @@ $(O)/bench/toggle_100: SITES := 100
 $(O)/bench/toggle_1k: SITES := 1000
 $(O)/bench/toggle_10k: SITES := 10000
 $(O)/bench/toggle_100k: SITES := 100000
+$(O)/bench/toggle_10k_names: SITES := 10000
+$(O)/bench/toggle_10k_names: NAMES := 10000
 $(O)/bench/toggle_%: tools/bench/sites.S tools/bench/toggle_target.c
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(WARN) -D_GNU_SOURCE -O2 -pthread -fPIE -pie -fvisibility=hidden \
-		-DSITES=$(SITES) -DNAMES='($(SITES) / 10)' -o $@ $^
+		-DSITES=$(SITES) -DNAMES='$(or $(NAMES),($(SITES) / 10))' -o $@ $^
 
 $(O)/bench/dormant_100k: tools/bench/dormant.S
 	$(say) CC $@

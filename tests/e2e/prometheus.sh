@@ -1,0 +1,183 @@
+#!/usr/bin/env bash
+# A real Prometheus scrapes `ocaml-probes serve`: rates are right, counters never go back, formats are
+# what strict parsers take.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/scrape_lib.sh"
+
+HZ=500
+DASHBOARDS=$ROOT/tools/dashboards
+CHECK=$ROOT/tests/e2e/check_dashboards.py
+
+start_steady() { # [ARG...]
+	start_target "$EXE" "$HZ" "$@"
+	await_line ready
+}
+
+# ---- formats ------------------------------------------------------------------------------------
+
+# What python's parser takes from the OpenMetrics text in FILE: "NAME{LABELS} VALUE" lines, sorted,
+# without _created. Its rules: families in one piece, types and units in the names, buckets cumulative, no
+# value that goes back, # EOF at the end.
+parse_openmetrics() { # FILE
+	"$PYTHON" - "$1" <<-'END' | LC_ALL=C sort
+		import sys
+		from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse
+		for family in parse(open(sys.argv[1], encoding="utf-8").read()):
+		    for s in family.samples:
+		        if not s.name.endswith("_created"):
+		            print(s.name + "".join(f"|{k}={v}" for k, v in sorted(s.labels.items())), float(s.value))
+	END
+}
+
+parse_text() { # FILE
+	"$PYTHON" - "$1" <<-'END' | LC_ALL=C sort
+		import sys
+		from prometheus_client.parser import text_string_to_metric_families as parse
+		for family in parse(open(sys.argv[1], encoding="utf-8").read()):
+		    for s in family.samples:
+		        print(s.name + "".join(f"|{k}={v}" for k, v in sorted(s.labels.items())), float(s.value))
+	END
+}
+
+# The content type that is served for ACCEPT, the body to FILE.
+scrape_as() { # ACCEPT FILE
+	scrape -H "Accept: $1" -o "$2" -w '%{content_type}\n'
+}
+
+test_formats() {
+	local now
+	need_counting
+	need_command promtool curl
+	need_module prometheus_client
+	copy_steady "a \"quoted\" \\ name"
+	start_serve serve --exe "$EXE" --time work_start,work_stop --label-pid
+	start_steady 200
+	wait "$TARGET"
+	await_sample 0 ocaml_probes_up
+	matches "$(scrape_as text/plain "$TMP/text")" '^text/plain; *version=0\.0\.4' "content type"
+	# What Prometheus 2.42 asks for.
+	matches "$(scrape_as 'application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1' "$TMP/open")" \
+		'^application/openmetrics-text; *version=1\.0\.0; *charset=utf-8$' "content type"
+
+	promtool check metrics <"$TMP/text" || fail "promtool does not like the text format"
+	eq "$(parse_openmetrics "$TMP/open")" "$(parse_text "$TMP/text")" "what the two formats say"
+	eq "$(sample ocaml_probes_hits_total probe=\"tick\" <"$TMP/open")" 200
+	eq "$(sample ocaml_probes_pair_duration_seconds_count <"$TMP/open")" 200
+	eq "$(sample ocaml_probes_pair_duration_seconds_bucket 'le="+Inf"' <"$TMP/open")" 200
+	eq "$(sample ocaml_probes_pair_orphans_total 'side="start"' <"$TMP/open")" 1
+
+	# Prometheus's own parser of OpenMetrics stores it, given time stamps.
+	now=$(date +%s)
+	sed "/^#/!s/\$/ $now/" "$TMP/open" >"$TMP/stamped"
+	promtool tsdb create-blocks-from openmetrics "$TMP/stamped" "$TMP/blocks" >"$TMP/promtool" 2>&1 ||
+		fail "$(cat "$TMP/promtool")"
+	mkdir "$TMP/blocks/wal"
+	promtool tsdb dump "$TMP/blocks" >"$TMP/dump" 2>"$TMP/promtool"
+	eq "$(grep -c . "$TMP/dump")" "$(grep -vc '^#' "$TMP/open")" "samples in the block"
+	eq "$(grep '"ocaml_probes_hits_total"' "$TMP/dump" | awk '/probe="tick"/ { print $(NF - 1) }')" 200
+	stop_serve
+}
+
+# ---- Prometheus -----------------------------------------------------------------------------------
+
+# Start Prometheus, which scrapes URL each second. Sets API.
+start_prometheus() {
+	local port=$((20000 + $$ % 20000)) tries
+	cat >"$TMP/prometheus.yml" <<-END
+		global:
+		  scrape_interval: 1s
+		  evaluation_interval: 1s
+		rule_files: [$DASHBOARDS/alerts.yml]
+		scrape_configs:
+		  - job_name: ocaml-probes
+		    static_configs:
+		      - targets: ["${URL#http://}"]
+	END
+	for ((tries = 5; tries; tries--, port++)); do
+		background prometheus --config.file="$TMP/prometheus.yml" --storage.tsdb.path="$TMP/tsdb" \
+			--web.listen-address="127.0.0.1:$port" --log.level=warn >"$TMP/prometheus.log" 2>&1
+		PROMETHEUS=$!
+		API=http://127.0.0.1:$port/api/v1
+		wait_for 'curl -sf "${API%/api*}/-/ready" >/dev/null || ! kill -0 "$PROMETHEUS" 2>/dev/null' 20
+		! kill -0 "$PROMETHEUS" 2>/dev/null || return 0
+	done
+	fail "prometheus does not start: $(cat "$TMP/prometheus.log")"
+}
+
+# "LABELS VALUE..." lines of what Prometheus answers to QUERY; of a range vector all its values.
+query() { # QUERY
+	curl -sS --fail --get --data-urlencode "query=$1" "$API/query" | "$PYTHON" -c '
+import json, sys
+for one in json.load(sys.stdin)["data"]["result"]:
+    labels = ",".join(f"{k}={v}" for k, v in sorted(one["metric"].items()) if k in ("probe", "start", "alertname"))
+    print(labels, *[value for _, value in one.get("values", [one.get("value")])])'
+}
+
+# Is each value of QUERY within 1 % of HZ, and are there N?
+check_rates() { # QUERY N
+	query "$1" >"$TMP/rates"
+	awk -v hz="$HZ" -v n="$2" '
+		{ if ($2 < hz * 0.99 || $2 > hz * 1.01) bad = 1 }
+		END { exit bad || NR != n }' "$TMP/rates" || fail "$1 is not $HZ: $(cat "$TMP/rates")"
+	cat "$TMP/rates"
+}
+
+# "ALERT HEALTH STATE" of the alerts.
+rule_states() {
+	curl -sS --fail "$API/rules" | "$PYTHON" -c '
+import json, sys
+for group in json.load(sys.stdin)["data"]["groups"]:
+    for rule in group["rules"]:
+        print(rule["name"], rule["health"], rule["state"])'
+}
+
+test_prometheus() {
+	local metric
+	need_counting
+	need_command prometheus curl
+	copy_steady steady
+	start_serve serve --exe "$EXE" --time work_start,work_stop
+	start_steady
+	start_prometheus
+	"$TOOL" attach -pid "$TARGET" -enable tick
+	wait_for '[[ $(query "count_over_time(ocaml_probes_hits_total{probe=\"tick\"}[1m])" | cut -d" " -f2) -ge 22 ]]' 30
+
+	check_rates 'rate(ocaml_probes_hits_total[20s])' 3
+	check_rates 'rate(ocaml_probes_pair_duration_seconds_count[20s])' 1
+	"$PYTHON" "$CHECK" live "${API%/api*}" "$DASHBOARDS/grafana.json" || fail "the dashboard"
+	# Only OpenMetrics has these: it is what Prometheus asked for, and got.
+	eq "$(query 'count(ocaml_probes_hits_created)')" " 3" "creation times"
+
+	# Another process of the same program goes on where the first ended.
+	leave
+	await_sample 0 ocaml_probes_up
+	start_steady
+	wait_for 'query ocaml_probes_up | grep -qx " 1"' 10
+	sleep 2
+	leave
+	await_sample "$(books tick)" ocaml_probes_hits_total 'probe="tick"'
+	wait_for 'query "ocaml_probes_hits_total{probe=\"tick\"}" | grep -qx "probe=tick $(books tick)"' 5
+	eq "$(query 'sum by (probe) (ocaml_probes_hits_total)')" "probe=tick $(books tick)
+probe=work_start $(books work_start)
+probe=work_stop $(books work_stop)" "hits of both processes"
+	eq "$(query 'sum(ocaml_probes_pair_duration_seconds_count)')" " $(books work_stop)" "pairs of both"
+	wait_for 'query "sum(ocaml_probes_pair_orphans_total{side=\"start\"})" | grep -qx " 2"' 5
+
+	for metric in hits_total pair_duration_seconds_{bucket,sum,count} pair_orphans_total lost_total \
+		cost_seconds_total; do
+		eq "$(query "max(resets(ocaml_probes_${metric}[2m]))")" " 0" "resets of $metric"
+	done
+	query '{__name__=~"ocaml_probes_.*(_total|_bucket|_sum|_count)"}[2m]' | awk '
+		{ for (i = 3; i <= NF; i++) if ($i + 0 < $(i - 1) + 0) { print "goes back:", $0; exit 1 } n++ }
+		END { exit n < 10 }' || fail "counters go back"
+
+	# Of the alerts one is right that the program does not run, and will be raised in five minutes.
+	wait_for '[[ $(rule_states) = *OCamlProbesTargetDown\ ok\ pending* ]]' 5
+	rule_states >"$TMP/rules"
+	eq "$(wc -l <"$TMP/rules")" "$(grep -c 'alert:' "$DASHBOARDS/alerts.yml")" "rules"
+	eq "$(awk '$2 != "ok" || $3 == "firing"' "$TMP/rules")" "" "rules that fail or fire"
+	stop_serve
+}
+
+run_tests "$@"
