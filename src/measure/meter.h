@@ -20,7 +20,7 @@ struct meter_pair {
 struct watched {
 	pid_t pid;
 	unsigned int looks;
-	uint64_t signature; /* 0: unknown */
+	uint64_t signature;  /* 0: unknown */
 	uint64_t start_time; /* of one that was asked for by itself */
 };
 
@@ -71,9 +71,13 @@ struct ocp_meter {
 	struct ocp_costs kept_costs;
 };
 
-/* meter.c: files that PROC has mapped and that are new go to the table. */
+/* meter_files.c: the program, or files that PROC has mapped and that are new, go to the table. */
+int meter_add_program(struct ocp_meter *meter, size_t *n_new);
 int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, size_t *n_new);
+/* Keep PROC, whose files are in the table, with the meter. */
 int meter_add_own(struct ocp_meter *meter, struct ocp_process *proc);
+int meter_append(struct ocp_ctx *ctx, struct ocp_process ***list, size_t *n,
+		 struct ocp_process *proc);
 
 /* meter_watch.c: see which processes there are, and add the files that they have loaded since. */
 int meter_watch(struct ocp_meter *meter, size_t *n_new);
