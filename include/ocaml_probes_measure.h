@@ -376,7 +376,8 @@ OCP_API int ocp_sample_difference(const struct ocp_sample *later, const struct o
 /*
  * Let METER, which is attached, go on measuring when it is freed and the caller has ended: its maps
  * and links get names below OCP_KEPT_FOLDER/NAME (the layout of the maps is in bpf/measure.h). NAME
- * is of A-Z a-z 0-9 _ -. -EEXIST if it is taken.
+ * is of A-Z a-z 0-9 _ -. -EEXIST if it is taken. Nobody watches over the files then
+ * (ocp_meter_refresh): do not overwrite them in place.
  */
 #define OCP_KEPT_FOLDER "/sys/fs/bpf/ocaml-probes"
 OCP_API int ocp_meter_keep(struct ocp_meter *meter, const char *name);

@@ -70,6 +70,7 @@ struct calibration {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool is_done; /* costs and err can be read */
+	bool is_joined;
 	int err;
 	struct ocp_costs costs;
 };
@@ -304,12 +305,21 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
 	return c;
 }
 
+/* An ended thread keeps its stack until then. */
+static void join(struct calibration *c)
+{
+	if (!c->is_joined)
+		pthread_join(c->thread, NULL);
+	c->is_joined = true;
+}
+
 bool calibration_wait(struct calibration *c, struct ocp_costs *costs, const char **why)
 {
 	pthread_mutex_lock(&c->lock);
 	while (!c->is_done)
 		pthread_cond_wait(&c->changed, &c->lock);
 	pthread_mutex_unlock(&c->lock);
+	join(c);
 	*costs = c->costs;
 	*why = c->err ? ocp_error(c->ctx) : NULL;
 	return c->err == 0;
@@ -319,7 +329,7 @@ void calibration_free(struct calibration *c)
 {
 	if (!c)
 		return;
-	pthread_join(c->thread, NULL);
+	join(c);
 	pthread_mutex_destroy(&c->lock);
 	pthread_cond_destroy(&c->changed);
 	ocp_ctx_free(c->ctx);

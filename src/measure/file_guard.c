@@ -131,7 +131,9 @@ bool file_guard_is_broken(struct ocp_ctx *ctx, struct file_guard *guard, const c
 
 void file_guard_release(struct file_guard *guard)
 {
-	/* The last descriptor of the description takes the lease along. */
+	/* Closing is not enough: a process that the caller has forked has the description, too. */
+	if (guard->has_lease)
+		fcntl(guard->fd, F_SETLEASE, F_UNLCK);
 	if (guard->fd >= 0)
 		close(guard->fd);
 	guard->fd = -1;

@@ -10,6 +10,7 @@
 #include "measure/selection.h"
 #include "measure/site_table.h"
 #include "ocaml_probes.h"
+#include "process/find.h"
 
 struct meter_pair {
 	char *start, *stop;
@@ -18,7 +19,8 @@ struct meter_pair {
 /* A process that was there when it was last looked, and which files it ran code of then. */
 struct watched {
 	pid_t pid;
-	uint64_t signature;  /* 0: unknown */
+	uint64_t signature; /* 0: unknown */
+	unsigned int looks;
 	uint64_t start_time; /* of one that was asked for by itself */
 };
 
@@ -50,6 +52,8 @@ struct ocp_meter {
 	size_t n_own;
 	struct watched *watched; /* ascending; of what was asked for singly: in that order */
 	size_t n_watched;
+	unsigned int round;
+	struct find_memory others;
 	pid_t *hidden; /* may be of the program, too; ascending */
 	size_t n_hidden;
 	bool sees_all;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * The processes of a meter, which come and go and load files. What is known of them is made anew at
- * every refresh, so that it does not grow with those that have ended; and since that is every
- * second or so, on machines with thousands of processes, a process of which nothing is new costs no
- * more than one system call (if it runs something else) or the reading of its maps.
+ * every refresh, so that it does not grow with those that have ended. And since that is every
+ * second or so, on machines with thousands of processes, they take turns where there are many: of
+ * those that have been there for a while so many are looked at in one round that it takes some ms.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,14 +14,19 @@
 
 #include "elf/elf_file.h"
 #include "measure/meter.h"
-#include "process/find.h"
 #include "process/proc_file.h"
 #include "process/process.h"
+
+enum {
+	YOUNG_LOOKS = 16, /* while a process is likely to load something */
+	LOOKS_A_ROUND = 64,
+};
 
 void meter_watch_free(struct ocp_meter *meter)
 {
 	free(meter->watched);
 	free(meter->hidden);
+	find_memory_free(&meter->others);
 	free(meter->forgotten);
 }
 
@@ -89,6 +94,10 @@ static int look_at(struct ocp_meter *meter, struct watched *process, size_t *n_n
 {
 	const uint64_t before = process->signature;
 
+	if (process->looks >= YOUNG_LOOKS &&
+	    !find_is_its_turn(process->pid, meter->n_watched, LOOKS_A_ROUND, meter->round))
+		return 0;
+	process->looks += process->looks < YOUNG_LOOKS;
 	process->signature = read_signature(meter, process->pid);
 	if (!process->signature || process->signature == before)
 		return 0;
@@ -131,7 +140,7 @@ static int take_found(struct ocp_meter *meter, const struct found_processes *fou
 		while (old < meter->n_watched && meter->watched[old].pid < found->pids[i])
 			old++;
 		if (old < meter->n_watched && meter->watched[old].pid == found->pids[i])
-			watched[i].signature = meter->watched[old].signature;
+			watched[i] = meter->watched[old];
 	}
 	free(meter->watched);
 	meter->watched = watched;
@@ -149,7 +158,7 @@ static int watch_program(struct ocp_meter *meter, size_t *n_new)
 
 	if (fstat(meter->program->fd, &file))
 		return ctx_error(meter->ctx, -errno, "%s: %s", name, strerror(errno));
-	err = find_processes(meter->ctx, &file, base, &found);
+	err = find_processes(meter->ctx, &file, base, &meter->others, &found);
 	if (!err) {
 		take_hidden(meter, &found, base);
 		err = take_found(meter, &found);
@@ -199,12 +208,14 @@ static int watch_processes(struct ocp_meter *meter, size_t *n_new)
 
 int meter_watch(struct ocp_meter *meter, size_t *n_new)
 {
+	meter->round++;
 	return meter->program ? watch_program(meter, n_new) : watch_processes(meter, n_new);
 }
 
 int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites)
 {
-	size_t n_files = meter->table.n_files, first = meter->table.n_sites;
+	const size_t n_files = meter->table.n_files, first = meter->table.n_sites;
+	const size_t n_own = meter->n_own;
 	int err;
 
 	*n_sites = 0;
@@ -221,6 +232,8 @@ int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites)
 		/* What is not attached must not be counted as if: the engine has no numbers for it.
 		 */
 		site_table_truncate(&meter->table, n_files, first);
+		while (meter->n_own > n_own)
+			ocp_process_free(meter->own[--meter->n_own]);
 		*n_sites = 0;
 		return err;
 	}

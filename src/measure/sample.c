@@ -358,57 +358,77 @@ static int compare_keys(const void *a, const void *b)
 	return (x->key > y->key) - (x->key < y->key);
 }
 
-/*
- * Rows of LATER minus those of EARLIER, which are sorted by key. GONE, if it is not NULL, gets what
- * was in rows that are no more, by column: their hits, and all since, are in the row of the dead. A
- * row with less than before is that of a new process of the same number.
+/* The rows of an earlier sample, to be found by key. Mostly they stand in the order of the later.
  */
-static void subtract_each(struct ocp_sample *out, const struct ocp_sample *later,
-			  const struct row *before, size_t n_before, uint64_t *gone)
-{
-	for (size_t i = 0; gone && i < n_before; i++)
-		gone[(uint32_t)before[i].key] += before[i].hits.hits;
-	for (size_t i = 0; i < later->n_rows; i++) {
-		struct row *row = &out->rows[out->n_rows++];
-		const struct row *old;
+struct earlier_rows {
+	const struct ocp_sample *sample;
+	size_t next;
+	struct row *by_key;
+	bool is_sorted;
+};
 
-		*row = later->rows[i];
-		if (row->hits.comm)
-			row->hits.comm = row->comm;
-		old = n_before ? bsearch(row, before, n_before, sizeof(*before), compare_keys)
-			       : NULL;
+static const struct row *find_earlier(struct earlier_rows *earlier, const struct row *row)
+{
+	const size_t n = earlier->sample->n_rows;
+
+	if (earlier->next < n && earlier->sample->rows[earlier->next].key == row->key)
+		return &earlier->sample->rows[earlier->next++];
+	if (!n)
+		return NULL;
+	if (!earlier->is_sorted) {
+		memcpy(earlier->by_key, earlier->sample->rows, n * sizeof(*row));
+		qsort(earlier->by_key, n, sizeof(*row), compare_keys);
+		earlier->is_sorted = true;
+	}
+	return bsearch(row, earlier->by_key, n, sizeof(*row), compare_keys);
+}
+
+/*
+ * Subtract from the rows of OUT those of EARLIER. GONE, if it is not NULL, gets what was in rows
+ * that are no more, by column: their hits, and all since, are in the row of the dead. A row with
+ * less than before is that of a new process of the same number.
+ */
+static void subtract_each(struct ocp_sample *out, struct earlier_rows *earlier, uint64_t *gone)
+{
+	for (size_t i = 0; gone && i < earlier->sample->n_rows; i++)
+		gone[(uint32_t)earlier->sample->rows[i].key] += earlier->sample->rows[i].hits.hits;
+	for (size_t i = 0; i < out->n_rows; i++) {
+		struct row *row = &out->rows[i];
+		const struct row *old = find_earlier(earlier, row);
+
 		if (!old || old->hits.hits > row->hits.hits)
 			continue;
 		row->hits.hits -= old->hits.hits;
 		if (gone)
 			gone[(uint32_t)row->key] -= old->hits.hits;
 	}
+	for (size_t i = 0; gone && i < out->n_rows; i++)
+		if (out->rows[i].key >> 32 == 0)
+			out->rows[i].hits.hits -= gone[out->rows[i].key];
 }
 
 static int subtract_rows(struct ocp_sample *out, const struct ocp_sample *later,
 			 const struct ocp_sample *earlier)
 {
 	const enum ocp_split split = later->meter->split;
-	struct row *before = calloc(earlier->n_rows + 1, sizeof(*before));
+	const bool by_id = split == OCP_BY_THREAD || split == OCP_BY_PROCESS;
+	struct earlier_rows rows = { .sample = earlier };
 	uint64_t *gone = calloc(later->meter->table.n_columns + 1, sizeof(*gone));
 
-	out->rows = calloc(later->n_rows + 1, sizeof(*out->rows));
-	if (!before || !gone || !out->rows) {
-		free(before);
+	rows.by_key = malloc((earlier->n_rows + 1) * sizeof(*rows.by_key));
+	out->rows = malloc((later->n_rows + 1) * sizeof(*out->rows));
+	if (!rows.by_key || !gone || !out->rows) {
+		free(rows.by_key);
 		free(gone);
 		return ctx_no_memory(later->meter->ctx);
 	}
-	memcpy(before, earlier->rows, earlier->n_rows * sizeof(*before));
-	qsort(before, earlier->n_rows, sizeof(*before), compare_keys);
-	if (split == OCP_BY_THREAD || split == OCP_BY_PROCESS) {
-		subtract_each(out, later, before, earlier->n_rows, gone);
-		for (size_t i = 0; i < out->n_rows; i++)
-			if (out->rows[i].key >> 32 == 0)
-				out->rows[i].hits.hits -= gone[out->rows[i].key];
-	} else {
-		subtract_each(out, later, before, earlier->n_rows, NULL);
-	}
-	free(before);
+	memcpy(out->rows, later->rows, later->n_rows * sizeof(*out->rows));
+	out->n_rows = later->n_rows;
+	for (size_t i = 0; i < out->n_rows; i++)
+		if (out->rows[i].hits.comm)
+			out->rows[i].hits.comm = out->rows[i].comm;
+	subtract_each(out, &rows, by_id ? gone : NULL);
+	free(rows.by_key);
 	free(gone);
 	return 0;
 }

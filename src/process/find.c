@@ -16,7 +16,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { NAME_BYTES = 15 }; /* of a process, at most */
+enum {
+	NAME_BYTES = 15, /* of a process, at most */
+	/* Who runs something else is soon what it will be: a shell that will exec, or not. */
+	YOUNG_LOOKS = 16,
+	OTHERS_A_ROUND = 256,
+};
 
 struct search {
 	struct ocp_ctx *ctx;
@@ -24,6 +29,9 @@ struct search {
 	const char *base;
 	const struct stat *file;
 	struct found_processes *found;
+	struct find_memory *before; /* NULL: none */
+	size_t at;		    /* in before->others */
+	struct find_memory after;
 };
 
 static int add_pid(struct ocp_ctx *ctx, pid_t **pids, size_t *n, pid_t pid)
@@ -64,6 +72,45 @@ static bool has_name(const struct search *s, const char *pid)
 	return strncmp(name, s->base, NAME_BYTES) == 0;
 }
 
+void find_memory_free(struct find_memory *memory)
+{
+	free(memory->others);
+	*memory = (struct find_memory){ 0 };
+}
+
+bool find_is_its_turn(pid_t pid, size_t n, size_t a_round, unsigned int round)
+{
+	const size_t n_rounds = n / a_round + 1;
+
+	return (size_t)pid % n_rounds == round % n_rounds;
+}
+
+/* How often PID ran something else; as folders of /proc come in ascending order. */
+static unsigned int looks_before(struct search *s, pid_t pid)
+{
+	const struct find_memory *before = s->before;
+
+	while (s->at < before->n && before->others[s->at].pid < pid)
+		s->at++;
+	return s->at < before->n && before->others[s->at].pid == pid ? before->others[s->at].looks
+								     : 0;
+}
+
+static int add_other(struct search *s, pid_t pid, unsigned int looks)
+{
+	struct find_memory *after = &s->after;
+	struct other_process *grown;
+
+	if ((after->n & (after->n - 1)) == 0) {
+		grown = realloc(after->others, (after->n ? 2 * after->n : 1) * sizeof(*grown));
+		if (!grown)
+			return ctx_no_memory(s->ctx);
+		after->others = grown;
+	}
+	after->others[after->n++] = (struct other_process){ pid, looks };
+	return 0;
+}
+
 static int look_at(struct search *s, const char *pid)
 {
 	struct found_processes *found = s->found;
@@ -83,6 +130,25 @@ static int look_at(struct search *s, const char *pid)
 	return add_pid(s->ctx, &found->pids, &found->n, (pid_t)strtol(pid, NULL, 10));
 }
 
+static int look_at_or_remember(struct search *s, const char *name)
+{
+	const pid_t pid = (pid_t)strtol(name, NULL, 10);
+	const size_t n_before = s->found->n + s->found->n_hidden;
+	unsigned int looks;
+	int err;
+
+	if (!s->before)
+		return look_at(s, name);
+	looks = looks_before(s, pid);
+	if (looks >= YOUNG_LOOKS &&
+	    !find_is_its_turn(pid, s->before->n, OTHERS_A_ROUND, s->before->round))
+		return add_other(s, pid, looks);
+	err = look_at(s, name);
+	if (err || s->found->n + s->found->n_hidden != n_before)
+		return err;
+	return add_other(s, pid, looks < YOUNG_LOOKS ? looks + 1 : looks);
+}
+
 static int compare_pids(const void *a, const void *b)
 {
 	const pid_t *x = a, *y = b;
@@ -91,9 +157,11 @@ static int compare_pids(const void *a, const void *b)
 }
 
 int find_processes(struct ocp_ctx *ctx, const struct stat *file, const char *base,
-		   struct found_processes *found)
+		   struct find_memory *memory, struct found_processes *found)
 {
-	struct search s = { .ctx = ctx, .base = base, .file = file, .found = found };
+	struct search s = {
+		.ctx = ctx, .base = base, .file = file, .found = found, .before = memory
+	};
 	DIR *proc = opendir("/proc");
 	const struct dirent *entry;
 	int err = 0;
@@ -107,9 +175,16 @@ int find_processes(struct ocp_ctx *ctx, const struct stat *file, const char *bas
 			continue;
 		/* There always is one. */
 		found->sees_all |= strcmp(entry->d_name, "1") == 0;
-		err = look_at(&s, entry->d_name);
+		err = look_at_or_remember(&s, entry->d_name);
 	}
 	closedir(proc);
+	if (memory && !err) {
+		s.after.round = memory->round + 1;
+		find_memory_free(memory);
+		*memory = s.after;
+	} else {
+		find_memory_free(&s.after);
+	}
 	if (err)
 		return err;
 	if (found->n)
@@ -155,7 +230,7 @@ int ocp_find_processes(struct ocp_ctx *ctx, const char *path, pid_t **pids, size
 	*n = 0;
 	if (stat(path, &file) != 0)
 		return ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
-	err = find_processes(ctx, &file, base, &found);
+	err = find_processes(ctx, &file, base, NULL, &found);
 	for (size_t i = 0; !err && i < found.n_hidden; i++)
 		find_log_hidden(ctx, found.hidden[i], base);
 	if (!err && found.n == 0)

@@ -24,7 +24,7 @@ bool body_make_room(struct body *body, size_t n)
 
 	if (body->is_short)
 		return false;
-	while (room - body->n < n)
+	while (room - body->n <= n)
 		room *= 2;
 	grown = realloc(body->bytes, room);
 	if (!grown) {

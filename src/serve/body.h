@@ -27,7 +27,7 @@ bool body_make_room(struct body *body, size_t n);
 
 static inline void body_add(struct body *body, const char *bytes, size_t n)
 {
-	if (body->room - body->n < n && !body_make_room(body, n))
+	if (body->room - body->n <= n && !body_make_room(body, n))
 		return;
 	memcpy(body->bytes + body->n, bytes, n);
 	body->n += n;

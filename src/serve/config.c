@@ -38,10 +38,10 @@ struct key {
 	int (*take)(struct reader *r, const char *where, struct json_object *value, void *into);
 };
 
-static int wrong(struct reader *r, const char *where, const char *fmt, ...)
+static void say_wrong(struct reader *r, const char *where, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static int wrong(struct reader *r, const char *where, const char *fmt, ...)
+static void say_wrong(struct reader *r, const char *where, const char *fmt, ...)
 {
 	const int line = config_keys_line(r->keys, where);
 	char why[256], place[16] = "";
@@ -52,8 +52,11 @@ static int wrong(struct reader *r, const char *where, const char *fmt, ...)
 	va_end(ap);
 	if (line)
 		snprintf(place, sizeof(place), "%d:", line);
-	return ctx_error(r->ctx, -EINVAL, "%s:%s %s: %s", r->file, place, where, why);
+	ctx_set_error(r->ctx, "%s:%s %s: %s", r->file, place, where, why);
 }
+
+/* A macro for the reason that ctx_error is one. */
+#define wrong(...) (say_wrong(__VA_ARGS__), -EINVAL)
 
 static void name_member(char name[CONFIG_WHERE_BYTES], const char *where, const char *key)
 {

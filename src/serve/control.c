@@ -110,7 +110,8 @@ static bool is_json(const struct http_request *request)
 	static const char type[] = "application/json";
 	const char *value = http_header(request, "Content-Type");
 
-	if (!value || strncasecmp(value, type, sizeof(type) - 1) != 0)
+	if (!value || http_header_count(request, "Content-Type") != 1 ||
+	    strncasecmp(value, type, sizeof(type) - 1) != 0)
 		return false;
 	value += sizeof(type) - 1;
 	value += strspn(value, " \t");

@@ -16,7 +16,6 @@
 #include "serve/http.h"
 
 #include <microhttpd.h>
-#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +26,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "serve/address.h"
 
 enum {
 	REQUEST_MS = 10000,
@@ -156,12 +156,24 @@ static struct connection *connection_of(struct MHD_Connection *mhd)
 	return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
+/*
+ * Has the client of an idle connection gone? What ends a connection in one packet with its last
+ * request is overlooked by libmicrohttpd, which does not read again before the next event.
+ */
+static bool is_deserted(const struct connection *connection)
+{
+	char byte;
+
+	return connection->limit_ms == IDLE_MS &&
+	       recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 void http_expire(struct http *http)
 {
 	const int64_t now = now_ms();
 
 	for (struct connection *c = http->connections; c; c = c->next)
-		if (!c->is_over && c->since_ms + c->limit_ms <= now)
+		if (!c->is_over && (c->since_ms + c->limit_ms <= now || is_deserted(c)))
 			end_connection(http, c);
 }
 
@@ -341,22 +353,6 @@ static void examine(struct http *http, struct pending *pending, const struct htt
 		http_error(reply, MHD_HTTP_CONTENT_TOO_LARGE, "the body is more than 64 KiB", NULL);
 }
 
-static void name_peer(struct MHD_Connection *mhd, char *peer, size_t bytes)
-{
-	const struct sockaddr *address =
-		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
-	const socklen_t length = address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-								: sizeof(struct sockaddr_in);
-	const bool is_ipv6 = address->sa_family == AF_INET6;
-	char host[NI_MAXHOST], port[NI_MAXSERV];
-
-	if (getnameinfo(address, length, host, sizeof(host), port, sizeof(port),
-			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-		snprintf(peer, bytes, "?");
-	else
-		snprintf(peer, bytes, is_ipv6 ? "[%s]:%s" : "%s:%s", host, port);
-}
-
 static enum MHD_Result begin_request(struct http *http, struct MHD_Connection *mhd,
 				     const char *path, const char *method, void **context)
 {
@@ -389,7 +385,7 @@ static enum MHD_Result answer_request(struct http *http, struct MHD_Connection *
 {
 	struct http_reply reply = { 0 };
 	struct http_request request = { .path = path, .connection = mhd };
-	char peer[NI_MAXHOST + NI_MAXSERV + 4];
+	char peer[ADDRESS_BYTES];
 
 	body_add(&pending->body, "", 1);
 	if (pending->is_too_big) {
@@ -398,7 +394,9 @@ static enum MHD_Result answer_request(struct http *http, struct MHD_Connection *
 	} else if (pending->body.is_short) {
 		http_error(&reply, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory", NULL);
 	} else {
-		name_peer(mhd, peer, sizeof(peer));
+		address_name(MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS)
+				     ->client_addr,
+			     peer);
 		request.peer = peer;
 		request.body = pending->body.bytes;
 		request.n_body = pending->body.n - 1;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "serve/listen.h"
 
-#include <arpa/inet.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +23,7 @@ static int bad(struct ocp_ctx *ctx, const char *text, const char *why)
 static int split(struct ocp_ctx *ctx, const char *text, char *host, size_t host_bytes,
 		 const char **port)
 {
-	const char *colon = strrchr(text, ':');
+	const char *whole = text, *colon = strrchr(text, ':');
 	size_t n = colon ? (size_t)(colon - text) : 0;
 
 	if (!n)
@@ -38,19 +36,12 @@ static int split(struct ocp_ctx *ctx, const char *text, char *host, size_t host_
 	}
 	if (strspn(colon + 1, "0123456789") != strlen(colon + 1) || !colon[1] ||
 	    strtoul(colon + 1, NULL, 10) > 65535)
-		return bad(ctx, text, "not a port from 0 to 65535");
+		return bad(ctx, whole, "not a port from 0 to 65535");
 	snprintf(host, host_bytes, "%.*s", (int)n, text);
 	if (strcmp(host, "localhost") == 0)
 		snprintf(host, host_bytes, "127.0.0.1");
 	*port = colon + 1;
 	return 0;
-}
-
-static bool is_loopback(const struct sockaddr *address)
-{
-	if (address->sa_family == AF_INET6)
-		return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
-	return (ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24) == 127;
 }
 
 static int open_socket(const struct addrinfo *info)
@@ -70,28 +61,17 @@ static int open_socket(const struct addrinfo *info)
 	return fd;
 }
 
-/* What the socket's address is, as a URL has it. */
-static void name_listener(struct listener *listener)
+/* What the socket's address is. */
+static void describe(struct listener *listener)
 {
-	struct sockaddr_storage address = { 0 };
-	socklen_t length = sizeof(address);
-	char host[INET6_ADDRSTRLEN] = "";
+	struct sockaddr_storage storage = { 0 };
+	const struct sockaddr *address = (const struct sockaddr *)&storage;
+	socklen_t length = sizeof(storage);
 
-	getsockname(listener->fd, (struct sockaddr *)&address, &length);
-	if (address.ss_family == AF_INET6) {
-		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&address;
-
-		inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof(host));
-		listener->port = ntohs(in6->sin6_port);
-		snprintf(listener->name, sizeof(listener->name), "[%s]:%u", host, listener->port);
-	} else {
-		const struct sockaddr_in *in = (const struct sockaddr_in *)&address;
-
-		inet_ntop(AF_INET, &in->sin_addr, host, sizeof(host));
-		listener->port = ntohs(in->sin_port);
-		snprintf(listener->name, sizeof(listener->name), "%s:%u", host, listener->port);
-	}
-	listener->is_loopback = is_loopback((const struct sockaddr *)&address);
+	getsockname(listener->fd, (struct sockaddr *)&storage, &length);
+	address_name(address, listener->name);
+	listener->port = address_port(address);
+	listener->is_loopback = address_is_loopback(address);
 }
 
 int listen_open(struct ocp_ctx *ctx, const char *text, struct listener *listener)
@@ -113,6 +93,6 @@ int listen_open(struct ocp_ctx *ctx, const char *text, struct listener *listener
 	freeaddrinfo(info);
 	if (listener->fd < 0)
 		return ctx_error(ctx, listener->fd, "%s: %s", text, strerror(-listener->fd));
-	name_listener(listener);
+	describe(listener);
 	return 0;
 }

@@ -6,10 +6,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include "base/ctx.h"
+#include "serve/address.h"
 
 struct listener {
 	int fd;
-	char name[80]; /* ADDRESS:PORT as a URL has it, with the port that was chosen */
+	char name[ADDRESS_BYTES]; /* with the port that was chosen */
 	unsigned int port;
 	bool is_loopback; /* nobody comes from another machine */
 };

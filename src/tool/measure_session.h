@@ -17,7 +17,7 @@ struct measure_session {
 	uint64_t n_printed; /* hits */
 	bool progress;	    /* a line on the terminal is kept up to date */
 	bool line_open;	    /* and stands there now */
-	bool is_stale; /* a file was overwritten */
+	bool is_stale;	    /* a file was overwritten */
 	bool is_over_budget;
 	int64_t start_ns;
 	int err;

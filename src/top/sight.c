@@ -94,6 +94,8 @@ static void copy_probes(struct sight *seen, size_t target, const struct watch_ta
 		if (!isnan(probe->rate))
 			seen->targets[target].rate += probe->rate;
 		seen->longest_name = longer(seen->longest_name, strlen(probe->name));
+		if (probe->hits > seen->most_hits)
+			seen->most_hits = probe->hits;
 	}
 }
 

@@ -50,6 +50,7 @@ struct sight {
 	struct seen_pair *pairs;
 	size_t n_pairs;
 	float *history; /* WATCH_COLUMNS for each probe, the oldest first; NULL: not copied */
+	uint64_t most_hits;
 	size_t longest_name, longest_exe, longest_pair; /* in columns of the screen */
 	void *texts;					/* that all names are in */
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "top/tables.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +54,7 @@ const char *target_state(const struct top *top, const struct seen_target *target
 		return "starting";
 	if (target->is_up)
 		return "up";
-	return target->n_pids ? "not measured" : "waiting";
+	return target->n_pids || target->problem ? "not measured" : "waiting";
 }
 
 void write_pids(char *text, size_t size, const struct seen_target *target)
@@ -61,7 +62,8 @@ void write_pids(char *text, size_t size, const struct seen_target *target)
 	size_t n = 0;
 
 	if (!target->n_pids) {
-		snprintf(text, size, "%s", target->knows_pids ? "no process" : "pids not known");
+		snprintf(text, size, "%s",
+			 target->knows_pids && !target->problem ? "no process" : "pids not known");
 		return;
 	}
 	n += (size_t)snprintf(text, size, "pid%s", target->n_pids > 1 ? "s" : "");
@@ -221,20 +223,49 @@ enum {
 	N_COLUMNS,
 };
 
+static int digits(uint64_t number)
+{
+	char text[TEXT_BYTES];
+
+	return snprintf(text, sizeof(text), "%" PRIu64, number);
+}
+
+/* Of the processes of a program some may have a probe's handlers on: "mixed 1/2". */
+static bool has_several_processes(const struct sight *seen)
+{
+	for (size_t i = 0; i < seen->n_targets; i++)
+		if (seen->targets[i].n_pids > 1)
+			return true;
+	return false;
+}
+
 static void lay_out_probes(struct column *columns, const struct sight *seen)
 {
 	const bool has_exe = seen->n_targets > 1;
 	const int name = clamp(seen->longest_name, 8, WIDEST_NAME);
 	const int exe = clamp(seen->longest_exe, 8, 24), least = has_exe ? 12 : 16;
+	const int handler = has_several_processes(seen) ? 11 : 8;
 	const struct column all[N_COLUMNS] = {
-		[COLUMN_NAME] = { "probe", 0, name < least ? name : least, name },
-		[COLUMN_EXE] = { "program", has_exe ? 2 : -1, 8, exe },
-		[COLUMN_RATE] = { "hits/s", 1, 7, 7, true },
-		[COLUMN_SPARK] = { "last minute", 5, LEAST_SPARK, WATCH_COLUMNS },
-		[COLUMN_HITS] = { "hits", 4, 9, 13, true },
-		[COLUMN_SITES] = { "sites", 7, 6, 6, true },
-		[COLUMN_HANDLER] = { "handler", 3, 8, 11 },
-		[COLUMN_COUNTED] = { "counted", 6, 7, 7 },
+		[COLUMN_NAME] = { .title = "probe",
+				  .min = name < least ? name : least,
+				  .want = name },
+		[COLUMN_EXE] = { .title = "program",
+				 .rank = has_exe ? 2 : -1,
+				 .min = 8,
+				 .want = exe },
+		[COLUMN_RATE] = { .title = "hits/s", .rank = 1, .min = 7, .is_right = true },
+		[COLUMN_SPARK] = { .title = "last minute",
+				   .rank = 5,
+				   .min = LEAST_SPARK,
+				   .want = WATCH_COLUMNS },
+		[COLUMN_HITS] = { .title = "hits",
+				  .rank = 4,
+				  .min = 9,
+				  .want = digits(seen->most_hits),
+				  .is_right = true },
+		[COLUMN_SITES] = { .title = "sites", .rank = 7, .min = 6, .is_right = true },
+		[COLUMN_HANDLER] = { .title = "handler", .rank = 3, .min = 8, .want = handler },
+		[COLUMN_COUNTED] = { .title = "counted", .rank = 6, .min = 7 },
 	};
 	int surplus;
 

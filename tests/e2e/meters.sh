@@ -6,12 +6,12 @@
 
 HOST=$O/tests/fixtures/binaries
 
-# Start tests/library/meters.c, which obeys `ask`.
-start_meters() {
+# Start tests/library/meters.c, which obeys `ask`, behind COMMAND.
+start_meters() { # [COMMAND...]
 	need_counting
 	gcc -std=gnu11 -Wall -Wextra -Werror -I"$ROOT/include" -o "$TMP/meters" \
 		"$ROOT/tests/library/meters.c" "$O/libocaml_probes.a" $(pkg-config --libs libbpf libdw libelf)
-	coproc METERS { exec "$TMP/meters" 2>&1; }
+	coproc METERS { exec "$@" "$TMP/meters" 2>&1; }
 	# Those of the coprocess are closed in subshells.
 	exec {meters_in}>&"${METERS[1]}" {meters_out}<&"${METERS[0]}"
 }
@@ -132,9 +132,10 @@ host_only,reused 2000"
 	order "off host_only"
 }
 
-# A copy of the host of our own, which others that measure do not know. Sets APP.
+# A copy of the host of our own, which others that measure do not know, of a name that no other
+# process has. Sets APP.
 copy_host() {
-	APP=$TMP/app
+	APP=$TMP/metered$$
 	export LD_LIBRARY_PATH=$HOST
 	cp "$HOST/host" "$APP"
 }
@@ -228,17 +229,14 @@ reused 1340"
 test_hidden_processes() {
 	local nobody=65534
 	need_command setpriv
-	start_meters
 	copy_host
 	chmod 755 "$TMP" "$(dirname "$TMP")"
-	exec {meters_in}>&-
 	start_target "$APP"
 	await_line ready
-	coproc METERS { exec setpriv --reuid=$nobody --regid=$nobody --clear-groups \
-		--inh-caps=-all,+bpf,+perfmon --ambient-caps=-all,+bpf,+perfmon --bounding-set=-all,+bpf,+perfmon "$TMP/meters" 2>&1; }
-	exec {meters_in}>&"${METERS[1]}" {meters_out}<&"${METERS[0]}"
+	start_meters setpriv --reuid=$nobody --regid=$nobody --clear-groups --inh-caps=-all,+bpf,+perfmon \
+		--ambient-caps=-all,+bpf,+perfmon --bounding-set=-all,+bpf,+perfmon
 	order "exe $APP" all
-	eq "$(ask open)" "log: pid $TARGET (app): left out, it may not be inspected"
+	eq "$(ask open)" "log: pid $TARGET (${APP##*/}): left out, it may not be inspected"
 	order attach refresh refresh
 	eq "$(ask processes)" more
 	go 10

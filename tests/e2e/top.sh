@@ -345,6 +345,15 @@ test_suspends() {
 	await_screen 'Stopped'
 	enter "fg"
 	await_screen '^> flood '
+	# Nobody can leave in order at this one.
+	kill -STOP "$(pgrep -P "$(tmux_do list-panes -F '#{pane_pid}')")"
+	await_screen 'Stopped'
+	enter "stty \$(cat '$TMP/before'); clear; fg"
+	await_screen '^up   pid'
+	press '?'
+	await_screen '^any key: back'
+	press x
+	await_screen '^> flood '
 	press C-z
 	wait_for 'eval "$terminal_is_plain"'
 	enter 'kill %1; wait; clear; jobs; echo none left; stty -g >$TMP/after'

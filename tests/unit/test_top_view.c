@@ -382,6 +382,166 @@ static void no_key_does_harm(void **state)
 	view_free(&top.view);
 }
 
+/* ---- the screen ----------------------------------------------------------------------------- */
+
+/* Curses' idea of a screen; what it would send to the terminal goes nowhere. */
+struct test_screen {
+	FILE *nowhere;
+	SCREEN *screen;
+};
+
+static void open_screen(struct test_screen *to, int lines, int columns)
+{
+	to->nowhere = fopen("/dev/null", "r+");
+	assert_non_null(to->nowhere);
+	to->screen = newterm("xterm-256color", to->nowhere, to->nowhere);
+	assert_non_null(to->screen);
+	resizeterm(lines, columns);
+}
+
+static void close_screen(struct test_screen *screen)
+{
+	endwin();
+	delscreen(screen->screen);
+	fclose(screen->nowhere);
+}
+
+/* Is this on the screen? */
+static bool shows(const char *text)
+{
+	char line[2048];
+
+	for (int y = 0; y < LINES; y++) {
+		mvinnstr(y, 0, line, sizeof(line) - 1);
+		if (strstr(line, text))
+			return true;
+	}
+	return false;
+}
+
+static void draw_at(struct top *top, int lines, int columns)
+{
+	resizeterm(lines, columns);
+	draw(top);
+}
+
+static void what_is_wrong_is_said(void **state)
+{
+	struct watch watch = make_watch();
+	struct test_screen screen;
+	struct watch_pair pairs[] = {
+		{ .start = "start\033[2J",
+		  .stop = "stop",
+		  .rate = 1,
+		  .p50_ns = 2000,
+		  .p99_ns = 9999,
+		  .sum = { .max_ns = 3000, .open = 4, .orphan_starts = 5, .orphan_stops = 6 } },
+	};
+	struct top top;
+
+	(void)state;
+	watch.targets[0].losses = (struct watch_losses){ 1, 2, 3, 4, 5 };
+	watch.targets[0].pairs = pairs;
+	watch.targets[0].n_pairs = 1;
+	watch.targets[1].is_up = false;
+	watch.targets[1].problem = "this process\033[2J lacks CAP_BPF";
+	open_screen(&screen, 30, 200);
+	open_top(&top, &watch);
+	draw_at(&top, 30, 200);
+	assert_true(shows("not measured:   1 starts and stops too deep   2 starts without room   "
+			  "3 starts without a key   4 hits in no row   5 children not followed"));
+	assert_true(shows("this process?[2J lacks CAP_BPF"));
+	assert_true(shows("not measured"));
+	assert_true(shows("2 programs, 3 processes"));
+	assert_true(shows("start?[2J,stop"));
+	/* A quantile is no longer than the longest. */
+	assert_true(shows("2.00us  3.00us  3.00us"));
+	/* Of the other program's alpha neither rate nor counter are known. */
+	press(&top, "/other\r");
+	draw_at(&top, 30, 200);
+	assert_true(shows("> alpha"));
+	assert_true(shows("  off          -"));
+	/* One that is not measured, alone. */
+	view_filter_clear(&top.view);
+	watch.targets[0] = watch.targets[1];
+	watch.n = 1;
+	assert_int_equal(top_tick(&top), 0);
+	draw_at(&top, 24, 80);
+	assert_true(shows("/bin/other"));
+	assert_true(shows("not measured   pids 7 8"));
+	assert_true(shows("this process?[2J lacks CAP_BPF"));
+	watch.n = 0;
+	assert_int_equal(top_tick(&top), 0);
+	draw_at(&top, 24, 80);
+	assert_true(shows("no program with probes that may be measured runs now"));
+	switch_free(&top);
+	view_free(&top.view);
+	close_screen(&screen);
+}
+
+/* In each of its modes it can be drawn at every size, with the cursor on the screen. */
+static void every_size_will_do(void **state)
+{
+	static const char *const modes[] = { "", "/a", "?", "?xx", "\033e", " " };
+	struct watch watch = make_watch();
+	struct test_screen screen;
+	struct top top;
+
+	(void)state;
+	open_screen(&screen, 24, 80);
+	open_top(&top, &watch);
+	draw_begin(&top);
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		press(&top, modes[i]);
+		for (int lines = 1; lines < 40; lines++)
+			for (int columns = 1; columns < 150; columns += 3) {
+				draw_at(&top, lines, columns);
+				if (lines < 8 || columns < 40 || top.mode == MODE_HELP)
+					continue;
+				assert_true(top.view.cursor >= top.view.first);
+				assert_true(top.view.cursor < top.view.first + top.view.n_lines);
+				assert_true(shows(">") || !top.view.n_shown);
+			}
+		press(&top, "\033\033");
+		draw_at(&top, 24, 80);
+	}
+	switch_free(&top);
+	view_free(&top.view);
+	close_screen(&screen);
+}
+
+static void help_has_all_keys(void **state)
+{
+	struct watch watch = make_watch();
+	struct test_screen screen;
+	struct top top;
+
+	(void)state;
+	open_screen(&screen, 24, 80);
+	open_top(&top, &watch);
+	press(&top, "?");
+	draw_at(&top, 24, 80);
+	assert_true(shows("up down j k"));
+	assert_true(shows("hits x what a hit costs"));
+	assert_true(shows("any key: back"));
+	press(&top, "?");
+	draw_at(&top, 24, 80);
+	assert_int_equal(top.mode, MODE_NORMAL);
+	assert_true(shows("> gamma"));
+	/* It takes several pages here. */
+	press(&top, "?");
+	draw_at(&top, 10, 40);
+	assert_true(shows("any key: more"));
+	for (int i = 0; i < 20 && top.mode == MODE_HELP; i++) {
+		press(&top, "x");
+		draw_at(&top, 10, 40);
+	}
+	assert_int_equal(top.mode, MODE_NORMAL);
+	switch_free(&top);
+	view_free(&top.view);
+	close_screen(&screen);
+}
+
 /* ---- time ----------------------------------------------------------------------------------- */
 
 static double cpu_ms(void)
@@ -399,16 +559,12 @@ static void ten_thousand_probes_are_drawn_in_time(void **state)
 	struct watch_probe *probes = calloc(N, sizeof(*probes));
 	char(*names)[48] = calloc(N, sizeof(*names));
 	struct watch watch = make_watch();
-	FILE *nowhere = fopen("/dev/null", "r+");
+	struct test_screen screen;
 	double best_ms = 1e9, pause_ms;
 	struct top top;
-	SCREEN *screen;
 
 	(void)state;
-	assert_non_null(nowhere);
-	screen = newterm("xterm-256color", nowhere, nowhere);
-	assert_non_null(screen);
-	resizeterm(100, 250);
+	open_screen(&screen, 100, 250);
 	for (size_t i = 0; i < N; i++) {
 		snprintf(names[i], sizeof(names[i]), "library_module_function_%05zu", i);
 		probes[i] = some_probes[0];
@@ -438,9 +594,7 @@ static void ten_thousand_probes_are_drawn_in_time(void **state)
 #ifndef __SANITIZE_ADDRESS__
 	assert_true(best_ms < 10);
 #endif
-	endwin();
-	delscreen(screen);
-	fclose(nowhere);
+	close_screen(&screen);
 	switch_free(&top);
 	view_free(&top.view);
 	free(probes);
@@ -463,6 +617,9 @@ int main(void)
 		cmocka_unit_test(the_last_minute_is_kept_when_asked_for),
 		cmocka_unit_test(switching_many_is_asked_about),
 		cmocka_unit_test(no_key_does_harm),
+		cmocka_unit_test(what_is_wrong_is_said),
+		cmocka_unit_test(every_size_will_do),
+		cmocka_unit_test(help_has_all_keys),
 		cmocka_unit_test(ten_thousand_probes_are_drawn_in_time),
 	};
 

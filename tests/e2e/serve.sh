@@ -1,0 +1,358 @@
+#!/usr/bin/env bash
+# `serve`: what it serves, in which formats, and that the numbers are right.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/serve_lib.sh"
+
+V1=$O/tests/fixtures/v1
+
+# The fixture V1, which waits to be told to go.
+start_v1() {
+	start_target "$V1" --wait
+	await_line ready
+}
+
+go() { # ROUNDS [PID]
+	forget_output "${2:-$TARGET}"
+	tell "go $1" "${2:-$TARGET}"
+	await_line 'done' 20 "${2:-$TARGET}"
+}
+
+# ---- numbers ----------------------------------------------------------------------------------
+
+# After the program has stopped, every probe's hits are what the program says itself.
+test_hits_are_exact() {
+	need_counting
+	start_target "$COUNTED" 20000 3
+	await_line ready
+	start_server -pid "$TARGET"
+	tell go
+	await_line '# in_loop was seen.*' 60
+	eq "$(scraped_hits)" "$(expected_hits)" "hits"
+	# As OpenMetrics, as JSON, and when the process has ended.
+	eq "$(scraped_hits -H 'Accept: application/openmetrics-text')" "$(expected_hits)" "hits, OpenMetrics"
+	eq "$(json_of api/v1/status '"\n".join("%s %d" % (p["probe"], p["hits"]) for p in it["targets"][0]["probes"])')" \
+		"$(expected_hits)" "hits, JSON"
+	tell quit
+	finish_target
+	wait_for 'get metrics | grep -q "^ocaml_probes_up{.*} 0$"'
+	eq "$(scraped_hits)" "$(expected_hits)" "hits after its end"
+	end_server
+	eq "$SERVER_STATUS" 0 "status"
+	eq "$(cat "$TMP/serve.out")" "" "standard output"
+}
+
+# Programs that come and go: totals never go back, and are the sum of all.
+test_totals_over_restarts() {
+	local round scraped=0 now
+	need_counting
+	cp "$V1" "$TMP/v1"
+	start_server --exe "$TMP/v1"
+	for round in 1 2 3; do
+		start_target "$TMP/v1" --wait
+		await_line ready
+		wait_for 'get metrics | grep -q "^ocaml_probes_up{.*} 1$"'
+		go 500
+		now=$(hits_of plain)
+		[[ $now -ge $scraped ]] || fail "from $scraped back to $now"
+		scraped=$now
+		quit_target
+		now=$(hits_of plain)
+		eq "$now" $((round * 500)) "hits after program $round"
+	done
+	# One that comes and goes between two ticks is not missed: the file is measured, not the process.
+	start_target "$TMP/v1" --wait
+	await_line ready
+	go 7
+	quit_target
+	eq "$(hits_of plain)" 1507 "hits"
+	get metrics | grep -q "^ocaml_probes_processes{exe=\"$TMP/v1\"} 0$" || wait_for \
+		'get metrics | grep -q "^ocaml_probes_processes{.*} 0$"'
+}
+
+# The histogram is cumulative, monotone, and agrees with count and sum.
+test_pairs() {
+	need_counting
+	start_v1
+	start_server -pid "$TARGET" --time plain,odd --buckets 0.000000001,0.0001,1,10
+	go 1000
+	get metrics | grep '^ocaml_probes_pair' | sed 's/exe="[^"]*"/exe/' >"$TMP/pairs"
+	eq "$(sed -n 's/.*_bucket{.*le="\(.*\)"} .*/\1/p' "$TMP/pairs" | tr '\n' ' ')" "1e-09 0.0001 1.0 10.0 +Inf " "bounds"
+	eq "$(sed -n 's/.*le="1e-09"} //p;s/.*le="+Inf"} //p;s/.*_count{.*} //p' "$TMP/pairs" | tr '\n' ' ')" "0 1000 1000 " "counts"
+	awk '/_bucket/ { if ($2 < last) exit 1; last = $2 }' "$TMP/pairs" || fail "$(cat "$TMP/pairs")"
+	eq "$(sed -n 's/.*_orphans_total{.*,side="\(.*\)"} /\1 /p;s/.*_open{.*} /open /p' "$TMP/pairs")" "start 0
+stop 0
+open 0" "orphans"
+	eq "$(json_of api/v1/status 'it["targets"][0]["pairs"][0]["sum_ns"]')" \
+		"$(sed -n 's/.*_sum{.*} //p' "$TMP/pairs" | tr -d . | sed 's/^0*//')" "sum"
+	wait_for '[[ $(json_of api/v1/history "sum(sum(c) for c in it[\"targets\"][0][\"pairs\"][0][\"columns\"] if c)") = 1000 ]]'
+	json_of api/v1/history '[len(set(len(c) for c in p["columns"] if c)) == 1 and len(p["bounds_ns"]) == len([c for c in p["columns"] if c][0]) + 1
+		for p in it["targets"][0]["pairs"]]' | grep -qx '\[True\]' || fail "the shape of history"
+}
+
+test_every_program() {
+	need_counting
+	cp "$V1" "$TMP/one"
+	start_target "$TMP/one" --wait
+	await_line ready
+	start_server
+	go 100
+	eq "$(get metrics | sed -n "s|^ocaml_probes_hits_total{probe=\"plain\",exe=\"$TMP/one\"} ||p")" 100 "hits"
+	cp "$V1" "$TMP/two"
+	start_target "$TMP/two" --wait
+	await_line ready
+	wait_for 'get metrics | grep -qx "ocaml_probes_up{exe=\"$TMP/two\"} 1"'
+	go 50
+	eq "$(get metrics | sed -n "s|^ocaml_probes_hits_total{probe=\"plain\",exe=\"$TMP/two\"} ||p")" 50 "hits"
+}
+
+test_hits_by_process() {
+	local first second
+	need_counting
+	cp "$V1" "$TMP/v1"
+	start_target "$TMP/v1" --wait
+	await_line ready
+	first=$TARGET
+	start_target "$TMP/v1" --wait
+	await_line ready
+	second=$TARGET
+	start_server --exe "$TMP/v1" --label-pid
+	go 10 "$first"
+	go 20 "$second"
+	eq "$(get metrics | sed -n 's|^ocaml_probes_hits_total{probe="plain",exe=".*",pid="\(.*\)"} |\1 |p' | sort -n)" \
+		"$(printf '%s 10\n%s 20\n' "$first" "$second" | sort -n)" "hits"
+	[[ $(get metrics | grep -c 'pid="') -gt 0 ]]
+	eq "$(get metrics | grep 'pid="' | grep -vc ^ocaml_probes_hits_total || :)" 0 "other metrics with a pid"
+	eq "$(json_of api/v1/status 'sorted((r["pid"], r["hits"]) for r in it["targets"][0]["rows"] if r["probe"] == "plain")')" \
+		"$(printf '%s\n' "($first, 10)" "($second, 20)" | sort -n -t'(' -k2 | paste -sd, | sed 's/),(/), (/;s/.*/[&]/')" "rows"
+}
+
+# ---- HTTP -------------------------------------------------------------------------------------
+
+test_content_types() {
+	local type
+	need_counting
+	start_v1
+	start_server -pid "$TARGET"
+	while IFS='|' read -r accept type; do
+		eq "$(get metrics -o "$TMP/body" -w '%{content_type}' -H "Accept:$accept")" "$type; charset=utf-8" "type for '$accept'"
+		[[ $type != text/* ]] || ! grep -q '# EOF\|_created' "$TMP/body" || fail "OpenMetrics as text"
+		[[ $type != app* ]] || eq "$(tail -n 1 "$TMP/body")" "# EOF" "last line"
+	done <<-'END'
+		|text/plain; version=0.0.4
+		 */*|text/plain; version=0.0.4
+		 application/openmetrics-text; version=1.0.0|application/openmetrics-text; version=1.0.0
+		 application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1|application/openmetrics-text; version=1.0.0
+		 application/openmetrics-text;q=0.2,text/plain;q=0.3|text/plain; version=0.0.4
+	END
+	get metrics -D - -o "$TMP/body" | tr -d '\r' >"$TMP/head"
+	grep -qx 'Vary: Accept' "$TMP/head" || fail "$(cat "$TMP/head")"
+	eq "$(grep -c '^ocaml_probes_build_info{version="[0-9.]*"} 1$' "$TMP/body")" 1 "build_info"
+	eq "$(get healthz)" ok "healthz"
+}
+
+test_paths_and_methods() {
+	local tag
+	need_counting
+	start_v1
+	start_server -pid "$TARGET"
+	for path in '' page.js page.css metrics api/v1/status api/v1/history healthz 'metrics?x=1'; do
+		eq "$(status_of "$path")" 200 "GET /$path"
+		eq "$(status_of "$path" -I)" 200 "HEAD /$path"
+		eq "$(status_of "$path" -X POST -d x)" 405 "POST /$path"
+		eq "$(python3 -c 'import json, sys; print(sorted(json.load(open(sys.argv[1]))))' "$TMP/reply")" "['error', 'hint']" "its body"
+	done
+	for path in nosuch api/v1 metrics/ ../etc/passwd %2e%2e/x page.html; do
+		eq "$(status_of "$path" --path-as-is)" 404 "GET /$path"
+	done
+	for method in PUT DELETE OPTIONS PATCH TRACE NONSENSE; do
+		eq "$(status_of metrics -X "$method")" 405 "$method"
+	done
+	eq "$(curl -s -X PUT -D - -o /dev/null "${URL}metrics" | tr -d '\r' | grep ^Allow)" "Allow: GET, HEAD"
+	eq "$(status_of api/v1/switch)" 405 "GET of the switch"
+	# Off without --control.
+	eq "$(status_of api/v1/switch -H 'Content-Type: application/json' -d '{}')" 403 "POST without --control"
+	grep -q 'start it with --control' "$TMP/reply"
+	eq "$(json_of api/v1/status 'it["control"]')" False "control"
+
+	get '' -D "$TMP/head" -o /dev/null
+	grep -q "^Content-Security-Policy: default-src 'none'; script-src 'self'" "$TMP/head"
+	grep -q '^X-Content-Type-Options: nosniff' "$TMP/head"
+	tag=$(tr -d '\r' <"$TMP/head" | sed -n 's/^ETag: //p')
+	eq "$(status_of '' -H "If-None-Match: $tag")" 304 "the page again"
+	eq "$(wc -c <"$TMP/reply")" 0 "bytes of it"
+	eq "$(status_of '' -H 'If-None-Match: "x"')" 200 "another page"
+}
+
+test_addresses() {
+	need_counting
+	start_v1
+	start_server -pid "$TARGET" --listen '[::1]:0'
+	matches "$URL" '^http://\[::1\]:[0-9]+/$'
+	eq "$(get healthz -g)" ok "by IPv6"
+	end_server INT
+	eq "$SERVER_STATUS" 0 "status at SIGINT"
+	start_server -pid "$TARGET" --listen localhost:0
+	matches "$URL" '^http://127\.0\.0\.1:[0-9]+/$'
+	check_error 1 'Address already in use' serve -pid "$TARGET" --listen "127.0.0.1:$PORT"
+	eq "$(get healthz)" ok "still"
+}
+
+test_mistakes() {
+	local text
+	need_counting
+	start_v1
+	set -- serve -pid "$TARGET"
+	for text in '' 9464 :9464 localhost example.org:80 127.0.0.1:http 127.0.0.1:65536 127.0.0.1:-1 ::1:9464 '[::1]' 1.2.3:x 127.0.0.1: '[127.0.0.1]:x'; do
+		check_error 2 "'$(sed 's/[][]/\\&/g' <<<"$text")'" "$@" --listen "$text"
+	done
+	check_error 1 'Cannot assign requested address' "$@" --listen 192.0.2.1:0
+	check_error 2 'given twice' "$@" --listen 127.0.0.1:0 --listen 127.0.0.1:0
+	check_error 2 'one of them' "$@" --exe "$V1"
+	check_error 2 'one of them' "$@" --config "$TMP/x"
+	check_error 2 'is said in the file' serve --config "$TMP/x" --count
+	check_error 2 'No such file' serve --config "$TMP/x"
+	check_error 2 'only at an address of loopback' "$@" --control --listen 0.0.0.0:0
+	check_error 2 'needs --listen' "$@" --control --textfile "$TMP/x"
+	check_error 2 'goes with -textfile' "$@" --interval 1s
+	check_error 2 'bounds ascend' "$@" --buckets 1,1
+	check_error 2 'depth goes with' "$@" --depth 3
+	check_error 2 "'extra'" "$@" extra
+	check_error 2 'no such option' "$@" --by-site
+	check_error 2 'No such file' "$@" --textfile "$TMP/nosuch/x" --listen 127.0.0.1:0
+	check_error 2 'nosuch' "$@" --listen 127.0.0.1:0 --count=nosuch
+	check_error 5 'no such process' serve -pid 999999999 --listen 127.0.0.1:0
+	matches "$("$TOOL" help serve)" 'usage: ocaml-probes serve'
+}
+
+# ---- configuration ----------------------------------------------------------------------------
+
+test_configuration() {
+	need_counting
+	start_v1
+	cat >"$TMP/config" <<-END
+		// two probes of one program
+		{
+			"listen": "127.0.0.1:0",
+			"buckets": [0.001, 1],
+			"targets": [{ "pid": $TARGET, "count": ["plain"], "time": [["neighbour_a", "neighbour_b"]] }]
+		}
+	END
+	start_server --config "$TMP/config"
+	go 100
+	eq "$(scraped_hits)" "neighbour_a 200
+neighbour_b 100
+plain 100" "hits"
+	eq "$(get metrics | grep -c _bucket)" 3 "buckets"
+
+	# A wrong file changes nothing, and says why in a line.
+	sed -i 's/"plain"/"nosuch"/; s/0.001, 1/0.5/' "$TMP/config"
+	kill -HUP "$SERVER"
+	wait_for 'grep -q "all is as before" "$TMP/serve.err"'
+	grep -q nosuch "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
+	sed -i 's/"nosuch"/3/' "$TMP/config"
+	kill -HUP "$SERVER"
+	wait_for "grep -q 'config:5: targets.0..count.0.: not a string' '$TMP/serve.err'"
+	sed -i 's/\[3\]/["plain"]/; s/127.0.0.1:0/127.0.0.1:1/' "$TMP/config"
+	kill -HUP "$SERVER"
+	wait_for 'grep -q "listen: cannot change" "$TMP/serve.err"'
+	go 10
+	eq "$(hits_of plain)" 110 "hits after wrong files"
+	eq "$(get metrics | grep -c _bucket)" 3 "buckets after wrong files"
+
+	# A right one: what is unchanged goes on, and there is one more.
+	start_v1
+	cat >"$TMP/config" <<-END
+		{ "listen": "127.0.0.1:0", "buckets": [0.001, 1, 2],
+		  "targets": [{ "pid": $(pgrep -P $$ -f -- "$V1 --wait" | head -n 1), "count": ["plain"], "time": [["neighbour_a", "neighbour_b"]] },
+		              { "exe": "$COUNTED", "count": "in_.*" }] }
+	END
+	kill -HUP "$SERVER"
+	wait_for 'grep -q "was read again, 2 targets" "$TMP/serve.err"'
+	eq "$(hits_of plain)" 110 "hits after a right file"
+	eq "$(get metrics | grep -c _bucket)" 4 "buckets after a right file"
+	start_target "$COUNTED" 10 1
+	await_line ready
+	wait_for "get metrics | grep -qx 'ocaml_probes_up{exe=\"$COUNTED\"} 1'"
+	tell go
+	await_line '# in_loop was seen.*' 20
+	eq "$(hits_of in_loop)" 10 "hits of the new target"
+	eq "$(get metrics | grep -c 'hits_total.*probe="outer"' || :)" 0 "probes that were not asked for"
+}
+
+# ---- textfile ---------------------------------------------------------------------------------
+
+test_textfile() {
+	need_counting
+	start_v1
+	mkdir "$TMP/collector"
+	umask 077
+	background "$TOOL" serve -pid "$TARGET" --textfile "$TMP/collector/probes.prom" --interval 5ms 2>"$TMP/serve.err"
+	SERVER=$!
+	wait_for '[[ -e $TMP/collector/probes.prom ]]'
+	eq "$(stat -c %a "$TMP/collector/probes.prom")" 644 "mode"
+	# No port is open.
+	eq "$(ss -Hltnp 2>/dev/null | grep -c "pid=$SERVER," || :)" 0 "ports"
+	# It is whole whenever it is looked at, and it is a new one now and then.
+	python3 - "$TMP/collector" <<-'END'
+		import os, sys, time
+		folder = sys.argv[1]
+		end, inodes, sizes = time.monotonic() + 2, set(), set()
+		while time.monotonic() < end:
+		    with open(folder + "/probes.prom", "rb") as file:
+		        inodes.add(os.fstat(file.fileno()).st_ino)
+		        text = file.read()
+		    assert text.startswith(b"# HELP ocaml_probes_build_info") and text.endswith(b"\n"), text
+		    assert b"\n# TYPE ocaml_probes_hit_cost_seconds" in text and text.count(b"# TYPE") == 12, text
+		    others = [name for name in os.listdir(folder) if name.endswith(".prom") and name != "probes.prom"]
+		    assert not others, others
+		assert len(inodes) > 1, "written once"
+	END
+	go 25
+	wait_for 'grep -q "^ocaml_probes_hits_total{probe=\"plain\".*} 25$" "$TMP/collector/probes.prom"'
+	# It cannot be written for a while: said once; it goes on.
+	mv "$TMP/collector" "$TMP/elsewhere"
+	wait_for 'grep -q "No such file" "$TMP/serve.err"'
+	sleep 0.3
+	mkdir "$TMP/collector"
+	wait_for 'grep -q "is written again" "$TMP/serve.err" && [[ -e $TMP/collector/probes.prom ]]'
+	eq "$(grep -c . "$TMP/serve.err")" 2 "lines: $(cat "$TMP/serve.err")"
+	end_server
+	eq "$SERVER_STATUS" 0 "status"
+	eq "$(ls -A "$TMP/collector")" probes.prom "left over"
+	# With a port as well.
+	start_server -pid "$TARGET" --textfile "$TMP/both.prom" --listen 127.0.0.1:0
+	go 1
+	eq "$(hits_of plain)" 1 "hits"
+	wait_for 'grep -q "^ocaml_probes_hits_total{probe=\"plain\".*} 1$" "$TMP/both.prom"'
+}
+
+# How many BPF links there are on FILE.
+links_on() { # FILE
+	bpftool -j link show | grep -o "\"path\":\"$1\"" | wc -l
+}
+
+# Killed at any moment, nothing is left over: no links, programs or maps, no files.
+test_killed() {
+	local round before
+	need_counting
+	need_command bpftool
+	cp "$V1" "$TMP/v1"
+	start_target "$TMP/v1" --wait
+	await_line ready
+	mkdir "$TMP/collector"
+	for round in 1 2 3 4 5; do
+		start_server -pid "$TARGET" --textfile "$TMP/collector/probes.prom" --interval 1ms --listen 127.0.0.1:0
+		[[ $(links_on "$TMP/v1") -gt 0 ]] || fail "no links: $(bpftool link show)"
+		sleep "0.0$round"
+		end_server KILL
+		eq "$(ls -A "$TMP/collector")" probes.prom "left over"
+		wait_for '[[ $(links_on "$TMP/v1") -eq 0 && $(int3_count "$TARGET") -eq 0 ]]'
+	done
+	go 10
+	quit_target
+	eq "$TARGET_STATUS" 0 "the program's status"
+}
+
+TEST_TIMEOUT=60
+run_tests "$@"

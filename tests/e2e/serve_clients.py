@@ -1,0 +1,208 @@
+"""Clients that do not behave, against a server at 127.0.0.1:PORT.
+
+    serve_clients.py PORT WHAT
+
+WHAT is `slow`, `floods`, `malformed` or `readers`. Prints what went wrong and fails, or prints one
+line with figures.
+"""
+
+import random
+import resource
+import select
+import socket
+import sys
+import time
+
+PORT = int(sys.argv[1])
+ADDRESS = ("127.0.0.1", PORT)
+
+
+def connect(timeout=10):
+    return socket.create_connection(ADDRESS, timeout)
+
+
+def ask(data, timeout=15):
+    """Send DATA and read to the end; what came, and b"" also for a reset."""
+    with connect(timeout) as client:
+        got = b""
+        try:
+            client.sendall(data)
+            while True:
+                part = client.recv(65536)
+                if not part:
+                    return got
+                got += part
+        except (ConnectionResetError, BrokenPipeError):
+            return got
+
+
+def status(data):
+    """The status of the first answer; None if the connection is ended without any."""
+    got = b""
+    with connect() as client:
+        try:
+            client.sendall(data)
+        except OSError:
+            pass
+        try:
+            while b"\r\n" not in got:
+                part = client.recv(65536)
+                if not part:
+                    return None
+                got += part
+        except (ConnectionResetError, BrokenPipeError):
+            return None
+    return int(got.split(b" ")[1])
+
+
+def scrape(path="/metrics"):
+    start = time.monotonic()
+    got = ask(b"GET %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\n\r\n" % (path.encode(), PORT))
+    assert got.startswith(b"HTTP/1.1 200 "), got[:200]
+    return time.monotonic() - start, got
+
+
+def is_closed(client):
+    """Has the server ended this connection?"""
+    readable, _, _ = select.select([client], [], [], 0)
+    if not readable:
+        return False
+    try:
+        return client.recv(65536, socket.MSG_DONTWAIT) == b""
+    except OSError:
+        return True
+
+
+def slow():
+    """1000 clients that send a byte a second, or none: scrapes go on, and they are dropped after 10 s."""
+    request = b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Filler: " + b"x" * 1000
+    kinds = ["silent", "line", "header", "body"]
+    head = {
+        "silent": b"",
+        "line": b"",
+        "header": b"GET /metrics HTTP/1.1\r\n",
+        "body": b"POST /api/v1/switch HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 1000\r\n\r\n" % PORT,
+    }
+    clients = []
+    start = time.monotonic()
+    for i in range(1000):
+        client = connect()
+        client.sendall(head[kinds[i % 4]])
+        clients.append((client, kinds[i % 4]))
+    connected = time.monotonic() - start
+    worst, sent, open_at_8 = 0, 0, None
+    while time.monotonic() - start < 13:
+        for client, kind in clients:
+            if kind in ("line", "header"):
+                try:
+                    client.send(request[sent : sent + 1])
+                except OSError:
+                    pass
+        sent += 1
+        worst = max(worst, scrape()[0])
+        if open_at_8 is None and time.monotonic() - start - connected > 7:
+            open_at_8 = sum(not is_closed(client) for client, kind in clients if kind != "body")
+        time.sleep(0.8)
+    left = [kind for client, kind in clients if not is_closed(client)]
+    assert open_at_8 == 750, "%s of 750 were left after 8 s" % open_at_8
+    assert not left, "still there after 13 s: %s" % left
+    assert worst < 1, "a scrape took %.3f s" % worst
+    print("1000 slow clients, connected in %.2f s; slowest scrape %.1f ms" % (connected, worst * 1000))
+
+
+def floods():
+    """More connections than there is room for: the oldest make room, a scrape is served."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    clients, worst = [], 0
+    for i in range(600):
+        clients.append(connect())
+        if i % 20 == 19:
+            worst = max(worst, scrape("/healthz")[0])
+    time.sleep(0.2)
+    closed = sum(is_closed(client) for client in clients)
+    assert closed > 0, "none made room"
+    assert worst < 1, "a scrape took %.3f s" % worst
+    print("600 connections, %d closed; slowest answer %.1f ms" % (closed, worst * 1000))
+
+
+def malformed():
+    host = b"Host: 127.0.0.1:%d\r\n" % PORT
+    post = b"POST /api/v1/switch HTTP/1.1\r\n" + host
+    expected = [
+        (b"GET / HTTP/1.1\r\n\r\n", {400}),  # no Host
+        (b"GET / HTTP/1.1\r\n" + host + b"Host: x\r\n\r\n", {400}),
+        (b"GET /" + b"a" * 3000 + b" HTTP/1.1\r\n" + host + b"\r\n", {414}),
+        (b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\n" + host + b"\r\n", {414}),
+        (b"GET / HTTP/1.1\r\n" + host + b"X: " + b"a" * 20000 + b"\r\n\r\n", {431}),
+        (b"GET / HTTP/1.1\r\n" + host + b"X: " + b"a" * 1000000 + b"\r\n\r\n", {431, None}),
+        (b"GET / HTTP/1.1\r\n" + host + b"X: y\r\n" * 5000 + b"\r\n", {431, None}),
+        (b"GET / HTTP/9.9\r\n" + host + b"\r\n", {400, 505, 200}),
+        (b"GET /\r\n\r\n", {400, None}),
+        (b"nonsense\r\n\r\n", {400, None}),
+        (b"\r\n\r\nGET /healthz HTTP/1.1\r\n" + host + b"\r\n", {200, 400}),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 600, {400, None}),  # TLS
+        (b"\0" * 40000, {400, 414, 431, None}),
+        (post + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", {400}),
+        (post + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", {400}),
+        (post + b"Content-Length: 99999999999999999999999\r\n\r\n", {400, 413}),
+        (post + b"Content-Length: -1\r\n\r\n", {400, 413}),
+        (post + b"Content-Length: 65537\r\n\r\n", {413}),
+        (post + b"Content-Length: 65537\r\nExpect: 100-continue\r\n\r\n", {413}),
+        (post + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n" + b"8000\r\n" + b"x" * 0x8000 + b"\r\n8000\r\n"
+         + b"x" * 0x8000 + b"\r\n1\r\nx\r\n0\r\n\r\n", {413}),
+        (post + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", {400, None}),
+    ]
+    for data, statuses in expected:
+        got = status(data + (b"" if b"\r\n\r\n" in data else b"\r\n\r\n"))
+        assert got in statuses, "%s: %s" % (data[:60], got)
+    # Half of a request, and the rest never comes; the client has gone, or listens only.
+    half = connect()
+    half.sendall(b"GET /metrics HT")
+    half.close()
+    half = connect()
+    half.sendall(b"GET /healthz HTTP/1.1\r\n" + host + b"Connection: close\r\n\r\n")
+    half.shutdown(socket.SHUT_WR)
+    assert half.recv(65536).startswith(b"HTTP/1.1 200"), "a half-closed connection"
+    # Two requests at once, and one in many pieces.
+    both = ask((b"GET /healthz HTTP/1.1\r\n" + host + b"\r\n") + (b"GET /healthz HTTP/1.1\r\n" + host + b"Connection: close\r\n\r\n"))
+    assert both.count(b"HTTP/1.1 200") == 2, both
+    with connect() as client:
+        for byte in b"GET /healthz HTTP/1.1\r\n" + host + b"Connection: close\r\n\r\n":
+            client.send(bytes([byte]))
+        assert client.recv(65536).startswith(b"HTTP/1.1 200")
+    random.seed(6)
+    good = b"POST /api/v1/switch HTTP/1.1\r\n" + host + b"Content-Length: 12\r\n\r\nhello, world"
+    for i in range(300):
+        data = bytearray(good if i % 2 else random.randbytes(random.randrange(1, 3000)))
+        for _ in range(random.randrange(4)):
+            data[random.randrange(len(data))] = random.randrange(256)
+        # What is taken for the beginning of a request is waited for, up to 10 s.
+        with connect(0.2) as client:
+            try:
+                client.sendall(data)
+                client.shutdown(socket.SHUT_WR)
+                while client.recv(65536):
+                    pass
+            except OSError:
+                pass
+    seconds, _ = scrape()
+    print("%d malformed requests and 300 random ones; then a scrape in %.1f ms" % (len(expected), seconds * 1000))
+
+
+def readers():
+    """Clients that ask for all there is and do not read it."""
+    clients = []
+    for _ in range(300):
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(ADDRESS)
+        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 3)
+        clients.append(client)
+    worst = max(scrape()[0] for _ in range(10))
+    assert worst < 1, "a scrape took %.3f s" % worst
+    print("300 that do not read; slowest scrape %.1f ms" % (worst * 1000))
+
+
+{"slow": slow, "floods": floods, "malformed": malformed, "readers": readers}[sys.argv[2]]()

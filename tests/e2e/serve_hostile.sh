@@ -1,0 +1,215 @@
+#!/usr/bin/env bash
+# `serve` among people who do not mean well: who may switch probes, and what clients can do to it.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/serve_lib.sh"
+
+V1=$O/tests/fixtures/v1
+
+start_v1() {
+	start_target "$V1" --wait
+	await_line ready
+}
+
+go() { # ROUNDS
+	forget_output
+	tell "go $1"
+	await_line 'done' 20
+}
+
+misbehave() { # WHAT
+	python3 "$ROOT/tests/e2e/serve_clients.py" "$PORT" "$1"
+}
+
+# The status of a POST to switch `plain`'s WHAT to ON, with all that is needed; ARGs go before.
+post() { # WHAT ON [CURL-ARG...]
+	local body='{"exe": "'$V1'", "pid": null, "probe": "plain", "what": "'$1'", "on": '$2'}'
+	shift 2
+	status_of api/v1/switch -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' -d "$body" "$@"
+}
+
+# ---- control ----------------------------------------------------------------------------------
+
+test_switching() {
+	need_counting
+	start_v1
+	start_server -pid "$TARGET" --control
+	matches "$TOKEN" '^[0-9a-f]{64}$' "token"
+	eq "$(json_of api/v1/status 'it["control"]')" True "control"
+	go 10
+
+	eq "$(post counter false)" 200 "status: $(cat "$TMP/reply")"
+	eq "$(cat "$TMP/reply")" '{"changed":true,"processes":1}' "reply"
+	eq "$(post counter false)" 200 "status"
+	eq "$(cat "$TMP/reply")" '{"changed":false,"processes":1}' "reply to the same"
+	go 10
+	eq "$(hits_of plain) $(hits_of odd)" "10 20" "hits while it was off"
+	get metrics | grep -q '^ocaml_probes_counted{probe="plain",.*} 0$'
+	eq "$(post counter true)" 200 "status"
+	go 10
+	eq "$(hits_of plain) $(hits_of odd)" "20 30" "hits when it was on again"
+
+	eq "$("$TOOL" info -pid "$TARGET" | awk '$1 == "plain" { print $2 }')" disabled "state"
+	eq "$(post handler true)" 200 "status"
+	eq "$(cat "$TMP/reply")" '{"changed":true,"processes":1}' "reply"
+	eq "$("$TOOL" info -pid "$TARGET" | awk '$1 == "plain" { print $2 }')" enabled "state"
+	wait_for '[[ $(json_of api/v1/status "[p[\"handler\"] for p in it[\"targets\"][0][\"probes\"] if p[\"probe\"] == \"plain\"][0]") = on ]]'
+	eq "$(post handler true)" 200 "status"
+	eq "$(cat "$TMP/reply")" '{"changed":false,"processes":0}' "reply to the same"
+	eq "$(post handler false)" 200 "status"
+	eq "$("$TOOL" info -pid "$TARGET" | awk '$1 == "plain" { print $2 }')" disabled "state"
+
+	# All of it is in the log: when, who, what, and what came of it.
+	eq "$(grep -cE '^ocaml-probes: 20[0-9-]{8}T[0-9:]{8}Z 127\.0\.0\.1:[0-9]+: (counter|handlers) of plain in .*/v1 (on|off): [01] processes$' \
+		"$TMP/serve.err")" 6 "lines in the log: $(cat "$TMP/serve.err")"
+	! grep -q "$TOKEN" <(tail -n +2 "$TMP/serve.err") || fail "the token is in the log"
+	quit_target
+	wait_for 'get metrics | grep -q "^ocaml_probes_up{.*} 0$"'
+	eq "$(post handler true)" 409 "status when there is no process"
+}
+
+# Each of the checks alone refuses, and nothing is switched.
+test_refusals() {
+	local other name
+	need_counting
+	start_v1
+	start_server -pid "$TARGET" --control
+	eq "$(status_of api/v1/switch -H 'Content-Type: application/json' -d '{}')" 401 "no token"
+	for other in '' x "${TOKEN%?}" "${TOKEN}0" "${TOKEN%?}$([[ $TOKEN = *0 ]] && echo 1 || echo 0)" "${TOKEN^^}x"; do
+		eq "$(post handler true -H "Authorization: Bearer $other")" 401 "two headers"
+		eq "$(status_of api/v1/switch -H "Authorization: Bearer $other" -H 'Content-Type: application/json' -d '{}')" 401 "token '$other'"
+	done
+	eq "$(status_of api/v1/switch -H "Authorization: Basic $TOKEN" -H 'Content-Type: application/json' -d '{}')" 401 "another scheme"
+	eq "$(status_of "api/v1/switch?token=$TOKEN" -H 'Content-Type: application/json' -d '{}')" 401 "token elsewhere"
+	for other in http://evil.example null "https://127.0.0.1:$PORT" "http://127.0.0.1:1" "http://127.0.0.1" "http://127.0.0.1:$PORT.evil.example"; do
+		eq "$(post handler true -H "Origin: $other")" 403 "Origin $other"
+	done
+	for other in evil.example "evil.example:$PORT" 127.0.0.1 "127.0.0.1:1" "127.0.0.1:$PORT.evil.example" "localhost" ""; do
+		for name in '' metrics api/v1/status healthz; do
+			matches "$(status_of "$name" -H "Host: $other")" '^(421|400)$' "Host '$other' of /$name"
+		done
+		matches "$(post handler true -H "Host: $other")" '^(421|400)$' "Host '$other'"
+	done
+	eq "$(curl -s --http1.0 -H Host: -o /dev/null -w '%{http_code}' "$URL")" 421 "HTTP/1.0 without Host"
+	for other in text/plain application/x-www-form-urlencoded application/jsonx 'multipart/form-data; boundary=x' ''; do
+		eq "$(status_of api/v1/switch -H "Authorization: Bearer $TOKEN" -H "Content-Type:${other:+ $other}" -d '{}')" 415 "Content-Type $other"
+	done
+	eq "$(post handler true -H 'Content-Type: text/plain')" 415 "two of them"
+	head -c 70000 /dev/zero | tr '\0' ' ' >"$TMP/big"
+	eq "$(post handler true -d "@$TMP/big")" 413 "a big body"
+	# And none of these was needed for:
+	eq "$(post handler false -H "Host: localhost:$PORT" -H "Origin: http://localhost:$PORT")" 200 "as localhost"
+	eq "$(post handler false -H "Origin: http://127.0.0.1:$PORT" -H 'Sec-Fetch-Site: same-origin')" 200 "as a page"
+	eq "$(status_of api/v1/switch -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json; charset=utf-8' -d '{}')" 400 "with a charset"
+	eq "$("$TOOL" info -pid "$TARGET" | awk '$1 == "plain" { print $2 }')" disabled "state"
+	[[ $(grep -c 'refused to switch' "$TMP/serve.err") -gt 5 ]] || fail "$(cat "$TMP/serve.err")"
+}
+
+test_orders_that_are_none() {
+	local body status
+	need_counting
+	start_v1
+	start_server -pid "$TARGET" --control
+	while IFS='|' read -r status body; do
+		eq "$(status_of api/v1/switch -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
+			-d "${body//EXE/\"exe\": \"$V1\"}")" "$status" "$body: $(cat "$TMP/reply")"
+		python3 -c 'import json, sys
+it = json.load(open(sys.argv[1]))
+assert sorted(it) == ["error", "hint"] and it["error"]' "$TMP/reply" || fail "$(cat "$TMP/reply")"
+	done <<-'END'
+		400|
+		400|x
+		400|[]
+		400|null
+		400|{}
+		400|{EXE, "probe": "plain", "what": "handler"}
+		400|{EXE, "probe": "plain", "what": "handler", "on": 1}
+		400|{EXE, "probe": "plain", "what": "handler", "on": "true"}
+		400|{EXE, "probe": "plain", "what": "both", "on": true}
+		400|{EXE, "probe": "plain", "what": "handler", "on": true, "more": 1}
+		400|{EXE, "probe": "plain", "what": "handler", "on": true, "pid": 1}
+		400|{EXE, "probe": null, "what": "handler", "on": true}
+		400|{EXE, "probe": ["plain"], "what": "handler", "on": true}
+		400|{"exe": 1, "probe": "plain", "what": "handler", "on": true}
+		400|{EXE, "probe": "plain", "what": "handler", "on": true} {}
+		404|{"exe": "/nosuch", "probe": "plain", "what": "handler", "on": true}
+		404|{EXE, "probe": "nosuch\n", "what": "handler", "on": true}
+	END
+	# Nothing of a client's goes to the log as it is.
+	eq "$(grep -c '' "$TMP/serve.err")" "$(grep -c '^ocaml-probes: ' "$TMP/serve.err")" "lines of the log"
+}
+
+# A counter that a pair needs stays.
+test_counters_of_pairs() {
+	need_counting
+	start_v1
+	start_server -pid "$TARGET" --time plain,odd --control
+	eq "$(post counter false)" 409 "status"
+	grep -q 'pair' "$TMP/reply" || fail "$(cat "$TMP/reply")"
+}
+
+# ---- clients ----------------------------------------------------------------------------------
+
+test_slow_clients() {
+	need_counting
+	start_v1
+	start_server -pid "$TARGET"
+	misbehave slow
+	wait_for '[[ $(ls -l "/proc/$SERVER/fd" | grep -c socket:) -le 2 ]]'
+	go 5
+	eq "$(hits_of plain)" 5 "hits"
+	end_server
+	eq "$SERVER_STATUS" 0 "status"
+}
+
+test_floods() {
+	need_counting
+	start_v1
+	start_server -pid "$TARGET"
+	end_server
+	# With few descriptors, so that there is soon no room.
+	prlimit --nofile=800:800 --pid $$
+	start_server -pid "$TARGET"
+	prlimit --nofile=4096 --pid $$ 2>/dev/null || :
+	misbehave floods
+	misbehave readers
+	go 5
+	eq "$(hits_of plain)" 5 "hits"
+}
+
+# With the sanitizers: no request does harm, nothing leaks, no descriptor is left open.
+test_malformed() {
+	local before
+	need_counting
+	TOOL=$O/asan/ocaml-probes
+	start_v1
+	printf '{ "listen": "127.0.0.1:0", "targets": [{ "pid": %s, "time": [["plain", "odd"]] }] }' "$TARGET" >"$TMP/config"
+	start_server --config "$TMP/config" --textfile "$TMP/probes.prom" --listen 127.0.0.1:0 --control
+	get metrics >/dev/null
+	sleep 1.1
+	before=$(ls "/proc/$SERVER/fd" | wc -l)
+	misbehave malformed
+	go 5
+	for path in '' metrics api/v1/status api/v1/history; do
+		get "$path" -o /dev/null
+		get "$path" -o /dev/null -H 'Accept: application/openmetrics-text'
+	done
+	post handler true >"$TMP/status"
+	post handler false >>"$TMP/status"
+	post handler 1 >>"$TMP/status"
+	eq "$(cat "$TMP/status")" 200200400 "statuses: $(cat "$TMP/serve.err")"
+	sed -i 's/\]\]/], ["odd", "plain"]]/' "$TMP/config"
+	kill -HUP "$SERVER"
+	wait_for 'grep -q "was read again" "$TMP/serve.err"' 10
+	echo nonsense >"$TMP/config"
+	kill -HUP "$SERVER"
+	wait_for 'grep -q "all is as before" "$TMP/serve.err"' 10
+	eq "$(hits_of plain)" 5 "hits"
+	wait_for '[[ $(ls "/proc/$SERVER/fd" | wc -l) -le $before ]]'
+	end_server
+	eq "$SERVER_STATUS" 0 "status: $(cat "$TMP/serve.err")"
+	! grep -q 'Sanitizer\|runtime error' "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
+}
+
+TEST_TIMEOUT=60
+run_tests "$@"

@@ -1,0 +1,57 @@
+# What the scripts that test `serve` share: starting it, and asking it.
+
+COUNTED=$O/tests/ocaml/counted
+
+# Start `serve` with ARGs, on a port of its own choice unless they, or the file of --config, say where. Sets SERVER to its pid,
+# URL, which ends with a slash, PORT and TOKEN (empty without --control).
+start_server() { # ARG...
+	local where=(--listen 127.0.0.1:0)
+	[[ " $* " != *" --listen "* && " $* " != *" --config "* ]] || where=()
+	: >"$TMP/serve.err"
+	background "$TOOL" serve "${where[@]}" "$@" >"$TMP/serve.out" 2>>"$TMP/serve.err"
+	SERVER=$!
+	wait_for 'grep -q " serving http" "$TMP/serve.err" || ! kill -0 "$SERVER" 2>/dev/null' 20
+	kill -0 "$SERVER" 2>/dev/null || fail "it does not serve: $(cat "$TMP/serve.err")"
+	URL=$(sed -n 's/.* serving \(http[^#]*\).*/\1/p' "$TMP/serve.err")
+	TOKEN=$(sed -n 's/.* serving .*#token=//p' "$TMP/serve.err")
+	PORT=${URL##*:}
+	PORT=${PORT%/}
+}
+
+# End it with SIGNAL. Sets SERVER_STATUS.
+end_server() { # [SIGNAL]
+	kill "-${1:-TERM}" "$SERVER"
+	SERVER_STATUS=0
+	wait "$SERVER" || SERVER_STATUS=$?
+}
+
+# What it answers at PATH; fails if that is no success.
+get() { # PATH [CURL-ARG...]
+	local path=$1
+	shift
+	curl -sS --fail-with-body --max-time 10 "$@" "$URL$path"
+}
+
+# The status it answers with, after the reply itself has gone to $TMP/reply.
+status_of() { # PATH [CURL-ARG...]
+	local path=$1
+	shift
+	: >"$TMP/reply"
+	curl -sS --max-time 10 -o "$TMP/reply" -w '%{http_code}' "$@" "$URL$path"
+}
+
+# "PROBE HITS" lines of a scrape, sorted as the tool does.
+scraped_hits() { # [CURL-ARG...]
+	get metrics "$@" | sed -n 's/^ocaml_probes_hits_total{probe="\([^"]*\)",exe="[^"]*"} /\1 /p'
+}
+
+hits_of() { # PROBE
+	scraped_hits | sed -n "s/^$1 //p"
+}
+
+# A value in the JSON at PATH, by a Python expression of `it`.
+json_of() { # PATH EXPRESSION
+	get "$1" | python3 -c 'import json, sys
+it = json.load(sys.stdin)
+print(eval(sys.argv[1]))' "$2"
+}
