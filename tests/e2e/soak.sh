@@ -3,7 +3,7 @@
 # either: what was counted is what they all did.
 #
 # SOAK_SECONDS=600 (`make soak`) goes on for ten minutes, and leaves what it saw every second in
-# $O/soak.tsv.
+# $O/soak.tsv: WHO, the second, descriptors, BPF maps, programs, links, resident and anonymous kB.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/scrape_lib.sh"
@@ -143,6 +143,7 @@ test_programs_come_and_go() {
 	cp "$TMP/held" "$O/soak.tsv"
 	runs=$(cat "$TMP"/lane.[0-9] | grep -c '^tick ')
 	((runs >= LEAST)) || fail "only $runs programs"
+	echo "# $runs programs" >>"$O/soak.tsv"
 	for who in "${!serves[@]}"; do
 		may_grow=$MAY_GROW_KB
 		if [[ $who = by_pid ]] && ((SOAK_SECONDS <= FORGETS_AFTER)); then
