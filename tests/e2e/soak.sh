@@ -3,7 +3,7 @@
 # either: what was counted is what they all did.
 #
 # SOAK_SECONDS=600 (`make soak`) goes on for ten minutes, and leaves what it saw every second in
-# $O/soak.tsv.
+# $O/soak.tsv: WHO, the second, descriptors, BPF maps, programs, links, resident and anonymous kB.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/scrape_lib.sh"
@@ -103,7 +103,7 @@ objects_of() { # WHO
 }
 
 test_programs_come_and_go() {
-	local who i lanes=() watching runs pins survivor may_grow
+	local who i lanes=() watching runs pins survivor may_grow first
 	local -A serves urls at_first
 	need_counting
 	need_command curl bpftool
@@ -118,10 +118,11 @@ test_programs_come_and_go() {
 	await_line ready
 	eq "$(int3_count "$survivor")" 4 "sites with an int3, while they are counted"
 	# A process that ends, and has successors.
-	start_target "$EXE" "$HZ" "$ROUNDS"
+	start_target "$EXE" "$HZ"
 	start_serve pid -pid "$TARGET" --time work_start,work_stop
 	serves[pid]=$SERVE urls[pid]=$URL
-	wait "$TARGET"
+	leave
+	first=$(books tick)
 	sleep 2
 	for who in "${!serves[@]}"; do
 		at_first[$who]=$(objects_of "$who")
@@ -142,6 +143,7 @@ test_programs_come_and_go() {
 	cp "$TMP/held" "$O/soak.tsv"
 	runs=$(cat "$TMP"/lane.[0-9] | grep -c '^tick ')
 	((runs >= LEAST)) || fail "only $runs programs"
+	echo "# $runs programs" >>"$O/soak.tsv"
 	for who in "${!serves[@]}"; do
 		may_grow=$MAY_GROW_KB
 		if [[ $who = by_pid ]] && ((SOAK_SECONDS <= FORGETS_AFTER)); then
@@ -161,7 +163,7 @@ test_programs_come_and_go() {
 	# The process that was named has ended long ago; another of its program is measured.
 	URL=${urls[pid]}
 	await_sample 1 ocaml_probes_up
-	(($(scrape | sample ocaml_probes_hits_total 'probe="tick"') > ROUNDS)) || fail "-pid: only its first process"
+	(($(scrape | sample ocaml_probes_hits_total 'probe="tick"') > first)) || fail "-pid: only its first process"
 
 	# The survivor ends as well: all books are complete.
 	leave "$survivor"
