@@ -105,6 +105,7 @@ static const struct command command_serve = {
 		"  --config FILE          JSON, with comments; read again at SIGHUP. Keys: listen,\n"
 		"                         buckets, label_pid, textfile, targets [{exe or pid, count,\n"
 		"                         time, depth, key, filter, budget}]. Options take\n"
+		"                         precedence\n"
 		"\n"
 		"  --count[=NAMES|RE]     what is counted, all probes if this is not given\n"
 		"  --time START,STOP      time from a hit of START to the same thread's next of STOP\n"
