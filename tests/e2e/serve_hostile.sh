@@ -18,7 +18,7 @@ go() { # ROUNDS
 }
 
 misbehave() { # WHAT
-	python3 "$ROOT/tests/e2e/serve_clients.py" "$PORT" "$1"
+	python3 "$ROOT/tests/e2e/serve_clients.py" "$PORT" "$1" "$SERVER"
 }
 
 # The status of a POST to switch `plain`'s WHAT to ON, with all that is needed; ARGs go before.
@@ -175,6 +175,23 @@ test_floods() {
 	misbehave readers
 	go 5
 	eq "$(hits_of plain)" 5 "hits"
+	end_server
+	eq "$SERVER_STATUS" 0 "status"
+}
+
+# A program with 10 000 probes: megabytes an answer.
+test_crowds() {
+	local lines
+	need_counting
+	gcc -std=gnu11 -D_GNU_SOURCE -O2 -pthread -fPIE -pie -fvisibility=hidden -DSITES=10000 -DNAMES=10000 \
+		-o "$TMP/many" "$ROOT/tools/bench/sites.S" "$ROOT/tools/bench/toggle_target.c"
+	start_target "$TMP/many"
+	sleep 0.2
+	start_server -pid "$TARGET"
+	lines=$(get metrics | grep -c '^ocaml_probes_hits_total')
+	eq "$lines" 10000 "probes"
+	misbehave crowd
+	eq "$(get metrics | grep -c '^ocaml_probes_hits_total')" 10000 "probes"
 	end_server
 	eq "$SERVER_STATUS" 0 "status"
 }
