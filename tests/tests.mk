@@ -10,7 +10,7 @@ include tests/fuzz/fuzz.mk
 .PHONY: run-tests unit-tests
 run-tests: all ocaml fixtures unit-tests $(if $(have_fuzzer),$(fuzzers))
 	+@$(MAKE) --no-print-directory ASAN=1 O=$(O)/asan unit-tests $(O)/asan/ocaml-probes \
-		$(O)/asan/ocaml-probes-link
+		$(O)/asan/ocaml-probes-link $(O)/asan/ocaml-probes-serve
 	@tests/run $(O) $(T)
 
 .PHONY: soak

@@ -153,6 +153,12 @@ int measure_options_add(const struct command *command, struct measure_options *o
 	return EXIT_DONE;
 }
 
+void measure_options_protect_all(struct options *options)
+{
+	if (!options->n_pids && !options->exe && options->measure.budget <= 0)
+		options->measure.budget = 1;
+}
+
 void measure_options_free(struct measure_options *options)
 {
 	free(options->counts);

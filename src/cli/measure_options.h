@@ -69,6 +69,11 @@ int measure_options_add(const struct command *command, struct measure_options *o
 			const char *name, const char *value);
 /* Do the options that go with measuring, and with each other? Returns as above. */
 int measure_options_check(const struct command *command, const struct options *options);
+/*
+ * Set a budget of one core if every program of the machine is to be measured and none was given:
+ * nobody has thought of what that does to each of them.
+ */
+void measure_options_protect_all(struct options *options);
 void measure_options_free(struct measure_options *options);
 
 /*

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "args.h"
 #include "process/maps.h"
 
@@ -75,14 +76,6 @@ struct calibration {
 	struct ocp_costs costs;
 };
 
-static int64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
 /* Where our sites are in which file. A program that was replaced since is still /proc/self/exe. */
 static int find_sites(struct ocp_ctx *ctx, const struct code *code, char *path, uint64_t *off)
 {
@@ -122,11 +115,11 @@ static double time_passes(const struct code *code)
 	const int64_t *median = &times[N_BATCHES / 2];
 
 	for (int i = 0; i < N_BATCHES; i++) {
-		int64_t start_ns = now_ns();
+		int64_t start_ns = clock_ns(CLOCK_MONOTONIC);
 
 		for (int j = 0; j < PASSES_A_BATCH; j++)
 			code->pass();
-		times[i] = now_ns() - start_ns;
+		times[i] = clock_ns(CLOCK_MONOTONIC) - start_ns;
 	}
 	qsort(times, N_BATCHES, sizeof(times[0]), compare_times);
 	return (double)*median / PASSES_A_BATCH;

@@ -14,8 +14,8 @@
 #include <linux/bpf.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "measure/engine_bpf.h"
 #include "measure/value.h"
 
@@ -139,20 +139,13 @@ static int collect(struct print_ring *ring, uint64_t until_ns, unsigned long *ke
 	return err;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
 int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void *data)
 {
 	const unsigned long produced = __atomic_load_n(ring->producer, __ATOMIC_ACQUIRE);
 	/* Where room gets short it is worth more than the order. */
 	const bool is_short = produced - *ring->consumer > ring->bytes / 4;
-	const uint64_t until_ns = all || is_short ? UINT64_MAX : now_ns() - HOLD_NS;
+	const uint64_t until_ns =
+		all || is_short ? UINT64_MAX : (uint64_t)clock_ns(CLOCK_MONOTONIC) - HOLD_NS;
 	unsigned long keep, end;
 	int err = collect(ring, until_ns, &keep, &end);
 

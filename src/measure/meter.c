@@ -73,23 +73,6 @@ void ocp_meter_free(struct ocp_meter *meter)
 	free(meter);
 }
 
-static int add_to(struct ocp_ctx *ctx, struct ocp_process ***list, size_t *n,
-		  struct ocp_process *proc)
-{
-	struct ocp_process **grown = realloc(*list, (*n + 1) * sizeof(void *));
-
-	if (!grown)
-		return ctx_no_memory(ctx);
-	*list = grown;
-	grown[(*n)++] = proc;
-	return 0;
-}
-
-int meter_add_own(struct ocp_meter *meter, struct ocp_process *proc)
-{
-	return add_to(meter->ctx, &meter->own, &meter->n_own, proc);
-}
-
 int ocp_meter_add_process(struct ocp_meter *meter, struct ocp_process *proc)
 {
 	pid_t *pids;
@@ -102,7 +85,7 @@ int ocp_meter_add_process(struct ocp_meter *meter, struct ocp_process *proc)
 		return ctx_no_memory(meter->ctx);
 	meter->pids = pids;
 	pids[meter->n_pids++] = proc->pid;
-	return add_to(meter->ctx, &meter->procs, &meter->n_procs, proc);
+	return meter_append(meter->ctx, &meter->procs, &meter->n_procs, proc);
 }
 
 int ocp_meter_add_program(struct ocp_meter *meter, const char *path)
@@ -193,49 +176,13 @@ static const char *where(const struct ocp_meter *meter)
 	return meter->n_procs == 1 ? meter->procs[0]->images.exe_path : "the processes";
 }
 
-static bool is_in_a_pair(const struct ocp_meter *meter, const char *name)
-{
-	for (size_t i = 0; i < meter->n_pairs; i++)
-		if (strcmp(meter->pairs[i].start, name) == 0 ||
-		    strcmp(meter->pairs[i].stop, name) == 0)
-			return true;
-	return false;
-}
-
-static bool column_is_wanted(void *data, const char *name, struct column *column)
-{
-	struct ocp_meter *meter = data;
-
-	column->is_counted = selection_takes(&meter->counted, name);
-	column->is_printed = selection_takes(&meter->arguments.printed, name);
-	return column->is_counted || column->is_printed || is_in_a_pair(meter, name);
-}
-
-int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, size_t *n_new)
-{
-	int err = 0;
-
-	for (size_t i = 0; !err && i < proc->images.n; i++) {
-		const struct image *image = &proc->images.images[i];
-		size_t n;
-
-		err = site_table_add_file(&meter->table, image->prog, image->path,
-					  meter->program ? 0 : proc->pid, column_is_wanted, meter,
-					  &n);
-		*n_new += err ? 0 : n;
-	}
-	return err;
-}
-
 static int add_all_files(struct ocp_meter *meter, size_t *n_new)
 {
 	size_t n;
 	int err = 0;
 
 	if (meter->program) {
-		err = site_table_add_file(&meter->table, meter->program,
-					  elf_file_name(meter->program->elf), 0, column_is_wanted,
-					  meter, n_new);
+		err = meter_add_program(meter, n_new);
 		return err ? err : meter_watch(meter, n_new);
 	}
 	for (size_t i = 0; !err && i < meter->n_procs; i++) {

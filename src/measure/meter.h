@@ -19,8 +19,8 @@ struct meter_pair {
 /* A process that was there when it was last looked, and which files it ran code of then. */
 struct watched {
 	pid_t pid;
-	uint64_t signature; /* 0: unknown */
 	unsigned int looks;
+	uint64_t signature;  /* 0: unknown */
 	uint64_t start_time; /* of one that was asked for by itself */
 };
 
@@ -36,12 +36,12 @@ struct ocp_meter {
 	size_t n_procs;
 	struct ocp_program *program; /* of every process that runs it */
 	char program_path[FD_PATH_BYTES];
-	bool children;
 	struct selection counted;
-	enum ocp_split split;
 	struct meter_pair *pairs;
 	size_t n_pairs;
+	enum ocp_split split;
 	unsigned int depth;
+	bool children;
 	struct arguments arguments;
 
 	/* what that comes to */
@@ -52,14 +52,14 @@ struct ocp_meter {
 	size_t n_own;
 	struct watched *watched; /* ascending; of what was asked for singly: in that order */
 	size_t n_watched;
-	unsigned int round;
 	struct find_memory others;
 	pid_t *hidden; /* may be of the program, too; ascending */
 	size_t n_hidden;
-	bool sees_all;
 	uint64_t *forgotten;	  /* hits of ended processes, by column */
 	size_t n_forgotten;	  /* columns */
 	int64_t start_ns, end_ns; /* CLOCK_MONOTONIC; 0: not yet */
+	unsigned int round;	  /* of looking at the processes */
+	bool sees_all;		  /* the list of these is complete, but for hidden ones */
 	bool is_attached;
 	bool is_kept; /* it goes on when it is freed */
 
@@ -71,9 +71,13 @@ struct ocp_meter {
 	struct ocp_costs kept_costs;
 };
 
-/* meter.c: files that PROC has mapped and that are new go to the table. */
+/* meter_files.c: the program, or files that PROC has mapped and that are new, go to the table. */
+int meter_add_program(struct ocp_meter *meter, size_t *n_new);
 int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, size_t *n_new);
+/* Keep PROC, whose files are in the table, with the meter. */
 int meter_add_own(struct ocp_meter *meter, struct ocp_process *proc);
+int meter_append(struct ocp_ctx *ctx, struct ocp_process ***list, size_t *n,
+		 struct ocp_process *proc);
 
 /* meter_watch.c: see which processes there are, and add the files that they have loaded since. */
 int meter_watch(struct ocp_meter *meter, size_t *n_new);

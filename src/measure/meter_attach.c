@@ -3,19 +3,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "measure/meter.h"
 
 /* ---- attach, refresh, detach ---------------------------------------------------------------- */
-
-static int64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
 
 static int fill_target(const struct ocp_meter *meter, const struct measured_file *file,
 		       struct engine_site *sites, struct engine_target *target)
@@ -233,7 +225,7 @@ int ocp_meter_attach(struct ocp_meter *meter)
 				 meter->engine ? "attached already" : "not opened yet");
 	err = meter_attach_files(meter, 0);
 	if (!err) {
-		meter->start_ns = now_ns();
+		meter->start_ns = clock_ns(CLOCK_MONOTONIC);
 		meter->end_ns = 0;
 		meter->is_attached = true;
 		if (!meter->calibration)
@@ -261,7 +253,7 @@ int ocp_meter_detach(struct ocp_meter *meter)
 
 	if (!meter->is_attached)
 		return 0;
-	meter->end_ns = now_ns();
+	meter->end_ns = clock_ns(CLOCK_MONOTONIC);
 	err = meter->kept_folder[0] ? kept_remove_names(meter->ctx, meter->kept_folder) : 0;
 	if (!err)
 		err = meter->ops->detach(meter->engine);

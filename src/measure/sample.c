@@ -7,8 +7,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "measure/meter.h"
 
 struct row {
@@ -285,12 +285,9 @@ static int make_histograms(struct ocp_sample *sample, const struct engine_histog
 
 static int64_t elapsed_ns(const struct ocp_meter *meter)
 {
-	struct timespec ts;
-
 	if (meter->end_ns || !meter->start_ns)
 		return meter->end_ns - meter->start_ns;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec - meter->start_ns;
+	return clock_ns(CLOCK_MONOTONIC) - meter->start_ns;
 }
 
 static int read_engine(struct ocp_meter *meter, struct engine_reading *reading)

@@ -25,6 +25,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "process/gigatext.h"
 #include "process/journal.h"
 #include "process/patch.h"
@@ -59,14 +60,6 @@ struct update {
 	struct journal *journal; /* NULL: none is kept */
 	size_t n_left;		 /* probes that a failure left switched */
 };
-
-static int64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
 
 static void sleep_ns(int64_t ns)
 {
@@ -296,11 +289,11 @@ static int run_slice(struct update *u, struct slice *slice, int64_t *stopped_ns)
 	struct slice_work work = { u, slice };
 	int err = check_code(u, slice);
 
-	*stopped_ns = now_ns();
+	*stopped_ns = clock_ns(CLOCK_MONOTONIC);
 	if (!err)
 		err = u->tracee ? tracee_run_stopped(u->tracee, apply_slice_work, &work)
 				: apply_slice(u, slice);
-	*stopped_ns = now_ns() - *stopped_ns;
+	*stopped_ns = clock_ns(CLOCK_MONOTONIC) - *stopped_ns;
 	return err;
 }
 

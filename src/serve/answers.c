@@ -10,10 +10,12 @@
 
 enum { NOT_MODIFIED = 304, FORBIDDEN = 403, SERVER_ERROR = 500 };
 
+/* What takes long to make, for http_share. */
+enum share { SHARE_TEXT = 1, SHARE_OPENMETRICS, SHARE_STATUS, SHARE_HISTORY };
+
 /* For numbers of this moment; false, and REPLY says why, if they cannot be had. */
 static bool read_watch(struct answers *answers, struct http_reply *reply)
 {
-	http_add_header(reply, "Cache-Control", "no-store");
 	if (watch_read(answers->watch) == 0)
 		return true;
 	http_error(reply, SERVER_ERROR, ocp_error(answers->ctx), ocp_hint(answers->ctx));
@@ -25,30 +27,35 @@ static void answer_metrics(void *data, const struct http_request *request, struc
 	struct answers *answers = data;
 	const enum exposition exposition = negotiate(http_header(request, "Accept"));
 
-	http_add_header(reply, "Vary", "Accept");
-	if (!read_watch(answers, reply))
+	if (http_share(request, reply,
+		       exposition == EXPOSITION_TEXT ? SHARE_TEXT : SHARE_OPENMETRICS))
 		return;
+	http_add_header(reply, "Cache-Control", "no-store");
+	http_add_header(reply, "Vary", "Accept");
 	reply->type = exposition_type(exposition);
-	metrics_write(&reply->body, answers->watch, exposition, &answers->buckets,
-		      answers->label_pid);
+	if (read_watch(answers, reply))
+		metrics_write(&reply->body, answers->watch, exposition, &answers->buckets,
+			      answers->label_pid);
 }
 
 static void answer_status(void *data, const struct http_request *request, struct http_reply *reply)
 {
 	struct answers *answers = data;
 
-	(void)request;
-	if (!read_watch(answers, reply))
+	if (http_share(request, reply, SHARE_STATUS))
 		return;
+	http_add_header(reply, "Cache-Control", "no-store");
 	reply->type = "application/json";
-	api_write_status(&reply->body, answers->watch, answers->control);
+	if (read_watch(answers, reply))
+		api_write_status(&reply->body, answers->watch, answers->control);
 }
 
 static void answer_history(void *data, const struct http_request *request, struct http_reply *reply)
 {
 	struct answers *answers = data;
 
-	(void)request;
+	if (http_share(request, reply, SHARE_HISTORY))
+		return;
 	http_add_header(reply, "Cache-Control", "no-store");
 	reply->type = "application/json";
 	api_write_history(&reply->body, answers->watch);

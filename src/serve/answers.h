@@ -17,7 +17,8 @@ struct answers {
 	struct http_route *routes;
 };
 
-/* Serve ANSWERS, all of which but `routes` is set, at LISTEN_FD, which is the server's then. */
+/* Serve ANSWERS, all of which but `routes` is set, at LISTEN_FD, which is the server's
+ * then. */
 int answers_start(struct answers *answers, int listen_fd, struct http **http);
 void answers_stop(struct answers *answers, struct http *http);
 

@@ -34,6 +34,7 @@ enum {
 	IDLE_MS = 120000,
 	LAST_REPLIES_MS = 1000,
 	CONNECTION_BYTES = 32 * 1024,
+	LATE_MS = 50,
 	MAX_PATH_BYTES = 2048,
 	MAX_HEADER_BYTES = 16 * 1024,
 	MAX_BODY_BYTES = 64 * 1024,
@@ -44,14 +45,21 @@ enum {
 
 static const size_t max_reply_bytes = (size_t)256 * 1024 * 1024;
 
+/* A response that connections send, perhaps several the same. */
+struct held {
+	struct MHD_Response *response;
+	size_t bytes;
+	unsigned int users;
+};
+
 /* One client. */
 struct connection {
 	struct connection *previous, *next;
 	int fd;
-	int64_t since_ms;   /* that it does what it does now, */
-	int limit_ms;	    /* for which it has this long: REQUEST_MS, REPLY_MS or IDLE_MS */
-	size_t reply_bytes; /* of the reply that is being sent */
-	bool is_over;	    /* was shut down */
+	int64_t since_ms;  /* that it does what it does now, */
+	int limit_ms;	   /* for which it has this long: REQUEST_MS, REPLY_MS or IDLE_MS */
+	struct held *held; /* that it is being sent; NULL: none */
+	bool is_over;	   /* was shut down */
 };
 
 /* One request, from its headers on to the end of the reply. */
@@ -67,7 +75,9 @@ struct http {
 	struct MHD_Daemon *daemon;
 	struct connection *connections;
 	size_t n_connections, max_connections;
-	size_t reply_bytes; /* of all */
+	size_t reply_bytes;			  /* of all that is held */
+	int64_t run_ms;				  /* when http_run began */
+	struct held *shared[HTTP_MAX_SHARES + 1]; /* since then */
 };
 
 static int64_t now_ms(void)
@@ -77,16 +87,28 @@ static int64_t now_ms(void)
 
 /* ---- connections ---------------------------------------------------------------------------- */
 
-static void set_reply_bytes(struct http *http, struct connection *connection, size_t bytes)
+static void release(struct http *http, struct held **held)
 {
-	http->reply_bytes += bytes - connection->reply_bytes;
-	connection->reply_bytes = bytes;
+	struct held *released = *held;
+
+	*held = NULL;
+	if (!released || --released->users)
+		return;
+	http->reply_bytes -= released->bytes;
+	MHD_destroy_response(released->response);
+	free(released);
+}
+
+static void hold(struct held **to, struct held *held)
+{
+	held->users++;
+	*to = held;
 }
 
 static void end_connection(struct http *http, struct connection *connection)
 {
 	connection->is_over = true;
-	set_reply_bytes(http, connection, 0);
+	release(http, &connection->held);
 	shutdown(connection->fd, SHUT_RDWR);
 }
 
@@ -102,7 +124,7 @@ static bool end_oldest(struct http *http, bool has_reply)
 	struct connection *oldest = NULL;
 
 	for (struct connection *c = http->connections; c; c = c->next)
-		if (!c->is_over && (c->reply_bytes || !has_reply) &&
+		if (!c->is_over && (c->held || !has_reply) &&
 		    (!oldest || c->since_ms < oldest->since_ms))
 			oldest = c;
 	if (oldest)
@@ -118,7 +140,7 @@ static void remove_connection(struct http *http, struct connection *connection)
 		http->connections = connection->next;
 	if (connection->next)
 		connection->next->previous = connection->previous;
-	set_reply_bytes(http, connection, 0);
+	release(http, &connection->held);
 	http->n_connections--;
 	free(connection);
 }
@@ -157,14 +179,14 @@ static struct connection *connection_of(struct MHD_Connection *mhd)
 }
 
 /*
- * Has the client of an idle connection gone? What ends a connection in one packet with its last
- * request is overlooked by libmicrohttpd, which does not read again before the next event.
+ * Has the client gone that we wait for? An end that comes in one packet with the last bytes is
+ * overlooked by libmicrohttpd, which does not read again before the next event.
  */
 static bool is_deserted(const struct connection *connection)
 {
 	char byte;
 
-	return connection->limit_ms == IDLE_MS &&
+	return connection->limit_ms != REPLY_MS &&
 	       recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
@@ -256,34 +278,64 @@ static bool add_headers(struct MHD_Response *response, const struct http_reply *
 	return is_ok;
 }
 
-/* Send REPLY, which is used up. */
-static enum MHD_Result send_reply(struct http *http, struct MHD_Connection *mhd,
-				  struct http_reply *reply)
+/* What REPLY, which is used up, is to be sent as; without users yet. NULL: memory is short. */
+static struct held *make_held(struct http *http, struct http_reply *reply)
 {
-	struct connection *connection = connection_of(mhd);
-	struct MHD_Response *response = NULL;
-	enum MHD_Result result = MHD_NO;
-	size_t bytes;
+	struct held *held = calloc(1, sizeof(*held));
 
 	if (reply->body.is_short) {
 		body_free(&reply->body);
 		http_error(reply, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory", NULL);
 	}
-	bytes = reply->body.room;
-	if (!reply->body.is_short)
-		response = make_response(reply);
+	if (held && !reply->body.is_short) {
+		held->bytes = reply->body.n;
+		held->response = make_response(reply);
+	}
 	body_free(&reply->body);
-	if (response && add_headers(response, reply))
-		result = MHD_queue_response(mhd, reply->status ? reply->status : MHD_HTTP_OK,
-					    response);
-	if (response)
-		MHD_destroy_response(response);
-	if (result == MHD_NO)
-		return result;
-	while (http->reply_bytes + bytes > max_reply_bytes && end_oldest(http, true))
+	if (!held || !held->response || !add_headers(held->response, reply)) {
+		if (held && held->response)
+			MHD_destroy_response(held->response);
+		free(held);
+		return NULL;
+	}
+	while (http->reply_bytes + held->bytes > max_reply_bytes && end_oldest(http, true))
 		;
+	http->reply_bytes += held->bytes;
+	return held;
+}
+
+static bool is_late(const struct http *http)
+{
+	return now_ms() - http->run_ms >= LATE_MS;
+}
+
+bool http_share(const struct http_request *request, struct http_reply *reply, unsigned int number)
+{
+	reply->share = number;
+	reply->is_shared = is_late(request->http) && request->http->shared[number];
+	return reply->is_shared;
+}
+
+/* Send REPLY, which is used up. */
+static enum MHD_Result send_reply(struct http *http, struct MHD_Connection *mhd,
+				  struct http_reply *reply)
+{
+	struct connection *connection = connection_of(mhd);
+	struct held *held = reply->is_shared ? http->shared[reply->share] : make_held(http, reply);
+	enum MHD_Result result;
+
+	if (!held)
+		return MHD_NO;
 	begin_phase(connection, REPLY_MS);
-	set_reply_bytes(http, connection, bytes);
+	hold(&connection->held, held);
+	result = MHD_queue_response(mhd, reply->status ? reply->status : MHD_HTTP_OK,
+				    held->response);
+	if (result == MHD_NO)
+		release(http, &connection->held);
+	else if (reply->share && !reply->status && !reply->is_shared && is_late(http)) {
+		release(http, &http->shared[reply->share]);
+		hold(&http->shared[reply->share], held);
+	}
 	return result;
 }
 
@@ -400,6 +452,7 @@ static enum MHD_Result answer_request(struct http *http, struct MHD_Connection *
 		request.peer = peer;
 		request.body = pending->body.bytes;
 		request.n_body = pending->body.n - 1;
+		request.http = http;
 		pending->route->answer(http->settings.data, &request, &reply);
 	}
 	return send_reply(http, mhd, &reply);
@@ -429,7 +482,7 @@ static void on_completed(void *data, struct MHD_Connection *mhd, void **context,
 
 	(void)code;
 	if (connection) {
-		set_reply_bytes(data, connection, 0);
+		release(data, &connection->held);
 		begin_phase(connection, IDLE_MS);
 	}
 	if (pending) {
@@ -508,7 +561,7 @@ int http_new(struct ocp_ctx *ctx, const struct http_settings *settings, struct h
 static bool is_sending(const struct http *http)
 {
 	for (const struct connection *c = http->connections; c; c = c->next)
-		if (c->reply_bytes && !c->is_over)
+		if (c->held && !c->is_over)
 			return true;
 	return false;
 }
@@ -548,5 +601,8 @@ int http_timeout_ms(struct http *http)
 
 void http_run(struct http *http)
 {
+	http->run_ms = now_ms();
 	MHD_run(http->daemon);
+	for (size_t i = 0; i <= HTTP_MAX_SHARES; i++)
+		release(http, &http->shared[i]);
 }

@@ -17,8 +17,9 @@ struct http_request {
 	const char *path; /* without the query */
 	const char *body; /* of a POST, N_BODY bytes and a zero byte behind them; else NULL */
 	size_t n_body;
-	const char *peer; /* ADDRESS:PORT */
-	void *connection; /* for http_header */
+	const char *peer;  /* ADDRESS:PORT */
+	void *connection;  /* for http_header */
+	struct http *http; /* for http_share */
 };
 
 /* The value of the first header called NAME, or NULL; and how many there are of that name. */
@@ -38,7 +39,17 @@ struct http_reply {
 		const char *name, *value; /* the value is copied when the reply is sent */
 	} headers[HTTP_MAX_HEADERS];
 	size_t n_headers;
+	unsigned int share; /* see http_share */
+	bool is_shared;
 };
+
+/*
+ * When many ask at once, and http_run's caller has waited for a while already, those who ask for
+ * the same share an answer. NUMBER, 1 to HTTP_MAX_SHARES, says what REQUEST asks for. True: REPLY
+ * is complete. False: the caller is to make it, as always.
+ */
+enum { HTTP_MAX_SHARES = 4 };
+bool http_share(const struct http_request *request, struct http_reply *reply, unsigned int number);
 
 void http_add_header(struct http_reply *reply, const char *name, const char *value);
 /* Make REPLY an error: an object with ERROR, one sentence, and HINT, or NULL. */

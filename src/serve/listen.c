@@ -8,7 +8,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { BACKLOG = 1024 };
+enum {
+	BACKLOG = 1024,
+	/*
+	 * For each connection. Left to itself the kernel takes megabytes of a reply that nobody
+	 * reads, where they are in nobody's books.
+	 */
+	SEND_BYTES = 128 * 1024,
+};
 
 static int bad(struct ocp_ctx *ctx, const char *text, const char *why)
 {
@@ -47,11 +54,12 @@ static int split(struct ocp_ctx *ctx, const char *text, char *host, size_t host_
 static int open_socket(const struct addrinfo *info)
 {
 	int fd = socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	const int yes = 1;
+	const int yes = 1, send_bytes = SEND_BYTES;
 
 	if (fd < 0)
 		return -errno;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof(send_bytes));
 	if (bind(fd, info->ai_addr, info->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
 		const int err = -errno;
 

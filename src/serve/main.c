@@ -75,6 +75,8 @@ static int run(struct options *options)
 
 	own_of(options);
 	code = check(&command_serve, options);
+	if (!own_of(options)->config)
+		measure_options_protect_all(options);
 	if (code == EXIT_DONE && !options->measure.n_counts)
 		code = measure_options_add(&command_serve, &options->measure, "count", NULL);
 	if (code == EXIT_DONE)
@@ -102,13 +104,15 @@ static const struct command command_serve = {
 		"  --label-pid            tell hits apart by process\n"
 		"  --config FILE          JSON, with comments; read again at SIGHUP. Keys: listen,\n"
 		"                         buckets, label_pid, textfile, targets [{exe or pid, count,\n"
-		"                         time, depth, key, filter}]. Options take precedence\n"
+		"                         time, depth, key, filter, budget}]; options go before\n"
 		"\n"
 		"  --count[=NAMES|RE]     what is counted, all probes if this is not given\n"
 		"  --time START,STOP      time from a hit of START to the same thread's next of STOP\n"
 		"                         (repeatable)\n"
 		"  --depth N, --key argN, --filter EXPR\n"
 		"                         as for `attach`\n"
+		"  --budget P%            switch off the busiest counters of a program when it takes\n"
+		"                         more of a core (100% where all programs are measured)\n"
 		"\n"
 		"  /                 the page                  /api/v1/status   JSON\n"
 		"  /metrics          Prometheus, OpenMetrics   /api/v1/history  the last minute\n"

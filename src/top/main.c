@@ -254,6 +254,7 @@ static int check_usage(const struct command *command, struct options *options)
 		if (code != EXIT_DONE)
 			return code;
 	}
+	measure_options_protect_all(options);
 	return measure_options_check(command, options);
 }
 
@@ -282,10 +283,12 @@ static const struct command command_top = {
 		"  --key argN                match --time's pairs by the value of argument N of both\n"
 		"                            probes, an int or a string, and not by thread\n"
 		"  --filter EXPR             only hits with arguments like 'arg0 > 100 && arg1 == \"GET\"'\n"
+		"  --budget P%               switch off the busiest counters of a program when it takes\n"
+		"                            more of a core (100% where all programs are measured)\n"
 		"\n"
 		"Handlers that are switched on here stay on; counters end with this program. NO_COLOR\n"
 		"in the environment asks for no colours.\n",
-	.flags = " pid exe count time depth key filter verbose v quiet q ",
+	.flags = " pid exe count time depth key filter budget verbose v quiet q ",
 	.run = run,
 };
 
@@ -307,6 +310,7 @@ static int run(struct options *options)
 			code = run_on_screen(&loop);
 		close_fds(&loop);
 	}
+	switch_free(&loop.top);
 	top_close(&loop.top);
 	ocp_ctx_set_log(options->ctx, NULL, NULL, OCP_LOG_DEBUG);
 	return code;

@@ -99,11 +99,6 @@ static void copy_probes(struct sight *seen, size_t target, const struct watch_ta
 	}
 }
 
-static uint64_t at_most(uint64_t a, uint64_t limit)
-{
-	return a < limit ? a : limit;
-}
-
 static void copy_pairs(struct sight *seen, size_t target, const struct watch_target *from,
 		       struct seen_pair **to, char **at)
 {
@@ -115,10 +110,8 @@ static void copy_pairs(struct sight *seen, size_t target, const struct watch_tar
 			.stop = keep(at, pair->stop),
 			.target = target,
 			.rate = pair->rate,
-			/* Within its bucket a quantile is a guess, and may be beyond the longest.
-			 */
-			.p50_ns = at_most(pair->p50_ns, pair->sum.max_ns),
-			.p99_ns = at_most(pair->p99_ns, pair->sum.max_ns),
+			.p50_ns = pair->p50_ns,
+			.p99_ns = pair->p99_ns,
 			.max_ns = pair->sum.max_ns,
 			.open = pair->sum.open,
 			.orphans = pair->sum.orphan_starts + pair->sum.orphan_stops,

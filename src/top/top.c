@@ -38,7 +38,6 @@ int top_open(struct top *top, const struct options *options)
 
 void top_close(struct top *top)
 {
-	switch_free(top);
 	view_free(&top->view);
 	watch_free(top->watch);
 	top->watch = NULL;

@@ -408,6 +408,15 @@ int target_end_source(struct target *target, size_t number)
 
 /* ---- the last minute ------------------------------------------------------------------------ */
 
+/* Within its bucket it is a guess, but there is no time above the longest. */
+static uint64_t minute_quantile(const struct pair_record *record, const struct watch_pair *pair,
+				double quantile)
+{
+	const uint64_t ns = ocp_bucket_quantile(record->minute, quantile);
+
+	return ns < pair->sum.max_ns ? ns : pair->sum.max_ns;
+}
+
 static void tick_pair(struct target *target, size_t i, size_t column, double seconds)
 {
 	struct pair_record *record = target->pair_records[i];
@@ -426,8 +435,8 @@ static void tick_pair(struct target *target, size_t i, size_t column, double sec
 		record->buckets_at_tick[j] = record->buckets[j];
 	}
 	record->has_column[column] = target->had_tick;
-	pair->p50_ns = ocp_bucket_quantile(record->minute, 0.5);
-	pair->p99_ns = ocp_bucket_quantile(record->minute, 0.99);
+	pair->p50_ns = minute_quantile(record, pair, 0.5);
+	pair->p99_ns = minute_quantile(record, pair, 0.99);
 }
 
 void target_tick(struct target *target, size_t column, int64_t dt_ns)

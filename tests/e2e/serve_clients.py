@@ -1,16 +1,20 @@
 """Clients that do not behave, against a server at 127.0.0.1:PORT.
 
-    serve_clients.py PORT WHAT
+    serve_clients.py PORT WHAT [SERVER]
 
-WHAT is `slow`, `floods`, `malformed` or `readers`. Prints what went wrong and fails, or prints one
+WHAT is `slow`, `floods`, `malformed`, `readers`, or `crowd`, which stops and continues the process
+SERVER. Prints what went wrong and fails, or prints one
 line with figures.
 """
 
+import os
 import random
 import resource
 import select
+import signal
 import socket
 import sys
+import threading
 import time
 
 PORT = int(sys.argv[1])
@@ -92,7 +96,8 @@ def slow():
         clients.append((client, kinds[i % 4]))
     connected = time.monotonic() - start
     worst, sent, open_at_8 = 0, 0, None
-    while time.monotonic() - start < 13:
+    left = clients
+    while left and time.monotonic() - start < 14:
         for client, kind in clients:
             if kind in ("line", "header"):
                 try:
@@ -104,9 +109,10 @@ def slow():
         if open_at_8 is None and time.monotonic() - start - connected > 7:
             open_at_8 = sum(not is_closed(client) for client, kind in clients if kind != "body")
         time.sleep(0.8)
-    left = [kind for client, kind in clients if not is_closed(client)]
+        if time.monotonic() - start > 10:
+            left = [kind for client, kind in clients if not is_closed(client)]
     assert open_at_8 == 750, "%s of 750 were left after 8 s" % open_at_8
-    assert not left, "still there after 13 s: %s" % left
+    assert not left, "still there after 14 s: %s" % left
     assert worst < 1, "a scrape took %.3f s" % worst
     print("1000 slow clients, connected in %.2f s; slowest scrape %.1f ms" % (connected, worst * 1000))
 
@@ -205,4 +211,55 @@ def readers():
     print("300 that do not read; slowest scrape %.1f ms" % (worst * 1000))
 
 
-{"slow": slow, "floods": floods, "malformed": malformed, "readers": readers}[sys.argv[2]]()
+def crowd():
+    """200 requests in one moment, in both formats, all answered in full; and then 800 that nobody reads."""
+    server = int(sys.argv[3])
+    formats = [b"*/*", b"application/openmetrics-text"]
+    request = b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: %s\r\nConnection: close\r\n\r\n"
+    replies = [b""] * 200
+
+    def read(client, i):
+        while part := client.recv(1 << 20):
+            replies[i] += part
+
+    os.kill(server, signal.SIGSTOP)
+    threads = []
+    for i in range(len(replies)):
+        client = connect(30)
+        client.sendall(request % formats[i % 2])
+        threads.append(threading.Thread(target=read, args=(client, i)))
+    start = time.monotonic()
+    os.kill(server, signal.SIGCONT)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    seconds = time.monotonic() - start
+    for i, reply in enumerate(replies):
+        head, body = reply.split(b"\r\n\r\n", 1)
+        length = [line for line in head.split(b"\r\n") if line.startswith(b"Content-Length: ")][0]
+        assert int(length.split()[1]) == len(body), "%s, but %d bytes" % (length, len(body))
+        assert body.endswith(b"# EOF\n") == (i % 2 == 1), "the wrong format"
+        assert (b"openmetrics" in head) == (i % 2 == 1), "the wrong type"
+    os.kill(server, signal.SIGSTOP)
+    clients = []
+    for _ in range(300):
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(ADDRESS)
+        client.sendall(request % formats[0])
+        clients.append(client)
+    os.kill(server, signal.SIGCONT)
+    scrape()
+    for _ in range(500):
+        clients.append(socket.create_connection(ADDRESS))
+        clients[-1].sendall(request % formats[0])
+    scrape()
+    with open("/proc/%d/status" % server) as status_file:
+        peak = [int(line.split()[1]) for line in status_file if line.startswith("VmHWM")][0]
+    assert peak < 700000, "the server had %d kB" % peak
+    print("200 at once in %.2f s; peak with 800 that do not read %d kB" % (seconds, peak))
+
+
+WHATS = {"slow": slow, "floods": floods, "malformed": malformed, "readers": readers, "crowd": crowd}
+WHATS[sys.argv[2]]()
