@@ -26,6 +26,8 @@ extern "C" {
  * Linux 6.6 (with CAP_SYS_ADMIN 5.15 will do, slowly).
  */
 OCP_API struct ocp_meter *ocp_meter_new(struct ocp_ctx *ctx);
+/* May the caller measure, and can this kernel? -EPERM or -EOPNOTSUPP say what is missing. */
+OCP_API int ocp_meter_check(struct ocp_ctx *ctx);
 /* Detaches first if need be. Takes NULL. */
 OCP_API void ocp_meter_free(struct ocp_meter *meter);
 

@@ -154,6 +154,8 @@ typedef void (*engine_print_fn)(void *data, const struct hit_record *record);
 struct engine_ops {
 	const char *name;
 
+	/* Could it be opened, as far as privileges and the kernel are concerned? */
+	int (*check)(struct ocp_ctx *ctx);
 	/* Load everything that can be loaded before a process is touched. SPEC is not kept. */
 	int (*open)(struct ocp_ctx *ctx, const struct engine_spec *spec, struct engine **out);
 	/*

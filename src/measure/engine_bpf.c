@@ -456,8 +456,19 @@ static int engine_print(struct engine *engine, bool all, engine_print_fn fn, voi
 		   : 0;
 }
 
+static int engine_check(struct ocp_ctx *ctx)
+{
+	struct bpf_support support;
+	int err = bpf_support_probe(ctx, &support);
+
+	if (!err)
+		close(support.idle_prog_fd);
+	return err;
+}
+
 const struct engine_ops engine_bpf = {
 	.name = "bpf",
+	.check = engine_check,
 	.open = open_default,
 	.attach = engine_attach,
 	.switch_sites = engine_bpf_switch,

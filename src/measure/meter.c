@@ -46,6 +46,11 @@ struct ocp_meter *ocp_meter_new(struct ocp_ctx *ctx)
 	return meter;
 }
 
+int ocp_meter_check(struct ocp_ctx *ctx)
+{
+	return engine_bpf.check(ctx);
+}
+
 void ocp_meter_free(struct ocp_meter *meter)
 {
 	if (!meter)

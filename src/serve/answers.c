@@ -11,7 +11,7 @@
 enum { NOT_MODIFIED = 304, FORBIDDEN = 403, SERVER_ERROR = 500 };
 
 /* What takes long to make, for http_share. */
-enum share { SHARE_TEXT = 1, SHARE_OPENMETRICS, SHARE_STATUS, SHARE_HISTORY };
+enum share { SHARE_TEXT = 1, SHARE_OPENMETRICS, SHARE_STATUS, SHARE_HISTORY, SHARE_PAIR_HISTORY };
 
 /* For numbers of this moment; false, and REPLY says why, if they cannot be had. */
 static bool read_watch(struct answers *answers, struct http_reply *reply)
@@ -58,7 +58,20 @@ static void answer_history(void *data, const struct http_request *request, struc
 		return;
 	http_add_header(reply, "Cache-Control", "no-store");
 	reply->type = "application/json";
-	api_write_history(&reply->body, answers->watch);
+	api_write_history(&reply->body, answers->watch, false);
+}
+
+/* What the status does not tell of the last minute; it is asked for each second. */
+static void answer_pair_history(void *data, const struct http_request *request,
+				struct http_reply *reply)
+{
+	struct answers *answers = data;
+
+	if (http_share(request, reply, SHARE_PAIR_HISTORY))
+		return;
+	http_add_header(reply, "Cache-Control", "no-store");
+	reply->type = "application/json";
+	api_write_history(&reply->body, answers->watch, true);
 }
 
 static void answer_switch(void *data, const struct http_request *request, struct http_reply *reply)
@@ -122,6 +135,7 @@ int answers_start(struct answers *answers, int listen_fd, struct http **http)
 		{ "/metrics", HTTP_GET, answer_metrics },
 		{ "/api/v1/status", HTTP_GET, answer_status },
 		{ "/api/v1/history", HTTP_GET, answer_history },
+		{ "/api/v1/history/pairs", HTTP_GET, answer_pair_history },
 		{ "/api/v1/switch", HTTP_POST, answer_switch },
 		{ "/healthz", HTTP_GET, answer_health },
 	};

@@ -313,7 +313,18 @@ static void add_probe_history(struct body *out, const struct watch *watch, size_
 	body_lit(out, "]}");
 }
 
-void api_write_history(struct body *out, const struct watch *watch)
+static void add_probe_histories(struct body *out, const struct watch *watch, size_t target)
+{
+	body_lit(out, ",\"probes\":[");
+	for (size_t i = 0; i < watch_target(watch, target)->n_probes; i++) {
+		if (i)
+			body_lit(out, ",");
+		add_probe_history(out, watch, target, i);
+	}
+	body_lit(out, "]");
+}
+
+void api_write_history(struct body *out, const struct watch *watch, bool only_pairs)
 {
 	add_head(out, watch_column_time_ns(watch));
 	add_key(out, "targets");
@@ -323,13 +334,9 @@ void api_write_history(struct body *out, const struct watch *watch)
 
 		body_str(out, t ? ",\n{\"exe\":" : "{\"exe\":");
 		body_json(out, target->exe);
-		body_lit(out, ",\"pid\":null,\"probes\":[");
-		for (size_t i = 0; i < target->n_probes; i++) {
-			if (i)
-				body_lit(out, ",");
-			add_probe_history(out, watch, t, i);
-		}
-		body_lit(out, "]");
+		body_lit(out, ",\"pid\":null");
+		if (!only_pairs)
+			add_probe_histories(out, watch, t);
 		add_key(out, "pairs");
 		body_lit(out, "[");
 		for (size_t i = 0; i < target->n_pairs; i++) {

@@ -3,11 +3,12 @@
 #ifndef SERVE_API_H
 #define SERVE_API_H
 
+#include <stdbool.h>
 #include "serve/body.h"
 #include "watch/watch.h"
 
 void api_write_status(struct body *out, const struct watch *watch, bool has_control);
-/* The last minute, oldest first. */
-void api_write_history(struct body *out, const struct watch *watch);
+/* The last minute, oldest first; ONLY_PAIRS without the rates of probes. */
+void api_write_history(struct body *out, const struct watch *watch, bool only_pairs);
 
 #endif

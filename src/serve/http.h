@@ -48,7 +48,7 @@ struct http_reply {
  * the same share an answer. NUMBER, 1 to HTTP_MAX_SHARES, says what REQUEST asks for. True: REPLY
  * is complete. False: the caller is to make it, as always.
  */
-enum { HTTP_MAX_SHARES = 4 };
+enum { HTTP_MAX_SHARES = 5 };
 bool http_share(const struct http_request *request, struct http_reply *reply, unsigned int number);
 
 void http_add_header(struct http_reply *reply, const char *name, const char *value);

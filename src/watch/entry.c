@@ -95,7 +95,9 @@ int entry_new(struct ocp_ctx *ctx, const struct watch_spec *spec, bool by_proces
 	entry->measure = measure_options_copy(spec->measure);
 	if (!entry->measure)
 		err = ctx_no_memory(ctx);
-	if (!err && (spec->pid || spec->exe)) {
+	if (!err && !spec->pid && !spec->exe)
+		err = ocp_meter_check(ctx);
+	else if (!err) {
 		err = source_open(ctx, spec->exe, spec->pid, entry->measure, by_process,
 				  &entry->first);
 		if (!err)

@@ -88,10 +88,18 @@ open 0" "orphans"
 	wait_for '[[ $(json_of api/v1/history "sum(sum(c) for c in it[\"targets\"][0][\"pairs\"][0][\"columns\"] if c)") = 1000 ]]'
 	json_of api/v1/history '[len(set(len(c) for c in p["columns"] if c)) == 1 and len(p["bounds_ns"]) == len([c for c in p["columns"] if c][0]) + 1
 		for p in it["targets"][0]["pairs"]]' | grep -qx '\[True\]' || fail "the shape of history"
+	eq "$(json_of api/v1/history/pairs '"probes" in it["targets"][0], len(it["targets"][0]["pairs"])')" \
+		"(False, 1)" "pairs alone"
 }
 
+# Among processes of our own, since those of other tests are to be left alone.
 test_every_program() {
 	need_counting
+	need_command unshare
+	unshare --pid --fork --mount-proc bash "$0" --one every_program
+}
+
+every_program() {
 	cp "$V1" "$TMP/one"
 	start_target "$TMP/one" --wait
 	await_line ready
@@ -198,6 +206,10 @@ test_addresses() {
 	eq "$(get healthz)" ok "still"
 }
 
+as_nobody() {
+	setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all "$O/ocaml-probes" "$@"
+}
+
 test_mistakes() {
 	local text
 	need_counting
@@ -222,6 +234,8 @@ test_mistakes() {
 	check_error 2 'No such file' "$@" --textfile "$TMP/nosuch/x" --listen 127.0.0.1:0
 	check_error 2 'nosuch' "$@" --listen 127.0.0.1:0 --count=nosuch
 	check_error 5 'no such process' serve -pid 999999999 --listen 127.0.0.1:0
+	need_command setpriv
+	TOOL=as_nobody check_error 3 'lacks CAP_BPF and CAP_PERFMON' serve --listen 127.0.0.1:0
 	matches "$("$TOOL" help serve)" 'usage: ocaml-probes serve'
 }
 

@@ -91,12 +91,19 @@ export class Model {
 				for (let i = from; i < rates.length; i++)
 					series.put(columns - rates.length + i, rates[i]);
 			}
+		}
+		this.loadPairs(history);
+	}
+
+	loadPairs(history) {
+		for (const source of history.targets) {
+			const target = this.#target(source);
 			target.pairs.clear();
 			for (const pair of source.pairs ?? [])
 				target.pairs.set(pairKey(pair), { bounds: pair.bounds_ns, columns: pair.columns });
 		}
 		this.pairsTime = history.time;
-		this.pairsStep = step;
+		this.pairsStep = history.interval || 1;
 	}
 
 	get hasPairs() {

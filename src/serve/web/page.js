@@ -1,7 +1,7 @@
 // The page: asks for the status each second and shows what has come. What it knows is in model.js.
 //
-// The history is asked for at the start and after gaps, for the graph of rates; and for the heat map,
-// which the status does not hold, as often as its size allows.
+// The history is asked for at the start and after gaps; that of pairs, for the heat map, which the
+// status does not hold, as often as its size allows.
 
 import { HeatChart, Legend, LINES, RatesChart } from "./charts.js";
 import { clock, setText } from "./format.js";
@@ -119,9 +119,11 @@ class Page {
 		const started = performance.now();
 		try {
 			const wantsPairs = this.model.hasPairs && !document.hidden && started >= this.#nextHistory;
-			if (this.#needsHistory || wantsPairs) {
+			if (this.#needsHistory) {
 				this.model.loadHistory((await getJson("api/v1/history"))[0]);
 				this.#needsHistory = false;
+			} else if (wantsPairs) {
+				this.model.loadPairs((await getJson("api/v1/history/pairs"))[0]);
 				this.#nextHistory = started + (performance.now() - started) / HISTORY_SHARE;
 			}
 			const [status, came] = await getJson("api/v1/status");
