@@ -35,6 +35,7 @@ enum {
 	LAST_REPLIES_MS = 1000,
 	CONNECTION_BYTES = 32 * 1024,
 	LATE_MS = 50,
+	STALE_MS = 1000,
 	MAX_PATH_BYTES = 2048,
 	MAX_HEADER_BYTES = 16 * 1024,
 	MAX_BODY_BYTES = 64 * 1024,
@@ -44,11 +45,14 @@ enum {
 };
 
 static const size_t max_reply_bytes = (size_t)256 * 1024 * 1024;
+/* From here on those who come share what is there: better than to end those who were first. */
+static const size_t crowded_bytes = (size_t)64 * 1024 * 1024;
 
 /* A response that connections send, perhaps several the same. */
 struct held {
 	struct MHD_Response *response;
 	size_t bytes;
+	int64_t made_ms;
 	unsigned int users;
 };
 
@@ -77,7 +81,7 @@ struct http {
 	size_t n_connections, max_connections;
 	size_t reply_bytes;			  /* of all that is held */
 	int64_t run_ms;				  /* when http_run began */
-	struct held *shared[HTTP_MAX_SHARES + 1]; /* since then */
+	struct held *shared[HTTP_MAX_SHARES + 1]; /* since then, or in a crowd for STALE_MS */
 };
 
 static int64_t now_ms(void)
@@ -301,12 +305,18 @@ static struct held *make_held(struct http *http, struct http_reply *reply)
 	while (http->reply_bytes + held->bytes > max_reply_bytes && end_oldest(http, true))
 		;
 	http->reply_bytes += held->bytes;
+	held->made_ms = now_ms();
 	return held;
+}
+
+static bool is_crowded(const struct http *http)
+{
+	return http->reply_bytes > crowded_bytes;
 }
 
 static bool is_late(const struct http *http)
 {
-	return now_ms() - http->run_ms >= LATE_MS;
+	return is_crowded(http) || now_ms() - http->run_ms >= LATE_MS;
 }
 
 bool http_share(const struct http_request *request, struct http_reply *reply, unsigned int number)
@@ -581,6 +591,8 @@ void http_free(struct http *http)
 		poll(&(struct pollfd){ .fd = http_fd(http), .events = POLLIN }, 1, 10);
 		http_run(http);
 	}
+	for (size_t i = 0; i <= HTTP_MAX_SHARES; i++)
+		release(http, &http->shared[i]);
 	MHD_stop_daemon(http->daemon);
 	free(http);
 }
@@ -603,6 +615,10 @@ void http_run(struct http *http)
 {
 	http->run_ms = now_ms();
 	MHD_run(http->daemon);
-	for (size_t i = 0; i <= HTTP_MAX_SHARES; i++)
-		release(http, &http->shared[i]);
+	for (size_t i = 0; i <= HTTP_MAX_SHARES; i++) {
+		const struct held *held = http->shared[i];
+
+		if (held && !(is_crowded(http) && http->run_ms - held->made_ms < STALE_MS))
+			release(http, &http->shared[i]);
+	}
 }

@@ -44,9 +44,10 @@ struct http_reply {
 };
 
 /*
- * When many ask at once, and http_run's caller has waited for a while already, those who ask for
- * the same share an answer. NUMBER, 1 to HTTP_MAX_SHARES, says what REQUEST asks for. True: REPLY
- * is complete. False: the caller is to make it, as always.
+ * When many ask at once, and http_run's caller has waited for a while already or much memory is in
+ * replies that are being sent, those who ask for the same share an answer, of a second ago at most.
+ * NUMBER, 1 to HTTP_MAX_SHARES, says what REQUEST asks for. True: REPLY is complete. False: the
+ * caller is to make it, as always.
  */
 enum { HTTP_MAX_SHARES = 5 };
 bool http_share(const struct http_request *request, struct http_reply *reply, unsigned int number);

@@ -39,6 +39,11 @@ matches() { # TEXT RE [WHAT]
 $1"
 }
 
+# grep -q for pipes: it reads all of its input, so that who writes it does not fail.
+finds() { # GREP-ARG...
+	[[ $(grep -c "$@") -gt 0 ]]
+}
+
 need_command() { # COMMAND...
 	local command
 	for command; do

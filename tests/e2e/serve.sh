@@ -35,7 +35,7 @@ test_hits_are_exact() {
 		"$(expected_hits)" "hits, JSON"
 	tell quit
 	finish_target
-	wait_for 'get metrics | grep -q "^ocaml_probes_up{.*} 0$"'
+	wait_for 'get metrics | finds "^ocaml_probes_up{.*} 0$"'
 	eq "$(scraped_hits)" "$(expected_hits)" "hits after its end"
 	end_server
 	eq "$SERVER_STATUS" 0 "status"
@@ -51,7 +51,7 @@ test_totals_over_restarts() {
 	for round in 1 2 3; do
 		start_target "$TMP/v1" --wait
 		await_line ready
-		wait_for 'get metrics | grep -q "^ocaml_probes_up{.*} 1$"'
+		wait_for 'get metrics | finds "^ocaml_probes_up{.*} 1$"'
 		go 500
 		now=$(hits_of plain)
 		[[ $now -ge $scraped ]] || fail "from $scraped back to $now"
@@ -66,8 +66,8 @@ test_totals_over_restarts() {
 	go 7
 	quit_target
 	eq "$(hits_of plain)" 1507 "hits"
-	get metrics | grep -q "^ocaml_probes_processes{exe=\"$TMP/v1\"} 0$" || wait_for \
-		'get metrics | grep -q "^ocaml_probes_processes{.*} 0$"'
+	get metrics | finds "^ocaml_probes_processes{exe=\"$TMP/v1\"} 0$" || wait_for \
+		'get metrics | finds "^ocaml_probes_processes{.*} 0$"'
 }
 
 # The histogram is cumulative, monotone, and agrees with count and sum.
@@ -87,7 +87,7 @@ open 0" "orphans"
 		"$(sed -n 's/.*_sum{.*} //p' "$TMP/pairs" | tr -d . | sed 's/^0*//')" "sum"
 	wait_for '[[ $(json_of api/v1/history "sum(sum(c) for c in it[\"targets\"][0][\"pairs\"][0][\"columns\"] if c)") = 1000 ]]'
 	json_of api/v1/history '[len(set(len(c) for c in p["columns"] if c)) == 1 and len(p["bounds_ns"]) == len([c for c in p["columns"] if c][0]) + 1
-		for p in it["targets"][0]["pairs"]]' | grep -qx '\[True\]' || fail "the shape of history"
+		for p in it["targets"][0]["pairs"]]' | finds -x '\[True\]' || fail "the shape of history"
 	eq "$(json_of api/v1/history/pairs '"probes" in it["targets"][0], len(it["targets"][0]["pairs"])')" \
 		"(False, 1)" "pairs alone"
 }
@@ -109,7 +109,7 @@ every_program() {
 	cp "$V1" "$TMP/two"
 	start_target "$TMP/two" --wait
 	await_line ready
-	wait_for 'get metrics | grep -qx "ocaml_probes_up{exe=\"$TMP/two\"} 1"'
+	wait_for 'get metrics | finds -x "ocaml_probes_up{exe=\"$TMP/two\"} 1"'
 	go 50
 	eq "$(get metrics | sed -n "s|^ocaml_probes_hits_total{probe=\"plain\",exe=\"$TMP/two\"} ||p")" 50 "hits"
 }
@@ -287,7 +287,7 @@ plain 100" "hits"
 	eq "$(get metrics | grep -c _bucket)" 4 "buckets after a right file"
 	start_target "$COUNTED" 10 1
 	await_line ready
-	wait_for "get metrics | grep -qx 'ocaml_probes_up{exe=\"$COUNTED\"} 1'"
+	wait_for "get metrics | finds -x 'ocaml_probes_up{exe=\"$COUNTED\"} 1'"
 	tell go
 	await_line '# in_loop was seen.*' 20
 	eq "$(hits_of in_loop)" 10 "hits of the new target"

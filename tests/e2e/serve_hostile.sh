@@ -44,7 +44,7 @@ test_switching() {
 	eq "$(cat "$TMP/reply")" '{"changed":false,"processes":1}' "reply to the same"
 	go 10
 	eq "$(hits_of plain) $(hits_of odd)" "10 20" "hits while it was off"
-	get metrics | grep -q '^ocaml_probes_counted{probe="plain",.*} 0$'
+	get metrics | finds '^ocaml_probes_counted{probe="plain",.*} 0$'
 	eq "$(post counter true)" 200 "status"
 	go 10
 	eq "$(hits_of plain) $(hits_of odd)" "20 30" "hits when it was on again"
@@ -64,7 +64,7 @@ test_switching() {
 		"$TMP/serve.err")" 6 "lines in the log: $(cat "$TMP/serve.err")"
 	! grep -q "$TOKEN" <(tail -n +2 "$TMP/serve.err") || fail "the token is in the log"
 	quit_target
-	wait_for 'get metrics | grep -q "^ocaml_probes_up{.*} 0$"'
+	wait_for 'get metrics | finds "^ocaml_probes_up{.*} 0$"'
 	eq "$(post handler true)" 409 "status when there is no process"
 }
 

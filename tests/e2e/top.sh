@@ -22,14 +22,14 @@ open_terminal() { # COLUMNS LINES
 	wait_for 'tmux_do set -g exit-empty off 2>/dev/null'
 	tmux_do new-session -d -x "$1" -y "$2" \
 		'exec env LC_ALL=C.UTF-8 PS1="$ " bash --norc --noprofile -i'
-	wait_for 'screen | grep -q "^\\$"'
+	wait_for 'screen | finds "^\\$"'
 }
 
 screen() { tmux_do capture-pane -p; }
 press() { tmux_do send-keys "$@"; }
 enter() { tmux_do send-keys -l -- "$1"; tmux_do send-keys Enter; }
 
-shows() { screen | grep -qE -- "$1"; }
+shows() { screen | finds -E -- "$1"; }
 await_screen() { # RE [SECONDS]
 	local tries=$((${2:-8} * 20))
 	until shows "$1"; do
@@ -295,7 +295,7 @@ test_ascii_and_no_colours() {
 	check_restored 0 q
 	enter "unset NO_COLOR; export LC_ALL=C.UTF-8"
 	start_top -pid "$TARGET"
-	wait_for 'tmux_do capture-pane -p -e | grep -qE $'"'\e'"'"\\[(3[0-7]|9[0-7])"' 5
+	wait_for 'tmux_do capture-pane -p -e | finds -E $'"'\e'"'"\\[(3[0-7]|9[0-7])"' 5
 	press q
 	check_restored 0 q
 }
