@@ -153,6 +153,21 @@ static int read_exe(struct ocp_ctx *ctx, pid_t pid, const struct maps *maps, uin
 	return err;
 }
 
+/* Is M, which could not be opened, there at all by now? The process may have ended, or executed. */
+static bool is_still_mapped(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m)
+{
+	const struct mapping *now;
+	struct maps maps;
+	bool is_there;
+
+	if (maps_read(ctx, pid, &maps) != 0)
+		return false;
+	now = maps_find(&maps, m->start);
+	is_there = now && now->inode == m->inode;
+	maps_free(&maps);
+	return is_there;
+}
+
 static void read_others(struct ocp_ctx *ctx, pid_t pid, const struct maps *maps,
 			const struct mapping *exe, struct image_list *list)
 {
@@ -164,14 +179,18 @@ static void read_others(struct ocp_ctx *ctx, pid_t pid, const struct maps *maps,
 		if (!is_first_of_file(maps, i) || same_file(m, exe))
 			continue;
 		fd = image_open_mapped(pid, m);
-		if (fd < 0)
-			ctx_log(ctx, OCP_LOG_WARN, "pid %d: cannot read mapped file %s: %s",
-				(int)pid, m->path, strerror(errno));
-		else if (read_image(ctx, fd, m, image) != 0)
+		if (fd < 0) {
+			const int err = errno;
+
+			if (is_still_mapped(ctx, pid, m))
+				ctx_log(ctx, OCP_LOG_WARN, "pid %d: cannot read mapped file %s: %s",
+					(int)pid, m->path, strerror(err));
+		} else if (read_image(ctx, fd, m, image) != 0) {
 			ctx_log(ctx, OCP_LOG_WARN, "pid %d: left out: %s", (int)pid,
 				ocp_error(ctx));
-		else if (image->prog)
+		} else if (image->prog) {
 			list->n++;
+		}
 	}
 }
 

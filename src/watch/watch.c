@@ -16,7 +16,11 @@
 #define FORGET_NS ((int64_t)600 * 1000 * 1000 * 1000)
 
 /* How often rows of processes that have ended are forgotten. */
-enum { FORGET_ROWS_TICKS = 300 };
+enum {
+	FORGET_ROWS_TICKS = 300,
+	MANY_ROWS = 16384, /* a quarter of what a meter has room for: then it is more often */
+	FORGET_MANY_ROWS_TICKS = 10,
+};
 
 struct watch {
 	struct ocp_ctx *ctx;
@@ -273,16 +277,23 @@ static int collect_pids(struct target *target)
 }
 
 /* Now and then, so that there is always room for more; what it says of a row has been read then. */
+static bool is_time_to_forget(const struct watch *watch, const struct target *target)
+{
+	const size_t period =
+		target->view.n_rows > MANY_ROWS ? FORGET_MANY_ROWS_TICKS : FORGET_ROWS_TICKS;
+
+	return watch->n_columns % period == period - 1;
+}
+
 static int forget_rows(struct watch *watch)
 {
 	int err = 0;
 
-	if (!watch->targets.by_process ||
-	    watch->n_columns % FORGET_ROWS_TICKS != FORGET_ROWS_TICKS - 1)
-		return 0;
-	for (size_t i = 0; !err && i < watch->targets.n; i++) {
+	for (size_t i = 0; !err && watch->targets.by_process && i < watch->targets.n; i++) {
 		const struct target *target = watch->targets.list[i];
 
+		if (!is_time_to_forget(watch, target))
+			continue;
 		for (size_t j = 0; !err && j < target->n_sources; j++)
 			err = ocp_meter_forget_ended(target->sources[j]->meter);
 	}
