@@ -172,6 +172,11 @@ install: all ocaml ## install below $(DESTDIR)$(PREFIX)
 	ln -sf libocaml_probes.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libocaml_probes.so
 	sed -e 's|@PREFIX@|$(PREFIX)|;s|@LIBDIR@|$(LIBDIR)|;s|@VERSION@|$(VERSION)|' \
 		tools/ocaml_probes.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/ocaml_probes.pc
+	install -d $(DESTDIR)$(PREFIX)/share/ocaml-probes $(DESTDIR)$(PREFIX)/lib/systemd/system
+	install -m644 $(addprefix tools/dashboards/,grafana.json alerts.yml prometheus.yml) \
+		tools/systemd/serve.json $(DESTDIR)$(PREFIX)/share/ocaml-probes
+	sed 's|/usr/local/bin|$(PREFIX)/bin|' tools/systemd/ocaml-probes-serve.service \
+		>$(DESTDIR)$(PREFIX)/lib/systemd/system/ocaml-probes-serve.service
 	cp -rT $(O)/ocaml/lib $(DESTDIR)$(LIBDIR)/ocaml
 
 .PHONY: format lint clean help

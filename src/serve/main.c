@@ -75,8 +75,7 @@ static int run(struct options *options)
 
 	own_of(options);
 	code = check(&command_serve, options);
-	if (!own_of(options)->config)
-		measure_options_protect_all(options);
+	measure_options_protect_all(options);
 	if (code == EXIT_DONE && !options->measure.n_counts)
 		code = measure_options_add(&command_serve, &options->measure, "count", NULL);
 	if (code == EXIT_DONE)

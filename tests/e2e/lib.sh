@@ -91,6 +91,12 @@ output_of() { # [PID]
 	printf '%s\n' "${target_out[${1:-$TARGET}]}"
 }
 
+# A copy of FILE in $TMP, of which no other test sees the uprobes.
+own_copy() { # FILE
+	[[ -e $TMP/${1##*/} ]] || cp "$1" "$TMP/"
+	printf '%s\n' "$TMP/${1##*/}"
+}
+
 # Empty that file, so that the next await_line sees new lines only.
 forget_output() { # [PID]
 	: >"$(output_of "$@")"

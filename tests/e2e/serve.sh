@@ -8,6 +8,7 @@ V1=$O/tests/fixtures/v1
 
 # The fixture V1, which waits to be told to go.
 start_v1() {
+	V1=$(own_copy "$V1")
 	start_target "$V1" --wait
 	await_line ready
 }
@@ -23,6 +24,7 @@ go() { # ROUNDS [PID]
 # After the program has stopped, every probe's hits are what the program says itself.
 test_hits_are_exact() {
 	need_counting
+	COUNTED=$(own_copy "$COUNTED")
 	start_target "$COUNTED" 20000 3
 	await_line ready
 	start_server -pid "$TARGET"
@@ -276,6 +278,7 @@ plain 100" "hits"
 
 	# A right one: what is unchanged goes on, and there is one more.
 	start_v1
+	COUNTED=$(own_copy "$COUNTED")
 	cat >"$TMP/config" <<-END
 		{ "listen": "127.0.0.1:0", "buckets": [0.001, 1, 2],
 		  "targets": [{ "pid": $(pgrep -P $$ -f -- "$V1 --wait" | head -n 1), "count": ["plain"], "time": [["neighbour_a", "neighbour_b"]] },

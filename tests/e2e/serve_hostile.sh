@@ -7,6 +7,7 @@
 V1=$O/tests/fixtures/v1
 
 start_v1() {
+	V1=$(own_copy "$V1")
 	start_target "$V1" --wait
 	await_line ready
 }

@@ -20,7 +20,7 @@ on_page() { # TEST ARG...
 
 test_numbers_are_those_of_the_program() {
 	need_browser
-	start_target "$O/tests/ocaml/requests" 2000
+	start_target "$(own_copy "$O/tests/ocaml/requests")" 2000
 	await_line ready
 	on_page numbers "$TARGET" "$(output_of)" 2000
 	quit_target
@@ -28,13 +28,13 @@ test_numbers_are_those_of_the_program() {
 
 test_watching() {
 	need_browser
-	start_target "$O/tests/ocaml/service"
+	start_target "$(own_copy "$O/tests/ocaml/service")"
 	on_page watching "$TARGET"
 }
 
 test_using_without_a_mouse() {
 	need_browser
-	start_target "$O/tests/ocaml/service"
+	start_target "$(own_copy "$O/tests/ocaml/service")"
 	on_page using "$TARGET"
 }
 
@@ -42,7 +42,7 @@ test_programs_with_hostile_names() {
 	local name="$TMP/<img src=x onerror=document.title='owned'>&amp;\"" first
 	need_browser
 	cp "$O/tests/ocaml/service" "$name"
-	start_target "$O/tests/ocaml/service"
+	start_target "$(own_copy "$O/tests/ocaml/service")"
 	first=$TARGET
 	# Not named to env, which would take it for a variable.
 	start_target bash -c 'exec "$0"' "$name"

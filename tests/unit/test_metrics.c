@@ -228,6 +228,16 @@ static void nothing_is_watched(void **state)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
+static void write_history(struct body *out, const struct watch *watch)
+{
+	api_write_history(out, watch, false);
+}
+
+static void write_pair_history(struct body *out, const struct watch *watch)
+{
+	api_write_history(out, watch, true);
+}
+
 static struct json_object *json_of(const struct watch *watch,
 				   void (*write)(struct body *, const struct watch *))
 {
@@ -308,25 +318,29 @@ static void history(void **state)
 		if (ocp_bucket_start(i) == 1408)
 			column[i] = 3;
 	}
-	root = json_of(&watch, api_write_history);
+	root = json_of(&watch, write_history);
 	assert_json(root, "/time", "1700000000.500");
 	assert_json(root, "/targets/0/probes/1", "{\"probe\":\"start\",\"rates\":[null,20.000]}");
 	assert_json(root, "/targets/0/pairs/0/bounds_ns", "[1024,1280,1536]");
 	assert_json(root, "/targets/0/pairs/0/columns", "[null,[1,5]]");
 	assert_json(root, "/targets/1/pairs", "[]");
 	json_object_put(root);
+	root = json_of(&watch, write_pair_history);
+	assert_json(root, "/targets/0/pairs/0/columns", "[null,[1,5]]");
+	assert_int_equal(json_pointer_get(root, "/targets/0/probes", NULL), -1);
+	json_object_put(root);
 
 	memset(column, 0, sizeof(column));
 	column[OCP_BUCKETS - 1] = 1;
 	column[0] = 1;
-	root = json_of(&watch, api_write_history);
+	root = json_of(&watch, write_history);
 	assert_json(root, "/targets/0/pairs/0/bounds_ns/0", "0");
 	assert_json(root, "/targets/0/pairs/0/bounds_ns/248", "18446744073709551615");
 	assert_json(root, "/targets/0/pairs/0/columns/1/247", "1");
 	json_object_put(root);
 
 	watch.n_columns = 0;
-	root = json_of(&watch, api_write_history);
+	root = json_of(&watch, write_history);
 	assert_json(root, "/targets/0/probes/0/rates", "[]");
 	assert_json(root, "/targets/0/pairs/0/columns", "[]");
 	json_object_put(root);

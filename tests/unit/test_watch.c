@@ -460,6 +460,26 @@ static void test_the_last_minute(void **state)
 	end(&w);
 }
 
+/* Within its bucket a quantile is a guess, but no time is longer than the longest. */
+static void test_quantiles_of_one(void **state)
+{
+	const struct watch_spec spec = { .exe = program, .measure = &time_too };
+	struct watching w = watch_it(&spec, 1, false);
+	const struct watch_pair *pair;
+
+	(void)state;
+	tick(&w);
+	run(program, 1);
+	tick(&w);
+	pair = &the_target(&w)->pairs[0];
+	assert_int_equal(pair->sum.count, 1);
+	assert_int_equal(pair->sum.min_ns, pair->sum.max_ns);
+	assert_true(pair->p50_ns > 0);
+	assert_true(pair->p50_ns <= pair->sum.max_ns);
+	assert_true(pair->p99_ns <= pair->sum.max_ns);
+	end(&w);
+}
+
 /* ---- what is asked for ---------------------------------------------------------------------- */
 
 static void test_asking_for_something_else(void **state)
@@ -634,6 +654,7 @@ int main(void)
 		cmocka_unit_test(test_rows_by_process),
 		cmocka_unit_test(test_pairs_go_on_too),
 		cmocka_unit_test(test_the_last_minute),
+		cmocka_unit_test(test_quantiles_of_one),
 		cmocka_unit_test(test_asking_for_something_else),
 		cmocka_unit_test(test_programs_are_found),
 		cmocka_unit_test(test_handlers_are_switched),
