@@ -4,21 +4,6 @@
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
 
-V1=$O/tests/fixtures/v1
-
-# The fixture V1, which waits to be told to go.
-start_v1() {
-	V1=$(own_copy "$V1")
-	start_target "$V1" --wait
-	await_line ready
-}
-
-go() { # ROUNDS [PID]
-	forget_output "${2:-$TARGET}"
-	tell "go $1" "${2:-$TARGET}"
-	await_line 'done' 20 "${2:-$TARGET}"
-}
-
 # ---- numbers ----------------------------------------------------------------------------------
 
 # After the program has stopped, every probe's hits are what the program says itself.

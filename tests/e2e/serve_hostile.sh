@@ -4,20 +4,6 @@
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
 
-V1=$O/tests/fixtures/v1
-
-start_v1() {
-	V1=$(own_copy "$V1")
-	start_target "$V1" --wait
-	await_line ready
-}
-
-go() { # ROUNDS
-	forget_output
-	tell "go $1"
-	await_line 'done' 20
-}
-
 misbehave() { # WHAT
 	python3 "$ROOT/tests/e2e/serve_clients.py" "$PORT" "$1" "$SERVER"
 }

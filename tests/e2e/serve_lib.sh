@@ -1,6 +1,20 @@
 # What the scripts that test `serve` share: starting it, and asking it.
 
 COUNTED=$O/tests/ocaml/counted
+V1=$O/tests/fixtures/v1
+
+# The fixture V1, which waits to be told to go.
+start_v1() {
+	V1=$(own_copy "$V1")
+	start_target "$V1" --wait
+	await_line ready
+}
+
+go() { # ROUNDS [PID]
+	forget_output "${2:-$TARGET}"
+	tell "go $1" "${2:-$TARGET}"
+	await_line 'done' 20 "${2:-$TARGET}"
+}
 
 # Start `serve` with ARGs, on a port of its own choice unless they, or the file of --config, say where. Sets SERVER to its pid,
 # URL, which ends with a slash, PORT and TOKEN (empty without --control).

@@ -58,6 +58,9 @@ start_target() { # [PROGRAM]
 	# shellcheck disable=SC2034,SC2153 # made by coproc
 	TARGET=$TARGET_IO_PID
 	trap 'kill "$TARGET" 2>/dev/null || true' EXIT
+	until [[ /proc/$TARGET/exe -ef $BENCH_DIR/${1:-target} ]]; do
+		sleep 0.01
+	done
 }
 
 stop_target() {
