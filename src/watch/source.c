@@ -47,15 +47,16 @@ static int open_process(struct source *source, pid_t pid)
 
 static int open_file(struct source *source, const char *path)
 {
-	char link[32];
+	struct stat now;
 	int err = identify(source, path);
 
+	if (!err)
+		err = ocp_meter_add_program(source->meter, path);
 	if (err)
 		return err;
-	/* The very file that was identified, should the path lead to another one now. */
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", source->file);
-	err = ocp_meter_add_program(source->meter, link);
-	return err;
+	if (stat(path, &now) != 0 || now.st_dev != source->dev || now.st_ino != source->ino)
+		return ctx_error(source->ctx, -ESTALE, "%s: it was replaced at this moment", path);
+	return 0;
 }
 
 int source_open(struct ocp_ctx *ctx, const char *path, pid_t pid,
