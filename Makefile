@@ -186,8 +186,8 @@ format: ## reformat all C
 lint: $(bpf_skels) ## clang-format, clang-tidy and cppcheck, no complaint allowed
 	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
 	printf '%s\n' $(c_sources) | xargs -P$$(nproc) -I{} \
-		clang-tidy --quiet --warnings-as-errors='*' $(TIDY_FLAGS) {} -- -std=gnu11 $(CPPFLAGS)
-	clang-tidy --quiet --warnings-as-errors='*' $(TIDY_FLAGS) $(ocaml_stubs) -- -std=gnu11 $(CPPFLAGS) \
+		clang-tidy --quiet --warnings-as-errors='*' {} -- -std=gnu11 $(CPPFLAGS)
+	clang-tidy --quiet --warnings-as-errors='*' $(ocaml_stubs) -- -std=gnu11 $(CPPFLAGS) \
 		-I$$(ocamlfind ocamlc -where)
 	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability \
 		--inline-suppr --suppressions-list=tools/cppcheck-suppressions $(CPPFLAGS) \
