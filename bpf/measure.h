@@ -6,14 +6,19 @@
  * linux/types.h elsewhere.
  *
  *	map          type           key                     value
- *	hits         array          CPU * stride + site number  u64, hits; the sum of all CPUs
- *counts. stride is the entries / possible CPUs site_table   array          site number struct
- *measure_site roles        array          number                  struct measure_role pair_stats
- *per-CPU array  pair number             struct measure_pair pair_open    hash           struct
- *measure_open_key struct measure_open key_open     hash           struct measure_start_key  u64,
- *when the pair began keyed        hash           struct measure_key      struct measure_keyed tgids
- *hash           u32, process id         u32, 1 losses       per-CPU array  0 struct measure_losses
+ *	hits         array          see below               u64, hits
+ *	site_table   array          site number             struct measure_site
+ *	roles        array          number                  struct measure_role
+ *	pair_stats   per-CPU array  pair number             struct measure_pair
+ *	pair_open    hash           struct measure_open_key struct measure_open
+ *	key_open     hash           struct measure_start_key  u64, when the pair began
+ *	keyed        hash           struct measure_key      struct measure_keyed
+ *	tgids        hash           u32, process id         u32, 1
+ *	losses       per-CPU array  0                       struct measure_losses
  *	marks        array          thread id / 64          u64, a bit a thread; see handover below
+ *
+ * The hits of a site are the sum of those at CPU * stride + site number over all possible CPUs; the
+ * stride is the number of entries divided by that of possible CPUs.
  *
  * Where arguments are read (object measure_full) there are, beside these:
  *

@@ -11,7 +11,10 @@
 #include <bpf/bpf_helpers.h>
 #include "measure.h"
 
-enum { MINMAX_TRIES = 8 };
+enum {
+	MINMAX_TRIES = 8,
+	MMAPABLE = 1 << 10, /* BPF_F_MMAPABLE in linux/bpf.h */
+};
 
 const volatile struct measure_config config;
 
@@ -30,7 +33,7 @@ volatile struct measure_gate gate;
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, 1 << 10); /* BPF_F_MMAPABLE */
+	__uint(map_flags, MMAPABLE);
 	__type(key, __u32);
 	__type(value, __u64);
 	__uint(max_entries, 1);
@@ -94,7 +97,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, 1024 /* BPF_F_MMAPABLE */);
+	__uint(map_flags, MMAPABLE);
 	__type(key, __u32);
 	__type(value, __u64);
 	__uint(max_entries, 1);

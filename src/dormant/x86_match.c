@@ -10,14 +10,14 @@
  *
  * up to a conditional jump that goes two different ways in the two cases. The way that it never
  * takes is the handler's. Usually these are three instructions. Under register pressure, moves come
- *in between; flambda makes static data of every step of a module's initialiser.
+ * in between; flambda makes static data of every step of a module's initialiser.
  *
  * All of it is overwritten. Whatever it would have written is dead behind it: the ppx gives no name
- *to any of these values, and Sys.opaque_identity hides them from every optimisation but CSE of the
+ * to any of these values, and Sys.opaque_identity hides them from every optimisation but CSE of the
  * marker's address itself, which no other code loads.
  *
  * ocamlopt puts labels at block starts only, and all of this is one block, so a jump may lead to
- *the first instruction (harmless: that is still where the site starts) but not behind it.
+ * the first instruction (harmless: that is still where the site starts) but not behind it.
  */
 #include <string.h>
 #include "dormant/x86_insn.h"

@@ -17,9 +17,9 @@
  * a name is what users switch: a probe is all the sites of one name.
  *
  * Three steps: the notes of OCaml's providers (or dormant probes) are read into sites as they
- *stand; the addresses are then resolved (prelink correction, the semaphore's two halves) and
- *checked against the program headers, so that whoever uses them later cannot be led outside of the
- *program; and the sites are grouped by name.
+ * stand; the addresses are then resolved (prelink correction, the semaphore's two halves) and
+ * checked against the program headers, so that whoever uses them later cannot be led outside of the
+ * program; and the sites are grouped by name.
  */
 #include "elf/program.h"
 

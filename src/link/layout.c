@@ -4,12 +4,12 @@
  * file when it counts uprobes in them), in a section called .probes (by which bcc and bpftrace find
  * that offset), and no linker has left room for them. The one place that is always there is the end
  * of the program's data: the last PT_LOAD segment is writable and ends with .bss. It is made
- *longer. .bss lies between, so its zeros come to stand in the file, as a linker does it when a
- *section with bytes follows upon .bss; runs of zeros are not written to disk (image_write), so that
- *a large one is a hole.
+ * longer. .bss lies between, so its zeros come to stand in the file, as a linker does it when a
+ * section with bytes follows upon .bss; runs of zeros are not written to disk (image_write), so
+ * that a large one is a hole.
  *
- *	old file	[ segments ... .data ]            [ .comment .symtab .strtab ... ] [ headers
- *] new file	[ segments ... .data ][ .bss ][ .probes ] [ the others, moved ] [ headers ]
+ *	old	[ segments .. .data ]           [ .comment .symtab .. ] [ headers ]
+ *	new	[ segments .. .data ][ .bss ][ .probes ] [ the others ] [ headers ]
  *
  * Nothing that is loaded changes its address or offset. Sections that are not loaded stand at any
  * offset as far as everybody is concerned, debug information included; they are moved behind. Bytes

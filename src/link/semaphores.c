@@ -9,14 +9,14 @@
  *	 4   u32   the padding of a string of four bytes
  *
  * that is, each is a static OCaml string. [%probe_is_enabled] is compiled code that loads a
- *string's address, and was given a semaphore's instead: should a compiler keep that in a register
- *while the garbage collector runs, it is an OCaml value like any other.
+ * string's address, and was given a semaphore's instead: should a compiler keep that in a register
+ * while the garbage collector runs, it is an OCaml value like any other.
  *
  * If the file has symbols, caml_probes_semaphore_NAME (weak, hidden, 4 bytes) are added to them.
- *Weak symbols stand behind the local ones, so that the new ones can simply follow the old.
+ * Weak symbols stand behind the local ones, so that the new ones can simply follow the old.
  *
  * .stapsdt.base is the section whose address every note repeats; gdb insists on it. A byte behind
- *the semaphores serves.
+ * the semaphores serves.
  */
 #include "link/semaphores.h"
 

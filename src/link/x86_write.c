@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * What becomes of a dormant probe (see dormant/x86_site.c and x86_match.c), in the same bytes: a
- *site of the probe ABI.
+ * site of the probe ABI.
  *
  *	nop
  *	cmp   $D,%eax		3d: off. As e8 it is `call`, and D leads to the pop

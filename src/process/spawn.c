@@ -6,10 +6,10 @@
  *	seize, go	with PTRACE_O_EXITKILL: half started it must not outlive us
  *	exec		its stop comes with the new program mapped, and the dynamic linker beside it
  *	load		the dynamic linker maps the shared libraries; a debug register stops it when
- *it says that the list is complete (rtld.c), before it runs a constructor
+ * it says that the list is complete (rtld.c), before it runs a constructor
  *
  * A debug register rather than a breakpoint: no byte of the process is changed. A failing exec
- *tells its errno over a second pipe, which a successful one closes.
+ * tells its errno over a second pipe, which a successful one closes.
  */
 #include "process/spawn.h"
 

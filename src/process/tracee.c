@@ -9,8 +9,8 @@
  *	PTRACE_EVENT_STOP, other	a group stop: the process was stopped (SIGSTOP, ^Z) already;
  *					after a detach it still is
  *	no event, a signal		a signal was about to be delivered: the thread is stopped
- *just as well, and the signal is ours to pass on at detach; once, with its siginfo kept by the
- *kernel as the number is the same exited or killed		one thread less
+ * just as well, and the signal is ours to pass on at detach; once, with its siginfo kept by the
+ * kernel as the number is the same exited or killed		one thread less
  *
  * The interrupt that is still pending after the third is dropped by the kernel at detach
  * (__ptrace_unlink). Threads born meanwhile are found by reading /proc/PID/task again until a pass
@@ -20,8 +20,8 @@
  *
  * ptrace ties a tracee to the one thread that seized it, and only a stopped tracee can be detached.
  * So each struct tracee has a thread of its own that does all its ptrace calls and ends with it:
- *its end makes the kernel detach also what could not be stopped (uninterruptible, waiting for a
- *vfork child), which would otherwise stop later and stay so for the life of the caller.
+ * its end makes the kernel detach also what could not be stopped (uninterruptible, waiting for a
+ * vfork child), which would otherwise stop later and stay so for the life of the caller.
  *
  * A thread in execve(2) waits for all others to end, for traced ones until their tracer has taken
  * their status, and meanwhile PTRACE_SEIZE of it waits for the exec: the tracing thread would wait

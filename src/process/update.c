@@ -10,15 +10,15 @@
  *	release
  *
  * All but the first are done for one slice of the plan at a time, so that no stop is long: a slice
- *is as many steps as fit into SLICE_NS by the measure of the slice before, and at least one; a step
- *is one probe. Between two slices the process runs for a third as long as it was stopped, at least.
- *With OCP_ATOMICALLY, and for a process that is held already, all steps are one slice.
+ * is as many steps as fit into SLICE_NS by the measure of the slice before, and at least one; a
+ * step is one probe. Between two slices the process runs for a third as long as it was stopped, at
+ * least. With OCP_ATOMICALLY, and for a process that is held already, all steps are one slice.
  *
  * If a slice fails those before it are undone, each under a stop of its own. A probe that nobody
- *has touched since gets its old bytes back; for one that somebody has, the opposite is done instead
- * (their change stays). If the process cannot be stopped any more (a debugger has taken it) its
- * bytes are put back while it runs: single bytes are safe to write at any time, only other tools'
- * updates at the same moment are not shut out.
+ * has touched since gets its old bytes back; for one that somebody has, the opposite is done
+ * instead (their change stays). If the process cannot be stopped any more (a debugger has taken it)
+ * its bytes are put back while it runs: single bytes are safe to write at any time, only other
+ * tools' updates at the same moment are not shut out.
  */
 #include <errno.h>
 #include <stdlib.h>

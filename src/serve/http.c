@@ -7,7 +7,7 @@
  *	time	 10 s for all of a request, 30 s to take the reply, 2 minutes between requests: in
  *		 total, not since the last byte, so that one who sends a byte now and then ends, too
  *	number   when there is no room for another connection, or reply, the one that has had most
- *of its time gives up its place: a flood of idle ones keeps nobody out
+ * of its time gives up its place: a flood of idle ones keeps nobody out
  *
  * Libmicrohttpd has limits on single connections only, and restarts its clock at every byte. So the
  * clocks are kept here, and what is over has its socket shut down, which libmicrohttpd sees as the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Printed hits as JSON, an object a line. Integers and floats are numbers, strings are strings;
- *what JSON has no form for is an object:
+ * what JSON has no form for is an object:
  *
  *	{"float":"nan"}				nan, inf, -inf
  *	{"string":"...","bytes":N,"cut":true}	N bytes, of which only the first were recorded

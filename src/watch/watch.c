@@ -22,6 +22,8 @@ enum {
 	FORGET_MANY_ROWS_TICKS = 10,
 };
 
+enum { MAX_CUTS = 8 }; /* counters switched off in one tick: each takes up to a tenth of a second */
+
 struct watch {
 	struct ocp_ctx *ctx;
 	struct entry **entries;
@@ -383,7 +385,7 @@ static int cut_costs(struct watch *watch, size_t number, const struct entry *ent
 	size_t n = 0;
 	int err = 0;
 
-	while (!err && share > budget && (probe = busiest_probe(target)) >= 0) {
+	while (!err && n < MAX_CUTS && share > budget && (probe = busiest_probe(target)) >= 0) {
 		share -= target->probes[probe].rate * target->view.hit_ns / 1e9;
 		err = watch_switch_counter(watch, number, target->probes[probe].name, false);
 		n += !err;

@@ -36,8 +36,8 @@ struct watch_spec {
 			 /* every program with probes that runs and may be measured */
 	/*
 	 * Of it: counts, times, depth, key, filter, and budget. To stay within that, the busiest
-	 * counters are switched off, and if that is not enough measuring ends; it is the target's
-	 * problem then.
+	 * counters (8 at most) are switched off, and if that is not enough measuring ends; it is
+	 * the target's problem then.
 	 */
 	const struct measure_options *measure;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * A page of the library: show the probes of a process, run the handlers of some for a second, and
- *put everything back.
+ * put everything back.
  *
  *	cc example.c $(pkg-config --cflags --libs ocaml_probes) -o example
  *	./example PID REGEXP
