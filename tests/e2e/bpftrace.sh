@@ -6,18 +6,16 @@ TEST_TIMEOUT=120
 
 start() {
 	need_counting
-	need_command bpftrace
+	need_command bpftrace bpftool
 	start_target "$O/tests/ocaml/counted" 50000 2
 	await_line ready
 }
 
-# bpftrace counts PROBE; return when its uprobes are in place: IN_PLACE sites have an int3.
-start_bpftrace() { # PROBE IN_PLACE
+# bpftrace counts PROBE, which has one site; return when its program is there.
+start_bpftrace() { # PROBE
 	background bpftrace --unsafe -p "$TARGET" -e "$1 { @ = count(); }" >"$TMP/bpftrace" 2>&1
 	BPFTRACE=$!
-	# The int3 is there a moment before the program is: BEGIN would come before both.
-	wait_for '[[ $(int3_count "$TARGET") -eq '"$2"' ]] || ! kill -0 $BPFTRACE' 30
-	sleep 0.3
+	wait_for 'bpftrace_is_attached 1' 30
 	kill -0 "$BPFTRACE" || fail "$(cat "$TMP/bpftrace")"
 }
 
@@ -42,16 +40,13 @@ usdt() {
 test_usdt_after_us() {
 	start
 	start_counting "$TARGET" --json
-	background bpftrace -p "$TARGET" -e "$(usdt) { @ = count(); } interval:ms:100 { printf(\"attached\n\"); }" \
-		>"$TMP/bpftrace" 2>&1
-	BPFTRACE=$!
-	wait_for 'grep -q "^attached" "$TMP/bpftrace" || ! kill -0 $BPFTRACE' 30
+	start_bpftrace "$(usdt)"
 	check_both
 }
 
 test_usdt_before_us() {
 	start
-	start_bpftrace "$(usdt)" 1
+	start_bpftrace "$(usdt)"
 	start_counting "$TARGET" --json
 	check_both
 	eq "$(grep -c warning "$TMP/counting.err" || :)" 0 "warnings: usdt and we agree about the semaphore"
@@ -63,11 +58,11 @@ test_usdt_before_us() {
 test_uprobe_before_us() {
 	local program=$O/tests/fixtures/v1-stripped site
 	need_counting
-	need_command bpftrace
+	need_command bpftrace bpftool
 	site=$("$O/tests/fixtures/v1" --expect | sed -n 's/^site \(.*\) semaphore .* name plain .*/\1/p')
 	start_target "$program" --wait --threads 2
 	await_line ready
-	start_bpftrace "uprobe:$program:$((site))" 1
+	start_bpftrace "uprobe:$program:$((site))"
 	start_counting "$TARGET" --json
 	tell 'go 50000'
 	await_line 'done' 60

@@ -7,13 +7,8 @@ TEST_TIMEOUT=120
 
 FIXTURES=$O/tests/fixtures
 
-# How many of TARGET's sites have an int3.
-held_sites() {
-	"$TOOL" info -pid "$TARGET" --sites --json | grep -o '"held":"int3' | wc -l
-}
-
-# Print a command and run it; return when its uprobes are in place: as many of TARGET's sites have an
-# int3 as its first line says. Its output comes into $TMP/bpftrace.
+# Print a command and run it; return when its programs are on as many sites as its first line says.
+# Its output comes into $TMP/bpftrace.
 start_printed() { # ARG...
 	local in_place
 	"$TOOL" bpftrace "$@" >"$TMP/command" 2>"$TMP/err"
@@ -23,9 +18,7 @@ start_printed() { # ARG...
 	in_place=$(sed -nE '1s/.*\(([0-9]+) sites\).*/\1/p' "$TMP/command")
 	background sh "$TMP/command" >"$TMP/bpftrace" 2>&1
 	BPFTRACE=$!
-	wait_for '[[ $(held_sites) -eq '"$in_place"' ]] || ! kill -0 $BPFTRACE' 30
-	# The int3 is there a moment before the program is.
-	sleep 0.3
+	wait_for "bpftrace_is_attached $in_place" 30
 	kill -0 "$BPFTRACE" || fail "$(cat "$TMP/command" "$TMP/bpftrace")"
 }
 
@@ -41,7 +34,7 @@ found_counts() {
 
 start_fixture() { # PROGRAM [ARG...]
 	need_counting
-	need_command bpftrace
+	need_command bpftrace bpftool
 	start_target "$@" --wait
 	await_line ready
 }
@@ -59,7 +52,7 @@ named_hits() { # NAME ROUNDS
 
 test_count() {
 	need_counting
-	need_command bpftrace
+	need_command bpftrace bpftool
 	start_target "$O/tests/ocaml/counted" 20000 4
 	await_line ready
 	# Not the nested one, that handlers have.
@@ -152,7 +145,7 @@ test_unsayable_path() {
 test_several_files() {
 	local folder=$TMP/programs i
 	need_counting
-	need_command bpftrace
+	need_command bpftrace bpftool
 	mkdir "$folder"
 	cp "$FIXTURES/binaries/"{host,liblinked.so} "$folder"
 	start_target "$folder/host"
@@ -210,7 +203,7 @@ test_sites_left_out() {
 
 test_time() {
 	need_counting
-	need_command bpftrace
+	need_command bpftrace bpftool
 	start_target "$O/tests/ocaml/counted" 20000 4
 	await_line ready
 	# In every round: in_functor, in_try, raising. No in_functor without the other: the stops of the
@@ -227,15 +220,22 @@ test_time() {
 	(($(sed -n 's/^@sum_ns: //p' "$TMP/bpftrace") > 80000 * 50)) || fail "$(cat "$TMP/bpftrace")"
 }
 
+# The values that were printed, in the order of time (there is a buffer a processor).
 values() { # PROBE
-	sed -nE "s/^[0-9]+\.[0-9]{6} [0-9]+ $1( |$)//p" "$TMP/bpftrace"
+	sort -s -n -k 1,1 "$TMP/bpftrace" | sed -nE "s/^[0-9]+\.[0-9]{6} [0-9]+ $1( |$)//p"
+}
+
+# bpftrace drops what it has not printed when the signal comes, so that is waited for.
+stop_after_lines() { # LINES
+	wait_for '[[ $(grep -cE "^[0-9]+\.[0-9]{6} " "$TMP/bpftrace") -ge '"$1"' ]]'
+	stop_printed
 }
 
 test_args() {
 	start_fixture "$FIXTURES/values"
 	start_printed -pid "$TARGET" args ints,places,differing
 	go 3
-	stop_printed
+	stop_after_lines 24
 	eq "$(values ints)" "$(thrice 'arg0=0 arg1=1 arg2=-1 arg3=4611686018427387903' \
 		'arg4=-4611686018427387904 arg5=42')" "ints"
 	eq "$(values places)" "$(thrice 'arg0=0x7f0012345678 arg1=2 arg2=4 arg3=-2' \
@@ -255,7 +255,7 @@ test_args_of_the_oldest_generation() {
 	start_fixture "$FIXTURES/values_v0-stripped"
 	start_printed -pid "$TARGET" args '[a-z]'
 	go 3
-	stop_printed
+	stop_after_lines 24
 	eq "$(values ints | grep -c '^arg4=-4611686018427387904 arg5=42$')" 3 "ints"
 	eq "$(values places | sed -n 2p)" 'arg4=3 arg5=7 arg6=8 arg7=9' "places"
 	eq "$(values differing)" "$(thrice 'arg0=7 arg1=15' 'arg0=9')" "each site with its own"
@@ -265,7 +265,7 @@ test_args_without_arguments() {
 	start_fixture "$FIXTURES/v1"
 	start_printed -pid "$TARGET" args plain
 	go 2
-	stop_printed
+	stop_after_lines 2
 	eq "$(values plain | wc -l)" 2 "lines"
 }
 

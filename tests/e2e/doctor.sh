@@ -210,12 +210,11 @@ test_gdb_attached() {
 
 test_bpftrace_attached() {
 	need_counting
-	need_command bpftrace
+	need_command bpftrace bpftool
 	start_fixture v1
 	background bpftrace -p "$TARGET" -e "usdt:$O/tests/fixtures/v1:ocaml_1:plain { @ = count(); }" >"$TMP/bpftrace" 2>&1
 	BPFTRACE=$!
-	wait_for '[[ $(int3_count "$TARGET") -eq 1 ]] || ! kill -0 $BPFTRACE' 30
-	sleep 0.3
+	wait_for 'bpftrace_is_attached 1' 30
 	"$TOOL" info -pid "$TARGET" --sites >"$TMP/table"
 	matches "$(grep '^plain ' "$TMP/table")" '^plain +off +cc +3d +int3 .* 0@0x[0-9a-f]+ +1@0x'
 	doctor 0 --json

@@ -84,6 +84,12 @@ int3_count() { # PID
 	memory_of "$1" | grep -c '^ cc' || :
 }
 
+# Whether BPFTRACE has its programs on as many uprobes as are wanted, or has ended. An int3 does not
+# tell: it is there before the program, may be another tracer's, or serve two of bpftrace's uprobes.
+bpftrace_is_attached() { # UPROBES
+	! kill -0 "$BPFTRACE" || [[ $(bpftool perf show | grep -c "^pid $BPFTRACE .* uprobe ") -eq $1 ]]
+}
+
 # How many of PID's notes have a semaphore whose first half, the tracers', is raised.
 raised_semaphores() { # PID
 	memory_of "$1" | grep -vc '/ 00 00' || :
