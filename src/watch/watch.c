@@ -551,20 +551,44 @@ int watch_switch_handler(struct watch *watch, size_t number, const char *probe, 
 	return err;
 }
 
+/* The first N sources; one that cannot be switched back is no reason to leave the others. */
+static void switch_back(struct target *target, size_t n, const char *probe, bool was_on)
+{
+	for (size_t i = 0; i < n; i++) {
+		const int err = ocp_meter_switch(target->sources[i]->meter, probe, was_on);
+
+		if (err && err != -ENOENT)
+			ctx_log(target->ctx, OCP_LOG_WARN, "%s", ocp_error(target->ctx));
+	}
+}
+
+/* In all sources that have the probe or, if that fails in one, in none. */
+static int switch_in_sources(struct target *target, const char *probe, bool on, bool was_on)
+{
+	bool was_found = false;
+	int err = 0;
+
+	for (size_t i = 0; i < target->n_sources; i++) {
+		err = ocp_meter_switch(target->sources[i]->meter, probe, on);
+		was_found |= !err;
+		if (!err || err == -ENOENT)
+			continue;
+		switch_back(target, i, probe, was_on);
+		return err;
+	}
+	return was_found ? 0 : err;
+}
+
 int watch_switch_counter(struct watch *watch, size_t number, const char *probe, bool on)
 {
 	struct target *target = watch->targets.list[number];
 	const ptrdiff_t at = watch_find_probe(&target->view, probe);
-	bool was_found = false;
-	int err = 0;
+	int err;
 
 	if (at < 0)
 		return ctx_error(watch->ctx, -ENOENT, "%s: no probe '%s'", target->exe, probe);
-	for (size_t i = 0; (!err || err == -ENOENT) && i < target->n_sources; i++) {
-		err = ocp_meter_switch(target->sources[i]->meter, probe, on);
-		was_found |= !err;
-	}
-	if (err && (err != -ENOENT || !was_found) && target->n_sources)
+	err = switch_in_sources(target, probe, on, !target->probe_records[at]->is_off);
+	if (err)
 		return err;
 	target->probe_records[at]->is_off = !on;
 	target->probes[at].is_counted = on;

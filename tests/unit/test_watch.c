@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -605,6 +606,78 @@ static void test_counters_are_switched(void **state)
 	end(&w);
 }
 
+/* Make descriptors scarce: FEW are left. Those that fill the table go into *FILLED, *N of them. */
+static rlim_t leave_descriptors(unsigned int few, int **filled, size_t *n)
+{
+	struct rlimit limit;
+	rlim_t before;
+	int fd;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	before = limit.rlim_cur;
+	limit.rlim_cur = 1000;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	*filled = calloc(limit.rlim_cur, sizeof(**filled));
+	for (*n = 0; (fd = dup(0)) >= 0; ++*n)
+		(*filled)[*n] = fd;
+	assert_int_equal(errno, EMFILE);
+	assert_true(*n > few);
+	while (few--)
+		close((*filled)[--*n]);
+	return before;
+}
+
+static void allow_descriptors(rlim_t limit, int *filled, size_t n)
+{
+	struct rlimit now;
+
+	while (n--)
+		close(filled[n]);
+	free(filled);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &now), 0);
+	now.rlim_cur = limit;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &now), 0);
+}
+
+/* Two generations of a file are two sources. */
+static void test_a_counter_is_switched_everywhere_or_nowhere(void **state)
+{
+	const char *both[] = { "both" };
+	const struct measure_options count_both = { .counts = both, .n_counts = 1 };
+	const struct watch_spec spec = { .exe = program, .measure = &count_both };
+	struct watching w = watch_it(&spec, 1, false);
+	struct running old = start(program), new;
+	unsigned int few = 0;
+	int *filled, err;
+	size_t n;
+
+	(void)state;
+	copy_program(program);
+	tick(&w);
+	new = start(program);
+	assert_int_equal(watch_switch_counter(w.watch, 0, "both", false), 0);
+	/* Enough for the first, but not for both. */
+	do {
+		const rlim_t before = leave_descriptors(few, &filled, &n);
+
+		err = watch_switch_counter(w.watch, 0, "both", true);
+		allow_descriptors(before, filled, n);
+		go(&old, 5);
+		go(&new, 5);
+		assert_int_equal(probe_called(&w, "both")->is_counted, !err);
+		assert_int_equal(hits_now(&w), err ? 0 : 10);
+	} while (err && ++few < 20);
+	assert_int_equal(err, 0);
+	assert_true(few >= 2);
+	assert_int_equal(watch_switch_counter(w.watch, 0, "both", false), 0);
+	go(&old, 5);
+	go(&new, 5);
+	assert_int_equal(hits_now(&w), 10);
+	quit(&old);
+	quit(&new);
+	end(&w);
+}
+
 static void test_budgets_are_kept(void **state)
 {
 	struct measure_options cheap = count_all, cheap_pair = time_too;
@@ -659,6 +732,7 @@ int main(void)
 		cmocka_unit_test(test_programs_are_found),
 		cmocka_unit_test(test_handlers_are_switched),
 		cmocka_unit_test(test_counters_are_switched),
+		cmocka_unit_test(test_a_counter_is_switched_everywhere_or_nowhere),
 		cmocka_unit_test(test_budgets_are_kept),
 	};
 
