@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The watch over whatever has probes on this machine. Here that is this process and its children,
+ * since it is not for a test to measure others.
+ */
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "watched_program.h"
+
+static void test_programs_are_found(void **state)
+{
+	const struct watch_spec spec = { .measure = &count_all };
+	struct running running = start(program);
+	struct watching w = watch_it(&spec, 1, false);
+
+	(void)state;
+	tick(&w);
+	assert_int_equal(watch_target_count(w.watch), 1);
+	assert_string_equal(the_target(&w)->exe, program);
+	go(&running, 9);
+	tick(&w);
+	assert_int_equal(probe_called(&w, "both")->hits, 9);
+	assert_true(the_target(&w)->is_up);
+	quit(&running);
+	end(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_programs_are_found),
+	};
+
+	int status;
+	pid_t pid;
+
+	/* Who may not do this may not measure either, and skips the test. */
+	if (geteuid() == 0) {
+		if (unshare(CLONE_NEWPID | CLONE_NEWNS) || (pid = fork()) < 0)
+			return EXIT_FAILURE;
+		if (pid)
+			return waitpid(pid, &status, 0) != pid || status;
+		if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		    mount("proc", "/proc", "proc", 0, NULL))
+			return EXIT_FAILURE;
+	}
+	return cmocka_run_group_tests(tests, set_up_program, tear_down_program);
+}
