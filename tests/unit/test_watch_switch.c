@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "measured_child.h"
@@ -75,6 +76,20 @@ static void test_counters_are_switched(void **state)
 	end(&w);
 }
 
+/* What a hit costs is measured by a thread that opens files. */
+static void await_costs(void)
+{
+	struct stat tasks;
+
+	for (unsigned int i = 0; i < 1000; i++) {
+		assert_int_equal(stat("/proc/self/task", &tasks), 0);
+		if (tasks.st_nlink == 3) /* itself, "..", one thread */
+			return;
+		sleep_ms(10);
+	}
+	fail_msg("a thread goes on");
+}
+
 /* Make descriptors scarce: FEW are left. Those that fill the table go into *FILLED, *N of them. */
 static rlim_t leave_descriptors(unsigned int few, int **filled, size_t *n)
 {
@@ -124,6 +139,7 @@ static void test_a_counter_is_switched_everywhere_or_nowhere(void **state)
 	copy_program(program);
 	tick(&w);
 	new = start(program);
+	await_costs();
 	assert_int_equal(watch_switch_counter(w.watch, 0, "both", false), 0);
 	/* Enough for the first, but not for both. */
 	do {
