@@ -26,9 +26,10 @@ int targets_get(struct targets *targets, const char *exe, struct target **out)
 	int err;
 
 	for (size_t i = 0; i < targets->n; i++) {
+		if (strcmp(targets->list[i]->exe, exe) != 0)
+			continue;
 		*out = targets->list[i];
-		if (strcmp((*out)->exe, exe) == 0)
-			return 0;
+		return 0;
 	}
 	grown = realloc(targets->list, (targets->n + 1) * sizeof(void *));
 	if (!grown)

@@ -15,6 +15,7 @@ struct probe_record {
 	uint64_t base_hits;    /* of sources that have ended */
 	uint64_t hits_at_tick; /* when the last tick was */
 	bool is_off;	       /* its counter is switched off, also in sources to come */
+	bool is_cut;	       /* because of a budget */
 	float rates[WATCH_COLUMNS];
 };
 

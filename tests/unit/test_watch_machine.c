@@ -29,10 +29,30 @@ static void test_programs_are_found(void **state)
 	end(&w);
 }
 
+/* Whether it is asked for by name or found, a program's totals go on. */
+static void test_named_and_found(void **state)
+{
+	const struct watch_spec named = { .exe = program, .measure = &count_all },
+				all = { .measure = &count_all };
+	struct running running = start(program);
+	struct watching w = watch_it(&all, 1, false);
+
+	(void)state;
+	for (unsigned int i = 1; i <= 4; i++) {
+		assert_int_equal(watch_set(w.watch, i % 2 ? &named : &all, 1), 0);
+		tick(&w);
+		go(&running, 5);
+		assert_int_equal(hits_now(&w), 5 * i);
+	}
+	quit(&running);
+	end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_programs_are_found),
+		cmocka_unit_test(test_named_and_found),
 	};
 
 	int status;
