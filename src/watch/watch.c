@@ -318,10 +318,11 @@ static int forget_rows(struct watch *watch)
 	int err = 0;
 
 	for (size_t i = 0; !err && watch->targets.by_process && i < watch->targets.n; i++) {
-		const struct target *target = watch->targets.list[i];
+		struct target *target = watch->targets.list[i];
 
 		if (!is_time_to_forget(watch, target))
 			continue;
+		target_forget_rows(target);
 		for (size_t j = 0; !err && j < target->n_sources; j++)
 			err = ocp_meter_forget_ended(target->sources[j]->meter);
 	}

@@ -209,6 +209,37 @@ static void test_rows_by_process(void **state)
 	end(&w);
 }
 
+/* What a process has hit before it is measured in another way, too. */
+static void test_rows_go_on(void **state)
+{
+	struct running running = start(program);
+	const struct watch_spec specs[] = { { .exe = program, .measure = &count_all },
+					    { .exe = program, .measure = &time_too } };
+	struct watching w = watch_it(specs, 1, true);
+
+	(void)state;
+	for (unsigned int i = 1; i <= 4; i++) {
+		assert_int_equal(watch_set(w.watch, &specs[i % 2], 1), 0);
+		tick(&w);
+		go(&running, 5);
+		assert_int_equal(hits_now(&w), 5 * i);
+		assert_int_equal(the_target(&w)->n_rows, 3);
+		for (size_t j = 0; j < 3; j++)
+			assert_int_equal(the_target(&w)->rows[j].hits, 5 * i);
+	}
+	quit(&running);
+	for (unsigned int i = 0; i < 301; i++)
+		tick(&w);
+	/* It has ended: its rows are those of all that have. */
+	assert_int_equal(hits_now(&w), 20);
+	assert_int_equal(the_target(&w)->n_rows, 3);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(the_target(&w)->rows[i].pid, 0);
+		assert_int_equal(the_target(&w)->rows[i].hits, 20);
+	}
+	end(&w);
+}
+
 /* ---- pairs and the last minute -------------------------------------------------------------- */
 
 static void test_pairs_go_on_too(void **state)
@@ -357,6 +388,7 @@ int main(void)
 		cmocka_unit_test(test_a_process_is_followed),
 		cmocka_unit_test(test_nothing_stays_of_processes),
 		cmocka_unit_test(test_rows_by_process),
+		cmocka_unit_test(test_rows_go_on),
 		cmocka_unit_test(test_pairs_go_on_too),
 		cmocka_unit_test(test_the_last_minute),
 		cmocka_unit_test(test_quantiles_of_one),
