@@ -85,7 +85,7 @@ static int check_entry(struct ocp_ctx *ctx, const struct change *change, const s
 
 		if (!entry->exe || !other->exe)
 			return ctx_error(ctx, -EINVAL, "watching: all programs, or some by name");
-		if (strcmp(entry->exe, other->exe) != 0)
+		if (!entry_has_file_of(entry, other))
 			continue;
 		if (!entry->pid || !other->pid)
 			return ctx_error(ctx, -EINVAL, "%s: is to be watched twice", entry->exe);
