@@ -36,6 +36,7 @@ struct ocp_meter {
 	size_t n_procs;
 	struct ocp_program *program; /* of every process that runs it */
 	char program_path[FD_PATH_BYTES];
+	bool program_is_layered; /* others have its code, too: see kernel_file.c */
 	struct selection counted;
 	struct meter_pair *pairs;
 	size_t n_pairs;
