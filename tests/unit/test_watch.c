@@ -152,15 +152,6 @@ static void test_a_process_is_followed(void **state)
 	end(&w);
 }
 
-static size_t count_descriptors(void)
-{
-	size_t n = 0;
-
-	for (int fd = 0; fd < 1024; fd++)
-		n += fcntl(fd, F_GETFD) >= 0;
-	return n;
-}
-
 static void test_nothing_stays_of_processes(void **state)
 {
 	struct running running = start(program);
