@@ -20,8 +20,9 @@ struct meter_pair {
 struct watched {
 	pid_t pid;
 	unsigned int looks;
-	uint64_t signature;  /* 0: unknown */
-	uint64_t start_time; /* of one that was asked for by itself */
+	unsigned int changed; /* the round in which it was seen to run other files than before */
+	uint64_t signature;   /* 0: unknown */
+	uint64_t start_time;  /* of one that was asked for by itself */
 };
 
 struct ocp_meter {

@@ -304,6 +304,7 @@ static int forget_rows(struct watch *watch)
 
 static int refresh_sources(struct target *target, int64_t now_ns)
 {
+	bool has_problem = false;
 	int err = 0;
 
 	for (size_t i = 0; !err && i < target->n_sources; i++) {
@@ -312,12 +313,20 @@ static int refresh_sources(struct target *target, int64_t now_ns)
 		err = source_refresh(target->sources[i], &n_sites);
 		if (err == -ENOMEM)
 			break;
-		if (err)
+		if (err) {
+			/* A stale source ends; the next one's attach is the end of its problem. */
+			const bool passes = err != -ESTALE;
+
 			err = target_set_problem(target, ocp_error(target->ctx));
+			target->problem_passes = passes;
+			has_problem = true;
+		}
 		if (n_sites)
 			handlers_forget(&target->handlers);
 		source_ask_costs(target->sources[i], now_ns);
 	}
+	if (!err && !has_problem && target->problem_passes)
+		err = target_set_problem(target, NULL);
 	return err;
 }
 
