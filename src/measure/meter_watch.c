@@ -6,10 +6,10 @@
  * those that have been there for a while so many are looked at in one round that it takes some ms.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "elf/elf_file.h"
@@ -265,17 +265,13 @@ int ocp_meter_processes(const struct ocp_meter *meter, pid_t **pids, size_t *n, 
 
 /* ---- rows of the dead ----------------------------------------------------------------------- */
 
-/* A zombie's is still there. */
+/* A zombie is still there. /proc is not asked: it may hide those of other users (hidepid). */
 static bool has_ended(void *data, uint32_t id, uint32_t tgid)
 {
 	const struct ocp_meter *meter = data;
-	char path[64];
+	const uint32_t tid = meter->split == OCP_BY_THREAD ? id : tgid;
 
-	if (meter->split == OCP_BY_THREAD)
-		snprintf(path, sizeof(path), "/proc/%u/task/%u", tgid, id);
-	else
-		snprintf(path, sizeof(path), "/proc/%u", tgid);
-	return access(path, F_OK) != 0 && errno == ENOENT;
+	return syscall(SYS_tgkill, (pid_t)tgid, (pid_t)tid, 0) != 0 && errno == ESRCH;
 }
 
 static int make_room_for_forgotten(struct ocp_meter *meter)
