@@ -20,7 +20,12 @@ soak: ## ten minutes of programs that come and go under `serve`; what it held is
 unit-tests: $(if $(have_cmocka),$(unit_tests))
 	@:
 
-$(unit_tests): %: %.o $(unit_support) $(parts_a) $(lib_a)
+# An archive: of it each test takes what it needs.
+$(O)/tests/unit/support.a: $(unit_support)
+	$(say) AR $@
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(unit_tests): %: %.o $(O)/tests/unit/support.a $(parts_a) $(lib_a)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(TOOL_LIBS) -lm -lcmocka
 
