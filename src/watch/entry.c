@@ -16,6 +16,7 @@ enum {
 	RETRY_S = 5,  /* after a source could not be had */
 	SETTLE_S = 2, /* for a file that is being written */
 	SCAN_S = 5,   /* how often new programs are looked for */
+	IDLE_S = 600, /* how long a file that was found is measured without a process */
 };
 
 /* ---- targets -------------------------------------------------------------------------------- */
@@ -348,8 +349,26 @@ static int add_found(void *data, struct ocp_process *proc)
 	return err;
 }
 
+/*
+ * Will nobody run SOURCE's file again? It was replaced or removed, or nobody has for long. Its path
+ * may be one of another mount namespace, and says nothing.
+ */
+static bool is_forgotten(struct source *source, int64_t now_ns)
+{
+	struct stat st;
+
+	if (source->n_pids || !source->knows_pids) {
+		source->idle_since_ns = 0;
+		return false;
+	}
+	if (!source->idle_since_ns)
+		source->idle_since_ns = now_ns;
+	return (fstat(source->file, &st) == 0 && st.st_nlink == 0) ||
+	       now_ns - source->idle_since_ns > IDLE_S * SECOND_NS;
+}
+
 /* What was overwritten is looked for anew. */
-static int end_stale(struct entry *entry, struct targets *targets, int64_t now_ns)
+static int end_old(struct entry *entry, struct targets *targets, int64_t now_ns)
 {
 	int err = 0;
 
@@ -357,9 +376,14 @@ static int end_stale(struct entry *entry, struct targets *targets, int64_t now_n
 		struct target *target = targets->list[i];
 
 		for (size_t j = target->n_sources; !err && j-- > 0;) {
-			if (target->sources[j]->owner != entry || !target->sources[j]->is_stale)
+			struct source *source = target->sources[j];
+
+			if (source->owner != entry)
 				continue;
-			entry->retry_ns = now_ns + SETTLE_S * SECOND_NS;
+			if (source->is_stale)
+				entry->retry_ns = now_ns + SETTLE_S * SECOND_NS;
+			else if (!is_forgotten(source, now_ns))
+				continue;
 			err = target_end_source(target, j);
 		}
 	}
@@ -370,7 +394,7 @@ static int follow_all(struct entry *entry, struct targets *targets, int64_t now_
 {
 	struct search search = { entry, targets, now_ns };
 	struct ocp_scan_summary summary;
-	int err = end_stale(entry, targets, now_ns);
+	int err = end_old(entry, targets, now_ns);
 
 	if (err || now_ns < entry->retry_ns)
 		return err;

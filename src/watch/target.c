@@ -68,6 +68,7 @@ int target_set_problem(struct target *target, const char *why)
 	else
 		ctx_log(target->ctx, OCP_LOG_INFO, "%s: is measured again", target->exe);
 	free(target->problem);
+	target->problem_passes = false;
 	target->problem = copy;
 	target->view.problem = copy;
 	return 0;

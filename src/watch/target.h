@@ -56,6 +56,7 @@ struct target {
 	double base_cost_seconds;
 	bool had_tick;
 	bool is_over_budget; /* measuring has ended because of what it cost */
+	bool problem_passes; /* it is one of the last refresh only */
 };
 
 /* EXE is copied. */

@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -197,13 +199,58 @@ static void test_a_process_is_followed(void **state)
 	end(&w);
 }
 
-static size_t count_descriptors(void)
+static struct rlimit limit_descriptors(rlim_t n)
 {
-	size_t n = 0;
+	struct rlimit before, now;
 
-	for (int fd = 0; fd < 1024; fd++)
-		n += fcntl(fd, F_GETFD) >= 0;
-	return n;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	now = (struct rlimit){ .rlim_cur = n, .rlim_max = before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &now), 0);
+	return before;
+}
+
+/* Without descriptors no process can be looked for; that is a problem as long as it lasts. */
+static void test_a_problem_that_passes(void **state)
+{
+	const struct watch_spec spec = { .exe = program, .measure = &count_all };
+	struct watching w = watch_it(&spec, 1, false);
+	struct rlimit before;
+
+	(void)state;
+	before = limit_descriptors(0);
+	tick(&w);
+	limit_descriptors(before.rlim_cur);
+	assert_non_null(the_target(&w)->problem);
+	tick(&w);
+	assert_null(the_target(&w)->problem);
+	end(&w);
+}
+
+/* Whoever wants to write to the file waits no longer for that. */
+static void test_writers_need_not_wait_for_problems(void **state)
+{
+	const struct watch_spec spec = { .exe = program, .measure = &count_all };
+	struct watching w = watch_it(&spec, 1, false);
+	struct rlimit before = limit_descriptors(0);
+	pid_t writer = fork(), ended = 0;
+
+	(void)state;
+	if (writer == 0) {
+		setrlimit(RLIMIT_NOFILE, &before);
+		_exit(open(program, O_WRONLY | O_CLOEXEC) < 0);
+	}
+	for (unsigned int i = 0; i < 30 && !ended; i++) {
+		usleep(100 * 1000);
+		tick(&w);
+		ended = waitpid(writer, NULL, WNOHANG);
+	}
+	limit_descriptors(before.rlim_cur);
+	if (!ended) {
+		kill(writer, SIGKILL);
+		waitpid(writer, NULL, 0);
+	}
+	assert_int_equal(ended, writer);
+	end(&w);
 }
 
 static void test_nothing_stays_of_processes(void **state)
@@ -417,6 +464,7 @@ static void test_asking_for_something_else(void **state)
 	assert_int_equal(watch_set(w.watch, NULL, 0), 0);
 	assert_int_equal(watch_target_count(w.watch), 0);
 	assert_int_equal(watch_set(w.watch, &by_pid, 1), 0);
+	assert_true(the_target(&w)->is_up);
 	go(&running, 5);
 	assert_int_equal(hits_now(&w), 5);
 	quit(&running);
@@ -432,6 +480,8 @@ int main(void)
 		cmocka_unit_test(test_a_link_is_followed),
 		cmocka_unit_test(test_an_overwritten_file_is_found),
 		cmocka_unit_test(test_a_process_is_followed),
+		cmocka_unit_test(test_a_problem_that_passes),
+		cmocka_unit_test(test_writers_need_not_wait_for_problems),
 		cmocka_unit_test(test_nothing_stays_of_processes),
 		cmocka_unit_test(test_rows_by_process),
 		cmocka_unit_test(test_rows_go_on),

@@ -44,6 +44,32 @@ static void test_handlers_are_switched(void **state)
 	end(&w);
 }
 
+/* A crowd is switched, and looked into in part only, for an open process takes descriptors. */
+static void test_a_crowd_is_switched(void **state)
+{
+	enum { CROWD = 100, AT_MOST = 80 };
+	const struct watch_spec spec = { .exe = program, .measure = &count_all };
+	struct running crowd[CROWD];
+	struct watching w;
+	size_t n, n_descriptors;
+
+	(void)state;
+	for (size_t i = 0; i < CROWD; i++)
+		crowd[i] = start(program);
+	w = watch_it(&spec, 1, false);
+	usleep(800 * 1000); /* that a hit's cost is known takes descriptors, too */
+	tick(&w);
+	n_descriptors = count_descriptors();
+	assert_int_equal(watch_switch_handler(w.watch, 0, "with_site", true, &n), 0);
+	assert_int_equal(n, CROWD);
+	for (size_t i = 0; i < 20; i++)
+		tick(&w);
+	assert_true(count_descriptors() < n_descriptors + 2 * AT_MOST);
+	for (size_t i = 0; i < CROWD; i++)
+		quit(&crowd[i]);
+	end(&w);
+}
+
 static void test_counters_are_switched(void **state)
 {
 	const struct watch_spec spec = { .exe = program, .measure = &time_too };
@@ -211,6 +237,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_handlers_are_switched),
+		cmocka_unit_test(test_a_crowd_is_switched),
 		cmocka_unit_test(test_counters_are_switched),
 		cmocka_unit_test(test_a_counter_is_switched_everywhere_or_nowhere),
 		cmocka_unit_test(test_budgets_are_kept),
