@@ -54,14 +54,13 @@ struct ocp_meter {
 	size_t n_own;
 	struct watched *watched; /* ascending; of what was asked for singly: in that order */
 	size_t n_watched;
-	struct find_memory others;
-	pid_t *hidden; /* may be of the program, too; ascending */
-	size_t n_hidden;
-	uint64_t *forgotten;	  /* hits of ended processes, by column */
-	size_t n_forgotten;	  /* columns */
-	int64_t start_ns, end_ns; /* CLOCK_MONOTONIC; 0: not yet */
-	unsigned int round;	  /* of looking at the processes */
-	bool sees_all;		  /* the list of these is complete, but for hidden ones */
+	struct find_memory known, *shared; /* with other meters; NULL: it is not */
+	struct told_hidden hidden;	   /* may be of the program, too */
+	uint64_t *forgotten;		   /* hits of ended processes, by column */
+	size_t n_forgotten;		   /* columns */
+	int64_t start_ns, end_ns;	   /* CLOCK_MONOTONIC; 0: not yet */
+	unsigned int round;		   /* of looking at the processes */
+	bool sees_all;			   /* the list of these is complete, but for hidden ones */
 	bool is_attached;
 	bool is_kept; /* it goes on when it is freed */
 
@@ -84,6 +83,11 @@ int meter_append(struct ocp_ctx *ctx, struct ocp_process ***list, size_t *n,
 /* meter_watch.c: see which processes there are, and add the files that they have loaded since. */
 int meter_watch(struct ocp_meter *meter, size_t *n_new);
 void meter_watch_free(struct ocp_meter *meter);
+/*
+ * Have what is known of the processes in KNOWN, together with others, instead of listing them at
+ * each refresh: its owner says when it expires. It must be there longer than METER.
+ */
+void meter_share_known(struct ocp_meter *meter, struct find_memory *known);
 
 /* meter_attach.c: attach to the files from FIRST on. */
 int meter_attach_files(struct ocp_meter *meter, size_t first);

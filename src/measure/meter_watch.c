@@ -25,8 +25,8 @@ enum {
 void meter_watch_free(struct ocp_meter *meter)
 {
 	free(meter->watched);
-	free(meter->hidden);
-	find_memory_free(&meter->others);
+	free(meter->hidden.pids);
+	find_memory_free(&meter->known);
 	free(meter->forgotten);
 }
 
@@ -108,27 +108,6 @@ static int look_at(struct ocp_meter *meter, struct watched *process, size_t *n_n
 
 /* ---- all processes of a program ------------------------------------------------------------- */
 
-static int compare_pids(const void *a, const void *b)
-{
-	const pid_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-/* Tell of those that were not there the last time, and keep them for the next. */
-static void take_hidden(struct ocp_meter *meter, struct found_processes *found, const char *base)
-{
-	for (size_t i = 0; i < found->n_hidden; i++)
-		if (!meter->n_hidden || !bsearch(&found->hidden[i], meter->hidden, meter->n_hidden,
-						 sizeof(*meter->hidden), compare_pids))
-			find_log_hidden(meter->ctx, found->hidden[i], base);
-	free(meter->hidden);
-	meter->hidden = found->hidden;
-	meter->n_hidden = found->n_hidden;
-	meter->sees_all = found->sees_all;
-	found->hidden = NULL;
-}
-
 /* Those that are FOUND now, with what was known of them before. */
 static int take_found(struct ocp_meter *meter, const struct found_processes *found)
 {
@@ -150,8 +129,14 @@ static int take_found(struct ocp_meter *meter, const struct found_processes *fou
 	return 0;
 }
 
+void meter_share_known(struct ocp_meter *meter, struct find_memory *known)
+{
+	meter->shared = known;
+}
+
 static int watch_program(struct ocp_meter *meter, size_t *n_new)
 {
+	struct find_memory *known = meter->shared ? meter->shared : &meter->known;
 	const char *name = elf_file_name(meter->program->elf), *slash = strrchr(name, '/');
 	const char *base = slash ? slash + 1 : name;
 	struct found_processes found;
@@ -160,9 +145,11 @@ static int watch_program(struct ocp_meter *meter, size_t *n_new)
 
 	if (fstat(meter->program->fd, &file))
 		return ctx_error(meter->ctx, -errno, "%s: %s", name, strerror(errno));
-	err = find_processes(meter->ctx, &file, base, &meter->others, &found);
+	find_memory_expire(&meter->known);
+	err = find_processes(meter->ctx, &file, base, known, &found);
 	if (!err) {
-		take_hidden(meter, &found, base);
+		meter->sees_all = found.sees_all;
+		find_tell_hidden(meter->ctx, &meter->hidden, &found, base);
 		err = take_found(meter, &found);
 	}
 	found_processes_free(&found);
@@ -254,7 +241,7 @@ int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites)
 int ocp_meter_processes(const struct ocp_meter *meter, pid_t **pids, size_t *n, bool *complete)
 {
 	*n = 0;
-	*complete = meter->sees_all && !meter->n_hidden;
+	*complete = meter->sees_all && !meter->hidden.n;
 	*pids = calloc(meter->n_watched + 1, sizeof(**pids));
 	if (!*pids)
 		return ctx_no_memory(meter->ctx);

@@ -17,22 +17,125 @@
 #include <unistd.h>
 
 enum {
-	NAME_BYTES = 15, /* of a process, at most */
 	/* Who runs something else is soon what it will be: a shell that will exec, or not. */
 	YOUNG_LOOKS = 16,
-	OTHERS_A_ROUND = 256,
+	LOOKS_A_ROUND = 256,
 };
 
-struct search {
-	struct ocp_ctx *ctx;
-	int proc; /* the folder */
-	const char *base;
-	const struct stat *file;
-	struct found_processes *found;
-	struct find_memory *before; /* NULL: none */
-	size_t at;		    /* in before->others */
-	struct find_memory after;
-};
+/* ---- what runs ------------------------------------------------------------------------------ */
+
+void find_memory_free(struct find_memory *memory)
+{
+	free(memory->processes);
+	*memory = (struct find_memory){ 0 };
+}
+
+void find_memory_expire(struct find_memory *memory)
+{
+	memory->is_listed = false;
+}
+
+bool find_is_its_turn(pid_t pid, size_t n, size_t a_round, unsigned int round)
+{
+	const size_t n_rounds = n / a_round + 1;
+
+	return (size_t)pid % n_rounds == round % n_rounds;
+}
+
+/* The name of a process is at first the beginning of its file's. "" if it cannot be read. */
+static void read_name(pid_t pid, char *name)
+{
+	char path[32];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? 0 : read(fd, name, FIND_NAME_BYTES);
+	if (fd >= 0)
+		close(fd);
+	name[n > 0 ? n : 0] = '\0';
+	name[strcspn(name, "\n")] = '\0';
+}
+
+static void look_at(struct known_process *process, unsigned int round)
+{
+	struct known_process now = { .pid = process->pid, .looks = 1, .round = round };
+	struct stat exe;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)now.pid);
+	if (stat(path, &exe) == 0) {
+		now.dev = exe.st_dev;
+		now.ino = exe.st_ino;
+	} else if (errno == EACCES || errno == EPERM) {
+		read_name(now.pid, now.hidden);
+	} /* else a kernel thread, a zombie, or gone meanwhile */
+	if (now.dev == process->dev && now.ino == process->ino &&
+	    strcmp(now.hidden, process->hidden) == 0)
+		now.looks = process->looks < YOUNG_LOOKS ? process->looks + 1 : YOUNG_LOOKS;
+	*process = now;
+}
+
+/* What was known of PID, *AT and all before it being of lower ones. */
+static struct known_process recall(const struct find_memory *memory, pid_t pid, size_t *at)
+{
+	while (*at < memory->n && memory->processes[*at].pid < pid)
+		++*at;
+	if (*at < memory->n && memory->processes[*at].pid == pid)
+		return memory->processes[*at];
+	return (struct known_process){ .pid = pid };
+}
+
+static int add_process(struct ocp_ctx *ctx, struct find_memory *memory,
+		       const struct known_process *process)
+{
+	struct known_process *grown;
+
+	/* Room for a power of 2 of them. */
+	if ((memory->n & (memory->n - 1)) == 0) {
+		grown = realloc(memory->processes,
+				(memory->n ? 2 * memory->n : 1) * sizeof(*grown));
+		if (!grown)
+			return ctx_no_memory(ctx);
+		memory->processes = grown;
+	}
+	memory->processes[memory->n++] = *process;
+	return 0;
+}
+
+/* Folders of /proc come in ascending order. */
+static int list_processes(struct ocp_ctx *ctx, struct find_memory *memory)
+{
+	struct find_memory now = { .round = memory->round + 1, .is_listed = true };
+	DIR *proc = opendir("/proc");
+	const struct dirent *entry;
+	size_t at = 0;
+	int err = 0;
+
+	if (!proc)
+		return ctx_error(ctx, -errno, "/proc: %s", strerror(errno));
+	while (!err && (entry = readdir(proc))) {
+		struct known_process process;
+
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		process = recall(memory, (pid_t)strtol(entry->d_name, NULL, 10), &at);
+		/* There always is one. */
+		now.sees_all |= process.pid == 1;
+		if (process.looks < YOUNG_LOOKS ||
+		    find_is_its_turn(process.pid, memory->n, LOOKS_A_ROUND, now.round))
+			look_at(&process, now.round);
+		err = add_process(ctx, &now, &process);
+	}
+	closedir(proc);
+	find_memory_free(err ? &now : memory);
+	if (!err)
+		*memory = now;
+	return err;
+}
+
+/* ---- who runs a file ------------------------------------------------------------------------ */
 
 static int add_pid(struct ocp_ctx *ctx, pid_t **pids, size_t *n, pid_t pid)
 {
@@ -49,149 +152,38 @@ static int add_pid(struct ocp_ctx *ctx, pid_t **pids, size_t *n, pid_t pid)
 	return 0;
 }
 
+static bool runs(const struct known_process *process, const struct stat *file)
+{
+	return process->dev == file->st_dev && process->ino == file->st_ino;
+}
+
 /*
- * A process of somebody else hides what it runs, but not its name, which at first is the first 15
- * bytes of the file's. Only those of the right name are worth a word: there are hundreds of others.
+ * A process of somebody else hides what it runs, but not its name. Only those of the right name are
+ * worth a word: there are hundreds of others.
  */
-static bool has_name(const struct search *s, const char *pid)
+static bool may_run(const struct known_process *process, const char *base)
 {
-	char path[32], name[NAME_BYTES + 2];
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "%.16s/comm", pid);
-	fd = openat(s->proc, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	n = read(fd, name, sizeof(name) - 1);
-	close(fd);
-	if (n <= 0)
-		return false;
-	name[n] = '\0';
-	name[strcspn(name, "\n")] = '\0';
-	return strncmp(name, s->base, NAME_BYTES) == 0;
-}
-
-void find_memory_free(struct find_memory *memory)
-{
-	free(memory->others);
-	*memory = (struct find_memory){ 0 };
-}
-
-bool find_is_its_turn(pid_t pid, size_t n, size_t a_round, unsigned int round)
-{
-	const size_t n_rounds = n / a_round + 1;
-
-	return (size_t)pid % n_rounds == round % n_rounds;
-}
-
-/* How often PID ran something else; as folders of /proc come in ascending order. */
-static unsigned int looks_before(struct search *s, pid_t pid)
-{
-	const struct find_memory *before = s->before;
-
-	while (s->at < before->n && before->others[s->at].pid < pid)
-		s->at++;
-	return s->at < before->n && before->others[s->at].pid == pid ? before->others[s->at].looks
-								     : 0;
-}
-
-static int add_other(struct search *s, pid_t pid, unsigned int looks)
-{
-	struct find_memory *after = &s->after;
-	struct other_process *grown;
-
-	if ((after->n & (after->n - 1)) == 0) {
-		grown = realloc(after->others, (after->n ? 2 * after->n : 1) * sizeof(*grown));
-		if (!grown)
-			return ctx_no_memory(s->ctx);
-		after->others = grown;
-	}
-	after->others[after->n++] = (struct other_process){ pid, looks };
-	return 0;
-}
-
-static int look_at(struct search *s, const char *pid)
-{
-	struct found_processes *found = s->found;
-	struct stat exe;
-	char link[32];
-
-	snprintf(link, sizeof(link), "%.16s/exe", pid);
-	if (fstatat(s->proc, link, &exe, 0) != 0) {
-		/* Anything else: a kernel thread, a zombie, or gone meanwhile. */
-		if ((errno == EACCES || errno == EPERM) && has_name(s, pid))
-			return add_pid(s->ctx, &found->hidden, &found->n_hidden,
-				       (pid_t)strtol(pid, NULL, 10));
-		return 0;
-	}
-	if (exe.st_dev != s->file->st_dev || exe.st_ino != s->file->st_ino)
-		return 0;
-	return add_pid(s->ctx, &found->pids, &found->n, (pid_t)strtol(pid, NULL, 10));
-}
-
-static int look_at_or_remember(struct search *s, const char *name)
-{
-	const pid_t pid = (pid_t)strtol(name, NULL, 10);
-	const size_t n_before = s->found->n + s->found->n_hidden;
-	unsigned int looks;
-	int err;
-
-	if (!s->before)
-		return look_at(s, name);
-	looks = looks_before(s, pid);
-	if (looks >= YOUNG_LOOKS &&
-	    !find_is_its_turn(pid, s->before->n, OTHERS_A_ROUND, s->before->round))
-		return add_other(s, pid, looks);
-	err = look_at(s, name);
-	if (err || s->found->n + s->found->n_hidden != n_before)
-		return err;
-	return add_other(s, pid, looks < YOUNG_LOOKS ? looks + 1 : looks);
-}
-
-static int compare_pids(const void *a, const void *b)
-{
-	const pid_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
+	return process->hidden[0] && strncmp(process->hidden, base, FIND_NAME_BYTES) == 0;
 }
 
 int find_processes(struct ocp_ctx *ctx, const struct stat *file, const char *base,
 		   struct find_memory *memory, struct found_processes *found)
 {
-	struct search s = {
-		.ctx = ctx, .base = base, .file = file, .found = found, .before = memory
-	};
-	DIR *proc = opendir("/proc");
-	const struct dirent *entry;
-	int err = 0;
+	int err = memory->is_listed ? 0 : list_processes(ctx, memory);
 
-	*found = (struct found_processes){ 0 };
-	if (!proc)
-		return ctx_error(ctx, -errno, "/proc: %s", strerror(errno));
-	s.proc = dirfd(proc);
-	while (!err && (entry = readdir(proc))) {
-		if (!isdigit((unsigned char)entry->d_name[0]))
-			continue;
-		/* There always is one. */
-		found->sees_all |= strcmp(entry->d_name, "1") == 0;
-		err = look_at_or_remember(&s, entry->d_name);
+	*found = (struct found_processes){ .sees_all = memory->sees_all };
+	for (size_t i = 0; !err && i < memory->n; i++) {
+		struct known_process *process = &memory->processes[i];
+
+		if (process->round != memory->round &&
+		    (runs(process, file) || may_run(process, base)))
+			look_at(process, memory->round);
+		if (runs(process, file))
+			err = add_pid(ctx, &found->pids, &found->n, process->pid);
+		else if (may_run(process, base))
+			err = add_pid(ctx, &found->hidden, &found->n_hidden, process->pid);
 	}
-	closedir(proc);
-	if (memory && !err) {
-		s.after.round = memory->round + 1;
-		find_memory_free(memory);
-		*memory = s.after;
-	} else {
-		find_memory_free(&s.after);
-	}
-	if (err)
-		return err;
-	if (found->n)
-		qsort(found->pids, found->n, sizeof(*found->pids), compare_pids);
-	if (found->n_hidden)
-		qsort(found->hidden, found->n_hidden, sizeof(*found->hidden), compare_pids);
-	return 0;
+	return err;
 }
 
 void found_processes_free(struct found_processes *found)
@@ -204,7 +196,27 @@ void found_processes_free(struct found_processes *found)
 void find_log_hidden(struct ocp_ctx *ctx, pid_t pid, const char *base)
 {
 	ctx_log(ctx, OCP_LOG_WARN, "pid %d (%.*s): left out, it may not be inspected", (int)pid,
-		NAME_BYTES, base);
+		FIND_NAME_BYTES, base);
+}
+
+static int compare_pids(const void *a, const void *b)
+{
+	const pid_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+void find_tell_hidden(struct ocp_ctx *ctx, struct told_hidden *told, struct found_processes *found,
+		      const char *base)
+{
+	for (size_t i = 0; i < found->n_hidden; i++)
+		if (!told->n || !bsearch(&found->hidden[i], told->pids, told->n,
+					 sizeof(*told->pids), compare_pids))
+			find_log_hidden(ctx, found->hidden[i], base);
+	free(told->pids);
+	*told = (struct told_hidden){ found->hidden, found->n_hidden };
+	found->hidden = NULL;
+	found->n_hidden = 0;
 }
 
 static int none_found(struct ocp_ctx *ctx, const char *path, size_t n_hidden)
@@ -223,6 +235,7 @@ int ocp_find_processes(struct ocp_ctx *ctx, const char *path, pid_t **pids, size
 {
 	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
 	struct found_processes found;
+	struct find_memory memory = { 0 };
 	struct stat file;
 	int err;
 
@@ -230,7 +243,8 @@ int ocp_find_processes(struct ocp_ctx *ctx, const char *path, pid_t **pids, size
 	*n = 0;
 	if (stat(path, &file) != 0)
 		return ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
-	err = find_processes(ctx, &file, base, NULL, &found);
+	err = find_processes(ctx, &file, base, &memory, &found);
+	find_memory_free(&memory);
 	for (size_t i = 0; !err && i < found.n_hidden; i++)
 		find_log_hidden(ctx, found.hidden[i], base);
 	if (!err && found.n == 0)

@@ -16,31 +16,41 @@ struct found_processes {
 	bool sees_all; /* no process is invisible to us (hidepid=invisible) */
 };
 
-/* A process that ran something else when it was looked at. */
-struct other_process {
+enum { FIND_NAME_BYTES = 15 }; /* of a process, at most */
+
+/* What a process ran when it was last looked at. */
+struct known_process {
 	pid_t pid;
-	unsigned int looks; /* how often that was so */
+	unsigned int looks; /* how often it was that */
+	unsigned int round; /* of the last look */
+	dev_t dev;	    /* of its executable; 0: it has none, or hides it */
+	ino_t ino;
+	char hidden[FIND_NAME_BYTES + 1]; /* its name if it may not be inspected, else "" */
 };
 
 /*
- * What a search leaves for the next one, so that it does not look at all processes again: of those
- * that have been running something else for a while, some take their turn each time. One of them
- * that then runs FILE is found later. All 0 at first.
+ * The processes that there are, for searches for any number of files. They are listed by the first
+ * search after find_memory_expire. Of those that have been running what they run for a while, only
+ * some, which take turns, are looked at each time; and those that a search would say it found: one
+ * of the others that then executes FILE is found later. All 0 at first.
  */
 struct find_memory {
-	struct other_process *others; /* ascending */
+	struct known_process *processes; /* ascending */
 	size_t n;
 	unsigned int round;
+	bool sees_all;
+	bool is_listed; /* since it expired */
 };
 
 void find_memory_free(struct find_memory *memory);
+void find_memory_expire(struct find_memory *memory);
 
 /* In a round of something that concerns N, and A_ROUND of them each time: is it PID's turn? */
 bool find_is_its_turn(pid_t pid, size_t n, size_t a_round, unsigned int round);
 
 /*
- * Look for the processes that run FILE, of which BASE is the name. MEMORY may be NULL.
- * Nothing is logged, and none is no error. To be freed in any case.
+ * Look for the processes that run FILE, of which BASE is the name. Nothing is logged, and none is
+ * no error. To be freed in any case.
  */
 struct stat;
 int find_processes(struct ocp_ctx *ctx, const struct stat *file, const char *base,
@@ -49,5 +59,15 @@ void found_processes_free(struct found_processes *found);
 
 /* Tell of a hidden one. */
 void find_log_hidden(struct ocp_ctx *ctx, pid_t pid, const char *base);
+
+/* Those that have been told of. All 0 at first; PIDS is to be freed. */
+struct told_hidden {
+	pid_t *pids; /* ascending */
+	size_t n;
+};
+
+/* Tell of those FOUND to be hidden that have not been told of, and take all of them for it. */
+void find_tell_hidden(struct ocp_ctx *ctx, struct told_hidden *told, struct found_processes *found,
+		      const char *base);
 
 #endif
