@@ -57,6 +57,7 @@ void entry_free(struct entry *entry)
 		return;
 	source_free(entry->first);
 	measure_options_free_copy(entry->measure);
+	free(entry->hidden.pids);
 	free(entry->exe);
 	free(entry);
 }
@@ -104,9 +105,9 @@ static int name_executable(struct ocp_ctx *ctx, struct entry *entry, const struc
 	return entry->exe ? 0 : ctx_no_memory(ctx);
 }
 
-int entry_new(struct ocp_ctx *ctx, const struct watch_spec *spec, bool by_process,
-	      struct entry **out)
+int entry_new(struct targets *targets, const struct watch_spec *spec, struct entry **out)
 {
+	struct ocp_ctx *ctx = targets->ctx;
 	struct entry *entry = calloc(1, sizeof(*entry));
 	int err = 0;
 
@@ -119,8 +120,8 @@ int entry_new(struct ocp_ctx *ctx, const struct watch_spec *spec, bool by_proces
 	if (!err && !spec->pid && !spec->exe)
 		err = ocp_meter_check(ctx);
 	else if (!err) {
-		err = source_open(ctx, spec->exe, spec->pid, entry->measure, by_process,
-				  &entry->first);
+		err = source_open(ctx, spec->exe, spec->pid, entry->measure, targets->by_process,
+				  &targets->known, &entry->first);
 		if (!err)
 			err = name_executable(ctx, entry, spec);
 	}
@@ -195,15 +196,16 @@ static int note_problem(struct entry *entry, struct target *target, int err, int
 }
 
 /* One more source for TARGET. */
-static int open_source(struct entry *entry, struct target *target, const char *path, pid_t pid,
-		       bool by_process, int64_t now_ns)
+static int open_source(struct entry *entry, struct targets *targets, struct target *target,
+		       const char *path, pid_t pid, int64_t now_ns)
 {
 	struct source *source;
 	int err;
 
 	if (now_ns < entry->retry_ns || target->is_over_budget)
 		return 0;
-	err = source_open(target->ctx, path, pid, entry->measure, by_process, &source);
+	err = source_open(target->ctx, path, pid, entry->measure, targets->by_process,
+			  &targets->known, &source);
 	if (!err)
 		err = start_source(entry, target, source);
 	if (!err)
@@ -261,7 +263,7 @@ static int follow_file(struct entry *entry, struct targets *targets, int64_t now
 	err = end_old_generations(entry, target, &st, now_ns);
 	if (err || has_source_of(target, entry, &st))
 		return err;
-	return open_source(entry, target, entry->exe, 0, targets->by_process, now_ns);
+	return open_source(entry, targets, target, entry->exe, 0, now_ns);
 }
 
 static ptrdiff_t find_own_source(const struct entry *entry)
@@ -281,18 +283,26 @@ static bool is_watched(const struct target *target, pid_t pid)
 }
 
 /* A process that runs the executable and that no other entry has. */
-static int find_follower(struct entry *entry, pid_t *pid)
+static int find_follower(struct entry *entry, struct targets *targets, pid_t *pid)
 {
-	pid_t *pids = NULL;
-	size_t n = 0;
-	int err = ocp_find_processes(entry->target->ctx, entry->exe, &pids, &n);
+	const char *slash = strrchr(entry->exe, '/'), *base = slash ? slash + 1 : entry->exe;
+	struct found_processes found;
+	struct stat file;
+	int err;
 
 	*pid = 0;
-	for (size_t i = 0; !err && !*pid && i < n; i++)
-		if (!is_watched(entry->target, pids[i]))
-			*pid = pids[i];
-	free(pids);
-	return err == -ESRCH || err == -ENOENT ? 0 : err;
+	if (stat(entry->exe, &file) != 0)
+		return errno == ENOENT ? 0
+				       : ctx_error(targets->ctx, -errno, "%s: %s", entry->exe,
+						   strerror(errno));
+	err = find_processes(targets->ctx, &file, base, &targets->known, &found);
+	if (!err)
+		find_tell_hidden(targets->ctx, &entry->hidden, &found, base);
+	for (size_t i = 0; !err && !*pid && i < found.n; i++)
+		if (!is_watched(entry->target, found.pids[i]))
+			*pid = found.pids[i];
+	found_processes_free(&found);
+	return err;
 }
 
 /* When its process has ended another one of the same executable takes its place. */
@@ -310,11 +320,13 @@ static int follow_process(struct entry *entry, struct targets *targets, int64_t 
 			(int)target->sources[own]->pid);
 		err = target_end_source(target, (size_t)own);
 	}
+	if (!err && now_ns < entry->retry_ns)
+		return 0;
 	if (!err)
-		err = find_follower(entry, &pid);
+		err = find_follower(entry, targets, &pid);
 	if (err || !pid)
 		return note_problem(entry, target, err, now_ns);
-	return open_source(entry, target, NULL, pid, targets->by_process, now_ns);
+	return open_source(entry, targets, target, NULL, pid, now_ns);
 }
 
 /* ---- looking for programs ------------------------------------------------------------------- */
@@ -341,8 +353,8 @@ static int add_found(void *data, struct ocp_process *proc)
 			target->is_discovered = true;
 		if (!err && !has_source_of(target, search->entry, &st)) {
 			search->entry->retry_ns = 0;
-			err = open_source(search->entry, target, path, 0,
-					  search->targets->by_process, search->now_ns);
+			err = open_source(search->entry, search->targets, target, path, 0,
+					  search->now_ns);
 		}
 	}
 	free(exe);

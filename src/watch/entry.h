@@ -15,8 +15,9 @@ struct entry {
 	char *exe; /* as it was named, from the root on; NULL: everything that is found */
 	pid_t pid; /* 0: every process of the file */
 	struct measure_options *measure;
-	struct target *target; /* NULL: everything that is found */
-	int64_t retry_ns;      /* CLOCK_MONOTONIC: not before */
+	struct target *target;	   /* NULL: everything that is found */
+	int64_t retry_ns;	   /* CLOCK_MONOTONIC: not before */
+	struct told_hidden hidden; /* that may be the process that is looked for */
 	/* Before it is watched. */
 	struct source *first;
 };
@@ -27,13 +28,13 @@ struct targets {
 	bool by_process;
 	struct target **list;
 	size_t n;
+	struct find_memory known; /* of processes; expires with each tick */
 };
 
 /* Takes NULL. */
 void entry_free(struct entry *entry);
 /* SPEC's, with its first source opened, unless it is everything that is found. */
-int entry_new(struct ocp_ctx *ctx, const struct watch_spec *spec, bool by_process,
-	      struct entry **out);
+int entry_new(struct targets *targets, const struct watch_spec *spec, struct entry **out);
 /* Does it ask for what SPEC asks for? */
 bool entry_is_for(const struct entry *entry, const struct watch_spec *spec);
 /* Are both about the same file? Not for those that look for programs. */

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/ctx.h"
+#include "measure/meter.h"
 
 /* Finding out what a hit costs takes this long after the attach, in a thread of the meter's. */
 enum { COSTS_NS = 500 * 1000 * 1000 };
@@ -60,7 +61,8 @@ static int open_file(struct source *source, const char *path)
 }
 
 int source_open(struct ocp_ctx *ctx, const char *path, pid_t pid,
-		const struct measure_options *measure, bool by_process, struct source **out)
+		const struct measure_options *measure, bool by_process, struct find_memory *known,
+		struct source **out)
 {
 	struct source *source = calloc(1, sizeof(*source));
 	int err;
@@ -76,8 +78,11 @@ int source_open(struct ocp_ctx *ctx, const char *path, pid_t pid,
 		err = measure_options_apply(measure, source->meter);
 	if (!err && by_process)
 		ocp_meter_split(source->meter, OCP_BY_PROCESS);
-	if (!err)
+	if (!err) {
+		find_memory_expire(known);
+		meter_share_known(source->meter, known);
 		err = ocp_meter_open(source->meter);
+	}
 	if (err) {
 		source_free(source);
 		return err;

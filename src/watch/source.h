@@ -12,6 +12,7 @@
 #include <sys/types.h>
 #include "cli/measure_options.h"
 #include "ocaml_probes.h"
+#include "process/find.h"
 
 struct source {
 	struct ocp_ctx *ctx;
@@ -38,10 +39,13 @@ struct source {
 
 /*
  * A source for what runs the file that PATH leads to, or for process PID if it is not 0. MEASURE is
- * looked at during the call only. Nothing is measured before source_attach.
+ * looked at during the call only. KNOWN is where it looks up processes, together with others; it
+ * is made to list them now, and by its owner from then on. Nothing is measured before
+ * source_attach.
  */
 int source_open(struct ocp_ctx *ctx, const char *path, pid_t pid,
-		const struct measure_options *measure, bool by_process, struct source **out);
+		const struct measure_options *measure, bool by_process, struct find_memory *known,
+		struct source **out);
 /* Does nothing if it is attached already. */
 int source_attach(struct source *source);
 /* Takes NULL. */

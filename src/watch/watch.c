@@ -57,6 +57,7 @@ void watch_free(struct watch *watch)
 		target_free(watch->targets.list[i]);
 	free(watch->entries);
 	free(watch->targets.list);
+	find_memory_free(&watch->targets.known);
 	free(watch);
 }
 
@@ -151,7 +152,7 @@ static int prepare(struct watch *watch, const struct watch_spec *specs, size_t n
 		const bool is_new = !entry;
 
 		if (is_new)
-			err = entry_new(watch->ctx, &specs[i], watch->targets.by_process, &entry);
+			err = entry_new(&watch->targets, &specs[i], &entry);
 		if (err)
 			break;
 		err = check_entry(watch->ctx, change, entry);
@@ -483,6 +484,7 @@ int watch_tick(struct watch *watch)
 	int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
 	int err = 0;
 
+	find_memory_expire(&watch->targets.known);
 	for (size_t i = 0; !err && i < watch->targets.n; i++)
 		err = refresh_sources(watch->targets.list[i], now_ns);
 	for (size_t i = 0; !err && i < watch->n_entries; i++)
