@@ -222,6 +222,14 @@ static bool has_source_of(const struct target *target, const void *owner, const 
 	return false;
 }
 
+static bool has_given_up(const struct target *target, const struct stat *st)
+{
+	for (size_t i = 0; i < target->n_given_up; i++)
+		if (target->given_up[i].dev == st->st_dev && target->given_up[i].ino == st->st_ino)
+			return true;
+	return false;
+}
+
 /*
  * Sources of files that are no longer at the path end with the last process that runs them; those
  * of files that were overwritten, at once.
@@ -337,6 +345,18 @@ struct search {
 	int64_t now_ns;
 };
 
+/* Is the file somebody's already, be it under another name? */
+static bool is_taken(const struct search *search, const struct stat *st)
+{
+	for (size_t i = 0; i < search->targets->n; i++) {
+		const struct target *target = search->targets->list[i];
+
+		if (has_source_of(target, search->entry, st) || has_given_up(target, st))
+			return true;
+	}
+	return false;
+}
+
 static int add_found(void *data, struct ocp_process *proc)
 {
 	struct search *search = data;
@@ -346,12 +366,11 @@ static int add_found(void *data, struct ocp_process *proc)
 	int err = exe ? 0 : ctx_no_memory(search->targets->ctx);
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)ocp_process_pid(proc));
-	if (!err && stat(path, &st) == 0) {
+	if (!err && stat(path, &st) == 0 && !is_taken(search, &st)) {
 		strip_deleted(exe);
 		err = targets_get(search->targets, exe, &target);
-		if (!err)
+		if (!err) {
 			target->is_discovered = true;
-		if (!err && !has_source_of(target, search->entry, &st)) {
 			search->entry->retry_ns = 0;
 			err = open_source(search->entry, search->targets, target, path, 0,
 					  search->now_ns);

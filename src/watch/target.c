@@ -52,6 +52,7 @@ void target_free(struct target *target)
 	free(target->pair_records);
 	free(target->rows);
 	free(target->base_rows);
+	free(target->given_up);
 	free(target);
 }
 
@@ -481,6 +482,24 @@ int target_end_source(struct target *target, size_t number)
 	memmove(target->sources + number, target->sources + number + 1,
 		(--target->n_sources - number) * sizeof(void *));
 	return add_up(target);
+}
+
+int target_give_up_source(struct target *target, size_t number)
+{
+	const struct source *source = target->sources[number];
+	int err = make_room(target->ctx, &target->given_up, sizeof(*target->given_up),
+			    target->n_given_up, 1);
+
+	if (err)
+		return err;
+	target->given_up[target->n_given_up++] = (struct file_id){ source->dev, source->ino };
+	return target_end_source(target, number);
+}
+
+void target_forgive(struct target *target)
+{
+	target->is_over_budget = false;
+	target->n_given_up = 0;
 }
 
 /* ---- the last minute ------------------------------------------------------------------------ */

@@ -31,6 +31,11 @@ struct pair_record {
 	uint32_t columns[WATCH_COLUMNS][OCP_BUCKETS];
 };
 
+struct file_id {
+	dev_t dev;
+	ino_t ino;
+};
+
 struct target {
 	struct watch_target view;
 	struct ocp_ctx *ctx;
@@ -55,7 +60,9 @@ struct target {
 	size_t n_base_rows;
 	double base_cost_seconds;
 	bool had_tick;
-	bool is_over_budget; /* measuring has ended because of what it cost */
+	bool is_over_budget;	  /* measuring has ended because of what it cost */
+	struct file_id *given_up; /* the files whose measuring has */
+	size_t n_given_up;
 	bool problem_passes; /* it is one of the last refresh only */
 };
 
@@ -68,6 +75,10 @@ void target_free(struct target *target);
 int target_add_source(struct target *target, struct source *source);
 /* The last numbers of source number SOURCE go to the bases, and it is freed. */
 int target_end_source(struct target *target, size_t source);
+/* Likewise, and remember its file as one that cost too much. */
+int target_give_up_source(struct target *target, size_t source);
+/* What it cost is forgiven. */
+void target_forgive(struct target *target);
 
 /* Processes of ended sources that have ended, too, become one, 0, as those of a meter do. */
 void target_forget_rows(struct target *target);

@@ -174,13 +174,14 @@ static bool is_kept(const struct change *change, const struct entry *entry)
 	return false;
 }
 
-static int end_sources(struct target *target, const struct entry *owner)
+static int end_sources(struct target *target, const struct entry *owner,
+		       int (*end)(struct target *target, size_t number))
 {
 	int err = 0;
 
 	for (size_t i = target->n_sources; !err && i-- > 0;)
 		if (target->sources[i]->owner == owner)
-			err = target_end_source(target, i);
+			err = end(target, i);
 	return err;
 }
 
@@ -189,7 +190,7 @@ static int end_entry(struct watch *watch, const struct entry *entry)
 	int err = 0;
 
 	for (size_t i = 0; !err && i < watch->targets.n; i++)
-		err = end_sources(watch->targets.list[i], entry);
+		err = end_sources(watch->targets.list[i], entry, target_end_source);
 	return err;
 }
 
@@ -211,7 +212,7 @@ static int undo_cuts(struct watch *watch, struct target *target)
 	const ptrdiff_t number = watch_find_target(watch, target->exe);
 	int err = 0;
 
-	target->is_over_budget = false;
+	target_forgive(target);
 	for (size_t i = 0; !err && i < target->view.n_probes; i++)
 		if (target->probe_records[i]->is_cut)
 			err = watch_switch_counter(watch, (size_t)number, target->probes[i].name,
@@ -219,11 +220,26 @@ static int undo_cuts(struct watch *watch, struct target *target)
 	return err;
 }
 
+static int begin_search(struct watch *watch)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < watch->targets.n; i++) {
+		err = undo_cuts(watch, watch->targets.list[i]);
+		if (!err)
+			err = target_set_problem(watch->targets.list[i], NULL);
+	}
+	return err;
+}
+
 /* What was wrong with the target under another entry is no problem of this one's. */
 static int begin_entry(struct watch *watch, struct entry *entry)
 {
-	int err = targets_get(&watch->targets, entry->exe, &entry->target);
+	int err;
 
+	if (!entry->exe)
+		return begin_search(watch);
+	err = targets_get(&watch->targets, entry->exe, &entry->target);
 	if (err)
 		return err;
 	err = undo_cuts(watch, entry->target);
@@ -251,9 +267,7 @@ static int commit(struct watch *watch, struct change *change)
 	watch->entries = change->entries;
 	watch->n_entries = change->n;
 	for (size_t i = 0; i < change->n; i++) {
-		int its_err = change->is_new[i] && change->entries[i]->exe
-				      ? begin_entry(watch, change->entries[i])
-				      : 0;
+		int its_err = change->is_new[i] ? begin_entry(watch, change->entries[i]) : 0;
 
 		err = err ? err : its_err;
 	}
@@ -438,7 +452,7 @@ static int cut_costs(struct watch *watch, size_t number, const struct entry *ent
 	}
 	if (!err && share > budget) {
 		target->is_over_budget = true;
-		err = end_sources(target, entry);
+		err = end_sources(target, entry, target_give_up_source);
 	}
 	if (err)
 		return err == -ENOMEM ? err : target_set_problem(target, ocp_error(watch->ctx));

@@ -4,6 +4,7 @@
  * since it is not for a test to measure others.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
@@ -51,6 +52,89 @@ static void test_named_and_found(void **state)
 	}
 	quit(&running);
 	end(&w);
+}
+
+/* Counted once for all its names: uprobes are on the file, whichever was executed. */
+static void test_names_of_one_file(void **state)
+{
+	const struct watch_spec spec = { .measure = &count_all };
+	struct running first = start(program), linked, mounted;
+	char link_name[80], mount_point[80];
+	struct watching w;
+
+	(void)state;
+	snprintf(link_name, sizeof(link_name), "%s-link", program);
+	snprintf(mount_point, sizeof(mount_point), "%s-mount", program);
+	assert_int_equal(link(program, link_name), 0);
+	copy_program(mount_point);
+	/* Others skip it in watch_it(). */
+	if (geteuid() == 0)
+		assert_int_equal(mount(program, mount_point, NULL, MS_BIND, NULL), 0);
+	linked = start(link_name);
+	mounted = start(mount_point);
+	w = watch_it(&spec, 1, false);
+	tick(&w);
+	assert_int_equal(watch_target_count(w.watch), 1);
+	assert_string_equal(the_target(&w)->exe, program);
+	tick(&w);
+	assert_int_equal(the_target(&w)->n_pids, 3);
+	go(&first, 1);
+	go(&linked, 10);
+	go(&mounted, 100);
+	assert_int_equal(hits_now(&w), 111);
+	/* The name stays when only others are left. */
+	quit(&first);
+	tick(&w);
+	go(&linked, 1000);
+	assert_int_equal(hits_now(&w), 1111);
+	assert_int_equal(the_target(&w)->n_pids, 2);
+	quit(&linked);
+	quit(&mounted);
+	end(&w);
+	umount2(mount_point, MNT_DETACH);
+	unlink(mount_point);
+	unlink(link_name);
+}
+
+/* What cost too much is not measured under its other name instead, until it is asked for anew. */
+static void test_names_of_one_file_that_costs_too_much(void **state)
+{
+	struct measure_options cheap = time_too, dear = time_too;
+	struct watch_spec spec = { .measure = &cheap };
+	struct running first = start(program), linked;
+	char link_name[80];
+	struct watching w;
+
+	(void)state;
+	cheap.budget = 1e-6;
+	dear.budget = 100;
+	snprintf(link_name, sizeof(link_name), "%s-link", program);
+	assert_int_equal(link(program, link_name), 0);
+	linked = start(link_name);
+	w = watch_it(&spec, 1, false);
+	tick(&w);
+	usleep(800 * 1000); /* what a hit costs is known then */
+	tick(&w);
+	go(&first, 10000);
+	tick(&w);
+	assert_non_null(the_target(&w)->problem);
+	/* The next searches. */
+	for (unsigned int i = 0; i < 60; i++) {
+		tick(&w);
+		usleep(100 * 1000);
+		assert_int_equal(watch_target_count(w.watch), 1);
+		assert_false(the_target(&w)->is_up);
+	}
+	spec.measure = &dear;
+	assert_int_equal(watch_set(w.watch, &spec, 1), 0);
+	tick(&w);
+	assert_int_equal(watch_target_count(w.watch), 1);
+	assert_true(the_target(&w)->is_up);
+	assert_null(the_target(&w)->problem);
+	quit(&first);
+	quit(&linked);
+	end(&w);
+	unlink(link_name);
 }
 
 /* ---- file systems that stand on others ------------------------------------------------------ */
@@ -103,6 +187,63 @@ static void test_layers_are_told_apart(void **state)
 	assert_string_equal(watch_target(w.watch, 1)->exe, second);
 	assert_int_equal(watch_target(w.watch, 1)->probes[0].hits, 10);
 	quit(&one);
+	quit(&other);
+	end(&w);
+	umount2(folder, MNT_DETACH);
+	rmdir(folder);
+}
+
+/* A process of FROM/v2, which is AT/v2 in the mount namespace that it has for itself. */
+static struct running start_contained(const char *from, const char *at)
+{
+	char path[80];
+	struct running running;
+	const int outside = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+	const int folder = open(".", O_PATH | O_CLOEXEC);
+
+	if (geteuid() == 0) {
+		assert_int_equal(unshare(CLONE_NEWNS), 0);
+		assert_int_equal(mount(from, at, NULL, MS_BIND, NULL), 0);
+	}
+	snprintf(path, sizeof(path), "%s/v2", geteuid() == 0 ? at : from);
+	running = start(path);
+	if (geteuid() == 0)
+		assert_int_equal(setns(outside, CLONE_NEWNS) | fchdir(folder), 0);
+	close(outside);
+	close(folder);
+	return running;
+}
+
+/* Two containers of one image: one name for two files, which have their code in common. */
+static void test_containers_have_names_in_common(void **state)
+{
+	char folder[] = "/tmp/watch.layers.XXXXXX", layers[2][64], at[64], exe[80];
+	const struct watch_spec spec = { .measure = &count_all };
+	struct running one, other;
+	struct watching w;
+
+	(void)state;
+	mount_overlays(folder, fixture_path("."), 3);
+	for (unsigned int i = 0; i < 2; i++)
+		snprintf(layers[i], sizeof(layers[i]), "%s/m%u", folder, i);
+	snprintf(at, sizeof(at), "%s/m2", folder);
+	snprintf(exe, sizeof(exe), "%s/v2", at);
+	one = start_contained(layers[0], at);
+	other = start_contained(layers[1], at);
+	w = watch_it(&spec, 1, false);
+	tick(&w);
+	tick(&w);
+	assert_int_equal(watch_target_count(w.watch), 1);
+	assert_string_equal(the_target(&w)->exe, exe);
+	assert_int_equal(the_target(&w)->n_pids, 2);
+	go(&one, 100);
+	go(&other, 10);
+	assert_int_equal(hits_now(&w), 110);
+	quit(&one);
+	tick(&w);
+	assert_int_equal(the_target(&w)->n_pids, 1);
+	go(&other, 1);
+	assert_int_equal(hits_now(&w), 111);
 	quit(&other);
 	end(&w);
 	umount2(folder, MNT_DETACH);
@@ -200,7 +341,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_programs_are_found),
 		cmocka_unit_test(test_named_and_found),
+		cmocka_unit_test(test_names_of_one_file),
+		cmocka_unit_test(test_names_of_one_file_that_costs_too_much),
 		cmocka_unit_test(test_layers_are_told_apart),
+		cmocka_unit_test(test_containers_have_names_in_common),
 		cmocka_unit_test(test_devices_that_stat_makes_up),
 		cmocka_unit_test(test_found_files_that_were_replaced),
 	};
