@@ -348,11 +348,16 @@ static void draw_all(struct top *top)
 	draw_status(top, LINES - 2);
 }
 
+bool draw_has_room(void)
+{
+	return LINES >= LEAST_LINES && COLS >= LEAST_COLUMNS;
+}
+
 void draw(struct top *top)
 {
 	erase();
 	curs_set(top->mode == MODE_FILTER);
-	if (LINES < LEAST_LINES || COLS < LEAST_COLUMNS) {
+	if (!draw_has_room()) {
 		draw_too_small();
 	} else {
 		if (top->mode == MODE_HELP && !draw_help(top))

@@ -81,6 +81,8 @@ int keys_take(struct top *top, wint_t key, bool is_function);
 
 /* Draw everything. The screen is open. */
 void draw(struct top *top);
+/* Is the screen large enough for more than saying that it is too small? */
+bool draw_has_room(void);
 /* Find out what the screen can do. */
 void draw_begin(struct top *top);
 
