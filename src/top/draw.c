@@ -172,18 +172,20 @@ static int draw_position(const struct top *top, int y)
 		 is_filtered ? view->filter : "", is_filtered ? " " : "",
 		 view->n_shown ? view->first + 1 : 0, view->first + n, view->n_shown);
 	width = text_width(text);
-	paint_text(y, COLS - width, width, text);
+	/* The numbers are at its end. */
+	width = width < COLS / 2 ? width : COLS / 2;
+	paint_text_end(y, COLS - width, width, text);
 	return COLS - width;
 }
 
 static void draw_status(const struct top *top, int y)
 {
 	const int room = draw_position(top, y) - TITLE_GAP;
-	char text[FILTER_BYTES + 2];
 
 	if (top->mode == MODE_FILTER) {
-		snprintf(text, sizeof(text), "/%s", top->view.filter);
-		move(y, paint_text(y, 0, room, text));
+		/* What is being typed is at its end. */
+		paint_text(y, 0, 1, "/");
+		move(y, 1 + paint_text_end(y, 1, room - 2, top->view.filter));
 		return;
 	}
 	if (top->mode == MODE_CONFIRM) {
