@@ -257,7 +257,8 @@ static int collect_pids(struct target *target)
 	target->pids = calloc(n_all + 1, sizeof(*target->pids));
 	target->view.pids = target->pids;
 	target->view.n_pids = 0;
-	target->view.knows_pids = true;
+	/* Its processes run on, but nothing looks for them any more. */
+	target->view.knows_pids = !target->is_over_budget;
 	if (!target->pids)
 		return ctx_no_memory(target->ctx);
 	for (size_t i = 0; i < target->n_sources; i++) {
@@ -333,7 +334,8 @@ static int follow_target(struct target *target, int64_t now_ns)
 	if (err)
 		return err;
 	handlers_read(&target->handlers, target->probes, target->view.n_probes);
-	if (target->view.n_pids)
+	/* What is too expensive would be found anew, and measured again, if it were forgotten. */
+	if (target->view.n_pids || target->is_over_budget)
 		target->idle_since_ns = 0;
 	else if (!target->idle_since_ns)
 		target->idle_since_ns = now_ns;
