@@ -460,7 +460,8 @@ void target_tick(struct target *target, size_t column, int64_t dt_ns)
 				      ? (double)(probe->hits - record->hits_at_tick) / seconds
 				      : NAN;
 		/* No hits of a probe that is not counted are not none. */
-		if (record->is_off && probe->hits == record->hits_at_tick)
+		if ((record->is_off || target->is_over_budget) &&
+		    probe->hits == record->hits_at_tick)
 			probe->rate = NAN;
 		record->hits_at_tick = probe->hits;
 		record->rates[column] = (float)probe->rate;

@@ -209,6 +209,8 @@ static void test_budgets_are_kept(void **state)
 	/* It runs on. */
 	assert_int_equal(the_target(&w)->n_pids, 0);
 	assert_false(the_target(&w)->knows_pids);
+	tick(&w);
+	assert_true(isnan(probe_called(&w, "with_site")->rate));
 	quit(&running);
 	end(&w);
 }
