@@ -350,16 +350,12 @@ static void draw_all(struct top *top)
 	draw_status(top, LINES - 2);
 }
 
-bool draw_has_room(void)
-{
-	return LINES >= LEAST_LINES && COLS >= LEAST_COLUMNS;
-}
-
 void draw(struct top *top)
 {
 	erase();
 	curs_set(top->mode == MODE_FILTER);
-	if (!draw_has_room()) {
+	top->is_too_small = LINES < LEAST_LINES || COLS < LEAST_COLUMNS;
+	if (top->is_too_small) {
 		draw_too_small();
 	} else {
 		if (top->mode == MODE_HELP && !draw_help(top))

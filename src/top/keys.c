@@ -189,7 +189,7 @@ static int take_character(struct top *top, wint_t key)
 int keys_take(struct top *top, wint_t key, bool is_function)
 {
 	/* Nothing is done to a program that cannot be seen. */
-	if (!draw_has_room()) {
+	if (top->is_too_small) {
 		top->is_ending = !is_function && key == 'q';
 		return 0;
 	}
