@@ -189,10 +189,10 @@ static void draw_status(const struct top *top, int y)
 		return;
 	}
 	if (top->mode == MODE_CONFIRM) {
-		/* A question is read to its end. */
+		/* A question is read to its end; whom it is about, the cursor is on. */
 		attron(A_BOLD);
 		mvhline(y, 0, ' ', COLS);
-		paint_text(y, 0, COLS, top->question);
+		paint_text_end(y, 0, COLS, top->question);
 		attroff(A_BOLD);
 		return;
 	}
