@@ -94,7 +94,8 @@ uint64_t of_nowhere(void)
 		page = mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		assert_ptr_not_equal(page, MAP_FAILED);
 	}
-	return (uint64_t)(uintptr_t)page;
+	/* The header, which is before it, is nowhere either. */
+	return (uint64_t)(uintptr_t)page + 4096;
 }
 
 /* The header can be read, what follows cannot. */
