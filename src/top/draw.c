@@ -3,6 +3,7 @@
 #include "top/top.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -85,11 +86,12 @@ static void draw_summary(const struct top *top)
 {
 	const struct sight *seen = top->view.seen;
 	struct field fields[N_FIELDS];
-	double rate = 0, share = 0;
+	double rate = NAN, share = 0;
 	char text[TEXT_BYTES];
 
 	for (size_t i = 0; i < seen->n_targets; i++) {
-		rate += seen->targets[i].rate;
+		if (!isnan(seen->targets[i].rate))
+			rate = seen->targets[i].rate + (isnan(rate) ? 0 : rate);
 		share += seen->targets[i].core_share;
 	}
 	for (size_t i = 0; i < N_FIELDS; i++)
