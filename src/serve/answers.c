@@ -113,10 +113,9 @@ static void answer_asset(void *data, const struct http_request *request, struct 
 			"'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
 			"frame-ancestors 'none'");
 	http_add_header(reply, "Referrer-Policy", "no-referrer");
-	if (has_tag(http_header(request, "If-None-Match"), asset->etag)) {
+	/* The length goes with a 304 too, and must be what it would have been. */
+	if (has_tag(http_header(request, "If-None-Match"), asset->etag))
 		reply->status = NOT_MODIFIED;
-		return;
-	}
 	reply->type = asset->type;
 	reply->data = asset->data;
 	reply->n_data = asset->bytes;

@@ -21,6 +21,8 @@ struct scanner {
 	struct ocp_ctx *ctx;
 	const char *file, *text;
 	size_t at, n;
+	size_t lines_at; /* up to where lines have been counted */
+	int line;	 /* which that is in */
 	unsigned int nesting;
 	struct config_keys *keys;
 };
@@ -87,8 +89,10 @@ static int add_place(struct scanner *s, const char *where)
 		keys->places = grown;
 		keys->room = room;
 	}
+	for (; s->lines_at < s->at; s->lines_at++)
+		s->line += s->text[s->lines_at] == '\n';
 	snprintf(keys->places[keys->n].where, CONFIG_WHERE_BYTES, "%s", where);
-	keys->places[keys->n++].line = config_line_of(s->text, s->at);
+	keys->places[keys->n++].line = s->line;
 	return 0;
 }
 
@@ -198,7 +202,9 @@ int config_keys_find(struct ocp_ctx *ctx, const char *file, const char *text, si
 		     struct config_keys **out)
 {
 	struct config_keys *keys = calloc(1, sizeof(*keys));
-	struct scanner scanner = { .ctx = ctx, .file = file, .text = text, .n = n, .keys = keys };
+	struct scanner scanner = {
+		.ctx = ctx, .file = file, .text = text, .n = n, .line = 1, .keys = keys
+	};
 	int err = keys ? scan_value(&scanner, "") : ctx_no_memory(ctx);
 
 	if (err) {

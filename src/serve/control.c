@@ -22,7 +22,8 @@ int control_init(struct ocp_ctx *ctx, const struct listener *listener, struct co
 	unsigned char random[TOKEN_BYTES];
 
 	*control = (struct control){ .port = listener->port };
-	snprintf(control->name, sizeof(control->name), "%s", listener->name);
+	snprintf(control->host, sizeof(control->host), "%.*s",
+		 (int)(strrchr(listener->name, ':') - listener->name), listener->name);
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
 		return ctx_error(ctx, -EIO, "getrandom: no random numbers for the token");
 	for (size_t i = 0; i < TOKEN_BYTES; i++)
@@ -44,10 +45,8 @@ static bool is_host(const struct control *control, const char *host, const char 
 
 static bool is_ours(const struct control *control, const char *host)
 {
-	static const char *const names[] = { "localhost", "127.0.0.1", "[::1]" };
+	const char *const names[] = { control->host, "localhost", "127.0.0.1", "[::1]" };
 
-	if (strcasecmp(host, control->name) == 0)
-		return true;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (is_host(control, host, names[i]))
 			return true;

@@ -17,7 +17,7 @@ enum { TOKEN_BYTES = 32 }; /* random ones; two characters each */
 
 struct control {
 	char token[2 * TOKEN_BYTES + 1];
-	char name[ADDRESS_BYTES]; /* the listener's */
+	char host[ADDRESS_BYTES]; /* the listener's address, without the port */
 	unsigned int port;
 	int64_t refusals_s;	 /* the second in which the newest refusal came, and */
 	unsigned int n_refusals; /* how many did in it: more than a few are not logged */

@@ -517,23 +517,13 @@ static void *on_uri(void *data, const char *uri, struct MHD_Connection *mhd)
 
 /* ---- the server ----------------------------------------------------------------------------- */
 
-/* As many descriptors as we may have; returns how many that is. */
-static size_t raise_fd_limit(void)
+static size_t max_connections(void)
 {
 	struct rlimit limit = { 0 };
+	size_t n_fds;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-		return 0;
-	if (limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-		getrlimit(RLIMIT_NOFILE, &limit);
-	}
-	return limit.rlim_cur;
-}
-
-static size_t connections_for(size_t n_fds)
-{
+	getrlimit(RLIMIT_NOFILE, &limit);
+	n_fds = limit.rlim_cur;
 	if (n_fds < OTHER_FDS + MIN_CONNECTIONS)
 		return n_fds / 2;
 	return n_fds - OTHER_FDS < MAX_CONNECTIONS ? n_fds - OTHER_FDS : MAX_CONNECTIONS;
@@ -548,7 +538,7 @@ int http_new(struct ocp_ctx *ctx, const struct http_settings *settings, struct h
 		return ctx_no_memory(ctx);
 	}
 	http->settings = *settings;
-	http->max_connections = connections_for(raise_fd_limit());
+	http->max_connections = max_connections();
 	/* Room for those that were shut down and are still to be closed. */
 	http->daemon = MHD_start_daemon(
 		MHD_USE_EPOLL | MHD_USE_TURBO, 0, NULL, NULL, on_request, http,

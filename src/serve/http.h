@@ -76,10 +76,7 @@ struct http_settings {
 	void *data;
 };
 
-/*
- * SETTINGS' routes outlive the server. -EMFILE if there are not descriptors enough for some
- * clients.
- */
+/* SETTINGS' routes outlive the server. Clients may have most of RLIMIT_NOFILE. */
 int http_new(struct ocp_ctx *ctx, const struct http_settings *settings, struct http **out);
 /* Takes NULL. Clients that are being answered are given a second. */
 void http_free(struct http *http);

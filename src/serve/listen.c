@@ -99,8 +99,12 @@ int listen_open(struct ocp_ctx *ctx, const char *text, struct listener *listener
 		return bad(ctx, text, "not a numeric address");
 	listener->fd = open_socket(info);
 	freeaddrinfo(info);
-	if (listener->fd < 0)
-		return ctx_error(ctx, listener->fd, "%s: %s", text, strerror(-listener->fd));
+	if (listener->fd < 0) {
+		err = ctx_error(ctx, listener->fd, "%s: %s", text, strerror(-listener->fd));
+		if (err == -EACCES)
+			ctx_hint(ctx, "a port below 1024 needs CAP_NET_BIND_SERVICE");
+		return err;
+	}
 	describe(listener);
 	return 0;
 }

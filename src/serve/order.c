@@ -78,7 +78,9 @@ static bool take_member(struct order *order, const char *name, struct json_objec
 
 static struct json_object *parse(const struct http_request *request)
 {
-	struct json_tokener *tokener = json_tokener_new();
+	/* For json-c a zero byte is the end, whatever comes behind it. */
+	const bool is_text = strlen(request->body) == request->n_body;
+	struct json_tokener *tokener = is_text ? json_tokener_new() : NULL;
 	struct json_object *root;
 
 	if (!tokener)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -272,6 +273,17 @@ static int take_signals(struct server *s)
 	return add_fd(s, s->signal_fd, "signalfd");
 }
 
+/* A program that is measured takes some thirty descriptors, a client one. */
+static void raise_fd_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 /* The port is taken before anything is measured: that it is not free is the likeliest failure. */
 static int open_listener(struct server *s)
 {
@@ -315,6 +327,7 @@ static int start(struct server *s)
 {
 	int err = take_signals(s);
 
+	raise_fd_limit();
 	if (!err && s->own->config)
 		err = config_read(s->ctx, s->own->config, &s->config);
 	if (!err)

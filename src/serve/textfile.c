@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -82,12 +83,25 @@ static int replace(const char *path, const char *folder, const char *new, const 
 	return err;
 }
 
-int textfile_write(struct ocp_ctx *ctx, const char *path, const struct body *body)
+/* Nothing else may be replaced: neither /dev/null nor a link to it. */
+static int check_kind(struct ocp_ctx *ctx, const char *path)
 {
-	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-	char folder[PATH_MAX], new[PATH_MAX];
-	int err, n;
+	struct stat st;
 
+	if (stat(path, &st) != 0 || S_ISREG(st.st_mode))
+		return 0;
+	return ctx_error(ctx, -EINVAL, "%s: not a regular file", path);
+}
+
+int textfile_write(struct ocp_ctx *ctx, const char *given, const struct body *body)
+{
+	char folder[PATH_MAX], new[PATH_MAX], real[PATH_MAX];
+	const char *path = realpath(given, real) ? real : given;
+	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+	int err = check_kind(ctx, given), n;
+
+	if (err)
+		return err;
 	if (body->is_short)
 		return ctx_no_memory(ctx);
 	if (!slash)
@@ -97,7 +111,7 @@ int textfile_write(struct ocp_ctx *ctx, const char *path, const struct body *bod
 			 path);
 	n = snprintf(new, sizeof(new), "%.*s.%s.new", (int)(base - path), path, base);
 	if (n < 0 || (size_t)n >= sizeof(new))
-		return ctx_error(ctx, -ENAMETOOLONG, "%s: %s", path, strerror(ENAMETOOLONG));
+		return ctx_error(ctx, -ENAMETOOLONG, "%s: %s", given, strerror(ENAMETOOLONG));
 	err = replace(path, folder, new, body);
-	return err ? ctx_error(ctx, err, "%s: %s", path, strerror(-err)) : 0;
+	return err ? ctx_error(ctx, err, "%s: %s", given, strerror(-err)) : 0;
 }

@@ -9,6 +9,6 @@
 #include "base/ctx.h"
 #include "serve/body.h"
 
-int textfile_write(struct ocp_ctx *ctx, const char *path, const struct body *body);
+int textfile_write(struct ocp_ctx *ctx, const char *given, const struct body *body);
 
 #endif

@@ -2,11 +2,11 @@
 #include "watch/entry.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/ctx.h"
 
@@ -26,9 +26,10 @@ int targets_get(struct targets *targets, const char *exe, struct target **out)
 	int err;
 
 	for (size_t i = 0; i < targets->n; i++) {
+		if (strcmp(targets->list[i]->exe, exe) != 0)
+			continue;
 		*out = targets->list[i];
-		if (strcmp((*out)->exe, exe) == 0)
-			return 0;
+		return 0;
 	}
 	grown = realloc(targets->list, (targets->n + 1) * sizeof(void *));
 	if (!grown)
@@ -69,6 +70,27 @@ static void strip_deleted(char *path)
 		path[bytes - its] = '\0';
 }
 
+/*
+ * PATH from the root on. Links on the way stay as they are: where they lead to may change, as when
+ * a service is deployed by `ln -sfn release-2 current`, and its name shall not.
+ */
+static char *absolute_path(const char *path)
+{
+	char *cwd, *absolute = NULL;
+
+	while (path[0] == '.' && path[1] == '/')
+		path += 2 + strspn(path + 2, "/");
+	if (path[0] == '/')
+		return strdup(path);
+	cwd = getcwd(NULL, 0);
+	if (!cwd)
+		return realpath(path, NULL);
+	if (asprintf(&absolute, "%s/%s", strcmp(cwd, "/") == 0 ? "" : cwd, path) < 0)
+		absolute = NULL;
+	free(cwd);
+	return absolute;
+}
+
 static int name_executable(struct ocp_ctx *ctx, struct entry *entry, const struct watch_spec *spec)
 {
 	if (spec->pid) {
@@ -76,9 +98,7 @@ static int name_executable(struct ocp_ctx *ctx, struct entry *entry, const struc
 		if (entry->exe)
 			strip_deleted(entry->exe);
 	} else {
-		entry->exe = realpath(spec->exe, NULL);
-		if (!entry->exe && errno != ENOMEM)
-			return ctx_error(ctx, -errno, "%s: %s", spec->exe, strerror(errno));
+		entry->exe = absolute_path(spec->exe);
 	}
 	return entry->exe ? 0 : ctx_no_memory(ctx);
 }
@@ -113,13 +133,27 @@ int entry_new(struct ocp_ctx *ctx, const struct watch_spec *spec, bool by_proces
 
 bool entry_is_for(const struct entry *entry, const struct watch_spec *spec)
 {
-	char path[PATH_MAX];
+	char *exe;
+	bool is_it;
 
 	if (entry->pid != spec->pid || !measure_options_equal(entry->measure, spec->measure))
 		return false;
 	if (spec->pid || !spec->exe || !entry->exe)
 		return spec->pid || (!spec->exe && !entry->exe);
-	return strcmp(entry->exe, realpath(spec->exe, path) ? path : spec->exe) == 0;
+	exe = absolute_path(spec->exe);
+	is_it = exe && strcmp(entry->exe, exe) == 0;
+	free(exe);
+	return is_it;
+}
+
+bool entry_has_file_of(const struct entry *entry, const struct entry *other)
+{
+	struct stat its, others;
+
+	if (strcmp(entry->exe, other->exe) == 0)
+		return true;
+	return stat(entry->exe, &its) == 0 && stat(other->exe, &others) == 0 &&
+	       its.st_dev == others.st_dev && its.st_ino == others.st_ino;
 }
 
 /* Attach SOURCE, which is freed if that fails, and give it to TARGET. */

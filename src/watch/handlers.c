@@ -89,7 +89,7 @@ int handlers_follow(struct ocp_ctx *ctx, struct handlers *handlers, const pid_t 
 	for (size_t i = 0; !err && i < handlers->n; i++) {
 		struct looked_into *process = &handlers->processes[i];
 
-		if (process->proc || n_open == MAX_LOOKED_INTO || n_opened == MAX_OPENS)
+		if (process->proc || n_open >= MAX_LOOKED_INTO || n_opened == MAX_OPENS)
 			continue;
 		if (process->rest) {
 			process->rest--;

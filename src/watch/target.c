@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/ctx.h"
@@ -49,6 +51,7 @@ void target_free(struct target *target)
 	free(target->pairs);
 	free(target->pair_records);
 	free(target->rows);
+	free(target->base_rows);
 	free(target);
 }
 
@@ -240,31 +243,52 @@ static void add_hits(struct target *target, const struct source *source)
 	}
 }
 
-/* Hits by process, of those that the meter has a row for. */
-static int add_rows(struct target *target, const struct source *source)
+/* Hits by process, of those that the meter has a row for, to ROWS; returns how many there are. */
+static size_t list_rows(const struct target *target, const struct source *source,
+			struct watch_row *rows)
 {
 	const size_t n = ocp_sample_hits_count(source->sample);
-	struct watch_row *rows;
 	size_t at = 0;
 
-	if (ocp_meter_get_split(source->meter) != OCP_BY_PROCESS)
-		return 0;
-	if (target->view.n_rows + n > target->rows_room) {
-		rows = realloc(target->rows, (target->view.n_rows + n) * sizeof(*rows));
-		if (!rows)
-			return ctx_no_memory(target->ctx);
-		target->rows = rows;
-		target->rows_room = target->view.n_rows + n;
-		target->view.rows = rows;
-	}
 	for (size_t i = 0; i < n; i++) {
 		const struct ocp_hits *hits = ocp_sample_hits(source->sample, i);
 
 		while (strcmp(target->probes[at].name, hits->probe) < 0)
 			at++;
-		target->rows[target->view.n_rows++] =
-			(struct watch_row){ target->probes[at].name, hits->pid, hits->hits };
+		rows[i] = (struct watch_row){ target->probes[at].name, hits->pid, hits->hits };
 	}
+	return n;
+}
+
+static size_t count_rows(const struct source *source)
+{
+	if (ocp_meter_get_split(source->meter) != OCP_BY_PROCESS)
+		return 0;
+	return ocp_sample_hits_count(source->sample);
+}
+
+/* Those of sources that have ended, and of all others. */
+static int add_rows(struct target *target)
+{
+	size_t n = target->n_base_rows;
+
+	for (size_t i = 0; i < target->n_sources; i++)
+		n += count_rows(target->sources[i]);
+	if (n > target->rows_room) {
+		int err = make_room(target->ctx, &target->rows, sizeof(*target->rows), n, 0);
+
+		if (err)
+			return err;
+		target->rows_room = n;
+		target->view.rows = target->rows;
+	}
+	n = target->n_base_rows;
+	if (n)
+		memcpy(target->rows, target->base_rows, n * sizeof(*target->rows));
+	for (size_t i = 0; i < target->n_sources; i++)
+		if (count_rows(target->sources[i]))
+			n += list_rows(target, target->sources[i], target->rows + n);
+	target->view.n_rows = n;
 	return 0;
 }
 
@@ -276,20 +300,70 @@ static int compare_rows(const void *a, const void *b)
 	return order ? order : (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-/* A process has a row in two sources if it has executed another generation of its file. */
-static void merge_rows(struct target *target)
+/*
+ * A process has a row in two sources if it has executed another generation of its file, or is
+ * measured in another way now. Returns how many of the N ROWS are left.
+ */
+static size_t merge_rows(struct watch_row *rows, size_t n)
 {
-	size_t n = 0;
+	size_t left = 0;
 
-	if (target->n_sources > 1 && target->view.n_rows)
-		qsort(target->rows, target->view.n_rows, sizeof(*target->rows), compare_rows);
-	for (size_t i = 0; i < target->view.n_rows; i++) {
-		if (n && compare_rows(&target->rows[n - 1], &target->rows[i]) == 0)
-			target->rows[n - 1].hits += target->rows[i].hits;
-		else
-			target->rows[n++] = target->rows[i];
+	for (size_t i = 1; i < n; i++) {
+		if (compare_rows(&rows[i - 1], &rows[i]) < 0)
+			continue;
+		qsort(rows, n, sizeof(*rows), compare_rows);
+		break;
 	}
-	target->view.n_rows = n;
+	for (size_t i = 0; i < n; i++) {
+		if (left && compare_rows(&rows[left - 1], &rows[i]) == 0)
+			rows[left - 1].hits += rows[i].hits;
+		else
+			rows[left++] = rows[i];
+	}
+	return left;
+}
+
+/* The rows of SOURCE, which ends: its processes may go on, under another source. */
+static int keep_rows(struct target *target, const struct source *source)
+{
+	const size_t n = count_rows(source);
+	int err;
+
+	if (!n)
+		return 0;
+	err = make_room(target->ctx, &target->base_rows, sizeof(*target->base_rows),
+			target->n_base_rows, n);
+	if (err)
+		return err;
+	list_rows(target, source, target->base_rows + target->n_base_rows);
+	target->n_base_rows = merge_rows(target->base_rows, target->n_base_rows + n);
+	return 0;
+}
+
+static int compare_pids(const void *a, const void *b)
+{
+	const pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static bool is_running(const struct target *target, pid_t pid)
+{
+	char path[32];
+
+	if (target->view.knows_pids)
+		return target->view.n_pids &&
+		       bsearch(&pid, target->pids, target->view.n_pids, sizeof(pid), compare_pids);
+	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	return access(path, F_OK) == 0 || errno != ENOENT;
+}
+
+void target_forget_rows(struct target *target)
+{
+	for (size_t i = 0; i < target->n_base_rows; i++)
+		if (!is_running(target, target->base_rows[i].pid))
+			target->base_rows[i].pid = 0;
+	target->n_base_rows = merge_rows(target->base_rows, target->n_base_rows);
 }
 
 static void add_pairs(struct target *target, const struct ocp_sample *sample)
@@ -326,10 +400,10 @@ static void start_from_bases(struct target *target)
 
 static int add_up(struct target *target)
 {
-	int err = 0;
+	int err;
 
 	start_from_bases(target);
-	for (size_t i = 0; !err && i < target->n_sources; i++) {
+	for (size_t i = 0; i < target->n_sources; i++) {
 		const struct source *source = target->sources[i];
 
 		add_hits(target, source);
@@ -338,9 +412,9 @@ static int add_up(struct target *target)
 		target->view.cost_seconds += (double)source->hits * source->hit_ns / 1e9;
 		if (source->hit_ns > 0)
 			target->view.hit_ns = source->hit_ns;
-		err = add_rows(target, source);
 	}
-	merge_rows(target);
+	err = add_rows(target);
+	target->view.n_rows = merge_rows(target->rows, target->view.n_rows);
 	return err;
 }
 
@@ -380,6 +454,8 @@ int target_end_source(struct target *target, size_t number)
 
 	if (!err)
 		err = add_names(target, source->sample);
+	if (!err)
+		err = keep_rows(target, source);
 	if (err)
 		return err;
 	for (size_t i = 0; i < ocp_sample_probe_count(source->sample); i++) {

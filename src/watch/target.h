@@ -15,6 +15,7 @@ struct probe_record {
 	uint64_t base_hits;    /* of sources that have ended */
 	uint64_t hits_at_tick; /* when the last tick was */
 	bool is_off;	       /* its counter is switched off, also in sources to come */
+	bool is_cut;	       /* because of a budget */
 	float rates[WATCH_COLUMNS];
 };
 
@@ -50,6 +51,8 @@ struct target {
 
 	struct handlers handlers;
 	struct watch_losses base_losses;
+	struct watch_row *base_rows; /* of sources that have ended */
+	size_t n_base_rows;
 	double base_cost_seconds;
 	bool had_tick;
 	bool is_over_budget; /* measuring has ended because of what it cost */
@@ -64,6 +67,9 @@ void target_free(struct target *target);
 int target_add_source(struct target *target, struct source *source);
 /* The last numbers of source number SOURCE go to the bases, and it is freed. */
 int target_end_source(struct target *target, size_t source);
+
+/* Processes of ended sources that have ended, too, become one, 0, as those of a meter do. */
+void target_forget_rows(struct target *target);
 
 /* Read all sources and add them up. */
 int target_read(struct target *target);

@@ -85,7 +85,7 @@ static int check_entry(struct ocp_ctx *ctx, const struct change *change, const s
 
 		if (!entry->exe || !other->exe)
 			return ctx_error(ctx, -EINVAL, "watching: all programs, or some by name");
-		if (strcmp(entry->exe, other->exe) != 0)
+		if (!entry_has_file_of(entry, other))
 			continue;
 		if (!entry->pid || !other->pid)
 			return ctx_error(ctx, -EINVAL, "%s: is to be watched twice", entry->exe);
@@ -151,13 +151,46 @@ static int end_entry(struct watch *watch, const struct entry *entry)
 	return err;
 }
 
-static bool has_entry(const struct watch *watch, const struct target *target)
+/* Where all programs are watched, those that somebody asked for until now are among them. */
+static bool is_wanted(const struct watch *watch, struct target *target)
 {
-	for (size_t i = 0; i < watch->n_entries; i++)
-		if (watch->entries[i]->target == target ||
-		    (!watch->entries[i]->exe && target->is_discovered))
-			return true;
+	for (size_t i = 0; i < watch->n_entries; i++) {
+		if (watch->entries[i]->exe && watch->entries[i]->target != target)
+			continue;
+		target->is_discovered = !watch->entries[i]->exe;
+		return true;
+	}
 	return false;
+}
+
+/* A new budget has not been exceeded yet. */
+static int undo_cuts(struct watch *watch, struct target *target)
+{
+	const ptrdiff_t number = watch_find_target(watch, target->exe);
+	int err = 0;
+
+	target->is_over_budget = false;
+	for (size_t i = 0; !err && i < target->view.n_probes; i++)
+		if (target->probe_records[i]->is_cut)
+			err = watch_switch_counter(watch, (size_t)number, target->probes[i].name,
+						   true);
+	return err;
+}
+
+/* What was wrong with the target under another entry is no problem of this one's. */
+static int begin_entry(struct watch *watch, struct entry *entry)
+{
+	int err = targets_get(&watch->targets, entry->exe, &entry->target);
+
+	if (err)
+		return err;
+	err = undo_cuts(watch, entry->target);
+	if (!err && entry->first)
+		err = entry_start(entry);
+	if (!err)
+		return target_set_problem(entry->target, NULL);
+	/* It is tried again by the ticks. */
+	return err == -ENOMEM ? err : target_set_problem(entry->target, ocp_error(watch->ctx));
 }
 
 /* In the order of the entries. What is asked for differently begins where the old way ended. */
@@ -175,26 +208,19 @@ static int commit(struct watch *watch, struct change *change)
 		}
 	watch->entries = change->entries;
 	watch->n_entries = change->n;
-	for (size_t i = 0; !err && i < change->n; i++) {
-		struct entry *entry = change->entries[i];
+	for (size_t i = 0; i < change->n; i++) {
+		int its_err = change->is_new[i] && change->entries[i]->exe
+				      ? begin_entry(watch, change->entries[i])
+				      : 0;
 
-		if (!change->is_new[i] || !entry->exe)
-			continue;
-		err = targets_get(&watch->targets, entry->exe, &entry->target);
-		if (!err)
-			entry->target->is_over_budget = false;
-		if (!err && entry->first)
-			err = entry_start(entry);
-		/* It is tried again by the ticks. */
-		if (err && err != -ENOMEM && entry->target)
-			err = target_set_problem(entry->target, ocp_error(watch->ctx));
+		err = err ? err : its_err;
 	}
 	for (size_t i = 0; i < n_old; i++)
 		if (!is_kept(change, old[i]))
 			entry_free(old[i]);
 	free(old);
 	for (size_t i = watch->targets.n; i-- > 0;)
-		if (!has_entry(watch, watch->targets.list[i]))
+		if (!is_wanted(watch, watch->targets.list[i]))
 			targets_remove(&watch->targets, i);
 	return err;
 }
@@ -293,10 +319,11 @@ static int forget_rows(struct watch *watch)
 	int err = 0;
 
 	for (size_t i = 0; !err && watch->targets.by_process && i < watch->targets.n; i++) {
-		const struct target *target = watch->targets.list[i];
+		struct target *target = watch->targets.list[i];
 
 		if (!is_time_to_forget(watch, target))
 			continue;
+		target_forget_rows(target);
 		for (size_t j = 0; !err && j < target->n_sources; j++)
 			err = ocp_meter_forget_ended(target->sources[j]->meter);
 	}
@@ -390,6 +417,7 @@ static int cut_costs(struct watch *watch, size_t number, const struct entry *ent
 	while (!err && n < MAX_CUTS && share > budget && (probe = busiest_probe(target)) >= 0) {
 		share -= target->probes[probe].rate * target->view.hit_ns / 1e9;
 		err = watch_switch_counter(watch, number, target->probes[probe].name, false);
+		target->probe_records[probe]->is_cut = !err;
 		n += !err;
 	}
 	if (!err && share > budget) {
@@ -593,6 +621,7 @@ int watch_switch_counter(struct watch *watch, size_t number, const char *probe, 
 	if (err)
 		return err;
 	target->probe_records[at]->is_off = !on;
+	target->probe_records[at]->is_cut = false;
 	target->probes[at].is_counted = on;
 	return 0;
 }

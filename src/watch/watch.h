@@ -70,7 +70,7 @@ struct watch_pair {
 /* Hits that are told apart by process, if that was asked for. */
 struct watch_row {
 	const char *probe;
-	pid_t pid;
+	pid_t pid; /* 0: all that have ended, some minutes after they did */
 	uint64_t hits;
 };
 

@@ -219,6 +219,11 @@ test_mistakes() {
 	check_error 2 "'extra'" "$@" extra
 	check_error 2 'no such option' "$@" --by-site
 	check_error 2 'No such file' "$@" --textfile "$TMP/nosuch/x" --listen 127.0.0.1:0
+	mkfifo "$TMP/fifo"
+	ln -s fifo "$TMP/link"
+	check_error 2 'fifo: not a regular file' "$@" --textfile "$TMP/fifo"
+	check_error 2 'link: not a regular file' "$@" --textfile "$TMP/link"
+	[[ -p $TMP/fifo && -L $TMP/link ]] || fail "replaced: $(ls -l "$TMP")"
 	check_error 2 'nosuch' "$@" --listen 127.0.0.1:0 --count=nosuch
 	check_error 5 'no such process' serve -pid 999999999 --listen 127.0.0.1:0
 	need_command setpriv

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -90,6 +91,50 @@ static void test_a_replaced_file_is_found(void **state)
 	run(program, 3);
 	assert_int_equal(hits_now(&w), 33);
 	end(&w);
+}
+
+/* Releases side by side, and a link to the one that is to run. */
+static void test_a_link_is_followed(void **state)
+{
+	char link[80], new_link[80], release[80];
+	struct running old, new;
+	const struct watch_spec spec = { .exe = link, .measure = &count_all },
+				both[] = { spec, { .exe = release, .measure = &count_all } };
+	struct watching w;
+
+	(void)state;
+	snprintf(release, sizeof(release), "%s-2", program);
+	snprintf(link, sizeof(link), "%s.link", program);
+	snprintf(new_link, sizeof(new_link), "%s.new-link", program);
+	copy_program(release);
+	assert_int_equal(symlink(program, link), 0);
+	w = watch_it(&spec, 1, false);
+	assert_string_equal(the_target(&w)->exe, link);
+	old = start(link);
+	go(&old, 10);
+	assert_int_equal(symlink(release, new_link), 0);
+	assert_int_equal(rename(new_link, link), 0);
+	tick(&w);
+	new = start(link);
+	go(&old, 10);
+	go(&new, 5);
+	tick(&w);
+	assert_int_equal(the_target(&w)->n_pids, 2);
+	assert_int_equal(hits_now(&w), 25);
+	quit(&old);
+	tick(&w);
+	tick(&w);
+	go(&new, 5);
+	assert_int_equal(hits_now(&w), 30);
+	assert_null(the_target(&w)->problem);
+	/* By its own name it is the same. */
+	assert_int_equal(watch_set(w.watch, both, 2), -EINVAL);
+	assert_int_equal(watch_set(w.watch, &spec, 1), 0);
+	assert_int_equal(hits_now(&w), 30);
+	quit(&new);
+	end(&w);
+	unlink(link);
+	unlink(release);
 }
 
 /*
@@ -206,6 +251,37 @@ static void test_rows_by_process(void **state)
 	assert_int_equal(of_b, 4);
 	quit(&a);
 	quit(&b);
+	end(&w);
+}
+
+/* What a process has hit before it is measured in another way, too. */
+static void test_rows_go_on(void **state)
+{
+	struct running running = start(program);
+	const struct watch_spec specs[] = { { .exe = program, .measure = &count_all },
+					    { .exe = program, .measure = &time_too } };
+	struct watching w = watch_it(specs, 1, true);
+
+	(void)state;
+	for (unsigned int i = 1; i <= 4; i++) {
+		assert_int_equal(watch_set(w.watch, &specs[i % 2], 1), 0);
+		tick(&w);
+		go(&running, 5);
+		assert_int_equal(hits_now(&w), 5 * i);
+		assert_int_equal(the_target(&w)->n_rows, 3);
+		for (size_t j = 0; j < 3; j++)
+			assert_int_equal(the_target(&w)->rows[j].hits, 5 * i);
+	}
+	quit(&running);
+	for (unsigned int i = 0; i < 301; i++)
+		tick(&w);
+	/* It has ended: its rows are those of all that have. */
+	assert_int_equal(hits_now(&w), 20);
+	assert_int_equal(the_target(&w)->n_rows, 3);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(the_target(&w)->rows[i].pid, 0);
+		assert_int_equal(the_target(&w)->rows[i].hits, 20);
+	}
 	end(&w);
 }
 
@@ -353,10 +429,12 @@ int main(void)
 		cmocka_unit_test(test_totals_go_on_over_restarts),
 		cmocka_unit_test(test_nobody_is_missed),
 		cmocka_unit_test(test_a_replaced_file_is_found),
+		cmocka_unit_test(test_a_link_is_followed),
 		cmocka_unit_test(test_an_overwritten_file_is_found),
 		cmocka_unit_test(test_a_process_is_followed),
 		cmocka_unit_test(test_nothing_stays_of_processes),
 		cmocka_unit_test(test_rows_by_process),
+		cmocka_unit_test(test_rows_go_on),
 		cmocka_unit_test(test_pairs_go_on_too),
 		cmocka_unit_test(test_the_last_minute),
 		cmocka_unit_test(test_quantiles_of_one),

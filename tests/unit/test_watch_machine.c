@@ -29,6 +29,25 @@ static void test_programs_are_found(void **state)
 	end(&w);
 }
 
+/* Whether it is asked for by name or found, a program's totals go on. */
+static void test_named_and_found(void **state)
+{
+	const struct watch_spec named = { .exe = program, .measure = &count_all },
+				all = { .measure = &count_all };
+	struct running running = start(program);
+	struct watching w = watch_it(&all, 1, false);
+
+	(void)state;
+	for (unsigned int i = 1; i <= 4; i++) {
+		assert_int_equal(watch_set(w.watch, i % 2 ? &named : &all, 1), 0);
+		tick(&w);
+		go(&running, 5);
+		assert_int_equal(hits_now(&w), 5 * i);
+	}
+	quit(&running);
+	end(&w);
+}
+
 /* The first process of a namespace cannot be traced, as LeakSanitizer does: it waits for the
  * second. */
 static int enter_namespace(void)
@@ -54,6 +73,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_programs_are_found),
+		cmocka_unit_test(test_named_and_found),
 	};
 
 	/* Who may not do this may not measure either, and skips the test. */

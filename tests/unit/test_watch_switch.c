@@ -197,6 +197,9 @@ static void test_budgets_are_kept(void **state)
 	/* A pair has no counter that could be switched off: it is not measured any more. */
 	spec.measure = &cheap_pair;
 	assert_int_equal(watch_set(w.watch, &spec, 1), 0);
+	/* Asked for anew, nothing is wrong, and all is counted, until that costs too much again. */
+	assert_null(the_target(&w)->problem);
+	assert_true(probe_called(&w, "both")->is_counted);
 	sleep_ms(WATCH_TICK_MS);
 	tick(&w);
 	go(&running, 10000);
