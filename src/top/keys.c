@@ -8,7 +8,9 @@
 #include <string.h>
 #include <wctype.h>
 
-enum { KEY_ESCAPE = 27, KEY_DELETE = 127, KEY_RUBOUT = 8, KEY_REDRAW = 12 };
+#include "top/terminal.h"
+
+enum { KEY_DELETE = 127, KEY_RUBOUT = 8, KEY_REDRAW = 12 };
 
 /* ---- moving --------------------------------------------------------------------------------- */
 

@@ -133,6 +133,16 @@ test_rates_pairs_sorting_filter_pause() {
 	press Escape
 	await_screen ' 1-5/5$'
 
+	# With Alt they are other keys, and nothing to us.
+	press M-q M-e M-c M-/
+	press n
+	await_screen '^  probe▲ '
+	matches "$(line_of rare)" ' off yes$' "after Alt-e and Alt-c"
+	press r
+	await_screen 'hits/s▼'
+	press s
+	await_screen ' hits▼'
+
 	press Space
 	await_screen 'PAUSED$'
 	before=$(screen)
