@@ -126,7 +126,7 @@ hint: did you mean 'help'?"
 fits_terminal() { # PROGRAM [COMMAND]
 	"$@" --help >"$TMP/help"
 	[[ -s $TMP/help ]] || fail "$* --help says nothing"
-	eq "$(grep -nE '.{80}' "$TMP/help" || :)" "" "what is too wide in $* --help, and nothing,"
+	eq "$(grep -nE '.{80}' "$TMP/help" || :)" "" "what $* --help has beyond column 79, and nothing,"
 }
 
 test_help_fits_a_terminal() {
