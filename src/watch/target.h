@@ -80,6 +80,8 @@ int target_give_up_source(struct target *target, size_t source);
 /* What it cost is forgiven. */
 void target_forgive(struct target *target);
 
+/* The processes of all sources, and whether it is up. Returns -ENOMEM or 0. */
+int target_collect_pids(struct target *target);
 /* Processes of ended sources that have ended, too, become one, 0, as those of a meter do. */
 void target_forget_rows(struct target *target);
 
