@@ -13,7 +13,7 @@
  * one target, that of the name which was found first (of the lowest pid, mostly), also after the
  * last process of that name: uprobes are on the file, and would be hit once for each. Files of one
  * name, as those of two containers of an image, are one target with a source each. Files on
- *overlays are told apart even if they have a file below in common; see measure/kernel_file.c.
+ * overlays are told apart even if they have a file below in common; see measure/kernel_file.c.
  *
  * Everything is done in the calling thread, by these functions. What they hand out is valid until
  * the next of watch_set, watch_tick, watch_read and watch_switch_....
