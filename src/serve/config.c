@@ -5,18 +5,17 @@
  */
 #include "serve/config.h"
 
-#include <fcntl.h>
 #include <json-c/json.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/suggest.h"
+#include "serve/config_file.h"
 #include "serve/config_keys.h"
 
-enum { MAX_FILE_BYTES = 1 << 20, MAX_NAME_BYTES = 1024 };
+enum { MAX_NAME_BYTES = 1024 };
 
 /* What the strings of a config are in. */
 struct config_memory {
@@ -449,35 +448,6 @@ static int parse(struct reader *r, const char *text, size_t n)
 	return config_keys_find(r->ctx, r->file, text, n, &r->keys);
 }
 
-/* The contents of FILE, a zero byte behind them. */
-static int read_file(struct ocp_ctx *ctx, const char *file, char **text, size_t *n)
-{
-	int fd = open(file, O_RDONLY | O_CLOEXEC), err = 0;
-	ssize_t got = 1;
-
-	*n = 0;
-	if (fd < 0)
-		return ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
-	*text = malloc(MAX_FILE_BYTES + 1);
-	if (!*text)
-		err = ctx_no_memory(ctx);
-	while (!err && got > 0 && *n < MAX_FILE_BYTES) {
-		got = read(fd, *text + *n, MAX_FILE_BYTES - *n);
-		if (got < 0)
-			err = ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
-		else
-			*n += (size_t)got;
-	}
-	close(fd);
-	if (!err && *n == MAX_FILE_BYTES)
-		err = ctx_error(ctx, -EFBIG, "%s: a megabyte or more", file);
-	if (err)
-		free(*text);
-	else
-		(*text)[*n] = '\0';
-	return err;
-}
-
 static struct config *new_config(struct ocp_ctx *ctx)
 {
 	struct config *config = calloc(1, sizeof(*config));
@@ -491,12 +461,12 @@ static struct config *new_config(struct ocp_ctx *ctx)
 	return NULL;
 }
 
-int config_read(struct ocp_ctx *ctx, const char *file, struct config **out)
+int config_read(struct ocp_ctx *ctx, const char *file, int wake_fd, struct config **out)
 {
 	struct reader reader = { .ctx = ctx, .file = file };
 	char *text = NULL;
 	size_t n;
-	int err = read_file(ctx, file, &text, &n);
+	int err = config_file_read(ctx, file, wake_fd, &text, &n);
 
 	if (err)
 		return err;

@@ -121,7 +121,7 @@ static void reload(struct server *s)
 		say("SIGHUP: there is no configuration file to read again");
 		return;
 	}
-	err = config_read(s->ctx, s->own->config, &new);
+	err = config_read(s->ctx, s->own->config, -1, &new);
 	if (!err)
 		err = check_change(s, new);
 	if (!err)
@@ -329,7 +329,7 @@ static int start(struct server *s)
 
 	raise_fd_limit();
 	if (!err && s->own->config)
-		err = config_read(s->ctx, s->own->config, &s->config);
+		err = config_read(s->ctx, s->own->config, s->signal_fd, &s->config);
 	if (!err)
 		err = open_listener(s);
 	if (err)
@@ -380,7 +380,8 @@ int serve(const struct options *options)
 
 	if (!err)
 		err = run_loop(&server);
-	code = err ? say_error(options->ctx, err) : EXIT_DONE;
+	/* A signal came while the configuration was waited for. */
+	code = err && err != -ECANCELED ? say_error(options->ctx, err) : EXIT_DONE;
 	finish(&server);
 	return code;
 }

@@ -287,6 +287,44 @@ plain 100" "hits"
 	eq "$(get metrics | grep -c 'hits_total.*probe="outer"' || :)" 0 "probes that were not asked for"
 }
 
+in_ten_seconds() {
+	timeout -s KILL 10 "$O/ocaml-probes" "$@"
+}
+
+# Nothing is waited for with the signals blocked, and a running server waits for nothing.
+test_configuration_that_blocks() {
+	need_counting
+	start_v1
+	printf '{ "listen": "127.0.0.1:0", "targets": [{ "pid": %s }] }' "$TARGET" >"$TMP/config"
+	mkfifo "$TMP/fifo"
+	TOOL=in_ten_seconds check_error 2 'fifo: not a regular file' serve --config "$TMP/fifo"
+	TOOL=in_ten_seconds check_error 2 'zero: not a regular file' serve --config /dev/zero
+
+	# What a shell gives in the place of a file comes when it comes,
+	start_server --config <(sleep 0.3; cat "$TMP/config")
+	go 10
+	kill -HUP "$SERVER"
+	wait_for 'grep -q "a pipe, which cannot be read again" "$TMP/serve.err"'
+	eq "$(hits_of plain)" 10 "hits"
+	end_server
+	# or never.
+	background "$TOOL" serve --config <(exec sleep 60) 2>"$TMP/serve.err"
+	SERVER=$!
+	wait_for 'ls -l "/proc/$SERVER/fd" 2>/dev/null | finds signalfd'
+	end_server
+	eq "$SERVER_STATUS" 0 "status: $(cat "$TMP/serve.err")"
+	eq "$(cat "$TMP/serve.err")" "" "what it said"
+
+	start_server --config "$TMP/config"
+	mv "$TMP/fifo" "$TMP/config"
+	kill -HUP "$SERVER"
+	wait_for 'grep -q "all is as before" "$TMP/serve.err"'
+	grep -q 'config: not a regular file' "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
+	eq "$(get healthz)" ok "healthz"
+	end_server
+	eq "$SERVER_STATUS" 0 "status"
+}
+
 # ---- textfile ---------------------------------------------------------------------------------
 
 test_textfile() {
