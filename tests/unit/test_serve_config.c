@@ -159,7 +159,7 @@ static const struct {
 	  ":3: targets[0].time[0][1]: not a str" },
 	{ TARGET("\"exe\": \"x\", \"time\": [[\"a\", \"a\"]]"), "time[0]: start and stop are one" },
 	{ TARGET("\"exe\": \"x\", \"time\": [[\"a\", \"b\"], [\"a\", \"b\"]]"),
-	  ":3: targets[0].time[1]: a,b is there twice" },
+	  ":3: targets[0].time[1]: 'a,b' is there twice" },
 	{ TARGET("\"exe\": \"x\", \"depth\": 2"), ":3: targets[0]: 'depth' goes with 'time'" },
 	{ TARGET("\"exe\": \"x\", \"depth\": 33"), ":3: targets[0].depth: not a number from 1" },
 	{ TARGET("\"exe\": \"x\", \"key\": \"arg0\""), ":3: targets[0]: 'key' goes with 'time'" },
