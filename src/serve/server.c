@@ -111,6 +111,16 @@ static int check_change(struct server *s, const struct config *new)
 	return 0;
 }
 
+static void say_reloaded(const struct server *s)
+{
+	const size_t n = s->config->n_targets;
+
+	if (n)
+		say("%s: was read again, %zu target%s", s->own->config, n, n == 1 ? "" : "s");
+	else
+		say("%s: was read again, every program with probes", s->own->config);
+}
+
 /* All of the file's news, or nothing. */
 static void reload(struct server *s)
 {
@@ -135,7 +145,7 @@ static void reload(struct server *s)
 	use_settings(s, new);
 	config_free(s->config);
 	s->config = new;
-	say("%s: was read again, %zu targets", s->own->config, new->n_targets);
+	say_reloaded(s);
 }
 
 /* ---- events --------------------------------------------------------------------------------- */

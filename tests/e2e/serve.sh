@@ -99,6 +99,11 @@ every_program() {
 	wait_for 'get metrics | finds -x "ocaml_probes_up{exe=\"$TMP/two\"} 1"'
 	go 50
 	eq "$(get metrics | sed -n "s|^ocaml_probes_hits_total{probe=\"plain\",exe=\"$TMP/two\"} ||p")" 50 "hits"
+	end_server
+	echo '{ "listen": "127.0.0.1:0" }' >"$TMP/config"
+	start_server --config "$TMP/config"
+	kill -HUP "$SERVER"
+	wait_for 'grep -q "config: was read again, every program with probes$" "$TMP/serve.err"'
 }
 
 test_hits_by_process() {
@@ -275,7 +280,7 @@ plain 100" "hits"
 		              { "exe": "$COUNTED", "count": "in_.*" }] }
 	END
 	kill -HUP "$SERVER"
-	wait_for 'grep -q "was read again, 2 targets" "$TMP/serve.err"'
+	wait_for 'grep -q "config: was read again, 2 targets$" "$TMP/serve.err"'
 	eq "$(hits_of plain)" 110 "hits after a right file"
 	eq "$(get metrics | grep -c _bucket)" 4 "buckets after a right file"
 	start_target "$COUNTED" 10 1
@@ -285,6 +290,9 @@ plain 100" "hits"
 	await_line '# in_loop was seen.*' 20
 	eq "$(hits_of in_loop)" 10 "hits of the new target"
 	eq "$(get metrics | grep -c 'hits_total.*probe="outer"' || :)" 0 "probes that were not asked for"
+	printf '{ "listen": "127.0.0.1:0", "targets": [{ "exe": "%s" }] }' "$COUNTED" >"$TMP/config"
+	kill -HUP "$SERVER"
+	wait_for 'grep -q "config: was read again, 1 target$" "$TMP/serve.err"'
 }
 
 in_ten_seconds() {
