@@ -49,7 +49,7 @@ struct http_reply {
  * NUMBER, 1 to HTTP_MAX_SHARES, says what REQUEST asks for. True: REPLY is complete. False: the
  * caller is to make it, as always.
  */
-enum { HTTP_MAX_SHARES = 5 };
+enum { HTTP_MAX_SHARES = 6 };
 bool http_share(const struct http_request *request, struct http_reply *reply, unsigned int number);
 
 void http_add_header(struct http_reply *reply, const char *name, const char *value);
