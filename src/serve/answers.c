@@ -27,8 +27,10 @@ static bool read_watch(struct answers *answers, struct http_reply *reply)
 static void answer_metrics(void *data, const struct http_request *request, struct http_reply *reply)
 {
 	struct answers *answers = data;
-	const enum exposition exposition = negotiate(http_header(request, "Accept"));
+	char *accept = http_header_list(request, "Accept");
+	const enum exposition exposition = negotiate(accept);
 
+	free(accept);
 	if (http_share(request, reply, exposition + 1))
 		return;
 	http_add_header(reply, "Cache-Control", "no-store");

@@ -215,6 +215,11 @@ struct header_counter {
 	size_t n;
 };
 
+struct header_list {
+	const char *name;
+	struct body values;
+};
+
 static enum MHD_Result count_header(void *data, enum MHD_ValueKind kind, const char *name,
 				    const char *value)
 {
@@ -232,6 +237,32 @@ size_t http_header_count(const struct http_request *request, const char *name)
 
 	MHD_get_connection_values(request->connection, MHD_HEADER_KIND, count_header, &counter);
 	return counter.n;
+}
+
+static enum MHD_Result add_to_list(void *data, enum MHD_ValueKind kind, const char *name,
+				   const char *value)
+{
+	struct header_list *list = data;
+
+	(void)kind;
+	if (strcasecmp(name, list->name) != 0)
+		return MHD_YES;
+	if (list->values.n)
+		body_lit(&list->values, ", ");
+	body_str(&list->values, value ? value : "");
+	return MHD_YES;
+}
+
+char *http_header_list(const struct http_request *request, const char *name)
+{
+	struct header_list list = { .name = name };
+
+	MHD_get_connection_values(request->connection, MHD_HEADER_KIND, add_to_list, &list);
+	body_add(&list.values, "", 1);
+	if (!list.values.is_short)
+		return list.values.bytes;
+	body_free(&list.values);
+	return NULL;
 }
 
 /* ---- replies -------------------------------------------------------------------------------- */

@@ -25,6 +25,11 @@ struct http_request {
 /* The value of the first header called NAME, or NULL; and how many there are of that name. */
 const char *http_header(const struct http_request *request, const char *name);
 size_t http_header_count(const struct http_request *request, const char *name);
+/*
+ * All that are called NAME, whose values are lists, as the one list that they are (RFC 9110, 5.3).
+ * To be freed; NULL: memory is short.
+ */
+char *http_header_list(const struct http_request *request, const char *name);
 
 enum { HTTP_MAX_HEADERS = 8 };
 

@@ -144,7 +144,15 @@ test_content_types() {
 		 application/openmetrics-text; version=1.0.0|application/openmetrics-text; version=1.0.0
 		 application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1|application/openmetrics-text; version=1.0.0
 		 application/openmetrics-text;q=0.2,text/plain;q=0.3|text/plain; version=0.0.4
+		 application/openmetrics-text; version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1|application/openmetrics-text; version=0.0.1
+		 application/openmetrics-text; version=2.0.0|text/plain; version=0.0.4
 	END
+	# A list may be in several lines.
+	eq "$(get metrics -o "$TMP/body" -w '%{content_type}' -H 'Accept: text/html' -H 'Accept: text/plain;q=0.3' \
+		-H 'X-Other: y' -H 'accept: application/openmetrics-text;version=1.0.0;q=0.5')" \
+		"application/openmetrics-text; version=1.0.0; charset=utf-8" "type for three lines"
+	eq "$(get metrics -o "$TMP/body" -w '%{content_type}' -H 'Accept: application/openmetrics-text;q=0.5' -H 'Accept: text/plain')" \
+		"text/plain; version=0.0.4; charset=utf-8" "type for two lines"
 	get metrics -D - -o "$TMP/body" | tr -d '\r' >"$TMP/head"
 	grep -qx 'Vary: Accept' "$TMP/head" || fail "$(cat "$TMP/head")"
 	eq "$(grep -c '^ocaml_probes_build_info{version="[0-9.]*"} 1$' "$TMP/body")" 1 "build_info"
