@@ -15,6 +15,7 @@ struct http;
 
 struct http_request {
 	const char *path; /* without the query */
+	const char *host; /* whom it is for, as HOST:PORT; NULL: it does not say */
 	const char *body; /* of a POST, N_BODY bytes and a zero byte behind them; else NULL */
 	size_t n_body;
 	const char *peer;  /* ADDRESS:PORT */

@@ -173,6 +173,29 @@ test_paths_and_methods() {
 	for path in nosuch api/v1 metrics/ ../etc/passwd %2e%2e/x page.html; do
 		eq "$(status_of "$path" --path-as-is)" 404 "GET /$path"
 	done
+	# As one asks a proxy: http://HOST:PORT before the path, and in the place of Host.
+	for path in "$URL" "http://other.example/metrics" "HTTP://127.0.0.1:$PORT/metrics?x=http://y/" "${URL%/}" "${URL%/}?x" "http://[::1]/healthz"; do
+		eq "$(status_of '' --request-target "$path")" 200 "GET $path"
+	done
+	eq "$(status_of '' --request-target "${URL}healthz")" 200 "GET ${URL}healthz"
+	eq "$(cat "$TMP/reply")" ok "its body"
+	for path in "${URL}nosuch" "${URL%/}:/metrics#" "http://127.0.0.1:$PORT#/metrics" "http:/metrics" '*' metrics; do
+		eq "$(status_of '' --request-target "$path")" 404 "GET $path"
+	done
+	for path in http:///metrics "http://:$PORT/metrics" "http://x@127.0.0.1:$PORT/metrics" "http://127.0.0.1%3a$PORT/metrics" \
+		"http://127.0.0.1%2fmetrics" /metrics%00x /%00 /%00/metrics /metrics%%00 "${URL}metrics%00x" /metrics%00?x "http://$(printf '%0300d' 0)/"; do
+		eq "$(status_of '' --request-target "$path")" 400 "GET $path"
+	done
+	for path in "https://127.0.0.1:$PORT/metrics" ftp://x/; do
+		eq "$(status_of '' --request-target "$path")" 421 "GET $path"
+	done
+	# A path is one in each of its spellings.
+	for path in /%6detrics /metrics?%00 '/metrics?a=%00b'; do
+		eq "$(status_of '' --request-target "$path")" 200 "GET $path"
+	done
+	for path in /metrics%2500 /metrics%0 /metrics%0x /metrics%3fx /metrics%0g; do
+		eq "$(status_of '' --request-target "$path")" 404 "GET $path"
+	done
 	for method in PUT DELETE OPTIONS PATCH TRACE NONSENSE; do
 		eq "$(status_of metrics -X "$method")" 405 "$method"
 	done
