@@ -70,6 +70,7 @@ struct connection {
 /* One request, from its first line on to the end of the reply. */
 struct pending {
 	struct uri uri;
+	const char *uri_end;
 	struct http_request request;
 	bool has_begun; /* the headers are there */
 	const struct http_route *route;
@@ -452,6 +453,17 @@ static void examine(struct http *http, struct pending *pending, const char *meth
 		http_error(reply, MHD_HTTP_CONTENT_TOO_LARGE, "the body is more than 64 KiB", NULL);
 }
 
+/*
+ * Was a zero byte in what was asked for, which would end it too early? Libmicrohttpd has the first
+ * line in one buffer, its words one behind the other.
+ */
+static bool was_cut(const struct pending *pending, const char *version)
+{
+	const uintptr_t gap = (uintptr_t)version - (uintptr_t)pending->uri_end;
+
+	return gap > 1 && gap < CONNECTION_BYTES;
+}
+
 static enum MHD_Result begin_request(struct http *http, struct MHD_Connection *mhd,
 				     struct pending *pending, const char *path, const char *method)
 {
@@ -462,8 +474,8 @@ static enum MHD_Result begin_request(struct http *http, struct MHD_Connection *m
 	pending->has_begun = true;
 	request->http = http;
 	request->connection = mhd;
-	/* What is before the path has no escapes, or it is refused: it is as long as it was. */
-	request->path = path + pending->uri.path_at;
+	/* What is before the path has no escapes, or is refused: it is as long as it was. */
+	request->path = pending->uri.status ? "/" : path + pending->uri.path_at;
 	if (pending->uri.path_at && !*request->path)
 		request->path = "/";
 	/* "the origin server MUST ignore the received Host header field (if any)" */
@@ -514,9 +526,10 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *mhd, const 
 {
 	struct pending *pending = *context;
 
-	(void)version;
 	if (!pending)
 		return MHD_NO; /* memory was short */
+	if (!pending->has_begun && was_cut(pending, version))
+		uri_refuse_zero(&pending->uri);
 	if (!pending->has_begun)
 		return begin_request(data, mhd, pending, path, method);
 	if (!*n_upload)
@@ -554,8 +567,10 @@ static void *on_uri(void *data, const char *uri, struct MHD_Connection *mhd)
 	(void)data;
 	if (connection && connection->limit_ms == IDLE_MS)
 		begin_phase(connection, REQUEST_MS);
-	if (pending)
-		uri_read(&pending->uri, uri ? uri : "");
+	if (pending && uri) {
+		uri_read(&pending->uri, uri);
+		pending->uri_end = uri + strlen(uri);
+	}
 	return pending;
 }
 

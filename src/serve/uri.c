@@ -44,5 +44,10 @@ void uri_read(struct uri *uri, const char *text)
 	/* It would end the path for us, but not for others. */
 	path = strstr(path, "%00");
 	if (path && !memchr(text, '?', (size_t)(path - text)))
-		refuse(uri, BAD_REQUEST, "the path has a zero byte");
+		uri_refuse_zero(uri);
+}
+
+void uri_refuse_zero(struct uri *uri)
+{
+	refuse(uri, BAD_REQUEST, "the path has a zero byte");
 }

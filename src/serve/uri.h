@@ -19,5 +19,7 @@ struct uri {
 
 /* TEXT is as it came, nothing is decoded. */
 void uri_read(struct uri *uri, const char *text);
+/* For a zero byte that was not seen there, because it was not encoded. */
+void uri_refuse_zero(struct uri *uri);
 
 #endif

@@ -139,6 +139,18 @@ def malformed():
     expected = [
         (b"GET / HTTP/1.1\r\n\r\n", {400}),  # no Host
         (b"GET / HTTP/1.1\r\n" + host + b"Host: x\r\n\r\n", {400}),
+        (b"GET http://127.0.0.1:%d/healthz HTTP/1.1\r\n\r\n" % PORT, {400}),  # no Host either
+        (b"GET http://127.0.0.1:%d/healthz HTTP/1.0\r\n\r\n" % PORT, {200}),
+        (b"GET http://127.0.0.1:%d/healthz HTTP/1.1\r\nHost: x\r\n\r\n" % PORT, {200}),
+        (b"GET http://x/healthz HTTP/1.1\r\n" + host + b"\r\n", {421}),
+        (b"GET http://127.0.0.1:%d/healthz%%00x HTTP/1.1\r\n" % PORT + host + b"\r\n", {400}),
+        (b"GET http:// HTTP/1.1\r\n" + host + b"\r\n", {400}),
+        (b"GET http://%s HTTP/1.1\r\n" % (b"a" * 3000) + host + b"\r\n", {400}),
+        (b"GET http://%s HTTP/1.1\r\n" % (b"%41" * 900) + host + b"\r\n", {400}),
+        (b"GET /healthz%00x HTTP/1.1\r\n" + host + b"\r\n", {400}),
+        (b"GET /healthz\0x HTTP/1.1\r\n" + host + b"\r\n", {400}),
+        (b"GET /healthz\0 HTTP/1.1\r\n" + host + b"\r\n", {400}),
+        (b"GET \0 HTTP/1.1\r\n" + host + b"\r\n", {400}),
         (b"GET /" + b"a" * 3000 + b" HTTP/1.1\r\n" + host + b"\r\n", {414}),
         (b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\n" + host + b"\r\n", {414}),
         (b"GET / HTTP/1.1\r\n" + host + b"X: " + b"a" * 20000 + b"\r\n\r\n", {431}),
@@ -163,6 +175,10 @@ def malformed():
     for data, statuses in expected:
         got = status(data + (b"" if b"\r\n\r\n" in data else b"\r\n\r\n"))
         assert got in statuses, "%s: %s" % (data[:60], got)
+    # Accept in many lines.
+    got = ask(b"GET /metrics HTTP/1.1\r\n" + host + b"Accept: \"\r\nAccept:\r\n" * 50
+              + b"Accept: application/openmetrics-text;version=0.0.1\r\nConnection: close\r\n\r\n")
+    assert got.startswith(b"HTTP/1.1 200"), got[:200]
     # Half of a request, and the rest never comes; the client has gone, or listens only.
     half = connect()
     half.sendall(b"GET /metrics HT")
