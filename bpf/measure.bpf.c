@@ -159,6 +159,22 @@ int thread_exit(void *unused)
 }
 
 #ifdef MEASURE_FULL
+/* As current_ids has it for a process of its own; 0 for one of another pid namespace. */
+static __always_inline __u32 tgid_of_child(struct task_struct *child)
+{
+	struct pid *pid;
+	struct upid *own;
+
+	if (!config.pidns_ino)
+		return BPF_CORE_READ(child, tgid);
+	pid = BPF_CORE_READ(child, thread_pid);
+	own = &pid->numbers[0];
+	own = (void *)own + BPF_CORE_READ(pid, level) * bpf_core_type_size(struct upid);
+	if (BPF_CORE_READ(own, ns, ns.inum) != config.pidns_ino)
+		return 0;
+	return BPF_CORE_READ(own, nr);
+}
+
 /* Before the child runs: what a followed process forks is followed. */
 SEC("raw_tracepoint/sched_process_fork")
 int process_fork(struct bpf_raw_tracepoint_args *args)
@@ -169,8 +185,10 @@ int process_fork(struct bpf_raw_tracepoint_args *args)
 
 	if (!current_ids(&ids) || !bpf_map_lookup_elem(&tgids, &ids.tgid))
 		return 0;
-	tgid = BPF_CORE_READ(child, tgid);
-	if ((__u32)BPF_CORE_READ(child, pid) != tgid)
+	if (BPF_CORE_READ(child, pid) != BPF_CORE_READ(child, tgid))
+		return 0;
+	tgid = tgid_of_child(child);
+	if (!tgid)
 		return 0;
 	if (bpf_map_update_elem(&tgids, &tgid, &one, 0 /* BPF_ANY */)) {
 		struct measure_losses *lost = our_losses();

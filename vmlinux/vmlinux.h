@@ -87,8 +87,27 @@ struct signal_struct {
 	atomic_t live; /* threads that have not begun to exit */
 };
 
+struct ns_common {
+	unsigned int inum;
+};
+
+struct pid_namespace {
+	struct ns_common ns;
+};
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+};
+
+struct pid {
+	unsigned int level; /* of the innermost namespace it has a number in */
+	struct upid numbers[1];
+};
+
 struct task_struct {
 	int pid, tgid;
+	struct pid *thread_pid;
 	struct signal_struct *signal;
 	struct mm_struct *mm;
 };

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -260,6 +261,19 @@ static void copy_arguments(struct calibration *c, const struct engine_spec *spec
 	c->spec.filter = &c->filter;
 }
 
+/* Signals are the caller's business, and that of the caller's threads. */
+static int create_thread(struct calibration *c)
+{
+	sigset_t all, before;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = pthread_create(&c->thread, NULL, run, c);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return err;
+}
+
 struct calibration *calibration_start(const struct engine_ops *ops, const struct engine_spec *spec,
 				      bool dormant)
 {
@@ -290,7 +304,7 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
 	copy_arguments(c, spec);
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_cond_init(&c->changed, NULL);
-	if (!c->ctx || pthread_create(&c->thread, NULL, run, c)) {
+	if (!c->ctx || create_thread(c)) {
 		ocp_ctx_free(c->ctx);
 		free(c);
 		return NULL;

@@ -27,6 +27,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
+#include "measure/kernel_file.h"
 
 /* The inode of the initial pid namespace, PROC_PID_INIT_INO in linux/proc_ns.h. */
 #define INITIAL_PIDNS_INODE 0xeffffffcU
@@ -89,7 +90,8 @@ static bool reads_args(const struct engine_spec *spec)
 static int configure(struct engine *engine, const struct engine_spec *spec)
 {
 	struct measure_config *config = &engine->config;
-	struct stat st;
+	struct kernel_file exe;
+	int err;
 
 	*config = (struct measure_config){
 		.only_tgids = !spec->exe && (spec->many_processes || spec->children ||
@@ -107,10 +109,11 @@ static int configure(struct engine *engine, const struct engine_spec *spec)
 		.hits_stride = (__u32)(spec->max_sites + HITS_A_PAGE) & ~(__u32)(HITS_A_PAGE - 1),
 	};
 	if (spec->exe) {
-		if (stat(spec->exe, &st))
-			return ctx_error(engine->ctx, -errno, "%s: %s", spec->exe, strerror(errno));
-		config->exe_dev = kernel_dev(st.st_dev);
-		config->exe_ino = st.st_ino;
+		err = kernel_file_find(spec->exe, &exe);
+		if (err)
+			return ctx_error(engine->ctx, err, "%s: %s", spec->exe, strerror(-err));
+		config->exe_dev = exe.dev;
+		config->exe_ino = exe.ino;
 	}
 	return choose_pid_namespace(engine->ctx, spec->pid, config);
 }

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "measure/kernel_file.h"
 #include "process/maps.h"
 #include "process/process.h"
 
@@ -104,10 +105,12 @@ int ocp_meter_add_program(struct ocp_meter *meter, const char *path)
 	if (!meter->program_name)
 		return ctx_no_memory(meter->ctx);
 	err = ocp_program_open(meter->ctx, path, &meter->program);
-	if (!err)
-		snprintf(meter->program_path, sizeof(meter->program_path), "/proc/self/fd/%d",
-			 meter->program->fd);
-	return err;
+	if (err)
+		return err;
+	snprintf(meter->program_path, sizeof(meter->program_path), "/proc/self/fd/%d",
+		 meter->program->fd);
+	meter->program_is_layered = kernel_file_is_layered(meter->program->fd);
+	return 0;
 }
 
 void ocp_meter_follow_children(struct ocp_meter *meter)

@@ -20,8 +20,9 @@ struct meter_pair {
 struct watched {
 	pid_t pid;
 	unsigned int looks;
-	uint64_t signature;  /* 0: unknown */
-	uint64_t start_time; /* of one that was asked for by itself */
+	unsigned int changed; /* the round in which it was seen to run other files than before */
+	uint64_t signature;   /* 0: unknown */
+	uint64_t start_time;  /* of one that was asked for by itself */
 };
 
 struct ocp_meter {
@@ -36,6 +37,7 @@ struct ocp_meter {
 	size_t n_procs;
 	struct ocp_program *program; /* of every process that runs it */
 	char program_path[FD_PATH_BYTES];
+	bool program_is_layered; /* others have its code, too: see kernel_file.c */
 	struct selection counted;
 	struct meter_pair *pairs;
 	size_t n_pairs;

@@ -39,7 +39,8 @@ static int fill_target(const struct ocp_meter *meter, const struct measured_file
 		.name = file->name,
 		.pids = meter->program ? NULL : file->pids,
 		.n_pids = meter->program ? 0 : file->n_pids,
-		.check_exe = meter->program && file->prog != meter->program,
+		.check_exe = meter->program &&
+			     (file->prog != meter->program || meter->program_is_layered),
 		.sites = sites,
 		.n_sites = file->n_sites,
 		.args = meter->arguments.table.entries,

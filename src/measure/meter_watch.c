@@ -6,10 +6,10 @@
  * those that have been there for a while so many are looked at in one round that it takes some ms.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "elf/elf_file.h"
@@ -68,17 +68,18 @@ static uint64_t read_signature(struct ocp_meter *meter, pid_t pid)
 	return signature;
 }
 
-/* See what PID has mapped. One that has ended or hides is passed over. */
-static int add_running(struct ocp_meter *meter, pid_t pid, size_t *n_new)
+/* See what PROCESS has mapped. One that has ended or hides is passed over. */
+static int add_running(struct ocp_meter *meter, struct watched *process, size_t *n_new)
 {
 	struct ocp_process *proc;
 	size_t n_files = meter->table.n_files;
-	int err = ocp_process_open(meter->ctx, pid, &proc);
+	int err = ocp_process_open(meter->ctx, process->pid, &proc);
 
 	if (err == -ENOMEM)
 		return err;
 	if (err) {
 		ctx_log(meter->ctx, OCP_LOG_DEBUG, "%s", ocp_error(meter->ctx));
+		process->signature = 0; /* what it has mapped is not known yet */
 		return 0;
 	}
 	err = meter_add_images(meter, proc, n_new);
@@ -101,7 +102,8 @@ static int look_at(struct ocp_meter *meter, struct watched *process, size_t *n_n
 	process->signature = read_signature(meter, process->pid);
 	if (!process->signature || process->signature == before)
 		return 0;
-	return add_running(meter, process->pid, n_new);
+	process->changed = meter->round;
+	return add_running(meter, process, n_new);
 }
 
 /* ---- all processes of a program ------------------------------------------------------------- */
@@ -212,11 +214,23 @@ int meter_watch(struct ocp_meter *meter, size_t *n_new)
 	return meter->program ? watch_program(meter, n_new) : watch_processes(meter, n_new);
 }
 
+/* What was found in this round could not be measured: it shall be found again. */
+static void forget_round(struct ocp_meter *meter, size_t n_files, size_t n_sites, size_t n_own)
+{
+	/* What is not attached must not be counted as if: the engine has no numbers for it. */
+	site_table_truncate(&meter->table, n_files, n_sites);
+	while (meter->n_own > n_own)
+		ocp_process_free(meter->own[--meter->n_own]);
+	for (size_t i = 0; i < meter->n_watched; i++)
+		if (meter->watched[i].changed == meter->round)
+			meter->watched[i].signature = 0;
+}
+
 int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites)
 {
 	const size_t n_files = meter->table.n_files, first = meter->table.n_sites;
 	const size_t n_own = meter->n_own;
-	int err;
+	int err, its_err;
 
 	*n_sites = 0;
 	if (meter->is_kept || !meter->engine)
@@ -229,15 +243,12 @@ int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites)
 	if (!err && meter->is_attached && meter->table.n_files > n_files)
 		err = meter_attach_files(meter, n_files);
 	if (err) {
-		/* What is not attached must not be counted as if: the engine has no numbers for it.
-		 */
-		site_table_truncate(&meter->table, n_files, first);
-		while (meter->n_own > n_own)
-			ocp_process_free(meter->own[--meter->n_own]);
+		forget_round(meter, n_files, first, n_own);
 		*n_sites = 0;
-		return err;
 	}
-	return meter->is_attached ? meter_check_files(meter) : 0;
+	/* Whoever waits to write to a file waits for this, whatever else there is. */
+	its_err = meter->is_attached ? meter_check_files(meter) : 0;
+	return its_err ? its_err : err;
 }
 
 int ocp_meter_processes(const struct ocp_meter *meter, pid_t **pids, size_t *n, bool *complete)
@@ -254,17 +265,13 @@ int ocp_meter_processes(const struct ocp_meter *meter, pid_t **pids, size_t *n, 
 
 /* ---- rows of the dead ----------------------------------------------------------------------- */
 
-/* A zombie's is still there. */
+/* A zombie is still there. /proc is not asked: it may hide those of other users (hidepid). */
 static bool has_ended(void *data, uint32_t id, uint32_t tgid)
 {
 	const struct ocp_meter *meter = data;
-	char path[64];
+	const uint32_t tid = meter->split == OCP_BY_THREAD ? id : tgid;
 
-	if (meter->split == OCP_BY_THREAD)
-		snprintf(path, sizeof(path), "/proc/%u/task/%u", tgid, id);
-	else
-		snprintf(path, sizeof(path), "/proc/%u", tgid);
-	return access(path, F_OK) != 0 && errno == ENOENT;
+	return syscall(SYS_tgkill, (pid_t)tgid, (pid_t)tid, 0) != 0 && errno == ESRCH;
 }
 
 static int make_room_for_forgotten(struct ocp_meter *meter)

@@ -137,6 +137,20 @@ static void handle_signals(struct loop *loop)
 
 /* ---- the loop ------------------------------------------------------------------------------- */
 
+/*
+ * What comes together with an escape character is a key that curses does not know, or one with Alt,
+ * but none of ours: Alt-e is no "e". Returns whether it was one.
+ */
+static bool skip_sequence(void)
+{
+	wint_t key;
+	bool was_one = false;
+
+	for (int i = 0; i < 16 && get_wch(&key) != ERR; i++)
+		was_one = true;
+	return was_one;
+}
+
 static int take_keys(struct loop *loop)
 {
 	wint_t key;
@@ -147,6 +161,8 @@ static int take_keys(struct loop *loop)
 		kind = get_wch(&key);
 		if (kind == ERR)
 			break;
+		if (kind == OK && key == KEY_ESCAPE && skip_sequence())
+			continue;
 		if (kind != KEY_CODE_YES || key != KEY_RESIZE)
 			err = keys_take(&loop->top, key, kind == KEY_CODE_YES);
 	}

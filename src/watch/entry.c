@@ -2,11 +2,11 @@
 #include "watch/entry.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/ctx.h"
 
@@ -16,6 +16,7 @@ enum {
 	RETRY_S = 5,  /* after a source could not be had */
 	SETTLE_S = 2, /* for a file that is being written */
 	SCAN_S = 5,   /* how often new programs are looked for */
+	IDLE_S = 600, /* how long a file that was found is measured without a process */
 };
 
 /* ---- targets -------------------------------------------------------------------------------- */
@@ -70,6 +71,27 @@ static void strip_deleted(char *path)
 		path[bytes - its] = '\0';
 }
 
+/*
+ * PATH from the root on. Links on the way stay as they are: where they lead to may change, as when
+ * a service is deployed by `ln -sfn release-2 current`, and its name shall not.
+ */
+static char *absolute_path(const char *path)
+{
+	char *cwd, *absolute = NULL;
+
+	while (path[0] == '.' && path[1] == '/')
+		path += 2 + strspn(path + 2, "/");
+	if (path[0] == '/')
+		return strdup(path);
+	cwd = getcwd(NULL, 0);
+	if (!cwd)
+		return realpath(path, NULL);
+	if (asprintf(&absolute, "%s/%s", strcmp(cwd, "/") == 0 ? "" : cwd, path) < 0)
+		absolute = NULL;
+	free(cwd);
+	return absolute;
+}
+
 static int name_executable(struct ocp_ctx *ctx, struct entry *entry, const struct watch_spec *spec)
 {
 	if (spec->pid) {
@@ -77,9 +99,7 @@ static int name_executable(struct ocp_ctx *ctx, struct entry *entry, const struc
 		if (entry->exe)
 			strip_deleted(entry->exe);
 	} else {
-		entry->exe = realpath(spec->exe, NULL);
-		if (!entry->exe && errno != ENOMEM)
-			return ctx_error(ctx, -errno, "%s: %s", spec->exe, strerror(errno));
+		entry->exe = absolute_path(spec->exe);
 	}
 	return entry->exe ? 0 : ctx_no_memory(ctx);
 }
@@ -114,13 +134,27 @@ int entry_new(struct ocp_ctx *ctx, const struct watch_spec *spec, bool by_proces
 
 bool entry_is_for(const struct entry *entry, const struct watch_spec *spec)
 {
-	char path[PATH_MAX];
+	char *exe;
+	bool is_it;
 
 	if (entry->pid != spec->pid || !measure_options_equal(entry->measure, spec->measure))
 		return false;
 	if (spec->pid || !spec->exe || !entry->exe)
 		return spec->pid || (!spec->exe && !entry->exe);
-	return strcmp(entry->exe, realpath(spec->exe, path) ? path : spec->exe) == 0;
+	exe = absolute_path(spec->exe);
+	is_it = exe && strcmp(entry->exe, exe) == 0;
+	free(exe);
+	return is_it;
+}
+
+bool entry_has_file_of(const struct entry *entry, const struct entry *other)
+{
+	struct stat its, others;
+
+	if (strcmp(entry->exe, other->exe) == 0)
+		return true;
+	return stat(entry->exe, &its) == 0 && stat(other->exe, &others) == 0 &&
+	       its.st_dev == others.st_dev && its.st_ino == others.st_ino;
 }
 
 /* Attach SOURCE, which is freed if that fails, and give it to TARGET. */
@@ -315,8 +349,26 @@ static int add_found(void *data, struct ocp_process *proc)
 	return err;
 }
 
+/*
+ * Will nobody run SOURCE's file again? It was replaced or removed, or nobody has for long. Its path
+ * may be one of another mount namespace, and says nothing.
+ */
+static bool is_forgotten(struct source *source, int64_t now_ns)
+{
+	struct stat st;
+
+	if (source->n_pids || !source->knows_pids) {
+		source->idle_since_ns = 0;
+		return false;
+	}
+	if (!source->idle_since_ns)
+		source->idle_since_ns = now_ns;
+	return (fstat(source->file, &st) == 0 && st.st_nlink == 0) ||
+	       now_ns - source->idle_since_ns > IDLE_S * SECOND_NS;
+}
+
 /* What was overwritten is looked for anew. */
-static int end_stale(struct entry *entry, struct targets *targets, int64_t now_ns)
+static int end_old(struct entry *entry, struct targets *targets, int64_t now_ns)
 {
 	int err = 0;
 
@@ -324,9 +376,14 @@ static int end_stale(struct entry *entry, struct targets *targets, int64_t now_n
 		struct target *target = targets->list[i];
 
 		for (size_t j = target->n_sources; !err && j-- > 0;) {
-			if (target->sources[j]->owner != entry || !target->sources[j]->is_stale)
+			struct source *source = target->sources[j];
+
+			if (source->owner != entry)
 				continue;
-			entry->retry_ns = now_ns + SETTLE_S * SECOND_NS;
+			if (source->is_stale)
+				entry->retry_ns = now_ns + SETTLE_S * SECOND_NS;
+			else if (!is_forgotten(source, now_ns))
+				continue;
 			err = target_end_source(target, j);
 		}
 	}
@@ -337,7 +394,7 @@ static int follow_all(struct entry *entry, struct targets *targets, int64_t now_
 {
 	struct search search = { entry, targets, now_ns };
 	struct ocp_scan_summary summary;
-	int err = end_stale(entry, targets, now_ns);
+	int err = end_old(entry, targets, now_ns);
 
 	if (err || now_ns < entry->retry_ns)
 		return err;

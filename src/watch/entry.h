@@ -12,7 +12,7 @@
 #include "watch/target.h"
 
 struct entry {
-	char *exe; /* NULL: everything that is found */
+	char *exe; /* as it was named, from the root on; NULL: everything that is found */
 	pid_t pid; /* 0: every process of the file */
 	struct measure_options *measure;
 	struct target *target; /* NULL: everything that is found */
@@ -36,6 +36,8 @@ int entry_new(struct ocp_ctx *ctx, const struct watch_spec *spec, bool by_proces
 	      struct entry **out);
 /* Does it ask for what SPEC asks for? */
 bool entry_is_for(const struct entry *entry, const struct watch_spec *spec);
+/* Are both about the same file? Not for those that look for programs. */
+bool entry_has_file_of(const struct entry *entry, const struct entry *other);
 /* Attach the first source, and give it to the entry's target. */
 int entry_start(struct entry *entry);
 

@@ -195,11 +195,21 @@ int handlers_switch(struct ocp_ctx *ctx, struct handlers *handlers, const char *
 {
 	char *why = NULL;
 	int first_err = 0;
+	size_t n_open = 0;
 
 	*n = 0;
+	for (size_t i = 0; i < handlers->n; i++)
+		n_open += handlers->processes[i].proc != NULL;
 	for (size_t i = 0; i < handlers->n; i++) {
-		int err = switch_one(ctx, &handlers->processes[i], probe, on, n);
+		struct looked_into *process = &handlers->processes[i];
+		const bool was_open = process->proc != NULL;
+		int err = switch_one(ctx, process, probe, on, n);
 
+		/* An open one takes descriptors. */
+		if (!was_open && n_open >= MAX_LOOKED_INTO)
+			close_process(process);
+		else
+			n_open += !was_open && process->proc;
 		if (!err || first_err)
 			continue;
 		first_err = err;

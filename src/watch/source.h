@@ -32,7 +32,8 @@ struct source {
 	double hit_ns;		     /* 0: not known */
 	double core_share;	     /* that its hits in the last tick cost */
 	bool asked_costs;
-	int64_t attached_ns; /* CLOCK_MONOTONIC */
+	int64_t attached_ns;   /* CLOCK_MONOTONIC */
+	int64_t idle_since_ns; /* likewise: without a process; 0: not known to be */
 };
 
 /*

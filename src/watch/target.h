@@ -56,6 +56,7 @@ struct target {
 	double base_cost_seconds;
 	bool had_tick;
 	bool is_over_budget; /* measuring has ended because of what it cost */
+	bool problem_passes; /* it is one of the last refresh only */
 };
 
 /* EXE is copied. */
@@ -68,6 +69,8 @@ int target_add_source(struct target *target, struct source *source);
 /* The last numbers of source number SOURCE go to the bases, and it is freed. */
 int target_end_source(struct target *target, size_t source);
 
+/* The processes of all sources, and whether it is up. Returns -ENOMEM or 0. */
+int target_collect_pids(struct target *target);
 /* Processes of ended sources that have ended, too, become one, 0, as those of a meter do. */
 void target_forget_rows(struct target *target);
 

@@ -85,7 +85,7 @@ static int check_entry(struct ocp_ctx *ctx, const struct change *change, const s
 
 		if (!entry->exe || !other->exe)
 			return ctx_error(ctx, -EINVAL, "watching: all programs, or some by name");
-		if (strcmp(entry->exe, other->exe) != 0)
+		if (!entry_has_file_of(entry, other))
 			continue;
 		if (!entry->pid || !other->pid)
 			return ctx_error(ctx, -EINVAL, "%s: is to be watched twice", entry->exe);
@@ -219,9 +219,15 @@ static int commit(struct watch *watch, struct change *change)
 		if (!is_kept(change, old[i]))
 			entry_free(old[i]);
 	free(old);
-	for (size_t i = watch->targets.n; i-- > 0;)
-		if (!is_wanted(watch, watch->targets.list[i]))
+	for (size_t i = watch->targets.n; i-- > 0;) {
+		int its_err = 0;
+
+		if (is_wanted(watch, watch->targets.list[i]))
+			its_err = target_collect_pids(watch->targets.list[i]);
+		else
 			targets_remove(&watch->targets, i);
+		err = err ? err : its_err;
+	}
 	return err;
 }
 
@@ -265,45 +271,6 @@ int watch_set(struct watch *watch, const struct watch_spec *specs, size_t n)
 
 /* ---- ticks ---------------------------------------------------------------------------------- */
 
-static int compare_pids(const void *a, const void *b)
-{
-	const pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* The processes of all sources of TARGET, and whether it is up. */
-static int collect_pids(struct target *target)
-{
-	size_t n = 0, n_all = 0;
-
-	for (size_t i = 0; i < target->n_sources; i++)
-		n_all += target->sources[i]->n_pids;
-	free(target->pids);
-	target->pids = calloc(n_all + 1, sizeof(*target->pids));
-	target->view.pids = target->pids;
-	target->view.n_pids = 0;
-	target->view.knows_pids = true;
-	if (!target->pids)
-		return ctx_no_memory(target->ctx);
-	for (size_t i = 0; i < target->n_sources; i++) {
-		const struct source *source = target->sources[i];
-
-		target->view.knows_pids &= source->knows_pids;
-		if (source->n_pids)
-			memcpy(target->pids + n, source->pids,
-			       source->n_pids * sizeof(*target->pids));
-		n += source->n_pids;
-	}
-	qsort(target->pids, n, sizeof(*target->pids), compare_pids);
-	for (size_t i = 0; i < n; i++)
-		if (!target->view.n_pids ||
-		    target->pids[target->view.n_pids - 1] != target->pids[i])
-			target->pids[target->view.n_pids++] = target->pids[i];
-	target->view.is_up = target->n_sources && (n || !target->view.knows_pids);
-	return 0;
-}
-
 /* Now and then, so that there is always room for more; what it says of a row has been read then. */
 static bool is_time_to_forget(const struct watch *watch, const struct target *target)
 {
@@ -331,6 +298,7 @@ static int forget_rows(struct watch *watch)
 
 static int refresh_sources(struct target *target, int64_t now_ns)
 {
+	bool has_problem = false;
 	int err = 0;
 
 	for (size_t i = 0; !err && i < target->n_sources; i++) {
@@ -339,12 +307,20 @@ static int refresh_sources(struct target *target, int64_t now_ns)
 		err = source_refresh(target->sources[i], &n_sites);
 		if (err == -ENOMEM)
 			break;
-		if (err)
+		if (err) {
+			/* A stale source ends; the next one's attach is the end of its problem. */
+			const bool passes = err != -ESTALE;
+
 			err = target_set_problem(target, ocp_error(target->ctx));
+			target->problem_passes = passes;
+			has_problem = true;
+		}
 		if (n_sites)
 			handlers_forget(&target->handlers);
 		source_ask_costs(target->sources[i], now_ns);
 	}
+	if (!err && !has_problem && target->problem_passes)
+		err = target_set_problem(target, NULL);
 	return err;
 }
 
@@ -353,14 +329,15 @@ static int follow_target(struct target *target, int64_t now_ns)
 	int err = target_read(target);
 
 	if (!err)
-		err = collect_pids(target);
+		err = target_collect_pids(target);
 	if (!err)
 		err = handlers_follow(target->ctx, &target->handlers, target->pids,
 				      target->view.n_pids);
 	if (err)
 		return err;
 	handlers_read(&target->handlers, target->probes, target->view.n_probes);
-	if (target->view.n_pids)
+	/* What is too expensive would be found anew, and measured again, if it were forgotten. */
+	if (target->view.n_pids || target->is_over_budget)
 		target->idle_since_ns = 0;
 	else if (!target->idle_since_ns)
 		target->idle_since_ns = now_ns;

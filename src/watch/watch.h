@@ -106,8 +106,10 @@ void watch_free(struct watch *watch);
 
 /*
  * Watch what N SPECS say, and nothing else; they are copied. What was watched in the same way
- * before goes on without a break. All or nothing: on an error (of ocp_process_open, ocp_meter_open
- * and _attach) everything is as before. Two specs that come to the same are -EINVAL.
+ * before goes on without a break; what was watched in another way is not counted for the some 50 ms
+ * between, and if it cannot be attached again that is its target's problem. On an error (of
+ * ocp_process_open, ocp_meter_open, and ocp_meter_attach of what is new) everything is as before;
+ * only -ENOMEM may leave a part of it done. Two specs of the same process are -EINVAL.
  */
 int watch_set(struct watch *watch, const struct watch_spec *specs, size_t n);
 

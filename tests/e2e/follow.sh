@@ -130,6 +130,12 @@ test_forked_children() {
 	eq "$TARGET_STATUS" 0 "status"
 }
 
+# Their numbers are others there.
+test_forked_children_in_a_pid_namespace() {
+	need_counting
+	unshare --pid --fork --mount-proc bash "${BASH_SOURCE[0]}" test_forked_children
+}
+
 test_a_plugin_that_comes_later() {
 	need_counting
 	start_target "$HOST/host"

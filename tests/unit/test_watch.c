@@ -5,7 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -92,6 +95,50 @@ static void test_a_replaced_file_is_found(void **state)
 	end(&w);
 }
 
+/* Releases side by side, and a link to the one that is to run. */
+static void test_a_link_is_followed(void **state)
+{
+	char link[80], new_link[80], release[80];
+	struct running old, new;
+	const struct watch_spec spec = { .exe = link, .measure = &count_all },
+				both[] = { spec, { .exe = release, .measure = &count_all } };
+	struct watching w;
+
+	(void)state;
+	snprintf(release, sizeof(release), "%s-2", program);
+	snprintf(link, sizeof(link), "%s.link", program);
+	snprintf(new_link, sizeof(new_link), "%s.new-link", program);
+	copy_program(release);
+	assert_int_equal(symlink(program, link), 0);
+	w = watch_it(&spec, 1, false);
+	assert_string_equal(the_target(&w)->exe, link);
+	old = start(link);
+	go(&old, 10);
+	assert_int_equal(symlink(release, new_link), 0);
+	assert_int_equal(rename(new_link, link), 0);
+	tick(&w);
+	new = start(link);
+	go(&old, 10);
+	go(&new, 5);
+	tick(&w);
+	assert_int_equal(the_target(&w)->n_pids, 2);
+	assert_int_equal(hits_now(&w), 25);
+	quit(&old);
+	tick(&w);
+	tick(&w);
+	go(&new, 5);
+	assert_int_equal(hits_now(&w), 30);
+	assert_null(the_target(&w)->problem);
+	/* By its own name it is the same. */
+	assert_int_equal(watch_set(w.watch, both, 2), -EINVAL);
+	assert_int_equal(watch_set(w.watch, &spec, 1), 0);
+	assert_int_equal(hits_now(&w), 30);
+	quit(&new);
+	end(&w);
+	unlink(link);
+	unlink(release);
+}
+
 /*
  * As `cp` does it. The writer waits until we are off the file; the program that is written would
  * otherwise run with our int3 in the middle of its instructions.
@@ -152,13 +199,58 @@ static void test_a_process_is_followed(void **state)
 	end(&w);
 }
 
-static size_t count_descriptors(void)
+static struct rlimit limit_descriptors(rlim_t n)
 {
-	size_t n = 0;
+	struct rlimit before, now;
 
-	for (int fd = 0; fd < 1024; fd++)
-		n += fcntl(fd, F_GETFD) >= 0;
-	return n;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	now = (struct rlimit){ .rlim_cur = n, .rlim_max = before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &now), 0);
+	return before;
+}
+
+/* Without descriptors no process can be looked for; that is a problem as long as it lasts. */
+static void test_a_problem_that_passes(void **state)
+{
+	const struct watch_spec spec = { .exe = program, .measure = &count_all };
+	struct watching w = watch_it(&spec, 1, false);
+	struct rlimit before;
+
+	(void)state;
+	before = limit_descriptors(0);
+	tick(&w);
+	limit_descriptors(before.rlim_cur);
+	assert_non_null(the_target(&w)->problem);
+	tick(&w);
+	assert_null(the_target(&w)->problem);
+	end(&w);
+}
+
+/* Whoever wants to write to the file waits no longer for that. */
+static void test_writers_need_not_wait_for_problems(void **state)
+{
+	const struct watch_spec spec = { .exe = program, .measure = &count_all };
+	struct watching w = watch_it(&spec, 1, false);
+	struct rlimit before = limit_descriptors(0);
+	pid_t writer = fork(), ended = 0;
+
+	(void)state;
+	if (writer == 0) {
+		setrlimit(RLIMIT_NOFILE, &before);
+		_exit(open(program, O_WRONLY | O_CLOEXEC) < 0);
+	}
+	for (unsigned int i = 0; i < 30 && !ended; i++) {
+		usleep(100 * 1000);
+		tick(&w);
+		ended = waitpid(writer, NULL, WNOHANG);
+	}
+	limit_descriptors(before.rlim_cur);
+	if (!ended) {
+		kill(writer, SIGKILL);
+		waitpid(writer, NULL, 0);
+	}
+	assert_int_equal(ended, writer);
+	end(&w);
 }
 
 static void test_nothing_stays_of_processes(void **state)
@@ -372,6 +464,7 @@ static void test_asking_for_something_else(void **state)
 	assert_int_equal(watch_set(w.watch, NULL, 0), 0);
 	assert_int_equal(watch_target_count(w.watch), 0);
 	assert_int_equal(watch_set(w.watch, &by_pid, 1), 0);
+	assert_true(the_target(&w)->is_up);
 	go(&running, 5);
 	assert_int_equal(hits_now(&w), 5);
 	quit(&running);
@@ -384,8 +477,11 @@ int main(void)
 		cmocka_unit_test(test_totals_go_on_over_restarts),
 		cmocka_unit_test(test_nobody_is_missed),
 		cmocka_unit_test(test_a_replaced_file_is_found),
+		cmocka_unit_test(test_a_link_is_followed),
 		cmocka_unit_test(test_an_overwritten_file_is_found),
 		cmocka_unit_test(test_a_process_is_followed),
+		cmocka_unit_test(test_a_problem_that_passes),
+		cmocka_unit_test(test_writers_need_not_wait_for_problems),
 		cmocka_unit_test(test_nothing_stays_of_processes),
 		cmocka_unit_test(test_rows_by_process),
 		cmocka_unit_test(test_rows_go_on),

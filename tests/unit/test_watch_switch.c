@@ -3,6 +3,7 @@
  * The watch switches handlers and counters: when asked to, and by itself because of a budget.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -44,6 +45,32 @@ static void test_handlers_are_switched(void **state)
 	end(&w);
 }
 
+/* A crowd is switched, and looked into in part only, for an open process takes descriptors. */
+static void test_a_crowd_is_switched(void **state)
+{
+	enum { CROWD = 100, AT_MOST = 80 };
+	const struct watch_spec spec = { .exe = program, .measure = &count_all };
+	struct running crowd[CROWD];
+	struct watching w;
+	size_t n, n_descriptors;
+
+	(void)state;
+	for (size_t i = 0; i < CROWD; i++)
+		crowd[i] = start(program);
+	w = watch_it(&spec, 1, false);
+	usleep(800 * 1000); /* that a hit's cost is known takes descriptors, too */
+	tick(&w);
+	n_descriptors = count_descriptors();
+	assert_int_equal(watch_switch_handler(w.watch, 0, "with_site", true, &n), 0);
+	assert_int_equal(n, CROWD);
+	for (size_t i = 0; i < 20; i++)
+		tick(&w);
+	assert_true(count_descriptors() < n_descriptors + 2 * AT_MOST);
+	for (size_t i = 0; i < CROWD; i++)
+		quit(&crowd[i]);
+	end(&w);
+}
+
 static void test_counters_are_switched(void **state)
 {
 	const struct watch_spec spec = { .exe = program, .measure = &time_too };
@@ -58,6 +85,11 @@ static void test_counters_are_switched(void **state)
 	assert_int_equal(probe_called(&w, "both")->hits, 5);
 	assert_int_equal(probe_called(&w, "with_site")->hits, 10);
 	assert_false(probe_called(&w, "both")->is_counted);
+	tick(&w);
+	assert_true(isnan(probe_called(&w, "both")->rate));
+	assert_true(probe_called(&w, "with_site")->rate == 0);
+	assert_true(isnan(
+		watch_probe_rate(w.watch, 0, (size_t)watch_find_probe(the_target(&w), "both"), 0)));
 	/* In a new generation of the file it is off, too. */
 	quit(&running);
 	copy_program(program);
@@ -203,6 +235,11 @@ static void test_budgets_are_kept(void **state)
 	assert_int_equal(watch_read(w.watch), 0);
 	assert_int_equal(the_target(&w)->pairs[0].sum.count, 10000);
 	assert_false(the_target(&w)->is_up);
+	/* It runs on. */
+	assert_int_equal(the_target(&w)->n_pids, 0);
+	assert_false(the_target(&w)->knows_pids);
+	tick(&w);
+	assert_true(isnan(probe_called(&w, "with_site")->rate));
 	quit(&running);
 	end(&w);
 }
@@ -211,6 +248,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_handlers_are_switched),
+		cmocka_unit_test(test_a_crowd_is_switched),
 		cmocka_unit_test(test_counters_are_switched),
 		cmocka_unit_test(test_a_counter_is_switched_everywhere_or_nowhere),
 		cmocka_unit_test(test_budgets_are_kept),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "watched_program.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,6 +134,18 @@ void end(struct watching *w)
 void tick(struct watching *w)
 {
 	assert_int_equal(watch_tick(w->watch), 0);
+}
+
+size_t count_descriptors(void)
+{
+	size_t n = 0;
+	DIR *folder = opendir("/proc/self/fd");
+
+	assert_non_null(folder);
+	while (readdir(folder))
+		n++;
+	closedir(folder);
+	return n;
 }
 
 uint64_t hits_now(struct watching *w)

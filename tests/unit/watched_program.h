@@ -51,5 +51,7 @@ const struct watch_target *the_target(struct watching *w);
 const struct watch_probe *probe_called(struct watching *w, const char *name);
 /* The hits of with_site now, after those of the others, which are hit as often, were compared. */
 uint64_t hits_now(struct watching *w);
+/* Of this process. */
+size_t count_descriptors(void);
 
 #endif
