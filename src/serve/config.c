@@ -170,9 +170,9 @@ static int check_once(struct reader *r, const char *where, struct json_object *s
 {
 	const int first = first_of(r, seen, name, i);
 
-	return first == (int)i ? 0
-	       : first < 0     ? first
-			       : wrong(r, where, "'%s' is there twice", name);
+	if (first < 0 || first == (int)i)
+		return first < 0 ? first : 0;
+	return wrong(r, where, "'%s' is there twice", name);
 }
 
 /* ---- a target ------------------------------------------------------------------------------- */

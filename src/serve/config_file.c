@@ -36,7 +36,7 @@ static int check_kind(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd
 	if (S_ISREG(st.st_mode))
 		return 0;
 	if (S_ISDIR(st.st_mode))
-		return ctx_error(ctx, -EISDIR, "%s: %s", file, strerror(EISDIR));
+		return ctx_error(ctx, -EINVAL, "%s: %s", file, strerror(EISDIR));
 	if (!is_nameless_pipe(fd, &st))
 		return ctx_error(ctx, -EINVAL, "%s: not a regular file", file);
 	if (wake_fd < 0)

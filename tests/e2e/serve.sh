@@ -247,6 +247,7 @@ test_mistakes() {
 	check_error 2 'one of them' "$@" --config "$TMP/x"
 	check_error 2 'is said in the file' serve --config "$TMP/x" --count
 	check_error 2 'No such file' serve --config "$TMP/x"
+	check_error 2 "Is a directory" serve --config "$TMP"
 	check_error 2 'only at an address of loopback' "$@" --control --listen 0.0.0.0:0
 	check_error 2 'needs --listen' "$@" --control --textfile "$TMP/x"
 	check_error 2 'goes with -textfile' "$@" --interval 1s

@@ -208,7 +208,8 @@ static void files_that_cannot_be_read(void **state)
 
 	(void)state;
 	assert_int_equal(config_read(ctx, "/nonexistent/file", -1, &config), -ENOENT);
-	assert_int_equal(config_read(ctx, "/", -1, &config), -EISDIR);
+	assert_int_equal(config_read(ctx, "/", -1, &config), -EINVAL);
+	assert_non_null(strstr(ocp_error(ctx), "/: Is a directory"));
 	memset(big, ' ', n);
 	assert_int_equal(read_bytes(big, n, &config), -EFBIG);
 	free(big);
