@@ -13,7 +13,7 @@ enum exposition {
 
 /*
  * The one that ACCEPT, the header's value or NULL, likes best (RFC 9110, 12.5.1), text if it is
- * indifferent, or accepts neither: an answer is of more use than a refusal.
+ * indifferent, or accepts none of them: an answer is of more use than a refusal.
  */
 enum exposition negotiate(const char *accept);
 const char *exposition_type(enum exposition exposition);
