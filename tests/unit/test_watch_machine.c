@@ -306,7 +306,7 @@ static void test_found_files_that_were_replaced(void **state)
 		tick(&w);
 	}
 	assert_true(probe_called(&w, "both")->hits >= 6);
-	for (unsigned int i = 0; i < 30 && count_descriptors() > n_descriptors; i++) {
+	for (unsigned int i = 0; i < 100 && count_descriptors() > n_descriptors; i++) {
 		usleep(100 * 1000);
 		tick(&w);
 	}
