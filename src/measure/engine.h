@@ -171,6 +171,11 @@ struct engine_ops {
 	 */
 	int (*switch_sites)(struct engine *engine, const struct engine_target *target,
 			    size_t first);
+	/*
+	 * Process PID of some targets has ended: whoever has its number next is not meant. Does
+	 * nothing if it is not listed.
+	 */
+	void (*unlist)(struct engine *engine, pid_t pid);
 	int (*read)(struct engine *engine, struct engine_reading *reading);
 	/*
 	 * Take the rows of those that HAS_ENDED(DATA, id, tgid) says so of out of `keyed`.

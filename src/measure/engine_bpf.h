@@ -31,6 +31,12 @@ struct engine_link {
 		n_sites; /* first site of its file (perf: its site); n_sites is 0 for others */
 };
 
+/* A process in `tgids`. */
+struct listed_process {
+	pid_t pid; /* as we see it */
+	__u32 id;  /* as the program does */
+};
+
 struct engine {
 	struct ocp_ctx *ctx;
 	struct bpf_support support;
@@ -42,8 +48,11 @@ struct engine {
 	size_t n_cpus;
 	bool kernel_filters; /* for targets of one process */
 	bool uses_perf;	     /* one link a site */
+	bool sees_exits;     /* a process that ends leaves `tgids` at once */
 	bool is_kept;	     /* goes on when it is closed here */
 	bool is_attached;
+	struct listed_process *listed;
+	size_t n_listed;
 	struct engine_link *links; /* whatever has to be closed to detach */
 	size_t n_links, room_for_links;
 	uint32_t last_serial;

@@ -84,6 +84,8 @@ int meter_append(struct ocp_ctx *ctx, struct ocp_process ***list, size_t *n,
 /* meter_watch.c: see which processes there are, and add the files that they have loaded since. */
 int meter_watch(struct ocp_meter *meter, size_t *n_new);
 void meter_watch_free(struct ocp_meter *meter);
+/* Of those that were asked for singly; whoever has its number next shall not be taken for it. */
+void meter_drop_ended(struct ocp_meter *meter);
 
 /* meter_attach.c: attach to the files from FIRST on. */
 int meter_attach_files(struct ocp_meter *meter, size_t first);

@@ -226,6 +226,7 @@ int ocp_meter_attach(struct ocp_meter *meter)
 				 meter->engine ? "attached already" : "not opened yet");
 	err = meter_attach_files(meter, 0);
 	if (!err) {
+		meter_drop_ended(meter);
 		meter->start_ns = clock_ns(CLOCK_MONOTONIC);
 		meter->end_ns = 0;
 		meter->is_attached = true;

@@ -6,6 +6,7 @@
  * those that have been there for a while so many are looked at in one round that it takes some ms.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -173,10 +174,57 @@ static int watch_program(struct ocp_meter *meter, size_t *n_new)
 
 /* ---- single processes ----------------------------------------------------------------------- */
 
+/* One that has ended does not come back, even if its number does. */
+static bool is_still_there(const struct watched *process)
+{
+	uint64_t start_time;
+
+	return proc_start_time(process->pid, &start_time) == 0 && process->start_time == start_time;
+}
+
+static bool is_watched(const struct ocp_meter *meter, pid_t pid)
+{
+	for (size_t i = 0; i < meter->n_watched; i++)
+		if (meter->watched[i].pid == pid)
+			return true;
+	return false;
+}
+
+/* The number is still its own; and of a first thread that has ended others may go on. */
+static bool is_zombie(pid_t pid)
+{
+	uint64_t start_time;
+
+	return proc_start_time(pid, &start_time) != 0 && (kill(pid, 0) == 0 || errno == EPERM);
+}
+
+static void unlist_ended(struct ocp_meter *meter)
+{
+	for (size_t i = 0; i < meter->n_procs; i++) {
+		const pid_t pid = meter->procs[i]->pid;
+
+		if (!is_watched(meter, pid) && !is_zombie(pid))
+			meter->ops->unlist(meter->engine, pid);
+	}
+}
+
+void meter_drop_ended(struct ocp_meter *meter)
+{
+	size_t left = 0;
+
+	if (meter->program)
+		return;
+	for (size_t i = 0; i < meter->n_watched; i++)
+		if (is_still_there(&meter->watched[i]))
+			meter->watched[left++] = meter->watched[i];
+	meter->n_watched = left;
+	if (meter->engine)
+		unlist_ended(meter);
+}
+
 static int watch_processes(struct ocp_meter *meter, size_t *n_new)
 {
 	const bool is_first = !meter->watched;
-	size_t left = 0;
 	int err = 0;
 
 	if (is_first) {
@@ -184,24 +232,15 @@ static int watch_processes(struct ocp_meter *meter, size_t *n_new)
 		if (!meter->watched)
 			return ctx_no_memory(meter->ctx);
 		meter->n_watched = meter->n_procs;
-		for (size_t i = 0; i < meter->n_procs; i++)
+		for (size_t i = 0; i < meter->n_procs; i++) {
 			meter->watched[i].pid = meter->procs[i]->pid;
-	}
-	meter->sees_all = !meter->children;
-	/* One that has ended does not come back, even if its number does. */
-	for (size_t i = 0; i < meter->n_watched; i++) {
-		struct watched process = meter->watched[i];
-		uint64_t start_time;
-
-		if (proc_start_time(process.pid, &start_time) == 0 &&
-		    (is_first || process.start_time == start_time)) {
-			process.start_time = start_time;
-			meter->watched[left++] = process;
+			proc_start_time(meter->procs[i]->pid, &meter->watched[i].start_time);
 		}
 	}
-	meter->n_watched = left;
+	meter->sees_all = !meter->children;
+	meter_drop_ended(meter);
 	/* At first what they have is in the table already. */
-	for (size_t i = 0; !err && !is_first && i < left; i++)
+	for (size_t i = 0; !err && !is_first && i < meter->n_watched; i++)
 		err = look_at(meter, &meter->watched[i], n_new);
 	return err;
 }

@@ -137,6 +137,35 @@ static void filters_reach_into_a_pid_namespace(void **state)
 	ocp_ctx_free(ctx);
 }
 
+/* As when its number is about to be a stranger's. */
+static void who_is_unlisted_is_passed_over(void **state)
+{
+	static const struct engine_bpf_options all[] = {
+		{ .filter_in_bpf = true }, { .filter_in_bpf = true, .perf_events = true }
+	};
+	struct ocp_ctx *ctx = ctx_or_skip();
+	struct engine_site site = hot_site();
+	struct engine_target target;
+	struct child child;
+
+	(void)state;
+	child_start(&child);
+	target = target_of(&child.pid, &site, 1);
+	for (size_t i = 0; i < 2; i++) {
+		struct engine *engine = attached(ctx, &target, &all[i]);
+
+		engine_bpf.unlist(engine, child.pid + 1);
+		child_run(&child, (struct order){ RUN_HOT, 2, 1000, "" });
+		engine_bpf.unlist(engine, child.pid);
+		engine_bpf.unlist(engine, child.pid);
+		child_run(&child, (struct order){ RUN_HOT, 2, 1000, "" });
+		assert_int_equal(read_hot(engine), 2000);
+		engine_bpf.close(engine);
+	}
+	child_end(&child);
+	ocp_ctx_free(ctx);
+}
+
 static void many_sites_are_told_apart(void **state)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
@@ -388,6 +417,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_counted_after_detach),
 		cmocka_unit_test(bpf_filter_counts_all_threads_of_one_process),
 		cmocka_unit_test(filters_reach_into_a_pid_namespace),
+		cmocka_unit_test(who_is_unlisted_is_passed_over),
 		cmocka_unit_test(many_sites_are_told_apart),
 		cmocka_unit_test(a_foreign_uprobe_without_semaphore_is_no_obstacle),
 		cmocka_unit_test(a_foreign_uprobe_with_semaphore_is_named),
