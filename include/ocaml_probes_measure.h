@@ -244,10 +244,13 @@ struct ocp_costs {
 };
 
 /*
- * Measured from the attach on, on sites of our own, in a thread; waits for it, some 40 ms.
- * -ENODATA, and all 0, if it could not be found out.
+ * Measured from the attach on, on sites of our own, in a thread; waits for it, some 40 ms for each
+ * meter of this process that was attached at the same time. -ENODATA, and all 0, if it could not be
+ * found out.
  */
 OCP_API int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs);
+/* The same without waiting: -EAGAIN, and all 0, while it is not known yet. */
+OCP_API int ocp_meter_costs_now(struct ocp_meter *meter, struct ocp_costs *costs);
 
 /* Stop measuring. Every hit up to now is in the next sample, and none comes after. */
 OCP_API int ocp_meter_detach(struct ocp_meter *meter);

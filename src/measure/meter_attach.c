@@ -237,16 +237,29 @@ int ocp_meter_attach(struct ocp_meter *meter)
 	return err;
 }
 
-int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs)
+static int ask_costs(struct ocp_meter *meter, bool wait, struct ocp_costs *costs)
 {
 	const char *why = "it was never attached, or out of memory";
+	int err = -ENODATA;
 
 	*costs = meter->kept_costs;
 	if (meter->kept_folder[0])
 		return 0;
-	if (meter->calibration && calibration_wait(meter->calibration, costs, &why))
-		return 0;
-	return ctx_error(meter->ctx, -ENODATA, "what measuring costs is not known: %s", why);
+	if (meter->calibration)
+		err = calibration_result(meter->calibration, wait, costs, &why);
+	if (err == -EAGAIN)
+		return ctx_error(meter->ctx, err, "what measuring costs is not known yet");
+	return err ? ctx_error(meter->ctx, err, "what measuring costs is not known: %s", why) : 0;
+}
+
+int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs)
+{
+	return ask_costs(meter, true, costs);
+}
+
+int ocp_meter_costs_now(struct ocp_meter *meter, struct ocp_costs *costs)
+{
+	return ask_costs(meter, false, costs);
 }
 
 int ocp_meter_detach(struct ocp_meter *meter)
