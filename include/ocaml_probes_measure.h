@@ -23,7 +23,8 @@ extern "C" {
  * A meter counts the runs of probes, and times pairs of them, in the kernel: no handler runs for it
  * and no process is stopped. Say what is to be measured and where (ocp_meter_add_..., _count, _time
  * ...), then open, attach, read as often as you like, detach. Needs CAP_BPF and CAP_PERFMON, and
- * Linux 6.6 (with CAP_SYS_ADMIN 5.15 will do, slowly).
+ * Linux 6.6. With CAP_SYS_ADMIN 5.15 will do for counts and times of single processes, slowly;
+ * programs, children and arguments need 6.6.
  */
 OCP_API struct ocp_meter *ocp_meter_new(struct ocp_ctx *ctx);
 /* May the caller measure, and can this kernel? -EPERM or -EOPNOTSUPP say what is missing. */
@@ -31,7 +32,12 @@ OCP_API int ocp_meter_check(struct ocp_ctx *ctx);
 /* Detaches first if need be. Takes NULL. */
 OCP_API void ocp_meter_free(struct ocp_meter *meter);
 
-/* Measure in PROC, which must outlive the meter. */
+/*
+ * Measure in PROC, which must outlive the meter. Whoever has its number after its end is a stranger
+ * and not counted; on kernels without BTF or before 6.6, from the next ocp_meter_refresh on. When
+ * it execs the same file again it is measured on, unless it is the only process and a thread other
+ * than its first one execs: that ends the kernel's filter, and nothing is counted any more.
+ */
 OCP_API int ocp_meter_add_process(struct ocp_meter *meter, struct ocp_process *proc);
 
 /*

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -163,6 +164,43 @@ static void who_is_unlisted_is_passed_over(void **state)
 		engine_bpf.close(engine);
 	}
 	child_end(&child);
+	ocp_ctx_free(ctx);
+}
+
+/* What the caller has open leaves the sites no room below the limit, which is raised. */
+static void perf_events_have_room_beside_what_is_open(void **state)
+{
+	enum { N = 8, N_OTHERS = 100 };
+	static const struct engine_bpf_options perf = { .perf_events = true };
+	struct ocp_ctx *ctx = ctx_or_skip();
+	struct engine_site *sites = calloc(N_MANY, sizeof(*sites));
+	int others[N_OTHERS], highest = -1;
+	struct rlimit before, limit;
+	struct engine_target target;
+	struct engine *engine;
+	struct child child;
+
+	(void)state;
+	assert_non_null(sites);
+	many_sites(sites);
+	child_start(&child);
+	target = target_of(&child.pid, sites, N);
+	for (int i = 0; i < N_OTHERS; i++) {
+		others[i] = dup(STDERR_FILENO);
+		assert_true(others[i] >= 0);
+		highest = others[i] > highest ? others[i] : highest;
+	}
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	/* Some for the maps and programs, but none for the sites. */
+	limit = (struct rlimit){ (rlim_t)highest + 22, before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	engine = attached(ctx, &target, &perf);
+	engine_bpf.close(engine);
+	for (int i = 0; i < N_OTHERS; i++)
+		close(others[i]);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	child_end(&child);
+	free(sites);
 	ocp_ctx_free(ctx);
 }
 
@@ -418,6 +456,7 @@ int main(void)
 		cmocka_unit_test(bpf_filter_counts_all_threads_of_one_process),
 		cmocka_unit_test(filters_reach_into_a_pid_namespace),
 		cmocka_unit_test(who_is_unlisted_is_passed_over),
+		cmocka_unit_test(perf_events_have_room_beside_what_is_open),
 		cmocka_unit_test(many_sites_are_told_apart),
 		cmocka_unit_test(a_foreign_uprobe_without_semaphore_is_no_obstacle),
 		cmocka_unit_test(a_foreign_uprobe_with_semaphore_is_named),
