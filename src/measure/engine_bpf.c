@@ -398,8 +398,8 @@ static bool ends_a_pair(const struct engine *engine, const struct engine_site *s
 	return false;
 }
 
-/* What the program is to do at the sites of TARGET, of which the first is number FIRST. */
-static int write_sites(struct engine *engine, const struct engine_target *target, size_t first)
+/* What the program is to do at the sites of TARGET. */
+static int write_sites(struct engine *engine, const struct engine_target *target)
 {
 	struct measure_site *sites = calloc(target->n_sites + 1, sizeof(*sites));
 	__u32 *numbers = calloc(target->n_sites + 1, sizeof(*numbers));
@@ -413,7 +413,7 @@ static int write_sites(struct engine *engine, const struct engine_target *target
 	for (__u32 i = 0; i < n; i++) {
 		const struct engine_site *site = &target->sites[i];
 
-		numbers[i] = (__u32)first + i;
+		numbers[i] = (__u32)target->first_site + i;
 		sites[i] = (struct measure_site){
 			.column = site->column,
 			.flags = (target->check_exe ? MEASURE_CHECK_EXE : 0) |
@@ -437,7 +437,7 @@ out:
 	return err;
 }
 
-static int attach_target(struct engine *engine, const struct engine_target *target, size_t first)
+static int attach_target(struct engine *engine, const struct engine_target *target)
 {
 	int err = 0;
 
@@ -449,23 +449,25 @@ static int attach_target(struct engine *engine, const struct engine_target *targ
 	    engine->config.exe_ino || engine->config.args) {
 		err = engine->config.args ? write_args(engine, target) : 0;
 		if (!err)
-			err = write_sites(engine, target, first);
+			err = write_sites(engine, target);
 	}
-	return err ? err : engine_bpf_make_links(engine, target, first);
+	return err ? err : engine_bpf_make_links(engine, target);
 }
 
 static int engine_attach(struct engine *engine, const struct engine_target *targets, size_t n)
 {
-	size_t n_links = engine->n_links, n_sites = engine->is_attached ? engine->n_sites : 0;
+	size_t n_links = engine->n_links, n_sites = engine->n_sites;
 	int err = engine->is_attached ? 0 : attach_tracepoints(engine);
 
 	for (size_t i = 0; !err && i < n; i++) {
-		if (targets[i].n_sites > engine->max_sites - n_sites)
+		const size_t end = targets[i].first_site + targets[i].n_sites;
+
+		if (end > engine->max_sites)
 			err = ctx_error(engine->ctx, -E2BIG, "%s: no room for %zu more sites",
 					targets[i].name, targets[i].n_sites);
 		else
-			err = attach_target(engine, &targets[i], n_sites);
-		n_sites += targets[i].n_sites;
+			err = attach_target(engine, &targets[i]);
+		n_sites = end > n_sites ? end : n_sites;
 	}
 	if (err) {
 		engine_bpf_close_links(engine, n_links);
@@ -530,6 +532,7 @@ const struct engine_ops engine_bpf = {
 	.open = open_default,
 	.attach = engine_attach,
 	.switch_sites = engine_bpf_switch,
+	.give_up = engine_bpf_give_up,
 	.unlist = engine_unlist,
 	.read = engine_bpf_read,
 	.forget = engine_bpf_forget,

@@ -73,7 +73,6 @@ static uint64_t read_signature(struct ocp_meter *meter, pid_t pid)
 static int add_running(struct ocp_meter *meter, struct watched *process, size_t *n_new)
 {
 	struct ocp_process *proc;
-	size_t n_files = meter->table.n_files;
 	int err = ocp_process_open(meter->ctx, process->pid, &proc);
 
 	if (err == -ENOMEM)
@@ -83,10 +82,7 @@ static int add_running(struct ocp_meter *meter, struct watched *process, size_t 
 		process->signature = 0; /* what it has mapped is not known yet */
 		return 0;
 	}
-	err = meter_add_images(meter, proc, n_new);
-	/* Files are known by the descriptors of whoever had them first. */
-	if (!err && meter->table.n_files > n_files)
-		return meter_add_own(meter, proc);
+	err = meter_add_images(meter, proc, true, n_new);
 	ocp_process_free(proc);
 	return err;
 }
@@ -249,42 +245,74 @@ static int watch_processes(struct ocp_meter *meter, size_t *n_new)
 
 int meter_watch(struct ocp_meter *meter, size_t *n_new)
 {
-	meter->round++;
+	meter->table.round = ++meter->round;
 	return meter->program ? watch_program(meter, n_new) : watch_processes(meter, n_new);
 }
 
-/* What was found in this round could not be measured: it shall be found again. */
-static void forget_round(struct ocp_meter *meter, size_t n_files, size_t n_sites, size_t n_own)
+/* What is new in FILE. */
+static int measure_file(struct ocp_meter *meter, struct measured_file *file)
 {
-	/* What is not attached must not be counted as if: the engine has no numbers for it. */
-	site_table_truncate(&meter->table, n_files, n_sites);
-	while (meter->n_own > n_own)
-		ocp_process_free(meter->own[--meter->n_own]);
+	int err = 0;
+
+	if (file->n_left_out) {
+		ctx_error(meter->ctx, -E2BIG, "%s: no room for %zu more sites", file->name,
+			  file->n_left_out);
+		ctx_hint(meter->ctx, "begin to measure anew: there is room for what there is then");
+		return -E2BIG;
+	}
+	if (meter->split == OCP_BY_SITE)
+		err = site_table_read_source(&meter->table, file);
+	if (!err)
+		err = arguments_resolve(meter, file->first_site, file->n_sites, false);
+	if (!err && meter->is_attached)
+		err = meter_attach_files(meter, &file, 1);
+	return err;
+}
+
+/* What was found in this round and cannot be measured shall be found again. */
+static void forget_round(struct ocp_meter *meter)
+{
 	for (size_t i = 0; i < meter->n_watched; i++)
 		if (meter->watched[i].changed == meter->round)
 			meter->watched[i].signature = 0;
 }
 
+/* Each for itself: one for which there is no room is no reason to leave the others. */
+static int measure_new_files(struct ocp_meter *meter, size_t *n_sites)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < meter->table.n_files; i++) {
+		struct measured_file *file = &meter->table.files[i];
+		int its_err;
+
+		if (file->is_gone || file->round != meter->round)
+			continue;
+		its_err = measure_file(meter, file);
+		if (!its_err)
+			continue;
+		err = its_err;
+		/* What is not attached must not be counted as if. */
+		*n_sites -= file->n_sites;
+		site_table_remove(&meter->table, file, false);
+	}
+	return err;
+}
+
 int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites)
 {
-	const size_t n_files = meter->table.n_files, first = meter->table.n_sites;
-	const size_t n_own = meter->n_own;
 	int err, its_err;
 
 	*n_sites = 0;
 	if (meter->is_kept || !meter->engine)
 		return 0;
 	err = meter_watch(meter, n_sites);
-	if (!err && *n_sites && meter->split == OCP_BY_SITE)
-		err = site_table_read_source(&meter->table, first);
-	if (!err && *n_sites)
-		err = arguments_resolve(meter, first, false);
-	if (!err && meter->is_attached && meter->table.n_files > n_files)
-		err = meter_attach_files(meter, n_files);
-	if (err) {
-		forget_round(meter, n_files, first, n_own);
-		*n_sites = 0;
-	}
+	if (!err)
+		meter_give_up_files(meter);
+	its_err = measure_new_files(meter, n_sites);
+	err = its_err ? its_err : err;
+	if (err)
+		forget_round(meter);
 	/* Whoever waits to write to a file waits for this, whatever else there is. */
 	its_err = meter->is_attached ? meter_check_files(meter) : 0;
 	return its_err ? its_err : err;

@@ -221,10 +221,12 @@ static void many_sites_are_told_apart(void **state)
 	child_start(&child);
 	targets[0] = target_of(&child.pid, sites, N_MANY);
 	targets[1] = target_of(&child.pid, &hot, 1);
+	targets[1].first_site = N_MANY;
 	spec = spec_of(&targets[0]);
 	spec.max_sites = N_MANY + 1;
 	assert_int_equal(engine_bpf.open(ctx, &spec, &engine), 0);
 	assert_int_equal(engine_bpf.attach(engine, targets, 2), 0);
+	targets[1].first_site++;
 	assert_int_equal(engine_bpf.attach(engine, &targets[1], 1), -E2BIG);
 	assert_non_null(strstr(ocp_error(ctx), "no room for 1 more sites"));
 	child_run(&child, (struct order){ RUN_MANY, 1, 30, "" });

@@ -50,6 +50,7 @@ static struct engine_spec prepare(struct setting *s)
 	child_start(&s->child);
 	s->targets[0] = target_of(&s->child.pid, s->sites, STOP);
 	s->targets[1] = target_of(&s->child.pid, &s->sites[STOP], 1);
+	s->targets[1].first_site = STOP;
 	spec = spec_of(&s->targets[0]);
 	spec.max_sites = N_ALL;
 	spec.can_switch = true;
@@ -86,7 +87,7 @@ static void read_all(struct setting *s)
 
 static void apply(struct setting *s)
 {
-	int err = engine_bpf.switch_sites(s->engine, &s->targets[0], 0);
+	int err = engine_bpf.switch_sites(s->engine, &s->targets[0]);
 
 	if (err)
 		print_message("%s\n", ocp_error(s->ctx));
@@ -263,6 +264,7 @@ static void perf_events_are_switched_one_by_one(void **state)
 	(void)state;
 	s.targets[0] = target_of(&s.child.pid, s.sites, FEW);
 	s.targets[1] = target_of(&s.child.pid, &s.sites[HOT], 1);
+	s.targets[1].first_site = FEW;
 	for (size_t i = FEW; i < N_SITES; i++)
 		s.sites[i].is_off = true;
 	s.sites[1].is_off = true;
@@ -309,7 +311,7 @@ static void a_refusal_changes_nothing(void **state)
 
 	s.sites[2].is_off = true;
 	s.targets[0].path = "/nonexistent";
-	assert_int_not_equal(engine_bpf.switch_sites(s.engine, &s.targets[0], 0), 0);
+	assert_int_not_equal(engine_bpf.switch_sites(s.engine, &s.targets[0]), 0);
 	s.targets[0].path = "/proc/self/exe";
 	s.sites[2].is_off = false;
 	child_run(&s.child, (struct order){ RUN_MANY, 1, 10, "" });
