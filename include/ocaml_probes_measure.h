@@ -209,6 +209,11 @@ OCP_API int ocp_meter_attach(struct ocp_meter *meter);
  * on, its counts stay, and the answer is -ESTALE, now and later; all else goes on. A file that is
  * replaced (rename) is no affair of the meter, which measures those who run the old one; the caller
  * sees it by its path and stat().
+ *
+ * A loaded file that was deleted and that no process has mapped any more, such as a private copy of
+ * a plugin, is given up some calls later: its counts stay. One that has more sites than there is
+ * room for is not measured, all else is; it is tried again by the next call, and the answer is
+ * -E2BIG as long as that is so.
  */
 OCP_API int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites);
 
@@ -267,8 +272,8 @@ OCP_API int ocp_meter_detach(struct ocp_meter *meter);
  */
 struct ocp_probe_hits {
 	const char *probe;
-	uint64_t hits; /* of all its sites */
-	size_t n_sites;
+	uint64_t hits;	/* of all its sites, those of files that were given up included */
+	size_t n_sites; /* that there are now */
 	bool is_counted; /* was asked for by ocp_meter_count, _count_regexp or _count_all */
 	bool is_in_pair; /* by ocp_meter_time */
 };

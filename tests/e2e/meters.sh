@@ -214,6 +214,52 @@ test_private_copies_of_plugins() {
 	eq "$(ask sum)" "$((4 * 2 * (2 + 2 + 2502 + 6))) $((4 * 2 * (2 + 2 + 2502 + 6))) 4"
 }
 
+# Rows of sites stay what they are, and others come behind them.
+test_private_copies_by_site() {
+	local i books=
+	start_meters
+	copy_host
+	order "exe $APP" all "by site" open attach
+	for i in 10 20; do
+		start_target "$APP"
+		await_line ready
+		cp "$HOST/plugin.so" "$TMP/private.so"
+		tell "load $TMP/private.so"
+		await_line 'done'
+		rm "$TMP/private.so"
+		order refresh
+		go "$i"
+		quit_target
+		order refresh refresh refresh
+		books+="plugin_only $i"$'\n'"plugin_only $i"$'\n'
+		eq "$(ask read | grep plugin_only)" "${books%?}"
+	done
+}
+
+# Who reads what is kept later finds the counts of those that were given up before.
+test_private_copies_and_keeping() {
+	KEPT=meters$$
+	start_meters
+	copy_host
+	make_large_plugin
+	order "exe $APP" all open attach
+	run_private_copy
+	quit_target
+	order refresh refresh refresh
+	start_target "$APP"
+	await_line ready
+	tell "load $HOST/plugin.so"
+	await_line 'done'
+	order refresh "keep $KEPT"
+	trap '"$TOOL" detach "$KEPT" >/dev/null' EXIT
+	go 10
+	"$TOOL" read "$KEPT" --json >"$TMP/counts"
+	eq "$(totals)" "host_only $((2 + 20))
+linked_only $((2 + 20))
+plugin_only $((2502 + 20))
+reused $((6 + 60))"
+}
+
 # One that there is no room for is said so, and is no reason to leave the others.
 test_too_many_sites() {
 	local first second
