@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/harmless.h"
+
 enum { ERROR_BYTES = 1024, HINT_BYTES = 512 };
 
 struct ocp_ctx {
@@ -63,9 +65,15 @@ const char *ocp_version(void)
  */
 static void make_one_line(char *text)
 {
-	for (unsigned char *c = (unsigned char *)text; *c; c++)
-		if (*c < ' ' || *c == 0x7f)
-			*c = '?';
+	char *to = text;
+
+	while (*text) {
+		const size_t harm = harmful_bytes(text);
+
+		*to++ = harm ? '?' : *text;
+		text += harm ? harm : 1;
+	}
+	*to = '\0';
 }
 
 void ctx_set_error(struct ocp_ctx *ctx, const char *fmt, ...)

@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/harmless.h"
+
 void say(const char *fmt, ...)
 {
 	va_list ap;
@@ -20,8 +22,12 @@ void say(const char *fmt, ...)
 
 void print_text(const char *text)
 {
-	for (; *text; text++)
-		putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
+	while (*text) {
+		const size_t harm = harmful_bytes(text);
+
+		putchar(harm ? '?' : *text);
+		text += harm ? harm : 1;
+	}
 }
 
 int say_usage(const struct command *command, const char *fmt, ...)

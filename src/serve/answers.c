@@ -10,8 +10,10 @@
 
 enum { NOT_MODIFIED = 304, FORBIDDEN = 403, SERVER_ERROR = 500 };
 
-/* What takes long to make, for http_share. */
-enum share { SHARE_TEXT = 1, SHARE_OPENMETRICS, SHARE_STATUS, SHARE_HISTORY, SHARE_PAIR_HISTORY };
+/* What takes long to make, for http_share: the metrics in each of their formats, and this. */
+enum share { SHARE_STATUS = EXPOSITIONS + 1, SHARE_HISTORY, SHARE_PAIR_HISTORY, SHARES };
+
+_Static_assert(SHARES - 1 == HTTP_MAX_SHARES, "there is room for each");
 
 /* For numbers of this moment; false, and REPLY says why, if they cannot be had. */
 static bool read_watch(struct answers *answers, struct http_reply *reply)
@@ -25,10 +27,11 @@ static bool read_watch(struct answers *answers, struct http_reply *reply)
 static void answer_metrics(void *data, const struct http_request *request, struct http_reply *reply)
 {
 	struct answers *answers = data;
-	const enum exposition exposition = negotiate(http_header(request, "Accept"));
+	char *accept = http_header_list(request, "Accept");
+	const enum exposition exposition = negotiate(accept);
 
-	if (http_share(request, reply,
-		       exposition == EXPOSITION_TEXT ? SHARE_TEXT : SHARE_OPENMETRICS))
+	free(accept);
+	if (http_share(request, reply, exposition + 1))
 		return;
 	http_add_header(reply, "Cache-Control", "no-store");
 	http_add_header(reply, "Vary", "Accept");

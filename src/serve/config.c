@@ -5,18 +5,17 @@
  */
 #include "serve/config.h"
 
-#include <fcntl.h>
 #include <json-c/json.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/suggest.h"
+#include "serve/config_file.h"
 #include "serve/config_keys.h"
 
-enum { MAX_FILE_BYTES = 1 << 20, MAX_NAME_BYTES = 1024 };
+enum { MAX_NAME_BYTES = 1024 };
 
 /* What the strings of a config are in. */
 struct config_memory {
@@ -30,6 +29,7 @@ struct reader {
 	const char *file;
 	struct config_keys *keys;
 	struct config *config;
+	struct json_object *exes, *pids; /* of the targets so far, see first_of */
 };
 
 /* Takes VALUE, which is called WHERE, into INTO. */
@@ -147,6 +147,34 @@ static int take_integer(struct reader *r, const char *where, struct json_object 
 	return 0;
 }
 
+/*
+ * Which of the values with this NAME was the first? SEEN, an object, knows those that were asked
+ * about before; I, if there was none. Or -ENOMEM.
+ */
+static int first_of(struct reader *r, struct json_object *seen, const char *name, size_t i)
+{
+	struct json_object *first;
+
+	if (json_object_object_get_ex(seen, name, &first))
+		return json_object_get_int(first);
+	first = json_object_new_int((int)i);
+	if (seen && first && json_object_object_add(seen, name, first) == 0)
+		return (int)i;
+	json_object_put(first);
+	return ctx_no_memory(r->ctx);
+}
+
+/* Is NAME, the I-th of a list, in it for the first time? */
+static int check_once(struct reader *r, const char *where, struct json_object *seen,
+		      const char *name, size_t i)
+{
+	const int first = first_of(r, seen, name, i);
+
+	if (first < 0 || first == (int)i)
+		return first < 0 ? first : 0;
+	return wrong(r, where, "'%s' is there twice", name);
+}
+
 /* ---- a target ------------------------------------------------------------------------------- */
 
 static int take_exe(struct reader *r, const char *where, struct json_object *value, void *into)
@@ -167,13 +195,30 @@ static int take_pid(struct reader *r, const char *where, struct json_object *val
 	return err;
 }
 
+static int take_names(struct reader *r, const char *where, struct json_object *list,
+		      struct measure_options *measure)
+{
+	struct json_object *seen = json_object_new_object();
+	char element[CONFIG_WHERE_BYTES];
+	int err = 0;
+
+	for (size_t i = 0; !err && i < json_object_array_length(list); i++) {
+		const char **name = &measure->counts[measure->n_counts++];
+
+		name_element(element, where, i);
+		err = take_name(r, element, json_object_array_get_idx(list, i), name);
+		if (!err)
+			err = check_once(r, element, seen, *name, i);
+	}
+	json_object_put(seen);
+	return err;
+}
+
 static int take_counts(struct reader *r, const char *where, struct json_object *value, void *into)
 {
 	struct measure_options *measure = &((struct config_target *)into)->measure;
 	const bool is_list = json_object_is_type(value, json_type_array);
 	const size_t n = is_list ? json_object_array_length(value) : 1;
-	char element[CONFIG_WHERE_BYTES];
-	int err = 0;
 
 	if (!is_list && !json_object_is_type(value, json_type_string))
 		return wrong(r, where, "neither a list of names nor an expression");
@@ -182,19 +227,10 @@ static int take_counts(struct reader *r, const char *where, struct json_object *
 	measure->counts = calloc(n, sizeof(*measure->counts));
 	if (!measure->counts)
 		return ctx_no_memory(r->ctx);
-	if (!is_list) {
-		measure->n_counts = 1;
-		return take_text(r, where, value, &measure->counts[0]);
-	}
-	for (size_t i = 0; !err && i < n; i++) {
-		name_element(element, where, i);
-		err = take_name(r, element, json_object_array_get_idx(value, i),
-				&measure->counts[measure->n_counts++]);
-		for (size_t j = 0; !err && j < i; j++)
-			if (strcmp(measure->counts[i], measure->counts[j]) == 0)
-				err = wrong(r, element, "'%s' is there twice", measure->counts[i]);
-	}
-	return err;
+	if (is_list)
+		return take_names(r, where, value, measure);
+	measure->n_counts = 1;
+	return take_text(r, where, value, &measure->counts[0]);
 }
 
 /* "START,STOP", as --time has it. */
@@ -215,7 +251,7 @@ static int keep_pair(struct reader *r, const char *start, const char *stop, cons
 }
 
 static int take_pair(struct reader *r, const char *where, struct json_object *value,
-		     struct measure_options *measure)
+		     struct json_object *seen, struct measure_options *measure)
 {
 	char element[CONFIG_WHERE_BYTES];
 	const char *names[2], **pair = &measure->times[measure->n_times];
@@ -231,19 +267,18 @@ static int take_pair(struct reader *r, const char *where, struct json_object *va
 		err = wrong(r, where, "start and stop are one probe");
 	if (!err)
 		err = keep_pair(r, names[0], names[1], pair);
-	if (err)
-		return err;
-	for (size_t i = 0; i < measure->n_times; i++)
-		if (strcmp(measure->times[i], *pair) == 0)
-			return wrong(r, where, "%s is there twice", *pair);
-	measure->n_times++;
-	return 0;
+	if (!err)
+		err = check_once(r, where, seen, *pair, measure->n_times);
+	if (!err)
+		measure->n_times++;
+	return err;
 }
 
 static int take_times(struct reader *r, const char *where, struct json_object *value, void *into)
 {
 	struct measure_options *measure = &((struct config_target *)into)->measure;
 	char element[CONFIG_WHERE_BYTES];
+	struct json_object *seen;
 	size_t n;
 	int err = 0;
 
@@ -253,10 +288,12 @@ static int take_times(struct reader *r, const char *where, struct json_object *v
 	measure->times = calloc(n + 1, sizeof(*measure->times));
 	if (!measure->times)
 		return ctx_no_memory(r->ctx);
+	seen = json_object_new_object();
 	for (size_t i = 0; !err && i < n; i++) {
 		name_element(element, where, i);
-		err = take_pair(r, element, json_object_array_get_idx(value, i), measure);
+		err = take_pair(r, element, json_object_array_get_idx(value, i), seen, measure);
 	}
+	json_object_put(seen);
 	return err;
 }
 
@@ -302,6 +339,20 @@ static int take_budget(struct reader *r, const char *where, struct json_object *
 	return 0;
 }
 
+static int check_program(struct reader *r, const char *where, const struct config_target *target)
+{
+	const int i = (int)(target - r->config->targets);
+	char pid[16];
+	int first;
+
+	snprintf(pid, sizeof(pid), "%d", (int)target->pid);
+	first = target->exe ? first_of(r, r->exes, target->exe, (size_t)i)
+			    : first_of(r, r->pids, pid, (size_t)i);
+	if (first == i || first < 0)
+		return first < 0 ? first : 0;
+	return wrong(r, where, "the same program as targets[%d]", first);
+}
+
 /* Do the parts of a target go together? */
 static int check_target(struct reader *r, const char *where, struct config_target *target)
 {
@@ -322,12 +373,7 @@ static int check_target(struct reader *r, const char *where, struct config_targe
 		memcpy(measure->counts, all, sizeof(all));
 		measure->n_counts = 1;
 	}
-	for (const struct config_target *other = r->config->targets; other < target; other++)
-		if (target->exe ? other->exe && strcmp(other->exe, target->exe) == 0
-				: other->pid == target->pid)
-			return wrong(r, where, "the same program as targets[%zu]",
-				     (size_t)(other - r->config->targets));
-	return 0;
+	return check_program(r, where, target);
 }
 
 static int take_target(struct reader *r, const char *where, struct json_object *value)
@@ -401,10 +447,14 @@ static int take_targets(struct reader *r, const char *where, struct json_object 
 	config->targets = calloc(n, sizeof(*config->targets));
 	if (!config->targets)
 		return ctx_no_memory(r->ctx);
+	r->exes = json_object_new_object();
+	r->pids = json_object_new_object();
 	for (size_t i = 0; !err && i < n; i++) {
 		name_element(element, where, i);
 		err = take_target(r, element, json_object_array_get_idx(value, i));
 	}
+	json_object_put(r->exes);
+	json_object_put(r->pids);
 	return err;
 }
 
@@ -449,35 +499,6 @@ static int parse(struct reader *r, const char *text, size_t n)
 	return config_keys_find(r->ctx, r->file, text, n, &r->keys);
 }
 
-/* The contents of FILE, a zero byte behind them. */
-static int read_file(struct ocp_ctx *ctx, const char *file, char **text, size_t *n)
-{
-	int fd = open(file, O_RDONLY | O_CLOEXEC), err = 0;
-	ssize_t got = 1;
-
-	*n = 0;
-	if (fd < 0)
-		return ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
-	*text = malloc(MAX_FILE_BYTES + 1);
-	if (!*text)
-		err = ctx_no_memory(ctx);
-	while (!err && got > 0 && *n < MAX_FILE_BYTES) {
-		got = read(fd, *text + *n, MAX_FILE_BYTES - *n);
-		if (got < 0)
-			err = ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
-		else
-			*n += (size_t)got;
-	}
-	close(fd);
-	if (!err && *n == MAX_FILE_BYTES)
-		err = ctx_error(ctx, -EFBIG, "%s: a megabyte or more", file);
-	if (err)
-		free(*text);
-	else
-		(*text)[*n] = '\0';
-	return err;
-}
-
 static struct config *new_config(struct ocp_ctx *ctx)
 {
 	struct config *config = calloc(1, sizeof(*config));
@@ -491,12 +512,12 @@ static struct config *new_config(struct ocp_ctx *ctx)
 	return NULL;
 }
 
-int config_read(struct ocp_ctx *ctx, const char *file, struct config **out)
+int config_read(struct ocp_ctx *ctx, const char *file, int wake_fd, struct config **out)
 {
 	struct reader reader = { .ctx = ctx, .file = file };
 	char *text = NULL;
 	size_t n;
-	int err = read_file(ctx, file, &text, &n);
+	int err = config_file_read(ctx, file, wake_fd, &text, &n);
 
 	if (err)
 		return err;

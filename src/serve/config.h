@@ -38,8 +38,11 @@ struct config {
 	struct config_memory *memory; /* of the strings */
 };
 
-/* -EINVAL with a sentence "FILE:LINE: KEY: WHY" if something in FILE is not as it should be. */
-int config_read(struct ocp_ctx *ctx, const char *file, struct config **out);
+/*
+ * -EINVAL with a sentence "FILE:LINE: KEY: WHY" if something in FILE is not as it should be. A pipe
+ * is read only if WAKE_FD is not -1, see config_file_read.
+ */
+int config_read(struct ocp_ctx *ctx, const char *file, int wake_fd, struct config **out);
 /* Takes NULL. */
 void config_free(struct config *config);
 

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "serve/config_keys.h"
 
+#include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_NESTING = 32 };
 
-struct place {
-	char where[CONFIG_WHERE_BYTES];
-	int line;
-};
-
+/* By what a value is called: the line that it is in. Json-c's objects are hash tables. */
 struct config_keys {
-	struct place *places;
-	size_t n, room;
+	struct json_object *lines;
 };
 
 struct scanner {
@@ -70,30 +66,25 @@ static char peek(struct scanner *s)
 
 int config_keys_line(const struct config_keys *keys, const char *where)
 {
-	for (size_t i = 0; i < keys->n; i++)
-		if (strcmp(keys->places[i].where, where) == 0)
-			return keys->places[i].line;
-	return 0;
+	struct json_object *line;
+
+	return json_object_object_get_ex(keys->lines, where, &line) ? json_object_get_int(line) : 0;
 }
 
 static int add_place(struct scanner *s, const char *where)
 {
-	struct config_keys *keys = s->keys;
+	struct json_object *line;
 
-	if (keys->n == keys->room) {
-		const size_t room = keys->room ? 2 * keys->room : 64;
-		struct place *grown = realloc(keys->places, room * sizeof(*grown));
-
-		if (!grown)
-			return ctx_no_memory(s->ctx);
-		keys->places = grown;
-		keys->room = room;
-	}
 	for (; s->lines_at < s->at; s->lines_at++)
 		s->line += s->text[s->lines_at] == '\n';
-	snprintf(keys->places[keys->n].where, CONFIG_WHERE_BYTES, "%s", where);
-	keys->places[keys->n++].line = s->line;
-	return 0;
+	/* Names that were cut may be the same. */
+	if (config_keys_line(s->keys, where))
+		return 0;
+	line = json_object_new_int(s->line);
+	if (line && json_object_object_add(s->keys->lines, where, line) == 0)
+		return 0;
+	json_object_put(line);
+	return ctx_no_memory(s->ctx);
 }
 
 /* Over a string, in either kind of quotes; *FIRST and *BYTES are what is between them. */
@@ -112,7 +103,7 @@ static void skip_string(struct scanner *s, size_t *first, size_t *bytes)
 
 static int scan_value(struct scanner *s, const char *where);
 
-/* One key of the object WHERE and its value. FIRST_PLACE: of the object's own keys. */
+/* One key of the object WHERE and its value. */
 static int scan_member(struct scanner *s, const char *where)
 {
 	char name[CONFIG_WHERE_BYTES + 8];
@@ -205,8 +196,11 @@ int config_keys_find(struct ocp_ctx *ctx, const char *file, const char *text, si
 	struct scanner scanner = {
 		.ctx = ctx, .file = file, .text = text, .n = n, .line = 1, .keys = keys
 	};
-	int err = keys ? scan_value(&scanner, "") : ctx_no_memory(ctx);
+	int err;
 
+	if (keys)
+		keys->lines = json_object_new_object();
+	err = keys && keys->lines ? scan_value(&scanner, "") : ctx_no_memory(ctx);
 	if (err) {
 		config_keys_free(keys);
 		return err;
@@ -219,6 +213,6 @@ void config_keys_free(struct config_keys *keys)
 {
 	if (!keys)
 		return;
-	free(keys->places);
+	json_object_put(keys->lines);
 	free(keys);
 }

@@ -56,9 +56,7 @@ static bool is_ours(const struct control *control, const char *host)
 bool control_admit(const struct control *control, const struct http_request *request,
 		   struct http_reply *reply)
 {
-	const char *host = http_header(request, "Host");
-
-	if (host && is_ours(control, host))
+	if (request->host && is_ours(control, request->host))
 		return true;
 	http_error(reply, MISDIRECTED, "Host is not a name of this server",
 		   "with --control it answers to the address that it prints when it starts");
@@ -101,7 +99,7 @@ static bool is_same_origin(const struct http_request *request)
 		return true;
 	return http_header_count(request, "Origin") == 1 &&
 	       strncmp(origin, scheme, sizeof(scheme) - 1) == 0 &&
-	       strcasecmp(origin + sizeof(scheme) - 1, http_header(request, "Host")) == 0;
+	       strcasecmp(origin + sizeof(scheme) - 1, request->host) == 0;
 }
 
 static bool is_json(const struct http_request *request)

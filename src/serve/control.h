@@ -26,7 +26,7 @@ struct control {
 /* Choose a token. */
 int control_init(struct ocp_ctx *ctx, const struct listener *listener, struct control *control);
 
-/* Is Host one of our names? For every request; false: REPLY says no. */
+/* Is the host that is asked for one of our names? For every request; false: REPLY says no. */
 bool control_admit(const struct control *control, const struct http_request *request,
 		   struct http_reply *reply);
 

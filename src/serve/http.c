@@ -27,6 +27,7 @@
 
 #include "base/clock.h"
 #include "serve/address.h"
+#include "serve/uri.h"
 
 enum {
 	REQUEST_MS = 10000,
@@ -66,8 +67,12 @@ struct connection {
 	bool is_over;	   /* was shut down */
 };
 
-/* One request, from its headers on to the end of the reply. */
+/* One request, from its first line on to the end of the reply. */
 struct pending {
+	struct uri uri;
+	const char *uri_end;
+	struct http_request request;
+	bool has_begun; /* the headers are there */
 	const struct http_route *route;
 	struct http_reply refusal; /* status 0: none */
 	struct body body;
@@ -215,6 +220,11 @@ struct header_counter {
 	size_t n;
 };
 
+struct header_list {
+	const char *name;
+	struct body values;
+};
+
 static enum MHD_Result count_header(void *data, enum MHD_ValueKind kind, const char *name,
 				    const char *value)
 {
@@ -232,6 +242,32 @@ size_t http_header_count(const struct http_request *request, const char *name)
 
 	MHD_get_connection_values(request->connection, MHD_HEADER_KIND, count_header, &counter);
 	return counter.n;
+}
+
+static enum MHD_Result add_to_list(void *data, enum MHD_ValueKind kind, const char *name,
+				   const char *value)
+{
+	struct header_list *list = data;
+
+	(void)kind;
+	if (strcasecmp(name, list->name) != 0)
+		return MHD_YES;
+	if (list->values.n)
+		body_lit(&list->values, ", ");
+	body_str(&list->values, value ? value : "");
+	return MHD_YES;
+}
+
+char *http_header_list(const struct http_request *request, const char *name)
+{
+	struct header_list list = { .name = name };
+
+	MHD_get_connection_values(request->connection, MHD_HEADER_KIND, add_to_list, &list);
+	body_add(&list.values, "", 1);
+	if (!list.values.is_short)
+		return list.values.bytes;
+	body_free(&list.values);
+	return NULL;
 }
 
 /* ---- replies -------------------------------------------------------------------------------- */
@@ -393,9 +429,9 @@ static bool is_ambiguous(const struct http_request *request)
 }
 
 /* Look at all but the body; the refusal of PENDING says what was found. */
-static void examine(struct http *http, struct pending *pending, const struct http_request *request,
-		    const char *method)
+static void examine(struct http *http, struct pending *pending, const char *method)
 {
+	const struct http_request *request = &pending->request;
 	struct http_reply *reply = &pending->refusal;
 	const char *length = http_header(request, "Content-Length");
 	const size_t header_bytes = MHD_get_connection_info(request->connection,
@@ -409,25 +445,42 @@ static void examine(struct http *http, struct pending *pending, const struct htt
 			   "the headers are more than 16 KiB", NULL);
 	else if (is_ambiguous(request))
 		http_error(reply, MHD_HTTP_BAD_REQUEST, "the headers contradict each other", NULL);
+	else if (pending->uri.status)
+		http_error(reply, pending->uri.status, pending->uri.error, NULL);
 	else if (!http->settings.admit || http->settings.admit(http->settings.data, request, reply))
 		pending->route = find_route(http, request, method, reply);
 	if (!reply->status && length && strtoull(length, NULL, 10) > MAX_BODY_BYTES)
 		http_error(reply, MHD_HTTP_CONTENT_TOO_LARGE, "the body is more than 64 KiB", NULL);
 }
 
-static enum MHD_Result begin_request(struct http *http, struct MHD_Connection *mhd,
-				     const char *path, const char *method, void **context)
+/*
+ * Was a zero byte in what was asked for, which would end it too early? Libmicrohttpd has the first
+ * line in one buffer, its words one behind the other.
+ */
+static bool was_cut(const struct pending *pending, const char *version)
 {
-	const struct http_request request = { .path = path, .connection = mhd };
-	struct connection *connection = connection_of(mhd);
-	struct pending *pending = calloc(1, sizeof(*pending));
+	const uintptr_t gap = (uintptr_t)version - (uintptr_t)pending->uri_end;
 
-	if (!connection || !pending) {
-		free(pending);
+	return gap > 1 && gap < CONNECTION_BYTES;
+}
+
+static enum MHD_Result begin_request(struct http *http, struct MHD_Connection *mhd,
+				     struct pending *pending, const char *path, const char *method)
+{
+	struct http_request *request = &pending->request;
+
+	if (!connection_of(mhd))
 		return MHD_NO;
-	}
-	*context = pending;
-	examine(http, pending, &request, method);
+	pending->has_begun = true;
+	request->http = http;
+	request->connection = mhd;
+	/* What is before the path has no escapes, or is refused: it is as long as it was. */
+	request->path = pending->uri.status ? "/" : path + pending->uri.path_at;
+	if (pending->uri.path_at && !*request->path)
+		request->path = "/";
+	/* "the origin server MUST ignore the received Host header field (if any)" */
+	request->host = *pending->uri.host ? pending->uri.host : http_header(request, "Host");
+	examine(http, pending, method);
 	return pending->refusal.status ? send_reply(http, mhd, &pending->refusal) : MHD_YES;
 }
 
@@ -443,10 +496,10 @@ static void take_body(struct pending *pending, const char *bytes, size_t n)
 }
 
 static enum MHD_Result answer_request(struct http *http, struct MHD_Connection *mhd,
-				      struct pending *pending, const char *path)
+				      struct pending *pending)
 {
+	struct http_request *request = &pending->request;
 	struct http_reply reply = { 0 };
-	struct http_request request = { .path = path, .connection = mhd };
 	char peer[ADDRESS_BYTES];
 
 	body_add(&pending->body, "", 1);
@@ -459,11 +512,10 @@ static enum MHD_Result answer_request(struct http *http, struct MHD_Connection *
 		address_name(MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS)
 				     ->client_addr,
 			     peer);
-		request.peer = peer;
-		request.body = pending->body.bytes;
-		request.n_body = pending->body.n - 1;
-		request.http = http;
-		pending->route->answer(http->settings.data, &request, &reply);
+		request->peer = peer;
+		request->body = pending->body.bytes;
+		request->n_body = pending->body.n - 1;
+		pending->route->answer(http->settings.data, request, &reply);
 	}
 	return send_reply(http, mhd, &reply);
 }
@@ -474,11 +526,14 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *mhd, const 
 {
 	struct pending *pending = *context;
 
-	(void)version;
 	if (!pending)
-		return begin_request(data, mhd, path, method, context);
+		return MHD_NO; /* memory was short */
+	if (!pending->has_begun && was_cut(pending, version))
+		uri_refuse_zero(&pending->uri);
+	if (!pending->has_begun)
+		return begin_request(data, mhd, pending, path, method);
 	if (!*n_upload)
-		return answer_request(data, mhd, pending, path);
+		return answer_request(data, mhd, pending);
 	take_body(pending, upload, *n_upload);
 	*n_upload = 0;
 	return MHD_YES;
@@ -503,16 +558,20 @@ static void on_completed(void *data, struct MHD_Connection *mhd, void **context,
 	*context = NULL;
 }
 
-/* The request's first line is there. */
+/* The request's first line is there; its second word has not been decoded yet. */
 static void *on_uri(void *data, const char *uri, struct MHD_Connection *mhd)
 {
 	struct connection *connection = connection_of(mhd);
+	struct pending *pending = calloc(1, sizeof(*pending));
 
 	(void)data;
-	(void)uri;
 	if (connection && connection->limit_ms == IDLE_MS)
 		begin_phase(connection, REQUEST_MS);
-	return NULL;
+	if (pending && uri) {
+		uri_read(&pending->uri, uri);
+		pending->uri_end = uri + strlen(uri);
+	}
+	return pending;
 }
 
 /* ---- the server ----------------------------------------------------------------------------- */

@@ -15,6 +15,7 @@ struct http;
 
 struct http_request {
 	const char *path; /* without the query */
+	const char *host; /* whom it is for, as HOST:PORT; NULL: it does not say */
 	const char *body; /* of a POST, N_BODY bytes and a zero byte behind them; else NULL */
 	size_t n_body;
 	const char *peer;  /* ADDRESS:PORT */
@@ -25,6 +26,11 @@ struct http_request {
 /* The value of the first header called NAME, or NULL; and how many there are of that name. */
 const char *http_header(const struct http_request *request, const char *name);
 size_t http_header_count(const struct http_request *request, const char *name);
+/*
+ * All that are called NAME, whose values are lists, as the one list that they are (RFC 9110, 5.3).
+ * To be freed; NULL: memory is short.
+ */
+char *http_header_list(const struct http_request *request, const char *name);
 
 enum { HTTP_MAX_HEADERS = 8 };
 
@@ -49,7 +55,7 @@ struct http_reply {
  * NUMBER, 1 to HTTP_MAX_SHARES, says what REQUEST asks for. True: REPLY is complete. False: the
  * caller is to make it, as always.
  */
-enum { HTTP_MAX_SHARES = 5 };
+enum { HTTP_MAX_SHARES = 6 };
 bool http_share(const struct http_request *request, struct http_reply *reply, unsigned int number);
 
 void http_add_header(struct http_reply *reply, const char *name, const char *value);

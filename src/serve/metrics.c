@@ -383,7 +383,7 @@ void metrics_write(struct body *out, const struct watch *watch, enum exposition 
 		.out = out,
 		.watch = watch,
 		.buckets = buckets,
-		.is_open = exposition == EXPOSITION_OPENMETRICS,
+		.is_open = exposition != EXPOSITION_TEXT,
 		.label_pid = label_pid,
 	};
 

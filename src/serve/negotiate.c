@@ -14,19 +14,19 @@
 
 struct offer {
 	const char *type, *subtype;
-	const char *versions[2];
+	const char *version;
 	const char *content_type;
 };
 
-static const struct offer offers[] = {
-	[EXPOSITION_TEXT] = { "text",
-			      "plain",
-			      { "0.0.4" },
+/* Of those that are liked as well as each other, the first is taken. */
+static const struct offer offers[EXPOSITIONS] = {
+	[EXPOSITION_TEXT] = { "text", "plain", "0.0.4",
 			      "text/plain; version=0.0.4; charset=utf-8" },
-	[EXPOSITION_OPENMETRICS] = { "application",
-				     "openmetrics-text",
-				     { "1.0.0", "0.0.1" },
+	[EXPOSITION_OPENMETRICS] = { "application", "openmetrics-text", "1.0.0",
 				     "application/openmetrics-text; version=1.0.0; charset=utf-8" },
+	[EXPOSITION_OPENMETRICS_0] = { "application", "openmetrics-text", "0.0.1",
+				       "application/openmetrics-text; version=0.0.1; "
+				       "charset=utf-8" },
 };
 
 struct range {
@@ -122,8 +122,6 @@ static bool parse_range(char *text, struct range *range)
 /* How specifically OFFER falls into RANGE; 0: it does not. */
 static int specificity(const struct range *range, const struct offer *offer)
 {
-	const size_t n_versions = sizeof(offer->versions) / sizeof(offer->versions[0]);
-
 	if (range->charset && strcasecmp(range->charset, "utf-8") != 0)
 		return 0;
 	if (strcmp(range->type, "*") == 0)
@@ -136,16 +134,14 @@ static int specificity(const struct range *range, const struct offer *offer)
 		return 0;
 	if (!range->version)
 		return 3;
-	for (size_t i = 0; i < n_versions && offer->versions[i]; i++)
-		if (strcmp(range->version, offer->versions[i]) == 0)
-			return 4;
-	return 0;
+	return strcmp(range->version, offer->version) == 0 ? 4 : 0;
 }
 
 enum exposition negotiate(const char *accept)
 {
-	double q[] = { 0, 0 };
-	int best[] = { 0, 0 };
+	enum exposition chosen = EXPOSITION_TEXT;
+	double q[EXPOSITIONS] = { 0 };
+	int best[EXPOSITIONS] = { 0 };
 	char *copy = strdup(accept ? accept : ""), *next = copy;
 
 	while (next) {
@@ -155,7 +151,7 @@ enum exposition negotiate(const char *accept)
 		next = cut(element, ',');
 		if (!parse_range(element, &range))
 			continue;
-		for (int i = EXPOSITION_TEXT; i <= EXPOSITION_OPENMETRICS; i++) {
+		for (int i = 0; i < EXPOSITIONS; i++) {
 			const int how = specificity(&range, &offers[i]);
 
 			if (how > best[i] || (how && how == best[i] && range.q > q[i])) {
@@ -165,8 +161,10 @@ enum exposition negotiate(const char *accept)
 		}
 	}
 	free(copy);
-	return q[EXPOSITION_OPENMETRICS] > q[EXPOSITION_TEXT] ? EXPOSITION_OPENMETRICS
-							      : EXPOSITION_TEXT;
+	for (int i = 0; i < EXPOSITIONS; i++)
+		if (q[i] > q[chosen])
+			chosen = (enum exposition)i;
+	return chosen;
 }
 
 const char *exposition_type(enum exposition exposition)

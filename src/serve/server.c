@@ -111,6 +111,16 @@ static int check_change(struct server *s, const struct config *new)
 	return 0;
 }
 
+static void say_reloaded(const struct server *s)
+{
+	const size_t n = s->config->n_targets;
+
+	if (n)
+		say("%s: was read again, %zu target%s", s->own->config, n, n == 1 ? "" : "s");
+	else
+		say("%s: was read again, every program with probes", s->own->config);
+}
+
 /* All of the file's news, or nothing. */
 static void reload(struct server *s)
 {
@@ -121,7 +131,7 @@ static void reload(struct server *s)
 		say("SIGHUP: there is no configuration file to read again");
 		return;
 	}
-	err = config_read(s->ctx, s->own->config, &new);
+	err = config_read(s->ctx, s->own->config, -1, &new);
 	if (!err)
 		err = check_change(s, new);
 	if (!err)
@@ -135,7 +145,7 @@ static void reload(struct server *s)
 	use_settings(s, new);
 	config_free(s->config);
 	s->config = new;
-	say("%s: was read again, %zu targets", s->own->config, new->n_targets);
+	say_reloaded(s);
 }
 
 /* ---- events --------------------------------------------------------------------------------- */
@@ -329,7 +339,7 @@ static int start(struct server *s)
 
 	raise_fd_limit();
 	if (!err && s->own->config)
-		err = config_read(s->ctx, s->own->config, &s->config);
+		err = config_read(s->ctx, s->own->config, s->signal_fd, &s->config);
 	if (!err)
 		err = open_listener(s);
 	if (err)
@@ -380,7 +390,8 @@ int serve(const struct options *options)
 
 	if (!err)
 		err = run_loop(&server);
-	code = err ? say_error(options->ctx, err) : EXIT_DONE;
+	/* A signal came while the configuration was waited for. */
+	code = err && err != -ECANCELED ? say_error(options->ctx, err) : EXIT_DONE;
 	finish(&server);
 	return code;
 }

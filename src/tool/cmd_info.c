@@ -122,18 +122,18 @@ static int run(struct options *options)
 const struct command command_info = {
 	.name = "info",
 	.summary = "show which probes of a running process are on",
-	.usage =
-		"usage: ocaml-probes info -pid PID [--sites] [-atomically] [--json] [-verbose] [-quiet]\n"
-		"\n"
-		"Prints a line a probe: its name and enabled, disabled, or mixed when its sites and\n"
-		"semaphores disagree. The process is not stopped, unless -atomically asks for what all\n"
-		"probes are at one moment.\n"
-		"\n"
-		"  --sites   a line a site instead, below a header: its state, nop and opcode byte, who\n"
-		"            holds it (int3: a uprobe or a breakpoint is on it), where it is in memory and\n"
-		"            in the file, OCaml's counter and the tracers' one as VALUE@ADDRESS, the\n"
-		"            generation of the notes, the function, where the arguments are, the file.\n"
-		"            What there is none of is a dash\n",
+	.usage = "usage: ocaml-probes info -pid PID [--sites] [-atomically] [--json]\n"
+		 "                         [-verbose] [-quiet]\n"
+		 "\n"
+		 "Prints a line a probe: its name and enabled, disabled, or mixed when its sites\n"
+		 "and semaphores disagree. The process is not stopped, unless -atomically asks\n"
+		 "for what all probes are at one moment.\n"
+		 "\n"
+		 "  --sites   a line a site instead, below a header: its state, nop and opcode\n"
+		 "            byte, who holds it (int3: a uprobe or a breakpoint is on it), where\n"
+		 "            it is in memory and in the file, OCaml's counter and the tracers'\n"
+		 "            one as VALUE@ADDRESS, the generation of the notes, the function,\n"
+		 "            where the arguments are, the file. What there is none of is a dash\n",
 	.flags = " pid sites atomically json verbose v quiet q ",
 	.run = run,
 };

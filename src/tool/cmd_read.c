@@ -87,12 +87,12 @@ static int run_detach(struct options *options)
 const struct command command_read = {
 	.name = "read",
 	.summary = "print what a kept meter has measured",
-	.usage =
-		"usage: ocaml-probes read NAME [--json | --csv] [-verbose] [-quiet]\n"
-		"\n"
-		"NAME is what `attach --keep NAME` was given, see `list --kept`. It goes on measuring.\n"
-		"\n"
-		"  --json, --csv   an object, or rows, instead of tables\n",
+	.usage = "usage: ocaml-probes read NAME [--json | --csv] [-verbose] [-quiet]\n"
+		 "\n"
+		 "NAME is what `attach --keep NAME` was given, see `list --kept`. It goes on\n"
+		 "measuring.\n"
+		 "\n"
+		 "  --json, --csv   an object, or rows, instead of tables\n",
 	.flags = " json csv verbose v quiet q ",
 	.takes_words = true,
 	.run = run_read,

@@ -3,6 +3,7 @@
 #include "top/top.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -85,11 +86,12 @@ static void draw_summary(const struct top *top)
 {
 	const struct sight *seen = top->view.seen;
 	struct field fields[N_FIELDS];
-	double rate = 0, share = 0;
+	double rate = NAN, share = 0;
 	char text[TEXT_BYTES];
 
 	for (size_t i = 0; i < seen->n_targets; i++) {
-		rate += seen->targets[i].rate;
+		if (!isnan(seen->targets[i].rate))
+			rate = seen->targets[i].rate + (isnan(rate) ? 0 : rate);
 		share += seen->targets[i].core_share;
 	}
 	for (size_t i = 0; i < N_FIELDS; i++)
@@ -172,25 +174,27 @@ static int draw_position(const struct top *top, int y)
 		 is_filtered ? view->filter : "", is_filtered ? " " : "",
 		 view->n_shown ? view->first + 1 : 0, view->first + n, view->n_shown);
 	width = text_width(text);
-	paint_text(y, COLS - width, width, text);
+	/* The numbers are at its end. */
+	width = width < COLS / 2 ? width : COLS / 2;
+	paint_text_end(y, COLS - width, width, text);
 	return COLS - width;
 }
 
 static void draw_status(const struct top *top, int y)
 {
 	const int room = draw_position(top, y) - TITLE_GAP;
-	char text[FILTER_BYTES + 2];
 
 	if (top->mode == MODE_FILTER) {
-		snprintf(text, sizeof(text), "/%s", top->view.filter);
-		move(y, paint_text(y, 0, room, text));
+		/* What is being typed is at its end. */
+		paint_text(y, 0, 1, "/");
+		move(y, 1 + paint_text_end(y, 1, room - 2, top->view.filter));
 		return;
 	}
 	if (top->mode == MODE_CONFIRM) {
-		/* A question is read to its end. */
+		/* A question is read to its end; whom it is about, the cursor is on. */
 		attron(A_BOLD);
 		mvhline(y, 0, ' ', COLS);
-		paint_text(y, 0, COLS, top->question);
+		paint_text_end(y, 0, COLS, top->question);
 		attroff(A_BOLD);
 		return;
 	}
@@ -352,7 +356,8 @@ void draw(struct top *top)
 {
 	erase();
 	curs_set(top->mode == MODE_FILTER);
-	if (LINES < LEAST_LINES || COLS < LEAST_COLUMNS) {
+	top->is_too_small = LINES < LEAST_LINES || COLS < LEAST_COLUMNS;
+	if (top->is_too_small) {
 		draw_too_small();
 	} else {
 		if (top->mode == MODE_HELP && !draw_help(top))

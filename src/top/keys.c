@@ -8,7 +8,9 @@
 #include <string.h>
 #include <wctype.h>
 
-enum { KEY_ESCAPE = 27, KEY_DELETE = 127, KEY_RUBOUT = 8, KEY_REDRAW = 12 };
+#include "top/terminal.h"
+
+enum { KEY_DELETE = 127, KEY_RUBOUT = 8, KEY_REDRAW = 12 };
 
 /* ---- moving --------------------------------------------------------------------------------- */
 
@@ -188,6 +190,11 @@ static int take_character(struct top *top, wint_t key)
 
 int keys_take(struct top *top, wint_t key, bool is_function)
 {
+	/* Nothing is done to a program that cannot be seen. */
+	if (top->is_too_small) {
+		top->is_ending = !is_function && key == 'q';
+		return 0;
+	}
 	switch (top->mode) {
 	case MODE_FILTER:
 		take_in_filter(top, key, is_function);

@@ -137,6 +137,20 @@ static void handle_signals(struct loop *loop)
 
 /* ---- the loop ------------------------------------------------------------------------------- */
 
+/*
+ * What comes together with an escape character is a key that curses does not know, or one with Alt,
+ * but none of ours: Alt-e is no "e". Returns whether it was one.
+ */
+static bool skip_sequence(void)
+{
+	wint_t key;
+	bool was_one = false;
+
+	for (int i = 0; i < 16 && get_wch(&key) != ERR; i++)
+		was_one = true;
+	return was_one;
+}
+
 static int take_keys(struct loop *loop)
 {
 	wint_t key;
@@ -147,6 +161,8 @@ static int take_keys(struct loop *loop)
 		kind = get_wch(&key);
 		if (kind == ERR)
 			break;
+		if (kind == OK && key == KEY_ESCAPE && skip_sequence())
+			continue;
 		if (kind != KEY_CODE_YES || key != KEY_RESIZE)
 			err = keys_take(&loop->top, key, kind == KEY_CODE_YES);
 	}
@@ -263,31 +279,32 @@ static int run(struct options *options);
 static const struct command command_top = {
 	.name = "top",
 	.summary = "a live view of probes by rate, in the terminal",
-	.usage =
-		"usage: ocaml-probes top [-pid PID | --exe FILE] [MEASURING] [-verbose] [-quiet]\n"
-		"\n"
-		"Hits a second of every probe, and what they were in the last minute; what pairs take;\n"
-		"what counting costs; which handlers are on. ? explains the keys.\n"
-		"\n"
-		"processes; if neither is given, all that have probes and may be measured:\n"
-		"  -pid PID                  and, when it has ended, the next of its program\n"
-		"  --exe FILE                every process that runs FILE, now or later\n"
-		"\n"
-		"measuring, by the kernel; no handler runs for it:\n"
-		"  --count[=NAMES|RE]        the probes to be counted: those named, separated by commas;\n"
-		"                            or those whose names begin as RE says; else all\n"
-		"  --time START,STOP         time from a hit of START to the same thread's next of STOP\n"
-		"                            (repeatable)\n"
-		"  --depth N                 starts that a thread can have open, 32 at most; with 1 a\n"
-		"                            start replaces the one before\n"
-		"  --key argN                match --time's pairs by the value of argument N of both\n"
-		"                            probes, an int or a string, and not by thread\n"
-		"  --filter EXPR             only hits with arguments like 'arg0 > 100 && arg1 == \"GET\"'\n"
-		"  --budget P%               switch off the busiest counters of a program when it takes\n"
-		"                            more of a core (100% where all programs are measured)\n"
-		"\n"
-		"Handlers that are switched on here stay on; counters end with this program. NO_COLOR\n"
-		"in the environment asks for no colours.\n",
+	.usage = "usage: ocaml-probes top [-pid PID | --exe FILE] [MEASURING] [-verbose] [-quiet]\n"
+		 "\n"
+		 "Hits a second of every probe, and what they were in the last minute; what pairs\n"
+		 "take; what counting costs; which handlers are on. ? explains the keys.\n"
+		 "\n"
+		 "processes; if neither is given, all that have probes and may be measured:\n"
+		 "  -pid PID                  and, when it has ended, the next of its program\n"
+		 "  --exe FILE                every process that runs FILE, now or later\n"
+		 "\n"
+		 "measuring, by the kernel; no handler runs for it:\n"
+		 "  --count[=NAMES|RE]        the probes to be counted: those named, separated by\n"
+		 "                            commas; or whose names begin as RE says; else all\n"
+		 "  --time START,STOP         time from a hit of START to the same thread's next\n"
+		 "                            of STOP (repeatable)\n"
+		 "  --depth N                 starts that a thread can have open, 32 at most;\n"
+		 "                            with 1 a start replaces the one before\n"
+		 "  --key argN                match --time's pairs by the value of argument N of\n"
+		 "                            both probes, an int or a string, and not by thread\n"
+		 "  --filter EXPR             only hits with arguments like\n"
+		 "                            'arg0 > 100 && arg1 == \"GET\"'\n"
+		 "  --budget P%               switch off the busiest counters of a program when\n"
+		 "                            it takes more of a core (100% where all programs\n"
+		 "                            are measured)\n"
+		 "\n"
+		 "Handlers that are switched on here stay on; counters end with this program.\n"
+		 "NO_COLOR in the environment asks for no colours.\n",
 	.flags = " pid exe count time depth key filter budget verbose v quiet q ",
 	.run = run,
 };

@@ -29,16 +29,26 @@ attr_t paint_colour(enum colour colour)
 	return COLOR_PAIRS > COLOUR_BARS ? (attr_t)COLOR_PAIR(colour) : A_NORMAL;
 }
 
-int paint_text(int y, int x, int width, const char *text)
+static int paint_cut(int y, int x, int width, const char *text, enum text_cut cut)
 {
 	char cell[CELL_BYTES];
 	int used;
 
 	if (y < 0 || y >= LINES || width <= 0)
 		return 0;
-	used = text_fit(cell, sizeof(cell), text, width, TEXT_CUT_END);
+	used = text_fit(cell, sizeof(cell), text, width, cut);
 	mvaddstr(y, x, cell);
 	return used;
+}
+
+int paint_text(int y, int x, int width, const char *text)
+{
+	return paint_cut(y, x, width, text, TEXT_CUT_END);
+}
+
+int paint_text_end(int y, int x, int width, const char *text)
+{
+	return paint_cut(y, x, width, text, TEXT_CUT_FRONT);
 }
 
 void paint_cell(int y, const struct column *column, const char *text)
@@ -47,6 +57,11 @@ void paint_cell(int y, const struct column *column, const char *text)
 	const int indent = column->is_right && width < column->width ? column->width - width : 0;
 
 	paint_text(y, column->x + indent, column->width - indent, text);
+}
+
+void paint_name(int y, const struct column *column, const char *name)
+{
+	paint_cut(y, column->x, column->width, name, TEXT_CUT_MIDDLE);
 }
 
 void paint_titles(int y, const struct column *columns, size_t n, size_t marked, const char *mark)

@@ -19,8 +19,12 @@ attr_t paint_colour(enum colour colour);
 
 /* Write TEXT at line Y and column X, in WIDTH columns. Returns the columns that it took. */
 int paint_text(int y, int x, int width, const char *text);
+/* The same; of a text that is too long its end is shown. */
+int paint_text_end(int y, int x, int width, const char *text);
 /* The same in the place of COLUMN; nothing if that has none. */
 void paint_cell(int y, const struct column *column, const char *text);
+/* The same for a name: where it is too long, both its ends are left. */
+void paint_name(int y, const struct column *column, const char *name);
 /* The titles of N columns, as a line in reverse. MARKED gets MARK behind its title. */
 void paint_titles(int y, const struct column *columns, size_t n, size_t marked, const char *mark);
 

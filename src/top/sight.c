@@ -76,6 +76,9 @@ static void copy_target(struct seen_target *to, const struct watch_target *from,
 static void copy_probes(struct sight *seen, size_t target, const struct watch_target *from,
 			struct seen_probe **to, char **at)
 {
+	size_t n_rates = 0;
+	double rate = 0;
+
 	for (size_t i = 0; i < from->n_probes; i++) {
 		const struct watch_probe *probe = &from->probes[i];
 
@@ -91,12 +94,15 @@ static void copy_probes(struct sight *seen, size_t target, const struct watch_ta
 			.is_counted = probe->is_counted,
 			.is_in_pair = probe->is_in_pair,
 		};
-		if (!isnan(probe->rate))
-			seen->targets[target].rate += probe->rate;
+		if (!isnan(probe->rate)) {
+			rate += probe->rate;
+			n_rates++;
+		}
 		seen->longest_name = longer(seen->longest_name, strlen(probe->name));
 		if (probe->hits > seen->most_hits)
 			seen->most_hits = probe->hits;
 	}
+	seen->targets[target].rate = n_rates || !from->n_probes ? rate : NAN;
 }
 
 static void copy_pairs(struct sight *seen, size_t target, const struct watch_target *from,

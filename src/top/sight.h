@@ -37,7 +37,8 @@ struct seen_target {
 	const pid_t *pids;
 	size_t n_pids;
 	int64_t since_ns;
-	double hit_ns, core_share, rate;
+	double hit_ns, core_share;
+	double rate; /* of all its probes; NAN: of none is it known */
 	struct watch_losses losses;
 };
 

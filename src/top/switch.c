@@ -165,9 +165,12 @@ int switch_handler(struct top *top)
 		return 0;
 	target = &top->view.seen->targets[probe->target];
 	if (probe->handler == WATCH_HANDLER_UNKNOWN) {
-		top_message(top, "%s: %s", probe->name,
-			    target->n_pids ? "its processes may not be looked at"
-					   : "no process runs");
+		top_message(
+			top, "%s: %s", probe->name,
+			target->n_pids
+				? "its processes were not looked at: wait a second, or be allowed to"
+			: target->knows_pids ? "no process runs"
+					     : "its processes are not known");
 		return 0;
 	}
 	on = probe->handler != WATCH_HANDLER_ON;

@@ -158,7 +158,7 @@ static void draw_pair(const struct top *top, int y, const struct column *columns
 	char text[TEXT_BYTES], name[2 * PROBE_BYTES];
 
 	snprintf(name, sizeof(name), "%s,%s", pair->start, pair->stop);
-	paint_cell(y, &columns[0], name);
+	paint_name(y, &columns[0], name);
 	paint_cell(y, &columns[1], top->view.seen->targets[pair->target].name);
 	paint_cell(y, &columns[2], text_rate(text, pair->rate));
 	paint_cell(y, &columns[3], text_ns(text, pair->p50_ns, top->is_utf8));
@@ -361,7 +361,7 @@ static void draw_probe(const struct top *top, int y, const struct column *column
 		mvhline(y, 0, ' ', COLS);
 		mvaddch(y, 0, '>');
 	}
-	paint_cell(y, &columns[COLUMN_NAME], probe->name);
+	paint_name(y, &columns[COLUMN_NAME], probe->name);
 	paint_cell(y, &columns[COLUMN_EXE], target->name);
 	paint_cell(y, &columns[COLUMN_RATE], text_rate(text, is_measured ? probe->rate : NAN));
 	draw_spark(top, y, &columns[COLUMN_SPARK], line, highest);

@@ -21,7 +21,7 @@
 
 #include "cli/cli.h"
 
-enum { ESCAPE_MS = 25, LEAVING_BYTES = 256 };
+enum { ESCAPE_MS = 100, LEAVING_BYTES = 256 };
 
 static struct {
 	SCREEN *screen;

@@ -8,6 +8,8 @@
 
 #include <stdbool.h>
 
+enum { KEY_ESCAPE = 27 }; /* as curses has no name for it */
+
 /*
  * Can this program be shown here? Nothing is touched. Returns EXIT_DONE, or another code after
  * having said why not.

@@ -165,32 +165,50 @@ static bool put_glyph(struct filling *to, const struct glyph *glyph)
 	return true;
 }
 
+/* Take glyphs off the front of TEXT, of WIDTH columns, until no more than ALLOWED are left. */
+static const char *skip_front(const char *text, int width, int allowed)
+{
+	struct glyph glyph;
+
+	while (width > allowed) {
+		text = take_glyph(text, &glyph);
+		width -= glyph.width;
+	}
+	return text;
+}
+
+static void put_some(struct filling *to, const char *text, int width)
+{
+	struct glyph glyph;
+
+	while (*text) {
+		text = take_glyph(text, &glyph);
+		if (glyph.width > width || !put_glyph(to, &glyph))
+			break;
+		width -= glyph.width;
+	}
+}
+
 int text_fit(char *out, size_t size, const char *text, int width, enum text_cut cut)
 {
 	const struct glyph ellipsis = text_is_utf8() ? (struct glyph){ "…", strlen("…"), 1 }
 						     : (struct glyph){ "~", 1, 1 };
 	struct filling to = { .out = out, .size = size };
-	int left = text_width(text), allowed = left <= width ? width : width - 1;
-	struct glyph glyph;
+	const int all = text_width(text), head = cut == TEXT_CUT_FRONT ? 0
+						 : cut == TEXT_CUT_END ? width - 1
+								       : (width - 1) / 2;
 
 	out[0] = '\0';
 	if (width <= 0)
 		return 0;
-	if (left > width && cut == TEXT_CUT_FRONT) {
-		while (left > allowed) {
-			text = take_glyph(text, &glyph);
-			left -= glyph.width;
-		}
-		put_glyph(&to, &ellipsis);
-		allowed = width;
+	if (all <= width) {
+		put_some(&to, text, width);
+		return to.width;
 	}
-	while (*text) {
-		text = take_glyph(text, &glyph);
-		if (to.width + glyph.width > allowed || !put_glyph(&to, &glyph))
-			break;
-	}
-	if (left > width)
-		put_glyph(&to, &ellipsis);
+	put_some(&to, text, head);
+	put_glyph(&to, &ellipsis);
+	if (cut != TEXT_CUT_END)
+		put_some(&to, skip_front(text, all, width - 1 - head), width - 1 - head);
 	return to.width;
 }
 

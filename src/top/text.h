@@ -20,8 +20,8 @@ const char *text_share(char *text, double share);	 /* 0.12%, 12.3%, 130% */
 const char *text_count(char *text, uint64_t count, int width);
 const char *text_duration(char *text, int64_t seconds); /* 12s, 3m12s, 2h05m, 3d04h */
 
-/* Where a text that is too long loses its surplus. */
-enum text_cut { TEXT_CUT_END, TEXT_CUT_FRONT };
+/* Where a text that is too long loses its surplus. Names differ at both ends. */
+enum text_cut { TEXT_CUT_END, TEXT_CUT_FRONT, TEXT_CUT_MIDDLE };
 
 /*
  * Write TEXT into OUT, of SIZE bytes, in WIDTH columns at most. What does not print, or changes the

@@ -52,6 +52,8 @@ static void tell_changes(struct top *top, const struct sight *was, const struct 
 
 		if (!before ? was->n_targets && now->is_up : now->is_up && !before->is_up)
 			top_message(top, "%s: runs, and is measured", now->name);
+		else if (before && before->is_up && !now->is_up && !now->knows_pids)
+			top_message(top, "%s: is not measured any more", now->name);
 		else if (before && before->is_up && !now->is_up)
 			top_message(top, "%s: has ended; its next process will be measured",
 				    now->name);

@@ -37,6 +37,7 @@ struct top {
 	bool is_paused;	    /* what is shown stands still; the watch goes on */
 	bool scales_by_all; /* sparklines, by the highest on the screen instead of each by itself */
 	bool is_utf8, has_colours;
+	bool is_too_small; /* the screen, for more than saying so */
 	bool is_ending;
 	size_t n_ticks;	    /* ever */
 	size_t shown_ticks; /* at what is shown */

@@ -348,6 +348,38 @@ static int compare_pids(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+int target_collect_pids(struct target *target)
+{
+	size_t n = 0, n_all = 0;
+
+	for (size_t i = 0; i < target->n_sources; i++)
+		n_all += target->sources[i]->n_pids;
+	free(target->pids);
+	target->pids = calloc(n_all + 1, sizeof(*target->pids));
+	target->view.pids = target->pids;
+	target->view.n_pids = 0;
+	/* Its processes run on then, but nothing looks for them any more. */
+	target->view.knows_pids = !target->is_over_budget;
+	if (!target->pids)
+		return ctx_no_memory(target->ctx);
+	for (size_t i = 0; i < target->n_sources; i++) {
+		const struct source *source = target->sources[i];
+
+		target->view.knows_pids &= source->knows_pids;
+		if (source->n_pids)
+			memcpy(target->pids + n, source->pids,
+			       source->n_pids * sizeof(*target->pids));
+		n += source->n_pids;
+	}
+	qsort(target->pids, n, sizeof(*target->pids), compare_pids);
+	for (size_t i = 0; i < n; i++)
+		if (!target->view.n_pids ||
+		    target->pids[target->view.n_pids - 1] != target->pids[i])
+			target->pids[target->view.n_pids++] = target->pids[i];
+	target->view.is_up = target->n_sources && (n || !target->view.knows_pids);
+	return 0;
+}
+
 static bool is_running(const struct target *target, pid_t pid)
 {
 	char path[32];
@@ -536,6 +568,10 @@ void target_tick(struct target *target, size_t column, int64_t dt_ns)
 		probe->rate = target->had_tick
 				      ? (double)(probe->hits - record->hits_at_tick) / seconds
 				      : NAN;
+		/* No hits of a probe that is not counted are not none. */
+		if ((record->is_off || target->is_over_budget) &&
+		    probe->hits == record->hits_at_tick)
+			probe->rate = NAN;
 		record->hits_at_tick = probe->hits;
 		record->rates[column] = (float)probe->rate;
 	}

@@ -69,6 +69,8 @@ int target_add_source(struct target *target, struct source *source);
 /* The last numbers of source number SOURCE go to the bases, and it is freed. */
 int target_end_source(struct target *target, size_t source);
 
+/* The processes of all sources, and whether it is up. Returns -ENOMEM or 0. */
+int target_collect_pids(struct target *target);
 /* Processes of ended sources that have ended, too, become one, 0, as those of a meter do. */
 void target_forget_rows(struct target *target);
 

@@ -60,47 +60,6 @@ void watch_free(struct watch *watch)
 	free(watch);
 }
 
-/* ---- who runs ------------------------------------------------------------------------------- */
-
-static int compare_pids(const void *a, const void *b)
-{
-	const pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* The processes of all sources of TARGET, and whether it is up. */
-static int collect_pids(struct target *target)
-{
-	size_t n = 0, n_all = 0;
-
-	for (size_t i = 0; i < target->n_sources; i++)
-		n_all += target->sources[i]->n_pids;
-	free(target->pids);
-	target->pids = calloc(n_all + 1, sizeof(*target->pids));
-	target->view.pids = target->pids;
-	target->view.n_pids = 0;
-	target->view.knows_pids = true;
-	if (!target->pids)
-		return ctx_no_memory(target->ctx);
-	for (size_t i = 0; i < target->n_sources; i++) {
-		const struct source *source = target->sources[i];
-
-		target->view.knows_pids &= source->knows_pids;
-		if (source->n_pids)
-			memcpy(target->pids + n, source->pids,
-			       source->n_pids * sizeof(*target->pids));
-		n += source->n_pids;
-	}
-	qsort(target->pids, n, sizeof(*target->pids), compare_pids);
-	for (size_t i = 0; i < n; i++)
-		if (!target->view.n_pids ||
-		    target->pids[target->view.n_pids - 1] != target->pids[i])
-			target->pids[target->view.n_pids++] = target->pids[i];
-	target->view.is_up = target->n_sources && (n || !target->view.knows_pids);
-	return 0;
-}
-
 /* ---- what is watched ------------------------------------------------------------------------ */
 
 /* What a call of watch_set comes to: entries that are kept, and new ones. */
@@ -264,7 +223,7 @@ static int commit(struct watch *watch, struct change *change)
 		int its_err = 0;
 
 		if (is_wanted(watch, watch->targets.list[i]))
-			its_err = collect_pids(watch->targets.list[i]);
+			its_err = target_collect_pids(watch->targets.list[i]);
 		else
 			targets_remove(&watch->targets, i);
 		err = err ? err : its_err;
@@ -370,14 +329,15 @@ static int follow_target(struct target *target, int64_t now_ns)
 	int err = target_read(target);
 
 	if (!err)
-		err = collect_pids(target);
+		err = target_collect_pids(target);
 	if (!err)
 		err = handlers_follow(target->ctx, &target->handlers, target->pids,
 				      target->view.n_pids);
 	if (err)
 		return err;
 	handlers_read(&target->handlers, target->probes, target->view.n_probes);
-	if (target->view.n_pids)
+	/* What is too expensive would be found anew, and measured again, if it were forgotten. */
+	if (target->view.n_pids || target->is_over_budget)
 		target->idle_since_ns = 0;
 	else if (!target->idle_since_ns)
 		target->idle_since_ns = now_ns;

@@ -122,6 +122,25 @@ test_help() {
 hint: did you mean 'help'?"
 }
 
+# Does --help fit a terminal of 80 columns, with one to spare?
+fits_terminal() { # PROGRAM [COMMAND]
+	"$@" --help >"$TMP/help"
+	[[ -s $TMP/help ]] || fail "$* --help says nothing"
+	eq "$(grep -nE '.{80}' "$TMP/help" || :)" "" "what $* --help has beyond column 79, and nothing,"
+}
+
+test_help_fits_a_terminal() {
+	local command commands
+	commands=$("$TOOL" help | sed -nE 's/^  ([a-z]+) .*/\1/p' | grep -vxE 'help|version' | sort | xargs)
+	matches "$commands" "^attach .* serve top trace$" "the commands"
+	fits_terminal "$TOOL"
+	for command in $commands; do
+		fits_terminal "$TOOL" "$command"
+		matches "$(cat "$TMP/help")" "usage: ocaml-probes $command " "$command --help"
+	done
+	fits_terminal "$O/ocaml-probes-link"
+}
+
 # ---- mistakes -----------------------------------------------------------------------------------
 
 hints() { # HINT ARG...

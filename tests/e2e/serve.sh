@@ -99,6 +99,11 @@ every_program() {
 	wait_for 'get metrics | finds -x "ocaml_probes_up{exe=\"$TMP/two\"} 1"'
 	go 50
 	eq "$(get metrics | sed -n "s|^ocaml_probes_hits_total{probe=\"plain\",exe=\"$TMP/two\"} ||p")" 50 "hits"
+	end_server
+	echo '{ "listen": "127.0.0.1:0" }' >"$TMP/config"
+	start_server --config "$TMP/config"
+	kill -HUP "$SERVER"
+	wait_for 'grep -q "config: was read again, every program with probes$" "$TMP/serve.err"'
 }
 
 test_hits_by_process() {
@@ -139,7 +144,15 @@ test_content_types() {
 		 application/openmetrics-text; version=1.0.0|application/openmetrics-text; version=1.0.0
 		 application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1|application/openmetrics-text; version=1.0.0
 		 application/openmetrics-text;q=0.2,text/plain;q=0.3|text/plain; version=0.0.4
+		 application/openmetrics-text; version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1|application/openmetrics-text; version=0.0.1
+		 application/openmetrics-text; version=2.0.0|text/plain; version=0.0.4
 	END
+	# A list may be in several lines.
+	eq "$(get metrics -o "$TMP/body" -w '%{content_type}' -H 'Accept: text/html' -H 'Accept: text/plain;q=0.3' \
+		-H 'X-Other: y' -H 'accept: application/openmetrics-text;version=1.0.0;q=0.5')" \
+		"application/openmetrics-text; version=1.0.0; charset=utf-8" "type for three lines"
+	eq "$(get metrics -o "$TMP/body" -w '%{content_type}' -H 'Accept: application/openmetrics-text;q=0.5' -H 'Accept: text/plain')" \
+		"text/plain; version=0.0.4; charset=utf-8" "type for two lines"
 	get metrics -D - -o "$TMP/body" | tr -d '\r' >"$TMP/head"
 	grep -qx 'Vary: Accept' "$TMP/head" || fail "$(cat "$TMP/head")"
 	eq "$(grep -c '^ocaml_probes_build_info{version="[0-9.]*"} 1$' "$TMP/body")" 1 "build_info"
@@ -159,6 +172,29 @@ test_paths_and_methods() {
 	done
 	for path in nosuch api/v1 metrics/ ../etc/passwd %2e%2e/x page.html; do
 		eq "$(status_of "$path" --path-as-is)" 404 "GET /$path"
+	done
+	# As one asks a proxy: http://HOST:PORT before the path, and in the place of Host.
+	for path in "$URL" "http://other.example/metrics" "HTTP://127.0.0.1:$PORT/metrics?x=http://y/" "${URL%/}" "${URL%/}?x" "http://[::1]/healthz"; do
+		eq "$(status_of '' --request-target "$path")" 200 "GET $path"
+	done
+	eq "$(status_of '' --request-target "${URL}healthz")" 200 "GET ${URL}healthz"
+	eq "$(cat "$TMP/reply")" ok "its body"
+	for path in "${URL}nosuch" "${URL%/}:/metrics#" "http://127.0.0.1:$PORT#/metrics" "http:/metrics" '*' metrics; do
+		eq "$(status_of '' --request-target "$path")" 404 "GET $path"
+	done
+	for path in http:///metrics "http://:$PORT/metrics" "http://x@127.0.0.1:$PORT/metrics" "http://127.0.0.1%3a$PORT/metrics" \
+		"http://127.0.0.1%2fmetrics" /metrics%00x /%00 /%00/metrics /metrics%%00 "${URL}metrics%00x" /metrics%00?x "http://$(printf '%0300d' 0)/"; do
+		eq "$(status_of '' --request-target "$path")" 400 "GET $path"
+	done
+	for path in "https://127.0.0.1:$PORT/metrics" ftp://x/; do
+		eq "$(status_of '' --request-target "$path")" 421 "GET $path"
+	done
+	# A path is one in each of its spellings.
+	for path in /%6detrics /metrics?%00 '/metrics?a=%00b'; do
+		eq "$(status_of '' --request-target "$path")" 200 "GET $path"
+	done
+	for path in /metrics%2500 /metrics%0 /metrics%0x /metrics%3fx /metrics%0g; do
+		eq "$(status_of '' --request-target "$path")" 404 "GET $path"
 	done
 	for method in PUT DELETE OPTIONS PATCH TRACE NONSENSE; do
 		eq "$(status_of metrics -X "$method")" 405 "$method"
@@ -211,6 +247,7 @@ test_mistakes() {
 	check_error 2 'one of them' "$@" --config "$TMP/x"
 	check_error 2 'is said in the file' serve --config "$TMP/x" --count
 	check_error 2 'No such file' serve --config "$TMP/x"
+	check_error 2 "Is a directory" serve --config "$TMP"
 	check_error 2 'only at an address of loopback' "$@" --control --listen 0.0.0.0:0
 	check_error 2 'needs --listen' "$@" --control --textfile "$TMP/x"
 	check_error 2 'goes with -textfile' "$@" --interval 1s
@@ -275,7 +312,7 @@ plain 100" "hits"
 		              { "exe": "$COUNTED", "count": "in_.*" }] }
 	END
 	kill -HUP "$SERVER"
-	wait_for 'grep -q "was read again, 2 targets" "$TMP/serve.err"'
+	wait_for 'grep -q "config: was read again, 2 targets$" "$TMP/serve.err"'
 	eq "$(hits_of plain)" 110 "hits after a right file"
 	eq "$(get metrics | grep -c _bucket)" 4 "buckets after a right file"
 	start_target "$COUNTED" 10 1
@@ -285,6 +322,47 @@ plain 100" "hits"
 	await_line '# in_loop was seen.*' 20
 	eq "$(hits_of in_loop)" 10 "hits of the new target"
 	eq "$(get metrics | grep -c 'hits_total.*probe="outer"' || :)" 0 "probes that were not asked for"
+	printf '{ "listen": "127.0.0.1:0", "targets": [{ "exe": "%s" }] }' "$COUNTED" >"$TMP/config"
+	kill -HUP "$SERVER"
+	wait_for 'grep -q "config: was read again, 1 target$" "$TMP/serve.err"'
+}
+
+in_ten_seconds() {
+	timeout -s KILL 10 "$O/ocaml-probes" "$@"
+}
+
+# Nothing is waited for with the signals blocked, and a running server waits for nothing.
+test_configuration_that_blocks() {
+	need_counting
+	start_v1
+	printf '{ "listen": "127.0.0.1:0", "targets": [{ "pid": %s }] }' "$TARGET" >"$TMP/config"
+	mkfifo "$TMP/fifo"
+	TOOL=in_ten_seconds check_error 2 'fifo: not a regular file' serve --config "$TMP/fifo"
+	TOOL=in_ten_seconds check_error 2 'zero: not a regular file' serve --config /dev/zero
+
+	# What a shell gives in the place of a file comes when it comes,
+	start_server --config <(sleep 0.3; cat "$TMP/config")
+	go 10
+	kill -HUP "$SERVER"
+	wait_for 'grep -q "a pipe, which cannot be read again" "$TMP/serve.err"'
+	eq "$(hits_of plain)" 10 "hits"
+	end_server
+	# or never.
+	background "$TOOL" serve --config <(exec sleep 60) 2>"$TMP/serve.err"
+	SERVER=$!
+	wait_for 'ls -l "/proc/$SERVER/fd" 2>/dev/null | finds signalfd'
+	end_server
+	eq "$SERVER_STATUS" 0 "status: $(cat "$TMP/serve.err")"
+	eq "$(cat "$TMP/serve.err")" "" "what it said"
+
+	start_server --config "$TMP/config"
+	mv "$TMP/fifo" "$TMP/config"
+	kill -HUP "$SERVER"
+	wait_for 'grep -q "all is as before" "$TMP/serve.err"'
+	grep -q 'config: not a regular file' "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
+	eq "$(get healthz)" ok "healthz"
+	end_server
+	eq "$SERVER_STATUS" 0 "status"
 }
 
 # ---- textfile ---------------------------------------------------------------------------------

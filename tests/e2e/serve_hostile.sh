@@ -77,6 +77,14 @@ test_refusals() {
 		done
 		matches "$(post handler true -H "Host: $other")" '^(421|400)$' "Host '$other'"
 	done
+	# A target with a host of its own has none from Host.
+	for other in "evil.example:$PORT" 127.0.0.1 "127.0.0.1:1" "127.0.0.1:$PORT.evil.example" "127.0.0.1:$PORT@evil.example" "127.0.0.1%3a$PORT"; do
+		for name in metrics api/v1/switch; do
+			matches "$(status_of '' --request-target "http://$other/$name")" '^(421|400)$' "http://$other/$name"
+		done
+		matches "$(post handler true --request-target "http://$other/api/v1/switch")" '^(421|400)$' "http://$other"
+	done
+	eq "$(post handler true --request-target "${URL}api/v1/switch" -H "Origin: http://evil.example:$PORT" -H "Host: evil.example:$PORT")" 403 "another Origin, with its Host"
 	eq "$(curl -s --http1.0 -H Host: -o /dev/null -w '%{http_code}' "$URL")" 421 "HTTP/1.0 without Host"
 	for other in text/plain application/x-www-form-urlencoded application/jsonx 'multipart/form-data; boundary=x' ''; do
 		eq "$(status_of api/v1/switch -H "Authorization: Bearer $TOKEN" -H "Content-Type:${other:+ $other}" -d '{}')" 415 "Content-Type $other"
@@ -86,6 +94,7 @@ test_refusals() {
 	eq "$(post handler true -d "@$TMP/big")" 413 "a big body"
 	# And none of these was needed for:
 	eq "$(post handler false -H "Host: localhost:$PORT" -H "Origin: http://localhost:$PORT")" 200 "as localhost"
+	eq "$(post handler false --request-target "http://localhost:$PORT/api/v1/switch" -H "Host: evil.example" -H "Origin: http://localhost:$PORT")" 200 "as localhost, by a proxy"
 	eq "$(post handler false -H "Origin: http://127.0.0.1:$PORT" -H 'Sec-Fetch-Site: same-origin')" 200 "as a page"
 	eq "$(status_of api/v1/switch -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json; charset=utf-8' -d '{}')" 400 "with a charset"
 	eq "$("$TOOL" info -pid "$TARGET" | awk '$1 == "plain" { print $2 }')" disabled "state"

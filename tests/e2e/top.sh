@@ -133,6 +133,16 @@ test_rates_pairs_sorting_filter_pause() {
 	press Escape
 	await_screen ' 1-5/5$'
 
+	# With Alt they are other keys, and nothing to us.
+	press M-q M-e M-c M-/
+	press n
+	await_screen '^  probe▲ '
+	matches "$(line_of rare)" ' off yes$' "after Alt-e and Alt-c"
+	press r
+	await_screen 'hits/s▼'
+	press s
+	await_screen ' hits▼'
+
 	press Space
 	await_screen 'PAUSED$'
 	before=$(screen)
@@ -264,7 +274,10 @@ test_resizes() {
 	for size in '40 12' '30 5' '12 2' '1 1' '120 40' '40 8' '500 200' '80 24'; do
 		tmux_do resize-window -x "${size% *}" -y "${size#* }"
 		case $size in
-		'30 5') await_screen '^30x5 is too small \(40x8\)' ;;
+		'30 5')
+			await_screen '^30x5 is too small \(40x8\)'
+			press e c
+			;;
 		'12 2') await_screen '^12x2 is too…$' ;;
 		'1 1') sleep 0.1 ;; # has room for nothing
 		'40 12') await_screen '^> flood +[0-9.]+k? +[0-9]+ off$' ;;
@@ -277,6 +290,8 @@ test_resizes() {
 		kill -0 "$VIEWER" || fail "it ended at $size"
 	done
 	await_screen '^q quit .*S reverse$'
+	eq "$("$TOOL" info -pid "$TARGET" | grep -c ' enabled' || :)" 0 "probes switched on unseen"
+	matches "$(line_of flood)" " off yes\$" "whether flood is counted"
 	press q
 	check_restored 0 "resizes"
 }

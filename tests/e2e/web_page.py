@@ -129,6 +129,11 @@ def live(page, pid):
     shown = page.rows()
     time.sleep(1.2)
     equal(page.rows(), shown, "rows while paused")
+    assert page.text("#connection").startswith("Paused at "), page.text("#connection")
+    hide(page, True)
+    hide(page, False)
+    time.sleep(0.5)
+    equal(page.rows(), shown, "rows while paused, seen again")
     page.js("document.querySelector('#pause').click()")
     page.next_update()
     assert page.row("request_start")["hits"] > before, "it does not go on"
@@ -138,16 +143,19 @@ def live(page, pid):
     chosen_lines(page)
 
 
+def hide(page, hidden):
+    page.js("""Object.defineProperty(document, 'hidden', { configurable: true, get: () => arguments[0] });
+               document.dispatchEvent(new Event('visibilitychange'));""", hidden)
+
+
 def hide_and_show(page):
     """A page that nobody sees asks seldom, and at once when it is seen again."""
-    hide = """Object.defineProperty(document, 'hidden', { configurable: true, get: () => arguments[0] });
-              document.dispatchEvent(new Event('visibilitychange'));"""
-    page.js(hide, True)
+    hide(page, True)
     page.next_update()
     before = page.updates()
     time.sleep(1.3)
     equal(page.updates(), before, "updates while hidden")
-    page.js(hide, False)
+    hide(page, False)
     wait_for("an update", lambda: page.updates() > before, 1)
 
 

@@ -55,6 +55,12 @@ static void control_characters_never_come_out(void **state)
 
 	ctx_error(ctx, -EIO, "%s", "a\x1b[2Jb\nc\x7f");
 	assert_string_equal(ocp_error(ctx), "a?[2Jb?c?");
+	/* ESC [ as one character, and what turns the line round. */
+	ctx_error(ctx, -EIO, "%s",
+		  "a\xc2\x9b"
+		  "2Jb\xe2\x80\xae"
+		  "c\xe2\x81\xa6\xc3\xa9\xe2\x82\xac");
+	assert_string_equal(ocp_error(ctx), "a?2Jb?c?\xc3\xa9\xe2\x82\xac");
 	ctx_hint(ctx, "%s", "x\ty");
 	assert_string_equal(ocp_hint(ctx), "x?y");
 }

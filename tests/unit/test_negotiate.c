@@ -17,7 +17,20 @@ static const struct {
 	{ "application/openmetrics-text;version=1.0.0", EXPOSITION_OPENMETRICS },
 	{ "application/openmetrics-text; version=\"1.0.0\"; charset=utf-8",
 	  EXPOSITION_OPENMETRICS },
-	{ "application/openmetrics-text;version=0.0.1", EXPOSITION_OPENMETRICS },
+	/* The version that is asked for, the newer one of those that are liked as well. */
+	{ "application/openmetrics-text;version=0.0.1", EXPOSITION_OPENMETRICS_0 },
+	{ "application/openmetrics-text; version=\"0.0.1\"; charset=utf-8,*/*;q=0.1",
+	  EXPOSITION_OPENMETRICS_0 },
+	{ "application/openmetrics-text;version=0.0.1,application/openmetrics-text;version=1.0.0",
+	  EXPOSITION_OPENMETRICS },
+	{ "application/openmetrics-text;version=0.0.1,application/openmetrics-text;version=1.0.0;"
+	  "q=0.9",
+	  EXPOSITION_OPENMETRICS_0 },
+	{ "application/openmetrics-text;version=0.0.1;q=0.9,application/openmetrics-text",
+	  EXPOSITION_OPENMETRICS },
+	{ "application/openmetrics-text,application/openmetrics-text;version=1.0.0;q=0",
+	  EXPOSITION_OPENMETRICS_0 },
+	{ "application/openmetrics-text;version=0.0.1,text/plain", EXPOSITION_TEXT },
 	{ "application/openmetrics-text;version=2.0.0", EXPOSITION_TEXT },
 	{ "application/openmetrics-text;version=2.0.0,application/*;q=0.9",
 	  EXPOSITION_OPENMETRICS },
@@ -25,7 +38,9 @@ static const struct {
 	{ "application/*", EXPOSITION_OPENMETRICS },
 	{ "application/*, text/*", EXPOSITION_TEXT },
 	{ "text/*;q=0.5, application/*;q=0.6", EXPOSITION_OPENMETRICS },
-	/* Prometheus 2.42, and 3 */
+	/* Prometheus 2.20, 2.42, and 3 */
+	{ "application/openmetrics-text; version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+	  EXPOSITION_OPENMETRICS_0 },
 	{ "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;"
 	  "q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
 	  EXPOSITION_OPENMETRICS },
@@ -85,6 +100,8 @@ static void types_have_versions(void **state)
 			    "text/plain; version=0.0.4; charset=utf-8");
 	assert_string_equal(exposition_type(EXPOSITION_OPENMETRICS),
 			    "application/openmetrics-text; version=1.0.0; charset=utf-8");
+	assert_string_equal(exposition_type(EXPOSITION_OPENMETRICS_0),
+			    "application/openmetrics-text; version=0.0.1; charset=utf-8");
 }
 
 int main(void)

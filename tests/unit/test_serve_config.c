@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "serve/config.h"
@@ -34,7 +35,7 @@ static int read_bytes(const char *bytes, size_t n, struct config **config)
 	assert_non_null(out);
 	assert_int_equal(fwrite(bytes, 1, n, out), n);
 	assert_int_equal(fclose(out), 0);
-	return config_read(ctx, file, config);
+	return config_read(ctx, file, -1, config);
 }
 
 static int read_text(const char *text, struct config **config)
@@ -158,7 +159,7 @@ static const struct {
 	  ":3: targets[0].time[0][1]: not a str" },
 	{ TARGET("\"exe\": \"x\", \"time\": [[\"a\", \"a\"]]"), "time[0]: start and stop are one" },
 	{ TARGET("\"exe\": \"x\", \"time\": [[\"a\", \"b\"], [\"a\", \"b\"]]"),
-	  ":3: targets[0].time[1]: a,b is there twice" },
+	  ":3: targets[0].time[1]: 'a,b' is there twice" },
 	{ TARGET("\"exe\": \"x\", \"depth\": 2"), ":3: targets[0]: 'depth' goes with 'time'" },
 	{ TARGET("\"exe\": \"x\", \"depth\": 33"), ":3: targets[0].depth: not a number from 1" },
 	{ TARGET("\"exe\": \"x\", \"key\": \"arg0\""), ":3: targets[0]: 'key' goes with 'time'" },
@@ -206,11 +207,58 @@ static void files_that_cannot_be_read(void **state)
 	char *big = malloc(n);
 
 	(void)state;
-	assert_int_equal(config_read(ctx, "/nonexistent/file", &config), -ENOENT);
-	assert_int_equal(config_read(ctx, "/", &config), -EISDIR);
+	assert_int_equal(config_read(ctx, "/nonexistent/file", -1, &config), -ENOENT);
+	assert_int_equal(config_read(ctx, "/", -1, &config), -EINVAL);
+	assert_non_null(strstr(ocp_error(ctx), "/: Is a directory"));
 	memset(big, ' ', n);
 	assert_int_equal(read_bytes(big, n, &config), -EFBIG);
 	free(big);
+}
+
+/* Nobody writes to it, and nobody is waited for. */
+static void what_may_block_is_no_file(void **state)
+{
+	struct config *config;
+
+	(void)state;
+	unlink(file);
+	assert_int_equal(mkfifo(file, 0600), 0);
+	alarm(10);
+	assert_int_equal(config_read(ctx, file, -1, &config), -EINVAL);
+	assert_non_null(strstr(ocp_error(ctx), ": not a regular file"));
+	assert_int_equal(config_read(ctx, file, STDIN_FILENO, &config), -EINVAL);
+	assert_int_equal(config_read(ctx, "/dev/zero", -1, &config), -EINVAL);
+	alarm(0);
+	unlink(file);
+}
+
+/* What a shell's <(COMMAND) is: read once, to its end, and given up when we are woken. */
+static void a_pipe_is_read_once(void **state)
+{
+	static const char text[] = "{\"listen\": \"a\"}";
+	struct config *config;
+	int pipe_fds[2], wake_fds[2];
+	char name[32];
+
+	(void)state;
+	assert_int_equal(pipe(pipe_fds), 0);
+	assert_int_equal(pipe(wake_fds), 0);
+	snprintf(name, sizeof(name), "/dev/fd/%d", pipe_fds[0]);
+	alarm(10);
+	assert_int_equal(write(pipe_fds[1], text, strlen(text)), strlen(text));
+	assert_int_equal(config_read(ctx, name, -1, &config), -EINVAL);
+	assert_non_null(strstr(ocp_error(ctx), ": a pipe, which cannot be read again"));
+	assert_int_equal(write(wake_fds[1], "", 1), 1);
+	assert_int_equal(config_read(ctx, name, wake_fds[0], &config), -ECANCELED);
+	assert_int_equal(write(pipe_fds[1], text, strlen(text)), strlen(text));
+	close(pipe_fds[1]);
+	assert_int_equal(config_read(ctx, name, wake_fds[0], &config), 0);
+	alarm(0);
+	assert_string_equal(config->listen, "a");
+	config_free(config);
+	close(pipe_fds[0]);
+	close(wake_fds[0]);
+	close(wake_fds[1]);
 }
 
 /* Any cut, and any changed byte, of a good file is taken or refused; it does no harm. */
@@ -247,6 +295,8 @@ int main(void)
 		cmocka_unit_test(what_is_wrong_is_said_in_one_line),
 		cmocka_unit_test(close_keys_are_hinted_at),
 		cmocka_unit_test(files_that_cannot_be_read),
+		cmocka_unit_test(what_may_block_is_no_file),
+		cmocka_unit_test(a_pipe_is_read_once),
 		cmocka_unit_test(damaged_files),
 	};
 

@@ -95,6 +95,13 @@ static void names_are_cut(void **state)
 	check_fit("request_start", -3, TEXT_CUT_END, "", 0);
 	check_fit("/usr/bin/app", 8, TEXT_CUT_FRONT, "…bin/app", 8);
 	check_fit("/usr/bin/app", 12, TEXT_CUT_FRONT, "/usr/bin/app", 12);
+	check_fit("request_start", 13, TEXT_CUT_MIDDLE, "request_start", 13);
+	check_fit("request_start", 12, TEXT_CUT_MIDDLE, "reque…_start", 12);
+	check_fit("request_start", 2, TEXT_CUT_MIDDLE, "…t", 2);
+	check_fit("request_start", 1, TEXT_CUT_MIDDLE, "…", 1);
+	check_fit("request_start", 0, TEXT_CUT_MIDDLE, "", 0);
+	check_fit("日本語", 5, TEXT_CUT_MIDDLE, "日…語", 5);
+	check_fit("日本語", 4, TEXT_CUT_MIDDLE, "…語", 3);
 	/* Of characters two columns wide none is cut in half. */
 	check_fit("日本語", 6, TEXT_CUT_END, "日本語", 6);
 	check_fit("日本語", 5, TEXT_CUT_END, "日本…", 5);

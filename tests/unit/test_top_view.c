@@ -167,6 +167,9 @@ static void orders(void **state)
 
 	(void)state;
 	open_view(&view, &watch);
+	/* No rate is not none. */
+	assert_true(view.seen->targets[0].rate == 13);
+	assert_true(isnan(view.seen->targets[1].rate));
 	/* What is not known is last. */
 	check_order(&view, "one:gamma one:alpha one:beta one:gamma_hit other:alpha");
 	view_reverse(&view);

@@ -3,6 +3,7 @@
  * The watch switches handlers and counters: when asked to, and by itself because of a budget.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -84,6 +85,11 @@ static void test_counters_are_switched(void **state)
 	assert_int_equal(probe_called(&w, "both")->hits, 5);
 	assert_int_equal(probe_called(&w, "with_site")->hits, 10);
 	assert_false(probe_called(&w, "both")->is_counted);
+	tick(&w);
+	assert_true(isnan(probe_called(&w, "both")->rate));
+	assert_true(probe_called(&w, "with_site")->rate == 0);
+	assert_true(isnan(
+		watch_probe_rate(w.watch, 0, (size_t)watch_find_probe(the_target(&w), "both"), 0)));
 	/* In a new generation of the file it is off, too. */
 	quit(&running);
 	copy_program(program);
@@ -229,6 +235,11 @@ static void test_budgets_are_kept(void **state)
 	assert_int_equal(watch_read(w.watch), 0);
 	assert_int_equal(the_target(&w)->pairs[0].sum.count, 10000);
 	assert_false(the_target(&w)->is_up);
+	/* It runs on. */
+	assert_int_equal(the_target(&w)->n_pids, 0);
+	assert_false(the_target(&w)->knows_pids);
+	tick(&w);
+	assert_true(isnan(probe_called(&w, "with_site")->rate));
 	quit(&running);
 	end(&w);
 }

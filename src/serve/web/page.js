@@ -75,7 +75,7 @@ class Page {
 		$("busiest").addEventListener("change", () => this.#show(true));
 		$("pause").addEventListener("click", () => this.#pause());
 		document.addEventListener("visibilitychange", () => {
-			if (document.hidden)
+			if (document.hidden || this.#isPaused)
 				return;
 			this.#needsHistory = true;
 			this.#update();
@@ -89,7 +89,7 @@ class Page {
 		this.#needsHistory = true;
 		if (this.#isPaused) {
 			clearTimeout(this.#timer);
-			this.#say("paused", `Paused at ${clock(Date.now() / 1000)}`);
+			this.#connected();
 		} else {
 			this.#update();
 		}
@@ -145,12 +145,15 @@ class Page {
 	#connected() {
 		if (!this.#isPaused)
 			this.#say("connected", "Connected");
+		else // what is shown may be newer than the pause: switching asks for it
+			this.#say("paused", `Paused at ${clock(this.model.status?.time ?? Date.now() / 1000)}`);
 	}
 
 	#lost(error) {
 		this.#needsHistory = true;
 		const since = this.model.status ? `. What is shown is of ${clock(this.model.status.time)}` : "";
-		this.#say("lost", `${error instanceof Silence ? "Connection lost" : "Trouble: " + error.message}, retrying${since}`);
+		const next = this.#isPaused ? "" : ", retrying";
+		this.#say("lost", `${error instanceof Silence ? "Connection lost" : "Trouble: " + error.message}${next}${since}`);
 	}
 
 	#say(state, words) {

@@ -8,11 +8,11 @@ const MOST_ROWS = 200;
 const MOST_PIDS = 20;
 
 const LOSSES = {
-	pair_overflow: "starts nested too deep",
+	pair_overflow: "starts and stops too deep",
 	pair_map_full: "starts without room",
-	pair_not_keyed: "pairs without a key",
-	rows_full: "hits without room for their count",
-	children_full: "children without room",
+	pair_not_keyed: "starts without a key",
+	rows_full: "hits in no row",
+	children_full: "children not followed",
 };
 
 const nameOf = (target) => target.pid == null ? target.exe : `${target.exe} (${target.pid})`;

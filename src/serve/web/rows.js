@@ -12,8 +12,10 @@ export class Rows {
 	}
 
 	// Is somebody in the middle of something here, for whom rows must not change places?
+	// (On a touch screen what was tapped last stays "hovered".)
 	get isInUse() {
-		return this.body.matches(":hover, :focus-within");
+		return this.body.matches(":focus-within") ||
+			(matchMedia("(hover: hover)").matches && this.body.matches(":hover"));
 	}
 
 	get keys() {

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* Other people's text on its way to a terminal. */
+#ifndef BASE_HARMLESS_H
+#define BASE_HARMLESS_H
+
+#include <stddef.h>
+
+/*
+ * How many bytes at AT a terminal would obey instead of showing them; 0: none, or the text's end.
+ * These are the control characters, those of C1 in UTF-8 as well (U+009B is ESC [ by itself), and
+ * what turns the direction of the line.
+ */
+static inline size_t harmful_bytes(const char *at)
+{
+	const unsigned char *c = (const unsigned char *)at;
+
+	if (!*c)
+		return 0;
+	if (*c < ' ' || *c == 0x7f)
+		return 1;
+	if (*c == 0xc2 && c[1] >= 0x80 && c[1] <= 0x9f)
+		return 2;
+	if (*c != 0xe2)
+		return 0;
+	/* U+2028 to U+202E, U+2066 to U+2069 */
+	return (c[1] == 0x80 && c[2] >= 0xa8 && c[2] <= 0xae) ||
+			       (c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9)
+		       ? 3
+		       : 0;
+}
+
+#endif

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+/*
+ * While we wait for a file, nothing else is done: signals wait, and so do clients when the file is
+ * read again. So nothing is waited for that may never come. A file on a disk comes. A FIFO's open()
+ * and a terminal's read() may take as long as somebody likes. A pipe is waited for only together
+ * with the signals, and only once: its end has been read then.
+ */
+#include "serve/config_file.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+enum { MAX_FILE_BYTES = 1 << 20 };
+
+/* A FIFO has a name, and is in the file system that its name is in. */
+static bool is_nameless_pipe(int fd, const struct stat *st)
+{
+	struct statfs fs;
+
+	return S_ISFIFO(st->st_mode) && fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
+}
+
+static int check_kind(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0)
+		return ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
+	if (S_ISREG(st.st_mode))
+		return 0;
+	if (S_ISDIR(st.st_mode))
+		return ctx_error(ctx, -EINVAL, "%s: %s", file, strerror(EISDIR));
+	if (!is_nameless_pipe(fd, &st))
+		return ctx_error(ctx, -EINVAL, "%s: not a regular file", file);
+	if (wake_fd < 0)
+		return ctx_error(ctx, -EINVAL, "%s: a pipe, which cannot be read again", file);
+	return 0;
+}
+
+/* Until there is something to read. */
+static int wait_for_pipe(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd)
+{
+	struct pollfd both[] = { { .fd = fd, .events = POLLIN },
+				 { .fd = wake_fd, .events = POLLIN } };
+
+	if (poll(both, 2, -1) < 0 && errno != EINTR)
+		return ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
+	if (both[1].revents)
+		return ctx_error(ctx, -ECANCELED, "%s: was still being written", file);
+	return 0;
+}
+
+static int read_all(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd, char *text,
+		    size_t *n)
+{
+	ssize_t got = 1;
+	int err = 0;
+
+	while (!err && got != 0 && *n < MAX_FILE_BYTES) {
+		got = read(fd, text + *n, MAX_FILE_BYTES - *n);
+		if (got > 0)
+			*n += (size_t)got;
+		else if (got < 0 && errno == EAGAIN && wake_fd >= 0)
+			err = wait_for_pipe(ctx, file, fd, wake_fd);
+		else if (got < 0)
+			err = ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
+	}
+	if (!err && *n == MAX_FILE_BYTES)
+		err = ctx_error(ctx, -EFBIG, "%s: a megabyte or more", file);
+	return err;
+}
+
+int config_file_read(struct ocp_ctx *ctx, const char *file, int wake_fd, char **text, size_t *n)
+{
+	const int fd = open(file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	int err;
+
+	*n = 0;
+	*text = NULL;
+	if (fd < 0)
+		return ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
+	err = check_kind(ctx, file, fd, wake_fd);
+	if (!err) {
+		*text = malloc(MAX_FILE_BYTES + 1);
+		err = *text ? read_all(ctx, file, fd, wake_fd, *text, n) : ctx_no_memory(ctx);
+	}
+	close(fd);
+	if (err)
+		free(*text);
+	else
+		(*text)[*n] = '\0';
+	return err;
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+#include "serve/uri.h"
+
+#include <string.h>
+#include <strings.h>
+
+enum { BAD_REQUEST = 400, MISDIRECTED = 421 };
+
+static void refuse(struct uri *uri, unsigned int status, const char *error)
+{
+	uri->status = status;
+	uri->error = error;
+}
+
+/*
+ * HOST is N bytes. Nobody has a name with an escape in it. What is before an @ is there to mislead
+ * those who read it.
+ */
+static void take_host(struct uri *uri, const char *host, size_t n)
+{
+	if (n == 0 || host[0] == ':')
+		refuse(uri, BAD_REQUEST, "the address has no host");
+	else if (n >= sizeof(uri->host) || memchr(host, '@', n) || memchr(host, '%', n))
+		refuse(uri, BAD_REQUEST, "the address has a host that is none");
+	else
+		memcpy(uri->host, host, n);
+}
+
+void uri_read(struct uri *uri, const char *text)
+{
+	static const char scheme[] = "http://";
+	const size_t n = sizeof(scheme) - 1;
+	const char *path = text;
+
+	*uri = (struct uri){ 0 };
+	if (strncasecmp(text, scheme, n) == 0) {
+		path = text + n + strcspn(text + n, "/?#");
+		take_host(uri, text + n, (size_t)(path - text) - n);
+	} else if (*text != '/' && strstr(text, "://")) {
+		/* RFC 9110, 7.4: https that is not encrypted, above all. */
+		refuse(uri, MISDIRECTED, "only http is served here");
+	}
+	uri->path_at = (size_t)(path - text);
+	/* It would end the path for us, but not for others. */
+	path = strstr(path, "%00");
+	if (path && !memchr(text, '?', (size_t)(path - text)))
+		uri_refuse_zero(uri);
+}
+
+void uri_refuse_zero(struct uri *uri)
+{
+	refuse(uri, BAD_REQUEST, "the path has a zero byte");
+}
