@@ -272,8 +272,8 @@ OCP_API int ocp_meter_detach(struct ocp_meter *meter);
  */
 struct ocp_probe_hits {
 	const char *probe;
-	uint64_t hits;	/* of all its sites, those of files that were given up included */
-	size_t n_sites; /* that there are now */
+	uint64_t hits;	 /* of all its sites, those of files that were given up included */
+	size_t n_sites;	 /* that there are now */
 	bool is_counted; /* was asked for by ocp_meter_count, _count_regexp or _count_all */
 	bool is_in_pair; /* by ocp_meter_time */
 };
