@@ -78,7 +78,7 @@ int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *fil
 
 static int attach_all_files(struct ocp_meter *meter)
 {
-	struct measured_file **files = calloc(meter->table.n_files + 1, sizeof(*files));
+	struct measured_file **files = calloc(meter->table.n_files + 1, sizeof(void *));
 	size_t n = 0;
 	int err;
 
