@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "measure/selection.h"
 
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/str_regexp.h"
@@ -12,39 +13,71 @@ struct selection_item {
 	bool was_used;
 };
 
+static int compare_items(const void *a, const void *b)
+{
+	const struct selection_item *x = a, *y = b;
+
+	return strcmp(x->text, y->text);
+}
+
+static void free_item(struct selection_item *item)
+{
+	free(item->text);
+	str_regexp_free(item->re);
+	free(item);
+}
+
 void selection_free(struct selection *selection)
 {
 	for (size_t i = 0; i < selection->n; i++) {
-		free(selection->items[i].text);
-		str_regexp_free(selection->items[i].re);
+		if (!selection->items[i]->re)
+			tdelete(selection->items[i], &selection->names, compare_items);
+		free_item(selection->items[i]);
 	}
 	free(selection->items);
 	*selection = (struct selection){ 0 };
 }
 
+/* TEXT is copied, RE taken. NULL: no memory. */
+static struct selection_item *new_item(const char *text, struct str_regexp *re)
+{
+	struct selection_item *item = calloc(1, sizeof(*item));
+
+	if (!item) {
+		str_regexp_free(re);
+		return NULL;
+	}
+	item->re = re;
+	item->text = strdup(text);
+	if (item->text)
+		return item;
+	free_item(item);
+	return NULL;
+}
+
 static int add(struct ocp_ctx *ctx, struct selection *selection, const char *text,
 	       struct str_regexp *re)
 {
-	struct selection_item *items =
-		realloc(selection->items, (selection->n + 1) * sizeof(*items));
-	char *copy = strdup(text);
+	struct selection_item *item = new_item(text, re), **items, **known = &item;
 
+	items = item ? realloc(selection->items, (selection->n + 1) * sizeof(*items)) : NULL;
 	if (items)
 		selection->items = items;
-	if (!items || !copy) {
-		free(copy);
-		str_regexp_free(re);
-		return ctx_no_memory(ctx);
+	if (items && !re)
+		known = tsearch(item, &selection->names, compare_items);
+	if (items && known && *known == item) {
+		items[selection->n++] = item;
+		selection->n_regexps += re != NULL;
+		return 0;
 	}
-	selection->items[selection->n++] = (struct selection_item){ .text = copy, .re = re };
-	return 0;
+	if (item)
+		free_item(item);
+	return items && known ? ctx_error(ctx, -EINVAL, "probe '%s': named twice", text)
+			      : ctx_no_memory(ctx);
 }
 
 int selection_add_name(struct ocp_ctx *ctx, struct selection *selection, const char *name)
 {
-	for (size_t i = 0; i < selection->n; i++)
-		if (!selection->items[i].re && strcmp(selection->items[i].text, name) == 0)
-			return ctx_error(ctx, -EINVAL, "probe '%s': named twice", name);
 	return add(ctx, selection, name, NULL);
 }
 
@@ -63,12 +96,16 @@ bool selection_is_empty(const struct selection *selection)
 
 bool selection_takes(struct selection *selection, const char *name)
 {
-	bool takes = selection->all;
+	const struct selection_item named = { .text = (char *)name };
+	struct selection_item **found = tfind(&named, &selection->names, compare_items);
+	bool takes = selection->all || found;
 
-	for (size_t i = 0; i < selection->n; i++) {
-		struct selection_item *item = &selection->items[i];
+	if (found)
+		(*found)->was_used = true;
+	for (size_t i = 0; selection->n_regexps && i < selection->n; i++) {
+		struct selection_item *item = selection->items[i];
 
-		if (item->re ? str_regexp_match(item->re, name) : strcmp(item->text, name) == 0) {
+		if (item->re && str_regexp_match(item->re, name)) {
 			item->was_used = true;
 			takes = true;
 		}
@@ -95,7 +132,7 @@ int selection_check_used(struct ocp_ctx *ctx, const struct selection *selection,
 			 const char *const *names, size_t n, const char *where)
 {
 	for (size_t i = 0; i < selection->n; i++) {
-		const struct selection_item *item = &selection->items[i];
+		const struct selection_item *item = selection->items[i];
 
 		if (item->was_used)
 			continue;

@@ -10,8 +10,9 @@
 struct selection_item;
 
 struct selection {
-	struct selection_item *items;
-	size_t n;
+	struct selection_item **items; /* in the order in which they were added */
+	size_t n, n_regexps;
+	void *names; /* those that are no regular expressions, see tsearch(3) */
 	bool all;
 };
 
