@@ -142,14 +142,15 @@ int thread_exit(void *unused)
 	if (config.key_arg == MEASURE_NO_ARG)
 		end_pairs(&ids);
 #ifdef MEASURE_FULL
-	if (config.children || config.key_arg != MEASURE_NO_ARG) {
+	if (config.only_tgids || config.key_arg != MEASURE_NO_ARG) {
 		struct task_struct *task = (void *)bpf_get_current_task();
 
 		/* Only with the last thread of its process: the kernel has counted it out already.
 		 */
 		if (BPF_CORE_READ(task, signal, live.counter))
 			return 0;
-		if (config.children)
+		/* Its number is free from now on. */
+		if (config.only_tgids)
 			bpf_map_delete_elem(&tgids, &ids.tgid);
 		if (config.key_arg != MEASURE_NO_ARG)
 			end_keys(&ids.tgid);

@@ -23,7 +23,8 @@ extern "C" {
  * A meter counts the runs of probes, and times pairs of them, in the kernel: no handler runs for it
  * and no process is stopped. Say what is to be measured and where (ocp_meter_add_..., _count, _time
  * ...), then open, attach, read as often as you like, detach. Needs CAP_BPF and CAP_PERFMON, and
- * Linux 6.6 (with CAP_SYS_ADMIN 5.15 will do, slowly).
+ * Linux 6.6. With CAP_SYS_ADMIN 5.15 will do for counts and times of single processes, slowly;
+ * programs, children and arguments need 6.6.
  */
 OCP_API struct ocp_meter *ocp_meter_new(struct ocp_ctx *ctx);
 /* May the caller measure, and can this kernel? -EPERM or -EOPNOTSUPP say what is missing. */
@@ -31,7 +32,12 @@ OCP_API int ocp_meter_check(struct ocp_ctx *ctx);
 /* Detaches first if need be. Takes NULL. */
 OCP_API void ocp_meter_free(struct ocp_meter *meter);
 
-/* Measure in PROC, which must outlive the meter. */
+/*
+ * Measure in PROC, which must outlive the meter. Whoever has its number after its end is a stranger
+ * and not counted; on kernels without BTF or before 6.6, from the next ocp_meter_refresh on. When
+ * it execs the same file again it is measured on, unless it is the only process and a thread other
+ * than its first one execs: that ends the kernel's filter, and nothing is counted any more.
+ */
 OCP_API int ocp_meter_add_process(struct ocp_meter *meter, struct ocp_process *proc);
 
 /*
@@ -203,6 +209,11 @@ OCP_API int ocp_meter_attach(struct ocp_meter *meter);
  * on, its counts stay, and the answer is -ESTALE, now and later; all else goes on. A file that is
  * replaced (rename) is no affair of the meter, which measures those who run the old one; the caller
  * sees it by its path and stat().
+ *
+ * A loaded file that was deleted and that no process has mapped any more, such as a private copy of
+ * a plugin, is given up some calls later: its counts stay. One that has more sites than there is
+ * room for is not measured, all else is; it is tried again by the next call, and the answer is
+ * -E2BIG as long as that is so.
  */
 OCP_API int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites);
 
@@ -244,10 +255,13 @@ struct ocp_costs {
 };
 
 /*
- * Measured from the attach on, on sites of our own, in a thread; waits for it, some 40 ms.
- * -ENODATA, and all 0, if it could not be found out.
+ * Measured from the attach on, on sites of our own, in a thread; waits for it, some 40 ms for each
+ * meter of this process that was attached at the same time. -ENODATA, and all 0, if it could not be
+ * found out.
  */
 OCP_API int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs);
+/* The same without waiting: -EAGAIN, and all 0, while it is not known yet. */
+OCP_API int ocp_meter_costs_now(struct ocp_meter *meter, struct ocp_costs *costs);
 
 /* Stop measuring. Every hit up to now is in the next sample, and none comes after. */
 OCP_API int ocp_meter_detach(struct ocp_meter *meter);
@@ -258,8 +272,8 @@ OCP_API int ocp_meter_detach(struct ocp_meter *meter);
  */
 struct ocp_probe_hits {
 	const char *probe;
-	uint64_t hits; /* of all its sites */
-	size_t n_sites;
+	uint64_t hits;	 /* of all its sites, those of files that were given up included */
+	size_t n_sites;	 /* that there are now */
 	bool is_counted; /* was asked for by ocp_meter_count, _count_regexp or _count_all */
 	bool is_in_pair; /* by ocp_meter_time */
 };

@@ -211,7 +211,7 @@ static int number_histograms(struct ocp_meter *meter)
 	return 0;
 }
 
-int arguments_resolve(struct ocp_meter *meter, size_t first, bool is_strict)
+int arguments_resolve(struct ocp_meter *meter, size_t first, size_t n, bool is_strict)
 {
 	int err;
 
@@ -222,7 +222,7 @@ int arguments_resolve(struct ocp_meter *meter, size_t first, bool is_strict)
 		return err;
 	if (err)
 		ctx_log(meter->ctx, OCP_LOG_WARN, "%s", ocp_error(meter->ctx));
-	for (size_t i = first; i < meter->table.n_sites; i++) {
+	for (size_t i = first; i < first + n; i++) {
 		struct measured_site *site = &meter->table.sites[i];
 
 		err = resolve_site(meter, site);

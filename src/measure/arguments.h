@@ -36,10 +36,10 @@ void arguments_free(struct arguments *arguments);
 bool arguments_are_read(const struct arguments *arguments);
 
 /*
- * Number the arguments and histograms of all sites from FIRST on. -EINVAL if a site does not have
+ * Number the arguments and histograms of the N sites from FIRST on. -EINVAL if a site does not have
  * what is asked for, with IS_STRICT; otherwise that is a warning, and the site has no arguments.
  */
-int arguments_resolve(struct ocp_meter *meter, size_t first, bool is_strict);
+int arguments_resolve(struct ocp_meter *meter, size_t first, size_t n, bool is_strict);
 
 /* What the engine is to know: of all, and of a site. */
 void arguments_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec);

@@ -165,6 +165,9 @@ static int time_rounds(struct calibration *c, struct engine *engine, double idle
 		hit_ns = (time_passes(&c->code) - idle_ns) / SITES;
 		if (c->spec.n_pairs)
 			err = read_pair(c, engine, before, &pair_ns);
+		/* Where it is next to nothing the clock may say less than before. */
+		if (hit_ns < 0)
+			hit_ns = 0;
 		if (i == 0 || hit_ns < c->costs.hit_ns)
 			c->costs.hit_ns = hit_ns;
 		if (i == 0 || pair_ns < c->costs.empty_pair_ns)
@@ -320,16 +323,27 @@ static void join(struct calibration *c)
 	c->is_joined = true;
 }
 
-bool calibration_wait(struct calibration *c, struct ocp_costs *costs, const char **why)
+int calibration_result(struct calibration *c, bool wait, struct ocp_costs *costs, const char **why)
 {
+	bool is_done;
+
 	pthread_mutex_lock(&c->lock);
-	while (!c->is_done)
+	while (wait && !c->is_done)
 		pthread_cond_wait(&c->changed, &c->lock);
+	is_done = c->is_done;
 	pthread_mutex_unlock(&c->lock);
-	join(c);
-	*costs = c->costs;
-	*why = c->err ? ocp_error(c->ctx) : NULL;
-	return c->err == 0;
+	*costs = (struct ocp_costs){ 0 };
+	*why = NULL;
+	if (!is_done)
+		return -EAGAIN;
+	/* Of a thread that is done nothing but its uprobes has to go; that takes a while, too. */
+	if (wait)
+		join(c);
+	if (c->err)
+		*why = ocp_error(c->ctx);
+	else
+		*costs = c->costs;
+	return c->err ? -ENODATA : 0;
 }
 
 void calibration_free(struct calibration *c)

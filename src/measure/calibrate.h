@@ -15,8 +15,12 @@ struct calibration;
  */
 struct calibration *calibration_start(const struct engine_ops *ops, const struct engine_spec *spec,
 				      bool dormant);
-/* Wait for the result. False if there is none; WHY then says why not. */
-bool calibration_wait(struct calibration *calibration, struct ocp_costs *costs, const char **why);
+/*
+ * The result. -EAGAIN if it is not there yet and not to be waited for; -ENODATA if there is none:
+ * WHY then says why not.
+ */
+int calibration_result(struct calibration *calibration, bool wait, struct ocp_costs *costs,
+		       const char **why);
 /* Waits until its uprobes are gone. Takes NULL. */
 void calibration_free(struct calibration *calibration);
 

@@ -65,13 +65,14 @@ struct engine_target {
 	bool check_exe;	   /* of these, only those that run engine_spec.exe */
 	const struct engine_site *sites;
 	size_t n_sites;
+	size_t first_site; /* the number of the first; the others follow */
 	/* Arguments that sites may have; in later calls, longer and with the same beginning. */
 	const struct site_args *args;
 	size_t n_args;
 };
 
 struct engine_spec {
-	size_t max_sites; /* of all targets together */
+	size_t max_sites; /* their numbers are less */
 	enum engine_split split;
 	size_t max_keys; /* (thread or process, probe) that are told apart */
 	const struct engine_role *roles;
@@ -135,7 +136,7 @@ struct engine_losses {
 
 /* What is read; the arrays are the caller's, but `keyed`, which is to be freed. */
 struct engine_reading {
-	uint64_t *hits;			     /* room for all sites attached */
+	uint64_t *hits;			     /* by number; room for all that were attached */
 	struct engine_pair *pairs;	     /* room for n_pairs */
 	struct engine_histogram *histograms; /* room for n_histograms */
 	struct engine_keyed *keyed;
@@ -159,18 +160,26 @@ struct engine_ops {
 	/* Load everything that can be loaded before a process is touched. SPEC is not kept. */
 	int (*open)(struct ocp_ctx *ctx, const struct engine_spec *spec, struct engine **out);
 	/*
-	 * Attach to the sites of N targets; all begin to be measured at one moment. Sites are
-	 * numbered through all targets and calls, in order. The targets are not kept. On failure
-	 * nothing more is attached than before.
+	 * Attach to the sites of N targets; all begin to be measured at one moment. No site that
+	 * is attached has one of their numbers. The targets are not kept. On failure nothing more
+	 * is attached than before.
 	 */
 	int (*attach)(struct engine *engine, const struct engine_target *targets, size_t n);
 	/*
-	 * Let TARGET, which is attached and of which the first site has the number FIRST, have
-	 * those of its sites attached that are not off now. What the others do is measured as if
-	 * nothing happened; on failure nothing has changed.
+	 * Let TARGET, which is attached, have those of its sites attached that are not off now.
+	 * What the others do is measured as if nothing happened; on failure nothing has changed.
 	 */
-	int (*switch_sites)(struct engine *engine, const struct engine_target *target,
-			    size_t first);
+	int (*switch_sites)(struct engine *engine, const struct engine_target *target);
+	/*
+	 * Detach from the N sites from number FIRST on, of one target, for good. HITS, if it is not
+	 * NULL, gets what they counted, which is 0 from then on: others can have their numbers.
+	 */
+	void (*give_up)(struct engine *engine, size_t first, size_t n, uint64_t *hits);
+	/*
+	 * Process PID of some targets has ended: whoever has its number next is not meant. Does
+	 * nothing if it is not listed.
+	 */
+	void (*unlist)(struct engine *engine, pid_t pid);
 	int (*read)(struct engine *engine, struct engine_reading *reading);
 	/*
 	 * Take the rows of those that HAS_ENDED(DATA, id, tgid) says so of out of `keyed`.

@@ -10,6 +10,15 @@
  * initial one. Else they are those in the namespace of a target: the helper that knows a task's ids
  * in a namespace answers only for tasks whose own namespace that is.
  *
+ * Numbers that are used again. The kernel's filter is for a process, not for its number. `tgids`
+ * has numbers: where the kernel has BTF and uprobe_multi, a process leaves it in its own exit,
+ * before its number is free, so that no stranger is ever counted, by a kept engine neither.
+ * Elsewhere it is taken out when its end is noticed (unlist): from the one to the other, a second
+ * if the caller refreshes every second, and for ever if the engine is kept, a process that gets the
+ * number and runs the same file is counted. One that ended before it was listed, between the open
+ * and the attach, is taken out right after the attach, but not where children are followed: there
+ * its number is counted until the next process that has it ends.
+ *
  * Exactness. All sites start and stop counting at one moment, by a gate in the program's memory
  * that is opened when all are attached and closed before the first is detached. Closing a link
  * returns after the kernel has taken the uprobes away and waited for handlers that run, so a read
@@ -31,6 +40,8 @@
 
 /* The inode of the initial pid namespace, PROC_PID_INIT_INO in linux/proc_ns.h. */
 #define INITIAL_PIDNS_INODE 0xeffffffcU
+
+#define KERNEL_BTF "/sys/kernel/btf/vmlinux" /* without it measure_full does not load */
 
 enum { HITS_A_PAGE = 512 }; /* 4096 / sizeof(u64) */
 
@@ -127,7 +138,8 @@ static int choose_variant(struct engine *engine, const struct engine_spec *spec,
 	*variant = BPF_MULTI;
 	if (needs_perf)
 		*variant = BPF_PERF;
-	else if (spec->exe || spec->children || engine->config.args)
+	else if (spec->exe || spec->children || engine->config.args ||
+		 (engine->config.only_tgids && access(KERNEL_BTF, F_OK) == 0))
 		*variant = BPF_FULL;
 	if (needs_perf && (spec->exe || spec->children))
 		return ctx_error(engine->ctx, -EOPNOTSUPP,
@@ -172,6 +184,7 @@ static int load(struct engine *engine, const struct engine_spec *spec,
 				 "measuring: %zu sites are too many for %zu processors",
 				 spec->max_sites, engine->n_cpus);
 	engine->uses_perf = variant == BPF_PERF;
+	engine->sees_exits = variant == BPF_FULL && engine->config.only_tgids;
 	err = bpf_object_load(variant, &setup, &engine->object);
 	if (err)
 		return bpf_support_explain(engine->ctx, err, "loading the BPF programs");
@@ -298,23 +311,64 @@ static int attach_tracepoints(struct engine *engine)
 {
 	int err = 0;
 
-	if (engine->config.n_pairs || engine->config.children)
+	if (engine->config.n_pairs || engine->sees_exits)
 		err = add_tracepoint(engine, engine->object.thread_exit, "sched_process_exit");
 	if (!err && engine->config.children)
 		err = add_tracepoint(engine, engine->object.process_fork, "sched_process_fork");
 	return err;
 }
 
+static struct listed_process *find_listed(const struct engine *engine, pid_t pid)
+{
+	for (size_t i = 0; i < engine->n_listed; i++)
+		if (engine->listed[i].pid == pid)
+			return &engine->listed[i];
+	return NULL;
+}
+
+/* Room for one more. */
+static bool grow_listed(struct engine *engine)
+{
+	struct listed_process *grown =
+		realloc(engine->listed, (engine->n_listed + 1) * sizeof(*grown));
+
+	if (grown)
+		engine->listed = grown;
+	return grown != NULL;
+}
+
 static int list_process(struct engine *engine, pid_t pid)
 {
+	struct listed_process *listed = find_listed(engine, pid);
 	__u32 tgid = (__u32)pid, one = 1;
 	int err = 0;
 
+	if (!listed && !grow_listed(engine))
+		return ctx_no_memory(engine->ctx);
 	if (engine->config.pidns_ino)
 		err = read_own_pid(engine->ctx, pid, &tgid);
 	if (!err && bpf_map_update_elem(engine->object.tgids, &tgid, &one, 0))
 		err = ctx_error(engine->ctx, -E2BIG, "process %d: too many processes", (int)pid);
-	return err;
+	if (err)
+		return err;
+	if (!listed)
+		listed = &engine->listed[engine->n_listed++];
+	*listed = (struct listed_process){ pid, tgid };
+	return 0;
+}
+
+static void engine_unlist(struct engine *engine, pid_t pid)
+{
+	struct listed_process *listed = find_listed(engine, pid);
+	__u32 id;
+
+	if (!listed)
+		return;
+	id = listed->id;
+	*listed = engine->listed[--engine->n_listed];
+	/* Where children are followed the number may be that of one by now. */
+	if (!engine->config.children)
+		bpf_map_delete_elem(engine->object.tgids, &id);
 }
 
 /* Those of TARGET that have not been written yet. */
@@ -344,8 +398,8 @@ static bool ends_a_pair(const struct engine *engine, const struct engine_site *s
 	return false;
 }
 
-/* What the program is to do at the sites of TARGET, of which the first is number FIRST. */
-static int write_sites(struct engine *engine, const struct engine_target *target, size_t first)
+/* What the program is to do at the sites of TARGET. */
+static int write_sites(struct engine *engine, const struct engine_target *target)
 {
 	struct measure_site *sites = calloc(target->n_sites + 1, sizeof(*sites));
 	__u32 *numbers = calloc(target->n_sites + 1, sizeof(*numbers));
@@ -359,7 +413,7 @@ static int write_sites(struct engine *engine, const struct engine_target *target
 	for (__u32 i = 0; i < n; i++) {
 		const struct engine_site *site = &target->sites[i];
 
-		numbers[i] = (__u32)first + i;
+		numbers[i] = (__u32)target->first_site + i;
 		sites[i] = (struct measure_site){
 			.column = site->column,
 			.flags = (target->check_exe ? MEASURE_CHECK_EXE : 0) |
@@ -383,7 +437,7 @@ out:
 	return err;
 }
 
-static int attach_target(struct engine *engine, const struct engine_target *target, size_t first)
+static int attach_target(struct engine *engine, const struct engine_target *target)
 {
 	int err = 0;
 
@@ -395,23 +449,25 @@ static int attach_target(struct engine *engine, const struct engine_target *targ
 	    engine->config.exe_ino || engine->config.args) {
 		err = engine->config.args ? write_args(engine, target) : 0;
 		if (!err)
-			err = write_sites(engine, target, first);
+			err = write_sites(engine, target);
 	}
-	return err ? err : engine_bpf_make_links(engine, target, first);
+	return err ? err : engine_bpf_make_links(engine, target);
 }
 
 static int engine_attach(struct engine *engine, const struct engine_target *targets, size_t n)
 {
-	size_t n_links = engine->n_links, n_sites = engine->is_attached ? engine->n_sites : 0;
+	size_t n_links = engine->n_links, n_sites = engine->n_sites;
 	int err = engine->is_attached ? 0 : attach_tracepoints(engine);
 
 	for (size_t i = 0; !err && i < n; i++) {
-		if (targets[i].n_sites > engine->max_sites - n_sites)
+		const size_t end = targets[i].first_site + targets[i].n_sites;
+
+		if (end > engine->max_sites)
 			err = ctx_error(engine->ctx, -E2BIG, "%s: no room for %zu more sites",
 					targets[i].name, targets[i].n_sites);
 		else
-			err = attach_target(engine, &targets[i], n_sites);
-		n_sites += targets[i].n_sites;
+			err = attach_target(engine, &targets[i]);
+		n_sites = end > n_sites ? end : n_sites;
 	}
 	if (err) {
 		engine_bpf_close_links(engine, n_links);
@@ -444,6 +500,7 @@ static void engine_close(struct engine *engine)
 	bpf_object_unload(&engine->object);
 	if (engine->support.idle_prog_fd >= 0)
 		close(engine->support.idle_prog_fd);
+	free(engine->listed);
 	free(engine->links);
 	free(engine->serials);
 	free(engine->no_semaphore);
@@ -475,6 +532,8 @@ const struct engine_ops engine_bpf = {
 	.open = open_default,
 	.attach = engine_attach,
 	.switch_sites = engine_bpf_switch,
+	.give_up = engine_bpf_give_up,
+	.unlist = engine_unlist,
 	.read = engine_bpf_read,
 	.forget = engine_bpf_forget,
 	.print = engine_print,

@@ -31,27 +31,36 @@ struct engine_link {
 		n_sites; /* first site of its file (perf: its site); n_sites is 0 for others */
 };
 
+/* A process in `tgids`. */
+struct listed_process {
+	pid_t pid; /* as we see it */
+	__u32 id;  /* as the program does */
+};
+
 struct engine {
 	struct ocp_ctx *ctx;
 	struct bpf_support support;
 	struct bpf_object object;
 	struct measure_config config;
-	size_t max_sites, n_sites; /* of the second, those attached */
+	size_t max_sites, n_sites; /* the second is above all numbers that were attached */
 	size_t n_pairs;
 	bool *is_stop; /* of each role */
 	size_t n_cpus;
 	bool kernel_filters; /* for targets of one process */
 	bool uses_perf;	     /* one link a site */
+	bool sees_exits;     /* a process that ends leaves `tgids` at once */
 	bool is_kept;	     /* goes on when it is closed here */
 	bool is_attached;
+	struct listed_process *listed;
+	size_t n_listed;
 	struct engine_link *links; /* whatever has to be closed to detach */
 	size_t n_links, room_for_links;
 	uint32_t last_serial;
 	uint32_t *serials;  /* of each site: of the link that it is in, 0: none */
 	bool *no_semaphore; /* of each: another tracer is there without (uprobe_link.c) */
 	size_t n_histograms;
-	size_t max_args, n_args;    /* of the second, those written */
-	const volatile __u64 *hits; /* of the map: n_cpus times hits_stride, see bpf/measure.h */
+	size_t max_args, n_args; /* of the second, those written */
+	volatile __u64 *hits;	 /* of the map: n_cpus times hits_stride, see bpf/measure.h */
 	size_t hits_stride, hits_bytes;
 	struct print_ring *ring; /* NULL: nothing is printed */
 };
@@ -73,8 +82,9 @@ int engine_bpf_open_kept(struct ocp_ctx *ctx, const char *folder, const struct e
 			 struct engine **out);
 
 /* engine_bpf_links.c: the sites of a target that are not off; see engine_ops.switch_sites. */
-int engine_bpf_make_links(struct engine *engine, const struct engine_target *target, size_t first);
-int engine_bpf_switch(struct engine *engine, const struct engine_target *target, size_t first);
+int engine_bpf_make_links(struct engine *engine, const struct engine_target *target);
+int engine_bpf_switch(struct engine *engine, const struct engine_target *target);
+void engine_bpf_give_up(struct engine *engine, size_t first, size_t n, uint64_t *hits);
 /* Room for N more. Close all but the first N. */
 int engine_bpf_room_for_links(struct engine *engine, size_t n);
 void engine_bpf_close_links(struct engine *engine, size_t n);
@@ -83,6 +93,8 @@ void engine_bpf_set_gate(struct engine *engine, uint32_t open);
 /* engine_bpf_read.c; unmapping what is not mapped does nothing */
 int engine_bpf_map_hits(struct engine *engine);
 void engine_bpf_unmap_hits(struct engine *engine);
+/* Read those of N sites from FIRST on, of which nobody writes any more, and make them 0. */
+void engine_bpf_take_hits(struct engine *engine, size_t first, size_t n, uint64_t *hits);
 int engine_bpf_read(struct engine *engine, struct engine_reading *reading);
 int engine_bpf_forget(struct engine *engine, engine_ended_fn has_ended, void *data,
 		      struct engine_keyed **dropped, size_t *n);

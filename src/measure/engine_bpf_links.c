@@ -74,18 +74,23 @@ static void close_link(struct engine *engine, size_t number)
 	close(fd);
 }
 
-static bool is_of_target(const struct engine_link *link, const struct engine_target *target,
-			 size_t first)
+static bool is_within(const struct engine_link *link, size_t first, size_t n)
 {
-	return link->n_sites && link->first >= first && link->first < first + target->n_sites;
+	return link->n_sites && link->first >= first && link->first < first + n;
+}
+
+static bool is_of_target(const struct engine_link *link, const struct engine_target *target)
+{
+	return is_within(link, target->first_site, target->n_sites);
 }
 
 /* ---- making them ---------------------------------------------------------------------------- */
 
 /* Links for the sites of TARGET that are in WANTED. */
-static int make_links(struct engine *engine, const struct engine_target *target, size_t first,
-		      const bool *wanted, uint32_t serial)
+static int make_links(struct engine *engine, const struct engine_target *target, const bool *wanted,
+		      uint32_t serial)
 {
+	const size_t first = target->first_site;
 	const bool one = engine->kernel_filters && target->n_pids == 1;
 	struct uprobe_link_spec spec = {
 		.prog_fd = engine->object.hit,
@@ -128,8 +133,9 @@ static int make_links(struct engine *engine, const struct engine_target *target,
 	return err;
 }
 
-int engine_bpf_make_links(struct engine *engine, const struct engine_target *target, size_t first)
+int engine_bpf_make_links(struct engine *engine, const struct engine_target *target)
 {
+	const size_t first = target->first_site;
 	bool *wanted = calloc(target->n_sites + 1, sizeof(*wanted));
 	int err;
 
@@ -140,7 +146,7 @@ int engine_bpf_make_links(struct engine *engine, const struct engine_target *tar
 		engine->serials[first + i] = 0;
 		engine->no_semaphore[first + i] = false;
 	}
-	err = make_links(engine, target, first, wanted, next_serial(engine));
+	err = make_links(engine, target, wanted, next_serial(engine));
 	free(wanted);
 	return err;
 }
@@ -162,9 +168,9 @@ static int clear_marks(struct engine *engine)
 }
 
 /* One new link instead of all those of TARGET's file. */
-static int hand_over(struct engine *engine, const struct engine_target *target, size_t first,
-		     const bool *wanted)
+static int hand_over(struct engine *engine, const struct engine_target *target, const bool *wanted)
 {
+	const size_t first = target->first_site;
 	const uint32_t serial = next_serial(engine);
 	int err;
 
@@ -175,10 +181,9 @@ static int hand_over(struct engine *engine, const struct engine_target *target, 
 	engine->object.gate->first = (__u32)first;
 	engine->object.gate->end = (__u32)(first + target->n_sites);
 	engine_bpf_set_gate(engine, serial);
-	err = make_links(engine, target, first, wanted, serial);
+	err = make_links(engine, target, wanted, serial);
 	for (size_t i = engine->n_links; !err && i-- > 0;)
-		if (is_of_target(&engine->links[i], target, first) &&
-		    engine->links[i].serial != serial)
+		if (is_of_target(&engine->links[i], target) && engine->links[i].serial != serial)
 			close_link(engine, i);
 	engine_bpf_set_gate(engine, MEASURE_OPEN);
 	return err;
@@ -213,9 +218,11 @@ static ptrdiff_t link_of(const struct engine *engine, size_t site)
 }
 
 /* To be freed in any case. */
-static int find_change(struct engine *engine, const struct engine_target *target, size_t first,
+static int find_change(struct engine *engine, const struct engine_target *target,
 		       struct change *change)
 {
+	const size_t first = target->first_site;
+
 	*change = (struct change){
 		.added = calloc(target->n_sites + 1, sizeof(*change->added)),
 		.all = calloc(target->n_sites + 1, sizeof(*change->all)),
@@ -242,7 +249,7 @@ static int find_change(struct engine *engine, const struct engine_target *target
 
 /* Is there a link of which some sites go and some stay, or are there too many? */
 static bool needs_handover(const struct engine *engine, const struct engine_target *target,
-			   size_t first, const struct change *change)
+			   const struct change *change)
 {
 	size_t n_links = change->n_added != 0;
 
@@ -251,7 +258,7 @@ static bool needs_handover(const struct engine *engine, const struct engine_targ
 	for (size_t i = 0; i < engine->n_links; i++) {
 		const struct engine_link *link = &engine->links[i];
 
-		if (!is_of_target(link, target, first) || !change->left[i])
+		if (!is_of_target(link, target) || !change->left[i])
 			continue;
 		if (change->left[i] < link->n_sites)
 			return true;
@@ -261,30 +268,41 @@ static bool needs_handover(const struct engine *engine, const struct engine_targ
 }
 
 /* New links for what comes; those that are empty then go. */
-static int add_and_close(struct engine *engine, const struct engine_target *target, size_t first,
+static int add_and_close(struct engine *engine, const struct engine_target *target,
 			 const struct change *change)
 {
 	const size_t n_before = engine->n_links;
-	int err = make_links(engine, target, first, change->added, next_serial(engine));
+	int err = make_links(engine, target, change->added, next_serial(engine));
 
 	for (size_t i = n_before; !err && i-- > 0;)
-		if (is_of_target(&engine->links[i], target, first) && !change->left[i])
+		if (is_of_target(&engine->links[i], target) && !change->left[i])
 			close_link(engine, i);
 	return err;
 }
 
-int engine_bpf_switch(struct engine *engine, const struct engine_target *target, size_t first)
+int engine_bpf_switch(struct engine *engine, const struct engine_target *target)
 {
 	struct change change;
-	int err = find_change(engine, target, first, &change);
+	int err = find_change(engine, target, &change);
 
-	if (!err && needs_handover(engine, target, first, &change))
-		err = hand_over(engine, target, first, change.all);
+	if (!err && needs_handover(engine, target, &change))
+		err = hand_over(engine, target, change.all);
 	else if (!err)
-		err = add_and_close(engine, target, first, &change);
+		err = add_and_close(engine, target, &change);
 	for (size_t i = 0; !err && i < target->n_sites; i++)
 		if (!change.all[i])
-			engine->serials[first + i] = 0;
+			engine->serials[target->first_site + i] = 0;
 	free_change(&change);
 	return err;
+}
+
+void engine_bpf_give_up(struct engine *engine, size_t first, size_t n, uint64_t *hits)
+{
+	for (size_t i = engine->n_links; i-- > 0;)
+		if (is_within(&engine->links[i], first, n))
+			close_link(engine, i);
+	for (size_t i = first; i < first + n && i < engine->max_sites; i++)
+		engine->serials[i] = 0;
+	if (hits)
+		engine_bpf_take_hits(engine, first, n, hits);
 }

@@ -38,7 +38,8 @@ int engine_bpf_map_hits(struct engine *engine)
 		return explain(engine, err);
 	engine->hits_stride = info.max_entries / engine->n_cpus;
 	engine->hits_bytes = info.max_entries * sizeof(*engine->hits);
-	hits = mmap(NULL, engine->hits_bytes, PROT_READ, MAP_SHARED, engine->object.hits, 0);
+	hits = mmap(NULL, engine->hits_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+		    engine->object.hits, 0);
 	if (hits == MAP_FAILED)
 		return explain(engine, -errno);
 	engine->hits = hits;
@@ -58,6 +59,19 @@ static void read_hits(const struct engine *engine, uint64_t *hits)
 	for (size_t cpu = 0; cpu < engine->n_cpus; cpu++)
 		for (size_t i = 0; i < engine->n_sites; i++)
 			hits[i] += engine->hits[cpu * engine->hits_stride + i];
+}
+
+void engine_bpf_take_hits(struct engine *engine, size_t first, size_t n, uint64_t *hits)
+{
+	memset(hits, 0, n * sizeof(*hits));
+	for (size_t cpu = 0; cpu < engine->n_cpus; cpu++) {
+		volatile __u64 *its = engine->hits + cpu * engine->hits_stride + first;
+
+		for (size_t i = 0; i < n; i++) {
+			hits[i] += its[i];
+			its[i] = 0;
+		}
+	}
 }
 
 static void add_pair(struct engine_pair *sum, const struct measure_pair *part)

@@ -27,6 +27,8 @@ static void take(void *data, const struct hit_record *record)
 	if (record->site >= table->n_sites)
 		return;
 	site = &table->sites[record->site];
+	if (site->file == NO_FILE)
+		return;
 	taking->fn(taking->data, &(const struct ocp_hit){
 					 /* It can come while the attach has not returned yet. */
 					 .time_ns = time_ns > 0 ? time_ns : 0,
@@ -34,7 +36,7 @@ static void take(void *data, const struct hit_record *record)
 					 .tid = (pid_t)record->tid,
 					 .probe = table->columns[site->column].name,
 					 .image = table->files[site->file].name,
-					 .va = site->site->va,
+					 .va = site->va,
 					 .n_args = record->n_args,
 					 .n_left_out = record->n_left_out,
 					 .record = record,

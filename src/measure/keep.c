@@ -13,6 +13,8 @@
  *	column COUNTED =NAME           by number: a probe
  *	file =PATH                     by number
  *	site COLUMN FILE VA OFF LINE =SYMBOL =SOURCE   by number: its place in the map `hits`
+ *	nobody =                       in the place of a site: nobody has this number
+ *	past COLUMN HITS               at sites that are no more
  *
  * A word behind "=" has %XX for bytes that are no printable characters, and for % and space. `meta`
  * comes last: a folder without it belongs to somebody who was killed in between.
@@ -72,6 +74,9 @@ static void write_meta(FILE *out, const struct ocp_meter *meter, const struct oc
 		write_word(out, table->columns[i].name);
 		fputc('\n', out);
 	}
+	for (size_t i = 0; i < table->n_columns; i++)
+		if (table->columns[i].past_hits)
+			fprintf(out, "past %zu %" PRIu64 "\n", i, table->columns[i].past_hits);
 	for (size_t i = 0; i < table->n_files; i++) {
 		fputs("file", out);
 		write_word(out, table->files[i].name);
@@ -80,8 +85,12 @@ static void write_meta(FILE *out, const struct ocp_meter *meter, const struct oc
 	for (size_t i = 0; i < table->n_sites; i++) {
 		const struct measured_site *site = &table->sites[i];
 
+		if (site->file == NO_FILE) {
+			fputs("nobody =\n", out);
+			continue;
+		}
 		fprintf(out, "site %u %u %" PRIx64 " %" PRIx64 " %d", site->column, site->file,
-			site->site->va, site->symbol_off, site->line);
+			site->va, site->symbol_off, site->line);
 		write_word(out, site->symbol);
 		write_word(out, site->source);
 		fputc('\n', out);
@@ -259,8 +268,32 @@ static bool read_site(struct reader *r, char *line)
 	    !has_room((void **)&table->sites, table->n_sites, sizeof(*table->sites)) ||
 	    !has_room((void **)&r->sites, table->n_sites, sizeof(*r->sites)))
 		return false;
+	site.va = where.va;
 	r->sites[table->n_sites] = where;
 	table->sites[table->n_sites++] = site;
+	return true;
+}
+
+static bool read_nobody(struct reader *r)
+{
+	struct site_table *table = &r->meter->table;
+
+	if (!has_room((void **)&table->sites, table->n_sites, sizeof(*table->sites)) ||
+	    !has_room((void **)&r->sites, table->n_sites, sizeof(*r->sites)))
+		return false;
+	table->sites[table->n_sites++] = (struct measured_site){ .file = NO_FILE };
+	return true;
+}
+
+static bool read_past(struct reader *r, const char *line)
+{
+	struct site_table *table = &r->meter->table;
+	uint64_t hits;
+	size_t column;
+
+	if (sscanf(line, "%zu %" SCNu64, &column, &hits) != 2 || column >= table->n_columns)
+		return false;
+	table->columns[column].past_hits = hits;
 	return true;
 }
 
@@ -283,6 +316,10 @@ static bool read_line(struct reader *r, char *line)
 		return *what == '\0';
 	if (strcmp(what, "site") == 0)
 		return read_site(r, line);
+	if (strcmp(what, "nobody") == 0)
+		return read_nobody(r);
+	if (strcmp(what, "past") == 0)
+		return read_past(r, line);
 	if (strcmp(what, "column") == 0)
 		return read_column(r, line);
 	if (strcmp(what, "file") == 0)
@@ -316,7 +353,7 @@ static bool finish_table(struct reader *r)
 	struct site_table *table = &r->meter->table;
 
 	for (size_t i = 0; i < table->n_sites; i++)
-		table->sites[i].site = &r->sites[i];
+		table->sites[i].site = table->sites[i].file == NO_FILE ? NULL : &r->sites[i];
 	table->by_name = calloc(table->n_columns + 1, sizeof(*table->by_name));
 	if (!table->by_name)
 		return false;

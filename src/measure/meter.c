@@ -66,12 +66,9 @@ void ocp_meter_free(struct ocp_meter *meter)
 		free(meter->pairs[i].start);
 		free(meter->pairs[i].stop);
 	}
-	for (size_t i = 0; i < meter->n_own; i++)
-		ocp_process_free(meter->own[i]);
 	ocp_program_free(meter->program);
 	free(meter->program_name);
 	free(meter->pids);
-	free(meter->own);
 	meter_watch_free(meter);
 	free(meter->procs);
 	free(meter->pairs);
@@ -195,7 +192,7 @@ static int add_all_files(struct ocp_meter *meter, size_t *n_new)
 	}
 	for (size_t i = 0; !err && i < meter->n_procs; i++) {
 		n = 0;
-		err = meter_add_images(meter, meter->procs[i], &n);
+		err = meter_add_images(meter, meter->procs[i], false, &n);
 		*n_new += n;
 	}
 	return err ? err : meter_watch(meter, &n);
@@ -332,6 +329,7 @@ static int open_engine(struct ocp_meter *meter)
 		.pid = meter->n_procs ? meter->procs[0]->pid : 0,
 	};
 
+	meter->table.max_sites = meter->spec.max_sites;
 	arguments_fill_spec(meter, &meter->spec);
 	return meter->ops->open(meter->ctx, &meter->spec, &meter->engine);
 }
@@ -368,11 +366,11 @@ int ocp_meter_open(struct ocp_meter *meter)
 	if (!err)
 		err = make_roles(meter);
 	if (!err)
-		err = arguments_resolve(meter, 0, true);
+		err = arguments_resolve(meter, 0, meter->table.n_sites, true);
 	for (size_t i = 0; !err && i < meter->n_procs; i++)
 		err = warn_of_writable_code(meter, meter->procs[i]);
-	if (!err && meter->split == OCP_BY_SITE)
-		err = site_table_read_source(&meter->table, 0);
+	for (size_t i = 0; !err && meter->split == OCP_BY_SITE && i < meter->table.n_files; i++)
+		err = site_table_read_source(&meter->table, &meter->table.files[i]);
 	return err ? err : open_engine(meter);
 }
 
@@ -383,7 +381,7 @@ size_t ocp_meter_probe_count(const struct ocp_meter *meter)
 
 size_t ocp_meter_site_count(const struct ocp_meter *meter)
 {
-	return meter->table.n_sites;
+	return site_table_count(&meter->table);
 }
 
 size_t ocp_meter_process_count(const struct ocp_meter *meter)

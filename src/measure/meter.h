@@ -50,8 +50,6 @@ struct ocp_meter {
 	struct site_table table;
 	struct engine_role *roles;
 	size_t n_roles;
-	struct ocp_process **own; /* opened to look for files, kept for their sites */
-	size_t n_own;
 	struct watched *watched; /* ascending; of what was asked for singly: in that order */
 	size_t n_watched;
 	struct find_memory known, *shared; /* with other meters; NULL: it is not */
@@ -72,11 +70,15 @@ struct ocp_meter {
 	struct ocp_costs kept_costs;
 };
 
-/* meter_files.c: the program, or files that PROC has mapped and that are new, go to the table. */
+/*
+ * meter_files.c: the program, or files that PROC has mapped and that are new, go to the table. If
+ * PROC is OURS these take from it what is to be kept, and it can be freed.
+ */
 int meter_add_program(struct ocp_meter *meter, size_t *n_new);
-int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, size_t *n_new);
-/* Keep PROC, whose files are in the table, with the meter. */
-int meter_add_own(struct ocp_meter *meter, struct ocp_process *proc);
+int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, bool ours,
+		     size_t *n_new);
+/* Take those out that nobody has mapped any more and nobody will. */
+void meter_give_up_files(struct ocp_meter *meter);
 int meter_append(struct ocp_ctx *ctx, struct ocp_process ***list, size_t *n,
 		 struct ocp_process *proc);
 
@@ -88,9 +90,11 @@ void meter_watch_free(struct ocp_meter *meter);
  * each refresh: its owner says when it expires. It must be there longer than METER.
  */
 void meter_share_known(struct ocp_meter *meter, struct find_memory *known);
+/* Of those that were asked for singly; whoever has its number next shall not be taken for it. */
+void meter_drop_ended(struct ocp_meter *meter);
 
-/* meter_attach.c: attach to the files from FIRST on. */
-int meter_attach_files(struct ocp_meter *meter, size_t first);
+/* meter_attach.c: attach to N files. */
+int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *files, size_t n);
 /* Detach from those that are being overwritten; -ESTALE if there are or were any. */
 int meter_check_files(struct ocp_meter *meter);
 

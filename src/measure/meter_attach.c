@@ -43,45 +43,52 @@ static int fill_target(const struct ocp_meter *meter, const struct measured_file
 			     (file->prog != meter->program || meter->program_is_layered),
 		.sites = sites,
 		.n_sites = file->n_sites,
+		.first_site = file->first_site,
 		.args = meter->arguments.table.entries,
 		.n_args = meter->arguments.table.n,
 	};
 	return 0;
 }
 
-/* Attach to the files from FIRST on. */
-int meter_attach_files(struct ocp_meter *meter, size_t first)
+int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *files, size_t n)
 {
-	size_t n = meter->table.n_files - first;
 	struct engine_target *targets = calloc(n + 1, sizeof(*targets));
 	struct engine_site *sites = calloc(meter->table.n_sites + 1, sizeof(*sites));
 	int err = 0;
 
 	if (!targets || !sites)
 		err = ctx_no_memory(meter->ctx);
-	for (size_t i = 0; !err && i < n; i++) {
-		const struct measured_file *file = &meter->table.files[first + i];
-
-		err = fill_target(meter, file, sites + file->first_site, &targets[i]);
-	}
-	for (size_t i = 0; !err && i < n; i++) {
-		struct measured_file *file = &meter->table.files[first + i];
-
-		if (!file->is_lost)
-			err = file_guard_take(meter->ctx, &file->guard, file->path, file->name,
-					      file->prog);
-	}
+	for (size_t i = 0; !err && i < n; i++)
+		err = fill_target(meter, files[i], sites + files[i]->first_site, &targets[i]);
+	for (size_t i = 0; !err && i < n; i++)
+		if (!files[i]->is_lost)
+			err = file_guard_take(meter->ctx, &files[i]->guard, files[i]->path,
+					      files[i]->name, files[i]->prog);
 	if (!err)
 		err = meter->ops->attach(meter->engine, targets, n);
 	for (size_t i = 0; i < n; i++) {
-		struct measured_file *file = &meter->table.files[first + i];
-
-		file->is_attached = !err;
+		files[i]->is_attached = !err;
 		if (err)
-			file_guard_release(&file->guard);
+			file_guard_release(&files[i]->guard);
 	}
 	free(targets);
 	free(sites);
+	return err;
+}
+
+static int attach_all_files(struct ocp_meter *meter)
+{
+	struct measured_file **files = calloc(meter->table.n_files + 1, sizeof(void *));
+	size_t n = 0;
+	int err;
+
+	if (!files)
+		return ctx_no_memory(meter->ctx);
+	for (size_t i = 0; i < meter->table.n_files; i++)
+		if (!meter->table.files[i].is_gone)
+			files[n++] = &meter->table.files[i];
+	err = meter_attach_files(meter, files, n);
+	free(files);
 	return err;
 }
 
@@ -90,7 +97,7 @@ int meter_attach_files(struct ocp_meter *meter, size_t first)
 static bool has_probe(const struct ocp_meter *meter, const struct measured_file *file,
 		      size_t column)
 {
-	for (size_t i = 0; i < file->n_sites; i++)
+	for (size_t i = 0; !file->is_gone && i < file->n_sites; i++)
 		if (meter->table.sites[file->first_site + i].column == column)
 			return true;
 	return false;
@@ -104,7 +111,7 @@ static int apply_to_file(struct ocp_meter *meter, const struct measured_file *fi
 	int err = sites ? fill_target(meter, file, sites, &target) : ctx_no_memory(meter->ctx);
 
 	if (!err)
-		err = meter->ops->switch_sites(meter->engine, &target, file->first_site);
+		err = meter->ops->switch_sites(meter->engine, &target);
 	free(sites);
 	return err;
 }
@@ -212,7 +219,7 @@ int meter_check_files(struct ocp_meter *meter)
 static bool has_dormant(const struct site_table *table)
 {
 	for (size_t i = 0; i < table->n_sites; i++)
-		if (table->sites[i].site->abi == SITE_ABI_DORMANT)
+		if (table->sites[i].site && table->sites[i].site->abi == SITE_ABI_DORMANT)
 			return true;
 	return false;
 }
@@ -224,8 +231,9 @@ int ocp_meter_attach(struct ocp_meter *meter)
 	if (!meter->engine || meter->is_attached)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: %s",
 				 meter->engine ? "attached already" : "not opened yet");
-	err = meter_attach_files(meter, 0);
+	err = attach_all_files(meter);
 	if (!err) {
+		meter_drop_ended(meter);
 		meter->start_ns = clock_ns(CLOCK_MONOTONIC);
 		meter->end_ns = 0;
 		meter->is_attached = true;
@@ -236,16 +244,29 @@ int ocp_meter_attach(struct ocp_meter *meter)
 	return err;
 }
 
-int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs)
+static int ask_costs(struct ocp_meter *meter, bool wait, struct ocp_costs *costs)
 {
 	const char *why = "it was never attached, or out of memory";
+	int err = -ENODATA;
 
 	*costs = meter->kept_costs;
 	if (meter->kept_folder[0])
 		return 0;
-	if (meter->calibration && calibration_wait(meter->calibration, costs, &why))
-		return 0;
-	return ctx_error(meter->ctx, -ENODATA, "what measuring costs is not known: %s", why);
+	if (meter->calibration)
+		err = calibration_result(meter->calibration, wait, costs, &why);
+	if (err == -EAGAIN)
+		return ctx_error(meter->ctx, err, "what measuring costs is not known yet");
+	return err ? ctx_error(meter->ctx, err, "what measuring costs is not known: %s", why) : 0;
+}
+
+int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs)
+{
+	return ask_costs(meter, true, costs);
+}
+
+int ocp_meter_costs_now(struct ocp_meter *meter, struct ocp_costs *costs)
+{
+	return ask_costs(meter, false, costs);
 }
 
 int ocp_meter_detach(struct ocp_meter *meter)

@@ -6,6 +6,7 @@
  * those that have been there for a while so many are looked at in one round that it takes some ms.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -72,7 +73,6 @@ static uint64_t read_signature(struct ocp_meter *meter, pid_t pid)
 static int add_running(struct ocp_meter *meter, struct watched *process, size_t *n_new)
 {
 	struct ocp_process *proc;
-	size_t n_files = meter->table.n_files;
 	int err = ocp_process_open(meter->ctx, process->pid, &proc);
 
 	if (err == -ENOMEM)
@@ -82,10 +82,7 @@ static int add_running(struct ocp_meter *meter, struct watched *process, size_t 
 		process->signature = 0; /* what it has mapped is not known yet */
 		return 0;
 	}
-	err = meter_add_images(meter, proc, n_new);
-	/* Files are known by the descriptors of whoever had them first. */
-	if (!err && meter->table.n_files > n_files)
-		return meter_add_own(meter, proc);
+	err = meter_add_images(meter, proc, true, n_new);
 	ocp_process_free(proc);
 	return err;
 }
@@ -160,10 +157,57 @@ static int watch_program(struct ocp_meter *meter, size_t *n_new)
 
 /* ---- single processes ----------------------------------------------------------------------- */
 
+/* One that has ended does not come back, even if its number does. */
+static bool is_still_there(const struct watched *process)
+{
+	uint64_t start_time;
+
+	return proc_start_time(process->pid, &start_time) == 0 && process->start_time == start_time;
+}
+
+static bool is_watched(const struct ocp_meter *meter, pid_t pid)
+{
+	for (size_t i = 0; i < meter->n_watched; i++)
+		if (meter->watched[i].pid == pid)
+			return true;
+	return false;
+}
+
+/* The number is still its own; and of a first thread that has ended others may go on. */
+static bool is_zombie(pid_t pid)
+{
+	uint64_t start_time;
+
+	return proc_start_time(pid, &start_time) != 0 && (kill(pid, 0) == 0 || errno == EPERM);
+}
+
+static void unlist_ended(struct ocp_meter *meter)
+{
+	for (size_t i = 0; i < meter->n_procs; i++) {
+		const pid_t pid = meter->procs[i]->pid;
+
+		if (!is_watched(meter, pid) && !is_zombie(pid))
+			meter->ops->unlist(meter->engine, pid);
+	}
+}
+
+void meter_drop_ended(struct ocp_meter *meter)
+{
+	size_t left = 0;
+
+	if (meter->program)
+		return;
+	for (size_t i = 0; i < meter->n_watched; i++)
+		if (is_still_there(&meter->watched[i]))
+			meter->watched[left++] = meter->watched[i];
+	meter->n_watched = left;
+	if (meter->engine)
+		unlist_ended(meter);
+}
+
 static int watch_processes(struct ocp_meter *meter, size_t *n_new)
 {
 	const bool is_first = !meter->watched;
-	size_t left = 0;
 	int err = 0;
 
 	if (is_first) {
@@ -171,24 +215,15 @@ static int watch_processes(struct ocp_meter *meter, size_t *n_new)
 		if (!meter->watched)
 			return ctx_no_memory(meter->ctx);
 		meter->n_watched = meter->n_procs;
-		for (size_t i = 0; i < meter->n_procs; i++)
+		for (size_t i = 0; i < meter->n_procs; i++) {
 			meter->watched[i].pid = meter->procs[i]->pid;
-	}
-	meter->sees_all = !meter->children;
-	/* One that has ended does not come back, even if its number does. */
-	for (size_t i = 0; i < meter->n_watched; i++) {
-		struct watched process = meter->watched[i];
-		uint64_t start_time;
-
-		if (proc_start_time(process.pid, &start_time) == 0 &&
-		    (is_first || process.start_time == start_time)) {
-			process.start_time = start_time;
-			meter->watched[left++] = process;
+			proc_start_time(meter->procs[i]->pid, &meter->watched[i].start_time);
 		}
 	}
-	meter->n_watched = left;
+	meter->sees_all = !meter->children;
+	meter_drop_ended(meter);
 	/* At first what they have is in the table already. */
-	for (size_t i = 0; !err && !is_first && i < left; i++)
+	for (size_t i = 0; !err && !is_first && i < meter->n_watched; i++)
 		err = look_at(meter, &meter->watched[i], n_new);
 	return err;
 }
@@ -197,42 +232,74 @@ static int watch_processes(struct ocp_meter *meter, size_t *n_new)
 
 int meter_watch(struct ocp_meter *meter, size_t *n_new)
 {
-	meter->round++;
+	meter->table.round = ++meter->round;
 	return meter->program ? watch_program(meter, n_new) : watch_processes(meter, n_new);
 }
 
-/* What was found in this round could not be measured: it shall be found again. */
-static void forget_round(struct ocp_meter *meter, size_t n_files, size_t n_sites, size_t n_own)
+/* What is new in FILE. */
+static int measure_file(struct ocp_meter *meter, struct measured_file *file)
 {
-	/* What is not attached must not be counted as if: the engine has no numbers for it. */
-	site_table_truncate(&meter->table, n_files, n_sites);
-	while (meter->n_own > n_own)
-		ocp_process_free(meter->own[--meter->n_own]);
+	int err = 0;
+
+	if (file->n_left_out) {
+		ctx_error(meter->ctx, -E2BIG, "%s: no room for %zu more sites", file->name,
+			  file->n_left_out);
+		ctx_hint(meter->ctx, "begin to measure anew: there is room for what there is then");
+		return -E2BIG;
+	}
+	if (meter->split == OCP_BY_SITE)
+		err = site_table_read_source(&meter->table, file);
+	if (!err)
+		err = arguments_resolve(meter, file->first_site, file->n_sites, false);
+	if (!err && meter->is_attached)
+		err = meter_attach_files(meter, &file, 1);
+	return err;
+}
+
+/* What was found in this round and cannot be measured shall be found again. */
+static void forget_round(struct ocp_meter *meter)
+{
 	for (size_t i = 0; i < meter->n_watched; i++)
 		if (meter->watched[i].changed == meter->round)
 			meter->watched[i].signature = 0;
 }
 
+/* Each for itself: one for which there is no room is no reason to leave the others. */
+static int measure_new_files(struct ocp_meter *meter, size_t *n_sites)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < meter->table.n_files; i++) {
+		struct measured_file *file = &meter->table.files[i];
+		int its_err;
+
+		if (file->is_gone || file->round != meter->round)
+			continue;
+		its_err = measure_file(meter, file);
+		if (!its_err)
+			continue;
+		err = its_err;
+		/* What is not attached must not be counted as if. */
+		*n_sites -= file->n_sites;
+		site_table_remove(&meter->table, file, false);
+	}
+	return err;
+}
+
 int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites)
 {
-	const size_t n_files = meter->table.n_files, first = meter->table.n_sites;
-	const size_t n_own = meter->n_own;
 	int err, its_err;
 
 	*n_sites = 0;
 	if (meter->is_kept || !meter->engine)
 		return 0;
 	err = meter_watch(meter, n_sites);
-	if (!err && *n_sites && meter->split == OCP_BY_SITE)
-		err = site_table_read_source(&meter->table, first);
-	if (!err && *n_sites)
-		err = arguments_resolve(meter, first, false);
-	if (!err && meter->is_attached && meter->table.n_files > n_files)
-		err = meter_attach_files(meter, n_files);
-	if (err) {
-		forget_round(meter, n_files, first, n_own);
-		*n_sites = 0;
-	}
+	if (!err)
+		meter_give_up_files(meter);
+	its_err = measure_new_files(meter, n_sites);
+	err = its_err ? its_err : err;
+	if (err)
+		forget_round(meter);
 	/* Whoever waits to write to a file waits for this, whatever else there is. */
 	its_err = meter->is_attached ? meter_check_files(meter) : 0;
 	return its_err ? its_err : err;

@@ -11,6 +11,7 @@
 #include "measure/perf_links.h"
 
 #include <bpf/bpf.h>
+#include <dirent.h>
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
@@ -102,9 +103,24 @@ static int create_one(struct ocp_ctx *ctx, __u32 type, const struct uprobe_link_
 	return *fd < 0 ? explain(ctx, spec, s->nop_off, *fd) : 0;
 }
 
-static int make_room(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec)
+/* Whoever has them open: the caller may have more than we. */
+static size_t count_descriptors(void)
 {
-	rlim_t needed = spec->first_site + spec->target->n_sites + SPARE_DESCRIPTORS;
+	DIR *folder = opendir("/proc/self/fd");
+	size_t n = 0;
+
+	while (folder && readdir(folder))
+		n++;
+	if (folder)
+		closedir(folder);
+	return n;
+}
+
+/* A new descriptor is the lowest that is free, so that as many are needed as there are then. */
+static int make_room(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, size_t n)
+{
+	const size_t n_open = count_descriptors();
+	const rlim_t needed = n_open + n + SPARE_DESCRIPTORS;
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= needed)
@@ -113,9 +129,8 @@ static int make_room(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec)
 		return ctx_error(
 			ctx, -EMFILE,
 			"%s: without uprobe_multi links (Linux 6.6) %zu sites need as many "
-			"descriptors, and the hard limit is %llu",
-			spec->target->name, spec->target->n_sites,
-			(unsigned long long)limit.rlim_max);
+			"descriptors; %zu are open, and the hard limit is %llu",
+			spec->target->name, n, n_open, (unsigned long long)limit.rlim_max);
 	limit.rlim_cur = needed;
 	setrlimit(RLIMIT_NOFILE, &limit);
 	return 0;
@@ -127,12 +142,12 @@ int perf_links_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, 
 	__u32 type = 0;
 	int err = read_pmu_type(ctx, &type);
 
-	if (!err)
-		err = make_room(ctx, spec);
-	if (err)
-		return err;
 	for (size_t i = 0; i < spec->target->n_sites; i++)
 		n += spec->wanted[i];
+	if (!err)
+		err = make_room(ctx, spec, n);
+	if (err)
+		return err;
 	ctx_log(ctx, OCP_LOG_WARN,
 		"%s: this kernel has no uprobe_multi links: detaching from %zu sites will take "
 		"about %.1f s",

@@ -70,16 +70,23 @@ static int make_probes(struct ocp_sample *sample, const uint64_t *site_hits)
 
 		place[number] = i;
 		sample->probes[i] = (struct ocp_probe_hits){ .probe = column->name,
+							     .hits = column->past_hits,
 							     .is_counted = column->is_counted,
 							     .is_in_pair = column->n_roles != 0 };
 	}
 	sample->n_probes = table->n_columns;
 	for (size_t i = 0; i < table->n_sites; i++) {
-		struct ocp_probe_hits *probe = &sample->probes[place[table->sites[i].column]];
+		const struct measured_site *site = &table->sites[i];
+		struct ocp_probe_hits *probe;
 
+		if (site->file == NO_FILE)
+			continue;
+		probe = &sample->probes[place[site->column]];
 		probe->hits += site_hits[i];
-		probe->n_sites++;
+		probe->n_sites += site->site != NULL;
 	}
+	for (size_t i = 0; i < sample->n_probes; i++)
+		sample->all_hits += sample->probes[i].hits;
 	free(place);
 	return 0;
 }
@@ -126,13 +133,13 @@ static int make_site_rows(struct ocp_sample *sample, const uint64_t *site_hits)
 		const struct measured_site *site = &table->sites[i];
 		const struct column *column = &table->columns[site->column];
 
-		if (!column->is_counted)
+		if (site->file == NO_FILE || !column->is_counted)
 			continue;
 		sample->rows[sample->n_rows++] = (struct row){
 			.hits = { .probe = column->name,
 				  .hits = site_hits[i],
 				  .image = table->files[site->file].name,
-				  .va = site->site->va,
+				  .va = site->va,
 				  .symbol = site->symbol,
 				  .symbol_off = site->symbol_off,
 				  .source = site->source,
@@ -318,8 +325,6 @@ int ocp_meter_read(struct ocp_meter *meter, struct ocp_sample **out)
 	sample->meter = meter;
 	sample->time_ns = elapsed_ns(meter);
 	err = read_engine(meter, &reading);
-	for (size_t i = 0; !err && i < meter->table.n_sites; i++)
-		sample->all_hits += reading.hits[i];
 	if (!err)
 		err = make_probes(sample, reading.hits);
 	if (!err)

@@ -10,23 +10,37 @@
 #include "elf/lines.h"
 #include "elf/symbols.h"
 
-void site_table_truncate(struct site_table *table, size_t n_files, size_t n_sites)
+void site_table_remove(struct site_table *table, struct measured_file *file, bool keeps)
 {
-	while (table->n_files > n_files) {
-		struct measured_file *file = &table->files[--table->n_files];
+	struct measured_site *sites = table->sites + file->first_site;
 
-		file_guard_release(&file->guard);
-		free(file->name);
-		free(file->pids);
+	file_guard_release(&file->guard);
+	ocp_program_free(file->own);
+	free(file->pids);
+	file->own = NULL;
+	file->prog = NULL;
+	file->pids = NULL;
+	file->n_pids = 0;
+	file->is_attached = false;
+	file->is_gone = true;
+	for (size_t i = 0; i < file->n_sites; i++) {
+		sites[i].site = NULL;
+		if (!keeps)
+			sites[i].file = NO_FILE;
 	}
-	table->n_sites = n_sites;
+	if (keeps)
+		return;
+	free(file->name);
+	file->name = NULL;
+	file->n_sites = 0;
 }
 
 void site_table_free(struct site_table *table)
 {
 	for (size_t i = 0; i < table->n_columns; i++)
 		free(table->columns[i].name);
-	site_table_truncate(table, 0, 0);
+	for (size_t i = 0; i < table->n_files; i++)
+		site_table_remove(table, &table->files[i], false);
 	for (size_t i = 0; i < table->n_kept; i++)
 		free(table->kept[i]);
 	free(table->kept);
@@ -115,14 +129,19 @@ static int add_columns(struct site_table *table, const struct ocp_program *prog,
 static struct measured_file *find_file(const struct site_table *table, dev_t dev, ino_t ino)
 {
 	for (size_t i = 0; i < table->n_files; i++)
-		if (table->files[i].dev == dev && table->files[i].ino == ino)
+		if (!table->files[i].is_gone && table->files[i].dev == dev &&
+		    table->files[i].ino == ino)
 			return &table->files[i];
 	return NULL;
 }
 
-bool site_table_has_file(const struct site_table *table, dev_t dev, ino_t ino)
+size_t site_table_count(const struct site_table *table)
 {
-	return find_file(table, dev, ino) != NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < table->n_sites; i++)
+		n += table->sites[i].site != NULL;
+	return n;
 }
 
 static int add_pid(struct site_table *table, struct measured_file *file, pid_t pid)
@@ -146,43 +165,76 @@ static size_t count_sites(const struct ocp_program *prog, const ptrdiff_t *colum
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < prog->n_probes; i++)
-		n += column_of[i] >= 0 ? prog->probes[i].n_sites : 0;
+	for (size_t i = 0; i < prog->n_sites; i++)
+		n += prog->sites[i].has_code && column_of[prog->sites[i].probe] >= 0;
 	return n;
+}
+
+/*
+ * The first of N numbers, one after the other, that nobody has; if need be they are new. -E2BIG,
+ * without a sentence, if there are not so many.
+ */
+static int find_numbers(struct site_table *table, size_t n, size_t *first)
+{
+	struct measured_site *sites;
+	size_t run = 0;
+
+	*first = table->n_sites;
+	for (size_t i = 0; n && i < table->n_sites; i++) {
+		run = table->sites[i].file == NO_FILE ? run + 1 : 0;
+		if (run == n) {
+			*first = i + 1 - n;
+			return 0;
+		}
+	}
+	*first -= run;
+	if (table->max_sites && n > table->max_sites - *first)
+		return -E2BIG;
+	sites = realloc(table->sites, (*first + n + 1) * sizeof(*sites));
+	if (!sites)
+		return ctx_no_memory(table->ctx);
+	table->sites = sites;
+	if (*first + n > table->n_sites)
+		table->n_sites = *first + n;
+	return 0;
 }
 
 static int add_sites(struct site_table *table, struct measured_file *file,
 		     const ptrdiff_t *column_of)
 {
 	const struct ocp_program *prog = file->prog;
-	size_t room = table->n_sites + count_sites(prog, column_of) + 1;
-	struct measured_site *sites = realloc(table->sites, room * sizeof(*sites));
+	const size_t n = count_sites(prog, column_of);
+	size_t next;
+	int err = find_numbers(table, n, &next);
 
-	if (!sites)
-		return ctx_no_memory(table->ctx);
-	table->sites = sites;
-	file->first_site = table->n_sites;
+	/* Not to be measured, but a part of the process like others. */
+	if (err == -E2BIG)
+		file->n_left_out = n;
+	if (err)
+		return err == -E2BIG ? 0 : err;
+	file->first_site = next;
 	for (size_t i = 0; i < prog->n_probes; i++) {
 		const struct probe *probe = &prog->probes[i];
-		size_t n_before = table->n_sites;
+		const size_t n_before = next;
 
 		for (size_t j = 0; column_of[i] >= 0 && j < probe->n_sites; j++) {
 			const struct site *site = &prog->sites[probe->first_site + j];
 
 			if (site->has_code)
-				sites[table->n_sites++] = (struct measured_site){
+				table->sites[next++] = (struct measured_site){
 					.site = site,
+					.va = site->va,
 					.file = (uint32_t)(file - table->files),
 					.column = (uint32_t)column_of[i],
 				};
 		}
-		if (column_of[i] >= 0 && table->n_sites == n_before)
+		if (column_of[i] >= 0 && next == n_before)
 			ctx_log(table->ctx, OCP_LOG_WARN,
 				"probe '%s': the compiler left its sites out, it cannot be "
 				"measured",
 				probe->name);
 	}
-	file->n_sites = table->n_sites - file->first_site;
+	file->n_sites = n;
 	return 0;
 }
 
@@ -196,59 +248,83 @@ static void warn_of_dormant(const struct site_table *table, const struct measure
 			file->name);
 }
 
-static int new_file(struct site_table *table, const struct ocp_program *prog, const char *name,
-		    const struct stat *st, struct measured_file **file)
+/* A place for one more. */
+static struct measured_file *find_place(struct site_table *table)
 {
-	struct measured_file *files = realloc(table->files, (table->n_files + 1) * sizeof(*files));
+	struct measured_file *files;
 
-	if (files)
-		table->files = files;
+	for (size_t i = 0; i < table->n_files; i++)
+		if (table->files[i].is_gone && !table->files[i].name)
+			return &table->files[i];
+	files = realloc(table->files, (table->n_files + 1) * sizeof(*files));
 	if (!files)
+		return NULL;
+	table->files = files;
+	files[table->n_files] = (struct measured_file){ .guard.fd = -1, .is_gone = true };
+	return &files[table->n_files++];
+}
+
+static int new_file(struct site_table *table, const struct ocp_program *prog, const char *name,
+		    const struct stat *st, struct measured_file **out)
+{
+	struct measured_file *file = find_place(table);
+	char *copy = strdup(name);
+
+	if (!file || !copy) {
+		free(copy);
 		return ctx_no_memory(table->ctx);
-	*file = &files[table->n_files];
-	**file = (struct measured_file){
+	}
+	*file = (struct measured_file){
 		.dev = st->st_dev,
 		.ino = st->st_ino,
-		.name = strdup(name),
+		.name = copy,
 		.prog = prog,
 		.guard = { .fd = -1, .identity = file_identity_of(st) },
+		.round = table->round,
 	};
-	if (!(*file)->name)
-		return ctx_no_memory(table->ctx);
-	table->n_files++;
-	snprintf((*file)->path, FD_PATH_BYTES, "/proc/self/fd/%d", prog->fd);
+	snprintf(file->path, FD_PATH_BYTES, "/proc/self/fd/%d", prog->fd);
+	*out = file;
 	return 0;
 }
 
-int site_table_add_file(struct site_table *table, const struct ocp_program *prog, const char *name,
-			pid_t pid, column_wanted_fn wanted, void *data, size_t *n_new)
+static int add_file(struct site_table *table, const struct ocp_program *prog, pid_t pid,
+		    column_wanted_fn wanted, void *data, struct measured_file *file)
 {
-	struct measured_file *file;
-	ptrdiff_t *column_of;
-	struct stat st;
-	int err = 0;
+	ptrdiff_t *column_of = calloc(prog->n_probes + 1, sizeof(*column_of));
+	int err = column_of ? add_pid(table, file, pid) : ctx_no_memory(table->ctx);
 
-	*n_new = 0;
-	if (fstat(prog->fd, &st))
-		return ctx_error(table->ctx, -errno, "%s: %s", name, strerror(errno));
-	file = find_file(table, st.st_dev, st.st_ino);
-	if (file)
-		return add_pid(table, file, pid);
-	column_of = calloc(prog->n_probes + 1, sizeof(*column_of));
-	if (!column_of)
-		return ctx_no_memory(table->ctx);
-	err = new_file(table, prog, name, &st, &file);
-	if (!err)
-		err = add_pid(table, file, pid);
 	if (!err)
 		err = add_columns(table, prog, wanted, data, column_of);
 	if (!err)
 		err = add_sites(table, file, column_of);
 	free(column_of);
-	if (!err)
-		warn_of_dormant(table, file);
-	*n_new = err ? 0 : file->n_sites;
 	return err;
+}
+
+int site_table_add_file(struct site_table *table, const struct ocp_program *prog, const char *name,
+			pid_t pid, column_wanted_fn wanted, void *data, struct measured_file **file)
+{
+	struct measured_file *known;
+	struct stat st;
+	int err;
+
+	*file = NULL;
+	if (fstat(prog->fd, &st))
+		return ctx_error(table->ctx, -errno, "%s: %s", name, strerror(errno));
+	known = find_file(table, st.st_dev, st.st_ino);
+	if (known)
+		return add_pid(table, known, pid);
+	err = new_file(table, prog, name, &st, file);
+	if (err)
+		return err;
+	err = add_file(table, prog, pid, wanted, data, *file);
+	if (err) {
+		site_table_remove(table, *file, false);
+		*file = NULL;
+		return err;
+	}
+	warn_of_dormant(table, *file);
+	return 0;
 }
 
 /* ---- where in the source ----------------------------------------------------------------------
@@ -323,18 +399,12 @@ static int read_file_lines(struct site_table *table, const struct measured_file 
 	return err ? err : site_table_keep(table, names);
 }
 
-int site_table_read_source(struct site_table *table, size_t first)
+int site_table_read_source(struct site_table *table, const struct measured_file *file)
 {
-	int err = 0;
+	int err;
 
-	for (size_t i = 0; !err && i < table->n_files; i++) {
-		const struct measured_file *file = &table->files[i];
-
-		if (file->first_site < first || !file->n_sites)
-			continue;
-		err = read_file_symbols(table, file);
-		if (!err)
-			err = read_file_lines(table, file);
-	}
-	return err;
+	if (!file->n_sites)
+		return 0;
+	err = read_file_symbols(table, file);
+	return err ? err : read_file_lines(table, file);
 }

@@ -23,6 +23,7 @@ struct column {
 	bool is_off; /* for now nothing is attached to its sites */
 	bool has_histogram;
 	uint32_t histogram;	      /* its number */
+	uint64_t past_hits;	      /* of sites that are no more */
 	uint32_t first_role, n_roles; /* the pairs it begins or ends */
 };
 
@@ -32,18 +33,26 @@ struct measured_file {
 	char *name;		  /* as the process sees it */
 	char path[FD_PATH_BYTES]; /* for the kernel: of the open descriptor */
 	const struct ocp_program *prog;
+	struct ocp_program *own; /* the same, if it goes with the file */
 	pid_t *pids; /* the processes that have it mapped, as far as they were asked for */
 	size_t n_pids;
 	size_t first_site, n_sites; /* those that are measured */
+	size_t n_left_out;	    /* all of them, for want of numbers: then n_sites is 0 */
 	bool is_attached;
 	struct file_guard guard; /* while it is */
 	bool is_lost;		 /* it was overwritten: nothing of it is measured any more */
+	bool is_gone;		 /* it was taken out: another may have its place */
+	bool is_idle;		 /* nobody had it mapped when that was last asked */
+	unsigned int round;	 /* in which it was added */
 };
 
+enum { NO_FILE = UINT32_MAX };
+
 struct measured_site {
-	const struct site *site;
-	uint32_t file, column;
-	const char *symbol; /* NULL: unknown, or not asked for */
+	const struct site *site; /* NULL: its file is gone */
+	uint64_t va;
+	uint32_t file, column; /* NO_FILE: nobody has this number */
+	const char *symbol;    /* NULL: unknown, or not asked for */
 	uint64_t symbol_off;
 	const char *source;
 	int line;
@@ -57,9 +66,11 @@ struct site_table {
 	uint32_t *by_name; /* the columns' numbers, sorted by name */
 	struct measured_file *files;
 	size_t n_files;
+	unsigned int round; /* of those that are added */
 	struct measured_site *sites;
-	size_t n_sites;
-	void **kept; /* memory that the sites' strings point into */
+	size_t n_sites;	  /* numbers, those that nobody has included */
+	size_t max_sites; /* 0: any number */
+	void **kept;	  /* memory that the sites' strings point into */
 	size_t n_kept;
 };
 
@@ -70,24 +81,28 @@ ptrdiff_t site_table_find(const struct site_table *table, const char *name);
 
 /*
  * Make a column for every probe of PROG that WANTED(DATA, name, column) wants, where there is none
- * yet, and the file FD's sites of all columns; PROG must outlive the table. A file that is there
- * already only gets PID (0: nobody in
- * particular) as one more process. Sets *N_NEW to the number of sites added.
+ * yet, and its file's sites of all columns. A file that is there already only gets PID (0: nobody
+ * in particular) as one more process. *FILE is a new one, else NULL: PROG must outlive it, but can
+ * be made its own then.
  */
 typedef bool (*column_wanted_fn)(void *data, const char *name, struct column *column);
 int site_table_add_file(struct site_table *table, const struct ocp_program *prog, const char *name,
-			pid_t pid, column_wanted_fn wanted, void *data, size_t *n_new);
+			pid_t pid, column_wanted_fn wanted, void *data,
+			struct measured_file **file);
 
-/* Forget the files and sites beyond the first ones. */
-void site_table_truncate(struct site_table *table, size_t n_files, size_t n_sites);
+/*
+ * Take FILE out. Its sites' numbers can be others' then; or, if it KEEPS them, what is known of
+ * them stays, but for `site`.
+ */
+void site_table_remove(struct site_table *table, struct measured_file *file, bool keeps);
 
-/* Is there already a file with this identity? */
-bool site_table_has_file(const struct site_table *table, dev_t dev, ino_t ino);
+/* How many sites there are. */
+size_t site_table_count(const struct site_table *table);
 
 /* Free MEMORY with the table, or now if that fails. */
 int site_table_keep(struct site_table *table, void *memory);
 
-/* Find out the functions and lines of source that the sites from FIRST on are in. */
-int site_table_read_source(struct site_table *table, size_t first);
+/* Find out the functions and lines of source that the sites of FILE are in. */
+int site_table_read_source(struct site_table *table, const struct measured_file *file);
 
 #endif

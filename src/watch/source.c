@@ -15,7 +15,7 @@
 #include "base/ctx.h"
 #include "measure/meter.h"
 
-/* Finding out what a hit costs takes this long after the attach, in a thread of the meter's. */
+/* What a hit costs is hardly known before. */
 enum { COSTS_NS = 500 * 1000 * 1000 };
 
 static int identify(struct source *source, const char *path)
@@ -178,12 +178,16 @@ int source_end(struct source *source)
 void source_ask_costs(struct source *source, int64_t now_ns)
 {
 	struct ocp_costs costs;
+	int err;
 
 	if (source->asked_costs || now_ns - source->attached_ns < COSTS_NS)
 		return;
+	err = ocp_meter_costs_now(source->meter, &costs);
+	if (err == -EAGAIN)
+		return;
 	source->asked_costs = true;
-	if (ocp_meter_costs(source->meter, &costs) == 0)
-		source->hit_ns = costs.hit_ns;
-	else
+	if (err)
 		ctx_log(source->ctx, OCP_LOG_INFO, "%s", ocp_error(source->ctx));
+	else
+		source->hit_ns = costs.hit_ns;
 }

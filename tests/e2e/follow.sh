@@ -75,6 +75,33 @@ test_by_process() {
 			"$first" "$TARGET" "$first" "$TARGET" | sort)"
 }
 
+# When one of the processes has ended its number may be a stranger's, who runs the same program.
+test_a_number_that_is_used_again() {
+	local first
+	need_counting
+	if [[ -z ${IN_NAMESPACE:-} ]]; then
+		IN_NAMESPACE=yes unshare --pid --fork --mount-proc bash "${BASH_SOURCE[0]}" "${FUNCNAME[0]}"
+		return
+	fi
+	start_target "$COUNTED" 1000 2
+	await_line ready
+	first=$TARGET
+	start_target "$COUNTED" 1 2
+	await_line ready
+	start_measuring -pid "$first" -pid "$TARGET" --count --json
+	tell go "$first"
+	await_line '# in_loop was seen.*' 60 "$first"
+	quit_target "$first"
+	printf 'go\nquit\n' >"$TMP/orders"
+	echo $((first - 1)) >/proc/sys/kernel/ns_last_pid
+	"$COUNTED" 500 2 <"$TMP/orders" >"$TMP/stranger" &
+	eq $! "$first" "the stranger's pid"
+	wait $!
+	end_measuring
+	eq "$(hits_of in_loop)" 2000 "hits"
+	grep -q '"passed_over":[1-9]' "$TMP/counts" || fail "the stranger's were not passed over"
+}
+
 # Nobody runs it yet; then several do, one after another and at once; a copy is another program.
 test_processes_to_come() {
 	need_counting

@@ -12,6 +12,8 @@ start_meters() { # [COMMAND...]
 	gcc -std=gnu11 -Wall -Wextra -Werror -I"$ROOT/include" -o "$TMP/meters" \
 		"$ROOT/tests/library/meters.c" "$O/libocaml_probes.a" $(pkg-config --libs libbpf libdw libelf)
 	coproc METERS { exec "$@" "$TMP/meters" 2>&1; }
+	# shellcheck disable=SC2153 # bash sets it, and forgets it with the coprocess
+	meters_pid=$METERS_PID
 	# Those of the coprocess are closed in subshells.
 	exec {meters_in}>&"${METERS[1]}" {meters_out}<&"${METERS[0]}"
 }
@@ -161,6 +163,135 @@ test_switch_and_plugins() {
 	order "off host_only" "off linked_only" "off plugin_only" "off reused"
 	eq "$(int3_count "$TARGET")" 0 "int3 left"
 	eq "$(raised_semaphores "$TARGET")" 0 "semaphores left"
+}
+
+# Make $TMP/large.so, a plugin of which two fill the room for what comes later.
+make_large_plugin() {
+	sed 's/^ROUND_END$/.rept 2500\nPROBE ONLY, ONLY\n.endr\nROUND_END/' \
+		"$ROOT/tests/fixtures/binaries/unit.S" >"$TMP/large.S"
+	gcc -O2 -fvisibility=hidden -D_GNU_SOURCE -DUNIT=plugin -DONLY=plugin_only -fPIC -shared \
+		-I"$ROOT/tests/fixtures" -o "$TMP/large.so" \
+		"$TMP/large.S" "$ROOT/tests/fixtures/binaries/unit.c"
+}
+
+descriptors_of_meters() {
+	find "/proc/$meters_pid/fd" -mindepth 1 | wc -l
+}
+
+# A host that runs a copy of the large plugin once; the copy is gone when it has it. Sets TARGET.
+run_private_copy() {
+	start_target "$APP"
+	await_line ready
+	cp "$TMP/large.so" "$TMP/private.so"
+	forget_output
+	tell "load $TMP/private.so"
+	await_line 'done'
+	rm "$TMP/private.so"
+	order refresh
+	go 1
+}
+
+# What was counted in files that nobody can run any more stays, and they cost nothing.
+test_private_copies_of_plugins() {
+	local i after_first
+	start_meters
+	copy_host
+	make_large_plugin
+	order "exe $APP" all open attach refresh
+	for i in 1 2 3 4; do
+		run_private_copy
+		# It is in use, however often it is looked at.
+		order refresh refresh refresh
+		go 1
+		eq "$(hits_of plugin_only)" $((i * 2 * 2502)) "hits, copy $i"
+		eq "$(hits_of reused)" $((i * 2 * 6)) "hits of all units, copy $i"
+		quit_target
+		order refresh refresh refresh
+		eq "$(hits_of plugin_only)" $((i * 2 * 2502)) "hits when copy $i was given up"
+		[[ $i -ne 1 ]] || after_first=$(descriptors_of_meters)
+	done
+	eq "$(descriptors_of_meters)" "$after_first" "descriptors"
+	eq "$(ask sum)" "$((4 * 2 * (2 + 2 + 2502 + 6))) $((4 * 2 * (2 + 2 + 2502 + 6))) 4"
+}
+
+# Rows of sites stay what they are, and others come behind them.
+test_private_copies_by_site() {
+	local i books=
+	start_meters
+	copy_host
+	order "exe $APP" all "by site" open attach
+	for i in 10 20; do
+		start_target "$APP"
+		await_line ready
+		cp "$HOST/plugin.so" "$TMP/private.so"
+		tell "load $TMP/private.so"
+		await_line 'done'
+		rm "$TMP/private.so"
+		order refresh
+		go "$i"
+		quit_target
+		order refresh refresh refresh
+		books+="plugin_only $i"$'\n'"plugin_only $i"$'\n'
+		eq "$(ask read | grep plugin_only)" "${books%?}"
+	done
+}
+
+# Who reads what is kept later finds the counts of those that were given up before.
+test_private_copies_and_keeping() {
+	KEPT=meters$$
+	start_meters
+	copy_host
+	make_large_plugin
+	order "exe $APP" all open attach
+	run_private_copy
+	quit_target
+	order refresh refresh refresh
+	start_target "$APP"
+	await_line ready
+	tell "load $HOST/plugin.so"
+	await_line 'done'
+	order refresh "keep $KEPT"
+	trap '"$TOOL" detach "$KEPT" >/dev/null' EXIT
+	go 10
+	"$TOOL" read "$KEPT" --json >"$TMP/counts"
+	eq "$(totals)" "host_only $((2 + 20))
+linked_only $((2 + 20))
+plugin_only $((2502 + 20))
+reused $((6 + 60))"
+}
+
+# One that there is no room for is said so, and is no reason to leave the others.
+test_too_many_sites() {
+	local first second
+	start_meters
+	copy_host
+	make_large_plugin
+	order "exe $APP" all open attach
+	run_private_copy
+	first=$TARGET
+	start_target "$APP"
+	second=$TARGET
+	await_line ready
+	forget_output
+	cp "$TMP/large.so" "$TMP/second.so"
+	tell "load $TMP/second.so"
+	await_line 'done'
+	eq "$(ask refresh)" "-7 $TMP/second.so: no room for 2504 more sites"
+	start_target "$APP"
+	await_line ready
+	tell "load $HOST/plugin.so"
+	await_line 'done'
+	eq "$(ask refresh)" "-7 $TMP/second.so: no room for 2504 more sites"
+	go 1
+	eq "$(hits_of plugin_only)" $((2502 + 2)) "hits of the first and the last"
+	# When there is room again it is measured.
+	quit_target "$first"
+	for i in {1..5}; do
+		ask refresh >/dev/null
+	done
+	order refresh
+	go 1 "$second"
+	eq "$(hits_of plugin_only)" $((2502 + 2 + 2502)) "hits of all"
 }
 
 # ---- processes that come and go ---------------------------------------------------------------

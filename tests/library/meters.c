@@ -4,8 +4,8 @@
  * that begins with "ok" or with a negative errno and the sentence; some write more before it.
  *
  *	exe FILE | pid PID	what a new meter, in the place of the old one, measures
- *	count NAME | all	time START STOP		print NAME		by process
- *	open | attach | detach | refresh | forget
+ *	count NAME | all	time START STOP		print NAME		by process|site
+ *	open | attach | detach | refresh | forget | keep NAME
  *	on NAME | off NAME | is NAME
  *	read | sum | processes | mark | since
  */
@@ -126,7 +126,7 @@ static int obey(const char *what, const char *a, const char *b)
 	if (strcmp(what, "print") == 0)
 		return ocp_meter_print(meter, a);
 	if (strcmp(what, "by") == 0) {
-		ocp_meter_split(meter, OCP_BY_PROCESS);
+		ocp_meter_split(meter, strcmp(a, "site") == 0 ? OCP_BY_SITE : OCP_BY_PROCESS);
 		return 0;
 	}
 	if (strcmp(what, "open") == 0)
@@ -135,6 +135,8 @@ static int obey(const char *what, const char *a, const char *b)
 		return ocp_meter_attach(meter);
 	if (strcmp(what, "detach") == 0)
 		return ocp_meter_detach(meter);
+	if (strcmp(what, "keep") == 0)
+		return ocp_meter_keep(meter, a);
 	if (strcmp(what, "refresh") == 0)
 		return ocp_meter_refresh(meter, &n);
 	if (strcmp(what, "on") == 0 || strcmp(what, "off") == 0)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -137,6 +138,72 @@ static void filters_reach_into_a_pid_namespace(void **state)
 	ocp_ctx_free(ctx);
 }
 
+/* As when its number is about to be a stranger's. */
+static void who_is_unlisted_is_passed_over(void **state)
+{
+	static const struct engine_bpf_options all[] = {
+		{ .filter_in_bpf = true }, { .filter_in_bpf = true, .perf_events = true }
+	};
+	struct ocp_ctx *ctx = ctx_or_skip();
+	struct engine_site site = hot_site();
+	struct engine_target target;
+	struct child child;
+
+	(void)state;
+	child_start(&child);
+	target = target_of(&child.pid, &site, 1);
+	for (size_t i = 0; i < 2; i++) {
+		struct engine *engine = attached(ctx, &target, &all[i]);
+
+		engine_bpf.unlist(engine, child.pid + 1);
+		child_run(&child, (struct order){ RUN_HOT, 2, 1000, "" });
+		engine_bpf.unlist(engine, child.pid);
+		engine_bpf.unlist(engine, child.pid);
+		child_run(&child, (struct order){ RUN_HOT, 2, 1000, "" });
+		assert_int_equal(read_hot(engine), 2000);
+		engine_bpf.close(engine);
+	}
+	child_end(&child);
+	ocp_ctx_free(ctx);
+}
+
+/* What the caller has open leaves the sites no room below the limit, which is raised. */
+static void perf_events_have_room_beside_what_is_open(void **state)
+{
+	enum { N = 8, N_OTHERS = 100 };
+	static const struct engine_bpf_options perf = { .perf_events = true };
+	struct ocp_ctx *ctx = ctx_or_skip();
+	struct engine_site *sites = calloc(N_MANY, sizeof(*sites));
+	int others[N_OTHERS], highest = -1;
+	struct rlimit before, limit;
+	struct engine_target target;
+	struct engine *engine;
+	struct child child;
+
+	(void)state;
+	assert_non_null(sites);
+	many_sites(sites);
+	child_start(&child);
+	target = target_of(&child.pid, sites, N);
+	for (int i = 0; i < N_OTHERS; i++) {
+		others[i] = dup(STDERR_FILENO);
+		assert_true(others[i] >= 0);
+		highest = others[i] > highest ? others[i] : highest;
+	}
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	/* Some for the maps and programs, but none for the sites. */
+	limit = (struct rlimit){ (rlim_t)highest + 22, before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	engine = attached(ctx, &target, &perf);
+	engine_bpf.close(engine);
+	for (int i = 0; i < N_OTHERS; i++)
+		close(others[i]);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	child_end(&child);
+	free(sites);
+	ocp_ctx_free(ctx);
+}
+
 static void many_sites_are_told_apart(void **state)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
@@ -154,10 +221,12 @@ static void many_sites_are_told_apart(void **state)
 	child_start(&child);
 	targets[0] = target_of(&child.pid, sites, N_MANY);
 	targets[1] = target_of(&child.pid, &hot, 1);
+	targets[1].first_site = N_MANY;
 	spec = spec_of(&targets[0]);
 	spec.max_sites = N_MANY + 1;
 	assert_int_equal(engine_bpf.open(ctx, &spec, &engine), 0);
 	assert_int_equal(engine_bpf.attach(engine, targets, 2), 0);
+	targets[1].first_site++;
 	assert_int_equal(engine_bpf.attach(engine, &targets[1], 1), -E2BIG);
 	assert_non_null(strstr(ocp_error(ctx), "no room for 1 more sites"));
 	child_run(&child, (struct order){ RUN_MANY, 1, 30, "" });
@@ -388,6 +457,8 @@ int main(void)
 		cmocka_unit_test(nothing_is_counted_after_detach),
 		cmocka_unit_test(bpf_filter_counts_all_threads_of_one_process),
 		cmocka_unit_test(filters_reach_into_a_pid_namespace),
+		cmocka_unit_test(who_is_unlisted_is_passed_over),
+		cmocka_unit_test(perf_events_have_room_beside_what_is_open),
 		cmocka_unit_test(many_sites_are_told_apart),
 		cmocka_unit_test(a_foreign_uprobe_without_semaphore_is_no_obstacle),
 		cmocka_unit_test(a_foreign_uprobe_with_semaphore_is_named),

@@ -50,6 +50,7 @@ static struct engine_spec prepare(struct setting *s)
 	child_start(&s->child);
 	s->targets[0] = target_of(&s->child.pid, s->sites, STOP);
 	s->targets[1] = target_of(&s->child.pid, &s->sites[STOP], 1);
+	s->targets[1].first_site = STOP;
 	spec = spec_of(&s->targets[0]);
 	spec.max_sites = N_ALL;
 	spec.can_switch = true;
@@ -86,7 +87,7 @@ static void read_all(struct setting *s)
 
 static void apply(struct setting *s)
 {
-	int err = engine_bpf.switch_sites(s->engine, &s->targets[0], 0);
+	int err = engine_bpf.switch_sites(s->engine, &s->targets[0]);
 
 	if (err)
 		print_message("%s\n", ocp_error(s->ctx));
@@ -263,6 +264,7 @@ static void perf_events_are_switched_one_by_one(void **state)
 	(void)state;
 	s.targets[0] = target_of(&s.child.pid, s.sites, FEW);
 	s.targets[1] = target_of(&s.child.pid, &s.sites[HOT], 1);
+	s.targets[1].first_site = FEW;
 	for (size_t i = FEW; i < N_SITES; i++)
 		s.sites[i].is_off = true;
 	s.sites[1].is_off = true;
@@ -278,6 +280,51 @@ static void perf_events_are_switched_one_by_one(void **state)
 	assert_only_on_count(&s);
 	assert_int_equal(s.hits[FEW], 60000);
 	tear_down(&s);
+}
+
+/* What was attached to them counts no more, what others get them for begins at 0. */
+static void numbers_are_used_again(void **state)
+{
+	static const struct engine_bpf_options perf = { .perf_events = true };
+	enum { FEW = 3 };
+
+	(void)state;
+	for (int uses_perf = 0; uses_perf < 2; uses_perf++) {
+		struct setting s;
+		struct engine_spec spec = prepare(&s);
+		uint64_t taken[FEW];
+
+		s.targets[0] = target_of(&s.child.pid, s.sites, FEW);
+		s.targets[1] = target_of(&s.child.pid, &s.sites[HOT], 1);
+		s.targets[1].first_site = FEW;
+		attach(&s, &spec, uses_perf ? &perf : NULL);
+		child_run(&s.child, (struct order){ RUN_MANY, 1, 10, "" });
+		child_run(&s.child, (struct order){ RUN_HOT, 2, 50, "" });
+		engine_bpf.give_up(s.engine, 0, FEW, taken);
+		assert_int_equal(child_peek(&s.child, many_site(1), 1), NOP);
+		for (size_t i = 0; i < FEW; i++)
+			assert_int_equal(taken[i], 10);
+		child_run(&s.child, (struct order){ RUN_MANY, 1, 10, "" });
+		read_all(&s);
+		assert_int_equal(s.hits[0] + s.hits[1] + s.hits[2], 0);
+
+		s.targets[0] = target_of(&s.child.pid, &s.sites[FEW], 2);
+		s.targets[0].first_site = 1;
+		assert_int_equal(engine_bpf.attach(s.engine, s.targets, 1), 0);
+		child_run(&s.child, (struct order){ RUN_MANY, 1, 7, "" });
+		s.sites[FEW].is_off = true;
+		apply(&s);
+		child_run(&s.child, (struct order){ RUN_MANY, 1, 1, "" });
+		read_all(&s);
+		assert_int_equal(s.hits[0], 0);
+		assert_int_equal(s.hits[1], 7);
+		assert_int_equal(s.hits[2], 8);
+		assert_int_equal(s.hits[FEW], 100);
+		engine_bpf.give_up(s.engine, 1, 2, NULL);
+		read_all(&s);
+		assert_int_equal(s.hits[2], 8);
+		tear_down(&s);
+	}
 }
 
 /* Nothing changes if the kernel refuses, and it is said once that a semaphore is left alone. */
@@ -309,7 +356,7 @@ static void a_refusal_changes_nothing(void **state)
 
 	s.sites[2].is_off = true;
 	s.targets[0].path = "/nonexistent";
-	assert_int_not_equal(engine_bpf.switch_sites(s.engine, &s.targets[0], 0), 0);
+	assert_int_not_equal(engine_bpf.switch_sites(s.engine, &s.targets[0]), 0);
 	s.targets[0].path = "/proc/self/exe";
 	s.sites[2].is_off = false;
 	child_run(&s.child, (struct order){ RUN_MANY, 1, 10, "" });
@@ -328,6 +375,7 @@ int main(void)
 		cmocka_unit_test(hits_of_all_processes_are_exact),
 		cmocka_unit_test(links_do_not_pile_up),
 		cmocka_unit_test(perf_events_are_switched_one_by_one),
+		cmocka_unit_test(numbers_are_used_again),
 		cmocka_unit_test(a_refusal_changes_nothing),
 	};
 

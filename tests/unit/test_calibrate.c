@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+/* What measuring costs, asked of engines that cost nothing or do not come up. */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "measure/calibrate.h"
+#include "measure/meter.h"
+#include "unit.h"
+
+enum { A_WHILE_MS = 300 };
+
+/* An engine without anything behind it. */
+static int open_nothing(struct ocp_ctx *ctx, const struct engine_spec *spec, struct engine **out)
+{
+	(void)ctx;
+	(void)spec;
+	*out = NULL;
+	return 0;
+}
+
+static int open_slowly(struct ocp_ctx *ctx, const struct engine_spec *spec, struct engine **out)
+{
+	usleep(A_WHILE_MS * 1000);
+	return open_nothing(ctx, spec, out);
+}
+
+static int open_never(struct ocp_ctx *ctx, const struct engine_spec *spec, struct engine **out)
+{
+	(void)spec;
+	*out = NULL;
+	return ctx_error(ctx, -EPERM, "not today");
+}
+
+static int attach_nothing(struct engine *engine, const struct engine_target *targets, size_t n)
+{
+	(void)engine;
+	(void)targets;
+	(void)n;
+	return 0;
+}
+
+static void close_nothing(struct engine *engine)
+{
+	(void)engine;
+}
+
+static struct engine_ops ops_that(int (*open)(struct ocp_ctx *, const struct engine_spec *,
+					      struct engine **))
+{
+	return (struct engine_ops){ .open = open,
+				    .attach = attach_nothing,
+				    .close = close_nothing };
+}
+
+static const struct engine_spec counting = { .max_sites = 1, .key_arg = ENGINE_BY_THREAD };
+
+/* Of what costs nothing the clock says now a little more, now a little less. */
+static void a_cost_is_not_negative(void **state)
+{
+	const struct engine_ops ops = ops_that(open_nothing);
+
+	(void)state;
+	for (int i = 0; i < 12; i++) {
+		struct calibration *c = calibration_start(&ops, &counting, false);
+		struct ocp_costs costs;
+		const char *why;
+
+		assert_non_null(c);
+		assert_int_equal(calibration_result(c, true, &costs, &why), 0);
+		assert_true(costs.hit_ns >= 0 && costs.hit_ns < 1000);
+		calibration_free(c);
+	}
+}
+
+/* Several at once, and one comes after the other: who asks for what there is does not wait. */
+static void costs_can_be_asked_for_without_waiting(void **state)
+{
+	enum { N = 6 };
+	const struct engine_ops ops = ops_that(open_slowly);
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct ocp_meter *meters[N];
+	struct ocp_costs costs;
+	const int64_t start_ns = clock_ns(CLOCK_MONOTONIC);
+
+	(void)state;
+	for (int i = 0; i < N; i++) {
+		meters[i] = ocp_meter_new(ctx);
+		assert_non_null(meters[i]);
+		meters[i]->calibration = calibration_start(&ops, &counting, false);
+		assert_non_null(meters[i]->calibration);
+	}
+	for (int i = 0; i < N; i++)
+		assert_int_equal(ocp_meter_costs_now(meters[i], &costs), -EAGAIN);
+	assert_true(clock_ns(CLOCK_MONOTONIC) - start_ns < A_WHILE_MS * 1000000LL);
+	for (int i = 0; i < N; i++) {
+		assert_int_equal(ocp_meter_costs(meters[i], &costs), 0);
+		assert_int_equal(ocp_meter_costs_now(meters[i], &costs), 0);
+		ocp_meter_free(meters[i]);
+	}
+	ocp_ctx_free(ctx);
+}
+
+static void what_cannot_be_found_out_is_said(void **state)
+{
+	const struct engine_ops ops = ops_that(open_never);
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct ocp_meter *meter = ocp_meter_new(ctx);
+	struct ocp_costs costs;
+
+	(void)state;
+	assert_non_null(meter);
+	assert_int_equal(ocp_meter_costs_now(meter, &costs), -ENODATA);
+	meter->calibration = calibration_start(&ops, &counting, false);
+	assert_int_equal(ocp_meter_costs(meter, &costs), -ENODATA);
+	assert_int_equal(ocp_meter_costs_now(meter, &costs), -ENODATA);
+	assert_string_equal(ocp_error(ctx), "what measuring costs is not known: not today");
+	ocp_meter_free(meter);
+	ocp_ctx_free(ctx);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_cost_is_not_negative),
+		cmocka_unit_test(costs_can_be_asked_for_without_waiting),
+		cmocka_unit_test(what_cannot_be_found_out_is_said),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
