@@ -153,13 +153,15 @@ include tools/matrix/matrix.mk
 deps: ## install what building and testing need (Debian's packages)
 	@tools/install-deps
 
-# These two do their own set-up. What deps installs is looked up by a make that starts afterwards.
+# These two do their own set-up. What deps installs is looked up by a make that starts afterwards, one
+# job a processor unless somebody said how many.
+jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$$(nproc))
 .PHONY: demo check
 demo: deps ## the main job end to end: build, start an OCaml service, toggle and count its probes
-	+@$(MAKE) --no-print-directory all ocaml demo-service
+	+@$(MAKE) --no-print-directory $(jobs) all ocaml demo-service
 	@tools/demo $(O)
 check: deps ## build everything and run all tests
-	+@$(MAKE) --no-print-directory run-tests
+	+@$(MAKE) --no-print-directory $(jobs) run-tests
 
 .PHONY: install
 install: all ocaml ## install below $(DESTDIR)$(PREFIX)
