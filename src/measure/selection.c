@@ -60,7 +60,7 @@ static int add(struct ocp_ctx *ctx, struct selection *selection, const char *tex
 {
 	struct selection_item *item = new_item(text, re), **items, **known = &item;
 
-	items = item ? realloc(selection->items, (selection->n + 1) * sizeof(*items)) : NULL;
+	items = item ? realloc(selection->items, (selection->n + 1) * sizeof(void *)) : NULL;
 	if (items)
 		selection->items = items;
 	if (items && !re)
