@@ -68,6 +68,23 @@ static int read_own_pid(struct ocp_ctx *ctx, pid_t pid, __u32 *own)
 	return err ? ctx_error(ctx, err, "process %d: it ended", (int)pid) : 0;
 }
 
+/* The program knows processes of one namespace only. */
+static int check_pid_namespace(struct ocp_ctx *ctx, pid_t pid, const struct measure_config *config)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
+	if (stat(path, &st))
+		return ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
+	if (st.st_ino == config->pidns_ino)
+		return 0;
+	return ctx_error(ctx, -EINVAL,
+			 "process %d: is in another pid namespace than the first one; measure it "
+			 "by itself",
+			 (int)pid);
+}
+
 /* stat packs device numbers in another way than the kernel does inside. */
 static __u64 kernel_dev(dev_t dev)
 {
@@ -346,6 +363,8 @@ static int list_process(struct engine *engine, pid_t pid)
 	if (!listed && !grow_listed(engine))
 		return ctx_no_memory(engine->ctx);
 	if (engine->config.pidns_ino)
+		err = check_pid_namespace(engine->ctx, pid, &engine->config);
+	if (!err && engine->config.pidns_ino)
 		err = read_own_pid(engine->ctx, pid, &tgid);
 	if (!err && bpf_map_update_elem(engine->object.tgids, &tgid, &one, 0))
 		err = ctx_error(engine->ctx, -E2BIG, "process %d: too many processes", (int)pid);

@@ -102,6 +102,24 @@ test_a_number_that_is_used_again() {
 	grep -q '"passed_over":[1-9]' "$TMP/counts" || fail "the stranger's were not passed over"
 }
 
+# The program would take the number of one for that of another.
+test_processes_of_two_pid_namespaces() {
+	local first
+	need_counting
+	if [[ -z ${IN_NAMESPACE:-} ]]; then
+		IN_NAMESPACE=yes unshare --pid --fork --mount-proc bash "${BASH_SOURCE[0]}" "${FUNCNAME[0]}"
+		return
+	fi
+	start_target "$COUNTED" 1 2
+	await_line ready
+	first=$TARGET
+	start_target unshare --pid --fork --kill-child "$COUNTED" 1 2
+	await_line ready
+	check_error 2 "process [0-9]+: is in another pid namespace" \
+		attach -pid "$first" -pid "$(pgrep -P "$TARGET")" --count
+	"$TOOL" attach -pid "$(pgrep -P "$TARGET")" --count --for 100ms >"$TMP/out"
+}
+
 # Nobody runs it yet; then several do, one after another and at once; a copy is another program.
 test_processes_to_come() {
 	need_counting
