@@ -34,7 +34,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 #include "measure/kernel_file.h"
 
@@ -85,12 +84,6 @@ static int check_pid_namespace(struct ocp_ctx *ctx, pid_t pid, const struct meas
 			 (int)pid);
 }
 
-/* stat packs device numbers in another way than the kernel does inside. */
-static __u64 kernel_dev(dev_t dev)
-{
-	return (__u64)major(dev) << 20 | minor(dev);
-}
-
 static int choose_pid_namespace(struct ocp_ctx *ctx, pid_t pid, struct measure_config *config)
 {
 	char path[64];
@@ -104,7 +97,7 @@ static int choose_pid_namespace(struct ocp_ctx *ctx, pid_t pid, struct measure_c
 		snprintf(path, sizeof(path), "/proc/self/ns/pid");
 	if (stat(path, &st))
 		return ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
-	config->pidns_dev = kernel_dev(st.st_dev);
+	config->pidns_dev = kernel_file_dev(st.st_dev);
 	config->pidns_ino = st.st_ino;
 	return 0;
 }

@@ -45,6 +45,11 @@ static bool ask_inotify(const char *path, struct kernel_file *file)
 	return found;
 }
 
+uint64_t kernel_file_dev(dev_t dev)
+{
+	return (uint64_t)major(dev) << 20 | minor(dev);
+}
+
 int kernel_file_find(const char *path, struct kernel_file *file)
 {
 	struct stat st;
@@ -53,7 +58,7 @@ int kernel_file_find(const char *path, struct kernel_file *file)
 		return -errno;
 	if (!ask_inotify(path, file))
 		*file = (struct kernel_file){
-			.dev = (uint64_t)major(st.st_dev) << 20 | minor(st.st_dev),
+			.dev = kernel_file_dev(st.st_dev),
 			.ino = st.st_ino,
 		};
 	return 0;

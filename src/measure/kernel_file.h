@@ -5,12 +5,15 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct kernel_file {
-	uint64_t dev; /* as the kernel packs it: major << 20 | minor */
+	uint64_t dev; /* see kernel_file_dev */
 	uint64_t ino;
 };
 
+/* DEV, of stat(2), as the kernel packs it inside: MKDEV in linux/kdev_t.h. */
+uint64_t kernel_file_dev(dev_t dev);
 /* 0, or a negative errno. */
 int kernel_file_find(const char *path, struct kernel_file *file);
 

@@ -78,6 +78,7 @@ void ocp_meter_free(struct ocp_meter *meter)
 
 int ocp_meter_add_process(struct ocp_meter *meter, struct ocp_process *proc)
 {
+	struct ocp_process **procs;
 	pid_t *pids;
 
 	if (meter->program)
@@ -87,8 +88,13 @@ int ocp_meter_add_process(struct ocp_meter *meter, struct ocp_process *proc)
 	if (!pids)
 		return ctx_no_memory(meter->ctx);
 	meter->pids = pids;
+	procs = realloc(meter->procs, (meter->n_procs + 1) * sizeof(void *));
+	if (!procs)
+		return ctx_no_memory(meter->ctx);
+	meter->procs = procs;
 	pids[meter->n_pids++] = proc->pid;
-	return meter_append(meter->ctx, &meter->procs, &meter->n_procs, proc);
+	procs[meter->n_procs++] = proc;
+	return 0;
 }
 
 int ocp_meter_add_program(struct ocp_meter *meter, const char *path)

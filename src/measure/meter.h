@@ -79,8 +79,6 @@ int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, bo
 		     size_t *n_new);
 /* Take those out that nobody has mapped any more and nobody will. */
 void meter_give_up_files(struct ocp_meter *meter);
-int meter_append(struct ocp_ctx *ctx, struct ocp_process ***list, size_t *n,
-		 struct ocp_process *proc);
 
 /* meter_watch.c: see which processes there are, and add the files that they have loaded since. */
 int meter_watch(struct ocp_meter *meter, size_t *n_new);

@@ -25,18 +25,6 @@ enum {
 	MAX_GIVEN_UP = 4, /* in one round: detaching takes up to a tenth of a second */
 };
 
-int meter_append(struct ocp_ctx *ctx, struct ocp_process ***list, size_t *n,
-		 struct ocp_process *proc)
-{
-	struct ocp_process **grown = realloc(*list, (*n + 1) * sizeof(void *));
-
-	if (!grown)
-		return ctx_no_memory(ctx);
-	*list = grown;
-	grown[(*n)++] = proc;
-	return 0;
-}
-
 static bool is_in_a_pair(const struct ocp_meter *meter, const char *name)
 {
 	for (size_t i = 0; i < meter->n_pairs; i++)
@@ -120,11 +108,12 @@ static bool is_of_deleted(const struct mapping *m)
 static void mark_in_use(const struct ocp_meter *meter, int fd, bool *in_use)
 {
 	struct stat st;
+	const bool is_known = fd >= 0 && fstat(fd, &st) == 0;
 
 	for (size_t i = 0; i < meter->table.n_files; i++) {
 		const struct measured_file *file = &meter->table.files[i];
 
-		if (fd < 0 || fstat(fd, &st) || (st.st_dev == file->dev && st.st_ino == file->ino))
+		if (!is_known || (st.st_dev == file->dev && st.st_ino == file->ino))
 			in_use[i] = true;
 	}
 }

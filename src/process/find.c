@@ -193,7 +193,7 @@ void found_processes_free(struct found_processes *found)
 	*found = (struct found_processes){ 0 };
 }
 
-void find_log_hidden(struct ocp_ctx *ctx, pid_t pid, const char *base)
+static void log_hidden(struct ocp_ctx *ctx, pid_t pid, const char *base)
 {
 	ctx_log(ctx, OCP_LOG_WARN, "pid %d (%.*s): left out, it may not be inspected", (int)pid,
 		FIND_NAME_BYTES, base);
@@ -212,7 +212,7 @@ void find_tell_hidden(struct ocp_ctx *ctx, struct told_hidden *told, struct foun
 	for (size_t i = 0; i < found->n_hidden; i++)
 		if (!told->n || !bsearch(&found->hidden[i], told->pids, told->n,
 					 sizeof(*told->pids), compare_pids))
-			find_log_hidden(ctx, found->hidden[i], base);
+			log_hidden(ctx, found->hidden[i], base);
 	free(told->pids);
 	*told = (struct told_hidden){ found->hidden, found->n_hidden };
 	found->hidden = NULL;
@@ -246,7 +246,7 @@ int ocp_find_processes(struct ocp_ctx *ctx, const char *path, pid_t **pids, size
 	err = find_processes(ctx, &file, base, &memory, &found);
 	find_memory_free(&memory);
 	for (size_t i = 0; !err && i < found.n_hidden; i++)
-		find_log_hidden(ctx, found.hidden[i], base);
+		log_hidden(ctx, found.hidden[i], base);
 	if (!err && found.n == 0)
 		err = none_found(ctx, path, found.n_hidden);
 	if (!err) {

@@ -57,9 +57,6 @@ int find_processes(struct ocp_ctx *ctx, const struct stat *file, const char *bas
 		   struct find_memory *memory, struct found_processes *found);
 void found_processes_free(struct found_processes *found);
 
-/* Tell of a hidden one. */
-void find_log_hidden(struct ocp_ctx *ctx, pid_t pid, const char *base);
-
 /* Those that have been told of. All 0 at first; PIDS is to be freed. */
 struct told_hidden {
 	pid_t *pids; /* ascending */

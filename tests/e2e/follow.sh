@@ -75,14 +75,18 @@ test_by_process() {
 			"$first" "$TARGET" "$first" "$TARGET" | sort)"
 }
 
+# Whether this is a pid namespace of the test's own; if not, the test has been run in one.
+is_in_namespace() {
+	[[ -z ${IN_NAMESPACE:-} ]] || return 0
+	IN_NAMESPACE=yes unshare --pid --fork --mount-proc bash "${BASH_SOURCE[0]}" "${FUNCNAME[1]}" || exit
+	return 1
+}
+
 # When one of the processes has ended its number may be a stranger's, who runs the same program.
 test_a_number_that_is_used_again() {
 	local first
 	need_counting
-	if [[ -z ${IN_NAMESPACE:-} ]]; then
-		IN_NAMESPACE=yes unshare --pid --fork --mount-proc bash "${BASH_SOURCE[0]}" "${FUNCNAME[0]}"
-		return
-	fi
+	is_in_namespace || return 0
 	start_target "$COUNTED" 1000 2
 	await_line ready
 	first=$TARGET
@@ -106,10 +110,7 @@ test_a_number_that_is_used_again() {
 test_processes_of_two_pid_namespaces() {
 	local first
 	need_counting
-	if [[ -z ${IN_NAMESPACE:-} ]]; then
-		IN_NAMESPACE=yes unshare --pid --fork --mount-proc bash "${BASH_SOURCE[0]}" "${FUNCNAME[0]}"
-		return
-	fi
+	is_in_namespace || return 0
 	start_target "$COUNTED" 1 2
 	await_line ready
 	first=$TARGET
