@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The new file has no name while it is written (O_TMPFILE): whatever ends the program then leaves
- * nothing behind. Between its getting a name and its taking the other's place are two system calls;
- * a kill in between leaves .NAME.new, which the next write replaces. Where file systems know no
- * files without names it has that one from the start.
+ * A child writes: killing the program, at whatever system call, does not keep it from ending what
+ * it began, so that no .NAME.new is left over. Only what ends all processes at once may leave one
+ * (a control group's kill, a power cut), and the next write replaces it. That takes a moment
+ * between two system calls, since the new file has no name while it is written (O_TMPFILE); where
+ * file systems know no files without names it has that one from the start.
  */
 #include "serve/textfile.h"
 
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { MODE = 0644 };
@@ -83,6 +85,31 @@ static int replace(const char *path, const char *folder, const char *new, const 
 	return err;
 }
 
+/*
+ * replace() in a child of its own, which makes system calls alone: other threads may have been in
+ * malloc. Its exit status is the error's number; those that files give are below 134 on Linux.
+ */
+static int replace_in_child(const char *path, const char *folder, const char *new,
+			    const struct body *body)
+{
+	pid_t pid = fork(), waited;
+	int status;
+
+	if (pid < 0)
+		return -errno;
+	if (pid == 0) {
+		/* A signal to the program's process group is none to the child. */
+		setsid();
+		_exit(-replace(path, folder, new, body));
+	}
+	do
+		waited = waitpid(pid, &status, 0);
+	while (waited < 0 && errno == EINTR);
+	if (waited < 0)
+		return -errno;
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EINTR;
+}
+
 /* Nothing else may be replaced: neither /dev/null nor a link to it. */
 static int check_kind(struct ocp_ctx *ctx, const char *path)
 {
@@ -112,6 +139,6 @@ int textfile_write(struct ocp_ctx *ctx, const char *given, const struct body *bo
 	n = snprintf(new, sizeof(new), "%.*s.%s.new", (int)(base - path), path, base);
 	if (n < 0 || (size_t)n >= sizeof(new))
 		return ctx_error(ctx, -ENAMETOOLONG, "%s: %s", given, strerror(ENAMETOOLONG));
-	err = replace(path, folder, new, body);
+	err = replace_in_child(path, folder, new, body);
 	return err ? ctx_error(ctx, err, "%s: %s", given, strerror(-err)) : 0;
 }

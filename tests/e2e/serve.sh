@@ -432,12 +432,32 @@ test_killed() {
 		[[ $(links_on "$TMP/v1") -gt 0 ]] || fail "no links: $(bpftool link show)"
 		sleep "0.0$round"
 		end_server KILL
-		eq "$(ls -A "$TMP/collector")" probes.prom "left over"
+		# What it had begun to write comes to its end without it.
+		wait_for '[[ $(ls -A "$TMP/collector") == probes.prom ]]'
 		wait_for '[[ $(links_on "$TMP/v1") -eq 0 && $(int3_count "$TARGET") -eq 0 ]]'
 	done
 	go 10
 	quit_target
 	eq "$TARGET_STATUS" 0 "the program's status"
+}
+
+# Killed while the new textfile has a name and not yet its place: it gets there, and no other name
+# is left. strace -D is no parent, so that the server is the one we know.
+test_killed_in_the_middle() {
+	need_counting
+	need_command strace
+	start_target "$V1" --wait
+	await_line ready
+	mkdir "$TMP/collector"
+	background strace -D -f -qq -o "$TMP/strace" -e trace=rename -e inject=rename:delay_enter=1s \
+		"$TOOL" serve -pid "$TARGET" --textfile "$TMP/collector/probes.prom" --interval 1ms
+	SERVER=$!
+	wait_for '[[ $(ls -A "$TMP/collector") == .probes.prom.new ]]' 20
+	end_server KILL
+	eq "$SERVER_STATUS" 137 "status"
+	eq "$(ls -A "$TMP/collector")" .probes.prom.new "files while it is renamed"
+	wait_for '[[ $(ls -A "$TMP/collector") == probes.prom ]]'
+	grep -q "^ocaml_probes_hits_total" "$TMP/collector/probes.prom" || fail "no metrics"
 }
 
 TEST_TIMEOUT=60
