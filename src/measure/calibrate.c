@@ -24,12 +24,14 @@
 #include "process/maps.h"
 
 enum {
+	IDLE_MS = 2000,
 	N_ROUNDS = 4,
 	ROUND_GAP_NS = 4000000,
 	N_BATCHES = 13,
 	PASSES_A_BATCH = 40,
 	SITES = 2,
 	PATH_BYTES = 4200,
+	INT3 = 0xcc,
 };
 
 /*
@@ -44,6 +46,7 @@ enum {
 		"	call first_" #name "_site\n"                                               \
 		"	call second_" #name "_site\n"                                              \
 		"	ret\n"                                                                           \
+		".globl first_" #name "_site\n"                                                    \
 		".hidden first_" #name "_site\n"                                                   \
 		"first_" #name "_site:\n" site "second_" #name "_site:\n" site ".size " #name      \
 		"_sites, . - " #name "_sites\n"                                                    \
@@ -176,6 +179,29 @@ static int time_rounds(struct calibration *c, struct engine *engine, double idle
 	return err;
 }
 
+/*
+ * Closing a link does not take its uprobes off while somebody else has it: whoever looks at all
+ * links of the machine (`bpftool link`) has each of them for a moment. With those of the
+ * calibration before on them our sites are not idle, and a hit would seem to cost nothing.
+ */
+static int await_idle_sites(struct calibration *c)
+{
+	const struct timespec ms = { 0, 1000000 };
+	const volatile unsigned char *site =
+		(const volatile unsigned char *)(uintptr_t)c->code.first_site;
+	int waited = 0;
+
+	for (size_t i = 0; i < SITES; i++, site += c->code.site_bytes) {
+		for (; *site == INT3; waited++) {
+			if (waited == IDLE_MS)
+				return ctx_error(c->ctx, -EBUSY,
+						 "somebody else's uprobes are on our own code");
+			nanosleep(&ms, NULL);
+		}
+	}
+	return 0;
+}
+
 static int attach_and_time(struct calibration *c, struct engine *engine)
 {
 	const pid_t self = getpid();
@@ -192,12 +218,15 @@ static int attach_and_time(struct calibration *c, struct engine *engine)
 					      .n_sites = SITES,
 					      .args = &c->args,
 					      .n_args = c->spec.max_args };
-	const double idle_ns = time_passes(&c->code);
+	double idle_ns;
 	uint64_t off;
 	int err = find_sites(c->ctx, &c->code, path, &off);
 
+	if (!err)
+		err = await_idle_sites(c);
 	if (err)
 		return err;
+	idle_ns = time_passes(&c->code);
 	for (size_t i = 0; i < SITES; i++) {
 		sites[i].nop_off = off + i * c->code.site_bytes;
 		sites[i].is_filtered = c->spec.filter != NULL;

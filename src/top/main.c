@@ -138,16 +138,30 @@ static void handle_signals(struct loop *loop)
 /* ---- the loop ------------------------------------------------------------------------------- */
 
 /*
- * What comes together with an escape character is a key that curses does not know, or one with Alt,
- * but none of ours: Alt-e is no "e". Returns whether it was one.
+ * What comes together with an escape character is a key with Alt, or one that curses does not know,
+ * but none of ours: Alt-e is no "e". It is that much and no more, since more may have been typed
+ * while we were busy: ESC O and a character; ESC [, parameters, and a letter or so (ECMA-48), which
+ * on Linux's console is another [ and a letter; or ESC and the key. Returns whether it was one.
  */
 static bool skip_sequence(void)
 {
 	wint_t key;
-	bool was_one = false;
+	int kind = get_wch(&key);
+	bool was_one;
 
-	for (int i = 0; i < 16 && get_wch(&key) != ERR; i++)
-		was_one = true;
+	/* Alt and a key that is a sequence itself. */
+	while (kind == OK && key == KEY_ESCAPE)
+		kind = get_wch(&key);
+	was_one = kind != ERR;
+	if (kind == OK && key == 'O') {
+		get_wch(&key);
+	} else if (kind == OK && key == '[') {
+		kind = get_wch(&key);
+		if (kind == OK && key == '[')
+			kind = get_wch(&key);
+		while (kind == OK && key >= ' ' && key < '@')
+			kind = get_wch(&key);
+	}
 	return was_one;
 }
 

@@ -13,7 +13,7 @@
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 O=$(realpath -- "${O:-$ROOT/build}")
 TOOL=${TOOL:-$O/ocaml-probes}
-TEST_TIMEOUT=60
+TEST_TIMEOUT=180
 export ROOT O TOOL
 
 # ---- saying how it went -----------------------------------------------------------------------
@@ -57,11 +57,12 @@ need_root() {
 
 # ---- processes --------------------------------------------------------------------------------
 
-# Evaluate CONDITION until it holds.
+# Evaluate CONDITION until it holds. Where all is well the SECONDS do not matter: they are for a
+# machine that has other things to do.
 wait_for() { # CONDITION [SECONDS]
-	local tries=$((${2:-5} * 50))
+	local tries=$((${2:-20} * 50))
 	until eval "$1"; do
-		((tries-- > 0)) || fail "waited ${2:-5} s in vain for: $1"
+		((tries-- > 0)) || fail "waited ${2:-20} s in vain for: $1"
 		sleep 0.02
 	done
 }
@@ -108,7 +109,18 @@ tell() { # LINE [PID]
 
 # Wait until a target has written a line that matches the basic regular expression LINE.
 await_line() { # LINE [SECONDS [PID]]
-	wait_for "grep -qx -- '$1' '$(output_of "${3:-$TARGET}")'" "${2:-5}"
+	wait_for "grep -qx -- '$1' '$(output_of "${3:-$TARGET}")'" "${2:-20}"
+}
+
+# Wait until a target runs FILE, and is no longer the shell that will execute it. For those that say
+# nothing.
+await_exe() { # FILE [PID]
+	wait_for "[[ /proc/${2:-$TARGET}/exe -ef $(printf %q "$1") ]]"
+}
+
+# Has PID ended? It may be a zombie for ever, where the first process is none that reaps orphans.
+has_ended() { # PID
+	! grep -qs '^State:.[^ZX]' "/proc/$1/status"
 }
 
 # Tell a target to quit and wait for it. Sets TARGET_STATUS.

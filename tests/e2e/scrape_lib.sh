@@ -21,7 +21,7 @@ start_serve() { # NAME ARG...
 	[[ ${#serve_command[@]} -gt 0 ]] || serve_command=("$TOOL" serve --listen 127.0.0.1:0)
 	background "${serve_command[@]}" "$@" >"$TMP/$name.out" 2>"$TMP/$name.err"
 	SERVE=$!
-	wait_for 'grep -q "serving http" "$TMP/'"$name"'.err" || ! kill -0 "$SERVE"' 10
+	wait_for 'grep -q "serving http" "$TMP/'"$name"'.err" || ! kill -0 "$SERVE"'
 	URL=$(sed -n 's|.*serving \(http://[^/]*\)/.*|\1|p' "$TMP/$name.err")
 	[[ -n $URL ]] || fail "it does not serve: $(cat "$TMP/$name.err")"
 }
@@ -34,7 +34,7 @@ stop_serve() {
 }
 
 scrape() { # [CURL-ARG...]
-	curl -sS --fail --max-time 10 "$@" "$URL/metrics"
+	curl -sS --fail --max-time 30 "$@" "$URL/metrics"
 }
 
 # The value of the one sample in the text on stdin that is of METRIC and has all LABEL="VALUE" pairs.
@@ -55,7 +55,7 @@ sample() { # METRIC [LABEL="VALUE"...]
 
 # Wait until the scraped METRIC has VALUE; says what it had.
 await_sample() { # VALUE METRIC [LABEL="VALUE"...]
-	local tries=250 value
+	local tries=1000 value
 	until value=$(scrape | sample "${@:2}"); [[ $value = "$1" ]]; do
 		((tries-- > 0)) || fail "${*:2} is $value, not $1"
 		sleep 0.02

@@ -13,7 +13,7 @@ start_v1() {
 go() { # ROUNDS [PID]
 	forget_output "${2:-$TARGET}"
 	tell "go $1" "${2:-$TARGET}"
-	await_line 'done' 20 "${2:-$TARGET}"
+	await_line 'done' 60 "${2:-$TARGET}"
 }
 
 # Start `serve` with ARGs, on a port of its own choice unless they, or the file of --config, say where. Sets SERVER to its pid,
@@ -24,7 +24,7 @@ start_server() { # ARG...
 	: >"$TMP/serve.err"
 	background "$TOOL" serve "${where[@]}" "$@" >"$TMP/serve.out" 2>>"$TMP/serve.err"
 	SERVER=$!
-	wait_for 'grep -q " serving http" "$TMP/serve.err" || ! kill -0 "$SERVER" 2>/dev/null' 20
+	wait_for 'grep -q " serving http" "$TMP/serve.err" || ! kill -0 "$SERVER" 2>/dev/null'
 	kill -0 "$SERVER" 2>/dev/null || fail "it does not serve: $(cat "$TMP/serve.err")"
 	URL=$(sed -n 's/.* serving \(http[^#]*\).*/\1/p' "$TMP/serve.err")
 	TOKEN=$(sed -n 's/.* serving .*#token=//p' "$TMP/serve.err")
@@ -43,7 +43,7 @@ end_server() { # [SIGNAL]
 get() { # PATH [CURL-ARG...]
 	local path=$1
 	shift
-	curl -sS --fail-with-body --max-time 10 "$@" "$URL$path"
+	curl -sS --fail-with-body --max-time 30 "$@" "$URL$path"
 }
 
 # The status it answers with, after the reply itself has gone to $TMP/reply.
@@ -51,7 +51,7 @@ status_of() { # PATH [CURL-ARG...]
 	local path=$1
 	shift
 	: >"$TMP/reply"
-	curl -sS --max-time 10 -o "$TMP/reply" -w '%{http_code}' "$@" "$URL$path"
+	curl -sS --max-time 30 -o "$TMP/reply" -w '%{http_code}' "$@" "$URL$path"
 }
 
 # "PROBE HITS" lines of a scrape, sorted as the tool does.

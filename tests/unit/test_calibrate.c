@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* What measuring costs, asked of engines that cost nothing or do not come up. */
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -120,12 +122,53 @@ static void what_cannot_be_found_out_is_said(void **state)
 	ocp_ctx_free(ctx);
 }
 
+void first_calibration_site(void); /* calibrate.c's */
+
+static void put_on_site(unsigned char byte)
+{
+	unsigned char *site = (unsigned char *)(uintptr_t)first_calibration_site;
+	const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	unsigned char *page = site - (uintptr_t)site % page_bytes;
+
+	assert_int_equal(mprotect(page, page_bytes, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
+	*site = byte;
+	assert_int_equal(mprotect(page, page_bytes, PROT_READ | PROT_EXEC), 0);
+}
+
+/* A uprobe that was taken off and is still there, since somebody else has its link. */
+static void idle_sites_are_waited_for(void **state)
+{
+	const struct engine_ops ops = ops_that(open_nothing);
+	struct calibration *c;
+	struct ocp_costs costs;
+	const char *why;
+
+	(void)state;
+	put_on_site(0xcc);
+	c = calibration_start(&ops, &counting, false);
+	assert_non_null(c);
+	usleep(A_WHILE_MS * 1000);
+	/* Nobody has run the int3: that is the end of a process. */
+	assert_int_equal(calibration_result(c, false, &costs, &why), -EAGAIN);
+	put_on_site(0x90);
+	assert_int_equal(calibration_result(c, true, &costs, &why), 0);
+	calibration_free(c);
+	put_on_site(0xcc);
+	c = calibration_start(&ops, &counting, false);
+	assert_non_null(c);
+	assert_int_equal(calibration_result(c, true, &costs, &why), -ENODATA);
+	assert_string_equal(why, "somebody else's uprobes are on our own code");
+	calibration_free(c);
+	put_on_site(0x90);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_cost_is_not_negative),
 		cmocka_unit_test(costs_can_be_asked_for_without_waiting),
 		cmocka_unit_test(what_cannot_be_found_out_is_said),
+		cmocka_unit_test(idle_sites_are_waited_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
