@@ -31,7 +31,7 @@ test_what_is_used_is_served() {
 	start_serve serve --exe "$EXE" --time work_start,work_stop
 	start_target "$EXE" 500
 	await_line ready
-	wait_for '[[ $(scrape | grep -c -e ^ocaml_probes_enabled -e ^ocaml_probes_hit_cost_seconds) -eq 4 ]]' 10
+	wait_for '[[ $(scrape | grep -c -e ^ocaml_probes_enabled -e ^ocaml_probes_hit_cost_seconds) -eq 4 ]]'
 	scrape -o "$TMP/scrape"
 	"$PYTHON" "$CHECK" names "$TMP/scrape" "$DASHBOARDS/grafana.json" "$DASHBOARDS/alerts.yml" ||
 		fail "grafana.json or alerts.yml"
@@ -127,12 +127,12 @@ test_service_privileges() {
 	eq "$(awk '/^(Uid|CapEff|NoNewPrivs)/ { print $2 }' "/proc/$serve/status" | xargs)" \
 		"$NOBODY 000000c000000000 1" "user, capabilities, no new privileges"
 
-	wait_for '[[ $(scrape | sample ocaml_probes_hits_total "probe=\"tick\"") -gt 100 ]]' 10
+	wait_for '[[ $(scrape | sample ocaml_probes_hits_total "probe=\"tick\"") -gt 100 ]]'
 	await_sample 1 ocaml_probes_up
 	eq "$(scrape | sample ocaml_probes_processes)" 1 "processes"
 	eq "$(curl -sS --fail "$URL/healthz")" ok
 	kill -HUP "$serve"
-	wait_for '[[ $(scrape | sample ocaml_probes_pair_duration_seconds_count) -gt 200 ]]' 10
+	wait_for '[[ $(scrape | sample ocaml_probes_pair_duration_seconds_count) -gt 200 ]]'
 	leave
 	await_sample 0 ocaml_probes_up
 	kill -TERM "$serve"

@@ -319,7 +319,7 @@ plain 100" "hits"
 	await_line ready
 	wait_for "get metrics | finds -x 'ocaml_probes_up{exe=\"$COUNTED\"} 1'"
 	tell go
-	await_line '# in_loop was seen.*' 20
+	await_line '# in_loop was seen.*' 60
 	eq "$(hits_of in_loop)" 10 "hits of the new target"
 	eq "$(get metrics | grep -c 'hits_total.*probe="outer"' || :)" 0 "probes that were not asked for"
 	printf '{ "listen": "127.0.0.1:0", "targets": [{ "exe": "%s" }] }' "$COUNTED" >"$TMP/config"

@@ -26,7 +26,7 @@ try_to_toggle() { # TIMES
 	for ((i = 0; i < $1; i++)); do
 		for action in enable disable; do
 			status=0
-			timeout 10 "$TOOL" attach -quiet -pid "$TARGET" -$action-all 2>"$TMP/err" || status=$?
+			timeout 60 "$TOOL" attach -quiet -pid "$TARGET" -$action-all 2>"$TMP/err" || status=$?
 			echo "$status $(cat "$TMP/err")"
 		done
 	done >"$TMP/ends"
@@ -38,7 +38,7 @@ state() {
 
 # Not stopped, nor traced, in any thread.
 check_running() {
-	wait_for '! grep -hE "^State:.[tT]|^TracerPid:.[1-9]" /proc/$TARGET/task/*/status 2>/dev/null' 2
+	wait_for '! grep -hE "^State:.[tT]|^TracerPid:.[1-9]" /proc/$TARGET/task/*/status 2>/dev/null'
 }
 
 # A call that waits is not cut short, nor begun anew: it takes what it would have taken. Only

@@ -29,12 +29,14 @@ test_numbers_are_those_of_the_program() {
 test_watching() {
 	need_browser
 	start_target "$(own_copy "$O/tests/ocaml/service")"
+	await_exe "$TMP/service"
 	on_page watching "$TARGET"
 }
 
 test_using_without_a_mouse() {
 	need_browser
 	start_target "$(own_copy "$O/tests/ocaml/service")"
+	await_exe "$TMP/service"
 	on_page using "$TARGET"
 }
 
@@ -43,9 +45,11 @@ test_programs_with_hostile_names() {
 	need_browser
 	cp "$O/tests/ocaml/service" "$name"
 	start_target "$(own_copy "$O/tests/ocaml/service")"
+	await_exe "$TMP/service"
 	first=$TARGET
 	# Not named to env, which would take it for a variable.
 	start_target bash -c 'exec "$0"' "$name"
+	await_exe "$name"
 	on_page programs "$first" "$TARGET" "$name"
 }
 
@@ -55,6 +59,7 @@ test_many_probes() {
 	gcc -O2 -pthread -fPIE -pie -fvisibility=hidden -D_GNU_SOURCE -DSITES=10000 -DNAMES=10000 -o "$TMP/many" \
 		"$ROOT/tools/bench/sites.S" "$ROOT/tools/bench/toggle_target.c"
 	start_target "$TMP/many"
+	await_exe "$TMP/many"
 	on_page many "$TARGET"
 }
 

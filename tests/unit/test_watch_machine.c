@@ -113,8 +113,7 @@ static void test_names_of_one_file_that_costs_too_much(void **state)
 	linked = start(link_name);
 	w = watch_it(&spec, 1, false);
 	tick(&w);
-	usleep(800 * 1000); /* what a hit costs is known then */
-	tick(&w);
+	await_costs(&w);
 	go(&first, 10000);
 	tick(&w);
 	assert_non_null(the_target(&w)->problem);
@@ -292,21 +291,20 @@ static void test_found_files_that_were_replaced(void **state)
 	tick(&w);
 	go(&old, 5);
 	tick(&w);
-	usleep(800 * 1000); /* that a hit's cost is known takes descriptors, too */
-	tick(&w);
+	await_costs(&w);
 	n_descriptors = count_descriptors();
 	copy_program(program);
 	quit(&old);
 	new = start(program);
 	/* For the next search. */
-	for (unsigned int i = 0; i < 80 && probe_called(&w, "both")->hits < 6; i++) {
+	for (unsigned int i = 0; i < 400 && probe_called(&w, "both")->hits < 6; i++) {
 		usleep(100 * 1000);
 		tick(&w);
 		go(&new, 1);
 		tick(&w);
 	}
 	assert_true(probe_called(&w, "both")->hits >= 6);
-	for (unsigned int i = 0; i < 100 && count_descriptors() > n_descriptors; i++) {
+	for (unsigned int i = 0; i < 400 && count_descriptors() > n_descriptors; i++) {
 		usleep(100 * 1000);
 		tick(&w);
 	}

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "measured_child.h"
@@ -58,8 +57,7 @@ static void test_a_crowd_is_switched(void **state)
 	for (size_t i = 0; i < CROWD; i++)
 		crowd[i] = start(program);
 	w = watch_it(&spec, 1, false);
-	usleep(800 * 1000); /* that a hit's cost is known takes descriptors, too */
-	tick(&w);
+	await_costs(&w);
 	n_descriptors = count_descriptors();
 	assert_int_equal(watch_switch_handler(w.watch, 0, "with_site", true, &n), 0);
 	assert_int_equal(n, CROWD);
@@ -106,20 +104,6 @@ static void test_counters_are_switched(void **state)
 	assert_int_equal(watch_switch_counter(w.watch, 0, "nothing", false), -ENOENT);
 	assert_true(probe_called(&w, "with_site")->is_counted);
 	end(&w);
-}
-
-/* What a hit costs is measured by a thread that opens files. */
-static void await_costs(void)
-{
-	struct stat tasks;
-
-	for (unsigned int i = 0; i < 1000; i++) {
-		assert_int_equal(stat("/proc/self/task", &tasks), 0);
-		if (tasks.st_nlink == 3) /* itself, "..", one thread */
-			return;
-		sleep_ms(10);
-	}
-	fail_msg("a thread goes on");
 }
 
 /* Make descriptors scarce: FEW are left. Those that fill the table go into *FILLED, *N of them. */
@@ -171,7 +155,7 @@ static void test_a_counter_is_switched_everywhere_or_nowhere(void **state)
 	copy_program(program);
 	tick(&w);
 	new = start(program);
-	await_costs();
+	await_costs(&w);
 	assert_int_equal(watch_switch_counter(w.watch, 0, "both", false), 0);
 	/* Enough for the first, but not for both. */
 	do {
@@ -210,8 +194,7 @@ static void test_budgets_are_kept(void **state)
 	cheap.budget = cheap_pair.budget = 1e-6;
 	assert_int_equal(watch_set(w.watch, &spec, 1), 0);
 	tick(&w);
-	sleep_ms(WATCH_TICK_MS);
-	tick(&w); /* what a hit costs is known now */
+	await_costs(&w);
 	assert_null(the_target(&w)->problem);
 	go(&running, 10000);
 	tick(&w);
@@ -226,8 +209,7 @@ static void test_budgets_are_kept(void **state)
 	/* Asked for anew, nothing is wrong, and all is counted, until that costs too much again. */
 	assert_null(the_target(&w)->problem);
 	assert_true(probe_called(&w, "both")->is_counted);
-	sleep_ms(WATCH_TICK_MS);
-	tick(&w);
+	await_costs(&w);
 	go(&running, 10000);
 	tick(&w);
 	tick(&w);

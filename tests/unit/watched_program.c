@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -134,6 +135,25 @@ void end(struct watching *w)
 void tick(struct watching *w)
 {
 	assert_int_equal(watch_tick(w->watch), 0);
+}
+
+/* What a hit costs is asked for by a tick, some time after the beginning. */
+enum { COSTS_MS = 600 };
+
+void await_costs(struct watching *w)
+{
+	struct stat tasks;
+
+	sleep_ms(COSTS_MS);
+	for (unsigned int i = 0; i < 3000; i++) {
+		assert_int_equal(stat("/proc/self/task", &tasks), 0);
+		if (tasks.st_nlink == 3) { /* itself, "..", one thread */
+			tick(w);
+			return;
+		}
+		sleep_ms(10);
+	}
+	fail_msg("a thread goes on");
 }
 
 size_t count_descriptors(void)

@@ -51,6 +51,11 @@ const struct watch_target *the_target(struct watching *w);
 const struct watch_probe *probe_called(struct watching *w, const char *name);
 /* The hits of with_site now, after those of the others, which are hit as often, were compared. */
 uint64_t hits_now(struct watching *w);
+/*
+ * Wait until it is known what a hit costs: a thread measures it, which opens files for that and
+ * closes them at its end. With a tick.
+ */
+void await_costs(struct watching *w);
 /* Of this process. */
 size_t count_descriptors(void);
 
