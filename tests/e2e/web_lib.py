@@ -18,7 +18,7 @@ TMP = os.environ["TMP"]
 TOOL = os.environ["TOOL"]
 
 
-def wait_for(what, condition, seconds=10):
+def wait_for(what, condition, seconds=30):
     end = time.monotonic() + seconds
     while True:
         found = condition()
@@ -57,7 +57,7 @@ class Serve:
         return f"{self.origin}/" + (f"#token={self.token}" if self.token else "")
 
     def get(self, path):
-        with urllib.request.urlopen(self.origin + path, timeout=10) as answer:
+        with urllib.request.urlopen(self.origin + path, timeout=30) as answer:
             return json.load(answer)
 
     def target(self, number=0):
@@ -71,12 +71,16 @@ class Serve:
         self.process.wait()
 
 
-# Keeps the last status that the page got, to hold what it shows against.
+# Keeps the last status that the page got, to hold what it shows against; and lets those wait that come
+# while there is a promise in `held`.
 SPY = """
 const realFetch = window.fetch;
 window.fetch = async (path, ...rest) => {
 	const response = await realFetch(path, ...rest);
 	if (String(path).endsWith("api/v1/status")) {
+		window.isWaiting = true;
+		await window.held;
+		window.isWaiting = false;
 		const realText = response.text.bind(response);
 		response.text = async () => (window.lastStatus = await realText());
 	}
@@ -118,7 +122,7 @@ class Page:
     def js(self, script, *arguments):
         return self.driver.execute_script(script, *arguments)
 
-    def wait(self, what, script, seconds=10):
+    def wait(self, what, script, seconds=30):
         return wait_for(what, lambda: self.js(script), seconds)
 
     def text(self, selector):

