@@ -10,14 +10,18 @@
 #include "unit.h"
 
 static struct ocp_ctx *ctx;
-static char file[64];
+static char file[] = "/tmp/serve_config.XXXXXX";
 
 static int set_up(void **state)
 {
+	int fd;
+
 	(void)state;
 	ctx = ocp_ctx_new();
-	snprintf(file, sizeof(file), "/tmp/serve_config.%d", (int)getpid());
-	return ctx ? 0 : -1;
+	fd = mkstemp(file);
+	if (fd >= 0)
+		close(fd);
+	return ctx && fd >= 0 ? 0 : -1;
 }
 
 static int tear_down(void **state)
