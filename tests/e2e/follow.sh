@@ -11,7 +11,7 @@ start_measuring() { # FLAG...
 	: >"$TMP/counting.err"
 	background "$TOOL" attach "$@" >"$TMP/counts" 2>"$TMP/counting.err"
 	COUNTING=$!
-	wait_for 'grep -Eq "(counting|measuring) [0-9]* probes" "$TMP/counting.err" || ! kill -0 "$COUNTING"' 10
+	wait_for 'grep -Eq "(counting|measuring) [0-9]* probes" "$TMP/counting.err" || ! kill -0 "$COUNTING"'
 	kill -0 "$COUNTING" 2>/dev/null || fail "it does not measure: $(cat "$TMP/counting.err")"
 }
 
@@ -147,7 +147,7 @@ test_libraries_of_a_program() {
 	await_line ready
 	start_measuring --exe "$HOST/host" --count --json
 	tell 'go 100' "$other"
-	await_line 'done' 5 "$other"
+	await_line 'done' 20 "$other"
 	tell 'go 1000'
 	await_line 'done'
 	end_measuring

@@ -13,7 +13,7 @@
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 O=$(realpath -- "${O:-$ROOT/build}")
 TOOL=${TOOL:-$O/ocaml-probes}
-TEST_TIMEOUT=60
+TEST_TIMEOUT=180
 export ROOT O TOOL
 
 # ---- saying how it went -----------------------------------------------------------------------
@@ -57,11 +57,11 @@ need_root() {
 
 # ---- processes --------------------------------------------------------------------------------
 
-# Evaluate CONDITION until it holds.
+# Evaluate CONDITION until it holds. Only what fails waits long: machines may stand still for seconds.
 wait_for() { # CONDITION [SECONDS]
-	local tries=$((${2:-5} * 50))
+	local tries=$((${2:-20} * 50))
 	until eval "$1"; do
-		((tries-- > 0)) || fail "waited ${2:-5} s in vain for: $1"
+		((tries-- > 0)) || fail "waited ${2:-20} s in vain for: $1"
 		sleep 0.02
 	done
 }
@@ -108,7 +108,7 @@ tell() { # LINE [PID]
 
 # Wait until a target has written a line that matches the basic regular expression LINE.
 await_line() { # LINE [SECONDS [PID]]
-	wait_for "grep -qx -- '$1' '$(output_of "${3:-$TARGET}")'" "${2:-5}"
+	wait_for "grep -qx -- '$1' '$(output_of "${3:-$TARGET}")'" "${2:-20}"
 }
 
 # Tell a target to quit and wait for it. Sets TARGET_STATUS.
