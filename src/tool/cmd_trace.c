@@ -84,16 +84,16 @@ static int wait_for_program(pid_t pid)
 	sigaddset(&set, SIGCHLD);
 	for (size_t i = 0; i < N_FORWARDED; i++)
 		sigaddset(&set, forwarded[i]);
-	/* Not before the start: the program inherits the mask. */
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	for (size_t i = 0; i < N_FORWARDED; i++)
-		if (early[forwarded[i]])
-			kill(pid, forwarded[i]);
 	signals.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (signals.fd < 0) {
 		say("signalfd: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
+	/* Not before the start: the program inherits the mask. */
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	for (size_t i = 0; i < N_FORWARDED; i++)
+		if (early[forwarded[i]])
+			kill(pid, forwarded[i]);
 	while ((ended = waitpid(pid, &status, WNOHANG)) == 0)
 		if (poll(&signals, 1, -1) > 0)
 			forward_signals(signals.fd, pid);
