@@ -214,10 +214,11 @@ test_budget() {
 	need_counting
 	start_target "$O/tests/ocaml/loop"
 	await_line ready
-	"$TOOL" attach -pid "$TARGET" --count --budget 1% --for 10s >"$TMP/counts" 2>"$TMP/err" || status=$?
+	"$TOOL" attach -pid "$TARGET" --count --budget 1% --for 60s >"$TMP/counts" 2>"$TMP/err" || status=$?
 	eq "$status" 7 "status"
 	grep -q 'more than the budget of 1%' "$TMP/err" || fail "$(cat "$TMP/err")"
-	matches "$(head -1 "$TMP/counts")" '^total, [01]\.'
+	# Long before the time it was told, however slow the machine.
+	matches "$(head -1 "$TMP/counts")" '^total, 1?[0-9]\.'
 	eq "$(int3_count "$TARGET")" 0 "int3 left"
 	"$TOOL" attach -pid "$TARGET" --count=gamma --budget 100000% --for 300ms >"$TMP/counts"
 	grep -q '^cost: [0-9]* hits/s x [0-9]* ns = ' "$TMP/counts" || fail "$(cat "$TMP/counts")"
