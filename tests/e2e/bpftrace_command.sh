@@ -3,7 +3,7 @@
 # finds what the programs say of themselves.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
-TEST_TIMEOUT=120
+TEST_TIMEOUT=240
 
 FIXTURES=$O/tests/fixtures
 
