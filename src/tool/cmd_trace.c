@@ -16,6 +16,33 @@
 /* What may be sent to us and is meant for the program. */
 static const int forwarded[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
 				 SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH };
+enum { N_FORWARDED = sizeof(forwarded) / sizeof(forwarded[0]) };
+
+/* Which have come while the program was being started. */
+static volatile sig_atomic_t early[NSIG];
+
+/* Those that a terminal sent go to the program as well. */
+static void remember_signal(int number, siginfo_t *info, void *context)
+{
+	(void)context;
+	if (info->si_code != SI_KERNEL)
+		early[number] = 1;
+}
+
+/*
+ * From before the start on no signal ends us: the program would be left to itself. They are caught
+ * rather than blocked, since a mask is inherited. What is ignored is so in the program as well.
+ */
+static void catch_signals(void)
+{
+	const struct sigaction action = { .sa_sigaction = remember_signal,
+					  .sa_flags = SA_RESTART | SA_SIGINFO };
+	struct sigaction before;
+
+	for (size_t i = 0; i < N_FORWARDED; i++)
+		if (sigaction(forwarded[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+			sigaction(forwarded[i], &action, NULL);
+}
 
 /* Pass on the signals that have come. Those that a terminal sent went to the program as well. */
 static void forward_signals(int fd, pid_t pid)
@@ -55,15 +82,18 @@ static int wait_for_program(pid_t pid)
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
-	for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
+	for (size_t i = 0; i < N_FORWARDED; i++)
 		sigaddset(&set, forwarded[i]);
-	/* Not before the start: the program inherits the mask. */
-	sigprocmask(SIG_BLOCK, &set, NULL);
 	signals.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (signals.fd < 0) {
 		say("signalfd: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
+	/* Not before the start: the program inherits the mask. */
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	for (size_t i = 0; i < N_FORWARDED; i++)
+		if (early[forwarded[i]])
+			kill(pid, forwarded[i]);
 	while ((ended = waitpid(pid, &status, WNOHANG)) == 0)
 		if (poll(&signals, 1, -1) > 0)
 			forward_signals(signals.fd, pid);
@@ -119,8 +149,11 @@ static int trace_and_measure(struct options *options, char **argv)
 static int trace(struct options *options, char **argv)
 {
 	pid_t pid;
-	int err = ocp_trace(options->ctx, options->prog, argv, options->actions, &pid);
+	int err;
 
+	if (options->wait)
+		catch_signals();
+	err = ocp_trace(options->ctx, options->prog, argv, options->actions, &pid);
 	if (err)
 		return say_error(options->ctx, err);
 	if (options->verbose)

@@ -17,7 +17,7 @@ start_requests() { # N
 start_measuring() { # FLAG...
 	background "$TOOL" attach -pid "$TARGET" "$@" >"$TMP/out" 2>"$TMP/err"
 	MEASURING=$!
-	wait_for 'grep -q "ing [0-9]* probes" "$TMP/err" || ! kill -0 "$MEASURING"' 10
+	wait_for 'grep -q "ing [0-9]* probes" "$TMP/err" || ! kill -0 "$MEASURING"'
 	kill -0 "$MEASURING" 2>/dev/null || fail "it does not measure: $(cat "$TMP/err")"
 }
 
@@ -263,7 +263,7 @@ test_together_with_actions_and_programs() {
 	background "$TOOL" attach --exe "$REQUESTS" --print request_stop --filter 'arg0 = 1' --limit 0 \
 		>"$TMP/out" 2>"$TMP/err"
 	MEASURING=$!
-	wait_for 'grep -q "measuring [0-9]* probes" "$TMP/err"' 10
+	wait_for 'grep -q "measuring [0-9]* probes" "$TMP/err"'
 	start_target "$REQUESTS" 10
 	await_line ready
 	"$TOOL" attach -pid "$TARGET" -enable-all --count=number --filter 'arg0 = 2' --for 300ms >"$TMP/count" &
@@ -310,7 +310,7 @@ test_privileges() {
 		--count=number --hist arg0 --filter 'arg0 >= 0' --print request_start --limit 0 --json \
 		>"$TMP/out" 2>"$TMP/err"
 	MEASURING=$!
-	wait_for 'grep -q "measuring [0-9]* probes" "$TMP/err" || ! kill -0 "$MEASURING"' 10
+	wait_for 'grep -q "measuring [0-9]* probes" "$TMP/err" || ! kill -0 "$MEASURING"'
 	tell go
 	await_line end
 	stop_measuring || fail "$(cat "$TMP/err")"

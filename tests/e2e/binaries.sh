@@ -8,7 +8,7 @@ BINARIES=$O/tests/fixtures/binaries
 # Where FILE, or what was at its place, is loaded in TARGET. (The last mapping of its start: a file
 # may be mapped a second time for reading.)
 base_of() { # FILE
-	if readelf -h "$1" | grep -q 'Type:.*EXEC'; then
+	if readelf -h "$1" | finds 'Type:.*EXEC'; then
 		echo 0
 	else
 		sed -nE "s|^([0-9a-f]*)-[^ ]* [^ ]* 0* [^ ]* [^ ]* +/(.*/)?${1##*/}( \(deleted\))?\$|0x\1|p" \
@@ -67,6 +67,7 @@ start_host() { # [DIRECTORY]
 }
 
 load_plugin() { # FILE
+	forget_output
 	tell "load $1"
 	await_line 'done'
 	forget_output

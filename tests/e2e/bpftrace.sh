@@ -2,7 +2,7 @@
 # Next to bpftrace on the same probe, whoever comes first: both count every hit.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
-TEST_TIMEOUT=120
+TEST_TIMEOUT=240
 
 start() {
 	need_counting

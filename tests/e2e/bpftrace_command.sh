@@ -3,7 +3,7 @@
 # finds what the programs say of themselves.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
-TEST_TIMEOUT=120
+TEST_TIMEOUT=240
 
 FIXTURES=$O/tests/fixtures
 
@@ -59,8 +59,8 @@ test_count() {
 	start_printed -pid "$TARGET" count 'in_\|inl\|[ort]'
 	tell go
 	await_line '# in_loop was seen enabled 0 times' 60
-	tell quit
 	stop_printed
+	tell quit
 	finish_target
 	eq "$(found_counts)" "$(expected_hits | grep -v '^nested')" "hits"
 }
@@ -76,7 +76,7 @@ test_count_every_name_but_the_empty_one() {
 	start_printed -pid "$TARGET" count '[a-z]'
 	go 500
 	tell 'go 100' "$other"
-	await_line 'done' 5 "$other"
+	await_line 'done' 20 "$other"
 	stop_printed
 	eq "$(found_counts)" "$(named_hits v1_dot 500)" "hits"
 }
@@ -90,7 +90,7 @@ test_count_of_a_program() {
 	start_printed -prog "$FIXTURES/../fixtures/v1-nopie" count straddling,plain,odd
 	go 500
 	tell 'go 100' "$other"
-	await_line 'done' 5 "$other"
+	await_line 'done' 20 "$other"
 	stop_printed
 	eq "$(found_counts)" "odd 600
 plain 600
@@ -211,7 +211,7 @@ test_time() {
 	start_printed -pid "$TARGET" time in_functor,in_try
 	tell go
 	await_line '# in_loop was seen enabled 0 times' 60
-	tell quit
+	# It ends with its process, and then is nobody's to be stopped.
 	stop_printed
 	eq "$(sed -n 's/^@pairs: //p' "$TMP/bpftrace")" 80000 "pairs"
 	eq "$(sed -n 's/^@orphan.*: //p' "$TMP/bpftrace" | xargs)" "0 0" "orphans"

@@ -110,7 +110,7 @@ test_help() {
 	done
 	for flag in pid exe enable disable enable-pair disable-pair enable-regexp disable-regexp \
 		enable-all disable-all force atomically gigatext count for interval json verbose quiet; do
-		"$TOOL" help attach | grep -qE -- "(^|[ [-])-$flag\\b" || fail "help attach has no -$flag"
+		"$TOOL" help attach | finds -E -- "(^|[ [-])-$flag\\b" || fail "help attach has no -$flag"
 	done
 	for command in help version; do
 		cmp <("$TOOL" help "$command") <("$TOOL" help)
@@ -347,8 +347,8 @@ test_one_of_several_fails() {
 	local first second third status=0
 	need_command gdb
 	start_three
-	gdb -q -nx -batch -p "$second" -ex 'shell sleep 20' >"$TMP/gdb" 2>&1 &
-	wait_for '! grep -q "TracerPid:.0$" "/proc/'"$second"'/status"' 10
+	gdb -q -nx -batch -p "$second" -ex 'shell sleep 1000' >"$TMP/gdb" 2>&1 &
+	wait_for '! grep -q "TracerPid:.0$" "/proc/'"$second"'/status"'
 	"$TOOL" attach --exe "$TMP/loop" -enable alpha 2>"$TMP/err" || status=$?
 	eq "$status" 6 "status"
 	eq "$(grep -c "^ocaml-probes: pid $second .*: is being traced by pid" "$TMP/err")" 1 "$(cat "$TMP/err")"

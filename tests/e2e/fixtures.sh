@@ -10,7 +10,7 @@ fixtures=${fixtures//.S/}
 poke() { # VA OCTAL_BYTE
 	local bias=0 start exe
 	exe=$(readlink "/proc/$TARGET/exe")
-	if readelf -h "$exe" | grep -q 'Type:.*DYN'; then
+	if readelf -h "$exe" | finds 'Type:.*DYN'; then
 		start=$(grep -m1 -F "$exe" "/proc/$TARGET/maps")
 		bias=0x${start%%-*}
 	fi

@@ -8,7 +8,7 @@ run_fake() {
 	cat >"$TMP/build/tests/unit/test_fake"
 	chmod +x "$TMP/build/tests/unit/test_fake"
 	status=0
-	lines=$(UNIT_TIMEOUT=1 "$ROOT/tests/run" "$TMP/build" fake) || status=$?
+	lines=$(UNIT_TIMEOUT=${limit:-60} "$ROOT/tests/run" "$TMP/build" fake) || status=$?
 }
 
 # The same for a made-up script on top of lib.sh, copied to where lib.sh is expected.
@@ -59,6 +59,7 @@ test_bad_status_counts_as_failure() {
 }
 
 test_hang_counts_as_failure() {
+	local limit=1
 	run_fake <<-'END'
 		#!/bin/sh
 		printf '1..1\nok 1 - a\n'
@@ -101,12 +102,20 @@ test_skip_and_assertions() {
 		test_skip() { skip "no $reason"; }
 		test_eq() { eq 1 2 "sums"; }
 		test_matches() { matches abc '^b'; }
-		test_hang() { sleep 1000; }
-		reason=time TEST_TIMEOUT=1
+		reason=time
 	END
 	matches "$lines" 'ok - test_skip # SKIP no time'
 	matches "$lines" 'sums differ'
 	matches "$lines" 'not ok - test_matches'
+	eq "$status" 1
+}
+
+test_a_test_that_hangs() {
+	run_fake_script <<-'END'
+		test_hang() { sleep 1000; }
+		TEST_TIMEOUT=1
+	END
+	matches "$lines" 'not ok - test_hang'
 	matches "$lines" 'did not end within 1 s'
 	eq "$status" 1
 }
@@ -126,8 +135,8 @@ test_targets_talk_and_die_with_the_test() {
 			echo "$TARGET" >"$O/left-behind"
 		}
 		test_interrupt() {
-			background sh -c 'trap "exit 9" INT; while :; do sleep 0.01; done'
-			sleep 0.1
+			background sh -c 'trap "exit 9" INT; echo ready; while :; do sleep 0.01; done' >"$TMP/out"
+			wait_for 'grep -q ready "$TMP/out"'
 			kill -INT $!
 			local status=0
 			wait $! || status=$?
@@ -135,7 +144,7 @@ test_targets_talk_and_die_with_the_test() {
 		}
 	END
 	eq "$lines" $'1..3\nok - test_talk\nok - test_leave\nok - test_interrupt'
-	wait_for '! kill -0 "$(cat "$TMP/left-behind")" 2>/dev/null'
+	wait_for 'has_ended "$(cat "$TMP/left-behind")"'
 }
 
 run_tests "$@"

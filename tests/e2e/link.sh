@@ -451,7 +451,7 @@ test_usage() {
 
 # 100 000 dormant probes of 10 000 names, as ocamlopt lays them out, in under a second.
 test_many_sites() {
-	local start milliseconds
+	local TIMEFORMAT='%U %S' times
 	awk 'BEGIN {
 		print ".text\n.globl main\nmain:"
 		for (i = 0; i < 100000; i++) {
@@ -468,10 +468,9 @@ test_many_sites() {
 		print "runs: .quad 0\n.section .probes,\"aw\"\n.quad 0\n.section .note.GNU-stack"
 	}' >"$TMP/many.s"
 	cc -o "$TMP/many" "$TMP/many.s"
-	start=$(date +%s%N)
-	"$LINK" --strict "$TMP/many"
-	milliseconds=$((($(date +%s%N) - start) / 1000000))
-	((milliseconds < 1000)) || fail "took $milliseconds ms"
+	# A second of work: what others do meanwhile is no part of it.
+	times=$({ time "$LINK" --strict "$TMP/many" >&3 2>&4; } 3>&1 4>&2 2>&1)
+	awk '{ exit !($1 + $2 < 1) }' <<<"$times" || fail "took $times s"
 	eq "$("$LINK" --check "$P/places_bare" | wc -l)" 1
 	eq "$(readelf -n "$TMP/many" | grep -c 'Provider: ocaml_1')" 100000
 	# main's status says whether all handlers ran: off, none did.

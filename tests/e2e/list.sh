@@ -14,11 +14,14 @@ test_processes() {
 	v1=$TARGET
 	start_target "$O/tests/fixtures/v0" --wait
 	v0=$TARGET
-	await_line ready 5 "$v1"
-	await_line ready 5 "$v0"
-	bash -c 'sleep 0.3 & exec sleep 20' &
-	wait_for 'pgrep -P $! sleep >/dev/null'
-	zombie=$(pgrep -P $! sleep)
+	await_line ready 20 "$v1"
+	await_line ready 20 "$v0"
+	# A shell might wait for it before it becomes something else.
+	python3 -c 'import os, time
+print(os.fork() or os._exit(0), flush=True)
+time.sleep(1000)' >"$TMP/zombie" &
+	wait_for '[[ -s $TMP/zombie ]]'
+	zombie=$(cat "$TMP/zombie")
 	wait_for 'grep -q "State:.Z" "/proc/'"$zombie"'/status"'
 	eq "$("$TOOL" list 2>"$TMP/err" | head -n 1)" "    PID PROBES ENABLED EXE" "header"
 	eq "$(listed "$v1")" "10 1 $O/tests/fixtures/v1"

@@ -77,7 +77,7 @@ test_opam_install() {
 	ocamlfind ocamlopt -thread -linkpkg -package threads.posix,ocaml-probes.ppx,ocaml-probes.probes_lib \
 		-cc ocaml-probes-cc self.ml -o self
 	eq "$(./self 2 | head -n 4 | xargs)" \
-		"names: cold hot once cold=false hot=false once=false once: 1 handlers ran: true true"
+		"names: cold hot once cold=false hot=false once=false once: 1 handlers ran: true"
 	cd "$PACKAGE"
 	opam remove ocaml-probes --switch test >>"$TMP/log" 2>&1
 	eq "$(find "$OPAMROOT/test/bin" "$OPAMROOT/test/lib/ocaml-probes" -type f 2>/dev/null)" ""

@@ -27,6 +27,10 @@ with_caps() { # CAPS COMMAND...
 		--ambient-caps="-all,$caps" --bounding-set="-all,$caps" "$@"
 }
 
+# The same, to be run in the background: CAP_PERFMON and CAP_BPF.
+two_caps=(setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups --inh-caps=-all,+cap_38,+cap_39
+	--ambient-caps=-all,+cap_38,+cap_39 --bounding-set=-all,+cap_38,+cap_39)
+
 start_as_nobody() { # PROGRAM ARG...
 	start_target setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups --bounding-set=-all --inh-caps=-all "$@"
 	await_line ready
@@ -71,16 +75,28 @@ test_counting_names_what_is_missing() {
 	matches "$(cat "$TMP/err")" "lacks CAP_BPF"
 }
 
+# What COMMAND measures must have more than 0 in column COLUMN of the row NAME, once the target has run.
+measures() { # NAME COLUMN COMMAND...
+	local name=$1 column=$2 tool
+	shift 2
+	: >"$TMP/err"
+	background "$@" >"$TMP/out" 2>"$TMP/err"
+	tool=$!
+	wait_for 'grep -Eq "(counting|measuring) [0-9]+ probes" "$TMP/err" || ! kill -0 '"$tool"
+	let_run all
+	kill -INT "$tool" || fail "$(cat "$TMP/err")"
+	wait "$tool" || fail "status $?: $(cat "$TMP/err")"
+	eq "$(awk -v name="$name" -v column="$column" '$1 == name && $column > 0 { print "measured" }' "$TMP/out")" \
+		measured "$*: $(cat "$TMP/out")"
+}
+
 test_two_capabilities_suffice() {
 	prepare
 	need_counting
 	start_as_nobody "$TMP/loop"
-	with_caps +cap_38,+cap_39 "$TOOL" attach -pid "$TARGET" --count --for 300ms >"$TMP/out"
-	eq "$(awk '$1 == "alpha" && $2 > 0 { print "counted" }' "$TMP/out")" counted
-	with_caps +cap_38,+cap_39 "$TOOL" attach -pid "$TARGET" --time alpha,beta --children --for 300ms >"$TMP/out"
-	eq "$(awk '$1 == "alpha,beta" && $2 > 0 { print "timed" }' "$TMP/out")" timed
-	with_caps +cap_38,+cap_39 "$TOOL" attach --exe "$TMP/loop" --count --by-process --for 300ms >"$TMP/out"
-	eq "$(awk '$1 == "alpha" && $4 > 0 { print "counted" }' "$TMP/out")" counted
+	measures alpha 2 "${two_caps[@]}" "$TOOL" attach -pid "$TARGET" --count
+	measures alpha,beta 2 "${two_caps[@]}" "$TOOL" attach -pid "$TARGET" --time alpha,beta --children
+	measures alpha 4 "${two_caps[@]}" "$TOOL" attach --exe "$TMP/loop" --count --by-process
 }
 
 # The hint's command does what it says.
@@ -90,9 +106,7 @@ test_setcap_as_hinted() {
 	need_command setcap
 	start_as_nobody "$TMP/loop"
 	setcap cap_bpf,cap_perfmon=ep "$TOOL"
-	setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups "$TOOL" attach -pid "$TARGET" --count \
-		--for 300ms >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
-	eq "$(awk '$1 == "alpha" && $2 > 0 { print "counted" }' "$TMP/out")" counted
+	measures alpha 2 setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups "$TOOL" attach -pid "$TARGET" --count
 }
 
 test_somebody_elses_process() {

@@ -156,7 +156,7 @@ check_self() { # SIZE COMMAND...
 	eq "$(run "$@" "$size")" "names: cold hot once
  cold=false hot=false once=false
 once: 1
-handlers ran: true true
+handlers ran: true
 all off: true
  cold=false hot=false once=false
  cold=false hot=false once=false

@@ -48,6 +48,31 @@ finish_target() {
 	wait "$TARGET" || TARGET_STATUS=$?
 }
 
+# "TID TICKS" of PID's threads: how long each has had a CPU, in hundredths of a second.
+cpu_ticks() { # PID
+	local task
+	for task in "/proc/$1/task"/*; do
+		echo "${task##*/} $(sed 's/.*) //' "$task/stat" | awk '{ print $12 + $13 }')"
+	done
+}
+
+# Whether the CPU times that `cpu_ticks` told BEFORE have grown by some ticks: of each thread but the
+# first, which reads what it is told, or of all together.
+have_run() { # each|all PID BEFORE
+	{ printf '%s\n' "$3"; echo; cpu_ticks "$2"; } | awk -v how="$1" -v first="$2" '
+		NF == 0 { after = 1; next }
+		!after { before[$1] = $2; next }
+		{ sum += $2 - before[$1]; if ($1 != first && $2 - before[$1] < 2) late = 1 }
+		END { exit how == "each" ? late : sum < 5 }'
+}
+
+# Return when a target that can run has run: on a busy machine no sleep tells.
+let_run() { # each|all [PID]
+	local pid=${2:-$TARGET} before
+	before=$(cpu_ticks "$pid")
+	wait_for "have_run $1 $pid '$before'"
+}
+
 # "0xSITE 0xSEMAPHORE" of every note of FILE's OCaml probes, link-time addresses.
 notes_of() { # FILE
 	readelf -nW "$1" | sed -n 's/.*Location: \(0x[0-9a-f]*\), .*Semaphore: \(0x[0-9a-f]*\)/\1 \2/p'
@@ -57,7 +82,7 @@ notes_of() { # FILE
 bias_of() { # PID
 	local exe start
 	exe=$(readlink "/proc/$1/exe")
-	if readelf -h "$exe" | grep -q 'Type:.*DYN'; then
+	if readelf -h "$exe" | finds 'Type:.*DYN'; then
 		start=$(grep -m1 -F "$exe" "/proc/$1/maps")
 		printf '0x%s\n' "${start%%-*}"
 	else

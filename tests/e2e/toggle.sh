@@ -20,8 +20,10 @@ test_info_and_switching() {
 		eq "$(states "$TARGET")" "alpha disabled beta disabled gamma disabled"
 		"$TOOL" attach -pid "$TARGET" -enable beta,alpha
 		eq "$(states "$TARGET")" "alpha enabled beta enabled gamma disabled"
+		let_run all
 		"$TOOL" attach --pid "$TARGET" --disable alpha --enable gamma
 		eq "$(states "$TARGET")" "alpha disabled beta enabled gamma enabled"
+		let_run all
 		"$TOOL" attach -pid="$TARGET" -disable-all
 		eq "$(states "$TARGET")" "alpha disabled beta disabled gamma disabled"
 		tell quit
@@ -34,7 +36,7 @@ test_info_and_switching() {
 test_handlers_run_only_when_asked_for() {
 	start_loop
 	"$TOOL" attach -pid "$TARGET" -enable gamma
-	sleep 0.1
+	let_run all
 	tell quit
 	finish_target
 	eq "$(handler_runs | awk '$2 > 0 { print $1 }' | xargs)" "gamma" "handlers that ran"
@@ -131,7 +133,7 @@ test_sigkill_of_the_tool() {
 		sleep "0.00$((i % 5))$((i % 10))"
 		kill -KILL $! 2>/dev/null || :
 		wait $! || :
-		wait_for '[[ $(cut -d" " -f3 "/proc/$TARGET/stat") = [RS] ]]' 2
+		wait_for '[[ $(cut -d" " -f3 "/proc/$TARGET/stat") = [RS] ]]'
 	done
 	for i in {1..200}; do
 		[[ $("$TOOL" info -pid "$TARGET") = *[ed]abled* && $("$TOOL" info -pid "$TARGET") != *" enabled"* &&
@@ -149,8 +151,8 @@ test_stopped_process_stays_stopped() {
 	kill -STOP "$TARGET"
 	wait_for '[[ $(cut -d" " -f3 "/proc/$TARGET/stat") = T ]]'
 	"$TOOL" attach -pid "$TARGET" -enable alpha
-	sleep 0.1
-	eq "$(cut -d' ' -f3 "/proc/$TARGET/stat")" T "state"
+	# Let go, each thread runs just as far as to its stop.
+	wait_for '! cut -d" " -f3 "/proc/$TARGET/task"/*/stat | finds -v T'
 	eq "$(states "$TARGET")" "alpha enabled beta disabled gamma disabled"
 	kill -CONT "$TARGET"
 	tell quit
@@ -163,8 +165,8 @@ test_traced_by_somebody_else() {
 	need_command gdb
 	start_loop
 	before=$(memory_of "$TARGET")
-	gdb -q -nx -batch -p "$TARGET" -ex 'shell sleep 8' >"$TMP/gdb" 2>&1 &
-	wait_for '! grep -q "TracerPid:.0$" "/proc/$TARGET/status"' 10
+	gdb -q -nx -batch -p "$TARGET" -ex 'shell sleep 1000' >"$TMP/gdb" 2>&1 &
+	wait_for '! grep -q "TracerPid:.0$" "/proc/$TARGET/status"'
 	check_error 6 "being traced by pid [0-9]+ \(gdb\)" attach -pid "$TARGET" -enable alpha
 	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
 	kill %?gdb
@@ -181,7 +183,7 @@ test_what_cannot_be_attached() {
 	# A shell might wait for it before it becomes something else.
 	python3 -c 'import os, time
 print(os.fork() or os._exit(0), flush=True)
-time.sleep(20)' >"$TMP/zombie" &
+time.sleep(1000)' >"$TMP/zombie" &
 	wait_for '[[ -s $TMP/zombie ]]'
 	zombie=$(cat "$TMP/zombie")
 	wait_for 'grep -q "State:.Z" "/proc/'"$zombie"'/status"'
@@ -210,13 +212,15 @@ test_undo_after_somebody_switched() {
 
 # --for: on now, and exactly as before at the end, by time, by signal, or with the process.
 test_for_a_time() {
-	local before signal
+	local before signal start
 	start_loop
 	"$TOOL" attach -pid "$TARGET" -enable gamma
 	before=$(memory_of "$TARGET")
-	"$TOOL" attach -pid "$TARGET" -enable alpha,gamma --for 500ms &
-	wait_for '[[ $(states "$TARGET") = "alpha enabled beta disabled gamma enabled" ]]'
-	wait $!
+	# Too short a time to be looked at in between: it says when it has switched them.
+	start=$(date +%s%N)
+	"$TOOL" attach -pid "$TARGET" -enable alpha,gamma --for 300ms -v 2>"$TMP/err"
+	(($(date +%s%N) - start >= 300000000)) || fail "it did not wait"
+	matches "$(cat "$TMP/err")" "^ocaml-probes: pid $TARGET: switched 2 probes: [0-9]+ writes"
 	eq "$(memory_of "$TARGET")" "$before" "text and semaphores after the time"
 	for signal in INT TERM HUP; do
 		background "$TOOL" attach -pid "$TARGET" -enable-all --for 1h

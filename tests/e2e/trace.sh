@@ -87,6 +87,23 @@ test_wait_forwards_signals() {
 	done
 }
 
+# Also those that come before the tool has heard that the program runs.
+test_wait_forwards_early_signals() {
+	local status=0
+	need_command strace
+	mkfifo "$TMP/in"
+	exec {fd}<>"$TMP/in"
+	# -D: the tool is the process that we know. It stands still between the start and the waiting.
+	background strace -D -qq -o "$TMP/strace" -e trace=signalfd4 -e inject=signalfd4:delay_enter=2s \
+		"$TOOL" trace -prog "$O/tests/ocaml/loop" -enable alpha --wait <"$TMP/in" >"$TMP/run"
+	TRACE=$!
+	wait_for 'grep -qsx ready "$TMP/run"'
+	kill -TERM "$TRACE"
+	wait "$TRACE" || status=$?
+	eq "$status" 0 "status"
+	grep -q '^alpha handler=' "$TMP/run" || fail "the program was not told"
+}
+
 # Constructors of shared libraries run before anything of the program itself.
 test_constructors_of_shared_libraries() {
 	"$TOOL" trace -prog "$O/tests/fixtures/binaries/early" -enable-all --wait >"$TMP/run"

@@ -14,18 +14,35 @@
 void self_round(void);
 void self_report(void);
 
+enum { N_THREADS = 4 };
+
 static atomic_bool finish;
+static atomic_uint rounds[N_THREADS];
 static struct ocp_ctx *ctx;
+
+static void (*plugin_round)(void);
 
 static void *run(void *arg)
 {
-	void (*plugin_round)(void) = *(void (**)(void))arg;
+	atomic_uint *n = arg;
 
 	while (!finish) {
 		self_round();
 		plugin_round();
+		++*n;
 	}
 	return NULL;
+}
+
+/* Every thread has gone through all sites in the state that they are in. */
+static void await_rounds(void)
+{
+	for (int i = 0; i < N_THREADS; i++) {
+		unsigned int before = rounds[i];
+
+		while (rounds[i] - before < 2)
+			usleep(100);
+	}
 }
 
 static void must(int err)
@@ -47,10 +64,10 @@ static void switch_all(struct ocp_process *self, int on)
 
 int main(int argc, char **argv)
 {
-	void (*plugin_round)(void), (*plugin_report)(void);
+	void (*plugin_report)(void);
 	struct ocp_process *self;
 	enum ocp_state states[8];
-	pthread_t threads[4];
+	pthread_t threads[N_THREADS];
 	size_t before;
 	void *plugin;
 
@@ -68,16 +85,20 @@ int main(int argc, char **argv)
 	must(ocp_process_open(ctx, getpid(), &self));
 	printf("with the plugin's: %zu\n", ocp_process_probe_count(self));
 
-	for (int i = 0; i < 4; i++)
-		pthread_create(&threads[i], NULL, run, (void *)&plugin_round);
-	for (int i = 0; i < 2000; i++)
+	for (int i = 0; i < N_THREADS; i++)
+		pthread_create(&threads[i], NULL, run, &rounds[i]);
+	await_rounds();
+	for (int i = 0; i < 2000; i++) {
 		switch_all(self, i % 2 == 0);
+		if (i == 0)
+			await_rounds();
+	}
 	must(ocp_process_read_states(self, 0, states));
 	for (size_t i = 0; i < ocp_process_probe_count(self); i++)
 		printf("%s %d\n", ocp_process_probe_name(self, i), states[i]);
 	printf("atomically: %d\n", ocp_process_read_states(self, OCP_ATOMICALLY, states));
 	finish = true;
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < N_THREADS; i++)
 		pthread_join(threads[i], NULL);
 	self_report();
 	plugin_report();

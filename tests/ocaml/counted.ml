@@ -4,7 +4,8 @@
 
    A line on stdin starts the loops (so that a tool can attach first), and a line on stdout tells
    that this line is awaited. Then, one line a probe: NAME handler=RUNS expected=HITS; and the program
-   stays, to be looked at, until another line or the end of stdin. *)
+   stays, to be looked at, until another line or the end of stdin. The line `stop` ends the loops before
+   their time, and not the program. *)
 
 let iterations = int_of_string Sys.argv.(1)
 let n_threads = int_of_string Sys.argv.(2)
@@ -65,25 +66,39 @@ let[@inline never] nest x =
 
 let[@inline never] tail_probe () = [%probe "tail" (incr tail)]
 
+let stopping = ref false
+let hits = ref 0
+
 let worker () =
   let x = ref 0 in
-  for i = 1 to iterations do
+  let i = ref 0 in
+  while !i < iterations && not !stopping do
+    incr i;
     [%probe "in_loop" (incr in_loop)];
-    x := if i land 1 = 0 then Even.run !x else Odd.run !x;
+    x := if !i land 1 = 0 then Even.run !x else Odd.run !x;
     x := guarded !x;
     (match raiser !x with y -> x := y | exception Exit -> ());
     x := nest !x;
     tail_probe ();
     if [%probe_is_enabled "in_loop"] then incr queried
   done;
+  hits := !hits + !i;
   ignore (Sys.opaque_identity !x)
+
+let rec obey () =
+  match input_line stdin with
+  | "stop" ->
+    stopping := true;
+    obey ()
+  | _ | (exception End_of_file) -> ()
 
 let () =
   print_endline "ready";
   ignore (input_line stdin);
   let threads = List.init n_threads (fun _ -> Thread.create worker ()) in
+  let obeying = Thread.create obey () in
   List.iter Thread.join threads;
-  let hits = iterations * n_threads in
+  let hits = !hits in
   (* The nested probe is reached by the outer one's handler only. *)
   List.iter
     (fun (name, runs, expected) -> Printf.printf "%s handler=%d expected=%d\n" name runs expected)
@@ -98,4 +113,4 @@ let () =
       "tail", !tail, hits;
     ];
   Printf.printf "# in_loop was seen enabled %d times\n%!" !queried;
-  try ignore (input_line stdin) with End_of_file -> ()
+  Thread.join obeying
