@@ -109,30 +109,28 @@ start_prometheus() {
 }
 
 # "LABELS VALUE..." lines of what Prometheus answers to QUERY; of a range vector all its values.
-query() { # QUERY
-	curl -sS --fail --get --data-urlencode "query=$1" "$API/query" | "$PYTHON" -c '
+query() { # QUERY [TIME]
+	curl -sS --fail --get --data-urlencode "query=$1" ${2:+--data-urlencode "time=$2"} "$API/query" | "$PYTHON" -c '
 import json, sys
 for one in json.load(sys.stdin)["data"]["result"]:
     labels = ",".join(f"{k}={v}" for k, v in sorted(one["metric"].items()) if k in ("probe", "start", "alertname"))
     print(labels, *[value for _, value in one.get("values", [one.get("value")])])'
 }
 
-# Is each value of QUERY within 1 % of HZ, and are there N?
-are_rates() { # QUERY N
-	query "$1" >"$TMP/rates"
-	awk -v hz="$HZ" -v n="$2" '
-		{ if ($2 < hz * 0.99 || $2 > hz * 1.01) bad = 1 }
-		END { exit bad || NR != n }' "$TMP/rates"
+# Wait for 20 s in which no scrape took long: Prometheus dates what it gets by when it asked for it. Sets
+# CALM to their end, which all scrapes before it have come to.
+await_calm() {
+	wait_for 'CALM=$(($(date +%s) - 2)) &&
+		query "max(max_over_time(scrape_duration_seconds[20s]))" "$CALM" | awk "{ exit !(\$1 < 0.1) }"' 90
 }
 
-# They are, at once, unless somebody was kept from running: Prometheus dates what it gets by when it
-# asked for it. Then they are when that moment is no longer among the 20 s.
+# Each value of QUERY is within 1 % of HZ, and there are N.
 check_rates() { # QUERY N
-	local tries=120
-	until are_rates "$@"; do
-		((tries-- > 0)) || fail "$1 is not $HZ: $(cat "$TMP/rates")"
-		sleep 0.5
-	done
+	await_calm
+	query "$1" "$CALM" >"$TMP/rates"
+	awk -v hz="$HZ" -v n="$2" '
+		{ if ($2 < hz * 0.99 || $2 > hz * 1.01) bad = 1 }
+		END { exit bad || NR != n }' "$TMP/rates" || fail "$1 is not $HZ: $(cat "$TMP/rates")"
 	cat "$TMP/rates"
 }
 
@@ -154,7 +152,7 @@ test_prometheus() {
 	start_steady
 	start_prometheus
 	"$TOOL" attach -pid "$TARGET" -enable tick
-	wait_for '[[ $(query "count_over_time(ocaml_probes_hits_total{probe=\"tick\"}[1m])" | cut -d" " -f2) -ge 22 ]]' 60
+	wait_for '[[ $(query "count_over_time(ocaml_probes_hits_total{probe=\"tick\"}[1m])" | cut -d" " -f2) -ge 25 ]]' 60
 
 	check_rates 'rate(ocaml_probes_hits_total[20s])' 3
 	check_rates 'rate(ocaml_probes_pair_duration_seconds_count[20s])' 1

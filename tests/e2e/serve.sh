@@ -327,7 +327,7 @@ plain 100" "hits"
 	wait_for 'grep -q "config: was read again, 1 target$" "$TMP/serve.err"'
 }
 
-in_ten_seconds() {
+in_time() {
 	timeout -s KILL 30 "$O/ocaml-probes" "$@"
 }
 
@@ -337,8 +337,8 @@ test_configuration_that_blocks() {
 	start_v1
 	printf '{ "listen": "127.0.0.1:0", "targets": [{ "pid": %s }] }' "$TARGET" >"$TMP/config"
 	mkfifo "$TMP/fifo"
-	TOOL=in_ten_seconds check_error 2 'fifo: not a regular file' serve --config "$TMP/fifo"
-	TOOL=in_ten_seconds check_error 2 'zero: not a regular file' serve --config /dev/zero
+	TOOL=in_time check_error 2 'fifo: not a regular file' serve --config "$TMP/fifo"
+	TOOL=in_time check_error 2 'zero: not a regular file' serve --config /dev/zero
 
 	# What a shell gives in the place of a file comes when it comes,
 	start_server --config <(sleep 0.3; cat "$TMP/config")

@@ -12,7 +12,8 @@ SOAK_SECONDS=${SOAK_SECONDS:-15}
 # `serve` forgets rows of processes that have ended each five minutes: a shorter run sees them grow.
 FORGETS_AFTER=300
 TEST_TIMEOUT=$((SOAK_SECONDS + 60 + (SOAK_SECONDS > FORGETS_AFTER ? FORGETS_AFTER : 0)))
-# How many programs at least, and how many looks at what is held; how many run side by side, for how many rounds of how many a second.
+# How many programs at least, and how many looks at what is held; how many run side by side, for how
+# many rounds of how many a second.
 LEAST=200 LOOKS=10 LANES=8 ROUNDS=60 HZ=400
 # What may be more in the last quarter than in the second: pages of the heap that are not given back.
 # And for a process that is told apart and not yet forgotten, of 3 probes.
@@ -119,6 +120,7 @@ test_programs_come_and_go() {
 	local -A serves urls at_first
 	need_counting
 	need_command curl bpftool
+	PINS=$(pins)
 	copy_steady steady
 	start_serve exe --exe "$EXE" --time work_start,work_stop
 	serves[exe]=$SERVE urls[exe]=$URL
@@ -194,8 +196,11 @@ test_programs_come_and_go() {
 	check_nothing_stays
 }
 
-# The exporters end: a new process of the program is as it was, and the kernel has none of theirs, as it
-# would if they had pinned some.
+pins() {
+	ls /sys/fs/bpf/ocaml-probes 2>/dev/null || :
+}
+
+# The exporters end: a new process of the program is as it was, and the kernel has none of theirs.
 check_nothing_stays() {
 	local who
 	start_target "$EXE" 50
@@ -214,6 +219,8 @@ check_nothing_stays() {
 	wait_for '[[ $(int3_count "$TARGET") -eq 0 ]]'
 	wait_for '[[ $(raised_semaphores "$TARGET") -eq 0 ]]'
 	wait_for '[[ -z $(still_there "$TMP/bpf") ]]'
+	# Those of others, who test just that, go.
+	wait_for '[[ -z $(comm -13 <(echo "$PINS") <(pins)) ]]'
 	leave
 }
 
