@@ -176,7 +176,7 @@ int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void 
 	const unsigned long produced = __atomic_load_n(ring->producer, __ATOMIC_ACQUIRE);
 	const unsigned long end = find_end(ring, produced);
 	/* Where room gets short it is worth more than the order. */
-	const bool is_short = produced - *ring->consumer > ring->bytes / 4;
+	const bool is_short = produced - *ring->consumer > ring->bytes / 2;
 	const uint64_t until_ns = all || is_short ? UINT64_MAX : ring->mark_ns;
 	unsigned long keep;
 	int err;

@@ -503,7 +503,7 @@ static void exec_while_threads_are_seized(void **state)
 		execl("/proc/self/exe", "test_tracee", EXEC_FOR_EVER, NULL);
 		_exit(1);
 	}
-	alarm(60);
+	alarm(200);
 	for (int i = 0; i < 60; i++) {
 		struct tracee *tracee;
 
