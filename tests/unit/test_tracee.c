@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "process/proc_file.h"
 #include "process/tracee.h"
 
@@ -338,6 +339,16 @@ static void another_tracer_is_named(void **state)
 	finish_child(pid, fd);
 }
 
+/* Asleep for a moment, then busy for longer than one that sleeps would be waited for. */
+static void hold_for_a_while(void)
+{
+	const int64_t start_ns = clock_ns(CLOCK_MONOTONIC);
+
+	usleep(300 * 1000);
+	while (clock_ns(CLOCK_MONOTONIC) - start_ns < 1500000000)
+		;
+}
+
 /* A tracer that holds it for a moment only is waited for. */
 static void a_short_trace_is_waited_for(void **state)
 {
@@ -353,7 +364,7 @@ static void a_short_trace_is_waited_for(void **state)
 	if (tracer == 0) {
 		ptrace(PTRACE_SEIZE, pid, NULL, NULL);
 		if (read(go[0], &c, 1) == 1)
-			usleep(300 * 1000);
+			hold_for_a_while();
 		_exit(0);
 	}
 	await_tracer(pid, tracer);
