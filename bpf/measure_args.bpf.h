@@ -9,8 +9,8 @@
  * the program itself cannot say which start a stop belongs to; only the time may then be that of
  * another one.
  *
- * Printing. The time of a record is taken last before its room is, so that records stand in the
- * buffer nearly in the order of their times. The reader comes by itself, it is not woken.
+ * Printing. The time of a record is taken after its room is: what the reader sees no room of is
+ * younger than the moment it looks. It comes by itself, it is not woken.
  */
 #ifndef MEASURE_ARGS_BPF_H
 #define MEASURE_ARGS_BPF_H
@@ -253,11 +253,10 @@ static __always_inline void print_hit(struct pt_regs *regs, __u32 number,
 {
 	struct measure_losses *lost = our_losses();
 	struct hit_record *record;
-	__u64 now_ns = bpf_ktime_get_ns();
 
 	if (!lost)
 		return;
-	if (config.print_limit && !is_within_limit(now_ns)) {
+	if (config.print_limit && !is_within_limit(bpf_ktime_get_ns())) {
 		add(&lost->prints_limited, 1);
 		return;
 	}
@@ -266,7 +265,8 @@ static __always_inline void print_hit(struct pt_regs *regs, __u32 number,
 		add(&lost->prints_dropped, 1);
 		return;
 	}
-	record->ts_ns = now_ns;
+	/* Not before it has its place: see engine_bpf_print.c. */
+	record->ts_ns = bpf_ktime_get_ns();
 	record->pid = ids->tgid;
 	record->tid = ids->pid;
 	record->site = number;

@@ -173,7 +173,7 @@ typedef void (*ocp_hit_fn)(void *data, const struct ocp_hit *hit);
 /*
  * Call FN(DATA, hit) for each hit that has come to be printed, in the order of time. To be called
  * every 20 ms or so: the buffer is bounded, what finds no room is counted as dropped. While
- * attached, hits of the last 5 ms are left for the next call, for the sake of the order.
+ * attached, hits since the last call are left for the next one, for the sake of the order.
  */
 OCP_API int ocp_meter_take_hits(struct ocp_meter *meter, ocp_hit_fn fn, void *data);
 

@@ -5,9 +5,12 @@
  *
  * The kernel maps the data twice in a row, so that every record is in one piece. Records stand in
  * the order in which they were reserved, which differs from that of their times when a task was
- * interrupted between taking its time and reserving. So a call hands over, sorted, what is older
- * than HOLD_NS and leaves the rest in the buffer. The buffer can be given up from its beginning
- * only: what was handed over behind a younger record is told by its time the next time.
+ * interrupted in between, for however long. But a record's time is taken after its place: what is
+ * reserved after a moment has a later time. So each call makes a mark, the time and then the end of
+ * what is reserved; and one that finds all records before the last mark finished hands over,
+ * sorted, those that are not younger than the mark, as all that come are younger. The rest stays in
+ * the buffer. The buffer can be given up from its beginning only: what was handed over behind a
+ * younger record is told by its time the next time.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -19,7 +22,8 @@
 #include "measure/engine_bpf.h"
 #include "measure/value.h"
 
-enum { HOLD_NS = 5 * 1000 * 1000 };
+/* What a processor reserved so long ago all others see, too; it is far less. */
+enum { SETTLED_NS = 1000 * 1000 };
 
 /* A record that is to be handed over. */
 struct found {
@@ -32,6 +36,8 @@ struct print_ring {
 	const char *data;
 	void *producer_page;
 	size_t page, bytes;
+	unsigned long mark; /* what has no place before this ... */
+	uint64_t mark_ns;   /* ... is younger */
 	unsigned long seen; /* records before this have been looked at by the last call, */
 	uint64_t seen_ns;   /* and those of them that are older than this handed over */
 	struct found *batch;
@@ -104,51 +110,80 @@ static int compare_times(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/*
- * Collect the finished records up to UNTIL_NS that have not been handed over. *KEEP becomes the
- * position of the first that is not to be given up yet, *END that of the first not looked at.
- */
-static int collect(struct print_ring *ring, uint64_t until_ns, unsigned long *keep,
-		   unsigned long *end)
+static uint32_t header_at(const struct print_ring *ring, unsigned long at)
 {
-	const unsigned long produced = __atomic_load_n(ring->producer, __ATOMIC_ACQUIRE);
+	const char *header = ring->data + (at & (ring->bytes - 1));
+
+	return __atomic_load_n((const uint32_t *)header, __ATOMIC_ACQUIRE);
+}
+
+static unsigned long next_of(unsigned long at, uint32_t header)
+{
+	const uint32_t n = header & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
+
+	return at + ((BPF_RINGBUF_HDR_SZ + n + 7) & ~7UL);
+}
+
+/* The end of the finished records before which there is no other one. */
+static unsigned long find_end(const struct print_ring *ring, unsigned long produced)
+{
+	unsigned long at = *ring->consumer;
+	uint32_t header;
+
+	for (; at < produced; at = next_of(at, header)) {
+		header = header_at(ring, at);
+		if (header & BPF_RINGBUF_BUSY_BIT)
+			break;
+	}
+	return at;
+}
+
+/*
+ * Collect the records before END and up to UNTIL_NS that have not been handed over. *KEEP becomes
+ * the position of the first that is not to be given up yet.
+ */
+static int collect(struct print_ring *ring, unsigned long end, uint64_t until_ns,
+		   unsigned long *keep)
+{
 	unsigned long at = *ring->consumer;
 	bool keeps = false;
 	int err = 0;
 
 	ring->n = 0;
 	*keep = at;
-	while (!err && at < produced) {
-		const char *header = ring->data + (at & (ring->bytes - 1));
-		const uint32_t length = __atomic_load_n((const uint32_t *)header, __ATOMIC_ACQUIRE);
-		const uint32_t n = length & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
-		const struct hit_record *record = (const void *)(header + BPF_RINGBUF_HDR_SZ);
-		const bool is_sound = !(length & BPF_RINGBUF_DISCARD_BIT) && n >= sizeof(*record);
+	while (!err && at < end) {
+		const uint32_t header = header_at(ring, at);
+		const unsigned long next = next_of(at, header);
+		const struct hit_record *record =
+			(const void *)(ring->data + (at & (ring->bytes - 1)) + BPF_RINGBUF_HDR_SZ);
+		const bool is_sound = !(header & BPF_RINGBUF_DISCARD_BIT) &&
+				      next - at >= BPF_RINGBUF_HDR_SZ + sizeof(*record);
 
-		if (length & BPF_RINGBUF_BUSY_BIT)
-			break;
 		if (is_sound && record->ts_ns > until_ns)
 			keeps = true;
 		else if (is_sound && !(at < ring->seen && record->ts_ns <= ring->seen_ns))
 			err = add_to_batch(ring, record);
-		at += (BPF_RINGBUF_HDR_SZ + n + 7) & ~7UL;
+		at = next;
 		if (!keeps)
 			*keep = at;
 	}
-	*end = at;
 	return err;
 }
 
 int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void *data)
 {
+	const uint64_t now_ns = (uint64_t)clock_ns(CLOCK_MONOTONIC) - SETTLED_NS;
 	const unsigned long produced = __atomic_load_n(ring->producer, __ATOMIC_ACQUIRE);
+	const unsigned long end = find_end(ring, produced);
 	/* Where room gets short it is worth more than the order. */
-	const bool is_short = produced - *ring->consumer > ring->bytes / 4;
-	const uint64_t until_ns =
-		all || is_short ? UINT64_MAX : (uint64_t)clock_ns(CLOCK_MONOTONIC) - HOLD_NS;
-	unsigned long keep, end;
-	int err = collect(ring, until_ns, &keep, &end);
+	const bool is_short = produced - *ring->consumer > ring->bytes / 2;
+	const uint64_t until_ns = all || is_short ? UINT64_MAX : ring->mark_ns;
+	unsigned long keep;
+	int err;
 
+	if (!all && !is_short && end < ring->mark)
+		return 0;
+	err = collect(ring, end, until_ns, &keep);
 	if (err)
 		return err;
 	if (ring->n)
@@ -156,6 +191,8 @@ int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void 
 	for (size_t i = 0; i < ring->n; i++)
 		if (value_record_is_sound(ring->batch[i].record, sizeof(struct hit_record)))
 			fn(data, ring->batch[i].record);
+	ring->mark = produced;
+	ring->mark_ns = now_ns;
 	ring->seen = end;
 	ring->seen_ns = until_ns;
 	__atomic_store_n(ring->consumer, keep, __ATOMIC_RELEASE);

@@ -30,6 +30,9 @@
  *
  * A thread whose SEIZE gives EPERM is somebody else's tracee or about to end. Another instance of
  * us holds a process for milliseconds only, so a traced process is tried again for a while.
+ *
+ * On a machine that is too busy a while says nothing: whoever is to stop, or to let go, may not
+ * have had a CPU since. As long as it waits for one (state R) it is given more time, up to a limit.
  */
 #include "process/tracee.h"
 
@@ -55,6 +58,7 @@
 enum {
 	STOP_TIMEOUT_MS = 3000,	  /* for all threads to stop */
 	TRACED_TIMEOUT_MS = 1000, /* for another tracer to finish */
+	BUSY_TIMEOUT_MS = 20000,  /* for either, while it waits for a CPU */
 	SPINS = 16,		  /* polls before the first sleep: a stop takes microseconds */
 	LOOK_CLOSER = 32,	  /* every so many polls */
 	SLEEP_US = 20,
@@ -211,14 +215,27 @@ static bool note_status(struct thread *thread, int status)
 	return false;
 }
 
-static int does_not_stop(struct tracee *tracee, pid_t tid)
+/* Is there an end to waiting for TID, since START_MS, when TIMEOUT_MS is what it should take? */
+static bool is_too_late(struct tracee *tracee, pid_t tid, int64_t start_ms, int timeout_ms)
+{
+	const int64_t since_ms = now_ms() - start_ms;
+	struct proc_status status;
+
+	if (since_ms <= timeout_ms)
+		return false;
+	return since_ms > BUSY_TIMEOUT_MS || proc_status_read(tracee->ctx, tid, &status) != 0 ||
+	       status.state != 'R';
+}
+
+static int does_not_stop(struct tracee *tracee, pid_t tid, int64_t start_ms)
 {
 	struct proc_status status;
 
 	proc_status_read(tracee->ctx, tid, &status);
 	return ctx_error(tracee->ctx, -ETIMEDOUT,
 			 "pid %d (%s): thread %d does not stop (state %c) after %d ms",
-			 (int)tracee->pid, status.name, (int)tid, status.state, STOP_TIMEOUT_MS);
+			 (int)tracee->pid, status.name, (int)tid, status.state,
+			 (int)(now_ms() - start_ms));
 }
 
 /*
@@ -265,9 +282,10 @@ static enum poll_result poll_thread(struct tracee *tracee, struct thread *thread
 }
 
 /* Wait until every thread of the list is stopped or gone. */
-static int wait_all(struct tracee *tracee, int64_t deadline_ms)
+static int wait_all(struct tracee *tracee, int64_t start_ms)
 {
 	size_t i = 0, polls = 0;
+	pid_t tid;
 
 	while (i < tracee->n) {
 		bool patient = polls % LOOK_CLOSER == LOOK_CLOSER - 1;
@@ -280,8 +298,9 @@ static int wait_all(struct tracee *tracee, int64_t deadline_ms)
 			remove_thread(tracee, &tracee->threads[i]);
 			break;
 		case POLL_WAIT:
-			if (now_ms() > deadline_ms)
-				return does_not_stop(tracee, tracee->threads[i].tid);
+			tid = tracee->threads[i].tid;
+			if (is_too_late(tracee, tid, start_ms, STOP_TIMEOUT_MS))
+				return does_not_stop(tracee, tid, start_ms);
 			/* No sched_yield: on a busy machine each takes whole time slices. */
 			if (++polls > SPINS)
 				sleep_us(SLEEP_US);
@@ -340,21 +359,33 @@ static void detach_all(struct tracee *tracee)
 	tracee->n = 0;
 }
 
+/* Whoever traces it. 0: nobody, any more. */
+static pid_t other_tracer(struct tracee *tracee)
+{
+	struct proc_status status;
+
+	return proc_status_read(tracee->ctx, tracee->pid, &status) == 0 ? status.tracer_pid : 0;
+}
+
 static int stop_all(struct tracee *tracee)
 {
-	int64_t stop_by = now_ms() + STOP_TIMEOUT_MS, traced_by = now_ms() + TRACED_TIMEOUT_MS;
+	const int64_t start_ms = now_ms();
+	bool is_last_try = false;
 	int found, err;
 
 	do {
 		found = seize_new(tracee);
 		if (found < 0 && found != -EAGAIN)
 			return found;
-		err = wait_all(tracee, stop_by);
+		err = wait_all(tracee, start_ms);
 		if (err)
 			return err;
 		if (found == -EAGAIN) {
-			if (now_ms() > traced_by)
+			/* Once more: it may have let go just before we looked whether it does. */
+			if (is_last_try)
 				return proc_why_no_access(tracee->ctx, tracee->pid, EPERM);
+			is_last_try = is_too_late(tracee, other_tracer(tracee), start_ms,
+						  TRACED_TIMEOUT_MS);
 			/* Hold nothing while waiting: the other one may want what we have. */
 			detach_all(tracee);
 			sleep_us(SLEEP_US);

@@ -374,4 +374,6 @@ test_hostile_operands() {
 	grep -Eq '^ints +2 ' "$TMP/out" || fail "$(cat "$TMP/out")"
 }
 
+# The verifier takes seconds for a filter with strings, of a CPU that it may have to share.
+TEST_TIMEOUT=300
 run_tests "$@"

@@ -387,5 +387,4 @@ test_mistakes() {
 	matches "$(cat "$TMP/doctor.err")" "has no OCaml probes"
 }
 
-TEST_TIMEOUT=120
 run_tests "$@"

@@ -5,7 +5,6 @@
 . "$(dirname "$0")/target_lib.sh"
 
 P=$O/tests/ocaml
-TEST_TIMEOUT=120
 
 # "0xADDRESS" in memory of the counters of every marker of FILE's sites and queries, loaded at BIAS.
 counters_of() { # FILE BIAS

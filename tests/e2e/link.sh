@@ -477,5 +477,4 @@ test_many_sites() {
 	fails 1 "$TMP/many"
 }
 
-TEST_TIMEOUT=120
 run_tests "$@"

@@ -294,5 +294,4 @@ test_args_in_any_code() {
 	eq "$(grep -c 'probe "\(other\|used\)" .* stays dormant' "$TMP/stderr")" 2
 }
 
-TEST_TIMEOUT=120
 run_tests "$@"

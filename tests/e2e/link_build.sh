@@ -269,5 +269,4 @@ test_same_place_twice() {
 	eq "$("$TMP/x")" 2
 }
 
-TEST_TIMEOUT=120
 run_tests "$@"

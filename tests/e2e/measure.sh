@@ -2,7 +2,6 @@
 # Counts by probe, site, thread and process, and pairs, against the programs' own book-keeping.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
-TEST_TIMEOUT=180
 
 OCAML=$O/tests/ocaml
 COMPARE=$(dirname "$0")/compare_pairs.py

@@ -231,5 +231,4 @@ test_sanitizers() {
 	check_self 3 "$TMP/self"
 }
 
-TEST_TIMEOUT=120
 run_tests "$@"

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -86,34 +87,61 @@ void many_sites(struct engine_site *sites)
 
 /* ---- the child that runs them --------------------------------------------------------------- */
 
+bool await_other_threads_end(void)
+{
+	struct stat task;
+
+	for (int i = 0; i < 20000; i++) {
+		/* The folder itself has two links. */
+		if (stat("/proc/self/task", &task) == 0 && task.st_nlink == 3)
+			return true;
+		sleep_ms(1);
+	}
+	return false;
+}
+
+/* An order for several threads; none ends before all have done it. */
+struct shared_order {
+	const struct order *order;
+	pthread_barrier_t all_done;
+};
+
 static void *run_hot(void *arg)
 {
-	const struct order *order = arg;
+	struct shared_order *shared = arg;
 
-	for (unsigned int n = order->times; n; n--)
+	for (unsigned int n = shared->order->times; n; n--)
 		test_hot();
+	pthread_barrier_wait(&shared->all_done);
 	return NULL;
 }
 
 static void *run_script(void *arg)
 {
-	const struct order *order = arg;
+	struct shared_order *shared = arg;
 
-	for (unsigned int n = order->times; n; n--)
-		for (const char *c = order->script; *c; c++)
+	for (unsigned int n = shared->order->times; n; n--)
+		for (const char *c = shared->order->script; *c; c++)
 			*c == '(' ? test_start() : test_stop();
+	pthread_barrier_wait(&shared->all_done);
 	return NULL;
 }
 
-static void run_threads(struct order *order, void *(*run)(void *))
+static void run_threads(const struct order *order, void *(*run)(void *))
 {
+	struct shared_order shared = { .order = order };
 	pthread_t threads[16];
 
+	if (pthread_barrier_init(&shared.all_done, NULL, order->threads))
+		_exit(1);
 	for (unsigned int i = 0; i < order->threads; i++)
-		if (pthread_create(&threads[i], NULL, run, order))
+		if (pthread_create(&threads[i], NULL, run, &shared))
 			_exit(1);
 	for (unsigned int i = 0; i < order->threads; i++)
 		pthread_join(threads[i], NULL);
+	if (!await_other_threads_end())
+		_exit(1);
+	pthread_barrier_destroy(&shared.all_done);
 }
 
 static void obey(struct order *order)
@@ -211,6 +239,17 @@ void assert_hot_site(const struct child *child, int nop, int semaphore)
 {
 	assert_int_equal(child_peek(child, (void *)test_hot, 1), nop);
 	assert_int_equal(child_peek(child, &hot_semaphore, 2), semaphore);
+}
+
+void await_hot_site(const struct child *child, int nop, int semaphore)
+{
+	for (int i = 0; i < 2000; i++) {
+		if (child_peek(child, (void *)test_hot, 1) == nop &&
+		    child_peek(child, &hot_semaphore, 2) == semaphore)
+			break;
+		sleep_ms(10);
+	}
+	assert_hot_site(child, nop, semaphore);
 }
 
 /* ---- helpers -------------------------------------------------------------------------------- */

@@ -49,9 +49,17 @@ void child_run(struct child *child, struct order order);
 /* Kill it. */
 void child_end(struct child *child);
 
+/*
+ * Wait until this process has one thread only. To the kernel a thread ends, which a measurement
+ * sees, some time after it can be joined. False if that takes for ever.
+ */
+bool await_other_threads_end(void);
+
 uint16_t child_peek(const struct child *child, const volatile void *addr, size_t n);
 /* The byte of its hot site's nop, and its semaphore. */
 void assert_hot_site(const struct child *child, int nop, int semaphore);
+/* The same of what the kernel does in its own time, one after the other. */
+void await_hot_site(const struct child *child, int nop, int semaphore);
 
 /* A ctx that keeps its last warning; the test is skipped if it has not the right to measure. */
 struct ocp_ctx *ctx_or_skip(void);

@@ -64,7 +64,7 @@ static void nothing_is_counted_after_detach(void **state)
 	for (int round = 0; round < 20; round++) {
 		uint64_t before = read_hot(engine), after;
 
-		for (int i = 0; i < 1000 && read_hot(engine) == before; i++)
+		for (int i = 0; i < 4000 && read_hot(engine) == before; i++)
 			sleep_ms(5);
 		assert_int_equal(engine_bpf.detach(engine), 0);
 		after = read_hot(engine);
@@ -343,9 +343,7 @@ static void a_killed_tracer_leaves_nothing_behind(void **state)
 	close(ready[0]);
 	assert_hot_site(&child, INT3, 1);
 	kill(tracer, SIGKILL);
-	for (int i = 0; i < 100 && child_peek(&child, &hot_semaphore, 2); i++)
-		sleep_ms(10);
-	assert_hot_site(&child, NOP, 0);
+	await_hot_site(&child, NOP, 0);
 	assert_int_equal(waitpid(child.pid, NULL, WNOHANG), 0);
 	waitpid(tracer, NULL, 0);
 	child_end(&child);

@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "process/proc_file.h"
 #include "process/tracee.h"
 
@@ -149,12 +150,26 @@ static char state_of(pid_t pid)
 	return status.state;
 }
 
-/* A thread that was let go has to get a CPU before its state shows it. */
-static void await_state_other_than(pid_t pid, char state)
+/* Whoever was let go, or is to do something, has to get a CPU before its state shows it. */
+static void await_state(pid_t pid, const char *states)
 {
-	for (int tries = 0; tries < 500 && state_of(pid) == state; tries++)
+	for (int tries = 0; tries < 2000 && !strchr(states, state_of(pid)); tries++)
 		usleep(10 * 1000);
-	assert_int_not_equal(state_of(pid), state);
+	if (!strchr(states, state_of(pid)))
+		fail_msg("pid %d is in state %c, not %s", (int)pid, state_of(pid), states);
+}
+
+#define RUNNING "RSD"
+
+static void await_tracer(pid_t pid, pid_t tracer)
+{
+	struct proc_status status = { 0 };
+
+	for (int tries = 0; tries < 2000 && status.tracer_pid != tracer; tries++) {
+		assert_int_equal(proc_status_read(ctx, pid, &status), 0);
+		usleep(10 * 1000);
+	}
+	assert_int_equal(status.tracer_pid, tracer);
 }
 
 static void all_threads_stop_and_run_again(void **state)
@@ -169,7 +184,7 @@ static void all_threads_stop_and_run_again(void **state)
 		assert_int_equal(tracee_stop(tracee), 0);
 		assert_int_equal(state_of(pid), 't');
 		tracee_release(tracee);
-		await_state_other_than(pid, 't');
+		await_state(pid, RUNNING);
 	}
 	tracee_close(tracee);
 	finish_child(pid, fd);
@@ -198,8 +213,7 @@ static void signals_are_delivered_once(void **state)
 		tracee_close(tracee);
 	}
 	waitpid(sender, NULL, 0);
-	/* What is queued still is taken before SIGTERM's: lower numbers first, so wait a moment. */
-	usleep(100 * 1000);
+	/* What is queued still is taken before a thread that SIGTERM ends can be joined. */
 	assert_int_equal(finish_child(pid, fd), SIGNALS);
 }
 
@@ -231,11 +245,9 @@ static void stopped_process_stays_stopped(void **state)
 	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
 	assert_int_equal(stop(pid, &tracee), 0);
 	tracee_close(tracee);
-	usleep(20 * 1000);
-	assert_int_equal(state_of(pid), 'T');
+	await_state(pid, "T");
 	kill(pid, SIGCONT);
-	usleep(20 * 1000);
-	await_state_other_than(pid, 'T');
+	await_state(pid, RUNNING);
 	finish_child(pid, fd);
 }
 
@@ -250,13 +262,11 @@ static void stop_signals_keep_their_meaning(void **state)
 	assert_int_equal(stop(pid, &tracee), 0);
 	kill(pid, SIGSTOP);
 	tracee_close(tracee);
-	usleep(50 * 1000);
-	assert_int_equal(state_of(pid), 'T');
+	await_state(pid, "T");
 	assert_int_equal(stop(pid, &tracee), 0);
 	kill(pid, SIGCONT);
 	tracee_close(tracee);
-	usleep(50 * 1000);
-	await_state_other_than(pid, 'T');
+	await_state(pid, RUNNING);
 	finish_child(pid, fd);
 }
 
@@ -318,7 +328,7 @@ static void another_tracer_is_named(void **state)
 		for (;;)
 			pause();
 	}
-	usleep(50 * 1000);
+	await_tracer(pid, tracer);
 	assert_int_equal(stop(pid, &tracee), -EBUSY);
 	snprintf(expected, sizeof(expected), "traced by pid %d", (int)tracer);
 	assert_non_null(strstr(ocp_error(ctx), expected));
@@ -329,32 +339,55 @@ static void another_tracer_is_named(void **state)
 	finish_child(pid, fd);
 }
 
+/* Asleep for a moment, then busy for longer than one that sleeps would be waited for. */
+static void hold_for_a_while(void)
+{
+	const int64_t start_ns = clock_ns(CLOCK_MONOTONIC);
+
+	usleep(300 * 1000);
+	while (clock_ns(CLOCK_MONOTONIC) - start_ns < 1500000000)
+		;
+}
+
 /* A tracer that holds it for a moment only is waited for. */
 static void a_short_trace_is_waited_for(void **state)
 {
 	struct tracee *tracee;
-	int fd;
-	pid_t pid = start_child(1, spin, &fd), tracer = fork();
+	pid_t pid, tracer;
+	int fd, go[2];
+	char c;
 
 	(void)state;
+	assert_int_equal(pipe(go), 0);
+	pid = start_child(1, spin, &fd);
+	tracer = fork();
 	if (tracer == 0) {
 		ptrace(PTRACE_SEIZE, pid, NULL, NULL);
-		usleep(300 * 1000);
+		if (read(go[0], &c, 1) == 1)
+			hold_for_a_while();
 		_exit(0);
 	}
-	usleep(50 * 1000);
+	await_tracer(pid, tracer);
+	assert_int_equal(write(go[1], "", 1), 1);
 	assert_int_equal(stop(pid, &tracee), 0);
 	tracee_close(tracee);
 	waitpid(tracer, NULL, 0);
 	finish_child(pid, fd);
+	close(go[0]);
+	close(go[1]);
 }
+
+static int vforked[2];
 
 static void *vfork_and_wait(void *arg)
 {
 	(void)arg;
 	if (vfork() == 0) {
 		/* The parent's thread cannot be interrupted before this is over. */
-		for (int i = 0; i < 50 && !finish; i++)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (write(vforked[1], "", 1) != 1)
+			_exit(1);
+		while (!finish)
 			usleep(100 * 1000);
 		_exit(0);
 	}
@@ -365,14 +398,19 @@ static void *vfork_and_wait(void *arg)
 static void thread_that_does_not_stop(void **state)
 {
 	struct tracee *tracee;
+	pid_t pid;
+	char c;
 	int fd;
-	pid_t pid = start_child(1, vfork_and_wait, &fd);
 
 	(void)state;
-	usleep(50 * 1000);
+	assert_int_equal(pipe(vforked), 0);
+	pid = start_child(1, vfork_and_wait, &fd);
+	assert_int_equal(read(vforked[0], &c, 1), 1);
 	assert_int_equal(stop(pid, &tracee), -ETIMEDOUT);
 	assert_non_null(strstr(ocp_error(ctx), "does not stop"));
 	finish_child(pid, fd);
+	close(vforked[0]);
+	close(vforked[1]);
 }
 
 static void spawned_program_waits_at_its_start(void **state)
@@ -476,7 +514,7 @@ static void exec_while_threads_are_seized(void **state)
 		execl("/proc/self/exe", "test_tracee", EXEC_FOR_EVER, NULL);
 		_exit(1);
 	}
-	alarm(60);
+	alarm(200);
 	for (int i = 0; i < 60; i++) {
 		struct tracee *tracee;
 

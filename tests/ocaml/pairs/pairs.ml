@@ -5,11 +5,11 @@
    Prints "ready" and waits for a line; then THREADS (8) threads pass the probes, about HITS times in
    all; then it says what it did, and stays until another line or the end of stdin.
 
-   A pair's clock is read directly behind its start probe and directly in front of its stop probe: what
-   a tool measures from probe to probe contains what is measured here, and beyond that only what the two
-   probes cost it. Book-keeping is that of a tool that matches by thread: a stop ends the newest start of
-   the thread; of the starts that are open in a thread at most DEPTH (32) are remembered; with a DEPTH
-   of 1 a start takes the place of the one before.
+   The clock is read directly in front of and behind each probe: what a tool measures from probe to
+   probe contains what is measured here between the two, and is contained in what is measured around
+   them, whatever threads waited for in between. Book-keeping is that of a tool that matches by thread:
+   a stop ends the newest start of the thread; of the starts that are open in a thread at most DEPTH (32)
+   are remembered; with a DEPTH of 1 a start takes the place of the one before.
 
      call    recursive, 8 deep; twice a thread an exception leaves three of them without their stops
      step    one after the other, in each call
@@ -18,10 +18,11 @@
    What is printed, a line each:
 
      probe NAME hits=N
-     pair START STOP count=N sum_ns=N orphan_starts=N orphan_stops=N overflows=N open=N
+     pair START STOP count=N within_ns=N around_ns=N shortest_ns=N longest_ns=N
+          orphan_starts=N orphan_stops=N overflows=N open=N
      thread TID hits=N
-     clock_ns=N       what reading the clock costs, which is in the tool's times, but not all in these
-     delayed_ns=N     for how long threads that could run had no CPU, which may fall in between *)
+
+   Of the times the shortest is one between the probes, the longest one around them. *)
 
 external clock : unit -> (int[@untagged]) = "pairs_clock_byte" "pairs_clock" [@@noalloc]
 external gettid : unit -> (int[@untagged]) = "pairs_gettid_byte" "pairs_gettid" [@@noalloc]
@@ -36,39 +37,51 @@ let rounds = hits / (n_threads * nesting * 4)
 
 (* One pair in one thread. Fields are ints: nothing allocates, so threads are not switched. *)
 type pair = {
-  started : int array; (* when, of those that are open *)
+  before : int array; (* the start probe's clocks, of those that are open *)
+  behind : int array;
   mutable depth : int;
   mutable starts : int;
   mutable stops : int;
   mutable count : int;
-  mutable sum : int;
+  mutable within : int;
+  mutable around : int;
+  mutable shortest : int;
+  mutable longest : int;
   mutable orphan_starts : int;
   mutable orphan_stops : int;
   mutable overflows : int;
 }
 
 let pair () =
-  { started = Array.make limit 0; depth = 0; starts = 0; stops = 0; count = 0; sum = 0;
-    orphan_starts = 0; orphan_stops = 0; overflows = 0 }
+  { before = Array.make limit 0; behind = Array.make limit 0; depth = 0; starts = 0; stops = 0;
+    count = 0; within = 0; around = 0; shortest = max_int; longest = 0; orphan_starts = 0;
+    orphan_stops = 0; overflows = 0 }
 
-let start pair now =
+let start pair before behind =
   pair.starts <- pair.starts + 1;
   if limit = 1 then begin
     if pair.depth > 0 then pair.orphan_starts <- pair.orphan_starts + 1;
     pair.depth <- 0
   end;
-  if pair.depth < limit then pair.started.(pair.depth) <- now
+  if pair.depth < limit then begin
+    pair.before.(pair.depth) <- before;
+    pair.behind.(pair.depth) <- behind
+  end
   else pair.overflows <- pair.overflows + 1;
   pair.depth <- pair.depth + 1
 
-let stop pair now =
+let stop pair before behind =
   pair.stops <- pair.stops + 1;
   if pair.depth = 0 then pair.orphan_stops <- pair.orphan_stops + 1
   else begin
     pair.depth <- pair.depth - 1;
     if pair.depth < limit then begin
+      let within = before - pair.behind.(pair.depth) and around = behind - pair.before.(pair.depth) in
       pair.count <- pair.count + 1;
-      pair.sum <- pair.sum + now - pair.started.(pair.depth)
+      pair.within <- pair.within + within;
+      pair.around <- pair.around + around;
+      if within < pair.shortest then pair.shortest <- within;
+      if around > pair.longest then pair.longest <- around
     end
   end
 
@@ -85,42 +98,46 @@ type thread = {
 }
 
 let[@inline never] step t x =
+  let before = clock () in
   [%probe "step_start" ()];
-  start t.step (clock ());
+  start t.step before (clock ());
   let y = (x * 7) lxor 3 in
   let now = clock () in
   [%probe "step_stop" ()];
-  stop t.step now;
+  stop t.step now (clock ());
   y
 
 let rec call t level x =
+  let before = clock () in
   [%probe "call_start" ()];
-  start t.call (clock ());
+  start t.call before (clock ());
   let y = step t x in
   let y = if level = 1 then y else call t (level - 1) y in
   let now = clock () in
   [%probe "call_stop" ()];
-  stop t.call now;
+  stop t.call now (clock ());
   y
 
 (* Calls itself until LEVEL is 0 and leaves the innermost three without their stops. *)
 let rec escaping t level =
+  let before = clock () in
   [%probe "call_start" ()];
-  start t.call (clock ());
+  start t.call before (clock ());
   if level = 0 then raise_notrace Exit;
   if level = 3 then (try escaping t (level - 1) with Exit -> ()) else escaping t (level - 1);
   let now = clock () in
   [%probe "call_stop" ()];
-  stop t.call now
+  stop t.call now (clock ())
 
 let[@inline always] stray_start t =
+  let before = clock () in
   [%probe "stray_start" ()];
-  start t.stray (clock ())
+  start t.stray before (clock ())
 
 let[@inline always] stray_stop t =
   let now = clock () in
   [%probe "stray_stop" ()];
-  stop t.stray now
+  stop t.stray now (clock ())
 
 let rec stray_nested t level =
   stray_start t;
@@ -145,14 +162,6 @@ let worker t =
   List.iter end_thread [ t.call; t.step; t.stray ];
   ignore (Sys.opaque_identity !x)
 
-(* Waiting for a CPU, in all threads there have been, by the kernel's account of each. *)
-let delayed_ns = ref 0
-
-let account_of_thread t =
-  let file = open_in (Printf.sprintf "/proc/self/task/%d/schedstat" t.tid) in
-  Scanf.sscanf (input_line file) "%d %d" (fun _ delayed -> delayed_ns := !delayed_ns + delayed);
-  close_in file
-
 (* A thread that has been joined may still be on its way out of the kernel. *)
 let rec await_end t =
   if Sys.file_exists (Printf.sprintf "/proc/self/task/%d" t.tid) then begin
@@ -160,24 +169,21 @@ let rec await_end t =
     await_end t
   end
 
-let clock_cost () =
-  let n = 100_000 in
-  let before = clock () in
-  for _ = 1 to n do
-    ignore (Sys.opaque_identity (clock ()))
-  done;
-  (clock () - before) / n
-
 let report threads =
-  let sum field pair = Array.fold_left (fun sum t -> sum + field (pair t)) 0 threads in
+  let fold f first field pair = Array.fold_left (fun sum t -> f sum (field (pair t))) first threads in
+  let sum field = fold ( + ) 0 field in
   let say name pair =
     Printf.printf "probe %s_start hits=%d\n" name (sum (fun p -> p.starts) pair);
     Printf.printf "probe %s_stop hits=%d\n" name (sum (fun p -> p.stops) pair);
     Printf.printf
-      "pair %s_start %s_stop count=%d sum_ns=%d orphan_starts=%d orphan_stops=%d overflows=%d open=%d\n"
+      "pair %s_start %s_stop count=%d within_ns=%d around_ns=%d shortest_ns=%d longest_ns=%d orphan_starts=%d \
+       orphan_stops=%d overflows=%d open=%d\n"
       name name
       (sum (fun p -> p.count) pair)
-      (sum (fun p -> p.sum) pair)
+      (sum (fun p -> p.within) pair)
+      (sum (fun p -> p.around) pair)
+      (fold min max_int (fun p -> p.shortest) pair)
+      (fold max 0 (fun p -> p.longest) pair)
       (sum (fun p -> p.orphan_starts) pair)
       (sum (fun p -> p.orphan_stops) pair)
       (sum (fun p -> p.overflows) pair)
@@ -191,7 +197,7 @@ let report threads =
       let of_pair p = p.starts + p.stops in
       Printf.printf "thread %d hits=%d\n" t.tid (of_pair t.call + of_pair t.step + of_pair t.stray))
     threads;
-  Printf.printf "clock_ns=%d\ndelayed_ns=%d\nend\n%!" (clock_cost ()) !delayed_ns
+  Printf.printf "end\n%!"
 
 let () =
   print_endline "ready";
@@ -199,11 +205,7 @@ let () =
   let threads =
     Array.init n_threads (fun _ -> { call = pair (); step = pair (); stray = pair (); tid = 0 })
   in
-  let account t =
-    worker t;
-    account_of_thread t
-  in
-  Array.iter Thread.join (Array.map (Thread.create account) threads);
+  Array.iter Thread.join (Array.map (Thread.create worker) threads);
   Array.iter await_end threads;
   report threads;
   try ignore (input_line stdin) with End_of_file -> ()

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The reader of hits to be printed, on a ring buffer of our own, which is filled as the kernel does
+ * it: a place first, then the time, then the record is finished; with any interruption in between.
+ */
+#include <linux/bpf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "measure/engine_bpf.h"
+#include "unit.h"
+
+enum {
+	RING_BYTES = 16 << 20,
+	RECORD_BYTES = BPF_RINGBUF_HDR_SZ + sizeof(struct hit_record),
+	N_WRITERS = 12,
+	N_RECORDS = RING_BYTES / 2 / RECORD_BYTES,
+};
+
+struct place {
+	uint32_t header, offset;
+	struct hit_record record;
+};
+
+struct ring {
+	struct print_ring *reader;
+	char *memory;
+	unsigned long *producer;
+	size_t page;
+	uint64_t last_ns;
+	size_t n_taken, n_disordered;
+	bool is_taken[N_RECORDS];
+};
+
+static void set_up(struct ring *ring)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = 2 * page + 2 * RING_BYTES;
+	int fd = memfd_create("ring", MFD_CLOEXEC);
+
+	*ring = (struct ring){ .page = page };
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+	ring->memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(ring->memory, MAP_FAILED);
+	ring->producer = (unsigned long *)(void *)(ring->memory + page);
+	assert_int_equal(print_ring_open(fd, RING_BYTES, &ring->reader), 0);
+	close(fd);
+}
+
+static void tear_down(struct ring *ring)
+{
+	print_ring_close(ring->reader);
+	munmap(ring->memory, 2 * ring->page + 2 * RING_BYTES);
+}
+
+static struct place *reserve(struct ring *ring, uint32_t number)
+{
+	struct place *place = (void *)(ring->memory + 2 * ring->page + *ring->producer);
+
+	place->header = sizeof(place->record) | BPF_RINGBUF_BUSY_BIT;
+	place->record.site = number;
+	*ring->producer += RECORD_BYTES;
+	return place;
+}
+
+static void stamp(struct place *place)
+{
+	place->record.ts_ns = (uint64_t)clock_ns(CLOCK_MONOTONIC);
+}
+
+static void finish(struct place *place)
+{
+	place->header &= ~BPF_RINGBUF_BUSY_BIT;
+}
+
+static void take_one(void *data, const struct hit_record *record)
+{
+	struct ring *ring = data;
+
+	assert_true(record->site < N_RECORDS);
+	assert_false(ring->is_taken[record->site]);
+	ring->is_taken[record->site] = true;
+	ring->n_disordered += record->ts_ns < ring->last_ns;
+	ring->last_ns = record->ts_ns;
+	ring->n_taken++;
+}
+
+static size_t take(struct ring *ring, bool all)
+{
+	const size_t before = ring->n_taken;
+
+	assert_int_equal(print_ring_take(ring->reader, all, take_one, ring), 0);
+	return ring->n_taken - before;
+}
+
+/* Long enough for all that was reserved to count as that. */
+static void a_moment(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = 2 * 1000 * 1000 }, NULL);
+}
+
+static void put(struct ring *ring, uint32_t number)
+{
+	struct place *place = reserve(ring, number);
+
+	stamp(place);
+	finish(place);
+}
+
+/* One task is interrupted for long, others print meanwhile. */
+static void who_is_interrupted_is_waited_for(void **state)
+{
+	struct place *early, *late;
+	static struct ring ring;
+
+	(void)state;
+	set_up(&ring);
+	early = reserve(&ring, 0);
+	late = reserve(&ring, 1);
+	stamp(late);
+	a_moment();
+	stamp(early);
+	finish(early);
+	a_moment();
+	for (int i = 0; i < 5; i++) {
+		/* Of number 1 nothing is known but that it may be older. */
+		assert_int_equal(take(&ring, false), 0);
+		a_moment();
+	}
+	finish(late);
+	a_moment();
+	assert_int_equal(take(&ring, false), 2);
+	assert_int_equal(ring.n_disordered, 0);
+	/* What came after the last call waits for the next but one, at most. */
+	put(&ring, 2);
+	assert_int_equal(take(&ring, false), 0);
+	a_moment();
+	take(&ring, false);
+	take(&ring, false);
+	assert_int_equal(ring.n_taken, 3);
+	put(&ring, 3);
+	assert_int_equal(take(&ring, true), 1);
+	tear_down(&ring);
+}
+
+/* What a writer does next: take a place, the time, or finish. */
+static void step(struct ring *ring, struct place **place, bool *is_stamped, uint32_t *n)
+{
+	if (!*place) {
+		if (*n < N_RECORDS)
+			*place = reserve(ring, (*n)++);
+		*is_stamped = false;
+	} else if (!*is_stamped) {
+		stamp(*place);
+		*is_stamped = true;
+	} else {
+		finish(*place);
+		*place = NULL;
+	}
+}
+
+static void any_interruptions_keep_the_order(void **state)
+{
+	struct place *places[N_WRITERS] = { NULL };
+	bool is_stamped[N_WRITERS];
+	static struct ring ring;
+	uint32_t n = 0;
+
+	(void)state;
+	set_up(&ring);
+	srandom(1);
+	while (n < N_RECORDS) {
+		const size_t writer = (size_t)random() % N_WRITERS;
+
+		step(&ring, &places[writer], &is_stamped[writer], &n);
+		if (random() % 32 == 0) {
+			a_moment();
+			take(&ring, false);
+		}
+	}
+	assert_true(ring.n_taken > 0);
+	for (size_t i = 0; i < N_WRITERS; i++)
+		while (places[i])
+			step(&ring, &places[i], &is_stamped[i], &n);
+	take(&ring, true);
+	assert_int_equal(ring.n_taken, N_RECORDS);
+	assert_int_equal(ring.n_disordered, 0);
+	tear_down(&ring);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_is_interrupted_is_waited_for),
+		cmocka_unit_test(any_interruptions_keep_the_order),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
