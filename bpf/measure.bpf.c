@@ -62,9 +62,13 @@ int hit(struct pt_regs *regs)
 	__u32 number = (__u32)cookie;
 	struct bpf_pidns_info ids = {};
 	struct measure_site *site = (void *)0;
+	const __u64 *serial = bpf_map_lookup_elem(&serials, &number);
 	__u64 now_ns = 0;
 
-	if (open != MEASURE_OPEN && !counts_in_handover(cookie, open))
+	if (!serial)
+		return 0;
+	if (open == MEASURE_OPEN ? cookie >> 32 != *serial
+				 : !counts_in_handover(cookie, open, *serial))
 		return 0;
 	if (config.n_pairs || config.split != MEASURE_BY_SITE || config.exe_ino || reads_args()) {
 		site = bpf_map_lookup_elem(&site_table, &number);

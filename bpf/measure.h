@@ -15,6 +15,7 @@
  *	keyed        hash           struct measure_key      struct measure_keyed
  *	tgids        hash           u32, process id         u32, 1
  *	losses       per-CPU array  0                       struct measure_losses
+ *	serials      array          site number             u64, of the link that counts it, 0: none
  *	marks        array          thread id / 64          u64, a bit a thread; see handover below
  *
  * The hits of a site are the sum of those at CPU * stride + site number over all possible CPUs; the
@@ -58,6 +59,10 @@ enum measure_split { MEASURE_BY_SITE, MEASURE_BY_THREAD, MEASURE_BY_PROCESS };
  * the new link had not reached that site yet when the hit began. Where the new one is, it always
  * runs first, and nothing comes between the two in their thread; which of both sees an old `open`
  * is no question, because the later of two reads by one thread sees no older value.
+ *
+ * Closing a link need not end it: whoever has a descriptor of it, as `bpftool link` has of each for
+ * a moment, keeps its uprobes where they are. So a link counts a site only while `serials` has its
+ * serial for it, which changes when the old link is closed.
  *
  * While the old link is being closed hits leave their bits behind, which does no harm as long as
  * the new link is everywhere. But the next handover must find none: they are cleared before it

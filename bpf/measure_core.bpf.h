@@ -103,6 +103,14 @@ struct {
 	__uint(max_entries, 1);
 } marks SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, MMAPABLE);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, 1);
+} serials SEC(".maps");
+
 static __always_inline void add(__u64 *sum, __u64 n)
 {
 	__sync_fetch_and_add(sum, n);
@@ -137,8 +145,10 @@ static __always_inline struct measure_losses *our_losses(void)
 
 /* ---- which of two links counts a hit -------------------------------------------------------- */
 
-/* The gate is not simply open: see struct measure_gate. */
-static __noinline int counts_in_handover(__u64 cookie, __u32 open)
+/*
+ * The gate is not simply open: see struct measure_gate. SERIAL is that of the site's link so far.
+ */
+static __noinline int counts_in_handover(__u64 cookie, __u32 open, __u64 serial)
 {
 	const __u32 site = (__u32)cookie, tid = (__u32)bpf_get_current_pid_tgid();
 	const __u64 bit = 1ULL << (tid % MEASURE_MARKS_A_WORD);
@@ -148,7 +158,7 @@ static __noinline int counts_in_handover(__u64 cookie, __u32 open)
 	if (open == MEASURE_CLOSED)
 		return 0;
 	if (site < gate.first || site >= gate.end)
-		return 1;
+		return cookie >> 32 == serial;
 	word = bpf_map_lookup_elem(&marks, &place);
 	if (!word)
 		return 1;
@@ -158,6 +168,8 @@ static __noinline int counts_in_handover(__u64 cookie, __u32 open)
 			__sync_fetch_and_and(word, ~bit);
 		return 1;
 	}
+	if (cookie >> 32 != serial)
+		return 0;
 	return (__sync_fetch_and_and(word, ~bit) & bit) == 0;
 }
 

@@ -72,6 +72,7 @@ static void complete_measure_full(const struct measure_full_bpf *skel, struct bp
 		skel->maps.keyed.max_entries = at_least_1(sizes->keys);                            \
 		skel->maps.tgids.max_entries = at_least_1(sizes->tgids);                           \
 		skel->maps.marks.max_entries = at_least_1(sizes->marks);                           \
+		skel->maps.serials.max_entries = at_least_1(sizes->sites);                         \
 		prepare_##variant(skel, setup);                                                    \
 		err = variant##_bpf__load(skel);                                                   \
 		if (err) {                                                                         \
@@ -98,6 +99,7 @@ static void complete_measure_full(const struct measure_full_bpf *skel, struct bp
 			.tgids = skel->maps.tgids.map_fd,                                          \
 			.losses = skel->maps.losses.map_fd,                                        \
 			.marks = skel->maps.marks.map_fd,                                          \
+			.serials = skel->maps.serials.map_fd,                                      \
 			.bss = skel->maps.bss.map_fd,                                              \
 		};                                                                                 \
 		complete_##variant(skel, object);                                                  \

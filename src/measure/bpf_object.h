@@ -34,7 +34,7 @@ struct bpf_object {
 	/* Descriptors of programs and maps, closed by bpf_object_unload. -1: not in the variant. */
 	int hit, thread_exit, process_fork;
 	int hits, site_table, roles, pair_stats, pair_open, key_open, keyed, tgids, losses, marks,
-		bss;
+		serials, bss;
 	int site_args, histograms, prints;
 };
 

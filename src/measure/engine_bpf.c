@@ -199,6 +199,8 @@ static int load(struct engine *engine, const struct engine_spec *spec,
 	if (err)
 		return bpf_support_explain(engine->ctx, err, "loading the BPF programs");
 	err = engine_bpf_map_hits(engine);
+	if (!err)
+		err = engine_bpf_map_serials(engine);
 	if (err || !spec->prints)
 		return err;
 	err = print_ring_open(engine->object.prints, spec->print_bytes, &engine->ring);
@@ -273,10 +275,8 @@ int engine_bpf_open(struct ocp_ctx *ctx, const struct engine_spec *spec,
 	engine->n_pairs = spec->n_pairs;
 	engine->n_histograms = spec->n_histograms;
 	engine->max_args = spec->max_args;
-	engine->serials = calloc(spec->max_sites + 1, sizeof(*engine->serials));
 	engine->no_semaphore = calloc(spec->max_sites + 1, sizeof(*engine->no_semaphore));
-	err = engine->serials && engine->no_semaphore ? bpf_support_probe(ctx, &engine->support)
-						      : ctx_no_memory(ctx);
+	err = engine->no_semaphore ? bpf_support_probe(ctx, &engine->support) : ctx_no_memory(ctx);
 	if (err)
 		goto fail;
 	engine->kernel_filters = engine->support.pid_filter_is_sound && !options->filter_in_bpf &&
@@ -514,7 +514,7 @@ static void engine_close(struct engine *engine)
 		close(engine->support.idle_prog_fd);
 	free(engine->listed);
 	free(engine->links);
-	free(engine->serials);
+	engine_bpf_unmap_serials(engine);
 	free(engine->no_semaphore);
 	free(engine->is_stop);
 	free(engine);

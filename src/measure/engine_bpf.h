@@ -56,8 +56,8 @@ struct engine {
 	struct engine_link *links; /* whatever has to be closed to detach */
 	size_t n_links, room_for_links;
 	uint32_t last_serial;
-	uint32_t *serials;  /* of each site: of the link that it is in, 0: none */
-	bool *no_semaphore; /* of each: another tracer is there without (uprobe_link.c) */
+	volatile __u64 *serials; /* of the map: of the link that counts a site, 0: none */
+	bool *no_semaphore;	 /* of each: another tracer is there without (uprobe_link.c) */
 	size_t n_histograms;
 	size_t max_args, n_args; /* of the second, those written */
 	volatile __u64 *hits;	 /* of the map: n_cpus times hits_stride, see bpf/measure.h */
@@ -89,6 +89,8 @@ void engine_bpf_give_up(struct engine *engine, size_t first, size_t n, uint64_t 
 int engine_bpf_room_for_links(struct engine *engine, size_t n);
 void engine_bpf_close_links(struct engine *engine, size_t n);
 void engine_bpf_set_gate(struct engine *engine, uint32_t open);
+int engine_bpf_map_serials(struct engine *engine);
+void engine_bpf_unmap_serials(struct engine *engine);
 
 /* engine_bpf_read.c; unmapping what is not mapped does nothing */
 int engine_bpf_map_hits(struct engine *engine);

@@ -11,6 +11,10 @@
  *     lost or counted twice. A site that is switched off is no part of that: of its hits meanwhile
  *     some may not be counted.
  *
+ * Whoever else has a descriptor of a link that we close keeps it as it is for as long as they like,
+ * with uprobes and raised semaphores. It has no say any more: the program asks `serials` which link
+ * counts a site.
+ *
  * Handovers come one at a time and concern one file; the gate says which, and the kernel waits for
  * handlers that run when a link is closed, so that none of the old link's is left when it ends.
  *
@@ -65,6 +69,30 @@ static uint32_t next_serial(struct engine *engine)
 	return ++engine->last_serial;
 }
 
+static size_t serials_bytes(const struct engine *engine)
+{
+	return (engine->max_sites ? engine->max_sites : 1) * sizeof(*engine->serials);
+}
+
+int engine_bpf_map_serials(struct engine *engine)
+{
+	void *serials = mmap(NULL, serials_bytes(engine), PROT_READ | PROT_WRITE, MAP_SHARED,
+			     engine->object.serials, 0);
+
+	if (serials == MAP_FAILED)
+		return ctx_error(engine->ctx, -errno, "measuring: mapping the serials: %s",
+				 strerror(errno));
+	engine->serials = serials;
+	return 0;
+}
+
+void engine_bpf_unmap_serials(struct engine *engine)
+{
+	if (engine->serials)
+		munmap((void *)engine->serials, serials_bytes(engine));
+	engine->serials = NULL;
+}
+
 static void close_link(struct engine *engine, size_t number)
 {
 	const int fd = engine->links[number].fd;
@@ -115,16 +143,12 @@ static int make_links(struct engine *engine, const struct engine_target *target,
 	if (!err)
 		err = engine->uses_perf ? perf_links_create(engine->ctx, &spec, fds)
 					: uprobe_link_create(engine->ctx, &spec, fds);
-	for (size_t i = 0, made = 0; !err && i < target->n_sites; i++) {
-		if (!wanted[i])
-			continue;
-		engine->serials[first + i] = serial;
-		if (engine->uses_perf)
+	for (size_t i = 0, made = 0; !err && engine->uses_perf && i < target->n_sites; i++)
+		if (wanted[i])
 			engine->links[engine->n_links++] = (struct engine_link){ .fd = fds[made++],
 										 .serial = serial,
 										 .first = first + i,
 										 .n_sites = 1 };
-	}
 	if (!err && !engine->uses_perf)
 		engine->links[engine->n_links++] = (struct engine_link){
 			.fd = fds[0], .serial = serial, .first = first, .n_sites = n
@@ -133,9 +157,19 @@ static int make_links(struct engine *engine, const struct engine_target *target,
 	return err;
 }
 
+/* From now on the links of SERIAL count the WANTED sites of TARGET. */
+static void let_count(struct engine *engine, const struct engine_target *target, const bool *wanted,
+		      uint32_t serial)
+{
+	for (size_t i = 0; i < target->n_sites; i++)
+		if (wanted[i])
+			engine->serials[target->first_site + i] = serial;
+}
+
 int engine_bpf_make_links(struct engine *engine, const struct engine_target *target)
 {
 	const size_t first = target->first_site;
+	const uint32_t serial = next_serial(engine);
 	bool *wanted = calloc(target->n_sites + 1, sizeof(*wanted));
 	int err;
 
@@ -146,7 +180,9 @@ int engine_bpf_make_links(struct engine *engine, const struct engine_target *tar
 		engine->serials[first + i] = 0;
 		engine->no_semaphore[first + i] = false;
 	}
-	err = make_links(engine, target, wanted, next_serial(engine));
+	err = make_links(engine, target, wanted, serial);
+	if (!err)
+		let_count(engine, target, wanted, serial);
 	free(wanted);
 	return err;
 }
@@ -185,6 +221,8 @@ static int hand_over(struct engine *engine, const struct engine_target *target, 
 	for (size_t i = engine->n_links; !err && i-- > 0;)
 		if (is_of_target(&engine->links[i], target) && engine->links[i].serial != serial)
 			close_link(engine, i);
+	if (!err)
+		let_count(engine, target, wanted, serial);
 	engine_bpf_set_gate(engine, MEASURE_OPEN);
 	return err;
 }
@@ -272,8 +310,11 @@ static int add_and_close(struct engine *engine, const struct engine_target *targ
 			 const struct change *change)
 {
 	const size_t n_before = engine->n_links;
-	int err = make_links(engine, target, change->added, next_serial(engine));
+	const uint32_t serial = next_serial(engine);
+	int err = make_links(engine, target, change->added, serial);
 
+	if (!err)
+		let_count(engine, target, change->added, serial);
 	for (size_t i = n_before; !err && i-- > 0;)
 		if (is_of_target(&engine->links[i], target) && !change->left[i])
 			close_link(engine, i);

@@ -235,21 +235,17 @@ uint16_t child_peek(const struct child *child, const volatile void *addr, size_t
 	return value;
 }
 
-void assert_hot_site(const struct child *child, int nop, int semaphore)
+void child_await(const struct child *child, const volatile void *addr, size_t n, uint16_t value)
 {
-	assert_int_equal(child_peek(child, (void *)test_hot, 1), nop);
-	assert_int_equal(child_peek(child, &hot_semaphore, 2), semaphore);
+	for (int i = 0; i < 2000 && child_peek(child, addr, n) != value; i++)
+		sleep_ms(10);
+	assert_int_equal(child_peek(child, addr, n), value);
 }
 
 void await_hot_site(const struct child *child, int nop, int semaphore)
 {
-	for (int i = 0; i < 2000; i++) {
-		if (child_peek(child, (void *)test_hot, 1) == nop &&
-		    child_peek(child, &hot_semaphore, 2) == semaphore)
-			break;
-		sleep_ms(10);
-	}
-	assert_hot_site(child, nop, semaphore);
+	child_await(child, (void *)test_hot, 1, (uint16_t)nop);
+	child_await(child, &hot_semaphore, 2, (uint16_t)semaphore);
 }
 
 /* ---- helpers -------------------------------------------------------------------------------- */

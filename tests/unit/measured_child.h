@@ -56,9 +56,12 @@ void child_end(struct child *child);
 bool await_other_threads_end(void);
 
 uint16_t child_peek(const struct child *child, const volatile void *addr, size_t n);
-/* The byte of its hot site's nop, and its semaphore. */
-void assert_hot_site(const struct child *child, int nop, int semaphore);
-/* The same of what the kernel does in its own time, one after the other. */
+/*
+ * Wait until N bytes are VALUE. At once, unless somebody else has a link that we closed: whoever
+ * asks the kernel for all links, as `bpftool link` in another test does, has each for a moment.
+ */
+void child_await(const struct child *child, const volatile void *addr, size_t n, uint16_t value);
+/* The same of the byte of its hot site's nop, and of its semaphore. */
 void await_hot_site(const struct child *child, int nop, int semaphore);
 
 /* A ctx that keeps its last warning; the test is skipped if it has not the right to measure. */

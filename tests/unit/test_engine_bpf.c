@@ -33,12 +33,12 @@ static void counts_of_threads_are_exact(void **state)
 	target = target_of(&child.pid, &site, 1);
 	engine = attached(ctx, &target, NULL);
 	assert_int_equal(read_hot(engine), 0);
-	assert_hot_site(&child, INT3, 1);
+	await_hot_site(&child, INT3, 1);
 	child_run(&bystander, (struct order){ RUN_HOT, 2, 1000, "" });
 	child_run(&child, (struct order){ RUN_HOT, N_THREADS, HITS_A_THREAD, "" });
 	assert_int_equal(read_hot(engine), (uint64_t)N_THREADS * HITS_A_THREAD);
 	assert_int_equal(engine_bpf.detach(engine), 0);
-	assert_hot_site(&child, NOP, 0);
+	await_hot_site(&child, NOP, 0);
 	child_run(&child, (struct order){ RUN_HOT, 1, 1000, "" });
 	assert_int_equal(read_hot(engine), (uint64_t)N_THREADS * HITS_A_THREAD);
 	assert_string_equal(last_warning, "");
@@ -74,7 +74,7 @@ static void nothing_is_counted_after_detach(void **state)
 		assert_int_equal(engine_bpf.attach(engine, &target, 1), 0);
 	}
 	engine_bpf.close(engine);
-	assert_hot_site(&child, NOP, 0);
+	await_hot_site(&child, NOP, 0);
 	child_end(&child);
 	ocp_ctx_free(ctx);
 }
@@ -93,12 +93,12 @@ static void bpf_filter_counts_all_threads_of_one_process(void **state)
 	child_start(&bystander);
 	target = target_of(&child.pid, &site, 1);
 	engine = attached(ctx, &target, &in_bpf);
-	assert_hot_site(&bystander, INT3, 1);
+	await_hot_site(&bystander, INT3, 1);
 	child_run(&bystander, (struct order){ RUN_HOT, 2, 1000, "" });
 	child_run(&child, (struct order){ RUN_HOT, N_THREADS, 10000, "" });
 	assert_int_equal(engine_bpf.detach(engine), 0);
 	assert_int_equal(read_hot(engine), N_THREADS * 10000);
-	assert_hot_site(&bystander, NOP, 0);
+	await_hot_site(&bystander, NOP, 0);
 	engine_bpf.close(engine);
 	child_end(&child);
 	child_end(&bystander);
@@ -269,7 +269,7 @@ static void a_foreign_uprobe_without_semaphore_is_no_obstacle(void **state)
 	assert_non_null(strstr(last_warning, "1 of 50 sites"));
 	snprintf(where, sizeof(where), "0x%" PRIx64, taken.nop_off);
 	assert_non_null(strstr(last_warning, where));
-	assert_int_equal(child_peek(&child, &many_semaphore, 2), N - 1);
+	child_await(&child, &many_semaphore, 2, N - 1);
 	child_run(&child, (struct order){ RUN_MANY, 1, 1000, "" });
 	read_hits(engine, hits);
 	read_hits(other, &other_hits);
@@ -278,7 +278,7 @@ static void a_foreign_uprobe_without_semaphore_is_no_obstacle(void **state)
 	assert_int_equal(other_hits, 1000);
 	engine_bpf.close(engine);
 	engine_bpf.close(other);
-	assert_int_equal(child_peek(&child, &many_semaphore, 2), 0);
+	child_await(&child, &many_semaphore, 2, 0);
 	child_end(&child);
 	free(sites);
 	ocp_ctx_free(ctx);
@@ -341,7 +341,7 @@ static void a_killed_tracer_leaves_nothing_behind(void **state)
 	close(ready[1]);
 	assert_int_equal(read(ready[0], &c, 1), 1);
 	close(ready[0]);
-	assert_hot_site(&child, INT3, 1);
+	await_hot_site(&child, INT3, 1);
 	kill(tracer, SIGKILL);
 	await_hot_site(&child, NOP, 0);
 	assert_int_equal(waitpid(child.pid, NULL, WNOHANG), 0);

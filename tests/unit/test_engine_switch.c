@@ -72,8 +72,8 @@ static void attach(struct setting *s, const struct engine_spec *spec,
 static void tear_down(struct setting *s)
 {
 	engine_bpf.close(s->engine);
-	assert_hot_site(&s->child, NOP, 0);
-	assert_int_equal(child_peek(&s->child, &many_semaphore, 2), 0);
+	await_hot_site(&s->child, NOP, 0);
+	child_await(&s->child, &many_semaphore, 2, 0);
 	child_end(&s->child);
 	ocp_ctx_free(s->ctx);
 }
@@ -129,11 +129,10 @@ static void assert_only_on_count(struct setting *s)
 	read_all(s);
 	for (size_t i = 0; i < N_SITES; i++) {
 		assert_int_equal(s->hits[i] - before[i], s->sites[i].is_off ? 0 : 10);
-		assert_int_equal(child_peek(&s->child, many_site(i), 1),
-				 s->sites[i].is_off ? NOP : INT3);
+		child_await(&s->child, many_site(i), 1, s->sites[i].is_off ? NOP : INT3);
 		n_on += !s->sites[i].is_off;
 	}
-	assert_int_equal(child_peek(&s->child, &many_semaphore, 2), n_on);
+	child_await(&s->child, &many_semaphore, 2, n_on);
 }
 
 /* ---- tests ---------------------------------------------------------------------------------- */
@@ -254,6 +253,72 @@ static void links_do_not_pile_up(void **state)
 	tear_down(&s);
 }
 
+/* Descriptors of what links there are now, as `bpftool link` has them for a moment. */
+static size_t hold_links(const struct setting *s, int *held, size_t n)
+{
+	for (size_t i = 0; i < s->engine->n_links; i++) {
+		held[n] = dup(s->engine->links[i].fd);
+		assert_true(held[n++] >= 0);
+	}
+	return n;
+}
+
+static void assert_counts(struct setting *s, const bool *is_on)
+{
+	uint64_t before[N_ALL];
+
+	read_all(s);
+	memcpy(before, s->hits, sizeof(before));
+	child_run(&s->child, (struct order){ RUN_MANY, 1, 10, "" });
+	read_all(s);
+	for (size_t i = 0; i < N_SITES; i++)
+		assert_int_equal(s->hits[i] - before[i], is_on[i] ? 10 : 0);
+}
+
+/* Whoever has a link that we close keeps its uprobes, for ever if they like: these do not count. */
+static void links_that_others_have_do_not_count(const struct engine_bpf_options *options)
+{
+	enum { ROUNDS = 3 };
+	int held[ROUNDS * 2 * N_ALL];
+	bool is_on[N_SITES];
+	size_t n_held = 0;
+	struct setting s;
+	struct engine_spec spec = prepare(&s);
+
+	attach(&s, &spec, options);
+	for (int round = 0; round < ROUNDS; round++) {
+		n_held = hold_links(&s, held, n_held);
+		for (int i = 0; i < N_SITES; i++) {
+			is_on[i] = i % (round + 2) == 0;
+			s.sites[i].is_off = !is_on[i];
+		}
+		apply(&s);
+		assert_counts(&s, is_on);
+	}
+	n_held = hold_links(&s, held, n_held);
+	for (int i = 0; i < N_SITES; i++)
+		s.sites[i].is_off = !(is_on[i] = false);
+	apply(&s);
+	assert_counts(&s, is_on);
+	/* They are there, all the same. */
+	assert_int_equal(child_peek(&s.child, many_site(0), 1), INT3);
+	while (n_held)
+		close(held[--n_held]);
+	tear_down(&s);
+}
+
+static void links_that_others_have(void **state)
+{
+	(void)state;
+	links_that_others_have_do_not_count(NULL);
+}
+
+static void perf_events_that_others_have(void **state)
+{
+	(void)state;
+	links_that_others_have_do_not_count(&(struct engine_bpf_options){ .perf_events = true });
+}
+
 static void perf_events_are_switched_one_by_one(void **state)
 {
 	static const struct engine_bpf_options perf = { .perf_events = true };
@@ -301,7 +366,7 @@ static void numbers_are_used_again(void **state)
 		child_run(&s.child, (struct order){ RUN_MANY, 1, 10, "" });
 		child_run(&s.child, (struct order){ RUN_HOT, 2, 50, "" });
 		engine_bpf.give_up(s.engine, 0, FEW, taken);
-		assert_int_equal(child_peek(&s.child, many_site(1), 1), NOP);
+		child_await(&s.child, many_site(1), 1, NOP);
 		for (size_t i = 0; i < FEW; i++)
 			assert_int_equal(taken[i], 10);
 		child_run(&s.child, (struct order){ RUN_MANY, 1, 10, "" });
@@ -374,6 +439,8 @@ int main(void)
 		cmocka_unit_test(pairs_of_others_are_exact),
 		cmocka_unit_test(hits_of_all_processes_are_exact),
 		cmocka_unit_test(links_do_not_pile_up),
+		cmocka_unit_test(links_that_others_have),
+		cmocka_unit_test(perf_events_that_others_have),
 		cmocka_unit_test(perf_events_are_switched_one_by_one),
 		cmocka_unit_test(numbers_are_used_again),
 		cmocka_unit_test(a_refusal_changes_nothing),
