@@ -18,13 +18,9 @@ base_of() { # FILE
 
 # The bytes at all notes of the FILEs in TARGET, a line a note.
 bytes_of() { # FILE...
-	local file base site semaphore
+	local file
 	for file; do
-		base=$(base_of "$file")
-		while read -r site semaphore; do
-			echo "$(read_bytes "$TARGET" $((base + site)) 6) /$(read_bytes "$TARGET" \
-				$((base + semaphore)) 4)"
-		done < <(notes_of "$file")
+		notes_of "$file" | bytes_at "$TARGET" "$(base_of "$file")"
 	done
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a site, a semaphore and a tracer leave to be seen: `info --sites`; what disagrees: `doctor`; and
-# that --fix puts back every byte. The faults are written by dd, the bytes read without the tool.
+# that --fix puts back every byte. The faults are written, and the bytes read, without the tool.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -20,9 +20,21 @@ expected_sites() { # FIXTURE [NAME]
 	done
 }
 
-poke() { # ADDRESS BYTE(printf escape)
-	# shellcheck disable=SC2059 # the bytes are escapes
-	printf "$2" | dd of="/proc/$TARGET/mem" bs=1 seek=$(($1)) conv=notrunc status=none
+# "0xSITE OPCODE" of those of FIXTURE.
+opcodes_of() { # FIXTURE
+	local sites
+	sites=$(expected_sites "$1" | cut -d' ' -f1)
+	paste -d '' <(echo "$sites") <(for site in $sites; do echo "$((site + 1)) 1"; done |
+		"$O/tests/fixtures/binaries/memory" "$TARGET")
+}
+
+# Write the lines "ADDRESS BYTE".
+poke_all() {
+	"$O/tests/fixtures/binaries/memory" "$TARGET" write
+}
+
+poke() { # ADDRESS BYTE
+	poke_all <<<"$1 $2"
 }
 
 # Run the doctor; its status must be STATUS. What it prints goes to $TMP/doctor.
@@ -95,15 +107,14 @@ test_nothing_wrong() {
 
 # A killed enable: one site on at a time, of each probe that is off.
 test_sites_on_without_semaphore() {
-	local fixture variant before site rest
+	local fixture variant before site opcode
 	for fixture in $FIXTURES; do
 		for variant in "$fixture" "$fixture-nopie"; do
 			start_fixture "$variant"
 			before=$(memory_of "$TARGET")
-			while read -r site rest; do
-				[[ $(read_bytes "$TARGET" $((site + 1)) 1) = ' 3d' ]] || continue
-				poke $((site + 1)) '\xe8'
-			done < <(expected_sites "$variant")
+			while read -r site opcode; do
+				[[ $opcode != 3d ]] || echo "$((site + 1)) 0xe8"
+			done < <(opcodes_of "$variant") | poke_all
 			[[ $(memory_of "$TARGET") != "$before" ]] || fail "$variant: nothing was spoilt"
 			doctor 1
 			says 'sites are on, but its semaphore is 0 \(a tool was killed'
@@ -130,9 +141,9 @@ test_sites_off_with_semaphore() {
 		on=$(memory_of "$TARGET")
 		"$TOOL" attach -pid "$TARGET" -disable-all
 		while read -r _ semaphore; do
-			poke "$semaphore" '\x01'
+			echo "$semaphore 1"
 			[[ $fixture != v0 ]] || break # one of three
-		done < <(expected_sites "$fixture" | grep -v "$(started_on_semaphore "$fixture")")
+		done < <(expected_sites "$fixture" | grep -v "$(started_on_semaphore "$fixture")") | poke_all
 		doctor 1
 		says 'sites are off, but its semaphore is 1'
 		[[ $fixture != v0 ]] || says 'out of step: the lowest is 0, the highest 1'
@@ -160,8 +171,8 @@ test_what_cannot_be_repaired() {
 	before=$(memory_of "$TARGET")
 	read -r first _ < <(expected_sites v1 plain)
 	read -r second _ < <(expected_sites v1 odd)
-	poke $((first + 1)) '\xcc'  # a debugger's breakpoint
-	poke $((second + 1)) '\xe8' # and a killed tool
+	poke $((first + 1)) 0xcc  # a debugger's breakpoint
+	poke $((second + 1)) 0xe8 # and a killed tool
 	doctor 1
 	says "^plain: site $first .*: somebody's breakpoint is on the byte to be switched: 90 cc"
 	doctor 1 --fix
@@ -170,10 +181,10 @@ test_what_cannot_be_repaired() {
 	eq "$(grep -c '^left: odd' "$TMP/doctor" || :)" 0 "what was repairable"
 	eq "$(read_bytes "$TARGET" $((first + 1)) 1)" ' cc' "the debugger's byte"
 	matches "$("$TOOL" info -pid "$TARGET" --sites | grep '^plain ')" '^plain +damaged +90 +cc '
-	poke $((first + 1)) '\x90'
+	poke $((first + 1)) 0x90
 	doctor 1
 	says '^plain: .*neither a disabled nor an enabled probe'
-	poke $((first + 1)) '\x3d'
+	poke $((first + 1)) 0x3d
 	doctor 0
 	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
 }
@@ -182,7 +193,7 @@ test_a_leaked_tracer_semaphore() {
 	local semaphore
 	start_fixture v1
 	read -r _ semaphore < <(expected_sites v1 plain)
-	poke $((semaphore - 2)) '\x01'
+	poke $((semaphore - 2)) 0x01
 	doctor 1 --fix
 	says "^plain: the tracers' semaphore at 0x[0-9a-f]+ is 1, but no site has an int3 .*restart"
 	eq "$(read_bytes "$TARGET" $((semaphore - 2)) 2)" ' 01 00' "the tracers' semaphore, left alone"
@@ -202,7 +213,7 @@ test_gdb_attached() {
 	doctor 0
 	says '^note: plain: 1 of 1 sites have an int3'
 	read -r site _ < <(expected_sites v1 odd)
-	poke $((site + 1)) '\xe8'
+	poke $((site + 1)) 0xe8
 	doctor 6 --fix
 	matches "$(cat "$TMP/doctor.err")" 'being traced by pid [0-9]+ \(gdb\)'
 	kill %?gdb

@@ -27,8 +27,8 @@ dormant_memory() { # PID
 			count=$((0x$last - 0x$first)) bs=64K status=none
 	done | md5sum
 	for address in $(counters_of "$exe" "$bias"); do
-		read_bytes "$1" "$address" 4
-	done
+		echo "$address 4"
+	done | "$O/tests/fixtures/binaries/memory" "$1"
 }
 
 # Counters that are not 0.
@@ -303,6 +303,7 @@ test_code_that_is_not_the_file_s() {
 	for offset in 3 12; do
 		before=$(read_bytes "$TARGET" $((address + offset)) 1)
 		kill -STOP "$TARGET"
+		await_stopped
 		printf '\x01' | dd of="/proc/$TARGET/mem" bs=1 seek=$((address + offset)) conv=notrunc status=none
 		check_error 1 "probe 'alpha': site .*is not the code that the program's file has there: 48 8d " \
 			attach -pid "$TARGET" -enable-all

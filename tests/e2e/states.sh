@@ -80,9 +80,9 @@ test_signals() {
 test_stopped_and_continued() {
 	start_states threads 4
 	kill -STOP "$TARGET"
-	wait_for '[[ $(state) = T ]]'
+	await_stopped
 	toggle 5
-	eq "$(state)" T "state"
+	await_stopped
 	"$TOOL" attach -pid "$TARGET" -enable-all
 	kill -CONT "$TARGET"
 	toggle 20

@@ -90,18 +90,27 @@ bias_of() { # PID
 	fi
 }
 
+# Wait until every thread of a target has come to its stop, after SIGSTOP or when a tracer has let go.
+await_stopped() {
+	wait_for '! cut -d" " -f3 "/proc/$TARGET/task"/*/stat | finds -v T'
+}
+
 read_bytes() { # PID ADDRESS BYTES
-	dd if="/proc/$1/mem" bs=1 skip=$(($2)) count="$3" status=none | od -An -v -tx1
+	"$O/tests/fixtures/binaries/memory" "$1" <<<"$2 $3"
+}
+
+# The bytes at each of the lines "0xSITE 0xSEMAPHORE", with BIAS added, and around the semaphore.
+bytes_at() { # PID BIAS
+	local site semaphore
+	while read -r site semaphore; do
+		echo "$(($2 + site)) 6 $(($2 + semaphore)) 4"
+	done | "$O/tests/fixtures/binaries/memory" "$1"
 }
 
 # The bytes of every site and of both halves of every semaphore of PID's executable, a line a note,
 # read without the tool.
 memory_of() { # PID
-	local bias site semaphore
-	bias=$(bias_of "$1")
-	while read -r site semaphore; do
-		echo "$(read_bytes "$1" $((bias + site)) 6) /$(read_bytes "$1" $((bias + semaphore)) 4)"
-	done < <(notes_of "/proc/$1/exe")
+	notes_of "/proc/$1/exe" | bytes_at "$1" "$(bias_of "$1")"
 }
 
 # How many of PID's sites have an int3 on them.

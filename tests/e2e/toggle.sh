@@ -149,10 +149,10 @@ test_sigkill_of_the_tool() {
 test_stopped_process_stays_stopped() {
 	start_loop
 	kill -STOP "$TARGET"
-	wait_for '[[ $(cut -d" " -f3 "/proc/$TARGET/stat") = T ]]'
+	await_stopped
 	"$TOOL" attach -pid "$TARGET" -enable alpha
 	# Let go, each thread runs just as far as to its stop.
-	wait_for '! cut -d" " -f3 "/proc/$TARGET/task"/*/stat | finds -v T'
+	await_stopped
 	eq "$(states "$TARGET")" "alpha enabled beta disabled gamma disabled"
 	kill -CONT "$TARGET"
 	tell quit
