@@ -40,6 +40,7 @@ enum {
 	MAX_PATH_BYTES = 2048,
 	MAX_HEADER_BYTES = 16 * 1024,
 	MAX_BODY_BYTES = 64 * 1024,
+	MAX_UNREAD_BYTES = 1024 * 1024,
 	MAX_CONNECTIONS = 8192,
 	MIN_CONNECTIONS = 16,
 	OTHER_FDS = 512, /* for what else the program opens */
@@ -76,7 +77,7 @@ struct pending {
 	const struct http_route *route;
 	struct http_reply refusal; /* status 0: none */
 	struct body body;
-	bool is_too_big;
+	size_t n_came; /* of the body */
 };
 
 struct http {
@@ -464,6 +465,21 @@ static bool was_cut(const struct pending *pending, const char *version)
 	return gap > 1 && gap < CONNECTION_BYTES;
 }
 
+/*
+ * Is the body to come before the refusal? Closing a connection with bytes unread resets it, which
+ * may overtake the reply. But who asks first ("Expect") or sends much is told at once, and where
+ * the body of a bad request ends nobody knows.
+ */
+static bool is_body_awaited(const struct pending *pending)
+{
+	const struct http_request *request = &pending->request;
+	const char *length = http_header(request, "Content-Length");
+
+	return pending->refusal.status != MHD_HTTP_BAD_REQUEST && !http_header(request, "Expect") &&
+	       (length ? strtoull(length, NULL, 10) <= MAX_UNREAD_BYTES
+		       : http_header(request, "Transfer-Encoding") != NULL);
+}
+
 static enum MHD_Result begin_request(struct http *http, struct MHD_Connection *mhd,
 				     struct pending *pending, const char *path, const char *method)
 {
@@ -481,18 +497,23 @@ static enum MHD_Result begin_request(struct http *http, struct MHD_Connection *m
 	/* "the origin server MUST ignore the received Host header field (if any)" */
 	request->host = *pending->uri.host ? pending->uri.host : http_header(request, "Host");
 	examine(http, pending, method);
-	return pending->refusal.status ? send_reply(http, mhd, &pending->refusal) : MHD_YES;
+	if (!pending->refusal.status || is_body_awaited(pending))
+		return MHD_YES;
+	return send_reply(http, mhd, &pending->refusal);
 }
 
-static void take_body(struct pending *pending, const char *bytes, size_t n)
+/* False: that is more than is worth waiting for. */
+static bool take_body(struct pending *pending, const char *bytes, size_t n)
 {
-	if (pending->route->method != HTTP_POST)
-		return;
+	pending->n_came += n;
+	if (pending->n_came > MAX_UNREAD_BYTES)
+		return false;
+	if (pending->refusal.status || pending->route->method != HTTP_POST)
+		return true;
 	/* Said when all of it has come: libmicrohttpd takes no reply in the middle. */
-	if (pending->body.n + n > MAX_BODY_BYTES)
-		pending->is_too_big = true;
-	else
+	if (pending->n_came <= MAX_BODY_BYTES)
 		body_add(&pending->body, bytes, n);
+	return true;
 }
 
 static enum MHD_Result answer_request(struct http *http, struct MHD_Connection *mhd,
@@ -502,8 +523,10 @@ static enum MHD_Result answer_request(struct http *http, struct MHD_Connection *
 	struct http_reply reply = { 0 };
 	char peer[ADDRESS_BYTES];
 
+	if (pending->refusal.status)
+		return send_reply(http, mhd, &pending->refusal);
 	body_add(&pending->body, "", 1);
-	if (pending->is_too_big) {
+	if (pending->n_came > MAX_BODY_BYTES) {
 		http_error(&reply, MHD_HTTP_CONTENT_TOO_LARGE, "the body is more than 64 KiB",
 			   NULL);
 	} else if (pending->body.is_short) {
@@ -534,7 +557,8 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *mhd, const 
 		return begin_request(data, mhd, pending, path, method);
 	if (!*n_upload)
 		return answer_request(data, mhd, pending);
-	take_body(pending, upload, *n_upload);
+	if (!take_body(pending, upload, *n_upload))
+		return MHD_NO;
 	*n_upload = 0;
 	return MHD_YES;
 }

@@ -92,6 +92,34 @@ test_refusals() {
 	eq "$(post handler true -H 'Content-Type: text/plain')" 415 "two of them"
 	head -c 70000 /dev/zero | tr '\0' ' ' >"$TMP/big"
 	eq "$(post handler true -d "@$TMP/big")" 413 "a big body"
+	# Whoever is still sending gets the reply, too: no reset of the connection overtakes it.
+	python3 - "$PORT" "$TOKEN" <<-'END' || fail "refusals while a body comes"
+		import socket, sys, time
+		port, token = int(sys.argv[1]), sys.argv[2]
+		# With a length or in chunks; more than a megabyte is answered before it is sent, or not at all.
+		for path, n, chunked, headers, want in (
+		        ("api/v1/switch", 70000, False, f"Authorization: Bearer {token}\r\nContent-Type: application/json\r\n", b"413"),
+		        ("api/v1/switch", 60000, False, "", b"401"), ("nothing", 300000, False, "", b"404"),
+		        ("nothing", 300000, True, "", b"404"), ("metrics", 900000, False, "", b"405"),
+		        ("nothing", 2000000, False, "", b"404"), ("nothing", 2000000, True, "", b""),
+		        ("nothing", 5, False, "Expect: 100-continue\r\n", b"404")):
+		    early = n > 1 << 20 or "Expect" in headers
+		    with socket.create_connection(("127.0.0.1", port), timeout=20) as s:
+		        s.sendall(f"POST /{path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{headers}".encode() +
+		                  (b"Transfer-Encoding: chunked\r\n\r\n" if chunked else b"Content-Length: %d\r\n\r\n" % n))
+		        got = b""
+		        try:
+		            for part in [b" " * (n // 5)] * 5 if chunked or not early else []:
+		                s.sendall(b"%x\r\n%s\r\n" % (len(part), part) if chunked else part)
+		                time.sleep(0.05)
+		            s.sendall(b"0\r\n\r\n" if chunked else b"")
+		            while b"\r\n\r\n" not in got and (more := s.recv(65536)):
+		                got += more
+		        except (ConnectionResetError, BrokenPipeError):
+		            if want:
+		                raise
+		        assert got[9:12] == want, (path, n, chunked, want, got)
+	END
 	# And none of these was needed for:
 	eq "$(post handler false -H "Host: localhost:$PORT" -H "Origin: http://localhost:$PORT")" 200 "as localhost"
 	eq "$(post handler false --request-target "http://localhost:$PORT/api/v1/switch" -H "Host: evil.example" -H "Origin: http://localhost:$PORT")" 200 "as localhost, by a proxy"
