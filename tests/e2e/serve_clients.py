@@ -181,7 +181,8 @@ def malformed():
         (post + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", {400}),
         (post + b"Content-Length: 99999999999999999999999\r\n\r\n", {400, 413}),
         (post + b"Content-Length: -1\r\n\r\n", {400, 413}),
-        (post + b"Content-Length: 65537\r\n\r\n", {413}),
+        (post + b"Content-Length: 65537\r\n\r\n" + b"x" * 65537, {413}),
+        (post + b"Content-Length: 1048577\r\n\r\n", {413}),
         (post + b"Content-Length: 65537\r\nExpect: 100-continue\r\n\r\n", {413}),
         (post + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n" + b"8000\r\n" + b"x" * 0x8000 + b"\r\n8000\r\n"
          + b"x" * 0x8000 + b"\r\n1\r\nx\r\n0\r\n\r\n", {413}),
