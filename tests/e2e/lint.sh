@@ -9,5 +9,6 @@ test_lint() {
 	make --no-print-directory O="$O" lint
 }
 
-TEST_TIMEOUT=600
+# On what the others leave of the processors.
+TEST_TIMEOUT=1700
 run_tests "$@"
