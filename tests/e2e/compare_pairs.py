@@ -50,7 +50,7 @@ def compare_times(pair, program, floor_ns):
     name = pair["start"]
     said = program["pair"][name]
     if name == "step_start":
-        # Between these is little more than nothing. How near the two are `make bench` tells.
+        # Between these is little more than nothing. How near the two are is for time_pair.bench.
         at_most("half the floor, against the median", floor_ns / 2, pair["p50_ns"])
         at_most("the median, against three floors", pair["p50_ns"], 3 * floor_ns)
     at_most(f"the program's sum within {name}", said["within_ns"], pair["sum_ns"])

@@ -88,7 +88,7 @@ test_killed_in_between() {
 		[[ ! -e $FOLDER ]] || "$TOOL" detach "$NAME" >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
 		[[ ! -e $FOLDER ]] || fail "$FOLDER is still there"
 	done
-	wait_for '[[ $(int3_count "$TARGET") -eq 0 && $(raised_semaphores "$TARGET") -eq 0 ]]'
+	wait_for '[[ $(int3_count "$TARGET") -eq 0 && $(raised_semaphores "$TARGET") -eq 0 ]]' 2
 	let_run all
 }
 

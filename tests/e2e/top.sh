@@ -424,7 +424,7 @@ test_sigkill_leaves_nothing() {
 	start_top -pid "$TARGET" --time work_start,work_stop
 	[[ $(int3_count "$TARGET") -gt 0 ]] || fail "no int3 while it counts"
 	kill -KILL "$VIEWER"
-	wait_for '[[ $(int3_count "$TARGET") -eq 0 && $(raised_semaphores "$TARGET") -eq 0 ]]'
+	wait_for '[[ $(int3_count "$TARGET") -eq 0 && $(raised_semaphores "$TARGET") -eq 0 ]]' 2
 	quit_target
 	eq "$TARGET_STATUS" 0 "status"
 }

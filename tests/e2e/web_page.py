@@ -161,7 +161,7 @@ def hide_and_show(page):
     time.sleep(1.3)
     equal(page.updates(), before, "updates while hidden")
     hide(page, False)
-    wait_for("an update", lambda: page.updates() > before, 5)
+    wait_for("an update", lambda: page.updates() > before, 1)
 
 
 def legend_has_the_rates(page):
