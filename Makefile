@@ -145,9 +145,11 @@ vmlinux-dump: ## write this machine's full vmlinux.h to build/ (vmlinux/ holds t
 # ---- everything else ------------------------------------------------------------------------
 
 include tools/ocaml/ocaml.mk
+include tools/faults/faults.mk
 include tests/tests.mk
 include tools/bench/bench.mk
 include tools/matrix/matrix.mk
+include tools/mutants/mutants.mk
 
 .PHONY: deps
 deps: ## install what building and testing need (Debian's packages)

@@ -78,10 +78,13 @@ enum {
 	FILTER_STRING_BYTES = 64,
 };
 
-/* A filter in postfix. A comparison of an argument with what it is not (unreadable: nothing) is
- * false, != too. */
+/*
+ * A filter in postfix. A comparison of an argument with a literal of another type has no answer. It
+ * is false, != too. If an answer could change what the filter says of the hit, whatever that is,
+ * the hit is counted as a mismatch.
+ */
 enum filter_op_kind {
-	FILTER_INT,    /* push: argument COMPARISON number */
+	FILTER_NUMBER, /* push: argument COMPARISON number */
 	FILTER_STRING, /* push: argument COMPARISON strings[string] */
 	FILTER_AND,    /* of the two on top */
 	FILTER_OR,
@@ -98,14 +101,75 @@ enum filter_comparison {
 	FILTER_STARTS, /* of strings, which have EQ and NE beside it */
 };
 
+/*
+ * A number is compared with ints and with floats. BPF has no floating point, so filter.c prepares
+ * two comparisons of integers that mean the same as the one in the text. Ints are compared with
+ * `number` by `int_comparison`; of x < 1.5 that makes x <= 1. Floats are compared by `comparison`
+ * with `ordered`, both sides as filter_order() has them.
+ */
 struct filter_op {
 	__u8 kind;
 	__u8 arg;
-	__u8 comparison;
+	__u8 comparison; /* of strings and floats */
+	__u8 int_comparison;
 	__u8 string;
-	__u32 reserved;
+	__u8 reserved[3];
 	__s64 number;
+	__s64 ordered;
 };
+
+#define FILTER_INFINITY_BITS 0x7ff0000000000000ULL
+
+/*
+ * Of a double's BITS the integer that orders doubles as their values do; -0.0 is 0.0. Not for nan,
+ * which has no place in the order.
+ */
+static inline __attribute__((always_inline)) __s64 filter_order(__u64 bits)
+{
+	const __u64 size = bits & ~(1ULL << 63);
+
+	return size == bits ? (__s64)size : -(__s64)size;
+}
+
+static inline __attribute__((always_inline)) int filter_is_nan(__u64 bits)
+{
+	return (bits & ~(1ULL << 63)) > FILTER_INFINITY_BITS;
+}
+
+/* What an argument is to a filter. */
+enum filter_type {
+	FILTER_TYPE_UNREADABLE,
+	FILTER_TYPE_INT, /* boxed ones and those of C included */
+	FILTER_TYPE_FLOAT,
+	FILTER_TYPE_STRING,
+	FILTER_TYPE_OTHER, /* a record, a variant, a list, ... */
+	FILTER_TYPES,
+};
+
+/*
+ * A comparison without an answer, in a number that is not 0: which argument, what it is (enum
+ * filter_type), and whether it was compared with a string.
+ */
+static inline __attribute__((always_inline)) __u32 filter_mismatch(__u32 arg, __u32 type,
+								   __u32 with_string)
+{
+	return 1U << 24 | with_string << 16 | type << 8 | arg;
+}
+
+static inline __attribute__((always_inline)) __u32 filter_mismatch_arg(__u32 mismatch)
+{
+	return mismatch & 0xff;
+}
+
+static inline __attribute__((always_inline)) __u32 filter_mismatch_type(__u32 mismatch)
+{
+	return mismatch >> 8 & 0xff;
+}
+
+static inline __attribute__((always_inline)) __u32 filter_mismatch_with_string(__u32 mismatch)
+{
+	return mismatch >> 16 & 1;
+}
 
 struct filter_string {
 	__u64 n_bytes;
@@ -119,7 +183,7 @@ struct filter {
 	struct filter_string strings[FILTER_STRINGS_MAX];
 };
 
-_Static_assert(sizeof(struct filter) == 8 + 32 * 16 + 16 * 72, "shared by two compilers");
+_Static_assert(sizeof(struct filter) == 8 + 32 * 24 + 16 * 72, "shared by two compilers");
 
 /* ---- records of hits ------------------------------------------------------------------------ */
 

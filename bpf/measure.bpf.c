@@ -16,12 +16,13 @@
  *
  *	measure_multi   for uprobe_multi links
  *	measure_full    the same, with what reads kernel types (CO-RE: processes by their
- *	                executable, children) and with arguments (measure_args.bpf.h), for which
- *	                it must be sleepable
+ *	                executable or their user, children) and with arguments
+ *	                (measure_args.bpf.h), for which it must be sleepable
  *	measure_perf    for perf events, where the kernel has no uprobe_multi
  */
 #include "measure_core.bpf.h"
 #ifdef MEASURE_FULL
+#include "measure_access.bpf.h"
 #include "measure_args.bpf.h"
 #endif
 
@@ -75,6 +76,11 @@ int hit(struct pt_regs *regs)
 		if (!site)
 			return 0;
 	}
+#ifdef MEASURE_FULL
+	/* It is not passed over either: how often a stranger's process runs is not told. */
+	if (config.checks_access && !may_inspect_current())
+		return 0;
+#endif
 	/* Starts take theirs last. It is 60 ns here, a tenth of the hit. */
 	if (config.n_pairs && site && (site->flags & MEASURE_STOPS))
 		now_ns = bpf_ktime_get_ns();
@@ -97,21 +103,11 @@ int hit(struct pt_regs *regs)
 	if (config.split != MEASURE_BY_SITE && site && (site->flags & MEASURE_KEYED))
 		count_keyed(site, &ids);
 	if (config.n_pairs && site)
-		play_roles(site, &ids, now_ns, 1);
+		play_roles(site, &ids, regs->sp, now_ns, 1);
 	return 0;
 }
 
 /* ---- threads and processes that come and go ------------------------------------------------- */
-
-/* Of the first N of OPEN. */
-static __always_inline __u64 count_markers(const struct measure_open *open, __u64 n)
-{
-	__u64 markers = 0;
-
-	for (__u32 i = 0; i < MEASURE_DEPTH; i++)
-		markers += i < n && is_marker(open->start_ns[i]);
-	return markers;
-}
 
 /* What the thread began ends with it: else its starts would be taken for those of the next of its
  * id. */
@@ -122,15 +118,11 @@ static __always_inline void end_pairs(const struct bpf_pidns_info *ids)
 		struct measure_open *open = bpf_map_lookup_elem(&pair_open, &key);
 		/* Not &pair: the verifier loses sight of a counter in memory ("infinite loop"). */
 		struct measure_pair *stats = bpf_map_lookup_elem(&pair_stats, &key.pair);
-		__u64 depth;
 
 		if (!open || !stats)
 			continue;
-		depth = open->depth;
-		if (depth > config.depth)
-			depth = config.depth;
 		if (gate.open)
-			add(&stats->orphan_starts, depth - count_markers(open, depth));
+			orphan_newest(stats, open, open->n);
 		bpf_map_delete_elem(&pair_open, &key);
 	}
 }

@@ -31,10 +31,10 @@
 #ifndef MEASURE_H
 #define MEASURE_H
 
-#define MEASURE_VERSION 2
+#define MEASURE_VERSION 3
 
 enum {
-	MEASURE_DEPTH = 32, /* starts that one thread can have open in one pair */
+	MEASURE_DEPTH = 32, /* starts that one thread can have open in one pair; a power of 2 */
 	MEASURE_MAX_PAIRS = 64,
 	MEASURE_MAX_ROLES = 8, /* pairs that one probe can be a part of */
 	MEASURE_BUCKETS = 496, /* see measure_bucket_of */
@@ -94,7 +94,7 @@ struct measure_config {
 	__u32 only_tgids; /* only processes that are in `tgids` */
 	__u32 split;	  /* enum measure_split */
 	__u32 n_pairs;
-	__u32 depth;	/* at most MEASURE_DEPTH; 1: a start takes the place of the one before */
+	__u32 depth;	/* starts that a thread can have open in a pair, 1 to MEASURE_DEPTH */
 	__u32 key_arg;	/* pairs match by this argument; MEASURE_NO_ARG: by thread */
 	__u32 children; /* forked by a process in `tgids`, a process is in it, too */
 	/*
@@ -114,7 +114,14 @@ struct measure_config {
 	__u64 print_limit; /* records a second; 0: all */
 	/* For all again. */
 	__u32 hits_stride; /* from a CPU's slots in `hits` to the next one's: whole pages of them */
-	__u32 reserved;
+	/*
+	 * Nonzero: only hits of processes count that a user with these ids, in this user namespace,
+	 * with these capabilities may inspect (measure_access.bpf.h).
+	 */
+	__u32 checks_access;
+	__u32 uid, gid;
+	__u64 userns_ino;
+	__u64 capabilities;
 };
 
 /* struct measure_site, flags */
@@ -148,14 +155,39 @@ struct measure_open_key {
 	__u32 pair;
 };
 
-struct measure_open {
-	__u64 depth;		       /* may be above what is stored */
-	__u64 start_ns[MEASURE_DEPTH]; /* MEASURE_MARKER: of a start that the filter rejected */
+struct measure_start {
+	__u64 ns; /* MEASURE_MARKER: of a start that the filter rejected */
+	__u64 sp; /* the stack pointer at its site */
 };
 
 /*
- * In the place of a time: a start that the filter rejected was here. It counts as nothing, but its
- * stop shall find it and count as nothing too.
+ * The open starts of a pair in a thread, the newest at ring[(next - 1) % MEASURE_DEPTH], the one
+ * before at the place before, and so on. One more than config.depth drops the oldest.
+ *
+ * Which start a stop ends. Where an exception skips a stop, its start stays open. What tells the
+ * starts apart then is the stack pointer. A function that has both sites passes both with the same
+ * one, and what it calls has lower ones. So a stop ends the newest start that has its stack
+ * pointer. The starts after that one were made by calls that have ended since: they are orphans. A
+ * stop with a stack pointer that no open start has is in another function than its start (one
+ * function enters, another one leaves), and ends the newest start.
+ *
+ * Nothing follows from a stack pointer that is lower or higher. A function that enters returns
+ * before the stop, so that a start below the stack pointer may well be open; and fibres have stacks
+ * of their own, in no order. Two fibres that are alive never have the same stack pointer. When they
+ * take turns within a pair, a stop finds its own start, but the starts of others after it are not
+ * over; those are counted as orphans all the same, and so are their stops.
+ *
+ * A stop whose start was dropped ends the newest start, too, if any is open.
+ */
+struct measure_open {
+	__u32 n;    /* starts that are open */
+	__u32 next; /* modulo MEASURE_DEPTH, the place of the next one */
+	struct measure_start ring[MEASURE_DEPTH];
+};
+
+/*
+ * In the place of a time: a start that the filter rejected was here. It counts as nothing, however
+ * it ends, but its stop shall find it and count as nothing too.
  */
 enum { MEASURE_MARKER = 0 };
 
@@ -167,9 +199,8 @@ struct measure_start_key {
 };
 
 /*
- * Every start ends up in exactly one of count, orphan_starts, overflows (deeper than is stored, or
- * no room in the map), or is still open; every stop in count or orphan_stops, or it ends an
- * overflow.
+ * Every start ends up in exactly one of count, orphan_starts, map_full, not_keyed, or is still
+ * open; every stop in count or orphan_stops, or it ends a start that the filter rejected.
  */
 struct measure_pair {
 	__u64 starts;
@@ -177,11 +208,14 @@ struct measure_pair {
 	__u64 sum_ns;
 	__u64 min_ns_not; /* ~ of the smallest, so that a map full of 0 means none */
 	__u64 max_ns;
-	__u64 orphan_starts; /* replaced by a later start, or their thread ended */
-	__u64 orphan_stops;
-	__u64 overflows;
-	__u64 map_full;
-	__u64 not_keyed; /* the argument is nothing to match by; such a stop is an orphan */
+	/*
+	 * By thread: one before them ended, or they were the oldest of too many. By key: a later
+	 * one came. Or what they belong to, a thread or process, ended.
+	 */
+	__u64 orphan_starts;
+	__u64 orphan_stops; /* no start was open */
+	__u64 map_full;	    /* starts for which `pair_open` or `key_open` had no room */
+	__u64 not_keyed;    /* the argument is nothing to match by; such a stop is an orphan */
 	__u64 buckets[MEASURE_BUCKETS];
 };
 
@@ -218,12 +252,21 @@ struct measure_losses {
 	__u64 filtered;	      /* hits that the filter rejected */
 	__u64 prints_dropped; /* records for which the ring buffer had no room */
 	__u64 prints_limited; /* records above print_limit */
+	/* Hits with an argument of another type than the filter compares it with. */
+	__u64 mismatches;
+	__u64 last_mismatch; /* of the last of them: measure_mismatch(); 0: none */
 };
 
-_Static_assert(sizeof(struct measure_config) == 88, "shared by two compilers");
+/* Its probe, and above it filter_mismatch() of args.h. */
+static inline __attribute__((always_inline)) __u64 measure_mismatch(__u32 column, __u32 mismatch)
+{
+	return (__u64)mismatch << 32 | column;
+}
+
+_Static_assert(sizeof(struct measure_config) == 112, "shared by two compilers");
 _Static_assert(sizeof(struct measure_site) == 24, "shared by two compilers");
-_Static_assert(sizeof(struct measure_open) == 8 + 8 * MEASURE_DEPTH, "shared by two compilers");
-_Static_assert(sizeof(struct measure_pair) == 80 + 8 * MEASURE_BUCKETS, "shared by two compilers");
+_Static_assert(sizeof(struct measure_open) == 8 + 16 * MEASURE_DEPTH, "shared by two compilers");
+_Static_assert(sizeof(struct measure_pair) == 72 + 8 * MEASURE_BUCKETS, "shared by two compilers");
 _Static_assert(sizeof(struct measure_histogram) == 48 + 16 * MEASURE_BUCKETS,
 	       "shared by two compilers");
 _Static_assert(sizeof(struct measure_keyed) == 32, "shared by two compilers");

@@ -16,6 +16,7 @@
 #define MEASURE_ARGS_BPF_H
 
 #include "args.bpf.h"
+#include "filter.bpf.h"
 #include "measure_core.bpf.h"
 
 enum {
@@ -298,23 +299,58 @@ static __always_inline void count_match(__u32 number, int matches)
 		add(&lost->filtered, 1);
 }
 
+static __always_inline void count_mismatch(const struct measure_site *site, __u32 mismatch)
+{
+	struct measure_losses *lost = our_losses();
+
+	if (!lost)
+		return;
+	add(&lost->mismatches, 1);
+	lost->last_mismatch = measure_mismatch(site->column, mismatch);
+}
+
+/* A verdict of the filter: is the lowest bit set? The mismatch is above it. */
+enum { VERDICT_MATCHES = 1, VERDICT_MISMATCH_SHIFT = 1 };
+
+/*
+ * A global function, as add_time: what branches on the verdict would otherwise have the verifier
+ * follow every path through the filter.
+ */
+__noinline __u64 judge(bpf_user_pt_regs_t *regs, const struct site_args *args)
+{
+	__u32 mismatch = 0;
+	__u64 matches;
+
+	if (!args)
+		return 0;
+	matches = (__u64)filter_matches(regs, args, the_filter(), &mismatch);
+	return (__u64)mismatch << VERDICT_MISMATCH_SHIFT | (matches & VERDICT_MATCHES);
+}
+
 static __always_inline int hit_with_args(struct pt_regs *regs, __u32 number,
 					 const struct measure_site *site,
 					 const struct bpf_pidns_info *ids, __u64 now_ns)
 {
 	__u32 place = site->args;
 	struct site_args *args = bpf_map_lookup_elem(&site_args, &place);
+	__u32 mismatch = 0;
 	int matches = 1;
 
 	if (!args)
 		return 0;
-	if (config.filters && (site->flags & MEASURE_FILTERED))
-		matches = filter_matches(regs, args, the_filter());
+	if (config.filters && (site->flags & MEASURE_FILTERED)) {
+		const __u64 verdict = judge(regs, args);
+
+		matches = verdict & VERDICT_MATCHES;
+		mismatch = (__u32)(verdict >> VERDICT_MISMATCH_SHIFT);
+	}
 	count_match(number, matches);
+	if (mismatch)
+		count_mismatch(site, mismatch);
 	if (config.split != MEASURE_BY_SITE && matches && (site->flags & MEASURE_KEYED))
 		count_keyed(site, ids);
 	if (config.n_pairs && config.key_arg == MEASURE_NO_ARG)
-		play_roles(site, ids, now_ns, matches);
+		play_roles(site, ids, regs->sp, now_ns, matches);
 	else if (config.n_pairs)
 		play_roles_by_key(regs, args, site, ids, now_ns, matches);
 	if (config.hist_arg != MEASURE_NO_ARG && matches && (site->flags & MEASURE_HISTOGRAM))

@@ -272,25 +272,64 @@ static __always_inline int is_marker(__u64 ns)
 #endif
 }
 
+/* What a thread that has not started anything has; too big for the stack of a BPF program. */
+static const struct measure_open nothing_open;
+
 static __always_inline struct measure_open *open_starts(const struct measure_open_key *key)
 {
 	struct measure_open *open = bpf_map_lookup_elem(&pair_open, key);
 
 	if (!open) {
-		struct measure_open none = {};
-
-		bpf_map_update_elem(&pair_open, key, &none, 1 /* BPF_NOEXIST */);
+		bpf_map_update_elem(&pair_open, key, &nothing_open, 1 /* BPF_NOEXIST */);
 		open = bpf_map_lookup_elem(&pair_open, key);
 	}
 	return open;
 }
 
-/* The newest start of a thread is the one that its next stop ends. */
+/* The start that AGE others were made after, of those that are open; 0: the newest. */
+static __always_inline struct measure_start *start_of(struct measure_open *open, __u32 age)
+{
+	return &open->ring[(open->next - 1 - age) & (MEASURE_DEPTH - 1)];
+}
+
+/* How many of the N newest starts did the filter reject? This and the next: as add_time. */
+__noinline int count_markers(struct measure_open *open, __u32 n)
+{
+	int markers = 0;
+
+	if (!open)
+		return 0;
+	for (__u32 age = 0; age < MEASURE_DEPTH && age < n; age++)
+		markers += is_marker(start_of(open, age)->ns);
+	return markers;
+}
+
+/* The age of the newest start that was made at stack pointer SP; 0 if none was. */
+__noinline int find_frame(struct measure_open *open, __u64 sp)
+{
+	if (!open)
+		return 0;
+	for (__u32 age = 0; age < MEASURE_DEPTH && age < open->n; age++)
+		if (start_of(open, age)->sp == sp)
+			return (int)age;
+	return 0;
+}
+
+/* The N newest starts are over without a stop. */
+static __always_inline void orphan_newest(struct measure_pair *stats, struct measure_open *open,
+					  __u32 n)
+{
+	add(&stats->orphan_starts, n - (__u32)count_markers(open, n));
+	open->n -= n;
+	open->next -= n;
+}
+
 static __always_inline void start_by_thread(struct measure_pair *stats,
-					    const struct measure_open_key *key, int matches)
+					    const struct measure_open_key *key, __u64 sp,
+					    int matches)
 {
 	struct measure_open *open = open_starts(key);
-	__u64 depth;
+	struct measure_start *start;
 
 	/* Without a marker the stop will be an orphan: somebody has to account for it. */
 	if (matches || !open)
@@ -299,39 +338,44 @@ static __always_inline void start_by_thread(struct measure_pair *stats,
 		add(&stats->map_full, 1);
 		return;
 	}
-	depth = open->depth;
-	if (config.depth == 1) {
-		if (depth && !is_marker(open->start_ns[0]))
-			add(&stats->orphan_starts, 1);
-		open->depth = 1;
-		open->start_ns[0] = matches ? bpf_ktime_get_ns() : MEASURE_MARKER;
-		return;
-	}
-	open->depth = depth + 1;
-	if (depth < config.depth && depth < MEASURE_DEPTH)
-		open->start_ns[depth] = matches ? bpf_ktime_get_ns() : MEASURE_MARKER;
-	else if (matches)
-		add(&stats->overflows, 1);
+	if (open->n < config.depth)
+		open->n++;
+	else if (!is_marker(start_of(open, open->n - 1)->ns))
+		add(&stats->orphan_starts, 1);
+	open->next++;
+	start = start_of(open, 0);
+	start->sp = sp;
+	start->ns = matches ? bpf_ktime_get_ns() : MEASURE_MARKER;
 }
 
+/* See struct measure_open. */
 static __always_inline void stop_by_thread(struct measure_pair *stats,
-					   const struct measure_open_key *key, __u64 now_ns)
+					   const struct measure_open_key *key, __u64 sp,
+					   __u64 now_ns)
 {
 	struct measure_open *open = bpf_map_lookup_elem(&pair_open, key);
-	__u64 depth = open ? open->depth : 0;
+	__u32 n_skipped;
+	__u64 ns;
 
-	if (!depth) {
+	if (!open || !open->n) {
 		add(&stats->orphan_stops, 1);
 		return;
 	}
-	depth--;
-	open->depth = depth;
-	if (depth < config.depth && depth < MEASURE_DEPTH && !is_marker(open->start_ns[depth]))
-		add_time(stats, now_ns - open->start_ns[depth]);
+	if (open->n > 1 && start_of(open, 0)->sp != sp) {
+		n_skipped = (__u32)find_frame(open, sp);
+		if (n_skipped)
+			orphan_newest(stats, open, n_skipped);
+	}
+	ns = start_of(open, 0)->ns;
+	open->n--;
+	open->next--;
+	if (!is_marker(ns))
+		add_time(stats, now_ns - ns);
 }
 
 static __always_inline void play_role(const struct measure_role *role,
-				      const struct bpf_pidns_info *ids, __u64 now_ns, int matches)
+				      const struct bpf_pidns_info *ids, __u64 sp, __u64 now_ns,
+				      int matches)
 {
 	struct measure_open_key key = { .tid = ids->pid, .pair = role->pair };
 	struct measure_pair *stats = bpf_map_lookup_elem(&pair_stats, &key.pair);
@@ -339,20 +383,21 @@ static __always_inline void play_role(const struct measure_role *role,
 	if (!stats)
 		return;
 	if (role->is_stop)
-		stop_by_thread(stats, &key, now_ns);
+		stop_by_thread(stats, &key, sp, now_ns);
 	else
-		start_by_thread(stats, &key, matches);
+		start_by_thread(stats, &key, sp, matches);
 }
 
 static __always_inline void play_roles(const struct measure_site *site,
-				       const struct bpf_pidns_info *ids, __u64 now_ns, int matches)
+				       const struct bpf_pidns_info *ids, __u64 sp, __u64 now_ns,
+				       int matches)
 {
 	for (__u32 i = 0; i < MEASURE_MAX_ROLES && i < site->n_roles; i++) {
 		__u32 number = site->first_role + i;
 		struct measure_role *role = bpf_map_lookup_elem(&roles, &number);
 
 		if (role)
-			play_role(role, ids, now_ns, matches);
+			play_role(role, ids, sp, now_ns, matches);
 	}
 }
 

@@ -141,6 +141,11 @@ OCP_API void ocp_process_free(struct ocp_process *proc);
 OCP_API int ocp_find_processes(struct ocp_ctx *ctx, const char *path, pid_t **pids, size_t *n);
 
 OCP_API pid_t ocp_process_pid(const struct ocp_process *proc);
+/*
+ * A process whose first thread has ended is opened by the id of another of its threads. This is its
+ * own id then, by which the kernel knows it (pidfd_open(2), a sample's pid); else the same.
+ */
+OCP_API pid_t ocp_process_tgid(const struct ocp_process *proc);
 /* The executable's path as the process sees it (" (deleted)" is kept if the kernel says so). */
 OCP_API const char *ocp_process_exe(const struct ocp_process *proc);
 OCP_API size_t ocp_process_probe_count(const struct ocp_process *proc);
@@ -237,11 +242,16 @@ enum ocp_site_state {
  * jump that is switched. Later versions may add members at the end.
  */
 struct ocp_site {
-	size_t probe;	     /* its number in the process */
-	const char *image;   /* path of the ELF file, as the process sees it */
-	size_t image_index;  /* tells images of one path apart */
-	const char *abi;     /* "v0", "transitional", "v1", "v2", or "dormant": see below */
-	const char *args;    /* where the probe's arguments are: SystemTap operands, or "" */
+	size_t probe;	    /* its number in the process */
+	const char *image;  /* path of the ELF file, as the process sees it */
+	size_t image_index; /* tells images of one path apart */
+	const char *abi;    /* "v0", "transitional", "v1", "v2", or "dormant": see below */
+	/*
+	 * Where the probe's arguments are: SystemTap operands, or "". The notes of the forked
+	 * compilers place arguments on the stack wrongly; these are corrected here, and the operand
+	 * is "8@?" where the place is not known.
+	 */
+	const char *args;
 	bool has_code;	     /* false: addr, va, code and symbol mean nothing */
 	uint64_t addr;	     /* of its first byte in the process */
 	uint64_t va;	     /* the same, as linked */
@@ -254,23 +264,33 @@ struct ocp_site {
 	const uint8_t *code;
 	uint8_t n_code, opcode_at;
 	enum ocp_site_state state;
-	const char *fault;	 /* of a damaged site, else NULL */
-	bool has_int3;		 /* somebody's uprobe or breakpoint is on its first byte */
-	uint64_t semaphore_addr; /* of the 16-bit counter that OCaml reads */
-	int semaphore;
+	const char *fault;		/* of a damaged site, else NULL */
+	bool has_int3;			/* somebody's uprobe or breakpoint is on its first byte */
+	uint64_t semaphore_addr;	/* of the 16-bit counter that OCaml reads; 0: see below */
+	int semaphore;			/* -1: the linker has dropped it */
 	uint64_t tracer_semaphore_addr; /* of the one that tracers raise; 0: this ABI has none */
 	int tracer_semaphore;		/* -1: this ABI has none */
+	/*
+	 * Where the probe stands in the source, also if it was inlined: its file, as the compiler
+	 * was given it, its line, from 1, and column, from 0, in bytes. NULL, 0 and 0 if that is
+	 * not known for certain, or not asked for.
+	 */
+	const char *source;
+	int line, column;
+	const char *args_fault; /* why places of arguments are not known; NULL: all are */
 };
 
 /* What reading the sites does beside; may be or-ed with OCP_ATOMICALLY. */
 enum {
 	OCP_SITES_SYMBOLS = 1 << 8, /* also read the files' symbol tables */
+	OCP_SITES_SOURCE = 1 << 9,  /* also find out where the probes stand in the source */
 };
 
 /*
  * Read every site of PROC as it is now: by probe, then by image and address, sites without code
  * last. The process is not stopped unless FLAGS has OCP_ATOMICALLY. *OUT must not outlive PROC. A
- * damaged symbol table is a warning in the log, and its sites have no symbol.
+ * damaged symbol table is a warning in the log, and its sites have no symbol; likewise the table of
+ * the probes' places.
  */
 OCP_API int ocp_sites_read(struct ocp_process *proc, unsigned int flags, struct ocp_sites **out);
 OCP_API void ocp_sites_free(struct ocp_sites *sites);
@@ -336,13 +356,19 @@ OCP_API int ocp_actions_disable_all(struct ocp_actions *actions);
 
 /*
  * Switch the probes of PROC. Semaphores are counters: enable adds 1, disable subtracts 1, and a
- * probe's code is on while its counter is above 0. FLAGS: 0, OCP_ATOMICALLY, OCP_FORCE,
- * OCP_DRY_RUN.
+ * probe's code is on while its counter is above 0. A probe whose semaphore the linker has dropped
+ * counts nothing: enabling it when it is on changes nothing, and one disable switches it off.
+ * FLAGS: 0, OCP_ATOMICALLY, OCP_FORCE, OCP_DRY_RUN.
  *
  * Everything is verified before the first byte is written and a failure on the way undoes what was
  * written: all or nothing. All threads are stopped while bytes are written; a large update is done
  * in several stops of a few milliseconds, each probe within one, unless OCP_ATOMICALLY asks for one
  * stop.
+ *
+ * While an update of another process is carried out, a journal file says what it is to do and how
+ * far it has got: should the caller be killed, ocp_process_examine and ocp_process_repair know. If
+ * the file cannot be written, the update is carried out without it and the log says so
+ * (OCP_LOG_INFO). An update of one probe needs none, nor does the caller's own process.
  */
 OCP_API int ocp_process_update(struct ocp_process *proc, const struct ocp_actions *actions,
 			       unsigned int flags);
@@ -374,13 +400,15 @@ enum ocp_finding_kind {
 	OCP_TRACER_SEMAPHORE, /* the tracers' semaphore is raised, but nobody is on the sites */
 	OCP_LEFT_SWITCHED,    /* by a tool that was killed before it undid it */
 	OCP_HELD_SITES,	      /* no disagreement: somebody's uprobes or breakpoints */
+	OCP_NO_SEMAPHORE,     /* no disagreement: the linker has dropped the probe's semaphore */
+	OCP_INTERRUPTED,      /* an update that a tool was killed in the middle of */
 };
 
 /* Later versions may add members at the end. */
 struct ocp_finding {
 	enum ocp_finding_kind kind;
 	const char *name;  /* of the kind, for machines, e.g. "sites-on" */
-	const char *probe; /* its name */
+	const char *probe; /* its name; NULL: it concerns the whole process */
 	char *what;	   /* what disagrees, with numbers and addresses */
 	const char *cause; /* its likely cause, and what clears it if repairing does not */
 	bool is_disagreement;
@@ -404,21 +432,30 @@ struct ocp_repaired {
 	size_t sites_on, sites_off; /* switched on, off */
 	size_t semaphores;	    /* set */
 	size_t undone;		    /* actions of killed tools that were undone */
+	size_t completed;	    /* and that were carried out in their place */
+};
+
+/* What ocp_process_repair does differently when asked to. */
+enum {
+	OCP_COMPLETE = 1 << 5, /* complete the updates that were interrupted, instead of undoing */
 };
 
 /*
  * Set right what is repairable, under one stop, all or nothing. OCaml's semaphores are the truth: a
  * probe of which one is not 0 gets all its sites on and all its semaphores raised to the highest;
- * of any other probe all sites are switched off. Before that, what a killed tool had promised to
- * undo is undone in the counters. A probe with a damaged site is left alone, and the semaphores of
+ * of any other probe all sites are switched off. So are those of a probe without a semaphore, if
+ * its sites disagree. Before that, what a killed tool had promised to undo is undone in the
+ * counters, and so is an update that it was in the middle of; with OCP_COMPLETE in FLAGS such an
+ * update is completed instead. A probe with a damaged site is left alone, and the semaphores of
  * tracers are never written: while a uprobe may be on, the kernel relies on them.
  */
-OCP_API int ocp_process_repair(struct ocp_process *proc, struct ocp_repaired *repaired);
+OCP_API int ocp_process_repair(struct ocp_process *proc, unsigned int flags,
+			       struct ocp_repaired *repaired);
 
 /*
- * As ocp_process_update, and *UNDO knows how to take it back. What is to be taken back is also kept
- * in a journal file, so that `ocaml-probes doctor --fix` finds it should the caller be killed. UNDO
- * must not outlive PROC.
+ * As ocp_process_update, and *UNDO knows how to take it back. What is to be taken back stays in the
+ * journal file until then, so that `ocaml-probes doctor --fix` finds it should the caller be
+ * killed. UNDO must not outlive PROC.
  */
 OCP_API int ocp_process_update_undoable(struct ocp_process *proc, const struct ocp_actions *actions,
 					unsigned int flags, struct ocp_undo **undo);

@@ -51,7 +51,8 @@ OCP_API void ocp_meter_follow_children(struct ocp_meter *meter);
 
 /*
  * Count a probe by NAME, or all whose names match RE (as ocp_actions_enable_regexp), or all. What
- * is loaded later is included. That there are such probes is checked by ocp_meter_open.
+ * is loaded later is included. That there are such probes is checked by ocp_meter_open, unless
+ * there are none at all yet.
  */
 OCP_API int ocp_meter_count(struct ocp_meter *meter, const char *name);
 OCP_API int ocp_meter_count_regexp(struct ocp_meter *meter, const char *re);
@@ -68,14 +69,17 @@ OCP_API void ocp_meter_split(struct ocp_meter *meter, enum ocp_split split);
 
 /*
  * Time from a run of the probe START to one of STOP, in the same thread (but see
- * ocp_meter_set_key): a stop ends the thread's newest start. -EINVAL for equal names, or too many
- * pairs (64).
+ * ocp_meter_set_key). A stop ends its thread's newest start that was made with the same stack
+ * pointer, that is, by the same run of a function that passes both; the starts after that one have
+ * lost their stops to an exception, and are orphans. Where no open start has the stop's stack
+ * pointer, it ends the newest. -EINVAL for equal names, or too many pairs (64).
  */
 OCP_API int ocp_meter_time(struct ocp_meter *meter, const char *start, const char *stop);
 
 /*
- * How many starts of one pair a thread can have open, 1 to OCP_MAX_DEPTH, which is the default.
- * With 1 a start takes the place of the one before, for programs that leave pairs by exceptions.
+ * How many starts of one pair a thread can have open, 1 to OCP_MAX_DEPTH, which is the default. One
+ * more takes the place of the oldest, which is an orphan then. With 1 each start takes the place of
+ * the one before, for pairs that are not nested and whose stops exceptions skip.
  */
 enum { OCP_MAX_DEPTH = 32 };
 OCP_API int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth);
@@ -83,8 +87,9 @@ OCP_API int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth);
 /* ---- arguments ------------------------------------------------------------------------------ */
 
 /*
- * Arguments are called arg0, arg1 ... arg15. What asks for one that a probe concerned does not
- * have, or has in a place that cannot be read, makes ocp_meter_open fail with -EINVAL. Needs
+ * Arguments are called arg0, arg1 ... arg15. A probe that does not have one that is asked for, or
+ * has it in a place that cannot be read, is left out: ocp_meter_open logs a warning that names it.
+ * It fails with -EINVAL if no probe is left, or if the probe is part of a pair that needs it. Needs
  * Linux 6.6.
  */
 
@@ -93,9 +98,11 @@ OCP_API int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth);
  * stop that ends a start that does not is passed over in silence. EXPR is made of comparisons like
  *
  *	arg0 > 100	arg0 != -3	arg1 == "GET"	arg1 ^= "/api/"	(starts with)
+ *	arg2 >= 1.5	arg2 < 1e3	arg2 == -inf
  *
- * with && || ! and parentheses. A comparison with what an argument is not (with a string if it is
- * an int, or cannot be read) is false. -EINVAL, naming the column, for what is no such expression;
+ * with && || ! and parentheses. Numbers compare with ints and with floats, exactly. A comparison
+ * with what an argument is not (with a string if it is an int, or cannot be read) is false; see
+ * `mismatches` in struct ocp_losses. -EINVAL, naming the column, for what is no such expression;
  * -E2BIG for one of more than 32 operators.
  */
 OCP_API int ocp_meter_filter(struct ocp_meter *meter, const char *expr);
@@ -108,7 +115,10 @@ OCP_API int ocp_meter_filter(struct ocp_meter *meter, const char *expr);
  */
 OCP_API int ocp_meter_set_key(struct ocp_meter *meter, const char *arg);
 
-/* A histogram of the integer argument ARG ("arg0") of every probe that is counted. */
+/*
+ * A histogram of the integer argument ARG ("arg0") of every probe that is counted and has it; the
+ * others are counted without one, and warned of.
+ */
 OCP_API int ocp_meter_histogram(struct ocp_meter *meter, const char *arg);
 
 /* Print hits, arguments included, of a probe by name, of all whose names match, or of all. */
@@ -194,7 +204,10 @@ OCP_API void ocp_hit_write_args(FILE *out, const struct ocp_hit *hit);
 
 /*
  * Find out what is to be measured at which sites, and load the BPF programs; no process is touched.
- * -ENOENT for probes that do not exist, or if there is nothing to measure.
+ * -ENOENT for probes that do not exist, or if there is nothing to measure. Where there are no
+ * probes at all yet, as in a program that has none and loads plugins, that is logged as a warning,
+ * and what comes is measured after the next ocp_meter_refresh; only where the program has no
+ * dynamic loader it is -ENOENT.
  */
 OCP_API int ocp_meter_open(struct ocp_meter *meter);
 
@@ -218,9 +231,9 @@ OCP_API int ocp_meter_attach(struct ocp_meter *meter);
 OCP_API int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites);
 
 /*
- * The processes that are measured, as the last refresh (before: the open) found them: *N at *PIDS,
- * to be freed by the caller with free(). *COMPLETE is false if there may be more that are measured,
- * but may not be inspected, or are children of these.
+ * The processes that are measured, as the last refresh (before: the open) found them, each by an id
+ * that ocp_process_open takes: *N at *PIDS, to be freed by the caller with free(). *COMPLETE is
+ * false if there may be more that are measured, but may not be inspected, or are children of these.
  */
 OCP_API int ocp_meter_processes(const struct ocp_meter *meter, pid_t **pids, size_t *n,
 				bool *complete);
@@ -276,6 +289,12 @@ struct ocp_probe_hits {
 	size_t n_sites;	 /* that there are now */
 	bool is_counted; /* was asked for by ocp_meter_count, _count_regexp or _count_all */
 	bool is_in_pair; /* by ocp_meter_time */
+	/*
+	 * Its uses in the source, as the notes of the files that are measured tell, and those of
+	 * them that the compiler (provider ocaml_2) left without a site, whose hits are not
+	 * counted.
+	 */
+	size_t n_uses, n_uses_without_site;
 };
 
 /* Hits of one probe, or of a part of it as ocp_meter_split said. Members may be added at the end.
@@ -288,16 +307,22 @@ struct ocp_hits {
 	uint64_t va;	    /* of the site, as linked */
 	const char *symbol; /* the function it is in, NULL if unknown */
 	uint64_t symbol_off;
-	const char *source; /* file and line, NULL and 0 if unknown */
+	/*
+	 * Where the probe stands in the source: file, as the compiler was given it, and line; NULL
+	 * and 0 if that is not known for certain. Of a site that was inlined, too, it is the
+	 * probe's own place.
+	 */
+	const char *source;
 	int line;
 	/* OCP_BY_THREAD, OCP_BY_PROCESS; 0: not told apart */
 	pid_t pid, tid;
 	const char *comm; /* of the thread, at its first hit */
+	int column;	  /* of the probe in its line, from 0, in bytes */
 };
 
 /*
  * What is known of a pair. Of its starts, each is in exactly one of: count, orphan_starts,
- * overflows, map_full, not_keyed, open. Members may be added at the end.
+ * map_full, not_keyed, open. Members may be added at the end.
  */
 struct ocp_pair {
 	const char *start, *stop;
@@ -305,14 +330,15 @@ struct ocp_pair {
 	uint64_t sum_ns;	 /* of their times */
 	uint64_t min_ns, max_ns; /* 0 if count is 0 */
 	uint64_t starts;
-	uint64_t orphan_starts;	 /* their thread (with a key: process) ended, or another start
-				    took their place */
+	uint64_t orphan_starts;	 /* one before them stopped, too many were open, or their thread
+				    ended; with a key: one of the same key came, or their process
+				    ended */
 	uint64_t orphan_stops;	 /* without a start before, or without a key */
-	uint64_t overflows;	 /* starts deeper than can be remembered, and their stops */
 	uint64_t map_full;	 /* starts for which there was no room */
 	uint64_t not_keyed;	 /* starts whose argument is nothing to match by */
 	uint64_t open;		 /* starts that have not stopped yet */
 	const uint64_t *buckets; /* OCP_BUCKETS of them */
+	bool by_key;		 /* matched by an argument, not by thread */
 };
 
 /* Histograms are log-linear: 8 buckets an octave, below 16 one for each value. */
@@ -356,6 +382,14 @@ struct ocp_losses {
 	uint64_t filtered;	 /* hits that the filter rejected */
 	uint64_t prints_dropped; /* hits that were not printed: the buffer was full */
 	uint64_t prints_limited; /* hits that were not printed: above the limit */
+	/*
+	 * `mismatches` counts hits with an argument of another type than the filter compares it
+	 * with, where that comparison may have decided. Such a comparison is false, != too.
+	 * `mismatch` describes one of these hits, such as "arg0 of probe 'work' is an int and is
+	 * compared with a string". It is NULL if `mismatches` is 0, and belongs to the sample.
+	 */
+	uint64_t mismatches;
+	const char *mismatch;
 };
 
 /* Everything measured since the attach. *OUT is freed by the caller and must not outlive METER. */
@@ -402,7 +436,9 @@ OCP_API int ocp_kept_check(struct ocp_ctx *ctx, const char *name);
 
 /*
  * The kept meter called NAME, to be read. Freeing it lets it go on; ocp_meter_detach ends it, and
- * takes its name away. -ENOENT if there is none, -EBADMSG if it is incomplete.
+ * takes its name away. -ENOENT if nothing is kept under NAME, -EBADMSG if the kept meter is
+ * incomplete or its maps have changed, -EPROTO if another version of this library kept it, -EPERM
+ * if a user other than root and the caller's could have changed it.
  */
 OCP_API int ocp_kept_open(struct ocp_ctx *ctx, const char *name, struct ocp_meter **out);
 

@@ -8,7 +8,7 @@ include tests/fixtures/fixtures.mk
 include tests/fuzz/fuzz.mk
 
 .PHONY: run-tests unit-tests
-run-tests: all ocaml fixtures unit-tests $(if $(have_fuzzer),$(fuzzers))
+run-tests: all ocaml fixtures unit-tests $(injector) $(if $(have_fuzzer),$(fuzzers))
 	+@$(MAKE) --no-print-directory ASAN=1 O=$(O)/asan unit-tests $(O)/asan/ocaml-probes \
 		$(O)/asan/ocaml-probes-link $(O)/asan/ocaml-probes-serve
 	@tests/run $(O) $(T)
@@ -30,6 +30,10 @@ $(unit_tests): %: %.o $(O)/tests/unit/support.a $(parts_a) $(lib_a)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(TOOL_LIBS) -lm -lcmocka
 
 $(O)/tests/unit/test_top_view: TOOL_LIBS += $$($(PKG_CONFIG) --libs ncursesw)
+
+# It counts what is asked of libdw.
+$(O)/tests/unit/test_places: LDFLAGS += $(foreach f,getsrclines getsrc_die addrdie get_units,\
+	-Wl,--wrap=dwarf_$(f))
 
 # BPF programs that run bpf/args.bpf.h for the unit tests.
 $(O)/tests/bpf/%.bpf.o: tests/bpf/%.bpf.c

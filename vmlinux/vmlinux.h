@@ -62,6 +62,9 @@ struct pt_regs {
 	unsigned long orig_ax, ip, cs, flags, sp, ss;
 };
 
+/* By this name the verifier knows a context that is handed to a global function. */
+typedef struct pt_regs bpf_user_pt_regs_t;
+
 struct super_block {
 	__u32 s_dev;
 };
@@ -105,8 +108,32 @@ struct pid {
 	struct upid numbers[1];
 };
 
+typedef struct {
+	__u32 val;
+} kuid_t;
+
+typedef struct {
+	__u32 val;
+} kgid_t;
+
+typedef struct {
+	__u64 val;
+} kernel_cap_t;
+
+struct user_namespace {
+	struct ns_common ns;
+};
+
+struct cred {
+	kuid_t uid, suid, euid;
+	kgid_t gid, sgid, egid;
+	kernel_cap_t cap_permitted;
+	struct user_namespace *user_ns;
+};
+
 struct task_struct {
 	int pid, tgid;
+	const struct cred *real_cred;
 	struct pid *thread_pid;
 	struct signal_struct *signal;
 	struct mm_struct *mm;

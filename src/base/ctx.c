@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file_rules.h"
 #include "base/harmless.h"
 
 enum { ERROR_BYTES = 1024, HINT_BYTES = 512 };
@@ -15,6 +16,7 @@ struct ocp_ctx {
 	void *log_data;
 	enum ocp_log_level log_level;
 	bool gigatext_allowed;
+	const struct file_rules *file_rules; /* NULL: there are none */
 	char error[ERROR_BYTES];
 	char hint[HINT_BYTES];
 };
@@ -44,6 +46,35 @@ void ocp_ctx_allow_gigatext(struct ocp_ctx *ctx, bool allow)
 bool ctx_gigatext_is_allowed(const struct ocp_ctx *ctx)
 {
 	return ctx->gigatext_allowed;
+}
+
+void file_rules_set(struct ocp_ctx *ctx, const struct file_rules *rules)
+{
+	ctx->file_rules = rules;
+}
+
+int file_rules_admit(struct ocp_ctx *ctx, int fd, const struct file_origin *origin)
+{
+	const struct file_rules *rules = ctx->file_rules;
+
+	return rules && rules->admit ? rules->admit(rules->data, fd, origin) : FILE_UNKNOWN;
+}
+
+void file_rules_exceeded(struct ocp_ctx *ctx, int fd, const struct file_origin *origin)
+{
+	const struct file_rules *rules = ctx->file_rules;
+
+	if (rules && rules->exceeds)
+		rules->exceeds(rules->data, fd, origin);
+}
+
+size_t file_rules_max_sites(const struct ocp_ctx *ctx, const struct file_origin *origin)
+{
+	const struct file_rules *rules = ctx->file_rules;
+
+	if (!rules)
+		return 0;
+	return origin->is_library ? rules->max_library_sites : rules->max_sites;
 }
 
 const char *ocp_error(const struct ocp_ctx *ctx)

@@ -27,6 +27,7 @@ struct options {
 	struct ocp_actions *actions;
 	const char *actions_flag;  /* the last that asked for actions; NULL: none did */
 	unsigned int update_flags; /* OCP_FORCE, OCP_ATOMICALLY */
+	unsigned int repair_flags; /* OCP_COMPLETE */
 	pid_t *pids;		   /* each once */
 	size_t n_pids;
 	pid_t pid;	   /* the first of them; 0: not given */
@@ -84,6 +85,12 @@ int run_command(const struct command *command, int argc, char **argv);
 void print_command_help(const struct command *command);
 /* CODE, or EXIT_FAILED after having said why: output that did not get out (a full disk). */
 int flush_stdout(int code);
+
+/*
+ * Say that PROC has no probes, if it has none and somebody wants to know: on a terminal, or with
+ * -verbose. To a script it is an answer like others, and no reason to write anything.
+ */
+void say_no_probes(const struct options *options, const struct ocp_process *proc);
 
 /* Print "ocaml-probes: TEXT" to stderr. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

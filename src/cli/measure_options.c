@@ -156,7 +156,7 @@ int measure_options_add(const struct command *command, struct measure_options *o
 void measure_options_protect_all(struct options *options)
 {
 	if (!options->n_pids && !options->exe && options->measure.budget <= 0)
-		options->measure.budget = 1;
+		options->measure.budget = ALL_PROGRAMS_PERCENT / 100.0;
 }
 
 void measure_options_free(struct measure_options *options)

@@ -24,8 +24,8 @@ struct options;
 	"                            split the counts\n"                                           \
 	"  --time START,STOP         time from a hit of START to the same thread's next\n"         \
 	"                            of STOP (repeatable)\n"                                       \
-	"  --depth N                 starts that a thread can have open, 32 at most;\n"            \
-	"                            with 1 a start replaces the one before\n"                     \
+	"  --depth N                 starts that a thread can have open (default, and at\n"        \
+	"                            most: 32); one more replaces the oldest\n"                    \
 	"  --key argN                match --time's pairs by the value of argument N of\n"         \
 	"                            both probes, an int or a string, and not by thread\n"         \
 	"  --print NAMES|RE          a line a hit: seconds since the start, pid/tid,\n"            \
@@ -34,8 +34,8 @@ struct options;
 	"                            0: all)\n"                                                    \
 	"  --filter EXPR             only hits with arguments like\n"                              \
 	"                            'arg0 > 100 && arg1 == \"GET\"'; also < <= >= != ||\n"        \
-	"                            ! ( ) and ^= (starts with); of --time's pairs it\n"           \
-	"                            looks at the starts\n"                                        \
+	"                            ! ( ), ^= (starts with) and floats, such as 1.5; of\n"        \
+	"                            --time's pairs it looks at the starts\n"                      \
 	"  --hist argN               a histogram of int argument N of --count's probes\n"          \
 	"  --children                also what the processes fork\n"                               \
 	"  --exe FILE                here also processes that run FILE later\n"                    \
@@ -73,9 +73,10 @@ int measure_options_add(const struct command *command, struct measure_options *o
 /* Do the options that go with measuring, and with each other? Returns as above. */
 int measure_options_check(const struct command *command, const struct options *options);
 /*
- * Set a budget of one core if every program of the machine is to be measured and none was given:
- * nobody has thought of what that does to each of them.
+ * Set a budget if every program of the machine is to be measured and none was given: nobody has
+ * thought of what that does to each of them. Programs that are named have none by default.
  */
+enum { ALL_PROGRAMS_PERCENT = 5 }; /* of a core, for each program */
 void measure_options_protect_all(struct options *options);
 void measure_options_free(struct measure_options *options);
 

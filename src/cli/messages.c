@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/harmless.h"
 
@@ -28,6 +29,14 @@ void print_text(const char *text)
 		putchar(harm ? '?' : *text);
 		text += harm ? harm : 1;
 	}
+}
+
+void say_no_probes(const struct options *options, const struct ocp_process *proc)
+{
+	if (ocp_process_probe_count(proc) == 0 && !options->quiet &&
+	    (options->verbose || isatty(STDERR_FILENO)))
+		say("pid %d (%s): has no OCaml probes", (int)ocp_process_pid(proc),
+		    ocp_process_exe(proc));
 }
 
 int say_usage(const struct command *command, const char *fmt, ...)

@@ -61,7 +61,7 @@ static const struct option flags[] = {
 	{ "exe", required_argument, NULL, FLAG_EXE },
 	{ "f", no_argument, NULL, FLAG_FORCE },
 	{ "filter", required_argument, NULL, FLAG_MEASURE },
-	{ "fix", no_argument, NULL, FLAG_FIX },
+	{ "fix", optional_argument, NULL, FLAG_FIX },
 	{ "for", required_argument, NULL, FLAG_FOR },
 	{ "force", no_argument, NULL, FLAG_FORCE },
 	{ "gigatext", no_argument, NULL, FLAG_GIGATEXT },
@@ -73,6 +73,7 @@ static const struct option flags[] = {
 	{ "keep", required_argument, NULL, FLAG_MEASURE },
 	{ "kept", no_argument, NULL, FLAG_KEPT },
 	{ "key", required_argument, NULL, FLAG_MEASURE },
+	{ "host", required_argument, NULL, FLAG_OWN },
 	{ "label-pid", no_argument, NULL, FLAG_OWN },
 	{ "limit", required_argument, NULL, FLAG_MEASURE },
 	{ "listen", required_argument, NULL, FLAG_OWN },
@@ -164,6 +165,20 @@ static int parse_time(const struct command *command, const char *flag, const cha
 			 text);
 }
 
+/* --fix, --fix=undo or --fix=complete. */
+static int parse_fix(const struct command *command, const char *how, struct options *options)
+{
+	bool complete = how && strcmp(how, "complete") == 0;
+
+	if (how && !complete && strcmp(how, "undo") != 0)
+		return say_usage(command, "-fix '%s': undo or complete", how);
+	if (options->fix && complete != (options->repair_flags == OCP_COMPLETE))
+		return say_usage(command, "-fix: undo and complete contradict each other");
+	options->fix = true;
+	options->repair_flags = complete ? OCP_COMPLETE : 0;
+	return EXIT_DONE;
+}
+
 static int apply_flag(const struct command *command, struct options *options, int flag,
 		      const char *name)
 {
@@ -176,8 +191,7 @@ static int apply_flag(const struct command *command, struct options *options, in
 	case FLAG_EXE:
 		return set_once(command, "-exe", &options->exe);
 	case FLAG_FIX:
-		options->fix = true;
-		return EXIT_DONE;
+		return parse_fix(command, optarg, options);
 	case FLAG_FOR:
 		return parse_time(command, "-for", optarg, &options->for_ns);
 	case FLAG_FORCE:

@@ -29,12 +29,21 @@ static int compare_slots(const void *a, const void *b)
 	return x->va < y->va ? -1 : x->va > y->va;
 }
 
+static uint64_t external_value(const struct object *object, uint64_t slot_va)
+{
+	const struct object_external *external =
+		object_find_external(object->externals, object->n_externals, slot_va);
+
+	return external ? external->va : 0;
+}
+
 /*
  * The address that the dynamic linker will store for RELA, or 0. Symbols resolve to the definition
- * in this file: a marker's symbol bears the name of its compilation unit, which is unique in a
- * program.
+ * in this file, if there is one: a marker's symbol bears the name of its compilation unit, which is
+ * unique in a program.
  */
-static uint64_t relocated_value(const struct object_section *symbols, const Elf64_Rela *rela)
+static uint64_t relocated_value(const struct object *object, const struct object_section *symbols,
+				const Elf64_Rela *rela)
 {
 	uint64_t index = ELF64_R_SYM(rela->r_info);
 	Elf64_Sym symbol;
@@ -50,7 +59,8 @@ static uint64_t relocated_value(const struct object_section *symbols, const Elf6
 	if (!symbols || index >= symbols->n_bytes / sizeof(symbol))
 		return 0;
 	memcpy(&symbol, symbols->bytes + index * sizeof(symbol), sizeof(symbol));
-	return symbol.st_shndx == SHN_UNDEF ? 0 : symbol.st_value;
+	return symbol.st_shndx == SHN_UNDEF ? external_value(object, rela->r_offset)
+					    : symbol.st_value;
 }
 
 static int add_slot(struct code_scan *scan, uint64_t va, struct marker *marker)
@@ -79,7 +89,7 @@ static int find_slots_in(struct code_scan *scan, const struct object_section *ta
 		int err;
 
 		memcpy(&rela, table->bytes + at, sizeof(rela));
-		marker = marker_set_find(scan->set, relocated_value(symbols, &rela));
+		marker = marker_set_find(scan->set, relocated_value(scan->object, symbols, &rela));
 		err = marker ? add_slot(scan, rela.r_offset, marker) : 0;
 		if (err)
 			return err;

@@ -16,6 +16,7 @@
  */
 #include "dormant/dormant.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,18 +25,21 @@
 
 struct finder {
 	struct ocp_ctx *ctx;
-	struct object object;
+	const struct object *object;
+	bool is_external; /* the probes' names and sites elsewhere are another file's affair */
 	struct marker_set set;
 	struct code_scan scan;
-	char **args;	/* of each use */
-	char *next;	/* where the next string or code goes in dormant->bytes */
-	uint64_t *name; /* of each probe, where it is in there + 1; 0: not yet */
+	char **args;		  /* of each use */
+	char *next;		  /* where the next string or code goes in dormant->bytes */
+	uint64_t *name;		  /* of each probe, where it is in there + 1; 0: not yet */
+	struct marker_place last; /* of the site before: sites of one file stand together */
+	const char *last_file;
 };
 
 static bool is_query(const struct finder *finder, const struct marker *marker)
 {
 	return marker->kind == MARKER_IS_ENABLED && marker->is_loaded &&
-	       finder->set.probes[marker->probe].marker;
+	       (finder->is_external || finder->set.probes[marker->probe].marker);
 }
 
 /* The matcher knows more forms than can be said in a struct dormant_site. */
@@ -70,15 +74,22 @@ static void note_left_out(const struct finder *finder, struct dormant *dormant)
 	}
 }
 
+static bool is_of_last_file(const struct finder *finder, const struct marker_place *place)
+{
+	return finder->last.file_bytes == place->file_bytes &&
+	       memcmp(finder->last.file, place->file, (size_t)place->file_bytes) == 0;
+}
+
 /* How many sites there will be, and how many bytes their strings and code take at most. */
 static int measure(struct finder *finder, size_t *n_sites, size_t *n_bytes)
 {
+	struct marker_place place;
+
 	*n_sites = *n_bytes = 0;
-	for (size_t i = 0; i < finder->set.n_probes; i++)
-		if (finder->set.probes[i].marker)
-			*n_bytes += (size_t)finder->set.probes[i].marker->name_bytes + 1;
-	for (size_t i = 0; i < finder->set.n_markers; i++)
+	for (size_t i = 0; i < finder->set.n_markers; i++) {
+		*n_bytes += (size_t)finder->set.markers[i].name_bytes + 1;
 		*n_sites += is_query(finder, &finder->set.markers[i]);
+	}
 	for (size_t i = 0; i < finder->scan.n_uses; i++) {
 		const struct use *use = &finder->scan.uses[i];
 
@@ -89,7 +100,12 @@ static int measure(struct finder *finder, size_t *n_sites, size_t *n_bytes)
 		if (!finder->args[i])
 			return ctx_no_memory(finder->ctx);
 		*n_bytes += strlen(finder->args[i]) + 1 + use->site.n_bytes;
+		if (!marker_read_place(use->marker, &place) || is_of_last_file(finder, &place))
+			continue;
+		*n_bytes += (size_t)place.file_bytes + 1;
+		finder->last = place;
 	}
+	finder->last = (struct marker_place){ 0 };
 	return 0;
 }
 
@@ -101,10 +117,11 @@ static const void *keep(struct finder *finder, const void *bytes, size_t n)
 	return kept;
 }
 
-/* The probe's name, terminated; its first marker has it. */
-static const char *keep_name(struct finder *finder, const struct dormant *dormant, size_t probe)
+/* The name of the marker's probe, terminated. */
+static const char *keep_name(struct finder *finder, const struct dormant *dormant,
+			     const struct marker *marker)
 {
-	const struct marker *marker = finder->set.probes[probe].marker;
+	size_t probe = marker->probe;
 
 	if (!finder->name[probe]) {
 		finder->name[probe] = (uint64_t)(finder->next - (char *)dormant->bytes) + 1;
@@ -114,10 +131,27 @@ static const char *keep_name(struct finder *finder, const struct dormant *dorman
 	return (char *)dormant->bytes + finder->name[probe] - 1;
 }
 
+static void keep_place(struct finder *finder, const struct marker *marker,
+		       struct dormant_site *site)
+{
+	struct marker_place place;
+
+	if (!marker_read_place(marker, &place))
+		return;
+	if (!is_of_last_file(finder, &place)) {
+		finder->last_file = finder->next;
+		finder->next += marker_decode_file(&place, finder->next) + 1;
+		finder->last = place;
+	}
+	site->file = finder->last_file;
+	site->line = place.line;
+	site->column = place.column;
+}
+
 static void add_query(struct finder *finder, struct dormant *dormant, const struct marker *marker)
 {
 	dormant->sites[dormant->n_sites++] = (struct dormant_site){
-		.name = keep_name(finder, dormant, marker->probe),
+		.name = keep_name(finder, dormant, marker),
 		.counter_va = marker->va + MARKER_OCAML_COUNTER_OFF,
 		.args = "",
 	};
@@ -132,12 +166,13 @@ static void add_site(struct finder *finder, struct dormant *dormant, size_t i)
 	dormant->sites[dormant->n_sites++] = (struct dormant_site){
 		.va = use->code.va + use->pos,
 		.counter_va = first->va + MARKER_OCAML_COUNTER_OFF,
-		.name = keep_name(finder, dormant, use->marker->probe),
+		.name = keep_name(finder, dormant, use->marker),
 		.args = keep(finder, args, strlen(args) + 1),
 		.code = keep(finder, use->code.bytes + use->pos, use->site.n_bytes),
 		.n_bytes = (uint8_t)use->site.n_bytes,
 		.opcode_at = (uint8_t)x86_site_opcode_at(&use->site),
 	};
+	keep_place(finder, use->marker, &dormant->sites[dormant->n_sites - 1]);
 }
 
 static int make_sites(struct finder *finder, struct dormant *dormant)
@@ -168,40 +203,54 @@ static int make_sites(struct finder *finder, struct dormant *dormant)
 	return 0;
 }
 
-static int find(struct finder *finder, struct elf_file *elf, struct dormant *dormant)
+static int find(struct finder *finder, struct dormant *dormant)
 {
-	int err = object_read(finder->ctx, elf, &finder->object);
+	int err = finder->is_external ? marker_set_read_external(finder->object, &finder->set)
+				      : marker_set_read(finder->object, &finder->set);
 
-	if (err)
-		return err;
-	err = marker_set_read(&finder->object, &finder->set);
+	*dormant = (struct dormant){ 0 };
 	if (!err && finder->set.n_markers)
-		err = code_scan_read(&finder->object, &finder->set, &finder->scan);
+		err = code_scan_read(finder->object, &finder->set, &finder->scan);
+	if (!err)
+		err = make_sites(finder, dormant);
+	for (size_t i = 0; finder->args && i < finder->scan.n_uses; i++)
+		free(finder->args[i]);
+	free(finder->args);
+	free(finder->name);
+	code_scan_free(&finder->scan);
+	marker_set_free(&finder->set);
 	if (err)
-		ctx_error_prefix(finder->ctx, "%s", elf_file_name(elf));
-	return err ? err : make_sites(finder, dormant);
+		dormant_free(dormant);
+	return err;
 }
 
 int dormant_read(struct ocp_ctx *ctx, struct elf_file *elf, struct dormant *dormant)
 {
-	struct finder finder = { .ctx = ctx };
+	struct object object;
+	struct finder finder = { .ctx = ctx, .object = &object };
 	bool may_be_in;
 	int err = marker_may_be_in(ctx, elf, &may_be_in);
 
 	*dormant = (struct dormant){ 0 };
 	if (err || !may_be_in)
 		return err;
-	err = find(&finder, elf, dormant);
-	for (size_t i = 0; finder.args && i < finder.scan.n_uses; i++)
-		free(finder.args[i]);
-	free(finder.args);
-	free(finder.name);
-	code_scan_free(&finder.scan);
-	marker_set_free(&finder.set);
-	object_free(&finder.object);
-	if (err)
-		dormant_free(dormant);
+	err = object_read(ctx, elf, &object);
+	if (err) {
+		ctx_error_prefix(ctx, "%s", elf_file_name(elf));
+		return err;
+	}
+	err = find(&finder, dormant);
+	if (err && err != -ENOMEM)
+		ctx_error_prefix(ctx, "%s", elf_file_name(elf));
+	object_free(&object);
 	return err;
+}
+
+int dormant_read_external(const struct object *object, struct dormant *dormant)
+{
+	struct finder finder = { .ctx = object->ctx, .object = object, .is_external = true };
+
+	return find(&finder, dormant);
 }
 
 void dormant_free(struct dormant *dormant)

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/ctx.h"
+#include "dormant/object.h"
 #include "elf/elf_file.h"
 
 /* A site; or, with n_bytes 0, code that asks whether the probe is enabled and has no site. */
@@ -17,6 +18,8 @@ struct dormant_site {
 	uint64_t counter_va; /* of the 16-bit counter */
 	const char *name;    /* strings and code live as long as struct dormant */
 	const char *args;    /* operands at the site */
+	const char *file;    /* of the source, as the compiler was given it; NULL: not known */
+	int line, column;    /* from 1, from 0 */
 	const uint8_t *code; /* n_bytes of it, as in the file */
 	uint8_t n_bytes;
 	uint8_t opcode_at; /* which byte switches it, by its lowest bit */
@@ -36,6 +39,11 @@ struct dormant {
  * takes one read of its writable data.
  */
 int dormant_read(struct ocp_ctx *ctx, struct elf_file *elf, struct dormant *dormant);
+/*
+ * Find in OBJECT the probes whose markers are its externals: those of other files that were inlined
+ * here. Their counters are in the other files, at addresses as seen from this one.
+ */
+int dormant_read_external(const struct object *object, struct dormant *dormant);
 void dormant_free(struct dormant *dormant);
 
 #endif

@@ -12,9 +12,11 @@
  * P1 is the version. KIND is the number of arguments for a site, followed by i for one that is
  * enabled from the start; A for what the arguments of the site at the same place are stored to, a
  * word each, and long enough for them by its "="; E for [%probe_is_enabled]; whatever else, a newer
- * ppx wrote. The location serves messages, and makes every probe's string a different one: were two
- * probes to share one, CSE might load its address once for both, and a nested site would find the
- * register changed.
+ * ppx wrote. FILE is as the compiler was given it, with %XX for each byte that is not a letter, a
+ * digit or one of _./-+; LINE counts from 1, COLUMN from 0. (An older ppx wrote '?' for these, and
+ * "..." and the last 200 bytes of a longer FILE.) The location is what is shown of the probe's
+ * sites, and makes every probe's string a different one: were two probes to share one, CSE might
+ * load its address once for both, and a nested site would find the register changed.
  *
  * A string only counts as a marker if header, padding and text all agree, so that a program which
  * merely mentions the format (the ppx itself does) has none.
@@ -31,11 +33,18 @@ enum {
 	STRING_TAG = 252,
 	WORD = 8,
 	MAX_MARKERS = 1 << 21,
+	MAX_NUMBER = 10 * 1000 * 1000, /* 8 digits: of a line or a column */
 };
 
 static const char magic[] = "\0\0\0\0P1:";
 
 enum { MAGIC_BYTES = sizeof(magic) - 1 };
+_Static_assert((int)MARKER_START_BYTES == (int)MAGIC_BYTES, "what a marker begins with");
+
+bool marker_starts_with(const uint8_t bytes[MARKER_START_BYTES])
+{
+	return memcmp(bytes, magic, MAGIC_BYTES) == 0;
+}
 
 /*
  * Most files have a few KB of data that stays writable, and one read shows that no marker is in it.
@@ -100,7 +109,7 @@ static bool parse(const char *text, size_t n, struct marker *marker)
 	const char *end = text + n;
 	const char *at;
 
-	if (!colon || n > 4096)
+	if (!colon || n > MARKER_MAX_BYTES)
 		return false;
 	for (at = colon + 1; at < end && is_name_char((unsigned char)*at); at++)
 		;
@@ -139,6 +148,18 @@ static int append(struct ocp_ctx *ctx, struct marker_set *set, size_t *room,
 	return 0;
 }
 
+/* Is the string at BYTES + POS a marker? Fills *MARKER but for its address. */
+static bool is_marker(const uint8_t *bytes, size_t n_bytes, size_t pos, struct marker *marker)
+{
+	size_t length;
+
+	if (n_bytes - pos < MAGIC_BYTES || memcmp(bytes + pos, magic, MAGIC_BYTES) != 0)
+		return false;
+	length = string_length(bytes, n_bytes, pos);
+	return length >= MAGIC_BYTES &&
+	       parse((const char *)bytes + pos + MAGIC_BYTES, length - MAGIC_BYTES, marker);
+}
+
 static int scan_section(struct ocp_ctx *ctx, const struct object_section *section,
 			struct marker_set *set, size_t *room)
 {
@@ -148,14 +169,9 @@ static int scan_section(struct ocp_ctx *ctx, const struct object_section *sectio
 	for (size_t pos = (WORD - section->va % WORD) % WORD; pos < n_bytes && n_bytes - pos > WORD;
 	     pos += WORD) {
 		struct marker marker = { .va = section->va + pos };
-		size_t length;
 		int err;
 
-		if (memcmp(bytes + pos, magic, MAGIC_BYTES) != 0)
-			continue;
-		length = string_length(bytes, n_bytes, pos);
-		if (length < MAGIC_BYTES ||
-		    !parse((const char *)bytes + pos + MAGIC_BYTES, length - MAGIC_BYTES, &marker))
+		if (!is_marker(bytes, n_bytes, pos, &marker))
 			continue;
 		err = append(ctx, set, room, &marker);
 		if (err)
@@ -248,6 +264,17 @@ int marker_may_be_in(struct ocp_ctx *ctx, struct elf_file *elf, bool *may)
 	return err == -EBADMSG ? 0 : err;
 }
 
+static int sort_set(const struct object *object, struct marker_set *set, int err)
+{
+	if (!err && set->n_markers) {
+		qsort(set->markers, set->n_markers, sizeof(*set->markers), compare_va);
+		err = group_by_name(object->ctx, set);
+	}
+	if (err)
+		marker_set_free(set);
+	return err;
+}
+
 int marker_set_read(const struct object *object, struct marker_set *set)
 {
 	size_t room = 0;
@@ -257,13 +284,24 @@ int marker_set_read(const struct object *object, struct marker_set *set)
 	for (size_t i = 0; i < object->n_sections && !err; i++)
 		if (object->sections[i].kind == OBJECT_DATA)
 			err = scan_section(object->ctx, &object->sections[i], set, &room);
-	if (!err && set->n_markers) {
-		qsort(set->markers, set->n_markers, sizeof(*set->markers), compare_va);
-		err = group_by_name(object->ctx, set);
+	return sort_set(object, set, err);
+}
+
+int marker_set_read_external(const struct object *object, struct marker_set *set)
+{
+	size_t room = 0;
+	int err = 0;
+
+	memset(set, 0, sizeof(*set));
+	for (size_t i = 0; i < object->n_externals && !err; i++) {
+		const struct object_external *external = &object->externals[i];
+		struct marker marker = { .va = external->va };
+
+		if (external->n_bytes > WORD &&
+		    is_marker(external->bytes, external->n_bytes, WORD, &marker))
+			err = append(object->ctx, set, &room, &marker);
 	}
-	if (err)
-		marker_set_free(set);
-	return err;
+	return sort_set(object, set, err);
 }
 
 void marker_set_free(struct marker_set *set)
@@ -277,6 +315,61 @@ bool marker_same_place(const struct marker *a, const struct marker *b)
 {
 	return a->probe == b->probe && a->where_bytes == b->where_bytes &&
 	       memcmp(a->where, b->where, (size_t)a->where_bytes) == 0;
+}
+
+/* Take ":" and a number off the end of the N bytes at TEXT. */
+static bool take_number(const char *text, int *n, int *number)
+{
+	int at = *n, scale = 1;
+
+	*number = 0;
+	while (at > 0 && isdigit((unsigned char)text[at - 1]) && scale <= MAX_NUMBER) {
+		*number += (text[--at] - '0') * scale;
+		scale *= 10;
+	}
+	if (at == *n || at == 0 || text[at - 1] != ':')
+		return false;
+	*n = at - 1;
+	return true;
+}
+
+bool marker_read_place(const struct marker *marker, struct marker_place *place)
+{
+	const char *copy = memchr(marker->where, '#', (size_t)marker->where_bytes);
+	int n = copy ? (int)(copy - marker->where) : marker->where_bytes;
+
+	place->file = marker->where;
+	if (!take_number(marker->where, &n, &place->column) ||
+	    !take_number(marker->where, &n, &place->line) || place->line == 0)
+		return false;
+	place->file_bytes = n;
+	return n > 0;
+}
+
+/* The byte that the three characters at C say: %XX. False: they do not. */
+static bool take_escape(const char *c, unsigned char *byte)
+{
+	const char hex[] = { c[1], c[2], '\0' };
+
+	if (c[0] != '%' || !isxdigit((unsigned char)c[1]) || !isxdigit((unsigned char)c[2]))
+		return false;
+	*byte = (unsigned char)strtoul(hex, NULL, 16);
+	return true;
+}
+
+size_t marker_decode_file(const struct marker_place *place, char *to)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < place->file_bytes; i++) {
+		unsigned char byte = (unsigned char)place->file[i];
+
+		if (place->file_bytes - i > 2 && take_escape(place->file + i, &byte))
+			i += 2;
+		to[n++] = byte < ' ' || byte == 0x7f ? '?' : (char)byte;
+	}
+	to[n] = '\0';
+	return n;
 }
 
 struct marker *marker_set_find(const struct marker_set *set, uint64_t va)

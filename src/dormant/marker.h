@@ -48,6 +48,16 @@ struct marker_set {
 	size_t n_probes;
 };
 
+/* Where a marker's probe stands in the source. */
+struct marker_place {
+	const char *file; /* as the marker has it: see marker_decode_file */
+	int file_bytes;
+	int line, column; /* from 1, from 0 */
+};
+
+/* What a marker says is not longer. */
+enum { MARKER_MAX_BYTES = 4096 };
+
 /* Where the counters are in a marker: see marker.c. */
 enum { MARKER_OCAML_COUNTER_OFF = 2 };
 
@@ -55,7 +65,22 @@ enum { MARKER_OCAML_COUNTER_OFF = 2 };
 int marker_may_be_in(struct ocp_ctx *ctx, struct elf_file *elf, bool *may);
 
 int marker_set_read(const struct object *object, struct marker_set *set);
+/* The first bytes of a marker, which nearly nothing else begins with. */
+enum { MARKER_START_BYTES = 7 };
+bool marker_starts_with(const uint8_t bytes[MARKER_START_BYTES]);
+
+/* The same of the markers that OBJECT's externals are. */
+int marker_set_read_external(const struct object *object, struct marker_set *set);
 void marker_set_free(struct marker_set *set);
+
+/* False: MARKER does not say it in a known way. */
+bool marker_read_place(const struct marker *marker, struct marker_place *place);
+
+/*
+ * Write the file's name to TO, which has room for file_bytes + 1, and end it with a 0; returns its
+ * length. Control characters become '?'.
+ */
+size_t marker_decode_file(const struct marker_place *place, char *to);
 
 /* Do the two belong to the same probe of the source? */
 bool marker_same_place(const struct marker *a, const struct marker *b);

@@ -27,6 +27,9 @@ static bool is_kind(const struct elf_section *section, enum object_kind *kind)
 	case SHT_DYNSYM:
 		*kind = OBJECT_SYMBOLS;
 		return true;
+	case SHT_STRTAB:
+		*kind = OBJECT_STRINGS;
+		return rights & SHF_ALLOC;
 	default:
 		return false;
 	}
@@ -182,4 +185,18 @@ bool object_read_data(const struct object *object, uint64_t va, uint64_t *word)
 		return false;
 	memcpy(word, section->bytes + at, sizeof(*word));
 	return true;
+}
+
+static int compare_externals(const void *slot_va, const void *external)
+{
+	uint64_t x = *(const uint64_t *)slot_va,
+		 y = ((const struct object_external *)external)->slot_va;
+
+	return x < y ? -1 : x > y;
+}
+
+const struct object_external *object_find_external(const struct object_external *list, size_t n,
+						   uint64_t slot_va)
+{
+	return n ? bsearch(&slot_va, list, n, sizeof(*list), compare_externals) : NULL;
 }

@@ -17,6 +17,7 @@ enum object_kind {
 	OBJECT_DATA, /* writable, with bytes in the file */
 	OBJECT_RELOCATIONS,
 	OBJECT_SYMBOLS, /* of the dynamic linker */
+	OBJECT_STRINGS, /* their names */
 };
 
 struct object_section {
@@ -28,12 +29,31 @@ struct object_section {
 	size_t n_bytes;
 };
 
+/*
+ * A word that the dynamic linker fills with the address of what another file defines (external.c).
+ * Where that is known, VA is its address as seen from this file: as if both were moved by the same
+ * bias. BYTES are those from VA - 8 on.
+ */
+struct object_external {
+	uint64_t slot_va;
+	const char *symbol;
+	uint64_t va; /* 0: not known */
+	uint8_t *bytes;
+	size_t n_bytes;
+};
+
+/* The one of the word at SLOT_VA in LIST, which is sorted by that; or NULL. */
+const struct object_external *object_find_external(const struct object_external *list, size_t n,
+						   uint64_t slot_va);
+
 struct object {
 	struct ocp_ctx *ctx;
 	bool is_fixed;			 /* it runs at its link-time addresses */
 	struct object_section *sections; /* by kind, then by address */
 	size_t n_sections;
 	bool owns_bytes;
+	const struct object_external *externals; /* by slot_va */
+	size_t n_externals;
 };
 
 /*

@@ -97,11 +97,6 @@ static int64_t plus(int64_t a, int64_t b)
 
 /* ---- operands ----------------------------------------------------------------------------- */
 
-static const char *const register_names[X86_N_REGS] = {
-	"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
-	"r8",  "r9",  "r10", "r11", "r12", "r13", "r14", "r15",
-};
-
 /* The program's word at BASE_NAME + NUMBER, with PREFIX. */
 static bool put_memory(char *operand, const char *prefix, int64_t number, const char *base_name)
 {
@@ -120,7 +115,8 @@ static bool put_operand(const struct walk *walk, const char *prefix, struct valu
 
 	switch (value.kind) {
 	case REGISTER:
-		snprintf(operand, X86_OPERAND_BYTES, "%s%%%s", prefix, register_names[value.reg]);
+		snprintf(operand, X86_OPERAND_BYTES, "%s%%%s", prefix,
+			 x86_register_name(value.reg));
 		return !is_float;
 	case XMM:
 		snprintf(operand, X86_OPERAND_BYTES, "%s%%xmm%u", prefix, value.reg);
@@ -128,7 +124,7 @@ static bool put_operand(const struct walk *walk, const char *prefix, struct valu
 	case SLOT:
 		return put_memory(operand, prefix, value.number, "rsp");
 	case FIELD:
-		return put_memory(operand, prefix, value.number, register_names[value.reg]);
+		return put_memory(operand, prefix, value.number, x86_register_name(value.reg));
 	case DATA:
 		return put_memory(operand, prefix,
 				  plus(value.number, -(int64_t)walk->query->site_va), "rip");
@@ -589,6 +585,9 @@ static bool step_one_byte(struct walk *walk, const struct x86_insn *insn, size_t
 		break;
 	}
 	if (opcode >= 0x70 && opcode <= 0x7f)
+		return false;
+	/* push and pop: the frame has another shape from here on. */
+	if (opcode >= 0x50 && opcode <= 0x5f)
 		return false;
 	if (opcode >= 0xb8 && opcode <= 0xbf)
 		return set_reg(walk, insn->rm, constant(insn->imm));

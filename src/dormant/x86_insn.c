@@ -21,6 +21,7 @@ enum shape {
 	GROUP3 = 1 << 6,   /* an immediate if the opcode's extension is 0 or 1: test */
 	REG8 = 1 << 7,	   /* `reg` is a byte, or with RM8 `rm` is */
 	RM8 = 1 << 8,
+	OPCODE_REG = 1 << 9, /* the opcode's last 3 bits are `rm`, a register */
 };
 
 struct range {
@@ -55,6 +56,7 @@ static const struct range one_byte[] = {
 	{ 0x3b, 0x3b, MODRM },
 	{ 0x3c, 0x3c, IMM8 },
 	{ 0x3d, 0x3d, IMM32 },
+	{ 0x50, 0x5f, PLAIN | OPCODE_REG },
 	{ 0x63, 0x63, MODRM },
 	{ 0x69, 0x69, MODRM | IMM32 },
 	{ 0x6b, 0x6b, MODRM | IMM8 },
@@ -74,7 +76,7 @@ static const struct range one_byte[] = {
 	{ 0x98, 0x99, PLAIN },
 	{ 0xa8, 0xa8, IMM8 },
 	{ 0xa9, 0xa9, IMM32 },
-	{ 0xb8, 0xbf, IMM_WIDE },
+	{ 0xb8, 0xbf, IMM_WIDE | OPCODE_REG },
 	{ 0xc0, 0xc0, MODRM | IMM8 | RM8 },
 	{ 0xc1, 0xc1, MODRM | IMM8 },
 	{ 0xc6, 0xc6, MODRM | IMM8 | RM8 },
@@ -103,6 +105,16 @@ static const struct range two_byte[] = {
 	{ 0xbf, 0xbf, MODRM },	     { 0xd6, 0xd6, MODRM },
 	{ 0xef, 0xef, MODRM },
 };
+
+static const char *const register_names[X86_N_REGS] = {
+	"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
+	"r8",  "r9",  "r10", "r11", "r12", "r13", "r14", "r15",
+};
+
+const char *x86_register_name(unsigned int reg)
+{
+	return register_names[reg];
+}
 
 static unsigned int find_shape(const struct range *ranges, size_t n, uint8_t opcode)
 {
@@ -222,7 +234,7 @@ bool x86_decode(const struct x86_code *code, size_t pos, struct x86_insn *insn)
 	}
 	if (shape == BAD)
 		return false;
-	if (shape & IMM_WIDE)
+	if (shape & OPCODE_REG)
 		insn->rm = (byte & 7u) | (rex & 1u) << 3;
 	if (shape & MODRM)
 		take_modrm(&cursor, rex, insn);

@@ -37,6 +37,9 @@ struct x86_insn {
 	int64_t imm;	    /* sign-extended; of a jump or call: the address it leads to */
 };
 
+/* The name, without %, of general register REG, less than X86_N_REGS, in 64 bits. */
+const char *x86_register_name(unsigned int reg);
+
 /* False: unknown, or cut off by the section's end. */
 bool x86_decode(const struct x86_code *code, size_t pos, struct x86_insn *insn);
 

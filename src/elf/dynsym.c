@@ -5,29 +5,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A dynamic linker's tables take a few KiB; this is not for looking around in large libraries. */
-#define MAX_TABLE_BYTES (UINT64_C(4) << 20)
+/* A dynamic linker's tables take a few KiB. */
+#define MAX_LINKER_TABLE_BYTES (UINT64_C(4) << 20)
 
-static int find_in(const uint8_t *symbols, uint64_t symbol_bytes, const char *strings,
-		   uint64_t string_bytes, const char *name, uint64_t *va)
+static int walk(const uint8_t *symbols, uint64_t symbol_bytes, const char *strings,
+		uint64_t string_bytes, dynsym_fn fn, void *data)
 {
-	size_t name_bytes = strlen(name) + 1;
 	Elf64_Sym symbol;
+	int ended = 0;
 
-	for (uint64_t at = 0; at + sizeof(symbol) <= symbol_bytes; at += sizeof(symbol)) {
+	for (uint64_t at = 0; !ended && symbol_bytes - at >= sizeof(symbol); at += sizeof(symbol)) {
 		memcpy(&symbol, symbols + at, sizeof(symbol));
 		if (symbol.st_shndx == SHN_UNDEF || symbol.st_name >= string_bytes ||
-		    name_bytes > string_bytes - symbol.st_name)
+		    !memchr(strings + symbol.st_name, '\0', string_bytes - symbol.st_name))
 			continue;
-		if (memcmp(strings + symbol.st_name, name, name_bytes) != 0)
-			continue;
-		*va = symbol.st_value;
-		return 1;
+		ended = fn(data, strings + symbol.st_name, symbol.st_value);
 	}
-	return 0;
+	return ended;
 }
 
-int dynsym_find(struct elf_file *elf, const char *name, uint64_t *va)
+int dynsym_each(struct elf_file *elf, uint64_t limit, dynsym_fn fn, void *data)
 {
 	struct elf_section symbol_section, string_section;
 	uint8_t *symbols = NULL, *strings = NULL;
@@ -38,13 +35,35 @@ int dynsym_find(struct elf_file *elf, const char *name, uint64_t *va)
 		found = elf_file_find_section(elf, ".dynstr", SHT_STRTAB, &string_section);
 	if (found <= 0)
 		return found;
-	err = elf_file_read_section(elf, &symbol_section, MAX_TABLE_BYTES, &symbols);
+	err = elf_file_read_section(elf, &symbol_section, limit, &symbols);
 	if (!err)
-		err = elf_file_read_section(elf, &string_section, MAX_TABLE_BYTES, &strings);
+		err = elf_file_read_section(elf, &string_section, limit, &strings);
 	if (!err)
-		err = find_in(symbols, symbol_section.bytes, (const char *)strings,
-			      string_section.bytes, name, va);
+		err = walk(symbols, symbol_section.bytes, (const char *)strings,
+			   string_section.bytes, fn, data);
 	free(symbols);
 	free(strings);
 	return err;
+}
+
+struct wanted {
+	const char *name;
+	uint64_t *va;
+};
+
+static int take_wanted(void *data, const char *name, uint64_t va)
+{
+	const struct wanted *wanted = data;
+
+	if (strcmp(name, wanted->name) != 0)
+		return 0;
+	*wanted->va = va;
+	return 1;
+}
+
+int dynsym_find(struct elf_file *elf, const char *name, uint64_t *va)
+{
+	struct wanted wanted = { name, va };
+
+	return dynsym_each(elf, MAX_LINKER_TABLE_BYTES, take_wanted, &wanted);
 }

@@ -6,6 +6,16 @@
 #include <stdint.h>
 #include "elf/elf_file.h"
 
+/* Another value than 0 ends the walk, which returns it. NAME is valid during the call only. */
+typedef int (*dynsym_fn)(void *data, const char *name, uint64_t va);
+
+/*
+ * Call FN(DATA, ...) with the name and link-time address of every dynamic symbol that ELF defines.
+ * Returns 0, what FN returned, or a negative errno; -EBADMSG if the tables have more than LIMIT
+ * bytes.
+ */
+int dynsym_each(struct elf_file *elf, uint64_t limit, dynsym_fn fn, void *data);
+
 /*
  * Find the dynamic symbol NAME that ELF defines. Returns 1 and its link-time address, 0 if there is
  * none, or a negative errno.

@@ -18,6 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/interrupted.h"
+
 /*
  * More segments than the header has room for would be counted in section 0; no linker makes as many
  * (a core dump may have them). Sections are counted there from 65 280 on, which -ffunction-sections
@@ -35,16 +37,18 @@ struct elf_file {
 	uint64_t file_bytes;
 	struct elf_segment *segments;
 	size_t n_segments;
+	bool has_interpreter;
 };
 
 static int read_exactly(const struct elf_file *elf, void *buf, size_t bytes, uint64_t off)
 {
+	struct interruptions interruptions = { 0 };
 	size_t done = 0;
 
 	while (done < bytes) {
 		ssize_t n = pread(elf->fd, (char *)buf + done, bytes - done, (off_t)(off + done));
 
-		if (n < 0 && errno == EINTR)
+		if (n < 0 && is_interrupted(&interruptions))
 			continue;
 		if (n < 0)
 			return ctx_error(elf->ctx, -errno,
@@ -183,8 +187,10 @@ static int load_segments(struct elf_file *elf)
 		err = read_exactly(elf, headers, n * sizeof(*headers), elf->ehdr.e_phoff);
 	for (size_t i = 0; !err && i < n; i++)
 		err = add_segment(elf, i, &headers[i]);
-	for (size_t i = 0; !err && i < n; i++)
+	for (size_t i = 0; !err && i < n; i++) {
 		add_relro(elf, &headers[i]);
+		elf->has_interpreter |= headers[i].p_type == PT_INTERP;
+	}
 	free(headers);
 	return err;
 }
@@ -246,10 +252,29 @@ bool elf_file_is_relocatable(const struct elf_file *elf)
 	return elf->ehdr.e_type == ET_DYN;
 }
 
+bool elf_file_has_interpreter(const struct elf_file *elf)
+{
+	return elf->has_interpreter;
+}
+
 const struct elf_segment *elf_file_segments(const struct elf_file *elf, size_t *n)
 {
 	*n = elf->n_segments;
 	return elf->segments;
+}
+
+int elf_file_check_complete(const struct elf_file *elf)
+{
+	uint64_t end = 0;
+
+	for (size_t i = 0; i < elf->n_segments; i++)
+		if (elf->segments[i].off + elf->segments[i].file_bytes > end)
+			end = elf->segments[i].off + elf->segments[i].file_bytes;
+	if (end <= elf->file_bytes)
+		return 0;
+	return ctx_error(elf->ctx, -EBADMSG,
+			 "%s: ends after %" PRIu64 " bytes, but what it loads reaches to %" PRIu64,
+			 elf->name, elf->file_bytes, end);
 }
 
 const struct elf_segment *elf_file_segment_of(const struct elf_file *elf, uint64_t va,

@@ -48,8 +48,14 @@ const char *elf_file_name(const struct elf_file *elf);
 /* The file is ET_DYN: its addresses are relative to a load bias. */
 bool elf_file_is_relocatable(const struct elf_file *elf);
 
+/* The file names an interpreter: the dynamic loader that the kernel starts with it. */
+bool elf_file_has_interpreter(const struct elf_file *elf);
+
 /* The PT_LOAD segments, in file order. */
 const struct elf_segment *elf_file_segments(const struct elf_file *elf, size_t *n);
+
+/* -EBADMSG if the file ends before its segments do: it was cut off, and crashes if it is run. */
+int elf_file_check_complete(const struct elf_file *elf);
 
 /* The segment whose memory image holds BYTES bytes at VA, or NULL. */
 const struct elf_segment *elf_file_segment_of(const struct elf_file *elf, uint64_t va,

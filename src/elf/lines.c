@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * ocamlopt -g has the assembler write DWARF line tables; libdw reads them. Tables of addresses
- * (.debug_aranges) lead to the compilation unit; where there are none the units are asked one by
- * one.
+ * The compilers have the assembler write DWARF line tables; libdw reads them.
+ *
+ * The forked compilers name the place of every operation right before its code, and a probe is an
+ * operation whose code starts with the site's nop. So the table has a row that begins exactly
+ * there, and if operations without code came before, it is the last one of several. Where no row
+ * begins at the site, the probe had no place of its own, and the row that reaches over it belongs
+ * to the code before: that says nothing.
+ *
+ * A program has thousands of units, and sites by the hundred thousand: each unit's line program is
+ * run once at most, and its rows are joined with the sites, both in the order of their addresses.
  */
 #include "elf/lines.h"
 
@@ -10,96 +17,165 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names of files, each once in a row: most addresses of one file stand together. */
-struct names {
-	char *text;
+struct finder {
+	struct ocp_ctx *ctx;
+	struct place *const *asked;
+	size_t n;
+	size_t *offs; /* where the name of an answer is in the text, + 1; 0: not known */
+	char *text;   /* the names, each once in a row: most sites of one file stand together */
 	size_t bytes, room;
 	const char *last; /* in libdw's memory */
 	size_t last_off;
 };
 
 /* Where NAME is in the text, + 1; 0 when memory is short. */
-static size_t add_name(struct names *names, const char *name)
+static size_t add_name(struct finder *f, const char *name)
 {
 	const size_t bytes = strlen(name) + 1;
 
-	if (name == names->last)
-		return names->last_off + 1;
-	if (names->room - names->bytes < bytes) {
-		const size_t room = 2 * names->room + bytes;
-		char *text = realloc(names->text, room);
+	if (name == f->last)
+		return f->last_off + 1;
+	if (f->room - f->bytes < bytes) {
+		const size_t room = 2 * f->room + bytes;
+		char *text = realloc(f->text, room);
 
 		if (!text)
 			return 0;
-		names->text = text;
-		names->room = room;
+		f->text = text;
+		f->room = room;
 	}
-	memcpy(names->text + names->bytes, name, bytes);
-	names->last = name;
-	names->last_off = names->bytes;
-	names->bytes += bytes;
-	return names->last_off + 1;
+	memcpy(f->text + f->bytes, name, bytes);
+	/* It may reach a terminal. */
+	for (unsigned char *c = (unsigned char *)f->text + f->bytes; *c; c++)
+		if (*c < ' ' || *c == 0x7f)
+			*c = '?';
+	f->last = name;
+	f->last_off = f->bytes;
+	f->bytes += bytes;
+	return f->last_off + 1;
 }
 
-static Dwarf_Die *find_unit(Dwarf *dwarf, uint64_t va, Dwarf_Die *unit)
+/* The first site that is not below VA. */
+static size_t first_from(const struct finder *f, uint64_t va)
+{
+	size_t low = 0, high = f->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (f->asked[middle]->site->va < va)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Has the unit code at one of the sites? One that does not say where its code is may have. */
+static bool may_hold_a_site(const struct finder *f, Dwarf_Die *unit)
+{
+	Dwarf_Addr base, start, end;
+	ptrdiff_t at = 0;
+	bool says = false;
+
+	while ((at = dwarf_ranges(unit, at, &base, &start, &end)) > 0) {
+		size_t i = first_from(f, start);
+
+		if (i < f->n && f->asked[i]->site->va < end)
+			return true;
+		says = true;
+	}
+	return !says;
+}
+
+/* A row that begins at the site number I; a later one of the same address takes its place. */
+static int take_row(struct finder *f, size_t i, Dwarf_Line *row)
+{
+	struct place *place = f->asked[i];
+	bool is_statement = false, is_end = true;
+	const char *file;
+	int line = 0, column = 0;
+
+	if (dwarf_lineendsequence(row, &is_end) != 0 || is_end)
+		return 0;
+	f->offs[i] = 0;
+	file = dwarf_linesrc(row, NULL, NULL);
+	if (!file || dwarf_linebeginstatement(row, &is_statement) != 0 || !is_statement ||
+	    dwarf_lineno(row, &line) != 0 || line <= 0 || dwarf_linecol(row, &column) != 0)
+		return 0;
+	place->line = line;
+	place->column = column > 0 ? column : 0;
+	f->offs[i] = add_name(f, file);
+	return f->offs[i] ? 0 : ctx_no_memory(f->ctx);
+}
+
+/* libdw has the rows sorted by address, and those of one address in the order of the program. */
+static int join_unit(struct finder *f, Dwarf_Die *unit)
+{
+	Dwarf_Lines *rows;
+	size_t n_rows, i = 0;
+	Dwarf_Addr va;
+	int err = 0;
+
+	if (dwarf_getsrclines(unit, &rows, &n_rows) != 0)
+		return 0;
+	for (size_t at = 0; at < n_rows && !err; at++) {
+		Dwarf_Line *row = dwarf_onesrcline(rows, at);
+
+		if (dwarf_lineaddr(row, &va) != 0)
+			continue;
+		if (at == 0)
+			i = first_from(f, va);
+		while (i < f->n && f->asked[i]->site->va < va)
+			i++;
+		if (i == f->n)
+			break;
+		if (f->asked[i]->site->va == va)
+			err = take_row(f, i, row);
+	}
+	return err;
+}
+
+static int join_units(struct finder *f, Dwarf *dwarf)
 {
 	Dwarf_CU *cu = NULL;
+	Dwarf_Die unit;
+	int err = 0;
 
-	if (dwarf_addrdie(dwarf, va, unit))
-		return unit;
-	while (dwarf_get_units(dwarf, cu, &cu, NULL, NULL, unit, NULL) == 0)
-		if (dwarf_haspc(unit, va) == 1)
-			return unit;
-	return NULL;
+	while (!err && dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &unit, NULL) == 0)
+		if (may_hold_a_site(f, &unit))
+			err = join_unit(f, &unit);
+	return err;
 }
 
-/* OFFS[i] is where the answer's name is, + 1; 0: not known. */
-static int find_all(struct ocp_ctx *ctx, Dwarf *dwarf, struct line_of *asked, size_t n,
-		    struct names *names, size_t *offs)
-{
-	for (size_t i = 0; i < n; i++) {
-		Dwarf_Die memory;
-		Dwarf_Die *unit = find_unit(dwarf, asked[i].va, &memory);
-		Dwarf_Line *line = unit ? dwarf_getsrc_die(unit, asked[i].va) : NULL;
-		const char *file = line ? dwarf_linesrc(line, NULL, NULL) : NULL;
-
-		if (!file || dwarf_lineno(line, &asked[i].line) != 0 || !asked[i].line)
-			continue;
-		offs[i] = add_name(names, file);
-		if (!offs[i])
-			return ctx_no_memory(ctx);
-	}
-	return 0;
-}
-
-int lines_find(struct ocp_ctx *ctx, int fd, const char *name, struct line_of *asked, size_t n,
+int lines_find(struct ocp_ctx *ctx, int fd, const char *name, struct place *const *asked, size_t n,
 	       char **names)
 {
-	struct names found = { 0 };
-	size_t *offs = calloc(n + 1, sizeof(*offs));
+	struct finder f = { .ctx = ctx, .asked = asked, .n = n };
 	Dwarf *dwarf;
 	int err = 0;
 
 	*names = NULL;
-	if (!offs)
+	f.offs = calloc(n + 1, sizeof(*f.offs));
+	if (!f.offs)
 		return ctx_no_memory(ctx);
-	for (size_t i = 0; i < n; i++) {
-		asked[i].file = NULL;
-		asked[i].line = 0;
-	}
 	dwarf = dwarf_begin(fd, DWARF_C_READ);
 	if (dwarf)
-		err = find_all(ctx, dwarf, asked, n, &found, offs);
+		err = join_units(&f, dwarf);
 	else
 		ctx_log(ctx, OCP_LOG_DEBUG, "%s: no source lines: %s", name, dwarf_errmsg(-1));
-	for (size_t i = 0; !err && i < n; i++)
-		if (offs[i])
-			asked[i].file = found.text + offs[i] - 1;
+	for (size_t i = 0; i < n; i++) {
+		bool known = !err && f.offs[i];
+
+		asked[i]->file = known ? f.text + f.offs[i] - 1 : NULL;
+		asked[i]->line = known ? asked[i]->line : 0;
+		asked[i]->column = known ? asked[i]->column : 0;
+	}
 	dwarf_end(dwarf);
-	free(offs);
+	free(f.offs);
 	if (err)
-		free(found.text);
+		free(f.text);
 	else
-		*names = found.text;
+		*names = f.text;
 	return err;
 }

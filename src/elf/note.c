@@ -71,28 +71,49 @@ static int parse_descriptor(struct note_reader *reader, const uint8_t *desc, siz
 	return 1;
 }
 
+int note_next_raw(struct note_reader *reader, struct raw_note *raw)
+{
+	const uint8_t *at = reader->bytes + reader->pos;
+	uint64_t left = reader->n_bytes - reader->pos, desc_off;
+	Elf64_Nhdr head;
+
+	if (reader->pos >= reader->n_bytes)
+		return 0;
+	if (left < sizeof(head))
+		return bad(reader, "section ends inside of a note's header");
+	memcpy(&head, at, sizeof(head));
+	desc_off = sizeof(head) + padded(head.n_namesz);
+	if (desc_off + head.n_descsz > left)
+		return bad(reader, "note reaches past the end of its section");
+	*raw = (struct raw_note){ .owner = at + sizeof(head),
+				  .owner_bytes = head.n_namesz,
+				  .desc = at + desc_off,
+				  .desc_bytes = head.n_descsz,
+				  .type = head.n_type,
+				  .off = reader->pos };
+	reader->pos += desc_off + padded(head.n_descsz);
+	return 1;
+}
+
+bool note_is_of(const struct raw_note *raw, const char *owner, uint32_t type)
+{
+	return raw->type == type && raw->owner_bytes == strlen(owner) + 1 &&
+	       memcmp(raw->owner, owner, raw->owner_bytes) == 0;
+}
+
 int note_next(struct note_reader *reader, struct note *note)
 {
-	while (reader->pos < reader->n_bytes) {
-		const uint8_t *at = reader->bytes + reader->pos;
-		uint64_t left = reader->n_bytes - reader->pos, desc_off;
-		Elf64_Nhdr head;
+	struct raw_note raw;
+	int more;
 
-		if (left < sizeof(head))
-			return bad(reader, "section ends inside of a note's header");
-		memcpy(&head, at, sizeof(head));
-		desc_off = sizeof(head) + padded(head.n_namesz);
-		if (desc_off + head.n_descsz > left)
-			return bad(reader, "note reaches past the end of its section");
-		if (head.n_type == STAPSDT_TYPE && head.n_namesz == sizeof(STAPSDT_OWNER) &&
-		    memcmp(at + sizeof(head), STAPSDT_OWNER, sizeof(STAPSDT_OWNER)) == 0) {
-			note->off = reader->pos;
-			if (parse_descriptor(reader, at + desc_off, head.n_descsz, note) < 0)
-				return -1;
-			reader->pos += desc_off + padded(head.n_descsz);
-			return 1;
-		}
-		reader->pos += desc_off + padded(head.n_descsz);
+	while ((more = note_next_raw(reader, &raw)) > 0) {
+		if (!note_is_of(&raw, STAPSDT_OWNER, STAPSDT_TYPE))
+			continue;
+		note->off = raw.off;
+		more = parse_descriptor(reader, raw.desc, raw.desc_bytes, note);
+		if (more < 0)
+			reader->pos = raw.off;
+		return more;
 	}
-	return 0;
+	return more;
 }

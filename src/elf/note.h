@@ -6,6 +6,7 @@
 #ifndef ELF_NOTE_H
 #define ELF_NOTE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,14 @@ struct note_reader {
 	const char *why; /* after note_next returned -1: what is wrong with the note at `pos` */
 };
 
+/* A note of any owner; owner and descriptor point into the section's bytes. */
+struct raw_note {
+	const uint8_t *owner, *desc;
+	size_t owner_bytes, desc_bytes;
+	uint32_t type;
+	size_t off; /* of the note, from the section's start */
+};
+
 void note_reader_init(struct note_reader *reader, const uint8_t *bytes, size_t n_bytes);
 
 /*
@@ -33,5 +42,11 @@ void note_reader_init(struct note_reader *reader, const uint8_t *bytes, size_t n
  * reader->pos are no well-formed note (reader->why says how). Notes of other owners are skipped.
  */
 int note_next(struct note_reader *reader, struct note *note);
+
+/* As note_next, for notes of any owner. */
+int note_next_raw(struct note_reader *reader, struct raw_note *raw);
+
+/* Is it of this OWNER and TYPE? */
+bool note_is_of(const struct raw_note *raw, const char *owner, uint32_t type);
 
 #endif

@@ -16,6 +16,11 @@
  * Many sites can bear one name (inlining, several compilation units), and
  * a name is what users switch: a probe is all the sites of one name.
  *
+ * Linkers other than GNU ld drop what nothing refers to with --gc-sections: the semaphores of a
+ * program that asks none of them, and with them .stapsdt.base. The note then has 0 for the base,
+ * and for the semaphore its offset in the section that was dropped, 0 for the first. Such a probe
+ * is its sites alone: they are switched, and they say what its state is.
+ *
  * Three steps: the notes of OCaml's providers (or dormant probes) are read into sites as they
  * stand; the addresses are then resolved (prelink correction, the semaphore's two halves) and
  * checked against the program headers, so that whoever uses them later cannot be led outside of the
@@ -33,9 +38,12 @@
 
 #include "elf/abi.h"
 #include "elf/note.h"
+#include "elf/wrapper_args.h"
 
 /* 100 000 sites take 10 MB of notes; whatever claims more than this is lying. */
 #define MAX_NOTE_BYTES (UINT64_C(256) << 20)
+/* Of which each takes so much at most, on average, where their number is limited. */
+#define NOTE_BYTES_A_SITE 512
 
 /* A set of names while sites are collected: open addressing, values are probe numbers + 1. */
 struct name_table {
@@ -140,11 +148,21 @@ static int make_room(struct ocp_program *prog, struct name_table *table)
 	return name_table_init(prog->ctx, table, prog->n_sites);
 }
 
+static int check_count(struct ocp_program *prog, size_t n_sites)
+{
+	if (!prog->max_sites || n_sites <= prog->max_sites)
+		return 0;
+	return ctx_error(prog->ctx, -EFBIG, "%s: %zu probe sites, more than %zu",
+			 elf_file_name(prog->elf), n_sites, prog->max_sites);
+}
+
 static int collect_sites(struct ocp_program *prog, const struct elf_section *section)
 {
 	struct name_table table = { 0 };
 	int err = walk_notes(prog, section, NULL, &prog->n_sites);
 
+	if (!err)
+		err = check_count(prog, prog->n_sites);
 	if (err || prog->n_sites == 0)
 		return err;
 	err = make_room(prog, &table);
@@ -171,8 +189,8 @@ static int tell_v0_apart(struct ocp_program *prog)
 	size_t n = 0;
 	int found;
 
-	semaphores.va = calloc(prog->n_sites, sizeof(*semaphores.va));
-	first_of_probe = calloc(prog->n_probes, sizeof(*first_of_probe));
+	semaphores.va = calloc(prog->n_sites + 1, sizeof(*semaphores.va));
+	first_of_probe = calloc(prog->n_probes + 1, sizeof(*first_of_probe));
 	if (!semaphores.va || !first_of_probe) {
 		found = ctx_no_memory(prog->ctx);
 		goto out;
@@ -180,7 +198,7 @@ static int tell_v0_apart(struct ocp_program *prog)
 	for (size_t i = 0; i < prog->n_sites; i++) {
 		const struct site *site = &prog->sites[i];
 
-		if (site->abi != SITE_ABI_V0)
+		if (site->abi != SITE_ABI_V0 || !site->semaphore_va)
 			continue;
 		if (!first_of_probe[site->probe])
 			first_of_probe[site->probe] = site->semaphore_va;
@@ -250,6 +268,24 @@ static int check_semaphore(struct ocp_program *prog, const struct site *site, ui
 	return 0;
 }
 
+/*
+ * Has the linker dropped the semaphore, and .stapsdt.base with it, but kept the site? An offset is
+ * lower than all that the program can write to: every semaphore has a site, which takes more room.
+ */
+static bool has_lost_semaphore(const struct ocp_program *prog, const struct site *site)
+{
+	uint64_t noted_base = site->tracer_semaphore_va;
+	size_t n;
+	const struct elf_segment *segments = elf_file_segments(prog->elf, &n);
+
+	if (noted_base || !site->has_code)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (segments[i].writable && site->semaphore_va >= segments[i].va)
+			return false;
+	return true;
+}
+
 /* Check one site's addresses and find the semaphore's halves. */
 static int resolve(struct ocp_program *prog, struct site *site)
 {
@@ -260,6 +296,8 @@ static int resolve(struct ocp_program *prog, struct site *site)
 		return bad_site(prog, site, "site 0 (only provider ocaml_2 may leave it out)");
 	if (site->has_code)
 		err = check_code(prog, site);
+	if (!err && semaphore_va == 0 && has_lost_semaphore(prog, site))
+		return 0;
 	if (!err && semaphore_va == 0)
 		err = bad_site(prog, site, "an OCaml probe without a semaphore");
 	if (!err)
@@ -278,10 +316,13 @@ static int resolve_sites(struct ocp_program *prog)
 		return err;
 	for (size_t i = 0; i < prog->n_sites; i++)
 		correct_prelink(&prog->sites[i], err ? base.va : 0);
+	for (size_t i = 0; i < prog->n_sites; i++)
+		if (has_lost_semaphore(prog, &prog->sites[i]))
+			prog->sites[i].semaphore_va = 0;
 	err = tell_v0_apart(prog);
 	for (size_t i = 0; !err && i < prog->n_sites; i++)
 		err = resolve(prog, &prog->sites[i]);
-	return err;
+	return err ? err : wrapper_args_correct(prog);
 }
 
 static int compare_probes(const void *a, const void *b)
@@ -338,40 +379,83 @@ static int group_sites(struct ocp_program *prog)
 	return 0;
 }
 
-static int collect_dormant(struct ocp_program *prog)
+/* Sites of DORMANT, added behind those that there are. There is room for them. */
+static int add_dormant(struct ocp_program *prog, const struct dormant *dormant, bool is_external,
+		       struct name_table *table)
 {
-	const struct dormant *dormant = &prog->dormant;
-	struct name_table table = { 0 };
-	int err;
+	int err = 0;
 
-	prog->n_sites = dormant->n_sites;
-	err = make_room(prog, &table);
 	for (size_t i = 0; !err && i < dormant->n_sites; i++) {
 		const struct dormant_site *from = &dormant->sites[i];
 		uint8_t opcode = from->n_bytes ? from->code[from->opcode_at] : 0;
+		struct site *site = &prog->sites[prog->n_sites++];
 
-		prog->sites[i] = (struct site){
+		*site = (struct site){
 			.va = from->va,
 			.semaphore_va = from->counter_va,
 			.provider = "",
 			.args = from->args,
 			.note_off = from->va,
-			.probe = intern(prog, &table, from->name),
+			.probe = intern(prog, table, from->name),
 			.abi = SITE_ABI_DORMANT,
 			.has_code = from->n_bytes != 0,
+			.is_external = is_external,
 			.n_bytes = from->n_bytes,
 			.opcode_at = from->opcode_at,
 			.off_opcode = opcode,
 			.on_opcode = opcode ^ 1,
-			.code = from->code,
+			.dormant = from,
 		};
 		if (from->n_bytes)
-			err = check_code(prog, &prog->sites[i]);
-		if (!err)
-			err = check_semaphore(prog, &prog->sites[i], sizeof(uint16_t));
+			err = check_code(prog, site);
+		if (!err && !is_external)
+			err = check_semaphore(prog, site, sizeof(uint16_t));
 	}
+	return err;
+}
+
+static int collect_dormant(struct ocp_program *prog)
+{
+	struct name_table table = { 0 };
+	int err;
+
+	prog->n_sites = prog->dormant.n_sites;
+	err = make_room(prog, &table);
+	prog->n_sites = 0;
+	if (!err)
+		err = add_dormant(prog, &prog->dormant, false, &table);
 	free(table.slots);
 	return err;
+}
+
+int program_add_external(struct ocp_program *prog, const struct dormant *external)
+{
+	size_t n_sites = prog->n_sites + external->n_sites, n_probes = prog->n_probes;
+	struct name_table table = { 0 };
+	struct probe *probes;
+	struct site *sites;
+	int err;
+
+	prog->external = *external;
+	if (!external->n_sites)
+		return 0;
+	err = check_count(prog, n_sites);
+	if (err)
+		return err;
+	sites = reallocarray(prog->sites, n_sites, sizeof(*sites));
+	prog->sites = sites ? sites : prog->sites;
+	probes = reallocarray(prog->probes, n_sites, sizeof(*probes));
+	prog->probes = probes ? probes : prog->probes;
+	err = sites && probes ? name_table_init(prog->ctx, &table, n_sites)
+			      : ctx_no_memory(prog->ctx);
+	/* Names keep their numbers. */
+	prog->n_probes = err ? n_probes : 0;
+	for (size_t i = 0; !err && i < n_probes; i++)
+		intern(prog, &table, probes[i].name);
+	if (!err)
+		err = add_dormant(prog, external, true, &table);
+	free(table.slots);
+	return err ? err : group_sites(prog);
 }
 
 static int read_dormant(struct ocp_program *prog)
@@ -379,6 +463,8 @@ static int read_dormant(struct ocp_program *prog)
 	struct dormant *dormant = &prog->dormant;
 	int err = dormant_read(prog->ctx, prog->elf, dormant);
 
+	if (!err)
+		err = check_count(prog, dormant->n_sites);
 	if (err)
 		return err;
 	if (dormant->n_left_out)
@@ -390,12 +476,28 @@ static int read_dormant(struct ocp_program *prog)
 	return dormant->n_sites ? collect_dormant(prog) : 0;
 }
 
+/* Before they are read. */
+static int check_note_bytes(struct ocp_program *prog, const struct elf_section *section)
+{
+	const uint64_t max = (uint64_t)prog->max_sites * NOTE_BYTES_A_SITE;
+
+	if (!max || section->bytes <= max)
+		return 0;
+	return ctx_error(prog->ctx, -EFBIG,
+			 "%s: %" PRIu64 " bytes of probe notes, more than the %" PRIu64
+			 " of %zu sites",
+			 elf_file_name(prog->elf), section->bytes, max, prog->max_sites);
+}
+
 static int read_notes(struct ocp_program *prog)
 {
 	struct elf_section section;
 	int err = elf_file_find_section(prog->elf, ".note.stapsdt", SHT_NOTE, &section);
 
 	if (err <= 0)
+		return err;
+	err = check_note_bytes(prog, &section);
+	if (err)
 		return err;
 	err = elf_file_read_section(prog->elf, &section, MAX_NOTE_BYTES, &prog->note_bytes);
 	if (!err)
@@ -414,27 +516,51 @@ static int read_probes(struct ocp_program *prog)
 	return err || !prog->n_sites ? err : group_sites(prog);
 }
 
-int program_open_fd(struct ocp_ctx *ctx, int fd, const char *name, struct ocp_program **out)
+/* FD is the caller's still. */
+static int read_program(struct ocp_ctx *ctx, int fd, const struct file_origin *origin,
+			struct ocp_program **out)
 {
 	struct ocp_program *prog = calloc(1, sizeof(*prog));
 	int err;
 
-	*out = NULL;
-	if (!prog) {
-		close(fd);
+	if (!prog)
 		return ctx_no_memory(ctx);
-	}
 	prog->ctx = ctx;
-	prog->fd = fd;
-	err = elf_file_open(ctx, fd, name, &prog->elf);
+	prog->fd = -1;
+	prog->is_library = origin->is_library;
+	prog->max_sites = file_rules_max_sites(ctx, origin);
+	err = elf_file_open(ctx, fd, origin->name, &prog->elf);
 	if (!err)
 		err = read_probes(prog);
 	if (err) {
 		ocp_program_free(prog);
 		return err;
 	}
+	prog->fd = fd;
 	*out = prog;
 	return 0;
+}
+
+int program_open_from(struct ocp_ctx *ctx, int fd, const struct file_origin *origin,
+		      struct ocp_program **out)
+{
+	const int verdict = file_rules_admit(ctx, fd, origin);
+	int err = verdict < 0 ? verdict : 0;
+
+	*out = NULL;
+	if (!err) {
+		err = read_program(ctx, fd, origin, out);
+		if (err == -EFBIG)
+			file_rules_exceeded(ctx, fd, origin);
+	}
+	if (err)
+		close(fd);
+	return err;
+}
+
+int program_open_fd(struct ocp_ctx *ctx, int fd, const char *name, struct ocp_program **out)
+{
+	return program_open_from(ctx, fd, &(const struct file_origin){ .name = name }, out);
 }
 
 int ocp_program_open(struct ocp_ctx *ctx, const char *path, struct ocp_program **out)
@@ -452,9 +578,13 @@ void ocp_program_free(struct ocp_program *prog)
 	if (!prog)
 		return;
 	elf_file_close(prog->elf);
-	close(prog->fd);
+	if (prog->fd >= 0)
+		close(prog->fd);
 	free(prog->note_bytes);
 	dormant_free(&prog->dormant);
+	dormant_free(&prog->external);
+	for (size_t i = 0; prog->sites && i < prog->n_sites; i++)
+		free(prog->sites[i].corrected);
 	free(prog->sites);
 	free(prog->probes);
 	free(prog);
@@ -476,6 +606,18 @@ size_t ocp_program_probe_sites(const struct ocp_program *prog, size_t probe)
 
 	for (size_t i = 0; i < prog->probes[probe].n_sites; i++)
 		n += prog->sites[prog->probes[probe].first_site + i].has_code;
+	return n;
+}
+
+size_t program_uses_without_site(const struct ocp_program *prog, const struct probe *probe)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < probe->n_sites; i++) {
+		const struct site *site = &prog->sites[probe->first_site + i];
+
+		n += !site->has_code && site->abi != SITE_ABI_DORMANT;
+	}
 	return n;
 }
 

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/ctx.h"
+#include "base/file_rules.h"
 #include "dormant/dormant.h"
 #include "elf/elf_file.h"
 
@@ -32,22 +33,31 @@ enum site_abi {
 	SITE_ABI_DORMANT,      /* no notes: what the ppx leaves to the post-linker */
 };
 
+struct corrected_args;
+
 /* One note, resolved; or a dormant probe. */
 struct site {
-	uint64_t va;	       /* of its first byte; meaningless unless has_code */
-	uint64_t semaphore_va; /* of OCaml's 16-bit counter: what switching writes */
+	uint64_t va; /* of its first byte; meaningless unless has_code */
+	/* Of OCaml's 16-bit counter, which switching writes; 0 if the linker has dropped it. */
+	uint64_t semaphore_va;
 	/* Of the 16-bit counter that belongs to tracers (kernel ref_ctr), 0 where there is none. */
 	uint64_t tracer_semaphore_va;
 	const char *provider;
-	const char *args;
+	const char *args;  /* operands: the note's, or corrected */
 	uint64_t note_off; /* in the file, for messages */
 	uint32_t probe;	   /* index of the probe it belongs to */
 	enum site_abi abi : 8;
 	bool has_code;
-	uint8_t n_bytes;	       /* of code */
-	uint8_t opcode_at;	       /* the byte that is switched */
-	uint8_t off_opcode, on_opcode; /* its two values */
-	const uint8_t *code;	       /* of a dormant one, as in the file; else NULL */
+	/*
+	 * Inlined from another file, which has its counter: semaphore_va is where that is in one
+	 * process, seen from here (see program_add_external).
+	 */
+	bool is_external;
+	uint8_t n_bytes;		    /* of code */
+	uint8_t opcode_at;		    /* the byte that is switched */
+	uint8_t off_opcode, on_opcode;	    /* its two values */
+	const struct dormant_site *dormant; /* what it was found as; NULL: it was noted */
+	struct corrected_args *corrected;   /* what `args` is then; NULL: it is the note's */
 };
 
 /* All sites of one name: sites[first_site .. first_site + n_sites). */
@@ -61,9 +71,12 @@ struct ocp_program {
 	struct ocp_ctx *ctx;
 	struct elf_file *elf;
 	int fd;
+	bool is_library;	/* where it came from */
+	size_t max_sites;	/* that it may have; 0: any number */
 	uint8_t *note_bytes;	/* what the strings point into */
 	struct dormant dormant; /* or this */
-	struct site *sites;	/* by probe, then by address */
+	struct dormant external;
+	struct site *sites; /* by probe, then by address */
 	size_t n_sites;
 	struct probe *probes; /* by name */
 	size_t n_probes;
@@ -74,6 +87,24 @@ struct ocp_program {
  * is for messages.
  */
 int program_open_fd(struct ocp_ctx *ctx, int fd, const char *name, struct ocp_program **out);
+/*
+ * Likewise, of a file of ORIGIN. By the ctx's file rules it is -EAGAIN if it may not be read yet,
+ * and -EFBIG if it exceeds the limits.
+ */
+int program_open_from(struct ocp_ctx *ctx, int fd, const struct file_origin *origin,
+		      struct ocp_program **out);
+
+/*
+ * Uses of PROBE in the source that the compiler left without a site: they ask the semaphore, and
+ * nothing can be attached to them.
+ */
+size_t program_uses_without_site(const struct ocp_program *prog, const struct probe *probe);
+
+/*
+ * Add to PROG, the file of one process's image, the dormant probes of other files that were inlined
+ * into it. EXTERNAL is PROG's from then on, also on error.
+ */
+int program_add_external(struct ocp_program *prog, const struct dormant *external);
 
 /* The index of the probe called NAME, or -1. */
 ptrdiff_t program_find_probe(const struct ocp_program *prog, const char *name);

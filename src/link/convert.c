@@ -8,7 +8,7 @@
  *	semaphores	where they will be (layout.c, semaphores.c)
  *	report		every failure is told; with --strict, the end
  *	apply		the first change to a byte: sites, queries, erased stores of arguments
- *	layout		the file is written anew, with semaphores, notes and symbols
+ *	layout		the file is written anew, with semaphores, notes, places and symbols
  *
  * The build-id stays. It says which debug information belongs to the program, and that is still the
  * same: no code or data has moved, only bytes inside of the sites differ. With another id, debug
@@ -17,13 +17,16 @@
 #include "link/convert.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "dormant/code_scan.h"
+#include "dormant/external.h"
 #include "dormant/marker.h"
 #include "link/layout.h"
 #include "link/notes.h"
+#include "link/places.h"
 #include "link/semaphores.h"
 #include "link/x86_write.h"
 
@@ -71,6 +74,35 @@ static void check_queries(struct conversion *conv)
 
 /* ---- report ------------------------------------------------------------------------------- */
 
+static void tell(const struct conversion *conv, enum ocp_log_level level,
+		 const struct marker *marker, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* Say something of MARKER's probe: as a warning, or in the log. */
+static void tell(const struct conversion *conv, enum ocp_log_level level,
+		 const struct marker *marker, const char *fmt, ...)
+{
+	const struct convert_options *options = conv->options;
+	struct marker_place place;
+	char file[MARKER_MAX_BYTES + 1] = "", text[MARKER_MAX_BYTES + 512];
+	bool known = marker_read_place(marker, &place);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (known)
+		marker_decode_file(&place, file);
+	else
+		place.file_bytes = 0;
+	if (level != OCP_LOG_WARN)
+		ctx_log(conv->image->ctx, level, "%s%.*s: %s", file,
+			marker->where_bytes - place.file_bytes, marker->where + place.file_bytes,
+			text);
+	else if (options->warn)
+		options->warn(options->data, known ? file : NULL, known ? place.line : 0, text);
+}
+
 static void log_use(const struct conversion *conv, enum ocp_log_level level, const struct use *use,
 		    const char *what)
 {
@@ -78,18 +110,16 @@ static void log_use(const struct conversion *conv, enum ocp_log_level level, con
 	const char *function = image_function_at(conv->functions, conv->n_functions, va);
 	const struct marker *marker = use->marker;
 
-	ctx_log(conv->image->ctx, level, "%.*s: %s \"%.*s\" at %#llx in %s: %s",
-		marker->where_bytes, marker->where,
-		marker->kind == MARKER_IS_ENABLED ? "probe_is_enabled" : "probe",
-		marker->name_bytes, marker->name, (unsigned long long)va,
-		function ? function : "a function without symbol", what);
+	tell(conv, level, marker, "%s \"%.*s\" at %#llx in %s: %s",
+	     marker->kind == MARKER_IS_ENABLED ? "probe_is_enabled" : "probe", marker->name_bytes,
+	     marker->name, (unsigned long long)va,
+	     function ? function : "a function without symbol", what);
 }
 
 static void log_marker(const struct conversion *conv, enum ocp_log_level level,
 		       const struct marker *marker, const char *what)
 {
-	ctx_log(conv->image->ctx, level, "%.*s: probe \"%.*s\" %s", marker->where_bytes,
-		marker->where, marker->name_bytes, marker->name, what);
+	tell(conv, level, marker, "probe \"%.*s\" %s", marker->name_bytes, marker->name, what);
 }
 
 static void report_use(struct conversion *conv, const struct use *use)
@@ -112,6 +142,31 @@ static void report_use(struct conversion *conv, const struct use *use)
 			 i);
 		log_use(conv, OCP_LOG_WARN, use, text);
 	}
+}
+
+/*
+ * [%probe_is_enabled] answers for the probes of the file that it is linked into. Of one whose name
+ * no probe there has, say so, once a place of the source: it is likely to be misspelt. A probe that
+ * is there but was left out by the compiler is no such case, nor what a newer ppx wrote.
+ */
+static void report_queries(const struct conversion *conv)
+{
+	const struct marker_set *set = &conv->set;
+	bool *has_probe = calloc(set->n_probes + 1, sizeof(*has_probe));
+
+	for (size_t i = 0; has_probe && i < set->n_markers; i++)
+		if (set->markers[i].kind != MARKER_IS_ENABLED)
+			has_probe[set->markers[i].probe] = true;
+	for (size_t i = 0; has_probe && i < set->n_markers; i++) {
+		const struct marker *marker = &set->markers[i];
+
+		if (!has_probe[marker->probe] && marker->is_loaded)
+			tell(conv, OCP_LOG_WARN, marker,
+			     "probe_is_enabled \"%.*s\" is always false: no probe in this file "
+			     "has that name (probes of other files do not count)",
+			     marker->name_bytes, marker->name);
+	}
+	free(has_probe);
 }
 
 static void report_failures(struct conversion *conv)
@@ -176,8 +231,7 @@ static int apply_uses(struct conversion *conv, struct note_draft *drafts)
 			return ctx_no_memory(conv->image->ctx);
 		drafts[n++] = (struct note_draft){ .site_va = use->code.va + use->pos,
 						   .semaphore_va = probe->semaphore_va,
-						   .name = use->marker->name,
-						   .name_bytes = use->marker->name_bytes,
+						   .marker = use->marker,
 						   .args = args };
 		apply_site(conv, use);
 	}
@@ -196,8 +250,8 @@ static int apply(struct conversion *conv)
 	struct semaphores *semaphores = &conv->semaphores;
 	size_t n = conv->result->n_sites, n_sections;
 	struct note_draft *drafts = calloc(n, sizeof(*drafts));
-	struct layout_section sections[5];
-	uint8_t *notes = NULL;
+	struct layout_section sections[6];
+	uint8_t *notes = NULL, *places = NULL;
 	int err;
 
 	if (!drafts)
@@ -211,10 +265,22 @@ static int apply(struct conversion *conv)
 		err = notes_build(conv->image, drafts, n, semaphores->base_va,
 				  &sections[n_sections], &notes);
 	if (!err)
-		err = layout_apply(conv->image, &conv->room, sections, n_sections + 1);
+		err = places_build(conv->image, drafts, n, semaphores->base_va,
+				   &sections[n_sections + 1], &places);
+	if (!err)
+		err = layout_apply(conv->image, &conv->room, sections, n_sections + 2);
 	free(notes);
+	free(places);
 	free_drafts(drafts, n);
 	return err;
+}
+
+static int check_strict(const struct conversion *conv)
+{
+	if (!conv->result->n_failures || !conv->options->strict)
+		return 0;
+	return ctx_error(conv->image->ctx, -EILSEQ, "%zu probe(s) cannot be converted, see above",
+			 conv->result->n_failures);
 }
 
 static int convert_markers(struct conversion *conv)
@@ -223,7 +289,7 @@ static int convert_markers(struct conversion *conv)
 	struct image *image = conv->image;
 	int err = code_scan_read(&conv->object, &conv->set, &conv->scan);
 
-	if (!err)
+	if (!err && !conv->functions)
 		err = image_read_functions(image, &conv->functions, &conv->n_functions);
 	if (err)
 		return err;
@@ -237,10 +303,45 @@ static int convert_markers(struct conversion *conv)
 	check_queries(conv);
 	code_scan_find_references(&conv->scan);
 	report_failures(conv);
-	if (result->n_failures && conv->options->strict)
-		return ctx_error(image->ctx, -EILSEQ, "%zu probe(s) cannot be converted, see above",
-				 result->n_failures);
-	return result->n_sites ? apply(conv) : 0;
+	report_queries(conv);
+	err = check_strict(conv);
+	return !err && result->n_sites ? apply(conv) : err;
+}
+
+/* ---- probes of other files ------------------------------------------------------------------ */
+
+static void count_external(void *data, uint64_t va)
+{
+	struct conversion *conv = data;
+	const char *function = image_function_at(conv->functions, conv->n_functions, va);
+
+	conv->result->n_external++;
+	if (conv->options->show_all)
+		ctx_log(conv->image->ctx, OCP_LOG_INFO,
+			"a probe of another file at %#llx in %s: stays dormant",
+			(unsigned long long)va, function ? function : "a function without symbol");
+}
+
+/* Their names are not known here, nor is where their markers are. */
+static int report_external(struct conversion *conv)
+{
+	struct object_external *externals;
+	size_t n;
+	int err = external_list(&conv->object, &externals, &n);
+
+	if (!err && n && !conv->functions)
+		err = image_read_functions(conv->image, &conv->functions, &conv->n_functions);
+	if (!err)
+		external_each_site(&conv->object, externals, n, count_external, conv);
+	free(externals);
+	if (err || !conv->result->n_external)
+		return err;
+	ctx_log(conv->image->ctx, OCP_LOG_WARN,
+		"%zu site(s) of probes of other files, which were inlined here, stay dormant: "
+		"ocaml-probes finds them in the process, gdb, perf and bpftrace do not",
+		conv->result->n_external);
+	conv->result->n_failures += conv->result->n_external;
+	return 0;
 }
 
 int convert(struct image *image, const struct convert_options *options,
@@ -251,14 +352,17 @@ int convert(struct image *image, const struct convert_options *options,
 
 	memset(result, 0, sizeof(*result));
 	err = notes_find_ocaml(image, &result->was_converted);
-	if (err || result->was_converted)
-		return err;
-	err = image_object(image, &conv.object);
 	if (!err)
+		err = image_object(image, &conv.object);
+	if (!err)
+		err = report_external(&conv);
+	if (!err && !result->was_converted)
 		err = marker_set_read(&conv.object, &conv.set);
 	result->n_markers = conv.set.n_markers;
 	if (!err && conv.set.n_markers)
 		err = convert_markers(&conv);
+	else if (!err)
+		err = check_strict(&conv);
 	free(conv.functions);
 	semaphores_free(&conv.semaphores);
 	code_scan_free(&conv.scan);

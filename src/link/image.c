@@ -18,6 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/interrupted.h"
+
 static bool fits(uint64_t off, uint64_t bytes, uint64_t limit)
 {
 	return off <= limit && bytes <= limit - off;
@@ -26,6 +28,7 @@ static bool fits(uint64_t off, uint64_t bytes, uint64_t limit)
 static int read_bytes(struct image *image, int fd)
 {
 	struct ocp_ctx *ctx = image->ctx;
+	struct interruptions interruptions = { 0 };
 	size_t done = 0;
 
 	if (fstat(fd, &image->stat))
@@ -39,7 +42,7 @@ static int read_bytes(struct image *image, int fd)
 	while (done < image->n_bytes) {
 		ssize_t n = read(fd, image->bytes + done, image->n_bytes - done);
 
-		if (n < 0 && errno == EINTR)
+		if (n < 0 && is_interrupted(&interruptions))
 			continue;
 		if (n < 0)
 			return ctx_error(ctx, -errno, "%s", strerror(errno));
@@ -317,6 +320,7 @@ static bool is_zero(const uint8_t *bytes, size_t n)
 static int write_sparse(const struct image *image, int fd)
 {
 	enum { CHUNK = 64 * 1024 };
+	struct interruptions interruptions = { 0 };
 
 	for (size_t at = 0; at < image->n_bytes;) {
 		size_t n = image->n_bytes - at;
@@ -328,7 +332,7 @@ static int write_sparse(const struct image *image, int fd)
 			continue;
 		}
 		done = pwrite(fd, image->bytes + at, n, (off_t)at);
-		if (done < 0 && errno == EINTR)
+		if (done < 0 && is_interrupted(&interruptions))
 			continue;
 		if (done < 0)
 			return -errno;

@@ -31,8 +31,19 @@ enum {
 	MAX_SECTIONS = SHN_LORESERVE - 1,
 };
 
-/* What is too much for a file: a .bss of gigabytes. */
+/*
+ * What is too much for a file: a .bss of gigabytes, or one that is out of all proportion to the
+ * program, as no linker makes it. Programs of OCaml have a megabyte at least.
+ */
 static const uint64_t max_hole_bytes = UINT64_C(1) << 30;
+enum { MAX_HOLE_FACTOR = 256 };
+
+/*
+ * The hole aside, a file grows by its notes: some hundred bytes for each site, which has 13 at
+ * least. Sections and names that overlap could make more of it.
+ */
+static const uint64_t free_growth_bytes = UINT64_C(1) << 20;
+enum { MAX_GROWTH_FACTOR = 16 };
 
 static uint64_t align_up(uint64_t value, uint64_t align)
 {
@@ -94,7 +105,7 @@ static int check_order(const struct image *image, uint64_t end_off)
 int layout_find_room(const struct image *image, struct layout_room *room)
 {
 	const Elf64_Phdr *segment = last_segment(image);
-	uint64_t memory_end;
+	uint64_t memory_end, hole_bytes;
 
 	if (!segment || (segment->p_flags & (PF_R | PF_W)) != (PF_R | PF_W))
 		return no_room(image, "the last segment is not writable");
@@ -104,8 +115,12 @@ int layout_find_room(const struct image *image, struct layout_room *room)
 	    segment->p_vaddr > INT64_MAX || segment->p_memsz > INT64_MAX)
 		return no_room(image, "the last segment has no bytes in the file");
 	memory_end = segment->p_vaddr + segment->p_memsz;
-	if (segment->p_memsz - segment->p_filesz > max_hole_bytes)
+	hole_bytes = segment->p_memsz - segment->p_filesz;
+	if (hole_bytes > max_hole_bytes)
 		return no_room(image, "more than 1 GiB of .bss would have to go into the file");
+	if (hole_bytes / MAX_HOLE_FACTOR > image->n_bytes)
+		return no_room(image,
+			       "its .bss would make the file more than 256 times as long as it is");
 	room->segment = (size_t)(segment - image->segments);
 	room->end_off = segment->p_offset + segment->p_filesz;
 	room->va = align_up(memory_end, ROOM_ALIGN);
@@ -317,6 +332,20 @@ static void copy_section(const struct layout *layout, size_t index, uint8_t *byt
 	memcpy(bytes + section->sh_offset, from, section->sh_size);
 }
 
+/* May a file of N_BYTES come out of this one? */
+static int check_growth(const struct layout *layout, uint64_t n_bytes)
+{
+	const struct image *image = layout->image;
+	const uint64_t hole_bytes = layout->room->off - layout->room->end_off;
+
+	if (n_bytes - hole_bytes <= image->n_bytes * MAX_GROWTH_FACTOR + free_growth_bytes)
+		return 0;
+	return ctx_error(image->ctx, -EBADMSG,
+			 "damaged: the notes of its probes would make the file more than %d times "
+			 "as long as it is",
+			 MAX_GROWTH_FACTOR);
+}
+
 static int write_file(struct layout *layout, uint64_t sections_end)
 {
 	struct image *image = layout->image;
@@ -325,8 +354,11 @@ static int write_file(struct layout *layout, uint64_t sections_end)
 	uint64_t table_off = align_up(sections_end, TABLE_ALIGN);
 	uint64_t rest_off = known_end(image), rest_bytes = image->n_bytes - rest_off;
 	size_t n_bytes = table_off + table_bytes + rest_bytes;
-	uint8_t *bytes = calloc(1, n_bytes);
+	int err = check_growth(layout, n_bytes);
+	uint8_t *bytes = err ? NULL : calloc(1, n_bytes);
 
+	if (err)
+		return err;
 	if (!bytes)
 		return ctx_no_memory(image->ctx);
 	memcpy(bytes, image->bytes, layout->room->end_off);

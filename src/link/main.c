@@ -36,15 +36,22 @@ static const char usage[] =
 	"  -V, --version     the version\n"
 	"\n"
 	"A probe that cannot be converted stays dormant, and a warning names place,\n"
-	"function and reason. An argument that nothing holds before the handler runs is\n"
-	"noted as 8@$0, which is no OCaml value, with a warning. Others are noted where\n"
-	"they are at the site: 8@... an OCaml value, 8f@... a float and -8@... an int64,\n"
-	"int32 or nativeint that are not boxed.\n"
+	"function and reason. So do those of other files that were inlined into FILE,\n"
+	"as the host's into a plugin: their names stand in the other file, and\n"
+	"ocaml-probes finds them in the process. An argument that nothing holds before\n"
+	"the handler runs is noted as 8@$0, which is no OCaml value, with a warning.\n"
+	"Others are noted where they are at the site: 8@... an OCaml value, 8f@... a\n"
+	"float and -8@... an int64, int32 or nativeint that are not boxed.\n"
+	"\n"
+	"[%probe_is_enabled] of a name that no probe in FILE has is always false: that\n"
+	"is a warning, but no failure for --strict. Warnings start as the compiler's\n"
+	"do, File \"x.ml\", line 3: so that editors find the place.\n"
 	"\n"
 	"No code or data moves, the file only grows at its end: semaphores (.probes,\n"
-	"and, unless it is stripped, symbols caml_probes_semaphore_NAME), notes. The\n"
-	"build-id therefore stays: debug information that was split off, before or\n"
-	"after, belongs to the file as it did.\n"
+	"and, unless it is stripped, symbols caml_probes_semaphore_NAME), notes, and\n"
+	"a table of the probes' places in the source. The build-id therefore stays:\n"
+	"debug information that was split off, before or after, belongs to the file as\n"
+	"it did.\n"
 	"\n"
 	"Exit status: 0 done (or nothing to do), 1 failure (no file was changed),\n"
 	"2 wrong usage.\n";
@@ -57,6 +64,14 @@ static void log_line(void *data, enum ocp_log_level level, const char *line)
 		fprintf(stderr, "ocaml-probes-link: %s: warning: %s\n", options->input, line);
 	else
 		printf("%s: %s\n", options->input, line);
+}
+
+/* The first line is as OCaml's compilers write it: editors jump to the place. */
+static void warn(void *data, const char *file, int line, const char *text)
+{
+	if (file)
+		fprintf(stderr, "File \"%s\", line %d:\n", file, line);
+	log_line(data, OCP_LOG_WARN, text);
 }
 
 /* Returns -1 to go on, or the exit status. */
@@ -114,6 +129,8 @@ static int parse_options(int argc, char **argv, struct options *options)
 	}
 	options->input = argv[optind];
 	options->convert.show_all = options->verbose;
+	options->convert.warn = warn;
+	options->convert.data = options;
 	return -1;
 }
 
@@ -123,6 +140,9 @@ static void say_result(const struct options *options, const struct convert_resul
 
 	if (result->was_converted)
 		printf("%s: was converted before, nothing to do\n", file);
+	else if (!result->n_markers && result->n_external)
+		printf("%s: no probes of its own, %zu site(s) of other files' probes\n", file,
+		       result->n_external);
 	else if (!result->n_markers)
 		printf("%s: no probes, nothing to do\n", file);
 	else if (options->convert.check || options->verbose)

@@ -70,7 +70,7 @@ static void put_padding(struct output *out, size_t align)
 
 static size_t descriptor_bytes(const struct note_draft *draft)
 {
-	return 3 * sizeof(uint64_t) + sizeof(provider) + (size_t)draft->name_bytes + 1 +
+	return 3 * sizeof(uint64_t) + sizeof(provider) + (size_t)draft->marker->name_bytes + 1 +
 	       strlen(draft->args) + 1;
 }
 
@@ -83,7 +83,7 @@ static void put_note(struct output *out, const struct note_draft *draft, uint64_
 	put(out, owner, sizeof(owner));
 	put(out, addresses, sizeof(addresses));
 	put(out, provider, sizeof(provider));
-	put(out, draft->name, (size_t)draft->name_bytes);
+	put(out, draft->marker->name, (size_t)draft->marker->name_bytes);
 	put(out, "", 1);
 	put(out, draft->args, strlen(draft->args) + 1);
 	put_padding(out, NOTE_ALIGN);

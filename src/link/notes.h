@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "dormant/marker.h"
 #include "link/image.h"
 #include "link/layout.h"
 
@@ -13,9 +14,8 @@
 struct note_draft {
 	uint64_t site_va;
 	uint64_t semaphore_va;
-	const char *name; /* not terminated */
-	int name_bytes;
-	char *args; /* operands, separated by spaces */
+	const struct marker *marker; /* of the probe */
+	char *args;		     /* operands, separated by spaces */
 };
 
 /*

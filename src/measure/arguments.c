@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * What is asked for of arguments is checked for every site before anything is attached, so that a
- * filter that could never match is an error and not an empty result. Files that are loaded later
- * have no such moment: there a warning has to do.
+ * What is asked for of arguments is checked for every site before anything is attached. A probe
+ * whose arguments cannot be read as they should is left out as a whole, with a warning: its counts
+ * would be wrong. If no probe is left, or if it is part of a pair that needs them, that is an
+ * error.
+ *
+ * Files that are loaded later have no such moment: of them the sites are left out, with a warning.
  */
 #include "measure/arguments.h"
 
@@ -10,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "elf/wrapper_args.h"
 #include "measure/filter.h"
 #include "measure/meter.h"
 
@@ -20,6 +24,7 @@ enum {
 	SPARE_ARGS = 256,		  /* for files that are loaded later */
 	SPARE_HISTOGRAMS = 16,
 	MAX_HISTOGRAMS = 1024, /* of 8 KB a CPU */
+	MAX_TOLD = 10,	       /* probes that are left out, each with its reason */
 };
 
 void arguments_init(struct arguments *arguments)
@@ -34,6 +39,10 @@ void arguments_init(struct arguments *arguments)
 void arguments_free(struct arguments *arguments)
 {
 	selection_free(&arguments->printed);
+	selection_free(&arguments->not_measured);
+	for (size_t i = 0; i < arguments->n_left_out; i++)
+		free(arguments->left_out[i].why);
+	free(arguments->left_out);
 	args_table_free(&arguments->table);
 }
 
@@ -123,7 +132,7 @@ static bool has_key(const struct ocp_meter *meter, const struct column *column)
 
 static bool has_histogram(const struct ocp_meter *meter, const struct column *column)
 {
-	return meter->arguments.hist_arg >= 0 && column->is_counted;
+	return meter->arguments.hist_arg >= 0 && column->is_counted && !column->lacks_histogram;
 }
 
 struct checked_site {
@@ -131,6 +140,25 @@ struct checked_site {
 	const struct measured_site *site;
 	const struct site_args *args;
 };
+
+/* Why places of the site's arguments are not known; NULL: they are. */
+static const char *args_fault(const struct measured_site *site)
+{
+	return site->site->corrected ? site->site->corrected->fault : NULL;
+}
+
+/* Once a probe, whatever the number of its sites. */
+static void warn_of_unknown_places(struct ocp_meter *meter, const struct measured_site *site)
+{
+	struct column *column = &meter->table.columns[site->column];
+
+	if (!column->is_printed || column->is_warned_of_args || !args_fault(site))
+		return;
+	column->is_warned_of_args = true;
+	ctx_log(meter->ctx, OCP_LOG_WARN,
+		"probe '%s': ? is an argument whose place is not known, in %s: %s", column->name,
+		meter->table.files[site->file].name, args_fault(site));
+}
 
 /* Can argument ARG, wanted for WHAT, be read? */
 static int check_arg(const struct checked_site *checked, unsigned int arg, const char *what)
@@ -145,6 +173,11 @@ static int check_arg(const struct checked_site *checked, unsigned int arg, const
 		return ctx_error(meter->ctx, -EINVAL,
 				 "probe '%s': no arg%u for the %s: it has %u argument%s in %s",
 				 probe, arg, what, n, n == 1 ? "" : "s", file);
+	if (args->args[arg].kind == ARG_UNSUPPORTED && args_fault(checked->site))
+		return ctx_error(
+			meter->ctx, -EINVAL,
+			"probe '%s': the place of arg%u, for the %s, is not known in %s: %s", probe,
+			arg, what, file, args_fault(checked->site));
 	if (args->args[arg].kind == ARG_UNSUPPORTED)
 		return ctx_error(
 			meter->ctx, -EINVAL,
@@ -154,42 +187,169 @@ static int check_arg(const struct checked_site *checked, unsigned int arg, const
 	return 0;
 }
 
-static int check_site(const struct checked_site *checked, const struct column *column)
+static int check_filter(const struct checked_site *checked, const struct column *column)
 {
-	const struct ocp_meter *meter = checked->meter;
-	const struct arguments *arguments = &meter->arguments;
+	const struct arguments *arguments = &checked->meter->arguments;
 	int err = 0;
 
-	for (unsigned int arg = 0; !err && arg < ARGS_MAX && is_filtered(meter, column); arg++)
+	for (unsigned int arg = 0; !err && arg < ARGS_MAX && is_filtered(checked->meter, column);
+	     arg++)
 		if (arguments->filter_args >> arg & 1)
 			err = check_arg(checked, arg, "filter");
-	if (!err && has_key(meter, column))
-		err = check_arg(checked, (unsigned int)arguments->key_arg, "key");
-	if (!err && has_histogram(meter, column))
-		err = check_arg(checked, (unsigned int)arguments->hist_arg, "histogram");
 	return err;
 }
 
-static int resolve_site(struct ocp_meter *meter, struct measured_site *site)
+/* ---- probes that are left out --------------------------------------------------------------- */
+
+/* Keep the sentence of the error, for arguments_tell_left_out(). */
+static int note_left_out(struct ocp_meter *meter, const char *how)
 {
-	const struct column *column = &meter->table.columns[site->column];
-	struct args_table *table = &meter->arguments.table;
-	struct checked_site checked = { .meter = meter, .site = site };
+	struct arguments *arguments = &meter->arguments;
+	struct left_out *all =
+		realloc(arguments->left_out, (arguments->n_left_out + 1) * sizeof(*all));
+
+	if (!all)
+		return ctx_no_memory(meter->ctx);
+	arguments->left_out = all;
+	all += arguments->n_left_out;
+	*all = (struct left_out){ how, strdup(ocp_error(meter->ctx)) };
+	if (!all->why)
+		return ctx_no_memory(meter->ctx);
+	arguments->n_left_out++;
+	return 0;
+}
+
+/* One that ends a pair stays for that. */
+static int leave_out(struct ocp_meter *meter, struct column *column)
+{
+	const bool is_in_pair = column->n_roles != 0;
+	int err = note_left_out(meter, is_in_pair ? "not counted" : "not measured");
+
+	column->is_counted = column->is_printed = false;
+	column->is_left_out = !is_in_pair;
+	if (err || is_in_pair)
+		return err;
+	return selection_add_name(meter->ctx, &meter->arguments.not_measured, column->name);
+}
+
+/* A site of a file that was loaded later. The probe has its number, and may have other sites. */
+static int leave_site_out(struct ocp_meter *meter, struct column *column,
+			  struct measured_site *site)
+{
+	if (!column->is_told)
+		ctx_log(meter->ctx, OCP_LOG_WARN, "%s%s",
+			column->n_roles ? "" : "not measured in that file: ",
+			ocp_error(meter->ctx));
+	column->is_told = true;
+	site->is_left_out = column->n_roles == 0;
+	return args_table_add(meter->ctx, &meter->arguments.table, "", &site->args);
+}
+
+static int leave_histogram_out(struct ocp_meter *meter, struct column *column, bool is_strict)
+{
+	column->lacks_histogram = true;
+	if (is_strict)
+		return note_left_out(meter, "counted without a histogram");
+	ctx_log(meter->ctx, OCP_LOG_WARN, "counted without a histogram: %s", ocp_error(meter->ctx));
+	return 0;
+}
+
+void arguments_tell_left_out(const struct ocp_meter *meter)
+{
+	const struct arguments *arguments = &meter->arguments;
+
+	for (size_t i = 0; i < arguments->n_left_out; i++) {
+		if (i == MAX_TOLD)
+			ctx_log(meter->ctx, OCP_LOG_WARN,
+				"%zu more probes are left out for such reasons",
+				arguments->n_left_out - i);
+		ctx_log(meter->ctx, i < MAX_TOLD ? OCP_LOG_WARN : OCP_LOG_INFO, "%s: %s",
+			arguments->left_out[i].how, arguments->left_out[i].why);
+	}
+}
+
+/* Is there nothing left of what was asked for? Then the first reason is the error. */
+static int check_left(struct ocp_meter *meter, size_t n_before)
+{
+	const struct site_table *table = &meter->table;
+	bool has_any = false, has_histograms = meter->arguments.hist_arg < 0;
+
+	for (size_t i = 0; i < table->n_columns; i++) {
+		has_any = true;
+		has_histograms |= has_histogram(meter, &table->columns[i]);
+	}
+	if (!meter->arguments.n_left_out || (has_any && has_histograms))
+		return 0;
+	ctx_error(meter->ctx, -EINVAL, "%s", meter->arguments.left_out[0].why);
+	if (n_before > 1)
+		ctx_hint(meter->ctx, "none of the %zu probes has what is asked for", n_before);
+	return -EINVAL;
+}
+
+/* ---- resolving ------------------------------------------------------------------------------ */
+
+static int add_operands(struct ocp_meter *meter, struct measured_site *site)
+{
+	int err =
+		args_table_add(meter->ctx, &meter->arguments.table, site->site->args, &site->args);
+
+	if (err == -EINVAL)
+		ctx_error_prefix(meter->ctx, "probe '%s': %s",
+				 meter->table.columns[site->column].name,
+				 meter->table.files[site->file].name);
+	return err;
+}
+
+/* What a pair needs is not left out. */
+static bool pair_needs_operands(const struct ocp_meter *meter, const struct column *column)
+{
+	return has_key(meter, column) ||
+	       (meter->arguments.has_filter && begins_a_pair(meter, column));
+}
+
+/* What is wanted of SITE, but for its histogram. -EINVAL and *CAN_DO_WITHOUT: leave it out. */
+static int check_site(const struct checked_site *checked, const struct column *column,
+		      bool *can_do_without)
+{
+	const struct ocp_meter *meter = checked->meter;
 	int err;
 
-	if (!is_filtered(meter, column) && !has_key(meter, column) &&
-	    !has_histogram(meter, column) && !column->is_printed)
-		return args_table_add(meter->ctx, table, "", &site->args);
-	err = args_table_add(meter->ctx, table, site->site->args, &site->args);
-	if (err == -EINVAL) {
-		ctx_error_prefix(meter->ctx, "probe '%s': %s", column->name,
-				 meter->table.files[site->file].name);
+	*can_do_without = !begins_a_pair(meter, column);
+	err = check_filter(checked, column);
+	if (err || !has_key(meter, column))
 		return err;
+	*can_do_without = false;
+	return check_arg(checked, (unsigned int)meter->arguments.key_arg, "key");
+}
+
+static int resolve_site(struct ocp_meter *meter, struct measured_site *site, bool is_strict)
+{
+	struct column *column = &meter->table.columns[site->column];
+	struct checked_site checked = { .meter = meter, .site = site };
+	const bool is_measured =
+		is_filtered(meter, column) || has_key(meter, column) || column->is_printed;
+	bool can_do_without = !pair_needs_operands(meter, column);
+	int err;
+
+	if (!is_measured && !has_histogram(meter, column))
+		return args_table_add(meter->ctx, &meter->arguments.table, "", &site->args);
+	err = add_operands(meter, site);
+	if (!err) {
+		checked.args = &meter->arguments.table.entries[site->args];
+		err = check_site(&checked, column, &can_do_without);
 	}
-	if (err)
+	if (!err)
+		warn_of_unknown_places(meter, site);
+	if (!err && has_histogram(meter, column) && !column->has_histogram) {
+		err = check_arg(&checked, (unsigned int)meter->arguments.hist_arg, "histogram");
+		return err == -EINVAL ? leave_histogram_out(meter, column, is_strict) : err;
+	}
+	if (err != -EINVAL || !can_do_without)
 		return err;
-	checked.args = &table->entries[site->args];
-	return check_site(&checked, column);
+	if (is_measured)
+		return is_strict ? leave_out(meter, column) : leave_site_out(meter, column, site);
+	err = leave_histogram_out(meter, column, is_strict);
+	return err ? err : args_table_add(meter->ctx, &meter->arguments.table, "", &site->args);
 }
 
 static int number_histograms(struct ocp_meter *meter)
@@ -211,28 +371,37 @@ static int number_histograms(struct ocp_meter *meter)
 	return 0;
 }
 
-int arguments_resolve(struct ocp_meter *meter, size_t first, size_t n, bool is_strict)
+int arguments_resolve(struct ocp_meter *meter)
 {
-	int err;
+	const size_t n_columns = meter->table.n_columns;
+	int err = 0;
 
 	if (!arguments_are_read(&meter->arguments))
 		return 0;
-	err = number_histograms(meter);
-	if (err && is_strict)
-		return err;
-	if (err)
-		ctx_log(meter->ctx, OCP_LOG_WARN, "%s", ocp_error(meter->ctx));
+	for (size_t i = 0; !err && i < meter->table.n_sites; i++)
+		err = resolve_site(meter, &meter->table.sites[i], true);
+	if (!err)
+		err = site_table_drop_left_out(&meter->table);
+	if (!err)
+		err = check_left(meter, n_columns);
+	return err ? err : number_histograms(meter);
+}
+
+int arguments_resolve_later(struct ocp_meter *meter, size_t first, size_t n)
+{
+	if (!arguments_are_read(&meter->arguments))
+		return 0;
 	for (size_t i = first; i < first + n; i++) {
 		struct measured_site *site = &meter->table.sites[i];
+		int err = resolve_site(meter, site, false);
 
-		err = resolve_site(meter, site);
-		if (err == -EINVAL && !is_strict) {
-			ctx_log(meter->ctx, OCP_LOG_WARN, "%s", ocp_error(meter->ctx));
-			err = args_table_add(meter->ctx, &meter->arguments.table, "", &site->args);
-		}
+		if (err == -EINVAL)
+			err = leave_site_out(meter, &meter->table.columns[site->column], site);
 		if (err)
 			return err;
 	}
+	if (number_histograms(meter))
+		ctx_log(meter->ctx, OCP_LOG_WARN, "%s", ocp_error(meter->ctx));
 	return 0;
 }
 

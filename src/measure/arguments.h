@@ -13,6 +13,12 @@
 
 struct ocp_meter;
 
+/* A probe without what is asked for. */
+struct left_out {
+	const char *how; /* static */
+	char *why;
+};
+
 struct arguments {
 	/* what was asked for */
 	bool has_filter;
@@ -25,6 +31,9 @@ struct arguments {
 	size_t print_bytes; /* of the buffer; 0: as the limit needs */
 
 	/* what that comes to */
+	struct selection not_measured; /* probes that were left out */
+	struct left_out *left_out;
+	size_t n_left_out;
 	struct args_table table;
 	size_t n_histograms; /* numbers given away; spec.n_histograms are the room */
 };
@@ -36,10 +45,14 @@ void arguments_free(struct arguments *arguments);
 bool arguments_are_read(const struct arguments *arguments);
 
 /*
- * Number the arguments and histograms of the N sites from FIRST on. -EINVAL if a site does not have
- * what is asked for, with IS_STRICT; otherwise that is a warning, and the site has no arguments.
+ * Number the arguments and histograms of all sites. Probes that do not have what is asked for are
+ * taken out of the table; -EINVAL if no probe is left, or if one is part of a pair that needs it.
  */
-int arguments_resolve(struct ocp_meter *meter, size_t first, size_t n, bool is_strict);
+int arguments_resolve(struct ocp_meter *meter);
+/* Warn of those that were taken out. */
+void arguments_tell_left_out(const struct ocp_meter *meter);
+/* The N sites from FIRST on, of a file that was loaded later: a site is left out with a warning. */
+int arguments_resolve_later(struct ocp_meter *meter, size_t first, size_t n);
 
 /* What the engine is to know: of all, and of a site. */
 void arguments_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec);

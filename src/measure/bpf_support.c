@@ -20,35 +20,77 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 /* From linux/capability.h, which in Debian 12 has them, under names that clash with libcap's. */
-enum { SYS_ADMIN_BIT = 21, PERFMON_BIT = 38, BPF_BIT = 39 };
+enum { SYS_PTRACE_BIT = 19, SYS_ADMIN_BIT = 21, PERFMON_BIT = 38, BPF_BIT = 39 };
 
-/* The fields of /proc/self/status that decide about bpf(). */
+/* The fields of /proc/self/status that decide about bpf() and about inspecting processes. */
 struct privileges {
 	unsigned long long effective;
+	unsigned int fsuid, fsgid;
 	int seccomp;
+	bool has_ids, has_effective;
 };
 
-static void read_privileges(struct privileges *privileges)
+/* The last of the four ids behind "Uid:" or "Gid:": real, effective, saved, file system. */
+static bool read_fs_id(const char *line, unsigned int *id)
+{
+	return sscanf(line, "%*[^:]: %*u %*u %*u %u", id) == 1;
+}
+
+/* 0 or a negative errno; then no privilege is known. */
+static int read_privileges(struct privileges *privileges)
 {
 	char line[256];
 	FILE *f = fopen("/proc/self/status", "re");
+	int err = 0;
 
 	memset(privileges, 0, sizeof(*privileges));
 	if (!f)
-		return;
+		return -errno;
 	while (fgets(line, sizeof(line), f)) {
-		if (strncmp(line, "CapEff:", 7) == 0)
-			privileges->effective = strtoull(line + 7, NULL, 16);
+		if (strncmp(line, "Uid:", 4) == 0)
+			privileges->has_ids = read_fs_id(line, &privileges->fsuid);
+		else if (strncmp(line, "Gid:", 4) == 0)
+			privileges->has_ids &= read_fs_id(line, &privileges->fsgid);
+		else if (strncmp(line, "CapEff:", 7) == 0)
+			privileges->has_effective =
+				sscanf(line + 7, "%llx", &privileges->effective) == 1;
 		else if (strncmp(line, "Seccomp:", 8) == 0)
 			privileges->seccomp = (int)strtol(line + 8, NULL, 10);
 	}
+	if (ferror(f))
+		err = errno ? -errno : -EIO;
 	fclose(f);
+	return err;
+}
+
+int bpf_support_access(struct ocp_ctx *ctx, struct measure_config *config)
+{
+	struct privileges privileges;
+	struct stat user_namespace;
+	int err;
+
+	err = read_privileges(&privileges);
+	if (err)
+		return ctx_error(ctx, err, "/proc/self/status: %s", strerror(-err));
+	if (privileges.effective >> SYS_PTRACE_BIT & 1)
+		return 0;
+	if (!privileges.has_ids || !privileges.has_effective)
+		return ctx_error(ctx, -EIO, "/proc/self/status: does not say who this process is");
+	if (stat("/proc/self/ns/user", &user_namespace) != 0)
+		return ctx_error(ctx, -errno, "/proc/self/ns/user: %s", strerror(errno));
+	config->checks_access = true;
+	config->uid = privileges.fsuid;
+	config->gid = privileges.fsgid;
+	config->userns_ino = user_namespace.st_ino;
+	config->capabilities = privileges.effective;
+	return 0;
 }
 
 /* NULL if neither is missing. CAP_SYS_ADMIN implies both. */
@@ -135,7 +177,9 @@ int bpf_support_explain(struct ocp_ctx *ctx, int code, const char *doing)
 	case -ENOMEM:
 		return ctx_error(ctx, code, "measuring: no memory for %s", doing);
 	default:
-		return ctx_error(ctx, code, "measuring: %s: %s", doing, strerror(-code));
+		/* -EINVAL is for what the caller asked for. */
+		return ctx_error(ctx, code == -EINVAL ? -EIO : code, "measuring: %s: %s", doing,
+				 strerror(-code));
 	}
 }
 

@@ -7,9 +7,11 @@
 #define MEASURE_BPF_SUPPORT_H
 
 #include <linux/bpf.h>
+#include <linux/types.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/ctx.h"
+#include "measure.h"
 
 /* The attach type of uprobe_multi links; Debian 12's linux/bpf.h is older than it. */
 #define ATTACH_UPROBE_MULTI ((enum bpf_attach_type)48)
@@ -27,6 +29,13 @@ struct bpf_support {
  * missing: -EPERM for a privilege, -EOPNOTSUPP for the kernel.
  */
 int bpf_support_probe(struct ocp_ctx *ctx, struct bpf_support *support);
+
+/*
+ * Fill in CONFIG's conditions on whose hits count: none for a process with CAP_SYS_PTRACE, else
+ * those under which this process may inspect another (bpf/measure_access.bpf.h). 0, or a negative
+ * errno if it cannot be found out who we are; the ctx says why.
+ */
+int bpf_support_access(struct ocp_ctx *ctx, struct measure_config *config);
 
 /* Word the errno CODE (negative) of a refused bpf() call made while DOING something. */
 int bpf_support_explain(struct ocp_ctx *ctx, int code, const char *doing);

@@ -19,6 +19,17 @@
  * for a file that was deleted or replaced; and if several files have a name it attaches to those in
  * the first one, once for each. Then files are named by paths of ours, or by their entries in
  * /proc, and a predicate picks the process.
+ *
+ * bpftrace 0.26 takes `-p PID usdt:PATH` for every file whose name ends with PATH, and knows the
+ * file as PATH and as /proc/PID/root/PATH: each hit counts twice. These forms count once:
+ *
+ *	form					run with		of 0.26
+ *	-p PID usdt:/proc/PID/exe		0.17, 0.23.2, 0.27.0	0.26.1 was run (issue 11)
+ *	-p PID usdt:/proc/PID/root/LIBRARY	0.17, 0.23.2, 0.27.0	its source was read
+ *	usdt:FILE, with a predicate or none	0.17, 0.23.2, 0.27.0	its source was read
+ *
+ * 0.27 puts /proc/PID/root before a path that does not begin with it, so /proc/PID/exe must also be
+ * there in the process's own /proc.
  */
 #include "measure/bpftrace_plan.h"
 
@@ -33,6 +44,7 @@
 #include "base/str_regexp.h"
 #include "base/suggest.h"
 #include "elf/symbols.h"
+#include "elf/wrapper_args.h"
 #include "process/process.h"
 
 static const char name_characters[] =
@@ -177,7 +189,7 @@ static const char *why_no_usdt(const struct ocp_program *prog, const struct prob
 	if (sites[0].abi == SITE_ABI_DORMANT)
 		return "the file was not post-linked and has no notes";
 	for (size_t i = 0; i < probe->n_sites; i++) {
-		if (!sites[i].tracer_semaphore_va)
+		if (sites[i].semaphore_va && !sites[i].tracer_semaphore_va)
 			return "usdt: would raise OCaml's own semaphore, as if the probe were enabled";
 		if (strcmp(sites[i].provider, sites[0].provider) != 0)
 			return "its sites are of several providers";
@@ -197,6 +209,8 @@ static int add_group(struct planner *p, const struct ocp_program *prog, const ch
 		.name = probe->name,
 		.file = file,
 		.why = why_no_usdt(prog, probe),
+		.n_uses = probe->n_sites,
+		.n_absent = program_uses_without_site(prog, probe),
 		.sites = plan->sites + plan->n_sites,
 	};
 	if (!group->why)
@@ -204,10 +218,13 @@ static int add_group(struct planner *p, const struct ocp_program *prog, const ch
 	for (size_t i = 0; !err && i < probe->n_sites; i++) {
 		struct bpftrace_site *to = &group->sites[group->n_sites];
 
-		group->has_absent |= !sites[i].has_code && sites[i].abi != SITE_ABI_DORMANT;
 		if (!sites[i].has_code)
 			continue;
-		to->args = sites[i].args;
+		to->args = to->noted_args = sites[i].args;
+		if (sites[i].corrected) {
+			to->noted_args = sites[i].corrected->note;
+			to->args_fault = sites[i].corrected->fault;
+		}
 		if (group->why)
 			err = place_site(p, prog, sites[i].va, &to->at);
 		group->n_sites++;
@@ -291,7 +308,12 @@ static bool has_our_root(pid_t pid)
 	       ours.st_ino == theirs.st_ino;
 }
 
-/* A path of ours to image I of PROC, whose own path is no good. */
+static bool is_executable(const struct ocp_process *proc, const struct image *image)
+{
+	return strcmp(image->path, proc->images.exe_path) == 0;
+}
+
+/* The path in /proc to image I of PROC. */
 static char *path_in_proc(struct ocp_process *proc, const struct maps *maps, size_t i)
 {
 	const struct image *image = &proc->images.images[i];
@@ -299,7 +321,7 @@ static char *path_in_proc(struct ocp_process *proc, const struct maps *maps, siz
 	char *path = NULL;
 	int n;
 
-	if (strcmp(image->path, proc->images.exe_path) == 0) {
+	if (is_executable(proc, image)) {
 		n = asprintf(&path, "/proc/%d/exe", (int)proc->pid);
 		return n < 0 ? NULL : path;
 	}
@@ -320,6 +342,17 @@ static char *path_in_proc(struct ocp_process *proc, const struct maps *maps, siz
 	return n < 0 ? NULL : path;
 }
 
+/* Does bpftrace -p find IMAGE, the only one with probes of PROC, in each version? */
+static bool is_found_by_pid(const struct ocp_process *proc, const struct image *image)
+{
+	char path[64];
+
+	if (!is_executable(proc, image))
+		return true;
+	snprintf(path, sizeof(path), "/proc/%d/root/proc/%d/exe", (int)proc->pid, (int)proc->pid);
+	return leads_to(path, image->prog);
+}
+
 static int name_images(struct planner *p, struct ocp_process *proc)
 {
 	const struct image_list *images = &proc->images;
@@ -328,16 +361,16 @@ static int name_images(struct planner *p, struct ocp_process *proc)
 	struct maps maps = { 0 };
 	int err = maps_read(p->ctx, proc->pid, &maps);
 
-	plan->by_predicate = images->n > 1;
-
 	for (size_t i = 0; !err && i < images->n; i++) {
 		const struct image *image = &images->images[i];
 		bool is_plain =
 			same_root && is_sayable(image->path) && leads_to(image->path, image->prog);
 
-		plan->files[i] = is_plain ? strdup(image->path) : path_in_proc(proc, &maps, i);
+		plan->by_predicate = images->n > 1 || !is_plain || !is_found_by_pid(proc, image);
+		plan->by_exe_link = !plan->by_predicate && is_executable(proc, image);
+		plan->files[i] = is_plain && plan->by_predicate ? strdup(image->path)
+								: path_in_proc(proc, &maps, i);
 		plan->n_files++;
-		plan->by_predicate |= !is_plain;
 		p->progs[i] = image->prog;
 		if (!plan->files[i])
 			err = ctx_no_memory(p->ctx);

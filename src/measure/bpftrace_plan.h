@@ -12,15 +12,17 @@
 struct bpftrace_site {
 	uint64_t at; /* what goes behind "uprobe:FILE:" */
 	const char *args;
+	const char *noted_args; /* what bpftrace reads in the note: args may be corrected */
+	const char *args_fault; /* why some of args are not known; NULL: all are */
 };
 
 /* The sites of one name in one file. */
 struct bpftrace_group {
 	const char *name;
-	const char *file;     /* as bpftrace is to be told, not quoted */
-	const char *provider; /* NULL: usdt: will not do, each site is a uprobe */
-	const char *why;      /* why not */
-	bool has_absent;      /* some sites have no code */
+	const char *file;	 /* as bpftrace is to be told, not quoted */
+	const char *provider;	 /* NULL: usdt: will not do, each site is a uprobe */
+	const char *why;	 /* why not */
+	size_t n_uses, n_absent; /* of the probe, and those without a site */
 	struct bpftrace_site *sites;
 	size_t n_sites; /* at least one */
 };
@@ -28,6 +30,7 @@ struct bpftrace_group {
 struct bpftrace_plan {
 	pid_t pid;	   /* 0: whoever runs the file */
 	bool by_predicate; /* bpftrace's -p would not find the files: a predicate has to do */
+	bool by_exe_link;  /* by -p and /proc/PID/exe: a form that was run with bpftrace 0.26.1 */
 	bool needs_checks; /* of the instruction at a place, which some bpftraces are built without
 			    */
 	struct bpftrace_group *groups; /* in the order of the names asked for */

@@ -4,9 +4,9 @@
  *
  * Words of bpftrace 0.17 on, with its limits: arg0 to arg5 only, 512 bytes of stack for a program
  * (hence the few arguments a printf), >> that shifts in zeros, strings of 64 bytes. An OCaml value
- * is printed as the int that it is, or in hexadecimal, by one printf, which no other can come
- * between: a string that says "0", "0x" or nothing, then two numbers of precision 0, which print
- * nothing for 0.
+ * is printed as the int that it is, or in hexadecimal. A line is one printf, which no other can
+ * come between, and there is one for each combination of kinds: 0.27 has no precision 0 for
+ * numbers, by which one of two could be left out.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,6 +16,7 @@
 
 #include "measure/bpftrace_plan.h"
 #include "base/ctx.h"
+#include "elf/wrapper_args.h"
 #include "process/process.h"
 
 enum {
@@ -195,54 +196,145 @@ static bool read_operand(const char *operand, char *expression, size_t bytes)
 	return true;
 }
 
+static bool has_same_args(const struct bpftrace_group *group)
+{
+	for (size_t i = 1; i < group->n_sites; i++)
+		if (strcmp(group->sites[i].args, group->sites[0].args) != 0)
+			return false;
+	return true;
+}
+
 /* How many arguments a usdt: probe can print: those that all its sites have. */
 static size_t common_args(const struct bpftrace_group *group)
 {
 	size_t least = MAX_ARGS;
-	bool same = true;
 
 	for (size_t i = 0; i < group->n_sites; i++) {
 		size_t n = count_operands(group->sites[i].args);
 
 		least = n < least ? n : least;
-		same = same && strcmp(group->sites[i].args, group->sites[0].args) == 0;
 	}
 	/* Beyond those that have a name it takes the registers, which must be the same everywhere.
 	 */
-	return !same && least > MAX_NAMED_ARGS ? MAX_NAMED_ARGS : least;
+	return !has_same_args(group) && least > MAX_NAMED_ARGS ? MAX_NAMED_ARGS : least;
 }
 
-static void put_printf(FILE *f, const char *name, size_t first, size_t end)
+/* Operand number I of ARGS; "" if there are not so many. */
+static void take_operand(const char *args, size_t i, char *operand, size_t bytes)
 {
-	fprintf(f, "	printf(\"%%d.%%06d %%d %s", name);
-	for (size_t i = first; i < end; i++)
-		fprintf(f, " arg%zu=%%s%%.0lld%%.0llx", i);
+	operand[0] = '\0';
+	do
+		if (!next_operand(&args, operand, bytes))
+			operand[0] = '\0';
+	while (operand[0] && i--);
+}
+
+/* Does every site of GROUP have argument I where its note, which bpftrace reads, says? */
+static bool is_as_noted(const struct bpftrace_group *group, size_t i)
+{
+	char operand[128], noted[128];
+
+	for (size_t j = 0; j < group->n_sites; j++) {
+		take_operand(group->sites[j].args, i, operand, sizeof(operand));
+		take_operand(group->sites[j].noted_args, i, noted, sizeof(noted));
+		if (strcmp(operand, noted) != 0)
+			return false;
+	}
+	return true;
+}
+
+enum arg_use {
+	ARG_SHOWN,
+	ARG_LEFT_OUT,	 /* its place is not known, or bpftrace has it wrong */
+	ARG_NOT_SAYABLE, /* nor what is behind it */
+};
+
+/* How argument I of SITE, or of all sites of a usdt: probe, is said. */
+static enum arg_use use_arg(const struct bpftrace_group *group, const struct bpftrace_site *site,
+			    size_t i, char *expression, size_t bytes)
+{
+	char operand[128], *place;
+
+	take_operand(site->args, i, operand, sizeof(operand));
+	place = strchr(operand, '@');
+	if (group->provider && i < MAX_NAMED_ARGS && is_as_noted(group, i)) {
+		snprintf(expression, bytes, "arg%zu", i);
+		return ARG_SHOWN;
+	}
+	if (place && strcmp(place + 1, UNKNOWN_PLACE) == 0)
+		return ARG_LEFT_OUT;
+	if (group->provider && !has_same_args(group))
+		return ARG_LEFT_OUT;
+	return read_operand(operand, expression, bytes) ? ARG_SHOWN : ARG_NOT_SAYABLE;
+}
+
+/* Print N arguments, number ARGS[0] first, in a line; the bits of INTS say which of them are ints.
+ */
+static void put_printf(FILE *f, const char *name, const size_t *args, size_t n, unsigned int ints)
+{
+	fprintf(f, "printf(\"%%d.%%06d %%d %s", name);
+	for (size_t i = 0; i < n; i++)
+		fprintf(f, ints >> i & 1 ? " arg%zu=%%lld" : " arg%zu=0x%%llx", args[i]);
 	fputs("\\n\", elapsed / 1000000000, elapsed % 1000000000 / 1000, tid", f);
-	for (size_t i = first; i < end; i++)
-		fprintf(f,
-			",\n		$a%zu == 1 ? \"0\" : ($a%zu & 1 ? \"\" : \"0x\"), "
-			"$a%zu & 1 ? ($a%zu >> 1) | (($a%zu >> 63) << 63) : 0, $a%zu & 1 ? 0 : $a%zu",
-			i, i, i, i, i, i, i);
+	for (size_t i = 0; i < n; i++)
+		fprintf(f, ", $a%zu", args[i]);
 	fputs(");\n", f);
 }
 
-/* Print the first N of the arguments ARGS. */
-static void put_hit(FILE *f, const struct bpftrace_group *group, const char *args, size_t n)
+/* Which of the values are ints goes to $ints, and what these are takes the place of the values. */
+static void put_decoding(FILE *f, const size_t *args, size_t n)
 {
-	char operand[128], expression[64];
-	size_t i;
+	fputs("	$ints = ", f);
+	for (size_t i = 0; i < n; i++)
+		fprintf(f, "%s(($a%zu & 1) << %zu)", i ? " | " : "", args[i], i);
+	fputs(";\n", f);
+	for (size_t i = 0; i < n; i++)
+		fprintf(f,
+			"	$a%zu = $a%zu & 1 ? ($a%zu >> 1) | (($a%zu >> 63) << 63) : $a%zu;\n",
+			args[i], args[i], args[i], args[i], args[i]);
+}
+
+/* A line with N arguments of any kind: a printf for each combination of kinds. */
+static void put_line(FILE *f, const char *name, const size_t *args, size_t n)
+{
+	unsigned int ints = (1U << n) - 1;
+
+	if (!n) {
+		fputc('\t', f);
+		put_printf(f, name, args, n, ints);
+		return;
+	}
+	put_decoding(f, args, n);
+	for (const char *before = "	"; before; before = ints-- ? " else " : NULL) {
+		fputs(before, f);
+		if (ints)
+			fprintf(f, "if ($ints == %u) ", ints);
+		fputs("{\n		", f);
+		put_printf(f, name, args, n, ints);
+		fputs("	}", f);
+	}
+	fputc('\n', f);
+}
+
+/* Print the arguments of SITE, or of all sites of a usdt: probe. */
+static void put_hit(FILE *f, const struct bpftrace_group *group, const struct bpftrace_site *site)
+{
+	size_t n = group->provider ? common_args(group) : count_operands(site->args);
+	size_t shown[MAX_ARGS], n_shown = 0;
+	enum arg_use use = ARG_SHOWN;
+	char expression[64];
 
 	fputs("{\n", f);
-	for (i = 0; i < n && next_operand(&args, operand, sizeof(operand)); i++) {
-		if (group->provider && i < MAX_NAMED_ARGS)
-			snprintf(expression, sizeof(expression), "arg%zu", i);
-		else if (!read_operand(operand, expression, sizeof(expression)))
-			break;
+	for (size_t i = 0; i < n && i < MAX_ARGS && use != ARG_NOT_SAYABLE; i++) {
+		use = use_arg(group, site, i, expression, sizeof(expression));
+		if (use != ARG_SHOWN)
+			continue;
 		fprintf(f, "	$a%zu = (uint64)%s;\n", i, expression);
+		shown[n_shown++] = i;
 	}
-	n = i;
-	for (i = 0; i == 0 || i < n; i += ARGS_A_PRINTF)
-		put_printf(f, group->name, i, i + ARGS_A_PRINTF < n ? i + ARGS_A_PRINTF : n);
+	for (size_t i = 0; i == 0 || i < n_shown; i += ARGS_A_PRINTF)
+		put_line(f, group->name, shown + i,
+			 n_shown - i > ARGS_A_PRINTF ? ARGS_A_PRINTF : n_shown - i);
 	fputs("}\n", f);
 }
 
@@ -261,13 +353,13 @@ static void put_args(FILE *f, const struct bpftrace_plan *plan)
 		if (group->provider) {
 			put_points(f, group, "");
 			put_predicate(f, plan);
-			put_hit(f, group, group->sites[0].args, common_args(group));
+			put_hit(f, group, &group->sites[0]);
 			continue;
 		}
 		for (size_t j = 0; j < group->n_sites; j++) {
 			put_uprobe(f, group, &group->sites[j]);
 			put_predicate(f, plan);
-			put_hit(f, group, group->sites[j].args, MAX_ARGS);
+			put_hit(f, group, &group->sites[j]);
 		}
 	}
 }
@@ -306,21 +398,42 @@ static void put_about(FILE *f, const struct bpftrace_plan *plan, enum ocp_bpftra
 		      f);
 }
 
+static void put_left_out(FILE *f, const struct bpftrace_group *group, unsigned int left_out)
+{
+	const char *fault = NULL;
+
+	for (size_t i = 0; !fault && i < group->n_sites; i++)
+		fault = group->sites[i].args_fault;
+	if (!fault)
+		fault = "the notes, which bpftrace reads, are wrong, and the sites differ";
+	for (size_t i = 0; i < MAX_ARGS; i++)
+		if (left_out >> i & 1)
+			fprintf(f, "# %s: arg%zu is left out where its place is not known: %s.\n",
+				group->name, i, fault);
+}
+
 static void put_arg_limits(FILE *f, const struct bpftrace_group *group)
 {
-	char operand[128], expression[64];
 	size_t most = 0, shown = group->provider ? common_args(group) : MAX_ARGS;
+	unsigned int left_out = 0;
+	char expression[64];
 
 	for (size_t i = 0; i < group->n_sites; i++) {
-		const char *args = group->sites[i].args;
-		size_t n = count_operands(args);
+		size_t n = count_operands(group->sites[i].args);
 
 		most = n > most ? n : most;
-		for (size_t j = 0; j < shown && next_operand(&args, operand, sizeof(operand)); j++)
-			if ((!group->provider || j >= MAX_NAMED_ARGS) &&
-			    !read_operand(operand, expression, sizeof(expression)))
+		/* Of a usdt: probe all sites are said as the first one is. */
+		for (size_t j = 0; j < shown && j < n && (i == 0 || !group->provider); j++) {
+			enum arg_use use =
+				use_arg(group, &group->sites[i], j, expression, sizeof(expression));
+
+			if (use == ARG_NOT_SAYABLE)
 				shown = j;
+			else if (use == ARG_LEFT_OUT)
+				left_out |= 1u << j;
+		}
 	}
+	put_left_out(f, group, left_out);
 	if (shown < most)
 		fprintf(f,
 			"# %s: only the first %zu of up to %zu arguments: bpftrace cannot say the "
@@ -339,10 +452,10 @@ static void put_limits(FILE *f, const struct bpftrace_plan *plan, enum ocp_bpftr
 		if (!group->provider)
 			fprintf(f, "# '%s': uprobes, without a semaphore: %s.\n", group->name,
 				group->why);
-		if (group->has_absent)
+		if (group->n_absent)
 			fprintf(f,
-				"# '%s': what the compiler left out of its sites is not traced.\n",
-				group->name);
+				"# '%s': %zu of its %zu uses have no site; they are not traced.\n",
+				group->name, group->n_absent, group->n_uses);
 		if (what == OCP_BPFTRACE_ARGS)
 			put_arg_limits(f, group);
 	}
@@ -354,6 +467,8 @@ static void put_limits(FILE *f, const struct bpftrace_plan *plan, enum ocp_bpftr
 		fputs("# A predicate stands for -p, with which bpftrace mixes up files of one process "
 		      "and\n# does not find one that was deleted or is in a container.\n",
 		      f);
+	fprintf(f, "# bpftrace 0.17, 0.23.2%s and 0.27.0 were seen to take each hit once.\n",
+		plan->by_exe_link && !plan->n_uprobes ? ", 0.26.1" : "");
 	if (plan->n_sites > MANY_SITES)
 		fprintf(f,
 			"# bpftrace attaches to each of the %zu sites apart: ending it may take about "

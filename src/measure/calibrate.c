@@ -287,8 +287,9 @@ static void copy_arguments(struct calibration *c, const struct engine_spec *spec
 	c->filter = *spec->filter;
 	if (c->filter.n_ops + 2 > FILTER_OPS_MAX)
 		c->filter.n_ops = FILTER_OPS_MAX - 2;
-	c->filter.ops[c->filter.n_ops++] =
-		(struct filter_op){ .kind = FILTER_INT, .comparison = FILTER_EQ, .number = 1 };
+	c->filter.ops[c->filter.n_ops++] = (struct filter_op){ .kind = FILTER_NUMBER,
+							       .int_comparison = FILTER_EQ,
+							       .number = 1 };
 	c->filter.ops[c->filter.n_ops++] = (struct filter_op){ .kind = FILTER_OR };
 	c->spec.filter = &c->filter;
 }

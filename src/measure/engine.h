@@ -105,7 +105,7 @@ struct engine_spec {
 /* What a pair adds up to. The sums of `starts` and `stops` are explained in bpf/measure.h. */
 struct engine_pair {
 	uint64_t starts, count, sum_ns, min_ns, max_ns; /* min_ns: 0 if count is 0 */
-	uint64_t orphan_starts, orphan_stops, overflows, map_full, not_keyed;
+	uint64_t orphan_starts, orphan_stops, map_full, not_keyed;
 	uint64_t buckets[496];
 };
 
@@ -132,6 +132,8 @@ struct engine_losses {
 	uint64_t filtered;	 /* hits that the filter rejected */
 	uint64_t prints_dropped; /* hits that were not printed for want of room */
 	uint64_t prints_limited; /* hits that were not printed because of the limit */
+	uint64_t mismatches;	 /* hits with an argument of another type than the filter's */
+	uint64_t last_mismatch;	 /* measure_mismatch() of one of them, 0: none */
 };
 
 /* What is read; the arrays are the caller's, but `keyed`, which is to be freed. */

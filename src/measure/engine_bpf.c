@@ -42,8 +42,6 @@
 
 #define KERNEL_BTF "/sys/kernel/btf/vmlinux" /* without it measure_full does not load */
 
-enum { HITS_A_PAGE = 512 }; /* 4096 / sizeof(u64) */
-
 /* ---- open ----------------------------------------------------------------------------------- */
 
 /* PID as the process itself sees it: in the innermost of its pid namespaces. */
@@ -108,6 +106,12 @@ static bool reads_args(const struct engine_spec *spec)
 	       (spec->n_pairs && spec->key_arg >= 0);
 }
 
+/* Everybody may inspect himself. (With capabilities from a file we are not dumpable.) */
+static bool measures_itself(const struct engine_spec *spec)
+{
+	return spec->pid == getpid() && !spec->many_processes && !spec->children && !spec->exe;
+}
+
 static int configure(struct engine *engine, const struct engine_spec *spec)
 {
 	struct measure_config *config = &engine->config;
@@ -127,7 +131,7 @@ static int configure(struct engine *engine, const struct engine_spec *spec)
 		.hist_arg = spec->n_histograms ? spec->hist_arg : MEASURE_NO_ARG,
 		.prints = spec->prints,
 		.print_limit = spec->print_limit,
-		.hits_stride = (__u32)(spec->max_sites + HITS_A_PAGE) & ~(__u32)(HITS_A_PAGE - 1),
+		.hits_stride = (__u32)engine_bpf_hits_stride(spec->max_sites),
 	};
 	if (spec->exe) {
 		err = kernel_file_find(spec->exe, &exe);
@@ -135,6 +139,11 @@ static int configure(struct engine *engine, const struct engine_spec *spec)
 			return ctx_error(engine->ctx, err, "%s: %s", spec->exe, strerror(-err));
 		config->exe_dev = exe.dev;
 		config->exe_ino = exe.ino;
+	}
+	if (!measures_itself(spec)) {
+		err = bpf_support_access(engine->ctx, config);
+		if (err)
+			return err;
 	}
 	return choose_pid_namespace(engine->ctx, spec->pid, config);
 }
@@ -149,8 +158,17 @@ static int choose_variant(struct engine *engine, const struct engine_spec *spec,
 	if (needs_perf)
 		*variant = BPF_PERF;
 	else if (spec->exe || spec->children || engine->config.args ||
+		 engine->config.checks_access ||
 		 (engine->config.only_tgids && access(KERNEL_BTF, F_OK) == 0))
 		*variant = BPF_FULL;
+	if (engine->config.checks_access && (needs_perf || access(KERNEL_BTF, F_OK) != 0)) {
+		ctx_error(engine->ctx, -EPERM,
+			  "measuring: this process lacks CAP_SYS_PTRACE: leaving out other users' "
+			  "processes needs %s, which this kernel lacks",
+			  needs_perf ? "uprobe_multi links" : KERNEL_BTF);
+		ctx_hint(engine->ctx, "run it as root");
+		return -EPERM;
+	}
 	if (needs_perf && (spec->exe || spec->children))
 		return ctx_error(engine->ctx, -EOPNOTSUPP,
 				 "measuring: children and processes to come need uprobe_multi "
@@ -242,9 +260,19 @@ static int check_spec(struct ocp_ctx *ctx, const struct engine_spec *spec)
 
 static void engine_close(struct engine *engine);
 
+/* libbpf would also say on the standard error what we return. */
+static int count_cpus(void)
+{
+	libbpf_print_fn_t print = libbpf_set_print(NULL);
+	int n = libbpf_num_possible_cpus();
+
+	libbpf_set_print(print);
+	return n;
+}
+
 int engine_bpf_new(struct ocp_ctx *ctx, struct engine **out)
 {
-	const int n_cpus = libbpf_num_possible_cpus();
+	const int n_cpus = count_cpus();
 
 	if (n_cpus < 0)
 		return ctx_error(ctx, n_cpus, "/sys/devices/system/cpu/possible: %s",

@@ -11,6 +11,14 @@
 #include "measure/bpf_support.h"
 #include "measure/engine.h"
 
+enum { HITS_A_PAGE = 512 }; /* 4096 / sizeof(u64) */
+
+/* measure_config.hits_stride of N_SITES. */
+static inline size_t engine_bpf_hits_stride(size_t n_sites)
+{
+	return (n_sites + HITS_A_PAGE) & ~(size_t)(HITS_A_PAGE - 1);
+}
+
 struct engine_bpf_options {
 	/* Tell the process apart in the BPF program even where the kernel's own filter is sound. */
 	bool filter_in_bpf;

@@ -14,23 +14,40 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "measure/engine_bpf.h"
+#include "measure/pinned.h"
 
-enum { PIN_PATH_BYTES = 256 };
+enum { PIN_PATH_BYTES = 256, MANY = 1 << 24, BSS_BYTES = 4096 };
 
+/* What a map of a kept engine is. Flags are those of bpf/measure_core.bpf.h. */
 static const struct {
 	const char *name;
 	size_t offset; /* of its descriptor in struct bpf_object */
+	struct map_shape shape;
 } maps[] = {
-	{ "hits", offsetof(struct bpf_object, hits) },
-	{ "site_table", offsetof(struct bpf_object, site_table) },
-	{ "roles", offsetof(struct bpf_object, roles) },
-	{ "pair_stats", offsetof(struct bpf_object, pair_stats) },
-	{ "pair_open", offsetof(struct bpf_object, pair_open) },
-	{ "key_open", offsetof(struct bpf_object, key_open) },
-	{ "keyed", offsetof(struct bpf_object, keyed) },
-	{ "tgids", offsetof(struct bpf_object, tgids) },
-	{ "losses", offsetof(struct bpf_object, losses) },
-	{ "gate", offsetof(struct bpf_object, bss) },
+#define MAP(NAME, MEMBER, TYPE, KEY, VALUE, FLAGS, MOST)                                           \
+	{                                                                                          \
+		.name = (NAME), .offset = offsetof(struct bpf_object, MEMBER),                     \
+		.shape = {                                                                         \
+			.type = BPF_MAP_TYPE_##TYPE,                                               \
+			.key_bytes = sizeof(KEY),                                                  \
+			.value_bytes = sizeof(VALUE),                                              \
+			.flags = (FLAGS),                                                          \
+			.least_entries = 1,                                                        \
+			.most_entries = (MOST),                                                    \
+		},                                                                                 \
+	}
+	MAP("hits", hits, ARRAY, __u32, __u64, BPF_F_MMAPABLE, UINT32_MAX),
+	MAP("site_table", site_table, ARRAY, __u32, struct measure_site, 0, UINT32_MAX),
+	MAP("roles", roles, ARRAY, __u32, struct measure_role, 0, 2 * MEASURE_MAX_PAIRS),
+	MAP("pair_stats", pair_stats, PERCPU_ARRAY, __u32, struct measure_pair, 0,
+	    MEASURE_MAX_PAIRS),
+	MAP("pair_open", pair_open, HASH, struct measure_open_key, struct measure_open, 0, MANY),
+	MAP("key_open", key_open, HASH, struct measure_start_key, __u64, 0, MANY),
+	MAP("keyed", keyed, HASH, struct measure_key, struct measure_keyed, 0, MANY),
+	MAP("tgids", tgids, HASH, __u32, __u32, 0, MANY),
+	MAP("losses", losses, PERCPU_ARRAY, __u32, struct measure_losses, 0, 1),
+	MAP("gate", bss, ARRAY, __u32, struct measure_gate, BPF_F_MMAPABLE, 1),
+#undef MAP
 };
 
 enum { N_MAPS = sizeof(maps) / sizeof(maps[0]) };
@@ -64,25 +81,61 @@ int engine_bpf_keep(struct engine *engine, const char *folder)
 	return err;
 }
 
+/* Its size as the meter that was kept must have had it, for what `meta` says of it. */
+static struct map_shape shape_in(const struct engine *engine, size_t i)
+{
+	const __u32 n_pairs = engine->n_pairs ? (__u32)engine->n_pairs : 1;
+	struct map_shape shape = maps[i].shape;
+
+	if (maps[i].offset == offsetof(struct bpf_object, site_table) && engine->n_sites)
+		shape.least_entries = (__u32)engine->n_sites;
+	if (maps[i].offset == offsetof(struct bpf_object, pair_stats))
+		shape.least_entries = shape.most_entries = n_pairs;
+	/* Other variables may follow the gate. */
+	if (maps[i].offset == offsetof(struct bpf_object, bss))
+		shape.most_value_bytes = BSS_BYTES;
+	return shape;
+}
+
+/* A slot for each CPU and each of the N_SITES that site_table has. */
+static int check_hits(const struct engine *engine, const char *folder, size_t n_sites)
+{
+	const size_t stride = engine_bpf_hits_stride(n_sites);
+
+	if (engine->hits_bytes != stride * engine->n_cpus * sizeof(*engine->hits))
+		return ctx_error(engine->ctx, -EBADMSG,
+				 "%s/hits: has another number of entries than this version keeps",
+				 folder);
+	return 0;
+}
+
 static int open_maps(struct engine *engine, const char *folder)
 {
 	char path[PIN_PATH_BYTES];
+	size_t n_sites = 0;
 	void *gate;
+	int err;
 
 	for (size_t i = 0; i < N_MAPS; i++) {
-		int *fd = map_of(&engine->object, i);
+		const struct map_shape shape = shape_in(engine, i);
+		struct bpf_map_info info;
+		int fd;
 
 		snprintf(path, sizeof(path), "%s/%s", folder, maps[i].name);
-		*fd = bpf_obj_get(path);
-		if (*fd < 0)
-			return ctx_error(engine->ctx, *fd, "%s: %s", path, strerror(-*fd));
+		fd = pinned_map_open(engine->ctx, path, &shape, &info);
+		if (fd < 0)
+			return fd;
+		*map_of(&engine->object, i) = fd;
+		if (fd == engine->object.site_table)
+			n_sites = info.max_entries;
 	}
 	gate = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE, MAP_SHARED,
 		    engine->object.bss, 0);
 	if (gate == MAP_FAILED)
 		return ctx_error(engine->ctx, -errno, "%s: %s", path, strerror(errno));
 	engine->object.gate = gate;
-	return engine_bpf_map_hits(engine);
+	err = engine_bpf_map_hits(engine);
+	return err ? err : check_hits(engine, folder, n_sites);
 }
 
 static int open_links(struct engine *engine, const char *folder)
@@ -92,11 +145,11 @@ static int open_links(struct engine *engine, const char *folder)
 
 	for (;;) {
 		snprintf(path, sizeof(path), "%s/link_%zu", folder, engine->n_links);
-		fd = bpf_obj_get(path);
+		fd = pinned_link_open(engine->ctx, path);
 		if (fd == -ENOENT)
 			return 0;
 		if (fd < 0)
-			return ctx_error(engine->ctx, fd, "%s: %s", path, strerror(-fd));
+			return fd;
 		if (engine_bpf_room_for_links(engine, 1)) {
 			close(fd);
 			return -ENOMEM;

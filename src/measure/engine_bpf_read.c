@@ -87,7 +87,6 @@ static void add_pair(struct engine_pair *sum, const struct measure_pair *part)
 	sum->sum_ns += part->sum_ns;
 	sum->orphan_starts += part->orphan_starts;
 	sum->orphan_stops += part->orphan_stops;
-	sum->overflows += part->overflows;
 	sum->map_full += part->map_full;
 	sum->not_keyed += part->not_keyed;
 	for (size_t i = 0; i < MEASURE_BUCKETS; i++)
@@ -217,6 +216,9 @@ static int read_losses(struct engine *engine, struct engine_losses *sum)
 		sum->filtered += parts[cpu].filtered;
 		sum->prints_dropped += parts[cpu].prints_dropped;
 		sum->prints_limited += parts[cpu].prints_limited;
+		sum->mismatches += parts[cpu].mismatches;
+		if (parts[cpu].last_mismatch)
+			sum->last_mismatch = parts[cpu].last_mismatch;
 	}
 	free(parts);
 	return err ? explain(engine, err) : 0;

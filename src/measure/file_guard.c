@@ -27,6 +27,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* How often a file that has changed may remain unread until it is taken for overwritten. */
+enum { MAX_UNREAD = 3 };
+
 struct file_identity file_identity_of(const struct stat *st)
 {
 	return (struct file_identity){ st->st_mtim, st->st_ctim, st->st_size };
@@ -57,53 +60,93 @@ static void take_lease(struct ocp_ctx *ctx, struct file_guard *guard, const char
 	fcntl(guard->fd, F_SETOWN, 0);
 }
 
-/* Does the file still have the sites that PROG has? */
-static bool has_same_sites(struct ocp_ctx *ctx, int fd, const struct ocp_program *prog)
+/* The next site of PROG, from *AT on, that belongs to its own file; NULL at the end. */
+static const struct site *next_own(const struct ocp_program *prog, size_t *at)
 {
-	struct ocp_program *now;
-	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	bool same;
+	while (*at < prog->n_sites && prog->sites[*at].is_external)
+		++*at;
+	return *at < prog->n_sites ? &prog->sites[(*at)++] : NULL;
+}
 
-	if (copy < 0 || program_open_fd(ctx, copy, "", &now))
-		return false;
-	same = now->n_probes == prog->n_probes && now->n_sites == prog->n_sites;
-	for (size_t i = 0; same && i < prog->n_probes; i++)
-		same = strcmp(now->probes[i].name, prog->probes[i].name) == 0 &&
-		       now->probes[i].first_site == prog->probes[i].first_site &&
-		       now->probes[i].n_sites == prog->probes[i].n_sites;
-	for (size_t i = 0; same && i < prog->n_sites; i++) {
-		const struct site *a = &now->sites[i], *b = &prog->sites[i];
-		uint64_t off_a = 0, off_b = 0;
+static bool is_same_site(const struct ocp_program *x, const struct site *a,
+			 const struct ocp_program *y, const struct site *b)
+{
+	uint64_t off_a = 0, off_b = 0;
 
-		same = a->va == b->va && a->has_code == b->has_code && a->abi == b->abi &&
-		       a->tracer_semaphore_va == b->tracer_semaphore_va &&
-		       elf_file_va_to_off(now->elf, a->va, &off_a) ==
-			       elf_file_va_to_off(prog->elf, b->va, &off_b) &&
-		       off_a == off_b;
-	}
-	ocp_program_free(now);
+	return strcmp(x->probes[a->probe].name, y->probes[b->probe].name) == 0 && a->va == b->va &&
+	       a->has_code == b->has_code && a->abi == b->abi &&
+	       a->tracer_semaphore_va == b->tracer_semaphore_va &&
+	       elf_file_va_to_off(x->elf, a->va, &off_a) ==
+		       elf_file_va_to_off(y->elf, b->va, &off_b) &&
+	       off_a == off_b;
+}
+
+/* Does NOW have the code of SITE, which is PROG's and of another file's probe? */
+static bool has_code_of(const struct ocp_program *now, const struct site *site)
+{
+	uint8_t code[UINT8_MAX];
+	uint64_t off;
+
+	return !site->has_code || (elf_file_va_to_off(now->elf, site->va, &off) &&
+				   elf_file_read(now->elf, off, code, site->n_bytes) == 0 &&
+				   memcmp(code, site->dormant->code, site->n_bytes) == 0);
+}
+
+/* Does the file, which is NOW, still have the sites that PROG has? */
+static bool has_same_sites(const struct ocp_program *now, const struct ocp_program *prog)
+{
+	const struct site *a, *b;
+	size_t at_a = 0, at_b = 0;
+	bool same = true;
+
+	do {
+		a = next_own(now, &at_a);
+		b = next_own(prog, &at_b);
+		same = a && b ? is_same_site(now, a, prog, b) : a == b;
+	} while (same && a);
+	for (size_t i = 0; same && i < prog->n_sites; i++)
+		if (prog->sites[i].is_external)
+			same = has_code_of(now, &prog->sites[i]);
 	return same;
 }
 
-/* Its identity may be another one now. */
-static bool has_changed(struct ocp_ctx *ctx, struct file_guard *guard,
-			const struct ocp_program *prog)
+/*
+ * ST is the file's; its identity may be another one now. Where the ctx's file rules say that it may
+ * not be read yet, it is looked at again, for a while.
+ */
+static bool has_changed(struct ocp_ctx *ctx, struct file_guard *guard, const struct stat *st,
+			const char *name, const struct ocp_program *prog)
 {
-	struct file_identity now;
-	struct stat st;
+	const struct file_origin origin = { .name = name, .is_library = prog->is_library };
+	const struct file_identity identity = file_identity_of(st);
+	struct ocp_program *now;
+	bool same;
+	int copy, err;
 
-	if (fstat(guard->fd, &st))
-		return true;
-	now = file_identity_of(&st);
-	if (is_same(&now, &guard->identity))
+	if (is_same(&identity, &guard->identity)) {
+		guard->n_unread = 0;
 		return false;
-	guard->identity = now;
-	return !has_same_sites(ctx, guard->fd, prog);
+	}
+	copy = fcntl(guard->fd, F_DUPFD_CLOEXEC, 0);
+	if (copy < 0)
+		return true;
+	err = program_open_from(ctx, copy, &origin, &now);
+	if (err == -EAGAIN && guard->n_unread++ < MAX_UNREAD)
+		return false;
+	guard->n_unread = 0;
+	guard->identity = identity;
+	if (err)
+		return true;
+	same = has_same_sites(now, prog);
+	ocp_program_free(now);
+	return !same;
 }
 
 int file_guard_take(struct ocp_ctx *ctx, struct file_guard *guard, const char *path,
 		    const char *name, const struct ocp_program *prog)
 {
+	struct stat st;
+
 	guard->fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (guard->fd < 0) {
 		ctx_log(ctx, OCP_LOG_DEBUG, "%s: not guarded against writing: %s", name,
@@ -111,7 +154,13 @@ int file_guard_take(struct ocp_ctx *ctx, struct file_guard *guard, const char *p
 		return 0;
 	}
 	take_lease(ctx, guard, name);
-	if (!has_changed(ctx, guard, prog))
+	if (fstat(guard->fd, &st)) {
+		int err = ctx_error(ctx, -errno, "%s: %s", name, strerror(errno));
+
+		file_guard_release(guard);
+		return err;
+	}
+	if (!has_changed(ctx, guard, &st, name, prog))
 		return 0;
 	file_guard_release(guard);
 	return ctx_error(ctx, -ESTALE, "%s: it has been overwritten since it was read", name);
@@ -120,13 +169,16 @@ int file_guard_take(struct ocp_ctx *ctx, struct file_guard *guard, const char *p
 bool file_guard_is_broken(struct ocp_ctx *ctx, struct file_guard *guard, const char *name,
 			  const struct ocp_program *prog)
 {
+	struct stat st;
+
 	if (guard->fd < 0)
 		return false;
 	if (guard->has_lease)
 		return fcntl(guard->fd, F_GETLEASE) != F_RDLCK;
 	if (guard->may_retry)
 		take_lease(ctx, guard, name);
-	return has_changed(ctx, guard, prog);
+	/* What cannot be looked at is not known to be the same. */
+	return fstat(guard->fd, &st) != 0 || has_changed(ctx, guard, &st, name, prog);
 }
 
 void file_guard_release(struct file_guard *guard)

@@ -18,6 +18,7 @@ struct file_guard {
 	bool has_lease; /* who opens it for writing waits for us */
 	bool may_retry; /* somebody has it open for writing now: no lease yet */
 	struct file_identity identity;
+	unsigned int n_unread; /* looks at it since it changed */
 };
 
 struct file_identity file_identity_of(const struct stat *st);

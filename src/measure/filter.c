@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * From a filter's text to its postfix form, which bpf/args.bpf.h runs on each hit.
+ * From a filter's text to its postfix form, which bpf/filter.bpf.h runs on each hit.
  *
  *	any        = all { "||" all }
  *	all        = single { "&&" single }
@@ -9,12 +9,16 @@
  *	           | argN ( "<" | "<=" | ">" | ">=" ) number
  *	           | argN "^=" string			(starts with)
  *
- * Numbers are decimal or, with 0x, hexadecimal, and may be negative. Strings stand in double quotes
- * and know OCaml's escapes \n \t \r \b \" \\ \ddd \xhh. Everything is evaluated: && and || are not
- * short cuts, since nothing in a filter has an effect.
+ * Numbers are decimal or, with 0x, hexadecimal, and may be negative. A number with a point or an
+ * exponent (1.5, 1e3, 0x1p-3), and inf, is a float. Both kinds are compared with ints and with
+ * floats: 50 with a float as 50.0, 1.5 with an int as the numbers they are, without rounding.
+ * Strings stand in double quotes and know OCaml's escapes \n \t \r \b \" \\ \ddd \xhh. Everything
+ * is evaluated: && and || are not short cuts, since nothing in a filter has an effect.
  */
 #include "measure/filter.h"
 
+#include <locale.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -153,20 +157,108 @@ static bool take_comparison(struct parser *p, __u8 *comparison)
 	return fail(p, p->at, "a comparison (== != < <= > >= ^=) is expected");
 }
 
-static bool take_number(struct parser *p, __s64 *number)
+/*
+ * Have ints compared with REAL, which no int is equal to: BELOW is the largest one below it, unless
+ * all are ABOVE.
+ */
+static void compare_with_gap(struct filter_op *op, __s64 below, bool are_above)
+{
+	const bool is_less = op->comparison == FILTER_LT || op->comparison == FILTER_LE;
+	const bool is_equal = op->comparison == FILTER_EQ;
+
+	op->number = below;
+	op->int_comparison = is_less ? FILTER_LE : FILTER_GT;
+	if (!are_above && !is_equal && op->comparison != FILTER_NE)
+		return;
+	/* The same for all ints. */
+	op->number = INT64_MIN;
+	op->int_comparison = is_less || is_equal ? FILTER_LT : FILTER_GE;
+}
+
+static void set_real(struct filter_op *op, double real)
+{
+	const double end = 0x1p63;
+	__s64 below = INT64_MAX;
+	__u64 bits;
+
+	memcpy(&bits, &real, sizeof(bits));
+	op->ordered = filter_order(bits);
+	op->int_comparison = op->comparison;
+	if (real >= -end && real < end) {
+		op->number = (__s64)real;
+		if ((double)op->number == real)
+			return;
+		below = op->number - (real < 0);
+	}
+	compare_with_gap(op, below, real < -end);
+}
+
+static void set_int(struct filter_op *op, __s64 number)
+{
+	set_real(op, (double)number);
+	op->int_comparison = op->comparison;
+	op->number = number;
+}
+
+/* As strtod(3), whatever the locale has for a point. */
+static double read_real(const char *text, char **end)
+{
+	locale_t locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+	double real;
+
+	if (locale == (locale_t)0)
+		return strtod(text, end);
+	real = strtod_l(text, end, locale);
+	freelocale(locale);
+	return real;
+}
+
+/* Behind "inf" or "infinity", which may be negative, and no word goes on; NULL: something else. */
+static const char *after_infinity(const char *at)
+{
+	static const char name[] = "infinity";
+	size_t n = 0;
+
+	at += *at == '-';
+	while (name[n] && at[n] == name[n])
+		n++;
+	return (n == 3 || n == sizeof(name) - 1) && !is_word(at[n]) ? at + n : NULL;
+}
+
+static bool take_digits(struct parser *p, struct filter_op *op)
 {
 	const char *start = p->at, *digits = start + (*start == '-');
 	bool is_hex = digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X');
-	char *end;
+	char *end, *int_end;
+	double real;
+	__s64 number;
 
 	if (is_hex ? hex_digit(digits[2]) < 0 : !is_digit(*digits))
 		return fail(p, start, "digits are expected");
+	real = read_real(start, &end);
 	errno = 0;
-	*number = strtoll(start, &end, is_hex ? 16 : 10);
-	if (errno)
+	number = strtoll(start, &int_end, is_hex ? 16 : 10);
+	if (end == int_end && errno)
 		return fail(p, start, "the number does not fit into 64 bits");
-	if (is_word(*end))
+	if (end > int_end && isinf(real))
+		return fail(p, start, "the number is too large for a float");
+	if (is_word(*end) || *end == '.')
 		return fail(p, end, "the number should have ended");
+	if (end == int_end)
+		set_int(op, number);
+	else
+		set_real(op, real);
+	p->at = end;
+	return true;
+}
+
+static bool take_number(struct parser *p, struct filter_op *op)
+{
+	const char *end = after_infinity(p->at);
+
+	if (!end)
+		return take_digits(p, op);
+	set_real(op, *p->at == '-' ? -INFINITY : INFINITY);
 	p->at = end;
 	return true;
 }
@@ -234,7 +326,7 @@ static bool string_operand(struct parser *p, struct filter_op *op, const char *c
 
 static bool comparison(struct parser *p)
 {
-	struct filter_op op = { .kind = FILTER_INT };
+	struct filter_op op = { .kind = FILTER_NUMBER };
 	const char *comparison_at;
 
 	if (!take_arg(p, &op.arg))
@@ -248,9 +340,12 @@ static bool comparison(struct parser *p)
 		return string_operand(p, &op, comparison_at) && push(p, &op);
 	if (op.comparison == FILTER_STARTS)
 		return fail(p, p->at, "^= (starts with) is followed by a string in double quotes");
-	if (*p->at != '-' && !is_digit(*p->at))
+	if (strncmp(p->at, "nan", 3) == 0 && !is_word(p->at[3]))
+		return fail(p, p->at, "no number is equal to nan; !(arg%u <= inf) is true of it",
+			    op.arg);
+	if (*p->at != '-' && !is_digit(*p->at) && !after_infinity(p->at))
 		return fail(p, p->at, "a number or a string in double quotes is expected");
-	return take_number(p, &op.number) && push(p, &op);
+	return take_number(p, &op) && push(p, &op);
 }
 
 /* ---- operators ------------------------------------------------------------------------------ */

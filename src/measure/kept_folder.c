@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <linux/magic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,8 +44,56 @@ int kept_need_bpffs(struct ocp_ctx *ctx)
 	}
 	ctx_error(ctx, -errno, "%s: no BPF file system is mounted there, and mounting one: %s",
 		  BPFFS, strerror(errno));
-	ctx_hint(ctx, "sudo mount -t bpf bpf %s", BPFFS);
+	/* Without a mode it would be one for all, 1777. */
+	ctx_hint(ctx, "sudo mount -t bpf -o mode=0700 bpf %s", BPFFS);
 	return -errno;
+}
+
+/*
+ * Is PATH a folder that only root and we can change? In one that is SHARED others may make their
+ * own files, but not touch ours (the sticky bit). 0 or a negative errno. The ctx has a
+ * sentence, except for -ENOENT: PATH does not exist.
+ */
+static int check_folder(struct ocp_ctx *ctx, const char *path, bool shared)
+{
+	struct stat st;
+
+	if (lstat(path, &st))
+		return errno == ENOENT ? -ENOENT
+				       : ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
+	if (!S_ISDIR(st.st_mode))
+		return ctx_error(ctx, -EPERM, "%s: is no folder", path);
+	if (st.st_uid != 0 && st.st_uid != geteuid()) {
+		ctx_error(ctx, -EPERM, "%s: belongs to user %u, who could have put anything there",
+			  path, (unsigned int)st.st_uid);
+		ctx_hint(ctx, "sudo rm -r %s", path);
+		return -EPERM;
+	}
+	if ((st.st_mode & (S_IWGRP | S_IWOTH)) && !(shared && (st.st_mode & S_ISVTX))) {
+		ctx_error(ctx, -EPERM, "%s: other users can write to it (mode %04o)", path,
+			  st.st_mode & 07777);
+		ctx_hint(ctx, "sudo chmod go-w %s", path);
+		return -EPERM;
+	}
+	return 0;
+}
+
+/* The folder of all that is kept, and what it is in. */
+static int check_top(struct ocp_ctx *ctx)
+{
+	int err = check_folder(ctx, BPFFS, true);
+
+	return err ? err : check_folder(ctx, OCP_KEPT_FOLDER, false);
+}
+
+int kept_check_folder(struct ocp_ctx *ctx, const char *name, const char *folder)
+{
+	int err = check_top(ctx);
+
+	if (!err)
+		err = check_folder(ctx, folder, false);
+	return err == -ENOENT ? ctx_error(ctx, err, "'%s': nothing of that name is kept", name)
+			      : err;
 }
 
 int kept_remove_names(struct ocp_ctx *ctx, const char *folder)
@@ -55,11 +104,13 @@ int kept_remove_names(struct ocp_ctx *ctx, const char *folder)
 
 	if (!dir)
 		return ctx_error(ctx, -errno, "%s: %s", folder, strerror(errno));
-	while (!err && (entry = readdir(dir)))
+	while (!err && (errno = 0, entry = readdir(dir)))
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
 		    unlinkat(dirfd(dir), entry->d_name, 0))
 			err = ctx_error(ctx, -errno, "%s/%s: %s", folder, entry->d_name,
 					strerror(errno));
+	if (!err && errno)
+		err = ctx_error(ctx, -errno, "%s: %s", folder, strerror(errno));
 	closedir(dir);
 	if (!err && rmdir(folder))
 		err = ctx_error(ctx, -errno, "%s: %s", folder, strerror(errno));
@@ -74,12 +125,15 @@ static int compare_names(const void *a, const void *b)
 int ocp_kept_list(struct ocp_ctx *ctx, char ***names, size_t *n)
 {
 	struct dirent **entries = NULL;
-	int found = scandir(OCP_KEPT_FOLDER, &entries, NULL, alphasort);
+	int found, err = check_top(ctx);
 	size_t bytes = 0;
 	char *text;
 
 	*names = NULL;
 	*n = 0;
+	if (err && err != -ENOENT)
+		return err;
+	found = scandir(OCP_KEPT_FOLDER, &entries, NULL, alphasort);
 	if (found < 0 && errno != ENOENT)
 		return ctx_error(ctx, -errno, "%s: %s", OCP_KEPT_FOLDER, strerror(errno));
 	for (int i = 0; i < found; i++)
@@ -115,15 +169,25 @@ int ocp_kept_check(struct ocp_ctx *ctx, const char *name)
 
 	if (!err)
 		err = kept_need_bpffs(ctx);
-	if (!err && stat(folder, &st) == 0)
+	if (!err)
+		err = check_top(ctx);
+	if (err && err != -ENOENT)
+		return err;
+	err = 0;
+	if (stat(folder, &st) == 0)
 		err = is_taken(ctx, name);
 	return err;
 }
 
 int kept_make_folder(struct ocp_ctx *ctx, const char *name, const char *folder)
 {
+	int err;
+
 	if (mkdir(OCP_KEPT_FOLDER, 0700) && errno != EEXIST)
 		return ctx_error(ctx, -errno, "%s: %s", OCP_KEPT_FOLDER, strerror(errno));
+	err = check_top(ctx);
+	if (err)
+		return err;
 	if (mkdir(folder, 0700) == 0)
 		return 0;
 	if (errno != EEXIST)

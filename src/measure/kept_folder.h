@@ -14,7 +14,13 @@ int kept_folder_of(struct ocp_ctx *ctx, const char *name, char *folder);
 /* Mount bpffs if it is not, and we may. */
 int kept_need_bpffs(struct ocp_ctx *ctx);
 
-/* -EEXIST if something is kept as NAME. */
+/*
+ * Is FOLDER, of what is kept as NAME, there, and can nobody but root and us write to it or to those
+ * above it? -ENOENT, -EACCES, -EPERM: no.
+ */
+int kept_check_folder(struct ocp_ctx *ctx, const char *name, const char *folder);
+
+/* -EEXIST if something is kept as NAME, -EPERM as above. */
 int kept_make_folder(struct ocp_ctx *ctx, const char *name, const char *folder);
 
 /* Forget all names in FOLDER, and itself. What they stood for goes with its last descriptor. */

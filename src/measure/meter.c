@@ -17,13 +17,14 @@
 
 #include "measure/kernel_file.h"
 #include "process/maps.h"
+#include "process/proc_file.h"
 #include "process/process.h"
 
 enum {
 	SPARE_SITES = 4096, /* for files that are loaded later, beside a quarter of what there is */
 	MAX_PROCESSES = 32768,
 	MAX_OPEN_STARTS =
-		16384,	  /* (thread, pair); 264 bytes each, taken when the meter is opened */
+		16384,	  /* (thread, pair); 520 bytes each, taken when the meter is opened */
 	MAX_KEYS = 65536, /* (thread or process, probe); 40 bytes each */
 	MAX_PAIRS = 64,
 	MAX_ROLES = 8, /* of one probe */
@@ -72,6 +73,7 @@ void ocp_meter_free(struct ocp_meter *meter)
 	meter_watch_free(meter);
 	free(meter->procs);
 	free(meter->pairs);
+	free(meter->ends);
 	free(meter->roles);
 	free(meter);
 }
@@ -92,7 +94,7 @@ int ocp_meter_add_process(struct ocp_meter *meter, struct ocp_process *proc)
 	if (!procs)
 		return ctx_no_memory(meter->ctx);
 	meter->procs = procs;
-	pids[meter->n_pids++] = proc->pid;
+	pids[meter->n_pids++] = ocp_process_tgid(proc);
 	procs[meter->n_procs++] = proc;
 	return 0;
 }
@@ -179,8 +181,7 @@ int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth)
 
 /* ---- open: what that comes to --------------------------------------------------------------- */
 
-/* What the sites are in, for messages. */
-static const char *where(const struct ocp_meter *meter)
+const char *meter_where(const struct ocp_meter *meter)
 {
 	if (meter->program)
 		return meter->table.n_files ? meter->table.files[0].name : "the program";
@@ -222,50 +223,72 @@ static int check_names(struct ocp_meter *meter)
 		for (size_t j = 0; j < prog->n_probes; j++)
 			names[n++] = prog->probes[j].name;
 	}
-	err = selection_check_used(meter->ctx, &meter->counted, names, n, where(meter));
+	err = selection_check_used(meter->ctx, &meter->counted, names, n, meter_where(meter));
 	if (!err)
 		err = selection_check_used(meter->ctx, &meter->arguments.printed, names, n,
-					   where(meter));
+					   meter_where(meter));
 	for (size_t i = 0; !err && i < meter->n_pairs; i++) {
 		const struct meter_pair *pair = &meter->pairs[i];
 
 		if (site_table_find(&meter->table, pair->start) < 0)
-			err = selection_unknown(meter->ctx, pair->start, names, n, where(meter));
+			err = selection_unknown(meter->ctx, pair->start, names, n,
+						meter_where(meter));
 		else if (site_table_find(&meter->table, pair->stop) < 0)
-			err = selection_unknown(meter->ctx, pair->stop, names, n, where(meter));
+			err = selection_unknown(meter->ctx, pair->stop, names, n,
+						meter_where(meter));
 	}
 	free(names);
 	return err;
 }
 
-/* The roles of column NUMBER go to the end of meter->roles. */
-static int add_roles_of(struct ocp_meter *meter, size_t number)
+const struct meter_end *meter_find_end(const struct ocp_meter *meter, const char *name)
 {
-	struct column *column = &meter->table.columns[number];
+	for (size_t i = 0; i < meter->n_ends; i++)
+		if (strcmp(meter->ends[i].name, name) == 0)
+			return &meter->ends[i];
+	return NULL;
+}
 
-	column->first_role = (uint32_t)meter->n_roles;
+/* The roles of the probe NAME go to the end of meter->roles. */
+static int add_roles_of(struct ocp_meter *meter, const char *name)
+{
+	struct meter_end *end = &meter->ends[meter->n_ends];
+
+	if (meter_find_end(meter, name))
+		return 0;
+	*end = (struct meter_end){ .name = name, .first_role = (uint32_t)meter->n_roles };
 	for (uint32_t i = 0; i < meter->n_pairs; i++) {
-		const bool is_stop = strcmp(meter->pairs[i].stop, column->name) == 0;
+		const bool is_stop = strcmp(meter->pairs[i].stop, name) == 0;
 
-		if (is_stop || strcmp(meter->pairs[i].start, column->name) == 0)
+		if (is_stop || strcmp(meter->pairs[i].start, name) == 0)
 			meter->roles[meter->n_roles++] = (struct engine_role){ i, is_stop };
 	}
-	column->n_roles = (uint32_t)meter->n_roles - column->first_role;
-	if (column->n_roles > MAX_ROLES)
+	end->n_roles = (uint32_t)meter->n_roles - end->first_role;
+	meter->n_ends++;
+	if (end->n_roles > MAX_ROLES)
 		return ctx_error(meter->ctx, -EINVAL, "probe '%s': part of %u pairs, at most %d",
-				 column->name, column->n_roles, MAX_ROLES);
+				 name, end->n_roles, MAX_ROLES);
 	return 0;
 }
 
+/* By name: the probes may come later. */
 static int make_roles(struct ocp_meter *meter)
 {
 	int err = 0;
 
+	/* An open that failed may be tried again. */
+	free(meter->ends);
+	free(meter->roles);
+	meter->n_ends = meter->n_roles = 0;
+	meter->ends = calloc(2 * meter->n_pairs + 1, sizeof(*meter->ends));
 	meter->roles = calloc(2 * meter->n_pairs + 1, sizeof(*meter->roles));
-	if (!meter->roles)
+	if (!meter->ends || !meter->roles)
 		return ctx_no_memory(meter->ctx);
-	for (size_t i = 0; !err && meter->n_pairs && i < meter->table.n_columns; i++)
-		err = add_roles_of(meter, i);
+	for (size_t i = 0; !err && i < meter->n_pairs; i++) {
+		err = add_roles_of(meter, meter->pairs[i].start);
+		if (!err)
+			err = add_roles_of(meter, meter->pairs[i].stop);
+	}
 	return err;
 }
 
@@ -316,6 +339,14 @@ enum engine_split engine_split_of(enum ocp_split split)
 	}
 }
 
+/* The kernel compares a process's memory with that of its first thread, which has none any more. */
+static bool has_lost_its_first_thread(const struct ocp_meter *meter)
+{
+	uint64_t start_time;
+
+	return meter->n_procs && proc_start_time(meter->pids[0], &start_time) != 0;
+}
+
 static int open_engine(struct ocp_meter *meter)
 {
 	meter->spec = (struct engine_spec){
@@ -328,7 +359,7 @@ static int open_engine(struct ocp_meter *meter)
 		.n_pairs = meter->n_pairs,
 		.max_open = MAX_OPEN_STARTS,
 		.depth = meter->depth,
-		.many_processes = meter->n_procs > 1,
+		.many_processes = meter->n_procs > 1 || has_lost_its_first_thread(meter),
 		.max_processes = MAX_PROCESSES,
 		.children = meter->children,
 		.exe = meter->program ? meter->program_path : NULL,
@@ -360,24 +391,35 @@ static int check_request(const struct ocp_meter *meter)
 
 int ocp_meter_open(struct ocp_meter *meter)
 {
+	bool has_none_yet;
 	size_t n_sites = 0;
 	int err = check_request(meter);
 
 	if (!err)
-		err = add_all_files(meter, &n_sites);
-	if (!err)
-		err = check_names(meter);
-	if (!err && n_sites == 0)
-		err = ctx_error(meter->ctx, -ENOENT, "%s: no probe sites to measure", where(meter));
-	if (!err)
 		err = make_roles(meter);
 	if (!err)
-		err = arguments_resolve(meter, 0, meter->table.n_sites, true);
+		err = add_all_files(meter, &n_sites);
+	has_none_yet = !err && meter_has_none_yet(meter);
+	if (has_none_yet)
+		err = meter_check_can_load(meter);
+	else if (!err)
+		err = check_names(meter);
+	if (!err && n_sites == 0 && !has_none_yet)
+		err = ctx_error(meter->ctx, -ENOENT, "%s: no probe sites to measure",
+				meter_where(meter));
+	if (!err)
+		err = arguments_resolve(meter);
 	for (size_t i = 0; !err && i < meter->n_procs; i++)
 		err = warn_of_writable_code(meter, meter->procs[i]);
 	for (size_t i = 0; !err && meter->split == OCP_BY_SITE && i < meter->table.n_files; i++)
 		err = site_table_read_source(&meter->table, &meter->table.files[i]);
-	return err ? err : open_engine(meter);
+	if (!err)
+		err = open_engine(meter);
+	if (!err)
+		arguments_tell_left_out(meter);
+	if (!err && has_none_yet)
+		meter_log_none_yet(meter);
+	return err;
 }
 
 size_t ocp_meter_probe_count(const struct ocp_meter *meter)

@@ -16,9 +16,16 @@ struct meter_pair {
 	char *start, *stop;
 };
 
+/* A probe that pairs begin or end with, be it there or not: its part of meter->roles. */
+struct meter_end {
+	const char *name;
+	uint32_t first_role, n_roles;
+};
+
 /* A process that was there when it was last looked, and which files it ran code of then. */
 struct watched {
-	pid_t pid;
+	pid_t pid;  /* by which /proc knows it */
+	pid_t tgid; /* another than PID if its first thread has ended */
 	unsigned int looks;
 	unsigned int changed; /* the round in which it was seen to run other files than before */
 	uint64_t signature;   /* 0: unknown */
@@ -48,6 +55,8 @@ struct ocp_meter {
 
 	/* what that comes to */
 	struct site_table table;
+	struct meter_end *ends;
+	size_t n_ends;
 	struct engine_role *roles;
 	size_t n_roles;
 	struct watched *watched; /* ascending; of what was asked for singly: in that order */
@@ -79,6 +88,19 @@ int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, bo
 		     size_t *n_new);
 /* Take those out that nobody has mapped any more and nobody will. */
 void meter_give_up_files(struct ocp_meter *meter);
+
+/* NULL if no pair has NAME. */
+const struct meter_end *meter_find_end(const struct ocp_meter *meter, const char *name);
+/* What the sites are in, for messages. */
+const char *meter_where(const struct ocp_meter *meter);
+
+/*
+ * meter_none_yet.c: is there no probe at all, in no file? Could one come? -ENOENT if not. Log what
+ * is waited for.
+ */
+bool meter_has_none_yet(const struct ocp_meter *meter);
+int meter_check_can_load(struct ocp_meter *meter);
+void meter_log_none_yet(const struct ocp_meter *meter);
 
 /* meter_watch.c: see which processes there are, and add the files that they have loaded since. */
 int meter_watch(struct ocp_meter *meter, size_t *n_new);

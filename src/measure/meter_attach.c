@@ -22,7 +22,7 @@ static int fill_target(const struct ocp_meter *meter, const struct measured_file
 			.column = measured->column,
 			.first_role = column->first_role,
 			.n_roles = column->n_roles,
-			.is_off = column->is_off || file->is_lost,
+			.is_off = column->is_off || file->is_lost || measured->is_left_out,
 			.is_keyed = column->is_counted,
 		};
 		arguments_fill_site(meter, measured, &sites[i]);
@@ -76,6 +76,18 @@ int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *fil
 	return err;
 }
 
+/* Without any site yet, the processes are made known, and with them what they will fork. */
+static int attach_processes(struct ocp_meter *meter)
+{
+	const struct engine_target target = {
+		.name = meter_where(meter),
+		.pids = meter->pids,
+		.n_pids = meter->program ? 0 : meter->n_pids,
+	};
+
+	return meter->ops->attach(meter->engine, &target, 1);
+}
+
 static int attach_all_files(struct ocp_meter *meter)
 {
 	struct measured_file **files = calloc(meter->table.n_files + 1, sizeof(void *));
@@ -87,7 +99,7 @@ static int attach_all_files(struct ocp_meter *meter)
 	for (size_t i = 0; i < meter->table.n_files; i++)
 		if (!meter->table.files[i].is_gone)
 			files[n++] = &meter->table.files[i];
-	err = meter_attach_files(meter, files, n);
+	err = n ? meter_attach_files(meter, files, n) : attach_processes(meter);
 	free(files);
 	return err;
 }

@@ -25,22 +25,20 @@ enum {
 	MAX_GIVEN_UP = 4, /* in one round: detaching takes up to a tenth of a second */
 };
 
-static bool is_in_a_pair(const struct ocp_meter *meter, const char *name)
-{
-	for (size_t i = 0; i < meter->n_pairs; i++)
-		if (strcmp(meter->pairs[i].start, name) == 0 ||
-		    strcmp(meter->pairs[i].stop, name) == 0)
-			return true;
-	return false;
-}
-
 static bool column_is_wanted(void *data, const char *name, struct column *column)
 {
 	struct ocp_meter *meter = data;
+	const struct meter_end *end = meter_find_end(meter, name);
 
+	if (selection_takes(&meter->arguments.not_measured, name))
+		return false;
+	if (end) {
+		column->first_role = end->first_role;
+		column->n_roles = end->n_roles;
+	}
 	column->is_counted = selection_takes(&meter->counted, name);
 	column->is_printed = selection_takes(&meter->arguments.printed, name);
-	return column->is_counted || column->is_printed || is_in_a_pair(meter, name);
+	return column->is_counted || column->is_printed || end;
 }
 
 int meter_add_program(struct ocp_meter *meter, size_t *n_new)
@@ -57,15 +55,15 @@ int meter_add_program(struct ocp_meter *meter, size_t *n_new)
 int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, bool ours,
 		     size_t *n_new)
 {
+	const pid_t pid = meter->program ? 0 : ocp_process_tgid(proc);
 	int err = 0;
 
 	for (size_t i = 0; !err && i < proc->images.n; i++) {
 		struct image *image = &proc->images.images[i];
 		struct measured_file *file;
 
-		err = site_table_add_file(&meter->table, image->prog, image->path,
-					  meter->program ? 0 : proc->pid, column_is_wanted, meter,
-					  &file);
+		err = site_table_add_file(&meter->table, image->prog, image->path, pid,
+					  column_is_wanted, meter, &file);
 		if (err || !file)
 			continue;
 		*n_new += file->n_sites;

@@ -114,7 +114,7 @@ static int take_found(struct ocp_meter *meter, const struct found_processes *fou
 	if (!watched)
 		return ctx_no_memory(meter->ctx);
 	for (size_t i = 0; i < found->n; i++) {
-		watched[i].pid = found->pids[i];
+		watched[i].pid = watched[i].tgid = found->pids[i];
 		while (old < meter->n_watched && meter->watched[old].pid < found->pids[i])
 			old++;
 		if (old < meter->n_watched && meter->watched[old].pid == found->pids[i])
@@ -165,10 +165,10 @@ static bool is_still_there(const struct watched *process)
 	return proc_start_time(process->pid, &start_time) == 0 && process->start_time == start_time;
 }
 
-static bool is_watched(const struct ocp_meter *meter, pid_t pid)
+static bool is_watched(const struct ocp_meter *meter, pid_t tgid)
 {
 	for (size_t i = 0; i < meter->n_watched; i++)
-		if (meter->watched[i].pid == pid)
+		if (meter->watched[i].tgid == tgid)
 			return true;
 	return false;
 }
@@ -183,8 +183,8 @@ static bool is_zombie(pid_t pid)
 
 static void unlist_ended(struct ocp_meter *meter)
 {
-	for (size_t i = 0; i < meter->n_procs; i++) {
-		const pid_t pid = meter->procs[i]->pid;
+	for (size_t i = 0; i < meter->n_pids; i++) {
+		const pid_t pid = meter->pids[i];
 
 		if (!is_watched(meter, pid) && !is_zombie(pid))
 			meter->ops->unlist(meter->engine, pid);
@@ -216,8 +216,13 @@ static int watch_processes(struct ocp_meter *meter, size_t *n_new)
 			return ctx_no_memory(meter->ctx);
 		meter->n_watched = meter->n_procs;
 		for (size_t i = 0; i < meter->n_procs; i++) {
-			meter->watched[i].pid = meter->procs[i]->pid;
-			proc_start_time(meter->procs[i]->pid, &meter->watched[i].start_time);
+			struct watched *process = &meter->watched[i];
+
+			process->pid = process->tgid = meter->pids[i];
+			if (proc_start_time(process->pid, &process->start_time) == 0)
+				continue;
+			process->pid = meter->procs[i]->pid;
+			proc_start_time(process->pid, &process->start_time);
 		}
 	}
 	meter->sees_all = !meter->children;
@@ -250,7 +255,7 @@ static int measure_file(struct ocp_meter *meter, struct measured_file *file)
 	if (meter->split == OCP_BY_SITE)
 		err = site_table_read_source(&meter->table, file);
 	if (!err)
-		err = arguments_resolve(meter, file->first_site, file->n_sites, false);
+		err = arguments_resolve_later(meter, file->first_site, file->n_sites);
 	if (!err && meter->is_attached)
 		err = meter_attach_files(meter, &file, 1);
 	return err;

@@ -14,11 +14,15 @@
  * "8@" is what OCaml compilers write, and only they mean a value by it; <sys/sdt.h> writes it for
  * pointers and unsigned long.
  *
+ *	?			an argument whose place is not known (elf/wrapper_args.c)
+ *
  * What is well-formed but cannot be read in a BPF program is not an error: floats are in %xmm
  * registers, which the kernel does not hand over; symbols would have to be looked up by somebody
  * who knows the file; "4@%ip" and segment registers are written by nobody.
  */
 #include "measure/operand.h"
+
+#include "elf/wrapper_args.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -277,8 +281,8 @@ static bool parse_operand(struct operand *op, struct arg_spec *spec)
 		is_right = parse_register(op, spec);
 	} else if (*op->at == '$') {
 		is_right = parse_constant(op, spec);
-	} else if (*op->at == '%') {
-		/* A segment: %fs:16 */
+	} else if (*op->at == '%' || strcmp(op->at, UNKNOWN_PLACE) == 0) {
+		/* A segment, %fs:16; or nobody knows. */
 		is_readable = false;
 		is_right = true;
 		op->at += strlen(op->at);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "measure/losses.h"
 #include "measure/meter.h"
 
 struct row {
@@ -43,6 +44,7 @@ void ocp_sample_free(struct ocp_sample *sample)
 {
 	if (!sample)
 		return;
+	losses_free(&sample->losses);
 	free(sample->probes);
 	free(sample->rows);
 	free(sample->pairs);
@@ -72,7 +74,10 @@ static int make_probes(struct ocp_sample *sample, const uint64_t *site_hits)
 		sample->probes[i] = (struct ocp_probe_hits){ .probe = column->name,
 							     .hits = column->past_hits,
 							     .is_counted = column->is_counted,
-							     .is_in_pair = column->n_roles != 0 };
+							     .is_in_pair = column->n_roles != 0,
+							     .n_uses = column->n_uses,
+							     .n_uses_without_site =
+								     column->n_uses_without_site };
 	}
 	sample->n_probes = table->n_columns;
 	for (size_t i = 0; i < table->n_sites; i++) {
@@ -143,7 +148,8 @@ static int make_site_rows(struct ocp_sample *sample, const uint64_t *site_hits)
 				  .symbol = site->symbol,
 				  .symbol_off = site->symbol_off,
 				  .source = site->source,
-				  .line = site->line },
+				  .line = site->line,
+				  .column = site->source_column },
 			.key = i,
 		};
 	}
@@ -169,6 +175,10 @@ static int make_keyed_rows(struct ocp_sample *sample, const struct engine_readin
 		const struct engine_keyed *keyed = &reading->keyed[i];
 		struct row *row = &sample->rows[sample->n_rows++];
 
+		/* A kept meter's table and map come from two places. */
+		if (keyed->column >= meter->table.n_columns)
+			return ctx_error(meter->ctx, -EBADMSG,
+					 "measuring: hits of a probe that is not measured");
 		*row = (struct row){
 			.hits = { .probe = meter->table.columns[keyed->column].name,
 				  .hits = keyed->hits,
@@ -213,8 +223,8 @@ static int make_pairs(struct ocp_sample *sample, const struct engine_pair *pairs
 
 	for (size_t i = 0; !err && i < meter->n_pairs; i++) {
 		const struct engine_pair *pair = &pairs[i];
-		const uint64_t ended = pair->count + pair->orphan_starts + pair->overflows +
-				       pair->map_full + pair->not_keyed;
+		const uint64_t ended =
+			pair->count + pair->orphan_starts + pair->map_full + pair->not_keyed;
 
 		memcpy(sample->buckets[i], pair->buckets, sizeof(sample->buckets[i]));
 		sample->pairs[i] = (struct ocp_pair){
@@ -227,12 +237,12 @@ static int make_pairs(struct ocp_sample *sample, const struct engine_pair *pairs
 			.starts = pair->starts,
 			.orphan_starts = pair->orphan_starts,
 			.orphan_stops = pair->orphan_stops,
-			.overflows = pair->overflows,
 			.map_full = pair->map_full,
 			.not_keyed = pair->not_keyed,
 			/* While measuring, the counters are read one after another. */
 			.open = pair->starts > ended ? pair->starts - ended : 0,
 			.buckets = sample->buckets[i],
+			.by_key = meter->arguments.key_arg >= 0,
 		};
 	}
 	return err;
@@ -333,12 +343,8 @@ int ocp_meter_read(struct ocp_meter *meter, struct ocp_sample **out)
 		err = make_pairs(sample, reading.pairs);
 	if (!err)
 		err = make_histograms(sample, reading.histograms);
-	sample->losses = (struct ocp_losses){ .passed_over = reading.losses.passed_over,
-					      .keyed_full = reading.losses.keyed_full,
-					      .tgids_full = reading.losses.tgids_full,
-					      .filtered = reading.losses.filtered,
-					      .prints_dropped = reading.losses.prints_dropped,
-					      .prints_limited = reading.losses.prints_limited };
+	if (!err)
+		err = losses_make(&meter->table, &reading.losses, &sample->losses);
 	free(reading.hits);
 	free(reading.pairs);
 	free(reading.histograms);
@@ -485,7 +491,6 @@ static int subtract_pairs(struct ocp_sample *out, const struct ocp_sample *later
 		pair->starts -= old->starts;
 		pair->orphan_starts -= old->orphan_starts;
 		pair->orphan_stops -= old->orphan_stops;
-		pair->overflows -= old->overflows;
 		pair->map_full -= old->map_full;
 		pair->not_keyed -= old->not_keyed;
 		for (size_t j = 0; j < OCP_BUCKETS; j++)
@@ -552,15 +557,9 @@ int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sampl
 	sample->meter = later->meter;
 	sample->time_ns = later->time_ns - earlier->time_ns;
 	sample->all_hits = later->all_hits - earlier->all_hits;
-	sample->losses = (struct ocp_losses){
-		.passed_over = later->losses.passed_over - earlier->losses.passed_over,
-		.keyed_full = later->losses.keyed_full - earlier->losses.keyed_full,
-		.tgids_full = later->losses.tgids_full - earlier->losses.tgids_full,
-		.filtered = later->losses.filtered - earlier->losses.filtered,
-		.prints_dropped = later->losses.prints_dropped - earlier->losses.prints_dropped,
-		.prints_limited = later->losses.prints_limited - earlier->losses.prints_limited,
-	};
-	err = subtract_probes(sample, later, earlier);
+	err = losses_subtract(later->meter->ctx, &later->losses, &earlier->losses, &sample->losses);
+	if (!err)
+		err = subtract_probes(sample, later, earlier);
 	if (!err)
 		err = subtract_rows(sample, later, earlier);
 	if (!err)

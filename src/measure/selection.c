@@ -94,6 +94,14 @@ bool selection_is_empty(const struct selection *selection)
 	return !selection->n && !selection->all;
 }
 
+const char *selection_text(const struct selection *selection, size_t i, bool *is_name)
+{
+	if (i >= selection->n)
+		return NULL;
+	*is_name = !selection->items[i]->re;
+	return selection->items[i]->text;
+}
+
 bool selection_takes(struct selection *selection, const char *name)
 {
 	const struct selection_item named = { .text = (char *)name };

@@ -22,6 +22,9 @@ void selection_free(struct selection *selection);
 int selection_add_name(struct ocp_ctx *ctx, struct selection *selection, const char *name);
 int selection_add_regexp(struct ocp_ctx *ctx, struct selection *selection, const char *re);
 
+/* Item number I: a name, or a regular expression; NULL behind the last. */
+const char *selection_text(const struct selection *selection, size_t i, bool *is_name);
+
 bool selection_is_empty(const struct selection *selection);
 /* Is NAME meant? Remembers which items have been of use. */
 bool selection_takes(struct selection *selection, const char *name);

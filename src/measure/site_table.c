@@ -7,13 +7,33 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "elf/lines.h"
+#include "elf/places.h"
 #include "elf/symbols.h"
+
+/* The columns have, or do no longer have, the uses of FILE's probes. */
+static void count_uses(struct site_table *table, struct measured_file *file, bool has)
+{
+	const struct ocp_program *prog = file->prog;
+
+	for (size_t i = 0; file->has_uses != has && i < prog->n_probes; i++) {
+		const struct probe *probe = &prog->probes[i];
+		ptrdiff_t number = site_table_find(table, probe->name);
+		size_t n_without = program_uses_without_site(prog, probe);
+		struct column *column;
+
+		if (number < 0)
+			continue;
+		column = &table->columns[number];
+		column->n_uses += has ? probe->n_sites : -probe->n_sites;
+		column->n_uses_without_site += has ? n_without : -n_without;
+	}
+	file->has_uses = has;
+}
 
 void site_table_remove(struct site_table *table, struct measured_file *file, bool keeps)
 {
-	struct measured_site *sites = table->sites + file->first_site;
-
+	if (file->prog)
+		count_uses(table, file, false);
 	file_guard_release(&file->guard);
 	ocp_program_free(file->own);
 	free(file->pids);
@@ -24,9 +44,11 @@ void site_table_remove(struct site_table *table, struct measured_file *file, boo
 	file->is_attached = false;
 	file->is_gone = true;
 	for (size_t i = 0; i < file->n_sites; i++) {
-		sites[i].site = NULL;
+		struct measured_site *site = &table->sites[file->first_site + i];
+
+		site->site = NULL;
 		if (!keeps)
-			sites[i].file = NO_FILE;
+			site->file = NO_FILE;
 	}
 	if (keeps)
 		return;
@@ -37,10 +59,11 @@ void site_table_remove(struct site_table *table, struct measured_file *file, boo
 
 void site_table_free(struct site_table *table)
 {
-	for (size_t i = 0; i < table->n_columns; i++)
-		free(table->columns[i].name);
+	/* By the names of the columns: these go last. */
 	for (size_t i = 0; i < table->n_files; i++)
 		site_table_remove(table, &table->files[i], false);
+	for (size_t i = 0; i < table->n_columns; i++)
+		free(table->columns[i].name);
 	for (size_t i = 0; i < table->n_kept; i++)
 		free(table->kept[i]);
 	free(table->kept);
@@ -235,17 +258,59 @@ static int add_sites(struct site_table *table, struct measured_file *file,
 				probe->name);
 	}
 	file->n_sites = n;
+	count_uses(table, file, true);
 	return 0;
+}
+
+/* One warning, whatever the number of probes; it names the first ones. */
+static void warn_of_uses_without_site(const struct site_table *table,
+				      const struct measured_file *file, const ptrdiff_t *column_of)
+{
+	enum { MAX_NAMED = 10 };
+	const struct ocp_program *prog = file->prog;
+	char *names = NULL;
+	size_t bytes, n = 0;
+	FILE *out = open_memstream(&names, &bytes);
+
+	for (size_t i = 0; out && file->has_uses && i < prog->n_probes; i++) {
+		const struct probe *probe = &prog->probes[i];
+		const size_t n_without = program_uses_without_site(prog, probe);
+
+		/* All of them: that was said. */
+		if (column_of[i] < 0 || !n_without || n_without == probe->n_sites)
+			continue;
+		if (n++ < MAX_NAMED)
+			fprintf(out, "%sprobe '%s': %zu of its %zu uses have no site",
+				n > 1 ? "; " : "", probe->name, n_without, probe->n_sites);
+	}
+	if (out && n > MAX_NAMED)
+		fprintf(out, "; so have uses of %zu other probes", n - MAX_NAMED);
+	if (out && fclose(out) == 0 && n)
+		ctx_log(table->ctx, OCP_LOG_WARN, "%s; their hits are not counted", names);
+	free(names);
 }
 
 /* A uprobe on a dormant site is on no nop: the kernel has to single-step what it replaced. */
 static void warn_of_dormant(const struct site_table *table, const struct measured_file *file)
 {
-	if (file->n_sites && table->sites[file->first_site].site->abi == SITE_ABI_DORMANT)
+	size_t n_dormant = 0, n_external = 0;
+
+	for (size_t i = file->first_site; i < file->first_site + file->n_sites; i++) {
+		const struct site *site = table->sites[i].site;
+
+		n_external += site->is_external;
+		n_dormant += site->abi == SITE_ABI_DORMANT && !site->is_external;
+	}
+	if (n_dormant)
 		ctx_log(table->ctx, OCP_LOG_WARN,
 			"%s: was not post-linked: measuring a hit of its probes takes some twenty "
 			"times as long as after ocaml-probes-link",
 			file->name);
+	if (n_external)
+		ctx_log(table->ctx, OCP_LOG_WARN,
+			"%s: has %zu site(s) of other files' probes, inlined: measuring a hit there "
+			"takes some twenty times as long as where the post-linker has been",
+			file->name, n_external);
 }
 
 /* A place for one more. */
@@ -297,6 +362,8 @@ static int add_file(struct site_table *table, const struct ocp_program *prog, pi
 		err = add_columns(table, prog, wanted, data, column_of);
 	if (!err)
 		err = add_sites(table, file, column_of);
+	if (!err)
+		warn_of_uses_without_site(table, file, column_of);
 	free(column_of);
 	return err;
 }
@@ -324,6 +391,57 @@ int site_table_add_file(struct site_table *table, const struct ocp_program *prog
 		return err;
 	}
 	warn_of_dormant(table, *file);
+	return 0;
+}
+
+/* ---- probes that are left out --------------------------------------------------------------- */
+
+/* NUMBER[i] is what column i becomes. */
+static void drop_sites(struct site_table *table, const uint32_t *number)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < table->n_files; i++)
+		table->files[i].n_sites = 0;
+	for (size_t i = 0; i < table->n_sites; i++) {
+		struct measured_site site = table->sites[i];
+		struct measured_file *file;
+
+		if (site.file == NO_FILE || table->columns[site.column].is_left_out)
+			continue;
+		file = &table->files[site.file];
+		if (file->n_sites++ == 0)
+			file->first_site = n;
+		site.column = number[site.column];
+		table->sites[n++] = site;
+	}
+	table->n_sites = n;
+}
+
+int site_table_drop_left_out(struct site_table *table)
+{
+	uint32_t *number = calloc(table->n_columns + 1, sizeof(*number));
+	uint32_t n = 0;
+	size_t n_named = 0;
+
+	if (!number)
+		return ctx_no_memory(table->ctx);
+	for (size_t i = 0; i < table->n_columns; i++) {
+		number[i] = n;
+		n += !table->columns[i].is_left_out;
+	}
+	drop_sites(table, number);
+	for (size_t i = 0; i < table->n_columns; i++)
+		if (!table->columns[table->by_name[i]].is_left_out)
+			table->by_name[n_named++] = number[table->by_name[i]];
+	for (size_t i = 0; i < table->n_columns; i++) {
+		if (table->columns[i].is_left_out)
+			free(table->columns[i].name);
+		else
+			table->columns[number[i]] = table->columns[i];
+	}
+	table->n_columns = n;
+	free(number);
 	return 0;
 }
 
@@ -379,9 +497,9 @@ static int read_file_symbols(struct site_table *table, const struct measured_fil
 	return err ? err : site_table_keep(table, names);
 }
 
-static int read_file_lines(struct site_table *table, const struct measured_file *file)
+static int read_file_places(struct site_table *table, const struct measured_file *file)
 {
-	struct line_of *asked = calloc(file->n_sites + 1, sizeof(*asked));
+	struct place *asked = calloc(file->n_sites + 1, sizeof(*asked));
 	struct measured_site *sites = table->sites + file->first_site;
 	char *names = NULL;
 	int err;
@@ -389,11 +507,12 @@ static int read_file_lines(struct site_table *table, const struct measured_file 
 	if (!asked)
 		return ctx_no_memory(table->ctx);
 	for (size_t i = 0; i < file->n_sites; i++)
-		asked[i].va = sites[i].site->va;
-	err = lines_find(table->ctx, file->prog->fd, file->name, asked, file->n_sites, &names);
+		asked[i].site = sites[i].site;
+	err = places_find(file->prog, asked, file->n_sites, &names);
 	for (size_t i = 0; !err && i < file->n_sites; i++) {
 		sites[i].source = asked[i].file;
 		sites[i].line = asked[i].line;
+		sites[i].source_column = asked[i].column;
 	}
 	free(asked);
 	return err ? err : site_table_keep(table, names);
@@ -406,5 +525,5 @@ int site_table_read_source(struct site_table *table, const struct measured_file 
 	if (!file->n_sites)
 		return 0;
 	err = read_file_symbols(table, file);
-	return err ? err : read_file_lines(table, file);
+	return err ? err : read_file_places(table, file);
 }

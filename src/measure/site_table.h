@@ -20,10 +20,16 @@ enum { FD_PATH_BYTES = 32 };
 struct column {
 	char *name;
 	bool is_counted, is_printed;
-	bool is_off; /* for now nothing is attached to its sites */
+	bool is_off;	  /* for now nothing is attached to its sites */
+	bool is_left_out; /* it shall be: see site_table_drop_left_out */
+	bool is_told;	  /* that some of its sites are left out */
+	bool lacks_histogram;
 	bool has_histogram;
+	bool is_warned_of_args;	      /* that the places of some are not known */
 	uint32_t histogram;	      /* its number */
 	uint64_t past_hits;	      /* of sites that are no more */
+	size_t n_uses;		      /* in the source, as far as notes tell */
+	size_t n_uses_without_site;   /* of these: their hits are not seen */
 	uint32_t first_role, n_roles; /* the pairs it begins or ends */
 };
 
@@ -41,6 +47,7 @@ struct measured_file {
 	bool is_attached;
 	struct file_guard guard; /* while it is */
 	bool is_lost;		 /* it was overwritten: nothing of it is measured any more */
+	bool has_uses;		 /* they are in the columns */
 	bool is_gone;		 /* it was taken out: another may have its place */
 	bool is_idle;		 /* nobody had it mapped when that was last asked */
 	unsigned int round;	 /* in which it was added */
@@ -54,9 +61,10 @@ struct measured_site {
 	uint32_t file, column; /* NO_FILE: nobody has this number */
 	const char *symbol;    /* NULL: unknown, or not asked for */
 	uint64_t symbol_off;
-	const char *source;
-	int line;
-	uint32_t args; /* number of its arguments in the meter's args_table, if they are read */
+	const char *source; /* of the probe; NULL: unknown, or not asked for */
+	int line, source_column;
+	uint32_t args;	  /* number of its arguments in the meter's args_table, if they are read */
+	bool is_left_out; /* nothing is attached to it */
 };
 
 struct site_table {
@@ -96,13 +104,16 @@ int site_table_add_file(struct site_table *table, const struct ocp_program *prog
  */
 void site_table_remove(struct site_table *table, struct measured_file *file, bool keeps);
 
+/* Take the columns that are left out and their sites out, before others know the numbers. */
+int site_table_drop_left_out(struct site_table *table);
+
 /* How many sites there are. */
 size_t site_table_count(const struct site_table *table);
 
 /* Free MEMORY with the table, or now if that fails. */
 int site_table_keep(struct site_table *table, void *memory);
 
-/* Find out the functions and lines of source that the sites of FILE are in. */
+/* Find out the functions that the sites of FILE are in, and where their probes stand. */
 int site_table_read_source(struct site_table *table, const struct measured_file *file);
 
 #endif

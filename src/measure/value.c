@@ -367,22 +367,12 @@ void value_write(FILE *out, const struct value *value)
 	case VALUE_CUSTOM:
 		write_custom(out, value);
 		break;
+	case VALUE_UNSUPPORTED:
+		fputc('?', out);
+		break;
 	default:
 		fprintf(out, "<%s>", value_kind_name(value->kind));
 	}
-}
-
-/*
- * An int that is a letter's code is shown as that, too; in blocks and lists that would be noise.
- */
-static void write_arg(FILE *out, const struct value *value)
-{
-	bool is_letter = (value->number >= 'A' && value->number <= 'Z') ||
-			 (value->number >= 'a' && value->number <= 'z');
-
-	value_write(out, value);
-	if (value->kind == VALUE_INT && is_letter)
-		fprintf(out, " '%c'", (char)value->number);
 }
 
 void value_write_args(FILE *out, const struct hit_record *record)
@@ -391,7 +381,7 @@ void value_write_args(FILE *out, const struct hit_record *record)
 		struct value value = value_of_arg(record, i);
 
 		fputc(' ', out);
-		write_arg(out, &value);
+		value_write(out, &value);
 	}
 	if (record->n_left_out)
 		fprintf(out, " ... and %u more", record->n_left_out);

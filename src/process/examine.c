@@ -20,6 +20,7 @@
 #include "process/process.h"
 #include "process/repair.h"
 #include "process/site_form.h"
+#include "process/sites.h"
 
 enum { MAX_READINGS = 20, BETWEEN_READINGS_NS = 50000000 };
 
@@ -34,6 +35,8 @@ struct examiner {
 	struct ocp_process *proc;
 	const struct ocp_sites *sites;
 	struct ocp_findings *findings;
+	const char *no_semaphore; /* the first probe without one */
+	size_t n_no_semaphore;	  /* such probes */
 	int err;
 };
 
@@ -64,6 +67,13 @@ static const struct {
 				   true, false },
 	[OCP_LEFT_SWITCHED] = { "left-switched", "that tool was killed before it undid it", true,
 				true },
+	[OCP_NO_SEMAPHORE] = { "no-semaphore",
+			       "the linker dropped it, told --gc-sections; the probe is switched by its "
+			       "sites alone, and enabling it twice counts once",
+			       false, false },
+	[OCP_INTERRUPTED] = { "interrupted-update",
+			      "`doctor --fix` undoes it, `doctor --fix=complete` completes it",
+			      true, true },
 	[OCP_HELD_SITES] = { "held-sites", "somebody counts or traces them; no disagreement", false,
 			     false },
 };
@@ -106,6 +116,7 @@ report(struct examiner *e, enum ocp_finding_kind kind, const char *probe, const 
 /* What the sites [first, end) of one probe amount to. */
 struct tally {
 	size_t code, on, off, damaged, int3;
+	bool has_semaphore;
 	int lowest, highest; /* of its semaphores */
 };
 
@@ -113,8 +124,13 @@ static void report_damage(struct examiner *e, const char *name, const struct ocp
 {
 	char code[SITE_CODE_TEXT_BYTES];
 
-	report(e, OCP_DAMAGED_SITE, name, "site 0x%" PRIx64 " (%s): %s:%s", s->addr, s->image,
-	       s->fault, site_code_text(s->code, s->n_code, code));
+	site_code_text(s->code, s->n_code, code);
+	if (s->source)
+		report(e, OCP_DAMAGED_SITE, name, "site 0x%" PRIx64 " (%s, %s:%d): %s:%s", s->addr,
+		       s->image, s->source, s->line, s->fault, code);
+	else
+		report(e, OCP_DAMAGED_SITE, name, "site 0x%" PRIx64 " (%s): %s:%s", s->addr,
+		       s->image, s->fault, code);
 }
 
 static struct tally count_sites(struct examiner *e, const char *name, size_t first, size_t end)
@@ -128,7 +144,8 @@ static struct tally count_sites(struct examiner *e, const char *name, size_t fir
 		t.on += s->state == OCP_SITE_ON;
 		t.off += s->state == OCP_SITE_OFF;
 		t.int3 += s->has_int3;
-		if (s->semaphore < t.lowest)
+		t.has_semaphore |= s->semaphore >= 0;
+		if (s->semaphore >= 0 && s->semaphore < t.lowest)
 			t.lowest = s->semaphore;
 		if (s->semaphore > t.highest)
 			t.highest = s->semaphore;
@@ -163,22 +180,40 @@ static void examine_tracers(struct examiner *e, const char *name, size_t first, 
 	}
 }
 
+static void compare_with_semaphores(struct examiner *e, const char *name, const struct tally *t)
+{
+	if (t->highest == 0 && t->on)
+		report(e, OCP_SITES_ON, name, "%zu of %zu sites are on, but its semaphore is 0",
+		       t->on, t->code);
+	if (t->highest > 0 && t->off)
+		report(e, OCP_SITES_OFF, name, "%zu of %zu sites are off, but its semaphore is %d",
+		       t->off, t->code, t->highest);
+	if (t->highest != t->lowest)
+		report(e, OCP_OUT_OF_STEP, name,
+		       "its semaphores are out of step: the lowest is %d, the highest %d",
+		       t->lowest, t->highest);
+}
+
+static void compare_with_each_other(struct examiner *e, const char *name, const struct tally *t)
+{
+	if (e->n_no_semaphore++ == 0)
+		e->no_semaphore = name;
+	if (t->on && t->off)
+		report(e, OCP_SITES_ON, name,
+		       "%zu of %zu sites are on, and it has no semaphore to say which are right",
+		       t->on, t->code);
+}
+
 static void examine_probe(struct examiner *e, const char *name, size_t first, size_t end)
 {
 	struct tally t = count_sites(e, name, first, end);
 	/* Of a probe with a damaged site nothing is repaired: see repair.c. */
 	size_t before = e->findings->n;
 
-	if (t.highest == 0 && t.on)
-		report(e, OCP_SITES_ON, name, "%zu of %zu sites are on, but its semaphore is 0",
-		       t.on, t.code);
-	if (t.highest > 0 && t.off)
-		report(e, OCP_SITES_OFF, name, "%zu of %zu sites are off, but its semaphore is %d",
-		       t.off, t.code, t.highest);
-	if (t.highest != t.lowest)
-		report(e, OCP_OUT_OF_STEP, name,
-		       "its semaphores are out of step: the lowest is %d, the highest %d", t.lowest,
-		       t.highest);
+	if (t.has_semaphore)
+		compare_with_semaphores(e, name, &t);
+	else
+		compare_with_each_other(e, name, &t);
 	for (size_t i = before; t.damaged && i < e->findings->n; i++)
 		e->findings->list[i].is_repairable = false;
 	examine_tracers(e, name, first, end);
@@ -202,51 +237,104 @@ static const char *keep_name(struct examiner *e, const char *name)
 	return e->findings->names[e->findings->n_names++] = copy;
 }
 
-/* The highest counter of a probe, -1 if there is no such probe. Sites stand together by probe. */
-static int counter_of(const struct examiner *e, const char *name)
+/* One note for all of them. */
+static void report_no_semaphores(struct examiner *e)
 {
-	size_t n = ocp_sites_count(e->sites), low = 0, high = n;
-	ptrdiff_t probe = live_find_probe(&e->proc->live, name);
-	int highest = -1;
+	const size_t others = e->n_no_semaphore - 1;
 
-	if (probe < 0)
-		return -1;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
+	if (!e->n_no_semaphore)
+		return;
+	if (others)
+		report(e, OCP_NO_SEMAPHORE, e->no_semaphore,
+		       "it and %zu other probe%s have no semaphore", others,
+		       others == 1 ? "" : "s");
+	else
+		report(e, OCP_NO_SEMAPHORE, e->no_semaphore, "it has no semaphore");
+}
 
-		if (ocp_sites_get(e->sites, middle)->probe < (size_t)probe)
-			low = middle + 1;
-		else
-			high = middle;
+/* What a killed tool had promised to undo. */
+static void examine_promise(struct examiner *e, const struct snapshot *snapshot,
+			    const struct stale_journal *journal)
+{
+	for (size_t i = 0; !e->err && i < journal->n; i++) {
+		const struct journal_entry *entry = &journal->entries[i];
+		ptrdiff_t probe = live_find_probe(&e->proc->live, entry->name);
+		bool enabled = entry->verb == ACTION_ENABLE;
+
+		if (probe < 0 ||
+		    repair_change(journal, i, &e->proc->live.probes[probe],
+				  snapshot_count(&e->proc->live, snapshot, (size_t)probe),
+				  false) == 0)
+			continue;
+		report(e, OCP_LEFT_SWITCHED, keep_name(e, entry->name),
+		       "left %s by ocaml-probes pid %d, which was killed: to be %s",
+		       enabled ? "on" : "off", (int)journal->tool,
+		       enabled ? "disabled" : "enabled");
 	}
-	for (; low < n && ocp_sites_get(e->sites, low)->probe == (size_t)probe; low++)
-		if (ocp_sites_get(e->sites, low)->semaphore > highest)
-			highest = ocp_sites_get(e->sites, low)->semaphore;
-	return highest;
+}
+
+static void report_update(struct examiner *e, const struct snapshot *snapshot,
+			  const struct stale_journal *journal, size_t n, size_t n_done)
+{
+	const struct plan_context context = {
+		.ctx = e->proc->ctx,
+		.images = &e->proc->images,
+		.live = &e->proc->live,
+	};
+	size_t before = e->findings->n;
+
+	report(e, OCP_INTERRUPTED, NULL,
+	       "an update of %zu probes was interrupted after %zu, when pid %d was killed", n,
+	       n_done, (int)journal->tool);
+	if (e->findings->n > before)
+		e->findings->list[before].is_repairable =
+			repair_can_settle(&context, snapshot, journal);
+}
+
+/* An update that a tool was killed in. One that was not begun, or was done, is no more of interest.
+ */
+static void examine_update(struct examiner *e, const struct snapshot *snapshot,
+			   const struct stale_journal *journal)
+{
+	const struct live *live = &e->proc->live;
+	size_t n = 0, n_done = 0, n_half = 0;
+
+	for (size_t i = 0; i < journal->n; i++) {
+		ptrdiff_t probe = live_find_probe(live, journal->entries[i].name);
+
+		if (probe < 0)
+			continue;
+		n++;
+		if (i >= journal->n_done && i < journal->n_begun &&
+		    snapshot_state(live, snapshot, (size_t)probe) == OCP_MIXED)
+			n_half++;
+		else
+			n_done += journal_was_done(journal, i,
+						   snapshot_count(live, snapshot, (size_t)probe));
+	}
+	if (n_half || (n_done && n_done < n))
+		report_update(e, snapshot, journal, n, n_done);
+	else
+		e->err = journal_remove_stale(e->proc->ctx, journal);
 }
 
 static void examine_journals(struct examiner *e)
 {
+	struct snapshot snapshot = { 0 };
 	struct stale_journals stale;
 
 	e->err = journal_find_stale(e->proc->ctx, e->proc->pid, &stale);
 	if (e->err)
 		return;
-	for (size_t i = 0; i < stale.n; i++) {
-		for (size_t j = 0; !e->err && j < stale.list[i].n; j++) {
-			const struct journal_entry *entry = &stale.list[i].entries[j];
-			bool enabled = entry->verb == ACTION_ENABLE;
-			int count = counter_of(e, entry->name);
-
-			if (count < 0 ||
-			    repair_undo_change(&stale.list[i], entry, (uint16_t)count) == 0)
-				continue;
-			report(e, OCP_LEFT_SWITCHED, keep_name(e, entry->name),
-			       "left %s by ocaml-probes pid %d, which was killed: to be %s",
-			       enabled ? "on" : "off", (int)stale.list[i].tool,
-			       enabled ? "disabled" : "enabled");
-		}
+	if (stale.n)
+		e->err = snapshot_read(e->proc->ctx, e->proc->memory, &e->proc->live, &snapshot);
+	for (size_t i = 0; !e->err && i < stale.n; i++) {
+		if (stale.list[i].kind == JOURNAL_UPDATE)
+			examine_update(e, &snapshot, &stale.list[i]);
+		else
+			examine_promise(e, &snapshot, &stale.list[i]);
 	}
+	snapshot_free(&snapshot);
 	journal_free_stale(&stale);
 }
 
@@ -261,6 +349,7 @@ static void examine_sites(struct examiner *e)
 			end++;
 		examine_probe(e, ocp_process_probe_name(e->proc, probe), first, end);
 	}
+	report_no_semaphores(e);
 }
 
 static bool disagrees(const struct ocp_findings *findings)
@@ -271,6 +360,11 @@ static bool disagrees(const struct ocp_findings *findings)
 	return false;
 }
 
+static const char *name_in(const struct ocp_finding *finding)
+{
+	return finding->probe ? finding->probe : "";
+}
+
 /* Do both say the same? */
 static bool same(const struct ocp_findings *a, const struct ocp_findings *b)
 {
@@ -278,10 +372,19 @@ static bool same(const struct ocp_findings *a, const struct ocp_findings *b)
 		return false;
 	for (size_t i = 0; i < a->n; i++)
 		if (a->list[i].kind != b->list[i].kind ||
-		    strcmp(a->list[i].probe, b->list[i].probe) != 0 ||
+		    strcmp(name_in(&a->list[i]), name_in(&b->list[i])) != 0 ||
 		    strcmp(a->list[i].what, b->list[i].what) != 0)
 			return false;
 	return true;
+}
+
+/* Where probes stand in the source is told of damaged sites only. */
+static int place_damaged(struct ocp_process *proc, struct ocp_sites *sites)
+{
+	for (size_t i = 0; i < ocp_sites_count(sites); i++)
+		if (ocp_sites_get(sites, i)->state == OCP_SITE_DAMAGED)
+			return sites_place(proc, sites);
+	return 0;
 }
 
 static int examine_once(struct ocp_process *proc, struct ocp_findings **out)
@@ -293,9 +396,11 @@ static int examine_once(struct ocp_process *proc, struct ocp_findings **out)
 	e.err = e.findings ? ocp_sites_read(proc, 0, &sites) : ctx_no_memory(proc->ctx);
 	e.sites = sites;
 	if (!e.err)
-		examine_sites(&e);
+		e.err = place_damaged(proc, sites);
 	if (!e.err)
 		examine_journals(&e);
+	if (!e.err)
+		examine_sites(&e);
 	ocp_sites_free(sites);
 	if (e.err)
 		ocp_findings_free(e.findings);

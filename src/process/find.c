@@ -115,7 +115,7 @@ static int list_processes(struct ocp_ctx *ctx, struct find_memory *memory)
 
 	if (!proc)
 		return ctx_error(ctx, -errno, "/proc: %s", strerror(errno));
-	while (!err && (entry = readdir(proc))) {
+	while (!err && (errno = 0, entry = readdir(proc))) {
 		struct known_process process;
 
 		if (!isdigit((unsigned char)entry->d_name[0]))
@@ -128,6 +128,8 @@ static int list_processes(struct ocp_ctx *ctx, struct find_memory *memory)
 			look_at(&process, now.round);
 		err = add_process(ctx, &now, &process);
 	}
+	if (!err && errno)
+		err = ctx_error(ctx, -errno, "/proc: %s", strerror(errno));
 	closedir(proc);
 	find_memory_free(err ? &now : memory);
 	if (!err)

@@ -27,7 +27,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dormant/external.h"
 #include "process/auxv.h"
+#include "process/externals.h"
 #include "process/proc_file.h"
 
 static bool same_file(const struct mapping *a, const struct mapping *b)
@@ -89,15 +91,27 @@ int image_open_mapped(pid_t pid, const struct mapping *m)
 	return fd;
 }
 
-/* Read the probes of the file at M, mapped there; without probes *IMAGE keeps prog NULL. */
-static int read_image(struct ocp_ctx *ctx, int fd, const struct mapping *m, struct image *image)
+/*
+ * Read the probes of the file at M, mapped there; without probes *IMAGE keeps prog NULL. A library
+ * may also have probes of other files, of which nothing is known yet.
+ */
+static int read_image(struct ocp_ctx *ctx, int fd, const struct mapping *m,
+		      const struct file_origin *origin, struct image *image)
 {
+	bool has_externals = origin->is_library;
 	uint64_t va;
-	int err = program_open_fd(ctx, fd, m->path, &image->prog);
+	int err;
 
+	if (file_rules_admit(ctx, fd, origin) == FILE_WITHOUT_PROBES) {
+		close(fd);
+		return 0;
+	}
+	err = program_open_from(ctx, fd, origin, &image->prog);
 	if (err)
 		return err;
-	if (image->prog->n_probes == 0)
+	if (image->prog->n_probes == 0 && has_externals)
+		err = external_may_be_in(ctx, image->prog->elf, &has_externals);
+	if (err || (image->prog->n_probes == 0 && !has_externals))
 		goto without;
 	if (!off_to_va(image->prog->elf, m->off, &va)) {
 		err = ctx_error(ctx, -EBADMSG,
@@ -147,7 +161,9 @@ static int read_exe(struct ocp_ctx *ctx, pid_t pid, const struct maps *maps, uin
 		return ctx_no_memory(ctx);
 	err = open_exe(ctx, pid, &fd);
 	if (!err)
-		err = read_image(ctx, fd, m, &list->images[0]);
+		err = read_image(ctx, fd, m,
+				 &(const struct file_origin){ .name = m->path, .pid = pid },
+				 &list->images[0]);
 	if (!err && list->images[0].prog)
 		list->n = 1;
 	return err;
@@ -168,30 +184,41 @@ static bool is_still_mapped(struct ocp_ctx *ctx, pid_t pid, const struct mapping
 	return is_there;
 }
 
-static void read_others(struct ocp_ctx *ctx, pid_t pid, const struct maps *maps,
-			const struct mapping *exe, struct image_list *list)
+static int read_other(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m,
+		      struct image_list *list)
 {
-	for (size_t i = 0; i < maps->n; i++) {
-		const struct mapping *m = &maps->mappings[i];
-		struct image *image = &list->images[list->n];
-		int fd;
+	const struct file_origin origin = { .name = m->path, .pid = pid, .is_library = true };
+	struct image *image = &list->images[list->n];
+	const int fd = image_open_mapped(pid, m);
+	int err = fd < 0 ? errno : 0;
 
-		if (!is_first_of_file(maps, i) || same_file(m, exe))
-			continue;
-		fd = image_open_mapped(pid, m);
-		if (fd < 0) {
-			const int err = errno;
-
-			if (is_still_mapped(ctx, pid, m))
-				ctx_log(ctx, OCP_LOG_WARN, "pid %d: cannot read mapped file %s: %s",
-					(int)pid, m->path, strerror(err));
-		} else if (read_image(ctx, fd, m, image) != 0) {
-			ctx_log(ctx, OCP_LOG_WARN, "pid %d: left out: %s", (int)pid,
-				ocp_error(ctx));
-		} else if (image->prog) {
-			list->n++;
-		}
+	if (err) {
+		if (is_still_mapped(ctx, pid, m))
+			ctx_log(ctx, OCP_LOG_WARN, "pid %d: cannot read mapped file %s: %s",
+				(int)pid, m->path, strerror(err));
+		return 0;
 	}
+	err = read_image(ctx, fd, m, &origin, image);
+	/* What exceeds the limits has been reported, for all processes that have it mapped. */
+	if (err && err != -EAGAIN && err != -EFBIG)
+		ctx_log(ctx, OCP_LOG_WARN, "pid %d: left out: %s", (int)pid, ocp_error(ctx));
+	list->n += !err && image->prog;
+	return err == -EAGAIN ? err : 0;
+}
+
+/* -EAGAIN if some may not be read yet; the others have been then. */
+static int read_others(struct ocp_ctx *ctx, pid_t pid, const struct maps *maps,
+		       const struct mapping *exe, struct image_list *list)
+{
+	size_t n_later = 0;
+
+	for (size_t i = 0; i < maps->n; i++)
+		if (is_first_of_file(maps, i) && !same_file(&maps->mappings[i], exe))
+			n_later += read_other(ctx, pid, &maps->mappings[i], list) != 0;
+	if (!n_later)
+		return 0;
+	return ctx_error(ctx, -EAGAIN, "pid %d: %zu of its files are being examined", (int)pid,
+			 n_later);
 }
 
 int image_list_read(struct ocp_ctx *ctx, pid_t pid, struct image_list *list)
@@ -213,7 +240,9 @@ int image_list_read(struct ocp_ctx *ctx, pid_t pid, struct image_list *list)
 	if (!err)
 		err = read_exe(ctx, pid, &maps, entry, list, &exe);
 	if (!err)
-		read_others(ctx, pid, &maps, exe, list);
+		err = read_others(ctx, pid, &maps, exe, list);
+	if (!err)
+		err = externals_add(ctx, list);
 	maps_free(&maps);
 	if (err)
 		image_list_free(list);

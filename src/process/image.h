@@ -25,7 +25,8 @@ struct image_list {
 
 /*
  * Find the images of PID that have OCaml probes. The executable must be readable and sane; another
- * file that is not is left out with a warning: it may be anything.
+ * file that is not is left out with a warning: it may be anything. -EAGAIN if the ctx's file rules
+ * say of one of them that it may not be read yet.
  */
 int image_list_read(struct ocp_ctx *ctx, pid_t pid, struct image_list *list);
 void image_list_free(struct image_list *list);

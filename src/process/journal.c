@@ -1,36 +1,40 @@
 // SPDX-License-Identifier: MIT
 /*
- * Journals: the promise to undo, kept when the one who made it is killed.
+ * Journals: what a tool is doing to a process, kept when the tool is killed.
  *
- * A tool that switches probes for a time only writes down, before it touches the process, what it
- * is about to do, and removes the file when all is undone. If it is killed in between, the file
- * stays, and whoever looks at the process next (doctor) finds what is left on, by whom, and undoes
- * it. A journal is
+ * A tool writes down what it is about to do before it touches the process, and removes the file
+ * when all is done (an update) or, of what is for a time only, when all is undone (a promise). If
+ * it is killed in between, the file stays, and doctor finds what it was doing and how far it got,
+ * and undoes or completes it. A journal is
  *
- *	ocaml-probes journal 1
+ *	ocaml-probes journal 2
  *	boot BOOT-ID
  *	pid-namespace INODE
  *	target PID START-TIME
+ *	program HASH
  *	tool PID START-TIME
- *	applied | pending
- *	enable NAME COUNT-BEFORE
- *	disable NAME COUNT-BEFORE
+ *	promise | update
+ *	progress DONE BEGUN
+ *	enable NAME COUNT-BEFORE COUNT-AFTER
+ *	disable NAME COUNT-BEFORE COUNT-AFTER
  *	end
  *
  * in a file PID.START-TIME.TOOL-PID.TIME: several tools may hold one process, and one tool several
  * times. Only that the name starts with a digit counts, the rest is for people and uniqueness.
  * A process is its pid and its start time (pids come round again), and both mean something within
- * one boot and one pid namespace only. A file is complete or not there: it is written under another
- * name and renamed. It is not synced: it need not survive the kernel, since its target does not.
+ * one boot and one pid namespace only. An exec changes neither, but HASH. A file is complete or not
+ * there: it is written under another name and renamed. It is not synced: it need not survive the
+ * kernel, since its target does not.
  *
- * "pending" is the time between the announcement and the deed. Whether a probe was switched then
- * shows in its counter: it is what it was before, or not. (Of a tool killed in these milliseconds
- * an enable by somebody else, made before the journal is found, is taken for its own.)
+ * The actions stand in the order in which they are done, a slice of them at a time (update.c). The
+ * progress alone is written in place: before a slice the tool says that what came before it is done
+ * and the slice is begun. The first DONE actions were done, whatever others have switched since;
+ * those from BEGUN on were not. For the slice in between the counters tell: each is nearer to what
+ * it was before or to what it becomes. (There an enable by somebody else, made between the kill and
+ * the doctor, can be taken for the tool's own.)
  *
- * The folders are per user: $XDG_RUNTIME_DIR/ocaml-probes, else /run/user/UID/ocaml-probes, else
- * /tmp/ocaml-probes-UID. The latter can be made by anybody, so a folder is used only if it is no
- * symbolic link, belongs to that user and is closed to all others, and everything in it is reached
- * through its descriptor. Root believes the files of a user about that user's processes only.
+ * Root believes the files of a user about that user's processes only; for the folders see
+ * journal_folder.c.
  */
 #include "process/journal.h"
 
@@ -39,6 +43,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,142 +51,67 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "process/journal_folder.h"
+#include "process/journal_text.h"
 #include "process/proc_file.h"
-
-#define MAGIC "ocaml-probes journal 1"
 
 enum {
 	MAX_JOURNAL_BYTES = 32 << 20, /* 100 000 names of 300 characters */
 	MAX_FILES = 4096,	      /* looked at in one folder */
-	ID_BYTES = 64,
 	FILE_BYTES = 100,
-	N_PLACES = 3,
-};
-
-struct process_id {
-	pid_t pid;
-	uint64_t start_time;
-};
-
-/* What a pid means something in. */
-struct surroundings {
-	char boot[ID_BYTES];
-	uint64_t pid_namespace;
+	OLD_SECONDS = 60, /* nobody takes that long to write a journal */
 };
 
 struct journal {
 	struct ocp_ctx *ctx;
 	int dir_fd;
+	FILE *f; /* on disk; NULL: not yet */
 	char dir[PATH_MAX];
 	char file[FILE_BYTES];
-	struct surroundings here;
-	struct process_id target, tool;
+	struct journal_header header;
 	struct journal_entry *entries;
 	size_t n;
+	long progress_at; /* in the file */
 };
-
-/* ---- processes ------------------------------------------------------------------------------ */
-
-static void read_surroundings(struct surroundings *here)
-{
-	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
-	struct stat st;
-
-	*here = (struct surroundings){ 0 };
-	if (!f || fscanf(f, "%63s", here->boot) != 1)
-		snprintf(here->boot, sizeof(here->boot), "unknown");
-	if (f)
-		fclose(f);
-	if (stat("/proc/self/ns/pid", &st) == 0)
-		here->pid_namespace = st.st_ino;
-}
-
-static bool is_alive(const struct process_id *id)
-{
-	uint64_t start_time;
-
-	return proc_start_time(id->pid, &start_time) == 0 && start_time == id->start_time;
-}
-
-/* ---- folders -------------------------------------------------------------------------------- */
-
-/* Place number PLACE for the journals of user UID; false if that does not exist. */
-static bool place_path(uid_t uid, int place, char path[PATH_MAX])
-{
-	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
-	int n = 0;
-
-	switch (place) {
-	case 0:
-		if (uid == geteuid() && runtime && runtime[0] == '/')
-			n = snprintf(path, PATH_MAX, "%s/ocaml-probes", runtime);
-		break;
-	case 1:
-		n = snprintf(path, PATH_MAX, "/run/user/%u/ocaml-probes", uid);
-		break;
-	default:
-		n = snprintf(path, PATH_MAX, "/tmp/ocaml-probes-%u", uid);
-		break;
-	}
-	return n > 0 && n < PATH_MAX;
-}
-
-/* Open the folder PATH if it is UID's and nobody else's; -1 if there is no such. */
-static int open_place(struct ocp_ctx *ctx, const char *path, uid_t uid)
-{
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct stat st;
-
-	if (fd < 0)
-		return -1;
-	if (fstat(fd, &st) == 0 && st.st_uid == uid && (st.st_mode & 077) == 0)
-		return fd;
-	ctx_log(ctx, OCP_LOG_WARN, "%s: is not used: it is not a folder of uid %u alone", path,
-		uid);
-	close(fd);
-	return -1;
-}
-
-/* The first folder that can be had, made if need be. */
-static int make_place(struct ocp_ctx *ctx, char path[PATH_MAX])
-{
-	for (int place = 0; place < N_PLACES; place++) {
-		int fd;
-
-		if (!place_path(geteuid(), place, path))
-			continue;
-		if (mkdir(path, 0700) != 0 && errno != EEXIST)
-			continue;
-		fd = open_place(ctx, path, geteuid());
-		if (fd >= 0)
-			return fd;
-	}
-	ctx_error(ctx, -EACCES, "%s: no folder for what has to be undone later", path);
-	ctx_hint(ctx, "set XDG_RUNTIME_DIR to a folder of yours");
-	return -EACCES;
-}
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-int journal_open(struct ocp_ctx *ctx, pid_t target, struct journal **out)
+/* What is needed for a promise is worth a warning if it cannot be had. */
+static enum ocp_log_level level_of(enum journal_kind kind)
+{
+	return kind == JOURNAL_PROMISE ? OCP_LOG_WARN : OCP_LOG_INFO;
+}
+
+static int fill_header(struct ocp_ctx *ctx, pid_t target, enum journal_kind kind,
+		       struct journal_header *header)
+{
+	*header = (struct journal_header){
+		.kind = kind,
+		.target.pid = target,
+		.tool.pid = getpid(),
+		.program = journal_program_id(ctx, target),
+	};
+	surroundings_read(&header->where);
+	if (proc_start_time(target, &header->target.start_time) != 0)
+		return ctx_error(ctx, -ESRCH, "pid %d: no such process", (int)target);
+	if (proc_start_time(header->tool.pid, &header->tool.start_time) != 0)
+		return ctx_error(ctx, -ESRCH, "/proc: does not show this process");
+	return 0;
+}
+
+int journal_open(struct ocp_ctx *ctx, pid_t target, enum journal_kind kind, struct journal **out)
 {
 	struct journal *journal = calloc(1, sizeof(*journal));
 	struct timespec now;
-	int err = 0;
+	int err;
 
 	*out = NULL;
 	if (!journal)
 		return ctx_no_memory(ctx);
 	*journal = (struct journal){ .ctx = ctx, .dir_fd = -1 };
-	read_surroundings(&journal->here);
-	journal->target.pid = target;
-	journal->tool.pid = getpid();
-	if (proc_start_time(target, &journal->target.start_time) != 0)
-		err = ctx_error(ctx, -ESRCH, "pid %d: no such process", (int)target);
-	else if (proc_start_time(journal->tool.pid, &journal->tool.start_time) != 0)
-		err = ctx_error(ctx, -ESRCH, "/proc: does not show this process");
+	err = fill_header(ctx, target, kind, &journal->header);
 	if (!err)
-		journal->dir_fd = make_place(ctx, journal->dir);
+		journal->dir_fd = journal_folder_make(ctx, journal->dir, level_of(kind));
 	if (!err && journal->dir_fd < 0)
 		err = journal->dir_fd;
 	if (err) {
@@ -190,63 +120,45 @@ int journal_open(struct ocp_ctx *ctx, pid_t target, struct journal **out)
 	}
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	snprintf(journal->file, sizeof(journal->file), "%d.%" PRIu64 ".%d.%jd%09ld", (int)target,
-		 journal->target.start_time, (int)journal->tool.pid, (intmax_t)now.tv_sec,
-		 now.tv_nsec);
+		 journal->header.target.start_time, (int)journal->header.tool.pid,
+		 (intmax_t)now.tv_sec, now.tv_nsec);
 	*out = journal;
 	return 0;
 }
 
-static int add_entry(struct ocp_ctx *ctx, struct journal_entry **entries, size_t *n,
-		     const struct journal_entry *entry)
-{
-	/* A power of two is full. */
-	if ((*n & (*n - 1)) == 0) {
-		struct journal_entry *larger =
-			reallocarray(*entries, *n ? 2 * *n : 1, sizeof(*larger));
-
-		if (!larger)
-			return ctx_no_memory(ctx);
-		*entries = larger;
-	}
-	(*entries)[*n] = *entry;
-	(*entries)[*n].name = strdup(entry->name);
-	if (!(*entries)[*n].name)
-		return ctx_no_memory(ctx);
-	++*n;
-	return 0;
-}
-
-static void free_entries(struct journal_entry *entries, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		free(entries[i].name);
-	free(entries);
-}
-
 int journal_append(struct journal *journal, enum action_verb verb, const char *name,
-		   int count_before)
+		   int count_before, int count_after)
 {
 	struct journal_entry entry = {
 		.name = (char *)(uintptr_t)name,
 		.verb = verb,
 		.count_before = count_before,
+		.count_after = count_after,
 	};
 
-	return add_entry(journal->ctx, &journal->entries, &journal->n, &entry);
+	return journal_add_entry(journal->ctx, &journal->entries, &journal->n, &entry);
 }
 
-static void write_journal(FILE *f, const struct journal *journal, bool applied)
+bool journal_has_counts(const struct journal *journal, size_t entry, int before, int after)
 {
-	fprintf(f, MAGIC "\nboot %s\npid-namespace %" PRIu64 "\n", journal->here.boot,
-		journal->here.pid_namespace);
-	fprintf(f, "target %d %" PRIu64 "\n", (int)journal->target.pid, journal->target.start_time);
-	fprintf(f, "tool %d %" PRIu64 "\n", (int)journal->tool.pid, journal->tool.start_time);
-	fprintf(f, "%s\n", applied ? "applied" : "pending");
-	for (size_t i = 0; i < journal->n; i++)
-		fprintf(f, "%s %s %d\n",
-			journal->entries[i].verb == ACTION_ENABLE ? "enable" : "disable",
-			journal->entries[i].name, journal->entries[i].count_before);
-	fputs("end\n", f);
+	return journal->entries[entry].count_before == before &&
+	       journal->entries[entry].count_after == after;
+}
+
+void journal_set_counts(struct journal *journal, size_t entry, int before, int after)
+{
+	journal->entries[entry].count_before = before;
+	journal->entries[entry].count_after = after;
+}
+
+/* How many of the first N entries are in the file: those that change something. */
+static size_t number_in_file(const struct journal *journal, size_t n)
+{
+	size_t in_file = 0;
+
+	for (size_t i = 0; i < n; i++)
+		in_file += journal->entries[i].count_before != journal->entries[i].count_after;
+	return in_file;
 }
 
 static int cannot_write(const struct journal *journal, int err)
@@ -255,198 +167,96 @@ static int cannot_write(const struct journal *journal, int err)
 			 journal->dir, journal->file, strerror(-err));
 }
 
-int journal_commit(struct journal *journal, bool applied)
+/* The new file, complete and open; NULL: see errno. */
+static FILE *write_file(struct journal *journal, const char *name, size_t done, size_t begun)
+{
+	int fd = openat(journal->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			0600);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+
+	if (!f) {
+		if (fd >= 0)
+			close(fd);
+		return NULL;
+	}
+	journal_write(f, &journal->header, journal->entries, journal->n,
+		      number_in_file(journal, done), number_in_file(journal, begun),
+		      &journal->progress_at);
+	if (fflush(f) == 0 && !ferror(f))
+		return f;
+	fclose(f);
+	return NULL;
+}
+
+int journal_commit(struct journal *journal, size_t done, size_t begun)
 {
 	char temporary[FILE_BYTES + 1];
-	bool failed;
 	FILE *f;
-	int fd;
+	int err;
 
 	snprintf(temporary, sizeof(temporary), ".%s", journal->file);
 	unlinkat(journal->dir_fd, temporary, 0);
-	fd = openat(journal->dir_fd, temporary,
-		    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return cannot_write(journal, -errno);
-	f = fdopen(fd, "w");
-	if (!f) {
-		int err = -errno;
-
-		close(fd);
-		return cannot_write(journal, err);
+	f = write_file(journal, temporary, done, begun);
+	if (f && renameat(journal->dir_fd, temporary, journal->dir_fd, journal->file) == 0) {
+		if (journal->f)
+			fclose(journal->f);
+		journal->f = f;
+		return 0;
 	}
-	write_journal(f, journal, applied);
-	failed = ferror(f);
-	if (fclose(f) != 0 || failed ||
-	    renameat(journal->dir_fd, temporary, journal->dir_fd, journal->file) != 0) {
-		int err = errno ? -errno : -EIO;
+	err = errno ? -errno : -EIO;
+	unlinkat(journal->dir_fd, temporary, 0);
+	if (f)
+		fclose(f);
+	return cannot_write(journal, err);
+}
 
-		unlinkat(journal->dir_fd, temporary, 0);
-		return cannot_write(journal, err);
-	}
-	return 0;
+/* Of a write within one page a signal takes effect before or after it. */
+static int write_progress(int fd, off_t at, size_t done, size_t begun)
+{
+	char text[PROGRESS_BYTES + 1];
+	ssize_t n;
+
+	journal_progress_text(text, done, begun);
+	do
+		n = pwrite(fd, text, PROGRESS_BYTES, at);
+	while (n < 0 && errno == EINTR);
+	if (n == PROGRESS_BYTES)
+		return 0;
+	return n < 0 ? -errno : -EIO;
+}
+
+int journal_progress(struct journal *journal, size_t done, size_t begun)
+{
+	int err = write_progress(fileno(journal->f), journal->progress_at,
+				 number_in_file(journal, done), number_in_file(journal, begun));
+
+	return err ? cannot_write(journal, err) : 0;
 }
 
 void journal_close(struct journal *journal)
 {
 	if (!journal)
 		return;
-	free_entries(journal->entries, journal->n);
+	journal_free_entries(journal->entries, journal->n);
+	if (journal->f)
+		fclose(journal->f);
 	close(journal->dir_fd);
 	free(journal);
 }
 
 void journal_remove(struct journal *journal)
 {
-	if (journal)
-		unlinkat(journal->dir_fd, journal->file, 0);
+	if (journal && journal->f && unlinkat(journal->dir_fd, journal->file, 0) != 0)
+		ctx_log(journal->ctx, OCP_LOG_WARN, "%s/%s: cannot be removed: %s", journal->dir,
+			journal->file, strerror(errno));
 	journal_close(journal);
 }
 
-/* ---- reading -------------------------------------------------------------------------------- */
-
-/* Take the next line off *TEXT; NULL if there is none that ends. */
-static char *next_line(char **text)
-{
-	char *line = *text, *end = strchr(line, '\n');
-
-	if (!end)
-		return NULL;
-	*end = '\0';
-	*text = end + 1;
-	return line;
-}
-
-/* A number of digits only, up to MAX; and the character behind it. */
-static bool parse_number(const char *text, uint64_t max, uint64_t *value, const char **end)
-{
-	char *stop;
-
-	if (*text < '0' || *text > '9')
-		return false;
-	errno = 0;
-	*value = strtoull(text, &stop, 10);
-	*end = stop;
-	return errno == 0 && *value <= max;
-}
-
-/* "KEY PID START-TIME" */
-static bool parse_process(const char *line, const char *key, struct process_id *id)
-{
-	size_t bytes = strlen(key);
-	uint64_t pid;
-	const char *end;
-
-	if (!line || strncmp(line, key, bytes) != 0 || line[bytes] != ' ' ||
-	    !parse_number(line + bytes + 1, INT_MAX, &pid, &end) || pid == 0 || *end != ' ' ||
-	    !parse_number(end + 1, UINT64_MAX, &id->start_time, &end))
-		return false;
-	id->pid = (pid_t)pid;
-	return *end == '\0';
-}
-
-static const char *after(const char *line, const char *key)
-{
-	size_t bytes = strlen(key);
-
-	return line && strncmp(line, key, bytes) == 0 && line[bytes] == ' ' ? line + bytes + 1
-									    : NULL;
-}
-
-/* "enable NAME COUNT-BEFORE"; the name may be empty. */
-static bool parse_entry(char *line, struct journal_entry *entry)
-{
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				      "0123456789_";
-	char *rest = (char *)(uintptr_t)after(line, "enable");
-	const char *end;
-	uint64_t count;
-	size_t bytes;
-
-	entry->verb = rest ? ACTION_ENABLE : ACTION_DISABLE;
-	if (!rest)
-		rest = (char *)(uintptr_t)after(line, "disable");
-	if (!rest)
-		return false;
-	bytes = strspn(rest, letters);
-	if (rest[bytes] != ' ')
-		return false;
-	rest[bytes] = '\0';
-	entry->name = rest;
-	rest += bytes + 1;
-	entry->count_before = JOURNAL_UNKNOWN;
-	if (strcmp(rest, "-1") == 0)
-		return true;
-	if (!parse_number(rest, UINT16_MAX, &count, &end) || *end)
-		return false;
-	entry->count_before = (int)count;
-	return true;
-}
-
-static int bad_journal(struct ocp_ctx *ctx, const char *path, const char *what)
-{
-	return ctx_error(ctx, -EBADMSG, "%s: is damaged: %s", path, what);
-}
-
-static int parse_entries(struct ocp_ctx *ctx, const char *path, char *text,
-			 struct stale_journal *journal)
-{
-	struct journal_entry entry;
-	char *line;
-	int err = 0;
-
-	while (!err && (line = next_line(&text)) && strcmp(line, "end") != 0) {
-		if (!parse_entry(line, &entry))
-			return bad_journal(ctx, path, "an action is no action");
-		err = add_entry(ctx, &journal->entries, &journal->n, &entry);
-	}
-	if (!err && !line)
-		err = bad_journal(ctx, path, "it has no end");
-	if (!err && *text)
-		err = bad_journal(ctx, path, "it goes on behind its end");
-	return err;
-}
-
-int journal_parse(struct ocp_ctx *ctx, const char *path, char *text, struct journal_text *about,
-		  struct stale_journal *journal)
-{
-	struct process_id target, tool;
-	struct surroundings here;
-	const char *line, *boot, *end;
-	uint64_t pid_namespace;
-	bool same_boot;
-
-	*about = (struct journal_text){ 0 };
-	line = next_line(&text);
-	if (!line || strcmp(line, MAGIC) != 0)
-		return bad_journal(ctx, path, "it is no journal of this version");
-	boot = after(next_line(&text), "boot");
-	line = after(next_line(&text), "pid-namespace");
-	if (!boot || !line || !parse_number(line, UINT64_MAX, &pid_namespace, &end) || *end)
-		return bad_journal(ctx, path, "it does not say where it was made");
-	if (!parse_process(next_line(&text), "target", &target) ||
-	    !parse_process(next_line(&text), "tool", &tool))
-		return bad_journal(ctx, path, "it does not say whose it is");
-	line = next_line(&text);
-	if (!line || (strcmp(line, "applied") != 0 && strcmp(line, "pending") != 0))
-		return bad_journal(ctx, path, "it does not say how far it got");
-	read_surroundings(&here);
-	same_boot = strcmp(boot, here.boot) == 0;
-	*about = (struct journal_text){
-		.target = target.pid,
-		.tool = tool.pid,
-		.other_namespace = same_boot && pid_namespace != here.pid_namespace,
-		.target_lives = same_boot && is_alive(&target),
-		.tool_lives = same_boot && is_alive(&tool),
-	};
-	journal->tool = tool.pid;
-	journal->applied = strcmp(line, "applied") == 0;
-	return parse_entries(ctx, path, text, journal);
-}
+/* ---- finding what others have left ---------------------------------------------------------- */
 
 static void free_stale(struct stale_journal *journal)
 {
-	free_entries(journal->entries, journal->n);
+	journal_free_entries(journal->entries, journal->n);
 	free(journal->dir);
 	free(journal->file);
 	*journal = (struct stale_journal){ 0 };
@@ -501,6 +311,20 @@ static int keep_stale(struct ocp_ctx *ctx, struct stale_journals *stale,
 	return 0;
 }
 
+/* Is it about TARGET, and of a tool that can do no more about it? */
+static bool is_left_behind(const struct journal_text *about, pid_t target)
+{
+	return about->target_lives && about->target == target && !about->tool_lives;
+}
+
+/* Has the target become another program since? Then nothing of what was done to it is left. */
+static bool is_of_another_program(struct ocp_ctx *ctx, const struct journal_text *about)
+{
+	uint64_t program = about->program ? journal_program_id(ctx, about->target) : 0;
+
+	return program && program != about->program;
+}
+
 /* Look at one file; delete it, keep it or pass it by. */
 static int look_at(struct ocp_ctx *ctx, int dir_fd, const char *dir, const char *file, uid_t uid,
 		   pid_t target, struct stale_journals *stale)
@@ -524,9 +348,11 @@ static int look_at(struct ocp_ctx *ctx, int dir_fd, const char *dir, const char 
 		ctx_log(ctx, OCP_LOG_WARN, "left out: %s", ocp_error(ctx));
 		err = 0;
 	} else if (!err && text && !about.other_namespace) {
-		if (!about.target_lives)
+		bool is_left = is_left_behind(&about, target);
+
+		if (!about.target_lives || (is_left && is_of_another_program(ctx, &about)))
 			unlinkat(dir_fd, file, 0);
-		else if (about.target == target && !about.tool_lives)
+		else if (is_left)
 			err = keep_stale(ctx, stale, &journal);
 	}
 	free(path);
@@ -535,10 +361,25 @@ static int look_at(struct ocp_ctx *ctx, int dir_fd, const char *dir, const char 
 	return err;
 }
 
+/* Delete a journal that its tool was killed in the middle of writing. */
+static void look_at_temporary(int dir_fd, const char *file)
+{
+	struct stat st;
+	int tool;
+
+	/* A tool of another pid namespace is writing it, if anybody is: it takes milliseconds. */
+	if (sscanf(file, ".%*d.%*u.%d.", &tool) != 1 ||
+	    fstatat(dir_fd, file, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+	    time(NULL) - st.st_mtime < OLD_SECONDS)
+		return;
+	if (tool > 0 && kill(tool, 0) != 0 && errno == ESRCH)
+		unlinkat(dir_fd, file, 0);
+}
+
 static int look_in(struct ocp_ctx *ctx, const char *path, uid_t uid, pid_t target,
 		   struct stale_journals *stale)
 {
-	int fd = open_place(ctx, path, uid), err = 0, looked = 0;
+	int fd = journal_folder_open(ctx, path, uid, OCP_LOG_WARN), err = 0, looked = 0;
 	struct dirent *entry;
 	DIR *dir;
 
@@ -546,29 +387,34 @@ static int look_in(struct ocp_ctx *ctx, const char *path, uid_t uid, pid_t targe
 		return 0;
 	dir = fdopendir(fd);
 	if (!dir) {
+		err = ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
 		close(fd);
-		return ctx_no_memory(ctx);
+		return err;
 	}
-	while (!err && looked < MAX_FILES && (entry = readdir(dir))) {
-		/* Others are no journals, or are being written. */
+	while (!err && looked < MAX_FILES && (errno = 0, entry = readdir(dir))) {
+		if (entry->d_name[0] == '.')
+			look_at_temporary(fd, entry->d_name);
+		/* Others are no journals. */
 		if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
 			continue;
 		looked++;
 		err = look_at(ctx, fd, path, entry->d_name, uid, target, stale);
 	}
+	if (!err && looked < MAX_FILES && errno)
+		err = ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
 	closedir(dir);
 	return err;
 }
 
 static int look_for_user(struct ocp_ctx *ctx, uid_t uid, pid_t target, struct stale_journals *stale)
 {
-	char paths[N_PLACES][PATH_MAX];
+	char paths[N_JOURNAL_FOLDERS][PATH_MAX];
 	int n = 0, err = 0;
 
-	for (int place = 0; !err && place < N_PLACES; place++) {
+	for (int folder = 0; !err && folder < N_JOURNAL_FOLDERS; folder++) {
 		bool seen = false;
 
-		if (!place_path(uid, place, paths[n]))
+		if (!journal_folder_path(uid, folder, paths[n]))
 			continue;
 		/* $XDG_RUNTIME_DIR is /run/user/UID mostly. */
 		for (int i = 0; i < n; i++)
@@ -598,9 +444,42 @@ int journal_find_stale(struct ocp_ctx *ctx, pid_t target, struct stale_journals 
 	return err;
 }
 
+/* ---- settling it ---------------------------------------------------------------------------- */
+
+bool journal_was_done(const struct stale_journal *journal, size_t entry, int count)
+{
+	const struct journal_entry *e = &journal->entries[entry];
+
+	if (entry < journal->n_done)
+		return true;
+	if (entry >= journal->n_begun)
+		return false;
+	if (e->count_before == JOURNAL_UNKNOWN)
+		return true;
+	return abs(count - e->count_after) < abs(count - e->count_before);
+}
+
+int journal_reopen_stale(struct ocp_ctx *ctx, const struct stale_journal *journal)
+{
+	int dir_fd, fd, err;
+
+	if (!journal->progress_at)
+		return 0;
+	dir_fd = journal_folder_open(ctx, journal->dir, journal->owner, OCP_LOG_WARN);
+	if (dir_fd < 0)
+		return ctx_error(ctx, -ENOENT, "%s: is gone", journal->dir);
+	fd = openat(dir_fd, journal->file, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	err = fd < 0 ? -errno : write_progress(fd, (off_t)journal->progress_at, 0, journal->n);
+	if (fd >= 0)
+		close(fd);
+	close(dir_fd);
+	return err ? ctx_error(ctx, err, "%s/%s: %s", journal->dir, journal->file, strerror(-err))
+		   : 0;
+}
+
 int journal_remove_stale(struct ocp_ctx *ctx, const struct stale_journal *journal)
 {
-	int fd = open_place(ctx, journal->dir, journal->owner), err = 0;
+	int fd = journal_folder_open(ctx, journal->dir, journal->owner, OCP_LOG_WARN), err = 0;
 
 	if (fd < 0)
 		return ctx_error(ctx, -ENOENT, "%s: is gone", journal->dir);

@@ -36,7 +36,6 @@ static void add_part(const struct image_list *images, const struct part *part, s
 
 	for (size_t i = 0; i < part->probe->n_sites; i++) {
 		uint64_t semaphore_addr = image->bias + sites[i].semaphore_va;
-		struct live_semaphore *last = live->semaphores + live->n_semaphores - 1;
 
 		if (sites[i].has_code) {
 			live->sites[live->n_sites++] = (struct live_site){
@@ -49,7 +48,9 @@ static void add_part(const struct image_list *images, const struct part *part, s
 			probe->n_sites++;
 		}
 		/* Mostly the same one as the site before: unique_semaphores sees to the rest. */
-		if (probe->n_semaphores && last->addr == semaphore_addr)
+		if (!sites[i].semaphore_va ||
+		    (probe->n_semaphores &&
+		     live->semaphores[live->n_semaphores - 1].addr == semaphore_addr))
 			continue;
 		live->semaphores[live->n_semaphores++].addr = semaphore_addr;
 		probe->n_semaphores++;
@@ -297,6 +298,8 @@ uint16_t snapshot_count(const struct live *live, const struct snapshot *snapshot
 	const uint16_t *semaphores = snapshot->semaphores + p->first_semaphore;
 	uint16_t highest = 0;
 
+	if (!p->n_semaphores)
+		return snapshot_state(live, snapshot, probe) == OCP_ENABLED;
 	for (size_t i = 0; i < p->n_semaphores; i++)
 		if (semaphores[i] > highest)
 			highest = semaphores[i];

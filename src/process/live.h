@@ -27,7 +27,7 @@ struct live_semaphore {
 struct live_probe {
 	const char *name;
 	size_t first_site, n_sites;	      /* those that have code */
-	size_t first_semaphore, n_semaphores; /* distinct ones; at least one */
+	size_t first_semaphore, n_semaphores; /* distinct ones; 0 if the linker dropped them */
 };
 
 struct live {
@@ -77,7 +77,10 @@ int snapshot_refresh_semaphores(struct ocp_ctx *ctx, const struct memory *memory
 				struct snapshot *snapshot, bool *changed);
 void snapshot_free(struct snapshot *snapshot);
 
-/* The counter of one probe; of several semaphores the highest. */
+/*
+ * The counter of one probe; of several semaphores the highest. A probe without one counts 1 if all
+ * its sites are on, else 0.
+ */
 uint16_t snapshot_count(const struct live *live, const struct snapshot *snapshot, size_t probe);
 
 /* The state of one probe by its sites' opcodes and its semaphores together. */

@@ -26,6 +26,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/interrupted.h"
 #include "process/proc_file.h"
 
 enum {
@@ -35,11 +36,12 @@ enum {
 
 static int write_value(int fd, uint64_t addr, uint16_t value, uint8_t bytes)
 {
+	struct interruptions interruptions = { 0 };
 	ssize_t n;
 
 	do
 		n = pwrite(fd, &value, bytes, (off_t)addr);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && is_interrupted(&interruptions));
 	if (n == bytes)
 		return 0;
 	/* 0: the address space is gone. A torn semaphore cannot be: it is 2-aligned. */

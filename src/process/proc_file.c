@@ -8,17 +8,20 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/interrupted.h"
+
 enum { FIRST_READ_BYTES = 16384 };
 
 static int read_all(struct ocp_ctx *ctx, int fd, char **text, size_t *bytes)
 {
 	size_t room = FIRST_READ_BYTES, used = 0;
+	struct interruptions interruptions = { 0 };
 	char *buf = malloc(room);
 
 	while (buf) {
 		ssize_t n = read(fd, buf + used, room - used - 1);
 
-		if (n < 0 && errno == EINTR)
+		if (n < 0 && is_interrupted(&interruptions))
 			continue;
 		if (n < 0) {
 			n = -errno;
@@ -65,7 +68,7 @@ int proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text
 		return proc_why_no_access(ctx, pid, errno);
 	err = read_all(ctx, fd, text, bytes);
 	close(fd);
-	return err && err != -ENOMEM ? proc_why_no_access(ctx, pid, -err) : err;
+	return err ? proc_why_no_access(ctx, pid, -err) : 0;
 }
 
 /* The text after "FIELD:" and white space, up to the end of the line; NULL without that field. */
@@ -83,7 +86,7 @@ void proc_status_parse(const char *text, struct proc_status *status)
 {
 	const char *name = status_field(text, "Name"), *state = status_field(text, "State");
 	const char *tracer = status_field(text, "TracerPid"), *uid = status_field(text, "Uid");
-	const char *threads = status_field(text, "Threads");
+	const char *threads = status_field(text, "Threads"), *tgid = status_field(text, "Tgid");
 
 	*status = (struct proc_status){ 0 };
 	if (name)
@@ -92,6 +95,8 @@ void proc_status_parse(const char *text, struct proc_status *status)
 	status->state = '?';
 	if (state && *state && *state != '\n')
 		status->state = *state;
+	if (tgid)
+		status->tgid = (pid_t)strtol(tgid, NULL, 10);
 	if (tracer)
 		status->tracer_pid = (pid_t)strtol(tracer, NULL, 10);
 	if (uid) {
@@ -116,9 +121,10 @@ int proc_status_read(struct ocp_ctx *ctx, pid_t pid, struct proc_status *status)
 	err = fd < 0 ? -errno : read_all(ctx, fd, &text, NULL);
 	if (fd >= 0)
 		close(fd);
+	if (err == -ENOENT || err == -ESRCH)
+		return ctx_error(ctx, -ESRCH, "pid %d: no such process", (int)pid);
 	if (err)
-		return err == -ENOMEM ? err
-				      : ctx_error(ctx, -ESRCH, "pid %d: no such process", (int)pid);
+		return ctx_error(ctx, err, "%s: %s", path, strerror(-err));
 	proc_status_parse(text, status);
 	free(text);
 	return 0;
@@ -135,6 +141,15 @@ static int yama_scope(void)
 	if (f)
 		fclose(f);
 	return scope;
+}
+
+/* TRACER is a thread's id, as TracerPid is. */
+static bool is_our_thread(pid_t tracer)
+{
+	char path[PROC_PATH_BYTES];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d", (int)tracer);
+	return tracer && access(path, F_OK) == 0;
 }
 
 static int why_not_permitted(struct ocp_ctx *ctx, pid_t pid, const struct proc_status *status)
@@ -174,8 +189,10 @@ int proc_why_no_access(struct ocp_ctx *ctx, pid_t pid, int err)
 {
 	struct proc_status status;
 
-	if (proc_status_read(ctx, pid, &status) != 0)
-		return -ESRCH;
+	int failed = proc_status_read(ctx, pid, &status);
+
+	if (failed)
+		return failed;
 	if (status.state == 'Z' && status.threads > 1) {
 		ctx_error(ctx, -ESRCH,
 			  "pid %d (%s): its first thread has ended, and with it this way to the "
@@ -187,7 +204,8 @@ int proc_why_no_access(struct ocp_ctx *ctx, pid_t pid, int err)
 	if (status.state == 'Z' || status.state == 'X')
 		return ctx_error(ctx, -ESRCH, "pid %d (%s): has ended (a zombie)", (int)pid,
 				 status.name);
-	if (err == EPERM || err == EACCES)
+	/* If it is we who trace it, that is not what is in the way. */
+	if ((err == EPERM || err == EACCES) && !is_our_thread(status.tracer_pid))
 		return why_not_permitted(ctx, pid, &status);
 	if (err == ENOENT || err == ESRCH)
 		return ctx_error(ctx, -ESRCH,

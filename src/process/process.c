@@ -6,10 +6,12 @@
 #include "process/process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "process/actions.h"
+#include "process/proc_file.h"
 #include "process/tracee.h"
 
 int ocp_process_open(struct ocp_ctx *ctx, pid_t pid, struct ocp_process **out)
@@ -53,6 +55,16 @@ void ocp_process_free(struct ocp_process *proc)
 pid_t ocp_process_pid(const struct ocp_process *proc)
 {
 	return proc->pid;
+}
+
+pid_t ocp_process_tgid(const struct ocp_process *proc)
+{
+	struct proc_status status;
+
+	/* Where /proc is of another pid namespace, only our own id is known to be right. */
+	if (proc->is_self || proc_status_read(proc->ctx, proc->pid, &status) != 0 || !status.tgid)
+		return proc->pid;
+	return status.tgid;
 }
 
 const char *ocp_process_exe(const struct ocp_process *proc)
@@ -122,13 +134,38 @@ void ocp_process_release(struct ocp_process *proc)
 	proc->held = NULL;
 }
 
+/*
+ * Is PATH a program that was cut off? The kernel would start it, and it would be killed by a signal
+ * as soon as it looks at what is missing. All else that is wrong with a file the kernel tells.
+ */
+static int check_complete(struct ocp_ctx *ctx, const char *path)
+{
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), err;
+	struct elf_file *elf;
+
+	if (fd < 0)
+		return 0;
+	err = elf_file_open(ctx, fd, path, &elf);
+	if (!err) {
+		err = elf_file_check_complete(elf);
+		elf_file_close(elf);
+	}
+	close(fd);
+	if (err != -EBADMSG)
+		return 0;
+	ctx_hint(ctx, "the file is damaged: it was cut off, or is being written");
+	return err;
+}
+
 int ocp_process_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[],
 		      struct ocp_process **out)
 {
 	struct tracee *tracee;
-	int err = tracee_spawn(ctx, path, argv, &tracee);
+	int err = check_complete(ctx, path);
 
 	*out = NULL;
+	if (!err)
+		err = tracee_spawn(ctx, path, argv, &tracee);
 	if (err)
 		return err;
 	err = ocp_process_open(ctx, tracee_pid(tracee), out);

@@ -10,8 +10,11 @@
  * compiled as off beside a unit that was compiled as on. Raising them costs nothing; lowering it
  * would take a probe from somebody who asked for it.
  *
- * What a killed tool had promised to undo (journal.h) changes that count first. All this is one
- * plan under one stop; each byte is written at most once, by the one writer.
+ * A probe whose semaphore the linker has dropped has no such truth. If its sites disagree, all are
+ * switched off: that completes a disable that was cut short, and undoes an enable.
+ *
+ * What a killed tool had promised to undo, or was in the middle of (journal.h), changes that count
+ * first. All this is one plan under one stop; each byte is written at most once, by the one writer.
  */
 #include "process/repair.h"
 
@@ -29,66 +32,88 @@ struct repair {
 	const struct snapshot *snapshot;
 	struct plan *plan;
 	struct ocp_repaired *repaired;
+	bool complete;	  /* the updates that were interrupted, rather than undo them */
 	uint16_t *counts; /* of each probe, what its semaphores shall be */
 	bool *damaged;	  /* of each probe */
 };
 
-static bool is_damaged(const struct repair *r, const struct live_probe *probe)
+static bool is_damaged(const struct plan_context *context, const struct snapshot *snapshot,
+		       const struct live_probe *probe)
 {
 	for (size_t i = probe->first_site; i < probe->first_site + probe->n_sites; i++) {
-		const struct live_site *site = &r->context->live->sites[i];
-		const struct elf_file *elf = r->context->images->images[site->image].prog->elf;
+		const struct live_site *site = &context->live->sites[i];
+		const struct elf_file *elf = context->images->images[site->image].prog->elf;
 
-		if (!site_form_is_sound(
-			    site_form(elf, site->site, snapshot_code(r->snapshot, site))))
+		if (!site_form_is_sound(site_form(elf, site->site, snapshot_code(snapshot, site))))
 			return true;
 	}
 	return false;
 }
 
-static uint16_t highest_count(const struct repair *r, const struct live_probe *probe)
+bool repair_can_settle(const struct plan_context *context, const struct snapshot *snapshot,
+		       const struct stale_journal *journal)
 {
-	uint16_t highest = 0;
+	for (size_t i = 0; i < journal->n; i++) {
+		ptrdiff_t probe = live_find_probe(context->live, journal->entries[i].name);
 
-	for (size_t i = 0; i < probe->n_semaphores; i++)
-		if (r->snapshot->semaphores[probe->first_semaphore + i] > highest)
-			highest = r->snapshot->semaphores[probe->first_semaphore + i];
-	return highest;
+		if (probe >= 0 && is_damaged(context, snapshot, &context->live->probes[probe]))
+			return false;
+	}
+	return true;
 }
 
-int repair_undo_change(const struct stale_journal *journal, const struct journal_entry *entry,
-		       uint16_t count)
+/* CHANGE, as far as the counter of PROBE, which is COUNT, can follow. */
+static int within_bounds(int change, const struct live_probe *probe, uint16_t count)
 {
-	/* Announced only, and the counter is as before: it was not done. */
-	if (!journal->applied && entry->count_before == count)
+	/* Without a semaphore it is on or off. */
+	int most = probe->n_semaphores ? UINT16_MAX : 1;
+
+	if (change < -(int)count)
+		return -(int)count;
+	return change > most - (int)count ? most - (int)count : change;
+}
+
+int repair_change(const struct stale_journal *journal, size_t entry, const struct live_probe *probe,
+		  uint16_t count, bool complete)
+{
+	const struct journal_entry *e = &journal->entries[entry];
+	bool shall_be_done = complete && journal->kind == JOURNAL_UPDATE;
+	int change = e->count_after - e->count_before;
+
+	if (journal_was_done(journal, entry, count) == shall_be_done)
 		return 0;
-	if (entry->verb == ACTION_ENABLE)
-		return count ? -1 : 0;
-	return count < UINT16_MAX ? +1 : 0;
+	if (e->count_before == JOURNAL_UNKNOWN)
+		change = e->verb == ACTION_ENABLE ? +1 : -1;
+	return within_bounds(shall_be_done ? change : -change, probe, count);
 }
 
-/* Undo a journal in the counts. One that concerns a damaged probe is left for later, whole. */
-static void undo(const struct repair *r, struct stale_journal *journal)
+/*
+ * Undo or complete a journal in the counts. How far it got shows in what the process has now. One
+ * that concerns a damaged probe is left for later, whole.
+ */
+static void settle(const struct repair *r, struct stale_journal *journal)
 {
 	const struct live *live = r->context->live;
 
-	for (size_t i = 0; i < journal->n; i++) {
-		ptrdiff_t probe = live_find_probe(live, journal->entries[i].name);
-
-		if (probe >= 0 && r->damaged[probe])
-			return;
-	}
+	if (!repair_can_settle(r->context, r->snapshot, journal))
+		return;
 	for (size_t i = 0; i < journal->n; i++) {
 		ptrdiff_t probe = live_find_probe(live, journal->entries[i].name);
 		int change;
 
 		if (probe < 0)
 			continue;
-		change = repair_undo_change(journal, &journal->entries[i], r->counts[probe]);
+		change = repair_change(journal, i, &live->probes[probe],
+				       snapshot_count(live, r->snapshot, (size_t)probe),
+				       r->complete);
+		change = within_bounds(change, &live->probes[probe], r->counts[probe]);
 		r->counts[probe] = (uint16_t)(r->counts[probe] + change);
-		r->repaired->undone += change != 0;
+		if (r->complete && journal->kind == JOURNAL_UPDATE)
+			r->repaired->completed += change != 0;
+		else
+			r->repaired->undone += change != 0;
 	}
-	journal->undone = true;
+	journal->settled = true;
 }
 
 static void write_sites(const struct repair *r, const struct live_probe *probe, bool on)
@@ -155,7 +180,8 @@ static void repair_probe(const struct repair *r, size_t index)
 }
 
 int repair_plan(const struct plan_context *context, const struct snapshot *snapshot,
-		struct stale_journals *stale, struct plan *plan, struct ocp_repaired *repaired)
+		struct stale_journals *stale, bool complete, struct plan *plan,
+		struct ocp_repaired *repaired)
 {
 	const struct live *live = context->live;
 	struct repair r = {
@@ -163,6 +189,7 @@ int repair_plan(const struct plan_context *context, const struct snapshot *snaps
 		.snapshot = snapshot,
 		.plan = plan,
 		.repaired = repaired,
+		.complete = complete,
 		.counts = calloc(live->n_probes + 1, sizeof(*r.counts)),
 		.damaged = calloc(live->n_probes + 1, sizeof(*r.damaged)),
 	};
@@ -179,11 +206,11 @@ int repair_plan(const struct plan_context *context, const struct snapshot *snaps
 		goto out;
 	}
 	for (size_t i = 0; i < live->n_probes; i++) {
-		r.counts[i] = highest_count(&r, &live->probes[i]);
-		r.damaged[i] = is_damaged(&r, &live->probes[i]);
+		r.counts[i] = snapshot_count(live, snapshot, i);
+		r.damaged[i] = is_damaged(context, snapshot, &live->probes[i]);
 	}
 	for (size_t i = 0; i < stale->n; i++)
-		undo(&r, &stale->list[i]);
+		settle(&r, &stale->list[i]);
 	for (size_t i = 0; i < live->n_probes; i++)
 		repair_probe(&r, i);
 out:
@@ -205,7 +232,8 @@ static void work_free(struct work *work)
 	journal_free_stale(&work->stale);
 }
 
-static int work_plan(struct ocp_process *proc, struct work *work, struct ocp_repaired *repaired)
+static int work_plan(struct ocp_process *proc, unsigned int flags, struct work *work,
+		     struct ocp_repaired *repaired)
 {
 	const struct plan_context context = {
 		.ctx = proc->ctx,
@@ -221,7 +249,8 @@ static int work_plan(struct ocp_process *proc, struct work *work, struct ocp_rep
 		return err;
 	err = snapshot_read(proc->ctx, proc->memory, &proc->live, &snapshot);
 	if (!err) {
-		err = repair_plan(&context, &snapshot, &work->stale, &work->plan, repaired);
+		err = repair_plan(&context, &snapshot, &work->stale, flags & OCP_COMPLETE,
+				  &work->plan, repaired);
 		snapshot_free(&snapshot);
 	}
 	if (err)
@@ -229,35 +258,40 @@ static int work_plan(struct ocp_process *proc, struct work *work, struct ocp_rep
 	return err;
 }
 
-static int remove_undone(struct ocp_process *proc, const struct stale_journals *stale)
+static int each_settled(struct ocp_process *proc, const struct stale_journals *stale,
+			int (*do_it)(struct ocp_ctx *ctx, const struct stale_journal *journal))
 {
 	int err = 0;
 
 	for (size_t i = 0; !err && i < stale->n; i++)
-		if (stale->list[i].undone)
-			err = journal_remove_stale(proc->ctx, &stale->list[i]);
+		if (stale->list[i].settled)
+			err = do_it(proc->ctx, &stale->list[i]);
 	return err;
 }
 
 /*
- * With the process stopped: plan again, and carry it out. The journals too are read and removed
- * during the stop: of two repairs at once only one undoes them.
+ * With the process stopped: plan again, and carry it out. The journals too are read, changed by a
+ * few bytes and removed during the stop: of two repairs at once only one settles them.
  */
-static int repair_stopped(struct ocp_process *proc, struct ocp_repaired *repaired)
+static int repair_stopped(struct ocp_process *proc, unsigned int flags,
+			  struct ocp_repaired *repaired)
 {
 	struct work work;
-	int err = work_plan(proc, &work, repaired);
+	int err = work_plan(proc, flags, &work, repaired);
 
 	if (err)
 		return err;
-	err = patch_apply(proc->ctx, proc->pid, work.plan.writes, work.plan.n_writes);
+	if (work.plan.n_writes)
+		err = each_settled(proc, &work.stale, journal_reopen_stale);
 	if (!err)
-		err = remove_undone(proc, &work.stale);
+		err = patch_apply(proc->ctx, proc->pid, work.plan.writes, work.plan.n_writes);
+	if (!err)
+		err = each_settled(proc, &work.stale, journal_remove_stale);
 	work_free(&work);
 	return err;
 }
 
-int ocp_process_repair(struct ocp_process *proc, struct ocp_repaired *repaired)
+int ocp_process_repair(struct ocp_process *proc, unsigned int flags, struct ocp_repaired *repaired)
 {
 	bool hold = !proc->held && !proc->is_self, needs_stop;
 	struct work work;
@@ -265,7 +299,7 @@ int ocp_process_repair(struct ocp_process *proc, struct ocp_repaired *repaired)
 
 	*repaired = (struct ocp_repaired){ 0 };
 	/* What needs no write needs no stop. */
-	err = work_plan(proc, &work, repaired);
+	err = work_plan(proc, flags, &work, repaired);
 	if (err)
 		return err;
 	needs_stop = work.plan.n_writes || work.stale.n;
@@ -278,7 +312,7 @@ int ocp_process_repair(struct ocp_process *proc, struct ocp_repaired *repaired)
 		err = ocp_process_hold(proc);
 	if (err)
 		return err;
-	err = repair_stopped(proc, repaired);
+	err = repair_stopped(proc, flags, repaired);
 	if (hold)
 		ocp_process_release(proc);
 	if (err)

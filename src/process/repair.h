@@ -7,16 +7,25 @@
 #include "process/plan.h"
 
 /*
- * Plan the repair described at ocp_process_repair. STALE are the journals to undo: those that
- * the plan undoes are marked. *REPAIRED is what the plan amounts to. The order of the writes is
+ * Plan the repair described at ocp_process_repair. STALE are the journals to undo or, of those of
+ * updates and if COMPLETE, to complete: those that the plan settles are marked. *REPAIRED is what
+ * the plan amounts to. The order of the writes is
  * plan_make's: cut anywhere, a second repair finishes the work. Each step's verb says what its
  * writes lead to.
  */
 int repair_plan(const struct plan_context *context, const struct snapshot *snapshot,
-		struct stale_journals *stale, struct plan *plan, struct ocp_repaired *repaired);
+		struct stale_journals *stale, bool complete, struct plan *plan,
+		struct ocp_repaired *repaired);
 
-/* By how much JOURNAL's undoing changes a counter that is COUNT now, for its entry ENTRY. */
-int repair_undo_change(const struct stale_journal *journal, const struct journal_entry *entry,
-		       uint16_t count);
+/*
+ * By how much undoing JOURNAL, or completing it, changes the counter of PROBE, which is COUNT now,
+ * for its entry number ENTRY.
+ */
+int repair_change(const struct stale_journal *journal, size_t entry, const struct live_probe *probe,
+		  uint16_t count, bool complete);
+
+/* None of JOURNAL's probes has a damaged site, so that it can be settled. */
+bool repair_can_settle(const struct plan_context *context, const struct snapshot *snapshot,
+		       const struct stale_journal *journal);
 
 #endif

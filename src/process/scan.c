@@ -5,8 +5,11 @@
  * Every process maps dozens of files, and mostly the same ones: each file is looked at once, by
  * device, inode and path (by all three, since file systems that stand on others show inodes of
  * either). Only a process of which some file has probes is then opened for good. What is wrong with
- * other people's files is no news here: they count as files without probes.
+ * other people's files is no news here: they count as files without probes, as do those that the
+ * ctx's file rules do not let us read, or not yet.
  */
+#include "process/scan.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -36,6 +39,7 @@ struct scan {
 	struct seen_file *slots;
 	size_t n_slots, n_used; /* n_slots is a power of two */
 	struct ocp_scan_summary *summary;
+	const struct scan_finder *finder;
 };
 
 static size_t hash_file(const struct mapping *m)
@@ -87,10 +91,10 @@ static int grow(struct scan *scan)
 	return 0;
 }
 
-/* The file behind M: by the mapping, or as the process's executable if it is that. */
+/* The file behind M: by the mapping, or as the process's executable if it is that; -errno. */
 static int open_file(pid_t pid, const struct mapping *m)
 {
-	int fd = image_open_mapped(pid, m);
+	int fd = image_open_mapped(pid, m), err = 0;
 	char path[64];
 	struct stat st;
 
@@ -98,43 +102,79 @@ static int open_file(pid_t pid, const struct mapping *m)
 		return fd;
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd >= 0 && (fstat(fd, &st) != 0 || st.st_ino != m->inode)) {
-		close(fd);
-		fd = -1;
-	}
-	return fd;
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) != 0)
+		err = -errno;
+	else if (st.st_ino != m->inode)
+		err = -ENOENT;
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
 }
 
-static bool has_probes(const struct scan *scan, pid_t pid, const struct mapping *m)
+static bool is_executable(pid_t pid, const struct mapping *m)
 {
-	struct ocp_program *prog;
-	int fd = open_file(pid, m);
-	bool has;
+	char path[64];
+	struct stat st;
 
-	if (fd < 0 || program_open_fd(scan->ctx, fd, m->path, &prog) != 0)
-		return false;
-	has = prog->n_probes > 0;
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	return stat(path, &st) == 0 && st.st_ino == m->inode;
+}
+
+/* It says nothing about a file: neither that it has probes nor that it has none. */
+static bool is_our_trouble(int err)
+{
+	return err == -ENOMEM || err == -EMFILE || err == -ENFILE || err == -EIO;
+}
+
+/* 1 or 0; a negative errno if that could not be found out. */
+static int has_probes(const struct scan *scan, pid_t pid, const struct mapping *m)
+{
+	const struct file_origin origin = { .name = m->path,
+					    .pid = pid,
+					    .is_library = !is_executable(pid, m) };
+	struct ocp_program *prog;
+	int fd = open_file(pid, m), verdict, err;
+
+	if (fd < 0)
+		return !is_our_trouble(fd) ? 0
+					   : ctx_error(scan->ctx, fd, "pid %d: %s: %s", (int)pid,
+						       m->path, strerror(-fd));
+	verdict = file_rules_admit(scan->ctx, fd, &origin);
+	if (verdict != FILE_UNKNOWN) {
+		close(fd);
+		return is_our_trouble(verdict) ? verdict : verdict == FILE_WITH_PROBES;
+	}
+	err = program_open_from(scan->ctx, fd, &origin, &prog);
+	if (err)
+		return is_our_trouble(err) ? err : 0;
+	err = prog->n_probes > 0;
 	ocp_program_free(prog);
-	return has;
+	return err;
 }
 
 /* 1 if the file behind M has probes, 0 if not, or a negative errno. */
 static int look_at_file(struct scan *scan, pid_t pid, const struct mapping *m)
 {
 	struct seen_file *slot;
-	int err = grow(scan);
+	int found = grow(scan);
 
-	if (err)
-		return err;
+	if (found)
+		return found;
 	slot = find_slot(scan, m);
 	if (slot->path)
 		return slot->has_probes;
+	found = has_probes(scan, pid, m);
+	if (found < 0)
+		return found;
 	*slot = (struct seen_file){
 		.dev_major = m->dev_major,
 		.dev_minor = m->dev_minor,
 		.inode = m->inode,
 		.path = strdup(m->path),
-		.has_probes = has_probes(scan, pid, m),
+		.has_probes = found,
 	};
 	if (!slot->path)
 		return ctx_no_memory(scan->ctx);
@@ -181,6 +221,8 @@ static int count_failure(const struct scan *scan, pid_t pid, int err)
 	case -ENOMEM:
 		return err;
 	case -ESRCH:
+	case -EAGAIN: /* another scan will find it */
+	case -EFBIG:
 		break;
 	case -EPERM:
 	case -EACCES:
@@ -195,18 +237,20 @@ static int count_failure(const struct scan *scan, pid_t pid, int err)
 	return 0;
 }
 
-static int scan_process(struct scan *scan, pid_t pid, ocp_scan_fn fn, void *data)
+static int scan_process(struct scan *scan, pid_t pid)
 {
 	struct ocp_process *proc = NULL;
 	int found = look_at_process(scan, pid), err;
 
 	if (found <= 0)
 		return found ? count_failure(scan, pid, found) : 0;
+	if (scan->finder->wants && !scan->finder->wants(scan->finder->data, pid))
+		return 0;
 	err = ocp_process_open(scan->ctx, pid, &proc);
 	if (err)
 		return count_failure(scan, pid, err);
 	if (ocp_process_probe_count(proc))
-		err = fn(data, proc);
+		err = scan->finder->found(scan->finder->data, proc);
 	ocp_process_free(proc);
 	return err;
 }
@@ -223,9 +267,10 @@ static pid_t pid_of(const char *name)
 	return *end || pid > INT_MAX ? 0 : (pid_t)pid;
 }
 
-int ocp_scan(struct ocp_ctx *ctx, ocp_scan_fn fn, void *data, struct ocp_scan_summary *summary)
+int scan_processes(struct ocp_ctx *ctx, const struct scan_finder *finder,
+		   struct ocp_scan_summary *summary)
 {
-	struct scan scan = { .ctx = ctx, .summary = summary };
+	struct scan scan = { .ctx = ctx, .summary = summary, .finder = finder };
 	DIR *dir = opendir("/proc");
 	struct dirent *entry;
 	int err = 0;
@@ -233,15 +278,23 @@ int ocp_scan(struct ocp_ctx *ctx, ocp_scan_fn fn, void *data, struct ocp_scan_su
 	*summary = (struct ocp_scan_summary){ 0 };
 	if (!dir)
 		return ctx_error(ctx, -errno, "/proc: %s", strerror(errno));
-	while (!err && (entry = readdir(dir))) {
+	while (!err && (errno = 0, entry = readdir(dir))) {
 		pid_t pid = pid_of(entry->d_name);
 
 		if (pid && pid != getpid())
-			err = scan_process(&scan, pid, fn, data);
+			err = scan_process(&scan, pid);
 	}
+	if (!err && errno)
+		err = ctx_error(ctx, -errno, "/proc: %s", strerror(errno));
 	closedir(dir);
 	for (size_t i = 0; i < scan.n_slots; i++)
 		free(scan.slots[i].path);
 	free(scan.slots);
 	return err;
+}
+
+int ocp_scan(struct ocp_ctx *ctx, ocp_scan_fn fn, void *data, struct ocp_scan_summary *summary)
+{
+	return scan_processes(ctx, &(const struct scan_finder){ .found = fn, .data = data },
+			      summary);
 }

@@ -18,25 +18,27 @@ static bool calls_code(const struct elf_file *elf, const struct site *site, cons
 /* Is a dormant site what the file has, but for its first byte and the one that is switched? */
 static bool is_as_in_file(const struct site *site, const uint8_t *code)
 {
+	const uint8_t *in_file = site->dormant->code;
 	size_t after = site->opcode_at + 1u;
 
-	return memcmp(code + 1, site->code + 1, site->opcode_at - 1u) == 0 &&
-	       memcmp(code + after, site->code + after, site->n_bytes - after) == 0;
+	return memcmp(code + 1, in_file + 1, site->opcode_at - 1u) == 0 &&
+	       memcmp(code + after, in_file + after, site->n_bytes - after) == 0;
 }
 
 enum site_form site_form(const struct elf_file *elf, const struct site *site, const uint8_t *code)
 {
-	uint8_t first = site->code ? site->code[0] : SITE_NOP, opcode = code[site->opcode_at];
+	uint8_t first = site->dormant ? site->dormant->code[0] : SITE_NOP,
+		opcode = code[site->opcode_at];
 
 	if (code[0] != first && code[0] != SITE_INT3)
-		return site->code ? SITE_FORM_CHANGED : SITE_FORM_NO_NOP;
+		return site->dormant ? SITE_FORM_CHANGED : SITE_FORM_NO_NOP;
 	if (opcode == SITE_INT3)
 		return SITE_FORM_BREAKPOINT;
 	if (opcode != site->off_opcode && opcode != site->on_opcode)
 		return SITE_FORM_OPCODE;
-	if (site->code && !is_as_in_file(site, code))
+	if (site->dormant && !is_as_in_file(site, code))
 		return SITE_FORM_CHANGED;
-	if (!site->code && !calls_code(elf, site, code))
+	if (!site->dormant && !calls_code(elf, site, code))
 		return SITE_FORM_WRAPPER;
 	return opcode == site->on_opcode ? SITE_FORM_ON : SITE_FORM_OFF;
 }

@@ -9,18 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "elf/places.h"
 #include "elf/symbols.h"
+#include "elf/wrapper_args.h"
 #include "process/proc_file.h"
 #include "process/process.h"
 #include "process/site_form.h"
+#include "process/sites.h"
 
 struct ocp_sites {
 	struct ocp_site *sites;
 	const struct site **from; /* what each was made from */
 	uint8_t *bytes;		  /* what was read */
 	size_t n;
-	char **names; /* of symbols, one buffer an image */
-	size_t n_names;
+	char **names;	/* of symbols, one buffer an image */
+	char **sources; /* of files of the source, likewise */
+	size_t n_images;
 };
 
 static const char *abi_name(enum site_abi abi)
@@ -49,9 +53,9 @@ static void describe(const struct image *image, size_t image_index, size_t probe
 		.image_index = image_index,
 		.abi = abi_name(site->abi),
 		.args = site->args,
+		.args_fault = site->corrected ? site->corrected->fault : NULL,
 		.has_code = site->has_code,
 		.state = OCP_SITE_ABSENT,
-		.semaphore_addr = image->bias + site->semaphore_va,
 		.semaphore = -1,
 		.tracer_semaphore = -1,
 	};
@@ -61,6 +65,8 @@ static void describe(const struct image *image, size_t image_index, size_t probe
 		out->va = site->va;
 		out->addr = image->bias + site->va;
 	}
+	if (site->semaphore_va)
+		out->semaphore_addr = image->bias + site->semaphore_va;
 	if (site->tracer_semaphore_va)
 		out->tracer_semaphore_addr = image->bias + site->tracer_semaphore_va;
 }
@@ -74,8 +80,11 @@ static int collect(const struct ocp_process *proc, struct ocp_sites *sites)
 		n += proc->images.images[i].prog->n_sites;
 	sites->sites = calloc(n + 1, sizeof(*sites->sites));
 	sites->from = calloc(n + 1, sizeof(const struct site *));
-	if (!sites->sites || !sites->from)
+	sites->names = calloc(proc->images.n + 1, sizeof(*sites->names));
+	sites->sources = calloc(proc->images.n + 1, sizeof(*sites->sources));
+	if (!sites->sites || !sites->from || !sites->names || !sites->sources)
 		return ctx_no_memory(proc->ctx);
+	sites->n_images = proc->images.n;
 	for (size_t p = 0; p < proc->live.n_probes; p++) {
 		for (size_t i = 0; i < proc->images.n; i++) {
 			const struct image *image = &proc->images.images[i];
@@ -134,7 +143,8 @@ static void take(const struct ocp_process *proc, struct ocp_sites *sites)
 		from += site->n_code;
 		if (site->has_code)
 			set_form(proc, sites->from[i], site);
-		site->semaphore = take_counter(&from);
+		if (site->semaphore_addr)
+			site->semaphore = take_counter(&from);
 		if (site->tracer_semaphore_addr)
 			site->tracer_semaphore = take_counter(&from);
 	}
@@ -152,7 +162,8 @@ static int read_memory(const struct ocp_process *proc, struct ocp_sites *sites)
 
 		if (site->has_code)
 			pieces[n++] = piece(site->addr, site->n_code);
-		pieces[n++] = piece(site->semaphore_addr, sizeof(uint16_t));
+		if (site->semaphore_addr)
+			pieces[n++] = piece(site->semaphore_addr, sizeof(uint16_t));
 		if (site->tracer_semaphore_addr)
 			pieces[n++] = piece(site->tracer_semaphore_addr, sizeof(uint16_t));
 	}
@@ -203,15 +214,47 @@ static int name_image(const struct ocp_process *proc, struct ocp_sites *sites, s
 	return err;
 }
 
+/* Where the probes of one image's sites stand in the source. */
+static int place_image(const struct ocp_process *proc, struct ocp_sites *sites, size_t image)
+{
+	struct place *asked = calloc(sites->n + 1, sizeof(*asked));
+	size_t n = 0;
+	int err;
+
+	if (!asked)
+		return ctx_no_memory(proc->ctx);
+	for (size_t i = 0; i < sites->n; i++)
+		if (sites->sites[i].has_code && sites->sites[i].image_index == image)
+			asked[n++].site = sites->from[i];
+	err = places_find(proc->images.images[image].prog, asked, n, &sites->sources[image]);
+	n = 0;
+	for (size_t i = 0; !err && i < sites->n; i++) {
+		struct ocp_site *site = &sites->sites[i];
+
+		if (!site->has_code || site->image_index != image)
+			continue;
+		site->source = asked[n].file;
+		site->line = asked[n].line;
+		site->column = asked[n++].column;
+	}
+	free(asked);
+	return err;
+}
+
+int sites_place(const struct ocp_process *proc, struct ocp_sites *sites)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < sites->n_images; i++)
+		err = place_image(proc, sites, i);
+	return err;
+}
+
 static int name_sites(const struct ocp_process *proc, struct ocp_sites *sites)
 {
 	int err = 0;
 
-	sites->names = calloc(proc->images.n + 1, sizeof(*sites->names));
-	if (!sites->names)
-		return ctx_no_memory(proc->ctx);
-	sites->n_names = proc->images.n;
-	for (size_t i = 0; !err && i < proc->images.n; i++)
+	for (size_t i = 0; !err && i < sites->n_images; i++)
 		err = name_image(proc, sites, i);
 	return err;
 }
@@ -234,6 +277,8 @@ int ocp_sites_read(struct ocp_process *proc, unsigned int flags, struct ocp_site
 		ocp_process_release(proc);
 	if (!err && (flags & OCP_SITES_SYMBOLS))
 		err = name_sites(proc, sites);
+	if (!err && (flags & OCP_SITES_SOURCE))
+		err = sites_place(proc, sites);
 	if (err)
 		ocp_sites_free(sites);
 	else
@@ -245,9 +290,12 @@ void ocp_sites_free(struct ocp_sites *sites)
 {
 	if (!sites)
 		return;
-	for (size_t i = 0; i < sites->n_names; i++)
+	for (size_t i = 0; i < sites->n_images; i++) {
 		free(sites->names[i]);
+		free(sites->sources[i]);
+	}
 	free(sites->names);
+	free(sites->sources);
 	free(sites->from);
 	free(sites->bytes);
 	free(sites->sites);

@@ -20,16 +20,17 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/interrupted.h"
 #include "process/rtld.h"
 
 /* In the child: wait until the parent holds us, then become the program. */
 static _Noreturn void run_child(const struct spawn *spawn, int go_fd, int error_fd)
 {
+	struct interruptions interruptions = { 0 };
 	int err;
 	char go;
 
@@ -39,7 +40,7 @@ static _Noreturn void run_child(const struct spawn *spawn, int go_fd, int error_
 	if (read(go_fd, &go, 1) == 1) {
 		execv(spawn->path, spawn->argv);
 		err = errno;
-		while (write(error_fd, &err, sizeof(err)) < 0 && errno == EINTR)
+		while (write(error_fd, &err, sizeof(err)) < 0 && is_interrupted(&interruptions))
 			;
 	}
 	_exit(127);
@@ -61,13 +62,14 @@ static int exec_error(struct ocp_ctx *ctx, const char *path, int error_fd)
 /* Let the child run up to the end of its exec. */
 static int run_to_exec(struct spawn *spawn, int error_fd)
 {
+	struct interruptions interruptions = { 0 };
 	const char *path = spawn->path;
 
 	for (;;) {
 		int status, signal = 0;
 
 		if (waitpid(spawn->pid, &status, __WALL) < 0) {
-			if (errno == EINTR)
+			if (is_interrupted(&interruptions))
 				continue;
 			return ctx_error(spawn->ctx, -errno, "%s: lost: %s", path, strerror(errno));
 		}
@@ -98,22 +100,31 @@ static long set_debug_register(pid_t tid, int n, uint64_t value)
  */
 enum { DR_ADDRESS = 0, DR_STATUS = 6, DR_CONTROL = 7, DR_ARM_0 = 1 };
 
-static bool is_consistent(pid_t pid, const struct rtld *rtld)
+/* 1 or 0, or a negative errno. By ptrace, which works where process_vm_readv(2) is forbidden. */
+static int is_consistent(pid_t pid, const struct rtld *rtld)
 {
-	int state = -1;
-	struct iovec local = { &state, sizeof(state) };
-	struct iovec remote = { (void *)(uintptr_t)rtld->state_addr, sizeof(state) };
+	long word;
 
-	return process_vm_readv(pid, &local, 1, &remote, 1, 0) == sizeof(state) &&
-	       state == RTLD_CONSISTENT;
+	errno = 0;
+	word = ptrace(PTRACE_PEEKDATA, pid, (void *)(uintptr_t)rtld->state_addr, NULL);
+	return errno ? -errno : (int)word == RTLD_CONSISTENT;
+}
+
+static int lost(const struct spawn *spawn, int err)
+{
+	return ctx_error(spawn->ctx, err, "%s: lost: %s", spawn->path, strerror(-err));
 }
 
 static int ended_early(const struct spawn *spawn, int status)
 {
-	if (WIFSIGNALED(status))
-		return ctx_error(spawn->ctx, -ESRCH,
-				 "%s: was killed by signal %d while its libraries were loaded",
-				 spawn->path, WTERMSIG(status));
+	if (WIFSIGNALED(status)) {
+		ctx_error(spawn->ctx, -ESRCH,
+			  "%s: was killed by signal %d while its libraries were loaded",
+			  spawn->path, WTERMSIG(status));
+		if (WTERMSIG(status) == SIGBUS || WTERMSIG(status) == SIGSEGV)
+			ctx_hint(spawn->ctx, "is it, or one of its libraries, damaged?");
+		return -ESRCH;
+	}
 	return ctx_error(spawn->ctx, -ESRCH,
 			 "%s: ended with status %d while its libraries were loaded", spawn->path,
 			 WEXITSTATUS(status));
@@ -122,13 +133,12 @@ static int ended_early(const struct spawn *spawn, int status)
 /* Run until the dynamic linker has said twice that it maps files: the second time, that it has. */
 static int run_to_consistent(struct spawn *spawn, const struct rtld *rtld)
 {
-	int status, signal = 0;
+	int status, signal = 0, found;
 
 	for (;;) {
 		if (ptrace(PTRACE_CONT, spawn->pid, NULL, (void *)(uintptr_t)signal) != 0 ||
 		    waitpid(spawn->pid, &status, __WALL) < 0)
-			return ctx_error(spawn->ctx, -errno, "%s: lost: %s", spawn->path,
-					 strerror(errno));
+			return lost(spawn, -errno);
 		if (!WIFSTOPPED(status)) {
 			spawn->pid = 0;
 			return ended_early(spawn, status);
@@ -137,8 +147,9 @@ static int run_to_consistent(struct spawn *spawn, const struct rtld *rtld)
 		if (signal != SIGTRAP)
 			continue;
 		signal = 0;
-		if (is_consistent(spawn->pid, rtld))
-			return 0;
+		found = is_consistent(spawn->pid, rtld);
+		if (found)
+			return found < 0 ? lost(spawn, found) : 0;
 	}
 }
 
@@ -165,9 +176,11 @@ static int run_to_loaded(struct spawn *spawn)
 	found = run_to_consistent(spawn, &rtld);
 	if (found)
 		return found;
-	set_debug_register(spawn->pid, DR_CONTROL, 0);
-	set_debug_register(spawn->pid, DR_ADDRESS, 0);
-	set_debug_register(spawn->pid, DR_STATUS, 0);
+	/* Left armed, it would kill the program at the next dlopen(3). */
+	if (set_debug_register(spawn->pid, DR_CONTROL, 0) != 0 ||
+	    set_debug_register(spawn->pid, DR_ADDRESS, 0) != 0 ||
+	    set_debug_register(spawn->pid, DR_STATUS, 0) != 0)
+		return lost(spawn, -errno);
 	return 0;
 }
 
@@ -224,7 +237,9 @@ int spawn_stopped(struct spawn *spawn)
 
 void spawn_kill(pid_t pid)
 {
+	struct interruptions interruptions = { 0 };
+
 	kill(pid, SIGKILL);
-	while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
+	while (waitpid(pid, NULL, __WALL) < 0 && is_interrupted(&interruptions))
 		;
 }

@@ -28,8 +28,9 @@
  * for itself, for ever. So the thread that asked it takes the status of ended threads when a SEIZE
  * lasts long. The new program's thread then has the process's pid in place of its own.
  *
- * A thread whose SEIZE gives EPERM is somebody else's tracee or about to end. Another instance of
- * us holds a process for milliseconds only, so a traced process is tried again for a while.
+ * A thread that is there and whose SEIZE gives EPERM is somebody else's tracee or about to end.
+ * Another instance of us holds a process for milliseconds only, so a traced process is tried again
+ * for a while.
  *
  * On a machine that is too busy a while says nothing: whoever is to stop, or to let go, may not
  * have had a CPU since. As long as it waits for one (state R) it is given more time, up to a limit.
@@ -82,12 +83,20 @@ enum request {
 	REQUEST_END,
 };
 
+/* A thread that could not be seized, and the errno. */
+struct refusal {
+	pid_t tid;
+	int err;
+};
+
 struct tracee {
 	struct ocp_ctx *ctx;
 	pid_t pid;
-	bool is_child; /* ours: its status is for whoever waits for it */
+	bool dies_with_us; /* PTRACE_O_EXITKILL */
+	bool is_child;	   /* ours: its status is for whoever waits for it */
 	struct thread *threads;
 	size_t n, room;
+	struct refusal refused; /* the last */
 
 	/* What a program to be started needs; path is NULL for a process that exists. */
 	const char *path;
@@ -150,8 +159,10 @@ static bool has_ended(struct tracee *tracee, pid_t tid)
 {
 	struct proc_status status;
 
-	return proc_status_read(tracee->ctx, tid, &status) != 0 || status.state == 'Z' ||
-	       status.state == 'X';
+	int err = proc_status_read(tracee->ctx, tid, &status);
+
+	/* Whoever's state cannot be read may well run. */
+	return err == -ESRCH || (!err && (status.state == 'Z' || status.state == 'X'));
 }
 
 /*
@@ -195,10 +206,14 @@ static int seize(struct tracee *tracee, pid_t tid)
 		return 1;
 	}
 	tracee->n--;
-	if (err == ESRCH || has_ended(tracee, tid))
+	if (has_ended(tracee, tid))
 		return 0;
-	/* The process's memory could be opened, so this is no lack of a privilege: see above. */
-	if (err == EPERM)
+	tracee->refused = (struct refusal){ tid, err };
+	/*
+	 * The process's memory could be opened, so this is no lack of a privilege: see above. ESRCH
+	 * of one that is there: just then it was not, as during an exec.
+	 */
+	if (err == EPERM || err == ESRCH)
 		return -EAGAIN;
 	return proc_why_no_access(tracee->ctx, tracee->pid, err);
 }
@@ -262,7 +277,7 @@ static pid_t take_status(const struct tracee *tracee, pid_t tid, int *status)
 	return info.si_pid && info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED ? tid : 0;
 }
 
-enum poll_result { POLL_STOPPED, POLL_GONE, POLL_WAIT };
+enum poll_result { POLL_STOPPED, POLL_GONE, POLL_WAIT, POLL_LOST };
 
 /* PATIENT: look closer, beyond what waitpid says. */
 static enum poll_result poll_thread(struct tracee *tracee, struct thread *thread, bool patient)
@@ -275,8 +290,15 @@ static enum poll_result poll_thread(struct tracee *tracee, struct thread *thread
 	got = take_status(tracee, thread->tid, &status);
 	if (got == thread->tid)
 		return note_status(thread, status) ? POLL_GONE : POLL_STOPPED;
-	if (got < 0 && errno != EINTR)
-		return POLL_GONE; /* not ours any more: it was reaped */
+	if (got < 0 && errno != EINTR) {
+		int err = errno;
+
+		/* It was reaped; if it is there it is not known to be stopped. */
+		if (has_ended(tracee, thread->tid))
+			return POLL_GONE;
+		errno = err;
+		return POLL_LOST;
+	}
 	/* A leader that ended before its threads is not reported until they end. */
 	return patient && has_ended(tracee, thread->tid) ? POLL_GONE : POLL_WAIT;
 }
@@ -297,6 +319,11 @@ static int wait_all(struct tracee *tracee, int64_t start_ms)
 		case POLL_GONE:
 			remove_thread(tracee, &tracee->threads[i]);
 			break;
+		case POLL_LOST:
+			return ctx_error(tracee->ctx, -errno,
+					 "pid %d: cannot wait for thread %d to stop: %s",
+					 (int)tracee->pid, (int)tracee->threads[i].tid,
+					 strerror(errno));
 		case POLL_WAIT:
 			tid = tracee->threads[i].tid;
 			if (is_too_late(tracee, tid, start_ms, STOP_TIMEOUT_MS))
@@ -315,14 +342,15 @@ static int seize_new(struct tracee *tracee)
 {
 	struct dirent *entry;
 	char path[64];
-	int found = 0;
+	int found = 0, err;
 	DIR *dir;
 
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)tracee->pid);
 	dir = opendir(path);
 	if (!dir)
 		return proc_why_no_access(tracee->ctx, tracee->pid, errno);
-	while ((entry = readdir(dir))) {
+	/* A list that ends too early would leave threads running while code is changed. */
+	while ((errno = 0, entry = readdir(dir))) {
 		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
 		int got;
 
@@ -335,7 +363,12 @@ static int seize_new(struct tracee *tracee)
 		}
 		found += got;
 	}
+	err = errno;
 	closedir(dir);
+	if (!entry && err)
+		return err == ENOENT || err == ESRCH
+			       ? proc_why_no_access(tracee->ctx, tracee->pid, err)
+			       : ctx_error(tracee->ctx, -err, "%s: %s", path, strerror(err));
 	return found;
 }
 
@@ -367,6 +400,19 @@ static pid_t other_tracer(struct tracee *tracee)
 	return proc_status_read(tracee->ctx, tracee->pid, &status) == 0 ? status.tracer_pid : 0;
 }
 
+static int explain_refusal(struct tracee *tracee)
+{
+	const struct refusal *refused = &tracee->refused;
+	struct proc_status status;
+
+	if (refused->err != ESRCH)
+		return proc_why_no_access(tracee->ctx, tracee->pid, EPERM);
+	proc_status_read(tracee->ctx, refused->tid, &status);
+	return ctx_error(tracee->ctx, -ETIMEDOUT,
+			 "pid %d (%s): thread %d (state %c) cannot be traced: %s", (int)tracee->pid,
+			 status.name, (int)refused->tid, status.state, strerror(refused->err));
+}
+
 static int stop_all(struct tracee *tracee)
 {
 	const int64_t start_ms = now_ms();
@@ -383,7 +429,7 @@ static int stop_all(struct tracee *tracee)
 		if (found == -EAGAIN) {
 			/* Once more: it may have let go just before we looked whether it does. */
 			if (is_last_try)
-				return proc_why_no_access(tracee->ctx, tracee->pid, EPERM);
+				return explain_refusal(tracee);
 			is_last_try = is_too_late(tracee, other_tracer(tracee), start_ms,
 						  TRACED_TIMEOUT_MS);
 			/* Hold nothing while waiting: the other one may want what we have. */
@@ -394,6 +440,11 @@ static int stop_all(struct tracee *tracee)
 	if (tracee->n == 0)
 		return ctx_error(tracee->ctx, -ESRCH, "pid %d: has ended", (int)tracee->pid);
 	return 0;
+}
+
+bool tracee_dies_with_us(const struct tracee *tracee)
+{
+	return tracee->dies_with_us;
 }
 
 pid_t tracee_pid(const struct tracee *tracee)
@@ -430,7 +481,7 @@ static int spawn(struct tracee *tracee)
 		return err;
 	}
 	tracee->pid = spawn.pid;
-	tracee->is_child = true;
+	tracee->is_child = tracee->dies_with_us = true;
 	tracee->threads[0] = (struct thread){ .tid = spawn.pid, .stopped = true };
 	return 0;
 }

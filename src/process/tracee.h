@@ -6,6 +6,7 @@
 #ifndef PROCESS_TRACEE_H
 #define PROCESS_TRACEE_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 #include "base/ctx.h"
 
@@ -42,6 +43,9 @@ void tracee_close(struct tracee *tracee);
  * is released.
  */
 int tracee_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[], struct tracee **out);
+
+/* Has tracee_spawn started it, so that it is killed if we die now? */
+bool tracee_dies_with_us(const struct tracee *tracee);
 
 pid_t tracee_pid(const struct tracee *tracee);
 

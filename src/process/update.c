@@ -14,6 +14,11 @@
  * step is one probe. Between two slices the process runs for a third as long as it was stopped, at
  * least. With OCP_ATOMICALLY, and for a process that is held already, all steps are one slice.
  *
+ * A journal (journal.c) says what is to be done and how far it is, for doctor, should we be killed.
+ * It is written before the stops: before the first all of it, before each other one its progress.
+ * If the semaphores of a slice have changed since, which shows when the process is stopped, it is
+ * let go, the journal is written again, and the slice is tried again.
+ *
  * If a slice fails those before it are undone, each under a stop of its own. A probe that nobody
  * has touched since gets its old bytes back; for one that somebody has, the opposite is done
  * instead (their change stays). If the process cannot be stopped any more (a debugger has taken it)
@@ -37,13 +42,16 @@ enum {
 	SLICE_NS = 3300 * 1000,
 	FIRST_SLICE_WRITES = 2048,
 	MIN_SLICE_WRITES = 1024,
+	MAX_JOURNAL_TRIES = 10, /* a slice; others switch its probes all the time */
 };
 
 /* Steps that were carried out together. */
 struct slice {
-	size_t first, n;     /* in the plan */
-	bool changed;	     /* since the plan was made */
-	bool has_mixed;	     /* a probe whose sites a repair could switch, semaphores untouched */
+	size_t first, n;   /* in the plan */
+	bool changed;	   /* since the plan was made */
+	bool has_mixed;	   /* a probe whose sites others may switch, semaphores untouched */
+	bool needs_record; /* its semaphores have changed since they were written down */
+	int tries;
 	struct plan renewed; /* instead of the plan's writes, if it has steps */
 };
 
@@ -57,7 +65,9 @@ struct update {
 	size_t *probes; /* of each step */
 	struct slice *slices;
 	size_t n_slices;
+	enum journal_kind kind;
 	struct journal *journal; /* NULL: none is kept */
+	bool has_record;	 /* the journal is on disk */
 	size_t n_left;		 /* probes that a failure left switched */
 };
 
@@ -76,11 +86,120 @@ static const struct patch_write *writes_of(const struct plan *plan, size_t first
 	return plan->writes + plan->steps[first].first_write;
 }
 
+/* ---- the journal ---------------------------------------------------------------------------- */
+
+/* What a step's probe has for a counter, and will have. */
+static void step_counts(const struct update *u, const struct plan_step *step, int *before,
+			int *after)
+{
+	*before = *after = snapshot_count(&u->proc->live, &u->snapshot, step->probe);
+	/* Without a semaphore nobody is counted. */
+	if (u->context.force || !u->proc->live.probes[step->probe].n_semaphores)
+		*after = step->verb == ACTION_ENABLE;
+	else if (step->verb == ACTION_ENABLE)
+		++*after;
+	else if (*before > 0)
+		--*after;
+}
+
+/* Each step becomes an entry, also one that has nothing to do now: others may change that. */
+static int list_steps(struct update *u)
+{
+	int before, after, err = 0;
+
+	for (size_t i = 0; !err && i < u->plan.n_steps; i++) {
+		const struct plan_step *step = &u->plan.steps[i];
+
+		step_counts(u, step, &before, &after);
+		err = journal_append(u->journal, step->verb, u->proc->live.probes[step->probe].name,
+				     before, after);
+	}
+	return err;
+}
+
+/* What was to be written down is not. A promise says so; an update goes on without. */
+static int go_without_journal(struct update *u)
+{
+	const bool is_promise = u->kind == JOURNAL_PROMISE;
+
+	ctx_log(u->proc->ctx, is_promise ? OCP_LOG_WARN : OCP_LOG_INFO,
+		"no journal, so that doctor could not undo this if we are killed: %s",
+		ocp_error(u->proc->ctx));
+	journal_remove(u->journal);
+	u->journal = NULL;
+	return 0;
+}
+
+static int open_journal(struct update *u)
+{
+	int err = journal_open(u->proc->ctx, u->proc->pid, u->kind, &u->journal);
+
+	if (err)
+		return go_without_journal(u);
+	err = list_steps(u);
+	return err && u->kind == JOURNAL_UPDATE ? go_without_journal(u) : err;
+}
+
+/* Does it say of SLICE what the snapshot says? It does afterwards, in memory. */
+static bool journal_follows(struct update *u, const struct slice *slice)
+{
+	bool same = true;
+
+	for (size_t i = slice->first; i < slice->first + slice->n; i++) {
+		int before, after;
+
+		step_counts(u, &u->plan.steps[i], &before, &after);
+		same &= journal_has_counts(u->journal, i, before, after);
+		journal_set_counts(u->journal, i, before, after);
+	}
+	return same;
+}
+
+/* Let it say on disk that the first DONE steps are done, and what follows up to BEGUN is begun. */
+static int record_progress(struct update *u, size_t done, size_t begun)
+{
+	return u->has_record ? journal_progress(u->journal, done, begun)
+			     : journal_commit(u->journal, done, begun);
+}
+
+/* Before SLICE is carried out. */
+static int record_slice(struct update *u, struct slice *slice)
+{
+	bool changed = false, no_stop = u->tracee == NULL;
+	int err = 0;
+
+	if (!u->journal)
+		return 0;
+	if (!no_stop)
+		err = snapshot_refresh_semaphores(u->proc->ctx, u->proc->memory, &u->proc->live,
+						  u->probes + slice->first, slice->n, &u->snapshot,
+						  &changed);
+	if (err)
+		return err;
+	slice->changed |= changed;
+	slice->needs_record = false;
+	if (!journal_follows(u, slice))
+		u->has_record = false;
+	err = record_progress(u, slice->first, slice->first + slice->n);
+	u->has_record = !err;
+	if (err && u->kind == JOURNAL_UPDATE)
+		err = go_without_journal(u);
+	return err;
+}
+
+/* Before SLICE is undone. What then cannot be written goes by the counters, as before. */
+static void record_undoing(struct update *u, size_t first, size_t n)
+{
+	if (u->journal && u->has_record && record_progress(u, first, first + n) != 0)
+		ctx_log(u->proc->ctx, OCP_LOG_WARN, "%s", ocp_error(u->proc->ctx));
+}
+
 /* ---- one slice, with the process stopped ---------------------------------------------------- */
 
 /*
  * Look at the code of the slice's probes again, before the stop: it takes the most time, and only
- * somebody who also writes the semaphores switches it.
+ * somebody who also writes the semaphores switches it. The code of a probe without a semaphore is
+ * read once more during the stop.
  */
 static int check_code(struct update *u, struct slice *slice)
 {
@@ -90,7 +209,8 @@ static int check_code(struct update *u, struct slice *slice)
 
 	slice->changed |= changed;
 	for (size_t i = slice->first; !err && i < slice->first + slice->n; i++)
-		if (snapshot_state(&u->proc->live, &u->snapshot, u->probes[i]) == OCP_MIXED)
+		if (!u->proc->live.probes[u->probes[i]].n_semaphores ||
+		    snapshot_state(&u->proc->live, &u->snapshot, u->probes[i]) == OCP_MIXED)
 			slice->has_mixed = true;
 	return err;
 }
@@ -103,6 +223,10 @@ static int renew_slice(struct update *u, struct slice *slice)
 					      u->probes + slice->first, slice->n, &u->snapshot,
 					      &changed);
 
+	if (!err && changed && u->journal && u->tracee && ++slice->tries < MAX_JOURNAL_TRIES) {
+		slice->changed = slice->needs_record = true;
+		return 0;
+	}
 	if (!err && (changed || slice->has_mixed))
 		err = check_code(u, slice);
 	if (!err && (changed || slice->changed))
@@ -125,7 +249,7 @@ static int apply_slice(struct update *u, struct slice *slice)
 	size_t n_writes;
 	int err = renew_slice(u, slice);
 
-	if (err)
+	if (err || slice->needs_record)
 		return err;
 	writes = slice_writes(u, slice, &n_writes);
 	return patcher_apply(u->patcher, writes, n_writes);
@@ -234,11 +358,14 @@ static int undo_slice(struct update *u, struct slice *slice)
 /* Undo all slices, last first. Returns how many probes are left as they are. */
 static size_t undo_slices(struct update *u)
 {
-	size_t left = 0;
+	size_t left = 0, end = 0;
 
 	while (u->n_slices > 0) {
 		struct slice *slice = &u->slices[--u->n_slices];
 
+		if (slice->first + slice->n > end)
+			end = slice->first + slice->n;
+		record_undoing(u, slice->first, slice->n);
 		if (undo_slice(u, slice) != 0) {
 			left += slice->n;
 			ctx_log(u->proc->ctx, OCP_LOG_WARN, "cannot undo: %s",
@@ -246,6 +373,8 @@ static size_t undo_slices(struct update *u)
 		}
 		plan_free(&slice->renewed);
 	}
+	if (left)
+		record_undoing(u, 0, end);
 	return left;
 }
 
@@ -287,13 +416,18 @@ static int apply_slice_work(void *arg)
 static int run_slice(struct update *u, struct slice *slice, int64_t *stopped_ns)
 {
 	struct slice_work work = { u, slice };
-	int err = check_code(u, slice);
+	int err;
 
-	*stopped_ns = clock_ns(CLOCK_MONOTONIC);
-	if (!err)
-		err = u->tracee ? tracee_run_stopped(u->tracee, apply_slice_work, &work)
-				: apply_slice(u, slice);
-	*stopped_ns = clock_ns(CLOCK_MONOTONIC) - *stopped_ns;
+	do {
+		err = record_slice(u, slice);
+		if (!err)
+			err = check_code(u, slice);
+		*stopped_ns = clock_ns(CLOCK_MONOTONIC);
+		if (!err)
+			err = u->tracee ? tracee_run_stopped(u->tracee, apply_slice_work, &work)
+					: apply_slice(u, slice);
+		*stopped_ns = clock_ns(CLOCK_MONOTONIC) - *stopped_ns;
+	} while (!err && slice->needs_record);
 	return err;
 }
 
@@ -340,23 +474,6 @@ static int run_slices(struct update *u, bool one_stop)
 	return 0;
 }
 
-/* The journal is on disk before the first byte is written, and says so when all are. */
-static int journal_plan(struct update *u)
-{
-	int err = 0;
-
-	for (size_t i = 0; !err && i < u->plan.n_steps; i++) {
-		const struct plan_step *step = &u->plan.steps[i];
-		const struct live_probe *probe = &u->proc->live.probes[step->probe];
-
-		if (step->n_writes)
-			err = journal_append(
-				u->journal, step->verb, probe->name,
-				snapshot_count(&u->proc->live, &u->snapshot, step->probe));
-	}
-	return err ? err : journal_commit(u->journal, false);
-}
-
 static void free_update(struct update *u)
 {
 	while (u->n_slices > 0)
@@ -369,12 +486,43 @@ static void free_update(struct update *u)
 	snapshot_free(&u->snapshot);
 }
 
-/* Carry out the plan, with U->journal told before and after if there is one. */
+/*
+ * Is a journal to be kept? A single probe is done or not: if we are killed between its site and its
+ * semaphore, the latter says which. A process that we have started ends with us.
+ */
+static bool wants_journal(const struct update *u)
+{
+	const struct ocp_process *proc = u->proc;
+
+	if (u->kind == JOURNAL_PROMISE)
+		return true;
+	return u->plan.n_steps > 1 && !proc->is_self &&
+	       !(proc->held && tracee_dies_with_us(proc->held));
+}
+
+/* What is not undone stays on record, for doctor: a promise, and what a failure has left. */
+static void end_journal(struct update *u, int err)
+{
+	bool stays = err ? u->n_left > 0 : u->kind == JOURNAL_PROMISE;
+
+	/* Without it all slices but the last are on record as done, and the counters tell. */
+	if (!err && stays && u->journal &&
+	    record_progress(u, u->plan.n_steps, u->plan.n_steps) != 0)
+		ctx_log(u->proc->ctx, OCP_LOG_WARN, "%s", ocp_error(u->proc->ctx));
+	if (!err && stays)
+		return;
+	if (stays)
+		journal_close(u->journal);
+	else
+		journal_remove(u->journal);
+	u->journal = NULL;
+}
+
 static int run_plan(struct update *u, unsigned int flags)
 {
 	struct ocp_process *proc = u->proc;
 	bool no_stop = proc->held || proc->is_self;
-	int err = u->journal ? journal_plan(u) : 0;
+	int err = wants_journal(u) ? open_journal(u) : 0;
 
 	if (!err && !no_stop)
 		err = tracee_open(proc->ctx, proc->pid, &u->tracee);
@@ -382,9 +530,7 @@ static int run_plan(struct update *u, unsigned int flags)
 		err = patcher_open(proc->ctx, proc->pid, &u->patcher);
 	if (!err)
 		err = run_slices(u, no_stop || (flags & OCP_ATOMICALLY));
-	/* What is on disk says "pending": doctor then goes by the counters. */
-	if (!err && u->journal && journal_commit(u->journal, true) != 0)
-		ctx_log(proc->ctx, OCP_LOG_WARN, "%s", ocp_error(proc->ctx));
+	end_journal(u, err);
 	if (!err)
 		ctx_log(proc->ctx, OCP_LOG_INFO,
 			"pid %d: switched %zu probes: %zu writes, %zu stops", (int)proc->pid,
@@ -402,9 +548,6 @@ static int run_update(struct update *u, const struct ocp_actions *actions, unsig
 				(int)proc->pid);
 	if (!err)
 		err = plan_make(&u->context, actions, &u->snapshot, &u->plan);
-	if (!err && proc->live.n_probes == 0)
-		ctx_log(proc->ctx, OCP_LOG_WARN, "pid %d (%s): has no OCaml probes", (int)proc->pid,
-			proc->images.exe_path);
 	/* What needs no write needs no stop. */
 	if (err || u->plan.n_writes == 0)
 		return err;
@@ -420,10 +563,12 @@ static int run_update(struct update *u, const struct ocp_actions *actions, unsig
 	return run_plan(u, flags);
 }
 
-static struct update new_update(struct ocp_process *proc, unsigned int flags)
+static struct update new_update(struct ocp_process *proc, enum journal_kind kind,
+				unsigned int flags)
 {
 	return (struct update){
 		.proc = proc,
+		.kind = kind,
 		.context = {
 			.ctx = proc->ctx,
 			.images = &proc->images,
@@ -436,7 +581,7 @@ static struct update new_update(struct ocp_process *proc, unsigned int flags)
 int ocp_process_update(struct ocp_process *proc, const struct ocp_actions *actions,
 		       unsigned int flags)
 {
-	struct update u = new_update(proc, flags);
+	struct update u = new_update(proc, JOURNAL_UPDATE, flags);
 	int err = run_update(&u, actions, flags);
 
 	free_update(&u);
@@ -459,19 +604,9 @@ int ocp_process_update_undoable(struct ocp_process *proc, const struct ocp_actio
 	*out = NULL;
 	if (!undo)
 		return ctx_no_memory(proc->ctx);
-	*u = new_update(proc, flags);
-	if (journal_open(proc->ctx, proc->pid, &u->journal) != 0)
-		ctx_log(proc->ctx, OCP_LOG_WARN,
-			"no journal, so that doctor could not undo this if we are killed: %s",
-			ocp_error(proc->ctx));
+	*u = new_update(proc, JOURNAL_PROMISE, flags);
 	err = run_update(u, actions, flags);
 	if (err) {
-		/* What could not be undone stays on record, for doctor. */
-		if (!u->n_left)
-			journal_remove(u->journal);
-		else
-			journal_close(u->journal);
-		u->journal = NULL;
 		ocp_undo_free(undo);
 		return err;
 	}
@@ -484,9 +619,6 @@ int ocp_undo_run(struct ocp_undo *undo)
 	struct update *u = &undo->update;
 	size_t left;
 
-	/* "Pending" again: if we are killed half way, doctor goes by the counters. */
-	if (u->journal && journal_commit(u->journal, false) != 0)
-		ctx_log(u->proc->ctx, OCP_LOG_WARN, "%s", ocp_error(u->proc->ctx));
 	left = undo_slices(u);
 	if (left && memory_is_alive(u->proc->memory))
 		return ctx_error(u->proc->ctx, -EIO, "pid %d: %zu probes could not be restored",

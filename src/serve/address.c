@@ -20,6 +20,10 @@ void address_name(const struct sockaddr *address, char name[ADDRESS_BYTES])
 	const bool is_ipv6 = address->sa_family == AF_INET6;
 	char host[INET6_ADDRSTRLEN] = "?";
 
+	if (!is_ipv6 && address->sa_family != AF_INET) {
+		snprintf(name, ADDRESS_BYTES, "?");
+		return;
+	}
 	inet_ntop(address->sa_family,
 		  is_ipv6 ? (const void *)&ipv6(address)->sin6_addr : &ipv4(address)->sin_addr,
 		  host, sizeof(host));

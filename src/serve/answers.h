@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What is served at which path. */
+/* What is answered to the process that speaks HTTP (see serve/front.h). */
 #ifndef SERVE_ANSWERS_H
 #define SERVE_ANSWERS_H
 
 #include "serve/buckets.h"
+#include "serve/channel.h"
 #include "serve/control.h"
 #include "serve/metrics.h"
 
@@ -14,12 +15,9 @@ struct answers {
 	struct control *control; /* NULL: nothing can be switched */
 	struct buckets buckets;
 	bool label_pid;
-	struct http_route *routes;
 };
 
-/* Serve ANSWERS, all of which but `routes` is set, at LISTEN_FD, which is the server's
- * then. */
-int answers_start(struct answers *answers, int listen_fd, struct http **http);
-void answers_stop(struct answers *answers, struct http *http);
+/* Answer ASKED, which anybody may have written. */
+void answers_make(struct answers *answers, const struct asked *asked, struct http_reply *reply);
 
 #endif

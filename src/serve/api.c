@@ -8,8 +8,9 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "cli/pair_note.h"
 
-enum { API_VERSION = 1 };
+enum { API_VERSION = 2 };
 
 /* ,"NAME": before a value; NAME is a literal with both. */
 #define add_key(out, literal) body_lit(out, ",\"" literal "\":")
@@ -64,15 +65,18 @@ static void add_cost(struct body *out, const struct watch_target *target)
 	body_real(out, target->core_share, 6);
 	add_key(out, "seconds");
 	body_real(out, target->cost_seconds, 6);
+	add_key(out, "budget");
+	if (target->budget > 0)
+		body_real(out, target->budget, 6);
+	else
+		body_lit(out, "null");
 	body_lit(out, "}");
 }
 
 static void add_losses(struct body *out, const struct watch_losses *losses)
 {
 	add_key(out, "losses");
-	body_lit(out, "{\"pair_overflow\":");
-	body_u64(out, losses->pair_overflow);
-	add_key(out, "pair_map_full");
+	body_lit(out, "{\"pair_map_full\":");
 	body_u64(out, losses->pair_map_full);
 	add_key(out, "pair_not_keyed");
 	body_u64(out, losses->pair_not_keyed);
@@ -80,6 +84,8 @@ static void add_losses(struct body *out, const struct watch_losses *losses)
 	body_u64(out, losses->rows_full);
 	add_key(out, "children_full");
 	body_u64(out, losses->children_full);
+	add_key(out, "filter_mismatch");
+	body_u64(out, losses->filter_mismatch);
 	body_lit(out, "}");
 }
 
@@ -108,12 +114,18 @@ static void add_probe(struct body *out, const struct watch_probe *probe)
 	body_str(out, handlers[probe->handler]);
 	add_key(out, "enabled");
 	body_u64(out, probe->n_enabled);
+	/* Mostly there are none, and the probes are many. */
+	if (probe->n_uses_without_site) {
+		add_key(out, "uses_without_site");
+		body_u64(out, probe->n_uses_without_site);
+	}
 	body_lit(out, "}");
 }
 
 static void add_pair(struct body *out, const struct watch_pair *pair)
 {
 	const struct ocp_pair *sum = &pair->sum;
+	char note[PAIR_NOTE_BYTES];
 
 	body_lit(out, "{\"start\":");
 	body_json(out, pair->start);
@@ -133,8 +145,6 @@ static void add_pair(struct body *out, const struct watch_pair *pair)
 	body_u64(out, sum->orphan_starts);
 	add_key(out, "orphan_stops");
 	body_u64(out, sum->orphan_stops);
-	add_key(out, "overflows");
-	body_u64(out, sum->overflows);
 	add_key(out, "map_full");
 	body_u64(out, sum->map_full);
 	add_key(out, "not_keyed");
@@ -145,6 +155,8 @@ static void add_pair(struct body *out, const struct watch_pair *pair)
 	body_u64(out, pair->p50_ns);
 	add_key(out, "p99_ns");
 	body_u64(out, pair->p99_ns);
+	add_key(out, "note");
+	body_json(out, pair_note(note, pair->start, pair->stop, sum) ? note : NULL);
 	body_lit(out, "}");
 }
 
@@ -177,6 +189,8 @@ static void add_target(struct body *out, const struct watch_target *target)
 	body_json(out, target->problem);
 	add_cost(out, target);
 	add_losses(out, &target->losses);
+	add_key(out, "filter_mismatch");
+	body_json(out, target->mismatch);
 	add_key(out, "probes");
 	body_lit(out, "[");
 	for (size_t i = 0; i < target->n_probes; i++) {

@@ -14,6 +14,7 @@
 #include "base/suggest.h"
 #include "serve/config_file.h"
 #include "serve/config_keys.h"
+#include "serve/hosts.h"
 
 enum { MAX_NAME_BYTES = 1024 };
 
@@ -404,6 +405,32 @@ static int take_textfile(struct reader *r, const char *where, struct json_object
 	return take_text(r, where, value, &((struct config *)into)->textfile);
 }
 
+static int take_hosts(struct reader *r, const char *where, struct json_object *value, void *into)
+{
+	char element[CONFIG_WHERE_BYTES];
+	struct config *config = into;
+	size_t n;
+	int err = 0;
+
+	if (!json_object_is_type(value, json_type_array) || !json_object_array_length(value))
+		return wrong(r, where, "not a list of names");
+	n = json_object_array_length(value);
+	config->hosts = calloc(n, sizeof(*config->hosts));
+	if (!config->hosts)
+		return ctx_no_memory(r->ctx);
+	for (size_t i = 0; !err && i < n; i++) {
+		const char **name = &config->hosts[i], *why;
+
+		name_element(element, where, i);
+		err = take_text(r, element, json_object_array_get_idx(value, i), name);
+		why = err ? NULL : hosts_check_name(*name);
+		if (why)
+			err = wrong(r, element, "'%.100s': %s", *name, why);
+	}
+	config->n_hosts = n;
+	return err;
+}
+
 static int take_label_pid(struct reader *r, const char *where, struct json_object *value,
 			  void *into)
 {
@@ -461,9 +488,9 @@ static int take_targets(struct reader *r, const char *where, struct json_object 
 static int take_config(struct reader *r)
 {
 	static const struct key keys[] = {
-		{ "listen", take_listen },	 { "buckets", take_buckets },
-		{ "label_pid", take_label_pid }, { "textfile", take_textfile },
-		{ "targets", take_targets },
+		{ "listen", take_listen },     { "hosts", take_hosts },
+		{ "buckets", take_buckets },   { "label_pid", take_label_pid },
+		{ "textfile", take_textfile }, { "targets", take_targets },
 	};
 	struct json_object *root = r->config->memory->root;
 
@@ -512,27 +539,34 @@ static struct config *new_config(struct ocp_ctx *ctx)
 	return NULL;
 }
 
-int config_read(struct ocp_ctx *ctx, const char *file, int wake_fd, struct config **out)
+int config_parse(struct ocp_ctx *ctx, const char *file, const char *text, size_t n,
+		 struct config **out)
 {
-	struct reader reader = { .ctx = ctx, .file = file };
-	char *text = NULL;
-	size_t n;
-	int err = config_file_read(ctx, file, wake_fd, &text, &n);
+	struct reader reader = { .ctx = ctx, .file = file, .config = new_config(ctx) };
+	int err = reader.config ? parse(&reader, text, n) : -ENOMEM;
 
-	if (err)
-		return err;
-	reader.config = new_config(ctx);
-	err = reader.config ? parse(&reader, text, n) : -ENOMEM;
 	if (!err)
 		err = take_config(&reader);
 	config_keys_free(reader.keys);
-	free(text);
 	if (err) {
 		config_free(reader.config);
 		return err;
 	}
 	*out = reader.config;
 	return 0;
+}
+
+int config_read(struct ocp_ctx *ctx, const char *file, int wake_fd, struct config **out)
+{
+	char *text = NULL;
+	size_t n;
+	int err = config_file_read(ctx, file, wake_fd, &text, &n);
+
+	if (err)
+		return err;
+	err = config_parse(ctx, file, text, n, out);
+	free(text);
+	return err;
 }
 
 void config_free(struct config *config)
@@ -547,5 +581,6 @@ void config_free(struct config *config)
 	json_object_put(config->memory->root);
 	free(config->memory);
 	free(config->targets);
+	free(config->hosts);
 	free(config);
 }

@@ -3,6 +3,7 @@
  * The configuration file: an object in JSON, with comments.
  *
  *	listen     "ADDRESS:PORT"
+ *	hosts      ["NAME", "NAME:PORT", ...]   see hosts.h
  *	buckets    [0.001, 0.01, ...]   seconds, ascending
  *	label_pid  true | false
  *	textfile   "FILE"
@@ -31,7 +32,9 @@ struct config_target {
 
 struct config {
 	const char *listen, *textfile; /* NULL: not given */
-	struct buckets buckets;	       /* n 0: not given */
+	const char **hosts;
+	size_t n_hosts;
+	struct buckets buckets; /* n 0: not given */
 	bool label_pid;
 	struct config_target *targets;
 	size_t n_targets;
@@ -43,6 +46,9 @@ struct config {
  * is read only if WAKE_FD is not -1, see config_file_read.
  */
 int config_read(struct ocp_ctx *ctx, const char *file, int wake_fd, struct config **out);
+/* The same of TEXT, N bytes and a zero byte behind them, which is what FILE has. */
+int config_parse(struct ocp_ctx *ctx, const char *file, const char *text, size_t n,
+		 struct config **out);
 /* Takes NULL. */
 void config_free(struct config *config);
 

@@ -13,54 +13,19 @@ enum {
 	FORBIDDEN = 403,
 	UNAUTHORIZED = 401,
 	UNSUPPORTED_MEDIA_TYPE = 415,
-	MISDIRECTED = 421,
 	MAX_LOGGED_A_SECOND = 5,
 };
 
-int control_init(struct ocp_ctx *ctx, const struct listener *listener, struct control *control)
+int control_init(struct ocp_ctx *ctx, const struct hosts *hosts, struct control *control)
 {
 	unsigned char random[TOKEN_BYTES];
 
-	*control = (struct control){ .port = listener->port };
-	snprintf(control->host, sizeof(control->host), "%.*s",
-		 (int)(strrchr(listener->name, ':') - listener->name), listener->name);
+	*control = (struct control){ .hosts = hosts };
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
 		return ctx_error(ctx, -EIO, "getrandom: no random numbers for the token");
 	for (size_t i = 0; i < TOKEN_BYTES; i++)
 		snprintf(control->token + 2 * i, 3, "%02x", random[i]);
 	return 0;
-}
-
-/* Is HOST, as a request has it, NAME, with the port or, if that is HTTP's own, without? */
-static bool is_host(const struct control *control, const char *host, const char *name)
-{
-	const size_t bytes = strlen(name);
-	char port[8];
-
-	if (strncasecmp(host, name, bytes) != 0)
-		return false;
-	snprintf(port, sizeof(port), ":%u", control->port);
-	return strcmp(host + bytes, port) == 0 || (control->port == 80 && !host[bytes]);
-}
-
-static bool is_ours(const struct control *control, const char *host)
-{
-	const char *const names[] = { control->host, "localhost", "127.0.0.1", "[::1]" };
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (is_host(control, host, names[i]))
-			return true;
-	return false;
-}
-
-bool control_admit(const struct control *control, const struct http_request *request,
-		   struct http_reply *reply)
-{
-	if (request->host && is_ours(control, request->host))
-		return true;
-	http_error(reply, MISDIRECTED, "Host is not a name of this server",
-		   "with --control it answers to the address that it prints when it starts");
-	return false;
 }
 
 /* ---- requests to switch --------------------------------------------------------------------- */
@@ -78,53 +43,57 @@ static bool is_token(const struct control *control, const char *text)
 	return difference == 0;
 }
 
-static bool is_authorized(const struct control *control, const struct http_request *request)
+static bool is_authorized(const struct control *control, const struct control_request *request)
 {
 	static const char scheme[] = "Bearer ";
-	const char *value = http_header(request, "Authorization");
+	const struct control_header *header = &request->authorization;
 
-	if (!value || http_header_count(request, "Authorization") != 1 ||
-	    strncasecmp(value, scheme, sizeof(scheme) - 1) != 0)
-		return false;
-	return is_token(control, value + sizeof(scheme) - 1);
+	return header->n == 1 && strncasecmp(header->value, scheme, sizeof(scheme) - 1) == 0 &&
+	       is_token(control, header->value + sizeof(scheme) - 1);
 }
 
-/* Browsers say where the page is from that sends a POST; other programs do not. */
-static bool is_same_origin(const struct http_request *request)
+/*
+ * Browsers say where the page is from that sends a POST; other programs do not. A proxy, whose name
+ * was given, may be asked by https.
+ */
+static bool is_same_origin(const struct control *control, const struct control_request *request)
 {
-	static const char scheme[] = "http://";
-	const char *origin = http_header(request, "Origin");
+	static const char http[] = "http://", https[] = "https://";
+	const struct control_header *origin = &request->origin;
 
-	if (!origin)
+	if (!origin->n)
 		return true;
-	return http_header_count(request, "Origin") == 1 &&
-	       strncmp(origin, scheme, sizeof(scheme) - 1) == 0 &&
-	       strcasecmp(origin + sizeof(scheme) - 1, request->host) == 0;
+	if (origin->n > 1 || !request->host)
+		return false;
+	if (strncmp(origin->value, http, sizeof(http) - 1) == 0)
+		return strcasecmp(origin->value + sizeof(http) - 1, request->host) == 0;
+	return strncmp(origin->value, https, sizeof(https) - 1) == 0 &&
+	       hosts_is_named(control->hosts, request->host) &&
+	       strcasecmp(origin->value + sizeof(https) - 1, request->host) == 0;
 }
 
-static bool is_json(const struct http_request *request)
+static bool is_json(const struct control_request *request)
 {
 	static const char type[] = "application/json";
-	const char *value = http_header(request, "Content-Type");
+	const char *rest;
 
-	if (!value || http_header_count(request, "Content-Type") != 1 ||
-	    strncasecmp(value, type, sizeof(type) - 1) != 0)
+	if (request->content_type.n != 1 ||
+	    strncasecmp(request->content_type.value, type, sizeof(type) - 1) != 0)
 		return false;
-	value += sizeof(type) - 1;
-	value += strspn(value, " \t");
-	return !*value || *value == ';';
+	rest = request->content_type.value + sizeof(type) - 1;
+	rest += strspn(rest, " \t");
+	return !*rest || *rest == ';';
 }
 
 /* Why REQUEST is refused, in REPLY; NULL: it is not. */
-static const char *refuse(const struct control *control, const struct http_request *request,
+static const char *refuse(const struct control *control, const struct control_request *request,
 			  struct http_reply *reply)
 {
-	if (!is_same_origin(request)) {
+	if (!is_same_origin(control, request)) {
 		http_error(reply, FORBIDDEN, "Origin is another server", NULL);
 		return "another Origin";
 	}
 	if (!is_authorized(control, request)) {
-		http_add_header(reply, "WWW-Authenticate", "Bearer");
 		http_error(reply, UNAUTHORIZED, "the token is missing or wrong",
 			   "open the address that was printed when the server started");
 		return "no token, or a wrong one";
@@ -150,13 +119,12 @@ static bool may_log_refusal(struct control *control)
 }
 
 void control_answer(struct control *control, struct ocp_ctx *ctx, struct watch *watch,
-		    const struct http_request *request, struct http_reply *reply)
+		    const struct control_request *request, struct http_reply *reply)
 {
 	const char *why = refuse(control, request, reply);
 
-	http_add_header(reply, "Cache-Control", "no-store");
 	if (!why)
-		order_answer(ctx, watch, request, reply);
+		order_answer(ctx, watch, &request->order, reply);
 	else if (may_log_refusal(control))
-		order_log(request->peer, "refused to switch: %s", why);
+		order_log(request->order.peer, "refused to switch: %s", why);
 }

@@ -4,10 +4,10 @@
  *
  *	memory   32 KiB for what it sends (and 64 KiB of a body); all replies that wait for their
  *		 readers together have at most 256 MiB
- *	time	 10 s for all of a request, 30 s to take the reply, 2 minutes between requests: in
- *		 total, not since the last byte, so that one who sends a byte now and then ends, too
- *	number   when there is no room for another connection, or reply, the one that has had most
- * of its time gives up its place: a flood of idle ones keeps nobody out
+ *	time	 10 s for all of a request, 30 s to take the reply, 2 minutes between requests, or
+ *		 to wait for an answer that comes later: in total, not since the last byte
+ *	number   when there is no room for another connection, or reply, the one that has had
+ *		 most of its time gives up its place: a flood of idle ones keeps nobody out
  *
  * Libmicrohttpd has limits on single connections only, and restarts its clock at every byte. So the
  * clocks are kept here, and what is over has its socket shut down, which libmicrohttpd sees as the
@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -43,7 +42,7 @@ enum {
 	MAX_UNREAD_BYTES = 1024 * 1024,
 	MAX_CONNECTIONS = 8192,
 	MIN_CONNECTIONS = 16,
-	OTHER_FDS = 512, /* for what else the program opens */
+	OTHER_FDS = 64, /* for what else this process has open */
 };
 
 static const size_t max_reply_bytes = (size_t)256 * 1024 * 1024;
@@ -58,17 +57,7 @@ struct held {
 	unsigned int users;
 };
 
-/* One client. */
-struct connection {
-	struct connection *previous, *next;
-	int fd;
-	int64_t since_ms;  /* that it does what it does now, */
-	int limit_ms;	   /* for which it has this long: REQUEST_MS, REPLY_MS or IDLE_MS */
-	struct held *held; /* that it is being sent; NULL: none */
-	bool is_over;	   /* was shut down */
-};
-
-/* One request, from its first line on to the end of the reply. */
+/* One request, from its first line on to the end of the reply; all 0: there is none. */
 struct pending {
 	struct uri uri;
 	const char *uri_end;
@@ -77,7 +66,24 @@ struct pending {
 	const struct http_route *route;
 	struct http_reply refusal; /* status 0: none */
 	struct body body;
-	size_t n_came; /* of the body */
+	size_t n_came;	 /* of the body */
+	uint64_t ticket; /* not 0: it waits for its answer, and libmicrohttpd leaves it alone */
+	bool has_late;	 /* which has come, and is held */
+	unsigned int late_status;
+};
+
+/* One client. */
+struct connection {
+	struct connection *previous, *next;
+	struct MHD_Connection *mhd;
+	int fd;
+	int64_t since_ms;  /* that it does what it does now, */
+	int limit_ms;	   /* for which it has this long: REQUEST_MS, REPLY_MS or IDLE_MS */
+	struct held *held; /* that it is being sent; NULL: none */
+	bool is_over;	   /* was shut down */
+	/* In here: libmicrohttpd always says that a connection has ended, but not that a request
+	 * has for which its own memory was too small. */
+	struct pending pending;
 };
 
 struct http {
@@ -85,6 +91,7 @@ struct http {
 	struct MHD_Daemon *daemon;
 	struct connection *connections;
 	size_t n_connections, max_connections;
+	bool has_woken;				  /* a connection, since then */
 	size_t reply_bytes;			  /* of all that is held */
 	int64_t run_ms;				  /* when http_run began */
 	struct held *shared[HTTP_MAX_SHARES + 1]; /* since then, or in a crowd for STALE_MS */
@@ -115,11 +122,21 @@ static void hold(struct held **to, struct held *held)
 	*to = held;
 }
 
+/* On_request is called again. */
+static void wake(struct http *http, struct connection *connection)
+{
+	http->has_woken = true;
+	connection->pending.ticket = 0;
+	MHD_resume_connection(connection->mhd);
+}
+
 static void end_connection(struct http *http, struct connection *connection)
 {
 	connection->is_over = true;
 	release(http, &connection->held);
 	shutdown(connection->fd, SHUT_RDWR);
+	if (connection->pending.ticket)
+		wake(http, connection);
 }
 
 static void begin_phase(struct connection *connection, int limit_ms)
@@ -142,6 +159,13 @@ static bool end_oldest(struct http *http, bool has_reply)
 	return oldest;
 }
 
+static void forget_request(struct connection *connection)
+{
+	body_free(&connection->pending.body);
+	body_free(&connection->pending.refusal.body);
+	connection->pending = (struct pending){ 0 };
+}
+
 static void remove_connection(struct http *http, struct connection *connection)
 {
 	if (connection->previous)
@@ -151,6 +175,7 @@ static void remove_connection(struct http *http, struct connection *connection)
 	if (connection->next)
 		connection->next->previous = connection->previous;
 	release(http, &connection->held);
+	forget_request(connection);
 	http->n_connections--;
 	free(connection);
 }
@@ -172,6 +197,7 @@ static void on_connection(void *data, struct MHD_Connection *mhd, void **context
 		return; /* on_request will not have it */
 	if (http->n_connections >= http->max_connections)
 		end_oldest(http, false);
+	connection->mhd = mhd;
 	connection->fd =
 		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 	begin_phase(connection, REQUEST_MS);
@@ -209,88 +235,7 @@ void http_expire(struct http *http)
 			end_connection(http, c);
 }
 
-/* ---- headers -------------------------------------------------------------------------------- */
-
-const char *http_header(const struct http_request *request, const char *name)
-{
-	return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
-}
-
-struct header_counter {
-	const char *name;
-	size_t n;
-};
-
-struct header_list {
-	const char *name;
-	struct body values;
-};
-
-static enum MHD_Result count_header(void *data, enum MHD_ValueKind kind, const char *name,
-				    const char *value)
-{
-	struct header_counter *counter = data;
-
-	(void)kind;
-	(void)value;
-	counter->n += strcasecmp(name, counter->name) == 0;
-	return MHD_YES;
-}
-
-size_t http_header_count(const struct http_request *request, const char *name)
-{
-	struct header_counter counter = { name, 0 };
-
-	MHD_get_connection_values(request->connection, MHD_HEADER_KIND, count_header, &counter);
-	return counter.n;
-}
-
-static enum MHD_Result add_to_list(void *data, enum MHD_ValueKind kind, const char *name,
-				   const char *value)
-{
-	struct header_list *list = data;
-
-	(void)kind;
-	if (strcasecmp(name, list->name) != 0)
-		return MHD_YES;
-	if (list->values.n)
-		body_lit(&list->values, ", ");
-	body_str(&list->values, value ? value : "");
-	return MHD_YES;
-}
-
-char *http_header_list(const struct http_request *request, const char *name)
-{
-	struct header_list list = { .name = name };
-
-	MHD_get_connection_values(request->connection, MHD_HEADER_KIND, add_to_list, &list);
-	body_add(&list.values, "", 1);
-	if (!list.values.is_short)
-		return list.values.bytes;
-	body_free(&list.values);
-	return NULL;
-}
-
 /* ---- replies -------------------------------------------------------------------------------- */
-
-void http_add_header(struct http_reply *reply, const char *name, const char *value)
-{
-	if (reply->n_headers == HTTP_MAX_HEADERS)
-		return;
-	reply->headers[reply->n_headers].name = name;
-	reply->headers[reply->n_headers++].value = value;
-}
-
-void http_error(struct http_reply *reply, unsigned int status, const char *error, const char *hint)
-{
-	reply->status = status;
-	reply->type = "application/json";
-	body_lit(&reply->body, "{\"error\":");
-	body_json(&reply->body, error);
-	body_lit(&reply->body, ",\"hint\":");
-	body_json(&reply->body, hint);
-	body_lit(&reply->body, "}\n");
-}
 
 static struct MHD_Response *make_response(struct http_reply *reply)
 {
@@ -386,6 +331,46 @@ static enum MHD_Result send_reply(struct http *http, struct MHD_Connection *mhd,
 	return result;
 }
 
+/* ---- answers that come later ---------------------------------------------------------------- */
+
+static void suspend(struct MHD_Connection *mhd, struct pending *pending, uint64_t ticket)
+{
+	begin_phase(connection_of(mhd), IDLE_MS);
+	pending->ticket = ticket;
+	MHD_suspend_connection(mhd);
+}
+
+bool http_is_awaited(const struct http *http, uint64_t ticket)
+{
+	const struct connection *c = http->connections;
+
+	while (c && c->pending.ticket != ticket)
+		c = c->next;
+	return c;
+}
+
+void http_answer(struct http *http, uint64_t ticket, struct http_reply *reply)
+{
+	const unsigned int status = reply->status ? reply->status : MHD_HTTP_OK;
+	struct held *held = make_held(http, reply), *own = NULL;
+
+	if (held)
+		hold(&own, held);
+	for (struct connection *c = http->connections; c; c = c->next) {
+		if (!c->pending.ticket || (ticket && c->pending.ticket != ticket))
+			continue;
+		if (held) {
+			hold(&c->held, held);
+			c->pending.has_late = true;
+			c->pending.late_status = status;
+			wake(http, c);
+		} else {
+			end_connection(http, c);
+		}
+	}
+	release(http, &own);
+}
+
 /* ---- requests ------------------------------------------------------------------------------- */
 
 static bool answers(const struct http_route *route, const char *method)
@@ -420,17 +405,9 @@ static const struct http_route *find_route(const struct http *http,
 	return NULL;
 }
 
-/* Two servers could read these differently; so could two parts of one. */
-static bool is_ambiguous(const struct http_request *request)
-{
-	return http_header_count(request, "Host") > 1 ||
-	       http_header_count(request, "Content-Length") > 1 ||
-	       (http_header(request, "Content-Length") &&
-		http_header(request, "Transfer-Encoding"));
-}
-
 /* Look at all but the body; the refusal of PENDING says what was found. */
-static void examine(struct http *http, struct pending *pending, const char *method)
+static void examine(struct http *http, struct pending *pending, const char *method,
+		    const char *version)
 {
 	const struct http_request *request = &pending->request;
 	struct http_reply *reply = &pending->refusal;
@@ -444,7 +421,9 @@ static void examine(struct http *http, struct pending *pending, const char *meth
 	else if (header_bytes > MAX_HEADER_BYTES)
 		http_error(reply, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
 			   "the headers are more than 16 KiB", NULL);
-	else if (is_ambiguous(request))
+	else if (http_lacks_host(request, version))
+		http_error(reply, MHD_HTTP_BAD_REQUEST, "there is no Host header", NULL);
+	else if (http_is_ambiguous(request))
 		http_error(reply, MHD_HTTP_BAD_REQUEST, "the headers contradict each other", NULL);
 	else if (pending->uri.status)
 		http_error(reply, pending->uri.status, pending->uri.error, NULL);
@@ -481,12 +460,11 @@ static bool is_body_awaited(const struct pending *pending)
 }
 
 static enum MHD_Result begin_request(struct http *http, struct MHD_Connection *mhd,
-				     struct pending *pending, const char *path, const char *method)
+				     struct pending *pending, const char *path, const char *method,
+				     const char *version)
 {
 	struct http_request *request = &pending->request;
 
-	if (!connection_of(mhd))
-		return MHD_NO;
 	pending->has_begun = true;
 	request->http = http;
 	request->connection = mhd;
@@ -496,7 +474,7 @@ static enum MHD_Result begin_request(struct http *http, struct MHD_Connection *m
 		request->path = "/";
 	/* "the origin server MUST ignore the received Host header field (if any)" */
 	request->host = *pending->uri.host ? pending->uri.host : http_header(request, "Host");
-	examine(http, pending, method);
+	examine(http, pending, method, version);
 	if (!pending->refusal.status || is_body_awaited(pending))
 		return MHD_YES;
 	return send_reply(http, mhd, &pending->refusal);
@@ -525,6 +503,13 @@ static enum MHD_Result answer_request(struct http *http, struct MHD_Connection *
 
 	if (pending->refusal.status)
 		return send_reply(http, mhd, &pending->refusal);
+	if (connection_of(mhd)->is_over)
+		return MHD_NO;
+	if (pending->has_late) {
+		begin_phase(connection_of(mhd), REPLY_MS);
+		return MHD_queue_response(mhd, pending->late_status,
+					  connection_of(mhd)->held->response);
+	}
 	body_add(&pending->body, "", 1);
 	if (pending->n_came > MAX_BODY_BYTES) {
 		http_error(&reply, MHD_HTTP_CONTENT_TOO_LARGE, "the body is more than 64 KiB",
@@ -540,6 +525,10 @@ static enum MHD_Result answer_request(struct http *http, struct MHD_Connection *
 		request->n_body = pending->body.n - 1;
 		pending->route->answer(http->settings.data, request, &reply);
 	}
+	if (reply.ticket) {
+		suspend(mhd, pending, reply.ticket);
+		return MHD_YES;
+	}
 	return send_reply(http, mhd, &reply);
 }
 
@@ -554,7 +543,7 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *mhd, const 
 	if (!pending->has_begun && was_cut(pending, version))
 		uri_refuse_zero(&pending->uri);
 	if (!pending->has_begun)
-		return begin_request(data, mhd, pending, path, method);
+		return begin_request(data, mhd, pending, path, method, version);
 	if (!*n_upload)
 		return answer_request(data, mhd, pending);
 	if (!take_body(pending, upload, *n_upload))
@@ -567,35 +556,32 @@ static void on_completed(void *data, struct MHD_Connection *mhd, void **context,
 			 enum MHD_RequestTerminationCode code)
 {
 	struct connection *connection = connection_of(mhd);
-	struct pending *pending = *context;
 
 	(void)code;
-	if (connection) {
-		release(data, &connection->held);
-		begin_phase(connection, IDLE_MS);
-	}
-	if (pending) {
-		body_free(&pending->body);
-		body_free(&pending->refusal.body);
-	}
-	free(pending);
 	*context = NULL;
+	if (!connection)
+		return;
+	release(data, &connection->held);
+	forget_request(connection);
+	begin_phase(connection, IDLE_MS);
 }
 
 /* The request's first line is there; its second word has not been decoded yet. */
 static void *on_uri(void *data, const char *uri, struct MHD_Connection *mhd)
 {
 	struct connection *connection = connection_of(mhd);
-	struct pending *pending = calloc(1, sizeof(*pending));
 
 	(void)data;
-	if (connection && connection->limit_ms == IDLE_MS)
+	if (!connection)
+		return NULL;
+	if (connection->limit_ms == IDLE_MS)
 		begin_phase(connection, REQUEST_MS);
-	if (pending && uri) {
-		uri_read(&pending->uri, uri);
-		pending->uri_end = uri + strlen(uri);
+	forget_request(connection);
+	if (uri) {
+		uri_read(&connection->pending.uri, uri);
+		connection->pending.uri_end = uri + strlen(uri);
 	}
-	return pending;
+	return &connection->pending;
 }
 
 /* ---- the server ----------------------------------------------------------------------------- */
@@ -622,15 +608,22 @@ int http_new(struct ocp_ctx *ctx, const struct http_settings *settings, struct h
 	}
 	http->settings = *settings;
 	http->max_connections = max_connections();
+	/*
+	 * At STRICT_FOR_CLIENT 1 libmicrohttpd also refuses a request without Host, and an address
+	 * with a space, which we do ourselves. Up to 0.9.75 it sends the header of some refusals of
+	 * its own twice: of that one, of a Content-Length that is no number, and of cookies for
+	 * which its memory is too small. The latter two remain: nobody is asked before. The
+	 * connection ends with each of them, so that no later request is answered with a rest.
+	 */
 	/* Room for those that were shut down and are still to be closed. */
 	http->daemon = MHD_start_daemon(
-		MHD_USE_EPOLL | MHD_USE_TURBO, 0, NULL, NULL, on_request, http,
-		MHD_OPTION_LISTEN_SOCKET, settings->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+		MHD_USE_EPOLL | MHD_USE_TURBO | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request,
+		http, MHD_OPTION_LISTEN_SOCKET, settings->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned int)(http->max_connections + MIN_CONNECTIONS),
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
 		MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_NOTIFY_COMPLETED,
 		on_completed, http, MHD_OPTION_URI_LOG_CALLBACK, on_uri, http,
-		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
+		MHD_OPTION_STRICT_FOR_CLIENT, 0, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
 		MHD_OPTION_END);
 	if (!http->daemon) {
 		close(settings->listen_fd);
@@ -651,6 +644,7 @@ static bool is_sending(const struct http *http)
 
 void http_free(struct http *http)
 {
+	struct http_reply end = { 0 };
 	int64_t deadline_ms;
 	int listen_fd;
 
@@ -659,6 +653,8 @@ void http_free(struct http *http)
 	listen_fd = MHD_quiesce_daemon(http->daemon);
 	if (listen_fd >= 0)
 		close(listen_fd);
+	http_error(&end, MHD_HTTP_SERVICE_UNAVAILABLE, "the server ends", NULL);
+	http_answer(http, 0, &end);
 	deadline_ms = now_ms() + LAST_REPLIES_MS;
 	while (is_sending(http) && now_ms() < deadline_ms) {
 		poll(&(struct pollfd){ .fd = http_fd(http), .events = POLLIN }, 1, 10);
@@ -679,6 +675,8 @@ int http_timeout_ms(struct http *http)
 {
 	MHD_UNSIGNED_LONG_LONG timeout_ms;
 
+	if (http->has_woken)
+		return 0;
 	if (MHD_get_timeout(http->daemon, &timeout_ms) != MHD_YES)
 		return -1;
 	return timeout_ms < 1000 ? (int)timeout_ms : 1000;
@@ -687,6 +685,7 @@ int http_timeout_ms(struct http *http)
 void http_run(struct http *http)
 {
 	http->run_ms = now_ms();
+	http->has_woken = false;
 	MHD_run(http->daemon);
 	for (size_t i = 0; i <= HTTP_MAX_SHARES; i++) {
 		const struct held *held = http->shared[i];

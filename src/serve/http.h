@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include "base/ctx.h"
-#include "serve/body.h"
+#include "serve/reply.h"
 
 struct http;
 
@@ -32,22 +32,10 @@ size_t http_header_count(const struct http_request *request, const char *name);
  */
 char *http_header_list(const struct http_request *request, const char *name);
 
-enum { HTTP_MAX_HEADERS = 8 };
-
-/* An answer to be filled in: all 0 is an empty 200. */
-struct http_reply {
-	unsigned int status;
-	const char *type; /* Content-Type */
-	struct body body; /* the body; or */
-	const void *data; /* this one, which outlives the server */
-	size_t n_data;
-	struct {
-		const char *name, *value; /* the value is copied when the reply is sent */
-	} headers[HTTP_MAX_HEADERS];
-	size_t n_headers;
-	unsigned int share; /* see http_share */
-	bool is_shared;
-};
+/* Host is to be there in HTTP/1.1 and later (RFC 9112, 3.2). */
+bool http_lacks_host(const struct http_request *request, const char *version);
+/* Two servers could read its headers differently; so could two parts of one. */
+bool http_is_ambiguous(const struct http_request *request);
 
 /*
  * When many ask at once, and http_run's caller has waited for a while already or much memory is in
@@ -57,10 +45,6 @@ struct http_reply {
  */
 enum { HTTP_MAX_SHARES = 6 };
 bool http_share(const struct http_request *request, struct http_reply *reply, unsigned int number);
-
-void http_add_header(struct http_reply *reply, const char *name, const char *value);
-/* Make REPLY an error: an object with ERROR, one sentence, and HINT, or NULL. */
-void http_error(struct http_reply *reply, unsigned int status, const char *error, const char *hint);
 
 enum http_method { HTTP_GET, HTTP_POST }; /* a GET route answers HEAD, too */
 
@@ -86,6 +70,14 @@ struct http_settings {
 int http_new(struct ocp_ctx *ctx, const struct http_settings *settings, struct http **out);
 /* Takes NULL. Clients that are being answered are given a second. */
 void http_free(struct http *http);
+
+/*
+ * A route that cannot answer yet sets the reply's ticket, a number of its own, perhaps the same for
+ * several clients. They wait until REPLY, which is used up, is said to be the answer for that
+ * TICKET; 0: for all. They may have gone by then.
+ */
+bool http_is_awaited(const struct http *http, uint64_t ticket);
+void http_answer(struct http *http, uint64_t ticket, struct http_reply *reply);
 
 /* To be polled for reading; how long at the most (-1: forever); and what to call then. */
 int http_fd(const struct http *http);

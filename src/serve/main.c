@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* ocaml-probes serve: the command line. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "serve/hosts.h"
 #include "serve/server.h"
 
 static int set_once(const struct command *command, const char *name, const char *value,
@@ -11,6 +13,23 @@ static int set_once(const struct command *command, const char *name, const char 
 	if (*to)
 		return say_usage(command, "-%s: given twice", name);
 	*to = value;
+	return EXIT_DONE;
+}
+
+static int add_host(const struct command *command, struct serve_options *own, const char *name)
+{
+	const char *why = hosts_check_name(name);
+	const char **grown;
+
+	if (why)
+		return say_usage(command, "-host '%s': %s", name, why);
+	grown = realloc(own->hosts, (own->n_hosts + 1) * sizeof(*grown));
+	if (!grown) {
+		say("out of memory");
+		return EXIT_FAILED;
+	}
+	own->hosts = grown;
+	own->hosts[own->n_hosts++] = name;
 	return EXIT_DONE;
 }
 
@@ -35,6 +54,8 @@ static int set_own(const struct command *command, struct options *options, const
 		return set_once(command, name, value, &own->config);
 	if (strcmp(name, "textfile") == 0)
 		return set_once(command, name, value, &own->textfile);
+	if (strcmp(name, "host") == 0)
+		return add_host(command, own, value);
 	if (strcmp(name, "label-pid") == 0) {
 		own->label_pid = true;
 		return EXIT_DONE;
@@ -60,6 +81,8 @@ static int check(const struct command *command, const struct options *options)
 	    (options->measure.flag || options->measure.budget > 0 || options->measure.depth ||
 	     options->measure.key || options->measure.filter))
 		return say_usage(command, "with -config, what is measured is said in the file");
+	if (own->n_hosts && own->textfile && !own->listen && !own->config)
+		return say_usage(command, "-host: needs -listen");
 	if (options->interval_ns && !own->textfile && !own->config)
 		return say_usage(command, "-interval goes with -textfile");
 	if (own->textfile && !*own->textfile)
@@ -90,9 +113,13 @@ static const struct command command_serve = {
 		 "\n"
 		 "Measure probes, by the kernel, in these processes; in all that run FILE, now or\n"
 		 "later; in what the configuration file says; or else in every program with\n"
-		 "probes on this machine. Totals never go back when processes end or come.\n"
+		 "probes on this machine, of 20000 sites at most. Totals never go back when\n"
+		 "processes end or come.\n"
 		 "\n"
 		 "  --listen ADDRESS:PORT  127.0.0.1:9464 if not given; port 0: any that is free\n"
+		 "  --host NAME            clients may ask for this server by NAME, or NAME:PORT,\n"
+		 "                         by which a proxy or the DNS knows it (repeatable);\n"
+		 "                         always by an address, localhost, the machine's name\n"
 		 "  --control              probes can be switched from the page, with the token\n"
 		 "                         that is a part of the address that is printed; on\n"
 		 "                         loopback only\n"
@@ -104,9 +131,9 @@ static const struct command command_serve = {
 		 "                         0.001,0.01,0.1\n"
 		 "  --label-pid            tell hits apart by process\n"
 		 "  --config FILE          JSON, with comments; read again at SIGHUP. Keys:\n"
-		 "                         listen, buckets, label_pid, textfile, targets [{exe\n"
-		 "                         or pid, count, time, depth, key, filter, budget}];\n"
-		 "                         options go before\n"
+		 "                         listen, hosts, buckets, label_pid, textfile, targets\n"
+		 "                         [{exe or pid, count, time, depth, key, filter,\n"
+		 "                         budget}]; options go before\n"
 		 "\n"
 		 "  --count[=NAMES|RE]     what is counted, all probes if this is not given\n"
 		 "  --time START,STOP      time from a hit of START to the same thread's next of\n"
@@ -114,16 +141,17 @@ static const struct command command_serve = {
 		 "  --depth N, --key argN, --filter EXPR\n"
 		 "                         as for `attach`\n"
 		 "  --budget P%            switch off the busiest counters of a program when it\n"
-		 "                         takes more of a core (100% where all programs are\n"
-		 "                         measured)\n"
+		 "                         takes more of a core (5% a program where all are\n"
+		 "                         measured; else no budget)\n"
 		 "\n"
 		 "  /          the page                  /api/v1/status   JSON\n"
 		 "  /metrics   Prometheus, OpenMetrics   /api/v1/history  the last minute\n"
 		 "  /healthz   ok                        /api/v1/switch   POST, see --control\n"
 		 "\n"
 		 "  -q, -v                 say less, say more\n",
-	.flags = " pid exe config listen control textfile interval buckets label-pid count time "
-		 "depth key filter budget q quiet v verbose h help ",
+	.flags =
+		" pid exe config listen host control textfile interval buckets label-pid count time "
+		"depth key filter budget q quiet v verbose h help ",
 	.many_pids = true,
 	.run = run,
 	.set_own = set_own,
@@ -131,6 +159,5 @@ static const struct command command_serve = {
 
 int main(int argc, char **argv)
 {
-	argv[0] = (char *)command_serve.name;
 	return flush_stdout(run_command(&command_serve, argc, argv));
 }

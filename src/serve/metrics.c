@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+#include "base/clock.h"
+
 struct writer {
 	struct body *out;
 	const struct watch *watch;
@@ -156,6 +158,18 @@ static void write_build_info(struct writer *w)
 	body_lit(w->out, "} 1\n");
 }
 
+/* What is served while the measuring process is busy is of a while ago. */
+static void write_time(struct writer *w)
+{
+	static const struct family family = { "snapshot_timestamp_seconds", GAUGE, "seconds",
+					      "When these numbers were read, in Unix time." };
+
+	begin_family(w, &family);
+	add_name(w, &family, " ");
+	body_scaled(w->out, (uint64_t)clock_ns(CLOCK_REALTIME) / 1000000, 3);
+	body_lit(w->out, "\n");
+}
+
 static void add_up(struct writer *w, const struct family *family, const struct watch_target *target)
 {
 	add_integer(w, family, "", &(struct labels){ .exe = target->exe }, target->is_up);
@@ -176,11 +190,11 @@ static void add_losses(struct writer *w, const struct family *family,
 		const char *reason;
 		uint64_t n;
 	} all[] = {
-		{ "pair_overflow", losses->pair_overflow },
 		{ "pair_map_full", losses->pair_map_full },
 		{ "pair_not_keyed", losses->pair_not_keyed },
 		{ "rows_full", losses->rows_full },
 		{ "children_full", losses->children_full },
+		{ "filter_mismatch", losses->filter_mismatch },
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
@@ -280,6 +294,18 @@ static void add_counted(struct writer *w, const struct family *family,
 			    target->probes[i].is_counted);
 }
 
+/* Of the probes that are not counted in full. */
+static void add_uses_without_site(struct writer *w, const struct family *family,
+				  const struct watch_target *target)
+{
+	for (size_t i = 0; i < target->n_probes; i++)
+		if (target->probes[i].n_uses_without_site)
+			add_integer(w, family, "",
+				    &(struct labels){ .probe = target->probes[i].name,
+						      .exe = target->exe },
+				    target->probes[i].n_uses_without_site);
+}
+
 /* ---- pairs ---------------------------------------------------------------------------------- */
 
 static struct labels labels_of(const struct watch_target *target, const struct watch_pair *pair)
@@ -361,6 +387,9 @@ static const struct {
 	  add_enabled },
 	{ { "counted", GAUGE, NULL, "Whether the hits of the probe are being counted." },
 	  add_counted },
+	{ { "uses_without_site", GAUGE, NULL,
+	    "Uses of the probe that the compiler left without a site: their hits are not counted." },
+	  add_uses_without_site },
 	{ { "pair_duration_seconds", HISTOGRAM, "seconds",
 	    "Time from a hit of one probe to the next hit of another one." },
 	  add_durations },
@@ -388,6 +417,7 @@ void metrics_write(struct body *out, const struct watch *watch, enum exposition 
 	};
 
 	write_build_info(&w);
+	write_time(&w);
 	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
 		begin_family(&w, &families[i].family);
 		for (size_t t = 0; t < watch_target_count(watch); t++)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "serve/order.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdarg.h>
@@ -76,7 +77,7 @@ static bool take_member(struct order *order, const char *name, struct json_objec
 	return false;
 }
 
-static struct json_object *parse(const struct http_request *request)
+static struct json_object *parse(const struct order_request *request)
 {
 	/* For json-c a zero byte is the end, whatever comes behind it. */
 	const bool is_text = strlen(request->body) == request->n_body;
@@ -92,7 +93,7 @@ static struct json_object *parse(const struct http_request *request)
 }
 
 /* False, and REPLY says why, if the body is no order. */
-static bool read_order(const struct http_request *request, struct order *order,
+static bool read_order(const struct order_request *request, struct order *order,
 		       struct http_reply *reply)
 {
 	static const char *const names[] = { "exe", "probe", "what", "on" };
@@ -190,7 +191,7 @@ static void obey(struct ocp_ctx *ctx, struct watch *watch, const struct order *o
 	reply_done(reply, order->is_handler ? n > 0 : was_counted != order->on, n);
 }
 
-void order_answer(struct ocp_ctx *ctx, struct watch *watch, const struct http_request *request,
+void order_answer(struct ocp_ctx *ctx, struct watch *watch, const struct order_request *request,
 		  struct http_reply *reply)
 {
 	struct order order = { 0 };

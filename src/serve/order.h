@@ -3,11 +3,18 @@
 #ifndef SERVE_ORDER_H
 #define SERVE_ORDER_H
 
-#include "serve/http.h"
+#include <stddef.h>
+#include "serve/reply.h"
 #include "watch/watch.h"
 
+struct order_request {
+	const char *body; /* N_BODY bytes, and a zero byte behind them */
+	size_t n_body;
+	const char *peer; /* ADDRESS:PORT of who asks */
+};
+
 /* Do what REQUEST, which is allowed, asks for. */
-void order_answer(struct ocp_ctx *ctx, struct watch *watch, const struct http_request *request,
+void order_answer(struct ocp_ctx *ctx, struct watch *watch, const struct order_request *request,
 		  struct http_reply *reply);
 
 /* Say the time, PEER and what happened. Control characters are shown as '?'. */

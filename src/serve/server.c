@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * One thread and one epoll instance: signals, the tick, the textfile's clock, and libmicrohttpd's
- * own epoll instance. A scrape reads the meters, so that its numbers are of the moment in which it
- * was asked for; rates and the history are the tick's.
+ * One thread and one epoll instance: signals, the tick, the textfile's clock, and what the process
+ * that speaks HTTP asks for (serve/front.h). A scrape reads the meters, so that its numbers are of
+ * the moment in which it was asked for; rates and the history are the tick's.
  */
 #include "serve/server.h"
 
@@ -19,7 +19,10 @@
 #include "base/clock.h"
 #include "serve/answers.h"
 #include "serve/config.h"
+#include "serve/front.h"
 #include "serve/textfile.h"
+
+enum { UNAVAILABLE = 503 };
 
 struct server {
 	struct ocp_ctx *ctx;
@@ -28,8 +31,10 @@ struct server {
 	struct config *config; /* NULL: there is none */
 	struct answers answers;
 	struct control control;
+	struct hosts hosts;
 	struct listener listener;
-	struct http *http;    /* NULL: no port is open */
+	struct front *front; /* NULL: no port is open */
+	struct asked *asked;
 	const char *textfile; /* NULL: none */
 	bool is_textfile_failing;
 	int epoll_fd, signal_fd, tick_fd, textfile_fd; /* -1: not there */
@@ -64,9 +69,20 @@ static int watch_all(struct server *s, const struct config *config)
 	return err;
 }
 
+/* The further names that clients may use. */
+static const char *const *given_hosts(const struct server *s, const struct config *config,
+				      size_t *n)
+{
+	const bool by_option = s->own->n_hosts || !config;
+
+	*n = by_option ? s->own->n_hosts : config->n_hosts;
+	return by_option ? s->own->hosts : config->hosts;
+}
+
 /* What goes without a new start: options first, then the file. */
 static void use_settings(struct server *s, const struct config *config)
 {
+	s->hosts.names = given_hosts(s, config, &s->hosts.n_names);
 	s->textfile = s->own->textfile ? s->own->textfile : config ? config->textfile : NULL;
 	if (s->own->buckets.n)
 		s->answers.buckets = s->own->buckets;
@@ -98,11 +114,28 @@ static bool equal(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
+static bool changes_hosts(const struct server *s, const struct config *new)
+{
+	size_t n_old, n_new;
+	const char *const *old_names = given_hosts(s, s->config, &n_old);
+	const char *const *new_names = given_hosts(s, new, &n_new);
+
+	if (n_old != n_new)
+		return true;
+	for (size_t i = 0; i < n_new; i++)
+		if (!equal(old_names[i], new_names[i]))
+			return true;
+	return false;
+}
+
 /* Could the configuration be NEW's from now on? */
 static int check_change(struct server *s, const struct config *new)
 {
 	if (!equal(listen_address(s, s->config), listen_address(s, new)))
 		return ctx_error(s->ctx, -EINVAL, "%s: listen: cannot change while it is served",
+				 s->own->config);
+	if (changes_hosts(s, new))
+		return ctx_error(s->ctx, -EINVAL, "%s: hosts: cannot change while it is served",
 				 s->own->config);
 	if (labels_pid(s, s->config) != labels_pid(s, new))
 		return ctx_error(s->ctx, -EINVAL,
@@ -180,8 +213,6 @@ static int on_tick(struct server *s)
 
 	if (!err && s->textfile_fd < 0)
 		renew_textfile(s);
-	if (s->http)
-		http_expire(s->http);
 	return err;
 }
 
@@ -214,23 +245,41 @@ static bool expired(int fd)
 	return fd >= 0 && read(fd, &times, sizeof(times)) == sizeof(times);
 }
 
+/* The front asks one thing at a time. */
+static int answer_front(struct server *s)
+{
+	struct http_reply reply = { 0 };
+	int err = channel_take(front_fd(s->front), s->asked);
+
+	if (err == -EAGAIN)
+		return 0;
+	if (err)
+		return front_failed(s->ctx, s->front, err);
+	answers_make(&s->answers, s->asked, &reply);
+	if (reply.body.is_short) {
+		body_free(&reply.body);
+		http_error(&reply, UNAVAILABLE, "out of memory", NULL);
+	}
+	err = channel_answer(front_fd(s->front), reply.status, &reply.body);
+	body_free(&reply.body);
+	return err ? front_failed(s->ctx, s->front, err) : 0;
+}
+
 static int run_loop(struct server *s)
 {
 	struct epoll_event event;
 	int err = 0;
 
 	while (!err && !s->is_ending) {
-		const int timeout_ms = s->http ? http_timeout_ms(s->http) : -1;
-
-		if (epoll_wait(s->epoll_fd, &event, 1, timeout_ms) < 0 && errno != EINTR)
+		if (epoll_wait(s->epoll_fd, &event, 1, -1) < 0 && errno != EINTR)
 			return ctx_error(s->ctx, -errno, "epoll: %s", strerror(errno));
 		on_signal(s);
 		if (expired(s->tick_fd))
 			err = on_tick(s);
 		if (!err && expired(s->textfile_fd))
 			err = on_textfile_clock(s);
-		if (!err && s->http)
-			http_run(s->http);
+		if (!err && s->front)
+			err = answer_front(s);
 	}
 	return err;
 }
@@ -294,6 +343,24 @@ static void raise_fd_limit(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* Before there is a token, and before anything is measured: the front gets a copy of all memory. */
+static int start_front(struct server *s)
+{
+	int err;
+
+	hosts_init(&s->hosts, &s->listener, s->own->control, NULL, 0);
+	s->hosts.names = given_hosts(s, s->config, &s->hosts.n_names);
+	s->asked = malloc(sizeof(*s->asked));
+	if (!s->asked)
+		return ctx_no_memory(s->ctx);
+	err = front_start(s->ctx, &s->listener, &s->hosts, &s->front);
+	if (!err && s->own->control) {
+		err = control_init(s->ctx, &s->hosts, &s->control);
+		s->answers.control = &s->control;
+	}
+	return err;
+}
+
 /* The port is taken before anything is measured: that it is not free is the likeliest failure. */
 static int open_listener(struct server *s)
 {
@@ -309,23 +376,33 @@ static int open_listener(struct server *s)
 				 "--control: %s: only at an address of loopback, which other "
 				 "machines do not reach",
 				 address);
-	if (!err && s->own->control) {
-		err = control_init(s->ctx, &s->listener, &s->control);
-		s->answers.control = &s->control;
-	}
-	return err;
+	if (err)
+		return err;
+	return start_front(s);
 }
 
-static int start_http(struct server *s)
+/* What the options limit; of a configuration, the status has it. */
+static void say_budget(const struct server *s)
 {
-	int listen_fd = s->listener.fd, err;
+	const double percent = 100 * s->options->measure.budget;
+	const bool has_all = !s->options->n_pids && !s->options->exe;
 
-	if (listen_fd < 0)
+	if (percent <= 0 || s->options->quiet || (s->config && s->config->n_targets))
+		return;
+	say("%s, budget %g%% of a core each: above it the busiest counters are switched off",
+	    has_all ? "every program with probes" : "the programs named", percent);
+}
+
+/* Let clients in. */
+static int open_port(struct server *s)
+{
+	int err;
+
+	if (!s->front)
 		return 0;
-	s->listener.fd = -1;
-	err = answers_start(&s->answers, listen_fd, &s->http);
+	err = front_go(s->ctx, s->front);
 	if (!err)
-		err = add_fd(s, http_fd(s->http), "libmicrohttpd");
+		err = add_fd(s, front_fd(s->front), "epoll");
 	if (!err && s->own->control)
 		say("serving http://%s/#token=%s", s->listener.name, s->control.token);
 	else if (!err)
@@ -357,7 +434,9 @@ static int start(struct server *s)
 	if (!err && s->options->interval_ns)
 		err = add_timer(s, s->options->interval_ns, &s->textfile_fd);
 	if (!err)
-		err = start_http(s);
+		say_budget(s);
+	if (!err)
+		err = open_port(s);
 	return err;
 }
 
@@ -365,9 +444,9 @@ static void finish(struct server *s)
 {
 	const int fds[] = { s->listener.fd, s->textfile_fd, s->tick_fd, s->signal_fd, s->epoll_fd };
 
-	answers_stop(&s->answers, s->http);
 	watch_free(s->answers.watch);
 	config_free(s->config);
+	free(s->asked);
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
@@ -386,12 +465,16 @@ int serve(const struct options *options)
 		.tick_fd = -1,
 		.textfile_fd = -1,
 	};
-	int err = start(&server), code;
+	int err = start(&server), code, end_code;
 
 	if (!err)
 		err = run_loop(&server);
 	/* A signal came while the configuration was waited for. */
 	code = err && err != -ECANCELED ? say_error(options->ctx, err) : EXIT_DONE;
+	err = front_free(options->ctx, server.front);
+	end_code = err ? say_error(options->ctx, err) : EXIT_DONE;
+	if (code == EXIT_DONE)
+		code = end_code;
 	finish(&server);
 	return code;
 }

@@ -9,7 +9,9 @@
 /* What the command line asked for. */
 struct serve_options {
 	const char *listen, *config, *textfile; /* NULL: not given */
-	struct buckets buckets;			/* n 0: not given */
+	const char **hosts;			/* see hosts.h */
+	size_t n_hosts;
+	struct buckets buckets; /* n 0: not given */
 	bool label_pid, control;
 };
 

@@ -10,14 +10,25 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "serve/place.h"
+
 enum { MODE = 0644 };
+
+/* What the child tells. */
+struct outcome {
+	int err;	/* 0 or -errno */
+	bool is_unlink; /* of removing the new file's name, which was left over */
+	int left;	/* the -errno why the new file is left over; 0: it is not */
+};
 
 static int write_all(int fd, const char *bytes, size_t n)
 {
@@ -34,37 +45,53 @@ static int write_all(int fd, const char *bytes, size_t n)
 	return 0;
 }
 
-/* Give what is written to FD the name NEW, which may be left over. */
-static int give_name(int fd, const char *new)
+static int link_to_name(int fd, int folder_fd, const char *new)
 {
 	char link[64];
 
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	if (linkat(AT_FDCWD, link, AT_FDCWD, new, AT_SYMLINK_FOLLOW) == 0)
-		return 0;
-	if (errno != EEXIST || unlink(new) != 0)
-		return -errno;
-	return linkat(AT_FDCWD, link, AT_FDCWD, new, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
+	return linkat(AT_FDCWD, link, folder_fd, new, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
 }
 
-/* A file in FOLDER, without a name if that can be had, else with the name NEW. */
-static int open_new(const char *folder, const char *new, bool *is_named)
+/* Remove what may be left over. */
+static int remove_old(int folder_fd, const char *new, struct outcome *outcome)
 {
-	int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, MODE);
+	outcome->is_unlink = unlinkat(folder_fd, new, 0) != 0 && errno != ENOENT;
+	return outcome->is_unlink ? -errno : 0;
+}
+
+/* Give what is written to FD the name NEW, which may be left over. */
+static int give_name(int fd, int folder_fd, const char *new, struct outcome *outcome)
+{
+	int err = link_to_name(fd, folder_fd, new);
+
+	if (err != -EEXIST)
+		return err;
+	err = remove_old(folder_fd, new, outcome);
+	return err ? err : link_to_name(fd, folder_fd, new);
+}
+
+/* A file in the folder, without a name if that can be had, else with the name NEW. */
+static int open_new(int folder_fd, const char *new, bool *is_named, struct outcome *outcome)
+{
+	int fd = openat(folder_fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, MODE), err;
 
 	*is_named = false;
 	if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR))
 		return fd < 0 ? -errno : fd;
-	unlink(new);
-	fd = open(new, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, MODE);
+	err = remove_old(folder_fd, new, outcome);
+	if (err)
+		return err;
+	fd = openat(folder_fd, new, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, MODE);
 	*is_named = fd >= 0;
 	return fd < 0 ? -errno : fd;
 }
 
-static int replace(const char *path, const char *folder, const char *new, const struct body *body)
+static void replace(const struct place *place, const char *new, const struct body *body,
+		    struct outcome *outcome)
 {
 	bool is_named;
-	int fd = open_new(folder, new, &is_named);
+	int fd = open_new(place->folder_fd, new, &is_named, outcome);
 	int err = fd < 0 ? fd : 0;
 
 	if (!err)
@@ -73,24 +100,25 @@ static int replace(const char *path, const char *folder, const char *new, const 
 	if (!err && fchmod(fd, MODE) != 0)
 		err = -errno;
 	if (!err && !is_named) {
-		err = give_name(fd, new);
+		err = give_name(fd, place->folder_fd, new, outcome);
 		is_named = !err;
 	}
-	if (!err && rename(new, path) != 0)
+	/* A link in the place is replaced, not followed. */
+	if (!err && renameat(place->folder_fd, new, place->folder_fd, place->name) != 0)
 		err = -errno;
-	if (err && is_named)
-		unlink(new);
+	if (err && is_named && unlinkat(place->folder_fd, new, 0) != 0)
+		outcome->left = -errno;
 	if (fd >= 0)
 		close(fd);
-	return err;
+	outcome->err = err;
 }
 
 /*
  * replace() in a child of its own, which makes system calls alone: other threads may have been in
- * malloc. Its exit status is the error's number; those that files give are below 134 on Linux.
+ * malloc. OUTCOME is in memory that both have.
  */
-static int replace_in_child(const char *path, const char *folder, const char *new,
-			    const struct body *body)
+static int replace_in_child(const struct place *place, const char *new, const struct body *body,
+			    struct outcome *outcome)
 {
 	pid_t pid = fork(), waited;
 	int status;
@@ -100,14 +128,15 @@ static int replace_in_child(const char *path, const char *folder, const char *ne
 	if (pid == 0) {
 		/* A signal to the program's process group is none to the child. */
 		setsid();
-		_exit(-replace(path, folder, new, body));
+		replace(place, new, body, outcome);
+		_exit(0);
 	}
 	do
 		waited = waitpid(pid, &status, 0);
 	while (waited < 0 && errno == EINTR);
 	if (waited < 0)
 		return -errno;
-	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EINTR;
+	return WIFEXITED(status) ? outcome->err : -EINTR;
 }
 
 /* Nothing else may be replaced: neither /dev/null nor a link to it. */
@@ -120,25 +149,48 @@ static int check_kind(struct ocp_ctx *ctx, const char *path)
 	return ctx_error(ctx, -EINVAL, "%s: not a regular file", path);
 }
 
-int textfile_write(struct ocp_ctx *ctx, const char *given, const struct body *body)
+static int say_outcome(struct ocp_ctx *ctx, const char *given, const char *new, int err,
+		       const struct outcome *outcome)
 {
-	char folder[PATH_MAX], new[PATH_MAX], real[PATH_MAX];
-	const char *path = realpath(given, real) ? real : given;
-	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-	int err = check_kind(ctx, given), n;
+	if (outcome->is_unlink)
+		return ctx_error(ctx, err, "%s: cannot remove %s beside it: %s", given, new,
+				 strerror(-err));
+	if (outcome->left)
+		return ctx_error(ctx, err, "%s: %s; and cannot remove %s beside it: %s", given,
+				 strerror(-err), new, strerror(-outcome->left));
+	return err ? ctx_error(ctx, err, "%s: %s", given, strerror(-err)) : 0;
+}
 
-	if (err)
-		return err;
-	if (body->is_short)
-		return ctx_no_memory(ctx);
-	if (!slash)
-		snprintf(folder, sizeof(folder), ".");
-	else
-		snprintf(folder, sizeof(folder), "%.*s", (int)(slash == path ? 1 : slash - path),
-			 path);
-	n = snprintf(new, sizeof(new), "%.*s.%s.new", (int)(base - path), path, base);
+static int write_at(struct ocp_ctx *ctx, const char *given, const struct place *place,
+		    const struct body *body)
+{
+	char new[NAME_MAX + 1];
+	struct outcome *outcome;
+	const int n = snprintf(new, sizeof(new), ".%s.new", place->name);
+	int err;
+
 	if (n < 0 || (size_t)n >= sizeof(new))
 		return ctx_error(ctx, -ENAMETOOLONG, "%s: %s", given, strerror(ENAMETOOLONG));
-	err = replace_in_child(path, folder, new, body);
-	return err ? ctx_error(ctx, err, "%s: %s", given, strerror(-err)) : 0;
+	outcome = mmap(NULL, sizeof(*outcome), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		       -1, 0);
+	if (outcome == MAP_FAILED)
+		return ctx_no_memory(ctx);
+	err = replace_in_child(place, new, body, outcome);
+	err = say_outcome(ctx, given, new, err, outcome);
+	munmap(outcome, sizeof(*outcome));
+	return err;
+}
+
+int textfile_write(struct ocp_ctx *ctx, const char *given, const struct body *body)
+{
+	struct place place;
+	int err = check_kind(ctx, given);
+
+	if (!err)
+		err = place_find(ctx, given, &place);
+	if (err)
+		return err;
+	err = body->is_short ? ctx_no_memory(ctx) : write_at(ctx, given, &place, body);
+	close(place.folder_fd);
+	return err;
 }

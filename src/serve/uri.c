@@ -40,6 +40,8 @@ void uri_read(struct uri *uri, const char *text)
 		/* RFC 9110, 7.4: https that is not encrypted, above all. */
 		refuse(uri, MISDIRECTED, "only http is served here");
 	}
+	if (strchr(text, ' '))
+		refuse(uri, BAD_REQUEST, "the address has a space");
 	uri->path_at = (size_t)(path - text);
 	/* It would end the path for us, but not for others. */
 	path = strstr(path, "%00");

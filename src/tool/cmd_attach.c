@@ -41,7 +41,11 @@ static int update(const struct options *options, struct target *target, unsigned
 						  &target->undo);
 	else
 		err = ocp_process_update(target->proc, options->actions, flags);
-	return err ? say_process_error(options, ocp_process_pid(target->proc), err) : EXIT_DONE;
+	if (err)
+		return say_process_error(options, ocp_process_pid(target->proc), err);
+	if (!(flags & OCP_DRY_RUN))
+		say_no_probes(options, target->proc);
+	return EXIT_DONE;
 }
 
 static int update_all(const struct options *options, struct target *targets)
@@ -122,6 +126,23 @@ static int open_measure(struct options *options, const struct target *targets,
 	return code;
 }
 
+/* To wait for the processes that were named, if only by one of their threads. */
+static int open_session(const struct target *targets, size_t n, struct session *session)
+{
+	pid_t *tgids = calloc(n + 1, sizeof(*tgids));
+	int code;
+
+	if (!tgids) {
+		say("out of memory");
+		return EXIT_FAILED;
+	}
+	for (size_t i = 0; i < n; i++)
+		tgids[i] = ocp_process_tgid(targets[i].proc);
+	code = session_open(session, tgids, n);
+	free(tgids);
+	return code;
+}
+
 static int run_with(struct options *options, struct target *targets)
 {
 	/* Processes to come may run the program when those of now have ended. */
@@ -138,7 +159,7 @@ static int run_with(struct options *options, struct target *targets)
 	}
 	if (!options->measure.flag && !options->for_ns)
 		return update_all(options, targets);
-	code = session_open(&session, options->pids, n_awaited);
+	code = open_session(targets, n_awaited, &session);
 	if (code == EXIT_DONE && options->measure.flag)
 		code = open_measure(options, targets, &measure);
 	if (code == EXIT_DONE)

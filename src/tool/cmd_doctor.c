@@ -9,7 +9,9 @@ static void print_findings(const char *prefix, const struct ocp_findings *findin
 	for (size_t i = 0; i < ocp_findings_count(findings); i++) {
 		const struct ocp_finding *f = ocp_findings_get(findings, i);
 
-		printf("%s%s%s: ", prefix, f->is_disagreement ? "" : "note: ", f->probe);
+		printf("%s%s", prefix, f->is_disagreement ? "" : "note: ");
+		if (f->probe)
+			printf("%s: ", f->probe);
 		print_text(f->what);
 		printf(" (%s)\n", f->cause);
 	}
@@ -24,7 +26,8 @@ static struct json_object *findings_json(const struct ocp_findings *findings)
 		struct json_object *to = json_object_new_object();
 
 		json_object_object_add(to, "kind", json_object_new_string(f->name));
-		json_object_object_add(to, "probe", json_object_new_string(f->probe));
+		json_object_object_add(to, "probe",
+				       f->probe ? json_object_new_string(f->probe) : NULL);
 		json_object_object_add(to, "disagreement",
 				       json_object_new_boolean(f->is_disagreement));
 		json_object_object_add(to, "repairable", json_object_new_boolean(f->is_repairable));
@@ -44,6 +47,7 @@ static struct json_object *repaired_json(const struct ocp_repaired *repaired)
 	json_object_object_add(to, "sites_off", json_object_new_uint64(repaired->sites_off));
 	json_object_object_add(to, "semaphores", json_object_new_uint64(repaired->semaphores));
 	json_object_object_add(to, "undone", json_object_new_uint64(repaired->undone));
+	json_object_object_add(to, "completed", json_object_new_uint64(repaired->completed));
 	return to;
 }
 
@@ -75,8 +79,9 @@ static void print_repaired(const struct ocp_repaired *r)
 {
 	if (r->probes)
 		printf("fixed: %zu probes: %zu sites switched on, %zu off, %zu semaphores set, "
-		       "%zu actions of killed tools undone\n",
-		       r->probes, r->sites_on, r->sites_off, r->semaphores, r->undone);
+		       "%zu actions of killed tools undone, %zu completed\n",
+		       r->probes, r->sites_on, r->sites_off, r->semaphores, r->undone,
+		       r->completed);
 	else
 		puts("fixed: nothing, no byte was written");
 }
@@ -87,7 +92,7 @@ static int fix(struct options *options, struct ocp_process *proc,
 {
 	struct ocp_findings *left = NULL;
 	struct ocp_repaired repaired;
-	int err = ocp_process_repair(proc, &repaired), code;
+	int err = ocp_process_repair(proc, options->repair_flags, &repaired), code;
 
 	if (!err)
 		err = ocp_process_examine(proc, &left);
@@ -146,7 +151,8 @@ static int run(struct options *options)
 const struct command command_doctor = {
 	.name = "doctor",
 	.summary = "find, and repair, probes whose sites and semaphores disagree",
-	.usage = "usage: ocaml-probes doctor -pid PID [--fix] [--json] [-verbose] [-quiet]\n"
+	.usage = "usage: ocaml-probes doctor -pid PID [--fix | --fix=complete] [--json]\n"
+		 "                           [-verbose] [-quiet]\n"
 		 "\n"
 		 "Prints a line a disagreement with its likely cause, and nothing if all is well;\n"
 		 "lines that begin with `note:` are none. Without --fix the process is not\n"
@@ -155,8 +161,13 @@ const struct command command_doctor = {
 		 "  --fix   repair, all or nothing. The semaphores are the truth: a probe with\n"
 		 "          one that is not 0 gets all its sites on and its other semaphores\n"
 		 "          raised to that one, any other probe all its sites off. What a killed\n"
-		 "          tool had promised to undo is undone. What cannot be repaired is\n"
-		 "          printed again behind `left:`\n"
+		 "          tool had promised to undo (--for) is undone, and so is an update\n"
+		 "          that it was in the middle of; what others have switched since stays.\n"
+		 "          What cannot be repaired is printed again behind `left:`\n"
+		 "  --fix=complete\n"
+		 "          the same, but an update that was interrupted is completed\n"
+		 "  --fix=undo\n"
+		 "          as --fix\n"
 		 "\n"
 		 "The exit status is 0 if no disagreement is left, 1 if there is one.\n",
 	.flags = " pid fix json verbose v quiet q ",

@@ -87,15 +87,17 @@ static int print_states(struct options *options, struct ocp_process *proc)
 	if (!err)
 		err = ocp_process_read_tracer(proc, &tracer.pid, tracer.name, sizeof(tracer.name));
 	if (!err && options->sites)
-		err = ocp_sites_read(proc, OCP_SITES_SYMBOLS, &sites);
+		err = ocp_sites_read(proc, OCP_SITES_SYMBOLS | OCP_SITES_SOURCE, &sites);
 	if (!err && options->json)
 		print_json(proc, states, &tracer, sites);
 	else if (!err && sites)
 		sites_print_table(proc, sites);
 	else if (!err)
 		print_lines(proc, states);
-	if (!err && ocp_process_probe_count(proc) == 0 && !options->quiet)
-		say("pid %d (%s): has no OCaml probes", (int)options->pid, ocp_process_exe(proc));
+	if (!err)
+		say_no_probes(options, proc);
+	if (!err && sites && !options->json && !options->quiet)
+		sites_say_unknown_args(proc, sites);
 	if (!err && sites && tracer.pid && !options->quiet)
 		say("pid %d: is being traced by pid %d (%s)", (int)options->pid, (int)tracer.pid,
 		    tracer.name);
@@ -133,7 +135,8 @@ const struct command command_info = {
 		 "            byte, who holds it (int3: a uprobe or a breakpoint is on it), where\n"
 		 "            it is in memory and in the file, OCaml's counter and the tracers'\n"
 		 "            one as VALUE@ADDRESS, the generation of the notes, the function,\n"
-		 "            where the arguments are, the file. What there is none of is a dash\n",
+		 "            the probe's line of source if that is certain, where the arguments\n"
+		 "            are, the file. What there is none of is a dash\n",
 	.flags = " pid sites atomically json verbose v quiet q ",
 	.run = run,
 };

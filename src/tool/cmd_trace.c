@@ -148,14 +148,18 @@ static int trace_and_measure(struct options *options, char **argv)
 
 static int trace(struct options *options, char **argv)
 {
+	struct ocp_process *proc;
 	pid_t pid;
 	int err;
 
 	if (options->wait)
 		catch_signals();
-	err = ocp_trace(options->ctx, options->prog, argv, options->actions, &pid);
+	err = ocp_trace_held(options->ctx, options->prog, argv, options->actions, &proc);
 	if (err)
 		return say_error(options->ctx, err);
+	pid = ocp_process_pid(proc);
+	say_no_probes(options, proc);
+	ocp_process_free(proc);
 	if (options->verbose)
 		say("%s: started as pid %d", options->prog, (int)pid);
 	return options->wait ? wait_for_program(pid) : EXIT_DONE;

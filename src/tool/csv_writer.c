@@ -2,7 +2,7 @@
 /*
  * Samples as CSV (RFC 4180), a row a probe, pair, histogram or bucket of it, or printed hit, with
  * one header for all that there can be: times in nanoseconds, an empty field where a column has no
- * meaning for the row.
+ * meaning for the row. Losses have rows if there are any, under the names that JSON has for them.
  */
 #include "tool/writer.h"
 
@@ -51,7 +51,13 @@ static void write_hits(const struct report *report, const struct ocp_hits *row)
 	putchar(',');
 	if (row->tid)
 		printf("%d", (int)row->tid);
-	printf(",%" PRIu64 ",%.3f,,,,,,,,,,,,,,,,,,\n", row->hits, report_rate(report, row->hits));
+	printf(",%" PRIu64 ",%.3f,,,,,,,,,,,,,,,,,,", row->hits, report_rate(report, row->hits));
+	if (row->source) {
+		print_field(row->source);
+		printf(",%d,%d\n", row->line, row->column);
+	} else {
+		puts(",,");
+	}
 }
 
 static void write_pair(const struct report *report, const struct ocp_pair *pair)
@@ -66,9 +72,8 @@ static void write_pair(const struct report *report, const struct ocp_pair *pair)
 	       report_rate(report, pair->count), pair->sum_ns, pair->min_ns, pair->max_ns);
 	for (size_t i = 0; i < sizeof(quantiles) / sizeof(quantiles[0]); i++)
 		printf(",%" PRIu64, ocp_pair_quantile_ns(pair, quantiles[i]));
-	printf(",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",,,,,,\n",
-	       pair->orphan_starts, pair->orphan_stops, pair->overflows, pair->map_full,
-	       pair->open);
+	printf(",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",,,,,,,,,\n", pair->orphan_starts,
+	       pair->orphan_stops, pair->map_full, pair->open);
 }
 
 /* Columns in which such rows have nothing. */
@@ -83,8 +88,8 @@ static void write_histogram(const struct report *report, const struct ocp_histog
 	print_start(report, "histogram");
 	print_field(histogram->probe);
 	printf(",,,,,,%" PRIu64 ",%.3f,", histogram->count, report_rate(report, histogram->count));
-	print_empty(12);
-	printf("%u,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRIu64 ",\n", histogram->arg,
+	print_empty(11);
+	printf("%u,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRIu64 ",,,,\n", histogram->arg,
 	       histogram->sum, histogram->min, histogram->max, histogram->not_int);
 	for (size_t i = 0; i < OCP_SIGNED_BUCKETS; i++) {
 		if (!histogram->buckets[i])
@@ -93,9 +98,38 @@ static void write_histogram(const struct report *report, const struct ocp_histog
 		print_field(histogram->probe);
 		printf(",,,,,,%" PRIu64 ",%.3f,", histogram->buckets[i],
 		       report_rate(report, histogram->buckets[i]));
-		print_empty(12);
-		printf("%u,,%" PRId64 ",%" PRId64 ",,\n", histogram->arg,
+		print_empty(11);
+		printf("%u,,%" PRId64 ",%" PRId64 ",,,,,\n", histogram->arg,
 		       ocp_signed_bucket_start(i), ocp_signed_bucket_start(i + 1) - 1);
+	}
+}
+
+static void write_losses(const struct report *report)
+{
+	const struct ocp_losses *lost = ocp_sample_losses(report->sample);
+	const struct {
+		const char *name;
+		uint64_t count;
+		const char *what; /* goes to the column of arguments */
+	} all[] = {
+		{ "map_full", lost->keyed_full, NULL },
+		{ "children_not_followed", lost->tgids_full, NULL },
+		{ "passed_over", lost->passed_over, NULL },
+		{ "filtered", lost->filtered, NULL },
+		{ "prints_dropped", lost->prints_dropped, NULL },
+		{ "prints_limited", lost->prints_limited, NULL },
+		{ "filter_mismatches", lost->mismatches, lost->mismatch },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		if (!all[i].count)
+			continue;
+		print_start(report, "lost");
+		print_field(all[i].name);
+		printf(",,,,,,%" PRIu64 ",%.3f,", all[i].count, report_rate(report, all[i].count));
+		print_empty(16);
+		print_field(all[i].what);
+		puts(",,,");
 	}
 }
 
@@ -103,7 +137,7 @@ static void print_header(void)
 {
 	puts("type,elapsed_s,span_s,kind,name,file,address,function,pid,tid,count,per_s,"
 	     "sum_ns,min_ns,max_ns,p50_ns,p90_ns,p99_ns,p999_ns,orphan_starts,"
-	     "orphan_stops,depth_overflows,map_full,open,arg,sum,min,max,not_int,args");
+	     "orphan_stops,map_full,open,arg,sum,min,max,not_int,args,source,line,column");
 }
 
 static void write_hit(const struct ocp_hit *hit, bool is_first)
@@ -121,10 +155,10 @@ static void write_hit(const struct ocp_hit *hit, bool is_first)
 	printf("hit,%.6f,,hit,", (double)hit->time_ns / 1e9);
 	print_field(hit->probe);
 	printf(",,,,%d,%d,", (int)hit->pid, (int)hit->tid);
-	print_empty(19);
+	print_empty(18);
 	/* Without the space that stands before the first. */
 	print_field(args && args[0] ? args + 1 : "");
-	putchar('\n');
+	puts(",,,");
 	free(args);
 }
 
@@ -139,6 +173,7 @@ static void write_csv(const struct report *report)
 		write_pair(report, ocp_sample_pair(report->sample, i));
 	for (size_t i = 0; i < ocp_sample_histogram_count(report->sample); i++)
 		write_histogram(report, ocp_sample_histogram(report->sample, i));
+	write_losses(report);
 	fflush(stdout);
 }
 

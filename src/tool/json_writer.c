@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Samples as JSON, an object a line: {"version":2,"type":"interval"|"total",...}. The version
+ * Samples as JSON, an object a line: {"version":3,"type":"interval"|"total",...}. The version
  * changes when the meaning of what is there does; members may be added.
  */
 #include "tool/writer.h"
@@ -37,6 +37,8 @@ static struct json_object *hits_json(const struct report *report, const struct o
 		add_uint(object, "function_offset", row->symbol_off);
 		add_string(object, "file", row->source);
 		add_uint(object, "line", (uint64_t)row->line);
+		json_object_object_add(object, "column",
+				       row->source ? json_object_new_int(row->column) : NULL);
 	}
 	if (row->pid) {
 		add_uint(object, "pid", (uint64_t)row->pid);
@@ -89,7 +91,6 @@ static struct json_object *pair_json(const struct ocp_pair *pair)
 	add_uint(object, "starts", pair->starts);
 	add_uint(object, "orphan_starts", pair->orphan_starts);
 	add_uint(object, "orphan_stops", pair->orphan_stops);
-	add_uint(object, "depth_overflows", pair->overflows);
 	add_uint(object, "map_full", pair->map_full);
 	add_uint(object, "not_keyed", pair->not_keyed);
 	add_uint(object, "open", pair->open);
@@ -139,7 +140,30 @@ static struct json_object *lost_json(const struct ocp_losses *losses)
 	add_uint(object, "filtered", losses->filtered);
 	add_uint(object, "prints_dropped", losses->prints_dropped);
 	add_uint(object, "prints_limited", losses->prints_limited);
+	add_uint(object, "filter_mismatches", losses->mismatches);
+	if (losses->mismatch)
+		add_string(object, "filter_mismatch", losses->mismatch);
 	return object;
+}
+
+/* Of the probes that are not counted in full: the others have no entry. */
+static struct json_object *uses_without_site_json(const struct ocp_sample *sample)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < ocp_sample_probe_count(sample); i++) {
+		const struct ocp_probe_hits *probe = ocp_sample_probe(sample, i);
+		struct json_object *object;
+
+		if (!probe->n_uses_without_site)
+			continue;
+		object = json_object_new_object();
+		add_string(object, "name", probe->probe);
+		add_uint(object, "uses", probe->n_uses);
+		add_uint(object, "without_site", probe->n_uses_without_site);
+		json_object_array_add(array, object);
+	}
+	return array;
 }
 
 static void write_json(const struct report *report)
@@ -162,6 +186,7 @@ static void write_json(const struct report *report)
 		json_object_array_add(histograms,
 				      histogram_json(ocp_sample_histogram(report->sample, i)));
 	json_object_object_add(top, "histograms", histograms);
+	json_object_object_add(top, "uses_without_site", uses_without_site_json(report->sample));
 	if (report->prints && report->is_total)
 		add_uint(top, "printed", report->n_printed);
 	json_object_object_add(top, "lost", lost_json(ocp_sample_losses(report->sample)));

@@ -45,26 +45,31 @@ static bool is_dashboard(const char *name)
 	return false;
 }
 
-/* Become the dashboard ARGV[0], which is in the folder that this program is in. */
+/*
+ * Become the dashboard ARGV[0], which is in the folder that this program is in. Its own name takes
+ * the place of ARGV[0], so that ps and pgrep show it.
+ */
 static int run_dashboard(char **argv)
 {
+	const char *name = argv[0];
 	char path[PATH_MAX];
 	ssize_t bytes = readlink("/proc/self/exe", path, sizeof(path) - 1);
-	const char *slash;
+	char *file;
 	size_t left;
 
 	path[bytes > 0 ? bytes : 0] = '\0';
-	slash = strrchr(path, '/');
-	left = slash ? sizeof(path) - (size_t)(slash + 1 - path) : 0;
-	if (!slash ||
-	    (size_t)snprintf(path + (slash + 1 - path), left, "ocaml-probes-%s", argv[0]) >= left) {
-		say("/proc/self/exe: it is not known where ocaml-probes-%s is", argv[0]);
+	file = strrchr(path, '/');
+	file = file ? file + 1 : NULL;
+	left = file ? sizeof(path) - (size_t)(file - path) : 0;
+	if (!file || (size_t)snprintf(file, left, "ocaml-probes-%s", name) >= left) {
+		say("/proc/self/exe: it is not known where ocaml-probes-%s is", name);
 		return EXIT_FAILED;
 	}
+	argv[0] = file;
 	execv(path, argv);
 	say("%s: %s", path, strerror(errno));
 	fprintf(stderr, "hint: `ocaml-probes %s` is a program beside ocaml-probes; install both\n",
-		argv[0]);
+		name);
 	return EXIT_FAILED;
 }
 

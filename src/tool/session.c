@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/interrupted.h"
 #include "cli/cli.h"
 
 int64_t session_now_ns(void)
@@ -73,9 +74,10 @@ void session_close(struct session *s)
 /* A signal left pending would still kill us when it is unblocked, before the end of the output. */
 static void take_signal(const struct session *s)
 {
+	struct interruptions interruptions = { 0 };
 	struct signalfd_siginfo info = { 0 };
 
-	while (read(s->fds[0].fd, &info, sizeof(info)) < 0 && errno == EINTR)
+	while (read(s->fds[0].fd, &info, sizeof(info)) < 0 && is_interrupted(&interruptions))
 		;
 	/* This one is meant to kill, in silence; it does when it is unblocked. */
 	if (info.ssi_signo == SIGPIPE)
@@ -100,6 +102,8 @@ static bool have_all_ended(struct session *s)
 
 enum ending session_wait(struct session *s, int64_t until_ns)
 {
+	struct interruptions interruptions = { 0 };
+
 	for (;;) {
 		int64_t left_ns = until_ns - session_now_ns();
 		struct timespec timeout = { left_ns / 1000000000, left_ns % 1000000000 };
@@ -108,7 +112,7 @@ enum ending session_wait(struct session *s, int64_t until_ns)
 		if (left_ns <= 0)
 			return NOT_ENDED;
 		n = ppoll(s->fds, s->n_fds, &timeout, NULL);
-		if (n < 0 && errno != EINTR) {
+		if (n < 0 && !is_interrupted(&interruptions)) {
 			s->err = -errno;
 			say("waiting: %s", strerror(errno));
 			return ENDED_BY_ERROR;

@@ -20,6 +20,7 @@ enum column {
 	COLUMN_TRACERS,
 	COLUMN_ABI,
 	COLUMN_SYMBOL,
+	COLUMN_SOURCE,
 	COLUMN_ARGS,
 	COLUMN_IMAGE,
 	N_COLUMNS,
@@ -29,8 +30,8 @@ enum column {
 enum { MAX_WIDTH = 48, MAX_NUMBER = 48 };
 
 static const char *const headings[N_COLUMNS] = {
-	"PROBE",   "STATE",   "NOP", "OPCODE", "HELD", "ADDRESS", "LINKED",
-	"COUNTER", "TRACERS", "ABI", "SYMBOL", "ARGS", "FILE",
+	"PROBE",   "STATE",   "NOP", "OPCODE", "HELD",	 "ADDRESS", "LINKED",
+	"COUNTER", "TRACERS", "ABI", "SYMBOL", "SOURCE", "ARGS",    "FILE",
 };
 
 static const char *site_state_name(enum ocp_site_state state)
@@ -58,11 +59,23 @@ static char *symbol_text(const struct ocp_site *site)
 	return text;
 }
 
+/* "FILE:LINE", likewise. */
+static char *source_text(const struct ocp_site *site)
+{
+	char *text = NULL;
+
+	if (site->source && asprintf(&text, "%s:%d", site->source, site->line) < 0)
+		text = NULL;
+	return text;
+}
+
 /* What stands in column C: either a constant of the site's, or made in BUF. */
 static const char *number_text(const struct ocp_site *site, enum column c, char buf[MAX_NUMBER])
 {
-	bool present = c == COLUMN_SEMAPHORE || site->has_code;
+	bool present = site->has_code;
 
+	if (c == COLUMN_SEMAPHORE)
+		present = site->semaphore >= 0;
 	if (c == COLUMN_TRACERS)
 		present = site->tracer_semaphore >= 0;
 	if (!present)
@@ -97,7 +110,7 @@ static const char *or_dash(const char *text)
 }
 
 static const char *cell(const struct ocp_process *proc, const struct ocp_site *site, enum column c,
-			const char *symbol, char buf[MAX_NUMBER])
+			const char *symbol, const char *source, char buf[MAX_NUMBER])
 {
 	switch (c) {
 	case COLUMN_PROBE:
@@ -110,6 +123,8 @@ static const char *cell(const struct ocp_process *proc, const struct ocp_site *s
 		return site->abi;
 	case COLUMN_SYMBOL:
 		return or_dash(symbol);
+	case COLUMN_SOURCE:
+		return or_dash(source);
 	case COLUMN_ARGS:
 		return or_dash(site->args);
 	case COLUMN_IMAGE:
@@ -124,11 +139,12 @@ static void row(const struct ocp_process *proc, const struct ocp_site *site, int
 		bool print)
 {
 	char *symbol = site ? symbol_text(site) : NULL;
+	char *source = site ? source_text(site) : NULL;
 
 	for (int c = 0; c < N_COLUMNS; c++) {
 		char buf[MAX_NUMBER];
 		const char *text =
-			site ? cell(proc, site, (enum column)c, symbol, buf) : headings[c];
+			site ? cell(proc, site, (enum column)c, symbol, source, buf) : headings[c];
 		size_t bytes = strlen(text);
 
 		if (!print) {
@@ -144,6 +160,22 @@ static void row(const struct ocp_process *proc, const struct ocp_site *site, int
 			       "");
 	}
 	free(symbol);
+	free(source);
+}
+
+void sites_say_unknown_args(const struct ocp_process *proc, const struct ocp_sites *sites)
+{
+	size_t told = SIZE_MAX;
+
+	for (size_t i = 0; i < ocp_sites_count(sites); i++) {
+		const struct ocp_site *site = ocp_sites_get(sites, i);
+
+		if (!site->args_fault || site->probe == told)
+			continue;
+		told = site->probe;
+		say("probe '%s': ? is an argument whose place is not known: %s",
+		    ocp_process_probe_name(proc, site->probe), site->args_fault);
+	}
 }
 
 void sites_print_table(const struct ocp_process *proc, const struct ocp_sites *sites)
@@ -193,8 +225,9 @@ static struct json_object *site_json(const struct ocp_process *proc, const struc
 	add_byte(to, "nop", site->has_code, site->has_code ? site->code[0] : 0);
 	add_byte(to, "opcode", site->has_code, site->has_code ? site->code[site->opcode_at] : 0);
 	add_string(to, "held", site->has_int3 ? "int3 by a uprobe or breakpoint" : NULL);
-	add_address(to, "semaphore_address", true, site->semaphore_addr);
-	json_object_object_add(to, "semaphore", json_object_new_int(site->semaphore));
+	add_address(to, "semaphore_address", site->semaphore >= 0, site->semaphore_addr);
+	json_object_object_add(to, "semaphore",
+			       site->semaphore >= 0 ? json_object_new_int(site->semaphore) : NULL);
 	add_address(to, "tracer_semaphore_address", site->tracer_semaphore >= 0,
 		    site->tracer_semaphore_addr);
 	json_object_object_add(
@@ -202,7 +235,12 @@ static struct json_object *site_json(const struct ocp_process *proc, const struc
 		site->tracer_semaphore >= 0 ? json_object_new_int(site->tracer_semaphore) : NULL);
 	add_string(to, "abi", site->abi);
 	add_string(to, "symbol", symbol);
+	add_string(to, "source", site->source);
+	json_object_object_add(to, "line", site->source ? json_object_new_int(site->line) : NULL);
+	json_object_object_add(to, "column",
+			       site->source ? json_object_new_int(site->column) : NULL);
 	add_string(to, "args", site->args);
+	add_string(to, "args_fault", site->args_fault);
 	add_string(to, "file", site->image);
 	free(symbol);
 	return to;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/pair_note.h"
 
 enum {
 	MIN_NAME_WIDTH = 16,
@@ -215,7 +216,7 @@ static void draw_lines(const struct drawing *d, size_t step)
 static void print_pairs(const struct report *report)
 {
 	const size_t n = ocp_sample_pair_count(report->sample);
-	char text[TIME_BYTES];
+	char text[TIME_BYTES], note[PAIR_NOTE_BYTES];
 	int width = MIN_NAME_WIDTH;
 
 	for (size_t i = 0; i < n; i++) {
@@ -232,10 +233,11 @@ static void print_pairs(const struct report *report)
 		const struct ocp_pair *pair = ocp_sample_pair(report->sample, i);
 
 		printf("\n%s,%s: orphan starts %" PRIu64 ", orphan stops %" PRIu64
-		       ", too deep %" PRIu64 ", map full %" PRIu64 ", no key %" PRIu64
-		       ", still open %" PRIu64 "\n",
+		       ", map full %" PRIu64 ", no key %" PRIu64 ", still open %" PRIu64 "\n",
 		       pair->start, pair->stop, pair->orphan_starts, pair->orphan_stops,
-		       pair->overflows, pair->map_full, pair->not_keyed, pair->open);
+		       pair->map_full, pair->not_keyed, pair->open);
+		if (report->is_total && pair_note(note, pair->start, pair->stop, pair))
+			printf("note: %s\n", note);
 		if (report->is_total)
 			draw_lines(
 				&(const struct drawing){ pair->buckets, OCP_BUCKETS, label_times },
@@ -258,7 +260,7 @@ static void print_histogram(const struct report *report, const struct ocp_histog
 	if (histogram->count)
 		printf(", mean %.6g, min %" PRId64 ", max %" PRId64 ", sum %" PRId64,
 		       histogram->mean, histogram->min, histogram->max, histogram->sum);
-	printf("; no int: %" PRIu64 "\n", histogram->not_int);
+	printf("; not an int: %" PRIu64 "\n", histogram->not_int);
 	for (size_t i = 0; i < OCP_SIGNED_BUCKETS; i++) {
 		first = histogram->buckets[i] && first == OCP_SIGNED_BUCKETS ? i : first;
 		last = histogram->buckets[i] ? i : last;
@@ -281,6 +283,9 @@ static void print_footer(const struct report *report)
 		       lost->tgids_full);
 	if (lost->filtered)
 		printf("hits that the filter rejected: %" PRIu64 "\n", lost->filtered);
+	if (lost->mismatches)
+		printf("hits with an argument of another type than the filter's: %" PRIu64 "; %s\n",
+		       lost->mismatches, lost->mismatch ? lost->mismatch : "of which is not known");
 	if (report->prints)
 		printf("hits printed: %" PRIu64 "; not for want of room: %" PRIu64
 		       ", not because of the limit: %" PRIu64 "\n",

@@ -60,7 +60,16 @@ static void draw_title(const struct top *top)
 	attroff(A_REVERSE);
 }
 
-enum { FIELD_STATE, FIELD_PIDS, FIELD_SINCE, FIELD_RATE, FIELD_COST, FIELD_HIT, N_FIELDS };
+enum {
+	FIELD_STATE,
+	FIELD_PIDS,
+	FIELD_SINCE,
+	FIELD_RATE,
+	FIELD_COST,
+	FIELD_BUDGET,
+	FIELD_HIT,
+	N_FIELDS
+};
 
 static void describe(const struct top *top, const struct seen_target *target, struct field *fields)
 {
@@ -69,13 +78,13 @@ static void describe(const struct top *top, const struct seen_target *target, st
 
 	fields[FIELD_STATE].rank = 0;
 	snprintf(fields[FIELD_STATE].text, sizeof(fields[0].text), "%s", target_state(top, target));
-	fields[FIELD_PIDS].rank = 3;
+	fields[FIELD_PIDS].rank = 4;
 	write_pids(fields[FIELD_PIDS].text, sizeof(fields[0].text), target);
-	fields[FIELD_SINCE].rank = 4;
+	fields[FIELD_SINCE].rank = 5;
 	snprintf(fields[FIELD_SINCE].text, sizeof(fields[0].text), "for %s",
 		 text_duration(text, seconds));
 	if (target->hit_ns > 0) {
-		fields[FIELD_HIT].rank = 5;
+		fields[FIELD_HIT].rank = 6;
 		snprintf(fields[FIELD_HIT].text, sizeof(fields[0].text), "%s a hit",
 			 text_ns(text, (uint64_t)target->hit_ns, top->is_utf8));
 	}
@@ -104,6 +113,11 @@ static void draw_summary(const struct top *top)
 	fields[FIELD_COST].rank = 2;
 	snprintf(fields[FIELD_COST].text, sizeof(fields[0].text), "cost %s of a core",
 		 text_share(text, share));
+	if (top->budget > 0) {
+		fields[FIELD_BUDGET].rank = 3;
+		snprintf(fields[FIELD_BUDGET].text, sizeof(fields[0].text), "budget %g%%%s",
+			 100 * top->budget, top->has_all ? " a program" : "");
+	}
 	paint_fields(1, 0, COLS, fields, N_FIELDS);
 }
 
@@ -118,21 +132,21 @@ static int draw_losses(const struct top *top, int y)
 	for (size_t i = 0; i < seen->n_targets; i++) {
 		const struct watch_losses *losses = &seen->targets[i].losses;
 
-		sum.pair_overflow += losses->pair_overflow;
 		sum.pair_map_full += losses->pair_map_full;
 		sum.pair_not_keyed += losses->pair_not_keyed;
 		sum.rows_full += losses->rows_full;
 		sum.children_full += losses->children_full;
+		sum.filter_mismatch += losses->filter_mismatch;
 	}
 	const struct {
 		uint64_t count;
 		const char *what;
 	} all[] = {
-		{ sum.pair_overflow, "starts and stops too deep" },
 		{ sum.pair_map_full, "starts without room" },
 		{ sum.pair_not_keyed, "starts without a key" },
 		{ sum.rows_full, "hits in no row" },
 		{ sum.children_full, "children not followed" },
+		{ sum.filter_mismatch, "hits of another type than the filter's" },
 	};
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (all[i].count)
@@ -146,6 +160,24 @@ static int draw_losses(const struct top *top, int y)
 	return 1;
 }
 
+/* Why the filter passes no judgement on some hits. Returns the lines that it took. */
+static int draw_mismatch(const struct top *top, int y)
+{
+	const struct sight *seen = top->view.seen;
+	char text[256];
+	size_t i = 0;
+
+	while (i < seen->n_targets && !seen->targets[i].mismatch)
+		i++;
+	if (i == seen->n_targets)
+		return 0;
+	snprintf(text, sizeof(text), "filter: %s", seen->targets[i].mismatch);
+	attron(paint_colour(COLOUR_BAD));
+	paint_text(y, 0, COLS, text);
+	attroff(paint_colour(COLOUR_BAD));
+	return 1;
+}
+
 /* Of one program; several have a column for it. Returns the lines that it took. */
 static int draw_problem(const struct top *top, int y)
 {
@@ -155,6 +187,53 @@ static int draw_problem(const struct top *top, int y)
 		return 0;
 	attron(paint_colour(COLOUR_NOTE));
 	paint_text(y, 0, COLS, seen->targets[0].problem);
+	attroff(paint_colour(COLOUR_NOTE));
+	return 1;
+}
+
+/* What helps the pair that has the most orphans. Returns the lines that it took. */
+static int draw_pair_note(const struct top *top, int y)
+{
+	const struct sight *seen = top->view.seen;
+	const struct seen_pair *worst = NULL;
+
+	for (size_t i = 0; i < seen->n_pairs; i++)
+		if (seen->pairs[i].note && (!worst || seen->pairs[i].orphans > worst->orphans))
+			worst = &seen->pairs[i];
+	if (!worst)
+		return 0;
+	attron(paint_colour(COLOUR_NOTE));
+	paint_text(y, 0, COLS, worst->note);
+	attroff(paint_colour(COLOUR_NOTE));
+	return 1;
+}
+
+/* Probes that are not counted in full. Returns the lines that it took. */
+static int draw_uses_without_site(const struct top *top, int y)
+{
+	const struct sight *seen = top->view.seen;
+	const struct seen_probe *first = NULL;
+	char text[256];
+	size_t others = 0;
+
+	for (size_t i = 0; i < seen->n_probes; i++) {
+		const struct seen_probe *probe = &seen->probes[i];
+
+		if (probe->n_uses_without_site && first)
+			others++;
+		else if (probe->n_uses_without_site)
+			first = probe;
+	}
+	if (!first)
+		return 0;
+	snprintf(text, sizeof(text),
+		 "probe '%.128s': %zu of its %zu uses have no site; their hits are not counted",
+		 first->name, first->n_uses_without_site, first->n_uses);
+	if (others)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), " (and %zu other%s)",
+			 others, others == 1 ? "" : "s");
+	attron(paint_colour(COLOUR_NOTE));
+	paint_text(y, 0, COLS, text);
 	attroff(paint_colour(COLOUR_NOTE));
 	return 1;
 }
@@ -255,10 +334,12 @@ static const struct {
 	{ "p50 p99", "half, 99% of the last minute's pairs took no longer" },
 	{ "max", "the longest since the start" },
 	{ "open", "starts that have not stopped yet" },
-	{ "orphans", "starts and stops without the other" },
+	{ "orphans",
+	  "starts and stops without the other: exceptions skip it (put it in Fun.protect "
+	  "~finally), or it is in another thread (--key argN)" },
 	{ "handler", "on, off, mixed, or ? if it may not be known" },
 	{ "counted", "yes, no, or pair: counted as a part of one" },
-	{ "cost", "hits x what a hit costs the program" },
+	{ "cost", "hits x what a hit costs; over budget, counters go off" },
 };
 
 #define N_HELP (sizeof(help) / sizeof(help[0]))
@@ -334,7 +415,10 @@ static void draw_all(struct top *top)
 	draw_title(top);
 	draw_summary(top);
 	y += draw_problem(top, y);
+	y += draw_uses_without_site(top, y);
 	y += draw_losses(top, y);
+	y += draw_mismatch(top, y);
+	y += draw_pair_note(top, y);
 	heights = layout_heights(LINES - FOOT_LINES - y, seen->n_targets,
 				 shown_pair_count(&top->view));
 	y += heights.gap;

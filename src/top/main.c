@@ -17,6 +17,7 @@
 
 #include <curses.h>
 
+#include "base/interrupted.h"
 #include "cli/cli.h"
 #include "top/terminal.h"
 #include "top/top.h"
@@ -196,11 +197,12 @@ static int take_tick(struct loop *loop)
 /* Returns 0, or the library's code. */
 static int run_loop(struct loop *loop)
 {
+	struct interruptions interruptions = { 0 };
 	int err = 0;
 
 	draw(&loop->top);
 	while (!err && !loop->top.is_ending) {
-		if (poll(loop->fds, N_FDS, -1) < 0 && errno != EINTR)
+		if (poll(loop->fds, N_FDS, -1) < 0 && !is_interrupted(&interruptions))
 			return -errno;
 		if (loop->fds[FD_SIGNALS].revents)
 			handle_signals(loop);
@@ -314,8 +316,8 @@ static const struct command command_top = {
 		 "  --filter EXPR             only hits with arguments like\n"
 		 "                            'arg0 > 100 && arg1 == \"GET\"'\n"
 		 "  --budget P%               switch off the busiest counters of a program when\n"
-		 "                            it takes more of a core (100% where all programs\n"
-		 "                            are measured)\n"
+		 "                            it takes more of a core (5% a program where all\n"
+		 "                            are measured; else no budget)\n"
 		 "\n"
 		 "Handlers that are switched on here stay on; counters end with this program.\n"
 		 "NO_COLOR in the environment asks for no colours.\n",

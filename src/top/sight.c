@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "cli/pair_note.h"
 #include "top/text.h"
 
 static size_t longer(size_t a, size_t b)
@@ -30,6 +31,18 @@ static size_t kept_bytes(const char *text)
 	return text ? strlen(text) + 1 : 0;
 }
 
+static const char *note_of(char *text, const struct watch_pair *pair)
+{
+	return pair_note(text, pair->start, pair->stop, &pair->sum) ? text : NULL;
+}
+
+static size_t pair_bytes(const struct watch_pair *pair)
+{
+	char note[PAIR_NOTE_BYTES];
+
+	return kept_bytes(pair->start) + kept_bytes(pair->stop) + kept_bytes(note_of(note, pair));
+}
+
 /* Count what there is; returns the bytes of its texts, and of its pids before them. */
 static size_t size_up(struct sight *seen, const struct watch *watch, size_t *n_pids)
 {
@@ -43,12 +56,12 @@ static size_t size_up(struct sight *seen, const struct watch *watch, size_t *n_p
 		seen->n_probes += target->n_probes;
 		seen->n_pairs += target->n_pairs;
 		*n_pids += target->n_pids;
-		bytes += kept_bytes(target->exe) + kept_bytes(target->problem);
+		bytes += kept_bytes(target->exe) + kept_bytes(target->problem) +
+			 kept_bytes(target->mismatch);
 		for (size_t i = 0; i < target->n_probes; i++)
 			bytes += kept_bytes(target->probes[i].name);
 		for (size_t i = 0; i < target->n_pairs; i++)
-			bytes += kept_bytes(target->pairs[i].start) +
-				 kept_bytes(target->pairs[i].stop);
+			bytes += pair_bytes(&target->pairs[i]);
 	}
 	return bytes;
 }
@@ -59,6 +72,7 @@ static void copy_target(struct seen_target *to, const struct watch_target *from,
 	*to = (struct seen_target){
 		.exe = keep(at, from->exe),
 		.problem = keep(at, from->problem),
+		.mismatch = keep(at, from->mismatch),
 		.is_up = from->is_up,
 		.knows_pids = from->knows_pids,
 		.pids = *pids,
@@ -89,6 +103,8 @@ static void copy_probes(struct sight *seen, size_t target, const struct watch_ta
 			.hits = probe->hits,
 			.rate = probe->rate,
 			.n_sites = probe->n_sites,
+			.n_uses = probe->n_uses,
+			.n_uses_without_site = probe->n_uses_without_site,
 			.n_enabled = probe->n_enabled,
 			.handler = probe->handler,
 			.is_counted = probe->is_counted,
@@ -110,6 +126,7 @@ static void copy_pairs(struct sight *seen, size_t target, const struct watch_tar
 {
 	for (size_t i = 0; i < from->n_pairs; i++) {
 		const struct watch_pair *pair = &from->pairs[i];
+		char note[PAIR_NOTE_BYTES];
 
 		*(*to)++ = (struct seen_pair){
 			.start = keep(at, pair->start),
@@ -121,6 +138,7 @@ static void copy_pairs(struct sight *seen, size_t target, const struct watch_tar
 			.max_ns = pair->sum.max_ns,
 			.open = pair->sum.open,
 			.orphans = pair->sum.orphan_starts + pair->sum.orphan_stops,
+			.note = keep(at, note_of(note, pair)),
 		};
 		seen->longest_pair =
 			longer(seen->longest_pair, strlen(pair->start) + 1 + strlen(pair->stop));

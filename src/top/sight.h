@@ -18,7 +18,7 @@ struct seen_probe {
 	size_t index;  /* its number in the watch's target */
 	uint64_t hits;
 	double rate; /* NAN: not known yet */
-	size_t n_sites, n_enabled;
+	size_t n_sites, n_uses, n_uses_without_site, n_enabled;
 	enum watch_handler handler;
 	bool is_counted, is_in_pair;
 };
@@ -28,6 +28,7 @@ struct seen_pair {
 	size_t target;
 	double rate;
 	uint64_t p50_ns, p99_ns, max_ns, open, orphans;
+	const char *note; /* what to do about its orphans; NULL: nothing */
 };
 
 struct seen_target {
@@ -40,6 +41,7 @@ struct seen_target {
 	double hit_ns, core_share;
 	double rate; /* of all its probes; NAN: of none is it known */
 	struct watch_losses losses;
+	const char *mismatch;
 };
 
 struct sight {

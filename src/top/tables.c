@@ -386,6 +386,8 @@ static const char *nothing_to_show(const struct top *top)
 		return "looking for probes ...";
 	if (!seen->n_targets)
 		return "no program with probes that may be measured runs now; waiting for one";
+	if (!seen->n_probes && seen->n_targets == 1 && seen->targets[0].is_up)
+		return "no probes yet; waiting for a file with probes to be loaded";
 	if (!seen->n_probes)
 		return "no probes are known yet; waiting for a process";
 	return "no probe's name has this in it; Esc shows all";

@@ -28,6 +28,8 @@ int top_open(struct top *top, const struct options *options)
 	int err;
 
 	top->ctx = options->ctx;
+	top->budget = options->measure.budget;
+	top->has_all = !options->exe && !options->pid;
 	top->is_utf8 = text_is_utf8();
 	top->watch = watch_new(options->ctx, false);
 	err = top->watch ? watch_set(top->watch, &spec, 1) : -ENOMEM;

@@ -39,6 +39,8 @@ struct top {
 	bool is_utf8, has_colours;
 	bool is_too_small; /* the screen, for more than saying so */
 	bool is_ending;
+	double budget;	    /* of each program, a share of one core; 0: no limit */
+	bool has_all;	    /* programs, nobody named one */
 	size_t n_ticks;	    /* ever */
 	size_t shown_ticks; /* at what is shown */
 	size_t help_page;

@@ -8,15 +8,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/ctx.h"
+#include "process/scan.h"
 
 #define SECOND_NS ((int64_t)1000 * 1000 * 1000)
+#define MS_NS	  ((int64_t)1000 * 1000)
 
 enum {
 	RETRY_S = 5,  /* after a source could not be had */
 	SETTLE_S = 2, /* for a file that is being written */
 	SCAN_S = 5,   /* how often new programs are looked for */
-	IDLE_S = 600, /* how long a file that was found is measured without a process */
+	WAIT_MS = 50, /* for new files to be examined, */
+	FIRST_WAIT_MS = 2000,
+	/*
+	 * How long a file that was found is measured without a process, so that the next one is
+	 * measured from its first instruction on; and how many files are, each for 24 descriptors.
+	 */
+	IDLE_S = 60,
+	MAX_IDLE = 8,
 };
 
 /* ---- targets -------------------------------------------------------------------------------- */
@@ -357,6 +367,15 @@ static bool is_taken(const struct search *search, const struct stat *st)
 	return false;
 }
 
+static bool is_news(void *data, pid_t pid)
+{
+	char path[32];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	return stat(path, &st) == 0 && !is_taken(data, &st);
+}
+
 static int add_found(void *data, struct ocp_process *proc)
 {
 	struct search *search = data;
@@ -398,6 +417,44 @@ static bool is_forgotten(struct source *source, int64_t now_ns)
 	       now_ns - source->idle_since_ns > IDLE_S * SECOND_NS;
 }
 
+/* Of the files without a process, the one that has been so longest; *N: how many there are. */
+static struct target *find_idle(const struct entry *entry, const struct targets *targets,
+				size_t *at, size_t *n)
+{
+	struct target *found = NULL;
+	int64_t since_ns = INT64_MAX;
+
+	*n = 0;
+	for (size_t i = 0; i < targets->n; i++) {
+		struct target *target = targets->list[i];
+
+		for (size_t j = 0; j < target->n_sources; j++) {
+			const struct source *source = target->sources[j];
+
+			if (source->owner != entry || !source->idle_since_ns)
+				continue;
+			++*n;
+			if (source->idle_since_ns >= since_ns)
+				continue;
+			since_ns = source->idle_since_ns;
+			found = target;
+			*at = j;
+		}
+	}
+	return found;
+}
+
+static int end_idle(const struct entry *entry, const struct targets *targets)
+{
+	struct target *target;
+	size_t at = 0, n;
+	int err = 0;
+
+	while (!err && (target = find_idle(entry, targets, &at, &n)) && n > MAX_IDLE)
+		err = target_end_source(target, at);
+	return err;
+}
+
 /* What was overwritten is looked for anew. */
 static int end_old(struct entry *entry, struct targets *targets, int64_t now_ns)
 {
@@ -412,24 +469,48 @@ static int end_old(struct entry *entry, struct targets *targets, int64_t now_ns)
 			if (source->owner != entry)
 				continue;
 			if (source->is_stale)
-				entry->retry_ns = now_ns + SETTLE_S * SECOND_NS;
+				entry->settle_ns = now_ns + SETTLE_S * SECOND_NS;
 			else if (!is_forgotten(source, now_ns))
 				continue;
 			err = target_end_source(target, j);
 		}
 	}
+	return err ? err : end_idle(entry, targets);
+}
+
+/*
+ * Files that are new are examined by another process, which mostly takes some ms. Those that take
+ * longer, and what they belong to, are found later; at first more of them are waited for.
+ */
+static int search_programs(struct entry *entry, struct targets *targets, int64_t now_ns)
+{
+	struct search search = { entry, targets, now_ns };
+	const struct scan_finder finder = { is_news, add_found, &search };
+	const int64_t deadline_ns =
+		clock_ns(CLOCK_MONOTONIC) + MS_NS * (entry->has_searched ? WAIT_MS : FIRST_WAIT_MS);
+	struct ocp_scan_summary summary;
+	int64_t left_ns;
+	int err;
+
+	entry->has_searched = true;
+	do {
+		err = scan_processes(targets->ctx, &finder, &summary);
+		left_ns = deadline_ns - clock_ns(CLOCK_MONOTONIC);
+	} while (!err &&
+		 verdicts_settle(targets->verdicts, left_ns > 0 ? (int)(left_ns / MS_NS) : 0));
 	return err;
 }
 
 static int follow_all(struct entry *entry, struct targets *targets, int64_t now_ns)
 {
-	struct search search = { entry, targets, now_ns };
-	struct ocp_scan_summary summary;
-	int err = end_old(entry, targets, now_ns);
+	int err;
 
-	if (err || now_ns < entry->retry_ns)
+	if (verdicts_settle(targets->verdicts, 0))
+		entry->retry_ns = 0;
+	err = end_old(entry, targets, now_ns);
+	if (err || now_ns < entry->retry_ns || now_ns < entry->settle_ns)
 		return err;
-	err = ocp_scan(targets->ctx, add_found, &search, &summary);
+	err = search_programs(entry, targets, now_ns);
 	entry->retry_ns = now_ns + SCAN_S * SECOND_NS;
 	if (err && err != -ENOMEM)
 		ctx_log(targets->ctx, OCP_LOG_WARN, "%s", ocp_error(targets->ctx));

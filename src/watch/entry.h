@@ -10,13 +10,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "watch/target.h"
+#include "watch/verdicts.h"
 
 struct entry {
 	char *exe; /* as it was named, from the root on; NULL: everything that is found */
 	pid_t pid; /* 0: every process of the file */
 	struct measure_options *measure;
-	struct target *target;	   /* NULL: everything that is found */
-	int64_t retry_ns;	   /* CLOCK_MONOTONIC: not before */
+	struct target *target; /* NULL: everything that is found */
+	int64_t retry_ns;      /* CLOCK_MONOTONIC: not before */
+	int64_t settle_ns;     /* likewise, whatever there is to be found */
+	bool has_searched;
 	struct told_hidden hidden; /* that may be the process that is looked for */
 	/* Before it is watched. */
 	struct source *first;
@@ -29,6 +32,7 @@ struct targets {
 	struct target **list;
 	size_t n;
 	struct find_memory known; /* of processes; expires with each tick */
+	struct verdicts *verdicts;
 };
 
 /* Takes NULL. */

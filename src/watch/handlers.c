@@ -100,7 +100,7 @@ int handlers_follow(struct ocp_ctx *ctx, struct handlers *handlers, const pid_t 
 		if (!err)
 			n_open++;
 		else
-			process->rest = REST_TICKS;
+			process->rest = err == -EAGAIN ? 1 : REST_TICKS;
 		err = err == -ENOMEM ? err : 0;
 	}
 	return err;

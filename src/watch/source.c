@@ -37,8 +37,8 @@ static int open_process(struct source *source, pid_t pid)
 
 	if (err)
 		return err;
-	source->pid = pid;
-	source->pidfd = pidfd_open(pid, 0);
+	source->pid = ocp_process_tgid(source->proc);
+	source->pidfd = pidfd_open(source->pid, 0);
 	if (source->pidfd < 0)
 		return ctx_error(source->ctx, -errno, "pid %d: %s", (int)pid, strerror(errno));
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);

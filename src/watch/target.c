@@ -45,6 +45,7 @@ void target_free(struct target *target)
 	free(target->sources);
 	free(target->exe);
 	free(target->problem);
+	free(target->mismatch);
 	free(target->pids);
 	free(target->probes);
 	free(target->probe_records);
@@ -199,13 +200,31 @@ static void add_losses(struct watch_losses *sum, const struct ocp_sample *sample
 
 	sum->rows_full += losses->keyed_full;
 	sum->children_full += losses->tgids_full;
+	sum->filter_mismatch += losses->mismatches;
 	for (size_t i = 0; i < ocp_sample_pair_count(sample); i++) {
 		const struct ocp_pair *pair = ocp_sample_pair(sample, i);
 
-		sum->pair_overflow += pair->overflows;
 		sum->pair_map_full += pair->map_full;
 		sum->pair_not_keyed += pair->not_keyed;
 	}
+}
+
+/* Said once, whatever comes later. */
+static int note_mismatch(struct target *target, const struct ocp_sample *sample)
+{
+	const char *mismatch = ocp_sample_losses(sample)->mismatch;
+
+	if (target->mismatch || !mismatch)
+		return 0;
+	target->mismatch = strdup(mismatch);
+	if (!target->mismatch)
+		return ctx_no_memory(target->ctx);
+	target->view.mismatch = target->mismatch;
+	ctx_log(target->ctx, OCP_LOG_WARN,
+		"%s: filter: %s: such a comparison is false, and the hit is counted as "
+		"filter_mismatch",
+		target->exe, mismatch);
+	return 0;
 }
 
 static void add_to_pair(struct ocp_pair *sum, uint64_t *buckets, const struct ocp_pair *part)
@@ -219,10 +238,10 @@ static void add_to_pair(struct ocp_pair *sum, uint64_t *buckets, const struct oc
 	sum->starts += part->starts;
 	sum->orphan_starts += part->orphan_starts;
 	sum->orphan_stops += part->orphan_stops;
-	sum->overflows += part->overflows;
 	sum->map_full += part->map_full;
 	sum->not_keyed += part->not_keyed;
 	sum->open += part->open;
+	sum->by_key = part->by_key;
 	for (size_t i = 0; i < OCP_BUCKETS; i++)
 		buckets[i] += part->buckets[i];
 }
@@ -240,6 +259,10 @@ static void add_hits(struct target *target, const struct source *source)
 		probe = &target->probes[at];
 		probe->hits += part->hits;
 		probe->n_sites = part->n_sites > probe->n_sites ? part->n_sites : probe->n_sites;
+		if (part->n_uses > probe->n_uses)
+			probe->n_uses = part->n_uses;
+		if (part->n_uses_without_site > probe->n_uses_without_site)
+			probe->n_uses_without_site = part->n_uses_without_site;
 		probe->is_counted |= part->n_sites && !target->probe_records[at]->is_off;
 		probe->is_in_pair |= part->is_in_pair;
 	}
@@ -434,7 +457,7 @@ static void start_from_bases(struct target *target)
 
 static int add_up(struct target *target)
 {
-	int err;
+	int err = 0, its_err;
 
 	start_from_bases(target);
 	for (size_t i = 0; i < target->n_sources; i++) {
@@ -443,13 +466,14 @@ static int add_up(struct target *target)
 		add_hits(target, source);
 		add_pairs(target, source->sample);
 		add_losses(&target->view.losses, source->sample);
+		err = err ? err : note_mismatch(target, source->sample);
 		target->view.cost_seconds += (double)source->hits * source->hit_ns / 1e9;
 		if (source->hit_ns > 0)
 			target->view.hit_ns = source->hit_ns;
 	}
-	err = add_rows(target);
+	its_err = add_rows(target);
 	target->view.n_rows = merge_rows(target->rows, target->view.n_rows);
-	return err;
+	return err ? err : its_err;
 }
 
 int target_read(struct target *target)
@@ -475,8 +499,11 @@ int target_add_source(struct target *target, struct source *source)
 	if (err)
 		return err;
 	target->sources[target->n_sources++] = source;
-	for (size_t i = 0; i < target->view.n_probes; i++)
-		target->probes[i].n_sites = 0;
+	for (size_t i = 0; i < target->view.n_probes; i++) {
+		struct watch_probe *probe = &target->probes[i];
+
+		probe->n_sites = probe->n_uses = probe->n_uses_without_site = 0;
+	}
 	return add_up(target);
 }
 

@@ -45,7 +45,7 @@ struct target {
 	int64_t idle_since_ns; /* CLOCK_MONOTONIC: without a process; 0: it has some */
 
 	/* What the view points to. */
-	char *exe, *problem;
+	char *exe, *problem, *mismatch;
 	pid_t *pids;
 	struct watch_probe *probes;
 	struct probe_record **probe_records;

@@ -44,6 +44,11 @@ struct watch *watch_new(struct ocp_ctx *ctx, bool by_process)
 	}
 	watch->ctx = ctx;
 	watch->targets = (struct targets){ .ctx = ctx, .by_process = by_process };
+	watch->targets.verdicts = verdicts_new(ctx);
+	if (!watch->targets.verdicts) {
+		free(watch);
+		return NULL;
+	}
 	return watch;
 }
 
@@ -58,6 +63,7 @@ void watch_free(struct watch *watch)
 	free(watch->entries);
 	free(watch->targets.list);
 	find_memory_free(&watch->targets.known);
+	verdicts_free(watch->targets.verdicts);
 	free(watch);
 }
 
@@ -210,6 +216,29 @@ static int begin_entry(struct watch *watch, struct entry *entry)
 	return err == -ENOMEM ? err : target_set_problem(entry->target, ocp_error(watch->ctx));
 }
 
+/* What the entries that measure TARGET may cost together; 0 if one of them has no limit. */
+static double budget_of(const struct watch *watch, const struct target *target)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < watch->n_entries; i++) {
+		const struct entry *entry = watch->entries[i];
+
+		if (entry->exe && entry->target != target)
+			continue;
+		if (entry->measure->budget <= 0)
+			return 0;
+		sum += entry->measure->budget;
+	}
+	return sum;
+}
+
+static void tell_budgets(struct watch *watch)
+{
+	for (size_t i = 0; i < watch->targets.n; i++)
+		watch->targets.list[i]->view.budget = budget_of(watch, watch->targets.list[i]);
+}
+
 /* In the order of the entries. What is asked for differently begins where the old way ended. */
 static int commit(struct watch *watch, struct change *change)
 {
@@ -243,6 +272,7 @@ static int commit(struct watch *watch, struct change *change)
 			targets_remove(&watch->targets, i);
 		err = err ? err : its_err;
 	}
+	tell_budgets(watch);
 	return err;
 }
 
@@ -265,11 +295,24 @@ static int start_early(struct watch *watch, struct change *change)
 	return err;
 }
 
+/* Then there is no other entry. */
+static bool is_all(const struct watch_spec *specs, size_t n)
+{
+	return n == 1 && !specs[0].exe && !specs[0].pid;
+}
+
+static bool watches_all(const struct watch *watch)
+{
+	return watch->n_entries == 1 && !watch->entries[0]->exe;
+}
+
 int watch_set(struct watch *watch, const struct watch_spec *specs, size_t n)
 {
 	struct change change;
-	int err = prepare(watch, specs, n, &change);
+	int err;
 
+	verdicts_set_all(watch->targets.verdicts, is_all(specs, n));
+	err = prepare(watch, specs, n, &change);
 	if (!err)
 		err = start_early(watch, &change);
 	if (err) {
@@ -281,6 +324,7 @@ int watch_set(struct watch *watch, const struct watch_spec *specs, size_t n)
 		err = commit(watch, &change);
 	}
 	free(change.is_new);
+	verdicts_set_all(watch->targets.verdicts, watches_all(watch));
 	return err;
 }
 
@@ -395,6 +439,15 @@ static ptrdiff_t busiest_probe(const struct target *target)
 	return busiest;
 }
 
+static size_t count_cuts(const struct target *target)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < target->view.n_probes; i++)
+		n += target->probe_records[i]->is_cut;
+	return n;
+}
+
 /* Switch counters off, the busiest first, until the rest should cost no more than the budget. */
 static int cut_costs(struct watch *watch, size_t number, const struct entry *entry, double share)
 {
@@ -418,14 +471,14 @@ static int cut_costs(struct watch *watch, size_t number, const struct entry *ent
 		return err == -ENOMEM ? err : target_set_problem(target, ocp_error(watch->ctx));
 	if (target->is_over_budget)
 		ctx_error(watch->ctx, -EDQUOT,
-			  "measuring took %.0f%% of a core, more than the budget of %g%%: it was "
-			  "stopped",
+			  "measuring has stopped: it took %.0f%% of a core, more than the budget "
+			  "of %g%%",
 			  100 * too_much, 100 * budget);
 	else
 		ctx_error(watch->ctx, -EDQUOT,
-			  "measuring took %.0f%% of a core, more than the budget of %g%%: the "
-			  "busiest counters were switched off (%zu)",
-			  100 * too_much, 100 * budget, n);
+			  "busiest counters switched off (%zu): measuring took %.0f%% of a core, "
+			  "more than the budget of %g%%",
+			  count_cuts(target), 100 * too_much, 100 * budget);
 	return target_set_problem(target, ocp_error(watch->ctx));
 }
 
@@ -476,6 +529,7 @@ int watch_tick(struct watch *watch)
 	watch->tick_ns = now_ns;
 	watch->column_time_ns = clock_ns(CLOCK_REALTIME);
 	forget_idle(watch, now_ns);
+	tell_budgets(watch);
 	err = forget_rows(watch);
 	if (err)
 		return err;

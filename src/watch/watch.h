@@ -63,7 +63,8 @@ struct watch_probe {
 	bool is_counted; /* its hits are being counted */
 	bool is_in_pair; /* of one that is timed: its counter cannot be switched */
 	enum watch_handler handler;
-	size_t n_enabled; /* processes in which its handlers are on */
+	size_t n_enabled;		    /* processes in which its handlers are on */
+	size_t n_uses, n_uses_without_site; /* as in struct ocp_probe_hits */
 };
 
 struct watch_pair {
@@ -82,7 +83,8 @@ struct watch_row {
 
 /* What was not measured; each a counter. */
 struct watch_losses {
-	uint64_t pair_overflow, pair_map_full, pair_not_keyed, rows_full, children_full;
+	uint64_t pair_map_full, pair_not_keyed, rows_full, children_full;
+	uint64_t filter_mismatch; /* hits with an argument of another type than the filter's */
 };
 
 struct watch_target {
@@ -96,7 +98,9 @@ struct watch_target {
 	double hit_ns;	     /* what a hit costs the process; 0: not known yet */
 	double cost_seconds; /* that all hits up to now have cost; never goes back */
 	double core_share;   /* of one core, that they cost in the last tick */
+	double budget;	     /* the most that they may cost, likewise; 0: no limit */
 	struct watch_losses losses;
+	const char *mismatch; /* the first of filter_mismatch in words; NULL: there is none */
 	const struct watch_probe *probes; /* by name */
 	size_t n_probes;
 	const struct watch_pair *pairs; /* in the order in which they were asked for */

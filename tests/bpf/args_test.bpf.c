@@ -6,6 +6,7 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include "args.bpf.h"
+#include "filter.bpf.h"
 #include "args_test.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -27,7 +28,7 @@ int args_hit(struct pt_regs *regs)
 	results.read_ok = arg_read(regs, spec, &results.word);
 	results.int_ok = arg_int(regs, spec, &results.number);
 	results.key_ok = arg_key(regs, spec, &results.key);
-	results.matches = filter_matches(regs, &input.args, &input.filter);
+	results.matches = filter_matches(regs, &input.args, &input.filter, &results.mismatch);
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 	if (record) {
 		record->ts_ns = 0;

@@ -16,6 +16,7 @@ struct args_test_results {
 	__s64 number;
 	__u64 key;
 	__u32 read_ok, int_ok, key_ok, matches;
+	__u32 mismatch; /* filter_mismatch() */
 };
 
 #endif

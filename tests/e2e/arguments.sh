@@ -77,6 +77,70 @@ test_filter_of_pairs() {
 	eq "$(of_json 't["pairs"][0]["orphan_stops"]')" "$(told orphan_stops)" "orphan stops"
 }
 
+# Measure the filters of the table's lines FIRST to LAST, one tool each, while every value is passed once.
+measure_comparisons() { # FIRST LAST
+	local i pids=()
+	for ((i = $1; i <= $2; i++)); do
+		background "$TOOL" attach -pid "$TARGET" --count --filter "$(sed -n "${i}s/\t.*//p" "$TMP/table")" \
+			--json >"$TMP/out.$i" 2>"$TMP/err.$i"
+		pids+=($!)
+	done
+	wait_for "[[ \$(cat $TMP/err.* | grep -c 'counting 5 probes') -eq $2 ]]"
+	forget_output
+	tell go
+	await_line end
+	kill -INT "${pids[@]}"
+	wait "${pids[@]}"
+}
+
+# Ints, floats, int64s and strings, each with literals of all kinds, against OCaml's own verdicts.
+test_comparisons_as_ocaml_has_them() {
+	local n i most=20
+	need_counting
+	"$O/tests/ocaml/compared" table >"$TMP/table"
+	n=$(wc -l <"$TMP/table")
+	[[ $n -gt 150 ]] || fail "$n comparisons"
+	start_target "$O/tests/ocaml/compared"
+	await_line ready
+	for ((i = 1; i <= n; i += most)); do
+		measure_comparisons "$i" $((i + most - 1 < n ? i + most - 1 : n))
+	done
+	for ((i = 1; i <= n; i++)); do
+		sed -n "${i}s/\t.*//p" "$TMP/table" | tr '\n' '\t'
+		python3 -c '
+import json, sys
+t = json.loads(sys.stdin.readlines()[-1])
+hits = {p["name"]: p["hits"] for p in t["probes"]}
+print(*[hits[name] for name in ("int", "float", "int64", "string", "block")], end="\t")
+print(t["lost"]["filter_mismatches"])' <"$TMP/out.$i"
+	done >"$TMP/measured"
+	diff "$TMP/table" "$TMP/measured" || fail "counts differ from the program's"
+}
+
+# A filter of the wrong type says so, in every form of output.
+test_filter_of_another_type() {
+	local why="arg1 of probe 'number' is a string and is compared with a number"
+	measure_requests 50 --count=number --filter 'arg1 > 50'
+	grep -Eq '^number +0 ' "$TMP/out" || fail "$(cat "$TMP/out")"
+	grep -qxF "hits that the filter rejected: 50" "$TMP/out" || fail "$(cat "$TMP/out")"
+	grep -qxF "hits with an argument of another type than the filter's: 50; $why" "$TMP/out" ||
+		fail "$(cat "$TMP/out")"
+	quit_target
+	measure_requests 50 --count=number --filter 'arg1 > 50' --json
+	eq "$(of_json 't["lost"]["filtered"], t["lost"]["filter_mismatches"]')" "(50, 50)"
+	eq "$(of_json 't["lost"]["filter_mismatch"]')" "$why"
+	quit_target
+	# What is behind a `!` is true, and is counted all the same.
+	measure_requests 50 --count=number --filter '!(arg0 == "a")' --csv
+	eq "$(awk -F, '{ print NF }' "$TMP/out" | sort -u)" 32 "columns"
+	eq "$(awk -F, '$4 == "probe" { print $5, $11 }' "$TMP/out")" "number 50"
+	eq "$(awk -F, '$4 == "lost" { print $5, $11, $29 }' "$TMP/out")" \
+		"filter_mismatches 50 arg0 of probe 'number' is an int and is compared with a string"
+	quit_target
+	measure_requests 50 --count=number --filter 'arg0 > 0.5 && arg1 != "x"' --json
+	eq "$(of_json 't["lost"]["filter_mismatches"], "filter_mismatch" in t["lost"]')" "(0, False)"
+}
+
 # ---- keys ---------------------------------------------------------------------------------------
 
 check_pairs() {
@@ -84,8 +148,8 @@ check_pairs() {
 	eq "$(of_json 't["pairs"][0]["starts"]')" "$(told starts)" "starts"
 	eq "$(of_json 't["pairs"][0]["orphan_stops"]')" "$(told orphan_stops)" "orphan stops"
 	eq "$(of_json 'sum(b["count"] for b in t["pairs"][0]["buckets"])')" "$(told pairs)" "buckets"
-	eq "$(of_json '[t["pairs"][0][n] for n in ("map_full", "not_keyed", "depth_overflows")]')" \
-		"[0, 0, 0]"
+	eq "$(of_json '[t["pairs"][0][n] for n in ("map_full", "not_keyed")]')" \
+		"[0, 0]"
 }
 
 test_keys_cross_threads() {
@@ -145,17 +209,17 @@ test_histogram() {
 
 test_histogram_as_text_and_csv() {
 	measure_requests 40 --count=number,request_stop --hist arg1
-	grep -Eq '^request_stop arg1: 43 ints, mean 234.884, min 200, max 500, sum 10100; no int: 0$' "$TMP/out" ||
+	grep -Eq '^request_stop arg1: 43 ints, mean 234.884, min 200, max 500, sum 10100; not an int: 0$' "$TMP/out" ||
 		fail "$(cat "$TMP/out")"
-	grep -Eq '^number arg1: 0 ints; no int: 40$' "$TMP/out" || fail "$(cat "$TMP/out")"
+	grep -Eq '^number arg1: 0 ints; not an int: 40$' "$TMP/out" || fail "$(cat "$TMP/out")"
 	grep -Eq '^ +192 \.\. 207 +38 \|@{40}\|$' "$TMP/out" || fail "$(cat "$TMP/out")"
 	grep -Eq '^ +480 \.\. 511 +5 \|@+ +\|$' "$TMP/out" || fail "$(cat "$TMP/out")"
 	quit_target
 	measure_requests 40 --count=request_stop --hist arg1 --csv
-	eq "$(awk -F, '{ print NF }' "$TMP/out" | sort -u)" 30 "columns"
-	eq "$(awk -F, '$4 == "histogram" { print $5, $11, $25, $26, $27, $28, $29 }' "$TMP/out")" \
+	eq "$(awk -F, '{ print NF }' "$TMP/out" | sort -u)" 32 "columns"
+	eq "$(awk -F, '$4 == "histogram" { print $5, $11, $24, $25, $26, $27, $28 }' "$TMP/out")" \
 		"request_stop 43 1 10100 200 500 0"
-	eq "$(awk -F, '$4 == "bucket" { print $11, $27, $28 }' "$TMP/out")" "38 192 207
+	eq "$(awk -F, '$4 == "bucket" { print $11, $26, $27 }' "$TMP/out")" "38 192 207
 5 480 511"
 }
 
@@ -172,6 +236,8 @@ test_print() {
 	check_harmless
 	eq "$(grep -Ec "${line}request_stop " "$TMP/out")" "$(told stops)" "stops"
 	eq "$(grep -Ec "${line}number " "$TMP/out")" 200 "numbers"
+	# One value, and not the character of that code behind it.
+	grep -qF ' number 88 "' "$TMP/out" || fail "$(grep ' number 88' "$TMP/out")"
 	grep -Eq "^[0-9.]+ $TARGET/[0-9]+ request_stop 199 200 \"request 199\"$" "$TMP/out" ||
 		fail "$(cat "$TMP/out")"
 	grep -qF 'number -597 "\027]0;199\007\r\127\155[2J\194\15531m\226\128\174"' "$TMP/out" ||
@@ -199,7 +265,7 @@ test_print_as_json() {
 
 test_print_as_csv() {
 	measure_requests 50 --print request_stop --limit 0 --csv
-	eq "$(head -1 "$TMP/out" | cut -d, -f1,30)" "type,args"
+	eq "$(head -1 "$TMP/out" | cut -d, -f1,29)" "type,args"
 	python3 -c '
 import csv, sys
 rows = [r for r in csv.DictReader(open(sys.argv[1])) if r["type"] == "hit"]
@@ -330,7 +396,15 @@ test_wrong_use() {
 	check_error 2 "filter foo == 1: column 1" $t --print number --filter 'foo == 1'
 	check_error 2 "go with --count, --time or --print" $t -enable number --filter 'arg0 == 1'
 	check_error 2 "'number': no arg2 for the filter: it has 2 arguments in /" \
-		$t --count --filter 'arg2 == 1'
+		$t --count=number --filter 'arg2 == 1'
+	check_error 2 "'number': no arg3 for the filter: it has 2 arguments in /" \
+		$t --count --filter 'arg3 == 1'
+	grep -qx "hint: none of the 3 probes has what is asked for" "$TMP/err" || fail "$(cat "$TMP/err")"
+	check_error 2 "'number': no arg2 for the filter" \
+		$t --count --time number,request_stop --filter 'arg2 == 1'
+	check_error 2 "'number': no arg2 for the key" $t --count --time request_start,number --key arg2
+	check_error 2 "'number': no arg3 for the histogram" $t --count --hist arg3
+	grep -qx "hint: none of the 3 probes has what is asked for" "$TMP/err" || fail "$(cat "$TMP/err")"
 	check_error 2 "no arg5 for the key: it has 3 arguments" \
 		$t --time request_start,request_stop --key arg5
 	check_error 2 "no arg3 for the histogram" $t --count=request_stop --hist arg3
@@ -349,7 +423,40 @@ test_wrong_use() {
 	start_target "$v1" --wait
 	await_line ready
 	check_error 2 "'plain': no arg0 for the filter: it has 0 arguments" \
-		attach -pid "$TARGET" --count=plain,with_args --filter 'arg0 == 1'
+		attach -pid "$TARGET" --count=plain --filter 'arg0 == 1'
+}
+
+# A probe that does not have the argument is left out, by name, and what is left is measured.
+test_probes_without_the_argument() {
+	local why="probe 'number': no arg2 for the filter: it has 2 arguments in $REQUESTS"
+	measure_requests 60 --count --filter 'arg2 ^= "request 5"' --json
+	eq "$(grep -c "warning: not measured: $why$" "$TMP/err")" 1 "$(cat "$TMP/err")"
+	grep -q "counting 2 probes (2 sites)" "$TMP/err" || fail "$(cat "$TMP/err")"
+	# 5 and 50 to 59; 50 is begun twice. Of all starts and stops, and of nothing else, there is a verdict.
+	eq "$(of_json '[p["name"] for p in t["probes"]]')" "['request_start', 'request_stop']"
+	eq "$(of_json 't["probes"][0]["hits"]')" 12
+	eq "$(of_json 'sum(p["hits"] for p in t["probes"]) + t["lost"]["filtered"]')" \
+		$(($(told starts) + $(told stops))) "hits"
+	quit_target
+	# Also of those that are named, and printed; each by its sites.
+	measure_requests 60 --count=number,request_stop --print 'number\|request_start' --by-site \
+		--filter 'arg2 == "request 50"' --json
+	eq "$(grep -c "warning: not measured: $why$" "$TMP/err")" 1 "$(cat "$TMP/err")"
+	eq "$(of_json '[(p["name"], p["hits"]) for p in t["probes"]]')" "[('request_stop', 1)]"
+	eq "$(of_json '[h["probe"] for h in hits]')" "['request_start', 'request_start']"
+	quit_target
+	# What ends a pair goes on doing so.
+	measure_requests 60 --count --time request_start,number --filter 'arg2 ^= "request"' --json
+	eq "$(grep -c "warning: not counted: $why$" "$TMP/err")" 1 "$(cat "$TMP/err")"
+	eq "$(of_json '[p["name"] for p in t["probes"]]')" "['request_start', 'request_stop']"
+	eq "$(of_json 't["pairs"][0]["count"]')" 60 "pairs"
+	quit_target
+	# Its hits are exact without a histogram, too.
+	measure_requests 60 --count --hist arg2 --json
+	grep -q "warning: counted without a histogram: probe 'number': no arg2" "$TMP/err" ||
+		fail "$(cat "$TMP/err")"
+	eq "$(of_json '[p["hits"] for p in t["probes"]][0], [h["name"] for h in t["histograms"]]')" \
+		"(60, ['request_start', 'request_stop'])"
 }
 
 # Sites of one probe differ in what they have; operands that nobody can read, and that are none.
@@ -370,7 +477,7 @@ test_hostile_operands() {
 	tell 'go 2'
 	await_line 'done'
 	stop_measuring
-	eq "$(grep -c ' places .* <unsupported> 4 -2 3 7 8 9 10 11 12 -1 -2 ' "$TMP/out")" 2 "$(cat "$TMP/out")"
+	eq "$(grep -c ' places .* ? 4 -2 3 7 8 9 10 11 12 -1 -2 ' "$TMP/out")" 2 "$(cat "$TMP/out")"
 	grep -Eq '^ints +2 ' "$TMP/out" || fail "$(cat "$TMP/out")"
 }
 

@@ -62,6 +62,7 @@ test_service_unit() {
 	systemd-analyze security --no-pager --offline=true --threshold=25 \
 		"$TMP/ocaml-probes-serve.service" >"$TMP/security" || fail "$(cat "$TMP/security")"
 	tail -n 1 "$TMP/security"
+	matches "$(unit_says MemoryMax) $(unit_says TasksMax)" '^[0-9]+G [0-9]+$' "bounds"
 }
 
 # What KEY= says in the unit, all lines together.

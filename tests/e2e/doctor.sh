@@ -330,7 +330,7 @@ test_a_killed_attach_for() {
 	background "$TOOL" attach -pid "$TARGET" -enable alpha,beta --for 60s 2>"$TMP/for"
 	tool=$!
 	wait_for '[[ $("$TOOL" info -pid "$TARGET") = *"alpha enabled"* ]]'
-	wait_for 'grep -qx applied "$TMP"/run/ocaml-probes/*'
+	wait_for 'grep -qx "progress 0000000002 0000000002" "$TMP"/run/ocaml-probes/*'
 	doctor 0
 	kill -KILL "$tool"
 	wait "$tool" || :
@@ -358,7 +358,7 @@ test_root_finds_another_users_journal() {
 	await_line ready
 	background "${as_user[@]}" "$TMP/tool" attach -pid "$TARGET" -enable plain --for 60s 2>"$TMP/for"
 	tool=$!
-	wait_for 'grep -qsx applied '"$dir"'/* || ! kill -0 '"$tool"
+	wait_for 'grep -qsx "progress 0000000001 0000000001" '"$dir"'/* || ! kill -0 '"$tool"
 	if ! kill -KILL "$tool" 2>/dev/null; then
 		grep -q 'Yama\|/run/user' "$TMP/for" && skip "$(cat "$TMP/for")"
 		fail "$(cat "$TMP/for")"

@@ -209,6 +209,103 @@ test_from_the_first_instruction() {
 	check_error 2 "no such probe" trace -prog "$COUNTED" --count=nosuch -- 1 1
 }
 
+# ---- programs without probes that load some -----------------------------------------------------
+
+# The program without probes, and a plugin that has two; copies, of which no other test sees the
+# uprobes.
+start_bare_host() {
+	need_counting
+	BARE=$(own_copy "$O/tests/ocaml/bare_host")
+	PLUGIN=$(own_copy "$O/tests/ocaml/plugin.cmxs")
+	start_target "$BARE"
+	await_line ready
+}
+
+# Load the plugin; return when that has been noticed, and SITES of it are measured.
+load_plugin() { # SITES
+	tell "load $PLUGIN"
+	await_line loaded
+	wait_for 'grep -q " '"$1"' sites of files that were loaded meanwhile are measured" "$TMP/counting.err"'
+}
+
+rounds() { # N
+	tell "go $1"
+	await_line 'done'
+}
+
+test_no_probes_yet() {
+	start_bare_host
+	start_measuring -pid "$TARGET" --count --time plugin_only,reused --json
+	eq "$(grep -c 'no probes yet' "$TMP/counting.err")" 1 "said: $(cat "$TMP/counting.err")"
+	rounds 100
+	load_plugin 2
+	rounds 1000
+	end_measuring
+	eq "$(totals)" "plugin_only 1000
+reused 1000" "hits"
+	matches "$(tail -n 1 "$TMP/counts")" '"start":"plugin_only","stop":"reused","count":1000,.*"orphan_starts":0,"orphan_stops":0'
+}
+
+test_no_probe_of_that_name_yet() {
+	start_bare_host
+	start_measuring --exe "$BARE" --count=reused,later --json
+	grep -q "$BARE: no probe 'reused' yet" "$TMP/counting.err" || fail "said: $(cat "$TMP/counting.err")"
+	grep -q "$BARE: no probe 'later' yet" "$TMP/counting.err" || fail "said: $(cat "$TMP/counting.err")"
+	load_plugin 1
+	rounds 1000
+	end_measuring
+	eq "$(totals)" "reused 1000" "hits"
+	# Where there are probes an unknown name is a mistake.
+	check_error 2 "probe 'reusde': no such probe" attach -pid "$TARGET" --count=reusde
+	grep -qx "hint: did you mean 'reused'?" "$TMP/err"
+}
+
+test_no_probes_yet_in_a_new_program() {
+	need_counting
+	mkfifo "$TMP/in"
+	exec {to}<>"$TMP/in"
+	"$TOOL" trace -prog "$O/tests/ocaml/bare_host" --wait --count --json <"$TMP/in" >"$TMP/all" \
+		2>"$TMP/counting.err" &
+	wait_for 'grep -qx ready "$TMP/all"'
+	eq "$(grep -c 'no probes yet' "$TMP/counting.err")" 1 "said: $(cat "$TMP/counting.err")"
+	echo "load $O/tests/ocaml/plugin.cmxs" >&"$to"
+	wait_for 'grep -q " 2 sites of files that were loaded meanwhile are measured" "$TMP/counting.err"'
+	echo "go 1000" >&"$to"
+	echo quit >&"$to"
+	wait $!
+	grep '^{' "$TMP/all" >"$TMP/counts"
+	eq "$(totals)" "plugin_only 1000
+reused 1000" "hits"
+}
+
+# What is kept is not looked after: it would measure nothing for ever.
+test_no_probes_yet_cannot_be_kept() {
+	start_bare_host
+	"$TOOL" attach -pid "$TARGET" --count --keep "bare$$" >"$TMP/out" 2>"$TMP/err" && fail "kept"
+	matches "$(cat "$TMP/err")" "'bare$$': $BARE has no probes yet, and what is loaded later is not measured by what is kept"
+	eq "$(cat "$TMP/out")" "" "standard output"
+}
+
+# Such a program never has any.
+test_no_loader() {
+	need_counting
+	need_command gcc
+	printf '#include <stdio.h>\nint main(void) { puts("ready"); fflush(stdout); return getchar() < 0; }\n' \
+		>"$TMP/static.c"
+	gcc -static -o "$TMP/static" "$TMP/static.c"
+	gcc -o "$TMP/dynamic" "$TMP/static.c"
+	start_target "$TMP/static"
+	await_line ready
+	check_error 2 'can load none: it is statically linked' attach -pid "$TARGET" --count
+	check_error 2 'can load none: it is statically linked' attach --exe "$TMP/static" --count=alpha
+	check_error 2 'can load none: it is statically linked' trace -prog "$TMP/static" --count
+	# The loader, started by itself, has none of its own either, and loads all the same.
+	start_target "$(ldd "$TMP/dynamic" | sed -n 's|^.*\(/[^ ]*/ld-linux[^ ]*\).*|\1|p')" "$TMP/dynamic"
+	await_line ready
+	start_measuring -pid "$TARGET" --count
+	end_measuring
+}
+
 test_budget() {
 	local status=0
 	need_counting

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Short runs of the fuzzers; `make fuzz` is the long one.
+# Short runs of the fuzzers, a minute in all; `make fuzz` is the long one.
 . "$(dirname "$0")/lib.sh"
 
 # For so many seconds; and on, where that was too short a time for so many runs.
@@ -13,19 +13,31 @@ fuzz() { # FUZZER SECONDS LEAST-RUNS
 }
 
 test_fuzz_the_elf_reader() {
-	fuzz fuzz_program 30 5000
+	fuzz fuzz_program 10 5000
 }
 
 test_fuzz_the_readers_of_proc() {
-	fuzz fuzz_proc 15 20000
+	fuzz fuzz_proc 5 20000
 }
 
 test_fuzz_the_post_linker() {
-	fuzz fuzz_link 15 5000
+	fuzz fuzz_link 10 5000
 }
 
 test_fuzz_the_readers_of_arguments() {
-	fuzz fuzz_args 15 20000
+	fuzz fuzz_args 10 20000
+}
+
+test_fuzz_regular_expressions() {
+	fuzz fuzz_regexp 5 20000
+}
+
+test_fuzz_the_server() {
+	fuzz fuzz_serve 10 5000
+}
+
+test_fuzz_what_is_said_of_kept_meters() {
+	fuzz fuzz_kept 10 20000
 }
 
 TEST_TIMEOUT=300

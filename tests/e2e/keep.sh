@@ -119,6 +119,36 @@ print(sum(slots[cpu * (len(slots) // cpus)] for cpu in range(cpus)))' >"$TMP/map
 		"$("$TOOL" read "$NAME" --json | grep -o '"hits":[0-9]*' | head -1 | cut -d: -f2)" "sum over the CPUs: $(cat "$TMP/map")"
 }
 
+# Replace what the regular expression FROM matches in the text beside the maps by TO, of equal length.
+edit_meta() { # FROM TO
+	bpftool -j map dump pinned "$FOLDER/meta" | python3 -c 'import json, re, sys
+text = bytes(int(byte, 16) for byte in json.load(sys.stdin)[0]["value"]).decode()
+edited = re.sub(sys.argv[1], sys.argv[2], text, 1)
+assert edited != text and len(edited) == len(text), text
+print(edited.encode().hex(" "))' "$1" "$2" >"$TMP/meta"
+	# shellcheck disable=SC2046 # a word a byte
+	bpftool map update pinned "$FOLDER/meta" key 0 0 0 0 value hex $(cat "$TMP/meta")
+}
+
+# What another version kept has maps of another layout: it is neither read nor taken away.
+test_of_another_version() {
+	need_counting
+	need_command bpftool
+	start_target "$O/tests/ocaml/pairs" 1000 1
+	await_line ready
+	keep --time call_start,call_stop
+	edit_meta 'kept 2 [0-9]' 'kept 2 0'
+	for command in read detach; do
+		check_error 1 "$FOLDER: kept by another version of ocaml-probes, which can read and detach it" \
+			$command "$NAME"
+		matches "$(cat "$TMP/err")" "hint: rm -r $FOLDER ends it without its totals"
+	done
+	"$TOOL" list --kept >"$TMP/out" 2>"$TMP/err"
+	grep -q 'another version' "$TMP/err" || fail "$(cat "$TMP/err")"
+	edit_meta 'kept 2 0' "kept 2 $(sed -n 's/^#define MEASURE_VERSION //p' "$ROOT/bpf/measure.h")"
+	"$TOOL" detach "$NAME" --json >"$TMP/json"
+}
+
 test_wrong_use() {
 	start_target "$O/tests/ocaml/loop"
 	await_line ready
@@ -136,6 +166,138 @@ test_wrong_use() {
 	keep --count
 	check_error 1 "is kept already" attach -pid "$TARGET" -q --count --keep "$NAME"
 	"$TOOL" detach "$NAME" >"$TMP/out"
+}
+
+# ---- a hostile bpffs --------------------------------------------------------------------------
+
+# Keep something in a bpffs that only this test sees; its maps can then be replaced.
+keep_apart() { # FLAG...
+	need_counting
+	need_command bpftool unshare
+	TOOL=$O/asan/ocaml-probes
+	[[ -x $TOOL ]] || fail "make check has not built $TOOL yet"
+	[[ -n ${APART:-} ]] || APART=1 exec unshare --mount bash "$0" --one "${FUNCNAME[1]}"
+	mount -t bpf -o mode=0700 bpf /sys/fs/bpf
+	start_target "$O/tests/ocaml/loop"
+	await_line ready
+	keep "$@" || fail "$(cat "$TMP/keep.err")"
+}
+
+# It is refused by all that read it, in one line that says WHY.
+refused() { # EXIT-STATUS WHY
+	check_error "$1" "$2" read "$NAME"
+	"$TOOL" list --kept >"$TMP/list" 2>"$TMP/err" || :
+	matches "$(cat "$TMP/list" "$TMP/err")" "$2"
+}
+
+# A map in the place of another, FAULTY; and afterwards the right one again.
+replaced() { # NAME WHY BPFTOOL-MAP-CREATE-ARG...
+	local map=$FOLDER/$1 why=$2
+	shift 2
+	mv "$map" "$FOLDER/right"
+	[[ $# -eq 0 ]] || bpftool map create "$map" "$@" name hostile
+	refused 1 "$FOLDER.*$why"
+	rm -f "$map"
+	mv "$FOLDER/right" "$map"
+	"$TOOL" read "$NAME" >"$TMP/out"
+}
+
+test_hostile_maps() {
+	local cpus slots pair
+	keep_apart --count --time alpha,beta --by-thread
+	pair=$(bpftool -j map show pinned "$FOLDER/pair_stats" | grep -o '"bytes_value":[0-9]*' | cut -d: -f2)
+	cpus=$(($(sed 's/.*-//' /sys/devices/system/cpu/possible) + 1))
+	slots=$((cpus * 512))
+	replaced hits 'is a map of another type' type hash key 4 value 8 entries "$slots"
+	replaced hits 'has values of another size' type array key 4 value 4 entries "$slots" flags 1024
+	replaced hits 'has values of another size' type array key 4 value 64 entries "$slots" flags 1024
+	replaced hits 'has other flags' type array key 4 value 8 entries "$slots"
+	replaced hits 'has another number of entries' type array key 4 value 8 entries 1 flags 1024
+	replaced hits 'has another number of entries' type array key 4 value 8 entries 4000000 flags 1024
+	replaced hits 'No such file'
+	replaced pair_stats 'is a map of another type' type array key 4 value "$pair" entries 1
+	replaced pair_stats 'has values of another size' type percpu_array key 4 value 8000 entries 1
+	replaced pair_stats 'has another number of entries' type percpu_array key 4 value "$pair" entries 2
+	replaced keyed 'has keys of another size' type hash key 128 value 32 entries 100
+	replaced keyed 'has values of another size' type hash key 8 value 4096 entries 100
+	replaced losses 'has values of another size' type percpu_array key 4 value 4096 entries 1
+	replaced losses 'No such file'
+	replaced gate 'has other flags' type array key 4 value 12 entries 1
+	replaced gate 'has values of another size' type array key 4 value 4 entries 1 flags 1024
+	replaced site_table 'is a map of another type' type hash key 4 value 24 entries 100
+	replaced tgids 'No such file'
+	replaced meta 'is a map of another type' type hash key 64 value 100 entries 1
+	replaced meta 'has another number of entries' type array key 4 value 100 entries 2
+	replaced meta 'damaged' type array key 4 value 100 entries 1
+	# Hits of a probe that there is not.
+	bpftool map update pinned "$FOLDER/keyed" key hex 1 0 0 0 ff ff ff 0f \
+		value hex 1 0 0 0 0 0 0 0 1 0 0 0 0 0 0 0 41 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
+	refused 1 'hits of a probe that is not measured'
+	check_error 1 'hits of a probe that is not measured' detach "$NAME"
+	[[ ! -e $FOLDER ]] || fail "$FOLDER is still there"
+}
+
+# What has the name of a map or a link is something else.
+test_hostile_kinds() {
+	keep_apart --count
+	mv "$FOLDER/hits" "$FOLDER/right"
+	mv "$FOLDER/link_0" "$FOLDER/hits"
+	refused 1 'hits: is no BPF map'
+	mv "$FOLDER/hits" "$FOLDER/left"
+	bpftool prog pin id "$(bpftool -j link show pinned "$FOLDER/left" |
+		grep -o '"prog_id":[0-9]*' | cut -d: -f2)" "$FOLDER/hits"
+	refused 1 'hits: is no BPF map'
+	rm "$FOLDER/hits"
+	mv "$FOLDER/right" "$FOLDER/hits"
+	bpftool map pin pinned "$FOLDER/losses" "$FOLDER/link_0"
+	refused 1 'link_0: is no link'
+	# What cannot be read can be taken away.
+	"$TOOL" detach "$NAME" 2>"$TMP/err"
+	grep -q 'was incomplete: removed' "$TMP/err" || fail "$(cat "$TMP/err")"
+	[[ ! -e $FOLDER ]] || fail "$FOLDER is still there"
+}
+
+# Folders that somebody else has made, or can write to.
+test_folders_of_others() {
+	keep_apart --count
+	chown 65534 "$FOLDER"
+	refused 3 "$FOLDER: belongs to user 65534"
+	check_error 3 "$FOLDER: belongs to user 65534" detach "$NAME"
+	[[ -e $FOLDER/hits ]] || fail "it was taken away"
+	chown 0 "$FOLDER"
+	chmod 777 "$FOLDER"
+	refused 3 'other users can write to it \(mode 0777\)'
+	chmod 700 "$FOLDER"
+	chown 65534 "${FOLDER%/*}"
+	refused 3 "${FOLDER%/*}: belongs to user 65534"
+	check_error 3 "${FOLDER%/*}: belongs to user 65534" attach -pid "$TARGET" --count --keep other
+	[[ ! -e ${FOLDER%/*}/other ]] || fail "something was kept there"
+	chown 0 "${FOLDER%/*}"
+	mv "$FOLDER" "${FOLDER}_right"
+	ln -s "${FOLDER}_right" "$FOLDER"
+	refused 3 "$FOLDER: is no folder"
+	rm "$FOLDER"
+	mv "${FOLDER}_right" "$FOLDER"
+	# Where all can make files, but not touch others'.
+	chmod 1777 /sys/fs/bpf
+	"$TOOL" read "$NAME" >"$TMP/out"
+	chmod 777 /sys/fs/bpf
+	refused 3 '/sys/fs/bpf: other users can write to it'
+	chmod 700 /sys/fs/bpf
+	"$TOOL" detach "$NAME" >"$TMP/out"
+	[[ ! -e $FOLDER ]] || fail "$FOLDER is still there"
+}
+
+# Where no bpffs is, the hint does not open it to all.
+test_the_hint_is_private() {
+	need_counting
+	[[ -n ${APART:-} ]] || APART=1 exec unshare --mount bash "$0" --one test_the_hint_is_private
+	while mountpoint -q /sys/fs/bpf; do umount /sys/fs/bpf; done
+	start_target "$O/tests/ocaml/loop"
+	await_line ready
+	setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$TOOL" attach -pid "$TARGET" --count --keep x \
+		2>"$TMP/err" && fail "it was kept"
+	grep -qx 'hint: sudo mount -t bpf -o mode=0700 bpf /sys/fs/bpf' "$TMP/err" || fail "$(cat "$TMP/err")"
 }
 
 run_tests "$@"

@@ -123,6 +123,14 @@ has_ended() { # PID
 	! grep -qs '^State:.[^ZX]' "/proc/$1/status"
 }
 
+# Do pgrep and pgrep -f find PID by NAME's first letters? The kernel keeps 15 characters of it.
+check_process_name() { # PID NAME
+	eq "$(tr '\0' '\n' <"/proc/$1/cmdline" | head -n 1)" "$2" "argv[0]"
+	eq "$(cat "/proc/$1/comm")" "${2:0:15}" "comm"
+	pgrep ocaml-probes | finds -x "$1"
+	pgrep -f ocaml-probes | finds -x "$1"
+}
+
 # Tell a target to quit and wait for it. Sets TARGET_STATUS.
 quit_target() { # [PID]
 	local pid=${1:-$TARGET}

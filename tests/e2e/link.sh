@@ -222,6 +222,94 @@ test_nothing_moves() {
 	[[ $(du -k "$TMP/big" | cut -f1) -lt 10000 ]] || fail "$(du -k "$TMP/big")"
 }
 
+# What comes out is bounded by what goes in.
+test_small_files_stay_small() {
+	local status=0
+	gcc -nostdlib -static -o "$TMP/small" "$ROOT/tests/fixtures/binaries/dormant.S"
+	edit_elf "$TMP/small" 'last["memsz"].set(last["filesz"].get() + (256 << 20))'
+	cp "$TMP/small" "$TMP/before"
+	"$LINK" "$TMP/small" 2>"$TMP/err" || status=$?
+	[[ $status -ne 0 ]] || fail "$(ls -ls "$TMP/small")"
+	finds 'no room for semaphores: its .bss would make the file more than 256 times as long' <"$TMP/err" ||
+		fail "$(cat "$TMP/err")"
+	cmp "$TMP/small" "$TMP/before"
+	# A note of 4 KB for every 22 bytes.
+	{
+		printf '\t.data\n\t.balign 8\n\t.quad 502 << 10 | 252\nlong: .ascii "\\0\\0\\0\\0P1:0:%s@f:1:1"\n' \
+			"$(printf 'x%.0s' {1..4000})"
+		printf '\t.byte 0\n\t.text\n\t.globl _start\n_start:\n'
+		printf '\t.rept 1000\n\tleaq long(%%rip), %%rax\n\tcmpq $1, %%rax\n\tjne 1f\n\tincl %%ecx\n1:\tret\n\t.endr\n'
+	} >"$TMP/names.s"
+	gcc -nostdlib -static -o "$TMP/names" "$TMP/names.s"
+	status=0
+	"$LINK" "$TMP/names" 2>"$TMP/err" || status=$?
+	finds 'damaged: the notes of its probes would make the file more than 16 times as long' <"$TMP/err" ||
+		fail "$(cat "$TMP/err" "$TMP/names.s" | cut -c1-200; ls -ls "$TMP/names")"
+	[[ $status -ne 0 ]] || fail "it was written"
+}
+
+# Change the last PT_LOAD segment of FILE, its PT_NOTE segment, or a section, as PYTHON says.
+edit_elf() { # FILE PYTHON
+	python3 - "$1" "$2" <<'END'
+import struct, sys
+path, edit = sys.argv[1:]
+elf = bytearray(open(path, "rb").read())
+class Field:
+    def __init__(self, at): self.at = at
+    def get(self): return struct.unpack_from("<Q", elf, self.at)[0]
+    def set(self, value): struct.pack_into("<Q", elf, self.at, value)
+table, n = Field(32).get(), struct.unpack_from("<H", elf, 56)[0]
+def segments(kind):
+    return sorted((dict(off=Field(at + 8), va=Field(at + 16), filesz=Field(at + 32), memsz=Field(at + 40))
+                   for at in range(table, table + 56 * n, 56) if struct.unpack_from("<I", elf, at)[0] == kind),
+                  key=lambda segment: segment["va"].get())
+last, note = segments(1)[-1], segments(4)[0]
+end = last["off"].get() + last["filesz"].get()
+headers, n_sections = Field(40).get(), struct.unpack_from("<H", elf, 60)[0]
+sections = [dict(type=struct.unpack_from("<I", elf, at + 4)[0], flags=Field(at + 8), off=Field(at + 24), align=Field(at + 48))
+            for at in range(headers, headers + 64 * n_sections, 64)]
+unloaded = [s for s in sections if s["type"] not in (0, 8) and not s["flags"].get() & 2]
+exec(edit)
+open(path, "wb").write(elf)
+END
+}
+
+# Post-link $TMP/program, a copy of $TMP/small that was changed as PYTHON says, in $TMP/out's place.
+link_edited() { # PYTHON
+	cp "$TMP/small" "$TMP/program"
+	edit_elf "$TMP/program" "$1"
+	rm -f "$TMP/out"
+	"$LINK" "$TMP/program" -o "$TMP/out" 2>"$TMP/err"
+}
+
+# It is refused, for the reason WHY.
+refused() { # PYTHON WHY
+	! link_edited "$1" || fail "it was linked: $1"
+	finds "$2" <"$TMP/err" || fail "$1: $(cat "$TMP/err")"
+	[[ ! -e $TMP/out ]] || fail "$1: something was written"
+}
+
+test_limits_of_the_layout() {
+	local offset gap=$((1 << 30))
+	gcc -nostdlib -static -o "$TMP/small" "$ROOT/tests/fixtures/binaries/dormant.S"
+	# A segment that is behind the last one in the file, or ends there.
+	refused 'note["off"].set(end + 1)' 'the last segment in memory is not last in the file'
+	refused 'note["filesz"].set(end - note["off"].get() + 1)' 'the last segment in memory is not last in the file'
+	link_edited 'note["filesz"].set(end - note["off"].get())'
+	# What is not loaded is aligned as it asks, up to a page. 0 is no alignment.
+	for offset in 0 1 2 64 4096 8192 $((1 << 40)); do
+		link_edited "unloaded[0]['align'].set($offset)" || fail "alignment $offset: $(cat "$TMP/err")"
+		[[ $offset -eq 0 || $offset -gt 4096 ]] ||
+			edit_elf "$TMP/out" "assert unloaded[0]['off'].get() % $offset == 0, unloaded[0]['off'].get()"
+		[[ $(stat -c %s "$TMP/out") -lt 40000 ]] || fail "alignment $offset: $(ls -ls "$TMP/out")"
+	done
+	# A .bss of a gigabyte, in a file of more than the 256th part of that; not one of a byte more.
+	truncate -s 8M "$TMP/small"
+	link_edited "last['memsz'].set(last['filesz'].get() + $gap)" || fail "$(cat "$TMP/err")"
+	[[ $(stat -c %b "$TMP/out") -lt 40000 ]] || fail "$(ls -ls "$TMP/out")"
+	refused "last['memsz'].set(last['filesz'].get() + $gap + 1)" 'more than 1 GiB of .bss'
+}
+
 test_elf_tools_accept_the_file() {
 	local tool
 	for tool in 'readelf -aW' 'objdump -x'; do
@@ -351,15 +439,17 @@ damage_one_site() { # FILE
 }
 
 test_site_that_does_not_match() {
-	local warning
+	local warning line
 	cp "$P/places_plain" "$TMP/x"
 	damage_one_site "$TMP/x"
 	cp "$TMP/x" "$TMP/before"
-	warning="^ocaml-probes-link: $TMP/x: warning: places.ml:[0-9]+:2: probe \"empty\" at 0x[0-9a-f]+ \
+	line=$(grep -n '\[%probe "empty"' "$ROOT/tests/ocaml/places.ml" | cut -d: -f1)
+	warning="^File \"places.ml\", line $line:
+ocaml-probes-link: $TMP/x: warning: probe \"empty\" at 0x[0-9a-f]+ \
 in camlPlaces__empty_[0-9]+: stays dormant: the marker's address is not compared right after it was loaded"
 
 	fails 1 "$LINK" --strict "$TMP/x"
-	matches "$(head -n1 "$TMP/stderr")" "$warning\$"
+	matches "$(head -n2 "$TMP/stderr")" "$warning\$"
 	eq "$(tail -n1 "$TMP/stderr")" "ocaml-probes-link: $TMP/x: 1 probe(s) cannot be converted, see above"
 	cmp "$TMP/x" "$TMP/before"
 
@@ -378,8 +468,42 @@ test_enabled_at_init_that_differs() {
 	compile "$TMP/x.ml"
 	fails 0 "$LINK" "$TMP/x"
 	matches "$(cat "$TMP/stderr")" \
-		'x.ml:[12]:9: probe "p" is ~enabled_at_init:true in some places only: all start enabled'
+		'^File "x.ml", line [12]:
+ocaml-probes-link: .*/x: warning: probe "p" is ~enabled_at_init:true in some places only: all start enabled'
 	eq "$("$TMP/x")" "one two"
+}
+
+# A query whose name no probe in the file has: always false. It is no failure.
+test_query_without_a_probe() {
+	local always='is always false: no probe in this file has that name (probes of other files do not count)'
+	cat >"$TMP/x.ml" <<-'EOF'
+		let[@inline always] asked () = [%probe_is_enabled "reqest"]
+		let () = if asked () || asked () then print_string "never"
+		let () =
+		  [%probe "request" ()];
+		  if [%probe_is_enabled "request"] then print_string "on";
+		  print_endline "done"
+	EOF
+	compile "$TMP/x.ml"
+	cp "$TMP/x" "$TMP/plain"
+	fails 0 "$LINK" --strict "$TMP/x"
+	eq "$(cat "$TMP/stderr")" "$(printf 'File "x.ml", line 1:\n%s' \
+		"ocaml-probes-link: $TMP/x: warning: probe_is_enabled \"reqest\" $always")"
+	eq "$("$TMP/x")" "done"
+	# Known before the file is written, and not said of a converted one again.
+	fails 0 "$LINK" --check "$TMP/plain"
+	eq "$(grep -c 'probe_is_enabled "reqest" is always' "$TMP/stderr")" 1
+	eq "$("$LINK" --quiet "$TMP/x" 2>&1)" ""
+	# Only queries.
+	printf 'let () = print_endline (if [%%probe_is_enabled "alone"] then "on" else "off")\n' >"$TMP/y.ml"
+	compile "$TMP/y.ml"
+	fails 0 "$LINK" "$TMP/y"
+	eq "$(cat "$TMP/stderr")" "$(printf 'File "y.ml", line 1:\n%s' \
+		"ocaml-probes-link: $TMP/y: warning: probe_is_enabled \"alone\" $always")"
+	# A plugin answers for its own probes.
+	(cd "$TMP" && ocamlfind ocamlopt -shared -package ocaml-probes.ppx y.ml -o y.cmxs)
+	fails 0 "$LINK" "$TMP/y.cmxs"
+	matches "$(cat "$TMP/stderr")" '"alone" is always false: no probe in this file '
 }
 
 test_bad_files() {

@@ -70,7 +70,8 @@ test_args_that_are_nowhere() {
 	matches "$(cat "$TMP/stderr")" '1 probe\(s\) cannot be converted'
 	cmp "$TMP/x" "$TMP/strict"
 	fails 0 "$LINK" "$TMP/x"
-	matches "$(cat "$TMP/stderr")" "^ocaml-probes-link: $TMP/x: warning: x.ml:2:2: probe \"p\" at \
+	matches "$(cat "$TMP/stderr")" "^File \"x.ml\", line 2:
+ocaml-probes-link: $TMP/x: warning: probe \"p\" at \
 0x[0-9a-f]+ in camlX__f_[0-9]+: arg1 is noted as 0: no register or memory holds it"
 	eq "$(args_of "$TMP/x")" '8@%rax 8@$0 8@%rbx'
 	switch_on "$TMP/x"

@@ -359,23 +359,29 @@ reused 1340"
 
 # What may not be inspected is told of once, and makes that the list is not complete.
 test_hidden_processes() {
-	local nobody=65534
+	local nobody=65534 hidden
 	need_command setpriv
 	copy_host
 	chmod 755 "$TMP" "$(dirname "$TMP")"
 	start_target "$APP"
 	await_line ready
+	hidden=$TARGET
+	start_target setpriv --reuid=$nobody --regid=$nobody --clear-groups "$APP"
+	await_line ready
 	start_meters setpriv --reuid=$nobody --regid=$nobody --clear-groups --inh-caps=-all,+bpf,+perfmon \
 		--ambient-caps=-all,+bpf,+perfmon --bounding-set=-all,+bpf,+perfmon
 	order "exe $APP" all
-	eq "$(ask open)" "log: pid $TARGET (${APP##*/}): left out, it may not be inspected"
+	eq "$(ask open)" "log: pid $hidden (${APP##*/}): left out, it may not be inspected"
 	order attach refresh refresh
-	eq "$(ask processes)" more
+	eq "$(ask processes | xargs)" "$TARGET more"
+	# What it may not inspect it may not count either.
+	go 10 "$hidden"
 	go 10
 	eq "$(hits_of host_only)" 20
 
 	# Nor has it the right to a lease: what is written is noticed afterwards.
 	quit_target
+	quit_target "$hidden"
 	chmod 775 "$APP"
 	touch "$APP"
 	mv "$APP" "$APP.old"

@@ -3,6 +3,7 @@
 # capabilities, and says which.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/serve_lib.sh"
 
 NOBODY=65534
 
@@ -109,6 +110,195 @@ test_setcap_as_hinted() {
 	measures alpha 2 setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups "$TOOL" attach -pid "$TARGET" --count
 }
 
+# README's command, for the programs that `make install` installs.
+test_setcap_as_in_the_readme() {
+	local command viewer
+	prepare
+	need_counting
+	need_command setcap script curl
+	mkdir -p "$TMP/usr/local/bin" "$TMP/sudo"
+	cp "$O"/ocaml-probes "$O"/ocaml-probes-* "$TMP/usr/local/bin"
+	printf '#!/bin/sh\nexec "$@"\n' >"$TMP/sudo/sudo"
+	chmod -R a+rx "$TMP/usr" "$TMP/sudo"
+	command=$(sed -n 's/^    \(.*sudo setcap .*\)/\1/p' "$ROOT/README.md")
+	PATH=$TMP/sudo:$PATH sh -ec "${command//\/usr\/local/$TMP/usr/local}"
+	printf '#!/bin/sh\nexec setpriv --reuid=%s --regid=%s --clear-groups "%s" "$@"\n' $NOBODY $NOBODY \
+		"$TMP/usr/local/bin/ocaml-probes" >"$TMP/tool"
+	chmod 755 "$TMP/tool"
+	TOOL=$TMP/tool
+	start_as_nobody "$TMP/loop"
+	measures alpha 2 "$TOOL" attach -pid "$TARGET" --count
+
+	start_server -pid "$TARGET"
+	eq "$(awk '/^Uid/ { print $2 }' "/proc/$SERVER/status")" $NOBODY "user"
+	let_run all
+	[[ $(hits_of alpha) -gt 0 ]] || fail "hits: $(get metrics)"
+	end_server
+
+	TERM=xterm background script -qec "exec '$TOOL' top -pid $TARGET" /dev/null </dev/null >"$TMP/screen" 2>&1
+	viewer=$!
+	wait_for 'grep -aqE "[0-9]+(\.[0-9]+)?[kM] hits/s" "$TMP/screen" || ! kill -0 "$viewer" 2>/dev/null'
+	kill -TERM "$(pgrep -f "^ocaml-probes-top -pid $TARGET\$")" || fail "$(cat "$TMP/screen")"
+	wait "$viewer"
+}
+
+# ---- a tool with file capabilities, in the hands of a user ----------------------------------------
+
+setcap_tool() {
+	prepare
+	need_counting
+	need_command setcap
+	setcap cap_bpf,cap_perfmon=ep "$TOOL"
+}
+
+as_user=(setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups)
+
+# The program `counted` as FILE, with ready threads; sets TARGET. What goes before it says as whom.
+start_counted() { # FILE COMMAND...
+	local file=$1
+	shift
+	start_target "$@" "$file" 10 2
+	await_line ready
+}
+
+# Let it go through its probes: `tail` is hit 20 times.
+go_through() { # PID
+	tell go "$1"
+	await_line 'tail handler=0 expected=20' 20 "$1"
+}
+
+# Measure every process that runs FILE as the user, with ARG..., until `stop_user`.
+start_user() { # FILE ARG...
+	local file=$1
+	shift
+	: >"$TMP/err"
+	background "${as_user[@]}" "$TOOL" attach --exe "$file" "$@" >"$TMP/out" 2>"$TMP/err"
+	MEASURING=$!
+	wait_for 'grep -Eq "(counting|measuring) [0-9]+ probes" "$TMP/err" || ! kill -0 "$MEASURING"'
+	kill -0 "$MEASURING" 2>/dev/null || fail "it does not measure: $(cat "$TMP/err")"
+}
+
+stop_user() {
+	kill -INT "$MEASURING"
+	wait "$MEASURING" || fail "status $?: $(cat "$TMP/err")"
+}
+
+counted_hits() { # PROBE
+	tail -n 1 "$TMP/out" | grep -o "\"name\":\"$1\",\"hits\":[0-9]*" | sed 's/.*://'
+}
+
+# The same file is run by root and by the user, before and after the measuring begins.
+test_strangers_are_not_measured() {
+	local strangers=() own=() pid
+	setcap_tool
+	start_counted "$TMP/counted"
+	strangers+=("$TARGET")
+	start_counted "$TMP/counted" "${as_user[@]}"
+	own+=("$TARGET")
+	start_user "$TMP/counted" --count --print tail --limit 0 --time outer,nested --json
+	start_counted "$TMP/counted"
+	strangers+=("$TARGET")
+	start_counted "$TMP/counted" "${as_user[@]}"
+	own+=("$TARGET")
+	for pid in "${strangers[@]}" "${own[@]}"; do
+		go_through "$pid"
+	done
+	stop_user
+	eq "$(counted_hits tail)" 40 "hits"
+	eq "$(grep -o '"type":"hit".*' "$TMP/out" | grep -o '"pid":[0-9]*' | LC_ALL=C sort | uniq -c | xargs)" \
+		"$(printf '20 "pid":%s\n' "${own[@]}" | LC_ALL=C sort | xargs)" "printed"
+	# Nor is it told how much of theirs was passed over.
+	matches "$(tail -n 1 "$TMP/out")" '"passed_over":0'
+}
+
+# A kept meter goes on without its user; `serve` is a program of its own.
+test_strangers_are_not_kept() {
+	setcap_tool
+	need_command unshare
+	unshare --mount --propagation private bash "$0" --one strangers_are_not_kept
+}
+
+strangers_are_not_kept() {
+	mount -t bpf -o mode=0777 bpf /sys/fs/bpf
+	"${as_user[@]}" "$TOOL" attach --exe "$TMP/counted" --count --keep mine 2>"$TMP/err" ||
+		fail "$(cat "$TMP/err")"
+	start_counted "$TMP/counted"
+	go_through "$TARGET"
+	start_counted "$TMP/counted" "${as_user[@]}"
+	go_through "$TARGET"
+	"${as_user[@]}" "$TOOL" read mine --json >"$TMP/out"
+	eq "$(counted_hits tail)" 20 "hits"
+	"${as_user[@]}" "$TOOL" detach mine >"$TMP/out"
+}
+
+test_strangers_are_not_served() {
+	setcap_tool
+	cp "$O/ocaml-probes-serve" "$TMP"
+	setcap cap_bpf,cap_perfmon=ep "$TMP/ocaml-probes-serve"
+	start_counted "$TMP/counted"
+	go_through "$TARGET"
+	background "${as_user[@]}" "$TOOL" serve --exe "$TMP/counted" --listen 127.0.0.1:0 >"$TMP/out" 2>"$TMP/err"
+	wait_for 'grep -q " serving http" "$TMP/err"'
+	URL=$(sed -n 's/.* serving \(http[^#]*\).*/\1/p' "$TMP/err")
+	start_counted "$TMP/counted"
+	go_through "$TARGET"
+	start_counted "$TMP/counted" "${as_user[@]}"
+	go_through "$TARGET"
+	wait_for '[[ $(served_hits tail) -ge 20 ]]'
+	eq "$(served_hits tail)" 20 "hits"
+}
+
+served_hits() { # PROBE
+	curl -sS "${URL}metrics" | sed -n "s/^ocaml_probes_hits_total{probe=\"$1\",.* //p"
+}
+
+# Each is of the user as far as its name goes, and may not be inspected by him all the same.
+test_processes_with_more_privileges_are_not_measured() {
+	local kind file
+	setcap_tool
+	# PR_SET_DUMPABLE is 4. A program that holds secrets does so itself.
+	gcc -shared -fPIC -x c - -o "$TMP/hide.so" <<-'C'
+		int prctl(int option, ...);
+		__attribute__((constructor)) static void hide(void) { prctl(4, 0L, 0L, 0L, 0L); }
+	C
+	for kind in setuid setgid capable undumpable; do
+		file=$TMP/counted_$kind
+		cp "$TMP/counted" "$file"
+		start_user "$file" --count --json
+		case $kind in
+		setuid) chmod u+s "$file" && start_counted "$file" "${as_user[@]}" ;;
+		setgid) chmod g+s "$file" && start_counted "$file" "${as_user[@]}" ;;
+		# One that the tool does not have.
+		capable) start_counted "$file" setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups \
+			--inh-caps=-all,+net_raw --ambient-caps=-all,+net_raw ;;
+		undumpable) start_counted "$file" "${as_user[@]}" env LD_PRELOAD="$TMP/hide.so" ;;
+		esac
+		! "${as_user[@]}" head -c 1 "/proc/$TARGET/maps" >"$TMP/maps" 2>&1 ||
+			fail "the user may inspect a $kind program"
+		go_through "$TARGET"
+		stop_user
+		eq "$(counted_hits tail)" 0 "hits of a $kind program"
+		! kill -0 "$TARGET" 2>/dev/null || kill "$TARGET"
+	done
+	# The same without any of these.
+	start_user "$TMP/counted" --count --json
+	start_counted "$TMP/counted" "${as_user[@]}"
+	go_through "$TARGET"
+	stop_user
+	eq "$(counted_hits tail)" 20 "hits of a plain program"
+}
+
+# With CAP_SYS_PTRACE he may look into all.
+test_strangers_with_ptrace_capability() {
+	setcap_tool
+	setcap cap_bpf,cap_perfmon,cap_sys_ptrace=ep "$TOOL"
+	start_user "$TMP/counted" --count --json
+	start_counted "$TMP/counted"
+	go_through "$TARGET"
+	stop_user
+	eq "$(counted_hits tail)" 20 "hits"
+}
+
 test_somebody_elses_process() {
 	prepare
 	start_target "$TMP/loop"
@@ -118,6 +308,60 @@ test_somebody_elses_process() {
 	eq "$status" 3 "status"
 	matches "$(cat "$TMP/err")" "belongs to uid 0, you are uid $NOBODY"
 	eq "$("$TOOL" info -pid "$TARGET" | xargs)" "alpha disabled beta disabled gamma disabled"
+}
+
+# Without the right to open what is mapped itself, a library is opened by its path, which may be that of
+# another file by now: it is the inode that says.
+test_a_library_that_was_replaced() {
+	local as_nobody=(setpriv --reuid 65534 --clear-groups --inh-caps -all --bounding-set -all)
+	need_root
+	need_command setpriv
+	chmod 755 "$TMP" "$(dirname "$TMP")"
+	cp "$O/tests/fixtures/binaries/"{host,liblinked.so,plugin.so} "$TMP"
+	start_target "${as_nobody[@]}" env LD_LIBRARY_PATH="$TMP" "$TMP/host"
+	await_line ready
+	"${as_nobody[@]}" "$TOOL" info -pid "$TARGET" >"$TMP/out"
+	grep -q '^linked_only' "$TMP/out" || fail "$(cat "$TMP/out")"
+	# What maps says of a file that was removed, " (deleted)", can be a name.
+	rm "$TMP/liblinked.so"
+	mv "$TMP/plugin.so" "$TMP/liblinked.so (deleted)"
+	"${as_nobody[@]}" "$TOOL" info -pid "$TARGET" >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	eq "$(grep -cE '^(plugin|linked)_only' "$TMP/out")" 0 "$(cat "$TMP/out")"
+	grep -q '^host_only' "$TMP/out" || fail "$(cat "$TMP/out" "$TMP/err")"
+	tell quit
+}
+
+# What doctor, as root, finds about a process of user 60123, whose effective user is EUID, in that user's own
+# folder: a journal of a tool that was killed.
+found_of_60123() { # EUID
+	local folder=/tmp/ocaml-probes-60123 tool
+	rm -rf "$folder" "$TMP/run"
+	mkdir -m 700 "$folder" "$TMP/run"
+	start_target python3 -c 'import os, sys
+os.setresgid(60123, 60123, 60123)
+os.setgroups([])
+os.setresuid(60123, int(sys.argv[1]), int(sys.argv[1]))
+os.execv(sys.argv[2], sys.argv[2:])' "$1" "$O/tests/fixtures/v1"
+	await_line ready
+	XDG_RUNTIME_DIR=$TMP/run background "$TOOL" attach -pid "$TARGET" -enable-all --for 1h
+	tool=$!
+	wait_for '"$TOOL" info -pid "$TARGET" | grep -q enabled && compgen -G "$TMP/run/ocaml-probes/[1-9]*" >/dev/null'
+	wait_for '! "$TOOL" info -pid "$TARGET" | grep -q disabled'
+	kill -KILL "$tool"
+	wait "$tool" || :
+	mv "$TMP/run/ocaml-probes/"[1-9]* "$folder"
+	chown -R 60123 "$folder"
+	"$TOOL" doctor -pid "$TARGET" --json 2>"$TMP/err" | grep -c left-switched || :
+	rm -r "$folder"
+	tell quit
+}
+
+# Whoever started a set-user-ID program does not say what root is to do to it.
+test_journals_about_setuid_processes() {
+	need_root
+	trap 'rm -rf /tmp/ocaml-probes-60123' EXIT
+	eq "$(found_of_60123 60123)" 1 "of the user's own process"
+	eq "$(found_of_60123 0)" 0 "of a setuid process"
 }
 
 run_tests "$@"

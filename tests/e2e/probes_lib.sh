@@ -135,6 +135,40 @@ test_raw_ptrace() {
 	check_raw_ptrace "$PROGRAMS/tracer"
 }
 
+# Memory that was freed is overwritten.
+check_failures() { # PROGRAM
+	cp "$LOOP" "$TMP/loop"
+	eq "$(MALLOC_PERTURB_=165 run "$1" failures "$TMP/loop")" "0 probes, own: fine
+attach: pid PID: a process cannot trace itself
+0 probes, after attach: fine
+atomically: pid PID: a process cannot trace itself
+0 probes, after reading: fine
+unknown: probe 'no_such_probe': $1 has no OCaml probes
+0 probes, after an update: fine
+attach: Already attached to PID
+3 probes, after attach: fine
+atomically: fine
+3 probes, after reading: fine
+unknown: probe 'no_such_probe': no such probe in $TMP/loop
+3 probes, after an update: fine
+held, unknown: probe 'no_such_probe': no such probe in $TMP/loop
+start: Cannot start $TMP/loop, already attached to PID
+trace: Cannot start $TMP/loop, already attached to PID
+3 probes, still held: fine
+detach: detach failed: no pid
+
+3 probes, let go: fine
+trace unknown: probe 'no_such_probe': no such probe in $TMP/loop
+start another: $TMP/loop: cannot be run: No such file or directory
+attach to none: pid PID: no such process
+of none: pid PID: no such process
+0 probes, own, in the end: fine"
+}
+
+test_failures_leave_all_in_order() {
+	check_failures "$PROGRAMS/tracer"
+}
+
 check_many() { # PROGRAM
 	eq "$(run "$1" many "$LOOP")" "afterwards: alpha=false beta=false gamma=false
 files left open: false"
@@ -225,6 +259,7 @@ test_sanitizers() {
 			"$O/asan/libocaml_probes.a" -ccopt $sanitize -o $program
 	done
 	check_errors "$TMP/tracer"
+	check_failures "$TMP/tracer"
 	check_ptrace "$TMP/tracer"
 	check_raw_ptrace "$TMP/tracer"
 	check_many "$TMP/tracer"

@@ -29,6 +29,35 @@ test_hits_are_exact() {
 	eq "$(cat "$TMP/serve.out")" "" "standard output"
 }
 
+# A filter that some probes have no argument for, and some one of another type: each is said once.
+test_filter_that_does_not_fit_all() {
+	local why="arg1 of probe 'number' is a string and is compared with a number"
+	local requests
+	need_counting
+	requests=$(own_copy "$O/tests/ocaml/requests")
+	start_target "$requests" 300
+	await_line ready
+	start_server --exe "$requests" --count=request_stop,number --filter 'arg1 > 199.5'
+	tell go
+	await_line end 60
+	wait_for '[[ $(hits_of request_stop) -eq $(sed -n "s/^stops=//p" "$(output_of)") ]]'
+	get metrics | finds 'ocaml_probes_lost_total{.*reason="filter_mismatch"} 300$' || fail "$(get metrics)"
+	eq "$(json_of api/v1/status 'it["targets"][0]["losses"]["filter_mismatch"]')" 300
+	eq "$(json_of api/v1/status 'it["targets"][0]["filter_mismatch"]')" "$why"
+	sleep 2
+	eq "$(grep -c "filter: $why" "$TMP/serve.err")" 1 "$(cat "$TMP/serve.err")"
+	end_server
+	# Left out; no problem of what is left.
+	start_server --exe "$requests" --filter 'arg2 == "x"'
+	eq "$(scraped_hits | sort)" "request_start 0
+request_stop 0"
+	sleep 2
+	eq "$(grep -c "warning: not measured: probe 'number': no arg2 for the filter" "$TMP/serve.err")" 1 \
+		"$(cat "$TMP/serve.err")"
+	eq "$(json_of api/v1/status 'it["targets"][0]["problem"]')" None
+	end_server
+}
+
 # Programs that come and go: totals never go back, and are the sum of all.
 test_totals_over_restarts() {
 	local round scraped=0 now
@@ -106,6 +135,53 @@ every_program() {
 	wait_for 'grep -q "config: was read again, every program with probes$" "$TMP/serve.err"'
 }
 
+# Each program has a budget of its own, which is said at the start and in the status.
+test_budget_of_every_program() {
+	need_counting
+	need_command unshare
+	unshare --pid --fork --mount-proc bash "$0" --one budget_of_every_program
+}
+
+# A value of the status of program EXE, by a Python expression of `it`.
+status_of_program() { # EXE EXPRESSION
+	get api/v1/status | python3 -c 'import json, sys
+it = [t for t in json.load(sys.stdin)["targets"] if t["exe"] == sys.argv[1]][0]
+print(eval(sys.argv[2]))' "$1" "$2"
+}
+
+budget_of_every_program() {
+	local counted='{p["probe"] for p in it["probes"] if p["counted"]}' problem
+	cp "$V1" "$TMP/quiet"
+	cp "$O/tests/ocaml/loop" "$TMP/busy"
+	start_target "$TMP/busy"
+	await_line ready
+	start_target "$TMP/quiet" --wait
+	await_line ready
+	start_server
+	grep -qx 'ocaml-probes: every program with probes, budget 5% of a core each: above it the busiest counters are switched off' \
+		"$TMP/serve.err" || fail "said: $(cat "$TMP/serve.err")"
+	eq "$(status_of_program "$TMP/quiet" 'it["cost"]["budget"]')" 0.05 "budget"
+	wait_for '[[ $(status_of_program "$TMP/busy" "it[\"problem\"]") = *"more than the budget of 5%" ]]'
+	problem=$(status_of_program "$TMP/busy" 'it["problem"]')
+	matches "$problem" '^busiest counters switched off \([123]\): measuring took [0-9]+% of a core, more than the budget of 5%$'
+	eq "$(status_of_program "$TMP/busy" "'alpha' in $counted")" False "alpha is counted"
+	# It is nobody else's budget.
+	go 100
+	eq "$(get metrics | sed -n "s|^ocaml_probes_hits_total{probe=\"plain\",exe=\"$TMP/quiet\"} ||p")" 100 "hits"
+	eq "$(status_of_program "$TMP/quiet" 'it["problem"]')" None "problem of the other"
+	end_server
+	matches "$(cat "$TMP/serve.err")" "warning: $TMP/busy: busiest counters switched off"
+	# A program that is named has none unless it is given one.
+	start_server --exe "$TMP/quiet"
+	eq "$(status_of_program "$TMP/quiet" 'it["cost"]["budget"]')" None "budget"
+	eq "$(grep -c budget "$TMP/serve.err" || :)" 0 "said: $(cat "$TMP/serve.err")"
+	end_server
+	start_server --exe "$TMP/quiet" --budget 2.5%
+	eq "$(status_of_program "$TMP/quiet" 'it["cost"]["budget"]')" 0.025 "budget"
+	grep -q 'the programs named, budget 2.5% of a core each' "$TMP/serve.err" || fail "said: $(cat "$TMP/serve.err")"
+	end_server
+}
+
 test_hits_by_process() {
 	local first second
 	need_counting
@@ -128,6 +204,43 @@ test_hits_by_process() {
 }
 
 # ---- HTTP -------------------------------------------------------------------------------------
+
+# A program without probes, which loads a plugin that has two.
+test_no_probes_yet() {
+	local bare plugin
+	need_counting
+	bare=$(own_copy "$O/tests/ocaml/bare_host")
+	plugin=$(own_copy "$O/tests/ocaml/plugin.cmxs")
+	start_target "$bare"
+	await_line ready
+	start_server --exe "$bare" --time plugin_only,reused
+	eq "$(grep -c "warning: $bare: no probes yet" "$TMP/serve.err")" 1 "said: $(cat "$TMP/serve.err")"
+	eq "$(get metrics | grep '^ocaml_probes_up')" "ocaml_probes_up{exe=\"$bare\"} 1" "up"
+	eq "$(json_of api/v1/status 'it["targets"][0]["probes"], it["targets"][0]["problem"]')" "([], None)" "status"
+	tell "load $plugin"
+	await_line loaded
+	wait_for '[[ $(scraped_hits) = "plugin_only 0
+reused 0" ]]'
+	tell "go 1000"
+	await_line 'done'
+	eq "$(scraped_hits)" "plugin_only 1000
+reused 1000" "hits"
+	eq "$(json_of api/v1/status 'it["targets"][0]["pairs"][0]["count"]')" 1000 "pairs"
+	end_server
+}
+
+test_is_found_by_name() {
+	need_counting
+	need_command pgrep
+	start_v1
+	start_server -pid "$TARGET"
+	check_process_name "$SERVER" ocaml-probes-serve
+	end_server
+	# What it says goes on to begin with the name of the command.
+	check_error 2 "^ocaml-probes: serve: '-nosuch': no such option" serve -nosuch
+	grep -qx 'hint: ocaml-probes help serve' "$TMP/err" || fail "said: $(cat "$TMP/err")"
+	eq "$("$TOOL" help serve)" "$("$TOOL-serve" --help)" "help"
+}
 
 test_content_types() {
 	local type
@@ -174,19 +287,19 @@ test_paths_and_methods() {
 		eq "$(status_of "$path" --path-as-is)" 404 "GET /$path"
 	done
 	# As one asks a proxy: http://HOST:PORT before the path, and in the place of Host.
-	for path in "$URL" "http://other.example/metrics" "HTTP://127.0.0.1:$PORT/metrics?x=http://y/" "${URL%/}" "${URL%/}?x" "http://[::1]/healthz"; do
+	for path in "$URL" "http://192.0.2.1/metrics" "HTTP://127.0.0.1:$PORT/metrics?x=http://y/" "${URL%/}" "${URL%/}?x" "http://[::1]/healthz"; do
 		eq "$(status_of '' --request-target "$path")" 200 "GET $path"
 	done
 	eq "$(status_of '' --request-target "${URL}healthz")" 200 "GET ${URL}healthz"
 	eq "$(cat "$TMP/reply")" ok "its body"
-	for path in "${URL}nosuch" "${URL%/}:/metrics#" "http://127.0.0.1:$PORT#/metrics" "http:/metrics" '*' metrics; do
+	for path in "${URL}nosuch" "http://127.0.0.1:$PORT#/metrics" "http:/metrics" '*' metrics; do
 		eq "$(status_of '' --request-target "$path")" 404 "GET $path"
 	done
 	for path in http:///metrics "http://:$PORT/metrics" "http://x@127.0.0.1:$PORT/metrics" "http://127.0.0.1%3a$PORT/metrics" \
 		"http://127.0.0.1%2fmetrics" /metrics%00x /%00 /%00/metrics /metrics%%00 "${URL}metrics%00x" /metrics%00?x "http://$(printf '%0300d' 0)/"; do
 		eq "$(status_of '' --request-target "$path")" 400 "GET $path"
 	done
-	for path in "https://127.0.0.1:$PORT/metrics" ftp://x/; do
+	for path in "https://127.0.0.1:$PORT/metrics" ftp://x/ "http://other.example/metrics" "${URL%/}:/metrics#"; do
 		eq "$(status_of '' --request-target "$path")" 421 "GET $path"
 	done
 	# A path is one in each of its spellings.
@@ -229,6 +342,52 @@ test_addresses() {
 	eq "$(get healthz)" ok "still"
 }
 
+# Without --control, too, a page of somebody else's reads nothing, whatever its name resolves to.
+test_hosts() {
+	local host path
+	need_counting
+	start_v1
+	start_server -pid "$TARGET" --listen 0.0.0.0:0
+	# What Prometheus sends is the address that it was given.
+	for host in "127.0.0.1:$PORT" 127.0.0.1 "10.1.2.3:80" "[::1]:$PORT" "[2001:db8::1]" localhost "localhost:$PORT" "LOCALHOST:1" "$(hostname):$PORT" "$(hostname)"; do
+		eq "$(status_of metrics -H "Host: $host")" 200 "Host $host"
+	done
+	for host in evil.example "evil.example:$PORT" "127.0.0.1.evil.example:$PORT" "localhost.evil.example" "$(hostname).evil.example" "1.2.3" "[::1" "probes.example"; do
+		for path in '' metrics api/v1/status api/v1/history api/v1/history/pairs healthz page.js nosuch; do
+			eq "$(status_of "$path" -H "Host: $host")" 421 "Host $host of /$path"
+			finds 'start it with --host NAME' "$TMP/reply" || fail "$(cat "$TMP/reply")"
+		done
+	done
+	for path in "http://evil.example/metrics" "http://evil.example:$PORT/metrics"; do
+		eq "$(status_of '' --request-target "$path")" 421 "GET $path"
+	done
+	eq "$(status_of metrics -H "Host;")" 421 "Host that is empty"
+	eq "$(status_of metrics --http1.0 -H Host:) $(status_of metrics -H Host:)" "421 400" "no Host"
+	end_server
+	# Names that were given, with any port or that one.
+	start_server -pid "$TARGET" --host probes.example --host other.example:8080
+	for host in probes.example "PROBES.example:$PORT" probes.example:1 other.example:8080 127.0.0.1; do
+		eq "$(status_of metrics -H "Host: $host")" 200 "Host $host"
+	done
+	for host in other.example "other.example:$PORT" xprobes.example probes.example.evil.example; do
+		eq "$(status_of metrics -H "Host: $host")" 421 "Host $host"
+	done
+	end_server
+	printf '{ "listen": "127.0.0.1:0", "hosts": ["in.file"], "targets": [{ "pid": %s }] }' "$TARGET" >"$TMP/config"
+	start_server --config "$TMP/config"
+	eq "$(status_of metrics -H "Host: in.file") $(status_of metrics -H "Host: evil.example")" "200 421" "Host of the file"
+	kill -HUP "$SERVER"
+	wait_for 'grep -q "was read again" "$TMP/serve.err"'
+	eq "$(status_of metrics -H "Host: in.file") $(status_of metrics -H "Host: evil.example")" "200 421" "Host after the file was read again"
+	sed -i 's/in.file/an.other/' "$TMP/config"
+	kill -HUP "$SERVER"
+	wait_for 'grep -q "hosts: cannot change" "$TMP/serve.err"'
+	eq "$(status_of metrics -H "Host: in.file")" 200 "Host as before"
+	end_server
+	start_server --config "$TMP/config" --host by.option
+	eq "$(status_of metrics -H "Host: by.option") $(status_of metrics -H "Host: an.other")" "200 421" "options go before"
+}
+
 as_nobody() {
 	setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all "$O/ocaml-probes" "$@"
 }
@@ -251,6 +410,10 @@ test_mistakes() {
 	check_error 2 'only at an address of loopback' "$@" --control --listen 0.0.0.0:0
 	check_error 2 'needs --listen' "$@" --control --textfile "$TMP/x"
 	check_error 2 'goes with -textfile' "$@" --interval 1s
+	check_error 2 "host '': neither NAME" "$@" --host ''
+	check_error 2 "host 'http://x/': neither NAME" "$@" --host http://x/
+	check_error 2 "host 'x:0': not a port" "$@" --host x:0
+	check_error 2 'host: needs -listen' "$@" --host x --textfile "$TMP/x"
 	check_error 2 'bounds ascend' "$@" --buckets 1,1
 	check_error 2 'depth goes with' "$@" --depth 3
 	check_error 2 "'extra'" "$@" extra
@@ -388,7 +551,7 @@ test_textfile() {
 		        inodes.add(os.fstat(file.fileno()).st_ino)
 		        text = file.read()
 		    assert text.startswith(b"# HELP ocaml_probes_build_info") and text.endswith(b"\n"), text
-		    assert b"\n# TYPE ocaml_probes_hit_cost_seconds" in text and text.count(b"# TYPE") == 12, text
+		    assert b"\n# TYPE ocaml_probes_hit_cost_seconds" in text and text.count(b"# TYPE") == 14, text
 		    others = [name for name in os.listdir(folder) if name.endswith(".prom") and name != "probes.prom"]
 		    assert not others, others
 		assert len(inodes) > 1, "written once"
@@ -411,6 +574,84 @@ test_textfile() {
 	go 1
 	eq "$(hits_of plain)" 1 "hits"
 	wait_for 'grep -q "^ocaml_probes_hits_total{probe=\"plain\".*} 1$" "$TMP/both.prom"'
+}
+
+# In a folder for all somebody else's link leads nowhere; our own, and root's, do.
+test_textfile_in_a_shared_folder() {
+	local place plant_trap
+	need_counting
+	need_root
+	need_command setpriv
+	start_v1
+	mkdir -m 1777 "$TMP/shared"
+	mkdir "$TMP/secret"
+	chmod 755 "$TMP" "$(dirname "$TMP")"
+	echo precious >"$TMP/secret/file"
+	cd "$TMP" || exit
+	setpriv --reuid=65534 --regid=65534 --clear-groups ln -s "$TMP/secret/file" shared/file
+	setpriv --reuid=65534 --regid=65534 --clear-groups ln -s ../secret/new shared/new
+	setpriv --reuid=65534 --regid=65534 --clear-groups ln -s "$TMP/secret" shared/folder
+	ln -s shared/file twice
+	for place in shared/file shared/new "$TMP/shared/folder/file" shared/folder/other shared/./folder/../secret/file twice; do
+		check_error 2 "$place: '(file|new|folder)' is a symbolic link of another user \(uid 65534\)" serve -pid "$TARGET" --textfile "$place"
+	done
+	eq "$(ls secret) $(cat secret/file)" "file precious" "what is not ours to write"
+	eq "$(find shared -type l | wc -l)" 3 "links"
+
+	# One that comes later is not followed either, and goes on when it has gone.
+	background "$TOOL" serve -pid "$TARGET" --textfile "$TMP/shared/probes" --interval 5ms 2>"$TMP/serve.err"
+	SERVER=$!
+	wait_for '[[ -s $TMP/shared/probes ]]'
+	# A write that has begun replaces the link by the file; the next one meets it.
+	plant_trap='[[ -L $TMP/shared/probes ]] || {
+		ln -s secret/file "$TMP/trap" && chown -h 65534:65534 "$TMP/trap" && mv -T "$TMP/trap" "$TMP/shared/probes"; }'
+	wait_for 'eval "$plant_trap"; grep -q "is a symbolic link of another user" "$TMP/serve.err"'
+	[[ -L shared/probes ]] || fail "the link was replaced"
+	rm shared/probes
+	wait_for 'grep -q "is written again" "$TMP/serve.err" && [[ -s shared/probes ]]'
+	end_server
+	eq "$(cat secret/file)" precious "what is not ours to write"
+
+	# Our own are followed, to the end, and stay.
+	mkdir here
+	ln -s "$TMP/here" to_folder
+	ln -s to_folder/one one
+	for place in one to_folder/two "$TMP/to_folder//../here/./three"; do
+		background "$TOOL" serve -pid "$TARGET" --textfile "$place" 2>"$TMP/serve.err"
+		SERVER=$!
+		wait_for '[[ -s here/${place##*[/_]} ]]'
+		end_server
+	done
+	eq "$(ls -A here | xargs)" "one three two" "files"
+	[[ -L one && -L to_folder ]] || fail "a link was replaced"
+	ln -s loop loop
+	check_error 1 'loop: Too many levels' serve -pid "$TARGET" --textfile loop
+	check_error 2 'here/: not a regular file' serve -pid "$TARGET" --textfile here/
+	check_error 1 'one/x: Not a directory' serve -pid "$TARGET" --textfile one/x
+}
+
+# What is in the way of the new file and cannot be removed is said.
+test_textfile_that_cannot_be_replaced() {
+	need_counting
+	start_v1
+	mkdir -p "$TMP/collector/.probes.prom.new"
+	check_error 1 'probes.prom: cannot remove .probes.prom.new beside it: Is a directory' \
+		serve -pid "$TARGET" --textfile "$TMP/collector/probes.prom"
+	rmdir "$TMP/collector/.probes.prom.new"
+	echo old >"$TMP/collector/.probes.prom.new"
+	background "$TOOL" serve -pid "$TARGET" --textfile "$TMP/collector/probes.prom" 2>"$TMP/serve.err"
+	SERVER=$!
+	wait_for '[[ -s $TMP/collector/probes.prom ]]'
+	end_server
+	eq "$(ls -A "$TMP/collector")" probes.prom "left over"
+
+	# Its name cannot be removed after a failure.
+	need_command strace
+	: >"$TMP/strace"
+	strace -f -qq -o "$TMP/strace" -e 'trace=/^(rename|unlink)' -e 'inject=/^rename:error=EIO' -e 'inject=/^unlink:error=EROFS' \
+		"$TOOL" serve -pid "$TARGET" --textfile "$TMP/collector/probes.prom" 2>"$TMP/serve.err" || :
+	finds 'probes.prom: Input/output error; and cannot remove .probes.prom.new beside it: Read-only' "$TMP/serve.err" ||
+		fail "$(cat "$TMP/serve.err")"
 }
 
 # How many BPF links there are on FILE.
@@ -451,7 +692,7 @@ test_killed_in_the_middle() {
 	start_target "$V1" --wait
 	await_line ready
 	mkdir "$TMP/collector"
-	background strace -D -f -qq -o "$TMP/strace" -e trace=rename -e inject=rename:delay_enter=100s \
+	background strace -D -f -qq -o "$TMP/strace" -e 'trace=/^rename' -e 'inject=/^rename:delay_enter=100s' \
 		"$TOOL" serve -pid "$TARGET" --textfile "$TMP/collector/probes.prom" --interval 1ms
 	SERVER=$!
 	wait_for '[[ $(ls -A "$TMP/collector") == .probes.prom.new ]]'
@@ -462,6 +703,25 @@ test_killed_in_the_middle() {
 	kill -KILL "$strace"
 	wait_for '[[ $(ls -A "$TMP/collector") == probes.prom ]]'
 	grep -q "^ocaml_probes_hits_total" "$TMP/collector/probes.prom" || fail "no metrics"
+}
+
+# Of `both` and `started_on` one use each has a site, and one asks the semaphore.
+test_uses_without_site() {
+	local v2
+	v2=$(own_copy "$O/tests/fixtures/v2")
+	start_target "$v2" --wait
+	await_line ready
+	start_server --exe "$v2" --control
+	wait_for 'grep -q "warning: probe .both.: 1 of its 2 uses have no site; .*their hits are not counted$" "$TMP/serve.err"'
+	go 100
+	wait_for '[[ $(hits_of both) = 100 ]]'
+	eq "$(get metrics | sed -n 's/^ocaml_probes_uses_without_site{probe="\([a-z_]*\)",.*} /\1 /p')" "both 1
+started_on 1
+without_site 1" "metrics"
+	eq "$(json_of api/v1/status '[(p["probe"], p.get("uses_without_site", 0)) for p in it["targets"][0]["probes"]]')" \
+		"[('both', 1), ('started_on', 1), ('with_site', 0), ('without_site', 1)]" "status"
+	end_server
+	eq "$(grep -c 'have no site' "$TMP/serve.err")" 1 "warnings"
 }
 
 run_tests "$@"

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/serve_lib.sh"
 
 misbehave() { # WHAT
-	python3 "$ROOT/tests/e2e/serve_clients.py" "$PORT" "$1" "$SERVER"
+	python3 "$ROOT/tests/e2e/serve_clients.py" "$PORT" "$1" "$SERVER" "$FRONT"
 }
 
 # The status of a POST to switch `plain`'s WHAT to ON, with all that is needed; ARGs go before.
@@ -172,6 +172,233 @@ test_counters_of_pairs() {
 	grep -q 'pair' "$TMP/reply" || fail "$(cat "$TMP/reply")"
 }
 
+# ---- the process that speaks HTTP ---------------------------------------------------------------
+
+# It has no rights, and nothing but its sockets; the other one has no port.
+test_front_gives_up_everything() {
+	need_counting
+	start_v1
+	start_server -pid "$TARGET" --control --textfile "$TMP/probes.prom"
+	go 5
+	eq "$(hits_of plain)" 5 "hits"
+	for process in "$FRONT" "$(pgrep -P "$SERVER" -x probes-http)"; do
+		eq "$(awk '/^(CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs|Seccomp|Threads):/ { print $2 }' "/proc/$process/status" | xargs)" \
+			"1 $(printf '0000000000000000 %.0s' {1..5})1 2" "threads, capabilities, no new privileges, filter"
+	done
+	eq "$(find "/proc/$FRONT/fd" -type l -printf '%l\n' | sed "s/:\[[0-9]*\]$//; s|^$TMP/serve.err|log|" | LC_ALL=C sort | uniq -c | xargs)" \
+		"2 /dev/null 1 anon_inode:[eventpoll] 1 log 2 socket" "what it has open"
+	eq "$(ss -Hltn "sport = :$PORT" | wc -l)" 1 "ports"
+	eq "$(find "/proc/$SERVER/fd" -lname "$(readlink "/proc/$FRONT/fd/"* | grep -m 1 socket:)" | wc -l)" 0 "the port in the other process"
+	# The token is in the memory of one alone.
+	python3 - "$SERVER" "$FRONT" "$TOKEN" <<-'END' || fail "where the token is"
+		import sys
+		def has(pid, token):
+		    with open("/proc/%s/maps" % pid) as maps, open("/proc/%s/mem" % pid, "rb") as mem:
+		        for line in maps:
+		            first, last = (int(at, 16) for at in line.split()[0].split("-"))
+		            if line.split()[1].startswith("rw"):
+		                mem.seek(first)
+		                if token in mem.read(last - first):
+		                    return True
+		    return False
+		token = sys.argv[3].encode()
+		assert has(sys.argv[1], token) and not has(sys.argv[2], token)
+	END
+	end_server
+	eq "$SERVER_STATUS" 0 "status"
+	has_ended "$FRONT" || fail "it is still there"
+}
+
+# Neither is there without the other.
+test_one_of_the_two_ends() {
+	local old
+	need_counting
+	start_v1
+	start_server -pid "$TARGET"
+	kill -SEGV "$FRONT"
+	SERVER_STATUS=0
+	wait "$SERVER" || SERVER_STATUS=$?
+	eq "$SERVER_STATUS" 1 "status"
+	grep -q 'the process that speaks HTTP was killed by signal 11' "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
+	wait_for '[[ $(int3_count "$TARGET") -eq 0 ]]'
+	for signal in KILL TERM INT; do
+		start_server -pid "$TARGET"
+		old=$FRONT
+		end_server "$signal"
+		wait_for 'has_ended '"$old"
+		eq "$(ss -Hltn "sport = :$PORT" | wc -l)" 0 "ports after $signal"
+	done
+	# Also of one that does not look.
+	start_server -pid "$TARGET"
+	kill -STOP "$FRONT"
+	end_server KILL
+	wait_for 'has_ended '"$FRONT"
+	# A signal to both, as of Ctrl-C: clients that are being answered get all of the reply.
+	start_server -pid "$TARGET"
+	kill -INT "$FRONT" "$SERVER"
+	SERVER_STATUS=0
+	wait "$SERVER" || SERVER_STATUS=$?
+	eq "$SERVER_STATUS" 0 "status: $(cat "$TMP/serve.err")"
+	# It does not end by itself: it is ended.
+	start_server -pid "$TARGET"
+	kill -STOP "$FRONT"
+	end_server
+	eq "$SERVER_STATUS" 1 "status"
+	grep -q 'the process that speaks HTTP was killed by signal 9' "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
+}
+
+# The body of the reply at PATH, its headers in $TMP/headers.
+reply_of() { # PATH [CURL-ARG...]
+	get "$1" -D "$TMP/headers" -o "$TMP/body" "${@:2}" && cat "$TMP/body"
+}
+
+# Known data are served while the other process measures, and say that they are.
+test_known_data_while_measuring() {
+	local path accept
+	need_counting
+	NEW=()
+	start_v1
+	start_server -pid "$TARGET" --control
+	go 7
+	for path in metrics api/v1/status api/v1/history; do
+		get "$path" >"$TMP/known.${path##*/}"
+	done
+	go 5
+	kill -STOP "$SERVER"
+	wait_for 'grep -q "^State:.T" "/proc/$SERVER/status"'
+	# The answers that have been given, byte by byte, as often as they are asked for.
+	for path in metrics api/v1/status api/v1/history metrics; do
+		reply_of "$path" >"$TMP/again"
+		cmp "$TMP/known.${path##*/}" "$TMP/again" || fail "$path"
+		grep -qix $'Age: [0-9]*\r' "$TMP/headers" || fail "no age: $(cat "$TMP/headers")"
+	done
+	eq "$(hits_of plain)" 7 "hits that are known"
+	# What nobody has asked for yet.
+	for path in api/v1/history/pairs metrics; do
+		accept='*/*'
+		[[ $path != metrics ]] || accept=application/openmetrics-text
+		eq "$(status_of "$path" -D "$TMP/headers" -H "Accept: $accept")" 503 "$path"
+		grep -qix $'Retry-After: 1\r' "$TMP/headers" || fail "$(cat "$TMP/headers")"
+	done
+	# Who insists on numbers of this moment waits, and is not in the way.
+	for i in {1..3}; do
+		{ get metrics -H 'Cache-Control: max-age=0, no-cache' >"$TMP/new.$i"; } &
+	done
+	eq "$(get healthz)" ok "health"
+	[[ $(get '') = *'<html'* ]] || fail "no page"
+	# Those who switch wait, however many they are; the others do not wait for them.
+	for i in {1..12}; do
+		{ post handler true >"$TMP/status.$i"; } &
+	done
+	wait_for '[[ $(cat "$TMP"/status.* | grep -o 503 | wc -l) -eq 4 ]]'
+	eq "$(hits_of plain)" 7 "hits that are known"
+	eq "$(get healthz)" ok "health"
+	kill -CONT "$SERVER"
+	wait_for '[[ $(cat "$TMP"/status.* | grep -o 200 | wc -l) -eq 8 ]]'
+	eq "$("$TOOL" info -pid "$TARGET" | awk '$1 == "plain" { print $2 }')" enabled "state"
+	for i in {1..3}; do
+		wait_for 'finds "^ocaml_probes_hits_total{probe=\"plain\",.*} 12\$" "$TMP/new.'"$i"'"'
+	done
+	wait_for '[[ $(hits_of plain) -eq 12 ]]'
+	reply_of metrics >"$TMP/again"
+	! grep -qi '^Age:' "$TMP/headers" || fail "age of a fresh answer: $(cat "$TMP/headers")"
+	[[ $(get api/v1/history/pairs) = '{'* ]] || fail "no history"
+	# The server ends while one waits, which gets an answer; one that has gone leaves nothing.
+	kill -STOP "$SERVER"
+	{ post handler false >"$TMP/last"; } &
+	{ post handler false --max-time 1 >"$TMP/gone" 2>&1 || :; } &
+	wait_for '[[ -s $TMP/gone ]]'
+	kill -KILL "$SERVER"
+	wait_for '[[ $(cat "$TMP/last") = 000 || $(cat "$TMP/last") = 503 ]]'
+	wait_for 'has_ended '"$FRONT"
+}
+
+# ---- programs of strangers ----------------------------------------------------------------------
+
+# Run PROGRAM as somebody without rights.
+start_stranger() { # PROGRAM
+	start_target setpriv --reuid=65534 --regid=65534 --clear-groups "$1" --wait
+	await_line ready
+}
+
+# A copy of V1 with N sites as $TMP/NAME.
+make_big() { # NAME N
+	python3 "$ROOT/tests/e2e/many_notes.py" "$V1" "$2" "$TMP/$1"
+	chmod 755 "$TMP/$1"
+}
+
+# Start another program, and wait until it has been found: what ran before has been seen by then.
+await_search() { # NAME
+	cp "$V1" "$TMP/$1"
+	start_target "$TMP/$1" --wait
+	await_line ready
+	wait_for 'get metrics | finds -x "ocaml_probes_up{exe=\"$TMP/'"$1"'\"} 1"'
+}
+
+hits_in() { # NAME
+	get metrics | sed -n "s|^ocaml_probes_hits_total{probe=\"plain\",exe=\"$TMP/$1\"} ||p"
+}
+
+test_programs_with_too_many_sites() {
+	need_counting
+	need_command unshare setpriv objcopy
+	unshare --pid --fork --mount-proc bash "$0" --one too_many_sites
+}
+
+# All others are measured as ever, and what cannot be is said once.
+too_many_sites() {
+	local good stranger
+	chmod 711 "$TMP" "${TMP%/*}"
+	cp "$V1" "$TMP/good"
+	make_big big 1000000
+	make_big most 20000
+	start_target "$TMP/good" --wait
+	await_line ready
+	good=$TARGET
+	start_stranger "$TMP/big"
+	stranger=$TARGET
+	start_stranger "$TMP/big"
+	start_server
+	go 10 "$good"
+	eq "$(hits_in good)" 10 "hits"
+	await_search second
+	go 20 "$TARGET"
+	eq "$(hits_in second)" 20 "hits of a program that came later"
+	# One that comes later, and a second name of the same file.
+	cp "$TMP/big" "$TMP/late"
+	ln "$TMP/late" "$TMP/later"
+	start_stranger "$TMP/late"
+	start_stranger "$TMP/later"
+	start_stranger "$TMP/most"
+	await_search third
+	await_search fourth
+	go 10 "$good"
+	eq "$(hits_in good)" 20 "hits"
+	eq "$(get metrics | grep -c '^ocaml_probes_hits_total{.*/most"} 0$')" 20000 "sites that are not too many"
+	eq "$(get metrics | grep -cE '^ocaml_probes_up.*/(big|late|later)"')" 0 "programs that are left out"
+	eq "$(grep -c 'left out' "$TMP/serve.err")" 2 "files that are reported: $(cat "$TMP/serve.err")"
+	eq "$(grep -cE "^ocaml-probes: warning: pid [0-9]+: left out: $TMP/(big|later?): 68000000 bytes of probe notes, more than the 10240000 of 20000 sites; to measure such a program, name it \\(-exe FILE\\)\$" \
+		"$TMP/serve.err")" 2 "what is reported: $(cat "$TMP/serve.err")"
+	# It is one of the two that run the file, where it does.
+	readlink "/proc/$(sed -n 's/.*pid \([0-9]*\): .*\/big:.*/\1/p' "$TMP/serve.err")/exe" | grep -qx "$TMP/big" || fail "not its pid"
+	[[ $(awk '/^VmHWM:/ { print $2 }' "/proc/$SERVER/status") -lt 204800 ]] ||
+		fail "memory: $(grep VmHWM "/proc/$SERVER/status")"
+	eq "$(pgrep -cx probes-examiner || :)" 0 "processes that examine"
+	# Another state of the file is another file.
+	kill -KILL "$stranger"
+	kill -KILL $(pgrep -x big)
+	wait_for '! pgrep -x big >/dev/null'
+	make_big other 20001
+	cat "$TMP/other" >"$TMP/big"
+	start_stranger "$TMP/big"
+	wait_for 'grep -q "left out: .*/big: 20001 probe sites, more than 20000;" "$TMP/serve.err"'
+	# What is named is measured, however much it is.
+	end_server
+	start_server -exe "$TMP/big"
+	eq "$(get metrics | grep -c '^ocaml_probes_hits_total{.*/big"} 0$')" 20001 "probes"
+	! grep -q 'left out' "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
+}
+
 # ---- clients ----------------------------------------------------------------------------------
 
 test_slow_clients() {
@@ -179,7 +406,7 @@ test_slow_clients() {
 	start_v1
 	start_server -pid "$TARGET"
 	misbehave slow
-	wait_for '[[ $(ls -l "/proc/$SERVER/fd" | grep -c socket:) -le 2 ]]'
+	wait_for '[[ $(ls -l "/proc/$FRONT/fd" | grep -c socket:) -eq 2 ]]'
 	go 5
 	eq "$(hits_of plain)" 5 "hits"
 	end_server
@@ -220,9 +447,9 @@ test_crowds() {
 	eq "$SERVER_STATUS" 0 "status"
 }
 
-# What the server has open, a line a kind.
+# What the server's two processes have open, a line a kind.
 open_files() {
-	{ find "/proc/$SERVER/fd" -type l -printf '%l\n' 2>/dev/null || :; } | sed 's/:\[.*//' | sort | uniq -c
+	{ find "/proc/$SERVER/fd" "/proc/$FRONT/fd" -type l -printf '%l\n' 2>/dev/null || :; } | sed 's/:\[.*//' | sort | uniq -c
 }
 
 # What it opens to measure, and later for good: it knows what a hit costs, the thread that has found
@@ -230,7 +457,7 @@ open_files() {
 await_rest() {
 	wait_for '[[ $(ls "/proc/$SERVER/task" | wc -l) -eq 1 &&
 		$(json_of api/v1/status "it[\"targets\"][0][\"probes\"][0][\"handler\"]") = o* ]]'
-	wait_for '[[ $(ls -l "/proc/$SERVER/fd" | grep -c socket:) -eq 1 ]]'
+	wait_for '[[ $(ls -l "/proc/$FRONT/fd" | grep -c socket:) -eq 2 ]]'
 }
 
 # With the sanitizers: no request does harm, nothing leaks, no descriptor is left open.

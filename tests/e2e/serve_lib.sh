@@ -17,7 +17,7 @@ go() { # ROUNDS [PID]
 }
 
 # Start `serve` with ARGs, on a port of its own choice unless they, or the file of --config, say where. Sets SERVER to its pid,
-# URL, which ends with a slash, PORT and TOKEN (empty without --control).
+# FRONT to that of its process that speaks HTTP, URL, which ends with a slash, PORT and TOKEN (empty without --control).
 start_server() { # ARG...
 	local where=(--listen 127.0.0.1:0)
 	[[ " $* " != *" --listen "* && " $* " != *" --config "* ]] || where=()
@@ -30,6 +30,8 @@ start_server() { # ARG...
 	TOKEN=$(sed -n 's/.* serving .*#token=//p' "$TMP/serve.err")
 	PORT=${URL##*:}
 	PORT=${PORT%/}
+	# It has children for the textfile, too, for a moment each.
+	FRONT=$(pgrep -P "$SERVER" -x probes-http)
 }
 
 # End it with SIGNAL. Sets SERVER_STATUS.
@@ -39,11 +41,14 @@ end_server() { # [SIGNAL]
 	wait "$SERVER" || SERVER_STATUS=$?
 }
 
+# To wait for numbers of this moment, however busy it is.
+NEW=(-H 'Cache-Control: no-cache')
+
 # What it answers at PATH; fails if that is no success.
 get() { # PATH [CURL-ARG...]
 	local path=$1
 	shift
-	curl -sS --fail-with-body --max-time 30 "$@" "$URL$path"
+	curl -sS --fail-with-body --max-time 30 "${NEW[@]}" "$@" "$URL$path"
 }
 
 # The status it answers with, after the reply itself has gone to $TMP/reply.
@@ -51,7 +56,7 @@ status_of() { # PATH [CURL-ARG...]
 	local path=$1
 	shift
 	: >"$TMP/reply"
-	curl -sS --max-time 30 -o "$TMP/reply" -w '%{http_code}' "$@" "$URL$path"
+	curl -sS --max-time 30 "${NEW[@]}" -o "$TMP/reply" -w '%{http_code}' "$@" "$URL$path"
 }
 
 # "PROBE HITS" lines of a scrape, sorted as the tool does.

@@ -96,6 +96,27 @@ test_toggled() {
 	each check_toggled
 }
 
+# Every site is where its source has the probe. The program waits for its input to end.
+check_places() {
+	local sources=("$SUITE/$PROGRAM.ml") other pid n
+	for other in $(setting plugin) $(setting library); do
+		sources+=("$SUITE/$other")
+	done
+	mkfifo "$TMP/$PROGRAM.in"
+	"$OUT/$PROGRAM" toggled "$SUITE/$PROGRAM.ml" <>"$TMP/$PROGRAM.in" >"$TMP/$PROGRAM.out" 2>&1 &
+	pid=$!
+	wait_for "grep -q '^ready' '$TMP/$PROGRAM.out'" 60
+	"$TOOL" info -pid "$pid" --sites --json >"$TMP/$PROGRAM.json"
+	kill "$pid"
+	wait "$pid" || :
+	n=$(python3 "$ROOT/tests/e2e/check_places.py" some "${sources[@]}" <"$TMP/$PROGRAM.json")
+	matches "$n" '^[1-9][0-9]*$' "$PROGRAM"
+}
+
+test_places() {
+	each check_places
+}
+
 # The check within the programs can fail: rounds that differ from what the source says are noticed.
 test_wrong_rounds_are_noticed() {
 	local program=$OUT/loops source=$SUITE/loops.ml wrong

@@ -225,7 +225,7 @@ all_programs_and_confirmation() {
 	second=$TARGET
 	start_target "$LOOP"
 	await_line ready
-	start_top
+	start_top --budget 100%
 	await_screen '^  program +state'
 	await_screen "^  steady +up .* pids $first $second"
 	await_screen "^  loop +up .* pid $TARGET\$"
@@ -250,6 +250,64 @@ all_programs_and_confirmation() {
 	check_restored 0 q
 	eq "$(cat "$TMP/err")" \
 		"ocaml-probes: top: handlers switched on here stay on: rare (steady)" "said"
+}
+
+# Nobody named a program: each has a budget of its own, which the first screen says.
+test_budget_of_all_programs() {
+	need_counting
+	need_command tmux unshare
+	unshare --pid --fork --mount-proc bash "$0" --one budget_of_all_programs
+}
+
+budget_of_all_programs() {
+	local before
+	open_terminal 120 30
+	start_steady
+	start_target "$LOOP"
+	await_line ready
+	start_top
+	await_screen '^[0-9.k-]+ +hits/s   cost [0-9.]+% of a core   budget 5% a program$'
+	await_screen '^  loop .* busiest counters switched off \([123]\): measuring took [0-9]+%'
+	await_screen '^[> ] alpha +loop .* no$'
+	await_screen '^[> ] flood +steady .* yes$'
+	before=$(field_of flood 3)
+	wait_for '[[ $(field_of flood 3) != "'"$before"'" ]]'
+	press q
+	check_restored 0 q
+	start_top --exe "$STEADY"
+	await_screen '^up .* hits/s   cost'
+	! shows 'budget [0-9]' || fail "a budget nobody asked for: $(screen)"
+	press q
+	check_restored 0 q
+}
+
+# A program without probes, which loads a plugin that has two.
+test_no_probes_yet() {
+	open_terminal 80 24
+	cp "$O/tests/ocaml/bare_host" "$O/tests/ocaml/plugin.cmxs" "$TMP"
+	start_target "$TMP/bare_host"
+	await_line ready
+	start_top -pid "$TARGET"
+	await_screen '^ *no probes yet; waiting for a file with probes to be loaded'
+	grep -q "warning: $TMP/bare_host: no probes yet" "$TMP/err" || fail "said: $(cat "$TMP/err")"
+	tell "load $TMP/plugin.cmxs"
+	await_line loaded
+	await_screen '^[> ] plugin_only .* 0 +1 +off +yes'
+	tell "go 1000"
+	await_screen '^[> ] plugin_only .* 1000 +1 +off +yes'
+	await_screen '^[> ] reused .* 1000 +1 +off +yes'
+	press q
+	check_restored 0 q
+}
+
+test_is_found_by_name() {
+	need_command pgrep
+	open_terminal 80 24
+	start_steady
+	start_top -pid "$TARGET"
+	check_process_name "$VIEWER" ocaml-probes-top
+	press q
+	check_restored 0 q
 }
 
 test_switches_handler_and_counter() {
@@ -463,6 +521,16 @@ test_refusals() {
 	grep -q 'standard output is not a terminal' "$TMP/out" || fail "said: $(cat "$TMP/out")"
 	"$TOOL" help top >"$TMP/out"
 	grep -q '^usage: ocaml-probes top' "$TMP/out" || fail "help: $(cat "$TMP/out")"
+}
+
+test_uses_without_site() {
+	open_terminal 120 30
+	start_target "$(own_copy "$O/tests/fixtures/v2")" --wait
+	await_line ready
+	start_top -pid "$TARGET"
+	await_screen "^probe 'both': 1 of its 2 uses have no site; their hits are not counted \\(and 2 others\\)"
+	press q
+	wait_for '[[ -s $TMP/after ]]'
 }
 
 run_tests "$@"

@@ -47,11 +47,55 @@ test_what_cannot_be_started() {
 	chmod +x "$TMP/text"
 	check_error 1 "Exec format error" trace -prog "$TMP/text" -enable-all
 	check_error 1 "Permission denied" trace -prog "$TMP" -enable-all
-	"$TOOL" trace -prog /bin/true -enable-all --wait 2>"$TMP/err"
-	matches "$(cat "$TMP/err")" "warning: .*has no OCaml probes"
 	# Of a program that is refused not one instruction has run.
 	"$TOOL" trace -prog "$O/tests/ocaml/counted" -enable nosuch -- 1 1 >"$TMP/out" 2>&1 </dev/null || :
 	eq "$(grep -c ready "$TMP/out" || :)" 0 "output of the refused program"
+}
+
+# A file that was cut off anywhere is not started.
+test_damaged_files() {
+	local file=$O/tests/ocaml/counted bytes n segments
+	bytes=$(stat -c %s "$file")
+	for n in 0 10 63 64 100 500 900 1000 4096 20000 100000 $((bytes / 2)) $((bytes * 3 / 4)) $((bytes - 1)); do
+		head -c "$n" "$file" >"$TMP/cut"
+		chmod +x "$TMP/cut"
+		check_error 1 "^ocaml-probes: $TMP/cut: (cannot be run: Exec format error|.* past the end of the file)\$" \
+			trace -prog "$TMP/cut" -enable-all -- 1 1
+		check_error 1 "^ocaml-probes: $TMP/cut: " trace -prog "$TMP/cut" --count -- 1 1
+	done
+	# One without section headers, of which the kernel knows the segments only.
+	segments=0
+	while read -r _ n _ _ bytes _; do
+		((n + bytes <= segments)) || segments=$((n + bytes))
+	done < <(readelf -lW "$file" | grep LOAD)
+	cp "$file" "$TMP/cut"
+	printf '\0\0\0\0\0\0\0\0' | dd of="$TMP/cut" bs=1 seek=40 conv=notrunc status=none
+	printf '\0\0\0\0' | dd of="$TMP/cut" bs=1 seek=60 conv=notrunc status=none
+	truncate -s "$segments" "$TMP/cut"
+	"$TOOL" trace -prog "$TMP/cut" -enable-all --wait -- 1 1 <<<go >"$TMP/out"
+	grep -qx ready "$TMP/out" || fail "the whole file: $(cat "$TMP/out")"
+	for n in 1000 100000 $((segments - 1)); do
+		truncate -s "$n" "$TMP/cut"
+		check_error 1 "^ocaml-probes: $TMP/cut: ends after $n bytes, but what it loads reaches to $segments\$" \
+			trace -prog "$TMP/cut" -enable-all -- 1 1
+	done
+}
+
+# That there are no probes is said on a terminal, and with -verbose, and to no script.
+test_programs_without_probes() {
+	local command
+	need_command script
+	start_target sleep 1000
+	await_exe "$(type -P sleep)"
+	for command in "info -pid $TARGET" "attach -pid $TARGET -enable-all" "attach -pid $TARGET -disable-all" \
+		"trace -prog /bin/true -enable-all --wait"; do
+		# shellcheck disable=SC2086 # words
+		eq "$("$TOOL" $command 2>&1)" "" "what $command says to a script"
+		# shellcheck disable=SC2086
+		matches "$("$TOOL" $command -verbose 2>&1)" "pid [0-9]+ \(/[^ ]*\): has no OCaml probes" "$command -verbose"
+		matches "$(script -qec "$TOOL $command" /dev/null)" "pid [0-9]+ \(/[^ ]*\): has no OCaml probes" "$command on a terminal"
+		eq "$(script -qec "$TOOL $command -quiet" /dev/null)" "" "$command -quiet on a terminal"
+	done
 }
 
 # --wait: the program's exit status is the tool's, by exit and by signal.

@@ -57,7 +57,8 @@ class Serve:
         return f"{self.origin}/" + (f"#token={self.token}" if self.token else "")
 
     def get(self, path):
-        with urllib.request.urlopen(self.origin + path, timeout=30) as answer:
+        new = urllib.request.Request(self.origin + path, headers={"Cache-Control": "no-cache"})
+        with urllib.request.urlopen(new, timeout=30) as answer:
             return json.load(answer)
 
     def target(self, number=0):

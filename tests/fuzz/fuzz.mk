@@ -5,6 +5,15 @@ fuzz_program_srcs := $(wildcard src/elf/*.c src/dormant/*.c) src/base/ctx.c
 fuzz_proc_srcs := $(wildcard src/elf/*.c src/dormant/*.c src/process/*.c src/base/*.c)
 fuzz_link_srcs := $(filter-out src/link/main.c,$(wildcard src/link/*.c)) $(fuzz_program_srcs)
 fuzz_args_srcs := $(addprefix src/measure/,operand.c filter.c value.c) src/base/ctx.c
+fuzz_regexp_srcs := src/base/str_regexp.c src/base/ctx.c
+fuzz_kept_srcs := $(lib_srcs)
+$(O)/tests/fuzz/fuzz_kept: fuzz_libs = $(LIBS)
+$(O)/tests/fuzz/fuzz_kept: | $(bpf_skels)
+fuzz_serve_srcs := $(addprefix src/serve/,address.c body.c buckets.c config.c config_file.c \
+	config_keys.c control.c control_message.c hosts.c http.c http_headers.c negotiate.c order.c \
+	reply.c uri.c) \
+	$(addprefix src/base/,ctx.c suggest.c) src/measure/histogram.c
+$(O)/tests/fuzz/fuzz_serve: fuzz_libs := -ljson-c -lmicrohttpd -lm
 FUZZ_SECONDS ?= 600
 have_fuzzer = $(shell echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \
 	$(CLANG) -fsanitize=fuzzer,address -x c -o /dev/null - 2>/dev/null && echo yes)
@@ -14,7 +23,7 @@ $(fuzzers): $(O)/tests/fuzz/%: tests/fuzz/%.c $$($$*_srcs) $(wildcard src/*/*.h)
 	$(say) FUZZ $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) $(CPPFLAGS) -std=gnu11 $(WARN) -O1 -g -fsanitize=fuzzer,address,undefined \
-		-fno-sanitize-recover=undefined -o $@ $(filter %.c,$^) -ldw -lelf
+		-fno-sanitize-recover=undefined -o $@ $(filter %.c,$^) $(or $(fuzz_libs),-ldw -lelf)
 
 .PHONY: fuzz
 fuzz: $(fuzzers) fixtures ## fuzz every reader for FUZZ_SECONDS=600; finds go to build/tests/fuzz

@@ -52,7 +52,7 @@ static void check_filter(const struct filter *filter, __u32 args_used)
 	for (__u32 i = 0; i < filter->n_ops; i++) {
 		const struct filter_op *op = &filter->ops[i];
 
-		if (op->kind == FILTER_INT || op->kind == FILTER_STRING) {
+		if (op->kind == FILTER_NUMBER || op->kind == FILTER_STRING) {
 			require(op->arg < ARGS_MAX && (args_used >> op->arg & 1));
 			depth++;
 		} else {
@@ -61,6 +61,12 @@ static void check_filter(const struct filter *filter, __u32 args_used)
 		}
 		if (op->kind == FILTER_STRING)
 			require(op->string < filter->n_strings);
+		/* Of numbers there is no starts-with, and ordered is never beyond the infinities.
+		 */
+		if (op->kind == FILTER_NUMBER)
+			require(op->comparison <= FILTER_GE && op->int_comparison <= FILTER_GE &&
+				op->ordered <= (__s64)FILTER_INFINITY_BITS &&
+				op->ordered >= -(__s64)FILTER_INFINITY_BITS);
 	}
 	require(depth == 1);
 	require(filter->n_strings <= FILTER_STRINGS_MAX);

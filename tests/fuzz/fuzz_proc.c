@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "process/auxv.h"
-#include "process/journal.h"
+#include "process/journal_text.h"
 #include "process/maps.h"
 #include "process/proc_file.h"
 

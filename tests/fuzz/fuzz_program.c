@@ -8,10 +8,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "dormant/external.h"
+#include "dormant/x86_wrapper.h"
 #include "elf/dynsym.h"
 #include "elf/note.h"
+#include "elf/places.h"
 #include "elf/program.h"
 #include "elf/symbols.h"
+#include "elf/wrapper_args.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
@@ -56,12 +60,13 @@ static void check_program(const struct ocp_program *prog)
 
 		require(site->probe < prog->n_probes && strlen(site->args) < (size_t)-1);
 		seg = elf_file_segment_of(prog->elf, site->semaphore_va, 2);
-		require(seg && seg->writable);
+		require(site->semaphore_va ? seg && seg->writable : site->has_code);
+		require(!site->corrected || site->args == site->corrected->text);
 		if (!site->has_code)
 			continue;
 		require(site->opcode_at > 0 && site->opcode_at < site->n_bytes);
-		require(site->code || site->n_bytes == SITE_BYTES);
-		require(!site->code || site->code[site->opcode_at] == site->off_opcode);
+		require(site->dormant || site->n_bytes == SITE_BYTES);
+		require(!site->dormant || site->dormant->code[site->opcode_at] == site->off_opcode);
 		seg = elf_file_segment_of(prog->elf, site->va, site->n_bytes);
 		require(seg && seg->executable);
 	}
@@ -80,6 +85,44 @@ static void find_symbols(struct ocp_ctx *ctx, struct ocp_program *prog)
 	free(names);
 }
 
+static void find_places(const struct ocp_program *prog)
+{
+	struct place asked[2] = { 0 };
+	char *names = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < prog->n_sites && n < 2; i++)
+		if (prog->sites[i].has_code)
+			asked[n++].site = &prog->sites[i];
+	if (places_find(prog, asked, n, &names) == 0)
+		for (size_t i = 0; i < n; i++)
+			require(!asked[i].file || (*asked[i].file && asked[i].line > 0));
+	free(names);
+}
+
+static void count_site(void *data, uint64_t va)
+{
+	(void)va;
+	++*(size_t *)data;
+}
+
+/* What it has inlined of other files. */
+static void find_externals(struct ocp_ctx *ctx, struct ocp_program *prog)
+{
+	struct object_external *externals = NULL;
+	struct object object;
+	size_t n = 0, n_sites = 0;
+	bool may_be_in;
+
+	require(external_may_be_in(ctx, prog->elf, &may_be_in) == 0 || *ocp_error(ctx));
+	if (object_read(ctx, prog->elf, &object) != 0)
+		return;
+	if (external_list(&object, &externals, &n) == 0)
+		external_each_site(&object, externals, n, count_site, &n_sites);
+	free(externals);
+	object_free(&object);
+}
+
 static void read_program(const uint8_t *bytes, size_t n)
 {
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);
@@ -94,13 +137,34 @@ static void read_program(const uint8_t *bytes, size_t n)
 		check_program(prog);
 	if (!err)
 		find_symbols(ctx, prog);
+	if (!err)
+		find_places(prog);
+	if (!err)
+		find_externals(ctx, prog);
 	ocp_program_free(prog);
 	ocp_ctx_free(ctx);
+}
+
+/* Any bytes as a wrapper. */
+static void follow_wrapper(const uint8_t *bytes, size_t n)
+{
+	struct x86_place places[X86_WRAPPER_PARAMS];
+	struct x86_code code = { .bytes = malloc(n + 1), .n_bytes = n, .va = 0x401000 };
+	size_t n_params = n % (X86_WRAPPER_PARAMS + 1);
+
+	require(code.bytes != NULL);
+	memcpy(code.bytes, bytes, n);
+	if (!x86_find_params(&code, 0, n_params, places))
+		for (size_t i = 0; i < n_params; i++)
+			require(places[i].kind != X86_PLACE_STACK ||
+				(places[i].off >= 0 && places[i].off % 8 == 0));
+	free(code.bytes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
 	read_notes(bytes, n);
+	follow_wrapper(bytes, n);
 	read_program(bytes, n);
 	return 0;
 }

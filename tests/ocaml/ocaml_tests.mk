@@ -3,7 +3,7 @@
 #   NAME         position-independent, probes converted	  NAME_nopie   the same, not PIE
 #   NAME_plain   not converted: all probes dormant	  NAME_byte    bytecode
 #   NAME_bare    compiled without any probe
-#   counted_plain_nopie, steady
+#   compared, counted_plain_nopie, steady
 #
 # and the example service, built by dune.
 ocaml_tests := args counted forking loop queries places requests
@@ -42,6 +42,9 @@ $(foreach t,$(ocaml_tests),\
 ocaml-tests: $(ocaml_out)/counted_plain_nopie
 $(eval $(call ocaml_program,counted,_plain_nopie,ocamlopt,$(ocaml_with_probes) -ccopt -no-pie))
 
+ocaml-tests: $(ocaml_out)/compared
+$(eval $(call ocaml_program,compared,,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))
+
 ocaml-tests: $(ocaml_out)/steady
 $(eval $(call ocaml_program,steady,,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))
 
@@ -61,10 +64,12 @@ $(ocaml_out)/service: $(wildcard tests/ocaml/service/*) $(ocaml_stamp) $(O)/ocam
 		--build-dir $(ocaml_out)/service_build $(dune_quiet) ./service.exe
 	$(Q)install -m755 $(ocaml_out)/service_build/default/service.exe $@
 
-# The program that measures itself has C beside its OCaml: pairs, pairs_nopie, pairs_bare.
-pairs_programs := $(addprefix $(ocaml_out)/pairs,_nopie _bare) $(ocaml_out)/pairs
+# The programs that measure themselves have C beside their OCaml: pairs, pairs_nopie, pairs_bare, skipping.
+pairs_programs := $(addprefix $(ocaml_out)/,pairs pairs_nopie pairs_bare skipping)
 ocaml-tests: $(pairs_programs)
-$(ocaml_out)/pairs: pairs_flags := $(ocaml_with_probes) $(ocaml_converting)
+$(ocaml_out)/pairs $(ocaml_out)/skipping: pairs_flags := $(ocaml_with_probes) $(ocaml_converting)
+$(pairs_programs): pairs_modules := pairs.ml
+$(ocaml_out)/skipping: pairs_modules := fibres.ml skipping.ml
 $(ocaml_out)/pairs_nopie: pairs_flags := $(ocaml_with_probes) $(ocaml_converting) -ccopt -no-pie
 $(ocaml_out)/pairs_bare: pairs_flags = -package threads.posix -ppx '$(ocaml_out)/no_probes_ppx --as-ppx'
 $(ocaml_out)/pairs_bare: $(ocaml_out)/no_probes_ppx
@@ -72,14 +77,16 @@ $(pairs_programs): $(wildcard tests/ocaml/pairs/*) $(ocaml_stamp) $(O)/ocaml-pro
 	$(say) OCAML $@
 	$(Q)mkdir -p $(ocaml_out)/obj/$(@F)
 	$(Q)cp tests/ocaml/pairs/* $(ocaml_out)/obj/$(@F)
+	$(Q)cd $(ocaml_out)/obj/$(@F) && cp fibres_$$(ocamlfind ocamlopt -version | cut -d. -f1).ml fibres.ml
 	$(Q)cd $(ocaml_out)/obj/$(@F) && $(ocaml_env) ocamlfind ocamlopt -thread -linkpkg -g \
-		-ccopt -D_GNU_SOURCE $(pairs_flags) pairs_stubs.c pairs.ml -o $@
+		-ccopt -D_GNU_SOURCE $(pairs_flags) pairs_stubs.c $(pairs_modules) -o $@
 
-# A program that loads a plugin; the wrapper links and converts both, and one of each that it does not.
+# Programs that load a plugin, one of them without probes; the wrapper links and converts them and the
+# plugin, and a set that it does not.
 define ocaml_plugin
-ocaml-tests: $(ocaml_out)/plugin_host$(1) $(ocaml_out)/plugin$(1).cmxs
+ocaml-tests: $(ocaml_out)/plugin_host$(1) $(ocaml_out)/bare_host$(1) $(ocaml_out)/plugin$(1).cmxs
 
-$(ocaml_out)/plugin_host$(1) $(ocaml_out)/plugin$(1).cmxs &: $$(wildcard tests/ocaml/plugin/*) \
+$(ocaml_out)/plugin_host$(1) $(ocaml_out)/bare_host$(1) $(ocaml_out)/plugin$(1).cmxs &: $$(wildcard tests/ocaml/plugin/*) \
 		$$(ocaml_stamp) $$(O)/ocaml-probes-cc $$(linker)
 	$$(say) OCAML $(ocaml_out)/plugin_host$(1)
 	$$(Q)rm -rf $(ocaml_out)/obj/plugin$(1) && mkdir -p $(ocaml_out)/obj/plugin$(1)
@@ -87,6 +94,8 @@ $(ocaml_out)/plugin_host$(1) $(ocaml_out)/plugin$(1).cmxs &: $$(wildcard tests/o
 	$$(Q)cd $(ocaml_out)/obj/plugin$(1) && $$(ocaml_env) ocamlfind ocamlopt -thread -linkpkg -g \
 		-package dynlink,ocaml-probes.ppx $(2) plugin_api.ml plugin_host.ml \
 		-o $(ocaml_out)/plugin_host$(1)
+	$$(Q)cd $(ocaml_out)/obj/plugin$(1) && $$(ocaml_env) ocamlfind ocamlopt -thread -linkpkg -g \
+		-package dynlink $(2) plugin_api.cmx bare_host.ml -o $(ocaml_out)/bare_host$(1)
 	$$(Q)cd $(ocaml_out)/obj/plugin$(1) && $$(ocaml_env) ocamlfind ocamlopt -shared -g \
 		-package ocaml-probes.ppx $(2) plugin.ml -o $(ocaml_out)/plugin$(1).cmxs
 endef

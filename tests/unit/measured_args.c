@@ -9,7 +9,10 @@
 
 __asm__(".pushsection .text\n"
 	".globl args_start, args_stop\n"
-	"args_start:\n" SITE "args_stop:\n" SITE ".popsection\n");
+	"args_start:\n" SITE "args_stop:\n" SITE ".globl args_start_below, args_stop_below\n"
+	"args_start_below:\n	sub $40, %rsp\n	call args_start\n	add $40, %rsp\n	ret\n"
+	"args_stop_below:\n	sub $40, %rsp\n	call args_stop\n	add $40, %rsp\n	ret\n"
+	".popsection\n");
 
 void measured_prepare(struct measured *m)
 {

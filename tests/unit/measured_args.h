@@ -13,6 +13,9 @@
 
 void args_start(uint64_t arg0, uint64_t arg1);
 void args_stop(uint64_t arg0, uint64_t arg1);
+/* The same with a lower stack pointer. */
+void args_start_below(uint64_t arg0, uint64_t arg1);
+void args_stop_below(uint64_t arg0, uint64_t arg1);
 
 enum { START, STOP, N_SITES, N_THREADS = 4, SMALL_RING = 1 << 16 };
 

@@ -16,14 +16,16 @@
 
 /* ---- the sites ------------------------------------------------------------------------------ */
 
-enum { SITE_LENGTH = 6 };
+enum { SITE_LENGTH = 6, FRAME_BYTES = 32, PAUSE_MS = 2 };
 
 #define SITE "	.byte 0x90, 0x3d\n	.long 0\n"
 
 __asm__(".pushsection .text\n"
 	"test_hot:\n" SITE "	ret\n"
-	"test_start:\n" SITE "	ret\n"
-	"test_stop:\n" SITE "	ret\n"
+	"test_start:\n	mov %rsp, %rcx\n	sub %rdi, %rsp\n"
+	"test_start_site:\n" SITE "	mov %rcx, %rsp\n	ret\n"
+	"test_stop:\n	mov %rsp, %rcx\n	sub %rdi, %rsp\n"
+	"test_stop_site:\n" SITE "	mov %rcx, %rsp\n	ret\n"
 	"test_many:\n"
 	"	.rept 12000\n" SITE "	.endr\n"
 	"	ret\n"
@@ -31,8 +33,10 @@ __asm__(".pushsection .text\n"
 
 void test_hot(void);
 void test_many(void);
-void test_start(void);
-void test_stop(void);
+/* Their sites are passed with a stack pointer that is BYTES lower. */
+void test_start(size_t bytes);
+void test_stop(size_t bytes);
+extern const char test_start_site[], test_stop_site[];
 
 volatile uint16_t hot_semaphore __attribute__((section(".probes"))) = 0;
 volatile uint16_t many_semaphore __attribute__((section(".probes"))) = 0;
@@ -63,12 +67,12 @@ struct engine_site hot_site(void)
 
 struct engine_site start_site(void)
 {
-	return (struct engine_site){ .nop_off = file_off((void *)test_start) };
+	return (struct engine_site){ .nop_off = file_off(test_start_site) };
 }
 
 struct engine_site stop_site(void)
 {
-	return (struct engine_site){ .nop_off = file_off((void *)test_stop) };
+	return (struct engine_site){ .nop_off = file_off(test_stop_site) };
 }
 
 const volatile void *many_site(size_t i)
@@ -116,13 +120,28 @@ static void *run_hot(void *arg)
 	return NULL;
 }
 
+static void run_once(const char *script)
+{
+	size_t below = 0;
+
+	for (const char *c = script; *c; c++) {
+		if (*c == '(')
+			test_start(below * FRAME_BYTES);
+		else if (*c == ')')
+			test_stop(below * FRAME_BYTES);
+		else if (*c == '!')
+			sleep_ms(PAUSE_MS);
+		else
+			below = (size_t)(*c - '0');
+	}
+}
+
 static void *run_script(void *arg)
 {
 	struct shared_order *shared = arg;
 
 	for (unsigned int n = shared->order->times; n; n--)
-		for (const char *c = shared->order->script; *c; c++)
-			*c == '(' ? test_start() : test_stop();
+		run_once(shared->order->script);
 	pthread_barrier_wait(&shared->all_done);
 	return NULL;
 }

@@ -34,7 +34,11 @@ struct order {
 	enum what what;
 	unsigned int threads; /* RUN_HOT, RUN_SCRIPT */
 	unsigned int times;
-	char script[80]; /* "(" runs the start site, ")" the stop site */
+	/*
+	 * "(" runs the start site, ")" the stop site; after a digit, from 0 on, both with the stack
+	 * pointer of a function that was called by so many others. "!" waits for 2 ms.
+	 */
+	char script[80];
 };
 
 struct child {

@@ -8,7 +8,10 @@ static void put(struct note_bytes *out, const void *bytes, size_t n)
 {
 	size_t padding = -n % 4;
 
-	out->bytes = realloc(out->bytes, out->n + n + padding);
+	if (out->n + n + padding > out->room) {
+		out->room = 2 * (out->n + n + padding);
+		out->bytes = realloc(out->bytes, out->room);
+	}
 	if (!out->bytes)
 		abort();
 	if (n)

@@ -8,7 +8,7 @@
 
 struct note_bytes {
 	uint8_t *bytes;
-	size_t n;
+	size_t n, room;
 };
 
 /* What goes into a stapsdt note; strings that are NULL count as "". */

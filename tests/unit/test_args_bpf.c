@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* What bpf/args.bpf.h makes of operands, keys and filters, in the kernel. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -113,7 +114,7 @@ static void what_cannot_be_read_is_said(void **state)
 	hit_or_skip();
 	args_hit.registers[ARG_RAX] = of_nowhere();
 	assert_string_equal(hit("8@(%rax) 8f@%xmm3 8@global(%rip) 8@%rax"),
-			    " <unreadable> <unsupported> <unsupported> <unreadable>");
+			    " <unreadable> ? ? <unreadable>");
 	assert_int_equal(hit_results()->read_ok, 0);
 	assert_int_equal(hit_results()->int_ok, 0);
 	assert_int_equal(hit_results()->key_ok, 0);
@@ -217,6 +218,117 @@ static void filters_compare_integers(void **state)
 	assert_false(hit_matches("8@$1 8f@%xmm0", "arg1 != 0"));
 }
 
+/* Boxed and in memory, in the kernel; what the numbers of filter.c mean is test_filter.c's. */
+static void filters_compare_floats(void **state)
+{
+	static const double reals[] = { -INFINITY, -1e300, -2,	  -0.0,	    0,
+					0.25,	   2,	   1e300, INFINITY, NAN };
+	static const struct {
+		const char *filter;
+		const char *expected; /* of each of them */
+	} cases[] = {
+		{ "arg0 == 0", "0001100000" },
+		{ "arg0 == -0.0", "0001100000" },
+		{ "arg0 != 0", "1110011111" },
+		{ "arg0 < 0.25", "1111100000" },
+		{ "arg0 <= 0.25", "1111110000" },
+		{ "arg0 > -2", "0001111110" },
+		{ "arg0 >= -2.", "0011111110" },
+		{ "arg0 > 1e300", "0000000010" },
+		{ "arg0 == inf", "0000000010" },
+		{ "arg0 <= -1e300", "1100000000" },
+		{ "!(arg0 <= inf)", "0000000001" },
+		{ "arg0 >= -inf", "1111111110" },
+		{ "arg0 > 0 && arg0 < 5", "0000011000" },
+	};
+
+	(void)state;
+	hit_or_skip();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (size_t j = 0; j < sizeof(reals) / sizeof(reals[0]); j++) {
+			const bool expected = cases[i].expected[j] == '1';
+
+			args_hit.registers[ARG_RAX] = of_double(reals[j]);
+			args_hit.registers[ARG_RBX] = (uint64_t)(uintptr_t)&reals[j] - 8;
+			if (hit_matches("8@%rax", cases[i].filter) != expected ||
+			    hit_results()->mismatch ||
+			    hit_matches("8f@8(%rbx)", cases[i].filter) != expected ||
+			    hit_results()->mismatch)
+				fail_msg("%s is wrong of %g", cases[i].filter, reals[j]);
+		}
+	args_hit.registers[ARG_RAX] = of_int(1);
+	assert_true(hit_matches("8@%rax", "arg0 < 1.5"));
+	assert_true(hit_matches("8@%rax", "arg0 == 1."));
+	assert_false(hit_matches("8@%rax", "arg0 > 1.5"));
+	assert_true(hit_matches("-4@$-5", "arg0 > -5.5"));
+}
+
+static void assert_mismatch(const char *operands, const char *filter, unsigned int arg,
+			    enum filter_type type, bool with_string)
+{
+	hit_matches(operands, filter);
+	if (hit_results()->mismatch != filter_mismatch(arg, type, with_string))
+		fail_msg("%s of %s: %#x", filter, operands, hit_results()->mismatch);
+}
+
+static void what_has_no_answer_is_told(void **state)
+{
+	/* arg0 is a string, arg1 is 100: arg0 == 1 has no answer. */
+	static const struct {
+		const char *filter;
+		bool matches, is_told;
+	} combined[] = {
+		{ "arg1 == 100 || arg0 == 1", true, false },
+		{ "arg0 == 1 || arg1 == 100", true, false },
+		{ "arg1 == 99 || arg0 == 1", false, true },
+		{ "arg0 == 1 || arg1 == 99", false, true },
+		{ "arg1 == 99 && arg0 == 1", false, false },
+		{ "arg0 == 1 && arg1 == 99", false, false },
+		{ "arg1 == 100 && arg0 == 1", false, true },
+		{ "!(arg1 == 99 && arg0 == 1)", true, false },
+		{ "!(arg1 == 100 && arg0 == 1)", true, true },
+		{ "!(arg0 == 1) && arg1 == 99", false, false },
+		{ "!!(arg0 == 1) || arg1 == 99", false, true },
+		{ "(arg0 == 1 || arg1 == 99) && arg1 == 98", false, false },
+		{ "arg0 == 1 || arg0 == \"100\"", true, false },
+	};
+
+	(void)state;
+	hit_or_skip();
+	args_hit.registers[ARG_RAX] = of_string("100");
+	args_hit.registers[ARG_RBX] = of_int(100);
+	args_hit.registers[ARG_RCX] = of_double(100);
+	args_hit.registers[ARG_RDX] = of_fields(0, 1, of_int(1));
+	args_hit.registers[ARG_RSI] = of_nowhere();
+	args_hit.registers[ARG_RDI] = of_custom("_chan", 1);
+	assert_mismatch("8@%rax", "arg0 == 100", 0, FILTER_TYPE_STRING, false);
+	assert_mismatch("8@%rax", "arg0 != 100", 0, FILTER_TYPE_STRING, false);
+	assert_mismatch("8@%rax", "arg0 != 1.5", 0, FILTER_TYPE_STRING, false);
+	assert_mismatch("8@%rax 8@%rbx", "arg1 == \"a\"", 1, FILTER_TYPE_INT, true);
+	assert_mismatch("8@%rax 8@%rbx", "arg1 ^= \"\"", 1, FILTER_TYPE_INT, true);
+	assert_mismatch("4@%ebx", "arg0 == \"a\"", 0, FILTER_TYPE_INT, true);
+	assert_mismatch("8@%rcx", "arg0 == \"a\"", 0, FILTER_TYPE_FLOAT, true);
+	assert_mismatch("8@%rdx", "arg0 == 0", 0, FILTER_TYPE_OTHER, false);
+	assert_mismatch("8@%rdx", "arg0 == \"a\"", 0, FILTER_TYPE_OTHER, true);
+	assert_mismatch("8@%rdi", "arg0 == 0", 0, FILTER_TYPE_OTHER, false);
+	assert_mismatch("8@%rsi", "arg0 == 0", 0, FILTER_TYPE_UNREADABLE, false);
+	assert_mismatch("8@$1 8f@%xmm0", "arg1 != 0", 1, FILTER_TYPE_UNREADABLE, false);
+	assert_mismatch("8@$1", "arg3 != 0", 3, FILTER_TYPE_UNREADABLE, false);
+	/* Only where an answer could change the verdict. */
+	for (size_t i = 0; i < sizeof(combined) / sizeof(combined[0]); i++) {
+		hit_matches("8@%rax 8@%rbx", combined[i].filter);
+		if ((hit_results()->mismatch != 0) != combined[i].is_told ||
+		    hit_results()->matches != combined[i].matches)
+			fail_msg("%s: %#x, %d", combined[i].filter, hit_results()->mismatch,
+				 (int)hit_results()->matches);
+	}
+	assert_mismatch("8@%rax", "arg0 == 1 && arg0 == \"100\"", 0, FILTER_TYPE_STRING, false);
+	assert_mismatch("8@%rax", "!(arg0 == 100)", 0, FILTER_TYPE_STRING, false);
+	assert_true(hit_results()->matches);
+	hit_matches("8@%rax 8@%rbx 8@%rcx", "arg0 == \"a\" && arg1 > 1.5 && arg2 < 7");
+	assert_int_equal(hit_results()->mismatch, 0);
+}
+
 static void filters_compare_strings(void **state)
 {
 	char text[80];
@@ -292,7 +404,9 @@ int main(void)
 		cmocka_unit_test(sixteen_arguments_are_recorded),
 		cmocka_unit_test(keys_need_bpf),
 		cmocka_unit_test(filters_compare_integers),
+		cmocka_unit_test(filters_compare_floats),
 		cmocka_unit_test(filters_compare_strings),
+		cmocka_unit_test(what_has_no_answer_is_told),
 		cmocka_unit_test(filters_combine),
 	};
 

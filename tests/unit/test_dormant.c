@@ -56,7 +56,7 @@ static void sites_are_found(void **state)
 			assert_int_equal(site->tracer_semaphore_va, 0);
 			if (!site->has_code)
 				continue;
-			assert_int_equal(site->code[0], want[i].first);
+			assert_int_equal(site->dormant->code[0], want[i].first);
 			assert_int_equal(site->opcode_at, want[i].opcode_at);
 			assert_int_equal(site->off_opcode, want[i].off);
 			assert_int_equal(site->on_opcode, want[i].on);
@@ -88,7 +88,7 @@ static void a_switched_site_matches_inverted(void **state)
 
 		if (!site->has_code)
 			continue;
-		memcpy(bytes, site->code, site->n_bytes);
+		memcpy(bytes, site->dormant->code, site->n_bytes);
 		assert_true(x86_decode_load(&code, 0, &load));
 		assert_null(x86_match_site(&code, 0, &load, &off));
 		bytes[site->opcode_at] = site->on_opcode;
@@ -113,7 +113,7 @@ static void every_change_is_seen(void **state)
 		uint8_t code[UINT8_MAX];
 
 		for (size_t at = 0; at < site->n_bytes; at++) {
-			memcpy(code, site->code, site->n_bytes);
+			memcpy(code, site->dormant->code, site->n_bytes);
 			for (unsigned int byte = 0; byte < 256; byte++) {
 				enum site_form form, want = SITE_FORM_CHANGED;
 
@@ -123,7 +123,8 @@ static void every_change_is_seen(void **state)
 					want = byte == site->on_opcode ? SITE_FORM_ON
 					       : byte == SITE_INT3     ? SITE_FORM_BREAKPOINT
 								       : SITE_FORM_OPCODE;
-				if (byte == site->code[at] || (at == 0 && byte == SITE_INT3))
+				if (byte == site->dormant->code[at] ||
+				    (at == 0 && byte == SITE_INT3))
 					want = SITE_FORM_OFF;
 				assert_int_equal(form, want);
 				assert_int_equal(site_form_is_sound(form),

@@ -32,6 +32,10 @@ static void filters_let_through_what_they_say(void **state)
 	assert_int_equal(m.hits[START], 450);
 	assert_int_equal(m.hits[STOP], 1);
 	assert_int_equal(m.losses.filtered, 551);
+	/* The one with the string. */
+	assert_int_equal(m.losses.mismatches, 1);
+	assert_int_equal(m.losses.last_mismatch,
+			 measure_mismatch(0, filter_mismatch(0, FILTER_TYPE_STRING, false)));
 	measured_finish(&m);
 }
 
@@ -82,6 +86,42 @@ static void a_filtered_start_replaces_where_depth_is_1(void **state)
 	assert_int_equal(m.pair.count, 1);
 	assert_int_equal(m.pair.orphan_starts, 1);
 	assert_int_equal(m.pair.orphan_stops, 0);
+	measured_finish(&m);
+}
+
+/* Markers in between are found, skipped and dropped like starts, and count as nothing. */
+static void a_filtered_start_between_others_counts_as_nothing(void **state)
+{
+	struct measured m;
+
+	(void)state;
+	measured_prepare_pair(&m);
+	m.spec.depth = 4;
+	measured_set_filter(&m, "arg0 == 1");
+	measured_attach(&m);
+	args_start(of_int(1), of_int(0)); /* of this frame: it counts */
+	args_start_below(of_int(0), of_int(0));
+	args_start_below(of_int(1), of_int(0)); /* the only orphan */
+	args_start_below(of_int(0), of_int(0));
+	args_stop(of_int(0), of_int(0));
+	args_start(of_int(0), of_int(0));
+	args_start_below(of_int(1), of_int(0)); /* an orphan, too */
+	args_stop(of_int(0), of_int(0));	/* of the one that is filtered out */
+	measured_read(&m);
+	assert_int_equal(m.pair.starts, 3);
+	assert_int_equal(m.pair.count, 1);
+	assert_int_equal(m.pair.orphan_starts, 2);
+	/* Too many: of the six, a filtered one and one that counts are dropped. */
+	for (int i = 0; i < 6; i++)
+		args_start_below(of_int(i % 2), of_int(0));
+	for (int i = 0; i < 4; i++)
+		args_stop_below(of_int(0), of_int(0));
+	args_stop(of_int(0), of_int(0));
+	measured_detach(&m);
+	assert_int_equal(m.pair.starts, 3 + 3);
+	assert_int_equal(m.pair.count, 1 + 2);
+	assert_int_equal(m.pair.orphan_starts, 2 + 1);
+	assert_int_equal(m.pair.orphan_stops, 1);
 	measured_finish(&m);
 }
 
@@ -380,6 +420,7 @@ int main(void)
 		cmocka_unit_test(filters_let_through_what_they_say),
 		cmocka_unit_test(a_filtered_start_takes_its_stop_along),
 		cmocka_unit_test(a_filtered_start_replaces_where_depth_is_1),
+		cmocka_unit_test(a_filtered_start_between_others_counts_as_nothing),
 		cmocka_unit_test(a_filtered_start_is_no_orphan_of_its_thread),
 		cmocka_unit_test(keys_match_across_threads),
 		cmocka_unit_test(what_has_no_partner_is_counted),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The measuring engine against real processes: counts, other tracers, privileges. */
+#include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -164,6 +165,46 @@ static void who_is_unlisted_is_passed_over(void **state)
 		engine_bpf.close(engine);
 	}
 	child_end(&child);
+	ocp_ctx_free(ctx);
+}
+
+static bool is_listed(const struct engine *engine, __u32 id)
+{
+	__u32 value;
+
+	return bpf_map_lookup_elem(engine->object.tgids, &id, &value) == 0;
+}
+
+/* In the kernel, before its number is free: with its last thread, and not with one before. */
+static void who_has_ended_is_not_in_the_list(void **state)
+{
+	static const struct engine_bpf_options in_bpf = { .filter_in_bpf = true };
+	struct ocp_ctx *ctx = ctx_or_skip();
+	struct engine_site site = hot_site();
+	struct engine_target target;
+	struct engine *engine;
+	struct child child;
+	__u32 id;
+
+	(void)state;
+	child_start(&child);
+	target = target_of(&child.pid, &site, 1);
+	engine = attached(ctx, &target, &in_bpf);
+	if (!engine->sees_exits) {
+		engine_bpf.close(engine);
+		child_end(&child);
+		ocp_ctx_free(ctx);
+		skip();
+	}
+	id = engine->listed[0].id;
+	for (uint64_t i = 1; i <= 2; i++) {
+		child_run(&child, (struct order){ RUN_HOT, 4, 1000, "" });
+		assert_true(is_listed(engine, id));
+		assert_int_equal(read_hot(engine), i * 4000);
+	}
+	child_end(&child);
+	assert_false(is_listed(engine, id));
+	engine_bpf.close(engine);
 	ocp_ctx_free(ctx);
 }
 
@@ -456,6 +497,7 @@ int main(void)
 		cmocka_unit_test(bpf_filter_counts_all_threads_of_one_process),
 		cmocka_unit_test(filters_reach_into_a_pid_namespace),
 		cmocka_unit_test(who_is_unlisted_is_passed_over),
+		cmocka_unit_test(who_has_ended_is_not_in_the_list),
 		cmocka_unit_test(perf_events_have_room_beside_what_is_open),
 		cmocka_unit_test(many_sites_are_told_apart),
 		cmocka_unit_test(a_foreign_uprobe_without_semaphore_is_no_obstacle),

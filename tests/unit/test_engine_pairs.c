@@ -94,7 +94,7 @@ static void pairs_of_threads_are_exact(void **state)
 	assert_int_equal(m.pair.starts, 4 * 20000 + 2 * 8 * 1000);
 	assert_int_equal(m.pair.count, m.pair.starts);
 	assert_int_equal(in_buckets(&m.pair), m.pair.count);
-	assert_int_equal(m.pair.orphan_starts + m.pair.orphan_stops + m.pair.overflows, 0);
+	assert_int_equal(m.pair.orphan_starts + m.pair.orphan_stops, 0);
 	assert_true(m.pair.min_ns > 0 && m.pair.min_ns <= m.pair.max_ns);
 	assert_true(m.pair.sum_ns >= m.pair.count * m.pair.min_ns);
 	assert_true(m.pair.sum_ns <= m.pair.count * m.pair.max_ns);
@@ -133,7 +133,8 @@ static void orphans_are_counted(void **state)
 	assert_int_equal(m.pair.starts, m.pair.count + m.pair.orphan_starts);
 }
 
-static void too_deep_is_counted(void **state)
+/* One start more than there is room for drops the oldest, whose stop is an orphan in the end. */
+static void the_oldest_makes_room(void **state)
 {
 	struct measured m;
 
@@ -141,11 +142,72 @@ static void too_deep_is_counted(void **state)
 	prepare(&m);
 	m.spec.depth = 3;
 	attach(&m, NULL);
-	run(&m, "((((()))))", 2, 10); /* the inner 2 of 5 */
+	run(&m, "0(1(2(3(4()3)2)1)0)", 2, 10); /* the outer 2 of 5 */
+	run(&m, "0(1(2(3(4(3)2)1)", 2, 10);    /* the same, and 4 is skipped */
 	finish(&m);
-	assert_int_equal(m.pair.overflows, 2 * 10 * 2);
-	assert_int_equal(m.pair.count, 2 * 10 * 3);
-	assert_int_equal(m.pair.orphan_stops + m.pair.orphan_starts, 0);
+	assert_int_equal(m.pair.starts, 2 * 10 * 10);
+	assert_int_equal(m.pair.count, 2 * 10 * (3 + 2));
+	assert_int_equal(m.pair.orphan_starts, 2 * 10 * (2 + 3));
+	assert_int_equal(m.pair.orphan_stops, 2 * 10 * (2 + 1));
+}
+
+/* Times go on after more skipped stops than there is room for, and however many there are. */
+static void timing_recovers_from_skipped_stops(void **state)
+{
+	struct measured m;
+
+	(void)state;
+	prepare(&m);
+	m.spec.depth = MEASURE_DEPTH;
+	attach(&m, NULL);
+	/* One thread. In each round, 40 are skipped by an exception that no pair is around. */
+	run(&m, "2((((((((((((((((((((((((((((((((((((((((1(2()1)", 1, 100);
+	finish(&m);
+	assert_int_equal(m.pair.count, 2 * 100);
+	assert_int_equal(m.pair.orphan_stops, 0);
+	assert_int_equal(m.pair.orphan_starts, 40 * 100);
+	assert_int_equal(m.pair.starts, m.pair.count + m.pair.orphan_starts);
+}
+
+enum { PAUSE_NS = 2000000 };
+
+/* A stop ends the start of its own stack pointer; what came after that is over. */
+static void a_stop_ends_the_start_of_its_frame(void **state)
+{
+	struct measured m;
+
+	(void)state;
+	prepare(&m);
+	attach(&m, NULL);
+	run(&m, "0(!1(2(0)", 2, 10);
+	run(&m, "0(!1(2(3(1)0)3)", 1, 10); /* there is none for the last */
+	run(&m, "0(1(1(2(1)1)0)", 1, 10);  /* equal ones: the newest first */
+	finish(&m);
+	assert_int_equal(m.pair.count, 2 * 10 + 2 * 10 + 3 * 10);
+	assert_int_equal(m.pair.orphan_starts, 2 * 10 * 2 + 2 * 10 + 10);
+	assert_int_equal(m.pair.orphan_stops, 10);
+	assert_int_equal(m.pair.starts, m.pair.count + m.pair.orphan_starts);
+	assert_true(m.pair.sum_ns >= (uint64_t)30 * PAUSE_NS);
+}
+
+/* Of functions that enter and leave no two have the same stack pointer. */
+static void a_stop_of_no_frame_ends_the_newest_start(void **state)
+{
+	struct measured m;
+
+	(void)state;
+	prepare(&m);
+	attach(&m, NULL);
+	run(&m, "1(2(3(0)4)5)", 2, 100);
+	run(&m, "5(3(!0)", 1, 10); /* above them, as a function that left is */
+	run(&m, "1(2(3(4(0)2)", 1,
+	    10); /* the newest, then by its frame: 3 and, at the end, 1 are over */
+	finish(&m);
+	assert_int_equal(m.pair.count, 2 * 100 * 3 + 10 + 2 * 10);
+	assert_int_equal(m.pair.orphan_starts, 10 + 2 * 10);
+	assert_int_equal(m.pair.orphan_stops, 0);
+	assert_int_equal(m.pair.starts, m.pair.count + m.pair.orphan_starts);
+	assert_true(m.pair.sum_ns >= (uint64_t)10 * PAUSE_NS);
 }
 
 static void with_depth_1_a_start_replaces_the_one_before(void **state)
@@ -160,7 +222,6 @@ static void with_depth_1_a_start_replaces_the_one_before(void **state)
 	finish(&m);
 	assert_int_equal(m.pair.count, 2 * 1000);
 	assert_int_equal(m.pair.orphan_starts, 2 * 1000 * 2);
-	assert_int_equal(m.pair.overflows, 0);
 }
 
 static void a_full_map_is_counted(void **state)
@@ -180,8 +241,7 @@ static void a_full_map_is_counted(void **state)
 	assert_int_equal(m.pair.starts, 20 + 8 * 2000 * 3);
 	assert_int_equal(m.pair.count, 20);
 	assert_true(m.pair.map_full > 0);
-	assert_int_equal(m.pair.starts,
-			 m.pair.count + m.pair.map_full + m.pair.overflows + m.pair.orphan_starts);
+	assert_int_equal(m.pair.starts, m.pair.count + m.pair.map_full + m.pair.orphan_starts);
 }
 
 static void hits_are_told_apart_by_thread(void **state)
@@ -327,7 +387,10 @@ int main(void)
 		cmocka_unit_test(pairs_of_threads_are_exact),
 		cmocka_unit_test(nested_times_add_up),
 		cmocka_unit_test(orphans_are_counted),
-		cmocka_unit_test(too_deep_is_counted),
+		cmocka_unit_test(the_oldest_makes_room),
+		cmocka_unit_test(timing_recovers_from_skipped_stops),
+		cmocka_unit_test(a_stop_ends_the_start_of_its_frame),
+		cmocka_unit_test(a_stop_of_no_frame_ends_the_newest_start),
 		cmocka_unit_test(with_depth_1_a_start_replaces_the_one_before),
 		cmocka_unit_test(a_full_map_is_counted),
 		cmocka_unit_test(hits_are_told_apart_by_thread),

@@ -3,6 +3,8 @@
  * Filters from text to postfix. That the form means what the text says is shown twice: here against
  * expected forms, in test_args_bpf.c by what the kernel makes of it.
  */
+#include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,9 +23,9 @@ static void spell(const struct filter *filter, char *out, size_t n)
 		char one[120];
 
 		switch (op->kind) {
-		case FILTER_INT:
-			snprintf(one, sizeof(one), "%u%s%lld", op->arg, comparisons[op->comparison],
-				 op->number);
+		case FILTER_NUMBER:
+			snprintf(one, sizeof(one), "%u%s%lld", op->arg,
+				 comparisons[op->int_comparison], op->number);
 			break;
 		case FILTER_STRING:
 			snprintf(one, sizeof(one), "%u%s'%.*s'", op->arg,
@@ -60,6 +62,10 @@ static void expressions_become_postfix(void **state)
 		{ "arg0 == 9223372036854775807", "0=9223372036854775807", 1 },
 		{ "arg0 == -9223372036854775808", "0=-9223372036854775808", 1 },
 		{ "arg00 == 0", "0=0", 1 },
+		/* What floats come to for ints. */
+		{ "arg0 < 1.5 || arg1 >= -0.25", "0<=1 1>-1 |", 3 },
+		{ "arg0 == 1e3 && arg1 != 2.", "0=1000 1!=2 &", 3 },
+		{ "arg0 > 0x1.8p1&&arg1<1e+2", "0>3 1<100 &", 3 },
 		{ "arg2 ^= \"/api\"", "2^='/api'", 4 },
 		{ "arg2 != \"\"", "2!=''", 4 },
 		{ "\targ2\n!=\"a||b\"", "2!='a||b'", 4 },
@@ -80,6 +86,134 @@ static void expressions_become_postfix(void **state)
 		spell(&filter, spelt, sizeof(spelt));
 		assert_string_equal(spelt, cases[i].postfix);
 		assert_int_equal(used, cases[i].args_used);
+	}
+	ocp_ctx_free(ctx);
+}
+
+/* ---- numbers -------------------------------------------------------------------------------- */
+
+static bool compare(long double a, unsigned int comparison, long double b)
+{
+	switch (comparison) {
+	case FILTER_EQ:
+		return a == b;
+	case FILTER_NE:
+		return a != b;
+	case FILTER_LT:
+		return a < b;
+	case FILTER_LE:
+		return a <= b;
+	case FILTER_GT:
+		return a > b;
+	default:
+		return a >= b;
+	}
+}
+
+/* As bpf/filter.bpf.h does it, with nothing but integers. */
+static bool int_matches(const struct filter_op *op, __s64 number)
+{
+	return compare((long double)number, op->int_comparison, (long double)op->number);
+}
+
+static bool real_matches(const struct filter_op *op, double real)
+{
+	__u64 bits;
+
+	memcpy(&bits, &real, sizeof(bits));
+	if (filter_is_nan(bits))
+		return op->comparison == FILTER_NE;
+	return compare((long double)filter_order(bits), op->comparison, (long double)op->ordered);
+}
+
+/* A long double (64 bits of mantissa) has every int64 and every double: it is the judge. */
+static void check_number(struct ocp_ctx *ctx, const char *literal, double real, long double as_int)
+{
+	static const char *const tokens[] = { "==", "!=", "<", "<=", ">", ">=" };
+	static const __s64 ints[] = { INT64_MIN,
+				      INT64_MIN + 1,
+				      -(1LL << 62),
+				      -(1LL << 53) - 1,
+				      -1001,
+				      -50,
+				      -2,
+				      -1,
+				      0,
+				      1,
+				      2,
+				      49,
+				      50,
+				      51,
+				      1000,
+				      1LL << 53,
+				      (1LL << 53) + 1,
+				      (1LL << 62) - 1,
+				      1LL << 62,
+				      INT64_MAX - 1,
+				      INT64_MAX };
+	static const double reals[] = { -INFINITY, -1e300,     -0x1p63,	  -50.5, -50,	    -1,
+					-0.25,	   -0x1p-1074, -0.0,	  0.0,	 0x1p-1074, 0.25,
+					1,	   1.5,	       49.999999, 50,	 50.000001, 1000,
+					0x1p53,	   0x1p62,     0x1p63,	  1e300, INFINITY,  NAN };
+
+	for (unsigned int c = 0; c < 6; c++) {
+		struct filter filter;
+		char text[80];
+		__u32 used;
+
+		snprintf(text, sizeof(text), "arg0 %s %s", tokens[c], literal);
+		assert_int_equal(filter_parse(ctx, text, &filter, &used), 0);
+		for (size_t i = 0; i < sizeof(ints) / sizeof(ints[0]); i++)
+			if (int_matches(&filter.ops[0], ints[i]) !=
+			    compare((long double)ints[i], c, as_int))
+				fail_msg("%s is wrong of %lld", text, ints[i]);
+		for (size_t i = 0; i < sizeof(reals) / sizeof(reals[0]); i++)
+			if (real_matches(&filter.ops[0], reals[i]) !=
+			    compare((long double)reals[i], c, (long double)real))
+				fail_msg("%s is wrong of %a", text, reals[i]);
+	}
+}
+
+static void numbers_compare_exactly(void **state)
+{
+	static const struct {
+		const char *literal;
+		double real;
+	} reals[] = {
+		{ "1.5", 1.5 },
+		{ "-0.25", -0.25 },
+		{ "0.25", 0.25 },
+		{ "1e3", 1e3 },
+		{ "50.", 50 },
+		{ "50.5", 50.5 },
+		{ "-0.0", -0.0 },
+		{ "0.0", 0 },
+		{ "1e-400", 0 },
+		{ "4.9406564584124654e-324", 0x1p-1074 },
+		{ "-4.9406564584124654e-324", -0x1p-1074 },
+		{ "0x1p53", 0x1p53 },
+		{ "4611686018427387904.0", 0x1p62 },
+		{ "9223372036854775807.0", 0x1p63 },
+		{ "-9223372036854775808.0", -0x1p63 },
+		{ "-0x1.0000000000001p63", -0x1.0000000000001p63 },
+		{ "1e300", 1e300 },
+		{ "-1e300", -1e300 },
+		{ "inf", INFINITY },
+		{ "infinity", INFINITY },
+		{ "-inf", -INFINITY },
+		{ "-infinity", -INFINITY },
+	};
+	static const __s64 ints[] = { INT64_MIN, -50, -1, 0, 1, 50, (1LL << 53) + 1, INT64_MAX };
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	char literal[40];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(reals) / sizeof(reals[0]); i++)
+		check_number(ctx, reals[i].literal, reals[i].real, (long double)reals[i].real);
+	/* With floats as OCaml's float_of_int has them. */
+	for (size_t i = 0; i < sizeof(ints) / sizeof(ints[0]); i++) {
+		snprintf(literal, sizeof(literal), "%lld", ints[i]);
+		check_number(ctx, literal, (double)ints[i], (long double)ints[i]);
 	}
 	ocp_ctx_free(ctx);
 }
@@ -127,6 +261,15 @@ static void errors_say_where_and_what(void **state)
 		{ "arg0 == 0xg", 9, "digits are expected" },
 		{ "arg0 == 12ab", 11, "the number should have ended" },
 		{ "arg0 == 9223372036854775808", 9, "the number does not fit into 64 bits" },
+		{ "arg0 == 1.5x", 12, "the number should have ended" },
+		{ "arg0 == 1.5.2", 12, "the number should have ended" },
+		{ "arg0 == 1e", 10, "the number should have ended" },
+		{ "arg0 == 0x1p", 12, "the number should have ended" },
+		{ "arg0 == 1e999", 9, "the number is too large for a float" },
+		{ "arg0 == .5", 9, "a number or a string in double quotes is expected" },
+		{ "arg0 == infinite", 9, "a number or a string in double quotes is expected" },
+		{ "arg0 == -in", 9, "digits are expected" },
+		{ "arg7 == nan", 9, "no number is equal to nan; !(arg7 <= inf) is true of it" },
 		{ "arg0 == \"abc", 9, "the string has no closing quote" },
 		{ "arg0 == \"abc\\", 14, "\\ goes before one of n t r b \" \\ or ddd or xhh" },
 		{ "arg0 == \"a\\q\"", 12, "\\ goes before one of n t r b \" \\ or ddd or xhh" },
@@ -225,6 +368,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(expressions_become_postfix),
+		cmocka_unit_test(numbers_compare_exactly),
 		cmocka_unit_test(strings_may_hold_any_byte),
 		cmocka_unit_test(errors_say_where_and_what),
 		cmocka_unit_test(limits_are_named),

@@ -215,6 +215,18 @@ static void semaphores_outside_of_the_data(void **state)
 	}
 	note->semaphore = 0;
 	expect_error(f, -EBADMSG, "without a semaphore");
+	/* Without a base, only an offset that is lower than all data says that the semaphore is
+	 * lost.
+	 */
+	note->base = 0;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		note->semaphore = bad[i];
+		if (bad[i] > semaphore)
+			expect_error(f, -EBADMSG, "semaphore is odd or outside");
+	}
+	note->semaphore = 0;
+	note->site = 0;
+	expect_error(f, -EBADMSG, "without a semaphore");
 }
 
 /* Only ocaml_2 may leave a site out. */

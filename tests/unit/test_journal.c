@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "process/journal.h"
+#include "process/journal_text.h"
 #include "process/proc_file.h"
 #include "unit.h"
 
@@ -75,13 +76,15 @@ static void write_some(struct ocp_ctx *ctx, pid_t target, bool applied, size_t n
 {
 	struct journal *journal;
 
-	assert_int_equal(journal_open(ctx, target, &journal), 0);
-	assert_int_equal(journal_append(journal, ACTION_ENABLE, "alpha", 3), 0);
-	assert_int_equal(journal_commit(journal, false), 0);
-	assert_int_equal(journal_append(journal, ACTION_DISABLE, "", JOURNAL_UNKNOWN), 0);
+	assert_int_equal(journal_open(ctx, target, JOURNAL_PROMISE, &journal), 0);
+	assert_int_equal(journal_append(journal, ACTION_ENABLE, "alpha", 3, 4), 0);
+	assert_int_equal(journal_commit(journal, 0, 0), 0);
+	assert_int_equal(journal_append(journal, ACTION_DISABLE, "", 1, 0), 0);
 	for (size_t i = 2; i < n; i++)
-		assert_int_equal(journal_append(journal, ACTION_ENABLE, "more", 0), 0);
-	assert_int_equal(journal_commit(journal, applied), 0);
+		assert_int_equal(journal_append(journal, ACTION_ENABLE, "more", 0, 1), 0);
+	assert_int_equal(journal_commit(journal, 0, n), 0);
+	if (applied)
+		assert_int_equal(journal_progress(journal, n, n), 0);
 	journal_close(journal);
 }
 
@@ -110,14 +113,18 @@ static void a_dead_tools_journal_is_found(void **state)
 	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
 	assert_int_equal(stale.n, 1);
 	assert_int_equal(stale.list[0].tool, tool);
-	assert_true(stale.list[0].applied);
+	assert_int_equal(stale.list[0].kind, JOURNAL_PROMISE);
 	assert_int_equal(stale.list[0].n, 2);
+	assert_int_equal(stale.list[0].n_done, 2);
+	assert_int_equal(stale.list[0].n_begun, 2);
 	assert_string_equal(stale.list[0].entries[0].name, "alpha");
 	assert_int_equal(stale.list[0].entries[0].verb, ACTION_ENABLE);
 	assert_int_equal(stale.list[0].entries[0].count_before, 3);
+	assert_int_equal(stale.list[0].entries[0].count_after, 4);
 	assert_string_equal(stale.list[0].entries[1].name, "");
 	assert_int_equal(stale.list[0].entries[1].verb, ACTION_DISABLE);
-	assert_int_equal(stale.list[0].entries[1].count_before, JOURNAL_UNKNOWN);
+	assert_int_equal(stale.list[0].entries[1].count_before, 1);
+	assert_int_equal(stale.list[0].entries[1].count_after, 0);
 	assert_int_equal(journal_remove_stale(place->ctx, &stale.list[0]), 0);
 	assert_int_equal(journal_remove_stale(place->ctx, &stale.list[0]), 0);
 	journal_free_stale(&stale);
@@ -168,9 +175,9 @@ static void a_living_tools_journal_is_its_own(void **state)
 	struct journal *journal;
 	pid_t target = start_target();
 
-	assert_int_equal(journal_open(place->ctx, target, &journal), 0);
-	assert_int_equal(journal_append(journal, ACTION_ENABLE, "alpha", 0), 0);
-	assert_int_equal(journal_commit(journal, true), 0);
+	assert_int_equal(journal_open(place->ctx, target, JOURNAL_UPDATE, &journal), 0);
+	assert_int_equal(journal_append(journal, ACTION_ENABLE, "alpha", 0, 1), 0);
+	assert_int_equal(journal_commit(journal, 0, 1), 0);
 	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
 	assert_int_equal(stale.n, 0);
 	journal_remove(journal);
@@ -189,7 +196,150 @@ static void journals_of_ended_targets_are_deleted(void **state)
 	assert_int_equal(journal_find_stale(place->ctx, getpid(), &stale), 0);
 	assert_int_equal(stale.n, 0);
 	assert_int_equal(rmdir(place->dir), 0);
-	assert_int_equal(journal_open(place->ctx, target, &(struct journal *){ NULL }), -ESRCH);
+	assert_int_equal(
+		journal_open(place->ctx, target, JOURNAL_UPDATE, &(struct journal *){ NULL }),
+		-ESRCH);
+}
+
+static void expect_none(struct place *place, const char *warning)
+{
+	struct stale_journals stale;
+
+	place->warnings[0] = '\0';
+	assert_int_equal(journal_find_stale(place->ctx, getpid(), &stale), 0);
+	assert_int_equal(stale.n, 0);
+	if (!strstr(place->warnings, warning))
+		fail_msg("expected \"%s\", the warning is: %s", warning, place->warnings);
+}
+
+static void put_file(const struct place *place, const char *name, const char *text)
+{
+	char path[300];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", place->dir, name);
+	f = fopen(path, "we");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+/* Numbers are those of the steps; in the file stand the entries that change something. */
+static void entries_without_effect_are_left_out(void **state)
+{
+	struct place *place = *state;
+	struct stale_journals stale;
+	pid_t tool = fork();
+
+	assert_true(tool >= 0);
+	if (tool == 0) {
+		struct journal *journal;
+
+		assert_int_equal(journal_open(place->ctx, getppid(), JOURNAL_UPDATE, &journal), 0);
+		for (int i = 0; i < 6; i++)
+			assert_int_equal(journal_append(journal, ACTION_DISABLE,
+							i % 2 ? "odd" : "even", i % 2, 0),
+					 0);
+		assert_int_equal(journal_commit(journal, 0, 2), 0);
+		assert_true(journal_has_counts(journal, 4, 0, 0));
+		journal_set_counts(journal, 4, 7, 6);
+		assert_int_equal(journal_commit(journal, 4, 6), 0);
+		assert_int_equal(journal_progress(journal, 2, 5), 0);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(tool, NULL, 0), tool);
+	assert_int_equal(journal_find_stale(place->ctx, getpid(), &stale), 0);
+	assert_int_equal(stale.n, 1);
+	assert_int_equal(stale.list[0].kind, JOURNAL_UPDATE);
+	assert_int_equal(stale.list[0].n, 4);
+	assert_string_equal(stale.list[0].entries[2].name, "even");
+	assert_int_equal(stale.list[0].entries[2].count_before, 7);
+	assert_int_equal(stale.list[0].n_done, 1);
+	assert_int_equal(stale.list[0].n_begun, 3);
+	assert_int_equal(journal_reopen_stale(place->ctx, &stale.list[0]), 0);
+	journal_free_stale(&stale);
+	assert_int_equal(journal_find_stale(place->ctx, getpid(), &stale), 0);
+	assert_int_equal(stale.list[0].n_done, 0);
+	assert_int_equal(stale.list[0].n_begun, 4);
+	journal_free_stale(&stale);
+}
+
+/* The same process, but not the program that was switched: its counters are new. */
+static void an_exec_ends_a_journal(void **state)
+{
+	struct place *place = *state;
+	struct stale_journals stale;
+	int go[2], gone[2];
+	char byte;
+	pid_t target;
+
+	assert_int_equal(pipe(go), 0);
+	assert_int_equal(pipe2(gone, O_CLOEXEC), 0);
+	target = fork();
+	assert_true(target >= 0);
+	if (target == 0) {
+		if (read(go[0], &byte, 1) == 1)
+			execl("/bin/sleep", "sleep", "1000", (char *)NULL);
+		_exit(127);
+	}
+	close(gone[1]);
+	killed_tool(place->ctx, target, true, 2);
+	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
+	assert_int_equal(stale.n, 1);
+	journal_free_stale(&stale);
+	assert_int_equal(write(go[1], "g", 1), 1);
+	assert_int_equal(read(gone[0], &byte, 1), 0);
+	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
+	assert_int_equal(stale.n, 0);
+	assert_int_equal(rmdir(place->dir), 0);
+	end(target);
+	close(go[0]);
+	close(go[1]);
+	close(gone[0]);
+}
+
+static void what_was_cut_off_in_writing_goes_when_it_is_old(void **state)
+{
+	const struct timespec long_ago[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
+	struct place *place = *state;
+	char path[300], mine[100];
+
+	assert_int_equal(mkdir(place->dir, 0700), 0);
+	snprintf(mine, sizeof(mine), ".1.2.%d.3", getpid());
+	put_file(place, ".1.2.4194303.3", "");
+	put_file(place, mine, "");
+	expect_none(place, "");
+	snprintf(path, sizeof(path), "%s/.1.2.4194303.3", place->dir);
+	assert_int_equal(access(path, F_OK), 0);
+	assert_int_equal(utimensat(AT_FDCWD, path, long_ago, 0), 0);
+	expect_none(place, "");
+	assert_int_equal(access(path, F_OK), -1);
+	snprintf(path, sizeof(path), "%s/%s", place->dir, mine);
+	assert_int_equal(utimensat(AT_FDCWD, path, long_ago, 0), 0);
+	expect_none(place, "");
+	assert_int_equal(access(path, F_OK), 0);
+}
+
+/* The first entries are done, the last are not, whatever the counters are. */
+static void the_counters_tell_of_what_was_begun(void **state)
+{
+	struct journal_entry entries[] = {
+		{ .count_before = 0, .count_after = 1 },
+		{ .count_before = 2, .count_after = 1 },
+		{ .count_before = 4, .count_after = 0 },
+		{ .count_before = 0, .count_after = 1 },
+	};
+	const struct stale_journal journal = {
+		.entries = entries, .n = 4, .n_done = 1, .n_begun = 3
+	};
+
+	(void)state;
+	for (int count = 0; count < 10; count++) {
+		assert_true(journal_was_done(&journal, 0, count));
+		assert_int_equal(journal_was_done(&journal, 1, count), count <= 1);
+		assert_int_equal(journal_was_done(&journal, 2, count), count <= 1);
+		assert_false(journal_was_done(&journal, 3, count));
+	}
 }
 
 /* A zombie waits for its parent only; it has ended. */
@@ -210,17 +360,6 @@ static void a_zombie_tool_is_dead(void **state)
 	assert_int_equal(stale.n, 1);
 	journal_free_stale(&stale);
 	assert_int_equal(waitpid(tool, NULL, 0), tool);
-}
-
-static void expect_none(struct place *place, const char *warning)
-{
-	struct stale_journals stale;
-
-	place->warnings[0] = '\0';
-	assert_int_equal(journal_find_stale(place->ctx, getpid(), &stale), 0);
-	assert_int_equal(stale.n, 0);
-	if (!strstr(place->warnings, warning))
-		fail_msg("expected \"%s\", the warning is: %s", warning, place->warnings);
 }
 
 static void folders_that_others_can_reach_are_not_used(void **state)
@@ -244,18 +383,6 @@ static void folders_that_others_can_reach_are_not_used(void **state)
 	}
 }
 
-static void put_file(const struct place *place, const char *name, const char *text)
-{
-	char path[300];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", place->dir, name);
-	f = fopen(path, "we");
-	assert_non_null(f);
-	fputs(text, f);
-	fclose(f);
-}
-
 static void files_that_are_no_journals(void **state)
 {
 	struct place *place = *state;
@@ -264,7 +391,7 @@ static void files_that_are_no_journals(void **state)
 	assert_int_equal(mkdir(place->dir, 0700), 0);
 	put_file(place, "1", "");
 	expect_none(place, "is damaged: it is no journal of this version");
-	put_file(place, "1", "ocaml-probes journal 2\n");
+	put_file(place, "1", "ocaml-probes journal 3\n");
 	expect_none(place, "it is no journal of this version");
 	put_file(place, ".temporary", "junk");
 	put_file(place, "readme", "junk");
@@ -316,7 +443,7 @@ static int parse(struct ocp_ctx *ctx, const char *text, struct journal_text *abo
 	return err;
 }
 
-static void lines_are_checked(void **state)
+static void an_older_versions_lines_are_checked(void **state)
 {
 	static const char *const bad[] = {
 		"enable a b\n",
@@ -374,6 +501,66 @@ static void pids_of_elsewhere_mean_nothing(void **state)
 	assert_false(about.target_lives);
 }
 
+/* A sound journal of this version: like make_text, of which the start is kept. */
+static void make_new_text(char *text, size_t bytes, const char *state, const char *lines)
+{
+	char old[1000], *tool, *end;
+
+	make_text(old, sizeof(old), "", "");
+	tool = strstr(old, "tool ");
+	assert_non_null(tool);
+	end = strstr(tool, "applied");
+	assert_non_null(end);
+	snprintf(text, bytes, "ocaml-probes journal 2%.*sprogram 0\n%.*s%s%s",
+		 (int)(tool - strchr(old, '\n')), strchr(old, '\n'), (int)(end - tool), tool, state,
+		 lines);
+}
+
+static void new_lines_are_checked(void **state)
+{
+	static const char actions[] = "enable a 1 2\ndisable b 1 0\nend\n";
+	static const char sound[] = "update\nprogress 0000000001 0000000002\n";
+	static const char *const bad_states[] = {
+		"update\nprogress 0000000002 0000000001\n",
+		"update\nprogress 0000000000 0000000003\n",
+		"update\nprogress 1 2\n",
+		"update\n",
+		"applied\n",
+		"upgrade\nprogress 0000000001 0000000002\n",
+		"update\nprogress 000000000x 0000000002\n",
+	};
+	static const char *const bad_actions[] = {
+		"enable a 1\nend\n",	  "enable a 1 65536\nend\n", "enable a 1 2 3\nend\n",
+		"enable a 1 -2\nend\n",	  "enable a 1 2\n",	     "enable a 1  2\nend\n",
+		"enable a 1 2\nend\nx\n",
+	};
+	struct place *place = *state;
+	struct journal_text about;
+	char text[1200];
+	size_t n;
+
+	make_new_text(text, sizeof(text), sound, actions);
+	assert_int_equal(parse(place->ctx, text, &about, &n), 0);
+	assert_int_equal(n, 2);
+	for (size_t i = 0; i < strlen(text); i++) {
+		char prefix[1200];
+
+		snprintf(prefix, sizeof(prefix), "%.*s", (int)i, text);
+		assert_int_equal(parse(place->ctx, prefix, &about, &n), -EBADMSG);
+	}
+	for (size_t i = 0; i < sizeof(bad_states) / sizeof(bad_states[0]); i++) {
+		make_new_text(text, sizeof(text), bad_states[i], actions);
+		if (parse(place->ctx, text, &about, &n) != -EBADMSG)
+			fail_msg("was taken: %s", bad_states[i]);
+	}
+	for (size_t i = 0; i < sizeof(bad_actions) / sizeof(bad_actions[0]); i++) {
+		make_new_text(text, sizeof(text), "update\nprogress 0000000000 0000000001\n",
+			      bad_actions[i]);
+		if (parse(place->ctx, text, &about, &n) != -EBADMSG)
+			fail_msg("was taken: %s", bad_actions[i]);
+	}
+}
+
 /* Every prefix is refused, and noise is survived. */
 static void noise(void **state)
 {
@@ -410,7 +597,12 @@ int main(void)
 		TEST(a_zombie_tool_is_dead),
 		TEST(folders_that_others_can_reach_are_not_used),
 		TEST(files_that_are_no_journals),
-		TEST(lines_are_checked),
+		TEST(an_older_versions_lines_are_checked),
+		TEST(new_lines_are_checked),
+		TEST(entries_without_effect_are_left_out),
+		TEST(an_exec_ends_a_journal),
+		TEST(what_was_cut_off_in_writing_goes_when_it_is_old),
+		TEST(the_counters_tell_of_what_was_begun),
 		TEST(pids_of_elsewhere_mean_nothing),
 		TEST(noise),
 	};

@@ -87,7 +87,6 @@ static const struct watch_pair pairs[] = {
 		   .orphan_starts = 3,
 		   .orphan_stops = 4,
 		   .open = 5,
-		   .overflows = 6,
 		   .map_full = 7,
 		   .not_keyed = 8,
 		   .buckets = kernel_buckets } },
@@ -99,8 +98,9 @@ static const struct watch usual = {
 	.targets = {
 		{ .exe = HOSTILE, .since_ns = INT64_C(1600000000250000000), .is_up = true,
 		  .pids = pids, .n_pids = 2, .knows_pids = true, .hit_ns = 512.5,
-		  .cost_seconds = 0.000000512, .core_share = 0.25,
-		  .losses = { 1, 2, 3, 4, 5 }, .probes = probes, .n_probes = 2,
+		  .cost_seconds = 0.000000512, .core_share = 0.25, .budget = 0.05,
+		  .losses = { 2, 3, 4, 5, 6 }, .mismatch = "arg0 of probe 'done' is an int",
+		  .probes = probes, .n_probes = 2,
 		  .pairs = pairs, .n_pairs = 1, .rows = rows, .n_rows = 3 },
 		{ .exe = "/gone", .since_ns = INT64_C(1600000000250000000), .problem = "no \"x\"" },
 	},
@@ -170,12 +170,12 @@ static void text_format(void **state)
 	assert_has(text, "ocaml_probes_pair_orphans_total{" PAIR ",side=\"start\"} 3\n"
 			 "ocaml_probes_pair_orphans_total{" PAIR ",side=\"stop\"} 4\n");
 	assert_has(text, "ocaml_probes_pair_open{" PAIR "} 5\n");
-	assert_has(text, "ocaml_probes_lost_total{" EXE ",reason=\"pair_overflow\"} 1\n"
-			 "ocaml_probes_lost_total{" EXE ",reason=\"pair_map_full\"} 2\n"
+	assert_has(text, "ocaml_probes_lost_total{" EXE ",reason=\"pair_map_full\"} 2\n"
 			 "ocaml_probes_lost_total{" EXE ",reason=\"pair_not_keyed\"} 3\n"
 			 "ocaml_probes_lost_total{" EXE ",reason=\"rows_full\"} 4\n"
 			 "ocaml_probes_lost_total{" EXE ",reason=\"children_full\"} 5\n"
-			 "ocaml_probes_lost_total{exe=\"/gone\",reason=\"pair_overflow\"} 0\n");
+			 "ocaml_probes_lost_total{" EXE ",reason=\"filter_mismatch\"} 6\n"
+			 "ocaml_probes_lost_total{exe=\"/gone\",reason=\"pair_map_full\"} 0\n");
 	assert_has(text, "ocaml_probes_cost_seconds_total{" EXE "} 0.000000512\n");
 	assert_has(text, "ocaml_probes_hit_cost_seconds{" EXE "} 0.000000513\n");
 	assert_null(strstr(text, "_created"));
@@ -274,14 +274,18 @@ static void status(void **state)
 	struct json_object *root = json_of(&usual, write_status);
 
 	(void)state;
-	assert_json(root, "/version", "1");
+	assert_json(root, "/version", "2");
 	assert_json(root, "/control", "true");
 	assert_json(root, "/targets/0/exe", "\"\\/a\\\\b\\\"c\\nd\xef\xbf\xbd\"");
 	assert_json(root, "/targets/0/processes", "[20,30]");
 	assert_json(root, "/targets/0/problem", "null");
 	assert_json(root, "/targets/0/cost",
-		    "{\"hit_ns\":512.5,\"core_share\":0.250000,\"seconds\":0.000001}");
+		    "{\"hit_ns\":512.5,\"core_share\":0.250000,\"seconds\":0.000001,"
+		    "\"budget\":0.050000}");
 	assert_json(root, "/targets/0/losses/children_full", "5");
+	assert_json(root, "/targets/0/losses/filter_mismatch", "6");
+	assert_json(root, "/targets/0/filter_mismatch", "\"arg0 of probe 'done' is an int\"");
+	assert_json(root, "/targets/1/filter_mismatch", "null");
 	assert_json(root, "/targets/0/probes/0",
 		    "{\"probe\":\"done\",\"hits\":7,\"rate\":1.500,\"sites\":1,\"counted\":true,"
 		    "\"in_pair\":true,\"handler\":\"on\",\"enabled\":2}");
@@ -291,8 +295,10 @@ static void status(void **state)
 	assert_json(root, "/targets/0/pairs/0",
 		    "{\"start\":\"start\",\"stop\":\"done\",\"count\":10,\"sum_ns\":12345678901,"
 		    "\"min_ns\":1,\"max_ns\":3000000,\"open\":5,\"orphan_starts\":3,"
-		    "\"orphan_stops\":4,\"overflows\":6,\"map_full\":7,\"not_keyed\":8,"
-		    "\"rate\":2.000,\"p50_ns\":5,\"p99_ns\":6}");
+		    "\"orphan_stops\":4,\"map_full\":7,\"not_keyed\":8,"
+		    "\"rate\":2.000,\"p50_ns\":5,\"p99_ns\":6,"
+		    "\"note\":\"start,done: 29% of its stops have no start: usually it was "
+		    "before measuring began, or is in another thread (--key argN)\"}");
 	assert_json(root, "/targets/0/rows/2", "{\"probe\":\"start\",\"pid\":30,\"hits\":9}");
 	assert_json(root, "/targets/1/processes", "null");
 	assert_json(root, "/targets/1/problem", "\"no \\\"x\\\"\"");

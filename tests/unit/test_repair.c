@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Repair plans on made-up snapshots of the fixtures: whatever sites and semaphores were, they agree
- * afterwards, a second plan has nothing to do, and a repair that is cut short can be repeated.
+ * Plans, those of repairs above all, on made-up snapshots of the fixtures: whatever sites and
+ * semaphores were, they agree afterwards, a second plan has nothing to do, and a repair that is cut
+ * short can be repeated.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -95,15 +96,16 @@ static void carry_out(struct model *m, const struct patch_write *w)
 }
 
 /* Plan, and carry out the first MAX_WRITES writes by phase. Returns how many the plan had. */
-static size_t repair(struct model *m, struct stale_journals *stale, size_t max_writes,
-		     struct ocp_repaired *repaired)
+static size_t repair_as(struct model *m, struct stale_journals *stale, bool complete,
+			size_t max_writes, struct ocp_repaired *repaired)
 {
 	struct stale_journals none = { 0 };
 	struct plan plan;
 	size_t n_writes, done = 0;
 
-	assert_int_equal(
-		repair_plan(&m->context, &m->snapshot, stale ? stale : &none, &plan, repaired), 0);
+	assert_int_equal(repair_plan(&m->context, &m->snapshot, stale ? stale : &none, complete,
+				     &plan, repaired),
+			 0);
 	for (int phase = 0; phase < N_PATCH_PHASES; phase++)
 		for (size_t i = 0; i < plan.n_writes; i++)
 			if (plan.writes[i].phase == phase && done++ < max_writes)
@@ -111,6 +113,12 @@ static size_t repair(struct model *m, struct stale_journals *stale, size_t max_w
 	n_writes = plan.n_writes;
 	plan_free(&plan);
 	return n_writes;
+}
+
+static size_t repair(struct model *m, struct stale_journals *stale, size_t max_writes,
+		     struct ocp_repaired *repaired)
+{
+	return repair_as(m, stale, false, max_writes, repaired);
 }
 
 static size_t probe_named(const struct model *m, const char *name)
@@ -256,11 +264,11 @@ static void probes_with_a_damaged_site_are_left_alone(void **state)
 static void journals_are_undone_whole_or_not(void **state)
 {
 	struct journal_entry entries[] = {
-		{ .name = "plain", .verb = ACTION_ENABLE, .count_before = 0 },
+		{ .name = "plain", .verb = ACTION_ENABLE, .count_before = 0, .count_after = 1 },
 		{ .name = "started_on", .verb = ACTION_DISABLE, .count_before = 1 },
-		{ .name = "nosuch", .verb = ACTION_ENABLE, .count_before = 0 },
+		{ .name = "nosuch", .verb = ACTION_ENABLE, .count_before = 0, .count_after = 1 },
 	};
-	struct stale_journal journal = { .applied = true, .entries = entries, .n = 3 };
+	struct stale_journal journal = { .entries = entries, .n = 3, .n_done = 3, .n_begun = 3 };
 	struct stale_journals stale = { .list = &journal, .n = 1 };
 	struct ocp_repaired repaired;
 	struct model m;
@@ -272,11 +280,11 @@ static void journals_are_undone_whole_or_not(void **state)
 	code_of(&m, "plain", 0)[SITE_OPCODE_OFF] = SITE_INT3;
 	repair(&m, &stale, SIZE_MAX, &repaired);
 	assert_int_equal(repaired.undone, 0);
-	assert_false(journal.undone);
+	assert_false(journal.settled);
 	code_of(&m, "plain", 0)[SITE_OPCODE_OFF] = SITE_ON;
 	repair(&m, &stale, SIZE_MAX, &repaired);
 	assert_int_equal(repaired.undone, 2);
-	assert_true(journal.undone);
+	assert_true(journal.settled);
 	assert_int_equal(*semaphore_of(&m, "plain", 0), 1);
 	assert_int_equal(code_of(&m, "plain", 0)[SITE_OPCODE_OFF], SITE_ON);
 	assert_int_equal(*semaphore_of(&m, "started_on", 0), 1);
@@ -286,34 +294,145 @@ static void journals_are_undone_whole_or_not(void **state)
 
 static void what_was_only_announced_is_not_undone(void **state)
 {
-	struct stale_journal journal = { .applied = false };
-	struct journal_entry enable = { .verb = ACTION_ENABLE, .count_before = 0 };
-	struct journal_entry disable = { .verb = ACTION_DISABLE, .count_before = 3 };
+	struct journal_entry entries[] = {
+		{ .verb = ACTION_ENABLE, .count_before = 0, .count_after = 1 },
+		{ .verb = ACTION_DISABLE, .count_before = 3, .count_after = 2 },
+	};
+	struct stale_journal journal = { .entries = entries, .n = 2, .n_begun = 2 };
+	const struct live_probe counted = { .n_semaphores = 1 }, uncounted = { .n_semaphores = 0 };
 
 	(void)state;
-	assert_int_equal(repair_undo_change(&journal, &enable, 0), 0);
-	assert_int_equal(repair_undo_change(&journal, &enable, 1), -1);
-	assert_int_equal(repair_undo_change(&journal, &disable, 3), 0);
-	assert_int_equal(repair_undo_change(&journal, &disable, 2), +1);
-	enable.count_before = disable.count_before = JOURNAL_UNKNOWN;
-	assert_int_equal(repair_undo_change(&journal, &enable, 1), -1);
+	assert_int_equal(repair_change(&journal, 0, &counted, 0, false), 0);
+	assert_int_equal(repair_change(&journal, 0, &counted, 1, false), -1);
+	assert_int_equal(repair_change(&journal, 1, &counted, 3, false), 0);
+	assert_int_equal(repair_change(&journal, 1, &counted, 2, false), +1);
+	entries[0].count_before = entries[1].count_before = JOURNAL_UNKNOWN;
+	assert_int_equal(repair_change(&journal, 0, &counted, 1, false), -1);
 	/* No counter falls below 0 or overflows. */
-	assert_int_equal(repair_undo_change(&journal, &enable, 0), 0);
-	assert_int_equal(repair_undo_change(&journal, &disable, UINT16_MAX), 0);
-	journal.applied = true;
-	enable.count_before = 1;
-	assert_int_equal(repair_undo_change(&journal, &enable, 1), -1);
+	assert_int_equal(repair_change(&journal, 0, &counted, 0, false), 0);
+	assert_int_equal(repair_change(&journal, 1, &counted, UINT16_MAX, false), 0);
+	/* Without a semaphore a probe is on or off. */
+	assert_int_equal(repair_change(&journal, 0, &uncounted, 1, false), -1);
+	assert_int_equal(repair_change(&journal, 1, &uncounted, 0, false), +1);
+	assert_int_equal(repair_change(&journal, 1, &uncounted, 1, false), 0);
+	journal.n_done = 2;
+	entries[0].count_before = 1;
+	assert_int_equal(repair_change(&journal, 0, &counted, 1, false), 0);
+	entries[0].count_after = 2;
+	assert_int_equal(repair_change(&journal, 0, &counted, 1, false), -1);
+	/* A promise is never completed. */
+	assert_int_equal(repair_change(&journal, 0, &counted, 1, true), -1);
+}
+
+/* -force sets a counter outright: what it was is not one more or one less. */
+static void an_update_is_undone_or_completed(void **state)
+{
+	struct journal_entry entries[] = {
+		{ .name = "inlined", .verb = ACTION_DISABLE, .count_before = 5, .count_after = 0 },
+		{ .name = "plain", .verb = ACTION_ENABLE, .count_before = 0, .count_after = 1 },
+		{ .name = "started_on", .verb = ACTION_DISABLE, .count_before = 3 },
+	};
+	struct stale_journal journal = {
+		.kind = JOURNAL_UPDATE, .entries = entries, .n = 3, .n_done = 1, .n_begun = 2
+	};
+	struct stale_journals stale = { .list = &journal, .n = 1 };
+
+	(void)state;
+	for (int complete = 0; complete < 2; complete++) {
+		struct ocp_repaired repaired;
+		struct model m;
+
+		model_init(&m, "v1");
+		/* Killed when the second one had its site on; somebody enables the third. */
+		*semaphore_of(&m, "inlined", 0) = 0;
+		code_of(&m, "plain", 0)[SITE_OPCODE_OFF] = SITE_ON;
+		*semaphore_of(&m, "started_on", 0) = 4;
+		repair_as(&m, &stale, complete, SIZE_MAX, &repaired);
+		assert_true(journal.settled);
+		assert_int_equal(repaired.undone, complete ? 0 : 1);
+		assert_int_equal(repaired.completed, complete ? 2 : 0);
+		assert_int_equal(*semaphore_of(&m, "inlined", 0), complete ? 0 : 5);
+		assert_int_equal(*semaphore_of(&m, "plain", 0), complete ? 1 : 0);
+		assert_int_equal(*semaphore_of(&m, "started_on", 0), complete ? 1 : 4);
+		assert_int_equal(code_of(&m, "plain", 0)[SITE_OPCODE_OFF],
+				 complete ? SITE_ON : SITE_OFF);
+		model_free(&m);
+	}
+}
+
+/* Plan to switch all probes, and carry it out. Returns what the planner said. */
+static int switch_all(struct model *m, bool enable)
+{
+	struct ocp_actions *actions = ocp_actions_new(m->ctx);
+	struct plan plan;
+	int err;
+
+	assert_int_equal(
+		enable ? ocp_actions_enable_all(actions) : ocp_actions_disable_all(actions), 0);
+	err = plan_make(&m->context, actions, &m->snapshot, &plan);
+	for (int phase = 0; !err && phase < N_PATCH_PHASES; phase++)
+		for (size_t i = 0; i < plan.n_writes; i++)
+			if (plan.writes[i].phase == phase)
+				carry_out(m, &plan.writes[i]);
+	if (!err)
+		plan_free(&plan);
+	ocp_actions_free(actions);
+	return err;
+}
+
+/* A program that asks its semaphore sees handlers only where its sites are on: carry_out asks. */
+static void sites_are_on_while_semaphores_are_raised(void **state)
+{
+	struct model m;
+
+	(void)state;
+	assert_true(PATCH_SITES_ON < PATCH_SEMAPHORES && PATCH_SEMAPHORES < PATCH_SITES_OFF);
+	for (size_t i = 0; i < sizeof(FIXTURES) / sizeof(*FIXTURES); i++) {
+		model_init(&m, FIXTURES[i]);
+		assert_int_equal(switch_all(&m, true), 0);
+		for (size_t j = 0; j < m.live.n_probes; j++)
+			assert_int_equal(snapshot_state(&m.live, &m.snapshot, j), OCP_ENABLED);
+		while (snapshot_state(&m.live, &m.snapshot, 0) == OCP_ENABLED)
+			assert_int_equal(switch_all(&m, false), 0);
+		model_free(&m);
+	}
+}
+
+static void full_counters_are_not_raised(void **state)
+{
+	struct model m;
+
+	(void)state;
+	model_init(&m, "v1");
+	assert_int_equal(switch_all(&m, true), 0);
+	for (size_t i = 0; i < m.live.n_semaphores; i++)
+		m.snapshot.semaphores[i] = UINT16_MAX - 1;
+	assert_int_equal(switch_all(&m, true), 0);
+	for (size_t i = 0; i < m.live.n_semaphores; i++)
+		assert_int_equal(m.snapshot.semaphores[i], UINT16_MAX);
+	assert_int_equal(switch_all(&m, true), -ERANGE);
+	assert_non_null(strstr(ocp_error(m.ctx), "was enabled 65535 times, no more are counted"));
+	for (size_t i = 0; i < m.live.n_semaphores; i++)
+		assert_int_equal(m.snapshot.semaphores[i], UINT16_MAX);
+	m.context.force = true;
+	assert_int_equal(switch_all(&m, true), 0);
+	for (size_t i = 0; i < m.live.n_semaphores; i++)
+		assert_int_equal(m.snapshot.semaphores[i], 1);
+	model_free(&m);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sites_are_on_while_semaphores_are_raised),
+		cmocka_unit_test(full_counters_are_not_raised),
 		cmocka_unit_test(sound_programs_need_no_repair),
 		cmocka_unit_test(any_state_is_repaired_and_in_any_number_of_goes),
 		cmocka_unit_test(v0_semaphores_are_brought_in_step),
 		cmocka_unit_test(probes_with_a_damaged_site_are_left_alone),
 		cmocka_unit_test(journals_are_undone_whole_or_not),
 		cmocka_unit_test(what_was_only_announced_is_not_undone),
+		cmocka_unit_test(an_update_is_undone_or_completed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,6 +55,7 @@ static void all_keys(void **state)
 		"  \"listen\": \"127.0.0.1:9000\", /* not the\n usual port */\n"
 		"  \"buckets\": [0.001, 0.01, 1],\n"
 		"  \"label_pid\": true,\n"
+		"  \"hosts\": [\"probes.example\", \"b:8080\"],\n"
 		"  \"textfile\": \"/run/x.prom\",\n"
 		"  \"targets\": [\n"
 		"    {\"exe\": \"/usr/bin/app\", \"count\": [\"a\", \"b\"], \"depth\": 1,\n"
@@ -70,6 +71,9 @@ static void all_keys(void **state)
 	(void)state;
 	assert_int_equal(read_text(text, &config), 0);
 	assert_string_equal(config->listen, "127.0.0.1:9000");
+	assert_int_equal(config->n_hosts, 2);
+	assert_string_equal(config->hosts[0], "probes.example");
+	assert_string_equal(config->hosts[1], "b:8080");
 	assert_string_equal(config->textfile, "/run/x.prom");
 	assert_true(config->label_pid);
 	assert_int_equal(config->buckets.n, 3);
@@ -130,6 +134,10 @@ static const struct {
 	{ "{\"listen\": \"a\\u0000b\"}", ":1: listen: has a zero byte" },
 	{ "{\"listen\": \"a\",\n\n\"listen\": \"a\"}",
 	  ":3: listen: is there twice, first in line 1" },
+	{ "{\"hosts\": \"x\"}", ":1: hosts: not a list of names" },
+	{ "{\"hosts\": []}", ":1: hosts: not a list of names" },
+	{ "{\"hosts\": [\"x\",\n 7]}", ":2: hosts[1]: not a string" },
+	{ "{\"hosts\": [\"http://x\"]}", ":1: hosts[0]: 'http://x': neither NAME nor" },
 	{ "{\"textfile\": 'a', 'textfile': 'b'}", ":1: textfile: is there twice" },
 	{ "{\"l\\u0069sten\": \"a\", \"listen\": \"b\"}", "a key with a backslash" },
 	{ "{\"label_pid\": 1}", ":1: label_pid: neither true nor false" },

@@ -113,13 +113,13 @@ int watch_switch_counter(struct watch *watch, size_t target, const char *probe, 
 static pid_t one_pid[] = { 42 }, two_pids[] = { 7, 8 };
 
 static struct watch_probe some_probes[] = {
-	{ "alpha", 10, 5, 1, true, false, WATCH_HANDLER_OFF, 0 },
-	{ "beta", 99, 1, 1, true, false, WATCH_HANDLER_ON, 1 },
-	{ "gamma", 50, 7, 5000, true, false, WATCH_HANDLER_OFF, 0 },
-	{ "gamma_hit", 50, 0, 1, true, false, WATCH_HANDLER_UNKNOWN, 0 },
+	{ "alpha", 10, 5, 1, true, false, WATCH_HANDLER_OFF, 0, 0, 0 },
+	{ "beta", 99, 1, 1, true, false, WATCH_HANDLER_ON, 1, 0, 0 },
+	{ "gamma", 50, 7, 5000, true, false, WATCH_HANDLER_OFF, 0, 0, 0 },
+	{ "gamma_hit", 50, 0, 1, true, false, WATCH_HANDLER_UNKNOWN, 0, 0, 0 },
 };
 static struct watch_probe other_probes[] = {
-	{ "alpha", 3, NAN, 1, true, false, WATCH_HANDLER_OFF, 0 },
+	{ "alpha", 3, NAN, 1, true, false, WATCH_HANDLER_OFF, 0, 0, 0 },
 };
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
@@ -443,7 +443,8 @@ static void what_is_wrong_is_said(void **state)
 	struct top top;
 
 	(void)state;
-	watch.targets[0].losses = (struct watch_losses){ 1, 2, 3, 4, 5 };
+	watch.targets[0].losses = (struct watch_losses){ 2, 3, 4, 5, 6 };
+	watch.targets[0].mismatch = "arg0 of probe 'alpha\033' is an int";
 	watch.targets[0].pairs = pairs;
 	watch.targets[0].n_pairs = 1;
 	watch.targets[1].is_up = false;
@@ -451,13 +452,17 @@ static void what_is_wrong_is_said(void **state)
 	open_screen(&screen, 30, 200);
 	open_top(&top, &watch);
 	draw_at(&top, 30, 200);
-	assert_true(shows("not measured:   1 starts and stops too deep   2 starts without room   "
-			  "3 starts without a key   4 hits in no row   5 children not followed"));
+	assert_true(shows("not measured:   2 starts without room   3 starts without a key   "
+			  "4 hits in no row   5 children not followed   "
+			  "6 hits of another type than the filter's"));
+	assert_true(shows("filter: arg0 of probe 'alpha?' is an int"));
 	assert_true(shows("this process?[2J lacks CAP_BPF"));
 	assert_true(shows("not measured"));
 	assert_true(shows("2 programs, 3 processes"));
 	assert_true(shows("start?[2J,stop"));
 	assert_true(shows("2.00us  3.00us  3.00us"));
+	assert_true(
+		shows("start?[2J,stop: 100% of its stops have no start: usually it was before "));
 	/* Of the other program's alpha neither rate nor counter are known. */
 	press(&top, "/other\r");
 	draw_at(&top, 30, 200);

@@ -84,7 +84,7 @@ static void numbers_are_written(void **state)
 	put(NODE_INT64, 7);
 	put(NODE_INT32, (__u64)-7);
 	put(NODE_NATIVEINT, 'A');
-	assert_text(" 42 -42 122 'z' 91 122 7L -7l 65n");
+	assert_text(" 42 -42 122 91 122 7L -7l 65n");
 }
 
 static void floats_are_written(void **state)
@@ -186,7 +186,7 @@ static void the_rest_is_named(void **state)
 	put_bytes(NODE_CUSTOM, "_chan\0secret", 12, 2);
 	put_bytes(NODE_CUSTOM, "", 0, 2);
 	put_bytes(NODE_CUSTOM, "a\nb", 3, 2);
-	assert_text(" <closure> <lazy> <lazy> <object> <abstract> <unreadable> <unsupported> "
+	assert_text(" <closure> <lazy> <lazy> <object> <abstract> <unreadable> ? "
 		    "<custom _chan> <custom> <custom a\\nb>");
 	record.n_left_out = 3;
 	record.n_args = record.n_nodes = 1;

@@ -313,6 +313,57 @@ static void test_found_files_that_were_replaced(void **state)
 	end(&w);
 }
 
+/* Many programs that each run once: few of them are measured on, the others only remembered. */
+static void test_found_programs_that_have_ended(void **state)
+{
+	enum { N = 14, KEPT = 8 };
+	const struct watch_spec spec = { .measure = &count_all };
+	struct watching w = watch_it(&spec, 1, false);
+	size_t n_descriptors[3], n_each;
+	struct running running[N];
+	char paths[N][80];
+
+	(void)state;
+	tick(&w);
+	n_descriptors[0] = count_descriptors();
+	for (int i = 0; i < N; i++) {
+		snprintf(paths[i], sizeof(paths[i]), "%s.%d", program, i);
+		copy_program(paths[i]);
+		running[i] = start(paths[i]);
+	}
+	for (int i = 0; i < 400 && watch_target_count(w.watch) < N; i++) {
+		usleep(100 * 1000);
+		tick(&w);
+	}
+	assert_int_equal(watch_target_count(w.watch), N);
+	await_costs(&w);
+	for (int i = 0; i < N; i++) {
+		go(&running[i], 7);
+		fclose(running[i].in);
+		fclose(running[i].out);
+		running[i].in = running[i].out = NULL;
+	}
+	n_descriptors[1] = count_descriptors();
+	n_each = (n_descriptors[1] - n_descriptors[0]) / N;
+	assert_true(n_each >= 4);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(waitpid(running[i].pid, NULL, 0), running[i].pid);
+	n_descriptors[2] = n_descriptors[1];
+	for (int i = 0; i < 200 && n_descriptors[2] > n_descriptors[0] + (KEPT + 1) * n_each; i++) {
+		usleep(100 * 1000);
+		tick(&w);
+		n_descriptors[2] = count_descriptors();
+	}
+	assert_true(n_descriptors[2] <= n_descriptors[0] + (KEPT + 1) * n_each);
+	/* What they were hit is not forgotten. */
+	assert_int_equal(watch_target_count(w.watch), N);
+	for (int i = 0; i < N; i++) {
+		assert_int_equal(watch_target(w.watch, (size_t)i)->probes[0].hits, 7);
+		unlink(paths[i]);
+	}
+	end(&w);
+}
+
 /* The first process of a namespace cannot be traced, as LeakSanitizer does: it waits for the
  * second. */
 static int enter_namespace(void)
@@ -345,6 +396,7 @@ int main(void)
 		cmocka_unit_test(test_containers_have_names_in_common),
 		cmocka_unit_test(test_devices_that_stat_makes_up),
 		cmocka_unit_test(test_found_files_that_were_replaced),
+		cmocka_unit_test(test_found_programs_that_have_ended),
 	};
 
 	/* Who may not do this may not measure either, and skips the test. */

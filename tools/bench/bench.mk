@@ -2,7 +2,7 @@
 # tools/bench/NAME.bench (see lib.sh); what it measures is built here.
 loops_places := 0 1 2 3
 bench_programs := $(addprefix $(O)/bench/,target pair small big cost \
-	toggle_100 toggle_1k toggle_10k toggle_100k toggle_10k_names dormant_100k usdt_links \
+	toggle_100 toggle_1k toggle_10k toggle_100k toggle_10k_names dormant_100k lines_100k usdt_links \
 	$(foreach v,none handler flag probe,$(loops_places:%=loops_$(v)_%)))
 
 .PHONY: bench
@@ -55,6 +55,17 @@ $(O)/bench/dormant_100k: tools/bench/dormant.S
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -DSITES=100000 -DNAMES=10000 -o $@ $<
+
+# A thousand units with line tables, and without the index (.debug_aranges) that not every compiler
+# writes. A unit has nothing that is seen outside: one is linked a thousand times.
+lines_units := 1000
+$(O)/bench/lines_100k: tools/bench/sites.S tools/bench/lines_target.c
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -c -DLINES -DSITES=100 -DNAMES=10 -o $@.o $<
+	$(Q)objcopy -R .debug_aranges -R .rela.debug_aranges $@.o
+	$(Q)$(CC) -std=gnu11 $(WARN) -D_GNU_SOURCE -O2 -fPIE -pie -o $@ tools/bench/lines_target.c \
+		$(foreach i,$(shell seq $(lines_units)),$@.o)
 
 # One source, four programs, each with its functions in four places: loops_VARIANT_PLACE.
 loops_increment_none := ()

@@ -3,6 +3,9 @@
  * SITES probe sites of NAMES names, as a compiler of the ocaml_1 generation writes them: each with a
  * note, a name's sites spread over the program, 40 bytes of code a site (what 100 000 sites of real
  * programs come to is about 1000 pages), 4-byte semaphores. All handlers are one: it counts.
+ *
+ * With LINES it is one unit of a larger program, with nothing that is seen outside, and a line table
+ * as the compilers have the assembler write it: a row at each site, and some for the code between.
  */
 	.altmacro
 
@@ -21,10 +24,22 @@ semaphore_\name:
 .endm
 
 .macro site n, name
+#ifdef LINES
+	.loc 1 \n + 1 2
+#endif
 site_\n:
-	.byte 0x90, 0x3d
+	nop
+	.byte 0x3d
 	.long handler - (site_\n + 6)
+#ifdef LINES
+	.loc 1 \n + 1000 4
+	nopw 0x1234(%rax,%rax)
+	.loc 1 \n + 2000 4
+	nopw 0x1234(%rax,%rax)
+	.nops 16
+#else
 	.nops 34
+#endif
 	.pushsection .note.stapsdt, "", @note
 	.balign 4
 	.long 8, 2f - 1f, 3
@@ -43,8 +58,12 @@ site_\n:
 
 	/* void pass_sites(void): passes every site once. */
 	.text
+#ifdef LINES
+	.file 1 "library.ml"
+#else
 	.globl pass_sites
 	.hidden pass_sites
+#endif
 	.type pass_sites, @function
 pass_sites:
 	.set i, 0
@@ -56,7 +75,9 @@ pass_sites:
 	.size pass_sites, . - pass_sites
 
 handler:
+#ifndef LINES
 	lock incq handler_runs(%rip)
+#endif
 	ret
 
 	.section .note.GNU-stack, "", @progbits

@@ -49,7 +49,7 @@ async function getJson(path) {
 	const answer = parse(text);
 	if (!response.ok)
 		throw new Error(answer.error ?? `the server said ${response.status}`);
-	if (answer.version !== 1)
+	if (answer.version !== 2)
 		throw new Error("the server speaks another version: reload the page");
 	return [answer, came];
 }

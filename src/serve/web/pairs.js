@@ -55,6 +55,7 @@ export class PairsView {
 		this.part("pair-section").hidden = !chosen;
 		this.shown = chosen && pairKey(chosen);
 		this.rows.show(pairs.map((pair) => [pairKey(pair), pair]));
+		this.#showNotes(pairs.map(({ note }) => note).filter(Boolean));
 		if (!chosen)
 			return;
 		setText(this.part("pair-name"), nameOf(chosen));
@@ -66,6 +67,16 @@ export class PairsView {
 		this.chart.update(history.bounds, history.columns, behind, model.pairsStep);
 		if (this.part("distribution").open)
 			this.#distribute(history);
+	}
+
+	// What helps pairs that have orphans.
+	#showNotes(notes) {
+		const list = this.part("pair-notes");
+		while (list.children.length > notes.length)
+			list.lastChild.remove();
+		while (list.children.length < notes.length)
+			list.append(make("li"));
+		notes.forEach((note, i) => setText(list.children[i], note));
 	}
 
 	#inWords(pair) {

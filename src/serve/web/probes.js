@@ -161,7 +161,9 @@ export class ProbesTable {
 			sparkPath(this.ages, this.model.rates(this.target, probe.probe, this.slots)));
 		setNumber(rateCell, probe.rate, probe.counted ? rate(probe.rate) : "–");
 		setNumber(hits, probe.hits, count(probe.hits));
-		setNumber(sites, probe.sites, count(probe.sites));
+		setNumber(sites, probe.sites, count(probe.sites) + (probe.uses_without_site ? "*" : ""));
+		sites.title = probe.uses_without_site
+			? `${probe.uses_without_site} more uses have no site; their hits are not counted` : "";
 		this.#fillSwitch(handler, this.#handlerState(probe), probe.handler, can && probe.handler !== "on",
 			can && (probe.handler === "on" || probe.handler === "mixed"));
 		const state = probe.in_pair ? "yes, in a pair" : probe.counted ? "yes" : "no";

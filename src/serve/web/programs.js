@@ -8,11 +8,11 @@ const MOST_ROWS = 200;
 const MOST_PIDS = 20;
 
 const LOSSES = {
-	pair_overflow: "starts and stops too deep",
 	pair_map_full: "starts without room",
 	pair_not_keyed: "starts without a key",
 	rows_full: "hits in no row",
 	children_full: "children not followed",
+	filter_mismatch: "hits of another type than the filter's",
 };
 
 const nameOf = (target) => target.pid == null ? target.exe : `${target.exe} (${target.pid})`;
@@ -90,11 +90,13 @@ export class ProgramsView {
 		setText(state, processesInWords(target) + (target.problem ? `: ${target.problem}` : "."));
 		state.classList.toggle("error", Boolean(target.problem));
 		setNumber(this.part("total-rate"), totalRate(target), rate(totalRate(target)));
-		const { core_share: share, hit_ns: hit } = target.cost ?? {};
+		const { core_share: share, hit_ns: hit, budget } = target.cost ?? {};
 		setNumber(this.part("cost"), share, percent(share));
+		setNumber(this.part("budget"), budget, budget == null ? "none" : percent(budget));
 		setNumber(this.part("hit-cost"), hit, duration(hit || null));
 		setNumber(this.part("lost-total"), totalLosses(target), count(totalLosses(target)));
 		this.#describeLosses(target.losses ?? {});
+		setText(this.part("filter-mismatch"), target.filter_mismatch ? `Filter: ${target.filter_mismatch}.` : "");
 	}
 
 	#describeLosses(losses) {

@@ -8,18 +8,21 @@
    The clock is read directly in front of and behind each probe: what a tool measures from probe to
    probe contains what is measured here between the two, and is contained in what is measured around
    them, whatever threads waited for in between. Book-keeping is that of a tool that matches by thread:
-   a stop ends the newest start of the thread; of the starts that are open in a thread at most DEPTH (32)
-   are remembered; with a DEPTH of 1 a start takes the place of the one before.
+   a stop ends the newest start of the thread that was made in its own frame, and those after it have
+   lost their stops; of the starts that are open in a thread at most DEPTH (32) are remembered, the
+   newest ones.
 
      call    recursive, 8 deep; twice a thread an exception leaves three of them without their stops
      step    one after the other, in each call
      stray   stops before any start, pairs, a recursion 40 deep, and at the end a start that stays
 
+   skipping.ml is a program in which exceptions skip stops all the time.
+
    What is printed, a line each:
 
      probe NAME hits=N
      pair START STOP count=N within_ns=N around_ns=N shortest_ns=N longest_ns=N
-          orphan_starts=N orphan_stops=N overflows=N open=N
+          orphan_starts=N orphan_stops=N open=N
      thread TID hits=N
 
    Of the times the shortest is one between the probes, the longest one around them. *)
@@ -37,7 +40,8 @@ let rounds = hits / (n_threads * nesting * 4)
 
 (* One pair in one thread. Fields are ints: nothing allocates, so threads are not switched. *)
 type pair = {
-  before : int array; (* the start probe's clocks, of those that are open *)
+  frame : int array; (* of the starts that are open, the oldest first: whose they are *)
+  before : int array; (* and their probe's clocks *)
   behind : int array;
   mutable depth : int;
   mutable starts : int;
@@ -49,45 +53,52 @@ type pair = {
   mutable longest : int;
   mutable orphan_starts : int;
   mutable orphan_stops : int;
-  mutable overflows : int;
 }
 
 let pair () =
-  { before = Array.make limit 0; behind = Array.make limit 0; depth = 0; starts = 0; stops = 0;
-    count = 0; within = 0; around = 0; shortest = max_int; longest = 0; orphan_starts = 0;
-    orphan_stops = 0; overflows = 0 }
+  { frame = Array.make limit 0; before = Array.make limit 0; behind = Array.make limit 0; depth = 0;
+    starts = 0; stops = 0; count = 0; within = 0; around = 0; shortest = max_int; longest = 0;
+    orphan_starts = 0; orphan_stops = 0 }
 
-let start pair before behind =
+let drop_oldest pair =
+  Array.blit pair.frame 1 pair.frame 0 (limit - 1);
+  Array.blit pair.before 1 pair.before 0 (limit - 1);
+  Array.blit pair.behind 1 pair.behind 0 (limit - 1);
+  pair.depth <- pair.depth - 1;
+  pair.orphan_starts <- pair.orphan_starts + 1
+
+let start pair frame before behind =
   pair.starts <- pair.starts + 1;
-  if limit = 1 then begin
-    if pair.depth > 0 then pair.orphan_starts <- pair.orphan_starts + 1;
-    pair.depth <- 0
-  end;
-  if pair.depth < limit then begin
-    pair.before.(pair.depth) <- before;
-    pair.behind.(pair.depth) <- behind
-  end
-  else pair.overflows <- pair.overflows + 1;
+  if pair.depth = limit then drop_oldest pair;
+  pair.frame.(pair.depth) <- frame;
+  pair.before.(pair.depth) <- before;
+  pair.behind.(pair.depth) <- behind;
   pair.depth <- pair.depth + 1
 
-let stop pair before behind =
+(* How many starts are open when those after the newest one of FRAME are over. *)
+let rec depth_of pair frame depth =
+  if depth = 0 then pair.depth
+  else if pair.frame.(depth - 1) = frame then depth
+  else depth_of pair frame (depth - 1)
+
+let stop pair frame before behind =
   pair.stops <- pair.stops + 1;
   if pair.depth = 0 then pair.orphan_stops <- pair.orphan_stops + 1
   else begin
-    pair.depth <- pair.depth - 1;
-    if pair.depth < limit then begin
-      let within = before - pair.behind.(pair.depth) and around = behind - pair.before.(pair.depth) in
-      pair.count <- pair.count + 1;
-      pair.within <- pair.within + within;
-      pair.around <- pair.around + around;
-      if within < pair.shortest then pair.shortest <- within;
-      if around > pair.longest then pair.longest <- around
-    end
+    let depth = depth_of pair frame pair.depth in
+    pair.orphan_starts <- pair.orphan_starts + pair.depth - depth;
+    pair.depth <- depth - 1;
+    let within = before - pair.behind.(pair.depth) and around = behind - pair.before.(pair.depth) in
+    pair.count <- pair.count + 1;
+    pair.within <- pair.within + within;
+    pair.around <- pair.around + around;
+    if within < pair.shortest then pair.shortest <- within;
+    if around > pair.longest then pair.longest <- around
   end
 
 (* What is open when its thread ends has lost its stop. *)
 let end_thread pair =
-  pair.orphan_starts <- pair.orphan_starts + min pair.depth limit;
+  pair.orphan_starts <- pair.orphan_starts + pair.depth;
   pair.depth <- 0
 
 type thread = {
@@ -97,68 +108,69 @@ type thread = {
   mutable tid : int;
 }
 
+(* Frames have any number that tells those apart that are open at a time. *)
 let[@inline never] step t x =
   let before = clock () in
   [%probe "step_start" ()];
-  start t.step before (clock ());
+  start t.step 0 before (clock ());
   let y = (x * 7) lxor 3 in
   let now = clock () in
   [%probe "step_stop" ()];
-  stop t.step now (clock ());
+  stop t.step 0 now (clock ());
   y
 
 let rec call t level x =
   let before = clock () in
   [%probe "call_start" ()];
-  start t.call before (clock ());
+  start t.call level before (clock ());
   let y = step t x in
   let y = if level = 1 then y else call t (level - 1) y in
   let now = clock () in
   [%probe "call_stop" ()];
-  stop t.call now (clock ());
+  stop t.call level now (clock ());
   y
 
 (* Calls itself until LEVEL is 0 and leaves the innermost three without their stops. *)
 let rec escaping t level =
   let before = clock () in
   [%probe "call_start" ()];
-  start t.call before (clock ());
+  start t.call level before (clock ());
   if level = 0 then raise_notrace Exit;
   if level = 3 then (try escaping t (level - 1) with Exit -> ()) else escaping t (level - 1);
   let now = clock () in
   [%probe "call_stop" ()];
-  stop t.call now (clock ())
+  stop t.call level now (clock ())
 
-let[@inline always] stray_start t =
+let[@inline always] stray_start t frame =
   let before = clock () in
   [%probe "stray_start" ()];
-  start t.stray before (clock ())
+  start t.stray frame before (clock ())
 
-let[@inline always] stray_stop t =
+let[@inline always] stray_stop t frame =
   let now = clock () in
   [%probe "stray_stop" ()];
-  stop t.stray now (clock ())
+  stop t.stray frame now (clock ())
 
 let rec stray_nested t level =
-  stray_start t;
+  stray_start t level;
   if level > 1 then stray_nested t (level - 1);
-  stray_stop t
+  stray_stop t level
 
 let worker t =
   let x = ref 1 in
   t.tid <- gettid ();
-  stray_stop t;
-  stray_stop t;
+  stray_stop t 0;
+  stray_stop t 0;
   for i = 1 to rounds do
     x := call t nesting !x;
     if i = rounds / 3 || i = rounds / 2 then escaping t 5
   done;
   for _ = 1 to 3 do
-    stray_start t;
-    stray_stop t
+    stray_start t 0;
+    stray_stop t 0
   done;
   stray_nested t 40;
-  stray_start t;
+  stray_start t 0;
   List.iter end_thread [ t.call; t.step; t.stray ];
   ignore (Sys.opaque_identity !x)
 
@@ -177,7 +189,7 @@ let report threads =
     Printf.printf "probe %s_stop hits=%d\n" name (sum (fun p -> p.stops) pair);
     Printf.printf
       "pair %s_start %s_stop count=%d within_ns=%d around_ns=%d shortest_ns=%d longest_ns=%d orphan_starts=%d \
-       orphan_stops=%d overflows=%d open=%d\n"
+       orphan_stops=%d open=%d\n"
       name name
       (sum (fun p -> p.count) pair)
       (sum (fun p -> p.within) pair)
@@ -186,7 +198,6 @@ let report threads =
       (fold max 0 (fun p -> p.longest) pair)
       (sum (fun p -> p.orphan_starts) pair)
       (sum (fun p -> p.orphan_stops) pair)
-      (sum (fun p -> p.overflows) pair)
       (sum (fun p -> p.depth) pair)
   in
   say "call" (fun t -> t.call);

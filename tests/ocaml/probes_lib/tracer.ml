@@ -211,6 +211,51 @@ let raw not_a_program =
   attempt "no such program" (fun () -> ignore (P.Raw_ptrace.start ~argv:[| "/nonexistent" |]));
   attempt "no program" (fun () -> ignore (P.Raw_ptrace.start ~argv:[| not_a_program |]))
 
+(* After each operation that fails, those that follow: nothing was freed that is still in use, or twice. *)
+let failures loop =
+  let me = Unix.getpid () in
+  let own = P.create ~prog:"/proc/self/exe" () in
+  let states what t pid =
+    Gc.compact ();
+    attempt_pid pid what (fun () ->
+      Printf.printf "%d probes, " (Array.length (P.get_probe_states t ~pid)))
+  in
+  let all t pid action = P.trace_existing_process t ~pid ~actions:(All action) in
+  let unknown = P.Selected [ Enable, Name "no_such_probe" ] in
+  let fail_at_all t pid =
+    attempt_pid pid "attach" (fun () -> PT.attach t pid);
+    states "after attach" t pid;
+    attempt_pid pid "atomically" (fun () -> ignore (P.get_probe_states ~atomically:true t ~pid));
+    states "after reading" t pid;
+    attempt_pid pid "unknown" (fun () -> P.trace_existing_process t ~pid ~actions:unknown);
+    states "after an update" t pid
+  in
+  states "own" own me;
+  fail_at_all own me;
+  all own me Enable;
+  all own me Disable;
+  let t = P.create ~prog:loop () in
+  let start () =
+    let pid = P.trace_new_process t ~args:[] ~actions:(All Disable) in
+    PT.attach t pid;
+    pid
+  in
+  let pid = start () in
+  fail_at_all t pid;
+  attempt "held, unknown" (fun () -> PT.update t ~actions:unknown);
+  attempt_pid pid "start" (fun () -> ignore (PT.start t ~args:[]));
+  attempt_pid pid "trace" (fun () -> ignore (P.trace_new_process t ~args:[] ~actions:unknown));
+  states "still held" t pid;
+  PT.detach t;
+  attempt "detach" (fun () -> PT.detach t);
+  states "let go" t pid;
+  attempt "trace unknown" (fun () -> ignore (P.trace_new_process t ~args:[] ~actions:unknown));
+  attempt "start another" (fun () -> Sys.remove loop; ignore (PT.start t ~args:[]));
+  kill_and_wait pid;
+  attempt_pid pid "attach to none" (fun () -> PT.attach t pid);
+  states "of none" t pid;
+  states "own, in the end" own me
+
 (* Many tracers, some from threads that share one, with collections in between. *)
 let many loop =
   let shared = P.create ~prog:loop () in
@@ -241,6 +286,7 @@ let () =
   | [| _; "counters"; loop |] -> counters loop
   | [| _; "predicates"; loop |] -> predicates loop
   | [| _; "ptrace"; loop |] -> ptrace loop
+  | [| _; "failures"; loop |] -> failures loop
   | [| _; "raw"; not_a_program |] -> raw not_a_program
   | [| _; "many"; loop |] -> many loop
   | [| _; "verbose"; loop |] ->

@@ -7,7 +7,7 @@
    which is never taken, costs one predicted branch, and means the same to bytecode. The markers are
    string constants that the post-linker recognises in the executable's data; what it does with the
    code that loads MARKER is told in src/dormant/x86_site.c, how it learns from the stores where a and b
-   are in src/dormant/x86_args.c, the markers' format in src/link/marker.c.
+   are in src/dormant/x86_args.c, the markers' format in src/dormant/marker.c.
 
    [%probe_is_enabled "name"] reads the 16-bit counter in a marker's third and fourth byte; the
    post-linker redirects the load to the semaphore that serves all sites of the name. *)
@@ -23,23 +23,34 @@ let is_name_char = function
   | 'a' .. 'z' | 'A' .. 'Z' | '0' .. '9' | '_' -> true
   | _ -> false
 
+(* The post-linker takes a marker of 4096 bytes at most: a name this long, and a path. *)
+let max_name = 1000
+
 let check_name ~loc name =
+  if name = "" then Location.raise_errorf ~loc "probe: the name is empty";
+  if String.length name > max_name then
+    Location.raise_errorf ~loc "probe: the name has more than %d characters" max_name;
   String.iter
     (fun c ->
       if not (is_name_char c) then
         Location.raise_errorf ~loc "probe: %C is not allowed in a probe's name, only A-Z a-z 0-9 _" c)
     name
 
-(* The post-linker takes printable text of a moderate length. Of a long path the end tells most. *)
+(* The post-linker takes printable text: other bytes are written as %XX. It also shows the path, so that
+   an editor can open the file: only what is too long for a marker (PATH_MAX is longer than that) is
+   shortened. Of such a path the end tells most. *)
 let escape_file file =
-  let limit = 200 in
+  let limit = 900 in
   let n = String.length file in
   let file = if n <= limit then file else "..." ^ String.sub file (n - limit) limit in
-  String.map
+  let escaped = Buffer.create (n + 16) in
+  String.iter
     (function
-      | ('a' .. 'z' | 'A' .. 'Z' | '0' .. '9' | '_' | '.' | '/' | '-' | '+') as c -> c
-      | _ -> '?')
-    file
+      | ('a' .. 'z' | 'A' .. 'Z' | '0' .. '9' | '_' | '.' | '/' | '-' | '+') as c ->
+        Buffer.add_char escaped c
+      | c -> Printf.bprintf escaped "%%%02X" (Char.code c))
+    file;
+  Buffer.contents escaped
 
 (* No two markers of a compilation unit may be equal: the compiler would merge them, and load the
    address for two nested probes only once. Other ppxes duplicate code with its locations. *)

@@ -28,6 +28,7 @@
 #include <limits.h>
 #include <ocaml_probes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -118,14 +119,21 @@ static void log_line(void *data, enum ocp_log_level level, const char *line)
 	fprintf(stderr, "probes_lib: %s\n", line);
 }
 
+/* The first that finds the parent's pid makes the tracer good; other domains wait until it is. */
 static void become_owner(struct tracer *t)
 {
-	int me = getpid(), owner = atomic_load(&t->owner);
+	const int me = getpid(), nobody = 0;
+	int owner;
 
-	if (owner == me || !atomic_compare_exchange_strong(&t->owner, &owner, me))
-		return;
-	pthread_mutex_init(&t->mutex, NULL);
-	t->held = t->self = NULL;
+	while ((owner = atomic_load(&t->owner)) != me) {
+		if (owner == nobody || !atomic_compare_exchange_strong(&t->owner, &owner, nobody)) {
+			sched_yield();
+			continue;
+		}
+		pthread_mutex_init(&t->mutex, NULL);
+		t->held = t->self = NULL;
+		atomic_store(&t->owner, me);
+	}
 }
 
 /* From here to leave() no OCaml value may be touched. */
@@ -314,15 +322,18 @@ static int open_process(struct tracer *t, pid_t pid, struct ocp_process **out)
 	return err;
 }
 
+enum { MAX_TRIES = 1000 };
+
 /* A process that was started and shall not run after all. */
 static void kill_process(struct ocp_process *proc)
 {
 	pid_t pid = ocp_process_pid(proc);
+	int tries = 0;
 
 	kill(pid, SIGKILL);
 	ocp_process_free(proc);
-	/* -1, ECHILD: its end was noticed when it was let go. */
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+	/* -1, ECHILD: its end was noticed when it was let go. EINTR for ever is no signal's. */
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR && ++tries < MAX_TRIES)
 		;
 }
 
@@ -527,10 +538,14 @@ static struct failure attach(struct tracer *t, long pid)
 	f = find_target(t, &target);
 	if (!f.err)
 		f = library_failure(t, ocp_process_hold(target.proc));
-	if (f.err)
-		ocp_process_free(target.proc);
-	else
-		t->held = target.proc;
+	if (f.err) {
+		forget_target(t, &target, true);
+		return f;
+	}
+	/* One owner: what was remembered as our own process is now the one that is held. */
+	if (target.proc == t->self)
+		t->self = NULL;
+	t->held = target.proc;
 	return f;
 }
 

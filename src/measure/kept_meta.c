@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What the numbers in a kept meter's maps mean, as lines of text:
+ *
+ *	ocaml-probes-kept 2 LAYOUT     of the maps: MEASURE_VERSION
+ *	start NS                       of CLOCK_MONOTONIC
+ *	split N                        enum ocp_split
+ *	cost HIT_NS EMPTY_PAIR_NS
+ *	program =PATH | pid PID ...
+ *	key N                          the argument that matches pairs, -1: by thread
+ *	pair =START =STOP              by number
+ *	column COUNTED =NAME           by number: a probe
+ *	file =PATH                     by number
+ *	site COLUMN FILE VA OFF LINE COL =SYMBOL =SOURCE   by number: its place in `hits`
+ *	nobody =                       in the place of a site: nobody has this number
+ *	past COLUMN HITS               at sites that are no more
+ *	uses COLUMN N WITHOUT          of the probe in the source, and those without a site
+ *
+ * A word behind "=" has %xx for bytes that are no printable characters, and for % and space.
+ *
+ * The text is read as strictly as it is written: each line, number and word has to be complete and
+ * within its limits, and whatever refers to something by number has to find it above.
+ */
+#include "measure/kept_meta.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measure.h"
+
+#define BRAND		"ocaml-probes-kept "
+#define FORMAT		BRAND "2 " TEXT_OF(MEASURE_VERSION)
+#define TEXT_OF(number) AS_TEXT(number)
+#define AS_TEXT(number) #number
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+static void write_word(FILE *out, const char *word)
+{
+	fputs(" =", out);
+	for (; word && *word; word++) {
+		if (isgraph((unsigned char)*word) && *word != '%')
+			fputc(*word, out);
+		else
+			fprintf(out, "%%%02x", (unsigned char)*word);
+	}
+}
+
+void kept_meta_write(FILE *out, const struct ocp_meter *meter, const struct ocp_costs *costs)
+{
+	const struct site_table *table = &meter->table;
+
+	fprintf(out, FORMAT "\nstart %" PRId64 "\nsplit %d\nkey %d\ncost %f %f\n", meter->start_ns,
+		(int)meter->split, meter->arguments.key_arg, costs->hit_ns, costs->empty_pair_ns);
+	if (meter->program_name) {
+		fputs("program", out);
+		write_word(out, meter->program_name);
+		fputc('\n', out);
+	}
+	for (size_t i = 0; i < meter->n_pids; i++)
+		fprintf(out, "pid %d\n", (int)meter->pids[i]);
+	for (size_t i = 0; i < meter->n_pairs; i++) {
+		fputs("pair", out);
+		write_word(out, meter->pairs[i].start);
+		write_word(out, meter->pairs[i].stop);
+		fputc('\n', out);
+	}
+	for (size_t i = 0; i < table->n_columns; i++) {
+		fprintf(out, "column %d", table->columns[i].is_counted);
+		write_word(out, table->columns[i].name);
+		fputc('\n', out);
+	}
+	for (size_t i = 0; i < table->n_columns; i++)
+		if (table->columns[i].past_hits)
+			fprintf(out, "past %zu %" PRIu64 "\n", i, table->columns[i].past_hits);
+	for (size_t i = 0; i < table->n_columns; i++)
+		if (table->columns[i].n_uses)
+			fprintf(out, "uses %zu %zu %zu\n", i, table->columns[i].n_uses,
+				table->columns[i].n_uses_without_site);
+	for (size_t i = 0; i < table->n_files; i++) {
+		fputs("file", out);
+		write_word(out, table->files[i].name);
+		fputc('\n', out);
+	}
+	for (size_t i = 0; i < table->n_sites; i++) {
+		const struct measured_site *site = &table->sites[i];
+
+		if (site->file == NO_FILE) {
+			fputs("nobody =\n", out);
+			continue;
+		}
+		fprintf(out, "site %u %u %" PRIx64 " %" PRIx64 " %d %d", site->column, site->file,
+			site->va, site->symbol_off, site->line, site->source_column);
+		write_word(out, site->symbol);
+		write_word(out, site->source);
+		fputc('\n', out);
+	}
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/* Decode the digits of %xx at FROM; -1 if they are not there, or stand for the end of a string. */
+static int take_escape(const char *from)
+{
+	const char digits[] = { from[0], from[0] ? from[1] : '\0', '\0' };
+	char *end;
+	long byte;
+
+	if (!isxdigit((unsigned char)digits[0]) || !isxdigit((unsigned char)digits[1]))
+		return -1;
+	byte = strtol(digits, &end, 16);
+	return byte ? (int)byte : -1;
+}
+
+/* Take the next word off *LINE, decoded in place; NULL at the end, or if the word is damaged. */
+static char *take_word(char **line)
+{
+	char *word = strsep(line, " "), *to = word;
+
+	if (!word || *word != '=')
+		return NULL;
+	for (const char *from = word + 1; *from; from++) {
+		int byte = (unsigned char)*from;
+
+		if (*from == '%') {
+			byte = take_escape(from + 1);
+			if (byte < 0)
+				return NULL;
+			from += 2;
+		}
+		*to++ = (char)byte;
+	}
+	*to = '\0';
+	return word;
+}
+
+/* Take the next number off *LINE, in BASE and at most MAX. */
+static bool take_number(char **line, int base, uint64_t max, uint64_t *number)
+{
+	const char *word = strsep(line, " ");
+	char *end;
+
+	/* strtoull takes spaces and signs, too. */
+	if (!word || !isxdigit((unsigned char)*word))
+		return false;
+	errno = 0;
+	*number = strtoull(word, &end, base);
+	return errno == 0 && *end == '\0' && *number <= max;
+}
+
+static bool take_cost(char **line, double *ns)
+{
+	const char *word = strsep(line, " ");
+	char *end;
+
+	if (!word || !isdigit((unsigned char)*word))
+		return false;
+	*ns = strtod(word, &end);
+	return *end == '\0' && isfinite(*ns);
+}
+
+/* Room for one more in an array of N, which doubles at each power of 2. */
+static bool has_room(void **array, size_t n, size_t size)
+{
+	void *grown;
+
+	if (n & (n - 1))
+		return true;
+	grown = realloc(*array, (n ? n * 2 : 1) * size);
+	if (grown)
+		*array = grown;
+	return grown != NULL;
+}
+
+/* What the text is read into. The strings of sites stay in it. */
+struct reader {
+	struct ocp_meter *meter;
+	struct site *sites; /* of each measured site, for its address */
+	bool has_start, has_split, has_key, has_costs;
+};
+
+static bool read_start(struct reader *r, char **line)
+{
+	uint64_t start_ns;
+
+	if (r->has_start || !take_number(line, 10, INT64_MAX, &start_ns))
+		return false;
+	r->meter->start_ns = (int64_t)start_ns;
+	r->has_start = true;
+	return true;
+}
+
+static bool read_split(struct reader *r, char **line)
+{
+	uint64_t split;
+
+	if (r->has_split || !take_number(line, 10, OCP_BY_PROCESS, &split))
+		return false;
+	r->meter->split = (enum ocp_split)split;
+	r->has_split = true;
+	return true;
+}
+
+static bool read_key(struct reader *r, char **line)
+{
+	const bool by_thread = *line && strcmp(*line, "-1") == 0;
+	uint64_t key = 0;
+
+	if (by_thread)
+		*line = NULL;
+	if (r->has_key || (!by_thread && !take_number(line, 10, MEASURE_NO_ARG - 1, &key)))
+		return false;
+	r->meter->arguments.key_arg = by_thread ? -1 : (int)key;
+	r->has_key = true;
+	return true;
+}
+
+static bool read_costs(struct reader *r, char **line)
+{
+	struct ocp_costs *costs = &r->meter->kept_costs;
+
+	if (r->has_costs || !take_cost(line, &costs->hit_ns) ||
+	    !take_cost(line, &costs->empty_pair_ns))
+		return false;
+	r->has_costs = true;
+	return true;
+}
+
+static bool read_program(struct reader *r, char **line)
+{
+	const char *name = r->meter->program_name ? NULL : take_word(line);
+
+	return name && (r->meter->program_name = strdup(name));
+}
+
+static bool read_pid(struct reader *r, char **line)
+{
+	struct ocp_meter *meter = r->meter;
+	uint64_t pid;
+
+	if (!take_number(line, 10, INT_MAX, &pid) || !pid ||
+	    !has_room((void **)&meter->pids, meter->n_pids, sizeof(*meter->pids)))
+		return false;
+	meter->pids[meter->n_pids++] = (pid_t)pid;
+	return true;
+}
+
+static bool read_pair(struct reader *r, char **line)
+{
+	struct ocp_meter *meter = r->meter;
+	const char *start = take_word(line), *stop = start ? take_word(line) : NULL;
+
+	if (!stop || !has_room((void **)&meter->pairs, meter->n_pairs, sizeof(*meter->pairs)))
+		return false;
+	meter->pairs[meter->n_pairs++] = (struct meter_pair){ strdup(start), strdup(stop) };
+	return meter->pairs[meter->n_pairs - 1].start && meter->pairs[meter->n_pairs - 1].stop;
+}
+
+static bool read_column(struct reader *r, char **line)
+{
+	struct site_table *table = &r->meter->table;
+	uint64_t is_counted;
+	const char *name = take_number(line, 10, 1, &is_counted) ? take_word(line) : NULL;
+
+	if (!name || !has_room((void **)&table->columns, table->n_columns, sizeof(*table->columns)))
+		return false;
+	table->columns[table->n_columns++] =
+		(struct column){ .name = strdup(name), .is_counted = is_counted };
+	return table->columns[table->n_columns - 1].name != NULL;
+}
+
+static bool read_past(struct reader *r, char **line)
+{
+	struct site_table *table = &r->meter->table;
+	uint64_t column, hits;
+
+	if (!take_number(line, 10, UINT32_MAX, &column) || column >= table->n_columns ||
+	    !take_number(line, 10, UINT64_MAX, &hits))
+		return false;
+	table->columns[column].past_hits = hits;
+	return true;
+}
+
+static bool read_uses(struct reader *r, char **line)
+{
+	struct site_table *table = &r->meter->table;
+	uint64_t column, n, n_without;
+
+	if (!take_number(line, 10, UINT32_MAX, &column) || column >= table->n_columns ||
+	    !take_number(line, 10, UINT32_MAX, &n) || !take_number(line, 10, n, &n_without))
+		return false;
+	table->columns[column].n_uses = n;
+	table->columns[column].n_uses_without_site = n_without;
+	return true;
+}
+
+static bool read_file(struct reader *r, char **line)
+{
+	struct site_table *table = &r->meter->table;
+	const char *name = take_word(line);
+
+	if (!name || !has_room((void **)&table->files, table->n_files, sizeof(*table->files)))
+		return false;
+	table->files[table->n_files++] =
+		(struct measured_file){ .name = strdup(name), .guard.fd = -1 };
+	return table->files[table->n_files - 1].name != NULL;
+}
+
+static bool add_site(struct reader *r, const struct measured_site *site)
+{
+	struct site_table *table = &r->meter->table;
+
+	if (!has_room((void **)&table->sites, table->n_sites, sizeof(*table->sites)) ||
+	    !has_room((void **)&r->sites, table->n_sites, sizeof(*r->sites)))
+		return false;
+	r->sites[table->n_sites] = (struct site){ .has_code = true, .va = site->va };
+	table->sites[table->n_sites++] = *site;
+	return true;
+}
+
+static bool read_site(struct reader *r, char **line)
+{
+	const struct site_table *table = &r->meter->table;
+	struct measured_site site = { 0 };
+	uint64_t column, file, number, source_column;
+
+	if (!take_number(line, 10, UINT32_MAX, &column) || column >= table->n_columns ||
+	    !take_number(line, 10, UINT32_MAX, &file) || file >= table->n_files ||
+	    !take_number(line, 16, UINT64_MAX, &site.va) ||
+	    !take_number(line, 16, UINT64_MAX, &site.symbol_off) ||
+	    !take_number(line, 10, INT_MAX, &number) ||
+	    !take_number(line, 10, INT_MAX, &source_column))
+		return false;
+	site.column = (uint32_t)column;
+	site.file = (uint32_t)file;
+	site.line = (int)number;
+	site.source_column = (int)source_column;
+	site.symbol = take_word(line);
+	site.source = site.symbol ? take_word(line) : NULL;
+	if (!site.source)
+		return false;
+	if (!*site.symbol)
+		site.symbol = NULL;
+	if (!*site.source)
+		site.source = NULL;
+	return add_site(r, &site);
+}
+
+static bool read_nobody(struct reader *r, char **line)
+{
+	const char *word = take_word(line);
+
+	return word && !*word && add_site(r, &(struct measured_site){ .file = NO_FILE });
+}
+
+static bool read_line(struct reader *r, char *line)
+{
+	static const struct {
+		const char *what;
+		bool (*read)(struct reader *r, char **line);
+	} lines[] = {
+		{ "start", read_start },   { "split", read_split },	{ "key", read_key },
+		{ "cost", read_costs },	   { "program", read_program }, { "pid", read_pid },
+		{ "pair", read_pair },	   { "column", read_column },	{ "past", read_past },
+		{ "uses", read_uses },	   { "file", read_file },	{ "site", read_site },
+		{ "nobody", read_nobody },
+	};
+	const char *what = strsep(&line, " ");
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		/* Of a line that was understood nothing is left. */
+		if (strcmp(what, lines[i].what) == 0)
+			return lines[i].read(r, &line) && !line;
+	return false;
+}
+
+static int compare_columns(const void *a, const void *b, void *data)
+{
+	const struct column *columns = data;
+
+	return strcmp(columns[*(const uint32_t *)a].name, columns[*(const uint32_t *)b].name);
+}
+
+/* What site_table_add_file does when it adds. False: without memory, or a probe has two columns. */
+static bool finish_table(struct reader *r)
+{
+	struct site_table *table = &r->meter->table;
+
+	for (size_t i = 0; i < table->n_sites; i++)
+		table->sites[i].site = table->sites[i].file == NO_FILE ? NULL : &r->sites[i];
+	table->by_name = calloc(table->n_columns + 1, sizeof(*table->by_name));
+	if (!table->by_name)
+		return false;
+	for (size_t i = 0; i < table->n_columns; i++)
+		table->by_name[i] = (uint32_t)i;
+	qsort_r(table->by_name, table->n_columns, sizeof(*table->by_name), compare_columns,
+		table->columns);
+	for (size_t i = 1; i < table->n_columns; i++)
+		if (compare_columns(&table->by_name[i - 1], &table->by_name[i], table->columns) ==
+		    0)
+			return false;
+	return true;
+}
+
+static bool is_complete(const struct reader *r)
+{
+	const struct ocp_meter *meter = r->meter;
+
+	return r->has_start && r->has_split && r->has_key && r->has_costs &&
+	       meter->table.n_columns > 0 && (meter->program_name != NULL) != (meter->n_pids > 0);
+}
+
+/* Its maps may be of other sizes. */
+static int of_another_version(struct ocp_ctx *ctx, const char *folder)
+{
+	ctx_error(ctx, -EPROTO,
+		  "%s: kept by another version of ocaml-probes, which can read and detach it",
+		  folder);
+	ctx_hint(ctx, "rm -r %s ends it without its totals", folder);
+	return -EPROTO;
+}
+
+int kept_meta_parse(struct ocp_meter *meter, const char *folder, char *text)
+{
+	struct reader r = { .meter = meter };
+	const char *line = strsep(&text, "\n");
+	bool ok = text && strcmp(line, FORMAT) == 0;
+	char *next;
+
+	if (!ok && strncmp(line, BRAND, strlen(BRAND)) == 0)
+		return of_another_version(meter->ctx, folder);
+	/* The last line ends, too: behind it is nothing. */
+	while (ok && (next = strsep(&text, "\n")) && (text || *next))
+		ok = text && read_line(&r, next);
+	ok = ok && is_complete(&r) && finish_table(&r);
+	if (r.sites && site_table_keep(&meter->table, r.sites))
+		return -ENOMEM;
+	return ok ? 0 : ctx_error(meter->ctx, -EBADMSG, "%s/meta: damaged", folder);
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+#include "measure/losses.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "args.h"
+#include "base/ctx.h"
+
+void losses_free(struct ocp_losses *losses)
+{
+	free((char *)losses->mismatch);
+	losses->mismatch = NULL;
+}
+
+/* LAST is what measure_mismatch() has made. */
+static int describe(const struct site_table *table, uint64_t last, const char **mismatch)
+{
+	static const char *const types[FILTER_TYPES] = {
+		[FILTER_TYPE_UNREADABLE] = "cannot be read",
+		[FILTER_TYPE_INT] = "is an int",
+		[FILTER_TYPE_FLOAT] = "is a float",
+		[FILTER_TYPE_STRING] = "is a string",
+		[FILTER_TYPE_OTHER] = "is neither a number nor a string",
+	};
+	const uint32_t column = (uint32_t)last, what = (uint32_t)(last >> 32);
+	const uint32_t type = filter_mismatch_type(what);
+	char *text;
+
+	/* Those that are kept can be anybody's. */
+	if (column >= table->n_columns || type >= FILTER_TYPES)
+		return 0;
+	if (asprintf(&text, "arg%u of probe '%s' %s and is compared with a %s",
+		     filter_mismatch_arg(what), table->columns[column].name, types[type],
+		     filter_mismatch_with_string(what) ? "string" : "number") < 0)
+		return ctx_no_memory(table->ctx);
+	*mismatch = text;
+	return 0;
+}
+
+int losses_make(const struct site_table *table, const struct engine_losses *read,
+		struct ocp_losses *losses)
+{
+	*losses = (struct ocp_losses){
+		.passed_over = read->passed_over,
+		.keyed_full = read->keyed_full,
+		.tgids_full = read->tgids_full,
+		.filtered = read->filtered,
+		.prints_dropped = read->prints_dropped,
+		.prints_limited = read->prints_limited,
+		.mismatches = read->mismatches,
+	};
+	return read->last_mismatch ? describe(table, read->last_mismatch, &losses->mismatch) : 0;
+}
+
+int losses_subtract(struct ocp_ctx *ctx, const struct ocp_losses *later,
+		    const struct ocp_losses *earlier, struct ocp_losses *losses)
+{
+	*losses = (struct ocp_losses){
+		.passed_over = later->passed_over - earlier->passed_over,
+		.keyed_full = later->keyed_full - earlier->keyed_full,
+		.tgids_full = later->tgids_full - earlier->tgids_full,
+		.filtered = later->filtered - earlier->filtered,
+		.prints_dropped = later->prints_dropped - earlier->prints_dropped,
+		.prints_limited = later->prints_limited - earlier->prints_limited,
+		.mismatches = later->mismatches - earlier->mismatches,
+	};
+	if (!losses->mismatches || !later->mismatch)
+		return 0;
+	losses->mismatch = strdup(later->mismatch);
+	return losses->mismatch ? 0 : ctx_no_memory(ctx);
+}

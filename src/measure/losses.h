@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* What an engine says of its losses, as the numbers and the sentence of a sample. */
+#ifndef MEASURE_LOSSES_H
+#define MEASURE_LOSSES_H
+
+#include "measure/engine.h"
+#include "measure/site_table.h"
+#include "ocaml_probes.h"
+
+/* The sentence in LOSSES is LOSSES' own, also on failure (-ENOMEM). */
+int losses_make(const struct site_table *table, const struct engine_losses *read,
+		struct ocp_losses *losses);
+/* Likewise, of what came from EARLIER to LATER. */
+int losses_subtract(struct ocp_ctx *ctx, const struct ocp_losses *later,
+		    const struct ocp_losses *earlier, struct ocp_losses *losses);
+void losses_free(struct ocp_losses *losses);
+
+#endif

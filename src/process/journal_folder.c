@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The folders are per user: $XDG_RUNTIME_DIR/ocaml-probes, else /run/user/UID/ocaml-probes, else
+ * /tmp/ocaml-probes-UID. The latter can be made by anybody, so a folder is used only if it is no
+ * symbolic link, belongs to that user and is closed to all others, and everything in it is reached
+ * through its descriptor.
+ */
+#include "process/journal_folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool journal_folder_path(uid_t uid, int folder, char path[PATH_MAX])
+{
+	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
+	int n = 0;
+
+	switch (folder) {
+	case 0:
+		if (uid == geteuid() && runtime && runtime[0] == '/')
+			n = snprintf(path, PATH_MAX, "%s/ocaml-probes", runtime);
+		break;
+	case 1:
+		n = snprintf(path, PATH_MAX, "/run/user/%u/ocaml-probes", uid);
+		break;
+	default:
+		n = snprintf(path, PATH_MAX, "/tmp/ocaml-probes-%u", uid);
+		break;
+	}
+	return n > 0 && n < PATH_MAX;
+}
+
+int journal_folder_open(struct ocp_ctx *ctx, const char *path, uid_t uid, enum ocp_log_level level)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) == 0 && st.st_uid == uid && (st.st_mode & 077) == 0)
+		return fd;
+	ctx_log(ctx, level, "%s: is not used: it is not a folder of uid %u alone", path, uid);
+	close(fd);
+	return -1;
+}
+
+int journal_folder_make(struct ocp_ctx *ctx, char path[PATH_MAX], enum ocp_log_level level)
+{
+	for (int folder = 0; folder < N_JOURNAL_FOLDERS; folder++) {
+		int fd;
+
+		if (!journal_folder_path(geteuid(), folder, path))
+			continue;
+		if (mkdir(path, 0700) != 0 && errno != EEXIST)
+			continue;
+		fd = journal_folder_open(ctx, path, geteuid(), level);
+		if (fd >= 0)
+			return fd;
+	}
+	ctx_error(ctx, -EACCES, "%s: no folder for what has to be undone later", path);
+	ctx_hint(ctx, "set XDG_RUNTIME_DIR to a folder of yours");
+	return -EACCES;
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT
+#include "process/journal_text.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "process/auxv.h"
+#include "process/memory.h"
+#include "process/proc_file.h"
+
+#define MAGIC "ocaml-probes journal 2"
+/* Of promises only, with "applied" or "pending" for the kind and the progress, no program, and
+ * without the counts after. */
+#define OLD_MAGIC "ocaml-probes journal 1"
+
+/* ---- processes ------------------------------------------------------------------------------ */
+
+void surroundings_read(struct surroundings *here)
+{
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+	struct stat st;
+
+	*here = (struct surroundings){ 0 };
+	if (!f || fscanf(f, "%63s", here->boot) != 1)
+		snprintf(here->boot, sizeof(here->boot), "unknown");
+	if (f)
+		fclose(f);
+	if (stat("/proc/self/ns/pid", &st) == 0)
+		here->pid_namespace = st.st_ino;
+}
+
+static bool is_alive(const struct process_id *id)
+{
+	uint64_t start_time;
+
+	return proc_start_time(id->pid, &start_time) == 0 && start_time == id->start_time;
+}
+
+/*
+ * The kernel gives each program that it starts 16 random bytes (getauxval(3), AT_RANDOM). They are
+ * the program's secret, so that no more than a hash of them is kept (FNV-1a).
+ */
+uint64_t journal_program_id(struct ocp_ctx *ctx, pid_t pid)
+{
+	struct memory_piece piece = { .bytes = 16 };
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+	struct memory *memory;
+	uint8_t random[16];
+	int err = auxv_read(ctx, pid, AT_RANDOM, &piece.addr);
+
+	if (err || !piece.addr || memory_open(ctx, pid, &memory) != 0)
+		return 0;
+	err = memory_read(memory, &piece, 1, random);
+	memory_close(memory);
+	for (size_t i = 0; i < sizeof(random); i++)
+		hash = (hash ^ random[i]) * UINT64_C(0x100000001b3);
+	return err ? 0 : hash;
+}
+
+/* ---- entries -------------------------------------------------------------------------------- */
+
+int journal_add_entry(struct ocp_ctx *ctx, struct journal_entry **entries, size_t *n,
+		      const struct journal_entry *entry)
+{
+	/* A power of two is full. */
+	if ((*n & (*n - 1)) == 0) {
+		struct journal_entry *larger =
+			reallocarray(*entries, *n ? 2 * *n : 1, sizeof(*larger));
+
+		if (!larger)
+			return ctx_no_memory(ctx);
+		*entries = larger;
+	}
+	(*entries)[*n] = *entry;
+	(*entries)[*n].name = strdup(entry->name);
+	if (!(*entries)[*n].name)
+		return ctx_no_memory(ctx);
+	++*n;
+	return 0;
+}
+
+void journal_free_entries(struct journal_entry *entries, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(entries[i].name);
+	free(entries);
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+void journal_progress_text(char text[PROGRESS_BYTES + 1], size_t done, size_t begun)
+{
+	snprintf(text, PROGRESS_BYTES + 1, "progress %010zu %010zu", done, begun);
+}
+
+void journal_write(FILE *f, const struct journal_header *header,
+		   const struct journal_entry *entries, size_t n, size_t done, size_t begun,
+		   long *progress_at)
+{
+	char progress[PROGRESS_BYTES + 1];
+
+	fprintf(f, MAGIC "\nboot %s\npid-namespace %" PRIu64 "\n", header->where.boot,
+		header->where.pid_namespace);
+	fprintf(f, "target %d %" PRIu64 "\n", (int)header->target.pid, header->target.start_time);
+	fprintf(f, "program %" PRIu64 "\n", header->program);
+	fprintf(f, "tool %d %" PRIu64 "\n", (int)header->tool.pid, header->tool.start_time);
+	fprintf(f, "%s\n", header->kind == JOURNAL_PROMISE ? "promise" : "update");
+	*progress_at = ftell(f);
+	journal_progress_text(progress, done, begun);
+	fprintf(f, "%s\n", progress);
+	for (size_t i = 0; i < n; i++)
+		if (entries[i].count_before != entries[i].count_after)
+			fprintf(f, "%s %s %d %d\n",
+				entries[i].verb == ACTION_ENABLE ? "enable" : "disable",
+				entries[i].name, entries[i].count_before, entries[i].count_after);
+	fputs("end\n", f);
+}
+
+/* ---- parsing -------------------------------------------------------------------------------- */
+
+/* Take the next line off *TEXT; NULL if there is none that ends. */
+static char *next_line(char **text)
+{
+	char *line = *text, *end = strchr(line, '\n');
+
+	if (!end)
+		return NULL;
+	*end = '\0';
+	*text = end + 1;
+	return line;
+}
+
+/* A number of digits only, up to MAX; and the character behind it. */
+static bool parse_number(const char *text, uint64_t max, uint64_t *value, const char **end)
+{
+	char *stop;
+
+	if (*text < '0' || *text > '9')
+		return false;
+	errno = 0;
+	*value = strtoull(text, &stop, 10);
+	*end = stop;
+	return errno == 0 && *value <= max;
+}
+
+static const char *after(const char *line, const char *key)
+{
+	size_t bytes = strlen(key);
+
+	return line && strncmp(line, key, bytes) == 0 && line[bytes] == ' ' ? line + bytes + 1
+									    : NULL;
+}
+
+/* "KEY A B", two numbers up to MAX_A and MAX_B. */
+static bool parse_two(const char *line, const char *key, uint64_t max_a, uint64_t *a,
+		      uint64_t max_b, uint64_t *b)
+{
+	const char *rest = after(line, key), *end;
+
+	return rest && parse_number(rest, max_a, a, &end) && *end == ' ' &&
+	       parse_number(end + 1, max_b, b, &end) && *end == '\0';
+}
+
+/* "KEY PID START-TIME" */
+static bool parse_process(const char *line, const char *key, struct process_id *id)
+{
+	uint64_t pid;
+
+	if (!parse_two(line, key, INT_MAX, &pid, UINT64_MAX, &id->start_time) || pid == 0)
+		return false;
+	id->pid = (pid_t)pid;
+	return true;
+}
+
+/* A counter, or -1: unknown. */
+static bool parse_count(const char *text, int *count, const char **end)
+{
+	uint64_t value;
+
+	*count = JOURNAL_UNKNOWN;
+	*end = text + 2;
+	if (strncmp(text, "-1", 2) == 0)
+		return true;
+	if (!parse_number(text, UINT16_MAX, &value, end))
+		return false;
+	*count = (int)value;
+	return true;
+}
+
+/* "enable NAME COUNT-BEFORE COUNT-AFTER", an old one without the latter; the name may be empty. */
+static bool parse_entry(char *line, bool is_old, struct journal_entry *entry)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789_";
+	char *rest = (char *)(uintptr_t)after(line, "enable");
+	const char *end;
+	size_t bytes;
+
+	entry->verb = rest ? ACTION_ENABLE : ACTION_DISABLE;
+	if (!rest)
+		rest = (char *)(uintptr_t)after(line, "disable");
+	if (!rest)
+		return false;
+	bytes = strspn(rest, letters);
+	if (rest[bytes] != ' ')
+		return false;
+	rest[bytes] = '\0';
+	entry->name = rest;
+	if (!parse_count(rest + bytes + 1, &entry->count_before, &end))
+		return false;
+	if (!is_old)
+		return *end == ' ' && parse_count(end + 1, &entry->count_after, &end) && !*end;
+	entry->count_after = entry->count_before == JOURNAL_UNKNOWN ? JOURNAL_UNKNOWN
+			     : entry->verb == ACTION_ENABLE	    ? entry->count_before + 1
+								    : entry->count_before - 1;
+	return *end == '\0';
+}
+
+static int bad_journal(struct ocp_ctx *ctx, const char *path, const char *what)
+{
+	return ctx_error(ctx, -EBADMSG, "%s: is damaged: %s", path, what);
+}
+
+static int parse_entries(struct ocp_ctx *ctx, const char *path, char *text, bool is_old,
+			 struct stale_journal *journal)
+{
+	struct journal_entry entry;
+	char *line;
+	int err = 0;
+
+	while (!err && (line = next_line(&text)) && strcmp(line, "end") != 0) {
+		if (!parse_entry(line, is_old, &entry))
+			return bad_journal(ctx, path, "an action is no action");
+		err = journal_add_entry(ctx, &journal->entries, &journal->n, &entry);
+	}
+	if (!err && !line)
+		err = bad_journal(ctx, path, "it has no end");
+	if (!err && *text)
+		err = bad_journal(ctx, path, "it goes on behind its end");
+	return err;
+}
+
+/* Its kind and, but for an old one, its progress. */
+static bool parse_state(char **text, const char *start, bool is_old, bool *is_applied,
+			struct stale_journal *journal)
+{
+	const char *line = next_line(text);
+	uint64_t done, begun;
+
+	*is_applied = is_old && line && strcmp(line, "applied") == 0;
+	if (is_old)
+		return *is_applied || (line && strcmp(line, "pending") == 0);
+	journal->kind = line && strcmp(line, "update") == 0 ? JOURNAL_UPDATE : JOURNAL_PROMISE;
+	if (!line || (journal->kind == JOURNAL_PROMISE && strcmp(line, "promise") != 0))
+		return false;
+	journal->progress_at = (size_t)(*text - start);
+	line = next_line(text);
+	if (!line || strlen(line) != PROGRESS_BYTES ||
+	    !parse_two(line, "progress", UINT32_MAX, &done, UINT32_MAX, &begun) || done > begun)
+		return false;
+	journal->n_done = (size_t)done;
+	journal->n_begun = (size_t)begun;
+	return true;
+}
+
+static bool parse_program(char **text, uint64_t *program)
+{
+	const char *line = after(next_line(text), "program"), *end;
+
+	return line && parse_number(line, UINT64_MAX, program, &end) && !*end;
+}
+
+/* Where it was made and whose it is. */
+static int parse_header(struct ocp_ctx *ctx, const char *path, char **text, bool is_old,
+			struct journal_text *about)
+{
+	struct process_id target, tool;
+	struct surroundings here;
+	const char *line, *boot, *end;
+	uint64_t pid_namespace, program = 0;
+	bool same_boot;
+
+	boot = after(next_line(text), "boot");
+	line = after(next_line(text), "pid-namespace");
+	if (!boot || !line || !parse_number(line, UINT64_MAX, &pid_namespace, &end) || *end)
+		return bad_journal(ctx, path, "it does not say where it was made");
+	if (!parse_process(next_line(text), "target", &target) ||
+	    (!is_old && !parse_program(text, &program)) ||
+	    !parse_process(next_line(text), "tool", &tool))
+		return bad_journal(ctx, path, "it does not say whose it is");
+	surroundings_read(&here);
+	same_boot = strcmp(boot, here.boot) == 0;
+	*about = (struct journal_text){
+		.target = target.pid,
+		.tool = tool.pid,
+		.program = program,
+		.other_namespace = same_boot && pid_namespace != here.pid_namespace,
+		.target_lives = same_boot && is_alive(&target),
+		.tool_lives = same_boot && is_alive(&tool),
+	};
+	return 0;
+}
+
+int journal_parse(struct ocp_ctx *ctx, const char *path, char *text, struct journal_text *about,
+		  struct stale_journal *journal)
+{
+	const char *start = text, *line = next_line(&text);
+	bool is_old = line && strcmp(line, OLD_MAGIC) == 0, is_applied;
+	int err;
+
+	*about = (struct journal_text){ 0 };
+	if (!line || (!is_old && strcmp(line, MAGIC) != 0))
+		return bad_journal(ctx, path, "it is no journal of this version");
+	err = parse_header(ctx, path, &text, is_old, about);
+	if (err)
+		return err;
+	journal->tool = about->tool;
+	if (!parse_state(&text, start, is_old, &is_applied, journal))
+		return bad_journal(ctx, path, "it does not say how far it got");
+	err = parse_entries(ctx, path, text, is_old, journal);
+	if (!err && is_old) {
+		journal->n_begun = journal->n;
+		journal->n_done = is_applied ? journal->n : 0;
+	}
+	if (!err && journal->n_begun > journal->n)
+		err = bad_journal(ctx, path, "it got further than its end");
+	return err;
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+#include "serve/asks.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+static int64_t now_ms(void)
+{
+	return clock_ns(CLOCK_MONOTONIC) / 1000000;
+}
+
+void asks_free(struct asks *asks)
+{
+	for (size_t i = 0; i < ASK_SWITCH; i++)
+		body_free(&asks->known[i].body);
+}
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+/* Errors are not kept. BODY is used up. */
+static void keep_answer(struct asks *asks, enum ask ask, unsigned int status, struct body *body)
+{
+	struct known_answer *known = &asks->known[ask];
+
+	if (status || body->is_short) {
+		body_free(body);
+		return;
+	}
+	body_free(&known->body);
+	*known = (struct known_answer){ true, *body, now_ms() };
+}
+
+/* Take one answer, if one has come. */
+static bool take_one(struct asks *asks)
+{
+	struct body body = { 0 };
+	unsigned int status = 0;
+	const int err = channel_receive(asks->fd, &status, &body);
+	const enum ask ask = asks->waiting[0].ask;
+	const uint64_t ticket = asks->waiting[0].ticket;
+
+	if (err == -EAGAIN)
+		return false;
+	if (err || !asks->n_waiting) {
+		asks->is_alone = true;
+		body_free(&body);
+		return false;
+	}
+	memmove(asks->waiting, asks->waiting + 1, --asks->n_waiting * sizeof(asks->waiting[0]));
+	asks->on_answer(asks->data, ask, ticket, status, &body);
+	if (ask == ASK_SWITCH)
+		body_free(&body);
+	else
+		keep_answer(asks, ask, status, &body);
+	return true;
+}
+
+void asks_collect(struct asks *asks)
+{
+	while (!asks->is_alone && take_one(asks))
+		;
+}
+
+/* ---- asking --------------------------------------------------------------------------------- */
+
+/* How many times ASK waits for its answer; *LAST is the ticket of the last one. */
+static size_t count_waiting(const struct asks *asks, enum ask ask, uint64_t *last)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < asks->n_waiting; i++) {
+		if (asks->waiting[i].ask != ask)
+			continue;
+		*last = asks->waiting[i].ticket;
+		n++;
+	}
+	return n;
+}
+
+static uint64_t send_ask(struct asks *asks, enum ask ask, const struct body *message)
+{
+	const int err = channel_ask(asks->fd, ask, message->bytes, message->n);
+
+	asks->is_alone |= err && err != -EAGAIN;
+	if (err)
+		return 0;
+	asks->waiting[asks->n_waiting].ask = ask;
+	asks->waiting[asks->n_waiting].ticket = ++asks->last_ticket;
+	asks->waiting[asks->n_waiting++].since_ms = now_ms();
+	return asks->last_ticket;
+}
+
+uint64_t asks_order(struct asks *asks, enum ask ask, const struct body *message)
+{
+	uint64_t last = 0;
+	size_t n;
+
+	asks_collect(asks);
+	if (asks->is_alone)
+		return 0;
+	n = count_waiting(asks, ask, &last);
+	if (ask == ASK_SWITCH && n == ASKS_MAX_SWITCHES)
+		return 0;
+	/* The other process has not begun the second one, since the first is not answered yet. */
+	if (ask != ASK_SWITCH && n == 2)
+		return last;
+	return send_ask(asks, ask, message);
+}
+
+/*
+ * Until ASK is answered, but not for long; nor anew for each client, when the other process has
+ * been busy for a while.
+ */
+static void await(struct asks *asks, enum ask ask)
+{
+	const int64_t deadline_ms = asks->waiting[0].since_ms + ASKS_WAIT_MS;
+	struct pollfd fd = { .fd = asks->fd, .events = POLLIN };
+	uint64_t last;
+
+	while (!asks->is_alone && count_waiting(asks, ask, &last)) {
+		const int64_t left_ms = deadline_ms - now_ms();
+
+		if (left_ms <= 0 || poll(&fd, 1, (int)left_ms) == 0)
+			break;
+		take_one(asks);
+	}
+}
+
+enum asks_result asks_get(struct asks *asks, enum ask ask, struct body *body, int64_t *age_ms)
+{
+	const struct known_answer *known = &asks->known[ask];
+	const int64_t begin_ms = now_ms();
+	uint64_t last;
+
+	asks_collect(asks);
+	if (!asks->is_alone && !count_waiting(asks, ask, &last))
+		send_ask(asks, ask, &(struct body){ 0 });
+	if (asks->n_waiting)
+		await(asks, ask);
+	*age_ms = now_ms() - known->made_ms;
+	if (asks->is_alone || !known->is_there || *age_ms > ASKS_MAX_AGE_MS)
+		return ASKS_NOTHING;
+	body_add(body, known->body.bytes, known->body.n);
+	return known->made_ms >= begin_ms ? ASKS_FRESH : ASKS_OLD;
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+#include "serve/channel.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { SOCKET_BYTES = 2 * ASK_BYTES };
+
+struct answer_head {
+	uint64_t n;
+	uint32_t status;
+	uint32_t padding;
+};
+
+/* Room for one descriptor. */
+union control_bytes {
+	struct cmsghdr align;
+	char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+int channel_new(int fds[2])
+{
+	const int bytes = SOCKET_BYTES;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
+		return -errno;
+	for (int i = 0; i < 2; i++)
+		setsockopt(fds[i], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+	return 0;
+}
+
+/* ---- the one that asks ---------------------------------------------------------------------- */
+
+int channel_ask(int fd, enum ask ask, const void *bytes, size_t n)
+{
+	uint32_t number = ask;
+	struct iovec parts[] = { { &number, sizeof(number) }, { (void *)bytes, n } };
+	const struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
+
+	return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/* *BODY_FD is to be closed. */
+static int take_answer(int fd, struct answer_head *head, int *body_fd)
+{
+	struct iovec part = { head, sizeof(*head) };
+	union control_bytes control;
+	struct msghdr message = {
+		.msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+	const struct cmsghdr *first;
+	ssize_t n;
+
+	do
+		n = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	first = CMSG_FIRSTHDR(&message);
+	if (n != sizeof(*head) || !first || first->cmsg_type != SCM_RIGHTS)
+		return -EPIPE;
+	memcpy(body_fd, CMSG_DATA(first), sizeof(*body_fd));
+	return 0;
+}
+
+static int read_body(int fd, size_t n, struct body *body)
+{
+	if (!body_make_room(body, n))
+		return 0; /* it says so */
+	for (size_t at = 0; at < n;) {
+		const ssize_t got = pread(fd, body->bytes + body->n, n - at, (off_t)at);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return got < 0 ? -errno : -EPIPE;
+		at += (size_t)got;
+		body->n += (size_t)got;
+	}
+	return 0;
+}
+
+int channel_receive(int fd, unsigned int *status, struct body *body)
+{
+	struct answer_head head = { 0 };
+	int body_fd = -1, err = take_answer(fd, &head, &body_fd);
+
+	if (err)
+		return err;
+	*status = head.status;
+	err = read_body(body_fd, head.n, body);
+	close(body_fd);
+	return err;
+}
+
+/* ---- the one that answers ------------------------------------------------------------------- */
+
+int channel_take(int fd, struct asked *asked)
+{
+	uint32_t number;
+	struct iovec parts[] = { { &number, sizeof(number) }, { asked->bytes, ASK_BYTES } };
+	struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
+	const ssize_t n = recvmsg(fd, &message, MSG_DONTWAIT);
+
+	if (n < 0)
+		return errno == EINTR ? -EAGAIN : errno == ECONNRESET ? -EPIPE : -errno;
+	if (n == 0)
+		return -EPIPE;
+	if ((size_t)n < sizeof(number) || number >= ASKS || (message.msg_flags & MSG_TRUNC))
+		return -EPROTO;
+	asked->ask = number;
+	asked->n = (size_t)n - sizeof(number);
+	asked->bytes[asked->n] = '\0';
+	return 0;
+}
+
+static int make_body(const struct body *body)
+{
+	const int fd = memfd_create("answer", MFD_CLOEXEC);
+
+	for (size_t at = 0; fd >= 0 && at < body->n;) {
+		const ssize_t done = pwrite(fd, body->bytes + at, body->n - at, (off_t)at);
+
+		if (done < 0 && errno != EINTR) {
+			const int err = -errno;
+
+			close(fd);
+			return err;
+		}
+		at += done > 0 ? (size_t)done : 0;
+	}
+	return fd < 0 ? -errno : fd;
+}
+
+int channel_answer(int fd, unsigned int status, const struct body *body)
+{
+	struct answer_head head = { .n = body->n, .status = status };
+	struct iovec part = { &head, sizeof(head) };
+	union control_bytes control = { .bytes = { 0 } };
+	struct msghdr message = {
+		.msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *first = CMSG_FIRSTHDR(&message);
+	const int body_fd = make_body(body);
+	int err = 0;
+
+	if (body_fd < 0)
+		return body_fd;
+	first->cmsg_level = SOL_SOCKET;
+	first->cmsg_type = SCM_RIGHTS;
+	first->cmsg_len = CMSG_LEN(sizeof(body_fd));
+	memcpy(CMSG_DATA(first), &body_fd, sizeof(body_fd));
+	/* One who asks has room for the answers. */
+	if (sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		err = -errno;
+	close(body_fd);
+	return err;
+}

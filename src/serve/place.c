@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+#include "serve/place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_LINKS = 40 };
+
+/* On the way along a path. */
+struct walk {
+	struct ocp_ctx *ctx;
+	const char *path;    /* all of it, for errors */
+	int fd;		     /* the folder that was reached */
+	char rest[PATH_MAX]; /* of the path, from there */
+	unsigned int n_links;
+};
+
+static int fail(const struct walk *w, int number)
+{
+	return ctx_error(w->ctx, -number, "%s: %s", w->path, strerror(number));
+}
+
+static int no_file(const struct walk *w)
+{
+	return ctx_error(w->ctx, -EINVAL, "%s: not a regular file", w->path);
+}
+
+/* From here on in FD. */
+static void enter(struct walk *w, int fd)
+{
+	if (w->fd >= 0)
+		close(w->fd);
+	w->fd = fd;
+}
+
+/* Begin at the root, or go on where we are, with PATH, which is cut if it is too long. */
+static int set_rest(struct walk *w, const char *path)
+{
+	if (strlen(path) >= sizeof(w->rest))
+		return fail(w, ENAMETOOLONG);
+	memmove(w->rest, path, strlen(path) + 1);
+	if (*path != '/')
+		return 0;
+	enter(w, open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+	return w->fd < 0 ? fail(w, errno) : 0;
+}
+
+/* Take the first name off the rest. False: there is none. */
+static bool next_name(struct walk *w, char name[NAME_MAX + 1], int *err)
+{
+	const char *first = w->rest + strspn(w->rest, "/");
+	const size_t n = strcspn(first, "/");
+
+	*err = n > NAME_MAX ? fail(w, ENAMETOOLONG) : 0;
+	if (!n || *err)
+		return false;
+	memcpy(name, first, n);
+	name[n] = '\0';
+	memmove(w->rest, first + n, strlen(first + n) + 1);
+	return true;
+}
+
+/* Put what the link FD, called NAME, says before the rest. */
+static int follow(struct walk *w, int fd, const char *name, const struct stat *st)
+{
+	char path[2 * PATH_MAX];
+	ssize_t n;
+
+	if (st->st_uid != geteuid() && st->st_uid != 0)
+		return ctx_error(w->ctx, -EINVAL,
+				 "%s: '%s' is a symbolic link of another user (uid %u)", w->path,
+				 name, (unsigned int)st->st_uid);
+	if (++w->n_links > MAX_LINKS)
+		return fail(w, ELOOP);
+	n = readlinkat(fd, "", path, PATH_MAX);
+	if (n < 0)
+		return fail(w, errno);
+	snprintf(path + n, sizeof(path) - (size_t)n, "%s", w->rest);
+	return set_rest(w, path);
+}
+
+/* Is NAME, in the folder that was reached, it? Else go on. 1: it is. */
+static int step(struct walk *w, const char *name)
+{
+	const bool is_last = !*w->rest;
+	const int fd = openat(w->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+	int err;
+
+	if (fd < 0)
+		return errno == ENOENT && is_last ? 1 : fail(w, errno);
+	if (fstat(fd, &st) != 0) {
+		err = fail(w, errno);
+	} else if (S_ISLNK(st.st_mode)) {
+		err = follow(w, fd, name, &st);
+	} else if (is_last) {
+		err = S_ISREG(st.st_mode) ? 1 : no_file(w);
+	} else if (S_ISDIR(st.st_mode)) {
+		enter(w, fd);
+		return 0;
+	} else {
+		err = fail(w, ENOTDIR);
+	}
+	close(fd);
+	return err;
+}
+
+int place_find(struct ocp_ctx *ctx, const char *path, struct place *place)
+{
+	struct walk walk = { .ctx = ctx, .path = path, .fd = -1 };
+	int err = set_rest(&walk, path);
+
+	if (!err && walk.fd < 0) {
+		enter(&walk, open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+		err = walk.fd < 0 ? fail(&walk, errno) : 0;
+	}
+	while (!err) {
+		if (next_name(&walk, place->name, &err))
+			err = step(&walk, place->name);
+		else if (!err)
+			err = no_file(&walk);
+	}
+	place->folder_fd = walk.fd;
+	if (err == 1)
+		return 0;
+	if (walk.fd >= 0)
+		close(walk.fd);
+	return err;
+}

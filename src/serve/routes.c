@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+#include "serve/routes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "serve/channel.h"
+#include "serve/control_message.h"
+#include "serve/web/assets.h"
+
+enum { NOT_MODIFIED = 304, UNAUTHORIZED = 401, UNAVAILABLE = 503 };
+
+/* What takes long to make is shared: all that is asked for, but switching, counted from 1. */
+_Static_assert((int)ASK_SWITCH == (int)HTTP_MAX_SHARES, "there is room for each");
+
+static void say_busy(const struct routes *routes, struct http_reply *reply)
+{
+	http_add_header(reply, "Retry-After", "1");
+	http_error(reply, UNAVAILABLE,
+		   routes->asks.is_alone ? "the server ends" : "the server is busy measuring",
+		   NULL);
+}
+
+/* Does the client want no answer that was made before it asked (RFC 9111, 5.2.1.4)? */
+static bool wants_new(const struct http_request *request)
+{
+	char *list = http_header_list(request, "Cache-Control");
+	const bool wants = list && strcasestr(list, "no-cache");
+
+	free(list);
+	return wants;
+}
+
+/* Let the other process answer ASK. What it says of a success is of TYPE. */
+static void pass_on(struct routes *routes, const struct http_request *request, enum ask ask,
+		    const char *type, struct http_reply *reply)
+{
+	enum asks_result result;
+	int64_t age_ms = 0;
+
+	if (wants_new(request)) {
+		reply->ticket = asks_order(&routes->asks, ask, &(struct body){ 0 });
+		if (!reply->ticket)
+			say_busy(routes, reply);
+		return;
+	}
+	result = asks_get(&routes->asks, ask, &reply->body, &age_ms);
+	http_add_header(reply, "Cache-Control", "no-store");
+	reply->type = type;
+	if (result == ASKS_NOTHING)
+		say_busy(routes, reply);
+	if (result != ASKS_OLD)
+		return;
+	snprintf(routes->age, sizeof(routes->age), "%lld", (long long)age_ms / 1000);
+	http_add_header(reply, "Age", routes->age);
+}
+
+static const char *type_of(enum ask ask)
+{
+	return ask < ASK_STATUS ? exposition_type((enum exposition)(ask - ASK_METRICS))
+				: "application/json";
+}
+
+/* For those who wait for it. */
+static void on_answer(void *data, enum ask ask, uint64_t ticket, unsigned int status,
+		      struct body *body)
+{
+	const struct routes *routes = data;
+	struct http_reply reply = { .status = status,
+				    .type = status ? "application/json" : type_of(ask) };
+
+	if (!http_is_awaited(routes->http, ticket))
+		return;
+	body_add(&reply.body, body->bytes, body->n);
+	http_add_header(&reply, "Cache-Control", "no-store");
+	if (ask < ASK_STATUS)
+		http_add_header(&reply, "Vary", "Accept");
+	if (status == UNAUTHORIZED)
+		http_add_header(&reply, "WWW-Authenticate", "Bearer");
+	http_answer(routes->http, ticket, &reply);
+}
+
+static void answer_metrics(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	char *accept = http_header_list(request, "Accept");
+	const enum exposition exposition = negotiate(accept);
+
+	free(accept);
+	if (http_share(request, reply, ASK_METRICS + exposition + 1))
+		return;
+	http_add_header(reply, "Vary", "Accept");
+	pass_on(data, request, ASK_METRICS + exposition, exposition_type(exposition), reply);
+}
+
+static void answer_json(struct routes *routes, const struct http_request *request, enum ask ask,
+			struct http_reply *reply)
+{
+	if (!http_share(request, reply, ask + 1))
+		pass_on(routes, request, ask, "application/json", reply);
+}
+
+static void answer_status(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	answer_json(data, request, ASK_STATUS, reply);
+}
+
+static void answer_history(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	answer_json(data, request, ASK_HISTORY, reply);
+}
+
+/* What the status does not tell of the last minute; it is asked for each second. */
+static void answer_pair_history(void *data, const struct http_request *request,
+				struct http_reply *reply)
+{
+	answer_json(data, request, ASK_PAIR_HISTORY, reply);
+}
+
+static struct control_header header(const struct http_request *request, const char *name)
+{
+	return (struct control_header){ http_header(request, name),
+					http_header_count(request, name) };
+}
+
+static void answer_switch(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	const struct control_request asked = {
+		.host = request->host,
+		.authorization = header(request, "Authorization"),
+		.origin = header(request, "Origin"),
+		.content_type = header(request, "Content-Type"),
+		.order = { request->body, request->n_body, request->peer },
+	};
+	struct routes *routes = data;
+	struct body message = { 0 };
+
+	control_message_write(&asked, &message);
+	if (message.is_short)
+		http_error(reply, UNAVAILABLE, "out of memory", NULL);
+	else
+		reply->ticket = asks_order(&routes->asks, ASK_SWITCH, &message);
+	if (!reply->ticket && !reply->status)
+		say_busy(routes, reply);
+	body_free(&message);
+}
+
+static void answer_health(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	(void)data;
+	(void)request;
+	reply->type = "text/plain; charset=utf-8";
+	body_lit(&reply->body, "ok\n");
+}
+
+/* Is TAG in LIST, the value of If-None-Match? */
+static bool has_tag(const char *list, const char *tag)
+{
+	const char *found = list ? strstr(list, tag) : NULL;
+
+	return found || (list && strcmp(list, "*") == 0);
+}
+
+static void answer_asset(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	const struct asset *asset = asset_find(request->path);
+
+	(void)data;
+	http_add_header(reply, "ETag", asset->etag);
+	http_add_header(reply, "Cache-Control", "no-cache");
+	http_add_header(reply, "Content-Security-Policy",
+			"default-src 'none'; script-src 'self'; style-src 'self'; connect-src "
+			"'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+			"frame-ancestors 'none'");
+	http_add_header(reply, "Referrer-Policy", "no-referrer");
+	/* The length goes with a 304 too, and must be what it would have been. */
+	if (has_tag(http_header(request, "If-None-Match"), asset->etag))
+		reply->status = NOT_MODIFIED;
+	reply->type = asset->type;
+	reply->data = asset->data;
+	reply->n_data = asset->bytes;
+}
+
+static bool admit(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	const struct routes *routes = data;
+
+	return hosts_admit(routes->hosts, request->host, reply);
+}
+
+int routes_start(struct ocp_ctx *ctx, struct routes *routes, int listen_fd, struct http **http)
+{
+	static const struct http_route fixed[] = {
+		{ "/metrics", HTTP_GET, answer_metrics },
+		{ "/api/v1/status", HTTP_GET, answer_status },
+		{ "/api/v1/history", HTTP_GET, answer_history },
+		{ "/api/v1/history/pairs", HTTP_GET, answer_pair_history },
+		{ "/api/v1/switch", HTTP_POST, answer_switch },
+		{ "/healthz", HTTP_GET, answer_health },
+	};
+	const size_t n_fixed = sizeof(fixed) / sizeof(fixed[0]);
+	struct http_route *list = malloc((n_fixed + n_assets) * sizeof(*list));
+	const struct http_settings settings = {
+		.listen_fd = listen_fd,
+		.routes = list,
+		.n_routes = n_fixed + n_assets,
+		.admit = admit,
+		.data = routes,
+	};
+	int err;
+
+	if (!list) {
+		close(listen_fd);
+		return ctx_no_memory(ctx);
+	}
+	memcpy(list, fixed, sizeof(fixed));
+	for (size_t i = 0; i < n_assets; i++)
+		list[n_fixed + i] = (struct http_route){ assets[i].path, HTTP_GET, answer_asset };
+	routes->list = list;
+	routes->asks.on_answer = on_answer;
+	routes->asks.data = routes;
+	err = http_new(ctx, &settings, http);
+	routes->http = *http;
+	return err;
+}
+
+void routes_stop(struct routes *routes, struct http *http)
+{
+	http_free(http);
+	free(routes->list);
+	routes->list = NULL;
+	asks_free(&routes->asks);
+}

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: MIT
+#include "watch/examiner.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/confine.h"
+#include "dormant/external.h"
+#include "dormant/object.h"
+#include "elf/program.h"
+
+/* In shared memory; WHY is written before STATE. */
+struct shared_result {
+	atomic_int state;
+	char why[sizeof(((struct exam_result *)NULL)->why)];
+};
+
+struct examiner {
+	pid_t pid; /* 0: it has been waited for */
+	int pidfd;
+	struct shared_result *results;
+	size_t n, bytes;
+	struct exam_limits limits;
+	size_t at; /* the file that it is at, */
+	int64_t since_ms;
+	bool is_late; /* it was killed for that */
+};
+
+static int64_t now_ms(void)
+{
+	return clock_ns(CLOCK_MONOTONIC) / 1000000;
+}
+
+/* ---- the child ------------------------------------------------------------------------------ */
+
+static void set_result(struct shared_result *result, enum exam_state state, const char *why)
+{
+	snprintf(result->why, sizeof(result->why), "%s", why);
+	atomic_store(&result->state, state);
+}
+
+/* What it has by now is not counted, since most of it is the parent's. */
+static void limit_memory(unsigned int mib)
+{
+#ifndef __SANITIZE_ADDRESS__ /* which maps terabytes */
+	struct rlimit limit;
+	unsigned long pages;
+	FILE *f = fopen("/proc/self/statm", "re");
+
+	if (!f || fscanf(f, "%lu", &pages) != 1)
+		_exit(EXIT_FAILURE);
+	fclose(f);
+	limit.rlim_cur =
+		pages * (unsigned long)sysconf(_SC_PAGESIZE) + (unsigned long)mib * 1024 * 1024;
+	limit.rlim_max = limit.rlim_cur;
+	if (setrlimit(RLIMIT_AS, &limit) != 0)
+		_exit(EXIT_FAILURE);
+#else
+	(void)mib;
+#endif
+}
+
+/* Anew for each file. The signal ends the process. */
+static void limit_time(unsigned int cpu_ms, size_t n)
+{
+	const struct itimerval timer = { .it_value = { cpu_ms / 1000, cpu_ms % 1000 * 1000L } };
+	/* Should anything go wrong with the timer. */
+	const rlim_t seconds = (n + 1) * (cpu_ms / 1000 + 1);
+	const struct rlimit limit = { seconds, seconds };
+
+	setitimer(ITIMER_PROF, &timer, NULL);
+	setrlimit(RLIMIT_CPU, &limit);
+}
+
+static int compare_fds(const void *a, const void *b)
+{
+	const int *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static int keep_files(struct ocp_ctx *ctx, const struct exam_file *files, size_t n)
+{
+	int *kept = malloc(n * sizeof(*kept)), err;
+
+	if (!kept)
+		return ctx_no_memory(ctx);
+	for (size_t i = 0; i < n; i++)
+		kept[i] = files[i].fd;
+	qsort(kept, n, sizeof(*kept), compare_fds);
+	err = confine_close_files(ctx, kept, n);
+	free(kept);
+	return err;
+}
+
+static int confine(struct ocp_ctx *ctx, pid_t parent, const struct exam_file *files, size_t n,
+		   const struct exam_limits *limits)
+{
+	sigset_t prof;
+	int err = keep_files(ctx, files, n);
+
+	if (!err)
+		err = confine_drop_capabilities(ctx);
+	prctl(PR_SET_NAME, "probes-examiner");
+	/* Now: the kernel forgets it when credentials change. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	if (getppid() != parent)
+		_exit(EXIT_FAILURE);
+	signal(SIGPROF, SIG_DFL);
+	sigemptyset(&prof);
+	sigaddset(&prof, SIGPROF);
+	sigprocmask(SIG_UNBLOCK, &prof, NULL);
+	limit_memory(limits->memory_mib);
+	return err;
+}
+
+const char *exam_reason(const char *error, const struct file_origin *origin)
+{
+	const size_t n = strlen(origin->name);
+
+	return strncmp(error, origin->name, n) == 0 && strncmp(error + n, ": ", 2) == 0
+		       ? error + n + 2
+		       : error;
+}
+
+/* Might PROG, of a library, have probes of other files? To be read in any case, to see what it
+ * takes. */
+static int read_externals(struct ocp_ctx *ctx, const struct ocp_program *prog, bool *may)
+{
+	struct object_external *externals = NULL;
+	struct object object;
+	size_t n;
+	int err = external_may_be_in(ctx, prog->elf, may);
+
+	if (err || !*may)
+		return err;
+	err = object_read(ctx, prog->elf, &object);
+	if (err)
+		return err;
+	err = external_list(&object, &externals, &n);
+	free(externals);
+	object_free(&object);
+	return err;
+}
+
+static int read_file(struct ocp_ctx *ctx, const struct exam_file *file, bool *has_probes)
+{
+	struct ocp_program *prog;
+	bool may = false;
+	int err = program_open_from(ctx, file->fd, &file->origin, &prog);
+
+	*has_probes = false;
+	if (err)
+		return err;
+	if (file->origin.is_library)
+		err = read_externals(ctx, prog, &may);
+	*has_probes = ocp_program_probe_count(prog) || may;
+	ocp_program_free(prog);
+	return err == -ENOMEM || err == -EFBIG ? err : 0;
+}
+
+static void examine(struct ocp_ctx *ctx, const struct exam_file *file, unsigned int memory_mib,
+		    struct shared_result *result)
+{
+	char why[sizeof(result->why)];
+	bool has_probes;
+	int err;
+
+	atomic_store(&result->state, EXAM_BEGUN);
+	err = read_file(ctx, file, &has_probes);
+	if (err == -EFBIG) {
+		set_result(result, EXAM_EXCEEDS, exam_reason(ocp_error(ctx), &file->origin));
+	} else if (err == -ENOMEM) {
+		snprintf(why, sizeof(why), "it takes more than %u MiB of memory to read",
+			 memory_mib);
+		set_result(result, EXAM_EXCEEDS, why);
+	} else {
+		/* What else may be wrong with it is no danger, and no news. */
+		set_result(result, has_probes ? EXAM_WITH_PROBES : EXAM_WITHOUT_PROBES, "");
+	}
+}
+
+static void be_examiner(pid_t parent, const struct exam_file *files, size_t n,
+			const struct file_rules *rules, const struct exam_limits *limits,
+			struct shared_result *results)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	const struct file_rules its = { .max_sites = rules->max_sites,
+					.max_library_sites = rules->max_library_sites };
+
+	if (!ctx || confine(ctx, parent, files, n, limits) != 0)
+		_exit(EXIT_FAILURE);
+	file_rules_set(ctx, &its);
+	for (size_t i = 0; i < n; i++) {
+		limit_time(limits->cpu_ms, n);
+		examine(ctx, &files[i], limits->memory_mib, &results[i]);
+	}
+	_exit(EXIT_SUCCESS);
+}
+
+/* ---- the parent ----------------------------------------------------------------------------- */
+
+int examiner_start(struct ocp_ctx *ctx, const struct exam_file *files, size_t n,
+		   const struct file_rules *rules, const struct exam_limits *limits,
+		   struct examiner **out)
+{
+	struct examiner *examiner = calloc(1, sizeof(*examiner));
+	const pid_t parent = getpid();
+	int err = 0;
+
+	if (!examiner)
+		return ctx_no_memory(ctx);
+	*examiner =
+		(struct examiner){ .pidfd = -1, .n = n, .limits = *limits, .since_ms = now_ms() };
+	examiner->bytes = n * sizeof(*examiner->results);
+	examiner->results = mmap(NULL, examiner->bytes, PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (examiner->results == MAP_FAILED) {
+		free(examiner);
+		return ctx_no_memory(ctx);
+	}
+	fflush(NULL);
+	examiner->pid = fork();
+	if (examiner->pid == 0)
+		be_examiner(parent, files, n, rules, limits, examiner->results);
+	if (examiner->pid < 0) {
+		err = ctx_error(ctx, -errno, "fork: %s", strerror(errno));
+		examiner->pid = 0;
+		examiner_free(examiner);
+		return err;
+	}
+	examiner->pidfd = pidfd_open(examiner->pid, 0);
+	*out = examiner;
+	return 0;
+}
+
+static enum exam_state state_of(const struct examiner *examiner, size_t file)
+{
+	const int state = atomic_load(&examiner->results[file].state);
+
+	/* It may have been taken over by what it read. */
+	return state >= EXAM_NOT_BEGUN && state <= EXAM_EXCEEDS ? (enum exam_state)state
+								: EXAM_EXCEEDS;
+}
+
+/* The file at which it ended without an answer had it killed. */
+static void say_why(struct examiner *examiner, int status)
+{
+	size_t at = 0;
+	char *why;
+
+	while (at < examiner->n && state_of(examiner, at) > EXAM_BEGUN)
+		at++;
+	if (at == examiner->n)
+		return;
+	why = examiner->results[at].why;
+	if (examiner->is_late)
+		snprintf(why, sizeof(examiner->results->why), "it takes more than %u ms to read",
+			 examiner->limits.wall_ms);
+	else if (WIFSIGNALED(status) &&
+		 (WTERMSIG(status) == SIGPROF || WTERMSIG(status) == SIGXCPU))
+		snprintf(why, sizeof(examiner->results->why),
+			 "it takes more than %u ms of processor time to read",
+			 examiner->limits.cpu_ms);
+	else if (WIFSIGNALED(status))
+		snprintf(why, sizeof(examiner->results->why),
+			 "the process that read it was killed by signal %d", WTERMSIG(status));
+	else
+		snprintf(why, sizeof(examiner->results->why),
+			 "the process that was to read it ended with status %d",
+			 WEXITSTATUS(status));
+	atomic_store(&examiner->results[at].state, EXAM_EXCEEDS);
+}
+
+/* The clock begins anew with each file. */
+static void kill_late(struct examiner *examiner)
+{
+	size_t at = examiner->at;
+
+	while (at < examiner->n && state_of(examiner, at) > EXAM_BEGUN)
+		at++;
+	if (at != examiner->at)
+		examiner->since_ms = now_ms();
+	examiner->at = at;
+	if (examiner->is_late || now_ms() - examiner->since_ms < examiner->limits.wall_ms)
+		return;
+	examiner->is_late = true;
+	kill(examiner->pid, SIGKILL);
+}
+
+bool examiner_has_ended(struct examiner *examiner, int wait_ms)
+{
+	struct pollfd end = { .fd = examiner->pidfd, .events = POLLIN };
+	int status = 0;
+	pid_t pid;
+
+	if (!examiner->pid)
+		return true;
+	if (wait_ms > 0)
+		poll(&end, 1, wait_ms);
+	pid = waitpid(examiner->pid, &status, WNOHANG);
+	if (pid == 0 || (pid < 0 && errno == EINTR)) {
+		kill_late(examiner);
+		return false;
+	}
+	examiner->pid = 0;
+	say_why(examiner, pid < 0 ? 0 : status);
+	return true;
+}
+
+struct exam_result examiner_result(const struct examiner *examiner, size_t file)
+{
+	struct exam_result result = { .state = state_of(examiner, file) };
+
+	memcpy(result.why, examiner->results[file].why, sizeof(result.why));
+	result.why[sizeof(result.why) - 1] = '\0';
+	return result;
+}
+
+void examiner_free(struct examiner *examiner)
+{
+	if (!examiner)
+		return;
+	if (examiner->pid) {
+		kill(examiner->pid, SIGKILL);
+		while (waitpid(examiner->pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	if (examiner->pidfd >= 0)
+		close(examiner->pidfd);
+	munmap(examiner->results, examiner->bytes);
+	free(examiner);
+}

@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# System calls that fail again and again, by strace's fault injection: the tool ends by itself, and a
+# target is switched as a whole or not at all. (futex(2) is left out: glibc aborts when a wake-up fails.)
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+
+need_injection() {
+	need_command strace
+	strace -qq -o /dev/null -e trace=none true || skip "strace may not trace here"
+}
+
+# Run COMMAND with a fault. Sets STATUS; a minute is for a busy machine, it takes a second or two.
+inject() { # FAULT COMMAND...
+	STATUS=0
+	timeout --kill-after=5 60 strace -f -qq -o /dev/null -e trace="${1%%:*}" --inject="$1" "${@:2}" \
+		>"$TMP/out" 2>"$TMP/err" || STATUS=$?
+	[[ $STATUS -ne 124 && $STATUS -ne 137 ]] || fail "$1: ${*:2} does not end: $(cat "$TMP/err")"
+	[[ $STATUS -lt 128 ]] || fail "$1: ${*:2}: status $STATUS: $(cat "$TMP/err")"
+}
+
+# Start a fixture, all of its probes off.
+start_disabled() { # ARG...
+	start_target "$O/tests/fixtures/v1" "$@"
+	await_line ready
+	"$TOOL" attach -pid "$TARGET" -force -disable-all
+	eq "$(states)" disabled
+}
+
+states() {
+	"$TOOL" info -pid "$TARGET" | awk '{ print $2 }' | sort -u | xargs
+}
+
+# Switch with a fault: all is as before, with a line that says why, or as it was to be.
+check_switch() { # FAULT
+	local action=enable before=disabled after=enabled
+	[[ $(states) = disabled ]] || action=disable before=enabled after=disabled
+	inject "$1" "$TOOL" attach -pid "$TARGET" "-$action-all"
+	if [[ $STATUS -eq 0 ]]; then
+		eq "$(states)" "$after" "$1: states"
+	else
+		eq "$(states)" "$before" "$1: states after: $(cat "$TMP/err")"
+		grep -q 'ocaml-probes: ' "$TMP/err" || fail "$1: nothing was said: $(cat "$TMP/err")"
+	fi
+	! grep -qE '^State:.[Tt]|^TracerPid:.[1-9]' /proc/"$TARGET"/task/*/status || fail "$1: left stopped"
+}
+
+# Calls that are interrupted for ever. The first reads are those of the dynamic linker.
+test_endless_eintr() {
+	local fault
+	need_injection
+	start_disabled --threads 2
+	for fault in read:error=EINTR:when=2+ read:error=EINTR:when=20+ pread64:error=EINTR:when=8+ \
+		pread64:error=EINTR:when=40+ pwrite64:error=EINTR pwrite64:error=EINTR:when=3..1002 \
+		process_vm_readv:error=EINTR process_vm_writev:error=EINTR wait4:error=EINTR waitid:error=EINTR \
+		openat:error=EINTR:when=8+ getdents64:error=EINTR ptrace:error=EINTR \
+		clock_nanosleep:error=EINTR write:error=EINTR; do
+		check_switch "$fault"
+	done
+	quit_target
+}
+
+# Starting a program: it is run with its probes enabled, or not at all.
+test_endless_eintr_at_the_start() {
+	local fault
+	need_injection
+	for fault in wait4:error=EINTR waitid:error=EINTR ptrace:error=EINTR read:error=EINTR:when=20+ \
+		pwrite64:error=EINTR write:error=EINTR; do
+		inject "$fault" "$TOOL" trace -enable-all -prog "$O/tests/fixtures/v1" -- --expect
+	done
+	wait_for '! pgrep -g 0 -x v1 >/dev/null'
+}
+
+# Waiting for the end of --for.
+test_endless_eintr_while_waiting() {
+	need_injection
+	start_disabled
+	inject ppoll:error=EINTR "$TOOL" attach -pid "$TARGET" -enable-all --for 1h
+	[[ $STATUS -ne 0 ]] || fail "it waited"
+	grep -q 'waiting: Interrupted' "$TMP/err" || fail "$(cat "$TMP/err")"
+	eq "$(states)" disabled "switched back"
+	quit_target
+}
+
+# The post-linker writes all or nothing.
+test_endless_eintr_while_linking() {
+	local fault
+	need_injection
+	gcc -nostdlib -static -o "$TMP/before" "$ROOT/tests/fixtures/binaries/dormant.S"
+	for fault in read:error=EINTR:when=4+ pwrite64:error=EINTR pwrite64:error=EINTR:when=2+ \
+		ftruncate:error=EINTR close:error=EINTR:when=6+ rename:error=EINTR fchmod:error=EINTR; do
+		cp "$TMP/before" "$TMP/program"
+		inject "$fault" "$O/ocaml-probes-link" "$TMP/program"
+		[[ $STATUS -eq 0 ]] || cmp "$TMP/program" "$TMP/before"
+		eq "$(find "$TMP" -name 'program?*')" "" "$fault: files left"
+	done
+}
+
+# A thread that cannot be seized, once or always, and is there all the same.
+test_a_thread_that_seems_to_have_ended() {
+	local when
+	need_injection
+	start_disabled
+	for when in 1 2 3; do
+		check_switch "ptrace:error=ESRCH:when=$when"
+		eq "$STATUS" 0 "ESRCH once, at call $when: $(cat "$TMP/err")"
+	done
+	check_switch ptrace:error=ESRCH
+	[[ $STATUS -ne 0 && $STATUS -ne 5 ]] || fail "status $STATUS: $(cat "$TMP/err")"
+	matches "$(cat "$TMP/err")" "pid $TARGET \(v1\): thread $TARGET \(state .\) cannot be traced: No such process"
+	quit_target
+}
+
+# The order that lets a program ask its semaphore: handlers are on before it is raised, and off after it
+# was lowered. "s" is a byte of a site, "c" are counters.
+test_order_of_writes() {
+	local action
+	need_command strace
+	start_disabled
+	for action in enable disable; do
+		strace -f -qq -o "$TMP/calls" -e trace=pwrite64,process_vm_writev "$TOOL" attach -pid "$TARGET" "-$action-all"
+		sed -n 's/^.*pwrite64([0-9]*, ".*", 1, .*/s/p;s/^.*process_vm_writev(.*/c/p' "$TMP/calls" | uniq | xargs \
+			>"$TMP/$action"
+	done
+	eq "$(cat "$TMP/enable")" "s c"
+	eq "$(cat "$TMP/disable")" "c s"
+	quit_target
+}
+
+run_tests "$@"

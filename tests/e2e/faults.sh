@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Each system call fails once (tools/faults): a selection of what `make faults` does.
+. "$(dirname "$0")/lib.sh"
+TEST_TIMEOUT=600
+
+faults() { # SCENARIO...
+	need_root
+	"$ROOT/tools/faults/run" "$O" --select "$@"
+}
+
+test_switching() {
+	faults enable disable pair for
+}
+
+test_repairing() {
+	faults fix
+}
+
+test_measuring() {
+	faults count time print
+}
+
+test_keeping() {
+	faults keep read detach
+}
+
+test_tracing() {
+	faults trace
+}
+
+test_linking() {
+	faults link
+}
+
+test_looking() {
+	faults list list-prog info sites
+}
+
+# A run that injects nothing is no success.
+test_unknown_scenario() {
+	need_root
+	! "$ROOT/tools/faults/run" "$O" --select nosuch >"$TMP/out" || fail "$(cat "$TMP/out")"
+}
+
+run_tests "$@"

@@ -1,0 +1,345 @@
+#!/usr/bin/env bash
+# Tools killed in the middle of an update: what doctor says of it is what the process has, and --fix
+# undoes or completes it. What the process has is read without the tool.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+
+TEST_TIMEOUT=600
+MANY=10000
+
+truth() { # WHAT [ARG...]
+	local what=$1
+	shift
+	python3 "$ROOT/tests/e2e/interrupted_truth.py" "$what" "$TARGET" "$TMP/places" "$@"
+}
+
+# A program with 10 000 probes, each with a site.
+start_many() {
+	gcc -std=gnu11 -D_GNU_SOURCE -O2 -pthread -fPIE -pie -fvisibility=hidden -DSITES=$MANY -DNAMES=$MANY \
+		-o "$TMP/many" "$ROOT/tools/bench/sites.S" "$ROOT/tools/bench/toggle_target.c"
+	start_target "$TMP/many"
+	await_exe "$TMP/many"
+	wait_for '[[ $("$TOOL" info -pid "$TARGET" | wc -l) -eq $MANY ]]'
+	# The second half of the semaphore is OCaml's.
+	BIAS=$(bias_of "$TARGET")
+	readelf -nW "$TMP/many" | awk '
+		/Name: / { name = $2 }
+		/Location: / { sub(",", "", $2); print name, $2, $NF }' |
+		while read -r name site semaphore; do
+			printf '%s 0x%x 0x%x\n' "$name" $((site + BIAS)) $((semaphore + BIAS + 2))
+		done >"$TMP/places"
+	eq "$(wc -l <"$TMP/places")" $MANY "sites"
+}
+
+# A fixture: several sites and counters a probe, sites without code, one probe on from the start.
+start_fixture() { # VARIANT
+	start_target "$O/tests/fixtures/$1" --wait
+	await_line ready
+	BIAS=$(bias_of "$TARGET")
+	"$O/tests/fixtures/$1" --expect | while read -r _ site _ semaphore _ name _; do
+		[[ $site = 0x* || $site = 0 ]] || continue
+		[[ $((site)) -eq 0 ]] || site=$((site + BIAS))
+		[[ $name != args ]] || name=.
+		printf '%s 0x%x 0x%x\n' "$name" "$site" $((semaphore + BIAS))
+	done >"$TMP/places"
+}
+
+# Keep what the probes are now in BEFORE, and what ACTION makes of them in AFTER; they stay as they
+# were, because OPPOSITE takes it back.
+learn() { # ACTION OPPOSITE
+	truth save "$TMP/before"
+	"$TOOL" attach -pid "$TARGET" "$1"
+	truth save "$TMP/after"
+	"$TOOL" attach -pid "$TARGET" "$2"
+	eq "$(truth tell "$TMP/before" "$TMP/after" | cut -d' ' -f2-)" "0 0" "what $2 leaves of $1"
+}
+
+# Doctor must say what is true. Sets CHANGED, DONE and HALF, and INTERRUPTED if there is something to
+# be undone or completed.
+check_report() {
+	local status=0
+	read -r CHANGED DONE HALF < <(truth tell "$TMP/before" "$TMP/after")
+	INTERRUPTED=
+	if [[ $HALF -gt 0 || ($DONE -gt 0 && $DONE -lt $CHANGED) ]]; then
+		INTERRUPTED=1
+	fi
+	doctor || status=$?
+	if [[ $INTERRUPTED ]]; then
+		eq "$status" 1 "status of doctor"
+		eq "$(sed -n 's/^\(an update .* after [0-9]*\), when pid .*/\1/p' "$TMP/doctor")" \
+			"an update of $CHANGED probes was interrupted after $DONE" "what doctor says, $HALF are half done"
+	else
+		eq "$status$(cat "$TMP/doctor")" 0 "status and findings, $DONE of $CHANGED are done"
+	fi
+}
+
+# Undo or complete it, and look at every byte.
+check_fix() { # undo|complete|''
+	"$TOOL" doctor -pid "$TARGET" "--fix${1:+=$1}" >"$TMP/fixed" || fail "doctor --fix: $(tail "$TMP/fixed")"
+	read -r CHANGED DONE HALF < <(truth tell "$TMP/before" "$TMP/after")
+	if [[ $1 = complete ]]; then
+		eq "$DONE of $CHANGED" "$CHANGED of $CHANGED" "probes that are on after --fix=complete"
+	else
+		eq "$DONE+$HALF" 0+0 "probes that differ from before after --fix"
+	fi
+	eq "$(ls "$XDG_RUNTIME_DIR/ocaml-probes")" "" "journals"
+	doctor || fail "doctor after --fix: $(head "$TMP/doctor")"
+}
+
+# What doctor finds, but for the uprobes of somebody who measures the whole machine meanwhile.
+doctor() { # [FLAG...]
+	local status=0
+	"$TOOL" doctor -pid "$TARGET" "$@" >"$TMP/doctor" || status=$?
+	sed -i '/^note: /d' "$TMP/doctor"
+	return $status
+}
+
+make_runtime() {
+	export XDG_RUNTIME_DIR=$TMP/run
+	mkdir -m700 "$TMP/run"
+}
+
+# Run `attach ARG...` and kill it after about a share of the time that it takes, in thousandths. Sets
+# KILLED to whether it was there to be killed, and KILLED_PID.
+kill_after() { # TENTHS_OF_MS ARG...
+	local status=0 delay
+	delay=$(printf '0.%04d' "$1")
+	shift
+	"$TOOL" attach -pid "$TARGET" "$@" &
+	KILLED_PID=$!
+	sleep "$delay"
+	kill -KILL "$KILLED_PID" 2>/dev/null || :
+	wait "$KILLED_PID" 2>/dev/null || status=$?
+	KILLED=
+	[[ $status -ne 137 ]] || KILLED=1
+}
+
+# How long `attach ARG...` takes, in tenths of a millisecond.
+tenths_of() { # ARG...
+	local start=${EPOCHREALTIME/./}
+	"$TOOL" attach -pid "$TARGET" "$@"
+	echo $(((${EPOCHREALTIME/./} - start) / 100 + 1))
+}
+
+test_killed_at_a_hundred_moments() {
+	local takes kills=0 interrupted=0 tries=0 hows=(undo complete '')
+	make_runtime
+	start_many
+	learn -enable-all -disable-all
+	takes=$(tenths_of -enable-all)
+	"$TOOL" attach -pid "$TARGET" -disable-all
+	while ((kills < 100 || interrupted < 20)); do
+		((tries++ < 1000)) || fail "of $kills kills $interrupted were in the middle"
+		kill_after $((RANDOM % takes)) -enable-all
+		if [[ $KILLED ]]; then
+			((++kills))
+			check_report
+			if [[ $INTERRUPTED ]]; then
+				((++interrupted))
+				grep -q ", when pid $KILLED_PID was killed (" "$TMP/doctor" || fail "$DONE done, $HALF half: $(head -1 "$TMP/doctor")"
+				check_fix "${hows[interrupted % 3]}"
+			fi
+		fi
+		"$TOOL" attach -pid "$TARGET" -disable-all
+		check_fix undo
+	done
+	echo "# $kills kills, $interrupted of them in the middle of the work"
+}
+
+# Killed at the N-th of the system calls that write anything, for each N.
+kill_at_each_write() { # FIXTURE ACTION OPPOSITE
+	local n status
+	for n in {1..200}; do
+		status=0
+		ASAN_OPTIONS=detect_leaks=0 strace -f -qq -o "$TMP/strace" \
+			-e trace=write,pwrite64,process_vm_writev,openat,rename,renameat,renameat2,unlinkat,unlink \
+			-e "inject=write,pwrite64,process_vm_writev,rename,renameat,renameat2,unlinkat,unlink:signal=KILL:when=$n" \
+			"$TOOL" attach -pid "$TARGET" "$2" || status=$?
+		[[ $status -ne 0 ]] || break
+		check_report
+		[[ ! $INTERRUPTED ]] || ((++INTERRUPTIONS))
+		if ((n % 2)) && [[ $INTERRUPTED ]]; then
+			check_fix complete
+			"$TOOL" attach -pid "$TARGET" "$3"
+		elif [[ $INTERRUPTED || $DONE -eq 0 ]]; then
+			check_fix undo
+		else
+			"$TOOL" attach -pid "$TARGET" "$3"
+		fi
+		rm -f "$XDG_RUNTIME_DIR"/ocaml-probes/.[1-9]*
+		eq "$(truth tell "$TMP/before" "$TMP/after" | cut -d' ' -f2-)" "0 0" "what is left of call $n"
+	done
+	((n > 2 && n < 200)) || fail "$1: $n system calls"
+	"$TOOL" attach -pid "$TARGET" "$3"
+}
+
+test_killed_at_each_write() {
+	local fixture
+	need_command strace
+	make_runtime
+	INTERRUPTIONS=0
+	for fixture in v0 transitional v1 v2; do
+		start_fixture "$fixture"
+		learn -enable-all -disable-all
+		kill_at_each_write "$fixture" -enable-all -disable-all
+		"$TOOL" attach -pid "$TARGET" -enable-all
+		learn -disable-all -enable-all
+		kill_at_each_write "$fixture" -disable-all -enable-all
+		quit_target
+	done
+	((INTERRUPTIONS >= 16)) || fail "$INTERRUPTIONS interruptions"
+}
+
+# Interrupt an update in its middle: the first probe is done, and the last is not begun, by its journal.
+interrupt() { # ARG...
+	local takes tries=0 progress
+	takes=$(tenths_of -enable-all)
+	"$TOOL" attach -pid "$TARGET" -disable-all
+	while :; do
+		((tries++ < 500)) || fail "could not be killed in its middle"
+		kill_after $((RANDOM % takes)) "$@"
+		read -r CHANGED DONE HALF < <(truth tell "$TMP/before" "$TMP/after")
+		progress=$(cat "$XDG_RUNTIME_DIR"/ocaml-probes/[1-9]* 2>/dev/null | grep -a '^progress' || :)
+		[[ ! $progress =~ 0000000000 && ! $progress = *$MANY ]] && ((DONE > 0 && DONE < MANY)) && break
+		"$TOOL" doctor -pid "$TARGET" --fix >"$TMP/fixed"
+		((DONE < MANY)) || "$TOOL" attach -pid "$TARGET" -disable-all
+	done
+}
+
+# What others switch between the kill and the doctor stays, whichever way it is fixed.
+test_others_after_the_kill() {
+	local first last
+	make_runtime
+	start_many
+	learn -enable-all -disable-all
+	first=$("$TOOL" info -pid "$TARGET" | sed -n '1s/ .*//p')
+	last=$("$TOOL" info -pid "$TARGET" | sed -n '$s/ .*//p')
+	interrupt -enable-all
+	"$TOOL" attach -pid "$TARGET" -enable "$first,$last"
+	! doctor || fail "nothing disagrees"
+	grep -q "^an update of $MANY probes was interrupted after $DONE," "$TMP/doctor" || fail "$DONE done, $HALF half: $(head -1 "$TMP/doctor")"
+	"$TOOL" doctor -pid "$TARGET" --fix --json >"$TMP/fixed"
+	python3 - "$TMP/fixed" <<'PY'
+import json, sys
+j = json.load(open(sys.argv[1]))
+first = j["findings"][0]
+assert (first["kind"], first["probe"], first["repairable"]) == ("interrupted-update", None, True), first
+assert j["left"] == [] and j["fixed"]["undone"] > 1000 and j["fixed"]["completed"] == 0, j["fixed"]
+PY
+	eq "$("$TOOL" info -pid "$TARGET" | grep enabled | xargs)" "$first enabled $last enabled" "what others switched"
+	"$TOOL" attach -pid "$TARGET" -disable "$first,$last"
+	interrupt -enable-all
+	"$TOOL" attach -pid "$TARGET" -enable "$first,$last"
+	"$TOOL" doctor -pid "$TARGET" --fix=complete >"$TMP/fixed"
+	"$TOOL" attach -pid "$TARGET" -disable-all
+	eq "$("$TOOL" info -pid "$TARGET" | grep enabled | xargs)" "$first enabled $last enabled" "what others switched"
+	"$TOOL" attach -pid "$TARGET" -disable "$first,$last"
+	eq "$(truth tell "$TMP/before" "$TMP/after")" "$MANY 0 0" "what is left"
+}
+
+# Two at once, of which one is killed: what the other has done is not undone. Only of the slice that
+# was begun can its doings be taken for those of the one that was killed.
+test_two_at_once() {
+	local takes other i interrupted=0 how want finished begun
+	make_runtime
+	start_many
+	learn -enable-all -disable-all
+	takes=$(tenths_of -enable-all)
+	"$TOOL" attach -pid "$TARGET" -disable-all
+	for i in {1..30}; do
+		"$TOOL" attach -pid "$TARGET" -enable-all &
+		other=$!
+		kill_after $((RANDOM % (2 * takes))) -enable-all
+		wait "$other"
+		if ! doctor; then
+			((++interrupted))
+			matches "$(wc -l <"$TMP/doctor") $(cat "$TMP/doctor")" "^1 an update of $MANY probes was interrupted after [0-9]+, when pid $KILLED_PID was killed"
+			read -r finished begun < <(sed -n 's/^progress 0*\([0-9]\+\) 0*\([0-9]\+\)$/\1 \2/p' "$TMP/run/ocaml-probes"/[1-9]*)
+			how=undo want=1
+			((i % 2)) || how=complete want=2
+			"$TOOL" doctor -pid "$TARGET" --fix=$how >"$TMP/fixed"
+			[[ $(truth other_than $want) -le $((begun - finished)) ]] ||
+				fail "$how: counters other than $want: $(truth other_than $want), in doubt are $((begun - finished))"
+			eq "$(ls "$TMP/run/ocaml-probes")" "" "journals"
+		fi
+		while [[ $(truth other_than 0) != 0 ]]; do
+			"$TOOL" attach -pid "$TARGET" -disable-all
+		done
+	done
+	((interrupted >= 3)) || fail "$interrupted of 30 were interrupted"
+}
+
+# A repair that is killed can be repeated, and the other way round.
+test_killed_while_it_repairs() {
+	local i
+	make_runtime
+	start_many
+	learn -enable-all -disable-all
+	for i in {1..10}; do
+		interrupt -enable-all
+		"$TOOL" doctor -pid "$TARGET" --fix >"$TMP/fixed" &
+		sleep "0.0$((RANDOM % 9))$((RANDOM % 9))"
+		kill -KILL $! 2>/dev/null || :
+		wait $! 2>/dev/null || :
+		check_report
+		if [[ $INTERRUPTED ]] && ((i % 2)); then
+			check_fix complete
+			"$TOOL" attach -pid "$TARGET" -disable-all
+		else
+			check_fix undo
+		fi
+		eq "$(truth tell "$TMP/before" "$TMP/after")" "$MANY 0 0" "what is left"
+	done
+}
+
+# Where no journal can be written the update is done, and -verbose says so.
+test_no_journal() {
+	local dir=/tmp/ocaml-probes-65530 as_user=(setpriv --reuid 65530 --regid 65530 --clear-groups)
+	need_root
+	need_command setpriv
+	unset XDG_RUNTIME_DIR
+	rm -rf "$dir"
+	touch "$dir"
+	chmod 711 "$(dirname "$TMP")" "$TMP"
+	cp "$TOOL" "$TMP/tool"
+	cp "$O/tests/fixtures/v1" "$TMP/prog"
+	start_target "${as_user[@]}" "$TMP/prog" --wait
+	await_line ready
+	"${as_user[@]}" "$TMP/tool" attach -pid "$TARGET" -enable-all >"$TMP/out" 2>&1
+	eq "$(cat "$TMP/out")" "" "what it says"
+	[[ $("$TOOL" info -pid "$TARGET") != *disabled* ]] || fail "not all on"
+	"${as_user[@]}" "$TMP/tool" attach -pid "$TARGET" -disable-all -verbose >"$TMP/out" 2>&1
+	matches "$(cat "$TMP/out")" "no journal, so that doctor could not undo this if we are killed: $dir"
+	rm "$dir"
+}
+
+test_nothing_is_left_behind() {
+	make_runtime
+	start_fixture v0
+	"$TOOL" attach -pid "$TARGET" -enable-all
+	"$TOOL" attach -pid "$TARGET" -disable-all -atomically
+	"$TOOL" attach -pid "$TARGET" -enable-all -force
+	check_fails 2 attach -pid "$TARGET" -enable everywhere,nosuch
+	eq "$(ls -A "$TMP/run/ocaml-probes")" "" "journals"
+	# Nothing but folders and files of our own.
+	eq "$(stat -c %a "$TMP/run/ocaml-probes")" 700 "rights"
+}
+
+check_fails() { # STATUS ARG...
+	local status=0 want=$1
+	shift
+	"$TOOL" "$@" 2>"$TMP/err" || status=$?
+	eq "$status" "$want" "status of $*"
+}
+
+test_mistakes() {
+	start_fixture v1
+	check_error 2 "-fix 'both': undo or complete" doctor -pid "$TARGET" --fix=both
+	check_error 2 "-fix '': undo or complete" doctor -pid "$TARGET" --fix=
+	check_error 2 "contradict" doctor -pid "$TARGET" --fix=undo --fix=complete
+	check_error 2 "contradict" doctor -pid "$TARGET" --fix=complete --fix
+	"$TOOL" doctor -pid "$TARGET" --fix=complete
+	"$TOOL" doctor -pid "$TARGET" -fix=undo
+}
+
+run_tests "$@"

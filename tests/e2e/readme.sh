@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# The README is held against reality: each example is run as it stands there and must print what stands
+# there, but for the numbers; each snippet must compile; tables must add up. readme.py knows how.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+
+# Names that the README uses (/srv/bin/service, port 9464, a kept meter's name) are real in namespaces
+# of our own: nobody else's are touched.
+in_namespaces() { # COMMAND...
+	need_counting
+	need_command unshare ip tmux
+	unshare --mount --net --propagation private bash -euc '
+		ip link set lo up
+		mount -t tmpfs tmpfs /srv
+		mkdir /srv/bin
+		cp "$O/tests/ocaml/service" /srv/bin/service
+		mount -t bpf bpf /sys/fs/bpf
+		exec "$@"' - "$@"
+}
+
+# The compiler finds the ppx and the post-linker as after an installation.
+export OCAMLPATH=$O/ocaml/lib PATH=$O:$ROOT/tools/ocaml:$PATH
+
+readme() { # CASE
+	python3 "$ROOT/tests/e2e/readme.py" "$ROOT/README.md" "$@"
+}
+
+test_examples() { in_namespaces python3 "$ROOT/tests/e2e/readme.py" "$ROOT/README.md" examples; }
+test_top() { in_namespaces python3 "$ROOT/tests/e2e/readme.py" "$ROOT/README.md" top; }
+test_serve() { in_namespaces python3 "$ROOT/tests/e2e/readme.py" "$ROOT/README.md" serve; }
+test_configuration() { in_namespaces python3 "$ROOT/tests/e2e/readme.py" "$ROOT/README.md" configuration; }
+test_tables_add_up() { readme tables; }
+test_quoted_probe() { readme probe; }
+
+# The two ways to build that the README shows, word for word.
+test_builds() { readme builds; }
+test_ocaml_snippet() { readme snippet; }
+
+# What it is there for: wrong examples are found.
+test_wrong_examples_are_found() {
+	need_counting
+	wrong() { # WHAT SED-SCRIPT CASE
+		sed "$2" "$ROOT/README.md" >"$TMP/README.md"
+		! cmp -s "$ROOT/README.md" "$TMP/README.md" || fail "$1: nothing was changed"
+		! in_namespaces python3 "$ROOT/tests/e2e/readme.py" "$TMP/README.md" "$3" >"$TMP/log" 2>&1 ||
+			fail "$1 is not noticed: $(cat "$TMP/log")"
+	}
+	wrong "a probe that is not there" 's/^    cache_evict disabled/&\n    cache_lost disabled/' examples
+	wrong "a wrong source line" 's/(service.ml:98)/(service.ml:95)/' examples
+	wrong "a sum" 's/^    (all)  *\([0-9]*\)  /&1/' tables
+	wrong "a column" 's/^      pair  *pairs.s/&  p42/' top
+	wrong "a metric" 's/^    ocaml_probes_counted/    ocaml_probes_counts/' serve
+	wrong "a key of the configuration" 's/"targets": \[/"tragets": [/' configuration
+}
+
+TEST_TIMEOUT=300
+run_tests "$@"

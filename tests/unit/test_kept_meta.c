@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+/* The text beside the maps of a kept meter: it is read as it was written, and nothing else is. */
+#include <errno.h>
+#include <linux/types.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measure.h"
+#include "measure/kept_meta.h"
+#include "unit.h"
+
+#define TEXT_OF(number) AS_TEXT(number)
+#define AS_TEXT(number) #number
+#define FORMAT		"ocaml-probes-kept 2 " TEXT_OF(MEASURE_VERSION) "\n"
+#define HEAD		FORMAT "start 1200\nsplit 1\nkey -1\ncost 812.500000 523.250000\n"
+#define PROCESSES	HEAD "pid 77\npid 78\n"
+#define COLUMNS		"column 1 =a\ncolumn 0 =b%20c%ff\n"
+#define FILES		"file =/bin/x\n"
+
+static const char whole[] = PROCESSES "pair =a =b%20c%ff\n" COLUMNS "past 1 9\nuses 0 3 2\n" FILES
+				      "site 0 0 4a0 1f 12 3 =camlA__f_1 =a.ml\nnobody =\n"
+				      "site 1 0 ffffffffffffffff 0 0 0 = =\n";
+
+/* The meter that TEXT says, or NULL; in a buffer of its size, so that sanitizers see what is read
+ * behind it. */
+static struct ocp_meter *read_text(struct ocp_ctx *ctx, const char *text)
+{
+	struct ocp_meter *meter = ocp_meter_new(ctx);
+	char *copy = strdup(text);
+	int err;
+
+	assert_non_null(meter);
+	assert_int_equal(site_table_keep(&meter->table, copy), 0);
+	err = kept_meta_parse(meter, "folder", copy);
+	if (!err)
+		return meter;
+	if (err == -EPROTO)
+		assert_non_null(strstr(ocp_error(ctx), "folder: kept by another version"));
+	else
+		assert_string_equal(ocp_error(ctx), "folder/meta: damaged");
+	assert_true(err == -EBADMSG || (err == -EPROTO && strncmp(text, FORMAT, strlen(FORMAT))));
+	ocp_meter_free(meter);
+	return NULL;
+}
+
+static void what_is_written_is_read(void **state)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct ocp_meter *meter = read_text(ctx, whole);
+	char *text = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	(void)state;
+	assert_non_null(meter);
+	assert_int_equal(meter->n_pids, 2);
+	assert_int_equal(meter->pids[1], 78);
+	assert_string_equal(meter->pairs[0].stop, "b c\xff");
+	assert_int_equal(meter->table.n_sites, 3);
+	assert_int_equal(meter->table.sites[0].symbol_off, 0x1f);
+	assert_string_equal(meter->table.sites[0].source, "a.ml");
+	assert_int_equal(meter->table.sites[1].file, NO_FILE);
+	assert_null(meter->table.sites[2].symbol);
+	assert_int_equal(meter->table.columns[1].past_hits, 9);
+	kept_meta_write(out, meter, &meter->kept_costs);
+	fclose(out);
+	assert_string_equal(text, whole);
+	free(text);
+	ocp_meter_free(meter);
+	ocp_ctx_free(ctx);
+}
+
+static void a_part_is_damaged(void **state)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	char part[sizeof(whole)];
+
+	(void)state;
+	for (size_t n = 0; n < sizeof(whole) - 1; n++) {
+		struct ocp_meter *meter;
+
+		memcpy(part, whole, n);
+		part[n] = '\0';
+		meter = read_text(ctx, part);
+		/* A whole number of lines, which say what has to be said, is a text. */
+		assert_true(!meter || (n > 0 && part[n - 1] == '\n' && strstr(part, "column")));
+		ocp_meter_free(meter);
+	}
+	ocp_ctx_free(ctx);
+}
+
+static void nothing_else_is_read(void **state)
+{
+	static const char *const texts[] = {
+		FORMAT "start 1200\nsplit 1\nkey -1\ncost 1.0 1.0\npid 77\ncolumn 1 =a",
+		PROCESSES,				/* no probe */
+		HEAD COLUMNS,				/* of nobody */
+		PROCESSES "program =/bin/x\n" COLUMNS,	/* of both */
+		PROCESSES "column 1 =a\ncolumn 0 =a\n", /* twice */
+		PROCESSES "start 1\n" COLUMNS,
+		PROCESSES "split 1\n" COLUMNS,
+		PROCESSES "cost 1.0 1.0\n" COLUMNS,
+		PROCESSES "key 1\n" COLUMNS,
+		FORMAT "start 1\nsplit 1\ncost 1.0 1.0\npid 77\n" COLUMNS,
+		FORMAT "start 1\nsplit 1\nkey -2\ncost 1.0 1.0\npid 77\n" COLUMNS,
+		FORMAT "start 1\nsplit 1\nkey 65535\ncost 1.0 1.0\npid 77\n" COLUMNS,
+		HEAD "program =a\nprogram =b\n" COLUMNS,
+		FORMAT "split 1\nkey -1\ncost 1.0 1.0\npid 77\n" COLUMNS,
+		FORMAT "start 1\nkey -1\ncost 1.0 1.0\npid 77\n" COLUMNS,
+		FORMAT "start 1\nsplit 1\nkey -1\npid 77\n" COLUMNS,
+		FORMAT "start -1\nsplit 1\nkey -1\ncost 1.0 1.0\npid 77\n" COLUMNS,
+		FORMAT "start 9223372036854775808\nsplit 1\nkey -1\ncost 1.0 1.0\npid 77\n" COLUMNS,
+		FORMAT "start 1\nsplit 4\nkey -1\ncost 1.0 1.0\npid 77\n" COLUMNS,
+		FORMAT "start 1\nsplit 1\nkey -1\ncost inf 1.0\npid 77\n" COLUMNS,
+		FORMAT "start 1\nsplit 1\nkey -1\ncost 1e999 1.0\npid 77\n" COLUMNS,
+		FORMAT "start 1\nsplit 1\nkey -1\ncost 1.0 -1.0\npid 77\n" COLUMNS,
+		FORMAT "start 1\nsplit 1\nkey -1\ncost 1.0\npid 77\n" COLUMNS,
+		PROCESSES "pid 0\n" COLUMNS,
+		PROCESSES "pid -1\n" COLUMNS,
+		PROCESSES "pid 2147483648\n" COLUMNS,
+		PROCESSES "pid 7x\n" COLUMNS,
+		PROCESSES "pid 7 7\n" COLUMNS,
+		PROCESSES "pid\n" COLUMNS,
+		PROCESSES "\n" COLUMNS,
+		PROCESSES "column 2 =a\n",
+		PROCESSES "column 1 a\n",
+		PROCESSES "column 1\n",
+		PROCESSES COLUMNS "pair =a\n",
+		PROCESSES COLUMNS "pair =a =b =c\n",
+		PROCESSES COLUMNS "past 2 1\n",
+		PROCESSES COLUMNS "past 0 18446744073709551616\n",
+		PROCESSES COLUMNS "uses 2 1 1\n",
+		PROCESSES COLUMNS "uses 0 1 2\n", /* more than all */
+		PROCESSES COLUMNS "uses 0 1\n",
+		PROCESSES COLUMNS "file\n",
+		PROCESSES COLUMNS "file =/bin/x%\n",
+		PROCESSES COLUMNS "file =/bin/x%a\n",
+		PROCESSES COLUMNS "file =/bin/x%a", /* the end of a word is the end of the text */
+		PROCESSES COLUMNS "file =/bin/x%zz\n",
+		PROCESSES COLUMNS "file =/bin/x%00y\n",	      /* the end of a string */
+		PROCESSES COLUMNS "site 0 0 0 0 0 0 =a =b\n", /* no file yet */
+		PROCESSES FILES "site 0 0 0 0 0 0 =a =b\n" COLUMNS,
+		PROCESSES COLUMNS FILES "site 2 0 0 0 0 0 =a =b\n",
+		PROCESSES COLUMNS FILES "site 0 1 0 0 0 0 =a =b\n",
+		PROCESSES COLUMNS FILES "site 4294967296 0 0 0 0 0 =a =b\n",
+		PROCESSES COLUMNS FILES "site 0 0 10000000000000000 0 0 0 =a =b\n",
+		PROCESSES COLUMNS FILES "site 0 0 0 0 2147483648 0 =a =b\n",
+		PROCESSES COLUMNS FILES "site 0 0 0 0 0 0 =a\n",
+		PROCESSES COLUMNS FILES "site 0 0 0 0 0 =a =b\n",
+		PROCESSES COLUMNS FILES "site 0 0 0 0 0 2147483648 =a =b\n",
+		PROCESSES COLUMNS FILES "site 0 0 0 0 0 0 =a =b\nnobody =x\n",
+		PROCESSES COLUMNS "something =else\n",
+	};
+	struct ocp_ctx *ctx = ocp_ctx_new();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (read_text(ctx, texts[i]))
+			fail_msg("it was read: %s", texts[i]);
+	ocp_ctx_free(ctx);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_written_is_read),
+		cmocka_unit_test(a_part_is_damaged),
+		cmocka_unit_test(nothing_else_is_read),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

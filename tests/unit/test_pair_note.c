@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+/* What is said of a pair with orphans: when, of which side, and what helps. */
+#include <string.h>
+#include "cli/pair_note.h"
+#include "unit.h"
+
+static const char *note_of(const struct ocp_pair *sum)
+{
+	static char text[PAIR_NOTE_BYTES];
+
+	const bool has_note = pair_note(text, "a", "b", sum);
+
+	assert_int_equal(has_note, text[0] != '\0');
+	return text;
+}
+
+static void few_orphans_are_not_mentioned(void **state)
+{
+	(void)state;
+	assert_string_equal(note_of(&(struct ocp_pair){ 0 }), "");
+	assert_string_equal(
+		note_of(&(struct ocp_pair){
+			.starts = 1002, .count = 992, .orphan_starts = 10, .orphan_stops = 10 }),
+		"");
+	/* What is open may stop yet. */
+	assert_string_equal(note_of(&(struct ocp_pair){ .starts = 100, .count = 1, .open = 99 }),
+			    "");
+}
+
+static void the_side_and_the_remedy_are_named(void **state)
+{
+	(void)state;
+	assert_string_equal(
+		note_of(&(struct ocp_pair){ .starts = 1000, .count = 990, .orphan_starts = 10 }),
+		"a,b: 1% of its starts have no stop: usually exceptions skip it (put it in "
+		"Fun.protect ~finally), or it is in another thread (--key argN)");
+	/* Of a pair in two threads both sides are orphans. */
+	assert_string_equal(
+		note_of(&(struct ocp_pair){ .starts = 8, .orphan_starts = 8, .orphan_stops = 9 }),
+		"a,b: 100% of its starts have no stop: usually exceptions skip it (put it in "
+		"Fun.protect ~finally), or it is in another thread (--key argN)");
+	assert_string_equal(
+		note_of(&(struct ocp_pair){ .starts = 50, .count = 50, .orphan_stops = 50 }),
+		"a,b: 50% of its stops have no start: usually it was before measuring began, or is "
+		"in another thread (--key argN)");
+}
+
+/* Who has a key needs another remedy. */
+static void keys_have_remedies_of_their_own(void **state)
+{
+	(void)state;
+	assert_string_equal(note_of(&(struct ocp_pair){
+				    .starts = 10, .count = 9, .orphan_starts = 1, .by_key = true }),
+			    "a,b: 10% of its starts have no stop: usually exceptions skip it (put "
+			    "it in Fun.protect ~finally), or one key is used twice at a time");
+	assert_string_equal(note_of(&(struct ocp_pair){
+				    .starts = 9, .count = 9, .orphan_stops = 1, .by_key = true }),
+			    "a,b: 10% of its stops have no start: usually it was before measuring "
+			    "began, or the arguments of the two differ");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(few_orphans_are_not_mentioned),
+		cmocka_unit_test(the_side_and_the_remedy_are_named),
+		cmocka_unit_test(keys_have_remedies_of_their_own),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

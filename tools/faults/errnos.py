@@ -1,0 +1,174 @@
+"""Which errnos a system call may well fail with, and how the tools may say so."""
+import errno as numbers
+import re
+from enum import IntEnum
+
+Errno = IntEnum("Errno", {name: value for value, name in numbers.errorcode.items()})
+
+# Not in the table: calls that cannot fail where the tools make them (getpid, rt_sigprocmask), futex
+# (the C library aborts at an impossible error), close and munmap (a call that is not carried out
+# would be a leak of ours), brk (it has no errno).
+TABLE = {
+    "access": "EACCES ENOENT",
+    "bpf": "EPERM ENOMEM",
+    "chmod": "EPERM EROFS",
+    "chown": "EPERM EROFS",
+    "clock_nanosleep": "EINTR",
+    "clone": "EAGAIN ENOMEM",
+    "clone3": "EAGAIN ENOMEM ENOSYS",
+    "copy_file_range": "EIO ENOSPC EXDEV",
+    "dup": "EMFILE",
+    "dup3": "EMFILE",
+    "epoll_create1": "EMFILE ENOMEM",
+    "epoll_ctl": "ENOMEM ENOSPC",
+    "epoll_wait": "EINTR",
+    "eventfd2": "EMFILE ENOMEM",
+    "faccessat": "EACCES ENOENT",
+    "faccessat2": "EACCES ENOENT ENOSYS",
+    "fallocate": "ENOSPC EOPNOTSUPP",
+    "fchmod": "EPERM EROFS EIO",
+    "fchmodat": "EPERM EROFS",
+    "fchown": "EPERM EROFS EIO",
+    "fcntl": "EMFILE",
+    "fdatasync": "EIO ENOSPC",
+    "fgetxattr": "ENOTSUP EIO",
+    "flistxattr": "ENOTSUP EIO",
+    "flock": "EINTR ENOLCK",
+    "fsetxattr": "EPERM ENOTSUP ENOSPC",
+    "fstat": "EIO ENOMEM",
+    "fstatfs": "EIO",
+    "fsync": "EIO ENOSPC",
+    "ftruncate": "EIO ENOSPC",
+    "getdents64": "EIO ENOTDIR",  # ENOENT is the end, to the C library
+    "getrandom": "ENOSYS",
+    "getxattr": "ENOTSUP EIO",
+    "inotify_init1": "EMFILE",
+    "ioctl": "ENOTTY EINVAL",
+    "kill": "ESRCH EPERM",
+    "link": "EEXIST EPERM",
+    "linkat": "EEXIST EPERM",
+    "lseek": "EINVAL",
+    "lstat": "EACCES EIO",
+    "madvise": "EINVAL",
+    "mkdir": "EACCES ENOSPC EROFS",
+    "mkdirat": "EACCES ENOSPC EROFS",
+    "mmap": "ENOMEM",
+    "mprotect": "ENOMEM",
+    "mremap": "ENOMEM",
+    "newfstatat": "EIO ENOMEM",
+    "open": "EMFILE EACCES ENOENT ENFILE",
+    "openat": "EMFILE EACCES ENOENT ENFILE ENOMEM",
+    "perf_event_open": "EACCES EMFILE ENOSPC ENODEV",
+    "pidfd_open": "EMFILE ENOSYS ESRCH",
+    "pipe2": "EMFILE",
+    "poll": "EINTR ENOMEM",
+    "ppoll": "EINTR ENOMEM",
+    "prctl": "EINVAL",
+    "pread64": "EIO",
+    "preadv": "EIO",
+    "prlimit64": "EPERM",
+    "process_vm_readv": "EPERM ENOSYS ESRCH EFAULT ENOMEM",
+    "process_vm_writev": "EPERM ENOSYS EFAULT ENOMEM",
+    "ptrace": "EPERM ESRCH",
+    "pwrite64": "EIO EFAULT ENOMEM EINTR",
+    "pwritev": "EIO ENOSPC",
+    "read": "EIO",
+    "readlink": "EACCES ENOENT",
+    "readlinkat": "EACCES ENOENT",
+    "rename": "EACCES ENOSPC EROFS",
+    "renameat": "EACCES ENOSPC EROFS",
+    "renameat2": "EACCES ENOSPC EROFS",
+    "rmdir": "EBUSY EACCES",
+    "sched_setaffinity": "EINVAL",
+    "sendfile": "EIO ENOSPC",
+    "signalfd4": "EMFILE ENOMEM",
+    "stat": "EACCES EIO",
+    "statfs": "EACCES EIO",
+    "statx": "EIO EACCES",
+    "symlink": "EEXIST ENOSPC",
+    "tgkill": "ESRCH",
+    "timerfd_create": "EMFILE ENOMEM",
+    "timerfd_settime": "EINVAL",
+    "unlink": "EACCES EROFS",
+    "unlinkat": "EACCES EROFS",
+    "utimensat": "EPERM EROFS",
+    "vfork": "EAGAIN ENOMEM",
+    "wait4": "ECHILD EINTR",
+    "waitid": "ECHILD EINTR",
+    "write": "EIO ENOSPC EPIPE",
+    "writev": "EIO ENOSPC",
+}
+
+# <linux/bpf.h>: commands with errnos of their own.
+BPF_MAP_CREATE, BPF_MAP_UPDATE, BPF_PROG_LOAD, BPF_OBJ_PIN, BPF_LINK_CREATE = 0, 2, 5, 6, 28
+BPF = {
+    BPF_MAP_CREATE: "E2BIG EINVAL",
+    BPF_MAP_UPDATE: "E2BIG EBUSY",
+    BPF_PROG_LOAD: "E2BIG EACCES ENOSPC",
+    BPF_OBJ_PIN: "EEXIST ENOSPC",
+    BPF_LINK_CREATE: "EBUSY ESRCH EOPNOTSUPP EINVAL",
+}
+
+# <linux/ptrace.h>: to a tracee that was stopped by us the kernel only says that it was killed.
+PTRACE_POKEUSER, PTRACE_SEIZE = 6, 0x4206
+PTRACE = {
+    PTRACE_POKEUSER: "ENOSPC",
+    PTRACE_SEIZE: "EIO",
+}
+
+
+def errnos_of(name, what):
+    """The errnos for a call of NAME about WHAT, which see in inject.c."""
+    names = TABLE.get(name, "").split()
+    if what.startswith("request "):
+        request = int(what.split()[1])
+        names += (BPF if name == "bpf" else PTRACE).get(request, "").split()
+        if name == "ptrace" and request != PTRACE_SEIZE:
+            names.remove("EPERM")
+    if what.endswith(" (new)"):
+        names += ["ENOSPC", "EROFS"]
+    # The target is there, and so are its threads, and so are we.
+    if re.match(r"/proc/(\d+/(task|status)|self/)", what):
+        names = [n for n in names if n != "ENOENT"]
+    # A pipe or the like of our own.
+    if name == "write" and what.startswith(("pipe:", "anon_inode:", "socket:")):
+        names = []
+    return [Errno(getattr(numbers, n)) for n in names]
+
+
+# Diagnoses that stand for an errno's text.
+ACCEPTED = [re.compile(text) for text in (
+    # EACCES, EPERM
+    r"pid \d+ \(.*\): may not be (traced|inspected)",
+    r"the kernel refuses bpf\(\)",
+    # ENOTSUP and EINVAL of bpf(2)
+    r"this kernel \(.*\) was built without uprobes for BPF",
+    r"arguments need uprobe_multi links",
+    # ENOENT and ESRCH in /proc
+    r"pid \d+ \(.*\): has no memory of its own",
+    r"pid \d+: no such process",
+    r"process \d+: it ended",
+    r"pid \d+: has ended",
+    # ENOMEM
+    r"(?m): out of memory$",
+    r"measuring: no memory for ",
+    # what it left on record is undone by doctor, which is tried
+    r"probes could not be restored",
+    # the C library's errno, where it had no memory for the stack
+    r"cannot start a thread: Resource temporarily unavailable",
+)]
+
+
+# README, "exit code"; 1 is for all others.
+STATUSES = {
+    2: [Errno.ENOENT],
+    3: [Errno.EPERM, Errno.EACCES],
+    4: [Errno.ENOSYS, Errno.ENOTSUP, Errno.EINVAL],
+    5: [Errno.ESRCH, Errno.ENOENT],
+    6: [Errno.EPERM, Errno.ESRCH, Errno.EBUSY],
+}
+
+
+def status_fits(status, errno):
+    """Is STATUS the one that README has for a failure with ERRNO?"""
+    return status == 1 or Errno(errno) in STATUSES.get(status, ())

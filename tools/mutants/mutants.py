@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""mutants.py O [--count N] [--file PART]...: do the tests notice wrong code?
+
+A mutant is this project with one line changed: a comparison turned round, a call left out, a constant
+off by one. Each is built in a copy of the tree, and the tests that should notice it are run until one
+of them fails. Which tests these are stands in the file `tests` beside this script, a line a source
+file: its path, then names for tests/run, the quickest first. Mutants that change nothing are in the
+file `equivalent`, each with its reason.
+
+The same N mutants are made in each run, as long as the sources are the same. Results go to
+O/mutants/results.tsv as they come; what stands there from an earlier run of the same source line is not
+run again. Status 0 if at least 95 % of the mutants were noticed.
+"""
+
+import argparse
+import collections
+import hashlib
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+HERE = os.path.dirname(os.path.abspath(__file__))
+GOAL = 0.95
+SECONDS_A_TEST = 400
+NOT_BUILT = "does not build"
+
+Mutant = collections.namedtuple("Mutant", "path line kind old new")
+
+SWAPS = [
+    ("equal", r"(?<=[^=!<>])==(?=[^=])", "!="),
+    ("unequal", r"!=", "=="),
+    ("less", r" < ", " <= "),
+    ("at most", r" <= ", " < "),
+    ("more", r" > ", " >= "),
+    ("at least", r" >= ", " > "),
+    ("and", r" && ", " || "),
+    ("or", r" \|\| ", " && "),
+    ("plus", r" \+ ", " - "),
+    ("minus", r" - ", " + "),
+    ("plus one", r"\+\+", "--"),
+    ("true", r"\btrue\b", "false"),
+    ("false", r"\bfalse\b", "true"),
+    ("or bits", r" \|= ", " = "),
+    ("add", r" \+= ", " = "),
+    ("return an error", r"return err;", "return 0;"),
+    ("return 0", r"return 0;", "return 1;"),
+    ("return 1", r"return 1;", "return 0;"),
+    ("not", r"if \(!(?=\w)", "if ("),
+    ("if", r"if \((?=[\w.>()-]+\)$)", "if (!"),
+    ("a shift", r" >> ", " << "),
+]
+
+# A statement that is a call, alone on its line; what is freed or logged is no behaviour.
+CALL = re.compile(r"^\t+(?!return|free\(|\w+_free\(|ctx_log|ctx_hint|if\b|for\b|while\b|switch\b|static_assert|_Static)"
+                  r"[a-z_]\w*\(.*\);$")
+JUMP = re.compile(r"^\t+(break|continue);$")
+
+
+def mutants_of(path):
+    """Every mutant of a file. Comments, declarations at the top level and macros have none."""
+    in_comment = False
+    with open(os.path.join(ROOT, path)) as file:
+        for number, line in enumerate(file, 1):
+            line = line.rstrip("\n")
+            if in_comment or line.lstrip().startswith("/*"):
+                in_comment = "*/" not in line
+                continue
+            if not line.startswith("\t") or "ctx_error" in line or '"' in line:
+                continue
+            if CALL.match(line) or JUMP.match(line):
+                yield Mutant(path, number, "left out", line, "\t;")
+            code = line.split("/*")[0]
+            for kind, pattern, new in SWAPS:
+                for found in re.finditer(pattern, code):
+                    yield Mutant(path, number, kind, line,
+                                 line[: found.start()] + new + line[found.end():])
+
+
+def order(mutant):
+    """A random order that is the same in each run, and does not change when lines move."""
+    return hashlib.sha256(repr((mutant.path, mutant.kind, mutant.old, mutant.new)).encode()).hexdigest()
+
+
+def read_tests():
+    tests = {}
+    with open(os.path.join(HERE, "tests")) as file:
+        for line in file:
+            words = line.split("#")[0].split()
+            if words:
+                tests[words[0]] = words[1:]
+    return tests
+
+
+def read_equivalent():
+    """(path, old line, new line) -> reason. A line of the file: PATH | OLD | NEW | REASON."""
+    known = {}
+    with open(os.path.join(HERE, "equivalent")) as file:
+        for line in file:
+            if line.strip() and not line.startswith("#"):
+                path, old, new, reason = [part.strip() for part in line.split(" | ")]
+                known[path, old, new] = reason
+    return known
+
+
+def choose(tests, wanted, count):
+    """As many of each file, as far as it has them."""
+    files = [path for path in tests if not wanted or any(part in path for part in wanted)]
+    lists = [sorted(mutants_of(path), key=order) for path in files]
+    chosen = []
+    while len(chosen) < count and any(lists):
+        for mutants in lists:
+            if mutants and len(chosen) < count:
+                chosen.append(mutants.pop(0))
+    return chosen
+
+
+class Tree:
+    """A copy of the project in which mutants are built."""
+
+    def __init__(self, folder):
+        self.folder = os.path.join(folder, "tree")
+        os.makedirs(self.folder, exist_ok=True)
+        files = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], stdout=subprocess.PIPE, check=True).stdout
+        subprocess.run(["rsync", "-a", "--from0", "--files-from=-", ROOT, self.folder], input=files, check=True)
+        self.log = os.path.join(folder, "log")
+
+    def run(self, seconds, *command):
+        with open(self.log, "w") as log:
+            try:
+                return subprocess.run(command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log,
+                                      stderr=subprocess.STDOUT, timeout=seconds, check=False).returncode
+            except subprocess.TimeoutExpired:
+                return -1
+
+    def build(self):
+        return self.run(1200, "make", "-j%d" % os.cpu_count(), "all", "ocaml", "fixtures", "ocaml-tests",
+                        "unit-tests") == 0
+
+    def write(self, mutant, line):
+        path = os.path.join(self.folder, mutant.path)
+        with open(path) as file:
+            lines = file.read().split("\n")
+        lines[mutant.line - 1] = line
+        with open(path, "w") as file:
+            file.write("\n".join(lines))
+
+    def try_mutant(self, mutant, tests):
+        """What noticed it, "" if nothing did."""
+        self.write(mutant, mutant.new)
+        try:
+            if not self.build():
+                return NOT_BUILT
+            for test in tests:
+                if self.run(SECONDS_A_TEST, "tests/run", "build", test) != 0:
+                    return test
+            return ""
+        finally:
+            self.write(mutant, mutant.old)
+
+
+def read_results(path):
+    results = {}
+    if os.path.exists(path):
+        with open(path) as file:
+            for line in file:
+                key, noticed = line.rstrip("\n").split("\t")[:2]
+                results[key] = noticed
+    return results
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("O")
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--file", action="append", default=[])
+    parser.add_argument("--list", action="store_true", help="show them, run nothing")
+    args = parser.parse_args()
+    folder = os.path.abspath(os.path.join(args.O, "mutants"))
+    tests, equivalent = read_tests(), read_equivalent()
+    mutants = choose(tests, args.file, args.count)
+    if args.list:
+        for mutant in mutants:
+            print("%s:%d: %s: %s" % (mutant.path, mutant.line, mutant.kind, mutant.new.strip()))
+        return 0
+    os.makedirs(folder, exist_ok=True)
+    results_path = os.path.join(folder, "results.tsv")
+    results = read_results(results_path)
+    tree = Tree(folder)
+    if not tree.build():
+        sys.exit("mutants: the tree does not build: see %s" % tree.log)
+    noticed = alike = refused = 0
+    survivors = []
+    for number, mutant in enumerate(mutants, 1):
+        where = "%s:%d: %s: %s" % (mutant.path, mutant.line, mutant.kind, mutant.new.strip())
+        if (mutant.path, mutant.old.strip(), mutant.new.strip()) in equivalent:
+            alike += 1
+            continue
+        key = order(mutant)
+        if key not in results:
+            results[key] = tree.try_mutant(mutant, tests[mutant.path])
+            with open(results_path, "a") as file:
+                file.write("%s\t%s\t%s\n" % (key, results[key], where))
+        refused += results[key] == NOT_BUILT
+        noticed += results[key] not in ("", NOT_BUILT)
+        if not results[key]:
+            survivors.append(where)
+        print("%d/%d %s: %s" % (number, len(mutants), where, results[key] or "NOT NOTICED"), flush=True)
+    run = noticed + len(survivors)
+    print("\n%d mutants: %d noticed, %d not (%.1f %% noticed); beside them %d do not build, %d are equivalent"
+          % (len(mutants), noticed, len(survivors), 100 * noticed / run if run else 0, refused, alike))
+    for where in survivors:
+        print("not noticed: %s" % where)
+    return 0 if run and noticed >= GOAL * run else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
