@@ -48,7 +48,9 @@ LIBBPF = $(if $(LIBBPF_A),$(LIBBPF_A) -lz,-lbpf)
 LIBS = $(LIBBPF) -ldw -lelf
 TOOL_LIBS = -ljson-c
 
-lib_srcs := $(wildcard src/base/*.c src/elf/*.c src/dormant/*.c src/process/*.c src/measure/*.c)
+# The folders in their order: none includes a file of one that comes later (tests/folders).
+program_srcs := $(wildcard src/base/*.c src/elf/*.c src/program/dormant/*.c src/program/*.c)
+lib_srcs := $(program_srcs) $(wildcard src/process/*.c src/measure/*/*.c src/measure/*.c src/bpftrace/*.c)
 cli_srcs := $(wildcard src/cli/*.c)
 watch_srcs := $(wildcard src/watch/*.c)
 serve_srcs := $(wildcard src/serve/*.c)
@@ -204,4 +206,4 @@ help: ## this list
 	@sed -n '/^#   /s/^#//p' Makefile
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s'|'
 
--include $(wildcard $(O)/src/*/*.d $(O)/bpf/*.d)
+-include $(wildcard $(O)/src/*/*.d $(O)/src/*/*/*.d $(O)/bpf/*.d)

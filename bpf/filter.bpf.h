@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Filters, on the BPF side: does a hit satisfy one? src/measure/filter.c makes them from their
+ * Filters, on the BPF side: does a hit satisfy one? src/measure/args/filter.c makes them from their
  * text, args.h has their form.
  */
 #ifndef FILTER_BPF_H

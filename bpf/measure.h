@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What measure.bpf.c and its user side (src/measure/engine_bpf.c) share: the layout of the maps,
+ * What measure.bpf.c and its user side (src/measure/engine/engine_bpf.c) share: the layout of the maps,
  * which is also what others find who read the maps that `--keep` pins. MEASURE_VERSION changes when
  * the layout does. The includer provides the __u32 and __u64 types: vmlinux.h in BPF programs,
  * linux/types.h elsewhere.

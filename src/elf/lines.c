@@ -19,7 +19,7 @@
 
 struct finder {
 	struct ocp_ctx *ctx;
-	struct place *const *asked;
+	struct source_line *asked;
 	size_t n;
 	size_t *offs; /* where the name of an answer is in the text, + 1; 0: not known */
 	char *text;   /* the names, each once in a row: most sites of one file stand together */
@@ -63,7 +63,7 @@ static size_t first_from(const struct finder *f, uint64_t va)
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (f->asked[middle]->site->va < va)
+		if (f->asked[middle].va < va)
 			low = middle + 1;
 		else
 			high = middle;
@@ -81,7 +81,7 @@ static bool may_hold_a_site(const struct finder *f, Dwarf_Die *unit)
 	while ((at = dwarf_ranges(unit, at, &base, &start, &end)) > 0) {
 		size_t i = first_from(f, start);
 
-		if (i < f->n && f->asked[i]->site->va < end)
+		if (i < f->n && f->asked[i].va < end)
 			return true;
 		says = true;
 	}
@@ -91,7 +91,7 @@ static bool may_hold_a_site(const struct finder *f, Dwarf_Die *unit)
 /* A row that begins at the site number I; a later one of the same address takes its place. */
 static int take_row(struct finder *f, size_t i, Dwarf_Line *row)
 {
-	struct place *place = f->asked[i];
+	struct source_line *answer = &f->asked[i];
 	bool is_statement = false, is_end = true;
 	const char *file;
 	int line = 0, column = 0;
@@ -103,8 +103,8 @@ static int take_row(struct finder *f, size_t i, Dwarf_Line *row)
 	if (!file || dwarf_linebeginstatement(row, &is_statement) != 0 || !is_statement ||
 	    dwarf_lineno(row, &line) != 0 || line <= 0 || dwarf_linecol(row, &column) != 0)
 		return 0;
-	place->line = line;
-	place->column = column > 0 ? column : 0;
+	answer->line = line;
+	answer->column = column > 0 ? column : 0;
 	f->offs[i] = add_name(f, file);
 	return f->offs[i] ? 0 : ctx_no_memory(f->ctx);
 }
@@ -126,11 +126,11 @@ static int join_unit(struct finder *f, Dwarf_Die *unit)
 			continue;
 		if (at == 0)
 			i = first_from(f, va);
-		while (i < f->n && f->asked[i]->site->va < va)
+		while (i < f->n && f->asked[i].va < va)
 			i++;
 		if (i == f->n)
 			break;
-		if (f->asked[i]->site->va == va)
+		if (f->asked[i].va == va)
 			err = take_row(f, i, row);
 	}
 	return err;
@@ -148,7 +148,7 @@ static int join_units(struct finder *f, Dwarf *dwarf)
 	return err;
 }
 
-int lines_find(struct ocp_ctx *ctx, int fd, const char *name, struct place *const *asked, size_t n,
+int lines_find(struct ocp_ctx *ctx, int fd, const char *name, struct source_line *asked, size_t n,
 	       char **names)
 {
 	struct finder f = { .ctx = ctx, .asked = asked, .n = n };
@@ -167,9 +167,9 @@ int lines_find(struct ocp_ctx *ctx, int fd, const char *name, struct place *cons
 	for (size_t i = 0; i < n; i++) {
 		bool known = !err && f.offs[i];
 
-		asked[i]->file = known ? f.text + f.offs[i] - 1 : NULL;
-		asked[i]->line = known ? asked[i]->line : 0;
-		asked[i]->column = known ? asked[i]->column : 0;
+		asked[i].file = known ? f.text + f.offs[i] - 1 : NULL;
+		asked[i].line = known ? asked[i].line : 0;
+		asked[i].column = known ? asked[i].column : 0;
 	}
 	dwarf_end(dwarf);
 	free(f.offs);

@@ -21,9 +21,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "dormant/code_scan.h"
-#include "dormant/external.h"
-#include "dormant/marker.h"
+#include "program/dormant/code_scan.h"
+#include "program/dormant/external.h"
+#include "program/dormant/marker.h"
 #include "link/layout.h"
 #include "link/notes.h"
 #include "link/places.h"

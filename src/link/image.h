@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 #include "base/ctx.h"
-#include "dormant/object.h"
+#include "program/dormant/object.h"
 
 struct image {
 	struct ocp_ctx *ctx;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * A note a site, in the format that src/elf/note.c reads. Notes of others in the program (libc, C++
+ * A note a site, in the format that src/program/note.c reads. Notes of others in the program (libc, C++
  * or Python runtimes, C stubs) keep their order and come first; ours follow by address, as a linker
  * would have collected them.
  */
@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "elf/note.h"
+#include "program/note.h"
 
 static const char section_name[] = ".note.stapsdt";
 static const char owner[] = "stapsdt";

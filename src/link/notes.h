@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "dormant/marker.h"
+#include "program/dormant/marker.h"
 #include "link/image.h"
 #include "link/layout.h"
 

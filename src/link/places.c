@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The format is told in src/elf/places.c, which reads it. Like .note.stapsdt the section is of type
+ * The format is told in src/program/places.c, which reads it. Like .note.stapsdt the section is of type
  * SHT_NOTE and not loaded: strip, objcopy and eu-strip keep what is of this type.
  *
  * Each file's name is written once: the entries are sorted by name for that, then by address.
@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "elf/places.h"
+#include "program/places.h"
 
 struct entry {
 	uint64_t va;

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "dormant/marker.h"
+#include "program/dormant/marker.h"
 #include "link/image.h"
 #include "link/layout.h"
 

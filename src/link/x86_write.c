@@ -22,7 +22,7 @@
 #include "link/x86_write.h"
 
 #include <string.h>
-#include "elf/program.h"
+#include "program/program.h"
 
 enum {
 	JUMP_SHORT_BYTES = 2,

@@ -3,7 +3,7 @@
 #ifndef LINK_X86_WRITE_H
 #define LINK_X86_WRITE_H
 
-#include "dormant/x86_site.h"
+#include "program/dormant/x86_site.h"
 
 /* Make the load at POS load the address VA instead, which must be in its reach. */
 bool x86_can_redirect(const struct x86_code *code, size_t pos, const struct x86_load *load,

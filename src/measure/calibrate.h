@@ -3,7 +3,7 @@
 #ifndef MEASURE_CALIBRATE_H
 #define MEASURE_CALIBRATE_H
 
-#include "measure/engine.h"
+#include "measure/engine/engine.h"
 #include "ocaml_probes.h"
 
 struct calibration;

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "measure/meter.h"
-#include "measure/value.h"
+#include "measure/args/value.h"
 
 _Static_assert((int)OCP_INT == (int)VALUE_INT && (int)OCP_LIST == (int)VALUE_LIST &&
 		       (int)OCP_CUSTOM == (int)VALUE_CUSTOM &&

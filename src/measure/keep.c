@@ -18,7 +18,7 @@
 #include "measure/kept_folder.h"
 #include "measure/kept_meta.h"
 #include "measure/meter.h"
-#include "measure/pinned.h"
+#include "measure/engine/pinned.h"
 
 enum { MAX_META_BYTES = 256 << 20, PATH_BYTES = KEPT_PATH_BYTES + 300 };
 

@@ -3,8 +3,8 @@
 #ifndef MEASURE_LOSSES_H
 #define MEASURE_LOSSES_H
 
-#include "measure/engine.h"
-#include "measure/site_table.h"
+#include "measure/engine/engine.h"
+#include "measure/sites/site_table.h"
 #include "ocaml_probes.h"
 
 /* The sentence in LOSSES is LOSSES' own, also on failure (-ENOMEM). */

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "measure/kernel_file.h"
+#include "measure/engine/kernel_file.h"
 #include "process/maps.h"
 #include "process/proc_file.h"
 #include "process/process.h"

@@ -3,12 +3,12 @@
 #ifndef MEASURE_METER_H
 #define MEASURE_METER_H
 
-#include "measure/arguments.h"
+#include "measure/args/arguments.h"
 #include "measure/calibrate.h"
-#include "measure/engine.h"
+#include "measure/engine/engine.h"
 #include "measure/kept_folder.h"
-#include "measure/selection.h"
-#include "measure/site_table.h"
+#include "program/selection.h"
+#include "measure/sites/site_table.h"
 #include "ocaml_probes.h"
 #include "process/find.h"
 

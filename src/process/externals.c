@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dormant/external.h"
-#include "dormant/marker.h"
+#include "program/dormant/external.h"
+#include "program/dormant/marker.h"
 #include "elf/dynsym.h"
 
 /* A program with plugins exports all its symbols: 100 000 take some 6 MB. */

@@ -27,7 +27,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dormant/external.h"
+#include "program/dormant/external.h"
 #include "process/auxv.h"
 #include "process/externals.h"
 #include "process/proc_file.h"

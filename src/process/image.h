@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "base/ctx.h"
-#include "elf/program.h"
+#include "program/program.h"
 #include "process/maps.h"
 
 struct image {

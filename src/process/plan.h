@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include "base/ctx.h"
 #include "process/actions.h"
-#include "process/live.h"
+#include "process/process_probes.h"
 #include "process/patch.h"
 
 /* What is to be done to one probe, and its writes: writes[first_write .. first_write + n_writes).

@@ -6,7 +6,7 @@
 #include <sys/types.h>
 #include "ocaml_probes.h"
 #include "process/image.h"
-#include "process/live.h"
+#include "process/process_probes.h"
 #include "process/memory.h"
 #include "process/tracee.h"
 

@@ -8,7 +8,7 @@
 #include "base/ctx.h"
 #include "process/actions.h"
 #include "process/image.h"
-#include "process/live.h"
+#include "process/process_probes.h"
 
 /* One probe that is to be switched. */
 struct action_target {

@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "elf/program.h"
+#include "program/program.h"
 #include "process/image.h"
 #include "process/maps.h"
 #include "process/process.h"

@@ -4,7 +4,7 @@
 #define PROCESS_SITE_FORM_H
 
 #include <stdbool.h>
-#include "elf/program.h"
+#include "program/program.h"
 
 enum site_form {
 	SITE_FORM_OFF,

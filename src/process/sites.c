@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "elf/places.h"
+#include "program/places.h"
 #include "elf/symbols.h"
-#include "elf/wrapper_args.h"
+#include "program/wrapper_args.h"
 #include "process/proc_file.h"
 #include "process/process.h"
 #include "process/site_form.h"

@@ -18,9 +18,9 @@
 
 #include "base/clock.h"
 #include "base/confine.h"
-#include "dormant/external.h"
-#include "dormant/object.h"
-#include "elf/program.h"
+#include "program/dormant/external.h"
+#include "program/dormant/object.h"
+#include "program/program.h"
 
 /* In shared memory; WHY is written before STATE. */
 struct shared_result {

@@ -1,10 +1,10 @@
 # The fuzzers: clang's libFuzzer and sanitizers over whatever reads what somebody else wrote. Each
 # tests/fuzz/fuzz_X.c is a program; fuzz_X_srcs is what it is about.
 fuzzers := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-fuzz_program_srcs := $(wildcard src/elf/*.c src/dormant/*.c) src/base/ctx.c
-fuzz_proc_srcs := $(wildcard src/elf/*.c src/dormant/*.c src/process/*.c src/base/*.c)
+fuzz_program_srcs := $(filter-out src/base/%,$(program_srcs)) src/base/ctx.c src/base/str_regexp.c src/base/suggest.c
+fuzz_proc_srcs := $(program_srcs) $(wildcard src/process/*.c)
 fuzz_link_srcs := $(filter-out src/link/main.c,$(wildcard src/link/*.c)) $(fuzz_program_srcs)
-fuzz_args_srcs := $(addprefix src/measure/,operand.c filter.c value.c) src/base/ctx.c
+fuzz_args_srcs := $(addprefix src/measure/args/,operand.c filter.c value.c) src/base/ctx.c
 fuzz_regexp_srcs := src/base/str_regexp.c src/base/ctx.c
 fuzz_kept_srcs := $(lib_srcs)
 $(O)/tests/fuzz/fuzz_kept: fuzz_libs = $(LIBS)
@@ -19,7 +19,7 @@ have_fuzzer = $(shell echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTest
 	$(CLANG) -fsanitize=fuzzer,address -x c -o /dev/null - 2>/dev/null && echo yes)
 
 .SECONDEXPANSION:
-$(fuzzers): $(O)/tests/fuzz/%: tests/fuzz/%.c $$($$*_srcs) $(wildcard src/*/*.h)
+$(fuzzers): $(O)/tests/fuzz/%: tests/fuzz/%.c $$($$*_srcs) $(wildcard src/*/*.h src/*/*/*.h)
 	$(say) FUZZ $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) $(CPPFLAGS) -std=gnu11 $(WARN) -O1 -g -fsanitize=fuzzer,address,undefined \

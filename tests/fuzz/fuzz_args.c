@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "measure/filter.h"
-#include "measure/operand.h"
-#include "measure/value.h"
+#include "measure/args/filter.h"
+#include "measure/args/operand.h"
+#include "measure/args/value.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

@@ -8,14 +8,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "dormant/external.h"
-#include "dormant/x86_wrapper.h"
+#include "program/dormant/external.h"
+#include "program/dormant/x86_wrapper.h"
 #include "elf/dynsym.h"
-#include "elf/note.h"
-#include "elf/places.h"
-#include "elf/program.h"
+#include "program/note.h"
+#include "program/places.h"
+#include "program/program.h"
 #include "elf/symbols.h"
-#include "elf/wrapper_args.h"
+#include "program/wrapper_args.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

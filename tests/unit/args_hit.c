@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 #include "args_test.skel.h"
-#include "measure/filter.h"
-#include "measure/operand.h"
-#include "measure/value.h"
+#include "measure/args/filter.h"
+#include "measure/args/operand.h"
+#include "measure/args/value.h"
 #include "unit.h"
 
 /*

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "elf/note.h"
+#include "program/note.h"
 #include "unit.h"
 
 const char *fixture_path(const char *name)

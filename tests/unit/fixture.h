@@ -6,7 +6,7 @@
 #include <elf.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "elf/program.h"
+#include "program/program.h"
 
 struct fixture {
 	uint8_t *bytes;

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 #include <unistd.h>
-#include "measure/operand.h"
+#include "measure/args/operand.h"
 
 #define SITE "	.byte 0x90, 0x3d\n	.long 0\n	ret\n"
 

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 #include <sys/types.h>
-#include "measure/filter.h"
+#include "measure/args/filter.h"
 #include "measured_child.h"
 
 void args_start(uint64_t arg0, uint64_t arg1);

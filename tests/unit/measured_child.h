@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 #include <sys/types.h>
-#include "measure/engine_bpf.h"
+#include "measure/engine/engine_bpf.h"
 #include "unit.h"
 
 enum { N_MANY = 12000, NOP = 0x90, INT3 = 0xcc };

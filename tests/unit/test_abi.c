@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The generations of the ABI: providers, and the two that share one. */
-#include "elf/abi.h"
+#include "program/abi.h"
 #include "unit.h"
 
 static void providers_name_generations(void **state)

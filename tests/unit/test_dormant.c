@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dormant/x86_site.h"
+#include "program/dormant/x86_site.h"
 #include "fixture.h"
 #include "process/site_form.h"
 #include "unit.h"

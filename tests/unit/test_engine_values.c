@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include "base/clock.h"
-#include "measure/value.h"
+#include "measure/args/value.h"
 #include "measured_args.h"
 #include "ocaml_heap.h"
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "measure/filter.h"
+#include "measure/args/filter.h"
 #include "unit.h"
 
 /* FILTER in a notation of its own: 0>100 1=GET & */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "elf/note.h"
+#include "program/note.h"
 #include "note_bytes.h"
 #include "unit.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "measure/operand.h"
+#include "measure/args/operand.h"
 #include "unit.h"
 
 /* In the order of the fields. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "elf/places.h"
+#include "program/places.h"
 #include "elfutils/libdw.h"
 #include "fixture.h"
 #include "note_bytes.h"

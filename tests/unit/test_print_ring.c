@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "base/clock.h"
-#include "measure/engine_bpf.h"
+#include "measure/engine/engine_bpf.h"
 #include "unit.h"
 
 enum {

@@ -2,7 +2,7 @@
 /* Which probes a request means, and what is said of requests that mean none. */
 #include <errno.h>
 #include <string.h>
-#include "measure/selection.h"
+#include "program/selection.h"
 #include "unit.h"
 
 static const char *const names[] = { "cache_hit", "cache_miss", "request" };

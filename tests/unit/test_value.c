@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "measure/value.h"
+#include "measure/args/value.h"
 #include "unit.h"
 
 /* A record under construction. Children follow later, in the order of their parents. */

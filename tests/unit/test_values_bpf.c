@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "args_hit.h"
-#include "measure/value.h"
+#include "measure/args/value.h"
 #include "ocaml_heap.h"
 #include "unit.h"
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/file_rules.h"
-#include "elf/program.h"
+#include "program/program.h"
 #include "fixture.h"
 #include "note_bytes.h"
 #include "unit.h"

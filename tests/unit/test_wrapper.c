@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dormant/x86_wrapper.h"
+#include "program/dormant/x86_wrapper.h"
 #include "unit.h"
 
 enum { RBX = 3, VA = 0x401000 };

@@ -8,7 +8,7 @@
 ocaml_dir := $(abspath $(O))/ocaml
 ocaml_srcs := tools/ocaml/dune-project $(wildcard tools/ocaml/*/dune tools/ocaml/*/*.ml \
 	tools/ocaml/*/*.mli tools/ocaml/*/*.c include/*.h) \
-	$(wildcard src/base/*.[ch] src/dormant/*.[ch] src/elf/*.[ch] src/process/*.[ch])
+	$(wildcard src/base/*.[ch] src/program/dormant/*.[ch] src/program/*.[ch] src/elf/*.[ch] src/process/*.[ch])
 ocaml_stamp := $(ocaml_dir)/installed
 ocaml_stubs := tools/ocaml/probes_lib/probes_lib_stubs.c
 dune_quiet := $(if $(filter 1,$(V)),--display short,--display quiet)

@@ -6,8 +6,8 @@
 
    which is never taken, costs one predicted branch, and means the same to bytecode. The markers are
    string constants that the post-linker recognises in the executable's data; what it does with the
-   code that loads MARKER is told in src/dormant/x86_site.c, how it learns from the stores where a and b
-   are in src/dormant/x86_args.c, the markers' format in src/dormant/marker.c.
+   code that loads MARKER is told in src/program/dormant/x86_site.c, how it learns from the stores where a and b
+   are in src/program/dormant/x86_args.c, the markers' format in src/program/dormant/marker.c.
 
    [%probe_is_enabled "name"] reads the 16-bit counter in a marker's third and fourth byte; the
    post-linker redirects the load to the semaphore that serves all sites of the name. *)

@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Our probes in bpftrace's words. `usdt:FILE:PROVIDER:NAME` is all sites of a name in a file, and
+ * has its arguments; it is what is asked for unless one of these is in the way (seen with bpftrace
+ * 0.17):
+ *
+ *   - It raises the 16-bit counter at the address in the note. In provider `ocaml` of the oldest
+ *     compilers that is OCaml's own: the program would behave as if the probe were on.
+ *   - It cannot say an empty name.
+ *   - The program was not post-linked: its probes have no notes.
+ *
+ * Then every site is a `uprobe:FILE:PLACE` of its own, its arguments read from the registers.
+ * bpftrace takes PLACE for a link-time address if some function's symbol spans it, and wants to
+ * disassemble that function, which Debian's is built without; and else for an offset in the file,
+ * given --unsafe. So the offset is used wherever that is unambiguous.
+ *
+ * With -p bpftrace looks for the notes in what is mapped. It finds them only if the path of a file
+ * leads to the same file for it as for the process, which is not so in a chroot or container and
+ * for a file that was deleted or replaced; and if several files have a name it attaches to those in
+ * the first one, once for each. Then files are named by paths of ours, or by their entries in
+ * /proc, and a predicate picks the process.
+ *
+ * bpftrace 0.26 takes `-p PID usdt:PATH` for every file whose name ends with PATH, and knows the
+ * file as PATH and as /proc/PID/root/PATH: each hit counts twice. These forms count once:
+ *
+ *	form					run with		of 0.26
+ *	-p PID usdt:/proc/PID/exe		0.17, 0.23.2, 0.27.0	0.26.1 was run (issue 11)
+ *	-p PID usdt:/proc/PID/root/LIBRARY	0.17, 0.23.2, 0.27.0	its source was read
+ *	usdt:FILE, with a predicate or none	0.17, 0.23.2, 0.27.0	its source was read
+ *
+ * 0.27 puts /proc/PID/root before a path that does not begin with it, so /proc/PID/exe must also be
+ * there in the process's own /proc.
+ */
+#include "bpftrace/bpftrace_plan.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/ctx.h"
+#include "base/str_regexp.h"
+#include "base/suggest.h"
+#include "elf/symbols.h"
+#include "program/wrapper_args.h"
+#include "process/process.h"
+
+static const char name_characters[] =
+	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+
+/* Some ELF files and what they are to be called: a process's, or one alone. */
+struct planner {
+	struct ocp_ctx *ctx;
+	const char *owner; /* of the probes, for messages */
+	const struct ocp_program **progs;
+	size_t n_progs;
+	const char **all; /* the names of all probes, sorted */
+	size_t n_all;
+	struct bpftrace_plan *plan;
+};
+
+/* ---- names --------------------------------------------------------------------------------- */
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int collect_names(struct planner *p)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->n_progs; i++)
+		n += p->progs[i]->n_probes;
+	p->all = calloc(n + 1, sizeof(*p->all));
+	p->plan->names = calloc(n + 1, sizeof(*p->plan->names));
+	if (!p->all || !p->plan->names)
+		return ctx_no_memory(p->ctx);
+	for (size_t i = 0; i < p->n_progs; i++)
+		for (size_t j = 0; j < p->progs[i]->n_probes; j++)
+			p->all[p->n_all++] = p->progs[i]->probes[j].name;
+	qsort(p->all, p->n_all, sizeof(*p->all), compare_names);
+	n = p->n_all;
+	p->n_all = 0;
+	for (size_t i = 0; i < n; i++)
+		if (p->n_all == 0 || strcmp(p->all[p->n_all - 1], p->all[i]) != 0)
+			p->all[p->n_all++] = p->all[i];
+	return n ? 0 : ctx_error(p->ctx, -ENOENT, "%s: has no OCaml probes", p->owner);
+}
+
+static int choose_name(struct planner *p, const char *name)
+{
+	struct bpftrace_plan *plan = p->plan;
+	struct suggestion suggestion = suggestion_for(name);
+	const char **found = bsearch(&name, p->all, p->n_all, sizeof(*p->all), compare_names);
+	int err;
+
+	if (!found) {
+		for (size_t i = 0; i < p->n_all; i++)
+			suggestion_offer(&suggestion, p->all[i]);
+		err = ctx_error(p->ctx, -ENOENT, "probe '%s': no such probe in %s", name, p->owner);
+		if (suggestion.best)
+			ctx_hint(p->ctx, "did you mean '%s'?", suggestion.best);
+		return err;
+	}
+	for (size_t i = 0; i < plan->n_names; i++)
+		if (plan->names[i] == *found)
+			return ctx_error(p->ctx, -EINVAL, "probe '%s': named twice", name);
+	plan->names[plan->n_names++] = *found;
+	return 0;
+}
+
+static int choose_list(struct planner *p, const char *names)
+{
+	char *copy = strdup(names), *rest = copy, *name;
+	int err = copy ? 0 : ctx_no_memory(p->ctx);
+
+	while (!err && (name = strsep(&rest, ",")))
+		err = choose_name(p, name);
+	free(copy);
+	return err;
+}
+
+static int choose_matching(struct planner *p, const char *pattern)
+{
+	struct str_regexp *re;
+	int err = str_regexp_new(p->ctx, pattern, &re);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < p->n_all; i++)
+		if (str_regexp_match(re, p->all[i]))
+			p->plan->names[p->plan->n_names++] = p->all[i];
+	str_regexp_free(re);
+	return p->plan->n_names ? 0
+				: ctx_error(p->ctx, -ENOENT, "'%s': matches no probe in %s",
+					    pattern, p->owner);
+}
+
+static int choose(struct planner *p, const char *names)
+{
+	size_t plain = strspn(names, name_characters);
+
+	while (names[plain] == ',')
+		plain += 1 + strspn(names + plain + 1, name_characters);
+	return names[plain] ? choose_matching(p, names) : choose_list(p, names);
+}
+
+/* ---- groups -------------------------------------------------------------------------------- */
+
+/* Where bpftrace finds the uprobe of the site at VA. */
+static int place_site(struct planner *p, const struct ocp_program *prog, uint64_t va, uint64_t *at)
+{
+	struct symbol_of asked[2] = { { .va = va } };
+	bool shadowed = false, spanned = false;
+	char *names = NULL;
+	uint64_t off;
+	int err;
+
+	if (!elf_file_va_to_off(prog->elf, va, &off))
+		return ctx_error(p->ctx, -EBADMSG, "%s: a site has no byte in the file",
+				 elf_file_name(prog->elf));
+	asked[1].va = off;
+	err = symbols_find(p->ctx, prog->elf, asked, 2, &names);
+	for (size_t i = 0; !err && i < 2; i++) {
+		shadowed |= asked[i].va == off && asked[i].name;
+		spanned |= asked[i].va == va && asked[i].name;
+	}
+	free(names);
+	*at = shadowed ? va : off;
+	p->plan->needs_checks |= shadowed;
+	if (!err && shadowed && !spanned)
+		err = ctx_error(p->ctx, -EOPNOTSUPP,
+				"%s: bpftrace would mistake the file offset 0x%" PRIx64
+				" of a site for an address in another function",
+				elf_file_name(prog->elf), off);
+	return err;
+}
+
+/* Why `usdt:` will not do for a probe of PROG; NULL if it does. */
+static const char *why_no_usdt(const struct ocp_program *prog, const struct probe *probe)
+{
+	const struct site *sites = prog->sites + probe->first_site;
+
+	if (!probe->name[0])
+		return "bpftrace has no usdt: probe with an empty name";
+	if (sites[0].abi == SITE_ABI_DORMANT)
+		return "the file was not post-linked and has no notes";
+	for (size_t i = 0; i < probe->n_sites; i++) {
+		if (sites[i].semaphore_va && !sites[i].tracer_semaphore_va)
+			return "usdt: would raise OCaml's own semaphore, as if the probe were enabled";
+		if (strcmp(sites[i].provider, sites[0].provider) != 0)
+			return "its sites are of several providers";
+	}
+	return NULL;
+}
+
+static int add_group(struct planner *p, const struct ocp_program *prog, const char *file,
+		     const struct probe *probe)
+{
+	struct bpftrace_plan *plan = p->plan;
+	const struct site *sites = prog->sites + probe->first_site;
+	struct bpftrace_group *group = &plan->groups[plan->n_groups];
+	int err = 0;
+
+	*group = (struct bpftrace_group){
+		.name = probe->name,
+		.file = file,
+		.why = why_no_usdt(prog, probe),
+		.n_uses = probe->n_sites,
+		.n_absent = program_uses_without_site(prog, probe),
+		.sites = plan->sites + plan->n_sites,
+	};
+	if (!group->why)
+		group->provider = sites[0].provider;
+	for (size_t i = 0; !err && i < probe->n_sites; i++) {
+		struct bpftrace_site *to = &group->sites[group->n_sites];
+
+		if (!sites[i].has_code)
+			continue;
+		to->args = to->noted_args = sites[i].args;
+		if (sites[i].corrected) {
+			to->noted_args = sites[i].corrected->note;
+			to->args_fault = sites[i].corrected->fault;
+		}
+		if (group->why)
+			err = place_site(p, prog, sites[i].va, &to->at);
+		group->n_sites++;
+	}
+	plan->n_sites += group->n_sites;
+	plan->n_uprobes += group->why ? group->n_sites : 0;
+	plan->n_groups += group->n_sites > 0;
+	return err;
+}
+
+static int add_groups_of(struct planner *p, const char *name)
+{
+	size_t before = p->plan->n_groups;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < p->n_progs; i++) {
+		ptrdiff_t at = program_find_probe(p->progs[i], name);
+
+		if (at >= 0)
+			err = add_group(p, p->progs[i], p->plan->files[i],
+					&p->progs[i]->probes[at]);
+	}
+	if (!err && p->plan->n_groups == before)
+		p->plan->absent[p->plan->n_absent++] = name;
+	else
+		p->plan->names[p->plan->n_names++] = name;
+	return err;
+}
+
+static int add_groups(struct planner *p)
+{
+	struct bpftrace_plan *plan = p->plan;
+	size_t n_sites = 0, n_names = plan->n_names;
+	int err = 0;
+
+	for (size_t i = 0; i < p->n_progs; i++)
+		n_sites += p->progs[i]->n_sites;
+	plan->groups = calloc(p->n_progs * plan->n_names + 1, sizeof(*plan->groups));
+	plan->sites = calloc(n_sites + 1, sizeof(*plan->sites));
+	plan->absent = calloc(n_names + 1, sizeof(*plan->absent));
+	if (!plan->groups || !plan->sites || !plan->absent)
+		return ctx_no_memory(p->ctx);
+	/* Those with sites stay, in their order. */
+	plan->n_names = 0;
+	for (size_t i = 0; !err && i < n_names; i++)
+		err = add_groups_of(p, plan->names[i]);
+	if (!err && plan->n_names == 0)
+		err = ctx_error(p->ctx, -ENOENT,
+				"probe '%s': the compiler left its sites out, it cannot be traced",
+				plan->absent[0]);
+	return err;
+}
+
+/* ---- files --------------------------------------------------------------------------------- */
+
+/* Can bpftrace be told PATH, in quotes? It has no way to say some characters. */
+static bool is_sayable(const char *path)
+{
+	for (; *path; path++)
+		if ((unsigned char)*path < ' ' || *path == 0x7f || strchr("\"\\*?[$", *path))
+			return false;
+	return true;
+}
+
+static bool leads_to(const char *path, const struct ocp_program *prog)
+{
+	struct stat by_path, by_fd;
+
+	return stat(path, &by_path) == 0 && fstat(prog->fd, &by_fd) == 0 &&
+	       by_path.st_dev == by_fd.st_dev && by_path.st_ino == by_fd.st_ino;
+}
+
+/* Paths begin there for bpftrace -p; the kernel writes a process's paths as we see them. */
+static bool has_our_root(pid_t pid)
+{
+	struct stat ours, theirs;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/root", (int)pid);
+	return stat("/", &ours) == 0 && stat(path, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
+	       ours.st_ino == theirs.st_ino;
+}
+
+static bool is_executable(const struct ocp_process *proc, const struct image *image)
+{
+	return strcmp(image->path, proc->images.exe_path) == 0;
+}
+
+/* The path in /proc to image I of PROC. */
+static char *path_in_proc(struct ocp_process *proc, const struct maps *maps, size_t i)
+{
+	const struct image *image = &proc->images.images[i];
+	const struct mapping *m = NULL;
+	char *path = NULL;
+	int n;
+
+	if (is_executable(proc, image)) {
+		n = asprintf(&path, "/proc/%d/exe", (int)proc->pid);
+		return n < 0 ? NULL : path;
+	}
+	if (is_sayable(image->path)) {
+		if (asprintf(&path, "/proc/%d/root%s", (int)proc->pid, image->path) < 0)
+			return NULL;
+		if (leads_to(path, image->prog))
+			return path;
+		free(path);
+	}
+	for (size_t j = 0; !m && j < image->prog->n_sites; j++)
+		if (image->prog->sites[j].has_code)
+			m = maps_find(maps, image->bias + image->prog->sites[j].va);
+	if (!m)
+		return strdup(image->path);
+	n = asprintf(&path, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)proc->pid, m->start,
+		     m->end);
+	return n < 0 ? NULL : path;
+}
+
+/* Does bpftrace -p find IMAGE, the only one with probes of PROC, in each version? */
+static bool is_found_by_pid(const struct ocp_process *proc, const struct image *image)
+{
+	char path[64];
+
+	if (!is_executable(proc, image))
+		return true;
+	snprintf(path, sizeof(path), "/proc/%d/root/proc/%d/exe", (int)proc->pid, (int)proc->pid);
+	return leads_to(path, image->prog);
+}
+
+static int name_images(struct planner *p, struct ocp_process *proc)
+{
+	const struct image_list *images = &proc->images;
+	struct bpftrace_plan *plan = p->plan;
+	bool same_root = has_our_root(proc->pid);
+	struct maps maps = { 0 };
+	int err = maps_read(p->ctx, proc->pid, &maps);
+
+	for (size_t i = 0; !err && i < images->n; i++) {
+		const struct image *image = &images->images[i];
+		bool is_plain =
+			same_root && is_sayable(image->path) && leads_to(image->path, image->prog);
+
+		plan->by_predicate = images->n > 1 || !is_plain || !is_found_by_pid(proc, image);
+		plan->by_exe_link = !plan->by_predicate && is_executable(proc, image);
+		plan->files[i] = is_plain && plan->by_predicate ? strdup(image->path)
+								: path_in_proc(proc, &maps, i);
+		plan->n_files++;
+		p->progs[i] = image->prog;
+		if (!plan->files[i])
+			err = ctx_no_memory(p->ctx);
+	}
+	maps_free(&maps);
+	return err;
+}
+
+/* bpftrace searches PATH for a relative one. */
+static int name_program(struct planner *p, const struct ocp_program *prog, const char *path)
+{
+	struct bpftrace_plan *plan = p->plan;
+
+	plan->files[0] = realpath(path, NULL);
+	plan->n_files = 1;
+	p->progs[0] = prog;
+	if (!plan->files[0])
+		return ctx_error(p->ctx, -errno, "%s: %s", path, strerror(errno));
+	if (!is_sayable(plan->files[0]))
+		return ctx_error(p->ctx, -EINVAL, "%s: bpftrace cannot be told such a path", path);
+	return 0;
+}
+
+static int start_plan(struct planner *p, size_t n_files)
+{
+	*p->plan = (struct bpftrace_plan){ 0 };
+	p->n_progs = n_files;
+	p->progs = calloc(n_files + 1, sizeof(const struct ocp_program *));
+	p->plan->files = calloc(n_files + 1, sizeof(*p->plan->files));
+	return p->progs && p->plan->files ? 0 : ctx_no_memory(p->ctx);
+}
+
+static int finish_plan(struct planner *p, const char *names, int err)
+{
+	if (!err)
+		err = collect_names(p);
+	if (!err)
+		err = choose(p, names);
+	if (!err)
+		err = add_groups(p);
+	free(p->progs);
+	free(p->all);
+	if (err)
+		bpftrace_plan_free(p->plan);
+	return err;
+}
+
+int bpftrace_plan_process(struct ocp_process *proc, const char *names, struct bpftrace_plan *plan)
+{
+	struct planner p = { .ctx = proc->ctx, .owner = proc->images.exe_path, .plan = plan };
+	int err = start_plan(&p, proc->images.n);
+
+	plan->pid = proc->pid;
+	if (!err)
+		err = name_images(&p, proc);
+	return finish_plan(&p, names, err);
+}
+
+int bpftrace_plan_program(struct ocp_program *prog, const char *path, const char *names,
+			  struct bpftrace_plan *plan)
+{
+	struct planner p = { .ctx = prog->ctx, .owner = path, .plan = plan };
+	int err = start_plan(&p, 1);
+
+	if (!err)
+		err = name_program(&p, prog, path);
+	return finish_plan(&p, names, err);
+}
+
+void bpftrace_plan_free(struct bpftrace_plan *plan)
+{
+	for (size_t i = 0; plan->files && i < plan->n_files; i++)
+		free(plan->files[i]);
+	free(plan->files);
+	free(plan->groups);
+	free(plan->sites);
+	free(plan->names);
+	free(plan->absent);
+	*plan = (struct bpftrace_plan){ 0 };
+}

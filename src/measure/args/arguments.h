@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* What a meter does with the arguments of probes: filter, key, histogram, printing. */
+#ifndef MEASURE_ARGUMENTS_H
+#define MEASURE_ARGUMENTS_H
+
+#include <linux/types.h>
+#include <stdbool.h>
+#include "args.h"
+#include "measure/args/args_table.h"
+#include "measure/engine/engine.h"
+#include "program/selection.h"
+#include "measure/sites/site_table.h"
+
+struct ocp_meter;
+
+/* A probe without what is asked for. */
+struct left_out {
+	const char *how; /* static */
+	char *why;
+};
+
+struct arguments {
+	/* what was asked for */
+	bool has_filter;
+	struct filter filter;
+	__u32 filter_args; /* bit N: argN is in it */
+	int key_arg;	   /* -1: none */
+	int hist_arg;	   /* -1: none */
+	struct selection printed;
+	uint64_t print_limit;
+	size_t print_bytes; /* of the buffer; 0: as the limit needs */
+
+	/* what that comes to */
+	struct selection not_measured; /* probes that were left out */
+	struct left_out *left_out;
+	size_t n_left_out;
+	struct args_table table;
+	size_t n_histograms; /* numbers given away; spec.n_histograms are the room */
+};
+
+void arguments_init(struct arguments *arguments);
+void arguments_free(struct arguments *arguments);
+
+/* Is anything asked for that reads arguments? */
+bool arguments_are_read(const struct arguments *arguments);
+
+/*
+ * Number the arguments and histograms of all sites. Probes that do not have what is asked for are
+ * taken out of the table; -EINVAL if no probe is left, or if one is part of a pair that needs it.
+ */
+int arguments_resolve(struct ocp_meter *meter);
+/* Warn of those that were taken out. */
+void arguments_tell_left_out(const struct ocp_meter *meter);
+/* The N sites from FIRST on, of a file that was loaded later: a site is left out with a warning. */
+int arguments_resolve_later(struct ocp_meter *meter, size_t first, size_t n);
+
+/* What the engine is to know: of all, and of a site. */
+void arguments_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec);
+void arguments_fill_site(const struct ocp_meter *meter, const struct measured_site *measured,
+			 struct engine_site *site);
+
+#endif

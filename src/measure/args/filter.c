@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: MIT
+/*
+ * From a filter's text to its postfix form, which bpf/filter.bpf.h runs on each hit.
+ *
+ *	any        = all { "||" all }
+ *	all        = single { "&&" single }
+ *	single     = "!" single | "(" any ")" | comparison
+ *	comparison = argN ( "==" | "=" | "!=" ) ( number | string )
+ *	           | argN ( "<" | "<=" | ">" | ">=" ) number
+ *	           | argN "^=" string			(starts with)
+ *
+ * Numbers are decimal or, with 0x, hexadecimal, and may be negative. A number with a point or an
+ * exponent (1.5, 1e3, 0x1p-3), and inf, is a float. Both kinds are compared with ints and with
+ * floats: 50 with a float as 50.0, 1.5 with an int as the numbers they are, without rounding.
+ * Strings stand in double quotes and know OCaml's escapes \n \t \r \b \" \\ \ddd \xhh. Everything
+ * is evaluated: && and || are not short cuts, since nothing in a filter has an effect.
+ */
+#include "measure/args/filter.h"
+
+#include <locale.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The parser goes into recursion by nesting. */
+enum { MAX_NESTING = 64, WHY_BYTES = 160, SHOWN_TEXT = 300 };
+
+struct parser {
+	const char *text;
+	const char *at;
+	struct filter *filter;
+	__u32 args_used;
+	unsigned int nesting;
+	int code; /* of the error */
+	size_t column;
+	char why[WHY_BYTES];
+};
+
+__attribute__((format(printf, 3, 4))) static bool fail(struct parser *p, const char *where,
+						       const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(p->why, sizeof(p->why), fmt, ap);
+	va_end(ap);
+	p->column = (size_t)(where - p->text) + 1;
+	p->code = -EINVAL;
+	return false;
+}
+
+static bool fail_limit(struct parser *p, const char *where, const char *what, int limit)
+{
+	fail(p, where, "%s: the limit is %d", what, limit);
+	p->code = -E2BIG;
+	return false;
+}
+
+static void skip_spaces(struct parser *p)
+{
+	p->at += strspn(p->at, " \t\r\n");
+}
+
+static bool take(struct parser *p, const char *token)
+{
+	size_t n = strlen(token);
+
+	skip_spaces(p);
+	if (strncmp(p->at, token, n) != 0)
+		return false;
+	p->at += n;
+	return true;
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static bool is_word(char c)
+{
+	return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static int hex_digit(char c)
+{
+	static const char digits[] = "0123456789abcdef";
+	const char *digit = c ? strchr(digits, c | (c >= 'A' && c <= 'F' ? 0x20 : 0)) : NULL;
+
+	return digit ? (int)(digit - digits) : -1;
+}
+
+static bool push(struct parser *p, const struct filter_op *op)
+{
+	struct filter *filter = p->filter;
+
+	if (filter->n_ops == FILTER_OPS_MAX)
+		return fail_limit(p, p->at, "too many comparisons and operators", FILTER_OPS_MAX);
+	filter->ops[filter->n_ops++] = *op;
+	return true;
+}
+
+/* ---- operands ------------------------------------------------------------------------------- */
+
+/* "argN", behind which no word goes on; NULL leaves *AT where it was. */
+static const char *parse_arg(const char *at, unsigned int *arg)
+{
+	char *end;
+	unsigned long n;
+
+	if (strncmp(at, "arg", 3) != 0 || !is_digit(at[3]))
+		return NULL;
+	n = strtoul(at + 3, &end, 10);
+	if (is_word(*end))
+		return NULL;
+	*arg = n < ARGS_MAX ? (unsigned int)n : ARGS_MAX;
+	return end;
+}
+
+static bool take_arg(struct parser *p, __u8 *arg)
+{
+	const char *end;
+	unsigned int n;
+
+	skip_spaces(p);
+	end = parse_arg(p->at, &n);
+	if (!end)
+		return fail(p, p->at, "an argument (arg0, arg1, ...) is expected");
+	if (n == ARGS_MAX)
+		return fail(p, p->at, "the last argument that can be read is arg%d", ARGS_MAX - 1);
+	*arg = (__u8)n;
+	p->args_used |= 1U << n;
+	p->at = end;
+	return true;
+}
+
+static bool take_comparison(struct parser *p, __u8 *comparison)
+{
+	/* What begins like another stands before it. */
+	static const struct {
+		const char *token;
+		enum filter_comparison comparison;
+	} comparisons[] = {
+		{ "==", FILTER_EQ }, { "=", FILTER_EQ },      { "!=", FILTER_NE },
+		{ "<=", FILTER_LE }, { "<", FILTER_LT },      { ">=", FILTER_GE },
+		{ ">", FILTER_GT },  { "^=", FILTER_STARTS },
+	};
+
+	for (size_t i = 0; i < sizeof(comparisons) / sizeof(comparisons[0]); i++)
+		if (take(p, comparisons[i].token)) {
+			*comparison = (__u8)comparisons[i].comparison;
+			return true;
+		}
+	return fail(p, p->at, "a comparison (== != < <= > >= ^=) is expected");
+}
+
+/*
+ * Have ints compared with REAL, which no int is equal to: BELOW is the largest one below it, unless
+ * all are ABOVE.
+ */
+static void compare_with_gap(struct filter_op *op, __s64 below, bool are_above)
+{
+	const bool is_less = op->comparison == FILTER_LT || op->comparison == FILTER_LE;
+	const bool is_equal = op->comparison == FILTER_EQ;
+
+	op->number = below;
+	op->int_comparison = is_less ? FILTER_LE : FILTER_GT;
+	if (!are_above && !is_equal && op->comparison != FILTER_NE)
+		return;
+	/* The same for all ints. */
+	op->number = INT64_MIN;
+	op->int_comparison = is_less || is_equal ? FILTER_LT : FILTER_GE;
+}
+
+static void set_real(struct filter_op *op, double real)
+{
+	const double end = 0x1p63;
+	__s64 below = INT64_MAX;
+	__u64 bits;
+
+	memcpy(&bits, &real, sizeof(bits));
+	op->ordered = filter_order(bits);
+	op->int_comparison = op->comparison;
+	if (real >= -end && real < end) {
+		op->number = (__s64)real;
+		if ((double)op->number == real)
+			return;
+		below = op->number - (real < 0);
+	}
+	compare_with_gap(op, below, real < -end);
+}
+
+static void set_int(struct filter_op *op, __s64 number)
+{
+	set_real(op, (double)number);
+	op->int_comparison = op->comparison;
+	op->number = number;
+}
+
+/* As strtod(3), whatever the locale has for a point. */
+static double read_real(const char *text, char **end)
+{
+	locale_t locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+	double real;
+
+	if (locale == (locale_t)0)
+		return strtod(text, end);
+	real = strtod_l(text, end, locale);
+	freelocale(locale);
+	return real;
+}
+
+/* Behind "inf" or "infinity", which may be negative, and no word goes on; NULL: something else. */
+static const char *after_infinity(const char *at)
+{
+	static const char name[] = "infinity";
+	size_t n = 0;
+
+	at += *at == '-';
+	while (name[n] && at[n] == name[n])
+		n++;
+	return (n == 3 || n == sizeof(name) - 1) && !is_word(at[n]) ? at + n : NULL;
+}
+
+static bool take_digits(struct parser *p, struct filter_op *op)
+{
+	const char *start = p->at, *digits = start + (*start == '-');
+	bool is_hex = digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X');
+	char *end, *int_end;
+	double real;
+	__s64 number;
+
+	if (is_hex ? hex_digit(digits[2]) < 0 : !is_digit(*digits))
+		return fail(p, start, "digits are expected");
+	real = read_real(start, &end);
+	errno = 0;
+	number = strtoll(start, &int_end, is_hex ? 16 : 10);
+	if (end == int_end && errno)
+		return fail(p, start, "the number does not fit into 64 bits");
+	if (end > int_end && isinf(real))
+		return fail(p, start, "the number is too large for a float");
+	if (is_word(*end) || *end == '.')
+		return fail(p, end, "the number should have ended");
+	if (end == int_end)
+		set_int(op, number);
+	else
+		set_real(op, real);
+	p->at = end;
+	return true;
+}
+
+static bool take_number(struct parser *p, struct filter_op *op)
+{
+	const char *end = after_infinity(p->at);
+
+	if (!end)
+		return take_digits(p, op);
+	set_real(op, *p->at == '-' ? -INFINITY : INFINITY);
+	p->at = end;
+	return true;
+}
+
+/* Behind a backslash. */
+static bool take_escape(struct parser *p, char *byte)
+{
+	static const char names[] = "ntrb\"\\'", bytes[] = "\n\t\r\b\"\\'";
+	const char *at = p->at, *name = *at ? strchr(names, *at) : NULL;
+
+	if (name) {
+		*byte = bytes[name - names];
+		p->at++;
+	} else if (*at == 'x' && hex_digit(at[1]) >= 0 && hex_digit(at[2]) >= 0) {
+		*byte = (char)(hex_digit(at[1]) * 16 + hex_digit(at[2]));
+		p->at += 3;
+	} else if (is_digit(at[0]) && is_digit(at[1]) && is_digit(at[2])) {
+		int code = (at[0] - '0') * 100 + (at[1] - '0') * 10 + (at[2] - '0');
+
+		if (code > 255)
+			return fail(p, at, "the largest byte is \\255");
+		*byte = (char)code;
+		p->at += 3;
+	} else {
+		return fail(p, at, "\\ goes before one of n t r b \" \\ or ddd or xhh");
+	}
+	return true;
+}
+
+static bool take_string(struct parser *p, struct filter_string *string)
+{
+	const char *start = p->at++;
+
+	*string = (struct filter_string){ 0 };
+	while (*p->at != '"') {
+		char byte = *p->at;
+
+		if (!byte)
+			return fail(p, start, "the string has no closing quote");
+		p->at++;
+		if (byte == '\\' && !take_escape(p, &byte))
+			return false;
+		if (string->n_bytes == FILTER_STRING_BYTES)
+			return fail_limit(p, start, "too many bytes in a string",
+					  FILTER_STRING_BYTES);
+		string->bytes[string->n_bytes++] = byte;
+	}
+	p->at++;
+	return true;
+}
+
+static bool string_operand(struct parser *p, struct filter_op *op, const char *comparison_at)
+{
+	struct filter *filter = p->filter;
+
+	op->kind = FILTER_STRING;
+	if (op->comparison != FILTER_EQ && op->comparison != FILTER_NE &&
+	    op->comparison != FILTER_STARTS)
+		return fail(p, comparison_at, "strings are compared with ==, != or ^=");
+	if (filter->n_strings == FILTER_STRINGS_MAX)
+		return fail_limit(p, p->at, "too many strings", FILTER_STRINGS_MAX);
+	op->string = (__u8)filter->n_strings;
+	return take_string(p, &filter->strings[filter->n_strings++]);
+}
+
+static bool comparison(struct parser *p)
+{
+	struct filter_op op = { .kind = FILTER_NUMBER };
+	const char *comparison_at;
+
+	if (!take_arg(p, &op.arg))
+		return false;
+	skip_spaces(p);
+	comparison_at = p->at;
+	if (!take_comparison(p, &op.comparison))
+		return false;
+	skip_spaces(p);
+	if (*p->at == '"')
+		return string_operand(p, &op, comparison_at) && push(p, &op);
+	if (op.comparison == FILTER_STARTS)
+		return fail(p, p->at, "^= (starts with) is followed by a string in double quotes");
+	if (strncmp(p->at, "nan", 3) == 0 && !is_word(p->at[3]))
+		return fail(p, p->at, "no number is equal to nan; !(arg%u <= inf) is true of it",
+			    op.arg);
+	if (*p->at != '-' && !is_digit(*p->at) && !after_infinity(p->at))
+		return fail(p, p->at, "a number or a string in double quotes is expected");
+	return take_number(p, &op) && push(p, &op);
+}
+
+/* ---- operators ------------------------------------------------------------------------------ */
+
+static bool any(struct parser *p);
+
+static bool single(struct parser *p)
+{
+	bool is_right;
+
+	if (p->nesting == MAX_NESTING)
+		return fail_limit(p, p->at, "nested too deeply", MAX_NESTING);
+	p->nesting++;
+	if (take(p, "!")) {
+		is_right = single(p) && push(p, &(struct filter_op){ .kind = FILTER_NOT });
+	} else if (take(p, "(")) {
+		is_right = any(p);
+		if (is_right && !take(p, ")"))
+			is_right = fail(p, p->at, "&&, || or ) is expected");
+	} else {
+		is_right = comparison(p);
+	}
+	p->nesting--;
+	return is_right;
+}
+
+static bool all(struct parser *p)
+{
+	if (!single(p))
+		return false;
+	while (take(p, "&&"))
+		if (!single(p) || !push(p, &(struct filter_op){ .kind = FILTER_AND }))
+			return false;
+	return true;
+}
+
+static bool any(struct parser *p)
+{
+	if (!all(p))
+		return false;
+	while (take(p, "||"))
+		if (!all(p) || !push(p, &(struct filter_op){ .kind = FILTER_OR }))
+			return false;
+	return true;
+}
+
+int filter_parse(struct ocp_ctx *ctx, const char *text, struct filter *filter, __u32 *args_used)
+{
+	struct parser p = { .text = text, .at = text, .filter = filter };
+	bool is_right;
+
+	*filter = (struct filter){ 0 };
+	is_right = any(&p);
+	skip_spaces(&p);
+	if (is_right && *p.at)
+		is_right = fail(&p, p.at, "&&, || or the end is expected");
+	if (!is_right) {
+		*filter = (struct filter){ 0 };
+		return ctx_error(ctx, p.code, "filter %.*s: column %zu: %s", SHOWN_TEXT, text,
+				 p.column, p.why);
+	}
+	*args_used = p.args_used;
+	return 0;
+}
+
+int filter_parse_arg(struct ocp_ctx *ctx, const char *text)
+{
+	unsigned int arg;
+	const char *end = parse_arg(text, &arg);
+
+	if (!end || *end)
+		return ctx_error(ctx, -EINVAL, "argument %.*s: arg0, arg1, ... is expected",
+				 SHOWN_TEXT, text);
+	if (arg == ARGS_MAX)
+		return ctx_error(ctx, -EINVAL,
+				 "argument %.*s: the last argument that can be read is arg%d",
+				 SHOWN_TEXT, text, ARGS_MAX - 1);
+	return (int)arg;
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Operands, as the compilers of C (<sys/sdt.h>) and OCaml write them into notes: separated by
+ * spaces, each
+ *
+ *	SIZE@PLACE	SIZE: 1 2 4 8, negative for signed integers, with an f for floats
+ *
+ *	%rax %eax %al	PLACE: a register, or a part of one
+ *	$-5		a constant; the address of a symbol: $global
+ *	16(%rsp)	memory: DISPLACEMENT(BASE,INDEX,SCALE), of which each but one can be missing
+ *	-8(%rax,%rbx,4)
+ *	global+4(%rip)	memory that the assembler knows by a symbol
+ *
+ * "8@" is what OCaml compilers write, and only they mean a value by it; <sys/sdt.h> writes it for
+ * pointers and unsigned long.
+ *
+ *	?			an argument whose place is not known (elf/wrapper_args.c)
+ *
+ * What is well-formed but cannot be read in a BPF program is not an error: floats are in %xmm
+ * registers, which the kernel does not hand over; symbols would have to be looked up by somebody
+ * who knows the file; "4@%ip" and segment registers are written by nobody.
+ */
+#include "measure/args/operand.h"
+
+#include "program/wrapper_args.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPERAND_MAX = 256, NAME_MAX_BYTES = 8, MAX_SIZE = 64 };
+
+/* Names in the order of enum arg_register: of 8, 4, 2 and 1 bytes. */
+static const char *const register_names[ARG_REGISTERS][4] = {
+	[ARG_R15] = { "r15", "r15d", "r15w", "r15b" },
+	[ARG_R14] = { "r14", "r14d", "r14w", "r14b" },
+	[ARG_R13] = { "r13", "r13d", "r13w", "r13b" },
+	[ARG_R12] = { "r12", "r12d", "r12w", "r12b" },
+	[ARG_RBP] = { "rbp", "ebp", "bp", "bpl" },
+	[ARG_RBX] = { "rbx", "ebx", "bx", "bl" },
+	[ARG_R11] = { "r11", "r11d", "r11w", "r11b" },
+	[ARG_R10] = { "r10", "r10d", "r10w", "r10b" },
+	[ARG_R9] = { "r9", "r9d", "r9w", "r9b" },
+	[ARG_R8] = { "r8", "r8d", "r8w", "r8b" },
+	[ARG_RAX] = { "rax", "eax", "ax", "al" },
+	[ARG_RCX] = { "rcx", "ecx", "cx", "cl" },
+	[ARG_RDX] = { "rdx", "edx", "dx", "dl" },
+	[ARG_RSI] = { "rsi", "esi", "si", "sil" },
+	[ARG_RDI] = { "rdi", "edi", "di", "dil" },
+	[ARG_RSP] = { "rsp", "esp", "sp", "spl" },
+	[ARG_RIP] = { "rip", "", "", "" },
+};
+
+static const struct {
+	const char *name;
+	enum arg_register reg;
+} high_bytes[] = {
+	{ "ah", ARG_RAX },
+	{ "bh", ARG_RBX },
+	{ "ch", ARG_RCX },
+	{ "dh", ARG_RDX },
+};
+
+enum register_part { PART_8, PART_4, PART_2, PART_1, PART_HIGH, PART_OF_NONE };
+
+/* Where a parser stands: in one operand, which ends with a NUL. */
+struct operand {
+	const char *at;
+	const char *why;
+};
+
+static bool bad(struct operand *op, const char *why)
+{
+	op->why = why;
+	return false;
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static bool is_name_char(char c)
+{
+	return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       (c && strchr("_.$@", c));
+}
+
+/* A number in C's syntax; as the assembler has it, one above the largest signed one is that - 2^64.
+ */
+static bool take_number(struct operand *op, __s64 *number)
+{
+	bool negative = *op->at == '-';
+	const char *digits = op->at + (negative || *op->at == '+');
+	unsigned long long magnitude;
+	char *end;
+
+	if (!is_digit(*digits))
+		return bad(op, "a number is expected");
+	errno = 0;
+	magnitude = strtoull(digits, &end, 0);
+	if (errno || (negative && magnitude > 1ULL << 63))
+		return bad(op, "the number does not fit into 64 bits");
+	*number = (__s64)(negative ? 0 - magnitude : magnitude);
+	op->at = end;
+	return true;
+}
+
+/* Take "%NAME". *REG is ARG_NO_REGISTER if it is a register that no program can read. */
+static bool take_register(struct operand *op, __u8 *reg, enum register_part *part)
+{
+	char name[NAME_MAX_BYTES] = "";
+	size_t n;
+
+	*reg = ARG_NO_REGISTER;
+	*part = PART_OF_NONE;
+	if (*op->at != '%')
+		return bad(op, "a register is expected");
+	n = strspn(++op->at, "abcdefghijklmnopqrstuvwxyz0123456789");
+	if (n == 0 || n >= sizeof(name))
+		return bad(op, "a register is expected after %");
+	memcpy(name, op->at, n);
+	op->at += n;
+	for (int i = 0; i < ARG_REGISTERS; i++)
+		for (int p = PART_8; p <= PART_1; p++)
+			if (strcmp(name, register_names[i][p]) == 0) {
+				*reg = (__u8)i;
+				*part = (enum register_part)p;
+				return true;
+			}
+	for (size_t i = 0; i < sizeof(high_bytes) / sizeof(high_bytes[0]); i++)
+		if (strcmp(name, high_bytes[i].name) == 0) {
+			*reg = (__u8)high_bytes[i].reg;
+			*part = PART_HIGH;
+		}
+	return true;
+}
+
+static bool parse_register(struct operand *op, struct arg_spec *spec)
+{
+	enum register_part part;
+
+	if (!take_register(op, &spec->base, &part))
+		return false;
+	if (spec->base == ARG_NO_REGISTER) {
+		spec->kind = ARG_UNSUPPORTED;
+		return true;
+	}
+	spec->kind = ARG_REGISTER;
+	spec->register_shift = part == PART_HIGH ? 8 : 0;
+	return true;
+}
+
+static bool take_scale(struct operand *op, struct arg_spec *spec)
+{
+	static const char scales[] = "1248";
+	const char *scale = *op->at ? strchr(scales, *op->at) : NULL;
+
+	if (!scale || is_digit(op->at[1]))
+		return bad(op, "the scale must be 1, 2, 4 or 8");
+	spec->index_shift = (__u8)(scale - scales);
+	op->at++;
+	return true;
+}
+
+/* Behind the '(': BASE,INDEX,SCALE). */
+static bool parse_address(struct operand *op, struct arg_spec *spec)
+{
+	enum register_part part;
+
+	if (*op->at != ',') {
+		if (!take_register(op, &spec->base, &part))
+			return false;
+		/* With an address of 32 bits: %eax. */
+		if (part != PART_8)
+			spec->kind = ARG_UNSUPPORTED;
+	}
+	if (*op->at == ',') {
+		op->at++;
+		if (!take_register(op, &spec->index, &part))
+			return false;
+		if (part != PART_8)
+			spec->kind = ARG_UNSUPPORTED;
+		if (*op->at == ',') {
+			op->at++;
+			if (!take_scale(op, spec))
+				return false;
+		}
+	}
+	if (*op->at != ')')
+		return bad(op, ") is expected");
+	op->at++;
+	return true;
+}
+
+/* SYMBOL, SYMBOL+4, 4+SYMBOL. */
+static bool take_symbol(struct operand *op)
+{
+	const char *start = op->at;
+
+	while (is_name_char(*op->at) || *op->at == '+' || *op->at == '-')
+		op->at++;
+	return op->at > start || bad(op, "a register, constant or address is expected");
+}
+
+static bool parse_memory(struct operand *op, struct arg_spec *spec)
+{
+	bool is_signed = *op->at == '-' || *op->at == '+';
+	bool has_number = is_digit(op->at[is_signed]);
+
+	spec->kind = ARG_MEMORY;
+	if (has_number && !take_number(op, &spec->number))
+		return false;
+	if (*op->at ? *op->at != '(' : !has_number) {
+		if (has_number && *op->at != '+' && *op->at != '-')
+			return bad(op, "there is more than an operand");
+		if (!take_symbol(op))
+			return false;
+		spec->kind = ARG_UNSUPPORTED;
+	}
+	if (*op->at != '(')
+		return true;
+	op->at++;
+	return parse_address(op, spec);
+}
+
+static bool parse_constant(struct operand *op, struct arg_spec *spec)
+{
+	const char *digits;
+
+	op->at++;
+	digits = op->at + (*op->at == '-');
+	if (*digits && is_name_char(*digits) && !is_digit(*digits)) {
+		spec->kind = ARG_UNSUPPORTED;
+		return take_symbol(op);
+	}
+	spec->kind = ARG_CONSTANT;
+	return take_number(op, &spec->number);
+}
+
+static bool parse_size(struct operand *op, struct arg_spec *spec, bool *is_readable)
+{
+	__s64 size;
+
+	if (!take_number(op, &size))
+		return bad(op, "it must begin with its size");
+	if (size == 0 || size < -MAX_SIZE || size > MAX_SIZE)
+		return bad(op, "the size is wrong");
+	spec->is_signed = size < 0;
+	size = size < 0 ? -size : size;
+	spec->size = (__u8)size;
+	*is_readable = size == 1 || size == 2 || size == 4 || size == 8;
+	spec->type = size == 8 && !spec->is_signed ? ARG_VALUE : ARG_C_INT;
+	if (*op->at == 'f') {
+		*is_readable = size == 8;
+		spec->type = ARG_FLOAT;
+		op->at++;
+	}
+	if (*op->at != '@')
+		return bad(op, "@ is expected after the size");
+	op->at++;
+	return true;
+}
+
+static __s64 extended(__s64 number, const struct arg_spec *spec)
+{
+	unsigned int unused_bits = 64 - 8 * (unsigned int)spec->size;
+	__u64 high = (__u64)number << unused_bits;
+
+	return spec->is_signed ? (__s64)high >> unused_bits : (__s64)(high >> unused_bits);
+}
+
+static bool parse_operand(struct operand *op, struct arg_spec *spec)
+{
+	bool is_readable, is_right;
+
+	spec->base = spec->index = ARG_NO_REGISTER;
+	if (!parse_size(op, spec, &is_readable))
+		return false;
+	if (*op->at == '%' && !strchr(op->at, ':')) {
+		is_right = parse_register(op, spec);
+	} else if (*op->at == '$') {
+		is_right = parse_constant(op, spec);
+	} else if (*op->at == '%' || strcmp(op->at, UNKNOWN_PLACE) == 0) {
+		/* A segment, %fs:16; or nobody knows. */
+		is_readable = false;
+		is_right = true;
+		op->at += strlen(op->at);
+	} else {
+		is_right = parse_memory(op, spec);
+	}
+	if (!is_right)
+		return false;
+	if (*op->at)
+		return bad(op, "there is more than an operand");
+	/* No helper of the kernel's tells what is in a vector register. */
+	if (spec->type == ARG_FLOAT && spec->kind != ARG_MEMORY)
+		is_readable = false;
+	/* 0 is no OCaml value: an argument that nothing holds before the handler computes it. */
+	if (spec->kind == ARG_CONSTANT && spec->type == ARG_VALUE && spec->number == 0)
+		is_readable = false;
+	if (!is_readable || spec->kind == ARG_UNSUPPORTED)
+		*spec = (struct arg_spec){ .kind = ARG_UNSUPPORTED };
+	else if (spec->kind == ARG_CONSTANT)
+		spec->number = extended(spec->number, spec);
+	return true;
+}
+
+int operand_parse(struct ocp_ctx *ctx, const char *text, struct site_args *args)
+{
+	static const char spaces[] = " \t";
+
+	*args = (struct site_args){ 0 };
+	for (text += strspn(text, spaces); *text; text += strspn(text, spaces)) {
+		size_t n = strcspn(text, spaces);
+		struct arg_spec spec = { 0 };
+		char copy[OPERAND_MAX];
+		struct operand op = { .at = copy };
+
+		if (n >= sizeof(copy))
+			return ctx_error(ctx, -EINVAL, "operand %.40s...: too long", text);
+		memcpy(copy, text, n);
+		copy[n] = '\0';
+		if (!parse_operand(&op, &spec))
+			return ctx_error(ctx, -EINVAL, "operand %s: %s", copy, op.why);
+		if (args->n < ARGS_MAX)
+			args->args[args->n++] = spec;
+		else
+			args->n_left_out++;
+		text += n;
+	}
+	return 0;
+}

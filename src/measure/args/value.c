@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: MIT
+#include "measure/args/value.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const kind_names[] = {
+	[VALUE_INT] = "int",
+	[VALUE_C_INT] = "c_int",
+	[VALUE_INT64] = "int64",
+	[VALUE_INT32] = "int32",
+	[VALUE_NATIVEINT] = "nativeint",
+	[VALUE_FLOAT] = "float",
+	[VALUE_STRING] = "string",
+	[VALUE_BLOCK] = "block",
+	[VALUE_LIST] = "list",
+	[VALUE_FLOATS] = "floats",
+	[VALUE_FORCED] = "forced",
+	[VALUE_LAZY] = "lazy",
+	[VALUE_CLOSURE] = "closure",
+	[VALUE_OBJECT] = "object",
+	[VALUE_CUSTOM] = "custom",
+	[VALUE_ABSTRACT] = "abstract",
+	[VALUE_UNREADABLE] = "unreadable",
+	[VALUE_UNSUPPORTED] = "unsupported",
+};
+
+const char *value_kind_name(enum value_kind kind)
+{
+	return kind_names[kind];
+}
+
+/* ---- the record ----------------------------------------------------------------------------- */
+
+static bool has_children(const struct value_node *node)
+{
+	return node->kind == NODE_BLOCK || node->kind == NODE_DOUBLES || node->kind == NODE_FORWARD;
+}
+
+static bool node_is_sound(const struct hit_record *record, const struct value_node *node)
+{
+	if (node->kind == NODE_PENDING || node->kind >= NODE_KINDS)
+		return false;
+	if (node->n == 0)
+		return true;
+	if (node->kind == NODE_STRING || node->kind == NODE_CUSTOM)
+		return node->at + node->n <= record->n_text &&
+		       (node->kind == NODE_CUSTOM || node->n <= node->size);
+	return has_children(node) && node->n <= node->size;
+}
+
+/* Children stand in the order of their parents and behind them: there are no two ways to a node. */
+bool value_record_is_sound(const struct hit_record *record, size_t n)
+{
+	unsigned int next;
+
+	if (n < sizeof(*record) || record->n_args > ARGS_MAX || record->n_nodes > RECORD_NODES ||
+	    record->n_text > RECORD_TEXT)
+		return false;
+	next = record->n_args;
+	if (next > record->n_nodes)
+		return false;
+	for (unsigned int i = 0; i < record->n_nodes; i++) {
+		const struct value_node *node = &record->nodes[i];
+
+		if (!node_is_sound(record, node))
+			return false;
+		if (!has_children(node) || node->n == 0)
+			continue;
+		if (node->at != next || node->at <= i || next + node->n > record->n_nodes)
+			return false;
+		next += node->n;
+	}
+	return next == record->n_nodes;
+}
+
+static const struct value_node *child(const struct hit_record *record,
+				      const struct value_node *node, unsigned int i)
+{
+	return &record->nodes[node->at + i];
+}
+
+/* ---- lists ---------------------------------------------------------------------------------- */
+
+static bool is_cell(const struct value_node *node)
+{
+	return node->kind == NODE_BLOCK && node->tag == 0 && node->size == 2;
+}
+
+/* The rest of the list behind CELL, or NULL if CELL has been cut before it. */
+static const struct value_node *rest_of(const struct hit_record *record,
+					const struct value_node *cell)
+{
+	return cell->n == 2 ? child(record, cell, 1) : NULL;
+}
+
+/*
+ * Do NODE and what follows look like a list: cells that end with [], or that go on when the room in
+ * the record ends? Counts the elements that are there.
+ */
+static bool is_list(const struct hit_record *record, const struct value_node *node,
+		    unsigned int *n_elements, bool *is_cut)
+{
+	*n_elements = 0;
+	if (!is_cell(node) || node->n == 0)
+		return false;
+	while (node && is_cell(node)) {
+		*n_elements += node->n > 0;
+		node = rest_of(record, node);
+	}
+	*is_cut = !node;
+	return !node || (node->kind == NODE_INT && node->value == 0);
+}
+
+/* ---- the tree ------------------------------------------------------------------------------- */
+
+static enum value_kind kind_of(const struct value_node *node)
+{
+	static const enum value_kind kinds[NODE_KINDS] = {
+		[NODE_PENDING] = VALUE_UNREADABLE,
+		[NODE_INT] = VALUE_INT,
+		[NODE_C_INT] = VALUE_C_INT,
+		[NODE_BLOCK] = VALUE_BLOCK,
+		[NODE_STRING] = VALUE_STRING,
+		[NODE_DOUBLE] = VALUE_FLOAT,
+		[NODE_DOUBLES] = VALUE_FLOATS,
+		[NODE_INT64] = VALUE_INT64,
+		[NODE_INT32] = VALUE_INT32,
+		[NODE_NATIVEINT] = VALUE_NATIVEINT,
+		[NODE_CUSTOM] = VALUE_CUSTOM,
+		[NODE_CLOSURE] = VALUE_CLOSURE,
+		[NODE_LAZY] = VALUE_LAZY,
+		[NODE_FORWARD] = VALUE_FORCED,
+		[NODE_OBJECT] = VALUE_OBJECT,
+		[NODE_ABSTRACT] = VALUE_ABSTRACT,
+		[NODE_UNREADABLE] = VALUE_UNREADABLE,
+		[NODE_UNSUPPORTED] = VALUE_UNSUPPORTED,
+	};
+
+	return kinds[node->kind];
+}
+
+static struct value value_of(const struct hit_record *record, const struct value_node *node)
+{
+	struct value value = {
+		.kind = kind_of(node),
+		.tag = node->tag,
+		.number = (__s64)node->value,
+		.size = node->size,
+		.record = record,
+		.node = (unsigned int)(node - record->nodes),
+	};
+
+	if (node->kind == NODE_DOUBLE)
+		memcpy(&value.real, &node->value, sizeof(value.real));
+	if (node->kind == NODE_STRING || node->kind == NODE_CUSTOM) {
+		value.bytes = record->text + (node->n ? node->at : 0);
+		value.n_bytes = node->n;
+		value.is_cut = node->n < node->size;
+	}
+	if (node->kind == NODE_CUSTOM) {
+		/* It ends with a NUL; what was copied behind that belongs to somebody else. */
+		value.n_bytes = strnlen(value.bytes, value.n_bytes);
+		value.is_cut = false;
+	}
+	if (is_list(record, node, &value.n_items, &value.is_cut)) {
+		value.kind = VALUE_LIST;
+	} else if (has_children(node)) {
+		value.n_items = node->n;
+		value.is_cut = node->n < node->size;
+	}
+	return value;
+}
+
+struct value value_of_arg(const struct hit_record *record, unsigned int arg)
+{
+	return value_of(record, &record->nodes[arg]);
+}
+
+struct value value_item(const struct value *value, unsigned int i)
+{
+	const struct hit_record *record = value->record;
+	const struct value_node *node = &record->nodes[value->node];
+
+	if (value->kind != VALUE_LIST)
+		return value_of(record, child(record, node, i));
+	while (i--)
+		node = child(record, node, 1);
+	return value_of(record, child(record, node, 0));
+}
+
+/* ---- text ----------------------------------------------------------------------------------- */
+
+/* How many bytes the printable character at AT is long in UTF-8; 0 if it is none. */
+static size_t printable_utf8(const unsigned char *at, size_t n)
+{
+	static const __u32 least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	size_t length = *at >= 0xf0 ? 4 : *at >= 0xe0 ? 3 : *at >= 0xc0 ? 2 : 1;
+	__u32 code;
+
+	if (*at >= 0xf8 || length == 1 || length > n)
+		return *at >= ' ' && *at < 0x7f;
+	code = *at & (0x7fU >> length);
+	for (size_t i = 1; i < length; i++) {
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+		code = code << 6 | (at[i] & 0x3f);
+	}
+	/* No shorter form, no control character, no surrogate, nothing that turns the line around.
+	 */
+	if (code < least[length] || code < 0xa0 || code > 0x10ffff || (code >> 11) == 0x1b ||
+	    (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069))
+		return 0;
+	return length;
+}
+
+static void write_escaped(FILE *out, unsigned char byte)
+{
+	static const char bytes[] = "\n\t\r\b", names[] = "ntrb";
+	const char *at = byte ? strchr(bytes, byte) : NULL;
+
+	if (at)
+		fprintf(out, "\\%c", names[at - bytes]);
+	else
+		fprintf(out, "\\%03u", byte);
+}
+
+static void write_bytes(FILE *out, const char *bytes, size_t n)
+{
+	const unsigned char *at = (const unsigned char *)bytes;
+
+	while (n) {
+		size_t length = printable_utf8(at, n);
+
+		if (length == 0) {
+			write_escaped(out, *at);
+			length = 1;
+		} else {
+			if (*at == '"' || *at == '\\')
+				fputc('\\', out);
+			fwrite(at, 1, length, out);
+		}
+		at += length;
+		n -= length;
+	}
+}
+
+static void write_string(FILE *out, const struct value *value)
+{
+	fputc('"', out);
+	write_bytes(out, value->bytes, value->n_bytes);
+	fputc('"', out);
+	if (value->is_cut)
+		fprintf(out, "... (%llu bytes)", value->size);
+}
+
+/* As short as leads back to the same number, and with a point, as OCaml has it. */
+static void write_float(FILE *out, double real)
+{
+	char text[40];
+
+	if (isnan(real) || isinf(real)) {
+		fputs(isnan(real) ? "nan" : real > 0 ? "inf" : "-inf", out);
+		return;
+	}
+	for (int digits = 12; digits <= 17; digits++) {
+		snprintf(text, sizeof(text), "%.*g", digits, real);
+		if (strtod(text, NULL) == real)
+			break;
+	}
+	fputs(text, out);
+	if (!strpbrk(text, ".e"))
+		fputc('.', out);
+}
+
+static void write_items(FILE *out, const struct value *value, const char *separator)
+{
+	for (unsigned int i = 0; i < value->n_items; i++) {
+		struct value item = value_item(value, i);
+
+		if (i)
+			fputs(separator, out);
+		value_write(out, &item);
+	}
+	if (!value->is_cut)
+		return;
+	fprintf(out, "%s...", value->n_items ? separator : "");
+	if (value->kind != VALUE_LIST)
+		fprintf(out, " of %llu", value->size);
+}
+
+static void write_block(FILE *out, const struct value *value)
+{
+	if (value->tag == 0 && value->size == 0) {
+		fputs("[||]", out);
+		return;
+	}
+	if (value->tag)
+		fprintf(out, "tag%u", value->tag);
+	fputc('(', out);
+	write_items(out, value, ", ");
+	fputc(')', out);
+}
+
+static void write_forced(FILE *out, const struct value *value)
+{
+	struct value item;
+
+	if (value->n_items == 0) {
+		fputs("<lazy>", out);
+		return;
+	}
+	fputs("lazy ", out);
+	item = value_item(value, 0);
+	value_write(out, &item);
+}
+
+static void write_custom(FILE *out, const struct value *value)
+{
+	fputs("<custom", out);
+	if (value->n_bytes)
+		fputc(' ', out);
+	write_bytes(out, value->bytes, value->n_bytes);
+	fputc('>', out);
+}
+
+void value_write(FILE *out, const struct value *value)
+{
+	switch (value->kind) {
+	case VALUE_INT:
+	case VALUE_C_INT:
+		fprintf(out, "%lld", value->number);
+		break;
+	case VALUE_INT64:
+		fprintf(out, "%lldL", value->number);
+		break;
+	case VALUE_INT32:
+		fprintf(out, "%lldl", value->number);
+		break;
+	case VALUE_NATIVEINT:
+		fprintf(out, "%lldn", value->number);
+		break;
+	case VALUE_FLOAT:
+		write_float(out, value->real);
+		break;
+	case VALUE_STRING:
+		write_string(out, value);
+		break;
+	case VALUE_BLOCK:
+		write_block(out, value);
+		break;
+	case VALUE_LIST:
+		fputc('[', out);
+		write_items(out, value, "; ");
+		fputc(']', out);
+		break;
+	case VALUE_FLOATS:
+		fputs("[|", out);
+		write_items(out, value, "; ");
+		fputs("|]", out);
+		break;
+	case VALUE_FORCED:
+		write_forced(out, value);
+		break;
+	case VALUE_CUSTOM:
+		write_custom(out, value);
+		break;
+	case VALUE_UNSUPPORTED:
+		fputc('?', out);
+		break;
+	default:
+		fprintf(out, "<%s>", value_kind_name(value->kind));
+	}
+}
+
+void value_write_args(FILE *out, const struct hit_record *record)
+{
+	for (unsigned int i = 0; i < record->n_args; i++) {
+		struct value value = value_of_arg(record, i);
+
+		fputc(' ', out);
+		value_write(out, &value);
+	}
+	if (record->n_left_out)
+		fprintf(out, " ... and %u more", record->n_left_out);
+}

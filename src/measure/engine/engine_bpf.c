@@ -1,0 +1,584 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Measuring with the kernel's uprobes: an int3 on each site's nop, a BPF program that does what is
+ * asked for at the site (bpf/measure.bpf.c), one uprobe_multi link a file.
+ *
+ * Whose hits. If a file is measured in one process, the kernel filters for it, except that before
+ * Linux 6.10 it filtered for a thread (bpf_support.c asks which). There, and when there are several
+ * processes, the uprobes go into every process that maps the file, their semaphores too, and the
+ * program looks the process up in `tgids`. Process ids are global ones if our pid namespace is the
+ * initial one. Else they are those in the namespace of a target: the helper that knows a task's ids
+ * in a namespace answers only for tasks whose own namespace that is.
+ *
+ * Numbers that are used again. The kernel's filter is for a process, not for its number. `tgids`
+ * has numbers: where the kernel has BTF and uprobe_multi, a process leaves it in its own exit,
+ * before its number is free, so that no stranger is ever counted, by a kept engine neither.
+ * Elsewhere it is taken out when its end is noticed (unlist): from the one to the other, a second
+ * if the caller refreshes every second, and for ever if the engine is kept, a process that gets the
+ * number and runs the same file is counted. One that ended before it was listed, between the open
+ * and the attach, is taken out right after the attach, but not where children are followed: there
+ * its number is counted until the next process that has it ends.
+ *
+ * Exactness. All sites start and stop counting at one moment, by a gate in the program's memory
+ * that is opened when all are attached and closed before the first is detached. Closing a link
+ * returns after the kernel has taken the uprobes away and waited for handlers that run, so a read
+ * after detach misses nothing. Sites can be switched off and on in between (engine_bpf_links.c). A
+ * slot of the map is written with atomic adds and read in one 64-bit load.
+ */
+#include "measure/engine/engine_bpf.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "measure/engine/kernel_file.h"
+
+/* The inode of the initial pid namespace, PROC_PID_INIT_INO in linux/proc_ns.h. */
+#define INITIAL_PIDNS_INODE 0xeffffffcU
+
+#define KERNEL_BTF "/sys/kernel/btf/vmlinux" /* without it measure_full does not load */
+
+/* ---- open ----------------------------------------------------------------------------------- */
+
+/* PID as the process itself sees it: in the innermost of its pid namespaces. */
+static int read_own_pid(struct ocp_ctx *ctx, pid_t pid, __u32 *own)
+{
+	char path[64], line[256];
+	FILE *f;
+	int err = -ESRCH;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f)) {
+		if (strncmp(line, "NSpid:", 6) == 0) {
+			*own = (__u32)strtoul(strrchr(line, '\t') + 1, NULL, 10);
+			err = 0;
+			break;
+		}
+	}
+	if (f)
+		fclose(f);
+	return err ? ctx_error(ctx, err, "process %d: it ended", (int)pid) : 0;
+}
+
+/* The program knows processes of one namespace only. */
+static int check_pid_namespace(struct ocp_ctx *ctx, pid_t pid, const struct measure_config *config)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
+	if (stat(path, &st))
+		return ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
+	if (st.st_ino == config->pidns_ino)
+		return 0;
+	return ctx_error(ctx, -EINVAL,
+			 "process %d: is in another pid namespace than the first one; measure it "
+			 "by itself",
+			 (int)pid);
+}
+
+static int choose_pid_namespace(struct ocp_ctx *ctx, pid_t pid, struct measure_config *config)
+{
+	char path[64];
+	struct stat st;
+
+	if (stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == INITIAL_PIDNS_INODE)
+		return 0;
+	if (pid)
+		snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
+	else
+		snprintf(path, sizeof(path), "/proc/self/ns/pid");
+	if (stat(path, &st))
+		return ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
+	config->pidns_dev = kernel_file_dev(st.st_dev);
+	config->pidns_ino = st.st_ino;
+	return 0;
+}
+
+static bool reads_args(const struct engine_spec *spec)
+{
+	return spec->filter || spec->n_histograms || spec->prints ||
+	       (spec->n_pairs && spec->key_arg >= 0);
+}
+
+/* Everybody may inspect himself. (With capabilities from a file we are not dumpable.) */
+static bool measures_itself(const struct engine_spec *spec)
+{
+	return spec->pid == getpid() && !spec->many_processes && !spec->children && !spec->exe;
+}
+
+static int configure(struct engine *engine, const struct engine_spec *spec)
+{
+	struct measure_config *config = &engine->config;
+	struct kernel_file exe;
+	int err;
+
+	*config = (struct measure_config){
+		.only_tgids = !spec->exe && (spec->many_processes || spec->children ||
+					     (spec->pid && !engine->kernel_filters)),
+		.split = (__u32)spec->split,
+		.n_pairs = (__u32)spec->n_pairs,
+		.depth = spec->depth,
+		.key_arg = spec->key_arg < 0 ? MEASURE_NO_ARG : (__u32)spec->key_arg,
+		.children = spec->children,
+		.args = reads_args(spec),
+		.filters = spec->filter != NULL,
+		.hist_arg = spec->n_histograms ? spec->hist_arg : MEASURE_NO_ARG,
+		.prints = spec->prints,
+		.print_limit = spec->print_limit,
+		.hits_stride = (__u32)engine_bpf_hits_stride(spec->max_sites),
+	};
+	if (spec->exe) {
+		err = kernel_file_find(spec->exe, &exe);
+		if (err)
+			return ctx_error(engine->ctx, err, "%s: %s", spec->exe, strerror(-err));
+		config->exe_dev = exe.dev;
+		config->exe_ino = exe.ino;
+	}
+	if (!measures_itself(spec)) {
+		err = bpf_support_access(engine->ctx, config);
+		if (err)
+			return err;
+	}
+	return choose_pid_namespace(engine->ctx, spec->pid, config);
+}
+
+/* What this kernel lets us take, or a negative errno. */
+static int choose_variant(struct engine *engine, const struct engine_spec *spec,
+			  const struct engine_bpf_options *options, enum bpf_variant *variant)
+{
+	const bool needs_perf = options->perf_events || !engine->support.has_uprobe_multi;
+
+	*variant = BPF_MULTI;
+	if (needs_perf)
+		*variant = BPF_PERF;
+	else if (spec->exe || spec->children || engine->config.args ||
+		 engine->config.checks_access ||
+		 (engine->config.only_tgids && access(KERNEL_BTF, F_OK) == 0))
+		*variant = BPF_FULL;
+	if (engine->config.checks_access && (needs_perf || access(KERNEL_BTF, F_OK) != 0)) {
+		ctx_error(engine->ctx, -EPERM,
+			  "measuring: this process lacks CAP_SYS_PTRACE: leaving out other users' "
+			  "processes needs %s, which this kernel lacks",
+			  needs_perf ? "uprobe_multi links" : KERNEL_BTF);
+		ctx_hint(engine->ctx, "run it as root");
+		return -EPERM;
+	}
+	if (needs_perf && (spec->exe || spec->children))
+		return ctx_error(engine->ctx, -EOPNOTSUPP,
+				 "measuring: children and processes to come need uprobe_multi "
+				 "links (Linux 6.6)");
+	if (needs_perf && engine->config.args)
+		return ctx_error(engine->ctx, -EOPNOTSUPP,
+				 "measuring: arguments need uprobe_multi links (Linux 6.6)");
+	return 0;
+}
+
+static int load(struct engine *engine, const struct engine_spec *spec,
+		const struct engine_bpf_options *options)
+{
+	const bool by_key = spec->n_pairs && spec->key_arg >= 0;
+	const struct bpf_object_setup setup = {
+		.config = engine->config,
+		.filter = spec->filter,
+		.sizes = {
+			.hits = engine->config.hits_stride * (uint32_t)engine->n_cpus,
+			.sites = (uint32_t)spec->max_sites,
+			.roles = (uint32_t)spec->n_roles,
+			.pairs = (uint32_t)spec->n_pairs,
+			.open_starts = spec->n_pairs && !by_key ? (uint32_t)spec->max_open : 0,
+			.key_starts = by_key ? (uint32_t)spec->max_open : 0,
+			.keys = spec->split == ENGINE_BY_SITE ? 0 : (uint32_t)spec->max_keys,
+			.marks = spec->can_switch ? MEASURE_MARK_WORDS : 0,
+			.tgids = engine->config.only_tgids ? (uint32_t)spec->max_processes : 0,
+			.site_args = engine->config.args ? (uint32_t)spec->max_args : 0,
+			.histograms = (uint32_t)spec->n_histograms,
+			.key_users = by_key ? (uint32_t)spec->max_processes : 0,
+			.print_bytes = spec->prints ? (uint32_t)spec->print_bytes : 0,
+		},
+	};
+	enum bpf_variant variant;
+	int err = choose_variant(engine, spec, options, &variant);
+
+	if (err)
+		return err;
+	if ((uint64_t)engine->config.hits_stride * engine->n_cpus > UINT32_MAX)
+		return ctx_error(engine->ctx, -E2BIG,
+				 "measuring: %zu sites are too many for %zu processors",
+				 spec->max_sites, engine->n_cpus);
+	engine->uses_perf = variant == BPF_PERF;
+	engine->sees_exits = variant == BPF_FULL && engine->config.only_tgids;
+	err = bpf_object_load(variant, &setup, &engine->object);
+	if (err)
+		return bpf_support_explain(engine->ctx, err, "loading the BPF programs");
+	err = engine_bpf_map_hits(engine);
+	if (!err)
+		err = engine_bpf_map_serials(engine);
+	if (err || !spec->prints)
+		return err;
+	err = print_ring_open(engine->object.prints, spec->print_bytes, &engine->ring);
+	return err ? bpf_support_explain(engine->ctx, err, "mapping the ring buffer") : 0;
+}
+
+static int write_roles(struct engine *engine, const struct engine_spec *spec)
+{
+	engine->is_stop = calloc(spec->n_roles + 1, sizeof(*engine->is_stop));
+	if (!engine->is_stop)
+		return ctx_no_memory(engine->ctx);
+	for (__u32 i = 0; i < spec->n_roles; i++) {
+		const struct measure_role role = { spec->roles[i].pair, spec->roles[i].is_stop };
+		int err = bpf_map_update_elem(engine->object.roles, &i, &role, 0);
+
+		engine->is_stop[i] = spec->roles[i].is_stop;
+		if (err)
+			return bpf_support_explain(engine->ctx, err, "writing the pairs");
+	}
+	return 0;
+}
+
+static int check_spec(struct ocp_ctx *ctx, const struct engine_spec *spec)
+{
+	if (spec->max_sites > UINT32_MAX || spec->max_keys > UINT32_MAX)
+		return ctx_error(ctx, -E2BIG, "measuring: %zu sites are too many", spec->max_sites);
+	if (spec->n_pairs > MEASURE_MAX_PAIRS)
+		return ctx_error(ctx, -E2BIG, "measuring: %zu pairs are too many, at most %d",
+				 spec->n_pairs, MEASURE_MAX_PAIRS);
+	if (spec->n_pairs && (spec->depth < 1 || spec->depth > MEASURE_DEPTH))
+		return ctx_error(ctx, -EINVAL, "measuring: a depth of %u is not between 1 and %d",
+				 spec->depth, MEASURE_DEPTH);
+	if (spec->n_histograms > MEASURE_MAX_HISTOGRAMS)
+		return ctx_error(ctx, -E2BIG,
+				 "measuring: histograms of %zu probes are too many, at most %d",
+				 spec->n_histograms, MEASURE_MAX_HISTOGRAMS);
+	return 0;
+}
+
+static void engine_close(struct engine *engine);
+
+/* libbpf would also say on the standard error what we return. */
+static int count_cpus(void)
+{
+	libbpf_print_fn_t print = libbpf_set_print(NULL);
+	int n = libbpf_num_possible_cpus();
+
+	libbpf_set_print(print);
+	return n;
+}
+
+int engine_bpf_new(struct ocp_ctx *ctx, struct engine **out)
+{
+	const int n_cpus = count_cpus();
+
+	if (n_cpus < 0)
+		return ctx_error(ctx, n_cpus, "/sys/devices/system/cpu/possible: %s",
+				 strerror(-n_cpus));
+	*out = calloc(1, sizeof(**out));
+	if (!*out)
+		return ctx_no_memory(ctx);
+	(*out)->ctx = ctx;
+	(*out)->support.idle_prog_fd = -1;
+	(*out)->n_cpus = (size_t)n_cpus;
+	return 0;
+}
+
+int engine_bpf_open(struct ocp_ctx *ctx, const struct engine_spec *spec,
+		    const struct engine_bpf_options *options, struct engine **out)
+{
+	static const struct engine_bpf_options defaults;
+	struct engine *engine;
+	int err = check_spec(ctx, spec);
+
+	if (err)
+		return err;
+	err = engine_bpf_new(ctx, &engine);
+	if (err)
+		return err;
+	options = options ? options : &defaults;
+	engine->max_sites = spec->max_sites;
+	engine->n_pairs = spec->n_pairs;
+	engine->n_histograms = spec->n_histograms;
+	engine->max_args = spec->max_args;
+	engine->no_semaphore = calloc(spec->max_sites + 1, sizeof(*engine->no_semaphore));
+	err = engine->no_semaphore ? bpf_support_probe(ctx, &engine->support) : ctx_no_memory(ctx);
+	if (err)
+		goto fail;
+	engine->kernel_filters = engine->support.pid_filter_is_sound && !options->filter_in_bpf &&
+				 !spec->many_processes && !spec->children;
+	err = configure(engine, spec);
+	if (!err)
+		err = load(engine, spec, options);
+	if (!err)
+		err = write_roles(engine, spec);
+	if (err)
+		goto fail;
+	*out = engine;
+	return 0;
+fail:
+	engine_close(engine);
+	return err;
+}
+
+static int open_default(struct ocp_ctx *ctx, const struct engine_spec *spec, struct engine **out)
+{
+	return engine_bpf_open(ctx, spec, NULL, out);
+}
+
+/* ---- attach, detach ------------------------------------------------------------------------- */
+
+static int add_tracepoint(struct engine *engine, int prog, const char *name)
+{
+	int err = engine_bpf_room_for_links(engine, 1);
+	int fd = err ? err : bpf_raw_tracepoint_open(name, prog);
+
+	if (err)
+		return err;
+	if (fd < 0)
+		return ctx_error(engine->ctx, fd, "measuring: tracepoint %s: %s", name,
+				 strerror(-fd));
+	engine->links[engine->n_links++] = (struct engine_link){ .fd = fd };
+	return 0;
+}
+
+/* Only when they are needed: all threads of the machine pass through them. */
+static int attach_tracepoints(struct engine *engine)
+{
+	int err = 0;
+
+	if (engine->config.n_pairs || engine->sees_exits)
+		err = add_tracepoint(engine, engine->object.thread_exit, "sched_process_exit");
+	if (!err && engine->config.children)
+		err = add_tracepoint(engine, engine->object.process_fork, "sched_process_fork");
+	return err;
+}
+
+static struct listed_process *find_listed(const struct engine *engine, pid_t pid)
+{
+	for (size_t i = 0; i < engine->n_listed; i++)
+		if (engine->listed[i].pid == pid)
+			return &engine->listed[i];
+	return NULL;
+}
+
+/* Room for one more. */
+static bool grow_listed(struct engine *engine)
+{
+	struct listed_process *grown =
+		realloc(engine->listed, (engine->n_listed + 1) * sizeof(*grown));
+
+	if (grown)
+		engine->listed = grown;
+	return grown != NULL;
+}
+
+static int list_process(struct engine *engine, pid_t pid)
+{
+	struct listed_process *listed = find_listed(engine, pid);
+	__u32 tgid = (__u32)pid, one = 1;
+	int err = 0;
+
+	if (!listed && !grow_listed(engine))
+		return ctx_no_memory(engine->ctx);
+	if (engine->config.pidns_ino)
+		err = check_pid_namespace(engine->ctx, pid, &engine->config);
+	if (!err && engine->config.pidns_ino)
+		err = read_own_pid(engine->ctx, pid, &tgid);
+	if (!err && bpf_map_update_elem(engine->object.tgids, &tgid, &one, 0))
+		err = ctx_error(engine->ctx, -E2BIG, "process %d: too many processes", (int)pid);
+	if (err)
+		return err;
+	if (!listed)
+		listed = &engine->listed[engine->n_listed++];
+	*listed = (struct listed_process){ pid, tgid };
+	return 0;
+}
+
+static void engine_unlist(struct engine *engine, pid_t pid)
+{
+	struct listed_process *listed = find_listed(engine, pid);
+	__u32 id;
+
+	if (!listed)
+		return;
+	id = listed->id;
+	*listed = engine->listed[--engine->n_listed];
+	/* Where children are followed the number may be that of one by now. */
+	if (!engine->config.children)
+		bpf_map_delete_elem(engine->object.tgids, &id);
+}
+
+/* Those of TARGET that have not been written yet. */
+static int write_args(struct engine *engine, const struct engine_target *target)
+{
+	if (target->n_args > engine->max_args)
+		return ctx_error(engine->ctx, -E2BIG,
+				 "%s: no room for the arguments of its sites, %zu in all",
+				 target->name, target->n_args);
+	while (engine->n_args < target->n_args) {
+		__u32 number = (__u32)engine->n_args;
+		int err = bpf_map_update_elem(engine->object.site_args, &number,
+					      &target->args[number], 0);
+
+		if (err)
+			return bpf_support_explain(engine->ctx, err, "writing the arguments");
+		engine->n_args++;
+	}
+	return 0;
+}
+
+static bool ends_a_pair(const struct engine *engine, const struct engine_site *site)
+{
+	for (uint32_t i = 0; i < site->n_roles; i++)
+		if (engine->is_stop[site->first_role + i])
+			return true;
+	return false;
+}
+
+/* What the program is to do at the sites of TARGET. */
+static int write_sites(struct engine *engine, const struct engine_target *target)
+{
+	struct measure_site *sites = calloc(target->n_sites + 1, sizeof(*sites));
+	__u32 *numbers = calloc(target->n_sites + 1, sizeof(*numbers));
+	__u32 n = (__u32)target->n_sites;
+	int err = 0;
+
+	if (!sites || !numbers) {
+		err = ctx_no_memory(engine->ctx);
+		goto out;
+	}
+	for (__u32 i = 0; i < n; i++) {
+		const struct engine_site *site = &target->sites[i];
+
+		numbers[i] = (__u32)target->first_site + i;
+		sites[i] = (struct measure_site){
+			.column = site->column,
+			.flags = (target->check_exe ? MEASURE_CHECK_EXE : 0) |
+				 (site->is_keyed ? MEASURE_KEYED : 0) |
+				 (site->is_filtered ? MEASURE_FILTERED : 0) |
+				 (site->is_printed ? MEASURE_PRINTED : 0) |
+				 (site->has_histogram ? MEASURE_HISTOGRAM : 0) |
+				 (ends_a_pair(engine, site) ? MEASURE_STOPS : 0),
+			.first_role = site->first_role,
+			.n_roles = site->n_roles,
+			.args = site->args,
+			.histogram = site->histogram,
+		};
+	}
+	err = bpf_map_update_batch(engine->object.site_table, numbers, sites, &n, NULL);
+	if (err)
+		err = bpf_support_explain(engine->ctx, err, "writing the sites");
+out:
+	free(sites);
+	free(numbers);
+	return err;
+}
+
+static int attach_target(struct engine *engine, const struct engine_target *target)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && engine->config.only_tgids && i < target->n_pids; i++)
+		err = list_process(engine, target->pids[i]);
+	if (err || !target->n_sites)
+		return err;
+	if (engine->config.n_pairs || engine->config.split != MEASURE_BY_SITE ||
+	    engine->config.exe_ino || engine->config.args) {
+		err = engine->config.args ? write_args(engine, target) : 0;
+		if (!err)
+			err = write_sites(engine, target);
+	}
+	return err ? err : engine_bpf_make_links(engine, target);
+}
+
+static int engine_attach(struct engine *engine, const struct engine_target *targets, size_t n)
+{
+	size_t n_links = engine->n_links, n_sites = engine->n_sites;
+	int err = engine->is_attached ? 0 : attach_tracepoints(engine);
+
+	for (size_t i = 0; !err && i < n; i++) {
+		const size_t end = targets[i].first_site + targets[i].n_sites;
+
+		if (end > engine->max_sites)
+			err = ctx_error(engine->ctx, -E2BIG, "%s: no room for %zu more sites",
+					targets[i].name, targets[i].n_sites);
+		else
+			err = attach_target(engine, &targets[i]);
+		n_sites = end > n_sites ? end : n_sites;
+	}
+	if (err) {
+		engine_bpf_close_links(engine, n_links);
+		return err;
+	}
+	engine->n_sites = n_sites;
+	engine->is_attached = true;
+	engine_bpf_set_gate(engine, MEASURE_OPEN);
+	return 0;
+}
+
+static int engine_detach(struct engine *engine)
+{
+	engine_bpf_set_gate(engine, MEASURE_CLOSED);
+	engine_bpf_close_links(engine, 0);
+	engine->is_attached = false;
+	return 0;
+}
+
+static void engine_close(struct engine *engine)
+{
+	if (!engine)
+		return;
+	if (engine->is_kept)
+		engine_bpf_close_links(engine, 0); /* our descriptors; their names keep the links */
+	else
+		engine_detach(engine);
+	print_ring_close(engine->ring);
+	engine_bpf_unmap_hits(engine);
+	bpf_object_unload(&engine->object);
+	if (engine->support.idle_prog_fd >= 0)
+		close(engine->support.idle_prog_fd);
+	free(engine->listed);
+	free(engine->links);
+	engine_bpf_unmap_serials(engine);
+	free(engine->no_semaphore);
+	free(engine->is_stop);
+	free(engine);
+}
+
+static int engine_print(struct engine *engine, bool all, engine_print_fn fn, void *data)
+{
+	int err = engine->ring ? print_ring_take(engine->ring, all, fn, data) : 0;
+
+	return err ? ctx_error(engine->ctx, err, "measuring: the ring buffer: %s", strerror(-err))
+		   : 0;
+}
+
+static int engine_check(struct ocp_ctx *ctx)
+{
+	struct bpf_support support;
+	int err = bpf_support_probe(ctx, &support);
+
+	if (!err)
+		close(support.idle_prog_fd);
+	return err;
+}
+
+const struct engine_ops engine_bpf = {
+	.name = "bpf",
+	.check = engine_check,
+	.open = open_default,
+	.attach = engine_attach,
+	.switch_sites = engine_bpf_switch,
+	.give_up = engine_bpf_give_up,
+	.unlist = engine_unlist,
+	.read = engine_bpf_read,
+	.forget = engine_bpf_forget,
+	.print = engine_print,
+	.detach = engine_detach,
+	.close = engine_close,
+	.keep = engine_bpf_keep,
+	.open_kept = engine_bpf_open_kept,
+};

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The links of an engine, and which sites are in which. At first a file has one for all its sites.
+ * Links cannot be changed and closing one takes the kernel some 60 ms, however many sites it has
+ * (an RCU grace period), so a link a site or a probe is no way to switch them singly. Instead:
+ *
+ *   - Sites that are switched on get a link of their own.
+ *   - When all sites of a link are switched off it is closed.
+ *   - Else, and when a file has got MAX_LINKS_A_FILE, one new link takes the place of all that the
+ *     file has. For the sites that go on this is a handover (bpf/measure.h), in which no hit is
+ *     lost or counted twice. A site that is switched off is no part of that: of its hits meanwhile
+ *     some may not be counted.
+ *
+ * Whoever else has a descriptor of a link that we close keeps it as it is for as long as they like,
+ * with uprobes and raised semaphores. It has no say any more: the program asks `serials` which link
+ * counts a site.
+ *
+ * Handovers come one at a time and concern one file; the gate says which, and the kernel waits for
+ * handlers that run when a link is closed, so that none of the old link's is left when it ends.
+ *
+ * Perf events are one a site and simply closed and made.
+ */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "measure/engine/engine_bpf.h"
+#include "measure/engine/perf_links.h"
+#include "measure/engine/uprobe_link.h"
+
+enum { MAX_LINKS_A_FILE = 8 };
+
+void engine_bpf_set_gate(struct engine *engine, uint32_t open)
+{
+	if (engine->object.gate)
+		__atomic_store_n(&engine->object.gate->open, open, __ATOMIC_SEQ_CST);
+}
+
+/* ---- keeping books -------------------------------------------------------------------------- */
+
+int engine_bpf_room_for_links(struct engine *engine, size_t n)
+{
+	size_t room = engine->n_links + n;
+	struct engine_link *links;
+
+	if (room <= engine->room_for_links)
+		return 0;
+	room += room / 2;
+	links = realloc(engine->links, room * sizeof(*links));
+	if (!links)
+		return ctx_no_memory(engine->ctx);
+	engine->links = links;
+	engine->room_for_links = room;
+	return 0;
+}
+
+void engine_bpf_close_links(struct engine *engine, size_t n)
+{
+	while (engine->n_links > n)
+		close(engine->links[--engine->n_links].fd);
+}
+
+static uint32_t next_serial(struct engine *engine)
+{
+	if (engine->last_serial < MEASURE_FIRST_SERIAL)
+		engine->last_serial = MEASURE_FIRST_SERIAL - 1;
+	return ++engine->last_serial;
+}
+
+static size_t serials_bytes(const struct engine *engine)
+{
+	return (engine->max_sites ? engine->max_sites : 1) * sizeof(*engine->serials);
+}
+
+int engine_bpf_map_serials(struct engine *engine)
+{
+	void *serials = mmap(NULL, serials_bytes(engine), PROT_READ | PROT_WRITE, MAP_SHARED,
+			     engine->object.serials, 0);
+
+	if (serials == MAP_FAILED)
+		return ctx_error(engine->ctx, -errno, "measuring: mapping the serials: %s",
+				 strerror(errno));
+	engine->serials = serials;
+	return 0;
+}
+
+void engine_bpf_unmap_serials(struct engine *engine)
+{
+	if (engine->serials)
+		munmap((void *)engine->serials, serials_bytes(engine));
+	engine->serials = NULL;
+}
+
+static void close_link(struct engine *engine, size_t number)
+{
+	const int fd = engine->links[number].fd;
+
+	memmove(engine->links + number, engine->links + number + 1,
+		(--engine->n_links - number) * sizeof(*engine->links));
+	close(fd);
+}
+
+static bool is_within(const struct engine_link *link, size_t first, size_t n)
+{
+	return link->n_sites && link->first >= first && link->first < first + n;
+}
+
+static bool is_of_target(const struct engine_link *link, const struct engine_target *target)
+{
+	return is_within(link, target->first_site, target->n_sites);
+}
+
+/* ---- making them ---------------------------------------------------------------------------- */
+
+/* Links for the sites of TARGET that are in WANTED. */
+static int make_links(struct engine *engine, const struct engine_target *target, const bool *wanted,
+		      uint32_t serial)
+{
+	const size_t first = target->first_site;
+	const bool one = engine->kernel_filters && target->n_pids == 1;
+	struct uprobe_link_spec spec = {
+		.prog_fd = engine->object.hit,
+		.idle_prog_fd = engine->support.idle_prog_fd,
+		.target = target,
+		.wanted = wanted,
+		.no_semaphore = engine->no_semaphore + first,
+		.first_site = (uint32_t)first,
+		.serial = serial,
+		.pid = one ? target->pids[0] : 0,
+	};
+	size_t n = 0;
+	int err, *fds;
+
+	for (size_t i = 0; i < target->n_sites; i++)
+		n += wanted[i];
+	if (!n)
+		return 0;
+	fds = calloc(n, sizeof(*fds));
+	err = fds ? engine_bpf_room_for_links(engine, engine->uses_perf ? n : 1)
+		  : ctx_no_memory(engine->ctx);
+	if (!err)
+		err = engine->uses_perf ? perf_links_create(engine->ctx, &spec, fds)
+					: uprobe_link_create(engine->ctx, &spec, fds);
+	for (size_t i = 0, made = 0; !err && engine->uses_perf && i < target->n_sites; i++)
+		if (wanted[i])
+			engine->links[engine->n_links++] = (struct engine_link){ .fd = fds[made++],
+										 .serial = serial,
+										 .first = first + i,
+										 .n_sites = 1 };
+	if (!err && !engine->uses_perf)
+		engine->links[engine->n_links++] = (struct engine_link){
+			.fd = fds[0], .serial = serial, .first = first, .n_sites = n
+		};
+	free(fds);
+	return err;
+}
+
+/* From now on the links of SERIAL count the WANTED sites of TARGET. */
+static void let_count(struct engine *engine, const struct engine_target *target, const bool *wanted,
+		      uint32_t serial)
+{
+	for (size_t i = 0; i < target->n_sites; i++)
+		if (wanted[i])
+			engine->serials[target->first_site + i] = serial;
+}
+
+int engine_bpf_make_links(struct engine *engine, const struct engine_target *target)
+{
+	const size_t first = target->first_site;
+	const uint32_t serial = next_serial(engine);
+	bool *wanted = calloc(target->n_sites + 1, sizeof(*wanted));
+	int err;
+
+	if (!wanted)
+		return ctx_no_memory(engine->ctx);
+	for (size_t i = 0; i < target->n_sites; i++) {
+		wanted[i] = !target->sites[i].is_off;
+		engine->serials[first + i] = 0;
+		engine->no_semaphore[first + i] = false;
+	}
+	err = make_links(engine, target, wanted, serial);
+	if (!err)
+		let_count(engine, target, wanted, serial);
+	free(wanted);
+	return err;
+}
+
+/* ---- the handover --------------------------------------------------------------------------- */
+
+static int clear_marks(struct engine *engine)
+{
+	const size_t bytes = MEASURE_MARK_WORDS * sizeof(__u64);
+	void *marks =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, engine->object.marks, 0);
+
+	if (marks == MAP_FAILED)
+		return ctx_error(engine->ctx, -errno, "measuring: mapping the marks: %s",
+				 strerror(errno));
+	memset(marks, 0, bytes);
+	munmap(marks, bytes);
+	return 0;
+}
+
+/* One new link instead of all those of TARGET's file. */
+static int hand_over(struct engine *engine, const struct engine_target *target, const bool *wanted)
+{
+	const size_t first = target->first_site;
+	const uint32_t serial = next_serial(engine);
+	int err;
+
+	/* Now, when nobody leaves one there. */
+	err = clear_marks(engine);
+	if (err)
+		return err;
+	engine->object.gate->first = (__u32)first;
+	engine->object.gate->end = (__u32)(first + target->n_sites);
+	engine_bpf_set_gate(engine, serial);
+	err = make_links(engine, target, wanted, serial);
+	for (size_t i = engine->n_links; !err && i-- > 0;)
+		if (is_of_target(&engine->links[i], target) && engine->links[i].serial != serial)
+			close_link(engine, i);
+	if (!err)
+		let_count(engine, target, wanted, serial);
+	engine_bpf_set_gate(engine, MEASURE_OPEN);
+	return err;
+}
+
+/* ---- switching ------------------------------------------------------------------------------ */
+
+/* Which sites of a file are switched, and what that means to its links. */
+struct change {
+	bool *added, *all; /* sites to be switched on; all that are then on */
+	size_t n_added, n_all;
+	size_t *left; /* of each link: its sites that stay */
+};
+
+static void free_change(struct change *change)
+{
+	free(change->added);
+	free(change->all);
+	free(change->left);
+}
+
+static ptrdiff_t link_of(const struct engine *engine, size_t site)
+{
+	for (size_t i = 0; engine->serials[site] && i < engine->n_links; i++) {
+		const struct engine_link *link = &engine->links[i];
+
+		if (link->serial == engine->serials[site] &&
+		    (!engine->uses_perf || link->first == site))
+			return (ptrdiff_t)i;
+	}
+	return -1;
+}
+
+/* To be freed in any case. */
+static int find_change(struct engine *engine, const struct engine_target *target,
+		       struct change *change)
+{
+	const size_t first = target->first_site;
+
+	*change = (struct change){
+		.added = calloc(target->n_sites + 1, sizeof(*change->added)),
+		.all = calloc(target->n_sites + 1, sizeof(*change->all)),
+		.left = calloc(engine->n_links + 1, sizeof(*change->left)),
+	};
+	if (!change->added || !change->all || !change->left)
+		return ctx_no_memory(engine->ctx);
+	for (size_t i = 0; i < target->n_sites; i++) {
+		const bool is_off = target->sites[i].is_off;
+		const ptrdiff_t link = is_off ? -1 : link_of(engine, first + i);
+
+		change->all[i] = !is_off;
+		change->added[i] = !is_off && link < 0;
+		/* Who is there with us decides; without us, who comes first. */
+		if (change->added[i])
+			engine->no_semaphore[first + i] = false;
+		change->n_all += !is_off;
+		change->n_added += change->added[i];
+		if (link >= 0)
+			change->left[link]++;
+	}
+	return 0;
+}
+
+/* Is there a link of which some sites go and some stay, or are there too many? */
+static bool needs_handover(const struct engine *engine, const struct engine_target *target,
+			   const struct change *change)
+{
+	size_t n_links = change->n_added != 0;
+
+	if (engine->uses_perf || !change->n_all)
+		return false;
+	for (size_t i = 0; i < engine->n_links; i++) {
+		const struct engine_link *link = &engine->links[i];
+
+		if (!is_of_target(link, target) || !change->left[i])
+			continue;
+		if (change->left[i] < link->n_sites)
+			return true;
+		n_links++;
+	}
+	return n_links > MAX_LINKS_A_FILE;
+}
+
+/* New links for what comes; those that are empty then go. */
+static int add_and_close(struct engine *engine, const struct engine_target *target,
+			 const struct change *change)
+{
+	const size_t n_before = engine->n_links;
+	const uint32_t serial = next_serial(engine);
+	int err = make_links(engine, target, change->added, serial);
+
+	if (!err)
+		let_count(engine, target, change->added, serial);
+	for (size_t i = n_before; !err && i-- > 0;)
+		if (is_of_target(&engine->links[i], target) && !change->left[i])
+			close_link(engine, i);
+	return err;
+}
+
+int engine_bpf_switch(struct engine *engine, const struct engine_target *target)
+{
+	struct change change;
+	int err = find_change(engine, target, &change);
+
+	if (!err && needs_handover(engine, target, &change))
+		err = hand_over(engine, target, change.all);
+	else if (!err)
+		err = add_and_close(engine, target, &change);
+	for (size_t i = 0; !err && i < target->n_sites; i++)
+		if (!change.all[i])
+			engine->serials[target->first_site + i] = 0;
+	free_change(&change);
+	return err;
+}
+
+void engine_bpf_give_up(struct engine *engine, size_t first, size_t n, uint64_t *hits)
+{
+	for (size_t i = engine->n_links; i-- > 0;)
+		if (is_within(&engine->links[i], first, n))
+			close_link(engine, i);
+	for (size_t i = first; i < first + n && i < engine->max_sites; i++)
+		engine->serials[i] = 0;
+	if (hits)
+		engine_bpf_take_hits(engine, first, n, hits);
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The ring buffer of hits to be printed, read in place: libbpf's reader complains on stderr where
+ * it should answer, and cannot look at a record without giving it up.
+ *
+ * The kernel maps the data twice in a row, so that every record is in one piece. Records stand in
+ * the order in which they were reserved, which differs from that of their times when a task was
+ * interrupted in between, for however long. But a record's time is taken after its place: what is
+ * reserved after a moment has a later time. So each call makes a mark, the time and then the end of
+ * what is reserved; and one that finds all records before the last mark finished hands over,
+ * sorted, those that are not younger than the mark, as all that come are younger. The rest stays in
+ * the buffer. The buffer can be given up from its beginning only: what was handed over behind a
+ * younger record is told by its time the next time.
+ */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <linux/bpf.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "measure/engine/engine_bpf.h"
+#include "measure/args/value.h"
+
+/* What a processor reserved so long ago all others see, too; it is far less. */
+enum { SETTLED_NS = 1000 * 1000 };
+
+/* A record that is to be handed over. */
+struct found {
+	const struct hit_record *record;
+};
+
+struct print_ring {
+	unsigned long *consumer; /* positions count on for ever */
+	const unsigned long *producer;
+	const char *data;
+	void *producer_page;
+	size_t page, bytes;
+	unsigned long mark; /* what has no place before this ... */
+	uint64_t mark_ns;   /* ... is younger */
+	unsigned long seen; /* records before this have been looked at by the last call, */
+	uint64_t seen_ns;   /* and those of them that are older than this handed over */
+	struct found *batch;
+	size_t n, room;
+};
+
+int print_ring_open(int map_fd, size_t bytes, struct print_ring **out)
+{
+	struct print_ring *ring = calloc(1, sizeof(*ring));
+	void *at;
+	int err;
+
+	if (!ring)
+		return -ENOMEM;
+	ring->page = (size_t)sysconf(_SC_PAGESIZE);
+	ring->bytes = bytes;
+	at = mmap(NULL, ring->page, PROT_READ | PROT_WRITE, MAP_SHARED, map_fd, 0);
+	if (at != MAP_FAILED) {
+		ring->consumer = at;
+		at = mmap(NULL, ring->page + 2 * bytes, PROT_READ, MAP_SHARED, map_fd,
+			  (off_t)ring->page);
+	}
+	if (at == MAP_FAILED) {
+		err = -errno;
+		print_ring_close(ring);
+		return err;
+	}
+	ring->producer_page = at;
+	ring->producer = at;
+	ring->data = (const char *)at + ring->page;
+	*out = ring;
+	return 0;
+}
+
+void print_ring_close(struct print_ring *ring)
+{
+	if (!ring)
+		return;
+	if (ring->consumer)
+		munmap(ring->consumer, ring->page);
+	if (ring->producer_page)
+		munmap(ring->producer_page, ring->page + 2 * ring->bytes);
+	free(ring->batch);
+	free(ring);
+}
+
+static int add_to_batch(struct print_ring *ring, const struct hit_record *record)
+{
+	struct found *grown;
+
+	if (ring->n == ring->room) {
+		grown = realloc(ring->batch, (2 * ring->room + 64) * sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		ring->batch = grown;
+		ring->room = 2 * ring->room + 64;
+	}
+	ring->batch[ring->n++].record = record;
+	return 0;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+	const struct hit_record *x = ((const struct found *)a)->record,
+				*y = ((const struct found *)b)->record;
+
+	if (x->ts_ns != y->ts_ns)
+		return x->ts_ns < y->ts_ns ? -1 : 1;
+	/* Of equal times, as they stand in the buffer. */
+	return (x > y) - (x < y);
+}
+
+static uint32_t header_at(const struct print_ring *ring, unsigned long at)
+{
+	const char *header = ring->data + (at & (ring->bytes - 1));
+
+	return __atomic_load_n((const uint32_t *)header, __ATOMIC_ACQUIRE);
+}
+
+static unsigned long next_of(unsigned long at, uint32_t header)
+{
+	const uint32_t n = header & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
+
+	return at + ((BPF_RINGBUF_HDR_SZ + n + 7) & ~7UL);
+}
+
+/* The end of the finished records before which there is no other one. */
+static unsigned long find_end(const struct print_ring *ring, unsigned long produced)
+{
+	unsigned long at = *ring->consumer;
+	uint32_t header;
+
+	for (; at < produced; at = next_of(at, header)) {
+		header = header_at(ring, at);
+		if (header & BPF_RINGBUF_BUSY_BIT)
+			break;
+	}
+	return at;
+}
+
+/*
+ * Collect the records before END and up to UNTIL_NS that have not been handed over. *KEEP becomes
+ * the position of the first that is not to be given up yet.
+ */
+static int collect(struct print_ring *ring, unsigned long end, uint64_t until_ns,
+		   unsigned long *keep)
+{
+	unsigned long at = *ring->consumer;
+	bool keeps = false;
+	int err = 0;
+
+	ring->n = 0;
+	*keep = at;
+	while (!err && at < end) {
+		const uint32_t header = header_at(ring, at);
+		const unsigned long next = next_of(at, header);
+		const struct hit_record *record =
+			(const void *)(ring->data + (at & (ring->bytes - 1)) + BPF_RINGBUF_HDR_SZ);
+		const bool is_sound = !(header & BPF_RINGBUF_DISCARD_BIT) &&
+				      next - at >= BPF_RINGBUF_HDR_SZ + sizeof(*record);
+
+		if (is_sound && record->ts_ns > until_ns)
+			keeps = true;
+		else if (is_sound && !(at < ring->seen && record->ts_ns <= ring->seen_ns))
+			err = add_to_batch(ring, record);
+		at = next;
+		if (!keeps)
+			*keep = at;
+	}
+	return err;
+}
+
+int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void *data)
+{
+	const uint64_t now_ns = (uint64_t)clock_ns(CLOCK_MONOTONIC) - SETTLED_NS;
+	const unsigned long produced = __atomic_load_n(ring->producer, __ATOMIC_ACQUIRE);
+	const unsigned long end = find_end(ring, produced);
+	/* Where room gets short it is worth more than the order. */
+	const bool is_short = produced - *ring->consumer > ring->bytes / 2;
+	const uint64_t until_ns = all || is_short ? UINT64_MAX : ring->mark_ns;
+	unsigned long keep;
+	int err;
+
+	if (!all && !is_short && end < ring->mark)
+		return 0;
+	err = collect(ring, end, until_ns, &keep);
+	if (err)
+		return err;
+	if (ring->n)
+		qsort(ring->batch, ring->n, sizeof(*ring->batch), compare_times);
+	for (size_t i = 0; i < ring->n; i++)
+		if (value_record_is_sound(ring->batch[i].record, sizeof(struct hit_record)))
+			fn(data, ring->batch[i].record);
+	ring->mark = produced;
+	ring->mark_ns = now_ns;
+	ring->seen = end;
+	ring->seen_ns = until_ns;
+	__atomic_store_n(ring->consumer, keep, __ATOMIC_RELEASE);
+	return 0;
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Reading the maps. The hits are mapped into our memory; other maps are read by system calls, in
+ * batches where there is much. A per-CPU map answers with a value for every CPU that is possible,
+ * whether it is online or not.
+ */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include "measure/engine/engine_bpf.h"
+
+/* Entries read by one system call; bounds the buffers. */
+enum { KEYS_A_BATCH = 1024 };
+
+_Static_assert(sizeof(((struct engine_histogram *)0)->below_0) ==
+		       sizeof(((struct measure_histogram *)0)->below_0),
+	       "one histogram");
+_Static_assert(sizeof(((struct engine_pair *)0)->buckets) ==
+		       sizeof(((struct measure_pair *)0)->buckets),
+	       "one histogram");
+
+static int explain(struct engine *engine, int err)
+{
+	return ctx_error(engine->ctx, err, "measuring: reading the maps: %s", strerror(-err));
+}
+
+int engine_bpf_map_hits(struct engine *engine)
+{
+	struct bpf_map_info info = { 0 };
+	__u32 bytes = sizeof(info);
+	int err = bpf_map_get_info_by_fd(engine->object.hits, &info, &bytes);
+	void *hits;
+
+	if (err)
+		return explain(engine, err);
+	engine->hits_stride = info.max_entries / engine->n_cpus;
+	engine->hits_bytes = info.max_entries * sizeof(*engine->hits);
+	hits = mmap(NULL, engine->hits_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+		    engine->object.hits, 0);
+	if (hits == MAP_FAILED)
+		return explain(engine, -errno);
+	engine->hits = hits;
+	return 0;
+}
+
+void engine_bpf_unmap_hits(struct engine *engine)
+{
+	if (engine->hits)
+		munmap((void *)engine->hits, engine->hits_bytes);
+	engine->hits = NULL;
+}
+
+static void read_hits(const struct engine *engine, uint64_t *hits)
+{
+	memset(hits, 0, engine->n_sites * sizeof(*hits));
+	for (size_t cpu = 0; cpu < engine->n_cpus; cpu++)
+		for (size_t i = 0; i < engine->n_sites; i++)
+			hits[i] += engine->hits[cpu * engine->hits_stride + i];
+}
+
+void engine_bpf_take_hits(struct engine *engine, size_t first, size_t n, uint64_t *hits)
+{
+	memset(hits, 0, n * sizeof(*hits));
+	for (size_t cpu = 0; cpu < engine->n_cpus; cpu++) {
+		volatile __u64 *its = engine->hits + cpu * engine->hits_stride + first;
+
+		for (size_t i = 0; i < n; i++) {
+			hits[i] += its[i];
+			its[i] = 0;
+		}
+	}
+}
+
+static void add_pair(struct engine_pair *sum, const struct measure_pair *part)
+{
+	uint64_t min_ns = ~part->min_ns_not;
+
+	if (part->count && (!sum->count || min_ns < sum->min_ns))
+		sum->min_ns = min_ns;
+	if (part->max_ns > sum->max_ns)
+		sum->max_ns = part->max_ns;
+	sum->starts += part->starts;
+	sum->count += part->count;
+	sum->sum_ns += part->sum_ns;
+	sum->orphan_starts += part->orphan_starts;
+	sum->orphan_stops += part->orphan_stops;
+	sum->map_full += part->map_full;
+	sum->not_keyed += part->not_keyed;
+	for (size_t i = 0; i < MEASURE_BUCKETS; i++)
+		sum->buckets[i] += part->buckets[i];
+}
+
+static int read_pairs(struct engine *engine, struct engine_pair *pairs)
+{
+	struct measure_pair *parts = calloc(engine->n_cpus, sizeof(*parts));
+	int err = 0;
+
+	if (!parts)
+		return ctx_no_memory(engine->ctx);
+	for (__u32 pair = 0; !err && pair < engine->n_pairs; pair++) {
+		err = bpf_map_lookup_elem(engine->object.pair_stats, &pair, parts);
+		memset(&pairs[pair], 0, sizeof(pairs[pair]));
+		for (size_t cpu = 0; !err && cpu < engine->n_cpus; cpu++)
+			add_pair(&pairs[pair], &parts[cpu]);
+	}
+	free(parts);
+	return err ? explain(engine, err) : 0;
+}
+
+static void add_histogram(struct engine_histogram *sum, const struct measure_histogram *part)
+{
+	const int64_t min = (int64_t)measure_ordered(~part->min_not),
+		      max = (int64_t)measure_ordered(part->max);
+
+	if (part->count && (!sum->count || min < sum->min))
+		sum->min = min;
+	if (part->count && (!sum->count || max > sum->max))
+		sum->max = max;
+	sum->count += part->count;
+	sum->not_int += part->not_int;
+	sum->sum += (__int128)((unsigned __int128)part->sum[1] << 64 | part->sum[0]);
+	for (size_t i = 0; i < MEASURE_BUCKETS; i++) {
+		sum->buckets[i] += part->buckets[i];
+		sum->below_0[i] += part->below_0[i];
+	}
+}
+
+static int read_histograms(struct engine *engine, struct engine_histogram *histograms)
+{
+	struct measure_histogram *parts = calloc(engine->n_cpus, sizeof(*parts));
+	int err = 0;
+
+	if (!parts)
+		return ctx_no_memory(engine->ctx);
+	for (__u32 i = 0; !err && i < engine->n_histograms; i++) {
+		err = bpf_map_lookup_elem(engine->object.histograms, &i, parts);
+		memset(&histograms[i], 0, sizeof(histograms[i]));
+		for (size_t cpu = 0; !err && cpu < engine->n_cpus; cpu++)
+			add_histogram(&histograms[i], &parts[cpu]);
+	}
+	free(parts);
+	return err ? explain(engine, err) : 0;
+}
+
+/* Room for KEYS_A_BATCH more; the array grows by half. */
+static int grow(struct engine *engine, struct engine_reading *reading, size_t *room)
+{
+	struct engine_keyed *keyed;
+
+	if (reading->n_keyed + KEYS_A_BATCH <= *room)
+		return 0;
+	*room = *room + *room / 2 + KEYS_A_BATCH;
+	keyed = realloc(reading->keyed, *room * sizeof(*keyed));
+	if (!keyed)
+		return ctx_no_memory(engine->ctx);
+	reading->keyed = keyed;
+	return 0;
+}
+
+static void add_keyed(struct engine_reading *reading, const struct measure_key *key,
+		      const struct measure_keyed *value)
+{
+	struct engine_keyed *keyed = &reading->keyed[reading->n_keyed++];
+
+	*keyed = (struct engine_keyed){
+		.id = key->id, .tgid = value->tgid, .column = key->column, .hits = value->hits
+	};
+	memcpy(keyed->comm, value->comm, sizeof(keyed->comm));
+	keyed->comm[sizeof(keyed->comm) - 1] = '\0';
+}
+
+/* Nothing is deleted from `keyed` meanwhile, so that a walk over it meets every entry. */
+static int read_keyed(struct engine *engine, struct engine_reading *reading)
+{
+	struct measure_key *keys = calloc(KEYS_A_BATCH, sizeof(*keys));
+	struct measure_keyed *values = calloc(KEYS_A_BATCH, sizeof(*values));
+	__u32 cursor = 0, n;
+	size_t room = 0;
+	bool first = true;
+	int err = keys && values ? 0 : ctx_no_memory(engine->ctx), end = 0;
+
+	while (!err && !end) {
+		n = KEYS_A_BATCH;
+		end = bpf_map_lookup_batch(engine->object.keyed, first ? NULL : &cursor, &cursor,
+					   keys, values, &n, NULL);
+		first = false;
+		if (end && end != -ENOENT)
+			err = explain(engine, end);
+		if (!err)
+			err = grow(engine, reading, &room);
+		for (__u32 i = 0; !err && i < n; i++)
+			add_keyed(reading, &keys[i], &values[i]);
+	}
+	free(keys);
+	free(values);
+	return err;
+}
+
+static int read_losses(struct engine *engine, struct engine_losses *sum)
+{
+	struct measure_losses *parts = calloc(engine->n_cpus, sizeof(*parts));
+	__u32 zero = 0;
+	int err;
+
+	if (!parts)
+		return ctx_no_memory(engine->ctx);
+	err = bpf_map_lookup_elem(engine->object.losses, &zero, parts);
+	*sum = (struct engine_losses){ 0 };
+	for (size_t cpu = 0; !err && cpu < engine->n_cpus; cpu++) {
+		sum->passed_over += parts[cpu].passed_over;
+		sum->keyed_full += parts[cpu].keyed_full;
+		sum->tgids_full += parts[cpu].tgids_full;
+		sum->filtered += parts[cpu].filtered;
+		sum->prints_dropped += parts[cpu].prints_dropped;
+		sum->prints_limited += parts[cpu].prints_limited;
+		sum->mismatches += parts[cpu].mismatches;
+		if (parts[cpu].last_mismatch)
+			sum->last_mismatch = parts[cpu].last_mismatch;
+	}
+	free(parts);
+	return err ? explain(engine, err) : 0;
+}
+
+int engine_bpf_read(struct engine *engine, struct engine_reading *reading)
+{
+	int err = 0;
+
+	read_hits(engine, reading->hits);
+	reading->keyed = NULL;
+	reading->n_keyed = 0;
+	if (engine->n_pairs)
+		err = read_pairs(engine, reading->pairs);
+	if (!err && engine->n_histograms)
+		err = read_histograms(engine, reading->histograms);
+	if (!err && engine->config.split != MEASURE_BY_SITE)
+		err = read_keyed(engine, reading);
+	if (!err)
+		err = read_losses(engine, &reading->losses);
+	if (err) {
+		free(reading->keyed);
+		reading->keyed = NULL;
+	}
+	return err;
+}
+
+/* Ids are those that /proc shows us. */
+static bool knows_ids(const struct engine *engine)
+{
+	struct stat st;
+
+	return !engine->config.pidns_ino ||
+	       (stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == engine->config.pidns_ino);
+}
+
+int engine_bpf_forget(struct engine *engine, engine_ended_fn has_ended, void *data,
+		      struct engine_keyed **dropped, size_t *n)
+{
+	struct engine_reading reading = { 0 };
+	int err;
+
+	*dropped = NULL;
+	*n = 0;
+	if (engine->config.split == MEASURE_BY_SITE || !knows_ids(engine))
+		return 0;
+	err = read_keyed(engine, &reading);
+	for (size_t i = 0; !err && i < reading.n_keyed; i++) {
+		struct engine_keyed *row = &reading.keyed[i];
+		const struct measure_key key = { .id = row->id, .column = row->column };
+		struct measure_keyed value;
+
+		if (!has_ended(data, row->id, row->tgid))
+			continue;
+		/* Nobody adds to it any more, but somebody may have since it was read. */
+		err = bpf_map_lookup_and_delete_elem(engine->object.keyed, &key, &value);
+		if (err) {
+			err = explain(engine, err);
+			break;
+		}
+		row->hits = value.hits;
+		reading.keyed[(*n)++] = *row;
+	}
+	*dropped = reading.keyed;
+	return err;
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Before Linux 6.6 each uprobe is a perf event of its own. Everything but the cost is as with
+ * uprobe_multi: attaching takes 0.2 to 1 ms a site, and detaching 80 to 125 ms (each waits for
+ * several RCU grace periods), which the kernel spends on the exit of a killed tool as well. CAP_BPF
+ * and CAP_PERFMON do not suffice: perf lets only CAP_SYS_ADMIN make uprobes.
+ *
+ * The descriptor of the event can be closed at once, the link keeps it: one descriptor a site is
+ * needed, and the soft limit on descriptors is raised as far as the hard one allows.
+ */
+#include "measure/engine/perf_links.h"
+
+#include <bpf/bpf.h>
+#include <dirent.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "measure/engine/bpf_support.h"
+#include "measure.h"
+
+enum {
+	DETACH_MS = 100,	/* a site, see shared/KERNEL.md */
+	REF_CTR_SHIFT = 32,	/* /sys/bus/event_source/devices/uprobe/format/ref_ctr_offset */
+	SPARE_DESCRIPTORS = 64, /* for everything else */
+};
+
+#define UPROBE_PMU_TYPE "/sys/bus/event_source/devices/uprobe/type"
+
+static int read_pmu_type(struct ocp_ctx *ctx, __u32 *type)
+{
+	FILE *f = fopen(UPROBE_PMU_TYPE, "re");
+	bool ok = f && fscanf(f, "%u", type) == 1;
+
+	if (f)
+		fclose(f);
+	if (!ok)
+		return ctx_error(ctx, -EOPNOTSUPP,
+				 "%s: cannot be read: this kernel has neither uprobe_multi links "
+				 "nor uprobes as perf events",
+				 UPROBE_PMU_TYPE);
+	return 0;
+}
+
+static int open_event(__u32 type, const struct uprobe_link_spec *spec, uint64_t off,
+		      uint64_t ref_ctr_off)
+{
+	struct perf_event_attr attr = {
+		.type = type,
+		.size = sizeof(attr),
+		.config = ref_ctr_off << REF_CTR_SHIFT,
+		.uprobe_path = (uintptr_t)spec->target->path,
+		.probe_offset = off,
+	};
+	int fd = (int)syscall(SYS_perf_event_open, &attr, spec->pid ? spec->pid : -1,
+			      spec->pid ? -1 : 0, -1, PERF_FLAG_FD_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int explain(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, uint64_t off, int code)
+{
+	if (code == -ESRCH)
+		return ctx_error(ctx, code, "process %d: it ended", (int)spec->pid);
+	if (code == -EACCES || code == -EPERM) {
+		ctx_error(ctx, -EPERM,
+			  "%s: without uprobe_multi links (Linux 6.6) uprobes need CAP_SYS_ADMIN",
+			  spec->target->name);
+		ctx_hint(ctx, "run it as root");
+		return -EPERM;
+	}
+	return ctx_error(ctx, code, "%s: a uprobe at file offset 0x%llx: %s", spec->target->name,
+			 (unsigned long long)off, strerror(-code));
+}
+
+static int create_one(struct ocp_ctx *ctx, __u32 type, const struct uprobe_link_spec *spec,
+		      size_t site, int *fd)
+{
+	const struct engine_site *s = &spec->target->sites[site];
+	LIBBPF_OPTS(bpf_link_create_opts, opts);
+	bool *without = &spec->no_semaphore[site];
+	int event = open_event(type, spec, s->nop_off, *without ? 0 : s->ref_ctr_off);
+
+	/* See uprobe_link.c: another tracer is there without the semaphore. */
+	if (event == -EINVAL && s->ref_ctr_off && !*without) {
+		event = open_event(type, spec, s->nop_off, 0);
+		*without = event >= 0;
+		if (event >= 0)
+			ctx_log(ctx, OCP_LOG_WARN,
+				"%s: the site at file offset 0x%llx is counted without raising its "
+				"tracers' semaphore, because another tracer's uprobe without "
+				"semaphore is in the way",
+				spec->target->name, (unsigned long long)s->nop_off);
+	}
+	if (event < 0)
+		return explain(ctx, spec, s->nop_off, event);
+	opts.perf_event.bpf_cookie = measure_cookie(spec->serial, spec->first_site + (__u32)site);
+	*fd = bpf_link_create(spec->prog_fd, event, BPF_PERF_EVENT, &opts);
+	close(event);
+	return *fd < 0 ? explain(ctx, spec, s->nop_off, *fd) : 0;
+}
+
+/* Whoever has them open: the caller may have more than we. */
+static size_t count_descriptors(void)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	size_t n = 0;
+
+	while (folder && readdir(folder))
+		n++;
+	if (folder)
+		closedir(folder);
+	return n;
+}
+
+/* A new descriptor is the lowest that is free, so that as many are needed as there are then. */
+static int make_room(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, size_t n)
+{
+	const size_t n_open = count_descriptors();
+	const rlim_t needed = n_open + n + SPARE_DESCRIPTORS;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= needed)
+		return 0;
+	if (limit.rlim_max < needed)
+		return ctx_error(
+			ctx, -EMFILE,
+			"%s: without uprobe_multi links (Linux 6.6) %zu sites need as many "
+			"descriptors; %zu are open, and the hard limit is %llu",
+			spec->target->name, n, n_open, (unsigned long long)limit.rlim_max);
+	limit.rlim_cur = needed;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	return 0;
+}
+
+int perf_links_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, int *fds)
+{
+	size_t n = 0, done = 0;
+	__u32 type = 0;
+	int err = read_pmu_type(ctx, &type);
+
+	for (size_t i = 0; i < spec->target->n_sites; i++)
+		n += spec->wanted[i];
+	if (!err)
+		err = make_room(ctx, spec, n);
+	if (err)
+		return err;
+	ctx_log(ctx, OCP_LOG_WARN,
+		"%s: this kernel has no uprobe_multi links: detaching from %zu sites will take "
+		"about %.1f s",
+		spec->target->name, n, (double)n * DETACH_MS / 1000);
+	for (size_t i = 0; !err && i < spec->target->n_sites; i++) {
+		if (!spec->wanted[i])
+			continue;
+		err = create_one(ctx, type, spec, i, &fds[done]);
+		done += !err;
+	}
+	while (err && done)
+		close(fds[--done]);
+	return err;
+}

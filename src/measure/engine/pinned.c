@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+/*
+ * BPF_OBJ_GET gives a descriptor of whatever has the name: a map, a program or a link. And
+ * BPF_OBJ_GET_INFO_BY_FD fills in the structure of what it is, not of what was asked for. So fdinfo
+ * is asked first, where the kernel writes "map_type" or "link_type".
+ */
+#include "measure/engine/pinned.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Of linux/bpf.h, where it is newer than the one that we are compiled with. */
+enum { LINK_RAW_TRACEPOINT = 1, LINK_PERF_EVENT = 7, LINK_UPROBE_MULTI = 12 };
+
+/* Does the fdinfo of FD have a line FIELD? 1, 0, or a negative errno. */
+static int has_field(int fd, const char *field)
+{
+	char path[64], line[256];
+	int found = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	f = fopen(path, "re");
+	/* -ENOENT is for what is not kept. */
+	if (!f)
+		return errno == ENOENT ? -EIO : -errno;
+	while (!found && fgets(line, sizeof(line), f))
+		found = strncmp(line, field, strlen(field)) == 0;
+	if (ferror(f))
+		found = errno ? -errno : -EIO;
+	fclose(f);
+	return found;
+}
+
+/* What is wrong with the map, or NULL. */
+static const char *fault_of(const struct bpf_map_info *info, const struct map_shape *shape)
+{
+	const __u32 most_bytes =
+		shape->most_value_bytes ? shape->most_value_bytes : shape->value_bytes;
+
+	if (info->type != shape->type)
+		return "is a map of another type";
+	if (info->key_size != shape->key_bytes)
+		return "has keys of another size";
+	if (info->value_size < shape->value_bytes || info->value_size > most_bytes)
+		return "has values of another size";
+	if (info->max_entries < shape->least_entries || info->max_entries > shape->most_entries)
+		return "has another number of entries";
+	return info->map_flags != shape->flags ? "has other flags" : NULL;
+}
+
+/* 0 or a negative errno, -EBADMSG for what is not as it should be; FD is open. */
+static int check_map(struct ocp_ctx *ctx, const char *path, int fd, const struct map_shape *shape,
+		     struct bpf_map_info *info)
+{
+	__u32 bytes = sizeof(*info);
+	int found = has_field(fd, "map_type:");
+	const char *fault;
+
+	memset(info, 0, sizeof(*info));
+	if (found <= 0)
+		return found ? ctx_error(ctx, found, "%s: %s", path, strerror(-found))
+			     : ctx_error(ctx, -EBADMSG, "%s: is no BPF map", path);
+	if (bpf_map_get_info_by_fd(fd, info, &bytes))
+		return ctx_error(ctx, -EBADMSG, "%s: %s", path, strerror(errno));
+	fault = fault_of(info, shape);
+	return fault ? ctx_error(ctx, -EBADMSG, "%s: %s than this version keeps", path, fault) : 0;
+}
+
+int pinned_map_open(struct ocp_ctx *ctx, const char *path, const struct map_shape *shape,
+		    struct bpf_map_info *info)
+{
+	int fd = bpf_obj_get(path), err;
+
+	if (fd < 0)
+		return ctx_error(ctx, fd == -ENOENT ? -EBADMSG : fd, "%s: %s", path, strerror(-fd));
+	err = check_map(ctx, path, fd, shape, info);
+	if (err)
+		close(fd);
+	return err ? err : fd;
+}
+
+/* 1, 0 or a negative errno. */
+static int is_link_of_ours(int fd)
+{
+	int found = has_field(fd, "link_type:");
+	struct bpf_link_info info = { 0 };
+	__u32 bytes = sizeof(info);
+
+	if (found <= 0)
+		return found;
+	return bpf_link_get_info_by_fd(fd, &info, &bytes) == 0 &&
+	       (info.type == LINK_RAW_TRACEPOINT || info.type == LINK_PERF_EVENT ||
+		info.type == LINK_UPROBE_MULTI);
+}
+
+/* Of what type the program is, only those with CAP_SYS_ADMIN may ask: the link's says it as well.
+ */
+int pinned_link_open(struct ocp_ctx *ctx, const char *path)
+{
+	int fd = bpf_obj_get(path), found;
+
+	if (fd == -ENOENT)
+		return fd;
+	if (fd < 0)
+		return ctx_error(ctx, fd, "%s: %s", path, strerror(-fd));
+	found = is_link_of_ours(fd);
+	if (found > 0)
+		return fd;
+	close(fd);
+	if (found < 0)
+		return ctx_error(ctx, found, "%s: %s", path, strerror(-found));
+	return ctx_error(ctx, -EBADMSG, "%s: is no link to uprobes or a tracepoint", path);
+}

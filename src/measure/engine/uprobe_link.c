@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Making a uprobe_multi link when others trace the same sites.
+ *
+ * The kernel has one uprobe for a place (file, offset) in the whole machine, whatever process its
+ * users asked for, and that uprobe either maintains a semaphore (ref_ctr) or does not: who comes
+ * first decides, everybody else who asks for something different gets EINVAL. So, for a site whose
+ * note has a tracer's semaphore:
+ *
+ *   - We ask for the semaphore, as bpftrace's usdt: and perf's sdt_ probes do; together with them
+ *     there is no conflict. A hit of an OCaml site does not depend on it, but a tracer of the usdt
+ *     kind that comes after us could not attach if we had left it out.
+ *   - If somebody has a uprobe without semaphore there (bpftrace's uprobe:, perf probe with an
+ *     address, tracefs), we go without it too: the hits are the same.
+ *
+ * EINVAL does not say which site is meant, and is the answer to much else. The site is found by
+ * bisection with links that are closed again at once; their program does nothing, so the counts
+ * stay what they were. Closing such a link costs up to 60 ms (the kernel waits for its RCU
+ * readers), hence the limit on attempts; beyond it whole ranges go without semaphore.
+ *
+ * For a site whose note has no semaphore of the tracers' own (provider `ocaml` of the oldest
+ * compilers: raising it would run the handler) the opposite conflict has no way out.
+ */
+#include "measure/engine/uprobe_link.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "measure/engine/bpf_support.h"
+#include "measure.h"
+
+enum {
+	MAX_SITES = 1 << 20, /* the kernel's MAX_UPROBE_MULTI_CNT */
+	MAX_ATTEMPTS = 128,
+	MAX_NAMED_SITES = 4,
+	KERNEL_ENOTSUPP = 524, /* an errno of the kernel's own that uprobes let out */
+};
+
+/* A spec in the form that the kernel takes: parallel arrays. */
+struct request {
+	struct ocp_ctx *ctx;
+	const struct uprobe_link_spec *spec;
+	size_t *which; /* its sites, by their place in the target */
+	unsigned long *offsets;
+	unsigned long *ref_ctrs;
+	__u64 *cookies;
+	size_t n;
+	unsigned int attempts_left;
+};
+
+/* A link for N sites from FIRST on, or a negative errno. */
+static int request_link(const struct request *req, int prog_fd, size_t first, size_t n)
+{
+	LIBBPF_OPTS(bpf_link_create_opts, opts);
+	const struct uprobe_link_spec *spec = req->spec;
+
+	opts.uprobe_multi.path = spec->target->path;
+	opts.uprobe_multi.offsets = req->offsets + first;
+	opts.uprobe_multi.ref_ctr_offsets = req->ref_ctrs + first;
+	opts.uprobe_multi.cookies = req->cookies + first;
+	opts.uprobe_multi.cnt = (__u32)n;
+	opts.uprobe_multi.pid = (__u32)spec->pid;
+	return bpf_link_create(prog_fd, -1, ATTACH_UPROBE_MULTI, &opts);
+}
+
+static int explain_refusal(const struct request *req, int code)
+{
+	const struct engine_target *target = req->spec->target;
+
+	switch (code) {
+	case -ESRCH:
+		return ctx_error(req->ctx, code, "process %d: it ended", (int)req->spec->pid);
+	case -EINVAL:
+		return ctx_error(req->ctx, code,
+				 "%s: the kernel refuses uprobes on these %zu sites "
+				 "together, though not one by one",
+				 target->name, req->n);
+	case -KERNEL_ENOTSUPP:
+		return ctx_error(req->ctx, -EOPNOTSUPP,
+				 "%s: the kernel cannot put a uprobe onto a site's "
+				 "instruction",
+				 target->name);
+	default:
+		return bpf_support_explain(req->ctx, code, "putting uprobes onto the sites");
+	}
+}
+
+static int explain_refused_site(const struct request *req, size_t site)
+{
+	if (req->spec->target->sites[req->which[site]].ref_ctr_off)
+		return ctx_error(req->ctx, -EINVAL,
+				 "%s: the kernel refuses a uprobe at file offset 0x%lx, "
+				 "with and without its semaphore",
+				 req->spec->target->name, req->offsets[site]);
+	ctx_error(req->ctx, -EINVAL,
+		  "%s: the kernel refuses a uprobe at file offset 0x%lx: another tracer "
+		  "(such as bpftrace usdt:) is there and raises the handlers' semaphore, which "
+		  "counting must not do",
+		  req->spec->target->name, req->offsets[site]);
+	ctx_hint(req->ctx, "end the other tracer first");
+	return -EINVAL;
+}
+
+static int try_link(struct request *req, size_t first, size_t n)
+{
+	int fd = request_link(req, req->spec->idle_prog_fd, first, n);
+
+	if (req->attempts_left)
+		req->attempts_left--;
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
+/* Change ref_ctrs of N sites from FIRST on until the kernel takes them. */
+static int drop_conflicts(struct request *req, size_t first, size_t n)
+{
+	int err;
+
+	if (!req->attempts_left) {
+		memset(req->ref_ctrs + first, 0, n * sizeof(*req->ref_ctrs));
+		return 0;
+	}
+	err = try_link(req, first, n);
+	if (err == 0)
+		return 0;
+	if (err != -EINVAL)
+		return explain_refusal(req, err);
+	if (n > 1) {
+		err = drop_conflicts(req, first, n / 2);
+		return err ? err : drop_conflicts(req, first + n / 2, n - n / 2);
+	}
+	if (!req->ref_ctrs[first])
+		return explain_refused_site(req, first);
+	req->ref_ctrs[first] = 0;
+	err = try_link(req, first, 1);
+	if (err == -EINVAL)
+		return explain_refused_site(req, first);
+	return err ? explain_refusal(req, err) : 0;
+}
+
+/* Remember and tell of those that are not known to go without their semaphore. */
+static void note_dropped(const struct request *req)
+{
+	const struct engine_site *sites = req->spec->target->sites;
+	char list[128];
+	size_t n_dropped = 0, len = 0;
+
+	for (size_t i = 0; i < req->n; i++) {
+		bool *without = &req->spec->no_semaphore[req->which[i]];
+
+		if (*without || req->ref_ctrs[i] == sites[req->which[i]].ref_ctr_off)
+			continue;
+		*without = true;
+		if (n_dropped < MAX_NAMED_SITES)
+			len += (size_t)snprintf(list + len, sizeof(list) - len, "%s0x%lx",
+						n_dropped ? ", " : "", req->offsets[i]);
+		n_dropped++;
+	}
+	if (n_dropped)
+		ctx_log(req->ctx, OCP_LOG_WARN,
+			"%s: %zu of %zu sites are counted without raising their tracers' "
+			"semaphore, because another tracer's uprobe without semaphore is in the "
+			"way (file offset %s%s)",
+			req->spec->target->name, n_dropped, req->n, list,
+			n_dropped > MAX_NAMED_SITES ? ", ..." : "");
+}
+
+static void free_request(struct request *req)
+{
+	free(req->which);
+	free(req->offsets);
+	free(req->ref_ctrs);
+	free(req->cookies);
+}
+
+/* False when memory is short; to be freed in any case. */
+static bool init_request(struct request *req, struct ocp_ctx *ctx,
+			 const struct uprobe_link_spec *spec)
+{
+	const struct engine_target *target = spec->target;
+
+	const size_t room = target->n_sites;
+
+	*req = (struct request){ .ctx = ctx, .spec = spec, .attempts_left = MAX_ATTEMPTS };
+	req->which = calloc(room, sizeof(*req->which));
+	req->offsets = calloc(room, sizeof(*req->offsets));
+	req->ref_ctrs = calloc(room, sizeof(*req->ref_ctrs));
+	req->cookies = calloc(room, sizeof(*req->cookies));
+	if (!req->which || !req->offsets || !req->ref_ctrs || !req->cookies)
+		return false;
+	for (size_t i = 0; i < target->n_sites; i++) {
+		const struct engine_site *site = &target->sites[i];
+
+		if (!spec->wanted[i])
+			continue;
+		req->which[req->n] = i;
+		req->offsets[req->n] = site->nop_off;
+		req->ref_ctrs[req->n] = spec->no_semaphore[i] ? 0 : site->ref_ctr_off;
+		req->cookies[req->n] = measure_cookie(spec->serial, spec->first_site + (__u32)i);
+		req->n++;
+	}
+	return true;
+}
+
+int uprobe_link_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, int *fd)
+{
+	struct request req;
+	int err = 0;
+
+	if (spec->target->n_sites > MAX_SITES)
+		return ctx_error(ctx, -E2BIG,
+				 "%s: %zu sites in one file; the kernel takes at most %d",
+				 spec->target->name, spec->target->n_sites, MAX_SITES);
+	if (!init_request(&req, ctx, spec)) {
+		err = ctx_no_memory(ctx);
+		goto out;
+	}
+	*fd = request_link(&req, spec->prog_fd, 0, req.n);
+	if (*fd == -EINVAL) {
+		ctx_log(ctx, OCP_LOG_DEBUG, "%s: EINVAL; looking for conflicting sites",
+			spec->target->name);
+		err = drop_conflicts(&req, 0, req.n);
+		if (err)
+			goto out;
+		*fd = request_link(&req, spec->prog_fd, 0, req.n);
+	}
+	if (*fd < 0)
+		err = explain_refusal(&req, *fd);
+	else
+		note_dropped(&req);
+out:
+	free_request(&req);
+	return err;
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A uprobe belongs to a place in a file, whoever runs it and whenever. When the file is overwritten
+ * in place (`cp new app`, while nobody runs it: the same inode), the kernel puts its int3 at the
+ * old places into the new program, in the middle of an instruction maybe, and has the old
+ * instruction run: that kills the program, or has it compute nonsense. (A file that is replaced by
+ * rename(2), as package managers and most build systems do, is another one, and the old one stays
+ * what it was.)
+ *
+ * So, while there are uprobes, we hold a read lease (fcntl(2), F_SETLEASE): the open() of whoever
+ * wants to write waits until we have given the lease up, for which we have 45 s
+ * (/proc/sys/fs/lease-break-time). That it does is asked for at every ocp_meter_refresh. The signal
+ * that goes with leases is nobody's: a library has none to spare.
+ *
+ * A lease is granted to the file's owner and to CAP_LEASE, by file systems that know it, and while
+ * nobody has the file open for writing. Without one a file is still safe while it runs as
+ * somebody's executable (ETXTBSY), and its times and size are looked at on every refresh; a change
+ * of these alone (chmod, touch, a new name) is none if the file has the same sites as before. What
+ * remains then is a file overwritten and run between two refreshes, or a shared object that is
+ * overwritten while it is mapped.
+ */
+#include "measure/sites/file_guard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+/* How often a file that has changed may remain unread until it is taken for overwritten. */
+enum { MAX_UNREAD = 3 };
+
+struct file_identity file_identity_of(const struct stat *st)
+{
+	return (struct file_identity){ st->st_mtim, st->st_ctim, st->st_size };
+}
+
+static bool is_same_time(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+static bool is_same(const struct file_identity *a, const struct file_identity *b)
+{
+	return a->bytes == b->bytes && is_same_time(&a->modified, &b->modified) &&
+	       is_same_time(&a->changed, &b->changed);
+}
+
+/*
+ * Until the owner is taken away from the lease, whoever breaks it sends a signal: one that is
+ * ignored unless somebody wants it.
+ */
+static void take_lease(struct ocp_ctx *ctx, struct file_guard *guard, const char *name)
+{
+	fcntl(guard->fd, F_SETSIG, SIGURG);
+	guard->has_lease = fcntl(guard->fd, F_SETLEASE, F_RDLCK) == 0;
+	guard->may_retry = !guard->has_lease && errno == EAGAIN;
+	if (!guard->has_lease)
+		ctx_log(ctx, OCP_LOG_DEBUG, "%s: no lease: %s", name, strerror(errno));
+	fcntl(guard->fd, F_SETOWN, 0);
+}
+
+/* The next site of PROG, from *AT on, that belongs to its own file; NULL at the end. */
+static const struct site *next_own(const struct ocp_program *prog, size_t *at)
+{
+	while (*at < prog->n_sites && prog->sites[*at].is_external)
+		++*at;
+	return *at < prog->n_sites ? &prog->sites[(*at)++] : NULL;
+}
+
+static bool is_same_site(const struct ocp_program *x, const struct site *a,
+			 const struct ocp_program *y, const struct site *b)
+{
+	uint64_t off_a = 0, off_b = 0;
+
+	return strcmp(x->probes[a->probe].name, y->probes[b->probe].name) == 0 && a->va == b->va &&
+	       a->has_code == b->has_code && a->abi == b->abi &&
+	       a->tracer_semaphore_va == b->tracer_semaphore_va &&
+	       elf_file_va_to_off(x->elf, a->va, &off_a) ==
+		       elf_file_va_to_off(y->elf, b->va, &off_b) &&
+	       off_a == off_b;
+}
+
+/* Does NOW have the code of SITE, which is PROG's and of another file's probe? */
+static bool has_code_of(const struct ocp_program *now, const struct site *site)
+{
+	uint8_t code[UINT8_MAX];
+	uint64_t off;
+
+	return !site->has_code || (elf_file_va_to_off(now->elf, site->va, &off) &&
+				   elf_file_read(now->elf, off, code, site->n_bytes) == 0 &&
+				   memcmp(code, site->dormant->code, site->n_bytes) == 0);
+}
+
+/* Does the file, which is NOW, still have the sites that PROG has? */
+static bool has_same_sites(const struct ocp_program *now, const struct ocp_program *prog)
+{
+	const struct site *a, *b;
+	size_t at_a = 0, at_b = 0;
+	bool same = true;
+
+	do {
+		a = next_own(now, &at_a);
+		b = next_own(prog, &at_b);
+		same = a && b ? is_same_site(now, a, prog, b) : a == b;
+	} while (same && a);
+	for (size_t i = 0; same && i < prog->n_sites; i++)
+		if (prog->sites[i].is_external)
+			same = has_code_of(now, &prog->sites[i]);
+	return same;
+}
+
+/*
+ * ST is the file's; its identity may be another one now. Where the ctx's file rules say that it may
+ * not be read yet, it is looked at again, for a while.
+ */
+static bool has_changed(struct ocp_ctx *ctx, struct file_guard *guard, const struct stat *st,
+			const char *name, const struct ocp_program *prog)
+{
+	const struct file_origin origin = { .name = name, .is_library = prog->is_library };
+	const struct file_identity identity = file_identity_of(st);
+	struct ocp_program *now;
+	bool same;
+	int copy, err;
+
+	if (is_same(&identity, &guard->identity)) {
+		guard->n_unread = 0;
+		return false;
+	}
+	copy = fcntl(guard->fd, F_DUPFD_CLOEXEC, 0);
+	if (copy < 0)
+		return true;
+	err = program_open_from(ctx, copy, &origin, &now);
+	if (err == -EAGAIN && guard->n_unread++ < MAX_UNREAD)
+		return false;
+	guard->n_unread = 0;
+	guard->identity = identity;
+	if (err)
+		return true;
+	same = has_same_sites(now, prog);
+	ocp_program_free(now);
+	return !same;
+}
+
+int file_guard_take(struct ocp_ctx *ctx, struct file_guard *guard, const char *path,
+		    const char *name, const struct ocp_program *prog)
+{
+	struct stat st;
+
+	guard->fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (guard->fd < 0) {
+		ctx_log(ctx, OCP_LOG_DEBUG, "%s: not guarded against writing: %s", name,
+			strerror(errno));
+		return 0;
+	}
+	take_lease(ctx, guard, name);
+	if (fstat(guard->fd, &st)) {
+		int err = ctx_error(ctx, -errno, "%s: %s", name, strerror(errno));
+
+		file_guard_release(guard);
+		return err;
+	}
+	if (!has_changed(ctx, guard, &st, name, prog))
+		return 0;
+	file_guard_release(guard);
+	return ctx_error(ctx, -ESTALE, "%s: it has been overwritten since it was read", name);
+}
+
+bool file_guard_is_broken(struct ocp_ctx *ctx, struct file_guard *guard, const char *name,
+			  const struct ocp_program *prog)
+{
+	struct stat st;
+
+	if (guard->fd < 0)
+		return false;
+	if (guard->has_lease)
+		return fcntl(guard->fd, F_GETLEASE) != F_RDLCK;
+	if (guard->may_retry)
+		take_lease(ctx, guard, name);
+	/* What cannot be looked at is not known to be the same. */
+	return fstat(guard->fd, &st) != 0 || has_changed(ctx, guard, &st, name, prog);
+}
+
+void file_guard_release(struct file_guard *guard)
+{
+	/* Closing is not enough: a process that the caller has forked has the description, too. */
+	if (guard->has_lease)
+		fcntl(guard->fd, F_SETLEASE, F_UNLCK);
+	if (guard->fd >= 0)
+		close(guard->fd);
+	guard->fd = -1;
+	guard->has_lease = false;
+}

@@ -1,0 +1,529 @@
+// SPDX-License-Identifier: MIT
+#include "measure/sites/site_table.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "program/places.h"
+#include "elf/symbols.h"
+
+/* The columns have, or do no longer have, the uses of FILE's probes. */
+static void count_uses(struct site_table *table, struct measured_file *file, bool has)
+{
+	const struct ocp_program *prog = file->prog;
+
+	for (size_t i = 0; file->has_uses != has && i < prog->n_probes; i++) {
+		const struct probe *probe = &prog->probes[i];
+		ptrdiff_t number = site_table_find(table, probe->name);
+		size_t n_without = program_uses_without_site(prog, probe);
+		struct column *column;
+
+		if (number < 0)
+			continue;
+		column = &table->columns[number];
+		column->n_uses += has ? probe->n_sites : -probe->n_sites;
+		column->n_uses_without_site += has ? n_without : -n_without;
+	}
+	file->has_uses = has;
+}
+
+void site_table_remove(struct site_table *table, struct measured_file *file, bool keeps)
+{
+	if (file->prog)
+		count_uses(table, file, false);
+	file_guard_release(&file->guard);
+	ocp_program_free(file->own);
+	free(file->pids);
+	file->own = NULL;
+	file->prog = NULL;
+	file->pids = NULL;
+	file->n_pids = 0;
+	file->is_attached = false;
+	file->is_gone = true;
+	for (size_t i = 0; i < file->n_sites; i++) {
+		struct measured_site *site = &table->sites[file->first_site + i];
+
+		site->site = NULL;
+		if (!keeps)
+			site->file = NO_FILE;
+	}
+	if (keeps)
+		return;
+	free(file->name);
+	file->name = NULL;
+	file->n_sites = 0;
+}
+
+void site_table_free(struct site_table *table)
+{
+	/* By the names of the columns: these go last. */
+	for (size_t i = 0; i < table->n_files; i++)
+		site_table_remove(table, &table->files[i], false);
+	for (size_t i = 0; i < table->n_columns; i++)
+		free(table->columns[i].name);
+	for (size_t i = 0; i < table->n_kept; i++)
+		free(table->kept[i]);
+	free(table->kept);
+	free(table->columns);
+	free(table->by_name);
+	free(table->files);
+	free(table->sites);
+	*table = (struct site_table){ 0 };
+}
+
+/* ---- columns -------------------------------------------------------------------------------- */
+
+/* Where NAME is in by_name, or should be. */
+static size_t place_of(const struct site_table *table, const char *name, bool *found)
+{
+	size_t low = 0, high = table->n_columns;
+
+	*found = false;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		int order = strcmp(table->columns[table->by_name[middle]].name, name);
+
+		if (order == 0)
+			*found = true;
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+ptrdiff_t site_table_find(const struct site_table *table, const char *name)
+{
+	bool found;
+	size_t place = place_of(table, name, &found);
+
+	return found ? (ptrdiff_t)table->by_name[place] : -1;
+}
+
+static int add_column(struct site_table *table, size_t place, const struct column *column)
+{
+	char *name = strdup(column->name);
+
+	if (!name)
+		return ctx_no_memory(table->ctx);
+	memmove(table->by_name + place + 1, table->by_name + place,
+		(table->n_columns - place) * sizeof(*table->by_name));
+	table->by_name[place] = (uint32_t)table->n_columns;
+	table->columns[table->n_columns] = *column;
+	table->columns[table->n_columns++].name = name;
+	return 0;
+}
+
+/* OF[i] becomes the column of PROG's probe number i, or -1. */
+static int add_columns(struct site_table *table, const struct ocp_program *prog,
+		       column_wanted_fn wanted, void *data, ptrdiff_t *of)
+{
+	size_t room = table->n_columns + prog->n_probes + 1;
+	struct column *columns = realloc(table->columns, room * sizeof(*columns));
+	uint32_t *by_name = realloc(table->by_name, room * sizeof(*by_name));
+	int err = 0;
+
+	table->columns = columns ? columns : table->columns;
+	table->by_name = by_name ? by_name : table->by_name;
+	if (!columns || !by_name)
+		return ctx_no_memory(table->ctx);
+	for (size_t i = 0; !err && i < prog->n_probes; i++) {
+		struct column column = { .name = (char *)prog->probes[i].name };
+		bool found;
+		size_t place = place_of(table, column.name, &found);
+
+		of[i] = -1;
+		if (!found && !wanted(data, column.name, &column))
+			continue;
+		if (!found)
+			err = add_column(table, place, &column);
+		if (!err)
+			of[i] = (ptrdiff_t)table->by_name[place];
+	}
+	return err;
+}
+
+/* ---- files and their sites ------------------------------------------------------------------ */
+
+static struct measured_file *find_file(const struct site_table *table, dev_t dev, ino_t ino)
+{
+	for (size_t i = 0; i < table->n_files; i++)
+		if (!table->files[i].is_gone && table->files[i].dev == dev &&
+		    table->files[i].ino == ino)
+			return &table->files[i];
+	return NULL;
+}
+
+size_t site_table_count(const struct site_table *table)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < table->n_sites; i++)
+		n += table->sites[i].site != NULL;
+	return n;
+}
+
+static int add_pid(struct site_table *table, struct measured_file *file, pid_t pid)
+{
+	pid_t *pids;
+
+	for (size_t i = 0; i < file->n_pids; i++)
+		if (file->pids[i] == pid)
+			return 0;
+	if (!pid)
+		return 0;
+	pids = realloc(file->pids, (file->n_pids + 1) * sizeof(*pids));
+	if (!pids)
+		return ctx_no_memory(table->ctx);
+	file->pids = pids;
+	file->pids[file->n_pids++] = pid;
+	return 0;
+}
+
+static size_t count_sites(const struct ocp_program *prog, const ptrdiff_t *column_of)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < prog->n_sites; i++)
+		n += prog->sites[i].has_code && column_of[prog->sites[i].probe] >= 0;
+	return n;
+}
+
+/*
+ * The first of N numbers, one after the other, that nobody has; if need be they are new. -E2BIG,
+ * without a sentence, if there are not so many.
+ */
+static int find_numbers(struct site_table *table, size_t n, size_t *first)
+{
+	struct measured_site *sites;
+	size_t run = 0;
+
+	*first = table->n_sites;
+	for (size_t i = 0; n && i < table->n_sites; i++) {
+		run = table->sites[i].file == NO_FILE ? run + 1 : 0;
+		if (run == n) {
+			*first = i + 1 - n;
+			return 0;
+		}
+	}
+	*first -= run;
+	if (table->max_sites && n > table->max_sites - *first)
+		return -E2BIG;
+	sites = realloc(table->sites, (*first + n + 1) * sizeof(*sites));
+	if (!sites)
+		return ctx_no_memory(table->ctx);
+	table->sites = sites;
+	if (*first + n > table->n_sites)
+		table->n_sites = *first + n;
+	return 0;
+}
+
+static int add_sites(struct site_table *table, struct measured_file *file,
+		     const ptrdiff_t *column_of)
+{
+	const struct ocp_program *prog = file->prog;
+	const size_t n = count_sites(prog, column_of);
+	size_t next;
+	int err = find_numbers(table, n, &next);
+
+	/* Not to be measured, but a part of the process like others. */
+	if (err == -E2BIG)
+		file->n_left_out = n;
+	if (err)
+		return err == -E2BIG ? 0 : err;
+	file->first_site = next;
+	for (size_t i = 0; i < prog->n_probes; i++) {
+		const struct probe *probe = &prog->probes[i];
+		const size_t n_before = next;
+
+		for (size_t j = 0; column_of[i] >= 0 && j < probe->n_sites; j++) {
+			const struct site *site = &prog->sites[probe->first_site + j];
+
+			if (site->has_code)
+				table->sites[next++] = (struct measured_site){
+					.site = site,
+					.va = site->va,
+					.file = (uint32_t)(file - table->files),
+					.column = (uint32_t)column_of[i],
+				};
+		}
+		if (column_of[i] >= 0 && next == n_before)
+			ctx_log(table->ctx, OCP_LOG_WARN,
+				"probe '%s': the compiler left its sites out, it cannot be "
+				"measured",
+				probe->name);
+	}
+	file->n_sites = n;
+	count_uses(table, file, true);
+	return 0;
+}
+
+/* One warning, whatever the number of probes; it names the first ones. */
+static void warn_of_uses_without_site(const struct site_table *table,
+				      const struct measured_file *file, const ptrdiff_t *column_of)
+{
+	enum { MAX_NAMED = 10 };
+	const struct ocp_program *prog = file->prog;
+	char *names = NULL;
+	size_t bytes, n = 0;
+	FILE *out = open_memstream(&names, &bytes);
+
+	for (size_t i = 0; out && file->has_uses && i < prog->n_probes; i++) {
+		const struct probe *probe = &prog->probes[i];
+		const size_t n_without = program_uses_without_site(prog, probe);
+
+		/* All of them: that was said. */
+		if (column_of[i] < 0 || !n_without || n_without == probe->n_sites)
+			continue;
+		if (n++ < MAX_NAMED)
+			fprintf(out, "%sprobe '%s': %zu of its %zu uses have no site",
+				n > 1 ? "; " : "", probe->name, n_without, probe->n_sites);
+	}
+	if (out && n > MAX_NAMED)
+		fprintf(out, "; so have uses of %zu other probes", n - MAX_NAMED);
+	if (out && fclose(out) == 0 && n)
+		ctx_log(table->ctx, OCP_LOG_WARN, "%s; their hits are not counted", names);
+	free(names);
+}
+
+/* A uprobe on a dormant site is on no nop: the kernel has to single-step what it replaced. */
+static void warn_of_dormant(const struct site_table *table, const struct measured_file *file)
+{
+	size_t n_dormant = 0, n_external = 0;
+
+	for (size_t i = file->first_site; i < file->first_site + file->n_sites; i++) {
+		const struct site *site = table->sites[i].site;
+
+		n_external += site->is_external;
+		n_dormant += site->abi == SITE_ABI_DORMANT && !site->is_external;
+	}
+	if (n_dormant)
+		ctx_log(table->ctx, OCP_LOG_WARN,
+			"%s: was not post-linked: measuring a hit of its probes takes some twenty "
+			"times as long as after ocaml-probes-link",
+			file->name);
+	if (n_external)
+		ctx_log(table->ctx, OCP_LOG_WARN,
+			"%s: has %zu site(s) of other files' probes, inlined: measuring a hit there "
+			"takes some twenty times as long as where the post-linker has been",
+			file->name, n_external);
+}
+
+/* A place for one more. */
+static struct measured_file *find_place(struct site_table *table)
+{
+	struct measured_file *files;
+
+	for (size_t i = 0; i < table->n_files; i++)
+		if (table->files[i].is_gone && !table->files[i].name)
+			return &table->files[i];
+	files = realloc(table->files, (table->n_files + 1) * sizeof(*files));
+	if (!files)
+		return NULL;
+	table->files = files;
+	files[table->n_files] = (struct measured_file){ .guard.fd = -1, .is_gone = true };
+	return &files[table->n_files++];
+}
+
+static int new_file(struct site_table *table, const struct ocp_program *prog, const char *name,
+		    const struct stat *st, struct measured_file **out)
+{
+	struct measured_file *file = find_place(table);
+	char *copy = strdup(name);
+
+	if (!file || !copy) {
+		free(copy);
+		return ctx_no_memory(table->ctx);
+	}
+	*file = (struct measured_file){
+		.dev = st->st_dev,
+		.ino = st->st_ino,
+		.name = copy,
+		.prog = prog,
+		.guard = { .fd = -1, .identity = file_identity_of(st) },
+		.round = table->round,
+	};
+	snprintf(file->path, FD_PATH_BYTES, "/proc/self/fd/%d", prog->fd);
+	*out = file;
+	return 0;
+}
+
+static int add_file(struct site_table *table, const struct ocp_program *prog, pid_t pid,
+		    column_wanted_fn wanted, void *data, struct measured_file *file)
+{
+	ptrdiff_t *column_of = calloc(prog->n_probes + 1, sizeof(*column_of));
+	int err = column_of ? add_pid(table, file, pid) : ctx_no_memory(table->ctx);
+
+	if (!err)
+		err = add_columns(table, prog, wanted, data, column_of);
+	if (!err)
+		err = add_sites(table, file, column_of);
+	if (!err)
+		warn_of_uses_without_site(table, file, column_of);
+	free(column_of);
+	return err;
+}
+
+int site_table_add_file(struct site_table *table, const struct ocp_program *prog, const char *name,
+			pid_t pid, column_wanted_fn wanted, void *data, struct measured_file **file)
+{
+	struct measured_file *known;
+	struct stat st;
+	int err;
+
+	*file = NULL;
+	if (fstat(prog->fd, &st))
+		return ctx_error(table->ctx, -errno, "%s: %s", name, strerror(errno));
+	known = find_file(table, st.st_dev, st.st_ino);
+	if (known)
+		return add_pid(table, known, pid);
+	err = new_file(table, prog, name, &st, file);
+	if (err)
+		return err;
+	err = add_file(table, prog, pid, wanted, data, *file);
+	if (err) {
+		site_table_remove(table, *file, false);
+		*file = NULL;
+		return err;
+	}
+	warn_of_dormant(table, *file);
+	return 0;
+}
+
+/* ---- probes that are left out --------------------------------------------------------------- */
+
+/* NUMBER[i] is what column i becomes. */
+static void drop_sites(struct site_table *table, const uint32_t *number)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < table->n_files; i++)
+		table->files[i].n_sites = 0;
+	for (size_t i = 0; i < table->n_sites; i++) {
+		struct measured_site site = table->sites[i];
+		struct measured_file *file;
+
+		if (site.file == NO_FILE || table->columns[site.column].is_left_out)
+			continue;
+		file = &table->files[site.file];
+		if (file->n_sites++ == 0)
+			file->first_site = n;
+		site.column = number[site.column];
+		table->sites[n++] = site;
+	}
+	table->n_sites = n;
+}
+
+int site_table_drop_left_out(struct site_table *table)
+{
+	uint32_t *number = calloc(table->n_columns + 1, sizeof(*number));
+	uint32_t n = 0;
+	size_t n_named = 0;
+
+	if (!number)
+		return ctx_no_memory(table->ctx);
+	for (size_t i = 0; i < table->n_columns; i++) {
+		number[i] = n;
+		n += !table->columns[i].is_left_out;
+	}
+	drop_sites(table, number);
+	for (size_t i = 0; i < table->n_columns; i++)
+		if (!table->columns[table->by_name[i]].is_left_out)
+			table->by_name[n_named++] = number[table->by_name[i]];
+	for (size_t i = 0; i < table->n_columns; i++) {
+		if (table->columns[i].is_left_out)
+			free(table->columns[i].name);
+		else
+			table->columns[number[i]] = table->columns[i];
+	}
+	table->n_columns = n;
+	free(number);
+	return 0;
+}
+
+/* ---- where in the source ----------------------------------------------------------------------
+ */
+
+static int compare_vas(const void *a, const void *b)
+{
+	const struct symbol_of *x = a, *y = b;
+
+	return (x->va > y->va) - (x->va < y->va);
+}
+
+int site_table_keep(struct site_table *table, void *memory)
+{
+	void **kept = realloc(table->kept, (table->n_kept + 1) * sizeof(*kept));
+
+	if (!kept) {
+		free(memory);
+		return ctx_no_memory(table->ctx);
+	}
+	table->kept = kept;
+	table->kept[table->n_kept++] = memory;
+	return 0;
+}
+
+static int read_file_symbols(struct site_table *table, const struct measured_file *file)
+{
+	struct symbol_of *asked = calloc(file->n_sites + 1, sizeof(*asked));
+	struct measured_site *sites = table->sites + file->first_site;
+	char *names = NULL;
+	int err;
+
+	if (!asked)
+		return ctx_no_memory(table->ctx);
+	for (size_t i = 0; i < file->n_sites; i++)
+		asked[i].va = sites[i].site->va;
+	err = symbols_find(table->ctx, file->prog->elf, asked, file->n_sites, &names);
+	if (err == -EBADMSG) {
+		ctx_log(table->ctx, OCP_LOG_WARN, "%s", ocp_error(table->ctx));
+		free(asked);
+		return 0;
+	}
+	for (size_t i = 0; !err && i < file->n_sites; i++) {
+		const struct symbol_of key = { .va = sites[i].site->va };
+		const struct symbol_of *found =
+			bsearch(&key, asked, file->n_sites, sizeof(*asked), compare_vas);
+
+		sites[i].symbol = found ? found->name : NULL;
+		sites[i].symbol_off = found ? found->off : 0;
+	}
+	free(asked);
+	return err ? err : site_table_keep(table, names);
+}
+
+static int read_file_places(struct site_table *table, const struct measured_file *file)
+{
+	struct place *asked = calloc(file->n_sites + 1, sizeof(*asked));
+	struct measured_site *sites = table->sites + file->first_site;
+	char *names = NULL;
+	int err;
+
+	if (!asked)
+		return ctx_no_memory(table->ctx);
+	for (size_t i = 0; i < file->n_sites; i++)
+		asked[i].site = sites[i].site;
+	err = places_find(file->prog, asked, file->n_sites, &names);
+	for (size_t i = 0; !err && i < file->n_sites; i++) {
+		sites[i].source = asked[i].file;
+		sites[i].line = asked[i].line;
+		sites[i].source_column = asked[i].column;
+	}
+	free(asked);
+	return err ? err : site_table_keep(table, names);
+}
+
+int site_table_read_source(struct site_table *table, const struct measured_file *file)
+{
+	int err;
+
+	if (!file->n_sites)
+		return 0;
+	err = read_file_symbols(table, file);
+	return err ? err : read_file_places(table, file);
+}

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The ppx (tools/ocaml/ppx) makes `if Sys.opaque_identity MARKER == <0>` of every probe. MARKER is
+ * a string constant; ocamlopt puts it into .data, 8-aligned, behind a header word:
+ *
+ *	-8   header      wosize << 10 | colour << 8 | 252 (String_tag)
+ *	 0   u16, u16    two counters: a process that was never converted can be given probes whose
+ *			 semaphores they are. In a converted file they stay 0
+ *	 4   "P1:" KIND ":" NAME "@" FILE ":" LINE ":" COLUMN, perhaps "#" N, perhaps several "="
+ *	 .   padding     the last byte of the last word is the number of padding bytes before it
+ *
+ * P1 is the version. KIND is the number of arguments for a site, followed by i for one that is
+ * enabled from the start; A for what the arguments of the site at the same place are stored to, a
+ * word each, and long enough for them by its "="; E for [%probe_is_enabled]; whatever else, a newer
+ * ppx wrote. FILE is as the compiler was given it, with %XX for each byte that is not a letter, a
+ * digit or one of _./-+; LINE counts from 1, COLUMN from 0. (An older ppx wrote '?' for these, and
+ * "..." and the last 200 bytes of a longer FILE.) The location is what is shown of the probe's
+ * sites, and makes every probe's string a different one: were two probes to share one, CSE might
+ * load its address once for both, and a nested site would find the register changed.
+ *
+ * A string only counts as a marker if header, padding and text all agree, so that a program which
+ * merely mentions the format (the ppx itself does) has none.
+ */
+#include "program/dormant/marker.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "program/dormant/x86_args.h"
+
+enum {
+	STRING_TAG = 252,
+	WORD = 8,
+	MAX_MARKERS = 1 << 21,
+	MAX_NUMBER = 10 * 1000 * 1000, /* 8 digits: of a line or a column */
+};
+
+static const char magic[] = "\0\0\0\0P1:";
+
+enum { MAGIC_BYTES = sizeof(magic) - 1 };
+_Static_assert((int)MARKER_START_BYTES == (int)MAGIC_BYTES, "what a marker begins with");
+
+bool marker_starts_with(const uint8_t bytes[MARKER_START_BYTES])
+{
+	return memcmp(bytes, magic, MAGIC_BYTES) == 0;
+}
+
+/*
+ * Most files have a few KB of data that stays writable, and one read shows that no marker is in it.
+ * What has more than all programs of OCaml is not looked at.
+ */
+enum { WINDOW_BYTES = 64 * 1024 };
+#define MAX_DATA_BYTES (UINT64_C(256) << 20)
+
+static uint64_t read_u64(const uint8_t *bytes)
+{
+	uint64_t word;
+
+	memcpy(&word, bytes, sizeof(word));
+	return word;
+}
+
+/* The length of the OCaml string at BYTES + POS, or 0 if there is no well-formed one. */
+static size_t string_length(const uint8_t *bytes, size_t n_bytes, size_t pos)
+{
+	uint64_t header, words;
+	size_t last;
+
+	if (pos < WORD)
+		return 0;
+	header = read_u64(bytes + pos - WORD);
+	words = header >> 10;
+	if ((header & 0xff) != STRING_TAG || words == 0 || words > (n_bytes - pos) / WORD)
+		return 0;
+	last = words * WORD - 1;
+	if (bytes[pos + last] >= WORD)
+		return 0;
+	return last - bytes[pos + last];
+}
+
+static bool is_name_char(int c)
+{
+	return isalnum(c) || c == '_';
+}
+
+static void parse_kind(const char *text, size_t n, struct marker *marker)
+{
+	size_t n_args = 0, i;
+
+	marker->kind = MARKER_FOREIGN;
+	for (i = 0; i < n && i < 3 && isdigit((unsigned char)text[i]); i++)
+		n_args = n_args * 10 + (size_t)(text[i] - '0');
+	if (i > 0 && n_args <= X86_MAX_ARGS && (i == n || (i + 1 == n && text[i] == 'i'))) {
+		marker->kind = MARKER_SITE;
+		marker->n_args = n_args;
+		marker->enabled_at_init = i < n;
+	} else if (n == 1 && *text == 'A') {
+		marker->kind = MARKER_ARGS;
+	} else if (n == 1 && *text == 'E') {
+		marker->kind = MARKER_IS_ENABLED;
+	}
+}
+
+/* Parse TEXT, what follows the magic. False: not a marker after all. */
+static bool parse(const char *text, size_t n, struct marker *marker)
+{
+	const char *colon = memchr(text, ':', n);
+	const char *end = text + n;
+	const char *at;
+
+	if (!colon || n > MARKER_MAX_BYTES)
+		return false;
+	for (at = colon + 1; at < end && is_name_char((unsigned char)*at); at++)
+		;
+	if (colon == text || at == end || *at != '@')
+		return false;
+	for (const char *c = at; c < end; c++)
+		if (!isgraph((unsigned char)*c))
+			return false;
+	while (end[-1] == '=')
+		end--;
+	parse_kind(text, (size_t)(colon - text), marker);
+	marker->name = colon + 1;
+	marker->name_bytes = (int)(at - marker->name);
+	marker->where = at + 1;
+	marker->where_bytes = (int)(end - marker->where);
+	return true;
+}
+
+static int append(struct ocp_ctx *ctx, struct marker_set *set, size_t *room,
+		  const struct marker *marker)
+{
+	if (set->n_markers == *room) {
+		size_t more = *room ? *room * 2 : 256;
+		struct marker *markers;
+
+		if (more > MAX_MARKERS)
+			return ctx_error(ctx, -EBADMSG, "more than %d probes are not believed",
+					 MAX_MARKERS);
+		markers = reallocarray(set->markers, more, sizeof(*markers));
+		if (!markers)
+			return ctx_no_memory(ctx);
+		set->markers = markers;
+		*room = more;
+	}
+	set->markers[set->n_markers++] = *marker;
+	return 0;
+}
+
+/* Is the string at BYTES + POS a marker? Fills *MARKER but for its address. */
+static bool is_marker(const uint8_t *bytes, size_t n_bytes, size_t pos, struct marker *marker)
+{
+	size_t length;
+
+	if (n_bytes - pos < MAGIC_BYTES || memcmp(bytes + pos, magic, MAGIC_BYTES) != 0)
+		return false;
+	length = string_length(bytes, n_bytes, pos);
+	return length >= MAGIC_BYTES &&
+	       parse((const char *)bytes + pos + MAGIC_BYTES, length - MAGIC_BYTES, marker);
+}
+
+static int scan_section(struct ocp_ctx *ctx, const struct object_section *section,
+			struct marker_set *set, size_t *room)
+{
+	const uint8_t *bytes = section->bytes;
+	size_t n_bytes = section->n_bytes;
+
+	for (size_t pos = (WORD - section->va % WORD) % WORD; pos < n_bytes && n_bytes - pos > WORD;
+	     pos += WORD) {
+		struct marker marker = { .va = section->va + pos };
+		int err;
+
+		if (!is_marker(bytes, n_bytes, pos, &marker))
+			continue;
+		err = append(ctx, set, room, &marker);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int compare_va(const void *a, const void *b)
+{
+	const struct marker *x = a, *y = b;
+
+	return x->va < y->va ? -1 : x->va > y->va;
+}
+
+static int compare_name(const void *a, const void *b)
+{
+	const struct marker *x = *(struct marker *const *)a, *y = *(struct marker *const *)b;
+	int shorter = x->name_bytes < y->name_bytes ? x->name_bytes : y->name_bytes;
+	int order = memcmp(x->name, y->name, (size_t)shorter);
+
+	return order ? order : x->name_bytes - y->name_bytes;
+}
+
+static int group_by_name(struct ocp_ctx *ctx, struct marker_set *set)
+{
+	struct marker **by_name = calloc(set->n_markers, sizeof(struct marker *));
+
+	set->probes = calloc(set->n_markers, sizeof(*set->probes));
+	if (!by_name || !set->probes) {
+		free(by_name);
+		return ctx_no_memory(ctx);
+	}
+	for (size_t i = 0; i < set->n_markers; i++)
+		by_name[i] = &set->markers[i];
+	qsort(by_name, set->n_markers, sizeof(struct marker *), compare_name);
+	for (size_t i = 0; i < set->n_markers; i++) {
+		if (i == 0 || compare_name(&by_name[i - 1], &by_name[i]) != 0)
+			set->n_probes++;
+		by_name[i]->probe = set->n_probes - 1;
+	}
+	free(by_name);
+	return 0;
+}
+
+/* Is the magic somewhere in the BYTES bytes at OFF of the file? */
+static int look_for_magic(struct elf_file *elf, uint64_t off, uint64_t bytes, uint8_t *window,
+			  bool *found)
+{
+	while (!*found && bytes >= MAGIC_BYTES) {
+		size_t n = bytes < WINDOW_BYTES ? (size_t)bytes : WINDOW_BYTES;
+		int err = elf_file_read(elf, off, window, n);
+
+		if (err)
+			return err;
+		*found = memmem(window, n, magic, MAGIC_BYTES);
+		/* Again the last bytes, in which it may begin. */
+		off += n - (MAGIC_BYTES - 1);
+		bytes -= n - (MAGIC_BYTES - 1);
+	}
+	return 0;
+}
+
+int marker_may_be_in(struct ocp_ctx *ctx, struct elf_file *elf, bool *may)
+{
+	const struct elf_segment *segments;
+	uint64_t n_looked_at = 0;
+	uint8_t *window = NULL;
+	size_t n;
+	int err = 0;
+
+	*may = false;
+	segments = elf_file_segments(elf, &n);
+	for (size_t i = 0; i < n && !*may && !err; i++) {
+		const struct elf_segment *segment = &segments[i];
+		uint64_t skipped = segment->relro_bytes, bytes = segment->file_bytes;
+
+		if (!segment->writable || skipped > bytes || bytes - skipped < MAGIC_BYTES ||
+		    bytes - skipped > MAX_DATA_BYTES - n_looked_at)
+			continue;
+		n_looked_at += bytes - skipped;
+		if (!window)
+			window = malloc(WINDOW_BYTES);
+		if (!window)
+			return ctx_no_memory(ctx);
+		err = look_for_magic(elf, segment->off + skipped, bytes - skipped, window, may);
+	}
+	free(window);
+	/* What is cut off is nothing that runs. */
+	return err == -EBADMSG ? 0 : err;
+}
+
+static int sort_set(const struct object *object, struct marker_set *set, int err)
+{
+	if (!err && set->n_markers) {
+		qsort(set->markers, set->n_markers, sizeof(*set->markers), compare_va);
+		err = group_by_name(object->ctx, set);
+	}
+	if (err)
+		marker_set_free(set);
+	return err;
+}
+
+int marker_set_read(const struct object *object, struct marker_set *set)
+{
+	size_t room = 0;
+	int err = 0;
+
+	memset(set, 0, sizeof(*set));
+	for (size_t i = 0; i < object->n_sections && !err; i++)
+		if (object->sections[i].kind == OBJECT_DATA)
+			err = scan_section(object->ctx, &object->sections[i], set, &room);
+	return sort_set(object, set, err);
+}
+
+int marker_set_read_external(const struct object *object, struct marker_set *set)
+{
+	size_t room = 0;
+	int err = 0;
+
+	memset(set, 0, sizeof(*set));
+	for (size_t i = 0; i < object->n_externals && !err; i++) {
+		const struct object_external *external = &object->externals[i];
+		struct marker marker = { .va = external->va };
+
+		if (external->n_bytes > WORD &&
+		    is_marker(external->bytes, external->n_bytes, WORD, &marker))
+			err = append(object->ctx, set, &room, &marker);
+	}
+	return sort_set(object, set, err);
+}
+
+void marker_set_free(struct marker_set *set)
+{
+	free(set->markers);
+	free(set->probes);
+	memset(set, 0, sizeof(*set));
+}
+
+bool marker_same_place(const struct marker *a, const struct marker *b)
+{
+	return a->probe == b->probe && a->where_bytes == b->where_bytes &&
+	       memcmp(a->where, b->where, (size_t)a->where_bytes) == 0;
+}
+
+/* Take ":" and a number off the end of the N bytes at TEXT. */
+static bool take_number(const char *text, int *n, int *number)
+{
+	int at = *n, scale = 1;
+
+	*number = 0;
+	while (at > 0 && isdigit((unsigned char)text[at - 1]) && scale <= MAX_NUMBER) {
+		*number += (text[--at] - '0') * scale;
+		scale *= 10;
+	}
+	if (at == *n || at == 0 || text[at - 1] != ':')
+		return false;
+	*n = at - 1;
+	return true;
+}
+
+bool marker_read_place(const struct marker *marker, struct marker_place *place)
+{
+	const char *copy = memchr(marker->where, '#', (size_t)marker->where_bytes);
+	int n = copy ? (int)(copy - marker->where) : marker->where_bytes;
+
+	place->file = marker->where;
+	if (!take_number(marker->where, &n, &place->column) ||
+	    !take_number(marker->where, &n, &place->line) || place->line == 0)
+		return false;
+	place->file_bytes = n;
+	return n > 0;
+}
+
+/* The byte that the three characters at C say: %XX. False: they do not. */
+static bool take_escape(const char *c, unsigned char *byte)
+{
+	const char hex[] = { c[1], c[2], '\0' };
+
+	if (c[0] != '%' || !isxdigit((unsigned char)c[1]) || !isxdigit((unsigned char)c[2]))
+		return false;
+	*byte = (unsigned char)strtoul(hex, NULL, 16);
+	return true;
+}
+
+size_t marker_decode_file(const struct marker_place *place, char *to)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < place->file_bytes; i++) {
+		unsigned char byte = (unsigned char)place->file[i];
+
+		if (place->file_bytes - i > 2 && take_escape(place->file + i, &byte))
+			i += 2;
+		to[n++] = byte < ' ' || byte == 0x7f ? '?' : (char)byte;
+	}
+	to[n] = '\0';
+	return n;
+}
+
+struct marker *marker_set_find(const struct marker_set *set, uint64_t va)
+{
+	const struct marker key = { .va = va };
+
+	/* Nearly every address that is asked for lies outside of the markers' range. */
+	if (set->n_markers == 0 || va < set->markers[0].va ||
+	    va > set->markers[set->n_markers - 1].va)
+		return NULL;
+	return bsearch(&key, set->markers, set->n_markers, sizeof(key), compare_va);
+}

@@ -1,0 +1,635 @@
+// SPDX-License-Identifier: MIT
+/*
+ * `[%probe "name" ~args:(a, b) handler]` has, as the first thing in the branch of the handler,
+ *
+ *	lea	ARGS_MARKER,%M
+ *	mov	<a>,(%M)
+ *	mov	<b>,8(%M)
+ *	<handler>
+ *
+ * The stores are where the compiler itself says where it keeps a and b; between them stand the
+ * moves, loads and allocations that bring them there. Following the values from the site, where
+ * every register and stack slot holds, by definition, itself, tells what each store's operand was
+ * at the site; after which the stores, whose target nobody reads, are erased. Nothing else is: a
+ * register that was loaded for a store may be used by the handler as well.
+ *
+ * What is told is exact because one path alone is followed, the one that execution takes from the
+ * site. A conditional jump ends the walk, but for the test whether an allocation fits: the garbage
+ * collector comes back to the next instruction with every register as it was (moved values apart,
+ * which are the same values). So does an instruction that is not known. A call forgets the
+ * registers, and what memory held, but not the stack: the callee does not know of this frame.
+ *
+ * Operands are SystemTap's (https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation):
+ *
+ *	8@%rbx  8@16(%rsp)  8@8(%rbx)  8@96(%rip)  8@$3		an OCaml value
+ *	8f@%xmm3  8f@16(%rsp)  8f@(%rbx)			a float, not boxed
+ *	-8@%rbx  -8@16(%rsp)					an unboxed int64 or the like
+ *
+ * %rip stands for the site's own address. A float that lives in a register is boxed by the
+ * handler's code, that is only when the probe is on; the walk sees the allocation and what is
+ * stored into it, and notes that. A value that only the handler computes is not known.
+ */
+#include "program/dormant/x86_args.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "program/dormant/x86_insn.h"
+
+enum {
+	MAX_STEPS = 4096,
+	MAX_CELLS = 256,
+	WORD = 8,
+	DOUBLE_TAG = 253,
+	CUSTOM_TAG = 255,
+};
+
+/* How far apart two states of the heap pointer are between which a call may have allocated. */
+static const int64_t EPOCH = INT64_C(1) << 40;
+
+enum kind {
+	UNKNOWN = 0,
+	REGISTER, /* what register `reg` held at the site */
+	XMM,	  /* the same of a vector register's lower half */
+	SLOT,	  /* the stack's word at `number` from %rsp */
+	FIELD,	  /* the word at `number` from what register `reg` held */
+	DATA,	  /* the word at the address `number` of the program's data */
+	CONSTANT, /* `number` */
+	ADDRESS,  /* of code or data: `number`, before relocation */
+	ARGS,	  /* the address of the marker that the arguments are stored to */
+	HEAP,	  /* a new block, `number` from where the heap pointer was at the site */
+};
+
+struct value {
+	enum kind kind;
+	unsigned int reg;
+	int64_t number;
+};
+
+/* A word of the stack frame or of a new block that was written to since the site. */
+struct cell {
+	enum kind kind; /* SLOT or HEAP */
+	int64_t number;
+	struct value value;
+};
+
+struct walk {
+	const struct x86_args_query *query;
+	struct x86_arg *args;
+	size_t n_found;
+	struct value regs[X86_N_REGS], xmm[X86_N_REGS];
+	struct cell cells[MAX_CELLS];
+	size_t n_cells;
+	int64_t epoch;
+	bool is_memory_changed;
+	bool was_heap_test; /* the last instruction compared the heap pointer with its limit */
+};
+
+static const struct value unknown;
+
+/* The colour in the header of static data. */
+static const uint64_t BLACK_BITS = 3 << 8;
+
+static int64_t plus(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+/* ---- operands ----------------------------------------------------------------------------- */
+
+/* The program's word at BASE_NAME + NUMBER, with PREFIX. */
+static bool put_memory(char *operand, const char *prefix, int64_t number, const char *base_name)
+{
+	if (number)
+		snprintf(operand, X86_OPERAND_BYTES, "%s%" PRId64 "(%%%s)", prefix, number,
+			 base_name);
+	else
+		snprintf(operand, X86_OPERAND_BYTES, "%s(%%%s)", prefix, base_name);
+	return true;
+}
+
+static bool put_operand(const struct walk *walk, const char *prefix, struct value value,
+			char *operand)
+{
+	bool is_float = prefix[1] == 'f';
+
+	switch (value.kind) {
+	case REGISTER:
+		snprintf(operand, X86_OPERAND_BYTES, "%s%%%s", prefix,
+			 x86_register_name(value.reg));
+		return !is_float;
+	case XMM:
+		snprintf(operand, X86_OPERAND_BYTES, "%s%%xmm%u", prefix, value.reg);
+		return is_float;
+	case SLOT:
+		return put_memory(operand, prefix, value.number, "rsp");
+	case FIELD:
+		return put_memory(operand, prefix, value.number, x86_register_name(value.reg));
+	case DATA:
+		return put_memory(operand, prefix,
+				  plus(value.number, -(int64_t)walk->query->site_va), "rip");
+	case ADDRESS:
+		if (!walk->query->is_fixed)
+			return false;
+		/* fallthrough */
+	case CONSTANT:
+		snprintf(operand, X86_OPERAND_BYTES, "%s$%" PRId64, prefix, value.number);
+		return !is_float;
+	default:
+		return false;
+	}
+}
+
+static struct value read_cell(const struct walk *walk, enum kind kind, int64_t number)
+{
+	for (size_t i = 0; i < walk->n_cells; i++)
+		if (walk->cells[i].kind == kind && walk->cells[i].number == number)
+			return walk->cells[i].value;
+	if (kind == SLOT)
+		return (struct value){ .kind = SLOT, .number = number };
+	return unknown;
+}
+
+/* What kind of number a block with this header boxes, as the operand's prefix; or NULL. */
+static const char *boxed_prefix(uint64_t header, int64_t *content_off)
+{
+	uint64_t tag = header & 0xff, words = header >> 10;
+
+	*content_off = 0;
+	if (words == 1 && tag == DOUBLE_TAG)
+		return "8f@";
+	/* The first word is the custom block's operations. */
+	*content_off = WORD;
+	return words == 2 && tag == CUSTOM_TAG ? "-8@" : NULL;
+}
+
+/* The operand of a value that was stored for the tracer. */
+static void note_value(const struct walk *walk, struct value value, char *operand)
+{
+	const struct x86_args_query *query = walk->query;
+	const char *prefix = "8@";
+	uint64_t header = 0;
+	int64_t content;
+
+	if (value.kind == HEAP) {
+		struct value first = read_cell(walk, HEAP, plus(value.number, -WORD));
+
+		if (first.kind != CONSTANT)
+			return;
+		prefix = boxed_prefix((uint64_t)first.number, &content);
+		if (!prefix)
+			return;
+		value = read_cell(walk, HEAP, plus(value.number, content));
+	} else if (value.kind == ADDRESS && !query->is_fixed) {
+		if (!query->read_word(query->data, (uint64_t)value.number - WORD, &header))
+			return;
+		prefix = boxed_prefix(header & ~BLACK_BITS, &content);
+		if (!prefix)
+			return;
+		value = (struct value){ .kind = DATA, .number = plus(value.number, content) };
+	}
+	if (!put_operand(walk, prefix, value, operand))
+		operand[0] = '\0';
+}
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+/* Where an instruction's memory operand is: SLOT, FIELD, DATA, HEAP or ARGS at `number`. */
+static struct value address_of(const struct walk *walk, const struct x86_insn *insn)
+{
+	struct value base;
+
+	if (insn->index != X86_NO_REG || insn->base == X86_NO_REG)
+		return unknown;
+	if (insn->base == X86_RIP)
+		return (struct value){ .kind = DATA, .number = insn->disp };
+	if (insn->base == X86_RSP)
+		return (struct value){ .kind = SLOT, .number = insn->disp };
+	base = walk->regs[insn->base];
+	switch (base.kind) {
+	case REGISTER:
+		return (struct value){ .kind = FIELD, .reg = base.reg, .number = insn->disp };
+	case ADDRESS:
+	case CONSTANT:
+		return (struct value){ .kind = DATA, .number = plus(base.number, insn->disp) };
+	case HEAP:
+	case ARGS:
+		return (struct value){ .kind = base.kind, .number = plus(base.number, insn->disp) };
+	default:
+		return unknown;
+	}
+}
+
+static struct value load(const struct walk *walk, const struct x86_insn *insn)
+{
+	const struct x86_args_query *query = walk->query;
+	struct value at = address_of(walk, insn);
+
+	switch (at.kind) {
+	case SLOT:
+	case HEAP:
+		return read_cell(walk, at.kind, at.number);
+	case DATA:
+		if (query->holds_marker(query->data, (uint64_t)at.number))
+			return (struct value){ .kind = ARGS };
+		/* fallthrough */
+	case FIELD:
+		return walk->is_memory_changed ? unknown : at;
+	default:
+		return unknown;
+	}
+}
+
+/* Returns false if the walk cannot go on. */
+static bool write_cell(struct walk *walk, enum kind kind, int64_t number, struct value value)
+{
+	size_t i;
+
+	for (i = 0; i < walk->n_cells; i++)
+		if (walk->cells[i].kind == kind && walk->cells[i].number == number)
+			break;
+	/* What is not aligned would overlap two words: not what a compiler does. */
+	if (i == MAX_CELLS || number % WORD)
+		return false;
+	if (i == walk->n_cells)
+		walk->n_cells++;
+	walk->cells[i] = (struct cell){ kind, number, value };
+	return true;
+}
+
+/* A store of BYTES bytes; VALUE is unknown if that is not a whole word. */
+static bool store(struct walk *walk, const struct x86_insn *insn, size_t pos, struct value value)
+{
+	struct value at = address_of(walk, insn);
+	struct x86_arg *arg;
+
+	switch (at.kind) {
+	case SLOT:
+	case HEAP:
+		return write_cell(walk, at.kind, at.number, value);
+	case ARGS:
+		if (at.number < 0 || at.number % WORD ||
+		    (uint64_t)at.number / WORD >= walk->query->n_args)
+			return false;
+		arg = &walk->args[at.number / WORD];
+		if (arg->store_bytes)
+			return false;
+		arg->store_pos = pos;
+		arg->store_bytes = insn->n_bytes;
+		note_value(walk, value, arg->operand);
+		walk->n_found++;
+		return true;
+	default:
+		walk->is_memory_changed = true;
+		return true;
+	}
+}
+
+/* ---- instructions ------------------------------------------------------------------------- */
+
+static bool set_reg(struct walk *walk, unsigned int reg, struct value value)
+{
+	/* The frame has another shape from here on. */
+	if (reg == X86_RSP)
+		return false;
+	walk->regs[reg] = value;
+	return true;
+}
+
+static struct value constant(int64_t number)
+{
+	return (struct value){ .kind = CONSTANT, .number = number };
+}
+
+/* lea */
+static struct value effective_address(const struct walk *walk, const struct x86_insn *insn)
+{
+	const struct x86_args_query *query = walk->query;
+	struct value at = address_of(walk, insn);
+
+	switch (at.kind) {
+	case DATA:
+		if (query->is_marker(query->data, (uint64_t)at.number))
+			return (struct value){ .kind = ARGS };
+		return (struct value){ .kind = ADDRESS, .number = at.number };
+	case HEAP:
+	case ARGS:
+		return at;
+	default:
+		return unknown;
+	}
+}
+
+/* mov of a 32-bit immediate: non-PIE code loads addresses so. */
+static struct value immediate(const struct walk *walk, int64_t imm)
+{
+	const struct x86_args_query *query = walk->query;
+
+	if (query->is_fixed && query->is_marker(query->data, (uint64_t)imm))
+		return (struct value){ .kind = ARGS };
+	return constant(imm);
+}
+
+/* The result of arithmetic on a register: known only for what moves the heap pointer. */
+static struct value moved(struct value value, int64_t by)
+{
+	if (value.kind != HEAP)
+		return unknown;
+	value.number = plus(value.number, by);
+	return value;
+}
+
+/* An instruction that changes its ModRM operand in a way that is not followed. */
+static bool change_rm(struct walk *walk, const struct x86_insn *insn, size_t pos)
+{
+	if (insn->is_memory)
+		return store(walk, insn, pos, unknown);
+	return set_reg(walk, insn->rm, unknown);
+}
+
+static bool is_heap_test(const struct walk *walk, const struct x86_insn *insn)
+{
+	return insn->opcode == 0x3b && insn->is_wide && insn->reg == X86_R15 &&
+	       walk->regs[X86_R15].kind == HEAP;
+}
+
+/*
+ * caml_alloc1, caml_alloc2, caml_alloc3 and caml_allocN, which module initialisers call instead of
+ * allocating in line: sub $N,%r15 (not in the last); cmp (%r14),%r15; jb; ret.
+ */
+static bool step_allocation(struct walk *walk, uint64_t target)
+{
+	const struct x86_code *code = walk->query->code;
+	struct value heap = walk->regs[X86_R15];
+	size_t pos = target - code->va;
+	struct x86_insn insn;
+
+	if (heap.kind != HEAP || target < code->va || pos >= code->n_bytes ||
+	    !x86_decode(code, pos, &insn))
+		return false;
+	if ((insn.opcode == 0x83 || insn.opcode == 0x81) && insn.is_wide && !insn.is_memory &&
+	    insn.rm == X86_R15 && (insn.reg & 7) == 5) {
+		heap.number = plus(heap.number, -insn.imm);
+		pos += insn.n_bytes;
+		if (!x86_decode(code, pos, &insn))
+			return false;
+	}
+	if (!is_heap_test(walk, &insn))
+		return false;
+	pos += insn.n_bytes;
+	if (!x86_decode(code, pos, &insn) ||
+	    (insn.opcode != (X86_0F | 0x82) && insn.opcode != 0x72))
+		return false;
+	pos += insn.n_bytes;
+	if (pos >= code->n_bytes || code->bytes[pos] != 0xc3)
+		return false;
+	walk->regs[X86_R15] = heap;
+	return true;
+}
+
+static bool step_call(struct walk *walk)
+{
+	for (unsigned int i = 0; i < X86_N_REGS; i++)
+		walk->regs[i] = walk->xmm[i] = unknown;
+	walk->is_memory_changed = true;
+	walk->epoch++;
+	walk->regs[X86_R15] = (struct value){ .kind = HEAP, .number = -walk->epoch * EPOCH };
+	return true;
+}
+
+/* 80, 81, 83: add, or, adc, sbb, and, sub, xor, cmp with an immediate. */
+static bool step_immediate_group(struct walk *walk, const struct x86_insn *insn, size_t pos)
+{
+	enum { ADD = 0, SUB = 5, CMP = 7 };
+	unsigned int operation = insn->reg & 7;
+
+	if (operation == CMP)
+		return true;
+	if (!insn->is_memory && insn->is_wide && (operation == ADD || operation == SUB))
+		return set_reg(walk, insn->rm,
+			       moved(walk->regs[insn->rm],
+				     operation == ADD ? insn->imm : plus(0, -insn->imm)));
+	return change_rm(walk, insn, pos);
+}
+
+/* fe, ff */
+static bool step_ff_group(struct walk *walk, const struct x86_insn *insn, size_t pos)
+{
+	switch (insn->reg & 7) {
+	case 0:
+	case 1:
+		return change_rm(walk, insn, pos);
+	case 2:
+		return insn->opcode == 0xff && step_call(walk);
+	default:
+		return false;
+	}
+}
+
+static bool step_mov(struct walk *walk, const struct x86_insn *insn, size_t pos)
+{
+	struct value value;
+
+	switch (insn->opcode) {
+	case 0x89:
+		value = insn->is_wide ? walk->regs[insn->reg] : unknown;
+		if (insn->is_memory)
+			return store(walk, insn, pos, value);
+		return set_reg(walk, insn->rm, value);
+	case 0x8b:
+		if (!insn->is_wide)
+			return set_reg(walk, insn->reg, unknown);
+		return set_reg(walk, insn->reg,
+			       insn->is_memory ? load(walk, insn) : walk->regs[insn->rm]);
+	case 0x8d:
+		if (!insn->is_memory)
+			return false;
+		return set_reg(walk, insn->reg,
+			       insn->is_wide ? effective_address(walk, insn) : unknown);
+	default: /* c7 */
+		if ((insn->reg & 7) != 0)
+			return false;
+		value = insn->is_wide ? immediate(walk, insn->imm) : unknown;
+		if (insn->is_memory)
+			return store(walk, insn, pos, value);
+		return set_reg(walk, insn->rm, value);
+	}
+}
+
+static bool step_xmm(struct walk *walk, const struct x86_insn *insn, size_t pos)
+{
+	bool is_scalar = insn->prefix == 0xf2;
+	struct value value = unknown;
+
+	switch (insn->opcode & 0xff) {
+	case 0x10:
+		if (is_scalar)
+			value = insn->is_memory ? load(walk, insn) : walk->xmm[insn->rm];
+		break;
+	case 0x11:
+		if (is_scalar)
+			value = walk->xmm[insn->reg];
+		if (insn->is_memory)
+			return store(walk, insn, pos, value);
+		walk->xmm[insn->rm] = value;
+		return true;
+	case 0x28:
+		if (!insn->is_memory)
+			value = walk->xmm[insn->rm];
+		break;
+	case 0x29:
+	case 0x7f:
+	case 0xd6:
+		if (insn->is_memory)
+			return false;
+		walk->xmm[insn->rm] = unknown;
+		return true;
+	default:
+		break;
+	}
+	walk->xmm[insn->reg] = value;
+	return true;
+}
+
+static bool step_two_byte(struct walk *walk, const struct x86_insn *insn, size_t pos)
+{
+	unsigned int opcode = insn->opcode & 0xff;
+
+	switch (opcode) {
+	case 0x1f: /* nop */
+	case 0x2e: /* ucomisd, comisd */
+	case 0x2f:
+		return true;
+	case 0x82: /* jb, jbe: fits the allocation? */
+	case 0x86:
+		return walk->was_heap_test;
+	case 0x2c: /* to a general register */
+	case 0x2d:
+	case 0xaf:
+	case 0xb6:
+	case 0xb7:
+	case 0xb8:
+	case 0xbc:
+	case 0xbd:
+	case 0xbe:
+	case 0xbf:
+		return set_reg(walk, insn->reg, unknown);
+	case 0x7e:
+		if (insn->prefix == 0x66)
+			return change_rm(walk, insn, pos);
+		return step_xmm(walk, insn, pos);
+	default:
+		if (opcode >= 0x40 && opcode <= 0x4f)
+			return set_reg(walk, insn->reg, unknown);
+		if (opcode >= 0x80 && opcode <= 0x8f)
+			return false;
+		if (opcode >= 0x90 && opcode <= 0x9f)
+			return change_rm(walk, insn, pos);
+		return step_xmm(walk, insn, pos);
+	}
+}
+
+static bool step_one_byte(struct walk *walk, const struct x86_insn *insn, size_t pos)
+{
+	unsigned int opcode = insn->opcode;
+
+	switch (opcode) {
+	case 0x31:
+	case 0x33:
+		if (!insn->is_memory && insn->reg == insn->rm)
+			return set_reg(walk, insn->reg, constant(0));
+		break;
+	case 0x3c: /* cmp, test, nop */
+	case 0x3d:
+	case 0x38:
+	case 0x39:
+	case 0x3a:
+	case 0x3b:
+	case 0x84:
+	case 0x85:
+	case 0x90:
+	case 0xa8:
+	case 0xa9:
+		return true;
+	case 0x72: /* jb, jbe: fits the allocation? */
+	case 0x76:
+		return walk->was_heap_test;
+	case 0x80:
+	case 0x81:
+	case 0x83:
+		return step_immediate_group(walk, insn, pos);
+	case 0x87: /* xchg */
+		return change_rm(walk, insn, pos) && set_reg(walk, insn->reg, unknown);
+	case 0x98: /* cltq, cqto */
+		return set_reg(walk, 0, unknown);
+	case 0x99:
+		return set_reg(walk, 2, unknown);
+	case 0x89:
+	case 0x8b:
+	case 0x8d:
+	case 0xc7:
+		return step_mov(walk, insn, pos);
+	case 0xe8:
+		return step_allocation(walk, (uint64_t)insn->imm) || step_call(walk);
+	case 0xf6:
+	case 0xf7:
+		if ((insn->reg & 7) <= 1)
+			return true;
+		if ((insn->reg & 7) >= 4) /* mul, div: to %rdx:%rax */
+			return set_reg(walk, 0, unknown) && set_reg(walk, 2, unknown);
+		return change_rm(walk, insn, pos);
+	case 0xfe:
+	case 0xff:
+		return step_ff_group(walk, insn, pos);
+	default:
+		break;
+	}
+	if (opcode >= 0x70 && opcode <= 0x7f)
+		return false;
+	/* push and pop: the frame has another shape from here on. */
+	if (opcode >= 0x50 && opcode <= 0x5f)
+		return false;
+	if (opcode >= 0xb8 && opcode <= 0xbf)
+		return set_reg(walk, insn->rm, constant(insn->imm));
+	/* Arithmetic: bit 1 of the opcode says which operand is the result; 63, 69, 6b, 8a: reg. */
+	if (opcode < 0x40 ? opcode & 2 : opcode < 0x80 || opcode == 0x8a)
+		return set_reg(walk, insn->reg, unknown);
+	return change_rm(walk, insn, pos);
+}
+
+void x86_find_args(const struct x86_args_query *query, struct x86_arg *args)
+{
+	struct walk walk = { .query = query, .args = args };
+	size_t pos = query->start;
+	struct x86_insn insn;
+
+	memset(args, 0, query->n_args * sizeof(*args));
+	for (unsigned int i = 0; i < X86_N_REGS; i++) {
+		walk.regs[i] = (struct value){ .kind = REGISTER, .reg = i };
+		walk.xmm[i] = (struct value){ .kind = XMM, .reg = i };
+	}
+	for (unsigned int i = 0; i < X86_N_REGS; i++)
+		if (query->site->written >> i & 1)
+			walk.regs[i] = unknown;
+	for (size_t i = 0; i < query->site->n_slots; i++)
+		write_cell(&walk, SLOT, query->site->slots[i], unknown);
+	walk.regs[X86_R15] = (struct value){ .kind = HEAP };
+	for (int i = 0; i < MAX_STEPS && walk.n_found < query->n_args; i++) {
+		uint64_t target;
+
+		if (!x86_decode(query->code, pos, &insn))
+			return;
+		if (insn.opcode == 0xe9 || insn.opcode == 0xeb) {
+			target = (uint64_t)insn.imm - query->code->va;
+			if (target >= query->code->n_bytes)
+				return;
+			pos = target;
+			continue;
+		}
+		if (!(insn.opcode & X86_0F ? step_two_byte(&walk, &insn, pos)
+					   : step_one_byte(&walk, &insn, pos)))
+			return;
+		walk.was_heap_test = is_heap_test(&walk, &insn);
+		pos += insn.n_bytes;
+	}
+}

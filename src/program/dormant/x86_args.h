@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* Where a probe's arguments are at its site, read from the code that the ppx has put into the
+ * handler. See x86_args.c.
+ */
+#ifndef DORMANT_X86_ARGS_H
+#define DORMANT_X86_ARGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "program/dormant/x86_site.h"
+
+enum {
+	X86_MAX_ARGS = 32, /* the ppx allows no more */
+	X86_OPERAND_BYTES = 48,
+};
+
+struct x86_args_query {
+	const struct x86_code *code;
+	size_t start; /* of the handler */
+	const struct x86_site
+		*site; /* what it writes holds something else there than at the site */
+	uint64_t site_va;
+	bool is_fixed; /* the program runs at its link-time addresses */
+	size_t n_args; /* at most X86_MAX_ARGS */
+	/* Is VA the address of these arguments' marker; or of a word that will hold it? */
+	bool (*is_marker)(const void *data, uint64_t va);
+	bool (*holds_marker)(const void *data, uint64_t va);
+	/* What the program's data has at VA; false: nothing. */
+	bool (*read_word)(const void *data, uint64_t va, uint64_t *word);
+	const void *data;
+};
+
+struct x86_arg {
+	char operand[X86_OPERAND_BYTES]; /* "": not known */
+	size_t store_pos, store_bytes;	 /* the instruction that stores it; 0 bytes: none */
+};
+
+/* What an operand that is not known is noted as: no OCaml value is 0. */
+#define X86_NO_OPERAND "8@$0"
+
+void x86_find_args(const struct x86_args_query *query, struct x86_arg *args);
+
+#endif

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Is the load of a marker's address the start of a dormant probe? The code behind it is evaluated
+ * twice at the same time: as it runs, the marker being no 0, and as it would run if the marker were
+ * OCaml's 0. It is a dormant probe if there is nothing but
+ *
+ *	moves of what came from the marker, to registers, stack slots and static data;
+ *	the comparison of the marker with 0;
+ *	what makes an OCaml bool of its result, and the comparison of that with a constant
+ *
+ * up to a conditional jump that goes two different ways in the two cases. The way that it never
+ * takes is the handler's. Usually these are three instructions. Under register pressure, moves come
+ * in between; flambda makes static data of every step of a module's initialiser.
+ *
+ * All of it is overwritten. Whatever it would have written is dead behind it: the ppx gives no name
+ * to any of these values, and Sys.opaque_identity hides them from every optimisation but CSE of the
+ * marker's address itself, which no other code loads.
+ *
+ * ocamlopt puts labels at block starts only, and all of this is one block, so a jump may lead to
+ * the first instruction (harmless: that is still where the site starts) but not behind it.
+ */
+#include <string.h>
+#include "program/dormant/x86_insn.h"
+#include "program/dormant/x86_site.h"
+
+enum {
+	MAX_INSNS = 32,
+	MAX_CELLS = 8,
+	OCAML_ZERO = 1,
+};
+
+enum kind {
+	OTHER = 0, /* nothing that may be used */
+	MARKER,	   /* the marker's address; or, in the second case, OCaml's 0 */
+	PLACE,	   /* an address, by `key` */
+	CHOICE,	   /* a number in the first and in the second case */
+};
+
+/* Where something is stored: two are the same place if and only if they are equal. */
+struct key {
+	enum { STATIC, FROM_GOT, STACK } space;
+	int64_t number;
+};
+
+struct value {
+	enum kind kind;
+	struct key key;
+	int64_t numbers[2];
+};
+
+struct evaluation {
+	const struct x86_code *code;
+	struct x86_site *site;
+	struct value regs[X86_N_REGS];
+	struct {
+		struct key key;
+		struct value value;
+	} cells[MAX_CELLS];
+	size_t n_cells;
+	bool is_equal[2]; /* the zero flag, */
+	bool has_flags;	  /* if that is known */
+};
+
+static bool is_same_key(struct key a, struct key b)
+{
+	return a.space == b.space && a.number == b.number;
+}
+
+static bool set_reg(struct evaluation *eval, unsigned int reg, struct value value)
+{
+	if (reg == X86_RSP || value.kind == OTHER)
+		return false;
+	eval->regs[reg] = value;
+	eval->site->written |= 1u << reg;
+	return true;
+}
+
+/* The place of an instruction's memory operand. */
+static bool find_place(const struct evaluation *eval, const struct x86_insn *insn, struct key *key)
+{
+	const struct value *base;
+
+	if (!insn->is_memory || insn->index != X86_NO_REG || insn->base == X86_NO_REG)
+		return false;
+	if (insn->base == X86_RIP || insn->base == X86_RSP) {
+		key->space = insn->base == X86_RIP ? STATIC : STACK;
+		key->number = insn->disp;
+		return true;
+	}
+	base = &eval->regs[insn->base];
+	*key = base->key;
+	return base->kind == PLACE && insn->disp == 0;
+}
+
+static struct value load(const struct evaluation *eval, const struct x86_insn *insn)
+{
+	struct value value = { .kind = OTHER };
+	struct key key;
+
+	if (!find_place(eval, insn, &key))
+		return value;
+	for (size_t i = 0; i < eval->n_cells; i++)
+		if (is_same_key(eval->cells[i].key, key))
+			return eval->cells[i].value;
+	/* A word of the GOT, that is an address; or any word: then no use of it will be accepted.
+	 */
+	if (insn->base == X86_RIP)
+		value = (struct value){ .kind = PLACE, .key = { FROM_GOT, key.number } };
+	return value;
+}
+
+static bool store(struct evaluation *eval, const struct x86_insn *insn, struct value value)
+{
+	struct x86_site *site = eval->site;
+	struct key key;
+	size_t i;
+
+	if (value.kind == OTHER || value.kind == PLACE || !find_place(eval, insn, &key))
+		return false;
+	for (i = 0; i < eval->n_cells && !is_same_key(eval->cells[i].key, key); i++)
+		;
+	if (i == MAX_CELLS)
+		return false;
+	if (i == eval->n_cells)
+		eval->n_cells++;
+	eval->cells[i].key = key;
+	eval->cells[i].value = value;
+	if (key.space != STACK)
+		return true;
+	if (site->n_slots == X86_SITE_SLOTS)
+		return false;
+	site->slots[site->n_slots++] = key.number;
+	return true;
+}
+
+static bool compare(struct evaluation *eval, const struct value *value, int64_t number)
+{
+	if (value->kind != CHOICE && (value->kind != MARKER || number != OCAML_ZERO))
+		return false;
+	eval->has_flags = true;
+	for (int i = 0; i < 2; i++)
+		eval->is_equal[i] = value->kind == MARKER ? i == 1 : value->numbers[i] == number;
+	return true;
+}
+
+static struct value effective_address(const struct evaluation *eval, const struct x86_insn *insn)
+{
+	struct value value = { .kind = OTHER };
+
+	if (insn->is_memory && insn->base == X86_RIP) {
+		value = (struct value){ .kind = PLACE, .key = { STATIC, insn->disp } };
+	} else if (insn->is_memory && insn->base >= 0 && insn->index == insn->base &&
+		   insn->scale == 1 && insn->disp == 1 && eval->regs[insn->base].kind == CHOICE) {
+		value = eval->regs[insn->base];
+		for (int i = 0; i < 2; i++)
+			value.numbers[i] = 2 * value.numbers[i] + 1;
+	}
+	return value;
+}
+
+/* False: the instruction is none that is expected. */
+static bool step(struct evaluation *eval, const struct x86_insn *insn)
+{
+	struct value value;
+
+	switch (insn->opcode) {
+	case 0x89:
+		if (!insn->is_wide)
+			return false;
+		if (insn->is_memory)
+			return store(eval, insn, eval->regs[insn->reg]);
+		return set_reg(eval, insn->rm, eval->regs[insn->reg]);
+	case 0x8b:
+		if (!insn->is_wide)
+			return false;
+		value = insn->is_memory ? load(eval, insn) : eval->regs[insn->rm];
+		return set_reg(eval, insn->reg, value);
+	case 0x8d:
+		return insn->is_wide && set_reg(eval, insn->reg, effective_address(eval, insn));
+	case 0xc7:
+		value = (struct value){ .kind = PLACE, .key = { STATIC, insn->imm } };
+		return insn->is_wide && !insn->is_memory && (insn->reg & 7) == 0 &&
+		       set_reg(eval, insn->rm, value);
+	case 0x83:
+		return insn->is_wide && !insn->is_memory && (insn->reg & 7) == 7 &&
+		       compare(eval, &eval->regs[insn->rm], insn->imm);
+	case X86_0F | 0x94: /* sete, setne */
+	case X86_0F | 0x95:
+		value = (struct value){ .kind = CHOICE };
+		for (int i = 0; i < 2; i++)
+			value.numbers[i] = eval->is_equal[i] == (insn->opcode == (X86_0F | 0x94));
+		return eval->has_flags && !insn->is_memory && set_reg(eval, insn->rm, value);
+	case X86_0F | 0xb6:
+		return insn->is_wide && !insn->is_memory && insn->reg == insn->rm &&
+		       eval->regs[insn->rm].kind == CHOICE;
+	default:
+		return false;
+	}
+}
+
+static bool is_jump_on_equality(const struct x86_insn *insn)
+{
+	return insn->opcode == 0x74 || insn->opcode == 0x75 || insn->opcode == (X86_0F | 0x84) ||
+	       insn->opcode == (X86_0F | 0x85);
+}
+
+/* The jump at the end, END being behind it. */
+static const char *take_jump(const struct evaluation *eval, const struct x86_insn *insn, size_t end)
+{
+	const struct x86_code *code = eval->code;
+	struct x86_site *site = eval->site;
+	bool on_equal = !(insn->opcode & 1);
+	int64_t target = (int64_t)((uint64_t)insn->imm - code->va);
+
+	if (!eval->has_flags || eval->is_equal[0] == eval->is_equal[1])
+		return "no jump on equality follows the comparison";
+	site->is_inverted = eval->is_equal[0] != on_equal;
+	site->is_near = insn->opcode & X86_0F;
+	site->n_bytes = end - site->pos;
+	site->jump = target - (int64_t)end;
+	if (target < 0 || target >= (int64_t)code->n_bytes || end >= code->n_bytes)
+		return "the jump leads out of the section";
+	if (target > (int64_t)site->pos && target < (int64_t)end)
+		return "the jump leads into the probe itself";
+	return NULL;
+}
+
+const char *x86_match_site(const struct x86_code *code, size_t pos, const struct x86_load *load,
+			   struct x86_site *site)
+{
+	struct evaluation eval = { .code = code, .site = site };
+	struct x86_insn insn;
+
+	memset(site, 0, sizeof(*site));
+	site->pos = pos;
+	site->reg = load->reg;
+	pos += X86_LOAD_BYTES;
+	if (!set_reg(&eval, load->reg, (struct value){ .kind = MARKER }))
+		return "the marker's address is loaded into the stack pointer";
+	for (int i = 0; i < MAX_INSNS && x86_decode(code, pos, &insn); i++) {
+		pos += insn.n_bytes;
+		if (is_jump_on_equality(&insn))
+			return take_jump(&eval, &insn, pos);
+		if (!step(&eval, &insn))
+			break;
+	}
+	if (eval.has_flags)
+		return "no jump on equality follows the comparison";
+	return "the marker's address is not compared right after it was loaded";
+}

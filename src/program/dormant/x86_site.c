@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+/*
+ * `if Sys.opaque_identity MARKER == <0> then handler` is, by ocamlopt for amd64:
+ *
+ *	load  MARKER,%R		7 bytes: lea D(%rip), mov of a GOT slot, or mov $imm32 (non-PIE)
+ *	cmp   $1,%R		4 bytes; 1 is OCaml's 0. A marker's address never equals it
+ *	jne   L			2 or 6 bytes
+ *	<handler>
+ *   L:
+ *
+ * Where handler or the code behind it is itself a jump, ocamlopt inverts the condition:
+ *
+ *	load; cmp; je H
+ *   N:
+ *
+ * An empty handler is the case H == N.
+ *
+ * Since the condition is a constant, the one byte that tells je and jne apart (74 and 75, in the
+ * near form 0f 84 and 0f 85) switches the handler on and off, at any time, wherever a thread is: no
+ * instruction begins or ends anywhere else. That is what is done in a running program that was
+ * never post-linked. It is not turned into the post-linker's form: a uprobe's first instruction
+ * comes from the file, and would be followed by the middle of another one.
+ *
+ * Usually these are three instructions; x86_match.c knows what else there is.
+ */
+#include "program/dormant/x86_site.h"
+
+#include <string.h>
+
+/* From the end of a dormant probe, the byte of the jump that tells je from jne. */
+enum { SHORT_OPCODE_OFF = 2, NEAR_OPCODE_OFF = 5 };
+
+static int32_t read_i32(const uint8_t *bytes)
+{
+	int32_t value;
+
+	memcpy(&value, bytes, sizeof(value));
+	return value;
+}
+
+bool x86_decode_load(const struct x86_code *code, size_t pos, struct x86_load *load)
+{
+	const uint8_t *b = code->bytes + pos;
+	int64_t operand;
+
+	if (code->n_bytes < X86_LOAD_BYTES || pos > code->n_bytes - X86_LOAD_BYTES ||
+	    !x86_may_be_load(b))
+		return false;
+	operand = read_i32(b + 3);
+	if (b[1] == 0xc7) {
+		/* REX.R and REX.X mean nothing here; a compiler never sets them. */
+		if (b[0] & 0x06)
+			return false;
+		load->form = X86_LOAD_IMMEDIATE;
+		load->reg = (b[2] & 7u) | (b[0] & 1u) << 3;
+		load->va = (uint64_t)operand;
+		return true;
+	}
+	if (b[0] & 0x03)
+		return false;
+	load->form = b[1] == 0x8d ? X86_LOAD_LEA : X86_LOAD_GOT;
+	load->reg = (b[2] >> 3 & 7u) | (b[0] & 4u) << 1;
+	load->va = code->va + pos + X86_LOAD_BYTES + (uint64_t)operand;
+	return true;
+}
+
+size_t x86_site_handler(const struct x86_site *site)
+{
+	return site->pos + site->n_bytes + (size_t)(site->is_inverted ? site->jump : 0);
+}
+
+size_t x86_site_opcode_at(const struct x86_site *site)
+{
+	return site->n_bytes - (site->is_near ? NEAR_OPCODE_OFF : SHORT_OPCODE_OFF);
+}

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The wrapper of a probe of the forked compilers (emit_probe_handler_wrapper in their amd64
+ * emitter). An enabled site calls it, so that at its first instruction the stack pointer is 8 below
+ * that of the site. It
+ *
+ *	makes room on the stack, perhaps after a frame pointer and a test of the stack's size
+ *	saves all live registers there, and %r15, which it moves stack words with
+ *	copies the probe's arguments, from registers and the caller's frame, to its own frame
+ *	loads them from there to where the handler expects its parameters
+ *	calls the handler
+ *
+ * and takes all of that back. Following every value from the site to that call says where each
+ * parameter was at the site. It is known only if all the code on the way is: moves between
+ * registers and the wrapper's own frame, and loads from the caller's. Any other instruction ends
+ * the walk with nothing known.
+ *
+ * A parameter is passed as OCaml passes it: the first ten in registers. Further ones go, by OCaml
+ * version, to the words from the stack pointer up, or to consecutive words of the domain's state,
+ * which %r14 points to.
+ */
+#include "program/dormant/x86_wrapper.h"
+
+#include <string.h>
+
+#include "program/dormant/x86_insn.h"
+
+enum {
+	MAX_STEPS = 1024,
+	MAX_CELLS = 256,
+	WORD = 8,
+	N_PARAM_REGS = 10,
+};
+
+enum {
+	RAX = 0,
+	RCX,
+	RDX,
+	RBX,
+	RSI = 6,
+	RDI,
+	R8,
+	R9,
+	R12 = 12,
+	R13,
+	R14,
+};
+
+static const unsigned int param_regs[N_PARAM_REGS] = {
+	RAX, RBX, RDI, RSI, RDX, RCX, R8, R9, R12, R13,
+};
+
+enum kind {
+	UNKNOWN = 0,
+	REGISTER, /* what register `reg` held at the site */
+	STACK,	  /* the word at `number` from the site's stack pointer, in the caller's frame */
+	CONSTANT, /* `number` */
+	POINTER,  /* to `number` from the site's stack pointer */
+};
+
+struct value {
+	enum kind kind;
+	unsigned int reg;
+	int64_t number;
+};
+
+/* A word that the wrapper has written. */
+struct cell {
+	int64_t number; /* from the site's stack pointer, or from %r14 */
+	struct value value;
+};
+
+struct cells {
+	struct cell list[MAX_CELLS];
+	size_t n;
+};
+
+struct walk {
+	struct value regs[X86_N_REGS];
+	struct cells frame;  /* the wrapper's */
+	struct cells domain; /* its state */
+	bool was_stack_test; /* an address on the stack was compared with its limit */
+};
+
+static const struct value unknown;
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static struct cell *find_cell(struct cells *cells, int64_t number)
+{
+	for (size_t i = 0; i < cells->n; i++)
+		if (cells->list[i].number == number)
+			return &cells->list[i];
+	return NULL;
+}
+
+static bool write_cell(struct cells *cells, int64_t number, struct value value)
+{
+	struct cell *cell = find_cell(cells, number);
+
+	if (!cell && cells->n == MAX_CELLS)
+		return false;
+	if (!cell)
+		cell = &cells->list[cells->n++];
+	*cell = (struct cell){ number, value };
+	return true;
+}
+
+/* Is NUMBER such as a stack pointer's distance can be? Then sums of two of them do not overflow. */
+static bool is_sane(int64_t number)
+{
+	return number > INT32_MIN && number < INT32_MAX;
+}
+
+/* The address of the memory operand: POINTER, or REGISTER %r14 plus `number`, or unknown. */
+static struct value address_of(const struct walk *walk, const struct x86_insn *insn)
+{
+	struct value at;
+
+	if (insn->index != X86_NO_REG || insn->base < 0)
+		return unknown;
+	at = walk->regs[insn->base];
+	if (at.kind != POINTER && (at.kind != REGISTER || at.reg != R14))
+		return unknown;
+	at.number += insn->disp;
+	return is_sane(at.number) && at.number % WORD == 0 ? at : unknown;
+}
+
+static struct value load(struct walk *walk, const struct x86_insn *insn)
+{
+	struct value at = address_of(walk, insn);
+	const struct cell *cell;
+
+	if (at.kind != POINTER)
+		return unknown;
+	cell = find_cell(&walk->frame, at.number);
+	if (cell)
+		return cell->value;
+	/* Below are the return address and what nobody has written. */
+	if (at.number >= 0)
+		return (struct value){ .kind = STACK, .number = at.number };
+	return unknown;
+}
+
+/* The caller's frame is not the wrapper's to write, nor is any other memory. */
+static bool store(struct walk *walk, const struct x86_insn *insn, struct value value)
+{
+	struct value at = address_of(walk, insn);
+
+	if (at.kind == REGISTER)
+		return write_cell(&walk->domain, at.number, value);
+	return at.kind == POINTER && at.number < -WORD &&
+	       write_cell(&walk->frame, at.number, value);
+}
+
+/* ---- instructions --------------------------------------------------------------------------- */
+
+static bool set_reg(struct walk *walk, unsigned int reg, struct value value)
+{
+	/* Without a stack pointer nothing is known. */
+	if (reg == X86_RSP && (value.kind != POINTER || value.number > -WORD))
+		return false;
+	walk->regs[reg] = value;
+	return true;
+}
+
+static bool move_stack_pointer(struct walk *walk, int64_t by)
+{
+	struct value rsp = walk->regs[X86_RSP];
+
+	rsp.number += by;
+	return is_sane(rsp.number) && set_reg(walk, X86_RSP, rsp);
+}
+
+static bool push(struct walk *walk, unsigned int reg)
+{
+	struct value value = walk->regs[reg];
+
+	return move_stack_pointer(walk, -WORD) &&
+	       write_cell(&walk->frame, walk->regs[X86_RSP].number, value);
+}
+
+static bool pop(struct walk *walk, unsigned int reg)
+{
+	const struct cell *cell = find_cell(&walk->frame, walk->regs[X86_RSP].number);
+	struct value value = cell ? cell->value : unknown;
+
+	return move_stack_pointer(walk, WORD) && set_reg(walk, reg, value);
+}
+
+/* 81, 83: add or sub of an immediate, to the stack pointer alone. */
+static bool step_immediate_group(struct walk *walk, const struct x86_insn *insn)
+{
+	enum { ADD = 0, SUB = 5 };
+	unsigned int operation = insn->reg & 7;
+
+	if (insn->is_memory || !insn->is_wide || insn->rm != X86_RSP ||
+	    (operation != ADD && operation != SUB))
+		return false;
+	return move_stack_pointer(walk, operation == ADD ? insn->imm : -insn->imm);
+}
+
+static struct value effective_address(const struct walk *walk, const struct x86_insn *insn)
+{
+	struct value at = address_of(walk, insn);
+
+	return at.kind == POINTER ? at : unknown;
+}
+
+/* cmp, of an address on the stack with a word of the domain's state. */
+static bool is_stack_test(const struct walk *walk, const struct x86_insn *insn)
+{
+	return insn->opcode == 0x3b && insn->is_wide && insn->is_memory && insn->base == R14 &&
+	       walk->regs[insn->reg].kind == POINTER;
+}
+
+static bool step_one_byte(struct walk *walk, const struct x86_insn *insn)
+{
+	if (insn->opcode >= 0x50 && insn->opcode <= 0x57)
+		return push(walk, insn->rm);
+	if (insn->opcode >= 0x58 && insn->opcode <= 0x5f)
+		return pop(walk, insn->rm);
+	if (insn->opcode >= 0xb8 && insn->opcode <= 0xbf)
+		return set_reg(walk, insn->rm,
+			       (struct value){ .kind = CONSTANT, .number = insn->imm });
+	switch (insn->opcode) {
+	case 0x90:
+		return true;
+	case 0x3b:
+		return is_stack_test(walk, insn);
+	case 0x72: /* jb: the stack is grown, and all is as it was */
+		return walk->was_stack_test;
+	case 0x81:
+	case 0x83:
+		return step_immediate_group(walk, insn);
+	case 0x89:
+		if (!insn->is_wide)
+			return false;
+		if (insn->is_memory)
+			return store(walk, insn, walk->regs[insn->reg]);
+		return set_reg(walk, insn->rm, walk->regs[insn->reg]);
+	case 0x8b:
+		return insn->is_wide &&
+		       set_reg(walk, insn->reg,
+			       insn->is_memory ? load(walk, insn) : walk->regs[insn->rm]);
+	case 0x8d:
+		return insn->is_wide && insn->is_memory &&
+		       set_reg(walk, insn->reg, effective_address(walk, insn));
+	case 0xc7:
+		return insn->is_wide && insn->is_memory && (insn->reg & 7) == 0 &&
+		       store(walk, insn, (struct value){ .kind = CONSTANT, .number = insn->imm });
+	default:
+		return false;
+	}
+}
+
+/* movsd, movss, movupd and movapd to the wrapper's frame: live floats and vectors. */
+static bool step_two_byte(struct walk *walk, const struct x86_insn *insn)
+{
+	bool is_scalar =
+		insn->opcode == (X86_0F | 0x11) && (insn->prefix == 0xf2 || insn->prefix == 0xf3);
+	struct x86_insn high = *insn;
+
+	high.disp += WORD;
+	switch (insn->opcode) {
+	case X86_0F | 0x1f: /* nop */
+		return true;
+	case X86_0F | 0x82: /* jb, as above */
+		return walk->was_stack_test;
+	case X86_0F | 0x11:
+	case X86_0F | 0x29:
+		return insn->is_memory && store(walk, insn, unknown) &&
+		       (is_scalar || store(walk, &high, unknown));
+	case X86_0F | 0x10: /* between vector registers, or to them: no parameter is there */
+	case X86_0F | 0x28:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* ---- the parameters ------------------------------------------------------------------------- */
+
+static struct x86_place place_of(struct value value)
+{
+	switch (value.kind) {
+	case REGISTER:
+		return (struct x86_place){ .kind = X86_PLACE_REGISTER, .reg = value.reg };
+	case STACK:
+		return (struct x86_place){ .kind = X86_PLACE_STACK, .off = value.number };
+	case CONSTANT:
+		return (struct x86_place){ .kind = X86_PLACE_CONSTANT, .off = value.number };
+	default:
+		return (struct x86_place){ .kind = X86_PLACE_UNKNOWN };
+	}
+}
+
+/* Where the eleventh parameter and those behind it begin. False: they are not there. */
+static bool find_further(struct walk *walk, size_t n, struct cells **cells, int64_t *first)
+{
+	if (walk->domain.n == 0) {
+		*cells = &walk->frame;
+		*first = walk->regs[X86_RSP].number;
+		return true;
+	}
+	*cells = &walk->domain;
+	*first = walk->domain.list[0].number;
+	for (size_t i = 1; i < walk->domain.n; i++)
+		if (walk->domain.list[i].number < *first)
+			*first = walk->domain.list[i].number;
+	/* The words are these parameters if they are as many: each is checked to be there. */
+	return walk->domain.n == n;
+}
+
+static const char *read_params(struct walk *walk, size_t n, struct x86_place *places)
+{
+	struct cells *cells;
+	int64_t first;
+
+	for (size_t i = 0; i < n && i < N_PARAM_REGS; i++)
+		places[i] = place_of(walk->regs[param_regs[i]]);
+	if (n <= N_PARAM_REGS)
+		return NULL;
+	if (!find_further(walk, n - N_PARAM_REGS, &cells, &first))
+		return "the wrapper passes another number of arguments than the note has";
+	for (size_t i = N_PARAM_REGS; i < n; i++) {
+		const struct cell *cell =
+			find_cell(cells, first + (int64_t)(i - N_PARAM_REGS) * WORD);
+
+		if (!cell)
+			return "the wrapper passes another number of arguments than the note has";
+		places[i] = place_of(cell->value);
+	}
+	return NULL;
+}
+
+static bool is_call(const struct x86_insn *insn)
+{
+	return insn->opcode == 0xe8 || (insn->opcode == 0xff && (insn->reg & 7) == 2);
+}
+
+const char *x86_find_params(const struct x86_code *code, size_t pos, size_t n,
+			    struct x86_place *places)
+{
+	struct x86_insn insn;
+	struct walk walk;
+
+	if (n > X86_WRAPPER_PARAMS)
+		return "the probe has more arguments than are followed";
+	memset(places, 0, n * sizeof(*places));
+	/* Cells are written before they are read, and too many to be cleared for every site. */
+	walk.frame.n = walk.domain.n = 0;
+	walk.was_stack_test = false;
+	for (unsigned int i = 0; i < X86_N_REGS; i++)
+		walk.regs[i] = (struct value){ .kind = REGISTER, .reg = i };
+	walk.regs[X86_RSP] = (struct value){ .kind = POINTER, .number = -WORD };
+	for (int i = 0; i < MAX_STEPS; i++) {
+		if (pos >= code->n_bytes || !x86_decode(code, pos, &insn))
+			break;
+		if (is_call(&insn))
+			return read_params(&walk, n, places);
+		if (!(insn.opcode & X86_0F ? step_two_byte(&walk, &insn)
+					   : step_one_byte(&walk, &insn)))
+			break;
+		/* A pop changes no flag. */
+		if (insn.opcode < 0x58 || insn.opcode > 0x5f)
+			walk.was_stack_test = is_stack_test(&walk, &insn);
+		pos += insn.n_bytes;
+	}
+	return "the wrapper's code is not one that is known";
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Who knows where a probe stands in the source:
+ *
+ * Of a dormant site, its marker (dormant/marker.c).
+ *
+ * Of a site that the post-linker has converted, the table that it left: section .note.ocaml-probes,
+ * not loaded, with a note of owner "ocaml-probes" and type 0x100, whose descriptor is
+ *
+ *	u64 base	address of section .stapsdt.base, as in the notes of the sites
+ *	u32 n		number of entries
+ *	u32 bytes	of names
+ *	n times:
+ *		u64 site	link-time address, as in the site's note; ascending
+ *		u32 file	where the name of its file is in the names
+ *		u32 line	from 1
+ *		u32 column	from 0, in bytes
+ *	the names	strings, each ends with a 0
+ *
+ * little-endian and without padding in between. The table is believed as a whole or not at all.
+ *
+ * Of a site of the forked compilers, the debug information, on a condition (lines.c). It must not
+ * be asked about sites of ours: there the rows belong to the code before the probe. A file that has
+ * markers but no table was converted before there were tables: it does not say.
+ */
+#include "program/places.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "program/dormant/marker.h"
+#include "elf/lines.h"
+#include "program/note.h"
+
+/* 100 000 sites take 2 MB. */
+#define MAX_TABLE_BYTES (UINT64_C(256) << 20)
+
+struct table {
+	uint64_t base_va;
+	uint32_t n, names_bytes;
+	const uint8_t *entries;
+	char *names;
+};
+
+struct entry {
+	uint64_t va;
+	uint32_t file, line, column;
+};
+
+_Static_assert(offsetof(struct entry, column) + sizeof(uint32_t) == PLACES_ENTRY_BYTES,
+	       "an entry as in the file");
+
+static struct entry entry_at(const struct table *table, size_t i)
+{
+	struct entry entry = { 0 };
+
+	memcpy(&entry, table->entries + i * PLACES_ENTRY_BYTES, PLACES_ENTRY_BYTES);
+	return entry;
+}
+
+/* What is wrong with the table in the descriptor; NULL: nothing. */
+static const char *parse(uint8_t *desc, size_t desc_bytes, struct table *table)
+{
+	uint64_t last = 0;
+
+	if (desc_bytes < PLACES_HEAD_BYTES)
+		return "too short";
+	memcpy(&table->base_va, desc, sizeof(uint64_t));
+	memcpy(&table->n, desc + 8, sizeof(uint32_t));
+	memcpy(&table->names_bytes, desc + 12, sizeof(uint32_t));
+	desc_bytes -= PLACES_HEAD_BYTES;
+	if (table->n > desc_bytes / PLACES_ENTRY_BYTES ||
+	    table->names_bytes != desc_bytes - (size_t)table->n * PLACES_ENTRY_BYTES)
+		return "its size is not that of its entries and names";
+	table->entries = desc + PLACES_HEAD_BYTES;
+	table->names = (char *)table->entries + (size_t)table->n * PLACES_ENTRY_BYTES;
+	if (table->n && (!table->names_bytes || table->names[table->names_bytes - 1]))
+		return "the names have no end";
+	for (size_t i = 0; i < table->n; i++) {
+		const struct entry entry = entry_at(table, i);
+
+		if (entry.va < last)
+			return "the sites are in no order";
+		if (entry.file >= table->names_bytes || !table->names[entry.file])
+			return "a file has no name";
+		if (entry.line == 0 || entry.line > INT_MAX || entry.column > INT_MAX)
+			return "no such line";
+		last = entry.va;
+	}
+	/* They may reach a terminal. */
+	for (size_t i = 0; i < table->names_bytes; i++)
+		if (table->names[i] &&
+		    ((unsigned char)table->names[i] < ' ' || table->names[i] == 0x7f))
+			table->names[i] = '?';
+	return NULL;
+}
+
+/* Find the table among the notes: 1 if found, 0 if not, -1 and *WHY if it is damaged. */
+static int find_table(const uint8_t *bytes, size_t n_bytes, struct table *table, const char **why)
+{
+	struct note_reader reader;
+	struct raw_note raw;
+	int more;
+
+	note_reader_init(&reader, bytes, n_bytes);
+	while ((more = note_next_raw(&reader, &raw)) > 0) {
+		if (!note_is_of(&raw, PLACES_OWNER, PLACES_TYPE))
+			continue;
+		*why = parse((uint8_t *)raw.desc, raw.desc_bytes, table);
+		return *why ? -1 : 1;
+	}
+	*why = reader.why;
+	return more;
+}
+
+/* ASKED is sorted by address, as the table is. */
+static void join(const struct table *table, uint64_t moved, struct place *const *asked, size_t n)
+{
+	for (size_t i = 0, at = 0; i < n; i++) {
+		struct entry entry = { 0 };
+
+		while (at < table->n &&
+		       (entry = entry_at(table, at)).va + moved < asked[i]->site->va)
+			at++;
+		if (at == table->n)
+			return;
+		if (entry.va + moved != asked[i]->site->va)
+			continue;
+		asked[i]->file = table->names + entry.file;
+		asked[i]->line = (int)entry.line;
+		asked[i]->column = (int)entry.column;
+	}
+}
+
+/* 1 if the file has a section of ours, sound or not, 0 if it has none. *BYTES hold the names. */
+static int ask_table(const struct ocp_program *prog, struct place *const *asked, size_t n,
+		     uint8_t **bytes)
+{
+	struct elf_section section, base;
+	const char *why = NULL;
+	struct table table;
+	int found = elf_file_find_section(prog->elf, PLACES_SECTION, SHT_NOTE, &section),
+	    base_found;
+
+	if (found <= 0)
+		return found;
+	base_found = elf_file_find_section(prog->elf, ".stapsdt.base", SHT_PROGBITS, &base);
+	found = base_found < 0 ? base_found
+			       : elf_file_read_section(prog->elf, &section, MAX_TABLE_BYTES, bytes);
+	if (found == -EBADMSG) {
+		ctx_log(prog->ctx, OCP_LOG_WARN, "without places in the source: %s",
+			ocp_error(prog->ctx));
+		return 1;
+	}
+	if (found < 0)
+		return found;
+	found = find_table(*bytes, section.bytes, &table, &why);
+	if (found > 0)
+		join(&table, base_found && table.base_va ? base.va - table.base_va : 0, asked, n);
+	else if (found < 0)
+		ctx_log(prog->ctx, OCP_LOG_WARN,
+			"%s: without places in the source: section " PLACES_SECTION
+			" is damaged: %s",
+			elf_file_name(prog->elf), why);
+	return 1;
+}
+
+static int ask_debug_information(const struct ocp_program *prog, struct place *const *asked,
+				 size_t n, char **names)
+{
+	struct source_line *lines;
+	bool has_markers;
+	int err = marker_may_be_in(prog->ctx, prog->elf, &has_markers);
+
+	if (err || has_markers)
+		return err;
+	lines = calloc(n + 1, sizeof(*lines));
+	if (!lines)
+		return ctx_no_memory(prog->ctx);
+	for (size_t i = 0; i < n; i++)
+		lines[i].va = asked[i]->site->va;
+	err = lines_find(prog->ctx, prog->fd, elf_file_name(prog->elf), lines, n, names);
+	for (size_t i = 0; i < n; i++) {
+		asked[i]->file = lines[i].file;
+		asked[i]->line = lines[i].line;
+		asked[i]->column = lines[i].column;
+	}
+	free(lines);
+	return err;
+}
+
+static int compare_va(const void *a, const void *b)
+{
+	const struct place *x = *(struct place *const *)a, *y = *(struct place *const *)b;
+
+	return (x->site->va > y->site->va) - (x->site->va < y->site->va);
+}
+
+static int find(const struct ocp_program *prog, struct place *const *asked, size_t n, char **names)
+{
+	uint8_t *bytes = NULL;
+	int found = ask_table(prog, asked, n, &bytes);
+
+	*names = (char *)bytes;
+	return found ? (found < 0 ? found : 0) : ask_debug_information(prog, asked, n, names);
+}
+
+int places_find(const struct ocp_program *prog, struct place *asked, size_t n, char **names)
+{
+	struct place **by_va = calloc(n + 1, sizeof(struct place *));
+	size_t n_open = 0;
+	int err = 0;
+
+	*names = NULL;
+	if (!by_va)
+		return ctx_no_memory(prog->ctx);
+	for (size_t i = 0; i < n; i++) {
+		const struct dormant_site *dormant = asked[i].site->dormant;
+
+		asked[i].file = dormant ? dormant->file : NULL;
+		asked[i].line = dormant ? dormant->line : 0;
+		asked[i].column = dormant ? dormant->column : 0;
+		if (!dormant)
+			by_va[n_open++] = &asked[i];
+	}
+	if (n_open) {
+		qsort(by_va, n_open, sizeof(struct place *), compare_va);
+		err = find(prog, by_va, n_open, names);
+	}
+	free(by_va);
+	if (err) {
+		free(*names);
+		*names = NULL;
+	}
+	return err;
+}

@@ -1,0 +1,632 @@
+// SPDX-License-Identifier: MIT
+/*
+ * From notes to probes.
+ *
+ * A site is 6 bytes of code:
+ *
+ *	site+0	90		nop, where uprobes go (reads 0xcc while one is on it)
+ *	site+1	3d d32		cmp $d32,%eax	disabled: sets flags that nobody reads
+ *	site+1	e8 d32		call wrapper	enabled: the same displacement
+ *
+ * so one byte switches it. A program that the ppx has given probes, but that was not post-linked,
+ * has no notes; its dormant probes are found in its code (dormant/dormant.c), are longer, and
+ * switched by a byte as well. Whatever a site is, it says itself how long it is and which byte of
+ * it has which two values.
+ *
+ * Many sites can bear one name (inlining, several compilation units), and
+ * a name is what users switch: a probe is all the sites of one name.
+ *
+ * Linkers other than GNU ld drop what nothing refers to with --gc-sections: the semaphores of a
+ * program that asks none of them, and with them .stapsdt.base. The note then has 0 for the base,
+ * and for the semaphore its offset in the section that was dropped, 0 for the first. Such a probe
+ * is its sites alone: they are switched, and they say what its state is.
+ *
+ * Three steps: the notes of OCaml's providers (or dormant probes) are read into sites as they
+ * stand; the addresses are then resolved (prelink correction, the semaphore's two halves) and
+ * checked against the program headers, so that whoever uses them later cannot be led outside of the
+ * program; and the sites are grouped by name.
+ */
+#include "program/program.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "program/abi.h"
+#include "program/note.h"
+#include "program/wrapper_args.h"
+
+/* 100 000 sites take 10 MB of notes; whatever claims more than this is lying. */
+#define MAX_NOTE_BYTES (UINT64_C(256) << 20)
+/* Of which each takes so much at most, on average, where their number is limited. */
+#define NOTE_BYTES_A_SITE 512
+
+/* A set of names while sites are collected: open addressing, values are probe numbers + 1. */
+struct name_table {
+	uint32_t *slots;
+	size_t mask;
+};
+
+static uint64_t hash_name(const char *name)
+{
+	uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
+
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * 0x100000001b3;
+	return hash ^ (hash >> 32);
+}
+
+static int name_table_init(struct ocp_ctx *ctx, struct name_table *table, size_t max_names)
+{
+	size_t n_slots = 16;
+
+	while (n_slots < 2 * max_names)
+		n_slots *= 2;
+	table->slots = calloc(n_slots, sizeof(*table->slots));
+	table->mask = n_slots - 1;
+	return table->slots ? 0 : ctx_no_memory(ctx);
+}
+
+/* The number of the probe called NAME; a new one if it was not seen before. */
+static uint32_t intern(struct ocp_program *prog, struct name_table *table, const char *name)
+{
+	size_t slot = hash_name(name) & table->mask;
+
+	for (; table->slots[slot]; slot = (slot + 1) & table->mask)
+		if (strcmp(prog->probes[table->slots[slot] - 1].name, name) == 0)
+			return table->slots[slot] - 1;
+	prog->probes[prog->n_probes] = (struct probe){ .name = name };
+	table->slots[slot] = (uint32_t)++prog->n_probes;
+	return (uint32_t)(prog->n_probes - 1);
+}
+
+static bool name_is_valid(const char *name)
+{
+	for (; *name; name++)
+		if (!((*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') ||
+		      (*name >= '0' && *name <= '9') || *name == '_'))
+			return false;
+	return true;
+}
+
+static int bad_note(struct ocp_program *prog, uint64_t off, const char *why)
+{
+	return ctx_error(prog->ctx, -EBADMSG, "%s: note at offset 0x%" PRIx64 ": %s",
+			 elf_file_name(prog->elf), off, why);
+}
+
+/* Walk all notes: count those of OCaml's providers and, if SITES are allocated, collect them. */
+static int walk_notes(struct ocp_program *prog, const struct elf_section *section,
+		      struct name_table *table, size_t *count)
+{
+	struct note_reader reader;
+	enum site_abi abi;
+	struct note note;
+	int more;
+
+	*count = 0;
+	note_reader_init(&reader, prog->note_bytes, section->bytes);
+	while ((more = note_next(&reader, &note)) > 0) {
+		if (!abi_of_provider(note.provider, &abi))
+			continue;
+		if (!name_is_valid(note.name))
+			return bad_note(prog, section->off + note.off,
+					"probe name is not [A-Za-z0-9_]*");
+		if (prog->sites)
+			prog->sites[*count] = (struct site){
+				.va = note.site_va,
+				.semaphore_va = note.semaphore_va,
+				/* the noted base, until resolve_sites */
+				.tracer_semaphore_va = note.base_va,
+				.provider = note.provider,
+				.args = note.args,
+				.note_off = section->off + note.off,
+				.probe = intern(prog, table, note.name),
+				.abi = abi,
+				.has_code = note.site_va != 0,
+				.n_bytes = SITE_BYTES,
+				.opcode_at = SITE_OPCODE_OFF,
+				.off_opcode = SITE_OFF,
+				.on_opcode = SITE_ON,
+			};
+		++*count;
+	}
+	return more < 0 ? bad_note(prog, section->off + reader.pos, reader.why) : 0;
+}
+
+/* Room for n_sites sites, and as many names. */
+static int make_room(struct ocp_program *prog, struct name_table *table)
+{
+	prog->sites = calloc(prog->n_sites, sizeof(*prog->sites));
+	prog->probes = calloc(prog->n_sites, sizeof(*prog->probes));
+	if (!prog->sites || !prog->probes)
+		return ctx_no_memory(prog->ctx);
+	return name_table_init(prog->ctx, table, prog->n_sites);
+}
+
+static int check_count(struct ocp_program *prog, size_t n_sites)
+{
+	if (!prog->max_sites || n_sites <= prog->max_sites)
+		return 0;
+	return ctx_error(prog->ctx, -EFBIG, "%s: %zu probe sites, more than %zu",
+			 elf_file_name(prog->elf), n_sites, prog->max_sites);
+}
+
+static int collect_sites(struct ocp_program *prog, const struct elf_section *section)
+{
+	struct name_table table = { 0 };
+	int err = walk_notes(prog, section, NULL, &prog->n_sites);
+
+	if (!err)
+		err = check_count(prog, prog->n_sites);
+	if (err || prog->n_sites == 0)
+		return err;
+	err = make_room(prog, &table);
+	if (!err)
+		err = walk_notes(prog, section, &table, &prog->n_sites);
+	free(table.slots);
+	return err;
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Provider `ocaml` stands for two generations: see which one this file is of. */
+static int tell_v0_apart(struct ocp_program *prog)
+{
+	struct abi_semaphores semaphores = { 0 };
+	struct elf_section section;
+	uint64_t *first_of_probe; /* semaphore of the probe's first site */
+	enum site_abi abi;
+	size_t n = 0;
+	int found;
+
+	semaphores.va = calloc(prog->n_sites + 1, sizeof(*semaphores.va));
+	first_of_probe = calloc(prog->n_probes + 1, sizeof(*first_of_probe));
+	if (!semaphores.va || !first_of_probe) {
+		found = ctx_no_memory(prog->ctx);
+		goto out;
+	}
+	for (size_t i = 0; i < prog->n_sites; i++) {
+		const struct site *site = &prog->sites[i];
+
+		if (site->abi != SITE_ABI_V0 || !site->semaphore_va)
+			continue;
+		if (!first_of_probe[site->probe])
+			first_of_probe[site->probe] = site->semaphore_va;
+		else if (first_of_probe[site->probe] != site->semaphore_va)
+			semaphores.several_per_name = true;
+		semaphores.va[n++] = site->semaphore_va;
+	}
+	found = elf_file_find_section(prog->elf, ".probes", SHT_PROGBITS, &section);
+	if (found < 0 || n == 0)
+		goto out;
+	if (found) {
+		semaphores.section_va = section.va;
+		semaphores.section_bytes = section.bytes;
+	}
+	qsort(semaphores.va, n, sizeof(*semaphores.va), compare_u64);
+	semaphores.n = 1;
+	for (size_t i = 1; i < n; i++)
+		if (semaphores.va[i] != semaphores.va[semaphores.n - 1])
+			semaphores.va[semaphores.n++] = semaphores.va[i];
+	abi = abi_tell_v0_apart(&semaphores);
+	for (size_t i = 0; i < prog->n_sites; i++)
+		if (prog->sites[i].abi == SITE_ABI_V0)
+			prog->sites[i].abi = abi;
+out:
+	free(semaphores.va);
+	free(first_of_probe);
+	return found < 0 ? found : 0;
+}
+
+/* A prelinker moved .stapsdt.base to BASE_VA: everything moved by as much. A missing site stays 0.
+ */
+static void correct_prelink(struct site *site, uint64_t base_va)
+{
+	uint64_t noted_base = site->tracer_semaphore_va;
+	uint64_t moved = base_va && noted_base ? base_va - noted_base : 0;
+
+	if (site->has_code)
+		site->va += moved;
+	if (site->semaphore_va)
+		site->semaphore_va += moved;
+}
+
+static int bad_site(struct ocp_program *prog, const struct site *site, const char *why)
+{
+	if (site->abi != SITE_ABI_DORMANT)
+		return bad_note(prog, site->note_off, why);
+	return ctx_error(prog->ctx, -EBADMSG, "%s: dormant probe at 0x%" PRIx64 ": %s",
+			 elf_file_name(prog->elf), site->va, why);
+}
+
+static int check_code(struct ocp_program *prog, const struct site *site)
+{
+	const struct elf_segment *seg = elf_file_segment_of(prog->elf, site->va, site->n_bytes);
+
+	if (!seg || !seg->executable || site->va - seg->va + site->n_bytes > seg->file_bytes)
+		return bad_site(prog, site, "site is outside of the program's code");
+	return 0;
+}
+
+static int check_semaphore(struct ocp_program *prog, const struct site *site, uint64_t bytes)
+{
+	const struct elf_segment *seg = elf_file_segment_of(prog->elf, site->semaphore_va, bytes);
+
+	if (!seg || !seg->writable || site->semaphore_va % 2 != 0)
+		return bad_site(prog, site,
+				"semaphore is odd or outside of the program's writable data");
+	return 0;
+}
+
+/*
+ * Has the linker dropped the semaphore, and .stapsdt.base with it, but kept the site? An offset is
+ * lower than all that the program can write to: every semaphore has a site, which takes more room.
+ */
+static bool has_lost_semaphore(const struct ocp_program *prog, const struct site *site)
+{
+	uint64_t noted_base = site->tracer_semaphore_va;
+	size_t n;
+	const struct elf_segment *segments = elf_file_segments(prog->elf, &n);
+
+	if (noted_base || !site->has_code)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (segments[i].writable && site->semaphore_va >= segments[i].va)
+			return false;
+	return true;
+}
+
+/* Check one site's addresses and find the semaphore's halves. */
+static int resolve(struct ocp_program *prog, struct site *site)
+{
+	uint64_t semaphore_va = site->semaphore_va;
+	int err = 0;
+
+	if (!site->has_code && site->abi != SITE_ABI_V2)
+		return bad_site(prog, site, "site 0 (only provider ocaml_2 may leave it out)");
+	if (site->has_code)
+		err = check_code(prog, site);
+	if (!err && semaphore_va == 0 && has_lost_semaphore(prog, site))
+		return 0;
+	if (!err && semaphore_va == 0)
+		err = bad_site(prog, site, "an OCaml probe without a semaphore");
+	if (!err)
+		err = check_semaphore(prog, site, abi_semaphore_bytes(site->abi));
+	site->tracer_semaphore_va = abi_has_tracer_counter(site->abi) ? semaphore_va : 0;
+	site->semaphore_va = semaphore_va + abi_ocaml_counter_off(site->abi);
+	return err;
+}
+
+static int resolve_sites(struct ocp_program *prog)
+{
+	struct elf_section base = { 0 };
+	int err = elf_file_find_section(prog->elf, ".stapsdt.base", SHT_PROGBITS, &base);
+
+	if (err < 0)
+		return err;
+	for (size_t i = 0; i < prog->n_sites; i++)
+		correct_prelink(&prog->sites[i], err ? base.va : 0);
+	for (size_t i = 0; i < prog->n_sites; i++)
+		if (has_lost_semaphore(prog, &prog->sites[i]))
+			prog->sites[i].semaphore_va = 0;
+	err = tell_v0_apart(prog);
+	for (size_t i = 0; !err && i < prog->n_sites; i++)
+		err = resolve(prog, &prog->sites[i]);
+	return err ? err : wrapper_args_correct(prog);
+}
+
+static int compare_probes(const void *a, const void *b)
+{
+	return strcmp(((const struct probe *)a)->name, ((const struct probe *)b)->name);
+}
+
+static int compare_sites(const void *a, const void *b)
+{
+	const struct site *x = a, *y = b;
+
+	if (x->has_code != y->has_code)
+		return x->has_code ? -1 : 1;
+	return x->va < y->va ? -1 : x->va > y->va;
+}
+
+/* Number the probes by name and lay each one's sites together, by address. */
+static int group_sites(struct ocp_program *prog)
+{
+	struct site *grouped = calloc(prog->n_sites, sizeof(*grouped));
+	uint32_t *rank = calloc(prog->n_probes, sizeof(*rank));
+	size_t next = 0;
+
+	if (!grouped || !rank) {
+		free(grouped);
+		free(rank);
+		return ctx_no_memory(prog->ctx);
+	}
+	for (size_t i = 0; i < prog->n_probes; i++)
+		prog->probes[i].first_site = i; /* the number before sorting */
+	qsort(prog->probes, prog->n_probes, sizeof(*prog->probes), compare_probes);
+	for (size_t i = 0; i < prog->n_probes; i++)
+		rank[prog->probes[i].first_site] = (uint32_t)i;
+	for (size_t i = 0; i < prog->n_sites; i++) {
+		prog->sites[i].probe = rank[prog->sites[i].probe];
+		prog->probes[prog->sites[i].probe].n_sites++;
+	}
+	for (size_t i = 0; i < prog->n_probes; i++) {
+		prog->probes[i].first_site = next;
+		next += prog->probes[i].n_sites;
+		prog->probes[i].n_sites = 0;
+	}
+	for (size_t i = 0; i < prog->n_sites; i++) {
+		struct probe *probe = &prog->probes[prog->sites[i].probe];
+
+		grouped[probe->first_site + probe->n_sites++] = prog->sites[i];
+	}
+	for (size_t i = 0; i < prog->n_probes; i++)
+		qsort(grouped + prog->probes[i].first_site, prog->probes[i].n_sites,
+		      sizeof(*grouped), compare_sites);
+	free(prog->sites);
+	free(rank);
+	prog->sites = grouped;
+	return 0;
+}
+
+/* Sites of DORMANT, added behind those that there are. There is room for them. */
+static int add_dormant(struct ocp_program *prog, const struct dormant *dormant, bool is_external,
+		       struct name_table *table)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < dormant->n_sites; i++) {
+		const struct dormant_site *from = &dormant->sites[i];
+		uint8_t opcode = from->n_bytes ? from->code[from->opcode_at] : 0;
+		struct site *site = &prog->sites[prog->n_sites++];
+
+		*site = (struct site){
+			.va = from->va,
+			.semaphore_va = from->counter_va,
+			.provider = "",
+			.args = from->args,
+			.note_off = from->va,
+			.probe = intern(prog, table, from->name),
+			.abi = SITE_ABI_DORMANT,
+			.has_code = from->n_bytes != 0,
+			.is_external = is_external,
+			.n_bytes = from->n_bytes,
+			.opcode_at = from->opcode_at,
+			.off_opcode = opcode,
+			.on_opcode = opcode ^ 1,
+			.dormant = from,
+		};
+		if (from->n_bytes)
+			err = check_code(prog, site);
+		if (!err && !is_external)
+			err = check_semaphore(prog, site, sizeof(uint16_t));
+	}
+	return err;
+}
+
+static int collect_dormant(struct ocp_program *prog)
+{
+	struct name_table table = { 0 };
+	int err;
+
+	prog->n_sites = prog->dormant.n_sites;
+	err = make_room(prog, &table);
+	prog->n_sites = 0;
+	if (!err)
+		err = add_dormant(prog, &prog->dormant, false, &table);
+	free(table.slots);
+	return err;
+}
+
+int program_add_external(struct ocp_program *prog, const struct dormant *external)
+{
+	size_t n_sites = prog->n_sites + external->n_sites, n_probes = prog->n_probes;
+	struct name_table table = { 0 };
+	struct probe *probes;
+	struct site *sites;
+	int err;
+
+	prog->external = *external;
+	if (!external->n_sites)
+		return 0;
+	err = check_count(prog, n_sites);
+	if (err)
+		return err;
+	sites = reallocarray(prog->sites, n_sites, sizeof(*sites));
+	prog->sites = sites ? sites : prog->sites;
+	probes = reallocarray(prog->probes, n_sites, sizeof(*probes));
+	prog->probes = probes ? probes : prog->probes;
+	err = sites && probes ? name_table_init(prog->ctx, &table, n_sites)
+			      : ctx_no_memory(prog->ctx);
+	/* Names keep their numbers. */
+	prog->n_probes = err ? n_probes : 0;
+	for (size_t i = 0; !err && i < n_probes; i++)
+		intern(prog, &table, probes[i].name);
+	if (!err)
+		err = add_dormant(prog, external, true, &table);
+	free(table.slots);
+	return err ? err : group_sites(prog);
+}
+
+static int read_dormant(struct ocp_program *prog)
+{
+	struct dormant *dormant = &prog->dormant;
+	int err = dormant_read(prog->ctx, prog->elf, dormant);
+
+	if (!err)
+		err = check_count(prog, dormant->n_sites);
+	if (err)
+		return err;
+	if (dormant->n_left_out)
+		ctx_log(prog->ctx, OCP_LOG_WARN,
+			"%s: %zu sites of probes cannot be switched, the first at 0x%" PRIx64
+			": %s",
+			elf_file_name(prog->elf), dormant->n_left_out, dormant->left_out_va,
+			dormant->why_left_out);
+	return dormant->n_sites ? collect_dormant(prog) : 0;
+}
+
+/* Before they are read. */
+static int check_note_bytes(struct ocp_program *prog, const struct elf_section *section)
+{
+	const uint64_t max = (uint64_t)prog->max_sites * NOTE_BYTES_A_SITE;
+
+	if (!max || section->bytes <= max)
+		return 0;
+	return ctx_error(prog->ctx, -EFBIG,
+			 "%s: %" PRIu64 " bytes of probe notes, more than the %" PRIu64
+			 " of %zu sites",
+			 elf_file_name(prog->elf), section->bytes, max, prog->max_sites);
+}
+
+static int read_notes(struct ocp_program *prog)
+{
+	struct elf_section section;
+	int err = elf_file_find_section(prog->elf, ".note.stapsdt", SHT_NOTE, &section);
+
+	if (err <= 0)
+		return err;
+	err = check_note_bytes(prog, &section);
+	if (err)
+		return err;
+	err = elf_file_read_section(prog->elf, &section, MAX_NOTE_BYTES, &prog->note_bytes);
+	if (!err)
+		err = collect_sites(prog, &section);
+	if (!err && prog->n_sites)
+		err = resolve_sites(prog);
+	return err;
+}
+
+static int read_probes(struct ocp_program *prog)
+{
+	int err = read_notes(prog);
+
+	if (!err && !prog->n_sites)
+		err = read_dormant(prog);
+	return err || !prog->n_sites ? err : group_sites(prog);
+}
+
+/* FD is the caller's still. */
+static int read_program(struct ocp_ctx *ctx, int fd, const struct file_origin *origin,
+			struct ocp_program **out)
+{
+	struct ocp_program *prog = calloc(1, sizeof(*prog));
+	int err;
+
+	if (!prog)
+		return ctx_no_memory(ctx);
+	prog->ctx = ctx;
+	prog->fd = -1;
+	prog->is_library = origin->is_library;
+	prog->max_sites = file_rules_max_sites(ctx, origin);
+	err = elf_file_open(ctx, fd, origin->name, &prog->elf);
+	if (!err)
+		err = read_probes(prog);
+	if (err) {
+		ocp_program_free(prog);
+		return err;
+	}
+	prog->fd = fd;
+	*out = prog;
+	return 0;
+}
+
+int program_open_from(struct ocp_ctx *ctx, int fd, const struct file_origin *origin,
+		      struct ocp_program **out)
+{
+	const int verdict = file_rules_admit(ctx, fd, origin);
+	int err = verdict < 0 ? verdict : 0;
+
+	*out = NULL;
+	if (!err) {
+		err = read_program(ctx, fd, origin, out);
+		if (err == -EFBIG)
+			file_rules_exceeded(ctx, fd, origin);
+	}
+	if (err)
+		close(fd);
+	return err;
+}
+
+int program_open_fd(struct ocp_ctx *ctx, int fd, const char *name, struct ocp_program **out)
+{
+	return program_open_from(ctx, fd, &(const struct file_origin){ .name = name }, out);
+}
+
+int ocp_program_open(struct ocp_ctx *ctx, const char *path, struct ocp_program **out)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	*out = NULL;
+	if (fd < 0)
+		return ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
+	return program_open_fd(ctx, fd, path, out);
+}
+
+void ocp_program_free(struct ocp_program *prog)
+{
+	if (!prog)
+		return;
+	elf_file_close(prog->elf);
+	if (prog->fd >= 0)
+		close(prog->fd);
+	free(prog->note_bytes);
+	dormant_free(&prog->dormant);
+	dormant_free(&prog->external);
+	for (size_t i = 0; prog->sites && i < prog->n_sites; i++)
+		free(prog->sites[i].corrected);
+	free(prog->sites);
+	free(prog->probes);
+	free(prog);
+}
+
+size_t ocp_program_probe_count(const struct ocp_program *prog)
+{
+	return prog->n_probes;
+}
+
+const char *ocp_program_probe_name(const struct ocp_program *prog, size_t probe)
+{
+	return prog->probes[probe].name;
+}
+
+size_t ocp_program_probe_sites(const struct ocp_program *prog, size_t probe)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < prog->probes[probe].n_sites; i++)
+		n += prog->sites[prog->probes[probe].first_site + i].has_code;
+	return n;
+}
+
+size_t program_uses_without_site(const struct ocp_program *prog, const struct probe *probe)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < probe->n_sites; i++) {
+		const struct site *site = &prog->sites[probe->first_site + i];
+
+		n += !site->has_code && site->abi != SITE_ABI_DORMANT;
+	}
+	return n;
+}
+
+ptrdiff_t program_find_probe(const struct ocp_program *prog, const char *name)
+{
+	const struct probe key = { .name = name };
+	const struct probe *found = NULL;
+
+	if (prog->n_probes)
+		found = bsearch(&key, prog->probes, prog->n_probes, sizeof(key), compare_probes);
+	return found ? found - prog->probes : -1;
+}
