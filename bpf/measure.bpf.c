@@ -71,7 +71,8 @@ int hit(struct pt_regs *regs)
 	if (open == MEASURE_OPEN ? cookie >> 32 != *serial
 				 : !counts_in_handover(cookie, open, *serial))
 		return 0;
-	if (config.n_pairs || config.split != MEASURE_BY_SITE || config.exe_ino || reads_args()) {
+	if (config.n_pairs || config.keyed_by != MEASURE_UNKEYED || config.exe_ino ||
+	    reads_args()) {
 		site = bpf_map_lookup_elem(&site_table, &number);
 		if (!site)
 			return 0;
@@ -84,7 +85,7 @@ int hit(struct pt_regs *regs)
 	/* Starts take theirs last. It is 60 ns here, a tenth of the hit. */
 	if (config.n_pairs && site && (site->flags & MEASURE_STOPS))
 		now_ns = bpf_ktime_get_ns();
-	if (config.n_pairs || config.split != MEASURE_BY_SITE || config.only_tgids ||
+	if (config.n_pairs || config.keyed_by != MEASURE_UNKEYED || config.only_tgids ||
 	    reads_args()) {
 		if (!current_ids(&ids)) {
 			pass_over();
@@ -100,7 +101,7 @@ int hit(struct pt_regs *regs)
 		return hit_with_args(regs, number, site, &ids, now_ns);
 #endif
 	count_hit(number);
-	if (config.split != MEASURE_BY_SITE && site && (site->flags & MEASURE_KEYED))
+	if (config.keyed_by != MEASURE_UNKEYED && site && (site->flags & MEASURE_KEYED))
 		count_keyed(site, &ids);
 	if (config.n_pairs && site)
 		play_roles(site, &ids, regs->sp, now_ns, 1);

@@ -42,8 +42,8 @@ enum {
 	MEASURE_MAX_HISTOGRAMS = 1024,
 };
 
-/* What hits are told apart by, beside the site. */
-enum measure_split { MEASURE_BY_SITE, MEASURE_BY_THREAD, MEASURE_BY_PROCESS };
+/* The id in the keys of `keyed`. */
+enum measure_keyed_by { MEASURE_UNKEYED, MEASURE_BY_TID, MEASURE_BY_TGID };
 
 /*
  * The first bytes of the programs' .bss: who counts. `open` is 0 before and after, MEASURE_OPEN
@@ -92,7 +92,7 @@ static inline __attribute__((always_inline)) __u64 measure_cookie(__u32 serial, 
 /* Set between open and load; the verifier then drops the code of what is off. */
 struct measure_config {
 	__u32 only_tgids; /* only processes that are in `tgids` */
-	__u32 split;	  /* enum measure_split */
+	__u32 keyed_by;	  /* enum measure_keyed_by */
 	__u32 n_pairs;
 	__u32 depth;	/* starts that a thread can have open in a pair, 1 to MEASURE_DEPTH */
 	__u32 key_arg;	/* pairs match by this argument; MEASURE_NO_ARG: by thread */

@@ -347,7 +347,7 @@ static __always_inline int hit_with_args(struct pt_regs *regs, __u32 number,
 	count_match(number, matches);
 	if (mismatch)
 		count_mismatch(site, mismatch);
-	if (config.split != MEASURE_BY_SITE && matches && (site->flags & MEASURE_KEYED))
+	if (config.keyed_by != MEASURE_UNKEYED && matches && (site->flags & MEASURE_KEYED))
 		count_keyed(site, ids);
 	if (config.n_pairs && config.key_arg == MEASURE_NO_ARG)
 		play_roles(site, ids, regs->sp, now_ns, matches);

@@ -220,7 +220,7 @@ static __always_inline void count_keyed(const struct measure_site *site,
 					const struct bpf_pidns_info *ids)
 {
 	struct measure_key key = {
-		.id = config.split == MEASURE_BY_THREAD ? ids->pid : ids->tgid,
+		.id = config.keyed_by == MEASURE_BY_TID ? ids->pid : ids->tgid,
 		.column = site->column,
 	};
 	struct measure_keyed *slot = bpf_map_lookup_elem(&keyed, &key);

@@ -121,10 +121,9 @@ OCP_API int ocp_meter_set_key(struct ocp_meter *meter, const char *arg);
  */
 OCP_API int ocp_meter_histogram(struct ocp_meter *meter, const char *arg);
 
-/* Print hits, arguments included, of a probe by name, of all whose names match, or of all. */
+/* Print hits, arguments included, of a probe by name, or of all whose names match. */
 OCP_API int ocp_meter_print(struct ocp_meter *meter, const char *name);
 OCP_API int ocp_meter_print_regexp(struct ocp_meter *meter, const char *re);
-OCP_API int ocp_meter_print_all(struct ocp_meter *meter);
 /* The most hits that are printed a second, 1000 unless set; 0: all. What is above is counted. */
 OCP_API void ocp_meter_set_print_limit(struct ocp_meter *meter, uint64_t hits);
 
@@ -246,8 +245,6 @@ OCP_API int ocp_meter_processes(const struct ocp_meter *meter, pid_t **pids, siz
  * or printed.
  */
 OCP_API int ocp_meter_switch(struct ocp_meter *meter, const char *name, bool on);
-/* False, too, for a probe that is not measured. */
-OCP_API bool ocp_meter_is_on(const struct ocp_meter *meter, const char *name);
 
 /*
  * If hits are told apart by process or thread: forget the rows of those that have ended (with

@@ -5,11 +5,6 @@
 #include "measure/meter.h"
 #include "measure/args/value.h"
 
-_Static_assert((int)OCP_INT == (int)VALUE_INT && (int)OCP_LIST == (int)VALUE_LIST &&
-		       (int)OCP_CUSTOM == (int)VALUE_CUSTOM &&
-		       (int)OCP_UNSUPPORTED == (int)VALUE_UNSUPPORTED,
-	       "one list of kinds");
-
 struct taking {
 	struct ocp_meter *meter;
 	ocp_hit_fn fn;
@@ -55,7 +50,7 @@ int ocp_meter_take_hits(struct ocp_meter *meter, ocp_hit_fn fn, void *data)
 static struct ocp_value to_public(const struct value *value)
 {
 	return (struct ocp_value){
-		.kind = (enum ocp_value_kind)value->kind,
+		.kind = value->kind,
 		.tag = value->tag,
 		.is_cut = value->is_cut,
 		.n_items = value->n_items,
@@ -63,7 +58,7 @@ static struct ocp_value to_public(const struct value *value)
 		.real = value->real,
 		.bytes = value->bytes,
 		.n_bytes = value->n_bytes,
-		.size = value->kind == VALUE_LIST ? 0 : value->size,
+		.size = value->kind == OCP_LIST ? 0 : value->size,
 		.record = value->record,
 		.node = value->node,
 	};
@@ -79,18 +74,13 @@ struct ocp_value ocp_hit_arg(const struct ocp_hit *hit, size_t arg)
 struct ocp_value ocp_value_item(const struct ocp_value *value, size_t item)
 {
 	const struct value of = {
-		.kind = (enum value_kind)value->kind,
+		.kind = value->kind,
 		.record = value->record,
 		.node = value->node,
 	};
 	const struct value its = value_item(&of, (unsigned int)item);
 
 	return to_public(&its);
-}
-
-const char *ocp_value_kind_name(enum ocp_value_kind kind)
-{
-	return value_kind_name((enum value_kind)kind);
 }
 
 void ocp_hit_write_args(FILE *out, const struct ocp_hit *hit)

@@ -150,7 +150,7 @@ static int open_kept(struct ocp_meter *meter, const char *name)
 	spec = (struct engine_spec){
 		.max_sites = meter->table.n_sites,
 		.n_pairs = meter->n_pairs,
-		.split = engine_split_of(meter->split),
+		.split = meter->split,
 	};
 	meter->is_attached = true;
 	meter->is_kept = true;

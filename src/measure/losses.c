@@ -39,7 +39,7 @@ static int describe(const struct site_table *table, uint64_t last, const char **
 	return 0;
 }
 
-int losses_make(const struct site_table *table, const struct engine_losses *read,
+int losses_make(const struct site_table *table, const struct measure_losses *read,
 		struct ocp_losses *losses)
 {
 	*losses = (struct ocp_losses){

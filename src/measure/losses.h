@@ -8,7 +8,7 @@
 #include "ocaml_probes.h"
 
 /* The sentence in LOSSES is LOSSES' own, also on failure (-ENOMEM). */
-int losses_make(const struct site_table *table, const struct engine_losses *read,
+int losses_make(const struct site_table *table, const struct measure_losses *read,
 		struct ocp_losses *losses);
 /* Likewise, of what came from EARLIER to LATER. */
 int losses_subtract(struct ocp_ctx *ctx, const struct ocp_losses *later,

@@ -44,7 +44,7 @@ struct ocp_meter *ocp_meter_new(struct ocp_ctx *ctx)
 	meter->table.ctx = ctx;
 	meter->ops = &engine_bpf;
 	meter->depth = OCP_MAX_DEPTH;
-	arguments_init(&meter->arguments);
+	arguments_init(&meter->arguments, meter->ctx, &meter->table);
 	return meter;
 }
 
@@ -260,8 +260,10 @@ static int add_roles_of(struct ocp_meter *meter, const char *name)
 	for (uint32_t i = 0; i < meter->n_pairs; i++) {
 		const bool is_stop = strcmp(meter->pairs[i].stop, name) == 0;
 
-		if (is_stop || strcmp(meter->pairs[i].start, name) == 0)
-			meter->roles[meter->n_roles++] = (struct engine_role){ i, is_stop };
+		if (!is_stop && strcmp(meter->pairs[i].start, name) != 0)
+			continue;
+		meter->roles[meter->n_roles++] = (struct engine_role){ i, is_stop };
+		end->begins_pair |= !is_stop;
 	}
 	end->n_roles = (uint32_t)meter->n_roles - end->first_role;
 	meter->n_ends++;
@@ -327,18 +329,6 @@ static int warn_of_writable_code(const struct ocp_meter *meter, const struct ocp
 	return 0;
 }
 
-enum engine_split engine_split_of(enum ocp_split split)
-{
-	switch (split) {
-	case OCP_BY_THREAD:
-		return ENGINE_BY_THREAD_ID;
-	case OCP_BY_PROCESS:
-		return ENGINE_BY_PROCESS;
-	default:
-		return ENGINE_BY_SITE;
-	}
-}
-
 /* The kernel compares a process's memory with that of its first thread, which has none any more. */
 static bool has_lost_its_first_thread(const struct ocp_meter *meter)
 {
@@ -351,7 +341,7 @@ static int open_engine(struct ocp_meter *meter)
 {
 	meter->spec = (struct engine_spec){
 		.max_sites = meter->table.n_sites + meter->table.n_sites / 4 + SPARE_SITES,
-		.split = engine_split_of(meter->split),
+		.split = meter->split,
 		.can_switch = true,
 		.max_keys = MAX_KEYS,
 		.roles = meter->roles,
@@ -365,10 +355,14 @@ static int open_engine(struct ocp_meter *meter)
 		.exe = meter->program ? meter->program_path : NULL,
 		.pid = meter->n_procs ? meter->procs[0]->pid : 0,
 	};
+	int err;
 
 	meter->table.max_sites = meter->spec.max_sites;
-	arguments_fill_spec(meter, &meter->spec);
-	return meter->ops->open(meter->ctx, &meter->spec, &meter->engine);
+	meter_fill_spec(meter, &meter->spec);
+	err = meter->ops->open(meter->ctx, &meter->spec, &meter->engine);
+	if (!err && meter->spec.n_histograms)
+		meter->arguments.histogram_room = meter->spec.n_histograms;
+	return err;
 }
 
 static int check_request(const struct ocp_meter *meter)
@@ -408,7 +402,7 @@ int ocp_meter_open(struct ocp_meter *meter)
 		err = ctx_error(meter->ctx, -ENOENT, "%s: no probe sites to measure",
 				meter_where(meter));
 	if (!err)
-		err = arguments_resolve(meter);
+		err = arguments_resolve(&meter->arguments);
 	for (size_t i = 0; !err && i < meter->n_procs; i++)
 		err = warn_of_writable_code(meter, meter->procs[i]);
 	for (size_t i = 0; !err && meter->split == OCP_BY_SITE && i < meter->table.n_files; i++)
@@ -416,7 +410,7 @@ int ocp_meter_open(struct ocp_meter *meter)
 	if (!err)
 		err = open_engine(meter);
 	if (!err)
-		arguments_tell_left_out(meter);
+		arguments_tell_left_out(&meter->arguments);
 	if (!err && has_none_yet)
 		meter_log_none_yet(meter);
 	return err;

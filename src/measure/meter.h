@@ -20,6 +20,7 @@ struct meter_pair {
 struct meter_end {
 	const char *name;
 	uint32_t first_role, n_roles;
+	bool begins_pair;
 };
 
 /* A process that was there when it was last looked, and which files it ran code of then. */
@@ -113,12 +114,14 @@ void meter_share_known(struct ocp_meter *meter, struct find_memory *known);
 /* Of those that were asked for singly; whoever has its number next shall not be taken for it. */
 void meter_drop_ended(struct ocp_meter *meter);
 
+/* meter_arguments.c: what the engine is told of all sites, and of one. */
+void meter_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec);
+void meter_fill_site(const struct ocp_meter *meter, const struct measured_site *measured,
+		     struct engine_site *site);
+
 /* meter_attach.c: attach to N files. */
 int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *files, size_t n);
 /* Detach from those that are being overwritten; -ESTALE if there are or were any. */
 int meter_check_files(struct ocp_meter *meter);
-
-/* What the engine calls it. */
-enum engine_split engine_split_of(enum ocp_split split);
 
 #endif

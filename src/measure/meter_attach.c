@@ -25,7 +25,7 @@ static int fill_target(const struct ocp_meter *meter, const struct measured_file
 			.is_off = column->is_off || file->is_lost || measured->is_left_out,
 			.is_keyed = column->is_counted,
 		};
-		arguments_fill_site(meter, measured, &sites[i]);
+		meter_fill_site(meter, measured, &sites[i]);
 		if (!elf_file_va_to_off(elf, site->va, &sites[i].nop_off))
 			return ctx_error(meter->ctx, -EBADMSG, "%s: a site has no byte in the file",
 					 file->name);
@@ -185,13 +185,6 @@ int ocp_meter_switch(struct ocp_meter *meter, const char *name, bool on)
 		return apply_to_files(meter, column, on);
 	column->is_off = !on;
 	return 0;
-}
-
-bool ocp_meter_is_on(const struct ocp_meter *meter, const char *name)
-{
-	const ptrdiff_t number = site_table_find(&meter->table, name);
-
-	return number >= 0 && !meter->table.columns[number].is_off;
 }
 
 /* ---- attach, detach ------------------------------------------------------------------------- */

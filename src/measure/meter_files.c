@@ -35,6 +35,7 @@ static bool column_is_wanted(void *data, const char *name, struct column *column
 	if (end) {
 		column->first_role = end->first_role;
 		column->n_roles = end->n_roles;
+		column->begins_pair = end->begins_pair;
 	}
 	column->is_counted = selection_takes(&meter->counted, name);
 	column->is_printed = selection_takes(&meter->arguments.printed, name);

@@ -255,7 +255,7 @@ static int measure_file(struct ocp_meter *meter, struct measured_file *file)
 	if (meter->split == OCP_BY_SITE)
 		err = site_table_read_source(&meter->table, file);
 	if (!err)
-		err = arguments_resolve_later(meter, file->first_site, file->n_sites);
+		err = arguments_resolve_later(&meter->arguments, file->first_site, file->n_sites);
 	if (!err && meter->is_attached)
 		err = meter_attach_files(meter, &file, 1);
 	return err;

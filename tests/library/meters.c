@@ -141,10 +141,6 @@ static int obey(const char *what, const char *a, const char *b)
 		return ocp_meter_refresh(meter, &n);
 	if (strcmp(what, "on") == 0 || strcmp(what, "off") == 0)
 		return ocp_meter_switch(meter, a, what[1] == 'n');
-	if (strcmp(what, "is") == 0) {
-		printf("%s\n", ocp_meter_is_on(meter, a) ? "on" : "off");
-		return 0;
-	}
 	if (strcmp(what, "forget") == 0)
 		return ocp_meter_forget_ended(meter);
 	if (strcmp(what, "processes") == 0)

@@ -31,7 +31,7 @@ struct measured {
 	struct engine *engine;
 	struct engine_pair pair;
 	struct engine_histogram histogram;
-	struct engine_losses losses;
+	struct measure_losses losses;
 	uint64_t hits[N_SITES];
 	/* what was printed */
 	uint64_t n_printed, last_ns, n_out_of_order;

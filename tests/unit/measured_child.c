@@ -290,7 +290,7 @@ static struct ocp_ctx *new_ctx(void)
 
 struct ocp_ctx *ctx_or_skip(void)
 {
-	const struct engine_spec spec = { .max_sites = 1, .key_arg = ENGINE_BY_THREAD };
+	const struct engine_spec spec = { .max_sites = 1, .key_arg = ENGINE_NO_KEY };
 	struct ocp_ctx *ctx = new_ctx();
 	struct engine *engine;
 	int err = engine_bpf.open(ctx, &spec, &engine);
@@ -318,7 +318,7 @@ struct engine_target target_of(const pid_t *pid, const struct engine_site *sites
 struct engine_spec spec_of(const struct engine_target *target)
 {
 	return (struct engine_spec){ .max_sites = target->n_sites,
-				     .key_arg = ENGINE_BY_THREAD,
+				     .key_arg = ENGINE_NO_KEY,
 				     .max_processes = 16,
 				     .pid = target->pids[0] };
 }

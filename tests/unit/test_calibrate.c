@@ -56,7 +56,7 @@ static struct engine_ops ops_that(int (*open)(struct ocp_ctx *, const struct eng
 				    .close = close_nothing };
 }
 
-static const struct engine_spec counting = { .max_sites = 1, .key_arg = ENGINE_BY_THREAD };
+static const struct engine_spec counting = { .max_sites = 1, .key_arg = ENGINE_NO_KEY };
 
 /* Of what costs nothing the clock says now a little more, now a little less. */
 static void a_cost_is_not_negative(void **state)

@@ -406,8 +406,8 @@ static void every_combination_loads(void **state)
 		m.spec.n_histograms = bits >> 2 & 1;
 		m.spec.prints = bits & 8;
 		m.spec.print_bytes = SMALL_RING;
-		m.spec.key_arg = bits & 1 && bits & 16 ? 15 : ENGINE_BY_THREAD;
-		m.spec.split = bits & 32 ? ENGINE_BY_THREAD_ID : ENGINE_BY_SITE;
+		m.spec.key_arg = bits & 1 && bits & 16 ? 15 : ENGINE_NO_KEY;
+		m.spec.split = bits & 32 ? OCP_BY_THREAD : OCP_BY_PROBE;
 		m.spec.max_keys = 16;
 		assert_int_equal(engine_bpf.open(m.ctx, &m.spec, &m.engine), 0);
 		measured_finish(&m);

@@ -252,7 +252,7 @@ static void hits_are_told_apart_by_thread(void **state)
 
 	(void)state;
 	prepare(&m);
-	m.spec.split = ENGINE_BY_THREAD_ID;
+	m.spec.split = OCP_BY_THREAD;
 	m.spec.max_keys = 100;
 	m.sites[START].is_keyed = true;
 	m.sites[START].column = 7;
@@ -282,7 +282,7 @@ static void keys_without_room_are_counted(void **state)
 
 	(void)state;
 	prepare(&m);
-	m.spec.split = ENGINE_BY_THREAD_ID;
+	m.spec.split = OCP_BY_THREAD;
 	m.spec.max_keys = 2;
 	m.sites[START].is_keyed = true;
 	attach(&m, NULL);

@@ -206,14 +206,14 @@ static void what_looks_like_a_list_is_one(void **state)
 	put(NODE_INT, 0);
 	assert_text(" [65; \"b\"]");
 	list = value_of_arg(&record, 0);
-	assert_int_equal(list.kind, VALUE_LIST);
+	assert_int_equal(list.kind, OCP_LIST);
 	assert_int_equal(list.n_items, 2);
 	assert_false(list.is_cut);
 	item = value_item(&list, 0);
-	assert_int_equal(item.kind, VALUE_INT);
+	assert_int_equal(item.kind, OCP_INT);
 	assert_int_equal(item.number, 'A');
 	item = value_item(&list, 1);
-	assert_int_equal(item.kind, VALUE_STRING);
+	assert_int_equal(item.kind, OCP_STRING);
 	assert_int_equal(item.n_bytes, 1);
 
 	record.nodes[4].value = 1;
@@ -255,26 +255,26 @@ static void trees_are_walked(void **state)
 	put_double(2.5);
 	assert_true(value_record_is_sound(&record, sizeof(record)));
 	block = value_of_arg(&record, 0);
-	assert_int_equal(block.kind, VALUE_BLOCK);
+	assert_int_equal(block.kind, OCP_BLOCK);
 	assert_int_equal(block.tag, 3);
 	assert_int_equal(block.size, 9);
 	assert_int_equal(block.n_items, 2);
 	assert_true(block.is_cut);
 	item = value_item(&block, 0);
-	assert_int_equal(item.kind, VALUE_INT64);
+	assert_int_equal(item.kind, OCP_INT64);
 	assert_int_equal(item.number, 5);
 	item = value_item(&block, 1);
-	assert_int_equal(item.kind, VALUE_CUSTOM);
+	assert_int_equal(item.kind, OCP_CUSTOM);
 	assert_int_equal(item.n_bytes, 5);
 	assert_false(item.is_cut);
 	block = value_of_arg(&record, 1);
-	assert_int_equal(block.kind, VALUE_FLOATS);
+	assert_int_equal(block.kind, OCP_FLOATS);
 	assert_false(block.is_cut);
 	item = value_item(&block, 1);
-	assert_int_equal(item.kind, VALUE_FLOAT);
+	assert_int_equal(item.kind, OCP_FLOAT);
 	assert_true(item.real == 2.5);
-	assert_string_equal(value_kind_name(item.kind), "float");
-	assert_string_equal(value_kind_name(VALUE_UNSUPPORTED), "unsupported");
+	assert_string_equal(ocp_value_kind_name(item.kind), "float");
+	assert_string_equal(ocp_value_kind_name(OCP_UNSUPPORTED), "unsupported");
 }
 
 static void assert_unsound(void)

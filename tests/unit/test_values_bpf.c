@@ -73,7 +73,7 @@ static void every_string_gets_some_bytes(void **state)
 	for (unsigned int i = 0; i < ARGS_MAX; i++) {
 		struct value value = value_of_arg(&args_hit.record, i);
 
-		assert_int_equal(value.kind, VALUE_STRING);
+		assert_int_equal(value.kind, OCP_STRING);
 		assert_int_equal(value.size, 200);
 		assert_true(value.is_cut);
 		assert_int_equal(value.n_bytes, i < 5 ? RECORD_STRING : RECORD_SHORT_STRING);
@@ -153,7 +153,7 @@ static void a_cycle_ends(void **state)
 	hit_or_skip();
 	words_of(cell)[1] = cell;
 	hit_value(cell);
-	assert_int_equal(value_of_arg(&args_hit.record, 0).kind, VALUE_LIST);
+	assert_int_equal(value_of_arg(&args_hit.record, 0).kind, OCP_LIST);
 	assert_int_equal(args_hit.record.n_nodes, RECORD_NODES);
 	knot = of_fields(1, 2, of_int(1), of_int(0));
 	words_of(knot)[1] = knot;
@@ -230,7 +230,7 @@ static void c_integers_are_no_values(void **state)
 	assert_int_equal(hit_results()->int_ok, 1);
 	assert_int_equal(hit_results()->number, args_hit.registers[ARG_RAX]);
 	assert_string_equal(hit("4@%ebx -4@%ebx 8@%rax -1@$65"), " 7 7 \"text\" 65");
-	assert_int_equal(value_of_arg(&args_hit.record, 0).kind, VALUE_C_INT);
+	assert_int_equal(value_of_arg(&args_hit.record, 0).kind, OCP_C_INT);
 }
 
 int main(void)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What a meter does with the arguments of probes: filter, key, histogram, printing. */
+/*
+ * What is asked for of the arguments of probes (filter, key, histogram, printing), and which probes
+ * have it.
+ */
 #ifndef MEASURE_ARGUMENTS_H
 #define MEASURE_ARGUMENTS_H
 
@@ -7,11 +10,9 @@
 #include <stdbool.h>
 #include "args.h"
 #include "measure/args/args_table.h"
-#include "measure/engine/engine.h"
+#include "measure/args/filter.h"
 #include "program/selection.h"
 #include "measure/sites/site_table.h"
-
-struct ocp_meter;
 
 /* A probe without what is asked for. */
 struct left_out {
@@ -19,7 +20,12 @@ struct left_out {
 	char *why;
 };
 
+enum { MAX_HISTOGRAMS = 1024 }; /* of 8 KB a CPU */
+
 struct arguments {
+	struct ocp_ctx *ctx;
+	struct site_table *sites;
+
 	/* what was asked for */
 	bool has_filter;
 	struct filter filter;
@@ -35,28 +41,28 @@ struct arguments {
 	struct left_out *left_out;
 	size_t n_left_out;
 	struct args_table table;
-	size_t n_histograms; /* numbers given away; spec.n_histograms are the room */
+	size_t n_histograms;   /* numbers given away */
+	size_t histogram_room; /* the engine has so many */
 };
 
-void arguments_init(struct arguments *arguments);
+/* Nothing is asked for. CTX and SITES are the caller's, and outlive ARGUMENTS. */
+void arguments_init(struct arguments *arguments, struct ocp_ctx *ctx, struct site_table *sites);
 void arguments_free(struct arguments *arguments);
 
 /* Is anything asked for that reads arguments? */
 bool arguments_are_read(const struct arguments *arguments);
 
+/* Are the hits of the probe filtered? */
+bool arguments_filter(const struct arguments *arguments, const struct column *column);
+
 /*
  * Number the arguments and histograms of all sites. Probes that do not have what is asked for are
  * taken out of the table; -EINVAL if no probe is left, or if one is part of a pair that needs it.
  */
-int arguments_resolve(struct ocp_meter *meter);
+int arguments_resolve(struct arguments *arguments);
 /* Warn of those that were taken out. */
-void arguments_tell_left_out(const struct ocp_meter *meter);
+void arguments_tell_left_out(const struct arguments *arguments);
 /* The N sites from FIRST on, of a file that was loaded later: a site is left out with a warning. */
-int arguments_resolve_later(struct ocp_meter *meter, size_t first, size_t n);
-
-/* What the engine is to know: of all, and of a site. */
-void arguments_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec);
-void arguments_fill_site(const struct ocp_meter *meter, const struct measured_site *measured,
-			 struct engine_site *site);
+int arguments_resolve_later(struct arguments *arguments, size_t first, size_t n);
 
 #endif

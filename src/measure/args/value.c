@@ -7,27 +7,27 @@
 #include <string.h>
 
 static const char *const kind_names[] = {
-	[VALUE_INT] = "int",
-	[VALUE_C_INT] = "c_int",
-	[VALUE_INT64] = "int64",
-	[VALUE_INT32] = "int32",
-	[VALUE_NATIVEINT] = "nativeint",
-	[VALUE_FLOAT] = "float",
-	[VALUE_STRING] = "string",
-	[VALUE_BLOCK] = "block",
-	[VALUE_LIST] = "list",
-	[VALUE_FLOATS] = "floats",
-	[VALUE_FORCED] = "forced",
-	[VALUE_LAZY] = "lazy",
-	[VALUE_CLOSURE] = "closure",
-	[VALUE_OBJECT] = "object",
-	[VALUE_CUSTOM] = "custom",
-	[VALUE_ABSTRACT] = "abstract",
-	[VALUE_UNREADABLE] = "unreadable",
-	[VALUE_UNSUPPORTED] = "unsupported",
+	[OCP_INT] = "int",
+	[OCP_C_INT] = "c_int",
+	[OCP_INT64] = "int64",
+	[OCP_INT32] = "int32",
+	[OCP_NATIVEINT] = "nativeint",
+	[OCP_FLOAT] = "float",
+	[OCP_STRING] = "string",
+	[OCP_BLOCK] = "block",
+	[OCP_LIST] = "list",
+	[OCP_FLOATS] = "floats",
+	[OCP_FORCED] = "forced",
+	[OCP_LAZY] = "lazy",
+	[OCP_CLOSURE] = "closure",
+	[OCP_OBJECT] = "object",
+	[OCP_CUSTOM] = "custom",
+	[OCP_ABSTRACT] = "abstract",
+	[OCP_UNREADABLE] = "unreadable",
+	[OCP_UNSUPPORTED] = "unsupported",
 };
 
-const char *value_kind_name(enum value_kind kind)
+const char *ocp_value_kind_name(enum ocp_value_kind kind)
 {
 	return kind_names[kind];
 }
@@ -116,27 +116,27 @@ static bool is_list(const struct hit_record *record, const struct value_node *no
 
 /* ---- the tree ------------------------------------------------------------------------------- */
 
-static enum value_kind kind_of(const struct value_node *node)
+static enum ocp_value_kind kind_of(const struct value_node *node)
 {
-	static const enum value_kind kinds[NODE_KINDS] = {
-		[NODE_PENDING] = VALUE_UNREADABLE,
-		[NODE_INT] = VALUE_INT,
-		[NODE_C_INT] = VALUE_C_INT,
-		[NODE_BLOCK] = VALUE_BLOCK,
-		[NODE_STRING] = VALUE_STRING,
-		[NODE_DOUBLE] = VALUE_FLOAT,
-		[NODE_DOUBLES] = VALUE_FLOATS,
-		[NODE_INT64] = VALUE_INT64,
-		[NODE_INT32] = VALUE_INT32,
-		[NODE_NATIVEINT] = VALUE_NATIVEINT,
-		[NODE_CUSTOM] = VALUE_CUSTOM,
-		[NODE_CLOSURE] = VALUE_CLOSURE,
-		[NODE_LAZY] = VALUE_LAZY,
-		[NODE_FORWARD] = VALUE_FORCED,
-		[NODE_OBJECT] = VALUE_OBJECT,
-		[NODE_ABSTRACT] = VALUE_ABSTRACT,
-		[NODE_UNREADABLE] = VALUE_UNREADABLE,
-		[NODE_UNSUPPORTED] = VALUE_UNSUPPORTED,
+	static const enum ocp_value_kind kinds[NODE_KINDS] = {
+		[NODE_PENDING] = OCP_UNREADABLE,
+		[NODE_INT] = OCP_INT,
+		[NODE_C_INT] = OCP_C_INT,
+		[NODE_BLOCK] = OCP_BLOCK,
+		[NODE_STRING] = OCP_STRING,
+		[NODE_DOUBLE] = OCP_FLOAT,
+		[NODE_DOUBLES] = OCP_FLOATS,
+		[NODE_INT64] = OCP_INT64,
+		[NODE_INT32] = OCP_INT32,
+		[NODE_NATIVEINT] = OCP_NATIVEINT,
+		[NODE_CUSTOM] = OCP_CUSTOM,
+		[NODE_CLOSURE] = OCP_CLOSURE,
+		[NODE_LAZY] = OCP_LAZY,
+		[NODE_FORWARD] = OCP_FORCED,
+		[NODE_OBJECT] = OCP_OBJECT,
+		[NODE_ABSTRACT] = OCP_ABSTRACT,
+		[NODE_UNREADABLE] = OCP_UNREADABLE,
+		[NODE_UNSUPPORTED] = OCP_UNSUPPORTED,
 	};
 
 	return kinds[node->kind];
@@ -166,7 +166,7 @@ static struct value value_of(const struct hit_record *record, const struct value
 		value.is_cut = false;
 	}
 	if (is_list(record, node, &value.n_items, &value.is_cut)) {
-		value.kind = VALUE_LIST;
+		value.kind = OCP_LIST;
 	} else if (has_children(node)) {
 		value.n_items = node->n;
 		value.is_cut = node->n < node->size;
@@ -184,7 +184,7 @@ struct value value_item(const struct value *value, unsigned int i)
 	const struct hit_record *record = value->record;
 	const struct value_node *node = &record->nodes[value->node];
 
-	if (value->kind != VALUE_LIST)
+	if (value->kind != OCP_LIST)
 		return value_of(record, child(record, node, i));
 	while (i--)
 		node = child(record, node, 1);
@@ -287,7 +287,7 @@ static void write_items(FILE *out, const struct value *value, const char *separa
 	if (!value->is_cut)
 		return;
 	fprintf(out, "%s...", value->n_items ? separator : "");
-	if (value->kind != VALUE_LIST)
+	if (value->kind != OCP_LIST)
 		fprintf(out, " of %llu", value->size);
 }
 
@@ -329,49 +329,49 @@ static void write_custom(FILE *out, const struct value *value)
 void value_write(FILE *out, const struct value *value)
 {
 	switch (value->kind) {
-	case VALUE_INT:
-	case VALUE_C_INT:
+	case OCP_INT:
+	case OCP_C_INT:
 		fprintf(out, "%lld", value->number);
 		break;
-	case VALUE_INT64:
+	case OCP_INT64:
 		fprintf(out, "%lldL", value->number);
 		break;
-	case VALUE_INT32:
+	case OCP_INT32:
 		fprintf(out, "%lldl", value->number);
 		break;
-	case VALUE_NATIVEINT:
+	case OCP_NATIVEINT:
 		fprintf(out, "%lldn", value->number);
 		break;
-	case VALUE_FLOAT:
+	case OCP_FLOAT:
 		write_float(out, value->real);
 		break;
-	case VALUE_STRING:
+	case OCP_STRING:
 		write_string(out, value);
 		break;
-	case VALUE_BLOCK:
+	case OCP_BLOCK:
 		write_block(out, value);
 		break;
-	case VALUE_LIST:
+	case OCP_LIST:
 		fputc('[', out);
 		write_items(out, value, "; ");
 		fputc(']', out);
 		break;
-	case VALUE_FLOATS:
+	case OCP_FLOATS:
 		fputs("[|", out);
 		write_items(out, value, "; ");
 		fputs("|]", out);
 		break;
-	case VALUE_FORCED:
+	case OCP_FORCED:
 		write_forced(out, value);
 		break;
-	case VALUE_CUSTOM:
+	case OCP_CUSTOM:
 		write_custom(out, value);
 		break;
-	case VALUE_UNSUPPORTED:
+	case OCP_UNSUPPORTED:
 		fputc('?', out);
 		break;
 	default:
-		fprintf(out, "<%s>", value_kind_name(value->kind));
+		fprintf(out, "<%s>", ocp_value_kind_name(value->kind));
 	}
 }
 

@@ -13,30 +13,10 @@
 #include <stddef.h>
 #include <stdio.h>
 #include "args.h"
-
-enum value_kind {
-	VALUE_INT,
-	VALUE_C_INT, /* of a C probe, whose arguments are no OCaml values */
-	VALUE_INT64,
-	VALUE_INT32,
-	VALUE_NATIVEINT,
-	VALUE_FLOAT,
-	VALUE_STRING,
-	VALUE_BLOCK,  /* items are its fields */
-	VALUE_LIST,   /* a list of at least one element */
-	VALUE_FLOATS, /* an array or record of unboxed floats */
-	VALUE_FORCED, /* a lazy value and, as its item, the result */
-	VALUE_LAZY,
-	VALUE_CLOSURE,
-	VALUE_OBJECT,
-	VALUE_CUSTOM, /* bytes are its identifier, empty if that is unknown */
-	VALUE_ABSTRACT,
-	VALUE_UNREADABLE,
-	VALUE_UNSUPPORTED, /* the operand is in a place that is not read */
-};
+#include "ocaml_probes_measure.h"
 
 struct value {
-	enum value_kind kind;
+	enum ocp_value_kind kind;
 	__u8 tag;	      /* of a block */
 	bool is_cut;	      /* the record does not have all bytes or items */
 	unsigned int n_items; /* as many as the record has */
@@ -48,9 +28,6 @@ struct value {
 	const struct hit_record *record;
 	unsigned int node;
 };
-
-/* "int", "string" and so on. */
-const char *value_kind_name(enum value_kind kind);
 
 /*
  * Are N bytes at RECORD a record in which every part is where it belongs? All the other functions

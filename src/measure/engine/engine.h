@@ -14,20 +14,20 @@
 #ifndef MEASURE_ENGINE_H
 #define MEASURE_ENGINE_H
 
+#include <linux/types.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include "base/ctx.h"
+#include "measure.h"
+#include "ocaml_probes_measure.h"
 
 struct filter;
 struct hit_record;
 struct site_args; /* these three: bpf/args.h */
 
-enum { ENGINE_BY_THREAD = -1 }; /* engine_spec.key_arg */
-
-/* What hits are told apart by, beside the site. */
-enum engine_split { ENGINE_BY_SITE, ENGINE_BY_THREAD_ID, ENGINE_BY_PROCESS };
+enum { ENGINE_NO_KEY = -1 }; /* engine_spec.key_arg */
 
 /* A site begins or ends pair number `pair`. */
 struct engine_role {
@@ -72,15 +72,15 @@ struct engine_target {
 };
 
 struct engine_spec {
-	size_t max_sites; /* their numbers are less */
-	enum engine_split split;
-	size_t max_keys; /* (thread or process, probe) that are told apart */
+	size_t max_sites;     /* their numbers are less */
+	enum ocp_split split; /* by thread or process: hits are counted by these, too */
+	size_t max_keys;      /* (thread or process, probe) that are told apart */
 	const struct engine_role *roles;
 	size_t n_roles;
 	size_t n_pairs;
 	size_t max_open;      /* (thread, pair) with starts at one time */
 	unsigned int depth;   /* starts that one thread can have open in one pair */
-	int key_arg;	      /* pairs match by this argument, or ENGINE_BY_THREAD */
+	int key_arg;	      /* pairs match by this argument, or ENGINE_NO_KEY: by thread */
 	bool many_processes;  /* targets may have more than one process */
 	size_t max_processes; /* that are listed at one time */
 	bool children;	      /* what a listed process forks is listed, too */
@@ -125,17 +125,6 @@ struct engine_histogram {
 	uint64_t buckets[496], below_0[496];
 };
 
-struct engine_losses {
-	uint64_t passed_over;	 /* hits that cost their time but were none of those asked for */
-	uint64_t keyed_full;	 /* hits that are not told apart */
-	uint64_t tgids_full;	 /* processes that are not followed */
-	uint64_t filtered;	 /* hits that the filter rejected */
-	uint64_t prints_dropped; /* hits that were not printed for want of room */
-	uint64_t prints_limited; /* hits that were not printed because of the limit */
-	uint64_t mismatches;	 /* hits with an argument of another type than the filter's */
-	uint64_t last_mismatch;	 /* measure_mismatch() of one of them, 0: none */
-};
-
 /* What is read; the arrays are the caller's, but `keyed`, which is to be freed. */
 struct engine_reading {
 	uint64_t *hits;			     /* by number; room for all that were attached */
@@ -143,7 +132,7 @@ struct engine_reading {
 	struct engine_histogram *histograms; /* room for n_histograms */
 	struct engine_keyed *keyed;
 	size_t n_keyed;
-	struct engine_losses losses;
+	struct measure_losses losses;
 };
 
 struct engine;

@@ -112,6 +112,18 @@ static bool measures_itself(const struct engine_spec *spec)
 	return spec->pid == getpid() && !spec->many_processes && !spec->children && !spec->exe;
 }
 
+enum measure_keyed_by engine_bpf_keyed_by(enum ocp_split split)
+{
+	switch (split) {
+	case OCP_BY_THREAD:
+		return MEASURE_BY_TID;
+	case OCP_BY_PROCESS:
+		return MEASURE_BY_TGID;
+	default:
+		return MEASURE_UNKEYED;
+	}
+}
+
 static int configure(struct engine *engine, const struct engine_spec *spec)
 {
 	struct measure_config *config = &engine->config;
@@ -121,7 +133,7 @@ static int configure(struct engine *engine, const struct engine_spec *spec)
 	*config = (struct measure_config){
 		.only_tgids = !spec->exe && (spec->many_processes || spec->children ||
 					     (spec->pid && !engine->kernel_filters)),
-		.split = (__u32)spec->split,
+		.keyed_by = engine_bpf_keyed_by(spec->split),
 		.n_pairs = (__u32)spec->n_pairs,
 		.depth = spec->depth,
 		.key_arg = spec->key_arg < 0 ? MEASURE_NO_ARG : (__u32)spec->key_arg,
@@ -193,7 +205,7 @@ static int load(struct engine *engine, const struct engine_spec *spec,
 			.pairs = (uint32_t)spec->n_pairs,
 			.open_starts = spec->n_pairs && !by_key ? (uint32_t)spec->max_open : 0,
 			.key_starts = by_key ? (uint32_t)spec->max_open : 0,
-			.keys = spec->split == ENGINE_BY_SITE ? 0 : (uint32_t)spec->max_keys,
+			.keys = engine->config.keyed_by ? (uint32_t)spec->max_keys : 0,
 			.marks = spec->can_switch ? MEASURE_MARK_WORDS : 0,
 			.tgids = engine->config.only_tgids ? (uint32_t)spec->max_processes : 0,
 			.site_args = engine->config.args ? (uint32_t)spec->max_args : 0,
@@ -485,7 +497,7 @@ static int attach_target(struct engine *engine, const struct engine_target *targ
 		err = list_process(engine, target->pids[i]);
 	if (err || !target->n_sites)
 		return err;
-	if (engine->config.n_pairs || engine->config.split != MEASURE_BY_SITE ||
+	if (engine->config.n_pairs || engine->config.keyed_by != MEASURE_UNKEYED ||
 	    engine->config.exe_ino || engine->config.args) {
 		err = engine->config.args ? write_args(engine, target) : 0;
 		if (!err)

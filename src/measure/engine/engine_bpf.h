@@ -81,6 +81,9 @@ int print_ring_open(int map_fd, size_t bytes, struct print_ring **out);
 void print_ring_close(struct print_ring *ring);
 int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void *data);
 
+/* Which ids of hits are counted for SPLIT. */
+enum measure_keyed_by engine_bpf_keyed_by(enum ocp_split split);
+
 /* One without anything loaded. */
 int engine_bpf_new(struct ocp_ctx *ctx, struct engine **out);
 

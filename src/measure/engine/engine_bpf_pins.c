@@ -180,7 +180,7 @@ int engine_bpf_open_kept(struct ocp_ctx *ctx, const char *folder, const struct e
 		return err;
 	engine->n_sites = engine->max_sites = spec->max_sites;
 	engine->n_pairs = spec->n_pairs;
-	engine->config.split = (__u32)spec->split;
+	engine->config.keyed_by = engine_bpf_keyed_by(spec->split);
 	engine->is_kept = true;
 	for (size_t i = 0; i < N_MAPS; i++)
 		*map_of(&engine->object, i) = -1;

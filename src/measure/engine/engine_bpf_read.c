@@ -199,7 +199,7 @@ static int read_keyed(struct engine *engine, struct engine_reading *reading)
 	return err;
 }
 
-static int read_losses(struct engine *engine, struct engine_losses *sum)
+static int read_losses(struct engine *engine, struct measure_losses *sum)
 {
 	struct measure_losses *parts = calloc(engine->n_cpus, sizeof(*parts));
 	__u32 zero = 0;
@@ -208,7 +208,7 @@ static int read_losses(struct engine *engine, struct engine_losses *sum)
 	if (!parts)
 		return ctx_no_memory(engine->ctx);
 	err = bpf_map_lookup_elem(engine->object.losses, &zero, parts);
-	*sum = (struct engine_losses){ 0 };
+	*sum = (struct measure_losses){ 0 };
 	for (size_t cpu = 0; !err && cpu < engine->n_cpus; cpu++) {
 		sum->passed_over += parts[cpu].passed_over;
 		sum->keyed_full += parts[cpu].keyed_full;
@@ -235,7 +235,7 @@ int engine_bpf_read(struct engine *engine, struct engine_reading *reading)
 		err = read_pairs(engine, reading->pairs);
 	if (!err && engine->n_histograms)
 		err = read_histograms(engine, reading->histograms);
-	if (!err && engine->config.split != MEASURE_BY_SITE)
+	if (!err && engine->config.keyed_by != MEASURE_UNKEYED)
 		err = read_keyed(engine, reading);
 	if (!err)
 		err = read_losses(engine, &reading->losses);
@@ -263,7 +263,7 @@ int engine_bpf_forget(struct engine *engine, engine_ended_fn has_ended, void *da
 
 	*dropped = NULL;
 	*n = 0;
-	if (engine->config.split == MEASURE_BY_SITE || !knows_ids(engine))
+	if (engine->config.keyed_by == MEASURE_UNKEYED || !knows_ids(engine))
 		return 0;
 	err = read_keyed(engine, &reading);
 	for (size_t i = 0; !err && i < reading.n_keyed; i++) {

@@ -31,6 +31,7 @@ struct column {
 	size_t n_uses;		      /* in the source, as far as notes tell */
 	size_t n_uses_without_site;   /* of these: their hits are not seen */
 	uint32_t first_role, n_roles; /* the pairs it begins or ends */
+	bool begins_pair;
 };
 
 struct measured_file {

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+/* How a meter is told what to do with the arguments of probes, and what the engine hears of it. */
+#include <errno.h>
+
+#include "measure/args/filter.h"
+#include "measure/meter.h"
+
+enum {
+	LIMITED_PRINT_BYTES = 4 << 20,	  /* 1361 records: more than a second's */
+	UNLIMITED_PRINT_BYTES = 16 << 20, /* 270 000 a second, if taken every 20 ms */
+	SPARE_ARGS = 256,		  /* for files that are loaded later */
+	SPARE_HISTOGRAMS = 16,
+};
+
+/* ---- what is asked for ---------------------------------------------------------------------- */
+
+int ocp_meter_filter(struct ocp_meter *meter, const char *expr)
+{
+	struct arguments *arguments = &meter->arguments;
+	int err;
+
+	if (arguments->has_filter)
+		return ctx_error(meter->ctx, -EINVAL, "filter '%s': there is one already", expr);
+	err = filter_parse(meter->ctx, expr, &arguments->filter, &arguments->filter_args);
+	arguments->has_filter = !err;
+	return err;
+}
+
+static int set_arg(struct ocp_meter *meter, const char *what, const char *text, int *arg)
+{
+	int number = filter_parse_arg(meter->ctx, text);
+
+	if (number < 0)
+		return number;
+	if (*arg >= 0)
+		return ctx_error(meter->ctx, -EINVAL, "%s '%s': there is one already", what, text);
+	*arg = number;
+	return 0;
+}
+
+int ocp_meter_set_key(struct ocp_meter *meter, const char *arg)
+{
+	return set_arg(meter, "key", arg, &meter->arguments.key_arg);
+}
+
+int ocp_meter_histogram(struct ocp_meter *meter, const char *arg)
+{
+	return set_arg(meter, "histogram", arg, &meter->arguments.hist_arg);
+}
+
+int ocp_meter_print(struct ocp_meter *meter, const char *name)
+{
+	return selection_add_name(meter->ctx, &meter->arguments.printed, name);
+}
+
+int ocp_meter_print_regexp(struct ocp_meter *meter, const char *re)
+{
+	return selection_add_regexp(meter->ctx, &meter->arguments.printed, re);
+}
+
+void ocp_meter_set_print_limit(struct ocp_meter *meter, uint64_t hits)
+{
+	meter->arguments.print_limit = hits;
+}
+
+/* ---- what the sites have -------------------------------------------------------------------- */
+
+/* ---- for the engine ------------------------------------------------------------------------- */
+
+void meter_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec)
+{
+	const struct arguments *arguments = &meter->arguments;
+	const size_t most = arguments->n_histograms + SPARE_HISTOGRAMS;
+
+	spec->key_arg = arguments->key_arg < 0 ? ENGINE_NO_KEY : arguments->key_arg;
+	spec->filter = arguments->has_filter ? &arguments->filter : NULL;
+	if (arguments->hist_arg >= 0) {
+		spec->hist_arg = (unsigned int)arguments->hist_arg;
+		spec->n_histograms = most < MAX_HISTOGRAMS ? most : MAX_HISTOGRAMS;
+	}
+	spec->prints = !selection_is_empty(&arguments->printed);
+	spec->print_limit = arguments->print_limit;
+	spec->print_bytes = arguments->print_bytes   ? arguments->print_bytes
+			    : arguments->print_limit ? LIMITED_PRINT_BYTES
+						     : UNLIMITED_PRINT_BYTES;
+	spec->max_args = arguments->table.n + arguments->table.n / 4 + SPARE_ARGS;
+}
+
+void meter_fill_site(const struct ocp_meter *meter, const struct measured_site *measured,
+			 struct engine_site *site)
+{
+	const struct column *column = &meter->table.columns[measured->column];
+
+	site->is_filtered = arguments_filter(&meter->arguments, column);
+	site->is_printed = column->is_printed;
+	site->has_histogram = column->has_histogram;
+	site->histogram = column->histogram;
+	site->args = measured->args;
+}
