@@ -17,6 +17,7 @@ MAKEFLAGS += --no-builtin-rules
 ifeq ($(origin CC),default)
 CC := gcc
 endif
+OBJCOPY ?= objcopy
 CLANG ?= clang
 BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool /usr/local/sbin/bpftool) bpftool)
 PKG_CONFIG ?= pkg-config
@@ -76,6 +77,7 @@ server := $(O)/ocaml-probes-serve
 viewer := $(O)/ocaml-probes-top
 linker := $(O)/ocaml-probes-link
 lib_a := $(O)/libocaml_probes.a
+internal_a := $(O)/internal.a
 lib_so := $(O)/libocaml_probes.so.$(VERSION)
 
 .PHONY: all
@@ -89,9 +91,17 @@ $(O)/%.o: %.c | $(bpf_skels)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(lib_a): $(lib_objs)
+# The library for our own programs and unit tests: each takes the objects that it needs.
+$(internal_a): $(lib_objs)
 	$(say) AR $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+# The static library is one object, in which all names but the public ones are local.
+$(lib_a): $(lib_objs)
+	$(say) AR $@
+	$(Q)$(LD) -r -o $(O)/ocaml_probes.o $^
+	$(Q)$(OBJCOPY) --localize-hidden $(O)/ocaml_probes.o
+	$(Q)rm -f $@ && $(AR) rcs $@ $(O)/ocaml_probes.o
 
 $(lib_so): $(lib_objs)
 	$(say) LINK $@
@@ -105,19 +115,19 @@ $(parts_a): $(parts_objs) $(web_objs)
 	$(say) AR $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-$(tool): $(tool_objs) $(parts_a) $(lib_a)
+$(tool): $(tool_objs) $(parts_a) $(internal_a)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(TOOL_LIBS)
 
-$(server): $(O)/src/serve/main.o $(parts_a) $(lib_a)
+$(server): $(O)/src/serve/main.o $(parts_a) $(internal_a)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(TOOL_LIBS) -lmicrohttpd -lm
 
-$(viewer): $(O)/src/top/main.o $(parts_a) $(lib_a)
+$(viewer): $(O)/src/top/main.o $(parts_a) $(internal_a)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $$($(PKG_CONFIG) --libs ncursesw) -lm
 
-$(linker): $(link_objs) $(lib_a)
+$(linker): $(link_objs) $(internal_a)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^
 

@@ -25,7 +25,7 @@ $(O)/tests/unit/support.a: $(unit_support)
 	$(say) AR $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-$(unit_tests): %: %.o $(O)/tests/unit/support.a $(parts_a) $(lib_a)
+$(unit_tests): %: %.o $(O)/tests/unit/support.a $(parts_a) $(internal_a)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(TOOL_LIBS) -lm -lcmocka
 

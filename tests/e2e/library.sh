@@ -40,7 +40,7 @@ gamma disabled"
 test_static_library() {
 	install_library
 	gcc -o "$TMP/example" "$ROOT/tests/library/example.c" $(pkg-config --cflags ocaml_probes) \
-		"$TMP/installed/lib/libocaml_probes.a" $(pkg-config --libs libbpf libelf)
+		"$TMP/installed/lib/libocaml_probes.a" $(pkg-config --libs $(pkg-config --print-requires-private ocaml_probes))
 	start_target "$O/tests/ocaml/loop"
 	await_line ready
 	eq "$("$TMP/example" "$TARGET" alpha | head -n 1)" "alpha enabled"
@@ -131,11 +131,14 @@ reused 2 disabled"
 	eq "$("$TMP/restrict" "$TARGET" "/proc/$TARGET/exe")" ""
 }
 
-# What is exported is what the header declares.
+# Both libraries export what the headers declare, and nothing else.
 test_exported_symbols() {
-	eq "$(nm -D --defined-only "$O/libocaml_probes.so" | awk '{ print $3 }' | sort)" \
-		"$(grep -oh '\bocp_[a-z_]*(' "$ROOT"/include/*.h | tr -d '(' | sort -u | comm -12 - <(
-			grep -hA3 '^OCP_API' "$ROOT"/include/*.h | grep -o '\bocp_[a-z_]*(' | tr -d '(' | sort -u))"
+	local public
+	public=$(grep -oh '\bocp_[a-z_]*(' "$ROOT"/include/*.h | tr -d '(' | sort -u | comm -12 - <(
+			grep -hA3 '^OCP_API' "$ROOT"/include/*.h | grep -o '\bocp_[a-z_]*(' | tr -d '(' | sort -u))
+	eq "$(nm -D --defined-only "$O/libocaml_probes.so" | awk '{ print $3 }' | sort)" "$public" "shared"
+	eq "$(nm --extern-only --defined-only "$O/libocaml_probes.a" | awk 'NF == 3 { print $3 }' | sort)" \
+		"$public" "static"
 }
 
 run_tests "$@"
