@@ -142,7 +142,8 @@ int thread_exit(void *unused)
 	if (config.only_tgids || config.key_arg != MEASURE_NO_ARG) {
 		struct task_struct *task = (void *)bpf_get_current_task();
 
-		/* Only with the last thread of its process: the kernel has counted it out already.
+		/*
+		 * Only with the last thread of its process: the kernel has counted it out already.
 		 */
 		if (BPF_CORE_READ(task, signal, live.counter))
 			return 0;

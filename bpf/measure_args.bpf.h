@@ -70,7 +70,8 @@ static __always_inline int is_key_user(const __u32 *tgid)
 	return bpf_map_update_elem(&key_users, tgid, &one, 0 /* BPF_ANY */) == 0;
 }
 
-/* Take the open start of KEY away. Its time, MEASURE_MARKER included, in *NS; 0 if there is none.
+/*
+ * Take the open start of KEY away. Its time, MEASURE_MARKER included, in *NS; 0 if there is none.
  */
 static __always_inline int take_start(const struct measure_start_key *key, __u64 *ns)
 {

@@ -278,7 +278,8 @@ OCP_API int ocp_meter_detach(struct ocp_meter *meter);
 
 /* ---- samples ------------------------------------------------------------------------------- */
 
-/* A probe that is measured, whatever its hits are told apart by. Members may be added at the end.
+/*
+ * A probe that is measured, whatever its hits are told apart by. Members may be added at the end.
  */
 struct ocp_probe_hits {
 	const char *probe;
@@ -294,7 +295,8 @@ struct ocp_probe_hits {
 	size_t n_uses, n_uses_without_site;
 };
 
-/* Hits of one probe, or of a part of it as ocp_meter_split said. Members may be added at the end.
+/*
+ * Hits of one probe, or of a part of it as ocp_meter_split said. Members may be added at the end.
  */
 struct ocp_hits {
 	const char *probe;

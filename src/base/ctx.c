@@ -92,7 +92,8 @@ const char *ocp_version(void)
 	return OCP_VERSION;
 }
 
-/* Operands come from hostile files and other people's processes: they never reach a terminal raw.
+/*
+ * Operands come from hostile files and other people's processes: they never reach a terminal raw.
  */
 static void make_one_line(char *text)
 {

@@ -31,8 +31,8 @@ struct bpftrace_plan {
 	pid_t pid;	   /* 0: whoever runs the file */
 	bool by_predicate; /* bpftrace's -p would not find the files: a predicate has to do */
 	bool by_exe_link;  /* by -p and /proc/PID/exe: a form that was run with bpftrace 0.26.1 */
-	bool needs_checks; /* of the instruction at a place, which some bpftraces are built without
-			    */
+	/* of the instruction at a place, which some bpftraces are built without */
+	bool needs_checks;
 	struct bpftrace_group *groups; /* in the order of the names asked for */
 	size_t n_groups;
 	struct bpftrace_site *sites; /* what the groups point into */

@@ -214,7 +214,8 @@ static size_t common_args(const struct bpftrace_group *group)
 
 		least = n < least ? n : least;
 	}
-	/* Beyond those that have a name it takes the registers, which must be the same everywhere.
+	/*
+	 * Beyond those that have a name it takes the registers, which must be the same everywhere.
 	 */
 	return !has_same_args(group) && least > MAX_NAMED_ARGS ? MAX_NAMED_ARGS : least;
 }
@@ -268,7 +269,8 @@ static enum arg_use use_arg(const struct bpftrace_group *group, const struct bpf
 	return read_operand(operand, expression, bytes) ? ARG_SHOWN : ARG_NOT_SAYABLE;
 }
 
-/* Print N arguments, number ARGS[0] first, in a line; the bits of INTS say which of them are ints.
+/*
+ * Print N arguments, number ARGS[0] first, in a line; the bits of INTS say which of them are ints.
  */
 static void put_printf(FILE *f, const char *name, const size_t *args, size_t n, unsigned int ints)
 {

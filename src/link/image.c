@@ -348,7 +348,8 @@ static int write_bytes(const struct image *image, int fd)
 
 	if (err)
 		return err;
-	/* The owner first: chown clears the set-id bits, which must not end up with another owner.
+	/*
+	 * The owner first: chown clears the set-id bits, which must not end up with another owner.
 	 */
 	if (fchown(fd, image->stat.st_uid, image->stat.st_gid)) {
 		if (errno != EPERM)

@@ -7,7 +7,8 @@
 
 enum { KEPT_PATH_BYTES = 128 };
 
-/* The path of what is kept as NAME into FOLDER, which has KEPT_PATH_BYTES. -EINVAL: no such name.
+/*
+ * The path of what is kept as NAME into FOLDER, which has KEPT_PATH_BYTES. -EINVAL: no such name.
  */
 int kept_folder_of(struct ocp_ctx *ctx, const char *name, char *folder);
 

@@ -87,7 +87,7 @@ void meter_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec)
 }
 
 void meter_fill_site(const struct ocp_meter *meter, const struct measured_site *measured,
-			 struct engine_site *site)
+		     struct engine_site *site)
 {
 	const struct column *column = &meter->table.columns[measured->column];
 

@@ -366,7 +366,8 @@ static int compare_keys(const void *a, const void *b)
 	return (x->key > y->key) - (x->key < y->key);
 }
 
-/* The rows of an earlier sample, to be found by key. Mostly they stand in the order of the later.
+/*
+ * The rows of an earlier sample, to be found by key. Mostly they stand in the order of the later.
  */
 struct earlier_rows {
 	const struct ocp_sample *sample;

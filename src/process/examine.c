@@ -291,7 +291,8 @@ static void report_update(struct examiner *e, const struct snapshot *snapshot,
 			repair_can_settle(&context, snapshot, journal);
 }
 
-/* An update that a tool was killed in. One that was not begun, or was done, is no more of interest.
+/*
+ * An update that a tool was killed in. One that was not begun, or was done, is no more of interest.
  */
 static void examine_update(struct examiner *e, const struct snapshot *snapshot,
 			   const struct stale_journal *journal)

@@ -31,7 +31,8 @@ struct image_list {
 int image_list_read(struct ocp_ctx *ctx, pid_t pid, struct image_list *list);
 void image_list_free(struct image_list *list);
 
-/* Whose probes these are, for messages: the executable, or the program that they are restricted to.
+/*
+ * Whose probes these are, for messages: the executable, or the program that they are restricted to.
  */
 const char *image_list_name(const struct image_list *list);
 

@@ -262,7 +262,8 @@ static void free_stale(struct stale_journal *journal)
 	*journal = (struct stale_journal){ 0 };
 }
 
-/* The text of the file, NULL if it is not one that UID wrote (said in the log) or cannot be read.
+/*
+ * The text of the file, NULL if it is not one that UID wrote (said in the log) or cannot be read.
  */
 static char *read_text(struct ocp_ctx *ctx, int dir_fd, const char *path, const char *file,
 		       uid_t uid)

@@ -22,7 +22,8 @@ enum journal_kind {
 struct journal_entry {
 	char *name;
 	enum action_verb verb;
-	/* The probe's counter (of several the highest) before that, or JOURNAL_UNKNOWN; and after.
+	/*
+	 * The probe's counter (of several the highest) before that, or JOURNAL_UNKNOWN; and after.
 	 */
 	int count_before, count_after;
 };

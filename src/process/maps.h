@@ -29,7 +29,8 @@ struct maps {
 int maps_read(struct ocp_ctx *ctx, pid_t pid, struct maps *maps);
 void maps_free(struct maps *maps);
 
-/* Parse TEXT, which is taken over (freed by maps_free, also on error). -EBADMSG if it is no maps.
+/*
+ * Parse TEXT, which is taken over (freed by maps_free, also on error). -EBADMSG if it is no maps.
  */
 int maps_parse(struct ocp_ctx *ctx, char *text, struct maps *maps);
 

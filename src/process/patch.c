@@ -48,7 +48,8 @@ static int write_value(int fd, uint64_t addr, uint16_t value, uint8_t bytes)
 	return n < 0 ? -errno : -ESRCH;
 }
 
-/* Writes of one phase that one thread carries out in order; done[] stands for those that are done.
+/*
+ * Writes of one phase that one thread carries out in order; done[] stands for those that are done.
  */
 struct share {
 	int fd;

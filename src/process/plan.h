@@ -13,7 +13,8 @@
 #include "process/process_probes.h"
 #include "process/patch.h"
 
-/* What is to be done to one probe, and its writes: writes[first_write .. first_write + n_writes).
+/*
+ * What is to be done to one probe, and its writes: writes[first_write .. first_write + n_writes).
  */
 struct plan_step {
 	size_t probe;

@@ -231,7 +231,8 @@ int proc_start_time(pid_t pid, uint64_t *start_time)
 	if (n <= 0)
 		return -ESRCH;
 	text[n] = '\0';
-	/* Field 22. The second is a name in parentheses, which may hold anything; then the state.
+	/*
+	 * Field 22. The second is a name in parentheses, which may hold anything; then the state.
 	 */
 	at = strrchr(text, ')');
 	if (at && (strncmp(at, ") Z", 3) == 0 || strncmp(at, ") X", 3) == 0))

@@ -176,7 +176,8 @@ int ocp_process_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[],
 	return err;
 }
 
-/* Enable in the new process PROC what ACTIONS enable: one that starts has nothing to be disabled.
+/*
+ * Enable in the new process PROC what ACTIONS enable: one that starts has nothing to be disabled.
  */
 static int update_new(struct ocp_process *proc, const struct ocp_actions *actions)
 {

@@ -216,7 +216,8 @@ static size_t fill_pieces(const struct live *live, const size_t *probes, size_t 
 	return n_pieces;
 }
 
-/* Take new bytes into the snapshot; are they different? Somebody's int3 on a site's first byte does
+/*
+ * Take new bytes into the snapshot; are they different? Somebody's int3 on a site's first byte does
  * not count. Returns how many bytes were taken.
  */
 static size_t take_code(const struct live *live, const struct live_probe *p, const uint8_t *bytes,

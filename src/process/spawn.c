@@ -6,7 +6,7 @@
  *	seize, go	with PTRACE_O_EXITKILL: half started it must not outlive us
  *	exec		its stop comes with the new program mapped, and the dynamic linker beside it
  *	load		the dynamic linker maps the shared libraries; a debug register stops it when
- * it says that the list is complete (rtld.c), before it runs a constructor
+ *			it says that the list is complete (rtld.c), before it runs a constructor
  *
  * A debug register rather than a breakpoint: no byte of the process is changed. A failing exec
  * tells its errno over a second pipe, which a successful one closes.
@@ -85,8 +85,7 @@ static int run_to_exec(struct spawn *spawn, int error_fd)
 	}
 }
 
-/* ---- from the end of the exec to the first code of the program --------------------------------
- */
+/* ---- from the end of the exec to the first code of the program ------------------------------- */
 
 /* Debug register N of a stopped tracee: offset for PTRACE_POKEUSER, <sys/user.h>. */
 static long set_debug_register(pid_t tid, int n, uint64_t value)
@@ -96,7 +95,8 @@ static long set_debug_register(pid_t tid, int n, uint64_t value)
 	return ptrace(PTRACE_POKEUSER, tid, (void *)off, (void *)(uintptr_t)value);
 }
 
-/* Intel SDM 3B, 18.2: DR7 bit 0 arms DR0 for this thread, for execution; DR6 bit 0 says it fired.
+/*
+ * Intel SDM 3B, 18.2: DR7 bit 0 arms DR0 for this thread, for execution; DR6 bit 0 says it fired.
  */
 enum { DR_ADDRESS = 0, DR_STATUS = 6, DR_CONTROL = 7, DR_ARM_0 = 1 };
 

@@ -5,16 +5,17 @@
  * Each thread is a tracee of its own: PTRACE_SEIZE takes it without stopping it, PTRACE_INTERRUPT
  * asks it to stop. What waitpid then reports is one of
  *
- *	PTRACE_EVENT_STOP, SIGTRAP	our interrupt
- *	PTRACE_EVENT_STOP, other	a group stop: the process was stopped (SIGSTOP, ^Z) already;
- *					after a detach it still is
- *	no event, a signal		a signal was about to be delivered: the thread is stopped
- * just as well, and the signal is ours to pass on at detach; once, with its siginfo kept by the
- * kernel as the number is the same exited or killed		one thread less
+ *	1. PTRACE_EVENT_STOP, SIGTRAP	our interrupt
+ *	2. PTRACE_EVENT_STOP, other	a group stop: the process was stopped (SIGSTOP, ^Z) already;
+ *					it stays stopped after the detach
+ *	3. no event, a signal		a signal was about to be delivered. The thread is stopped,
+ *					and we pass the signal on at detach, once. The kernel keeps
+ *					its siginfo, as the number is the same
+ *	4. exited or killed		one thread less
  *
- * The interrupt that is still pending after the third is dropped by the kernel at detach
- * (__ptrace_unlink). Threads born meanwhile are found by reading /proc/PID/task again until a pass
- * finds nothing new: a stopped thread starts none.
+ * After case 3 our interrupt is still pending: the kernel drops it at detach (__ptrace_unlink).
+ * Threads born meanwhile are found by reading /proc/PID/task again until a pass finds nothing new:
+ * a stopped thread starts none.
  *
  * If the tracer dies at any point the kernel detaches its tracees and they run on (ptrace(2)).
  *
@@ -452,8 +453,7 @@ pid_t tracee_pid(const struct tracee *tracee)
 	return tracee->pid;
 }
 
-/* ---- the thread that traces --------------------------------------------------------------------
- */
+/* ---- the thread that traces ------------------------------------------------------------------ */
 
 static void wait_for(sem_t *semaphore)
 {
@@ -562,7 +562,8 @@ static void reap_ended(struct tracee *tracee)
 	for (size_t i = 0; i < tracee->n; i++) {
 		id_t tid = (id_t)tracee->threads[i].tid;
 
-		/* No exec waits for us to take the first thread's, which may be our caller's child.
+		/*
+		 * No exec waits for us to take the first thread's, which may be our caller's child.
 		 */
 		if (tracee->threads[i].tid == tracee->pid)
 			continue;

@@ -411,7 +411,8 @@ static int apply_slice_work(void *arg)
 	return apply_slice(work->u, work->slice);
 }
 
-/* Stop the process (unless it is held), carry out the slice, let it go. *STOPPED_NS: for how long.
+/*
+ * Stop the process (unless it is held), carry out the slice, let it go. *STOPPED_NS: for how long.
  */
 static int run_slice(struct update *u, struct slice *slice, int64_t *stopped_ns)
 {

@@ -228,7 +228,8 @@ out:
 	return found < 0 ? found : 0;
 }
 
-/* A prelinker moved .stapsdt.base to BASE_VA: everything moved by as much. A missing site stays 0.
+/*
+ * A prelinker moved .stapsdt.base to BASE_VA: everything moved by as much. A missing site stays 0.
  */
 static void correct_prelink(struct site *site, uint64_t base_va)
 {

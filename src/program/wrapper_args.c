@@ -224,7 +224,8 @@ static bool agrees(const struct operand *operand, const struct x86_place *place)
 	}
 }
 
-/* NULL, or why no stack operand is known. Registers that the wrapper does not confirm are marked.
+/*
+ * NULL, or why no stack operand is known. Registers that the wrapper does not confirm are marked.
  */
 static const char *compare(struct operands *operands, const struct x86_place *places)
 {

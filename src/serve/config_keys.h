@@ -25,7 +25,8 @@ int config_keys_line(const struct config_keys *keys, const char *where);
 
 /* The line of the byte AT. */
 int config_line_of(const char *text, size_t at);
-/* The first byte of TEXT, from AT on, that is neither blank nor in a comment; N if there is none.
+/*
+ * The first byte of TEXT, from AT on, that is neither blank nor in a comment; N if there is none.
  */
 size_t config_skip_blank(const char *text, size_t at, size_t n);
 

@@ -8,7 +8,7 @@
  *	- the listening socket, its connections, stderr, and the channel (serve/channel.h);
  *	- no capability, and no way to one (serve/sandbox.h);
  *	- the system calls that this takes: it can open no file, make no socket, run nothing, send
- * no signal and look into no other process, root's or not.
+ *	  no signal and look into no other process, root's or not.
  *
  * Over the channel it may ask for what everybody may read by HTTP. To switch something it needs the
  * token, which only the other process knows and compares, like Origin and Content-Type; it sees

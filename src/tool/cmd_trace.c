@@ -188,7 +188,8 @@ static int run(struct options *options)
 	argv[0] = (char *)options->prog;
 	for (int i = 0; i < options->n_args; i++)
 		argv[i + 1] = options->args[i];
-	/* Ignored, which may be inherited, the end of a child is not told and its status is lost.
+	/*
+	 * Ignored, which may be inherited, the end of a child is not told and its status is lost.
 	 */
 	signal(SIGCHLD, SIG_DFL);
 	code = options->measure.flag ? trace_and_measure(options, argv) : trace(options, argv);

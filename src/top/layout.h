@@ -22,11 +22,11 @@ void layout_columns(struct column *columns, size_t n, int x, int width, int gap)
 
 /* How many lines of a screen each part of it has. */
 struct heights {
-	int programs; /* 0: as with one program; a header in addition to them if there are several
-		       */
-	int pairs;    /* without the header */
-	int probes;   /* without the header */
-	int gap;      /* between tables */
+	/* 0: as with one program; a header in addition to them if there are several */
+	int programs;
+	int pairs;  /* without the header */
+	int probes; /* without the header */
+	int gap;    /* between tables */
 };
 
 /* LINES are those between the two above and the two below. The tables' headers take some. */

@@ -143,7 +143,8 @@ ptrdiff_t watch_find_probe(const struct watch_target *target, const char *name);
 /* How many columns there are, and when the newest ended (CLOCK_REALTIME). */
 size_t watch_column_count(const struct watch *watch);
 int64_t watch_column_time_ns(const struct watch *watch);
-/* Hits a second in column AGE, 0 the newest, less than WATCH_COLUMNS; NAN where nothing is known.
+/*
+ * Hits a second in column AGE, 0 the newest, less than WATCH_COLUMNS; NAN where nothing is known.
  */
 double watch_probe_rate(const struct watch *watch, size_t target, size_t probe, size_t age);
 /*

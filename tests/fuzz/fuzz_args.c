@@ -61,7 +61,8 @@ static void check_filter(const struct filter *filter, __u32 args_used)
 		}
 		if (op->kind == FILTER_STRING)
 			require(op->string < filter->n_strings);
-		/* Of numbers there is no starts-with, and ordered is never beyond the infinities.
+		/*
+		 * Of numbers there is no starts-with, and ordered is never beyond the infinities.
 		 */
 		if (op->kind == FILTER_NUMBER)
 			require(op->comparison <= FILTER_GE && op->int_comparison <= FILTER_GE &&

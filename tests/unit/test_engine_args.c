@@ -276,7 +276,8 @@ static void filtered_starts_leave_their_keys(void **state)
 	measured_finish(&m);
 }
 
-/* Processes that end give their room back, one after another, and what they left open is counted.
+/*
+ * Processes that end give their room back, one after another, and what they left open is counted.
  */
 static void processes_take_their_keys_along(void **state)
 {

@@ -215,7 +215,8 @@ static void semaphores_outside_of_the_data(void **state)
 	}
 	note->semaphore = 0;
 	expect_error(f, -EBADMSG, "without a semaphore");
-	/* Without a base, only an offset that is lower than all data says that the semaphore is
+	/*
+	 * Without a base, only an offset that is lower than all data says that the semaphore is
 	 * lost.
 	 */
 	note->base = 0;

@@ -98,7 +98,8 @@ static void whatever_fails_nothing_is_written(void **state)
 	ocp_ctx_free(ctx);
 }
 
-/* Where process_vm_writev may not write, as in memory that was made read-only, /proc/PID/mem may.
+/*
+ * Where process_vm_writev may not write, as in memory that was made read-only, /proc/PID/mem may.
  */
 static void semaphores_that_are_read_only(void **state)
 {

@@ -408,8 +408,9 @@ static void noise(void **state)
 	}
 }
 
-/* ---- what the debug information costs ---------------------------------------------------------
- *
+/*
+ * ---- what the debug information costs ---------------------------------------------------------
+ * 
  * Calls of libdw that run a line program, or look for a unit: the linker leads them here.
  */
 

@@ -195,7 +195,8 @@ static void tables_outside_of_the_file(void **state)
 	expect_error(f, "past the end of the file");
 }
 
-/* Whatever the bytes of the tables are, nothing is read outside of them (the sanitizers look on).
+/*
+ * Whatever the bytes of the tables are, nothing is read outside of them (the sanitizers look on).
  */
 static void noise(void **state)
 {

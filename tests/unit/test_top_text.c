@@ -184,7 +184,8 @@ static void cells_keep_their_seconds(void **state)
 		for (size_t i = 0; i < WATCH_COLUMNS; i++)
 			rates[i] = (float)(tick - WATCH_COLUMNS + i);
 		spark_fold(rates, tick, cells, 20);
-		/* A complete cell is the mean of the same three seconds for as long as it is seen.
+		/*
+		 * A complete cell is the mean of the same three seconds for as long as it is seen.
 		 */
 		if (tick > 60 && (tick - 1) % 3 == 0)
 			assert_memory_equal(cells + 1, before + 2, 18 * sizeof(float));

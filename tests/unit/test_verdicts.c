@@ -312,7 +312,8 @@ static void libraries_of_what_is_named(void **state)
 	close(good);
 }
 
-/* One that was examined and then changed behind our back (its times do not tell) is limited, too.
+/*
+ * One that was examined and then changed behind our back (its times do not tell) is limited, too.
  */
 static void limits_hold_after_the_examination(void **state)
 {

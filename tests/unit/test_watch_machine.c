@@ -249,7 +249,8 @@ static void test_containers_have_names_in_common(void **state)
 	rmdir(folder);
 }
 
-/* stat says another device of a program than the kernel has inside: its library is counted still.
+/*
+ * stat says another device of a program than the kernel has inside: its library is counted still.
  */
 static void test_devices_that_stat_makes_up(void **state)
 {

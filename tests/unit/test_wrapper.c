@@ -108,7 +108,8 @@ static void what_is_no_wrapper_says_nothing(void **state)
 		     0x7f, CALL); /* sub $0x7fffffff,%rsp, twice */
 }
 
-/* Nobody's word is believed to be an argument: what the wrapper has not written, its own address.
+/*
+ * Nobody's word is believed to be an argument: what the wrapper has not written, its own address.
  */
 static void other_values_are_unknown(void **state)
 {

@@ -86,7 +86,8 @@ static bool is_name_char(char c)
 	       (c && strchr("_.$@", c));
 }
 
-/* A number in C's syntax; as the assembler has it, one above the largest signed one is that - 2^64.
+/*
+ * A number in C's syntax; as the assembler has it, one above the largest signed one is that - 2^64.
  */
 static bool take_number(struct operand *op, __s64 *number)
 {

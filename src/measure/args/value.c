@@ -208,7 +208,8 @@ static size_t printable_utf8(const unsigned char *at, size_t n)
 			return 0;
 		code = code << 6 | (at[i] & 0x3f);
 	}
-	/* No shorter form, no control character, no surrogate, nothing that turns the line around.
+	/*
+	 * No shorter form, no control character, no surrogate, nothing that turns the line around.
 	 */
 	if (code < least[length] || code < 0xa0 || code > 0x10ffff || (code >> 11) == 0x1b ||
 	    (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069))

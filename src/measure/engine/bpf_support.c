@@ -7,8 +7,8 @@
  * The questions are put to the kernel rather than to its version number, which distributions'
  * backports belie; the version only helps to word a refusal.
  *
- *   - A link for the path "/" is never made, but how it is refused tells: EBADF comes from code
- * that looked at the path, so the kernel knows uprobe_multi; EINVAL comes from one that does not.
+ *   - The kernel never makes a link for the path "/". Its error tells: EBADF comes from code that
+ *     looked at the path, so the kernel knows uprobe_multi; EINVAL comes from one that does not.
  *   - Until Linux 6.10 (and its stable backports) the pid of a link selected one thread only, the
  *     main one. The change that mended it also made the kernel refuse negative pids with EINVAL
  *     before it looks at the path; earlier kernels get as far as the path and say EBADF.

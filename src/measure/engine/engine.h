@@ -85,7 +85,8 @@ struct engine_spec {
 	size_t max_processes; /* that are listed at one time */
 	bool children;	      /* what a listed process forks is listed, too */
 	const char *exe;      /* see check_exe; NULL: none */
-	/* Arguments are read if there is a filter, a key, a histogram or if something is printed.
+	/*
+	 * Arguments are read if there is a filter, a key, a histogram or if something is printed.
 	 */
 	const struct filter *filter; /* NULL: none */
 	size_t n_histograms;	     /* 0: none */

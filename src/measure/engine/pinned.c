@@ -99,7 +99,8 @@ static int is_link_of_ours(int fd)
 		info.type == LINK_UPROBE_MULTI);
 }
 
-/* Of what type the program is, only those with CAP_SYS_ADMIN may ask: the link's says it as well.
+/*
+ * Of what type the program is, only those with CAP_SYS_ADMIN may ask: the link's says it as well.
  */
 int pinned_link_open(struct ocp_ctx *ctx, const char *path)
 {

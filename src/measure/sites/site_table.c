@@ -445,8 +445,7 @@ int site_table_drop_left_out(struct site_table *table)
 	return 0;
 }
 
-/* ---- where in the source ----------------------------------------------------------------------
- */
+/* ---- where in the source --------------------------------------------------------------------- */
 
 static int compare_vas(const void *a, const void *b)
 {

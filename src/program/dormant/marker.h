@@ -32,7 +32,8 @@ struct marker {
 
 /* All markers of one name. */
 struct marker_probe {
-	/* The first one of a site that can be switched; NULL: there is none. See
+	/*
+	 * The first one of a site that can be switched; NULL: there is none. See
 	 * code_scan_find_probes.
 	 */
 	const struct marker *marker;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a probe's arguments are at its site, read from the code that the ppx has put into the
+/*
+ * Where a probe's arguments are at its site, read from the code that the ppx has put into the
  * handler. See x86_args.c.
  */
 #ifndef DORMANT_X86_ARGS_H

@@ -102,7 +102,8 @@ static struct value load(const struct evaluation *eval, const struct x86_insn *i
 	for (size_t i = 0; i < eval->n_cells; i++)
 		if (is_same_key(eval->cells[i].key, key))
 			return eval->cells[i].value;
-	/* A word of the GOT, that is an address; or any word: then no use of it will be accepted.
+	/*
+	 * A word of the GOT, that is an address; or any word: then no use of it will be accepted.
 	 */
 	if (insn->base == X86_RIP)
 		value = (struct value){ .kind = PLACE, .key = { FROM_GOT, key.number } };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the arguments of a probe are at its site, read from the wrapper that an enabled site calls.
+/*
+ * Where the arguments of a probe are at its site, read from the wrapper that an enabled site calls.
  * See x86_wrapper.c.
  */
 #ifndef DORMANT_X86_WRAPPER_H

@@ -54,8 +54,7 @@ struct tracer {
 
 static atomic_bool verbose;
 
-/* ---- the value --------------------------------------------------------------------------------
- */
+/* ---- the value ------------------------------------------------------------------------------- */
 
 #define Tracer_val(v) (*(struct tracer **)Data_custom_val(v))
 
@@ -108,8 +107,7 @@ static struct tracer *tracer_new(void)
 	return t;
 }
 
-/* ---- in and out of the library ----------------------------------------------------------------
- */
+/* ---- in and out of the library --------------------------------------------------------------- */
 
 /* Also called by the library's own threads. */
 static void log_line(void *data, enum ocp_log_level level, const char *line)
@@ -189,8 +187,7 @@ static void raise_failure(struct failure f)
 	caml_raise_with_arg(*caml_named_value("Probes_lib.Error"), why);
 }
 
-/* ---- copies of OCaml values -------------------------------------------------------------------
- */
+/* ---- copies of OCaml values ------------------------------------------------------------------ */
 
 static void free_strings(char **strings)
 {
@@ -259,8 +256,7 @@ static void copy_steps(value v, struct steps *steps)
 	caml_raise_out_of_memory();
 }
 
-/* ---- what the operations are made of, to be called between enter and leave --------------------
- */
+/* ---- what the operations are made of, to be called between enter and leave ------------------- */
 
 static int compare_name(const void *key, const void *name)
 {
@@ -393,8 +389,7 @@ static void forget_target(struct tracer *t, const struct target *target, bool fa
 	ocp_process_free(target->proc);
 }
 
-/* ---- the stubs ----------------------------------------------------------------------------------
- */
+/* ---- the stubs ------------------------------------------------------------------------------- */
 
 STUB probes_lib_set_verbose(value v_verbose);
 STUB probes_lib_set_verbose(value v_verbose)
