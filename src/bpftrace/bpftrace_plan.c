@@ -41,14 +41,10 @@
 #include <sys/stat.h>
 
 #include "base/ctx.h"
-#include "base/str_regexp.h"
-#include "base/suggest.h"
 #include "elf/symbols.h"
+#include "program/selection.h"
 #include "program/wrapper_args.h"
 #include "process/process.h"
-
-static const char name_characters[] =
-	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
 
 /* Some ELF files and what they are to be called: a process's, or one alone. */
 struct planner {
@@ -90,62 +86,28 @@ static int collect_names(struct planner *p)
 	return n ? 0 : ctx_error(p->ctx, -ENOENT, "%s: has no OCaml probes", p->owner);
 }
 
-static int choose_name(struct planner *p, const char *name)
+static int take_probe(void *data, size_t probe)
 {
-	struct bpftrace_plan *plan = p->plan;
-	struct suggestion suggestion = suggestion_for(name);
-	const char **found = bsearch(&name, p->all, p->n_all, sizeof(*p->all), compare_names);
-	int err;
+	struct planner *p = data;
 
-	if (!found) {
-		for (size_t i = 0; i < p->n_all; i++)
-			suggestion_offer(&suggestion, p->all[i]);
-		err = ctx_error(p->ctx, -ENOENT, "probe '%s': no such probe in %s", name, p->owner);
-		if (suggestion.best)
-			ctx_hint(p->ctx, "did you mean '%s'?", suggestion.best);
-		return err;
-	}
-	for (size_t i = 0; i < plan->n_names; i++)
-		if (plan->names[i] == *found)
-			return ctx_error(p->ctx, -EINVAL, "probe '%s': named twice", name);
-	plan->names[plan->n_names++] = *found;
+	p->plan->names[p->plan->n_names++] = p->all[probe];
 	return 0;
-}
-
-static int choose_list(struct planner *p, const char *names)
-{
-	char *copy = strdup(names), *rest = copy, *name;
-	int err = copy ? 0 : ctx_no_memory(p->ctx);
-
-	while (!err && (name = strsep(&rest, ",")))
-		err = choose_name(p, name);
-	free(copy);
-	return err;
-}
-
-static int choose_matching(struct planner *p, const char *pattern)
-{
-	struct str_regexp *re;
-	int err = str_regexp_new(p->ctx, pattern, &re);
-
-	if (err)
-		return err;
-	for (size_t i = 0; i < p->n_all; i++)
-		if (str_regexp_match(re, p->all[i]))
-			p->plan->names[p->plan->n_names++] = p->all[i];
-	str_regexp_free(re);
-	return p->plan->n_names ? 0
-				: ctx_error(p->ctx, -ENOENT, "'%s': matches no probe in %s",
-					    pattern, p->owner);
 }
 
 static int choose(struct planner *p, const char *names)
 {
-	size_t plain = strspn(names, name_characters);
+	const struct probe_names among = { p->all, p->n_all, p->owner };
+	struct selection selection = { 0 };
+	struct items items = { 0 };
+	int err = items_add_text(&items, names) ? ctx_no_memory(p->ctx) : 0;
 
-	while (names[plain] == ',')
-		plain += 1 + strspn(names + plain + 1, name_characters);
-	return names[plain] ? choose_matching(p, names) : choose_list(p, names);
+	for (size_t i = 0; !err && i < items.n; i++)
+		err = selection_add(p->ctx, &selection, &items.list[i]);
+	if (!err)
+		err = selection_choose(p->ctx, &selection, &among, take_probe, p);
+	selection_free(&selection);
+	items_free(&items);
+	return err;
 }
 
 /* ---- groups -------------------------------------------------------------------------------- */

@@ -123,20 +123,24 @@ void ocp_meter_follow_children(struct ocp_meter *meter)
 	meter->children = true;
 }
 
+int meter_count_item(struct ocp_meter *meter, const struct item *item)
+{
+	return selection_add(meter->ctx, &meter->counted, item);
+}
+
 int ocp_meter_count(struct ocp_meter *meter, const char *name)
 {
-	return selection_add_name(meter->ctx, &meter->counted, name);
+	return meter_count_item(meter, &(struct item){ ITEM_PROBE, name });
 }
 
 int ocp_meter_count_regexp(struct ocp_meter *meter, const char *re)
 {
-	return selection_add_regexp(meter->ctx, &meter->counted, re);
+	return meter_count_item(meter, &(struct item){ ITEM_PROBE_REGEXP, re });
 }
 
 int ocp_meter_count_all(struct ocp_meter *meter)
 {
-	meter->counted.all = true;
-	return 0;
+	return meter_count_item(meter, &(struct item){ ITEM_ALL_PROBES, NULL });
 }
 
 void ocp_meter_split(struct ocp_meter *meter, enum ocp_split split)

@@ -80,6 +80,10 @@ struct ocp_meter {
 	struct ocp_costs kept_costs;
 };
 
+/* Count, or print the hits of, what ITEM says. */
+int meter_count_item(struct ocp_meter *meter, const struct item *item);
+int meter_print_item(struct ocp_meter *meter, const struct item *item);
+
 /*
  * meter_files.c: the program, or files that PROC has mapped and that are new, go to the table. If
  * PROC is OURS these take from it what is to be kept, and it can be freed.

@@ -48,22 +48,25 @@ int ocp_meter_histogram(struct ocp_meter *meter, const char *arg)
 	return set_arg(meter, "histogram", arg, &meter->arguments.hist_arg);
 }
 
+int meter_print_item(struct ocp_meter *meter, const struct item *item)
+{
+	return selection_add(meter->ctx, &meter->arguments.printed, item);
+}
+
 int ocp_meter_print(struct ocp_meter *meter, const char *name)
 {
-	return selection_add_name(meter->ctx, &meter->arguments.printed, name);
+	return meter_print_item(meter, &(struct item){ ITEM_PROBE, name });
 }
 
 int ocp_meter_print_regexp(struct ocp_meter *meter, const char *re)
 {
-	return selection_add_regexp(meter->ctx, &meter->arguments.printed, re);
+	return meter_print_item(meter, &(struct item){ ITEM_PROBE_REGEXP, re });
 }
 
 void ocp_meter_set_print_limit(struct ocp_meter *meter, uint64_t hits)
 {
 	meter->arguments.print_limit = hits;
 }
-
-/* ---- what the sites have -------------------------------------------------------------------- */
 
 /* ---- for the engine ------------------------------------------------------------------------- */
 

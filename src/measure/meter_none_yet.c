@@ -72,16 +72,16 @@ int meter_check_can_load(struct ocp_meter *meter)
 
 static void log_selection(const struct ocp_meter *meter, const struct selection *selection)
 {
-	const char *text;
-	bool is_name;
+	const struct item *item;
 
-	for (size_t i = 0; (text = selection_text(selection, i, &is_name)); i++)
+	for (size_t i = 0; (item = selection_item(selection, i)); i++)
 		ctx_log(meter->ctx, OCP_LOG_WARN,
-			is_name ? "%s: no probe '%s' yet: it is measured when a file that has it "
+			item->kind == ITEM_PROBE
+				? "%s: no probe '%s' yet: it is measured when a file that has it "
 				  "is loaded"
 				: "%s: no probe that matches '%s' yet: it is measured when a file "
 				  "that has one is loaded",
-			meter_where(meter), text);
+			meter_where(meter), item->text);
 }
 
 void meter_log_none_yet(const struct ocp_meter *meter)

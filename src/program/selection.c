@@ -4,117 +4,123 @@
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/str_regexp.h"
 #include "base/suggest.h"
 
-struct selection_item {
-	char *text;
-	struct str_regexp *re; /* NULL: the text is a name */
+struct selected {
+	struct item item;
+	struct str_regexp *re; /* of ITEM_PROBE_REGEXP, else NULL */
 	bool was_used;
 };
 
-static int compare_items(const void *a, const void *b)
+static int compare_texts(const void *a, const void *b)
 {
-	const struct selection_item *x = a, *y = b;
+	const struct selected *x = a, *y = b;
 
-	return strcmp(x->text, y->text);
+	return strcmp(x->item.text, y->item.text);
 }
 
-static void free_item(struct selection_item *item)
+static void free_selected(struct selected *selected)
 {
-	free(item->text);
-	str_regexp_free(item->re);
-	free(item);
+	item_free(&selected->item);
+	str_regexp_free(selected->re);
+	free(selected);
 }
 
 void selection_free(struct selection *selection)
 {
 	for (size_t i = 0; i < selection->n; i++) {
 		if (!selection->items[i]->re)
-			tdelete(selection->items[i], &selection->names, compare_items);
-		free_item(selection->items[i]);
+			tdelete(selection->items[i], &selection->names, compare_texts);
+		free_selected(selection->items[i]);
 	}
 	free(selection->items);
 	*selection = (struct selection){ 0 };
 }
 
-/* TEXT is copied, RE taken. NULL: no memory. */
-static struct selection_item *new_item(const char *text, struct str_regexp *re)
-{
-	struct selection_item *item = calloc(1, sizeof(*item));
+/* ---- adding --------------------------------------------------------------------------------- */
 
-	if (!item) {
-		str_regexp_free(re);
-		return NULL;
-	}
-	item->re = re;
-	item->text = strdup(text);
-	if (item->text)
-		return item;
-	free_item(item);
-	return NULL;
+static int new_selected(struct ocp_ctx *ctx, const struct item *item, struct selected **out)
+{
+	struct selected *selected = calloc(1, sizeof(*selected));
+	int err = 0;
+
+	if (!selected)
+		return ctx_no_memory(ctx);
+	if (item->kind == ITEM_PROBE_REGEXP)
+		err = str_regexp_new(ctx, item->text, &selected->re);
+	if (!err && item_set(&selected->item, item->kind, item->text))
+		err = ctx_no_memory(ctx);
+	if (err)
+		free_selected(selected);
+	else
+		*out = selected;
+	return err;
 }
 
-static int add(struct ocp_ctx *ctx, struct selection *selection, const char *text,
-	       struct str_regexp *re)
+static int remember_name(struct ocp_ctx *ctx, struct selection *selection,
+			 struct selected *selected)
 {
-	struct selection_item *item = new_item(text, re), **items, **known = &item;
+	struct selected **known = tsearch(selected, &selection->names, compare_texts);
 
-	items = item ? realloc(selection->items, (selection->n + 1) * sizeof(void *)) : NULL;
-	if (items)
-		selection->items = items;
-	if (items && !re)
-		known = tsearch(item, &selection->names, compare_items);
-	if (items && known && *known == item) {
-		items[selection->n++] = item;
-		selection->n_regexps += re != NULL;
+	if (!known)
+		return ctx_no_memory(ctx);
+	return *known == selected
+		       ? 0
+		       : ctx_error(ctx, -EINVAL, "probe '%s': named twice", selected->item.text);
+}
+
+int selection_add(struct ocp_ctx *ctx, struct selection *selection, const struct item *item)
+{
+	struct selected *selected, **items;
+	int err;
+
+	if (item->kind == ITEM_ALL_PROBES) {
+		selection->all = true;
 		return 0;
 	}
-	if (item)
-		free_item(item);
-	return items && known ? ctx_error(ctx, -EINVAL, "probe '%s': named twice", text)
-			      : ctx_no_memory(ctx);
+	items = realloc(selection->items, (selection->n + 1) * sizeof(void *));
+	if (!items)
+		return ctx_no_memory(ctx);
+	selection->items = items;
+	err = new_selected(ctx, item, &selected);
+	if (err)
+		return err;
+	if (!selected->re)
+		err = remember_name(ctx, selection, selected);
+	if (err) {
+		free_selected(selected);
+		return err;
+	}
+	items[selection->n++] = selected;
+	selection->n_regexps += selected->re != NULL;
+	return 0;
 }
 
-int selection_add_name(struct ocp_ctx *ctx, struct selection *selection, const char *name)
-{
-	return add(ctx, selection, name, NULL);
-}
-
-int selection_add_regexp(struct ocp_ctx *ctx, struct selection *selection, const char *re)
-{
-	struct str_regexp *compiled;
-	int err = str_regexp_new(ctx, re, &compiled);
-
-	return err ? err : add(ctx, selection, re, compiled);
-}
+/* ---- asking --------------------------------------------------------------------------------- */
 
 bool selection_is_empty(const struct selection *selection)
 {
 	return !selection->n && !selection->all;
 }
 
-const char *selection_text(const struct selection *selection, size_t i, bool *is_name)
+const struct item *selection_item(const struct selection *selection, size_t i)
 {
-	if (i >= selection->n)
-		return NULL;
-	*is_name = !selection->items[i]->re;
-	return selection->items[i]->text;
+	return i < selection->n ? &selection->items[i]->item : NULL;
 }
 
 bool selection_takes(struct selection *selection, const char *name)
 {
-	const struct selection_item named = { .text = (char *)name };
-	struct selection_item **found = tfind(&named, &selection->names, compare_items);
+	const struct selected named = { .item.text = name };
+	struct selected **found = tfind(&named, &selection->names, compare_texts);
 	bool takes = selection->all || found;
 
 	if (found)
 		(*found)->was_used = true;
 	for (size_t i = 0; selection->n_regexps && i < selection->n; i++) {
-		struct selection_item *item = selection->items[i];
+		struct selected *selected = selection->items[i];
 
-		if (item->re && str_regexp_match(item->re, name)) {
-			item->was_used = true;
+		if (selected->re && str_regexp_match(selected->re, name)) {
+			selected->was_used = true;
 			takes = true;
 		}
 	}
@@ -136,19 +142,72 @@ int selection_unknown(struct ocp_ctx *ctx, const char *name, const char *const *
 	return -ENOENT;
 }
 
+static int matches_none(struct ocp_ctx *ctx, const char *text, const char *where)
+{
+	return ctx_error(ctx, -ENOENT, "regular expression '%s': matches no probe of %s", text,
+			 where);
+}
+
 int selection_check_used(struct ocp_ctx *ctx, const struct selection *selection,
 			 const char *const *names, size_t n, const char *where)
 {
 	for (size_t i = 0; i < selection->n; i++) {
-		const struct selection_item *item = selection->items[i];
+		const struct selected *selected = selection->items[i];
+		const char *text = selected->item.text;
 
-		if (item->was_used)
-			continue;
-		if (item->re)
-			return ctx_error(ctx, -ENOENT,
-					 "regular expression '%s': matches no probe of %s",
-					 item->text, where);
-		return selection_unknown(ctx, item->text, names, n, where);
+		if (!selected->was_used)
+			return selected->re ? matches_none(ctx, text, where)
+					    : selection_unknown(ctx, text, names, n, where);
 	}
 	return 0;
+}
+
+/* ---- choosing from all ---------------------------------------------------------------------- */
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+int choose_name(struct ocp_ctx *ctx, const struct probe_names *among, const char *name,
+		take_probe_fn take, void *data)
+{
+	const char *const *found =
+		among->n ? bsearch(&name, among->names, among->n, sizeof(name), compare_names)
+			 : NULL;
+
+	return found ? take(data, (size_t)(found - among->names))
+		     : selection_unknown(ctx, name, among->names, among->n, among->where);
+}
+
+int choose_matching(struct ocp_ctx *ctx, const struct probe_names *among, const char *text,
+		    const struct str_regexp *re, take_probe_fn take, void *data)
+{
+	bool has_matched = false;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < among->n; i++) {
+		if (!str_regexp_match(re, among->names[i]))
+			continue;
+		has_matched = true;
+		err = take(data, i);
+	}
+	return !err && !has_matched ? matches_none(ctx, text, among->where) : err;
+}
+
+int selection_choose(struct ocp_ctx *ctx, const struct selection *selection,
+		     const struct probe_names *among, take_probe_fn take, void *data)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && selection->all && i < among->n; i++)
+		err = take(data, i);
+	for (size_t i = 0; !err && i < selection->n; i++) {
+		const struct selected *selected = selection->items[i];
+		const char *text = selected->item.text;
+
+		err = selected->re ? choose_matching(ctx, among, text, selected->re, take, data)
+				   : choose_name(ctx, among, text, take, data);
+	}
+	return err;
 }

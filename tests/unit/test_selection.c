@@ -8,6 +8,14 @@
 static const char *const names[] = { "cache_hit", "cache_miss", "request" };
 enum { N_NAMES = 3 };
 
+static int add(struct ocp_ctx *ctx, struct selection *selection, enum item_kind kind,
+	       const char *text)
+{
+	const struct item item = { kind, text };
+
+	return selection_add(ctx, selection, &item);
+}
+
 static void names_and_expressions(void **state)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
@@ -16,16 +24,16 @@ static void names_and_expressions(void **state)
 	(void)state;
 	assert_true(selection_is_empty(&selection));
 	assert_false(selection_takes(&selection, "request"));
-	assert_int_equal(selection_add_regexp(ctx, &selection, "cache_.*"), 0);
-	assert_int_equal(selection_add_name(ctx, &selection, "request"), 0);
+	assert_int_equal(add(ctx, &selection, ITEM_PROBE_REGEXP, "cache_.*"), 0);
+	assert_int_equal(add(ctx, &selection, ITEM_PROBE, "request"), 0);
 	assert_true(selection_takes(&selection, "cache_hit"));
 	assert_true(selection_takes(&selection, "request"));
 	assert_false(selection_takes(&selection, "requests"));
 	assert_false(selection_takes(&selection, "my_cache_hit"));
 	assert_int_equal(selection_check_used(ctx, &selection, names, N_NAMES, "it"), 0);
-	assert_int_equal(selection_add_name(ctx, &selection, "request"), -EINVAL);
+	assert_int_equal(add(ctx, &selection, ITEM_PROBE, "request"), -EINVAL);
 	assert_string_equal(ocp_error(ctx), "probe 'request': named twice");
-	assert_int_equal(selection_add_regexp(ctx, &selection, "\\("), -EINVAL);
+	assert_int_equal(add(ctx, &selection, ITEM_PROBE_REGEXP, "\\("), -EINVAL);
 	selection_free(&selection);
 	ocp_ctx_free(ctx);
 }
@@ -36,7 +44,7 @@ static void what_means_nothing_is_said(void **state)
 	struct selection selection = { 0 };
 
 	(void)state;
-	assert_int_equal(selection_add_name(ctx, &selection, "cache_mis"), 0);
+	assert_int_equal(add(ctx, &selection, ITEM_PROBE, "cache_mis"), 0);
 	for (int i = 0; i < N_NAMES; i++)
 		assert_false(selection_takes(&selection, names[i]));
 	assert_int_equal(selection_check_used(ctx, &selection, names, N_NAMES, "/bin/x"), -ENOENT);
@@ -45,15 +53,78 @@ static void what_means_nothing_is_said(void **state)
 	assert_int_equal(selection_check_used(ctx, &selection, names, 0, "/bin/x"), -ENOENT);
 	assert_string_equal(ocp_error(ctx), "probe 'cache_mis': /bin/x has no OCaml probes");
 	selection_free(&selection);
-	assert_int_equal(selection_add_regexp(ctx, &selection, "x+"), 0);
+	assert_int_equal(add(ctx, &selection, ITEM_PROBE_REGEXP, "x+"), 0);
 	assert_false(selection_takes(&selection, "request"));
 	assert_int_equal(selection_check_used(ctx, &selection, names, N_NAMES, "/bin/x"), -ENOENT);
 	assert_string_equal(ocp_error(ctx), "regular expression 'x+': matches no probe of /bin/x");
 	selection_free(&selection);
-	selection.all = true;
+	assert_int_equal(add(ctx, &selection, ITEM_ALL_PROBES, NULL), 0);
 	assert_true(selection_takes(&selection, "anything"));
 	selection_free(&selection);
 	ocp_ctx_free(ctx);
+}
+
+struct chosen {
+	char order[64]; /* the names, in their order */
+	int err;	/* what is returned with the next */
+};
+
+static int take(void *data, size_t probe)
+{
+	struct chosen *chosen = data;
+
+	strcat(strcat(chosen->order, " "), names[probe]);
+	return chosen->err;
+}
+
+static void probes_are_chosen_item_by_item(void **state)
+{
+	const struct probe_names among = { names, N_NAMES, "/bin/x" },
+				 none = { names, 0, "/bin/x" };
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct selection selection = { 0 };
+	struct chosen chosen = { 0 };
+
+	(void)state;
+	assert_int_equal(add(ctx, &selection, ITEM_PROBE, "request"), 0);
+	assert_int_equal(add(ctx, &selection, ITEM_PROBE_REGEXP, "cache_.*"), 0);
+	assert_int_equal(selection_choose(ctx, &selection, &among, take, &chosen), 0);
+	assert_string_equal(chosen.order, " request cache_hit cache_miss");
+	chosen = (struct chosen){ .err = -EBUSY };
+	assert_int_equal(selection_choose(ctx, &selection, &among, take, &chosen), -EBUSY);
+	assert_string_equal(chosen.order, " request");
+	assert_int_equal(selection_choose(ctx, &selection, &none, take, &chosen), -ENOENT);
+	assert_string_equal(ocp_error(ctx), "probe 'request': /bin/x has no OCaml probes");
+	selection_free(&selection);
+	assert_int_equal(add(ctx, &selection, ITEM_PROBE_REGEXP, "x+"), 0);
+	assert_int_equal(selection_choose(ctx, &selection, &among, take, &chosen), -ENOENT);
+	assert_string_equal(ocp_error(ctx), "regular expression 'x+': matches no probe of /bin/x");
+	selection_free(&selection);
+	ocp_ctx_free(ctx);
+}
+
+static void names_and_expressions_are_written_in_one_way(void **state)
+{
+	struct items items = { 0 }, copy = { 0 };
+
+	(void)state;
+	assert_int_equal(items_add_text(&items, "a,b_1,"), 0);
+	assert_int_equal(items_add_text(&items, "a.*,b"), 0);
+	assert_int_equal(items.n, 4);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(items.list[i].kind, ITEM_PROBE);
+	assert_string_equal(items.list[1].text, "b_1");
+	assert_string_equal(items.list[2].text, "");
+	assert_int_equal(items.list[3].kind, ITEM_PROBE_REGEXP);
+	assert_string_equal(items.list[3].text, "a.*,b");
+	assert_int_equal(items_copy(&copy, &items), 0);
+	assert_true(items_equal(&copy, &items));
+	copy.list[3].kind = ITEM_PROBE;
+	assert_false(items_equal(&copy, &items));
+	items_free(&copy);
+	assert_false(items_equal(&copy, &items));
+	items_free(&items);
+	assert_true(items_equal(&copy, &items));
 }
 
 int main(void)
@@ -61,6 +132,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_and_expressions),
 		cmocka_unit_test(what_means_nothing_is_said),
+		cmocka_unit_test(probes_are_chosen_item_by_item),
+		cmocka_unit_test(names_and_expressions_are_written_in_one_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -161,7 +161,8 @@ static int leave_out(struct arguments *arguments, struct column *column)
 	column->is_left_out = !is_in_pair;
 	if (err || is_in_pair)
 		return err;
-	return selection_add_name(arguments->ctx, &arguments->not_measured, column->name);
+	return selection_add(arguments->ctx, &arguments->not_measured,
+			     &(struct item){ ITEM_PROBE, column->name });
 }
 
 /* A site of a file that was loaded later. The probe has its number, and may have other sites. */
