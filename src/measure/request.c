@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+#include "measure/request.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measure/meter.h"
+
+static void free_pair(struct request_pair *pair)
+{
+	item_free(&pair->start);
+	item_free(&pair->stop);
+}
+
+void measure_request_free(struct measure_request *request)
+{
+	items_free(&request->counted);
+	items_free(&request->printed);
+	for (size_t i = 0; i < request->n_pairs; i++)
+		free_pair(&request->pairs[i]);
+	free(request->pairs);
+	free(request->key);
+	free(request->filter);
+	free(request->hist);
+	*request = (struct measure_request){ 0 };
+}
+
+bool measure_request_is_empty(const struct measure_request *request)
+{
+	return !request->counted.n && !request->printed.n && !request->n_pairs;
+}
+
+/* ---- filling in ----------------------------------------------------------------------------- */
+
+int measure_request_add_pair(struct measure_request *request, const char *start, const char *stop)
+{
+	struct request_pair *pair,
+		*pairs = realloc(request->pairs, (request->n_pairs + 1) * sizeof(*pairs));
+
+	if (!pairs)
+		return -ENOMEM;
+	request->pairs = pairs;
+	pair = &pairs[request->n_pairs];
+	*pair = (struct request_pair){ 0 };
+	if (item_set(&pair->start, ITEM_PROBE, start) || item_set(&pair->stop, ITEM_PROBE, stop)) {
+		free_pair(pair);
+		return -ENOMEM;
+	}
+	request->n_pairs++;
+	return 0;
+}
+
+int measure_request_set_text(char **to, const char *text)
+{
+	char *copy = text ? strdup(text) : NULL;
+
+	if (text && !copy)
+		return -ENOMEM;
+	free(*to);
+	*to = copy;
+	return 0;
+}
+
+/* ---- copies --------------------------------------------------------------------------------- */
+
+static int copy_parts(struct measure_request *to, const struct measure_request *from)
+{
+	int err = items_copy(&to->counted, &from->counted);
+
+	if (!err)
+		err = items_copy(&to->printed, &from->printed);
+	for (size_t i = 0; !err && i < from->n_pairs; i++)
+		err = measure_request_add_pair(to, from->pairs[i].start.text,
+					       from->pairs[i].stop.text);
+	if (!err)
+		err = measure_request_set_text(&to->key, from->key);
+	if (!err)
+		err = measure_request_set_text(&to->filter, from->filter);
+	if (!err)
+		err = measure_request_set_text(&to->hist, from->hist);
+	return err;
+}
+
+struct measure_request *measure_request_copy(const struct measure_request *request)
+{
+	struct measure_request *copy = malloc(sizeof(*copy));
+
+	if (!copy)
+		return NULL;
+	*copy = (struct measure_request){
+		.split = request->split,
+		.depth = request->depth,
+		.print_limit = request->print_limit,
+		.has_print_limit = request->has_print_limit,
+		.children = request->children,
+		.budget = request->budget,
+	};
+	if (copy_parts(copy, request) == 0)
+		return copy;
+	measure_request_drop(copy);
+	return NULL;
+}
+
+void measure_request_drop(struct measure_request *copy)
+{
+	if (!copy)
+		return;
+	measure_request_free(copy);
+	free(copy);
+}
+
+/* ---- questions ------------------------------------------------------------------------------ */
+
+static bool equal_texts(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool equal_pairs(const struct measure_request *a, const struct measure_request *b)
+{
+	for (size_t i = 0; a->n_pairs == b->n_pairs && i < a->n_pairs; i++)
+		if (!item_equal(&a->pairs[i].start, &b->pairs[i].start) ||
+		    !item_equal(&a->pairs[i].stop, &b->pairs[i].stop))
+			return false;
+	return a->n_pairs == b->n_pairs;
+}
+
+bool measure_request_equal(const struct measure_request *a, const struct measure_request *b)
+{
+	return items_equal(&a->counted, &b->counted) && items_equal(&a->printed, &b->printed) &&
+	       equal_pairs(a, b) && a->split == b->split && a->depth == b->depth &&
+	       a->print_limit == b->print_limit && a->has_print_limit == b->has_print_limit &&
+	       a->children == b->children && a->budget == b->budget &&
+	       equal_texts(a->key, b->key) && equal_texts(a->filter, b->filter) &&
+	       equal_texts(a->hist, b->hist);
+}
+
+enum request_fault measure_request_check(const struct measure_request *request)
+{
+	if (request->split != OCP_BY_PROBE && !request->counted.n)
+		return REQUEST_SPLIT_WITHOUT_COUNT;
+	if (request->depth && !request->n_pairs)
+		return REQUEST_DEPTH_WITHOUT_PAIR;
+	if (request->key && !request->n_pairs)
+		return REQUEST_KEY_WITHOUT_PAIR;
+	if (request->depth && request->key)
+		return REQUEST_DEPTH_AND_KEY;
+	if (request->hist && !request->counted.n)
+		return REQUEST_HIST_WITHOUT_COUNT;
+	if (request->has_print_limit && !request->printed.n)
+		return REQUEST_LIMIT_WITHOUT_PRINT;
+	return REQUEST_FINE;
+}
+
+/* ---- for the meter -------------------------------------------------------------------------- */
+
+static int apply_arguments(const struct measure_request *request, struct ocp_meter *meter)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < request->printed.n; i++)
+		err = meter_print_item(meter, &request->printed.list[i]);
+	if (!err && request->filter)
+		err = ocp_meter_filter(meter, request->filter);
+	if (!err && request->key)
+		err = ocp_meter_set_key(meter, request->key);
+	if (!err && request->hist)
+		err = ocp_meter_histogram(meter, request->hist);
+	if (request->has_print_limit)
+		ocp_meter_set_print_limit(meter, request->print_limit);
+	return err;
+}
+
+int measure_request_apply(const struct measure_request *request, struct ocp_meter *meter)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < request->counted.n; i++)
+		err = meter_count_item(meter, &request->counted.list[i]);
+	for (size_t i = 0; !err && i < request->n_pairs; i++)
+		err = ocp_meter_time(meter, request->pairs[i].start.text,
+				     request->pairs[i].stop.text);
+	if (!err && request->depth)
+		err = ocp_meter_set_depth(meter, request->depth);
+	if (!err)
+		err = apply_arguments(request, meter);
+	if (request->children)
+		ocp_meter_follow_children(meter);
+	ocp_meter_split(meter, request->split);
+	return err;
+}
