@@ -7,8 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include "ocaml_probes.h"
 #include "cli/measure_options.h"
+#include "measure/request.h"
+#include "ocaml_probes.h"
 
 /* Documented in README.md. */
 enum exit_code {
@@ -35,7 +36,9 @@ struct options {
 	const char *prog;  /* NULL: not given */
 	char *const *args; /* what stands behind the options (takes_words), or behind "--" */
 	int n_args;
-	struct measure_options measure;
+	struct measure_request request; /* what is measured; empty: nothing */
+	bool csv;
+	const char *keep; /* NULL: not given */
 	bool json, verbose, quiet, help;
 	bool sites, fix, wait, kept;
 	int64_t for_ns, interval_ns; /* 0: not given */

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * The flags that ask for measuring. --count and --time take names; where one text is either a list
- * of names or a regular expression, it is names if nothing else than names and commas is in it.
- */
+/* The flags that ask for measuring. */
 #include "cli/measure_options.h"
 
 #include <errno.h>
@@ -10,41 +7,41 @@
 #include <string.h>
 #include "cli/cli.h"
 
-#define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
-
-static int append(const char ***list, size_t *n, const char *value)
+/* ERR is 0 or -ENOMEM. */
+static int code_of(int err)
 {
-	const char **grown = realloc(*list, (*n + 1) * sizeof(*grown));
-
-	if (!grown) {
-		say("out of memory");
-		return EXIT_FAILED;
-	}
-	*list = grown;
-	grown[(*n)++] = value;
-	return EXIT_DONE;
+	if (!err)
+		return EXIT_DONE;
+	say("out of memory");
+	return EXIT_FAILED;
 }
 
-static int set_split(const struct command *command, struct measure_options *options,
+static int set_split(const struct command *command, struct measure_request *request,
 		     enum ocp_split split)
 {
-	if (options->split != OCP_BY_PROBE && options->split != split)
+	if (request->split != OCP_BY_PROBE && request->split != split)
 		return say_usage(command, "--by-site, --by-thread and --by-process: one of them");
-	options->split = split;
+	request->split = split;
 	return EXIT_DONE;
 }
 
-static int add_time(const struct command *command, struct measure_options *options,
+static int add_time(const struct command *command, struct measure_request *request,
 		    const char *value)
 {
 	const char *comma = strchr(value, ',');
+	char *start;
+	int err = -ENOMEM;
 
 	if (!comma || strchr(comma + 1, ','))
 		return say_usage(command, "--time '%s': not two names START,STOP", value);
-	return append(&options->times, &options->n_times, value);
+	start = strndup(value, (size_t)(comma - value));
+	if (start)
+		err = measure_request_add_pair(request, start, comma + 1);
+	free(start);
+	return code_of(err);
 }
 
-static int set_depth(const struct command *command, struct measure_options *options,
+static int set_depth(const struct command *command, struct measure_request *request,
 		     const char *value)
 {
 	char *end;
@@ -55,11 +52,11 @@ static int set_depth(const struct command *command, struct measure_options *opti
 	if (errno || end == value || *end || depth < 1 || depth > OCP_MAX_DEPTH)
 		return say_usage(command, "--depth '%s': not a number from 1 to %d", value,
 				 OCP_MAX_DEPTH);
-	options->depth = (unsigned int)depth;
+	request->depth = (unsigned int)depth;
 	return EXIT_DONE;
 }
 
-static int set_budget(const struct command *command, struct measure_options *options,
+static int set_budget(const struct command *command, struct measure_request *request,
 		      const char *value)
 {
 	char *end;
@@ -71,208 +68,140 @@ static int set_budget(const struct command *command, struct measure_options *opt
 	if (errno || end == value || (*end && strcmp(end, "%") != 0) ||
 	    !(percent > 0 && percent <= 100000))
 		return say_usage(command, "--budget '%s': not a share of a core like 5%%", value);
-	options->budget = percent / 100;
+	request->budget = percent / 100;
 	return EXIT_DONE;
 }
 
-static int set_limit(const struct command *command, struct measure_options *options,
+static int set_limit(const struct command *command, struct measure_request *request,
 		     const char *value)
 {
 	char *end;
 
 	errno = 0;
-	options->limit = strtoull(value, &end, 10);
+	request->print_limit = strtoull(value, &end, 10);
 	if (errno || end == value || *end || *value == '-')
 		return say_usage(command, "--limit '%s': not a number of hits a second", value);
-	options->has_limit = true;
+	request->has_print_limit = true;
 	return EXIT_DONE;
 }
 
-static int set_once(const struct command *command, const char *flag, const char **to,
-		    const char *value)
+static int set_once(const struct command *command, const char *flag, char **to, const char *value)
 {
 	if (*to)
 		return say_usage(command, "--%s: given twice", flag);
-	*to = value;
-	return EXIT_DONE;
+	return code_of(measure_request_set_text(to, value));
+}
+
+static int add_count(struct measure_request *request, const char *value)
+{
+	return code_of(value ? items_add_text(&request->counted, value)
+			     : items_add(&request->counted, ITEM_ALL_PROBES, NULL));
 }
 
 /* The flags that concern arguments; *IS_ONE says whether NAME is one. */
-static int add_arguments(const struct command *command, struct measure_options *options,
+static int add_arguments(const struct command *command, struct measure_request *request,
 			 const char *name, const char *value, bool *is_one)
 {
 	*is_one = true;
-	if (strcmp(name, "print") == 0) {
-		options->flag = name;
-		return append(&options->prints, &options->n_prints, value);
-	}
+	if (strcmp(name, "print") == 0)
+		return code_of(items_add_text(&request->printed, value));
 	if (strcmp(name, "limit") == 0)
-		return set_limit(command, options, value);
+		return set_limit(command, request, value);
 	if (strcmp(name, "key") == 0)
-		return set_once(command, name, &options->key, value);
+		return set_once(command, name, &request->key, value);
 	if (strcmp(name, "filter") == 0)
-		return set_once(command, name, &options->filter, value);
+		return set_once(command, name, &request->filter, value);
 	if (strcmp(name, "hist") == 0)
-		return set_once(command, name, &options->hist, value);
+		return set_once(command, name, &request->hist, value);
 	*is_one = false;
 	return EXIT_DONE;
 }
 
-int measure_options_add(const struct command *command, struct measure_options *options,
-			const char *name, const char *value)
+int measure_options_add(const struct command *command, struct options *options, const char *name,
+			const char *value)
 {
+	struct measure_request *request = &options->request;
 	bool is_one;
-	int code = add_arguments(command, options, name, value, &is_one);
+	int code = add_arguments(command, request, name, value, &is_one);
 
 	if (is_one)
 		return code;
-	if (strcmp(name, "count") == 0) {
-		options->flag = name;
-		return append(&options->counts, &options->n_counts, value);
-	}
-	if (strcmp(name, "time") == 0) {
-		options->flag = name;
-		return add_time(command, options, value);
-	}
+	if (strcmp(name, "count") == 0)
+		return add_count(request, value);
+	if (strcmp(name, "time") == 0)
+		return add_time(command, request, value);
 	if (strcmp(name, "by-site") == 0)
-		return set_split(command, options, OCP_BY_SITE);
+		return set_split(command, request, OCP_BY_SITE);
 	if (strcmp(name, "by-thread") == 0)
-		return set_split(command, options, OCP_BY_THREAD);
+		return set_split(command, request, OCP_BY_THREAD);
 	if (strcmp(name, "by-process") == 0)
-		return set_split(command, options, OCP_BY_PROCESS);
+		return set_split(command, request, OCP_BY_PROCESS);
 	if (strcmp(name, "depth") == 0)
-		return set_depth(command, options, value);
+		return set_depth(command, request, value);
 	if (strcmp(name, "budget") == 0)
-		return set_budget(command, options, value);
+		return set_budget(command, request, value);
 	if (strcmp(name, "keep") == 0)
 		options->keep = value;
 	else if (strcmp(name, "children") == 0)
-		options->children = true;
+		request->children = true;
 	else
 		options->csv = true;
 	return EXIT_DONE;
 }
 
-void measure_options_protect_all(struct options *options)
+int measure_options_count_all(struct options *options)
 {
-	if (!options->n_pids && !options->exe && options->measure.budget <= 0)
-		options->measure.budget = ALL_PROGRAMS_PERCENT / 100.0;
+	return options->request.counted.n ? EXIT_DONE : add_count(&options->request, NULL);
 }
 
-void measure_options_free(struct measure_options *options)
+bool options_measure(const struct options *options)
 {
-	free(options->counts);
-	free(options->times);
-	free(options->prints);
-	*options = (struct measure_options){ 0 };
+	return !measure_request_is_empty(&options->request);
+}
+
+void measure_options_protect_all(struct options *options)
+{
+	if (!options->n_pids && !options->exe && options->request.budget <= 0)
+		options->request.budget = ALL_PROGRAMS_PERCENT / 100.0;
+}
+
+static int check_request(const struct command *command, const struct measure_request *request)
+{
+	static const char *const messages[REQUEST_FAULTS] = {
+		[REQUEST_SPLIT_WITHOUT_COUNT] =
+			"--by-site, --by-thread and --by-process go with --count",
+		[REQUEST_DEPTH_WITHOUT_PAIR] = "--depth goes with --time",
+		[REQUEST_KEY_WITHOUT_PAIR] = "--key goes with --time",
+		[REQUEST_DEPTH_AND_KEY] = "--depth and --key: one of them",
+		[REQUEST_HIST_WITHOUT_COUNT] = "--hist goes with --count",
+		[REQUEST_LIMIT_WITHOUT_PRINT] = "--limit goes with --print",
+	};
+	const enum request_fault fault = measure_request_check(request);
+
+	return fault == REQUEST_FINE ? EXIT_DONE : say_usage(command, "%s", messages[fault]);
 }
 
 int measure_options_check(const struct command *command, const struct options *options)
 {
-	const struct measure_options *measure = &options->measure;
+	const struct measure_request *request = &options->request;
+	const bool measures = options_measure(options);
+	int code;
 
-	if (!measure->flag && (options->interval_ns || options->json || measure->csv ||
-			       measure->children || measure->budget > 0 || measure->filter))
+	if (!measures && (options->interval_ns || options->json || options->csv ||
+			  request->children || request->budget > 0 || request->filter))
 		return say_usage(command, "-interval, -json, -csv, -children, -budget and -filter "
 					  "go with --count, --time or --print");
-	if (!measure->n_counts && measure->split != OCP_BY_PROBE)
-		return say_usage(command,
-				 "--by-site, --by-thread and --by-process go with --count");
-	if (!measure->n_times && measure->depth)
-		return say_usage(command, "--depth goes with --time");
-	if (!measure->n_times && measure->key)
-		return say_usage(command, "--key goes with --time");
-	if (measure->key && measure->depth)
-		return say_usage(command, "--depth and --key: one of them");
-	if (!measure->n_counts && measure->hist)
-		return say_usage(command, "--hist goes with --count");
-	if (!measure->n_prints && measure->has_limit)
-		return say_usage(command, "--limit goes with --print");
-	if (measure->keep && (!measure->flag || options->for_ns || options->interval_ns ||
-			      options->json || measure->csv || measure->budget > 0))
+	code = check_request(command, request);
+	if (code != EXIT_DONE)
+		return code;
+	if (options->keep && (!measures || options->for_ns || options->interval_ns ||
+			      options->json || options->csv || request->budget > 0))
 		return say_usage(command,
 				 "--keep goes with --count or --time, and nothing is "
 				 "printed: not with -for, -interval, -json, -csv, -budget");
-	if (measure->keep && (measure->n_prints || measure->hist))
+	if (options->keep && (request->printed.n || request->hist))
 		return say_usage(command, "--keep goes with neither --print nor --hist");
-	if (options->json && measure->csv)
+	if (options->json && options->csv)
 		return say_usage(command, "-json and -csv: one of them");
 	return EXIT_DONE;
-}
-
-/* ---- for the meter -------------------------------------------------------------------------- */
-
-/* Every part of VALUE between commas. */
-static int add_names(struct ocp_meter *meter, const char *value,
-		     int (*add)(struct ocp_meter *meter, const char *name))
-{
-	char *copy = strdup(value), *rest = copy;
-	const char *name;
-	int err = copy ? 0 : -ENOMEM;
-
-	while (!err && (name = strsep(&rest, ",")))
-		err = add(meter, name);
-	free(copy);
-	return err;
-}
-
-static int apply_count(struct ocp_meter *meter, const char *value)
-{
-	if (!value)
-		return ocp_meter_count_all(meter);
-	if (value[strspn(value, NAME_CHARACTERS ",")] == '\0')
-		return add_names(meter, value, ocp_meter_count);
-	return ocp_meter_count_regexp(meter, value);
-}
-
-static int apply_print(struct ocp_meter *meter, const char *value)
-{
-	if (value[strspn(value, NAME_CHARACTERS ",")] == '\0')
-		return add_names(meter, value, ocp_meter_print);
-	return ocp_meter_print_regexp(meter, value);
-}
-
-static int apply_arguments(const struct measure_options *options, struct ocp_meter *meter)
-{
-	int err = 0;
-
-	for (size_t i = 0; !err && i < options->n_prints; i++)
-		err = apply_print(meter, options->prints[i]);
-	if (!err && options->filter)
-		err = ocp_meter_filter(meter, options->filter);
-	if (!err && options->key)
-		err = ocp_meter_set_key(meter, options->key);
-	if (!err && options->hist)
-		err = ocp_meter_histogram(meter, options->hist);
-	if (options->has_limit)
-		ocp_meter_set_print_limit(meter, options->limit);
-	return err;
-}
-
-static int apply_time(struct ocp_meter *meter, const char *value)
-{
-	const size_t bytes = strcspn(value, ",");
-	char *start = strndup(value, bytes);
-	int err = start ? ocp_meter_time(meter, start, value + bytes + 1) : -ENOMEM;
-
-	free(start);
-	return err;
-}
-
-int measure_options_apply(const struct measure_options *options, struct ocp_meter *meter)
-{
-	int err = 0;
-
-	for (size_t i = 0; !err && i < options->n_counts; i++)
-		err = apply_count(meter, options->counts[i]);
-	for (size_t i = 0; !err && i < options->n_times; i++)
-		err = apply_time(meter, options->times[i]);
-	if (!err && options->depth)
-		err = ocp_meter_set_depth(meter, options->depth);
-	if (!err)
-		err = apply_arguments(options, meter);
-	if (options->children)
-		ocp_meter_follow_children(meter);
-	ocp_meter_split(meter, options->split);
-	return err;
 }

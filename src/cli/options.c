@@ -212,7 +212,7 @@ static int apply_flag(const struct command *command, struct options *options, in
 		options->kept = true;
 		return EXIT_DONE;
 	case FLAG_MEASURE:
-		return measure_options_add(command, &options->measure, name, optarg);
+		return measure_options_add(command, options, name, optarg);
 	case FLAG_OWN:
 		return command->set_own(command, options, name, optarg);
 	case FLAG_PID:
@@ -327,7 +327,7 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 void options_free(struct options *options)
 {
 	ocp_actions_free(options->actions);
-	measure_options_free(&options->measure);
+	measure_request_free(&options->request);
 	free(options->pids);
 	options->actions = NULL;
 	options->pids = NULL;

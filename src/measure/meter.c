@@ -26,11 +26,10 @@ enum {
 	MAX_OPEN_STARTS =
 		16384,	  /* (thread, pair); 520 bytes each, taken when the meter is opened */
 	MAX_KEYS = 65536, /* (thread or process, probe); 40 bytes each */
-	MAX_PAIRS = 64,
-	MAX_ROLES = 8, /* of one probe */
+	MAX_ROLES = 8,	  /* of one probe */
 };
 
-/* ---- what is asked for ---------------------------------------------------------------------- */
+/* ---- a meter, and where it measures --------------------------------------------------------- */
 
 struct ocp_meter *ocp_meter_new(struct ocp_ctx *ctx)
 {
@@ -115,71 +114,6 @@ int ocp_meter_add_program(struct ocp_meter *meter, const char *path)
 	snprintf(meter->program_path, sizeof(meter->program_path), "/proc/self/fd/%d",
 		 meter->program->fd);
 	meter->program_is_layered = kernel_file_is_layered(meter->program->fd);
-	return 0;
-}
-
-void ocp_meter_follow_children(struct ocp_meter *meter)
-{
-	meter->children = true;
-}
-
-int meter_count_item(struct ocp_meter *meter, const struct item *item)
-{
-	return selection_add(meter->ctx, &meter->counted, item);
-}
-
-int ocp_meter_count(struct ocp_meter *meter, const char *name)
-{
-	return meter_count_item(meter, &(struct item){ ITEM_PROBE, name });
-}
-
-int ocp_meter_count_regexp(struct ocp_meter *meter, const char *re)
-{
-	return meter_count_item(meter, &(struct item){ ITEM_PROBE_REGEXP, re });
-}
-
-int ocp_meter_count_all(struct ocp_meter *meter)
-{
-	return meter_count_item(meter, &(struct item){ ITEM_ALL_PROBES, NULL });
-}
-
-void ocp_meter_split(struct ocp_meter *meter, enum ocp_split split)
-{
-	meter->split = split;
-}
-
-int ocp_meter_time(struct ocp_meter *meter, const char *start, const char *stop)
-{
-	struct meter_pair *pairs;
-
-	if (strcmp(start, stop) == 0)
-		return ctx_error(meter->ctx, -EINVAL,
-				 "pair '%s,%s': start and stop are the same probe", start, stop);
-	for (size_t i = 0; i < meter->n_pairs; i++)
-		if (strcmp(meter->pairs[i].start, start) == 0 &&
-		    strcmp(meter->pairs[i].stop, stop) == 0)
-			return ctx_error(meter->ctx, -EINVAL, "pair '%s,%s': given twice", start,
-					 stop);
-	if (meter->n_pairs == MAX_PAIRS)
-		return ctx_error(meter->ctx, -EINVAL, "pair '%s,%s': one more than %d", start, stop,
-				 MAX_PAIRS);
-	pairs = realloc(meter->pairs, (meter->n_pairs + 1) * sizeof(*pairs));
-	if (!pairs)
-		return ctx_no_memory(meter->ctx);
-	meter->pairs = pairs;
-	pairs[meter->n_pairs] = (struct meter_pair){ strdup(start), strdup(stop) };
-	meter->n_pairs++;
-	if (!pairs[meter->n_pairs - 1].start || !pairs[meter->n_pairs - 1].stop)
-		return ctx_no_memory(meter->ctx);
-	return 0;
-}
-
-int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth)
-{
-	if (depth < 1 || depth > OCP_MAX_DEPTH)
-		return ctx_error(meter->ctx, -EINVAL, "depth %u: not between 1 and %d", depth,
-				 OCP_MAX_DEPTH);
-	meter->depth = depth;
 	return 0;
 }
 

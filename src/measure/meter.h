@@ -80,7 +80,7 @@ struct ocp_meter {
 	struct ocp_costs kept_costs;
 };
 
-/* Count, or print the hits of, what ITEM says. */
+/* meter_request.c, meter_arguments.c: count, or print the hits of, what ITEM says. */
 int meter_count_item(struct ocp_meter *meter, const struct item *item);
 int meter_print_item(struct ocp_meter *meter, const struct item *item);
 

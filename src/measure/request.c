@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "measure/meter.h"
-
 static void free_pair(struct request_pair *pair)
 {
 	item_free(&pair->start);
@@ -151,42 +149,4 @@ enum request_fault measure_request_check(const struct measure_request *request)
 	if (request->has_print_limit && !request->printed.n)
 		return REQUEST_LIMIT_WITHOUT_PRINT;
 	return REQUEST_FINE;
-}
-
-/* ---- for the meter -------------------------------------------------------------------------- */
-
-static int apply_arguments(const struct measure_request *request, struct ocp_meter *meter)
-{
-	int err = 0;
-
-	for (size_t i = 0; !err && i < request->printed.n; i++)
-		err = meter_print_item(meter, &request->printed.list[i]);
-	if (!err && request->filter)
-		err = ocp_meter_filter(meter, request->filter);
-	if (!err && request->key)
-		err = ocp_meter_set_key(meter, request->key);
-	if (!err && request->hist)
-		err = ocp_meter_histogram(meter, request->hist);
-	if (request->has_print_limit)
-		ocp_meter_set_print_limit(meter, request->print_limit);
-	return err;
-}
-
-int measure_request_apply(const struct measure_request *request, struct ocp_meter *meter)
-{
-	int err = 0;
-
-	for (size_t i = 0; !err && i < request->counted.n; i++)
-		err = meter_count_item(meter, &request->counted.list[i]);
-	for (size_t i = 0; !err && i < request->n_pairs; i++)
-		err = ocp_meter_time(meter, request->pairs[i].start.text,
-				     request->pairs[i].stop.text);
-	if (!err && request->depth)
-		err = ocp_meter_set_depth(meter, request->depth);
-	if (!err)
-		err = apply_arguments(request, meter);
-	if (request->children)
-		ocp_meter_follow_children(meter);
-	ocp_meter_split(meter, request->split);
-	return err;
 }

@@ -57,7 +57,7 @@ enum request_fault {
 };
 enum request_fault measure_request_check(const struct measure_request *request);
 
-/* Tell METER, which has not been opened. Returns a code of the library. */
+/* meter_request.c: tell METER, which has not been opened. Returns a code of the library. */
 int measure_request_apply(const struct measure_request *request, struct ocp_meter *meter);
 
 #endif

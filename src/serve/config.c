@@ -18,11 +18,9 @@
 
 enum { MAX_NAME_BYTES = 1024 };
 
-/* What the strings of a config are in. */
+/* What the strings of a config are in, but for those of its requests. */
 struct config_memory {
 	struct json_object *root;
-	char **strings;
-	size_t n_strings;
 };
 
 struct reader {
@@ -123,16 +121,14 @@ static int take_text(struct reader *r, const char *where, struct json_object *va
 	return 0;
 }
 
-/* The name of a probe: what --count= would take for a list or an expression is none. */
+/* The name of a probe, which may have any characters. */
 static int take_name(struct reader *r, const char *where, struct json_object *value,
 		     const char **name)
 {
 	int err = take_text(r, where, value, name);
 
-	if (!err && (strspn(*name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-				   "_") != strlen(*name) ||
-		     strlen(*name) > MAX_NAME_BYTES))
-		return wrong(r, where, "'%.100s' is not the name of a probe", *name);
+	if (!err && strlen(*name) > MAX_NAME_BYTES)
+		return wrong(r, where, "'%.100s...' is longer than names of probes are", *name);
 	return err;
 }
 
@@ -149,31 +145,26 @@ static int take_integer(struct reader *r, const char *where, struct json_object 
 }
 
 /*
- * Which of the values with this NAME was the first? SEEN, an object, knows those that were asked
+ * Which of the values with this KEY was the first? SEEN, an object, knows those that were asked
  * about before; I, if there was none. Or -ENOMEM.
  */
-static int first_of(struct reader *r, struct json_object *seen, const char *name, size_t i)
+static int first_of(struct reader *r, struct json_object *seen, const char *key, size_t i)
 {
 	struct json_object *first;
 
-	if (json_object_object_get_ex(seen, name, &first))
+	if (json_object_object_get_ex(seen, key, &first))
 		return json_object_get_int(first);
 	first = json_object_new_int((int)i);
-	if (seen && first && json_object_object_add(seen, name, first) == 0)
+	if (seen && first && json_object_object_add(seen, key, first) == 0)
 		return (int)i;
 	json_object_put(first);
 	return ctx_no_memory(r->ctx);
 }
 
-/* Is NAME, the I-th of a list, in it for the first time? */
-static int check_once(struct reader *r, const char *where, struct json_object *seen,
-		      const char *name, size_t i)
+/* ERR is of a function that has not said why. */
+static int no_memory_if(struct reader *r, int err)
 {
-	const int first = first_of(r, seen, name, i);
-
-	if (first < 0 || first == (int)i)
-		return first < 0 ? first : 0;
-	return wrong(r, where, "'%s' is there twice", name);
+	return err ? ctx_no_memory(r->ctx) : 0;
 }
 
 /* ---- a target ------------------------------------------------------------------------------- */
@@ -197,19 +188,25 @@ static int take_pid(struct reader *r, const char *where, struct json_object *val
 }
 
 static int take_names(struct reader *r, const char *where, struct json_object *list,
-		      struct measure_options *measure)
+		      struct items *items)
 {
 	struct json_object *seen = json_object_new_object();
 	char element[CONFIG_WHERE_BYTES];
 	int err = 0;
 
 	for (size_t i = 0; !err && i < json_object_array_length(list); i++) {
-		const char **name = &measure->counts[measure->n_counts++];
+		const char *name;
+		int first;
 
 		name_element(element, where, i);
-		err = take_name(r, element, json_object_array_get_idx(list, i), name);
-		if (!err)
-			err = check_once(r, element, seen, *name, i);
+		err = take_name(r, element, json_object_array_get_idx(list, i), &name);
+		if (err)
+			break;
+		first = first_of(r, seen, name, i);
+		if (first != (int)i)
+			err = first < 0 ? first : wrong(r, element, "'%s' is there twice", name);
+		else
+			err = no_memory_if(r, items_add(items, ITEM_PROBE, name));
 	}
 	json_object_put(seen);
 	return err;
@@ -217,46 +214,25 @@ static int take_names(struct reader *r, const char *where, struct json_object *l
 
 static int take_counts(struct reader *r, const char *where, struct json_object *value, void *into)
 {
-	struct measure_options *measure = &((struct config_target *)into)->measure;
-	const bool is_list = json_object_is_type(value, json_type_array);
-	const size_t n = is_list ? json_object_array_length(value) : 1;
+	struct items *counted = &((struct config_target *)into)->request.counted;
+	const char *text;
+	int err;
 
-	if (!is_list && !json_object_is_type(value, json_type_string))
+	if (json_object_is_type(value, json_type_array))
+		return json_object_array_length(value) ? take_names(r, where, value, counted)
+						       : wrong(r, where, "is empty");
+	if (!json_object_is_type(value, json_type_string))
 		return wrong(r, where, "neither a list of names nor an expression");
-	if (!n)
-		return wrong(r, where, "is empty");
-	measure->counts = calloc(n, sizeof(*measure->counts));
-	if (!measure->counts)
-		return ctx_no_memory(r->ctx);
-	if (is_list)
-		return take_names(r, where, value, measure);
-	measure->n_counts = 1;
-	return take_text(r, where, value, &measure->counts[0]);
-}
-
-/* "START,STOP", as --time has it. */
-static int keep_pair(struct reader *r, const char *start, const char *stop, const char **pair)
-{
-	struct config_memory *memory = r->config->memory;
-	char **grown = realloc(memory->strings, (memory->n_strings + 1) * sizeof(*grown));
-	char *text;
-
-	if (!grown)
-		return ctx_no_memory(r->ctx);
-	memory->strings = grown;
-	if (asprintf(&text, "%s,%s", start, stop) < 0)
-		return ctx_no_memory(r->ctx);
-	memory->strings[memory->n_strings++] = text;
-	*pair = text;
-	return 0;
+	err = take_text(r, where, value, &text);
+	return err ? err : no_memory_if(r, items_add_text(counted, text));
 }
 
 static int take_pair(struct reader *r, const char *where, struct json_object *value,
-		     struct json_object *seen, struct measure_options *measure)
+		     struct json_object *seen, struct measure_request *request)
 {
 	char element[CONFIG_WHERE_BYTES];
-	const char *names[2], **pair = &measure->times[measure->n_times];
-	int err = 0;
+	const char *names[2];
+	int err = 0, first;
 
 	if (!json_object_is_type(value, json_type_array) || json_object_array_length(value) != 2)
 		return wrong(r, where, "not two names, [\"START\", \"STOP\"]");
@@ -264,35 +240,31 @@ static int take_pair(struct reader *r, const char *where, struct json_object *va
 		name_element(element, where, i);
 		err = take_name(r, element, json_object_array_get_idx(value, i), &names[i]);
 	}
-	if (!err && strcmp(names[0], names[1]) == 0)
-		err = wrong(r, where, "start and stop are one probe");
-	if (!err)
-		err = keep_pair(r, names[0], names[1], pair);
-	if (!err)
-		err = check_once(r, where, seen, *pair, measure->n_times);
-	if (!err)
-		measure->n_times++;
-	return err;
+	if (err)
+		return err;
+	if (strcmp(names[0], names[1]) == 0)
+		return wrong(r, where, "start and stop are one probe");
+	/* As JSON: between two names a comma can be anywhere. */
+	first = first_of(r, seen, json_object_to_json_string(value), request->n_pairs);
+	if (first != (int)request->n_pairs)
+		return first < 0 ? first
+				 : wrong(r, where, "'%s,%s' is there twice", names[0], names[1]);
+	return no_memory_if(r, measure_request_add_pair(request, names[0], names[1]));
 }
 
 static int take_times(struct reader *r, const char *where, struct json_object *value, void *into)
 {
-	struct measure_options *measure = &((struct config_target *)into)->measure;
+	struct measure_request *request = &((struct config_target *)into)->request;
 	char element[CONFIG_WHERE_BYTES];
 	struct json_object *seen;
-	size_t n;
 	int err = 0;
 
 	if (!json_object_is_type(value, json_type_array))
 		return wrong(r, where, "not a list of pairs, [[\"START\", \"STOP\"], ...]");
-	n = json_object_array_length(value);
-	measure->times = calloc(n + 1, sizeof(*measure->times));
-	if (!measure->times)
-		return ctx_no_memory(r->ctx);
 	seen = json_object_new_object();
-	for (size_t i = 0; !err && i < n; i++) {
+	for (size_t i = 0; !err && i < json_object_array_length(value); i++) {
 		name_element(element, where, i);
-		err = take_pair(r, element, json_object_array_get_idx(value, i), seen, measure);
+		err = take_pair(r, element, json_object_array_get_idx(value, i), seen, request);
 	}
 	json_object_put(seen);
 	return err;
@@ -305,22 +277,31 @@ static int take_depth(struct reader *r, const char *where, struct json_object *v
 	int err = take_integer(r, where, value, 1, OCP_MAX_DEPTH, &depth);
 
 	if (!err)
-		target->measure.depth = (unsigned int)depth;
+		target->request.depth = (unsigned int)depth;
 	return err;
+}
+
+/* A text of the request, which has its own. */
+static int take_own_text(struct reader *r, const char *where, struct json_object *value, char **own)
+{
+	const char *text;
+	int err = take_text(r, where, value, &text);
+
+	return err ? err : no_memory_if(r, measure_request_set_text(own, text));
 }
 
 static int take_key(struct reader *r, const char *where, struct json_object *value, void *into)
 {
 	struct config_target *target = into;
 
-	return take_text(r, where, value, &target->measure.key);
+	return take_own_text(r, where, value, &target->request.key);
 }
 
 static int take_filter(struct reader *r, const char *where, struct json_object *value, void *into)
 {
 	struct config_target *target = into;
 
-	return take_text(r, where, value, &target->measure.filter);
+	return take_own_text(r, where, value, &target->request.filter);
 }
 
 /* A number, of percent of a core. */
@@ -336,7 +317,7 @@ static int take_budget(struct reader *r, const char *where, struct json_object *
 	/* Not the other way round: NaN compares false. */
 	if (!(percent > 0 && percent <= 100000))
 		return wrong(r, where, "not above 0, or above 100000");
-	target->measure.budget = percent / 100;
+	target->request.budget = percent / 100;
 	return 0;
 }
 
@@ -354,26 +335,32 @@ static int check_program(struct reader *r, const char *where, const struct confi
 	return wrong(r, where, "the same program as targets[%d]", first);
 }
 
+/* Those of a request that the keys of a target can make. */
+static const char *fault_message(enum request_fault fault)
+{
+	switch (fault) {
+	case REQUEST_DEPTH_WITHOUT_PAIR:
+		return "'depth' goes with 'time'";
+	case REQUEST_KEY_WITHOUT_PAIR:
+		return "'key' goes with 'time'";
+	default:
+		return "'depth' and 'key': one of them";
+	}
+}
+
 /* Do the parts of a target go together? */
 static int check_target(struct reader *r, const char *where, struct config_target *target)
 {
-	static const char *all[] = { NULL };
-	struct measure_options *measure = &target->measure;
+	enum request_fault fault;
 
 	if (!target->exe == !target->pid)
 		return wrong(r, where, "one of 'exe' and 'pid' is needed");
-	if (!measure->n_times && (measure->depth || measure->key))
-		return wrong(r, where, "'%s' goes with 'time'", measure->key ? "key" : "depth");
-	if (measure->depth && measure->key)
-		return wrong(r, where, "'depth' and 'key': one of them");
-	measure->flag = "count";
-	if (!measure->n_counts) {
-		measure->counts = malloc(sizeof(all));
-		if (!measure->counts)
-			return ctx_no_memory(r->ctx);
-		memcpy(measure->counts, all, sizeof(all));
-		measure->n_counts = 1;
-	}
+	if (!target->request.counted.n &&
+	    items_add(&target->request.counted, ITEM_ALL_PROBES, NULL))
+		return ctx_no_memory(r->ctx);
+	fault = measure_request_check(&target->request);
+	if (fault != REQUEST_FINE)
+		return wrong(r, where, "%s", fault_message(fault));
 	return check_program(r, where, target);
 }
 
@@ -574,10 +561,7 @@ void config_free(struct config *config)
 	if (!config)
 		return;
 	for (size_t i = 0; i < config->n_targets; i++)
-		measure_options_free(&config->targets[i].measure);
-	for (size_t i = 0; i < config->memory->n_strings; i++)
-		free(config->memory->strings[i]);
-	free(config->memory->strings);
+		measure_request_free(&config->targets[i].request);
 	json_object_put(config->memory->root);
 	free(config->memory);
 	free(config->targets);

@@ -21,13 +21,13 @@
 
 #include <stdbool.h>
 #include "base/ctx.h"
-#include "cli/measure_options.h"
+#include "measure/request.h"
 #include "serve/buckets.h"
 
 struct config_target {
 	const char *exe; /* or NULL, and */
 	pid_t pid;
-	struct measure_options measure;
+	struct measure_request request;
 };
 
 struct config {

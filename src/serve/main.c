@@ -71,15 +71,15 @@ static int set_own(const struct command *command, struct options *options, const
 /* Do the options go together? */
 static int check(const struct command *command, const struct options *options)
 {
+	const struct measure_request *request = &options->request;
 	const struct serve_options *own = options->own;
 
 	if (options->n_args)
 		return say_usage(command, "'%s': unexpected", options->args[0]);
 	if (!!options->n_pids + !!options->exe + !!own->config > 1)
 		return say_usage(command, "-pid, -exe and -config: one of them");
-	if (own->config &&
-	    (options->measure.flag || options->measure.budget > 0 || options->measure.depth ||
-	     options->measure.key || options->measure.filter))
+	if (own->config && (!measure_request_is_empty(request) || request->budget > 0 ||
+			    request->depth || request->key || request->filter))
 		return say_usage(command, "with -config, what is measured is said in the file");
 	if (own->n_hosts && own->textfile && !own->listen && !own->config)
 		return say_usage(command, "-host: needs -listen");
@@ -99,8 +99,8 @@ static int run(struct options *options)
 	own_of(options);
 	code = check(&command_serve, options);
 	measure_options_protect_all(options);
-	if (code == EXIT_DONE && !options->measure.n_counts)
-		code = measure_options_add(&command_serve, &options->measure, "count", NULL);
+	if (code == EXIT_DONE)
+		code = measure_options_count_all(options);
 	if (code == EXIT_DONE)
 		code = measure_options_check(&command_serve, options);
 	return code == EXIT_DONE ? serve(options) : code;

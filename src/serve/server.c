@@ -54,15 +54,15 @@ static int watch_all(struct server *s, const struct config *config)
 
 	if (!specs)
 		return ctx_no_memory(s->ctx);
-	specs[0] = (struct watch_spec){ .exe = options->exe, .measure = &options->measure };
+	specs[0] = (struct watch_spec){ .exe = options->exe, .request = &options->request };
 	for (size_t i = 0; i < n_targets; i++) {
 		if (config)
 			specs[i] = (struct watch_spec){ .exe = config->targets[i].exe,
 							.pid = config->targets[i].pid,
-							.measure = &config->targets[i].measure };
+							.request = &config->targets[i].request };
 		else
 			specs[i] = (struct watch_spec){ .pid = options->pids[i],
-							.measure = &options->measure };
+							.request = &options->request };
 	}
 	err = watch_set(s->answers.watch, specs, n);
 	free(specs);
@@ -384,7 +384,7 @@ static int open_listener(struct server *s)
 /* What the options limit; of a configuration, the status has it. */
 static void say_budget(const struct server *s)
 {
-	const double percent = 100 * s->options->measure.budget;
+	const double percent = 100 * s->options->request.budget;
 	const bool has_all = !s->options->n_pids && !s->options->exe;
 
 	if (percent <= 0 || s->options->quiet || (s->config && s->config->n_targets))

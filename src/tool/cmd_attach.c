@@ -96,9 +96,9 @@ static int do_all(struct options *options, struct target *targets, struct sessio
 
 	if (options->actions_flag)
 		code = update_all(options, targets);
-	if (code == EXIT_DONE && options->measure.flag) {
+	if (code == EXIT_DONE && options_measure(options)) {
 		code = measure_attach(measure);
-		if (code == EXIT_DONE && options->measure.keep)
+		if (code == EXIT_DONE && options->keep)
 			code = measure_keep(measure);
 		else if (code == EXIT_DONE)
 			code = measure_wait(measure, session);
@@ -146,7 +146,7 @@ static int open_session(const struct target *targets, size_t n, struct session *
 static int run_with(struct options *options, struct target *targets)
 {
 	/* Processes to come may run the program when those of now have ended. */
-	const size_t n_awaited = options->measure.flag && options->exe ? 0 : options->n_pids;
+	const size_t n_awaited = options_measure(options) && options->exe ? 0 : options->n_pids;
 	struct measure_session measure = { 0 };
 	struct session session = { 0 };
 	int code = EXIT_DONE;
@@ -157,10 +157,10 @@ static int run_with(struct options *options, struct target *targets)
 		if (err)
 			return say_process_error(options, options->pids[i], err);
 	}
-	if (!options->measure.flag && !options->for_ns)
+	if (!options_measure(options) && !options->for_ns)
 		return update_all(options, targets);
 	code = open_session(targets, n_awaited, &session);
-	if (code == EXIT_DONE && options->measure.flag)
+	if (code == EXIT_DONE && options_measure(options))
 		code = open_measure(options, targets, &measure);
 	if (code == EXIT_DONE)
 		code = do_all(options, targets, &session, &measure);
@@ -173,7 +173,7 @@ static int check_usage(const struct options *options)
 {
 	if (!options->n_pids && !options->exe)
 		return say_usage(&command_attach, "-pid or --exe is needed");
-	if (!options->actions_flag && !options->measure.flag)
+	if (!options->actions_flag && !options_measure(options))
 		return say_usage(&command_attach,
 				 "nothing to do: neither actions nor --count, --time or --print");
 	if (!options->actions_flag && options->update_flags)
@@ -189,7 +189,7 @@ static int find_processes(struct options *options)
 	int code = EXIT_DONE, err = ocp_find_processes(options->ctx, options->exe, &pids, &n);
 
 	/* There may be some later. */
-	if (err == -ESRCH && options->measure.flag && !options->actions_flag)
+	if (err == -ESRCH && options_measure(options) && !options->actions_flag)
 		return EXIT_DONE;
 	if (err)
 		return say_error(options->ctx, err);
@@ -204,7 +204,7 @@ static int run(struct options *options)
 	struct target *targets;
 	int code = check_usage(options);
 
-	if (code == EXIT_DONE && options->exe && options->n_pids && options->measure.flag)
+	if (code == EXIT_DONE && options->exe && options->n_pids && options_measure(options))
 		code = say_usage(&command_attach, "-pid and --exe: one of them when measuring");
 	if (code == EXIT_DONE && options->exe)
 		code = find_processes(options);

@@ -7,7 +7,7 @@
 
 static const struct writer *choose_writer(const struct options *options)
 {
-	return options->json ? &json_writer : options->measure.csv ? &csv_writer : &table_writer;
+	return options->json ? &json_writer : options->csv ? &csv_writer : &table_writer;
 }
 
 static int write_total(const struct options *options, struct ocp_meter *meter)
@@ -35,7 +35,7 @@ static int check_usage(const struct command *command, const struct options *opti
 {
 	if (options->n_args != 1)
 		return say_usage(command, "one name is needed");
-	if (options->json && options->measure.csv)
+	if (options->json && options->csv)
 		return say_usage(command, "-json and -csv: one of them");
 	return EXIT_DONE;
 }

@@ -117,12 +117,12 @@ static int measure_program(struct options *options, struct ocp_process *proc)
 		code = measure_open(&measure, options, &proc, 1);
 	if (code == EXIT_DONE)
 		code = measure_attach(&measure);
-	if (code == EXIT_DONE && options->measure.keep)
+	if (code == EXIT_DONE && options->keep)
 		code = measure_keep(&measure);
 	if (code != EXIT_DONE)
 		kill(options->pid, SIGKILL);
 	ocp_process_release(proc);
-	if (code == EXIT_DONE && !options->measure.keep)
+	if (code == EXIT_DONE && !options->keep)
 		code = measure_wait(&measure, &session);
 	measure_close(&measure);
 	session_close(&session);
@@ -172,13 +172,13 @@ static int run(struct options *options)
 
 	if (!options->prog)
 		return say_usage(&command_trace, "-prog is needed");
-	if (!options->actions_flag && !options->measure.flag)
+	if (!options->actions_flag && !options_measure(options))
 		return say_usage(&command_trace,
 				 "nothing to do: neither actions nor --count, --time or --print");
 	code = measure_options_check(&command_trace, options);
 	if (code != EXIT_DONE)
 		return code;
-	if (options->for_ns && !options->measure.flag)
+	if (options->for_ns && !options_measure(options))
 		return say_usage(&command_trace, "--for goes with --count, --time or --print");
 	argv = calloc((size_t)options->n_args + 2, sizeof(*argv));
 	if (!argv) {
@@ -192,7 +192,7 @@ static int run(struct options *options)
 	 * Ignored, which may be inherited, the end of a child is not told and its status is lost.
 	 */
 	signal(SIGCHLD, SIG_DFL);
-	code = options->measure.flag ? trace_and_measure(options, argv) : trace(options, argv);
+	code = options_measure(options) ? trace_and_measure(options, argv) : trace(options, argv);
 	free(argv);
 	return code;
 }

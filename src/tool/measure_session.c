@@ -107,9 +107,9 @@ static void write_report(struct measure_session *s, const struct ocp_sample *sam
 		.at_ns = at_ns,
 		.is_total = is_total,
 		.is_first = !s->has_written,
-		.split = s->options->measure.split,
+		.split = s->options->request.split,
 		.costs = &s->costs,
-		.prints = s->options->measure.n_prints != 0,
+		.prints = s->options->request.printed.n != 0,
 		.n_printed = s->n_printed,
 	};
 
@@ -197,12 +197,12 @@ static enum ending check_budget(struct measure_session *s)
 		return ENDED_BY_ERROR;
 	share = report_cost(&(struct report){ .sample = sample, .costs = &s->costs });
 	ocp_sample_free(sample);
-	if (share <= s->options->measure.budget)
+	if (share <= s->options->request.budget)
 		return NOT_ENDED;
 	s->is_over_budget = true;
 	end_progress(s);
 	say("measuring took %.2f%% of a core, more than the budget of %g%%: stopped", 100 * share,
-	    100 * s->options->measure.budget);
+	    100 * s->options->request.budget);
 	return ENDED_BY_TIME;
 }
 
@@ -217,8 +217,8 @@ static enum ending run(struct measure_session *s, struct session *session)
 		[INTERVAL] = timer_every(s->start_ns, o->interval_ns),
 		[PROGRESS] = timer_every(s->start_ns, s->progress ? PROGRESS_NS : 0),
 		[REFRESH] = timer_every(s->start_ns, o->exe ? REFRESH_ALL_NS : REFRESH_NS),
-		[BUDGET] = timer_every(s->start_ns, o->measure.budget > 0 ? BUDGET_NS : 0),
-		[PRINT] = timer_every(s->start_ns, o->measure.n_prints ? PRINT_NS : 0),
+		[BUDGET] = timer_every(s->start_ns, o->request.budget > 0 ? BUDGET_NS : 0),
+		[PRINT] = timer_every(s->start_ns, o->request.printed.n ? PRINT_NS : 0),
 	};
 
 	for (;;) {
@@ -247,7 +247,7 @@ static int finish(struct measure_session *s)
 	struct ocp_sample *sample = NULL;
 
 	s->err = ocp_meter_detach(s->meter);
-	if (!s->err && s->options->measure.n_prints)
+	if (!s->err && s->options->request.printed.n)
 		print_hits(s);
 	/* Without it the counts are as good. */
 	if (!s->err && find_costs(s) && !s->options->quiet)
@@ -273,10 +273,10 @@ static int prepare(struct measure_session *s, struct ocp_process **procs, size_t
 		err = ocp_meter_add_program(s->meter, options->exe);
 	for (size_t i = 0; !err && !options->exe && i < n; i++)
 		err = ocp_meter_add_process(s->meter, procs[i]);
-	if (!err && options->measure.keep)
-		err = ocp_kept_check(options->ctx, options->measure.keep);
+	if (!err && options->keep)
+		err = ocp_kept_check(options->ctx, options->keep);
 	if (!err)
-		err = measure_options_apply(&options->measure, s->meter);
+		err = measure_request_apply(&options->request, s->meter);
 	return err ? err : ocp_meter_open(s->meter);
 }
 
@@ -288,9 +288,9 @@ int measure_open(struct measure_session *s, struct options *options, struct ocp_
 	*s = (struct measure_session){
 		.options = options,
 		.progress = isatty(STDERR_FILENO) && !options->quiet && !options->interval_ns,
-		.writer = options->json		 ? &json_writer
-			  : options->measure.csv ? &csv_writer
-						 : &table_writer,
+		.writer = options->json	 ? &json_writer
+			  : options->csv ? &csv_writer
+					 : &table_writer,
 	};
 	err = prepare(s, procs, n);
 	return err ? say_error(options->ctx, err) : EXIT_DONE;
@@ -314,7 +314,7 @@ int measure_attach(struct measure_session *s)
 	else
 		snprintf(whose, sizeof(whose), "%zu processes", ocp_meter_process_count(s->meter));
 	say("%s %zu probes (%zu sites) of %s",
-	    options->measure.n_times || options->measure.n_prints ? "measuring" : "counting",
+	    options->request.n_pairs || options->request.printed.n ? "measuring" : "counting",
 	    ocp_meter_probe_count(s->meter), ocp_meter_site_count(s->meter), whose);
 	return EXIT_DONE;
 }
@@ -340,13 +340,13 @@ int measure_wait(struct measure_session *s, struct session *session)
 int measure_keep(struct measure_session *s)
 {
 	const struct options *options = s->options;
-	int err = ocp_meter_keep(s->meter, options->measure.keep);
+	int err = ocp_meter_keep(s->meter, options->keep);
 
 	if (err)
 		return say_error(options->ctx, err);
 	if (!options->quiet)
-		say("kept: ocaml-probes read %s | ocaml-probes detach %s", options->measure.keep,
-		    options->measure.keep);
+		say("kept: ocaml-probes read %s | ocaml-probes detach %s", options->keep,
+		    options->keep);
 	return EXIT_DONE;
 }
 

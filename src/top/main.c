@@ -278,14 +278,13 @@ static int run_on_screen(struct loop *loop)
 
 static int check_usage(const struct command *command, struct options *options)
 {
+	int code;
+
 	if (options->pid && options->exe)
 		return say_usage(command, "-pid and --exe: one of them");
-	if (!options->measure.n_counts) {
-		int code = measure_options_add(command, &options->measure, "count", NULL);
-
-		if (code != EXIT_DONE)
-			return code;
-	}
+	code = measure_options_count_all(options);
+	if (code != EXIT_DONE)
+		return code;
 	measure_options_protect_all(options);
 	return measure_options_check(command, options);
 }

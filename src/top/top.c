@@ -23,12 +23,12 @@ int top_open(struct top *top, const struct options *options)
 	const struct watch_spec spec = {
 		.exe = options->exe,
 		.pid = options->pid,
-		.measure = &options->measure,
+		.request = &options->request,
 	};
 	int err;
 
 	top->ctx = options->ctx;
-	top->budget = options->measure.budget;
+	top->budget = options->request.budget;
 	top->has_all = !options->exe && !options->pid;
 	top->is_utf8 = text_is_utf8();
 	top->watch = watch_new(options->ctx, false);

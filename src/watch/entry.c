@@ -66,7 +66,7 @@ void entry_free(struct entry *entry)
 	if (!entry)
 		return;
 	source_free(entry->first);
-	measure_options_free_copy(entry->measure);
+	measure_request_drop(entry->request);
 	free(entry->hidden.pids);
 	free(entry->exe);
 	free(entry);
@@ -124,13 +124,13 @@ int entry_new(struct targets *targets, const struct watch_spec *spec, struct ent
 	if (!entry)
 		return ctx_no_memory(ctx);
 	entry->pid = spec->pid;
-	entry->measure = measure_options_copy(spec->measure);
-	if (!entry->measure)
+	entry->request = measure_request_copy(spec->request);
+	if (!entry->request)
 		err = ctx_no_memory(ctx);
 	if (!err && !spec->pid && !spec->exe)
 		err = ocp_meter_check(ctx);
 	else if (!err) {
-		err = source_open(ctx, spec->exe, spec->pid, entry->measure, targets->by_process,
+		err = source_open(ctx, spec->exe, spec->pid, entry->request, targets->by_process,
 				  &targets->known, &entry->first);
 		if (!err)
 			err = name_executable(ctx, entry, spec);
@@ -148,7 +148,7 @@ bool entry_is_for(const struct entry *entry, const struct watch_spec *spec)
 	char *exe;
 	bool is_it;
 
-	if (entry->pid != spec->pid || !measure_options_equal(entry->measure, spec->measure))
+	if (entry->pid != spec->pid || !measure_request_equal(entry->request, spec->request))
 		return false;
 	if (spec->pid || !spec->exe || !entry->exe)
 		return spec->pid || (!spec->exe && !entry->exe);
@@ -214,7 +214,7 @@ static int open_source(struct entry *entry, struct targets *targets, struct targ
 
 	if (now_ns < entry->retry_ns || target->is_over_budget)
 		return 0;
-	err = source_open(target->ctx, path, pid, entry->measure, targets->by_process,
+	err = source_open(target->ctx, path, pid, entry->request, targets->by_process,
 			  &targets->known, &source);
 	if (!err)
 		err = start_source(entry, target, source);

@@ -15,7 +15,7 @@
 struct entry {
 	char *exe; /* as it was named, from the root on; NULL: everything that is found */
 	pid_t pid; /* 0: every process of the file */
-	struct measure_options *measure;
+	struct measure_request *request;
 	struct target *target; /* NULL: everything that is found */
 	int64_t retry_ns;      /* CLOCK_MONOTONIC: not before */
 	int64_t settle_ns;     /* likewise, whatever there is to be found */

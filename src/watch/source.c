@@ -61,7 +61,7 @@ static int open_file(struct source *source, const char *path)
 }
 
 int source_open(struct ocp_ctx *ctx, const char *path, pid_t pid,
-		const struct measure_options *measure, bool by_process, struct find_memory *known,
+		const struct measure_request *request, bool by_process, struct find_memory *known,
 		struct source **out)
 {
 	struct source *source = calloc(1, sizeof(*source));
@@ -75,7 +75,7 @@ int source_open(struct ocp_ctx *ctx, const char *path, pid_t pid,
 	if (!err)
 		err = pid ? open_process(source, pid) : open_file(source, path);
 	if (!err)
-		err = measure_options_apply(measure, source->meter);
+		err = measure_request_apply(request, source->meter);
 	if (!err && by_process)
 		ocp_meter_split(source->meter, OCP_BY_PROCESS);
 	if (!err) {

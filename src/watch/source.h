@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include "cli/measure_options.h"
+#include "measure/request.h"
 #include "ocaml_probes.h"
 #include "process/find.h"
 
@@ -38,13 +38,13 @@ struct source {
 };
 
 /*
- * A source for what runs the file that PATH leads to, or for process PID if it is not 0. MEASURE is
+ * A source for what runs the file that PATH leads to, or for process PID if it is not 0. REQUEST is
  * looked at during the call only. KNOWN is where it looks up processes, together with others; it
  * is made to list them now, and by its owner from then on. Nothing is measured before
  * source_attach.
  */
 int source_open(struct ocp_ctx *ctx, const char *path, pid_t pid,
-		const struct measure_options *measure, bool by_process, struct find_memory *known,
+		const struct measure_request *request, bool by_process, struct find_memory *known,
 		struct source **out);
 /* Does nothing if it is attached already. */
 int source_attach(struct source *source);

@@ -226,9 +226,9 @@ static double budget_of(const struct watch *watch, const struct target *target)
 
 		if (entry->exe && entry->target != target)
 			continue;
-		if (entry->measure->budget <= 0)
+		if (entry->request->budget <= 0)
 			return 0;
-		sum += entry->measure->budget;
+		sum += entry->request->budget;
 	}
 	return sum;
 }
@@ -452,7 +452,7 @@ static size_t count_cuts(const struct target *target)
 static int cut_costs(struct watch *watch, size_t number, const struct entry *entry, double share)
 {
 	struct target *target = watch->targets.list[number];
-	const double budget = entry->measure->budget, too_much = share;
+	const double budget = entry->request->budget, too_much = share;
 	ptrdiff_t probe;
 	size_t n = 0;
 	int err = 0;
@@ -491,7 +491,7 @@ static int keep_budget(struct watch *watch, size_t number, const struct entry *e
 	for (size_t i = 0; i < target->n_sources; i++)
 		if (target->sources[i]->owner == entry)
 			share += target->sources[i]->core_share;
-	if (entry->measure->budget <= 0 || share <= entry->measure->budget)
+	if (entry->request->budget <= 0 || share <= entry->request->budget)
 		return 0;
 	return cut_costs(watch, number, entry, share);
 }

@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include "cli/measure_options.h"
+#include "measure/request.h"
 #include "ocaml_probes.h"
 
 enum {
@@ -41,11 +41,11 @@ struct watch_spec {
 	pid_t pid;	 /* this one, and when it has ended another one of its executable; or 0: */
 			 /* every program with probes that runs and may be measured */
 	/*
-	 * Of it: counts, times, depth, key, filter, and budget. To stay within that, the busiest
+	 * Of it: counted, pairs, depth, key, filter, and budget. To stay within that, the busiest
 	 * counters (8 at most) are switched off, and if that is not enough measuring ends; it is
 	 * the target's problem then.
 	 */
-	const struct measure_options *measure;
+	const struct measure_request *request;
 };
 
 enum watch_handler {

@@ -12,7 +12,8 @@ $(O)/tests/fuzz/fuzz_kept: | $(bpf_skels)
 fuzz_serve_srcs := $(addprefix src/serve/,address.c body.c buckets.c config.c config_file.c \
 	config_keys.c control.c control_message.c hosts.c http.c http_headers.c negotiate.c order.c \
 	reply.c uri.c) \
-	$(addprefix src/base/,ctx.c suggest.c) src/measure/histogram.c
+	$(addprefix src/base/,ctx.c suggest.c) $(addprefix src/measure/,histogram.c request.c) \
+	src/program/item.c
 $(O)/tests/fuzz/fuzz_serve: fuzz_libs := -ljson-c -lmicrohttpd -lm
 FUZZ_SECONDS ?= 600
 have_fuzzer = $(shell echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \

@@ -69,12 +69,6 @@ int watch_switch_counter(struct watch *watch, size_t target, const char *probe, 
 	return on ? 0 : -EINVAL;
 }
 
-void measure_options_free(struct measure_options *options)
-{
-	free(options->counts);
-	free(options->times);
-}
-
 /* No control character of a client's gets to the terminal. */
 void say(const char *fmt, ...)
 {
@@ -237,13 +231,13 @@ static void read_message(const char *bytes, size_t n)
 
 static void check_target(const struct config_target *target)
 {
-	const struct measure_options *measure = &target->measure;
+	const struct measure_request *request = &target->request;
 
 	require(!target->exe != !target->pid && target->pid >= 0);
-	require(measure->n_counts > 0);
-	for (size_t i = 0; i < measure->n_times; i++)
-		require(strchr(measure->times[i], ',') != NULL);
-	require(measure->budget >= 0 && measure->depth <= OCP_MAX_DEPTH);
+	require(request->counted.n > 0 && measure_request_check(request) == REQUEST_FINE);
+	for (size_t i = 0; i < request->n_pairs; i++)
+		require(*request->pairs[i].start.text && *request->pairs[i].stop.text);
+	require(request->budget >= 0 && request->depth <= OCP_MAX_DEPTH);
 }
 
 static void configure(const char *text, size_t n)

@@ -65,7 +65,7 @@ static void all_keys(void **state)
 		"    {\"exe\": \"/usr/bin/all\"}\n"
 		"  ]\n"
 		"} // the end";
-	const struct measure_options *measure;
+	const struct measure_request *request;
 	struct config *config;
 
 	(void)state;
@@ -80,24 +80,71 @@ static void all_keys(void **state)
 	assert_true(config->buckets.bounds_ns[1] == 10000000);
 	assert_int_equal(config->n_targets, 3);
 	assert_string_equal(config->targets[0].exe, "/usr/bin/app");
-	measure = &config->targets[0].measure;
-	assert_int_equal(measure->n_counts, 2);
-	assert_string_equal(measure->counts[1], "b");
-	assert_int_equal(measure->n_times, 2);
-	assert_string_equal(measure->times[1], "c,d");
-	assert_int_equal(measure->depth, 1);
-	assert_string_equal(measure->filter, "arg0 > 1");
+	request = &config->targets[0].request;
+	assert_int_equal(request->counted.n, 2);
+	assert_int_equal(request->counted.list[1].kind, ITEM_PROBE);
+	assert_string_equal(request->counted.list[1].text, "b");
+	assert_int_equal(request->n_pairs, 2);
+	assert_string_equal(request->pairs[1].start.text, "c");
+	assert_string_equal(request->pairs[1].stop.text, "d");
+	assert_int_equal(request->depth, 1);
+	assert_string_equal(request->filter, "arg0 > 1");
 	assert_null(config->targets[1].exe);
 	assert_int_equal(config->targets[1].pid, 42);
-	measure = &config->targets[1].measure;
-	assert_string_equal(measure->counts[0], "request_.*");
-	assert_string_equal(measure->key, "arg0");
-	assert_true(measure->budget == 0.025);
+	request = &config->targets[1].request;
+	assert_int_equal(request->counted.list[0].kind, ITEM_PROBE_REGEXP);
+	assert_string_equal(request->counted.list[0].text, "request_.*");
+	assert_string_equal(request->key, "arg0");
+	assert_true(request->budget == 0.025);
 	/* All probes. */
-	measure = &config->targets[2].measure;
-	assert_int_equal(measure->n_counts, 1);
-	assert_null(measure->counts[0]);
+	request = &config->targets[2].request;
+	assert_int_equal(request->counted.n, 1);
+	assert_int_equal(request->counted.list[0].kind, ITEM_ALL_PROBES);
 	config_free(config);
+}
+
+/* Lists have names, whatever characters these have; a string is what --count= takes. */
+static void names_with_commas_are_names(void **state)
+{
+	static const char text[] = "{\"targets\": [\n"
+				   "  {\"exe\": \"x\", \"count\": [\"a,b\", \"c.*\"],\n"
+				   "   \"time\": [[\"a,b\", \"c\"], [\"a\", \"b,c\"]]},\n"
+				   "  {\"exe\": \"y\", \"count\": \"a,b\"}]}";
+	const struct measure_request *request;
+	struct config *config;
+
+	(void)state;
+	assert_int_equal(read_text(text, &config), 0);
+	request = &config->targets[0].request;
+	assert_int_equal(request->counted.n, 2);
+	for (size_t i = 0; i < 2; i++)
+		assert_int_equal(request->counted.list[i].kind, ITEM_PROBE);
+	assert_string_equal(request->counted.list[0].text, "a,b");
+	assert_string_equal(request->counted.list[1].text, "c.*");
+	assert_int_equal(request->n_pairs, 2);
+	assert_string_equal(request->pairs[0].start.text, "a,b");
+	assert_string_equal(request->pairs[0].stop.text, "c");
+	assert_string_equal(request->pairs[1].start.text, "a");
+	assert_string_equal(request->pairs[1].stop.text, "b,c");
+	request = &config->targets[1].request;
+	assert_int_equal(request->counted.n, 2);
+	assert_string_equal(request->counted.list[1].text, "b");
+	config_free(config);
+}
+
+static void names_have_a_limit(void **state)
+{
+	char text[2048];
+	struct config *config;
+
+	(void)state;
+	snprintf(text, sizeof(text), "{'targets': [{'exe': 'x', 'count': ['%01024d']}]}", 1);
+	assert_int_equal(read_text(text, &config), 0);
+	config_free(config);
+	snprintf(text, sizeof(text), "{'targets': [{'exe': 'x', 'count': ['%01025d']}]}", 1);
+	assert_int_equal(read_text(text, &config), -EINVAL);
+	assert_non_null(strstr(ocp_error(ctx), "targets[0].count[0]: '000"));
+	assert_non_null(strstr(ocp_error(ctx), "is longer than names of probes are"));
 }
 
 static void empty_objects(void **state)
@@ -161,8 +208,8 @@ static const struct {
 	{ TARGET("\"exe\": \"x\", \"counts\": []"), ":3: targets[0].counts: no such key" },
 	{ TARGET("\"exe\": \"x\", \"count\": []"), ":3: targets[0].count: is empty" },
 	{ TARGET("\"exe\": \"x\", \"count\": 1"), ":3: targets[0].count: neither a list" },
-	{ TARGET("\"exe\": \"x\", \"count\": [\"a\",\n\"b,c\"]"),
-	  ":4: targets[0].count[1]: 'b,c' is not the name" },
+	{ TARGET("\"exe\": \"x\", \"count\": [\"b,c\",\n\"b,c\"]"),
+	  ":4: targets[0].count[1]: 'b,c' is there twice" },
 	{ TARGET("\"exe\": \"x\", \"count\": [\"a\", \"a\"]"), ":3: targets[0].count[1]: 'a' is" },
 	{ TARGET("\"exe\": \"x\", \"time\": [\"a\", \"b\"]"), ":3: targets[0].time[0]: not two" },
 	{ TARGET("\"exe\": \"x\", \"time\": \"a,b\""), ":3: targets[0].time: not a list of pairs" },
@@ -303,6 +350,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_keys),
+		cmocka_unit_test(names_with_commas_are_names),
+		cmocka_unit_test(names_have_a_limit),
 		cmocka_unit_test(empty_objects),
 		cmocka_unit_test(what_is_wrong_is_said_in_one_line),
 		cmocka_unit_test(close_keys_are_hinted_at),

@@ -21,7 +21,7 @@
 
 static void test_totals_go_on_over_restarts(void **state)
 {
-	const struct watch_spec spec = { .exe = program, .measure = &count_all };
+	const struct watch_spec spec = { .exe = program, .request = &count_all };
 	struct watching w = watch_it(&spec, 1, false);
 
 	(void)state;
@@ -48,7 +48,7 @@ static void test_totals_go_on_over_restarts(void **state)
 /* Without any tick between: the file is what is measured, not the processes that were seen. */
 static void test_nobody_is_missed(void **state)
 {
-	const struct watch_spec spec = { .exe = program, .measure = &count_all };
+	const struct watch_spec spec = { .exe = program, .request = &count_all };
 	struct watching w = watch_it(&spec, 1, false);
 
 	(void)state;
@@ -60,7 +60,7 @@ static void test_nobody_is_missed(void **state)
 
 static void test_a_replaced_file_is_found(void **state)
 {
-	const struct watch_spec spec = { .exe = program, .measure = &count_all };
+	const struct watch_spec spec = { .exe = program, .request = &count_all };
 	struct watching w = watch_it(&spec, 1, false);
 	struct running old, new;
 
@@ -100,8 +100,8 @@ static void test_a_link_is_followed(void **state)
 {
 	char link[80], new_link[80], release[80];
 	struct running old, new;
-	const struct watch_spec spec = { .exe = link, .measure = &count_all },
-				both[] = { spec, { .exe = release, .measure = &count_all } };
+	const struct watch_spec spec = { .exe = link, .request = &count_all },
+				both[] = { spec, { .exe = release, .request = &count_all } };
 	struct watching w;
 
 	(void)state;
@@ -166,7 +166,7 @@ static void await_lease_breaker(void)
  */
 static void test_an_overwritten_file_is_found(void **state)
 {
-	const struct watch_spec spec = { .exe = program, .measure = &count_all };
+	const struct watch_spec spec = { .exe = program, .request = &count_all };
 	struct watching w = watch_it(&spec, 1, false);
 	int status, n_ticks = 0;
 	pid_t writer;
@@ -197,7 +197,7 @@ static void test_an_overwritten_file_is_found(void **state)
 static void test_a_process_is_followed(void **state)
 {
 	struct running running = start(program), other;
-	const struct watch_spec spec = { .pid = running.pid, .measure = &count_all };
+	const struct watch_spec spec = { .pid = running.pid, .request = &count_all };
 	struct watching w;
 
 	(void)state;
@@ -233,7 +233,7 @@ static struct rlimit limit_descriptors(rlim_t n)
 /* Without descriptors no process can be looked for; that is a problem as long as it lasts. */
 static void test_a_problem_that_passes(void **state)
 {
-	const struct watch_spec spec = { .exe = program, .measure = &count_all };
+	const struct watch_spec spec = { .exe = program, .request = &count_all };
 	struct watching w = watch_it(&spec, 1, false);
 	struct rlimit before;
 
@@ -250,7 +250,7 @@ static void test_a_problem_that_passes(void **state)
 /* Whoever wants to write to the file waits no longer for that. */
 static void test_writers_need_not_wait_for_problems(void **state)
 {
-	const struct watch_spec spec = { .exe = program, .measure = &count_all };
+	const struct watch_spec spec = { .exe = program, .request = &count_all };
 	struct watching w = watch_it(&spec, 1, false);
 	struct rlimit before = limit_descriptors(0);
 	pid_t writer = fork(), ended = 0;
@@ -277,7 +277,7 @@ static void test_writers_need_not_wait_for_problems(void **state)
 static void test_nothing_stays_of_processes(void **state)
 {
 	struct running running = start(program);
-	const struct watch_spec specs[] = { { .pid = running.pid, .measure = &count_all } };
+	const struct watch_spec specs[] = { { .pid = running.pid, .request = &count_all } };
 	struct watching w = watch_it(specs, 1, false);
 	size_t before;
 
@@ -299,7 +299,7 @@ static void test_nothing_stays_of_processes(void **state)
 
 static void test_rows_by_process(void **state)
 {
-	const struct watch_spec spec = { .exe = program, .measure = &count_all };
+	const struct watch_spec spec = { .exe = program, .request = &count_all };
 	struct watching w = watch_it(&spec, 1, true);
 	struct running a = start(program), b = start(program);
 	uint64_t of_a = 0, of_b = 0;
@@ -326,8 +326,8 @@ static void test_rows_by_process(void **state)
 static void test_rows_go_on(void **state)
 {
 	struct running running = start(program);
-	const struct watch_spec specs[] = { { .exe = program, .measure = &count_all },
-					    { .exe = program, .measure = &time_too } };
+	const struct watch_spec specs[] = { { .exe = program, .request = &count_all },
+					    { .exe = program, .request = &time_too } };
 	struct watching w = watch_it(specs, 1, true);
 
 	(void)state;
@@ -357,7 +357,7 @@ static void test_rows_go_on(void **state)
 
 static void test_pairs_go_on_too(void **state)
 {
-	const struct watch_spec spec = { .exe = program, .measure = &time_too };
+	const struct watch_spec spec = { .exe = program, .request = &time_too };
 	struct watching w = watch_it(&spec, 1, false);
 	uint64_t in_buckets = 0;
 	const struct watch_pair *pair;
@@ -392,7 +392,7 @@ static void assert_rate_of_1000(double rate, int64_t least_ns, int64_t most_ns)
 
 static void test_the_last_minute(void **state)
 {
-	const struct watch_spec spec = { .exe = program, .measure = &time_too };
+	const struct watch_spec spec = { .exe = program, .request = &time_too };
 	struct watching w = watch_it(&spec, 1, false);
 	struct running running = start(program);
 	int64_t before_ns = clock_ns(CLOCK_MONOTONIC), start_ns, stop_ns;
@@ -439,7 +439,7 @@ static void test_the_last_minute(void **state)
 /* Within its bucket a quantile is a guess, but no time is longer than the longest. */
 static void test_quantiles_of_one(void **state)
 {
-	const struct watch_spec spec = { .exe = program, .measure = &time_too };
+	const struct watch_spec spec = { .exe = program, .request = &time_too };
 	struct watching w = watch_it(&spec, 1, false);
 	const struct watch_pair *pair;
 
@@ -461,10 +461,10 @@ static void test_quantiles_of_one(void **state)
 static void test_asking_for_something_else(void **state)
 {
 	struct running running = start(program);
-	const struct watch_spec by_exe = { .exe = program, .measure = &count_all },
-				paired = { .exe = program, .measure = &time_too },
-				missing = { .exe = "/nonexistent", .measure = &count_all },
-				by_pid = { .pid = running.pid, .measure = &count_all };
+	const struct watch_spec by_exe = { .exe = program, .request = &count_all },
+				paired = { .exe = program, .request = &time_too },
+				missing = { .exe = "/nonexistent", .request = &count_all },
+				by_pid = { .pid = running.pid, .request = &count_all };
 	struct watching w = watch_it(&by_exe, 1, false);
 
 	(void)state;

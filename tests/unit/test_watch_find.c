@@ -42,9 +42,9 @@ static void test_processes_are_listed_once(void **state)
 	for (size_t i = 0; i < PROGRAMS; i++) {
 		snprintf(names[i], sizeof(names[i]), "%s-%zu", program, i);
 		copy_program(names[i]);
-		specs[i] = (struct watch_spec){ .exe = names[i], .measure = &count_all };
+		specs[i] = (struct watch_spec){ .exe = names[i], .request = &count_all };
 	}
-	specs[PROGRAMS] = (struct watch_spec){ .pid = single.pid, .measure = &count_all };
+	specs[PROGRAMS] = (struct watch_spec){ .pid = single.pid, .request = &count_all };
 	w = watch_it(specs, PROGRAMS + 1, false);
 	quit(&single);
 	tick(&w);
@@ -68,7 +68,7 @@ static void test_processes_are_listed_once(void **state)
 static void test_one_process_takes_no_list(void **state)
 {
 	struct running running = start(program);
-	const struct watch_spec spec = { .pid = running.pid, .measure = &count_all };
+	const struct watch_spec spec = { .pid = running.pid, .request = &count_all };
 	struct watching w = watch_it(&spec, 1, false);
 
 	(void)state;
@@ -103,7 +103,7 @@ static void count_told(void *data, enum ocp_log_level level, const char *line)
 static void test_hidden_processes_are_told_of_once(void **state)
 {
 	struct running running = start(program), next;
-	const struct watch_spec spec = { .pid = running.pid, .measure = &count_all };
+	const struct watch_spec spec = { .pid = running.pid, .request = &count_all };
 	struct watching w = watch_it(&spec, 1, false);
 
 	(void)state;

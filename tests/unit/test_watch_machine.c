@@ -19,7 +19,7 @@
 
 static void test_programs_are_found(void **state)
 {
-	const struct watch_spec spec = { .measure = &count_all };
+	const struct watch_spec spec = { .request = &count_all };
 	struct running running = start(program);
 	struct watching w = watch_it(&spec, 1, false);
 
@@ -38,8 +38,8 @@ static void test_programs_are_found(void **state)
 /* Whether it is asked for by name or found, a program's totals go on. */
 static void test_named_and_found(void **state)
 {
-	const struct watch_spec named = { .exe = program, .measure = &count_all },
-				all = { .measure = &count_all };
+	const struct watch_spec named = { .exe = program, .request = &count_all },
+				all = { .request = &count_all };
 	struct running running = start(program);
 	struct watching w = watch_it(&all, 1, false);
 
@@ -57,7 +57,7 @@ static void test_named_and_found(void **state)
 /* Counted once for all its names: uprobes are on the file, whichever was executed. */
 static void test_names_of_one_file(void **state)
 {
-	const struct watch_spec spec = { .measure = &count_all };
+	const struct watch_spec spec = { .request = &count_all };
 	struct running first = start(program), linked, mounted;
 	char link_name[80], mount_point[80];
 	struct watching w;
@@ -99,8 +99,8 @@ static void test_names_of_one_file(void **state)
 /* What cost too much is not measured under its other name instead, until it is asked for anew. */
 static void test_names_of_one_file_that_costs_too_much(void **state)
 {
-	struct measure_options cheap = time_too, dear = time_too;
-	struct watch_spec spec = { .measure = &cheap };
+	struct measure_request cheap = time_too, dear = time_too;
+	struct watch_spec spec = { .request = &cheap };
 	struct running first = start(program), linked;
 	char link_name[80];
 	struct watching w;
@@ -124,7 +124,7 @@ static void test_names_of_one_file_that_costs_too_much(void **state)
 		assert_int_equal(watch_target_count(w.watch), 1);
 		assert_false(the_target(&w)->is_up);
 	}
-	spec.measure = &dear;
+	spec.request = &dear;
 	assert_int_equal(watch_set(w.watch, &spec, 1), 0);
 	tick(&w);
 	assert_int_equal(watch_target_count(w.watch), 1);
@@ -166,8 +166,8 @@ static void mount_overlays(char *folder, const char *from, unsigned int n)
 static void test_layers_are_told_apart(void **state)
 {
 	char folder[] = "/tmp/watch.layers.XXXXXX", first[64], second[64];
-	const struct watch_spec specs[] = { { .exe = first, .measure = &count_all },
-					    { .exe = second, .measure = &count_all } };
+	const struct watch_spec specs[] = { { .exe = first, .request = &count_all },
+					    { .exe = second, .request = &count_all } };
 	struct running one, other;
 	struct watching w;
 
@@ -217,7 +217,7 @@ static struct running start_contained(const char *from, const char *at)
 static void test_containers_have_names_in_common(void **state)
 {
 	char folder[] = "/tmp/watch.layers.XXXXXX", layers[2][64], at[64], exe[80];
-	const struct watch_spec spec = { .measure = &count_all };
+	const struct watch_spec spec = { .request = &count_all };
 	struct running one, other;
 	struct watching w;
 
@@ -255,7 +255,7 @@ static void test_containers_have_names_in_common(void **state)
 static void test_devices_that_stat_makes_up(void **state)
 {
 	char folder[] = "/tmp/watch.layers.XXXXXX", host[64];
-	const struct watch_spec spec = { .exe = host, .measure = &count_all };
+	const struct watch_spec spec = { .exe = host, .request = &count_all };
 	struct running running;
 	struct watching w;
 
@@ -283,7 +283,7 @@ static void test_devices_that_stat_makes_up(void **state)
 /* What is measured of a file ends with its last process when nobody can run it again. */
 static void test_found_files_that_were_replaced(void **state)
 {
-	const struct watch_spec spec = { .measure = &count_all };
+	const struct watch_spec spec = { .request = &count_all };
 	struct running old = start(program), new;
 	struct watching w = watch_it(&spec, 1, false);
 	size_t n_descriptors;
@@ -318,7 +318,7 @@ static void test_found_files_that_were_replaced(void **state)
 static void test_found_programs_that_have_ended(void **state)
 {
 	enum { N = 14, KEPT = 8 };
-	const struct watch_spec spec = { .measure = &count_all };
+	const struct watch_spec spec = { .request = &count_all };
 	struct watching w = watch_it(&spec, 1, false);
 	size_t n_descriptors[3], n_each;
 	struct running running[N];

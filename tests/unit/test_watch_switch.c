@@ -14,7 +14,7 @@
 
 static void test_handlers_are_switched(void **state)
 {
-	const struct watch_spec spec = { .exe = program, .measure = &count_all };
+	const struct watch_spec spec = { .exe = program, .request = &count_all };
 	struct running a = start(program), b = start(program);
 	struct watching w = watch_it(&spec, 1, false);
 	size_t n;
@@ -48,7 +48,7 @@ static void test_handlers_are_switched(void **state)
 static void test_a_crowd_is_switched(void **state)
 {
 	enum { CROWD = 100, AT_MOST = 80 };
-	const struct watch_spec spec = { .exe = program, .measure = &count_all };
+	const struct watch_spec spec = { .exe = program, .request = &count_all };
 	struct running crowd[CROWD];
 	struct watching w;
 	size_t n, n_descriptors;
@@ -71,7 +71,7 @@ static void test_a_crowd_is_switched(void **state)
 
 static void test_counters_are_switched(void **state)
 {
-	const struct watch_spec spec = { .exe = program, .measure = &time_too };
+	const struct watch_spec spec = { .exe = program, .request = &time_too };
 	struct running running = start(program);
 	struct watching w = watch_it(&spec, 1, false);
 
@@ -142,9 +142,9 @@ static void allow_descriptors(rlim_t limit, int *filled, size_t n)
 /* Two generations of a file are two sources. */
 static void test_a_counter_is_switched_everywhere_or_nowhere(void **state)
 {
-	const char *both[] = { "both" };
-	const struct measure_options count_both = { .counts = both, .n_counts = 1 };
-	const struct watch_spec spec = { .exe = program, .measure = &count_both };
+	struct item both = { ITEM_PROBE, "both" };
+	const struct measure_request count_both = { .counted = { &both, 1 } };
+	const struct watch_spec spec = { .exe = program, .request = &count_both };
 	struct watching w = watch_it(&spec, 1, false);
 	struct running old = start(program), new;
 	unsigned int few = 0;
@@ -185,8 +185,8 @@ static void test_a_counter_is_switched_everywhere_or_nowhere(void **state)
 
 static void test_budgets_are_kept(void **state)
 {
-	struct measure_options cheap = count_all, cheap_pair = time_too;
-	struct watch_spec spec = { .exe = program, .measure = &cheap };
+	struct measure_request cheap = count_all, cheap_pair = time_too;
+	struct watch_spec spec = { .exe = program, .request = &cheap };
 	struct running running = start(program);
 	struct watching w = watch_it(&spec, 1, false);
 
@@ -204,7 +204,7 @@ static void test_budgets_are_kept(void **state)
 	go(&running, 10000);
 	assert_int_equal(hits_now(&w), 10000);
 	/* A pair has no counter that could be switched off: it is not measured any more. */
-	spec.measure = &cheap_pair;
+	spec.request = &cheap_pair;
 	assert_int_equal(watch_set(w.watch, &spec, 1), 0);
 	/* Asked for anew, nothing is wrong, and all is counted, until that costs too much again. */
 	assert_null(the_target(&w)->problem);

@@ -12,13 +12,14 @@
 #include "fixture.h"
 #include "measured_child.h"
 
-static const char *const all_probes[] = { NULL };
-static const char *const the_pair[] = { "with_site,started_on" };
-const struct measure_options count_all = { .counts = (const char **)all_probes, .n_counts = 1 };
-const struct measure_options time_too = { .counts = (const char **)all_probes,
-					  .n_counts = 1,
-					  .times = (const char **)the_pair,
-					  .n_times = 1 };
+static struct item all_probes = { ITEM_ALL_PROBES, NULL };
+static struct request_pair the_pair = { { ITEM_PROBE, "with_site" }, { ITEM_PROBE, "started_on" } };
+const struct measure_request count_all = { .counted = { &all_probes, 1 } };
+const struct measure_request time_too = {
+	.counted = { &all_probes, 1 },
+	.pairs = &the_pair,
+	.n_pairs = 1,
+};
 
 /* ---- programs ------------------------------------------------------------------------------- */
 

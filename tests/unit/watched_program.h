@@ -13,7 +13,7 @@
 #include "watch/watch.h"
 
 /* Of the three; and of the pair from with_site to started_on as well. */
-extern const struct measure_options count_all, time_too;
+extern const struct measure_request count_all, time_too;
 
 /* ---- programs ------------------------------------------------------------------------------- */
 

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+/* What a meter is asked to measure, part by part or by a request. Arguments: meter_arguments.c. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measure/meter.h"
+#include "measure/request.h"
+
+enum { MAX_PAIRS = 64 };
+
+/* ---- part by part --------------------------------------------------------------------------- */
+
+void ocp_meter_follow_children(struct ocp_meter *meter)
+{
+	meter->children = true;
+}
+
+int meter_count_item(struct ocp_meter *meter, const struct item *item)
+{
+	return selection_add(meter->ctx, &meter->counted, item);
+}
+
+int ocp_meter_count(struct ocp_meter *meter, const char *name)
+{
+	return meter_count_item(meter, &(struct item){ ITEM_PROBE, name });
+}
+
+int ocp_meter_count_regexp(struct ocp_meter *meter, const char *re)
+{
+	return meter_count_item(meter, &(struct item){ ITEM_PROBE_REGEXP, re });
+}
+
+int ocp_meter_count_all(struct ocp_meter *meter)
+{
+	return meter_count_item(meter, &(struct item){ ITEM_ALL_PROBES, NULL });
+}
+
+void ocp_meter_split(struct ocp_meter *meter, enum ocp_split split)
+{
+	meter->split = split;
+}
+
+int ocp_meter_time(struct ocp_meter *meter, const char *start, const char *stop)
+{
+	struct meter_pair *pairs;
+
+	if (strcmp(start, stop) == 0)
+		return ctx_error(meter->ctx, -EINVAL,
+				 "pair '%s,%s': start and stop are the same probe", start, stop);
+	for (size_t i = 0; i < meter->n_pairs; i++)
+		if (strcmp(meter->pairs[i].start, start) == 0 &&
+		    strcmp(meter->pairs[i].stop, stop) == 0)
+			return ctx_error(meter->ctx, -EINVAL, "pair '%s,%s': given twice", start,
+					 stop);
+	if (meter->n_pairs == MAX_PAIRS)
+		return ctx_error(meter->ctx, -EINVAL, "pair '%s,%s': one more than %d", start, stop,
+				 MAX_PAIRS);
+	pairs = realloc(meter->pairs, (meter->n_pairs + 1) * sizeof(*pairs));
+	if (!pairs)
+		return ctx_no_memory(meter->ctx);
+	meter->pairs = pairs;
+	pairs[meter->n_pairs] = (struct meter_pair){ strdup(start), strdup(stop) };
+	meter->n_pairs++;
+	if (!pairs[meter->n_pairs - 1].start || !pairs[meter->n_pairs - 1].stop)
+		return ctx_no_memory(meter->ctx);
+	return 0;
+}
+
+int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth)
+{
+	if (depth < 1 || depth > OCP_MAX_DEPTH)
+		return ctx_error(meter->ctx, -EINVAL, "depth %u: not between 1 and %d", depth,
+				 OCP_MAX_DEPTH);
+	meter->depth = depth;
+	return 0;
+}
+
+/* ---- by a request --------------------------------------------------------------------------- */
+
+static int apply_arguments(const struct measure_request *request, struct ocp_meter *meter)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < request->printed.n; i++)
+		err = meter_print_item(meter, &request->printed.list[i]);
+	if (!err && request->filter)
+		err = ocp_meter_filter(meter, request->filter);
+	if (!err && request->key)
+		err = ocp_meter_set_key(meter, request->key);
+	if (!err && request->hist)
+		err = ocp_meter_histogram(meter, request->hist);
+	if (request->has_print_limit)
+		ocp_meter_set_print_limit(meter, request->print_limit);
+	return err;
+}
+
+int measure_request_apply(const struct measure_request *request, struct ocp_meter *meter)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < request->counted.n; i++)
+		err = meter_count_item(meter, &request->counted.list[i]);
+	for (size_t i = 0; !err && i < request->n_pairs; i++)
+		err = ocp_meter_time(meter, request->pairs[i].start.text,
+				     request->pairs[i].stop.text);
+	if (!err && request->depth)
+		err = ocp_meter_set_depth(meter, request->depth);
+	if (!err)
+		err = apply_arguments(request, meter);
+	if (request->children)
+		ocp_meter_follow_children(meter);
+	ocp_meter_split(meter, request->split);
+	return err;
+}
