@@ -2,6 +2,10 @@
 /*
  * A meter: probes by name on one side, an engine's numbered sites on the other.
  *
+ * All goes one way: the processes are looked at (meter_processes.c), the files that they map go to
+ * the table (meter_files.c), and these are attached to (meter_attach.c). Open, attach and refresh
+ * are here; none of the three calls one that comes after it.
+ *
  * Open resolves what was asked for: the files that the processes map, in these the probes that are
  * counted or begin or end a pair (columns), and of these all sites (site_table.c). The engine gets
  * one target a file, whatever the number of processes, and some room to spare for files that are
@@ -15,6 +19,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "measure/engine/kernel_file.h"
 #include "process/maps.h"
 #include "process/proc_file.h"
@@ -69,7 +74,7 @@ void ocp_meter_free(struct ocp_meter *meter)
 	ocp_program_free(meter->program);
 	free(meter->program_name);
 	free(meter->pids);
-	meter_watch_free(meter);
+	meter_processes_free(meter);
 	free(meter->procs);
 	free(meter->pairs);
 	free(meter->ends);
@@ -133,14 +138,14 @@ static int add_all_files(struct ocp_meter *meter, size_t *n_new)
 
 	if (meter->program) {
 		err = meter_add_program(meter, n_new);
-		return err ? err : meter_watch(meter, n_new);
+		return err ? err : meter_look_at_processes(meter, n_new);
 	}
 	for (size_t i = 0; !err && i < meter->n_procs; i++) {
 		n = 0;
 		err = meter_add_images(meter, meter->procs[i], false, &n);
 		*n_new += n;
 	}
-	return err ? err : meter_watch(meter, &n);
+	return err ? err : meter_look_at_processes(meter, &n);
 }
 
 /* All names that could have been meant. */
@@ -352,6 +357,141 @@ int ocp_meter_open(struct ocp_meter *meter)
 	if (!err && has_none_yet)
 		meter_log_none_yet(meter);
 	return err;
+}
+
+/* ---- attach, refresh, detach ---------------------------------------------------------------- */
+
+/* Of sites of both kinds the dormant ones cost the most. */
+static bool has_dormant(const struct site_table *table)
+{
+	for (size_t i = 0; i < table->n_sites; i++)
+		if (table->sites[i].site && table->sites[i].site->abi == SITE_ABI_DORMANT)
+			return true;
+	return false;
+}
+
+int ocp_meter_attach(struct ocp_meter *meter)
+{
+	int err;
+
+	if (!meter->engine || meter->is_attached)
+		return ctx_error(meter->ctx, -EINVAL, "measuring: %s",
+				 meter->engine ? "attached already" : "not opened yet");
+	err = meter_attach_all(meter);
+	if (!err) {
+		meter_drop_ended(meter);
+		meter->start_ns = clock_ns(CLOCK_MONOTONIC);
+		meter->end_ns = 0;
+		meter->is_attached = true;
+		if (!meter->calibration)
+			meter->calibration = calibration_start(meter->ops, &meter->spec,
+							       has_dormant(&meter->table));
+	}
+	return err;
+}
+
+/* What is new in FILE. */
+static int measure_file(struct ocp_meter *meter, struct measured_file *file)
+{
+	int err = 0;
+
+	if (file->n_left_out) {
+		ctx_error(meter->ctx, -E2BIG, "%s: no room for %zu more sites", file->name,
+			  file->n_left_out);
+		ctx_hint(meter->ctx, "begin to measure anew: there is room for what there is then");
+		return -E2BIG;
+	}
+	if (meter->split == OCP_BY_SITE)
+		err = site_table_read_source(&meter->table, file);
+	if (!err)
+		err = arguments_resolve_later(&meter->arguments, file->first_site, file->n_sites);
+	if (!err && meter->is_attached)
+		err = meter_attach_files(meter, &file, 1);
+	return err;
+}
+
+/* Each for itself: one for which there is no room is no reason to leave the others. */
+static int measure_new_files(struct ocp_meter *meter, size_t *n_sites)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < meter->table.n_files; i++) {
+		struct measured_file *file = &meter->table.files[i];
+		int its_err;
+
+		if (file->is_gone || file->round != meter->round)
+			continue;
+		its_err = measure_file(meter, file);
+		if (!its_err)
+			continue;
+		err = its_err;
+		/* What is not attached must not be counted as if. */
+		*n_sites -= file->n_sites;
+		site_table_remove(&meter->table, file, false);
+	}
+	return err;
+}
+
+int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites)
+{
+	int err, its_err;
+
+	*n_sites = 0;
+	if (meter->is_kept || !meter->engine)
+		return 0;
+	err = meter_look_at_processes(meter, n_sites);
+	if (!err)
+		meter_give_up_files(meter);
+	its_err = measure_new_files(meter, n_sites);
+	err = its_err ? its_err : err;
+	if (err)
+		meter_forget_round(meter);
+	/* Whoever waits to write to a file waits for this, whatever else there is. */
+	its_err = meter->is_attached ? meter_check_files(meter) : 0;
+	return its_err ? its_err : err;
+}
+
+int ocp_meter_detach(struct ocp_meter *meter)
+{
+	int err;
+
+	if (!meter->is_attached)
+		return 0;
+	meter->end_ns = clock_ns(CLOCK_MONOTONIC);
+	err = meter->kept_folder[0] ? kept_remove_names(meter->ctx, meter->kept_folder) : 0;
+	if (!err)
+		err = meter->ops->detach(meter->engine);
+	for (size_t i = 0; i < meter->table.n_files; i++)
+		file_guard_release(&meter->table.files[i].guard);
+	meter->is_attached = false;
+	return err;
+}
+
+/* ---- questions ------------------------------------------------------------------------------ */
+
+static int ask_costs(struct ocp_meter *meter, bool wait, struct ocp_costs *costs)
+{
+	const char *why = "it was never attached, or out of memory";
+	int err = -ENODATA;
+
+	*costs = meter->kept_costs;
+	if (meter->kept_folder[0])
+		return 0;
+	if (meter->calibration)
+		err = calibration_result(meter->calibration, wait, costs, &why);
+	if (err == -EAGAIN)
+		return ctx_error(meter->ctx, err, "what measuring costs is not known yet");
+	return err ? ctx_error(meter->ctx, err, "what measuring costs is not known: %s", why) : 0;
+}
+
+int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs)
+{
+	return ask_costs(meter, true, costs);
+}
+
+int ocp_meter_costs_now(struct ocp_meter *meter, struct ocp_costs *costs)
+{
+	return ask_costs(meter, false, costs);
 }
 
 size_t ocp_meter_probe_count(const struct ocp_meter *meter)

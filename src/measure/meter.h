@@ -24,7 +24,7 @@ struct meter_end {
 };
 
 /* A process that was there when it was last looked, and which files it ran code of then. */
-struct watched {
+struct measured_process {
 	pid_t pid;  /* by which /proc knows it */
 	pid_t tgid; /* another than PID if its first thread has ended */
 	unsigned int looks;
@@ -60,8 +60,9 @@ struct ocp_meter {
 	size_t n_ends;
 	struct engine_role *roles;
 	size_t n_roles;
-	struct watched *watched; /* ascending; of what was asked for singly: in that order */
-	size_t n_watched;
+	/* Ascending; those that were asked for singly in that order. */
+	struct measured_process *processes;
+	size_t n_processes;
 	struct find_memory known, *shared; /* with other meters; NULL: it is not */
 	struct told_hidden hidden;	   /* may be of the program, too */
 	uint64_t *forgotten;		   /* hits of ended processes, by column */
@@ -107,9 +108,13 @@ bool meter_has_none_yet(const struct ocp_meter *meter);
 int meter_check_can_load(struct ocp_meter *meter);
 void meter_log_none_yet(const struct ocp_meter *meter);
 
-/* meter_watch.c: see which processes there are, and add the files that they have loaded since. */
-int meter_watch(struct ocp_meter *meter, size_t *n_new);
-void meter_watch_free(struct ocp_meter *meter);
+/*
+ * meter_processes.c: see which processes there are, and add the files that they have loaded since.
+ * What was found in this round and could not be measured is found again if the round is forgotten.
+ */
+int meter_look_at_processes(struct ocp_meter *meter, size_t *n_new);
+void meter_forget_round(struct ocp_meter *meter);
+void meter_processes_free(struct ocp_meter *meter);
 /*
  * Have what is known of the processes in KNOWN, together with others, instead of listing them at
  * each refresh: its owner says when it expires. It must be there longer than METER.
@@ -123,8 +128,12 @@ void meter_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec);
 void meter_fill_site(const struct ocp_meter *meter, const struct measured_site *measured,
 		     struct engine_site *site);
 
-/* meter_attach.c: attach to N files. */
+/*
+ * meter_attach.c: attach to N files; to all there are or, if there is none yet, let the engine know
+ * the processes.
+ */
 int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *files, size_t n);
+int meter_attach_all(struct ocp_meter *meter);
 /* Detach from those that are being overwritten; -ESTALE if there are or were any. */
 int meter_check_files(struct ocp_meter *meter);
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* A meter that is open: attach it, switch probes while it is, detach. */
+/* The files of a meter that is open: attach to them, switch probes, let go of what is overwritten. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "measure/meter.h"
 
-/* ---- attach, refresh, detach ---------------------------------------------------------------- */
+/* ---- attaching ------------------------------------------------------------------------------ */
 
 static int fill_target(const struct ocp_meter *meter, const struct measured_file *file,
 		       struct engine_site *sites, struct engine_target *target)
@@ -88,7 +87,7 @@ static int attach_processes(struct ocp_meter *meter)
 	return meter->ops->attach(meter->engine, &target, 1);
 }
 
-static int attach_all_files(struct ocp_meter *meter)
+int meter_attach_all(struct ocp_meter *meter)
 {
 	struct measured_file **files = calloc(meter->table.n_files + 1, sizeof(void *));
 	size_t n = 0;
@@ -104,7 +103,7 @@ static int attach_all_files(struct ocp_meter *meter)
 	return err;
 }
 
-/* ---- probes switched off and on ---------------------------------------------------------- */
+/* ---- probes switched off and on ------------------------------------------------------------- */
 
 static bool has_probe(const struct ocp_meter *meter, const struct measured_file *file,
 		      size_t column)
@@ -187,7 +186,7 @@ int ocp_meter_switch(struct ocp_meter *meter, const char *name, bool on)
 	return 0;
 }
 
-/* ---- attach, detach ------------------------------------------------------------------------- */
+/* ---- files that are overwritten ------------------------------------------------------------- */
 
 /* Its counts stay. Whoever waits to write to it can go on. */
 static void lose_file(struct ocp_meter *meter, struct measured_file *file)
@@ -218,74 +217,4 @@ int meter_check_files(struct ocp_meter *meter)
 	ctx_error(meter->ctx, -ESTALE, "%s: it was overwritten in place", lost->name);
 	ctx_hint(meter->ctx, "measure it anew");
 	return -ESTALE;
-}
-
-/* Of sites of both kinds the dormant ones cost the most. */
-static bool has_dormant(const struct site_table *table)
-{
-	for (size_t i = 0; i < table->n_sites; i++)
-		if (table->sites[i].site && table->sites[i].site->abi == SITE_ABI_DORMANT)
-			return true;
-	return false;
-}
-
-int ocp_meter_attach(struct ocp_meter *meter)
-{
-	int err;
-
-	if (!meter->engine || meter->is_attached)
-		return ctx_error(meter->ctx, -EINVAL, "measuring: %s",
-				 meter->engine ? "attached already" : "not opened yet");
-	err = attach_all_files(meter);
-	if (!err) {
-		meter_drop_ended(meter);
-		meter->start_ns = clock_ns(CLOCK_MONOTONIC);
-		meter->end_ns = 0;
-		meter->is_attached = true;
-		if (!meter->calibration)
-			meter->calibration = calibration_start(meter->ops, &meter->spec,
-							       has_dormant(&meter->table));
-	}
-	return err;
-}
-
-static int ask_costs(struct ocp_meter *meter, bool wait, struct ocp_costs *costs)
-{
-	const char *why = "it was never attached, or out of memory";
-	int err = -ENODATA;
-
-	*costs = meter->kept_costs;
-	if (meter->kept_folder[0])
-		return 0;
-	if (meter->calibration)
-		err = calibration_result(meter->calibration, wait, costs, &why);
-	if (err == -EAGAIN)
-		return ctx_error(meter->ctx, err, "what measuring costs is not known yet");
-	return err ? ctx_error(meter->ctx, err, "what measuring costs is not known: %s", why) : 0;
-}
-
-int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs)
-{
-	return ask_costs(meter, true, costs);
-}
-
-int ocp_meter_costs_now(struct ocp_meter *meter, struct ocp_costs *costs)
-{
-	return ask_costs(meter, false, costs);
-}
-
-int ocp_meter_detach(struct ocp_meter *meter)
-{
-	int err;
-
-	if (!meter->is_attached)
-		return 0;
-	meter->end_ns = clock_ns(CLOCK_MONOTONIC);
-	err = meter->kept_folder[0] ? kept_remove_names(meter->ctx, meter->kept_folder) : 0;
-	if (!err)
-		err = meter->ops->detach(meter->engine);
-	for (size_t i = 0; i < meter->table.n_files; i++)
-		file_guard_release(&meter->table.files[i].guard);
-	meter->is_attached = false;
-	return err;
 }

@@ -199,13 +199,13 @@ void meter_give_up_files(struct ocp_meter *meter)
 
 	/* The more processes there are, the rarer are they asked. */
 	if (!meter->sees_all || meter->hidden.n ||
-	    meter->round % (1 + meter->n_watched / PROCESSES_A_ROUND) || !has_deleted(meter))
+	    meter->round % (1 + meter->n_processes / PROCESSES_A_ROUND) || !has_deleted(meter))
 		return;
 	in_use = calloc(meter->table.n_files, sizeof(*in_use));
 	if (!in_use)
 		return;
-	for (size_t i = 0; i < meter->n_watched && !all_in_use(meter, in_use); i++)
-		ask_process(meter, meter->watched[i].pid, in_use);
+	for (size_t i = 0; i < meter->n_processes && !all_in_use(meter, in_use); i++)
+		ask_process(meter, meter->processes[i].pid, in_use);
 	give_up_unused(meter, in_use);
 	free(in_use);
 }

@@ -23,9 +23,9 @@ enum {
 	LOOKS_A_ROUND = 64,
 };
 
-void meter_watch_free(struct ocp_meter *meter)
+void meter_processes_free(struct ocp_meter *meter)
 {
-	free(meter->watched);
+	free(meter->processes);
 	free(meter->hidden.pids);
 	find_memory_free(&meter->known);
 	free(meter->forgotten);
@@ -70,7 +70,7 @@ static uint64_t read_signature(struct ocp_meter *meter, pid_t pid)
 }
 
 /* See what PROCESS has mapped. One that has ended or hides is passed over. */
-static int add_running(struct ocp_meter *meter, struct watched *process, size_t *n_new)
+static int add_running(struct ocp_meter *meter, struct measured_process *process, size_t *n_new)
 {
 	struct ocp_process *proc;
 	int err = ocp_process_open(meter->ctx, process->pid, &proc);
@@ -88,12 +88,12 @@ static int add_running(struct ocp_meter *meter, struct watched *process, size_t 
 }
 
 /* Look at it again if it runs code of other files than before. */
-static int look_at(struct ocp_meter *meter, struct watched *process, size_t *n_new)
+static int look_at(struct ocp_meter *meter, struct measured_process *process, size_t *n_new)
 {
 	const uint64_t before = process->signature;
 
 	if (process->looks >= YOUNG_LOOKS &&
-	    !find_is_its_turn(process->pid, meter->n_watched, LOOKS_A_ROUND, meter->round))
+	    !find_is_its_turn(process->pid, meter->n_processes, LOOKS_A_ROUND, meter->round))
 		return 0;
 	process->looks += process->looks < YOUNG_LOOKS;
 	process->signature = read_signature(meter, process->pid);
@@ -108,21 +108,21 @@ static int look_at(struct ocp_meter *meter, struct watched *process, size_t *n_n
 /* Those that are FOUND now, with what was known of them before. */
 static int take_found(struct ocp_meter *meter, const struct found_processes *found)
 {
-	struct watched *watched = calloc(found->n + 1, sizeof(*watched));
+	struct measured_process *processes = calloc(found->n + 1, sizeof(*processes));
 	size_t old = 0;
 
-	if (!watched)
+	if (!processes)
 		return ctx_no_memory(meter->ctx);
 	for (size_t i = 0; i < found->n; i++) {
-		watched[i].pid = watched[i].tgid = found->pids[i];
-		while (old < meter->n_watched && meter->watched[old].pid < found->pids[i])
+		processes[i].pid = processes[i].tgid = found->pids[i];
+		while (old < meter->n_processes && meter->processes[old].pid < found->pids[i])
 			old++;
-		if (old < meter->n_watched && meter->watched[old].pid == found->pids[i])
-			watched[i] = meter->watched[old];
+		if (old < meter->n_processes && meter->processes[old].pid == found->pids[i])
+			processes[i] = meter->processes[old];
 	}
-	free(meter->watched);
-	meter->watched = watched;
-	meter->n_watched = found->n;
+	free(meter->processes);
+	meter->processes = processes;
+	meter->n_processes = found->n;
 	return 0;
 }
 
@@ -131,7 +131,7 @@ void meter_share_known(struct ocp_meter *meter, struct find_memory *known)
 	meter->shared = known;
 }
 
-static int watch_program(struct ocp_meter *meter, size_t *n_new)
+static int look_at_program(struct ocp_meter *meter, size_t *n_new)
 {
 	struct find_memory *known = meter->shared ? meter->shared : &meter->known;
 	const char *name = elf_file_name(meter->program->elf), *slash = strrchr(name, '/');
@@ -150,25 +150,25 @@ static int watch_program(struct ocp_meter *meter, size_t *n_new)
 		err = take_found(meter, &found);
 	}
 	found_processes_free(&found);
-	for (size_t i = 0; !err && i < meter->n_watched; i++)
-		err = look_at(meter, &meter->watched[i], n_new);
+	for (size_t i = 0; !err && i < meter->n_processes; i++)
+		err = look_at(meter, &meter->processes[i], n_new);
 	return err;
 }
 
 /* ---- single processes ----------------------------------------------------------------------- */
 
 /* One that has ended does not come back, even if its number does. */
-static bool is_still_there(const struct watched *process)
+static bool is_still_there(const struct measured_process *process)
 {
 	uint64_t start_time;
 
 	return proc_start_time(process->pid, &start_time) == 0 && process->start_time == start_time;
 }
 
-static bool is_watched(const struct ocp_meter *meter, pid_t tgid)
+static bool is_measured(const struct ocp_meter *meter, pid_t tgid)
 {
-	for (size_t i = 0; i < meter->n_watched; i++)
-		if (meter->watched[i].tgid == tgid)
+	for (size_t i = 0; i < meter->n_processes; i++)
+		if (meter->processes[i].tgid == tgid)
 			return true;
 	return false;
 }
@@ -186,7 +186,7 @@ static void unlist_ended(struct ocp_meter *meter)
 	for (size_t i = 0; i < meter->n_pids; i++) {
 		const pid_t pid = meter->pids[i];
 
-		if (!is_watched(meter, pid) && !is_zombie(pid))
+		if (!is_measured(meter, pid) && !is_zombie(pid))
 			meter->ops->unlist(meter->engine, pid);
 	}
 }
@@ -197,26 +197,26 @@ void meter_drop_ended(struct ocp_meter *meter)
 
 	if (meter->program)
 		return;
-	for (size_t i = 0; i < meter->n_watched; i++)
-		if (is_still_there(&meter->watched[i]))
-			meter->watched[left++] = meter->watched[i];
-	meter->n_watched = left;
+	for (size_t i = 0; i < meter->n_processes; i++)
+		if (is_still_there(&meter->processes[i]))
+			meter->processes[left++] = meter->processes[i];
+	meter->n_processes = left;
 	if (meter->engine)
 		unlist_ended(meter);
 }
 
-static int watch_processes(struct ocp_meter *meter, size_t *n_new)
+static int look_at_processes(struct ocp_meter *meter, size_t *n_new)
 {
-	const bool is_first = !meter->watched;
+	const bool is_first = !meter->processes;
 	int err = 0;
 
 	if (is_first) {
-		meter->watched = calloc(meter->n_procs + 1, sizeof(*meter->watched));
-		if (!meter->watched)
+		meter->processes = calloc(meter->n_procs + 1, sizeof(*meter->processes));
+		if (!meter->processes)
 			return ctx_no_memory(meter->ctx);
-		meter->n_watched = meter->n_procs;
+		meter->n_processes = meter->n_procs;
 		for (size_t i = 0; i < meter->n_procs; i++) {
-			struct watched *process = &meter->watched[i];
+			struct measured_process *process = &meter->processes[i];
 
 			process->pid = process->tgid = meter->pids[i];
 			if (proc_start_time(process->pid, &process->start_time) == 0)
@@ -228,97 +228,35 @@ static int watch_processes(struct ocp_meter *meter, size_t *n_new)
 	meter->sees_all = !meter->children;
 	meter_drop_ended(meter);
 	/* At first what they have is in the table already. */
-	for (size_t i = 0; !err && !is_first && i < meter->n_watched; i++)
-		err = look_at(meter, &meter->watched[i], n_new);
+	for (size_t i = 0; !err && !is_first && i < meter->n_processes; i++)
+		err = look_at(meter, &meter->processes[i], n_new);
 	return err;
 }
 
-/* ---- refreshing ----------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------ */
 
-int meter_watch(struct ocp_meter *meter, size_t *n_new)
+int meter_look_at_processes(struct ocp_meter *meter, size_t *n_new)
 {
 	meter->table.round = ++meter->round;
-	return meter->program ? watch_program(meter, n_new) : watch_processes(meter, n_new);
+	return meter->program ? look_at_program(meter, n_new) : look_at_processes(meter, n_new);
 }
 
-/* What is new in FILE. */
-static int measure_file(struct ocp_meter *meter, struct measured_file *file)
+void meter_forget_round(struct ocp_meter *meter)
 {
-	int err = 0;
-
-	if (file->n_left_out) {
-		ctx_error(meter->ctx, -E2BIG, "%s: no room for %zu more sites", file->name,
-			  file->n_left_out);
-		ctx_hint(meter->ctx, "begin to measure anew: there is room for what there is then");
-		return -E2BIG;
-	}
-	if (meter->split == OCP_BY_SITE)
-		err = site_table_read_source(&meter->table, file);
-	if (!err)
-		err = arguments_resolve_later(&meter->arguments, file->first_site, file->n_sites);
-	if (!err && meter->is_attached)
-		err = meter_attach_files(meter, &file, 1);
-	return err;
-}
-
-/* What was found in this round and cannot be measured shall be found again. */
-static void forget_round(struct ocp_meter *meter)
-{
-	for (size_t i = 0; i < meter->n_watched; i++)
-		if (meter->watched[i].changed == meter->round)
-			meter->watched[i].signature = 0;
-}
-
-/* Each for itself: one for which there is no room is no reason to leave the others. */
-static int measure_new_files(struct ocp_meter *meter, size_t *n_sites)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < meter->table.n_files; i++) {
-		struct measured_file *file = &meter->table.files[i];
-		int its_err;
-
-		if (file->is_gone || file->round != meter->round)
-			continue;
-		its_err = measure_file(meter, file);
-		if (!its_err)
-			continue;
-		err = its_err;
-		/* What is not attached must not be counted as if. */
-		*n_sites -= file->n_sites;
-		site_table_remove(&meter->table, file, false);
-	}
-	return err;
-}
-
-int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites)
-{
-	int err, its_err;
-
-	*n_sites = 0;
-	if (meter->is_kept || !meter->engine)
-		return 0;
-	err = meter_watch(meter, n_sites);
-	if (!err)
-		meter_give_up_files(meter);
-	its_err = measure_new_files(meter, n_sites);
-	err = its_err ? its_err : err;
-	if (err)
-		forget_round(meter);
-	/* Whoever waits to write to a file waits for this, whatever else there is. */
-	its_err = meter->is_attached ? meter_check_files(meter) : 0;
-	return its_err ? its_err : err;
+	for (size_t i = 0; i < meter->n_processes; i++)
+		if (meter->processes[i].changed == meter->round)
+			meter->processes[i].signature = 0;
 }
 
 int ocp_meter_processes(const struct ocp_meter *meter, pid_t **pids, size_t *n, bool *complete)
 {
 	*n = 0;
 	*complete = meter->sees_all && !meter->hidden.n;
-	*pids = calloc(meter->n_watched + 1, sizeof(**pids));
+	*pids = calloc(meter->n_processes + 1, sizeof(**pids));
 	if (!*pids)
 		return ctx_no_memory(meter->ctx);
-	for (size_t i = 0; i < meter->n_watched; i++)
-		(*pids)[(*n)++] = meter->watched[i].pid;
+	for (size_t i = 0; i < meter->n_processes; i++)
+		(*pids)[(*n)++] = meter->processes[i].pid;
 	return 0;
 }
 
