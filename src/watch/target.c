@@ -555,6 +555,17 @@ int target_give_up_source(struct target *target, size_t number)
 	return target_end_source(target, number);
 }
 
+int target_end_sources(struct target *target, const void *owner,
+		       int (*end)(struct target *target, size_t source))
+{
+	int err = 0;
+
+	for (size_t i = target->n_sources; !err && i-- > 0;)
+		if (target->sources[i]->owner == owner)
+			err = end(target, i);
+	return err;
+}
+
 void target_forgive(struct target *target)
 {
 	target->is_over_budget = false;

@@ -77,6 +77,9 @@ int target_add_source(struct target *target, struct source *source);
 int target_end_source(struct target *target, size_t source);
 /* Likewise, and remember its file as one that cost too much. */
 int target_give_up_source(struct target *target, size_t source);
+/* Have all sources of OWNER ended by END, one of the two. */
+int target_end_sources(struct target *target, const void *owner,
+		       int (*end)(struct target *target, size_t source));
 /* What it cost is forgiven. */
 void target_forgive(struct target *target);
 

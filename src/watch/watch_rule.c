@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "watch/entry.h"
+#include "watch/watch_rule.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -29,47 +29,17 @@ enum {
 	MAX_IDLE = 8,
 };
 
-/* ---- targets -------------------------------------------------------------------------------- */
+/* ---- rules ---------------------------------------------------------------------------------- */
 
-int targets_get(struct targets *targets, const char *exe, struct target **out)
+void watch_rule_free(struct watch_rule *rule)
 {
-	struct target **grown;
-	int err;
-
-	for (size_t i = 0; i < targets->n; i++) {
-		if (strcmp(targets->list[i]->exe, exe) != 0)
-			continue;
-		*out = targets->list[i];
-		return 0;
-	}
-	grown = realloc(targets->list, (targets->n + 1) * sizeof(void *));
-	if (!grown)
-		return ctx_no_memory(targets->ctx);
-	targets->list = grown;
-	err = target_new(targets->ctx, exe, out);
-	if (!err)
-		targets->list[targets->n++] = *out;
-	return err;
-}
-
-void targets_remove(struct targets *targets, size_t number)
-{
-	target_free(targets->list[number]);
-	memmove(targets->list + number, targets->list + number + 1,
-		(--targets->n - number) * sizeof(void *));
-}
-
-/* ---- entries -------------------------------------------------------------------------------- */
-
-void entry_free(struct entry *entry)
-{
-	if (!entry)
+	if (!rule)
 		return;
-	source_free(entry->first);
-	measure_request_drop(entry->request);
-	free(entry->hidden.pids);
-	free(entry->exe);
-	free(entry);
+	source_free(rule->first);
+	measure_request_drop(rule->request);
+	free(rule->hidden.pids);
+	free(rule->exe);
+	free(rule);
 }
 
 /* The path of a file that was replaced, as /proc has it, without what the kernel adds. */
@@ -103,77 +73,78 @@ static char *absolute_path(const char *path)
 	return absolute;
 }
 
-static int name_executable(struct ocp_ctx *ctx, struct entry *entry, const struct watch_spec *spec)
+static int name_executable(struct ocp_ctx *ctx, struct watch_rule *rule,
+			   const struct watch_spec *spec)
 {
 	if (spec->pid) {
-		entry->exe = strdup(ocp_process_exe(entry->first->proc));
-		if (entry->exe)
-			strip_deleted(entry->exe);
+		rule->exe = strdup(ocp_process_exe(rule->first->proc));
+		if (rule->exe)
+			strip_deleted(rule->exe);
 	} else {
-		entry->exe = absolute_path(spec->exe);
+		rule->exe = absolute_path(spec->exe);
 	}
-	return entry->exe ? 0 : ctx_no_memory(ctx);
+	return rule->exe ? 0 : ctx_no_memory(ctx);
 }
 
-int entry_new(struct targets *targets, const struct watch_spec *spec, struct entry **out)
+int watch_rule_new(struct targets *targets, const struct watch_spec *spec, struct watch_rule **out)
 {
 	struct ocp_ctx *ctx = targets->ctx;
-	struct entry *entry = calloc(1, sizeof(*entry));
+	struct watch_rule *rule = calloc(1, sizeof(*rule));
 	int err = 0;
 
-	if (!entry)
+	if (!rule)
 		return ctx_no_memory(ctx);
-	entry->pid = spec->pid;
-	entry->request = measure_request_copy(spec->request);
-	if (!entry->request)
+	rule->pid = spec->pid;
+	rule->request = measure_request_copy(spec->request);
+	if (!rule->request)
 		err = ctx_no_memory(ctx);
 	if (!err && !spec->pid && !spec->exe)
 		err = ocp_meter_check(ctx);
 	else if (!err) {
-		err = source_open(ctx, spec->exe, spec->pid, entry->request, targets->by_process,
-				  &targets->known, &entry->first);
+		err = source_open(ctx, spec->exe, spec->pid, rule->request, targets->by_process,
+				  &targets->known, &rule->first);
 		if (!err)
-			err = name_executable(ctx, entry, spec);
+			err = name_executable(ctx, rule, spec);
 	}
 	if (err) {
-		entry_free(entry);
+		watch_rule_free(rule);
 		return err;
 	}
-	*out = entry;
+	*out = rule;
 	return 0;
 }
 
-bool entry_is_for(const struct entry *entry, const struct watch_spec *spec)
+bool watch_rule_is_for(const struct watch_rule *rule, const struct watch_spec *spec)
 {
 	char *exe;
 	bool is_it;
 
-	if (entry->pid != spec->pid || !measure_request_equal(entry->request, spec->request))
+	if (rule->pid != spec->pid || !measure_request_equal(rule->request, spec->request))
 		return false;
-	if (spec->pid || !spec->exe || !entry->exe)
-		return spec->pid || (!spec->exe && !entry->exe);
+	if (spec->pid || !spec->exe || !rule->exe)
+		return spec->pid || (!spec->exe && !rule->exe);
 	exe = absolute_path(spec->exe);
-	is_it = exe && strcmp(entry->exe, exe) == 0;
+	is_it = exe && strcmp(rule->exe, exe) == 0;
 	free(exe);
 	return is_it;
 }
 
-bool entry_has_file_of(const struct entry *entry, const struct entry *other)
+bool watch_rule_has_file_of(const struct watch_rule *rule, const struct watch_rule *other)
 {
 	struct stat its, others;
 
-	if (strcmp(entry->exe, other->exe) == 0)
+	if (strcmp(rule->exe, other->exe) == 0)
 		return true;
-	return stat(entry->exe, &its) == 0 && stat(other->exe, &others) == 0 &&
+	return stat(rule->exe, &its) == 0 && stat(other->exe, &others) == 0 &&
 	       its.st_dev == others.st_dev && its.st_ino == others.st_ino;
 }
 
 /* Attach SOURCE, which is freed if that fails, and give it to TARGET. */
-static int start_source(struct entry *entry, struct target *target, struct source *source)
+static int start_source(struct watch_rule *rule, struct target *target, struct source *source)
 {
 	int err;
 
-	source->owner = entry;
+	source->owner = rule;
 	/* It need not have all the probes that others of the target have. */
 	for (size_t i = 0; i < target->view.n_probes; i++)
 		if (target->probe_records[i]->is_off)
@@ -186,41 +157,41 @@ static int start_source(struct entry *entry, struct target *target, struct sourc
 	return err;
 }
 
-int entry_start(struct entry *entry)
+int watch_rule_start(struct watch_rule *rule)
 {
-	struct source *source = entry->first;
+	struct source *source = rule->first;
 
-	entry->first = NULL;
-	return start_source(entry, entry->target, source);
+	rule->first = NULL;
+	return start_source(rule, rule->target, source);
 }
 
 /* ---- following ------------------------------------------------------------------------------ */
 
 /* Whether it is one for the user, after ERR. */
-static int note_problem(struct entry *entry, struct target *target, int err, int64_t now_ns)
+static int note_problem(struct watch_rule *rule, struct target *target, int err, int64_t now_ns)
 {
 	if (err == 0 || err == -ENOMEM)
 		return err;
-	entry->retry_ns = now_ns + RETRY_S * SECOND_NS;
+	rule->retry_ns = now_ns + RETRY_S * SECOND_NS;
 	return target_set_problem(target, ocp_error(target->ctx));
 }
 
 /* One more source for TARGET. */
-static int open_source(struct entry *entry, struct targets *targets, struct target *target,
+static int open_source(struct watch_rule *rule, struct targets *targets, struct target *target,
 		       const char *path, pid_t pid, int64_t now_ns)
 {
 	struct source *source;
 	int err;
 
-	if (now_ns < entry->retry_ns || target->is_over_budget)
+	if (now_ns < rule->retry_ns || target->is_over_budget)
 		return 0;
-	err = source_open(target->ctx, path, pid, entry->request, targets->by_process,
+	err = source_open(target->ctx, path, pid, rule->request, targets->by_process,
 			  &targets->known, &source);
 	if (!err)
-		err = start_source(entry, target, source);
+		err = start_source(rule, target, source);
 	if (!err)
 		return target_set_problem(target, NULL);
-	return note_problem(entry, target, err, now_ns);
+	return note_problem(rule, target, err, now_ns);
 }
 
 static bool has_source_of(const struct target *target, const void *owner, const struct stat *st)
@@ -244,18 +215,18 @@ static bool has_given_up(const struct target *target, const struct stat *st)
  * Sources of files that are no longer at the path end with the last process that runs them; those
  * of files that were overwritten, at once.
  */
-static int end_old_generations(struct entry *entry, struct target *target, const struct stat *now,
-			       int64_t now_ns)
+static int end_old_generations(struct watch_rule *rule, struct target *target,
+			       const struct stat *now, int64_t now_ns)
 {
 	int err = 0;
 
 	for (size_t i = target->n_sources; !err && i-- > 0;) {
 		const struct source *source = target->sources[i];
 
-		if (source->owner != entry)
+		if (source->owner != rule)
 			continue;
 		if (source->is_stale)
-			entry->retry_ns = now_ns + SETTLE_S * SECOND_NS;
+			rule->retry_ns = now_ns + SETTLE_S * SECOND_NS;
 		else if (source->n_pids || !source->knows_pids ||
 			 (now && source->dev == now->st_dev && source->ino == now->st_ino))
 			continue;
@@ -265,29 +236,29 @@ static int end_old_generations(struct entry *entry, struct target *target, const
 }
 
 /* The file at the path may be another one today. */
-static int follow_file(struct entry *entry, struct targets *targets, int64_t now_ns)
+static int follow_file(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {
-	struct target *target = entry->target;
+	struct target *target = rule->target;
 	struct stat st;
 	int err;
 
-	if (stat(entry->exe, &st) != 0) {
-		err = end_old_generations(entry, target, NULL, now_ns);
+	if (stat(rule->exe, &st) != 0) {
+		err = end_old_generations(rule, target, NULL, now_ns);
 		if (err || target->n_sources)
 			return err;
-		ctx_error(target->ctx, -errno, "%s: %s", entry->exe, strerror(errno));
+		ctx_error(target->ctx, -errno, "%s: %s", rule->exe, strerror(errno));
 		return target_set_problem(target, ocp_error(target->ctx));
 	}
-	err = end_old_generations(entry, target, &st, now_ns);
-	if (err || has_source_of(target, entry, &st))
+	err = end_old_generations(rule, target, &st, now_ns);
+	if (err || has_source_of(target, rule, &st))
 		return err;
-	return open_source(entry, targets, target, entry->exe, 0, now_ns);
+	return open_source(rule, targets, target, rule->exe, 0, now_ns);
 }
 
-static ptrdiff_t find_own_source(const struct entry *entry)
+static ptrdiff_t find_own_source(const struct watch_rule *rule)
 {
-	for (size_t i = 0; i < entry->target->n_sources; i++)
-		if (entry->target->sources[i]->owner == entry)
+	for (size_t i = 0; i < rule->target->n_sources; i++)
+		if (rule->target->sources[i]->owner == rule)
 			return (ptrdiff_t)i;
 	return -1;
 }
@@ -300,57 +271,57 @@ static bool is_watched(const struct target *target, pid_t pid)
 	return false;
 }
 
-/* A process that runs the executable and that no other entry has. */
-static int find_follower(struct entry *entry, struct targets *targets, pid_t *pid)
+/* A process that runs the executable and that no other rule has. */
+static int find_follower(struct watch_rule *rule, struct targets *targets, pid_t *pid)
 {
-	const char *slash = strrchr(entry->exe, '/'), *base = slash ? slash + 1 : entry->exe;
+	const char *slash = strrchr(rule->exe, '/'), *base = slash ? slash + 1 : rule->exe;
 	struct found_processes found;
 	struct stat file;
 	int err;
 
 	*pid = 0;
-	if (stat(entry->exe, &file) != 0)
+	if (stat(rule->exe, &file) != 0)
 		return errno == ENOENT ? 0
-				       : ctx_error(targets->ctx, -errno, "%s: %s", entry->exe,
+				       : ctx_error(targets->ctx, -errno, "%s: %s", rule->exe,
 						   strerror(errno));
 	err = find_processes(targets->ctx, &file, base, &targets->known, &found);
 	if (!err)
-		find_tell_hidden(targets->ctx, &entry->hidden, &found, base);
+		find_tell_hidden(targets->ctx, &rule->hidden, &found, base);
 	for (size_t i = 0; !err && !*pid && i < found.n; i++)
-		if (!is_watched(entry->target, found.pids[i]))
+		if (!is_watched(rule->target, found.pids[i]))
 			*pid = found.pids[i];
 	found_processes_free(&found);
 	return err;
 }
 
 /* When its process has ended another one of the same executable takes its place. */
-static int follow_process(struct entry *entry, struct targets *targets, int64_t now_ns)
+static int follow_process(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {
-	struct target *target = entry->target;
-	ptrdiff_t own = find_own_source(entry);
+	struct target *target = rule->target;
+	ptrdiff_t own = find_own_source(rule);
 	pid_t pid = 0;
 	int err = 0;
 
 	if (own >= 0 && !source_has_ended(target->sources[own]))
 		return 0;
 	if (own >= 0) {
-		ctx_log(target->ctx, OCP_LOG_INFO, "%s: pid %d has ended", entry->exe,
+		ctx_log(target->ctx, OCP_LOG_INFO, "%s: pid %d has ended", rule->exe,
 			(int)target->sources[own]->pid);
 		err = target_end_source(target, (size_t)own);
 	}
-	if (!err && now_ns < entry->retry_ns)
+	if (!err && now_ns < rule->retry_ns)
 		return 0;
 	if (!err)
-		err = find_follower(entry, targets, &pid);
+		err = find_follower(rule, targets, &pid);
 	if (err || !pid)
-		return note_problem(entry, target, err, now_ns);
-	return open_source(entry, targets, target, NULL, pid, now_ns);
+		return note_problem(rule, target, err, now_ns);
+	return open_source(rule, targets, target, NULL, pid, now_ns);
 }
 
 /* ---- looking for programs ------------------------------------------------------------------- */
 
 struct search {
-	struct entry *entry;
+	struct watch_rule *rule;
 	struct targets *targets;
 	int64_t now_ns;
 };
@@ -361,7 +332,7 @@ static bool is_taken(const struct search *search, const struct stat *st)
 	for (size_t i = 0; i < search->targets->n; i++) {
 		const struct target *target = search->targets->list[i];
 
-		if (has_source_of(target, search->entry, st) || has_given_up(target, st))
+		if (has_source_of(target, search->rule, st) || has_given_up(target, st))
 			return true;
 	}
 	return false;
@@ -390,8 +361,8 @@ static int add_found(void *data, struct ocp_process *proc)
 		err = targets_get(search->targets, exe, &target);
 		if (!err) {
 			target->is_discovered = true;
-			search->entry->retry_ns = 0;
-			err = open_source(search->entry, search->targets, target, path, 0,
+			search->rule->retry_ns = 0;
+			err = open_source(search->rule, search->targets, target, path, 0,
 					  search->now_ns);
 		}
 	}
@@ -418,7 +389,7 @@ static bool is_forgotten(struct source *source, int64_t now_ns)
 }
 
 /* Of the files without a process, the one that has been so longest; *N: how many there are. */
-static struct target *find_idle(const struct entry *entry, const struct targets *targets,
+static struct target *find_idle(const struct watch_rule *rule, const struct targets *targets,
 				size_t *at, size_t *n)
 {
 	struct target *found = NULL;
@@ -431,7 +402,7 @@ static struct target *find_idle(const struct entry *entry, const struct targets 
 		for (size_t j = 0; j < target->n_sources; j++) {
 			const struct source *source = target->sources[j];
 
-			if (source->owner != entry || !source->idle_since_ns)
+			if (source->owner != rule || !source->idle_since_ns)
 				continue;
 			++*n;
 			if (source->idle_since_ns >= since_ns)
@@ -444,19 +415,19 @@ static struct target *find_idle(const struct entry *entry, const struct targets 
 	return found;
 }
 
-static int end_idle(const struct entry *entry, const struct targets *targets)
+static int end_idle(const struct watch_rule *rule, const struct targets *targets)
 {
 	struct target *target;
 	size_t at = 0, n;
 	int err = 0;
 
-	while (!err && (target = find_idle(entry, targets, &at, &n)) && n > MAX_IDLE)
+	while (!err && (target = find_idle(rule, targets, &at, &n)) && n > MAX_IDLE)
 		err = target_end_source(target, at);
 	return err;
 }
 
 /* What was overwritten is looked for anew. */
-static int end_old(struct entry *entry, struct targets *targets, int64_t now_ns)
+static int end_old(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {
 	int err = 0;
 
@@ -466,33 +437,33 @@ static int end_old(struct entry *entry, struct targets *targets, int64_t now_ns)
 		for (size_t j = target->n_sources; !err && j-- > 0;) {
 			struct source *source = target->sources[j];
 
-			if (source->owner != entry)
+			if (source->owner != rule)
 				continue;
 			if (source->is_stale)
-				entry->settle_ns = now_ns + SETTLE_S * SECOND_NS;
+				rule->settle_ns = now_ns + SETTLE_S * SECOND_NS;
 			else if (!is_forgotten(source, now_ns))
 				continue;
 			err = target_end_source(target, j);
 		}
 	}
-	return err ? err : end_idle(entry, targets);
+	return err ? err : end_idle(rule, targets);
 }
 
 /*
  * Files that are new are examined by another process, which mostly takes some ms. Those that take
  * longer, and what they belong to, are found later; at first more of them are waited for.
  */
-static int search_programs(struct entry *entry, struct targets *targets, int64_t now_ns)
+static int search_programs(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {
-	struct search search = { entry, targets, now_ns };
+	struct search search = { rule, targets, now_ns };
 	const struct scan_finder finder = { is_news, add_found, &search };
 	const int64_t deadline_ns =
-		clock_ns(CLOCK_MONOTONIC) + MS_NS * (entry->has_searched ? WAIT_MS : FIRST_WAIT_MS);
+		clock_ns(CLOCK_MONOTONIC) + MS_NS * (rule->has_searched ? WAIT_MS : FIRST_WAIT_MS);
 	struct ocp_scan_summary summary;
 	int64_t left_ns;
 	int err;
 
-	entry->has_searched = true;
+	rule->has_searched = true;
 	do {
 		err = scan_processes(targets->ctx, &finder, &summary);
 		left_ns = deadline_ns - clock_ns(CLOCK_MONOTONIC);
@@ -501,26 +472,26 @@ static int search_programs(struct entry *entry, struct targets *targets, int64_t
 	return err;
 }
 
-static int follow_all(struct entry *entry, struct targets *targets, int64_t now_ns)
+static int follow_all(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {
 	int err;
 
 	if (verdicts_settle(targets->verdicts, 0))
-		entry->retry_ns = 0;
-	err = end_old(entry, targets, now_ns);
-	if (err || now_ns < entry->retry_ns || now_ns < entry->settle_ns)
+		rule->retry_ns = 0;
+	err = end_old(rule, targets, now_ns);
+	if (err || now_ns < rule->retry_ns || now_ns < rule->settle_ns)
 		return err;
-	err = search_programs(entry, targets, now_ns);
-	entry->retry_ns = now_ns + SCAN_S * SECOND_NS;
+	err = search_programs(rule, targets, now_ns);
+	rule->retry_ns = now_ns + SCAN_S * SECOND_NS;
 	if (err && err != -ENOMEM)
 		ctx_log(targets->ctx, OCP_LOG_WARN, "%s", ocp_error(targets->ctx));
 	return err == -ENOMEM ? err : 0;
 }
 
-int entry_follow(struct entry *entry, struct targets *targets, int64_t now_ns)
+int watch_rule_follow(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {
-	if (!entry->exe)
-		return follow_all(entry, targets, now_ns);
-	return entry->pid ? follow_process(entry, targets, now_ns)
-			  : follow_file(entry, targets, now_ns);
+	if (!rule->exe)
+		return follow_all(rule, targets, now_ns);
+	return rule->pid ? follow_process(rule, targets, now_ns)
+			 : follow_file(rule, targets, now_ns);
 }

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+/* What measuring may cost, and what is done when it costs more. */
+#include <errno.h>
+
+#include "base/ctx.h"
+#include "watch/watch_state.h"
+
+enum { MAX_CUTS = 8 }; /* counters switched off in one tick: each takes up to a tenth of a second */
+
+/* What the rules that measure TARGET may cost together; 0 if one of them has no limit. */
+static double budget_of(const struct watch *watch, const struct target *target)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < watch->n_rules; i++) {
+		const struct watch_rule *rule = watch->rules[i];
+
+		if (rule->exe && rule->target != target)
+			continue;
+		if (rule->request->budget <= 0)
+			return 0;
+		sum += rule->request->budget;
+	}
+	return sum;
+}
+
+void watch_tell_budgets(struct watch *watch)
+{
+	for (size_t i = 0; i < watch->targets.n; i++)
+		watch->targets.list[i]->view.budget = budget_of(watch, watch->targets.list[i]);
+}
+
+/* ---- keeping to it -------------------------------------------------------------------------- */
+
+/* The probe of TARGET whose counting costs the most and can be done without; -1: there is none. */
+static ptrdiff_t busiest_probe(const struct target *target)
+{
+	ptrdiff_t busiest = -1;
+
+	for (size_t i = 0; i < target->view.n_probes; i++) {
+		const struct watch_probe *probe = &target->probes[i];
+
+		if (probe->is_counted && !probe->is_in_pair && probe->rate > 0 &&
+		    (busiest < 0 || probe->rate > target->probes[busiest].rate))
+			busiest = (ptrdiff_t)i;
+	}
+	return busiest;
+}
+
+static size_t count_cuts(const struct target *target)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < target->view.n_probes; i++)
+		n += target->probe_records[i]->is_cut;
+	return n;
+}
+
+/* Switch counters off, the busiest first, until the rest should cost no more than the budget. */
+static int cut_costs(struct watch *watch, size_t number, const struct watch_rule *rule,
+		     double share)
+{
+	struct target *target = watch->targets.list[number];
+	const double budget = rule->request->budget, too_much = share;
+	ptrdiff_t probe;
+	size_t n = 0;
+	int err = 0;
+
+	while (!err && n < MAX_CUTS && share > budget && (probe = busiest_probe(target)) >= 0) {
+		share -= target->probes[probe].rate * target->view.hit_ns / 1e9;
+		err = watch_switch_counter(watch, number, target->probes[probe].name, false);
+		target->probe_records[probe]->is_cut = !err;
+		n += !err;
+	}
+	if (!err && share > budget) {
+		target->is_over_budget = true;
+		err = target_end_sources(target, rule, target_give_up_source);
+	}
+	if (err)
+		return err == -ENOMEM ? err : target_set_problem(target, ocp_error(watch->ctx));
+	if (target->is_over_budget)
+		ctx_error(watch->ctx, -EDQUOT,
+			  "measuring has stopped: it took %.0f%% of a core, more than the budget "
+			  "of %g%%",
+			  100 * too_much, 100 * budget);
+	else
+		ctx_error(watch->ctx, -EDQUOT,
+			  "busiest counters switched off (%zu): measuring took %.0f%% of a core, "
+			  "more than the budget of %g%%",
+			  count_cuts(target), 100 * too_much, 100 * budget);
+	return target_set_problem(target, ocp_error(watch->ctx));
+}
+
+/* What a rule's sources in one target cost is held against its budget. */
+static int keep_budget(struct watch *watch, size_t number, const struct watch_rule *rule)
+{
+	const struct target *target = watch->targets.list[number];
+	double share = 0;
+
+	for (size_t i = 0; i < target->n_sources; i++)
+		if (target->sources[i]->owner == rule)
+			share += target->sources[i]->core_share;
+	if (rule->request->budget <= 0 || share <= rule->request->budget)
+		return 0;
+	return cut_costs(watch, number, rule, share);
+}
+
+int watch_keep_budgets(struct watch *watch)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < watch->targets.n; i++)
+		for (size_t j = 0; !err && j < watch->n_rules; j++)
+			err = keep_budget(watch, i, watch->rules[j]);
+	return err;
+}
+
+/* A new budget has not been exceeded yet. */
+int watch_forgive(struct watch *watch, struct target *target)
+{
+	const ptrdiff_t number = targets_find(&watch->targets, target->exe);
+	int err = 0;
+
+	target_forgive(target);
+	for (size_t i = 0; !err && i < target->view.n_probes; i++)
+		if (target->probe_records[i]->is_cut)
+			err = watch_switch_counter(watch, (size_t)number, target->probes[i].name,
+						   true);
+	return err;
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+/* What is watched: from one set of specs to the next. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/ctx.h"
+#include "watch/watch_state.h"
+
+/* What a call of watch_set comes to: rules that are kept, and new ones. */
+struct change {
+	struct watch_rule **rules;
+	bool *is_new;
+	size_t n;
+};
+
+static struct watch_rule *find_rule(const struct watch *watch, const struct watch_spec *spec)
+{
+	for (size_t i = 0; i < watch->n_rules; i++)
+		if (watch_rule_is_for(watch->rules[i], spec))
+			return watch->rules[i];
+	return NULL;
+}
+
+/* Would two rules measure the same process? */
+static int check_rule(struct ocp_ctx *ctx, const struct change *change,
+		      const struct watch_rule *rule)
+{
+	for (size_t i = 0; i < change->n; i++) {
+		const struct watch_rule *other = change->rules[i];
+
+		if (!rule->exe || !other->exe)
+			return ctx_error(ctx, -EINVAL, "watching: all programs, or some by name");
+		if (!watch_rule_has_file_of(rule, other))
+			continue;
+		if (!rule->pid || !other->pid)
+			return ctx_error(ctx, -EINVAL, "%s: is to be watched twice", rule->exe);
+		if (rule->pid == other->pid)
+			return ctx_error(ctx, -EINVAL, "pid %d: is to be watched twice",
+					 (int)rule->pid);
+	}
+	return 0;
+}
+
+static int prepare(struct watch *watch, const struct watch_spec *specs, size_t n,
+		   struct change *change)
+{
+	int err = 0;
+
+	*change = (struct change){ .rules = calloc(n + 1, sizeof(void *)),
+				   .is_new = calloc(n + 1, sizeof(bool)) };
+	if (!change->rules || !change->is_new)
+		return ctx_no_memory(watch->ctx);
+	for (size_t i = 0; !err && i < n; i++) {
+		struct watch_rule *rule = find_rule(watch, &specs[i]);
+		const bool is_new = !rule;
+
+		if (is_new)
+			err = watch_rule_new(&watch->targets, &specs[i], &rule);
+		if (err)
+			break;
+		err = check_rule(watch->ctx, change, rule);
+		if (err && is_new)
+			watch_rule_free(rule);
+		if (err)
+			break;
+		change->is_new[change->n] = is_new;
+		change->rules[change->n++] = rule;
+	}
+	return err;
+}
+
+static bool is_kept(const struct change *change, const struct watch_rule *rule)
+{
+	for (size_t i = 0; i < change->n; i++)
+		if (change->rules[i] == rule)
+			return true;
+	return false;
+}
+
+static int end_rule(struct watch *watch, const struct watch_rule *rule)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < watch->targets.n; i++)
+		err = target_end_sources(watch->targets.list[i], rule, target_end_source);
+	return err;
+}
+
+/* Where all programs are watched, those that somebody asked for until now are among them. */
+static bool is_wanted(const struct watch *watch, struct target *target)
+{
+	for (size_t i = 0; i < watch->n_rules; i++) {
+		if (watch->rules[i]->exe && watch->rules[i]->target != target)
+			continue;
+		target->is_discovered = !watch->rules[i]->exe;
+		return true;
+	}
+	return false;
+}
+
+static int begin_search(struct watch *watch)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < watch->targets.n; i++) {
+		err = watch_forgive(watch, watch->targets.list[i]);
+		if (!err)
+			err = target_set_problem(watch->targets.list[i], NULL);
+	}
+	return err;
+}
+
+/* What was wrong with the target under another rule is no problem of this one's. */
+static int begin_rule(struct watch *watch, struct watch_rule *rule)
+{
+	int err;
+
+	if (!rule->exe)
+		return begin_search(watch);
+	err = targets_get(&watch->targets, rule->exe, &rule->target);
+	if (err)
+		return err;
+	err = watch_forgive(watch, rule->target);
+	if (!err && rule->first)
+		err = watch_rule_start(rule);
+	if (!err)
+		return target_set_problem(rule->target, NULL);
+	/* It is tried again by the ticks. */
+	return err == -ENOMEM ? err : target_set_problem(rule->target, ocp_error(watch->ctx));
+}
+
+/* In the order of the rules. What is asked for differently begins where the old way ended. */
+static int commit(struct watch *watch, struct change *change)
+{
+	struct watch_rule **old = watch->rules;
+	const size_t n_old = watch->n_rules;
+	int err = 0;
+
+	for (size_t i = 0; i < n_old; i++)
+		if (!is_kept(change, old[i])) {
+			int its_err = end_rule(watch, old[i]);
+
+			err = err ? err : its_err;
+		}
+	watch->rules = change->rules;
+	watch->n_rules = change->n;
+	for (size_t i = 0; i < change->n; i++) {
+		int its_err = change->is_new[i] ? begin_rule(watch, change->rules[i]) : 0;
+
+		err = err ? err : its_err;
+	}
+	for (size_t i = 0; i < n_old; i++)
+		if (!is_kept(change, old[i]))
+			watch_rule_free(old[i]);
+	free(old);
+	for (size_t i = watch->targets.n; i-- > 0;) {
+		int its_err = 0;
+
+		if (is_wanted(watch, watch->targets.list[i]))
+			its_err = target_collect_pids(watch->targets.list[i]);
+		else
+			targets_remove(&watch->targets, i);
+		err = err ? err : its_err;
+	}
+	watch_tell_budgets(watch);
+	return err;
+}
+
+/*
+ * Programs that were not watched before are attached now: if that fails there is nothing to take
+ * back.
+ */
+static int start_early(struct watch *watch, struct change *change)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < change->n; i++) {
+		struct watch_rule *rule = change->rules[i];
+		const bool is_fresh =
+			change->is_new[i] && rule->exe && watch_find_target(watch, rule->exe) < 0;
+
+		if (is_fresh)
+			err = source_attach(rule->first);
+	}
+	return err;
+}
+
+/* Then there is no other rule. */
+static bool is_all(const struct watch_spec *specs, size_t n)
+{
+	return n == 1 && !specs[0].exe && !specs[0].pid;
+}
+
+static bool watches_all(const struct watch *watch)
+{
+	return watch->n_rules == 1 && !watch->rules[0]->exe;
+}
+
+int watch_set(struct watch *watch, const struct watch_spec *specs, size_t n)
+{
+	struct change change;
+	int err;
+
+	verdicts_set_all(watch->targets.verdicts, is_all(specs, n));
+	err = prepare(watch, specs, n, &change);
+	if (!err)
+		err = start_early(watch, &change);
+	if (err) {
+		for (size_t i = 0; i < change.n; i++)
+			if (change.is_new[i])
+				watch_rule_free(change.rules[i]);
+		free(change.rules);
+	} else {
+		err = commit(watch, &change);
+	}
+	free(change.is_new);
+	verdicts_set_all(watch->targets.verdicts, watches_all(watch));
+	return err;
+}

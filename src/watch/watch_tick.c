@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+/* What a watch does each second: look, read, and move the history on. */
+#include <errno.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "watch/watch_state.h"
+
+#define TICK_NS ((int64_t)WATCH_TICK_MS * 1000 * 1000)
+/* How long a program that nobody named is remembered after its last process. */
+#define FORGET_NS ((int64_t)600 * 1000 * 1000 * 1000)
+
+/* How often rows of processes that have ended are forgotten. */
+enum {
+	FORGET_ROWS_TICKS = 300,
+	MANY_ROWS = 16384, /* a quarter of what a meter has room for: then it is more often */
+	FORGET_MANY_ROWS_TICKS = 10,
+};
+
+/* Now and then, so that there is always room for more; what it says of a row has been read then. */
+static bool is_time_to_forget(const struct watch *watch, const struct target *target)
+{
+	const size_t period =
+		target->view.n_rows > MANY_ROWS ? FORGET_MANY_ROWS_TICKS : FORGET_ROWS_TICKS;
+
+	return watch->n_columns % period == period - 1;
+}
+
+static int forget_rows(struct watch *watch)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && watch->targets.by_process && i < watch->targets.n; i++) {
+		struct target *target = watch->targets.list[i];
+
+		if (!is_time_to_forget(watch, target))
+			continue;
+		target_forget_rows(target);
+		for (size_t j = 0; !err && j < target->n_sources; j++)
+			err = ocp_meter_forget_ended(target->sources[j]->meter);
+	}
+	return err;
+}
+
+static int refresh_sources(struct target *target, int64_t now_ns)
+{
+	bool has_problem = false;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < target->n_sources; i++) {
+		size_t n_sites = 0;
+
+		err = source_refresh(target->sources[i], &n_sites);
+		if (err == -ENOMEM)
+			break;
+		if (err) {
+			/* A stale source ends; the next one's attach is the end of its problem. */
+			const bool passes = err != -ESTALE;
+
+			err = target_set_problem(target, ocp_error(target->ctx));
+			target->problem_passes = passes;
+			has_problem = true;
+		}
+		if (n_sites)
+			handlers_forget(&target->handlers);
+		source_ask_costs(target->sources[i], now_ns);
+	}
+	if (!err && !has_problem && target->problem_passes)
+		err = target_set_problem(target, NULL);
+	return err;
+}
+
+static int follow_target(struct target *target, int64_t now_ns)
+{
+	int err = target_read(target);
+
+	if (!err)
+		err = target_collect_pids(target);
+	if (!err)
+		err = handlers_follow(target->ctx, &target->handlers, target->pids,
+				      target->view.n_pids);
+	if (err)
+		return err;
+	handlers_read(&target->handlers, target->probes, target->view.n_probes);
+	/* What is too expensive would be found anew, and measured again, if it were forgotten. */
+	if (target->view.n_pids || target->is_over_budget)
+		target->idle_since_ns = 0;
+	else if (!target->idle_since_ns)
+		target->idle_since_ns = now_ns;
+	return 0;
+}
+
+/* Columns that passed without a tick: the caller was late. */
+static void skip_columns(struct watch *watch, int64_t dt_ns)
+{
+	size_t n = dt_ns > 0 ? (size_t)((dt_ns + TICK_NS / 2) / TICK_NS) : 1;
+
+	for (n = n > WATCH_COLUMNS ? WATCH_COLUMNS : n; n > 1; n--, watch->n_columns++)
+		for (size_t i = 0; i < watch->targets.n; i++)
+			target_skip(watch->targets.list[i], watch->n_columns % WATCH_COLUMNS);
+}
+
+static void forget_idle(struct watch *watch, int64_t now_ns)
+{
+	for (size_t i = watch->targets.n; i-- > 0;) {
+		const struct target *target = watch->targets.list[i];
+
+		if (target->is_discovered && target->idle_since_ns &&
+		    now_ns - target->idle_since_ns > FORGET_NS)
+			targets_remove(&watch->targets, i);
+	}
+}
+
+int watch_tick(struct watch *watch)
+{
+	int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+	int err = 0;
+
+	find_memory_expire(&watch->targets.known);
+	for (size_t i = 0; !err && i < watch->targets.n; i++)
+		err = refresh_sources(watch->targets.list[i], now_ns);
+	for (size_t i = 0; !err && i < watch->n_rules; i++)
+		err = watch_rule_follow(watch->rules[i], &watch->targets, now_ns);
+	for (size_t i = 0; !err && i < watch->targets.n; i++)
+		err = follow_target(watch->targets.list[i], now_ns);
+	if (err)
+		return err;
+	now_ns = clock_ns(CLOCK_MONOTONIC);
+	skip_columns(watch, watch->tick_ns ? now_ns - watch->tick_ns : 0);
+	for (size_t i = 0; i < watch->targets.n; i++)
+		target_tick(watch->targets.list[i], watch->n_columns % WATCH_COLUMNS,
+			    watch->tick_ns ? now_ns - watch->tick_ns : TICK_NS);
+	watch->n_columns++;
+	watch->tick_ns = now_ns;
+	watch->column_time_ns = clock_ns(CLOCK_REALTIME);
+	forget_idle(watch, now_ns);
+	watch_tell_budgets(watch);
+	err = forget_rows(watch);
+	if (err)
+		return err;
+	return watch_keep_budgets(watch);
+}
+
+int watch_read(struct watch *watch)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < watch->targets.n; i++)
+		err = target_read(watch->targets.list[i]);
+	return err;
+}
