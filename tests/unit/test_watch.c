@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "fixture.h"
 #include "measured_child.h"
+#include "serve/config.h"
 #include "watched_program.h"
 
 /* ---- programs that come and go -------------------------------------------------------------- */
@@ -493,6 +494,39 @@ static void test_asking_for_something_else(void **state)
 	end(&w);
 }
 
+/*
+ * From the configuration of `serve` to the probes. Readers of notes refuse such names, so no
+ * program has them; they are not taken for two names that it has.
+ */
+static void test_names_with_commas(void **state)
+{
+	static const char *const targets[] = {
+		"'count': ['with_site,both']",
+		"'time': [['with_site,both', 'started_on']]",
+		"'time': [['started_on', 'with_site,both']]",
+	};
+	struct watching w = { .ctx = ctx_or_skip() };
+
+	(void)state;
+	w.watch = watch_new(w.ctx, false);
+	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+		struct watch_spec spec = { .exe = program };
+		struct config *config;
+		char json[512], said[256];
+
+		snprintf(json, sizeof(json), "{'targets': [{'exe': '%s', %s}]}", program,
+			 targets[i]);
+		snprintf(said, sizeof(said), "probe 'with_site,both': no such probe in %s",
+			 program);
+		assert_int_equal(config_parse(w.ctx, "config", json, strlen(json), &config), 0);
+		spec.request = &config->targets[0].request;
+		assert_int_equal(watch_set(w.watch, &spec, 1), -ENOENT);
+		assert_string_equal(ocp_error(w.ctx), said);
+		config_free(config);
+	}
+	end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -511,6 +545,7 @@ int main(void)
 		cmocka_unit_test(test_the_last_minute),
 		cmocka_unit_test(test_quantiles_of_one),
 		cmocka_unit_test(test_asking_for_something_else),
+		cmocka_unit_test(test_names_with_commas),
 	};
 
 	return cmocka_run_group_tests(tests, set_up_program, tear_down_program);
