@@ -106,10 +106,11 @@ static void all_keys(void **state)
 /* Lists have names, whatever characters these have; a string is what --count= takes. */
 static void names_with_commas_are_names(void **state)
 {
-	static const char text[] = "{\"targets\": [\n"
-				   "  {\"exe\": \"x\", \"count\": [\"a,b\", \"c.*\"],\n"
-				   "   \"time\": [[\"a,b\", \"c\"], [\"a\", \"b,c\"]]},\n"
-				   "  {\"exe\": \"y\", \"count\": \"a,b\"}]}";
+	static const char text[] =
+		"{\"targets\": [\n"
+		"  {\"exe\": \"x\", \"count\": [\"a,b\", \"c.*\"],\n"
+		"   \"time\": [[\"a,b\", \"c\"], [\"a\", \"b,c\"], [\"a\", \"d\"]]},\n"
+		"  {\"exe\": \"y\", \"count\": \"a,b\"}]}";
 	const struct measure_request *request;
 	struct config *config;
 
@@ -121,7 +122,7 @@ static void names_with_commas_are_names(void **state)
 		assert_int_equal(request->counted.list[i].kind, ITEM_PROBE);
 	assert_string_equal(request->counted.list[0].text, "a,b");
 	assert_string_equal(request->counted.list[1].text, "c.*");
-	assert_int_equal(request->n_pairs, 2);
+	assert_int_equal(request->n_pairs, 3);
 	assert_string_equal(request->pairs[0].start.text, "a,b");
 	assert_string_equal(request->pairs[0].stop.text, "c");
 	assert_string_equal(request->pairs[1].start.text, "a");
