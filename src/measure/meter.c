@@ -4,7 +4,7 @@
  *
  * All goes one way: the processes are looked at (meter_processes.c), the files that they map go to
  * the table (meter_files.c), and these are attached to (meter_attach.c). Open, attach and refresh
- * are here; none of the three calls one that comes after it.
+ * are here; none of the three calls one that comes before it.
  *
  * Open resolves what was asked for: the files that the processes map, in these the probes that are
  * counted or begin or end a pair (columns), and of these all sites (site_table.c). The engine gets
