@@ -2,6 +2,7 @@
 #include "watch/entry.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +17,11 @@
 #define MS_NS	  ((int64_t)1000 * 1000)
 
 enum {
-	RETRY_S = 5,  /* after a source could not be had */
-	SETTLE_S = 2, /* for a file that is being written */
-	SCAN_S = 5,   /* how often new programs are looked for */
-	WAIT_MS = 50, /* for new files to be examined, */
+	RETRY_S = 5,	     /* after a source could not be had */
+	SETTLE_S = 2,	     /* for a file that is being written */
+	SCAN_S = 5,	     /* how often new programs are looked for */
+	SHORT_ID_BYTES = 12, /* as container runtimes show them */
+	WAIT_MS = 50,	     /* for new files to be examined, */
 	FIRST_WAIT_MS = 2000,
 	/*
 	 * How long a file that was found is measured without a process, so that the next one is
@@ -31,24 +33,63 @@ enum {
 
 /* ---- targets -------------------------------------------------------------------------------- */
 
-int targets_get(struct targets *targets, const char *exe, struct target **out)
+struct target *targets_find(const struct targets *targets, const char *exe,
+			    const struct container *container)
+{
+	for (size_t i = 0; i < targets->n; i++) {
+		struct target *target = targets->list[i];
+
+		if (strcmp(target->exe, exe) == 0 && container_equal(&target->container, container))
+			return target;
+	}
+	return NULL;
+}
+
+static bool has_title(const struct targets *targets, const char *title)
+{
+	for (size_t i = 0; i < targets->n; i++)
+		if (strcmp(targets->list[i]->title, title) == 0)
+			return true;
+	return false;
+}
+
+/* EXE, with the first SHORT_ID_BYTES of CONTAINER's id, or with all of them if that is taken. */
+static char *make_title(const struct targets *targets, const char *exe,
+			const struct container *container)
+{
+	const char *id = *container->id ? container->id : container->pod;
+	char *title;
+
+	if (!container_is_known(container))
+		return strdup(exe);
+	if (asprintf(&title, "%s [%.*s]", exe, SHORT_ID_BYTES, id) < 0)
+		return NULL;
+	if (!has_title(targets, title))
+		return title;
+	free(title);
+	return asprintf(&title, "%s [%s]", exe, id) < 0 ? NULL : title;
+}
+
+int targets_get(struct targets *targets, const char *exe, const struct container *container,
+		struct target **out)
 {
 	struct target **grown;
+	char *title;
 	int err;
 
-	for (size_t i = 0; i < targets->n; i++) {
-		if (strcmp(targets->list[i]->exe, exe) != 0)
-			continue;
-		*out = targets->list[i];
+	*out = targets_find(targets, exe, container);
+	if (*out)
 		return 0;
-	}
 	grown = realloc(targets->list, (targets->n + 1) * sizeof(void *));
 	if (!grown)
 		return ctx_no_memory(targets->ctx);
 	targets->list = grown;
-	err = target_new(targets->ctx, exe, out);
+	title = make_title(targets, exe, container);
+	err = title ? target_new(targets->ctx, exe, title, container, out)
+		    : ctx_no_memory(targets->ctx);
 	if (!err)
 		targets->list[targets->n++] = *out;
+	free(title);
 	return err;
 }
 
@@ -68,6 +109,8 @@ void entry_free(struct entry *entry)
 	source_free(entry->first);
 	measure_options_free_copy(entry->measure);
 	free(entry->hidden.pids);
+	if (entry->foreign_file >= 0)
+		close(entry->foreign_file);
 	free(entry->exe);
 	free(entry);
 }
@@ -103,16 +146,50 @@ static char *absolute_path(const char *path)
 	return absolute;
 }
 
+/*
+ * The executable of a process in another mount namespace is followed by itself: what its path leads
+ * to for us is another program.
+ */
+static int keep_foreign_file(struct ocp_ctx *ctx, struct entry *entry, pid_t pid)
+{
+	char path[64];
+	struct stat ours, its;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)pid);
+	if (stat("/proc/self/ns/mnt", &ours) != 0 || stat(path, &its) != 0 ||
+	    (ours.st_dev == its.st_dev && ours.st_ino == its.st_ino))
+		return 0;
+	if (stat(entry->exe, &ours) == 0 && ours.st_dev == entry->first->dev &&
+	    ours.st_ino == entry->first->ino)
+		return 0;
+	entry->foreign_file = fcntl(entry->first->file, F_DUPFD_CLOEXEC, 0);
+	return entry->foreign_file < 0
+		       ? ctx_error(ctx, -errno, "%s: %s", entry->exe, strerror(errno))
+		       : 0;
+}
+
+/* The container that a path through a process, /proc/PID/root/..., leads into. */
+static void find_container_of_path(const char *path, struct container *container)
+{
+	int pid, end = 0;
+
+	if (sscanf(path, "/proc/%d/root/%n", &pid, &end) == 1 && end && pid > 0)
+		container_read(pid, container);
+}
+
 static int name_executable(struct ocp_ctx *ctx, struct entry *entry, const struct watch_spec *spec)
 {
-	if (spec->pid) {
-		entry->exe = strdup(ocp_process_exe(entry->first->proc));
-		if (entry->exe)
-			strip_deleted(entry->exe);
-	} else {
-		entry->exe = absolute_path(spec->exe);
+	entry->exe =
+		spec->pid ? strdup(ocp_process_exe(entry->first->proc)) : absolute_path(spec->exe);
+	if (!entry->exe)
+		return ctx_no_memory(ctx);
+	if (!spec->pid) {
+		find_container_of_path(entry->exe, &entry->container);
+		return 0;
 	}
-	return entry->exe ? 0 : ctx_no_memory(ctx);
+	strip_deleted(entry->exe);
+	container_read(spec->pid, &entry->container);
+	return keep_foreign_file(ctx, entry, spec->pid);
 }
 
 int entry_new(struct targets *targets, const struct watch_spec *spec, struct entry **out)
@@ -123,6 +200,7 @@ int entry_new(struct targets *targets, const struct watch_spec *spec, struct ent
 
 	if (!entry)
 		return ctx_no_memory(ctx);
+	entry->foreign_file = -1;
 	entry->pid = spec->pid;
 	entry->measure = measure_options_copy(spec->measure);
 	if (!entry->measure)
@@ -158,13 +236,19 @@ bool entry_is_for(const struct entry *entry, const struct watch_spec *spec)
 	return is_it;
 }
 
+static int stat_executable(const struct entry *entry, struct stat *st)
+{
+	return entry->foreign_file >= 0 ? fstat(entry->foreign_file, st) : stat(entry->exe, st);
+}
+
 bool entry_has_file_of(const struct entry *entry, const struct entry *other)
 {
 	struct stat its, others;
 
-	if (strcmp(entry->exe, other->exe) == 0)
+	if (strcmp(entry->exe, other->exe) == 0 &&
+	    container_equal(&entry->container, &other->container))
 		return true;
-	return stat(entry->exe, &its) == 0 && stat(other->exe, &others) == 0 &&
+	return stat_executable(entry, &its) == 0 && stat_executable(other, &others) == 0 &&
 	       its.st_dev == others.st_dev && its.st_ino == others.st_ino;
 }
 
@@ -174,6 +258,8 @@ static int start_source(struct entry *entry, struct target *target, struct sourc
 	int err;
 
 	source->owner = entry;
+	if (!entry->exe)
+		source->container = target->container;
 	/* It need not have all the probes that others of the target have. */
 	for (size_t i = 0; i < target->view.n_probes; i++)
 		if (target->probe_records[i]->is_off)
@@ -300,6 +386,14 @@ static bool is_watched(const struct target *target, pid_t pid)
 	return false;
 }
 
+static bool is_in_container_of(const struct entry *entry, pid_t pid)
+{
+	struct container container;
+
+	return !container_is_known(&entry->container) ||
+	       (container_read(pid, &container) && container_equal(&container, &entry->container));
+}
+
 /* A process that runs the executable and that no other entry has. */
 static int find_follower(struct entry *entry, struct targets *targets, pid_t *pid)
 {
@@ -309,7 +403,7 @@ static int find_follower(struct entry *entry, struct targets *targets, pid_t *pi
 	int err;
 
 	*pid = 0;
-	if (stat(entry->exe, &file) != 0)
+	if (stat_executable(entry, &file) != 0)
 		return errno == ENOENT ? 0
 				       : ctx_error(targets->ctx, -errno, "%s: %s", entry->exe,
 						   strerror(errno));
@@ -317,7 +411,8 @@ static int find_follower(struct entry *entry, struct targets *targets, pid_t *pi
 	if (!err)
 		find_tell_hidden(targets->ctx, &entry->hidden, &found, base);
 	for (size_t i = 0; !err && !*pid && i < found.n; i++)
-		if (!is_watched(entry->target, found.pids[i]))
+		if (!is_watched(entry->target, found.pids[i]) &&
+		    is_in_container_of(entry, found.pids[i]))
 			*pid = found.pids[i];
 	found_processes_free(&found);
 	return err;
@@ -334,7 +429,7 @@ static int follow_process(struct entry *entry, struct targets *targets, int64_t 
 	if (own >= 0 && !source_has_ended(target->sources[own]))
 		return 0;
 	if (own >= 0) {
-		ctx_log(target->ctx, OCP_LOG_INFO, "%s: pid %d has ended", entry->exe,
+		ctx_log(target->ctx, OCP_LOG_INFO, "%s: pid %d has ended", target->title,
 			(int)target->sources[own]->pid);
 		err = target_end_source(target, (size_t)own);
 	}
@@ -376,24 +471,54 @@ static bool is_news(void *data, pid_t pid)
 	return stat(path, &st) == 0 && !is_taken(data, &st);
 }
 
+/* The container that PID and all others are in that run its file, ST, called EXE. */
+static int find_container(struct targets *targets, const char *exe, const struct stat *st,
+			  pid_t pid, struct container *container)
+{
+	const char *slash = strrchr(exe, '/');
+	struct found_processes found;
+	struct container its;
+	int err;
+
+	if (!container_read(pid, container) || !container_is_known(container))
+		return 0;
+	err = find_processes(targets->ctx, st, slash ? slash + 1 : exe, &targets->known, &found);
+	for (size_t i = 0; !err && i < found.n; i++)
+		if (container_read(found.pids[i], &its) && !container_equal(&its, container))
+			*container = (struct container){ 0 };
+	found_processes_free(&found);
+	return err;
+}
+
+/* A file that is new, ST, is measured at PATH. */
+static int add_file(struct search *search, const char *exe, const char *path, const struct stat *st,
+		    pid_t pid)
+{
+	struct container container;
+	struct target *target;
+	int err = find_container(search->targets, exe, st, pid, &container);
+
+	if (!err)
+		err = targets_get(search->targets, exe, &container, &target);
+	if (err)
+		return err;
+	target->is_discovered = true;
+	search->entry->retry_ns = 0;
+	return open_source(search->entry, search->targets, target, path, 0, search->now_ns);
+}
+
 static int add_found(void *data, struct ocp_process *proc)
 {
 	struct search *search = data;
 	char path[32], *exe = strdup(ocp_process_exe(proc));
-	struct target *target;
+	const pid_t pid = ocp_process_pid(proc);
 	struct stat st;
 	int err = exe ? 0 : ctx_no_memory(search->targets->ctx);
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)ocp_process_pid(proc));
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
 	if (!err && stat(path, &st) == 0 && !is_taken(search, &st)) {
 		strip_deleted(exe);
-		err = targets_get(search->targets, exe, &target);
-		if (!err) {
-			target->is_discovered = true;
-			search->entry->retry_ns = 0;
-			err = open_source(search->entry, search->targets, target, path, 0,
-					  search->now_ns);
-		}
+		err = add_file(search, exe, path, &st, pid);
 	}
 	free(exe);
 	return err;
@@ -455,7 +580,10 @@ static int end_idle(const struct entry *entry, const struct targets *targets)
 	return err;
 }
 
-/* What was overwritten is looked for anew. */
+/*
+ * What was overwritten is looked for anew, and so is a file that a process of another container has
+ * begun to run: it is nobody's in particular from then on.
+ */
 static int end_old(struct entry *entry, struct targets *targets, int64_t now_ns)
 {
 	int err = 0;
@@ -470,6 +598,8 @@ static int end_old(struct entry *entry, struct targets *targets, int64_t now_ns)
 				continue;
 			if (source->is_stale)
 				entry->settle_ns = now_ns + SETTLE_S * SECOND_NS;
+			else if (source->is_mixed)
+				entry->retry_ns = 0;
 			else if (!is_forgotten(source, now_ns))
 				continue;
 			err = target_end_source(target, j);

@@ -15,6 +15,13 @@
 struct entry {
 	char *exe; /* as it was named, from the root on; NULL: everything that is found */
 	pid_t pid; /* 0: every process of the file */
+	/* What it was named by is in this container; all "": in none, or all is looked for. */
+	struct container container;
+	/*
+	 * Of PID: the executable where its path leads somewhere else for us, as that of a process
+	 * in a container; -1: follow the path.
+	 */
+	int foreign_file;
 	struct measure_options *measure;
 	struct target *target; /* NULL: everything that is found */
 	int64_t retry_ns;      /* CLOCK_MONOTONIC: not before */
@@ -52,8 +59,12 @@ int entry_start(struct entry *entry);
  */
 int entry_follow(struct entry *entry, struct targets *targets, int64_t now_ns);
 
-/* The target of EXE, which is made if there is none. */
-int targets_get(struct targets *targets, const char *exe, struct target **out);
+/* The target of EXE in CONTAINER; NULL: there is none. */
+struct target *targets_find(const struct targets *targets, const char *exe,
+			    const struct container *container);
+/* Likewise; it is made if there is none. */
+int targets_get(struct targets *targets, const char *exe, const struct container *container,
+		struct target **out);
 void targets_remove(struct targets *targets, size_t number);
 
 #endif

@@ -12,8 +12,12 @@
 #include "watch/target.h"
 
 #define TICK_NS ((int64_t)WATCH_TICK_MS * 1000 * 1000)
-/* How long a program that nobody named is remembered after its last process. */
-#define FORGET_NS ((int64_t)600 * 1000 * 1000 * 1000)
+/*
+ * How long a program that nobody named is remembered after its last process. A container whose
+ * processes have ended mostly does not come back: that is as long as two scrapes are apart.
+ */
+#define FORGET_NS	    ((int64_t)600 * 1000 * 1000 * 1000)
+#define FORGET_CONTAINER_NS ((int64_t)120 * 1000 * 1000 * 1000)
 
 /* How often rows of processes that have ended are forgotten. */
 enum {
@@ -174,14 +178,15 @@ static bool is_wanted(const struct watch *watch, struct target *target)
 /* A new budget has not been exceeded yet. */
 static int undo_cuts(struct watch *watch, struct target *target)
 {
-	const ptrdiff_t number = watch_find_target(watch, target->exe);
+	size_t number = 0;
 	int err = 0;
 
+	while (watch->targets.list[number] != target)
+		number++;
 	target_forgive(target);
 	for (size_t i = 0; !err && i < target->view.n_probes; i++)
 		if (target->probe_records[i]->is_cut)
-			err = watch_switch_counter(watch, (size_t)number, target->probes[i].name,
-						   true);
+			err = watch_switch_counter(watch, number, target->probes[i].name, true);
 	return err;
 }
 
@@ -204,7 +209,7 @@ static int begin_entry(struct watch *watch, struct entry *entry)
 
 	if (!entry->exe)
 		return begin_search(watch);
-	err = targets_get(&watch->targets, entry->exe, &entry->target);
+	err = targets_get(&watch->targets, entry->exe, &entry->container, &entry->target);
 	if (err)
 		return err;
 	err = undo_cuts(watch, entry->target);
@@ -286,8 +291,8 @@ static int start_early(struct watch *watch, struct change *change)
 
 	for (size_t i = 0; !err && i < change->n; i++) {
 		struct entry *entry = change->entries[i];
-		const bool is_fresh =
-			change->is_new[i] && entry->exe && watch_find_target(watch, entry->exe) < 0;
+		const bool is_fresh = change->is_new[i] && entry->exe &&
+				      !targets_find(&watch->targets, entry->exe, &entry->container);
 
 		if (is_fresh)
 			err = source_attach(entry->first);
@@ -383,9 +388,19 @@ static int refresh_sources(struct target *target, int64_t now_ns)
 	return err;
 }
 
-static int follow_target(struct target *target, int64_t now_ns)
+/* What is too expensive would be found anew, and measured again, if it were forgotten. */
+static int is_needed(struct target *target, struct find_memory *known, bool *needed)
+{
+	*needed = target->view.n_pids || target->is_over_budget;
+	if (target->view.n_pids || !*needed || !container_is_known(&target->container))
+		return 0;
+	return target_is_run(target, known, needed);
+}
+
+static int follow_target(struct target *target, struct find_memory *known, int64_t now_ns)
 {
 	int err = target_read(target);
+	bool needed = true;
 
 	if (!err)
 		err = target_collect_pids(target);
@@ -395,12 +410,12 @@ static int follow_target(struct target *target, int64_t now_ns)
 	if (err)
 		return err;
 	handlers_read(&target->handlers, target->probes, target->view.n_probes);
-	/* What is too expensive would be found anew, and measured again, if it were forgotten. */
-	if (target->view.n_pids || target->is_over_budget)
+	err = is_needed(target, known, &needed);
+	if (needed)
 		target->idle_since_ns = 0;
 	else if (!target->idle_since_ns)
 		target->idle_since_ns = now_ns;
-	return 0;
+	return err;
 }
 
 /* Columns that passed without a tick: the caller was late. */
@@ -417,9 +432,11 @@ static void forget_idle(struct watch *watch, int64_t now_ns)
 {
 	for (size_t i = watch->targets.n; i-- > 0;) {
 		const struct target *target = watch->targets.list[i];
+		const int64_t forget_ns =
+			container_is_known(&target->container) ? FORGET_CONTAINER_NS : FORGET_NS;
 
 		if (target->is_discovered && target->idle_since_ns &&
-		    now_ns - target->idle_since_ns > FORGET_NS)
+		    now_ns - target->idle_since_ns > forget_ns)
 			targets_remove(&watch->targets, i);
 	}
 }
@@ -517,7 +534,7 @@ int watch_tick(struct watch *watch)
 	for (size_t i = 0; !err && i < watch->n_entries; i++)
 		err = entry_follow(watch->entries[i], &watch->targets, now_ns);
 	for (size_t i = 0; !err && i < watch->targets.n; i++)
-		err = follow_target(watch->targets.list[i], now_ns);
+		err = follow_target(watch->targets.list[i], &watch->targets.known, now_ns);
 	if (err)
 		return err;
 	now_ns = clock_ns(CLOCK_MONOTONIC);
@@ -557,10 +574,10 @@ const struct watch_target *watch_target(const struct watch *watch, size_t target
 	return &watch->targets.list[target]->view;
 }
 
-ptrdiff_t watch_find_target(const struct watch *watch, const char *exe)
+ptrdiff_t watch_find_target(const struct watch *watch, const char *title)
 {
 	for (size_t i = 0; i < watch->targets.n; i++)
-		if (strcmp(watch->targets.list[i]->exe, exe) == 0)
+		if (strcmp(watch->targets.list[i]->title, title) == 0)
 			return (ptrdiff_t)i;
 	return -1;
 }
@@ -618,9 +635,9 @@ int watch_switch_handler(struct watch *watch, size_t number, const char *probe, 
 
 	*n = 0;
 	if (watch_find_probe(&target->view, probe) < 0)
-		return ctx_error(watch->ctx, -ENOENT, "%s: no probe '%s'", target->exe, probe);
+		return ctx_error(watch->ctx, -ENOENT, "%s: no probe '%s'", target->title, probe);
 	if (!target->handlers.n)
-		return ctx_error(watch->ctx, -ESRCH, "%s: no process runs it", target->exe);
+		return ctx_error(watch->ctx, -ESRCH, "%s: no process runs it", target->title);
 	err = handlers_switch(watch->ctx, &target->handlers, probe, on, n);
 	handlers_read(&target->handlers, target->probes, target->view.n_probes);
 	return err;
