@@ -87,7 +87,7 @@ static int check_pid_namespace(struct ocp_ctx *ctx, pid_t pid, const struct meas
 /* Are ids told to anybody, or looked up? Pairs only need that no two threads have the same. */
 static bool needs_own_ids(const struct engine_spec *spec)
 {
-	return !spec->exe || spec->split != ENGINE_BY_SITE || spec->prints || spec->children;
+	return !spec->exe || spec->split != MEASURE_BY_SITE || spec->prints || spec->children;
 }
 
 static int choose_pid_namespace(struct ocp_ctx *ctx, const struct engine_spec *spec,
