@@ -85,9 +85,9 @@ static int check_pid_namespace(struct ocp_ctx *ctx, pid_t pid, const struct meas
 }
 
 /* Are ids told to anybody, or looked up? Pairs only need that no two threads have the same. */
-static bool needs_own_ids(const struct engine_spec *spec)
+static bool needs_own_ids(const struct engine_spec *spec, const struct measure_config *config)
 {
-	return !spec->exe || spec->split != MEASURE_BY_SITE || spec->prints || spec->children;
+	return !spec->exe || config->keyed_by != MEASURE_UNKEYED || spec->prints || spec->children;
 }
 
 static int choose_pid_namespace(struct ocp_ctx *ctx, const struct engine_spec *spec,
@@ -99,7 +99,7 @@ static int choose_pid_namespace(struct ocp_ctx *ctx, const struct engine_spec *s
 
 	if (stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == INITIAL_PIDNS_INODE)
 		return 0;
-	if (!needs_own_ids(spec))
+	if (!needs_own_ids(spec, config))
 		return 0;
 	if (pid)
 		snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
