@@ -147,11 +147,11 @@ serve() {
 ,pod_uid=\"$POD\",$IN2 9" "pairs"
 	# One that starts later, and what is in no container.
 	start_container docker "docker/$ID3"
-	wait_for 'values up | finds -x ",container_id=\"'"$ID3"'\" 1"'
+	wait_for 'values up | finds -xF ",container_id=\"$ID3\" 1"'
 	go 3
 	eq "$(values hits_total plain | tail -n 1)" ",container_id=\"$ID3\" 3" "hits in docker"
 	start_v1
-	wait_for 'get metrics | finds -xF "ocaml_probes_up{exe=\"'"$V1"'\"} 1"'
+	wait_for 'get metrics | finds -xF "ocaml_probes_up{exe=\"$V1\"} 1"'
 	eq "$(json_of api/v1/status '[(t["exe"], t["pod_uid"], t["container_id"], t["processes"]) for t in it["targets"]][1:]')" \
 		"[('/app/service', '$POD', '$ID2', [$PID2]), ('/app/service', None, '$ID3', [$PID]), ('$V1', None, None, [$TARGET])]"
 	eq "$(json_of api/v1/history '[t["container_id"] for t in it["targets"]][:2]')" "['$ID1', '$ID2']" "history"
@@ -206,14 +206,14 @@ series_of_a_container_go() {
 	LATER=$TMP/later LD_PRELOAD=$TMP/later.so start_server
 	eq "$(get metrics | grep -c '^ocaml_probes_up{')" 3 "programs"
 	kill -KILL "$PID2" "$TARGET"
-	wait_for 'values up | finds -x ",pod_uid=\"'"$POD\",container_id=\"$ID2"'\" 0"'
-	wait_for 'get metrics | finds -xF "ocaml_probes_up{exe=\"'"$own"'\"} 0"'
+	wait_for 'values up | finds -xF ",pod_uid=\"$POD\",$IN2 0"'
+	wait_for 'get metrics | finds -xF "ocaml_probes_up{exe=\"$own\"} 0"'
 	# The numbers of the last moments can be scraped for a while.
 	echo 60 >"$TMP/later"
 	sleep 1.5
 	eq "$(values up | wc -l)" 2 "containers after a minute"
 	echo 130 >"$TMP/later"
-	wait_for '! get metrics | grep -q "$ID2"'
+	wait_for '! get metrics | finds -F "$ID2"'
 	eq "$(values up)" ",pod_uid=\"$POD\",$IN1 1" "containers after two minutes"
 	get metrics | finds -xF "ocaml_probes_up{exe=\"$own\"} 0" || fail "what is in no container was forgotten"
 	TARGET=$ONE go 5
