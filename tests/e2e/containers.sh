@@ -264,4 +264,147 @@ a_process_is_followed() {
 	eq "$(values hits_total plain)" ",pod_uid=\"$POD\",$IN1 7" "hits"
 }
 
+# ---- tools/containers -----------------------------------------------------------------------------
+
+# What the DaemonSet's container says at the place PATH, a Python expression of `it`, a word a line.
+manifest() { # EXPRESSION
+	python3 -c 'import sys, yaml
+for document in yaml.safe_load_all(open(sys.argv[1])):
+    if document["kind"] == "DaemonSet":
+        it = document["spec"]["template"]["spec"]["containers"][0]
+        print(*eval(sys.argv[2]), sep="\n")' "$MANIFESTS/daemonset.yaml" "$1"
+}
+
+# Run COMMAND as the DaemonSet's container does: root without capabilities but CAPS, on file systems that are all
+# read-only, and without a way to gain more.
+as_daemonset() { # CAPS COMMAND...
+	exec unshare --mount --propagation private bash -c '
+		caps=-all$0
+		while read -r _ path _; do
+			[[ $path = /proc* ]] || mount -o remount,bind,ro "$path" || exit
+		done <<<"$(tac /proc/self/mounts)"
+		for path in "$TMP" /tmp /dev /run; do
+			! touch "$path/ocaml-probes-test" 2>/dev/null || { echo "$path can be written" >&2; exit 99; }
+		done
+		cd /
+		exec setpriv --no-new-privs --inh-caps="$caps" --bounding-set="$caps" "$@"' "$@"
+}
+export -f as_daemonset
+
+# Start `serve` with the manifest's arguments, on another port, and CAPS.
+serve_as_daemonset() { # CAPS
+	local args
+	mapfile -t args < <(manifest 'it["args"]')
+	args=("${args[@]/:9464/:0}")
+	: >"$TMP/serve.err"
+	background bash -c 'as_daemonset "$@"' - "$1" "$TOOL" "${args[@]}" 2>>"$TMP/serve.err"
+	SERVER=$!
+	wait_for 'grep -q " serving http" "$TMP/serve.err" || ! kill -0 "$SERVER" 2>/dev/null'
+	PORT=$(sed -n 's|.* serving http://.*:\([0-9]*\)/$|\1|p' "$TMP/serve.err")
+	URL=http://127.0.0.1:$PORT/
+}
+
+test_capabilities_of_the_daemonset() {
+	need_command setpriv
+	among_our_own capabilities_of_the_daemonset
+}
+
+capabilities_of_the_daemonset() {
+	local all caps capability
+	prepare
+	# Of another user, in a place that nobody else may look into.
+	mkdir -m 700 "$TMP/image/app/private"
+	mv "$TMP/image/app/service" "$TMP/image/app/private"
+	chmod 500 "$TMP/image/app/private/service"
+	chown -R 60123 "$TMP/image/app/private"
+	PROGRAM=/app/private/service start_container one "$POD_CGROUP/cri-containerd-$ID1.scope" --user 60123
+	all=$(manifest '["," + ",".join("+" + name.lower() for name in it["securityContext"]["capabilities"]["add"])]')
+	serve_as_daemonset "$all"
+	[[ -n $PORT ]] || fail "said: $(cat "$TMP/serve.err")"
+	go 7
+	get metrics | finds -xF "ocaml_probes_hits_total{probe=\"plain\",exe=\"/app/private/service\",pod_uid=\"$POD\",$IN1} 7" ||
+		fail "metrics: $(get metrics | grep plain) $(cat "$TMP/serve.err")"
+	eq "$(get healthz -H 'Host: 10.0.0.7:9464')" ok "healthz, as the kubelet asks"
+	end_server
+	eq "$SERVER_STATUS" 0 "status"
+	# None of them can be done without.
+	for capability in ${all//,/ }; do
+		caps=${all/,$capability/}
+		serve_as_daemonset "$caps"
+		case $capability in
+		+bpf | +perfmon)
+			SERVER_STATUS=0
+			wait "$SERVER" || SERVER_STATUS=$?
+			eq "$SERVER_STATUS" 3 "status without $capability: $(cat "$TMP/serve.err")"
+			;;
+		*)
+			[[ -n $PORT ]] || fail "without $capability: $(cat "$TMP/serve.err")"
+			eq "$(get metrics | grep -c '^ocaml_probes_up{' || :)" 0 "programs found without $capability"
+			end_server
+			;;
+		esac
+	done
+	# Switching writes.
+	eq "$(bash -c 'as_daemonset "$@"' - "$all" "$TOOL" attach -pid "$PID" -enable plain 2>/dev/null || echo $?)" 3 "switching"
+	bash -c 'as_daemonset "$@"' - "$all,+dac_override" "$TOOL" attach -pid "$PID" -enable plain
+}
+
+test_manifests() {
+	python3 "$ROOT/tests/e2e/check_manifests.py" "$MANIFESTS" "$O" >"$TMP/out" 2>&1 || fail "$(cat "$TMP/out")"
+}
+
+# Faults that would stay unnoticed until somebody applies the files.
+test_faults_in_manifests() {
+	local fault
+	mkdir -p "$TMP/tree/tools"
+	cp "$ROOT/LICENSE" "$TMP/tree"
+	cp "$ROOT/tools/install-deps" "$TMP/tree/tools"
+	while read -r fault; do
+		rm -rf "$TMP/tree/tools/containers"
+		cp -r "$MANIFESTS" "$TMP/tree/tools"
+		sed -i "$fault" "$TMP"/tree/tools/containers/{*.y*ml,Dockerfile}
+		! cmp -s <(cat "$MANIFESTS"/{*.y*ml,Dockerfile}) <(cat "$TMP"/tree/tools/containers/{*.y*ml,Dockerfile}) ||
+			fail "$fault: changes nothing"
+		! python3 "$ROOT/tests/e2e/check_manifests.py" "$TMP/tree/tools/containers" "$O" >"$TMP/out" 2>&1 ||
+			fail "$fault: was not noticed"
+	done <<-'END'
+		s/readOnlyRootFilesystem/readOnlyRootFileSystem/
+		s/hostPID: true/hostPid: true/
+		s/containerPort: 9464/containerPort: 9465/
+		s/ocaml-probes", "serve"/ocaml-probes", "top"/;s/--listen", "0.0.0.0:9464"/--listen", "0.0.0.0:9000"/
+		s/port: metrics/port: http/
+		s/cpu: 50m/cpu: 1/
+		s/path: .healthz/path: \/health/
+		s/ libelf1 / /
+		s/zlib1g/zlib1g libbpf1/
+		s/COPY LICENSE/COPY COPYING/
+	END
+}
+
+# Prometheus understands its configuration, and the query that adds the names of pods. (Debian's has no discovery
+# by Kubernetes; check_manifests.py looks at that part.)
+test_prometheus() {
+	need_command promtool
+	python3 -c 'import json, sys, yaml
+it = yaml.safe_load(sys.stdin)
+del it["scrape_configs"][0]["kubernetes_sd_configs"]
+print(json.dumps(it))' <"$MANIFESTS/prometheus.yml" >"$TMP/prometheus.yml"
+	promtool check config "$TMP/prometheus.yml" || fail "prometheus.yml"
+	python3 - "$MANIFESTS/README.md" >"$TMP/test.yml" <<-'PY'
+		import json, re, sys
+		query = re.search(r"```promql\n(.*?)```", open(sys.argv[1]).read(), re.S)[1]
+		hits = 'ocaml_probes_hits_total{job="ocaml-probes", instance="n%d", exe="/app", pod_uid="%s", container_id="%d", probe="a"}'
+		info = 'kube_pod_info{job="kube-state-metrics", namespace="shop", pod="%s", uid="%s", node="n1"}'
+		series = [(hits % (1, "u1", 1), 60), (hits % (1, "u1", 2), 120), (hits % (1, "u2", 3), 6),
+		          (info % ("front-1", "u1"), 0), (info % ("front-2", "u2"), 0), (info % ("other", "u3"), 0)]
+		print(json.dumps({"evaluation_interval": "1m", "tests": [{
+		    "interval": "1m",
+		    "input_series": [{"series": name, "values": f"{0 if step else 1}+{step}x20"} for name, step in series],
+		    "promql_expr_test": [{"expr": query, "eval_time": "15m", "exp_samples": [
+		        {"labels": '{namespace="shop", pod="front-1", probe="a"}', "value": 3},
+		        {"labels": '{namespace="shop", pod="front-2", probe="a"}', "value": 0.1}]}]}]}))
+	PY
+	promtool test rules "$TMP/test.yml" || fail "the query in README.md"
+}
+
 run_tests "$@"
