@@ -171,6 +171,23 @@ order() { # MEMBERS
 		-d "{ $1, \"probe\": \"plain\", \"what\": \"handler\", \"on\": true }"
 }
 
+# In the terminal, each container has a line.
+test_top() {
+	need_command script
+	among_our_own top
+}
+
+top() {
+	local viewer
+	prepare
+	start_two
+	TERM=xterm background script -qec "stty cols 120 rows 40; exec '$TOOL' top" /dev/null </dev/null >"$TMP/screen" 2>&1
+	viewer=$!
+	wait_for 'grep -aqF "service [111111111111]" "$TMP/screen" && grep -aqF "service [222222222222]" "$TMP/screen"'
+	kill -TERM "$(pgrep -x ocaml-probes-to)"
+	wait "$viewer"
+}
+
 # The series of a container go two minutes after its processes; those of others stay. The time comes from a file.
 test_series_of_a_container_go() { among_our_own series_of_a_container_go; }
 
