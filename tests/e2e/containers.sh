@@ -26,9 +26,9 @@ among_our_own() { # NAME
 prepare() {
 	mkdir -p "$TMP/cgroup" "$TMP/image/app" "$TMP/image/lib64" "$TMP/image/lib/x86_64-linux-gnu"
 	mount -t cgroup2 cgroup2 "$TMP/cgroup"
-	CGROUPS=$TMP/cgroup/ocaml-probes-test-$BASHPID
+	CGROUPS=$TMP/cgroup/ocaml-probes-$(basename "$(dirname "$TMP")")
 	mkdir "$CGROUPS"
-	trap 'kill -KILL $(cat "$TMP"/*.pid) 2>/dev/null; leave_cgroups' EXIT
+	trap 'kill -KILL $(cat "$TMP"/*.pid) 2>/dev/null || :; leave_cgroups' EXIT
 	cp "$V1" "$TMP/image/app/service"
 	cp /lib64/ld-linux-x86-64.so.2 "$TMP/image/lib64"
 	cp /lib/x86_64-linux-gnu/libc.so.6 "$TMP/image/lib/x86_64-linux-gnu"
@@ -188,11 +188,8 @@ top() {
 	wait "$viewer"
 }
 
-# The series of a container go two minutes after its processes; those of others stay. The time comes from a file.
-test_series_of_a_container_go() { among_our_own series_of_a_container_go; }
-
-series_of_a_container_go() {
-	prepare
+# Have the programs that are started after this find it SECONDS later than it is, as `later SECONDS` says.
+prepare_clock() {
 	gcc -shared -fPIC -O -x c - -o "$TMP/later.so" -ldl <<-'C'
 		#define _GNU_SOURCE
 		#include <dlfcn.h>
@@ -215,26 +212,60 @@ series_of_a_container_go() {
 			return status;
 		}
 	C
-	echo 0 >"$TMP/later"
+	export LATER=$TMP/later
+	later 0
+}
+
+later() { # SECONDS
+	echo "$1" >"$LATER.new"
+	mv "$LATER.new" "$LATER"
+}
+
+# The series of a container go two minutes after its processes; those of others stay.
+test_series_of_a_container_go() { among_our_own series_of_a_container_go; }
+
+series_of_a_container_go() {
+	prepare
+	prepare_clock
 	start_two
 	own=$(own_copy "$V1")
 	start_target "$own" --wait
 	await_line ready
-	LATER=$TMP/later LD_PRELOAD=$TMP/later.so start_server
+	LD_PRELOAD=$TMP/later.so start_server
 	eq "$(get metrics | grep -c '^ocaml_probes_up{')" 3 "programs"
 	kill -KILL "$PID2" "$TARGET"
 	wait_for 'values up | finds -xF ",pod_uid=\"$POD\",$IN2 0"'
 	wait_for 'get metrics | finds -xF "ocaml_probes_up{exe=\"$own\"} 0"'
 	# The numbers of the last moments can be scraped for a while.
-	echo 60 >"$TMP/later"
+	later 60
 	sleep 1.5
 	eq "$(values up | wc -l)" 2 "containers after a minute"
-	echo 130 >"$TMP/later"
+	later 130
 	wait_for '! get metrics | finds -F "$ID2"'
 	eq "$(values up)" ",pod_uid=\"$POD\",$IN1 1" "containers after two minutes"
 	get metrics | finds -xF "ocaml_probes_up{exe=\"$own\"} 0" || fail "what is in no container was forgotten"
 	TARGET=$ONE go 5
 	eq "$(values hits_total plain)" ",pod_uid=\"$POD\",$IN1 5" "hits"
+}
+
+# One that is measured no more, since that cost too much, is remembered as long as it runs.
+test_an_expensive_container_goes() { among_our_own an_expensive_container_goes; }
+
+an_expensive_container_goes() {
+	prepare
+	prepare_clock
+	start_container one "$POD_CGROUP/cri-containerd-$ID1.scope"
+	LD_PRELOAD=$TMP/later.so start_server --count=plain --time plain,odd --budget 0.01%
+	go 100000
+	wait_for '[[ $(json_of api/v1/status "it[\"targets\"][0][\"problem\"]") = "measuring has stopped"* ]]'
+	later 1000
+	sleep 2.5
+	get metrics | finds -F "$ID1" || fail "it was forgotten"
+	kill -KILL "$PID"
+	wait_for '! [[ -e /proc/$PID/exe ]]'
+	sleep 1.5
+	later 1130
+	wait_for '! get metrics | finds -F "$ID1"'
 }
 
 # A file of a volume that two containers run is in neither of them, from the moment that it is noticed.
