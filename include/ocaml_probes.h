@@ -148,6 +148,14 @@ OCP_API pid_t ocp_process_pid(const struct ocp_process *proc);
 OCP_API pid_t ocp_process_tgid(const struct ocp_process *proc);
 /* The executable's path as the process sees it (" (deleted)" is kept if the kernel says so). */
 OCP_API const char *ocp_process_exe(const struct ocp_process *proc);
+/*
+ * The ids of the container that it is in and of that container's pod (Kubernetes' UID of it, or
+ * podman's id), by the names of its cgroups; NULL: they name none.
+ */
+OCP_API const char *ocp_process_container(const struct ocp_process *proc);
+OCP_API const char *ocp_process_pod(const struct ocp_process *proc);
+/* Its id in its own pid namespace, which a container mostly has. */
+OCP_API pid_t ocp_process_ns_pid(const struct ocp_process *proc);
 OCP_API size_t ocp_process_probe_count(const struct ocp_process *proc);
 OCP_API const char *ocp_process_probe_name(const struct ocp_process *proc, size_t probe);
 OCP_API size_t ocp_process_probe_sites(const struct ocp_process *proc, size_t probe);

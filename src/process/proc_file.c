@@ -82,11 +82,29 @@ static const char *status_field(const char *text, const char *field)
 	return NULL;
 }
 
+/* Of the ids from our pid namespace to its own, the last. */
+static pid_t innermost_pid(const char *ids)
+{
+	const char *line_end = ids + strcspn(ids, "\n");
+	pid_t pid = 0;
+	char *end;
+
+	for (const char *at = ids; at < line_end; at = end) {
+		const long id = strtol(at, &end, 10);
+
+		if (end == at || end > line_end)
+			break;
+		pid = (pid_t)id;
+	}
+	return pid;
+}
+
 void proc_status_parse(const char *text, struct proc_status *status)
 {
 	const char *name = status_field(text, "Name"), *state = status_field(text, "State");
 	const char *tracer = status_field(text, "TracerPid"), *uid = status_field(text, "Uid");
 	const char *threads = status_field(text, "Threads"), *tgid = status_field(text, "Tgid");
+	const char *ns_pid = status_field(text, "NSpid");
 
 	*status = (struct proc_status){ 0 };
 	if (name)
@@ -105,6 +123,8 @@ void proc_status_parse(const char *text, struct proc_status *status)
 		status->real_uid = (uid_t)strtoul(uid, &end, 10);
 		status->effective_uid = (uid_t)strtoul(end, NULL, 10);
 	}
+	if (ns_pid)
+		status->ns_pid = innermost_pid(ns_pid);
 	if (threads)
 		status->threads = strtoul(threads, NULL, 10);
 }

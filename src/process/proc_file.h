@@ -27,6 +27,7 @@ struct proc_status {
 	char name[64];
 	char state;	  /* 'R', 'S', 'D', 'T', 't', 'Z', 'X', ... */
 	pid_t tgid;	  /* the process that it is a thread of */
+	pid_t ns_pid;	  /* its id in its own pid namespace */
 	pid_t tracer_pid; /* 0: nobody traces it */
 	uid_t real_uid, effective_uid;
 	unsigned long threads; /* a process's that have not been reaped */

@@ -37,6 +37,7 @@ int ocp_process_open(struct ocp_ctx *ctx, pid_t pid, struct ocp_process **out)
 		ocp_process_free(proc);
 		return err;
 	}
+	container_read(pid, &proc->container);
 	*out = proc;
 	return 0;
 }
@@ -70,6 +71,25 @@ pid_t ocp_process_tgid(const struct ocp_process *proc)
 const char *ocp_process_exe(const struct ocp_process *proc)
 {
 	return proc->images.exe_path;
+}
+
+const char *ocp_process_container(const struct ocp_process *proc)
+{
+	return *proc->container.id ? proc->container.id : NULL;
+}
+
+const char *ocp_process_pod(const struct ocp_process *proc)
+{
+	return *proc->container.pod ? proc->container.pod : NULL;
+}
+
+pid_t ocp_process_ns_pid(const struct ocp_process *proc)
+{
+	struct proc_status status;
+
+	if (proc_status_read(proc->ctx, proc->pid, &status) != 0 || !status.ns_pid)
+		return proc->pid;
+	return status.ns_pid;
 }
 
 size_t ocp_process_probe_count(const struct ocp_process *proc)

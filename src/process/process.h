@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 #include "ocaml_probes.h"
+#include "process/container.h"
 #include "process/image.h"
 #include "process/process_probes.h"
 #include "process/memory.h"
@@ -18,6 +19,7 @@ struct ocp_process {
 	struct tracee *held; /* between ocp_process_hold and _release */
 	struct image_list images;
 	struct live live;
+	struct container container;
 };
 
 #endif

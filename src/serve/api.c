@@ -178,11 +178,21 @@ static void add_rows(struct body *out, const struct watch_target *target)
 	body_lit(out, "]");
 }
 
+/* With the path, what tells the target from others. */
+static void add_identity(struct body *out, const struct watch_target *target)
+{
+	body_json(out, target->exe);
+	body_lit(out, ",\"pid\":null,\"container_id\":");
+	body_json(out, target->container);
+	add_key(out, "pod_uid");
+	body_json(out, target->pod);
+}
+
 static void add_target(struct body *out, const struct watch_target *target)
 {
 	body_lit(out, "{\"exe\":");
-	body_json(out, target->exe);
-	body_lit(out, ",\"pid\":null,\"up\":");
+	add_identity(out, target);
+	add_key(out, "up");
 	add_bool(out, target->is_up);
 	add_processes(out, target);
 	add_key(out, "problem");
@@ -347,8 +357,7 @@ void api_write_history(struct body *out, const struct watch *watch, bool only_pa
 		const struct watch_target *target = watch_target(watch, t);
 
 		body_str(out, t ? ",\n{\"exe\":" : "{\"exe\":");
-		body_json(out, target->exe);
-		body_lit(out, ",\"pid\":null");
+		add_identity(out, target);
 		if (!only_pairs)
 			add_probe_histories(out, watch, t);
 		add_key(out, "pairs");

@@ -74,7 +74,8 @@ static void add_pid(struct writer *w, pid_t pid)
 
 /* The labels of a sample; those that are not its own are NULL, or 0. */
 struct labels {
-	const char *probe, *start, *stop, *exe, *side, *reason;
+	const char *probe, *start, *stop, *side, *reason;
+	const struct watch_target *target;
 	pid_t pid;
 };
 
@@ -83,9 +84,10 @@ static void add_labels(struct writer *w, const struct labels *labels)
 	const struct {
 		const char *name, *value;
 	} all[] = {
-		{ "probe", labels->probe }, { "start", labels->start },
-		{ "stop", labels->stop },   { "exe", labels->exe },
-		{ "side", labels->side },   { "reason", labels->reason },
+		{ "probe", labels->probe },	    { "start", labels->start },
+		{ "stop", labels->stop },	    { "exe", labels->target->exe },
+		{ "pod_uid", labels->target->pod }, { "container_id", labels->target->container },
+		{ "side", labels->side },	    { "reason", labels->reason },
 	};
 	bool is_first = true;
 
@@ -127,22 +129,21 @@ static void add_seconds(struct writer *w, const struct family *family, const cha
 	body_lit(w->out, "\n");
 }
 
-/* When the counters of TARGET began. */
-static void add_created(struct writer *w, const struct family *family, const struct labels *labels,
-			const struct watch_target *target)
+/* When the counters of the target began. */
+static void add_created(struct writer *w, const struct family *family, const struct labels *labels)
 {
 	if (!w->is_open)
 		return;
 	begin_sample(w, family, "_created", labels);
-	body_scaled(w->out, (uint64_t)(target->since_ns / 1000000), 3);
+	body_scaled(w->out, (uint64_t)(labels->target->since_ns / 1000000), 3);
 	body_lit(w->out, "\n");
 }
 
 static void add_counter(struct writer *w, const struct family *family, const struct labels *labels,
-			const struct watch_target *target, uint64_t value)
+			uint64_t value)
 {
 	add_integer(w, family, "_total", labels, value);
-	add_created(w, family, labels, target);
+	add_created(w, family, labels);
 }
 
 /* ---- programs ------------------------------------------------------------------------------- */
@@ -172,14 +173,14 @@ static void write_time(struct writer *w)
 
 static void add_up(struct writer *w, const struct family *family, const struct watch_target *target)
 {
-	add_integer(w, family, "", &(struct labels){ .exe = target->exe }, target->is_up);
+	add_integer(w, family, "", &(struct labels){ .target = target }, target->is_up);
 }
 
 static void add_processes(struct writer *w, const struct family *family,
 			  const struct watch_target *target)
 {
 	if (target->knows_pids)
-		add_integer(w, family, "", &(struct labels){ .exe = target->exe }, target->n_pids);
+		add_integer(w, family, "", &(struct labels){ .target = target }, target->n_pids);
 }
 
 static void add_losses(struct writer *w, const struct family *family,
@@ -199,24 +200,24 @@ static void add_losses(struct writer *w, const struct family *family,
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		add_counter(w, family,
-			    &(struct labels){ .exe = target->exe, .reason = all[i].reason }, target,
+			    &(struct labels){ .target = target, .reason = all[i].reason },
 			    all[i].n);
 }
 
 static void add_cost(struct writer *w, const struct family *family,
 		     const struct watch_target *target)
 {
-	const struct labels labels = { .exe = target->exe };
+	const struct labels labels = { .target = target };
 
 	add_seconds(w, family, "_total", &labels, target->cost_seconds);
-	add_created(w, family, &labels, target);
+	add_created(w, family, &labels);
 }
 
 static void add_hit_cost(struct writer *w, const struct family *family,
 			 const struct watch_target *target)
 {
 	if (target->hit_ns > 0)
-		add_seconds(w, family, "", &(struct labels){ .exe = target->exe },
+		add_seconds(w, family, "", &(struct labels){ .target = target },
 			    target->hit_ns / 1e9);
 }
 
@@ -236,7 +237,7 @@ static size_t add_hits_by_pid(struct writer *w, const struct family *family,
 	for (;;) {
 		const bool has_row =
 			row < target->n_rows && strcmp(target->rows[row].probe, probe) == 0;
-		struct labels labels = { .probe = probe, .exe = target->exe };
+		struct labels labels = { .probe = probe, .target = target };
 		uint64_t hits = 0;
 
 		if (!has_row && i == target->n_pids)
@@ -248,7 +249,7 @@ static size_t add_hits_by_pid(struct writer *w, const struct family *family,
 		} else {
 			labels.pid = target->pids[i++];
 		}
-		add_counter(w, family, &labels, target, hits);
+		add_counter(w, family, &labels, hits);
 	}
 }
 
@@ -264,8 +265,8 @@ static void add_hits(struct writer *w, const struct family *family,
 			row = add_hits_by_pid(w, family, target, probe->name, row);
 		else
 			add_counter(w, family,
-				    &(struct labels){ .probe = probe->name, .exe = target->exe },
-				    target, probe->hits);
+				    &(struct labels){ .probe = probe->name, .target = target },
+				    probe->hits);
 	}
 }
 
@@ -280,7 +281,7 @@ static void add_enabled(struct writer *w, const struct family *family,
 		/* Not a 0 that nobody has looked at. */
 		if (probe->handler != WATCH_HANDLER_UNKNOWN || has_none)
 			add_integer(w, family, "",
-				    &(struct labels){ .probe = probe->name, .exe = target->exe },
+				    &(struct labels){ .probe = probe->name, .target = target },
 				    probe->n_enabled);
 	}
 }
@@ -290,7 +291,7 @@ static void add_counted(struct writer *w, const struct family *family,
 {
 	for (size_t i = 0; i < target->n_probes; i++)
 		add_integer(w, family, "",
-			    &(struct labels){ .probe = target->probes[i].name, .exe = target->exe },
+			    &(struct labels){ .probe = target->probes[i].name, .target = target },
 			    target->probes[i].is_counted);
 }
 
@@ -302,7 +303,7 @@ static void add_uses_without_site(struct writer *w, const struct family *family,
 		if (target->probes[i].n_uses_without_site)
 			add_integer(w, family, "",
 				    &(struct labels){ .probe = target->probes[i].name,
-						      .exe = target->exe },
+						      .target = target },
 				    target->probes[i].n_uses_without_site);
 }
 
@@ -310,7 +311,7 @@ static void add_uses_without_site(struct writer *w, const struct family *family,
 
 static struct labels labels_of(const struct watch_target *target, const struct watch_pair *pair)
 {
-	return (struct labels){ .start = pair->start, .stop = pair->stop, .exe = target->exe };
+	return (struct labels){ .start = pair->start, .stop = pair->stop, .target = target };
 }
 
 static void add_bucket(struct writer *w, const struct family *family, const struct labels *labels,
@@ -344,7 +345,7 @@ static void add_durations(struct writer *w, const struct family *family,
 		body_scaled(w->out, sum->sum_ns, 9);
 		body_lit(w->out, "\n");
 		add_integer(w, family, "_count", &labels, sum->count);
-		add_created(w, family, &labels, target);
+		add_created(w, family, &labels);
 	}
 }
 
@@ -356,9 +357,9 @@ static void add_orphans(struct writer *w, const struct family *family,
 		struct labels labels = labels_of(target, &target->pairs[i]);
 
 		labels.side = "start";
-		add_counter(w, family, &labels, target, sum->orphan_starts);
+		add_counter(w, family, &labels, sum->orphan_starts);
 		labels.side = "stop";
-		add_counter(w, family, &labels, target, sum->orphan_stops);
+		add_counter(w, family, &labels, sum->orphan_stops);
 	}
 }
 

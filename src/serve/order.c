@@ -14,7 +14,8 @@
 struct order {
 	struct json_object *root; /* what the strings are in */
 	const char *exe, *probe;
-	bool is_handler; /* or the counter */
+	const char *container, *pod; /* NULL: in none */
+	bool is_handler;	     /* or the counter */
 	bool on;
 };
 
@@ -64,6 +65,10 @@ static bool take_member(struct order *order, const char *name, struct json_objec
 		return (order->exe = text);
 	if (strcmp(name, "probe") == 0)
 		return (order->probe = text);
+	if (strcmp(name, "container_id") == 0)
+		return (order->container = text) || json_object_is_type(value, json_type_null);
+	if (strcmp(name, "pod_uid") == 0)
+		return (order->pod = text) || json_object_is_type(value, json_type_null);
 	if (strcmp(name, "pid") == 0)
 		return json_object_is_type(value, json_type_null);
 	if (strcmp(name, "what") == 0) {
@@ -183,12 +188,40 @@ static void obey(struct ocp_ctx *ctx, struct watch *watch, const struct order *o
 	}
 	if (err) {
 		order_log(peer, "%s of %s in %s %s: %zu processes, then: %s", what, order->probe,
-			  order->exe, to, order->is_handler ? n : 0, ocp_error(ctx));
+			  target->title, to, order->is_handler ? n : 0, ocp_error(ctx));
 		http_error(reply, status_of(err), ocp_error(ctx), ocp_hint(ctx));
 		return;
 	}
-	order_log(peer, "%s of %s in %s %s: %zu processes", what, order->probe, order->exe, to, n);
+	order_log(peer, "%s of %s in %s %s: %zu processes", what, order->probe, target->title, to,
+		  n);
 	reply_done(reply, order->is_handler ? n > 0 : was_counted != order->on, n);
+}
+
+static bool is_same(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* The number of the target that ORDER is for, or -1. */
+static ptrdiff_t find_target(const struct watch *watch, const struct order *order)
+{
+	for (size_t i = 0; i < watch_target_count(watch); i++) {
+		const struct watch_target *target = watch_target(watch, i);
+
+		if (strcmp(target->exe, order->exe) == 0 &&
+		    is_same(target->container, order->container) &&
+		    (target->container || is_same(target->pod, order->pod)))
+			return (ptrdiff_t)i;
+	}
+	return -1;
+}
+
+static bool is_in_containers(const struct watch *watch, const char *exe)
+{
+	for (size_t i = 0; i < watch_target_count(watch); i++)
+		if (strcmp(watch_target(watch, i)->exe, exe) == 0)
+			return true;
+	return false;
 }
 
 void order_answer(struct ocp_ctx *ctx, struct watch *watch, const struct order_request *request,
@@ -199,9 +232,12 @@ void order_answer(struct ocp_ctx *ctx, struct watch *watch, const struct order_r
 
 	if (!read_order(request, &order, reply)) {
 		order_log(request->peer, "refused to switch: the body is no order");
-	} else if ((target = watch_find_target(watch, order.exe)) < 0) {
+	} else if ((target = find_target(watch, &order)) < 0) {
 		order_log(request->peer, "refused to switch: %s is not watched", order.exe);
-		http_error(reply, NOT_FOUND, "this program is not watched", NULL);
+		http_error(reply, NOT_FOUND, "this program is not watched",
+			   is_in_containers(watch, order.exe)
+				   ? "it runs in containers: 'container_id' says in which"
+				   : NULL);
 	} else if (watch_find_probe(watch_target(watch, (size_t)target), order.probe) < 0) {
 		order_log(request->peer, "refused to switch: %s has no probe %s", order.exe,
 			  order.probe);

@@ -53,6 +53,18 @@ struct process_list {
 	struct json_object *array;
 };
 
+static struct json_object *text_or_null(const char *text)
+{
+	return text ? json_object_new_string(text) : NULL;
+}
+
+static void add_container(struct json_object *to, const struct ocp_process *proc)
+{
+	json_object_object_add(to, "pod_uid", text_or_null(ocp_process_pod(proc)));
+	json_object_object_add(to, "container_id", text_or_null(ocp_process_container(proc)));
+	json_object_object_add(to, "ns_pid", json_object_new_int(ocp_process_ns_pid(proc)));
+}
+
 /* One process with probes. What ends meanwhile is not listed. */
 static int list_process(void *data, struct ocp_process *proc)
 {
@@ -73,6 +85,9 @@ static int list_process(void *data, struct ocp_process *proc)
 	if (list->text) {
 		printf("%7d %6zu %7zu ", (int)ocp_process_pid(proc), n, enabled);
 		print_text(ocp_process_exe(proc));
+		if (ocp_process_container(proc))
+			printf(" [container %.12s, pid %d there]", ocp_process_container(proc),
+			       (int)ocp_process_ns_pid(proc));
 		putchar('\n');
 		return 0;
 	}
@@ -81,6 +96,7 @@ static int list_process(void *data, struct ocp_process *proc)
 	json_object_object_add(to, "probes", json_object_new_uint64(n));
 	json_object_object_add(to, "enabled", json_object_new_uint64(enabled));
 	json_object_object_add(to, "exe", json_object_new_string(ocp_process_exe(proc)));
+	add_container(to, proc);
 	json_object_array_add(list->array, to);
 	return 0;
 }
@@ -225,7 +241,8 @@ const struct command command_list = {
 	.usage = "usage: ocaml-probes list [-prog FILE | --kept] [--json] [-verbose] [-quiet]\n"
 		 "\n"
 		 "Without -prog: a line a process that has OCaml probes, below a header line: its\n"
-		 "pid, how many probes it has, how many of them are not off, its executable.\n"
+		 "pid, how many probes it has, how many of them are not off, its executable. Of\n"
+		 "one in a container, the path is the container's; its id follows in brackets.\n"
 		 "\n"
 		 "  -prog FILE   the sorted names of FILE's probes, a line each; needs no process\n"
 		 "  --kept       what `attach --keep` left measuring\n",

@@ -56,7 +56,7 @@ static size_t size_up(struct sight *seen, const struct watch *watch, size_t *n_p
 		seen->n_probes += target->n_probes;
 		seen->n_pairs += target->n_pairs;
 		*n_pids += target->n_pids;
-		bytes += kept_bytes(target->exe) + kept_bytes(target->problem) +
+		bytes += kept_bytes(target->title) + kept_bytes(target->problem) +
 			 kept_bytes(target->mismatch);
 		for (size_t i = 0; i < target->n_probes; i++)
 			bytes += kept_bytes(target->probes[i].name);
@@ -70,7 +70,7 @@ static void copy_target(struct seen_target *to, const struct watch_target *from,
 			char **at)
 {
 	*to = (struct seen_target){
-		.exe = keep(at, from->exe),
+		.exe = keep(at, from->title),
 		.problem = keep(at, from->problem),
 		.mismatch = keep(at, from->mismatch),
 		.is_up = from->is_up,

@@ -32,7 +32,7 @@ struct seen_pair {
 };
 
 struct seen_target {
-	const char *exe, *name; /* its path, and the last part of it */
+	const char *exe, *name; /* its title, and that from the last part of the path on */
 	const char *problem;	/* NULL: none */
 	bool is_up, knows_pids;
 	const pid_t *pids;

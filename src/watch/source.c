@@ -98,6 +98,24 @@ bool source_has_ended(const struct source *source)
 	return source->pidfd >= 0 && poll(&fd, 1, 0) > 0;
 }
 
+/* Has one of the N PIDS that was not known before another container than SOURCE? */
+static bool has_stranger(const struct source *source, const pid_t *pids, size_t n)
+{
+	struct container container;
+	size_t known = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		while (known < source->n_pids && source->pids[known] < pids[i])
+			known++;
+		if (known < source->n_pids && source->pids[known] == pids[i])
+			continue;
+		if (container_read(pids[i], &container) &&
+		    !container_equal(&container, &source->container))
+			return true;
+	}
+	return false;
+}
+
 /* Those that the meter found last. */
 static int take_processes(struct source *source)
 {
@@ -108,6 +126,8 @@ static int take_processes(struct source *source)
 
 	if (err)
 		return err;
+	if (container_is_known(&source->container) && has_stranger(source, pids, n))
+		source->is_mixed = true;
 	free(source->pids);
 	source->pids = pids;
 	source->n_pids = n;

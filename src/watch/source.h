@@ -12,6 +12,7 @@
 #include <sys/types.h>
 #include "measure/request.h"
 #include "ocaml_probes.h"
+#include "process/container.h"
 #include "process/find.h"
 
 struct source {
@@ -27,6 +28,8 @@ struct source {
 	pid_t *pids;	   /* that were found to run it, ascending */
 	size_t n_pids;
 	bool knows_pids;	     /* false: there may be more */
+	struct container container;  /* that all of them are in; all "": not bound to one */
+	bool is_mixed;		     /* it is bound to one, and some are in another */
 	bool is_stale;		     /* one of its files was overwritten, and is measured no more */
 	struct ocp_sample *sample;   /* the last; NULL: none yet */
 	uint64_t hits, hits_at_tick; /* all of sample, and when the last tick was */

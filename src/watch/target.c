@@ -2,25 +2,32 @@
 #include "watch/target.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/ctx.h"
 
-int target_new(struct ocp_ctx *ctx, const char *exe, struct target **out)
+int target_new(struct ocp_ctx *ctx, const char *exe, const char *title,
+	       const struct container *container, struct target **out)
 {
 	struct target *target = calloc(1, sizeof(*target));
 
-	if (!target || !(target->exe = strdup(exe))) {
-		free(target);
+	if (!target || !(target->exe = strdup(exe)) || !(target->title = strdup(title))) {
+		target_free(target);
 		return ctx_no_memory(ctx);
 	}
 	target->ctx = ctx;
+	target->container = *container;
 	target->view.exe = target->exe;
+	target->view.title = target->title;
+	target->view.container = *container->id ? target->container.id : NULL;
+	target->view.pod = *container->pod ? target->container.pod : NULL;
 	target->view.since_ns = clock_ns(CLOCK_REALTIME);
 	*out = target;
 	return 0;
@@ -41,9 +48,11 @@ void target_free(struct target *target)
 		free((char *)target->pairs[i].stop);
 		free(target->pair_records[i]);
 	}
+	target_forgive(target);
 	handlers_free(&target->handlers);
 	free(target->sources);
 	free(target->exe);
+	free(target->title);
 	free(target->problem);
 	free(target->mismatch);
 	free(target->pids);
@@ -66,9 +75,9 @@ int target_set_problem(struct target *target, const char *why)
 	if (why && !(copy = strdup(why)))
 		return ctx_no_memory(target->ctx);
 	if (copy)
-		ctx_log(target->ctx, OCP_LOG_WARN, "%s: %s", target->exe, copy);
+		ctx_log(target->ctx, OCP_LOG_WARN, "%s: %s", target->title, copy);
 	else
-		ctx_log(target->ctx, OCP_LOG_INFO, "%s: is measured again", target->exe);
+		ctx_log(target->ctx, OCP_LOG_INFO, "%s: is measured again", target->title);
 	free(target->problem);
 	target->problem_passes = false;
 	target->problem = copy;
@@ -223,7 +232,7 @@ static int note_mismatch(struct target *target, const struct ocp_sample *sample)
 	ctx_log(target->ctx, OCP_LOG_WARN,
 		"%s: filter: %s: such a comparison is false, and the hit is counted as "
 		"filter_mismatch",
-		target->exe, mismatch);
+		target->title, mismatch);
 	return 0;
 }
 
@@ -551,7 +560,11 @@ int target_give_up_source(struct target *target, size_t number)
 
 	if (err)
 		return err;
-	target->given_up[target->n_given_up++] = (struct file_id){ source->dev, source->ino };
+	target->given_up[target->n_given_up++] = (struct file_id){
+		.dev = source->dev,
+		.ino = source->ino,
+		.file = fcntl(source->file, F_DUPFD_CLOEXEC, 0),
+	};
 	return target_end_source(target, number);
 }
 
@@ -566,8 +579,29 @@ int target_end_sources(struct target *target, const void *owner,
 	return err;
 }
 
+int target_is_run(struct target *target, struct find_memory *known, bool *is_run)
+{
+	const char *slash = strrchr(target->exe, '/'), *base = slash ? slash + 1 : target->exe;
+	struct found_processes found;
+	int err = 0;
+
+	*is_run = false;
+	for (size_t i = 0; !err && !*is_run && i < target->n_given_up; i++) {
+		const struct file_id *id = &target->given_up[i];
+		const struct stat st = { .st_dev = id->dev, .st_ino = id->ino };
+
+		err = find_processes(target->ctx, &st, base, known, &found);
+		*is_run = found.n || found.n_hidden;
+		found_processes_free(&found);
+	}
+	return err;
+}
+
 void target_forgive(struct target *target)
 {
+	for (size_t i = 0; i < target->n_given_up; i++)
+		if (target->given_up[i].file >= 0)
+			close(target->given_up[i].file);
 	target->is_over_budget = false;
 	target->n_given_up = 0;
 }

@@ -6,6 +6,8 @@
 #ifndef WATCH_TARGET_H
 #define WATCH_TARGET_H
 
+#include "process/container.h"
+#include "process/find.h"
 #include "watch/handlers.h"
 #include "watch/source.h"
 #include "watch/watch.h"
@@ -31,21 +33,24 @@ struct pair_record {
 	uint32_t columns[WATCH_COLUMNS][OCP_BUCKETS];
 };
 
+/* While FILE is open, no other file gets these numbers. */
 struct file_id {
 	dev_t dev;
 	ino_t ino;
+	int file; /* O_PATH; -1: none */
 };
 
 struct target {
 	struct watch_target view;
 	struct ocp_ctx *ctx;
+	struct container container; /* all "": none */
 	struct source **sources;
 	size_t n_sources;
 	bool is_discovered;    /* nobody asked for it by name */
 	int64_t idle_since_ns; /* CLOCK_MONOTONIC: without a process; 0: it has some */
 
 	/* What the view points to. */
-	char *exe, *problem, *mismatch;
+	char *exe, *title, *problem, *mismatch;
 	pid_t *pids;
 	struct watch_probe *probes;
 	struct probe_record **probe_records;
@@ -66,8 +71,9 @@ struct target {
 	bool problem_passes; /* it is one of the last refresh only */
 };
 
-/* EXE is copied. */
-int target_new(struct ocp_ctx *ctx, const char *exe, struct target **out);
+/* EXE and TITLE are copied. */
+int target_new(struct ocp_ctx *ctx, const char *exe, const char *title,
+	       const struct container *container, struct target **out);
 /* Its sources with it. Takes NULL. */
 void target_free(struct target *target);
 
@@ -80,6 +86,11 @@ int target_give_up_source(struct target *target, size_t source);
 /* Have all sources of OWNER ended by END, one of the two. */
 int target_end_sources(struct target *target, const void *owner,
 		       int (*end)(struct target *target, size_t source));
+/*
+ * Does a process run one of the files that were given up? With the container of the last one, which
+ * will not come back, the target can be forgotten. Returns -ENOMEM or another error of the search.
+ */
+int target_is_run(struct target *target, struct find_memory *known, bool *is_run);
 /* What it cost is forgiven. */
 void target_forgive(struct target *target);
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "watch/targets.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/ctx.h"
+
+enum { SHORT_ID_BYTES = 12 }; /* as container runtimes show them */
 
 int targets_init(struct targets *targets, struct ocp_ctx *ctx, bool by_process)
 {
@@ -23,31 +26,63 @@ void targets_free(struct targets *targets)
 	*targets = (struct targets){ 0 };
 }
 
-ptrdiff_t targets_find(const struct targets *targets, const char *exe)
+struct target *targets_find(const struct targets *targets, const char *exe,
+			    const struct container *container)
 {
-	for (size_t i = 0; i < targets->n; i++)
-		if (strcmp(targets->list[i]->exe, exe) == 0)
-			return (ptrdiff_t)i;
-	return -1;
+	for (size_t i = 0; i < targets->n; i++) {
+		struct target *target = targets->list[i];
+
+		if (strcmp(target->exe, exe) == 0 && container_equal(&target->container, container))
+			return target;
+	}
+	return NULL;
 }
 
-int targets_get(struct targets *targets, const char *exe, struct target **out)
+static bool has_title(const struct targets *targets, const char *title)
 {
-	const ptrdiff_t found = targets_find(targets, exe);
+	for (size_t i = 0; i < targets->n; i++)
+		if (strcmp(targets->list[i]->title, title) == 0)
+			return true;
+	return false;
+}
+
+/* EXE, with the first SHORT_ID_BYTES of CONTAINER's id, or with all of them if that is taken. */
+static char *make_title(const struct targets *targets, const char *exe,
+			const struct container *container)
+{
+	const char *id = *container->id ? container->id : container->pod;
+	char *title;
+
+	if (!container_is_known(container))
+		return strdup(exe);
+	if (asprintf(&title, "%s [%.*s]", exe, SHORT_ID_BYTES, id) < 0)
+		return NULL;
+	if (!has_title(targets, title))
+		return title;
+	free(title);
+	return asprintf(&title, "%s [%s]", exe, id) < 0 ? NULL : title;
+}
+
+int targets_get(struct targets *targets, const char *exe, const struct container *container,
+		struct target **out)
+{
 	struct target **grown;
+	char *title;
 	int err;
 
-	if (found >= 0) {
-		*out = targets->list[found];
+	*out = targets_find(targets, exe, container);
+	if (*out)
 		return 0;
-	}
 	grown = realloc(targets->list, (targets->n + 1) * sizeof(void *));
 	if (!grown)
 		return ctx_no_memory(targets->ctx);
 	targets->list = grown;
-	err = target_new(targets->ctx, exe, out);
+	title = make_title(targets, exe, container);
+	err = title ? target_new(targets->ctx, exe, title, container, out)
+		    : ctx_no_memory(targets->ctx);
 	if (!err)
 		targets->list[targets->n++] = *out;
+	free(title);
 	return err;
 }
 

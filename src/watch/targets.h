@@ -23,10 +23,12 @@ struct targets {
 int targets_init(struct targets *targets, struct ocp_ctx *ctx, bool by_process);
 void targets_free(struct targets *targets);
 
-/* The number of the target of EXE, or -1. */
-ptrdiff_t targets_find(const struct targets *targets, const char *exe);
-/* The target of EXE, which is made if there is none. */
-int targets_get(struct targets *targets, const char *exe, struct target **out);
+/* The target of EXE in CONTAINER; NULL: there is none. */
+struct target *targets_find(const struct targets *targets, const char *exe,
+			    const struct container *container);
+/* Likewise; it is made if there is none. */
+int targets_get(struct targets *targets, const char *exe, const struct container *container,
+		struct target **out);
 void targets_remove(struct targets *targets, size_t number);
 
 #endif

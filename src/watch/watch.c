@@ -48,9 +48,12 @@ const struct watch_target *watch_target(const struct watch *watch, size_t target
 	return &watch->targets.list[target]->view;
 }
 
-ptrdiff_t watch_find_target(const struct watch *watch, const char *exe)
+ptrdiff_t watch_find_target(const struct watch *watch, const char *title)
 {
-	return targets_find(&watch->targets, exe);
+	for (size_t i = 0; i < watch->targets.n; i++)
+		if (strcmp(watch->targets.list[i]->title, title) == 0)
+			return (ptrdiff_t)i;
+	return -1;
 }
 
 static int compare_name(const void *name, const void *probe)
@@ -106,9 +109,9 @@ int watch_switch_handler(struct watch *watch, size_t number, const char *probe, 
 
 	*n = 0;
 	if (watch_find_probe(&target->view, probe) < 0)
-		return ctx_error(watch->ctx, -ENOENT, "%s: no probe '%s'", target->exe, probe);
+		return ctx_error(watch->ctx, -ENOENT, "%s: no probe '%s'", target->title, probe);
 	if (!target->handlers.n)
-		return ctx_error(watch->ctx, -ESRCH, "%s: no process runs it", target->exe);
+		return ctx_error(watch->ctx, -ESRCH, "%s: no process runs it", target->title);
 	err = handlers_switch(watch->ctx, &target->handlers, probe, on, n);
 	handlers_read(&target->handlers, target->probes, target->view.n_probes);
 	return err;
@@ -149,7 +152,7 @@ int watch_switch_counter(struct watch *watch, size_t number, const char *probe, 
 	int err;
 
 	if (at < 0)
-		return ctx_error(watch->ctx, -ENOENT, "%s: no probe '%s'", target->exe, probe);
+		return ctx_error(watch->ctx, -ENOENT, "%s: no probe '%s'", target->title, probe);
 	err = switch_in_sources(target, probe, on, !target->probe_records[at]->is_off);
 	if (err)
 		return err;

@@ -12,8 +12,10 @@
  * Where all programs are watched, a file that runs under several names (hard links, bind mounts) is
  * one target, that of the name which was found first (of the lowest pid, mostly), also after the
  * last process of that name: uprobes are on the file, and would be hit once for each. Files of one
- * name, as those of two containers of an image, are one target with a source each. Files on
- * overlays are told apart even if they have a file below in common; see measure/kernel_file.c.
+ * name are one target with a source each, but for those of different containers: each container has
+ * a target of its own. A file that several containers run (from a volume) is a target without a
+ * container. Files on overlays are told apart even if they have a file below in common; see
+ * measure/kernel_file.c.
  *
  * Everything is done in the calling thread, by these functions. What they hand out is valid until
  * the next of watch_set, watch_tick, watch_read and watch_switch_....
@@ -89,6 +91,13 @@ struct watch_losses {
 
 struct watch_target {
 	const char *exe;
+	/*
+	 * The container that its processes are in, by its id and its pod's, as for
+	 * ocp_process_container; NULL: none, or several.
+	 */
+	const char *container, *pod;
+	const char
+		*title; /* `exe`, and the container's id in brackets, short where that is enough */
 	int64_t since_ns;    /* CLOCK_REALTIME: when its counters began */
 	bool is_up;	     /* a process of it runs and is measured */
 	const char *problem; /* why it is not measured, or not in full; NULL: no problem */
@@ -134,8 +143,8 @@ int watch_read(struct watch *watch);
 
 size_t watch_target_count(const struct watch *watch);
 const struct watch_target *watch_target(const struct watch *watch, size_t target);
-/* The number of the target called EXE, or -1; of the probe NAME in it, or -1. */
-ptrdiff_t watch_find_target(const struct watch *watch, const char *exe);
+/* The number of the target called TITLE, or -1; of the probe NAME in it, or -1. */
+ptrdiff_t watch_find_target(const struct watch *watch, const char *title);
 ptrdiff_t watch_find_probe(const struct watch_target *target, const char *name);
 
 /* ---- the last minute ------------------------------------------------------------------------ */

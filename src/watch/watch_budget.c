@@ -118,13 +118,14 @@ int watch_keep_budgets(struct watch *watch)
 /* A new budget has not been exceeded yet. */
 int watch_forgive(struct watch *watch, struct target *target)
 {
-	const ptrdiff_t number = targets_find(&watch->targets, target->exe);
+	size_t number = 0;
 	int err = 0;
 
+	while (watch->targets.list[number] != target)
+		number++;
 	target_forgive(target);
 	for (size_t i = 0; !err && i < target->view.n_probes; i++)
 		if (target->probe_records[i]->is_cut)
-			err = watch_switch_counter(watch, (size_t)number, target->probes[i].name,
-						   true);
+			err = watch_switch_counter(watch, number, target->probes[i].name, true);
 	return err;
 }

@@ -2,6 +2,7 @@
 #include "watch/watch_rule.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,8 @@ void watch_rule_free(struct watch_rule *rule)
 	source_free(rule->first);
 	measure_request_drop(rule->request);
 	free(rule->hidden.pids);
+	if (rule->foreign_file >= 0)
+		close(rule->foreign_file);
 	free(rule->exe);
 	free(rule);
 }
@@ -73,17 +76,50 @@ static char *absolute_path(const char *path)
 	return absolute;
 }
 
+/*
+ * The executable of a process in another mount namespace is followed by itself: what its path leads
+ * to for us is another program.
+ */
+static int keep_foreign_file(struct ocp_ctx *ctx, struct watch_rule *rule, pid_t pid)
+{
+	char path[64];
+	struct stat ours, its;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)pid);
+	if (stat("/proc/self/ns/mnt", &ours) != 0 || stat(path, &its) != 0 ||
+	    (ours.st_dev == its.st_dev && ours.st_ino == its.st_ino))
+		return 0;
+	if (stat(rule->exe, &ours) == 0 && ours.st_dev == rule->first->dev &&
+	    ours.st_ino == rule->first->ino)
+		return 0;
+	rule->foreign_file = fcntl(rule->first->file, F_DUPFD_CLOEXEC, 0);
+	return rule->foreign_file < 0 ? ctx_error(ctx, -errno, "%s: %s", rule->exe, strerror(errno))
+				      : 0;
+}
+
+/* The container that a path through a process, /proc/PID/root/..., leads into. */
+static void find_container_of_path(const char *path, struct container *container)
+{
+	int pid, end = 0;
+
+	if (sscanf(path, "/proc/%d/root/%n", &pid, &end) == 1 && end && pid > 0)
+		container_read(pid, container);
+}
+
 static int name_executable(struct ocp_ctx *ctx, struct watch_rule *rule,
 			   const struct watch_spec *spec)
 {
-	if (spec->pid) {
-		rule->exe = strdup(ocp_process_exe(rule->first->proc));
-		if (rule->exe)
-			strip_deleted(rule->exe);
-	} else {
-		rule->exe = absolute_path(spec->exe);
+	rule->exe =
+		spec->pid ? strdup(ocp_process_exe(rule->first->proc)) : absolute_path(spec->exe);
+	if (!rule->exe)
+		return ctx_no_memory(ctx);
+	if (!spec->pid) {
+		find_container_of_path(rule->exe, &rule->container);
+		return 0;
 	}
-	return rule->exe ? 0 : ctx_no_memory(ctx);
+	strip_deleted(rule->exe);
+	container_read(spec->pid, &rule->container);
+	return keep_foreign_file(ctx, rule, spec->pid);
 }
 
 int watch_rule_new(struct targets *targets, const struct watch_spec *spec, struct watch_rule **out)
@@ -94,6 +130,7 @@ int watch_rule_new(struct targets *targets, const struct watch_spec *spec, struc
 
 	if (!rule)
 		return ctx_no_memory(ctx);
+	rule->foreign_file = -1;
 	rule->pid = spec->pid;
 	rule->request = measure_request_copy(spec->request);
 	if (!rule->request)
@@ -129,13 +166,19 @@ bool watch_rule_is_for(const struct watch_rule *rule, const struct watch_spec *s
 	return is_it;
 }
 
+static int stat_executable(const struct watch_rule *rule, struct stat *st)
+{
+	return rule->foreign_file >= 0 ? fstat(rule->foreign_file, st) : stat(rule->exe, st);
+}
+
 bool watch_rule_has_file_of(const struct watch_rule *rule, const struct watch_rule *other)
 {
 	struct stat its, others;
 
-	if (strcmp(rule->exe, other->exe) == 0)
+	if (strcmp(rule->exe, other->exe) == 0 &&
+	    container_equal(&rule->container, &other->container))
 		return true;
-	return stat(rule->exe, &its) == 0 && stat(other->exe, &others) == 0 &&
+	return stat_executable(rule, &its) == 0 && stat_executable(other, &others) == 0 &&
 	       its.st_dev == others.st_dev && its.st_ino == others.st_ino;
 }
 
@@ -145,6 +188,8 @@ static int start_source(struct watch_rule *rule, struct target *target, struct s
 	int err;
 
 	source->owner = rule;
+	if (!rule->exe)
+		source->container = target->container;
 	/* It need not have all the probes that others of the target have. */
 	for (size_t i = 0; i < target->view.n_probes; i++)
 		if (target->probe_records[i]->is_off)
@@ -271,6 +316,14 @@ static bool is_watched(const struct target *target, pid_t pid)
 	return false;
 }
 
+static bool is_in_container_of(const struct watch_rule *rule, pid_t pid)
+{
+	struct container container;
+
+	return !container_is_known(&rule->container) ||
+	       (container_read(pid, &container) && container_equal(&container, &rule->container));
+}
+
 /* A process that runs the executable and that no other rule has. */
 static int find_follower(struct watch_rule *rule, struct targets *targets, pid_t *pid)
 {
@@ -280,7 +333,7 @@ static int find_follower(struct watch_rule *rule, struct targets *targets, pid_t
 	int err;
 
 	*pid = 0;
-	if (stat(rule->exe, &file) != 0)
+	if (stat_executable(rule, &file) != 0)
 		return errno == ENOENT ? 0
 				       : ctx_error(targets->ctx, -errno, "%s: %s", rule->exe,
 						   strerror(errno));
@@ -288,7 +341,8 @@ static int find_follower(struct watch_rule *rule, struct targets *targets, pid_t
 	if (!err)
 		find_tell_hidden(targets->ctx, &rule->hidden, &found, base);
 	for (size_t i = 0; !err && !*pid && i < found.n; i++)
-		if (!is_watched(rule->target, found.pids[i]))
+		if (!is_watched(rule->target, found.pids[i]) &&
+		    is_in_container_of(rule, found.pids[i]))
 			*pid = found.pids[i];
 	found_processes_free(&found);
 	return err;
@@ -305,7 +359,7 @@ static int follow_process(struct watch_rule *rule, struct targets *targets, int6
 	if (own >= 0 && !source_has_ended(target->sources[own]))
 		return 0;
 	if (own >= 0) {
-		ctx_log(target->ctx, OCP_LOG_INFO, "%s: pid %d has ended", rule->exe,
+		ctx_log(target->ctx, OCP_LOG_INFO, "%s: pid %d has ended", target->title,
 			(int)target->sources[own]->pid);
 		err = target_end_source(target, (size_t)own);
 	}
@@ -347,24 +401,54 @@ static bool is_news(void *data, pid_t pid)
 	return stat(path, &st) == 0 && !is_taken(data, &st);
 }
 
+/* The container that PID and all others are in that run its file, ST, called EXE. */
+static int find_container(struct targets *targets, const char *exe, const struct stat *st,
+			  pid_t pid, struct container *container)
+{
+	const char *slash = strrchr(exe, '/');
+	struct found_processes found;
+	struct container its;
+	int err;
+
+	if (!container_read(pid, container) || !container_is_known(container))
+		return 0;
+	err = find_processes(targets->ctx, st, slash ? slash + 1 : exe, &targets->known, &found);
+	for (size_t i = 0; !err && i < found.n; i++)
+		if (container_read(found.pids[i], &its) && !container_equal(&its, container))
+			*container = (struct container){ 0 };
+	found_processes_free(&found);
+	return err;
+}
+
+/* A file that is new, ST, is measured at PATH. */
+static int add_file(struct search *search, const char *exe, const char *path, const struct stat *st,
+		    pid_t pid)
+{
+	struct container container;
+	struct target *target;
+	int err = find_container(search->targets, exe, st, pid, &container);
+
+	if (!err)
+		err = targets_get(search->targets, exe, &container, &target);
+	if (err)
+		return err;
+	target->is_discovered = true;
+	search->rule->retry_ns = 0;
+	return open_source(search->rule, search->targets, target, path, 0, search->now_ns);
+}
+
 static int add_found(void *data, struct ocp_process *proc)
 {
 	struct search *search = data;
 	char path[32], *exe = strdup(ocp_process_exe(proc));
-	struct target *target;
+	const pid_t pid = ocp_process_pid(proc);
 	struct stat st;
 	int err = exe ? 0 : ctx_no_memory(search->targets->ctx);
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)ocp_process_pid(proc));
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
 	if (!err && stat(path, &st) == 0 && !is_taken(search, &st)) {
 		strip_deleted(exe);
-		err = targets_get(search->targets, exe, &target);
-		if (!err) {
-			target->is_discovered = true;
-			search->rule->retry_ns = 0;
-			err = open_source(search->rule, search->targets, target, path, 0,
-					  search->now_ns);
-		}
+		err = add_file(search, exe, path, &st, pid);
 	}
 	free(exe);
 	return err;
@@ -426,7 +510,10 @@ static int end_idle(const struct watch_rule *rule, const struct targets *targets
 	return err;
 }
 
-/* What was overwritten is looked for anew. */
+/*
+ * What was overwritten is looked for anew, and so is a file that a process of another container has
+ * begun to run: it is nobody's in particular from then on.
+ */
 static int end_old(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {
 	int err = 0;
@@ -441,6 +528,8 @@ static int end_old(struct watch_rule *rule, struct targets *targets, int64_t now
 				continue;
 			if (source->is_stale)
 				rule->settle_ns = now_ns + SETTLE_S * SECOND_NS;
+			else if (source->is_mixed)
+				rule->retry_ns = 0;
 			else if (!is_forgotten(source, now_ns))
 				continue;
 			err = target_end_source(target, j);

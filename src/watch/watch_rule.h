@@ -15,6 +15,13 @@
 struct watch_rule {
 	char *exe; /* as it was named, from the root on; NULL: everything that is found */
 	pid_t pid; /* 0: every process of the file */
+	/* What it was named by is in this container; all "": in none, or all is looked for. */
+	struct container container;
+	/*
+	 * Of PID: the executable where its path leads somewhere else for us, as that of a process
+	 * in a container; -1: follow the path.
+	 */
+	int foreign_file;
 	struct measure_request *request;
 	struct target *target; /* NULL: everything that is found */
 	int64_t retry_ns;      /* CLOCK_MONOTONIC: not before */

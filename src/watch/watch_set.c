@@ -117,7 +117,7 @@ static int begin_rule(struct watch *watch, struct watch_rule *rule)
 
 	if (!rule->exe)
 		return begin_search(watch);
-	err = targets_get(&watch->targets, rule->exe, &rule->target);
+	err = targets_get(&watch->targets, rule->exe, &rule->container, &rule->target);
 	if (err)
 		return err;
 	err = watch_forgive(watch, rule->target);
@@ -176,8 +176,8 @@ static int start_early(struct watch *watch, struct change *change)
 
 	for (size_t i = 0; !err && i < change->n; i++) {
 		struct watch_rule *rule = change->rules[i];
-		const bool is_fresh =
-			change->is_new[i] && rule->exe && watch_find_target(watch, rule->exe) < 0;
+		const bool is_fresh = change->is_new[i] && rule->exe &&
+				      !targets_find(&watch->targets, rule->exe, &rule->container);
 
 		if (is_fresh)
 			err = source_attach(rule->first);

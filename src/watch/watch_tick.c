@@ -7,8 +7,12 @@
 #include "watch/watch_state.h"
 
 #define TICK_NS ((int64_t)WATCH_TICK_MS * 1000 * 1000)
-/* How long a program that nobody named is remembered after its last process. */
-#define FORGET_NS ((int64_t)600 * 1000 * 1000 * 1000)
+/*
+ * How long a program that nobody named is remembered after its last process. A container whose
+ * processes have ended mostly does not come back: that is as long as two scrapes are apart.
+ */
+#define FORGET_NS	    ((int64_t)600 * 1000 * 1000 * 1000)
+#define FORGET_CONTAINER_NS ((int64_t)120 * 1000 * 1000 * 1000)
 
 /* How often rows of processes that have ended are forgotten. */
 enum {
@@ -70,9 +74,19 @@ static int refresh_sources(struct target *target, int64_t now_ns)
 	return err;
 }
 
-static int follow_target(struct target *target, int64_t now_ns)
+/* What is too expensive would be found anew, and measured again, if it were forgotten. */
+static int is_needed(struct target *target, struct find_memory *known, bool *needed)
+{
+	*needed = target->view.n_pids || target->is_over_budget;
+	if (target->view.n_pids || !*needed || !container_is_known(&target->container))
+		return 0;
+	return target_is_run(target, known, needed);
+}
+
+static int follow_target(struct target *target, struct find_memory *known, int64_t now_ns)
 {
 	int err = target_read(target);
+	bool needed = true;
 
 	if (!err)
 		err = target_collect_pids(target);
@@ -82,12 +96,12 @@ static int follow_target(struct target *target, int64_t now_ns)
 	if (err)
 		return err;
 	handlers_read(&target->handlers, target->probes, target->view.n_probes);
-	/* What is too expensive would be found anew, and measured again, if it were forgotten. */
-	if (target->view.n_pids || target->is_over_budget)
+	err = is_needed(target, known, &needed);
+	if (needed)
 		target->idle_since_ns = 0;
 	else if (!target->idle_since_ns)
 		target->idle_since_ns = now_ns;
-	return 0;
+	return err;
 }
 
 /* Columns that passed without a tick: the caller was late. */
@@ -104,9 +118,11 @@ static void forget_idle(struct watch *watch, int64_t now_ns)
 {
 	for (size_t i = watch->targets.n; i-- > 0;) {
 		const struct target *target = watch->targets.list[i];
+		const int64_t forget_ns =
+			container_is_known(&target->container) ? FORGET_CONTAINER_NS : FORGET_NS;
 
 		if (target->is_discovered && target->idle_since_ns &&
-		    now_ns - target->idle_since_ns > FORGET_NS)
+		    now_ns - target->idle_since_ns > forget_ns)
 			targets_remove(&watch->targets, i);
 	}
 }
@@ -122,7 +138,7 @@ int watch_tick(struct watch *watch)
 	for (size_t i = 0; !err && i < watch->n_rules; i++)
 		err = watch_rule_follow(watch->rules[i], &watch->targets, now_ns);
 	for (size_t i = 0; !err && i < watch->targets.n; i++)
-		err = follow_target(watch->targets.list[i], now_ns);
+		err = follow_target(watch->targets.list[i], &watch->targets.known, now_ns);
 	if (err)
 		return err;
 	now_ns = clock_ns(CLOCK_MONOTONIC);

@@ -34,6 +34,8 @@ FUNCTIONS = set(
 # What Prometheus adds to every series that it scrapes, and the series that it makes itself.
 TARGET_LABELS = {"job", "instance"}
 PROMETHEUS_METRICS = {"up": set()}
+# Of a program in a container, beside `exe` (containers_have_labels in tests/unit/test_metrics.c).
+CONTAINER_LABELS = {"pod_uid", "container_id"}
 
 problems = []
 
@@ -201,7 +203,10 @@ def check_names(scrape_path, paths):
 
 
 def check_uses(where, uses, shown, served):
-    known = lambda metric: served.get(metric, set()) | TARGET_LABELS
+    def known(metric):
+        labels = served.get(metric, set())
+        return labels | TARGET_LABELS | (CONTAINER_LABELS if "exe" in labels else set())
+
     if not uses.metrics:
         problem(where, "uses no metric")
     for metric, labels in uses.metrics:

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * libFuzzer target: any bytes as the files below /proc/PID that are read: maps, status, auxv. The
- * kernel writes them, but names and paths in them are other people's. And as a journal, which may
+ * libFuzzer target: any bytes as the files below /proc/PID that are read: maps, status, auxv,
+ * cgroup. The kernel writes them, but names and paths in them are other people's. And as a journal, which may
  * be in a folder for all. The first byte says which.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "process/auxv.h"
+#include "process/container.h"
 #include "process/journal_text.h"
 #include "process/maps.h"
 #include "process/proc_file.h"
@@ -69,6 +70,21 @@ static void parse_auxv(char *bytes, size_t n)
 	free(bytes);
 }
 
+static void parse_cgroup(char *text)
+{
+	struct container container;
+	size_t n;
+
+	container_parse(text, &container);
+	n = strspn(container.id, "0123456789abcdef");
+	require(!container.id[n] && (n == 0 || n == CONTAINER_ID_BYTES));
+	/* What is found is there. */
+	require(strstr(text, container.id) != NULL);
+	n = strspn(container.pod, "0123456789abcdef-");
+	require(!container.pod[n] && (n == 0 || n == 32 || n == 36 || n == CONTAINER_ID_BYTES));
+	free(text);
+}
+
 static void parse_journal(char *text)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
@@ -102,6 +118,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 		parse_maps(text);
 	else if (*bytes == 's')
 		parse_status(text);
+	else if (*bytes == 'c')
+		parse_cgroup(text);
 	else if (*bytes == 'j')
 		parse_journal(text);
 	else

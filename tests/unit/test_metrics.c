@@ -106,6 +106,18 @@ static const struct watch usual = {
 	},
 };
 
+/* A program in two containers, one of them of a pod. */
+static const struct watch in_containers = {
+	.n_targets = 2,
+	.targets = {
+		{ .exe = "/app", .pod = "6e9f1c2a", .container = "4f5c", .is_up = true,
+		  .knows_pids = true, .hit_ns = 500, .probes = probes, .n_probes = 1,
+		  .pairs = pairs, .n_pairs = 1, .rows = rows, .n_rows = 1 },
+		{ .exe = "/app", .container = "6d7e", .knows_pids = true, .probes = probes,
+		  .n_probes = 1 },
+	},
+};
+
 static int set_up(void **state)
 {
 	(void)state;
@@ -216,6 +228,29 @@ static void hits_by_process(void **state)
 	free(text);
 }
 
+#define IN_POD "exe=\"/app\",pod_uid=\"6e9f1c2a\",container_id=\"4f5c\""
+#define NO_POD "exe=\"/app\",container_id=\"6d7e\""
+
+/* Every sample of a program in a container says in which. */
+static void containers_have_labels(void **state)
+{
+	char *text = metrics_of(&in_containers, EXPOSITION_TEXT, false);
+
+	(void)state;
+	assert_has(text, "ocaml_probes_up{" IN_POD "} 1\nocaml_probes_up{" NO_POD "} 0\n");
+	assert_has(text, "ocaml_probes_hits_total{probe=\"done\"," IN_POD "} 7\n"
+			 "ocaml_probes_hits_total{probe=\"done\"," NO_POD "} 7\n");
+	assert_has(text, "ocaml_probes_lost_total{" IN_POD ",reason=\"pair_map_full\"} 0\n");
+	assert_has(text, "{start=\"start\",stop=\"done\"," IN_POD ",side=\"start\"} 3\n");
+	for (const char *at = text; (at = strstr(at, "exe=\"/app\"")); at++)
+		assert_true(strncmp(at, IN_POD, strlen(IN_POD)) == 0 ||
+			    strncmp(at, NO_POD, strlen(NO_POD)) == 0);
+	free(text);
+	text = metrics_of(&in_containers, EXPOSITION_TEXT, true);
+	assert_has(text, "ocaml_probes_hits_total{probe=\"done\"," IN_POD ",pid=\"10\"} 1\n");
+	free(text);
+}
+
 static void nothing_is_watched(void **state)
 {
 	static const struct watch empty;
@@ -267,6 +302,22 @@ static void assert_json(struct json_object *root, const char *path, const char *
 	if (json_pointer_get(root, path, &found) != 0)
 		fail_msg("no %s in %s", path, json_object_to_json_string(root));
 	assert_string_equal(json_object_to_json_string_ext(found, JSON_C_TO_STRING_PLAIN), value);
+}
+
+static void containers_are_in_the_status(void **state)
+{
+	struct json_object *root = json_of(&in_containers, write_status);
+
+	(void)state;
+	assert_json(root, "/targets/0/pod_uid", "\"6e9f1c2a\"");
+	assert_json(root, "/targets/0/container_id", "\"4f5c\"");
+	assert_json(root, "/targets/1/pod_uid", "null");
+	assert_json(root, "/targets/1/container_id", "\"6d7e\"");
+	json_object_put(root);
+	root = json_of(&usual, write_status);
+	assert_json(root, "/targets/0/pod_uid", "null");
+	assert_json(root, "/targets/0/container_id", "null");
+	json_object_put(root);
 }
 
 static void status(void **state)
@@ -411,8 +462,10 @@ int main(void)
 		cmocka_unit_test(text_format),
 		cmocka_unit_test(openmetrics),
 		cmocka_unit_test(hits_by_process),
+		cmocka_unit_test(containers_have_labels),
 		cmocka_unit_test(nothing_is_watched),
 		cmocka_unit_test(status),
+		cmocka_unit_test(containers_are_in_the_status),
 		cmocka_unit_test(history),
 		cmocka_unit_test(ten_thousand_probes),
 	};

@@ -63,10 +63,10 @@ const struct watch_target *watch_target(const struct watch *watch, size_t target
 	return &watch->targets[target];
 }
 
-ptrdiff_t watch_find_target(const struct watch *watch, const char *exe)
+ptrdiff_t watch_find_target(const struct watch *watch, const char *title)
 {
 	for (size_t i = 0; i < watch->n; i++)
-		if (strcmp(watch->targets[i].exe, exe) == 0)
+		if (strcmp(watch->targets[i].title, title) == 0)
 			return (ptrdiff_t)i;
 	return -1;
 }
@@ -129,9 +129,9 @@ static struct watch make_watch(void)
 	return (struct watch){
 		.n = 2,
 		.targets = {
-			{ .exe = "/bin/one", .is_up = true, .knows_pids = true, .pids = one_pid,
+			{ .title = "/bin/one", .is_up = true, .knows_pids = true, .pids = one_pid,
 			  .n_pids = 1, .probes = some_probes, .n_probes = LENGTH(some_probes) },
-			{ .exe = "/bin/other", .is_up = true, .knows_pids = true, .pids = two_pids,
+			{ .title = "/bin/other", .is_up = true, .knows_pids = true, .pids = two_pids,
 			  .n_pids = 2, .probes = other_probes, .n_probes = LENGTH(other_probes) },
 		},
 	};

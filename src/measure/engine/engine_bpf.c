@@ -8,7 +8,9 @@
  * processes, the uprobes go into every process that maps the file, their semaphores too, and the
  * program looks the process up in `tgids`. Process ids are global ones if our pid namespace is the
  * initial one. Else they are those in the namespace of a target: the helper that knows a task's ids
- * in a namespace answers only for tasks whose own namespace that is.
+ * in a namespace answers only for tasks whose own namespace that is. Where ids are not told, as for
+ * the sums over a file's processes, they are global ones in any case: these processes may be in
+ * containers below us.
  *
  * Numbers that are used again. The kernel's filter is for a process, not for its number. `tgids`
  * has numbers: where the kernel has BTF and uprobe_multi, a process leaves it in its own exit,
@@ -82,12 +84,22 @@ static int check_pid_namespace(struct ocp_ctx *ctx, pid_t pid, const struct meas
 			 (int)pid);
 }
 
-static int choose_pid_namespace(struct ocp_ctx *ctx, pid_t pid, struct measure_config *config)
+/* Are ids told to anybody, or looked up? Pairs only need that no two threads have the same. */
+static bool needs_own_ids(const struct engine_spec *spec, const struct measure_config *config)
 {
+	return !spec->exe || config->keyed_by != MEASURE_UNKEYED || spec->prints || spec->children;
+}
+
+static int choose_pid_namespace(struct ocp_ctx *ctx, const struct engine_spec *spec,
+				struct measure_config *config)
+{
+	const pid_t pid = spec->pid;
 	char path[64];
 	struct stat st;
 
 	if (stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == INITIAL_PIDNS_INODE)
+		return 0;
+	if (!needs_own_ids(spec, config))
 		return 0;
 	if (pid)
 		snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
@@ -157,7 +169,7 @@ static int configure(struct engine *engine, const struct engine_spec *spec)
 		if (err)
 			return err;
 	}
-	return choose_pid_namespace(engine->ctx, spec->pid, config);
+	return choose_pid_namespace(engine->ctx, spec, config);
 }
 
 /* What this kernel lets us take, or a negative errno. */

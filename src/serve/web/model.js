@@ -43,7 +43,7 @@ class Target {
 }
 
 export function targetKey(target) {
-	return JSON.stringify([target.exe, target.pid]);
+	return JSON.stringify([target.exe, target.pid, target.pod_uid ?? null, target.container_id ?? null]);
 }
 
 export function pairKey(pair) {

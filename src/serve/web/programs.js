@@ -15,9 +15,21 @@ const LOSSES = {
 	filter_mismatch: "hits of another type than the filter's",
 };
 
-const nameOf = (target) => target.pid == null ? target.exe : `${target.exe} (${target.pid})`;
+const SHORT_ID = 12; // as container runtimes show ids
+
+function nameOf(target) {
+	const id = target.container_id ?? target.pod_uid;
+	const name = id == null ? target.exe : `${target.exe} [${id.slice(0, SHORT_ID)}]`;
+	return target.pid == null ? name : `${name} (${target.pid})`;
+}
+
 const totalRate = (target) => target.probes.reduce((sum, probe) => sum + (probe.rate ?? 0), 0);
 const totalLosses = (target) => Object.values(target.losses ?? {}).reduce((sum, n) => sum + n, 0);
+
+function containerInWords({ container_id: id, pod_uid: pod }) {
+	const parts = [id && `container ${id}`, pod && `pod ${pod}`].filter(Boolean);
+	return parts.length ? `, in ${parts.join(" of ")}` : "";
+}
 
 function processesInWords(target) {
 	if (!target.up)
@@ -26,7 +38,7 @@ function processesInWords(target) {
 		return "It runs; in which processes is not known";
 	const pids = target.processes.slice(0, MOST_PIDS).join(", ");
 	const more = target.processes.length > MOST_PIDS ? ", ..." : "";
-	return `It runs in ${plural(target.processes.length, "process", "processes")}: ${pids}${more}`;
+	return `It runs in ${plural(target.processes.length, "process", "processes")}: ${pids}${more}${containerInWords(target)}`;
 }
 
 function makeRow() {

@@ -38,7 +38,7 @@ export class Switcher {
 	}
 
 	async switch(target, probe, what, on) {
-		const order = { exe: target.exe, pid: target.pid, probe, what, on };
+		const order = { exe: target.exe, pid: target.pid, container_id: target.container_id, pod_uid: target.pod_uid, probe, what, on };
 		try {
 			const response = await fetch("api/v1/switch", {
 				method: "POST",
