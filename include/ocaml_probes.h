@@ -148,6 +148,8 @@ OCP_API pid_t ocp_process_pid(const struct ocp_process *proc);
 OCP_API pid_t ocp_process_tgid(const struct ocp_process *proc);
 /* The executable's path as the process sees it (" (deleted)" is kept if the kernel says so). */
 OCP_API const char *ocp_process_exe(const struct ocp_process *proc);
+
+/* The probes of all its files, numbered as those of a program. */
 OCP_API size_t ocp_process_probe_count(const struct ocp_process *proc);
 OCP_API const char *ocp_process_probe_name(const struct ocp_process *proc, size_t probe);
 OCP_API size_t ocp_process_probe_sites(const struct ocp_process *proc, size_t probe);
