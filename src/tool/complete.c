@@ -252,7 +252,8 @@ static void offer_arguments(struct request *request)
 
 	for (int i = 0; i < request->n - 1; i++) {
 		if (strcmp(request->words[i], "--") == 0) {
-			puts(":files");
+			if (request->command->command && request->command->command->takes_program)
+				puts(":files");
 			return;
 		}
 	}

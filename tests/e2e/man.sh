@@ -4,16 +4,17 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/namespace_lib.sh"
-need_command mandoc python3
 
 # The compiler finds the ppx and the post-linker as after an installation.
 export OCAMLPATH=$O/ocaml/lib PATH=$O:$ROOT/tools/ocaml:$PATH
 
 man() { # CASE [PAGES]
+	need_command mandoc
 	python3 "$ROOT/tests/e2e/man.py" "${2:-$O/man}" "$1"
 }
 
 test_lint() {
+	need_command mandoc
 	eq "$(mandoc -Tlint -W warning "$O"/man/*.[1-9] 2>&1)" "" "what mandoc says"
 	# It would say something.
 	printf '.Dd today\n.Dt X 1\n.Sh NAME\n' >"$TMP/bad.1"
@@ -27,7 +28,7 @@ test_options() { man options; }
 test_exit_status() { man exit_status; }
 test_configuration_keys() { man configuration; }
 test_library() { man library; }
-test_examples() { in_namespaces python3 "$ROOT/tests/e2e/man.py" "$O/man" examples; }
+test_examples() { need_command mandoc; in_namespaces python3 "$ROOT/tests/e2e/man.py" "$O/man" examples; }
 test_examples_of_builds() { man builds; }
 
 # The ways to ask for help and for the version.
