@@ -46,9 +46,9 @@ struct options {
 struct command {
 	const char *name;
 	const struct help *help; /* its manual page, which also says what options it takes */
-	bool many_pids;	     /* -pid may be repeated */
-	bool takes_words;    /* words behind the options, without --, are its args */
-	bool takes_program;  /* words behind -- are a program and its arguments */
+	bool many_pids;		 /* -pid may be repeated */
+	bool takes_words;	 /* words behind the options, without --, are its args */
+	bool takes_program;	 /* words behind -- are a program and its arguments */
 	int (*run)(struct options *options);
 	/*
 	 * Take one of the flags that no other command has, with VALUE (NULL: none). Returns

@@ -216,13 +216,15 @@ static int count_plain_words(const struct request *request)
 	int n = 0;
 
 	for (int i = 0; i < request->n - 1; i++) {
-		const char *name = request->words[i] + strspn(request->words[i], "-");
-		const char *option = name == request->words[i] ?
-					     NULL :
-					     find_help_option(request->command->help, name);
+		const char *word = request->words[i], *name = word + strspn(word, "-");
+		const char *option = NULL;
 
-		n += name == request->words[i];
-		i += option && option[strlen(name)] == ' ';
+		if (name == word)
+			n++;
+		else
+			option = find_help_option(request->command->help, name);
+		if (option && option[strlen(name)] == ' ')
+			i++;
 	}
 	return n;
 }
