@@ -201,7 +201,8 @@ install: all ocaml ## install below $(DESTDIR)$(PREFIX)
 format: ## reformat all C
 	clang-format -i $$(git ls-files '*.c' '*.h')
 
-lint: $(bpf_skels) ## clang-format, clang-tidy and cppcheck, no complaint allowed
+lint: $(bpf_skels) $(man_pages) ## clang-format, clang-tidy, cppcheck and mandoc, no complaint allowed
+	mandoc -Tlint -W warning $(man_pages)
 	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
 	printf '%s\n' $(c_sources) | xargs -P$$(nproc) -I{} \
 		clang-tidy --quiet --warnings-as-errors='*' {} -- -std=gnu11 $(CPPFLAGS)

@@ -73,7 +73,7 @@ class Shell:
             environment = {key: os.environ[key] for key in ("PATH", "O", "TMP") if key in os.environ}
             environment.update(HOME=TMP, ZDOTDIR=TMP, TERM="vt100", LC_ALL="C", PS1="$ ")
             os.execvpe(START[name][0], START[name], environment)
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 60, 300, 0, 0))
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 2000, 300, 0, 0))
         for line in SET_UP[name]:
             self.type(line + "\r")
         self.type("echo rea''dy\r")
