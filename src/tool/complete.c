@@ -137,6 +137,7 @@ static bool is_listed(const char *list, size_t bytes, const char *name)
 	return false;
 }
 
+/* A name is of A-Z a-z 0-9 _ (the library refuses files with others): a shell takes it as it is. */
 static void offer_probe(const struct request *request, size_t n_option, const char *name)
 {
 	if (!is_listed(request->word + n_option, request->n_kept - n_option, name))
