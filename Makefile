@@ -61,6 +61,7 @@ link_srcs := $(wildcard src/link/*.c)
 c_sources := $(lib_srcs) $(cli_srcs) $(watch_srcs) $(serve_srcs) $(top_srcs) $(tool_srcs) $(link_srcs)
 
 include src/serve/web/web.mk
+include tools/man/man.mk
 
 lib_objs := $(lib_srcs:%.c=$(O)/%.o)
 # What the programs are made of, but for their main functions: each takes what it needs.
@@ -81,7 +82,7 @@ internal_a := $(O)/internal.a
 lib_so := $(O)/libocaml_probes.so.$(VERSION)
 
 .PHONY: all
-all: $(tool) $(if $(wildcard src/serve/main.c),$(server)) $(if $(wildcard src/top/main.c),$(viewer)) $(linker) $(lib_a) $(lib_so) ## build the tool, the post-linker and the library
+all: $(man_pages) $(tool) $(if $(wildcard src/serve/main.c),$(server)) $(if $(wildcard src/top/main.c),$(viewer)) $(linker) $(lib_a) $(lib_so) ## build the tool, the post-linker and the library
 	@:
 
 # ---- C --------------------------------------------------------------------------------------
@@ -111,7 +112,7 @@ $(lib_so): $(lib_objs)
 	$(Q)ln -sf $(@F) $(O)/libocaml_probes.so
 , := ,
 
-$(parts_a): $(parts_objs) $(web_objs)
+$(parts_a): $(parts_objs) $(web_objs) $(help_objs)
 	$(say) AR $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
@@ -127,7 +128,7 @@ $(viewer): $(O)/src/top/main.o $(parts_a) $(internal_a)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $$($(PKG_CONFIG) --libs ncursesw) -lm
 
-$(linker): $(link_objs) $(internal_a)
+$(linker): $(link_objs) $(O)/man/ocaml-probes-link.help.o $(internal_a)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^
 
@@ -194,12 +195,14 @@ install: all ocaml ## install below $(DESTDIR)$(PREFIX)
 	sed 's|/usr/local/bin|$(PREFIX)/bin|' tools/systemd/ocaml-probes-serve.service \
 		>$(DESTDIR)$(PREFIX)/lib/systemd/system/ocaml-probes-serve.service
 	cp -rT $(O)/ocaml/lib $(DESTDIR)$(LIBDIR)/ocaml
+	$(install_man)
 
 .PHONY: format lint clean help
 format: ## reformat all C
 	clang-format -i $$(git ls-files '*.c' '*.h')
 
-lint: $(bpf_skels) ## clang-format, clang-tidy and cppcheck, no complaint allowed
+lint: $(bpf_skels) $(man_pages) ## clang-format, clang-tidy, cppcheck and mandoc, no complaint allowed
+	mandoc -Tlint -W warning $(man_pages)
 	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
 	printf '%s\n' $(c_sources) | xargs -P$$(nproc) -I{} \
 		clang-tidy --quiet --warnings-as-errors='*' {} -- -std=gnu11 $(CPPFLAGS)

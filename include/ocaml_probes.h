@@ -156,6 +156,8 @@ OCP_API const char *ocp_process_container(const struct ocp_process *proc);
 OCP_API const char *ocp_process_pod(const struct ocp_process *proc);
 /* Its id in its own pid namespace, which a container mostly has. */
 OCP_API pid_t ocp_process_ns_pid(const struct ocp_process *proc);
+
+/* The probes of all its files, numbered as those of a program. */
 OCP_API size_t ocp_process_probe_count(const struct ocp_process *proc);
 OCP_API const char *ocp_process_probe_name(const struct ocp_process *proc, size_t probe);
 OCP_API size_t ocp_process_probe_sites(const struct ocp_process *proc, size_t probe);

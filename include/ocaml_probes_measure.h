@@ -454,6 +454,7 @@ OCP_API int ocp_kept_list(struct ocp_ctx *ctx, char ***names, size_t *n);
 OCP_API const char *ocp_meter_program(const struct ocp_meter *meter);
 /* The process number I of ocp_meter_process_count(). */
 OCP_API pid_t ocp_meter_process(const struct ocp_meter *meter, size_t i);
+/* What ocp_meter_split has set. */
 OCP_API enum ocp_split ocp_meter_get_split(const struct ocp_meter *meter);
 
 /* ---- the same by bpftrace ------------------------------------------------------------------ */

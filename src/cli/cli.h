@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include "base/help.h"
 #include "cli/measure_options.h"
 #include "measure/request.h"
 #include "ocaml_probes.h"
@@ -39,7 +40,7 @@ struct options {
 	struct measure_request request; /* what is measured; empty: nothing */
 	bool csv;
 	const char *keep; /* NULL: not given */
-	bool json, verbose, quiet, help;
+	bool json, verbose, quiet, help, version;
 	bool sites, fix, wait, kept;
 	int64_t for_ns, interval_ns; /* 0: not given */
 	void *own;		     /* of the command, for its set_own */
@@ -47,12 +48,10 @@ struct options {
 
 struct command {
 	const char *name;
-	const char *summary; /* one line, for `help` */
-	const char *usage;   /* for `help NAME` */
-	const char *flags;   /* the options it takes, by name, each between spaces */
-	bool many_pids;	     /* -pid may be repeated */
-	bool takes_words;    /* words behind the options, without --, are its args */
-	bool takes_program;  /* words behind -- are a program and its arguments */
+	const struct help *help; /* its manual page, which also says what options it takes */
+	bool many_pids;		 /* -pid may be repeated */
+	bool takes_words;	 /* words behind the options, without --, are its args */
+	bool takes_program;	 /* words behind -- are a program and its arguments */
 	int (*run)(struct options *options);
 	/*
 	 * Take one of the flags that no other command has, with VALUE (NULL: none). Returns
@@ -85,7 +84,11 @@ int options_add_pid(struct options *options, pid_t pid);
  * Returns an exit code.
  */
 int run_command(const struct command *command, int argc, char **argv);
-void print_command_help(const struct command *command);
+/*
+ * The option NAME in the manual page of HELP, behind its dashes ("count[=NAMES|RE]" and what
+ * follows up to a newline); NULL: the page has no such option.
+ */
+const char *find_help_option(const struct help *help, const char *name);
 /* CODE, or EXIT_FAILED after having said why: output that did not get out (a full disk). */
 int flush_stdout(int code);
 

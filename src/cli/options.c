@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The command line. getopt_long_only takes -flag and --flag alike; abbreviations, which it would
- * take too, are refused: what they mean changes when flags are added.
+ * The command line. A command takes those flags of the table below that its manual page describes
+ * (base/help.h).
+ *
+ * getopt_long_only takes -flag and --flag alike. It would take abbreviations, too; they are refused,
+ * because their meaning changes when flags are added.
  */
 #include "cli/cli.h"
 
@@ -34,6 +37,7 @@ enum flag {
 	FLAG_QUIET,
 	FLAG_SITES,
 	FLAG_VERBOSE,
+	FLAG_VERSION,
 	FLAG_WAIT,
 };
 
@@ -85,8 +89,10 @@ static const struct option flags[] = {
 	{ "sites", no_argument, NULL, FLAG_SITES },
 	{ "textfile", required_argument, NULL, FLAG_OWN },
 	{ "time", required_argument, NULL, FLAG_MEASURE },
+	{ "V", no_argument, NULL, FLAG_VERSION },
 	{ "v", no_argument, NULL, FLAG_VERBOSE },
 	{ "verbose", no_argument, NULL, FLAG_VERBOSE },
+	{ "version", no_argument, NULL, FLAG_VERSION },
 	{ "wait", no_argument, NULL, FLAG_WAIT },
 	{ 0 },
 };
@@ -219,6 +225,9 @@ static int apply_flag(const struct command *command, struct options *options, in
 		return parse_pid(command, optarg, options);
 	case FLAG_PROG:
 		return set_once(command, "-prog", &options->prog);
+	case FLAG_VERSION:
+		options->version = true;
+		return EXIT_DONE;
 	case FLAG_WAIT:
 		options->wait = true;
 		return EXIT_DONE;
@@ -234,12 +243,21 @@ static int apply_flag(const struct command *command, struct options *options, in
 	}
 }
 
+const char *find_help_option(const struct help *help, const char *name)
+{
+	const size_t bytes = strlen(name);
+
+	for (const char *line = help->options; *line; line = strchr(line, '\n') + 1) {
+		line += strspn(line, "-");
+		if (strncmp(line, name, bytes) == 0 && strchr(" [\n", line[bytes]))
+			return line;
+	}
+	return NULL;
+}
+
 static bool takes(const struct command *command, const struct option *flag)
 {
-	char listed[32];
-
-	snprintf(listed, sizeof(listed), " %s ", flag->name);
-	return flag->val == FLAG_HELP || strstr(command->flags, listed);
+	return find_help_option(command->help, flag->name) != NULL;
 }
 
 /* Is this flag one that the command takes, and written in full? */

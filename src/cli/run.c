@@ -24,11 +24,6 @@ int flush_stdout(int code)
 	return EXIT_FAILED;
 }
 
-void print_command_help(const struct command *command)
-{
-	printf("%s\n\n%s", command->summary, command->usage);
-}
-
 int run_command(const struct command *command, int argc, char **argv)
 {
 	struct options options = { .ctx = ocp_ctx_new() };
@@ -41,7 +36,9 @@ int run_command(const struct command *command, int argc, char **argv)
 	ocp_ctx_set_log(options.ctx, log_line, &options, OCP_LOG_DEBUG);
 	code = options_parse(command, argc, argv, &options);
 	if (code == EXIT_DONE && options.help)
-		print_command_help(command);
+		fputs(command->help->text, stdout);
+	else if (code == EXIT_DONE && options.version)
+		puts(ocp_version());
 	else if (code == EXIT_DONE)
 		code = command->run(&options);
 	options_free(&options);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/help.h"
 #include "link/convert.h"
 #include "link/image.h"
 
@@ -16,45 +17,6 @@ struct options {
 	bool quiet, verbose;
 	struct convert_options convert;
 };
-
-static const char usage[] =
-	"usage: ocaml-probes-link [-o OUT] [--check] [--strict] [--verbose | --quiet]\n"
-	"                         FILE\n"
-	"\n"
-	"Turn the dormant [%probe] sites of FILE, a linked executable, plugin (.cmxs) or\n"
-	"shared object, into probe sites that ocaml-probes, gdb, bpftrace and perf know.\n"
-	"FILE is replaced in one step, with its mode and owner; nothing happens to a\n"
-	"file that was converted before, or that has no probes.\n"
-	"\n"
-	"  -o, --output OUT  write the result there, and leave FILE alone\n"
-	"      --check       only say what would be done\n"
-	"      --strict      fail, and write nothing, if a probe or an argument cannot\n"
-	"                    be converted\n"
-	"  -v, --verbose     name every site\n"
-	"  -q, --quiet       say nothing but warnings and errors\n"
-	"  -h, --help        this text\n"
-	"  -V, --version     the version\n"
-	"\n"
-	"A probe that cannot be converted stays dormant, and a warning names place,\n"
-	"function and reason. So do those of other files that were inlined into FILE,\n"
-	"as the host's into a plugin: their names stand in the other file, and\n"
-	"ocaml-probes finds them in the process. An argument that nothing holds before\n"
-	"the handler runs is noted as 8@$0, which is no OCaml value, with a warning.\n"
-	"Others are noted where they are at the site: 8@... an OCaml value, 8f@... a\n"
-	"float and -8@... an int64, int32 or nativeint that are not boxed.\n"
-	"\n"
-	"[%probe_is_enabled] of a name that no probe in FILE has is always false: that\n"
-	"is a warning, but no failure for --strict. Warnings start as the compiler's\n"
-	"do, File \"x.ml\", line 3: so that editors find the place.\n"
-	"\n"
-	"No code or data moves, the file only grows at its end: semaphores (.probes,\n"
-	"and, unless it is stripped, symbols caml_probes_semaphore_NAME), notes, and\n"
-	"a table of the probes' places in the source. The build-id therefore stays:\n"
-	"debug information that was split off, before or after, belongs to the file as\n"
-	"it did.\n"
-	"\n"
-	"Exit status: 0 done (or nothing to do), 1 failure (no file was changed),\n"
-	"2 wrong usage.\n";
 
 static void log_line(void *data, enum ocp_log_level level, const char *line)
 {
@@ -108,7 +70,7 @@ static int parse_options(int argc, char **argv, struct options *options)
 			options->quiet = true;
 			break;
 		case 'h':
-			fputs(usage, stdout);
+			fputs(help_link.text, stdout);
 			return EXIT_SUCCESS;
 		case 'V':
 			printf("ocaml-probes-link %s\n", OCP_VERSION);

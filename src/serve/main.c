@@ -108,50 +108,7 @@ static int run(struct options *options)
 
 static const struct command command_serve = {
 	.name = "serve",
-	.summary = "metrics for Prometheus, and a page of live graphs, on a local port",
-	.usage = "usage: ocaml-probes serve [-pid PID ... | -exe FILE | -config FILE] [options]\n"
-		 "\n"
-		 "Measure probes, by the kernel, in these processes; in all that run FILE, now or\n"
-		 "later; in what the configuration file says; or else in every program with\n"
-		 "probes on this machine, of 20000 sites at most. Totals never go back when\n"
-		 "processes end or come.\n"
-		 "\n"
-		 "  --listen ADDRESS:PORT  127.0.0.1:9464 if not given; port 0: any that is free\n"
-		 "  --host NAME            clients may ask for this server by NAME, or NAME:PORT,\n"
-		 "                         by which a proxy or the DNS knows it (repeatable);\n"
-		 "                         always by an address, localhost, the machine's name\n"
-		 "  --control              probes can be switched from the page, with the token\n"
-		 "                         that is a part of the address that is printed; on\n"
-		 "                         loopback only\n"
-		 "  --textfile FILE        write the metrics there each second, for\n"
-		 "                         node_exporter's textfile collector; without --listen\n"
-		 "                         no port is opened\n"
-		 "  --interval TIME        how often, instead (500ms, 15s, 1m)\n"
-		 "  --buckets LIST         upper bounds of the histograms, in seconds:\n"
-		 "                         0.001,0.01,0.1\n"
-		 "  --label-pid            tell hits apart by process\n"
-		 "  --config FILE          JSON, with comments; read again at SIGHUP. Keys:\n"
-		 "                         listen, hosts, buckets, label_pid, textfile, targets\n"
-		 "                         [{exe or pid, count, time, depth, key, filter,\n"
-		 "                         budget}]; options go before\n"
-		 "\n"
-		 "  --count[=NAMES|RE]     what is counted, all probes if this is not given\n"
-		 "  --time START,STOP      time from a hit of START to the same thread's next of\n"
-		 "                         STOP (repeatable)\n"
-		 "  --depth N, --key argN, --filter EXPR\n"
-		 "                         as for `attach`\n"
-		 "  --budget P%            switch off the busiest counters of a program when it\n"
-		 "                         takes more of a core (5% a program where all are\n"
-		 "                         measured; else no budget)\n"
-		 "\n"
-		 "  /          the page                  /api/v1/status   JSON\n"
-		 "  /metrics   Prometheus, OpenMetrics   /api/v1/history  the last minute\n"
-		 "  /healthz   ok                        /api/v1/switch   POST, see --control\n"
-		 "\n"
-		 "  -q, -v                 say less, say more\n",
-	.flags =
-		" pid exe config listen host control textfile interval buckets label-pid count time "
-		"depth key filter budget q quiet v verbose h help ",
+	.help = &help_serve,
 	.many_pids = true,
 	.run = run,
 	.set_own = set_own,

@@ -224,41 +224,7 @@ static int run(struct options *options)
 
 const struct command command_attach = {
 	.name = "attach",
-	.summary = "switch or count the probes of running processes",
-	.usage = "usage: ocaml-probes attach -pid PID... | --exe FILE [ACTIONS] [MEASURING]\n"
-		 "                           [-verbose] [-quiet]\n"
-		 "\n"
-		 "processes:\n"
-		 "  -pid PID                  (repeatable)\n"
-		 "  --exe FILE                every process that runs FILE: this very file, not\n"
-		 "                            another of its name\n"
-		 "\n"
-		 "actions, of one kind; all or nothing; the handlers run from then on:\n"
-		 "  -enable NAME[,NAME...]    add 1 to each probe's count of users (repeatable)\n"
-		 "  -disable NAME[,NAME...]   subtract 1; a probe is off when it has no users\n"
-		 "  -enable-pair START,STOP   two probes, of which the second ends what the first\n"
-		 "  -disable-pair START,STOP  begins: the stop is enabled first and disabled last\n"
-		 "                            (repeatable)\n"
-		 "  -enable-regexp RE         every probe whose name begins as RE says, in the\n"
-		 "  -disable-regexp RE        syntax of OCaml's Str; what is off already stays\n"
-		 "                            off (repeatable)\n"
-		 "  -enable-all, -disable-all\n"
-		 "  -force, -f                set each probe on or off outright, whatever its\n"
-		 "                            count was\n"
-		 "  -atomically               switch all within one stop of the process\n"
-		 "  -gigatext                 allow switching code on 1 GiB pages; copies a page\n"
-		 "  --for TIME                switch back after TIME (500ms, 3s, 2m), or at\n"
-		 "                            Ctrl-C; if this tool is killed before,\n"
-		 "                            `doctor --fix` does it\n"
-		 "\n"
-		 "Several processes are all verified before the first is changed. One that fails\n"
-		 "later is named, and the others are switched.\n"
-		 "\n" MEASURE_USAGE,
-	.flags =
-		" pid exe enable disable enable-pair disable-pair enable-regexp disable-regexp "
-		"enable-all disable-all force f atomically gigatext for interval json " MEASURE_FLAGS
-		""
-		"verbose v quiet q ",
+	.help = &help_attach,
 	.many_pids = true,
 	.run = run,
 };

@@ -75,23 +75,7 @@ static int run(struct options *options)
 
 const struct command command_bpftrace = {
 	.name = "bpftrace",
-	.summary = "print a bpftrace command that traces probes",
-	.usage = "usage: ocaml-probes bpftrace (-pid PID | -prog FILE) count|time|args NAMES\n"
-		 "                             [-verbose] [-quiet]\n"
-		 "\n"
-		 "Prints a command for a shell that runs bpftrace with the right files, provider\n"
-		 "and process, and comments where bpftrace has limits. NAMES is NAME,... or a\n"
-		 "regular expression of Str's syntax that matches at the start of names.\n"
-		 "\n"
-		 "  count NAMES       hits by probe\n"
-		 "  time START,STOP   the pairs in each thread: how many, nanoseconds in all and\n"
-		 "                    as a histogram, starts and stops without the other\n"
-		 "  args NAMES        a line a hit: seconds, thread, probe, its arguments; ints\n"
-		 "                    as such, any other value in hexadecimal\n"
-		 "\n"
-		 "  -pid PID          one process\n"
-		 "  -prog FILE        every process that runs FILE\n",
-	.flags = " pid prog verbose v quiet q ",
+	.help = &help_bpftrace,
 	.takes_words = true,
 	.run = run,
 };

@@ -150,26 +150,6 @@ static int run(struct options *options)
 
 const struct command command_doctor = {
 	.name = "doctor",
-	.summary = "find, and repair, probes whose sites and semaphores disagree",
-	.usage = "usage: ocaml-probes doctor -pid PID [--fix | --fix=complete] [--json]\n"
-		 "                           [-verbose] [-quiet]\n"
-		 "\n"
-		 "Prints a line a disagreement with its likely cause, and nothing if all is well;\n"
-		 "lines that begin with `note:` are none. Without --fix the process is not\n"
-		 "stopped.\n"
-		 "\n"
-		 "  --fix   repair, all or nothing. The semaphores are the truth: a probe with\n"
-		 "          one that is not 0 gets all its sites on and its other semaphores\n"
-		 "          raised to that one, any other probe all its sites off. What a killed\n"
-		 "          tool had promised to undo (--for) is undone, and so is an update\n"
-		 "          that it was in the middle of; what others have switched since stays.\n"
-		 "          What cannot be repaired is printed again behind `left:`\n"
-		 "  --fix=complete\n"
-		 "          the same, but an update that was interrupted is completed\n"
-		 "  --fix=undo\n"
-		 "          as --fix\n"
-		 "\n"
-		 "The exit status is 0 if no disagreement is left, 1 if there is one.\n",
-	.flags = " pid fix json verbose v quiet q ",
+	.help = &help_doctor,
 	.run = run,
 };

@@ -123,20 +123,6 @@ static int run(struct options *options)
 
 const struct command command_info = {
 	.name = "info",
-	.summary = "show which probes of a running process are on",
-	.usage = "usage: ocaml-probes info -pid PID [--sites] [-atomically] [--json]\n"
-		 "                         [-verbose] [-quiet]\n"
-		 "\n"
-		 "Prints a line a probe: its name and enabled, disabled, or mixed when its sites\n"
-		 "and semaphores disagree. The process is not stopped, unless -atomically asks\n"
-		 "for what all probes are at one moment.\n"
-		 "\n"
-		 "  --sites   a line a site instead, below a header: its state, nop and opcode\n"
-		 "            byte, who holds it (int3: a uprobe or a breakpoint is on it), where\n"
-		 "            it is in memory and in the file, OCaml's counter and the tracers'\n"
-		 "            one as VALUE@ADDRESS, the generation of the notes, the function,\n"
-		 "            the probe's line of source if that is certain, where the arguments\n"
-		 "            are, the file. What there is none of is a dash\n",
-	.flags = " pid sites atomically json verbose v quiet q ",
+	.help = &help_info,
 	.run = run,
 };

@@ -237,15 +237,6 @@ static int run(struct options *options)
 
 const struct command command_list = {
 	.name = "list",
-	.summary = "list the processes that have probes, or the probes of a file",
-	.usage = "usage: ocaml-probes list [-prog FILE | --kept] [--json] [-verbose] [-quiet]\n"
-		 "\n"
-		 "Without -prog: a line a process that has OCaml probes, below a header line: its\n"
-		 "pid, how many probes it has, how many of them are not off, its executable. Of\n"
-		 "one in a container, the path is the container's; its id follows in brackets.\n"
-		 "\n"
-		 "  -prog FILE   the sorted names of FILE's probes, a line each; needs no process\n"
-		 "  --kept       what `attach --keep` left measuring\n",
-	.flags = " prog kept json verbose v quiet q ",
+	.help = &help_list,
 	.run = run,
 };

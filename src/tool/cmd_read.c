@@ -86,27 +86,14 @@ static int run_detach(struct options *options)
 
 const struct command command_read = {
 	.name = "read",
-	.summary = "print what a kept meter has measured",
-	.usage = "usage: ocaml-probes read NAME [--json | --csv] [-verbose] [-quiet]\n"
-		 "\n"
-		 "NAME is what `attach --keep NAME` was given, see `list --kept`. It goes on\n"
-		 "measuring.\n"
-		 "\n"
-		 "  --json, --csv   an object, or rows, instead of tables\n",
-	.flags = " json csv verbose v quiet q ",
+	.help = &help_read,
 	.takes_words = true,
 	.run = run_read,
 };
 
 const struct command command_detach = {
 	.name = "detach",
-	.summary = "end a kept meter and print what it has measured",
-	.usage = "usage: ocaml-probes detach NAME [--json | --csv] [-verbose] [-quiet]\n"
-		 "\n"
-		 "NAME is what `attach --keep NAME` was given, see `list --kept`.\n"
-		 "\n"
-		 "  --json, --csv   an object, or rows, instead of tables\n",
-	.flags = " json csv verbose v quiet q ",
+	.help = &help_detach,
 	.takes_words = true,
 	.run = run_detach,
 };

@@ -199,29 +199,7 @@ static int run(struct options *options)
 
 const struct command command_trace = {
 	.name = "trace",
-	.summary = "start a program with probes switched on from its first instruction",
-	.usage = "usage: ocaml-probes trace -prog FILE [ACTIONS] [MEASURING] [--wait]\n"
-		 "                          [-gigatext] [-verbose] [-quiet] [-- ARGS]\n"
-		 "\n"
-		 "The probes are on before any code of the program runs, its shared libraries'\n"
-		 "initialisers included. Returns when it has started, with MEASURING when it has\n"
-		 "ended. Disable actions are ignored: all probes start as they were compiled.\n"
-		 "\n"
-		 "  --wait                    stay until it ends, pass signals on to it, and end\n"
-		 "                            with its exit status\n"
-		 "\n"
-		 "actions, of one kind; all or nothing, then the program is not started:\n"
-		 "  -enable NAME[,NAME...]    (repeatable)\n"
-		 "  -enable-pair START,STOP   two probes, of which the second ends what the first\n"
-		 "                            begins (repeatable)\n"
-		 "  -enable-regexp RE         every probe whose name begins as RE says, in the\n"
-		 "                            syntax of OCaml's Str (repeatable)\n"
-		 "  -enable-all\n"
-		 "\n" MEASURE_USAGE "\n"
-		 "  -gigatext                 allow switching code on 1 GiB pages; copies a page\n",
-	.flags =
-		" prog enable disable enable-pair disable-pair enable-regexp disable-regexp "
-		"enable-all disable-all gigatext wait verbose v quiet q for interval json " MEASURE_FLAGS,
+	.help = &help_trace,
 	.takes_program = true,
 	.run = run,
 };

@@ -5,6 +5,18 @@
 
 #include "cli/cli.h"
 
+struct tool_command {
+	const char *name;
+	const struct help *help;
+	const struct command *command; /* NULL: the program ocaml-probes-NAME */
+};
+
+/* All of them, by name; the last one's name is NULL. */
+extern const struct tool_command tool_commands[];
+
+/* NULL: there is no such command. */
+const struct tool_command *find_command(const char *name);
+
 extern const struct command command_attach, command_bpftrace, command_detach, command_doctor,
 	command_info, command_list, command_read, command_trace;
 

@@ -17,33 +17,7 @@
 #include <unistd.h>
 
 #include "base/suggest.h"
-
-static const struct command *const commands[] = {
-	&command_attach, &command_bpftrace, &command_detach, &command_doctor,
-	&command_info,	 &command_list,	    &command_read,   &command_trace,
-};
-
-#define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
-
-/* A program called ocaml-probes-NAME. */
-struct dashboard {
-	const char *name, *summary;
-};
-
-static const struct dashboard dashboards[] = {
-	{ "serve", "metrics for Prometheus, and a page of live graphs, on a local port" },
-	{ "top", "a live view of probes by rate, in the terminal" },
-};
-
-#define N_DASHBOARDS (sizeof(dashboards) / sizeof(dashboards[0]))
-
-static bool is_dashboard(const char *name)
-{
-	for (size_t i = 0; i < N_DASHBOARDS; i++)
-		if (strcmp(dashboards[i].name, name) == 0)
-			return true;
-	return false;
-}
+#include "tool/complete.h"
 
 /*
  * Become the dashboard ARGV[0], which is in the folder that this program is in. Its own name takes
@@ -73,22 +47,12 @@ static int run_dashboard(char **argv)
 	return EXIT_FAILED;
 }
 
-static const struct command *find_command(const char *name)
-{
-	for (size_t i = 0; i < N_COMMANDS; i++)
-		if (strcmp(commands[i]->name, name) == 0)
-			return commands[i];
-	return NULL;
-}
-
 static int unknown_command(const char *name)
 {
 	struct suggestion suggestion = suggestion_for(name);
 
-	for (size_t i = 0; i < N_COMMANDS; i++)
-		suggestion_offer(&suggestion, commands[i]->name);
-	for (size_t i = 0; i < N_DASHBOARDS; i++)
-		suggestion_offer(&suggestion, dashboards[i].name);
+	for (const struct tool_command *command = tool_commands; command->name; command++)
+		suggestion_offer(&suggestion, command->name);
 	suggestion_offer(&suggestion, "help");
 	suggestion_offer(&suggestion, "version");
 	say("'%s': no such command", name);
@@ -99,51 +63,64 @@ static int unknown_command(const char *name)
 	return EXIT_USAGE;
 }
 
+static bool is_any_of(const char *word, const char *const *words)
+{
+	while (*words && strcmp(*words, word) != 0)
+		words++;
+	return *words;
+}
+
+static bool asks_for_help(const char *word)
+{
+	return is_any_of(word, (const char *const[]){ "help", "-help", "--help", "-h", NULL });
+}
+
+static bool asks_for_version(const char *word)
+{
+	return is_any_of(word,
+			 (const char *const[]){ "version", "-version", "--version", "-V", NULL });
+}
+
+/* `help` and `version` are described on the tool's own page. */
 static int print_help(const char *name)
 {
-	const struct command *command;
+	const struct tool_command *command;
 
-	if (!name || strcmp(name, "help") == 0 || strcmp(name, "version") == 0) {
-		puts("ocaml-probes: switch and measure the probes of running OCaml programs\n");
-		for (size_t i = 0; i < N_COMMANDS; i++)
-			printf("  %-8s %s\n", commands[i]->name, commands[i]->summary);
-		for (size_t i = 0; i < N_DASHBOARDS; i++)
-			printf("  %-8s %s\n", dashboards[i].name, dashboards[i].summary);
-		puts("  version  print the version\n"
-		     "  help     this list; help COMMAND describes one\n\n"
-		     "Options are written -flag or --flag.");
+	if (!name || asks_for_help(name) || asks_for_version(name)) {
+		fputs(help_tool.text, stdout);
 		return EXIT_DONE;
 	}
-	if (is_dashboard(name))
-		return run_dashboard((char *[]){ (char *)name, "--help", NULL });
 	command = find_command(name);
 	if (!command)
 		return unknown_command(name);
-	print_command_help(command);
+	fputs(command->help->text, stdout);
 	return EXIT_DONE;
 }
 
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : NULL;
-	const struct command *command;
+	const struct tool_command *command;
 
 	if (!name) {
 		say("no command given");
 		fputs("hint: ocaml-probes help\n", stderr);
 		return EXIT_USAGE;
 	}
-	name += strspn(name, "-");
-	if (strcmp(name, "help") == 0 || strcmp(name, "h") == 0)
+	if (asks_for_help(name))
 		return flush_stdout(print_help(argc > 2 ? argv[2] : NULL));
-	if (strcmp(name, "version") == 0) {
+	if (asks_for_version(name)) {
+		if (argc > 2 && asks_for_help(argv[2]))
+			return flush_stdout(print_help(NULL));
 		puts(ocp_version());
 		return flush_stdout(EXIT_DONE);
 	}
-	if (is_dashboard(argv[1]))
-		return run_dashboard(argv + 1);
-	command = find_command(argv[1]);
+	if (strcmp(name, "complete") == 0)
+		return flush_stdout(complete(argc - 2, argv + 2));
+	command = find_command(name);
 	if (!command)
-		return unknown_command(argv[1]);
-	return flush_stdout(run_command(command, argc - 1, argv + 1));
+		return unknown_command(name);
+	if (!command->command)
+		return run_dashboard(argv + 1);
+	return flush_stdout(run_command(command->command, argc - 1, argv + 1));
 }

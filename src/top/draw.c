@@ -318,28 +318,27 @@ enum { HELP_INDENT = 14 };
 static const struct {
 	const char *key, *does;
 } help[] = {
-	{ "up down j k", "move by a line; PgUp and PgDn by a screen" },
-	{ "Home End g G", "to the first line, to the last" },
-	{ "s", "sort by the next column; S: the other way round" },
-	{ "r n h", "sort by rate, by name, by hits; again: the other way round" },
-	{ "/", "show only what has this in its name" },
-	{ "Esc", "show all again" },
-	{ "space", "let the numbers stand; again: go on" },
-	{ "a", "bars: one scale for all, or one for each" },
+	{ "up down j k", "move by a line; PgUp and PgDn move by a screen" },
+	{ "Home End g G", "go to the first line, go to the last line" },
+	{ "s", "sort by the next column; S reverses the order" },
+	{ "r n h", "sort by rate, name, hits; the same key again reverses" },
+	{ "/", "show only lines whose name contains a text" },
+	{ "Esc", "show all lines again" },
+	{ "space", "freeze the display, or unfreeze it; counting goes on" },
+	{ "a", "use one scale for all bars, or one for each" },
 	{ "e", "switch the probe's handlers on or off" },
-	{ "c", "count the probe's hits, or do not" },
-	{ "q Ctrl-C", "quit; handlers stay as they are" },
-	{ "hits/s", "in the last second; pairs/s too" },
-	{ "last minute", "hits/s over time; the lowest bar: none" },
-	{ "p50 p99", "half, 99% of the last minute's pairs took no longer" },
-	{ "max", "the longest since the start" },
-	{ "open", "starts that have not stopped yet" },
-	{ "orphans",
-	  "starts and stops without the other: exceptions skip it (put it in Fun.protect "
-	  "~finally), or it is in another thread (--key argN)" },
-	{ "handler", "on, off, mixed, or ? if it may not be known" },
-	{ "counted", "yes, no, or pair: counted as a part of one" },
-	{ "cost", "hits x what a hit costs; over budget, counters go off" },
+	{ "c", "switch the probe's counter on or off" },
+	{ "q Ctrl-C", "quit; handlers stay on or off" },
+	{ "hits/s", "hits in the last second; likewise pairs/s" },
+	{ "last minute", "hits/s over time; the lowest bar is zero" },
+	{ "p50 p99", "half, or 99%, of the last minute's pairs took at most this" },
+	{ "max", "the longest pair since the start" },
+	{ "open", "starts without a stop so far" },
+	{ "orphans", "starts and stops without a partner: an exception skipped it (use Fun.protect "
+		     "~finally), or another thread has it (use --key argN)" },
+	{ "handler", "on, off, mixed, or ? if it cannot be read" },
+	{ "counted", "yes, no, or pair: the probe is part of a pair" },
+	{ "cost", "hits x what a hit costs; counters go off over budget" },
 };
 
 #define N_HELP (sizeof(help) / sizeof(help[0]))

@@ -293,34 +293,7 @@ static int run(struct options *options);
 
 static const struct command command_top = {
 	.name = "top",
-	.summary = "a live view of probes by rate, in the terminal",
-	.usage = "usage: ocaml-probes top [-pid PID | --exe FILE] [MEASURING] [-verbose] [-quiet]\n"
-		 "\n"
-		 "Hits a second of every probe, and what they were in the last minute; what pairs\n"
-		 "take; what counting costs; which handlers are on. ? explains the keys.\n"
-		 "\n"
-		 "processes; if neither is given, all that have probes and may be measured:\n"
-		 "  -pid PID                  and, when it has ended, the next of its program\n"
-		 "  --exe FILE                every process that runs FILE, now or later\n"
-		 "\n"
-		 "measuring, by the kernel; no handler runs for it:\n"
-		 "  --count[=NAMES|RE]        the probes to be counted: those named, separated by\n"
-		 "                            commas; or whose names begin as RE says; else all\n"
-		 "  --time START,STOP         time from a hit of START to the same thread's next\n"
-		 "                            of STOP (repeatable)\n"
-		 "  --depth N                 starts that a thread can have open, 32 at most;\n"
-		 "                            with 1 a start replaces the one before\n"
-		 "  --key argN                match --time's pairs by the value of argument N of\n"
-		 "                            both probes, an int or a string, and not by thread\n"
-		 "  --filter EXPR             only hits with arguments like\n"
-		 "                            'arg0 > 100 && arg1 == \"GET\"'\n"
-		 "  --budget P%               switch off the busiest counters of a program when\n"
-		 "                            it takes more of a core (5% a program where all\n"
-		 "                            are measured; else no budget)\n"
-		 "\n"
-		 "Handlers that are switched on here stay on; counters end with this program.\n"
-		 "NO_COLOR in the environment asks for no colours.\n",
-	.flags = " pid exe count time depth key filter budget verbose v quiet q ",
+	.help = &help_top,
 	.run = run,
 };
 

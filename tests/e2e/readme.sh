@@ -3,20 +3,7 @@
 # there, but for the numbers; each snippet must compile; tables must add up. readme.py knows how.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
-
-# Names that the README uses (/srv/bin/service, port 9464, a kept meter's name) are real in namespaces
-# of our own: nobody else's are touched.
-in_namespaces() { # COMMAND...
-	need_counting
-	need_command unshare ip tmux
-	unshare --mount --net --propagation private bash -euc '
-		ip link set lo up
-		mount -t tmpfs tmpfs /srv
-		mkdir /srv/bin
-		cp "$O/tests/ocaml/service" /srv/bin/service
-		mount -t bpf bpf /sys/fs/bpf
-		exec "$@"' - "$@"
-}
+. "$(dirname "$0")/namespace_lib.sh"
 
 # The compiler finds the ppx and the post-linker as after an installation.
 export OCAMLPATH=$O/ocaml/lib PATH=$O:$ROOT/tools/ocaml:$PATH

@@ -7,7 +7,7 @@
 # build the package, as opam does.
 ocaml_dir := $(abspath $(O))/ocaml
 ocaml_srcs := tools/ocaml/dune-project $(wildcard tools/ocaml/*/dune tools/ocaml/*/*.ml \
-	tools/ocaml/*/*.mli tools/ocaml/*/*.c include/*.h) \
+	tools/ocaml/*/*.mli tools/ocaml/*/*.c include/*.h) tools/man/help.awk tools/man/ocaml-probes-link.1 \
 	$(wildcard src/base/*.[ch] src/program/dormant/*.[ch] src/program/*.[ch] src/elf/*.[ch] src/process/*.[ch])
 ocaml_stamp := $(ocaml_dir)/installed
 ocaml_stubs := tools/ocaml/probes_lib/probes_lib_stubs.c

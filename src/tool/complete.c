@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: MIT
+/*
+ * ocaml-probes complete WORD...: what the shells ask when the user presses Tab (tools/completion).
+ * It is in no list of commands, since people have no use for it.
+ *
+ * The words are those of the command line behind "ocaml-probes"; the last one, perhaps "", is being
+ * typed. The answer is a line for each text that may take its place, with a description behind a
+ * tab for shells that show one. The line ":files" means that the shell shall add names of files.
+ * Nothing is said about errors: the user is typing.
+ *
+ * Options come from the manual pages, and so does the kind of their values (base/help.h): what
+ * looks like "-pid PID" takes the id of a process. So an option needs no code here.
+ */
+#include "tool/complete.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/commands.h"
+
+struct request {
+	struct ocp_ctx *ctx;
+	const struct tool_command *command;
+	int n; /* words behind the command */
+	char **words;
+	const char *word;   /* the last of them */
+	size_t n_kept;	    /* its first bytes, which stay as they are */
+	const char *partly; /* what is behind them: a part of what is looked for */
+};
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+static bool begins_with(const char *text, const char *start)
+{
+	return strncmp(text, start, strlen(start)) == 0;
+}
+
+static void offer(const struct request *request, const char *text, const char *description)
+{
+	if (begins_with(text, request->partly))
+		printf("%.*s%s\t%s\n", (int)request->n_kept, request->word, text, description);
+}
+
+/* The first N_KEPT bytes of the word stay; the rest is looked for. */
+static void keep(struct request *request, size_t n_kept)
+{
+	request->n_kept = n_kept;
+	request->partly = request->word + n_kept;
+}
+
+static void offer_commands(const struct request *request)
+{
+	for (const struct tool_command *command = tool_commands; command->name; command++)
+		offer(request, command->name, command->help->summary);
+	offer(request, "help", "print the help of a command");
+	offer(request, "version", "print the version");
+}
+
+/* As the page writes them, or with the dashes that were typed. All ways are accepted. */
+static void offer_options(const struct request *request, const struct help *help)
+{
+	const size_t dashes = strspn(request->word, "-");
+	const bool is_typed = request->word[dashes] || dashes > 1;
+
+	for (const char *line = help->options; *line; line = strchr(line, '\n') + 1) {
+		const char *name = is_typed ? line + strspn(line, "-") : line;
+		const size_t bytes = strcspn(name, " [\n"), all = strcspn(name, "\n");
+		char option[64];
+
+		snprintf(option, sizeof(option), "%.*s%.*s", is_typed ? (int)dashes : 0,
+			 request->word, (int)bytes, name);
+		if (!begins_with(option, request->word))
+			continue;
+		printf("%s\t%.*s\n", option, (int)(all - bytes), name + bytes);
+		if (name[bytes] == '[')
+			printf("%s=\t%.*s\n", option, (int)(all - bytes), name + bytes);
+	}
+}
+
+static int offer_process(void *data, struct ocp_process *proc)
+{
+	const struct request *request = data;
+	char pid[16];
+
+	snprintf(pid, sizeof(pid), "%d", (int)ocp_process_pid(proc));
+	for (int i = 0; i < request->n - 1; i++)
+		if (strcmp(request->words[i], pid) == 0)
+			return 0;
+	if (begins_with(pid, request->partly)) {
+		printf("%.*s%s\t", (int)request->n_kept, request->word, pid);
+		print_text(ocp_process_exe(proc));
+		putchar('\n');
+	}
+	return 0;
+}
+
+static void offer_kept(const struct request *request)
+{
+	char **names;
+	size_t n;
+
+	if (ocp_kept_list(request->ctx, &names, &n))
+		return;
+	for (size_t i = 0; i < n; i++)
+		offer(request, names[i], "");
+	free(names);
+}
+
+/* ---- names of probes ------------------------------------------------------------------------ */
+
+/* The value of the option NAME in the words before the last; NULL: it is not there. */
+static const char *value_of(const struct request *request, const char *name)
+{
+	const size_t bytes = strlen(name);
+
+	for (int i = 0; i < request->n - 1; i++) {
+		const char *word = request->words[i] + strspn(request->words[i], "-");
+
+		if (word == request->words[i] || strncmp(word, name, bytes) != 0)
+			continue;
+		if (word[bytes] == '=')
+			return word + bytes + 1;
+		if (!word[bytes] && i < request->n - 2)
+			return request->words[i + 1];
+	}
+	return NULL;
+}
+
+/* Is NAME one of the names between commas in the first BYTES of LIST? */
+static bool is_listed(const char *list, size_t bytes, const char *name)
+{
+	for (const char *end = list + bytes; list < end; list += strcspn(list, ",") + 1)
+		if (strcspn(list, ",") == strlen(name) && begins_with(list, name))
+			return true;
+	return false;
+}
+
+/* A name is of A-Z a-z 0-9 _ (the library refuses files with others): a shell takes it as it is. */
+static void offer_probe(const struct request *request, size_t n_option, const char *name)
+{
+	if (!is_listed(request->word + n_option, request->n_kept - n_option, name))
+		offer(request, name, "");
+}
+
+/*
+ * The probes of the process or file that the command line names, without those that are in the list
+ * already. The word's first N_OPTION bytes are no part of the list.
+ */
+static void offer_probes(struct request *request, size_t n_option)
+{
+	const char *comma = strrchr(request->word + n_option, ',');
+	const char *pid = value_of(request, "pid"), *file = value_of(request, "prog");
+	struct ocp_process *proc = NULL;
+	struct ocp_program *prog = NULL;
+
+	keep(request, comma ? (size_t)(comma + 1 - request->word) : n_option);
+	if (!file)
+		file = value_of(request, "exe");
+	if (pid && ocp_process_open(request->ctx, (pid_t)atoi(pid), &proc) == 0)
+		for (size_t i = 0; i < ocp_process_probe_count(proc); i++)
+			offer_probe(request, n_option, ocp_process_probe_name(proc, i));
+	else if (!pid && file && ocp_program_open(request->ctx, file, &prog) == 0)
+		for (size_t i = 0; i < ocp_program_probe_count(prog); i++)
+			offer_probe(request, n_option, ocp_program_probe_name(prog, i));
+	ocp_process_free(proc);
+	ocp_program_free(prog);
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+static void offer_pids(struct request *request)
+{
+	struct ocp_scan_summary summary;
+
+	ocp_scan(request->ctx, offer_process, request, &summary);
+}
+
+/* Each of the BYTES of WORDS, which "|" separates. */
+static void offer_words(const struct request *request, const char *words, size_t bytes)
+{
+	for (const char *end = words + bytes; words < end; words += strcspn(words, "|") + 1) {
+		char text[32];
+		size_t n = strcspn(words, "|]\n");
+
+		snprintf(text, sizeof(text), "%.*s", (int)n, words);
+		offer(request, text, "");
+	}
+}
+
+/* A value of the kind that OPTION, a line of a page, names. The word's first N_OPTION bytes stay. */
+static void offer_values(struct request *request, const char *option, size_t n_option)
+{
+	const char *kind = option + strcspn(option, " [\n");
+	size_t bytes;
+
+	kind += strspn(kind, " [=");
+	bytes = strcspn(kind, "]\n");
+	keep(request, n_option);
+	if (bytes == strlen("PID") && begins_with(kind, "PID"))
+		offer_pids(request);
+	else if (bytes == strlen("FILE") && begins_with(kind, "FILE"))
+		puts(":files");
+	else if (begins_with(kind, "NAME,") || begins_with(kind, "NAMES") ||
+		 begins_with(kind, "START,") || begins_with(kind, "RE"))
+		offer_probes(request, n_option);
+	else if (memchr(kind, '|', bytes))
+		offer_words(request, kind, bytes);
+}
+
+/* ---- the line ------------------------------------------------------------------------------- */
+
+/* How many of the words before the last are neither options nor their values. */
+static int count_plain_words(const struct request *request)
+{
+	int n = 0;
+
+	for (int i = 0; i < request->n - 1; i++) {
+		const char *word = request->words[i], *name = word + strspn(word, "-");
+		const char *option = NULL;
+
+		if (name == word)
+			n++;
+		else
+			option = find_help_option(request->command->help, name);
+		if (option && option[strlen(name)] == ' ')
+			i++;
+	}
+	return n;
+}
+
+static void offer_plain_words(struct request *request)
+{
+	const struct command *command = request->command->command;
+	const int n = count_plain_words(request);
+
+	if (command == &command_bpftrace && n == 0)
+		offer_words(request, "count|time|args", strlen("count|time|args"));
+	else if (command == &command_bpftrace && n == 1)
+		offer_probes(request, 0);
+	else if ((command == &command_read || command == &command_detach) && n == 0)
+		offer_kept(request);
+	else if (!*request->word)
+		offer_options(request, request->command->help);
+}
+
+static void offer_arguments(struct request *request)
+{
+	const struct help *help = request->command->help;
+	const char *word = request->word, *option = NULL;
+	const char *before = request->n > 1 ? request->words[request->n - 2] : "";
+	const size_t n_name = strcspn(word, "=");
+	char name[32];
+
+	for (int i = 0; i < request->n - 1; i++) {
+		if (strcmp(request->words[i], "--") == 0) {
+			if (request->command->command && request->command->command->takes_program)
+				puts(":files");
+			return;
+		}
+	}
+	if (*before == '-')
+		option = find_help_option(help, before + strspn(before, "-"));
+	if (option && option[strcspn(option, " [\n")] == ' ') {
+		offer_values(request, option, 0);
+	} else if (*word == '-' && word[n_name]) {
+		snprintf(name, sizeof(name), "%.*s", (int)n_name, word);
+		option = find_help_option(help, name + strspn(name, "-"));
+		if (option)
+			offer_values(request, option, n_name + 1);
+	} else if (*word == '-') {
+		offer_options(request, help);
+	} else {
+		offer_plain_words(request);
+	}
+}
+
+int complete(int n, char **words)
+{
+	struct request request = {
+		.ctx = ocp_ctx_new(),
+		.n = n - 1,
+		.words = words + 1,
+	};
+
+	if (!request.ctx || n < 1)
+		goto done;
+	request.word = request.partly = words[n - 1];
+	request.command = find_command(words[0]);
+	if (n == 1 && *request.word == '-')
+		offer_options(&request, &help_tool);
+	else if (n == 1 || (n == 2 && strcmp(words[0], "help") == 0))
+		offer_commands(&request);
+	else if (request.command)
+		offer_arguments(&request);
+done:
+	ocp_ctx_free(request.ctx);
+	return EXIT_DONE;
+}

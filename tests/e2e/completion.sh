@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Tab in a real bash and a real zsh. completion.py presses it.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/namespace_lib.sh"
+
+# Two processes with probes: a shell that is asked for a pid has to show a list.
+start_services() {
+	cp "$O/tests/ocaml/service" "$TMP/only-service"
+	start_target "$TMP/only-service"
+	SERVICE=$TARGET
+	start_target "$TMP/only-service"
+	OTHER=$TARGET
+	wait_for 'finds -wx "request_start disabled" < <("$TOOL" info -pid "$OTHER" 2>&1)'
+	wait_for 'finds -wx "request_start disabled" < <("$TOOL" info -pid "$SERVICE" 2>&1)'
+	export SERVICE OTHER
+}
+
+# The shell's own rules, and no set-up of this machine's.
+press() { # SHELL CASES
+	PATH=$O:$PATH python3 "$ROOT/tests/e2e/completion.py" "$@"
+}
+
+test_bash() {
+	start_services
+	press bash words
+}
+
+test_zsh() {
+	need_command zsh
+	start_services
+	press zsh words
+}
+
+# Names of kept meters; nobody else's are seen.
+test_kept_meters() {
+	need_command zsh
+	start_services
+	# shellcheck disable=SC2016 # for the shell below
+	in_namespaces bash -euc '
+		"$TOOL" attach -pid "$SERVICE" --count --keep night-shift 2>/dev/null
+		PATH=$O:$PATH
+		python3 "$ROOT/tests/e2e/completion.py" bash kept
+		python3 "$ROOT/tests/e2e/completion.py" zsh kept
+		"$TOOL" detach night-shift >/dev/null'
+}
+
+# What the shells ask, without a shell.
+test_answers() {
+	local word
+	start_services
+	answers() { "$TOOL" complete "$@" | cut -f1 | xargs; }
+	eq "$("$TOOL" complete '' | cut -f1 | sort | xargs)" \
+		"$("$TOOL" help | sed -nE 's/^  ([a-z]+) .*/\1/p' | sort | xargs)" "the commands"
+	eq "$("$TOOL" complete attach -pid "$SERVICE" -enable '' | cut -f1 | xargs)" \
+		"$("$TOOL" info -pid "$SERVICE" | cut -d' ' -f1 | xargs)" "the probes of a process"
+	eq "$("$TOOL" complete trace -prog "$TMP/only-service" -enable '' | cut -f1 | xargs)" \
+		"$("$TOOL" list -prog "$TMP/only-service" | xargs)" "the probes of a file"
+	# Each option of the help, in all commands.
+	for word in attach list info doctor read detach top serve bpftrace trace; do
+		eq "$("$TOOL" complete "$word" - | cut -f1 | grep -v '=$' | sort | xargs)" \
+			"$("$TOOL" help "$word" | sed -nE 's/^  (-.*[^ ])(  .*|$)/\1/p' | sed 's/  .*//; s/, /\n/g' |
+				sed -E 's/[ [].*//' | sort | xargs)" "the options of $word"
+	done
+	matches " $(answers info -pid '' | tr '\n' ' ') " " $SERVICE .*$OTHER |$OTHER .*$SERVICE "
+	[[ " $(answers info -pid '') " != *" $$ "* ]] || fail "a pid without probes is offered"
+	[[ " $(answers attach -pid "$SERVICE" -pid '') " != *" $SERVICE "* ]] || fail "a pid is offered twice"
+	eq "$(answers attach --pid="$SERVICE" -enable cache_hit,cache_)" \
+		"cache_hit,cache_evict cache_hit,cache_miss" "what is not in the list yet"
+	eq "$(answers attach "-pid=${SERVICE:0:-1}" | tr ' ' '\n' | grep -x -- "-pid=$SERVICE")" "-pid=$SERVICE"
+	# Nothing, and no message, for what makes no sense.
+	for word in 'nosuch ' 'attach -pid 4194304 -enable ' 'attach --nosuch=' 'info -pid x' 'list -prog /nowhere -x' \
+		'list -- ' 'attach -enable '; do
+		# shellcheck disable=SC2046,SC2086 # words, the last of which is empty after a space
+		eq "$("$TOOL" complete $word ${word:+$([[ $word != *' ' ]] || echo "zzz")} 2>&1)" "" "complete $word"
+	done
+	"$TOOL" complete
+}
+
+# Fast enough for a key: the best of five, since others have work to do as well.
+test_speed() {
+	local i begin took best=999999
+	start_services
+	# shellcheck disable=SC2034 # it only counts
+	for i in 1 2 3 4 5; do
+		begin=${EPOCHREALTIME/./}
+		"$TOOL" complete attach -pid '' >"$TMP/pids"
+		"$TOOL" complete attach -pid "$SERVICE" -enable '' >"$TMP/names"
+		took=$((${EPOCHREALTIME/./} - begin))
+		((took >= best)) || best=$took
+	done
+	((best < 200000)) || fail "both take $best us"
+}
+
+TEST_TIMEOUT=120
+run_tests "$@"

@@ -1,0 +1,13 @@
+# Names that the README and the manual pages use (/srv/bin/service, port 9464, a kept meter's name) are
+# real in namespaces of our own: nobody else's are touched.
+in_namespaces() { # COMMAND...
+	need_counting
+	need_command unshare ip tmux
+	unshare --mount --net --propagation private bash -euc '
+		ip link set lo up
+		mount -t tmpfs tmpfs /srv
+		mkdir /srv/bin
+		cp "$O/tests/ocaml/service" /srv/bin/service
+		mount -t bpf bpf /sys/fs/bpf
+		exec "$@"' - "$@"
+}
