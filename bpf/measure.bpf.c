@@ -193,7 +193,7 @@ int process_fork(struct bpf_raw_tracepoint_args *args)
 		struct measure_losses *lost = our_losses();
 
 		if (lost)
-			add(&lost->tgids_full, 1);
+			add(&lost->children_full, 1);
 	}
 	return 0;
 }

@@ -247,13 +247,13 @@ struct measure_keyed {
 
 struct measure_losses {
 	__u64 passed_over;    /* hits that cost their time but were none of those asked for */
-	__u64 keyed_full;     /* hits that are in `hits` but not in `keyed` */
-	__u64 tgids_full;     /* processes that are not followed */
+	__u64 rows_full;      /* hits that are in `hits` but not in `keyed` */
+	__u64 children_full;  /* processes that are not followed */
 	__u64 filtered;	      /* hits that the filter rejected */
 	__u64 prints_dropped; /* records for which the ring buffer had no room */
 	__u64 prints_limited; /* records above print_limit */
 	/* Hits with an argument of another type than the filter compares it with. */
-	__u64 mismatches;
+	__u64 filter_mismatches;
 	__u64 last_mismatch; /* of the last of them: measure_mismatch(); 0: none */
 };
 

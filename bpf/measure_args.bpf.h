@@ -306,7 +306,7 @@ static __always_inline void count_mismatch(const struct measure_site *site, __u3
 
 	if (!lost)
 		return;
-	add(&lost->mismatches, 1);
+	add(&lost->filter_mismatches, 1);
 	lost->last_mismatch = measure_mismatch(site->column, mismatch);
 }
 

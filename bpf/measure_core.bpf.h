@@ -236,7 +236,7 @@ static __always_inline void count_keyed(const struct measure_site *site,
 		if (!slot) {
 			lost = our_losses();
 			if (lost)
-				add(&lost->keyed_full, 1);
+				add(&lost->rows_full, 1);
 			return;
 		}
 	}

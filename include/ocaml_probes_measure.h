@@ -102,7 +102,7 @@ OCP_API int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth);
  *
  * with && || ! and parentheses. Numbers compare with ints and with floats, exactly. A comparison
  * with what an argument is not (with a string if it is an int, or cannot be read) is false; see
- * `mismatches` in struct ocp_losses. -EINVAL, naming the column, for what is no such expression;
+ * `filter_mismatches` in struct ocp_losses. -EINVAL, naming the column, for what is no such expression;
  * -E2BIG for one of more than 32 operators.
  */
 OCP_API int ocp_meter_filter(struct ocp_meter *meter, const char *expr);
@@ -260,8 +260,8 @@ OCP_API size_t ocp_meter_process_count(const struct ocp_meter *meter);
 
 /* What measuring costs on this machine, now. Members may be added at the end. */
 struct ocp_costs {
-	double hit_ns;	      /* a hit, to the process */
-	double empty_pair_ns; /* what a pair measures with nothing in between; 0 without pairs */
+	double cost_per_hit_ns; /* a hit, to the process */
+	double empty_pair_ns;	/* what a pair measures with nothing in between; 0 without pairs */
 };
 
 /*
@@ -376,19 +376,19 @@ struct ocp_histogram {
 /* What was not measured, and what it was that cost time all the same. */
 struct ocp_losses {
 	uint64_t passed_over;	 /* hits that were none of those asked for (of other processes) */
-	uint64_t keyed_full;	 /* hits in no row by thread or process, for want of room */
-	uint64_t tgids_full;	 /* children that were not followed, for want of room */
+	uint64_t rows_full;	 /* hits in no row by thread or process, for want of room */
+	uint64_t children_full;	 /* children that were not followed, for want of room */
 	uint64_t filtered;	 /* hits that the filter rejected */
 	uint64_t prints_dropped; /* hits that were not printed: the buffer was full */
 	uint64_t prints_limited; /* hits that were not printed: above the limit */
 	/*
-	 * `mismatches` counts hits with an argument of another type than the filter compares it
+	 * `filter_mismatches` counts hits with an argument of another type than the filter compares it
 	 * with, where that comparison may have decided. Such a comparison is false, != too.
-	 * `mismatch` describes one of these hits, such as "arg0 of probe 'work' is an int and is
-	 * compared with a string". It is NULL if `mismatches` is 0, and belongs to the sample.
+	 * `filter_mismatch` describes one of these hits, such as "arg0 of probe 'work' is an int and is
+	 * compared with a string". It is NULL if `filter_mismatches` is 0, and belongs to the sample.
 	 */
-	uint64_t mismatches;
-	const char *mismatch;
+	uint64_t filter_mismatches;
+	const char *filter_mismatch;
 };
 
 /* Everything measured since the attach. *OUT is freed by the caller and must not outlive METER. */

@@ -161,18 +161,18 @@ static int time_rounds(struct calibration *c, struct engine *engine, double idle
 	int err = 0;
 
 	for (int i = 0; !err && i < N_ROUNDS; i++) {
-		double hit_ns, pair_ns = 0;
+		double cost_per_hit_ns, pair_ns = 0;
 
 		if (i)
 			nanosleep(&gap, NULL);
-		hit_ns = (time_passes(&c->code) - idle_ns) / SITES;
+		cost_per_hit_ns = (time_passes(&c->code) - idle_ns) / SITES;
 		if (c->spec.n_pairs)
 			err = read_pair(c, engine, before, &pair_ns);
 		/* Where it is next to nothing the clock may say less than before. */
-		if (hit_ns < 0)
-			hit_ns = 0;
-		if (i == 0 || hit_ns < c->costs.hit_ns)
-			c->costs.hit_ns = hit_ns;
+		if (cost_per_hit_ns < 0)
+			cost_per_hit_ns = 0;
+		if (i == 0 || cost_per_hit_ns < c->costs.cost_per_hit_ns)
+			c->costs.cost_per_hit_ns = cost_per_hit_ns;
 		if (i == 0 || pair_ns < c->costs.empty_pair_ns)
 			c->costs.empty_pair_ns = pair_ns;
 	}

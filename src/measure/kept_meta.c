@@ -56,7 +56,8 @@ void kept_meta_write(FILE *out, const struct ocp_meter *meter, const struct ocp_
 	const struct site_table *table = &meter->table;
 
 	fprintf(out, FORMAT "\nstart %" PRId64 "\nsplit %d\nkey %d\ncost %f %f\n", meter->start_ns,
-		(int)meter->split, meter->arguments.key_arg, costs->hit_ns, costs->empty_pair_ns);
+		(int)meter->split, meter->arguments.key_arg, costs->cost_per_hit_ns,
+		costs->empty_pair_ns);
 	if (meter->program_name) {
 		fputs("program", out);
 		write_word(out, meter->program_name);
@@ -224,7 +225,7 @@ static bool read_costs(struct reader *r, char **line)
 {
 	struct ocp_costs *costs = &r->meter->kept_costs;
 
-	if (r->has_costs || !take_cost(line, &costs->hit_ns) ||
+	if (r->has_costs || !take_cost(line, &costs->cost_per_hit_ns) ||
 	    !take_cost(line, &costs->empty_pair_ns))
 		return false;
 	r->has_costs = true;

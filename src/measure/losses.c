@@ -10,8 +10,8 @@
 
 void losses_free(struct ocp_losses *losses)
 {
-	free((char *)losses->mismatch);
-	losses->mismatch = NULL;
+	free((char *)losses->filter_mismatch);
+	losses->filter_mismatch = NULL;
 }
 
 /* LAST is what measure_mismatch() has made. */
@@ -44,14 +44,15 @@ int losses_make(const struct site_table *table, const struct measure_losses *rea
 {
 	*losses = (struct ocp_losses){
 		.passed_over = read->passed_over,
-		.keyed_full = read->keyed_full,
-		.tgids_full = read->tgids_full,
+		.rows_full = read->rows_full,
+		.children_full = read->children_full,
 		.filtered = read->filtered,
 		.prints_dropped = read->prints_dropped,
 		.prints_limited = read->prints_limited,
-		.mismatches = read->mismatches,
+		.filter_mismatches = read->filter_mismatches,
 	};
-	return read->last_mismatch ? describe(table, read->last_mismatch, &losses->mismatch) : 0;
+	return read->last_mismatch ? describe(table, read->last_mismatch, &losses->filter_mismatch)
+				   : 0;
 }
 
 int losses_subtract(struct ocp_ctx *ctx, const struct ocp_losses *later,
@@ -59,15 +60,15 @@ int losses_subtract(struct ocp_ctx *ctx, const struct ocp_losses *later,
 {
 	*losses = (struct ocp_losses){
 		.passed_over = later->passed_over - earlier->passed_over,
-		.keyed_full = later->keyed_full - earlier->keyed_full,
-		.tgids_full = later->tgids_full - earlier->tgids_full,
+		.rows_full = later->rows_full - earlier->rows_full,
+		.children_full = later->children_full - earlier->children_full,
 		.filtered = later->filtered - earlier->filtered,
 		.prints_dropped = later->prints_dropped - earlier->prints_dropped,
 		.prints_limited = later->prints_limited - earlier->prints_limited,
-		.mismatches = later->mismatches - earlier->mismatches,
+		.filter_mismatches = later->filter_mismatches - earlier->filter_mismatches,
 	};
-	if (!losses->mismatches || !later->mismatch)
+	if (!losses->filter_mismatches || !later->filter_mismatch)
 		return 0;
-	losses->mismatch = strdup(later->mismatch);
-	return losses->mismatch ? 0 : ctx_no_memory(ctx);
+	losses->filter_mismatch = strdup(later->filter_mismatch);
+	return losses->filter_mismatch ? 0 : ctx_no_memory(ctx);
 }

@@ -59,12 +59,12 @@ static void add_processes(struct body *out, const struct watch_target *target)
 static void add_cost(struct body *out, const struct watch_target *target)
 {
 	add_key(out, "cost");
-	body_lit(out, "{\"hit_ns\":");
-	body_real(out, target->hit_ns, 1);
-	add_key(out, "core_share");
-	body_real(out, target->core_share, 6);
+	body_lit(out, "{\"cost_per_hit_ns\":");
+	body_real(out, target->cost_per_hit_ns, 1);
+	add_key(out, "cpu_overhead");
+	body_real(out, target->cpu_overhead, 6);
 	add_key(out, "seconds");
-	body_real(out, target->cost_seconds, 6);
+	body_real(out, target->cpu_overhead_seconds, 6);
 	add_key(out, "budget");
 	if (target->budget > 0)
 		body_real(out, target->budget, 6);
@@ -84,8 +84,8 @@ static void add_losses(struct body *out, const struct watch_losses *losses)
 	body_u64(out, losses->rows_full);
 	add_key(out, "children_full");
 	body_u64(out, losses->children_full);
-	add_key(out, "filter_mismatch");
-	body_u64(out, losses->filter_mismatch);
+	add_key(out, "filter_mismatches");
+	body_u64(out, losses->filter_mismatches);
 	body_lit(out, "}");
 }
 
@@ -200,7 +200,7 @@ static void add_target(struct body *out, const struct watch_target *target)
 	add_cost(out, target);
 	add_losses(out, &target->losses);
 	add_key(out, "filter_mismatch");
-	body_json(out, target->mismatch);
+	body_json(out, target->filter_mismatch);
 	add_key(out, "probes");
 	body_lit(out, "[");
 	for (size_t i = 0; i < target->n_probes; i++) {

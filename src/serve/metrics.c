@@ -195,7 +195,7 @@ static void add_losses(struct writer *w, const struct family *family,
 		{ "pair_not_keyed", losses->pair_not_keyed },
 		{ "rows_full", losses->rows_full },
 		{ "children_full", losses->children_full },
-		{ "filter_mismatch", losses->filter_mismatch },
+		{ "filter_mismatches", losses->filter_mismatches },
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
@@ -209,16 +209,16 @@ static void add_cost(struct writer *w, const struct family *family,
 {
 	const struct labels labels = { .target = target };
 
-	add_seconds(w, family, "_total", &labels, target->cost_seconds);
+	add_seconds(w, family, "_total", &labels, target->cpu_overhead_seconds);
 	add_created(w, family, &labels);
 }
 
 static void add_hit_cost(struct writer *w, const struct family *family,
 			 const struct watch_target *target)
 {
-	if (target->hit_ns > 0)
+	if (target->cost_per_hit_ns > 0)
 		add_seconds(w, family, "", &(struct labels){ .target = target },
-			    target->hit_ns / 1e9);
+			    target->cost_per_hit_ns / 1e9);
 }
 
 /* ---- probes --------------------------------------------------------------------------------- */
@@ -398,10 +398,10 @@ static const struct {
 	  add_orphans },
 	{ { "pair_open", GAUGE, NULL, "Starts that have not stopped yet." }, add_open },
 	{ { "lost", COUNTER, NULL, "What was not measured, by the reason why." }, add_losses },
-	{ { "cost_seconds", COUNTER, "seconds",
+	{ { "cpu_overhead_seconds", COUNTER, "seconds",
 	    "Time that measuring took the program, from its hits and what a hit costs." },
 	  add_cost },
-	{ { "hit_cost_seconds", GAUGE, "seconds",
+	{ { "cost_per_hit_seconds", GAUGE, "seconds",
 	    "Time that measuring takes the program at each hit." },
 	  add_hit_cost },
 };

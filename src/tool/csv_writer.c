@@ -112,13 +112,13 @@ static void write_losses(const struct report *report)
 		uint64_t count;
 		const char *what; /* goes to the column of arguments */
 	} all[] = {
-		{ "map_full", lost->keyed_full, NULL },
-		{ "children_not_followed", lost->tgids_full, NULL },
+		{ "rows_full", lost->rows_full, NULL },
+		{ "children_full", lost->children_full, NULL },
 		{ "passed_over", lost->passed_over, NULL },
 		{ "filtered", lost->filtered, NULL },
 		{ "prints_dropped", lost->prints_dropped, NULL },
 		{ "prints_limited", lost->prints_limited, NULL },
-		{ "filter_mismatches", lost->mismatches, lost->mismatch },
+		{ "filter_mismatches", lost->filter_mismatches, lost->filter_mismatch },
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {

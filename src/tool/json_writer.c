@@ -130,19 +130,19 @@ static struct json_object *histogram_json(const struct ocp_histogram *histogram)
 	return object;
 }
 
-static struct json_object *lost_json(const struct ocp_losses *losses)
+static struct json_object *losses_json(const struct ocp_losses *losses)
 {
 	struct json_object *object = json_object_new_object();
 
-	add_uint(object, "map_full", losses->keyed_full);
-	add_uint(object, "children_not_followed", losses->tgids_full);
+	add_uint(object, "rows_full", losses->rows_full);
+	add_uint(object, "children_full", losses->children_full);
 	add_uint(object, "passed_over", losses->passed_over);
 	add_uint(object, "filtered", losses->filtered);
 	add_uint(object, "prints_dropped", losses->prints_dropped);
 	add_uint(object, "prints_limited", losses->prints_limited);
-	add_uint(object, "filter_mismatches", losses->mismatches);
-	if (losses->mismatch)
-		add_string(object, "filter_mismatch", losses->mismatch);
+	add_uint(object, "filter_mismatches", losses->filter_mismatches);
+	if (losses->filter_mismatch)
+		add_string(object, "filter_mismatch", losses->filter_mismatch);
 	return object;
 }
 
@@ -189,12 +189,12 @@ static void write_json(const struct report *report)
 	json_object_object_add(top, "uses_without_site", uses_without_site_json(report->sample));
 	if (report->prints && report->is_total)
 		add_uint(top, "printed", report->n_printed);
-	json_object_object_add(top, "lost", lost_json(ocp_sample_losses(report->sample)));
+	json_object_object_add(top, "losses", losses_json(ocp_sample_losses(report->sample)));
 	if (report->is_total) {
-		add_double(top, "hit_ns", report->costs->hit_ns);
+		add_double(top, "cost_per_hit_ns", report->costs->cost_per_hit_ns);
 		if (ocp_sample_pair_count(report->sample))
-			add_double(top, "floor_ns", report->costs->empty_pair_ns);
-		add_double(top, "cost_share", report_cost(report));
+			add_double(top, "empty_pair_ns", report->costs->empty_pair_ns);
+		add_double(top, "cpu_overhead", report_cost(report));
 	}
 	puts(json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN));
 	json_object_put(top);

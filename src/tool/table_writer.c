@@ -233,7 +233,7 @@ static void print_pairs(const struct report *report)
 		const struct ocp_pair *pair = ocp_sample_pair(report->sample, i);
 
 		printf("\n%s,%s: orphan starts %" PRIu64 ", orphan stops %" PRIu64
-		       ", map full %" PRIu64 ", no key %" PRIu64 ", still open %" PRIu64 "\n",
+		       ", map full %" PRIu64 ", not keyed %" PRIu64 ", open %" PRIu64 "\n",
 		       pair->start, pair->stop, pair->orphan_starts, pair->orphan_stops,
 		       pair->map_full, pair->not_keyed, pair->open);
 		if (report->is_total && pair_note(note, pair->start, pair->stop, pair))
@@ -271,29 +271,44 @@ static void print_histogram(const struct report *report, const struct ocp_histog
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-static void print_footer(const struct report *report)
+/* "1 hit rejected by the filter": N and WHAT, an "s" behind UNIT if N is not 1. */
+static void print_loss(uint64_t n, const char *unit, const char *what)
 {
-	const struct ocp_losses *lost = ocp_sample_losses(report->sample);
-	const uint64_t hits = ocp_sample_all_hits(report->sample);
+	printf("%" PRIu64 " %s%s %s\n", n, unit, n == 1 ? "" : "s", what);
+}
+
+static void print_losses(const struct report *report)
+{
+	const struct ocp_losses *losses = ocp_sample_losses(report->sample);
 
 	if (report->split == OCP_BY_THREAD || report->split == OCP_BY_PROCESS)
-		printf("hits in no row for want of room: %" PRIu64 "\n", lost->keyed_full);
-	if (lost->tgids_full)
-		printf("children that were not followed for want of room: %" PRIu64 "\n",
-		       lost->tgids_full);
-	if (lost->filtered)
-		printf("hits that the filter rejected: %" PRIu64 "\n", lost->filtered);
-	if (lost->mismatches)
-		printf("hits with an argument of another type than the filter's: %" PRIu64 "; %s\n",
-		       lost->mismatches, lost->mismatch ? lost->mismatch : "of which is not known");
+		print_loss(losses->rows_full, "hit", "in no row (map full)");
+	if (losses->children_full)
+		printf("%" PRIu64 " %s not followed (map full)\n", losses->children_full,
+		       losses->children_full == 1 ? "child" : "children");
+	if (losses->filtered)
+		print_loss(losses->filtered, "hit", "rejected by the filter");
+	if (losses->filter_mismatches)
+		printf("%" PRIu64 " hit%s with an argument of another type than the filter's: %s\n",
+		       losses->filter_mismatches, losses->filter_mismatches == 1 ? "" : "s",
+		       losses->filter_mismatch ? losses->filter_mismatch : "no example is known");
 	if (report->prints)
-		printf("hits printed: %" PRIu64 "; not for want of room: %" PRIu64
-		       ", not because of the limit: %" PRIu64 "\n",
-		       report->n_printed, lost->prints_dropped, lost->prints_limited);
-	if (lost->passed_over)
-		printf("hits of other processes, passed over: %" PRIu64 "\n", lost->passed_over);
-	printf("cost: %.0f hits/s x %.0f ns = %.2f%% of a core\n", report_rate(report, hits),
-	       report->costs->hit_ns, 100 * report_cost(report));
+		printf("%" PRIu64 " hit%s printed, %" PRIu64 " suppressed by --limit, %" PRIu64
+		       " dropped (buffer full)\n",
+		       report->n_printed, report->n_printed == 1 ? "" : "s", losses->prints_limited,
+		       losses->prints_dropped);
+	if (losses->passed_over)
+		print_loss(losses->passed_over, "hit", "of other processes passed over");
+}
+
+static void print_footer(const struct report *report)
+{
+	const uint64_t hits = ocp_sample_all_hits(report->sample);
+
+	print_losses(report);
+	printf("CPU overhead: %.0f hits/s x %.0f ns per hit = %.2f%% of a core\n",
+	       report_rate(report, hits), report->costs->cost_per_hit_ns,
+	       100 * report_cost(report));
 }
 
 static void write_table(const struct report *report)

@@ -28,7 +28,7 @@ struct writer {
 	void (*write_hit)(const struct ocp_hit *hit, bool is_first);
 };
 
-enum { JSON_VERSION = 3 };
+enum { JSON_VERSION = 4 };
 
 extern const struct writer table_writer, json_writer, csv_writer;
 

@@ -83,10 +83,10 @@ static void describe(const struct top *top, const struct seen_target *target, st
 	fields[FIELD_SINCE].rank = 5;
 	snprintf(fields[FIELD_SINCE].text, sizeof(fields[0].text), "for %s",
 		 text_duration(text, seconds));
-	if (target->hit_ns > 0) {
+	if (target->cost_per_hit_ns > 0) {
 		fields[FIELD_HIT].rank = 6;
-		snprintf(fields[FIELD_HIT].text, sizeof(fields[0].text), "%s a hit",
-			 text_ns(text, (uint64_t)target->hit_ns, top->is_utf8));
+		snprintf(fields[FIELD_HIT].text, sizeof(fields[0].text), "%s per hit",
+			 text_ns(text, (uint64_t)target->cost_per_hit_ns, top->is_utf8));
 	}
 }
 
@@ -101,7 +101,7 @@ static void draw_summary(const struct top *top)
 	for (size_t i = 0; i < seen->n_targets; i++) {
 		if (!isnan(seen->targets[i].rate))
 			rate = seen->targets[i].rate + (isnan(rate) ? 0 : rate);
-		share += seen->targets[i].core_share;
+		share += seen->targets[i].cpu_overhead;
 	}
 	for (size_t i = 0; i < N_FIELDS; i++)
 		fields[i] = (struct field){ .rank = -1 };
@@ -111,7 +111,7 @@ static void draw_summary(const struct top *top)
 	snprintf(fields[FIELD_RATE].text, sizeof(fields[0].text), "%s hits/s",
 		 text_rate(text, rate));
 	fields[FIELD_COST].rank = 2;
-	snprintf(fields[FIELD_COST].text, sizeof(fields[0].text), "cost %s of a core",
+	snprintf(fields[FIELD_COST].text, sizeof(fields[0].text), "CPU overhead %s",
 		 text_share(text, share));
 	if (top->budget > 0) {
 		fields[FIELD_BUDGET].rank = 3;
@@ -136,17 +136,17 @@ static int draw_losses(const struct top *top, int y)
 		sum.pair_not_keyed += losses->pair_not_keyed;
 		sum.rows_full += losses->rows_full;
 		sum.children_full += losses->children_full;
-		sum.filter_mismatch += losses->filter_mismatch;
+		sum.filter_mismatches += losses->filter_mismatches;
 	}
 	const struct {
 		uint64_t count;
 		const char *what;
 	} all[] = {
-		{ sum.pair_map_full, "starts without room" },
+		{ sum.pair_map_full, "starts not recorded (map full)" },
 		{ sum.pair_not_keyed, "starts without a key" },
-		{ sum.rows_full, "hits in no row" },
-		{ sum.children_full, "children not followed" },
-		{ sum.filter_mismatch, "hits of another type than the filter's" },
+		{ sum.rows_full, "hits in no row (map full)" },
+		{ sum.children_full, "children not followed (map full)" },
+		{ sum.filter_mismatches, "hits of another type than the filter's" },
 	};
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (all[i].count)
@@ -167,11 +167,11 @@ static int draw_mismatch(const struct top *top, int y)
 	char text[256];
 	size_t i = 0;
 
-	while (i < seen->n_targets && !seen->targets[i].mismatch)
+	while (i < seen->n_targets && !seen->targets[i].filter_mismatch)
 		i++;
 	if (i == seen->n_targets)
 		return 0;
-	snprintf(text, sizeof(text), "filter: %s", seen->targets[i].mismatch);
+	snprintf(text, sizeof(text), "filter: %s", seen->targets[i].filter_mismatch);
 	attron(paint_colour(COLOUR_BAD));
 	paint_text(y, 0, COLS, text);
 	attroff(paint_colour(COLOUR_BAD));
@@ -338,7 +338,7 @@ static const struct {
 		     "~finally), or another thread has it (use --key argN)" },
 	{ "handler", "on, off, mixed, or ? if it cannot be read" },
 	{ "counted", "yes, no, or pair: the probe is part of a pair" },
-	{ "cost", "hits x what a hit costs; counters go off over budget" },
+	{ "CPU overhead", "hits x cost per hit; over budget, counters go off" },
 };
 
 #define N_HELP (sizeof(help) / sizeof(help[0]))

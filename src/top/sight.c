@@ -57,7 +57,7 @@ static size_t size_up(struct sight *seen, const struct watch *watch, size_t *n_p
 		seen->n_pairs += target->n_pairs;
 		*n_pids += target->n_pids;
 		bytes += kept_bytes(target->title) + kept_bytes(target->problem) +
-			 kept_bytes(target->mismatch);
+			 kept_bytes(target->filter_mismatch);
 		for (size_t i = 0; i < target->n_probes; i++)
 			bytes += kept_bytes(target->probes[i].name);
 		for (size_t i = 0; i < target->n_pairs; i++)
@@ -72,14 +72,14 @@ static void copy_target(struct seen_target *to, const struct watch_target *from,
 	*to = (struct seen_target){
 		.exe = keep(at, from->title),
 		.problem = keep(at, from->problem),
-		.mismatch = keep(at, from->mismatch),
+		.filter_mismatch = keep(at, from->filter_mismatch),
 		.is_up = from->is_up,
 		.knows_pids = from->knows_pids,
 		.pids = *pids,
 		.n_pids = from->n_pids,
 		.since_ns = from->since_ns,
-		.hit_ns = from->hit_ns,
-		.core_share = from->core_share,
+		.cost_per_hit_ns = from->cost_per_hit_ns,
+		.cpu_overhead = from->cpu_overhead,
 		.losses = from->losses,
 	};
 	to->name = text_base_name(to->exe);

@@ -38,10 +38,10 @@ struct seen_target {
 	const pid_t *pids;
 	size_t n_pids;
 	int64_t since_ns;
-	double hit_ns, core_share;
+	double cost_per_hit_ns, cpu_overhead;
 	double rate; /* of all its probes; NAN: of none is it known */
 	struct watch_losses losses;
-	const char *mismatch;
+	const char *filter_mismatch;
 };
 
 struct sight {

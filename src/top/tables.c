@@ -93,8 +93,8 @@ static void draw_program(const struct top *top, int y, const struct column *colu
 	paint_cell(y, &columns[1], target_state(top, target));
 	attroff(paint_colour(target->is_up ? COLOUR_GOOD : COLOUR_NOTE));
 	paint_cell(y, &columns[2], text_rate(text, target->rate));
-	paint_cell(y, &columns[3], text_share(text, target->core_share));
-	paint_cell(y, &columns[4], text_ns(text, (uint64_t)target->hit_ns, top->is_utf8));
+	paint_cell(y, &columns[3], text_share(text, target->cpu_overhead));
+	paint_cell(y, &columns[4], text_ns(text, (uint64_t)target->cost_per_hit_ns, top->is_utf8));
 	paint_cell(y, &columns[5], text_duration(text, seconds));
 	write_pids(pids, sizeof(pids), target);
 	paint_cell(y, &columns[6], target->problem ? target->problem : pids);
@@ -108,8 +108,8 @@ void draw_programs(const struct top *top, int y, int lines)
 		{ .title = "program", .rank = 0, .min = name < 12 ? name : 12, .want = name },
 		{ .title = "state", .rank = 1, .min = 12, .want = 12 },
 		{ .title = "hits/s", .rank = 2, .min = 6, .want = 6, .is_right = true },
-		{ .title = "cost", .rank = 3, .min = 6, .want = 6, .is_right = true },
-		{ .title = "a hit", .rank = 5, .min = 6, .want = 6, .is_right = true },
+		{ .title = "overhead", .rank = 3, .min = 8, .want = 8, .is_right = true },
+		{ .title = "per hit", .rank = 5, .min = 7, .want = 7, .is_right = true },
 		{ .title = "for", .rank = 6, .min = 6, .want = 6, .is_right = true },
 		{ .title = "processes", .rank = 4, .min = 10, .want = COLS },
 	};

@@ -209,5 +209,5 @@ void source_ask_costs(struct source *source, int64_t now_ns)
 	if (err)
 		ctx_log(source->ctx, OCP_LOG_INFO, "%s", ocp_error(source->ctx));
 	else
-		source->hit_ns = costs.hit_ns;
+		source->cost_per_hit_ns = costs.cost_per_hit_ns;
 }

@@ -33,8 +33,8 @@ struct source {
 	bool is_stale;		     /* one of its files was overwritten, and is measured no more */
 	struct ocp_sample *sample;   /* the last; NULL: none yet */
 	uint64_t hits, hits_at_tick; /* all of sample, and when the last tick was */
-	double hit_ns;		     /* 0: not known */
-	double core_share;	     /* that its hits in the last tick cost */
+	double cost_per_hit_ns;	     /* 0: not known */
+	double cpu_overhead;	     /* that its hits in the last tick cost */
 	bool asked_costs;
 	int64_t attached_ns;   /* CLOCK_MONOTONIC */
 	int64_t idle_since_ns; /* likewise: without a process; 0: not known to be */

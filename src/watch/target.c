@@ -207,9 +207,9 @@ static void add_losses(struct watch_losses *sum, const struct ocp_sample *sample
 {
 	const struct ocp_losses *losses = ocp_sample_losses(sample);
 
-	sum->rows_full += losses->keyed_full;
-	sum->children_full += losses->tgids_full;
-	sum->filter_mismatch += losses->mismatches;
+	sum->rows_full += losses->rows_full;
+	sum->children_full += losses->children_full;
+	sum->filter_mismatches += losses->filter_mismatches;
 	for (size_t i = 0; i < ocp_sample_pair_count(sample); i++) {
 		const struct ocp_pair *pair = ocp_sample_pair(sample, i);
 
@@ -221,14 +221,14 @@ static void add_losses(struct watch_losses *sum, const struct ocp_sample *sample
 /* Said once, whatever comes later. */
 static int note_mismatch(struct target *target, const struct ocp_sample *sample)
 {
-	const char *mismatch = ocp_sample_losses(sample)->mismatch;
+	const char *mismatch = ocp_sample_losses(sample)->filter_mismatch;
 
 	if (target->mismatch || !mismatch)
 		return 0;
 	target->mismatch = strdup(mismatch);
 	if (!target->mismatch)
 		return ctx_no_memory(target->ctx);
-	target->view.mismatch = target->mismatch;
+	target->view.filter_mismatch = target->mismatch;
 	ctx_log(target->ctx, OCP_LOG_WARN,
 		"%s: filter: %s: such a comparison is false, and the hit is counted as "
 		"filter_mismatch",
@@ -447,7 +447,7 @@ static void add_pairs(struct target *target, const struct ocp_sample *sample)
 static void start_from_bases(struct target *target)
 {
 	target->view.losses = target->base_losses;
-	target->view.cost_seconds = target->base_cost_seconds;
+	target->view.cpu_overhead_seconds = target->base_cost_seconds;
 	target->view.n_rows = 0;
 	for (size_t i = 0; i < target->view.n_probes; i++) {
 		target->probes[i].hits = target->probe_records[i]->base_hits;
@@ -476,9 +476,10 @@ static int add_up(struct target *target)
 		add_pairs(target, source->sample);
 		add_losses(&target->view.losses, source->sample);
 		err = err ? err : note_mismatch(target, source->sample);
-		target->view.cost_seconds += (double)source->hits * source->hit_ns / 1e9;
-		if (source->hit_ns > 0)
-			target->view.hit_ns = source->hit_ns;
+		target->view.cpu_overhead_seconds +=
+			(double)source->hits * source->cost_per_hit_ns / 1e9;
+		if (source->cost_per_hit_ns > 0)
+			target->view.cost_per_hit_ns = source->cost_per_hit_ns;
 	}
 	its_err = add_rows(target);
 	target->view.n_rows = merge_rows(target->rows, target->view.n_rows);
@@ -545,7 +546,7 @@ int target_end_source(struct target *target, size_t number)
 		record->base.open = 0;
 	}
 	add_losses(&target->base_losses, source->sample);
-	target->base_cost_seconds += (double)source->hits * source->hit_ns / 1e9;
+	target->base_cost_seconds += (double)source->hits * source->cost_per_hit_ns / 1e9;
 	source_free(source);
 	memmove(target->sources + number, target->sources + number + 1,
 		(--target->n_sources - number) * sizeof(void *));
@@ -643,13 +644,13 @@ void target_tick(struct target *target, size_t column, int64_t dt_ns)
 {
 	const double seconds = (double)dt_ns / 1e9;
 
-	target->view.core_share = 0;
+	target->view.cpu_overhead = 0;
 	for (size_t i = 0; i < target->n_sources; i++) {
 		struct source *source = target->sources[i];
 
-		source->core_share = (double)(source->hits - source->hits_at_tick) *
-				     source->hit_ns / (double)dt_ns;
-		target->view.core_share += source->core_share;
+		source->cpu_overhead = (double)(source->hits - source->hits_at_tick) *
+				       source->cost_per_hit_ns / (double)dt_ns;
+		target->view.cpu_overhead += source->cpu_overhead;
 		source->hits_at_tick = source->hits;
 	}
 	for (size_t i = 0; i < target->view.n_probes; i++) {

@@ -86,7 +86,7 @@ struct watch_row {
 /* What was not measured; each a counter. */
 struct watch_losses {
 	uint64_t pair_map_full, pair_not_keyed, rows_full, children_full;
-	uint64_t filter_mismatch; /* hits with an argument of another type than the filter's */
+	uint64_t filter_mismatches; /* hits with an argument of another type than the filter's */
 };
 
 struct watch_target {
@@ -103,13 +103,14 @@ struct watch_target {
 	const char *problem; /* why it is not measured, or not in full; NULL: no problem */
 	const pid_t *pids;   /* that run it, ascending */
 	size_t n_pids;
-	bool knows_pids;     /* false: some may not be looked at, as /proc has them */
-	double hit_ns;	     /* what a hit costs the process; 0: not known yet */
-	double cost_seconds; /* that all hits up to now have cost; never goes back */
-	double core_share;   /* of one core, that they cost in the last tick */
-	double budget;	     /* the most that they may cost, likewise; 0: no limit */
+	bool knows_pids;	     /* false: some may not be looked at, as /proc has them */
+	double cost_per_hit_ns;	     /* what a hit costs the process; 0: not known yet */
+	double cpu_overhead_seconds; /* that all hits up to now have cost; never goes back */
+	double cpu_overhead;	     /* of one core, that they cost in the last tick */
+	double budget;		     /* the most that they may cost, likewise; 0: no limit */
 	struct watch_losses losses;
-	const char *mismatch; /* the first of filter_mismatch in words; NULL: there is none */
+	const char
+		*filter_mismatch; /* the first of filter_mismatches in words; NULL: there is none */
 	const struct watch_probe *probes; /* by name */
 	size_t n_probes;
 	const struct watch_pair *pairs; /* in the order in which they were asked for */

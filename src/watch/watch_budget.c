@@ -67,7 +67,7 @@ static int cut_costs(struct watch *watch, size_t number, const struct watch_rule
 	int err = 0;
 
 	while (!err && n < MAX_CUTS && share > budget && (probe = busiest_probe(target)) >= 0) {
-		share -= target->probes[probe].rate * target->view.hit_ns / 1e9;
+		share -= target->probes[probe].rate * target->view.cost_per_hit_ns / 1e9;
 		err = watch_switch_counter(watch, number, target->probes[probe].name, false);
 		target->probe_records[probe]->is_cut = !err;
 		n += !err;
@@ -99,7 +99,7 @@ static int keep_budget(struct watch *watch, size_t number, const struct watch_ru
 
 	for (size_t i = 0; i < target->n_sources; i++)
 		if (target->sources[i]->owner == rule)
-			share += target->sources[i]->core_share;
+			share += target->sources[i]->cpu_overhead;
 	if (rule->request->budget <= 0 || share <= rule->request->budget)
 		return 0;
 	return cut_costs(watch, number, rule, share);

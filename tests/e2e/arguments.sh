@@ -55,9 +55,9 @@ print(eval(sys.argv[2]))' "$TMP/out" "$1"
 test_filter() {
 	measure_requests 2000 --count=request_start --filter 'arg0 > 100 && arg1 == "GET"' --json
 	eq "$(of_json 't["probes"][0]["hits"]')" "$(told gets_above_100)" "hits"
-	eq "$(of_json 't["probes"][0]["hits"] + t["lost"]["filtered"]')" "$(told starts)" "all"
+	eq "$(of_json 't["probes"][0]["hits"] + t["losses"]["filtered"]')" "$(told starts)" "all"
 	# What was rejected has cost its time, too.
-	of_json 't["cost_share"] * t["span_s"] * 1e9 / t["hit_ns"]' >"$TMP/cost"
+	of_json 't["cpu_overhead"] * t["span_s"] * 1e9 / t["cost_per_hit_ns"]' >"$TMP/cost"
 	eq "$(printf '%.0f' "$(cat "$TMP/cost")")" "$(told starts)" "hits that the cost line knows of"
 }
 
@@ -112,7 +112,7 @@ import json, sys
 t = json.loads(sys.stdin.readlines()[-1])
 hits = {p["name"]: p["hits"] for p in t["probes"]}
 print(*[hits[name] for name in ("int", "float", "int64", "string", "block")], end="\t")
-print(t["lost"]["filter_mismatches"])' <"$TMP/out.$i"
+print(t["losses"]["filter_mismatches"])' <"$TMP/out.$i"
 	done >"$TMP/measured"
 	diff "$TMP/table" "$TMP/measured" || fail "counts differ from the program's"
 }
@@ -122,13 +122,13 @@ test_filter_of_another_type() {
 	local why="arg1 of probe 'number' is a string and is compared with a number"
 	measure_requests 50 --count=number --filter 'arg1 > 50'
 	grep -Eq '^number +0 ' "$TMP/out" || fail "$(cat "$TMP/out")"
-	grep -qxF "hits that the filter rejected: 50" "$TMP/out" || fail "$(cat "$TMP/out")"
-	grep -qxF "hits with an argument of another type than the filter's: 50; $why" "$TMP/out" ||
+	grep -qxF "50 hits rejected by the filter" "$TMP/out" || fail "$(cat "$TMP/out")"
+	grep -qxF "50 hits with an argument of another type than the filter's: $why" "$TMP/out" ||
 		fail "$(cat "$TMP/out")"
 	quit_target
 	measure_requests 50 --count=number --filter 'arg1 > 50' --json
-	eq "$(of_json 't["lost"]["filtered"], t["lost"]["filter_mismatches"]')" "(50, 50)"
-	eq "$(of_json 't["lost"]["filter_mismatch"]')" "$why"
+	eq "$(of_json 't["losses"]["filtered"], t["losses"]["filter_mismatches"]')" "(50, 50)"
+	eq "$(of_json 't["losses"]["filter_mismatch"]')" "$why"
 	quit_target
 	# What is behind a `!` is true, and is counted all the same.
 	measure_requests 50 --count=number --filter '!(arg0 == "a")' --csv
@@ -138,7 +138,7 @@ test_filter_of_another_type() {
 		"filter_mismatches 50 arg0 of probe 'number' is an int and is compared with a string"
 	quit_target
 	measure_requests 50 --count=number --filter 'arg0 > 0.5 && arg1 != "x"' --json
-	eq "$(of_json 't["lost"]["filter_mismatches"], "filter_mismatch" in t["lost"]')" "(0, False)"
+	eq "$(of_json 't["losses"]["filter_mismatches"], "filter_mismatch" in t["losses"]')" "(0, False)"
 }
 
 # ---- keys ---------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ test_print() {
 	grep -qF 'number -597 "\027]0;199\007\r\127\155[2J\194\15531m\226\128\174"' "$TMP/out" ||
 		fail "$(grep number "$TMP/out" | tail -3)"
 	grep -E "$line" "$TMP/out" | sort -c -n || fail "not in the order of time"
-	grep -q "^hits printed: $((200 + $(told stops))); not for want of room: 0, not because of the limit: 0$" \
+	grep -q "^$((200 + $(told stops))) hits printed, 0 suppressed by --limit, 0 dropped (buffer full)$" \
 		"$TMP/out" || fail "$(tail -3 "$TMP/out")"
 	# Next to the table of all probes.
 	grep -Eq "^request_start +$(told starts) " "$TMP/out" || fail "$(tail -9 "$TMP/out")"
@@ -277,11 +277,11 @@ print(len(rows), rows[0]["name"], rows[0]["args"])' "$TMP/out" >"$TMP/rows"
 test_limit() {
 	measure_requests 20000 --print 'request_.*' --count=request_start,request_stop --limit 50 --json
 	eq "$(of_json 'sum(p["hits"] for p in t["probes"])')" "$(($(told starts) + $(told stops)))" "hits"
-	eq "$(of_json 'len(hits) + t["lost"]["prints_dropped"] + t["lost"]["prints_limited"]')" \
+	eq "$(of_json 'len(hits) + t["losses"]["prints_dropped"] + t["losses"]["prints_limited"]')" \
 		"$(($(told starts) + $(told stops)))" "hits accounted for"
 	# No second has more than 50; it is not known when seconds begin.
 	eq "$(of_json '50 <= len(hits) <= 50 * (int(t["span_s"]) + 2)')" True "$(of_json 'len(hits), t["span_s"]')"
-	eq "$(of_json 't["lost"]["prints_limited"] > 0')" True "limited"
+	eq "$(of_json 't["losses"]["prints_limited"] > 0')" True "limited"
 }
 
 # The reader stands still: hits find no room, and are counted.
@@ -293,8 +293,8 @@ test_reader_that_is_too_slow() {
 	await_line end 60
 	kill -CONT "$MEASURING"
 	stop_measuring
-	eq "$(of_json 't["lost"]["prints_dropped"] > 0')" True "dropped"
-	eq "$(of_json 'len(hits) + t["lost"]["prints_dropped"]')" \
+	eq "$(of_json 't["losses"]["prints_dropped"] > 0')" True "dropped"
+	eq "$(of_json 'len(hits) + t["losses"]["prints_dropped"]')" \
 		"$(($(told starts) + $(told stops)))" "hits accounted for"
 }
 
@@ -435,7 +435,7 @@ test_probes_without_the_argument() {
 	# 5 and 50 to 59; 50 is begun twice. Of all starts and stops, and of nothing else, there is a verdict.
 	eq "$(of_json '[p["name"] for p in t["probes"]]')" "['request_start', 'request_stop']"
 	eq "$(of_json 't["probes"][0]["hits"]')" 12
-	eq "$(of_json 'sum(p["hits"] for p in t["probes"]) + t["lost"]["filtered"]')" \
+	eq "$(of_json 'sum(p["hits"] for p in t["probes"]) + t["losses"]["filtered"]')" \
 		$(($(told starts) + $(told stops))) "hits"
 	quit_target
 	# Also of those that are named, and printed; each by its sites.

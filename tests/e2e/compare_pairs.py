@@ -45,13 +45,13 @@ def compare_counts(pair, program):
     expect(f"{name} in all buckets", sum(b["count"] for b in pair["buckets"]), said["count"])
 
 
-def compare_times(pair, program, floor_ns):
+def compare_times(pair, program, empty_pair_ns):
     name = pair["start"]
     said = program["pair"][name]
     if name == "step_start":
         # Between these is little more than nothing. How near the two are is for time_pair.bench.
-        at_most("half the floor, against the median", floor_ns / 2, pair["p50_ns"])
-        at_most("the median, against three floors", pair["p50_ns"], 3 * floor_ns)
+        at_most("half the floor, against the median", empty_pair_ns / 2, pair["p50_ns"])
+        at_most("the median, against three floors", pair["p50_ns"], 3 * empty_pair_ns)
     at_most(f"the program's sum within {name}", said["within_ns"], pair["sum_ns"])
     at_most(f"{name} sum", pair["sum_ns"], said["around_ns"])
     at_most(f"the program's shortest {name}", said["shortest_ns"], pair["min_ns"])
@@ -66,7 +66,7 @@ def main(measured_path, program_path, counts_only=None):
     with open(measured_path) as lines:
         measured = json.loads(lines.read().splitlines()[-1])
     program = read_program(program_path)
-    expect("version", measured["version"], 3)
+    expect("version", measured["version"], 4)
     expect("type", measured["type"], "total")
     hits, threads = {}, {}
     for row in measured["probes"]:
@@ -81,8 +81,8 @@ def main(measured_path, program_path, counts_only=None):
     for pair in measured["pairs"]:
         compare_counts(pair, program)
         if not counts_only:
-            compare_times(pair, program, measured["floor_ns"])
-    for name, lost in measured["lost"].items():
+            compare_times(pair, program, measured["empty_pair_ns"])
+    for name, lost in measured["losses"].items():
         expect(f"lost, {name}", lost, 0)
     if not hits and not measured["pairs"]:
         wrong.append("nothing was measured")

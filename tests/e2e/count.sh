@@ -168,7 +168,7 @@ test_intervals_add_up() {
 	# As long as these are, a tool that is kept from running for a while misses none.
 	"$TOOL" attach -pid "$TARGET" --count --for 3500ms --interval 1s --json >"$TMP/json"
 	eq "$(wc -l <"$TMP/json")" 4 "objects"
-	eq "$(grep -o '"version":3,"type":"[a-z]*"' "$TMP/json" | cut -d'"' -f6 | xargs)" \
+	eq "$(grep -o '"version":4,"type":"[a-z]*"' "$TMP/json" | cut -d'"' -f6 | xargs)" \
 		"interval interval interval total"
 	# None before its time.
 	eq "$(grep -o '"elapsed_s":[0-9.]*' "$TMP/json" | awk -F: '{ print ($2 >= (NR < 4 ? NR : 3.5)) }' | xargs)" \

@@ -31,7 +31,7 @@ test_what_is_used_is_served() {
 	start_serve serve --exe "$EXE" --time work_start,work_stop
 	start_target "$EXE" 500
 	await_line ready
-	wait_for '[[ $(scrape | grep -c -e ^ocaml_probes_enabled -e ^ocaml_probes_hit_cost_seconds) -eq 4 ]]'
+	wait_for '[[ $(scrape | grep -c -e ^ocaml_probes_enabled -e ^ocaml_probes_cost_per_hit_seconds) -eq 4 ]]'
 	scrape -o "$TMP/scrape"
 	"$PYTHON" "$CHECK" names "$TMP/scrape" "$DASHBOARDS/grafana.json" "$DASHBOARDS/alerts.yml" ||
 		fail "grafana.json or alerts.yml"

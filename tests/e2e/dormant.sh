@@ -357,7 +357,7 @@ test_arguments_of_hits() {
 		kill -INT "$COUNTING"
 		wait "$COUNTING"
 		sed -n 's/.* \(request_st[a-z]* .*\)/\1/p' "$TMP/out" | sort >"$TMP/$program"
-		sed -n 's/^cost: .* x \([0-9]*\) ns.*/\1/p' "$TMP/err" "$TMP/out" >"$TMP/$program.cost"
+		sed -n 's/^CPU overhead: .* x \([0-9]*\) ns.*/\1/p' "$TMP/err" "$TMP/out" >"$TMP/$program.cost"
 	done
 	[[ $(wc -l <"$TMP/requests") -gt 30 ]] || fail "$(cat "$TMP/out")"
 	eq "$(cat "$TMP/requests_plain")" "$(cat "$TMP/requests")" "hits"

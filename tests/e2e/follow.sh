@@ -317,7 +317,7 @@ test_budget() {
 	matches "$(head -1 "$TMP/counts")" '^total, [01]\.'
 	eq "$(int3_count "$TARGET")" 0 "int3 left"
 	"$TOOL" attach -pid "$TARGET" --count=gamma --budget 100000% --for 300ms >"$TMP/counts"
-	grep -q '^cost: [0-9]* hits/s x [0-9]* ns = ' "$TMP/counts" || fail "$(cat "$TMP/counts")"
+	grep -q '^CPU overhead: [0-9]* hits/s x [0-9]* ns per hit = ' "$TMP/counts" || fail "$(cat "$TMP/counts")"
 }
 
 # Whatever the form, the same numbers.

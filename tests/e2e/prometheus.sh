@@ -56,7 +56,7 @@ test_formats() {
 	wait "$TARGET"
 	await_sample 0 ocaml_probes_up
 	# From then on nothing changes between two scrapes.
-	wait_for '(($(scrape | sample ocaml_probes_hit_cost_seconds | grep -c "[1-9]") == 1))'
+	wait_for '(($(scrape | sample ocaml_probes_cost_per_hit_seconds | grep -c "[1-9]") == 1))'
 	matches "$(scrape_as text/plain "$TMP/text")" '^text/plain; *version=0\.0\.4' "content type"
 	# What Prometheus 2.42 asks for.
 	matches "$(scrape_as 'application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1' "$TMP/open")" \

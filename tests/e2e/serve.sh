@@ -41,8 +41,8 @@ test_filter_that_does_not_fit_all() {
 	tell go
 	await_line end 60
 	wait_for '[[ $(hits_of request_stop) -eq $(sed -n "s/^stops=//p" "$(output_of)") ]]'
-	get metrics | finds 'ocaml_probes_lost_total{.*reason="filter_mismatch"} 300$' || fail "$(get metrics)"
-	eq "$(json_of api/v1/status 'it["targets"][0]["losses"]["filter_mismatch"]')" 300
+	get metrics | finds 'ocaml_probes_lost_total{.*reason="filter_mismatches"} 300$' || fail "$(get metrics)"
+	eq "$(json_of api/v1/status 'it["targets"][0]["losses"]["filter_mismatches"]')" 300
 	eq "$(json_of api/v1/status 'it["targets"][0]["filter_mismatch"]')" "$why"
 	sleep 2
 	eq "$(grep -c "filter: $why" "$TMP/serve.err")" 1 "$(cat "$TMP/serve.err")"
@@ -551,7 +551,7 @@ test_textfile() {
 		        inodes.add(os.fstat(file.fileno()).st_ino)
 		        text = file.read()
 		    assert text.startswith(b"# HELP ocaml_probes_build_info") and text.endswith(b"\n"), text
-		    assert b"\n# TYPE ocaml_probes_hit_cost_seconds" in text and text.count(b"# TYPE") == 14, text
+		    assert b"\n# TYPE ocaml_probes_cost_per_hit_seconds" in text and text.count(b"# TYPE") == 14, text
 		    others = [name for name in os.listdir(folder) if name.endswith(".prom") and name != "probes.prom"]
 		    assert not others, others
 		assert len(inodes) > 1, "written once"

@@ -125,7 +125,7 @@ test_rates_pairs_sorting_filter_pause() {
 	await_screen '^  beat +(9[5-9]\.[0-9]|10[0-9]) '
 	# Whoever was not scheduled meanwhile took seconds.
 	await_screen '^  work_start,work_stop +([89]\.[0-9]|1[01]\.[0-9]) +([2-9]\.|[1-9][0-9])[0-9.]*ms +(([2-9]\.|[1-9][0-9])[0-9.]*m|[1-9][0-9.]*)s'
-	await_screen "^up   pid $TARGET +for [0-9]+s +[0-9.]+k hits/s +cost 0\\.[0-9]+% of a core +[0-9.]+[nµ]s a hit"
+	await_screen "^up   pid $TARGET +for [0-9]+s +[0-9.]+k hits/s +CPU overhead 0\\.[0-9]+% +[0-9.]+[nµ]s per hit"
 	await_screen '^  work_stop .* off +pair$'
 	await_screen '^> flood .*[▁▂▃▄▅▆▇█]'
 
@@ -266,7 +266,7 @@ budget_of_all_programs() {
 	start_target "$LOOP"
 	await_line ready
 	start_top
-	await_screen '^[0-9.k-]+ +hits/s   cost [0-9.]+% of a core   budget 5% a program$'
+	await_screen '^[0-9.k-]+ +hits/s   CPU overhead [0-9.]+%   budget 5% a program$'
 	await_screen '^  loop .* busiest counters switched off \([123]\): measuring took [0-9]+%'
 	await_screen '^[> ] alpha +loop .* no$'
 	await_screen '^[> ] flood +steady .* yes$'

@@ -87,9 +87,9 @@ def numbers(pid, output, requests):
         equal(pair[name], int(books[book]), f"{name} and the program's books")
     assert "have no stop" in pair["note"] and "one key is used" in pair["note"], pair["note"]
     equal(page.text("#pair-notes"), pair["note"], "what helps")
-    equal(page.value("#cost"), target["cost"]["core_share"], "cost")
+    equal(page.value("#cost"), target["cost"]["cpu_overhead"], "cost")
     equal(page.text("#budget"), "none", "budget")
-    equal(page.value("#hit-cost"), target["cost"]["hit_ns"], "cost of a hit")
+    equal(page.value("#hit-cost"), target["cost"]["cost_per_hit_ns"], "cost of a hit")
     losses = page.js("return Object.fromEntries([...document.querySelectorAll('#losses > div')]"
                      ".map((e) => [e.dataset.reason, Number(e.lastChild.textContent)]))")
     equal(losses, target["losses"], "losses")

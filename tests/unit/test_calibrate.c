@@ -71,7 +71,7 @@ static void a_cost_is_not_negative(void **state)
 
 		assert_non_null(c);
 		assert_int_equal(calibration_result(c, true, &costs, &why), 0);
-		assert_true(costs.hit_ns >= 0 && costs.hit_ns < 1000);
+		assert_true(costs.cost_per_hit_ns >= 0 && costs.cost_per_hit_ns < 1000);
 		calibration_free(c);
 	}
 }

@@ -33,7 +33,7 @@ static void filters_let_through_what_they_say(void **state)
 	assert_int_equal(m.hits[STOP], 1);
 	assert_int_equal(m.losses.filtered, 551);
 	/* The one with the string. */
-	assert_int_equal(m.losses.mismatches, 1);
+	assert_int_equal(m.losses.filter_mismatches, 1);
 	assert_int_equal(m.losses.last_mismatch,
 			 measure_mismatch(0, filter_mismatch(0, FILTER_TYPE_STRING, false)));
 	measured_finish(&m);

@@ -291,8 +291,8 @@ static void keys_without_room_are_counted(void **state)
 	assert_int_equal(engine_bpf.read(m.engine, &reading), 0);
 	for (size_t i = 0; i < reading.n_keyed; i++)
 		sum += reading.keyed[i].hits;
-	assert_true(reading.losses.keyed_full > 0);
-	assert_int_equal(sum + reading.losses.keyed_full, 6 * 1000);
+	assert_true(reading.losses.rows_full > 0);
+	assert_int_equal(sum + reading.losses.rows_full, 6 * 1000);
 	free(reading.keyed);
 	finish(&m);
 }

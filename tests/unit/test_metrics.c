@@ -97,9 +97,9 @@ static const struct watch usual = {
 	.n_targets = 2,
 	.targets = {
 		{ .exe = HOSTILE, .since_ns = INT64_C(1600000000250000000), .is_up = true,
-		  .pids = pids, .n_pids = 2, .knows_pids = true, .hit_ns = 512.5,
-		  .cost_seconds = 0.000000512, .core_share = 0.25, .budget = 0.05,
-		  .losses = { 2, 3, 4, 5, 6 }, .mismatch = "arg0 of probe 'done' is an int",
+		  .pids = pids, .n_pids = 2, .knows_pids = true, .cost_per_hit_ns = 512.5,
+		  .cpu_overhead_seconds = 0.000000512, .cpu_overhead = 0.25, .budget = 0.05,
+		  .losses = { 2, 3, 4, 5, 6 }, .filter_mismatch = "arg0 of probe 'done' is an int",
 		  .probes = probes, .n_probes = 2,
 		  .pairs = pairs, .n_pairs = 1, .rows = rows, .n_rows = 3 },
 		{ .exe = "/gone", .since_ns = INT64_C(1600000000250000000), .problem = "no \"x\"" },
@@ -111,7 +111,7 @@ static const struct watch in_containers = {
 	.n_targets = 2,
 	.targets = {
 		{ .exe = "/app", .pod = "6e9f1c2a", .container = "4f5c", .is_up = true,
-		  .knows_pids = true, .hit_ns = 500, .probes = probes, .n_probes = 1,
+		  .knows_pids = true, .cost_per_hit_ns = 500, .probes = probes, .n_probes = 1,
 		  .pairs = pairs, .n_pairs = 1, .rows = rows, .n_rows = 1 },
 		{ .exe = "/app", .container = "6d7e", .knows_pids = true, .probes = probes,
 		  .n_probes = 1 },
@@ -186,10 +186,10 @@ static void text_format(void **state)
 			 "ocaml_probes_lost_total{" EXE ",reason=\"pair_not_keyed\"} 3\n"
 			 "ocaml_probes_lost_total{" EXE ",reason=\"rows_full\"} 4\n"
 			 "ocaml_probes_lost_total{" EXE ",reason=\"children_full\"} 5\n"
-			 "ocaml_probes_lost_total{" EXE ",reason=\"filter_mismatch\"} 6\n"
+			 "ocaml_probes_lost_total{" EXE ",reason=\"filter_mismatches\"} 6\n"
 			 "ocaml_probes_lost_total{exe=\"/gone\",reason=\"pair_map_full\"} 0\n");
-	assert_has(text, "ocaml_probes_cost_seconds_total{" EXE "} 0.000000512\n");
-	assert_has(text, "ocaml_probes_hit_cost_seconds{" EXE "} 0.000000513\n");
+	assert_has(text, "ocaml_probes_cpu_overhead_seconds_total{" EXE "} 0.000000512\n");
+	assert_has(text, "ocaml_probes_cost_per_hit_seconds{" EXE "} 0.000000513\n");
 	assert_null(strstr(text, "_created"));
 	assert_null(strstr(text, "# UNIT"));
 	assert_null(strstr(text, "# EOF"));
@@ -207,8 +207,8 @@ static void openmetrics(void **state)
 	assert_has(text, "# UNIT " DURATION " seconds\n");
 	assert_has(text,
 		   DURATION "_count{" PAIR "} 10\n" DURATION "_created{" PAIR "} 1600000000.250\n");
-	assert_has(text, "# TYPE ocaml_probes_cost_seconds counter\n"
-			 "# UNIT ocaml_probes_cost_seconds seconds\n");
+	assert_has(text, "# TYPE ocaml_probes_cpu_overhead_seconds counter\n"
+			 "# UNIT ocaml_probes_cpu_overhead_seconds seconds\n");
 	assert_string_equal(text + strlen(text) - 6, "# EOF\n");
 	free(text);
 }
@@ -331,10 +331,10 @@ static void status(void **state)
 	assert_json(root, "/targets/0/processes", "[20,30]");
 	assert_json(root, "/targets/0/problem", "null");
 	assert_json(root, "/targets/0/cost",
-		    "{\"hit_ns\":512.5,\"core_share\":0.250000,\"seconds\":0.000001,"
+		    "{\"cost_per_hit_ns\":512.5,\"cpu_overhead\":0.250000,\"seconds\":0.000001,"
 		    "\"budget\":0.050000}");
 	assert_json(root, "/targets/0/losses/children_full", "5");
-	assert_json(root, "/targets/0/losses/filter_mismatch", "6");
+	assert_json(root, "/targets/0/losses/filter_mismatches", "6");
 	assert_json(root, "/targets/0/filter_mismatch", "\"arg0 of probe 'done' is an int\"");
 	assert_json(root, "/targets/1/filter_mismatch", "null");
 	assert_json(root, "/targets/0/probes/0",

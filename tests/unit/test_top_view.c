@@ -444,17 +444,18 @@ static void what_is_wrong_is_said(void **state)
 
 	(void)state;
 	watch.targets[0].losses = (struct watch_losses){ 2, 3, 4, 5, 6 };
-	watch.targets[0].mismatch = "arg0 of probe 'alpha\033' is an int";
+	watch.targets[0].filter_mismatch = "arg0 of probe 'alpha\033' is an int";
 	watch.targets[0].pairs = pairs;
 	watch.targets[0].n_pairs = 1;
 	watch.targets[1].is_up = false;
 	watch.targets[1].problem = "this process\033[2J lacks CAP_BPF";
-	open_screen(&screen, 30, 200);
+	open_screen(&screen, 30, 220);
 	open_top(&top, &watch);
-	draw_at(&top, 30, 200);
-	assert_true(shows("not measured:   2 starts without room   3 starts without a key   "
-			  "4 hits in no row   5 children not followed   "
-			  "6 hits of another type than the filter's"));
+	draw_at(&top, 30, 220);
+	assert_true(
+		shows("not measured:   2 starts not recorded (map full)   3 starts without a key   "
+		      "4 hits in no row (map full)   5 children not followed (map full)   "
+		      "6 hits of another type than the filter's"));
 	assert_true(shows("filter: arg0 of probe 'alpha?' is an int"));
 	assert_true(shows("this process?[2J lacks CAP_BPF"));
 	assert_true(shows("not measured"));
@@ -529,7 +530,7 @@ static void help_has_all_keys(void **state)
 	press(&top, "?");
 	draw_at(&top, 24, 80);
 	assert_true(shows("up down j k"));
-	assert_true(shows("hits x what a hit costs"));
+	assert_true(shows("hits x cost per hit"));
 	assert_true(shows("any key: back"));
 	press(&top, "?");
 	draw_at(&top, 24, 80);

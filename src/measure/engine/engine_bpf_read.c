@@ -211,12 +211,12 @@ static int read_losses(struct engine *engine, struct measure_losses *sum)
 	*sum = (struct measure_losses){ 0 };
 	for (size_t cpu = 0; !err && cpu < engine->n_cpus; cpu++) {
 		sum->passed_over += parts[cpu].passed_over;
-		sum->keyed_full += parts[cpu].keyed_full;
-		sum->tgids_full += parts[cpu].tgids_full;
+		sum->rows_full += parts[cpu].rows_full;
+		sum->children_full += parts[cpu].children_full;
 		sum->filtered += parts[cpu].filtered;
 		sum->prints_dropped += parts[cpu].prints_dropped;
 		sum->prints_limited += parts[cpu].prints_limited;
-		sum->mismatches += parts[cpu].mismatches;
+		sum->filter_mismatches += parts[cpu].filter_mismatches;
 		if (parts[cpu].last_mismatch)
 			sum->last_mismatch = parts[cpu].last_mismatch;
 	}

@@ -6,16 +6,16 @@ import { pairKey } from "./model.js";
 import { Rows } from "./rows.js";
 
 const COLUMNS = [
-	["runs a second", (pair) => [pair.rate, rate(pair.rate)]],
+	["pairs/s", (pair) => [pair.rate, rate(pair.rate)]],
 	["p50", (pair) => [pair.p50_ns, duration(pair.p50_ns || null)]],
 	["p99", (pair) => [pair.p99_ns, duration(pair.p99_ns || null)]],
-	["least", (pair) => time(pair, pair.min_ns)],
+	["min", (pair) => time(pair, pair.min_ns)],
 	["mean", (pair) => time(pair, pair.sum_ns / pair.count)],
-	["most", (pair) => time(pair, pair.max_ns)],
-	["runs", (pair) => [pair.count, count(pair.count)]],
+	["max", (pair) => time(pair, pair.max_ns)],
+	["count", (pair) => [pair.count, count(pair.count)]],
 	["open", (pair) => [pair.open, count(pair.open)]],
-	["starts without stop", (pair) => [pair.orphan_starts, count(pair.orphan_starts)]],
-	["stops without start", (pair) => [pair.orphan_stops, count(pair.orphan_stops)]],
+	["orphan starts", (pair) => [pair.orphan_starts, count(pair.orphan_starts)]],
+	["orphan stops", (pair) => [pair.orphan_stops, count(pair.orphan_stops)]],
 ];
 
 const time = (pair, ns) => pair.count > 0 ? [ns, duration(ns)] : [null, duration(null)];

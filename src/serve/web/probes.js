@@ -141,7 +141,7 @@ export class ProbesTable {
 		addCell(row, "td", "graph", "", box);
 		addCell(row, "th", "probe", "", name).setAttribute("scope", "row");
 		addCell(row, "td", "spark", "", sparkline());
-		addCell(row, "td", "rate number", "a second");
+		addCell(row, "td", "rate number", "hits/s");
 		addCell(row, "td", "hits number", "hits");
 		addCell(row, "td", "sites number", "sites");
 		switchCell(row, "handler", "handler", name);

@@ -8,11 +8,11 @@ const MOST_ROWS = 200;
 const MOST_PIDS = 20;
 
 const LOSSES = {
-	pair_map_full: "starts without room",
+	pair_map_full: "starts not recorded (map full)",
 	pair_not_keyed: "starts without a key",
-	rows_full: "hits in no row",
-	children_full: "children not followed",
-	filter_mismatch: "hits of another type than the filter's",
+	rows_full: "hits in no row (map full)",
+	children_full: "children not followed (map full)",
+	filter_mismatches: "hits of another type than the filter's",
 };
 
 const SHORT_ID = 12; // as container runtimes show ids
@@ -44,7 +44,7 @@ function processesInWords(target) {
 function makeRow() {
 	const row = make("tr", { role: "row" });
 	row.append(make("th", { scope: "row", role: "rowheader", class: "probe" }, make("button", { type: "button" })));
-	for (const label of ["processes", "hits a second", "of a core", "losses"])
+	for (const label of ["processes", "hits/s", "CPU overhead", "losses"])
 		row.append(make("td", { role: "cell", class: "number", "data-label": label }));
 	return row;
 }
@@ -92,7 +92,7 @@ export class ProgramsView {
 		const n = target.processes?.length;
 		setNumber(processes, n, n == null ? (target.up ? "not known" : "–") : count(n));
 		setNumber(hits, totalRate(target), rate(totalRate(target)));
-		setNumber(share, target.cost?.core_share, percent(target.cost?.core_share));
+		setNumber(share, target.cost?.cpu_overhead, percent(target.cost?.cpu_overhead));
 		setNumber(losses, totalLosses(target), count(totalLosses(target)));
 	}
 
@@ -102,7 +102,7 @@ export class ProgramsView {
 		setText(state, processesInWords(target) + (target.problem ? `: ${target.problem}` : "."));
 		state.classList.toggle("error", Boolean(target.problem));
 		setNumber(this.part("total-rate"), totalRate(target), rate(totalRate(target)));
-		const { core_share: share, hit_ns: hit, budget } = target.cost ?? {};
+		const { cpu_overhead: share, cost_per_hit_ns: hit, budget } = target.cost ?? {};
 		setNumber(this.part("cost"), share, percent(share));
 		setNumber(this.part("budget"), budget, budget == null ? "none" : percent(budget));
 		setNumber(this.part("hit-cost"), hit, duration(hit || null));

@@ -32,7 +32,7 @@ export class Switcher {
 
 	update(status) {
 		this.isAllowed = status.control;
-		setText(this.words, !status.control ? "Look only: the server was started without --control."
+		setText(this.words, !status.control ? "Read-only: start the server with --control to switch probes."
 			: this.canSwitch ? ""
 				: "To switch handlers and counters, open the whole address that ocaml-probes serve has printed: it ends in a token.");
 	}
