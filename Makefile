@@ -175,7 +175,7 @@ include tools/debian/debian.mk
 deps: ## install what building and testing need (Debian's packages)
 	@tools/install-deps
 
-# These two do their own set-up. What deps installs is looked up by a make that starts afterwards, one
+# These do their own set-up, as `bench` does. What deps installs is looked up by a make that starts afterwards, one
 # job a processor unless somebody said how many.
 jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$$(nproc))
 .PHONY: demo check

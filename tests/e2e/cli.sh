@@ -65,7 +65,7 @@ test_both_spellings_of_every_other_flag() {
 	done
 	for flag in -v --v -verbose --verbose; do
 		"$TOOL" attach -pid "$TARGET" -enable alpha "$flag" 2>"$TMP/err"
-		matches "$(cat "$TMP/err")" "^ocaml-probes: pid $TARGET: switched 1 probes" "$flag"
+		matches "$(cat "$TMP/err")" "^ocaml-probes: pid $TARGET: switched 1 probe: [0-9]+ writes?, [01] stops?$" "$flag"
 		all_off
 	done
 	for flag in -q --q -quiet --quiet; do
@@ -369,7 +369,7 @@ test_processes_of_somebody_else() {
 	"${as_nobody[@]}" "$TMP/ocaml-probes" attach --exe "$TMP/loop_of_$$" -enable alpha 2>"$TMP/err" || status=$?
 	eq "$status" 5 "status: $(cat "$TMP/err")"
 	matches "$(cat "$TMP/err")" "no process runs it"
-	matches "$(cat "$TMP/err")" "hint: 1 processes that may run it"
+	matches "$(cat "$TMP/err")" "hint: 1 process that may run it may not be inspected: run as its user"
 	start_target "${as_nobody[@]}" "$TMP/loop_of_$$" && mine=$TARGET
 	await_line ready
 	"${as_nobody[@]}" "$TMP/ocaml-probes" attach --exe "$TMP/loop_of_$$" -enable alpha 2>"$TMP/err"
