@@ -377,6 +377,25 @@ test_processes_of_somebody_else() {
 	eq "$(on "$mine")" "alpha"
 }
 
+# Measuring looks for the processes as well: it is one warning all the same.
+test_measured_processes_of_somebody_else() {
+	local hidden caps=-all,+bpf,+perfmon
+	need_root
+	need_command setpriv
+	[[ -e /sys/fs/bpf ]] || skip "the kernel has no BPF"
+	chmod 755 "$TMP" "$(dirname "$TMP")"
+	cp "$TOOL" "$TMP"
+	cp "$LOOP" "$TMP/measured_$$"
+	start_loop "$TMP/measured_$$"
+	hidden=$TARGET
+	start_target setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups "$TMP/measured_$$"
+	await_line ready
+	setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups --inh-caps=$caps --ambient-caps=$caps \
+		--bounding-set=$caps "$TMP/ocaml-probes" attach --exe "$TMP/measured_$$" --count --for 50ms >"$TMP/out" 2>"$TMP/err"
+	eq "$(grep "left out" "$TMP/err")" "ocaml-probes: warning: pid $hidden (measured_$$): left out, it may not be inspected"
+	matches "$(cat "$TMP/err")" "counting [0-9]+ probes \\([0-9]+ sites\\) of every process that runs it"
+}
+
 # ---- trace --------------------------------------------------------------------------------------
 
 # What `counted` says of the handlers that ran, when started by `trace` with these actions.
