@@ -8,7 +8,7 @@
 make_packages() {
 	need_command dpkg-buildpackage dh lintian
 	mkdir -p "$TMP/o"
-	DEB_BUILD_OPTIONS=noautodbgsym DPKG_DEB_COMPRESSOR_LEVEL=1 make -C "$ROOT" --no-print-directory -s O="$O" \
+	DEB_BUILD_OPTIONS=noautodbgsym DPKG_DEB_COMPRESSOR_TYPE=gzip DPKG_DEB_COMPRESSOR_LEVEL=1 make -C "$ROOT" --no-print-directory -s O="$O" \
 		DEB_STAGED=1 deb_dir="$TMP/deb" deb >"$TMP/log" 2>&1 || fail "$(cat "$TMP/log")"
 }
 
@@ -44,5 +44,5 @@ test_versions() {
 	eq "$(sed -n 's/^## \([0-9.]*\).*/\1/p' "$ROOT/.github/CHANGELOG.md" | head -n 1)" "$version" "CHANGELOG.md"
 }
 
-TEST_TIMEOUT=400
+TEST_TIMEOUT=900
 run_tests "$@"
