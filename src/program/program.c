@@ -473,9 +473,8 @@ static int read_dormant(struct ocp_program *prog)
 		ctx_log(prog->ctx, OCP_LOG_WARN,
 			"%s: %zu site%s of probes cannot be switched, the first at 0x%" PRIx64
 			": %s",
-			elf_file_name(prog->elf), dormant->n_left_out,
-			plural(dormant->n_left_out), dormant->left_out_va,
-			dormant->why_left_out);
+			elf_file_name(prog->elf), dormant->n_left_out, plural(dormant->n_left_out),
+			dormant->left_out_va, dormant->why_left_out);
 	return dormant->n_sites ? collect_dormant(prog) : 0;
 }
 

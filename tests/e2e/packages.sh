@@ -7,13 +7,12 @@
 # The packages in $TMP/deb/deb.
 make_packages() {
 	need_command dpkg-buildpackage dh lintian
-	mkdir -p "$TMP/o"
 	DEB_BUILD_OPTIONS=noautodbgsym DPKG_DEB_COMPRESSOR_TYPE=gzip DPKG_DEB_COMPRESSOR_LEVEL=1 make -C "$ROOT" --no-print-directory -s O="$O" \
 		DEB_STAGED=1 deb_dir="$TMP/deb" deb >"$TMP/log" 2>&1 || fail "$(cat "$TMP/log")"
 }
 
 test_packages() {
-	local deb name
+	local name
 	make_packages
 	# lintian's words, but for what stands in their way: none.
 	eq "$(grep -E '^[EW]:' "$TMP/log" || :)" "" "what lintian says"
