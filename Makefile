@@ -6,13 +6,17 @@
 
 O ?= build
 PREFIX ?= /usr/local
-LIBDIR ?= $(PREFIX)/lib
 VERSION := $(shell sed -n 's/^.define OCP_VERSION "\(.*\)"/\1/p' include/ocaml_probes.h)
-SOVERSION := 0
+# The number of the library's interface. It rises by one in each release that a program linked with the
+# release before cannot run with: a function or a member is gone, or means something else. It has
+# nothing to do with VERSION. tools/debian/libocaml-probesN.symbols lists what N exports.
+SOVERSION := 1
+SONAME := libocaml_probes.so.$(SOVERSION)
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 .SECONDARY:
 .DEFAULT_GOAL := all
+, := ,
 
 ifeq ($(origin CC),default)
 CC := gcc
@@ -32,7 +36,10 @@ endif
 
 WARN := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes
 CPPFLAGS += -Iinclude -Isrc -Ibpf -I$(O)/bpf -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64
-CFLAGS ?= -O2 -g
+# The tool runs with privileges and reads hostile files.
+HARDENING := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+CFLAGS ?= -O2 -g $(if $(filter 1,$(ASAN)),,$(HARDENING))
+LDFLAGS ?= -Wl,-z$(,)relro$(,)-z$(,)now
 ifeq ($(DEBUG),1)
 CFLAGS := -O0 -g3
 endif
@@ -79,7 +86,7 @@ viewer := $(O)/ocaml-probes-top
 linker := $(O)/ocaml-probes-link
 lib_a := $(O)/libocaml_probes.a
 internal_a := $(O)/internal.a
-lib_so := $(O)/libocaml_probes.so.$(VERSION)
+lib_so := $(O)/$(SONAME).$(VERSION)
 
 .PHONY: all
 all: $(man_pages) $(tool) $(if $(wildcard src/serve/main.c),$(server)) $(if $(wildcard src/top/main.c),$(viewer)) $(linker) $(lib_a) $(lib_so) ## build the tool, the post-linker and the library
@@ -106,11 +113,10 @@ $(lib_a): $(lib_objs)
 
 $(lib_so): $(lib_objs)
 	$(say) LINK $@
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libocaml_probes.so.$(SOVERSION) \
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) \
 		$(if $(SANITIZE),,-Wl,-z$(,)defs) -o $@ $^ -lbpf -ldw -lelf
-	$(Q)ln -sf $(@F) $(O)/libocaml_probes.so.$(SOVERSION)
-	$(Q)ln -sf $(@F) $(O)/libocaml_probes.so
-, := ,
+	$(Q)ln -sf $(@F) $(O)/$(SONAME)
+	$(Q)ln -sf $(SONAME) $(O)/libocaml_probes.so
 
 $(parts_a): $(parts_objs) $(web_objs) $(help_objs)
 	$(say) AR $@
@@ -163,12 +169,14 @@ include tests/tests.mk
 include tools/bench/bench.mk
 include tools/matrix/matrix.mk
 include tools/mutants/mutants.mk
+include tools/install/install.mk
+include tools/debian/debian.mk
 
 .PHONY: deps
 deps: ## install what building and testing need (Debian's packages)
 	@tools/install-deps
 
-# These two do their own set-up. What deps installs is looked up by a make that starts afterwards, one
+# These do their own set-up, as `bench` does. What deps installs is looked up by a make that starts afterwards, one
 # job a processor unless somebody said how many.
 jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$$(nproc))
 .PHONY: demo check
@@ -177,25 +185,6 @@ demo: deps ## the main job end to end: build, start an OCaml service, toggle and
 	@tools/demo $(O)
 check: deps ## build everything and run all tests
 	+@$(MAKE) --no-print-directory $(jobs) run-tests
-
-.PHONY: install
-install: all ocaml ## install below $(DESTDIR)$(PREFIX)
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include
-	install -m755 $(tool) $(server) $(viewer) $(linker) tools/ocaml/ocaml-probes-cc $(DESTDIR)$(PREFIX)/bin
-	install -m644 include/*.h $(DESTDIR)$(PREFIX)/include
-	install -m644 $(lib_a) $(DESTDIR)$(LIBDIR)
-	install -m755 $(lib_so) $(DESTDIR)$(LIBDIR)
-	ln -sf libocaml_probes.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libocaml_probes.so.$(SOVERSION)
-	ln -sf libocaml_probes.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libocaml_probes.so
-	sed -e 's|@PREFIX@|$(PREFIX)|;s|@LIBDIR@|$(LIBDIR)|;s|@VERSION@|$(VERSION)|' \
-		tools/ocaml_probes.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/ocaml_probes.pc
-	install -d $(DESTDIR)$(PREFIX)/share/ocaml-probes $(DESTDIR)$(PREFIX)/lib/systemd/system
-	install -m644 $(addprefix tools/dashboards/,grafana.json alerts.yml prometheus.yml) \
-		tools/systemd/serve.json $(DESTDIR)$(PREFIX)/share/ocaml-probes
-	sed 's|/usr/local/bin|$(PREFIX)/bin|' tools/systemd/ocaml-probes-serve.service \
-		>$(DESTDIR)$(PREFIX)/lib/systemd/system/ocaml-probes-serve.service
-	cp -rT $(O)/ocaml/lib $(DESTDIR)$(LIBDIR)/ocaml
-	$(install_man)
 
 .PHONY: format lint clean help
 format: ## reformat all C

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "bpftrace/bpftrace_plan.h"
+#include "base/plural.h"
 #include "base/ctx.h"
 #include "program/wrapper_args.h"
 #include "process/process.h"
@@ -379,14 +380,14 @@ static void put_about(FILE *f, const struct bpftrace_plan *plan, enum ocp_bpftra
 		      const char *owner)
 {
 	if (what == OCP_BPFTRACE_COUNT)
-		fprintf(f, "# Counts the hits of %zu probe%s (%zu sites)", plan->n_names,
-			plan->n_names == 1 ? "" : "s", plan->n_sites);
+		fprintf(f, "# Counts the hits of %zu probe%s (%zu site%s)", plan->n_names,
+			plural(plan->n_names), plan->n_sites, plural(plan->n_sites));
 	else if (what == OCP_BPFTRACE_TIME)
-		fprintf(f, "# Times what is between %s and %s in one thread (%zu sites)",
-			plan->names[0], plan->names[1], plan->n_sites);
+		fprintf(f, "# Times what is between %s and %s in one thread (%zu site%s)",
+			plan->names[0], plan->names[1], plan->n_sites, plural(plan->n_sites));
 	else
-		fprintf(f, "# Prints time, thread, probe and arguments of every hit (%zu sites)",
-			plan->n_sites);
+		fprintf(f, "# Prints time, thread, probe and arguments of every hit (%zu site%s)",
+			plan->n_sites, plural(plan->n_sites));
 	fputs(" of ", f);
 	if (plan->pid)
 		fprintf(f, "pid %d, ", (int)plan->pid);

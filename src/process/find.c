@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/plural.h"
 
 enum {
 	/* Who runs something else is soon what it will be: a shell that will exec, or not. */
@@ -227,9 +228,9 @@ static int none_found(struct ocp_ctx *ctx, const char *path, size_t n_hidden)
 
 	if (n_hidden)
 		ctx_hint(ctx,
-			 "%zu processes that may run it may not be inspected: run as their "
+			 "%zu process%s that may run it may not be inspected: run as %s "
 			 "user, or with CAP_SYS_PTRACE (e.g. sudo)",
-			 n_hidden);
+			 n_hidden, plural_es(n_hidden), n_hidden == 1 ? "its" : "their");
 	return err;
 }
 

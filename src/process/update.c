@@ -30,6 +30,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/plural.h"
 #include "base/clock.h"
 #include "process/gigatext.h"
 #include "process/journal.h"
@@ -523,6 +524,7 @@ static int run_plan(struct update *u, unsigned int flags)
 {
 	struct ocp_process *proc = u->proc;
 	bool no_stop = proc->held || proc->is_self;
+	size_t n_stops;
 	int err = wants_journal(u) ? open_journal(u) : 0;
 
 	if (!err && !no_stop)
@@ -532,10 +534,12 @@ static int run_plan(struct update *u, unsigned int flags)
 	if (!err)
 		err = run_slices(u, no_stop || (flags & OCP_ATOMICALLY));
 	end_journal(u, err);
+	n_stops = no_stop ? 0 : u->n_slices;
 	if (!err)
 		ctx_log(proc->ctx, OCP_LOG_INFO,
-			"pid %d: switched %zu probes: %zu writes, %zu stops", (int)proc->pid,
-			u->plan.n_steps, u->plan.n_writes, no_stop ? 0 : u->n_slices);
+			"pid %d: switched %zu probe%s: %zu write%s, %zu stop%s", (int)proc->pid,
+			u->plan.n_steps, plural(u->plan.n_steps), u->plan.n_writes,
+			plural(u->plan.n_writes), n_stops, plural(n_stops));
 	return err;
 }
 
@@ -615,6 +619,26 @@ int ocp_process_update_undoable(struct ocp_process *proc, const struct ocp_actio
 	return 0;
 }
 
+/* What is left to do is in the journal, if there is one. */
+static int not_undone(const struct update *u, size_t left)
+{
+	const int pid = (int)u->proc->pid;
+	int err = ctx_error(u->proc->ctx, -EIO, "pid %d: %zu probe%s could not be switched back",
+			    pid, left, plural(left));
+
+	if (u->journal)
+		ctx_hint(u->proc->ctx,
+			 "the journal has a record of it: `ocaml-probes doctor -pid %d --fix` "
+			 "switches back the rest",
+			 pid);
+	else
+		ctx_hint(u->proc->ctx,
+			 "there is no journal: `ocaml-probes info -pid %d` shows the probes that "
+			 "are still on",
+			 pid);
+	return err;
+}
+
 int ocp_undo_run(struct ocp_undo *undo)
 {
 	struct update *u = &undo->update;
@@ -622,8 +646,7 @@ int ocp_undo_run(struct ocp_undo *undo)
 
 	left = undo_slices(u);
 	if (left && memory_is_alive(u->proc->memory))
-		return ctx_error(u->proc->ctx, -EIO, "pid %d: %zu probes could not be restored",
-				 (int)u->proc->pid, left);
+		return not_undone(u, left);
 	/* Undone, or there is nothing left to be undone in. */
 	journal_remove(u->journal);
 	u->journal = NULL;

@@ -39,6 +39,7 @@
 #include "program/abi.h"
 #include "program/note.h"
 #include "program/wrapper_args.h"
+#include "base/plural.h"
 
 /* 100 000 sites take 10 MB of notes; whatever claims more than this is lying. */
 #define MAX_NOTE_BYTES (UINT64_C(256) << 20)
@@ -470,10 +471,10 @@ static int read_dormant(struct ocp_program *prog)
 		return err;
 	if (dormant->n_left_out)
 		ctx_log(prog->ctx, OCP_LOG_WARN,
-			"%s: %zu sites of probes cannot be switched, the first at 0x%" PRIx64
+			"%s: %zu site%s of probes cannot be switched, the first at 0x%" PRIx64
 			": %s",
-			elf_file_name(prog->elf), dormant->n_left_out, dormant->left_out_va,
-			dormant->why_left_out);
+			elf_file_name(prog->elf), dormant->n_left_out, plural(dormant->n_left_out),
+			dormant->left_out_va, dormant->why_left_out);
 	return dormant->n_sites ? collect_dormant(prog) : 0;
 }
 

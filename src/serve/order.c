@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "cli/cli.h"
+#include "base/plural.h"
 
 struct order {
 	struct json_object *root; /* what the strings are in */
@@ -187,13 +188,14 @@ static void obey(struct ocp_ctx *ctx, struct watch *watch, const struct order *o
 		err = watch_switch_counter(watch, number, order->probe, order->on);
 	}
 	if (err) {
-		order_log(peer, "%s of %s in %s %s: %zu processes, then: %s", what, order->probe,
-			  target->title, to, order->is_handler ? n : 0, ocp_error(ctx));
+		n = order->is_handler ? n : 0;
+		order_log(peer, "%s of %s in %s %s: %zu process%s, then: %s", what, order->probe,
+			  target->title, to, n, plural_es(n), ocp_error(ctx));
 		http_error(reply, status_of(err), ocp_error(ctx), ocp_hint(ctx));
 		return;
 	}
-	order_log(peer, "%s of %s in %s %s: %zu processes", what, order->probe, target->title, to,
-		  n);
+	order_log(peer, "%s of %s in %s %s: %zu process%s", what, order->probe, target->title, to,
+		  n, plural_es(n));
 	reply_done(reply, order->is_handler ? n > 0 : was_counted != order->on, n);
 }
 

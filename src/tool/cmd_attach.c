@@ -184,10 +184,15 @@ static int check_usage(const struct options *options)
 /* Add the processes that run the file of --exe. */
 static int find_processes(struct options *options)
 {
+	const bool quiet = options->quiet;
 	pid_t *pids;
 	size_t n;
-	int code = EXIT_DONE, err = ocp_find_processes(options->ctx, options->exe, &pids, &n);
+	int code = EXIT_DONE, err;
 
+	/* The meter looks for them as well, and warns of those that it cannot inspect. */
+	options->quiet = quiet || options->measure.flag;
+	err = ocp_find_processes(options->ctx, options->exe, &pids, &n);
+	options->quiet = quiet;
 	/* There may be some later. */
 	if (err == -ESRCH && options_measure(options) && !options->actions_flag)
 		return EXIT_DONE;

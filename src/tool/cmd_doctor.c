@@ -3,6 +3,7 @@
 
 #include <json-c/json.h>
 #include <stdio.h>
+#include "base/plural.h"
 
 static void print_findings(const char *prefix, const struct ocp_findings *findings)
 {
@@ -78,9 +79,10 @@ static bool disagrees(const struct ocp_findings *findings)
 static void print_repaired(const struct ocp_repaired *r)
 {
 	if (r->probes)
-		printf("fixed: %zu probes: %zu sites switched on, %zu off, %zu semaphores set, "
-		       "%zu actions of killed tools undone, %zu completed\n",
-		       r->probes, r->sites_on, r->sites_off, r->semaphores, r->undone,
+		printf("fixed: %zu probe%s: %zu site%s switched on, %zu off, %zu semaphore%s set, "
+		       "%zu action%s of killed tools undone, %zu completed\n",
+		       r->probes, plural(r->probes), r->sites_on, plural(r->sites_on), r->sites_off,
+		       r->semaphores, plural(r->semaphores), r->undone, plural(r->undone),
 		       r->completed);
 	else
 		puts("fixed: nothing, no byte was written");

@@ -7,6 +7,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "base/plural.h"
+#include "program/host_sites.h"
 
 static void print_json(const char *path, const struct ocp_program *prog)
 {
@@ -28,6 +30,21 @@ static void print_json(const char *path, const struct ocp_program *prog)
 	json_object_put(top);
 }
 
+/* A plugin may have sites whose names only its host program knows. */
+static void explain_none(const struct options *options, const struct ocp_program *prog)
+{
+	size_t n;
+
+	if (program_count_host_sites(prog, &n) || n == 0) {
+		say("%s: has no OCaml probes", options->prog);
+		return;
+	}
+	say("%s: has no OCaml probes of its own, but %zu site%s of probes of the program that loads it",
+	    options->prog, n, plural(n));
+	fputs("hint: `ocaml-probes info -pid PID` shows them in a process that has loaded it\n",
+	      stderr);
+}
+
 static int list_program(struct options *options)
 {
 	struct ocp_program *prog;
@@ -42,7 +59,7 @@ static int list_program(struct options *options)
 		for (size_t i = 0; i < ocp_program_probe_count(prog); i++)
 			puts(ocp_program_probe_name(prog, i));
 	if (ocp_program_probe_count(prog) == 0 && !options->quiet)
-		say("%s: has no OCaml probes", options->prog);
+		explain_none(options, prog);
 	ocp_program_free(prog);
 	return EXIT_DONE;
 }
@@ -123,8 +140,8 @@ static int list_processes(struct options *options)
 	if (err)
 		return say_error(options->ctx, err);
 	if (summary.denied && !options->quiet)
-		say("%zu processes may not be looked at (other users', or protected)",
-		    summary.denied);
+		say("%zu process%s may not be looked at (other users', or protected)",
+		    summary.denied, plural_es(summary.denied));
 	return EXIT_DONE;
 }
 
@@ -143,15 +160,16 @@ static size_t count_alive(const struct ocp_meter *meter)
 static void print_kept(const char *name, const struct ocp_meter *meter,
 		       const struct ocp_sample *sample)
 {
+	const size_t n = ocp_meter_process_count(meter);
+
 	printf("%-16s %9.0f %6zu %8zu %14" PRIu64 " ", name,
 	       (double)ocp_sample_time_ns(sample) / 1e9, ocp_meter_probe_count(meter),
 	       ocp_meter_site_count(meter), ocp_sample_all_hits(sample));
 	if (ocp_meter_program(meter))
 		print_text(ocp_meter_program(meter));
 	else
-		printf("%zu of %zu processes alive, pid %d%s", count_alive(meter),
-		       ocp_meter_process_count(meter), (int)ocp_meter_process(meter, 0),
-		       ocp_meter_process_count(meter) > 1 ? ", ..." : "");
+		printf("%zu of %zu processes alive, pid %d%s", count_alive(meter), n,
+		       (int)ocp_meter_process(meter, 0), n > 1 ? ", ..." : "");
 	putchar('\n');
 }
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tool/writer.h"
+#include "base/plural.h"
 
 enum {
 	PROGRESS_NS = 500 * 1000 * 1000,
@@ -172,8 +173,8 @@ static enum ending refresh(struct measure_session *s)
 		return ENDED_BY_ERROR;
 	if (n_new && !s->options->quiet) {
 		end_progress(s);
-		say("%zu sites of files that were loaded meanwhile are measured from now on",
-		    n_new);
+		say("%zu site%s of files that were loaded meanwhile %s measured from now on", n_new,
+		    plural(n_new), n_new == 1 ? "is" : "are");
 	}
 	return NOT_ENDED;
 }
@@ -299,6 +300,7 @@ int measure_open(struct measure_session *s, struct options *options, struct ocp_
 int measure_attach(struct measure_session *s)
 {
 	const struct options *options = s->options;
+	size_t n_probes, n_sites;
 	char whose[64];
 	int err = ocp_meter_attach(s->meter);
 
@@ -307,15 +309,17 @@ int measure_attach(struct measure_session *s)
 	s->start_ns = session_now_ns();
 	if (options->quiet)
 		return EXIT_DONE;
+	n_probes = ocp_meter_probe_count(s->meter);
+	n_sites = ocp_meter_site_count(s->meter);
 	if (options->exe)
 		snprintf(whose, sizeof(whose), "every process that runs it");
 	else if (ocp_meter_process_count(s->meter) == 1)
 		snprintf(whose, sizeof(whose), "pid %d", (int)options->pid);
 	else
 		snprintf(whose, sizeof(whose), "%zu processes", ocp_meter_process_count(s->meter));
-	say("%s %zu probes (%zu sites) of %s",
+	say("%s %zu probe%s (%zu site%s) of %s",
 	    options->request.n_pairs || options->request.printed.n ? "measuring" : "counting",
-	    ocp_meter_probe_count(s->meter), ocp_meter_site_count(s->meter), whose);
+	    n_probes, plural(n_probes), n_sites, plural(n_sites), whose);
 	return EXIT_DONE;
 }
 

@@ -17,7 +17,7 @@ start_requests() { # N
 start_measuring() { # FLAG...
 	background "$TOOL" attach -pid "$TARGET" "$@" >"$TMP/out" 2>"$TMP/err"
 	MEASURING=$!
-	wait_for 'grep -q "ing [0-9]* probes" "$TMP/err" || ! kill -0 "$MEASURING"'
+	wait_for 'grep -q "ing [0-9]* probes\?" "$TMP/err" || ! kill -0 "$MEASURING"'
 	kill -0 "$MEASURING" 2>/dev/null || fail "it does not measure: $(cat "$TMP/err")"
 }
 
@@ -305,7 +305,7 @@ test_closed_pipe() {
 		"$TOOL" attach -pid "$TARGET" --print number --limit 0 2>"$TMP/err" || status=$?
 		echo "$status" >"$TMP/status"
 	} | {
-		wait_for 'grep -q "measuring 1 probes" "$TMP/err"'
+		wait_for 'grep -q "measuring 1 probe " "$TMP/err"'
 		tell go
 		head -n 3
 	} >"$TMP/out"
@@ -329,7 +329,7 @@ test_together_with_actions_and_programs() {
 	background "$TOOL" attach --exe "$REQUESTS" --print request_stop --filter 'arg0 = 1' --limit 0 \
 		>"$TMP/out" 2>"$TMP/err"
 	MEASURING=$!
-	wait_for 'grep -q "measuring [0-9]* probes" "$TMP/err"'
+	wait_for 'grep -q "measuring [0-9]* probes\?" "$TMP/err"'
 	start_target "$REQUESTS" 10
 	await_line ready
 	"$TOOL" attach -pid "$TARGET" -enable-all --count=number --filter 'arg0 = 2' --for 300ms >"$TMP/count" &
@@ -350,7 +350,7 @@ test_files_loaded_later() {
 	start_measuring --print '.*_only' --count=reused --limit 0
 	tell "load $binaries/plugin.so"
 	await_line 'done'
-	wait_for 'grep -q "sites of files that were loaded meanwhile" "$TMP/err"'
+	wait_for 'grep -q "sites\? of files that were loaded meanwhile" "$TMP/err"'
 	forget_output
 	tell 'go 3'
 	await_line 'done'
@@ -376,7 +376,7 @@ test_privileges() {
 		--count=number --hist arg0 --filter 'arg0 >= 0' --print request_start --limit 0 --json \
 		>"$TMP/out" 2>"$TMP/err"
 	MEASURING=$!
-	wait_for 'grep -q "measuring [0-9]* probes" "$TMP/err" || ! kill -0 "$MEASURING"'
+	wait_for 'grep -q "measuring [0-9]* probes\?" "$TMP/err" || ! kill -0 "$MEASURING"'
 	tell go
 	await_line end
 	stop_measuring || fail "$(cat "$TMP/err")"

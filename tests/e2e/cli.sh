@@ -65,7 +65,7 @@ test_both_spellings_of_every_other_flag() {
 	done
 	for flag in -v --v -verbose --verbose; do
 		"$TOOL" attach -pid "$TARGET" -enable alpha "$flag" 2>"$TMP/err"
-		matches "$(cat "$TMP/err")" "^ocaml-probes: pid $TARGET: switched 1 probes" "$flag"
+		matches "$(cat "$TMP/err")" "^ocaml-probes: pid $TARGET: switched 1 probe: [0-9]+ writes?, [01] stops?$" "$flag"
 		all_off
 	done
 	for flag in -q --q -quiet --quiet; do
@@ -369,12 +369,31 @@ test_processes_of_somebody_else() {
 	"${as_nobody[@]}" "$TMP/ocaml-probes" attach --exe "$TMP/loop_of_$$" -enable alpha 2>"$TMP/err" || status=$?
 	eq "$status" 5 "status: $(cat "$TMP/err")"
 	matches "$(cat "$TMP/err")" "no process runs it"
-	matches "$(cat "$TMP/err")" "hint: 1 processes that may run it"
+	matches "$(cat "$TMP/err")" "hint: 1 process that may run it may not be inspected: run as its user"
 	start_target "${as_nobody[@]}" "$TMP/loop_of_$$" && mine=$TARGET
 	await_line ready
 	"${as_nobody[@]}" "$TMP/ocaml-probes" attach --exe "$TMP/loop_of_$$" -enable alpha 2>"$TMP/err"
 	matches "$(cat "$TMP/err")" "warning: pid [0-9]+ \(loop_of_$$\): left out, it may not be inspected"
 	eq "$(on "$mine")" "alpha"
+}
+
+# Measuring looks for the processes as well: it is one warning all the same.
+test_measured_processes_of_somebody_else() {
+	local hidden caps=-all,+bpf,+perfmon
+	need_root
+	need_command setpriv
+	[[ -e /sys/fs/bpf ]] || skip "the kernel has no BPF"
+	chmod 755 "$TMP" "$(dirname "$TMP")"
+	cp "$TOOL" "$TMP"
+	cp "$LOOP" "$TMP/measured_$$"
+	start_loop "$TMP/measured_$$"
+	hidden=$TARGET
+	start_target setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups "$TMP/measured_$$"
+	await_line ready
+	setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups --inh-caps=$caps --ambient-caps=$caps \
+		--bounding-set=$caps "$TMP/ocaml-probes" attach --exe "$TMP/measured_$$" --count --for 50ms >"$TMP/out" 2>"$TMP/err"
+	eq "$(grep "left out" "$TMP/err")" "ocaml-probes: warning: pid $hidden (measured_$$): left out, it may not be inspected"
+	matches "$(cat "$TMP/err")" "counting [0-9]+ probes \\([0-9]+ sites\\) of every process that runs it"
 }
 
 # ---- trace --------------------------------------------------------------------------------------

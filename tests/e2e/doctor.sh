@@ -123,7 +123,7 @@ test_sites_on_without_semaphore() {
 			json_valid "$TMP/doctor"
 			says '"kind":"sites-on".*"repairable":true'
 			doctor 0 --fix
-			says '^fixed: [1-9][0-9]* probes: 0 sites switched on, [1-9][0-9]* off, 0 semaphores'
+			says '^fixed: [1-9][0-9]* probes?: 0 sites switched on, [1-9][0-9]* off, 0 semaphores'
 			eq "$(memory_of "$TARGET")" "$before" "$variant: text and semaphores"
 			quit_target
 			eq "$TARGET_STATUS" 0 "$variant: status"
@@ -176,7 +176,7 @@ test_what_cannot_be_repaired() {
 	doctor 1
 	says "^plain: site $first .*: somebody's breakpoint is on the byte to be switched: 90 cc"
 	doctor 1 --fix
-	says '^fixed: 1 probes: 0 sites switched on, 1 off'
+	says '^fixed: 1 probe: 0 sites switched on, 1 off'
 	says "^left: plain: site $first"
 	eq "$(grep -c '^left: odd' "$TMP/doctor" || :)" 0 "what was repairable"
 	eq "$(read_bytes "$TARGET" $((first + 1)) 1)" ' cc' "the debugger's byte"
@@ -288,7 +288,7 @@ test_what_a_killed_tool_left_on() {
 	says '^everywhere: left on by ocaml-probes pid 4194303, which was killed: to be disabled'
 	eq "$(wc -l <"$TMP/doctor")" 1 "lines"
 	doctor 0 --fix
-	says '^fixed: 1 probes: 0 sites switched on, 4 off, 3 semaphores set, 1 actions'
+	says '^fixed: 1 probe: 0 sites switched on, 4 off, 3 semaphores set, 1 action'
 	eq "$(ls "$TMP/run/ocaml-probes")" "" "journals"
 	eq "$("$TOOL" info -pid "$TARGET" | xargs)" "everywhere disabled once enabled started_on enabled" "states"
 	"$TOOL" attach -pid "$TARGET" -disable once
@@ -341,6 +341,32 @@ test_a_killed_attach_for() {
 	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
 	eq "$(ls "$TMP/run/ocaml-probes")" "" "journals"
 	eq "$("$TOOL" info -pid "$TARGET" | xargs)" "alpha disabled beta enabled gamma disabled" "states"
+}
+
+# `attach --for` cannot switch a probe back at its end: it says so, and `doctor --fix` does it.
+test_an_undo_that_fails() {
+	local before last status=0
+	export XDG_RUNTIME_DIR=$TMP/run
+	mkdir -m700 "$TMP/run"
+	start_target "$O/tests/ocaml/loop"
+	await_line ready
+	before=$(memory_of "$TARGET")
+	"$O/faults/inject" "$TMP/calls" record "$TOOL" attach -pid "$TARGET" -enable alpha,beta --for 10ms
+	eq "$(memory_of "$TARGET")" "$before" "memory without a fault"
+	last=$(grep -c '^pwrite64.*/mem' "$TMP/calls")
+	eq "$((last % 2))" 0 "writes: as many to switch as to undo"
+	# The first write of the undo fails with EIO.
+	"$O/faults/inject" "$TMP/log" "pwrite64:$(grep '^pwrite64' "$TMP/calls" | grep -n /mem | sed -n "$((last / 2 + 1))s/:.*//p"):5" \
+		"$TOOL" attach -pid "$TARGET" -enable alpha,beta --for 10ms 2>"$TMP/err" || status=$?
+	grep -qx injected "$TMP/log"
+	eq "$status" 1 "status"
+	matches "$(head -n 1 "$TMP/err")" "^ocaml-probes: warning: cannot undo: pid $TARGET: cannot write at 0x[0-9a-f]+: Input/output error"
+	eq "$(sed 1d "$TMP/err")" "ocaml-probes: pid $TARGET: 2 probes could not be switched back
+hint: the journal has a record of it: \`ocaml-probes doctor -pid $TARGET --fix\` switches back the rest"
+	[[ $(memory_of "$TARGET") != "$before" ]]
+	doctor 0 --fix
+	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
+	eq "$(ls "$TMP/run/ocaml-probes")" "" "journals"
 }
 
 # What another user's tool left on: root looks into that user's folder, but believes it about that

@@ -11,7 +11,7 @@ start_measuring() { # FLAG...
 	: >"$TMP/counting.err"
 	background "$TOOL" attach "$@" >"$TMP/counts" 2>"$TMP/counting.err"
 	COUNTING=$!
-	wait_for 'grep -Eq "(counting|measuring) [0-9]* probes" "$TMP/counting.err" || ! kill -0 "$COUNTING"'
+	wait_for 'grep -Eq "(counting|measuring) [0-9]* probes?" "$TMP/counting.err" || ! kill -0 "$COUNTING"'
 	kill -0 "$COUNTING" 2>/dev/null || fail "it does not measure: $(cat "$TMP/counting.err")"
 }
 
@@ -225,7 +225,7 @@ start_bare_host() {
 load_plugin() { # SITES
 	tell "load $PLUGIN"
 	await_line loaded
-	wait_for 'grep -q " '"$1"' sites of files that were loaded meanwhile are measured" "$TMP/counting.err"'
+	wait_for 'grep -q " '"$1"' sites\? of files that were loaded meanwhile \(is\|are\) measured" "$TMP/counting.err"'
 }
 
 rounds() { # N

@@ -23,7 +23,7 @@ start_measuring() { # FLAG...
 	need_counting
 	background "$TOOL" attach -pid "$TARGET" "$@" >"$TMP/out" 2>"$TMP/err"
 	MEASURING=$!
-	wait_for 'grep -q "ing [0-9]* probes" "$TMP/err" || ! kill -0 "$MEASURING"'
+	wait_for 'grep -q "ing [0-9]* probes\?" "$TMP/err" || ! kill -0 "$MEASURING"'
 	kill -0 "$MEASURING" 2>/dev/null || fail "it does not measure: $(cat "$TMP/err")"
 }
 
@@ -322,7 +322,7 @@ test_lost_semaphores_and_disagreement() {
 		grep -q '^twice: 1 of 2 sites are on, and it has no semaphore to say which are right (' \
 			"$TMP/doctor" || fail "$(cat "$TMP/doctor")"
 		"$TOOL" doctor -pid "$TARGET" --fix >"$TMP/doctor"
-		grep -q '^fixed: 1 probes: 0 sites switched on, 1 off, 0 semaphores set' "$TMP/doctor" ||
+		grep -q '^fixed: 1 probe: 0 sites switched on, 1 off, 0 semaphores set' "$TMP/doctor" ||
 			fail "$(cat "$TMP/doctor")"
 		eq "$(states)" disabled "$program"
 		# Enabling and disabling do as well.

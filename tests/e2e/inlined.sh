@@ -97,7 +97,7 @@ count_it() { # PLUGIN
 	grep -q "/$1: has [0-9]* site(s) of other files' probes, inlined" "$TMP/counting.err" || fail "$(cat "$TMP/counting.err")"
 	background "$TOOL" attach -pid "$TARGET" --print inlined >"$TMP/counts" 2>"$TMP/counting.err"
 	COUNTING=$!
-	wait_for 'grep -q "^ocaml-probes: [a-z]* 1 probes" "$TMP/counting.err"'
+	wait_for 'grep -q "^ocaml-probes: [a-z]* 1 probe " "$TMP/counting.err"'
 	tell 'go 1'
 	wait_for '[[ $(grep -c " inlined " "$TMP/counts") -ge 2 ]]'
 	kill -INT "$COUNTING"
@@ -116,7 +116,7 @@ test_plugin_that_comes_while_its_host_is_counted() {
 	start_host host
 	start_counting "$TARGET" --count=inlined
 	load inlined_plugin.cmxs
-	wait_for 'grep -q "1 sites of files that were loaded meanwhile" "$TMP/counting.err"'
+	wait_for 'grep -q "1 site of files that were loaded meanwhile is measured" "$TMP/counting.err"'
 	tell 'go 10'
 	await_line 'sum 0'
 	kill -INT "$COUNTING"
@@ -135,6 +135,18 @@ test_plugin_that_comes_while_the_probe_is_on() {
 	eq "$("$TOOL" info -pid "$TARGET")" "inlined enabled" "state"
 	tell 'go 10'
 	await_line 'sum 101010'
+}
+
+# What `list -prog` says of a plugin whose only sites are its host's.
+test_list() {
+	build_all
+	for file in inlined_plugin.cmxs inlined_plugin_plain.cmxs; do
+		eq "$("$TOOL" list -prog "$TMP/$file" 2>"$TMP/err")" ""
+		eq "$(cat "$TMP/err")" "ocaml-probes: $TMP/$file: has no OCaml probes of its own, but 1 site of probes of the program that loads it
+hint: \`ocaml-probes info -pid PID\` shows them in a process that has loaded it"
+	done
+	eq "$("$TOOL" list -prog "$TMP/inlined_plugin_own.cmxs" 2>&1)" "own"
+	eq "$("$TOOL" list -prog "$(type -P true)" 2>&1)" "ocaml-probes: $(type -P true): has no OCaml probes"
 }
 
 test_post_linker() {

@@ -34,7 +34,7 @@ make_system() {
 }
 
 install_deps() {
-	PATH=$TMP/bin:$PATH INSTALL_DEPS_PAUSE=0 "$ROOT/tools/install-deps"
+	PATH=$TMP/bin:$PATH INSTALL_DEPS_PAUSE=0 "$ROOT/tools/install-deps" "$@"
 }
 
 need_debian() {
@@ -78,6 +78,21 @@ test_another_apt_is_waited_for() {
 	install_deps 2>"$TMP/err" || fail "$(cat "$TMP/err")"
 	eq "$(calls)" "update update install install"
 	eq "$(grep -c "waiting for another apt" "$TMP/err")" 2 "$(cat "$TMP/err")"
+}
+
+# A build asks for what it needs itself: neither the tests' packages (rsync) nor lintian.
+test_groups() {
+	need_debian
+	make_system
+	export TMP
+	"$ROOT/tools/install-deps" --help >"$TMP/out" 2>&1 && fail "--help is no group"
+	eq "$(cat "$TMP/out")" "install-deps: --help: no such group; there are build, test and deb"
+	install_deps build
+	eq "$(calls)" "" "what was called for the build"
+	install_deps build deb
+	eq "$(calls)" "" "what was called for packages"
+	install_deps test
+	eq "$(calls)" "update install"
 }
 
 # What is no matter of luck is not tried again.

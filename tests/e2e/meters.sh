@@ -442,7 +442,7 @@ test_attach_ends_when_its_file_is_overwritten() {
 	make_sled
 	background "$TOOL" attach --exe "$APP" --count --json >"$TMP/counts" 2>"$TMP/counting.err"
 	COUNTING=$!
-	wait_for 'grep -q "counting [0-9]* probes" "$TMP/counting.err"'
+	wait_for 'grep -q "counting [0-9]* probes\?" "$TMP/counting.err"'
 	printf 'go 10\nquit\n' | "$APP" >/dev/null
 	timeout 20 cp "$TMP/sled" "$APP" || fail "cp: status $?"
 	"$APP" || fail "the new program: status $?"

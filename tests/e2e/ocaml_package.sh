@@ -42,8 +42,10 @@ test_opam_file() {
 	rm "$TMP/ocaml/ocaml-probes.opam"
 	dune build --root "$TMP/ocaml" --display quiet --no-print-directory ocaml-probes.opam
 	eq "$(cat "$TMP/ocaml/ocaml-probes.opam")" "$(cat "$PACKAGE/ocaml-probes.opam")"
-	# Homepage and bug tracker: there are none yet.
-	eq "$(OPAMROOTISOK=1 opam lint --warnings=-35-36 --short "$PACKAGE/ocaml-probes.opam" 2>&1)" ""
+	eq "$(OPAMROOT=$TMP/none OPAMROOTISOK=1 opam lint --strict --short "$PACKAGE/ocaml-probes.opam" 2>&1)" ""
+	# It finds what it looks for.
+	grep -v '^homepage' "$PACKAGE/ocaml-probes.opam" >"$TMP/ocaml-probes.opam"
+	eq "$(OPAMROOT=$TMP/none OPAMROOTISOK=1 opam lint --strict --short "$TMP/ocaml-probes.opam" 2>&1)" 35
 }
 
 # A package of a repository that stands for what the system has installed.

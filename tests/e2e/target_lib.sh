@@ -15,7 +15,7 @@ start_counting() { # PID [FLAG...]
 	: >"$TMP/counting.err"
 	background "$TOOL" attach -pid "$pid" --count "$@" >"$TMP/counts" 2>"$TMP/counting.err"
 	COUNTING=$!
-	wait_for 'grep -q "counting [0-9]* probes" "$TMP/counting.err" || ! kill -0 "$COUNTING"'
+	wait_for 'grep -q "counting [0-9]* probes\?" "$TMP/counting.err" || ! kill -0 "$COUNTING"'
 	kill -0 "$COUNTING" 2>/dev/null || fail "it does not count: $(cat "$TMP/counting.err")"
 }
 

@@ -5,8 +5,10 @@ bench_programs := $(addprefix $(O)/bench/,target pair small big cost \
 	toggle_100 toggle_1k toggle_10k toggle_100k toggle_10k_names dormant_100k lines_100k usdt_links \
 	$(foreach v,none handler flag probe,$(loops_places:%=loops_$(v)_%)))
 
-.PHONY: bench
-bench: all ocaml $(bench_programs) ## measure against the peers; B=NAME runs one benchmark
+.PHONY: bench run-bench
+bench: deps ## measure against the peers; B=NAME runs one benchmark
+	+@$(MAKE) --no-print-directory $(jobs) run-bench
+run-bench: all ocaml $(bench_programs)
 	@tools/bench/run $(O) $(B)
 
 $(O)/bench/target: tools/bench/target.c tools/bench/probe.h

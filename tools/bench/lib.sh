@@ -11,7 +11,31 @@ TOOL=${OCAML_PROBES:-$O/ocaml-probes}
 
 die() {
 	echo "$(basename "$0"): $*" >&2
+	cannot_run "$(basename "$0" .bench)" "$*"
 	exit 1
+}
+
+# cannot_run NAME REASON: a bar that could not be measured is short
+cannot_run() {
+	printf 'bar %s: could not run (%s) short\n' "$1" "$2" >>"${BARS:-/dev/stdout}"
+}
+
+# Where tracefs is not mounted, run the benchmark again in a mount namespace of its own, in which it is.
+# What needs tracefs asks has_tracefs, because that can be forbidden.
+with_tracefs() { # ARG... of the benchmark
+	[[ ! -e $tracefs/uprobe_events && -z ${IN_OWN_NAMESPACE:-} ]] || return 0
+	if unshare --mount --propagation private mount -t tracefs tracefs "$tracefs" 2>/dev/null; then
+		# shellcheck disable=SC2016 # the shell in the namespace expands it
+		IN_OWN_NAMESPACE=yes exec unshare --mount --propagation private sh -ec '
+			mount -t tracefs tracefs "$1"; shift; exec "$@"' sh "$tracefs" "$0" "$@"
+	fi
+}
+
+tracefs=/sys/kernel/tracing
+[[ ! -e /sys/kernel/debug/tracing/uprobe_events ]] || tracefs=/sys/kernel/debug/tracing
+
+has_tracefs() {
+	[[ -w $tracefs/uprobe_events ]]
 }
 
 need() {

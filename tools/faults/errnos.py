@@ -153,7 +153,7 @@ ACCEPTED = [re.compile(text) for text in (
     r"(?m): out of memory$",
     r"measuring: no memory for ",
     # what it left on record is undone by doctor, which is tried
-    r"probes could not be restored",
+    r"could not be switched back",
     # the C library's errno, where it had no memory for the stack
     r"cannot start a thread: Resource temporarily unavailable",
 )]

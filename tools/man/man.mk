@@ -24,14 +24,3 @@ $(O)/man/%.help.c: $(O)/man/%.1 $(man)/help.awk
 $(O)/man/%.help.o: $(O)/man/%.help.c src/base/help.h
 	$(say) CC $<
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
-
-# For `make install`: the pages, and what the shells complete by.
-define install_man
-	install -D -m644 tools/completion/ocaml-probes.bash \
-		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/ocaml-probes
-	install -D -m644 tools/completion/_ocaml-probes \
-		$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_ocaml-probes
-	for page in $(man_pages); do \
-		install -D -m644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/} || exit; \
-	done
-endef

@@ -22,7 +22,7 @@ $(ocaml_stamp): $(ocaml_srcs)
 	$(Q)dune build --root tools/ocaml --build-dir $(ocaml_dir)/_build --profile release \
 		$(dune_quiet) --no-print-directory @install
 	$(Q)rm -rf $(ocaml_dir)/lib
-	$(Q)dune install --root tools/ocaml --build-dir $(ocaml_dir)/_build --profile release \
+	$(Q)env -u DESTDIR dune install --root tools/ocaml --build-dir $(ocaml_dir)/_build --profile release \
 		--prefix $(ocaml_dir) --libdir $(ocaml_dir)/lib ocaml-probes \
 		>$(ocaml_dir)/install.log 2>&1 || { cat $(ocaml_dir)/install.log >&2; exit 1; }
 	$(Q)touch $@
