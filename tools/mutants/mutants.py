@@ -106,15 +106,16 @@ def read_equivalent():
 
 
 def choose(tests, wanted, count):
-    """As many of each file, as far as it has them."""
-    files = [path for path in tests if not wanted or any(part in path for part in wanted)]
-    lists = [sorted(mutants_of(path), key=order) for path in files]
+    """As many of each file, as far as it has them; of these, the ones in the files that are wanted."""
+    lists = [sorted(mutants_of(path), key=order) for path in tests]
     chosen = []
     while len(chosen) < count and any(lists):
         for mutants in lists:
             if mutants and len(chosen) < count:
                 chosen.append(mutants.pop(0))
-    return chosen
+    files = list(tests)
+    return sorted((mutant for mutant in chosen if not wanted or any(part in mutant.path for part in wanted)),
+                  key=lambda mutant: files.index(mutant.path))
 
 
 class Tree:
