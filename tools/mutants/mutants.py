@@ -3,10 +3,11 @@
 """mutants.py O [--count N] [--file PART]...: do the tests notice wrong code?
 
 A mutant is this project with one line changed: a comparison turned round, a call left out, a constant
-off by one. Each is built in a copy of the tree, and the tests that should notice it are run until one
-of them fails. Which tests these are stands in the file `tests` beside this script, a line a source
-file: its path, then names for tests/run, the quickest first. Mutants that change nothing are in the
-file `equivalent`, each with its reason.
+off by one. Each is built in a copy of the tree, and the tests that should notice it are run until a
+case of one fails. Which tests these are stands in the file `tests` beside this script, a line a source
+file: its path, then its tests, the quickest first. A test is NAME of tests/unit/test_NAME.c or of
+tests/e2e/NAME.sh, of which NAME:CASE:... runs some cases. Mutants that change nothing are in the file
+`equivalent`, each with its reason.
 
 The same N mutants are made in each run, as long as the sources are the same. Results go to
 O/mutants/results.tsv as they come; what stands there from an earlier run of the same source line is not
@@ -18,13 +19,15 @@ import collections
 import hashlib
 import os
 import re
+import signal
 import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOAL = 0.95
-SECONDS_A_TEST = 400
+SECONDS_A_PROGRAM = 90
+SECONDS_A_SCRIPT = 600
 NOT_BUILT = "does not build"
 
 Mutant = collections.namedtuple("Mutant", "path line kind old new")
@@ -126,19 +129,46 @@ class Tree:
         os.makedirs(self.folder, exist_ok=True)
         files = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], stdout=subprocess.PIPE, check=True).stdout
         subprocess.run(["rsync", "-a", "--from0", "--files-from=-", ROOT, self.folder], input=files, check=True)
-        self.log = os.path.join(folder, "log")
+        self.logs = os.path.join(folder, "logs")
+        os.makedirs(self.logs, exist_ok=True)
+        self.log = os.path.join(self.logs, "log")
+        self.sound = set()  # tests that were seen to pass without a mutant
 
-    def run(self, seconds, *command):
+    def make(self, *targets):
         with open(self.log, "w") as log:
-            try:
-                return subprocess.run(command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log,
-                                      stderr=subprocess.STDOUT, timeout=seconds, check=False).returncode
-            except subprocess.TimeoutExpired:
-                return -1
+            return subprocess.run(["make", "-j%d" % os.cpu_count(), *targets], cwd=self.folder,
+                                  stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                                  check=False).returncode == 0
 
     def build(self):
-        return self.run(1200, "make", "-j%d" % os.cpu_count(), "all", "ocaml", "fixtures", "ocaml-tests",
-                        "unit-tests") == 0
+        return self.make("all", "ocaml", "fixtures", "ocaml-tests", "unit-tests")
+
+    def run(self, seconds, *command):
+        """Run a test as far as its first case that fails. What failed, "" if nothing did."""
+        env = dict(os.environ, O=os.path.join(self.folder, "build"), CMOCKA_MESSAGE_OUTPUT="TAP")
+        failed = ""
+        with open(self.log, "w") as log:
+            test = subprocess.Popen(["timeout", "--kill-after=5", str(seconds), *command], cwd=self.folder,
+                                    env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                    stderr=subprocess.STDOUT, errors="replace", start_new_session=True)
+            for line in test.stdout:
+                log.write(line)
+                if failed and not line.startswith("#"):
+                    break
+                if line.startswith("not ok"):
+                    failed = line.split("- ", 1)[-1].strip()
+        if failed:
+            os.killpg(test.pid, signal.SIGTERM)
+        status = test.wait()
+        return failed or {0: "", 124: "did not end", 137: "did not end"}.get(status, "status %d" % status)
+
+    def run_test(self, test):
+        """What failed, "" if nothing did, None if it cannot be built."""
+        name, *cases = test.split(":")
+        program = os.path.join("build/tests/unit", "test_" + name)
+        if os.path.exists(os.path.join(self.folder, "tests/unit", "test_%s.c" % name)):
+            return self.run(SECONDS_A_PROGRAM, program) if self.make(program) else None
+        return self.run(SECONDS_A_SCRIPT, "bash", "tests/e2e/%s.sh" % name, *cases) if self.build() else None
 
     def write(self, mutant, line):
         path = os.path.join(self.folder, mutant.path)
@@ -149,17 +179,25 @@ class Tree:
             file.write("\n".join(lines))
 
     def try_mutant(self, mutant, tests):
-        """What noticed it, "" if nothing did."""
+        """What noticed it, "" if nothing did. What that wrote stays in O/mutants/logs."""
+        self.log = os.path.join(self.logs, "%s-%d-%s" % (os.path.basename(mutant.path), mutant.line, order(mutant)[:6]))
         self.write(mutant, mutant.new)
         try:
-            if not self.build():
-                return NOT_BUILT
             for test in tests:
-                if self.run(SECONDS_A_TEST, "tests/run", "build", test) != 0:
-                    return test
-            return ""
+                failed = self.run_test(test)
+                if failed is None:
+                    return NOT_BUILT
+                if failed:
+                    break
+            else:
+                return ""
         finally:
             self.write(mutant, mutant.old)
+        self.log = os.path.join(self.logs, "log")
+        if test not in self.sound and self.run_test(test) != "":
+            sys.exit("mutants: %s fails without any mutant: see %s" % (test, self.log))
+        self.sound.add(test)
+        return "%s: %s" % (test.split(":")[0], failed)
 
 
 def read_results(path):
