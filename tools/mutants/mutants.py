@@ -143,6 +143,10 @@ class Tree:
     def build(self):
         return self.make("all", "ocaml", "fixtures", "ocaml-tests", "unit-tests")
 
+    def build_tools(self):
+        """What the scripts run; the programs that they run it on stay as they are."""
+        return self.make("all")
+
     def run(self, seconds, *command):
         """Run a test as far as its first case that fails. What failed, "" if nothing did."""
         env = dict(os.environ, O=os.path.join(self.folder, "build"), CMOCKA_MESSAGE_OUTPUT="TAP")
@@ -168,7 +172,7 @@ class Tree:
         program = os.path.join("build/tests/unit", "test_" + name)
         if os.path.exists(os.path.join(self.folder, "tests/unit", "test_%s.c" % name)):
             return self.run(SECONDS_A_PROGRAM, program) if self.make(program) else None
-        return self.run(SECONDS_A_SCRIPT, "bash", "tests/e2e/%s.sh" % name, *cases) if self.build() else None
+        return self.run(SECONDS_A_SCRIPT, "bash", "tests/e2e/%s.sh" % name, *cases) if self.build_tools() else None
 
     def write(self, mutant, line):
         path = os.path.join(self.folder, mutant.path)
