@@ -128,7 +128,9 @@ class Tree:
         self.folder = os.path.join(folder, "tree")
         os.makedirs(self.folder, exist_ok=True)
         files = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], stdout=subprocess.PIPE, check=True).stdout
-        subprocess.run(["rsync", "-a", "--from0", "--files-from=-", ROOT, self.folder], input=files, check=True)
+        # What differs is new, to make too: it may be a mutant that was not taken back.
+        subprocess.run(["rsync", "-rlp", "--checksum", "--from0", "--files-from=-", ROOT, self.folder],
+                       input=files, check=True)
         self.logs = os.path.join(folder, "logs")
         os.makedirs(self.logs, exist_ok=True)
         self.log = os.path.join(self.logs, "log")
@@ -221,6 +223,7 @@ def main():
     parser.add_argument("--file", action="append", default=[])
     parser.add_argument("--list", action="store_true", help="show them, run nothing")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     folder = os.path.abspath(os.path.join(args.O, "mutants"))
     tests, equivalent = read_tests(), read_equivalent()
     mutants = choose(tests, args.file, args.count)
