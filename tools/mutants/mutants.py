@@ -154,7 +154,8 @@ class Tree:
         env = dict(os.environ, O=os.path.join(self.folder, "build"), CMOCKA_MESSAGE_OUTPUT="TAP")
         failed = ""
         with open(self.log, "w") as log:
-            test = subprocess.Popen(["timeout", "--kill-after=5", str(seconds), *command], cwd=self.folder,
+            test = subprocess.Popen(["env", "--default-signal", "timeout", "--kill-after=5",
+                                     str(seconds), *command], cwd=self.folder,
                                     env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                     stderr=subprocess.STDOUT, errors="replace", start_new_session=True)
             for line in test.stdout:
