@@ -30,7 +30,8 @@ SECONDS_A_PROGRAM = 90
 SECONDS_A_SCRIPT = 600
 NOT_BUILT = "does not build"
 
-Mutant = collections.namedtuple("Mutant", "path line kind old new")
+# nth: of the file's lines that are alike, from 0 on.
+Mutant = collections.namedtuple("Mutant", "path line kind old new nth")
 
 SWAPS = [
     ("equal", r"(?<=[^=!<>])==(?=[^=])", "!="),
@@ -65,6 +66,7 @@ JUMP = re.compile(r"^\t+(break|continue);$")
 def mutants_of(path):
     """Every mutant of a file. Comments, declarations at the top level and macros have none."""
     in_comment = False
+    seen = collections.Counter()
     with open(os.path.join(ROOT, path)) as file:
         for number, line in enumerate(file, 1):
             line = line.rstrip("\n")
@@ -73,18 +75,21 @@ def mutants_of(path):
                 continue
             if not line.startswith("\t") or "ctx_error" in line or '"' in line:
                 continue
+            nth = seen[line]
+            seen[line] += 1
             if CALL.match(line) or JUMP.match(line):
-                yield Mutant(path, number, "left out", line, "\t;")
+                yield Mutant(path, number, "left out", line, "\t;", nth)
             code = line.split("/*")[0]
             for kind, pattern, new in SWAPS:
                 for found in re.finditer(pattern, code):
                     yield Mutant(path, number, kind, line,
-                                 line[: found.start()] + new + line[found.end():])
+                                 line[: found.start()] + new + line[found.end():], nth)
 
 
 def order(mutant):
     """A random order that is the same in each run, and does not change when lines move."""
-    return hashlib.sha256(repr((mutant.path, mutant.kind, mutant.old, mutant.new)).encode()).hexdigest()
+    name = (mutant.path, mutant.kind, mutant.old, mutant.new) + ((mutant.nth,) if mutant.nth else ())
+    return hashlib.sha256(repr(name).encode()).hexdigest()
 
 
 def read_tests():
