@@ -35,6 +35,11 @@ $(O)/tests/unit/test_top_view: TOOL_LIBS += $$($(PKG_CONFIG) --libs ncursesw)
 $(O)/tests/unit/test_places: LDFLAGS += $(foreach f,getsrclines getsrc_die addrdie get_units,\
 	-Wl,--wrap=dwarf_$(f))
 
+# They act in the middle of what is tested, and let it fail.
+wrap = $(foreach f,$(1),-Wl,--wrap=$(f))
+$(O)/tests/unit/test_update: LDFLAGS += $(call wrap,gigatext_check snapshot_refresh_code \
+	snapshot_refresh_semaphores tracee_run_stopped patcher_apply journal_commit journal_progress calloc)
+
 # BPF programs that run bpf/args.bpf.h for the unit tests.
 $(O)/tests/bpf/%.bpf.o: tests/bpf/%.bpf.c
 	$(say) BPF $@
