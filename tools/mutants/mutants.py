@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""mutants.py O [--count N] [--file PART]...: do the tests notice wrong code?
+"""mutants.py O [--count N] [--file PART]... [--again]: do the tests notice wrong code?
 
 A mutant is this project with one line changed: a comparison turned round, a call left out, a constant
 off by one. Each is built in a copy of the tree, and the tests that should notice it are run until a
@@ -11,7 +11,7 @@ tests/e2e/NAME.sh, of which NAME:CASE:... runs some cases. Mutants that change n
 
 The same N mutants are made in each run, as long as the sources are the same. Results go to
 O/mutants/results.tsv as they come; what stands there from an earlier run of the same source line is not
-run again. Status 0 if at least 95 % of the mutants were noticed.
+run again, but with --again those that were not noticed. Status 0 if at least 95 % of the mutants were noticed.
 """
 
 import argparse
@@ -227,6 +227,7 @@ def main():
     parser.add_argument("O")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--file", action="append", default=[])
+    parser.add_argument("--again", action="store_true", help="those too that were not noticed")
     parser.add_argument("--list", action="store_true", help="show them, run nothing")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
@@ -251,7 +252,7 @@ def main():
             alike += 1
             continue
         key = order(mutant)
-        if key not in results:
+        if key not in results or (args.again and not results[key]):
             results[key] = tree.try_mutant(mutant, tests[mutant.path])
             with open(results_path, "a") as file:
                 file.write("%s\t%s\t%s\n" % (key, results[key], where))
