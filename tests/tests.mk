@@ -38,7 +38,9 @@ $(O)/tests/unit/test_places: LDFLAGS += $(foreach f,getsrclines getsrc_die addrd
 # They act in the middle of what is tested, and let it fail.
 wrap = $(foreach f,$(1),-Wl,--wrap=$(f))
 $(O)/tests/unit/test_update: LDFLAGS += $(call wrap,gigatext_check snapshot_refresh_code \
-	snapshot_refresh_semaphores tracee_run_stopped patcher_apply journal_commit journal_progress calloc)
+	snapshot_refresh_semaphores tracee_run_stopped patcher_apply journal_commit journal_progress calloc nanosleep)
+$(O)/tests/unit/test_journal: LDFLAGS += $(call wrap,read pwrite64 strdup)
+$(O)/tests/unit/test_patch: LDFLAGS += $(call wrap,pwrite64)
 
 # BPF programs that run bpf/args.bpf.h for the unit tests.
 $(O)/tests/bpf/%.bpf.o: tests/bpf/%.bpf.c

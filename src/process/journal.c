@@ -183,7 +183,8 @@ static FILE *write_file(struct journal *journal, const char *name, size_t done, 
 	journal_write(f, &journal->header, journal->entries, journal->n,
 		      number_in_file(journal, done), number_in_file(journal, begun),
 		      &journal->progress_at);
-	if (fflush(f) == 0 && !ferror(f))
+	(void)fflush(f); /* it is an error of F if it fails */
+	if (!ferror(f))
 		return f;
 	fclose(f);
 	return NULL;
@@ -196,7 +197,6 @@ int journal_commit(struct journal *journal, size_t done, size_t begun)
 	int err;
 
 	snprintf(temporary, sizeof(temporary), ".%s", journal->file);
-	unlinkat(journal->dir_fd, temporary, 0);
 	f = write_file(journal, temporary, done, begun);
 	if (f && renameat(journal->dir_fd, temporary, journal->dir_fd, journal->file) == 0) {
 		if (journal->f)

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -162,6 +163,34 @@ static void await_threads(int n)
 	}
 }
 
+/* How many bytes a thread other than the first has written. */
+static atomic_size_t n_written_by_others;
+
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-*) the linker's names */
+ssize_t __real_pwrite64(int fd, const void *from, size_t n, off_t at);
+ssize_t __wrap_pwrite64(int fd, const void *from, size_t n, off_t at);
+ssize_t __wrap_pwrite64(int fd, const void *from, size_t n, off_t at)
+{
+	if (gettid() != getpid())
+		n_written_by_others += n;
+	return __real_pwrite64(fd, from, n, at);
+}
+/* NOLINTEND(bugprone-reserved-identifier,cert-*) */
+
+/* Of each phase of opcodes, not the first one alone. */
+static void the_second_thread_writes_its_half(void **state)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct patch_write writes[3 * N];
+	const size_t n = all_writes(writes);
+
+	(void)state;
+	n_written_by_others = 0;
+	assert_int_equal(patch_apply(ctx, getpid(), writes, n), 0);
+	assert_int_equal(n_written_by_others, N / 2 + N / 2);
+	ocp_ctx_free(ctx);
+}
+
 static void the_second_thread_ends_with_its_patcher(void **state)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
@@ -189,8 +218,8 @@ static void count_alarm(int signal)
 }
 
 /*
- * Only the second thread has something to write: the first one waits for it, and signals come
- * meanwhile, which is not the end of it.
+ * At the end only the second thread has something to write: the first one waits for it, and signals
+ * come meanwhile, which is not the end of it.
  */
 static void signals_while_the_second_thread_writes(void **state)
 {
@@ -205,9 +234,9 @@ static void signals_while_the_second_thread_writes(void **state)
 	(void)state;
 	assert_true(writes && sites);
 	for (size_t i = 0; i < MANY; i++)
-		writes[MANY + i] = write_to(&sites[i], 1, PATCH_SITES_ON);
+		writes[i] = write_to(&memory->sites_on[0], 1, PATCH_SITES_ON);
 	for (size_t i = 0; i < MANY; i++)
-		writes[i] = write_to(&memory->sites_off[0], 1, PATCH_SITES_OFF);
+		writes[MANY + i] = write_to(&sites[i], 1, PATCH_SITES_OFF);
 	assert_int_equal(patcher_open(ctx, getpid(), &patcher), 0);
 	sigaction(SIGALRM, &action, NULL);
 	setitimer(ITIMER_REAL, &often, NULL);
@@ -232,6 +261,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(whatever_fails_nothing_is_written, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(semaphores_that_are_read_only, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(the_second_thread_writes_its_half, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(the_second_thread_ends_with_its_patcher, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(signals_while_the_second_thread_writes, set_up,

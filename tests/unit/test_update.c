@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ocaml_probes.h"
@@ -77,6 +78,7 @@ enum moment {
 	COMMIT,
 	PROGRESS,
 	CALLOC,
+	SLEEP,
 	N_MOMENTS
 };
 
@@ -150,6 +152,16 @@ WRAP(STOP, tracee_run_stopped, (struct tracee * tracee, int (*work)(void *arg), 
      (tracee, work, arg))
 WRAP(COMMIT, journal_commit, (struct journal * journal, size_t done, size_t begun),
      (journal, done, begun))
+
+/* Those of the thread that stops the process are others. */
+int __real_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+	if (gettid() == getpid())
+		moment(SLEEP);
+	return __real_nanosleep(time, left);
+}
 
 int __real_gigatext_check(struct ocp_ctx *ctx, pid_t pid, const struct plan *plan);
 int __wrap_gigatext_check(struct ocp_ctx *ctx, pid_t pid, const struct plan *plan);
@@ -425,8 +437,33 @@ static void counters_that_never_rest(void **state)
 
 /* ---- nothing happens ------------------------------------------------------------------------ */
 
+static int count_entries(const char *path)
+{
+	DIR *dir = opendir(path);
+	int n = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* A thread is shown for a moment after it was joined. */
+static void await_threads(int n)
+{
+	for (int tries = 5000; count_entries("/proc/self/task") != n; tries--) {
+		if (tries == 0)
+			fail_msg("%d threads, not %d", count_entries("/proc/self/task") - 2, n - 2);
+		usleep(1000);
+	}
+}
+
 static void undisturbed_updates_write_one_journal(void **state)
 {
+	const int n_threads = count_entries("/proc/self/task");
+	const int n_fds = count_entries("/proc/self/fd");
+
 	(void)state;
 	from_now_on();
 	assert_int_equal(update(0), 0);
@@ -438,6 +475,10 @@ static void undisturbed_updates_write_one_journal(void **state)
 	assert_int_equal(t.done[0], FIRST_SLICE);
 	assert_int_equal(t.begun, N);
 	assert_int_equal(count_journals(), 0);
+	/* The process runs between the stops; nothing of ours is left. */
+	assert_int_equal(t.calls[SLEEP], 1);
+	await_threads(n_threads);
+	assert_int_equal(count_entries("/proc/self/fd"), n_fds);
 }
 
 static void flags_say_when_it_stops(void **state)
@@ -528,6 +569,8 @@ static void slices_are_undone_last_first(void **state)
 	assert_int_equal(ocp_undo_run(undo), 0);
 	assert_int_equal(t.calls[APPLY], 2);
 	assert_false(t.wrong_phase);
+	/* Nobody else has changed anything: what was written is taken back as it is. */
+	assert_int_equal(t.calls[REFRESH_CODE] + t.calls[REFRESH_COUNTERS], 0);
 	/* On record before it is done: nothing of the slice, nor of those after it, is sure any
 	 * more. */
 	assert_int_equal(t.calls[PROGRESS], 2);
