@@ -30,8 +30,8 @@ SECONDS_A_PROGRAM = 90
 SECONDS_A_SCRIPT = 600
 NOT_BUILT = "does not build"
 
-# nth: of the file's lines that are alike, from 0 on.
-Mutant = collections.namedtuple("Mutant", "path line kind old new nth")
+# nth: of the file's lines that are alike, from 0 on; before: the line before.
+Mutant = collections.namedtuple("Mutant", "path line kind old new nth before")
 
 SWAPS = [
     ("equal", r"(?<=[^=!<>])==(?=[^=])", "!="),
@@ -65,11 +65,11 @@ JUMP = re.compile(r"^\t+(break|continue);$")
 
 def mutants_of(path):
     """Every mutant of a file. Comments, declarations at the top level and macros have none."""
-    in_comment = False
+    in_comment, line = False, ""
     seen = collections.Counter()
     with open(os.path.join(ROOT, path)) as file:
-        for number, line in enumerate(file, 1):
-            line = line.rstrip("\n")
+        for number, text in enumerate(file, 1):
+            before, line = line, text.rstrip("\n")
             if in_comment or line.lstrip().startswith("/*"):
                 in_comment = "*/" not in line
                 continue
@@ -78,12 +78,12 @@ def mutants_of(path):
             nth = seen[line]
             seen[line] += 1
             if CALL.match(line) or JUMP.match(line):
-                yield Mutant(path, number, "left out", line, "\t;", nth)
+                yield Mutant(path, number, "left out", line, "\t;", nth, before)
             code = line.split("/*")[0]
             for kind, pattern, new in SWAPS:
                 for found in re.finditer(pattern, code):
                     yield Mutant(path, number, kind, line,
-                                 line[: found.start()] + new + line[found.end():], nth)
+                                 line[: found.start()] + new + line[found.end():], nth, before)
 
 
 def order(mutant):
@@ -103,7 +103,8 @@ def read_tests():
 
 
 def read_equivalent():
-    """(path, old line, new line) -> reason. A line of the file: PATH | OLD | NEW | REASON."""
+    """(path, old line, new line) -> reason. A line of the file: PATH | OLD | NEW | REASON. Before OLD may
+    stand the line before it: OLD occurs elsewhere too."""
     known = {}
     with open(os.path.join(HERE, "equivalent")) as file:
         for line in file:
@@ -111,6 +112,11 @@ def read_equivalent():
                 path, old, new, reason = [part.strip() for part in line.split(" | ")]
                 known[path, old, new] = reason
     return known
+
+
+def is_equivalent(mutant, known):
+    old, new = mutant.old.strip(), mutant.new.strip()
+    return (mutant.path, old, new) in known or (mutant.path, mutant.before.strip() + " " + old, new) in known
 
 
 def choose(tests, wanted, count):
@@ -248,7 +254,7 @@ def main():
     survivors = []
     for number, mutant in enumerate(mutants, 1):
         where = "%s:%d: %s: %s" % (mutant.path, mutant.line, mutant.kind, mutant.new.strip())
-        if (mutant.path, mutant.old.strip(), mutant.new.strip()) in equivalent:
+        if is_equivalent(mutant, equivalent):
             alike += 1
             continue
         key = order(mutant)
