@@ -43,7 +43,7 @@ $(O)/tests/unit/test_layout: TOOL_LIBS += $(lib_a)
 wrap = $(foreach f,$(1),-Wl,--wrap=$(f))
 $(O)/tests/unit/test_update: LDFLAGS += $(call wrap,gigatext_check snapshot_refresh_code \
 	snapshot_refresh_semaphores tracee_run_stopped patcher_apply journal_commit journal_progress calloc nanosleep)
-$(O)/tests/unit/test_journal: LDFLAGS += $(call wrap,read pwrite64 strdup)
+$(O)/tests/unit/test_journal_faults: LDFLAGS += $(call wrap,read pwrite64 strdup)
 $(O)/tests/unit/test_patch: LDFLAGS += $(call wrap,pwrite64)
 $(O)/tests/unit/test_spawn: LDFLAGS += $(call wrap,execv write)
 

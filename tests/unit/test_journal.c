@@ -13,108 +13,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "journal_place.h"
 #include "process/journal.h"
 #include "process/journal_text.h"
 #include "process/proc_file.h"
 #include "unit.h"
 
-struct place {
-	struct ocp_ctx *ctx;
-	char runtime[64], dir[100];
-	char warnings[4096];
-	int n_warnings;
-};
-
-static void keep_warning(void *data, enum ocp_log_level level, const char *line)
-{
-	struct place *place = data;
-
-	(void)level;
-	place->n_warnings++;
-	snprintf(place->warnings, sizeof(place->warnings), "%s", line);
-}
-
-static int make_place(void **state)
-{
-	static struct place place;
-
-	place = (struct place){ .ctx = ocp_ctx_new(), .runtime = "/tmp/test_journal.XXXXXX" };
-	if (!place.ctx || !mkdtemp(place.runtime))
-		return -1;
-	ocp_ctx_set_log(place.ctx, keep_warning, &place, OCP_LOG_WARN);
-	snprintf(place.dir, sizeof(place.dir), "%s/ocaml-probes", place.runtime);
-	setenv("XDG_RUNTIME_DIR", place.runtime, 1);
-	*state = &place;
-	return 0;
-}
-
-static int remove_place(void **state)
-{
-	struct place *place = *state;
-	char command[200];
-
-	snprintf(command, sizeof(command), "rm -rf '%s'", place->runtime);
-	ocp_ctx_free(place->ctx);
-	return system(command); /* NOLINT(cert-env33-c): our own path */
-}
-
-/* A child that waits to be killed. */
-static pid_t start_target(void)
-{
-	pid_t pid = fork();
-
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		pause();
-		_exit(0);
-	}
-	return pid;
-}
-
-static void end(pid_t pid)
-{
-	kill(pid, SIGKILL);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
-}
-
-static void write_some(struct ocp_ctx *ctx, pid_t target, bool applied, size_t n)
-{
-	struct journal *journal;
-
-	assert_int_equal(journal_open(ctx, target, JOURNAL_PROMISE, &journal), 0);
-	assert_int_equal(journal_append(journal, ACTION_ENABLE, "alpha", 3, 4), 0);
-	assert_int_equal(journal_commit(journal, 0, 0), 0);
-	assert_int_equal(journal_append(journal, ACTION_DISABLE, "", 1, 0), 0);
-	for (size_t i = 2; i < n; i++)
-		assert_int_equal(journal_append(journal, ACTION_ENABLE, "more", 0, 1), 0);
-	assert_int_equal(journal_commit(journal, 0, n), 0);
-	if (applied)
-		assert_int_equal(journal_progress(journal, n, n), 0);
-	journal_close(journal);
-}
-
-/* A tool that writes a journal of N entries about TARGET and is gone. Returns its pid. */
-static pid_t killed_tool(struct ocp_ctx *ctx, pid_t target, bool applied, size_t n)
-{
-	pid_t pid = fork();
-	int status;
-
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		write_some(ctx, target, applied, n);
-		_exit(0);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-	return pid;
-}
-
 static void a_dead_tools_journal_is_found(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct stale_journals stale;
-	pid_t target = start_target(), tool = killed_tool(place->ctx, target, true, 2);
+	pid_t target = start_sleeper(), tool = journal_of_killed_tool(place->ctx, target, true, 2);
 
 	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
 	assert_int_equal(stale.n, 1);
@@ -136,36 +45,36 @@ static void a_dead_tools_journal_is_found(void **state)
 	journal_free_stale(&stale);
 	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
 	assert_int_equal(stale.n, 0);
-	end(target);
+	end_sleeper(target);
 }
 
 static void several_tools_and_many_entries(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct stale_journals stale;
-	pid_t target = start_target();
+	pid_t target = start_sleeper();
 
-	killed_tool(place->ctx, target, false, 100000);
-	killed_tool(place->ctx, target, true, 2);
-	killed_tool(place->ctx, getpid(), true, 2);
+	journal_of_killed_tool(place->ctx, target, false, 100000);
+	journal_of_killed_tool(place->ctx, target, true, 2);
+	journal_of_killed_tool(place->ctx, getpid(), true, 2);
 	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
 	assert_int_equal(stale.n, 2);
 	assert_int_equal(stale.list[0].n + stale.list[1].n, 100002);
 	journal_free_stale(&stale);
-	end(target);
+	end_sleeper(target);
 }
 
 /* One tool, one target, two journals: neither replaces the other. */
 static void two_journals_of_one_tool(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct stale_journals stale;
 	pid_t tool = fork();
 
 	assert_true(tool >= 0);
 	if (tool == 0) {
-		write_some(place->ctx, getppid(), true, 2);
-		write_some(place->ctx, getppid(), true, 3);
+		write_some_journal(place->ctx, getppid(), true, 2);
+		write_some_journal(place->ctx, getppid(), true, 3);
 		_exit(0);
 	}
 	assert_int_equal(waitpid(tool, NULL, 0), tool);
@@ -176,10 +85,10 @@ static void two_journals_of_one_tool(void **state)
 
 static void a_living_tools_journal_is_its_own(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct stale_journals stale;
 	struct journal *journal;
-	pid_t target = start_target();
+	pid_t target = start_sleeper();
 
 	assert_int_equal(journal_open(place->ctx, target, JOURNAL_UPDATE, &journal), 0);
 	assert_int_equal(journal_append(journal, ACTION_ENABLE, "alpha", 0, 1), 0);
@@ -188,17 +97,17 @@ static void a_living_tools_journal_is_its_own(void **state)
 	assert_int_equal(stale.n, 0);
 	journal_remove(journal);
 	assert_int_equal(rmdir(place->dir), 0); /* it is empty */
-	end(target);
+	end_sleeper(target);
 }
 
 static void journals_of_ended_targets_are_deleted(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct stale_journals stale;
-	pid_t target = start_target();
+	pid_t target = start_sleeper();
 
-	killed_tool(place->ctx, target, true, 2);
-	end(target);
+	journal_of_killed_tool(place->ctx, target, true, 2);
+	end_sleeper(target);
 	assert_int_equal(journal_find_stale(place->ctx, getpid(), &stale), 0);
 	assert_int_equal(stale.n, 0);
 	assert_int_equal(rmdir(place->dir), 0);
@@ -207,7 +116,7 @@ static void journals_of_ended_targets_are_deleted(void **state)
 		-ESRCH);
 }
 
-static void expect_none(struct place *place, const char *warning)
+static void expect_none(struct journal_place *place, const char *warning)
 {
 	struct stale_journals stale;
 
@@ -218,22 +127,10 @@ static void expect_none(struct place *place, const char *warning)
 		fail_msg("expected \"%s\", the warning is: %s", warning, place->warnings);
 }
 
-static void put_file(const struct place *place, const char *name, const char *text)
-{
-	char path[300];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", place->dir, name);
-	f = fopen(path, "we");
-	assert_non_null(f);
-	fputs(text, f);
-	fclose(f);
-}
-
 /* Numbers are those of the steps; in the file stand the entries that change something. */
 static void entries_without_effect_are_left_out(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct stale_journals stale;
 	pid_t tool = fork();
 
@@ -273,7 +170,7 @@ static void entries_without_effect_are_left_out(void **state)
 /* The same process, but not the program that was switched: its counters are new. */
 static void an_exec_ends_a_journal(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct stale_journals stale;
 	int go[2], gone[2];
 	char byte;
@@ -289,7 +186,7 @@ static void an_exec_ends_a_journal(void **state)
 		_exit(127);
 	}
 	close(gone[1]);
-	killed_tool(place->ctx, target, true, 2);
+	journal_of_killed_tool(place->ctx, target, true, 2);
 	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
 	assert_int_equal(stale.n, 1);
 	journal_free_stale(&stale);
@@ -298,7 +195,7 @@ static void an_exec_ends_a_journal(void **state)
 	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
 	assert_int_equal(stale.n, 0);
 	assert_int_equal(rmdir(place->dir), 0);
-	end(target);
+	end_sleeper(target);
 	close(go[0]);
 	close(go[1]);
 	close(gone[0]);
@@ -307,13 +204,13 @@ static void an_exec_ends_a_journal(void **state)
 static void what_was_cut_off_in_writing_goes_when_it_is_old(void **state)
 {
 	const struct timespec long_ago[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	char path[300], mine[100];
 
 	assert_int_equal(mkdir(place->dir, 0700), 0);
 	snprintf(mine, sizeof(mine), ".1.2.%d.3", getpid());
-	put_file(place, ".1.2.4194303.3", "");
-	put_file(place, mine, "");
+	put_journal(place, ".1.2.4194303.3", "");
+	put_journal(place, mine, "");
 	expect_none(place, "");
 	snprintf(path, sizeof(path), "%s/.1.2.4194303.3", place->dir);
 	assert_int_equal(access(path, F_OK), 0);
@@ -351,14 +248,14 @@ static void the_counters_tell_of_what_was_begun(void **state)
 /* A zombie waits for its parent only; it has ended. */
 static void a_zombie_tool_is_dead(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct stale_journals stale;
 	siginfo_t info;
 	pid_t tool = fork();
 
 	assert_true(tool >= 0);
 	if (tool == 0) {
-		write_some(place->ctx, getppid(), true, 2);
+		write_some_journal(place->ctx, getppid(), true, 2);
 		_exit(0);
 	}
 	assert_int_equal(waitid(P_PID, (id_t)tool, &info, WEXITED | WNOWAIT), 0);
@@ -370,10 +267,10 @@ static void a_zombie_tool_is_dead(void **state)
 
 static void folders_that_others_can_reach_are_not_used(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	char elsewhere[120];
 
-	killed_tool(place->ctx, getpid(), true, 2);
+	journal_of_killed_tool(place->ctx, getpid(), true, 2);
 	chmod(place->dir, 0750);
 	expect_none(place, "is not used");
 	chmod(place->dir, 0700);
@@ -391,16 +288,16 @@ static void folders_that_others_can_reach_are_not_used(void **state)
 
 static void files_that_are_no_journals(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	char path[300];
 
 	assert_int_equal(mkdir(place->dir, 0700), 0);
-	put_file(place, "1", "");
+	put_journal(place, "1", "");
 	expect_none(place, "is damaged: it is no journal of this version");
-	put_file(place, "1", "ocaml-probes journal 3\n");
+	put_journal(place, "1", "ocaml-probes journal 3\n");
 	expect_none(place, "it is no journal of this version");
-	put_file(place, ".temporary", "junk");
-	put_file(place, "readme", "junk");
+	put_journal(place, ".temporary", "junk");
+	put_journal(place, "readme", "junk");
 	snprintf(path, sizeof(path), "%s/1", place->dir);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(mkfifo(path, 0600), 0);
@@ -409,7 +306,7 @@ static void files_that_are_no_journals(void **state)
 	assert_int_equal(symlink("/etc/passwd", path), 0);
 	expect_none(place, "");
 	assert_int_equal(unlink(path), 0);
-	put_file(place, "1", "x");
+	put_journal(place, "1", "x");
 	assert_int_equal(truncate(path, INT64_C(1) << 40), 0);
 	expect_none(place, "of a fit size");
 }
@@ -467,7 +364,7 @@ static void an_older_versions_lines_are_checked(void **state)
 		"enable a 1\r\n",
 		"enable a",
 	};
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct journal_text about;
 	char text[1000];
 	size_t n;
@@ -491,7 +388,7 @@ static void an_older_versions_lines_are_checked(void **state)
 
 static void pids_of_elsewhere_mean_nothing(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct journal_text about;
 	char text[1000];
 	size_t n;
@@ -540,7 +437,7 @@ static void new_lines_are_checked(void **state)
 		"enable a 1 -2\nend\n",	  "enable a 1 2\n",	     "enable a 1  2\nend\n",
 		"enable a 1 2\nend\nx\n",
 	};
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct journal_text about;
 	char text[1200];
 	size_t n;
@@ -570,7 +467,7 @@ static void new_lines_are_checked(void **state)
 /* Every prefix is refused, and noise is survived. */
 static void noise(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct journal_text about;
 	char text[1000], spoilt[1000];
 	unsigned int seed = 3;
@@ -590,253 +487,25 @@ static void noise(void **state)
 	}
 }
 
-/* ---- system calls and memory that fail ------------------------------------------------------ */
-
-enum { ENDLESS = 1 << 30, PIECE = 7 };
-
-/* Calls that are interrupted from now on; reads that are cut short; which strdup() fails. */
-static int n_interrupted, n_strdups;
-static bool is_cut_short, asked_too_much;
-
-static off_t file_bytes(int fd)
-{
-	struct stat st;
-
-	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : 0;
-}
-
-static bool is_file(int fd)
-{
-	return file_bytes(fd) > 0;
-}
-
-/* NOLINTBEGIN(bugprone-reserved-identifier,cert-*) the linker's names */
-ssize_t __real_read(int fd, void *to, size_t n);
-ssize_t __wrap_read(int fd, void *to, size_t n);
-ssize_t __wrap_read(int fd, void *to, size_t n)
-{
-	if (n_interrupted > 0 && is_file(fd)) {
-		n_interrupted--;
-		errno = EINTR;
-		return -1;
-	}
-	if (!is_cut_short || !is_file(fd))
-		return __real_read(fd, to, n);
-	if ((off_t)n + lseek(fd, 0, SEEK_CUR) > file_bytes(fd))
-		asked_too_much = true;
-	return __real_read(fd, to, n > PIECE ? PIECE : n);
-}
-
-ssize_t __real_pwrite64(int fd, const void *from, size_t n, off_t at);
-ssize_t __wrap_pwrite64(int fd, const void *from, size_t n, off_t at);
-ssize_t __wrap_pwrite64(int fd, const void *from, size_t n, off_t at)
-{
-	if (n_interrupted > 0) {
-		n_interrupted--;
-		errno = EINTR;
-		return -1;
-	}
-	return __real_pwrite64(fd, from, n, at);
-}
-
-char *__real_strdup(const char *text);
-char *__wrap_strdup(const char *text);
-char *__wrap_strdup(const char *text)
-{
-	return n_strdups > 0 && --n_strdups == 0 ? NULL : __real_strdup(text);
-}
-/* NOLINTEND(bugprone-reserved-identifier,cert-*) */
-
-static void journals_are_read_in_pieces(void **state)
-{
-	struct place *place = *state;
-	struct stale_journals stale;
-	pid_t target = start_target();
-
-	killed_tool(place->ctx, target, true, 100);
-	is_cut_short = true;
-	n_interrupted = 500;
-	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
-	is_cut_short = false;
-	assert_int_equal(n_interrupted, 0);
-	assert_false(asked_too_much);
-	assert_int_equal(stale.n, 1);
-	assert_int_equal(stale.list[0].n, 100);
-	assert_string_equal(stale.list[0].entries[99].name, "more");
-	journal_free_stale(&stale);
-	end(target);
-}
-
-/* A test that hangs is killed. */
-static void interruptions_without_end(void **state)
-{
-	struct place *place = *state;
-	struct stale_journals stale;
-	struct journal *journal;
-	pid_t target = start_target();
-
-	alarm(60);
-	killed_tool(place->ctx, target, true, 2);
-	n_interrupted = ENDLESS;
-	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
-	n_interrupted = 0;
-	assert_int_equal(stale.n, 0);
-	assert_non_null(strstr(place->warnings, "left out"));
-	assert_int_equal(journal_open(place->ctx, target, JOURNAL_UPDATE, &journal), 0);
-	assert_int_equal(journal_append(journal, ACTION_ENABLE, "alpha", 0, 1), 0);
-	assert_int_equal(journal_commit(journal, 0, 1), 0);
-	n_interrupted = 500;
-	assert_int_equal(journal_progress(journal, 1, 1), 0);
-	n_interrupted = ENDLESS;
-	assert_int_equal(journal_progress(journal, 0, 1), -EINTR);
-	n_interrupted = 0;
-	journal_remove(journal);
-	alarm(0);
-	end(target);
-}
-
-static void without_memory_no_journal_is_taken_for_none(void **state)
-{
-	struct place *place = *state;
-	struct stale_journals stale;
-	pid_t target = start_target();
-	int call = 0;
-
-	killed_tool(place->ctx, target, true, 2);
-	do {
-		n_strdups = ++call;
-		if (journal_find_stale(place->ctx, target, &stale) == 0)
-			break;
-		assert_int_equal(n_strdups, 0);
-		assert_int_equal(stale.n, 0);
-	} while (call < 20);
-	assert_true(n_strdups > 0 && call > 2);
-	n_strdups = 0;
-	assert_int_equal(stale.n, 1);
-	journal_free_stale(&stale);
-	end(target);
-}
-
-/* A full disk: what is cut off is no journal, and is not left over. */
-static void files_that_cannot_be_written_whole(void **state)
-{
-	const struct rlimit little = { 1000, RLIM_INFINITY };
-	struct place *place = *state;
-	struct journal *journal;
-	struct rlimit before;
-
-	assert_int_equal(journal_open(place->ctx, getpid(), JOURNAL_UPDATE, &journal), 0);
-	for (int i = 0; i < 1000; i++)
-		assert_int_equal(journal_append(journal, ACTION_ENABLE, "alpha", 0, 1), 0);
-	signal(SIGXFSZ, SIG_IGN);
-	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-	assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
-	assert_int_equal(journal_commit(journal, 0, 0), -EFBIG);
-	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-	signal(SIGXFSZ, SIG_DFL);
-	assert_int_equal(rmdir(place->dir), 0); /* it is empty */
-	journal_close(journal);
-}
-
-/* Of a folder full of them no more are looked at than it is worth. */
-static void no_more_than_so_many_files_are_looked_at(void **state)
-{
-	enum { MAX_FILES = 4096 };
-	struct place *place = *state;
-	struct stale_journals stale;
-	char name[20];
-	pid_t target = start_target();
-
-	killed_tool(place->ctx, target, true, 2);
-	for (int i = 0; i < MAX_FILES + 10; i++) {
-		snprintf(name, sizeof(name), "1%d", i);
-		put_file(place, name, "");
-	}
-	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
-	assert_int_equal(place->n_warnings + (int)stale.n, MAX_FILES);
-	journal_free_stale(&stale);
-	end(target);
-}
-
-/* ---- counters ------------------------------------------------------------------------------- */
-
-static void a_journal_has_the_counts_that_it_was_given(void **state)
-{
-	struct place *place = *state;
-	struct journal *journal;
-
-	assert_int_equal(journal_open(place->ctx, getpid(), JOURNAL_UPDATE, &journal), 0);
-	assert_int_equal(journal_append(journal, ACTION_ENABLE, "alpha", 3, 4), 0);
-	assert_true(journal_has_counts(journal, 0, 3, 4));
-	assert_false(journal_has_counts(journal, 0, 3, 5));
-	assert_false(journal_has_counts(journal, 0, 2, 4));
-	journal_set_counts(journal, 0, 2, 5);
-	assert_true(journal_has_counts(journal, 0, 2, 5));
-	journal_close(journal);
-}
-
-/* Of an entry that was begun the counter tells: it is closer to what it was to become. */
-static void counters_tell_what_was_done(void **state)
-{
-	static const struct {
-		int before, after, count;
-		bool was_done;
-	} cases[] = {
-		{ 0, 1, 0, false },
-		{ 0, 1, 1, true },
-		{ 1, 0, 1, false },
-		{ 1, 0, 0, true },
-		{ 5, 0, 5, false },
-		{ 5, 0, 3, false },
-		{ 5, 0, 2, true },
-		{ 5, 0, 0, true },
-		{ 4, 0, 2, false },
-		{ 0, 4, 2, false },
-		{ JOURNAL_UNKNOWN, 1, 0, true },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct journal_entry entry = { .count_before = cases[i].before,
-					       .count_after = cases[i].after };
-		struct stale_journal journal = { .entries = &entry, .n = 1, .n_begun = 1 };
-
-		assert_int_equal(journal_was_done(&journal, 0, cases[i].count), cases[i].was_done);
-		journal.n_done = 1;
-		assert_true(journal_was_done(&journal, 0, cases[i].count));
-		journal.n_done = journal.n_begun = 0;
-		assert_false(journal_was_done(&journal, 0, cases[i].count));
-	}
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, make_place, remove_place)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_dead_tools_journal_is_found),
-		TEST(several_tools_and_many_entries),
-		TEST(two_journals_of_one_tool),
-		TEST(a_living_tools_journal_is_its_own),
-		TEST(journals_of_ended_targets_are_deleted),
-		TEST(a_zombie_tool_is_dead),
-		TEST(folders_that_others_can_reach_are_not_used),
-		TEST(files_that_are_no_journals),
-		TEST(an_older_versions_lines_are_checked),
-		TEST(new_lines_are_checked),
-		TEST(entries_without_effect_are_left_out),
-		TEST(an_exec_ends_a_journal),
-		TEST(what_was_cut_off_in_writing_goes_when_it_is_old),
-		TEST(the_counters_tell_of_what_was_begun),
-		TEST(pids_of_elsewhere_mean_nothing),
-		TEST(noise),
-		TEST(journals_are_read_in_pieces),
-		TEST(interruptions_without_end),
-		TEST(without_memory_no_journal_is_taken_for_none),
-		TEST(files_that_cannot_be_written_whole),
-		TEST(no_more_than_so_many_files_are_looked_at),
-		TEST(a_journal_has_the_counts_that_it_was_given),
-		TEST(counters_tell_what_was_done),
+		JOURNAL_TEST(a_dead_tools_journal_is_found),
+		JOURNAL_TEST(several_tools_and_many_entries),
+		JOURNAL_TEST(two_journals_of_one_tool),
+		JOURNAL_TEST(a_living_tools_journal_is_its_own),
+		JOURNAL_TEST(journals_of_ended_targets_are_deleted),
+		JOURNAL_TEST(a_zombie_tool_is_dead),
+		JOURNAL_TEST(folders_that_others_can_reach_are_not_used),
+		JOURNAL_TEST(files_that_are_no_journals),
+		JOURNAL_TEST(an_older_versions_lines_are_checked),
+		JOURNAL_TEST(new_lines_are_checked),
+		JOURNAL_TEST(entries_without_effect_are_left_out),
+		JOURNAL_TEST(an_exec_ends_a_journal),
+		JOURNAL_TEST(what_was_cut_off_in_writing_goes_when_it_is_old),
+		JOURNAL_TEST(the_counters_tell_of_what_was_begun),
+		JOURNAL_TEST(pids_of_elsewhere_mean_nothing),
+		JOURNAL_TEST(noise),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
