@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 /* Writing into a process (this one): everything, in the order of phases, or nothing. */
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -10,6 +9,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "proc_self.h"
 #include "process/patch.h"
 #include "unit.h"
 
@@ -140,28 +140,6 @@ static void semaphores_that_are_read_only(void **state)
 }
 
 /* ---- two threads ---------------------------------------------------------------------------- */
-
-static int count_threads(void)
-{
-	DIR *dir = opendir("/proc/self/task");
-	int n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
-/* The kernel shows a thread for a moment after it was joined. */
-static void await_threads(int n)
-{
-	for (int tries = 5000; count_threads() != n; tries--) {
-		if (tries == 0)
-			fail_msg("%d threads, not %d", count_threads(), n);
-		usleep(1000);
-	}
-}
 
 /* How many bytes a thread other than the first has written. */
 static atomic_size_t n_written_by_others;

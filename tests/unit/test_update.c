@@ -6,7 +6,6 @@
  */
 #include "unit.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -19,6 +18,7 @@
 #include <unistd.h>
 
 #include "ocaml_probes.h"
+#include "proc_self.h"
 #include "process/gigatext.h"
 #include "process/journal.h"
 #include "process/patch.h"
@@ -253,21 +253,12 @@ static size_t probe_at(uint64_t opcode)
 	return (opcode - opcode_of(0)) / SPACING;
 }
 
-/* How many journals there are. */
 static int count_journals(void)
 {
 	char path[100];
-	struct dirent *entry;
-	int n = 0;
-	DIR *dir;
 
 	snprintf(path, sizeof(path), "%s/ocaml-probes", t.folder);
-	dir = opendir(path);
-	while (dir && (entry = readdir(dir)))
-		n += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-	if (dir)
-		closedir(dir);
-	return n;
+	return count_entries(path);
 }
 
 static void keep_log(void *data, enum ocp_log_level level, const char *text)
@@ -435,33 +426,9 @@ static void counters_that_never_rest(void **state)
 	check_all(true, probe_at(t.first));
 }
 
-/* ---- nothing happens ------------------------------------------------------------------------ */
-
-static int count_entries(const char *path)
-{
-	DIR *dir = opendir(path);
-	int n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
-/* A thread is shown for a moment after it was joined. */
-static void await_threads(int n)
-{
-	for (int tries = 5000; count_entries("/proc/self/task") != n; tries--) {
-		if (tries == 0)
-			fail_msg("%d threads, not %d", count_entries("/proc/self/task") - 2, n - 2);
-		usleep(1000);
-	}
-}
-
 static void undisturbed_updates_write_one_journal(void **state)
 {
-	const int n_threads = count_entries("/proc/self/task");
+	const int n_threads = count_threads();
 	const int n_fds = count_entries("/proc/self/fd");
 
 	(void)state;
@@ -493,7 +460,6 @@ static void flags_say_when_it_stops(void **state)
 	assert_int_equal(t.calls[STOP], 1);
 	check_all(true, N);
 	switch_off();
-	/* There is nothing to do. */
 	ask_for(false);
 	from_now_on();
 	assert_int_equal(update(0), 0);
