@@ -37,7 +37,7 @@ $(O)/tests/unit/test_places: LDFLAGS += $(foreach f,getsrclines getsrc_die addrd
 
 # The post-linker is no part of the library.
 $(O)/tests/unit/test_layout: $(O)/src/link/layout.o $(O)/src/link/image.o
-$(O)/tests/unit/test_layout: TOOL_LIBS += $(lib_a)
+$(O)/tests/unit/test_layout: TOOL_LIBS += $(internal_a)
 
 # They act in the middle of what is tested, and let it fail.
 wrap = $(foreach f,$(1),-Wl,--wrap=$(f))
