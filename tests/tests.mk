@@ -35,6 +35,18 @@ $(O)/tests/unit/test_top_view: TOOL_LIBS += $$($(PKG_CONFIG) --libs ncursesw)
 $(O)/tests/unit/test_places: LDFLAGS += $(foreach f,getsrclines getsrc_die addrdie get_units,\
 	-Wl,--wrap=dwarf_$(f))
 
+# The post-linker is no part of the library.
+$(O)/tests/unit/test_layout: $(O)/src/link/layout.o $(O)/src/link/image.o
+$(O)/tests/unit/test_layout: TOOL_LIBS += $(internal_a)
+
+# They act in the middle of what is tested, and let it fail.
+wrap = $(foreach f,$(1),-Wl,--wrap=$(f))
+$(O)/tests/unit/test_update: LDFLAGS += $(call wrap,gigatext_check snapshot_refresh_code \
+	snapshot_refresh_semaphores tracee_run_stopped patcher_apply journal_commit journal_progress calloc nanosleep)
+$(O)/tests/unit/test_journal_faults: LDFLAGS += $(call wrap,read pwrite64 strdup)
+$(O)/tests/unit/test_patch: LDFLAGS += $(call wrap,pwrite64)
+$(O)/tests/unit/test_spawn: LDFLAGS += $(call wrap,execv write)
+
 # BPF programs that run bpf/args.bpf.h for the unit tests.
 $(O)/tests/bpf/%.bpf.o: tests/bpf/%.bpf.c
 	$(say) BPF $@

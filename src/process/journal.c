@@ -51,6 +51,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/interrupted.h"
 #include "process/journal_folder.h"
 #include "process/journal_text.h"
 #include "process/proc_file.h"
@@ -182,7 +183,8 @@ static FILE *write_file(struct journal *journal, const char *name, size_t done, 
 	journal_write(f, &journal->header, journal->entries, journal->n,
 		      number_in_file(journal, done), number_in_file(journal, begun),
 		      &journal->progress_at);
-	if (fflush(f) == 0 && !ferror(f))
+	(void)fflush(f); /* it is an error of F if it fails */
+	if (!ferror(f))
 		return f;
 	fclose(f);
 	return NULL;
@@ -195,7 +197,6 @@ int journal_commit(struct journal *journal, size_t done, size_t begun)
 	int err;
 
 	snprintf(temporary, sizeof(temporary), ".%s", journal->file);
-	unlinkat(journal->dir_fd, temporary, 0);
 	f = write_file(journal, temporary, done, begun);
 	if (f && renameat(journal->dir_fd, temporary, journal->dir_fd, journal->file) == 0) {
 		if (journal->f)
@@ -213,13 +214,14 @@ int journal_commit(struct journal *journal, size_t done, size_t begun)
 /* Of a write within one page a signal takes effect before or after it. */
 static int write_progress(int fd, off_t at, size_t done, size_t begun)
 {
+	struct interruptions interruptions = { 0 };
 	char text[PROGRESS_BYTES + 1];
 	ssize_t n;
 
 	journal_progress_text(text, done, begun);
 	do
 		n = pwrite(fd, text, PROGRESS_BYTES, at);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && is_interrupted(&interruptions));
 	if (n == PROGRESS_BYTES)
 		return 0;
 	return n < 0 ? -errno : -EIO;
@@ -269,6 +271,7 @@ static char *read_text(struct ocp_ctx *ctx, int dir_fd, const char *path, const 
 		       uid_t uid)
 {
 	int fd = openat(dir_fd, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct interruptions interruptions = { 0 };
 	char *text = NULL;
 	size_t done = 0;
 	struct stat st;
@@ -286,7 +289,7 @@ static char *read_text(struct ocp_ctx *ctx, int dir_fd, const char *path, const 
 	while (text && done < (size_t)st.st_size) {
 		ssize_t n = read(fd, text + done, (size_t)st.st_size - done);
 
-		if (n < 0 && errno == EINTR)
+		if (n < 0 && is_interrupted(&interruptions))
 			continue;
 		if (n <= 0)
 			break;

@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/interrupted.h"
+
 enum { SOCKET_BYTES = 2 * ASK_BYTES };
 
 struct answer_head {
@@ -47,6 +49,7 @@ int channel_ask(int fd, enum ask ask, const void *bytes, size_t n)
 /* *BODY_FD is to be closed. */
 static int take_answer(int fd, struct answer_head *head, int *body_fd)
 {
+	struct interruptions interruptions = { 0 };
 	struct iovec part = { head, sizeof(*head) };
 	union control_bytes control;
 	struct msghdr message = {
@@ -60,7 +63,7 @@ static int take_answer(int fd, struct answer_head *head, int *body_fd)
 
 	do
 		n = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && is_interrupted(&interruptions));
 	if (n < 0)
 		return -errno;
 	first = CMSG_FIRSTHDR(&message);
@@ -72,12 +75,14 @@ static int take_answer(int fd, struct answer_head *head, int *body_fd)
 
 static int read_body(int fd, size_t n, struct body *body)
 {
+	struct interruptions interruptions = { 0 };
+
 	if (!body_make_room(body, n))
 		return 0; /* it says so */
 	for (size_t at = 0; at < n;) {
 		const ssize_t got = pread(fd, body->bytes + body->n, n - at, (off_t)at);
 
-		if (got < 0 && errno == EINTR)
+		if (got < 0 && is_interrupted(&interruptions))
 			continue;
 		if (got <= 0)
 			return got < 0 ? -errno : -EPIPE;
@@ -124,11 +129,12 @@ int channel_take(int fd, struct asked *asked)
 static int make_body(const struct body *body)
 {
 	const int fd = memfd_create("answer", MFD_CLOEXEC);
+	struct interruptions interruptions = { 0 };
 
 	for (size_t at = 0; fd >= 0 && at < body->n;) {
 		const ssize_t done = pwrite(fd, body->bytes + at, body->n - at, (off_t)at);
 
-		if (done < 0 && errno != EINTR) {
+		if (done < 0 && !is_interrupted(&interruptions)) {
 			const int err = -errno;
 
 			close(fd);

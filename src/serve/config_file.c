@@ -17,6 +17,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/interrupted.h"
+
 enum { MAX_FILE_BYTES = 1 << 20 };
 
 /* A FIFO has a name, and is in the file system that its name is in. */
@@ -45,12 +47,13 @@ static int check_kind(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd
 }
 
 /* Until there is something to read. */
-static int wait_for_pipe(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd)
+static int wait_for_pipe(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd,
+			 struct interruptions *interruptions)
 {
 	struct pollfd both[] = { { .fd = fd, .events = POLLIN },
 				 { .fd = wake_fd, .events = POLLIN } };
 
-	if (poll(both, 2, -1) < 0 && errno != EINTR)
+	if (poll(both, 2, -1) < 0 && !is_interrupted(interruptions))
 		return ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
 	if (both[1].revents)
 		return ctx_error(ctx, -ECANCELED, "%s: was still being written", file);
@@ -60,6 +63,7 @@ static int wait_for_pipe(struct ocp_ctx *ctx, const char *file, int fd, int wake
 static int read_all(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd, char *text,
 		    size_t *n)
 {
+	struct interruptions interruptions = { 0 };
 	ssize_t got = 1;
 	int err = 0;
 
@@ -68,7 +72,7 @@ static int read_all(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd, 
 		if (got > 0)
 			*n += (size_t)got;
 		else if (got < 0 && errno == EAGAIN && wake_fd >= 0)
-			err = wait_for_pipe(ctx, file, fd, wake_fd);
+			err = wait_for_pipe(ctx, file, fd, wake_fd, &interruptions);
 		else if (got < 0)
 			err = ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
 	}

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/confine.h"
+#include "base/interrupted.h"
 #include "serve/routes.h"
 #include "serve/sandbox.h"
 
@@ -182,12 +183,13 @@ int front_free(struct ocp_ctx *ctx, struct front *front)
 
 static int await_report(struct ocp_ctx *ctx, struct front *front)
 {
+	struct interruptions interruptions = { 0 };
 	struct report report;
 	ssize_t n;
 
 	do
 		n = recv(front->fd, &report, sizeof(report), 0);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && is_interrupted(&interruptions));
 	if (n != sizeof(report))
 		return front_failed(ctx, front, -EPIPE);
 	if (!report.err)

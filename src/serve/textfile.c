@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/interrupted.h"
 #include "serve/place.h"
 
 enum { MODE = 0644 };
@@ -32,10 +33,12 @@ struct outcome {
 
 static int write_all(int fd, const char *bytes, size_t n)
 {
+	struct interruptions interruptions = { 0 };
+
 	while (n) {
 		ssize_t done = write(fd, bytes, n);
 
-		if (done < 0 && errno != EINTR)
+		if (done < 0 && !is_interrupted(&interruptions))
 			return -errno;
 		if (done > 0) {
 			bytes += done;
@@ -120,6 +123,7 @@ static void replace(const struct place *place, const char *new, const struct bod
 static int replace_in_child(const struct place *place, const char *new, const struct body *body,
 			    struct outcome *outcome)
 {
+	struct interruptions interruptions = { 0 };
 	pid_t pid = fork(), waited;
 	int status;
 
@@ -133,7 +137,7 @@ static int replace_in_child(const struct place *place, const char *new, const st
 	}
 	do
 		waited = waitpid(pid, &status, 0);
-	while (waited < 0 && errno == EINTR);
+	while (waited < 0 && is_interrupted(&interruptions));
 	if (waited < 0)
 		return -errno;
 	return WIFEXITED(status) ? outcome->err : -EINTR;

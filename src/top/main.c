@@ -17,6 +17,7 @@
 
 #include <curses.h>
 
+#include "base/ctx.h"
 #include "base/interrupted.h"
 #include "cli/cli.h"
 #include "top/terminal.h"
@@ -202,8 +203,11 @@ static int run_loop(struct loop *loop)
 
 	draw(&loop->top);
 	while (!err && !loop->top.is_ending) {
-		if (poll(loop->fds, N_FDS, -1) < 0 && !is_interrupted(&interruptions))
-			return -errno;
+		if (poll(loop->fds, N_FDS, -1) < 0) {
+			if (is_interrupted(&interruptions))
+				continue;
+			return ctx_error(loop->top.ctx, -errno, "waiting: %s", strerror(errno));
+		}
 		if (loop->fds[FD_SIGNALS].revents)
 			handle_signals(loop);
 		/* The terminal has gone. */

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/confine.h"
+#include "base/interrupted.h"
 #include "program/dormant/external.h"
 #include "program/dormant/object.h"
 #include "program/program.h"
@@ -332,11 +333,13 @@ struct exam_result examiner_result(const struct examiner *examiner, size_t file)
 
 void examiner_free(struct examiner *examiner)
 {
+	struct interruptions interruptions = { 0 };
+
 	if (!examiner)
 		return;
 	if (examiner->pid) {
 		kill(examiner->pid, SIGKILL);
-		while (waitpid(examiner->pid, NULL, 0) < 0 && errno == EINTR)
+		while (waitpid(examiner->pid, NULL, 0) < 0 && is_interrupted(&interruptions))
 			;
 	}
 	if (examiner->pidfd >= 0)

@@ -81,6 +81,38 @@ test_endless_eintr_while_waiting() {
 	quit_target
 }
 
+# A signal that says that it is there and cannot be read: it ends the waiting all the same.
+test_endless_eintr_at_the_signal() {
+	local tracer tool
+	need_injection
+	start_disabled
+	background strace -qq -o "$TMP/calls" -P 'anon_inode:[signalfd]' -e trace=read --inject=read:error=EINTR \
+		"$TOOL" attach -pid "$TARGET" -enable-all --for 1h >"$TMP/out" 2>"$TMP/err"
+	tracer=$!
+	wait_for '[[ $(states) = enabled ]]'
+	tool=$(pgrep -P "$tracer")
+	kill -INT "$tool"
+	wait_for 'has_ended "$tool"' 60
+	[[ $(grep -c EINTR "$TMP/calls") -ge 1000 ]] || fail "$(grep -c EINTR "$TMP/calls") interruptions: $(tail -n 3 "$TMP/calls")"
+	eq "$(states)" disabled "switched back"
+	quit_target
+}
+
+# The live view ends, and says why.
+test_endless_eintr_in_the_view() {
+	local status=0
+	need_injection
+	need_command script
+	start_target "$O/tests/fixtures/v1"
+	await_line ready
+	TERM=xterm timeout --kill-after=5 60 script -qec "strace -qq -f -o '$TMP/calls' -e trace=poll \
+		--inject=poll:error=EINTR '$TOOL' top -pid $TARGET" /dev/null </dev/null >"$TMP/out" 2>&1 || status=$?
+	[[ $status -ne 0 && $status -lt 124 ]] || fail "status $status: $(cat "$TMP/out")"
+	grep -aq 'Interrupted system call' "$TMP/out" || fail "$(cat "$TMP/out")"
+	[[ $(grep -c EINTR "$TMP/calls") -ge 1000 ]] || fail "$(grep -c EINTR "$TMP/calls") interruptions"
+	quit_target
+}
+
 # The post-linker writes all or nothing.
 test_endless_eintr_while_linking() {
 	local fault

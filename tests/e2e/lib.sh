@@ -16,6 +16,11 @@ TOOL=${TOOL:-$O/ocaml-probes}
 TEST_TIMEOUT=180
 export ROOT O TOOL
 
+# What is said and sorted, and by which shell script(1) and tmux run a command, is the same for whoever
+# runs the tests; as on a machine that says nothing of all this.
+export SHELL=/bin/sh
+unset LANG LANGUAGE "${!LC_@}" TERM NO_COLOR GREP_OPTIONS POSIXLY_CORRECT CDPATH TMUX
+
 # ---- saying how it went -----------------------------------------------------------------------
 
 fail() {

@@ -288,6 +288,48 @@ test_processes_with_more_privileges_are_not_measured() {
 	eq "$(counted_hits tail)" 20 "hits of a plain program"
 }
 
+# Of the six ids that the kernel compares, one is another's; or they are the user's in a namespace of its
+# own. All run the same file, and may be inspected as far as dumping goes.
+test_one_id_is_another_users() {
+	local kind pid id processes=()
+	setcap_tool
+	need_command unshare
+	cp "$TMP/counted" "$TMP/counted_id"
+	# The first of IDS is what has 60123 instead of the user's. PR_SET_DUMPABLE is 4.
+	gcc -shared -fPIC -x c - -o "$TMP/ids.so" <<-C
+		#define _GNU_SOURCE
+		#include <grp.h>
+		#include <stdlib.h>
+		#include <string.h>
+		#include <sys/prctl.h>
+		#include <unistd.h>
+		static unsigned int id(const char *name)
+		{
+			return strcmp(getenv("OTHER"), name) == 0 ? 60123 : $NOBODY;
+		}
+		__attribute__((constructor)) static void take_ids(void)
+		{
+			if (setgroups(0, NULL) != 0 || setresgid(id("gid"), id("egid"), id("sgid")) != 0 ||
+			    setresuid(id("uid"), id("euid"), id("suid")) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0)
+				abort();
+		}
+	C
+	start_user "$TMP/counted_id" --count --json
+	for kind in uid euid suid gid egid sgid none; do
+		start_counted "$TMP/counted_id" env OTHER=$kind LD_PRELOAD="$TMP/ids.so"
+		processes+=("$TARGET")
+		id=$(awk '/^[UG]id/ { print $2, $3, $4 }' "/proc/$TARGET/status" | xargs -n 1 | grep -c 60123 || :)
+		[[ $id -eq 1 || $kind = none ]] || fail "$kind: $(cat "/proc/$TARGET/status")"
+	done
+	start_counted "$TMP/counted_id" "${as_user[@]}" unshare --user
+	processes+=("$TARGET")
+	for pid in "${processes[@]}"; do
+		go_through "$pid"
+	done
+	stop_user
+	eq "$(counted_hits tail)" 20 "hits"
+}
+
 # With CAP_SYS_PTRACE he may look into all.
 test_strangers_with_ptrace_capability() {
 	setcap_tool

@@ -516,9 +516,10 @@ test_refusals() {
 	refuses 5 'pid 4194304' xterm -pid 4194304
 	refuses 2 'filter' xterm -pid "$TARGET" "--filter 'arg0 >'"
 	check_error 2 'standard input is not a terminal' top -pid "$TARGET"
-	TERM=xterm script -qec "'$TOOL' top -pid $TARGET | cat; exit \${PIPESTATUS[0]}" /dev/null \
-		</dev/null >"$TMP/out" || :
+	TERM=xterm script -qec "{ '$TOOL' top -pid $TARGET; echo status \$?; } | cat" /dev/null \
+		</dev/null >"$TMP/out"
 	grep -q 'standard output is not a terminal' "$TMP/out" || fail "said: $(cat "$TMP/out")"
+	grep -q '^status 2.$' "$TMP/out" || fail "$(cat "$TMP/out")"
 	"$TOOL" help top >"$TMP/out"
 	grep -q '^usage: ocaml-probes top' "$TMP/out" || fail "help: $(cat "$TMP/out")"
 }

@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "serve/control.h"
 #include "unit.h"
 
@@ -400,20 +402,52 @@ static void names_that_are_none(void **state)
 	assert_null(hosts_check_name(longest));
 }
 
+/* The first five of a second. */
+static void few_refusals_are_logged(void **state)
+{
+	const int log = memfd_create("log", MFD_CLOEXEC);
+	struct control_request request = good_request();
+	int64_t second;
+	char text[8192];
+	ssize_t n;
+	int lines = 0;
+
+	(void)state;
+	assert_true(log >= 0);
+	request.authorization = one("Bearer wrong");
+	do {
+		second = clock_ns(CLOCK_MONOTONIC) / 1000000000;
+		while (clock_ns(CLOCK_MONOTONIC) / 1000000000 == second)
+			usleep(1000);
+		assert_int_equal(ftruncate(log, 0), 0);
+		lseek(log, 0, SEEK_SET);
+		dup2(log, STDERR_FILENO);
+		for (int i = 0; i < 20; i++) {
+			struct http_reply reply = { 0 };
+
+			control_answer(&control, ctx, NULL, &request, &reply);
+			body_free(&reply.body);
+		}
+		dup2(stderr_fd, STDERR_FILENO);
+	} while (clock_ns(CLOCK_MONOTONIC) / 1000000000 != second + 1);
+	n = pread(log, text, sizeof(text) - 1, 0);
+	close(log);
+	assert_true(n > 0);
+	text[n] = '\0';
+	for (const char *at = text; (at = strstr(at, "refused to switch")); at++)
+		lines++;
+	assert_int_equal(lines, 5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_token_passes),
-		cmocka_unit_test(each_character_counts),
-		cmocka_unit_test(differences_add_up),
-		cmocka_unit_test(each_length_counts),
-		cmocka_unit_test(two_tokens_differ),
-		cmocka_unit_test(only_one_bearer),
-		cmocka_unit_test(origins),
-		cmocka_unit_test(content_types),
-		cmocka_unit_test(hosts_without_control),
-		cmocka_unit_test(hosts_with_control),
-		cmocka_unit_test(given_hosts),
+		cmocka_unit_test(the_token_passes),	   cmocka_unit_test(each_character_counts),
+		cmocka_unit_test(differences_add_up),	   cmocka_unit_test(each_length_counts),
+		cmocka_unit_test(two_tokens_differ),	   cmocka_unit_test(only_one_bearer),
+		cmocka_unit_test(few_refusals_are_logged), cmocka_unit_test(origins),
+		cmocka_unit_test(content_types),	   cmocka_unit_test(hosts_without_control),
+		cmocka_unit_test(hosts_with_control),	   cmocka_unit_test(given_hosts),
 		cmocka_unit_test(names_that_are_none),
 	};
 

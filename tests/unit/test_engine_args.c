@@ -250,6 +250,29 @@ static void a_full_map_of_keys_is_counted(void **state)
 	measured_finish(&m);
 }
 
+/* A start that is filtered out leaves a marker, too; without room for it its stop is an orphan. */
+static void filtered_starts_without_room_are_accounted_for(void **state)
+{
+	enum { ROOM = 8, STARTS = 20 };
+	struct measured m;
+
+	(void)state;
+	prepare_keys(&m, ROOM);
+	measured_set_filter(&m, "arg1 == 1");
+	measured_attach(&m);
+	for (int i = 0; i < STARTS; i++)
+		args_start(of_int(i), of_int(0));
+	for (int i = 0; i < STARTS; i++)
+		args_stop(of_int(i), of_int(0));
+	measured_detach(&m);
+	assert_int_equal(m.pair.starts, STARTS - ROOM);
+	assert_int_equal(m.pair.count, 0);
+	assert_int_equal(m.pair.map_full, STARTS - ROOM);
+	assert_int_equal(m.pair.orphan_starts, 0);
+	assert_int_equal(m.pair.orphan_stops, STARTS - ROOM);
+	measured_finish(&m);
+}
+
 static void filtered_starts_leave_their_keys(void **state)
 {
 	struct measured m;
@@ -426,6 +449,7 @@ int main(void)
 		cmocka_unit_test(keys_match_across_threads),
 		cmocka_unit_test(what_has_no_partner_is_counted),
 		cmocka_unit_test(a_full_map_of_keys_is_counted),
+		cmocka_unit_test(filtered_starts_without_room_are_accounted_for),
 		cmocka_unit_test(filtered_starts_leave_their_keys),
 		cmocka_unit_test(processes_take_their_keys_along),
 		cmocka_unit_test(one_key_in_many_threads_is_accounted_for),

@@ -3,112 +3,27 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "journal_place.h"
 #include "process/journal.h"
 #include "process/journal_text.h"
 #include "process/proc_file.h"
 #include "unit.h"
 
-struct place {
-	struct ocp_ctx *ctx;
-	char runtime[64], dir[100];
-	char warnings[4096];
-};
-
-static void keep_warning(void *data, enum ocp_log_level level, const char *line)
-{
-	struct place *place = data;
-
-	(void)level;
-	snprintf(place->warnings, sizeof(place->warnings), "%s", line);
-}
-
-static int make_place(void **state)
-{
-	static struct place place;
-
-	place = (struct place){ .ctx = ocp_ctx_new(), .runtime = "/tmp/test_journal.XXXXXX" };
-	if (!place.ctx || !mkdtemp(place.runtime))
-		return -1;
-	ocp_ctx_set_log(place.ctx, keep_warning, &place, OCP_LOG_WARN);
-	snprintf(place.dir, sizeof(place.dir), "%s/ocaml-probes", place.runtime);
-	setenv("XDG_RUNTIME_DIR", place.runtime, 1);
-	*state = &place;
-	return 0;
-}
-
-static int remove_place(void **state)
-{
-	struct place *place = *state;
-	char command[200];
-
-	snprintf(command, sizeof(command), "rm -rf '%s'", place->runtime);
-	ocp_ctx_free(place->ctx);
-	return system(command); /* NOLINT(cert-env33-c): our own path */
-}
-
-/* A child that waits to be killed. */
-static pid_t start_target(void)
-{
-	pid_t pid = fork();
-
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		pause();
-		_exit(0);
-	}
-	return pid;
-}
-
-static void end(pid_t pid)
-{
-	kill(pid, SIGKILL);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
-}
-
-static void write_some(struct ocp_ctx *ctx, pid_t target, bool applied, size_t n)
-{
-	struct journal *journal;
-
-	assert_int_equal(journal_open(ctx, target, JOURNAL_PROMISE, &journal), 0);
-	assert_int_equal(journal_append(journal, ACTION_ENABLE, "alpha", 3, 4), 0);
-	assert_int_equal(journal_commit(journal, 0, 0), 0);
-	assert_int_equal(journal_append(journal, ACTION_DISABLE, "", 1, 0), 0);
-	for (size_t i = 2; i < n; i++)
-		assert_int_equal(journal_append(journal, ACTION_ENABLE, "more", 0, 1), 0);
-	assert_int_equal(journal_commit(journal, 0, n), 0);
-	if (applied)
-		assert_int_equal(journal_progress(journal, n, n), 0);
-	journal_close(journal);
-}
-
-/* A tool that writes a journal of N entries about TARGET and is gone. Returns its pid. */
-static pid_t killed_tool(struct ocp_ctx *ctx, pid_t target, bool applied, size_t n)
-{
-	pid_t pid = fork();
-	int status;
-
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		write_some(ctx, target, applied, n);
-		_exit(0);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-	return pid;
-}
-
 static void a_dead_tools_journal_is_found(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct stale_journals stale;
-	pid_t target = start_target(), tool = killed_tool(place->ctx, target, true, 2);
+	pid_t target = start_sleeper(), tool = journal_of_killed_tool(place->ctx, target, true, 2);
 
 	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
 	assert_int_equal(stale.n, 1);
@@ -130,36 +45,36 @@ static void a_dead_tools_journal_is_found(void **state)
 	journal_free_stale(&stale);
 	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
 	assert_int_equal(stale.n, 0);
-	end(target);
+	end_sleeper(target);
 }
 
 static void several_tools_and_many_entries(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct stale_journals stale;
-	pid_t target = start_target();
+	pid_t target = start_sleeper();
 
-	killed_tool(place->ctx, target, false, 100000);
-	killed_tool(place->ctx, target, true, 2);
-	killed_tool(place->ctx, getpid(), true, 2);
+	journal_of_killed_tool(place->ctx, target, false, 100000);
+	journal_of_killed_tool(place->ctx, target, true, 2);
+	journal_of_killed_tool(place->ctx, getpid(), true, 2);
 	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
 	assert_int_equal(stale.n, 2);
 	assert_int_equal(stale.list[0].n + stale.list[1].n, 100002);
 	journal_free_stale(&stale);
-	end(target);
+	end_sleeper(target);
 }
 
 /* One tool, one target, two journals: neither replaces the other. */
 static void two_journals_of_one_tool(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct stale_journals stale;
 	pid_t tool = fork();
 
 	assert_true(tool >= 0);
 	if (tool == 0) {
-		write_some(place->ctx, getppid(), true, 2);
-		write_some(place->ctx, getppid(), true, 3);
+		write_some_journal(place->ctx, getppid(), true, 2);
+		write_some_journal(place->ctx, getppid(), true, 3);
 		_exit(0);
 	}
 	assert_int_equal(waitpid(tool, NULL, 0), tool);
@@ -170,10 +85,10 @@ static void two_journals_of_one_tool(void **state)
 
 static void a_living_tools_journal_is_its_own(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct stale_journals stale;
 	struct journal *journal;
-	pid_t target = start_target();
+	pid_t target = start_sleeper();
 
 	assert_int_equal(journal_open(place->ctx, target, JOURNAL_UPDATE, &journal), 0);
 	assert_int_equal(journal_append(journal, ACTION_ENABLE, "alpha", 0, 1), 0);
@@ -182,17 +97,17 @@ static void a_living_tools_journal_is_its_own(void **state)
 	assert_int_equal(stale.n, 0);
 	journal_remove(journal);
 	assert_int_equal(rmdir(place->dir), 0); /* it is empty */
-	end(target);
+	end_sleeper(target);
 }
 
 static void journals_of_ended_targets_are_deleted(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct stale_journals stale;
-	pid_t target = start_target();
+	pid_t target = start_sleeper();
 
-	killed_tool(place->ctx, target, true, 2);
-	end(target);
+	journal_of_killed_tool(place->ctx, target, true, 2);
+	end_sleeper(target);
 	assert_int_equal(journal_find_stale(place->ctx, getpid(), &stale), 0);
 	assert_int_equal(stale.n, 0);
 	assert_int_equal(rmdir(place->dir), 0);
@@ -201,7 +116,7 @@ static void journals_of_ended_targets_are_deleted(void **state)
 		-ESRCH);
 }
 
-static void expect_none(struct place *place, const char *warning)
+static void expect_none(struct journal_place *place, const char *warning)
 {
 	struct stale_journals stale;
 
@@ -212,22 +127,10 @@ static void expect_none(struct place *place, const char *warning)
 		fail_msg("expected \"%s\", the warning is: %s", warning, place->warnings);
 }
 
-static void put_file(const struct place *place, const char *name, const char *text)
-{
-	char path[300];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", place->dir, name);
-	f = fopen(path, "we");
-	assert_non_null(f);
-	fputs(text, f);
-	fclose(f);
-}
-
 /* Numbers are those of the steps; in the file stand the entries that change something. */
 static void entries_without_effect_are_left_out(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct stale_journals stale;
 	pid_t tool = fork();
 
@@ -267,7 +170,7 @@ static void entries_without_effect_are_left_out(void **state)
 /* The same process, but not the program that was switched: its counters are new. */
 static void an_exec_ends_a_journal(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct stale_journals stale;
 	int go[2], gone[2];
 	char byte;
@@ -283,7 +186,7 @@ static void an_exec_ends_a_journal(void **state)
 		_exit(127);
 	}
 	close(gone[1]);
-	killed_tool(place->ctx, target, true, 2);
+	journal_of_killed_tool(place->ctx, target, true, 2);
 	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
 	assert_int_equal(stale.n, 1);
 	journal_free_stale(&stale);
@@ -292,7 +195,7 @@ static void an_exec_ends_a_journal(void **state)
 	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
 	assert_int_equal(stale.n, 0);
 	assert_int_equal(rmdir(place->dir), 0);
-	end(target);
+	end_sleeper(target);
 	close(go[0]);
 	close(go[1]);
 	close(gone[0]);
@@ -301,13 +204,13 @@ static void an_exec_ends_a_journal(void **state)
 static void what_was_cut_off_in_writing_goes_when_it_is_old(void **state)
 {
 	const struct timespec long_ago[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	char path[300], mine[100];
 
 	assert_int_equal(mkdir(place->dir, 0700), 0);
 	snprintf(mine, sizeof(mine), ".1.2.%d.3", getpid());
-	put_file(place, ".1.2.4194303.3", "");
-	put_file(place, mine, "");
+	put_journal(place, ".1.2.4194303.3", "");
+	put_journal(place, mine, "");
 	expect_none(place, "");
 	snprintf(path, sizeof(path), "%s/.1.2.4194303.3", place->dir);
 	assert_int_equal(access(path, F_OK), 0);
@@ -345,14 +248,14 @@ static void the_counters_tell_of_what_was_begun(void **state)
 /* A zombie waits for its parent only; it has ended. */
 static void a_zombie_tool_is_dead(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct stale_journals stale;
 	siginfo_t info;
 	pid_t tool = fork();
 
 	assert_true(tool >= 0);
 	if (tool == 0) {
-		write_some(place->ctx, getppid(), true, 2);
+		write_some_journal(place->ctx, getppid(), true, 2);
 		_exit(0);
 	}
 	assert_int_equal(waitid(P_PID, (id_t)tool, &info, WEXITED | WNOWAIT), 0);
@@ -364,10 +267,10 @@ static void a_zombie_tool_is_dead(void **state)
 
 static void folders_that_others_can_reach_are_not_used(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	char elsewhere[120];
 
-	killed_tool(place->ctx, getpid(), true, 2);
+	journal_of_killed_tool(place->ctx, getpid(), true, 2);
 	chmod(place->dir, 0750);
 	expect_none(place, "is not used");
 	chmod(place->dir, 0700);
@@ -385,16 +288,16 @@ static void folders_that_others_can_reach_are_not_used(void **state)
 
 static void files_that_are_no_journals(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	char path[300];
 
 	assert_int_equal(mkdir(place->dir, 0700), 0);
-	put_file(place, "1", "");
+	put_journal(place, "1", "");
 	expect_none(place, "is damaged: it is no journal of this version");
-	put_file(place, "1", "ocaml-probes journal 3\n");
+	put_journal(place, "1", "ocaml-probes journal 3\n");
 	expect_none(place, "it is no journal of this version");
-	put_file(place, ".temporary", "junk");
-	put_file(place, "readme", "junk");
+	put_journal(place, ".temporary", "junk");
+	put_journal(place, "readme", "junk");
 	snprintf(path, sizeof(path), "%s/1", place->dir);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(mkfifo(path, 0600), 0);
@@ -403,7 +306,7 @@ static void files_that_are_no_journals(void **state)
 	assert_int_equal(symlink("/etc/passwd", path), 0);
 	expect_none(place, "");
 	assert_int_equal(unlink(path), 0);
-	put_file(place, "1", "x");
+	put_journal(place, "1", "x");
 	assert_int_equal(truncate(path, INT64_C(1) << 40), 0);
 	expect_none(place, "of a fit size");
 }
@@ -461,7 +364,7 @@ static void an_older_versions_lines_are_checked(void **state)
 		"enable a 1\r\n",
 		"enable a",
 	};
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct journal_text about;
 	char text[1000];
 	size_t n;
@@ -485,7 +388,7 @@ static void an_older_versions_lines_are_checked(void **state)
 
 static void pids_of_elsewhere_mean_nothing(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct journal_text about;
 	char text[1000];
 	size_t n;
@@ -534,7 +437,7 @@ static void new_lines_are_checked(void **state)
 		"enable a 1 -2\nend\n",	  "enable a 1 2\n",	     "enable a 1  2\nend\n",
 		"enable a 1 2\nend\nx\n",
 	};
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct journal_text about;
 	char text[1200];
 	size_t n;
@@ -564,7 +467,7 @@ static void new_lines_are_checked(void **state)
 /* Every prefix is refused, and noise is survived. */
 static void noise(void **state)
 {
-	struct place *place = *state;
+	struct journal_place *place = *state;
 	struct journal_text about;
 	char text[1000], spoilt[1000];
 	unsigned int seed = 3;
@@ -584,27 +487,25 @@ static void noise(void **state)
 	}
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, make_place, remove_place)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_dead_tools_journal_is_found),
-		TEST(several_tools_and_many_entries),
-		TEST(two_journals_of_one_tool),
-		TEST(a_living_tools_journal_is_its_own),
-		TEST(journals_of_ended_targets_are_deleted),
-		TEST(a_zombie_tool_is_dead),
-		TEST(folders_that_others_can_reach_are_not_used),
-		TEST(files_that_are_no_journals),
-		TEST(an_older_versions_lines_are_checked),
-		TEST(new_lines_are_checked),
-		TEST(entries_without_effect_are_left_out),
-		TEST(an_exec_ends_a_journal),
-		TEST(what_was_cut_off_in_writing_goes_when_it_is_old),
-		TEST(the_counters_tell_of_what_was_begun),
-		TEST(pids_of_elsewhere_mean_nothing),
-		TEST(noise),
+		JOURNAL_TEST(a_dead_tools_journal_is_found),
+		JOURNAL_TEST(several_tools_and_many_entries),
+		JOURNAL_TEST(two_journals_of_one_tool),
+		JOURNAL_TEST(a_living_tools_journal_is_its_own),
+		JOURNAL_TEST(journals_of_ended_targets_are_deleted),
+		JOURNAL_TEST(a_zombie_tool_is_dead),
+		JOURNAL_TEST(folders_that_others_can_reach_are_not_used),
+		JOURNAL_TEST(files_that_are_no_journals),
+		JOURNAL_TEST(an_older_versions_lines_are_checked),
+		JOURNAL_TEST(new_lines_are_checked),
+		JOURNAL_TEST(entries_without_effect_are_left_out),
+		JOURNAL_TEST(an_exec_ends_a_journal),
+		JOURNAL_TEST(what_was_cut_off_in_writing_goes_when_it_is_old),
+		JOURNAL_TEST(the_counters_tell_of_what_was_begun),
+		JOURNAL_TEST(pids_of_elsewhere_mean_nothing),
+		JOURNAL_TEST(noise),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

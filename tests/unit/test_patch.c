@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* Writing into a process (this one): everything, in the order of phases, or nothing. */
 #include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <unistd.h>
 
+#include "proc_self.h"
 #include "process/patch.h"
 #include "unit.h"
 
@@ -76,25 +80,37 @@ static void all_is_written(void **state)
 	ocp_ctx_free(ctx);
 }
 
-/* Each write in its turn is the one that fails. */
+static void check_failure(struct ocp_ctx *ctx, struct patch_write *writes, size_t n, size_t i)
+{
+	const uint64_t addr = writes[i].addr;
+
+	writes[i].addr = nowhere;
+	assert_int_equal(patch_apply(ctx, getpid(), writes, n), -EIO);
+	assert_string_equal(strstr(ocp_error(ctx), "0x8: "),
+			    "0x8: Input/output error; nothing was changed");
+	if (count_written())
+		fail_msg("write %zu of %zu failed, %zu are there", i, n, count_written());
+	writes[i].addr = addr;
+}
+
+/*
+ * Each write in its turn is the one that fails, of as many as two threads take; of more than go
+ * into one call, some.
+ */
 static void whatever_fails_nothing_is_written(void **state)
 {
+	enum { FEW = 300, STEP = 43 };
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct patch_write writes[3 * N];
 	const size_t n = all_writes(writes);
 
 	(void)state;
-	for (size_t i = 0; i < n; i++) {
-		const uint64_t addr = writes[i].addr;
-
-		writes[i].addr = nowhere;
-		assert_int_equal(patch_apply(ctx, getpid(), writes, n), -EIO);
-		assert_string_equal(strstr(ocp_error(ctx), "0x8: "),
-				    "0x8: Input/output error; nothing was changed");
-		if (count_written())
-			fail_msg("write %zu failed, %zu are there", i, count_written());
-		writes[i].addr = addr;
-	}
+	for (size_t i = 0; i < FEW; i++)
+		check_failure(ctx, writes, FEW, i);
+	for (size_t i = 0; i < n; i += STEP)
+		check_failure(ctx, writes, n, i);
+	for (size_t i = n - 6; i < n; i++)
+		check_failure(ctx, writes, n, i);
 	ocp_ctx_free(ctx);
 }
 
@@ -123,6 +139,99 @@ static void semaphores_that_are_read_only(void **state)
 	ocp_ctx_free(ctx);
 }
 
+/* ---- two threads ---------------------------------------------------------------------------- */
+
+/* How many bytes a thread other than the first has written. */
+static atomic_size_t n_written_by_others;
+
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-*) the linker's names */
+ssize_t __real_pwrite64(int fd, const void *from, size_t n, off_t at);
+ssize_t __wrap_pwrite64(int fd, const void *from, size_t n, off_t at);
+ssize_t __wrap_pwrite64(int fd, const void *from, size_t n, off_t at)
+{
+	if (gettid() != getpid())
+		n_written_by_others += n;
+	return __real_pwrite64(fd, from, n, at);
+}
+/* NOLINTEND(bugprone-reserved-identifier,cert-*) */
+
+/* Of each phase of opcodes, not the first one alone. */
+static void the_second_thread_writes_its_half(void **state)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct patch_write writes[3 * N];
+	const size_t n = all_writes(writes);
+
+	(void)state;
+	n_written_by_others = 0;
+	assert_int_equal(patch_apply(ctx, getpid(), writes, n), 0);
+	assert_int_equal(n_written_by_others, N / 2 + N / 2);
+	ocp_ctx_free(ctx);
+}
+
+static void the_second_thread_ends_with_its_patcher(void **state)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct patch_write writes[3 * N];
+	const size_t n = all_writes(writes);
+	const int before = count_threads();
+	struct patcher *patcher;
+
+	(void)state;
+	assert_int_equal(patcher_open(ctx, getpid(), &patcher), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(patcher_apply(patcher, writes, n), 0);
+	await_threads(before + 1);
+	patcher_close(patcher);
+	await_threads(before);
+	ocp_ctx_free(ctx);
+}
+
+static volatile sig_atomic_t alarms;
+
+static void count_alarm(int signal)
+{
+	(void)signal;
+	alarms++;
+}
+
+/*
+ * At the end only the second thread has something to write: the first one waits for it, and signals
+ * come meanwhile, which is not the end of it.
+ */
+static void signals_while_the_second_thread_writes(void **state)
+{
+	enum { MANY = 20000 };
+	const struct sigaction action = { .sa_handler = count_alarm };
+	const struct itimerval often = { { 0, 200 }, { 0, 200 } }, never = { { 0, 0 }, { 0, 0 } };
+	struct patch_write *writes = calloc(2 * MANY, sizeof(*writes));
+	uint8_t *sites = calloc(MANY, 1);
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct patcher *patcher;
+
+	(void)state;
+	assert_true(writes && sites);
+	for (size_t i = 0; i < MANY; i++)
+		writes[i] = write_to(&memory->sites_on[0], 1, PATCH_SITES_ON);
+	for (size_t i = 0; i < MANY; i++)
+		writes[MANY + i] = write_to(&sites[i], 1, PATCH_SITES_OFF);
+	assert_int_equal(patcher_open(ctx, getpid(), &patcher), 0);
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	for (alarms = 0; alarms < 100;) {
+		memset(sites, 0, MANY);
+		assert_int_equal(patcher_apply(patcher, writes, (size_t)2 * MANY), 0);
+		if (memchr(sites, 0, MANY))
+			fail_msg("it did not wait for the second thread");
+	}
+	setitimer(ITIMER_REAL, &never, NULL);
+	signal(SIGALRM, SIG_DFL);
+	patcher_close(patcher);
+	ocp_ctx_free(ctx);
+	free(writes);
+	free(sites);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -130,6 +239,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(whatever_fails_nothing_is_written, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(semaphores_that_are_read_only, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(the_second_thread_writes_its_half, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(the_second_thread_ends_with_its_patcher, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(signals_while_the_second_thread_writes, set_up,
+						tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -421,11 +421,62 @@ static void full_counters_are_not_raised(void **state)
 	model_free(&m);
 }
 
+/* Whatever of it comes first: no plan is made where one site is not what it has to be. */
+static void nothing_is_planned_for_damaged_sites(void **state)
+{
+	struct model m;
+
+	(void)state;
+	model_init(&m, "v1");
+	for (size_t i = 0; i < m.live.n_sites; i++) {
+		uint8_t *opcode = &site_code(&m, i)[SITE_OPCODE_OFF];
+		const uint8_t before = *opcode;
+
+		*opcode = 0xcc;
+		assert_int_equal(switch_all(&m, true), -EILSEQ);
+		assert_non_null(strstr(ocp_error(m.ctx), "probe '"));
+		assert_int_equal(switch_all(&m, false), -EILSEQ);
+		*opcode = before;
+	}
+	assert_int_equal(switch_all(&m, true), 0);
+	model_free(&m);
+}
+
+/* Planned again, as when the process has changed: the same steps, on what is there now. */
+static void plans_are_renewed_for_what_is_there_now(void **state)
+{
+	struct ocp_actions *actions;
+	struct plan plan, renewed;
+	struct model m;
+
+	(void)state;
+	model_init(&m, "v1");
+	actions = ocp_actions_new(m.ctx);
+	assert_int_equal(ocp_actions_enable_all(actions), 0);
+	assert_int_equal(plan_make(&m.context, actions, &m.snapshot, &plan), 0);
+	assert_int_equal(plan_renew(&m.context, &plan, 1, 2, &m.snapshot, &renewed), 0);
+	assert_int_equal(renewed.n_steps, 2);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(renewed.steps[i].probe, plan.steps[i + 1].probe);
+		assert_int_equal(renewed.steps[i].n_writes, plan.steps[i + 1].n_writes);
+	}
+	plan_free(&renewed);
+	code_of(&m, m.live.probes[plan.steps[2].probe].name, 0)[SITE_OPCODE_OFF] = 0xcc;
+	assert_int_equal(plan_renew(&m.context, &plan, 1, 2, &m.snapshot, &renewed), -EILSEQ);
+	assert_int_equal(plan_renew(&m.context, &plan, 1, 1, &m.snapshot, &renewed), 0);
+	plan_free(&renewed);
+	plan_free(&plan);
+	ocp_actions_free(actions);
+	model_free(&m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sites_are_on_while_semaphores_are_raised),
 		cmocka_unit_test(full_counters_are_not_raised),
+		cmocka_unit_test(nothing_is_planned_for_damaged_sites),
+		cmocka_unit_test(plans_are_renewed_for_what_is_there_now),
 		cmocka_unit_test(sound_programs_need_no_repair),
 		cmocka_unit_test(any_state_is_repaired_and_in_any_number_of_goes),
 		cmocka_unit_test(v0_semaphores_are_brought_in_step),

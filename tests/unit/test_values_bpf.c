@@ -116,6 +116,9 @@ static void blocks_are_decoded(void **state)
 	inner = of_fields(1, 2, of_int(1), inner);
 	assert_no_int(inner, " tag1(1, tag1(2, tag1(3, tag1(... of 1))))");
 	assert_no_int(of_fields(0, 2, of_int(1), of_nowhere()), " (1, <unreadable>)");
+	/* What is after it is read all the same. */
+	assert_no_int(of_fields(0, 3, of_nowhere(), of_string("x"), of_int(1)),
+		      " (<unreadable>, \"x\", 1)");
 	assert_no_int(of_fields(0, 2, of_double(1.5), of_custom("_j", 3)), " (1.5, 3L)");
 	/* Above its 46 bits of size a header may hold anything. */
 	inner = of_fields(0, 2, of_int(1), of_int(2));

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""mutants.py O [--count N] [--file PART]...: do the tests notice wrong code?
+"""mutants.py O [--count N] [--file PART]... [--again]: do the tests notice wrong code?
 
 A mutant is this project with one line changed: a comparison turned round, a call left out, a constant
-off by one. Each is built in a copy of the tree, and the tests that should notice it are run until one
-of them fails. Which tests these are stands in the file `tests` beside this script, a line a source
-file: its path, then names for tests/run, the quickest first. Mutants that change nothing are in the
-file `equivalent`, each with its reason.
+off by one. Each is built in a copy of the tree, and the tests that should notice it are run until a
+case of one fails. Which tests these are stands in the file `tests` beside this script, a line a source
+file: its path, then its tests, the quickest first. A test is NAME of tests/unit/test_NAME.c or of
+tests/e2e/NAME.sh, of which NAME:CASE:... runs some cases. Mutants that change nothing are in the file
+`equivalent`, each with its reason.
 
 The same N mutants are made in each run, as long as the sources are the same. Results go to
 O/mutants/results.tsv as they come; what stands there from an earlier run of the same source line is not
-run again. Status 0 if at least 95 % of the mutants were noticed.
+run again, but with --again those that were not noticed. Status 0 if at least 95 % of the mutants were noticed.
 """
 
 import argparse
@@ -18,16 +19,19 @@ import collections
 import hashlib
 import os
 import re
+import signal
 import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOAL = 0.95
-SECONDS_A_TEST = 400
+SECONDS_A_PROGRAM = 90
+SECONDS_A_SCRIPT = 600
 NOT_BUILT = "does not build"
 
-Mutant = collections.namedtuple("Mutant", "path line kind old new")
+# nth: of the file's lines that are alike, from 0 on; before: the line before.
+Mutant = collections.namedtuple("Mutant", "path line kind old new nth before")
 
 SWAPS = [
     ("equal", r"(?<=[^=!<>])==(?=[^=])", "!="),
@@ -61,27 +65,31 @@ JUMP = re.compile(r"^\t+(break|continue);$")
 
 def mutants_of(path):
     """Every mutant of a file. Comments, declarations at the top level and macros have none."""
-    in_comment = False
+    in_comment, line = False, ""
+    seen = collections.Counter()
     with open(os.path.join(ROOT, path)) as file:
-        for number, line in enumerate(file, 1):
-            line = line.rstrip("\n")
+        for number, text in enumerate(file, 1):
+            before, line = line, text.rstrip("\n")
             if in_comment or line.lstrip().startswith("/*"):
                 in_comment = "*/" not in line
                 continue
             if not line.startswith("\t") or "ctx_error" in line or '"' in line:
                 continue
+            nth = seen[line]
+            seen[line] += 1
             if CALL.match(line) or JUMP.match(line):
-                yield Mutant(path, number, "left out", line, "\t;")
+                yield Mutant(path, number, "left out", line, "\t;", nth, before)
             code = line.split("/*")[0]
             for kind, pattern, new in SWAPS:
                 for found in re.finditer(pattern, code):
                     yield Mutant(path, number, kind, line,
-                                 line[: found.start()] + new + line[found.end():])
+                                 line[: found.start()] + new + line[found.end():], nth, before)
 
 
 def order(mutant):
     """A random order that is the same in each run, and does not change when lines move."""
-    return hashlib.sha256(repr((mutant.path, mutant.kind, mutant.old, mutant.new)).encode()).hexdigest()
+    name = (mutant.path, mutant.kind, mutant.old, mutant.new) + ((mutant.nth,) if mutant.nth else ())
+    return hashlib.sha256(repr(name).encode()).hexdigest()
 
 
 def read_tests():
@@ -95,7 +103,8 @@ def read_tests():
 
 
 def read_equivalent():
-    """(path, old line, new line) -> reason. A line of the file: PATH | OLD | NEW | REASON."""
+    """(path, old line, new line) -> reason. A line of the file: PATH | OLD | NEW | REASON. Before OLD may
+    stand the line before it: OLD occurs elsewhere too."""
     known = {}
     with open(os.path.join(HERE, "equivalent")) as file:
         for line in file:
@@ -105,16 +114,22 @@ def read_equivalent():
     return known
 
 
+def is_equivalent(mutant, known):
+    old, new = mutant.old.strip(), mutant.new.strip()
+    return (mutant.path, old, new) in known or (mutant.path, mutant.before.strip() + " " + old, new) in known
+
+
 def choose(tests, wanted, count):
-    """As many of each file, as far as it has them."""
-    files = [path for path in tests if not wanted or any(part in path for part in wanted)]
-    lists = [sorted(mutants_of(path), key=order) for path in files]
+    """As many of each file, as far as it has them; of these, the ones in the files that are wanted."""
+    lists = [sorted(mutants_of(path), key=order) for path in tests]
     chosen = []
     while len(chosen) < count and any(lists):
         for mutants in lists:
             if mutants and len(chosen) < count:
                 chosen.append(mutants.pop(0))
-    return chosen
+    files = list(tests)
+    return sorted((mutant for mutant in chosen if not wanted or any(part in mutant.path for part in wanted)),
+                  key=lambda mutant: files.index(mutant.path))
 
 
 class Tree:
@@ -124,20 +139,54 @@ class Tree:
         self.folder = os.path.join(folder, "tree")
         os.makedirs(self.folder, exist_ok=True)
         files = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], stdout=subprocess.PIPE, check=True).stdout
-        subprocess.run(["rsync", "-a", "--from0", "--files-from=-", ROOT, self.folder], input=files, check=True)
-        self.log = os.path.join(folder, "log")
+        # What differs is new, to make too: it may be a mutant that was not taken back.
+        subprocess.run(["rsync", "-rlp", "--checksum", "--from0", "--files-from=-", ROOT, self.folder],
+                       input=files, check=True)
+        self.logs = os.path.join(folder, "logs")
+        os.makedirs(self.logs, exist_ok=True)
+        self.log = os.path.join(self.logs, "log")
+        self.sound = set()  # tests that were seen to pass without a mutant
 
-    def run(self, seconds, *command):
+    def make(self, *targets):
         with open(self.log, "w") as log:
-            try:
-                return subprocess.run(command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log,
-                                      stderr=subprocess.STDOUT, timeout=seconds, check=False).returncode
-            except subprocess.TimeoutExpired:
-                return -1
+            return subprocess.run(["make", "-j%d" % os.cpu_count(), *targets], cwd=self.folder,
+                                  stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                                  check=False).returncode == 0
 
     def build(self):
-        return self.run(1200, "make", "-j%d" % os.cpu_count(), "all", "ocaml", "fixtures", "ocaml-tests",
-                        "unit-tests") == 0
+        return self.make("all", "ocaml", "fixtures", "ocaml-tests", "unit-tests")
+
+    def build_tools(self):
+        """What the scripts run; the programs that they run it on stay as they are."""
+        return self.make("all")
+
+    def run(self, seconds, *command):
+        """Run a test as far as its first case that fails. What failed, "" if nothing did."""
+        env = dict(os.environ, O=os.path.join(self.folder, "build"), CMOCKA_MESSAGE_OUTPUT="TAP")
+        failed = ""
+        with open(self.log, "w") as log:
+            test = subprocess.Popen(["env", "--default-signal", "timeout", "--kill-after=5",
+                                     str(seconds), *command], cwd=self.folder,
+                                    env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                    stderr=subprocess.STDOUT, errors="replace", start_new_session=True)
+            for line in test.stdout:
+                log.write(line)
+                if failed and not line.startswith("#"):
+                    break
+                if line.startswith("not ok"):
+                    failed = line.split("- ", 1)[-1].strip()
+        if failed:
+            os.killpg(test.pid, signal.SIGTERM)
+        status = test.wait()
+        return failed or {0: "", 124: "did not end", 137: "did not end"}.get(status, "status %d" % status)
+
+    def run_test(self, test):
+        """What failed, "" if nothing did, None if it cannot be built."""
+        name, *cases = test.split(":")
+        program = os.path.join("build/tests/unit", "test_" + name)
+        if os.path.exists(os.path.join(self.folder, "tests/unit", "test_%s.c" % name)):
+            return self.run(SECONDS_A_PROGRAM, program) if self.make(program) else None
+        return self.run(SECONDS_A_SCRIPT, "bash", "tests/e2e/%s.sh" % name, *cases) if self.build_tools() else None
 
     def write(self, mutant, line):
         path = os.path.join(self.folder, mutant.path)
@@ -148,17 +197,25 @@ class Tree:
             file.write("\n".join(lines))
 
     def try_mutant(self, mutant, tests):
-        """What noticed it, "" if nothing did."""
+        """What noticed it, "" if nothing did. What that wrote stays in O/mutants/logs."""
+        self.log = os.path.join(self.logs, "%s-%d-%s" % (os.path.basename(mutant.path), mutant.line, order(mutant)[:6]))
         self.write(mutant, mutant.new)
         try:
-            if not self.build():
-                return NOT_BUILT
             for test in tests:
-                if self.run(SECONDS_A_TEST, "tests/run", "build", test) != 0:
-                    return test
-            return ""
+                failed = self.run_test(test)
+                if failed is None:
+                    return NOT_BUILT
+                if failed:
+                    break
+            else:
+                return ""
         finally:
             self.write(mutant, mutant.old)
+        self.log = os.path.join(self.logs, "log")
+        if test not in self.sound and self.run_test(test) != "":
+            sys.exit("mutants: %s fails without any mutant: see %s" % (test, self.log))
+        self.sound.add(test)
+        return "%s: %s" % (test.split(":")[0], failed)
 
 
 def read_results(path):
@@ -176,8 +233,10 @@ def main():
     parser.add_argument("O")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--file", action="append", default=[])
+    parser.add_argument("--again", action="store_true", help="those too that were not noticed")
     parser.add_argument("--list", action="store_true", help="show them, run nothing")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     folder = os.path.abspath(os.path.join(args.O, "mutants"))
     tests, equivalent = read_tests(), read_equivalent()
     mutants = choose(tests, args.file, args.count)
@@ -195,11 +254,11 @@ def main():
     survivors = []
     for number, mutant in enumerate(mutants, 1):
         where = "%s:%d: %s: %s" % (mutant.path, mutant.line, mutant.kind, mutant.new.strip())
-        if (mutant.path, mutant.old.strip(), mutant.new.strip()) in equivalent:
+        if is_equivalent(mutant, equivalent):
             alike += 1
             continue
         key = order(mutant)
-        if key not in results:
+        if key not in results or (args.again and not results[key]):
             results[key] = tree.try_mutant(mutant, tests[mutant.path])
             with open(results_path, "a") as file:
                 file.write("%s\t%s\t%s\n" % (key, results[key], where))
