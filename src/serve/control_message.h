@@ -4,10 +4,14 @@
 #define SERVE_CONTROL_MESSAGE_H
 
 #include <stdbool.h>
-#include "serve/body.h"
 #include "serve/control.h"
+#include "serve/http.h"
+#include "serve/strbuf.h"
 
-void control_message_write(const struct control_request *request, struct body *out);
+/* What REQUEST, which came by HTTP, asks for. It points into REQUEST. */
+struct control_request control_request_of(const struct http_request *request);
+
+void control_message_write(const struct control_request *request, struct strbuf *out);
 
 /*
  * The request that BYTES, of which there are N, are, and which points into them. False: they are

@@ -65,7 +65,7 @@ struct pending {
 	bool has_begun; /* the headers are there */
 	const struct http_route *route;
 	struct http_reply refusal; /* status 0: none */
-	struct body body;
+	struct strbuf body;
 	size_t n_came;	 /* of the body */
 	uint64_t ticket; /* not 0: it waits for its answer, and libmicrohttpd leaves it alone */
 	bool has_late;	 /* which has come, and is held */
@@ -161,8 +161,8 @@ static bool end_oldest(struct http *http, bool has_reply)
 
 static void forget_request(struct connection *connection)
 {
-	body_free(&connection->pending.body);
-	body_free(&connection->pending.refusal.body);
+	strbuf_free(&connection->pending.body);
+	strbuf_free(&connection->pending.refusal.body);
 	connection->pending = (struct pending){ 0 };
 }
 
@@ -247,7 +247,7 @@ static struct MHD_Response *make_response(struct http_reply *reply)
 	response = MHD_create_response_from_buffer(reply->body.n, reply->body.bytes,
 						   MHD_RESPMEM_MUST_FREE);
 	if (response)
-		reply->body = (struct body){ 0 };
+		reply->body = (struct strbuf){ 0 };
 	return response;
 }
 
@@ -270,14 +270,14 @@ static struct held *make_held(struct http *http, struct http_reply *reply)
 	struct held *held = calloc(1, sizeof(*held));
 
 	if (reply->body.is_short) {
-		body_free(&reply->body);
+		strbuf_free(&reply->body);
 		http_error(reply, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory", NULL);
 	}
 	if (held && !reply->body.is_short) {
 		held->bytes = reply->body.n;
 		held->response = make_response(reply);
 	}
-	body_free(&reply->body);
+	strbuf_free(&reply->body);
 	if (!held || !held->response || !add_headers(held->response, reply)) {
 		if (held && held->response)
 			MHD_destroy_response(held->response);
@@ -490,7 +490,7 @@ static bool take_body(struct pending *pending, const char *bytes, size_t n)
 		return true;
 	/* Said when all of it has come: libmicrohttpd takes no reply in the middle. */
 	if (pending->n_came <= MAX_BODY_BYTES)
-		body_add(&pending->body, bytes, n);
+		strbuf_add(&pending->body, bytes, n);
 	return true;
 }
 
@@ -510,7 +510,7 @@ static enum MHD_Result answer_request(struct http *http, struct MHD_Connection *
 		return MHD_queue_response(mhd, pending->late_status,
 					  connection_of(mhd)->held->response);
 	}
-	body_add(&pending->body, "", 1);
+	strbuf_add(&pending->body, "", 1);
 	if (pending->n_came > MAX_BODY_BYTES) {
 		http_error(&reply, MHD_HTTP_CONTENT_TOO_LARGE, "the body is more than 64 KiB",
 			   NULL);

@@ -8,7 +8,7 @@
 
 void view_free(struct view *view)
 {
-	sight_free(view->seen);
+	view_snapshot_free(view->seen);
 	free(view->order);
 	free(view->exe);
 	free(view->name);
@@ -205,15 +205,15 @@ void view_arrange(struct view *view)
 	scroll_to_cursor(view);
 }
 
-int view_show(struct view *view, struct sight *seen)
+int view_show(struct view *view, struct view_snapshot *seen)
 {
 	size_t *order = calloc(seen->n_probes + 1, sizeof(*order));
 
 	if (!order) {
-		sight_free(seen);
+		view_snapshot_free(seen);
 		return -ENOMEM;
 	}
-	sight_free(view->seen);
+	view_snapshot_free(view->seen);
 	free(view->order);
 	view->seen = seen;
 	view->order = order;
