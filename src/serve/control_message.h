@@ -5,11 +5,7 @@
 
 #include <stdbool.h>
 #include "serve/control.h"
-#include "serve/http.h"
 #include "serve/strbuf.h"
-
-/* What REQUEST, which came by HTTP, asks for. It points into REQUEST. */
-struct control_request control_request_of(const struct http_request *request);
 
 void control_message_write(const struct control_request *request, struct strbuf *out);
 

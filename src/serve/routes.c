@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "serve/channel.h"
+#include "serve/control_http.h"
 #include "serve/control_message.h"
 #include "serve/web/assets.h"
 

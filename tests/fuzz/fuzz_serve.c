@@ -16,6 +16,7 @@
 
 #include "cli/cli.h"
 #include "serve/config.h"
+#include "serve/control_http.h"
 #include "serve/control_message.h"
 #include "serve/http.h"
 #include "serve/negotiate.h"
@@ -215,8 +216,8 @@ static void read_message(const char *bytes, size_t n)
 	control_answer(&control, ctx, NULL, &request, &reply);
 	require(reply.body.n > 0);
 	require(reply.status == 401 || reply.status == 403 ||
-		(request.authorization.n == 1 &&
-		 strcmp(request.authorization.value + 7, "fuzz") == 0));
+		(request.auth.authorization.n == 1 &&
+		 strcmp(request.auth.authorization.value + 7, "fuzz") == 0));
 	strbuf_free(&reply.body);
 	control_message_write(&request, &again);
 	require(again.n == n && memcmp(again.bytes, bytes, n) == 0);

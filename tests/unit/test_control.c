@@ -168,7 +168,7 @@ static void only_one_bearer(void **state)
 	char value[16 + 2 * TOKEN_BYTES];
 
 	(void)state;
-	request.authorization.n = 2;
+	request.auth.authorization.n = 2;
 	assert_int_equal(status_of(&request), UNAUTHORIZED);
 	request.auth.authorization = (struct auth_header){ 0 };
 	assert_int_equal(status_of(&request), UNAUTHORIZED);
