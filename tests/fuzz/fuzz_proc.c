@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "process/auxv.h"
-#include "process/journal_text.h"
+#include "process/journal_format.h"
 #include "process/maps.h"
 #include "process/proc_file.h"
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "process/journal.h"
-#include "process/journal_text.h"
+#include "process/journal_format.h"
 #include "process/proc_file.h"
 #include "unit.h"
 
