@@ -32,14 +32,11 @@ void view_free(struct view *view);
 
 /* Show SEEN from now on, which then is the view's. Returns 0 or -ENOMEM. */
 int view_show(struct view *view, struct view_snapshot *seen);
-/* The same after the sort key, the order or the filter have changed. */
-void view_arrange(struct view *view);
 /* The screen has N lines for probes. */
 void view_set_lines(struct view *view, size_t n);
 
 /* Sort by KEY; if that is so already, the other way round. */
 void view_sort(struct view *view, enum sort_key key);
-void view_reverse(struct view *view);
 /* Add C to the filter, or take the last character away; false: that cannot be done. */
 bool view_filter_add(struct view *view, const char *character);
 bool view_filter_remove(struct view *view);

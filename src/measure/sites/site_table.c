@@ -447,13 +447,6 @@ int site_table_drop_left_out(struct site_table *table)
 
 /* ---- where in the source --------------------------------------------------------------------- */
 
-static int compare_vas(const void *a, const void *b)
-{
-	const struct symbol_of *x = a, *y = b;
-
-	return (x->va > y->va) - (x->va < y->va);
-}
-
 int site_table_keep(struct site_table *table, void *memory)
 {
 	void **kept = realloc(table->kept, (table->n_kept + 1) * sizeof(*kept));
@@ -485,9 +478,8 @@ static int read_file_symbols(struct site_table *table, const struct measured_fil
 		return 0;
 	}
 	for (size_t i = 0; !err && i < file->n_sites; i++) {
-		const struct symbol_of key = { .va = sites[i].site->va };
 		const struct symbol_of *found =
-			bsearch(&key, asked, file->n_sites, sizeof(*asked), compare_vas);
+			symbols_answer(asked, file->n_sites, sites[i].site->va);
 
 		sites[i].symbol = found ? found->name : NULL;
 		sites[i].symbol_off = found ? found->off : 0;
