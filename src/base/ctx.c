@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/file_rules.h"
-#include "base/harmless.h"
+#include "base/sanitize.h"
 
 enum { ERROR_BYTES = 1024, HINT_BYTES = 512 };
 
@@ -100,10 +100,10 @@ static void make_one_line(char *text)
 	char *to = text;
 
 	while (*text) {
-		const size_t harm = harmful_bytes(text);
+		const size_t unsafe = unsafe_bytes(text);
 
-		*to++ = harm ? '?' : *text;
-		text += harm ? harm : 1;
+		*to++ = unsafe ? '?' : *text;
+		text += unsafe ? unsafe : 1;
 	}
 	*to = '\0';
 }

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/harmless.h"
+#include "base/sanitize.h"
 
 void say(const char *fmt, ...)
 {
@@ -24,10 +24,10 @@ void say(const char *fmt, ...)
 void print_text(const char *text)
 {
 	while (*text) {
-		const size_t harm = harmful_bytes(text);
+		const size_t unsafe = unsafe_bytes(text);
 
-		putchar(harm ? '?' : *text);
-		text += harm ? harm : 1;
+		putchar(unsafe ? '?' : *text);
+		text += unsafe ? unsafe : 1;
 	}
 }
 

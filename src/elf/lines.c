@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "elf/asked.h"
+
 struct finder {
 	struct ocp_ctx *ctx;
 	struct source_line *asked;
@@ -58,17 +60,7 @@ static size_t add_name(struct finder *f, const char *name)
 /* The first site that is not below VA. */
 static size_t first_from(const struct finder *f, uint64_t va)
 {
-	size_t low = 0, high = f->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (f->asked[middle].va < va)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return asked_from(f->asked, f->n, sizeof(*f->asked), va);
 }
 
 /* Has the unit code at one of the sites? One that does not say where its code is may have. */

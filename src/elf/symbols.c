@@ -21,6 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "elf/asked.h"
+
 enum {
 	PIECE_SYMBOLS = 4096,
 	MAX_KEPT = 1 << 20,  /* symbols that hold an address that was asked for */
@@ -72,17 +74,9 @@ static bool holds(const struct symbol *symbol, uint64_t va)
 /* The first address that was asked for and is not below VA, or NULL. */
 static const struct symbol_of *first_asked_from(const struct finder *f, uint64_t va)
 {
-	size_t low = 0, high = f->n_asked;
+	const size_t i = asked_from(f->asked, f->n_asked, sizeof(*f->asked), va);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (f->asked[middle].va < va)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < f->n_asked ? &f->asked[low] : NULL;
+	return i < f->n_asked ? &f->asked[i] : NULL;
 }
 
 static int keep(struct finder *f, const Elf64_Sym *sym)
@@ -268,4 +262,11 @@ int symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct symbol_of *as
 	else
 		*names = f.names;
 	return err;
+}
+
+const struct symbol_of *symbols_answer(const struct symbol_of *asked, size_t n, uint64_t va)
+{
+	const struct symbol_of key = { .va = va };
+
+	return bsearch(&key, asked, n, sizeof(*asked), compare_asked);
 }

@@ -21,4 +21,7 @@ struct symbol_of {
 int symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct symbol_of *asked, size_t n,
 		 char **names);
 
+/* The one of ASKED[0..N), as symbols_find left them, that asked for VA; NULL: none did. */
+const struct symbol_of *symbols_answer(const struct symbol_of *asked, size_t n, uint64_t va);
+
 #endif

@@ -165,7 +165,8 @@ static const char *table_string(const struct image *image, const Elf64_Shdr *tab
 	return memchr(text, '\0', table->sh_size - index) ? text : NULL;
 }
 
-const char *image_section_name(const struct image *image, size_t section)
+/* "" where the name table does not hold it. */
+static const char *section_name(const struct image *image, size_t section)
 {
 	const Elf64_Shdr *table = &image->sections[image->header.e_shstrndx];
 	const char *name = table_string(image, table, image->sections[section].sh_name);
@@ -176,7 +177,7 @@ const char *image_section_name(const struct image *image, size_t section)
 const Elf64_Shdr *image_find_section(const struct image *image, const char *name)
 {
 	for (size_t i = 1; i < image->n_sections; i++)
-		if (strcmp(image_section_name(image, i), name) == 0)
+		if (strcmp(section_name(image, i), name) == 0)
 			return &image->sections[i];
 	return NULL;
 }

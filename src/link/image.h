@@ -38,8 +38,6 @@ struct image_symbol {
 int image_read(struct ocp_ctx *ctx, const char *path, struct image *image);
 void image_free(struct image *image);
 
-/* "" where the name table does not hold it. */
-const char *image_section_name(const struct image *image, size_t section);
 /* The first section of this name, or NULL. */
 const Elf64_Shdr *image_find_section(const struct image *image, const char *name);
 

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "process/journal.h"
+#include "process/journal_search.h"
 #include "process/process.h"
 #include "process/repair.h"
 #include "process/site_form.h"

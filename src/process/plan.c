@@ -17,6 +17,57 @@ struct planner {
 	struct plan *plan;
 };
 
+int plan_init(struct ocp_ctx *ctx, const struct live *live, struct plan *plan)
+{
+	*plan = (struct plan){
+		.steps = calloc(live->n_probes + 1, sizeof(*plan->steps)),
+		.writes = calloc(live->n_sites + live->n_semaphores + 1, sizeof(*plan->writes)),
+	};
+	if (plan->steps && plan->writes)
+		return 0;
+	plan_free(plan);
+	return ctx_no_memory(ctx);
+}
+
+/* ---- writes --------------------------------------------------------------------------------- */
+
+size_t plan_write_site(struct plan *plan, const struct snapshot *snapshot,
+		       const struct live_site *site, bool on)
+{
+	uint8_t opcode = on ? site->site->on_opcode : site->site->off_opcode;
+	uint8_t old = snapshot_opcode(snapshot, site);
+
+	if (old == opcode)
+		return 0;
+	plan->writes[plan->n_writes++] = (struct patch_write){
+		.addr = site->addr + site->site->opcode_at,
+		.bytes = 1,
+		.phase = on ? PATCH_SITES_ON : PATCH_SITES_OFF,
+		.old = old,
+		.new = opcode,
+	};
+	return 1;
+}
+
+size_t plan_write_semaphore(struct plan *plan, const struct snapshot *snapshot,
+			    const struct live *live, size_t semaphore, uint16_t value)
+{
+	uint16_t old = snapshot->semaphores[semaphore];
+
+	if (old == value)
+		return 0;
+	plan->writes[plan->n_writes++] = (struct patch_write){
+		.addr = live->semaphores[semaphore].addr,
+		.bytes = 2,
+		.phase = PATCH_SEMAPHORES,
+		.old = old,
+		.new = value,
+	};
+	return 1;
+}
+
+/* ---- steps ---------------------------------------------------------------------------------- */
+
 static int bad_site(const struct planner *p, size_t site, const char *why)
 {
 	const struct live_site *live_site = &p->live->sites[site];
@@ -40,35 +91,13 @@ static int verify_site(const struct planner *p, size_t site)
 
 static void plan_sites(const struct planner *p, const struct live_probe *probe, bool on)
 {
-	for (size_t i = probe->first_site; i < probe->first_site + probe->n_sites; i++) {
-		const struct live_site *live_site = &p->live->sites[i];
-		const struct site *site = live_site->site;
-		uint8_t opcode = on ? site->on_opcode : site->off_opcode;
-		uint8_t old = snapshot_opcode(p->snapshot, live_site);
-
-		if (old != opcode)
-			p->plan->writes[p->plan->n_writes++] = (struct patch_write){
-				.addr = live_site->addr + site->opcode_at,
-				.bytes = 1,
-				.phase = on ? PATCH_SITES_ON : PATCH_SITES_OFF,
-				.old = old,
-				.new = opcode,
-			};
-	}
+	for (size_t i = probe->first_site; i < probe->first_site + probe->n_sites; i++)
+		plan_write_site(p->plan, p->snapshot, &p->live->sites[i], on);
 }
 
 static void plan_semaphore(const struct planner *p, size_t semaphore, uint16_t value)
 {
-	uint16_t old = p->snapshot->semaphores[semaphore];
-
-	if (old != value)
-		p->plan->writes[p->plan->n_writes++] = (struct patch_write){
-			.addr = p->live->semaphores[semaphore].addr,
-			.bytes = 2,
-			.phase = PATCH_SEMAPHORES,
-			.old = old,
-			.new = value,
-		};
+	plan_write_semaphore(p->plan, p->snapshot, p->live, semaphore, value);
 }
 
 static void plan_semaphores(const struct planner *p, const struct live_probe *probe,
@@ -148,16 +177,6 @@ static int plan_actions(const struct planner *p, const struct ocp_actions *actio
 	return err;
 }
 
-/* Room for every probe, site and semaphore: each is in a plan at most once. */
-static int init_plan(const struct planner *p)
-{
-	*p->plan = (struct plan){ 0 };
-	p->plan->steps = calloc(p->live->n_probes + 1, sizeof(*p->plan->steps));
-	p->plan->writes =
-		calloc(p->live->n_sites + p->live->n_semaphores + 1, sizeof(*p->plan->writes));
-	return p->plan->steps && p->plan->writes ? 0 : ctx_no_memory(p->ctx);
-}
-
 static struct planner make_planner(const struct plan_context *context,
 				   const struct snapshot *snapshot, struct plan *plan)
 {
@@ -175,7 +194,7 @@ int plan_make(const struct plan_context *context, const struct ocp_actions *acti
 	      const struct snapshot *snapshot, struct plan *plan)
 {
 	struct planner planner = make_planner(context, snapshot, plan);
-	int err = init_plan(&planner);
+	int err = plan_init(context->ctx, context->live, plan);
 
 	if (!err)
 		err = plan_actions(&planner, actions);
@@ -188,7 +207,7 @@ int plan_renew(const struct plan_context *context, const struct plan *plan, size
 	       const struct snapshot *snapshot, struct plan *renewed)
 {
 	struct planner planner = make_planner(context, snapshot, renewed);
-	int err = init_plan(&planner);
+	int err = plan_init(context->ctx, context->live, renewed);
 
 	for (size_t i = first; !err && i < first + n; i++)
 		err = plan_probe(&planner, plan->steps[i].probe, plan->steps[i].verb,

@@ -54,6 +54,17 @@ int plan_make(const struct plan_context *context, const struct ocp_actions *acti
 int plan_renew(const struct plan_context *context, const struct plan *plan, size_t first, size_t n,
 	       const struct snapshot *snapshot, struct plan *renewed);
 
+/* An empty plan with room for every probe, site and semaphore: each is in a plan at most once. */
+int plan_init(struct ocp_ctx *ctx, const struct live *live, struct plan *plan);
+/*
+ * Add to PLAN the write that switches SITE, or sets semaphore number SEMAPHORE to VALUE, if it is not
+ * so in SNAPSHOT. Returns how many writes that are: 0 or 1.
+ */
+size_t plan_write_site(struct plan *plan, const struct snapshot *snapshot,
+		       const struct live_site *site, bool on);
+size_t plan_write_semaphore(struct plan *plan, const struct snapshot *snapshot,
+			    const struct live *live, size_t semaphore, uint16_t value);
+
 void plan_free(struct plan *plan);
 
 #endif

@@ -118,43 +118,18 @@ static void settle(const struct repair *r, struct stale_journal *journal)
 
 static void write_sites(const struct repair *r, const struct live_probe *probe, bool on)
 {
-	for (size_t i = probe->first_site; i < probe->first_site + probe->n_sites; i++) {
-		const struct live_site *live_site = &r->context->live->sites[i];
-		const struct site *site = live_site->site;
-		uint8_t opcode = on ? site->on_opcode : site->off_opcode;
-		uint8_t old = snapshot_opcode(r->snapshot, live_site);
-
-		if (old == opcode)
-			continue;
-		r->plan->writes[r->plan->n_writes++] = (struct patch_write){
-			.addr = live_site->addr + site->opcode_at,
-			.bytes = 1,
-			.old = old,
-			.new = opcode,
-			.phase = on ? PATCH_SITES_ON : PATCH_SITES_OFF,
-		};
-		*(on ? &r->repaired->sites_on : &r->repaired->sites_off) += 1;
-	}
+	for (size_t i = probe->first_site; i < probe->first_site + probe->n_sites; i++)
+		*(on ? &r->repaired->sites_on : &r->repaired->sites_off) +=
+			plan_write_site(r->plan, r->snapshot, &r->context->live->sites[i], on);
 }
 
 static void write_semaphores(const struct repair *r, const struct live_probe *probe, uint16_t count)
 {
 	size_t end = probe->first_semaphore + probe->n_semaphores;
 
-	for (size_t i = probe->first_semaphore; i < end; i++) {
-		uint16_t old = r->snapshot->semaphores[i];
-
-		if (old == count)
-			continue;
-		r->plan->writes[r->plan->n_writes++] = (struct patch_write){
-			.addr = r->context->live->semaphores[i].addr,
-			.bytes = 2,
-			.old = old,
-			.new = count,
-			.phase = PATCH_SEMAPHORES,
-		};
-		r->repaired->semaphores++;
-	}
+	for (size_t i = probe->first_semaphore; i < end; i++)
+		r->repaired->semaphores +=
+			plan_write_semaphore(r->plan, r->snapshot, r->context->live, i, count);
 }
 
 static void repair_probe(const struct repair *r, size_t index)
@@ -193,18 +168,16 @@ int repair_plan(const struct plan_context *context, const struct snapshot *snaps
 		.counts = calloc(live->n_probes + 1, sizeof(*r.counts)),
 		.damaged = calloc(live->n_probes + 1, sizeof(*r.damaged)),
 	};
-	int err = 0;
+	int err;
 
 	*repaired = (struct ocp_repaired){ 0 };
-	*plan = (struct plan){
-		.steps = calloc(live->n_probes + 1, sizeof(*plan->steps)),
-		.writes = calloc(live->n_sites + live->n_semaphores + 1, sizeof(*plan->writes)),
-	};
-	if (!r.counts || !r.damaged || !plan->steps || !plan->writes) {
+	err = plan_init(context->ctx, live, plan);
+	if (!err && (!r.counts || !r.damaged)) {
 		err = ctx_no_memory(context->ctx);
 		plan_free(plan);
-		goto out;
 	}
+	if (err)
+		goto out;
 	for (size_t i = 0; i < live->n_probes; i++) {
 		r.counts[i] = snapshot_count(live, snapshot, i);
 		r.damaged[i] = is_damaged(context, snapshot, &live->probes[i]);

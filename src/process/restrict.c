@@ -6,7 +6,6 @@
  * them alike; then the image's own notes, which are what is used, say what the copy's do.
  */
 #include <errno.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "process/proc_file.h"
@@ -28,17 +27,9 @@ static bool is_copy(const struct ocp_program *a, const struct ocp_program *b)
 {
 	if (a->n_probes != b->n_probes || a->n_sites != b->n_sites)
 		return false;
-	for (size_t i = 0; i < a->n_probes; i++)
-		if (strcmp(a->probes[i].name, b->probes[i].name) != 0 ||
-		    a->probes[i].n_sites != b->probes[i].n_sites)
+	for (size_t i = 0; i < a->n_sites; i++)
+		if (!program_has_same_site(a, &a->sites[i], b, &b->sites[i]))
 			return false;
-	for (size_t i = 0; i < a->n_sites; i++) {
-		const struct site *x = &a->sites[i], *y = &b->sites[i];
-
-		if (x->has_code != y->has_code || (x->has_code && x->va != y->va) ||
-		    x->semaphore_va != y->semaphore_va || x->abi != y->abi)
-			return false;
-	}
 	return true;
 }
 

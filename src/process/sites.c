@@ -178,85 +178,86 @@ static int read_memory(const struct ocp_process *proc, struct ocp_sites *sites)
 	return err;
 }
 
-/* The symbols of one image's sites. Damaged symbols are a warning: nothing depends on them. */
-static int name_image(const struct ocp_process *proc, struct ocp_sites *sites, size_t image)
+/* The sites that one image has code for. */
+struct of_image {
+	size_t image;
+	size_t *sites; /* their numbers */
+	size_t n;
+};
+
+/* Their symbols. Damaged symbols are a warning: nothing depends on them. */
+static int name_image(const struct ocp_process *proc, struct ocp_sites *sites,
+		      const struct of_image *of)
 {
-	struct symbol_of *asked = calloc(sites->n + 1, sizeof(*asked));
-	size_t n = 0;
+	struct symbol_of *asked = calloc(of->n + 1, sizeof(*asked));
 	int err;
 
 	if (!asked)
 		return ctx_no_memory(proc->ctx);
-	for (size_t i = 0; i < sites->n; i++)
-		if (sites->sites[i].has_code && sites->sites[i].image_index == image)
-			asked[n++].va = sites->sites[i].va;
-	err = symbols_find(proc->ctx, proc->images.images[image].prog->elf, asked, n,
-			   &sites->names[image]);
+	for (size_t i = 0; i < of->n; i++)
+		asked[i].va = sites->sites[of->sites[i]].va;
+	err = symbols_find(proc->ctx, proc->images.images[of->image].prog->elf, asked, of->n,
+			   &sites->names[of->image]);
 	if (err && err != -ENOMEM) {
 		ctx_log(proc->ctx, OCP_LOG_WARN, "without symbols: %s", ocp_error(proc->ctx));
 		err = 0;
 	}
-	for (size_t i = 0; !err && i < sites->n; i++) {
-		struct ocp_site *site = &sites->sites[i];
-		size_t low = 0, high = n;
+	for (size_t i = 0; !err && i < of->n; i++) {
+		struct ocp_site *site = &sites->sites[of->sites[i]];
+		const struct symbol_of *found = symbols_answer(asked, of->n, site->va);
 
-		if (!site->has_code || site->image_index != image)
-			continue;
-		while (high - low > 1) {
-			size_t middle = low + (high - low) / 2;
-
-			*(asked[middle].va <= site->va ? &low : &high) = middle;
-		}
-		site->symbol = asked[low].name;
-		site->symbol_off = asked[low].off;
+		site->symbol = found->name;
+		site->symbol_off = found->off;
 	}
 	free(asked);
 	return err;
 }
 
-/* Where the probes of one image's sites stand in the source. */
-static int place_image(const struct ocp_process *proc, struct ocp_sites *sites, size_t image)
+/* Where their probes stand in the source. */
+static int place_image(const struct ocp_process *proc, struct ocp_sites *sites,
+		       const struct of_image *of)
 {
-	struct place *asked = calloc(sites->n + 1, sizeof(*asked));
-	size_t n = 0;
+	struct place *asked = calloc(of->n + 1, sizeof(*asked));
 	int err;
 
 	if (!asked)
 		return ctx_no_memory(proc->ctx);
-	for (size_t i = 0; i < sites->n; i++)
-		if (sites->sites[i].has_code && sites->sites[i].image_index == image)
-			asked[n++].site = sites->from[i];
-	err = places_find(proc->images.images[image].prog, asked, n, &sites->sources[image]);
-	n = 0;
-	for (size_t i = 0; !err && i < sites->n; i++) {
-		struct ocp_site *site = &sites->sites[i];
+	for (size_t i = 0; i < of->n; i++)
+		asked[i].site = sites->from[of->sites[i]];
+	err = places_find(proc->images.images[of->image].prog, asked, of->n,
+			  &sites->sources[of->image]);
+	for (size_t i = 0; !err && i < of->n; i++) {
+		struct ocp_site *site = &sites->sites[of->sites[i]];
 
-		if (!site->has_code || site->image_index != image)
-			continue;
-		site->source = asked[n].file;
-		site->line = asked[n].line;
-		site->column = asked[n++].column;
+		site->source = asked[i].file;
+		site->line = asked[i].line;
+		site->column = asked[i].column;
 	}
 	free(asked);
+	return err;
+}
+
+static int each_image(const struct ocp_process *proc, struct ocp_sites *sites,
+		      int (*do_it)(const struct ocp_process *proc, struct ocp_sites *sites,
+				   const struct of_image *of))
+{
+	struct of_image of = { .sites = calloc(sites->n + 1, sizeof(*of.sites)) };
+	int err = of.sites ? 0 : ctx_no_memory(proc->ctx);
+
+	for (; !err && of.image < sites->n_images; of.image++) {
+		of.n = 0;
+		for (size_t i = 0; i < sites->n; i++)
+			if (sites->sites[i].has_code && sites->sites[i].image_index == of.image)
+				of.sites[of.n++] = i;
+		err = do_it(proc, sites, &of);
+	}
+	free(of.sites);
 	return err;
 }
 
 int sites_place(const struct ocp_process *proc, struct ocp_sites *sites)
 {
-	int err = 0;
-
-	for (size_t i = 0; !err && i < sites->n_images; i++)
-		err = place_image(proc, sites, i);
-	return err;
-}
-
-static int name_sites(const struct ocp_process *proc, struct ocp_sites *sites)
-{
-	int err = 0;
-
-	for (size_t i = 0; !err && i < sites->n_images; i++)
-		err = name_image(proc, sites, i);
-	return err;
+	return each_image(proc, sites, place_image);
 }
 
 int ocp_sites_read(struct ocp_process *proc, unsigned int flags, struct ocp_sites **out)
@@ -276,7 +277,7 @@ int ocp_sites_read(struct ocp_process *proc, unsigned int flags, struct ocp_site
 	if (hold)
 		ocp_process_release(proc);
 	if (!err && (flags & OCP_SITES_SYMBOLS))
-		err = name_sites(proc, sites);
+		err = each_image(proc, sites, name_image);
 	if (!err && (flags & OCP_SITES_SOURCE))
 		err = sites_place(proc, sites);
 	if (err)

@@ -632,3 +632,12 @@ ptrdiff_t program_find_probe(const struct ocp_program *prog, const char *name)
 		found = bsearch(&key, prog->probes, prog->n_probes, sizeof(key), compare_probes);
 	return found ? found - prog->probes : -1;
 }
+
+bool program_has_same_site(const struct ocp_program *a, const struct site *x,
+			   const struct ocp_program *b, const struct site *y)
+{
+	return strcmp(a->probes[x->probe].name, b->probes[y->probe].name) == 0 &&
+	       x->has_code == y->has_code && (!x->has_code || x->va == y->va) &&
+	       x->semaphore_va == y->semaphore_va &&
+	       x->tracer_semaphore_va == y->tracer_semaphore_va && x->abi == y->abi;
+}

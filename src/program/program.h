@@ -109,4 +109,8 @@ int program_add_external(struct ocp_program *prog, const struct dormant *externa
 /* The index of the probe called NAME, or -1. */
 ptrdiff_t program_find_probe(const struct ocp_program *prog, const char *name);
 
+/* Does A place X, a site of its own, as B places Y: the same probe, address, counters and form? */
+bool program_has_same_site(const struct ocp_program *a, const struct site *x,
+			   const struct ocp_program *b, const struct site *y);
+
 #endif

@@ -4,11 +4,11 @@
 #define SERVE_API_H
 
 #include <stdbool.h>
-#include "serve/body.h"
+#include "serve/strbuf.h"
 #include "watch/watch.h"
 
-void api_write_status(struct body *out, const struct watch *watch, bool has_control);
+void api_write_status(struct strbuf *out, const struct watch *watch, bool has_control);
 /* The last minute, oldest first; ONLY_PAIRS without the rates of probes. */
-void api_write_history(struct body *out, const struct watch *watch, bool only_pairs);
+void api_write_history(struct strbuf *out, const struct watch *watch, bool only_pairs);
 
 #endif

@@ -15,28 +15,28 @@ static int64_t now_ms(void)
 void asks_free(struct asks *asks)
 {
 	for (size_t i = 0; i < ASK_SWITCH; i++)
-		body_free(&asks->known[i].body);
+		strbuf_free(&asks->known[i].body);
 }
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
 /* Errors are not kept. BODY is used up. */
-static void keep_answer(struct asks *asks, enum ask ask, unsigned int status, struct body *body)
+static void keep_answer(struct asks *asks, enum ask ask, unsigned int status, struct strbuf *body)
 {
 	struct known_answer *known = &asks->known[ask];
 
 	if (status || body->is_short) {
-		body_free(body);
+		strbuf_free(body);
 		return;
 	}
-	body_free(&known->body);
+	strbuf_free(&known->body);
 	*known = (struct known_answer){ true, *body, now_ms() };
 }
 
 /* Take one answer, if one has come. */
 static bool take_one(struct asks *asks)
 {
-	struct body body = { 0 };
+	struct strbuf body = { 0 };
 	unsigned int status = 0;
 	const int err = channel_receive(asks->fd, &status, &body);
 	const enum ask ask = asks->waiting[0].ask;
@@ -46,13 +46,13 @@ static bool take_one(struct asks *asks)
 		return false;
 	if (err || !asks->n_waiting) {
 		asks->is_alone = true;
-		body_free(&body);
+		strbuf_free(&body);
 		return false;
 	}
 	memmove(asks->waiting, asks->waiting + 1, --asks->n_waiting * sizeof(asks->waiting[0]));
 	asks->on_answer(asks->data, ask, ticket, status, &body);
 	if (ask == ASK_SWITCH)
-		body_free(&body);
+		strbuf_free(&body);
 	else
 		keep_answer(asks, ask, status, &body);
 	return true;
@@ -80,7 +80,7 @@ static size_t count_waiting(const struct asks *asks, enum ask ask, uint64_t *las
 	return n;
 }
 
-static uint64_t send_ask(struct asks *asks, enum ask ask, const struct body *message)
+static uint64_t send_ask(struct asks *asks, enum ask ask, const struct strbuf *message)
 {
 	const int err = channel_ask(asks->fd, ask, message->bytes, message->n);
 
@@ -93,7 +93,7 @@ static uint64_t send_ask(struct asks *asks, enum ask ask, const struct body *mes
 	return asks->last_ticket;
 }
 
-uint64_t asks_order(struct asks *asks, enum ask ask, const struct body *message)
+uint64_t asks_queue(struct asks *asks, enum ask ask, const struct strbuf *message)
 {
 	uint64_t last = 0;
 	size_t n;
@@ -129,7 +129,7 @@ static void await(struct asks *asks, enum ask ask)
 	}
 }
 
-enum asks_result asks_get(struct asks *asks, enum ask ask, struct body *body, int64_t *age_ms)
+enum asks_result asks_get(struct asks *asks, enum ask ask, struct strbuf *body, int64_t *age_ms)
 {
 	const struct known_answer *known = &asks->known[ask];
 	const int64_t begin_ms = now_ms();
@@ -137,12 +137,12 @@ enum asks_result asks_get(struct asks *asks, enum ask ask, struct body *body, in
 
 	asks_collect(asks);
 	if (!asks->is_alone && !count_waiting(asks, ask, &last))
-		send_ask(asks, ask, &(struct body){ 0 });
+		send_ask(asks, ask, &(struct strbuf){ 0 });
 	if (asks->n_waiting)
 		await(asks, ask);
 	*age_ms = now_ms() - known->made_ms;
 	if (asks->is_alone || !known->is_there || *age_ms > ASKS_MAX_AGE_MS)
 		return ASKS_NOTHING;
-	body_add(body, known->body.bytes, known->body.n);
+	strbuf_add(body, known->body.bytes, known->body.n);
 	return known->made_ms >= begin_ms ? ASKS_FRESH : ASKS_OLD;
 }

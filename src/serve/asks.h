@@ -13,7 +13,7 @@
 
 enum {
 	ASKS_WAIT_MS = 50,	  /* for an answer, before the last one is given instead */
-	ASKS_MAX_SWITCHES = 8,	  /* orders to switch that wait for their answer */
+	ASKS_MAX_SWITCHES = 8,	  /* requests to switch that wait for their answer */
 	ASKS_MAX_AGE_MS = 300000, /* of an answer: later it is no news, but a hung monitor */
 };
 
@@ -28,15 +28,15 @@ struct asks {
 	} waiting[2 * ASK_SWITCH + ASKS_MAX_SWITCHES];
 	size_t n_waiting;
 	uint64_t last_ticket;
-	/* The last answer to all but orders to switch. */
+	/* The last answer to all but requests to switch. */
 	struct known_answer {
 		bool is_there;
-		struct body body;
+		struct strbuf body;
 		int64_t made_ms;
 	} known[ASK_SWITCH];
 	/* Called for each answer, which it may take out of BODY. */
 	void (*on_answer)(void *data, enum ask ask, uint64_t ticket, unsigned int status,
-			  struct body *body);
+			  struct strbuf *body);
 	void *data;
 };
 
@@ -49,15 +49,15 @@ enum asks_result {
 };
 
 /*
- * The answer to ASK, which is no order to switch, appended to BODY; *AGE_MS says how old it is if
+ * The answer to ASK, which is not ASK_SWITCH, appended to BODY; *AGE_MS says how old it is if
  * that is ASKS_OLD. ASKS_NOTHING also if is_alone.
  */
-enum asks_result asks_get(struct asks *asks, enum ask ask, struct body *body, int64_t *age_ms);
+enum asks_result asks_get(struct asks *asks, enum ask ask, struct strbuf *body, int64_t *age_ms);
 /*
  * Ask, with MESSAGE, for an answer of a later moment than this one, and return its ticket; 0: too
  * much waits already, or is_alone.
  */
-uint64_t asks_order(struct asks *asks, enum ask ask, const struct body *message);
+uint64_t asks_queue(struct asks *asks, enum ask ask, const struct strbuf *message);
 /* Take the answers that have come. To be called when there is something to be read at FD. */
 void asks_collect(struct asks *asks);
 

@@ -73,11 +73,11 @@ static int take_answer(int fd, struct answer_head *head, int *body_fd)
 	return 0;
 }
 
-static int read_body(int fd, size_t n, struct body *body)
+static int read_body(int fd, size_t n, struct strbuf *body)
 {
 	struct interruptions interruptions = { 0 };
 
-	if (!body_make_room(body, n))
+	if (!strbuf_make_room(body, n))
 		return 0; /* it says so */
 	for (size_t at = 0; at < n;) {
 		const ssize_t got = pread(fd, body->bytes + body->n, n - at, (off_t)at);
@@ -92,7 +92,7 @@ static int read_body(int fd, size_t n, struct body *body)
 	return 0;
 }
 
-int channel_receive(int fd, unsigned int *status, struct body *body)
+int channel_receive(int fd, unsigned int *status, struct strbuf *body)
 {
 	struct answer_head head = { 0 };
 	int body_fd = -1, err = take_answer(fd, &head, &body_fd);
@@ -126,7 +126,7 @@ int channel_take(int fd, struct asked *asked)
 	return 0;
 }
 
-static int make_body(const struct body *body)
+static int make_body(const struct strbuf *body)
 {
 	const int fd = memfd_create("answer", MFD_CLOEXEC);
 	struct interruptions interruptions = { 0 };
@@ -145,7 +145,7 @@ static int make_body(const struct body *body)
 	return fd < 0 ? -errno : fd;
 }
 
-int channel_answer(int fd, unsigned int status, const struct body *body)
+int channel_answer(int fd, unsigned int status, const struct strbuf *body)
 {
 	struct answer_head head = { .n = body->n, .status = status };
 	struct iovec part = { &head, sizeof(head) };

@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "serve/body.h"
+#include "serve/strbuf.h"
 #include "serve/negotiate.h"
 
 enum ask {
@@ -40,7 +40,7 @@ int channel_ask(int fd, enum ask ask, const void *bytes, size_t n);
  * Take the answer to what was asked first: its status and, appended to BODY, what it says. 0 or
  * -errno: -EAGAIN: it has not come yet; else there is nobody any more who answers.
  */
-int channel_receive(int fd, unsigned int *status, struct body *body);
+int channel_receive(int fd, unsigned int *status, struct strbuf *body);
 
 /*
  * Take what is asked. 0; or -EAGAIN: nothing is; -EPIPE: nobody is there any more; -EPROTO: it is
@@ -48,6 +48,6 @@ int channel_receive(int fd, unsigned int *status, struct body *body);
  */
 int channel_take(int fd, struct asked *asked);
 /* Answer it. 0 or -errno. */
-int channel_answer(int fd, unsigned int status, const struct body *body);
+int channel_answer(int fd, unsigned int status, const struct strbuf *body);
 
 #endif

@@ -10,39 +10,39 @@
 
 static const uint32_t no_text = UINT32_MAX;
 
-static void add_number(struct body *out, uint32_t number)
+static void add_number(struct strbuf *out, uint32_t number)
 {
-	body_add(out, (const char *)&number, sizeof(number));
+	strbuf_add(out, (const char *)&number, sizeof(number));
 }
 
-static void add_text(struct body *out, const char *text, size_t n)
+static void add_text(struct strbuf *out, const char *text, size_t n)
 {
 	add_number(out, text ? (uint32_t)n : no_text);
 	if (!text)
 		return;
-	body_add(out, text, n);
-	body_add(out, "", 1);
+	strbuf_add(out, text, n);
+	strbuf_add(out, "", 1);
 }
 
-static void add_string(struct body *out, const char *text)
+static void add_string(struct strbuf *out, const char *text)
 {
 	add_text(out, text, text ? strlen(text) : 0);
 }
 
-static void add_header(struct body *out, const struct control_header *header)
+static void add_header(struct strbuf *out, const struct auth_header *header)
 {
 	add_number(out, (uint32_t)header->n);
 	add_string(out, header->n ? header->value : NULL);
 }
 
-void control_message_write(const struct control_request *request, struct body *out)
+void control_message_write(const struct control_request *request, struct strbuf *out)
 {
-	add_string(out, request->host);
-	add_header(out, &request->authorization);
-	add_header(out, &request->origin);
-	add_header(out, &request->content_type);
-	add_string(out, request->order.peer);
-	add_text(out, request->order.body, request->order.n_body);
+	add_string(out, request->auth.host);
+	add_header(out, &request->auth.authorization);
+	add_header(out, &request->auth.origin);
+	add_header(out, &request->auth.content_type);
+	add_string(out, request->wanted.peer);
+	add_text(out, request->wanted.body, request->wanted.n_body);
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -89,7 +89,7 @@ static bool take_string(struct reader *r, const char **text)
 	return take_text(r, text, &n) && (!*text || strlen(*text) == n);
 }
 
-static bool take_header(struct reader *r, struct control_header *header)
+static bool take_header(struct reader *r, struct auth_header *header)
 {
 	uint32_t n;
 
@@ -103,9 +103,11 @@ bool control_message_read(const char *bytes, size_t n, struct control_request *r
 {
 	struct reader r = { bytes, n };
 
-	return take_string(&r, &request->host) && take_header(&r, &request->authorization) &&
-	       take_header(&r, &request->origin) && take_header(&r, &request->content_type) &&
-	       take_string(&r, &request->order.peer) &&
-	       take_text(&r, &request->order.body, &request->order.n_body) && r.left == 0 &&
-	       request->host && request->order.peer && request->order.body;
+	return take_string(&r, &request->auth.host) &&
+	       take_header(&r, &request->auth.authorization) &&
+	       take_header(&r, &request->auth.origin) &&
+	       take_header(&r, &request->auth.content_type) &&
+	       take_string(&r, &request->wanted.peer) &&
+	       take_text(&r, &request->wanted.body, &request->wanted.n_body) && r.left == 0 &&
+	       request->auth.host && request->wanted.peer && request->wanted.body;
 }

@@ -4,10 +4,10 @@
 #define SERVE_CONTROL_MESSAGE_H
 
 #include <stdbool.h>
-#include "serve/body.h"
 #include "serve/control.h"
+#include "serve/strbuf.h"
 
-void control_message_write(const struct control_request *request, struct body *out);
+void control_message_write(const struct control_request *request, struct strbuf *out);
 
 /*
  * The request that BYTES, of which there are N, are, and which points into them. False: they are

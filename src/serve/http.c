@@ -1,18 +1,4 @@
 // SPDX-License-Identifier: MIT
-/*
- * What a client may take of the server is bounded, whatever it does:
- *
- *	memory   32 KiB for what it sends (and 64 KiB of a body); all replies that wait for their
- *		 readers together have at most 256 MiB
- *	time	 10 s for all of a request, 30 s to take the reply, 2 minutes between requests, or
- *		 to wait for an answer that comes later: in total, not since the last byte
- *	number   when there is no room for another connection, or reply, the one that has had
- *		 most of its time gives up its place: a flood of idle ones keeps nobody out
- *
- * Libmicrohttpd has limits on single connections only, and restarts its clock at every byte. So the
- * clocks are kept here, and what is over has its socket shut down, which libmicrohttpd sees as the
- * client's doing.
- */
 #include "serve/http.h"
 
 #include <microhttpd.h>
@@ -20,18 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "serve/address.h"
+#include "serve/http_quota.h"
 #include "serve/uri.h"
 
 enum {
-	REQUEST_MS = 10000,
-	REPLY_MS = 30000,
-	IDLE_MS = 120000,
 	LAST_REPLIES_MS = 1000,
 	CONNECTION_BYTES = 32 * 1024,
 	LATE_MS = 50,
@@ -40,21 +21,6 @@ enum {
 	MAX_HEADER_BYTES = 16 * 1024,
 	MAX_BODY_BYTES = 64 * 1024,
 	MAX_UNREAD_BYTES = 1024 * 1024,
-	MAX_CONNECTIONS = 8192,
-	MIN_CONNECTIONS = 16,
-	OTHER_FDS = 64, /* for what else this process has open */
-};
-
-static const size_t max_reply_bytes = (size_t)256 * 1024 * 1024;
-/* From here on those who come share what is there: better than to end those who were first. */
-static const size_t crowded_bytes = (size_t)64 * 1024 * 1024;
-
-/* A response that connections send, perhaps several the same. */
-struct held {
-	struct MHD_Response *response;
-	size_t bytes;
-	int64_t made_ms;
-	unsigned int users;
 };
 
 /* One request, from its first line on to the end of the reply; all 0: there is none. */
@@ -65,22 +31,15 @@ struct pending {
 	bool has_begun; /* the headers are there */
 	const struct http_route *route;
 	struct http_reply refusal; /* status 0: none */
-	struct body body;
-	size_t n_came;	 /* of the body */
-	uint64_t ticket; /* not 0: it waits for its answer, and libmicrohttpd leaves it alone */
-	bool has_late;	 /* which has come, and is held */
+	struct strbuf body;
+	size_t n_came; /* of the body */
+	bool has_late; /* its answer has come later, and is held */
 	unsigned int late_status;
 };
 
-/* One client. */
+/* One connection. */
 struct connection {
-	struct connection *previous, *next;
-	struct MHD_Connection *mhd;
-	int fd;
-	int64_t since_ms;  /* that it does what it does now, */
-	int limit_ms;	   /* for which it has this long: REQUEST_MS, REPLY_MS or IDLE_MS */
-	struct held *held; /* that it is being sent; NULL: none */
-	bool is_over;	   /* was shut down */
+	struct client client; /* first: connection_around */
 	/* In here: libmicrohttpd always says that a connection has ended, but not that a request
 	 * has for which its own memory was too small. */
 	struct pending pending;
@@ -89,150 +48,55 @@ struct connection {
 struct http {
 	struct http_settings settings;
 	struct MHD_Daemon *daemon;
-	struct connection *connections;
-	size_t n_connections, max_connections;
-	bool has_woken;				  /* a connection, since then */
-	size_t reply_bytes;			  /* of all that is held */
+	struct quota quota;
 	int64_t run_ms;				  /* when http_run began */
 	struct held *shared[HTTP_MAX_SHARES + 1]; /* since then, or in a crowd for STALE_MS */
 };
 
-static int64_t now_ms(void)
-{
-	return clock_ns(CLOCK_MONOTONIC) / 1000000;
-}
-
 /* ---- connections ---------------------------------------------------------------------------- */
-
-static void release(struct http *http, struct held **held)
-{
-	struct held *released = *held;
-
-	*held = NULL;
-	if (!released || --released->users)
-		return;
-	http->reply_bytes -= released->bytes;
-	MHD_destroy_response(released->response);
-	free(released);
-}
-
-static void hold(struct held **to, struct held *held)
-{
-	held->users++;
-	*to = held;
-}
-
-/* On_request is called again. */
-static void wake(struct http *http, struct connection *connection)
-{
-	http->has_woken = true;
-	connection->pending.ticket = 0;
-	MHD_resume_connection(connection->mhd);
-}
-
-static void end_connection(struct http *http, struct connection *connection)
-{
-	connection->is_over = true;
-	release(http, &connection->held);
-	shutdown(connection->fd, SHUT_RDWR);
-	if (connection->pending.ticket)
-		wake(http, connection);
-}
-
-static void begin_phase(struct connection *connection, int limit_ms)
-{
-	connection->since_ms = now_ms();
-	connection->limit_ms = limit_ms;
-}
-
-/* End the one that has waited longest; of those with a reply, if HAS_REPLY. */
-static bool end_oldest(struct http *http, bool has_reply)
-{
-	struct connection *oldest = NULL;
-
-	for (struct connection *c = http->connections; c; c = c->next)
-		if (!c->is_over && (c->held || !has_reply) &&
-		    (!oldest || c->since_ms < oldest->since_ms))
-			oldest = c;
-	if (oldest)
-		end_connection(http, oldest);
-	return oldest;
-}
-
-static void forget_request(struct connection *connection)
-{
-	body_free(&connection->pending.body);
-	body_free(&connection->pending.refusal.body);
-	connection->pending = (struct pending){ 0 };
-}
-
-static void remove_connection(struct http *http, struct connection *connection)
-{
-	if (connection->previous)
-		connection->previous->next = connection->next;
-	else
-		http->connections = connection->next;
-	if (connection->next)
-		connection->next->previous = connection->previous;
-	release(http, &connection->held);
-	forget_request(connection);
-	http->n_connections--;
-	free(connection);
-}
-
-static void on_connection(void *data, struct MHD_Connection *mhd, void **context,
-			  enum MHD_ConnectionNotificationCode code)
-{
-	struct http *http = data;
-	struct connection *connection;
-
-	if (code != MHD_CONNECTION_NOTIFY_STARTED) {
-		if (*context)
-			remove_connection(http, *context);
-		*context = NULL;
-		return;
-	}
-	connection = calloc(1, sizeof(*connection));
-	if (!connection)
-		return; /* on_request will not have it */
-	if (http->n_connections >= http->max_connections)
-		end_oldest(http, false);
-	connection->mhd = mhd;
-	connection->fd =
-		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-	begin_phase(connection, REQUEST_MS);
-	connection->next = http->connections;
-	if (connection->next)
-		connection->next->previous = connection;
-	http->connections = connection;
-	http->n_connections++;
-	*context = connection;
-}
 
 static struct connection *connection_of(struct MHD_Connection *mhd)
 {
 	return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
-/*
- * Has the client gone that we wait for? An end that comes in one packet with the last bytes is
- * overlooked by libmicrohttpd, which does not read again before the next event.
- */
-static bool is_deserted(const struct connection *connection)
+static struct connection *connection_around(struct client *client)
 {
-	char byte;
+	return (struct connection *)client;
+}
 
-	return connection->limit_ms != REPLY_MS &&
-	       recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+static void forget_request(struct connection *connection)
+{
+	strbuf_free(&connection->pending.body);
+	strbuf_free(&connection->pending.refusal.body);
+	connection->pending = (struct pending){ 0 };
+	connection->client.ticket = 0;
+}
+
+static void on_connection(void *data, struct MHD_Connection *mhd, void **context,
+			  enum MHD_ConnectionNotificationCode code)
+{
+	struct http *http = data;
+	struct connection *connection = *context;
+
+	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+		/* Without memory on_request will not have it. */
+		*context = connection = calloc(1, sizeof(*connection));
+		if (connection)
+			quota_add_client(&http->quota, &connection->client, mhd);
+		return;
+	}
+	*context = NULL;
+	if (!connection)
+		return;
+	quota_remove_client(&http->quota, &connection->client);
+	forget_request(connection);
+	free(connection);
 }
 
 void http_expire(struct http *http)
 {
-	const int64_t now = now_ms();
-
-	for (struct connection *c = http->connections; c; c = c->next)
-		if (!c->is_over && (c->since_ms + c->limit_ms <= now || is_deserted(c)))
-			end_connection(http, c);
+	quota_expire(&http->quota);
 }
 
 /* ---- replies -------------------------------------------------------------------------------- */
@@ -247,7 +111,7 @@ static struct MHD_Response *make_response(struct http_reply *reply)
 	response = MHD_create_response_from_buffer(reply->body.n, reply->body.bytes,
 						   MHD_RESPMEM_MUST_FREE);
 	if (response)
-		reply->body = (struct body){ 0 };
+		reply->body = (struct strbuf){ 0 };
 	return response;
 }
 
@@ -267,38 +131,27 @@ static bool add_headers(struct MHD_Response *response, const struct http_reply *
 /* What REPLY, which is used up, is to be sent as; without users yet. NULL: memory is short. */
 static struct held *make_held(struct http *http, struct http_reply *reply)
 {
-	struct held *held = calloc(1, sizeof(*held));
+	struct MHD_Response *response = NULL;
+	size_t bytes;
 
 	if (reply->body.is_short) {
-		body_free(&reply->body);
+		strbuf_free(&reply->body);
 		http_error(reply, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory", NULL);
 	}
-	if (held && !reply->body.is_short) {
-		held->bytes = reply->body.n;
-		held->response = make_response(reply);
-	}
-	body_free(&reply->body);
-	if (!held || !held->response || !add_headers(held->response, reply)) {
-		if (held && held->response)
-			MHD_destroy_response(held->response);
-		free(held);
-		return NULL;
-	}
-	while (http->reply_bytes + held->bytes > max_reply_bytes && end_oldest(http, true))
-		;
-	http->reply_bytes += held->bytes;
-	held->made_ms = now_ms();
-	return held;
-}
-
-static bool is_crowded(const struct http *http)
-{
-	return http->reply_bytes > crowded_bytes;
+	bytes = reply->body.n;
+	if (!reply->body.is_short)
+		response = make_response(reply);
+	strbuf_free(&reply->body);
+	if (response && add_headers(response, reply))
+		return quota_make_held(&http->quota, response, bytes);
+	if (response)
+		MHD_destroy_response(response);
+	return NULL;
 }
 
 static bool is_late(const struct http *http)
 {
-	return is_crowded(http) || now_ms() - http->run_ms >= LATE_MS;
+	return quota_is_crowded(&http->quota) || quota_now_ms() - http->run_ms >= LATE_MS;
 }
 
 bool http_share(const struct http_request *request, struct http_reply *reply, unsigned int number)
@@ -318,33 +171,26 @@ static enum MHD_Result send_reply(struct http *http, struct MHD_Connection *mhd,
 
 	if (!held)
 		return MHD_NO;
-	begin_phase(connection, REPLY_MS);
-	hold(&connection->held, held);
+	quota_begin(&connection->client, REPLY_MS);
+	quota_hold(&connection->client.held, held);
 	result = MHD_queue_response(mhd, reply->status ? reply->status : MHD_HTTP_OK,
 				    held->response);
 	if (result == MHD_NO)
-		release(http, &connection->held);
+		quota_release(&http->quota, &connection->client.held);
 	else if (reply->share && !reply->status && !reply->is_shared && is_late(http)) {
-		release(http, &http->shared[reply->share]);
-		hold(&http->shared[reply->share], held);
+		quota_release(&http->quota, &http->shared[reply->share]);
+		quota_hold(&http->shared[reply->share], held);
 	}
 	return result;
 }
 
 /* ---- answers that come later ---------------------------------------------------------------- */
 
-static void suspend(struct MHD_Connection *mhd, struct pending *pending, uint64_t ticket)
-{
-	begin_phase(connection_of(mhd), IDLE_MS);
-	pending->ticket = ticket;
-	MHD_suspend_connection(mhd);
-}
-
 bool http_is_awaited(const struct http *http, uint64_t ticket)
 {
-	const struct connection *c = http->connections;
+	const struct client *c = http->quota.clients;
 
-	while (c && c->pending.ticket != ticket)
+	while (c && c->ticket != ticket)
 		c = c->next;
 	return c;
 }
@@ -355,20 +201,22 @@ void http_answer(struct http *http, uint64_t ticket, struct http_reply *reply)
 	struct held *held = make_held(http, reply), *own = NULL;
 
 	if (held)
-		hold(&own, held);
-	for (struct connection *c = http->connections; c; c = c->next) {
-		if (!c->pending.ticket || (ticket && c->pending.ticket != ticket))
+		quota_hold(&own, held);
+	for (struct client *c = http->quota.clients; c; c = c->next) {
+		if (!c->ticket || (ticket && c->ticket != ticket))
 			continue;
 		if (held) {
-			hold(&c->held, held);
-			c->pending.has_late = true;
-			c->pending.late_status = status;
-			wake(http, c);
+			struct pending *pending = &connection_around(c)->pending;
+
+			quota_hold(&c->held, held);
+			pending->has_late = true;
+			pending->late_status = status;
+			quota_wake(&http->quota, c);
 		} else {
-			end_connection(http, c);
+			quota_end_client(&http->quota, c);
 		}
 	}
-	release(http, &own);
+	quota_release(&http->quota, &own);
 }
 
 /* ---- requests ------------------------------------------------------------------------------- */
@@ -490,7 +338,7 @@ static bool take_body(struct pending *pending, const char *bytes, size_t n)
 		return true;
 	/* Said when all of it has come: libmicrohttpd takes no reply in the middle. */
 	if (pending->n_came <= MAX_BODY_BYTES)
-		body_add(&pending->body, bytes, n);
+		strbuf_add(&pending->body, bytes, n);
 	return true;
 }
 
@@ -503,14 +351,14 @@ static enum MHD_Result answer_request(struct http *http, struct MHD_Connection *
 
 	if (pending->refusal.status)
 		return send_reply(http, mhd, &pending->refusal);
-	if (connection_of(mhd)->is_over)
+	if (connection_of(mhd)->client.is_over)
 		return MHD_NO;
 	if (pending->has_late) {
-		begin_phase(connection_of(mhd), REPLY_MS);
+		quota_begin(&connection_of(mhd)->client, REPLY_MS);
 		return MHD_queue_response(mhd, pending->late_status,
-					  connection_of(mhd)->held->response);
+					  connection_of(mhd)->client.held->response);
 	}
-	body_add(&pending->body, "", 1);
+	strbuf_add(&pending->body, "", 1);
 	if (pending->n_came > MAX_BODY_BYTES) {
 		http_error(&reply, MHD_HTTP_CONTENT_TOO_LARGE, "the body is more than 64 KiB",
 			   NULL);
@@ -526,7 +374,7 @@ static enum MHD_Result answer_request(struct http *http, struct MHD_Connection *
 		pending->route->answer(http->settings.data, request, &reply);
 	}
 	if (reply.ticket) {
-		suspend(mhd, pending, reply.ticket);
+		quota_suspend(&connection_of(mhd)->client, reply.ticket);
 		return MHD_YES;
 	}
 	return send_reply(http, mhd, &reply);
@@ -556,14 +404,15 @@ static void on_completed(void *data, struct MHD_Connection *mhd, void **context,
 			 enum MHD_RequestTerminationCode code)
 {
 	struct connection *connection = connection_of(mhd);
+	struct http *http = data;
 
 	(void)code;
 	*context = NULL;
 	if (!connection)
 		return;
-	release(data, &connection->held);
+	quota_release(&http->quota, &connection->client.held);
 	forget_request(connection);
-	begin_phase(connection, IDLE_MS);
+	quota_begin(&connection->client, IDLE_MS);
 }
 
 /* The request's first line is there; its second word has not been decoded yet. */
@@ -574,8 +423,8 @@ static void *on_uri(void *data, const char *uri, struct MHD_Connection *mhd)
 	(void)data;
 	if (!connection)
 		return NULL;
-	if (connection->limit_ms == IDLE_MS)
-		begin_phase(connection, REQUEST_MS);
+	if (connection->client.limit_ms == IDLE_MS)
+		quota_begin(&connection->client, REQUEST_MS);
 	forget_request(connection);
 	if (uri) {
 		uri_read(&connection->pending.uri, uri);
@@ -586,18 +435,6 @@ static void *on_uri(void *data, const char *uri, struct MHD_Connection *mhd)
 
 /* ---- the server ----------------------------------------------------------------------------- */
 
-static size_t max_connections(void)
-{
-	struct rlimit limit = { 0 };
-	size_t n_fds;
-
-	getrlimit(RLIMIT_NOFILE, &limit);
-	n_fds = limit.rlim_cur;
-	if (n_fds < OTHER_FDS + MIN_CONNECTIONS)
-		return n_fds / 2;
-	return n_fds - OTHER_FDS < MAX_CONNECTIONS ? n_fds - OTHER_FDS : MAX_CONNECTIONS;
-}
-
 int http_new(struct ocp_ctx *ctx, const struct http_settings *settings, struct http **out)
 {
 	struct http *http = calloc(1, sizeof(*http));
@@ -607,7 +444,7 @@ int http_new(struct ocp_ctx *ctx, const struct http_settings *settings, struct h
 		return ctx_no_memory(ctx);
 	}
 	http->settings = *settings;
-	http->max_connections = max_connections();
+	quota_init(&http->quota);
 	/*
 	 * At STRICT_FOR_CLIENT 1 libmicrohttpd also refuses a request without Host, and an address
 	 * with a space, which we do ourselves. Up to 0.9.75 it sends the header of some refusals of
@@ -619,7 +456,7 @@ int http_new(struct ocp_ctx *ctx, const struct http_settings *settings, struct h
 	http->daemon = MHD_start_daemon(
 		MHD_USE_EPOLL | MHD_USE_TURBO | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request,
 		http, MHD_OPTION_LISTEN_SOCKET, settings->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
-		(unsigned int)(http->max_connections + MIN_CONNECTIONS),
+		(unsigned int)(http->quota.max_clients + MIN_CONNECTIONS),
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
 		MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_NOTIFY_COMPLETED,
 		on_completed, http, MHD_OPTION_URI_LOG_CALLBACK, on_uri, http,
@@ -632,14 +469,6 @@ int http_new(struct ocp_ctx *ctx, const struct http_settings *settings, struct h
 	}
 	*out = http;
 	return 0;
-}
-
-static bool is_sending(const struct http *http)
-{
-	for (const struct connection *c = http->connections; c; c = c->next)
-		if (c->held && !c->is_over)
-			return true;
-	return false;
 }
 
 void http_free(struct http *http)
@@ -655,13 +484,13 @@ void http_free(struct http *http)
 		close(listen_fd);
 	http_error(&end, MHD_HTTP_SERVICE_UNAVAILABLE, "the server ends", NULL);
 	http_answer(http, 0, &end);
-	deadline_ms = now_ms() + LAST_REPLIES_MS;
-	while (is_sending(http) && now_ms() < deadline_ms) {
+	deadline_ms = quota_now_ms() + LAST_REPLIES_MS;
+	while (quota_is_sending(&http->quota) && quota_now_ms() < deadline_ms) {
 		poll(&(struct pollfd){ .fd = http_fd(http), .events = POLLIN }, 1, 10);
 		http_run(http);
 	}
 	for (size_t i = 0; i <= HTTP_MAX_SHARES; i++)
-		release(http, &http->shared[i]);
+		quota_release(&http->quota, &http->shared[i]);
 	MHD_stop_daemon(http->daemon);
 	free(http);
 }
@@ -675,7 +504,7 @@ int http_timeout_ms(struct http *http)
 {
 	MHD_UNSIGNED_LONG_LONG timeout_ms;
 
-	if (http->has_woken)
+	if (http->quota.has_woken)
 		return 0;
 	if (MHD_get_timeout(http->daemon, &timeout_ms) != MHD_YES)
 		return -1;
@@ -684,13 +513,14 @@ int http_timeout_ms(struct http *http)
 
 void http_run(struct http *http)
 {
-	http->run_ms = now_ms();
-	http->has_woken = false;
+	http->run_ms = quota_now_ms();
+	http->quota.has_woken = false;
 	MHD_run(http->daemon);
 	for (size_t i = 0; i <= HTTP_MAX_SHARES; i++) {
 		const struct held *held = http->shared[i];
 
-		if (held && !(is_crowded(http) && http->run_ms - held->made_ms < STALE_MS))
-			release(http, &http->shared[i]);
+		if (held &&
+		    !(quota_is_crowded(&http->quota) && http->run_ms - held->made_ms < STALE_MS))
+			quota_release(&http->quota, &http->shared[i]);
 	}
 }

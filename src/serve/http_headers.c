@@ -17,7 +17,7 @@ struct header_counter {
 
 struct header_list {
 	const char *name;
-	struct body values;
+	struct strbuf values;
 };
 
 static enum MHD_Result count_header(void *data, enum MHD_ValueKind kind, const char *name,
@@ -48,8 +48,8 @@ static enum MHD_Result add_to_list(void *data, enum MHD_ValueKind kind, const ch
 	if (strcasecmp(name, list->name) != 0)
 		return MHD_YES;
 	if (list->values.n)
-		body_lit(&list->values, ", ");
-	body_str(&list->values, value ? value : "");
+		strbuf_lit(&list->values, ", ");
+	strbuf_str(&list->values, value ? value : "");
 	return MHD_YES;
 }
 
@@ -58,10 +58,10 @@ char *http_header_list(const struct http_request *request, const char *name)
 	struct header_list list = { .name = name };
 
 	MHD_get_connection_values(request->connection, MHD_HEADER_KIND, add_to_list, &list);
-	body_add(&list.values, "", 1);
+	strbuf_add(&list.values, "", 1);
 	if (!list.values.is_short)
 		return list.values.bytes;
-	body_free(&list.values);
+	strbuf_free(&list.values);
 	return NULL;
 }
 

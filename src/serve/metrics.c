@@ -14,7 +14,7 @@
 #include "base/clock.h"
 
 struct writer {
-	struct body *out;
+	struct strbuf *out;
 	const struct watch *watch;
 	const struct buckets *buckets;
 	bool is_open;	/* OpenMetrics */
@@ -32,19 +32,19 @@ struct family {
 
 static void add_name(struct writer *w, const struct family *family, const char *suffix)
 {
-	body_lit(w->out, "ocaml_probes_");
-	body_str(w->out, family->name);
-	body_str(w->out, suffix);
+	strbuf_lit(w->out, "ocaml_probes_");
+	strbuf_str(w->out, family->name);
+	strbuf_str(w->out, suffix);
 }
 
 static void add_about(struct writer *w, const struct family *family, const char *keyword,
 		      const char *value)
 {
-	body_str(w->out, keyword);
+	strbuf_str(w->out, keyword);
 	add_name(w, family, family->kind == COUNTER && !w->is_open ? "_total" : "");
-	body_lit(w->out, " ");
-	body_str(w->out, value);
-	body_lit(w->out, "\n");
+	strbuf_lit(w->out, " ");
+	strbuf_str(w->out, value);
+	strbuf_lit(w->out, "\n");
 }
 
 static void begin_family(struct writer *w, const struct family *family)
@@ -59,17 +59,17 @@ static void begin_family(struct writer *w, const struct family *family)
 
 static void add_label(struct writer *w, const char *name, const char *value)
 {
-	body_str(w->out, name);
-	body_lit(w->out, "=\"");
-	body_label(w->out, value);
-	body_lit(w->out, "\"");
+	strbuf_str(w->out, name);
+	strbuf_lit(w->out, "=\"");
+	strbuf_label(w->out, value);
+	strbuf_lit(w->out, "\"");
 }
 
 static void add_pid(struct writer *w, pid_t pid)
 {
-	body_lit(w->out, ",pid=\"");
-	body_u64(w->out, (uint64_t)pid);
-	body_lit(w->out, "\"");
+	strbuf_lit(w->out, ",pid=\"");
+	strbuf_u64(w->out, (uint64_t)pid);
+	strbuf_lit(w->out, "\"");
 }
 
 /* The labels of a sample; those that are not its own are NULL, or 0. */
@@ -95,7 +95,7 @@ static void add_labels(struct writer *w, const struct labels *labels)
 		if (!all[i].value)
 			continue;
 		if (!is_first)
-			body_lit(w->out, ",");
+			strbuf_lit(w->out, ",");
 		add_label(w, all[i].name, all[i].value);
 		is_first = false;
 	}
@@ -108,25 +108,25 @@ static void begin_sample(struct writer *w, const struct family *family, const ch
 			 const struct labels *labels)
 {
 	add_name(w, family, suffix);
-	body_lit(w->out, "{");
+	strbuf_lit(w->out, "{");
 	add_labels(w, labels);
-	body_lit(w->out, "} ");
+	strbuf_lit(w->out, "} ");
 }
 
 static void add_integer(struct writer *w, const struct family *family, const char *suffix,
 			const struct labels *labels, uint64_t value)
 {
 	begin_sample(w, family, suffix, labels);
-	body_u64(w->out, value);
-	body_lit(w->out, "\n");
+	strbuf_u64(w->out, value);
+	strbuf_lit(w->out, "\n");
 }
 
 static void add_seconds(struct writer *w, const struct family *family, const char *suffix,
 			const struct labels *labels, double seconds)
 {
 	begin_sample(w, family, suffix, labels);
-	body_real(w->out, seconds, 9);
-	body_lit(w->out, "\n");
+	strbuf_real(w->out, seconds, 9);
+	strbuf_lit(w->out, "\n");
 }
 
 /* When the counters of the target began. */
@@ -135,8 +135,8 @@ static void add_created(struct writer *w, const struct family *family, const str
 	if (!w->is_open)
 		return;
 	begin_sample(w, family, "_created", labels);
-	body_scaled(w->out, (uint64_t)(labels->target->since_ns / 1000000), 3);
-	body_lit(w->out, "\n");
+	strbuf_scaled(w->out, (uint64_t)(labels->target->since_ns / 1000000), 3);
+	strbuf_lit(w->out, "\n");
 }
 
 static void add_counter(struct writer *w, const struct family *family, const struct labels *labels,
@@ -156,7 +156,7 @@ static void write_build_info(struct writer *w)
 	begin_family(w, &family);
 	add_name(w, &family, "{");
 	add_label(w, "version", ocp_version());
-	body_lit(w->out, "} 1\n");
+	strbuf_lit(w->out, "} 1\n");
 }
 
 /* What is served while the measuring process is busy is of a while ago. */
@@ -167,8 +167,8 @@ static void write_time(struct writer *w)
 
 	begin_family(w, &family);
 	add_name(w, &family, " ");
-	body_scaled(w->out, (uint64_t)clock_ns(CLOCK_REALTIME) / 1000000, 3);
-	body_lit(w->out, "\n");
+	strbuf_scaled(w->out, (uint64_t)clock_ns(CLOCK_REALTIME) / 1000000, 3);
+	strbuf_lit(w->out, "\n");
 }
 
 static void add_up(struct writer *w, const struct family *family, const struct watch_target *target)
@@ -319,11 +319,11 @@ static void add_bucket(struct writer *w, const struct family *family, const stru
 {
 	add_name(w, family, "_bucket{");
 	add_labels(w, labels);
-	body_lit(w->out, ",le=\"");
-	body_str(w->out, le);
-	body_lit(w->out, "\"} ");
-	body_u64(w->out, count);
-	body_lit(w->out, "\n");
+	strbuf_lit(w->out, ",le=\"");
+	strbuf_str(w->out, le);
+	strbuf_lit(w->out, "\"} ");
+	strbuf_u64(w->out, count);
+	strbuf_lit(w->out, "\n");
 }
 
 static void add_durations(struct writer *w, const struct family *family,
@@ -342,8 +342,8 @@ static void add_durations(struct writer *w, const struct family *family,
 				   counts[b] < sum->count ? counts[b] : sum->count);
 		add_bucket(w, family, &labels, "+Inf", sum->count);
 		begin_sample(w, family, "_sum", &labels);
-		body_scaled(w->out, sum->sum_ns, 9);
-		body_lit(w->out, "\n");
+		strbuf_scaled(w->out, sum->sum_ns, 9);
+		strbuf_lit(w->out, "\n");
 		add_integer(w, family, "_count", &labels, sum->count);
 		add_created(w, family, &labels);
 	}
@@ -406,7 +406,7 @@ static const struct {
 	  add_hit_cost },
 };
 
-void metrics_write(struct body *out, const struct watch *watch, enum exposition exposition,
+void metrics_write(struct strbuf *out, const struct watch *watch, enum exposition exposition,
 		   const struct buckets *buckets, bool label_pid)
 {
 	struct writer w = {
@@ -425,5 +425,5 @@ void metrics_write(struct body *out, const struct watch *watch, enum exposition 
 			families[i].add(&w, &families[i].family, watch_target(watch, t));
 	}
 	if (w.is_open)
-		body_lit(out, "# EOF\n");
+		strbuf_lit(out, "# EOF\n");
 }

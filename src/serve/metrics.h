@@ -5,10 +5,10 @@
 
 #include "serve/buckets.h"
 #include "serve/negotiate.h"
-#include "serve/body.h"
+#include "serve/strbuf.h"
 #include "watch/watch.h"
 
-void metrics_write(struct body *out, const struct watch *watch, enum exposition exposition,
+void metrics_write(struct strbuf *out, const struct watch *watch, enum exposition exposition,
 		   const struct buckets *buckets, bool label_pid);
 
 #endif

@@ -13,9 +13,9 @@ void http_error(struct http_reply *reply, unsigned int status, const char *error
 {
 	reply->status = status;
 	reply->type = "application/json";
-	body_lit(&reply->body, "{\"error\":");
-	body_json(&reply->body, error);
-	body_lit(&reply->body, ",\"hint\":");
-	body_json(&reply->body, hint);
-	body_lit(&reply->body, "}\n");
+	strbuf_lit(&reply->body, "{\"error\":");
+	strbuf_json(&reply->body, error);
+	strbuf_lit(&reply->body, ",\"hint\":");
+	strbuf_json(&reply->body, hint);
+	strbuf_lit(&reply->body, "}\n");
 }

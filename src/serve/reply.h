@@ -6,16 +6,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "serve/body.h"
+#include "serve/strbuf.h"
 
 enum { HTTP_MAX_HEADERS = 8 };
 
 /* An answer to be filled in: all 0 is an empty 200. */
 struct http_reply {
 	unsigned int status;
-	const char *type; /* Content-Type */
-	struct body body; /* the body; or */
-	const void *data; /* this one, which outlives the server */
+	const char *type;   /* Content-Type */
+	struct strbuf body; /* the body; or */
+	const void *data;   /* this one, which outlives the server */
 	size_t n_data;
 	struct {
 		const char *name, *value; /* the value is copied when the reply is sent */

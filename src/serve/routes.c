@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "serve/channel.h"
+#include "serve/control_http.h"
 #include "serve/control_message.h"
 #include "serve/web/assets.h"
 
@@ -41,7 +42,7 @@ static void pass_on(struct routes *routes, const struct http_request *request, e
 	int64_t age_ms = 0;
 
 	if (wants_new(request)) {
-		reply->ticket = asks_order(&routes->asks, ask, &(struct body){ 0 });
+		reply->ticket = asks_queue(&routes->asks, ask, &(struct strbuf){ 0 });
 		if (!reply->ticket)
 			say_busy(routes, reply);
 		return;
@@ -65,7 +66,7 @@ static const char *type_of(enum ask ask)
 
 /* For those who wait for it. */
 static void on_answer(void *data, enum ask ask, uint64_t ticket, unsigned int status,
-		      struct body *body)
+		      struct strbuf *body)
 {
 	const struct routes *routes = data;
 	struct http_reply reply = { .status = status,
@@ -73,7 +74,7 @@ static void on_answer(void *data, enum ask ask, uint64_t ticket, unsigned int st
 
 	if (!http_is_awaited(routes->http, ticket))
 		return;
-	body_add(&reply.body, body->bytes, body->n);
+	strbuf_add(&reply.body, body->bytes, body->n);
 	http_add_header(&reply, "Cache-Control", "no-store");
 	if (ask < ASK_STATUS)
 		http_add_header(&reply, "Vary", "Accept");
@@ -118,32 +119,20 @@ static void answer_pair_history(void *data, const struct http_request *request,
 	answer_json(data, request, ASK_PAIR_HISTORY, reply);
 }
 
-static struct control_header header(const struct http_request *request, const char *name)
-{
-	return (struct control_header){ http_header(request, name),
-					http_header_count(request, name) };
-}
-
 static void answer_switch(void *data, const struct http_request *request, struct http_reply *reply)
 {
-	const struct control_request asked = {
-		.host = request->host,
-		.authorization = header(request, "Authorization"),
-		.origin = header(request, "Origin"),
-		.content_type = header(request, "Content-Type"),
-		.order = { request->body, request->n_body, request->peer },
-	};
+	const struct control_request asked = control_request_of(request);
 	struct routes *routes = data;
-	struct body message = { 0 };
+	struct strbuf message = { 0 };
 
 	control_message_write(&asked, &message);
 	if (message.is_short)
 		http_error(reply, UNAVAILABLE, "out of memory", NULL);
 	else
-		reply->ticket = asks_order(&routes->asks, ASK_SWITCH, &message);
+		reply->ticket = asks_queue(&routes->asks, ASK_SWITCH, &message);
 	if (!reply->ticket && !reply->status)
 		say_busy(routes, reply);
-	body_free(&message);
+	strbuf_free(&message);
 }
 
 static void answer_health(void *data, const struct http_request *request, struct http_reply *reply)
@@ -151,7 +140,7 @@ static void answer_health(void *data, const struct http_request *request, struct
 	(void)data;
 	(void)request;
 	reply->type = "text/plain; charset=utf-8";
-	body_lit(&reply->body, "ok\n");
+	strbuf_lit(&reply->body, "ok\n");
 }
 
 /* Is TAG in LIST, the value of If-None-Match? */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What is served at which path, in the process that speaks HTTP (see serve/front.h). */
+/*
+ * What is served at which path, in the process that speaks HTTP (see serve/front.h). What takes
+ * measurements is asked of the other process, which answers in serve/backend.c.
+ */
 #ifndef SERVE_ROUTES_H
 #define SERVE_ROUTES_H
 

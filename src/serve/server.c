@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "serve/answers.h"
+#include "serve/backend.h"
 #include "serve/config.h"
 #include "serve/front.h"
 #include "serve/textfile.h"
@@ -29,7 +29,7 @@ struct server {
 	const struct options *options;
 	const struct serve_options *own;
 	struct config *config; /* NULL: there is none */
-	struct answers answers;
+	struct backend backend;
 	struct control control;
 	struct hosts hosts;
 	struct listener listener;
@@ -64,7 +64,7 @@ static int watch_all(struct server *s, const struct config *config)
 			specs[i] = (struct watch_spec){ .pid = options->pids[i],
 							.request = &options->request };
 	}
-	err = watch_set(s->answers.watch, specs, n);
+	err = watch_set(s->backend.watch, specs, n);
 	free(specs);
 	return err;
 }
@@ -85,11 +85,11 @@ static void use_settings(struct server *s, const struct config *config)
 	s->hosts.names = given_hosts(s, config, &s->hosts.n_names);
 	s->textfile = s->own->textfile ? s->own->textfile : config ? config->textfile : NULL;
 	if (s->own->buckets.n)
-		s->answers.buckets = s->own->buckets;
+		s->backend.buckets = s->own->buckets;
 	else if (config && config->buckets.n)
-		s->answers.buckets = config->buckets;
+		s->backend.buckets = config->buckets;
 	else
-		buckets_set_default(&s->answers.buckets);
+		buckets_set_default(&s->backend.buckets);
 }
 
 /* Where clients come to; NULL: none shall come. */
@@ -185,13 +185,13 @@ static void reload(struct server *s)
 
 static int write_textfile(struct server *s)
 {
-	struct body body = { 0 };
+	struct strbuf body = { 0 };
 	int err;
 
-	metrics_write(&body, s->answers.watch, EXPOSITION_TEXT, &s->answers.buckets,
-		      s->answers.label_pid);
+	metrics_write(&body, s->backend.watch, EXPOSITION_TEXT, &s->backend.buckets,
+		      s->backend.label_pid);
 	err = textfile_write(s->ctx, s->textfile, &body);
-	body_free(&body);
+	strbuf_free(&body);
 	return err;
 }
 
@@ -209,7 +209,7 @@ static void renew_textfile(struct server *s)
 
 static int on_tick(struct server *s)
 {
-	int err = watch_tick(s->answers.watch);
+	int err = watch_tick(s->backend.watch);
 
 	if (!err && s->textfile_fd < 0)
 		renew_textfile(s);
@@ -218,7 +218,7 @@ static int on_tick(struct server *s)
 
 static int on_textfile_clock(struct server *s)
 {
-	int err = watch_read(s->answers.watch);
+	int err = watch_read(s->backend.watch);
 
 	if (!err)
 		renew_textfile(s);
@@ -255,13 +255,13 @@ static int answer_front(struct server *s)
 		return 0;
 	if (err)
 		return front_failed(s->ctx, s->front, err);
-	answers_make(&s->answers, s->asked, &reply);
+	backend_answer(&s->backend, s->asked, &reply);
 	if (reply.body.is_short) {
-		body_free(&reply.body);
+		strbuf_free(&reply.body);
 		http_error(&reply, UNAVAILABLE, "out of memory", NULL);
 	}
 	err = channel_answer(front_fd(s->front), reply.status, &reply.body);
-	body_free(&reply.body);
+	strbuf_free(&reply.body);
 	return err ? front_failed(s->ctx, s->front, err) : 0;
 }
 
@@ -356,7 +356,7 @@ static int start_front(struct server *s)
 	err = front_start(s->ctx, &s->listener, &s->hosts, &s->front);
 	if (!err && s->own->control) {
 		err = control_init(s->ctx, &s->hosts, &s->control);
-		s->answers.control = &s->control;
+		s->backend.control = &s->control;
 	}
 	return err;
 }
@@ -404,7 +404,7 @@ static int open_port(struct server *s)
 	if (!err)
 		err = add_fd(s, front_fd(s->front), "epoll");
 	if (!err && s->own->control)
-		say("serving http://%s/#token=%s", s->listener.name, s->control.token);
+		say("serving http://%s/#token=%s", s->listener.name, s->control.auth.token);
 	else if (!err)
 		say("serving http://%s/", s->listener.name);
 	return err;
@@ -422,11 +422,11 @@ static int start(struct server *s)
 	if (err)
 		return err;
 	use_settings(s, s->config);
-	s->answers.label_pid = labels_pid(s, s->config);
-	s->answers.watch = watch_new(s->ctx, s->answers.label_pid);
-	err = s->answers.watch ? watch_all(s, s->config) : -ENOMEM;
+	s->backend.label_pid = labels_pid(s, s->config);
+	s->backend.watch = watch_new(s->ctx, s->backend.label_pid);
+	err = s->backend.watch ? watch_all(s, s->config) : -ENOMEM;
 	if (!err)
-		err = watch_tick(s->answers.watch);
+		err = watch_tick(s->backend.watch);
 	if (!err && s->textfile)
 		err = write_textfile(s);
 	if (!err)
@@ -444,7 +444,7 @@ static void finish(struct server *s)
 {
 	const int fds[] = { s->listener.fd, s->textfile_fd, s->tick_fd, s->signal_fd, s->epoll_fd };
 
-	watch_free(s->answers.watch);
+	watch_free(s->backend.watch);
 	config_free(s->config);
 	free(s->asked);
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
@@ -458,7 +458,7 @@ int serve(const struct options *options)
 		.ctx = options->ctx,
 		.options = options,
 		.own = options->own,
-		.answers.ctx = options->ctx,
+		.backend.ctx = options->ctx,
 		.listener.fd = -1,
 		.epoll_fd = -1,
 		.signal_fd = -1,

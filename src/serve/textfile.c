@@ -90,7 +90,7 @@ static int open_new(int folder_fd, const char *new, bool *is_named, struct outco
 	return fd < 0 ? -errno : fd;
 }
 
-static void replace(const struct place *place, const char *new, const struct body *body,
+static void replace(const struct place *place, const char *new, const struct strbuf *body,
 		    struct outcome *outcome)
 {
 	bool is_named;
@@ -120,7 +120,7 @@ static void replace(const struct place *place, const char *new, const struct bod
  * replace() in a child of its own, which makes system calls alone: other threads may have been in
  * malloc. OUTCOME is in memory that both have.
  */
-static int replace_in_child(const struct place *place, const char *new, const struct body *body,
+static int replace_in_child(const struct place *place, const char *new, const struct strbuf *body,
 			    struct outcome *outcome)
 {
 	struct interruptions interruptions = { 0 };
@@ -166,7 +166,7 @@ static int say_outcome(struct ocp_ctx *ctx, const char *given, const char *new, 
 }
 
 static int write_at(struct ocp_ctx *ctx, const char *given, const struct place *place,
-		    const struct body *body)
+		    const struct strbuf *body)
 {
 	char new[NAME_MAX + 1];
 	struct outcome *outcome;
@@ -185,7 +185,7 @@ static int write_at(struct ocp_ctx *ctx, const char *given, const struct place *
 	return err;
 }
 
-int textfile_write(struct ocp_ctx *ctx, const char *given, const struct body *body)
+int textfile_write(struct ocp_ctx *ctx, const char *given, const struct strbuf *body)
 {
 	struct place place;
 	int err = check_kind(ctx, given);

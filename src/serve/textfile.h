@@ -7,8 +7,8 @@
 #define SERVE_TEXTFILE_H
 
 #include "base/ctx.h"
-#include "serve/body.h"
+#include "serve/strbuf.h"
 
-int textfile_write(struct ocp_ctx *ctx, const char *given, const struct body *body);
+int textfile_write(struct ocp_ctx *ctx, const char *given, const struct strbuf *body);
 
 #endif

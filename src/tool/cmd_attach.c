@@ -190,7 +190,7 @@ static int find_processes(struct options *options)
 	int code = EXIT_DONE, err;
 
 	/* The meter looks for them as well, and warns of those that it cannot inspect. */
-	options->quiet = quiet || options->measure.flag;
+	options->quiet = quiet || options_measure(options);
 	err = ocp_find_processes(options->ctx, options->exe, &pids, &n);
 	options->quiet = quiet;
 	/* There may be some later. */

@@ -10,20 +10,12 @@
 
 #include "base/clock.h"
 #include "base/interrupted.h"
+#include "base/signals.h"
 #include "cli/cli.h"
 
 int64_t session_now_ns(void)
 {
 	return clock_ns(CLOCK_MONOTONIC);
-}
-
-/* Blocked, a signal that is ignored (nohup) would come all the same. */
-static void add_unless_ignored(sigset_t *set, int signal)
-{
-	struct sigaction action;
-
-	if (sigaction(signal, NULL, &action) != 0 || action.sa_handler != SIG_IGN)
-		sigaddset(set, signal);
 }
 
 int session_open(struct session *s, const pid_t *pids, size_t n)
@@ -32,11 +24,11 @@ int session_open(struct session *s, const pid_t *pids, size_t n)
 
 	*s = (struct session){ .fds = calloc(n + 1, sizeof(*s->fds)), .n_alive = n };
 	sigemptyset(&set);
-	add_unless_ignored(&set, SIGINT);
-	add_unless_ignored(&set, SIGTERM);
-	add_unless_ignored(&set, SIGHUP);
+	signals_add_unless_ignored(&set, SIGINT);
+	signals_add_unless_ignored(&set, SIGTERM);
+	signals_add_unless_ignored(&set, SIGHUP);
 	/* `| head`: what was done is undone before we die of it. */
-	add_unless_ignored(&set, SIGPIPE);
+	signals_add_unless_ignored(&set, SIGPIPE);
 	sigprocmask(SIG_BLOCK, &set, &s->mask_before);
 	if (!s->fds) {
 		say("out of memory");

@@ -30,7 +30,7 @@ void draw_begin(struct top *top)
 static void draw_title(const struct top *top)
 {
 	static const char name[] = "ocaml-probes top";
-	const struct sight *seen = top->view.seen;
+	const struct view_snapshot *seen = top->view.seen;
 	const int x = (int)sizeof(name) - 1 + TITLE_GAP;
 	char right[16] = "PAUSED", text[2048];
 	time_t now = (time_t)(seen->time_ns / 1000000000);
@@ -93,7 +93,7 @@ static void describe(const struct top *top, const struct seen_target *target, st
 /* One line of sums; with one program, of what is known of it. */
 static void draw_summary(const struct top *top)
 {
-	const struct sight *seen = top->view.seen;
+	const struct view_snapshot *seen = top->view.seen;
 	struct field fields[N_FIELDS];
 	double rate = NAN, share = 0;
 	char text[TEXT_BYTES];
@@ -126,7 +126,7 @@ static int draw_losses(const struct top *top, int y)
 {
 	struct watch_losses sum = { 0 };
 	struct field fields[6] = { { "not measured:", 0 } };
-	const struct sight *seen = top->view.seen;
+	const struct view_snapshot *seen = top->view.seen;
 	size_t n = 1;
 
 	for (size_t i = 0; i < seen->n_targets; i++) {
@@ -163,7 +163,7 @@ static int draw_losses(const struct top *top, int y)
 /* Why the filter passes no judgement on some hits. Returns the lines that it took. */
 static int draw_mismatch(const struct top *top, int y)
 {
-	const struct sight *seen = top->view.seen;
+	const struct view_snapshot *seen = top->view.seen;
 	char text[256];
 	size_t i = 0;
 
@@ -181,7 +181,7 @@ static int draw_mismatch(const struct top *top, int y)
 /* Of one program; several have a column for it. Returns the lines that it took. */
 static int draw_problem(const struct top *top, int y)
 {
-	const struct sight *seen = top->view.seen;
+	const struct view_snapshot *seen = top->view.seen;
 
 	if (seen->n_targets != 1 || !seen->targets[0].problem)
 		return 0;
@@ -194,7 +194,7 @@ static int draw_problem(const struct top *top, int y)
 /* What helps the pair that has the most orphans. Returns the lines that it took. */
 static int draw_pair_note(const struct top *top, int y)
 {
-	const struct sight *seen = top->view.seen;
+	const struct view_snapshot *seen = top->view.seen;
 	const struct seen_pair *worst = NULL;
 
 	for (size_t i = 0; i < seen->n_pairs; i++)
@@ -211,7 +211,7 @@ static int draw_pair_note(const struct top *top, int y)
 /* Probes that are not counted in full. Returns the lines that it took. */
 static int draw_uses_without_site(const struct top *top, int y)
 {
-	const struct sight *seen = top->view.seen;
+	const struct view_snapshot *seen = top->view.seen;
 	const struct seen_probe *first = NULL;
 	char text[256];
 	size_t others = 0;
@@ -407,7 +407,7 @@ static void draw_too_small(void)
 
 static void draw_all(struct top *top)
 {
-	const struct sight *seen = top->view.seen;
+	const struct view_snapshot *seen = top->view.seen;
 	struct heights heights;
 	int y = HEAD_LINES;
 

@@ -19,6 +19,7 @@
 
 #include "base/ctx.h"
 #include "base/interrupted.h"
+#include "base/signals.h"
 #include "cli/cli.h"
 #include "top/terminal.h"
 #include "top/top.h"
@@ -34,22 +35,13 @@ struct loop {
 
 /* ---- signals -------------------------------------------------------------------------------- */
 
-/* Blocked, a signal that is ignored (nohup) would come all the same. */
-static void add_unless_ignored(sigset_t *set, int signal)
-{
-	struct sigaction action;
-
-	if (sigaction(signal, NULL, &action) != 0 || action.sa_handler != SIG_IGN)
-		sigaddset(set, signal);
-}
-
 static void block_signals(struct loop *loop)
 {
 	sigemptyset(&loop->signals);
-	add_unless_ignored(&loop->signals, SIGINT);
-	add_unless_ignored(&loop->signals, SIGTERM);
-	add_unless_ignored(&loop->signals, SIGHUP);
-	add_unless_ignored(&loop->signals, SIGTSTP);
+	signals_add_unless_ignored(&loop->signals, SIGINT);
+	signals_add_unless_ignored(&loop->signals, SIGTERM);
+	signals_add_unless_ignored(&loop->signals, SIGHUP);
+	signals_add_unless_ignored(&loop->signals, SIGTSTP);
 	sigaddset(&loop->signals, SIGCONT);
 	sigaddset(&loop->signals, SIGWINCH);
 	sigprocmask(SIG_BLOCK, &loop->signals, NULL);

@@ -120,7 +120,7 @@ static int show_switched(struct top *top, const char *exe, const char *name)
 
 	if (!top->is_paused)
 		return top_show(top);
-	seen = sight_find_probe(top->view.seen, exe, name);
+	seen = view_snapshot_find_probe(top->view.seen, exe, name);
 	target = t < 0 ? NULL : watch_target(top->watch, (size_t)t);
 	i = target ? watch_find_probe(target, name) : -1;
 	if (!seen || i < 0)

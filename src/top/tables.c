@@ -75,7 +75,7 @@ void write_pids(char *text, size_t size, const struct seen_target *target)
 
 static int compare_targets(const void *left, const void *right, void *data)
 {
-	const struct sight *seen = data;
+	const struct view_snapshot *seen = data;
 	const size_t a = *(const size_t *)left, b = *(const size_t *)right;
 	const double x = seen->targets[a].rate, y = seen->targets[b].rate;
 
@@ -102,7 +102,7 @@ static void draw_program(const struct top *top, int y, const struct column *colu
 
 void draw_programs(const struct top *top, int y, int lines)
 {
-	const struct sight *seen = top->view.seen;
+	const struct view_snapshot *seen = top->view.seen;
 	const int name = clamp(seen->longest_exe, 8, 32);
 	struct column columns[] = {
 		{ .title = "program", .rank = 0, .min = name < 12 ? name : 12, .want = name },
@@ -145,7 +145,7 @@ size_t shown_pair_count(const struct view *view)
 
 static int compare_pairs(const void *left, const void *right, void *data)
 {
-	const struct sight *seen = data;
+	const struct view_snapshot *seen = data;
 	const size_t a = *(const size_t *)left, b = *(const size_t *)right;
 	const double x = seen->pairs[a].rate, y = seen->pairs[b].rate;
 
@@ -173,7 +173,7 @@ static void draw_pair(const struct top *top, int y, const struct column *columns
 
 void draw_pairs(const struct top *top, int y, int lines)
 {
-	const struct sight *seen = top->view.seen;
+	const struct view_snapshot *seen = top->view.seen;
 	const bool has_exe = seen->n_targets > 1;
 	const int name = clamp(seen->longest_pair, 8, WIDEST_NAME);
 	struct column columns[] = {
@@ -231,7 +231,7 @@ static int digits(uint64_t number)
 }
 
 /* Of the processes of a program some may have a probe's handlers on: "mixed 1/2". */
-static bool has_several_processes(const struct sight *seen)
+static bool has_several_processes(const struct view_snapshot *seen)
 {
 	for (size_t i = 0; i < seen->n_targets; i++)
 		if (seen->targets[i].n_pids > 1)
@@ -239,7 +239,7 @@ static bool has_several_processes(const struct sight *seen)
 	return false;
 }
 
-static void lay_out_probes(struct column *columns, const struct sight *seen)
+static void lay_out_probes(struct column *columns, const struct view_snapshot *seen)
 {
 	const bool has_exe = seen->n_targets > 1;
 	const int name = clamp(seen->longest_name, 8, WIDEST_NAME);
@@ -284,7 +284,7 @@ static void fold_probe(const struct top *top, size_t line, float *cells, int wid
 {
 	float rates[WATCH_COLUMNS];
 
-	sight_history(top->view.seen, top->watch, view_probe(&top->view, line), rates);
+	view_snapshot_history(top->view.seen, top->watch, view_probe(&top->view, line), rates);
 	spark_fold(rates, top->shown_ticks, cells, width);
 }
 
@@ -380,7 +380,7 @@ static void draw_probe(const struct top *top, int y, const struct column *column
 
 static const char *nothing_to_show(const struct top *top)
 {
-	const struct sight *seen = top->view.seen;
+	const struct view_snapshot *seen = top->view.seen;
 
 	if (!top->shown_ticks)
 		return "looking for probes ...";

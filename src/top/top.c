@@ -46,11 +46,12 @@ void top_close(struct top *top)
 }
 
 /* Programs whose last process has ended, or that have one again. */
-static void tell_changes(struct top *top, const struct sight *was, const struct sight *is)
+static void tell_changes(struct top *top, const struct view_snapshot *was,
+			 const struct view_snapshot *is)
 {
 	for (size_t i = 0; i < is->n_targets; i++) {
 		const struct seen_target *now = &is->targets[i];
-		const struct seen_target *before = sight_find_target(was, now->exe);
+		const struct seen_target *before = view_snapshot_find_target(was, now->exe);
 
 		if (!before ? was->n_targets && now->is_up : now->is_up && !before->is_up)
 			top_message(top, "%s: runs, and is measured", now->name);
@@ -64,11 +65,11 @@ static void tell_changes(struct top *top, const struct sight *was, const struct 
 
 int top_show(struct top *top)
 {
-	struct sight *seen;
+	struct view_snapshot *seen;
 
 	if (top->is_paused)
 		return 0;
-	seen = sight_take(top->watch);
+	seen = view_snapshot_take(top->watch);
 	if (!seen)
 		return -ENOMEM;
 	if (top->shown_ticks)
@@ -94,5 +95,5 @@ int top_pause(struct top *top, bool pause)
 	}
 	top->is_paused = true;
 	top_message(top, "paused, counting goes on; space: show it");
-	return sight_copy_history(top->view.seen, top->watch);
+	return view_snapshot_copy_history(top->view.seen, top->watch);
 }

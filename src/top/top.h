@@ -2,7 +2,7 @@
 /*
  * What `top` is doing at the moment. A tick of the clock or a key changes it, draw() shows it:
  *
- *	watch -> sight -> view (filtered, sorted) -> draw
+ *	watch -> snapshot -> view (filtered, sorted) -> draw
  */
 #ifndef TOP_TOP_H
 #define TOP_TOP_H

@@ -8,7 +8,7 @@
 
 void view_free(struct view *view)
 {
-	sight_free(view->seen);
+	view_snapshot_free(view->seen);
 	free(view->order);
 	free(view->exe);
 	free(view->name);
@@ -194,7 +194,8 @@ void view_set_lines(struct view *view, size_t n)
 
 /* ---- showing -------------------------------------------------------------------------------- */
 
-void view_arrange(struct view *view)
+/* Choose and sort the lines, after what is shown, the key, the order or the filter has changed. */
+static void arrange(struct view *view)
 {
 	view->n_shown = 0;
 	for (size_t i = 0; i < view->seen->n_probes; i++)
@@ -205,19 +206,19 @@ void view_arrange(struct view *view)
 	scroll_to_cursor(view);
 }
 
-int view_show(struct view *view, struct sight *seen)
+int view_show(struct view *view, struct view_snapshot *seen)
 {
 	size_t *order = calloc(seen->n_probes + 1, sizeof(*order));
 
 	if (!order) {
-		sight_free(seen);
+		view_snapshot_free(seen);
 		return -ENOMEM;
 	}
-	sight_free(view->seen);
+	view_snapshot_free(view->seen);
 	free(view->order);
 	view->seen = seen;
 	view->order = order;
-	view_arrange(view);
+	arrange(view);
 	return 0;
 }
 
@@ -226,12 +227,7 @@ void view_sort(struct view *view, enum sort_key key)
 	view_hold(view);
 	view->is_reversed = view->key == key && !view->is_reversed;
 	view->key = key;
-	view_arrange(view);
-}
-
-void view_reverse(struct view *view)
-{
-	view_sort(view, view->key);
+	arrange(view);
 }
 
 bool view_filter_add(struct view *view, const char *character)
@@ -241,7 +237,7 @@ bool view_filter_add(struct view *view, const char *character)
 	if (bytes + more >= sizeof(view->filter))
 		return false;
 	memcpy(view->filter + bytes, character, more + 1);
-	view_arrange(view);
+	arrange(view);
 	return true;
 }
 
@@ -256,12 +252,12 @@ bool view_filter_remove(struct view *view)
 		bytes--;
 	while (bytes && (view->filter[bytes] & 0xc0) == 0x80);
 	view->filter[bytes] = '\0';
-	view_arrange(view);
+	arrange(view);
 	return true;
 }
 
 void view_filter_clear(struct view *view)
 {
 	view->filter[0] = '\0';
-	view_arrange(view);
+	arrange(view);
 }

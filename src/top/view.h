@@ -10,15 +10,15 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include "top/sight.h"
+#include "top/view_snapshot.h"
 
 enum sort_key { SORT_RATE, SORT_HITS, SORT_NAME, SORT_HANDLER, SORT_EXE, N_SORT_KEYS };
 
 enum { FILTER_BYTES = 64 };
 
 struct view {
-	struct sight *seen; /* never NULL after the first view_show */
-	size_t *order;	    /* numbers of the probes that are shown */
+	struct view_snapshot *seen; /* never NULL after the first view_show */
+	size_t *order;		    /* numbers of the probes that are shown */
 	size_t n_shown;
 	enum sort_key key;
 	bool is_reversed;	   /* not the key's own order: much before little, a before z */
@@ -31,15 +31,12 @@ struct view {
 void view_free(struct view *view);
 
 /* Show SEEN from now on, which then is the view's. Returns 0 or -ENOMEM. */
-int view_show(struct view *view, struct sight *seen);
-/* The same after the sort key, the order or the filter have changed. */
-void view_arrange(struct view *view);
+int view_show(struct view *view, struct view_snapshot *seen);
 /* The screen has N lines for probes. */
 void view_set_lines(struct view *view, size_t n);
 
 /* Sort by KEY; if that is so already, the other way round. */
 void view_sort(struct view *view, enum sort_key key);
-void view_reverse(struct view *view);
 /* Add C to the filter, or take the last character away; false: that cannot be done. */
 bool view_filter_add(struct view *view, const char *character);
 bool view_filter_remove(struct view *view);

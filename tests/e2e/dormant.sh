@@ -144,20 +144,11 @@ test_only_what_was_asked_for() {
 
 # A thousand updates by several tools while two threads go through the sites at full speed.
 test_1000_toggles() {
-	local before i jobs=()
+	local before
 	start_target "$P/loop_plain"
 	await_line ready
 	before=$(dormant_memory "$TARGET")
-	for i in 1 2 3 4; do
-		(for _ in {1..125}; do
-			"$TOOL" attach -pid "$TARGET" -enable alpha,beta,gamma
-			"$TOOL" attach -pid "$TARGET" -disable gamma,alpha,beta
-		done) &
-		jobs+=($!)
-	done
-	for i in "${jobs[@]}"; do
-		wait "$i"
-	done
+	toggle_by_four 125
 	eq "$(dormant_memory "$TARGET")" "$before" "code and counters"
 	tell quit
 	finish_target

@@ -139,3 +139,18 @@ check_error() { # STATUS TEXT ARG...
 	eq "$(grep -vc '^hint: ' "$TMP/err")" 1 "lines that $* said: $(cat "$TMP/err")"
 	eq "$(cat "$TMP/out")" "" "standard output of $*"
 }
+
+# Four tools at once that enable and disable all probes of the target, each N times.
+toggle_by_four() { # N
+	local i jobs=()
+	for i in 1 2 3 4; do
+		(for ((i = 0; i < $1; i++)); do
+			"$TOOL" attach -pid "$TARGET" -enable alpha,beta,gamma
+			"$TOOL" attach -pid "$TARGET" -disable gamma,alpha,beta
+		done) &
+		jobs+=($!)
+	done
+	for i in "${jobs[@]}"; do
+		wait "$i"
+	done
+}

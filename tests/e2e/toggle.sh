@@ -104,19 +104,10 @@ run_100_rounds() {
 
 # Several instances at once on one process: in the end all their work adds up to nothing.
 test_instances_at_once() {
-	local before i jobs=()
+	local before
 	start_loop
 	before=$(memory_of "$TARGET")
-	for i in 1 2 3 4; do
-		(for _ in {1..25}; do
-			"$TOOL" attach -pid "$TARGET" -enable alpha,beta,gamma
-			"$TOOL" attach -pid "$TARGET" -disable gamma,alpha,beta
-		done) &
-		jobs+=($!)
-	done
-	for i in "${jobs[@]}"; do
-		wait "$i"
-	done
+	toggle_by_four 25
 	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
 	tell quit
 	finish_target

@@ -9,9 +9,9 @@ fuzz_regexp_srcs := src/base/str_regexp.c src/base/ctx.c
 fuzz_kept_srcs := $(lib_srcs)
 $(O)/tests/fuzz/fuzz_kept: fuzz_libs = $(LIBS)
 $(O)/tests/fuzz/fuzz_kept: | $(bpf_skels)
-fuzz_serve_srcs := $(addprefix src/serve/,address.c body.c buckets.c config.c config_file.c \
-	config_keys.c control.c control_message.c hosts.c http.c http_headers.c negotiate.c order.c \
-	reply.c uri.c) \
+fuzz_serve_srcs := $(addprefix src/serve/,address.c auth.c buckets.c config.c config_file.c \
+	config_keys.c control.c control_http.c control_message.c hosts.c http.c http_headers.c http_quota.c negotiate.c switch_request.c \
+	reply.c strbuf.c uri.c) \
 	$(addprefix src/base/,ctx.c suggest.c) $(addprefix src/measure/,histogram.c request.c) \
 	src/program/item.c
 $(O)/tests/fuzz/fuzz_serve: fuzz_libs := -ljson-c -lmicrohttpd -lm

@@ -9,7 +9,7 @@
 
 #include "process/auxv.h"
 #include "process/container.h"
-#include "process/journal_text.h"
+#include "process/journal_format.h"
 #include "process/maps.h"
 #include "process/proc_file.h"
 

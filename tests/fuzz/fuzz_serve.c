@@ -16,6 +16,7 @@
 
 #include "cli/cli.h"
 #include "serve/config.h"
+#include "serve/control_http.h"
 #include "serve/control_message.h"
 #include "serve/http.h"
 #include "serve/negotiate.h"
@@ -91,21 +92,9 @@ static struct http *http;
 static struct sockaddr_un address;
 static socklen_t address_bytes = sizeof(address);
 
-static struct control_header header(const struct http_request *request, const char *name)
-{
-	return (struct control_header){ http_header(request, name),
-					http_header_count(request, name) };
-}
-
 static void answer_switch(void *data, const struct http_request *request, struct http_reply *reply)
 {
-	const struct control_request asked = {
-		.host = request->host,
-		.authorization = header(request, "Authorization"),
-		.origin = header(request, "Origin"),
-		.content_type = header(request, "Content-Type"),
-		.order = { request->body, request->n_body, request->peer },
-	};
+	const struct control_request asked = control_request_of(request);
 
 	(void)data;
 	require(hosts_admit(&hosts, request->host, reply));
@@ -121,7 +110,7 @@ static void answer_get(void *data, const struct http_request *request, struct ht
 	require(!request->n_body);
 	require(negotiate(accept) < EXPOSITIONS);
 	reply->type = exposition_type(negotiate(accept));
-	body_str(&reply->body, request->path);
+	strbuf_str(&reply->body, request->path);
 	free(accept);
 }
 
@@ -158,7 +147,7 @@ static void start(void)
 	require(ctx != NULL);
 	hosts_init(&hosts, &listener, false, names, 1);
 	require(control_init(ctx, &hosts, &control) == 0);
-	strcpy(control.token, "fuzz");
+	strcpy(control.auth.token, "fuzz");
 	settings.listen_fd = listen_somewhere();
 	require(http_new(ctx, &settings, &http) == 0);
 }
@@ -199,14 +188,14 @@ static void serve_client(const uint8_t *bytes, size_t n)
 
 static void obey(const char *text, size_t n)
 {
-	const struct order_request request = { text, n, "127.0.0.1:1" };
+	const struct switch_request request = { text, n, "127.0.0.1:1" };
 	struct http_reply reply = { 0 };
 
-	order_answer(ctx, NULL, &request, &reply);
+	switch_request_answer(ctx, NULL, &request, &reply);
 	require(reply.type && reply.body.n && reply.body.bytes[reply.body.n - 1] == '\n');
 	require(memchr(reply.body.bytes, '\n', reply.body.n) ==
 		reply.body.bytes + reply.body.n - 1);
-	body_free(&reply.body);
+	strbuf_free(&reply.body);
 }
 
 /* Whatever the process that speaks HTTP writes: nothing is switched without the token. */
@@ -214,19 +203,19 @@ static void read_message(const char *bytes, size_t n)
 {
 	struct control_request request;
 	struct http_reply reply = { 0 };
-	struct body again = { 0 };
+	struct strbuf again = { 0 };
 
 	if (!control_message_read(bytes, n, &request))
 		return;
 	control_answer(&control, ctx, NULL, &request, &reply);
 	require(reply.body.n > 0);
 	require(reply.status == 401 || reply.status == 403 ||
-		(request.authorization.n == 1 &&
-		 strcmp(request.authorization.value + 7, "fuzz") == 0));
-	body_free(&reply.body);
+		(request.auth.authorization.n == 1 &&
+		 strcmp(request.auth.authorization.value + 7, "fuzz") == 0));
+	strbuf_free(&reply.body);
 	control_message_write(&request, &again);
 	require(again.n == n && memcmp(again.bytes, bytes, n) == 0);
-	body_free(&again);
+	strbuf_free(&again);
 }
 
 static void check_target(const struct config_target *target)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "program/note.h"
+#include "note_bytes.h"
 #include "unit.h"
 
 const char *fixture_path(const char *name)
@@ -107,4 +108,28 @@ int fixture_fd(const struct fixture *fixture)
 int fixture_open(const struct fixture *fixture, struct ocp_ctx *ctx, struct ocp_program **out)
 {
 	return program_open_fd(ctx, fixture_fd(fixture), "spoilt", out);
+}
+
+size_t fixture_load_noted(struct fixture *fixture, size_t n)
+{
+	struct note_bytes notes = { 0 };
+	struct fixture_note first;
+	Elf64_Shdr *section;
+	uint64_t off;
+
+	fixture_load(fixture, "v1");
+	first = *fixture_note(fixture, 0);
+	for (size_t i = 0; i < n; i++) {
+		char name[24];
+
+		snprintf(name, sizeof(name), "p%zu", i);
+		put_stapsdt(&notes, &(struct note_spec){ first.site, first.base, first.semaphore,
+							 "ocaml_1", name, NULL });
+	}
+	off = fixture_append(fixture, notes.bytes, notes.n);
+	section = fixture_section(fixture, ".note.stapsdt");
+	section->sh_offset = off;
+	section->sh_size = notes.n;
+	note_bytes_free(&notes);
+	return section->sh_size;
 }

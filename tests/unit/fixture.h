@@ -36,6 +36,9 @@ struct fixture_note *fixture_note(const struct fixture *fixture, size_t index);
 /* Append bytes at the end of the file; returns their offset. Pointers into it become stale. */
 uint64_t fixture_append(struct fixture *fixture, const void *bytes, size_t n);
 
+/* Load the fixture v1 with N notes of OCaml's in the place of its own; returns their bytes. */
+size_t fixture_load_noted(struct fixture *fixture, size_t n);
+
 /* A descriptor of a nameless file that holds these bytes. */
 int fixture_fd(const struct fixture *fixture);
 

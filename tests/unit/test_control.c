@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Who may switch probes, and by which names clients may ask for the server. A request that passes
- * all checks of control_answer gets to the order, which has no body here: it is answered with 400.
+ * all checks of control_answer gets to switch_request_answer, and has no body here: it is answered with 400.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -39,21 +39,21 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static struct control_header one(const char *value)
+static struct auth_header one(const char *value)
 {
-	return (struct control_header){ value, 1 };
+	return (struct auth_header){ value, 1 };
 }
 
 static struct control_request good_request(void)
 {
 	static char value[16 + 2 * TOKEN_BYTES];
 
-	snprintf(value, sizeof(value), "Bearer %s", control.token);
+	snprintf(value, sizeof(value), "Bearer %s", control.auth.token);
 	return (struct control_request){
-		.host = "127.0.0.1:9464",
-		.authorization = one(value),
-		.content_type = one("application/json"),
-		.order = { .body = "", .peer = "127.0.0.1:1" },
+		.auth.host = "127.0.0.1:9464",
+		.auth.authorization = one(value),
+		.auth.content_type = one("application/json"),
+		.wanted = { .body = "", .peer = "127.0.0.1:1" },
 	};
 }
 
@@ -65,7 +65,7 @@ static unsigned int status_of(const struct control_request *request)
 	dup2(null_fd, STDERR_FILENO);
 	control_answer(&control, ctx, NULL, request, &reply);
 	dup2(stderr_fd, STDERR_FILENO);
-	body_free(&reply.body);
+	strbuf_free(&reply.body);
 	return reply.status;
 }
 
@@ -82,7 +82,7 @@ static unsigned int status_with_token(const char *token, size_t n)
 	memcpy(value, scheme, n_scheme);
 	memcpy(value + n_scheme, token, n);
 	value[n_scheme + n] = '\0';
-	request.authorization = one(value);
+	request.auth.authorization = one(value);
 	status = status_of(&request);
 	free(value);
 	return status;
@@ -93,20 +93,20 @@ static unsigned int status_with_token(const char *token, size_t n)
 static void the_token_passes(void **state)
 {
 	(void)state;
-	assert_int_equal(strlen(control.token), 2 * TOKEN_BYTES);
-	assert_int_equal(status_with_token(control.token, strlen(control.token)), PASSED);
+	assert_int_equal(strlen(control.auth.token), 2 * TOKEN_BYTES);
+	assert_int_equal(status_with_token(control.auth.token, strlen(control.auth.token)), PASSED);
 }
 
 /* One character alone is wrong: each of them, by each bit, and by case. */
 static void each_character_counts(void **state)
 {
-	const size_t n = strlen(control.token);
-	char token[sizeof(control.token)];
+	const size_t n = strlen(control.auth.token);
+	char token[sizeof(control.auth.token)];
 
 	(void)state;
 	for (size_t i = 0; i < n; i++)
 		for (unsigned int bit = 0; bit < 7; bit++) {
-			memcpy(token, control.token, sizeof(token));
+			memcpy(token, control.auth.token, sizeof(token));
 			token[i] = (char)(token[i] ^ (1 << bit));
 			if (token[i])
 				assert_int_equal(status_with_token(token, n), UNAUTHORIZED);
@@ -116,37 +116,37 @@ static void each_character_counts(void **state)
 /* Two differences do not make up for each other, wherever they are. */
 static void differences_add_up(void **state)
 {
-	const size_t n = strlen(control.token);
-	char token[sizeof(control.token)];
+	const size_t n = strlen(control.auth.token);
+	char token[sizeof(control.auth.token)];
 
 	(void)state;
 	for (size_t i = 0; i < n; i++)
 		for (size_t j = i + 1; j < n; j++) {
-			memcpy(token, control.token, sizeof(token));
+			memcpy(token, control.auth.token, sizeof(token));
 			token[i] ^= 1;
 			token[j] ^= 1;
 			assert_int_equal(status_with_token(token, n), UNAUTHORIZED);
 		}
 	for (size_t i = 0; i < n; i++)
-		token[i] = (char)(control.token[i] ^ 1);
+		token[i] = (char)(control.auth.token[i] ^ 1);
 	assert_int_equal(status_with_token(token, n), UNAUTHORIZED);
 }
 
 static void each_length_counts(void **state)
 {
-	const size_t n = strlen(control.token);
-	char longer[sizeof(control.token) + 1];
+	const size_t n = strlen(control.auth.token);
+	char longer[sizeof(control.auth.token) + 1];
 
 	(void)state;
 	for (size_t i = 0; i < n; i++) {
 		/* Its beginning, and its end. */
-		assert_int_equal(status_with_token(control.token, i), UNAUTHORIZED);
-		assert_int_equal(status_with_token(control.token + n - i, i), UNAUTHORIZED);
+		assert_int_equal(status_with_token(control.auth.token, i), UNAUTHORIZED);
+		assert_int_equal(status_with_token(control.auth.token + n - i, i), UNAUTHORIZED);
 	}
 	for (int c = 1; c < 128; c++) {
-		snprintf(longer, sizeof(longer), "%s%c", control.token, c);
+		snprintf(longer, sizeof(longer), "%s%c", control.auth.token, c);
 		assert_int_equal(status_with_token(longer, n + 1), UNAUTHORIZED);
-		snprintf(longer, sizeof(longer), "%c%s", c, control.token);
+		snprintf(longer, sizeof(longer), "%c%s", c, control.auth.token);
 		assert_int_equal(status_with_token(longer, n + 1), UNAUTHORIZED);
 	}
 	assert_int_equal(status_with_token("", 0), UNAUTHORIZED);
@@ -158,9 +158,10 @@ static void two_tokens_differ(void **state)
 
 	(void)state;
 	assert_int_equal(control_init(ctx, &hosts, &other), 0);
-	assert_string_not_equal(other.token, control.token);
-	assert_int_equal(strspn(other.token, "0123456789abcdef"), 2 * TOKEN_BYTES);
-	assert_int_equal(status_with_token(other.token, strlen(other.token)), UNAUTHORIZED);
+	assert_string_not_equal(other.auth.token, control.auth.token);
+	assert_int_equal(strspn(other.auth.token, "0123456789abcdef"), 2 * TOKEN_BYTES);
+	assert_int_equal(status_with_token(other.auth.token, strlen(other.auth.token)),
+			 UNAUTHORIZED);
 }
 
 static void only_one_bearer(void **state)
@@ -169,22 +170,22 @@ static void only_one_bearer(void **state)
 	char value[16 + 2 * TOKEN_BYTES];
 
 	(void)state;
-	request.authorization.n = 2;
+	request.auth.authorization.n = 2;
 	assert_int_equal(status_of(&request), UNAUTHORIZED);
-	request.authorization = (struct control_header){ 0 };
+	request.auth.authorization = (struct auth_header){ 0 };
 	assert_int_equal(status_of(&request), UNAUTHORIZED);
 	for (size_t i = 0; i < 7; i++) {
-		snprintf(value, sizeof(value), "Bearer %s", control.token);
+		snprintf(value, sizeof(value), "Bearer %s", control.auth.token);
 		value[i] = 'x';
-		request.authorization = one(value);
+		request.auth.authorization = one(value);
 		assert_int_equal(status_of(&request), UNAUTHORIZED);
 	}
-	request.authorization = one("Bearer");
+	request.auth.authorization = one("Bearer");
 	assert_int_equal(status_of(&request), UNAUTHORIZED);
-	request.authorization = one(control.token);
+	request.auth.authorization = one(control.auth.token);
 	assert_int_equal(status_of(&request), UNAUTHORIZED);
-	snprintf(value, sizeof(value), "bEARER %s", control.token);
-	request.authorization = one(value);
+	snprintf(value, sizeof(value), "bEARER %s", control.auth.token);
+	request.auth.authorization = one(value);
 	assert_int_equal(status_of(&request), PASSED);
 }
 
@@ -222,13 +223,13 @@ static void origins(void **state)
 	hosts.names = names;
 	hosts.n_names = 1;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		request.host = cases[i].host;
-		request.origin = one(cases[i].origin);
+		request.auth.host = cases[i].host;
+		request.auth.origin = one(cases[i].origin);
 		if (status_of(&request) != cases[i].status)
 			fail_msg("%s for %s", cases[i].origin, cases[i].host);
 	}
-	request.host = "127.0.0.1:9464";
-	request.origin = (struct control_header){ "http://127.0.0.1:9464", 2 };
+	request.auth.host = "127.0.0.1:9464";
+	request.auth.origin = (struct auth_header){ "http://127.0.0.1:9464", 2 };
 	assert_int_equal(status_of(&request), FORBIDDEN);
 	hosts.n_names = 0;
 }
@@ -252,13 +253,13 @@ static void content_types(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		request.content_type = one(cases[i].type);
+		request.auth.content_type = one(cases[i].type);
 		if (status_of(&request) != cases[i].status)
 			fail_msg("%s", cases[i].type);
 	}
-	request.content_type = (struct control_header){ "application/json", 2 };
+	request.auth.content_type = (struct auth_header){ "application/json", 2 };
 	assert_int_equal(status_of(&request), UNSUPPORTED);
-	request.content_type = (struct control_header){ 0 };
+	request.auth.content_type = (struct auth_header){ 0 };
 	assert_int_equal(status_of(&request), UNSUPPORTED);
 }
 
@@ -272,7 +273,7 @@ static bool admits(const struct hosts *by, const char *host)
 	assert_int_equal(reply.status, is_admitted ? 0 : MISDIRECTED);
 	if (!is_admitted && host)
 		assert_non_null(memmem(reply.body.bytes, reply.body.n, "--host NAME", 11));
-	body_free(&reply.body);
+	strbuf_free(&reply.body);
 	return is_admitted;
 }
 
@@ -414,7 +415,7 @@ static void few_refusals_are_logged(void **state)
 
 	(void)state;
 	assert_true(log >= 0);
-	request.authorization = one("Bearer wrong");
+	request.auth.authorization = one("Bearer wrong");
 	do {
 		second = clock_ns(CLOCK_MONOTONIC) / 1000000000;
 		while (clock_ns(CLOCK_MONOTONIC) / 1000000000 == second)
@@ -426,7 +427,7 @@ static void few_refusals_are_logged(void **state)
 			struct http_reply reply = { 0 };
 
 			control_answer(&control, ctx, NULL, &request, &reply);
-			body_free(&reply.body);
+			strbuf_free(&reply.body);
 		}
 		dup2(stderr_fd, STDERR_FILENO);
 	} while (clock_ns(CLOCK_MONOTONIC) / 1000000000 != second + 1);

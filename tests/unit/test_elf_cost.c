@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "fixture.h"
-#include "note_bytes.h"
 #include "unit.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -105,31 +104,14 @@ static int open_within(int fd, uint64_t limit)
 
 static void many_notes_take_a_small_multiple_of_their_bytes(void **state)
 {
-	enum { MANY = 100000 };
-	struct note_bytes notes = { 0 };
 	struct fixture fixture;
-	struct fixture_note first;
-	uint64_t off;
-	Elf64_Shdr *section;
+	size_t bytes;
 
 	(void)state;
-	fixture_load(&fixture, "v1");
-	first = *fixture_note(&fixture, 0);
-	for (int i = 0; i < MANY; i++) {
-		char name[20];
-
-		snprintf(name, sizeof(name), "p%d", i);
-		put_stapsdt(&notes, &(struct note_spec){ first.site, first.base, first.semaphore,
-							 "ocaml_1", name, NULL });
-	}
-	off = fixture_append(&fixture, notes.bytes, notes.n);
-	section = fixture_section(&fixture, ".note.stapsdt");
-	section->sh_offset = off;
-	section->sh_size = notes.n;
-	assert_int_equal(open_within(fixture_fd(&fixture), 6 * notes.n), 0);
+	bytes = fixture_load_noted(&fixture, 100000);
+	assert_int_equal(open_within(fixture_fd(&fixture), 6 * bytes), 0);
 	/* The limit is a real one. */
-	assert_int_equal(open_within(fixture_fd(&fixture), notes.n / 2), -ENOMEM);
-	note_bytes_free(&notes);
+	assert_int_equal(open_within(fixture_fd(&fixture), bytes / 2), -ENOMEM);
 	fixture_free(&fixture);
 }
 

@@ -283,7 +283,7 @@ static void bad_messages_are_refused(void **state)
 static void nobody_is_waited_for(void **state)
 {
 	struct asked *asked = malloc(sizeof(*asked));
-	struct body body = { 0 };
+	struct strbuf body = { 0 };
 	int fds[2], err = 0;
 
 	(void)state;
@@ -309,14 +309,14 @@ static void answers_come(void **state)
 	(void)state;
 	assert_non_null(asked);
 	for (size_t i = 0; i < 3; i++) {
-		struct body sent = { 0 }, got = { 0 };
+		struct strbuf sent = { 0 }, got = { 0 };
 		unsigned int status = 0;
 		int fds[2], wait_status;
 		pid_t pid;
 
 		for (size_t at = 0; at < sizes[i]; at++)
-			body_add(&sent, &(const char){ (char)(at * 7) }, 1);
-		body_lit(&got, "before");
+			strbuf_add(&sent, &(const char){ (char)(at * 7) }, 1);
+		strbuf_lit(&got, "before");
 		assert_int_equal(channel_new(fds), 0);
 		pid = fork();
 		if (pid == 0) {
@@ -341,8 +341,8 @@ static void answers_come(void **state)
 		assert_int_equal(channel_ask(fds[1], ASK_STATUS, "", 0), -EPIPE);
 		assert_int_equal(channel_receive(fds[1], &status, &got), -EPIPE);
 		close(fds[1]);
-		body_free(&sent);
-		body_free(&got);
+		strbuf_free(&sent);
+		strbuf_free(&got);
 	}
 	free(asked);
 }
@@ -350,11 +350,11 @@ static void answers_come(void **state)
 /* ---- requests to switch --------------------------------------------------------------------- */
 
 static const struct control_request whole = {
-	.host = "host:1",
-	.authorization = { "Bearer x", 1 },
-	.origin = { "http://host:1", 2 },
-	.content_type = { "", 1 },
-	.order = { "{\0}", 3, "127.0.0.1:2" },
+	.auth.host = "host:1",
+	.auth.authorization = { "Bearer x", 1 },
+	.auth.origin = { "http://host:1", 2 },
+	.auth.content_type = { "", 1 },
+	.wanted = { "{\0}", 3, "127.0.0.1:2" },
 };
 
 static void assert_same(const char *a, const char *b)
@@ -368,21 +368,21 @@ static void assert_same(const char *a, const char *b)
 static void assert_comes_back(const struct control_request *request)
 {
 	struct control_request got;
-	struct body message = { 0 };
+	struct strbuf message = { 0 };
 
 	control_message_write(request, &message);
 	assert_true(control_message_read(message.bytes, message.n, &got));
-	assert_same(got.host, request->host);
-	assert_int_equal(got.authorization.n, request->authorization.n);
-	assert_same(got.authorization.value, request->authorization.value);
-	assert_int_equal(got.origin.n, request->origin.n);
-	assert_same(got.origin.value, request->origin.value);
-	assert_int_equal(got.content_type.n, request->content_type.n);
-	assert_same(got.content_type.value, request->content_type.value);
-	assert_same(got.order.peer, request->order.peer);
-	assert_int_equal(got.order.n_body, request->order.n_body);
-	assert_memory_equal(got.order.body, request->order.body, request->order.n_body + 1);
-	body_free(&message);
+	assert_same(got.auth.host, request->auth.host);
+	assert_int_equal(got.auth.authorization.n, request->auth.authorization.n);
+	assert_same(got.auth.authorization.value, request->auth.authorization.value);
+	assert_int_equal(got.auth.origin.n, request->auth.origin.n);
+	assert_same(got.auth.origin.value, request->auth.origin.value);
+	assert_int_equal(got.auth.content_type.n, request->auth.content_type.n);
+	assert_same(got.auth.content_type.value, request->auth.content_type.value);
+	assert_same(got.wanted.peer, request->wanted.peer);
+	assert_int_equal(got.wanted.n_body, request->wanted.n_body);
+	assert_memory_equal(got.wanted.body, request->wanted.body, request->wanted.n_body + 1);
+	strbuf_free(&message);
 }
 
 static void requests_come_back(void **state)
@@ -391,9 +391,9 @@ static void requests_come_back(void **state)
 
 	(void)state;
 	assert_comes_back(&request);
-	request.authorization = request.origin = (struct control_header){ 0 };
-	request.order.body = "";
-	request.order.n_body = 0;
+	request.auth.authorization = request.auth.origin = (struct auth_header){ 0 };
+	request.wanted.body = "";
+	request.wanted.n_body = 0;
 	assert_comes_back(&request);
 }
 
@@ -414,14 +414,14 @@ static bool reads(const char *bytes, size_t n)
 static void damaged_requests_are_refused(void **state)
 {
 	struct control_request request = whole;
-	struct body message = { 0 };
+	struct strbuf message = { 0 };
 
 	(void)state;
 	control_message_write(&whole, &message);
 	assert_true(reads(message.bytes, message.n));
 	for (size_t n = 0; n < message.n; n++)
 		assert_false(reads(message.bytes, n));
-	body_add(&message, "", 1);
+	strbuf_add(&message, "", 1);
 	assert_false(reads(message.bytes, message.n));
 	/* The zero byte behind the body. */
 	message.bytes[message.n - 2] = 'x';
@@ -437,28 +437,28 @@ static void damaged_requests_are_refused(void **state)
 		memcpy(message.bytes, &length, sizeof(length));
 		assert_false(reads(message.bytes, message.n - 1));
 	}
-	body_free(&message);
+	strbuf_free(&message);
 	/* What has to be there. */
-	request.host = NULL;
+	request.auth.host = NULL;
 	control_message_write(&request, &message);
 	assert_false(reads(message.bytes, message.n));
-	body_free(&message);
+	strbuf_free(&message);
 	request = whole;
-	request.order.peer = NULL;
+	request.wanted.peer = NULL;
 	control_message_write(&request, &message);
 	assert_false(reads(message.bytes, message.n));
-	body_free(&message);
+	strbuf_free(&message);
 	request = whole;
-	request.order.body = NULL;
+	request.wanted.body = NULL;
 	control_message_write(&request, &message);
 	assert_false(reads(message.bytes, message.n));
-	body_free(&message);
+	strbuf_free(&message);
 	/* A header that is there and has no value. */
 	request = whole;
-	request.origin.value = NULL;
+	request.auth.origin.value = NULL;
 	control_message_write(&request, &message);
 	assert_false(reads(message.bytes, message.n));
-	body_free(&message);
+	strbuf_free(&message);
 }
 
 int main(void)

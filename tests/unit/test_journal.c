@@ -15,7 +15,7 @@
 
 #include "journal_place.h"
 #include "process/journal.h"
-#include "process/journal_text.h"
+#include "process/journal_format.h"
 #include "process/proc_file.h"
 #include "unit.h"
 

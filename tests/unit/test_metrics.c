@@ -137,11 +137,11 @@ static int set_up(void **state)
 static char *metrics_of(const struct watch *watch, enum exposition exposition, bool label_pid)
 {
 	struct buckets buckets = { 0 };
-	struct body body = { 0 };
+	struct strbuf body = { 0 };
 
 	assert_null(buckets_parse(&buckets, "1.024e-6,0.001,1"));
 	metrics_write(&body, watch, exposition, &buckets, label_pid);
-	body_add(&body, "", 1);
+	strbuf_add(&body, "", 1);
 	assert_false(body.is_short);
 	return body.bytes;
 }
@@ -263,33 +263,33 @@ static void nothing_is_watched(void **state)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static void write_history(struct body *out, const struct watch *watch)
+static void write_history(struct strbuf *out, const struct watch *watch)
 {
 	api_write_history(out, watch, false);
 }
 
-static void write_pair_history(struct body *out, const struct watch *watch)
+static void write_pair_history(struct strbuf *out, const struct watch *watch)
 {
 	api_write_history(out, watch, true);
 }
 
 static struct json_object *json_of(const struct watch *watch,
-				   void (*write)(struct body *, const struct watch *))
+				   void (*write)(struct strbuf *, const struct watch *))
 {
 	struct json_tokener *tokener = json_tokener_new();
 	struct json_object *object;
-	struct body body = { 0 };
+	struct strbuf body = { 0 };
 
 	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
 	write(&body, watch);
 	object = json_tokener_parse_ex(tokener, body.bytes, (int)body.n);
 	assert_int_equal(json_tokener_get_error(tokener), json_tokener_success);
 	json_tokener_free(tokener);
-	body_free(&body);
+	strbuf_free(&body);
 	return object;
 }
 
-static void write_status(struct body *body, const struct watch *watch)
+static void write_status(struct strbuf *body, const struct watch *watch)
 {
 	api_write_status(body, watch, true);
 }
@@ -415,12 +415,12 @@ static double best_ms(const struct watch *watch, enum exposition exposition, siz
 	buckets_set_default(&buckets);
 	for (size_t i = 0; i < 5; i++) {
 		const int64_t start_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-		struct body body = { 0 };
+		struct strbuf body = { 0 };
 
 		metrics_write(&body, watch, exposition, &buckets, false);
 		best = fmin(best, (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start_ns) / 1e6);
 		*bytes = body.n;
-		body_free(&body);
+		strbuf_free(&body);
 	}
 	return best;
 }

@@ -156,7 +156,7 @@ static void check_order(const struct view *view, const char *expected)
 static void open_view(struct view *view, const struct watch *watch)
 {
 	*view = (struct view){ 0 };
-	assert_int_equal(view_show(view, sight_take(watch)), 0);
+	assert_int_equal(view_show(view, view_snapshot_take(watch)), 0);
 	view_set_lines(view, 3);
 }
 
@@ -172,19 +172,19 @@ static void orders(void **state)
 	assert_true(isnan(view.seen->targets[1].rate));
 	/* What is not known is last. */
 	check_order(&view, "one:gamma one:alpha one:beta one:gamma_hit other:alpha");
-	view_reverse(&view);
+	view_sort(&view, view.key);
 	check_order(&view, "other:alpha one:gamma_hit one:beta one:alpha one:gamma");
 	/* Equals are in the order of their names, whichever way it goes. */
 	view_sort(&view, SORT_HITS);
 	check_order(&view, "one:beta one:gamma one:gamma_hit one:alpha other:alpha");
-	view_reverse(&view);
+	view_sort(&view, view.key);
 	check_order(&view, "other:alpha one:alpha one:gamma one:gamma_hit one:beta");
 	view_sort(&view, SORT_NAME);
 	check_order(&view, "one:alpha other:alpha one:beta one:gamma one:gamma_hit");
 	view_sort(&view, SORT_HANDLER);
 	check_order(&view, "one:beta one:alpha other:alpha one:gamma one:gamma_hit");
 	view_sort(&view, SORT_EXE);
-	view_reverse(&view);
+	view_sort(&view, view.key);
 	check_order(&view, "other:alpha one:alpha one:beta one:gamma one:gamma_hit");
 	view_free(&view);
 }
@@ -236,13 +236,13 @@ static void the_cursor_stays_on_its_probe(void **state)
 	/* On none in particular, it stays at the top. */
 	assert_string_equal(under_cursor(&view), "gamma");
 	some_probes[1].rate = 100;
-	assert_int_equal(view_show(&view, sight_take(&watch)), 0);
+	assert_int_equal(view_show(&view, view_snapshot_take(&watch)), 0);
 	assert_string_equal(under_cursor(&view), "beta");
 	/* It goes with the probe, and stays on the screen. */
 	view_move(&view, 1);
 	view_move(&view, -1);
 	some_probes[1].rate = -0.5;
-	assert_int_equal(view_show(&view, sight_take(&watch)), 0);
+	assert_int_equal(view_show(&view, view_snapshot_take(&watch)), 0);
 	assert_string_equal(under_cursor(&view), "beta");
 	assert_true(view.cursor == 3 && view.first == 1);
 	view_sort(&view, SORT_NAME);
@@ -263,7 +263,7 @@ static void the_cursor_stays_on_its_probe(void **state)
 	/* Its program is not watched any more. */
 	view_end(&view);
 	watch.n = 0;
-	assert_int_equal(view_show(&view, sight_take(&watch)), 0);
+	assert_int_equal(view_show(&view, view_snapshot_take(&watch)), 0);
 	assert_true(view.cursor == 0 && view.n_shown == 0);
 	some_probes[1].rate = rate;
 	view_free(&view);
@@ -295,12 +295,12 @@ static void the_last_minute_is_kept_when_asked_for(void **state)
 
 	(void)state;
 	open_view(&view, &watch);
-	sight_history(view.seen, &watch, &view.seen->probes[2], rates);
+	view_snapshot_history(view.seen, &watch, &view.seen->probes[2], rates);
 	assert_true(rates[59] == 7 && rates[50] == 16);
 	assert_true(isnan(rates[49]) && isnan(rates[0]));
-	assert_int_equal(sight_copy_history(view.seen, &watch), 0);
+	assert_int_equal(view_snapshot_copy_history(view.seen, &watch), 0);
 	memset(rates, 0, sizeof(rates));
-	sight_history(view.seen, NULL, &view.seen->probes[2], rates);
+	view_snapshot_history(view.seen, NULL, &view.seen->probes[2], rates);
 	assert_true(rates[59] == 7 && rates[50] == 16);
 	assert_true(isnan(rates[49]) && isnan(rates[0]));
 	view_free(&view);

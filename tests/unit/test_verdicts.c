@@ -14,7 +14,6 @@
 #include "base/file_rules.h"
 #include "program/program.h"
 #include "fixture.h"
-#include "note_bytes.h"
 #include "unit.h"
 #include "watch/examiner.h"
 #include "watch/verdicts.h"
@@ -53,28 +52,11 @@ static int tear_down(void **state)
 /* The fixture v1 with N notes of OCaml's, to be closed. */
 static int with_notes(size_t n)
 {
-	struct note_bytes notes = { 0 };
 	struct fixture fixture;
-	struct fixture_note first;
-	Elf64_Shdr *section;
-	uint64_t off;
 	int fd;
 
-	fixture_load(&fixture, "v1");
-	first = *fixture_note(&fixture, 0);
-	for (size_t i = 0; i < n; i++) {
-		char name[20];
-
-		snprintf(name, sizeof(name), "p%zu", i);
-		put_stapsdt(&notes, &(struct note_spec){ first.site, first.base, first.semaphore,
-							 "ocaml_1", name, NULL });
-	}
-	off = fixture_append(&fixture, notes.bytes, notes.n);
-	section = fixture_section(&fixture, ".note.stapsdt");
-	section->sh_offset = off;
-	section->sh_size = notes.n;
+	fixture_load_noted(&fixture, n);
 	fd = fixture_fd(&fixture);
-	note_bytes_free(&notes);
 	fixture_free(&fixture);
 	return fd;
 }

@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/by_name.h"
 #include "measure/args/operand.h"
 
 void args_table_free(struct args_table *table)
@@ -16,24 +18,9 @@ void args_table_free(struct args_table *table)
 	*table = (struct args_table){ 0 };
 }
 
-/* Where TEXT is in by_text, or should be. */
-static size_t place_of(const struct args_table *table, const char *text, bool *found)
+static const char *text_of(const void *table, uint32_t number)
 {
-	size_t low = 0, high = table->n;
-
-	*found = false;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		int order = strcmp(table->texts[table->by_text[middle]], text);
-
-		if (order == 0)
-			*found = true;
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return ((const struct args_table *)table)->texts[number];
 }
 
 static bool grow(void **array, size_t n, size_t size)
@@ -63,7 +50,7 @@ int args_table_add(struct ocp_ctx *ctx, struct args_table *table, const char *te
 		   uint32_t *number)
 {
 	bool found;
-	size_t place = place_of(table, text, &found);
+	size_t place = by_name_place(table->by_text, table->n, text_of, table, text, &found);
 	int err;
 
 	if (found) {
@@ -78,9 +65,7 @@ int args_table_add(struct ocp_ctx *ctx, struct args_table *table, const char *te
 	table->texts[table->n] = strdup(text);
 	if (!table->texts[table->n])
 		return ctx_no_memory(ctx);
-	memmove(table->by_text + place + 1, table->by_text + place,
-		(table->n - place) * sizeof(*table->by_text));
-	table->by_text[place] = (uint32_t)table->n;
+	by_name_insert(table->by_text, table->n, place, (uint32_t)table->n);
 	*number = (uint32_t)table->n++;
 	return 0;
 }

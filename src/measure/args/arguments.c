@@ -44,7 +44,8 @@ void arguments_free(struct arguments *arguments)
 	args_table_free(&arguments->table);
 }
 
-bool arguments_are_read(const struct arguments *arguments)
+/* Is anything asked for that reads arguments? */
+static bool are_read(const struct arguments *arguments)
 {
 	return arguments->has_filter || arguments->key_arg >= 0 || arguments->hist_arg >= 0 ||
 	       !selection_is_empty(&arguments->printed);
@@ -308,7 +309,7 @@ int arguments_resolve(struct arguments *arguments)
 	const size_t n_columns = arguments->sites->n_columns;
 	int err = 0;
 
-	if (!arguments_are_read(arguments))
+	if (!are_read(arguments))
 		return 0;
 	for (size_t i = 0; !err && i < arguments->sites->n_sites; i++)
 		err = resolve_site(arguments, &arguments->sites->sites[i], true);
@@ -321,7 +322,7 @@ int arguments_resolve(struct arguments *arguments)
 
 int arguments_resolve_later(struct arguments *arguments, size_t first, size_t n)
 {
-	if (!arguments_are_read(arguments))
+	if (!are_read(arguments))
 		return 0;
 	for (size_t i = first; i < first + n; i++) {
 		struct measured_site *site = &arguments->sites->sites[i];

@@ -49,9 +49,6 @@ struct arguments {
 void arguments_init(struct arguments *arguments, struct ocp_ctx *ctx, struct site_table *sites);
 void arguments_free(struct arguments *arguments);
 
-/* Is anything asked for that reads arguments? */
-bool arguments_are_read(const struct arguments *arguments);
-
 /* Are the hits of the probe filtered? */
 bool arguments_filter(const struct arguments *arguments, const struct column *column);
 

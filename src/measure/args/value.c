@@ -276,6 +276,8 @@ static void write_float(FILE *out, double real)
 		fputc('.', out);
 }
 
+static void write_value(FILE *out, const struct value *value);
+
 static void write_items(FILE *out, const struct value *value, const char *separator)
 {
 	for (unsigned int i = 0; i < value->n_items; i++) {
@@ -283,7 +285,7 @@ static void write_items(FILE *out, const struct value *value, const char *separa
 
 		if (i)
 			fputs(separator, out);
-		value_write(out, &item);
+		write_value(out, &item);
 	}
 	if (!value->is_cut)
 		return;
@@ -315,7 +317,7 @@ static void write_forced(FILE *out, const struct value *value)
 	}
 	fputs("lazy ", out);
 	item = value_item(value, 0);
-	value_write(out, &item);
+	write_value(out, &item);
 }
 
 static void write_custom(FILE *out, const struct value *value)
@@ -327,7 +329,7 @@ static void write_custom(FILE *out, const struct value *value)
 	fputc('>', out);
 }
 
-void value_write(FILE *out, const struct value *value)
+static void write_value(FILE *out, const struct value *value)
 {
 	switch (value->kind) {
 	case OCP_INT:
@@ -382,7 +384,7 @@ void value_write_args(FILE *out, const struct hit_record *record)
 		struct value value = value_of_arg(record, i);
 
 		fputc(' ', out);
-		value_write(out, &value);
+		write_value(out, &value);
 	}
 	if (record->n_left_out)
 		fprintf(out, " ... and %u more", record->n_left_out);

@@ -42,12 +42,10 @@ struct value value_of_arg(const struct hit_record *record, unsigned int arg);
 struct value value_item(const struct value *value, unsigned int i);
 
 /*
- * Write VALUE as OCaml would: 42, "abc", 3.14, 7L, (1, "x"), tag3(1, 2), [1; 2], [|1.; 2.|],
- * <closure>. What is cut ends with "...". Nothing but printable characters is written.
+ * Write all arguments as OCaml would, a space before each: 42, "abc", 3.14, 7L, (1, "x"),
+ * tag3(1, 2), [1; 2], [|1.; 2.|], <closure>. What is cut ends with "...". Nothing but printable
+ * characters is written.
  */
-void value_write(FILE *out, const struct value *value);
-
-/* All arguments, a space before each. */
 void value_write_args(FILE *out, const struct hit_record *record);
 
 #endif

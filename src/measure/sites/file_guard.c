@@ -73,9 +73,7 @@ static bool is_same_site(const struct ocp_program *x, const struct site *a,
 {
 	uint64_t off_a = 0, off_b = 0;
 
-	return strcmp(x->probes[a->probe].name, y->probes[b->probe].name) == 0 && a->va == b->va &&
-	       a->has_code == b->has_code && a->abi == b->abi &&
-	       a->tracer_semaphore_va == b->tracer_semaphore_va &&
+	return program_has_same_site(x, a, y, b) && a->va == b->va &&
 	       elf_file_va_to_off(x->elf, a->va, &off_a) ==
 		       elf_file_va_to_off(y->elf, b->va, &off_b) &&
 	       off_a == off_b;

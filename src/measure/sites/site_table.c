@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/by_name.h"
 #include "program/places.h"
 #include "elf/symbols.h"
 
@@ -76,24 +77,15 @@ void site_table_free(struct site_table *table)
 
 /* ---- columns -------------------------------------------------------------------------------- */
 
+static const char *name_of(const void *table, uint32_t number)
+{
+	return ((const struct site_table *)table)->columns[number].name;
+}
+
 /* Where NAME is in by_name, or should be. */
 static size_t place_of(const struct site_table *table, const char *name, bool *found)
 {
-	size_t low = 0, high = table->n_columns;
-
-	*found = false;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		int order = strcmp(table->columns[table->by_name[middle]].name, name);
-
-		if (order == 0)
-			*found = true;
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return by_name_place(table->by_name, table->n_columns, name_of, table, name, found);
 }
 
 ptrdiff_t site_table_find(const struct site_table *table, const char *name)
@@ -110,9 +102,7 @@ static int add_column(struct site_table *table, size_t place, const struct colum
 
 	if (!name)
 		return ctx_no_memory(table->ctx);
-	memmove(table->by_name + place + 1, table->by_name + place,
-		(table->n_columns - place) * sizeof(*table->by_name));
-	table->by_name[place] = (uint32_t)table->n_columns;
+	by_name_insert(table->by_name, table->n_columns, place, (uint32_t)table->n_columns);
 	table->columns[table->n_columns] = *column;
 	table->columns[table->n_columns++].name = name;
 	return 0;
@@ -447,13 +437,6 @@ int site_table_drop_left_out(struct site_table *table)
 
 /* ---- where in the source --------------------------------------------------------------------- */
 
-static int compare_vas(const void *a, const void *b)
-{
-	const struct symbol_of *x = a, *y = b;
-
-	return (x->va > y->va) - (x->va < y->va);
-}
-
 int site_table_keep(struct site_table *table, void *memory)
 {
 	void **kept = realloc(table->kept, (table->n_kept + 1) * sizeof(*kept));
@@ -485,9 +468,8 @@ static int read_file_symbols(struct site_table *table, const struct measured_fil
 		return 0;
 	}
 	for (size_t i = 0; !err && i < file->n_sites; i++) {
-		const struct symbol_of key = { .va = sites[i].site->va };
 		const struct symbol_of *found =
-			bsearch(&key, asked, file->n_sites, sizeof(*asked), compare_vas);
+			symbols_answer(asked, file->n_sites, sites[i].site->va);
 
 		sites[i].symbol = found ? found->name : NULL;
 		sites[i].symbol_off = found ? found->off : 0;

@@ -3,34 +3,34 @@
 #include <math.h>
 #include <string.h>
 
-#include "serve/body.h"
+#include "serve/strbuf.h"
 #include "unit.h"
 
-static void assert_body(struct body *body, const char *expected)
+static void assert_text(struct strbuf *buf, const char *expected)
 {
-	assert_false(body->is_short);
-	body_add(body, "", 1);
-	assert_string_equal(body->bytes, expected);
-	body_free(body);
+	assert_false(buf->is_short);
+	strbuf_add(buf, "", 1);
+	assert_string_equal(buf->bytes, expected);
+	strbuf_free(buf);
 }
 
 static void numbers(void **state)
 {
-	struct body body = { 0 };
+	struct strbuf buf = { 0 };
 
 	(void)state;
-	body_u64(&body, 0);
-	body_lit(&body, " ");
-	body_u64(&body, UINT64_MAX);
-	assert_body(&body, "0 18446744073709551615");
-	body_scaled(&body, 0, 9);
-	body_lit(&body, " ");
-	body_scaled(&body, 1, 9);
-	body_lit(&body, " ");
-	body_scaled(&body, 1500, 3);
-	body_lit(&body, " ");
-	body_scaled(&body, UINT64_MAX, 9);
-	assert_body(&body, "0.000000000 0.000000001 1.500 18446744073.709551615");
+	strbuf_u64(&buf, 0);
+	strbuf_lit(&buf, " ");
+	strbuf_u64(&buf, UINT64_MAX);
+	assert_text(&buf, "0 18446744073709551615");
+	strbuf_scaled(&buf, 0, 9);
+	strbuf_lit(&buf, " ");
+	strbuf_scaled(&buf, 1, 9);
+	strbuf_lit(&buf, " ");
+	strbuf_scaled(&buf, 1500, 3);
+	strbuf_lit(&buf, " ");
+	strbuf_scaled(&buf, UINT64_MAX, 9);
+	assert_text(&buf, "0.000000000 0.000000001 1.500 18446744073.709551615");
 }
 
 static void reals(void **state)
@@ -50,12 +50,12 @@ static void reals(void **state)
 		{ 1e300, 3, "9223372036854775.807" },
 		{ INFINITY, 9, "9223372036.854775807" },
 	};
-	struct body body = { 0 };
+	struct strbuf buf = { 0 };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(reals) / sizeof(reals[0]); i++) {
-		body_real(&body, reals[i].value, reals[i].decimals);
-		assert_body(&body, reals[i].expected);
+		strbuf_real(&buf, reals[i].value, reals[i].decimals);
+		assert_text(&buf, reals[i].expected);
 	}
 }
 
@@ -89,30 +89,30 @@ static const struct {
 
 static void strings_of_others(void **state)
 {
-	struct body body = { 0 };
+	struct strbuf buf = { 0 };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
-		body_label(&body, strings[i].string);
-		assert_body(&body, strings[i].label);
-		body_json(&body, strings[i].string);
-		assert_body(&body, strings[i].json);
+		strbuf_label(&buf, strings[i].string);
+		assert_text(&buf, strings[i].label);
+		strbuf_json(&buf, strings[i].string);
+		assert_text(&buf, strings[i].json);
 	}
-	body_json(&body, NULL);
-	assert_body(&body, "null");
+	strbuf_json(&buf, NULL);
+	assert_text(&buf, "null");
 }
 
 static void it_grows(void **state)
 {
-	struct body body = { 0 };
+	struct strbuf buf = { 0 };
 
 	(void)state;
 	for (size_t i = 0; i < 100000; i++)
-		body_lit(&body, "0123456789");
-	assert_int_equal(body.n, 1000000);
-	assert_memory_equal(body.bytes + 999990, "0123456789", 10);
-	body_free(&body);
-	assert_null(body.bytes);
+		strbuf_lit(&buf, "0123456789");
+	assert_int_equal(buf.n, 1000000);
+	assert_memory_equal(buf.bytes + 999990, "0123456789", 10);
+	strbuf_free(&buf);
+	assert_null(buf.bytes);
 }
 
 int main(void)

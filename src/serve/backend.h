@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What is answered to the process that speaks HTTP (see serve/front.h). */
-#ifndef SERVE_ANSWERS_H
-#define SERVE_ANSWERS_H
+/*
+ * The other side of serve/front.h, in the process that measures: it answers what the front asks
+ * over the channel. Which path asks for what is in serve/routes.c.
+ */
+#ifndef SERVE_BACKEND_H
+#define SERVE_BACKEND_H
 
 #include "serve/buckets.h"
 #include "serve/channel.h"
@@ -9,7 +12,7 @@
 #include "serve/metrics.h"
 
 /* What the answers are made from. */
-struct answers {
+struct backend {
 	struct ocp_ctx *ctx;
 	struct watch *watch;
 	struct control *control; /* NULL: nothing can be switched */
@@ -18,6 +21,6 @@ struct answers {
 };
 
 /* Answer ASKED, which anybody may have written. */
-void answers_make(struct answers *answers, const struct asked *asked, struct http_reply *reply);
+void backend_answer(struct backend *backend, const struct asked *asked, struct http_reply *reply);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a journal's file says: writing and parsing it. The format is described in journal.c. */
-#ifndef PROCESS_JOURNAL_TEXT_H
-#define PROCESS_JOURNAL_TEXT_H
+/* What a journal's file says: writing and parsing it. See journal_format.c. */
+#ifndef PROCESS_JOURNAL_FORMAT_H
+#define PROCESS_JOURNAL_FORMAT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,10 +9,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 #include "base/ctx.h"
-#include "process/journal.h"
-
-/* The line that changes, at a fixed place: "progress DONE BEGUN". */
-enum { PROGRESS_BYTES = 30 };
+#include "process/journal_search.h"
 
 struct process_id {
 	pid_t pid;
@@ -49,8 +46,11 @@ void journal_write(FILE *f, const struct journal_header *header,
 		   const struct journal_entry *entries, size_t n, size_t done, size_t begun,
 		   long *progress_at);
 
-/* The progress as it stands in the file. */
-void journal_progress_text(char text[PROGRESS_BYTES + 1], size_t done, size_t begun);
+/*
+ * Overwrite the progress, which stands at AT in FD, and return 0 or -errno. The write lies within
+ * one page: a signal takes effect before it or after it.
+ */
+int journal_write_progress(int fd, off_t at, size_t done, size_t begun);
 
 int journal_add_entry(struct ocp_ctx *ctx, struct journal_entry **entries, size_t *n,
 		      const struct journal_entry *entry);

@@ -1,5 +1,28 @@
 // SPDX-License-Identifier: MIT
-#include "process/journal_text.h"
+/*
+ * A journal is
+ *
+ *	ocaml-probes journal 2
+ *	boot BOOT-ID
+ *	pid-namespace INODE
+ *	target PID START-TIME
+ *	program HASH
+ *	tool PID START-TIME
+ *	promise | update
+ *	progress DONE BEGUN
+ *	enable NAME COUNT-BEFORE COUNT-AFTER
+ *	disable NAME COUNT-BEFORE COUNT-AFTER
+ *	end
+ *
+ * in a file PID.START-TIME.TOOL-PID.TIME: several tools may hold one process, and one tool several
+ * times. Only that the name starts with a digit counts, the rest is for people and uniqueness.
+ * A process is its pid and its start time (pids come round again), and both mean something within
+ * one boot and one pid namespace only. An exec changes neither, but HASH.
+ *
+ * The actions stand in the order in which they are done; the first DONE of them are done, and those
+ * from BEGUN on are not begun. The progress has a fixed length: it is overwritten in place.
+ */
+#include "process/journal_format.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -8,10 +31,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/interrupted.h"
 #include "process/auxv.h"
 #include "process/memory.h"
 #include "process/proc_file.h"
+
+/* The line that changes, at a fixed place: "progress DONE BEGUN". */
+enum { PROGRESS_BYTES = 30 };
 
 #define MAGIC "ocaml-probes journal 2"
 /* Of promises only, with "applied" or "pending" for the kind and the progress, no program, and
@@ -93,9 +121,24 @@ void journal_free_entries(struct journal_entry *entries, size_t n)
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-void journal_progress_text(char text[PROGRESS_BYTES + 1], size_t done, size_t begun)
+static void progress_text(char text[PROGRESS_BYTES + 1], size_t done, size_t begun)
 {
 	snprintf(text, PROGRESS_BYTES + 1, "progress %010zu %010zu", done, begun);
+}
+
+int journal_write_progress(int fd, off_t at, size_t done, size_t begun)
+{
+	struct interruptions interruptions = { 0 };
+	char text[PROGRESS_BYTES + 1];
+	ssize_t n;
+
+	progress_text(text, done, begun);
+	do
+		n = pwrite(fd, text, PROGRESS_BYTES, at);
+	while (n < 0 && is_interrupted(&interruptions));
+	if (n == PROGRESS_BYTES)
+		return 0;
+	return n < 0 ? -errno : -EIO;
 }
 
 void journal_write(FILE *f, const struct journal_header *header,
@@ -111,7 +154,7 @@ void journal_write(FILE *f, const struct journal_header *header,
 	fprintf(f, "tool %d %" PRIu64 "\n", (int)header->tool.pid, header->tool.start_time);
 	fprintf(f, "%s\n", header->kind == JOURNAL_PROMISE ? "promise" : "update");
 	*progress_at = ftell(f);
-	journal_progress_text(progress, done, begun);
+	progress_text(progress, done, begun);
 	fprintf(f, "%s\n", progress);
 	for (size_t i = 0; i < n; i++)
 		if (entries[i].count_before != entries[i].count_after)

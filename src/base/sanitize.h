@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Other people's text on its way to a terminal. */
-#ifndef BASE_HARMLESS_H
-#define BASE_HARMLESS_H
+#ifndef BASE_SANITIZE_H
+#define BASE_SANITIZE_H
 
 #include <stddef.h>
 
@@ -10,7 +10,7 @@
  * These are the control characters, those of C1 in UTF-8 as well (U+009B is ESC [ by itself), and
  * what turns the direction of the line.
  */
-static inline size_t harmful_bytes(const char *at)
+static inline size_t unsafe_bytes(const char *at)
 {
 	const unsigned char *c = (const unsigned char *)at;
 

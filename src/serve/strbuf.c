@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "serve/body.h"
+#include "serve/strbuf.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,34 +11,34 @@ static const uint64_t powers_of_10[] = {
 	1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000,
 };
 
-void body_free(struct body *body)
+void strbuf_free(struct strbuf *buf)
 {
-	free(body->bytes);
-	*body = (struct body){ 0 };
+	free(buf->bytes);
+	*buf = (struct strbuf){ 0 };
 }
 
-bool body_make_room(struct body *body, size_t n)
+bool strbuf_make_room(struct strbuf *buf, size_t n)
 {
-	size_t room = body->room ? body->room : FIRST_ROOM;
+	size_t room = buf->room ? buf->room : FIRST_ROOM;
 	char *grown;
 
-	if (body->is_short)
+	if (buf->is_short)
 		return false;
-	while (room - body->n <= n)
+	while (room - buf->n <= n)
 		room *= 2;
-	grown = realloc(body->bytes, room);
+	grown = realloc(buf->bytes, room);
 	if (!grown) {
-		body->is_short = true;
+		buf->is_short = true;
 		return false;
 	}
-	body->bytes = grown;
-	body->room = room;
+	buf->bytes = grown;
+	buf->room = room;
 	return true;
 }
 
-void body_str(struct body *body, const char *string)
+void strbuf_str(struct strbuf *buf, const char *string)
 {
-	body_add(body, string, strlen(string));
+	strbuf_add(buf, string, strlen(string));
 }
 
 /* Write VALUE so that it ends before END, with N_LEAST digits or more; returns where it begins. */
@@ -53,15 +53,15 @@ static char *write_digits(char *end, uint64_t value, unsigned int n_least)
 	return at;
 }
 
-void body_u64(struct body *body, uint64_t value)
+void strbuf_u64(struct strbuf *buf, uint64_t value)
 {
 	char digits[MAX_DIGITS], *end = digits + sizeof(digits);
 	const char *at = write_digits(end, value, 1);
 
-	body_add(body, at, (size_t)(end - at));
+	strbuf_add(buf, at, (size_t)(end - at));
 }
 
-void body_scaled(struct body *body, uint64_t value, unsigned int decimals)
+void strbuf_scaled(struct strbuf *buf, uint64_t value, unsigned int decimals)
 {
 	char digits[MAX_DIGITS + 1], *end = digits + sizeof(digits), *at;
 	const uint64_t power = powers_of_10[decimals];
@@ -69,10 +69,10 @@ void body_scaled(struct body *body, uint64_t value, unsigned int decimals)
 	at = write_digits(end, value % power, decimals);
 	*--at = '.';
 	at = write_digits(at, value / power, 1);
-	body_add(body, at, (size_t)(end - at));
+	strbuf_add(buf, at, (size_t)(end - at));
 }
 
-void body_real(struct body *body, double value, unsigned int decimals)
+void strbuf_real(struct strbuf *buf, double value, unsigned int decimals)
 {
 	const double power = (double)powers_of_10[decimals];
 
@@ -80,9 +80,9 @@ void body_real(struct body *body, double value, unsigned int decimals)
 	if (!(value > 0))
 		value = 0;
 	if (value * power < 0x1p63)
-		body_scaled(body, (uint64_t)llround(value * power), decimals);
+		strbuf_scaled(buf, (uint64_t)llround(value * power), decimals);
 	else
-		body_scaled(body, INT64_MAX, decimals);
+		strbuf_scaled(buf, INT64_MAX, decimals);
 }
 
 /* ---- strings of others ---------------------------------------------------------------------- */
@@ -126,7 +126,7 @@ static const bool is_plain[256] = {
 };
 
 /* Add STRING; ESCAPE gives what stands for an ASCII character, or NULL for itself. */
-static void add_escaped(struct body *body, const char *string,
+static void add_escaped(struct strbuf *buf, const char *string,
 			const char *(*escape)(unsigned char c, char scratch[8]))
 {
 	const unsigned char *at = (const unsigned char *)string, *plain = at;
@@ -146,11 +146,11 @@ static void add_escaped(struct body *body, const char *string,
 			at += n;
 			continue;
 		}
-		body_add(body, (const char *)plain, (size_t)(at - plain));
-		body_str(body, instead);
+		strbuf_add(buf, (const char *)plain, (size_t)(at - plain));
+		strbuf_str(buf, instead);
 		plain = ++at;
 	}
-	body_add(body, (const char *)plain, (size_t)(at - plain));
+	strbuf_add(buf, (const char *)plain, (size_t)(at - plain));
 }
 
 static const char *escape_label(unsigned char c, char scratch[8])
@@ -185,18 +185,18 @@ static const char *escape_json(unsigned char c, char scratch[8])
 	return scratch;
 }
 
-void body_label(struct body *body, const char *string)
+void strbuf_label(struct strbuf *buf, const char *string)
 {
-	add_escaped(body, string, escape_label);
+	add_escaped(buf, string, escape_label);
 }
 
-void body_json(struct body *body, const char *string)
+void strbuf_json(struct strbuf *buf, const char *string)
 {
 	if (!string) {
-		body_lit(body, "null");
+		strbuf_lit(buf, "null");
 		return;
 	}
-	body_lit(body, "\"");
-	add_escaped(body, string, escape_json);
-	body_lit(body, "\"");
+	strbuf_lit(buf, "\"");
+	add_escaped(buf, string, escape_json);
+	strbuf_lit(buf, "\"");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "top/sight.h"
+#include "top/view_snapshot.h"
 
 #include <errno.h>
 #include <math.h>
@@ -44,7 +44,7 @@ static size_t pair_bytes(const struct watch_pair *pair)
 }
 
 /* Count what there is; returns the bytes of its texts, and of its pids before them. */
-static size_t size_up(struct sight *seen, const struct watch *watch, size_t *n_pids)
+static size_t size_up(struct view_snapshot *seen, const struct watch *watch, size_t *n_pids)
 {
 	size_t bytes = 0;
 
@@ -87,7 +87,7 @@ static void copy_target(struct seen_target *to, const struct watch_target *from,
 		*(*pids)++ = from->pids[i];
 }
 
-static void copy_probes(struct sight *seen, size_t target, const struct watch_target *from,
+static void copy_probes(struct view_snapshot *seen, size_t target, const struct watch_target *from,
 			struct seen_probe **to, char **at)
 {
 	size_t n_rates = 0;
@@ -121,7 +121,7 @@ static void copy_probes(struct sight *seen, size_t target, const struct watch_ta
 	seen->targets[target].rate = n_rates || !from->n_probes ? rate : NAN;
 }
 
-static void copy_pairs(struct sight *seen, size_t target, const struct watch_target *from,
+static void copy_pairs(struct view_snapshot *seen, size_t target, const struct watch_target *from,
 		       struct seen_pair **to, char **at)
 {
 	for (size_t i = 0; i < from->n_pairs; i++) {
@@ -145,9 +145,9 @@ static void copy_pairs(struct sight *seen, size_t target, const struct watch_tar
 	}
 }
 
-struct sight *sight_take(const struct watch *watch)
+struct view_snapshot *view_snapshot_take(const struct watch *watch)
 {
-	struct sight *seen = calloc(1, sizeof(*seen));
+	struct view_snapshot *seen = calloc(1, sizeof(*seen));
 	struct seen_probe *probes;
 	struct seen_pair *pairs;
 	size_t bytes, n_pids;
@@ -162,7 +162,7 @@ struct sight *sight_take(const struct watch *watch)
 	seen->pairs = pairs = calloc(seen->n_pairs + 1, sizeof(*pairs));
 	seen->texts = pids = malloc(n_pids * sizeof(*pids) + bytes + 1);
 	if (!seen->targets || !probes || !pairs || !pids) {
-		sight_free(seen);
+		view_snapshot_free(seen);
 		return NULL;
 	}
 	at = (char *)(pids + n_pids);
@@ -178,7 +178,7 @@ struct sight *sight_take(const struct watch *watch)
 	return seen;
 }
 
-void sight_free(struct sight *seen)
+void view_snapshot_free(struct view_snapshot *seen)
 {
 	if (!seen)
 		return;
@@ -200,7 +200,7 @@ static void read_history(const struct watch *watch, const struct seen_probe *pro
 				: NAN;
 }
 
-int sight_copy_history(struct sight *seen, const struct watch *watch)
+int view_snapshot_copy_history(struct view_snapshot *seen, const struct watch *watch)
 {
 	if (seen->history)
 		return 0;
@@ -212,8 +212,8 @@ int sight_copy_history(struct sight *seen, const struct watch *watch)
 	return 0;
 }
 
-void sight_history(const struct sight *seen, const struct watch *watch,
-		   const struct seen_probe *probe, float *rates)
+void view_snapshot_history(const struct view_snapshot *seen, const struct watch *watch,
+			   const struct seen_probe *probe, float *rates)
 {
 	const size_t i = (size_t)(probe - seen->probes);
 
@@ -223,7 +223,8 @@ void sight_history(const struct sight *seen, const struct watch *watch,
 		read_history(watch, probe, rates);
 }
 
-const struct seen_target *sight_find_target(const struct sight *seen, const char *exe)
+const struct seen_target *view_snapshot_find_target(const struct view_snapshot *seen,
+						    const char *exe)
 {
 	for (size_t t = 0; t < seen->n_targets; t++)
 		if (strcmp(seen->targets[t].exe, exe) == 0)
@@ -231,7 +232,8 @@ const struct seen_target *sight_find_target(const struct sight *seen, const char
 	return NULL;
 }
 
-struct seen_probe *sight_find_probe(const struct sight *seen, const char *exe, const char *name)
+struct seen_probe *view_snapshot_find_probe(const struct view_snapshot *seen, const char *exe,
+					    const char *name)
 {
 	for (size_t i = 0; i < seen->n_probes; i++) {
 		struct seen_probe *probe = &seen->probes[i];

@@ -3,8 +3,8 @@
  * What a watch knew at one moment, copied out of it: what is on the screen stays as it is while the
  * watch goes on, and can be held against what comes later.
  */
-#ifndef TOP_SIGHT_H
-#define TOP_SIGHT_H
+#ifndef TOP_VIEW_SNAPSHOT_H
+#define TOP_VIEW_SNAPSHOT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 
 struct seen_probe {
 	const char *name;
-	size_t target; /* its number in the sight and in the watch */
+	size_t target; /* its number in the snapshot and in the watch */
 	size_t index;  /* its number in the watch's target */
 	uint64_t hits;
 	double rate; /* NAN: not known yet */
@@ -44,7 +44,7 @@ struct seen_target {
 	const char *filter_mismatch;
 };
 
-struct sight {
+struct view_snapshot {
 	int64_t time_ns; /* CLOCK_REALTIME */
 	struct seen_target *targets;
 	size_t n_targets;
@@ -59,20 +59,22 @@ struct sight {
 };
 
 /* NULL: memory is short. */
-struct sight *sight_take(const struct watch *watch);
-void sight_free(struct sight *sight);
+struct view_snapshot *view_snapshot_take(const struct watch *watch);
+void view_snapshot_free(struct view_snapshot *snapshot);
 
-/* Copy the last minute as well. WATCH is as it was for sight_take. Returns 0 or -ENOMEM. */
-int sight_copy_history(struct sight *sight, const struct watch *watch);
+/* Copy the last minute as well. WATCH is as it was for view_snapshot_take. Returns 0 or -ENOMEM. */
+int view_snapshot_copy_history(struct view_snapshot *snapshot, const struct watch *watch);
 /*
  * The last minute of PROBE: WATCH_COLUMNS rates. Without a copy, of WATCH, which is as it was for
- * sight_take.
+ * view_snapshot_take.
  */
-void sight_history(const struct sight *sight, const struct watch *watch,
-		   const struct seen_probe *probe, float *rates);
+void view_snapshot_history(const struct view_snapshot *snapshot, const struct watch *watch,
+			   const struct seen_probe *probe, float *rates);
 
 /* The target that runs EXE, or the probe NAME of it; NULL: there is none. */
-const struct seen_target *sight_find_target(const struct sight *sight, const char *exe);
-struct seen_probe *sight_find_probe(const struct sight *sight, const char *exe, const char *name);
+const struct seen_target *view_snapshot_find_target(const struct view_snapshot *snapshot,
+						    const char *exe);
+struct seen_probe *view_snapshot_find_probe(const struct view_snapshot *snapshot, const char *exe,
+					    const char *name);
 
 #endif

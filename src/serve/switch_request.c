@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "serve/order.h"
+#include "serve/switch_request.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "cli/cli.h"
 #include "base/plural.h"
 
-struct order {
+struct wanted {
 	struct json_object *root; /* what the strings are in */
 	const char *exe, *probe;
 	const char *container, *pod; /* NULL: in none */
@@ -30,7 +30,7 @@ enum {
 	UNAVAILABLE = 503,
 };
 
-void order_log(const char *peer, const char *fmt, ...)
+void switch_request_log(const char *peer, const char *fmt, ...)
 {
 	char text[1024], when[32];
 	const time_t now = time(NULL);
@@ -58,32 +58,32 @@ static const char *text_of(struct json_object *value)
 }
 
 /* Take one member; false if its value will not do. */
-static bool take_member(struct order *order, const char *name, struct json_object *value)
+static bool take_member(struct wanted *wanted, const char *name, struct json_object *value)
 {
 	const char *text = text_of(value);
 
 	if (strcmp(name, "exe") == 0)
-		return (order->exe = text);
+		return (wanted->exe = text);
 	if (strcmp(name, "probe") == 0)
-		return (order->probe = text);
+		return (wanted->probe = text);
 	if (strcmp(name, "container_id") == 0)
-		return (order->container = text) || json_object_is_type(value, json_type_null);
+		return (wanted->container = text) || json_object_is_type(value, json_type_null);
 	if (strcmp(name, "pod_uid") == 0)
-		return (order->pod = text) || json_object_is_type(value, json_type_null);
+		return (wanted->pod = text) || json_object_is_type(value, json_type_null);
 	if (strcmp(name, "pid") == 0)
 		return json_object_is_type(value, json_type_null);
 	if (strcmp(name, "what") == 0) {
-		order->is_handler = text && strcmp(text, "handler") == 0;
-		return order->is_handler || (text && strcmp(text, "counter") == 0);
+		wanted->is_handler = text && strcmp(text, "handler") == 0;
+		return wanted->is_handler || (text && strcmp(text, "counter") == 0);
 	}
 	if (strcmp(name, "on") == 0) {
-		order->on = json_object_get_boolean(value);
+		wanted->on = json_object_get_boolean(value);
 		return json_object_is_type(value, json_type_boolean);
 	}
 	return false;
 }
 
-static struct json_object *parse(const struct order_request *request)
+static struct json_object *parse(const struct switch_request *request)
 {
 	/* For json-c a zero byte is the end, whatever comes behind it. */
 	const bool is_text = strlen(request->body) == request->n_body;
@@ -98,9 +98,9 @@ static struct json_object *parse(const struct order_request *request)
 	return root;
 }
 
-/* False, and REPLY says why, if the body is no order. */
-static bool read_order(const struct order_request *request, struct order *order,
-		       struct http_reply *reply)
+/* False, and REPLY says why, if the body is no wanted. */
+static bool read_wanted(const struct switch_request *request, struct wanted *wanted,
+			struct http_reply *reply)
 {
 	static const char *const names[] = { "exe", "probe", "what", "on" };
 	static const char hint[] = "{\"exe\": PATH, \"probe\": NAME, \"what\": \"handler\" or "
@@ -108,24 +108,24 @@ static bool read_order(const struct order_request *request, struct order *order,
 	struct json_object_iterator at, end;
 	char why[128];
 
-	order->root = parse(request);
-	if (!json_object_is_type(order->root, json_type_object)) {
+	wanted->root = parse(request);
+	if (!json_object_is_type(wanted->root, json_type_object)) {
 		http_error(reply, BAD_REQUEST, "the body is not an object in JSON", hint);
 		return false;
 	}
-	at = json_object_iter_begin(order->root);
-	end = json_object_iter_end(order->root);
+	at = json_object_iter_begin(wanted->root);
+	end = json_object_iter_end(wanted->root);
 	for (; !json_object_iter_equal(&at, &end); json_object_iter_next(&at)) {
 		const char *name = json_object_iter_peek_name(&at);
 
-		if (take_member(order, name, json_object_iter_peek_value(&at)))
+		if (take_member(wanted, name, json_object_iter_peek_value(&at)))
 			continue;
 		snprintf(why, sizeof(why), "'%.40s' is not expected, or has a wrong value", name);
 		http_error(reply, BAD_REQUEST, why, hint);
 		return false;
 	}
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (json_object_object_get_ex(order->root, names[i], NULL))
+		if (json_object_object_get_ex(wanted->root, names[i], NULL))
 			continue;
 		snprintf(why, sizeof(why), "'%s' is missing", names[i]);
 		http_error(reply, BAD_REQUEST, why, hint);
@@ -164,39 +164,40 @@ static unsigned int status_of(int err)
 static void reply_done(struct http_reply *reply, bool changed, size_t n_processes)
 {
 	reply->type = "application/json";
-	body_str(&reply->body, changed ? "{\"changed\":true,\"processes\":"
-				       : "{\"changed\":false,\"processes\":");
-	body_u64(&reply->body, n_processes);
-	body_lit(&reply->body, "}\n");
+	strbuf_str(&reply->body, changed ? "{\"changed\":true,\"processes\":"
+					 : "{\"changed\":false,\"processes\":");
+	strbuf_u64(&reply->body, n_processes);
+	strbuf_lit(&reply->body, "}\n");
 }
 
-static void obey(struct ocp_ctx *ctx, struct watch *watch, const struct order *order, size_t number,
-		 const char *peer, struct http_reply *reply)
+static void obey(struct ocp_ctx *ctx, struct watch *watch, const struct wanted *wanted,
+		 size_t number, const char *peer, struct http_reply *reply)
 {
 	const struct watch_target *target = watch_target(watch, number);
-	const ptrdiff_t probe = watch_find_probe(target, order->probe);
+	const ptrdiff_t probe = watch_find_probe(target, wanted->probe);
 	const bool was_counted = probe >= 0 && target->probes[probe].is_counted;
-	const char *what = order->is_handler ? "handlers" : "counter",
-		   *to = order->on ? "on" : "off";
+	const char *what = wanted->is_handler ? "handlers" : "counter",
+		   *to = wanted->on ? "on" : "off";
 	size_t n = target->n_pids;
 	int err;
 
-	if (order->is_handler) {
+	if (wanted->is_handler) {
 		n = 0;
-		err = watch_switch_handler(watch, number, order->probe, order->on, &n);
+		err = watch_switch_handler(watch, number, wanted->probe, wanted->on, &n);
 	} else {
-		err = watch_switch_counter(watch, number, order->probe, order->on);
+		err = watch_switch_counter(watch, number, wanted->probe, wanted->on);
 	}
 	if (err) {
-		n = order->is_handler ? n : 0;
-		order_log(peer, "%s of %s in %s %s: %zu process%s, then: %s", what, order->probe,
-			  target->title, to, n, plural_es(n), ocp_error(ctx));
+		n = wanted->is_handler ? n : 0;
+		switch_request_log(peer, "%s of %s in %s %s: %zu process%s, then: %s", what,
+				   wanted->probe, target->title, to, n, plural_es(n),
+				   ocp_error(ctx));
 		http_error(reply, status_of(err), ocp_error(ctx), ocp_hint(ctx));
 		return;
 	}
-	order_log(peer, "%s of %s in %s %s: %zu process%s", what, order->probe, target->title, to,
-		  n, plural_es(n));
-	reply_done(reply, order->is_handler ? n > 0 : was_counted != order->on, n);
+	switch_request_log(peer, "%s of %s in %s %s: %zu process%s", what, wanted->probe,
+			   target->title, to, n, plural_es(n));
+	reply_done(reply, wanted->is_handler ? n > 0 : was_counted != wanted->on, n);
 }
 
 static bool is_same(const char *a, const char *b)
@@ -204,15 +205,15 @@ static bool is_same(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* The number of the target that ORDER is for, or -1. */
-static ptrdiff_t find_target(const struct watch *watch, const struct order *order)
+/* The number of the target that WANTED is for, or -1. */
+static ptrdiff_t find_target(const struct watch *watch, const struct wanted *wanted)
 {
 	for (size_t i = 0; i < watch_target_count(watch); i++) {
 		const struct watch_target *target = watch_target(watch, i);
 
-		if (strcmp(target->exe, order->exe) == 0 &&
-		    is_same(target->container, order->container) &&
-		    (target->container || is_same(target->pod, order->pod)))
+		if (strcmp(target->exe, wanted->exe) == 0 &&
+		    is_same(target->container, wanted->container) &&
+		    (target->container || is_same(target->pod, wanted->pod)))
 			return (ptrdiff_t)i;
 	}
 	return -1;
@@ -226,26 +227,27 @@ static bool is_in_containers(const struct watch *watch, const char *exe)
 	return false;
 }
 
-void order_answer(struct ocp_ctx *ctx, struct watch *watch, const struct order_request *request,
-		  struct http_reply *reply)
+void switch_request_answer(struct ocp_ctx *ctx, struct watch *watch,
+			   const struct switch_request *request, struct http_reply *reply)
 {
-	struct order order = { 0 };
+	struct wanted wanted = { 0 };
 	ptrdiff_t target;
 
-	if (!read_order(request, &order, reply)) {
-		order_log(request->peer, "refused to switch: the body is no order");
-	} else if ((target = find_target(watch, &order)) < 0) {
-		order_log(request->peer, "refused to switch: %s is not watched", order.exe);
+	if (!read_wanted(request, &wanted, reply)) {
+		switch_request_log(request->peer, "refused to switch: the body is no request");
+	} else if ((target = find_target(watch, &wanted)) < 0) {
+		switch_request_log(request->peer, "refused to switch: %s is not watched",
+				   wanted.exe);
 		http_error(reply, NOT_FOUND, "this program is not watched",
-			   is_in_containers(watch, order.exe)
+			   is_in_containers(watch, wanted.exe)
 				   ? "it runs in containers: 'container_id' says in which"
 				   : NULL);
-	} else if (watch_find_probe(watch_target(watch, (size_t)target), order.probe) < 0) {
-		order_log(request->peer, "refused to switch: %s has no probe %s", order.exe,
-			  order.probe);
+	} else if (watch_find_probe(watch_target(watch, (size_t)target), wanted.probe) < 0) {
+		switch_request_log(request->peer, "refused to switch: %s has no probe %s",
+				   wanted.exe, wanted.probe);
 		http_error(reply, NOT_FOUND, "the program has no probe of this name", NULL);
 	} else {
-		obey(ctx, watch, &order, (size_t)target, request->peer, reply);
+		obey(ctx, watch, &wanted, (size_t)target, request->peer, reply);
 	}
-	json_object_put(order.root);
+	json_object_put(wanted.root);
 }

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BASE_SIGNALS_H
+#define BASE_SIGNALS_H
+
+#include <signal.h>
+
+/* Add SIGNAL to SET, which is to be blocked: a blocked signal comes even if it was ignored (nohup). */
+static inline void signals_add_unless_ignored(sigset_t *set, int signal)
+{
+	struct sigaction action;
+
+	if (sigaction(signal, NULL, &action) != 0 || action.sa_handler != SIG_IGN)
+		sigaddset(set, signal);
+}
+
+#endif

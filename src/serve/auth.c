@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+#include "serve/auth.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+
+enum { FORBIDDEN = 403, UNAUTHORIZED = 401, UNSUPPORTED_MEDIA_TYPE = 415 };
+
+int auth_init(struct ocp_ctx *ctx, const struct hosts *hosts, struct auth *auth)
+{
+	unsigned char random[TOKEN_BYTES];
+
+	*auth = (struct auth){ .hosts = hosts };
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return ctx_error(ctx, -EIO, "getrandom: no random numbers for the token");
+	for (size_t i = 0; i < TOKEN_BYTES; i++)
+		snprintf(auth->token + 2 * i, 3, "%02x", random[i]);
+	return 0;
+}
+
+/* How long it takes says nothing of where they differ. */
+static bool is_token(const struct auth *auth, const char *text)
+{
+	const size_t bytes = strlen(auth->token);
+	unsigned char difference = 0;
+
+	if (strlen(text) != bytes)
+		return false;
+	for (size_t i = 0; i < bytes; i++)
+		difference |= (unsigned char)(text[i] ^ auth->token[i]);
+	return difference == 0;
+}
+
+static bool is_authorized(const struct auth *auth, const struct auth_request *request)
+{
+	static const char scheme[] = "Bearer ";
+	const struct auth_header *header = &request->authorization;
+
+	return header->n == 1 && strncasecmp(header->value, scheme, sizeof(scheme) - 1) == 0 &&
+	       is_token(auth, header->value + sizeof(scheme) - 1);
+}
+
+/*
+ * Browsers say where the page is from that sends a POST; other programs do not. A proxy, whose name
+ * was given, may be asked by https.
+ */
+static bool is_same_origin(const struct auth *auth, const struct auth_request *request)
+{
+	static const char http[] = "http://", https[] = "https://";
+	const struct auth_header *origin = &request->origin;
+
+	if (!origin->n)
+		return true;
+	if (origin->n > 1 || !request->host)
+		return false;
+	if (strncmp(origin->value, http, sizeof(http) - 1) == 0)
+		return strcasecmp(origin->value + sizeof(http) - 1, request->host) == 0;
+	return strncmp(origin->value, https, sizeof(https) - 1) == 0 &&
+	       hosts_is_named(auth->hosts, request->host) &&
+	       strcasecmp(origin->value + sizeof(https) - 1, request->host) == 0;
+}
+
+static bool is_json(const struct auth_request *request)
+{
+	static const char type[] = "application/json";
+	const char *rest;
+
+	if (request->content_type.n != 1 ||
+	    strncasecmp(request->content_type.value, type, sizeof(type) - 1) != 0)
+		return false;
+	rest = request->content_type.value + sizeof(type) - 1;
+	rest += strspn(rest, " \t");
+	return !*rest || *rest == ';';
+}
+
+const char *auth_refuse(const struct auth *auth, const struct auth_request *request,
+			struct http_reply *reply)
+{
+	if (!is_same_origin(auth, request)) {
+		http_error(reply, FORBIDDEN, "Origin is another server", NULL);
+		return "another Origin";
+	}
+	if (!is_authorized(auth, request)) {
+		http_error(reply, UNAUTHORIZED, "the token is missing or wrong",
+			   "open the address that was printed when the server started");
+		return "no token, or a wrong one";
+	}
+	if (!is_json(request)) {
+		http_error(reply, UNSUPPORTED_MEDIA_TYPE, "Content-Type is not application/json",
+			   NULL);
+		return "not application/json";
+	}
+	return NULL;
+}
