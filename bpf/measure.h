@@ -135,7 +135,7 @@ enum {
 };
 
 struct measure_site {
-	__u32 column; /* of its probe */
+	__u32 probe_index; /* of its probe */
 	__u32 flags;
 	__u32 first_role; /* in `roles` */
 	__u32 n_roles;
@@ -235,7 +235,7 @@ struct measure_histogram {
 
 struct measure_key {
 	__u32 id; /* of the thread or process */
-	__u32 column;
+	__u32 probe_index;
 };
 
 struct measure_keyed {
@@ -258,9 +258,10 @@ struct measure_losses {
 };
 
 /* Its probe, and above it filter_mismatch() of args.h. */
-static inline __attribute__((always_inline)) __u64 measure_mismatch(__u32 column, __u32 mismatch)
+static inline __attribute__((always_inline)) __u64 measure_mismatch(__u32 probe_index,
+								    __u32 mismatch)
 {
-	return (__u64)mismatch << 32 | column;
+	return (__u64)mismatch << 32 | probe_index;
 }
 
 _Static_assert(sizeof(struct measure_config) == 112, "shared by two compilers");

@@ -307,7 +307,7 @@ static __always_inline void count_mismatch(const struct measure_site *site, __u3
 	if (!lost)
 		return;
 	add(&lost->filter_mismatches, 1);
-	lost->last_mismatch = measure_mismatch(site->column, mismatch);
+	lost->last_mismatch = measure_mismatch(site->probe_index, mismatch);
 }
 
 /* A verdict of the filter: is the lowest bit set? The mismatch is above it. */

@@ -221,7 +221,7 @@ static __always_inline void count_keyed(const struct measure_site *site,
 {
 	struct measure_key key = {
 		.id = config.keyed_by == MEASURE_BY_TID ? ids->pid : ids->tgid,
-		.column = site->column,
+		.probe_index = site->probe_index,
 	};
 	struct measure_keyed *slot = bpf_map_lookup_elem(&keyed, &key);
 

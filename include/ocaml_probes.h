@@ -376,7 +376,7 @@ OCP_API int ocp_actions_disable_all(struct ocp_actions *actions);
  * stop.
  *
  * While an update of another process is carried out, a journal file says what it is to do and how
- * far it has got: should the caller be killed, ocp_process_examine and ocp_process_repair know. If
+ * far it has got: should the caller be killed, ocp_process_diagnose and ocp_process_repair know. If
  * the file cannot be written, the update is carried out without it and the log says so
  * (OCP_LOG_INFO). An update of one probe needs none, nor does the caller's own process.
  */
@@ -430,7 +430,7 @@ struct ocp_finding {
  * stopping the process. When there are some it looks again until nothing changes any more, so that
  * what another tool is in the middle of is not reported (up to a second).
  */
-OCP_API int ocp_process_examine(struct ocp_process *proc, struct ocp_findings **out);
+OCP_API int ocp_process_diagnose(struct ocp_process *proc, struct ocp_findings **out);
 OCP_API void ocp_findings_free(struct ocp_findings *findings);
 OCP_API size_t ocp_findings_count(const struct ocp_findings *findings);
 OCP_API const struct ocp_finding *ocp_findings_get(const struct ocp_findings *findings,

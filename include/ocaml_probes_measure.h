@@ -424,14 +424,14 @@ OCP_API int ocp_sample_difference(const struct ocp_sample *later, const struct o
 
 /*
  * Let METER, which is attached, go on measuring when it is freed and the caller has ended: its maps
- * and links get names below OCP_KEPT_FOLDER/NAME (the layout of the maps is in bpf/measure.h). NAME
+ * and links get names below OCP_PINNED_FOLDER/NAME (the layout of the maps is in bpf/measure.h). NAME
  * is of A-Z a-z 0-9 _ -. -EEXIST if it is taken. Nobody watches over the files then
  * (ocp_meter_refresh): do not overwrite them in place.
  */
-#define OCP_KEPT_FOLDER "/sys/fs/bpf/ocaml-probes"
-OCP_API int ocp_meter_keep(struct ocp_meter *meter, const char *name);
+#define OCP_PINNED_FOLDER "/sys/fs/bpf/ocaml-probes"
+OCP_API int ocp_meter_pin(struct ocp_meter *meter, const char *name);
 /* Could something be kept under NAME, as things are? Before there is a meter. */
-OCP_API int ocp_kept_check(struct ocp_ctx *ctx, const char *name);
+OCP_API int ocp_pinned_check(struct ocp_ctx *ctx, const char *name);
 
 /*
  * The kept meter called NAME, to be read. Freeing it lets it go on; ocp_meter_detach ends it, and
@@ -439,16 +439,16 @@ OCP_API int ocp_kept_check(struct ocp_ctx *ctx, const char *name);
  * incomplete or its maps have changed, -EPROTO if another version of this library kept it, -EPERM
  * if a user other than root and the caller's could have changed it.
  */
-OCP_API int ocp_kept_open(struct ocp_ctx *ctx, const char *name, struct ocp_meter **out);
+OCP_API int ocp_pinned_open(struct ocp_ctx *ctx, const char *name, struct ocp_meter **out);
 
 /* End and remove what is called NAME, complete or not. */
-OCP_API int ocp_kept_remove(struct ocp_ctx *ctx, const char *name);
+OCP_API int ocp_pinned_remove(struct ocp_ctx *ctx, const char *name);
 
 /*
  * The names of all kept meters, sorted; the array and its N strings are one block, to be freed with
  * free().
  */
-OCP_API int ocp_kept_list(struct ocp_ctx *ctx, char ***names, size_t *n);
+OCP_API int ocp_pinned_list(struct ocp_ctx *ctx, char ***names, size_t *n);
 
 /* What is measured: the path of the program, or NULL if METER has single processes. */
 OCP_API const char *ocp_meter_program(const struct ocp_meter *meter);

@@ -8,7 +8,6 @@
 struct command;
 struct options;
 
-
 /*
  * Take the flag NAME with VALUE (NULL: none). Returns EXIT_DONE, or another code after having said
  * why not.

@@ -29,7 +29,7 @@ static void take(void *data, const struct hit_record *record)
 					 .time_ns = time_ns > 0 ? time_ns : 0,
 					 .pid = (pid_t)record->pid,
 					 .tid = (pid_t)record->tid,
-					 .probe = table->columns[site->column].name,
+					 .probe = table->probes[site->probe_index].name,
 					 .image = table->files[site->file].name,
 					 .va = site->va,
 					 .n_args = record->n_args,

@@ -24,15 +24,15 @@ static int describe(const struct site_table *table, uint64_t last, const char **
 		[FILTER_TYPE_STRING] = "is a string",
 		[FILTER_TYPE_OTHER] = "is neither a number nor a string",
 	};
-	const uint32_t column = (uint32_t)last, what = (uint32_t)(last >> 32);
+	const uint32_t probe_index = (uint32_t)last, what = (uint32_t)(last >> 32);
 	const uint32_t type = filter_mismatch_type(what);
 	char *text;
 
 	/* Those that are kept can be anybody's. */
-	if (column >= table->n_columns || type >= FILTER_TYPES)
+	if (probe_index >= table->n_probes || type >= FILTER_TYPES)
 		return 0;
 	if (asprintf(&text, "arg%u of probe '%s' %s and is compared with a %s",
-		     filter_mismatch_arg(what), table->columns[column].name, types[type],
+		     filter_mismatch_arg(what), table->probes[probe_index].name, types[type],
 		     filter_mismatch_with_string(what) ? "string" : "number") < 0)
 		return ctx_no_memory(table->ctx);
 	*mismatch = text;

@@ -7,7 +7,7 @@
  * are here; none of the three calls one that comes before it.
  *
  * Open resolves what was asked for: the files that the processes map, in these the probes that are
- * counted or begin or end a pair (columns), and of these all sites (site_table.c). The engine gets
+ * counted or begin or end a pair (probes), and of these all sites (site_table.c). The engine gets
  * one target a file, whatever the number of processes, and some room to spare for files that are
  * loaded later. sample.c turns what the engine has read into rows.
  */
@@ -437,7 +437,7 @@ int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites)
 	int err, its_err;
 
 	*n_sites = 0;
-	if (meter->is_kept || !meter->engine)
+	if (meter->is_pinned || !meter->engine)
 		return 0;
 	err = meter_look_at_processes(meter, n_sites);
 	if (!err)
@@ -458,7 +458,7 @@ int ocp_meter_detach(struct ocp_meter *meter)
 	if (!meter->is_attached)
 		return 0;
 	meter->end_ns = clock_ns(CLOCK_MONOTONIC);
-	err = meter->kept_folder[0] ? kept_remove_names(meter->ctx, meter->kept_folder) : 0;
+	err = meter->pin_folder[0] ? pin_remove_names(meter->ctx, meter->pin_folder) : 0;
 	if (!err)
 		err = meter->ops->detach(meter->engine);
 	for (size_t i = 0; i < meter->table.n_files; i++)
@@ -474,8 +474,8 @@ static int ask_costs(struct ocp_meter *meter, bool wait, struct ocp_costs *costs
 	const char *why = "it was never attached, or out of memory";
 	int err = -ENODATA;
 
-	*costs = meter->kept_costs;
-	if (meter->kept_folder[0])
+	*costs = meter->pinned_costs;
+	if (meter->pin_folder[0])
 		return 0;
 	if (meter->calibration)
 		err = calibration_result(meter->calibration, wait, costs, &why);
@@ -496,7 +496,7 @@ int ocp_meter_costs_now(struct ocp_meter *meter, struct ocp_costs *costs)
 
 size_t ocp_meter_probe_count(const struct ocp_meter *meter)
 {
-	return meter->table.n_columns;
+	return meter->table.n_probes;
 }
 
 size_t ocp_meter_site_count(const struct ocp_meter *meter)

@@ -6,7 +6,7 @@
 #include "measure/args/arguments.h"
 #include "measure/calibrate.h"
 #include "measure/engine/engine.h"
-#include "measure/kept_folder.h"
+#include "measure/pin_folder.h"
 #include "program/selection.h"
 #include "measure/sites/site_table.h"
 #include "ocaml_probes.h"
@@ -64,21 +64,21 @@ struct ocp_meter {
 	struct measured_process *processes;
 	size_t n_processes;
 	struct find_memory known, *shared; /* with other meters; NULL: it is not */
-	struct told_hidden hidden;	   /* may be of the program, too */
-	uint64_t *forgotten;		   /* hits of ended processes, by column */
-	size_t n_forgotten;		   /* columns */
+	struct warned_pids hidden;	   /* may be of the program, too */
+	uint64_t *forgotten;		   /* hits of ended processes, by probe */
+	size_t n_forgotten;		   /* probes */
 	int64_t start_ns, end_ns;	   /* CLOCK_MONOTONIC; 0: not yet */
 	unsigned int round;		   /* of looking at the processes */
 	bool sees_all;			   /* the list of these is complete, but for hidden ones */
 	bool is_attached;
-	bool is_kept; /* it goes on when it is freed */
+	bool is_pinned; /* it goes on when it is freed */
 
 	/* what it was asked for in words, for those that read a kept one */
 	char *program_name;
 	pid_t *pids;
 	size_t n_pids;
-	char kept_folder[KEPT_PATH_BYTES]; /* "" unless it is a kept one */
-	struct ocp_costs kept_costs;
+	char pin_folder[PIN_PATH_BYTES]; /* "" unless it is a kept one */
+	struct ocp_costs pinned_costs;
 };
 
 /* meter_request.c, meter_arguments.c: count, or print the hits of, what ITEM says. */

@@ -92,11 +92,11 @@ void meter_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec)
 void meter_fill_site(const struct ocp_meter *meter, const struct measured_site *measured,
 		     struct engine_site *site)
 {
-	const struct column *column = &meter->table.columns[measured->column];
+	const struct measured_probe *probe = &meter->table.probes[measured->probe_index];
 
-	site->is_filtered = arguments_filter(&meter->arguments, column);
-	site->is_printed = column->is_printed;
-	site->has_histogram = column->has_histogram;
-	site->histogram = column->histogram;
+	site->is_filtered = arguments_filter(&meter->arguments, probe);
+	site->is_printed = probe->is_printed;
+	site->has_histogram = probe->has_histogram;
+	site->histogram = probe->histogram;
 	site->args = measured->args;
 }

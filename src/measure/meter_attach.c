@@ -9,20 +9,20 @@
 /* ---- attaching ------------------------------------------------------------------------------ */
 
 static int fill_target(const struct ocp_meter *meter, const struct measured_file *file,
-		       struct engine_site *sites, struct engine_target *target)
+		       struct engine_site *sites, struct engine_file *target)
 {
 	for (size_t i = 0; i < file->n_sites; i++) {
 		const struct measured_site *measured = &meter->table.sites[file->first_site + i];
-		const struct column *column = &meter->table.columns[measured->column];
+		const struct measured_probe *probe = &meter->table.probes[measured->probe_index];
 		const struct site *site = measured->site;
 		const struct elf_file *elf = file->prog->elf;
 
 		sites[i] = (struct engine_site){
-			.column = measured->column,
-			.first_role = column->first_role,
-			.n_roles = column->n_roles,
-			.is_off = column->is_off || file->is_lost || measured->is_left_out,
-			.is_keyed = column->is_counted,
+			.probe_index = measured->probe_index,
+			.first_role = probe->first_role,
+			.n_roles = probe->n_roles,
+			.is_off = probe->is_off || file->is_lost || measured->is_left_out,
+			.is_keyed = probe->is_counted,
 		};
 		meter_fill_site(meter, measured, &sites[i]);
 		if (!elf_file_va_to_off(elf, site->va, &sites[i].nop_off))
@@ -33,7 +33,7 @@ static int fill_target(const struct ocp_meter *meter, const struct measured_file
 		    !elf_file_va_to_off(elf, site->tracer_semaphore_va, &sites[i].ref_ctr_off))
 			sites[i].ref_ctr_off = 0;
 	}
-	*target = (struct engine_target){
+	*target = (struct engine_file){
 		.path = file->path,
 		.name = file->name,
 		.pids = meter->program ? NULL : file->pids,
@@ -51,7 +51,7 @@ static int fill_target(const struct ocp_meter *meter, const struct measured_file
 
 int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *files, size_t n)
 {
-	struct engine_target *targets = calloc(n + 1, sizeof(*targets));
+	struct engine_file *targets = calloc(n + 1, sizeof(*targets));
 	struct engine_site *sites = calloc(meter->table.n_sites + 1, sizeof(*sites));
 	int err = 0;
 
@@ -78,7 +78,7 @@ int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *fil
 /* Without any site yet, the processes are made known, and with them what they will fork. */
 static int attach_processes(struct ocp_meter *meter)
 {
-	const struct engine_target target = {
+	const struct engine_file target = {
 		.name = meter_where(meter),
 		.pids = meter->pids,
 		.n_pids = meter->program ? 0 : meter->n_pids,
@@ -106,10 +106,10 @@ int meter_attach_all(struct ocp_meter *meter)
 /* ---- probes switched off and on ------------------------------------------------------------- */
 
 static bool has_probe(const struct ocp_meter *meter, const struct measured_file *file,
-		      size_t column)
+		      size_t probe_index)
 {
 	for (size_t i = 0; !file->is_gone && i < file->n_sites; i++)
-		if (meter->table.sites[file->first_site + i].column == column)
+		if (meter->table.sites[file->first_site + i].probe_index == probe_index)
 			return true;
 	return false;
 }
@@ -118,7 +118,7 @@ static bool has_probe(const struct ocp_meter *meter, const struct measured_file 
 static int apply_to_file(struct ocp_meter *meter, const struct measured_file *file)
 {
 	struct engine_site *sites = calloc(file->n_sites + 1, sizeof(*sites));
-	struct engine_target target;
+	struct engine_file target;
 	int err = sites ? fill_target(meter, file, sites, &target) : ctx_no_memory(meter->ctx);
 
 	if (!err)
@@ -128,19 +128,19 @@ static int apply_to_file(struct ocp_meter *meter, const struct measured_file *fi
 }
 
 /* All files or, if that fails, none. */
-static int apply_to_files(struct ocp_meter *meter, struct column *column, bool on)
+static int apply_to_files(struct ocp_meter *meter, struct measured_probe *probe, bool on)
 {
-	const size_t number = (size_t)(column - meter->table.columns);
+	const size_t number = (size_t)(probe - meter->table.probes);
 	size_t done = 0;
 	int err = 0;
 
-	column->is_off = !on;
+	probe->is_off = !on;
 	for (; !err && done < meter->table.n_files; done++)
 		if (has_probe(meter, &meter->table.files[done], number))
 			err = apply_to_file(meter, &meter->table.files[done]);
 	if (!err)
 		return 0;
-	column->is_off = on;
+	probe->is_off = on;
 	for (size_t i = 0; i + 1 < done; i++)
 		if (has_probe(meter, &meter->table.files[i], number) &&
 		    apply_to_file(meter, &meter->table.files[i]))
@@ -151,20 +151,20 @@ static int apply_to_files(struct ocp_meter *meter, struct column *column, bool o
 static int check_switch(const struct ocp_meter *meter, const char *name)
 {
 	const ptrdiff_t number = site_table_find(&meter->table, name);
-	const struct column *column = number < 0 ? NULL : &meter->table.columns[number];
+	const struct measured_probe *probe = number < 0 ? NULL : &meter->table.probes[number];
 
 	if (!meter->engine)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: not opened yet");
-	if (meter->is_kept)
+	if (meter->is_pinned)
 		return ctx_error(meter->ctx, -EINVAL,
 				 "probe '%s': those of a meter that is kept cannot be switched",
 				 name);
-	if (!column)
+	if (!probe)
 		return ctx_error(meter->ctx, -ENOENT, "probe '%s': is not measured", name);
-	if (column->n_roles)
+	if (probe->n_roles)
 		return ctx_error(meter->ctx, -EINVAL,
 				 "probe '%s': it begins or ends a pair, which needs it", name);
-	if (column->is_printed)
+	if (probe->is_printed)
 		return ctx_error(meter->ctx, -EINVAL,
 				 "probe '%s': it is printed; only counters can be switched", name);
 	return 0;
@@ -172,17 +172,17 @@ static int check_switch(const struct ocp_meter *meter, const char *name)
 
 int ocp_meter_switch(struct ocp_meter *meter, const char *name, bool on)
 {
-	struct column *column;
+	struct measured_probe *probe;
 	int err = check_switch(meter, name);
 
 	if (err)
 		return err;
-	column = &meter->table.columns[site_table_find(&meter->table, name)];
-	if (column->is_off == !on)
+	probe = &meter->table.probes[site_table_find(&meter->table, name)];
+	if (probe->is_off == !on)
 		return 0;
 	if (meter->is_attached)
-		return apply_to_files(meter, column, on);
-	column->is_off = !on;
+		return apply_to_files(meter, probe, on);
+	probe->is_off = !on;
 	return 0;
 }
 

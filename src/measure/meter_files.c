@@ -25,7 +25,7 @@ enum {
 	MAX_GIVEN_UP = 4, /* in one round: detaching takes up to a tenth of a second */
 };
 
-static bool column_is_wanted(void *data, const char *name, struct column *column)
+static bool probe_is_wanted(void *data, const char *name, struct measured_probe *probe)
 {
 	struct ocp_meter *meter = data;
 	const struct meter_end *end = meter_find_end(meter, name);
@@ -33,21 +33,21 @@ static bool column_is_wanted(void *data, const char *name, struct column *column
 	if (selection_takes(&meter->arguments.not_measured, name))
 		return false;
 	if (end) {
-		column->first_role = end->first_role;
-		column->n_roles = end->n_roles;
-		column->begins_pair = end->begins_pair;
+		probe->first_role = end->first_role;
+		probe->n_roles = end->n_roles;
+		probe->begins_pair = end->begins_pair;
 	}
-	column->is_counted = selection_takes(&meter->counted, name);
-	column->is_printed = selection_takes(&meter->arguments.printed, name);
-	return column->is_counted || column->is_printed || end;
+	probe->is_counted = selection_takes(&meter->counted, name);
+	probe->is_printed = selection_takes(&meter->arguments.printed, name);
+	return probe->is_counted || probe->is_printed || end;
 }
 
 int meter_add_program(struct ocp_meter *meter, size_t *n_new)
 {
 	struct measured_file *file;
 	int err = site_table_add_file(&meter->table, meter->program,
-				      elf_file_name(meter->program->elf), 0, column_is_wanted,
-				      meter, &file);
+				      elf_file_name(meter->program->elf), 0, probe_is_wanted, meter,
+				      &file);
 
 	*n_new = err || !file ? 0 : file->n_sites;
 	return err;
@@ -64,7 +64,7 @@ int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, bo
 		struct measured_file *file;
 
 		err = site_table_add_file(&meter->table, image->prog, image->path, pid,
-					  column_is_wanted, meter, &file);
+					  probe_is_wanted, meter, &file);
 		if (err || !file)
 			continue;
 		*n_new += file->n_sites;
@@ -156,7 +156,7 @@ static void give_up_file(struct ocp_meter *meter, struct measured_file *file)
 		meter->ops->give_up(meter->engine, file->first_site, file->n_sites,
 				    keeps ? NULL : hits);
 	for (size_t i = 0; i < file->n_sites; i++)
-		meter->table.columns[sites[i].column].past_hits += hits[i];
+		meter->table.probes[sites[i].probe_index].past_hits += hits[i];
 	free(hits);
 	site_table_remove(&meter->table, file, keeps);
 }

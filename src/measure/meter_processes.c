@@ -146,7 +146,7 @@ static int look_at_program(struct ocp_meter *meter, size_t *n_new)
 	err = find_processes(meter->ctx, &file, base, known, &found);
 	if (!err) {
 		meter->sees_all = found.sees_all;
-		find_tell_hidden(meter->ctx, &meter->hidden, &found, base);
+		find_warn_of_hidden(meter->ctx, &meter->hidden, &found, base);
 		err = take_found(meter, &found);
 	}
 	found_processes_free(&found);
@@ -273,7 +273,7 @@ static bool has_ended(void *data, uint32_t id, uint32_t tgid)
 
 static int make_room_for_forgotten(struct ocp_meter *meter)
 {
-	const size_t n = meter->table.n_columns;
+	const size_t n = meter->table.n_probes;
 	uint64_t *grown = realloc(meter->forgotten, (n + 1) * sizeof(*grown));
 
 	if (!grown)
@@ -290,7 +290,7 @@ int ocp_meter_forget_ended(struct ocp_meter *meter)
 	size_t n = 0;
 	int err;
 
-	if (!meter->engine || meter->is_kept)
+	if (!meter->engine || meter->is_pinned)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: %s",
 				 meter->engine ? "nothing can be taken out of one that is kept"
 					       : "not opened yet");
@@ -301,7 +301,7 @@ int ocp_meter_forget_ended(struct ocp_meter *meter)
 		err = meter->ops->forget(meter->engine, has_ended, meter, &dropped, &n);
 	/* What is out of the map is here, also if it failed then. */
 	for (size_t i = 0; i < n; i++)
-		meter->forgotten[dropped[i].column] += dropped[i].hits;
+		meter->forgotten[dropped[i].probe_index] += dropped[i].hits;
 	free(dropped);
 	return err;
 }

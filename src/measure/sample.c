@@ -59,34 +59,34 @@ void ocp_sample_free(struct ocp_sample *sample)
 static int make_probes(struct ocp_sample *sample, const uint64_t *site_hits)
 {
 	const struct site_table *table = &sample->meter->table;
-	size_t *place = calloc(table->n_columns + 1, sizeof(*place));
+	size_t *place = calloc(table->n_probes + 1, sizeof(*place));
 
-	sample->probes = calloc(table->n_columns + 1, sizeof(*sample->probes));
+	sample->probes = calloc(table->n_probes + 1, sizeof(*sample->probes));
 	if (!place || !sample->probes) {
 		free(place);
 		return ctx_no_memory(sample->meter->ctx);
 	}
-	for (size_t i = 0; i < table->n_columns; i++) {
+	for (size_t i = 0; i < table->n_probes; i++) {
 		const uint32_t number = table->by_name[i];
-		const struct column *column = &table->columns[number];
+		const struct measured_probe *probe = &table->probes[number];
 
 		place[number] = i;
-		sample->probes[i] = (struct ocp_probe_hits){ .probe = column->name,
-							     .hits = column->past_hits,
-							     .is_counted = column->is_counted,
-							     .is_in_pair = column->n_roles != 0,
-							     .n_uses = column->n_uses,
+		sample->probes[i] = (struct ocp_probe_hits){ .probe = probe->name,
+							     .hits = probe->past_hits,
+							     .is_counted = probe->is_counted,
+							     .is_in_pair = probe->n_roles != 0,
+							     .n_uses = probe->n_uses,
 							     .n_uses_without_site =
-								     column->n_uses_without_site };
+								     probe->n_uses_without_site };
 	}
-	sample->n_probes = table->n_columns;
+	sample->n_probes = table->n_probes;
 	for (size_t i = 0; i < table->n_sites; i++) {
 		const struct measured_site *site = &table->sites[i];
 		struct ocp_probe_hits *probe;
 
 		if (site->file == NO_FILE)
 			continue;
-		probe = &sample->probes[place[site->column]];
+		probe = &sample->probes[place[site->probe_index]];
 		probe->hits += site_hits[i];
 		probe->n_sites += site->site != NULL;
 	}
@@ -136,12 +136,12 @@ static int make_site_rows(struct ocp_sample *sample, const uint64_t *site_hits)
 		return ctx_no_memory(sample->meter->ctx);
 	for (size_t i = 0; i < table->n_sites; i++) {
 		const struct measured_site *site = &table->sites[i];
-		const struct column *column = &table->columns[site->column];
+		const struct measured_probe *probe = &table->probes[site->probe_index];
 
-		if (site->file == NO_FILE || !column->is_counted)
+		if (site->file == NO_FILE || !probe->is_counted)
 			continue;
 		sample->rows[sample->n_rows++] = (struct row){
-			.hits = { .probe = column->name,
+			.hits = { .probe = probe->name,
 				  .hits = site_hits[i],
 				  .image = table->files[site->file].name,
 				  .va = site->va,
@@ -167,7 +167,7 @@ static int make_keyed_rows(struct ocp_sample *sample, const struct engine_readin
 	for (size_t i = 0; i < meter->n_forgotten; i++)
 		if (meter->forgotten[i])
 			sample->rows[sample->n_rows++] = (struct row){
-				.hits = { .probe = meter->table.columns[i].name,
+				.hits = { .probe = meter->table.probes[i].name,
 					  .hits = meter->forgotten[i] },
 				.key = i,
 			};
@@ -176,14 +176,14 @@ static int make_keyed_rows(struct ocp_sample *sample, const struct engine_readin
 		struct row *row = &sample->rows[sample->n_rows++];
 
 		/* A kept meter's table and map come from two places. */
-		if (keyed->column >= meter->table.n_columns)
+		if (keyed->probe_index >= meter->table.n_probes)
 			return ctx_error(meter->ctx, -EBADMSG,
 					 "measuring: hits of a probe that is not measured");
 		*row = (struct row){
-			.hits = { .probe = meter->table.columns[keyed->column].name,
+			.hits = { .probe = meter->table.probes[keyed->probe_index].name,
 				  .hits = keyed->hits,
 				  .pid = (pid_t)keyed->tgid },
-			.key = (uint64_t)keyed->id << 32 | keyed->column,
+			.key = (uint64_t)keyed->id << 32 | keyed->probe_index,
 		};
 		if (meter->split == OCP_BY_THREAD)
 			row->hits.tid = (pid_t)keyed->id;
@@ -270,13 +270,13 @@ static int make_histograms(struct ocp_sample *sample, const struct engine_histog
 	const struct ocp_meter *meter = sample->meter;
 	int err = allocate_histograms(sample, meter->arguments.n_histograms);
 
-	for (size_t i = 0; !err && i < meter->table.n_columns; i++) {
-		const struct column *column = &meter->table.columns[meter->table.by_name[i]];
-		const struct engine_histogram *its = &read[column->histogram];
+	for (size_t i = 0; !err && i < meter->table.n_probes; i++) {
+		const struct measured_probe *probe = &meter->table.probes[meter->table.by_name[i]];
+		const struct engine_histogram *its = &read[probe->histogram];
 		struct histogram_values *values = &sample->values[sample->n_histograms];
 		struct ocp_histogram *histogram = &sample->histograms[sample->n_histograms];
 
-		if (!column->has_histogram)
+		if (!probe->has_histogram)
 			continue;
 		sample->n_histograms++;
 		values->sum = its->sum;
@@ -285,7 +285,7 @@ static int make_histograms(struct ocp_sample *sample, const struct engine_histog
 			values->buckets[OCP_BUCKETS - 1 - j] = its->below_0[j];
 		}
 		*histogram = (struct ocp_histogram){
-			.probe = column->name,
+			.probe = probe->name,
 			.arg = (unsigned int)meter->arguments.hist_arg,
 			.count = its->count,
 			.not_int = its->not_int,
@@ -394,7 +394,7 @@ static const struct row *find_earlier(struct earlier_rows *earlier, const struct
 
 /*
  * Subtract from the rows of OUT those of EARLIER. GONE, if it is not NULL, gets what was in rows
- * that are no more, by column: their hits, and all since, are in the row of the dead. A row with
+ * that are no more, by probe: their hits, and all since, are in the row of the dead. A row with
  * less than before is that of a new process of the same number.
  */
 static void subtract_each(struct ocp_sample *out, struct earlier_rows *earlier, uint64_t *gone)
@@ -422,7 +422,7 @@ static int subtract_rows(struct ocp_sample *out, const struct ocp_sample *later,
 	const enum ocp_split split = later->meter->split;
 	const bool by_id = split == OCP_BY_THREAD || split == OCP_BY_PROCESS;
 	struct earlier_rows rows = { .sample = earlier };
-	uint64_t *gone = calloc(later->meter->table.n_columns + 1, sizeof(*gone));
+	uint64_t *gone = calloc(later->meter->table.n_probes + 1, sizeof(*gone));
 
 	rows.by_key = malloc((earlier->n_rows + 1) * sizeof(*rows.by_key));
 	out->rows = malloc((later->n_rows + 1) * sizeof(*out->rows));

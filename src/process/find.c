@@ -209,15 +209,15 @@ static int compare_pids(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-void find_tell_hidden(struct ocp_ctx *ctx, struct told_hidden *told, struct found_processes *found,
-		      const char *base)
+void find_warn_of_hidden(struct ocp_ctx *ctx, struct warned_pids *told,
+			 struct found_processes *found, const char *base)
 {
 	for (size_t i = 0; i < found->n_hidden; i++)
 		if (!told->n || !bsearch(&found->hidden[i], told->pids, told->n,
 					 sizeof(*told->pids), compare_pids))
 			log_hidden(ctx, found->hidden[i], base);
 	free(told->pids);
-	*told = (struct told_hidden){ found->hidden, found->n_hidden };
+	*told = (struct warned_pids){ found->hidden, found->n_hidden };
 	found->hidden = NULL;
 	found->n_hidden = 0;
 }

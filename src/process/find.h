@@ -58,13 +58,13 @@ int find_processes(struct ocp_ctx *ctx, const struct stat *file, const char *bas
 void found_processes_free(struct found_processes *found);
 
 /* Those that have been told of. All 0 at first; PIDS is to be freed. */
-struct told_hidden {
+struct warned_pids {
 	pid_t *pids; /* ascending */
 	size_t n;
 };
 
 /* Tell of those FOUND to be hidden that have not been told of, and take all of them for it. */
-void find_tell_hidden(struct ocp_ctx *ctx, struct told_hidden *told, struct found_processes *found,
-		      const char *base);
+void find_warn_of_hidden(struct ocp_ctx *ctx, struct warned_pids *told,
+			 struct found_processes *found, const char *base);
 
 #endif

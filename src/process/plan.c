@@ -167,7 +167,7 @@ static int plan_probe(const struct planner *p, size_t index, enum action_verb ve
 
 static int plan_actions(const struct planner *p, const struct ocp_actions *actions)
 {
-	struct action_target *targets;
+	struct chosen_probe *targets;
 	size_t n;
 	int err = actions_resolve(p->ctx, p->live, p->images, actions, &targets, &n);
 

@@ -13,7 +13,7 @@ struct resolver {
 	const char **names; /* of the probes */
 	struct probe_names among;
 	unsigned char *marks; /* enum mark of each probe */
-	struct action_target *targets;
+	struct chosen_probe *targets;
 	size_t n;
 };
 
@@ -34,7 +34,7 @@ static int take(void *data, size_t probe)
 	if (r->marks[probe] == NOT_TAKEN) {
 		r->marks[probe] = (unsigned char)mark;
 		r->targets[r->n++] =
-			(struct action_target){ probe, taking->verb, taking->leave_disabled };
+			(struct chosen_probe){ probe, taking->verb, taking->leave_disabled };
 	} else if (r->marks[probe] != mark) {
 		return ctx_error(r->ctx, -EINVAL, "probe '%s': to be enabled and disabled at once",
 				 r->among.names[probe]);
@@ -116,7 +116,7 @@ static int begin(struct resolver *r, const struct live *live, const char *where)
 }
 
 int actions_resolve(struct ocp_ctx *ctx, const struct live *live, const struct image_list *images,
-		    const struct ocp_actions *actions, struct action_target **targets, size_t *n)
+		    const struct ocp_actions *actions, struct chosen_probe **targets, size_t *n)
 {
 	struct resolver r = { .ctx = ctx };
 	int err = begin(&r, live, image_list_name(images));

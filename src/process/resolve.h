@@ -11,7 +11,7 @@
 #include "process/process_probes.h"
 
 /* One probe that is to be switched. */
-struct action_target {
+struct chosen_probe {
 	size_t probe;
 	enum action_verb verb;
 	bool leave_disabled; /* to be disabled, but no error if it is: nobody named it */
@@ -27,6 +27,6 @@ struct action_target {
  * both directions. *TARGETS is freed by the caller; NULL on error.
  */
 int actions_resolve(struct ocp_ctx *ctx, const struct live *live, const struct image_list *images,
-		    const struct ocp_actions *actions, struct action_target **targets, size_t *n);
+		    const struct ocp_actions *actions, struct chosen_probe **targets, size_t *n);
 
 #endif

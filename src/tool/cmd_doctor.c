@@ -97,7 +97,7 @@ static int fix(struct options *options, struct ocp_process *proc,
 	int err = ocp_process_repair(proc, options->repair_flags, &repaired), code;
 
 	if (!err)
-		err = ocp_process_examine(proc, &left);
+		err = ocp_process_diagnose(proc, &left);
 	if (err) {
 		if (options->json)
 			print_json(proc, findings, NULL, NULL);
@@ -117,7 +117,7 @@ static int fix(struct options *options, struct ocp_process *proc,
 static int examine(struct options *options, struct ocp_process *proc)
 {
 	struct ocp_findings *findings;
-	int err = ocp_process_examine(proc, &findings);
+	int err = ocp_process_diagnose(proc, &findings);
 	int code;
 
 	if (err)

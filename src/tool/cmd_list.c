@@ -199,7 +199,7 @@ static void list_one_kept(const struct options *options, const char *name,
 {
 	struct ocp_sample *sample = NULL;
 	struct ocp_meter *meter;
-	int err = ocp_kept_open(options->ctx, name, &meter);
+	int err = ocp_pinned_open(options->ctx, name, &meter);
 
 	if (!err)
 		err = ocp_meter_read(meter, &sample);
@@ -221,7 +221,7 @@ static int list_kept(struct options *options)
 	struct json_object *array = json_object_new_array(), *top;
 	char **names;
 	size_t n;
-	int err = ocp_kept_list(options->ctx, &names, &n);
+	int err = ocp_pinned_list(options->ctx, &names, &n);
 
 	if (err) {
 		json_object_put(array);

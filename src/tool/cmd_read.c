@@ -47,7 +47,7 @@ static int run_read(struct options *options)
 
 	if (code != EXIT_DONE)
 		return code;
-	err = ocp_kept_open(options->ctx, options->args[0], &meter);
+	err = ocp_pinned_open(options->ctx, options->args[0], &meter);
 	if (err)
 		return say_error(options->ctx, err);
 	code = write_total(options, meter);
@@ -58,7 +58,7 @@ static int run_read(struct options *options)
 /* What was left incomplete has no totals, but can be taken away. */
 static int remove_incomplete(const struct options *options)
 {
-	int err = ocp_kept_remove(options->ctx, options->args[0]);
+	int err = ocp_pinned_remove(options->ctx, options->args[0]);
 
 	if (err)
 		return say_error(options->ctx, err);
@@ -73,7 +73,7 @@ static int run_detach(struct options *options)
 
 	if (code != EXIT_DONE)
 		return code;
-	err = ocp_kept_open(options->ctx, options->args[0], &meter);
+	err = ocp_pinned_open(options->ctx, options->args[0], &meter);
 	if (err == -EBADMSG)
 		return remove_incomplete(options);
 	if (err)

@@ -101,7 +101,7 @@ static void offer_kept(const struct request *request)
 	char **names;
 	size_t n;
 
-	if (ocp_kept_list(request->ctx, &names, &n))
+	if (ocp_pinned_list(request->ctx, &names, &n))
 		return;
 	for (size_t i = 0; i < n; i++)
 		offer(request, names[i], "");

@@ -275,7 +275,7 @@ static int prepare(struct measure_session *s, struct ocp_process **procs, size_t
 	for (size_t i = 0; !err && !options->exe && i < n; i++)
 		err = ocp_meter_add_process(s->meter, procs[i]);
 	if (!err && options->keep)
-		err = ocp_kept_check(options->ctx, options->keep);
+		err = ocp_pinned_check(options->ctx, options->keep);
 	if (!err)
 		err = measure_request_apply(&options->request, s->meter);
 	return err ? err : ocp_meter_open(s->meter);
@@ -344,7 +344,7 @@ int measure_wait(struct measure_session *s, struct session *session)
 int measure_keep(struct measure_session *s)
 {
 	const struct options *options = s->options;
-	int err = ocp_meter_keep(s->meter, options->keep);
+	int err = ocp_meter_pin(s->meter, options->keep);
 
 	if (err)
 		return say_error(options->ctx, err);

@@ -339,7 +339,7 @@ static int find_follower(struct watch_rule *rule, struct targets *targets, pid_t
 						   strerror(errno));
 	err = find_processes(targets->ctx, &file, base, &targets->known, &found);
 	if (!err)
-		find_tell_hidden(targets->ctx, &rule->hidden, &found, base);
+		find_warn_of_hidden(targets->ctx, &rule->hidden, &found, base);
 	for (size_t i = 0; !err && !*pid && i < found.n; i++)
 		if (!is_watched(rule->target, found.pids[i]) &&
 		    is_in_container_of(rule, found.pids[i]))

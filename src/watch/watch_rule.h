@@ -27,7 +27,7 @@ struct watch_rule {
 	int64_t retry_ns;      /* CLOCK_MONOTONIC: not before */
 	int64_t settle_ns;     /* likewise, whatever there is to be found */
 	bool has_searched;
-	struct told_hidden hidden; /* that may be the process that is looked for */
+	struct warned_pids hidden; /* that may be the process that is looked for */
 	/* Before it is watched. */
 	struct source *first;
 };

@@ -37,7 +37,7 @@ test_fuzz_the_server() {
 }
 
 test_fuzz_what_is_said_of_kept_meters() {
-	fuzz fuzz_kept 10 20000
+	fuzz fuzz_pin_meta 10 20000
 }
 
 TEST_TIMEOUT=300

@@ -6,9 +6,9 @@ fuzz_proc_srcs := $(program_srcs) $(wildcard src/process/*.c)
 fuzz_link_srcs := $(filter-out src/link/main.c,$(wildcard src/link/*.c)) $(fuzz_program_srcs)
 fuzz_args_srcs := $(addprefix src/measure/args/,operand.c filter.c value.c) src/base/ctx.c
 fuzz_regexp_srcs := src/base/str_regexp.c src/base/ctx.c
-fuzz_kept_srcs := $(lib_srcs)
-$(O)/tests/fuzz/fuzz_kept: fuzz_libs = $(LIBS)
-$(O)/tests/fuzz/fuzz_kept: | $(bpf_skels)
+fuzz_pin_meta_srcs := $(lib_srcs)
+$(O)/tests/fuzz/fuzz_pin_meta: fuzz_libs = $(LIBS)
+$(O)/tests/fuzz/fuzz_pin_meta: | $(bpf_skels)
 fuzz_serve_srcs := $(addprefix src/serve/,address.c auth.c buckets.c config.c config_file.c \
 	config_keys.c control.c control_http.c control_message.c hosts.c http.c http_headers.c http_quota.c negotiate.c switch_request.c \
 	reply.c strbuf.c uri.c) \

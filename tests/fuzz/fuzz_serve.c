@@ -36,10 +36,10 @@ static void require(int condition)
 static const struct watch_probe the_probe = { .name = "p" };
 static const struct watch_target the_target = { .exe = "/x", .probes = &the_probe, .n_probes = 1 };
 
-ptrdiff_t watch_find_target(const struct watch *watch, const char *exe)
+size_t watch_target_count(const struct watch *watch)
 {
 	(void)watch;
-	return strcmp(exe, the_target.exe) == 0 ? 0 : -1;
+	return 1;
 }
 
 const struct watch_target *watch_target(const struct watch *watch, size_t target)

@@ -136,7 +136,7 @@ static int obey(const char *what, const char *a, const char *b)
 	if (strcmp(what, "detach") == 0)
 		return ocp_meter_detach(meter);
 	if (strcmp(what, "keep") == 0)
-		return ocp_meter_keep(meter, a);
+		return ocp_meter_pin(meter, a);
 	if (strcmp(what, "refresh") == 0)
 		return ocp_meter_refresh(meter, &n);
 	if (strcmp(what, "on") == 0 || strcmp(what, "off") == 0)

@@ -305,17 +305,17 @@ struct ocp_ctx *ctx_or_skip(void)
 	return ctx;
 }
 
-struct engine_target target_of(const pid_t *pid, const struct engine_site *sites, size_t n)
+struct engine_file target_of(const pid_t *pid, const struct engine_site *sites, size_t n)
 {
-	return (struct engine_target){ .path = "/proc/self/exe",
-				       .name = "this test",
-				       .pids = pid,
-				       .n_pids = 1,
-				       .sites = sites,
-				       .n_sites = n };
+	return (struct engine_file){ .path = "/proc/self/exe",
+				     .name = "this test",
+				     .pids = pid,
+				     .n_pids = 1,
+				     .sites = sites,
+				     .n_sites = n };
 }
 
-struct engine_spec spec_of(const struct engine_target *target)
+struct engine_spec spec_of(const struct engine_file *target)
 {
 	return (struct engine_spec){ .max_sites = target->n_sites,
 				     .key_arg = ENGINE_NO_KEY,
@@ -323,7 +323,7 @@ struct engine_spec spec_of(const struct engine_target *target)
 				     .pid = target->pids[0] };
 }
 
-struct engine *attached(struct ocp_ctx *ctx, const struct engine_target *target,
+struct engine *attached(struct ocp_ctx *ctx, const struct engine_file *target,
 			const struct engine_bpf_options *options)
 {
 	const struct engine_spec spec = spec_of(target);

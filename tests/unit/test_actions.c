@@ -44,7 +44,7 @@ static int tear_down(void **state)
 /* A probe that may be off already is shown in parentheses. */
 static int resolve(struct fixture *f, const struct ocp_actions *actions)
 {
-	struct action_target *targets;
+	struct chosen_probe *targets;
 	size_t n, used = 0;
 	int err = actions_resolve(f->ctx, &live, &images, actions, &targets, &n);
 

@@ -24,7 +24,7 @@ static void counts_of_threads_are_exact(void **state)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
-	struct engine_target target;
+	struct engine_file target;
 	struct child child, bystander;
 	struct engine *engine;
 
@@ -53,7 +53,7 @@ static void nothing_is_counted_after_detach(void **state)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
-	struct engine_target target;
+	struct engine_file target;
 	struct child child;
 	struct engine *engine;
 
@@ -85,7 +85,7 @@ static void bpf_filter_counts_all_threads_of_one_process(void **state)
 	static const struct engine_bpf_options in_bpf = { .filter_in_bpf = true };
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
-	struct engine_target target;
+	struct engine_file target;
 	struct child child, bystander;
 	struct engine *engine;
 
@@ -112,7 +112,7 @@ static void filters_reach_into_a_pid_namespace(void **state)
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
 	int outer = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
-	struct engine_target target;
+	struct engine_file target;
 	struct child child;
 
 	(void)state;
@@ -147,7 +147,7 @@ static void who_is_unlisted_is_passed_over(void **state)
 	};
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
-	struct engine_target target;
+	struct engine_file target;
 	struct child child;
 
 	(void)state;
@@ -181,7 +181,7 @@ static void who_has_ended_is_not_in_the_list(void **state)
 	static const struct engine_bpf_options in_bpf = { .filter_in_bpf = true };
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
-	struct engine_target target;
+	struct engine_file target;
 	struct engine *engine;
 	struct child child;
 	__u32 id;
@@ -217,7 +217,7 @@ static void perf_events_have_room_beside_what_is_open(void **state)
 	struct engine_site *sites = calloc(N_MANY, sizeof(*sites));
 	int others[N_OTHERS], highest = -1;
 	struct rlimit before, limit;
-	struct engine_target target;
+	struct engine_file target;
 	struct engine *engine;
 	struct child child;
 
@@ -251,7 +251,7 @@ static void many_sites_are_told_apart(void **state)
 	struct engine_site *sites = calloc(N_MANY, sizeof(*sites));
 	uint64_t *hits = calloc(N_MANY + 1, sizeof(*hits));
 	struct engine_site hot = hot_site();
-	struct engine_target targets[2];
+	struct engine_file targets[2];
 	struct engine_spec spec;
 	struct child child;
 	struct engine *engine;
@@ -290,7 +290,7 @@ static void a_foreign_uprobe_without_semaphore_is_no_obstacle(void **state)
 	enum { N = 50, TAKEN = 37 };
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site *sites = calloc(N_MANY, sizeof(*sites));
-	struct engine_target ours, theirs;
+	struct engine_file ours, theirs;
 	struct engine_site taken;
 	struct engine *engine, *other;
 	uint64_t hits[N], other_hits;
@@ -329,7 +329,7 @@ static void a_foreign_uprobe_with_semaphore_is_named(void **state)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site with = hot_site(), without = with;
-	struct engine_target ours, theirs;
+	struct engine_file ours, theirs;
 	struct engine_spec spec;
 	struct engine *engine, *other;
 	struct child child;
@@ -356,7 +356,7 @@ static void a_killed_tracer_leaves_nothing_behind(void **state)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
-	struct engine_target target;
+	struct engine_file target;
 	struct child child;
 	int ready[2];
 	pid_t tracer;
@@ -395,7 +395,7 @@ static void a_process_that_ended_is_named(void **state)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
-	struct engine_target target;
+	struct engine_file target;
 	struct engine_spec spec;
 	struct engine *engine;
 	struct child child;
@@ -429,7 +429,7 @@ static int keep_capabilities(unsigned long long keep)
  * Open and attach as a process with no more than the capabilities KEEP. Returns what went wrong,
  * "" if nothing did.
  */
-static const char *attach_with(unsigned long long keep, const struct engine_target *target)
+static const char *attach_with(unsigned long long keep, const struct engine_file *target)
 {
 	static char answer[1024];
 	int fds[2], status;
@@ -470,7 +470,7 @@ static void missing_privileges_are_named(void **state)
 	static const unsigned long long bpf = 1ULL << CAP_BPF, perfmon = 1ULL << CAP_PERFMON;
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
-	struct engine_target target;
+	struct engine_file target;
 	struct child child;
 	const char *answer;
 

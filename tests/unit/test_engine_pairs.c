@@ -15,7 +15,7 @@ struct measured {
 	struct child child;
 	struct engine_site sites[N_SITES];
 	struct engine_role roles[N_SITES];
-	struct engine_target target;
+	struct engine_file target;
 	struct engine_spec spec;
 	struct engine *engine;
 	struct engine_pair pair;
@@ -255,14 +255,14 @@ static void hits_are_told_apart_by_thread(void **state)
 	m.spec.split = OCP_BY_THREAD;
 	m.spec.max_keys = 100;
 	m.sites[START].is_keyed = true;
-	m.sites[START].column = 7;
+	m.sites[START].probe_index = 7;
 	attach(&m, NULL);
 	run(&m, "()", 5, 1234);
 	reading = (struct engine_reading){ .hits = m.hits, .pairs = &m.pair };
 	assert_int_equal(engine_bpf.read(m.engine, &reading), 0);
 	assert_int_equal(reading.n_keyed, 5);
 	for (size_t i = 0; i < reading.n_keyed; i++) {
-		assert_int_equal(reading.keyed[i].column, 7);
+		assert_int_equal(reading.keyed[i].probe_index, 7);
 		assert_int_equal(reading.keyed[i].hits, 1234);
 		assert_int_equal(reading.keyed[i].tgid, m.child.pid);
 		assert_int_not_equal(reading.keyed[i].id, m.child.pid);
@@ -304,7 +304,7 @@ static void a_set_of_processes_is_counted(void **state)
 	struct engine_site site = hot_site();
 	struct engine_reading reading = { 0 };
 	struct child children[3];
-	struct engine_target target;
+	struct engine_file target;
 	struct engine_spec spec;
 	struct engine *engine;
 	uint64_t hits;
@@ -341,7 +341,7 @@ static void children_are_followed(void **state)
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
 	struct child child, bystander;
-	struct engine_target target;
+	struct engine_file target;
 	struct engine_spec spec;
 	struct engine *engine;
 

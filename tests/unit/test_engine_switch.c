@@ -27,7 +27,7 @@ struct setting {
 	struct ocp_ctx *ctx;
 	struct child child;
 	struct engine_site sites[N_ALL];
-	struct engine_target targets[2];
+	struct engine_file targets[2];
 	struct engine *engine;
 	uint64_t hits[N_ALL];
 	struct engine_pair pair;
@@ -397,7 +397,7 @@ static void numbers_are_used_again(void **state)
 static void a_refusal_changes_nothing(void **state)
 {
 	struct engine_site taken;
-	struct engine_target theirs;
+	struct engine_file theirs;
 	struct engine *other;
 	struct setting s;
 	struct engine_spec spec = prepare(&s);

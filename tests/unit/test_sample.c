@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "measure.h"
-#include "measure/kept_meta.h"
+#include "measure/pin_meta.h"
 #include "unit.h"
 
 #define TEXT_OF(number) AS_TEXT(number)
@@ -15,11 +15,11 @@
 /* Two probes and a pair of them, by thread. */
 static const char meta[] = "ocaml-probes-kept 2 " TEXT_OF(
 	MEASURE_VERSION) "\nstart 1\nsplit 2\nkey -1\ncost 1.0 1.0\npid 1\npair =a =b\n"
-			 "column 1 =a\ncolumn 1 =b\nfile =/x\nsite 0 0 1 0 0 0 = =\n"
+			 "probe 1 =a\nprobe 1 =b\nfile =/x\nsite 0 0 1 0 0 0 = =\n"
 			 "site 1 0 2 0 0 0 = =\n";
 
 static struct engine_pair pair;
-static uint32_t column;
+static uint32_t probe_index;
 
 static int read_counters(struct engine *engine, struct engine_reading *reading)
 {
@@ -28,7 +28,7 @@ static int read_counters(struct engine *engine, struct engine_reading *reading)
 	reading->keyed = calloc(1, sizeof(*reading->keyed));
 	assert_non_null(reading->keyed);
 	reading->keyed[0] =
-		(struct engine_keyed){ .id = 7, .tgid = 7, .column = column, .hits = 3 };
+		(struct engine_keyed){ .id = 7, .tgid = 7, .probe_index = probe_index, .hits = 3 };
 	reading->n_keyed = 1;
 	return 0;
 }
@@ -47,7 +47,7 @@ static struct ocp_meter *open_meter(struct ocp_ctx *ctx)
 
 	assert_non_null(meter);
 	assert_int_equal(site_table_keep(&meter->table, text), 0);
-	assert_int_equal(kept_meta_parse(meter, "meta", text), 0);
+	assert_int_equal(pin_meta_parse(meter, "meta", text), 0);
 	meter->ops = &ops;
 	meter->engine = (struct engine *)meter; /* not looked into */
 	return meter;
@@ -70,7 +70,7 @@ static void starts_that_are_open(void **state)
 
 	(void)state;
 	pair = all;
-	column = 0;
+	probe_index = 0;
 	assert_int_equal(ocp_meter_read(meter, &sample), 0);
 	assert_int_equal(ocp_sample_pair_count(sample), 1);
 	assert_int_equal(ocp_sample_pair(sample, 0)->open, 100 - 1 - 2 - 8 - 16);
@@ -91,10 +91,10 @@ static void hits_of_no_probe(void **state)
 	struct ocp_sample *sample;
 
 	(void)state;
-	column = 1;
+	probe_index = 1;
 	assert_int_equal(ocp_meter_read(meter, &sample), 0);
 	ocp_sample_free(sample);
-	column = 2;
+	probe_index = 2;
 	assert_int_equal(ocp_meter_read(meter, &sample), -EBADMSG);
 	assert_null(sample);
 	ocp_meter_free(meter);

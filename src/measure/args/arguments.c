@@ -53,20 +53,20 @@ static bool are_read(const struct arguments *arguments)
 
 /* ---- what is asked for of a probe ------------------------------------------------------------- */
 
-bool arguments_filter(const struct arguments *arguments, const struct column *column)
+bool arguments_filter(const struct arguments *arguments, const struct measured_probe *probe)
 {
 	return arguments->has_filter &&
-	       (column->is_counted || column->is_printed || column->begins_pair);
+	       (probe->is_counted || probe->is_printed || probe->begins_pair);
 }
 
-static bool has_key(const struct arguments *arguments, const struct column *column)
+static bool has_key(const struct arguments *arguments, const struct measured_probe *probe)
 {
-	return arguments->key_arg >= 0 && column->n_roles;
+	return arguments->key_arg >= 0 && probe->n_roles;
 }
 
-static bool has_histogram(const struct arguments *arguments, const struct column *column)
+static bool has_histogram(const struct arguments *arguments, const struct measured_probe *probe)
 {
-	return arguments->hist_arg >= 0 && column->is_counted && !column->lacks_histogram;
+	return arguments->hist_arg >= 0 && probe->is_counted && !probe->lacks_histogram;
 }
 
 struct checked_site {
@@ -84,13 +84,13 @@ static const char *args_fault(const struct measured_site *site)
 /* Once a probe, whatever the number of its sites. */
 static void warn_of_unknown_places(struct arguments *arguments, const struct measured_site *site)
 {
-	struct column *column = &arguments->sites->columns[site->column];
+	struct measured_probe *probe = &arguments->sites->probes[site->probe_index];
 
-	if (!column->is_printed || column->is_warned_of_args || !args_fault(site))
+	if (!probe->is_printed || probe->is_warned_of_args || !args_fault(site))
 		return;
-	column->is_warned_of_args = true;
+	probe->is_warned_of_args = true;
 	ctx_log(arguments->ctx, OCP_LOG_WARN,
-		"probe '%s': ? is an argument whose place is not known, in %s: %s", column->name,
+		"probe '%s': ? is an argument whose place is not known, in %s: %s", probe->name,
 		arguments->sites->files[site->file].name, args_fault(site));
 }
 
@@ -99,7 +99,7 @@ static int check_arg(const struct checked_site *checked, unsigned int arg, const
 {
 	const struct arguments *arguments = checked->arguments;
 	const struct site_args *args = checked->args;
-	const char *probe = arguments->sites->columns[checked->site->column].name;
+	const char *probe = arguments->sites->probes[checked->site->probe_index].name;
 	const char *file = arguments->sites->files[checked->site->file].name;
 	const unsigned int n = args->n + args->n_left_out;
 
@@ -121,13 +121,13 @@ static int check_arg(const struct checked_site *checked, unsigned int arg, const
 	return 0;
 }
 
-static int check_filter(const struct checked_site *checked, const struct column *column)
+static int check_filter(const struct checked_site *checked, const struct measured_probe *probe)
 {
 	const struct arguments *arguments = checked->arguments;
 	int err = 0;
 
 	for (unsigned int arg = 0;
-	     !err && arg < ARGS_MAX && arguments_filter(checked->arguments, column); arg++)
+	     !err && arg < ARGS_MAX && arguments_filter(checked->arguments, probe); arg++)
 		if (arguments->filter_args >> arg & 1)
 			err = check_arg(checked, arg, "filter");
 	return err;
@@ -153,35 +153,36 @@ static int note_left_out(struct arguments *arguments, const char *how)
 }
 
 /* One that ends a pair stays for that. */
-static int leave_out(struct arguments *arguments, struct column *column)
+static int leave_out(struct arguments *arguments, struct measured_probe *probe)
 {
-	const bool is_in_pair = column->n_roles != 0;
+	const bool is_in_pair = probe->n_roles != 0;
 	int err = note_left_out(arguments, is_in_pair ? "not counted" : "not measured");
 
-	column->is_counted = column->is_printed = false;
-	column->is_left_out = !is_in_pair;
+	probe->is_counted = probe->is_printed = false;
+	probe->is_left_out = !is_in_pair;
 	if (err || is_in_pair)
 		return err;
 	return selection_add(arguments->ctx, &arguments->not_measured,
-			     &(struct item){ ITEM_PROBE, column->name });
+			     &(struct item){ ITEM_PROBE, probe->name });
 }
 
 /* A site of a file that was loaded later. The probe has its number, and may have other sites. */
-static int leave_site_out(struct arguments *arguments, struct column *column,
+static int leave_site_out(struct arguments *arguments, struct measured_probe *probe,
 			  struct measured_site *site)
 {
-	if (!column->is_told)
+	if (!probe->is_told)
 		ctx_log(arguments->ctx, OCP_LOG_WARN, "%s%s",
-			column->n_roles ? "" : "not measured in that file: ",
+			probe->n_roles ? "" : "not measured in that file: ",
 			ocp_error(arguments->ctx));
-	column->is_told = true;
-	site->is_left_out = column->n_roles == 0;
+	probe->is_told = true;
+	site->is_left_out = probe->n_roles == 0;
 	return args_table_add(arguments->ctx, &arguments->table, "", &site->args);
 }
 
-static int leave_histogram_out(struct arguments *arguments, struct column *column, bool is_strict)
+static int leave_histogram_out(struct arguments *arguments, struct measured_probe *probe,
+			       bool is_strict)
 {
-	column->lacks_histogram = true;
+	probe->lacks_histogram = true;
 	if (is_strict)
 		return note_left_out(arguments, "counted without a histogram");
 	ctx_log(arguments->ctx, OCP_LOG_WARN, "counted without a histogram: %s",
@@ -208,9 +209,9 @@ static int check_left(struct arguments *arguments, size_t n_before)
 	const struct site_table *table = arguments->sites;
 	bool has_any = false, has_histograms = arguments->hist_arg < 0;
 
-	for (size_t i = 0; i < table->n_columns; i++) {
+	for (size_t i = 0; i < table->n_probes; i++) {
 		has_any = true;
-		has_histograms |= has_histogram(arguments, &table->columns[i]);
+		has_histograms |= has_histogram(arguments, &table->probes[i]);
 	}
 	if (!arguments->n_left_out || (has_any && has_histograms))
 		return 0;
@@ -228,27 +229,28 @@ static int add_operands(struct arguments *arguments, struct measured_site *site)
 
 	if (err == -EINVAL)
 		ctx_error_prefix(arguments->ctx, "probe '%s': %s",
-				 arguments->sites->columns[site->column].name,
+				 arguments->sites->probes[site->probe_index].name,
 				 arguments->sites->files[site->file].name);
 	return err;
 }
 
 /* What a pair needs is not left out. */
-static bool pair_needs_operands(const struct arguments *arguments, const struct column *column)
+static bool pair_needs_operands(const struct arguments *arguments,
+				const struct measured_probe *probe)
 {
-	return has_key(arguments, column) || (arguments->has_filter && column->begins_pair);
+	return has_key(arguments, probe) || (arguments->has_filter && probe->begins_pair);
 }
 
 /* What is wanted of SITE, but for its histogram. -EINVAL and *CAN_DO_WITHOUT: leave it out. */
-static int check_site(const struct checked_site *checked, const struct column *column,
+static int check_site(const struct checked_site *checked, const struct measured_probe *probe,
 		      bool *can_do_without)
 {
 	const struct arguments *arguments = checked->arguments;
 	int err;
 
-	*can_do_without = !column->begins_pair;
-	err = check_filter(checked, column);
-	if (err || !has_key(arguments, column))
+	*can_do_without = !probe->begins_pair;
+	err = check_filter(checked, probe);
+	if (err || !has_key(arguments, probe))
 		return err;
 	*can_do_without = false;
 	return check_arg(checked, (unsigned int)arguments->key_arg, "key");
@@ -256,57 +258,57 @@ static int check_site(const struct checked_site *checked, const struct column *c
 
 static int resolve_site(struct arguments *arguments, struct measured_site *site, bool is_strict)
 {
-	struct column *column = &arguments->sites->columns[site->column];
+	struct measured_probe *probe = &arguments->sites->probes[site->probe_index];
 	struct checked_site checked = { .arguments = arguments, .site = site };
-	const bool is_measured = arguments_filter(arguments, column) ||
-				 has_key(arguments, column) || column->is_printed;
-	bool can_do_without = !pair_needs_operands(arguments, column);
+	const bool is_measured = arguments_filter(arguments, probe) || has_key(arguments, probe) ||
+				 probe->is_printed;
+	bool can_do_without = !pair_needs_operands(arguments, probe);
 	int err;
 
-	if (!is_measured && !has_histogram(arguments, column))
+	if (!is_measured && !has_histogram(arguments, probe))
 		return args_table_add(arguments->ctx, &arguments->table, "", &site->args);
 	err = add_operands(arguments, site);
 	if (!err) {
 		checked.args = &arguments->table.entries[site->args];
-		err = check_site(&checked, column, &can_do_without);
+		err = check_site(&checked, probe, &can_do_without);
 	}
 	if (!err)
 		warn_of_unknown_places(arguments, site);
-	if (!err && has_histogram(arguments, column) && !column->has_histogram) {
+	if (!err && has_histogram(arguments, probe) && !probe->has_histogram) {
 		err = check_arg(&checked, (unsigned int)arguments->hist_arg, "histogram");
-		return err == -EINVAL ? leave_histogram_out(arguments, column, is_strict) : err;
+		return err == -EINVAL ? leave_histogram_out(arguments, probe, is_strict) : err;
 	}
 	if (err != -EINVAL || !can_do_without)
 		return err;
 	if (is_measured)
-		return is_strict ? leave_out(arguments, column)
-				 : leave_site_out(arguments, column, site);
-	err = leave_histogram_out(arguments, column, is_strict);
+		return is_strict ? leave_out(arguments, probe)
+				 : leave_site_out(arguments, probe, site);
+	err = leave_histogram_out(arguments, probe, is_strict);
 	return err ? err : args_table_add(arguments->ctx, &arguments->table, "", &site->args);
 }
 
 static int number_histograms(struct arguments *arguments)
 {
-	for (size_t i = 0; i < arguments->sites->n_columns; i++) {
-		struct column *column = &arguments->sites->columns[i];
+	for (size_t i = 0; i < arguments->sites->n_probes; i++) {
+		struct measured_probe *probe = &arguments->sites->probes[i];
 
-		if (!has_histogram(arguments, column) || column->has_histogram)
+		if (!has_histogram(arguments, probe) || probe->has_histogram)
 			continue;
 		if (arguments->n_histograms == MAX_HISTOGRAMS ||
 		    arguments->n_histograms == arguments->histogram_room)
 			return ctx_error(arguments->ctx, -E2BIG,
 					 "probe '%s': no room for the histograms of more than %zu "
 					 "probes",
-					 column->name, arguments->n_histograms);
-		column->has_histogram = true;
-		column->histogram = (uint32_t)arguments->n_histograms++;
+					 probe->name, arguments->n_histograms);
+		probe->has_histogram = true;
+		probe->histogram = (uint32_t)arguments->n_histograms++;
 	}
 	return 0;
 }
 
 int arguments_resolve(struct arguments *arguments)
 {
-	const size_t n_columns = arguments->sites->n_columns;
+	const size_t n_probes = arguments->sites->n_probes;
 	int err = 0;
 
 	if (!are_read(arguments))
@@ -316,7 +318,7 @@ int arguments_resolve(struct arguments *arguments)
 	if (!err)
 		err = site_table_drop_left_out(arguments->sites);
 	if (!err)
-		err = check_left(arguments, n_columns);
+		err = check_left(arguments, n_probes);
 	return err ? err : number_histograms(arguments);
 }
 
@@ -329,8 +331,8 @@ int arguments_resolve_later(struct arguments *arguments, size_t first, size_t n)
 		int err = resolve_site(arguments, site, false);
 
 		if (err == -EINVAL)
-			err = leave_site_out(arguments, &arguments->sites->columns[site->column],
-					     site);
+			err = leave_site_out(arguments,
+					     &arguments->sites->probes[site->probe_index], site);
 		if (err)
 			return err;
 	}

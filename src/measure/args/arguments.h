@@ -50,7 +50,7 @@ void arguments_init(struct arguments *arguments, struct ocp_ctx *ctx, struct sit
 void arguments_free(struct arguments *arguments);
 
 /* Are the hits of the probe filtered? */
-bool arguments_filter(const struct arguments *arguments, const struct column *column);
+bool arguments_filter(const struct arguments *arguments, const struct measured_probe *probe);
 
 /*
  * Number the arguments and histograms of all sites. Probes that do not have what is asked for are

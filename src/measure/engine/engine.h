@@ -43,8 +43,8 @@ struct engine_site {
 	 * ocaml_2), 0 for none: where raising it would run the OCaml handler (provider `ocaml`).
 	 */
 	uint64_t ref_ctr_off;
-	uint32_t column;     /* of its probe; comes back in keyed counts */
-	uint32_t first_role; /* in engine_spec.roles */
+	uint32_t probe_index; /* of its probe; comes back in keyed counts */
+	uint32_t first_role;  /* in engine_spec.roles */
 	uint32_t n_roles;
 	bool is_off;   /* nothing is to be attached to it now; see switch_sites */
 	bool is_keyed; /* its hits are told apart by engine_spec.split */
@@ -53,11 +53,11 @@ struct engine_site {
 	bool is_printed;
 	bool has_histogram;
 	uint32_t histogram; /* number of the one that its hits go to */
-	uint32_t args;	    /* number of its arguments in engine_target.args */
+	uint32_t args;	    /* number of its arguments in engine_file.args */
 };
 
 /* Sites of one file; path is opened by the kernel during attach only. */
-struct engine_target {
+struct engine_file {
 	const char *path;  /* e.g. /proc/self/fd/N of the open file */
 	const char *name;  /* what the user calls it */
 	const pid_t *pids; /* the processes whose hits are meant */
@@ -113,7 +113,7 @@ struct engine_pair {
 struct engine_keyed {
 	uint32_t id; /* of the thread or process */
 	uint32_t tgid;
-	uint32_t column;
+	uint32_t probe_index;
 	char comm[16]; /* of the thread, at its first hit */
 	uint64_t hits;
 };
@@ -156,12 +156,12 @@ struct engine_ops {
 	 * is attached has one of their numbers. The targets are not kept. On failure nothing more
 	 * is attached than before.
 	 */
-	int (*attach)(struct engine *engine, const struct engine_target *targets, size_t n);
+	int (*attach)(struct engine *engine, const struct engine_file *targets, size_t n);
 	/*
 	 * Let TARGET, which is attached, have those of its sites attached that are not off now.
 	 * What the others do is measured as if nothing happened; on failure nothing has changed.
 	 */
-	int (*switch_sites)(struct engine *engine, const struct engine_target *target);
+	int (*switch_sites)(struct engine *engine, const struct engine_file *target);
 	/*
 	 * Detach from the N sites from number FIRST on, of one target, for good. HITS, if it is not
 	 * NULL, gets what they counted, which is 0 from then on: others can have their numbers.
@@ -198,8 +198,8 @@ struct engine_ops {
 	 * n_pairs and split are looked at. It can be read, detached, and closed; closing alone lets
 	 * it go on.
 	 */
-	int (*open_kept)(struct ocp_ctx *ctx, const char *folder, const struct engine_spec *spec,
-			 struct engine **out);
+	int (*open_pinned)(struct ocp_ctx *ctx, const char *folder, const struct engine_spec *spec,
+			   struct engine **out);
 };
 
 extern const struct engine_ops engine_bpf;

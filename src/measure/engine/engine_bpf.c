@@ -436,7 +436,7 @@ static void engine_unlist(struct engine *engine, pid_t pid)
 }
 
 /* Those of TARGET that have not been written yet. */
-static int write_args(struct engine *engine, const struct engine_target *target)
+static int write_args(struct engine *engine, const struct engine_file *target)
 {
 	if (target->n_args > engine->max_args)
 		return ctx_error(engine->ctx, -E2BIG,
@@ -463,7 +463,7 @@ static bool ends_a_pair(const struct engine *engine, const struct engine_site *s
 }
 
 /* What the program is to do at the sites of TARGET. */
-static int write_sites(struct engine *engine, const struct engine_target *target)
+static int write_sites(struct engine *engine, const struct engine_file *target)
 {
 	struct measure_site *sites = calloc(target->n_sites + 1, sizeof(*sites));
 	__u32 *numbers = calloc(target->n_sites + 1, sizeof(*numbers));
@@ -479,7 +479,7 @@ static int write_sites(struct engine *engine, const struct engine_target *target
 
 		numbers[i] = (__u32)target->first_site + i;
 		sites[i] = (struct measure_site){
-			.column = site->column,
+			.probe_index = site->probe_index,
 			.flags = (target->check_exe ? MEASURE_CHECK_EXE : 0) |
 				 (site->is_keyed ? MEASURE_KEYED : 0) |
 				 (site->is_filtered ? MEASURE_FILTERED : 0) |
@@ -501,7 +501,7 @@ out:
 	return err;
 }
 
-static int attach_target(struct engine *engine, const struct engine_target *target)
+static int attach_target(struct engine *engine, const struct engine_file *target)
 {
 	int err = 0;
 
@@ -518,7 +518,7 @@ static int attach_target(struct engine *engine, const struct engine_target *targ
 	return err ? err : engine_bpf_make_links(engine, target);
 }
 
-static int engine_attach(struct engine *engine, const struct engine_target *targets, size_t n)
+static int engine_attach(struct engine *engine, const struct engine_file *targets, size_t n)
 {
 	size_t n_links = engine->n_links, n_sites = engine->n_sites;
 	int err = engine->is_attached ? 0 : attach_tracepoints(engine);
@@ -555,7 +555,7 @@ static void engine_close(struct engine *engine)
 {
 	if (!engine)
 		return;
-	if (engine->is_kept)
+	if (engine->is_pinned)
 		engine_bpf_close_links(engine, 0); /* our descriptors; their names keep the links */
 	else
 		engine_detach(engine);
@@ -603,6 +603,6 @@ const struct engine_ops engine_bpf = {
 	.print = engine_print,
 	.detach = engine_detach,
 	.close = engine_close,
-	.keep = engine_bpf_keep,
-	.open_kept = engine_bpf_open_kept,
+	.keep = engine_bpf_pin,
+	.open_pinned = engine_bpf_open_pinned,
 };

@@ -57,7 +57,7 @@ struct engine {
 	bool kernel_filters; /* for targets of one process */
 	bool uses_perf;	     /* one link a site */
 	bool sees_exits;     /* a process that ends leaves `tgids` at once */
-	bool is_kept;	     /* goes on when it is closed here */
+	bool is_pinned;	     /* goes on when it is closed here */
 	bool is_attached;
 	struct listed_process *listed;
 	size_t n_listed;
@@ -88,13 +88,13 @@ enum measure_keyed_by engine_bpf_keyed_by(enum ocp_split split);
 int engine_bpf_new(struct ocp_ctx *ctx, struct engine **out);
 
 /* engine_bpf_pins.c: see engine_ops. */
-int engine_bpf_keep(struct engine *engine, const char *folder);
-int engine_bpf_open_kept(struct ocp_ctx *ctx, const char *folder, const struct engine_spec *spec,
-			 struct engine **out);
+int engine_bpf_pin(struct engine *engine, const char *folder);
+int engine_bpf_open_pinned(struct ocp_ctx *ctx, const char *folder, const struct engine_spec *spec,
+			   struct engine **out);
 
 /* engine_bpf_links.c: the sites of a target that are not off; see engine_ops.switch_sites. */
-int engine_bpf_make_links(struct engine *engine, const struct engine_target *target);
-int engine_bpf_switch(struct engine *engine, const struct engine_target *target);
+int engine_bpf_make_links(struct engine *engine, const struct engine_file *target);
+int engine_bpf_switch(struct engine *engine, const struct engine_file *target);
 void engine_bpf_give_up(struct engine *engine, size_t first, size_t n, uint64_t *hits);
 /* Room for N more. Close all but the first N. */
 int engine_bpf_room_for_links(struct engine *engine, size_t n);

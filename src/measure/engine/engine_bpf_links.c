@@ -107,7 +107,7 @@ static bool is_within(const struct engine_link *link, size_t first, size_t n)
 	return link->n_sites && link->first >= first && link->first < first + n;
 }
 
-static bool is_of_target(const struct engine_link *link, const struct engine_target *target)
+static bool is_of_target(const struct engine_link *link, const struct engine_file *target)
 {
 	return is_within(link, target->first_site, target->n_sites);
 }
@@ -115,7 +115,7 @@ static bool is_of_target(const struct engine_link *link, const struct engine_tar
 /* ---- making them ---------------------------------------------------------------------------- */
 
 /* Links for the sites of TARGET that are in WANTED. */
-static int make_links(struct engine *engine, const struct engine_target *target, const bool *wanted,
+static int make_links(struct engine *engine, const struct engine_file *target, const bool *wanted,
 		      uint32_t serial)
 {
 	const size_t first = target->first_site;
@@ -158,7 +158,7 @@ static int make_links(struct engine *engine, const struct engine_target *target,
 }
 
 /* From now on the links of SERIAL count the WANTED sites of TARGET. */
-static void let_count(struct engine *engine, const struct engine_target *target, const bool *wanted,
+static void let_count(struct engine *engine, const struct engine_file *target, const bool *wanted,
 		      uint32_t serial)
 {
 	for (size_t i = 0; i < target->n_sites; i++)
@@ -166,7 +166,7 @@ static void let_count(struct engine *engine, const struct engine_target *target,
 			engine->serials[target->first_site + i] = serial;
 }
 
-int engine_bpf_make_links(struct engine *engine, const struct engine_target *target)
+int engine_bpf_make_links(struct engine *engine, const struct engine_file *target)
 {
 	const size_t first = target->first_site;
 	const uint32_t serial = next_serial(engine);
@@ -204,7 +204,7 @@ static int clear_marks(struct engine *engine)
 }
 
 /* One new link instead of all those of TARGET's file. */
-static int hand_over(struct engine *engine, const struct engine_target *target, const bool *wanted)
+static int hand_over(struct engine *engine, const struct engine_file *target, const bool *wanted)
 {
 	const size_t first = target->first_site;
 	const uint32_t serial = next_serial(engine);
@@ -256,7 +256,7 @@ static ptrdiff_t link_of(const struct engine *engine, size_t site)
 }
 
 /* To be freed in any case. */
-static int find_change(struct engine *engine, const struct engine_target *target,
+static int find_change(struct engine *engine, const struct engine_file *target,
 		       struct change *change)
 {
 	const size_t first = target->first_site;
@@ -286,7 +286,7 @@ static int find_change(struct engine *engine, const struct engine_target *target
 }
 
 /* Is there a link of which some sites go and some stay, or are there too many? */
-static bool needs_handover(const struct engine *engine, const struct engine_target *target,
+static bool needs_handover(const struct engine *engine, const struct engine_file *target,
 			   const struct change *change)
 {
 	size_t n_links = change->n_added != 0;
@@ -306,7 +306,7 @@ static bool needs_handover(const struct engine *engine, const struct engine_targ
 }
 
 /* New links for what comes; those that are empty then go. */
-static int add_and_close(struct engine *engine, const struct engine_target *target,
+static int add_and_close(struct engine *engine, const struct engine_file *target,
 			 const struct change *change)
 {
 	const size_t n_before = engine->n_links;
@@ -321,7 +321,7 @@ static int add_and_close(struct engine *engine, const struct engine_target *targ
 	return err;
 }
 
-int engine_bpf_switch(struct engine *engine, const struct engine_target *target)
+int engine_bpf_switch(struct engine *engine, const struct engine_file *target)
 {
 	struct change change;
 	int err = find_change(engine, target, &change);

@@ -64,7 +64,7 @@ static int pin(struct engine *engine, int fd, const char *path)
 	return err ? ctx_error(engine->ctx, err, "%s: %s", path, strerror(-err)) : 0;
 }
 
-int engine_bpf_keep(struct engine *engine, const char *folder)
+int engine_bpf_pin(struct engine *engine, const char *folder)
 {
 	char path[PIN_PATH_BYTES];
 	int err = 0;
@@ -77,7 +77,7 @@ int engine_bpf_keep(struct engine *engine, const char *folder)
 		snprintf(path, sizeof(path), "%s/link_%zu", folder, i);
 		err = pin(engine, engine->links[i].fd, path);
 	}
-	engine->is_kept = err == 0;
+	engine->is_pinned = err == 0;
 	return err;
 }
 
@@ -170,8 +170,8 @@ static void close_maps(void *skel)
 			close(*map_of(object, i));
 }
 
-int engine_bpf_open_kept(struct ocp_ctx *ctx, const char *folder, const struct engine_spec *spec,
-			 struct engine **out)
+int engine_bpf_open_pinned(struct ocp_ctx *ctx, const char *folder, const struct engine_spec *spec,
+			   struct engine **out)
 {
 	struct engine *engine;
 	int err = engine_bpf_new(ctx, &engine);
@@ -181,7 +181,7 @@ int engine_bpf_open_kept(struct ocp_ctx *ctx, const char *folder, const struct e
 	engine->n_sites = engine->max_sites = spec->max_sites;
 	engine->n_pairs = spec->n_pairs;
 	engine->config.keyed_by = engine_bpf_keyed_by(spec->split);
-	engine->is_kept = true;
+	engine->is_pinned = true;
 	for (size_t i = 0; i < N_MAPS; i++)
 		*map_of(&engine->object, i) = -1;
 	engine->object.skel = &engine->object;

@@ -165,9 +165,10 @@ static void add_keyed(struct engine_reading *reading, const struct measure_key *
 {
 	struct engine_keyed *keyed = &reading->keyed[reading->n_keyed++];
 
-	*keyed = (struct engine_keyed){
-		.id = key->id, .tgid = value->tgid, .column = key->column, .hits = value->hits
-	};
+	*keyed = (struct engine_keyed){ .id = key->id,
+					.tgid = value->tgid,
+					.probe_index = key->probe_index,
+					.hits = value->hits };
 	memcpy(keyed->comm, value->comm, sizeof(keyed->comm));
 	keyed->comm[sizeof(keyed->comm) - 1] = '\0';
 }
@@ -268,7 +269,7 @@ int engine_bpf_forget(struct engine *engine, engine_ended_fn has_ended, void *da
 	err = read_keyed(engine, &reading);
 	for (size_t i = 0; !err && i < reading.n_keyed; i++) {
 		struct engine_keyed *row = &reading.keyed[i];
-		const struct measure_key key = { .id = row->id, .column = row->column };
+		const struct measure_key key = { .id = row->id, .probe_index = row->probe_index };
 		struct measure_keyed value;
 
 		if (!has_ended(data, row->id, row->tgid))

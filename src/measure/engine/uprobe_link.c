@@ -69,7 +69,7 @@ static int request_link(const struct request *req, int prog_fd, size_t first, si
 
 static int explain_refusal(const struct request *req, int code)
 {
-	const struct engine_target *target = req->spec->target;
+	const struct engine_file *target = req->spec->target;
 
 	switch (code) {
 	case -ESRCH:
@@ -183,7 +183,7 @@ static void free_request(struct request *req)
 static bool init_request(struct request *req, struct ocp_ctx *ctx,
 			 const struct uprobe_link_spec *spec)
 {
-	const struct engine_target *target = spec->target;
+	const struct engine_file *target = spec->target;
 
 	const size_t room = target->n_sites;
 

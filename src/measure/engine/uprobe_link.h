@@ -9,7 +9,7 @@
 struct uprobe_link_spec {
 	int prog_fd;	  /* what a hit runs */
 	int idle_prog_fd; /* what a hit runs while it is found out who is in the way */
-	const struct engine_target *target;
+	const struct engine_file *target;
 	const bool *wanted; /* which of its sites */
 	bool *no_semaphore; /* of each of its sites: goes without; is known, and found out */
 	uint32_t first_site, serial; /* for the cookies: number of the target's first site; link */

@@ -11,7 +11,7 @@
 #include "program/places.h"
 #include "elf/symbols.h"
 
-/* The columns have, or do no longer have, the uses of FILE's probes. */
+/* The probes have, or do no longer have, the uses of FILE's probes. */
 static void count_uses(struct site_table *table, struct measured_file *file, bool has)
 {
 	const struct ocp_program *prog = file->prog;
@@ -20,13 +20,13 @@ static void count_uses(struct site_table *table, struct measured_file *file, boo
 		const struct probe *probe = &prog->probes[i];
 		ptrdiff_t number = site_table_find(table, probe->name);
 		size_t n_without = program_uses_without_site(prog, probe);
-		struct column *column;
+		struct measured_probe *measured;
 
 		if (number < 0)
 			continue;
-		column = &table->columns[number];
-		column->n_uses += has ? probe->n_sites : -probe->n_sites;
-		column->n_uses_without_site += has ? n_without : -n_without;
+		measured = &table->probes[number];
+		measured->n_uses += has ? probe->n_sites : -probe->n_sites;
+		measured->n_uses_without_site += has ? n_without : -n_without;
 	}
 	file->has_uses = has;
 }
@@ -60,32 +60,32 @@ void site_table_remove(struct site_table *table, struct measured_file *file, boo
 
 void site_table_free(struct site_table *table)
 {
-	/* By the names of the columns: these go last. */
+	/* By the names of the probes: these go last. */
 	for (size_t i = 0; i < table->n_files; i++)
 		site_table_remove(table, &table->files[i], false);
-	for (size_t i = 0; i < table->n_columns; i++)
-		free(table->columns[i].name);
+	for (size_t i = 0; i < table->n_probes; i++)
+		free(table->probes[i].name);
 	for (size_t i = 0; i < table->n_kept; i++)
 		free(table->kept[i]);
 	free(table->kept);
-	free(table->columns);
+	free(table->probes);
 	free(table->by_name);
 	free(table->files);
 	free(table->sites);
 	*table = (struct site_table){ 0 };
 }
 
-/* ---- columns -------------------------------------------------------------------------------- */
+/* ---- probes -------------------------------------------------------------------------------- */
 
 static const char *name_of(const void *table, uint32_t number)
 {
-	return ((const struct site_table *)table)->columns[number].name;
+	return ((const struct site_table *)table)->probes[number].name;
 }
 
 /* Where NAME is in by_name, or should be. */
 static size_t place_of(const struct site_table *table, const char *name, bool *found)
 {
-	return by_name_place(table->by_name, table->n_columns, name_of, table, name, found);
+	return by_name_place(table->by_name, table->n_probes, name_of, table, name, found);
 }
 
 ptrdiff_t site_table_find(const struct site_table *table, const char *name)
@@ -96,41 +96,41 @@ ptrdiff_t site_table_find(const struct site_table *table, const char *name)
 	return found ? (ptrdiff_t)table->by_name[place] : -1;
 }
 
-static int add_column(struct site_table *table, size_t place, const struct column *column)
+static int add_probe(struct site_table *table, size_t place, const struct measured_probe *probe)
 {
-	char *name = strdup(column->name);
+	char *name = strdup(probe->name);
 
 	if (!name)
 		return ctx_no_memory(table->ctx);
-	by_name_insert(table->by_name, table->n_columns, place, (uint32_t)table->n_columns);
-	table->columns[table->n_columns] = *column;
-	table->columns[table->n_columns++].name = name;
+	by_name_insert(table->by_name, table->n_probes, place, (uint32_t)table->n_probes);
+	table->probes[table->n_probes] = *probe;
+	table->probes[table->n_probes++].name = name;
 	return 0;
 }
 
 /* OF[i] becomes the column of PROG's probe number i, or -1. */
-static int add_columns(struct site_table *table, const struct ocp_program *prog,
-		       column_wanted_fn wanted, void *data, ptrdiff_t *of)
+static int add_probes(struct site_table *table, const struct ocp_program *prog,
+		      probe_wanted_fn wanted, void *data, ptrdiff_t *of)
 {
-	size_t room = table->n_columns + prog->n_probes + 1;
-	struct column *columns = realloc(table->columns, room * sizeof(*columns));
+	size_t room = table->n_probes + prog->n_probes + 1;
+	struct measured_probe *probes = realloc(table->probes, room * sizeof(*probes));
 	uint32_t *by_name = realloc(table->by_name, room * sizeof(*by_name));
 	int err = 0;
 
-	table->columns = columns ? columns : table->columns;
+	table->probes = probes ? probes : table->probes;
 	table->by_name = by_name ? by_name : table->by_name;
-	if (!columns || !by_name)
+	if (!probes || !by_name)
 		return ctx_no_memory(table->ctx);
 	for (size_t i = 0; !err && i < prog->n_probes; i++) {
-		struct column column = { .name = (char *)prog->probes[i].name };
+		struct measured_probe probe = { .name = (char *)prog->probes[i].name };
 		bool found;
-		size_t place = place_of(table, column.name, &found);
+		size_t place = place_of(table, probe.name, &found);
 
 		of[i] = -1;
-		if (!found && !wanted(data, column.name, &column))
+		if (!found && !wanted(data, probe.name, &probe))
 			continue;
 		if (!found)
-			err = add_column(table, place, &column);
+			err = add_probe(table, place, &probe);
 		if (!err)
 			of[i] = (ptrdiff_t)table->by_name[place];
 	}
@@ -174,12 +174,12 @@ static int add_pid(struct site_table *table, struct measured_file *file, pid_t p
 	return 0;
 }
 
-static size_t count_sites(const struct ocp_program *prog, const ptrdiff_t *column_of)
+static size_t count_sites(const struct ocp_program *prog, const ptrdiff_t *index_of)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < prog->n_sites; i++)
-		n += prog->sites[i].has_code && column_of[prog->sites[i].probe] >= 0;
+		n += prog->sites[i].has_code && index_of[prog->sites[i].probe] >= 0;
 	return n;
 }
 
@@ -213,10 +213,10 @@ static int find_numbers(struct site_table *table, size_t n, size_t *first)
 }
 
 static int add_sites(struct site_table *table, struct measured_file *file,
-		     const ptrdiff_t *column_of)
+		     const ptrdiff_t *index_of)
 {
 	const struct ocp_program *prog = file->prog;
-	const size_t n = count_sites(prog, column_of);
+	const size_t n = count_sites(prog, index_of);
 	size_t next;
 	int err = find_numbers(table, n, &next);
 
@@ -230,7 +230,7 @@ static int add_sites(struct site_table *table, struct measured_file *file,
 		const struct probe *probe = &prog->probes[i];
 		const size_t n_before = next;
 
-		for (size_t j = 0; column_of[i] >= 0 && j < probe->n_sites; j++) {
+		for (size_t j = 0; index_of[i] >= 0 && j < probe->n_sites; j++) {
 			const struct site *site = &prog->sites[probe->first_site + j];
 
 			if (site->has_code)
@@ -238,10 +238,10 @@ static int add_sites(struct site_table *table, struct measured_file *file,
 					.site = site,
 					.va = site->va,
 					.file = (uint32_t)(file - table->files),
-					.column = (uint32_t)column_of[i],
+					.probe_index = (uint32_t)index_of[i],
 				};
 		}
-		if (column_of[i] >= 0 && next == n_before)
+		if (index_of[i] >= 0 && next == n_before)
 			ctx_log(table->ctx, OCP_LOG_WARN,
 				"probe '%s': the compiler left its sites out, it cannot be "
 				"measured",
@@ -254,7 +254,7 @@ static int add_sites(struct site_table *table, struct measured_file *file,
 
 /* One warning, whatever the number of probes; it names the first ones. */
 static void warn_of_uses_without_site(const struct site_table *table,
-				      const struct measured_file *file, const ptrdiff_t *column_of)
+				      const struct measured_file *file, const ptrdiff_t *index_of)
 {
 	enum { MAX_NAMED = 10 };
 	const struct ocp_program *prog = file->prog;
@@ -267,7 +267,7 @@ static void warn_of_uses_without_site(const struct site_table *table,
 		const size_t n_without = program_uses_without_site(prog, probe);
 
 		/* All of them: that was said. */
-		if (column_of[i] < 0 || !n_without || n_without == probe->n_sites)
+		if (index_of[i] < 0 || !n_without || n_without == probe->n_sites)
 			continue;
 		if (n++ < MAX_NAMED)
 			fprintf(out, "%sprobe '%s': %zu of its %zu uses have no site",
@@ -343,23 +343,23 @@ static int new_file(struct site_table *table, const struct ocp_program *prog, co
 }
 
 static int add_file(struct site_table *table, const struct ocp_program *prog, pid_t pid,
-		    column_wanted_fn wanted, void *data, struct measured_file *file)
+		    probe_wanted_fn wanted, void *data, struct measured_file *file)
 {
-	ptrdiff_t *column_of = calloc(prog->n_probes + 1, sizeof(*column_of));
-	int err = column_of ? add_pid(table, file, pid) : ctx_no_memory(table->ctx);
+	ptrdiff_t *index_of = calloc(prog->n_probes + 1, sizeof(*index_of));
+	int err = index_of ? add_pid(table, file, pid) : ctx_no_memory(table->ctx);
 
 	if (!err)
-		err = add_columns(table, prog, wanted, data, column_of);
+		err = add_probes(table, prog, wanted, data, index_of);
 	if (!err)
-		err = add_sites(table, file, column_of);
+		err = add_sites(table, file, index_of);
 	if (!err)
-		warn_of_uses_without_site(table, file, column_of);
-	free(column_of);
+		warn_of_uses_without_site(table, file, index_of);
+	free(index_of);
 	return err;
 }
 
 int site_table_add_file(struct site_table *table, const struct ocp_program *prog, const char *name,
-			pid_t pid, column_wanted_fn wanted, void *data, struct measured_file **file)
+			pid_t pid, probe_wanted_fn wanted, void *data, struct measured_file **file)
 {
 	struct measured_file *known;
 	struct stat st;
@@ -386,7 +386,7 @@ int site_table_add_file(struct site_table *table, const struct ocp_program *prog
 
 /* ---- probes that are left out --------------------------------------------------------------- */
 
-/* NUMBER[i] is what column i becomes. */
+/* NUMBER[i] is what probe i becomes. */
 static void drop_sites(struct site_table *table, const uint32_t *number)
 {
 	size_t n = 0;
@@ -397,12 +397,12 @@ static void drop_sites(struct site_table *table, const uint32_t *number)
 		struct measured_site site = table->sites[i];
 		struct measured_file *file;
 
-		if (site.file == NO_FILE || table->columns[site.column].is_left_out)
+		if (site.file == NO_FILE || table->probes[site.probe_index].is_left_out)
 			continue;
 		file = &table->files[site.file];
 		if (file->n_sites++ == 0)
 			file->first_site = n;
-		site.column = number[site.column];
+		site.probe_index = number[site.probe_index];
 		table->sites[n++] = site;
 	}
 	table->n_sites = n;
@@ -410,27 +410,27 @@ static void drop_sites(struct site_table *table, const uint32_t *number)
 
 int site_table_drop_left_out(struct site_table *table)
 {
-	uint32_t *number = calloc(table->n_columns + 1, sizeof(*number));
+	uint32_t *number = calloc(table->n_probes + 1, sizeof(*number));
 	uint32_t n = 0;
 	size_t n_named = 0;
 
 	if (!number)
 		return ctx_no_memory(table->ctx);
-	for (size_t i = 0; i < table->n_columns; i++) {
+	for (size_t i = 0; i < table->n_probes; i++) {
 		number[i] = n;
-		n += !table->columns[i].is_left_out;
+		n += !table->probes[i].is_left_out;
 	}
 	drop_sites(table, number);
-	for (size_t i = 0; i < table->n_columns; i++)
-		if (!table->columns[table->by_name[i]].is_left_out)
+	for (size_t i = 0; i < table->n_probes; i++)
+		if (!table->probes[table->by_name[i]].is_left_out)
 			table->by_name[n_named++] = number[table->by_name[i]];
-	for (size_t i = 0; i < table->n_columns; i++) {
-		if (table->columns[i].is_left_out)
-			free(table->columns[i].name);
+	for (size_t i = 0; i < table->n_probes; i++) {
+		if (table->probes[i].is_left_out)
+			free(table->probes[i].name);
 		else
-			table->columns[number[i]] = table->columns[i];
+			table->probes[number[i]] = table->probes[i];
 	}
-	table->n_columns = n;
+	table->n_probes = n;
 	free(number);
 	return 0;
 }

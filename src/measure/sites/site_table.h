@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a meter measures, and where: probes by name (columns), the files they are in, and their
+ * What a meter measures, and where: probes by name (probes), the files they are in, and their
  * sites, numbered as the engine numbers them. Grows when processes load more files; what is there
  * keeps its number.
  */
@@ -17,7 +17,7 @@
 enum { FD_PATH_BYTES = 32 };
 
 /* A probe, by its name: one even if several files have it. */
-struct column {
+struct measured_probe {
 	char *name;
 	bool is_counted, is_printed;
 	bool is_off;	  /* for now nothing is attached to its sites */
@@ -48,7 +48,7 @@ struct measured_file {
 	bool is_attached;
 	struct file_guard guard; /* while it is */
 	bool is_lost;		 /* it was overwritten: nothing of it is measured any more */
-	bool has_uses;		 /* they are in the columns */
+	bool has_uses;		 /* they are in the probes */
 	bool is_gone;		 /* it was taken out: another may have its place */
 	bool is_idle;		 /* nobody had it mapped when that was last asked */
 	unsigned int round;	 /* in which it was added */
@@ -59,8 +59,8 @@ enum { NO_FILE = UINT32_MAX };
 struct measured_site {
 	const struct site *site; /* NULL: its file is gone */
 	uint64_t va;
-	uint32_t file, column; /* NO_FILE: nobody has this number */
-	const char *symbol;    /* NULL: unknown, or not asked for */
+	uint32_t file, probe_index; /* NO_FILE: nobody has this number */
+	const char *symbol;	    /* NULL: unknown, or not asked for */
 	uint64_t symbol_off;
 	const char *source; /* of the probe; NULL: unknown, or not asked for */
 	int line, source_column;
@@ -70,9 +70,9 @@ struct measured_site {
 
 struct site_table {
 	struct ocp_ctx *ctx;
-	struct column *columns;
-	size_t n_columns;
-	uint32_t *by_name; /* the columns' numbers, sorted by name */
+	struct measured_probe *probes;
+	size_t n_probes;
+	uint32_t *by_name; /* the probes' numbers, sorted by name */
 	struct measured_file *files;
 	size_t n_files;
 	unsigned int round; /* of those that are added */
@@ -85,19 +85,18 @@ struct site_table {
 
 void site_table_free(struct site_table *table);
 
-/* The number of the column called NAME, or -1. */
+/* The number of the probe called NAME, or -1. */
 ptrdiff_t site_table_find(const struct site_table *table, const char *name);
 
 /*
- * Make a column for every probe of PROG that WANTED(DATA, name, column) wants, where there is none
- * yet, and its file's sites of all columns. A file that is there already only gets PID (0: nobody
+ * Add every probe of PROG that WANTED(DATA, name, probe) wants, where there is none
+ * yet, and its file's sites of all probes. A file that is there already only gets PID (0: nobody
  * in particular) as one more process. *FILE is a new one, else NULL: PROG must outlive it, but can
  * be made its own then.
  */
-typedef bool (*column_wanted_fn)(void *data, const char *name, struct column *column);
+typedef bool (*probe_wanted_fn)(void *data, const char *name, struct measured_probe *probe);
 int site_table_add_file(struct site_table *table, const struct ocp_program *prog, const char *name,
-			pid_t pid, column_wanted_fn wanted, void *data,
-			struct measured_file **file);
+			pid_t pid, probe_wanted_fn wanted, void *data, struct measured_file **file);
 
 /*
  * Take FILE out. Its sites' numbers can be others' then; or, if it KEEPS them, what is known of
@@ -105,7 +104,7 @@ int site_table_add_file(struct site_table *table, const struct ocp_program *prog
  */
 void site_table_remove(struct site_table *table, struct measured_file *file, bool keeps);
 
-/* Take the columns that are left out and their sites out, before others know the numbers. */
+/* Take the probes that are left out and their sites out, before others know the numbers. */
 int site_table_drop_left_out(struct site_table *table);
 
 /* How many sites there are. */

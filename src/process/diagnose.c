@@ -158,7 +158,7 @@ static struct tally count_sites(struct examiner *e, const char *name, size_t fir
 }
 
 /* One image's sites of one probe share a tracers' semaphore, in all generations that have one. */
-static void examine_tracers(struct examiner *e, const char *name, size_t first, size_t end)
+static void diagnose_tracers(struct examiner *e, const char *name, size_t first, size_t end)
 {
 	for (size_t i = first, next; i < end; i = next) {
 		const struct ocp_site *s = ocp_sites_get(e->sites, i);
@@ -204,7 +204,7 @@ static void compare_with_each_other(struct examiner *e, const char *name, const 
 		       t->on, t->code);
 }
 
-static void examine_probe(struct examiner *e, const char *name, size_t first, size_t end)
+static void diagnose_probe(struct examiner *e, const char *name, size_t first, size_t end)
 {
 	struct tally t = count_sites(e, name, first, end);
 	/* Of a probe with a damaged site nothing is repaired: see repair.c. */
@@ -216,7 +216,7 @@ static void examine_probe(struct examiner *e, const char *name, size_t first, si
 		compare_with_each_other(e, name, &t);
 	for (size_t i = before; t.damaged && i < e->findings->n; i++)
 		e->findings->list[i].is_repairable = false;
-	examine_tracers(e, name, first, end);
+	diagnose_tracers(e, name, first, end);
 	if (t.int3)
 		report(e, OCP_HELD_SITES, name,
 		       "%zu of %zu sites have an int3 of a uprobe or breakpoint", t.int3, t.code);
@@ -253,8 +253,8 @@ static void report_no_semaphores(struct examiner *e)
 }
 
 /* What a killed tool had promised to undo. */
-static void examine_promise(struct examiner *e, const struct snapshot *snapshot,
-			    const struct stale_journal *journal)
+static void diagnose_promise(struct examiner *e, const struct snapshot *snapshot,
+			     const struct stale_journal *journal)
 {
 	for (size_t i = 0; !e->err && i < journal->n; i++) {
 		const struct journal_entry *entry = &journal->entries[i];
@@ -294,8 +294,8 @@ static void report_update(struct examiner *e, const struct snapshot *snapshot,
 /*
  * An update that a tool was killed in. One that was not begun, or was done, is no more of interest.
  */
-static void examine_update(struct examiner *e, const struct snapshot *snapshot,
-			   const struct stale_journal *journal)
+static void diagnose_update(struct examiner *e, const struct snapshot *snapshot,
+			    const struct stale_journal *journal)
 {
 	const struct live *live = &e->proc->live;
 	size_t n = 0, n_done = 0, n_half = 0;
@@ -319,7 +319,7 @@ static void examine_update(struct examiner *e, const struct snapshot *snapshot,
 		e->err = journal_remove_stale(e->proc->ctx, journal);
 }
 
-static void examine_journals(struct examiner *e)
+static void diagnose_journals(struct examiner *e)
 {
 	struct snapshot snapshot = { 0 };
 	struct stale_journals stale;
@@ -331,15 +331,15 @@ static void examine_journals(struct examiner *e)
 		e->err = snapshot_read(e->proc->ctx, e->proc->memory, &e->proc->live, &snapshot);
 	for (size_t i = 0; !e->err && i < stale.n; i++) {
 		if (stale.list[i].kind == JOURNAL_UPDATE)
-			examine_update(e, &snapshot, &stale.list[i]);
+			diagnose_update(e, &snapshot, &stale.list[i]);
 		else
-			examine_promise(e, &snapshot, &stale.list[i]);
+			diagnose_promise(e, &snapshot, &stale.list[i]);
 	}
 	snapshot_free(&snapshot);
 	journal_free_stale(&stale);
 }
 
-static void examine_sites(struct examiner *e)
+static void diagnose_sites(struct examiner *e)
 {
 	size_t n = ocp_sites_count(e->sites);
 
@@ -348,7 +348,7 @@ static void examine_sites(struct examiner *e)
 
 		for (end = first; end < n && ocp_sites_get(e->sites, end)->probe == probe;)
 			end++;
-		examine_probe(e, ocp_process_probe_name(e->proc, probe), first, end);
+		diagnose_probe(e, ocp_process_probe_name(e->proc, probe), first, end);
 	}
 	report_no_semaphores(e);
 }
@@ -388,7 +388,7 @@ static int place_damaged(struct ocp_process *proc, struct ocp_sites *sites)
 	return 0;
 }
 
-static int examine_once(struct ocp_process *proc, struct ocp_findings **out)
+static int diagnose_once(struct ocp_process *proc, struct ocp_findings **out)
 {
 	struct examiner e = { .proc = proc, .findings = calloc(1, sizeof(*e.findings)) };
 	struct ocp_sites *sites = NULL;
@@ -399,9 +399,9 @@ static int examine_once(struct ocp_process *proc, struct ocp_findings **out)
 	if (!e.err)
 		e.err = place_damaged(proc, sites);
 	if (!e.err)
-		examine_journals(&e);
+		diagnose_journals(&e);
 	if (!e.err)
-		examine_sites(&e);
+		diagnose_sites(&e);
 	ocp_sites_free(sites);
 	if (e.err)
 		ocp_findings_free(e.findings);
@@ -410,7 +410,7 @@ static int examine_once(struct ocp_process *proc, struct ocp_findings **out)
 	return e.err;
 }
 
-int ocp_process_examine(struct ocp_process *proc, struct ocp_findings **out)
+int ocp_process_diagnose(struct ocp_process *proc, struct ocp_findings **out)
 {
 	const struct timespec pause = { .tv_nsec = BETWEEN_READINGS_NS };
 	struct ocp_findings *before = NULL, *now = NULL;
@@ -419,7 +419,7 @@ int ocp_process_examine(struct ocp_process *proc, struct ocp_findings **out)
 	for (int i = 0; i < MAX_READINGS; i++) {
 		if (i > 0)
 			nanosleep(&pause, NULL);
-		err = examine_once(proc, &now);
+		err = diagnose_once(proc, &now);
 		if (err || !disagrees(now) || same(before, now))
 			break;
 		ocp_findings_free(before);

@@ -9,7 +9,7 @@
  *	program =PATH | pid PID ...
  *	key N                          the argument that matches pairs, -1: by thread
  *	pair =START =STOP              by number
- *	column COUNTED =NAME           by number: a probe
+ *	probe COUNTED =NAME           by number: a probe
  *	file =PATH                     by number
  *	site COLUMN FILE VA OFF LINE COL =SYMBOL =SOURCE   by number: its place in `hits`
  *	nobody =                       in the place of a site: nobody has this number
@@ -21,7 +21,7 @@
  * The text is read as strictly as it is written: each line, number and word has to be complete and
  * within its limits, and whatever refers to something by number has to find it above.
  */
-#include "measure/kept_meta.h"
+#include "measure/pin_meta.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -51,7 +51,7 @@ static void write_word(FILE *out, const char *word)
 	}
 }
 
-void kept_meta_write(FILE *out, const struct ocp_meter *meter, const struct ocp_costs *costs)
+void pin_meta_write(FILE *out, const struct ocp_meter *meter, const struct ocp_costs *costs)
 {
 	const struct site_table *table = &meter->table;
 
@@ -71,18 +71,18 @@ void kept_meta_write(FILE *out, const struct ocp_meter *meter, const struct ocp_
 		write_word(out, meter->pairs[i].stop);
 		fputc('\n', out);
 	}
-	for (size_t i = 0; i < table->n_columns; i++) {
-		fprintf(out, "column %d", table->columns[i].is_counted);
-		write_word(out, table->columns[i].name);
+	for (size_t i = 0; i < table->n_probes; i++) {
+		fprintf(out, "probe %d", table->probes[i].is_counted);
+		write_word(out, table->probes[i].name);
 		fputc('\n', out);
 	}
-	for (size_t i = 0; i < table->n_columns; i++)
-		if (table->columns[i].past_hits)
-			fprintf(out, "past %zu %" PRIu64 "\n", i, table->columns[i].past_hits);
-	for (size_t i = 0; i < table->n_columns; i++)
-		if (table->columns[i].n_uses)
-			fprintf(out, "uses %zu %zu %zu\n", i, table->columns[i].n_uses,
-				table->columns[i].n_uses_without_site);
+	for (size_t i = 0; i < table->n_probes; i++)
+		if (table->probes[i].past_hits)
+			fprintf(out, "past %zu %" PRIu64 "\n", i, table->probes[i].past_hits);
+	for (size_t i = 0; i < table->n_probes; i++)
+		if (table->probes[i].n_uses)
+			fprintf(out, "uses %zu %zu %zu\n", i, table->probes[i].n_uses,
+				table->probes[i].n_uses_without_site);
 	for (size_t i = 0; i < table->n_files; i++) {
 		fputs("file", out);
 		write_word(out, table->files[i].name);
@@ -95,8 +95,8 @@ void kept_meta_write(FILE *out, const struct ocp_meter *meter, const struct ocp_
 			fputs("nobody =\n", out);
 			continue;
 		}
-		fprintf(out, "site %u %u %" PRIx64 " %" PRIx64 " %d %d", site->column, site->file,
-			site->va, site->symbol_off, site->line, site->source_column);
+		fprintf(out, "site %u %u %" PRIx64 " %" PRIx64 " %d %d", site->probe_index,
+			site->file, site->va, site->symbol_off, site->line, site->source_column);
 		write_word(out, site->symbol);
 		write_word(out, site->source);
 		fputc('\n', out);
@@ -223,7 +223,7 @@ static bool read_key(struct reader *r, char **line)
 
 static bool read_costs(struct reader *r, char **line)
 {
-	struct ocp_costs *costs = &r->meter->kept_costs;
+	struct ocp_costs *costs = &r->meter->pinned_costs;
 
 	if (r->has_costs || !take_cost(line, &costs->cost_per_hit_ns) ||
 	    !take_cost(line, &costs->empty_pair_ns))
@@ -262,41 +262,41 @@ static bool read_pair(struct reader *r, char **line)
 	return meter->pairs[meter->n_pairs - 1].start && meter->pairs[meter->n_pairs - 1].stop;
 }
 
-static bool read_column(struct reader *r, char **line)
+static bool read_probe(struct reader *r, char **line)
 {
 	struct site_table *table = &r->meter->table;
 	uint64_t is_counted;
 	const char *name = take_number(line, 10, 1, &is_counted) ? take_word(line) : NULL;
 
-	if (!name || !has_room((void **)&table->columns, table->n_columns, sizeof(*table->columns)))
+	if (!name || !has_room((void **)&table->probes, table->n_probes, sizeof(*table->probes)))
 		return false;
-	table->columns[table->n_columns++] =
-		(struct column){ .name = strdup(name), .is_counted = is_counted };
-	return table->columns[table->n_columns - 1].name != NULL;
+	table->probes[table->n_probes++] =
+		(struct measured_probe){ .name = strdup(name), .is_counted = is_counted };
+	return table->probes[table->n_probes - 1].name != NULL;
 }
 
 static bool read_past(struct reader *r, char **line)
 {
 	struct site_table *table = &r->meter->table;
-	uint64_t column, hits;
+	uint64_t probe_index, hits;
 
-	if (!take_number(line, 10, UINT32_MAX, &column) || column >= table->n_columns ||
+	if (!take_number(line, 10, UINT32_MAX, &probe_index) || probe_index >= table->n_probes ||
 	    !take_number(line, 10, UINT64_MAX, &hits))
 		return false;
-	table->columns[column].past_hits = hits;
+	table->probes[probe_index].past_hits = hits;
 	return true;
 }
 
 static bool read_uses(struct reader *r, char **line)
 {
 	struct site_table *table = &r->meter->table;
-	uint64_t column, n, n_without;
+	uint64_t probe_index, n, n_without;
 
-	if (!take_number(line, 10, UINT32_MAX, &column) || column >= table->n_columns ||
+	if (!take_number(line, 10, UINT32_MAX, &probe_index) || probe_index >= table->n_probes ||
 	    !take_number(line, 10, UINT32_MAX, &n) || !take_number(line, 10, n, &n_without))
 		return false;
-	table->columns[column].n_uses = n;
-	table->columns[column].n_uses_without_site = n_without;
+	table->probes[probe_index].n_uses = n;
+	table->probes[probe_index].n_uses_without_site = n_without;
 	return true;
 }
 
@@ -328,16 +328,16 @@ static bool read_site(struct reader *r, char **line)
 {
 	const struct site_table *table = &r->meter->table;
 	struct measured_site site = { 0 };
-	uint64_t column, file, number, source_column;
+	uint64_t probe_index, file, number, source_column;
 
-	if (!take_number(line, 10, UINT32_MAX, &column) || column >= table->n_columns ||
+	if (!take_number(line, 10, UINT32_MAX, &probe_index) || probe_index >= table->n_probes ||
 	    !take_number(line, 10, UINT32_MAX, &file) || file >= table->n_files ||
 	    !take_number(line, 16, UINT64_MAX, &site.va) ||
 	    !take_number(line, 16, UINT64_MAX, &site.symbol_off) ||
 	    !take_number(line, 10, INT_MAX, &number) ||
 	    !take_number(line, 10, INT_MAX, &source_column))
 		return false;
-	site.column = (uint32_t)column;
+	site.probe_index = (uint32_t)probe_index;
 	site.file = (uint32_t)file;
 	site.line = (int)number;
 	site.source_column = (int)source_column;
@@ -367,7 +367,7 @@ static bool read_line(struct reader *r, char *line)
 	} lines[] = {
 		{ "start", read_start },   { "split", read_split },	{ "key", read_key },
 		{ "cost", read_costs },	   { "program", read_program }, { "pid", read_pid },
-		{ "pair", read_pair },	   { "column", read_column },	{ "past", read_past },
+		{ "pair", read_pair },	   { "probe", read_probe },	{ "past", read_past },
 		{ "uses", read_uses },	   { "file", read_file },	{ "site", read_site },
 		{ "nobody", read_nobody },
 	};
@@ -380,30 +380,29 @@ static bool read_line(struct reader *r, char *line)
 	return false;
 }
 
-static int compare_columns(const void *a, const void *b, void *data)
+static int compare_probes(const void *a, const void *b, void *data)
 {
-	const struct column *columns = data;
+	const struct measured_probe *probes = data;
 
-	return strcmp(columns[*(const uint32_t *)a].name, columns[*(const uint32_t *)b].name);
+	return strcmp(probes[*(const uint32_t *)a].name, probes[*(const uint32_t *)b].name);
 }
 
-/* What site_table_add_file does when it adds. False: without memory, or a probe has two columns. */
+/* What site_table_add_file does when it adds. False: without memory, or a probe has two probes. */
 static bool finish_table(struct reader *r)
 {
 	struct site_table *table = &r->meter->table;
 
 	for (size_t i = 0; i < table->n_sites; i++)
 		table->sites[i].site = table->sites[i].file == NO_FILE ? NULL : &r->sites[i];
-	table->by_name = calloc(table->n_columns + 1, sizeof(*table->by_name));
+	table->by_name = calloc(table->n_probes + 1, sizeof(*table->by_name));
 	if (!table->by_name)
 		return false;
-	for (size_t i = 0; i < table->n_columns; i++)
+	for (size_t i = 0; i < table->n_probes; i++)
 		table->by_name[i] = (uint32_t)i;
-	qsort_r(table->by_name, table->n_columns, sizeof(*table->by_name), compare_columns,
-		table->columns);
-	for (size_t i = 1; i < table->n_columns; i++)
-		if (compare_columns(&table->by_name[i - 1], &table->by_name[i], table->columns) ==
-		    0)
+	qsort_r(table->by_name, table->n_probes, sizeof(*table->by_name), compare_probes,
+		table->probes);
+	for (size_t i = 1; i < table->n_probes; i++)
+		if (compare_probes(&table->by_name[i - 1], &table->by_name[i], table->probes) == 0)
 			return false;
 	return true;
 }
@@ -413,7 +412,7 @@ static bool is_complete(const struct reader *r)
 	const struct ocp_meter *meter = r->meter;
 
 	return r->has_start && r->has_split && r->has_key && r->has_costs &&
-	       meter->table.n_columns > 0 && (meter->program_name != NULL) != (meter->n_pids > 0);
+	       meter->table.n_probes > 0 && (meter->program_name != NULL) != (meter->n_pids > 0);
 }
 
 /* Its maps may be of other sizes. */
@@ -426,7 +425,7 @@ static int of_another_version(struct ocp_ctx *ctx, const char *folder)
 	return -EPROTO;
 }
 
-int kept_meta_parse(struct ocp_meter *meter, const char *folder, char *text)
+int pin_meta_parse(struct ocp_meter *meter, const char *folder, char *text)
 {
 	struct reader r = { .meter = meter };
 	const char *line = strsep(&text, "\n");

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "measure.h"
-#include "measure/kept_meta.h"
+#include "measure/pin_meta.h"
 #include "unit.h"
 
 #define TEXT_OF(number) AS_TEXT(number)
@@ -15,7 +15,7 @@
 #define FORMAT		"ocaml-probes-kept 2 " TEXT_OF(MEASURE_VERSION) "\n"
 #define HEAD		FORMAT "start 1200\nsplit 1\nkey -1\ncost 812.500000 523.250000\n"
 #define PROCESSES	HEAD "pid 77\npid 78\n"
-#define COLUMNS		"column 1 =a\ncolumn 0 =b%20c%ff\n"
+#define COLUMNS		"probe 1 =a\nprobe 0 =b%20c%ff\n"
 #define FILES		"file =/bin/x\n"
 
 static const char whole[] = PROCESSES "pair =a =b%20c%ff\n" COLUMNS "past 1 9\nuses 0 3 2\n" FILES
@@ -32,7 +32,7 @@ static struct ocp_meter *read_text(struct ocp_ctx *ctx, const char *text)
 
 	assert_non_null(meter);
 	assert_int_equal(site_table_keep(&meter->table, copy), 0);
-	err = kept_meta_parse(meter, "folder", copy);
+	err = pin_meta_parse(meter, "folder", copy);
 	if (!err)
 		return meter;
 	if (err == -EPROTO)
@@ -62,8 +62,8 @@ static void what_is_written_is_read(void **state)
 	assert_string_equal(meter->table.sites[0].source, "a.ml");
 	assert_int_equal(meter->table.sites[1].file, NO_FILE);
 	assert_null(meter->table.sites[2].symbol);
-	assert_int_equal(meter->table.columns[1].past_hits, 9);
-	kept_meta_write(out, meter, &meter->kept_costs);
+	assert_int_equal(meter->table.probes[1].past_hits, 9);
+	pin_meta_write(out, meter, &meter->pinned_costs);
 	fclose(out);
 	assert_string_equal(text, whole);
 	free(text);
@@ -84,7 +84,7 @@ static void a_part_is_damaged(void **state)
 		part[n] = '\0';
 		meter = read_text(ctx, part);
 		/* A whole number of lines, which say what has to be said, is a text. */
-		assert_true(!meter || (n > 0 && part[n - 1] == '\n' && strstr(part, "column")));
+		assert_true(!meter || (n > 0 && part[n - 1] == '\n' && strstr(part, "probe")));
 		ocp_meter_free(meter);
 	}
 	ocp_ctx_free(ctx);
@@ -93,11 +93,11 @@ static void a_part_is_damaged(void **state)
 static void nothing_else_is_read(void **state)
 {
 	static const char *const texts[] = {
-		FORMAT "start 1200\nsplit 1\nkey -1\ncost 1.0 1.0\npid 77\ncolumn 1 =a",
-		PROCESSES,				/* no probe */
-		HEAD COLUMNS,				/* of nobody */
-		PROCESSES "program =/bin/x\n" COLUMNS,	/* of both */
-		PROCESSES "column 1 =a\ncolumn 0 =a\n", /* twice */
+		FORMAT "start 1200\nsplit 1\nkey -1\ncost 1.0 1.0\npid 77\nprobe 1 =a",
+		PROCESSES,			       /* no probe */
+		HEAD COLUMNS,			       /* of nobody */
+		PROCESSES "program =/bin/x\n" COLUMNS, /* of both */
+		PROCESSES "probe 1 =a\nprobe 0 =a\n",  /* twice */
 		PROCESSES "start 1\n" COLUMNS,
 		PROCESSES "split 1\n" COLUMNS,
 		PROCESSES "cost 1.0 1.0\n" COLUMNS,
@@ -123,9 +123,9 @@ static void nothing_else_is_read(void **state)
 		PROCESSES "pid 7 7\n" COLUMNS,
 		PROCESSES "pid\n" COLUMNS,
 		PROCESSES "\n" COLUMNS,
-		PROCESSES "column 2 =a\n",
-		PROCESSES "column 1 a\n",
-		PROCESSES "column 1\n",
+		PROCESSES "probe 2 =a\n",
+		PROCESSES "probe 1 a\n",
+		PROCESSES "probe 1\n",
 		PROCESSES COLUMNS "pair =a\n",
 		PROCESSES COLUMNS "pair =a =b =c\n",
 		PROCESSES COLUMNS "past 2 1\n",

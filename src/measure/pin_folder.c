@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "measure/kept_folder.h"
+#include "measure/pin_folder.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 enum { MAX_NAME_BYTES = 64 };
 
-int kept_folder_of(struct ocp_ctx *ctx, const char *name, char *folder)
+int pin_folder_of(struct ocp_ctx *ctx, const char *name, char *folder)
 {
 	const size_t bytes = strlen(name);
 
@@ -27,12 +27,12 @@ int kept_folder_of(struct ocp_ctx *ctx, const char *name, char *folder)
 		return ctx_error(ctx, -EINVAL,
 				 "'%s': not a name to keep things by (1 to %d of A-Z a-z 0-9 _ -)",
 				 name, MAX_NAME_BYTES);
-	snprintf(folder, KEPT_PATH_BYTES, "%s/%s", OCP_KEPT_FOLDER, name);
+	snprintf(folder, PIN_PATH_BYTES, "%s/%s", OCP_PINNED_FOLDER, name);
 	return 0;
 }
 
 /* bpffs is mounted nearly everywhere; where it is not, we may. */
-int kept_need_bpffs(struct ocp_ctx *ctx)
+int pin_need_bpffs(struct ocp_ctx *ctx)
 {
 	struct statfs fs;
 
@@ -83,10 +83,10 @@ static int check_top(struct ocp_ctx *ctx)
 {
 	int err = check_folder(ctx, BPFFS, true);
 
-	return err ? err : check_folder(ctx, OCP_KEPT_FOLDER, false);
+	return err ? err : check_folder(ctx, OCP_PINNED_FOLDER, false);
 }
 
-int kept_check_folder(struct ocp_ctx *ctx, const char *name, const char *folder)
+int pin_check_folder(struct ocp_ctx *ctx, const char *name, const char *folder)
 {
 	int err = check_top(ctx);
 
@@ -96,7 +96,7 @@ int kept_check_folder(struct ocp_ctx *ctx, const char *name, const char *folder)
 			      : err;
 }
 
-int kept_remove_names(struct ocp_ctx *ctx, const char *folder)
+int pin_remove_names(struct ocp_ctx *ctx, const char *folder)
 {
 	DIR *dir = opendir(folder);
 	const struct dirent *entry;
@@ -122,7 +122,7 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-int ocp_kept_list(struct ocp_ctx *ctx, char ***names, size_t *n)
+int ocp_pinned_list(struct ocp_ctx *ctx, char ***names, size_t *n)
 {
 	struct dirent **entries = NULL;
 	int found, err = check_top(ctx);
@@ -133,9 +133,9 @@ int ocp_kept_list(struct ocp_ctx *ctx, char ***names, size_t *n)
 	*n = 0;
 	if (err && err != -ENOENT)
 		return err;
-	found = scandir(OCP_KEPT_FOLDER, &entries, NULL, alphasort);
+	found = scandir(OCP_PINNED_FOLDER, &entries, NULL, alphasort);
 	if (found < 0 && errno != ENOENT)
-		return ctx_error(ctx, -errno, "%s: %s", OCP_KEPT_FOLDER, strerror(errno));
+		return ctx_error(ctx, -errno, "%s: %s", OCP_PINNED_FOLDER, strerror(errno));
 	for (int i = 0; i < found; i++)
 		bytes += sizeof(char *) + strlen(entries[i]->d_name) + 1;
 	*names = calloc(bytes + sizeof(char *), 1);
@@ -161,14 +161,14 @@ static int is_taken(struct ocp_ctx *ctx, const char *name)
 	return -EEXIST;
 }
 
-int ocp_kept_check(struct ocp_ctx *ctx, const char *name)
+int ocp_pinned_check(struct ocp_ctx *ctx, const char *name)
 {
-	char folder[KEPT_PATH_BYTES];
+	char folder[PIN_PATH_BYTES];
 	struct stat st;
-	int err = kept_folder_of(ctx, name, folder);
+	int err = pin_folder_of(ctx, name, folder);
 
 	if (!err)
-		err = kept_need_bpffs(ctx);
+		err = pin_need_bpffs(ctx);
 	if (!err)
 		err = check_top(ctx);
 	if (err && err != -ENOENT)
@@ -179,12 +179,12 @@ int ocp_kept_check(struct ocp_ctx *ctx, const char *name)
 	return err;
 }
 
-int kept_make_folder(struct ocp_ctx *ctx, const char *name, const char *folder)
+int pin_make_folder(struct ocp_ctx *ctx, const char *name, const char *folder)
 {
 	int err;
 
-	if (mkdir(OCP_KEPT_FOLDER, 0700) && errno != EEXIST)
-		return ctx_error(ctx, -errno, "%s: %s", OCP_KEPT_FOLDER, strerror(errno));
+	if (mkdir(OCP_PINNED_FOLDER, 0700) && errno != EEXIST)
+		return ctx_error(ctx, -errno, "%s: %s", OCP_PINNED_FOLDER, strerror(errno));
 	err = check_top(ctx);
 	if (err)
 		return err;

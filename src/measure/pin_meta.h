@@ -7,13 +7,13 @@
 
 #include "measure/meter.h"
 
-void kept_meta_write(FILE *out, const struct ocp_meter *meter, const struct ocp_costs *costs);
+void pin_meta_write(FILE *out, const struct ocp_meter *meter, const struct ocp_costs *costs);
 
 /*
  * Read TEXT, which was in FOLDER's `meta`, into METER, which is new. The text is overwritten and
- * must outlive the meter. -EBADMSG for anything but what kept_meta_write writes, -EPROTO for what
+ * must outlive the meter. -EBADMSG for anything but what pin_meta_write writes, -EPROTO for what
  * another version's does.
  */
-int kept_meta_parse(struct ocp_meter *meter, const char *folder, char *text);
+int pin_meta_parse(struct ocp_meter *meter, const char *folder, char *text);
 
 #endif

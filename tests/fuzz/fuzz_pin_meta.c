@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "measure/kept_meta.h"
+#include "measure/pin_meta.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
@@ -23,7 +23,7 @@ static struct ocp_meter *read_text(struct ocp_ctx *ctx, char *text)
 
 	require(meter != NULL);
 	require(site_table_keep(&meter->table, text) == 0);
-	if (kept_meta_parse(meter, "folder", text) == 0)
+	if (pin_meta_parse(meter, "folder", text) == 0)
 		return meter;
 	require(*ocp_error(ctx) != '\0');
 	ocp_meter_free(meter);
@@ -37,7 +37,7 @@ static char *write_text(const struct ocp_meter *meter)
 	FILE *out = open_memstream(&text, &bytes);
 
 	require(out != NULL);
-	kept_meta_write(out, meter, &meter->kept_costs);
+	pin_meta_write(out, meter, &meter->pinned_costs);
 	require(fclose(out) == 0);
 	return text;
 }
@@ -49,12 +49,12 @@ static void check_references(const struct ocp_meter *meter)
 	require(meter->start_ns >= 0 && meter->split <= OCP_BY_PROCESS);
 	for (size_t i = 0; i < meter->n_pids; i++)
 		require(meter->pids[i] > 0);
-	for (size_t i = 0; i < table->n_columns; i++)
-		require(site_table_find(table, table->columns[i].name) == (ptrdiff_t)i);
+	for (size_t i = 0; i < table->n_probes; i++)
+		require(site_table_find(table, table->probes[i].name) == (ptrdiff_t)i);
 	for (size_t i = 0; i < table->n_sites; i++)
 		require(table->sites[i].file == NO_FILE ||
 			(table->sites[i].file < table->n_files &&
-			 table->sites[i].column < table->n_columns && table->sites[i].site));
+			 table->sites[i].probe_index < table->n_probes && table->sites[i].site));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)

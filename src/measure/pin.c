@@ -2,11 +2,11 @@
 /*
  * Meters that outlive the process that made them. The engine gives names to what it has in the
  * kernel (a folder of bpffs); what the numbers mean is written beside it, into a map of one element
- * called `meta` (kept_meta.c). `meta` comes last: a folder without it belongs to somebody who was
+ * called `meta` (pin_meta.c). `meta` comes last: a folder without it belongs to somebody who was
  * killed in between.
  *
  * Whatever can write to the folder can put other maps there, so that folders of other users are
- * refused (kept_folder.c), and each map is what it has to be before it is read.
+ * refused (pin_folder.c), and each map is what it has to be before it is read.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -15,12 +15,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "measure/kept_folder.h"
-#include "measure/kept_meta.h"
+#include "measure/pin_folder.h"
+#include "measure/pin_meta.h"
 #include "measure/meter.h"
 #include "measure/engine/pinned.h"
 
-enum { MAX_META_BYTES = 256 << 20, PATH_BYTES = KEPT_PATH_BYTES + 300 };
+enum { MAX_META_BYTES = 256 << 20, PATH_BYTES = PIN_PATH_BYTES + 300 };
 
 /* ---- keeping -------------------------------------------------------------------------------- */
 
@@ -56,7 +56,7 @@ static int keep_meta(struct ocp_meter *meter, const char *folder)
 	/* Without it the counts are as good. */
 	if (ocp_meter_costs(meter, &costs))
 		ctx_log(meter->ctx, OCP_LOG_WARN, "%s", ocp_error(meter->ctx));
-	kept_meta_write(out, meter, &costs);
+	pin_meta_write(out, meter, &costs);
 	err = fclose(out) ? ctx_no_memory(meter->ctx) : 0;
 	if (!err)
 		err = pin_meta(meter->ctx, folder, text, bytes + 1);
@@ -64,9 +64,9 @@ static int keep_meta(struct ocp_meter *meter, const char *folder)
 	return err;
 }
 
-int ocp_meter_keep(struct ocp_meter *meter, const char *name)
+int ocp_meter_pin(struct ocp_meter *meter, const char *name)
 {
-	char folder[KEPT_PATH_BYTES];
+	char folder[PIN_PATH_BYTES];
 	int err;
 
 	if (!meter->is_attached)
@@ -80,11 +80,11 @@ int ocp_meter_keep(struct ocp_meter *meter, const char *name)
 			"'%s': %s has no probes yet, and what is loaded later is not measured "
 			"by what is kept",
 			name, meter_where(meter));
-	err = kept_folder_of(meter->ctx, name, folder);
+	err = pin_folder_of(meter->ctx, name, folder);
 	if (!err)
-		err = kept_need_bpffs(meter->ctx);
+		err = pin_need_bpffs(meter->ctx);
 	if (!err)
-		err = kept_make_folder(meter->ctx, name, folder);
+		err = pin_make_folder(meter->ctx, name, folder);
 	if (err)
 		return err;
 	err = meter->ops->keep(meter->engine, folder);
@@ -95,10 +95,10 @@ int ocp_meter_keep(struct ocp_meter *meter, const char *name)
 		struct ocp_ctx *scratch = ocp_ctx_new();
 
 		if (scratch)
-			kept_remove_names(scratch, folder);
+			pin_remove_names(scratch, folder);
 		ocp_ctx_free(scratch);
 	}
-	meter->is_kept = err == 0;
+	meter->is_pinned = err == 0;
 	return err;
 }
 
@@ -133,18 +133,18 @@ static int read_meta(struct ocp_meter *meter, const char *folder)
 	}
 	/* Symbols stay in the text. */
 	err = site_table_keep(&meter->table, text);
-	return err ? err : kept_meta_parse(meter, folder, text);
+	return err ? err : pin_meta_parse(meter, folder, text);
 }
 
-static int open_kept(struct ocp_meter *meter, const char *name)
+static int open_pinned(struct ocp_meter *meter, const char *name)
 {
 	struct engine_spec spec;
-	int err = kept_folder_of(meter->ctx, name, meter->kept_folder);
+	int err = pin_folder_of(meter->ctx, name, meter->pin_folder);
 
 	if (!err)
-		err = kept_check_folder(meter->ctx, name, meter->kept_folder);
+		err = pin_check_folder(meter->ctx, name, meter->pin_folder);
 	if (!err)
-		err = read_meta(meter, meter->kept_folder);
+		err = read_meta(meter, meter->pin_folder);
 	if (err)
 		return err;
 	spec = (struct engine_spec){
@@ -153,14 +153,14 @@ static int open_kept(struct ocp_meter *meter, const char *name)
 		.split = meter->split,
 	};
 	meter->is_attached = true;
-	meter->is_kept = true;
-	return meter->ops->open_kept(meter->ctx, meter->kept_folder, &spec, &meter->engine);
+	meter->is_pinned = true;
+	return meter->ops->open_pinned(meter->ctx, meter->pin_folder, &spec, &meter->engine);
 }
 
-int ocp_kept_open(struct ocp_ctx *ctx, const char *name, struct ocp_meter **out)
+int ocp_pinned_open(struct ocp_ctx *ctx, const char *name, struct ocp_meter **out)
 {
 	struct ocp_meter *meter = ocp_meter_new(ctx);
-	int err = meter ? open_kept(meter, name) : -ENOMEM;
+	int err = meter ? open_pinned(meter, name) : -ENOMEM;
 
 	*out = NULL;
 	if (err)
@@ -170,11 +170,11 @@ int ocp_kept_open(struct ocp_ctx *ctx, const char *name, struct ocp_meter **out)
 	return err;
 }
 
-int ocp_kept_remove(struct ocp_ctx *ctx, const char *name)
+int ocp_pinned_remove(struct ocp_ctx *ctx, const char *name)
 {
 	struct ocp_meter *meter;
-	char folder[KEPT_PATH_BYTES];
-	int err = ocp_kept_open(ctx, name, &meter);
+	char folder[PIN_PATH_BYTES];
+	int err = ocp_pinned_open(ctx, name, &meter);
 
 	if (!err) {
 		err = ocp_meter_detach(meter);
@@ -183,6 +183,6 @@ int ocp_kept_remove(struct ocp_ctx *ctx, const char *name)
 	}
 	if (err == -ENOENT || err == -EINVAL || err == -EPERM)
 		return err;
-	err = kept_folder_of(ctx, name, folder);
-	return err ? err : kept_remove_names(ctx, folder);
+	err = pin_folder_of(ctx, name, folder);
+	return err ? err : pin_remove_names(ctx, folder);
 }
