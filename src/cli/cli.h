@@ -12,7 +12,7 @@
 #include "measure/request.h"
 #include "ocaml_probes.h"
 
-/* Documented in README.md. */
+/* Documented in tools/man/shared/exit_status.mdoc. */
 enum exit_code {
 	EXIT_DONE = 0,
 	EXIT_FAILED = 1,      /* what no other code stands for */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a watch knows, as JSON for the page and for programs. README.md describes it. */
+/* What a watch knows, as JSON for the page and for programs; see ocaml-probes-serve(1). */
 #ifndef SERVE_API_H
 #define SERVE_API_H
 
