@@ -190,8 +190,10 @@ check: deps ## build everything and run all tests
 format: ## reformat all C
 	clang-format -i $$(git ls-files '*.c' '*.h')
 
-lint: $(bpf_skels) $(man_pages) ## clang-format, clang-tidy, cppcheck and mandoc, no complaint allowed
+lint: $(bpf_skels) $(man_pages) ## clang-format, clang-tidy, cppcheck, shellcheck and mandoc, no complaint allowed
 	mandoc -Tlint -W warning $(man_pages)
+	{ git ls-files '*.sh' '*.bash'; git ls-files | xargs grep -lE '^#!.*[/ ](ba)?sh$$'; } | sort -u | \
+		xargs -P$$(nproc) -n8 shellcheck --severity=warning
 	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
 	printf '%s\n' $(c_sources) | xargs -P$$(nproc) -I{} \
 		clang-tidy --quiet --warnings-as-errors='*' {} -- -std=gnu11 $(CPPFLAGS)

@@ -208,7 +208,7 @@ static int check_code(struct update *u, struct slice *slice)
 	int err = snapshot_refresh_code(u->proc->ctx, u->proc->memory, &u->proc->live,
 					u->probes + slice->first, slice->n, &u->snapshot, &changed);
 
-	slice->changed |= changed;
+	slice->changed |= !err && changed;
 	for (size_t i = slice->first; !err && i < slice->first + slice->n; i++)
 		if (!u->proc->live.probes[u->probes[i]].n_semaphores ||
 		    snapshot_state(&u->proc->live, &u->snapshot, u->probes[i]) == OCP_MIXED)

@@ -15,7 +15,7 @@ start_printed() { # ARG...
 	eq "$(cat "$TMP/err")" "" "what bpftrace $* says"
 	# So that it gets the signals; nothing else is changed.
 	sed -i -E 's/^([A-Z_=0-9 ]*)bpftrace /exec env \1bpftrace /' "$TMP/command"
-	in_place=$(sed -nE '1s/.*\(([0-9]+) sites\).*/\1/p' "$TMP/command")
+	in_place=$(sed -nE '1s/.*\(([0-9]+) sites?\).*/\1/p' "$TMP/command")
 	background sh "$TMP/command" >"$TMP/bpftrace" 2>&1
 	BPFTRACE=$!
 	wait_for "bpftrace_is_attached $in_place" 30

@@ -162,7 +162,7 @@ serve() {
 	eq "$(order '"exe": "/app/service", "container_id": "'"$ID1"'"')" 200 "status"
 	eq "$("$TOOL" info -pid "$PID1" | grep '^plain ')$("$TOOL" info -pid "$PID2" | grep '^plain ')" \
 		"plain enabledplain disabled" "handlers"
-	matches "$(cat "$TMP/serve.err")" 'handlers of plain in /app/service \[111111111111\] on: 1 processes'
+	matches "$(cat "$TMP/serve.err")" 'handlers of plain in /app/service \[111111111111\] on: 1 process'
 }
 
 # The status of an order to switch the handlers of `plain` on in the program that MEMBERS name.
@@ -183,7 +183,7 @@ top() {
 	start_two
 	TERM=xterm background script -qec "stty cols 120 rows 40; exec '$TOOL' top" /dev/null </dev/null >"$TMP/screen" 2>&1
 	viewer=$!
-	wait_for 'grep -aqF "service [111111111111]" "$TMP/screen" && grep -aqF "service [222222222222]" "$TMP/screen"'
+	wait_for 'grep -aqF "service [111111111111]" "$TMP/screen" && grep -aqF "service [222222222222]" "$TMP/screen"' || fail "$(cat -v "$TMP/screen" | tail -c 3000)"
 	kill -TERM "$(pgrep -x ocaml-probes-to)"
 	wait "$viewer"
 }

@@ -261,7 +261,7 @@ test_sigkill_of_the_tool() {
 # A journal as `attach --for` leaves it when it is killed: written by hand here.
 journal() { # TOOL-PID TOOL-START APPLIED LINE...
 	local dir=$TMP/run/ocaml-probes start
-	mkdir -p -m700 "$TMP/run" "$dir"
+	(umask 077 && mkdir -p "$dir")
 	start=$(start_of "$TARGET")
 	{
 		echo "ocaml-probes journal 1"

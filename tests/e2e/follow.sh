@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # Which processes and files are measured: several, those to come, children, plugins, from the first
 # instruction; and how it ends.
 . "$(dirname "$0")/lib.sh"

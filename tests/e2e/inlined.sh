@@ -47,13 +47,13 @@ load() { # PLUGIN
 }
 
 each_pair() { # FUNCTION
-	local host plugin
+	local host plugin built
 	build_all
 	for host in host host_plain; do
 		for plugin in inlined_plugin inlined_plugin_own; do
-			for plugin in "$plugin.cmxs" "${plugin}_plain.cmxs"; do
+			for built in "$plugin.cmxs" "${plugin}_plain.cmxs"; do
 				start_host "$host"
-				"$1" "$plugin"
+				"$1" "$built"
 				tell quit
 				finish_target
 				eq "$TARGET_STATUS" 0 "$host $plugin: status"

@@ -86,7 +86,9 @@ test_groups() {
 	make_system
 	export TMP
 	"$ROOT/tools/install-deps" --help >"$TMP/out" 2>&1 && fail "--help is no group"
-	eq "$(cat "$TMP/out")" "install-deps: --help: no such group; there are build, test and deb"
+	eq "$(cat "$TMP/out")" "install-deps: --help: no such group; there are tool, build, test and deb"
+	install_deps tool
+	eq "$(calls)" "" "what was called for the tool"
 	install_deps build
 	eq "$(calls)" "" "what was called for the build"
 	install_deps build deb

@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # Meters that are kept: they go on without the tool, are read, listed, and taken away.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What the scripts in tests/e2e share. A script is
 #
 #	. "$(dirname "$0")/lib.sh"

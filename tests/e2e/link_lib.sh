@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What the scripts about the post-linker share: reading and changing the files it made.
 
 LINK=$O/ocaml-probes-link

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 test_lint() {
-	need_command git clang-format clang-tidy cppcheck mandoc
+	need_command git clang-format clang-tidy cppcheck shellcheck mandoc
 	cd "$ROOT"
 	git rev-parse --git-dir >/dev/null 2>&1 || skip "not a git clone"
 	make --no-print-directory O="$O" lint

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Names that the README and the manual pages use (/srv/bin/service, port 9464, a kept meter's name) are
 # real in namespaces of our own: nobody else's are touched.
 in_namespaces() { # COMMAND...

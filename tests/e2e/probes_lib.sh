@@ -247,7 +247,7 @@ test_sanitizers() {
 	export OCAMLPATH=$O/ocaml/lib PATH=$O:$PATH
 	export ASAN_OPTIONS=use_sigaltstack=0 LSAN_OPTIONS="suppressions=$TMP/leaks print_suppressions=0"
 	echo 'leak:caml_setup_stack_overflow_detection' >"$TMP/leaks"
-	[[ -e $O/asan/libocaml_probes.a ]] || fail "make check has not built $O/asan yet"
+	[[ -e $O/asan/internal.a ]] || fail "make check has not built $O/asan yet"
 	cp "$ROOT"/tools/ocaml/probes_lib/probes_lib{.ml,.mli,_stubs.c} \
 		"$ROOT"/tests/ocaml/probes_lib/{tracer,self}.ml "$TMP"
 	cd "$TMP"
@@ -256,7 +256,7 @@ test_sanitizers() {
 	for program in tracer self; do
 		ocamlfind ocamlopt -thread -linkpkg -g -package threads.posix,str,ocaml-probes.ppx \
 			-cc ocaml-probes-cc probes_lib.mli probes_lib.ml $program.ml probes_lib_stubs.o \
-			"$O/asan/libocaml_probes.a" -ccopt $sanitize -o $program
+			"$O/asan/internal.a" -ccopt $sanitize -o $program
 	done
 	check_errors "$TMP/tracer"
 	check_failures "$TMP/tracer"

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What the scripts share that scrape `ocaml-probes serve`.
 # shellcheck shell=bash
 

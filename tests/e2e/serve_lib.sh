@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What the scripts that test `serve` share: starting it, and asking it.
 
 COUNTED=$O/tests/ocaml/counted

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What the scripts that watch targets share: counting in the background, and reading what a target
 # says of itself and what its memory holds.
 
@@ -143,7 +144,7 @@ check_error() { # STATUS TEXT ARG...
 # Four tools at once that enable and disable all probes of the target, each N times.
 toggle_by_four() { # N
 	local i jobs=()
-	for i in 1 2 3 4; do
+	for _ in 1 2 3 4; do
 		(for ((i = 0; i < $1; i++)); do
 			"$TOOL" attach -pid "$TARGET" -enable alpha,beta,gamma
 			"$TOOL" attach -pid "$TARGET" -disable gamma,alpha,beta

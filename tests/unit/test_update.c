@@ -668,7 +668,7 @@ static void what_cannot_be_undone_stays_on_record(void **state)
 	assert_int_equal(ocp_process_update_undoable(t.proc, t.actions, 0, &undo), 0);
 	at(APPLY, EACH, failure);
 	assert_int_equal(ocp_undo_run(undo), -EIO);
-	assert_non_null(strstr(ocp_error(t.ctx), "1500 probes could not be restored"));
+	assert_non_null(strstr(ocp_error(t.ctx), "1500 probes could not be switched back"));
 	assert_int_equal(t.done[t.calls[PROGRESS] - 1], 0);
 	assert_int_equal(t.begun, N);
 	ocp_undo_free(undo);
