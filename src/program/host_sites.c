@@ -19,9 +19,13 @@ int program_count_host_sites(const struct ocp_program *prog, size_t *n)
 	struct object object;
 	size_t n_externals;
 	bool may;
-	int err = external_may_be_in(prog->ctx, prog->elf, &may);
+	int err;
 
 	*n = 0;
+	/* No program loads an executable. */
+	if (elf_file_has_interpreter(prog->elf))
+		return 0;
+	err = external_may_be_in(prog->ctx, prog->elf, &may);
 	if (err || !may)
 		return err;
 	err = object_read(prog->ctx, prog->elf, &object);

@@ -71,6 +71,7 @@ test_signals() {
 	toggle 150
 	wait "$sender"
 	check_running
+	kill -USR1 "$TARGET"
 	finish_target
 	eq "$TARGET_STATUS" 0 "status"
 	matches "$(cat "$(output_of)")" 'lost=0 doubled=0 timer=(9[5-9]|100)'
