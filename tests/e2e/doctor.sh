@@ -362,7 +362,7 @@ test_an_undo_that_fails() {
 	eq "$status" 1 "status"
 	matches "$(head -n 1 "$TMP/err")" "^ocaml-probes: warning: cannot undo: pid $TARGET: cannot write at 0x[0-9a-f]+: Input/output error"
 	eq "$(sed 1d "$TMP/err")" "ocaml-probes: pid $TARGET: 2 probes could not be switched back
-hint: the journal has a record of it: \`ocaml-probes doctor -pid $TARGET --fix\` switches back the rest"
+hint: run \`ocaml-probes doctor -pid $TARGET --fix\` to switch back the rest from the undo journal"
 	[[ $(memory_of "$TARGET") != "$before" ]]
 	doctor 0 --fix
 	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
