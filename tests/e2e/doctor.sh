@@ -174,7 +174,7 @@ test_what_cannot_be_repaired() {
 	poke $((first + 1)) 0xcc  # a debugger's breakpoint
 	poke $((second + 1)) 0xe8 # and a killed tool
 	doctor 1
-	says "^plain: site $first .*: somebody's breakpoint is on the byte to be switched: 90 cc"
+	says "^plain: site $first .*: a breakpoint is on the byte to be switched: 90 cc"
 	doctor 1 --fix
 	says '^fixed: 1 probe: 0 sites switched on, 1 off'
 	says "^left: plain: site $first"
