@@ -46,8 +46,8 @@ static const struct {
 	bool is_disagreement, is_repairable;
 } kinds[] = {
 	[OCP_SITES_ON] = { "sites-on",
-			   "a tool was killed while it switched the probe, or a part of the program "
-			   "was compiled with the probe enabled and another was not",
+			   "a tool was killed while it switched the probe, or a part of the "
+			   "program was compiled with the probe enabled and another was not",
 			   true, true },
 	[OCP_SITES_OFF] = { "sites-off",
 			    "a part of the program was compiled with the probe enabled and another "

@@ -55,8 +55,8 @@ int plan_renew(const struct plan_context *context, const struct plan *plan, size
 /* An empty plan with room for every probe, site and semaphore: each is in a plan at most once. */
 int plan_init(struct ocp_ctx *ctx, const struct live *live, struct plan *plan);
 /*
- * Add to PLAN the write that switches SITE, or sets semaphore number SEMAPHORE to VALUE, if it is
- * not so in SNAPSHOT. Returns how many writes that are: 0 or 1.
+ * Add to PLAN the write that switches SITE, or sets semaphore number SEMAPHORE to VALUE, unless
+ * SNAPSHOT has this value already. Returns the number of writes: 0 or 1.
  */
 size_t plan_write_site(struct plan *plan, const struct snapshot *snapshot,
 		       const struct live_site *site, bool on);
