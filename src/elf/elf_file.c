@@ -446,7 +446,7 @@ int elf_file_read_section(struct elf_file *elf, const struct elf_section *sectio
 	if (section->bytes > limit)
 		return ctx_error(elf->ctx, -EBADMSG,
 				 "%s: section at offset 0x%" PRIx64 " claims %" PRIu64
-				 " bytes, more than %" PRIu64 " are not believed",
+				 " bytes, more than the limit of %" PRIu64,
 				 elf->name, section->off, section->bytes, limit);
 	*bytes = malloc(section->bytes ? section->bytes : 1);
 	if (!*bytes)
