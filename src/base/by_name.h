@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers that stand in the order of the names of what they number. */
+/* Arrays of numbers of named objects, sorted by name. */
 #ifndef BASE_BY_NAME_H
 #define BASE_BY_NAME_H
 
@@ -10,7 +10,7 @@
 
 typedef const char *(*by_name_fn)(const void *table, uint32_t number);
 
-/* Where NAME is in NUMBERS[0..N), if *FOUND, or should be. */
+/* The place of NAME in NUMBERS[0..N) if *FOUND, else the place to insert it. */
 static inline size_t by_name_place(const uint32_t *numbers, size_t n, by_name_fn name_of,
 				   const void *table, const char *name, bool *found)
 {
@@ -31,7 +31,7 @@ static inline size_t by_name_place(const uint32_t *numbers, size_t n, by_name_fn
 	return low;
 }
 
-/* Put NUMBER at PLACE of NUMBERS, which hold N and have room for one more. */
+/* Insert NUMBER at PLACE of NUMBERS[0..N), which has room for one more. */
 static inline void by_name_insert(uint32_t *numbers, size_t n, size_t place, uint32_t number)
 {
 	memmove(numbers + place + 1, numbers + place, (n - place) * sizeof(*numbers));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Times as one number of nanoseconds. */
+/* Times in nanoseconds. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
 
-/* What the clock ID (CLOCK_MONOTONIC, CLOCK_REALTIME ...) shows. */
+/* The time of the clock ID (CLOCK_MONOTONIC, CLOCK_REALTIME ...). */
 static inline int64_t clock_ns(clockid_t id)
 {
 	struct timespec ts;

@@ -92,9 +92,7 @@ const char *ocp_version(void)
 	return OCP_VERSION;
 }
 
-/*
- * Operands come from hostile files and other people's processes: they never reach a terminal raw.
- */
+/* Operands come from untrusted files and processes: replace what would control a terminal. */
 static void make_one_line(char *text)
 {
 	char *to = text;
@@ -110,7 +108,7 @@ static void make_one_line(char *text)
 
 void ctx_set_error(struct ocp_ctx *ctx, const char *fmt, ...)
 {
-	/* An operand may be the previous sentence itself. */
+	/* An operand may be the previous message itself. */
 	char text[ERROR_BYTES];
 	va_list ap;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ctx: where every module puts its error sentence and its log lines. The library never prints;
- * whoever holds the ctx reads the sentence or installs a callback.
+ * The ctx: every module records its error message and its log lines here. The library never prints:
+ * the owner of the ctx reads the message or installs a callback.
  */
 #ifndef BASE_CTX_H
 #define BASE_CTX_H
@@ -10,10 +10,10 @@
 #include "ocaml_probes.h"
 
 /*
- * Record the sentence of an error and be CODE (a negative errno), so that a function can say
- * `return ctx_error(ctx, -EPERM, "%s: ...", ...)`. Forgets an earlier hint. The text is one line:
- * control characters that came with an operand are shown as '?'. A macro, so that a static analyser
- * sees that the value is CODE.
+ * Record the message of an error and evaluate to CODE (a negative errno), for
+ * `return ctx_error(ctx, -EPERM, "%s: ...", ...)`. Deletes an earlier hint. The text becomes one
+ * line: control characters of an operand are replaced by '?'. This is a macro so that a static
+ * analyser sees that the value is CODE.
  */
 #define ctx_error(ctx, code, ...)                                                                  \
 	({                                                                                         \
@@ -23,10 +23,10 @@
 	})
 void ctx_set_error(struct ocp_ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Add what the user can do about the error just recorded. */
+/* Tell what the user can do about the error that was just recorded. */
 void ctx_hint(struct ocp_ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Put "PREFIX: " before the recorded sentence; for a caller that knows the operand. */
+/* Put "PREFIX: " before the recorded message, for a caller that knows the operand. */
 void ctx_error_prefix(struct ocp_ctx *ctx, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -36,7 +36,7 @@ void ctx_log(struct ocp_ctx *ctx, enum ocp_log_level level, const char *fmt, ...
 /* See ocp_ctx_allow_gigatext. */
 bool ctx_gigatext_is_allowed(const struct ocp_ctx *ctx);
 
-/* As every failed allocation is reported. */
+/* Report a failed allocation. */
 static inline int ctx_no_memory(struct ocp_ctx *ctx)
 {
 	return ctx_error(ctx, -ENOMEM, "out of memory");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which files are read as programs. Most readers are told by their user what to read. A monitor of
- * all programs is not: it reads files of people it does not know, and keeps rules.
+ * Rules for the files that are read as programs. Usually the user names the files. A monitor of all
+ * programs reads files of unknown users, and needs rules.
  */
 #ifndef BASE_FILE_RULES_H
 #define BASE_FILE_RULES_H
@@ -11,11 +11,11 @@
 #include <sys/types.h>
 #include "ocaml_probes.h"
 
-/* Where a file comes from. */
+/* The origin of a file. */
 struct file_origin {
 	const char *name; /* for messages */
-	pid_t pid;	  /* that has it mapped; 0: not known */
-	bool is_library;  /* it is not the process's executable */
+	pid_t pid;	  /* a process that has it mapped; 0: unknown */
+	bool is_library;  /* it is mapped, but not the executable */
 };
 
 enum file_verdict {
@@ -26,20 +26,20 @@ enum file_verdict {
 
 struct file_rules {
 	/*
-	 * Asked before the file behind FD is read. An enum file_verdict, or a negative errno, said
-	 * in the ctx: -EAGAIN: not yet; -EFBIG: it is known to exceed the limits.
+	 * Called before the file of FD is read. Returns an enum file_verdict, or a negative errno
+	 * with a message in the ctx: -EAGAIN: not yet; -EFBIG: it exceeds the limits.
 	 */
 	int (*admit)(void *data, int fd, const struct file_origin *origin);
-	/* Told that it exceeds the limits; the ctx says how. */
+	/* Called when the file exceeds the limits; the ctx has the message. */
 	void (*exceeds)(void *data, int fd, const struct file_origin *origin);
 	void *data;
 	size_t max_sites;	  /* of a program; 0: any number */
 	size_t max_library_sites; /* of a library; likewise */
 };
 
-/* RULES are not copied; NULL: there are none, as at first. */
+/* Set RULES, which are not copied. NULL, the default: no rules. */
 void file_rules_set(struct ocp_ctx *ctx, const struct file_rules *rules);
-/* As admit above; FILE_UNKNOWN without rules. */
+/* Call admit; without rules return FILE_UNKNOWN. */
 int file_rules_admit(struct ocp_ctx *ctx, int fd, const struct file_origin *origin);
 void file_rules_exceeded(struct ocp_ctx *ctx, int fd, const struct file_origin *origin);
 /* 0: any number. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the manual page of a program or a command says: --help prints it, the command line is parsed
- * by it, and the shells complete by it. tools/man/help.awk makes these objects when the programs
- * are built, from tools/man/ocaml-probes-NAME.1: an option is added or described there.
+ * The contents of the manual page of a program or a command. --help prints it; the command-line
+ * parser and the completion of the shells use it. tools/man/help.awk makes these objects during the
+ * build, from tools/man/ocaml-probes-NAME.1. Add or describe an option there.
  */
 #ifndef BASE_HELP_H
 #define BASE_HELP_H
@@ -10,8 +10,8 @@
 struct help {
 	const char *summary; /* one line */
 	/*
-	 * The options as the page writes them, a line each: "-pid PID", "--count[=NAMES|RE]",
-	 * "--json". What follows the name is the kind of its value.
+	 * The options as in the page, one per line: "-pid PID", "--count[=NAMES|RE]", "--json". The
+	 * name is followed by the kind of the value.
 	 */
 	const char *options;
 	const char *text; /* for --help */

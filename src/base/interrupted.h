@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls that are made again after EINTR. A signal interrupts a call that waits, now and
- * then; a seccomp filter, a tracer or a broken file system can interrupt the same call for ever,
- * which must not hang us.
+ * Repeating a system call after EINTR. A signal interrupts a waiting call now and then. A seccomp
+ * filter, a tracer or a broken file system can interrupt the same call for ever; that must not hang
+ * the tool. Tests: tests/e2e/eintr.sh.
  */
 #ifndef BASE_INTERRUPTED_H
 #define BASE_INTERRUPTED_H
@@ -12,17 +12,17 @@
 
 #include "base/clock.h"
 
-/* Of one call: begins as { 0 }. */
+/* For one call; initialize with { 0 }. */
 struct interruptions {
-	unsigned int n; /* one right after the other */
+	unsigned int n; /* without a wait in between */
 	int64_t last_ns;
 };
 
 enum { MAX_INTERRUPTIONS = 1000 };
 
 /*
- * The call has failed: because of a signal, so that it is to be made again? False too, with errno
- * still EINTR, when it was interrupted MAX_INTERRUPTIONS times without having waited a millisecond.
+ * After a failed call: shall it be repeated, because a signal interrupted it? Returns false, with
+ * errno EINTR, after MAX_INTERRUPTIONS interruptions of calls that did not wait for a millisecond.
  */
 static inline bool is_interrupted(struct interruptions *so_far)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The ending of a noun after a number: "%zu probe%s", n, plural(n). */
+/* The plural ending of a noun after a number: "%zu probe%s", n, plural(n). */
 #ifndef BASE_PLURAL_H
 #define BASE_PLURAL_H
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Other people's text on its way to a terminal. */
+/* Untrusted text that is written to a terminal. */
 #ifndef BASE_SANITIZE_H
 #define BASE_SANITIZE_H
 
 #include <stddef.h>
 
 /*
- * How many bytes at AT a terminal would obey instead of showing them; 0: none, or the text's end.
- * These are the control characters, those of C1 in UTF-8 as well (U+009B is ESC [ by itself), and
- * what turns the direction of the line.
+ * The number of bytes at AT that control a terminal instead of being shown; 0: none, or the end of
+ * the text. These are the control characters, also those of C1 in UTF-8 (U+009B equals ESC [), and
+ * the characters that change the direction of text.
  */
 static inline size_t unsafe_bytes(const char *at)
 {

@@ -4,7 +4,7 @@
 
 #include <signal.h>
 
-/* Add SIGNAL to SET, which is to be blocked: a blocked signal comes even if it was ignored (nohup). */
+/* Add SIGNAL to SET unless it is ignored (nohup): sigwait(2) would get an ignored signal too. */
 static inline void signals_add_unless_ignored(sigset_t *set, int signal)
 {
 	struct sigaction action;

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: MIT
 /*
- * Str's syntax is translated into POSIX's extended one and the C library does the matching. Both
- * have the same operators; what differs is how they are written and what happens at the edges:
+ * Str's syntax is translated into POSIX extended regular expressions, which the C library matches.
+ * Both have the same operators. They differ in the notation and in special cases:
  *
- *	a*, *a		Str takes * + ? for themselves where there is nothing to repeat, which
- *			POSIX leaves undefined
- *	a+*, ^*		Str repeats what is repeated already, and assertions; several operators in
- *			a row are made one, an assertion that may be absent is left out
- *	[\n[:x:]]	a set in Str knows no escapes, classes or equivalences, and [b-a] is empty;
- *			every set is spelt out anew from the bytes that it holds, a complement
- *			too, which with REG_NEWLINE would not hold the newline
+ *	a*, *a		in Str * + ? are literal where there is nothing to repeat; POSIX leaves
+ *			that undefined
+ *	a+*, ^*		Str repeats repetitions and assertions. Several operators in a row become
+ *			one; an assertion that may be absent is left out
+ *	[\n[:x:]]	a set in Str has no escapes, classes or equivalences, and [b-a] is empty.
+ *			Each set is rewritten from the bytes that it contains. A complement is
+ *			too: with REG_NEWLINE it would not contain the newline
  *	. ^ $		. does not match a newline, ^ and $ match around one: REG_NEWLINE
- *	\1		refers to a group; the C library refuses that unless the group has ended
- *			before, in the same alternative. In Str that matches nothing or, in a
- *			loop, what the group matched the time before
+ *	\1		refers to a group. The C library requires that the group has ended before,
+ *			in the same alternative. Otherwise Str matches nothing or, in a loop, what
+ *			the group matched in the previous iteration
  *
- * No group is added, so that groups keep their numbers; whether a match starts at the start of the
- * text is seen from its offset: if there is one there, the leftmost match is that one. Str knows
- * bytes only, whatever the caller's locale is: patterns are compiled in the C locale, which the
- * compiled form keeps.
+ * No group is added, so that groups keep their numbers. If there is a match at the start of the
+ * text, the leftmost match is that one, so its offset is compared with 0. Str matches bytes in any
+ * locale, so patterns are compiled in the C locale, which the compiled form keeps.
  */
 #include "base/str_regexp.h"
 
@@ -29,7 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The C library's compiler goes into recursion by nesting. */
+/* The C library's compiler is recursive, so nesting must be limited. */
 enum { LONGEST_PATTERN = 4096, N_BYTES = 256, LAST_REFERENCE = 9 };
 
 struct str_regexp {
@@ -39,13 +38,13 @@ struct str_regexp {
 struct translation {
 	const char *at;
 	FILE *out;
-	const char *why; /* NULL as long as the pattern is right */
+	const char *why; /* what is wrong with the pattern; NULL: nothing so far */
 	unsigned int n_groups, n_open;
 	uint16_t open[LONGEST_PATTERN / 2]; /* numbers of the groups that are open */
-	bool is_closed[LAST_REFERENCE + 1]; /* what can be referred to */
+	bool is_closed[LAST_REFERENCE + 1]; /* groups that can be referred to */
 };
 
-/* Take a row of * + ?: what it comes to as one operator, 0 if there is none. */
+/* Take a sequence of * + ?. Returns the one operator it is equal to, 0 if it is empty. */
 static char take_repetition(struct translation *t)
 {
 	char repetition = '\0';
@@ -66,7 +65,7 @@ static void put_repetition(struct translation *t)
 		fputc(repetition, t->out);
 }
 
-/* An assertion: once is as good as many times, and one that may be absent says nothing. */
+/* Repeating an assertion has no effect; one that may be absent is left out. */
 static void put_assertion(struct translation *t, const char *assertion)
 {
 	char repetition = take_repetition(t);
@@ -83,7 +82,7 @@ static void put_literal(struct translation *t, char c)
 	put_repetition(t);
 }
 
-/* Put those bytes of SET that mean themselves anywhere in a bracket expression, as ranges. */
+/* Write the bytes of SET that are literal anywhere in a bracket expression, as ranges. */
 static size_t put_plain_ranges(FILE *out, const bool set[N_BYTES])
 {
 	size_t n = 0;
@@ -103,8 +102,8 @@ static size_t put_plain_ranges(FILE *out, const bool set[N_BYTES])
 }
 
 /*
- * Put SET as a bracket expression: ']' first, '-' last, '^' anywhere but first, and '[' before
- * nothing that would make it an opening of [. [: [=.
+ * Write SET as a bracket expression: ']' first, '-' last, '^' not first, and '[' not before '.',
+ * ':' or '='.
  */
 static void put_set(struct translation *t, const bool set[N_BYTES])
 {
@@ -117,14 +116,14 @@ static void put_set(struct translation *t, const bool set[N_BYTES])
 	if (set['['])
 		fputc('[', t->out);
 	if (set['^'] && !any_before_caret)
-		/* [-^]; the caret alone became an escape. */
+		/* [-^]; translate_set writes a caret alone as an escape. */
 		fputs("-^", t->out);
 	else
 		fprintf(t->out, "%s%s", set['^'] ? "^" : "", set['-'] ? "-" : "");
 	fputc(']', t->out);
 }
 
-/* Behind the '[' of a set: read the bytes that it holds. */
+/* After the '[' of a set: read the bytes that it contains. */
 static void read_set(struct translation *t, bool set[N_BYTES])
 {
 	bool complement = *t->at == '^';
@@ -158,7 +157,7 @@ static void translate_set(struct translation *t)
 	for (int c = 1; c < N_BYTES; c++)
 		n += set[c];
 	if (n == 0)
-		fputs("[^\001-\377]", t->out); /* nothing but the NUL that ends a text */
+		fputs("[^\001-\377]", t->out); /* matches no byte of a text */
 	else if (n == 1 && set['^'])
 		fputs("\\^", t->out);
 	else
@@ -197,7 +196,7 @@ static void refer_to_group(struct translation *t, char digit)
 	put_repetition(t);
 }
 
-/* Behind a backslash. */
+/* After a backslash. */
 static void translate_escape(struct translation *t)
 {
 	char c = *t->at;
@@ -215,12 +214,12 @@ static void translate_escape(struct translation *t)
 	} else if (c >= '1' && c <= '9') {
 		refer_to_group(t, c);
 	} else {
-		/* At the end of the pattern a backslash means itself. */
+		/* A backslash at the end of the pattern is literal. */
 		put_literal(t, c ? c : '\\');
 	}
 }
 
-/* Translate one item with the operators behind it. */
+/* Translate one item and the operators after it. */
 static void translate_item(struct translation *t)
 {
 	char c = *t->at++;
@@ -248,7 +247,7 @@ static void translate_item(struct translation *t)
 	}
 }
 
-/* The POSIX form of PATTERN, or NULL with *WHY; *WHY NULL: memory is short. */
+/* The POSIX form of PATTERN. On error NULL: *WHY tells the error, or is NULL for no memory. */
 static char *translate(const char *pattern, const char **why)
 {
 	struct translation t = { .at = pattern };
@@ -275,7 +274,7 @@ static char *translate(const char *pattern, const char **why)
 	return posix;
 }
 
-/* regcomp in the C locale; its error code, of which the sentence is put into TEXT. */
+/* regcomp(3) in the C locale. Returns its error code, and puts the message into TEXT. */
 static int compile(regex_t *regex, const char *posix, char *text, size_t text_bytes)
 {
 	locale_t c = newlocale(LC_ALL_MASK, "C", NULL), before;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Regular expressions as OCaml's Str library writes them, which is what users of ocaml-probes know:
- * `\(` `\)` `\|` group and alternate, ( ) | { } stand for themselves, * + ? repeat, [set] ^ $ . \b
- * \1 are special, and a backslash quotes any other character.
+ * Regular expressions in the syntax of OCaml's Str library: `\(` `\)` `\|` group and alternate,
+ * ( ) | { } are literal, * + ? repeat, [set] ^ $ . \b \1 are special, and a backslash quotes any
+ * other character.
  */
 #ifndef BASE_STR_REGEXP_H
 #define BASE_STR_REGEXP_H
@@ -12,11 +12,11 @@
 
 struct str_regexp;
 
-/* Compile PATTERN. -EINVAL, with a sentence that names it, if it is not in Str's syntax. */
+/* Compile PATTERN. -EINVAL, with a message that names it, if it is not in Str's syntax. */
 int str_regexp_new(struct ocp_ctx *ctx, const char *pattern, struct str_regexp **out);
 void str_regexp_free(struct str_regexp *re);
 
-/* Does TEXT match from its start on? As with Str.string_match the match need not reach its end. */
+/* Does a match begin at the start of TEXT, as for Str.string_match? It need not reach the end. */
 bool str_regexp_match(const struct str_regexp *re, const char *text);
 
 #endif

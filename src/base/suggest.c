@@ -5,12 +5,12 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Nobody mistypes longer words: they are pasted. */
+/* Longer words are pasted, not typed. */
 enum { LONGEST_WORD = 128 };
 
 struct suggestion suggestion_for(const char *word)
 {
-	/* One mistake in three letters. */
+	/* Allow one mistake per three letters. */
 	return (struct suggestion){ .word = word, .distance = (strlen(word) + 2) / 3 + 1 };
 }
 
@@ -25,8 +25,8 @@ static bool same(char a, char b)
 }
 
 /*
- * How many letters must be inserted, removed, replaced, or swapped with their neighbour to make B
- * of A (the optimal string alignment distance). Three rows of its matrix are kept.
+ * The number of letters to insert, remove, replace, or swap with their neighbour to turn A into B
+ * (the optimal string alignment distance). Keeps three rows of the matrix.
  */
 static size_t distance(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
 {
@@ -57,11 +57,11 @@ void suggestion_offer(struct suggestion *suggestion, const char *candidate)
 
 	if (word_bytes > LONGEST_WORD || bytes > LONGEST_WORD)
 		return;
-	/* The difference in length is a lower bound, and cheap. */
+	/* The difference in length is a cheap lower bound. */
 	if ((word_bytes > bytes ? word_bytes - bytes : bytes - word_bytes) >= suggestion->distance)
 		return;
 	d = distance(suggestion->word, word_bytes, candidate, bytes);
-	/* Nothing in common is no resemblance, however short it is. */
+	/* Words without a common letter are not close, even if they are short. */
 	if (d < suggestion->distance && d < (word_bytes > bytes ? word_bytes : bytes)) {
 		suggestion->distance = d;
 		suggestion->best = candidate;

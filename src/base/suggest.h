@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* "Did you mean": of several candidates, the one that a mistyped word most likely stands for. */
+/* "Did you mean": finding the candidate that is closest to a mistyped word. */
 #ifndef BASE_SUGGEST_H
 #define BASE_SUGGEST_H
 
@@ -7,14 +7,14 @@
 
 struct suggestion {
 	const char *word;
-	const char *best; /* NULL: nothing that was offered is close */
-	size_t distance;  /* of the best one; if there is none, what would be too far */
+	const char *best; /* NULL: no candidate is close */
+	size_t distance;  /* of the best candidate; without one, the limit */
 };
 
-/* Start looking for what WORD may stand for. */
+/* Start a search for WORD. */
 struct suggestion suggestion_for(const char *word);
 
-/* Hold one candidate against it; it is kept by pointer. Of equally close ones the first stays. */
+/* Compare CANDIDATE, which is not copied. Of equally close candidates the first one is kept. */
 void suggestion_offer(struct suggestion *suggestion, const char *candidate);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is asked about addresses: an array of structures, each with its address (va) first. */
+/* Questions about addresses: an array of structures whose first member is the address (va). */
 #ifndef ELF_ASKED_H
 #define ELF_ASKED_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The number of the first of ASKED[0..N), sorted by address, that is not below VA; N: none. */
+/* The index of the first of ASKED[0..N), sorted by address, that is not below VA; N: none. */
 static inline size_t asked_from(const void *asked, size_t n, size_t bytes, uint64_t va)
 {
 	size_t low = 0, high = n;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a shared object exports a symbol. */
+/* The symbols that a shared object exports. */
 #ifndef ELF_DYNSYM_H
 #define ELF_DYNSYM_H
 
 #include <stdint.h>
 #include "elf/elf_file.h"
 
-/* Another value than 0 ends the walk, which returns it. NAME is valid during the call only. */
+/* A value other than 0 ends the walk, which returns it. NAME is valid only during the call. */
 typedef int (*dynsym_fn)(void *data, const char *name, uint64_t va);
 
 /*

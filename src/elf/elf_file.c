@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * An ELF file's headers.
+ * The headers of an ELF file.
  *
- * The file may be hostile: it is somebody else's, perhaps of a process under our eyes. Offsets are
- * checked against the file's size, but a sparse file can be as large as it likes to claim: nothing
- * is allocated by a number of sections. Their headers are read a few at a time, as often as a
- * section is asked for, and their names through a small window rather than by loading a string
- * table of unknown size. (libelf allocates 272 bytes for every section header that is claimed.)
+ * The file may be hostile: it may belong to another user. Offsets are checked against the size of
+ * the file, but a sparse file can have any size. So no allocation depends on the number of
+ * sections: each search for a section reads the headers again, a few at a time, and the names
+ * through a small window. (libelf allocates 272 bytes for each section header that the file
+ * claims.)
  */
 #include "elf/elf_file.h"
 
@@ -21,9 +21,9 @@
 #include "base/interrupted.h"
 
 /*
- * More segments than the header has room for would be counted in section 0; no linker makes as many
- * (a core dump may have them). Sections are counted there from 65 280 on, which -ffunction-sections
- * and a linker that keeps them apart reach.
+ * If there are more segments than the header can count, section 0 has their number. Only core dumps
+ * have so many. The number of sections is in section 0 from 65 280 on; a program that is built with
+ * -ffunction-sections can reach that.
  */
 enum { MAX_SEGMENTS = PN_XNUM - 1, MAX_SECTIONS = 1 << 20 };
 
@@ -33,7 +33,7 @@ struct elf_file {
 	char *name;
 	Elf64_Ehdr ehdr;
 	uint64_t n_sections;
-	uint64_t names_index; /* of the section with the sections' names; SHN_UNDEF: none */
+	uint64_t names_index; /* of the section with the names of sections; SHN_UNDEF: none */
 	uint64_t file_bytes;
 	struct elf_segment *segments;
 	size_t n_segments;
@@ -57,7 +57,7 @@ static int read_exactly(const struct elf_file *elf, void *buf, size_t bytes, uin
 		if (n == 0)
 			return ctx_error(elf->ctx, -EBADMSG,
 					 "%s: file ends at offset 0x%" PRIx64
-					 ", inside of what its headers describe",
+					 ", but its headers describe more",
 					 elf->name, off + done);
 		done += (size_t)n;
 	}
@@ -105,7 +105,7 @@ static int check_sections(const struct elf_file *elf, uint64_t count)
 			   elf->ehdr.e_shentsize, sizeof(Elf64_Shdr));
 }
 
-/* Numbers that the header has no room for are in section 0 (ELF gABI, e_shnum and e_shstrndx). */
+/* Numbers that are too large for the header are in section 0 (ELF gABI, e_shnum, e_shstrndx). */
 static int load_section_count(struct elf_file *elf)
 {
 	const Elf64_Ehdr *eh = &elf->ehdr;
@@ -163,7 +163,7 @@ static int add_segment(struct elf_file *elf, size_t index, const Elf64_Phdr *ph)
 	return 0;
 }
 
-/* Linkers put what is protected first. Elsewhere it is left out of account. */
+/* Linkers put the protected part first in its segment. Any other position is ignored. */
 static void add_relro(struct elf_file *elf, const Elf64_Phdr *ph)
 {
 	for (size_t i = 0; ph->p_type == PT_GNU_RELRO && i < elf->n_segments; i++)
@@ -306,7 +306,7 @@ static int bad_sections(const struct elf_file *elf, const char *why)
 			 elf->name, (uint64_t)elf->ehdr.e_shoff, why);
 }
 
-/* The sections' names; a part of them at a time. */
+/* A window on the names of the sections. */
 struct names {
 	uint64_t off, bytes; /* of the table, in the file */
 	uint64_t window_off; /* in the table */
@@ -314,7 +314,7 @@ struct names {
 	char window[4096];
 };
 
-/* Find the names. Returns 0 when the file says it has none. */
+/* Find the name table. Returns 0 if the file has none. */
 static int names_init(const struct elf_file *elf, struct names *names)
 {
 	Elf64_Shdr sh;
@@ -331,7 +331,7 @@ static int names_init(const struct elf_file *elf, struct names *names)
 		return err;
 	names->off = sh.sh_offset;
 	names->bytes = sh.sh_size;
-	/* What is not in the file is no name. */
+	/* Names beyond the end of the file do not exist. */
 	if (names->off > elf->file_bytes)
 		names->bytes = 0;
 	else if (names->bytes > elf->file_bytes - names->off)
@@ -366,7 +366,7 @@ int elf_file_each_section(struct elf_file *elf, elf_section_fn fn, void *data)
 	Elf64_Shdr headers[AT_ONCE];
 	int done = 0;
 
-	/* Section 0 is none. */
+	/* Section 0 is not a section. */
 	for (uint64_t i = 1; i < elf->n_sections && !done; i++) {
 		const Elf64_Shdr *sh = &headers[(i - 1) % AT_ONCE];
 		uint64_t left = elf->n_sections - i;
@@ -446,7 +446,7 @@ int elf_file_read_section(struct elf_file *elf, const struct elf_section *sectio
 	if (section->bytes > limit)
 		return ctx_error(elf->ctx, -EBADMSG,
 				 "%s: section at offset 0x%" PRIx64 " claims %" PRIu64
-				 " bytes, more than %" PRIu64 " are not believed",
+				 " bytes, more than the limit of %" PRIu64,
 				 elf->name, section->off, section->bytes, limit);
 	*bytes = malloc(section->bytes ? section->bytes : 1);
 	if (!*bytes)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An ELF file's headers: the questions that the rest asks of them, one function a question. Reads
- * headers only, through a descriptor the caller keeps; a file's claims are checked against its size
- * before anything is allocated on their account.
+ * The headers of an ELF file. Reads headers only, through a descriptor of the caller. Every size in
+ * the headers is checked against the size of the file before memory is allocated for it.
  */
 #ifndef ELF_ELF_FILE_H
 #define ELF_ELF_FILE_H
@@ -18,7 +17,7 @@ struct elf_segment {
 	uint64_t va;
 	uint64_t file_bytes;
 	uint64_t mem_bytes;
-	uint64_t relro_bytes; /* at its start, which become read-only before the program runs */
+	uint64_t relro_bytes; /* at its start; read-only when the program runs */
 	bool readable, writable, executable;
 };
 
@@ -30,31 +29,31 @@ struct elf_section {
 	uint32_t type;	/* SHT_ */
 	uint64_t flags; /* SHF_ */
 	uint32_t index;
-	uint32_t link; /* the index of another one, by type */
-	uint32_t name; /* where it is in the name table */
+	uint32_t link; /* the index of another section; its meaning depends on the type */
+	uint32_t name; /* offset in the name table */
 };
 
 struct elf_file;
 
 /*
- * Read the headers of the file behind FD. FD stays the caller's and must stay open as long as the
- * elf_file; NAME is for messages and is copied. -ENOEXEC if it is not an x86-64 ELF executable or
- * shared object, -EBADMSG if its headers lie.
+ * Read the headers of the file of FD. The caller keeps FD open as long as the elf_file exists. NAME
+ * is for messages and is copied. -ENOEXEC if the file is not an x86-64 ELF executable or shared
+ * object, -EBADMSG if its headers are inconsistent.
  */
 int elf_file_open(struct ocp_ctx *ctx, int fd, const char *name, struct elf_file **out);
 void elf_file_close(struct elf_file *elf);
 
 const char *elf_file_name(const struct elf_file *elf);
-/* The file is ET_DYN: its addresses are relative to a load bias. */
+/* Is the file ET_DYN? Its addresses are then relative to a load bias. */
 bool elf_file_is_relocatable(const struct elf_file *elf);
 
-/* The file names an interpreter: the dynamic loader that the kernel starts with it. */
+/* Does the file name an interpreter, the dynamic linker that the kernel starts with it? */
 bool elf_file_has_interpreter(const struct elf_file *elf);
 
 /* The PT_LOAD segments, in file order. */
 const struct elf_segment *elf_file_segments(const struct elf_file *elf, size_t *n);
 
-/* -EBADMSG if the file ends before its segments do: it was cut off, and crashes if it is run. */
+/* -EBADMSG if the file ends before its segments: it is truncated and would crash. */
 int elf_file_check_complete(const struct elf_file *elf);
 
 /* The segment whose memory image holds BYTES bytes at VA, or NULL. */
@@ -68,8 +67,7 @@ const struct elf_segment *elf_file_segment_of(const struct elf_file *elf, uint64
 bool elf_file_va_to_off(const struct elf_file *elf, uint64_t va, uint64_t *off);
 
 /*
- * Call FN(DATA, section) for every section until it returns another value than 0, which is returned
- * then.
+ * Call FN(DATA, section) for each section. If FN returns a value other than 0, stop and return it.
  */
 typedef int (*elf_section_fn)(void *data, const struct elf_section *section);
 int elf_file_each_section(struct elf_file *elf, elf_section_fn fn, void *data);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * The compilers have the assembler write DWARF line tables; libdw reads them.
+ * The assembler writes the compilers' DWARF line tables; libdw reads them.
  *
- * The forked compilers name the place of every operation right before its code, and a probe is an
- * operation whose code starts with the site's nop. So the table has a row that begins exactly
- * there, and if operations without code came before, it is the last one of several. Where no row
- * begins at the site, the probe had no place of its own, and the row that reaches over it belongs
- * to the code before: that says nothing.
+ * The forked compilers write the source line of each operation before its code, and a probe is an
+ * operation whose code starts with the site's nop. So the table has a row that begins at that
+ * address. If there are several, from operations without code, the last one is the probe's. If no
+ * row begins at the site, the probe has no line of its own: the row that covers the site belongs to
+ * the code before it and is ignored.
  *
- * A program has thousands of units, and sites by the hundred thousand: each unit's line program is
- * run once at most, and its rows are joined with the sites, both in the order of their addresses.
+ * A program may have thousands of units and 100 000 sites. So the line program of each unit is run
+ * at most once, and its rows are merged with the sites, both sorted by address.
  */
 #include "elf/lines.h"
 
@@ -23,14 +23,14 @@ struct finder {
 	struct ocp_ctx *ctx;
 	struct source_line *asked;
 	size_t n;
-	size_t *offs; /* where the name of an answer is in the text, + 1; 0: not known */
-	char *text;   /* the names, each once in a row: most sites of one file stand together */
+	size_t *offs; /* for each answer the offset of its name in the text, + 1; 0: unknown */
+	char *text;   /* the names; equal names in a row are written once */
 	size_t bytes, room;
-	const char *last; /* in libdw's memory */
+	const char *last; /* the last name, in libdw's memory */
 	size_t last_off;
 };
 
-/* Where NAME is in the text, + 1; 0 when memory is short. */
+/* Add NAME to the text. Returns its offset + 1, or 0 if there is no memory. */
 static size_t add_name(struct finder *f, const char *name)
 {
 	const size_t bytes = strlen(name) + 1;
@@ -47,7 +47,7 @@ static size_t add_name(struct finder *f, const char *name)
 		f->room = room;
 	}
 	memcpy(f->text + f->bytes, name, bytes);
-	/* It may reach a terminal. */
+	/* The name may be written to a terminal. */
 	for (unsigned char *c = (unsigned char *)f->text + f->bytes; *c; c++)
 		if (*c < ' ' || *c == 0x7f)
 			*c = '?';
@@ -63,7 +63,7 @@ static size_t first_from(const struct finder *f, uint64_t va)
 	return asked_from(f->asked, f->n, sizeof(*f->asked), va);
 }
 
-/* Has the unit code at one of the sites? One that does not say where its code is may have. */
+/* Does the unit have code at a site? True also if it does not tell its addresses. */
 static bool may_hold_a_site(const struct finder *f, Dwarf_Die *unit)
 {
 	Dwarf_Addr base, start, end;
@@ -80,7 +80,7 @@ static bool may_hold_a_site(const struct finder *f, Dwarf_Die *unit)
 	return !says;
 }
 
-/* A row that begins at the site number I; a later one of the same address takes its place. */
+/* Take a row that begins at site number I. A later row of the same address replaces it. */
 static int take_row(struct finder *f, size_t i, Dwarf_Line *row)
 {
 	struct source_line *answer = &f->asked[i];
@@ -101,7 +101,7 @@ static int take_row(struct finder *f, size_t i, Dwarf_Line *row)
 	return f->offs[i] ? 0 : ctx_no_memory(f->ctx);
 }
 
-/* libdw has the rows sorted by address, and those of one address in the order of the program. */
+/* libdw sorts the rows by address, and keeps the order of rows of the same address. */
 static int join_unit(struct finder *f, Dwarf_Die *unit)
 {
 	Dwarf_Lines *rows;
@@ -155,7 +155,8 @@ int lines_find(struct ocp_ctx *ctx, int fd, const char *name, struct source_line
 	if (dwarf)
 		err = join_units(&f, dwarf);
 	else
-		ctx_log(ctx, OCP_LOG_DEBUG, "%s: no source lines: %s", name, dwarf_errmsg(-1));
+		ctx_log(ctx, OCP_LOG_DEBUG, "%s: cannot read source lines: %s", name,
+			dwarf_errmsg(-1));
 	for (size_t i = 0; i < n; i++) {
 		bool known = !err && f.offs[i];
 

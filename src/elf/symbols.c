@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * Symbols of a few addresses, out of a table that may be large and may be hostile.
+ * Finding the symbols of a few addresses in a table that may be large or hostile.
  *
- * The table is read in pieces of fixed size, and of its symbols only those are kept that could
- * answer: functions that hold one of the addresses. So memory goes by what is asked, not by what
- * the file claims; and the number kept is bounded, since a file can say that every symbol spans
- * everything. Sorted by address, the last one that starts at or below an address answers, unless
- * it ends before: then one of the few in front of it may still span the address. A function whose
- * size is not known (assembler's) holds nothing.
+ * The table is read in pieces of fixed size. Only symbols that can be an answer are kept: functions
+ * that contain one of the addresses. So the memory depends on the question and not on the file. The
+ * number of kept symbols is limited, since in a hostile file each symbol may span everything. The
+ * symbols are sorted by address. The answer is the last symbol that starts at or below an address,
+ * or, if that ends before the address, one of the few symbols before it. A function of unknown size
+ * (from an assembler) contains nothing.
  *
- * A stripped file still has the symbols of .dynsym. Of these and of .symtab the string tables are
- * found by their names; they are not loaded either: a name is read when it is an answer.
+ * A stripped file still has .dynsym. The string tables of .symtab and .dynsym are found by name.
+ * They are not loaded: only the names of answers are read.
  */
 #include "elf/symbols.h"
 
@@ -25,9 +25,9 @@
 
 enum {
 	PIECE_SYMBOLS = 4096,
-	MAX_KEPT = 1 << 20,  /* symbols that hold an address that was asked for */
+	MAX_KEPT = 1 << 20,  /* symbols that contain an address of the question */
 	MAX_TABLE = 1 << 26, /* symbols in the table: 1.5 GiB of it */
-	MAX_STEPS_BACK = 16, /* functions that start between an address and its function */
+	MAX_STEPS_BACK = 16, /* functions between an address and the start of its function */
 	MAX_NAME_BYTES = 4096,
 };
 
@@ -71,7 +71,7 @@ static bool holds(const struct symbol *symbol, uint64_t va)
 	return va >= symbol->va && va - symbol->va < symbol->bytes;
 }
 
-/* The first address that was asked for and is not below VA, or NULL. */
+/* The first address of the question that is not below VA, or NULL. */
 static const struct symbol_of *first_asked_from(const struct finder *f, uint64_t va)
 {
 	const size_t i = asked_from(f->asked, f->n_asked, sizeof(*f->asked), va);
@@ -138,7 +138,7 @@ static int read_table(struct finder *f, const struct elf_section *table)
 	return err;
 }
 
-/* The symbol table to use and its strings: 1, or 0 if there is none. */
+/* Find the symbol table to use and its strings. Returns 1, or 0 if there is none. */
 static int find_table(struct finder *f, struct elf_section *table)
 {
 	int found = elf_file_find_section(f->elf, ".symtab", SHT_SYMTAB, table);
@@ -151,7 +151,7 @@ static int find_table(struct finder *f, struct elf_section *table)
 			 : found;
 }
 
-/* Append the name at NAME_OFF to the names; its offset there goes to *AT. 0 if it is no name. */
+/* Append the name at NAME_OFF to the names, at offset *AT. Returns 0 if it is not a name. */
 static int read_name(struct finder *f, uint32_t name_off, size_t *at)
 {
 	struct elf_section piece = f->strings;
@@ -185,7 +185,7 @@ static int read_name(struct finder *f, uint32_t name_off, size_t *at)
 	}
 	*at = f->names_bytes;
 	memcpy(f->names + *at, bytes, length + 1);
-	/* It may reach a terminal. */
+	/* The name may be written to a terminal. */
 	for (unsigned char *c = (unsigned char *)f->names + *at; *c; c++)
 		if (*c < ' ' || *c == 0x7f)
 			*c = '?';
@@ -194,7 +194,7 @@ static int read_name(struct finder *f, uint32_t name_off, size_t *at)
 	return 1;
 }
 
-/* The last kept symbol that holds VA, of which NEXT is the first one above; or NULL. */
+/* The last kept symbol that contains VA, or NULL. NEXT is the first symbol above VA. */
 static const struct symbol *symbol_before(const struct finder *f, size_t next, uint64_t va)
 {
 	for (size_t back = 1; back <= next && back <= MAX_STEPS_BACK; back++)
@@ -225,7 +225,9 @@ static int answer(struct finder *f)
 		last = symbol;
 		if (!named)
 			continue;
-		/* The names may move until the last one is read: an offset + 1 for now. */
+		/*
+		 * The names may move until the last one is read, so store the offset + 1 for now.
+		 */
 		asked->name = (const char *)(uintptr_t)(last_at + 1);
 		asked->off = asked->va - symbol->va;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which function is at an address, by an ELF file's symbol table. */
+/* The function at an address, from the symbol table of an ELF file. */
 #ifndef ELF_SYMBOLS_H
 #define ELF_SYMBOLS_H
 
@@ -8,20 +8,20 @@
 #include "elf/elf_file.h"
 
 struct symbol_of {
-	uint64_t va;	  /* asked for: a link-time address */
-	const char *name; /* answer: the function that holds it, NULL if none is known */
+	uint64_t va;	  /* question: a link-time address */
+	const char *name; /* answer: the function that contains it; NULL: unknown */
 	uint64_t off;	  /* of va in that function */
 };
 
 /*
- * Find the functions that hold the addresses ASKED[0..N), which this sorts by va. The names point
- * into *NAMES, which the caller frees. A file without symbols is no error; -EBADMSG if its table is
- * damaged or claims more than is believed.
+ * Sort ASKED[0..N) by va and find the functions that contain these addresses. The names point into
+ * *NAMES, which the caller frees. A file without symbols is no error. -EBADMSG if the table is
+ * damaged or exceeds the limits.
  */
 int symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct symbol_of *asked, size_t n,
 		 char **names);
 
-/* The one of ASKED[0..N), as symbols_find left them, that asked for VA; NULL: none did. */
+/* The element of ASKED[0..N), after symbols_find, with address VA; NULL: none. */
 const struct symbol_of *symbols_answer(const struct symbol_of *asked, size_t n, uint64_t va);
 
 #endif

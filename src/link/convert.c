@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
- * The conversion of an executable, in steps that each finish before the next begins:
+ * The conversion of an executable. Each step finishes before the next one begins:
  *
- *	markers		what probes are there (dormant/marker.c)
- *	scan		every instruction that loads a marker's address, checked with the code
- *			around it, and where its arguments are (dormant/code_scan.c)
- *	semaphores	where they will be (layout.c, semaphores.c)
- *	report		every failure is told; with --strict, the end
- *	apply		the first change to a byte: sites, queries, erased stores of arguments
- *	layout		the file is written anew, with semaphores, notes, places and symbols
+ *	markers		find the probes (dormant/marker.c)
+ *	scan		find each instruction that loads a marker's address, check the code around
+ *			it, and find the places of the arguments (dormant/code_scan.c)
+ *	semaphores	choose their addresses (layout.c, semaphores.c)
+ *	report		report all failures; with --strict they end the conversion
+ *	apply		change the first bytes: sites, queries, erased stores of arguments
+ *	layout		rebuild the file, with semaphores, notes, places and symbols
  *
- * The build-id stays. It says which debug information belongs to the program, and that is still the
- * same: no code or data has moved, only bytes inside of the sites differ. With another id, debug
- * files that were split off before the conversion would not be found any more.
+ * The build-id stays the same. It names the debug information of the program, which is still right:
+ * no code or data has moved, only bytes within the sites differ. With another id, debug files that
+ * were split off before the conversion would not be found.
  */
 #include "link/convert.h"
 
@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/plural.h"
 #include "program/dormant/code_scan.h"
 #include "program/dormant/external.h"
 #include "program/dormant/marker.h"
@@ -59,7 +60,7 @@ static void find_probes(struct conversion *conv)
 		conv->result->n_probes += conv->set.probes[i].marker != NULL;
 }
 
-/* A query keeps reading its own marker's bytes, always 0, if its name has no site. */
+/* A query whose name has no site still reads its own marker's counter, which is always 0. */
 static void check_queries(struct conversion *conv)
 {
 	for (size_t i = 0; i < conv->scan.n_uses; i++) {
@@ -78,7 +79,7 @@ static void tell(const struct conversion *conv, enum ocp_log_level level,
 		 const struct marker *marker, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* Say something of MARKER's probe: as a warning, or in the log. */
+/* Report something about MARKER's probe, as a warning or in the log. */
 static void tell(const struct conversion *conv, enum ocp_log_level level,
 		 const struct marker *marker, const char *fmt, ...)
 {
@@ -126,7 +127,7 @@ static void report_use(struct conversion *conv, const struct use *use)
 {
 	char text[256];
 
-	/* The arguments' marker is their site's affair. */
+	/* The site reports what is wrong with its arguments. */
 	if (use->why_not && use->marker->kind != MARKER_ARGS) {
 		conv->result->n_failures++;
 		snprintf(text, sizeof(text), "stays dormant: %s", use->why_not);
@@ -145,9 +146,9 @@ static void report_use(struct conversion *conv, const struct use *use)
 }
 
 /*
- * [%probe_is_enabled] answers for the probes of the file that it is linked into. Of one whose name
- * no probe there has, say so, once a place of the source: it is likely to be misspelt. A probe that
- * is there but was left out by the compiler is no such case, nor what a newer ppx wrote.
+ * [%probe_is_enabled] refers to the probes of the file that it is linked into. If no probe there
+ * has its name, the name is probably misspelt: warn once per place of the source. Do not warn if
+ * the compiler has left the probe out, or if a newer ppx wrote it.
  */
 static void report_queries(const struct conversion *conv)
 {
@@ -187,7 +188,7 @@ static void report_failures(struct conversion *conv)
 		if (!marker->is_loaded && !marker->is_referenced && conv->options->show_all &&
 		    marker->kind == MARKER_SITE)
 			log_marker(conv, OCP_LOG_INFO, marker,
-				   "was left out by the compiler: no code belongs to it");
+				   "was left out by the compiler: it has no code");
 		if (marker == probe->marker && probe->enabled_at_init && probe->disabled_at_init) {
 			result->n_failures++;
 			log_marker(
@@ -279,8 +280,8 @@ static int check_strict(const struct conversion *conv)
 {
 	if (!conv->result->n_failures || !conv->options->strict)
 		return 0;
-	return ctx_error(conv->image->ctx, -EILSEQ, "%zu probe(s) cannot be converted, see above",
-			 conv->result->n_failures);
+	return ctx_error(conv->image->ctx, -EILSEQ, "%zu probe%s cannot be converted, see above",
+			 conv->result->n_failures, plural(conv->result->n_failures));
 }
 
 static int convert_markers(struct conversion *conv)
@@ -322,7 +323,7 @@ static void count_external(void *data, uint64_t va)
 			(unsigned long long)va, function ? function : "a function without symbol");
 }
 
-/* Their names are not known here, nor is where their markers are. */
+/* Their names and their markers are in the other files. */
 static int report_external(struct conversion *conv)
 {
 	struct object_external *externals;
@@ -337,9 +338,9 @@ static int report_external(struct conversion *conv)
 	if (err || !conv->result->n_external)
 		return err;
 	ctx_log(conv->image->ctx, OCP_LOG_WARN,
-		"%zu site(s) of probes of other files, which were inlined here, stay dormant: "
-		"ocaml-probes finds them in the process, gdb, perf and bpftrace do not",
-		conv->result->n_external);
+		"%zu inlined site%s of other files' probes left dormant: ocaml-probes finds them "
+		"in the process; gdb, perf and bpftrace do not",
+		conv->result->n_external, plural(conv->result->n_external));
 	conv->result->n_failures += conv->result->n_external;
 	return 0;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Reading: the file is untrusted. All tables are copied out after their extent was compared with
- * the file's size, and every section that has bytes must lie inside the file; what follows can then
- * use sh_offset and sh_size without a further look. Addresses are another matter: see object_add.
+ * Reading: the file is untrusted. Each table is checked against the size of the file and then
+ * copied. Each section with bytes must be within the file, so that later code can use sh_offset and
+ * sh_size without a check. object_add checks addresses.
  *
- * Writing: a temporary file beside the target, then rename. Never in place: the executable may be
- * running (ETXTBSY) and dune hard-links its targets into a cache shared by all workspaces, which a
- * write in place would poison.
+ * Writing: into a temporary file in the same directory, which is then renamed. A write in place
+ * would fail for a running executable (ETXTBSY). It would also change dune's shared cache, to which
+ * dune hard-links its targets.
  */
 #include "link/image.h"
 
@@ -154,7 +154,7 @@ void image_free(struct image *image)
 	memset(image, 0, sizeof(*image));
 }
 
-/* The terminated string at INDEX of a string table section, or NULL. */
+/* The string at INDEX of a string table section, or NULL if it is not terminated. */
 static const char *table_string(const struct image *image, const Elf64_Shdr *table, uint64_t index)
 {
 	const char *text;
@@ -165,7 +165,7 @@ static const char *table_string(const struct image *image, const Elf64_Shdr *tab
 	return memchr(text, '\0', table->sh_size - index) ? text : NULL;
 }
 
-/* "" where the name table does not hold it. */
+/* The name of SECTION; "" if it is not in the name table. */
 static const char *section_name(const struct image *image, size_t section)
 {
 	const Elf64_Shdr *table = &image->sections[image->header.e_shstrndx];
@@ -182,7 +182,7 @@ const Elf64_Shdr *image_find_section(const struct image *image, const char *name
 	return NULL;
 }
 
-/* The PT_LOAD segments; to be freed. */
+/* The PT_LOAD segments; the caller frees them. */
 static struct elf_segment *loaded_segments(const struct image *image, size_t *n)
 {
 	struct elf_segment *segments = calloc(image->n_segments + 1, sizeof(*segments));
@@ -317,7 +317,7 @@ static bool is_zero(const uint8_t *bytes, size_t n)
 	return n && bytes[0] == 0 && memcmp(bytes, bytes + 1, n - 1) == 0;
 }
 
-/* A .bss that had to get bytes is not to take space on disk. */
+/* Write runs of zeros as holes: a .bss that got bytes takes no space on disk. */
 static int write_sparse(const struct image *image, int fd)
 {
 	enum { CHUNK = 64 * 1024 };
@@ -350,7 +350,7 @@ static int write_bytes(const struct image *image, int fd)
 	if (err)
 		return err;
 	/*
-	 * The owner first: chown clears the set-id bits, which must not end up with another owner.
+	 * The owner first: chown(2) clears the set-id bits, which belong to the right owner only.
 	 */
 	if (fchown(fd, image->stat.st_uid, image->stat.st_gid)) {
 		if (errno != EPERM)
@@ -377,7 +377,7 @@ int image_write(const struct image *image, const char *path)
 		return ctx_no_memory(ctx);
 	}
 
-	/* A Ctrl-C waits until the temporary file is either renamed or removed. */
+	/* Block Ctrl-C until the temporary file is renamed or removed. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &before);
 	fd = mkostemp(temporary, O_CLOEXEC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The executable that is being worked on, wholly in memory, and how it gets back to disk. Every
- * offset and size in its headers has been checked when image_read returns 0.
+ * The executable in memory, and writing it to disk. When image_read returns 0, every offset and
+ * size in the headers has been checked.
  */
 #ifndef LINK_IMAGE_H
 #define LINK_IMAGE_H
@@ -19,7 +19,7 @@ struct image {
 	struct stat stat; /* of the file it was read from */
 	uint8_t *bytes;
 	size_t n_bytes;
-	/* Copies: the tables in `bytes` may stand at any alignment. */
+	/* Copies, since the tables in `bytes` may have any alignment. */
 	Elf64_Ehdr header;
 	Elf64_Phdr *segments;
 	size_t n_segments;
@@ -34,30 +34,27 @@ struct image_symbol {
 	const char *name;
 };
 
-/* -ENOEXEC: no x86-64 ELF executable. -EBADMSG: one whose headers lie. */
+/* -ENOEXEC: not an x86-64 ELF executable. -EBADMSG: its headers are inconsistent. */
 int image_read(struct ocp_ctx *ctx, const char *path, struct image *image);
 void image_free(struct image *image);
 
 /* The first section of this name, or NULL. */
 const Elf64_Shdr *image_find_section(const struct image *image, const char *name);
 
-/* The image as the search for dormant probes sees it; the sections' bytes are the image's. */
+/* The image as input of the search for dormant probes. The bytes belong to the image. */
 int image_object(const struct image *image, struct object *object);
 
-/* The index of .symtab, whose entries and names can be relied upon; 0: there is none. */
+/* The index of .symtab if its entries and names are well-formed; else 0. */
 size_t image_find_symbols(const struct image *image);
 
-/*
- * The function symbols, sorted by address; *SYMBOLS is to be freed. A stripped file has none.
- */
+/* The function symbols, sorted by address; the caller frees *SYMBOLS. A stripped file has none. */
 int image_read_functions(const struct image *image, struct image_symbol **symbols, size_t *n);
 /* The name of the function around VA, or NULL. */
 const char *image_function_at(const struct image_symbol *symbols, size_t n, uint64_t va);
 
 /*
- * Put the image's bytes at PATH, in one step: whoever opens PATH sees the old file or the new one.
- * Mode and, where the rights suffice, owner are those of the file that was read. A symbolic link
- * stays, its target is replaced.
+ * Replace the file PATH by the image atomically. The mode and, if permitted, the owner are those of
+ * the file that was read. If PATH is a symbolic link, its target is replaced.
  */
 int image_write(const struct image *image, const char *path);
 

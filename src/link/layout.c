@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT
 /*
- * Semaphores have to be file-backed writable memory (the kernel finds them by their offset in the
- * file when it counts uprobes in them), in a section called .probes (by which bcc and bpftrace find
- * that offset), and no linker has left room for them. The one place that is always there is the end
- * of the program's data: the last PT_LOAD segment is writable and ends with .bss. It is made
- * longer. .bss lies between, so its zeros come to stand in the file, as a linker does it when a
- * section with bytes follows upon .bss; runs of zeros are not written to disk (image_write), so
- * that a large one is a hole.
+ * Semaphores must be in writable memory that is backed by the file: the kernel counts uprobes in
+ * them and finds them by their offset in the file. They must be in a section called .probes, by
+ * which bcc and bpftrace find that offset. No linker has left room for them. The one place that
+ * always exists is the end of the program's data: the last PT_LOAD segment is writable and ends
+ * with .bss. That segment is extended. The zeros of .bss, which is in between, then are in the
+ * file, as if a linker had put a section with bytes after .bss. image_write writes runs of zeros as
+ * holes.
  *
  *	old	[ segments .. .data ]           [ .comment .symtab .. ] [ headers ]
  *	new	[ segments .. .data ][ .bss ][ .probes ] [ the others ] [ headers ]
  *
- * Nothing that is loaded changes its address or offset. Sections that are not loaded stand at any
- * offset as far as everybody is concerned, debug information included; they are moved behind. Bytes
- * after everything that the headers know of (an archive that a program carries) stay the last ones.
+ * All loaded parts keep their addresses and offsets. Sections that are not loaded, such as debug
+ * information, may have any offset; they are moved to the end. Bytes after the parts that the
+ * headers describe (an archive that a program carries) stay the last ones.
  *
- * A new segment would keep .bss out of the file, but needs a program header, for which there is no
- * room either: the way out that other tools take, to move the whole table, is one that the kernels
- * before 5.18 and some loaders do not follow in position-independent programs.
+ * A new segment would keep .bss out of the file, but there is no room for its program header. Other
+ * tools move the whole table of program headers. Kernels before 5.18 and some loaders do not
+ * support that in position-independent programs.
  */
 #include "link/layout.h"
 
@@ -32,15 +32,15 @@ enum {
 };
 
 /*
- * What is too much for a file: a .bss of gigabytes, or one that is out of all proportion to the
- * program, as no linker makes it. Programs of OCaml have a megabyte at least.
+ * Limits for hostile files: a .bss of gigabytes, or one that is much larger than the program. OCaml
+ * programs have at least a megabyte.
  */
 static const uint64_t max_hole_bytes = UINT64_C(1) << 30;
 enum { MAX_HOLE_FACTOR = 256 };
 
 /*
- * The hole aside, a file grows by its notes: some hundred bytes for each site, which has 13 at
- * least. Sections and names that overlap could make more of it.
+ * Apart from the hole, a file grows by its notes: about a hundred bytes per site, which has at
+ * least 13. Overlapping sections and names could make it grow more.
  */
 static const uint64_t free_growth_bytes = UINT64_C(1) << 20;
 enum { MAX_GROWTH_FACTOR = 16 };
@@ -78,7 +78,7 @@ static const Elf64_Phdr *last_segment(const struct image *image)
 	return last;
 }
 
-/* What is loaded must stand before the segment's end, for that is where the rest is moved. */
+/* All loaded parts must be before the end of the segment, since the rest is moved there. */
 static int check_order(const struct image *image, uint64_t end_off)
 {
 	const Elf64_Ehdr *header = &image->header;
@@ -91,7 +91,7 @@ static int check_order(const struct image *image, uint64_t end_off)
 			return no_room(image, "the last segment in memory is not last in the file");
 	}
 	if (header->e_phoff + image->n_segments * sizeof(Elf64_Phdr) > end_off)
-		return no_room(image, "the program headers stand behind the program");
+		return no_room(image, "the program headers are after the program");
 	for (size_t i = 1; i < image->n_sections; i++) {
 		const Elf64_Shdr *section = &image->sections[i];
 
@@ -135,14 +135,14 @@ struct layout {
 	const struct layout_room *room;
 	const struct layout_section *changes;
 	size_t n_changes;
-	Elf64_Shdr *sections; /* as they will be */
+	Elf64_Shdr *sections; /* of the new file */
 	size_t n_sections;
 	uint8_t *names; /* the new name table */
 	size_t names_bytes;
 	uint64_t data_end; /* of the longer segment, in the file */
 };
 
-/* The change that concerns section INDEX of the new file. */
+/* The change of section INDEX of the new file, or NULL. */
 static const struct layout_section *find_change(const struct layout *layout, size_t index)
 {
 	size_t added = layout->image->n_sections;
@@ -161,7 +161,7 @@ static bool is_in_room(const struct layout *layout, const Elf64_Shdr *section)
 	return (section->sh_flags & SHF_ALLOC) && section->sh_addr >= layout->room->va;
 }
 
-/* The new table of sections, all but where each is going to be; and their names. */
+/* Make the new section table, without the offsets, and the section names. */
 static int prepare_sections(struct layout *layout)
 {
 	const struct image *image = layout->image;
@@ -206,7 +206,7 @@ static int prepare_sections(struct layout *layout)
 	return 0;
 }
 
-/* .bss gets bytes; what was added to the segment gets its offsets. */
+/* Give bytes to .bss, and offsets to the sections that are added to the segment. */
 static void place_data(struct layout *layout)
 {
 	const struct layout_room *room = layout->room;
@@ -232,7 +232,7 @@ static void place_data(struct layout *layout)
 	}
 }
 
-/* Is section INDEX, not loaded, to be moved behind the data? */
+/* Is section INDEX not loaded, so that it is moved to the end? */
 static bool is_moved(const struct layout *layout, size_t index)
 {
 	const Elf64_Shdr *section = &layout->sections[index];
@@ -246,7 +246,7 @@ static bool is_moved(const struct layout *layout, size_t index)
 
 struct moved {
 	size_t index;
-	uint64_t old_off; /* the order is kept; what is new comes last */
+	uint64_t old_off; /* keeps the order; new sections come last */
 };
 
 static int compare_moved(const void *a, const void *b)
@@ -258,9 +258,7 @@ static int compare_moved(const void *a, const void *b)
 	return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/*
- * Give the sections that are moved their offsets, from *END on, which becomes the end of the last.
- */
+/* Give the moved sections their offsets from *END on. *END becomes the end of the last one. */
 static int place_moved(struct layout *layout, uint64_t *end)
 {
 	const struct image *image = layout->image;
@@ -282,12 +280,12 @@ static int place_moved(struct layout *layout, uint64_t *end)
 		Elf64_Shdr *section = &layout->sections[moved[i].index];
 		uint64_t align = section->sh_addralign;
 
-		/* Nobody asks for more than a page for what is not loaded. */
+		/* Sections that are not loaded need no larger alignment than a page. */
 		if (align > 1 && align <= 4096)
 			*end = align_up(*end, align);
 		section->sh_offset = *end;
 		*end += section->sh_size;
-		/* Padding aside, they cannot need more than they did, unless they overlap. */
+		/* Apart from padding they need as much room as before, unless they overlapped. */
 		if (*end > limit + (i + 1) * 4096) {
 			free(moved);
 			return ctx_error(image->ctx, -EBADMSG, "damaged: its sections overlap");
@@ -297,7 +295,7 @@ static int place_moved(struct layout *layout, uint64_t *end)
 	return 0;
 }
 
-/* Where the bytes end that the headers know of. */
+/* The end of the parts that the headers describe. */
 static uint64_t known_end(const struct image *image)
 {
 	uint64_t end = image->header.e_shoff + image->n_sections * sizeof(Elf64_Shdr);
@@ -332,7 +330,7 @@ static void copy_section(const struct layout *layout, size_t index, uint8_t *byt
 	memcpy(bytes + section->sh_offset, from, section->sh_size);
 }
 
-/* May a file of N_BYTES come out of this one? */
+/* Check the size N_BYTES of the new file against the limits. */
 static int check_growth(const struct layout *layout, uint64_t n_bytes)
 {
 	const struct image *image = layout->image;

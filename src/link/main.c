@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/help.h"
+#include "base/plural.h"
 #include "link/convert.h"
 #include "link/image.h"
 
@@ -28,7 +29,7 @@ static void log_line(void *data, enum ocp_log_level level, const char *line)
 		printf("%s: %s\n", options->input, line);
 }
 
-/* The first line is as OCaml's compilers write it: editors jump to the place. */
+/* The first line has the format of OCaml's compilers, so that editors find the place. */
 static void warn(void *data, const char *file, int line, const char *text)
 {
 	if (file)
@@ -82,7 +83,7 @@ static int parse_options(int argc, char **argv, struct options *options)
 	}
 	if (argc - optind != 1) {
 		fprintf(stderr, "ocaml-probes-link: %s\nTry 'ocaml-probes-link --help'.\n",
-			argc == optind ? "a file is missing" : "one file at a time");
+			argc == optind ? "a file is missing" : "give one file at a time");
 		return EXIT_USAGE;
 	}
 	if (options->verbose && options->quiet) {
@@ -103,13 +104,14 @@ static void say_result(const struct options *options, const struct convert_resul
 	if (result->was_converted)
 		printf("%s: was converted before, nothing to do\n", file);
 	else if (!result->n_markers && result->n_external)
-		printf("%s: no probes of its own, %zu site(s) of other files' probes\n", file,
-		       result->n_external);
+		printf("%s: no probes of its own, %zu site%s of other files' probes\n", file,
+		       result->n_external, plural(result->n_external));
 	else if (!result->n_markers)
 		printf("%s: no probes, nothing to do\n", file);
 	else if (options->convert.check || options->verbose)
-		printf("%s: %zu site(s) of %zu probe(s) %sconverted, %zu probe_is_enabled\n", file,
-		       result->n_sites, result->n_probes, options->convert.check ? "can be " : "",
+		printf("%s: %zu site%s of %zu probe%s %sconverted, %zu probe_is_enabled\n", file,
+		       result->n_sites, plural(result->n_sites), result->n_probes,
+		       plural(result->n_probes), options->convert.check ? "can be " : "",
 		       result->n_queries);
 }
 
@@ -124,7 +126,7 @@ static int run(struct ocp_ctx *ctx, const struct options *options)
 	if (err)
 		return err;
 	err = convert(&image, &options->convert, &result);
-	/* An output file that was asked for appears in any case: a build rule relies on it. */
+	/* With --output write the file even if nothing was converted: build rules need it. */
 	if (!err && !options->convert.check && (options->output || result.n_sites))
 		err = image_write(&image, options->output ? options->output : options->input);
 	if (!err && !options->quiet)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A note a site, in the format that src/program/note.c reads. Notes of others in the program (libc, C++
- * or Python runtimes, C stubs) keep their order and come first; ours follow by address, as a linker
- * would have collected them.
+ * One note per site, in the format that src/program/note.c reads. Other notes of the program (of
+ * libc, C++ or Python runtimes, C stubs) keep their order and come first. The new notes follow,
+ * sorted by address as a linker would collect them.
  */
 #include "link/notes.h"
 
@@ -36,7 +36,7 @@ int notes_find_ocaml(const struct image *image, bool *found)
 
 	*found = false;
 	if (!section && image_find_section(image, section_name))
-		return ctx_error(image->ctx, -EBADMSG, "damaged: section %s holds no notes",
+		return ctx_error(image->ctx, -EBADMSG, "damaged: section %s is not a note section",
 				 section_name);
 	if (!section)
 		return 0;
@@ -50,7 +50,7 @@ int notes_find_ocaml(const struct image *image, bool *found)
 	return 0;
 }
 
-/* A buffer whose room was computed beforehand. */
+/* A buffer whose size was computed before. */
 struct output {
 	uint8_t *bytes;
 	size_t n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The notes that make the sites known: section .note.stapsdt. */
+/* The notes of the sites: section .note.stapsdt. */
 #ifndef LINK_NOTES_H
 #define LINK_NOTES_H
 
@@ -10,7 +10,7 @@
 #include "link/image.h"
 #include "link/layout.h"
 
-/* One note to be written. */
+/* A note to write. */
 struct note_draft {
 	uint64_t site_va;
 	uint64_t semaphore_va;
@@ -19,14 +19,14 @@ struct note_draft {
 };
 
 /*
- * Set *FOUND if IMAGE has notes of OCaml probes already. -EBADMSG if its notes are damaged: they
- * could not be kept.
+ * Does IMAGE have notes of OCaml probes already? -EBADMSG if its notes are damaged, so that they
+ * cannot be kept.
  */
 int notes_find_ocaml(const struct image *image, bool *found);
 
 /*
- * Make *SECTION the notes that IMAGE has and, behind them, one for each of the N drafts, in their
- * order. *BYTES holds them, and is to be freed.
+ * Build *SECTION from the notes of IMAGE, followed by one note for each of the N drafts in their
+ * order. *BYTES has the notes; the caller frees it.
  */
 int notes_build(const struct image *image, const struct note_draft *drafts, size_t n,
 		uint64_t base_va, struct layout_section *section, uint8_t **bytes);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The format is told in src/program/places.c, which reads it. Like .note.stapsdt the section is of type
- * SHT_NOTE and not loaded: strip, objcopy and eu-strip keep what is of this type.
+ * src/program/places.c reads the table and describes its format. Like .note.stapsdt the section has
+ * type SHT_NOTE and is not loaded: strip, objcopy and eu-strip keep sections of this type.
  *
- * Each file's name is written once: the entries are sorted by name for that, then by address.
+ * To write each file name once, the entries are sorted by name first, and then by address.
  */
 #include "link/places.h"
 
@@ -39,7 +39,7 @@ static int compare_by_va(const void *a, const void *b)
 	return (x->va > y->va) - (x->va < y->va);
 }
 
-/* The entries of those drafts whose place is known; *ROOM: for the names at most. */
+/* Collect the drafts with a known place. *ROOM is an upper limit for the size of the names. */
 static size_t collect(const struct note_draft *drafts, size_t n, struct entry *entries,
 		      size_t *room)
 {
@@ -59,7 +59,7 @@ static size_t collect(const struct note_draft *drafts, size_t n, struct entry *e
 	return n_entries;
 }
 
-/* Returns the bytes that they take. */
+/* Write the names. Returns their size. */
 static size_t put_names(struct entry *entries, size_t n, char *names)
 {
 	size_t bytes = 0, last = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table that says where in the source the probe of each converted site stands. */
+/* The table of the places in the source of converted sites. */
 #ifndef LINK_PLACES_H
 #define LINK_PLACES_H
 
@@ -10,8 +10,8 @@
 #include "link/notes.h"
 
 /*
- * Make *SECTION the table of the N drafts. *BYTES holds it, and is to be freed. A table that is
- * there already is replaced: it belongs to no site, or the file would have been converted.
+ * Build *SECTION, the table of the N drafts. *BYTES has the table; the caller frees it. An existing
+ * table is replaced: it belongs to no site, since the file was not converted before.
  */
 int places_build(const struct image *image, const struct note_draft *drafts, size_t n,
 		 uint64_t base_va, struct layout_section *section, uint8_t **bytes);

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT
 /*
- * One semaphore a name, of two 16-bit counters: tracers count in the first, OCaml's side in the
- * second, which [%probe_is_enabled] reads. They stand in section .probes:
+ * One semaphore per name, with two 16-bit counters: the first belongs to tracers, the second is the
+ * one that [%probe_is_enabled] reads. They are in section .probes:
  *
  *	-8   u64   a header: OCaml string of one word, black
  *	 0   u16   tracers
  *	 2   u16   OCaml
  *	 4   u32   the padding of a string of four bytes
  *
- * that is, each is a static OCaml string. [%probe_is_enabled] is compiled code that loads a
- * string's address, and was given a semaphore's instead: should a compiler keep that in a register
- * while the garbage collector runs, it is an OCaml value like any other.
+ * So each semaphore is a static OCaml string. [%probe_is_enabled] is compiled code that loads the
+ * address of a string, and now loads that of a semaphore. If a compiler keeps it in a register
+ * while the garbage collector runs, it must be an OCaml value.
  *
  * If the file has symbols, caml_probes_semaphore_NAME (weak, hidden, 4 bytes) are added to them.
- * Weak symbols stand behind the local ones, so that the new ones can simply follow the old.
+ * Weak symbols come after local ones, so the new symbols can be appended.
  *
- * .stapsdt.base is the section whose address every note repeats; gdb insists on it. A byte behind
- * the semaphores serves.
+ * Each note repeats the address of section .stapsdt.base, which gdb requires. It is a byte after
+ * the semaphores.
  */
 #include "link/semaphores.h"
 
@@ -154,7 +154,7 @@ static int build_symbols(const struct image *image, const struct marker_set *set
 	for (size_t i = 0; i < set->n_probes; i++) {
 		const struct marker_probe *probe = &set->probes[i];
 		size_t bytes;
-		/* .probes is the first section that is added. */
+		/* .probes is the first added section. */
 		const Elf64_Sym symbol = {
 			.st_name = (Elf64_Word)name,
 			.st_info = ELF64_ST_INFO(STB_WEAK, STT_OBJECT),

@@ -12,8 +12,8 @@
 struct semaphores {
 	uint64_t va; /* of the section */
 	size_t n;
-	uint64_t base_va; /* of .stapsdt.base, there or to be added */
-	/* What they add to the file; `bytes` belong to this struct. */
+	uint64_t base_va; /* of .stapsdt.base, which exists or is added */
+	/* The sections to add or to replace; `bytes` belong to this struct. */
 	struct layout_section sections[4];
 	uint8_t *bytes[4];
 	size_t n_sections;
@@ -23,7 +23,7 @@ struct semaphores {
 void semaphores_place(const struct image *image, const struct layout_room *room,
 		      struct marker_set *set, struct semaphores *semaphores);
 
-/* Build the sections, when it is known what each starts with. */
+/* Build the sections, when the initial state of each probe is known. */
 int semaphores_build(const struct image *image, const struct marker_set *set,
 		     struct semaphores *semaphores);
 void semaphores_free(struct semaphores *semaphores);

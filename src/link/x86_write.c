@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
- * What becomes of a dormant probe (see dormant/x86_site.c and x86_match.c), in the same bytes: a
- * site of the probe ABI.
+ * A dormant probe (see dormant/x86_site.c and x86_match.c) becomes a site of the probe ABI, in the
+ * same bytes.
  *
  *	nop
- *	cmp   $D,%eax		3d: off. As e8 it is `call`, and D leads to the pop
+ *	cmp   $D,%eax		3d: off; e8 makes it `call`, and D leads to the pop
  *	jmp   L
  *	pop   %R		drops the return address and falls into the handler
  *	nops
  *	<handler>
  *
- * No code is added and no stack layout changes: the handler runs where and how the compiler placed
- * it. %R is free to be popped into. The flags that the new cmp sets are read by nobody: ocamlopt
- * never keeps flags across a conditional jump.
+ * No code is added, and the stack layout stays the same: the handler runs in its place. The pop may
+ * overwrite %R. No code reads the flags that the new cmp sets: ocamlopt never keeps flags across a
+ * conditional jump.
  *
  * With the condition inverted:
  *
@@ -56,11 +56,11 @@ void x86_redirect_load(const struct x86_code *code, size_t pos, const struct x86
 	uint8_t *b = code->bytes + pos;
 
 	if (load->form == X86_LOAD_GOT)
-		b[1] = 0x8d; /* lea: the slot is not asked any more */
+		b[1] = 0x8d; /* lea: the slot is no longer read */
 	write_i32(b + 3, (int32_t)load_operand(code, pos, load, va));
 }
 
-/* Write a jump to the displacement DISP counted from the jump's first byte; returns its length. */
+/* Write a jump to DISP, relative to the first byte of the jump. Returns its length. */
 static size_t write_jump(uint8_t *bytes, int64_t disp)
 {
 	int64_t near_disp = disp - JUMP_NEAR_BYTES;
@@ -102,9 +102,9 @@ void x86_write_nops(const struct x86_code *code, size_t pos, size_t n_bytes)
 }
 
 /*
- * The lengths always suffice: with a short conditional jump the site has 13 bytes, of which 6 + 5 +
- * 2 are used at most (a short jump's target can be out of a short jump's reach from where the new
- * one stands); inverted 6 + 2 + 2 + 2. With a near one it has 17: 6 + 5 + 2, or 6 + 2 + 2 + 5.
+ * The lengths always suffice. With a short conditional jump the site has 13 bytes, of which at most
+ * 6 + 5 + 2 are used (the target of a short jump can be out of reach for a short jump at the new
+ * place); inverted 6 + 2 + 2 + 2. With a near jump it has 17: 6 + 5 + 2, or 6 + 2 + 2 + 5.
  */
 void x86_write_site(const struct x86_code *code, const struct x86_site *site, bool is_enabled)
 {
@@ -119,7 +119,7 @@ void x86_write_site(const struct x86_code *code, const struct x86_site *site, bo
 	if (site->reg >= 8)
 		bytes[at++] = 0x41;
 	bytes[at++] = (uint8_t)(0x58 | (site->reg & 7));
-	/* The jump to the handler ends where the conditional one did: the same displacement. */
+	/* The jump to the handler ends where the conditional jump did: same displacement. */
 	if (site->is_inverted)
 		tail = site->is_near ? JUMP_NEAR_BYTES : JUMP_SHORT_BYTES;
 	write_nops(bytes + at, site->n_bytes - tail - at);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The changes to machine code: a probe site over a dormant probe. See x86_write.c. */
+/* Changing machine code: a dormant probe becomes a probe site. See x86_write.c. */
 #ifndef LINK_X86_WRITE_H
 #define LINK_X86_WRITE_H
 
 #include "program/dormant/x86_site.h"
 
-/* Make the load at POS load the address VA instead, which must be in its reach. */
+/* Change the load at POS to load the address VA, which must be in its reach. */
 bool x86_can_redirect(const struct x86_code *code, size_t pos, const struct x86_load *load,
 		      uint64_t va);
 void x86_redirect_load(const struct x86_code *code, size_t pos, const struct x86_load *load,

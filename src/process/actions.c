@@ -37,7 +37,7 @@ void ocp_actions_free(struct ocp_actions *actions)
 	free(actions);
 }
 
-/* What the tree of names holds; NAME stands behind it, or wherever a key has it. */
+/* An element of the tree of names. NAME follows it in memory, except in a search key. */
 struct named {
 	const char *name;
 	enum action_verb verb;
@@ -53,8 +53,7 @@ static int compare_named(const void *a, const void *b)
 static int mixed_with_all(const struct ocp_actions *actions)
 {
 	return ctx_error(actions->ctx, -EINVAL,
-			 "all probes at once and some of them: one kind "
-			 "of action at a time");
+			 "all probes and single probes: give one kind of action at a time");
 }
 
 /* Is NAME in the list already? */
@@ -68,8 +67,8 @@ static int check_new_name(const struct ocp_actions *actions, const char *name,
 		return 0;
 	if ((*found)->verb == verb)
 		return ctx_error(actions->ctx, -EINVAL, "probe '%s': named twice", name);
-	return ctx_error(actions->ctx, -EINVAL, "probe '%s': to be enabled and disabled at once",
-			 name);
+	return ctx_error(actions->ctx, -EINVAL,
+			 "probe '%s': cannot be enabled and disabled at once", name);
 }
 
 static int remember_name(struct ocp_actions *actions, const char *name, enum action_verb verb)
@@ -101,7 +100,7 @@ static int remember_names(struct ocp_actions *actions, const struct action *acti
 
 	if (action->kind != ACTION_NAME && action->kind != ACTION_PAIR)
 		return 0;
-	/* Both are checked first: what is refused leaves nothing behind. */
+	/* Check both names first, so that an error leaves the tree unchanged. */
 	err = check_new_name(actions, action->text, action->verb);
 	if (!err && action->stop)
 		err = check_new_name(actions, action->stop, action->verb);
@@ -112,7 +111,7 @@ static int remember_names(struct ocp_actions *actions, const struct action *acti
 	return err;
 }
 
-/* Append what TEMPLATE describes; its strings are copied, its expression is compiled anew. */
+/* Append a copy of TEMPLATE; its strings are copied, its expression is compiled again. */
 static int append(struct ocp_actions *actions, const struct action *template)
 {
 	struct action *list, *action;
@@ -193,8 +192,7 @@ static int add_predicate(struct ocp_actions *actions, ocp_predicate_fn predicate
 static int set_all(struct ocp_actions *actions, enum action_verb verb)
 {
 	if (actions->all)
-		return ctx_error(actions->ctx, -EINVAL,
-				 "all probes at once: asked for twice, once is enough");
+		return ctx_error(actions->ctx, -EINVAL, "all probes: given twice");
 	if (actions->n)
 		return mixed_with_all(actions);
 	actions->all = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is to be switched, as it was asked for. Public functions: see ocaml_probes.h. */
+/* The actions that a user asks for. ocaml_probes.h describes the public functions. */
 #ifndef PROCESS_ACTIONS_H
 #define PROCESS_ACTIONS_H
 
@@ -32,7 +32,7 @@ struct ocp_actions {
 	void *names; /* a tree of the names in the list, also in pairs (tsearch) */
 };
 
-/* A copy that holds the enable actions only; NULL when memory is short. */
+/* A copy with the enable actions only; NULL if there is no memory. */
 struct ocp_actions *actions_enabling(const struct ocp_actions *actions);
 
 #endif

@@ -8,10 +8,10 @@
 #include <sys/types.h>
 #include "base/ctx.h"
 
-/* The value of TYPE (AT_...) for process PID; 0 if the kernel noted none. */
+/* The value of TYPE (AT_...) for process PID; 0 if there is none. */
 int auxv_read(struct ocp_ctx *ctx, pid_t pid, uint64_t type, uint64_t *value);
 
-/* The same, in the bytes of such a file. */
+/* The same, in the contents of /proc/PID/auxv. */
 uint64_t auxv_find(const char *bytes, size_t n_bytes, uint64_t type);
 
 #endif

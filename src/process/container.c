@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: MIT
 /*
- * A line of /proc/PID/cgroup is HIERARCHY:CONTROLLERS:PATH. In cgroup v2 there is one, with 0 and
- *no controllers; in v1 there is one for each hierarchy. The paths that are known:
+ * A line of /proc/PID/cgroup is HIERARCHY:CONTROLLERS:PATH. In cgroup v2 there is one line, with
+ * hierarchy 0 and no controllers; in v1 there is one line per hierarchy. The known paths are:
  *
  *	Kubernetes, systemd driver	/kubepods.slice/kubepods-burstable.slice/
  *		kubepods-burstable-podUID.slice/cri-containerd-ID.scope, crio-ID.scope,
- *docker-ID.scope Kubernetes, cgroupfs driver	/kubepods/burstable/podUID/ID, .../podUID/crio-ID
- *	containerd with both mixed up	/system.slice/containerd.service/
+ *		docker-ID.scope
+ *	Kubernetes, cgroupfs driver	/kubepods/burstable/podUID/ID, .../podUID/crio-ID
+ *	containerd with both drivers	/system.slice/containerd.service/
  *		kubepods-burstable-podUID.slice:cri-containerd:ID
  *	Docker				/system.slice/docker-ID.scope, /docker/ID
  *	Podman				/machine.slice/libpod-ID.scope/container,
  *		/machine.slice/machine-libpod_pod_PODID.slice/libpod-ID.scope
  *
- * So the parts between '/' and ':' are looked at one by one. An ID is 64 hexadecimal digits, a UID
- * is 8-4-4-4-12 of them, where systemd's names have '_' for '-', or 32 for a pod that is defined by
- * a file. The parts above these differ: a reader in a cgroup namespace, as in a container, sees
- * /../../kubepods-burstable-podUID.slice/..., and of another container of its own pod /../ID.
+ * So the parts between '/' and ':' are parsed one by one. An ID is 64 hexadecimal digits. A UID is
+ * 8-4-4-4-12 of them, where systemd's names have '_' for '-', or 32 digits for a pod that is
+ * defined by a file. The parts above these differ. A reader in a cgroup namespace, such as a
+ * container, sees /../../kubepods-burstable-podUID.slice/..., and for another container of its own
+ * pod /../ID.
  *
- * The outermost container counts: what is below it is named by those who are in the container.
+ * The outermost container counts: processes in a container can name the cgroups below it.
  */
 #include "process/container.h"
 
@@ -30,12 +32,12 @@
 #include "process/proc_file.h"
 
 enum {
-	FILE_POD_BYTES = 32, /* a pod's UID that was made of its file's hash */
+	FILE_POD_BYTES = 32, /* the UID of a pod that is defined by a file: a hash of the file */
 	POD_BYTES = 36,	     /* any other pod's UID */
-	FILE_BYTES = 16384,  /* some 14 lines; a path is shorter than 4096 */
+	FILE_BYTES = 16384,  /* about 14 lines; a path is shorter than 4096 */
 };
 
-/* Some characters of the text. */
+/* A part of the text. */
 struct span {
 	const char *text;
 	size_t n;
@@ -69,7 +71,7 @@ static bool all_hex(const char *text, size_t n)
 	return i == n;
 }
 
-/* 8-4-4-4-12, with '_' for each '-' or for none. */
+/* 8-4-4-4-12 hexadecimal digits, separated by '-' or by '_'. */
 static bool is_uid(const char *text)
 {
 	for (size_t i = 0; i < POD_BYTES; i++) {
@@ -82,7 +84,10 @@ static bool is_uid(const char *text)
 	return true;
 }
 
-/* Does SPAN end with PREFIX and N bytes, with nothing or '-' before? These are at *AT then. */
+/*
+ * Does SPAN end with PREFIX and N bytes, and is there nothing or a '-' before PREFIX? Then *AT is
+ * where the N bytes start.
+ */
 static bool has_tail(struct span span, const char *prefix, size_t n, const char **at)
 {
 	const size_t own = strlen(prefix) + n;
@@ -117,7 +122,7 @@ static bool take_pod(struct span part, char *pod)
 	return true;
 }
 
-/* ID alone, or RUNTIME-ID, also as a scope. The monitor of a container has a cgroup like that. */
+/* Take ID or RUNTIME-ID, also with ".scope". A container's monitor (conmon) is not a container. */
 static bool take_id(struct span part, char *id)
 {
 	struct span name = without_end(part, ".scope");
@@ -133,7 +138,7 @@ static bool take_id(struct span part, char *id)
 	return true;
 }
 
-/* The innermost pod above the outermost container, and that. */
+/* Find the outermost container, and the innermost pod above it. */
 static void parse_path(struct span path, struct container *container)
 {
 	*container = (struct container){ 0 };
@@ -151,7 +156,7 @@ static void parse_path(struct span path, struct container *container)
 	}
 }
 
-/* What is behind the second ':' of LINE. */
+/* The part of LINE after the second ':'. */
 static struct span path_of(struct span line)
 {
 	for (int i = 0; i < 2; i++) {
@@ -162,7 +167,7 @@ static struct span path_of(struct span line)
 		line.n -= (size_t)(colon + 1 - line.text);
 		line.text = colon + 1;
 	}
-	/* What the kernel adds for a cgroup that was removed. */
+	/* The kernel adds this to the path of a cgroup that was removed. */
 	return without_end(line, " (deleted)");
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The container that a process is in. Container runtimes put the container's id, and Kubernetes the
- * pod's, into the names of the cgroups that they make.
+ * The container that a process is in. The names of cgroups tell it: container runtimes put the id
+ * of the container into them, and Kubernetes the id of the pod.
  */
 #ifndef PROCESS_CONTAINER_H
 #define PROCESS_CONTAINER_H
@@ -12,16 +12,18 @@
 enum { CONTAINER_ID_BYTES = 64 };
 
 struct container {
-	char pod[CONTAINER_ID_BYTES + 1]; /* the pod's UID, or podman's id of it; "": not known */
-	char id[CONTAINER_ID_BYTES + 1];  /* "": not known */
+	char pod[CONTAINER_ID_BYTES +
+		 1];			 /* the pod's UID, or podman's id of the pod; "": unknown */
+	char id[CONTAINER_ID_BYTES + 1]; /* "": unknown */
 };
 
-/* What TEXT, that of a file /proc/PID/cgroup, says. */
+/* Parse TEXT, the contents of /proc/PID/cgroup. */
 void container_parse(const char *text, struct container *container);
 
 /*
- * The container of process PID. One that is also ours is none: in a cgroup namespace of its own,
- * which is the usual case, it is not visible either. False if the cgroups of PID cannot be read.
+ * Find the container of process PID. The container of the caller counts as none: usually it has its
+ * own cgroup namespace and is not visible either. Returns false if the cgroups of PID cannot be
+ * read.
  */
 bool container_read(pid_t pid, struct container *container);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * What disagrees in a process: its sites with their semaphores, its semaphores with each other,
- * bytes with the ABI, tracers' counters with tracers, and the process with what a killed tool had
- * promised.
+ * Finding inconsistencies in a process: between sites and their semaphores, between semaphores,
+ * between the bytes of a site and the ABI, between tracers' counters and tracers, and between the
+ * process and the journals of killed tools.
  *
- * The process runs meanwhile, and other tools may be at work: each of their stops leaves whole
- * probes, but reading is spread over time. So whenever something disagrees all is read again, until
- * two readings in a row are the same; a disagreement that lasts is one.
+ * The process runs meanwhile, and other tools may switch probes. Each of their stops leaves whole
+ * probes, but this reading is spread over time. So if something disagrees, everything is read again
+ * until two readings in a row are the same. Only a disagreement that lasts is reported.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/plural.h"
 #include "process/journal_search.h"
 #include "process/process.h"
 #include "process/repair.h"
@@ -27,7 +28,7 @@ enum { MAX_READINGS = 20, BETWEEN_READINGS_NS = 50000000 };
 struct ocp_findings {
 	struct ocp_finding *list;
 	size_t n, room;
-	char **names; /* that belong to no probe of the process */
+	char **names; /* copied from journals */
 	size_t n_names;
 };
 
@@ -45,37 +46,37 @@ static const struct {
 	bool is_disagreement, is_repairable;
 } kinds[] = {
 	[OCP_SITES_ON] = { "sites-on",
-			   "a tool was killed while it switched the probe, or a part of the program "
-			   "was compiled with the probe enabled and another was not",
+			   "a tool was killed while it switched the probe, or a part of the "
+			   "program was compiled with the probe enabled and another was not",
 			   true, true },
 	[OCP_SITES_OFF] = { "sites-off",
 			    "a part of the program was compiled with the probe enabled and another "
 			    "was not, it was loaded after the probe had been enabled, or another "
-			    "tool's uprobe went off the opcode",
+			    "tool removed a uprobe from the opcode",
 			    true, true },
 	[OCP_OUT_OF_STEP] = { "out-of-step",
 			      "a tool was killed while it switched the probe, or a part of the "
 			      "program was compiled with the probe enabled or loaded later",
 			      true, true },
 	[OCP_DAMAGED_SITE] = { "damaged-site",
-			       "a debugger's breakpoint or somebody's patch: whoever wrote it has to "
-			       "take it back; the probe cannot be switched until then",
+			       "a debugger's breakpoint or another program's patch; the probe "
+			       "cannot be switched until it is removed",
 			       true, false },
 	[OCP_TRACER_SEMAPHORE] = { "tracer-semaphore",
-				   "a tracer leaked it, or wrote it by hand; it makes the probe no "
-				   "slower, only a restart of the process clears it safely",
+				   "a tracer leaked it or wrote it by hand; it does not slow the "
+				   "probe down, and only a restart of the process clears it safely",
 				   true, false },
-	[OCP_LEFT_SWITCHED] = { "left-switched", "that tool was killed before it undid it", true,
-				true },
+	[OCP_LEFT_SWITCHED] = { "left-switched", "the tool was killed before it could undo it",
+				true, true },
 	[OCP_NO_SEMAPHORE] = { "no-semaphore",
-			       "the linker dropped it, told --gc-sections; the probe is switched by its "
-			       "sites alone, and enabling it twice counts once",
+			       "the linker dropped it (--gc-sections); the probe is switched by "
+			       "its sites alone, and enabling it twice counts once",
 			       false, false },
 	[OCP_INTERRUPTED] = { "interrupted-update",
 			      "`doctor --fix` undoes it, `doctor --fix=complete` completes it",
 			      true, true },
-	[OCP_HELD_SITES] = { "held-sites", "somebody counts or traces them; no disagreement", false,
-			     false },
+	[OCP_HELD_SITES] = { "held-sites", "another program counts or traces them; no disagreement",
+			     false, false },
 };
 
 __attribute__((format(printf, 4, 5))) static void
@@ -113,7 +114,7 @@ report(struct examiner *e, enum ocp_finding_kind kind, const char *probe, const 
 		f->n++;
 }
 
-/* What the sites [first, end) of one probe amount to. */
+/* The counts over the sites [first, end) of one probe. */
 struct tally {
 	size_t code, on, off, damaged, int3;
 	bool has_semaphore;
@@ -157,7 +158,7 @@ static struct tally count_sites(struct examiner *e, const char *name, size_t fir
 	return t;
 }
 
-/* One image's sites of one probe share a tracers' semaphore, in all generations that have one. */
+/* The sites of one probe in one image share a tracers' semaphore, in each ABI that has one. */
 static void diagnose_tracers(struct examiner *e, const char *name, size_t first, size_t end)
 {
 	for (size_t i = first, next; i < end; i = next) {
@@ -169,7 +170,7 @@ static void diagnose_tracers(struct examiner *e, const char *name, size_t first,
 
 			if (other->tracer_semaphore_addr != s->tracer_semaphore_addr)
 				break;
-			/* A damaged site hides what is on it. */
+			/* A damaged site may hide an int3. */
 			held |= other->has_int3 || other->state == OCP_SITE_DAMAGED;
 		}
 		if (s->tracer_semaphore > 0 && !held)
@@ -207,7 +208,7 @@ static void compare_with_each_other(struct examiner *e, const char *name, const 
 static void diagnose_probe(struct examiner *e, const char *name, size_t first, size_t end)
 {
 	struct tally t = count_sites(e, name, first, end);
-	/* Of a probe with a damaged site nothing is repaired: see repair.c. */
+	/* A probe with a damaged site is not repaired: see repair.c. */
 	size_t before = e->findings->n;
 
 	if (t.has_semaphore)
@@ -222,7 +223,7 @@ static void diagnose_probe(struct examiner *e, const char *name, size_t first, s
 		       "%zu of %zu sites have an int3 of a uprobe or breakpoint", t.int3, t.code);
 }
 
-/* The name of a journal's entry, kept as long as the findings. */
+/* Copy the name of a journal's entry; it is freed with the findings. */
 static const char *keep_name(struct examiner *e, const char *name)
 {
 	char **larger = reallocarray(e->findings->names, e->findings->n_names + 1, sizeof(*larger));
@@ -237,7 +238,7 @@ static const char *keep_name(struct examiner *e, const char *name)
 	return e->findings->names[e->findings->n_names++] = copy;
 }
 
-/* One note for all of them. */
+/* Report all probes without a semaphore in one note. */
 static void report_no_semaphores(struct examiner *e)
 {
 	const size_t others = e->n_no_semaphore - 1;
@@ -252,7 +253,7 @@ static void report_no_semaphores(struct examiner *e)
 		report(e, OCP_NO_SEMAPHORE, e->no_semaphore, "it has no semaphore");
 }
 
-/* What a killed tool had promised to undo. */
+/* Report what a killed tool had to undo. */
 static void diagnose_promise(struct examiner *e, const struct snapshot *snapshot,
 			     const struct stale_journal *journal)
 {
@@ -284,15 +285,16 @@ static void report_update(struct examiner *e, const struct snapshot *snapshot,
 	size_t before = e->findings->n;
 
 	report(e, OCP_INTERRUPTED, NULL,
-	       "an update of %zu probes was interrupted after %zu, when pid %d was killed", n,
-	       n_done, (int)journal->tool);
+	       "an update of %zu probe%s was interrupted after %zu, when pid %d was killed", n,
+	       plural(n), n_done, (int)journal->tool);
 	if (e->findings->n > before)
 		e->findings->list[before].is_repairable =
 			repair_can_settle(&context, snapshot, journal);
 }
 
 /*
- * An update that a tool was killed in. One that was not begun, or was done, is no more of interest.
+ * Report an update during which the tool was killed. If nothing or all of it was done, delete its
+ * journal.
  */
 static void diagnose_update(struct examiner *e, const struct snapshot *snapshot,
 			    const struct stale_journal *journal)
@@ -366,7 +368,7 @@ static const char *name_in(const struct ocp_finding *finding)
 	return finding->probe ? finding->probe : "";
 }
 
-/* Do both say the same? */
+/* Are the findings the same? */
 static bool same(const struct ocp_findings *a, const struct ocp_findings *b)
 {
 	if (!a || a->n != b->n)
@@ -379,7 +381,7 @@ static bool same(const struct ocp_findings *a, const struct ocp_findings *b)
 	return true;
 }
 
-/* Where probes stand in the source is told of damaged sites only. */
+/* Find the source lines only if there are damaged sites, whose reports name them. */
 static int place_damaged(struct ocp_process *proc, struct ocp_sites *sites)
 {
 	for (size_t i = 0; i < ocp_sites_count(sites); i++)
@@ -426,7 +428,7 @@ int ocp_process_diagnose(struct ocp_process *proc, struct ocp_findings **out)
 		before = now;
 		now = NULL;
 	}
-	/* It never settled: the last reading is the best there is. */
+	/* The readings kept changing: report the last one. */
 	if (!err && !now) {
 		now = before;
 		before = NULL;

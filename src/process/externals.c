@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * A plugin's code can have probes of its host in it (dormant/external.c). Their markers are in the
- * host, or in another plugin: in the file that defines the symbol, as the dynamic linker sees it.
- * That one of several with one name it takes the first does not matter here: OCaml's symbols bear
- * the name of the compilation unit, and a process has each unit once.
+ * The code of a plugin can contain probes of its host (dormant/external.c). Their markers are in
+ * the file that defines the symbol: the host, or another plugin. The dynamic linker takes the first
+ * of several definitions; this search may take any, because OCaml's symbols contain the name of the
+ * compilation unit, and a process has each unit once.
  *
  *	symbols that the plugin's GOT refers to		external_list
  *	-> where other images define them		dynsym_each
- *	-> what stands there				in that image's file
+ *	-> the bytes there				in that image's file
  *	-> sites in the plugin				dormant_read_external
  *
- * Such a site is switched and counted as any dormant one. Its counter is that in the marker, which
- * the inlined [%probe_is_enabled] reads as well.
+ * Such a site is switched and counted like any dormant one. Its counter is the one in the marker,
+ * which the inlined [%probe_is_enabled] reads too.
  */
 #include "process/externals.h"
 
@@ -23,20 +23,20 @@
 #include "program/dormant/marker.h"
 #include "elf/dynsym.h"
 
-/* A program with plugins exports all its symbols: 100 000 take some 6 MB. */
+/* A program with plugins exports all its symbols: 100 000 take about 6 MB. */
 #define MAX_TABLE_BYTES (UINT64_C(64) << 20)
 
 enum {
 	WORD = 8,
-	/* As long as a marker can be, with its header and padding. */
+	/* The longest marker, with its header and padding. */
 	MAX_MARKER_BYTES = 4096 + 64,
 };
 
-/* What one image's externals are, looked up in the others. */
+/* A search for one image's externals in the other images. */
 struct search {
 	struct ocp_ctx *ctx;
-	const struct image *in;	      /* the image whose externals they are */
-	const struct image *definer;  /* the image that is being looked into */
+	const struct image *in;	      /* the image that refers to the externals */
+	const struct image *definer;  /* the image that is searched */
 	struct object_external **all; /* by symbol */
 	size_t n;
 };
@@ -52,7 +52,7 @@ static int compare_name(const void *name, const void *external)
 	return strcmp(name, (*(struct object_external *const *)external)->symbol);
 }
 
-/* Read what DEFINER has at VA, if it can be a marker: OCaml data that can be written to. */
+/* Read the bytes of DEFINER at VA if they can be a marker, which is in writable OCaml data. */
 static int read_bytes(const struct search *search, uint64_t va, struct object_external *external)
 {
 	const struct elf_file *elf = search->definer->prog->elf;
@@ -87,7 +87,7 @@ static int take_symbol(void *data, const char *name, uint64_t va)
 	struct object_external **found = bsearch(name, search->all, search->n,
 						 sizeof(struct object_external *), compare_name);
 
-	/* Of some that are the same, any. */
+	/* Take the first definition; see above. */
 	return found && !(*found)->bytes ? read_bytes(search, va, *found) : 0;
 }
 
@@ -149,7 +149,7 @@ int externals_add(struct ocp_ctx *ctx, struct image_list *list)
 
 	for (size_t i = 0; i < list->n; i++) {
 		const struct image *image = &list->images[i];
-		/* An executable is linked with all that it calls. */
+		/* An executable is linked with all units that it calls. */
 		bool may_be_in = strcmp(image->path, list->exe_path) != 0;
 		int err = may_be_in ? external_may_be_in(ctx, image->prog->elf, &may_be_in) : 0;
 
@@ -163,10 +163,10 @@ int externals_add(struct ocp_ctx *ctx, struct image_list *list)
 									 .is_library = true });
 		else if (err)
 			ctx_log(ctx, OCP_LOG_WARN,
-				"%s: probes of other files that it has in it are left out: %s",
+				"%s: probes that were inlined from other files are left out: %s",
 				image->path, ocp_error(ctx));
 	}
-	/* Some were kept for this only. */
+	/* Some images were kept for this search only. */
 	for (size_t i = 0; i < list->n; i++) {
 		if (list->images[i].prog->n_probes)
 			list->images[kept++] = list->images[i];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The processes that run a file. A file is its device and inode, not its path: /proc/PID/exe leads
- * to the very inode that was executed, across mount namespaces and after a rename. A file that has
- * been replaced since is another one.
+ * Finding the processes that run a file. Device and inode identify the file: /proc/PID/exe leads to
+ * the inode that was executed, across mount namespaces and after a rename. A file that has replaced
+ * it is another file.
  */
 #include "process/find.h"
 
@@ -18,7 +18,7 @@
 #include "base/plural.h"
 
 enum {
-	/* Who runs something else is soon what it will be: a shell that will exec, or not. */
+	/* A process that will make an exec, such as a shell's child, does so soon. */
 	YOUNG_LOOKS = 16,
 	LOOKS_A_ROUND = 256,
 };
@@ -43,7 +43,10 @@ bool find_is_its_turn(pid_t pid, size_t n, size_t a_round, unsigned int round)
 	return (size_t)pid % n_rounds == round % n_rounds;
 }
 
-/* The name of a process is at first the beginning of its file's. "" if it cannot be read. */
+/*
+ * The name of a process, which is at first the beginning of its file's name; "" if it cannot be
+ * read.
+ */
 static void read_name(pid_t pid, char *name)
 {
 	char path[32];
@@ -71,14 +74,14 @@ static void look_at(struct known_process *process, unsigned int round)
 		now.ino = exe.st_ino;
 	} else if (errno == EACCES || errno == EPERM) {
 		read_name(now.pid, now.hidden);
-	} /* else a kernel thread, a zombie, or gone meanwhile */
+	} /* else a kernel thread, a zombie, or it has ended meanwhile */
 	if (now.dev == process->dev && now.ino == process->ino &&
 	    strcmp(now.hidden, process->hidden) == 0)
 		now.looks = process->looks < YOUNG_LOOKS ? process->looks + 1 : YOUNG_LOOKS;
 	*process = now;
 }
 
-/* What was known of PID, *AT and all before it being of lower ones. */
+/* What MEMORY knows of PID. The search starts at *AT; the pids before it are lower. */
 static struct known_process recall(const struct find_memory *memory, pid_t pid, size_t *at)
 {
 	while (*at < memory->n && memory->processes[*at].pid < pid)
@@ -93,7 +96,7 @@ static int add_process(struct ocp_ctx *ctx, struct find_memory *memory,
 {
 	struct known_process *grown;
 
-	/* Room for a power of 2 of them. */
+	/* The array is full when its length is a power of 2. */
 	if ((memory->n & (memory->n - 1)) == 0) {
 		grown = realloc(memory->processes,
 				(memory->n ? 2 * memory->n : 1) * sizeof(*grown));
@@ -105,7 +108,7 @@ static int add_process(struct ocp_ctx *ctx, struct find_memory *memory,
 	return 0;
 }
 
-/* Folders of /proc come in ascending order. */
+/* /proc lists the pids in ascending order. */
 static int list_processes(struct ocp_ctx *ctx, struct find_memory *memory)
 {
 	struct find_memory now = { .round = memory->round + 1, .is_listed = true };
@@ -122,7 +125,7 @@ static int list_processes(struct ocp_ctx *ctx, struct find_memory *memory)
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
 		process = recall(memory, (pid_t)strtol(entry->d_name, NULL, 10), &at);
-		/* There always is one. */
+		/* Process 1 always exists. */
 		now.sees_all |= process.pid == 1;
 		if (process.looks < YOUNG_LOOKS ||
 		    find_is_its_turn(process.pid, memory->n, LOOKS_A_ROUND, now.round))
@@ -144,7 +147,7 @@ static int add_pid(struct ocp_ctx *ctx, pid_t **pids, size_t *n, pid_t pid)
 {
 	pid_t *grown;
 
-	/* Room for a power of 2 of them. */
+	/* The array is full when its length is a power of 2. */
 	if ((*n & (*n - 1)) == 0) {
 		grown = realloc(*pids, (*n ? 2 * *n : 1) * sizeof(**pids));
 		if (!grown)
@@ -161,8 +164,8 @@ static bool runs(const struct known_process *process, const struct stat *file)
 }
 
 /*
- * A process of somebody else hides what it runs, but not its name. Only those of the right name are
- * worth a word: there are hundreds of others.
+ * A process of another user hides its executable, but not its name. Only processes with the right
+ * name are reported, since there are hundreds of others.
  */
 static bool may_run(const struct known_process *process, const char *base)
 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * Programs can lay their code onto 1 GiB pages to spare TLB misses. Such a page is private like any
- * other, so the first byte written to it makes the kernel copy all of it: seconds, and a second GiB
- * that may not be there. /proc/PID/smaps has the page size of every mapping:
+ * Programs can place their code on 1 GiB pages to save TLB misses. Such a page is private, so the
+ * first write to it makes the kernel copy the whole page: that takes seconds, and a second GiB that
+ * may not be free. /proc/PID/smaps has the page size of each mapping:
  *
  *	start-end perms ...
  *	KernelPageSize:  1048576 kB
  *
- * Reading smaps makes the kernel walk the page tables of the whole process; /proc/PID/maps says
- * cheaply that no mapping is as large and as aligned as such a page, which is nearly always so.
+ * Reading smaps makes the kernel walk the page tables of the whole process. /proc/PID/maps is
+ * cheap, and it nearly always shows that no mapping has the size and alignment of such a page.
  */
 #include "process/gigatext.h"
 
@@ -69,8 +69,8 @@ static int check_smaps(struct ocp_ctx *ctx, pid_t pid, const struct plan *plan)
 		return err;
 	if (gigatext_in_smaps(text, plan->writes, plan->n_writes, &addr)) {
 		err = ctx_error(ctx, -EOVERFLOW,
-				"pid %d: its code at 0x%" PRIx64
-				" is on a 1 GiB page, which switching would have to copy",
+				"pid %d: the code at 0x%" PRIx64
+				" is on a 1 GiB page, which the kernel would have to copy",
 				(int)pid, addr);
 		ctx_hint(ctx, "allow the copy with -gigatext");
 	}

@@ -13,8 +13,8 @@
 int gigatext_check(struct ocp_ctx *ctx, pid_t pid, const struct plan *plan);
 
 /*
- * Does TEXT, in the format of /proc/PID/smaps, say that one of the addresses of WRITES[0..N)
- * (1-byte ones) is on a 1 GiB page? *ADDR is then the first such address.
+ * Is one of the 1-byte writes WRITES[0..N) on a 1 GiB page, according to TEXT in the format of
+ * /proc/PID/smaps? *ADDR is then the first such address.
  */
 bool gigatext_in_smaps(const char *text, const struct patch_write *writes, size_t n,
 		       uint64_t *addr);

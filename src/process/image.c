@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * Images: which files does a process run code from, and by how much were they moved?
+ * Images: the files that a process runs code from, and their load biases.
  *
- * The kernel maps a page-aligned piece of the file at each mapping's start, and program headers say
- * at which link-time address the byte at that file offset belongs; the difference is the load bias.
- * Section headers have no say: in a PIE a segment's address and file offset differ. Only executable
- * mappings are looked at, each file's first one; mprotect and patching may have split it, which
- * changes nothing in the calculation.
+ * The kernel maps a page-aligned piece of the file at the start of each mapping. The program
+ * headers tell the link-time address of that file offset; the difference is the load bias. Only the
+ * first executable mapping of each file is used. mprotect(2) and patching may have split it, which
+ * does not change the bias.
  *
- * The executable is the file that holds the program's entry point as the kernel noted it
- * (AT_ENTRY): device and inode numbers of /proc/PID/exe and of maps disagree on some file systems
- * (overlayfs, btrfs). It is opened through /proc/PID/exe, which works when it was deleted, replaced
- * or lies in another mount namespace; the others through map_files (needs a privilege) or through
- * the process's root, where the inode must be the one that is mapped.
+ * The executable is the file that holds the program's entry point (AT_ENTRY). Device and inode
+ * cannot identify it: those of /proc/PID/exe and of maps differ on some file systems (overlayfs,
+ * btrfs). It is opened through /proc/PID/exe, which also works if the file was deleted, replaced or
+ * is in another mount namespace. Other files are opened through map_files, which needs a privilege,
+ * or below the root directory of the process, where the inode must be the mapped one.
  */
 #include "process/image.h"
 
@@ -51,7 +50,7 @@ static bool off_to_va(const struct elf_file *elf, uint64_t off, uint64_t *va)
 
 		if (segments[i].executable && off >= first &&
 		    off < segments[i].off + segments[i].file_bytes) {
-			*va = segments[i].va - segments[i].off + off; /* may wrap, and back */
+			*va = segments[i].va - segments[i].off + off; /* may wrap and wrap back */
 			return true;
 		}
 	}
@@ -92,8 +91,8 @@ int image_open_mapped(pid_t pid, const struct mapping *m)
 }
 
 /*
- * Read the probes of the file at M, mapped there; without probes *IMAGE keeps prog NULL. A library
- * may also have probes of other files, of which nothing is known yet.
+ * Read the probes of the file that is mapped at M. If it has none, prog of *IMAGE stays NULL. A
+ * library without probes of its own is kept if it may have inlined probes of other files.
  */
 static int read_image(struct ocp_ctx *ctx, int fd, const struct mapping *m,
 		      const struct file_origin *origin, struct image *image)
@@ -115,8 +114,8 @@ static int read_image(struct ocp_ctx *ctx, int fd, const struct mapping *m,
 		goto without;
 	if (!off_to_va(image->prog->elf, m->off, &va)) {
 		err = ctx_error(ctx, -EBADMSG,
-				"%s: its executable mapping at 0x%" PRIx64
-				" is of no executable segment",
+				"%s: the executable mapping at 0x%" PRIx64
+				" belongs to no executable segment",
 				m->path, m->start);
 		goto without;
 	}
@@ -169,7 +168,7 @@ static int read_exe(struct ocp_ctx *ctx, pid_t pid, const struct maps *maps, uin
 	return err;
 }
 
-/* Is M, which could not be opened, there at all by now? The process may have ended, or executed. */
+/* Is M, which could not be opened, still mapped? The process may have ended or made an exec. */
 static bool is_still_mapped(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m)
 {
 	const struct mapping *now;
@@ -199,14 +198,14 @@ static int read_other(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m,
 		return 0;
 	}
 	err = read_image(ctx, fd, m, &origin, image);
-	/* What exceeds the limits has been reported, for all processes that have it mapped. */
+	/* A file that exceeds the limits is reported once for all processes that map it. */
 	if (err && err != -EAGAIN && err != -EFBIG)
 		ctx_log(ctx, OCP_LOG_WARN, "pid %d: left out: %s", (int)pid, ocp_error(ctx));
 	list->n += !err && image->prog;
 	return err == -EAGAIN ? err : 0;
 }
 
-/* -EAGAIN if some may not be read yet; the others have been then. */
+/* -EAGAIN if some files may not be read yet; the others have been read. */
 static int read_others(struct ocp_ctx *ctx, pid_t pid, const struct maps *maps,
 		       const struct mapping *exe, struct image_list *list)
 {
@@ -217,7 +216,7 @@ static int read_others(struct ocp_ctx *ctx, pid_t pid, const struct maps *maps,
 			n_later += read_other(ctx, pid, &maps->mappings[i], list) != 0;
 	if (!n_later)
 		return 0;
-	return ctx_error(ctx, -EAGAIN, "pid %d: %zu of its files are being examined", (int)pid,
+	return ctx_error(ctx, -EAGAIN, "pid %d: still examining %zu of its files", (int)pid,
 			 n_later);
 }
 
@@ -233,7 +232,7 @@ int image_list_read(struct ocp_ctx *ctx, pid_t pid, struct image_list *list)
 	if (!err)
 		err = maps_read(ctx, pid, &maps);
 	if (!err) {
-		/* At most one image a mapping. */
+		/* At most one image per mapping. */
 		list->images = calloc(maps.n + 1, sizeof(*list->images));
 		err = list->images ? 0 : ctx_no_memory(ctx);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The ELF files that a process has mapped, with where they were loaded. */
+/* The ELF files that a process has mapped, and their load addresses. */
 #ifndef PROCESS_IMAGE_H
 #define PROCESS_IMAGE_H
 
@@ -19,29 +19,27 @@ struct image {
 struct image_list {
 	struct image *images; /* the executable first, then by address */
 	size_t n;
-	char *exe_path;	    /* also without any probes */
-	bool is_restricted; /* to one program's, see restrict.c */
+	char *exe_path;	    /* also if it has no probes */
+	bool is_restricted; /* to the images of one program, see restrict.c */
 };
 
 /*
- * Find the images of PID that have OCaml probes. The executable must be readable and sane; another
- * file that is not is left out with a warning: it may be anything. -EAGAIN if the ctx's file rules
- * say of one of them that it may not be read yet.
+ * Find the images of PID that have OCaml probes. The executable must be readable and well-formed;
+ * any other file that is not is left out with a warning. -EAGAIN if the ctx's file rules defer the
+ * reading of a file.
  */
 int image_list_read(struct ocp_ctx *ctx, pid_t pid, struct image_list *list);
 void image_list_free(struct image_list *list);
 
-/*
- * Whose probes these are, for messages: the executable, or the program that they are restricted to.
- */
+/* The name of the list for messages: the executable, or the program it is restricted to. */
 const char *image_list_name(const struct image_list *list);
 
-/* Free one that was taken out of its list. */
+/* Free an image that was removed from its list. */
 void image_free(struct image *image);
-/* Free all images; what else the list knows stays. */
+/* Free all images, and keep the other members of LIST. */
 void image_list_empty(struct image_list *list);
 
-/* Open the file behind mapping M of PID for reading; -1 and errno if it cannot be had. */
+/* Open the file of mapping M of PID for reading; on failure return -1 with errno set. */
 int image_open_mapped(pid_t pid, const struct mapping *m);
 
 #endif

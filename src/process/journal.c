@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT
 /*
- * Journals: what a tool is doing to a process, kept when the tool is killed.
+ * Journals: a record of what a tool is doing to a process, which outlives the tool.
  *
- * A tool writes down what it is about to do before it touches the process, and removes the file
- * when all is done (an update) or, of what is for a time only, when all is undone (a promise). If
- * it is killed in between, the file stays, and doctor finds what it was doing and how far it got
- * (journal_search.c), and undoes or completes it (repair.c).
+ * A tool records its actions before it touches the process. It removes the file when all actions
+ * are done (an update), or when all are undone (a promise, for actions with a time limit). If the
+ * tool is killed in between, the file stays. Doctor then finds the actions and the progress
+ * (journal_search.c) and undoes or completes the actions (repair.c).
  *
- * A file is complete or not there: it is written under another name and renamed. It is not synced:
- * it need not survive the kernel, since its target does not. Before a slice of the actions
- * (update.c) the tool says that what came before it is done and the slice is begun; that alone is
- * written in place.
+ * A file is complete as soon as it exists: it is written under another name and renamed. It is not
+ * synced, because a crash of the kernel ends the target too. Before each slice of the actions
+ * (update.c) the tool records that all earlier slices are done and this one is begun. Only this
+ * progress is overwritten in place.
  *
- * What stands in the file is described in journal_format.c, where it is in journal_folder.c.
+ * journal_format.c describes the contents of the file, journal_folder.c its place. The tests are
+ * test_journal and test_journal_faults (tests/unit), and interrupted.sh (tests/e2e), which kills
+ * the tool at each of its writes.
  */
 #include "process/journal.h"
 
@@ -45,7 +47,7 @@ struct journal {
 	long progress_at; /* in the file */
 };
 
-/* What is needed for a promise is worth a warning if it cannot be had. */
+/* A promise depends on its journal; an update can go on without one. */
 static enum ocp_log_level level_of(enum journal_kind kind)
 {
 	return kind == JOURNAL_PROMISE ? OCP_LOG_WARN : OCP_LOG_INFO;
@@ -120,7 +122,10 @@ void journal_set_counts(struct journal *journal, size_t entry, int before, int a
 	journal->entries[entry].count_after = after;
 }
 
-/* How many of the first N entries are in the file: those that change something. */
+/*
+ * The number of the first N entries that are in the file: those that change a counter.
+ * Test: test_journal: entries_without_effect_are_left_out.
+ */
 static size_t number_in_file(const struct journal *journal, size_t n)
 {
 	size_t in_file = 0;
@@ -132,11 +137,11 @@ static size_t number_in_file(const struct journal *journal, size_t n)
 
 static int cannot_write(const struct journal *journal, int err)
 {
-	return ctx_error(journal->ctx, err, "%s/%s: cannot write what has to be undone later: %s",
+	return ctx_error(journal->ctx, err, "%s/%s: cannot write the undo journal: %s",
 			 journal->dir, journal->file, strerror(-err));
 }
 
-/* The new file, complete and open; NULL: see errno. */
+/* Write the whole file. Returns it open, or NULL with errno set. */
 static FILE *write_file(struct journal *journal, const char *name, size_t done, size_t begun)
 {
 	int fd = openat(journal->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
@@ -151,13 +156,14 @@ static FILE *write_file(struct journal *journal, const char *name, size_t done, 
 	journal_write(f, &journal->header, journal->entries, journal->n,
 		      number_in_file(journal, done), number_in_file(journal, begun),
 		      &journal->progress_at);
-	(void)fflush(f); /* it is an error of F if it fails */
+	(void)fflush(f); /* ferror() below reports its failure */
 	if (!ferror(f))
 		return f;
 	fclose(f);
 	return NULL;
 }
 
+/* Test: test_journal_faults: files_that_cannot_be_written_whole. */
 int journal_commit(struct journal *journal, size_t done, size_t begun)
 {
 	char temporary[FILE_BYTES + 1];
@@ -202,7 +208,7 @@ void journal_close(struct journal *journal)
 void journal_remove(struct journal *journal)
 {
 	if (journal && journal->f && unlinkat(journal->dir_fd, journal->file, 0) != 0)
-		ctx_log(journal->ctx, OCP_LOG_WARN, "%s/%s: cannot be removed: %s", journal->dir,
-			journal->file, strerror(errno));
+		ctx_log(journal->ctx, OCP_LOG_WARN, "%s/%s: cannot remove the undo journal: %s",
+			journal->dir, journal->file, strerror(errno));
 	journal_close(journal);
 }

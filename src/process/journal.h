@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a tool is doing to a process, kept where it survives the tool's SIGKILL: see journal.c.
- * Those that dead tools have left: journal_search.h.
+ * A record of what a tool is doing to a process, in a file that outlives the tool: see journal.c.
+ * journal_search.h finds the journals of dead tools.
  */
 #ifndef PROCESS_JOURNAL_H
 #define PROCESS_JOURNAL_H
@@ -15,25 +15,23 @@
 enum { JOURNAL_UNKNOWN = -1 };
 
 enum journal_kind {
-	JOURNAL_PROMISE, /* to undo it all in the end */
-	JOURNAL_UPDATE,	 /* that stays: the journal is there while it is carried out */
+	JOURNAL_PROMISE, /* all is undone in the end; until then the journal stays */
+	JOURNAL_UPDATE,	 /* nothing is undone; the journal exists while the update runs */
 };
 
 /* What is done to one probe. */
 struct journal_entry {
 	char *name;
 	enum action_verb verb;
-	/*
-	 * The probe's counter (of several the highest) before that, or JOURNAL_UNKNOWN; and after.
-	 */
+	/* The probe's counter (the highest of several), or JOURNAL_UNKNOWN. */
 	int count_before, count_after;
 };
 
 struct journal;
 
 /*
- * Begin a journal of what this process does to process TARGET. Nothing is written yet. -EACCES if
- * there is no folder for it that belongs to us alone.
+ * Begin a journal of what this process does to process TARGET. Writes nothing yet. -EACCES if no
+ * directory for it can be created that belongs to this user alone.
  */
 int journal_open(struct ocp_ctx *ctx, pid_t target, enum journal_kind kind, struct journal **out);
 
@@ -41,24 +39,24 @@ int journal_open(struct ocp_ctx *ctx, pid_t target, enum journal_kind kind, stru
 int journal_append(struct journal *journal, enum action_verb verb, const char *name,
 		   int count_before, int count_after);
 
-/* The counts of entry number ENTRY: does the journal say these? And let it say them. */
+/* Compare, or set, the counts of entry number ENTRY. */
 bool journal_has_counts(const struct journal *journal, size_t entry, int before, int after);
 void journal_set_counts(struct journal *journal, size_t entry, int before, int after);
 
 /*
- * Write all entries, replacing what was written before, and how far they are: the first DONE are
- * done and the first BEGUN begun. Who finds it later goes by the counters for those that are begun
- * and not done.
+ * Write the whole journal and replace an earlier version. The progress is: the first DONE entries
+ * are done, the first BEGUN entries are begun. For an entry in between, doctor compares the probe's
+ * counter with count_before and count_after.
  */
 int journal_commit(struct journal *journal, size_t done, size_t begun);
 
-/* Change of the journal on disk how far they are. */
+/* Change the progress of the journal on disk. */
 int journal_progress(struct journal *journal, size_t done, size_t begun);
 
-/* Forget the journal, on disk too: everything is done, or undone. Takes NULL. */
+/* Delete the journal's file and free JOURNAL, which may be NULL: all is done, or undone. */
 void journal_remove(struct journal *journal);
 
-/* Free it and leave its file, for doctor to find. Takes NULL. */
+/* Free JOURNAL, which may be NULL, and leave its file for doctor. */
 void journal_close(struct journal *journal);
 
 #endif

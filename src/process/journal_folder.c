@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The folders are per user: $XDG_RUNTIME_DIR/ocaml-probes, else /run/user/UID/ocaml-probes, else
- * /tmp/ocaml-probes-UID. The latter can be made by anybody, so a folder is used only if it is no
- * symbolic link, belongs to that user and is closed to all others, and everything in it is reached
- * through its descriptor.
+ * The directory of a user is $XDG_RUNTIME_DIR/ocaml-probes, else /run/user/UID/ocaml-probes, else
+ * /tmp/ocaml-probes-UID. Any user can create the last one. So a directory is used only if it is no
+ * symbolic link, belongs to that user and is closed to all others; its files are opened relative to
+ * its descriptor. Test: test_journal: folders_that_others_can_reach_are_not_used.
  */
 #include "process/journal_folder.h"
 
@@ -43,7 +43,7 @@ int journal_folder_open(struct ocp_ctx *ctx, const char *path, uid_t uid, enum o
 		return -1;
 	if (fstat(fd, &st) == 0 && st.st_uid == uid && (st.st_mode & 077) == 0)
 		return fd;
-	ctx_log(ctx, level, "%s: is not used: it is not a folder of uid %u alone", path, uid);
+	ctx_log(ctx, level, "%s: is not used: other users than uid %u can access it", path, uid);
 	close(fd);
 	return -1;
 }
@@ -61,7 +61,7 @@ int journal_folder_make(struct ocp_ctx *ctx, char path[PATH_MAX], enum ocp_log_l
 		if (fd >= 0)
 			return fd;
 	}
-	ctx_error(ctx, -EACCES, "%s: no folder for what has to be undone later", path);
-	ctx_hint(ctx, "set XDG_RUNTIME_DIR to a folder of yours");
+	ctx_error(ctx, -EACCES, "%s: cannot create the directory of the undo journal", path);
+	ctx_hint(ctx, "set XDG_RUNTIME_DIR to a directory that you own");
 	return -EACCES;
 }

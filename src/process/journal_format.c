@@ -14,13 +14,15 @@
  *	disable NAME COUNT-BEFORE COUNT-AFTER
  *	end
  *
- * in a file PID.START-TIME.TOOL-PID.TIME: several tools may hold one process, and one tool several
- * times. Only that the name starts with a digit counts, the rest is for people and uniqueness.
- * A process is its pid and its start time (pids come round again), and both mean something within
- * one boot and one pid namespace only. An exec changes neither, but HASH.
+ * in a file PID.START-TIME.TOOL-PID.TIME. Several tools may switch one process, and one tool may do
+ * so several times; the name keeps their files distinct. The search only requires that it starts
+ * with a digit. A process is identified by its pid and its start time, since pids are reused; both
+ * are valid only within one boot and one pid namespace. An exec keeps both and changes HASH.
  *
- * The actions stand in the order in which they are done; the first DONE of them are done, and those
- * from BEGUN on are not begun. The progress has a fixed length: it is overwritten in place.
+ * The actions have the order in which they are done. The first DONE of them are done, the first
+ * BEGUN of them are begun. The progress has a fixed length and is overwritten in place.
+ *
+ * The functions below name the tests of tests/unit/test_journal.c that cover them.
  */
 #include "process/journal_format.h"
 
@@ -38,12 +40,14 @@
 #include "process/memory.h"
 #include "process/proc_file.h"
 
-/* The line that changes, at a fixed place: "progress DONE BEGUN". */
+/* The length of the line "progress DONE BEGUN", which is overwritten. */
 enum { PROGRESS_BYTES = 30 };
 
 #define MAGIC "ocaml-probes journal 2"
-/* Of promises only, with "applied" or "pending" for the kind and the progress, no program, and
- * without the counts after. */
+/*
+ * Version 1 has promises only. "applied" or "pending" stands for the kind and the progress; there
+ * is no program and no COUNT-AFTER. Test: an_older_versions_lines_are_checked.
+ */
 #define OLD_MAGIC "ocaml-probes journal 1"
 
 /* ---- processes ------------------------------------------------------------------------------ */
@@ -70,8 +74,8 @@ static bool is_alive(const struct process_id *id)
 }
 
 /*
- * The kernel gives each program that it starts 16 random bytes (getauxval(3), AT_RANDOM). They are
- * the program's secret, so that no more than a hash of them is kept (FNV-1a).
+ * The kernel gives each program that it starts 16 random bytes (AT_RANDOM, getauxval(3)). They are
+ * the program's secret, so only a hash of them is kept (FNV-1a). Test: an_exec_ends_a_journal.
  */
 uint64_t journal_program_id(struct ocp_ctx *ctx, pid_t pid)
 {
@@ -95,7 +99,7 @@ uint64_t journal_program_id(struct ocp_ctx *ctx, pid_t pid)
 int journal_add_entry(struct ocp_ctx *ctx, struct journal_entry **entries, size_t *n,
 		      const struct journal_entry *entry)
 {
-	/* A power of two is full. */
+	/* The array is full when *N is a power of two. */
 	if ((*n & (*n - 1)) == 0) {
 		struct journal_entry *larger =
 			reallocarray(*entries, *n ? 2 * *n : 1, sizeof(*larger));
@@ -166,7 +170,7 @@ void journal_write(FILE *f, const struct journal_header *header,
 
 /* ---- parsing -------------------------------------------------------------------------------- */
 
-/* Take the next line off *TEXT; NULL if there is none that ends. */
+/* Take the next line off *TEXT; NULL if no complete line is left. */
 static char *next_line(char **text)
 {
 	char *line = *text, *end = strchr(line, '\n');
@@ -178,7 +182,7 @@ static char *next_line(char **text)
 	return line;
 }
 
-/* A number of digits only, up to MAX; and the character behind it. */
+/* Parse a decimal number up to MAX. *END is the character after it. */
 static bool parse_number(const char *text, uint64_t max, uint64_t *value, const char **end)
 {
 	char *stop;
@@ -220,7 +224,7 @@ static bool parse_process(const char *line, const char *key, struct process_id *
 	return true;
 }
 
-/* A counter, or -1: unknown. */
+/* Parse a counter, or -1 for an unknown one. */
 static bool parse_count(const char *text, int *count, const char **end)
 {
 	uint64_t value;
@@ -235,7 +239,10 @@ static bool parse_count(const char *text, int *count, const char **end)
 	return true;
 }
 
-/* "enable NAME COUNT-BEFORE COUNT-AFTER", an old one without the latter; the name may be empty. */
+/*
+ * "enable NAME COUNT-BEFORE COUNT-AFTER", in version 1 without COUNT-AFTER. The name may be empty.
+ * Test: new_lines_are_checked.
+ */
 static bool parse_entry(char *line, bool is_old, struct journal_entry *entry)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -278,17 +285,17 @@ static int parse_entries(struct ocp_ctx *ctx, const char *path, char *text, bool
 
 	while (!err && (line = next_line(&text)) && strcmp(line, "end") != 0) {
 		if (!parse_entry(line, is_old, &entry))
-			return bad_journal(ctx, path, "an action is no action");
+			return bad_journal(ctx, path, "an action is malformed");
 		err = journal_add_entry(ctx, &journal->entries, &journal->n, &entry);
 	}
 	if (!err && !line)
-		err = bad_journal(ctx, path, "it has no end");
+		err = bad_journal(ctx, path, "the last line is not \"end\"");
 	if (!err && *text)
-		err = bad_journal(ctx, path, "it goes on behind its end");
+		err = bad_journal(ctx, path, "text follows the line \"end\"");
 	return err;
 }
 
-/* Its kind and, but for an old one, its progress. */
+/* Parse the kind and, in version 2, the progress. */
 static bool parse_state(char **text, const char *start, bool is_old, bool *is_applied,
 			struct stale_journal *journal)
 {
@@ -318,7 +325,7 @@ static bool parse_program(char **text, uint64_t *program)
 	return line && parse_number(line, UINT64_MAX, program, &end) && !*end;
 }
 
-/* Where it was made and whose it is. */
+/* Parse the boot, the pid namespace, the target, the program and the tool. */
 static int parse_header(struct ocp_ctx *ctx, const char *path, char **text, bool is_old,
 			struct journal_text *about)
 {
@@ -331,11 +338,11 @@ static int parse_header(struct ocp_ctx *ctx, const char *path, char **text, bool
 	boot = after(next_line(text), "boot");
 	line = after(next_line(text), "pid-namespace");
 	if (!boot || !line || !parse_number(line, UINT64_MAX, &pid_namespace, &end) || *end)
-		return bad_journal(ctx, path, "it does not say where it was made");
+		return bad_journal(ctx, path, "the boot or the pid namespace is missing");
 	if (!parse_process(next_line(text), "target", &target) ||
 	    (!is_old && !parse_program(text, &program)) ||
 	    !parse_process(next_line(text), "tool", &tool))
-		return bad_journal(ctx, path, "it does not say whose it is");
+		return bad_journal(ctx, path, "the target, the program or the tool is missing");
 	surroundings_read(&here);
 	same_boot = strcmp(boot, here.boot) == 0;
 	*about = (struct journal_text){
@@ -358,19 +365,19 @@ int journal_parse(struct ocp_ctx *ctx, const char *path, char *text, struct jour
 
 	*about = (struct journal_text){ 0 };
 	if (!line || (!is_old && strcmp(line, MAGIC) != 0))
-		return bad_journal(ctx, path, "it is no journal of this version");
+		return bad_journal(ctx, path, "not a journal of this version");
 	err = parse_header(ctx, path, &text, is_old, about);
 	if (err)
 		return err;
 	journal->tool = about->tool;
 	if (!parse_state(&text, start, is_old, &is_applied, journal))
-		return bad_journal(ctx, path, "it does not say how far it got");
+		return bad_journal(ctx, path, "the kind or the progress is malformed");
 	err = parse_entries(ctx, path, text, is_old, journal);
 	if (!err && is_old) {
 		journal->n_begun = journal->n;
 		journal->n_done = is_applied ? journal->n : 0;
 	}
 	if (!err && journal->n_begun > journal->n)
-		err = bad_journal(ctx, path, "it got further than its end");
+		err = bad_journal(ctx, path, "the progress exceeds the number of actions");
 	return err;
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * The journals of tools that were killed: finding, judging and settling them.
+ * Finding, judging and settling the journals of tools that were killed.
  *
- * Root believes the files of a user about that user's processes only.
+ * Root trusts the files of a user only about that user's processes.
  *
- * The first DONE actions of a journal were done, whatever others have switched since; those from
- * BEGUN on were not. For the slice in between the counters tell: each is nearer to what it was
- * before or to what it becomes. (There an enable by somebody else, made between the kill and the
- * doctor, can be taken for the tool's own.)
+ * The first DONE actions of a journal were done, even if other tools have switched the probes
+ * since. The actions from BEGUN on were not done. For each action in between, the probe's counter
+ * decides: it is nearer to COUNT-BEFORE or to COUNT-AFTER. (An enable by another tool between the
+ * kill and the doctor can be mistaken there for one of the killed tool.)
+ *
+ * The functions below name the tests of tests/unit/test_journal.c that cover them.
  */
 #include "process/journal_search.h"
 
@@ -30,8 +32,8 @@
 
 enum {
 	MAX_JOURNAL_BYTES = 32 << 20, /* 100 000 names of 300 characters */
-	MAX_FILES = 4096,	      /* looked at in one folder */
-	OLD_SECONDS = 60,	      /* nobody takes that long to write a journal */
+	MAX_FILES = 4096,	      /* read in one directory */
+	OLD_SECONDS = 60,	      /* writing a journal takes milliseconds */
 };
 
 /* ---- finding them --------------------------------------------------------------------------- */
@@ -44,9 +46,7 @@ static void free_stale(struct stale_journal *journal)
 	*journal = (struct stale_journal){ 0 };
 }
 
-/*
- * The text of the file, NULL if it is not one that UID wrote (said in the log) or cannot be read.
- */
+/* The text of the file. NULL if it cannot be read, or (with a log message) if it is not UID's. */
 static char *read_text(struct ocp_ctx *ctx, int dir_fd, const char *path, const char *file,
 		       uid_t uid)
 {
@@ -60,8 +60,9 @@ static char *read_text(struct ocp_ctx *ctx, int dir_fd, const char *path, const 
 		return NULL;
 	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != uid ||
 	    st.st_size > MAX_JOURNAL_BYTES) {
-		ctx_log(ctx, OCP_LOG_WARN, "%s: left out: no file of uid %u of a fit size", path,
-			uid);
+		ctx_log(ctx, OCP_LOG_WARN,
+			"%s: left out: not a regular file of uid %u of at most %d bytes", path, uid,
+			MAX_JOURNAL_BYTES);
 		close(fd);
 		return NULL;
 	}
@@ -95,13 +96,13 @@ static int keep_stale(struct ocp_ctx *ctx, struct stale_journals *stale,
 	return 0;
 }
 
-/* Is it about TARGET, and of a tool that can do no more about it? */
+/* Is the journal about TARGET, and is its tool dead? Test: a_living_tools_journal_is_its_own. */
 static bool is_left_behind(const struct journal_text *about, pid_t target)
 {
 	return about->target_lives && about->target == target && !about->tool_lives;
 }
 
-/* Has the target become another program since? Then nothing of what was done to it is left. */
+/* Has the target made an exec since? Then its probes are as the new program has them. */
 static bool is_of_another_program(struct ocp_ctx *ctx, const struct journal_text *about)
 {
 	uint64_t program = about->program ? journal_program_id(ctx, about->target) : 0;
@@ -109,7 +110,7 @@ static bool is_of_another_program(struct ocp_ctx *ctx, const struct journal_text
 	return program && program != about->program;
 }
 
-/* Look at one file; delete it, keep it or pass it by. */
+/* Read one file; delete it, add it to STALE, or leave it alone. */
 static int look_at(struct ocp_ctx *ctx, int dir_fd, const char *dir, const char *file, uid_t uid,
 		   pid_t target, struct stale_journals *stale)
 {
@@ -128,12 +129,15 @@ static int look_at(struct ocp_ctx *ctx, int dir_fd, const char *dir, const char 
 	text = read_text(ctx, dir_fd, path, file, uid);
 	if (text)
 		err = journal_parse(ctx, path, text, &about, &journal);
+	/* Test: files_that_are_no_journals. */
 	if (err && err != -ENOMEM) {
 		ctx_log(ctx, OCP_LOG_WARN, "left out: %s", ocp_error(ctx));
 		err = 0;
 	} else if (!err && text && !about.other_namespace) {
+		/* Tests: pids_of_elsewhere_mean_nothing; an_exec_ends_a_journal. */
 		bool is_left = is_left_behind(&about, target);
 
+		/* Test: journals_of_ended_targets_are_deleted. */
 		if (!about.target_lives || (is_left && is_of_another_program(ctx, &about)))
 			unlinkat(dir_fd, file, 0);
 		else if (is_left)
@@ -145,13 +149,16 @@ static int look_at(struct ocp_ctx *ctx, int dir_fd, const char *dir, const char 
 	return err;
 }
 
-/* Delete a journal that its tool was killed in the middle of writing. */
+/*
+ * Delete a file if its tool was killed while writing it.
+ * Test: what_was_cut_off_in_writing_goes_when_it_is_old.
+ */
 static void look_at_temporary(int dir_fd, const char *file)
 {
 	struct stat st;
 	int tool;
 
-	/* A tool of another pid namespace is writing it, if anybody is: it takes milliseconds. */
+	/* A tool of another pid namespace may be writing it: wait until it is old. */
 	if (sscanf(file, ".%*d.%*u.%d.", &tool) != 1 ||
 	    fstatat(dir_fd, file, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
 	    time(NULL) - st.st_mtime < OLD_SECONDS)
@@ -178,7 +185,7 @@ static int look_in(struct ocp_ctx *ctx, const char *path, uid_t uid, pid_t targe
 	while (!err && looked < MAX_FILES && (errno = 0, entry = readdir(dir))) {
 		if (entry->d_name[0] == '.')
 			look_at_temporary(fd, entry->d_name);
-		/* Others are no journals. */
+		/* The names of journals start with a pid. */
 		if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
 			continue;
 		looked++;
@@ -200,7 +207,7 @@ static int look_for_user(struct ocp_ctx *ctx, uid_t uid, pid_t target, struct st
 
 		if (!journal_folder_path(uid, folder, paths[n]))
 			continue;
-		/* $XDG_RUNTIME_DIR is /run/user/UID mostly. */
+		/* $XDG_RUNTIME_DIR is usually /run/user/UID. */
 		for (int i = 0; i < n; i++)
 			seen |= strcmp(paths[i], paths[n]) == 0;
 		if (seen)
@@ -219,7 +226,10 @@ int journal_find_stale(struct ocp_ctx *ctx, pid_t target, struct stale_journals 
 	if (err)
 		return err;
 	err = look_for_user(ctx, geteuid(), target, stale);
-	/* Of a setuid process the real user is not to be believed. */
+	/*
+	 * The real user of a set-user-ID process is not trusted.
+	 * Test: doctor.sh: test_root_finds_another_users_journal.
+	 */
 	if (!err && geteuid() == 0 && status.real_uid != 0 &&
 	    status.real_uid == status.effective_uid)
 		err = look_for_user(ctx, status.real_uid, target, stale);
@@ -230,6 +240,7 @@ int journal_find_stale(struct ocp_ctx *ctx, pid_t target, struct stale_journals 
 
 /* ---- settling them -------------------------------------------------------------------------- */
 
+/* Test: the_counters_tell_of_what_was_begun. */
 bool journal_was_done(const struct stale_journal *journal, size_t entry, int count)
 {
 	const struct journal_entry *e = &journal->entries[entry];
@@ -251,7 +262,7 @@ int journal_reopen_stale(struct ocp_ctx *ctx, const struct stale_journal *journa
 		return 0;
 	dir_fd = journal_folder_open(ctx, journal->dir, journal->owner, OCP_LOG_WARN);
 	if (dir_fd < 0)
-		return ctx_error(ctx, -ENOENT, "%s: is gone", journal->dir);
+		return ctx_error(ctx, -ENOENT, "%s: can no longer be used", journal->dir);
 	fd = openat(dir_fd, journal->file, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	err = fd < 0 ? -errno
 		     : journal_write_progress(fd, (off_t)journal->progress_at, 0, journal->n);
@@ -267,7 +278,7 @@ int journal_remove_stale(struct ocp_ctx *ctx, const struct stale_journal *journa
 	int fd = journal_folder_open(ctx, journal->dir, journal->owner, OCP_LOG_WARN), err = 0;
 
 	if (fd < 0)
-		return ctx_error(ctx, -ENOENT, "%s: is gone", journal->dir);
+		return ctx_error(ctx, -ENOENT, "%s: can no longer be used", journal->dir);
 	if (unlinkat(fd, journal->file, 0) != 0 && errno != ENOENT)
 		err = ctx_error(ctx, -errno, "%s/%s: %s", journal->dir, journal->file,
 				strerror(errno));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The journals that dead tools have left: see journal_search.c. */
+/* The journals of dead tools: see journal_search.c. */
 #ifndef PROCESS_JOURNAL_SEARCH_H
 #define PROCESS_JOURNAL_SEARCH_H
 
@@ -13,13 +13,13 @@
 struct stale_journal {
 	pid_t tool;
 	enum journal_kind kind;
-	size_t n_done, n_begun; /* entries: what it says of its progress */
+	size_t n_done, n_begun; /* entries, by the progress in the file */
 	struct journal_entry *entries;
 	size_t n;
-	char *dir, *file; /* where it is */
+	char *dir, *file;
 	uid_t owner;
-	size_t progress_at; /* in the file; 0: an older version's, which cannot be changed */
-	bool settled;	    /* for the one who undoes or completes it */
+	size_t progress_at; /* offset in the file; 0: of version 1, whose progress is fixed */
+	bool settled;	    /* set by the caller that undoes or completes it */
 };
 
 struct stale_journals {
@@ -28,19 +28,19 @@ struct stale_journals {
 };
 
 /*
- * The stale journals for process TARGET in our own folders, and for root those of the user that
- * TARGET belongs to. Deletes on the way those whose target has ended, or runs another program. A
- * damaged journal is left out with a warning.
+ * Find the stale journals for process TARGET in the directories of this user, and as root also in
+ * those of the user that TARGET belongs to. Deletes the journals whose target has ended, or runs
+ * another program. A damaged journal is left out with a warning.
  */
 int journal_find_stale(struct ocp_ctx *ctx, pid_t target, struct stale_journals *stale);
 
 /*
- * Let its file say that all is begun and nothing known to be done: it is about to be settled, and
- * who finds it half settled has to go by the counters.
+ * Set the progress in its file to "all begun, none done", before it is settled. If settling it is
+ * interrupted, the next doctor judges all entries by the counters.
  */
 int journal_reopen_stale(struct ocp_ctx *ctx, const struct stale_journal *journal);
 
-/* Delete its file: it is settled. */
+/* Delete the file of a settled journal. */
 int journal_remove_stale(struct ocp_ctx *ctx, const struct stale_journal *journal);
 
 void journal_free_stale(struct stale_journals *stale);

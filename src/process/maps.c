@@ -4,8 +4,8 @@
  *
  *	start-end perms offset major:minor inode [spaces path]
  *
- * numbers in hexadecimal but for the inode. The path is the rest of the line; the kernel writes a
- * newline in a path as \012, so a line is always a mapping.
+ * All numbers are hexadecimal, except the inode. The path is the rest of the line. The kernel
+ * writes a newline in a path as \012, so each line is one mapping.
  */
 #include "process/maps.h"
 
@@ -17,12 +17,12 @@
 
 #include "process/proc_file.h"
 
-/* A number in BASE that ends with the character AFTER; NULL if there is none at TEXT. */
+/* Parse a number in BASE and the character AFTER. Returns the text behind, or NULL. */
 static const char *take_number(const char *text, int base, char after, uint64_t *value)
 {
 	char *end;
 
-	/* strtoull would skip white space and take a sign. */
+	/* strtoull(3) would accept white space and a sign. */
 	if (!text || !((*text >= '0' && *text <= '9') || (*text >= 'a' && *text <= 'f')))
 		return NULL;
 	errno = 0;

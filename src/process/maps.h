@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* /proc/PID/maps: which files are mapped where. */
+/* /proc/PID/maps: the mappings of a process. */
 #ifndef PROCESS_MAPS_H
 #define PROCESS_MAPS_H
 
@@ -11,7 +11,7 @@
 
 /* One line of the file. */
 struct mapping {
-	uint64_t start, end; /* addresses; end is the first byte behind */
+	uint64_t start, end; /* addresses; end is exclusive */
 	uint64_t off;	     /* in the file */
 	unsigned int dev_major, dev_minor;
 	uint64_t inode; /* 0: no file */
@@ -22,15 +22,16 @@ struct mapping {
 struct maps {
 	struct mapping *mappings; /* by address */
 	size_t n;
-	char *text; /* what the paths point into */
+	char *text; /* the paths point into it */
 };
 
-/* Read the mappings of PID. -ESRCH, -EPERM, ... with a sentence. */
+/* Read the mappings of PID. -ESRCH, -EPERM, ... with a message. */
 int maps_read(struct ocp_ctx *ctx, pid_t pid, struct maps *maps);
 void maps_free(struct maps *maps);
 
 /*
- * Parse TEXT, which is taken over (freed by maps_free, also on error). -EBADMSG if it is no maps.
+ * Parse TEXT, which now belongs to MAPS: maps_free frees it, also after an error. -EBADMSG if the
+ * format is wrong.
  */
 int maps_parse(struct ocp_ctx *ctx, char *text, struct maps *maps);
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * Most of what a read costs the kernel is looking up the page: pieces are sorted by address, and
- * those on one page or on neighbouring ones are read together (100 000 sites: 1000 pages).
+ * The lookup of the page is most of the kernel's work for a read. So the pieces are sorted by
+ * address, and those on one page or on adjacent pages are read together (100 000 sites: 1000
+ * pages).
  *
- * process_vm_readv(2) reads up to IOV_MAX pieces a call, but goes by pid: after an exec it reads
- * the new program. /proc/PID/mem is bound to the address space it was opened on and reads nothing
- * once that is gone. So the pieces are read by the first, and the second is asked afterwards
- * whether they came from where we think.
+ * process_vm_readv(2) reads up to IOV_MAX pieces per call, but it takes a pid: after an exec it
+ * reads the new program. /proc/PID/mem refers to the address space at the time of open(2) and reads
+ * nothing once that is gone. So process_vm_readv(2) reads the pieces, and a read of /proc/PID/mem
+ * afterwards tells whether they came from the right address space.
  */
 #include "process/memory.h"
 
@@ -62,15 +63,15 @@ bool memory_is_alive(const struct memory *memory)
 	char byte;
 
 	/*
-	 * mem_rw() (fs/proc/base.c) returns 0 when the address space has no users left, -EIO for an
-	 * address that is not mapped: address 0 tells the two apart.
+	 * mem_rw() (fs/proc/base.c) returns 0 when the address space has no users left, and -EIO
+	 * for an address that is not mapped, such as this one.
 	 */
 	return pread(memory->fd, &byte, 1, 0) != 0;
 }
 
 static int gone(const struct memory *memory)
 {
-	return ctx_error(memory->ctx, -ESRCH, "pid %d: ended, or runs another program now",
+	return ctx_error(memory->ctx, -ESRCH, "pid %d: has ended, or runs another program now",
 			 (int)memory->pid);
 }
 
@@ -92,8 +93,8 @@ static int read_one(const struct memory *memory, const struct memory_piece *piec
 }
 
 /*
- * Sort PIECES by address, digit by digit; only the digits in which they differ count. Returns
- * whichever array holds them in the end.
+ * Sort PIECES by address, with a radix sort that skips digits in which all are equal. Returns the
+ * array that has the result, one of the two.
  */
 static struct memory_piece *sort_pieces(struct memory_piece *pieces, struct memory_piece *spare,
 					size_t n)
@@ -126,8 +127,8 @@ static struct memory_piece *sort_pieces(struct memory_piece *pieces, struct memo
 }
 
 /*
- * What one call reads: runs of memory, each over one or more pieces. A run spans what lies between
- * its pieces, but no page without a piece: the pieces being readable, all of it is.
+ * The runs of memory that one call reads. A run has one or more pieces and the bytes between them,
+ * but no page without a piece: if the pieces are readable, so is the run.
  */
 struct batch {
 	struct iovec runs[IOV_MAX];
@@ -137,7 +138,7 @@ struct batch {
 
 enum { BATCH_BYTES = 64 * 1024 };
 
-/* Add a piece, whose address is not below the others'. False if the batch has no room for it. */
+/* Add a piece; the addresses must ascend. Returns false if the batch has no room for it. */
 static bool batch_add(struct batch *batch, const struct memory_piece *piece, uint64_t page)
 {
 	struct iovec *run = batch->n_runs ? &batch->runs[batch->n_runs - 1] : NULL;
@@ -165,7 +166,7 @@ static bool batch_add(struct batch *batch, const struct memory_piece *piece, uin
 	return true;
 }
 
-/* Read the batch, which was made of PIECES, and hand out the pieces. */
+/* Read the batch, which was made from PIECES, and copy each piece to its place. */
 static int batch_read(const struct memory *memory, const struct batch *batch,
 		      const struct memory_piece *pieces, size_t n, char *buf)
 {
@@ -187,7 +188,7 @@ static int batch_read(const struct memory *memory, const struct batch *batch,
 			       pieces[i].bytes);
 			continue;
 		}
-		/* One of them is not readable that way: read one by one, which names it. */
+		/* One piece is not readable: read them one by one, to name it. */
 		err = read_one(memory, &pieces[i], buf + pieces[i].to);
 		if (err)
 			return err;
@@ -226,7 +227,7 @@ int memory_read(const struct memory *memory, struct memory_piece *pieces, size_t
 	}
 	batch->buf = (char *)(batch + 1);
 	for (size_t i = 0; i < n; i++) {
-		/* A file's addresses may lie; batches count on an end behind the start. */
+		/* A hostile file may have any address; batch_add needs an end above the start. */
 		if (pieces[i].addr + pieces[i].bytes < pieces[i].addr) {
 			err = cannot_read(memory, &pieces[i]);
 			goto out;

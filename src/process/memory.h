@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading another process's memory, many small pieces at a time. Nothing here writes: see patch.h.
+ * Reading many small pieces of another process's memory. patch.h writes.
  */
 #ifndef PROCESS_MEMORY_H
 #define PROCESS_MEMORY_H
@@ -12,8 +12,8 @@
 #include "base/ctx.h"
 
 /*
- * The address space that process PID had at open. It does not follow an exec: reads fail with
- * -ESRCH once it is gone.
+ * The address space of process PID at the time of memory_open. After an exec reads fail with
+ * -ESRCH.
  */
 struct memory;
 
@@ -26,10 +26,10 @@ bool memory_is_alive(const struct memory *memory);
 struct memory_piece {
 	uint64_t addr;
 	uint16_t bytes;
-	uint32_t to; /* where in the buffer: memory_read's own */
+	uint32_t to; /* offset in the buffer; set by memory_read */
 };
 
-/* Read the pieces back to back into BUF, in their order; afterwards they are in another one. */
+/* Read the pieces one after the other into BUF. Changes the order of PIECES. */
 int memory_read(const struct memory *memory, struct memory_piece *pieces, size_t n, void *buf);
 
 #endif

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * Writes of one byte of text or two bytes of a semaphore.
+ * Writes of one byte of text or of the two bytes of a semaphore.
  *
- * Never words. The kernel writes int3 over a site's nop and the original byte back whenever
- * somebody's uprobe comes or goes, in running and in stopped processes alike. A wider write, or any
- * read-modify-write that covers a nop (the next site may start 6 bytes on), would erase or
- * resurrect such a byte: lost hits at best, a SIGTRAP that kills the target at worst. In the same
- * way the two bytes in front of an OCaml semaphore belong to the kernel's reference counter.
+ * A write never covers a whole word. The kernel writes int3 over a site's nop when a uprobe is
+ * added, and the original byte when it is removed, in running and in stopped processes. A wider
+ * write could cover such a byte (the next site may start 6 bytes further) and erase the int3 or
+ * bring it back: hits are lost, or a SIGTRAP kills the target. In the same way the two bytes before
+ * an OCaml semaphore belong to the kernel's reference counter.
  *
- * Text goes through /proc/PID/mem, which writes to read-only private text as ptrace's POKE does
+ * Text is written through /proc/PID/mem. Like PTRACE_POKETEXT it writes to read-only private text
  * (FOLL_FORCE), into a private copy of the page; the file is never changed.
+ *
+ * The functions below name the tests of tests/unit/test_patch.c that cover them.
  */
 #include "process/patch.h"
 
@@ -31,7 +33,7 @@
 
 enum {
 	SEMAPHORE_BATCH = 512,
-	PARALLEL_MIN = 256, /* writes; waking a thread costs as much as some fifty of them */
+	PARALLEL_MIN = 256, /* writes; to wake a thread costs as much as about 50 of them */
 };
 
 static int write_value(int fd, uint64_t addr, uint16_t value, uint8_t bytes)
@@ -44,19 +46,17 @@ static int write_value(int fd, uint64_t addr, uint16_t value, uint8_t bytes)
 	while (n < 0 && is_interrupted(&interruptions));
 	if (n == bytes)
 		return 0;
-	/* 0: the address space is gone. A torn semaphore cannot be: it is 2-aligned. */
+	/* 0: the address space is gone. A semaphore is 2-aligned and never written in part. */
 	return n < 0 ? -errno : -ESRCH;
 }
 
-/*
- * Writes of one phase that one thread carries out in order; done[] stands for those that are done.
- */
+/* The writes of one phase that one thread carries out, in order. */
 struct share {
 	int fd;
 	const struct patch_write *writes;
 	size_t n;
 	uint8_t phase;
-	size_t done; /* how far it came, in writes[] */
+	size_t done; /* the number of elements of writes[] that it has passed */
 	int err;
 };
 
@@ -67,7 +67,7 @@ struct patcher {
 	bool is_running;
 	pthread_t worker;
 	bool has_worker;
-	struct share *share; /* the worker's; NULL: it ends */
+	struct share *share; /* the worker's; NULL asks it to end */
 	sem_t work, done;
 };
 
@@ -108,7 +108,7 @@ static bool start_worker(struct patcher *patcher)
 
 	if (patcher->has_worker)
 		return true;
-	/* The caller's signal handlers have no business in our thread. */
+	/* The caller's signal handlers run in the caller's threads only. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	patcher->has_worker = pthread_create(&patcher->worker, NULL, worker_main, patcher) == 0;
@@ -117,9 +117,10 @@ static bool start_worker(struct patcher *patcher)
 }
 
 /*
- * Semaphores are in ordinary writable data: process_vm_writev(2) takes many of them at once. It
- * goes by pid, which a stopped process cannot change the meaning of by an exec. Whatever it leaves
- * is written one by one, and fails there if it must.
+ * Semaphores are in ordinary writable data, so that process_vm_writev(2) can write many at once. It
+ * takes a pid; that is safe while the process is stopped and can make no exec. Semaphores that it
+ * does not write (in memory that was made read-only, or after an error) are written one by one.
+ * Test: semaphores_that_are_read_only.
  */
 static void write_semaphores(struct patcher *patcher, struct share *share)
 {
@@ -156,7 +157,7 @@ static void undo_write(struct ocp_ctx *ctx, int fd, const struct patch_write *w,
 	ctx_log(ctx, OCP_LOG_WARN, "cannot undo the write at 0x%" PRIx64, w->addr);
 }
 
-/* Undo what the shares of one phase have done, last first. */
+/* Undo the writes of one phase, the last one first. Test: whatever_fails_nothing_is_written. */
 static void undo_shares(struct ocp_ctx *ctx, const struct share *shares, size_t n_shares,
 			size_t *left)
 {
@@ -170,9 +171,10 @@ static void undo_shares(struct ocp_ctx *ctx, const struct share *shares, size_t 
 }
 
 /*
- * Carry out one phase, in two shares at once if there is enough to do: the process is stopped, its
- * CPU is free, and the kernel's part of each write is small and takes no lock that both want for
- * long. Fills SHARES; what failed is in their err.
+ * Carry out one phase. Two threads share many writes: the process is stopped, so that its CPU is
+ * free, and the threads hardly ever wait for the same lock of the kernel. Fills SHARES; an error is
+ * in the err of its share. Tests: the_second_thread_writes_its_half,
+ * signals_while_the_second_thread_writes.
  */
 static void run_phase(struct patcher *patcher, const struct patch_write *writes, size_t n,
 		      enum patch_phase phase, struct share shares[2])

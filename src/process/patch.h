@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing into another process. No other module does. */
+/* Writing into another process. No other module does so. */
 #ifndef PROCESS_PATCH_H
 #define PROCESS_PATCH_H
 
@@ -9,8 +9,8 @@
 #include "base/ctx.h"
 
 /*
- * What must come before what: sites are switched on before their semaphores rise, and off after
- * they have fallen.
+ * The order of the writes: sites are switched on before their semaphores are raised, and off after
+ * their semaphores are lowered. Test: tests/e2e/eintr.sh: test_order_of_writes.
  */
 enum patch_phase { PATCH_SITES_ON, PATCH_SEMAPHORES, PATCH_SITES_OFF, N_PATCH_PHASES };
 
@@ -24,23 +24,26 @@ struct patch_write {
 /* Access to one process's memory, and a second thread for large amounts of writes. */
 struct patcher;
 
-/* Needs the right to ptrace PID; nothing is written yet. After an exec of PID it writes nowhere. */
+/*
+ * Needs the permission to trace PID. Writes nothing yet. After an exec of PID its writes fail.
+ */
 int patcher_open(struct ocp_ctx *ctx, pid_t pid, struct patcher **out);
 void patcher_close(struct patcher *patcher);
 
 /*
- * Carry out the writes, phase by phase, in any order within a phase. If one fails, those done are
- * undone. The process must be stopped, and the caller must have seen the `old` values in it.
+ * Carry out the writes, phase by phase, in any order within a phase. If one fails, the earlier ones
+ * are undone. The process must be stopped, and the caller must have read the `old` values from it.
  */
 int patcher_apply(struct patcher *patcher, const struct patch_write *writes, size_t n);
 
 /*
- * The process could not be stopped (undoing only): from now on semaphores are written one by one,
- * through the descriptor that an exec cannot redirect to another program.
+ * Tell PATCHER that the process could not be stopped, which is allowed for undoing only. From now
+ * on it writes semaphores one by one, through a descriptor that refers to this program's memory
+ * even if the process makes an exec.
  */
 void patcher_set_running(struct patcher *patcher);
 
-/* The same once. */
+/* Open, apply and close in one. */
 int patch_apply(struct ocp_ctx *ctx, pid_t pid, const struct patch_write *writes, size_t n);
 
 #endif

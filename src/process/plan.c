@@ -112,7 +112,7 @@ static void plan_semaphores(const struct planner *p, const struct live_probe *pr
 			plan_semaphore(p, i, verb == ACTION_ENABLE);
 		else if (verb == ACTION_ENABLE)
 			plan_semaphore(p, i, (uint16_t)(old + 1));
-		else if (old) /* of several that disagree, those at 0 already stay there */
+		else if (old) /* 0: it disagrees with the others, and stays 0 */
 			plan_semaphore(p, i, (uint16_t)(old - 1));
 	}
 }
@@ -149,7 +149,7 @@ static int plan_probe(const struct planner *p, size_t index, enum action_verb ve
 	if (verb == ACTION_ENABLE) {
 		if (count == UINT16_MAX && !p->force)
 			return ctx_error(p->ctx, -ERANGE,
-					 "probe '%s': was enabled %u times, no more are counted",
+					 "probe '%s': is enabled %u times, which is the maximum",
 					 probe->name, count);
 		plan_sites(p, probe, true);
 		plan_semaphores(p, probe, verb);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Plans: actions held against a snapshot become the list of writes that carries them out, or an
- * error. Nothing is written here, no process is looked at.
+ * Plans: the list of writes that carries out actions, made from a snapshot. These functions neither
+ * write to a process nor read from it.
  */
 #ifndef PROCESS_PLAN_H
 #define PROCESS_PLAN_H
@@ -13,52 +13,50 @@
 #include "process/process_probes.h"
 #include "process/patch.h"
 
-/*
- * What is to be done to one probe, and its writes: writes[first_write .. first_write + n_writes).
- */
+/* The action for one probe, and its writes: writes[first_write .. first_write + n_writes). */
 struct plan_step {
 	size_t probe;
 	enum action_verb verb;
-	bool leave_disabled; /* no error if it is to be disabled and is */
+	bool leave_disabled; /* to disable a disabled probe is no error */
 	size_t first_write, n_writes;
 };
 
 struct plan {
-	struct plan_step *steps; /* in the order in which they are to be done */
+	struct plan_step *steps; /* in the order of execution */
 	size_t n_steps;
 	struct patch_write *writes;
 	size_t n_writes;
 };
 
-/* What plans are made from. */
+/* The input of a plan beside the snapshot. */
 struct plan_context {
 	struct ocp_ctx *ctx;
 	const struct image_list *images;
 	const struct live *live;
-	bool force; /* set states and counters outright */
+	bool force; /* set counters to 0 or 1, whatever they are */
 };
 
 /*
- * Plan ACTIONS. Every site and semaphore of the probes concerned is verified: a site must be one of
- * the ABI's two forms with its wrapper in the program's code (-EILSEQ), a semaphore must not
- * overflow or be disabled below zero (-ERANGE), a name must exist (-ENOENT).
+ * Plan ACTIONS. Every site and semaphore of these probes is verified: a site must have one of the
+ * ABI's two forms and call a wrapper in the program's code (-EILSEQ), a semaphore must not overflow
+ * or fall below zero (-ERANGE), and a name must exist (-ENOENT).
  *
- * The phases of the writes (see patch.h) are such that, cut anywhere, a semaphore that is not 0
- * means that all sites are on, and sites that are on without a semaphore tell that work was cut
- * short.
+ * The writes have an order (see patch.h) in which an interruption leaves a known state: if a
+ * semaphore is not 0, all sites are on; if a semaphore is 0 and sites are on, an update was
+ * interrupted.
  */
 int plan_make(const struct plan_context *context, const struct ocp_actions *actions,
 	      const struct snapshot *snapshot, struct plan *plan);
 
-/* Plan the same steps [first, first + n) of PLAN anew for another snapshot. */
+/* Plan the steps [first, first + n) of PLAN again for another snapshot. */
 int plan_renew(const struct plan_context *context, const struct plan *plan, size_t first, size_t n,
 	       const struct snapshot *snapshot, struct plan *renewed);
 
 /* An empty plan with room for every probe, site and semaphore: each is in a plan at most once. */
 int plan_init(struct ocp_ctx *ctx, const struct live *live, struct plan *plan);
 /*
- * Add to PLAN the write that switches SITE, or sets semaphore number SEMAPHORE to VALUE, if it is not
- * so in SNAPSHOT. Returns how many writes that are: 0 or 1.
+ * Add to PLAN the write that switches SITE, or sets semaphore number SEMAPHORE to VALUE, unless
+ * SNAPSHOT has this value already. Returns the number of writes: 0 or 1.
  */
 size_t plan_write_site(struct plan *plan, const struct snapshot *snapshot,
 		       const struct live_site *site, bool on);

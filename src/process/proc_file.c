@@ -82,7 +82,7 @@ static const char *status_field(const char *text, const char *field)
 	return NULL;
 }
 
-/* Of the ids from our pid namespace to its own, the last. */
+/* The last of IDS, which go from our pid namespace to the thread's own. */
 static pid_t innermost_pid(const char *ids)
 {
 	const char *line_end = ids + strcspn(ids, "\n");
@@ -129,7 +129,7 @@ void proc_status_parse(const char *text, struct proc_status *status)
 		status->threads = strtoul(threads, NULL, 10);
 }
 
-/* Not through proc_file_read, whose errors are explained by means of this. */
+/* Does not use proc_file_read: that calls proc_why_no_access, which calls this function. */
 int proc_status_read(struct ocp_ctx *ctx, pid_t pid, struct proc_status *status)
 {
 	char path[PROC_PATH_BYTES], *text = NULL;
@@ -163,7 +163,7 @@ static int yama_scope(void)
 	return scope;
 }
 
-/* TRACER is a thread's id, as TracerPid is. */
+/* TRACER is a thread id, as in TracerPid. */
 static bool is_our_thread(pid_t tracer)
 {
 	char path[PROC_PATH_BYTES];
@@ -215,22 +215,22 @@ int proc_why_no_access(struct ocp_ctx *ctx, pid_t pid, int err)
 		return failed;
 	if (status.state == 'Z' && status.threads > 1) {
 		ctx_error(ctx, -ESRCH,
-			  "pid %d (%s): its first thread has ended, and with it this way to the "
-			  "others",
+			  "pid %d (%s): the main thread has exited; the other threads cannot be "
+			  "reached through this pid",
 			  (int)pid, status.name);
-		ctx_hint(ctx, "name another of its threads (/proc/%d/task)", (int)pid);
+		ctx_hint(ctx, "give the id of another of its threads (/proc/%d/task)", (int)pid);
 		return -ESRCH;
 	}
 	if (status.state == 'Z' || status.state == 'X')
 		return ctx_error(ctx, -ESRCH, "pid %d (%s): has ended (a zombie)", (int)pid,
 				 status.name);
-	/* If it is we who trace it, that is not what is in the way. */
+	/* A tracer of our own does not deny us access. */
 	if ((err == EPERM || err == EACCES) && !is_our_thread(status.tracer_pid))
 		return why_not_permitted(ctx, pid, &status);
 	if (err == ENOENT || err == ESRCH)
 		return ctx_error(ctx, -ESRCH,
 				 "pid %d (%s): has no memory of its own (a kernel "
-				 "thread, or just ending)",
+				 "thread, or about to end)",
 				 (int)pid, status.name);
 	return ctx_error(ctx, -err, "pid %d (%s): %s", (int)pid, status.name, strerror(err));
 }
@@ -251,9 +251,7 @@ int proc_start_time(pid_t pid, uint64_t *start_time)
 	if (n <= 0)
 		return -ESRCH;
 	text[n] = '\0';
-	/*
-	 * Field 22. The second is a name in parentheses, which may hold anything; then the state.
-	 */
+	/* The start time is field 22. Field 2 is a name in parentheses, with any characters. */
 	at = strrchr(text, ')');
 	if (at && (strncmp(at, ") Z", 3) == 0 || strncmp(at, ") X", 3) == 0))
 		return -ESRCH;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A live process: joins what the files of this folder do into the public functions. Images and live
- * sites are found once, when it is opened; how it is switched is in update.c.
+ * The public functions for a live process. Its images and sites are found once, when it is opened.
+ * update.c switches its probes.
  */
 #include "process/process.h"
 
@@ -62,7 +62,7 @@ pid_t ocp_process_tgid(const struct ocp_process *proc)
 {
 	struct proc_status status;
 
-	/* Where /proc is of another pid namespace, only our own id is known to be right. */
+	/* If /proc belongs to another pid namespace, only our own id is known to be right. */
 	if (proc->is_self || proc_status_read(proc->ctx, proc->pid, &status) != 0 || !status.tgid)
 		return proc->pid;
 	return status.tgid;
@@ -137,7 +137,7 @@ int ocp_process_hold(struct ocp_process *proc)
 	int err;
 
 	if (proc->held)
-		return ctx_error(proc->ctx, -EINVAL, "pid %d: is held already", (int)proc->pid);
+		return ctx_error(proc->ctx, -EINVAL, "pid %d: is already held", (int)proc->pid);
 	err = tracee_open(proc->ctx, proc->pid, &proc->held);
 	if (!err)
 		err = tracee_stop(proc->held);
@@ -155,8 +155,8 @@ void ocp_process_release(struct ocp_process *proc)
 }
 
 /*
- * Is PATH a program that was cut off? The kernel would start it, and it would be killed by a signal
- * as soon as it looks at what is missing. All else that is wrong with a file the kernel tells.
+ * Is PATH a program whose end is missing? The kernel would start it, and a signal would kill it
+ * when it touches the missing part. The kernel itself reports all other defects of a file.
  */
 static int check_complete(struct ocp_ctx *ctx, const char *path)
 {
@@ -173,7 +173,7 @@ static int check_complete(struct ocp_ctx *ctx, const char *path)
 	close(fd);
 	if (err != -EBADMSG)
 		return 0;
-	ctx_hint(ctx, "the file is damaged: it was cut off, or is being written");
+	ctx_hint(ctx, "the file is truncated, or is being written");
 	return err;
 }
 
@@ -196,9 +196,7 @@ int ocp_process_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[],
 	return err;
 }
 
-/*
- * Enable in the new process PROC what ACTIONS enable: one that starts has nothing to be disabled.
- */
+/* Enable in the new process PROC what ACTIONS enable. All its probes are off at its start. */
 static int update_new(struct ocp_process *proc, const struct ocp_actions *actions)
 {
 	struct ocp_actions *enable = actions_enabling(actions);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a struct ocp_process holds, for the modules of the library that build on it. */
+/* The members of struct ocp_process, for the other modules of the library. */
 #ifndef PROCESS_PROCESS_H
 #define PROCESS_PROCESS_H
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One probe of one image: what is merged by name. */
+/* One probe of one image. The parts of the same name are merged. */
 struct part {
 	const char *name;
 	uint32_t image;
@@ -47,7 +47,7 @@ static void add_part(const struct image_list *images, const struct part *part, s
 			live->n_code_bytes += sites[i].n_bytes;
 			probe->n_sites++;
 		}
-		/* Mostly the same one as the site before: unique_semaphores sees to the rest. */
+		/* Often the site before has the same one. unique_semaphores finds the rest. */
 		if (!sites[i].semaphore_va ||
 		    (probe->n_semaphores &&
 		     live->semaphores[live->n_semaphores - 1].addr == semaphore_addr))
@@ -187,7 +187,7 @@ void snapshot_free(struct snapshot *snapshot)
 /* Which part of a snapshot. */
 enum part_kind { PART_CODE, PART_SEMAPHORES };
 
-/* Returns how many pieces there are; *N_BYTES of them together. */
+/* Returns the number of pieces; *N_BYTES is their total size. */
 static size_t fill_pieces(const struct live *live, const size_t *probes, size_t n,
 			  enum part_kind kind, struct memory_piece *pieces, size_t *n_bytes)
 {
@@ -217,8 +217,8 @@ static size_t fill_pieces(const struct live *live, const size_t *probes, size_t 
 }
 
 /*
- * Take new bytes into the snapshot; are they different? Somebody's int3 on a site's first byte does
- * not count. Returns how many bytes were taken.
+ * Copy new bytes into the snapshot. *CHANGED becomes true if they differ; the first byte of a site
+ * does not count, since a uprobe may put an int3 there. Returns the number of bytes copied.
  */
 static size_t take_code(const struct live *live, const struct live_probe *p, const uint8_t *bytes,
 			struct snapshot *snapshot, bool *changed)

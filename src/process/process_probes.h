@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Live sites: the sites of a process's images at their addresses in memory, grouped into probes by
- * name across all images; and a snapshot of what their bytes were at one moment.
+ * Live sites: the sites of a process's images at their addresses in memory, grouped by name into
+ * probes across all images. A snapshot holds their bytes at one moment.
  */
 #ifndef PROCESS_LIVE_H
 #define PROCESS_LIVE_H
@@ -16,10 +16,10 @@ struct live_site {
 	uint64_t addr; /* of its first byte */
 	const struct site *site;
 	uint32_t image;
-	uint32_t code_at; /* where a snapshot has its bytes */
+	uint32_t code_at; /* offset of its bytes in struct snapshot's code */
 };
 
-/* One counter that OCaml code reads; a name has one an image, or (v0) one a compilation unit. */
+/* A counter that OCaml code reads. A name has one per image, or (v0) one per compilation unit. */
 struct live_semaphore {
 	uint64_t addr;
 };
@@ -47,11 +47,11 @@ ptrdiff_t live_find_probe(const struct live *live, const char *name);
 
 /* The bytes of all sites and semaphores, in the order of the arrays in struct live. */
 struct snapshot {
-	uint8_t *code; /* of each site site->n_bytes, from its code_at on */
+	uint8_t *code; /* for each site site->n_bytes bytes, from its code_at on */
 	uint16_t *semaphores;
 };
 
-/* What the snapshot has of SITE, and of its byte that is switched. */
+/* The bytes of SITE in the snapshot, and the one byte that switching changes. */
 static inline const uint8_t *snapshot_code(const struct snapshot *snapshot,
 					   const struct live_site *site)
 {
@@ -66,9 +66,9 @@ static inline uint8_t snapshot_opcode(const struct snapshot *snapshot, const str
 int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
 		  struct snapshot *snapshot);
 /*
- * Read the sites, or the semaphores, of PROBES[0..N) again, into the same snapshot. *CHANGED says
- * whether any of them is different from before; somebody's uprobe coming or going on the first
- * byte is no difference.
+ * Read the sites, or the semaphores, of PROBES[0..N) again, into the same snapshot. *CHANGED tells
+ * whether any of them has changed. A uprobe that was added or removed on the first byte is no
+ * change.
  */
 int snapshot_refresh_code(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
 			  const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed);
@@ -78,12 +78,12 @@ int snapshot_refresh_semaphores(struct ocp_ctx *ctx, const struct memory *memory
 void snapshot_free(struct snapshot *snapshot);
 
 /*
- * The counter of one probe; of several semaphores the highest. A probe without one counts 1 if all
- * its sites are on, else 0.
+ * The counter of one probe: the highest of its semaphores. A probe without a semaphore counts 1 if
+ * all its sites are on, else 0.
  */
 uint16_t snapshot_count(const struct live *live, const struct snapshot *snapshot, size_t probe);
 
-/* The state of one probe by its sites' opcodes and its semaphores together. */
+/* The state of one probe, by the opcodes of its sites and its semaphores. */
 enum ocp_state snapshot_state(const struct live *live, const struct snapshot *snapshot,
 			      size_t probe);
 

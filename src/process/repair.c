@@ -2,19 +2,22 @@
 /*
  * Repairing probes whose sites and semaphores disagree.
  *
- * Switching writes a probe's sites before its semaphores when it enables and after them when it
- * disables. A tool that is killed on the way so leaves sites on with a counter of 0, and the
- * counters are what says how many users there are: they are the truth, the sites follow. Of several
- * counters of one name (a name has one in each compilation unit of the oldest compilers, and in
- * each plugin) the highest is: the others miss an enable, because they were loaded later, or
- * compiled as off beside a unit that was compiled as on. Raising them costs nothing; lowering it
- * would take a probe from somebody who asked for it.
+ * To enable a probe, a tool writes the sites before the semaphores; to disable it, the other way
+ * round. So a tool that is killed in between leaves sites on with a counter of 0. The counter is
+ * the number of users, and the repair switches the sites to agree with it.
  *
- * A probe whose semaphore the linker has dropped has no such truth. If its sites disagree, all are
- * switched off: that completes a disable that was cut short, and undoes an enable.
+ * A name has several counters if it is in several plugins, or in several compilation units of the
+ * oldest compilers. The highest one is right: the others miss an enable, because they were loaded
+ * later, or were compiled as off while another unit was compiled as on. The repair raises them;
+ * lowering the highest one would take the probe from a user.
  *
- * What a killed tool had promised to undo, or was in the middle of (journal.h), changes that count
- * first. All this is one plan under one stop; each byte is written at most once, by the one writer.
+ * A probe whose semaphore the linker has dropped has no counter. If its sites disagree, all are
+ * switched off: that completes an interrupted disable, and undoes an interrupted enable.
+ *
+ * The journals of killed tools (journal.h) change the counts first. All this is one plan under one
+ * stop, and each byte is written at most once.
+ *
+ * The tests are tests/unit/test_repair.c, and doctor.sh and interrupted.sh in tests/e2e.
  */
 #include "process/repair.h"
 
@@ -32,8 +35,8 @@ struct repair {
 	const struct snapshot *snapshot;
 	struct plan *plan;
 	struct ocp_repaired *repaired;
-	bool complete;	  /* the updates that were interrupted, rather than undo them */
-	uint16_t *counts; /* of each probe, what its semaphores shall be */
+	bool complete;	  /* complete interrupted updates; false: undo them */
+	uint16_t *counts; /* the value of each probe's semaphores after the repair */
 	bool *damaged;	  /* of each probe */
 };
 
@@ -62,10 +65,10 @@ bool repair_can_settle(const struct plan_context *context, const struct snapshot
 	return true;
 }
 
-/* CHANGE, as far as the counter of PROBE, which is COUNT, can follow. */
+/* CHANGE, limited so that the counter of PROBE, now COUNT, stays within its range. */
 static int within_bounds(int change, const struct live_probe *probe, uint16_t count)
 {
-	/* Without a semaphore it is on or off. */
+	/* A probe without a semaphore counts 0 or 1. */
 	int most = probe->n_semaphores ? UINT16_MAX : 1;
 
 	if (change < -(int)count)
@@ -88,8 +91,8 @@ int repair_change(const struct stale_journal *journal, size_t entry, const struc
 }
 
 /*
- * Undo or complete a journal in the counts. How far it got shows in what the process has now. One
- * that concerns a damaged probe is left for later, whole.
+ * Undo or complete the actions of JOURNAL in the counts. If one of its probes is damaged, the whole
+ * journal is left for later.
  */
 static void settle(const struct repair *r, struct stale_journal *journal)
 {
@@ -243,8 +246,9 @@ static int each_settled(struct ocp_process *proc, const struct stale_journals *s
 }
 
 /*
- * With the process stopped: plan again, and carry it out. The journals too are read, changed by a
- * few bytes and removed during the stop: of two repairs at once only one settles them.
+ * With the process stopped, plan again and carry out the plan. The journals are read, changed and
+ * removed during the stop too, so that only one of two concurrent repairs settles them.
+ * Test: interrupted.sh: test_two_at_once.
  */
 static int repair_stopped(struct ocp_process *proc, unsigned int flags,
 			  struct ocp_repaired *repaired)
@@ -271,7 +275,7 @@ int ocp_process_repair(struct ocp_process *proc, unsigned int flags, struct ocp_
 	int err;
 
 	*repaired = (struct ocp_repaired){ 0 };
-	/* What needs no write needs no stop. */
+	/* Without writes there is no need to stop the process. */
 	err = work_plan(proc, flags, &work, repaired);
 	if (err)
 		return err;

@@ -17,14 +17,14 @@ struct resolver {
 	size_t n;
 };
 
-/* How the probes are taken that an action chooses. */
+/* How to take the probes that an action chooses. */
 struct taking {
 	struct resolver *r;
 	enum action_verb verb;
 	bool leave_disabled;
 };
 
-/* A probe that another action of the same direction has taken stays where it is in the order. */
+/* A probe that an earlier action of the same verb has taken keeps its place in the order. */
 static int take(void *data, size_t probe)
 {
 	const struct taking *taking = data;
@@ -36,7 +36,8 @@ static int take(void *data, size_t probe)
 		r->targets[r->n++] =
 			(struct chosen_probe){ probe, taking->verb, taking->leave_disabled };
 	} else if (r->marks[probe] != mark) {
-		return ctx_error(r->ctx, -EINVAL, "probe '%s': to be enabled and disabled at once",
+		return ctx_error(r->ctx, -EINVAL,
+				 "probe '%s': cannot be enabled and disabled at once",
 				 r->among.names[probe]);
 	}
 	return 0;
@@ -74,7 +75,7 @@ static int take_matching(struct resolver *r, const struct action *action)
 	return choose_matching(r->ctx, &r->among, action->text, action->re, take, &taking);
 }
 
-/* A predicate may want none. */
+/* It is no error if a predicate matches no probe. */
 static int take_wanted(struct resolver *r, const struct action *action)
 {
 	struct taking taking = { r, action->verb, true };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Actions, which describe probes, held against the probes of a process. */
+/* Finding the probes of a process that actions describe. */
 #ifndef PROCESS_RESOLVE_H
 #define PROCESS_RESOLVE_H
 
@@ -10,21 +10,20 @@
 #include "process/image.h"
 #include "process/process_probes.h"
 
-/* One probe that is to be switched. */
+/* A probe to switch. */
 struct chosen_probe {
 	size_t probe;
 	enum action_verb verb;
-	bool leave_disabled; /* to be disabled, but no error if it is: nobody named it */
+	bool leave_disabled; /* not named by the user: to disable a disabled one is no error */
 };
 
 /*
- * Which probes of LIVE the ACTIONS mean, each once, in the order in which they are to be switched:
- * as listed; of a pair the stop first when enabling, the start first when disabling, so that
- * nothing is ever started that is not stopped; what one regular expression or predicate matches by
- * name.
+ * Find the probes of LIVE that ACTIONS describe, each once, in the order in which to switch them.
+ * That is the order of the actions; the matches of one regular expression or predicate are sorted
+ * by name. A pair is enabled stop first and disabled start first, so that each start has a stop.
  *
- * -ENOENT: a name that no probe has, a regular expression that matches none. -EINVAL: one probe in
- * both directions. *TARGETS is freed by the caller; NULL on error.
+ * -ENOENT: no probe has a name, or matches a regular expression. -EINVAL: a probe is to be both
+ * enabled and disabled. The caller frees *TARGETS, which is NULL on error.
  */
 int actions_resolve(struct ocp_ctx *ctx, const struct live *live, const struct image_list *images,
 		    const struct ocp_actions *actions, struct chosen_probe **targets, size_t *n);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Which of a process's images are one program's? Its file's, told by device and inode of open
- * descriptors, as in find.c. Whoever asks may also have a copy of what runs: an installed file and
- * the one it was installed from, one of them perhaps stripped. Both name the same probes and place
- * them alike; then the image's own notes, which are what is used, say what the copy's do.
+ * Finding the images of a process that belong to one program. An image belongs to it if device and
+ * inode of the open descriptors are the same, as in find.c. The program may also be a copy, such as
+ * the file from which the running one was installed, and one of them may be stripped. A copy has
+ * the same probes at the same addresses. The notes of the image are used, and agree with the
+ * copy's.
  */
 #include <errno.h>
 #include <sys/stat.h>

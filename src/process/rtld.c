@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * The protocol between dynamic linkers and debuggers, <link.h>: before and after it maps or unmaps
- * files the linker calls an empty function, _dl_debug_state, having set _r_debug.r_state. At the
- * start of a program the second call comes when all its shared libraries are mapped and relocated,
- * and no constructor has run. glibc exports both names.
+ * The protocol between dynamic linkers and debuggers (<link.h>). Before and after the linker maps
+ * or unmaps files, it sets _r_debug.r_state and calls an empty function, _dl_debug_state. At the
+ * start of a program the second call comes when all shared libraries are mapped and relocated, and
+ * before any constructor runs. glibc exports both names.
+ *
+ * Test: tests/e2e/trace.sh: test_constructors_of_shared_libraries.
  */
 #include "process/rtld.h"
 
@@ -30,7 +32,7 @@ static int find_symbols(struct ocp_ctx *ctx, int fd, const char *path, uint64_t 
 	if (found > 0)
 		found = dynsym_find(elf, "_r_debug", &debug_va);
 	if (found > 0) {
-		/* AT_BASE is where link-time address 0 went: linkers are linked at 0. */
+		/* Linkers are linked at address 0, so AT_BASE is the load bias. */
 		rtld->notify_addr = base + notify_va;
 		rtld->state_addr = base + debug_va + offsetof(struct r_debug, r_state);
 	}

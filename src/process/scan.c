@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Which processes of the machine have OCaml probes?
+ * Finding the processes of the machine that have OCaml probes.
  *
- * Every process maps dozens of files, and mostly the same ones: each file is looked at once, by
- * device, inode and path (by all three, since file systems that stand on others show inodes of
- * either). Only a process of which some file has probes is then opened for good. What is wrong with
- * other people's files is no news here: they count as files without probes, as do those that the
- * ctx's file rules do not let us read, or not yet.
+ * Each process maps dozens of files, and most of them are the same. So each file is read once. It
+ * is identified by device, inode and path: all three, since a stacked file system may show the
+ * inodes of either layer. Only a process that has a file with probes is opened. A damaged file
+ * counts as a file without probes, and so does a file that the ctx's file rules exclude or defer.
  */
 #include "process/scan.h"
 
@@ -25,7 +24,7 @@
 #include "process/maps.h"
 #include "process/process.h"
 
-/* A file that was looked at. */
+/* A file that was read. */
 struct seen_file {
 	unsigned int dev_major, dev_minor;
 	uint64_t inode;
@@ -33,7 +32,7 @@ struct seen_file {
 	bool has_probes;
 };
 
-/* A set of them: open addressing. */
+/* The files seen: a hash table with open addressing. */
 struct scan {
 	struct ocp_ctx *ctx;
 	struct seen_file *slots;
@@ -91,7 +90,7 @@ static int grow(struct scan *scan)
 	return 0;
 }
 
-/* The file behind M: by the mapping, or as the process's executable if it is that; -errno. */
+/* Open the file of M, by the mapping or as the process's executable. Returns -errno on failure. */
 static int open_file(pid_t pid, const struct mapping *m)
 {
 	int fd = image_open_mapped(pid, m), err = 0;
@@ -123,13 +122,13 @@ static bool is_executable(pid_t pid, const struct mapping *m)
 	return stat(path, &st) == 0 && st.st_ino == m->inode;
 }
 
-/* It says nothing about a file: neither that it has probes nor that it has none. */
+/* Is ERR a lack of resources, which says nothing about the file? */
 static bool is_our_trouble(int err)
 {
 	return err == -ENOMEM || err == -EMFILE || err == -ENFILE || err == -EIO;
 }
 
-/* 1 or 0; a negative errno if that could not be found out. */
+/* Returns 1 or 0, or a negative errno if that cannot be determined. */
 static int has_probes(const struct scan *scan, pid_t pid, const struct mapping *m)
 {
 	const struct file_origin origin = { .name = m->path,
@@ -198,7 +197,7 @@ static int look_at_process(struct scan *scan, pid_t pid)
 	return found;
 }
 
-/* Kernel threads and zombies have none; anybody may ask. */
+/* Kernel threads and zombies have no memory. Every user may read statm. */
 static bool has_memory(pid_t pid)
 {
 	char path[64], first = '0';
@@ -214,14 +213,14 @@ static bool has_memory(pid_t pid)
 	return first != '0';
 }
 
-/* A process that cannot be looked at is counted. */
+/* Count a process that cannot be inspected. */
 static int count_failure(const struct scan *scan, pid_t pid, int err)
 {
 	switch (err) {
 	case -ENOMEM:
 		return err;
 	case -ESRCH:
-	case -EAGAIN: /* another scan will find it */
+	case -EAGAIN: /* a later scan will find it */
 	case -EFBIG:
 		break;
 	case -EPERM:
@@ -255,7 +254,7 @@ static int scan_process(struct scan *scan, pid_t pid)
 	return err;
 }
 
-/* The pid that an entry of /proc stands for, 0 if for none. */
+/* The pid of an entry of /proc; 0 if it is not a process. */
 static pid_t pid_of(const char *name)
 {
 	char *end;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The search of ocp_scan, for those who repeat it. */
+/* The search of ocp_scan, for callers that repeat it. */
 #ifndef PROCESS_SCAN_H
 #define PROCESS_SCAN_H
 
@@ -8,7 +8,7 @@
 #include "ocaml_probes.h"
 
 struct scan_finder {
-	/* Is PID, of which a file has probes, to be opened? NULL: each is. */
+	/* Shall PID, which has a file with probes, be opened? NULL: always. */
 	bool (*wants)(void *data, pid_t pid);
 	ocp_scan_fn found;
 	void *data;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Does a noted site call into the program's code, or would? */
+/* Does the call at a site, whether on or off, lead into the program's code? */
 static bool calls_code(const struct elf_file *elf, const struct site *site, const uint8_t *code)
 {
 	const struct elf_segment *seg;
@@ -15,7 +15,7 @@ static bool calls_code(const struct elf_file *elf, const struct site *site, cons
 	return seg && seg->executable;
 }
 
-/* Is a dormant site what the file has, but for its first byte and the one that is switched? */
+/* Is a dormant site as in the file, except for its first byte and the opcode byte? */
 static bool is_as_in_file(const struct site *site, const uint8_t *code)
 {
 	const uint8_t *in_file = site->dormant->code;
@@ -50,11 +50,11 @@ const char *site_form_fault(enum site_form form)
 	case SITE_FORM_ON:
 		break;
 	case SITE_FORM_BREAKPOINT:
-		return "somebody's breakpoint is on the byte to be switched";
+		return "a breakpoint is on the byte to be switched";
 	case SITE_FORM_NO_NOP:
 		return "does not start with a nop";
 	case SITE_FORM_CHANGED:
-		return "is not the code that the program's file has there";
+		return "differs from the code in the program's file";
 	case SITE_FORM_OPCODE:
 		return "is neither a disabled nor an enabled probe";
 	case SITE_FORM_WRAPPER:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the bytes at a site are: one of its two forms, or what else. */
+/* The form of the bytes at a site: on, off, or a defect. */
 #ifndef PROCESS_SITE_FORM_H
 #define PROCESS_SITE_FORM_H
 
@@ -11,7 +11,7 @@ enum site_form {
 	SITE_FORM_ON,
 	SITE_FORM_BREAKPOINT, /* int3 on the byte that is switched */
 	SITE_FORM_NO_NOP,
-	SITE_FORM_CHANGED, /* a dormant site that is not as in the file */
+	SITE_FORM_CHANGED, /* a dormant site that differs from the file */
 	SITE_FORM_OPCODE,  /* neither on nor off */
 	SITE_FORM_WRAPPER, /* calls outside of the program's code */
 };
@@ -24,7 +24,7 @@ static inline bool site_form_is_sound(enum site_form form)
 	return form == SITE_FORM_OFF || form == SITE_FORM_ON;
 }
 
-/* " 90 3d", and so on, for a message, written to TEXT; of long code the start. */
+/* Write CODE to TEXT for a message, as " 90 3d ...". Long code is cut off. */
 enum { SITE_CODE_SHOWN = 24, SITE_CODE_TEXT_BYTES = 3 * SITE_CODE_SHOWN + 1 };
 const char *site_code_text(const uint8_t *code, size_t n_bytes, char text[SITE_CODE_TEXT_BYTES]);
 

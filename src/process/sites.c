@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Every site of a process as it is now: what its notes say of it, joined with what its memory says.
+ * Every site of a process: its note, joined with its state in memory.
  *
- * This lists notes, not what switching works on (live.h): a probe whose sites were all optimised
- * away has its place here, and so has the tracers' half of a semaphore, which nothing here writes.
+ * This list has all notes, unlike the live sites that are switched (process_probes.h): also those
+ * of a probe whose sites were all optimised away, and the tracers' half of each semaphore.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,11 +19,11 @@
 
 struct ocp_sites {
 	struct ocp_site *sites;
-	const struct site **from; /* what each was made from */
-	uint8_t *bytes;		  /* what was read */
+	const struct site **from; /* the site of the program, for each */
+	uint8_t *bytes;		  /* the memory that was read */
 	size_t n;
-	char **names;	/* of symbols, one buffer an image */
-	char **sources; /* of files of the source, likewise */
+	char **names;	/* of symbols, one buffer per image */
+	char **sources; /* names of source files, likewise */
 	size_t n_images;
 };
 
@@ -71,7 +71,7 @@ static void describe(const struct image *image, size_t image_index, size_t probe
 		out->tracer_semaphore_addr = image->bias + site->tracer_semaphore_va;
 }
 
-/* All sites: by probe, then by image, then by address, those without code last. */
+/* Collect all sites, ordered by probe, image and address; those without code come last. */
 static int collect(const struct ocp_process *proc, struct ocp_sites *sites)
 {
 	size_t n = 0;
@@ -150,7 +150,7 @@ static void take(const struct ocp_process *proc, struct ocp_sites *sites)
 	}
 }
 
-/* Code, semaphore and tracers' semaphore of every site, each where it has one. */
+/* Read the code, the semaphore and the tracers' semaphore of each site that has them. */
 static int read_memory(const struct ocp_process *proc, struct ocp_sites *sites)
 {
 	struct memory_piece *pieces = calloc(3 * sites->n + 1, sizeof(*pieces));
@@ -185,7 +185,7 @@ struct of_image {
 	size_t n;
 };
 
-/* Their symbols. Damaged symbols are a warning: nothing depends on them. */
+/* Find their symbols. Damaged symbols are only a warning, since nothing depends on them. */
 static int name_image(const struct ocp_process *proc, struct ocp_sites *sites,
 		      const struct of_image *of)
 {
@@ -199,7 +199,7 @@ static int name_image(const struct ocp_process *proc, struct ocp_sites *sites,
 	err = symbols_find(proc->ctx, proc->images.images[of->image].prog->elf, asked, of->n,
 			   &sites->names[of->image]);
 	if (err && err != -ENOMEM) {
-		ctx_log(proc->ctx, OCP_LOG_WARN, "without symbols: %s", ocp_error(proc->ctx));
+		ctx_log(proc->ctx, OCP_LOG_WARN, "cannot read symbols: %s", ocp_error(proc->ctx));
 		err = 0;
 	}
 	for (size_t i = 0; !err && i < of->n; i++) {
@@ -213,7 +213,7 @@ static int name_image(const struct ocp_process *proc, struct ocp_sites *sites,
 	return err;
 }
 
-/* Where their probes stand in the source. */
+/* Find the source lines of their probes. */
 static int place_image(const struct ocp_process *proc, struct ocp_sites *sites,
 		       const struct of_image *of)
 {
@@ -321,7 +321,7 @@ int ocp_process_read_tracer(struct ocp_process *proc, pid_t *tracer, char *name,
 	if (err)
 		return err;
 	*tracer = status.tracer_pid;
-	/* It may end at any moment; then it has no name. */
+	/* The tracer may have ended; it then has no name. */
 	if (!status.tracer_pid || proc_status_read(proc->ctx, status.tracer_pid, &of_tracer) != 0)
 		of_tracer.name[0] = '\0';
 	if (name_bytes)

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT
 /*
- * Starting a program under ptrace, up to the moment before any of its code runs.
+ * Starting a program under ptrace(2), up to the moment before any of its code runs.
  *
- *	fork		the child waits on a pipe; should we die, it reads the pipe's end and exits
- *	seize, go	with PTRACE_O_EXITKILL: half started it must not outlive us
- *	exec		its stop comes with the new program mapped, and the dynamic linker beside it
+ *	fork		the child waits on a pipe; if this process dies, the child reads the end of
+ *			the pipe and exits
+ *	seize, go	with PTRACE_O_EXITKILL: a half started program must not outlive this process
+ *	exec		the child stops with the new program and its dynamic linker mapped
  *	load		the dynamic linker maps the shared libraries; a debug register stops it when
- *			it says that the list is complete (rtld.c), before it runs a constructor
+ *			the list is complete (rtld.c), before it runs a constructor
  *
- * A debug register rather than a breakpoint: no byte of the process is changed. A failing exec
- * tells its errno over a second pipe, which a successful one closes.
+ * The debug register takes the place of a breakpoint: no byte of the process is changed. If exec
+ * fails, the child writes the errno to a second pipe; a successful exec closes that pipe.
+ *
+ * The functions below name the tests that cover them: of test_tracee and test_spawn (tests/unit)
+ * and of trace.sh (tests/e2e).
  */
 #include "process/spawn.h"
 
@@ -36,7 +40,7 @@ static _Noreturn void run_child(const struct spawn *spawn, int go_fd, int error_
 
 	sigprocmask(SIG_SETMASK, &spawn->mask, NULL);
 
-	/* No byte but the end: the parent died. */
+	/* The end of the pipe instead of a byte: the parent died. */
 	if (read(go_fd, &go, 1) == 1) {
 		execv(spawn->path, spawn->argv);
 		err = errno;
@@ -46,6 +50,10 @@ static _Noreturn void run_child(const struct spawn *spawn, int go_fd, int error_
 	_exit(127);
 }
 
+/*
+ * Tests: program_that_cannot_be_run; a_child_that_cannot_say_why; trace.sh:
+ * test_what_cannot_be_started.
+ */
 static int exec_error(struct ocp_ctx *ctx, const char *path, int error_fd)
 {
 	int err;
@@ -54,12 +62,12 @@ static int exec_error(struct ocp_ctx *ctx, const char *path, int error_fd)
 		return ctx_error(ctx, -ESRCH, "%s: was killed before it started", path);
 	ctx_error(ctx, -err, "%s: cannot be run: %s", path, strerror(err));
 	if (err == ENOENT && strchr(path, '/') == NULL)
-		ctx_hint(ctx, "give a path; ./%s for one in this folder", path);
-	/* About the file, not about a privilege: it is a folder, or not marked as a program. */
+		ctx_hint(ctx, "give a path, such as ./%s", path);
+	/* EACCES would mean a missing privilege; here the file is a directory or not executable. */
 	return err == EACCES ? -ENOEXEC : -err;
 }
 
-/* Let the child run up to the end of its exec. */
+/* Let the child run up to the end of its exec. Test: spawned_program_waits_at_its_start. */
 static int run_to_exec(struct spawn *spawn, int error_fd)
 {
 	struct interruptions interruptions = { 0 };
@@ -73,12 +81,14 @@ static int run_to_exec(struct spawn *spawn, int error_fd)
 				continue;
 			return ctx_error(spawn->ctx, -errno, "%s: lost: %s", path, strerror(errno));
 		}
+		/* The exec failed, or the child was killed. */
 		if (!WIFSTOPPED(status)) {
 			spawn->pid = 0;
 			return exec_error(spawn->ctx, path, error_fd);
 		}
 		if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8))
 			return 0;
+		/* Without an event: a signal from outside, which the child shall get. */
 		if (status >> 16 == 0)
 			signal = WSTOPSIG(status);
 		ptrace(PTRACE_CONT, spawn->pid, NULL, (void *)(uintptr_t)signal);
@@ -100,7 +110,10 @@ static long set_debug_register(pid_t tid, int n, uint64_t value)
  */
 enum { DR_ADDRESS = 0, DR_STATUS = 6, DR_CONTROL = 7, DR_ARM_0 = 1 };
 
-/* 1 or 0, or a negative errno. By ptrace, which works where process_vm_readv(2) is forbidden. */
+/*
+ * Returns 1, 0 or a negative errno. PTRACE_PEEKDATA works also where process_vm_readv(2) is
+ * forbidden.
+ */
 static int is_consistent(pid_t pid, const struct rtld *rtld)
 {
 	long word;
@@ -122,7 +135,7 @@ static int ended_early(const struct spawn *spawn, int status)
 			  "%s: was killed by signal %d while its libraries were loaded",
 			  spawn->path, WTERMSIG(status));
 		if (WTERMSIG(status) == SIGBUS || WTERMSIG(status) == SIGSEGV)
-			ctx_hint(spawn->ctx, "is it, or one of its libraries, damaged?");
+			ctx_hint(spawn->ctx, "the program or one of its libraries may be damaged");
 		return -ESRCH;
 	}
 	return ctx_error(spawn->ctx, -ESRCH,
@@ -130,7 +143,11 @@ static int ended_early(const struct spawn *spawn, int status)
 			 WEXITSTATUS(status));
 }
 
-/* Run until the dynamic linker has said twice that it maps files: the second time, that it has. */
+/*
+ * Run until the dynamic linker says that its list of files is complete. It calls the function with
+ * the debug register twice: before it maps the libraries (r_state RT_ADD) and after it.
+ * Test: trace.sh: test_constructors_of_shared_libraries.
+ */
 static int run_to_consistent(struct spawn *spawn, const struct rtld *rtld)
 {
 	int status, signal = 0, found;
@@ -143,6 +160,7 @@ static int run_to_consistent(struct spawn *spawn, const struct rtld *rtld)
 			spawn->pid = 0;
 			return ended_early(spawn, status);
 		}
+		/* Another signal than SIGTRAP is the program's: pass it on. */
 		signal = status >> 16 == 0 ? WSTOPSIG(status) : 0;
 		if (signal != SIGTRAP)
 			continue;
@@ -154,9 +172,8 @@ static int run_to_consistent(struct spawn *spawn, const struct rtld *rtld)
 }
 
 /*
- * Let a new program load its shared libraries, up to before their constructors, so that their
- * probes can be switched too. The stop is made by a debug register: no byte of the process is
- * changed.
+ * Let a new program load its shared libraries, so that their probes can be switched too, and stop
+ * it before their constructors run.
  */
 static int run_to_loaded(struct spawn *spawn)
 {
@@ -168,15 +185,15 @@ static int run_to_loaded(struct spawn *spawn)
 	if (set_debug_register(spawn->pid, DR_ADDRESS, rtld.notify_addr) != 0 ||
 	    set_debug_register(spawn->pid, DR_CONTROL, DR_ARM_0) != 0) {
 		ctx_log(spawn->ctx, OCP_LOG_WARN,
-			"%s: no debug register to be had: probes of shared libraries are not "
-			"switched: %s",
+			"%s: probes of shared libraries are not switched: cannot set a debug "
+			"register: %s",
 			spawn->path, strerror(errno));
 		return 0;
 	}
 	found = run_to_consistent(spawn, &rtld);
 	if (found)
 		return found;
-	/* Left armed, it would kill the program at the next dlopen(3). */
+	/* A register that stays armed would kill the program at the next dlopen(3). */
 	if (set_debug_register(spawn->pid, DR_CONTROL, 0) != 0 ||
 	    set_debug_register(spawn->pid, DR_ADDRESS, 0) != 0 ||
 	    set_debug_register(spawn->pid, DR_STATUS, 0) != 0)
@@ -187,7 +204,7 @@ static int run_to_loaded(struct spawn *spawn)
 static int start_child(struct spawn *spawn, int go_fd, int error_fd)
 {
 	const char *path = spawn->path;
-	/* Half started, with a debug register set, it must not outlive us. */
+	/* A half started program, with a debug register set, must not outlive us. */
 	uintptr_t options = PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
 	int err;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Starting a program that is stopped before any of its code runs; a part of tracee.c's work. */
+/* Starting a program that is stopped before any of its code runs, for tracee.c. */
 #ifndef PROCESS_SPAWN_H
 #define PROCESS_SPAWN_H
 
@@ -16,12 +16,12 @@ struct spawn {
 };
 
 /*
- * Start it; the calling thread becomes its tracer. It is killed if that thread ends before it is
- * detached. On error nothing is left.
+ * Start the program; the calling thread becomes its tracer. The kernel kills the program if that
+ * thread ends before the detach. On error no process is left.
  */
 int spawn_stopped(struct spawn *spawn);
 
-/* Kill such a process, and wait for its end. */
+/* Kill a process that spawn_stopped has started, and wait for its end. */
 void spawn_kill(pid_t pid);
 
 #endif

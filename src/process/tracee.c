@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: MIT
 /*
- * Stopping a process for a moment, and letting it go.
+ * Stopping a process for a moment, and letting it run on.
  *
- * Each thread is a tracee of its own: PTRACE_SEIZE takes it without stopping it, PTRACE_INTERRUPT
- * asks it to stop. What waitpid then reports is one of
+ * Each thread is a tracee of its own. PTRACE_SEIZE takes it without stopping it, PTRACE_INTERRUPT
+ * asks it to stop. waitpid(2) then reports one of these cases:
  *
  *	1. PTRACE_EVENT_STOP, SIGTRAP	our interrupt
  *	2. PTRACE_EVENT_STOP, other	a group stop: the process was stopped (SIGSTOP, ^Z) already;
  *					it stays stopped after the detach
- *	3. no event, a signal		a signal was about to be delivered. The thread is stopped,
- *					and we pass the signal on at detach, once. The kernel keeps
- *					its siginfo, as the number is the same
+ *	3. no event, a signal		a signal was about to be delivered: the thread is stopped,
+ *					and the detach passes the signal on
  *	4. exited or killed		one thread less
  *
- * After case 3 our interrupt is still pending: the kernel drops it at detach (__ptrace_unlink).
- * Threads born meanwhile are found by reading /proc/PID/task again until a pass finds nothing new:
- * a stopped thread starts none.
+ * New threads are found by reading /proc/PID/task again until a pass finds nothing new: a stopped
+ * thread starts none.
  *
- * If the tracer dies at any point the kernel detaches its tracees and they run on (ptrace(2)).
+ * If the tracer dies at any point, the kernel detaches its tracees and they run on (ptrace(2)).
  *
  * ptrace ties a tracee to the one thread that seized it, and only a stopped tracee can be detached.
- * So each struct tracee has a thread of its own that does all its ptrace calls and ends with it:
- * its end makes the kernel detach also what could not be stopped (uninterruptible, waiting for a
- * vfork child), which would otherwise stop later and stay so for the life of the caller.
+ * So each struct tracee has a thread of its own, which makes all its ptrace calls. Its end makes
+ * the kernel detach every tracee, also one that could not be stopped.
  *
- * A thread in execve(2) waits for all others to end, for traced ones until their tracer has taken
- * their status, and meanwhile PTRACE_SEIZE of it waits for the exec: the tracing thread would wait
- * for itself, for ever. So the thread that asked it takes the status of ended threads when a SEIZE
- * lasts long. The new program's thread then has the process's pid in place of its own.
+ * A thread in execve(2) waits until all other threads have ended and their tracer has taken their
+ * status. PTRACE_SEIZE of that thread waits for the exec. The tracing thread would then wait for
+ * itself. So the caller's thread takes the status of ended threads while a SEIZE lasts long. After
+ * the exec the thread that called it has the pid as its tid.
  *
- * A thread that is there and whose SEIZE gives EPERM is somebody else's tracee or about to end.
- * Another instance of us holds a process for milliseconds only, so a traced process is tried again
- * for a while.
+ * PTRACE_SEIZE fails with EPERM if the thread has another tracer, or is about to end. Another
+ * instance of this tool holds a process for milliseconds only, so stop_all() tries again for a
+ * while.
  *
- * On a machine that is too busy a while says nothing: whoever is to stop, or to let go, may not
- * have had a CPU since. As long as it waits for one (state R) it is given more time, up to a limit.
+ * On a busy machine a time limit alone proves nothing: the thread that shall stop, or the other
+ * tracer, may not have had a CPU yet. While it waits for a CPU (state R) the longer limit applies.
+ *
+ * The branches below name the tests that cover them: of test_tracee (tests/unit) unless another
+ * file is named, else of states.sh or eintr.sh (tests/e2e).
  */
 #include "process/tracee.h"
 
@@ -54,18 +54,20 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "process/proc_file.h"
 #include "process/spawn.h"
+#include "process/wait_status.h"
 
 enum {
 	STOP_TIMEOUT_MS = 3000,	  /* for all threads to stop */
 	TRACED_TIMEOUT_MS = 1000, /* for another tracer to finish */
-	BUSY_TIMEOUT_MS = 20000,  /* for either, while it waits for a CPU */
+	BUSY_TIMEOUT_MS = 20000,  /* for both, while the thread waits for a CPU */
 	SPINS = 16,		  /* polls before the first sleep: a stop takes microseconds */
 	LOOK_CLOSER = 32,	  /* every so many polls */
 	SLEEP_US = 20,
 	TIMER_SLACK_NS = 1000,
-	LONG_SEIZE_MS = 20, /* then it may be waiting for an exec, which waits for us */
+	LONG_SEIZE_MS = 20, /* it may then be waiting for an exec, which waits for us */
 };
 
 struct thread {
@@ -94,16 +96,16 @@ struct tracee {
 	struct ocp_ctx *ctx;
 	pid_t pid;
 	bool dies_with_us; /* PTRACE_O_EXITKILL */
-	bool is_child;	   /* ours: its status is for whoever waits for it */
+	bool is_child;	   /* of ours: its exit status is left to the caller's wait */
 	struct thread *threads;
 	size_t n, room;
 	struct refusal refused; /* the last */
 
-	/* What a program to be started needs; path is NULL for a process that exists. */
+	/* The program to start; path is NULL for a process that exists. */
 	const char *path;
 	char *const *argv;
 
-	/* The thread that traces, and what passes between it and the caller's. */
+	/* The thread that traces, and what it shares with the caller's thread. */
 	pthread_t tracer;
 	bool is_running;
 	sigset_t caller_mask; /* the signal mask of the thread that asked */
@@ -117,10 +119,7 @@ struct tracee {
 
 static int64_t now_ms(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+	return clock_ns(CLOCK_MONOTONIC) / 1000000;
 }
 
 static void sleep_us(long us)
@@ -162,13 +161,14 @@ static bool has_ended(struct tracee *tracee, pid_t tid)
 
 	int err = proc_status_read(tracee->ctx, tid, &status);
 
-	/* Whoever's state cannot be read may well run. */
+	/* If the state cannot be read, the thread may well run. */
 	return err == -ESRCH || (!err && (status.state == 'Z' || status.state == 'X'));
 }
 
 /*
- * The thread seized last has ended (the wait will tell), or has become by an exec the one thread of
- * the process, whose tid is the pid.
+ * The thread seized last is not there to be interrupted. Either it has ended, which the wait will
+ * show, or it has made an exec: it is the only thread now, and its tid is the pid.
+ * Test: exec_while_threads_are_seized.
  */
 static void interrupt_renamed(struct tracee *tracee)
 {
@@ -177,7 +177,7 @@ static void interrupt_renamed(struct tracee *tracee)
 
 	if (leader && leader->stopped &&
 	    ptrace(PTRACE_GETEVENTMSG, tracee->pid, NULL, &message) == 0)
-		return; /* it is the old one */
+		return; /* no exec: this is still the old main thread */
 	if (ptrace(PTRACE_INTERRUPT, tracee->pid, NULL, NULL) != 0)
 		return;
 	if (leader)
@@ -187,14 +187,14 @@ static void interrupt_renamed(struct tracee *tracee)
 }
 
 /*
- * Seize one thread and ask it to stop. 1: done, 0: it has ended and needs no stop, -EAGAIN: another
- * tracer holds it at the moment, or it is about to end.
+ * Seize one thread and ask it to stop. Returns 1 if done, 0 if the thread has ended, -EAGAIN if it
+ * has another tracer at the moment or is about to end.
  */
 static int seize(struct tracee *tracee, pid_t tid)
 {
 	int err;
 
-	/* Room first: a thread that is ours but not in the list could not be let go. */
+	/* First make room: a seized thread that is not in the list could not be detached. */
 	err = add_thread(tracee, tid);
 	if (err)
 		return err;
@@ -207,31 +207,46 @@ static int seize(struct tracee *tracee, pid_t tid)
 		return 1;
 	}
 	tracee->n--;
+	/* Test: states.sh: test_dying. */
 	if (has_ended(tracee, tid))
 		return 0;
 	tracee->refused = (struct refusal){ tid, err };
 	/*
-	 * The process's memory could be opened, so this is no lack of a privilege: see above. ESRCH
-	 * of one that is there: just then it was not, as during an exec.
+	 * EPERM: the process's memory could be opened before, so the privilege is there, and the
+	 * thread has another tracer or is about to end (another_tracer_is_named).
+	 * ESRCH although the thread is there: it was not there during an exec
+	 * (eintr.sh: test_a_thread_that_seems_to_have_ended).
 	 */
 	if (err == EPERM || err == ESRCH)
 		return -EAGAIN;
 	return proc_why_no_access(tracee->ctx, tracee->pid, err);
 }
 
-/* Note what waitpid said of a thread. Returns true if the thread is gone. */
+/* Note the status that waitpid has reported. Returns true if the thread has ended. */
 static bool note_status(struct thread *thread, int status)
 {
+	/* Case 4. Tests: killed_while_held; states.sh: test_dying. */
 	if (!WIFSTOPPED(status))
 		return true;
+	/*
+	 * Cases 1 and 2. The kernel remembers the group stop, so both need no more than a detach.
+	 * Tests: all_threads_stop_and_run_again, stopped_process_stays_stopped.
+	 */
 	thread->stopped = true;
-	/* Not an event: the thread was about to take this signal. */
+	/*
+	 * Case 3. Our interrupt is still pending; the kernel drops it at the detach. It keeps the
+	 * siginfo too, as the detach passes on the same number.
+	 * Tests: signals_are_delivered_once, stop_signals_keep_their_meaning.
+	 */
 	if (status >> 16 == 0)
 		thread->signal = WSTOPSIG(status);
 	return false;
 }
 
-/* Is there an end to waiting for TID, since START_MS, when TIMEOUT_MS is what it should take? */
+/*
+ * Is it time to give up on TID, after a wait since START_MS? Yes after TIMEOUT_MS, or after
+ * BUSY_TIMEOUT_MS while it waits for a CPU. Test: a_short_trace_is_waited_for.
+ */
 static bool is_too_late(struct tracee *tracee, pid_t tid, int64_t start_ms, int timeout_ms)
 {
 	const int64_t since_ms = now_ms() - start_ms;
@@ -254,33 +269,15 @@ static int does_not_stop(struct tracee *tracee, pid_t tid, int64_t start_ms)
 			 (int)(now_ms() - start_ms));
 }
 
-/*
- * As waitpid(2) without waiting, but if our own child has ended *STATUS is 0, and what it ended
- * with stays there for whoever waits for it. (That of another's child must be taken: its parent is
- * told only then, or when our thread ends.)
- */
+/* As waitpid(2) with WNOHANG. Test: status_of_a_child_is_kept. */
 static pid_t take_status(const struct tracee *tracee, pid_t tid, int *status)
 {
-	siginfo_t info = { 0 };
-
-	*status = 0;
-	if (!tracee->is_child || tid != tracee->pid)
-		return waitpid(tid, status, __WALL | WNOHANG);
-	if (waitid(P_PID, (id_t)tid, &info, WSTOPPED | WNOHANG | __WALL) != 0)
-		return -1;
-	if (info.si_pid) {
-		*status = info.si_status << 8 | 0x7f; /* as waitpid has it */
-		return tid;
-	}
-	/* A stop that comes just now is reported too. */
-	if (waitid(P_PID, (id_t)tid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0)
-		return -1;
-	return info.si_pid && info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED ? tid : 0;
+	return wait_status(tid, tracee->is_child && tid == tracee->pid, status);
 }
 
 enum poll_result { POLL_STOPPED, POLL_GONE, POLL_WAIT, POLL_LOST };
 
-/* PATIENT: look closer, beyond what waitpid says. */
+/* PATIENT: read the state of the thread too, which costs more than waitpid. */
 static enum poll_result poll_thread(struct tracee *tracee, struct thread *thread, bool patient)
 {
 	int status;
@@ -294,13 +291,17 @@ static enum poll_result poll_thread(struct tracee *tracee, struct thread *thread
 	if (got < 0 && errno != EINTR) {
 		int err = errno;
 
-		/* It was reaped; if it is there it is not known to be stopped. */
+		/* Its status was taken before, see reap_ended(). states.sh: test_in_exec. */
 		if (has_ended(tracee, thread->tid))
 			return POLL_GONE;
+		/* It is there, and nothing says that it is stopped. */
 		errno = err;
 		return POLL_LOST;
 	}
-	/* A leader that ended before its threads is not reported until they end. */
+	/*
+	 * The kernel reports the end of the main thread only when all others have ended.
+	 * Test: states.sh: test_the_first_thread_has_ended.
+	 */
 	return patient && has_ended(tracee, thread->tid) ? POLL_GONE : POLL_WAIT;
 }
 
@@ -326,10 +327,11 @@ static int wait_all(struct tracee *tracee, int64_t start_ms)
 					 (int)tracee->pid, (int)tracee->threads[i].tid,
 					 strerror(errno));
 		case POLL_WAIT:
+			/* Tests: thread_that_does_not_stop; states.sh: test_vfork. */
 			tid = tracee->threads[i].tid;
 			if (is_too_late(tracee, tid, start_ms, STOP_TIMEOUT_MS))
 				return does_not_stop(tracee, tid, start_ms);
-			/* No sched_yield: on a busy machine each takes whole time slices. */
+			/* No sched_yield(2): on a busy machine it takes whole time slices. */
 			if (++polls > SPINS)
 				sleep_us(SLEEP_US);
 			break;
@@ -338,7 +340,10 @@ static int wait_all(struct tracee *tracee, int64_t start_ms)
 	return 0;
 }
 
-/* Seize the threads in /proc/PID/task that are not ours yet; returns how many, or an error. */
+/*
+ * Seize the threads in /proc/PID/task that are not ours yet. Returns how many, or an error.
+ * Tests: threads_being_born_do_not_escape; states.sh: test_64_threads_and_newborn_ones.
+ */
 static int seize_new(struct tracee *tracee)
 {
 	struct dirent *entry;
@@ -350,7 +355,7 @@ static int seize_new(struct tracee *tracee)
 	dir = opendir(path);
 	if (!dir)
 		return proc_why_no_access(tracee->ctx, tracee->pid, errno);
-	/* A list that ends too early would leave threads running while code is changed. */
+	/* An error is not the end of the list: threads would run while code is changed. */
 	while ((errno = 0, entry = readdir(dir))) {
 		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
 		int got;
@@ -377,12 +382,12 @@ static void detach_thread(const struct tracee *tracee, struct thread *thread)
 {
 	int status;
 
-	/* It may have stopped after we gave up waiting. */
+	/* It may have stopped after the wait was given up. */
 	if (!thread->stopped && take_status(tracee, thread->tid, &status) == thread->tid &&
 	    note_status(thread, status))
 		return;
 	if (ptrace(PTRACE_DETACH, thread->tid, NULL, (void *)(uintptr_t)thread->signal) != 0)
-		/* Killed meanwhile: take its status, so that no zombie of ours is left. */
+		/* Killed while stopped: take its status. Test: killed_while_held. */
 		take_status(tracee, thread->tid, &status);
 }
 
@@ -393,7 +398,7 @@ static void detach_all(struct tracee *tracee)
 	tracee->n = 0;
 }
 
-/* Whoever traces it. 0: nobody, any more. */
+/* The pid of the process's other tracer; 0 if it has none any more. */
 static pid_t other_tracer(struct tracee *tracee)
 {
 	struct proc_status status;
@@ -428,12 +433,12 @@ static int stop_all(struct tracee *tracee)
 		if (err)
 			return err;
 		if (found == -EAGAIN) {
-			/* Once more: it may have let go just before we looked whether it does. */
+			/* Try once more after the limit: the other may just have let go. */
 			if (is_last_try)
 				return explain_refusal(tracee);
 			is_last_try = is_too_late(tracee, other_tracer(tracee), start_ms,
 						  TRACED_TIMEOUT_MS);
-			/* Hold nothing while waiting: the other one may want what we have. */
+			/* Hold nothing while waiting: the other tracer may want these threads. */
 			detach_all(tracee);
 			sleep_us(SLEEP_US);
 		}
@@ -471,7 +476,7 @@ static int spawn(struct tracee *tracee)
 	};
 	int err = add_thread(tracee, 0);
 
-	/* The program inherits the slack: back to that of the thread that started ours. */
+	/* The program inherits the slack. Test: spawned_program_keeps_the_timer_slack. */
 	prctl(PR_SET_TIMERSLACK, 0);
 	if (!err)
 		err = spawn_stopped(&spawn);
@@ -490,7 +495,7 @@ static void *tracer_main(void *arg)
 {
 	struct tracee *tracee = arg;
 
-	/* Sleeps are short; the default slack of 50 us would triple them. */
+	/* The default slack of 50 us would triple the short sleeps. */
 	prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
 	for (;;) {
 		wait_for(&tracee->asked);
@@ -530,7 +535,7 @@ static int start_tracer(struct tracee *tracee)
 	sigset_t all;
 	int err;
 
-	/* The caller's signal handlers have no business in our thread. */
+	/* The caller's signal handlers run in the caller's threads only. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &tracee->caller_mask);
 	err = pthread_create(&tracee->tracer, NULL, tracer_main, tracee);
@@ -552,27 +557,18 @@ static void end_tracer(struct tracee *tracee)
 	tracee->n = 0;
 }
 
-/* During a SEIZE only: take the status of threads that have ended, so that an exec goes on. */
+/*
+ * During a SEIZE: take the status of threads that have ended, so that an exec can go on. An exec
+ * does not wait for the status of the main thread, which may be our caller's child.
+ * Tests: exec_while_threads_are_seized; states.sh: test_in_exec.
+ */
 static void reap_ended(struct tracee *tracee)
 {
-	siginfo_t info;
-
 	if (pthread_mutex_trylock(&tracee->busy) != 0)
 		return;
-	for (size_t i = 0; i < tracee->n; i++) {
-		id_t tid = (id_t)tracee->threads[i].tid;
-
-		/*
-		 * No exec waits for us to take the first thread's, which may be our caller's child.
-		 */
-		if (tracee->threads[i].tid == tracee->pid)
-			continue;
-		/* Look before taking: a tracee's stops are reported whatever the options say. */
-		info.si_pid = 0;
-		if (waitid(P_PID, tid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 &&
-		    info.si_pid != 0 && info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED)
-			waitid(P_PID, tid, &info, WEXITED | WNOHANG | __WALL);
-	}
+	for (size_t i = 0; i < tracee->n; i++)
+		if (tracee->threads[i].tid != tracee->pid)
+			wait_reap_ended(tracee->threads[i].tid);
 	pthread_mutex_unlock(&tracee->busy);
 }
 
@@ -594,7 +590,10 @@ static void wait_until_done(struct tracee *tracee)
 	}
 }
 
-/* Have the thread do something and wait for it; if that fails, end the thread: see above. */
+/*
+ * Have the tracing thread carry out REQUEST, and wait for it. If it fails, end the thread: the
+ * kernel then detaches also a tracee that does not stop. Test: thread_that_does_not_stop.
+ */
 static int ask(struct tracee *tracee, enum request request)
 {
 	int err = tracee->is_running ? 0 : start_tracer(tracee);

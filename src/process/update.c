@@ -2,28 +2,31 @@
 /*
  * Switching the probes of a live process.
  *
- *	snapshot -> plan		with the process running: nearly all errors show here
- *	code again, the same?		just before the stop
- *	stop				all threads
- *	semaphores again, the same?	if somebody has switched meanwhile: plan again
- *	apply				the planned bytes
- *	release
+ *	1. snapshot, plan	while the process runs: nearly all errors show here
+ *	2. read the code again	just before the stop
+ *	3. stop			all threads
+ *	4. read the semaphores	if another tool has changed them meanwhile: plan again
+ *	5. apply		the planned bytes
+ *	6. release
  *
- * All but the first are done for one slice of the plan at a time, so that no stop is long: a slice
- * is as many steps as fit into SLICE_NS by the measure of the slice before, and at least one; a
- * step is one probe. Between two slices the process runs for a third as long as it was stopped, at
- * least. With OCP_ATOMICALLY, and for a process that is held already, all steps are one slice.
+ * Steps 2 to 6 are done for one slice of the plan at a time, so that each stop is short. A slice
+ * has as many probes as fit into SLICE_NS, judged by the slice before it, and at least one. Between
+ * two slices the process runs for at least a third of the time that it was stopped. With
+ * OCP_ATOMICALLY, and for a process that is held already, the whole plan is one slice.
  *
- * A journal (journal.c) says what is to be done and how far it is, for doctor, should we be killed.
- * It is written before the stops: before the first all of it, before each other one its progress.
- * If the semaphores of a slice have changed since, which shows when the process is stopped, it is
- * let go, the journal is written again, and the slice is tried again.
+ * A journal (journal.c) records the actions and the progress, so that doctor can undo them if the
+ * tool is killed. It is written before the stops: before the first stop as a whole, before each
+ * other stop only its progress. If another tool has changed the slice's semaphores in between, the
+ * process is released, the journal is written again, and the slice is tried again.
  *
- * If a slice fails those before it are undone, each under a stop of its own. A probe that nobody
- * has touched since gets its old bytes back; for one that somebody has, the opposite is done
- * instead (their change stays). If the process cannot be stopped any more (a debugger has taken it)
- * its bytes are put back while it runs: single bytes are safe to write at any time, only other
- * tools' updates at the same moment are not shut out.
+ * If a slice fails, the slices before it are undone, each under a stop of its own. A slice whose
+ * bytes are as they were written gets its old bytes back. Otherwise another tool has switched
+ * probes of it, and the opposite action is done, which keeps the other tool's change. If the
+ * process cannot be stopped any more (a debugger has taken it) the bytes are written while it runs:
+ * single bytes are safe to write at any time, but another tool may update at the same moment.
+ *
+ * The functions below name the tests that cover them: of tests/unit/test_update.c unless another
+ * file is named.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -43,17 +46,17 @@ enum {
 	SLICE_NS = 3300 * 1000,
 	FIRST_SLICE_WRITES = 2048,
 	MIN_SLICE_WRITES = 1024,
-	MAX_JOURNAL_TRIES = 10, /* a slice; others switch its probes all the time */
+	MAX_JOURNAL_TRIES = 10, /* for a slice whose probes other tools keep switching */
 };
 
 /* Steps that were carried out together. */
 struct slice {
 	size_t first, n;   /* in the plan */
 	bool changed;	   /* since the plan was made */
-	bool has_mixed;	   /* a probe whose sites others may switch, semaphores untouched */
-	bool needs_record; /* its semaphores have changed since they were written down */
+	bool has_mixed;	   /* others may switch sites of it and leave the semaphores as they are */
+	bool needs_record; /* its semaphores have changed since the journal was written */
 	int tries;
-	struct plan renewed; /* instead of the plan's writes, if it has steps */
+	struct plan renewed; /* if it has steps, it replaces the plan's writes */
 };
 
 struct update {
@@ -67,7 +70,7 @@ struct update {
 	struct slice *slices;
 	size_t n_slices;
 	enum journal_kind kind;
-	struct journal *journal; /* NULL: none is kept */
+	struct journal *journal; /* NULL: no journal */
 	bool has_record;	 /* the journal is on disk */
 	size_t n_left;		 /* probes that a failure left switched */
 };
@@ -77,7 +80,7 @@ static void sleep_ns(int64_t ns)
 	nanosleep(&(struct timespec){ ns / 1000000000, ns % 1000000000 }, NULL);
 }
 
-/* The writes of steps [first, first + n) of PLAN; they stand together. */
+/* The writes of steps [first, first + n) of PLAN, which are contiguous. */
 static const struct patch_write *writes_of(const struct plan *plan, size_t first, size_t n,
 					   size_t *n_writes)
 {
@@ -89,12 +92,12 @@ static const struct patch_write *writes_of(const struct plan *plan, size_t first
 
 /* ---- the journal ---------------------------------------------------------------------------- */
 
-/* What a step's probe has for a counter, and will have. */
+/* The counter of a step's probe before and after the step. */
 static void step_counts(const struct update *u, const struct plan_step *step, int *before,
 			int *after)
 {
 	*before = *after = snapshot_count(&u->proc->live, &u->snapshot, step->probe);
-	/* Without a semaphore nobody is counted. */
+	/* Without a semaphore there is no count of users. */
 	if (u->context.force || !u->proc->live.probes[step->probe].n_semaphores)
 		*after = step->verb == ACTION_ENABLE;
 	else if (step->verb == ACTION_ENABLE)
@@ -103,7 +106,7 @@ static void step_counts(const struct update *u, const struct plan_step *step, in
 		--*after;
 }
 
-/* Each step becomes an entry, also one that has nothing to do now: others may change that. */
+/* Each step becomes an entry, even if it has nothing to do now: other tools may change that. */
 static int list_steps(struct update *u)
 {
 	int before, after, err = 0;
@@ -118,13 +121,16 @@ static int list_steps(struct update *u)
 	return err;
 }
 
-/* What was to be written down is not. A promise says so; an update goes on without. */
+/*
+ * Go on without a journal. A promise needs it more than an update does: warn.
+ * Tests: updates_go_on_without_a_journal; interrupted.sh: test_no_journal.
+ */
 static int go_without_journal(struct update *u)
 {
 	const bool is_promise = u->kind == JOURNAL_PROMISE;
 
 	ctx_log(u->proc->ctx, is_promise ? OCP_LOG_WARN : OCP_LOG_INFO,
-		"no journal, so that doctor could not undo this if we are killed: %s",
+		"no undo journal: doctor cannot undo this if the tool is killed: %s",
 		ocp_error(u->proc->ctx));
 	journal_remove(u->journal);
 	u->journal = NULL;
@@ -141,7 +147,7 @@ static int open_journal(struct update *u)
 	return err && u->kind == JOURNAL_UPDATE ? go_without_journal(u) : err;
 }
 
-/* Does it say of SLICE what the snapshot says? It does afterwards, in memory. */
+/* Copy the counts of SLICE from the snapshot to the journal. Returns true if they were the same. */
 static bool journal_follows(struct update *u, const struct slice *slice)
 {
 	bool same = true;
@@ -156,14 +162,14 @@ static bool journal_follows(struct update *u, const struct slice *slice)
 	return same;
 }
 
-/* Let it say on disk that the first DONE steps are done, and what follows up to BEGUN is begun. */
+/* Record on disk that the first DONE steps are done and the first BEGUN steps are begun. */
 static int record_progress(struct update *u, size_t done, size_t begun)
 {
 	return u->has_record ? journal_progress(u->journal, done, begun)
 			     : journal_commit(u->journal, done, begun);
 }
 
-/* Before SLICE is carried out. */
+/* Record SLICE before it is carried out. Test: undisturbed_updates_write_one_journal. */
 static int record_slice(struct update *u, struct slice *slice)
 {
 	bool changed = false, no_stop = u->tracee == NULL;
@@ -188,7 +194,10 @@ static int record_slice(struct update *u, struct slice *slice)
 	return err;
 }
 
-/* Before SLICE is undone. What then cannot be written goes by the counters, as before. */
+/*
+ * Record the steps [FIRST, FIRST + N) before they are undone. If that fails, doctor judges by the
+ * counters, as the earlier record says.
+ */
 static void record_undoing(struct update *u, size_t first, size_t n)
 {
 	if (u->journal && u->has_record && record_progress(u, first, first + n) != 0)
@@ -198,9 +207,10 @@ static void record_undoing(struct update *u, size_t first, size_t n)
 /* ---- one slice, with the process stopped ---------------------------------------------------- */
 
 /*
- * Look at the code of the slice's probes again, before the stop: it takes the most time, and only
- * somebody who also writes the semaphores switches it. The code of a probe without a semaphore is
- * read once more during the stop.
+ * Read the code of the slice's probes again. That takes the most time, so it is done before the
+ * stop: a tool that switches code also changes the semaphores, which are read during the stop. The
+ * code of a probe without a semaphore is read once more during the stop.
+ * Test: code_that_changes_is_left_alone.
  */
 static int check_code(struct update *u, struct slice *slice)
 {
@@ -216,7 +226,10 @@ static int check_code(struct update *u, struct slice *slice)
 	return err;
 }
 
-/* With the process stopped: if the probes changed since the plan was made, plan them anew. */
+/*
+ * With the process stopped: if the probes have changed since the plan was made, plan them again.
+ * Tests: counters_that_change_are_counted_on, counters_that_never_rest.
+ */
 static int renew_slice(struct update *u, struct slice *slice)
 {
 	bool changed;
@@ -258,7 +271,7 @@ static int apply_slice(struct update *u, struct slice *slice)
 
 /* ---- undoing -------------------------------------------------------------------------------- */
 
-/* Are the bytes of all the writes what they made them? */
+/* Does the process still have the new bytes of all WRITES? */
 static bool is_untouched(const struct update *u, const struct patch_write *writes, size_t n)
 {
 	struct memory_piece *pieces = calloc(n + 1, sizeof(*pieces));
@@ -276,6 +289,7 @@ static bool is_untouched(const struct update *u, const struct patch_write *write
 	return same;
 }
 
+/* Write the old bytes, in the reverse order. Test: slices_are_undone_last_first. */
 static int put_back(const struct update *u, const struct patch_write *writes, size_t n)
 {
 	struct patch_write *back = calloc(n + 1, sizeof(*back));
@@ -294,7 +308,10 @@ static int put_back(const struct update *u, const struct patch_write *writes, si
 	return err;
 }
 
-/* Somebody has changed the slice's probes since: take back no more than what was ours. */
+/*
+ * Another tool has changed the slice's probes since: undo our own actions and keep its change.
+ * Tests: undoing_leaves_alone_what_others_did; toggle.sh: test_undo_after_somebody_switched.
+ */
 static int do_the_opposite(struct update *u, struct slice *slice)
 {
 	const struct plan *done = slice->renewed.n_steps ? &slice->renewed : &u->plan;
@@ -313,7 +330,7 @@ static int do_the_opposite(struct update *u, struct slice *slice)
 	for (size_t i = first; i < first + slice->n; i++) {
 		struct plan_step *step = &ours.steps[ours.n_steps];
 
-		/* Of a probe that was so already nothing is ours. */
+		/* The probe was in the wanted state already: there is nothing to undo. */
 		if (!done->steps[i].n_writes)
 			continue;
 		*step = done->steps[i];
@@ -345,7 +362,7 @@ static int undo_slice(struct update *u, struct slice *slice)
 
 	if (u->tracee && tracee_stop(u->tracee) != 0) {
 		patcher_set_running(u->patcher);
-		ctx_log(u->proc->ctx, OCP_LOG_WARN, "undoing while it runs: %s",
+		ctx_log(u->proc->ctx, OCP_LOG_WARN, "undoing while the process runs: %s",
 			ocp_error(u->proc->ctx));
 	}
 	writes = slice_writes(u, slice, &n_writes);
@@ -356,7 +373,10 @@ static int undo_slice(struct update *u, struct slice *slice)
 	return err;
 }
 
-/* Undo all slices, last first. Returns how many probes are left as they are. */
+/*
+ * Undo all slices, the last one first. Returns the number of probes that could not be undone.
+ * Test: what_cannot_be_undone_stays_on_record.
+ */
 static size_t undo_slices(struct update *u)
 {
 	size_t left = 0, end = 0;
@@ -379,7 +399,7 @@ static size_t undo_slices(struct update *u)
 	return left;
 }
 
-/* Undo after a failure, whose sentence stays the one that is reported. */
+/* Undo after a failure and keep its message. Test: whatever_fails_nothing_is_switched. */
 static void undo_failed(struct update *u)
 {
 	struct ocp_ctx *ctx = u->proc->ctx;
@@ -387,8 +407,8 @@ static void undo_failed(struct update *u)
 
 	u->n_left = undo_slices(u);
 	if (why && u->n_left)
-		ctx_set_error(ctx, "%s; of the probes switched before it %zu could not be restored",
-			      why, u->n_left);
+		ctx_set_error(ctx, "%s; %zu probe%s switched before could not be restored", why,
+			      u->n_left, plural(u->n_left));
 	else if (why)
 		ctx_set_error(ctx, "%s", why);
 	if (hint)
@@ -399,7 +419,7 @@ static void undo_failed(struct update *u)
 
 /* ---- slices --------------------------------------------------------------------------------- */
 
-/* A slice on its way to the thread that has stopped the process. */
+/* A slice, passed to the thread that has stopped the process. */
 struct slice_work {
 	struct update *u;
 	struct slice *slice;
@@ -413,7 +433,8 @@ static int apply_slice_work(void *arg)
 }
 
 /*
- * Stop the process (unless it is held), carry out the slice, let it go. *STOPPED_NS: for how long.
+ * Stop the process (unless it is held), carry out the slice, release the process. *STOPPED_NS is
+ * the length of the stop.
  */
 static int run_slice(struct update *u, struct slice *slice, int64_t *stopped_ns)
 {
@@ -433,7 +454,7 @@ static int run_slice(struct update *u, struct slice *slice, int64_t *stopped_ns)
 	return err;
 }
 
-/* How many steps from FIRST on have at most MAX_WRITES writes, but one at least. */
+/* The number of steps from FIRST on that have at most MAX_WRITES writes; at least one. */
 static size_t steps_for(const struct plan *plan, size_t first, size_t max_writes)
 {
 	size_t n = 0, writes = 0;
@@ -489,8 +510,9 @@ static void free_update(struct update *u)
 }
 
 /*
- * Is a journal to be kept? A single probe is done or not: if we are killed between its site and its
- * semaphore, the latter says which. A process that we have started ends with us.
+ * Is a journal needed? A single probe needs none: if the tool is killed between the write of the
+ * site and that of the semaphore, the semaphore says whether the probe is on. A process that the
+ * tool has started ends with the tool. Test: one_probe_needs_no_journal.
  */
 static bool wants_journal(const struct update *u)
 {
@@ -502,12 +524,12 @@ static bool wants_journal(const struct update *u)
 	       !(proc->held && tracee_dies_with_us(proc->held));
 }
 
-/* What is not undone stays on record, for doctor: a promise, and what a failure has left. */
+/* Keep the journal if doctor may have to undo something: a promise, or a failed undo. */
 static void end_journal(struct update *u, int err)
 {
 	bool stays = err ? u->n_left > 0 : u->kind == JOURNAL_PROMISE;
 
-	/* Without it all slices but the last are on record as done, and the counters tell. */
+	/* If this fails, the last slice stays on record as begun: the counters tell the rest. */
 	if (!err && stays && u->journal &&
 	    record_progress(u, u->plan.n_steps, u->plan.n_steps) != 0)
 		ctx_log(u->proc->ctx, OCP_LOG_WARN, "%s", ocp_error(u->proc->ctx));
@@ -553,7 +575,7 @@ static int run_update(struct update *u, const struct ocp_actions *actions, unsig
 				(int)proc->pid);
 	if (!err)
 		err = plan_make(&u->context, actions, &u->snapshot, &u->plan);
-	/* What needs no write needs no stop. */
+	/* Without writes there is no need to stop the process. */
 	if (err || u->plan.n_writes == 0)
 		return err;
 	err = gigatext_check(proc->ctx, proc->pid, &u->plan);
@@ -619,7 +641,7 @@ int ocp_process_update_undoable(struct ocp_process *proc, const struct ocp_actio
 	return 0;
 }
 
-/* What is left to do is in the journal, if there is one. */
+/* Report what could not be undone. The journal, if there is one, has a record of it. */
 static int not_undone(const struct update *u, size_t left)
 {
 	const int pid = (int)u->proc->pid;
@@ -628,13 +650,13 @@ static int not_undone(const struct update *u, size_t left)
 
 	if (u->journal)
 		ctx_hint(u->proc->ctx,
-			 "the journal has a record of it: `ocaml-probes doctor -pid %d --fix` "
-			 "switches back the rest",
+			 "run `ocaml-probes doctor -pid %d --fix` to switch back the rest from "
+			 "the undo journal",
 			 pid);
 	else
 		ctx_hint(u->proc->ctx,
-			 "there is no journal: `ocaml-probes info -pid %d` shows the probes that "
-			 "are still on",
+			 "there is no undo journal; `ocaml-probes info -pid %d` shows the probes "
+			 "that are still on",
 			 pid);
 	return err;
 }
@@ -647,7 +669,7 @@ int ocp_undo_run(struct ocp_undo *undo)
 	left = undo_slices(u);
 	if (left && memory_is_alive(u->proc->memory))
 		return not_undone(u, left);
-	/* Undone, or there is nothing left to be undone in. */
+	/* All is undone, or the process has ended. */
 	journal_remove(u->journal);
 	u->journal = NULL;
 	return 0;

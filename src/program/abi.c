@@ -2,16 +2,16 @@
 /*
  * Generations of the probe ABI.
  *
- *	provider		semaphore				read by [%probe_is_enabled]
- *	ocaml  (4.09-4.11 forks)	2 bytes, one a name and compilation unit	u16 at +0
- *	ocaml  (4.11.1 fork)	4 bytes, one a name			u16 at +2
- *	ocaml_1, ocaml.1	4 bytes, one a name			u16 at +2
- *	ocaml_2			4 bytes, one a name; the site may be 0	u16 at +2
+ *	provider			semaphore			[%probe_is_enabled] reads
+ *	ocaml (4.09-4.11 forks)		2 bytes, one per name and unit	u16 at +0
+ *	ocaml (4.11.1 fork)		4 bytes, one per name		u16 at +2
+ *	ocaml_1, ocaml.1		4 bytes, one per name		u16 at +2
+ *	ocaml_2, whose site may be 0	4 bytes, one per name		u16 at +2
  *
  * In the 4-byte form the first half belongs to tracers: the kernel raises it while a uprobe that
- * names it is attached (ref_ctr), and OCaml code never looks at it.
+ * names it is attached (ref_ctr). OCaml code never reads it.
  *
- * The two generations that say `ocaml` are told apart by their semaphores' layout alone.
+ * Only the layout of the semaphores distinguishes the two generations with provider `ocaml`.
  */
 #include "program/abi.h"
 
@@ -43,16 +43,15 @@ enum site_abi abi_tell_v0_apart(const struct abi_semaphores *s)
 	if (s->several_per_name)
 		return SITE_ABI_V0;
 	/*
-	 * Semaphores follow each other in .probes without gaps, except for dead duplicates, whose
-	 * space is a multiple of one semaphore's: 4-byte ones are never 2 bytes apart nor out of
-	 * step.
+	 * Semaphores follow each other in .probes. Gaps are dropped duplicates, whose size is a
+	 * multiple of a semaphore's. So all distances between 4-byte semaphores are multiples of 4.
 	 */
 	for (size_t i = 1; i < s->n; i++)
 		if ((s->va[i] - s->va[i - 1]) % 4 != 0)
 			return SITE_ABI_V0;
 	if (s->section_bytes == 0 || s->n == 0)
 		return SITE_ABI_TRANSITIONAL;
-	/* Does the last semaphore have room for 4 bytes, and the section for whole ones only? */
+	/* Is there room for 4 bytes at the last semaphore, and is the section a multiple of 4? */
 	if (s->section_bytes % 4 != 0 || s->va[s->n - 1] + 4 > s->section_va + s->section_bytes)
 		return SITE_ABI_V0;
 	return SITE_ABI_TRANSITIONAL;

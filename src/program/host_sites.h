@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The probe sites of a file whose probes are in another file: see dormant/external.c. */
+/* The sites of a file that belong to probes of another file: see dormant/external.c. */
 #ifndef PROGRAM_HOST_SITES_H
 #define PROGRAM_HOST_SITES_H
 

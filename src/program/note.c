@@ -7,8 +7,8 @@
  * the descriptor holds
  *
  *	u64 site	link-time address of the probe's nop; 0 if ocaml_2 left the site out
- *	u64 base	address of section .stapsdt.base when the note was written: if a prelinker
- *			moved the section since, everything moved by the same amount
+ *	u64 base	address of section .stapsdt.base when the note was written; if a prelinker
+ *			has moved the section since, all addresses moved by the same amount
  *	u64 semaphore	link-time address of the probe's semaphore, 0 if it has none
  *	"provider\0" "name\0" "args\0"
  *
@@ -67,7 +67,7 @@ static int parse_descriptor(struct note_reader *reader, const uint8_t *desc, siz
 	note->name = note->provider ? take_string(&pos, end) : NULL;
 	note->args = note->name ? take_string(&pos, end) : NULL;
 	if (!note->args)
-		return bad(reader, "descriptor ends inside of its strings");
+		return bad(reader, "descriptor ends within its strings");
 	return 1;
 }
 
@@ -80,7 +80,7 @@ int note_next_raw(struct note_reader *reader, struct raw_note *raw)
 	if (reader->pos >= reader->n_bytes)
 		return 0;
 	if (left < sizeof(head))
-		return bad(reader, "section ends inside of a note's header");
+		return bad(reader, "section ends within a note's header");
 	memcpy(&head, at, sizeof(head));
 	desc_off = sizeof(head) + padded(head.n_namesz);
 	if (desc_off + head.n_descsz > left)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A stapsdt note as it stands in the file: the raw state, nothing resolved. See note.c for the
- * format.
+ * A stapsdt note as it is in the file, with unresolved addresses. See note.c for the format.
  */
 #ifndef ELF_NOTE_H
 #define ELF_NOTE_H
@@ -12,9 +11,9 @@
 
 struct note {
 	uint64_t off;	       /* of the note, from the section's start */
-	uint64_t site_va;      /* as noted: before the prelink correction; 0 = no site */
+	uint64_t site_va;      /* before the prelink correction; 0: no site */
 	uint64_t base_va;      /* where .stapsdt.base was when the note was written */
-	uint64_t semaphore_va; /* as noted; 0 = none */
+	uint64_t semaphore_va; /* before the prelink correction; 0: none */
 	const char *provider;  /* strings point into the section's bytes */
 	const char *name;
 	const char *args;
@@ -24,7 +23,7 @@ struct note_reader {
 	const uint8_t *bytes;
 	size_t n_bytes;
 	size_t pos;
-	const char *why; /* after note_next returned -1: what is wrong with the note at `pos` */
+	const char *why; /* after -1 from note_next: the defect of the note at `pos` */
 };
 
 /* A note of any owner; owner and descriptor point into the section's bytes. */
@@ -38,8 +37,8 @@ struct raw_note {
 void note_reader_init(struct note_reader *reader, const uint8_t *bytes, size_t n_bytes);
 
 /*
- * The next stapsdt note. Returns 1 and fills *NOTE, 0 at the end, or -1 if the bytes at
- * reader->pos are no well-formed note (reader->why says how). Notes of other owners are skipped.
+ * Read the next stapsdt note and skip notes of other owners. Returns 1 and fills *NOTE, 0 at the
+ * end, or -1 if the bytes at reader->pos are not a well-formed note (see reader->why).
  */
 int note_next(struct note_reader *reader, struct note *note);
 

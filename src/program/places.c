@@ -1,27 +1,30 @@
 // SPDX-License-Identifier: MIT
 /*
- * Who knows where a probe stands in the source:
+ * The source line of a probe comes from one of three places:
  *
- * Of a dormant site, its marker (dormant/marker.c).
+ * For a dormant site, from its marker (dormant/marker.c).
  *
- * Of a site that the post-linker has converted, the table that it left: section .note.ocaml-probes,
- * not loaded, with a note of owner "ocaml-probes" and type 0x100, whose descriptor is
+ * For a site that the post-linker has converted, from the post-linker's table: section
+ * .note.ocaml-probes, not loaded, with a note of owner "ocaml-probes" and type 0x100. The
+ * descriptor of the note is
  *
  *	u64 base	address of section .stapsdt.base, as in the notes of the sites
  *	u32 n		number of entries
  *	u32 bytes	of names
  *	n times:
  *		u64 site	link-time address, as in the site's note; ascending
- *		u32 file	where the name of its file is in the names
+ *		u32 file	offset of the file's name in the names
  *		u32 line	from 1
  *		u32 column	from 0, in bytes
  *	the names	strings, each ends with a 0
  *
- * little-endian and without padding in between. The table is believed as a whole or not at all.
+ * little-endian and without padding in between. If any part of the table is damaged, all of it is
+ * ignored.
  *
- * Of a site of the forked compilers, the debug information, on a condition (lines.c). It must not
- * be asked about sites of ours: there the rows belong to the code before the probe. A file that has
- * markers but no table was converted before there were tables: it does not say.
+ * For a site of the forked compilers, from the debug information, with the condition of lines.c.
+ * That is wrong for sites of the post-linker, where the rows belong to the code before the probe.
+ * If a file has markers but no table, an old post-linker has converted it, and the lines are
+ * unknown.
  */
 #include "program/places.h"
 
@@ -61,7 +64,7 @@ static struct entry entry_at(const struct table *table, size_t i)
 	return entry;
 }
 
-/* What is wrong with the table in the descriptor; NULL: nothing. */
+/* Parse the table in the descriptor. Returns NULL, or what is wrong with it. */
 static const char *parse(uint8_t *desc, size_t desc_bytes, struct table *table)
 {
 	uint64_t last = 0;
@@ -78,19 +81,19 @@ static const char *parse(uint8_t *desc, size_t desc_bytes, struct table *table)
 	table->entries = desc + PLACES_HEAD_BYTES;
 	table->names = (char *)table->entries + (size_t)table->n * PLACES_ENTRY_BYTES;
 	if (table->n && (!table->names_bytes || table->names[table->names_bytes - 1]))
-		return "the names have no end";
+		return "the names are not terminated";
 	for (size_t i = 0; i < table->n; i++) {
 		const struct entry entry = entry_at(table, i);
 
 		if (entry.va < last)
-			return "the sites are in no order";
+			return "the sites are not sorted";
 		if (entry.file >= table->names_bytes || !table->names[entry.file])
 			return "a file has no name";
 		if (entry.line == 0 || entry.line > INT_MAX || entry.column > INT_MAX)
-			return "no such line";
+			return "a line or column is out of range";
 		last = entry.va;
 	}
-	/* They may reach a terminal. */
+	/* The names may be written to a terminal. */
 	for (size_t i = 0; i < table->names_bytes; i++)
 		if (table->names[i] &&
 		    ((unsigned char)table->names[i] < ' ' || table->names[i] == 0x7f))
@@ -135,7 +138,7 @@ static void join(const struct table *table, uint64_t moved, struct place *const 
 	}
 }
 
-/* 1 if the file has a section of ours, sound or not, 0 if it has none. *BYTES hold the names. */
+/* Returns 1 if the file has the section, damaged or not, else 0. *BYTES hold the names. */
 static int ask_table(const struct ocp_program *prog, struct place *const *asked, size_t n,
 		     uint8_t **bytes)
 {
@@ -151,7 +154,7 @@ static int ask_table(const struct ocp_program *prog, struct place *const *asked,
 	found = base_found < 0 ? base_found
 			       : elf_file_read_section(prog->elf, &section, MAX_TABLE_BYTES, bytes);
 	if (found == -EBADMSG) {
-		ctx_log(prog->ctx, OCP_LOG_WARN, "without places in the source: %s",
+		ctx_log(prog->ctx, OCP_LOG_WARN, "cannot read source lines: %s",
 			ocp_error(prog->ctx));
 		return 1;
 	}
@@ -162,8 +165,7 @@ static int ask_table(const struct ocp_program *prog, struct place *const *asked,
 		join(&table, base_found && table.base_va ? base.va - table.base_va : 0, asked, n);
 	else if (found < 0)
 		ctx_log(prog->ctx, OCP_LOG_WARN,
-			"%s: without places in the source: section " PLACES_SECTION
-			" is damaged: %s",
+			"%s: cannot read source lines: section " PLACES_SECTION " is damaged: %s",
 			elf_file_name(prog->elf), why);
 	return 1;
 }

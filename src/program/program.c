@@ -5,26 +5,26 @@
  * A site is 6 bytes of code:
  *
  *	site+0	90		nop, where uprobes go (reads 0xcc while one is on it)
- *	site+1	3d d32		cmp $d32,%eax	disabled: sets flags that nobody reads
+ *	site+1	3d d32		cmp $d32,%eax	disabled: sets flags that no code reads
  *	site+1	e8 d32		call wrapper	enabled: the same displacement
  *
- * so one byte switches it. A program that the ppx has given probes, but that was not post-linked,
- * has no notes; its dormant probes are found in its code (dormant/dormant.c), are longer, and
- * switched by a byte as well. Whatever a site is, it says itself how long it is and which byte of
- * it has which two values.
+ * so one byte switches it. A program with probes of the ppx that was not post-linked has no notes.
+ * Its dormant probes are found in its code (dormant/dormant.c); they are longer, and one byte
+ * switches them too. struct site has the length of each site, the offset of that byte and its two
+ * values.
  *
- * Many sites can bear one name (inlining, several compilation units), and
- * a name is what users switch: a probe is all the sites of one name.
+ * Many sites can have the same name (inlining, several compilation units). Users switch names: a
+ * probe is all the sites of one name.
  *
- * Linkers other than GNU ld drop what nothing refers to with --gc-sections: the semaphores of a
- * program that asks none of them, and with them .stapsdt.base. The note then has 0 for the base,
- * and for the semaphore its offset in the section that was dropped, 0 for the first. Such a probe
- * is its sites alone: they are switched, and they say what its state is.
+ * With --gc-sections, linkers other than GNU ld drop sections without references: the semaphores of
+ * a program that reads none of them, and .stapsdt.base. The note then has base 0, and instead of
+ * the semaphore's address its offset in the dropped section, which is 0 for the first one. Only the
+ * sites of such a probe are switched, and they tell its state.
  *
- * Three steps: the notes of OCaml's providers (or dormant probes) are read into sites as they
- * stand; the addresses are then resolved (prelink correction, the semaphore's two halves) and
- * checked against the program headers, so that whoever uses them later cannot be led outside of the
- * program; and the sites are grouped by name.
+ * There are three steps. The notes of OCaml's providers, or the dormant probes, are read into
+ * sites. The addresses are resolved (prelink correction, the two halves of the semaphore) and
+ * checked against the program headers, so that later users of the sites stay within the program.
+ * The sites are grouped by name.
  */
 #include "program/program.h"
 
@@ -41,12 +41,12 @@
 #include "program/wrapper_args.h"
 #include "base/plural.h"
 
-/* 100 000 sites take 10 MB of notes; whatever claims more than this is lying. */
+/* The limit for all notes; 100 000 sites take 10 MB. */
 #define MAX_NOTE_BYTES (UINT64_C(256) << 20)
-/* Of which each takes so much at most, on average, where their number is limited. */
+/* The limit for the average size of a note if the number of sites is limited. */
 #define NOTE_BYTES_A_SITE 512
 
-/* A set of names while sites are collected: open addressing, values are probe numbers + 1. */
+/* The names, while sites are collected: open addressing; the values are probe numbers + 1. */
 struct name_table {
 	uint32_t *slots;
 	size_t mask;
@@ -72,7 +72,7 @@ static int name_table_init(struct ocp_ctx *ctx, struct name_table *table, size_t
 	return table->slots ? 0 : ctx_no_memory(ctx);
 }
 
-/* The number of the probe called NAME; a new one if it was not seen before. */
+/* The number of the probe called NAME; a new number for a new name. */
 static uint32_t intern(struct ocp_program *prog, struct name_table *table, const char *name)
 {
 	size_t slot = hash_name(name) & table->mask;
@@ -100,7 +100,7 @@ static int bad_note(struct ocp_program *prog, uint64_t off, const char *why)
 			 elf_file_name(prog->elf), off, why);
 }
 
-/* Walk all notes: count those of OCaml's providers and, if SITES are allocated, collect them. */
+/* Count the notes of OCaml's providers and, if SITES are allocated, collect them. */
 static int walk_notes(struct ocp_program *prog, const struct elf_section *section,
 		      struct name_table *table, size_t *count)
 {
@@ -180,7 +180,7 @@ static int compare_u64(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Provider `ocaml` stands for two generations: see which one this file is of. */
+/* Two generations have provider `ocaml`: find the one of this file. */
 static int tell_v0_apart(struct ocp_program *prog)
 {
 	struct abi_semaphores semaphores = { 0 };
@@ -229,9 +229,7 @@ out:
 	return found < 0 ? found : 0;
 }
 
-/*
- * A prelinker moved .stapsdt.base to BASE_VA: everything moved by as much. A missing site stays 0.
- */
+/* A prelinker moved .stapsdt.base to BASE_VA, and all else by as much. A missing site stays 0. */
 static void correct_prelink(struct site *site, uint64_t base_va)
 {
 	uint64_t noted_base = site->tracer_semaphore_va;
@@ -256,7 +254,7 @@ static int check_code(struct ocp_program *prog, const struct site *site)
 	const struct elf_segment *seg = elf_file_segment_of(prog->elf, site->va, site->n_bytes);
 
 	if (!seg || !seg->executable || site->va - seg->va + site->n_bytes > seg->file_bytes)
-		return bad_site(prog, site, "site is outside of the program's code");
+		return bad_site(prog, site, "site is outside the program's code");
 	return 0;
 }
 
@@ -266,13 +264,13 @@ static int check_semaphore(struct ocp_program *prog, const struct site *site, ui
 
 	if (!seg || !seg->writable || site->semaphore_va % 2 != 0)
 		return bad_site(prog, site,
-				"semaphore is odd or outside of the program's writable data");
+				"semaphore is odd or outside the program's writable data");
 	return 0;
 }
 
 /*
- * Has the linker dropped the semaphore, and .stapsdt.base with it, but kept the site? An offset is
- * lower than all that the program can write to: every semaphore has a site, which takes more room.
+ * Has the linker dropped the semaphore and .stapsdt.base, but kept the site? The note then has an
+ * offset, which is below all writable addresses: each semaphore has a site, which is larger.
  */
 static bool has_lost_semaphore(const struct ocp_program *prog, const struct site *site)
 {
@@ -341,7 +339,7 @@ static int compare_sites(const void *a, const void *b)
 	return x->va < y->va ? -1 : x->va > y->va;
 }
 
-/* Number the probes by name and lay each one's sites together, by address. */
+/* Sort the probes by name and their sites by probe and address. */
 static int group_sites(struct ocp_program *prog)
 {
 	struct site *grouped = calloc(prog->n_sites, sizeof(*grouped));
@@ -381,7 +379,7 @@ static int group_sites(struct ocp_program *prog)
 	return 0;
 }
 
-/* Sites of DORMANT, added behind those that there are. There is room for them. */
+/* Append the sites of DORMANT. There is room for them. */
 static int add_dormant(struct ocp_program *prog, const struct dormant *dormant, bool is_external,
 		       struct name_table *table)
 {
@@ -450,7 +448,7 @@ int program_add_external(struct ocp_program *prog, const struct dormant *externa
 	prog->probes = probes ? probes : prog->probes;
 	err = sites && probes ? name_table_init(prog->ctx, &table, n_sites)
 			      : ctx_no_memory(prog->ctx);
-	/* Names keep their numbers. */
+	/* The numbers of names stay the same. */
 	prog->n_probes = err ? n_probes : 0;
 	for (size_t i = 0; !err && i < n_probes; i++)
 		intern(prog, &table, probes[i].name);
@@ -478,7 +476,7 @@ static int read_dormant(struct ocp_program *prog)
 	return dormant->n_sites ? collect_dormant(prog) : 0;
 }
 
-/* Before they are read. */
+/* Check the size before the notes are read. */
 static int check_note_bytes(struct ocp_program *prog, const struct elf_section *section)
 {
 	const uint64_t max = (uint64_t)prog->max_sites * NOTE_BYTES_A_SITE;
@@ -518,7 +516,7 @@ static int read_probes(struct ocp_program *prog)
 	return err || !prog->n_sites ? err : group_sites(prog);
 }
 
-/* FD is the caller's still. */
+/* FD still belongs to the caller. */
 static int read_program(struct ocp_ctx *ctx, int fd, const struct file_origin *origin,
 			struct ocp_program **out)
 {

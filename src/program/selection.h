@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which probes are meant by items. There are two ways to ask: for each probe, whether it is meant
- * (selection_takes), where probes come file by file; and for all probes at once, which of them are
- * meant (selection_choose and its parts).
+ * Finding the probes that items describe. There are two ways: selection_takes tells for one probe
+ * whether an item describes it, if probes come file by file; selection_choose and its parts find
+ * all described probes in a list.
  */
 #ifndef PROGRAM_SELECTION_H
 #define PROGRAM_SELECTION_H
@@ -16,7 +16,7 @@
 struct selected;
 
 struct selection {
-	struct selected **items; /* in the order in which they were added; without those of ALL */
+	struct selected **items; /* in the order of selection_add; without ITEM_ALL_PROBES */
 	size_t n, n_regexps;
 	void *names; /* those of ITEM_PROBE, see tsearch(3) */
 	bool all;
@@ -24,24 +24,24 @@ struct selection {
 
 void selection_free(struct selection *selection);
 
-/* ITEM is copied. -EINVAL: a name that is there already, or no regular expression. */
+/* ITEM is copied. -EINVAL: a name was given twice, or a regular expression is wrong. */
 int selection_add(struct ocp_ctx *ctx, struct selection *selection, const struct item *item);
 
-/* Item number I, without those of ITEM_ALL_PROBES; NULL behind the last. */
+/* Item number I, not counting ITEM_ALL_PROBES; NULL after the last one. */
 const struct item *selection_item(const struct selection *selection, size_t i);
 
 bool selection_is_empty(const struct selection *selection);
-/* Is NAME meant? Remembers which items have been of use. */
+/* Does an item describe NAME? Marks the item as used. */
 bool selection_takes(struct selection *selection, const char *name);
 
 /*
- * -ENOENT with a sentence for an item that has taken nothing so far. NAMES[0..N) are those there
- * are, WHERE says in what.
+ * -ENOENT, with a message, if an item has described no probe so far. NAMES[0..N) are the probes,
+ * and WHERE names their program.
  */
 int selection_check_used(struct ocp_ctx *ctx, const struct selection *selection,
 			 const char *const *names, size_t n, const char *where);
 
-/* The sentence for NAME, which is none of NAMES[0..N). Returns -ENOENT. */
+/* Record the error that NAME is not in NAMES[0..N). Returns -ENOENT. */
 int selection_unknown(struct ocp_ctx *ctx, const char *name, const char *const *names, size_t n,
 		      const char *where);
 
@@ -50,16 +50,15 @@ int selection_unknown(struct ocp_ctx *ctx, const char *name, const char *const *
 struct probe_names {
 	const char *const *names; /* ascending, each once */
 	size_t n;
-	const char *where; /* they are, for messages */
+	const char *where; /* their program, for messages */
 };
 
-/* Takes the probe of this number. What it returns, unless 0, ends the choice, and is its result. */
+/* Takes the probe with this number. A return value other than 0 ends the choice with it. */
 typedef int (*take_probe_fn)(void *data, size_t probe);
 
 /*
- * Have TAKE called with the probe called NAME; with every probe that matches RE, of which TEXT is
- * the source; and with every probe that SELECTION means, item by item. -ENOENT with a sentence if
- * there is none.
+ * Call TAKE with the probe called NAME; with each probe that matches RE, whose source is TEXT; with
+ * each probe that SELECTION describes, item by item. -ENOENT, with a message, if there is none.
  */
 int choose_name(struct ocp_ctx *ctx, const struct probe_names *among, const char *name,
 		take_probe_fn take, void *data);

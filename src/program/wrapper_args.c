@@ -2,19 +2,19 @@
 /*
  * Arguments on the stack, in executables of the forked compilers.
  *
- * These compilers write the notes of a unit when all its code is out, and compute `N(%rsp)` from
- * what their last probe has left in the variables that describe the stack frame. N is too high by 8
- * in most units, for the return address of the last wrapper, and by 24 if that probe stood inside a
- * `try`. It can be wrong by other amounts. Register operands are right.
+ * These compilers write the notes of a unit after all its code. They compute `N(%rsp)` from the
+ * stack frame as the last probe of the unit has left it in the emitter's variables. In most units N
+ * is too high by 8, for the return address of the last wrapper; it is too high by 24 if that probe
+ * was inside a `try`. Other errors are possible. Register operands are right.
  *
- * The handler gets the right values, so the place is read from the wrapper that loads them
- * (dormant/x86_wrapper.c). Only what the wrapper proves is believed: a stack operand has the place
- * from which the wrapper takes the handler's parameter of the same number, and the wrapper must
- * agree with every register operand of the note. Else the place is unknown.
+ * The handler gets the right values, so the places are read from the wrapper that loads them
+ * (dormant/x86_wrapper.c). A stack operand gets the place from which the wrapper takes the
+ * handler's parameter of the same number. The wrapper must agree with each register operand of the
+ * note; otherwise the places are unknown.
  *
- * Sites that our own post-linker made are left as they are. Their notes are right, and they have
- * no wrapper: they call a `pop` inside of themselves (link/x86_write.c). Nothing like that is known
- * of provider ocaml_2.
+ * Sites of the post-linker are left alone. Their notes are right, and they have no wrapper: they
+ * call a `pop` within the site (link/x86_write.c). Provider ocaml_2 is not known to have this
+ * fault.
  */
 #include "program/wrapper_args.h"
 
@@ -28,14 +28,14 @@
 
 enum {
 	WINDOW_BYTES = 16384,
-	WRAPPER_BYTES = 4096,	/* at most, up to its call */
-	PLACE_BYTES = 32,	/* of one operand's place, which the note has in at least 2 */
-	LINKED_SITE_BYTES = 13, /* ours: nop, cmp, jmp, pop */
+	WRAPPER_BYTES = 4096,	/* the most up to its call */
+	PLACE_BYTES = 32,	/* the longest place of an operand; in the note it has at least 2 */
+	LINKED_SITE_BYTES = 13, /* of the post-linker: nop, cmp, jmp, pop */
 };
 
 static const char stack_suffix[] = "(%rsp)";
 
-/* Code from the file, by address. Sites follow each other closely, and so do wrappers. */
+/* A part of the file's code. Sites are close to each other, and so are wrappers. */
 struct window {
 	uint8_t bytes[WINDOW_BYTES];
 	struct x86_code code;
@@ -53,7 +53,7 @@ enum operand_kind {
 	OPERAND_REGISTER,
 	OPERAND_STACK,
 	OPERAND_CONSTANT,
-	OPERAND_DISPROVED, /* a register, but the wrapper says another place */
+	OPERAND_DISPROVED, /* a register, but the wrapper has another place */
 };
 
 /* SIZE@PLACE, a part of a note's string. */
@@ -64,11 +64,11 @@ struct operand {
 	unsigned int reg;
 };
 
-/* Operands of one site; those beyond are not looked at. */
+/* The operands of one site; more than fit here are ignored. */
 struct operands {
 	struct operand list[X86_WRAPPER_PARAMS];
 	size_t n;
-	bool all_known; /* as many as these, and each of a kind that is followed */
+	bool all_known; /* all fit here, and each is of a supported kind */
 };
 
 static bool is_stack(const char *place, size_t n)
@@ -135,8 +135,8 @@ static void read_operands(const char *text, struct operands *operands)
 /* ---- code ----------------------------------------------------------------------------------- */
 
 /*
- * Let WINDOW hold WANTED bytes from VA on, or as many as the segment's code has; *POS is where VA
- * is in it. *HAS is false if VA is no code.
+ * Read WANTED bytes from VA on into WINDOW, or less at the end of the segment. *POS is the offset
+ * of VA in it. *HAS is false if VA is not code.
  */
 static int look_at(const struct reader *reader, struct window *window, uint64_t va, size_t wanted,
 		   size_t *pos, bool *has)
@@ -154,7 +154,7 @@ static int look_at(const struct reader *reader, struct window *window, uint64_t 
 	if (va >= window->code.va && *pos <= window->code.n_bytes &&
 	    window->code.n_bytes - *pos >= wanted)
 		return 0;
-	/* Sites and wrappers of a unit are in ascending or descending order. */
+	/* The sites and wrappers of a unit are in ascending or descending order. */
 	first = va - seg->va > WINDOW_BYTES / 2 ? va - WINDOW_BYTES / 2 : seg->va;
 	n = end - first < WINDOW_BYTES ? end - first : WINDOW_BYTES;
 	*pos = (size_t)(va - first);
@@ -163,7 +163,7 @@ static int look_at(const struct reader *reader, struct window *window, uint64_t 
 	return elf_file_read(elf, seg->off + (first - seg->va), window->bytes, (size_t)n);
 }
 
-/* Does the site at CODE, of N bytes with what follows it, call a pop of its own? */
+/* Does the site at CODE, which has N bytes, call a pop within the site? */
 static bool is_post_linked(const uint8_t *code, size_t n, int32_t displacement)
 {
 	enum { JUMP_SHORT = 0xeb, JUMP_NEAR = 0xe9, REX_B = 0x41, POP = 0x58 };
@@ -177,8 +177,8 @@ static bool is_post_linked(const uint8_t *code, size_t n, int32_t displacement)
 }
 
 /*
- * Where the N parameters of SITE's handler are. *IS_OURS, and nothing else: the post-linker made
- * the site. *FAULT, if it is not NULL: nothing is known.
+ * Find the places of the N parameters of SITE's handler. If the post-linker made the site, only
+ * *IS_OURS is set. If *FAULT is not NULL, no place is known.
  */
 static int find_places(struct reader *reader, const struct site *site, size_t n,
 		       struct x86_place *places, bool *is_ours, const char **fault)
@@ -193,7 +193,7 @@ static int find_places(struct reader *reader, const struct site *site, size_t n,
 		return err;
 	code = reader->sites.bytes + pos;
 	n_bytes = has ? reader->sites.code.n_bytes - pos : 0;
-	/* Of segments that overlap another one was asked when the site was checked. */
+	/* If segments overlap, another one was checked when the site was resolved. */
 	*fault = "the site is not whole in the file";
 	if (n_bytes < SITE_BYTES)
 		return 0;
@@ -224,9 +224,7 @@ static bool agrees(const struct operand *operand, const struct x86_place *place)
 	}
 }
 
-/*
- * NULL, or why no stack operand is known. Registers that the wrapper does not confirm are marked.
- */
+/* Returns NULL, or why no stack operand is known. Marks registers that the wrapper disproves. */
 static const char *compare(struct operands *operands, const struct x86_place *places)
 {
 	const char *fault = NULL;
@@ -243,7 +241,7 @@ static const char *compare(struct operands *operands, const struct x86_place *pl
 	return fault;
 }
 
-/* Write OPERAND with what is known of its place; returns the end. PLACE is NULL if nothing is. */
+/* Write OPERAND with PLACE, which is NULL if it is unknown. Returns the end. */
 static char *put_operand(char *to, const struct operand *operand, const struct x86_place *place)
 {
 	const bool is_stack = operand->kind == OPERAND_STACK;
@@ -261,7 +259,7 @@ static char *put_operand(char *to, const struct operand *operand, const struct x
 	return stpcpy(to, stack_suffix);
 }
 
-/* The text that stands for NOTE. PLACES are those of OPERANDS, the first ones of the note. */
+/* Make the corrected text of NOTE. PLACES are those of OPERANDS, its first operands. */
 static struct corrected_args *correct(const char *note, const struct operands *operands,
 				      const struct x86_place *places, const char *fault)
 {
@@ -305,7 +303,7 @@ static int correct_site(struct reader *reader, struct site *site)
 	if (err || is_ours)
 		return err;
 	if (!operands.all_known)
-		fault = "its note has operands that are not followed";
+		fault = "its note has operands of an unsupported kind";
 	if (!fault)
 		fault = compare(&operands, places);
 	site->corrected = correct(site->args, &operands, places, fault);

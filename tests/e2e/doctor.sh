@@ -174,7 +174,7 @@ test_what_cannot_be_repaired() {
 	poke $((first + 1)) 0xcc  # a debugger's breakpoint
 	poke $((second + 1)) 0xe8 # and a killed tool
 	doctor 1
-	says "^plain: site $first .*: somebody's breakpoint is on the byte to be switched: 90 cc"
+	says "^plain: site $first .*: a breakpoint is on the byte to be switched: 90 cc"
 	doctor 1 --fix
 	says '^fixed: 1 probe: 0 sites switched on, 1 off'
 	says "^left: plain: site $first"
@@ -362,7 +362,7 @@ test_an_undo_that_fails() {
 	eq "$status" 1 "status"
 	matches "$(head -n 1 "$TMP/err")" "^ocaml-probes: warning: cannot undo: pid $TARGET: cannot write at 0x[0-9a-f]+: Input/output error"
 	eq "$(sed 1d "$TMP/err")" "ocaml-probes: pid $TARGET: 2 probes could not be switched back
-hint: the journal has a record of it: \`ocaml-probes doctor -pid $TARGET --fix\` switches back the rest"
+hint: run \`ocaml-probes doctor -pid $TARGET --fix\` to switch back the rest from the undo journal"
 	[[ $(memory_of "$TARGET") != "$before" ]]
 	doctor 0 --fix
 	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"

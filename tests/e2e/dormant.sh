@@ -296,7 +296,7 @@ test_code_that_is_not_the_file_s() {
 		kill -STOP "$TARGET"
 		await_stopped
 		printf '\x01' | dd of="/proc/$TARGET/mem" bs=1 seek=$((address + offset)) conv=notrunc status=none
-		check_error 1 "probe 'alpha': site .*is not the code that the program's file has there: 48 8d " \
+		check_error 1 "probe 'alpha': site .*differs from the code in the program's file: 48 8d " \
 			attach -pid "$TARGET" -enable-all
 		eq "$("$TOOL" info -pid "$TARGET" | grep -c enabled)" 0 "enabled probes"
 		eq "$("$TOOL" info -pid "$TARGET" --sites | awk '$1 == "alpha" { print $2 }')" damaged

@@ -77,7 +77,7 @@ crossed 1002 2 5"
 crossed ? 2 ?"
 	eq "$(sed -n "s/.*warning: \(probe '.*': ? is an argument .* not known\).*: /\1: /p" "$TMP/err" | sort)" \
 		"probe 'crossed': ? is an argument whose place is not known: the probe's note and its wrapper disagree
-probe 'unclear': ? is an argument whose place is not known: the wrapper's code is not one that is known" \
+probe 'unclear': ? is an argument whose place is not known: the wrapper has unknown code" \
 		"$(cat "$TMP/err")"
 }
 
@@ -134,12 +134,12 @@ PY
 by_8 8@16(%rsp) 8@%rbx 8@40(%rsp) / None
 crossed 8@? 8@%rbx 8@? / the probe's note and its wrapper disagree
 framed 8@%rdx 8@88(%rsp) 8@%r10 8@96(%rsp) / None
-unclear 8@? 8@%rbx 8@? / the wrapper's code is not one that is known"
+unclear 8@? 8@%rbx 8@? / the wrapper has unknown code"
 	"$TOOL" info -pid "$TARGET" --sites >"$TMP/table" 2>"$TMP/err"
 	grep -Eq '^unclear .* 8@\? 8@%rbx 8@\? ' "$TMP/table" || fail "$(cat "$TMP/table")"
 	eq "$(cat "$TMP/err")" \
 		"ocaml-probes: probe 'crossed': ? is an argument whose place is not known: the probe's note and its wrapper disagree
-ocaml-probes: probe 'unclear': ? is an argument whose place is not known: the wrapper's code is not one that is known"
+ocaml-probes: probe 'unclear': ? is an argument whose place is not known: the wrapper has unknown code"
 	eq "$("$TOOL" info -pid "$TARGET" --sites -quiet 2>&1 >/dev/null)" "" "with -quiet"
 }
 
@@ -166,8 +166,8 @@ test_bpftrace_reads_the_same() {
 	# shellcheck disable=SC2016
 	grep -qF '$a1 = (uint64)arg1;' "$TMP/out" || fail "$(cat "$TMP/out")"
 	eq "$(grep '^# unclear' "$TMP/out")" \
-		"# unclear: arg0 is left out where its place is not known: the wrapper's code is not one that is known.
-# unclear: arg2 is left out where its place is not known: the wrapper's code is not one that is known."
+		"# unclear: arg0 is left out where its place is not known: the wrapper has unknown code.
+# unclear: arg2 is left out where its place is not known: the wrapper has unknown code."
 	for program in genuine genuine_v0; do
 		"$TOOL" bpftrace -prog "$BINARIES/$program" args unclear >"$TMP/out"
 		# shellcheck disable=SC2016

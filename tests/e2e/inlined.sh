@@ -152,7 +152,7 @@ hint: \`ocaml-probes info -pid PID\` shows them in a process that has loaded it"
 test_post_linker() {
 	local status
 	build_all
-	grep -q 'inlined_plugin.cmxs: warning: 1 site(s) of probes of other files' "$TMP/warnings" || fail "$(cat "$TMP/warnings")"
+	grep -q "inlined_plugin.cmxs: warning: 1 inlined site of other files' probes left dormant" "$TMP/warnings" || fail "$(cat "$TMP/warnings")"
 	for file in inlined_plugin.cmxs inlined_plugin_plain.cmxs inlined_plugin_own.cmxs inlined_plugin_own_plain.cmxs; do
 		cp "$TMP/$file" "$TMP/before"
 		status=0
@@ -160,14 +160,14 @@ test_post_linker() {
 		eq "$status" 1 "$file: status of --check --strict: $(cat "$TMP/out" "$TMP/err")"
 		[[ $(cat "$TMP/out" "$TMP/err") != *"nothing to do"* ]] || fail "$file: $(cat "$TMP/out")"
 		"$LINK" --check -v "$TMP/$file" >"$TMP/out" 2>"$TMP/err"
-		eq "$(cat "$TMP/err")" "ocaml-probes-link: $TMP/$file: warning: 1 site(s) of probes of other files, which were inlined here, stay dormant: ocaml-probes finds them in the process, gdb, perf and bpftrace do not" "$file: warning"
+		eq "$(cat "$TMP/err")" "ocaml-probes-link: $TMP/$file: warning: 1 inlined site of other files' probes left dormant: ocaml-probes finds them in the process; gdb, perf and bpftrace do not" "$file: warning"
 		eq "$(grep -c 'a probe of another file at 0x[0-9a-f]* in camlInlined_plugin.*: stays dormant$' "$TMP/out")" 1 "$file: $(cat "$TMP/out")"
 		cmp "$TMP/$file" "$TMP/before"
 	done
 	eq "$("$LINK" --check "$TMP/inlined_plugin.cmxs" 2>/dev/null)" \
-		"$TMP/inlined_plugin.cmxs: no probes of its own, 1 site(s) of other files' probes" "what --check says"
+		"$TMP/inlined_plugin.cmxs: no probes of its own, 1 site of other files' probes" "what --check says"
 	eq "$("$LINK" --check "$TMP/inlined_plugin_own_plain.cmxs" 2>/dev/null)" \
-		"$TMP/inlined_plugin_own_plain.cmxs: 1 site(s) of 1 probe(s) can be converted, 0 probe_is_enabled" "what --check says"
+		"$TMP/inlined_plugin_own_plain.cmxs: 1 site of 1 probe can be converted, 0 probe_is_enabled" "what --check says"
 	"$LINK" --check --strict "$TMP/host_plain" >"$TMP/out" 2>&1 || fail "$(cat "$TMP/out")"
 }
 

@@ -309,7 +309,7 @@ test_no_journal() {
 	eq "$(cat "$TMP/out")" "" "what it says"
 	[[ $("$TOOL" info -pid "$TARGET") != *disabled* ]] || fail "not all on"
 	"${as_user[@]}" "$TMP/tool" attach -pid "$TARGET" -disable-all -verbose >"$TMP/out" 2>&1
-	matches "$(cat "$TMP/out")" "no journal, so that doctor could not undo this if we are killed: $dir"
+	matches "$(cat "$TMP/out")" "no undo journal: doctor cannot undo this if the tool is killed: $dir"
 	rm "$dir"
 }
 

@@ -378,7 +378,7 @@ test_check_changes_nothing() {
 	n=$(notes "$P/places" | wc -l)
 	cp "$P/places_plain" "$TMP/x"
 	eq "$("$LINK" --check "$TMP/x")" \
-		"$TMP/x: $n site(s) of $(notes "$P/places" | cut -d' ' -f1 | sort -u | wc -l) probe(s) can be converted, 1 probe_is_enabled"
+		"$TMP/x: $n sites of $(notes "$P/places" | cut -d' ' -f1 | sort -u | wc -l) probes can be converted, 1 probe_is_enabled"
 	eq "$("$LINK" --check --verbose "$TMP/x" | grep -c ' in caml.*: can be converted$')" "$n"
 	cmp "$TMP/x" "$P/places_plain"
 	eq "$("$LINK" --check "$P/places_bare")" "$P/places_bare: no probes, nothing to do"
@@ -450,7 +450,7 @@ in camlPlaces__empty_[0-9]+: stays dormant: the marker's address is not compared
 
 	fails 1 "$LINK" --strict "$TMP/x"
 	matches "$(head -n2 "$TMP/stderr")" "$warning\$"
-	eq "$(tail -n1 "$TMP/stderr")" "ocaml-probes-link: $TMP/x: 1 probe(s) cannot be converted, see above"
+	eq "$(tail -n1 "$TMP/stderr")" "ocaml-probes-link: $TMP/x: 1 probe cannot be converted, see above"
 	cmp "$TMP/x" "$TMP/before"
 
 	fails 0 "$LINK" "$TMP/x"

@@ -37,7 +37,7 @@ unknown: probe 'alpa': no such probe in $LOOP
 unknown in a pair: probe 'nothing': no such probe in $LOOP
 NUL in a name: probe \"alpha\\000\": holds a NUL character
 off already: probe 'alpha': is disabled already
-both ways: probe 'beta': to be enabled and disabled at once
+both ways: probe 'beta': cannot be enabled and disabled at once
 a pair of one: pair 'beta,beta': the same name twice, a pair is two probes
 nothing was done: alpha=false beta=false gamma=false
 nothing: fine

@@ -147,7 +147,7 @@ test_the_first_thread_has_ended() {
 	start_states leader
 	first=$TARGET
 	wait_for '[[ $(state) = Z ]]'
-	check_error 5 "its first thread has ended" attach -pid "$TARGET" -enable-all
+	check_error 5 "the main thread has exited; the other threads cannot be reached through this pid" attach -pid "$TARGET" -enable-all
 	thread=$(find "/proc/$first/task" -mindepth 1 -maxdepth 1 ! -name "$first" -printf %f)
 	"$TOOL" attach -pid "$thread" -enable-all
 	eq "$("$TOOL" info -pid "$thread" | xargs)" "reused enabled states_only enabled"

@@ -134,7 +134,7 @@ static void contradictions_are_refused_at_once(void **state)
 	assert_int_equal(ocp_actions_enable_pair(a, "w", "x"), -EINVAL);
 	assert_int_equal(ocp_actions_enable_pair(a, "w", "y"), -EINVAL);
 	assert_int_equal(ocp_actions_disable(a, "y"), -EINVAL);
-	assert_string_equal(ocp_error(f->ctx), "probe 'y': to be enabled and disabled at once");
+	assert_string_equal(ocp_error(f->ctx), "probe 'y': cannot be enabled and disabled at once");
 	assert_int_equal(ocp_actions_disable_pair(a, "z", "w"), -EINVAL);
 	assert_int_equal(ocp_actions_enable_pair(a, "w", "w"), -EINVAL);
 	assert_int_equal(ocp_actions_enable_regexp(a, "\\("), -EINVAL);
@@ -165,7 +165,7 @@ static void contradictions_that_only_the_probes_show(void **state)
 	assert_int_equal(ocp_actions_disable(f->actions, "a_start"), 0);
 	assert_int_equal(resolve(f, f->actions), -EINVAL);
 	assert_string_equal(ocp_error(f->ctx),
-			    "probe 'a_start': to be enabled and disabled at once");
+			    "probe 'a_start': cannot be enabled and disabled at once");
 }
 
 static void unknown_names_and_what_was_meant(void **state)

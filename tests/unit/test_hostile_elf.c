@@ -187,7 +187,7 @@ static void sites_outside_of_the_code(void **state)
 	bad[4] = UINT64_MAX - 2;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		note->site = bad[i];
-		expect_error(f, -EBADMSG, "site is outside of the program's code");
+		expect_error(f, -EBADMSG, "site is outside the program's code");
 	}
 }
 

@@ -293,9 +293,9 @@ static void files_that_are_no_journals(void **state)
 
 	assert_int_equal(mkdir(place->dir, 0700), 0);
 	put_journal(place, "1", "");
-	expect_none(place, "is damaged: it is no journal of this version");
+	expect_none(place, "is damaged: not a journal of this version");
 	put_journal(place, "1", "ocaml-probes journal 3\n");
-	expect_none(place, "it is no journal of this version");
+	expect_none(place, "not a journal of this version");
 	put_journal(place, ".temporary", "junk");
 	put_journal(place, "readme", "junk");
 	snprintf(path, sizeof(path), "%s/1", place->dir);
@@ -308,7 +308,7 @@ static void files_that_are_no_journals(void **state)
 	assert_int_equal(unlink(path), 0);
 	put_journal(place, "1", "x");
 	assert_int_equal(truncate(path, INT64_C(1) << 40), 0);
-	expect_none(place, "of a fit size");
+	expect_none(place, "not a regular file of uid");
 }
 
 /* A sound journal about this very process, with LINE among its actions and TAIL at its end. */

@@ -340,13 +340,13 @@ static void a_table_that_lies_is_not_believed(void **state)
 		{ too_few, "its size is not that of its entries" },
 		{ too_many_names, "its size is not that of its entries" },
 		{ too_short, "too short" },
-		{ no_end, "the names have no end" },
+		{ no_end, "the names are not terminated" },
 		{ outside, "a file has no name" },
 		{ far_outside, "a file has no name" },
 		{ nameless, "a file has no name" },
-		{ line_0, "no such line" },
-		{ line_of_32_bits, "no such line" },
-		{ unordered, "the sites are in no order" },
+		{ line_0, "a line or column is out of range" },
+		{ line_of_32_bits, "a line or column is out of range" },
+		{ unordered, "the sites are not sorted" },
 	};
 
 	(void)state;
@@ -378,7 +378,7 @@ static void notes_that_lie(void **state)
 		replace_section(&fixture, ".comment", words[i], sizeof(words[i]));
 		expect_nothing(&fixture, "note reaches past the end of its section");
 		fixture_section(&fixture, PLACES_SECTION)->sh_size = UINT64_C(1) << 40;
-		expect_nothing(&fixture, "without places in the source");
+		expect_nothing(&fixture, "cannot read source lines");
 		fixture_free(&fixture);
 	}
 }

@@ -230,7 +230,7 @@ class Scenario:
         """What is wrong after RUN."""
         problems = self.target.check()
         # What the tool says that it left on record, doctor undoes or takes away.
-        if "could not be switched back" in run.err or "cannot be removed" in run.err:
+        if "could not be switched back" in run.err or "cannot remove the undo journal" in run.err:
             fix = self.run("doctor", "-pid", str(self.target.pid), "--fix")
             if fix.status:
                 problems.append(f"doctor does not repair it: {fix.status} {fix.out} {fix.err}")

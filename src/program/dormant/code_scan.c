@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The scan looks at every byte of the code as if an instruction started there, so it needs neither
- * a disassembler nor symbols. That a byte inside of another instruction looks like a load, points
- * exactly at a marker and is followed by the comparison and the jump of a dormant probe is beyond
- * chance. What loads a marker and does not match is put down as a failure.
+ * The scan tries each byte of the code as the start of an instruction, so it needs neither a
+ * disassembler nor symbols. A false match is practically impossible: a byte within another
+ * instruction would have to look like a load, point exactly at a marker, and be followed by the
+ * comparison and the jump of a dormant probe. A load of a marker that does not match is reported.
  */
 #include "program/dormant/code_scan.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A file that claims more is lying: each takes a few hundred bytes here. */
+/* Limits for hostile files: each use takes a few hundred bytes. */
 enum { MAX_USES = 1 << 20, MAX_ARGS = 1 << 21 };
 
 /* A word of the GOT that the dynamic linker fills with a marker's address. */
@@ -38,9 +38,9 @@ static uint64_t external_value(const struct object *object, uint64_t slot_va)
 }
 
 /*
- * The address that the dynamic linker will store for RELA, or 0. Symbols resolve to the definition
- * in this file, if there is one: a marker's symbol bears the name of its compilation unit, which is
- * unique in a program.
+ * The address that the dynamic linker will store for RELA, or 0. A symbol resolves to the
+ * definition in this file, if there is one: the symbol of a marker contains the name of its
+ * compilation unit, which is unique in a program.
  */
 static uint64_t relocated_value(const struct object *object, const struct object_section *symbols,
 				const Elf64_Rela *rela)
@@ -109,7 +109,7 @@ static int find_slots(struct code_scan *scan)
 	return err;
 }
 
-/* What the word at VA holds when the program runs, if that is a marker's address. */
+/* The marker whose address the word at VA has when the program runs, or NULL. */
 static struct marker *marker_in_slot(const struct code_scan *scan, uint64_t va)
 {
 	const struct slot key = { .va = va }, *slot = NULL;
@@ -132,7 +132,7 @@ static int add_use(struct code_scan *scan, struct use **use)
 		struct use *uses;
 
 		if (more > MAX_USES)
-			return ctx_error(ctx, -EBADMSG, "more than %d sites are not believed",
+			return ctx_error(ctx, -EBADMSG, "more sites than the limit of %d",
 					 MAX_USES);
 		uses = reallocarray(scan->uses, more, sizeof(*uses));
 		if (!uses)
@@ -170,7 +170,7 @@ static int scan_section(struct code_scan *scan, const struct object_section *sec
 		use->load = load;
 		use->marker = marker;
 		if (marker->kind == MARKER_FOREIGN)
-			use->why_not = "a newer ppx wrote it, this version does not know the form";
+			use->why_not = "a newer ppx wrote it in an unsupported form";
 		else if (marker->kind == MARKER_SITE)
 			use->why_not = x86_match_site(&code, pos, &load, &use->site);
 		if (!use->why_not && pos < end_of_last)
@@ -192,7 +192,7 @@ static int compare_uses(const void *a, const void *b)
 
 /* ---- arguments ---------------------------------------------------------------------------- */
 
-/* Whose arguments are looked for. */
+/* The use whose arguments are searched. */
 struct args_search {
 	const struct code_scan *scan;
 	const struct marker *site;
@@ -308,7 +308,7 @@ static int find_all_args(struct code_scan *scan)
 		err = n_args <= MAX_ARGS
 			      ? find_args(scan, use)
 			      : ctx_error(scan->object->ctx, -EBADMSG,
-					  "more than %d arguments are not believed", MAX_ARGS);
+					  "more arguments than the limit of %d", MAX_ARGS);
 	}
 	return err;
 }

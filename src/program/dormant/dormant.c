@@ -2,17 +2,16 @@
 /*
  * From markers to sites.
  *
- *	markers		the strings that the ppx has left in the program's data (marker.c)
- *	-> uses		every instruction that loads a marker's address, checked with the code
- *			around it (code_scan.c, x86_site.c), and where the probe's arguments are
- *			there (x86_args.c)
- *	-> sites	for elf/program.c, which makes probes of them
+ *	markers		the strings that the ppx has put into the program's data (marker.c)
+ *	-> uses		each instruction that loads a marker's address, checked together with the
+ *			code around it (code_scan.c, x86_site.c), and the places of the probe's
+ *			arguments (x86_args.c)
+ *	-> sites	for program/program.c, which groups them into probes
  *
- * Nobody has made semaphores for these probes, but each marker starts with room for two counters,
- * and [%probe_is_enabled "x"] reads the second one of its own marker. So a probe has a counter in
- * the first marker of its sites, which stands for all of them, and one in each marker of its
- * queries. Queries of a name that has no site keep answering no, as they do in a file that was
- * post-linked.
+ * These probes have no semaphores, but each marker starts with room for two counters, and
+ * [%probe_is_enabled "x"] reads the second one of its own marker. So a probe has one counter in the
+ * first marker of its sites, for all sites, and one in each marker of its queries. Queries of a
+ * name without a site always answer no, as in a post-linked file.
  */
 #include "program/dormant/dormant.h"
 
@@ -26,13 +25,13 @@
 struct finder {
 	struct ocp_ctx *ctx;
 	const struct object *object;
-	bool is_external; /* the probes' names and sites elsewhere are another file's affair */
+	bool is_external; /* the markers are in other files */
 	struct marker_set set;
 	struct code_scan scan;
 	char **args;		  /* of each use */
-	char *next;		  /* where the next string or code goes in dormant->bytes */
-	uint64_t *name;		  /* of each probe, where it is in there + 1; 0: not yet */
-	struct marker_place last; /* of the site before: sites of one file stand together */
+	char *next;		  /* the place of the next string or code in dormant->bytes */
+	uint64_t *name;		  /* of each probe: its offset in there + 1; 0: not yet written */
+	struct marker_place last; /* of the site before, since sites of one file are adjacent */
 	const char *last_file;
 };
 
@@ -42,7 +41,7 @@ static bool is_query(const struct finder *finder, const struct marker *marker)
 	       (finder->is_external || finder->set.probes[marker->probe].marker);
 }
 
-/* The matcher knows more forms than can be said in a struct dormant_site. */
+/* The matcher accepts more forms than a struct dormant_site can describe. */
 static void refuse_unusual(struct finder *finder)
 {
 	for (size_t i = 0; i < finder->scan.n_uses; i++) {
@@ -56,7 +55,7 @@ static void refuse_unusual(struct finder *finder)
 		if (use->site.n_bytes > UINT8_MAX)
 			use->why_not = "its code is too long";
 		else if (opcode != (use->site.is_near ? 0x84 : 0x74))
-			use->why_not = "its jump is in no known form";
+			use->why_not = "its jump has an unknown form";
 	}
 }
 
@@ -80,7 +79,7 @@ static bool is_of_last_file(const struct finder *finder, const struct marker_pla
 	       memcmp(finder->last.file, place->file, (size_t)place->file_bytes) == 0;
 }
 
-/* How many sites there will be, and how many bytes their strings and code take at most. */
+/* Compute the number of sites, and an upper limit for the size of their strings and code. */
 static int measure(struct finder *finder, size_t *n_sites, size_t *n_bytes)
 {
 	struct marker_place place;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * ocamlopt inlines functions across modules, and a plugin's code may so have in it what a module of
- * its host program says. If that has a probe, the code of its site is in the plugin, but the marker
- * is in the host's data: the plugin loads its address from a word of the GOT, which the dynamic
- * linker fills with that of an undefined symbol (camlHost__1):
+ * ocamlopt inlines functions across modules, so the code of a plugin may contain functions of its
+ * host program. If such a function has a probe, the code of the site is in the plugin, but the
+ * marker is in the host's data. The plugin loads its address from a word of the GOT, which the
+ * dynamic linker fills with the address of an undefined symbol (camlHost__1):
  *
  *	mov camlHost__1@GOTPCREL(%rip),%rax
  *	cmp $1,%rax
  *	je ...
  *
- * What the marker says, and so the probe's name, stands in the other file only. Which file that is
- * shows in a process that has both (process/externals.c). The code alone tells that it is a site:
- * an address is compared to a constant by nothing else.
+ * Only the other file has the text of the marker, and so the probe's name. That file is known in a
+ * process that has mapped both (process/externals.c). The code alone proves that it is a site: no
+ * other code compares an address with a constant.
  */
 #include "program/dormant/external.h"
 
@@ -21,16 +21,16 @@
 
 #include "program/dormant/x86_site.h"
 
-/* A program with plugins exports all its symbols: 100 000 take some 6 MB. */
+/* A program with plugins exports all its symbols: 100 000 take about 6 MB. */
 #define MAX_TABLE_BYTES (UINT64_C(64) << 20)
 
-/* Are the symbols of OCaml's data named so? "caml", and the compilation unit. */
+/* Is this the name of a symbol of OCaml data: "caml" and the compilation unit? */
 static bool is_of_ocaml(const char *name, size_t room)
 {
 	return room > 5 && memcmp(name, "caml", 4) == 0 && name[4] >= 'A' && name[4] <= 'Z';
 }
 
-/* The name of SYMBOL, if it is one of OCaml's that is defined elsewhere; or NULL. */
+/* The name of SYMBOL if it is an OCaml symbol that is defined in another file; or NULL. */
 static const char *external_name(const Elf64_Sym *symbol, const uint8_t *strings,
 				 uint64_t string_bytes)
 {
@@ -71,7 +71,7 @@ int external_may_be_in(struct ocp_ctx *ctx, struct elf_file *elf, bool *may)
 	return err;
 }
 
-/* The name of the symbol that the dynamic linker is asked for by RELA, if it is such a one. */
+/* The name of the symbol of RELA, if it is such a symbol; or NULL. */
 static const char *name_of(const struct object_section *symbols,
 			   const struct object_section *strings, const Elf64_Rela *rela)
 {

@@ -11,20 +11,20 @@
 #include "elf/elf_file.h"
 
 /*
- * Might ELF refer to OCaml data of other files? Most libraries do not, and it takes one read of
- * their dynamic symbols to know.
+ * May ELF refer to OCaml data of other files? Most libraries do not. This takes one read of the
+ * dynamic symbols.
  */
 int external_may_be_in(struct ocp_ctx *ctx, struct elf_file *elf, bool *may);
 
 /*
- * Make the list of what OBJECT refers to in other files, by the address of the word: *EXTERNALS,
- * freed by the caller, with the names of the symbols inside of OBJECT's bytes and nothing else.
+ * List the references of OBJECT to other files, by the address of the GOT word. The caller frees
+ * *EXTERNALS. Only the address and the name are set; the names point into OBJECT's bytes.
  */
 int external_list(const struct object *object, struct object_external **externals, size_t *n);
 
 /*
- * Call FN(DATA, VA) for every place of the code that is a dormant probe, by its form, and takes its
- * marker from one of the EXTERNALS. Which probe that is nobody can say without the other file.
+ * Call FN(DATA, VA) for each place of the code that has the form of a dormant probe and loads its
+ * marker from one of the EXTERNALS. Only the other file has the name of that probe.
  */
 typedef void (*external_site_fn)(void *data, uint64_t va);
 void external_each_site(const struct object *object, const struct object_external *externals,

@@ -1,25 +1,30 @@
 // SPDX-License-Identifier: MIT
 /*
- * The ppx (tools/ocaml/ppx) makes `if Sys.opaque_identity MARKER == <0>` of every probe. MARKER is
- * a string constant; ocamlopt puts it into .data, 8-aligned, behind a header word:
+ * The ppx (tools/ocaml/ppx) turns each probe into `if Sys.opaque_identity MARKER == <0>`. MARKER is
+ * a string constant; ocamlopt puts it into .data, 8-aligned, after a header word:
  *
  *	-8   header      wosize << 10 | colour << 8 | 252 (String_tag)
- *	 0   u16, u16    two counters: a process that was never converted can be given probes whose
- *			 semaphores they are. In a converted file they stay 0
+ *	 0   u16, u16    two counters, the semaphores of a program that was not converted; in a
+ *			 converted file they stay 0
  *	 4   "P1:" KIND ":" NAME "@" FILE ":" LINE ":" COLUMN, perhaps "#" N, perhaps several "="
  *	 .   padding     the last byte of the last word is the number of padding bytes before it
  *
- * P1 is the version. KIND is the number of arguments for a site, followed by i for one that is
- * enabled from the start; A for what the arguments of the site at the same place are stored to, a
- * word each, and long enough for them by its "="; E for [%probe_is_enabled]; whatever else, a newer
- * ppx wrote. FILE is as the compiler was given it, with %XX for each byte that is not a letter, a
- * digit or one of _./-+; LINE counts from 1, COLUMN from 0. (An older ppx wrote '?' for these, and
- * "..." and the last 200 bytes of a longer FILE.) The location is what is shown of the probe's
- * sites, and makes every probe's string a different one: were two probes to share one, CSE might
- * load its address once for both, and a nested site would find the register changed.
+ * P1 is the version. KIND is
  *
- * A string only counts as a marker if header, padding and text all agree, so that a program which
- * merely mentions the format (the ppx itself does) has none.
+ *	a number	a site with that many arguments; an i follows if it starts enabled
+ *	A		the string to which the site at the same place stores its arguments, one
+ *			word each; the "=" make it long enough
+ *	E		[%probe_is_enabled]
+ *	any other	a newer ppx wrote it
+ *
+ * FILE is as given to the compiler, with %XX for each byte that is not a letter, a digit or one of
+ * _./-+; LINE counts from 1, COLUMN from 0. (An older ppx wrote '?' for these, and "..." and the
+ * last 200 bytes of a longer FILE.) The location is shown for the probe's sites. It also makes each
+ * probe's string unique: if two probes shared a string, CSE might load its address once for both,
+ * and a nested site would find the register changed.
+ *
+ * A string is a marker only if header, padding and text all agree. So a program that only mentions
+ * the format, such as the ppx itself, has none.
  */
 #include "program/dormant/marker.h"
 
@@ -39,7 +44,7 @@ enum {
 static const char magic[] = "\0\0\0\0P1:";
 
 enum { MAGIC_BYTES = sizeof(magic) - 1 };
-_Static_assert((int)MARKER_START_BYTES == (int)MAGIC_BYTES, "what a marker begins with");
+_Static_assert((int)MARKER_START_BYTES == (int)MAGIC_BYTES, "the start of a marker");
 
 bool marker_starts_with(const uint8_t bytes[MARKER_START_BYTES])
 {
@@ -47,8 +52,8 @@ bool marker_starts_with(const uint8_t bytes[MARKER_START_BYTES])
 }
 
 /*
- * Most files have a few KB of data that stays writable, and one read shows that no marker is in it.
- * What has more than all programs of OCaml is not looked at.
+ * Most files have a few KB of data that stays writable, and one read shows that it has no marker.
+ * A file with more data than any OCaml program is not searched.
  */
 enum { WINDOW_BYTES = 64 * 1024 };
 #define MAX_DATA_BYTES (UINT64_C(256) << 20)
@@ -102,7 +107,7 @@ static void parse_kind(const char *text, size_t n, struct marker *marker)
 	}
 }
 
-/* Parse TEXT, what follows the magic. False: not a marker after all. */
+/* Parse TEXT, the part after the magic. Returns false if it is not a marker. */
 static bool parse(const char *text, size_t n, struct marker *marker)
 {
 	const char *colon = memchr(text, ':', n);
@@ -136,7 +141,7 @@ static int append(struct ocp_ctx *ctx, struct marker_set *set, size_t *room,
 		struct marker *markers;
 
 		if (more > MAX_MARKERS)
-			return ctx_error(ctx, -EBADMSG, "more than %d probes are not believed",
+			return ctx_error(ctx, -EBADMSG, "more probes than the limit of %d",
 					 MAX_MARKERS);
 		markers = reallocarray(set->markers, more, sizeof(*markers));
 		if (!markers)
@@ -148,7 +153,7 @@ static int append(struct ocp_ctx *ctx, struct marker_set *set, size_t *room,
 	return 0;
 }
 
-/* Is the string at BYTES + POS a marker? Fills *MARKER but for its address. */
+/* Is the string at BYTES + POS a marker? Fills *MARKER, except its address. */
 static bool is_marker(const uint8_t *bytes, size_t n_bytes, size_t pos, struct marker *marker)
 {
 	size_t length;
@@ -228,7 +233,7 @@ static int look_for_magic(struct elf_file *elf, uint64_t off, uint64_t bytes, ui
 		if (err)
 			return err;
 		*found = memmem(window, n, magic, MAGIC_BYTES);
-		/* Again the last bytes, in which it may begin. */
+		/* Read the last bytes again: the magic may begin there. */
 		off += n - (MAGIC_BYTES - 1);
 		bytes -= n - (MAGIC_BYTES - 1);
 	}
@@ -260,7 +265,7 @@ int marker_may_be_in(struct ocp_ctx *ctx, struct elf_file *elf, bool *may)
 		err = look_for_magic(elf, segment->off + skipped, bytes - skipped, window, may);
 	}
 	free(window);
-	/* What is cut off is nothing that runs. */
+	/* A truncated file cannot run. */
 	return err == -EBADMSG ? 0 : err;
 }
 
@@ -317,7 +322,7 @@ bool marker_same_place(const struct marker *a, const struct marker *b)
 	       memcmp(a->where, b->where, (size_t)a->where_bytes) == 0;
 }
 
-/* Take ":" and a number off the end of the N bytes at TEXT. */
+/* Remove ":" and a number from the end of the N bytes at TEXT. */
 static bool take_number(const char *text, int *n, int *number)
 {
 	int at = *n, scale = 1;
@@ -346,7 +351,7 @@ bool marker_read_place(const struct marker *marker, struct marker_place *place)
 	return n > 0;
 }
 
-/* The byte that the three characters at C say: %XX. False: they do not. */
+/* Decode the byte of the three characters %XX at C. Returns false if they are not %XX. */
 static bool take_escape(const char *c, unsigned char *byte)
 {
 	const char hex[] = { c[1], c[2], '\0' };
@@ -376,7 +381,7 @@ struct marker *marker_set_find(const struct marker_set *set, uint64_t va)
 {
 	const struct marker key = { .va = va };
 
-	/* Nearly every address that is asked for lies outside of the markers' range. */
+	/* Nearly all addresses are outside the range of the markers. */
 	if (set->n_markers == 0 || va < set->markers[0].va ||
 	    va > set->markers[set->n_markers - 1].va)
 		return NULL;

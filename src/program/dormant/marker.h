@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The marker strings that the ppx leaves in the program's data: what they say, and the probes they
- * add up to. See marker.c for the format.
+ * The marker strings that the ppx puts into the program's data, and the probes that they form. See
+ * marker.c for the format.
  */
 #ifndef DORMANT_MARKER_H
 #define DORMANT_MARKER_H
@@ -13,7 +13,7 @@
 
 enum marker_kind {
 	MARKER_SITE,	   /* [%probe "name" handler] */
-	MARKER_ARGS,	   /* what the arguments of such a probe are stored to */
+	MARKER_ARGS,	   /* the string to which such a probe stores its arguments */
 	MARKER_IS_ENABLED, /* [%probe_is_enabled "name"] */
 	MARKER_FOREIGN,	   /* of a newer ppx */
 };
@@ -26,20 +26,20 @@ struct marker {
 	enum marker_kind kind;
 	size_t n_args; /* of a MARKER_SITE */
 	bool enabled_at_init;
-	bool is_loaded;	    /* an instruction that loads its address was found */
-	bool is_referenced; /* if not: something else may be its address */
+	bool is_loaded;	    /* a known instruction loads its address */
+	bool is_referenced; /* other bytes of the file may be its address */
 };
 
 /* All markers of one name. */
 struct marker_probe {
 	/*
-	 * The first one of a site that can be switched; NULL: there is none. See
+	 * The marker of the first site that can be switched; NULL: there is none. See
 	 * code_scan_find_probes.
 	 */
 	const struct marker *marker;
-	uint64_t semaphore_va; /* that the post-linker gives it */
-	bool enabled_at_init;  /* one of its sites at least asks for it */
-	bool disabled_at_init; /* one of its sites at least does not */
+	uint64_t semaphore_va; /* assigned by the post-linker */
+	bool enabled_at_init;  /* at least one of its sites starts enabled */
+	bool disabled_at_init; /* at least one of its sites starts disabled */
 };
 
 struct marker_set {
@@ -49,41 +49,41 @@ struct marker_set {
 	size_t n_probes;
 };
 
-/* Where a marker's probe stands in the source. */
+/* The place in the source of a marker's probe. */
 struct marker_place {
-	const char *file; /* as the marker has it: see marker_decode_file */
+	const char *file; /* encoded: see marker_decode_file */
 	int file_bytes;
 	int line, column; /* from 1, from 0 */
 };
 
-/* What a marker says is not longer. */
+/* The limit for the text of a marker. */
 enum { MARKER_MAX_BYTES = 4096 };
 
-/* Where the counters are in a marker: see marker.c. */
+/* The offset of OCaml's counter in a marker: see marker.c. */
 enum { MARKER_OCAML_COUNTER_OFF = 2 };
 
-/* Could there be markers in the file? Tells without a look at its sections; cheap. */
+/* May the file have markers? A cheap test that does not read the sections. */
 int marker_may_be_in(struct ocp_ctx *ctx, struct elf_file *elf, bool *may);
 
 int marker_set_read(const struct object *object, struct marker_set *set);
-/* The first bytes of a marker, which nearly nothing else begins with. */
+/* The number of first bytes that identify a marker. */
 enum { MARKER_START_BYTES = 7 };
 bool marker_starts_with(const uint8_t bytes[MARKER_START_BYTES]);
 
-/* The same of the markers that OBJECT's externals are. */
+/* The same for the markers that are OBJECT's externals. */
 int marker_set_read_external(const struct object *object, struct marker_set *set);
 void marker_set_free(struct marker_set *set);
 
-/* False: MARKER does not say it in a known way. */
+/* Returns false if the text of MARKER has an unknown format. */
 bool marker_read_place(const struct marker *marker, struct marker_place *place);
 
 /*
- * Write the file's name to TO, which has room for file_bytes + 1, and end it with a 0; returns its
+ * Write the file's name to TO, which has room for file_bytes + 1, with a terminating 0. Returns its
  * length. Control characters become '?'.
  */
 size_t marker_decode_file(const struct marker_place *place, char *to);
 
-/* Do the two belong to the same probe of the source? */
+/* Do A and B belong to the same probe of the source? */
 bool marker_same_place(const struct marker *a, const struct marker *b);
 
 /* The marker whose string starts at VA, or NULL. */

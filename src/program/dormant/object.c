@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All sections together. The largest programs' code and data are some 100 MB. */
+/* The limit for all sections. The largest programs have about 100 MB of code and data. */
 #define MAX_BYTES (UINT64_C(512) << 20)
 
 enum { MAX_SECTIONS = 1 << 14 };
@@ -112,7 +112,7 @@ static int read_section(void *data, const struct elf_section *section)
 	if (n_before == MAX_SECTIONS)
 		return ctx_error(object->ctx, -EBADMSG,
 				 "%s: section at offset 0x%" PRIx64
-				 ": more than %d of code and data are not believed",
+				 ": more sections of code and data than the limit of %d",
 				 elf_file_name(reading->elf), section->off, MAX_SECTIONS);
 	err = object_add(object, section, reading->segments, reading->n_segments);
 	if (err || object->n_sections == n_before)
@@ -165,7 +165,7 @@ bool object_read_data(const struct object *object, uint64_t va, uint64_t *word)
 	size_t low = 0, high = object->n_sections;
 	uint64_t at;
 
-	/* The last data section that starts at or before VA. */
+	/* Find the last data section that starts at or before VA. */
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 

@@ -7,17 +7,17 @@
  *	mov	<b>,8(%M)
  *	<handler>
  *
- * The stores are where the compiler itself says where it keeps a and b; between them stand the
- * moves, loads and allocations that bring them there. Following the values from the site, where
- * every register and stack slot holds, by definition, itself, tells what each store's operand was
- * at the site; after which the stores, whose target nobody reads, are erased. Nothing else is: a
- * register that was loaded for a store may be used by the handler as well.
+ * The stores show where the compiler keeps a and b; between them are the moves, loads and
+ * allocations that compute the stored values. The walk starts at the site with each register and
+ * stack slot holding its own initial value, and follows the values. So it knows where the value of
+ * each store was at the site. Then the stores, whose target no code reads, are erased. The other
+ * instructions stay: the handler may use the registers that they load.
  *
- * What is told is exact because one path alone is followed, the one that execution takes from the
- * site. A conditional jump ends the walk, but for the test whether an allocation fits: the garbage
- * collector comes back to the next instruction with every register as it was (moved values apart,
- * which are the same values). So does an instruction that is not known. A call forgets the
- * registers, and what memory held, but not the stack: the callee does not know of this frame.
+ * The result is exact because the walk follows only the path of execution from the site. It ends at
+ * an unknown instruction and at a conditional jump, except for the test whether an allocation fits:
+ * the garbage collector returns to the next instruction with the same values in all registers
+ * (possibly moved). After a call the registers and the memory are unknown, but not the stack: the
+ * callee does not write to this frame.
  *
  * Operands are SystemTap's (https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation):
  *
@@ -25,9 +25,9 @@
  *	8f@%xmm3  8f@16(%rsp)  8f@(%rbx)			a float, not boxed
  *	-8@%rbx  -8@16(%rsp)					an unboxed int64 or the like
  *
- * %rip stands for the site's own address. A float that lives in a register is boxed by the
- * handler's code, that is only when the probe is on; the walk sees the allocation and what is
- * stored into it, and notes that. A value that only the handler computes is not known.
+ * %rip is the site's own address. A float in a register is boxed by the handler's code, only when
+ * the probe is on. The walk sees the allocation and the value that is stored into it, and notes
+ * that value. A value that only the handler computes is unknown.
  */
 #include "program/dormant/x86_args.h"
 
@@ -44,15 +44,15 @@ enum {
 	CUSTOM_TAG = 255,
 };
 
-/* How far apart two states of the heap pointer are between which a call may have allocated. */
+/* The distance of the heap pointers before and after a call, which may allocate. */
 static const int64_t EPOCH = INT64_C(1) << 40;
 
 enum kind {
 	UNKNOWN = 0,
-	REGISTER, /* what register `reg` held at the site */
-	XMM,	  /* the same of a vector register's lower half */
-	SLOT,	  /* the stack's word at `number` from %rsp */
-	FIELD,	  /* the word at `number` from what register `reg` held */
+	REGISTER, /* the value of register `reg` at the site */
+	XMM,	  /* the same for the lower half of a vector register */
+	SLOT,	  /* the stack word at `number` from %rsp */
+	FIELD,	  /* the word at `number` from the value of register `reg` */
 	DATA,	  /* the word at the address `number` of the program's data */
 	CONSTANT, /* `number` */
 	ADDRESS,  /* of code or data: `number`, before relocation */
@@ -66,7 +66,7 @@ struct value {
 	int64_t number;
 };
 
-/* A word of the stack frame or of a new block that was written to since the site. */
+/* A word of the stack frame or of a new block that was written since the site. */
 struct cell {
 	enum kind kind; /* SLOT or HEAP */
 	int64_t number;
@@ -150,7 +150,7 @@ static struct value read_cell(const struct walk *walk, enum kind kind, int64_t n
 	return unknown;
 }
 
-/* What kind of number a block with this header boxes, as the operand's prefix; or NULL. */
+/* The operand prefix for the number that a block with this header boxes; or NULL. */
 static const char *boxed_prefix(uint64_t header, int64_t *content_off)
 {
 	uint64_t tag = header & 0xff, words = header >> 10;
@@ -194,7 +194,7 @@ static void note_value(const struct walk *walk, struct value value, char *operan
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-/* Where an instruction's memory operand is: SLOT, FIELD, DATA, HEAP or ARGS at `number`. */
+/* The place of an instruction's memory operand: SLOT, FIELD, DATA, HEAP or ARGS at `number`. */
 static struct value address_of(const struct walk *walk, const struct x86_insn *insn)
 {
 	struct value base;
@@ -248,7 +248,7 @@ static bool write_cell(struct walk *walk, enum kind kind, int64_t number, struct
 	for (i = 0; i < walk->n_cells; i++)
 		if (walk->cells[i].kind == kind && walk->cells[i].number == number)
 			break;
-	/* What is not aligned would overlap two words: not what a compiler does. */
+	/* An unaligned write would overlap two words, which compilers do not emit. */
 	if (i == MAX_CELLS || number % WORD)
 		return false;
 	if (i == walk->n_cells)
@@ -257,7 +257,7 @@ static bool write_cell(struct walk *walk, enum kind kind, int64_t number, struct
 	return true;
 }
 
-/* A store of BYTES bytes; VALUE is unknown if that is not a whole word. */
+/* A store of BYTES bytes. VALUE is unknown if BYTES is not a whole word. */
 static bool store(struct walk *walk, const struct x86_insn *insn, size_t pos, struct value value)
 {
 	struct value at = address_of(walk, insn);
@@ -320,7 +320,7 @@ static struct value effective_address(const struct walk *walk, const struct x86_
 	}
 }
 
-/* mov of a 32-bit immediate: non-PIE code loads addresses so. */
+/* mov of a 32-bit immediate, which loads addresses in non-PIE code. */
 static struct value immediate(const struct walk *walk, int64_t imm)
 {
 	const struct x86_args_query *query = walk->query;
@@ -330,7 +330,7 @@ static struct value immediate(const struct walk *walk, int64_t imm)
 	return constant(imm);
 }
 
-/* The result of arithmetic on a register: known only for what moves the heap pointer. */
+/* The result of arithmetic on a register: known only for the heap pointer. */
 static struct value moved(struct value value, int64_t by)
 {
 	if (value.kind != HEAP)
@@ -339,7 +339,7 @@ static struct value moved(struct value value, int64_t by)
 	return value;
 }
 
-/* An instruction that changes its ModRM operand in a way that is not followed. */
+/* An instruction that gives its ModRM operand an unknown value. */
 static bool change_rm(struct walk *walk, const struct x86_insn *insn, size_t pos)
 {
 	if (insn->is_memory)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where a probe's arguments are at its site, read from the code that the ppx has put into the
- * handler. See x86_args.c.
+ * Finding the places of a probe's arguments at its site, from the code that the ppx has put into
+ * the handler. See x86_args.c.
  */
 #ifndef DORMANT_X86_ARGS_H
 #define DORMANT_X86_ARGS_H
@@ -24,20 +24,20 @@ struct x86_args_query {
 	uint64_t site_va;
 	bool is_fixed; /* the program runs at its link-time addresses */
 	size_t n_args; /* at most X86_MAX_ARGS */
-	/* Is VA the address of these arguments' marker; or of a word that will hold it? */
+	/* Is VA the address of these arguments' marker, or of a word that will have it? */
 	bool (*is_marker)(const void *data, uint64_t va);
 	bool (*holds_marker)(const void *data, uint64_t va);
-	/* What the program's data has at VA; false: nothing. */
+	/* Read the word of the program's data at VA. Returns false if there is none. */
 	bool (*read_word)(const void *data, uint64_t va, uint64_t *word);
 	const void *data;
 };
 
 struct x86_arg {
-	char operand[X86_OPERAND_BYTES]; /* "": not known */
+	char operand[X86_OPERAND_BYTES]; /* "": unknown */
 	size_t store_pos, store_bytes;	 /* the instruction that stores it; 0 bytes: none */
 };
 
-/* What an operand that is not known is noted as: no OCaml value is 0. */
+/* The note's text for an unknown operand: no OCaml value is 0. */
 #define X86_NO_OPERAND "8@$0"
 
 void x86_find_args(const struct x86_args_query *query, struct x86_arg *args);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A decoder for 64-bit mode that knows the instructions a compiler of OCaml may put between a probe
- * and what its arguments are computed by: moves, integer and SSE2 arithmetic, jumps and calls. What
- * it does not know it refuses; nothing is skipped by guessing its length.
+ * A decoder for 64-bit mode. It knows the instructions that an OCaml compiler may put between a
+ * probe and the stores of its arguments: moves, integer and SSE2 arithmetic, jumps and calls. It
+ * refuses all others, and never guesses a length.
  *
  * Source: Intel SDM volume 2, chapter 2 (formats) and appendix A (opcode maps).
  */
@@ -124,13 +124,13 @@ static unsigned int find_shape(const struct range *ranges, size_t n, uint8_t opc
 	return BAD;
 }
 
-/* The bytes from the instruction's start to the section's end. */
+/* The bytes from the start of the instruction to the end of the section. */
 struct cursor {
 	const uint8_t *bytes;
 	size_t at, n;
 };
 
-/* The next N bytes, sign-extended. Beyond the end, `at` exceeds `n` from then on. */
+/* Take the next N bytes, sign-extended. After a read past the end, `at` exceeds `n`. */
 static int64_t take(struct cursor *cursor, size_t n)
 {
 	uint64_t value = 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The instructions that ocamlopt emits around a probe, taken apart. See x86_insn.c for what is
- * known.
+ * Decoding the instructions that ocamlopt emits around a probe. See x86_insn.c.
  */
 #ifndef DORMANT_X86_INSN_H
 #define DORMANT_X86_INSN_H
@@ -29,7 +28,7 @@ struct x86_insn {
 	bool is_wide;	/* REX.W */
 	bool has_modrm;
 	bool is_memory;	  /* the ModRM operand is in memory: base, index, disp; else `rm` */
-	unsigned int reg; /* the other operand, or what extends the opcode (then & 7) */
+	unsigned int reg; /* the other operand, or the opcode extension (then & 7) */
 	unsigned int rm;
 	int base, index;
 	unsigned int scale; /* 1 to 8 */
@@ -37,10 +36,10 @@ struct x86_insn {
 	int64_t imm;	    /* sign-extended; of a jump or call: the address it leads to */
 };
 
-/* The name, without %, of general register REG, less than X86_N_REGS, in 64 bits. */
+/* The 64-bit name, without %, of general register REG, which is below X86_N_REGS. */
 const char *x86_register_name(unsigned int reg);
 
-/* False: unknown, or cut off by the section's end. */
+/* Returns false if the instruction is unknown, or the section ends within it. */
 bool x86_decode(const struct x86_code *code, size_t pos, struct x86_insn *insn);
 
 #endif

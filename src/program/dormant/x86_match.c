@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT
 /*
- * Is the load of a marker's address the start of a dormant probe? The code behind it is evaluated
- * twice at the same time: as it runs, the marker being no 0, and as it would run if the marker were
- * OCaml's 0. It is a dormant probe if there is nothing but
+ * Deciding whether the load of a marker's address is the start of a dormant probe. The code after
+ * it is evaluated for two cases at once: as it runs, where the marker is not 0, and as if the
+ * marker were OCaml's 0. It is a dormant probe if it has only
  *
- *	moves of what came from the marker, to registers, stack slots and static data;
+ *	moves of values that come from the marker, to registers, stack slots and static data;
  *	the comparison of the marker with 0;
- *	what makes an OCaml bool of its result, and the comparison of that with a constant
+ *	code that makes an OCaml bool of the result, and the comparison of that with a constant
  *
- * up to a conditional jump that goes two different ways in the two cases. The way that it never
- * takes is the handler's. Usually these are three instructions. Under register pressure, moves come
- * in between; flambda makes static data of every step of a module's initialiser.
+ * up to a conditional jump that differs in the two cases. The branch that is never taken is the
+ * handler. Usually these are three instructions. Under register pressure there are moves in
+ * between; flambda makes static data of each step of a module's initialiser.
  *
- * All of it is overwritten. Whatever it would have written is dead behind it: the ppx gives no name
- * to any of these values, and Sys.opaque_identity hides them from every optimisation but CSE of the
- * marker's address itself, which no other code loads.
+ * All of it is overwritten. The values that it would have written are dead after it: the ppx gives
+ * them no names, and Sys.opaque_identity hides them from each optimisation, except CSE of the
+ * marker's address, which no other code loads.
  *
- * ocamlopt puts labels at block starts only, and all of this is one block, so a jump may lead to
- * the first instruction (harmless: that is still where the site starts) but not behind it.
+ * ocamlopt puts labels only at the starts of blocks, and all of this is one block. So a jump may
+ * lead to the first instruction, which is still the start of the site, but not into the rest.
  */
 #include <string.h>
 #include "program/dormant/x86_insn.h"
@@ -30,13 +30,13 @@ enum {
 };
 
 enum kind {
-	OTHER = 0, /* nothing that may be used */
+	OTHER = 0, /* a value that must not be used */
 	MARKER,	   /* the marker's address; or, in the second case, OCaml's 0 */
 	PLACE,	   /* an address, by `key` */
 	CHOICE,	   /* a number in the first and in the second case */
 };
 
-/* Where something is stored: two are the same place if and only if they are equal. */
+/* A place of storage. Two places are the same if and only if their keys are equal. */
 struct key {
 	enum { STATIC, FROM_GOT, STACK } space;
 	int64_t number;
@@ -57,8 +57,8 @@ struct evaluation {
 		struct value value;
 	} cells[MAX_CELLS];
 	size_t n_cells;
-	bool is_equal[2]; /* the zero flag, */
-	bool has_flags;	  /* if that is known */
+	bool is_equal[2]; /* the zero flag */
+	bool has_flags;	  /* is_equal is known */
 };
 
 static bool is_same_key(struct key a, struct key b)
@@ -102,9 +102,7 @@ static struct value load(const struct evaluation *eval, const struct x86_insn *i
 	for (size_t i = 0; i < eval->n_cells; i++)
 		if (is_same_key(eval->cells[i].key, key))
 			return eval->cells[i].value;
-	/*
-	 * A word of the GOT, that is an address; or any word: then no use of it will be accepted.
-	 */
+	/* A word of the GOT, so an address. Any other word has no use that step() accepts. */
 	if (insn->base == X86_RIP)
 		value = (struct value){ .kind = PLACE, .key = { FROM_GOT, key.number } };
 	return value;
@@ -159,7 +157,7 @@ static struct value effective_address(const struct evaluation *eval, const struc
 	return value;
 }
 
-/* False: the instruction is none that is expected. */
+/* Returns false if the instruction is not one of those above. */
 static bool step(struct evaluation *eval, const struct x86_insn *insn)
 {
 	struct value value;
@@ -205,7 +203,7 @@ static bool is_jump_on_equality(const struct x86_insn *insn)
 	       insn->opcode == (X86_0F | 0x85);
 }
 
-/* The jump at the end, END being behind it. */
+/* Take the jump at the end of the site. END is the offset after it. */
 static const char *take_jump(const struct evaluation *eval, const struct x86_insn *insn, size_t end)
 {
 	const struct x86_code *code = eval->code;
@@ -220,7 +218,7 @@ static const char *take_jump(const struct evaluation *eval, const struct x86_ins
 	site->n_bytes = end - site->pos;
 	site->jump = target - (int64_t)end;
 	if (target < 0 || target >= (int64_t)code->n_bytes || end >= code->n_bytes)
-		return "the jump leads out of the section";
+		return "the jump leads outside the section";
 	if (target > (int64_t)site->pos && target < (int64_t)end)
 		return "the jump leads into the probe itself";
 	return NULL;

@@ -8,18 +8,19 @@
  *	<handler>
  *   L:
  *
- * Where handler or the code behind it is itself a jump, ocamlopt inverts the condition:
+ * If the handler, or the code after it, is itself a jump, ocamlopt inverts the condition:
  *
  *	load; cmp; je H
  *   N:
  *
  * An empty handler is the case H == N.
  *
- * Since the condition is a constant, the one byte that tells je and jne apart (74 and 75, in the
- * near form 0f 84 and 0f 85) switches the handler on and off, at any time, wherever a thread is: no
- * instruction begins or ends anywhere else. That is what is done in a running program that was
- * never post-linked. It is not turned into the post-linker's form: a uprobe's first instruction
- * comes from the file, and would be followed by the middle of another one.
+ * The condition is constant. So the one byte that differs between je and jne (74 and 75, in the
+ * near form 0f 84 and 0f 85) switches the handler on and off. That is safe at any time, wherever a
+ * thread is, because the instructions keep their lengths. A running program that was not
+ * post-linked is switched that way. It is not converted to the post-linker's form: a uprobe takes
+ * the first instruction from the file, and the next one would start in the middle of an
+ * instruction.
  *
  * Usually these are three instructions; x86_match.c knows what else there is.
  */
@@ -27,7 +28,7 @@
 
 #include <string.h>
 
-/* From the end of a dormant probe, the byte of the jump that tells je from jne. */
+/* The distance from the end of a dormant probe to the byte that differs in je and jne. */
 enum { SHORT_OPCODE_OFF = 2, NEAR_OPCODE_OFF = 5 };
 
 static int32_t read_i32(const uint8_t *bytes)
@@ -48,7 +49,7 @@ bool x86_decode_load(const struct x86_code *code, size_t pos, struct x86_load *l
 		return false;
 	operand = read_i32(b + 3);
 	if (b[1] == 0xc7) {
-		/* REX.R and REX.X mean nothing here; a compiler never sets them. */
+		/* REX.R and REX.X have no meaning here, and compilers do not set them. */
 		if (b[0] & 0x06)
 			return false;
 		load->form = X86_LOAD_IMMEDIATE;

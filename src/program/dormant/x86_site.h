@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A piece of machine code and where it runs. */
+/* A piece of machine code and its address. */
 struct x86_code {
 	uint8_t *bytes;
 	size_t n_bytes;
@@ -29,10 +29,10 @@ enum {
 struct x86_load {
 	enum x86_load_form form;
 	unsigned int reg;
-	uint64_t va; /* the address that is loaded; for X86_LOAD_GOT, the slot that holds it */
+	uint64_t va; /* the loaded address; for X86_LOAD_GOT, the slot that has it */
 };
 
-/* The first three bytes could be one of them; the cheap test for a scan over all code. */
+/* May the first three bytes be such a load? A cheap test for the scan of all code. */
 static inline bool x86_may_be_load(const uint8_t *bytes)
 {
 	/* REX.W, then lea or mov from memory relative to %rip, or mov of a sign-extended imm32. */
@@ -44,31 +44,31 @@ static inline bool x86_may_be_load(const uint8_t *bytes)
 /* Decode the instruction at POS; false if it is none of the three forms. */
 bool x86_decode_load(const struct x86_code *code, size_t pos, struct x86_load *load);
 
-/* A dormant probe, wholly checked. */
+/* A dormant probe that was checked completely. */
 struct x86_site {
 	size_t pos;	  /* of the load */
-	size_t n_bytes;	  /* up to and with the conditional jump */
+	size_t n_bytes;	  /* including the conditional jump */
 	unsigned int reg; /* the marker's address is loaded into it; dead after the jump */
 	bool is_inverted; /* the jump leads to the handler, not past it */
 	bool is_near;	  /* the jump has a 32-bit displacement */
 	int64_t jump;	  /* its displacement, from the end of the site */
-	/* What the dormant code writes to, registers as a bit mask and stack slots. */
+	/* What the dormant code writes: registers as a bit mask, and stack slots. */
 	unsigned int written;
 	int64_t slots[X86_SITE_SLOTS];
 	size_t n_slots;
 };
 
 /*
- * Check the code from LOAD at POS on (x86_match.c). Returns NULL and fills *SITE, or why it is no
- * dormant probe.
+ * Check the code from LOAD at POS on (x86_match.c). Returns NULL and fills *SITE, or the reason why
+ * the code is not a dormant probe.
  */
 const char *x86_match_site(const struct x86_code *code, size_t pos, const struct x86_load *load,
 			   struct x86_site *site);
 
-/* Where the handler starts, from the section's start. */
+/* The offset of the handler in the section. */
 size_t x86_site_handler(const struct x86_site *site);
 
-/* The byte of it that is switched, from its start: 0x74 or 0x84 becomes 0x75 or 0x85, or back. */
+/* The offset in the site of the byte that is switched: 0x74 to 0x75, 0x84 to 0x85, or back. */
 size_t x86_site_opcode_at(const struct x86_site *site);
 
 #endif

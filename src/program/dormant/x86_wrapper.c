@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: MIT
 /*
  * The wrapper of a probe of the forked compilers (emit_probe_handler_wrapper in their amd64
- * emitter). An enabled site calls it, so that at its first instruction the stack pointer is 8 below
- * that of the site. It
+ * emitter). An enabled site calls it, so at its first instruction the stack pointer is 8 below that
+ * of the site. It
  *
  *	makes room on the stack, perhaps after a frame pointer and a test of the stack's size
- *	saves all live registers there, and %r15, which it moves stack words with
+ *	saves all live registers there, and %r15, which it uses to move stack words
  *	copies the probe's arguments, from registers and the caller's frame, to its own frame
  *	loads them from there to where the handler expects its parameters
  *	calls the handler
  *
- * and takes all of that back. Following every value from the site to that call says where each
- * parameter was at the site. It is known only if all the code on the way is: moves between
- * registers and the wrapper's own frame, and loads from the caller's. Any other instruction ends
- * the walk with nothing known.
+ * and restores everything. The walk follows the values from the site to that call, and so finds the
+ * place of each parameter at the site. It accepts moves between registers and the wrapper's own
+ * frame, and loads from the caller's frame. Any other instruction ends the walk without a result.
  *
- * A parameter is passed as OCaml passes it: the first ten in registers. Further ones go, by OCaml
- * version, to the words from the stack pointer up, or to consecutive words of the domain's state,
- * which %r14 points to.
+ * OCaml passes the first ten parameters in registers. Depending on its version, it passes further
+ * ones in the words from the stack pointer up, or in consecutive words of the domain's state, to
+ * which %r14 points.
  */
 #include "program/dormant/x86_wrapper.h"
 
@@ -52,10 +51,10 @@ static const unsigned int param_regs[N_PARAM_REGS] = {
 
 enum kind {
 	UNKNOWN = 0,
-	REGISTER, /* what register `reg` held at the site */
+	REGISTER, /* the value of register `reg` at the site */
 	STACK,	  /* the word at `number` from the site's stack pointer, in the caller's frame */
 	CONSTANT, /* `number` */
-	POINTER,  /* to `number` from the site's stack pointer */
+	POINTER,  /* the site's stack pointer plus `number` */
 };
 
 struct value {
@@ -106,7 +105,7 @@ static bool write_cell(struct cells *cells, int64_t number, struct value value)
 	return true;
 }
 
-/* Is NUMBER such as a stack pointer's distance can be? Then sums of two of them do not overflow. */
+/* Is NUMBER a possible distance from the stack pointer? Sums of two then do not overflow. */
 static bool is_sane(int64_t number)
 {
 	return number > INT32_MIN && number < INT32_MAX;
@@ -136,13 +135,13 @@ static struct value load(struct walk *walk, const struct x86_insn *insn)
 	cell = find_cell(&walk->frame, at.number);
 	if (cell)
 		return cell->value;
-	/* Below are the return address and what nobody has written. */
+	/* Below 0 are the return address and words that were not written. */
 	if (at.number >= 0)
 		return (struct value){ .kind = STACK, .number = at.number };
 	return unknown;
 }
 
-/* The caller's frame is not the wrapper's to write, nor is any other memory. */
+/* The wrapper may write only to its own frame and to the domain's state. */
 static bool store(struct walk *walk, const struct x86_insn *insn, struct value value)
 {
 	struct value at = address_of(walk, insn);
@@ -157,7 +156,7 @@ static bool store(struct walk *walk, const struct x86_insn *insn, struct value v
 
 static bool set_reg(struct walk *walk, unsigned int reg, struct value value)
 {
-	/* Without a stack pointer nothing is known. */
+	/* If the stack pointer is unknown, so is everything else. */
 	if (reg == X86_RSP && (value.kind != POINTER || value.number > -WORD))
 		return false;
 	walk->regs[reg] = value;
@@ -207,7 +206,7 @@ static struct value effective_address(const struct walk *walk, const struct x86_
 	return at.kind == POINTER ? at : unknown;
 }
 
-/* cmp, of an address on the stack with a word of the domain's state. */
+/* cmp of an address on the stack with a word of the domain's state. */
 static bool is_stack_test(const struct walk *walk, const struct x86_insn *insn)
 {
 	return insn->opcode == 0x3b && insn->is_wide && insn->is_memory && insn->base == R14 &&
@@ -295,7 +294,7 @@ static struct x86_place place_of(struct value value)
 	}
 }
 
-/* Where the eleventh parameter and those behind it begin. False: they are not there. */
+/* Find the eleventh and further parameters. Returns false if they are not there. */
 static bool find_further(struct walk *walk, size_t n, struct cells **cells, int64_t *first)
 {
 	if (walk->domain.n == 0) {
@@ -308,7 +307,7 @@ static bool find_further(struct walk *walk, size_t n, struct cells **cells, int6
 	for (size_t i = 1; i < walk->domain.n; i++)
 		if (walk->domain.list[i].number < *first)
 			*first = walk->domain.list[i].number;
-	/* The words are these parameters if they are as many: each is checked to be there. */
+	/* The words are these parameters if their number is right: each is checked later. */
 	return walk->domain.n == n;
 }
 
@@ -346,9 +345,9 @@ const char *x86_find_params(const struct x86_code *code, size_t pos, size_t n,
 	struct walk walk;
 
 	if (n > X86_WRAPPER_PARAMS)
-		return "the probe has more arguments than are followed";
+		return "the probe has too many arguments";
 	memset(places, 0, n * sizeof(*places));
-	/* Cells are written before they are read, and too many to be cleared for every site. */
+	/* Cells are written before they are read; there are too many to clear for each site. */
 	walk.frame.n = walk.domain.n = 0;
 	walk.was_stack_test = false;
 	for (unsigned int i = 0; i < X86_N_REGS; i++)
@@ -367,5 +366,5 @@ const char *x86_find_params(const struct x86_code *code, size_t pos, size_t n,
 			walk.was_stack_test = is_stack_test(&walk, &insn);
 		pos += insn.n_bytes;
 	}
-	return "the wrapper's code is not one that is known";
+	return "the wrapper has unknown code";
 }

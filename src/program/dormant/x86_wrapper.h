@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the arguments of a probe are at its site, read from the wrapper that an enabled site calls.
- * See x86_wrapper.c.
+ * Finding the places of a probe's arguments at its site, from the wrapper that an enabled site
+ * calls. See x86_wrapper.c.
  */
 #ifndef DORMANT_X86_WRAPPER_H
 #define DORMANT_X86_WRAPPER_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include "program/dormant/x86_site.h"
 
-/* The most parameters of a handler that are followed. */
+/* The largest supported number of parameters of a handler. */
 enum { X86_WRAPPER_PARAMS = 64 };
 
 enum x86_place_kind {
@@ -21,7 +21,7 @@ enum x86_place_kind {
 	X86_PLACE_CONSTANT,
 };
 
-/* What a parameter of the handler is, in the registers and stack of the moment at the site. */
+/* The place of a parameter of the handler, in the registers and the stack at the site. */
 struct x86_place {
 	enum x86_place_kind kind;
 	unsigned int reg;
@@ -30,8 +30,8 @@ struct x86_place {
 
 /*
  * Follow the wrapper at POS of CODE up to its call of the handler, which has N parameters, all of
- * them integers or OCaml values. Returns NULL and fills PLACES, or a phrase that says why nothing
- * is known of any of them. Whatever CODE is, no byte outside of it is read, and the walk ends.
+ * them integers or OCaml values. Returns NULL and fills PLACES, or a phrase that tells why the
+ * places are unknown. CODE may be any bytes: the walk ends, and reads nothing outside CODE.
  */
 const char *x86_find_params(const struct x86_code *code, size_t pos, size_t n,
 			    struct x86_place *places);
