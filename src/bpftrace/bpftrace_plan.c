@@ -352,7 +352,8 @@ static int name_program(struct planner *p, const struct ocp_program *prog, const
 	if (!plan->files[0])
 		return ctx_error(p->ctx, -errno, "%s: %s", path, strerror(errno));
 	if (!is_sayable(plan->files[0]))
-		return ctx_error(p->ctx, -EINVAL, "%s: bpftrace cannot be told such a path", path);
+		return ctx_error(p->ctx, -EINVAL, "%s: bpftrace has no syntax for such a path",
+				 path);
 	return 0;
 }
 

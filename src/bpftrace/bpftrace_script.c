@@ -383,7 +383,7 @@ static void put_about(FILE *f, const struct bpftrace_plan *plan, enum ocp_bpftra
 		fprintf(f, "# Counts the hits of %zu probe%s (%zu site%s)", plan->n_names,
 			plural(plan->n_names), plan->n_sites, plural(plan->n_sites));
 	else if (what == OCP_BPFTRACE_TIME)
-		fprintf(f, "# Times what is between %s and %s in one thread (%zu site%s)",
+		fprintf(f, "# Measures the time from %s to %s in one thread (%zu site%s)",
 			plan->names[0], plan->names[1], plan->n_sites, plural(plan->n_sites));
 	else
 		fprintf(f, "# Prints time, thread, probe and arguments of every hit (%zu site%s)",
@@ -396,8 +396,8 @@ static void put_about(FILE *f, const struct bpftrace_plan *plan, enum ocp_bpftra
 			: ", in every process that runs it. End it with Ctrl-C.\n",
 	      f);
 	if (what == OCP_BPFTRACE_TIME)
-		fputs("# They do not nest here: a start before the stop of the last one makes that an "
-		      "orphan.\n",
+		fputs("# The times do not nest: a second start before the stop makes the first one an "
+		      "orphan start.\n",
 		      f);
 }
 
@@ -463,18 +463,17 @@ static void put_limits(FILE *f, const struct bpftrace_plan *plan, enum ocp_bpftr
 			put_arg_limits(f, group);
 	}
 	if (plan->needs_checks)
-		fputs("# This needs a bpftrace that can check instructions; Debian 12's is built "
-		      "without.\n",
+		fputs("# This needs a bpftrace that can check instructions; Debian 12's cannot.\n",
 		      f);
 	if (plan->by_predicate)
-		fputs("# A predicate stands for -p, with which bpftrace mixes up files of one process "
-		      "and\n# does not find one that was deleted or is in a container.\n",
+		fputs("# A predicate replaces -p: with -p, bpftrace confuses files of one process and\n"
+		      "# does not find files that were deleted or are in a container.\n",
 		      f);
-	fprintf(f, "# bpftrace 0.17, 0.23.2%s and 0.27.0 were seen to take each hit once.\n",
+	fprintf(f, "# bpftrace 0.17, 0.23.2%s and 0.27.0 count each hit once (tested).\n",
 		plan->by_exe_link && !plan->n_uprobes ? ", 0.26.1" : "");
 	if (plan->n_sites > MANY_SITES)
 		fprintf(f,
-			"# bpftrace attaches to each of the %zu sites apart: ending it may take about "
+			"# bpftrace attaches to each of the %zu sites separately: ending it may take about "
 			"%zu s. `attach --count` does not.\n",
 			plan->n_sites, plan->n_sites / 10);
 }

@@ -99,7 +99,7 @@ static int find_sites(struct ocp_ctx *ctx, const struct code *code, char *path, 
 		else
 			snprintf(path, PATH_BYTES, "%s", m->path);
 	} else {
-		err = ctx_error(ctx, -ENOENT, "our own code is in no file");
+		err = ctx_error(ctx, -ENOENT, "the calibration code is not mapped from a file");
 	}
 	maps_free(&maps);
 	return err;
@@ -194,8 +194,9 @@ static int await_idle_sites(struct calibration *c)
 	for (size_t i = 0; i < SITES; i++, site += c->code.site_bytes) {
 		for (; *site == INT3; waited++) {
 			if (waited == IDLE_MS)
-				return ctx_error(c->ctx, -EBUSY,
-						 "somebody else's uprobes are on our own code");
+				return ctx_error(
+					c->ctx, -EBUSY,
+					"another program has uprobes on the calibration code");
 			nanosleep(&ms, NULL);
 		}
 	}

@@ -89,7 +89,7 @@ int ocp_meter_add_process(struct ocp_meter *meter, struct ocp_process *proc)
 
 	if (meter->program)
 		return ctx_error(meter->ctx, -EINVAL,
-				 "measuring: either single processes or all of a program");
+				 "measuring: a program and single processes cannot be combined");
 	pids = realloc(meter->pids, (meter->n_pids + 1) * sizeof(*pids));
 	if (!pids)
 		return ctx_no_memory(meter->ctx);
@@ -109,7 +109,7 @@ int ocp_meter_add_program(struct ocp_meter *meter, const char *path)
 
 	if (meter->program || meter->n_procs)
 		return ctx_error(meter->ctx, -EINVAL,
-				 "measuring: either single processes or all of one program");
+				 "measuring: a program and single processes cannot be combined");
 	meter->program_name = strdup(path);
 	if (!meter->program_name)
 		return ctx_no_memory(meter->ctx);
@@ -266,8 +266,8 @@ static int warn_of_writable_code(const struct ocp_meter *meter, const struct ocp
 	maps_free(&maps);
 	if (n)
 		ctx_log(meter->ctx, OCP_LOG_WARN,
-			"pid %d: %zu of %zu sites are in memory that is writable now, where the kernel "
-			"does not count: their hits are missing",
+			"pid %d: %zu of %zu sites are in memory that is writable now, where the "
+			"kernel cannot count: their hits are missing",
 			(int)proc->pid, n, n_measured);
 	return 0;
 }
@@ -314,12 +314,12 @@ static int check_request(const struct ocp_meter *meter)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: no process");
 	if (selection_is_empty(&meter->counted) && !meter->n_pairs &&
 	    selection_is_empty(&meter->arguments.printed))
-		return ctx_error(meter->ctx, -EINVAL, "measuring: no probe is to be measured");
+		return ctx_error(meter->ctx, -EINVAL, "measuring: no probe given");
 	if (meter->arguments.key_arg >= 0 && !meter->n_pairs)
-		return ctx_error(meter->ctx, -EINVAL, "measuring: a key without a pair");
+		return ctx_error(meter->ctx, -EINVAL, "measuring: a key needs a pair");
 	if (meter->arguments.hist_arg >= 0 && selection_is_empty(&meter->counted))
 		return ctx_error(meter->ctx, -EINVAL,
-				 "measuring: a histogram, but no probe that is counted");
+				 "measuring: a histogram needs a counted probe");
 	if (meter->program && meter->children)
 		return ctx_error(meter->ctx, -EINVAL,
 				 "measuring: children that run the program are measured anyway");
@@ -398,7 +398,7 @@ static int measure_file(struct ocp_meter *meter, struct measured_file *file)
 	if (file->n_left_out) {
 		ctx_error(meter->ctx, -E2BIG, "%s: no room for %zu more sites", file->name,
 			  file->n_left_out);
-		ctx_hint(meter->ctx, "begin to measure anew: there is room for what there is then");
+		ctx_hint(meter->ctx, "restart measuring to make room");
 		return -E2BIG;
 	}
 	if (meter->split == OCP_BY_SITE)
@@ -480,8 +480,8 @@ static int ask_costs(struct ocp_meter *meter, bool wait, struct ocp_costs *costs
 	if (meter->calibration)
 		err = calibration_result(meter->calibration, wait, costs, &why);
 	if (err == -EAGAIN)
-		return ctx_error(meter->ctx, err, "what measuring costs is not known yet");
-	return err ? ctx_error(meter->ctx, err, "what measuring costs is not known: %s", why) : 0;
+		return ctx_error(meter->ctx, err, "the cost of measuring is not known yet");
+	return err ? ctx_error(meter->ctx, err, "the cost of measuring is not known: %s", why) : 0;
 }
 
 int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs)

@@ -157,13 +157,13 @@ static int check_switch(const struct ocp_meter *meter, const char *name)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: not opened yet");
 	if (meter->is_pinned)
 		return ctx_error(meter->ctx, -EINVAL,
-				 "probe '%s': those of a meter that is kept cannot be switched",
+				 "probe '%s': the probes of a pinned meter cannot be switched",
 				 name);
 	if (!probe)
 		return ctx_error(meter->ctx, -ENOENT, "probe '%s': is not measured", name);
 	if (probe->n_roles)
 		return ctx_error(meter->ctx, -EINVAL,
-				 "probe '%s': it begins or ends a pair, which needs it", name);
+				 "probe '%s': it is part of a pair and cannot be switched", name);
 	if (probe->is_printed)
 		return ctx_error(meter->ctx, -EINVAL,
 				 "probe '%s': it is printed; only counters can be switched", name);
@@ -193,7 +193,7 @@ static void lose_file(struct ocp_meter *meter, struct measured_file *file)
 {
 	file->is_lost = true;
 	ctx_log(meter->ctx, OCP_LOG_WARN,
-		"%s: it is overwritten in place: its probes are measured no more", file->name);
+		"%s: overwritten in place: its probes are no longer measured", file->name);
 	if (apply_to_file(meter, file))
 		ctx_log(meter->ctx, OCP_LOG_WARN, "%s", ocp_error(meter->ctx));
 	file_guard_release(&file->guard);
@@ -214,7 +214,7 @@ int meter_check_files(struct ocp_meter *meter)
 	}
 	if (!lost)
 		return 0;
-	ctx_error(meter->ctx, -ESTALE, "%s: it was overwritten in place", lost->name);
-	ctx_hint(meter->ctx, "measure it anew");
+	ctx_error(meter->ctx, -ESTALE, "%s: overwritten in place", lost->name);
+	ctx_hint(meter->ctx, "restart measuring");
 	return -ESTALE;
 }

@@ -151,7 +151,8 @@ static void give_up_file(struct ocp_meter *meter, struct measured_file *file)
 
 	if (!hits)
 		return;
-	ctx_log(meter->ctx, OCP_LOG_DEBUG, "%s: nobody runs it any more, nor can", file->name);
+	ctx_log(meter->ctx, OCP_LOG_DEBUG, "%s: no process runs it any more, and none can",
+		file->name);
 	if (file->is_attached)
 		meter->ops->give_up(meter->engine, file->first_site, file->n_sites,
 				    keeps ? NULL : hits);

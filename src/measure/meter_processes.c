@@ -292,7 +292,7 @@ int ocp_meter_forget_ended(struct ocp_meter *meter)
 
 	if (!meter->engine || meter->is_pinned)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: %s",
-				 meter->engine ? "nothing can be taken out of one that is kept"
+				 meter->engine ? "rows of a pinned meter cannot be removed"
 					       : "not opened yet");
 	if (meter->split != OCP_BY_PROCESS && meter->split != OCP_BY_THREAD)
 		return 0;

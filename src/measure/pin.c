@@ -31,7 +31,7 @@ static int pin_meta(struct ocp_ctx *ctx, const char *folder, const char *text, s
 	int fd, err;
 
 	if (bytes > MAX_META_BYTES)
-		return ctx_error(ctx, -E2BIG, "%s: too many sites to keep", folder);
+		return ctx_error(ctx, -E2BIG, "%s: too many sites to pin", folder);
 	snprintf(path, sizeof(path), "%s/meta", folder);
 	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "ocp_meta", sizeof(zero), (__u32)bytes, 1, NULL);
 	if (fd < 0)
@@ -73,7 +73,7 @@ int ocp_meter_pin(struct ocp_meter *meter, const char *name)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: not attached");
 	if (meter->spec.prints || meter->spec.n_histograms)
 		return ctx_error(meter->ctx, -EINVAL,
-				 "'%s': printed hits and histograms cannot be kept", name);
+				 "'%s': printed hits and histograms cannot be pinned", name);
 	if (!site_table_count(&meter->table))
 		return ctx_error(
 			meter->ctx, -ENOENT,

@@ -25,7 +25,7 @@ int pin_folder_of(struct ocp_ctx *ctx, const char *name, char *folder)
 	    strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
 		    bytes)
 		return ctx_error(ctx, -EINVAL,
-				 "'%s': not a name to keep things by (1 to %d of A-Z a-z 0-9 _ -)",
+				 "'%s': invalid name (allowed are 1 to %d of A-Z a-z 0-9 _ -)",
 				 name, MAX_NAME_BYTES);
 	snprintf(folder, PIN_PATH_BYTES, "%s/%s", OCP_PINNED_FOLDER, name);
 	return 0;
@@ -62,10 +62,11 @@ static int check_folder(struct ocp_ctx *ctx, const char *path, bool shared)
 		return errno == ENOENT ? -ENOENT
 				       : ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
 	if (!S_ISDIR(st.st_mode))
-		return ctx_error(ctx, -EPERM, "%s: is no folder", path);
+		return ctx_error(ctx, -EPERM, "%s: not a directory", path);
 	if (st.st_uid != 0 && st.st_uid != geteuid()) {
-		ctx_error(ctx, -EPERM, "%s: belongs to user %u, who could have put anything there",
-			  path, (unsigned int)st.st_uid);
+		ctx_error(ctx, -EPERM,
+			  "%s: belongs to user %u, who could have changed its contents", path,
+			  (unsigned int)st.st_uid);
 		ctx_hint(ctx, "sudo rm -r %s", path);
 		return -EPERM;
 	}
@@ -92,8 +93,9 @@ int pin_check_folder(struct ocp_ctx *ctx, const char *name, const char *folder)
 
 	if (!err)
 		err = check_folder(ctx, folder, false);
-	return err == -ENOENT ? ctx_error(ctx, err, "'%s': nothing of that name is kept", name)
-			      : err;
+	return err == -ENOENT
+		       ? ctx_error(ctx, err, "'%s': no pinned measurement of this name", name)
+		       : err;
 }
 
 int pin_remove_names(struct ocp_ctx *ctx, const char *folder)
@@ -156,7 +158,7 @@ int ocp_pinned_list(struct ocp_ctx *ctx, char ***names, size_t *n)
 
 static int is_taken(struct ocp_ctx *ctx, const char *name)
 {
-	ctx_error(ctx, -EEXIST, "'%s': is kept already", name);
+	ctx_error(ctx, -EEXIST, "'%s': a pinned measurement of this name exists", name);
 	ctx_hint(ctx, "ocaml-probes read %s, or ocaml-probes detach %s", name, name);
 	return -EEXIST;
 }

@@ -418,10 +418,11 @@ static bool is_complete(const struct reader *r)
 /* Its maps may be of other sizes. */
 static int of_another_version(struct ocp_ctx *ctx, const char *folder)
 {
-	ctx_error(ctx, -EPROTO,
-		  "%s: kept by another version of ocaml-probes, which can read and detach it",
-		  folder);
-	ctx_hint(ctx, "rm -r %s ends it without its totals", folder);
+	ctx_error(
+		ctx, -EPROTO,
+		"%s: pinned by another version of ocaml-probes; use that version to read or detach it",
+		folder);
+	ctx_hint(ctx, "rm -r %s ends it; its totals are lost", folder);
 	return -EPROTO;
 }
 

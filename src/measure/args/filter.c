@@ -243,7 +243,7 @@ static bool take_digits(struct parser *p, struct filter_op *op)
 	if (end > int_end && isinf(real))
 		return fail(p, start, "the number is too large for a float");
 	if (is_word(*end) || *end == '.')
-		return fail(p, end, "the number should have ended");
+		return fail(p, end, "unexpected character after the number");
 	if (end == int_end)
 		set_int(op, number);
 	else

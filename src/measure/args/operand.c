@@ -214,7 +214,7 @@ static bool parse_memory(struct operand *op, struct arg_spec *spec)
 		return false;
 	if (*op->at ? *op->at != '(' : !has_number) {
 		if (has_number && *op->at != '+' && *op->at != '-')
-			return bad(op, "there is more than an operand");
+			return bad(op, "unexpected text after the operand");
 		if (!take_symbol(op))
 			return false;
 		spec->kind = ARG_UNSUPPORTED;
@@ -293,7 +293,7 @@ static bool parse_operand(struct operand *op, struct arg_spec *spec)
 	if (!is_right)
 		return false;
 	if (*op->at)
-		return bad(op, "there is more than an operand");
+		return bad(op, "unexpected text after the operand");
 	/* No helper of the kernel's tells what is in a vector register. */
 	if (spec->type == ARG_FLOAT && spec->kind != ARG_MEMORY)
 		is_readable = false;

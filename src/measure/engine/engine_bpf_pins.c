@@ -104,7 +104,7 @@ static int check_hits(const struct engine *engine, const char *folder, size_t n_
 
 	if (engine->hits_bytes != stride * engine->n_cpus * sizeof(*engine->hits))
 		return ctx_error(engine->ctx, -EBADMSG,
-				 "%s/hits: has another number of entries than this version keeps",
+				 "%s/hits: has another number of entries than this version expects",
 				 folder);
 	return 0;
 }

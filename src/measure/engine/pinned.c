@@ -65,11 +65,12 @@ static int check_map(struct ocp_ctx *ctx, const char *path, int fd, const struct
 	memset(info, 0, sizeof(*info));
 	if (found <= 0)
 		return found ? ctx_error(ctx, found, "%s: %s", path, strerror(-found))
-			     : ctx_error(ctx, -EBADMSG, "%s: is no BPF map", path);
+			     : ctx_error(ctx, -EBADMSG, "%s: not a BPF map", path);
 	if (bpf_map_get_info_by_fd(fd, info, &bytes))
 		return ctx_error(ctx, -EBADMSG, "%s: %s", path, strerror(errno));
 	fault = fault_of(info, shape);
-	return fault ? ctx_error(ctx, -EBADMSG, "%s: %s than this version keeps", path, fault) : 0;
+	return fault ? ctx_error(ctx, -EBADMSG, "%s: %s than this version expects", path, fault)
+		     : 0;
 }
 
 int pinned_map_open(struct ocp_ctx *ctx, const char *path, const struct map_shape *shape,
@@ -116,5 +117,5 @@ int pinned_link_open(struct ocp_ctx *ctx, const char *path)
 	close(fd);
 	if (found < 0)
 		return ctx_error(ctx, found, "%s: %s", path, strerror(-found));
-	return ctx_error(ctx, -EBADMSG, "%s: is no link to uprobes or a tracepoint", path);
+	return ctx_error(ctx, -EBADMSG, "%s: not a link to uprobes or a tracepoint", path);
 }

@@ -161,7 +161,7 @@ int file_guard_take(struct ocp_ctx *ctx, struct file_guard *guard, const char *p
 	if (!has_changed(ctx, guard, &st, name, prog))
 		return 0;
 	file_guard_release(guard);
-	return ctx_error(ctx, -ESTALE, "%s: it has been overwritten since it was read", name);
+	return ctx_error(ctx, -ESTALE, "%s: overwritten since it was read", name);
 }
 
 bool file_guard_is_broken(struct ocp_ctx *ctx, struct file_guard *guard, const char *name,

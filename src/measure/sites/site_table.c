@@ -274,7 +274,7 @@ static void warn_of_uses_without_site(const struct site_table *table,
 				n > 1 ? "; " : "", probe->name, n_without, probe->n_sites);
 	}
 	if (out && n > MAX_NAMED)
-		fprintf(out, "; so have uses of %zu other probes", n - MAX_NAMED);
+		fprintf(out, "; the same holds for %zu other probes", n - MAX_NAMED);
 	if (out && fclose(out) == 0 && n)
 		ctx_log(table->ctx, OCP_LOG_WARN, "%s; their hits are not counted", names);
 	free(names);
@@ -293,14 +293,15 @@ static void warn_of_dormant(const struct site_table *table, const struct measure
 	}
 	if (n_dormant)
 		ctx_log(table->ctx, OCP_LOG_WARN,
-			"%s: was not post-linked: measuring a hit of its probes takes some twenty "
-			"times as long as after ocaml-probes-link",
+			"%s: not post-linked: a measured hit costs about twenty times as much as "
+			"after ocaml-probes-link",
 			file->name);
 	if (n_external)
 		ctx_log(table->ctx, OCP_LOG_WARN,
-			"%s: has %zu site(s) of other files' probes, inlined: measuring a hit there "
-			"takes some twenty times as long as where the post-linker has been",
-			file->name, n_external);
+			"%s: %zu inlined site%s of other files' probes %s not post-linked: a "
+			"measured hit costs about twenty times as much",
+			file->name, n_external, n_external == 1 ? "" : "s",
+			n_external == 1 ? "is" : "are");
 }
 
 /* A place for one more. */

@@ -240,7 +240,7 @@ module Raw_ptrace = struct
 
   let detach pid =
     match List.assoc_opt pid (Atomic.get started) with
-    | None -> error "pid %d: was not started by Raw_ptrace, or let go already" pid
+    | None -> error "pid %d: not started by Raw_ptrace, or already detached" pid
     | Some tracer ->
       change (List.remove_assoc pid);
       Stub.detach tracer
