@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The files of a meter that is open: attach to them, switch probes, let go of what is overwritten. */
+/* The files of an open meter: attach to them, switch probes, detach from overwritten files. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

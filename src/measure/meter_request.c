@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* What a meter is asked to measure, part by part or by a request. Arguments: meter_arguments.c. */
+/*
+ * What a meter is asked to measure, by single calls or by a request. Arguments: meter_arguments.c.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
