@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* How a meter is told what to do with the arguments of probes, and what the engine hears of it. */
+/* The requests of a meter that concern arguments, and what the engine must know about them. */
 #include <errno.h>
 
 #include "measure/args/filter.h"

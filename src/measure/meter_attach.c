@@ -28,7 +28,7 @@ static int fill_target(const struct ocp_meter *meter, const struct measured_file
 		if (!elf_file_va_to_off(elf, site->va, &sites[i].nop_off))
 			return ctx_error(meter->ctx, -EBADMSG, "%s: a site has no byte in the file",
 					 file->name);
-		/* A semaphore in .bss is not: the kernel cannot find it and is not asked to. */
+		/* The kernel cannot find a semaphore in .bss by a file offset. */
 		if (site->tracer_semaphore_va &&
 		    !elf_file_va_to_off(elf, site->tracer_semaphore_va, &sites[i].ref_ctr_off))
 			sites[i].ref_ctr_off = 0;
@@ -75,7 +75,9 @@ int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *fil
 	return err;
 }
 
-/* Without any site yet, the processes are made known, and with them what they will fork. */
+/*
+ * There is no site yet: tell the engine about the processes, so that it can follow their children.
+ */
 static int attach_processes(struct ocp_meter *meter)
 {
 	const struct engine_file target = {
@@ -114,7 +116,7 @@ static bool has_probe(const struct ocp_meter *meter, const struct measured_file 
 	return false;
 }
 
-/* Let the engine have those sites of FILE attached that are not off now. */
+/* Attach to the sites of FILE that are on, and detach from the others. */
 static int apply_to_file(struct ocp_meter *meter, const struct measured_file *file)
 {
 	struct engine_site *sites = calloc(file->n_sites + 1, sizeof(*sites));
@@ -127,7 +129,7 @@ static int apply_to_file(struct ocp_meter *meter, const struct measured_file *fi
 	return err;
 }
 
-/* All files or, if that fails, none. */
+/* Switch the probe in all files, or in none on failure. */
 static int apply_to_files(struct ocp_meter *meter, struct measured_probe *probe, bool on)
 {
 	const size_t number = (size_t)(probe - meter->table.probes);
@@ -188,7 +190,7 @@ int ocp_meter_switch(struct ocp_meter *meter, const char *name, bool on)
 
 /* ---- files that are overwritten ------------------------------------------------------------- */
 
-/* Its counts stay. Whoever waits to write to it can go on. */
+/* The counts remain. A process that waits to write to the file can continue. */
 static void lose_file(struct ocp_meter *meter, struct measured_file *file)
 {
 	file->is_lost = true;
