@@ -245,8 +245,10 @@ static int attach_and_time(struct calibration *c, struct engine *engine)
 
 static void *run(void *arg)
 {
-	/* The sites are the process's: with another meter's uprobes on them no hit would cost what
-	 * it does, and an idle site not nothing. */
+	/*
+	 * All meters of the process use the same sites. With the uprobes of another meter on them,
+	 * the measured costs would be wrong.
+	 */
 	static pthread_mutex_t sites_lock = PTHREAD_MUTEX_INITIALIZER;
 	struct calibration *c = arg;
 	struct engine *engine = NULL;
@@ -266,9 +268,8 @@ static void *run(void *arg)
 }
 
 /*
- * Our sites have integers for arguments, and the filter becomes one that takes as long and lets
- * them through: "... || arg0 == 1". Hits are printed if all are: those above a limit are not, and
- * those below are few.
+ * Our sites have integer arguments. The filter gets "... || arg0 == 1", so that it takes as long
+ * and accepts them. Hits are printed only without a limit; with one, few of them would be.
  */
 static void copy_arguments(struct calibration *c, const struct engine_spec *spec)
 {
@@ -298,7 +299,7 @@ static void copy_arguments(struct calibration *c, const struct engine_spec *spec
 	c->spec.filter = &c->filter;
 }
 
-/* Signals are the caller's business, and that of the caller's threads. */
+/* Signals must be handled by the caller's threads only. */
 static int create_thread(struct calibration *c)
 {
 	sigset_t all, before;
@@ -324,7 +325,7 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
 					   first_dormant_calibration_site, 8 }
 			  : (struct code){ calibration_sites, first_calibration_site, 7 };
 	c->ctx = ocp_ctx_new();
-	/* As the meter's, but for one pair in one process. */
+	/* The settings of the meter, but for one pair in one process. */
 	c->spec = (struct engine_spec){
 		.max_sites = SITES,
 		.split = spec->split,
@@ -349,7 +350,7 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
 	return c;
 }
 
-/* An ended thread keeps its stack until then. */
+/* An ended thread keeps its stack until it is joined. */
 static void join(struct calibration *c)
 {
 	if (!c->is_joined)
@@ -370,7 +371,7 @@ int calibration_result(struct calibration *c, bool wait, struct ocp_costs *costs
 	*why = NULL;
 	if (!is_done)
 		return -EAGAIN;
-	/* Of a thread that is done nothing but its uprobes has to go; that takes a while, too. */
+	/* A thread that is done still has to remove its uprobes, which takes a while. */
 	if (wait)
 		join(c);
 	if (c->err)

@@ -31,7 +31,7 @@ int pin_folder_of(struct ocp_ctx *ctx, const char *name, char *folder)
 	return 0;
 }
 
-/* bpffs is mounted nearly everywhere; where it is not, we may. */
+/* bpffs is mounted on most systems. If it is not, mount it if we have the privilege. */
 int pin_need_bpffs(struct ocp_ctx *ctx)
 {
 	struct statfs fs;
@@ -44,15 +44,15 @@ int pin_need_bpffs(struct ocp_ctx *ctx)
 	}
 	ctx_error(ctx, -errno, "%s: no BPF file system is mounted there, and mounting one: %s",
 		  BPFFS, strerror(errno));
-	/* Without a mode it would be one for all, 1777. */
+	/* The default mode, 1777, would let all users write to it. */
 	ctx_hint(ctx, "sudo mount -t bpf -o mode=0700 bpf %s", BPFFS);
 	return -errno;
 }
 
 /*
- * Is PATH a folder that only root and we can change? In one that is SHARED others may make their
- * own files, but not touch ours (the sticky bit). 0 or a negative errno. The ctx has a
- * sentence, except for -ENOENT: PATH does not exist.
+ * Check that PATH is a directory that only root and we can change. In a SHARED one, other users may
+ * make files but not change ours (the sticky bit). Returns 0 or a negative errno; -ENOENT has no
+ * message.
  */
 static int check_folder(struct ocp_ctx *ctx, const char *path, bool shared)
 {
@@ -79,7 +79,7 @@ static int check_folder(struct ocp_ctx *ctx, const char *path, bool shared)
 	return 0;
 }
 
-/* The folder of all that is kept, and what it is in. */
+/* Check the directory of all pinned meters and the one that contains it. */
 static int check_top(struct ocp_ctx *ctx)
 {
 	int err = check_folder(ctx, BPFFS, true);
