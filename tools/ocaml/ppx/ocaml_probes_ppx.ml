@@ -55,8 +55,7 @@ let escape_file file =
   Buffer.contents escaped
 
 (* Each marker of a compilation unit must be unique: the compiler would merge equal ones, and load
-   the address for two nested probes only once. Other ppxes may duplicate code with its locations.
-   *)
+   the address for two nested probes only once. Other ppxes may copy code with its locations. *)
 let places_seen : (string, int) Hashtbl.t = Hashtbl.create 16
 
 let place ~loc =
