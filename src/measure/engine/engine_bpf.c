@@ -556,8 +556,7 @@ static void engine_close(struct engine *engine)
 	if (!engine)
 		return;
 	if (engine->is_pinned)
-		engine_bpf_close_links(
-			engine, 0); /* only our descriptors: the pinned names keep the links */
+		engine_bpf_close_links(engine, 0); /* the pinned names keep the links */
 	else
 		engine_detach(engine);
 	print_ring_close(engine->ring);
