@@ -76,8 +76,8 @@ int ocp_meter_pin(struct ocp_meter *meter, const char *name)
 	if (!site_table_count(&meter->table))
 		return ctx_error(
 			meter->ctx, -ENOENT,
-			"'%s': %s has no probes yet, and what is loaded later is not measured "
-			"by what is kept",
+			"'%s': %s has no probes yet, and a pinned meter does not measure files "
+			"that are loaded later",
 			name, meter_where(meter));
 	err = pin_folder_of(meter->ctx, name, folder);
 	if (!err)

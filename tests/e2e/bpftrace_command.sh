@@ -182,7 +182,7 @@ count_plain() { # ROUNDS
 	go "$1"
 	stop_printed
 	eq "$(found_counts)" "plain $1" "hits"
-	grep -q '^# A predicate stands for -p' "$TMP/command"
+	grep -q '^# A predicate replaces -p' "$TMP/command"
 }
 
 test_deleted_or_replaced() {

@@ -158,8 +158,8 @@ test_wrong_use() {
 	check_error 2 "one name" read
 	check_error 2 "one name" detach a b
 	check_error 2 "not a name" read ..
-	check_error 2 "nothing of that name" read "no_such_$$"
-	check_error 2 "nothing of that name" detach "no_such_$$"
+	check_error 2 "no pinned measurement of this name" read "no_such_$$"
+	check_error 2 "no pinned measurement of this name" detach "no_such_$$"
 	check_error 2 "one of them" list --kept -prog "$O/tests/ocaml/loop"
 	eq "$(int3_count "$TARGET")" 0 "int3"
 	need_counting

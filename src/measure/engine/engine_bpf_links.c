@@ -274,7 +274,7 @@ static int find_change(struct engine *engine, const struct engine_file *target,
 
 		change->all[i] = !is_off;
 		change->added[i] = !is_off && link < 0;
-		/* Who is there with us decides; without us, who comes first. */
+		/* If another tracer is on the site it decides about the semaphore, else the first user. */
 		if (change->added[i])
 			engine->no_semaphore[first + i] = false;
 		change->n_all += !is_off;
