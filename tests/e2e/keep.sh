@@ -250,7 +250,7 @@ test_hostile_kinds() {
 	rm "$FOLDER/hits"
 	mv "$FOLDER/right" "$FOLDER/hits"
 	bpftool map pin pinned "$FOLDER/losses" "$FOLDER/link_0"
-	refused 1 'link_0: is no link'
+	refused 1 'link_0: not a link'
 	# What cannot be read can be taken away.
 	"$TOOL" detach "$NAME" 2>"$TMP/err"
 	grep -q 'was incomplete: removed' "$TMP/err" || fail "$(cat "$TMP/err")"
