@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading the arguments of the probe that was hit, on the BPF side.
+ * Reads the arguments of the probe that was hit.
  *
- * OCaml values. A word with its lowest bit set is an integer, shifted left by one. Any other is the
- * address of a block; the word before that is the header: the tag in 8 bits, two of the collector,
- * and the size in words (of which 46 bits suffice for any address space; compilers keep other
- * things in the 8 above). Tags below 246 are constructors, tuples, records and arrays. Strings fill
- * their words; the last byte says how many bytes before it are padding. Boxed int32, int64 and
- * nativeint are customs: the first word leads to a struct whose first field is the address of an
- * identifier, the second is the number. Source: caml/mlvalues.h and caml/custom.h of 4.14 and 5.3.
+ * OCaml values. A word with its lowest bit set is an integer, shifted left by one. Any other word
+ * is the address of a block. The word before the block is its header: 8 bits of tag, two bits of
+ * the collector, and the size in words (46 bits are enough for any address space; compilers store
+ * other things in the 8 bits above). Tags below 246 are constructors, tuples, records and arrays. A
+ * string fills its words; the last byte is the number of padding bytes before it. Boxed int32,
+ * int64 and nativeint are custom blocks: the first word points to a struct whose first field is the
+ * address of an identifier, the second word is the number. Source: caml/mlvalues.h and
+ * caml/custom.h of 4.14 and 5.3.
  *
- * Registers are loaded by instructions written out here, one a register. The context must be
- * accessed at constant offsets, while the compiler likes to fold a switch over loads into one load
- * at a computed offset. A helper could read them all, but bpf_probe_read_kernel() is gone where the
- * kernel is locked down for confidentiality.
+ * Registers are loaded by one explicit instruction each. The context must be accessed at constant
+ * offsets, but the compiler turns a switch over loads into one load at a computed offset. A helper
+ * could read them all, but bpf_probe_read_kernel() is not available if the kernel is locked down
+ * for confidentiality.
  *
- * Memory is read at first as it is there. If that fails the page is fetched, as if the program had
- * read it: a constant string often stands in a page of the file that nobody has touched before.
- * Programs that include this file must be sleepable for that (SEC "uprobe.multi.s"), which costs
- * nothing measurable, neither a hit nor when detaching.
+ * Memory is first read without page faults. If this fails, the page is fetched as if the program
+ * had read it: a constant string is often in a page of the file that was never touched. Programs
+ * that include this file must therefore be sleepable (SEC "uprobe.multi.s"), which has no
+ * measurable cost, neither per hit nor when detaching.
  *
- * Functions answer 1 or 0. They stay functions: inlined into each other they would exceed the
- * stack, and the verifier would have more paths to follow.
+ * Functions return 1 or 0. They must not be inlined: this would exceed the stack and give the
+ * verifier more paths to follow.
  */
 #ifndef ARGS_BPF_H
 #define ARGS_BPF_H
@@ -53,7 +54,7 @@ struct ocaml_block {
 	__u64 tag;
 };
 
-/* Copy N bytes of the program's memory; 0 if all could be read. */
+/* Copy N bytes of the program's memory. Returns 0 if all of them could be read. */
 static __always_inline long args_copy(void *to, __u32 n, __u64 addr)
 {
 	long err = bpf_probe_read_user(to, n, (const void *)addr);
@@ -65,13 +66,13 @@ static __always_inline long args_copy(void *to, __u32 n, __u64 addr)
 
 /* ---- operands ------------------------------------------------------------------------------- */
 
-/* Keep the compiler from forgetting the bounds of a number by computing it in another way. */
+/* Prevents the compiler from losing the bounds of a number by computing it in another way. */
 #define args_keep(number) asm volatile("" : "+r"(number))
 
 #define ARGS_LOAD(reg, off)                                                                        \
 	asm volatile("%0 = *(u64 *)(%1 + " #off ")" : "=r"(values[reg]) : "r"(regs))
 
-/* A copy of all and one access at a computed place: the verifier has one path to follow, not 16. */
+/* Copy all registers and index the copy: the verifier follows one path instead of 16. */
 static __noinline __u64 args_register(struct pt_regs *regs, __u32 reg)
 {
 	__u64 values[ARG_RIP], site;
@@ -118,7 +119,7 @@ static __noinline int args_read_memory(__u64 addr, const struct arg_spec *spec, 
 	return args_copy(value, bytes, addr) == 0;
 }
 
-/* The word (or integer, extended to 64 bits) that SPEC describes. */
+/* Read the word (or the integer, extended to 64 bits) that SPEC describes. */
 static __noinline int arg_read(struct pt_regs *regs, const struct arg_spec *spec, __u64 *value)
 {
 	__u64 word;
@@ -147,8 +148,7 @@ static __noinline int arg_read(struct pt_regs *regs, const struct arg_spec *spec
 	return 1;
 }
 
-/* ---- OCaml values
- * ------------------------------------------------------------------------ */
+/* ---- OCaml values ---------------------------------------------------------------------------- */
 
 static __always_inline int args_read_word(__u64 addr, __u64 *word)
 {
@@ -179,8 +179,10 @@ static __noinline __s64 ocaml_string_length(__u64 value, __u64 words)
 	return (__s64)(bytes - 1 - padding);
 }
 
-/* Of a custom block: the kind of number in *NUMBER, or NODE_CUSTOM, or NODE_UNREADABLE; and the
- * address of its identifier. */
+/*
+ * Read a custom block. Returns the kind of number and sets *NUMBER; or NODE_CUSTOM and sets
+ * *IDENTIFIER to its address; or NODE_UNREADABLE.
+ */
 static __noinline int ocaml_read_custom(__u64 value, __u64 *identifier, __u64 *number)
 {
 	char name[3] = {};
@@ -220,7 +222,7 @@ static __noinline int ocaml_int(__u64 value, __s64 *number)
 	return kind == NODE_INT64 || kind == NODE_INT32 || kind == NODE_NATIVEINT;
 }
 
-/* The integer that the argument is: an OCaml int, a boxed one, or a C integer. */
+/* Read an integer argument: an OCaml int, a boxed integer, or a C integer. */
 static __noinline int arg_int(struct pt_regs *regs, const struct arg_spec *spec, __s64 *number)
 {
 	__u64 value;
@@ -238,7 +240,7 @@ static __noinline int arg_int(struct pt_regs *regs, const struct arg_spec *spec,
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* Different numbers stay different. */
+/* Mixes the bits. Different numbers remain different. */
 static __always_inline __u64 args_mix(__u64 x)
 {
 	x ^= x >> 30;
@@ -275,8 +277,8 @@ static __noinline int ocaml_string_key(__u64 value, __u64 *key)
 }
 
 /*
- * What tells the argument's value from others: of integers all different, of strings a hash of the
- * length and the first KEY_STRING_BYTES bytes.
+ * Compute the key of an argument. Different integers have different keys. The key of a string is a
+ * hash of its length and first KEY_STRING_BYTES bytes.
  */
 static __noinline int arg_key(struct pt_regs *regs, const struct arg_spec *spec, __u64 *key)
 {
@@ -328,7 +330,7 @@ static __noinline int record_text(struct hit_record *record, struct value_node *
 	return 1;
 }
 
-/* Append the N words at ADDR, or as many as there is room for, as children of NODE. */
+/* Append the N words at ADDR as children of NODE, or as many as there is room for. */
 static __noinline int record_children(struct hit_record *record, struct value_node *node,
 				      __u64 addr, __u64 n, __u8 kind)
 {
@@ -351,7 +353,7 @@ static __noinline int record_children(struct hit_record *record, struct value_no
 		if (i >= n)
 			break;
 		*child = (struct value_node){ .value = words[i], .kind = kind };
-		/* What may be the rest of a list is as deep as the list. */
+		/* The possible rest of a list has the same depth as the list. */
 		child->depth = node->depth + !(is_cell && i == 1);
 	}
 	node->n = (__u16)n;
@@ -390,7 +392,7 @@ static __always_inline int record_fields(struct hit_record *record, struct value
 		       : NODE_UNREADABLE;
 }
 
-/* What NODE is, by its tag. */
+/* Determine the kind of NODE by its tag. */
 static __always_inline int record_block(struct hit_record *record, struct value_node *node)
 {
 	switch (node->tag) {
@@ -420,7 +422,7 @@ static __always_inline int record_block(struct hit_record *record, struct value_
 	}
 }
 
-/* The body of a loop: look at node I. */
+/* The body of a loop: read node I. */
 static long record_node(__u32 i, void *context)
 {
 	struct hit_record *record = ((struct args_recording *)context)->record;
@@ -446,7 +448,7 @@ static long record_node(__u32 i, void *context)
 	return 0;
 }
 
-/* The body of a loop: argument I becomes node I. */
+/* The body of a loop: make node I from argument I. */
 static long record_argument(__u32 i, void *context)
 {
 	struct args_recording *r = context;
@@ -466,8 +468,8 @@ static long record_argument(__u32 i, void *context)
 }
 
 /*
- * Fill in what RECORD, which the caller reserved in a ring buffer, tells of the arguments; time,
- * ids and site are the caller's.
+ * Fill in the arguments of RECORD, which the caller has reserved in a ring buffer. The caller sets
+ * the time, the ids and the site.
  */
 static __noinline int record_values(struct pt_regs *regs, const struct site_args *args,
 				    struct hit_record *record)

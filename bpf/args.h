@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The arguments of probes, as the BPF programs (args.bpf.h) and their user side (src/measure:
- * operand.c writes specs, filter.c filters, value.c reads records) share them. The includer
- * provides the __u8 ... __s64 types: vmlinux.h there, linux/types.h here.
+ * The arguments of probes, shared by the BPF programs (args.bpf.h) and their user side
+ * (src/measure/args: operand.c writes specs, filter.c writes filters, value.c reads records). The
+ * includer provides the types __u8 ... __s64: vmlinux.h in BPF programs, linux/types.h elsewhere.
  */
 #ifndef ARGS_H
 #define ARGS_H
@@ -11,7 +11,7 @@
 
 enum { ARGS_MAX = 16 };
 
-/* The registers of which struct pt_regs (x86-64) knows, in its order. */
+/* The registers in struct pt_regs (x86-64), in its order. */
 enum arg_register {
 	ARG_R15,
 	ARG_R14,
@@ -29,7 +29,7 @@ enum arg_register {
 	ARG_RSI,
 	ARG_RDI,
 	ARG_RSP,
-	ARG_RIP, /* the site's own address */
+	ARG_RIP, /* the address of the site */
 	ARG_REGISTERS,
 	ARG_NO_REGISTER = 0xff,
 };
@@ -39,24 +39,24 @@ enum arg_kind {
 	ARG_REGISTER,
 	ARG_MEMORY,
 	ARG_CONSTANT,
-	ARG_UNSUPPORTED, /* it has, in a place that is not read: %xmm0, a symbol */
+	ARG_UNSUPPORTED, /* it has one in a place that is not read: %xmm0, a symbol */
 };
 
 enum arg_type {
 	ARG_C_INT,
-	ARG_VALUE, /* of OCaml: what 8 unsigned bytes mean */
-	ARG_FLOAT, /* a double, not boxed */
+	ARG_VALUE, /* an OCaml value: 8 unsigned bytes */
+	ARG_FLOAT, /* an unboxed double */
 };
 
 struct arg_spec {
 	__u8 kind;
-	__u8 base;	  /* enum arg_register; memory can do without */
-	__u8 index;	  /* of memory */
-	__u8 index_shift; /* the index counts times 1 << this */
+	__u8 base;	  /* enum arg_register; optional for memory */
+	__u8 index;	  /* for memory */
+	__u8 index_shift; /* the index is shifted left by this */
 	__u8 size;	  /* 1, 2, 4 or 8 bytes */
 	__u8 is_signed;
 	__u8 type;	     /* enum arg_type */
-	__u8 register_shift; /* of kind register: 8 for %ah, 0 otherwise */
+	__u8 register_shift; /* for a register: 8 for %ah, 0 otherwise */
 	__s64 number;	     /* the constant, or the displacement of memory */
 };
 
@@ -79,9 +79,9 @@ enum {
 };
 
 /*
- * A filter in postfix. A comparison of an argument with a literal of another type has no answer. It
- * is false, != too. If an answer could change what the filter says of the hit, whatever that is,
- * the hit is counted as a mismatch.
+ * A filter in postfix form. A comparison of an argument with a literal of another type has no
+ * answer. It is false, even with !=. If an answer could change the result of the filter, the hit is
+ * counted as a mismatch.
  */
 enum filter_op_kind {
 	FILTER_NUMBER, /* push: argument COMPARISON number */
@@ -103,14 +103,14 @@ enum filter_comparison {
 
 /*
  * A number is compared with ints and with floats. BPF has no floating point, so filter.c prepares
- * two comparisons of integers that mean the same as the one in the text. Ints are compared with
- * `number` by `int_comparison`; of x < 1.5 that makes x <= 1. Floats are compared by `comparison`
- * with `ordered`, both sides as filter_order() has them.
+ * two integer comparisons that are equivalent to the one in the text. Ints are compared with
+ * `number` by `int_comparison`: x < 1.5 becomes x <= 1. Floats are compared with `ordered` by
+ * `comparison`, after filter_order() has been applied to both sides.
  */
 struct filter_op {
 	__u8 kind;
 	__u8 arg;
-	__u8 comparison; /* of strings and floats */
+	__u8 comparison; /* for strings and floats */
 	__u8 int_comparison;
 	__u8 string;
 	__u8 reserved[3];
@@ -121,8 +121,8 @@ struct filter_op {
 #define FILTER_INFINITY_BITS 0x7ff0000000000000ULL
 
 /*
- * Of a double's BITS the integer that orders doubles as their values do; -0.0 is 0.0. Not for nan,
- * which has no place in the order.
+ * Map the BITS of a double to an integer, so that integers are ordered like the doubles. -0.0
+ * equals 0.0. Not for nan, which has no order.
  */
 static inline __attribute__((always_inline)) __s64 filter_order(__u64 bits)
 {
@@ -136,10 +136,10 @@ static inline __attribute__((always_inline)) int filter_is_nan(__u64 bits)
 	return (bits & ~(1ULL << 63)) > FILTER_INFINITY_BITS;
 }
 
-/* What an argument is to a filter. */
+/* The type of an argument in a filter. */
 enum filter_type {
 	FILTER_TYPE_UNREADABLE,
-	FILTER_TYPE_INT, /* boxed ones and those of C included */
+	FILTER_TYPE_INT, /* also boxed integers and C integers */
 	FILTER_TYPE_FLOAT,
 	FILTER_TYPE_STRING,
 	FILTER_TYPE_OTHER, /* a record, a variant, a list, ... */
@@ -147,8 +147,8 @@ enum filter_type {
 };
 
 /*
- * A comparison without an answer, in a number that is not 0: which argument, what it is (enum
- * filter_type), and whether it was compared with a string.
+ * A comparison without an answer as a nonzero number: the argument, its type (enum filter_type),
+ * and whether it was compared with a string.
  */
 static inline __attribute__((always_inline)) __u32 filter_mismatch(__u32 arg, __u32 type,
 								   __u32 with_string)
@@ -188,40 +188,40 @@ _Static_assert(sizeof(struct filter) == 8 + 32 * 24 + 16 * 72, "shared by two co
 /* ---- records of hits ------------------------------------------------------------------------ */
 
 /*
- * The arguments of a hit as a tree whose nodes stand in one array, in the order in which they are
- * found: the arguments first, then the fields of the first block, of the second, and so on. The
- * part of the array that has not been looked at yet is the queue of the search, and when room gets
- * short all arguments are cut at about the same depth. Children have higher numbers than parents.
+ * The arguments of a hit as a tree. The nodes are in one array in breadth-first order: the
+ * arguments first, then the fields of the first block, of the second, and so on. The rest of the
+ * array is the queue of the search. If room gets short, all arguments are cut at about the same
+ * depth. Children have higher numbers than their parents.
  */
 enum {
 	RECORD_NODES = 64,
-	RECORD_FIELDS = 8, /* of a block; a list's cells count towards the nodes only */
+	RECORD_FIELDS = 8, /* of a block; list cells are only limited by the number of nodes */
 	RECORD_DEPTH = 3,  /* blocks within blocks */
 	RECORD_TEXT = 1504,
-	RECORD_STRING = 192,	  /* the most bytes of one string */
-	RECORD_SHORT_STRING = 32, /* when more than RECORD_TEXT_FULL bytes are taken */
-	RECORD_TEXT_FULL = 896,	  /* so that every one of ARGS_MAX strings gets some */
+	RECORD_STRING = 192,	  /* maximum for one string */
+	RECORD_SHORT_STRING = 32, /* maximum after RECORD_TEXT_FULL bytes are used */
+	RECORD_TEXT_FULL = 896,	  /* so that each of ARGS_MAX strings gets some bytes */
 };
 
 enum node_kind {
-	NODE_PENDING, /* a word not looked at; none remains in a finished record */
-	NODE_INT,     /* an immediate; value: the int itself */
+	NODE_PENDING, /* a word that is not read yet; none is left in a complete record */
+	NODE_INT,     /* an OCaml int; value: the int */
 	NODE_C_INT,   /* value: the integer of a C probe */
 	NODE_BLOCK,   /* at, n: fields; size: words */
 	NODE_STRING,  /* at, n: place in text; size: bytes */
 	NODE_DOUBLE,  /* value: its bits */
-	NODE_DOUBLES, /* at, n: elements; size: how many there are */
+	NODE_DOUBLES, /* at, n: elements; size: the full number of elements */
 	NODE_INT64,
 	NODE_INT32,
 	NODE_NATIVEINT,
 	NODE_CUSTOM, /* at, n: its identifier in text */
 	NODE_CLOSURE,
 	NODE_LAZY,
-	NODE_FORWARD, /* a lazy value that has been forced; at, n: it is the one field */
+	NODE_FORWARD, /* a forced lazy value; at, n: its only field */
 	NODE_OBJECT,
 	NODE_ABSTRACT,
-	NODE_UNREADABLE,  /* value: the word, unless that could not be read either */
-	NODE_UNSUPPORTED, /* the operand is */
+	NODE_UNREADABLE,  /* value: the word, unless it could not be read either */
+	NODE_UNSUPPORTED, /* the operand is not supported */
 	NODE_KINDS,
 };
 
@@ -242,7 +242,7 @@ struct hit_record {
 	__u64 ts_ns;
 	__u32 pid, tid;
 	__u32 site;
-	__u16 n_args; /* the first so many nodes */
+	__u16 n_args; /* the first nodes are the arguments */
 	__u16 n_nodes;
 	__u16 n_text;
 	__u16 n_left_out; /* arguments of the site that are not in the record */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Filters, on the BPF side: does a hit satisfy one? src/measure/args/filter.c makes them from their
- * text, args.h has their form.
+ * Evaluates filters in BPF programs. src/measure/args/filter.c compiles them; args.h defines their
+ * form.
  */
 #ifndef FILTER_BPF_H
 #define FILTER_BPF_H
@@ -27,7 +27,7 @@ static __always_inline int filter_compare(__s64 a, __u8 comparison, __s64 b)
 	return 0;
 }
 
-/* Are the N bytes at ADDR those of LITERAL, which has as many? */
+/* True if the bytes at ADDR are those of LITERAL. Both have N bytes. */
 static __noinline int filter_same_bytes(__u64 addr, const struct filter_string *literal)
 {
 	__u64 words[FILTER_STRING_BYTES / 8] = {}, differences = 0;
@@ -65,7 +65,7 @@ static __always_inline int filter_find_string(struct filter_found *found, __u64 
 	return length < 0 ? FILTER_TYPE_UNREADABLE : FILTER_TYPE_STRING;
 }
 
-/* What the argument is: enum filter_type. */
+/* Find the type of the argument: enum filter_type. */
 static __noinline int filter_find(struct pt_regs *regs, const struct arg_spec *spec,
 				  struct filter_found *found)
 {
@@ -106,7 +106,7 @@ static __always_inline int filter_string_matches(const struct filter_found *foun
 	return comparison == FILTER_NE ? !same : same;
 }
 
-/* As OCaml compares: nan is not equal to anything, and neither less nor greater. */
+/* Compare as OCaml does: nan is not equal to anything, and neither less nor greater. */
 static __always_inline int filter_float_matches(__u64 bits, const struct filter_op *op)
 {
 	if (filter_is_nan(bits))
@@ -118,8 +118,8 @@ struct args_filtering {
 	struct pt_regs *regs;
 	const struct site_args *args;
 	const struct filter *filter;
-	__u64 stack; /* a bit a result, the newest lowest */
-	/* Could the result be true, or false, if every comparison had an answer? */
+	__u64 stack; /* one bit per result; the newest is the lowest */
+	/* Bits: the result could be true, or false, if every comparison had an answer. */
 	__u64 may, may_not;
 	__u32 mismatch; /* filter_mismatch() of one of the comparisons, or 0 */
 };
@@ -135,12 +135,12 @@ static __always_inline __u64 filter_or(__u64 stack)
 }
 
 /*
- * An answer: bit 0 says what it counts as, bits 1 and 2 whether it could be yes and no. That is
- * arithmetic only, since every branch here doubles the verifier's paths.
+ * An answer: bit 0 is its value; bits 1 and 2 tell whether it could be true and false. This is
+ * computed without branches, since every branch here doubles the paths of the verifier.
  */
 enum { ANSWER_YES = 3, ANSWER_NO = 4, ANSWER_NONE = 6 };
 
-/* The masks are for the verifier: filter.c makes no number that they change. */
+/* The masks are for the verifier. They do not change the numbers that filter.c makes. */
 static __always_inline __u32 filter_operand(struct args_filtering *f, const struct filter_op *op)
 {
 	const struct arg_spec *spec = &f->args->args[op->arg & (ARGS_MAX - 1)];
@@ -200,8 +200,8 @@ static long filter_step(__u32 i, void *context)
 }
 
 /*
- * Does the hit satisfy FILTER? ARGS are the arguments of the site. *MISMATCH is filter_mismatch()
- * of one of the comparisons that have no answer, 0 if none could have changed the result.
+ * Evaluate FILTER for a hit. ARGS are the arguments of the site. *MISMATCH is filter_mismatch() of
+ * one of the comparisons without an answer, or 0 if none could have changed the result.
  */
 static __noinline int filter_matches(struct pt_regs *regs, const struct site_args *args,
 				     const struct filter *filter, __u32 *mismatch)
@@ -211,7 +211,7 @@ static __noinline int filter_matches(struct pt_regs *regs, const struct site_arg
 	};
 
 	bpf_loop(filter->n_ops, filter_step, &f, 0);
-	/* No branch: the verifier would follow each loop to its end. */
+	/* Without a branch: the verifier would follow each loop to its end. */
 	*mismatch = f.mismatch & -(__u32)(f.may & f.may_not & 1);
 	return f.stack & 1;
 }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT
 /*
- * Measure the runs of probe sites. One program serves every site of every file: the cookie that a
- * site was attached with is its number, and its number is its place in `hits` and `site_table`.
+ * Measures the hits of probe sites. One program serves every site of every file. The cookie of a
+ * site contains its number, which is its index in `hits` and `site_table`.
  *
- * Exactness. A uprobe program cannot move to another CPU but it can be preempted, and the task that
- * runs then may hit the same site: what tasks share is written with atomic operations. The slots
- * are per CPU all the same, so that CPUs do not fight for a cache line. What belongs to one thread
- * (its open starts) needs neither. uprobe_multi programs have no recursion limit (other than
- * kprobes and tracepoints): no hit is dropped. What does not fit into a map is counted as lost.
+ * Exactness. A uprobe program cannot move to another CPU, but it can be preempted by a task that
+ * hits the same site, so shared data is written with atomic operations. There are still slots per
+ * CPU, so that CPUs do not compete for a cache line. Data of one thread (its open starts) needs
+ * neither. Unlike kprobes and tracepoints, uprobe_multi programs have no recursion limit: no hit is
+ * dropped. Data that does not fit into a map is counted as lost.
  *
- * Speed. The trap is 95 % of a hit's cost; the rest is kept small by leaving out, when the program
- * is loaded, what `config` does not ask for. All maps have their memory from the beginning.
+ * Speed. The trap is 95 % of the cost of a hit. The rest is kept small by removing, when the
+ * program is loaded, all features that `config` does not enable. All maps are allocated in advance.
  *
  * This file is compiled to several objects:
  *
  *	measure_multi   for uprobe_multi links
- *	measure_full    the same, with what reads kernel types (CO-RE: processes by their
- *	                executable or their user, children) and with arguments
- *	                (measure_args.bpf.h), for which it must be sleepable
+ *	measure_full    the same, with code that reads kernel types (CO-RE: processes by their
+ *	                executable or user, children) and arguments (measure_args.bpf.h);
+ *	                it must be sleepable for the latter
  *	measure_perf    for perf events, where the kernel has no uprobe_multi
  */
 #include "measure_core.bpf.h"
@@ -78,11 +78,14 @@ int hit(struct pt_regs *regs)
 			return 0;
 	}
 #ifdef MEASURE_FULL
-	/* It is not passed over either: how often a stranger's process runs is not told. */
+	/*
+	 * Do not count it as passed over either: this would reveal the hits of other users'
+	 * processes.
+	 */
 	if (config.checks_access && !may_inspect_current())
 		return 0;
 #endif
-	/* Starts take theirs last. It is 60 ns here, a tenth of the hit. */
+	/* Starts take their time last. Reading it costs 60 ns here, a tenth of the hit. */
 	if (config.n_pairs && site && (site->flags & MEASURE_STOPS))
 		now_ns = bpf_ktime_get_ns();
 	if (config.n_pairs || config.keyed_by != MEASURE_UNKEYED || config.only_tgids ||
@@ -110,14 +113,16 @@ int hit(struct pt_regs *regs)
 
 /* ---- threads and processes that come and go ------------------------------------------------- */
 
-/* What the thread began ends with it: else its starts would be taken for those of the next of its
- * id. */
+/*
+ * Count the open starts of a thread that ends as orphans. Otherwise they would be taken for those
+ * of the next thread with its id.
+ */
 static __always_inline void end_pairs(const struct bpf_pidns_info *ids)
 {
 	for (__u32 pair = 0; pair < MEASURE_MAX_PAIRS && pair < config.n_pairs; pair++) {
 		struct measure_open_key key = { .tid = ids->pid, .pair = pair };
 		struct measure_open *open = bpf_map_lookup_elem(&pair_open, &key);
-		/* Not &pair: the verifier loses sight of a counter in memory ("infinite loop"). */
+		/* Use key.pair: the verifier cannot track a counter in memory ("infinite loop"). */
 		struct measure_pair *stats = bpf_map_lookup_elem(&pair_stats, &key.pair);
 
 		if (!open || !stats)
@@ -143,11 +148,12 @@ int thread_exit(void *unused)
 		struct task_struct *task = (void *)bpf_get_current_task();
 
 		/*
-		 * Only with the last thread of its process: the kernel has counted it out already.
+		 * Only for the last thread of its process. The kernel has already decremented the
+		 * counter.
 		 */
 		if (BPF_CORE_READ(task, signal, live.counter))
 			return 0;
-		/* Its number is free from now on. */
+		/* Its number can be reused from now on. */
 		if (config.only_tgids)
 			bpf_map_delete_elem(&tgids, &ids.tgid);
 		if (config.key_arg != MEASURE_NO_ARG)
@@ -158,7 +164,7 @@ int thread_exit(void *unused)
 }
 
 #ifdef MEASURE_FULL
-/* As current_ids has it for a process of its own; 0 for one of another pid namespace. */
+/* The process id as current_ids() has it for the process itself; 0 in another pid namespace. */
 static __always_inline __u32 tgid_of_child(struct task_struct *child)
 {
 	struct pid *pid;
@@ -174,7 +180,7 @@ static __always_inline __u32 tgid_of_child(struct task_struct *child)
 	return BPF_CORE_READ(own, nr);
 }
 
-/* Before the child runs: what a followed process forks is followed. */
+/* Before the child runs, follow it if its parent is followed. */
 SEC("raw_tracepoint/sched_process_fork")
 int process_fork(struct bpf_raw_tracepoint_args *args)
 {

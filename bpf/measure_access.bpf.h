@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * May the user who measures read the memory of the task that hits a site? User space asks the
- * kernel for each process that it finds (by opening files in /proc/PID), but uprobes are in a file:
- * processes that start later, or that are not shown, hit them too. So where the measuring process
- * has no CAP_SYS_PTRACE the program asks at each hit, before it counts anything.
+ * Whether the measuring user may read the memory of the task that hits a site. For the processes
+ * that it finds, user space asks the kernel (by opening files in /proc/PID). But uprobes belong to
+ * files: processes that start later, or that are hidden, hit them too. So if the measuring process
+ * lacks CAP_SYS_PTRACE, the program checks each hit before it counts anything.
  *
  * The conditions are those of ptrace_may_access(PTRACE_MODE_READ_FSCREDS) in kernel/ptrace.c and of
- * cap_ptrace_access_check() in security/commoncap.c, without the exceptions that they make for
- * CAP_SYS_PTRACE: the task's user and group ids are all ours, its memory is dumpable, it is in our
- * user namespace, and has no capability that we do not have. What a security module (SELinux,
- * AppArmor) would say is not known here.
+ * cap_ptrace_access_check() in security/commoncap.c, without the exceptions for CAP_SYS_PTRACE: the
+ * user and group ids of the task are ours, its memory is dumpable, it is in our user namespace, and
+ * it has no capability that we lack. Security modules (SELinux, AppArmor) are not considered.
  *
- * The fields are read directly, not by a helper, which takes a few ns in all. A layout of the
- * kernel's that is not known here makes the load fail, except for the place of the dumpable bits.
+ * The fields are read directly, without a helper, which takes a few ns in all. An unknown layout of
+ * the kernel's structures makes the load fail, except for the place of the dumpable bits.
  */
 #ifndef MEASURE_ACCESS_BPF_H
 #define MEASURE_ACCESS_BPF_H
@@ -24,7 +23,10 @@ enum {
 	DUMPABLE_BY_USER = 1,
 };
 
-/* Until Linux 6.17 the flags are one word, then a bitmap of which that word is the first. */
+/*
+ * Before Linux 6.18 the flags are one word; since then they are a bitmap that begins with this
+ * word.
+ */
 struct mm_struct___before_6_18 {
 	unsigned long flags;
 } __attribute__((preserve_access_index));
@@ -41,7 +43,7 @@ static __always_inline int is_dumpable(struct mm_struct *mm)
 	struct mm_struct___since_6_18 *since = (void *)mm;
 	unsigned long flags = DUMPABLE_BY_USER;
 
-	/* A task without memory of its own has none that could be read. */
+	/* A task without memory of its own (a kernel thread). */
 	if (!mm)
 		return 0;
 	if (bpf_core_field_exists(since->flags.__mm_flags))
@@ -63,7 +65,7 @@ static __always_inline int may_inspect_current(void)
 		return 0;
 	if (cred->user_ns->ns.inum != config.userns_ino)
 		return 0;
-	/* Two words of 32 bits before Linux 6.3, one of 64 since: the same bytes. */
+	/* Two words of 32 bits before Linux 6.3, one of 64 since then: the bytes are the same. */
 	if (bpf_core_read(&capabilities, sizeof(capabilities), &cred->cap_permitted) ||
 	    capabilities & ~config.capabilities)
 		return 0;

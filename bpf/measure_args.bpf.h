@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The part of measure.bpf.c that looks at arguments: filters, histograms, printing, and pairs that
- * are matched by the value of an argument instead of by thread.
+ * The part of measure.bpf.c that reads arguments: filters, histograms, printed hits, and pairs that
+ * are matched by an argument instead of by thread.
  *
- * Keys. An entry of key_open is one open start. Whoever deletes it successfully accounts for it: a
- * stop as a pair, a later start of the same key, or the end of the process, as an orphan. So
- * the counters are exact even when several threads use one key at the same moment, in which case
- * the program itself cannot say which start a stop belongs to; only the time may then be that of
- * another one.
+ * Keys. An entry of key_open is one open start. The program that deletes the entry counts it: a
+ * stop counts a pair; a later start with the same key and the end of the process count an orphan
+ * start. So the counters are exact even if several threads use a key at the same moment. In this
+ * case it is undefined which start a stop belongs to, and only the time may be that of another
+ * start.
  *
- * Printing. The time of a record is taken after its room is: what the reader sees no room of is
- * younger than the moment it looks. It comes by itself, it is not woken.
+ * Printing. The time of a record is taken after its room is reserved: a record for which the reader
+ * sees no reservation is newer than the moment of reading. The reader polls; it is not woken up.
  */
 #ifndef MEASURE_ARGS_BPF_H
 #define MEASURE_ARGS_BPF_H
@@ -55,12 +55,14 @@ struct {
 	__uint(max_entries, 4096);
 } prints SEC(".maps");
 
-/* What is printed in this second: its number (32 bits), and how much (32 bits). */
+/* The current second in 32 bits, and the number of records printed in it in 32 bits. */
 volatile __u64 print_window;
 
 /* ---- pairs by argument ---------------------------------------------------------------------- */
 
-/* So that what is left open when PROCESS ends is found. 0 if there is no room. */
+/*
+ * Record that the process may have open starts, to find them when it ends. 0 if there is no room.
+ */
 static __always_inline int is_key_user(const __u32 *tgid)
 {
 	__u32 one = 1;
@@ -70,9 +72,7 @@ static __always_inline int is_key_user(const __u32 *tgid)
 	return bpf_map_update_elem(&key_users, tgid, &one, 0 /* BPF_ANY */) == 0;
 }
 
-/*
- * Take the open start of KEY away. Its time, MEASURE_MARKER included, in *NS; 0 if there is none.
- */
+/* Remove the open start of KEY. *NS is its time, or MEASURE_MARKER. 0 if there is none. */
 static __always_inline int take_start(const struct measure_start_key *key, __u64 *ns)
 {
 	__u64 *slot = bpf_map_lookup_elem(&key_open, key);
@@ -83,7 +83,7 @@ static __always_inline int take_start(const struct measure_start_key *key, __u64
 	return bpf_map_delete_elem(&key_open, key) == 0;
 }
 
-/* A later start of the same key replaces the one before. */
+/* A start replaces an open start with the same key. */
 static __always_inline void start_by_key(struct measure_pair *stats,
 					 const struct measure_start_key *key, int matches)
 {
@@ -105,7 +105,7 @@ static __always_inline void start_by_key(struct measure_pair *stats,
 	}
 	if (!err)
 		return;
-	/* Others start and start again with this key: theirs have replaced ours. */
+	/* Other threads keep starting with this key: their starts have replaced this one. */
 	if (err == ERROR_EXISTS) {
 		if (matches)
 			add(&stats->orphan_starts, 1);
@@ -171,7 +171,7 @@ static __always_inline void play_roles_by_key(struct pt_regs *regs, const struct
 	}
 }
 
-/* The body of a loop: an open start is that of the process that has ended. */
+/* The body of a loop: remove an open start of the process that has ended. */
 static long end_start(void *map, const struct measure_start_key *key, const __u64 *value,
 		      const __u32 *ended)
 {
@@ -187,7 +187,7 @@ static long end_start(void *map, const struct measure_start_key *key, const __u6
 	return 0;
 }
 
-/* A process ends. Its starts would otherwise stay in the map until that is full of them. */
+/* A process ends: remove its starts, which would fill the map. */
 static __always_inline void end_keys(__u32 *tgid)
 {
 	if (bpf_map_delete_elem(&key_users, tgid) == 0)
@@ -232,7 +232,7 @@ static __always_inline void add_to_histogram(struct pt_regs *regs, const struct 
 
 /* ---- printing ------------------------------------------------------------------------------- */
 
-/* May one more record be made in the second of NS? If too many ask at once some are refused. */
+/* True if another record may be made in the second of NS. Some are refused if many compete. */
 static __always_inline int is_within_limit(__u64 ns)
 {
 	const __u64 second = ns / NS_A_SECOND & 0xffffffff;
@@ -267,7 +267,7 @@ static __always_inline void print_hit(struct pt_regs *regs, __u32 number,
 		add(&lost->prints_dropped, 1);
 		return;
 	}
-	/* Not before it has its place: see engine_bpf_print.c. */
+	/* The time must be taken after the reservation: see engine_bpf_print.c. */
 	record->ts_ns = bpf_ktime_get_ns();
 	record->pid = ids->tgid;
 	record->tid = ids->pid;
@@ -276,7 +276,7 @@ static __always_inline void print_hit(struct pt_regs *regs, __u32 number,
 	bpf_ringbuf_submit(record, NO_WAKEUP);
 }
 
-/* The compiler shall not take it for what it is now, full of zeros. */
+/* Hides from the compiler that the filter is all zeros before the load. */
 static __always_inline const struct filter *the_filter(void)
 {
 	const struct filter *hidden = (const struct filter *)&filter;
@@ -310,12 +310,12 @@ static __always_inline void count_mismatch(const struct measure_site *site, __u3
 	lost->last_mismatch = measure_mismatch(site->probe_index, mismatch);
 }
 
-/* A verdict of the filter: is the lowest bit set? The mismatch is above it. */
+/* The verdict of the filter is in the lowest bit, and the mismatch in the bits above. */
 enum { VERDICT_MATCHES = 1, VERDICT_MISMATCH_SHIFT = 1 };
 
 /*
- * A global function, as add_time: what branches on the verdict would otherwise have the verifier
- * follow every path through the filter.
+ * A global function, so that code that branches on the verdict does not make the verifier follow
+ * every path through the filter again.
  */
 __noinline __u64 judge(bpf_user_pt_regs_t *regs, const struct site_args *args)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What all objects made of measure.bpf.c have: the maps, whose hit one is, hits by thread and by
- * process, pairs by thread.
+ * The code that all objects made from measure.bpf.c share: the maps, the selection of hits, hits by
+ * thread and process, and pairs by thread.
  */
 #ifndef MEASURE_CORE_BPF_H
 #define MEASURE_CORE_BPF_H
@@ -19,17 +19,17 @@ enum {
 const volatile struct measure_config config;
 
 /*
- * The kernel attaches and detaches the sites one after another, in tens of milliseconds when there
- * are many or the process is busy; through this gate all of them start and end at the same moment,
- * so that counts of different probes can be compared. It must be the first variable.
+ * The kernel attaches and detaches the sites one after another, which takes tens of milliseconds if
+ * there are many or if the process is busy. With this gate all sites start and stop at one moment,
+ * so that the counts of different probes can be compared. It must be the first variable.
  */
 volatile struct measure_gate gate;
 
 /*
- * Sizes of 1 are replaced when it is known what is asked for.
+ * Sizes of 1 are replaced before the load.
  *
- * The hits are per CPU by their place and not by the map's type, so that they can be read where
- * they are: the kernel takes 200 ns to copy an entry of a per-CPU map, 20 ms for 100 000 sites.
+ * The hits have a place for each CPU, but not by the type of the map, so that they can be mapped:
+ * the kernel takes 200 ns to copy an entry of a per-CPU map, which is 20 ms for 100 000 sites.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -116,7 +116,7 @@ static __always_inline void add(__u64 *sum, __u64 n)
 	__sync_fetch_and_add(sum, n);
 }
 
-/* Given up only if as many tasks as there are tries come in between. */
+/* Gives up only if other tasks interfere in each of the tries. */
 static __always_inline void raise_to(__u64 *highest, __u64 value)
 {
 	for (int i = 0; i < MINMAX_TRIES; i++) {
@@ -146,7 +146,8 @@ static __always_inline struct measure_losses *our_losses(void)
 /* ---- which of two links counts a hit -------------------------------------------------------- */
 
 /*
- * The gate is not simply open: see struct measure_gate. SERIAL is that of the site's link so far.
+ * Whether a hit counts during a handover: see struct measure_gate. SERIAL is that of the current
+ * link of the site.
  */
 static __noinline int counts_in_handover(__u64 cookie, __u32 open, __u64 serial)
 {
@@ -175,7 +176,7 @@ static __noinline int counts_in_handover(__u64 cookie, __u32 open, __u64 serial)
 
 /* ---- whose hit ------------------------------------------------------------------------------ */
 
-/* False for a process of another pid namespace than the one asked for, even of one below. */
+/* Returns false for a process of another pid namespace than the configured one, even below it. */
 static __always_inline int current_ids(struct bpf_pidns_info *ids)
 {
 	__u64 both;
@@ -230,7 +231,7 @@ static __always_inline void count_keyed(const struct measure_site *site,
 		struct measure_losses *lost;
 
 		bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
-		/* It fails as well when another task has just made it. */
+		/* This also fails if another task has just made the entry. */
 		bpf_map_update_elem(&keyed, &key, &fresh, 1 /* BPF_NOEXIST */);
 		slot = bpf_map_lookup_elem(&keyed, &key);
 		if (!slot) {
@@ -245,7 +246,7 @@ static __always_inline void count_keyed(const struct measure_site *site,
 
 /* ---- pairs ---------------------------------------------------------------------------------- */
 
-/* A global function: it is verified once, and not on every path to it (300 ms of every start). */
+/* A global function is verified once, not on every path that calls it (saves 300 ms per start). */
 __noinline int add_time(struct measure_pair *stats, __u64 ns)
 {
 	__u32 bucket = measure_bucket_of(ns);
@@ -261,7 +262,7 @@ __noinline int add_time(struct measure_pair *stats, __u64 ns)
 	return 0;
 }
 
-/* Does NS stand for a start that the filter rejected? */
+/* True if NS marks a start that the filter rejected. */
 static __always_inline int is_marker(__u64 ns)
 {
 #ifdef MEASURE_FULL
@@ -272,7 +273,7 @@ static __always_inline int is_marker(__u64 ns)
 #endif
 }
 
-/* What a thread that has not started anything has; too big for the stack of a BPF program. */
+/* The initial value for a thread. It is too large for the stack of a BPF program. */
 static const struct measure_open nothing_open;
 
 static __always_inline struct measure_open *open_starts(const struct measure_open_key *key)
@@ -286,13 +287,13 @@ static __always_inline struct measure_open *open_starts(const struct measure_ope
 	return open;
 }
 
-/* The start that AGE others were made after, of those that are open; 0: the newest. */
+/* The open start after which AGE other ones were made; 0: the newest. */
 static __always_inline struct measure_start *start_of(struct measure_open *open, __u32 age)
 {
 	return &open->ring[(open->next - 1 - age) & (MEASURE_DEPTH - 1)];
 }
 
-/* How many of the N newest starts did the filter reject? This and the next: as add_time. */
+/* The number of rejected starts among the N newest. Global, like the next one: see add_time(). */
 __noinline int count_markers(struct measure_open *open, __u32 n)
 {
 	int markers = 0;
@@ -304,7 +305,7 @@ __noinline int count_markers(struct measure_open *open, __u32 n)
 	return markers;
 }
 
-/* The age of the newest start that was made at stack pointer SP; 0 if none was. */
+/* The age of the newest start with stack pointer SP; 0 if there is none. */
 __noinline int find_frame(struct measure_open *open, __u64 sp)
 {
 	if (!open)
@@ -315,7 +316,7 @@ __noinline int find_frame(struct measure_open *open, __u64 sp)
 	return 0;
 }
 
-/* The N newest starts are over without a stop. */
+/* Count the N newest starts as orphans. */
 static __always_inline void orphan_newest(struct measure_pair *stats, struct measure_open *open,
 					  __u32 n)
 {
@@ -331,7 +332,7 @@ static __always_inline void start_by_thread(struct measure_pair *stats,
 	struct measure_open *open = open_starts(key);
 	struct measure_start *start;
 
-	/* Without a marker the stop will be an orphan: somebody has to account for it. */
+	/* Without a marker, the stop becomes an orphan, and the start must be counted. */
 	if (matches || !open)
 		add(&stats->starts, 1);
 	if (!open) {

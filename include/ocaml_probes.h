@@ -2,39 +2,42 @@
 /*
  * ocaml_probes.h - find, toggle and count the probes of native OCaml programs (Linux, x86-64)
  *
- * An executable's notes (.note.stapsdt) name its probes and say where their sites and semaphores
- * are. The objects follow the way from there to a running process:
+ * The notes of an executable (.note.stapsdt) name its probes and give the addresses of their sites
+ * and semaphores. The library has these objects:
  *
- *	ocp_ctx       what all objects share: the last error's sentence, the log callback
- *	ocp_program   the probes of one ELF file, no process needed
- *	ocp_process   the probes of one live process: its executable and every ELF file it maps
- *	ocp_actions   what is to be switched
- *	ocp_meter     what is measured of probes in any number of processes, by the kernel (eBPF)
- *	ocp_sample    what a meter had measured at one moment
+ *	ocp_ctx       the context: the last error message and the log callback
+ *	ocp_program   the probes of one ELF file; needs no process
+ *	ocp_process   the probes of one live process: of its executable and all ELF files it maps
+ *	ocp_actions   a list of probes to enable and disable
+ *	ocp_meter     a measurement of probes in any number of processes, by the kernel (eBPF)
+ *	ocp_sample    the results of a meter at one moment
  *
- * Errors. Functions return 0, or a negative errno value; ocp_error() then holds one full sentence
- * ("OPERAND: WHY") and ocp_hint() what to do about it, if that is known. The codes mean:
+ * Errors. A function that returns int returns 0 on success and a negative errno value on failure.
+ * After a failure, ocp_error() returns a message of one sentence ("OPERAND: REASON"), and
+ * ocp_hint() returns advice for the user, or NULL. The codes are:
  *
- *	-EINVAL      an argument or a combination of actions makes no sense
- *	-ENOENT      no such file, or no probe of that name
- *	-ESRCH       no such process, or it ended meanwhile
- *	-EPERM       a privilege is missing (the sentence names it)
- *	-EBUSY       the process is being traced by somebody else
- *	-EOPNOTSUPP  the kernel (or its configuration) lacks something that counting needs
- *	-ENOEXEC     not an ELF file of this machine
- *	-EBADMSG     a damaged ELF file, or notes that lie
- *	-EILSEQ      the process's code is not what its notes say; nothing was written
- *	-ERANGE      a semaphore would overflow, or is zero already
- *	-EOVERFLOW   the process's code lies on 1 GiB pages and that was not allowed
+ *	-EINVAL      an argument is invalid, or actions contradict each other
+ *	-ENOENT      the file or the probe does not exist
+ *	-ESRCH       the process does not exist or has ended
+ *	-EPERM       a privilege is missing (the message names it)
+ *	-EBUSY       another program is tracing the process
+ *	-EOPNOTSUPP  the kernel (or its configuration) lacks a feature that measuring needs
+ *	-ENOEXEC     the file is not an ELF file for this machine
+ *	-EBADMSG     the ELF file or its notes are damaged
+ *	-EILSEQ      the code of the process differs from its notes; nothing was written
+ *	-ERANGE      a semaphore would overflow, or it is already 0
+ *	-EOVERFLOW   the code is mapped on 1 GiB pages, and writing to these was not allowed
  *	-ETIMEDOUT   a thread of the process did not stop in time; nothing was written
- *	-ENOMEM ...  any other errno of a failing system call
+ *	-ENOMEM ...  a system call failed with this errno
  *
- * Ownership. Every object is freed by its own _free (which takes NULL). An object must not outlive
- * the ctx it was made from, a meter not its processes. Returned strings belong to the object.
+ * Ownership. Each type of object has a function that ends in _free; it accepts NULL. Free an object
+ * before the ctx that it was made from, and a meter before its processes. Strings that a function
+ * returns belong to the object and live as long as it does, unless stated otherwise.
  *
- * Threads. A ctx and the objects made from it belong to one thread at a time; different ctx objects
- * are independent. ptrace ties a stopped process to the thread that stopped it; every function here
- * that stops a process lets it go before it returns.
+ * Threads. Only one thread at a time may use a ctx and the objects made from it. Different ctx
+ * objects are independent. Functions that stop a process resume it before they return, except
+ * ocp_process_hold(), ocp_process_spawn() and ocp_trace_held(): after these,
+ * ocp_process_release() resumes it.
  */
 #ifndef OCAML_PROBES_H
 #define OCAML_PROBES_H
@@ -70,94 +73,100 @@ struct ocp_findings;
 /* ---- ctx ---------------------------------------------------------------------------------- */
 
 enum ocp_log_level {
-	OCP_LOG_WARN,  /* the user should know: something was done differently than asked */
-	OCP_LOG_INFO,  /* what is being done, a line a step */
-	OCP_LOG_DEBUG, /* details for whoever hunts a fault */
+	OCP_LOG_WARN,  /* the result differs from what was asked for; show it to the user */
+	OCP_LOG_INFO,  /* progress, one line per step */
+	OCP_LOG_DEBUG, /* details for debugging */
 };
 
 /*
- * LINE has no newline at its end and is valid during the call only. The call may come from a thread
- * of the library's own, while the caller's waits for it.
+ * A log callback. LINE does not end with a newline and is valid only during the call. The library
+ * may call the function from one of its own threads while the caller's thread waits.
  */
 typedef void (*ocp_log_fn)(void *data, enum ocp_log_level level, const char *line);
 
-/* A new ctx that logs nothing; NULL when memory is short (errno is set). */
+/* Create a ctx. It logs nothing. Returns NULL and sets errno if memory is short. */
 OCP_API struct ocp_ctx *ocp_ctx_new(void);
 OCP_API void ocp_ctx_free(struct ocp_ctx *ctx);
 
-/* Call FN(DATA, ...) for every message up to and including LEVEL. FN NULL turns logging off. */
+/* Call FN(DATA, ...) for each message up to and including LEVEL. If FN is NULL, log nothing. */
 OCP_API void ocp_ctx_set_log(struct ocp_ctx *ctx, ocp_log_fn fn, void *data,
 			     enum ocp_log_level level);
 
-/* The sentence of the last error in this ctx ("" before the first one). */
+/* The message of the last error in this ctx; "" if there was none. Valid until the next error. */
 OCP_API const char *ocp_error(const struct ocp_ctx *ctx);
-/* What the user can do about that error, or NULL. */
+/* Advice on the last error, or NULL. Valid until the next error. */
 OCP_API const char *ocp_hint(const struct ocp_ctx *ctx);
 
 /*
- * Allow writing to code that is mapped on 1 GiB pages: the kernel copies the whole page for the
- * first byte. Not allowed by default: such an update fails with -EOVERFLOW before anything is
+ * Allow or forbid updates of code that is mapped on 1 GiB pages. The first write to such a page
+ * makes the kernel copy all of it. By default the update fails with -EOVERFLOW before anything is
  * written.
  */
 OCP_API void ocp_ctx_allow_gigatext(struct ocp_ctx *ctx, bool allow);
 
-/* The library's version, e.g. "0.1.0". */
+/* The version of the library, for example "0.1.0". */
 OCP_API const char *ocp_version(void);
 
 /* ---- the probes of a file ----------------------------------------------------------------- */
 
 /*
- * Read the probes of the ELF file PATH. Only its headers and its notes are read. A file without
- * OCaml probes is no error: it has 0 of them.
+ * Read the probes of the ELF file PATH from its headers and notes. A file without OCaml probes is
+ * valid and has 0 probes. Free *OUT with ocp_program_free().
  */
 OCP_API int ocp_program_open(struct ocp_ctx *ctx, const char *path, struct ocp_program **out);
 OCP_API void ocp_program_free(struct ocp_program *prog);
 
-/* Probes are numbered from 0 in the order of their names (strcmp). */
+/* The number of probes, and the name of one. They are numbered from 0, sorted by name (strcmp). */
 OCP_API size_t ocp_program_probe_count(const struct ocp_program *prog);
 OCP_API const char *ocp_program_probe_name(const struct ocp_program *prog, size_t probe);
-/* Sites of one probe; 0 when the compiler optimised them all away (a semaphore-only probe). */
+/* The number of sites of a probe. It is 0 if the compiler optimised all of them away. */
 OCP_API size_t ocp_program_probe_sites(const struct ocp_program *prog, size_t probe);
 
 /* ---- the probes of a live process --------------------------------------------------------- */
 
 /*
- * Look at process PID: find the ELF files it has mapped, read their notes, and locate every site
- * and semaphore in its memory. The process is not stopped. Needs the right to ptrace PID (same
- * user, or CAP_SYS_PTRACE). What it maps later (plugins) is seen by opening it again.
+ * Open process PID: find the ELF files that it maps, read their notes, and locate every site and
+ * semaphore in its memory. The process is not stopped. The caller needs the right to ptrace it (the
+ * same user, or CAP_SYS_PTRACE). To see files that it maps later (plugins), open it again. Free
+ * *OUT with ocp_process_free().
  *
- * PID may be the caller's own: then nothing is stopped by an update; bytes are switched one by one
- * while other threads may run through the sites, each of which is on or off at any moment.
+ * PID may be the caller's own. An update then stops no thread: it switches one byte after the
+ * other, and other threads may run the sites meanwhile. Each site is on or off at any moment.
  */
 OCP_API int ocp_process_open(struct ocp_ctx *ctx, pid_t pid, struct ocp_process **out);
 OCP_API void ocp_process_free(struct ocp_process *proc);
 
 /*
- * The processes that run the file PATH, which is that file and not another one of its name. *PIDS,
- * N of them in ascending order, is freed by the caller with free(). Processes that may not be
- * inspected are left out, with a warning if their name suggests that they run it. -ESRCH if there
- * are none.
+ * Find the processes that run the file PATH; another file of the same name does not count. *PIDS is
+ * set to an array of *N pids in ascending order; the caller frees it with free(). Processes that
+ * the caller may not inspect are left out; a warning is logged if their names suggest that they run
+ * PATH. Returns -ESRCH if there are none.
  */
 OCP_API int ocp_find_processes(struct ocp_ctx *ctx, const char *path, pid_t **pids, size_t *n);
 
+/* The id that the process was opened by. */
 OCP_API pid_t ocp_process_pid(const struct ocp_process *proc);
 /*
- * A process whose first thread has ended is opened by the id of another of its threads. This is its
- * own id then, by which the kernel knows it (pidfd_open(2), a sample's pid); else the same.
+ * The thread group id: the pid that the kernel and samples use for the process. It differs from
+ * ocp_process_pid() if the main thread has exited; such a process is opened by the id of another
+ * thread.
  */
 OCP_API pid_t ocp_process_tgid(const struct ocp_process *proc);
-/* The executable's path as the process sees it (" (deleted)" is kept if the kernel says so). */
+/*
+ * The path of the executable as the process sees it. It ends with " (deleted)" if the kernel
+ * reports that the file was deleted.
+ */
 OCP_API const char *ocp_process_exe(const struct ocp_process *proc);
 /*
- * The ids of the container that it is in and of that container's pod (Kubernetes' UID of it, or
- * podman's id), by the names of its cgroups; NULL: they name none.
+ * The id of the container of the process, and that of its pod (the UID in Kubernetes, the id in
+ * podman), taken from the names of its cgroups. NULL if these name none.
  */
 OCP_API const char *ocp_process_container(const struct ocp_process *proc);
 OCP_API const char *ocp_process_pod(const struct ocp_process *proc);
-/* Its id in its own pid namespace, which a container mostly has. */
+/* The pid of the process in its own pid namespace. Most containers have one of their own. */
 OCP_API pid_t ocp_process_ns_pid(const struct ocp_process *proc);
 
-/* The probes of all its files, numbered as those of a program. */
+/* The probes of all files of the process, numbered from 0 and sorted by name (strcmp). */
 OCP_API size_t ocp_process_probe_count(const struct ocp_process *proc);
 OCP_API const char *ocp_process_probe_name(const struct ocp_process *proc, size_t probe);
 OCP_API size_t ocp_process_probe_sites(const struct ocp_process *proc, size_t probe);
@@ -165,74 +174,76 @@ OCP_API size_t ocp_process_probe_sites(const struct ocp_process *proc, size_t pr
 enum ocp_state {
 	OCP_DISABLED,
 	OCP_ENABLED,
-	OCP_MIXED, /* sites and semaphores of the probe disagree */
+	OCP_MIXED, /* the sites and semaphores of the probe disagree */
 };
 
-/* What reading and updating do differently when asked to; may be or-ed. */
+/* Flags for reading and updating. They can be or-ed. */
 enum {
-	/* Under one stop of the process, so that it sees all of it at once or none. */
+	/* Do everything while the process is stopped once. */
 	OCP_ATOMICALLY = 1 << 0,
-	/* Update: set state and counter outright, to 1 or to 0, whatever they were. */
+	/* Update: set semaphores to 1 (enable) or 0 (disable), whatever they were. */
 	OCP_FORCE = 1 << 1,
-	/* Update: verify everything and stop short of stopping the process and writing. */
+	/* Update: verify everything, but neither stop the process nor write. */
 	OCP_DRY_RUN = 1 << 2,
 };
 
 /*
- * Read the state of every probe, from the bytes of its sites and its semaphores together. The
- * process is not stopped unless FLAGS has OCP_ATOMICALLY. STATES has room for
- * ocp_process_probe_count() entries.
+ * Read the state of each probe from its sites and semaphores. STATES must have room for
+ * ocp_process_probe_count() entries. The process is stopped only if FLAGS has OCP_ATOMICALLY.
  */
 OCP_API int ocp_process_read_states(struct ocp_process *proc, unsigned int flags,
 				    enum ocp_state *states);
 
 /*
- * Stop all threads of PROC and keep them stopped until ocp_process_release: what is read and
- * updated meanwhile happens at one moment for the process. If the caller dies, the process runs on.
+ * Stop all threads of PROC until ocp_process_release(). All reads and updates until then happen at
+ * one moment for the process. If the caller dies, the process resumes.
  */
 OCP_API int ocp_process_hold(struct ocp_process *proc);
 
 /*
- * Start the program PATH with ARGV (NULL-terminated, ARGV[0] by custom its name) as a child that is
- * held before any of its code runs, constructors of its shared libraries included; the probes of
- * both can be switched. If the caller dies before the release, it is killed. A program without
- * probes may be started so as well.
+ * Start the program PATH as a child process and hold it before any code of the program or of its
+ * shared libraries runs, constructors included. The probes of both can be switched. ARGV ends with
+ * NULL; ARGV[0] is the program's name by convention. If the caller dies before
+ * ocp_process_release(), the child is killed. The program need not have probes.
  */
 OCP_API int ocp_process_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[],
 			      struct ocp_process **out);
 
-/* Let a held process go on. */
+/* Resume a held process. */
 OCP_API void ocp_process_release(struct ocp_process *proc);
 
-/* What ocp_process_restrict does differently when asked to. */
+/* Flags of ocp_process_restrict(). */
 enum {
-	OCP_NO_COPIES = 1 << 4, /* only the very file PROG was read from will do */
+	OCP_NO_COPIES = 1 << 4, /* accept only the file that PROG was read from, not copies of it */
 };
 
 /*
- * Leave of PROC's images those of PROG alone: the probes of other files, and what they have of the
- * same names, are as if they did not exist. An image is PROG's if it is of that file, under
- * whatever name and even when it was deleted since; if none is, also one of a copy, which is a file
- * with the same probes at the same addresses. -ESRCH if there is none of either. To be called
- * before anything is made from PROC.
+ * Restrict PROC to the images of PROG, and ignore the probes of all other files. An image belongs
+ * to PROG if it maps the file that PROG was read from, under any name and even if the file has been
+ * deleted. If no image does, copies are accepted: files with the same probes at the same addresses.
+ * Returns -ESRCH if there are no copies either. Call it before other objects are made from PROC.
  */
 OCP_API int ocp_process_restrict(struct ocp_process *proc, const struct ocp_program *prog,
 				 unsigned int flags);
 
 /* ---- the processes of the machine ---------------------------------------------------------- */
 
-/* What a scan could not look into. Later versions may add members at the end. */
+/* The processes that a scan could not read. Later versions may add members at the end. */
 struct ocp_scan_summary {
-	size_t denied; /* processes that we may not look at */
-	size_t failed; /* that could not be read for other reasons, each said in the log */
+	size_t denied; /* processes that the caller may not inspect */
+	size_t failed; /* processes that could not be read for other reasons; the log has these */
 };
 
-/* PROC is valid during the call only. Another value than 0 ends the scan, which returns it. */
+/*
+ * A scan callback. PROC is valid only during the call. If the function returns a value other than
+ * 0, the scan ends and returns that value.
+ */
 typedef int (*ocp_scan_fn)(void *data, struct ocp_process *proc);
 
 /*
- * Call FN(DATA, ...) for every process that has OCaml probes and that we may look at, except this
- * one, by pid. None is stopped. Kernel threads, zombies, and what ends meanwhile, are passed by.
+ * Call FN(DATA, ...) for each process that has OCaml probes and that the caller may inspect, in the
+ * order of pids. The calling process, kernel threads, zombies, and processes that end meanwhile are
+ * skipped. No process is stopped.
  */
 OCP_API int ocp_scan(struct ocp_ctx *ctx, ocp_scan_fn fn, void *data,
 		     struct ocp_scan_summary *summary);
@@ -242,65 +253,65 @@ OCP_API int ocp_scan(struct ocp_ctx *ctx, ocp_scan_fn fn, void *data,
 enum ocp_site_state {
 	OCP_SITE_OFF,
 	OCP_SITE_ON,
-	OCP_SITE_ABSENT,  /* optimised away: the program asks the semaphore instead */
-	OCP_SITE_DAMAGED, /* its bytes are neither form: see fault */
+	OCP_SITE_ABSENT,  /* optimised away: the program tests the semaphore instead */
+	OCP_SITE_DAMAGED, /* its bytes have neither form: see fault */
 };
 
 /*
- * One note's site. A program that was built with probes but not post-linked has no notes: its
- * sites, of abi "dormant", are found in its code, and are a load, a comparison and the conditional
- * jump that is switched. Later versions may add members at the end.
+ * The site that one note describes. A program that was built with probes but not post-linked has no
+ * notes. Its sites have the abi "dormant" and are found in its code; each is a load, a comparison
+ * and a conditional jump, which is switched. Later versions may add members at the end.
  */
 struct ocp_site {
-	size_t probe;	    /* its number in the process */
-	const char *image;  /* path of the ELF file, as the process sees it */
-	size_t image_index; /* tells images of one path apart */
-	const char *abi;    /* "v0", "transitional", "v1", "v2", or "dormant": see below */
+	size_t probe;	    /* the number of its probe in the process */
+	const char *image;  /* the path of the ELF file as the process sees it */
+	size_t image_index; /* distinguishes images with the same path */
+	const char *abi;    /* "v0", "transitional", "v1", "v2" or "dormant" */
 	/*
-	 * Where the probe's arguments are: SystemTap operands, or "". The notes of the forked
-	 * compilers place arguments on the stack wrongly; these are corrected here, and the operand
-	 * is "8@?" where the place is not known.
+	 * The locations of the probe's arguments as SystemTap operands, or "". The notes of the
+	 * forked compilers have wrong locations for arguments on the stack. These are corrected
+	 * here. The operand is "8@?" if the location is unknown.
 	 */
 	const char *args;
-	bool has_code;	     /* false: addr, va, code and symbol mean nothing */
-	uint64_t addr;	     /* of its first byte in the process */
-	uint64_t va;	     /* the same, as linked */
-	const char *symbol;  /* the function it is in; NULL if unknown, or not asked for */
-	uint64_t symbol_off; /* of the first byte in that function */
+	bool has_code;	     /* if false, addr, va, code and symbol have no meaning */
+	uint64_t addr;	     /* the address of its first byte in the process */
+	uint64_t va;	     /* the same address, as linked */
+	const char *symbol;  /* the function that contains it; NULL if unknown or not asked for */
+	uint64_t symbol_off; /* the offset of its first byte in that function */
 	/*
-	 * n_code bytes, of which code[opcode_at] is the one that is switched. A site of the ABI has
-	 * 6: nop (0x90, or 0xcc), opcode (0x3d off, 0xe8 on), displacement.
+	 * n_code bytes. code[opcode_at] is the byte that is switched. A site of the ABI has 6
+	 * bytes: nop (0x90, or 0xcc), opcode (0x3d off, 0xe8 on), displacement.
 	 */
 	const uint8_t *code;
 	uint8_t n_code, opcode_at;
 	enum ocp_site_state state;
-	const char *fault;		/* of a damaged site, else NULL */
-	bool has_int3;			/* somebody's uprobe or breakpoint is on its first byte */
-	uint64_t semaphore_addr;	/* of the 16-bit counter that OCaml reads; 0: see below */
-	int semaphore;			/* -1: the linker has dropped it */
-	uint64_t tracer_semaphore_addr; /* of the one that tracers raise; 0: this ABI has none */
-	int tracer_semaphore;		/* -1: this ABI has none */
+	const char *fault;		/* why the site is damaged; NULL if it is not */
+	bool has_int3;			/* its first byte has a uprobe or breakpoint of a tracer */
+	uint64_t semaphore_addr;	/* the 16-bit counter that OCaml reads; 0: there is none */
+	int semaphore;			/* its value; -1 if the linker has dropped it */
+	uint64_t tracer_semaphore_addr; /* the counter that tracers raise; 0 if there is none */
+	int tracer_semaphore;		/* its value; -1 if this ABI has none */
 	/*
-	 * Where the probe stands in the source, also if it was inlined: its file, as the compiler
-	 * was given it, its line, from 1, and column, from 0, in bytes. NULL, 0 and 0 if that is
-	 * not known for certain, or not asked for.
+	 * The position of the probe in the source, also if it was inlined: the file as it was given
+	 * to the compiler, the line, from 1, and the column in bytes, from 0. NULL, 0 and 0 if the
+	 * position is uncertain or not asked for.
 	 */
 	const char *source;
 	int line, column;
-	const char *args_fault; /* why places of arguments are not known; NULL: all are */
+	const char *args_fault; /* why some locations of arguments are unknown; NULL if none are */
 };
 
-/* What reading the sites does beside; may be or-ed with OCP_ATOMICALLY. */
+/* Flags of ocp_sites_read(). They can be or-ed with OCP_ATOMICALLY. */
 enum {
-	OCP_SITES_SYMBOLS = 1 << 8, /* also read the files' symbol tables */
-	OCP_SITES_SOURCE = 1 << 9,  /* also find out where the probes stand in the source */
+	OCP_SITES_SYMBOLS = 1 << 8, /* read the symbol tables of the files */
+	OCP_SITES_SOURCE = 1 << 9,  /* find the positions of the probes in the source */
 };
 
 /*
- * Read every site of PROC as it is now: by probe, then by image and address, sites without code
- * last. The process is not stopped unless FLAGS has OCP_ATOMICALLY. *OUT must not outlive PROC. A
- * damaged symbol table is a warning in the log, and its sites have no symbol; likewise the table of
- * the probes' places.
+ * Read every site of PROC. Sites are sorted by probe, image and address; sites without code come
+ * last. The process is stopped only if FLAGS has OCP_ATOMICALLY. Free *OUT with ocp_sites_free()
+ * before PROC. If a symbol table or the table of source positions is damaged, a warning is logged
+ * and the sites have no symbol or no position.
  */
 OCP_API int ocp_sites_read(struct ocp_process *proc, unsigned int flags, struct ocp_sites **out);
 OCP_API void ocp_sites_free(struct ocp_sites *sites);
@@ -308,32 +319,34 @@ OCP_API size_t ocp_sites_count(const struct ocp_sites *sites);
 OCP_API const struct ocp_site *ocp_sites_get(const struct ocp_sites *sites, size_t site);
 
 /*
- * Who traces the process (ptrace): its pid in *TRACER, 0 for nobody, and its name in NAME, cut to
- * NAME_BYTES; "" if nobody, or if that ended just now.
+ * Find the process that traces PROC with ptrace(2). *TRACER is set to its pid, or to 0 if there is
+ * none. NAME is set to its name, cut to NAME_BYTES; it is "" if there is no tracer or if the tracer
+ * has just ended.
  */
 OCP_API int ocp_process_read_tracer(struct ocp_process *proc, pid_t *tracer, char *name,
 				    size_t name_bytes);
 
 /* ---- switching handlers ------------------------------------------------------------------- */
 
+/*
+ * A list of probes to enable and of probes to disable. ocp_actions_new() returns NULL if memory is
+ * short. The actions are carried out in the order in which they were added. Strings are copied.
+ *
+ * The names are looked up when the actions are applied to a process. The update then fails with
+ * -ENOENT if a name does not exist or an expression matches nothing, and with -EINVAL if a probe is
+ * both enabled and disabled.
+ */
 OCP_API struct ocp_actions *ocp_actions_new(struct ocp_ctx *ctx);
 OCP_API void ocp_actions_free(struct ocp_actions *actions);
 
-/*
- * Actions are a list of probes to enable and probes to disable, or all of either; "all" stands
- * alone
- * (-EINVAL). They are carried out in the order in which they were added. Strings are copied. A
- * probe in both directions is an error (-EINVAL); which probes there are is seen, and that names
- * exist and expressions match something is checked (-ENOENT), when the actions meet a process.
- */
-
-/* One probe by NAME. -EINVAL when it was named already, also as a part of a pair. */
+/* Enable or disable the probe NAME. -EINVAL if NAME was already added, alone or in a pair. */
 OCP_API int ocp_actions_enable(struct ocp_actions *actions, const char *name);
 OCP_API int ocp_actions_disable(struct ocp_actions *actions, const char *name);
 
 /*
- * Two probes with different names, of which START begins something that STOP ends. The stop is
- * enabled before the start and disabled after it: nothing begins that is not seen to end.
+ * Enable or disable a pair of probes. START marks the begin and STOP the end of an operation; their
+ * names differ. The stop is enabled before the start and disabled after it, so that each operation
+ * whose begin is seen is also seen to end.
  */
 OCP_API int ocp_actions_enable_pair(struct ocp_actions *actions, const char *start,
 				    const char *stop);
@@ -341,94 +354,97 @@ OCP_API int ocp_actions_disable_pair(struct ocp_actions *actions, const char *st
 				     const char *stop);
 
 /*
- * Every probe whose name matches RE, a regular expression in the syntax of OCaml's Str, from its
- * start on; as with Str.string_match the match need not reach the name's end. -EINVAL when RE is
- * wrong. A probe that several actions of one direction choose is switched once. Disabling leaves
- * alone what is off.
+ * Enable or disable each probe whose name matches RE, a regular expression in the syntax of OCaml's
+ * Str. As with Str.string_match, the match begins at the start of the name and may end anywhere in
+ * it. -EINVAL if RE is invalid. A probe that several actions enable is enabled once; the same holds
+ * for disabling. Probes that are off already are not disabled.
  */
 OCP_API int ocp_actions_enable_regexp(struct ocp_actions *actions, const char *re);
 OCP_API int ocp_actions_disable_regexp(struct ocp_actions *actions, const char *re);
 
-/* Should the probe called NAME be switched? DATA is what was given with the function. */
+/* A predicate: returns true if the probe NAME is to be switched. DATA is the caller's. */
 typedef bool (*ocp_predicate_fn)(void *data, const char *name);
 
 /*
- * Every probe for which FN(DATA, name) is true, which may be none. FN is called when the actions
- * meet a process, perhaps more than once a probe, and should always say the same of one name.
- * Disabling leaves alone what is off.
+ * Enable or disable each probe for which FN(DATA, name) is true; it need not be true for any. FN is
+ * called when the actions are applied to a process. It may be called several times for a probe and
+ * must return the same value each time. Probes that are off already are not disabled.
  */
 OCP_API int ocp_actions_enable_if(struct ocp_actions *actions, ocp_predicate_fn fn, void *data);
 OCP_API int ocp_actions_disable_if(struct ocp_actions *actions, ocp_predicate_fn fn, void *data);
 
-/* All probes. -EINVAL when anything was asked for already. Disabling leaves alone what is off. */
+/*
+ * Enable or disable all probes. -EINVAL if ACTIONS has other actions. Probes that are off already
+ * are not disabled.
+ */
 OCP_API int ocp_actions_enable_all(struct ocp_actions *actions);
 OCP_API int ocp_actions_disable_all(struct ocp_actions *actions);
 
 /*
- * Switch the probes of PROC. Semaphores are counters: enable adds 1, disable subtracts 1, and a
- * probe's code is on while its counter is above 0. A probe whose semaphore the linker has dropped
- * counts nothing: enabling it when it is on changes nothing, and one disable switches it off.
- * FLAGS: 0, OCP_ATOMICALLY, OCP_FORCE, OCP_DRY_RUN.
+ * Switch the probes of PROC. Semaphores are counters: enable adds 1, disable subtracts 1. A probe
+ * is on while its semaphore is above 0. If the linker has dropped the semaphore of a probe, its
+ * updates are not counted: one disable switches it off. FLAGS is 0 or any of OCP_ATOMICALLY,
+ * OCP_FORCE and OCP_DRY_RUN.
  *
- * Everything is verified before the first byte is written and a failure on the way undoes what was
- * written: all or nothing. All threads are stopped while bytes are written; a large update is done
- * in several stops of a few milliseconds, each probe within one, unless OCP_ATOMICALLY asks for one
- * stop.
+ * The update is done completely or not at all. It is verified before the first byte is written, and
+ * a failure undoes what was written. All threads of the process are stopped while bytes are
+ * written. A large update needs several stops of a few milliseconds; each probe is switched within
+ * one of them. With OCP_ATOMICALLY there is one stop.
  *
- * While an update of another process is carried out, a journal file says what it is to do and how
- * far it has got: should the caller be killed, ocp_process_diagnose and ocp_process_repair know. If
- * the file cannot be written, the update is carried out without it and the log says so
- * (OCP_LOG_INFO). An update of one probe needs none, nor does the caller's own process.
+ * A journal file records the update and its progress, so that ocp_process_diagnose() and
+ * ocp_process_repair() can deal with it if the caller is killed. If the file cannot be written, the
+ * update is done without it and a message is logged (OCP_LOG_INFO). Updates of one probe and of the
+ * caller's own process have no journal.
  */
 OCP_API int ocp_process_update(struct ocp_process *proc, const struct ocp_actions *actions,
 			       unsigned int flags);
 
 /*
- * Start the program PATH with ARGV (ARGV[0] by custom its name, NULL-terminated), with the probes
- * of ACTIONS enabled before the first instruction of the program runs; disable actions are
- * ignored (all probes start as they were compiled). ACTIONS may be NULL. The program inherits
- * everything else; when the function returns it is running, a child of the caller, and *PID is set
- * (the caller waits for it if it wants its status). On error no program was started.
+ * Start the program PATH as a child process and enable the probes of ACTIONS before its first
+ * instruction runs. ARGV ends with NULL; ARGV[0] is the program's name by convention. Actions that
+ * disable are ignored: the other probes start as they were compiled. ACTIONS may be NULL. The child
+ * inherits the environment and the open files. On success it is running and *PID is its pid; the
+ * caller waits for it. On failure no child is left.
  */
 OCP_API int ocp_trace(struct ocp_ctx *ctx, const char *path, char *const argv[],
 		      const struct ocp_actions *actions, pid_t *pid);
 
 /*
- * The same, but the program is still held, as by ocp_process_spawn: time to attach a meter, which
- * then measures from the first instruction on.
+ * The same, but the program is held, as by ocp_process_spawn(). A meter that is attached before
+ * ocp_process_release() measures from the first instruction on.
  */
 OCP_API int ocp_trace_held(struct ocp_ctx *ctx, const char *path, char *const argv[],
 			   const struct ocp_actions *actions, struct ocp_process **out);
 
-/* ---- looking for disagreements, and repairing them ----------------------------------------- */
+/* ---- finding and repairing inconsistencies -------------------------------------------------- */
 
 enum ocp_finding_kind {
 	OCP_SITES_ON,	      /* sites are on while every semaphore of the probe is 0 */
 	OCP_SITES_OFF,	      /* sites are off while a semaphore is not 0 */
-	OCP_OUT_OF_STEP,      /* the probe's semaphores differ */
-	OCP_DAMAGED_SITE,     /* a site's bytes are neither of its forms */
-	OCP_TRACER_SEMAPHORE, /* the tracers' semaphore is raised, but nobody is on the sites */
-	OCP_LEFT_SWITCHED,    /* by a tool that was killed before it undid it */
-	OCP_HELD_SITES,	      /* no disagreement: somebody's uprobes or breakpoints */
-	OCP_NO_SEMAPHORE,     /* no disagreement: the linker has dropped the probe's semaphore */
-	OCP_INTERRUPTED,      /* an update that a tool was killed in the middle of */
+	OCP_OUT_OF_STEP,      /* the semaphores of the probe differ */
+	OCP_DAMAGED_SITE,     /* the bytes of a site have neither of its forms */
+	OCP_TRACER_SEMAPHORE, /* the tracers' semaphore is raised, but no tracer is on the sites */
+	OCP_LEFT_SWITCHED,    /* a tool was killed before it undid its update */
+	OCP_HELD_SITES,	      /* a tracer has uprobes or breakpoints there; no inconsistency */
+	OCP_NO_SEMAPHORE,     /* the linker has dropped the semaphore; no inconsistency */
+	OCP_INTERRUPTED,      /* a tool was killed during its update */
 };
 
 /* Later versions may add members at the end. */
 struct ocp_finding {
 	enum ocp_finding_kind kind;
-	const char *name;  /* of the kind, for machines, e.g. "sites-on" */
-	const char *probe; /* its name; NULL: it concerns the whole process */
-	char *what;	   /* what disagrees, with numbers and addresses */
-	const char *cause; /* its likely cause, and what clears it if repairing does not */
-	bool is_disagreement;
-	bool is_repairable; /* ocp_process_repair sets it right */
+	const char *name;     /* the name of the kind for machines, for example "sites-on" */
+	const char *probe;    /* the name of the probe; NULL if it concerns the whole process */
+	char *what;	      /* a description with numbers and addresses */
+	const char *cause;    /* the likely cause, and the remedy if repairing does not help */
+	bool is_disagreement; /* false: informational */
+	bool is_repairable;   /* ocp_process_repair() corrects it */
 };
 
 /*
- * Look for every disagreement between the sites, semaphores and records of PROC, by probe, without
- * stopping the process. When there are some it looks again until nothing changes any more, so that
- * what another tool is in the middle of is not reported (up to a second).
+ * Find the inconsistencies between the sites, semaphores and journals of PROC, sorted by probe. The
+ * process is not stopped. If there are any, the function reads again until nothing changes, for up
+ * to a second, so that an update in progress is not reported. Free *OUT with ocp_findings_free().
  */
 OCP_API int ocp_process_diagnose(struct ocp_process *proc, struct ocp_findings **out);
 OCP_API void ocp_findings_free(struct ocp_findings *findings);
@@ -436,48 +452,52 @@ OCP_API size_t ocp_findings_count(const struct ocp_findings *findings);
 OCP_API const struct ocp_finding *ocp_findings_get(const struct ocp_findings *findings,
 						   size_t finding);
 
-/* What a repair did. */
+/* The result of a repair. */
 struct ocp_repaired {
-	size_t probes;		    /* that anything was written for */
-	size_t sites_on, sites_off; /* switched on, off */
-	size_t semaphores;	    /* set */
+	size_t probes;		    /* probes that were changed */
+	size_t sites_on, sites_off; /* sites that were switched on, and off */
+	size_t semaphores;	    /* semaphores that were set */
 	size_t undone;		    /* actions of killed tools that were undone */
-	size_t completed;	    /* and that were carried out in their place */
+	size_t completed;	    /* actions of killed tools that were completed */
 };
 
-/* What ocp_process_repair does differently when asked to. */
+/* Flags of ocp_process_repair(). */
 enum {
-	OCP_COMPLETE = 1 << 5, /* complete the updates that were interrupted, instead of undoing */
+	OCP_COMPLETE = 1 << 5, /* complete interrupted updates instead of undoing them */
 };
 
 /*
- * Set right what is repairable, under one stop, all or nothing. OCaml's semaphores are the truth: a
- * probe of which one is not 0 gets all its sites on and all its semaphores raised to the highest;
- * of any other probe all sites are switched off. So are those of a probe without a semaphore, if
- * its sites disagree. Before that, what a killed tool had promised to undo is undone in the
- * counters, and so is an update that it was in the middle of; with OCP_COMPLETE in FLAGS such an
- * update is completed instead. A probe with a damaged site is left alone, and the semaphores of
- * tracers are never written: while a uprobe may be on, the kernel relies on them.
+ * Repair the inconsistencies that are repairable, under one stop, completely or not at all. First
+ * the updates that a killed tool had to undo are undone in the semaphores, and so are interrupted
+ * updates; if FLAGS has OCP_COMPLETE, interrupted updates are completed instead. Then the sites
+ * follow the semaphores that OCaml reads:
+ *
+ *	a semaphore is not 0     all sites on, all semaphores of the probe set to the highest
+ *	all semaphores are 0     all sites off
+ *	no semaphore             all sites off, if they differ
+ *
+ * Probes with a damaged site are not changed. The semaphores of tracers are never written, because
+ * the kernel relies on them while a uprobe may be attached.
  */
 OCP_API int ocp_process_repair(struct ocp_process *proc, unsigned int flags,
 			       struct ocp_repaired *repaired);
 
 /*
- * As ocp_process_update, and *UNDO knows how to take it back. What is to be taken back stays in the
- * journal file until then, so that `ocaml-probes doctor --fix` finds it should the caller be
- * killed. UNDO must not outlive PROC.
+ * The same as ocp_process_update(), and *UNDO can undo the update. The journal file keeps a record
+ * of it until then, so that `ocaml-probes doctor --fix` can undo it if the caller is killed. Free
+ * *UNDO with ocp_undo_free() before PROC.
  */
 OCP_API int ocp_process_update_undoable(struct ocp_process *proc, const struct ocp_actions *actions,
 					unsigned int flags, struct ocp_undo **undo);
 
 /*
- * Take the update back: a probe that nobody has switched since is again exactly as it was; for one
- * that somebody has, the opposite is done and their change stays. A process that has ended or runs
- * another program needs nothing. To be called once.
+ * Undo the update. A probe that has not been switched since gets its previous state. If another
+ * tool has switched it since, the opposite of the update is done, and the change of that tool
+ * remains. If the process has ended or has executed another program, nothing is done. Call it once.
  */
 OCP_API int ocp_undo_run(struct ocp_undo *undo);
 
-/* Frees UNDO without running it; then the update stays. Takes NULL. */
+/* Free UNDO. If ocp_undo_run() was not called, the update remains. Accepts NULL. */
 OCP_API void ocp_undo_free(struct ocp_undo *undo);
 
 #ifdef __cplusplus

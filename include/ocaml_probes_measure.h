@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ocaml_probes_measure.h - the part of ocaml_probes.h that measures: counts, times, histograms and
- * prints of probes, by the kernel
+ * printed hits of probes, by the kernel
  *
- *	ocp_meter     what is measured of probes in any number of processes
- *	ocp_sample    what a meter had measured at one moment
+ *	ocp_meter     a measurement of probes in any number of processes
+ *	ocp_sample    the results of a meter at one moment
  *
- * To be had by including ocaml_probes.h, whose rules on errors, ownership and threads hold here.
+ * Include ocaml_probes.h instead. Its rules on errors, ownership and threads apply here too.
  */
 #ifndef OCAML_PROBES_MEASURE_H
 #define OCAML_PROBES_MEASURE_H
@@ -20,66 +20,79 @@ extern "C" {
 /* ---- measuring ----------------------------------------------------------------------------- */
 
 /*
- * A meter counts the runs of probes, and times pairs of them, in the kernel: no handler runs for it
- * and no process is stopped. Say what is to be measured and where (ocp_meter_add_..., _count, _time
- * ...), then open, attach, read as often as you like, detach. Needs CAP_BPF and CAP_PERFMON, and
- * Linux 6.6. With CAP_SYS_ADMIN 5.15 will do for counts and times of single processes, slowly;
- * programs, children and arguments need 6.6.
+ * Create a meter. It counts the hits of probes and times pairs of probes in the kernel. No handler
+ * runs for it, and no process is stopped. Use it in this order: ocp_meter_add_process() or
+ * ocp_meter_add_program(), the functions that choose what to measure, ocp_meter_open(),
+ * ocp_meter_attach(), any number of ocp_meter_read(), ocp_meter_detach(), ocp_meter_free().
+ * Returns NULL if memory is short.
+ *
+ * Measuring needs Linux 6.6, CAP_BPF and CAP_PERFMON. On Linux 5.15, a caller with CAP_SYS_ADMIN
+ * can count and time the probes of single processes, at a higher cost per hit; programs, children
+ * and arguments need 6.6.
  */
 OCP_API struct ocp_meter *ocp_meter_new(struct ocp_ctx *ctx);
-/* May the caller measure, and can this kernel? -EPERM or -EOPNOTSUPP say what is missing. */
+/*
+ * Check that the caller has the privileges to measure (-EPERM) and that the kernel has the features
+ * (-EOPNOTSUPP). The message names what is missing.
+ */
 OCP_API int ocp_meter_check(struct ocp_ctx *ctx);
-/* Detaches first if need be. Takes NULL. */
+/* Detach the meter if it is attached, and free it. Accepts NULL. */
 OCP_API void ocp_meter_free(struct ocp_meter *meter);
 
 /*
- * Measure in PROC, which must outlive the meter. Whoever has its number after its end is a stranger
- * and not counted; on kernels without BTF or before 6.6, from the next ocp_meter_refresh on. When
- * it execs the same file again it is measured on, unless it is the only process and a thread other
- * than its first one execs: that ends the kernel's filter, and nothing is counted any more.
+ * Measure in PROC, which must outlive the meter. A process that gets the same pid after the end of
+ * PROC is not measured. On kernels before 6.6 or without BTF this holds only from the next
+ * ocp_meter_refresh() on.
+ *
+ * If PROC executes the same file again, it is still measured. There is one exception: PROC is the
+ * only process and a thread other than its main thread calls exec. This ends the kernel's filter,
+ * and nothing is counted any more.
  */
 OCP_API int ocp_meter_add_process(struct ocp_meter *meter, struct ocp_process *proc);
 
 /*
- * Measure in every process that runs the file PATH, which is that file and not another one of its
- * name, now or later. Excludes ocp_meter_add_process.
+ * Measure in every process that runs the file PATH now or later; another file of the same name does
+ * not count. Cannot be combined with ocp_meter_add_process().
  */
 OCP_API int ocp_meter_add_program(struct ocp_meter *meter, const char *path);
 
-/* Measure in what the processes fork, too. */
+/* Also measure in the children of the processes. */
 OCP_API void ocp_meter_follow_children(struct ocp_meter *meter);
 
 /*
- * Count a probe by NAME, or all whose names match RE (as ocp_actions_enable_regexp), or all. What
- * is loaded later is included. That there are such probes is checked by ocp_meter_open, unless
- * there are none at all yet.
+ * Count the probe NAME, or the probes whose names match RE (see ocp_actions_enable_regexp()), or
+ * all probes. Probes of files that are loaded later are included. ocp_meter_open() checks that the
+ * probes exist.
  */
 OCP_API int ocp_meter_count(struct ocp_meter *meter, const char *name);
 OCP_API int ocp_meter_count_regexp(struct ocp_meter *meter, const char *re);
 OCP_API int ocp_meter_count_all(struct ocp_meter *meter);
 
-/* What counts are told apart by. */
+/* What counts are split by. */
 enum ocp_split {
 	OCP_BY_PROBE,
 	OCP_BY_SITE,
 	OCP_BY_THREAD,
 	OCP_BY_PROCESS,
 };
+/* Split the counts of each probe. The default is OCP_BY_PROBE. */
 OCP_API void ocp_meter_split(struct ocp_meter *meter, enum ocp_split split);
 
 /*
- * Time from a run of the probe START to one of STOP, in the same thread (but see
- * ocp_meter_set_key). A stop ends its thread's newest start that was made with the same stack
- * pointer, that is, by the same run of a function that passes both; the starts after that one have
- * lost their stops to an exception, and are orphans. Where no open start has the stop's stack
- * pointer, it ends the newest. -EINVAL for equal names, or too many pairs (64).
+ * Measure the time from a hit of the probe START to a hit of the probe STOP in the same thread, or
+ * with the same key (see ocp_meter_set_key()). A stop ends the newest open start of its thread that
+ * has the same stack pointer: the same call of a function passed both. The starts after that one
+ * have lost their stops to an exception; they are orphan starts. If no open start has the stack
+ * pointer of the stop, the stop ends the newest one. -EINVAL if the names are equal or there are
+ * more than 64 pairs.
  */
 OCP_API int ocp_meter_time(struct ocp_meter *meter, const char *start, const char *stop);
 
 /*
- * How many starts of one pair a thread can have open, 1 to OCP_MAX_DEPTH, which is the default. One
- * more takes the place of the oldest, which is an orphan then. With 1 each start takes the place of
- * the one before, for pairs that are not nested and whose stops exceptions skip.
+ * Set the number of starts of one pair that a thread can have open: 1 to OCP_MAX_DEPTH, which is
+ * the default. If there is one more, the oldest becomes an orphan start. Use 1 for pairs that are
+ * not nested and whose stops may be skipped by exceptions: each start then replaces the previous
+ * one.
  */
 enum { OCP_MAX_DEPTH = 32 };
 OCP_API int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth);
@@ -87,388 +100,410 @@ OCP_API int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth);
 /* ---- arguments ------------------------------------------------------------------------------ */
 
 /*
- * Arguments are called arg0, arg1 ... arg15. A probe that does not have one that is asked for, or
- * has it in a place that cannot be read, is left out: ocp_meter_open logs a warning that names it.
- * It fails with -EINVAL if no probe is left, or if the probe is part of a pair that needs it. Needs
- * Linux 6.6.
+ * The arguments of a probe are called arg0, arg1 ... arg15. Reading them needs Linux 6.6. If a
+ * probe lacks an argument that was asked for, or has it in a location that cannot be read,
+ * ocp_meter_open() leaves out the probe and logs a warning that names it. It fails with -EINVAL if
+ * no probe remains, or if the probe is part of a pair that needs the argument.
  */
 
 /*
- * Look at hits that satisfy EXPR only: in counts, histograms, printed hits, and starts of pairs; a
- * stop that ends a start that does not is passed over in silence. EXPR is made of comparisons like
+ * Measure only hits for which EXPR is true. This applies to counts, histograms, printed hits and
+ * the starts of pairs. A stop whose start was rejected is ignored. EXPR consists of comparisons:
  *
  *	arg0 > 100	arg0 != -3	arg1 == "GET"	arg1 ^= "/api/"	(starts with)
  *	arg2 >= 1.5	arg2 < 1e3	arg2 == -inf
  *
- * with && || ! and parentheses. Numbers compare with ints and with floats, exactly. A comparison
- * with what an argument is not (with a string if it is an int, or cannot be read) is false; see
- * `filter_mismatches` in struct ocp_losses. -EINVAL, naming the column, for what is no such expression;
- * -E2BIG for one of more than 32 operators.
+ * with && || ! and parentheses. Numbers are compared exactly with ints and floats. A comparison is
+ * false if the argument has another type or cannot be read; see `filter_mismatches` in struct
+ * ocp_losses. -EINVAL if EXPR is invalid (the message gives the column); -E2BIG if it has more than
+ * 32 operators.
  */
 OCP_API int ocp_meter_filter(struct ocp_meter *meter, const char *expr);
 
 /*
- * Match starts and stops of all pairs by the value of the argument ARG ("arg0") of both probes, an
- * integer or a string by its contents, instead of by thread, within a process. A start with the
- * same value replaces the one before. Strings are told apart by a hash of their length and first 64
- * bytes.
+ * Match the starts and stops of all pairs by the argument ARG ("arg0") of both probes instead of by
+ * thread. The argument is an integer or a string. Starts and stops match within one process. A
+ * start replaces an open start with the same value, which becomes an orphan start. Strings are
+ * compared by a hash of their length and first 64 bytes.
  */
 OCP_API int ocp_meter_set_key(struct ocp_meter *meter, const char *arg);
 
 /*
- * A histogram of the integer argument ARG ("arg0") of every probe that is counted and has it; the
- * others are counted without one, and warned of.
+ * Make a histogram of the integer argument ARG ("arg0") of each counted probe that has it. A
+ * warning is logged for the other probes; they are counted without a histogram.
  */
 OCP_API int ocp_meter_histogram(struct ocp_meter *meter, const char *arg);
 
-/* Print hits, arguments included, of a probe by name, or of all whose names match. */
+/*
+ * Record the hits of the probe NAME, or of the probes whose names match RE, with their arguments,
+ * for ocp_meter_take_hits().
+ */
 OCP_API int ocp_meter_print(struct ocp_meter *meter, const char *name);
 OCP_API int ocp_meter_print_regexp(struct ocp_meter *meter, const char *re);
-/* The most hits that are printed a second, 1000 unless set; 0: all. What is above is counted. */
+/*
+ * Set the number of hits that are printed per second. The default is 1000; 0 means no limit. Hits
+ * above the limit are counted in `prints_limited` of struct ocp_losses.
+ */
 OCP_API void ocp_meter_set_print_limit(struct ocp_meter *meter, uint64_t hits);
 
-/* What a value in OCaml's memory shows of itself; that is less than its type. */
+/* The kind of a value, as far as OCaml's memory shows it. This is less than its type. */
 enum ocp_value_kind {
-	OCP_INT,   /* a bool, a char or a constant constructor, too */
-	OCP_C_INT, /* of a C probe, whose arguments are no OCaml values */
+	OCP_INT,   /* also a bool, a char or a constant constructor */
+	OCP_C_INT, /* an argument of a C probe, which is not an OCaml value */
 	OCP_INT64,
 	OCP_INT32,
 	OCP_NATIVEINT,
 	OCP_FLOAT,
 	OCP_STRING,
-	OCP_BLOCK,  /* a tuple, record, array, constructor; items are its fields */
-	OCP_LIST,   /* what looks like a list of at least one element */
+	OCP_BLOCK,  /* a tuple, record, array or constructor; the items are its fields */
+	OCP_LIST,   /* a value that looks like a list of at least one element */
 	OCP_FLOATS, /* an array or record of unboxed floats */
-	OCP_FORCED, /* a lazy value and, as its item, the result */
+	OCP_FORCED, /* a lazy value that was forced; its item is the result */
 	OCP_LAZY,
 	OCP_CLOSURE,
 	OCP_OBJECT,
-	OCP_CUSTOM, /* bytes are its identifier, empty if that is unknown */
+	OCP_CUSTOM, /* bytes are its identifier, or empty if it is unknown */
 	OCP_ABSTRACT,
 	OCP_UNREADABLE,
-	OCP_UNSUPPORTED, /* in a place that is not read */
+	OCP_UNSUPPORTED, /* in a location that the library does not read */
 };
 
-/* Members may be added at the end. */
+/* A value. Later versions may add members at the end. */
 struct ocp_value {
 	enum ocp_value_kind kind;
-	unsigned int tag;  /* of a block */
-	bool is_cut;	   /* not all bytes or items were recorded */
-	size_t n_items;	   /* that were */
-	int64_t number;	   /* of the integers */
-	double real;	   /* of a float */
-	const char *bytes; /* of a string, any bytes, no NUL behind them */
+	unsigned int tag;  /* the tag of a block */
+	bool is_cut;	   /* some bytes or items were not recorded */
+	size_t n_items;	   /* items that were recorded */
+	int64_t number;	   /* the value of an integer */
+	double real;	   /* the value of a float */
+	const char *bytes; /* the recorded bytes of a string; no NUL follows them */
 	size_t n_bytes;
-	uint64_t size; /* in full: bytes, fields, elements; of a list 0 */
+	uint64_t size; /* the full number of bytes, fields or elements; 0 for a list */
 	const void *record;
-	unsigned int node; /* these two are the library's */
+	unsigned int node; /* record and node are private to the library */
 };
 
-/* Members may be added at the end. */
+/* A hit. Later versions may add members at the end. */
 struct ocp_hit {
 	int64_t time_ns; /* since the attach */
-	pid_t pid, tid;	 /* as in their pid namespace, if ours is not the initial one */
+	pid_t pid, tid;	 /* in the caller's pid namespace */
 	const char *probe;
-	const char *image; /* path of the file */
-	uint64_t va;	   /* of the site, as linked */
+	const char *image; /* the path of the file */
+	uint64_t va;	   /* the address of the site, as linked */
 	size_t n_args;
 	size_t n_left_out;  /* arguments beyond the 16th */
-	const void *record; /* the library's */
+	const void *record; /* private to the library */
 };
 
-/* HIT is valid during the call only. */
+/* A callback for hits. HIT is valid only during the call. */
 typedef void (*ocp_hit_fn)(void *data, const struct ocp_hit *hit);
 
 /*
- * Call FN(DATA, hit) for each hit that has come to be printed, in the order of time. To be called
- * every 20 ms or so: the buffer is bounded, what finds no room is counted as dropped. While
- * attached, hits since the last call are left for the next one, for the sake of the order.
+ * Call FN(DATA, hit) for each recorded hit, in the order of time. Call this function about every
+ * 20 ms: the buffer has a fixed size, and hits that find it full are dropped and counted. While the
+ * meter is attached, the newest hits are left for the next call, so that the order is right.
  */
 OCP_API int ocp_meter_take_hits(struct ocp_meter *meter, ocp_hit_fn fn, void *data);
 
-/* Argument ARG, less than hit->n_args; item ITEM, less than value->n_items. */
+/*
+ * The argument ARG of a hit, and the item ITEM of a value. ARG must be less than hit->n_args, and
+ * ITEM less than value->n_items.
+ */
 OCP_API struct ocp_value ocp_hit_arg(const struct ocp_hit *hit, size_t arg);
 OCP_API struct ocp_value ocp_value_item(const struct ocp_value *value, size_t item);
 
-/* "int", "string" and so on. */
+/* The name of a kind: "int", "string" and so on. */
 OCP_API const char *ocp_value_kind_name(enum ocp_value_kind kind);
 
 /*
- * Write all arguments, a space before each, as OCaml would: 42 "abc" 3.14 7L (1, "x") [1; 2].
- * What was cut ends with "...". Only printable characters are written, whatever the strings hold.
+ * Write all arguments of HIT to OUT in the syntax of OCaml, with a space before each: 42 "abc" 3.14
+ * 7L (1, "x") [1; 2]. Values that were cut end with "...". Characters that are not printable are
+ * escaped.
  */
 OCP_API void ocp_hit_write_args(FILE *out, const struct ocp_hit *hit);
 
 /* ---- open, attach --------------------------------------------------------------------------- */
 
 /*
- * Find out what is to be measured at which sites, and load the BPF programs; no process is touched.
- * -ENOENT for probes that do not exist, or if there is nothing to measure. Where there are no
- * probes at all yet, as in a program that has none and loads plugins, that is logged as a warning,
- * and what comes is measured after the next ocp_meter_refresh; only where the program has no
- * dynamic loader it is -ENOENT.
+ * Find the sites to measure and load the BPF programs. No process is changed. -ENOENT if a probe
+ * does not exist or there is nothing to measure.
+ *
+ * A program may have no probes yet, because it loads them with plugins. A warning is logged, and
+ * the probes are measured from the first ocp_meter_refresh() after they are loaded. If the program
+ * has no dynamic loader either, the error is -ENOENT.
  */
 OCP_API int ocp_meter_open(struct ocp_meter *meter);
 
-/* Begin to measure, all probes at one moment. */
+/* Start measuring. All probes start at one moment. */
 OCP_API int ocp_meter_attach(struct ocp_meter *meter);
 
 /*
- * Look which processes there are and whether they have loaded files with probes since, and measure
- * these, too. *N_SITES says how many sites have been added. To be called every second or so, and in
- * less than 45 s (/proc/sys/fs/lease-break-time): whoever wants to overwrite a measured file in
- * place (`cp new app`) waits until it is noticed here. Nothing of that file is measured from then
- * on, its counts stay, and the answer is -ESTALE, now and later; all else goes on. A file that is
- * replaced (rename) is no affair of the meter, which measures those who run the old one; the caller
- * sees it by its path and stat().
+ * Find new processes and newly loaded files with probes, and measure them too. *N_SITES is set to
+ * the number of sites added. Call it about every second, and at least every 45 s
+ * (/proc/sys/fs/lease-break-time): a program that overwrites a measured file in place (`cp new
+ * app`) is blocked until this function notices it. The file is then measured no longer, its counts
+ * remain, and this and all later calls return -ESTALE; everything else is still measured. If a file
+ * is replaced (rename), the meter continues to measure the processes that run the old file; the
+ * caller can find this out with stat(2).
  *
- * A loaded file that was deleted and that no process has mapped any more, such as a private copy of
- * a plugin, is given up some calls later: its counts stay. One that has more sites than there is
- * room for is not measured, all else is; it is tried again by the next call, and the answer is
- * -E2BIG as long as that is so.
+ * A loaded file that was deleted and that no process maps any more, such as a private copy of a
+ * plugin, is dropped after some calls; its counts remain. A file with more sites than there is room
+ * for is not measured. Each call tries it again and returns -E2BIG while there is no room.
  */
 OCP_API int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites);
 
 /*
- * The processes that are measured, as the last refresh (before: the open) found them, each by an id
- * that ocp_process_open takes: *N at *PIDS, to be freed by the caller with free(). *COMPLETE is
- * false if there may be more that are measured, but may not be inspected, or are children of these.
+ * List the measured processes as of the last ocp_meter_refresh(), or of ocp_meter_open() before
+ * that. *PIDS is set to an array of *N ids that ocp_process_open() accepts; the caller frees it
+ * with free(). *COMPLETE is false if other processes may be measured too: processes that the caller
+ * may not inspect, and children.
  */
 OCP_API int ocp_meter_processes(const struct ocp_meter *meter, pid_t **pids, size_t *n,
 				bool *complete);
 
 /*
- * Switch the counter of the probe NAME off or on while attached (or before: then it is attached
- * like that). Off, it costs nothing: its sites have no uprobe, unless somebody else's; its counts
- * stay as they are. What is counted of all other probes is exact all the while. Takes up to a tenth
- * of a second. -ENOENT for a probe that is not measured; -EINVAL for one that is a part of a pair
- * or printed.
+ * Stop or resume counting the probe NAME. Before the attach, it sets how the probe is attached. A
+ * probe that is off costs nothing: the meter has no uprobe on its sites. Its counts remain. The
+ * counts of all other probes stay exact. The call takes up to 0.1 s. -ENOENT if the probe is not
+ * measured; -EINVAL if it is part of a pair or printed.
  */
 OCP_API int ocp_meter_switch(struct ocp_meter *meter, const char *name, bool on);
 
 /*
- * If hits are told apart by process or thread: forget the rows of those that have ended (with
- * others' numbers one day), for which there is no room without end. Their hits are in a row of
- * their probe whose pid and tid are 0, so that the sums stay what they were.
+ * If hits are split by process or thread, remove the rows of processes and threads that have ended,
+ * to make room for others. Their hits are added to a row of their probe with pid and tid 0, so that
+ * the sums remain the same.
  */
 OCP_API int ocp_meter_forget_ended(struct ocp_meter *meter);
 
-/* How many probes and sites are measured, and in how many processes (0: any that comes). */
+/* The number of probes, sites and processes that are measured; 0 processes means any number. */
 OCP_API size_t ocp_meter_probe_count(const struct ocp_meter *meter);
 OCP_API size_t ocp_meter_site_count(const struct ocp_meter *meter);
 OCP_API size_t ocp_meter_process_count(const struct ocp_meter *meter);
 
-/* What measuring costs on this machine, now. Members may be added at the end. */
+/* The cost of measuring on this machine. Later versions may add members at the end. */
 struct ocp_costs {
-	double cost_per_hit_ns; /* a hit, to the process */
-	double empty_pair_ns;	/* what a pair measures with nothing in between; 0 without pairs */
+	double cost_per_hit_ns; /* the time that a hit takes from the process */
+	double empty_pair_ns;	/* the time measured for an empty pair; 0 without pairs */
 };
 
 /*
- * Measured from the attach on, on sites of our own, in a thread; waits for it, some 40 ms for each
- * meter of this process that was attached at the same time. -ENODATA, and all 0, if it could not be
- * found out.
+ * Read the cost of measuring. After the attach, a thread of the library measures it on sites of its
+ * own; this function waits for the thread, about 40 ms for each meter that the caller attached at
+ * the same time. Returns -ENODATA and sets all members to 0 if the cost could not be measured.
  */
 OCP_API int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs);
-/* The same without waiting: -EAGAIN, and all 0, while it is not known yet. */
+/* The same without waiting. Returns -EAGAIN and sets all members to 0 while it is unknown. */
 OCP_API int ocp_meter_costs_now(struct ocp_meter *meter, struct ocp_costs *costs);
 
-/* Stop measuring. Every hit up to now is in the next sample, and none comes after. */
+/* Stop measuring. The next sample contains all hits up to now, and no later ones. */
 OCP_API int ocp_meter_detach(struct ocp_meter *meter);
 
 /* ---- samples ------------------------------------------------------------------------------- */
 
 /*
- * A probe that is measured, whatever its hits are told apart by. Members may be added at the end.
+ * The hits of a measured probe, in sum over all parts that they are split by. Later versions may
+ * add members at the end.
  */
 struct ocp_probe_hits {
 	const char *probe;
-	uint64_t hits;	 /* of all its sites, those of files that were given up included */
-	size_t n_sites;	 /* that there are now */
-	bool is_counted; /* was asked for by ocp_meter_count, _count_regexp or _count_all */
-	bool is_in_pair; /* by ocp_meter_time */
+	uint64_t hits;	 /* of all its sites, including those of files that were dropped */
+	size_t n_sites;	 /* the current number of its sites */
+	bool is_counted; /* chosen by ocp_meter_count, _count_regexp or _count_all */
+	bool is_in_pair; /* chosen by ocp_meter_time */
 	/*
-	 * Its uses in the source, as the notes of the files that are measured tell, and those of
-	 * them that the compiler (provider ocaml_2) left without a site, whose hits are not
+	 * Its uses in the source according to the notes of the measured files, and the number of
+	 * these for which the compiler (provider ocaml_2) made no site. Hits of the latter are not
 	 * counted.
 	 */
 	size_t n_uses, n_uses_without_site;
 };
 
 /*
- * Hits of one probe, or of a part of it as ocp_meter_split said. Members may be added at the end.
+ * The hits of one probe, or of the part that ocp_meter_split() asked for. Later versions may add
+ * members at the end.
  */
 struct ocp_hits {
 	const char *probe;
 	uint64_t hits;
 	/* OCP_BY_SITE */
-	const char *image;  /* path of the file; NULL: not told apart */
-	uint64_t va;	    /* of the site, as linked */
-	const char *symbol; /* the function it is in, NULL if unknown */
+	const char *image;  /* the path of the file; NULL if not split by site */
+	uint64_t va;	    /* the address of the site, as linked */
+	const char *symbol; /* the function that contains it; NULL if unknown */
 	uint64_t symbol_off;
 	/*
-	 * Where the probe stands in the source: file, as the compiler was given it, and line; NULL
-	 * and 0 if that is not known for certain. Of a site that was inlined, too, it is the
-	 * probe's own place.
+	 * The position of the probe in the source: the file as it was given to the compiler, and
+	 * the line; NULL and 0 if the position is uncertain. If the site was inlined, this is still
+	 * the position of the probe itself.
 	 */
 	const char *source;
 	int line;
-	/* OCP_BY_THREAD, OCP_BY_PROCESS; 0: not told apart */
+	/* OCP_BY_THREAD, OCP_BY_PROCESS; 0 if not split by these */
 	pid_t pid, tid;
-	const char *comm; /* of the thread, at its first hit */
+	const char *comm; /* the name of the thread at its first hit */
 	int column;	  /* of the probe in its line, from 0, in bytes */
 };
 
 /*
- * What is known of a pair. Of its starts, each is in exactly one of: count, orphan_starts,
- * map_full, not_keyed, open. Members may be added at the end.
+ * The results of a pair. Each start is counted in exactly one of count, orphan_starts, map_full,
+ * not_keyed and open. Later versions may add members at the end.
+ *
+ * A start becomes an orphan start if an earlier start is stopped before it, if too many are open,
+ * or if its thread ends. With a key: if a start with the same key follows, or its process ends.
  */
 struct ocp_pair {
 	const char *start, *stop;
-	uint64_t count;		 /* of pairs */
-	uint64_t sum_ns;	 /* of their times */
+	uint64_t count;		 /* completed pairs */
+	uint64_t sum_ns;	 /* the sum of their times */
 	uint64_t min_ns, max_ns; /* 0 if count is 0 */
 	uint64_t starts;
-	uint64_t orphan_starts;	 /* one before them stopped, too many were open, or their thread
-				    ended; with a key: one of the same key came, or their process
-				    ended */
-	uint64_t orphan_stops;	 /* without a start before, or without a key */
+	uint64_t orphan_starts;	 /* starts that will have no stop; see above */
+	uint64_t orphan_stops;	 /* stops without a start, or without a key */
 	uint64_t map_full;	 /* starts for which there was no room */
-	uint64_t not_keyed;	 /* starts whose argument is nothing to match by */
+	uint64_t not_keyed;	 /* starts whose argument cannot be a key */
 	uint64_t open;		 /* starts that have not stopped yet */
-	const uint64_t *buckets; /* OCP_BUCKETS of them */
+	const uint64_t *buckets; /* a histogram of the times, OCP_BUCKETS entries */
 	bool by_key;		 /* matched by an argument, not by thread */
 };
 
-/* Histograms are log-linear: 8 buckets an octave, below 16 one for each value. */
+/* Histograms are log-linear: 8 buckets per power of 2, and below 16 one bucket per value. */
 enum { OCP_BUCKETS = 496 };
 /* The smallest value of bucket number BUCKET. */
 OCP_API uint64_t ocp_bucket_start(size_t bucket);
 /*
- * The value below which the part QUANTILE (0 to 1) of what BUCKETS counted lies, interpolated
- * within its bucket; 0 if they are empty.
+ * The quantile QUANTILE (0 to 1) of a histogram of OCP_BUCKETS entries, interpolated within its
+ * bucket; 0 if the histogram is empty.
  */
 OCP_API uint64_t ocp_bucket_quantile(const uint64_t *buckets, double quantile);
 
-/* Of PAIR's times; as above, but never beyond its extremes, which are exact. */
+/* The quantile QUANTILE of the times of PAIR in nanoseconds, between its exact min and max. */
 OCP_API uint64_t ocp_pair_quantile_ns(const struct ocp_pair *pair, double quantile);
 
 /*
- * Histograms of numbers that can be negative have the same buckets on both sides of 0, in the order
- * of their values: the one that begins with 0 is number OCP_BUCKETS.
+ * Histograms of signed numbers have the same buckets on both sides of 0, sorted by value. Bucket
+ * number OCP_BUCKETS begins at 0.
  */
 enum { OCP_SIGNED_BUCKETS = 2 * OCP_BUCKETS };
-/* The smallest value of bucket number BUCKET; INT64_MAX behind the last. */
+/* The smallest value of bucket number BUCKET; INT64_MAX for the number after the last. */
 OCP_API int64_t ocp_signed_bucket_start(size_t bucket);
 
-/* The values of an argument. Members may be added at the end. */
+/* The values of an argument. Later versions may add members at the end. */
 struct ocp_histogram {
 	const char *probe;
 	unsigned int arg;
-	uint64_t count;	  /* of integers */
+	uint64_t count;	  /* hits whose argument was an integer */
 	uint64_t not_int; /* hits whose argument was something else */
-	int64_t sum;	  /* exact; INT64_MIN or INT64_MAX if it is beyond */
+	int64_t sum;	  /* exact; INT64_MIN or INT64_MAX if it does not fit */
 	double mean;
 	int64_t min, max;	 /* 0 if count is 0 */
-	const uint64_t *buckets; /* OCP_SIGNED_BUCKETS of them */
+	const uint64_t *buckets; /* OCP_SIGNED_BUCKETS entries */
 };
 
-/* What was not measured, and what it was that cost time all the same. */
+/* Hits that were not measured, or only in part. They cost time too. */
 struct ocp_losses {
-	uint64_t passed_over;	 /* hits that were none of those asked for (of other processes) */
-	uint64_t rows_full;	 /* hits in no row by thread or process, for want of room */
-	uint64_t children_full;	 /* children that were not followed, for want of room */
+	uint64_t passed_over;	 /* hits of processes that are not measured */
+	uint64_t rows_full;	 /* hits without a row by thread or process: no room */
+	uint64_t children_full;	 /* children that were not followed: no room */
 	uint64_t filtered;	 /* hits that the filter rejected */
-	uint64_t prints_dropped; /* hits that were not printed: the buffer was full */
+	uint64_t prints_dropped; /* hits that were not printed: buffer full */
 	uint64_t prints_limited; /* hits that were not printed: above the limit */
 	/*
-	 * `filter_mismatches` counts hits with an argument of another type than the filter compares it
-	 * with, where that comparison may have decided. Such a comparison is false, != too.
-	 * `filter_mismatch` describes one of these hits, such as "arg0 of probe 'work' is an int and is
-	 * compared with a string". It is NULL if `filter_mismatches` is 0, and belongs to the sample.
+	 * `filter_mismatches` counts hits in which an argument has another type than the filter
+	 * compares it with, and the comparison may have decided the result. Such a comparison is
+	 * false, even with !=. `filter_mismatch` describes one of these hits, for example "arg0 of
+	 * probe 'work' is an int and is compared with a string". It is NULL if `filter_mismatches`
+	 * is 0, and belongs to the sample.
 	 */
 	uint64_t filter_mismatches;
 	const char *filter_mismatch;
 };
 
-/* Everything measured since the attach. *OUT is freed by the caller and must not outlive METER. */
+/*
+ * Read everything measured since the attach. Free *OUT with ocp_sample_free() before METER. The
+ * results that the following functions return belong to the sample.
+ */
 OCP_API int ocp_meter_read(struct ocp_meter *meter, struct ocp_sample **out);
 OCP_API void ocp_sample_free(struct ocp_sample *sample);
-/* Nanoseconds since the attach, till the detach at the most. */
+/* The nanoseconds from the attach to the sample, or to the detach if that was earlier. */
 OCP_API int64_t ocp_sample_time_ns(const struct ocp_sample *sample);
-/* Of all probes; what cost time. */
+/* The hits of all probes, including hits that cost time but were not measured. */
 OCP_API uint64_t ocp_sample_all_hits(const struct ocp_sample *sample);
+/* The hits that were not measured. */
 OCP_API const struct ocp_losses *ocp_sample_losses(const struct ocp_sample *sample);
-/* By name. */
+/* The measured probes, sorted by name. */
 OCP_API size_t ocp_sample_probe_count(const struct ocp_sample *sample);
 OCP_API const struct ocp_probe_hits *ocp_sample_probe(const struct ocp_sample *sample, size_t i);
-/* By probe name, then as they are told apart. */
+/* The counts, sorted by the name of the probe and then by what they are split by. */
 OCP_API size_t ocp_sample_hits_count(const struct ocp_sample *sample);
 OCP_API const struct ocp_hits *ocp_sample_hits(const struct ocp_sample *sample, size_t i);
-/* In the order of ocp_meter_time. */
+/* The pairs, in the order of the calls of ocp_meter_time(). */
 OCP_API size_t ocp_sample_pair_count(const struct ocp_sample *sample);
 OCP_API const struct ocp_pair *ocp_sample_pair(const struct ocp_sample *sample, size_t i);
 
-/* In the order of the probes' names, if ocp_meter_histogram asked for them. */
+/* The histograms that ocp_meter_histogram() asked for, sorted by the name of the probe. */
 OCP_API size_t ocp_sample_histogram_count(const struct ocp_sample *sample);
 OCP_API const struct ocp_histogram *ocp_sample_histogram(const struct ocp_sample *sample, size_t i);
 
 /*
- * The sample of what happened from EARLIER to LATER, of the same meter. The extremes of pairs and
- * histograms are then known to a bucket only.
+ * Compute the difference of two samples of the same meter: what happened from EARLIER to LATER. The
+ * minimum and maximum of pairs and histograms are then only known to the bucket. Free *OUT with
+ * ocp_sample_free().
  */
 OCP_API int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sample *earlier,
 				  struct ocp_sample **out);
 
-/* ---- meters that are kept ------------------------------------------------------------------- */
+/* ---- pinned meters -------------------------------------------------------------------------- */
 
 /*
- * Let METER, which is attached, go on measuring when it is freed and the caller has ended: its maps
- * and links get names below OCP_PINNED_FOLDER/NAME (the layout of the maps is in bpf/measure.h). NAME
- * is of A-Z a-z 0-9 _ -. -EEXIST if it is taken. Nobody watches over the files then
- * (ocp_meter_refresh): do not overwrite them in place.
+ * Pin METER, which is attached: it continues to measure after it is freed and the caller has ended.
+ * Its maps and links get names below OCP_PINNED_FOLDER/NAME; bpf/measure.h describes the maps. NAME
+ * consists of A-Z a-z 0-9 _ -. -EEXIST if NAME is taken. No process calls ocp_meter_refresh() for a
+ * pinned meter: do not overwrite the measured files in place.
  */
 #define OCP_PINNED_FOLDER "/sys/fs/bpf/ocaml-probes"
 OCP_API int ocp_meter_pin(struct ocp_meter *meter, const char *name);
-/* Could something be kept under NAME, as things are? Before there is a meter. */
+/* Check whether a meter could be pinned as NAME. It needs no meter. */
 OCP_API int ocp_pinned_check(struct ocp_ctx *ctx, const char *name);
 
 /*
- * The kept meter called NAME, to be read. Freeing it lets it go on; ocp_meter_detach ends it, and
- * takes its name away. -ENOENT if nothing is kept under NAME, -EBADMSG if the kept meter is
- * incomplete or its maps have changed, -EPROTO if another version of this library kept it, -EPERM
- * if a user other than root and the caller's could have changed it.
+ * Open the pinned meter NAME to read it. ocp_meter_free() leaves it measuring; ocp_meter_detach()
+ * ends it and removes its name. The errors are:
+ *
+ *	-ENOENT   there is no pinned meter NAME
+ *	-EBADMSG  it is incomplete, or its maps have changed
+ *	-EPROTO   another version of this library pinned it
+ *	-EPERM    a user other than root and the caller could have changed it
  */
 OCP_API int ocp_pinned_open(struct ocp_ctx *ctx, const char *name, struct ocp_meter **out);
 
-/* End and remove what is called NAME, complete or not. */
+/* End and remove the pinned meter NAME, even if it is incomplete. */
 OCP_API int ocp_pinned_remove(struct ocp_ctx *ctx, const char *name);
 
 /*
- * The names of all kept meters, sorted; the array and its N strings are one block, to be freed with
- * free().
+ * List the names of all pinned meters, sorted. *NAMES is set to an array of *N strings. The array
+ * and the strings are one block; the caller frees it with free(*NAMES).
  */
 OCP_API int ocp_pinned_list(struct ocp_ctx *ctx, char ***names, size_t *n);
 
-/* What is measured: the path of the program, or NULL if METER has single processes. */
+/* The path of the measured program, or NULL if METER measures single processes. */
 OCP_API const char *ocp_meter_program(const struct ocp_meter *meter);
-/* The process number I of ocp_meter_process_count(). */
+/* The pid of a measured process. I must be less than ocp_meter_process_count(). */
 OCP_API pid_t ocp_meter_process(const struct ocp_meter *meter, size_t i);
-/* What ocp_meter_split has set. */
+/* The split that ocp_meter_split() has set. */
 OCP_API enum ocp_split ocp_meter_get_split(const struct ocp_meter *meter);
 
-/* ---- the same by bpftrace ------------------------------------------------------------------ */
+/* ---- bpftrace ------------------------------------------------------------------------------- */
 
 enum ocp_bpftrace {
-	OCP_BPFTRACE_COUNT, /* hits by probe */
-	OCP_BPFTRACE_TIME,  /* two probes, START,STOP: what is between them in a thread */
-	OCP_BPFTRACE_ARGS,  /* a line a hit, with the probe's arguments */
+	OCP_BPFTRACE_COUNT, /* count the hits of each probe */
+	OCP_BPFTRACE_TIME,  /* measure the times between two probes, START,STOP, in a thread */
+	OCP_BPFTRACE_ARGS,  /* print one line per hit, with the arguments */
 };
 
 /*
- * A command for a shell that has bpftrace do WHAT with probes of PROC. NAMES is names between
- * commas, or a regular expression as in ocp_actions_enable_regexp if it has any other characters.
- * *SCRIPT is freed by the caller with free().
+ * Write a shell command that makes bpftrace do WHAT with probes of PROC. NAMES is a list of names
+ * separated by commas. If it contains other characters, it is a regular expression as in
+ * ocp_actions_enable_regexp(). The caller frees *SCRIPT with free().
  */
 OCP_API int ocp_process_bpftrace(struct ocp_process *proc, enum ocp_bpftrace what,
 				 const char *names, char **script);

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: MIT
 /*
- * Our probes in bpftrace's words. `usdt:FILE:PROVIDER:NAME` is all sites of a name in a file, and
- * has its arguments; it is what is asked for unless one of these is in the way (seen with bpftrace
+ * Converts probes to attach points of bpftrace. `usdt:FILE:PROVIDER:NAME` stands for all sites of a
+ * name in a file, with arguments. It is used unless one of these is in the way (seen with bpftrace
  * 0.17):
  *
  *   - It raises the 16-bit counter at the address in the note. In provider `ocaml` of the oldest
- *     compilers that is OCaml's own: the program would behave as if the probe were on.
- *   - It cannot say an empty name.
+ *     compilers this is OCaml's own semaphore: the program would behave as if the probe were on.
+ *   - It has no syntax for an empty name.
  *   - The program was not post-linked: its probes have no notes.
  *
- * Then every site is a `uprobe:FILE:PLACE` of its own, its arguments read from the registers.
- * bpftrace takes PLACE for a link-time address if some function's symbol spans it, and wants to
- * disassemble that function, which Debian's is built without; and else for an offset in the file,
- * given --unsafe. So the offset is used wherever that is unambiguous.
+ * Otherwise each site is a separate `uprobe:FILE:PLACE`, and its arguments are read from registers.
+ * bpftrace takes PLACE for a link-time address if the symbol of a function contains it, and then
+ * needs to disassemble the function, which Debian's build cannot. Otherwise it takes PLACE for an
+ * offset in the file, given --unsafe. So the offset is used if it is unambiguous.
  *
- * With -p bpftrace looks for the notes in what is mapped. It finds them only if the path of a file
- * leads to the same file for it as for the process, which is not so in a chroot or container and
- * for a file that was deleted or replaced; and if several files have a name it attaches to those in
- * the first one, once for each. Then files are named by paths of ours, or by their entries in
- * /proc, and a predicate picks the process.
+ * With -p, bpftrace searches the mapped files for notes. It finds them only if the path of a file
+ * leads to the same file for bpftrace and for the process. This is not so in a chroot or container,
+ * and for a file that was deleted or replaced. If several files contain a name, it attaches to
+ * those in the first file, once for each file. In these cases files are named by paths of ours, or
+ * by their entries in /proc, and a predicate selects the process.
  *
- * bpftrace 0.26 takes `-p PID usdt:PATH` for every file whose name ends with PATH, and knows the
- * file as PATH and as /proc/PID/root/PATH: each hit counts twice. These forms count once:
+ * bpftrace 0.26 uses `-p PID usdt:PATH` for every file whose name ends with PATH, and knows the
+ * file as PATH and as /proc/PID/root/PATH, so that each hit counts twice. These forms count once:
  *
- *	form					run with		of 0.26
+ *	form					run with		for 0.26
  *	-p PID usdt:/proc/PID/exe		0.17, 0.23.2, 0.27.0	0.26.1 was run (issue 11)
  *	-p PID usdt:/proc/PID/root/LIBRARY	0.17, 0.23.2, 0.27.0	its source was read
  *	usdt:FILE, with a predicate or none	0.17, 0.23.2, 0.27.0	its source was read
  *
- * 0.27 puts /proc/PID/root before a path that does not begin with it, so /proc/PID/exe must also be
- * there in the process's own /proc.
+ * bpftrace 0.27 puts /proc/PID/root before a path that does not begin with it, so /proc/PID/exe
+ * must also exist in the /proc of the process.
  */
 #include "bpftrace/bpftrace_plan.h"
 
@@ -46,7 +46,7 @@
 #include "program/wrapper_args.h"
 #include "process/process.h"
 
-/* Some ELF files and what they are to be called: a process's, or one alone. */
+/* The ELF files of a process, or one ELF file, and their names for bpftrace. */
 struct planner {
 	struct ocp_ctx *ctx;
 	const char *owner; /* of the probes, for messages */
@@ -112,7 +112,7 @@ static int choose(struct planner *p, const char *names)
 
 /* ---- groups -------------------------------------------------------------------------------- */
 
-/* Where bpftrace finds the uprobe of the site at VA. */
+/* The place of the uprobe for the site at VA. */
 static int place_site(struct planner *p, const struct ocp_program *prog, uint64_t va, uint64_t *at)
 {
 	struct symbol_of asked[2] = { { .va = va } };
@@ -141,7 +141,7 @@ static int place_site(struct planner *p, const struct ocp_program *prog, uint64_
 	return err;
 }
 
-/* Why `usdt:` will not do for a probe of PROG; NULL if it does. */
+/* Why `usdt:` cannot be used for a probe of PROG; NULL if it can. */
 static const char *why_no_usdt(const struct ocp_program *prog, const struct probe *probe)
 {
 	const struct site *sites = prog->sites + probe->first_site;
@@ -229,7 +229,7 @@ static int add_groups(struct planner *p)
 	plan->absent = calloc(n_names + 1, sizeof(*plan->absent));
 	if (!plan->groups || !plan->sites || !plan->absent)
 		return ctx_no_memory(p->ctx);
-	/* Those with sites stay, in their order. */
+	/* Keep the names with sites, in their order. */
 	plan->n_names = 0;
 	for (size_t i = 0; !err && i < n_names; i++)
 		err = add_groups_of(p, plan->names[i]);
@@ -242,7 +242,7 @@ static int add_groups(struct planner *p)
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-/* Can bpftrace be told PATH, in quotes? It has no way to say some characters. */
+/* True if PATH can be written in quotes. bpftrace has no syntax for some characters. */
 static bool is_sayable(const char *path)
 {
 	for (; *path; path++)
@@ -259,7 +259,7 @@ static bool leads_to(const char *path, const struct ocp_program *prog)
 	       by_path.st_dev == by_fd.st_dev && by_path.st_ino == by_fd.st_ino;
 }
 
-/* Paths begin there for bpftrace -p; the kernel writes a process's paths as we see them. */
+/* bpftrace -p resolves paths in the root of the process; the kernel shows them as we see them. */
 static bool has_our_root(pid_t pid)
 {
 	struct stat ours, theirs;
@@ -275,7 +275,7 @@ static bool is_executable(const struct ocp_process *proc, const struct image *im
 	return strcmp(image->path, proc->images.exe_path) == 0;
 }
 
-/* The path in /proc to image I of PROC. */
+/* The path in /proc of image I of PROC. */
 static char *path_in_proc(struct ocp_process *proc, const struct maps *maps, size_t i)
 {
 	const struct image *image = &proc->images.images[i];
@@ -304,7 +304,7 @@ static char *path_in_proc(struct ocp_process *proc, const struct maps *maps, siz
 	return n < 0 ? NULL : path;
 }
 
-/* Does bpftrace -p find IMAGE, the only one with probes of PROC, in each version? */
+/* True if every version of bpftrace -p finds IMAGE, the only image of PROC with probes. */
 static bool is_found_by_pid(const struct ocp_process *proc, const struct image *image)
 {
 	char path[64];
@@ -341,7 +341,7 @@ static int name_images(struct planner *p, struct ocp_process *proc)
 	return err;
 }
 
-/* bpftrace searches PATH for a relative one. */
+/* bpftrace searches $PATH for a relative path. */
 static int name_program(struct planner *p, const struct ocp_program *prog, const char *path)
 {
 	struct bpftrace_plan *plan = p->plan;
@@ -352,7 +352,8 @@ static int name_program(struct planner *p, const struct ocp_program *prog, const
 	if (!plan->files[0])
 		return ctx_error(p->ctx, -errno, "%s: %s", path, strerror(errno));
 	if (!is_sayable(plan->files[0]))
-		return ctx_error(p->ctx, -EINVAL, "%s: bpftrace cannot be told such a path", path);
+		return ctx_error(p->ctx, -EINVAL, "%s: bpftrace has no syntax for such a path",
+				 path);
 	return 0;
 }
 

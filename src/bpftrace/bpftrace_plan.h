@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What bpftrace has to be told so that it traces some probes: see bpftrace_plan.c. */
+/* The attach points that make bpftrace trace some probes: see bpftrace_plan.c. */
 #ifndef MEASURE_BPFTRACE_PLAN_H
 #define MEASURE_BPFTRACE_PLAN_H
 
@@ -10,48 +10,49 @@
 #include "ocaml_probes.h"
 
 struct bpftrace_site {
-	uint64_t at; /* what goes behind "uprobe:FILE:" */
+	uint64_t at; /* follows "uprobe:FILE:" */
 	const char *args;
-	const char *noted_args; /* what bpftrace reads in the note: args may be corrected */
-	const char *args_fault; /* why some of args are not known; NULL: all are */
+	const char *
+		noted_args; /* the operands that bpftrace reads in the note; args may be corrected */
+	const char *args_fault; /* why some of args are unknown; NULL if none are */
 };
 
-/* The sites of one name in one file. */
+/* The sites of one probe name in one file. */
 struct bpftrace_group {
 	const char *name;
-	const char *file;	 /* as bpftrace is to be told, not quoted */
-	const char *provider;	 /* NULL: usdt: will not do, each site is a uprobe */
-	const char *why;	 /* why not */
+	const char *file;	 /* the name for bpftrace, not quoted */
+	const char *provider;	 /* NULL: each site is a uprobe, since usdt: cannot be used */
+	const char *why;	 /* the reason why not */
 	size_t n_uses, n_absent; /* of the probe, and those without a site */
 	struct bpftrace_site *sites;
 	size_t n_sites; /* at least one */
 };
 
 struct bpftrace_plan {
-	pid_t pid;	   /* 0: whoever runs the file */
-	bool by_predicate; /* bpftrace's -p would not find the files: a predicate has to do */
-	bool by_exe_link;  /* by -p and /proc/PID/exe: a form that was run with bpftrace 0.26.1 */
-	/* of the instruction at a place, which some bpftraces are built without */
+	pid_t pid;	   /* 0: every process that runs the file */
+	bool by_predicate; /* a predicate, since -p would not find the files */
+	bool by_exe_link;  /* -p and /proc/PID/exe: this form was run with bpftrace 0.26.1 */
+	/* bpftrace must check the instruction at a place; some builds cannot */
 	bool needs_checks;
-	struct bpftrace_group *groups; /* in the order of the names asked for */
+	struct bpftrace_group *groups; /* in the order of the requested names */
 	size_t n_groups;
-	struct bpftrace_site *sites; /* what the groups point into */
+	struct bpftrace_site *sites; /* the groups point into this array */
 	char **files;
 	size_t n_files;
 	size_t n_sites, n_uprobes;
-	const char **names; /* that were asked for, each once */
+	const char **names; /* the requested names without duplicates */
 	size_t n_names;
-	const char **absent; /* of these the compiler left all sites out; not in names */
+	const char **absent; /* requested names without sites; not in names */
 	size_t n_absent;
 };
 
 /*
- * Plan for the probes that NAMES means: names between commas, or a regular expression in Str's
- * syntax if there is any other character in it than names have. -ENOENT if one of the names
- * is not there, if nothing matches, or if none has code.
+ * Plan for the probes in NAMES: a list separated by commas, or a regular expression in Str's syntax
+ * if it contains a character that names cannot have. -ENOENT if a name does not exist, if nothing
+ * matches, or if no probe has code.
  */
 int bpftrace_plan_process(struct ocp_process *proc, const char *names, struct bpftrace_plan *plan);
-/* The same for every process that runs the file PATH, of which PROG was read. */
+/* The same for every process that runs the file PATH, from which PROG was read. */
 int bpftrace_plan_program(struct ocp_program *prog, const char *path, const char *names,
 			  struct bpftrace_plan *plan);
 void bpftrace_plan_free(struct bpftrace_plan *plan);

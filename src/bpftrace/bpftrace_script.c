@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * A plan as text: a command for a shell, with what the reader should know in comments before it.
+ * Writes a plan as a shell command, with comments for the reader before it.
  *
- * Words of bpftrace 0.17 on, with its limits: arg0 to arg5 only, 512 bytes of stack for a program
- * (hence the few arguments a printf), >> that shifts in zeros, strings of 64 bytes. An OCaml value
- * is printed as the int that it is, or in hexadecimal. A line is one printf, which no other can
- * come between, and there is one for each combination of kinds: 0.27 has no precision 0 for
- * numbers, by which one of two could be left out.
+ * The script uses the syntax and the limits of bpftrace 0.17: arg0 to arg5 only, 512 bytes of stack
+ * per program (so few arguments per printf), >> that shifts in zeros, strings of 64 bytes. An OCaml
+ * int is printed as an int, other values in hexadecimal. Each line is a single printf, so that
+ * lines do not mix. There is one printf for each combination of kinds, because 0.27 has no
+ * precision 0 for numbers, which could suppress one of two values.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,11 +23,11 @@
 enum {
 	MAX_ARGS = 16,
 	MAX_NAMED_ARGS = 6, /* arg0 ... */
-	ARGS_A_PRINTF = 4,  /* more do not fit the stack */
-	STRING_BYTES = 64,  /* of bpftrace, unless BPFTRACE_STRLEN says otherwise */
+	ARGS_A_PRINTF = 4,  /* more do not fit into the stack */
+	STRING_BYTES = 64,  /* the default of BPFTRACE_STRLEN */
 	MOST_STRING_BYTES = 200,
-	DEFAULT_LIMIT = 512, /* on its probes and programs */
-	MANY_SITES = 50,     /* whose detaching takes seconds */
+	DEFAULT_LIMIT = 512, /* of bpftrace, for its probes and programs */
+	MANY_SITES = 50,     /* detaching from these takes seconds */
 };
 
 /* ---- attach points -------------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ static void put_uprobe(FILE *f, const struct bpftrace_group *group,
 	fprintf(f, ":0x%" PRIx64, site->at);
 }
 
-/* All attach points of a group, a line each; SEPARATOR stands before the first one. */
+/* Write the attach points of a group, one per line. SEPARATOR comes before the first one. */
 static const char *put_points(FILE *f, const struct bpftrace_group *group, const char *separator)
 {
 	for (size_t i = 0; !group->provider && i < group->n_sites; i++) {
@@ -62,7 +62,7 @@ static const char *put_points(FILE *f, const struct bpftrace_group *group, const
 	fputs(separator, f);
 	fputs("usdt:", f);
 	put_file(f, group->file);
-	/* The one with a dot has to be quoted. */
+	/* A provider with a dot must be quoted. */
 	if (strchr(group->provider, '.'))
 		fprintf(f, ":\"%s\":%s", group->provider, group->name);
 	else
@@ -70,7 +70,10 @@ static const char *put_points(FILE *f, const struct bpftrace_group *group, const
 	return ",\n";
 }
 
-/* The attach points of all groups called NAME, or of all groups if that is NULL, and predicate. */
+/*
+ * Write the attach points of the groups called NAME, or of all groups if it is NULL, and the
+ * predicate.
+ */
 static void put_clause(FILE *f, const struct bpftrace_plan *plan, const char *name)
 {
 	const char *separator = "";
@@ -121,7 +124,7 @@ static void put_time(FILE *f, const struct bpftrace_plan *plan)
 	      f);
 }
 
-/* The part of TEXT up to the next space, which is taken off it; false at its end. */
+/* Remove the next operand from TEXT; returns false at its end. */
 static bool next_operand(const char **text, char *operand, size_t bytes)
 {
 	size_t n;
@@ -145,7 +148,7 @@ static size_t count_operands(const char *args)
 	return n;
 }
 
-/* bpftrace's name for the register that stands at TEXT; how long it was is put into *BYTES. */
+/* bpftrace's name for the register at TEXT. *BYTES is set to its length in TEXT. */
 static const char *register_name(const char *text, size_t *bytes)
 {
 	static const char *const names[][2] = {
@@ -165,8 +168,8 @@ static const char *register_name(const char *text, size_t *bytes)
 }
 
 /*
- * What OPERAND stands for in bpftrace's words: SIZE@%REGISTER, SIZE@N(%REGISTER) or SIZE@$NUMBER,
- * the size being that of an OCaml value. False if it is none of these.
+ * Convert OPERAND to an expression of bpftrace: SIZE@%REGISTER, SIZE@N(%REGISTER) or SIZE@$NUMBER,
+ * where SIZE is that of an OCaml value. Returns false if it is none of these.
  */
 static bool read_operand(const char *operand, char *expression, size_t bytes)
 {
@@ -205,7 +208,7 @@ static bool has_same_args(const struct bpftrace_group *group)
 	return true;
 }
 
-/* How many arguments a usdt: probe can print: those that all its sites have. */
+/* The number of arguments that a usdt: probe can print: those that all of its sites have. */
 static size_t common_args(const struct bpftrace_group *group)
 {
 	size_t least = MAX_ARGS;
@@ -216,12 +219,13 @@ static size_t common_args(const struct bpftrace_group *group)
 		least = n < least ? n : least;
 	}
 	/*
-	 * Beyond those that have a name it takes the registers, which must be the same everywhere.
+	 * Arguments beyond the named ones are read from registers, which must be the same at all
+	 * sites.
 	 */
 	return !has_same_args(group) && least > MAX_NAMED_ARGS ? MAX_NAMED_ARGS : least;
 }
 
-/* Operand number I of ARGS; "" if there are not so many. */
+/* Operand number I of ARGS, or "". */
 static void take_operand(const char *args, size_t i, char *operand, size_t bytes)
 {
 	operand[0] = '\0';
@@ -231,7 +235,7 @@ static void take_operand(const char *args, size_t i, char *operand, size_t bytes
 	while (operand[0] && i--);
 }
 
-/* Does every site of GROUP have argument I where its note, which bpftrace reads, says? */
+/* True if every site of GROUP has argument I where its note, which bpftrace reads, says. */
 static bool is_as_noted(const struct bpftrace_group *group, size_t i)
 {
 	char operand[128], noted[128];
@@ -247,11 +251,11 @@ static bool is_as_noted(const struct bpftrace_group *group, size_t i)
 
 enum arg_use {
 	ARG_SHOWN,
-	ARG_LEFT_OUT,	 /* its place is not known, or bpftrace has it wrong */
-	ARG_NOT_SAYABLE, /* nor what is behind it */
+	ARG_LEFT_OUT,	 /* its place is unknown, or bpftrace has a wrong place */
+	ARG_NOT_SAYABLE, /* it cannot be expressed, and neither can later ones */
 };
 
-/* How argument I of SITE, or of all sites of a usdt: probe, is said. */
+/* How to express argument I of SITE, or of all sites of a usdt: probe. */
 static enum arg_use use_arg(const struct bpftrace_group *group, const struct bpftrace_site *site,
 			    size_t i, char *expression, size_t bytes)
 {
@@ -271,7 +275,8 @@ static enum arg_use use_arg(const struct bpftrace_group *group, const struct bpf
 }
 
 /*
- * Print N arguments, number ARGS[0] first, in a line; the bits of INTS say which of them are ints.
+ * Print N arguments, number ARGS[0] first, in one line. The bits of INTS tell which of them are
+ * ints.
  */
 static void put_printf(FILE *f, const char *name, const size_t *args, size_t n, unsigned int ints)
 {
@@ -284,7 +289,7 @@ static void put_printf(FILE *f, const char *name, const size_t *args, size_t n, 
 	fputs(");\n", f);
 }
 
-/* Which of the values are ints goes to $ints, and what these are takes the place of the values. */
+/* Set $ints to the bits of the values that are ints, and decode these values. */
 static void put_decoding(FILE *f, const size_t *args, size_t n)
 {
 	fputs("	$ints = ", f);
@@ -297,7 +302,7 @@ static void put_decoding(FILE *f, const size_t *args, size_t n)
 			args[i], args[i], args[i], args[i], args[i]);
 }
 
-/* A line with N arguments of any kind: a printf for each combination of kinds. */
+/* Print one line with N arguments of any kind: one printf for each combination of kinds. */
 static void put_line(FILE *f, const char *name, const size_t *args, size_t n)
 {
 	unsigned int ints = (1U << n) - 1;
@@ -369,7 +374,7 @@ static void put_args(FILE *f, const struct bpftrace_plan *plan)
 
 /* ---- comments ------------------------------------------------------------------------------- */
 
-/* Of a path: a newline in it would end the comment. */
+/* Write a path. A newline in it would end the comment. */
 static void put_text(FILE *f, const char *text)
 {
 	for (; *text; text++)
@@ -383,7 +388,7 @@ static void put_about(FILE *f, const struct bpftrace_plan *plan, enum ocp_bpftra
 		fprintf(f, "# Counts the hits of %zu probe%s (%zu site%s)", plan->n_names,
 			plural(plan->n_names), plan->n_sites, plural(plan->n_sites));
 	else if (what == OCP_BPFTRACE_TIME)
-		fprintf(f, "# Times what is between %s and %s in one thread (%zu site%s)",
+		fprintf(f, "# Measures the time from %s to %s in one thread (%zu site%s)",
 			plan->names[0], plan->names[1], plan->n_sites, plural(plan->n_sites));
 	else
 		fprintf(f, "# Prints time, thread, probe and arguments of every hit (%zu site%s)",
@@ -396,8 +401,8 @@ static void put_about(FILE *f, const struct bpftrace_plan *plan, enum ocp_bpftra
 			: ", in every process that runs it. End it with Ctrl-C.\n",
 	      f);
 	if (what == OCP_BPFTRACE_TIME)
-		fputs("# They do not nest here: a start before the stop of the last one makes that an "
-		      "orphan.\n",
+		fputs("# The times do not nest: a second start before the stop makes the first one an "
+		      "orphan start.\n",
 		      f);
 }
 
@@ -463,18 +468,17 @@ static void put_limits(FILE *f, const struct bpftrace_plan *plan, enum ocp_bpftr
 			put_arg_limits(f, group);
 	}
 	if (plan->needs_checks)
-		fputs("# This needs a bpftrace that can check instructions; Debian 12's is built "
-		      "without.\n",
+		fputs("# This needs a bpftrace that can check instructions; Debian 12's cannot.\n",
 		      f);
 	if (plan->by_predicate)
-		fputs("# A predicate stands for -p, with which bpftrace mixes up files of one process "
-		      "and\n# does not find one that was deleted or is in a container.\n",
+		fputs("# A predicate replaces -p: with -p, bpftrace confuses files of one process and\n"
+		      "# does not find files that were deleted or are in a container.\n",
 		      f);
-	fprintf(f, "# bpftrace 0.17, 0.23.2%s and 0.27.0 were seen to take each hit once.\n",
+	fprintf(f, "# bpftrace 0.17, 0.23.2%s and 0.27.0 count each hit once (tested).\n",
 		plan->by_exe_link && !plan->n_uprobes ? ", 0.26.1" : "");
 	if (plan->n_sites > MANY_SITES)
 		fprintf(f,
-			"# bpftrace attaches to each of the %zu sites apart: ending it may take about "
+			"# bpftrace attaches to each of the %zu sites separately: ending it may take about "
 			"%zu s. `attach --count` does not.\n",
 			plan->n_sites, plan->n_sites / 10);
 }

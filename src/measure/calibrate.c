@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * What a hit costs, and what an empty pair measures, is found out by having both: two sites of our
- * own, one behind the other, run some thousand times with an engine on them that does what the
- * meter's does. Of the batches the median counts, which other work on the machine hardly moves.
+ * Measures the cost of a hit and the time of an empty pair. An engine with the settings of the
+ * meter is attached to two sites of our own, one after the other, which are run some thousand
+ * times. The median of the batches is used, since other load on the machine hardly affects it.
  *
- * It takes some 40 ms, most of it waiting, for the kernel to put on and take off the uprobes and
- * between the rounds; so it is done in a thread, while the meter measures.
+ * This takes about 40 ms. Most of it is waiting: for the kernel to attach and detach the uprobes,
+ * and between the rounds. A thread does it while the meter measures.
  */
 #include "measure/calibrate.h"
 
@@ -35,9 +35,9 @@ enum {
 };
 
 /*
- * Two sites as they are in OCaml code, disabled, each in a function that returns: after a trap the
- * processor has forgotten where to, which costs as much as a quarter of a hit, and is no part of
- * the program without a tracer.
+ * Two sites as in OCaml code, disabled, each in a function that returns. After a trap, the
+ * processor cannot predict the return, which costs a quarter of a hit. A program pays this only
+ * while it is traced.
  */
 #define TWO_SITES(name, site)                                                                      \
 	__asm__(".pushsection .text\n"                                                             \
@@ -55,10 +55,10 @@ enum {
 	void first_##name##_site(void)
 
 TWO_SITES(calibration, "	.byte 0x90, 0x3d\n	.long 0\n	ret\n");
-/* As far as it matters: the instruction that a uprobe replaces is lea. */
+/* A uprobe on a dormant site replaces a lea instruction. */
 TWO_SITES(dormant_calibration, "	.byte 0x48, 0x8d, 0x05\n	.long 0\n	ret\n");
 
-/* Code that runs two sites. */
+/* The code that runs the two sites. */
 struct code {
 	void (*pass)(void), (*first_site)(void);
 	size_t site_bytes;
@@ -69,18 +69,20 @@ struct calibration {
 	const struct engine_ops *ops;
 	struct engine_spec spec;
 	struct code code;
-	struct site_args args; /* of our sites */
+	struct site_args args; /* the arguments of our sites */
 	struct filter filter;
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	bool is_done; /* costs and err can be read */
+	bool is_done; /* costs and err are set */
 	bool is_joined;
 	int err;
 	struct ocp_costs costs;
 };
 
-/* Where our sites are in which file. A program that was replaced since is still /proc/self/exe. */
+/*
+ * Find the file and the offset of our sites. /proc/self/exe is valid even if the file was replaced.
+ */
 static int find_sites(struct ocp_ctx *ctx, const struct code *code, char *path, uint64_t *off)
 {
 	const uint64_t addr = (uintptr_t)code->first_site;
@@ -99,7 +101,7 @@ static int find_sites(struct ocp_ctx *ctx, const struct code *code, char *path, 
 		else
 			snprintf(path, PATH_BYTES, "%s", m->path);
 	} else {
-		err = ctx_error(ctx, -ENOENT, "our own code is in no file");
+		err = ctx_error(ctx, -ENOENT, "the calibration code is not mapped from a file");
 	}
 	maps_free(&maps);
 	return err;
@@ -112,7 +114,7 @@ static int compare_times(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Nanoseconds that running both sites takes. */
+/* The time in nanoseconds for running both sites. */
 static double time_passes(const struct code *code)
 {
 	int64_t times[N_BATCHES];
@@ -130,8 +132,8 @@ static double time_passes(const struct code *code)
 }
 
 /*
- * What the pairs since the last call measured, in the middle: one turn of somebody else on the CPU
- * would be all of a mean. BEFORE has the buckets of then.
+ * The median time of the pairs since the last call. One context switch would dominate a mean.
+ * BEFORE contains the buckets at the last call.
  */
 static int read_pair(struct calibration *c, struct engine *engine, uint64_t *before, double *ns)
 {
@@ -153,7 +155,7 @@ static int read_pair(struct calibration *c, struct engine *engine, uint64_t *bef
 	return err;
 }
 
-/* Several rounds, some time apart: of a busy machine's moments the quietest one counts. */
+/* Run several rounds with pauses. On a busy machine the quietest round counts. */
 static int time_rounds(struct calibration *c, struct engine *engine, double idle_ns)
 {
 	const struct timespec gap = { 0, ROUND_GAP_NS };
@@ -168,7 +170,7 @@ static int time_rounds(struct calibration *c, struct engine *engine, double idle
 		cost_per_hit_ns = (time_passes(&c->code) - idle_ns) / SITES;
 		if (c->spec.n_pairs)
 			err = read_pair(c, engine, before, &pair_ns);
-		/* Where it is next to nothing the clock may say less than before. */
+		/* If the cost is close to 0, the difference may be negative. */
 		if (cost_per_hit_ns < 0)
 			cost_per_hit_ns = 0;
 		if (i == 0 || cost_per_hit_ns < c->costs.cost_per_hit_ns)
@@ -180,9 +182,10 @@ static int time_rounds(struct calibration *c, struct engine *engine, double idle
 }
 
 /*
- * Closing a link does not take its uprobes off while somebody else has it: whoever looks at all
- * links of the machine (`bpftool link`) has each of them for a moment. With those of the
- * calibration before on them our sites are not idle, and a hit would seem to cost nothing.
+ * Wait until no uprobe is on our sites. Closing a link does not remove its uprobes while another
+ * process has a descriptor of it; a program that lists all links (`bpftool link`) has each of them
+ * for a moment. With the uprobes of the previous calibration on the sites, a hit would seem to cost
+ * nothing.
  */
 static int await_idle_sites(struct calibration *c)
 {
@@ -194,8 +197,9 @@ static int await_idle_sites(struct calibration *c)
 	for (size_t i = 0; i < SITES; i++, site += c->code.site_bytes) {
 		for (; *site == INT3; waited++) {
 			if (waited == IDLE_MS)
-				return ctx_error(c->ctx, -EBUSY,
-						 "somebody else's uprobes are on our own code");
+				return ctx_error(
+					c->ctx, -EBUSY,
+					"another program has uprobes on the calibration code");
 			nanosleep(&ms, NULL);
 		}
 	}
@@ -241,8 +245,10 @@ static int attach_and_time(struct calibration *c, struct engine *engine)
 
 static void *run(void *arg)
 {
-	/* The sites are the process's: with another meter's uprobes on them no hit would cost what
-	 * it does, and an idle site not nothing. */
+	/*
+	 * All meters of the process use the same sites. With the uprobes of another meter on them,
+	 * the measured costs would be wrong.
+	 */
 	static pthread_mutex_t sites_lock = PTHREAD_MUTEX_INITIALIZER;
 	struct calibration *c = arg;
 	struct engine *engine = NULL;
@@ -262,9 +268,8 @@ static void *run(void *arg)
 }
 
 /*
- * Our sites have integers for arguments, and the filter becomes one that takes as long and lets
- * them through: "... || arg0 == 1". Hits are printed if all are: those above a limit are not, and
- * those below are few.
+ * Our sites have integer arguments. The filter gets "... || arg0 == 1", so that it takes as long
+ * and accepts them. Hits are printed only without a limit; with one, few of them would be.
  */
 static void copy_arguments(struct calibration *c, const struct engine_spec *spec)
 {
@@ -294,7 +299,7 @@ static void copy_arguments(struct calibration *c, const struct engine_spec *spec
 	c->spec.filter = &c->filter;
 }
 
-/* Signals are the caller's business, and that of the caller's threads. */
+/* Signals must be handled by the caller's threads only. */
 static int create_thread(struct calibration *c)
 {
 	sigset_t all, before;
@@ -320,7 +325,7 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
 					   first_dormant_calibration_site, 8 }
 			  : (struct code){ calibration_sites, first_calibration_site, 7 };
 	c->ctx = ocp_ctx_new();
-	/* As the meter's, but for one pair in one process. */
+	/* The settings of the meter, but for one pair in one process. */
 	c->spec = (struct engine_spec){
 		.max_sites = SITES,
 		.split = spec->split,
@@ -345,7 +350,7 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
 	return c;
 }
 
-/* An ended thread keeps its stack until then. */
+/* An ended thread keeps its stack until it is joined. */
 static void join(struct calibration *c)
 {
 	if (!c->is_joined)
@@ -366,7 +371,7 @@ int calibration_result(struct calibration *c, bool wait, struct ocp_costs *costs
 	*why = NULL;
 	if (!is_done)
 		return -EAGAIN;
-	/* Of a thread that is done nothing but its uprobes has to go; that takes a while, too. */
+	/* A thread that is done still has to remove its uprobes, which takes a while. */
 	if (wait)
 		join(c);
 	if (c->err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What measuring costs here and now: measured on sites of our own, in a thread of its own. */
+/* Measures the cost of measuring on this machine, on sites of our own and in a separate thread. */
 #ifndef MEASURE_CALIBRATE_H
 #define MEASURE_CALIBRATE_H
 
@@ -9,19 +9,18 @@
 struct calibration;
 
 /*
- * Start to measure what OPS costs when it measures as SPEC says (of which only what matters for the
- * cost is looked at), on sites that start with a nop or are DORMANT. NULL when that cannot even be
- * started.
+ * Start to measure the cost of OPS with SPEC, on sites that start with a nop or on DORMANT ones.
+ * Only the members of SPEC that affect the cost are used. Returns NULL if it cannot be started.
  */
 struct calibration *calibration_start(const struct engine_ops *ops, const struct engine_spec *spec,
 				      bool dormant);
 /*
- * The result. -EAGAIN if it is not there yet and not to be waited for; -ENODATA if there is none:
- * WHY then says why not.
+ * Read the result. -EAGAIN if it is not known yet and WAIT is false; -ENODATA if it could not be
+ * measured: *WHY is the reason.
  */
 int calibration_result(struct calibration *calibration, bool wait, struct ocp_costs *costs,
 		       const char **why);
-/* Waits until its uprobes are gone. Takes NULL. */
+/* Wait until the uprobes are removed, and free CALIBRATION. Accepts NULL. */
 void calibration_free(struct calibration *calibration);
 
 #endif

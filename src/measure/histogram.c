@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Questions to the log-linear histograms that bpf/measure.h defines. */
+/* Reads the log-linear histograms that bpf/measure.h defines. */
 #include <linux/types.h>
 #include "measure.h"
 #include "ocaml_probes.h"
@@ -28,7 +28,7 @@ uint64_t ocp_bucket_quantile(const uint64_t *buckets, double quantile)
 		if (buckets[i] && (double)(below + buckets[i]) >= wanted) {
 			double part = (wanted - (double)below) / (double)buckets[i];
 
-			/* A bucket of one value has no inside. */
+			/* A bucket with one value needs no interpolation. */
 			return width <= 1 ? start : start + (uint64_t)(part * width);
 		}
 		below += buckets[i];
@@ -43,7 +43,7 @@ uint64_t ocp_pair_quantile_ns(const struct ocp_pair *pair, double quantile)
 	return ns < pair->min_ns ? pair->min_ns : ns > pair->max_ns ? pair->max_ns : ns;
 }
 
-/* A bucket below 0 holds what lies above the negated start of the next, that one not included. */
+/* A bucket below 0 contains the values above the negated start of the next bucket. */
 int64_t ocp_signed_bucket_start(size_t bucket)
 {
 	uint64_t start;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Hits to be printed: the engine's records as the public interface shows them. */
+/* Printed hits: converts the engine's records into the types of the public interface. */
 #include <errno.h>
 
 #include "measure/meter.h"
@@ -25,7 +25,7 @@ static void take(void *data, const struct hit_record *record)
 	if (site->file == NO_FILE)
 		return;
 	taking->fn(taking->data, &(const struct ocp_hit){
-					 /* It can come while the attach has not returned yet. */
+					 /* A hit can come before the attach has returned. */
 					 .time_ns = time_ns > 0 ? time_ns : 0,
 					 .pid = (pid_t)record->pid,
 					 .tid = (pid_t)record->tid,

@@ -14,7 +14,7 @@ void losses_free(struct ocp_losses *losses)
 	losses->filter_mismatch = NULL;
 }
 
-/* LAST is what measure_mismatch() has made. */
+/* LAST was made by measure_mismatch(). */
 static int describe(const struct site_table *table, uint64_t last, const char **mismatch)
 {
 	static const char *const types[FILTER_TYPES] = {
@@ -28,7 +28,7 @@ static int describe(const struct site_table *table, uint64_t last, const char **
 	const uint32_t type = filter_mismatch_type(what);
 	char *text;
 
-	/* Those that are kept can be anybody's. */
+	/* The maps of a pinned meter are input from outside: check the numbers. */
 	if (probe_index >= table->n_probes || type >= FILTER_TYPES)
 		return 0;
 	if (asprintf(&text, "arg%u of probe '%s' %s and is compared with a %s",

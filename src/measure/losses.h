@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What an engine says of its losses, as the numbers and the sentence of a sample. */
+/* Converts the losses that an engine counts into those of a sample. */
 #ifndef MEASURE_LOSSES_H
 #define MEASURE_LOSSES_H
 
@@ -7,10 +7,10 @@
 #include "measure/sites/site_table.h"
 #include "ocaml_probes.h"
 
-/* The sentence in LOSSES is LOSSES' own, also on failure (-ENOMEM). */
+/* The caller frees LOSSES with losses_free(), also on failure (-ENOMEM). */
 int losses_make(const struct site_table *table, const struct measure_losses *read,
 		struct ocp_losses *losses);
-/* Likewise, of what came from EARLIER to LATER. */
+/* The same for the difference between EARLIER and LATER. */
 int losses_subtract(struct ocp_ctx *ctx, const struct ocp_losses *later,
 		    const struct ocp_losses *earlier, struct ocp_losses *losses);
 void losses_free(struct ocp_losses *losses);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * A meter: probes by name on one side, an engine's numbered sites on the other.
+ * Opens, attaches and refreshes a meter, which maps probe names to the numbered sites of an engine.
  *
- * All goes one way: the processes are looked at (meter_processes.c), the files that they map go to
- * the table (meter_files.c), and these are attached to (meter_attach.c). Open, attach and refresh
- * are here; none of the three calls one that comes before it.
+ * The data flows in one direction: list the processes (meter_processes.c), add the files that they
+ * map to the table (meter_files.c), attach to these (meter_attach.c). None of the three calls an
+ * earlier one.
  *
- * Open resolves what was asked for: the files that the processes map, in these the probes that are
- * counted or begin or end a pair (probes), and of these all sites (site_table.c). The engine gets
- * one target a file, whatever the number of processes, and some room to spare for files that are
- * loaded later. sample.c turns what the engine has read into rows.
+ * Open looks up the request: in the files that the processes map, the probes that are counted or
+ * part of a pair, and all sites of these probes (site_table.c). The engine gets one target per
+ * file, for any number of processes, and has spare room for files that are loaded later. sample.c
+ * converts what the engine has read into rows.
  */
 #include "measure/meter.h"
 
@@ -26,12 +26,12 @@
 #include "process/process.h"
 
 enum {
-	SPARE_SITES = 4096, /* for files that are loaded later, beside a quarter of what there is */
+	SPARE_SITES = 4096, /* for later files, in addition to a quarter of the sites */
 	MAX_PROCESSES = 32768,
 	MAX_OPEN_STARTS =
 		16384,	  /* (thread, pair); 520 bytes each, taken when the meter is opened */
 	MAX_KEYS = 65536, /* (thread or process, probe); 40 bytes each */
-	MAX_ROLES = 8,	  /* of one probe */
+	MAX_ROLES = 8,	  /* per probe */
 };
 
 /* ---- a meter, and where it measures --------------------------------------------------------- */
@@ -89,7 +89,7 @@ int ocp_meter_add_process(struct ocp_meter *meter, struct ocp_process *proc)
 
 	if (meter->program)
 		return ctx_error(meter->ctx, -EINVAL,
-				 "measuring: either single processes or all of a program");
+				 "measuring: a program and single processes cannot be combined");
 	pids = realloc(meter->pids, (meter->n_pids + 1) * sizeof(*pids));
 	if (!pids)
 		return ctx_no_memory(meter->ctx);
@@ -109,7 +109,7 @@ int ocp_meter_add_program(struct ocp_meter *meter, const char *path)
 
 	if (meter->program || meter->n_procs)
 		return ctx_error(meter->ctx, -EINVAL,
-				 "measuring: either single processes or all of one program");
+				 "measuring: a program and single processes cannot be combined");
 	meter->program_name = strdup(path);
 	if (!meter->program_name)
 		return ctx_no_memory(meter->ctx);
@@ -148,7 +148,7 @@ static int add_all_files(struct ocp_meter *meter, size_t *n_new)
 	return err ? err : meter_look_at_processes(meter, &n);
 }
 
-/* All names that could have been meant. */
+/* Check that the files have the names that were asked for. */
 static int check_names(struct ocp_meter *meter)
 {
 	const char **names;
@@ -192,7 +192,7 @@ const struct meter_end *meter_find_end(const struct ocp_meter *meter, const char
 	return NULL;
 }
 
-/* The roles of the probe NAME go to the end of meter->roles. */
+/* Append the roles of the probe NAME to meter->roles. */
 static int add_roles_of(struct ocp_meter *meter, const char *name)
 {
 	struct meter_end *end = &meter->ends[meter->n_ends];
@@ -216,12 +216,12 @@ static int add_roles_of(struct ocp_meter *meter, const char *name)
 	return 0;
 }
 
-/* By name: the probes may come later. */
+/* Roles are made by name, because the probes may be loaded later. */
 static int make_roles(struct ocp_meter *meter)
 {
 	int err = 0;
 
-	/* An open that failed may be tried again. */
+	/* Open may be called again after a failure. */
 	free(meter->ends);
 	free(meter->roles);
 	meter->n_ends = meter->n_roles = 0;
@@ -238,8 +238,8 @@ static int make_roles(struct ocp_meter *meter)
 }
 
 /*
- * The kernel puts uprobes into mappings that are not writable only (valid_vma() in
- * kernel/events/uprobes.c) and passes over the others in silence: we do not.
+ * The kernel puts uprobes only into mappings that are not writable (valid_vma() in
+ * kernel/events/uprobes.c) and ignores the others without an error. Warn about them.
  */
 static int warn_of_writable_code(const struct ocp_meter *meter, const struct ocp_process *proc)
 {
@@ -266,13 +266,15 @@ static int warn_of_writable_code(const struct ocp_meter *meter, const struct ocp
 	maps_free(&maps);
 	if (n)
 		ctx_log(meter->ctx, OCP_LOG_WARN,
-			"pid %d: %zu of %zu sites are in memory that is writable now, where the kernel "
-			"does not count: their hits are missing",
+			"pid %d: %zu of %zu sites are in memory that is writable now, where the "
+			"kernel cannot count: their hits are missing",
 			(int)proc->pid, n, n_measured);
 	return 0;
 }
 
-/* The kernel compares a process's memory with that of its first thread, which has none any more. */
+/*
+ * The kernel compares the memory of a process with that of its main thread, which may have exited.
+ */
 static bool has_lost_its_first_thread(const struct ocp_meter *meter)
 {
 	uint64_t start_time;
@@ -314,12 +316,12 @@ static int check_request(const struct ocp_meter *meter)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: no process");
 	if (selection_is_empty(&meter->counted) && !meter->n_pairs &&
 	    selection_is_empty(&meter->arguments.printed))
-		return ctx_error(meter->ctx, -EINVAL, "measuring: no probe is to be measured");
+		return ctx_error(meter->ctx, -EINVAL, "measuring: no probe given");
 	if (meter->arguments.key_arg >= 0 && !meter->n_pairs)
-		return ctx_error(meter->ctx, -EINVAL, "measuring: a key without a pair");
+		return ctx_error(meter->ctx, -EINVAL, "measuring: a key needs a pair");
 	if (meter->arguments.hist_arg >= 0 && selection_is_empty(&meter->counted))
 		return ctx_error(meter->ctx, -EINVAL,
-				 "measuring: a histogram, but no probe that is counted");
+				 "measuring: a histogram needs a counted probe");
 	if (meter->program && meter->children)
 		return ctx_error(meter->ctx, -EINVAL,
 				 "measuring: children that run the program are measured anyway");
@@ -361,7 +363,7 @@ int ocp_meter_open(struct ocp_meter *meter)
 
 /* ---- attach, refresh, detach ---------------------------------------------------------------- */
 
-/* Of sites of both kinds the dormant ones cost the most. */
+/* If there are sites of both kinds, calibrate with the dormant ones, which cost more. */
 static bool has_dormant(const struct site_table *table)
 {
 	for (size_t i = 0; i < table->n_sites; i++)
@@ -390,7 +392,7 @@ int ocp_meter_attach(struct ocp_meter *meter)
 	return err;
 }
 
-/* What is new in FILE. */
+/* Measure the new sites of FILE. */
 static int measure_file(struct ocp_meter *meter, struct measured_file *file)
 {
 	int err = 0;
@@ -398,7 +400,7 @@ static int measure_file(struct ocp_meter *meter, struct measured_file *file)
 	if (file->n_left_out) {
 		ctx_error(meter->ctx, -E2BIG, "%s: no room for %zu more sites", file->name,
 			  file->n_left_out);
-		ctx_hint(meter->ctx, "begin to measure anew: there is room for what there is then");
+		ctx_hint(meter->ctx, "restart measuring to make room");
 		return -E2BIG;
 	}
 	if (meter->split == OCP_BY_SITE)
@@ -410,7 +412,7 @@ static int measure_file(struct ocp_meter *meter, struct measured_file *file)
 	return err;
 }
 
-/* Each for itself: one for which there is no room is no reason to leave the others. */
+/* If there is no room for one file, the others are still measured. */
 static int measure_new_files(struct ocp_meter *meter, size_t *n_sites)
 {
 	int err = 0;
@@ -425,7 +427,7 @@ static int measure_new_files(struct ocp_meter *meter, size_t *n_sites)
 		if (!its_err)
 			continue;
 		err = its_err;
-		/* What is not attached must not be counted as if. */
+		/* Do not report sites that could not be attached. */
 		*n_sites -= file->n_sites;
 		site_table_remove(&meter->table, file, false);
 	}
@@ -446,7 +448,7 @@ int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites)
 	err = its_err ? its_err : err;
 	if (err)
 		meter_forget_round(meter);
-	/* Whoever waits to write to a file waits for this, whatever else there is. */
+	/* Check this first: processes that want to write to a file are waiting for it. */
 	its_err = meter->is_attached ? meter_check_files(meter) : 0;
 	return its_err ? its_err : err;
 }
@@ -480,8 +482,8 @@ static int ask_costs(struct ocp_meter *meter, bool wait, struct ocp_costs *costs
 	if (meter->calibration)
 		err = calibration_result(meter->calibration, wait, costs, &why);
 	if (err == -EAGAIN)
-		return ctx_error(meter->ctx, err, "what measuring costs is not known yet");
-	return err ? ctx_error(meter->ctx, err, "what measuring costs is not known: %s", why) : 0;
+		return ctx_error(meter->ctx, err, "the cost of measuring is not known yet");
+	return err ? ctx_error(meter->ctx, err, "the cost of measuring is not known: %s", why) : 0;
 }
 
 int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs)

@@ -16,21 +16,21 @@ struct meter_pair {
 	char *start, *stop;
 };
 
-/* A probe that pairs begin or end with, be it there or not: its part of meter->roles. */
+/* A probe that begins or ends pairs, whether it exists or not: its part of meter->roles. */
 struct meter_end {
 	const char *name;
 	uint32_t first_role, n_roles;
 	bool begins_pair;
 };
 
-/* A process that was there when it was last looked, and which files it ran code of then. */
+/* A process that existed at the last look, and the files that it ran code of then. */
 struct measured_process {
-	pid_t pid;  /* by which /proc knows it */
-	pid_t tgid; /* another than PID if its first thread has ended */
+	pid_t pid;  /* its id in /proc */
+	pid_t tgid; /* differs from pid if the main thread has exited */
 	unsigned int looks;
-	unsigned int changed; /* the round in which it was seen to run other files than before */
+	unsigned int changed; /* the round in which its files were seen to change */
 	uint64_t signature;   /* 0: unknown */
-	uint64_t start_time;  /* of one that was asked for by itself */
+	uint64_t start_time;  /* only of single processes */
 };
 
 struct ocp_meter {
@@ -43,9 +43,9 @@ struct ocp_meter {
 	/* what was asked for */
 	struct ocp_process **procs; /* the caller's */
 	size_t n_procs;
-	struct ocp_program *program; /* of every process that runs it */
+	struct ocp_program *program; /* measure in every process that runs it */
 	char program_path[FD_PATH_BYTES];
-	bool program_is_layered; /* others have its code, too: see kernel_file.c */
+	bool program_is_layered; /* other files share its code: see kernel_file.c */
 	struct selection counted;
 	struct meter_pair *pairs;
 	size_t n_pairs;
@@ -54,87 +54,90 @@ struct ocp_meter {
 	bool children;
 	struct arguments arguments;
 
-	/* what that comes to */
+	/* what was found */
 	struct site_table table;
 	struct meter_end *ends;
 	size_t n_ends;
 	struct engine_role *roles;
 	size_t n_roles;
-	/* Ascending; those that were asked for singly in that order. */
+	/* Sorted by pid. Single processes are in the order in which they were added. */
 	struct measured_process *processes;
 	size_t n_processes;
-	struct find_memory known, *shared; /* with other meters; NULL: it is not */
-	struct warned_pids hidden;	   /* may be of the program, too */
+	struct find_memory known, *shared; /* shared with other meters, or NULL */
+	struct warned_pids hidden;	   /* may run the program too */
 	uint64_t *forgotten;		   /* hits of ended processes, by probe */
 	size_t n_forgotten;		   /* probes */
 	int64_t start_ns, end_ns;	   /* CLOCK_MONOTONIC; 0: not yet */
-	unsigned int round;		   /* of looking at the processes */
-	bool sees_all;			   /* the list of these is complete, but for hidden ones */
+	unsigned int round;		   /* rounds of listing the processes */
+	bool sees_all;			   /* the list is complete, except for hidden ones */
 	bool is_attached;
-	bool is_pinned; /* it goes on when it is freed */
+	bool is_pinned; /* it continues to measure after it is freed */
 
-	/* what it was asked for in words, for those that read a kept one */
+	/* the request as text, for readers of a pinned meter */
 	char *program_name;
 	pid_t *pids;
 	size_t n_pids;
-	char pin_folder[PIN_PATH_BYTES]; /* "" unless it is a kept one */
+	char pin_folder[PIN_PATH_BYTES]; /* "" unless it is a pinned meter */
 	struct ocp_costs pinned_costs;
 };
 
-/* meter_request.c, meter_arguments.c: count, or print the hits of, what ITEM says. */
+/* meter_request.c, meter_arguments.c: count, or print the hits of, the probes of ITEM. */
 int meter_count_item(struct ocp_meter *meter, const struct item *item);
 int meter_print_item(struct ocp_meter *meter, const struct item *item);
 
 /*
- * meter_files.c: the program, or files that PROC has mapped and that are new, go to the table. If
- * PROC is OURS these take from it what is to be kept, and it can be freed.
+ * meter_files.c: add the program, or the new files that PROC maps, to the table. If PROC is OURS,
+ * the files take their programs from it, and PROC can be freed.
  */
 int meter_add_program(struct ocp_meter *meter, size_t *n_new);
 int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, bool ours,
 		     size_t *n_new);
-/* Take those out that nobody has mapped any more and nobody will. */
+/* Remove the files that no process maps any more and none can map again. */
 void meter_give_up_files(struct ocp_meter *meter);
 
 /* NULL if no pair has NAME. */
 const struct meter_end *meter_find_end(const struct ocp_meter *meter, const char *name);
-/* What the sites are in, for messages. */
+/* The name of what is measured, for messages. */
 const char *meter_where(const struct ocp_meter *meter);
 
 /*
- * meter_none_yet.c: is there no probe at all, in no file? Could one come? -ENOENT if not. Log what
- * is waited for.
+ * meter_none_yet.c: meter_has_none_yet() is true if no file has probes. meter_check_can_load()
+ * returns -ENOENT if no process can load any. meter_log_none_yet() logs which probes are missing.
  */
 bool meter_has_none_yet(const struct ocp_meter *meter);
 int meter_check_can_load(struct ocp_meter *meter);
 void meter_log_none_yet(const struct ocp_meter *meter);
 
 /*
- * meter_processes.c: see which processes there are, and add the files that they have loaded since.
- * What was found in this round and could not be measured is found again if the round is forgotten.
+ * meter_processes.c: list the processes and add the files that they have loaded since the last
+ * round. After meter_forget_round(), files that could not be measured in this round are found
+ * again.
  */
 int meter_look_at_processes(struct ocp_meter *meter, size_t *n_new);
 void meter_forget_round(struct ocp_meter *meter);
 void meter_processes_free(struct ocp_meter *meter);
 /*
- * Have what is known of the processes in KNOWN, together with others, instead of listing them at
- * each refresh: its owner says when it expires. It must be there longer than METER.
+ * Use the list KNOWN, which other meters use too, instead of listing the processes at each refresh.
+ * Its owner decides when it expires. It must outlive METER.
  */
 void meter_share_known(struct ocp_meter *meter, struct find_memory *known);
-/* Of those that were asked for singly; whoever has its number next shall not be taken for it. */
+/*
+ * Remove single processes that have ended, so that a new process with the same pid is not measured.
+ */
 void meter_drop_ended(struct ocp_meter *meter);
 
-/* meter_arguments.c: what the engine is told of all sites, and of one. */
+/* meter_arguments.c: what the engine must know about all sites, and about one site. */
 void meter_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec);
 void meter_fill_site(const struct ocp_meter *meter, const struct measured_site *measured,
 		     struct engine_site *site);
 
 /*
- * meter_attach.c: attach to N files; to all there are or, if there is none yet, let the engine know
- * the processes.
+ * meter_attach.c: attach to N files, or to all files. If there is no file yet, tell the engine
+ * about the processes.
  */
 int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *files, size_t n);
 int meter_attach_all(struct ocp_meter *meter);
-/* Detach from those that are being overwritten; -ESTALE if there are or were any. */
+/* Detach from files that are being overwritten. -ESTALE if there are or were any. */
 int meter_check_files(struct ocp_meter *meter);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* How a meter is told what to do with the arguments of probes, and what the engine hears of it. */
+/* The requests of a meter that concern arguments, and what the engine must know about them. */
 #include <errno.h>
 
 #include "measure/args/filter.h"
@@ -20,7 +20,8 @@ int ocp_meter_filter(struct ocp_meter *meter, const char *expr)
 	int err;
 
 	if (arguments->has_filter)
-		return ctx_error(meter->ctx, -EINVAL, "filter '%s': there is one already", expr);
+		return ctx_error(meter->ctx, -EINVAL, "filter '%s': only one filter is allowed",
+				 expr);
 	err = filter_parse(meter->ctx, expr, &arguments->filter, &arguments->filter_args);
 	arguments->has_filter = !err;
 	return err;
@@ -33,7 +34,7 @@ static int set_arg(struct ocp_meter *meter, const char *what, const char *text, 
 	if (number < 0)
 		return number;
 	if (*arg >= 0)
-		return ctx_error(meter->ctx, -EINVAL, "%s '%s': there is one already", what, text);
+		return ctx_error(meter->ctx, -EINVAL, "%s '%s': only one is allowed", what, text);
 	*arg = number;
 	return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The files of a meter that is open: attach to them, switch probes, let go of what is overwritten. */
+/* The files of an open meter: attach to them, switch probes, detach from overwritten files. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static int fill_target(const struct ocp_meter *meter, const struct measured_file
 		if (!elf_file_va_to_off(elf, site->va, &sites[i].nop_off))
 			return ctx_error(meter->ctx, -EBADMSG, "%s: a site has no byte in the file",
 					 file->name);
-		/* A semaphore in .bss is not: the kernel cannot find it and is not asked to. */
+		/* The kernel cannot find a semaphore in .bss by a file offset. */
 		if (site->tracer_semaphore_va &&
 		    !elf_file_va_to_off(elf, site->tracer_semaphore_va, &sites[i].ref_ctr_off))
 			sites[i].ref_ctr_off = 0;
@@ -75,7 +75,9 @@ int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *fil
 	return err;
 }
 
-/* Without any site yet, the processes are made known, and with them what they will fork. */
+/*
+ * There is no site yet: tell the engine about the processes, so that it can follow their children.
+ */
 static int attach_processes(struct ocp_meter *meter)
 {
 	const struct engine_file target = {
@@ -114,7 +116,7 @@ static bool has_probe(const struct ocp_meter *meter, const struct measured_file 
 	return false;
 }
 
-/* Let the engine have those sites of FILE attached that are not off now. */
+/* Attach to the sites of FILE that are on, and detach from the others. */
 static int apply_to_file(struct ocp_meter *meter, const struct measured_file *file)
 {
 	struct engine_site *sites = calloc(file->n_sites + 1, sizeof(*sites));
@@ -127,7 +129,7 @@ static int apply_to_file(struct ocp_meter *meter, const struct measured_file *fi
 	return err;
 }
 
-/* All files or, if that fails, none. */
+/* Switch the probe in all files, or in none on failure. */
 static int apply_to_files(struct ocp_meter *meter, struct measured_probe *probe, bool on)
 {
 	const size_t number = (size_t)(probe - meter->table.probes);
@@ -157,13 +159,13 @@ static int check_switch(const struct ocp_meter *meter, const char *name)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: not opened yet");
 	if (meter->is_pinned)
 		return ctx_error(meter->ctx, -EINVAL,
-				 "probe '%s': those of a meter that is kept cannot be switched",
+				 "probe '%s': the probes of a pinned meter cannot be switched",
 				 name);
 	if (!probe)
 		return ctx_error(meter->ctx, -ENOENT, "probe '%s': is not measured", name);
 	if (probe->n_roles)
 		return ctx_error(meter->ctx, -EINVAL,
-				 "probe '%s': it begins or ends a pair, which needs it", name);
+				 "probe '%s': it is part of a pair and cannot be switched", name);
 	if (probe->is_printed)
 		return ctx_error(meter->ctx, -EINVAL,
 				 "probe '%s': it is printed; only counters can be switched", name);
@@ -188,12 +190,12 @@ int ocp_meter_switch(struct ocp_meter *meter, const char *name, bool on)
 
 /* ---- files that are overwritten ------------------------------------------------------------- */
 
-/* Its counts stay. Whoever waits to write to it can go on. */
+/* The counts remain. A process that waits to write to the file can continue. */
 static void lose_file(struct ocp_meter *meter, struct measured_file *file)
 {
 	file->is_lost = true;
 	ctx_log(meter->ctx, OCP_LOG_WARN,
-		"%s: it is overwritten in place: its probes are measured no more", file->name);
+		"%s: overwritten in place: its probes are no longer measured", file->name);
 	if (apply_to_file(meter, file))
 		ctx_log(meter->ctx, OCP_LOG_WARN, "%s", ocp_error(meter->ctx));
 	file_guard_release(&file->guard);
@@ -214,7 +216,7 @@ int meter_check_files(struct ocp_meter *meter)
 	}
 	if (!lost)
 		return 0;
-	ctx_error(meter->ctx, -ESTALE, "%s: it was overwritten in place", lost->name);
-	ctx_hint(meter->ctx, "measure it anew");
+	ctx_error(meter->ctx, -ESTALE, "%s: overwritten in place", lost->name);
+	ctx_hint(meter->ctx, "restart measuring");
 	return -ESTALE;
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * The files that a meter measures in: they go to its table with the probes that are wanted of them.
+ * The files that a meter measures: add them to its table with the chosen probes, and remove them.
  *
- * And they leave it. Programs load private copies of plugins, which they delete (Dynlink has a
- * function for it); each takes a link, descriptors and numbers of sites, of which a meter that goes
- * on for weeks has not enough. When the last process that had one mapped has ended, or unmapped it,
- * and it has no name left, it cannot be run again: it is given up, and what was counted in it stays
- * in the sums.
+ * Programs load private copies of plugins and delete them (Dynlink has a function for this). Each
+ * copy needs a link, descriptors and site numbers, and a meter that runs for weeks would run out of
+ * these. A deleted file cannot be run again once no process maps it. It is then removed from the
+ * table, and its counts are added to the sums.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +21,7 @@
 
 enum {
 	PROCESSES_A_ROUND = 64,
-	MAX_GIVEN_UP = 4, /* in one round: detaching takes up to a tenth of a second */
+	MAX_GIVEN_UP = 4, /* per round: detaching takes up to 0.1 s */
 };
 
 static bool probe_is_wanted(void *data, const char *name, struct measured_probe *probe)
@@ -78,7 +77,7 @@ int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, bo
 
 /* ---- files that are gone -------------------------------------------------------------------- */
 
-/* Could it be given up: has nobody but a process that has it mapped a way to it? */
+/* True if only processes that map the file can reach it. */
 static bool is_deleted(const struct measured_file *file)
 {
 	struct stat st;
@@ -103,7 +102,7 @@ static bool is_of_deleted(const struct mapping *m)
 	       strcmp(m->path + bytes - its, deleted) == 0;
 }
 
-/* All IN_USE, or those with the identity of FD. */
+/* Mark the files with the identity of FD as in use, or all files if FD is unknown. */
 static void mark_in_use(const struct ocp_meter *meter, int fd, bool *in_use)
 {
 	struct stat st;
@@ -117,7 +116,7 @@ static void mark_in_use(const struct ocp_meter *meter, int fd, bool *in_use)
 	}
 }
 
-/* Those that PID has mapped are. If that cannot be said, all may be. */
+/* Mark the files that PID maps as in use, or all files if its mappings are unknown. */
 static void ask_process(const struct ocp_meter *meter, pid_t pid, bool *in_use)
 {
 	struct maps maps;
@@ -144,14 +143,15 @@ static void ask_process(const struct ocp_meter *meter, pid_t pid, bool *in_use)
 
 static void give_up_file(struct ocp_meter *meter, struct measured_file *file)
 {
-	/* Rows by site stay, and hits to be printed may still come out of the buffer. */
+	/* Rows by site remain, and the buffer may still contain hits to be printed. */
 	const bool keeps = meter->split == OCP_BY_SITE || meter->spec.prints;
 	const struct measured_site *sites = meter->table.sites + file->first_site;
 	uint64_t *hits = calloc(file->n_sites + 1, sizeof(*hits));
 
 	if (!hits)
 		return;
-	ctx_log(meter->ctx, OCP_LOG_DEBUG, "%s: nobody runs it any more, nor can", file->name);
+	ctx_log(meter->ctx, OCP_LOG_DEBUG, "%s: no process runs it any more, and none can",
+		file->name);
 	if (file->is_attached)
 		meter->ops->give_up(meter->engine, file->first_site, file->n_sites,
 				    keeps ? NULL : hits);
@@ -162,9 +162,9 @@ static void give_up_file(struct ocp_meter *meter, struct measured_file *file)
 }
 
 /*
- * A process that was forked after the list of processes was made may have what its parent had: only
- * what is in nobody's use twice, one list after the other, is given up. Where not all who are
- * measured are known, nothing is.
+ * A process that was forked after the processes were listed may map the files of its parent. A file
+ * is therefore removed only if no process maps it in two successive lists, and only if all measured
+ * processes are known.
  */
 static void give_up_unused(struct ocp_meter *meter, const bool *in_use)
 {
@@ -184,7 +184,7 @@ static void give_up_unused(struct ocp_meter *meter, const bool *in_use)
 	}
 }
 
-/* Are all that are deleted in use, as far as is known? */
+/* True if all deleted files are known to be in use. */
 static bool all_in_use(const struct ocp_meter *meter, const bool *in_use)
 {
 	for (size_t i = 0; i < meter->table.n_files; i++)
@@ -197,7 +197,7 @@ void meter_give_up_files(struct ocp_meter *meter)
 {
 	bool *in_use;
 
-	/* The more processes there are, the rarer are they asked. */
+	/* With many processes, check only in some of the rounds. */
 	if (!meter->sees_all || meter->hidden.n ||
 	    meter->round % (1 + meter->n_processes / PROCESSES_A_ROUND) || !has_deleted(meter))
 		return;

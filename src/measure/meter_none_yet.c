@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A meter of processes that have no probes yet. A program without probes may load plugins that have
- * some; what is asked for by name may be in these. So measuring begins, and says what is missing. A
- * name that is not among the probes of a program that has some is a mistake, and so is a program
- * that cannot load anything.
+ * Meters of processes that have no probes yet. A program without probes may load plugins with
+ * probes, so the meter starts measuring and logs which probes are missing. It is an error if the
+ * program has probes but not the requested one, or if it cannot load any files.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +25,7 @@ bool meter_has_none_yet(const struct ocp_meter *meter)
 
 /* ---- could one come? ------------------------------------------------------------------------ */
 
-/* A dynamic loader can be started as a program of its own, and then needs none. */
+/* A dynamic loader that runs as a program has no interpreter. */
 static bool can_load(struct elf_file *elf)
 {
 	uint64_t va;
@@ -34,7 +33,7 @@ static bool can_load(struct elf_file *elf)
 	return elf_file_has_interpreter(elf) || dynsym_find(elf, "_dl_debug_state", &va) > 0;
 }
 
-/* If that cannot be said it can. */
+/* If this cannot be found out, assume that it can. */
 static bool process_can_load(const struct ocp_meter *meter, const struct ocp_process *proc)
 {
 	struct elf_file *elf;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The processes of a meter, which come and go and load files. What is known of them is made anew at
- * every refresh, so that it does not grow with those that have ended. And since that is every
- * second or so, on machines with thousands of processes, they take turns where there are many: of
- * those that have been there for a while so many are looked at in one round that it takes some ms.
+ * The processes of a meter, which start, end and load files. The list is rebuilt at every refresh,
+ * so that it does not grow with ended processes. A refresh is called about every second, also on
+ * machines with thousands of processes. Therefore only some of the older processes are inspected in
+ * each round, so that a round takes a few milliseconds.
  */
 #include <errno.h>
 #include <signal.h>
@@ -19,7 +19,7 @@
 #include "process/process.h"
 
 enum {
-	YOUNG_LOOKS = 16, /* while a process is likely to load something */
+	YOUNG_LOOKS = 16, /* looks at a new process, which is likely to load files */
 	LOOKS_A_ROUND = 64,
 };
 
@@ -33,14 +33,14 @@ void meter_processes_free(struct ocp_meter *meter)
 
 /* ---- one process ---------------------------------------------------------------------------- */
 
-/* The next of the words that LINE consists of. */
+/* The next word of LINE. */
 static const char *next_word(const char *word)
 {
 	word += strcspn(word, " \n");
 	return word + strspn(word, " ");
 }
 
-/* A number that says which files PID runs code of; 0 if it cannot be asked. */
+/* A hash of the files that PID runs code of; 0 if they cannot be read. */
 static uint64_t read_signature(struct ocp_meter *meter, pid_t pid)
 {
 	uint64_t signature = 14695981039346656037U; /* FNV-1a */
@@ -69,7 +69,7 @@ static uint64_t read_signature(struct ocp_meter *meter, pid_t pid)
 	return signature;
 }
 
-/* See what PROCESS has mapped. One that has ended or hides is passed over. */
+/* Add the files that PROCESS maps. A process that has ended or cannot be inspected is skipped. */
 static int add_running(struct ocp_meter *meter, struct measured_process *process, size_t *n_new)
 {
 	struct ocp_process *proc;
@@ -79,7 +79,7 @@ static int add_running(struct ocp_meter *meter, struct measured_process *process
 		return err;
 	if (err) {
 		ctx_log(meter->ctx, OCP_LOG_DEBUG, "%s", ocp_error(meter->ctx));
-		process->signature = 0; /* what it has mapped is not known yet */
+		process->signature = 0; /* its files are unknown */
 		return 0;
 	}
 	err = meter_add_images(meter, proc, true, n_new);
@@ -87,7 +87,7 @@ static int add_running(struct ocp_meter *meter, struct measured_process *process
 	return err;
 }
 
-/* Look at it again if it runs code of other files than before. */
+/* Inspect the process again if its files have changed. */
 static int look_at(struct ocp_meter *meter, struct measured_process *process, size_t *n_new)
 {
 	const uint64_t before = process->signature;
@@ -105,7 +105,7 @@ static int look_at(struct ocp_meter *meter, struct measured_process *process, si
 
 /* ---- all processes of a program ------------------------------------------------------------- */
 
-/* Those that are FOUND now, with what was known of them before. */
+/* Update the list to the processes FOUND now, and keep what is known of the old ones. */
 static int take_found(struct ocp_meter *meter, const struct found_processes *found)
 {
 	struct measured_process *processes = calloc(found->n + 1, sizeof(*processes));
@@ -157,7 +157,7 @@ static int look_at_program(struct ocp_meter *meter, size_t *n_new)
 
 /* ---- single processes ----------------------------------------------------------------------- */
 
-/* One that has ended does not come back, even if its number does. */
+/* False if the process has ended, even if another process has its pid. */
 static bool is_still_there(const struct measured_process *process)
 {
 	uint64_t start_time;
@@ -173,7 +173,7 @@ static bool is_measured(const struct ocp_meter *meter, pid_t tgid)
 	return false;
 }
 
-/* The number is still its own; and of a first thread that has ended others may go on. */
+/* The pid of a zombie is not reused. If it is the main thread, other threads may still run. */
 static bool is_zombie(pid_t pid)
 {
 	uint64_t start_time;
@@ -227,7 +227,7 @@ static int look_at_processes(struct ocp_meter *meter, size_t *n_new)
 	}
 	meter->sees_all = !meter->children;
 	meter_drop_ended(meter);
-	/* At first what they have is in the table already. */
+	/* In the first round, the table already contains their files. */
 	for (size_t i = 0; !err && !is_first && i < meter->n_processes; i++)
 		err = look_at(meter, &meter->processes[i], n_new);
 	return err;
@@ -262,7 +262,7 @@ int ocp_meter_processes(const struct ocp_meter *meter, pid_t **pids, size_t *n, 
 
 /* ---- rows of the dead ----------------------------------------------------------------------- */
 
-/* A zombie is still there. /proc is not asked: it may hide those of other users (hidepid). */
+/* A zombie has not ended. Do not ask /proc, which may hide processes of other users (hidepid). */
 static bool has_ended(void *data, uint32_t id, uint32_t tgid)
 {
 	const struct ocp_meter *meter = data;
@@ -292,14 +292,14 @@ int ocp_meter_forget_ended(struct ocp_meter *meter)
 
 	if (!meter->engine || meter->is_pinned)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: %s",
-				 meter->engine ? "nothing can be taken out of one that is kept"
+				 meter->engine ? "rows of a pinned meter cannot be removed"
 					       : "not opened yet");
 	if (meter->split != OCP_BY_PROCESS && meter->split != OCP_BY_THREAD)
 		return 0;
 	err = make_room_for_forgotten(meter);
 	if (!err)
 		err = meter->ops->forget(meter->engine, has_ended, meter, &dropped, &n);
-	/* What is out of the map is here, also if it failed then. */
+	/* Also on failure, the removed rows are here and must be counted. */
 	for (size_t i = 0; i < n; i++)
 		meter->forgotten[dropped[i].probe_index] += dropped[i].hits;
 	free(dropped);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* What a meter is asked to measure, part by part or by a request. Arguments: meter_arguments.c. */
+/*
+ * What a meter is asked to measure, by single calls or by a request. Arguments: meter_arguments.c.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +56,8 @@ int ocp_meter_time(struct ocp_meter *meter, const char *start, const char *stop)
 			return ctx_error(meter->ctx, -EINVAL, "pair '%s,%s': given twice", start,
 					 stop);
 	if (meter->n_pairs == MAX_PAIRS)
-		return ctx_error(meter->ctx, -EINVAL, "pair '%s,%s': one more than %d", start, stop,
+		return ctx_error(meter->ctx, -EINVAL,
+				 "pair '%s,%s': too many pairs, the limit is %d", start, stop,
 				 MAX_PAIRS);
 	pairs = realloc(meter->pairs, (meter->n_pairs + 1) * sizeof(*pairs));
 	if (!pairs)

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Meters that outlive the process that made them. The engine gives names to what it has in the
- * kernel (a folder of bpffs); what the numbers mean is written beside it, into a map of one element
- * called `meta` (pin_meta.c). `meta` comes last: a folder without it belongs to somebody who was
- * killed in between.
+ * Meters that outlive their process. The engine pins its maps and links in a directory of bpffs. A
+ * map of one element called `meta` describes the numbers (pin_meta.c). `meta` is written last: a
+ * directory without it was left by a process that was killed while pinning.
  *
- * Whatever can write to the folder can put other maps there, so that folders of other users are
- * refused (pin_folder.c), and each map is what it has to be before it is read.
+ * A user who can write to the directory could replace the maps. Therefore directories of other
+ * users are rejected (pin_folder.c), and each map is checked before it is read.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -31,7 +30,7 @@ static int pin_meta(struct ocp_ctx *ctx, const char *folder, const char *text, s
 	int fd, err;
 
 	if (bytes > MAX_META_BYTES)
-		return ctx_error(ctx, -E2BIG, "%s: too many sites to keep", folder);
+		return ctx_error(ctx, -E2BIG, "%s: too many sites to pin", folder);
 	snprintf(path, sizeof(path), "%s/meta", folder);
 	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "ocp_meta", sizeof(zero), (__u32)bytes, 1, NULL);
 	if (fd < 0)
@@ -53,7 +52,7 @@ static int keep_meta(struct ocp_meter *meter, const char *folder)
 
 	if (!out)
 		return ctx_no_memory(meter->ctx);
-	/* Without it the counts are as good. */
+	/* The counts are valid without the costs. */
 	if (ocp_meter_costs(meter, &costs))
 		ctx_log(meter->ctx, OCP_LOG_WARN, "%s", ocp_error(meter->ctx));
 	pin_meta_write(out, meter, &costs);
@@ -73,12 +72,12 @@ int ocp_meter_pin(struct ocp_meter *meter, const char *name)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: not attached");
 	if (meter->spec.prints || meter->spec.n_histograms)
 		return ctx_error(meter->ctx, -EINVAL,
-				 "'%s': printed hits and histograms cannot be kept", name);
+				 "'%s': printed hits and histograms cannot be pinned", name);
 	if (!site_table_count(&meter->table))
 		return ctx_error(
 			meter->ctx, -ENOENT,
-			"'%s': %s has no probes yet, and what is loaded later is not measured "
-			"by what is kept",
+			"'%s': %s has no probes yet, and a pinned meter does not measure files "
+			"that are loaded later",
 			name, meter_where(meter));
 	err = pin_folder_of(meter->ctx, name, folder);
 	if (!err)
@@ -91,7 +90,7 @@ int ocp_meter_pin(struct ocp_meter *meter, const char *name)
 	if (!err)
 		err = keep_meta(meter, folder);
 	if (err) {
-		/* The sentence is that of the first failure. */
+		/* Keep the message of the first failure. */
 		struct ocp_ctx *scratch = ocp_ctx_new();
 
 		if (scratch)
@@ -123,7 +122,7 @@ static int read_meta(struct ocp_meter *meter, const char *folder)
 	fd = pinned_map_open(meter->ctx, path, &shape, &info);
 	if (fd < 0)
 		return fd;
-	/* The kernel rounds what it copies up to 8 bytes. One more ends the text. */
+	/* The kernel rounds the size up to 8 bytes. One more byte ends the text. */
 	text = calloc((size_t)info.value_size + 8 + 1, 1);
 	err = text ? bpf_map_lookup_elem(fd, &zero, text) : -ENOMEM;
 	close(fd);
@@ -131,7 +130,7 @@ static int read_meta(struct ocp_meter *meter, const char *folder)
 		free(text);
 		return ctx_error(meter->ctx, err, "%s: %s", path, strerror(-err));
 	}
-	/* Symbols stay in the text. */
+	/* The symbols of the sites point into the text. */
 	err = site_table_keep(&meter->table, text);
 	return err ? err : pin_meta_parse(meter, folder, text);
 }

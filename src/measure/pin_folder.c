@@ -25,13 +25,13 @@ int pin_folder_of(struct ocp_ctx *ctx, const char *name, char *folder)
 	    strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
 		    bytes)
 		return ctx_error(ctx, -EINVAL,
-				 "'%s': not a name to keep things by (1 to %d of A-Z a-z 0-9 _ -)",
+				 "'%s': invalid name (allowed are 1 to %d of A-Z a-z 0-9 _ -)",
 				 name, MAX_NAME_BYTES);
 	snprintf(folder, PIN_PATH_BYTES, "%s/%s", OCP_PINNED_FOLDER, name);
 	return 0;
 }
 
-/* bpffs is mounted nearly everywhere; where it is not, we may. */
+/* bpffs is mounted on most systems. If it is not, mount it if we have the privilege. */
 int pin_need_bpffs(struct ocp_ctx *ctx)
 {
 	struct statfs fs;
@@ -44,15 +44,15 @@ int pin_need_bpffs(struct ocp_ctx *ctx)
 	}
 	ctx_error(ctx, -errno, "%s: no BPF file system is mounted there, and mounting one: %s",
 		  BPFFS, strerror(errno));
-	/* Without a mode it would be one for all, 1777. */
+	/* The default mode, 1777, would let all users write to it. */
 	ctx_hint(ctx, "sudo mount -t bpf -o mode=0700 bpf %s", BPFFS);
 	return -errno;
 }
 
 /*
- * Is PATH a folder that only root and we can change? In one that is SHARED others may make their
- * own files, but not touch ours (the sticky bit). 0 or a negative errno. The ctx has a
- * sentence, except for -ENOENT: PATH does not exist.
+ * Check that PATH is a directory that only root and we can change. In a SHARED one, other users may
+ * make files but not change ours (the sticky bit). Returns 0 or a negative errno; -ENOENT has no
+ * message.
  */
 static int check_folder(struct ocp_ctx *ctx, const char *path, bool shared)
 {
@@ -62,10 +62,11 @@ static int check_folder(struct ocp_ctx *ctx, const char *path, bool shared)
 		return errno == ENOENT ? -ENOENT
 				       : ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
 	if (!S_ISDIR(st.st_mode))
-		return ctx_error(ctx, -EPERM, "%s: is no folder", path);
+		return ctx_error(ctx, -EPERM, "%s: not a directory", path);
 	if (st.st_uid != 0 && st.st_uid != geteuid()) {
-		ctx_error(ctx, -EPERM, "%s: belongs to user %u, who could have put anything there",
-			  path, (unsigned int)st.st_uid);
+		ctx_error(ctx, -EPERM,
+			  "%s: belongs to user %u, who could have changed its contents", path,
+			  (unsigned int)st.st_uid);
 		ctx_hint(ctx, "sudo rm -r %s", path);
 		return -EPERM;
 	}
@@ -78,7 +79,7 @@ static int check_folder(struct ocp_ctx *ctx, const char *path, bool shared)
 	return 0;
 }
 
-/* The folder of all that is kept, and what it is in. */
+/* Check the directory of all pinned meters and the one that contains it. */
 static int check_top(struct ocp_ctx *ctx)
 {
 	int err = check_folder(ctx, BPFFS, true);
@@ -92,8 +93,9 @@ int pin_check_folder(struct ocp_ctx *ctx, const char *name, const char *folder)
 
 	if (!err)
 		err = check_folder(ctx, folder, false);
-	return err == -ENOENT ? ctx_error(ctx, err, "'%s': nothing of that name is kept", name)
-			      : err;
+	return err == -ENOENT
+		       ? ctx_error(ctx, err, "'%s': no pinned measurement of this name", name)
+		       : err;
 }
 
 int pin_remove_names(struct ocp_ctx *ctx, const char *folder)
@@ -156,7 +158,7 @@ int ocp_pinned_list(struct ocp_ctx *ctx, char ***names, size_t *n)
 
 static int is_taken(struct ocp_ctx *ctx, const char *name)
 {
-	ctx_error(ctx, -EEXIST, "'%s': is kept already", name);
+	ctx_error(ctx, -EEXIST, "'%s': a pinned measurement of this name exists", name);
 	ctx_hint(ctx, "ocaml-probes read %s, or ocaml-probes detach %s", name, name);
 	return -EEXIST;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The names of what is kept: a folder of bpffs each. */
+/* The directories of pinned meters in bpffs, one per name. */
 #ifndef MEASURE_KEPT_FOLDER_H
 #define MEASURE_KEPT_FOLDER_H
 
@@ -7,24 +7,22 @@
 
 enum { PIN_PATH_BYTES = 128 };
 
-/*
- * The path of what is kept as NAME into FOLDER, which has PIN_PATH_BYTES. -EINVAL: no such name.
- */
+/* Write the path for NAME to FOLDER, which has PIN_PATH_BYTES. -EINVAL if NAME is invalid. */
 int pin_folder_of(struct ocp_ctx *ctx, const char *name, char *folder);
 
-/* Mount bpffs if it is not, and we may. */
+/* Mount bpffs if it is not mounted and we have the privilege. */
 int pin_need_bpffs(struct ocp_ctx *ctx);
 
 /*
- * Is FOLDER, of what is kept as NAME, there, and can nobody but root and us write to it or to those
- * above it? -ENOENT, -EACCES, -EPERM: no.
+ * Check that FOLDER, of the pinned meter NAME, exists and that only root and we can write to it and
+ * to the directories above. Returns 0, -ENOENT, -EACCES or -EPERM.
  */
 int pin_check_folder(struct ocp_ctx *ctx, const char *name, const char *folder);
 
-/* -EEXIST if something is kept as NAME, -EPERM as above. */
+/* Make the directory. -EEXIST if NAME is in use, -EPERM as above. */
 int pin_make_folder(struct ocp_ctx *ctx, const char *name, const char *folder);
 
-/* Forget all names in FOLDER, and itself. What they stood for goes with its last descriptor. */
+/* Remove all names in FOLDER, and FOLDER. The objects are freed with their last descriptor. */
 int pin_remove_names(struct ocp_ctx *ctx, const char *folder);
 
 #endif

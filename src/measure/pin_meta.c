@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT
 /*
- * What the numbers in a kept meter's maps mean, as lines of text:
+ * Describes the numbers in the maps of a pinned meter, as lines of text:
  *
- *	ocaml-probes-kept 2 LAYOUT     of the maps: MEASURE_VERSION
+ *	ocaml-probes-kept 2 LAYOUT     layout of the maps: MEASURE_VERSION
  *	start NS                       of CLOCK_MONOTONIC
  *	split N                        enum ocp_split
  *	cost HIT_NS EMPTY_PAIR_NS
  *	program =PATH | pid PID ...
- *	key N                          the argument that matches pairs, -1: by thread
- *	pair =START =STOP              by number
- *	probe COUNTED =NAME           by number: a probe
- *	file =PATH                     by number
- *	site COLUMN FILE VA OFF LINE COL =SYMBOL =SOURCE   by number: its place in `hits`
- *	nobody =                       in the place of a site: nobody has this number
- *	past COLUMN HITS               at sites that are no more
- *	uses COLUMN N WITHOUT          of the probe in the source, and those without a site
+ *	key N                          the argument that matches pairs; -1: by thread
+ *	pair =START =STOP              in the order of their numbers
+ *	probe COUNTED =NAME            in the order of their numbers
+ *	file =PATH                     in the order of their numbers
+ *	site PROBE FILE VA OFF LINE COL =SYMBOL =SOURCE   in the order of `hits`
+ *	nobody =                       in place of a site: the number is free
+ *	past PROBE HITS                hits of sites that were removed
+ *	uses PROBE N WITHOUT           uses in the source, and those without a site
  *
- * A word behind "=" has %xx for bytes that are no printable characters, and for % and space.
+ * A word after "=" has %xx for bytes that are not printable, for % and for space.
  *
- * The text is read as strictly as it is written: each line, number and word has to be complete and
- * within its limits, and whatever refers to something by number has to find it above.
+ * The parser is strict: each line, number and word must be complete and within its limits, and a
+ * number must refer to an earlier line.
  */
 #include "measure/pin_meta.h"
 
@@ -105,7 +105,7 @@ void pin_meta_write(FILE *out, const struct ocp_meter *meter, const struct ocp_c
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Decode the digits of %xx at FROM; -1 if they are not there, or stand for the end of a string. */
+/* Decode the two digits of %xx at FROM; -1 if they are missing, or if they are 00. */
 static int take_escape(const char *from)
 {
 	const char digits[] = { from[0], from[0] ? from[1] : '\0', '\0' };
@@ -118,7 +118,7 @@ static int take_escape(const char *from)
 	return byte ? (int)byte : -1;
 }
 
-/* Take the next word off *LINE, decoded in place; NULL at the end, or if the word is damaged. */
+/* Remove the next word from *LINE and decode it in place; NULL at the end, or if it is damaged. */
 static char *take_word(char **line)
 {
 	char *word = strsep(line, " "), *to = word;
@@ -140,13 +140,13 @@ static char *take_word(char **line)
 	return word;
 }
 
-/* Take the next number off *LINE, in BASE and at most MAX. */
+/* Remove the next number, in BASE and at most MAX, from *LINE. */
 static bool take_number(char **line, int base, uint64_t max, uint64_t *number)
 {
 	const char *word = strsep(line, " ");
 	char *end;
 
-	/* strtoull takes spaces and signs, too. */
+	/* strtoull also accepts spaces and signs. */
 	if (!word || !isxdigit((unsigned char)*word))
 		return false;
 	errno = 0;
@@ -165,7 +165,7 @@ static bool take_cost(char **line, double *ns)
 	return *end == '\0' && isfinite(*ns);
 }
 
-/* Room for one more in an array of N, which doubles at each power of 2. */
+/* Make room for one more entry in an array of N. The array doubles at each power of 2. */
 static bool has_room(void **array, size_t n, size_t size)
 {
 	void *grown;
@@ -178,7 +178,7 @@ static bool has_room(void **array, size_t n, size_t size)
 	return grown != NULL;
 }
 
-/* What the text is read into. The strings of sites stay in it. */
+/* The result of parsing. The strings of sites stay in the text. */
 struct reader {
 	struct ocp_meter *meter;
 	struct site *sites; /* of each measured site, for its address */
@@ -374,7 +374,7 @@ static bool read_line(struct reader *r, char *line)
 	const char *what = strsep(&line, " ");
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
-		/* Of a line that was understood nothing is left. */
+		/* After a valid line nothing is left. */
 		if (strcmp(what, lines[i].what) == 0)
 			return lines[i].read(r, &line) && !line;
 	return false;
@@ -387,7 +387,7 @@ static int compare_probes(const void *a, const void *b, void *data)
 	return strcmp(probes[*(const uint32_t *)a].name, probes[*(const uint32_t *)b].name);
 }
 
-/* What site_table_add_file does when it adds. False: without memory, or a probe has two probes. */
+/* Complete the table as site_table_add_file does. False: no memory, or a name occurs twice. */
 static bool finish_table(struct reader *r)
 {
 	struct site_table *table = &r->meter->table;
@@ -415,13 +415,14 @@ static bool is_complete(const struct reader *r)
 	       meter->table.n_probes > 0 && (meter->program_name != NULL) != (meter->n_pids > 0);
 }
 
-/* Its maps may be of other sizes. */
+/* The sizes of its maps may differ. */
 static int of_another_version(struct ocp_ctx *ctx, const char *folder)
 {
-	ctx_error(ctx, -EPROTO,
-		  "%s: kept by another version of ocaml-probes, which can read and detach it",
-		  folder);
-	ctx_hint(ctx, "rm -r %s ends it without its totals", folder);
+	ctx_error(
+		ctx, -EPROTO,
+		"%s: pinned by another version of ocaml-probes; use that version to read or detach it",
+		folder);
+	ctx_hint(ctx, "rm -r %s ends it; its totals are lost", folder);
 	return -EPROTO;
 }
 

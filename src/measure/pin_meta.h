@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The text that is kept beside a kept meter's maps: what is measured there. */
+/* The text that describes the maps of a pinned meter. */
 #ifndef MEASURE_KEPT_META_H
 #define MEASURE_KEPT_META_H
 
@@ -10,9 +10,9 @@
 void pin_meta_write(FILE *out, const struct ocp_meter *meter, const struct ocp_costs *costs);
 
 /*
- * Read TEXT, which was in FOLDER's `meta`, into METER, which is new. The text is overwritten and
- * must outlive the meter. -EBADMSG for anything but what pin_meta_write writes, -EPROTO for what
- * another version's does.
+ * Read TEXT, from `meta` in FOLDER, into METER, which is new. The text is overwritten and must
+ * outlive the meter. -EBADMSG if it is not what pin_meta_write() writes, -EPROTO if another version
+ * wrote it.
  */
 int pin_meta_parse(struct ocp_meter *meter, const char *folder, char *text);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is asked to be measured, before anything is known of where: the command line and the
- * configuration of `serve` fill a request in, a watch carries it, and a meter is told it.
+ * A measuring request: what to measure, independent of the place. The command line and the
+ * configuration of `serve` fill it in, a watch carries it, and it is applied to a meter.
  */
 #ifndef MEASURE_REQUEST_H
 #define MEASURE_REQUEST_H
@@ -12,12 +12,12 @@
 #include "ocaml_probes.h"
 #include "program/item.h"
 
-/* What is timed: from a hit of START to one of STOP. Both are ITEM_PROBE. */
+/* A pair to time: from a hit of START to a hit of STOP. Both are ITEM_PROBE. */
 struct request_pair {
 	struct item start, stop;
 };
 
-/* All 0: nothing is asked for. */
+/* A request with all members 0 is empty. */
 struct measure_request {
 	struct items counted, printed;
 	struct request_pair *pairs;
@@ -32,19 +32,21 @@ struct measure_request {
 };
 
 void measure_request_free(struct measure_request *request);
-/* Does it ask for nothing to be measured? Its other parts say how. */
+/* True if the request names no probe to count, print or time. */
 bool measure_request_is_empty(const struct measure_request *request);
 
-/* Both return 0 or -ENOMEM. TEXT takes the place of what *TO was before. */
+/* Both return 0 or -ENOMEM. TEXT replaces *TO. */
 int measure_request_add_pair(struct measure_request *request, const char *start, const char *stop);
 int measure_request_set_text(char **to, const char *text);
 
-/* To be freed by measure_request_drop, which takes NULL. NULL: memory is short. */
+/*
+ * Free the copy with measure_request_drop(), which accepts NULL. Returns NULL if memory is short.
+ */
 struct measure_request *measure_request_copy(const struct measure_request *request);
 void measure_request_drop(struct measure_request *copy);
 bool measure_request_equal(const struct measure_request *a, const struct measure_request *b);
 
-/* What does not go together; each surface has its own sentence for it. */
+/* Invalid combinations. Each surface has its own message for them. */
 enum request_fault {
 	REQUEST_FINE,
 	REQUEST_SPLIT_WITHOUT_COUNT,
@@ -57,7 +59,7 @@ enum request_fault {
 };
 enum request_fault measure_request_check(const struct measure_request *request);
 
-/* meter_request.c: tell METER, which has not been opened. Returns a code of the library. */
+/* meter_request.c: apply the request to METER, which has not been opened. 0 or a negative errno. */
 int measure_request_apply(const struct measure_request *request, struct ocp_meter *meter);
 
 #endif

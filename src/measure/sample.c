@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Samples: what an engine has read, as rows with names. A sample is a copy; rows point to names in
- * the meter and to memory of the sample's own.
+ * Samples: converts what an engine has read into rows with names. A sample is a copy. Its rows
+ * point to names in the meter and to memory of the sample.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 struct row {
 	struct ocp_hits hits;
 	char comm[16];
-	uint64_t key; /* what it is a row of, the same in all samples of one meter */
+	uint64_t key; /* identifies the row in all samples of a meter */
 };
 
 struct histogram_values {
@@ -175,7 +175,7 @@ static int make_keyed_rows(struct ocp_sample *sample, const struct engine_readin
 		const struct engine_keyed *keyed = &reading->keyed[i];
 		struct row *row = &sample->rows[sample->n_rows++];
 
-		/* A kept meter's table and map come from two places. */
+		/* The table and the map of a pinned meter may not fit together. */
 		if (keyed->probe_index >= meter->table.n_probes)
 			return ctx_error(meter->ctx, -EBADMSG,
 					 "measuring: hits of a probe that is not measured");
@@ -239,7 +239,7 @@ static int make_pairs(struct ocp_sample *sample, const struct engine_pair *pairs
 			.orphan_stops = pair->orphan_stops,
 			.map_full = pair->map_full,
 			.not_keyed = pair->not_keyed,
-			/* While measuring, the counters are read one after another. */
+			/* During measuring, the counters are not read at one moment. */
 			.open = pair->starts > ended ? pair->starts - ended : 0,
 			.buckets = sample->buckets[i],
 			.by_key = meter->arguments.key_arg >= 0,
@@ -367,7 +367,7 @@ static int compare_keys(const void *a, const void *b)
 }
 
 /*
- * The rows of an earlier sample, to be found by key. Mostly they stand in the order of the later.
+ * The rows of an earlier sample, to find by key. They are usually in the order of the later sample.
  */
 struct earlier_rows {
 	const struct ocp_sample *sample;
@@ -393,9 +393,9 @@ static const struct row *find_earlier(struct earlier_rows *earlier, const struct
 }
 
 /*
- * Subtract from the rows of OUT those of EARLIER. GONE, if it is not NULL, gets what was in rows
- * that are no more, by probe: their hits, and all since, are in the row of the dead. A row with
- * less than before is that of a new process of the same number.
+ * Subtract the rows of EARLIER from those of OUT. If GONE is not NULL, it gets the hits of rows
+ * that were removed since, by probe: these hits are now in the row of ended processes. A row with
+ * fewer hits than before belongs to a new process with the same id.
  */
 static void subtract_each(struct ocp_sample *out, struct earlier_rows *earlier, uint64_t *gone)
 {
@@ -442,7 +442,7 @@ static int subtract_rows(struct ocp_sample *out, const struct ocp_sample *later,
 	return 0;
 }
 
-/* Both are in the order of names; a probe that is new in LATER has nothing to be subtracted. */
+/* Both are sorted by name. For a probe that is new in LATER, nothing is subtracted. */
 static int subtract_probes(struct ocp_sample *out, const struct ocp_sample *later,
 			   const struct ocp_sample *earlier)
 {
@@ -465,7 +465,7 @@ static int subtract_probes(struct ocp_sample *out, const struct ocp_sample *late
 	return 0;
 }
 
-/* The extremes of an interval are those of its buckets. */
+/* The minimum and maximum of an interval are known only to the bucket. */
 static void find_extremes(struct ocp_pair *pair)
 {
 	pair->min_ns = pair->max_ns = 0;
@@ -513,7 +513,7 @@ static void find_extreme_values(struct ocp_histogram *histogram)
 			histogram->max = ocp_signed_bucket_start(i + 1) - 1;
 }
 
-/* A probe that is new in LATER has nothing to be subtracted. */
+/* For a probe that is new in LATER, nothing is subtracted. */
 static int subtract_histograms(struct ocp_sample *out, const struct ocp_sample *later,
 			       const struct ocp_sample *earlier)
 {
@@ -528,7 +528,7 @@ static int subtract_histograms(struct ocp_sample *out, const struct ocp_sample *
 		*histogram = later->histograms[i];
 		*values = later->values[i];
 		histogram->buckets = values->buckets;
-		/* Both are in the order of names. */
+		/* Both are sorted by name. */
 		while (old < earlier->n_histograms &&
 		       strcmp(earlier->histograms[old].probe, histogram->probe) < 0)
 			old++;

@@ -107,7 +107,7 @@ forms() { # ARG...
 }
 
 checked_with() {
-	sed -nE 's/^# bpftrace (.*) were seen to take each hit once\.$/\1/p' "$TMP/command"
+	sed -nE 's/^# bpftrace (.*) count each hit once \(tested\)\.$/\1/p' "$TMP/command"
 }
 
 # With -p bpftrace 0.26 takes a plain path for two files. The other forms count once in each version,
@@ -182,7 +182,7 @@ count_plain() { # ROUNDS
 	go "$1"
 	stop_printed
 	eq "$(found_counts)" "plain $1" "hits"
-	grep -q '^# A predicate stands for -p' "$TMP/command"
+	grep -q '^# A predicate replaces -p' "$TMP/command"
 }
 
 test_deleted_or_replaced() {
@@ -361,7 +361,7 @@ test_many_sites() {
 		"$ROOT/tools/bench/sites.S" "$ROOT/tools/bench/toggle_target.c"
 	"$TOOL" bpftrace -prog "$TMP/sites" count 'lib.*' >"$TMP/out"
 	grep -q '^BPFTRACE_MAX_PROBES=602 BPFTRACE_MAX_BPF_PROGS=602 bpftrace ' "$TMP/out"
-	grep -q '^# bpftrace attaches to each of the 600 sites apart: .* 60 s' "$TMP/out"
+	grep -q '^# bpftrace attaches to each of the 600 sites separately: .* 60 s' "$TMP/out"
 }
 
 test_wrong_use() {

@@ -283,7 +283,7 @@ reused 1000" "hits"
 test_no_probes_yet_cannot_be_kept() {
 	start_bare_host
 	"$TOOL" attach -pid "$TARGET" --count --keep "bare$$" >"$TMP/out" 2>"$TMP/err" && fail "kept"
-	matches "$(cat "$TMP/err")" "'bare$$': $BARE has no probes yet, and what is loaded later is not measured by what is kept"
+	matches "$(cat "$TMP/err")" "'bare$$': $BARE has no probes yet, and a pinned meter does not measure files that are loaded later"
 	eq "$(cat "$TMP/out")" "" "standard output"
 }
 

@@ -94,7 +94,7 @@ count_it() { # PLUGIN
 	kill -INT "$COUNTING"
 	wait "$COUNTING"
 	eq "$(hits_of inlined)" 20 "$1: hits: $(cat "$TMP/counts" "$TMP/counting.err")"
-	grep -q "/$1: has [0-9]* site(s) of other files' probes, inlined" "$TMP/counting.err" || fail "$(cat "$TMP/counting.err")"
+	grep -q "/$1: [0-9]* inlined sites* of other files' probes" "$TMP/counting.err" || fail "$(cat "$TMP/counting.err")"
 	background "$TOOL" attach -pid "$TARGET" --print inlined >"$TMP/counts" 2>"$TMP/counting.err"
 	COUNTING=$!
 	wait_for 'grep -q "^ocaml-probes: [a-z]* 1 probe " "$TMP/counting.err"'

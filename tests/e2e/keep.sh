@@ -140,9 +140,9 @@ test_of_another_version() {
 	keep --time call_start,call_stop
 	edit_meta 'kept 2 [0-9]' 'kept 2 0'
 	for command in read detach; do
-		check_error 1 "$FOLDER: kept by another version of ocaml-probes, which can read and detach it" \
+		check_error 1 "$FOLDER: pinned by another version of ocaml-probes; use that version to read or detach it" \
 			$command "$NAME"
-		matches "$(cat "$TMP/err")" "hint: rm -r $FOLDER ends it without its totals"
+		matches "$(cat "$TMP/err")" "hint: rm -r $FOLDER ends it; its totals are lost"
 	done
 	"$TOOL" list --kept >"$TMP/out" 2>"$TMP/err"
 	grep -q 'another version' "$TMP/err" || fail "$(cat "$TMP/err")"
@@ -159,13 +159,13 @@ test_wrong_use() {
 	check_error 2 "one name" read
 	check_error 2 "one name" detach a b
 	check_error 2 "not a name" read ..
-	check_error 2 "nothing of that name" read "no_such_$$"
-	check_error 2 "nothing of that name" detach "no_such_$$"
+	check_error 2 "no pinned measurement of this name" read "no_such_$$"
+	check_error 2 "no pinned measurement of this name" detach "no_such_$$"
 	check_error 2 "one of them" list --kept -prog "$O/tests/ocaml/loop"
 	eq "$(int3_count "$TARGET")" 0 "int3"
 	need_counting
 	keep --count
-	check_error 1 "is kept already" attach -pid "$TARGET" -q --count --keep "$NAME"
+	check_error 1 "a pinned measurement of this name exists" attach -pid "$TARGET" -q --count --keep "$NAME"
 	"$TOOL" detach "$NAME" >"$TMP/out"
 }
 
@@ -243,15 +243,15 @@ test_hostile_kinds() {
 	keep_apart --count
 	mv "$FOLDER/hits" "$FOLDER/right"
 	mv "$FOLDER/link_0" "$FOLDER/hits"
-	refused 1 'hits: is no BPF map'
+	refused 1 'hits: not a BPF map'
 	mv "$FOLDER/hits" "$FOLDER/left"
 	bpftool prog pin id "$(bpftool -j link show pinned "$FOLDER/left" |
 		grep -o '"prog_id":[0-9]*' | cut -d: -f2)" "$FOLDER/hits"
-	refused 1 'hits: is no BPF map'
+	refused 1 'hits: not a BPF map'
 	rm "$FOLDER/hits"
 	mv "$FOLDER/right" "$FOLDER/hits"
 	bpftool map pin pinned "$FOLDER/losses" "$FOLDER/link_0"
-	refused 1 'link_0: is no link'
+	refused 1 'link_0: not a link'
 	# What cannot be read can be taken away.
 	"$TOOL" detach "$NAME" 2>"$TMP/err"
 	grep -q 'was incomplete: removed' "$TMP/err" || fail "$(cat "$TMP/err")"
@@ -276,7 +276,7 @@ test_folders_of_others() {
 	chown 0 "${FOLDER%/*}"
 	mv "$FOLDER" "${FOLDER}_right"
 	ln -s "${FOLDER}_right" "$FOLDER"
-	refused 3 "$FOLDER: is no folder"
+	refused 3 "$FOLDER: not a directory"
 	rm "$FOLDER"
 	mv "${FOLDER}_right" "$FOLDER"
 	# Where all can make files, but not touch others'.

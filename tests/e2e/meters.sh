@@ -119,8 +119,8 @@ test_what_cannot_be_switched() {
 	order "pid $TARGET" "count linked_only" "time host_only reused"
 	eq "$(ask "off linked_only")" "-22 measuring: not opened yet"
 	order open attach
-	eq "$(ask "off host_only")" "-22 probe 'host_only': it begins or ends a pair, which needs it"
-	eq "$(ask "off reused")" "-22 probe 'reused': it begins or ends a pair, which needs it"
+	eq "$(ask "off host_only")" "-22 probe 'host_only': it is part of a pair and cannot be switched"
+	eq "$(ask "off reused")" "-22 probe 'reused': it is part of a pair and cannot be switched"
 	eq "$(ask "off other")" "-2 probe 'other': is not measured"
 	order "off linked_only"
 	go 1000
@@ -386,8 +386,8 @@ test_hidden_processes() {
 	cp "$TMP/copy" "$APP.old"
 	order refresh
 	cp "$HOST/states" "$APP.old"
-	eq "$(ask refresh)" "log: $APP: it is overwritten in place: its probes are measured no more
--116 $APP: it was overwritten in place"
+	eq "$(ask refresh)" "log: $APP: overwritten in place: its probes are no longer measured
+-116 $APP: overwritten in place"
 	eq "$(hits_of host_only)" 20
 }
 
@@ -412,11 +412,11 @@ test_overwritten_file() {
 	writer=$!
 	wait_for 'grep -q "LEASE  *BREAKING .*:$(stat -c %i "$APP") " /proc/locks || ! kill -0 '"$writer"
 	kill -0 "$writer" || fail "the writer did not wait"
-	eq "$(ask refresh)" "log: $APP: it is overwritten in place: its probes are measured no more
--116 $APP: it was overwritten in place"
+	eq "$(ask refresh)" "log: $APP: overwritten in place: its probes are no longer measured
+-116 $APP: overwritten in place"
 	wait "$writer"
 	"$APP" || fail "the new program: status $?"
-	eq "$(ask refresh)" "-116 $APP: it was overwritten in place"
+	eq "$(ask refresh)" "-116 $APP: overwritten in place"
 	order "off host_only" "on host_only"
 	"$APP" || fail "the new program: status $?"
 	eq "$(hits_of host_only)" 20 "what was counted before"
@@ -426,7 +426,7 @@ test_overwritten_file() {
 	copy_host
 	order "exe $APP" all open
 	cp "$other" "$APP"
-	eq "$(ask attach)" "-116 $APP: it has been overwritten since it was read"
+	eq "$(ask attach)" "-116 $APP: overwritten since it was read"
 	order "exe $APP" all open attach
 	"$APP" < <(printf 'go 10\nquit\n') >/dev/null # it need not read
 	order detach
@@ -448,7 +448,7 @@ test_attach_ends_when_its_file_is_overwritten() {
 	"$APP" || fail "the new program: status $?"
 	wait "$COUNTING" || status=$?
 	eq "$status" 1
-	grep -q "$APP: it was overwritten in place" "$TMP/counting.err" || fail "$(cat "$TMP/counting.err")"
+	grep -q "$APP: overwritten in place" "$TMP/counting.err" || fail "$(cat "$TMP/counting.err")"
 	eq "$(totals | head -n 1)" "host_only 20"
 }
 

@@ -125,7 +125,7 @@ check_raw_ptrace() { # PROGRAM
 collected: stopped=true true
 status 7
 status 8
-twice: pid PID: was not started by Raw_ptrace, or let go already
+twice: pid PID: not started by Raw_ptrace, or already detached
 nothing: no program to start
 no such program: /nonexistent: cannot be run: No such file or directory
 no program: $TMP/not_a_program: cannot be run: Permission denied"

@@ -119,7 +119,7 @@ static void what_cannot_be_found_out_is_said(void **state)
 	meter->calibration = calibration_start(&ops, &counting, false);
 	assert_int_equal(ocp_meter_costs(meter, &costs), -ENODATA);
 	assert_int_equal(ocp_meter_costs_now(meter, &costs), -ENODATA);
-	assert_string_equal(ocp_error(ctx), "what measuring costs is not known: not today");
+	assert_string_equal(ocp_error(ctx), "the cost of measuring is not known: not today");
 	ocp_meter_free(meter);
 	ocp_ctx_free(ctx);
 }
@@ -160,7 +160,7 @@ static void idle_sites_are_waited_for(void **state)
 	c = calibration_start(&ops, &counting, false);
 	assert_non_null(c);
 	assert_int_equal(calibration_result(c, true, &costs, &why), -ENODATA);
-	assert_string_equal(why, "somebody else's uprobes are on our own code");
+	assert_string_equal(why, "another program has uprobes on the calibration code");
 	calibration_free(c);
 	put_on_site(0x90);
 }

@@ -9,7 +9,7 @@
 # mdoc wants each sentence to begin a line.
 function print_text(line)
 {
-	while (match(line, /[^. ][.!?]\)? [A-Z*]/)) {
+	while (match(line, /[^. ][.!?]\)? [-A-Z*]/)) {
 		print_line(substr(line, 1, RSTART + RLENGTH - 3))
 		line = substr(line, RSTART + RLENGTH - 1)
 	}
@@ -110,6 +110,7 @@ BEGIN { heading = "^[A-Z][a-z]+[.] " }
 		print ".Ss " toupper(substr($0, 1, 1)) substr($0, 2)
 	}
 	n_comment = 0
+	after_title = 1
 	next
 }
 
@@ -141,6 +142,13 @@ is_open {
 part == "OVERVIEW" { next }
 
 /^$/ && has_function { end_group() }
+# The first comment of a section, if an empty line follows it, introduces the section.
+/^$/ && after_title && n_comment {
+	print_comment(n_comment, 1)
+	n_comment = 0
+	after_title = 0
+}
+/^[^\/ ]/ { after_title = 0 }
 
 # Types and constants are in the header.
 /^(enum|struct)[^;(]*\{/ { in_braces = !/\}/; if (has_function) end_group(); n_comment = 0; next }

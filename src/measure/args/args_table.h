@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The arguments of sites, parsed: sites with the same argument string, of which a program with
- * 100 000 sites has some hundred different ones, share an entry.
+ * The parsed arguments of sites. Sites with the same argument string share an entry: a program with
+ * 100 000 sites has some hundred different strings.
  */
 #ifndef MEASURE_ARGS_TABLE_H
 #define MEASURE_ARGS_TABLE_H
@@ -14,14 +14,14 @@
 
 struct args_table {
 	struct site_args *entries; /* numbers never change */
-	char **texts;		   /* of each */
-	uint32_t *by_text;	   /* their numbers, sorted by text */
+	char **texts;		   /* the string of each entry */
+	uint32_t *by_text;	   /* entry numbers, sorted by string */
 	size_t n, room;
 };
 
 void args_table_free(struct args_table *table);
 
-/* *NUMBER becomes that of the entry of TEXT. -EINVAL, with a sentence, if TEXT is malformed. */
+/* Find or add the entry of TEXT. -EINVAL with a message if TEXT is malformed. */
 int args_table_add(struct ocp_ctx *ctx, struct args_table *table, const char *text,
 		   uint32_t *number);
 

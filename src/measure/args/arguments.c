@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * What is asked for of arguments is checked for every site before anything is attached. A probe
- * whose arguments cannot be read as they should is left out as a whole, with a warning: its counts
- * would be wrong. If no probe is left, or if it is part of a pair that needs them, that is an
- * error.
+ * Checks for every site, before the attach, that the arguments that were asked for can be read. A
+ * probe with a site that fails is left out as a whole, with a warning, because its counts would be
+ * wrong. It is an error if no probe is left, or if the probe is part of a pair that needs the
+ * argument.
  *
- * Files that are loaded later have no such moment: of them the sites are left out, with a warning.
+ * For files that are loaded later, the attach is over: single sites are left out, with a warning.
  */
 #include "measure/args/arguments.h"
 
@@ -19,7 +19,7 @@
 
 enum {
 	PRINT_LIMIT = 1000,
-	MAX_TOLD = 10, /* probes that are left out, each with its reason */
+	MAX_TOLD = 10, /* left-out probes that are reported with a warning */
 };
 
 void arguments_init(struct arguments *arguments, struct ocp_ctx *ctx, struct site_table *sites)
@@ -44,7 +44,7 @@ void arguments_free(struct arguments *arguments)
 	args_table_free(&arguments->table);
 }
 
-/* Is anything asked for that reads arguments? */
+/* True if the request reads arguments. */
 static bool are_read(const struct arguments *arguments)
 {
 	return arguments->has_filter || arguments->key_arg >= 0 || arguments->hist_arg >= 0 ||
@@ -75,13 +75,13 @@ struct checked_site {
 	const struct site_args *args;
 };
 
-/* Why places of the site's arguments are not known; NULL: they are. */
+/* Why locations of the site's arguments are unknown; NULL if they are known. */
 static const char *args_fault(const struct measured_site *site)
 {
 	return site->site->corrected ? site->site->corrected->fault : NULL;
 }
 
-/* Once a probe, whatever the number of its sites. */
+/* Warn once per probe. */
 static void warn_of_unknown_places(struct arguments *arguments, const struct measured_site *site)
 {
 	struct measured_probe *probe = &arguments->sites->probes[site->probe_index];
@@ -94,7 +94,7 @@ static void warn_of_unknown_places(struct arguments *arguments, const struct mea
 		arguments->sites->files[site->file].name, args_fault(site));
 }
 
-/* Can argument ARG, wanted for WHAT, be read? */
+/* Check that argument ARG can be read. WHAT needs it, for the message. */
 static int check_arg(const struct checked_site *checked, unsigned int arg, const char *what)
 {
 	const struct arguments *arguments = checked->arguments;
@@ -135,7 +135,7 @@ static int check_filter(const struct checked_site *checked, const struct measure
 
 /* ---- probes that are left out --------------------------------------------------------------- */
 
-/* Keep the sentence of the error, for arguments_tell_left_out(). */
+/* Save the error message for arguments_tell_left_out(). */
 static int note_left_out(struct arguments *arguments, const char *how)
 {
 	struct left_out *all =
@@ -152,7 +152,7 @@ static int note_left_out(struct arguments *arguments, const char *how)
 	return 0;
 }
 
-/* One that ends a pair stays for that. */
+/* A probe that is part of a pair stays in the pair. */
 static int leave_out(struct arguments *arguments, struct measured_probe *probe)
 {
 	const bool is_in_pair = probe->n_roles != 0;
@@ -166,7 +166,7 @@ static int leave_out(struct arguments *arguments, struct measured_probe *probe)
 			     &(struct item){ ITEM_PROBE, probe->name });
 }
 
-/* A site of a file that was loaded later. The probe has its number, and may have other sites. */
+/* Leave out a site of a file that was loaded later. Other sites of the probe may be measured. */
 static int leave_site_out(struct arguments *arguments, struct measured_probe *probe,
 			  struct measured_site *site)
 {
@@ -203,7 +203,7 @@ void arguments_tell_left_out(const struct arguments *arguments)
 	}
 }
 
-/* Is there nothing left of what was asked for? Then the first reason is the error. */
+/* If no probe is left, the first reason is the error. */
 static int check_left(struct arguments *arguments, size_t n_before)
 {
 	const struct site_table *table = arguments->sites;
@@ -234,14 +234,17 @@ static int add_operands(struct arguments *arguments, struct measured_site *site)
 	return err;
 }
 
-/* What a pair needs is not left out. */
+/* A site of a pair that needs the argument is not left out: this is an error. */
 static bool pair_needs_operands(const struct arguments *arguments,
 				const struct measured_probe *probe)
 {
 	return has_key(arguments, probe) || (arguments->has_filter && probe->begins_pair);
 }
 
-/* What is wanted of SITE, but for its histogram. -EINVAL and *CAN_DO_WITHOUT: leave it out. */
+/*
+ * Check everything asked for at SITE except the histogram. If -EINVAL and *CAN_DO_WITHOUT: leave it
+ * out.
+ */
 static int check_site(const struct checked_site *checked, const struct measured_probe *probe,
 		      bool *can_do_without)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is asked for of the arguments of probes (filter, key, histogram, printing), and which probes
- * have it.
+ * The requests that concern arguments of probes (filter, key, histogram, printed hits), and the
+ * probes that have the arguments.
  */
 #ifndef MEASURE_ARGUMENTS_H
 #define MEASURE_ARGUMENTS_H
@@ -14,13 +14,13 @@
 #include "program/selection.h"
 #include "measure/sites/site_table.h"
 
-/* A probe without what is asked for. */
+/* A probe that lacks an argument that was asked for. */
 struct left_out {
-	const char *how; /* static */
+	const char *how; /* a static string */
 	char *why;
 };
 
-enum { MAX_HISTOGRAMS = 1024 }; /* of 8 KB a CPU */
+enum { MAX_HISTOGRAMS = 1024 }; /* each takes 8 KB per CPU */
 
 struct arguments {
 	struct ocp_ctx *ctx;
@@ -29,37 +29,37 @@ struct arguments {
 	/* what was asked for */
 	bool has_filter;
 	struct filter filter;
-	__u32 filter_args; /* bit N: argN is in it */
+	__u32 filter_args; /* bit N: the filter uses argN */
 	int key_arg;	   /* -1: none */
 	int hist_arg;	   /* -1: none */
 	struct selection printed;
 	uint64_t print_limit;
-	size_t print_bytes; /* of the buffer; 0: as the limit needs */
+	size_t print_bytes; /* size of the ring buffer; 0: derived from the limit */
 
-	/* what that comes to */
+	/* what was found */
 	struct selection not_measured; /* probes that were left out */
 	struct left_out *left_out;
 	size_t n_left_out;
 	struct args_table table;
-	size_t n_histograms;   /* numbers given away */
-	size_t histogram_room; /* the engine has so many */
+	size_t n_histograms;   /* histogram numbers in use */
+	size_t histogram_room; /* histograms that the engine has room for */
 };
 
-/* Nothing is asked for. CTX and SITES are the caller's, and outlive ARGUMENTS. */
+/* Start with an empty request. CTX and SITES belong to the caller and must outlive ARGUMENTS. */
 void arguments_init(struct arguments *arguments, struct ocp_ctx *ctx, struct site_table *sites);
 void arguments_free(struct arguments *arguments);
 
-/* Are the hits of the probe filtered? */
+/* True if the filter applies to the hits of the probe. */
 bool arguments_filter(const struct arguments *arguments, const struct measured_probe *probe);
 
 /*
- * Number the arguments and histograms of all sites. Probes that do not have what is asked for are
- * taken out of the table; -EINVAL if no probe is left, or if one is part of a pair that needs it.
+ * Number the arguments and histograms of all sites. Probes that lack what was asked for are removed
+ * from the table. -EINVAL if no probe is left, or if the probe is part of a pair that needs it.
  */
 int arguments_resolve(struct arguments *arguments);
-/* Warn of those that were taken out. */
+/* Log a warning for each removed probe. */
 void arguments_tell_left_out(const struct arguments *arguments);
-/* The N sites from FIRST on, of a file that was loaded later: a site is left out with a warning. */
+/* The same for the N sites from FIRST on, of a file that was loaded later. Sites are left out. */
 int arguments_resolve_later(struct arguments *arguments, size_t first, size_t n);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * From a filter's text to its postfix form, which bpf/filter.bpf.h runs on each hit.
+ * Compiles the text of a filter to postfix form, which bpf/filter.bpf.h runs on each hit.
  *
  *	any        = all { "||" all }
  *	all        = single { "&&" single }
@@ -10,10 +10,10 @@
  *	           | argN "^=" string			(starts with)
  *
  * Numbers are decimal or, with 0x, hexadecimal, and may be negative. A number with a point or an
- * exponent (1.5, 1e3, 0x1p-3), and inf, is a float. Both kinds are compared with ints and with
- * floats: 50 with a float as 50.0, 1.5 with an int as the numbers they are, without rounding.
- * Strings stand in double quotes and know OCaml's escapes \n \t \r \b \" \\ \ddd \xhh. Everything
- * is evaluated: && and || are not short cuts, since nothing in a filter has an effect.
+ * exponent (1.5, 1e3, 0x1p-3), and inf, is a float. Both kinds can be compared with ints and
+ * floats, without rounding: 50 with the float 50.0, and 1.5 with an int. Strings are in double
+ * quotes and may contain OCaml's escapes \n \t \r \b \" \\ \ddd \xhh. && and || evaluate both
+ * operands, since operands have no side effects.
  */
 #include "measure/args/filter.h"
 
@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The parser goes into recursion by nesting. */
+/* Nesting is limited because the parser is recursive. */
 enum { MAX_NESTING = 64, WHY_BYTES = 160, SHOWN_TEXT = 300 };
 
 struct parser {
@@ -105,7 +105,7 @@ static bool push(struct parser *p, const struct filter_op *op)
 
 /* ---- operands ------------------------------------------------------------------------------- */
 
-/* "argN", behind which no word goes on; NULL leaves *AT where it was. */
+/* Returns the end of "argN" at AT, or NULL if there is no such word. */
 static const char *parse_arg(const char *at, unsigned int *arg)
 {
 	char *end;
@@ -139,7 +139,7 @@ static bool take_arg(struct parser *p, __u8 *arg)
 
 static bool take_comparison(struct parser *p, __u8 *comparison)
 {
-	/* What begins like another stands before it. */
+	/* An operator that begins like another one comes before it. */
 	static const struct {
 		const char *token;
 		enum filter_comparison comparison;
@@ -158,8 +158,8 @@ static bool take_comparison(struct parser *p, __u8 *comparison)
 }
 
 /*
- * Have ints compared with REAL, which no int is equal to: BELOW is the largest one below it, unless
- * all are ABOVE.
+ * Compare ints with REAL, which equals no int. BELOW is the largest int below it; ARE_ABOVE: all
+ * ints are above it.
  */
 static void compare_with_gap(struct filter_op *op, __s64 below, bool are_above)
 {
@@ -170,7 +170,7 @@ static void compare_with_gap(struct filter_op *op, __s64 below, bool are_above)
 	op->int_comparison = is_less ? FILTER_LE : FILTER_GT;
 	if (!are_above && !is_equal && op->comparison != FILTER_NE)
 		return;
-	/* The same for all ints. */
+	/* The result is the same for all ints. */
 	op->number = INT64_MIN;
 	op->int_comparison = is_less || is_equal ? FILTER_LT : FILTER_GE;
 }
@@ -200,7 +200,7 @@ static void set_int(struct filter_op *op, __s64 number)
 	op->number = number;
 }
 
-/* As strtod(3), whatever the locale has for a point. */
+/* strtod(3) with a decimal point in every locale. */
 static double read_real(const char *text, char **end)
 {
 	locale_t locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -213,7 +213,9 @@ static double read_real(const char *text, char **end)
 	return real;
 }
 
-/* Behind "inf" or "infinity", which may be negative, and no word goes on; NULL: something else. */
+/*
+ * Returns the end of "inf" or "infinity" with an optional sign, or NULL if there is no such word.
+ */
 static const char *after_infinity(const char *at)
 {
 	static const char name[] = "infinity";
@@ -243,7 +245,7 @@ static bool take_digits(struct parser *p, struct filter_op *op)
 	if (end > int_end && isinf(real))
 		return fail(p, start, "the number is too large for a float");
 	if (is_word(*end) || *end == '.')
-		return fail(p, end, "the number should have ended");
+		return fail(p, end, "unexpected character after the number");
 	if (end == int_end)
 		set_int(op, number);
 	else
@@ -263,7 +265,7 @@ static bool take_number(struct parser *p, struct filter_op *op)
 	return true;
 }
 
-/* Behind a backslash. */
+/* Parse the characters after a backslash. */
 static bool take_escape(struct parser *p, char *byte)
 {
 	static const char names[] = "ntrb\"\\'", bytes[] = "\n\t\r\b\"\\'";

@@ -14,12 +14,15 @@
 #include "base/ctx.h"
 
 /*
- * Compile TEXT. On success bit N of *ARGS_USED says that argN is in it: the caller makes sure that
- * the sites have it. -EINVAL, with the column and what was expected there; -E2BIG, with the limit.
+ * Compile TEXT. On success, bit N of *ARGS_USED is set if TEXT uses argN; the caller checks that
+ * the sites have it. -EINVAL with the column and what was expected there; -E2BIG with the limit.
  */
 int filter_parse(struct ocp_ctx *ctx, const char *text, struct filter *filter, __u32 *args_used);
 
-/* What an option like `--hist arg0` names: the number behind "arg", or -EINVAL with a sentence. */
+/*
+ * Parse the argument of an option like `--hist arg0`. Returns N of "argN", or -EINVAL with a
+ * message.
+ */
 int filter_parse_arg(struct ocp_ctx *ctx, const char *text);
 
 #endif

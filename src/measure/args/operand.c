@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT
 /*
- * Operands, as the compilers of C (<sys/sdt.h>) and OCaml write them into notes: separated by
- * spaces, each
+ * Parses the operands that C compilers (<sys/sdt.h>) and OCaml compilers write into notes. They are
+ * separated by spaces:
  *
  *	SIZE@PLACE	SIZE: 1 2 4 8, negative for signed integers, with an f for floats
  *
  *	%rax %eax %al	PLACE: a register, or a part of one
  *	$-5		a constant; the address of a symbol: $global
- *	16(%rsp)	memory: DISPLACEMENT(BASE,INDEX,SCALE), of which each but one can be missing
+ *	16(%rsp)	memory: DISPLACEMENT(BASE,INDEX,SCALE); parts may be missing
  *	-8(%rax,%rbx,4)
- *	global+4(%rip)	memory that the assembler knows by a symbol
+ *	global+4(%rip)	memory that the assembler names by a symbol
  *
- * "8@" is what OCaml compilers write, and only they mean a value by it; <sys/sdt.h> writes it for
- * pointers and unsigned long.
+ * "8@" is an OCaml value if an OCaml compiler wrote it. <sys/sdt.h> writes it for pointers and
+ * unsigned long.
  *
- *	?			an argument whose place is not known (elf/wrapper_args.c)
+ *	?		an argument whose place is unknown (elf/wrapper_args.c)
  *
- * What is well-formed but cannot be read in a BPF program is not an error: floats are in %xmm
- * registers, which the kernel does not hand over; symbols would have to be looked up by somebody
- * who knows the file; "4@%ip" and segment registers are written by nobody.
+ * An operand that is well-formed but that a BPF program cannot read is not an error: floats in %xmm
+ * registers, which the kernel does not expose; symbols, which would have to be looked up in the
+ * file; segment registers and "4@%ip", which no compiler writes.
  */
 #include "measure/args/operand.h"
 
@@ -30,7 +30,7 @@
 
 enum { OPERAND_MAX = 256, NAME_MAX_BYTES = 8, MAX_SIZE = 64 };
 
-/* Names in the order of enum arg_register: of 8, 4, 2 and 1 bytes. */
+/* Names in the order of enum arg_register, for 8, 4, 2 and 1 bytes. */
 static const char *const register_names[ARG_REGISTERS][4] = {
 	[ARG_R15] = { "r15", "r15d", "r15w", "r15b" },
 	[ARG_R14] = { "r14", "r14d", "r14w", "r14b" },
@@ -63,7 +63,7 @@ static const struct {
 
 enum register_part { PART_8, PART_4, PART_2, PART_1, PART_HIGH, PART_OF_NONE };
 
-/* Where a parser stands: in one operand, which ends with a NUL. */
+/* The position of the parser in one operand, which ends with NUL. */
 struct operand {
 	const char *at;
 	const char *why;
@@ -87,7 +87,8 @@ static bool is_name_char(char c)
 }
 
 /*
- * A number in C's syntax; as the assembler has it, one above the largest signed one is that - 2^64.
+ * A number in C syntax. As in the assembler, a number above INT64_MAX wraps around to a negative
+ * one.
  */
 static bool take_number(struct operand *op, __s64 *number)
 {
@@ -107,7 +108,7 @@ static bool take_number(struct operand *op, __s64 *number)
 	return true;
 }
 
-/* Take "%NAME". *REG is ARG_NO_REGISTER if it is a register that no program can read. */
+/* Parse "%NAME". *REG is ARG_NO_REGISTER if a BPF program cannot read the register. */
 static bool take_register(struct operand *op, __u8 *reg, enum register_part *part)
 {
 	char name[NAME_MAX_BYTES] = "";
@@ -164,7 +165,7 @@ static bool take_scale(struct operand *op, struct arg_spec *spec)
 	return true;
 }
 
-/* Behind the '(': BASE,INDEX,SCALE). */
+/* Parse the rest after '(': BASE,INDEX,SCALE). */
 static bool parse_address(struct operand *op, struct arg_spec *spec)
 {
 	enum register_part part;
@@ -194,7 +195,7 @@ static bool parse_address(struct operand *op, struct arg_spec *spec)
 	return true;
 }
 
-/* SYMBOL, SYMBOL+4, 4+SYMBOL. */
+/* Parse SYMBOL, SYMBOL+4 or 4+SYMBOL. */
 static bool take_symbol(struct operand *op)
 {
 	const char *start = op->at;
@@ -214,7 +215,7 @@ static bool parse_memory(struct operand *op, struct arg_spec *spec)
 		return false;
 	if (*op->at ? *op->at != '(' : !has_number) {
 		if (has_number && *op->at != '+' && *op->at != '-')
-			return bad(op, "there is more than an operand");
+			return bad(op, "unexpected text after the operand");
 		if (!take_symbol(op))
 			return false;
 		spec->kind = ARG_UNSUPPORTED;
@@ -283,7 +284,7 @@ static bool parse_operand(struct operand *op, struct arg_spec *spec)
 	} else if (*op->at == '$') {
 		is_right = parse_constant(op, spec);
 	} else if (*op->at == '%' || strcmp(op->at, UNKNOWN_PLACE) == 0) {
-		/* A segment, %fs:16; or nobody knows. */
+		/* A segment (%fs:16), or an unknown place. */
 		is_readable = false;
 		is_right = true;
 		op->at += strlen(op->at);
@@ -293,11 +294,11 @@ static bool parse_operand(struct operand *op, struct arg_spec *spec)
 	if (!is_right)
 		return false;
 	if (*op->at)
-		return bad(op, "there is more than an operand");
-	/* No helper of the kernel's tells what is in a vector register. */
+		return bad(op, "unexpected text after the operand");
+	/* No kernel helper reads vector registers. */
 	if (spec->type == ARG_FLOAT && spec->kind != ARG_MEMORY)
 		is_readable = false;
-	/* 0 is no OCaml value: an argument that nothing holds before the handler computes it. */
+	/* 0 is not an OCaml value: it marks an argument that is computed only by the handler. */
 	if (spec->kind == ARG_CONSTANT && spec->type == ARG_VALUE && spec->number == 0)
 		is_readable = false;
 	if (!is_readable || spec->kind == ARG_UNSUPPORTED)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The argument string of a stapsdt note: where each argument of the probe is when its site is
- * reached. See operand.c for the syntax.
+ * The argument string of a stapsdt note: the place of each argument at the site. See operand.c for
+ * the syntax.
  */
 #ifndef MEASURE_OPERAND_H
 #define MEASURE_OPERAND_H
@@ -11,9 +11,9 @@
 #include "base/ctx.h"
 
 /*
- * Read TEXT, such as "8@%rax -4@16(%rsp)". -EINVAL, with a sentence that names the operand, if one
- * is malformed; one that is well-formed but in a place that is not read is ARG_UNSUPPORTED, and so
- * is 8@$0, which says that the argument is in no place at all.
+ * Parse TEXT, for example "8@%rax -4@16(%rsp)". -EINVAL with a message that names the operand if it
+ * is malformed. An operand that is well-formed but cannot be read becomes ARG_UNSUPPORTED; so does
+ * 8@$0, an argument that has no place.
  */
 int operand_parse(struct ocp_ctx *ctx, const char *text, struct site_args *args);
 

@@ -51,7 +51,7 @@ static bool node_is_sound(const struct hit_record *record, const struct value_no
 	return has_children(node) && node->n <= node->size;
 }
 
-/* Children stand in the order of their parents and behind them: there are no two ways to a node. */
+/* Children come after their parents, in the same order: each node is reached in one way. */
 bool value_record_is_sound(const struct hit_record *record, size_t n)
 {
 	unsigned int next;
@@ -89,7 +89,7 @@ static bool is_cell(const struct value_node *node)
 	return node->kind == NODE_BLOCK && node->tag == 0 && node->size == 2;
 }
 
-/* The rest of the list behind CELL, or NULL if CELL has been cut before it. */
+/* The rest of the list after CELL, or NULL if CELL was cut before it. */
 static const struct value_node *rest_of(const struct hit_record *record,
 					const struct value_node *cell)
 {
@@ -97,8 +97,8 @@ static const struct value_node *rest_of(const struct hit_record *record,
 }
 
 /*
- * Do NODE and what follows look like a list: cells that end with [], or that go on when the room in
- * the record ends? Counts the elements that are there.
+ * True if NODE and its successors look like a list: cells that end with [], or that continue when
+ * the record is full. Counts the recorded elements.
  */
 static bool is_list(const struct hit_record *record, const struct value_node *node,
 		    unsigned int *n_elements, bool *is_cut)
@@ -161,7 +161,7 @@ static struct value value_of(const struct hit_record *record, const struct value
 		value.is_cut = node->n < node->size;
 	}
 	if (node->kind == NODE_CUSTOM) {
-		/* It ends with a NUL; what was copied behind that belongs to somebody else. */
+		/* It ends with NUL; the bytes after the NUL do not belong to it. */
 		value.n_bytes = strnlen(value.bytes, value.n_bytes);
 		value.is_cut = false;
 	}
@@ -193,7 +193,7 @@ struct value value_item(const struct value *value, unsigned int i)
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-/* How many bytes the printable character at AT is long in UTF-8; 0 if it is none. */
+/* The length of the printable UTF-8 character at AT in bytes; 0 if there is none. */
 static size_t printable_utf8(const unsigned char *at, size_t n)
 {
 	static const __u32 least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -209,7 +209,8 @@ static size_t printable_utf8(const unsigned char *at, size_t n)
 		code = code << 6 | (at[i] & 0x3f);
 	}
 	/*
-	 * No shorter form, no control character, no surrogate, nothing that turns the line around.
+	 * Reject overlong forms, control characters, surrogates, and characters that reverse the
+	 * text.
 	 */
 	if (code < least[length] || code < 0xa0 || code > 0x10ffff || (code >> 11) == 0x1b ||
 	    (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069))
@@ -257,7 +258,7 @@ static void write_string(FILE *out, const struct value *value)
 		fprintf(out, "... (%llu bytes)", value->size);
 }
 
-/* As short as leads back to the same number, and with a point, as OCaml has it. */
+/* The shortest text that reads back as the same number, with a point as in OCaml. */
 static void write_float(FILE *out, double real)
 {
 	char text[40];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The arguments of a hit, from the record that bpf/args.bpf.h made of them: as a tree to walk, and
- * as text. What OCaml's memory does not tell is not told here either: an int may be a bool, a char
- * or a constant constructor; a record, a tuple and an array are all blocks of tag 0; a list is
- * what looks like one, (1, false) too.
+ * The arguments of a hit, from the record that bpf/args.bpf.h wrote: as a tree, and as text.
+ * OCaml's memory does not show everything: an int may be a bool, a char or a constant constructor;
+ * records, tuples and arrays are blocks of tag 0; a list is what looks like one, and so does (1,
+ * false).
  */
 #ifndef MEASURE_VALUE_H
 #define MEASURE_VALUE_H
@@ -18,33 +18,30 @@
 struct value {
 	enum ocp_value_kind kind;
 	__u8 tag;	      /* of a block */
-	bool is_cut;	      /* the record does not have all bytes or items */
-	unsigned int n_items; /* as many as the record has */
+	bool is_cut;	      /* some bytes or items were not recorded */
+	unsigned int n_items; /* the number of recorded items */
 	__s64 number;	      /* of the integers */
 	double real;	      /* of a float */
-	const char *bytes;    /* of a string, no NUL behind them */
+	const char *bytes;    /* of a string; no NUL follows them */
 	size_t n_bytes;
-	__u64 size; /* bytes of a string, words of a block, elements of floats; of a list unknown */
+	__u64 size; /* bytes of a string, words of a block, elements of floats; unknown for lists */
 	const struct hit_record *record;
 	unsigned int node;
 };
 
-/*
- * Are N bytes at RECORD a record in which every part is where it belongs? All the other functions
- * presuppose that.
- */
+/* Check that the N bytes at RECORD are a valid record. All other functions require this. */
 bool value_record_is_sound(const struct hit_record *record, size_t n);
 
-/* Argument ARG, less than record->n_args. */
+/* The argument ARG, which is less than record->n_args. */
 struct value value_of_arg(const struct hit_record *record, unsigned int arg);
 
-/* Item I, less than VALUE->n_items. */
+/* The item I, which is less than value->n_items. */
 struct value value_item(const struct value *value, unsigned int i);
 
 /*
- * Write all arguments as OCaml would, a space before each: 42, "abc", 3.14, 7L, (1, "x"),
- * tag3(1, 2), [1; 2], [|1.; 2.|], <closure>. What is cut ends with "...". Nothing but printable
- * characters is written.
+ * Write all arguments in OCaml syntax, with a space before each: 42, "abc", 3.14, 7L, (1, "x"),
+ * tag3(1, 2), [1; 2], [|1.; 2.|], <closure>. Values that were cut end with "...". Characters that
+ * are not printable are escaped.
  */
 void value_write_args(FILE *out, const struct hit_record *record);
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * The objects come as bpftool's light skeletons: a loader program that the kernel runs. Loading
- * takes 0.5 ms, needs no ELF or BTF parsing here, and above all it is silent and leaves the process
- * alone: libbpf's object loader reports through one callback a process (stderr unless set) and
- * raises RLIMIT_MEMLOCK, neither of which a library may do to its user. Of libbpf only plain system
- * call wrappers remain.
+ * The objects are light skeletons of bpftool: a loader program that the kernel runs. Loading takes
+ * 0.5 ms and parses no ELF or BTF here. Unlike libbpf's object loader, it neither prints (through
+ * one callback per process, stderr by default) nor raises RLIMIT_MEMLOCK; a library must do
+ * neither. Only thin system call wrappers of libbpf are used.
  *
- * Each skeleton has a type of its own; the macro below makes the function that loads it and puts
- * what the engine needs into the one type that all have in common.
+ * Each skeleton has its own type. The macro below defines the function that loads it and fills in
+ * the common type.
  */
 #include "measure/engine/bpf_object.h"
 
@@ -22,7 +21,7 @@ static uint32_t at_least_1(uint32_t n)
 	return n ? n : 1;
 }
 
-/* What only measure_full has, before and after its load. */
+/* Members that only measure_full has, to set before and after its load. */
 static void prepare_measure_full(struct measure_full_bpf *skel,
 				 const struct bpf_object_setup *setup)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* bpf/measure.bpf.c, loaded into the kernel, whichever of the objects made of it. */
+/* bpf/measure.bpf.c, loaded into the kernel, in any of its variants. */
 #ifndef MEASURE_BPF_OBJECT_H
 #define MEASURE_BPF_OBJECT_H
 
@@ -11,19 +11,19 @@
 
 enum bpf_variant { BPF_MULTI, BPF_FULL, BPF_PERF };
 
-/* Entries of the maps; 0 counts as 1. */
+/* The number of entries of the maps; 0 counts as 1. */
 struct bpf_object_sizes {
 	uint32_t hits; /* for all CPUs */
 	uint32_t sites, roles, pairs, open_starts, key_starts, keys, tgids, marks;
-	/* Of BPF_FULL only. */
+	/* only for BPF_FULL */
 	uint32_t site_args, histograms, key_users;
 	uint32_t print_bytes; /* a power of 2 of whole pages, or 0 */
 };
 
-/* What the programs are loaded with. */
+/* The settings that the programs are loaded with. */
 struct bpf_object_setup {
 	struct measure_config config;
-	const struct filter *filter; /* NULL: none; with BPF_FULL only */
+	const struct filter *filter; /* NULL: none; only for BPF_FULL */
 	struct bpf_object_sizes sizes;
 };
 
@@ -38,7 +38,7 @@ struct bpf_object {
 	int site_args, histograms, prints;
 };
 
-/* 0, or the negative errno with which the kernel refused; then there is nothing to unload. */
+/* Returns 0, or the negative errno of the kernel; then there is nothing to unload. */
 int bpf_object_load(enum bpf_variant variant, const struct bpf_object_setup *setup,
 		    struct bpf_object *object);
 void bpf_object_unload(struct bpf_object *object);

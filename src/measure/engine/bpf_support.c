@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * Counting stands on uprobe_multi links (Linux 6.6) and on CAP_BPF + CAP_PERFMON. It needs neither
- * the kernel's BTF (the counting program reads no kernel type), nor tracefs, nor bpffs, nor a
- * raised RLIMIT_MEMLOCK (since Linux 5.11 BPF memory is charged to the cgroup).
+ * Counting needs uprobe_multi links (Linux 6.6), CAP_BPF and CAP_PERFMON. It does not need the
+ * kernel's BTF (the counting program reads no kernel type), tracefs, bpffs, or a raised
+ * RLIMIT_MEMLOCK (since Linux 5.11, BPF memory is charged to the cgroup).
  *
- * The questions are put to the kernel rather than to its version number, which distributions'
- * backports belie; the version only helps to word a refusal.
+ * Features are tested by system calls, because distributions backport features to older versions.
+ * The version is used only in error messages.
  *
- *   - The kernel never makes a link for the path "/". Its error tells: EBADF comes from code that
- *     looked at the path, so the kernel knows uprobe_multi; EINVAL comes from one that does not.
- *   - Until Linux 6.10 (and its stable backports) the pid of a link selected one thread only, the
- *     main one. The change that mended it also made the kernel refuse negative pids with EINVAL
- *     before it looks at the path; earlier kernels get as far as the path and say EBADF.
+ *   - The kernel never makes a link for the path "/". EBADF means that it looked at the path and so
+ *     supports uprobe_multi; EINVAL means that it does not.
+ *   - Before Linux 6.10 (and its stable backports), the pid of a link selected one thread, the main
+ *     thread. The fix also made the kernel reject negative pids with EINVAL before it looks at the
+ *     path. Earlier kernels look at the path and return EBADF.
  */
 #include "measure/engine/bpf_support.h"
 
@@ -26,10 +26,10 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* From linux/capability.h, which in Debian 12 has them, under names that clash with libcap's. */
+/* Debian 12's linux/capability.h has these, but its names clash with libcap's. */
 enum { SYS_PTRACE_BIT = 19, SYS_ADMIN_BIT = 21, PERFMON_BIT = 38, BPF_BIT = 39 };
 
-/* The fields of /proc/self/status that decide about bpf() and about inspecting processes. */
+/* The fields of /proc/self/status that matter for bpf() and for inspecting processes. */
 struct privileges {
 	unsigned long long effective;
 	unsigned int fsuid, fsgid;
@@ -37,13 +37,13 @@ struct privileges {
 	bool has_ids, has_effective;
 };
 
-/* The last of the four ids behind "Uid:" or "Gid:": real, effective, saved, file system. */
+/* The last of the four ids after "Uid:" or "Gid:": real, effective, saved, file system. */
 static bool read_fs_id(const char *line, unsigned int *id)
 {
 	return sscanf(line, "%*[^:]: %*u %*u %*u %u", id) == 1;
 }
 
-/* 0 or a negative errno; then no privilege is known. */
+/* Returns 0 or a negative errno; on failure no privilege is set. */
 static int read_privileges(struct privileges *privileges)
 {
 	char line[256];
@@ -93,7 +93,7 @@ int bpf_support_access(struct ocp_ctx *ctx, struct measure_config *config)
 	return 0;
 }
 
-/* NULL if neither is missing. CAP_SYS_ADMIN implies both. */
+/* NULL if both are there. CAP_SYS_ADMIN includes both. */
 static const char *missing_capabilities(unsigned long long effective)
 {
 	bool admin = effective >> SYS_ADMIN_BIT & 1;
@@ -177,15 +177,13 @@ int bpf_support_explain(struct ocp_ctx *ctx, int code, const char *doing)
 	case -ENOMEM:
 		return ctx_error(ctx, code, "measuring: no memory for %s", doing);
 	default:
-		/* -EINVAL is for what the caller asked for. */
+		/* -EINVAL is reserved for invalid requests of the caller. */
 		return ctx_error(ctx, code == -EINVAL ? -EIO : code, "measuring: %s: %s", doing,
 				 strerror(-code));
 	}
 }
 
-/*
- * A bare system call: libbpf's wrapper would raise RLIMIT_MEMLOCK and print when it cannot.
- */
+/* A plain system call: libbpf's wrapper would raise RLIMIT_MEMLOCK, and print if it cannot. */
 static int load_idle_program(enum bpf_attach_type attach_type)
 {
 	static const struct bpf_insn insns[] = {
@@ -206,7 +204,7 @@ static int load_idle_program(enum bpf_attach_type attach_type)
 	return fd < 0 ? -errno : fd;
 }
 
-/* How the kernel refuses a link for the path "/" and PID. */
+/* The errno with which the kernel rejects a link for the path "/" and PID. */
 static int refusal_of_root_path(int prog_fd, pid_t pid)
 {
 	static const unsigned long offset;
@@ -223,7 +221,7 @@ static int refusal_of_root_path(int prog_fd, pid_t pid)
 	return fd < 0 ? fd : -EINVAL;
 }
 
-/* A program type or attach type that the kernel does not know is refused with EINVAL. */
+/* The kernel rejects an unknown program type or attach type with EINVAL. */
 static int probe_multi(struct bpf_support *support)
 {
 	int fd = load_idle_program(ATTACH_UPROBE_MULTI), err;
@@ -249,7 +247,7 @@ int bpf_support_probe(struct ocp_ctx *ctx, struct bpf_support *support)
 		return bpf_support_explain(ctx, err, "loading a BPF program");
 	if (!err)
 		return 0;
-	/* Perf events know no other filter than by process, and that is sound. */
+	/* The filter of perf events is always by process, and works. */
 	fd = load_idle_program(0);
 	if (fd == -EINVAL)
 		return explain_old_kernel(ctx);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does this kernel let this process count, and if not, what is missing? Asked with a throw-away
- * program before the real one is loaded, so that the answer does not depend on what that contains.
+ * Tests whether this kernel lets this process measure, and what is missing. The test uses a small
+ * program before the real one is loaded, so that the result does not depend on the real one.
  */
 #ifndef MEASURE_BPF_SUPPORT_H
 #define MEASURE_BPF_SUPPORT_H
@@ -13,31 +13,31 @@
 #include "base/ctx.h"
 #include "measure.h"
 
-/* The attach type of uprobe_multi links; Debian 12's linux/bpf.h is older than it. */
+/* The attach type of uprobe_multi links. Debian 12's linux/bpf.h does not have it. */
 #define ATTACH_UPROBE_MULTI ((enum bpf_attach_type)48)
 
 struct bpf_support {
-	/* A program that does nothing, for uprobe_multi links that only try something out. */
+	/* A program that does nothing, for links that are only tried out. */
 	int idle_prog_fd;
 	bool has_uprobe_multi;
-	/* The kernel's pid filter means the process, not the one thread of that id. */
+	/* The kernel's pid filter selects the process, not only one of its threads. */
 	bool pid_filter_is_sound;
 };
 
 /*
- * Find out. On success *SUPPORT holds a descriptor to be closed; on failure the ctx says what is
- * missing: -EPERM for a privilege, -EOPNOTSUPP for the kernel.
+ * On success, *SUPPORT has a descriptor that the caller closes. On failure, the message names what
+ * is missing: -EPERM for a privilege, -EOPNOTSUPP for the kernel.
  */
 int bpf_support_probe(struct ocp_ctx *ctx, struct bpf_support *support);
 
 /*
- * Fill in CONFIG's conditions on whose hits count: none for a process with CAP_SYS_PTRACE, else
- * those under which this process may inspect another (bpf/measure_access.bpf.h). 0, or a negative
- * errno if it cannot be found out who we are; the ctx says why.
+ * Set the conditions in CONFIG for the hits that count: none if this process has CAP_SYS_PTRACE,
+ * else the conditions under which it may inspect another process (bpf/measure_access.bpf.h).
+ * Returns 0, or a negative errno with a message if our own ids cannot be read.
  */
 int bpf_support_access(struct ocp_ctx *ctx, struct measure_config *config);
 
-/* Word the errno CODE (negative) of a refused bpf() call made while DOING something. */
+/* Set the message for errno CODE (negative) of a bpf() call that failed while DOING something. */
 int bpf_support_explain(struct ocp_ctx *ctx, int code, const char *doing);
 
 #endif

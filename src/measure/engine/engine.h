@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A measuring engine: something that notices runs of numbered sites and adds them up. meter.c maps
- * probes to sites and knows no engine by more than this interface; today there is one
- * (engine_bpf.c: uprobes), the next will count inside the process (shared experiment: in-process
- * trampolines).
+ * The interface of a measuring engine, which counts and times the hits of numbered sites. meter.c
+ * maps probes to sites and uses an engine only through this interface. There is one engine,
+ * engine_bpf.c (uprobes); an engine that counts inside the process may follow.
  *
- * Phases: open -> attach (again for files that come later) -> read ... -> detach -> read -> close.
- * Reads are allowed any time after open; a read after detach is exact. close detaches if need be
- * and takes NULL.
+ * The order of calls is open, attach (again for files that are loaded later), read (any number of
+ * times), detach, read, close. A read after detach is exact. close detaches if necessary and
+ * accepts NULL.
  *
- * All functions return 0 or a negative errno with the sentence in the ctx.
+ * All functions return 0, or a negative errno with a message in the ctx.
  */
 #ifndef MEASURE_ENGINE_H
 #define MEASURE_ENGINE_H
@@ -25,7 +24,7 @@
 
 struct filter;
 struct hit_record;
-struct site_args; /* these three: bpf/args.h */
+struct site_args; /* these three are in bpf/args.h */
 
 enum { ENGINE_NO_KEY = -1 }; /* engine_spec.key_arg */
 
@@ -35,75 +34,73 @@ struct engine_role {
 	bool is_stop;
 };
 
-/* One site as the kernel wants it, and what is to be done at it. */
+/* One site for the kernel, and what to do at its hits. */
 struct engine_site {
 	uint64_t nop_off; /* file offset of the site's first byte, the nop */
 	/*
-	 * File offset of the 2-byte semaphore that belongs to tracers (S+0 of provider ocaml_1 and
-	 * ocaml_2), 0 for none: where raising it would run the OCaml handler (provider `ocaml`).
+	 * File offset of the 2-byte semaphore for tracers (S+0 of provider ocaml_1 and ocaml_2). 0
+	 * for none: in provider `ocaml`, raising it would run the OCaml handler.
 	 */
 	uint64_t ref_ctr_off;
-	uint32_t probe_index; /* of its probe; comes back in keyed counts */
-	uint32_t first_role;  /* in engine_spec.roles */
+	uint32_t probe_index; /* the number of its probe; keyed counts contain it */
+	uint32_t first_role;  /* index in engine_spec.roles */
 	uint32_t n_roles;
-	bool is_off;   /* nothing is to be attached to it now; see switch_sites */
-	bool is_keyed; /* its hits are told apart by engine_spec.split */
-	/* The following only if the spec says that arguments are read. */
+	bool is_off;   /* do not attach to it now; see switch_sites */
+	bool is_keyed; /* its hits are split by engine_spec.split */
+	/* The following members are used only if the spec reads arguments. */
 	bool is_filtered; /* its hits must match the filter, unless they are stops of pairs */
 	bool is_printed;
 	bool has_histogram;
-	uint32_t histogram; /* number of the one that its hits go to */
-	uint32_t args;	    /* number of its arguments in engine_file.args */
+	uint32_t histogram; /* number of the histogram of its hits */
+	uint32_t args;	    /* index of its arguments in engine_file.args */
 };
 
-/* Sites of one file; path is opened by the kernel during attach only. */
+/* The sites of one file. The kernel opens path only during attach. */
 struct engine_file {
-	const char *path;  /* e.g. /proc/self/fd/N of the open file */
-	const char *name;  /* what the user calls it */
-	const pid_t *pids; /* the processes whose hits are meant */
-	size_t n_pids;	   /* 0: every process, those to come included */
-	bool check_exe;	   /* of these, only those that run engine_spec.exe */
+	const char *path;  /* for example /proc/self/fd/N */
+	const char *name;  /* the name for messages */
+	const pid_t *pids; /* the processes to measure */
+	size_t n_pids;	   /* 0: every process, also later ones */
+	bool check_exe;	   /* only processes that run engine_spec.exe */
 	const struct engine_site *sites;
 	size_t n_sites;
-	size_t first_site; /* the number of the first; the others follow */
-	/* Arguments that sites may have; in later calls, longer and with the same beginning. */
+	size_t first_site; /* number of the first site; the others follow */
+	/* Arguments of the sites. Later calls may append entries, but not change them. */
 	const struct site_args *args;
 	size_t n_args;
 };
 
 struct engine_spec {
-	size_t max_sites;     /* their numbers are less */
-	enum ocp_split split; /* by thread or process: hits are counted by these, too */
-	size_t max_keys;      /* (thread or process, probe) that are told apart */
+	size_t max_sites;     /* site numbers are less than this */
+	enum ocp_split split; /* by thread or process: also count hits by these */
+	size_t max_keys;      /* rows by (thread or process, probe) */
 	const struct engine_role *roles;
 	size_t n_roles;
 	size_t n_pairs;
-	size_t max_open;      /* (thread, pair) with starts at one time */
+	size_t max_open;      /* (thread, pair) combinations with open starts */
 	unsigned int depth;   /* starts that one thread can have open in one pair */
-	int key_arg;	      /* pairs match by this argument, or ENGINE_NO_KEY: by thread */
+	int key_arg;	      /* the argument that matches pairs; ENGINE_NO_KEY: by thread */
 	bool many_processes;  /* targets may have more than one process */
-	size_t max_processes; /* that are listed at one time */
-	bool children;	      /* what a listed process forks is listed, too */
+	size_t max_processes; /* processes that can be listed at one time */
+	bool children;	      /* also list the children of listed processes */
 	const char *exe;      /* see check_exe; NULL: none */
-	/*
-	 * Arguments are read if there is a filter, a key, a histogram or if something is printed.
-	 */
+	/* Arguments are read if there is a filter, a key or a histogram, or if hits are printed. */
 	const struct filter *filter; /* NULL: none */
 	size_t n_histograms;	     /* 0: none */
-	unsigned int hist_arg;	     /* of the histograms */
+	unsigned int hist_arg;	     /* the argument of the histograms */
 	bool prints;
-	uint64_t print_limit; /* hits that are printed a second; 0: all */
-	size_t print_bytes;   /* of the buffer between: a power of 2 of whole pages */
-	size_t max_args;      /* site_args of all targets */
+	uint64_t print_limit; /* printed hits per second; 0: no limit */
+	size_t print_bytes;   /* size of the ring buffer: a power of 2 of whole pages */
+	size_t max_args;      /* entries of site_args in all targets */
 	bool can_switch;      /* switch_sites may be called */
 	/*
-	 * One of the processes, 0 if there is none yet. Ids are those of its pid namespace, unless
-	 * ours is the initial one.
+	 * One of the processes, or 0 if there is none yet. Process ids are those of its pid
+	 * namespace, unless ours is the initial one.
 	 */
 	pid_t pid;
 };
 
-/* What a pair adds up to. The sums of `starts` and `stops` are explained in bpf/measure.h. */
+/* The totals of a pair. bpf/measure.h explains the sums of `starts` and `stops`. */
 struct engine_pair {
 	uint64_t starts, count, sum_ns, min_ns, max_ns; /* min_ns: 0 if count is 0 */
 	uint64_t orphan_starts, orphan_stops, map_full, not_keyed;
@@ -118,7 +115,7 @@ struct engine_keyed {
 	uint64_t hits;
 };
 
-/* What the values of an argument add up to; see struct measure_histogram. */
+/* The totals of an argument's values; see struct measure_histogram. */
 struct engine_histogram {
 	uint64_t count, not_int;
 	__int128 sum;
@@ -126,9 +123,9 @@ struct engine_histogram {
 	uint64_t buckets[496], below_0[496];
 };
 
-/* What is read; the arrays are the caller's, but `keyed`, which is to be freed. */
+/* The result of a read. The caller provides the arrays, except `keyed`, which it frees. */
 struct engine_reading {
-	uint64_t *hits;			     /* by number; room for all that were attached */
+	uint64_t *hits;			     /* by site number; room for all attached sites */
 	struct engine_pair *pairs;	     /* room for n_pairs */
 	struct engine_histogram *histograms; /* room for n_histograms */
 	struct engine_keyed *keyed;
@@ -138,65 +135,67 @@ struct engine_reading {
 
 struct engine;
 
-/* Has what ID of process TGID stands for ended, so that it never runs a site again? */
+/* Returns true if thread or process ID of process TGID has ended and can never hit a site again. */
 typedef bool (*engine_ended_fn)(void *data, uint32_t id, uint32_t tgid);
 
-/* RECORD is checked, and valid during the call only. */
+/* RECORD has been checked, and is valid only during the call. */
 typedef void (*engine_print_fn)(void *data, const struct hit_record *record);
 
 struct engine_ops {
 	const char *name;
 
-	/* Could it be opened, as far as privileges and the kernel are concerned? */
+	/* Check that privileges and kernel allow an open. */
 	int (*check)(struct ocp_ctx *ctx);
-	/* Load everything that can be loaded before a process is touched. SPEC is not kept. */
+	/* Load everything that does not need a process. SPEC is not kept. */
 	int (*open)(struct ocp_ctx *ctx, const struct engine_spec *spec, struct engine **out);
 	/*
-	 * Attach to the sites of N targets; all begin to be measured at one moment. No site that
-	 * is attached has one of their numbers. The targets are not kept. On failure nothing more
-	 * is attached than before.
+	 * Attach to the sites of N targets; all start to be measured at one moment. Their numbers
+	 * are not those of attached sites. The targets are not kept. On failure no site is attached
+	 * that was not attached before.
 	 */
 	int (*attach)(struct engine *engine, const struct engine_file *targets, size_t n);
 	/*
-	 * Let TARGET, which is attached, have those of its sites attached that are not off now.
-	 * What the others do is measured as if nothing happened; on failure nothing has changed.
+	 * Attach to the sites of TARGET that are not off, and detach from those that are. TARGET is
+	 * attached. The measurement of its other sites is not disturbed. On failure nothing has
+	 * changed.
 	 */
 	int (*switch_sites)(struct engine *engine, const struct engine_file *target);
 	/*
-	 * Detach from the N sites from number FIRST on, of one target, for good. HITS, if it is not
-	 * NULL, gets what they counted, which is 0 from then on: others can have their numbers.
+	 * Detach permanently from the N sites from number FIRST on, which belong to one target.
+	 * Their counts go to HITS, if it is not NULL, and are reset to 0. The numbers can then be
+	 * reused.
 	 */
 	void (*give_up)(struct engine *engine, size_t first, size_t n, uint64_t *hits);
 	/*
-	 * Process PID of some targets has ended: whoever has its number next is not meant. Does
-	 * nothing if it is not listed.
+	 * Process PID has ended: do not measure a new process with the same pid. Does nothing if
+	 * PID is not listed.
 	 */
 	void (*unlist)(struct engine *engine, pid_t pid);
 	int (*read)(struct engine *engine, struct engine_reading *reading);
 	/*
-	 * Take the rows of those that HAS_ENDED(DATA, id, tgid) says so of out of `keyed`.
-	 * *DROPPED, N of them, also on failure, is to be freed. Nothing is done where their ids
-	 * mean nothing to us, in another pid namespace.
+	 * Remove the rows for which has_ended(data, id, tgid) is true from `keyed`. *DROPPED is set
+	 * to the N removed rows, also on failure; the caller frees it. Does nothing if the ids
+	 * belong to another pid namespace.
 	 */
 	int (*forget)(struct engine *engine, engine_ended_fn has_ended, void *data,
 		      struct engine_keyed **dropped, size_t *n);
 	/*
-	 * Hand over what is to be printed, each hit once and ordered by time. For the sake of the
-	 * order the last milliseconds are left for the next call, unless ALL are asked for.
+	 * Pass each printed hit to FN once, sorted by time. The hits of the last milliseconds are
+	 * left for the next call to keep the order, unless ALL is true.
 	 */
 	int (*print)(struct engine *engine, bool all, engine_print_fn fn, void *data);
 	int (*detach)(struct engine *engine);
 	void (*close)(struct engine *engine);
 
 	/*
-	 * Let it go on measuring when it is closed, under names in FOLDER, which is empty. What it
-	 * leaves there goes with the folder's contents.
+	 * Continue to measure after close: pin the maps and links in FOLDER, which is empty.
+	 * Removing the contents of FOLDER removes everything.
 	 */
 	int (*keep)(struct engine *engine, const char *folder);
 	/*
-	 * Open what was kept in FOLDER; of SPEC, max_sites is the number of sites attached, and
-	 * n_pairs and split are looked at. It can be read, detached, and closed; closing alone lets
-	 * it go on.
+	 * Open what was pinned in FOLDER. Of SPEC, only max_sites (the number of attached sites),
+	 * n_pairs and split are used. The engine can be read, detached and closed; close alone
+	 * leaves it measuring.
 	 */
 	int (*open_pinned)(struct ocp_ctx *ctx, const char *folder, const struct engine_spec *spec,
 			   struct engine **out);

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: MIT
 /*
- * Measuring with the kernel's uprobes: an int3 on each site's nop, a BPF program that does what is
- * asked for at the site (bpf/measure.bpf.c), one uprobe_multi link a file.
+ * Measures with the kernel's uprobes: an int3 on the nop of each site, a BPF program that runs at
+ * each hit (bpf/measure.bpf.c), and one uprobe_multi link per file.
  *
- * Whose hits. If a file is measured in one process, the kernel filters for it, except that before
- * Linux 6.10 it filtered for a thread (bpf_support.c asks which). There, and when there are several
- * processes, the uprobes go into every process that maps the file, their semaphores too, and the
- * program looks the process up in `tgids`. Process ids are global ones if our pid namespace is the
- * initial one. Else they are those in the namespace of a target: the helper that knows a task's ids
- * in a namespace answers only for tasks whose own namespace that is. Where ids are not told, as for
- * the sums over a file's processes, they are global ones in any case: these processes may be in
- * containers below us.
+ * Which hits count. If a file is measured in one process, the kernel filters by that process.
+ * Before Linux 6.10 it filtered by a thread (bpf_support.c tests this). There, and with several
+ * processes, the uprobes and raised semaphores are in every process that maps the file, and the
+ * program looks up the process in `tgids`. If our pid namespace is the initial one, process ids are
+ * global. Otherwise they are ids in the namespace of a target: the helper for ids in a namespace
+ * works only for tasks whose own namespace it is. If ids are not reported, as for the sums over the
+ * processes of a file, they are always global, because these processes may be in containers below
+ * us.
  *
- * Numbers that are used again. The kernel's filter is for a process, not for its number. `tgids`
- * has numbers: where the kernel has BTF and uprobe_multi, a process leaves it in its own exit,
- * before its number is free, so that no stranger is ever counted, by a kept engine neither.
- * Elsewhere it is taken out when its end is noticed (unlist): from the one to the other, a second
- * if the caller refreshes every second, and for ever if the engine is kept, a process that gets the
- * number and runs the same file is counted. One that ended before it was listed, between the open
- * and the attach, is taken out right after the attach, but not where children are followed: there
- * its number is counted until the next process that has it ends.
+ * Reused pids. The kernel's filter is for a process, but `tgids` contains numbers. If the kernel
+ * has BTF and uprobe_multi, a process leaves `tgids` in its own exit, before its number is free, so
+ * that no other process is counted, even by a pinned engine. On other kernels it is removed when
+ * its end is noticed (unlist). Until then, a process that gets the number and runs the same file is
+ * counted: for a second if the caller refreshes every second, and without end if the engine is
+ * pinned. A process that ended between open and attach is removed right after the attach. If
+ * children are followed it is not removed, and its number is counted until the next process that
+ * has it ends.
  *
- * Exactness. All sites start and stop counting at one moment, by a gate in the program's memory
- * that is opened when all are attached and closed before the first is detached. Closing a link
- * returns after the kernel has taken the uprobes away and waited for handlers that run, so a read
- * after detach misses nothing. Sites can be switched off and on in between (engine_bpf_links.c). A
- * slot of the map is written with atomic adds and read in one 64-bit load.
+ * Exactness. All sites start and stop counting at one moment, by a gate in the program's memory. It
+ * is opened when all sites are attached and closed before the first one is detached. Closing a link
+ * returns after the kernel has removed the uprobes and waited for running handlers, so a read after
+ * detach misses nothing. Sites can be switched off and on in between (engine_bpf_links.c). A slot
+ * of the map is written with atomic adds and read by one 64-bit load.
  */
 #include "measure/engine/engine_bpf.h"
 
@@ -42,11 +42,11 @@
 /* The inode of the initial pid namespace, PROC_PID_INIT_INO in linux/proc_ns.h. */
 #define INITIAL_PIDNS_INODE 0xeffffffcU
 
-#define KERNEL_BTF "/sys/kernel/btf/vmlinux" /* without it measure_full does not load */
+#define KERNEL_BTF "/sys/kernel/btf/vmlinux" /* measure_full needs it */
 
 /* ---- open ----------------------------------------------------------------------------------- */
 
-/* PID as the process itself sees it: in the innermost of its pid namespaces. */
+/* The pid of PID in the innermost of its pid namespaces. */
 static int read_own_pid(struct ocp_ctx *ctx, pid_t pid, __u32 *own)
 {
 	char path[64], line[256];
@@ -67,7 +67,7 @@ static int read_own_pid(struct ocp_ctx *ctx, pid_t pid, __u32 *own)
 	return err ? ctx_error(ctx, err, "process %d: it ended", (int)pid) : 0;
 }
 
-/* The program knows processes of one namespace only. */
+/* The program can look up processes of one namespace only. */
 static int check_pid_namespace(struct ocp_ctx *ctx, pid_t pid, const struct measure_config *config)
 {
 	char path[64];
@@ -84,7 +84,7 @@ static int check_pid_namespace(struct ocp_ctx *ctx, pid_t pid, const struct meas
 			 (int)pid);
 }
 
-/* Are ids told to anybody, or looked up? Pairs only need that no two threads have the same. */
+/* True if ids are reported or looked up. Pairs only need unique thread ids. */
 static bool needs_own_ids(const struct engine_spec *spec, const struct measure_config *config)
 {
 	return !spec->exe || config->keyed_by != MEASURE_UNKEYED || spec->prints || spec->children;
@@ -118,7 +118,7 @@ static bool reads_args(const struct engine_spec *spec)
 	       (spec->n_pairs && spec->key_arg >= 0);
 }
 
-/* Everybody may inspect himself. (With capabilities from a file we are not dumpable.) */
+/* A process may always inspect itself, also if it is not dumpable because of file capabilities. */
 static bool measures_itself(const struct engine_spec *spec)
 {
 	return spec->pid == getpid() && !spec->many_processes && !spec->children && !spec->exe;
@@ -172,7 +172,7 @@ static int configure(struct engine *engine, const struct engine_spec *spec)
 	return choose_pid_namespace(engine->ctx, spec, config);
 }
 
-/* What this kernel lets us take, or a negative errno. */
+/* Choose the best variant for this kernel, or return a negative errno. */
 static int choose_variant(struct engine *engine, const struct engine_spec *spec,
 			  const struct engine_bpf_options *options, enum bpf_variant *variant)
 {
@@ -284,7 +284,7 @@ static int check_spec(struct ocp_ctx *ctx, const struct engine_spec *spec)
 
 static void engine_close(struct engine *engine);
 
-/* libbpf would also say on the standard error what we return. */
+/* libbpf would also print to stderr what we return. */
 static int count_cpus(void)
 {
 	libbpf_print_fn_t print = libbpf_set_print(NULL);
@@ -368,7 +368,7 @@ static int add_tracepoint(struct engine *engine, int prog, const char *name)
 	return 0;
 }
 
-/* Only when they are needed: all threads of the machine pass through them. */
+/* Attach these only if they are needed: all threads of the machine run them. */
 static int attach_tracepoints(struct engine *engine)
 {
 	int err = 0;
@@ -388,7 +388,7 @@ static struct listed_process *find_listed(const struct engine *engine, pid_t pid
 	return NULL;
 }
 
-/* Room for one more. */
+/* Make room for one more process. */
 static bool grow_listed(struct engine *engine)
 {
 	struct listed_process *grown =
@@ -430,12 +430,12 @@ static void engine_unlist(struct engine *engine, pid_t pid)
 		return;
 	id = listed->id;
 	*listed = engine->listed[--engine->n_listed];
-	/* Where children are followed the number may be that of one by now. */
+	/* If children are followed, a child may have the number by now. */
 	if (!engine->config.children)
 		bpf_map_delete_elem(engine->object.tgids, &id);
 }
 
-/* Those of TARGET that have not been written yet. */
+/* Write the arguments of TARGET that are new. */
 static int write_args(struct engine *engine, const struct engine_file *target)
 {
 	if (target->n_args > engine->max_args)
@@ -462,7 +462,7 @@ static bool ends_a_pair(const struct engine *engine, const struct engine_site *s
 	return false;
 }
 
-/* What the program is to do at the sites of TARGET. */
+/* Tell the program what to do at the sites of TARGET. */
 static int write_sites(struct engine *engine, const struct engine_file *target)
 {
 	struct measure_site *sites = calloc(target->n_sites + 1, sizeof(*sites));
@@ -556,7 +556,7 @@ static void engine_close(struct engine *engine)
 	if (!engine)
 		return;
 	if (engine->is_pinned)
-		engine_bpf_close_links(engine, 0); /* our descriptors; their names keep the links */
+		engine_bpf_close_links(engine, 0); /* the pinned names keep the links */
 	else
 		engine_detach(engine);
 	print_ring_close(engine->ring);

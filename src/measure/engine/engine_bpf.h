@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What tests may choose about engine_bpf, and what its two files share. Everybody else goes through
- * engine_ops.
- */
+/* The options of engine_bpf for tests, and what its files share. All other code uses engine_ops. */
 #ifndef MEASURE_ENGINE_BPF_H
 #define MEASURE_ENGINE_BPF_H
 
@@ -13,20 +10,20 @@
 
 enum { HITS_A_PAGE = 512 }; /* 4096 / sizeof(u64) */
 
-/* measure_config.hits_stride of N_SITES. */
+/* The value of measure_config.hits_stride for N_SITES. */
 static inline size_t engine_bpf_hits_stride(size_t n_sites)
 {
 	return (n_sites + HITS_A_PAGE) & ~(size_t)(HITS_A_PAGE - 1);
 }
 
 struct engine_bpf_options {
-	/* Tell the process apart in the BPF program even where the kernel's own filter is sound. */
+	/* Select the process in the BPF program even where the kernel's own filter works. */
 	bool filter_in_bpf;
-	/* As on a kernel without uprobe_multi. */
+	/* Behave as on a kernel without uprobe_multi. */
 	bool perf_events;
 };
 
-/* As engine_bpf.open; OPTIONS may be NULL. */
+/* The same as engine_bpf.open; OPTIONS may be NULL. */
 int engine_bpf_open(struct ocp_ctx *ctx, const struct engine_spec *spec,
 		    const struct engine_bpf_options *options, struct engine **out);
 
@@ -41,8 +38,8 @@ struct engine_link {
 
 /* A process in `tgids`. */
 struct listed_process {
-	pid_t pid; /* as we see it */
-	__u32 id;  /* as the program does */
+	pid_t pid; /* in our pid namespace */
+	__u32 id;  /* in the namespace of the program */
 };
 
 struct engine {
@@ -50,41 +47,42 @@ struct engine {
 	struct bpf_support support;
 	struct bpf_object object;
 	struct measure_config config;
-	size_t max_sites, n_sites; /* the second is above all numbers that were attached */
+	size_t max_sites, n_sites; /* n_sites is above all attached numbers */
 	size_t n_pairs;
-	bool *is_stop; /* of each role */
+	bool *is_stop; /* for each role */
 	size_t n_cpus;
 	bool kernel_filters; /* for targets of one process */
-	bool uses_perf;	     /* one link a site */
-	bool sees_exits;     /* a process that ends leaves `tgids` at once */
-	bool is_pinned;	     /* goes on when it is closed here */
+	bool uses_perf;	     /* one link per site */
+	bool sees_exits;     /* a process leaves `tgids` in its own exit */
+	bool is_pinned;	     /* it continues after close */
 	bool is_attached;
 	struct listed_process *listed;
 	size_t n_listed;
-	struct engine_link *links; /* whatever has to be closed to detach */
+	struct engine_link *links; /* close these to detach */
 	size_t n_links, room_for_links;
 	uint32_t last_serial;
-	volatile __u64 *serials; /* of the map: of the link that counts a site, 0: none */
-	bool *no_semaphore;	 /* of each: another tracer is there without (uprobe_link.c) */
+	volatile __u64
+		*serials;   /* the mapped map: serial of the link that counts a site, 0: none */
+	bool *no_semaphore; /* by site: another tracer uses it without (uprobe_link.c) */
 	size_t n_histograms;
-	size_t max_args, n_args; /* of the second, those written */
-	volatile __u64 *hits;	 /* of the map: n_cpus times hits_stride, see bpf/measure.h */
+	size_t max_args, n_args; /* n_args have been written */
+	volatile __u64 *hits;	 /* the mapped map: n_cpus * hits_stride, see bpf/measure.h */
 	size_t hits_stride, hits_bytes;
 	struct print_ring *ring; /* NULL: nothing is printed */
 };
 
 /*
- * engine_bpf_print.c: the reader's side of the ring buffer MAP_FD of BYTES. open returns 0 or a
- * negative errno; close takes NULL; take is engine_ops.print.
+ * engine_bpf_print.c: the reader of the ring buffer MAP_FD, which has BYTES. open returns 0 or a
+ * negative errno; close accepts NULL; take is engine_ops.print.
  */
 int print_ring_open(int map_fd, size_t bytes, struct print_ring **out);
 void print_ring_close(struct print_ring *ring);
 int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void *data);
 
-/* Which ids of hits are counted for SPLIT. */
+/* The ids by which hits are counted for SPLIT. */
 enum measure_keyed_by engine_bpf_keyed_by(enum ocp_split split);
 
-/* One without anything loaded. */
+/* Make an engine with nothing loaded. */
 int engine_bpf_new(struct ocp_ctx *ctx, struct engine **out);
 
 /* engine_bpf_pins.c: see engine_ops. */
@@ -92,21 +90,24 @@ int engine_bpf_pin(struct engine *engine, const char *folder);
 int engine_bpf_open_pinned(struct ocp_ctx *ctx, const char *folder, const struct engine_spec *spec,
 			   struct engine **out);
 
-/* engine_bpf_links.c: the sites of a target that are not off; see engine_ops.switch_sites. */
+/* engine_bpf_links.c: attach to the sites of a target that are on; see engine_ops.switch_sites. */
 int engine_bpf_make_links(struct engine *engine, const struct engine_file *target);
 int engine_bpf_switch(struct engine *engine, const struct engine_file *target);
 void engine_bpf_give_up(struct engine *engine, size_t first, size_t n, uint64_t *hits);
-/* Room for N more. Close all but the first N. */
+/* Make room for N more links; close all links but the first N. */
 int engine_bpf_room_for_links(struct engine *engine, size_t n);
 void engine_bpf_close_links(struct engine *engine, size_t n);
 void engine_bpf_set_gate(struct engine *engine, uint32_t open);
 int engine_bpf_map_serials(struct engine *engine);
 void engine_bpf_unmap_serials(struct engine *engine);
 
-/* engine_bpf_read.c; unmapping what is not mapped does nothing */
+/* engine_bpf_read.c; unmapping does nothing if it is not mapped */
 int engine_bpf_map_hits(struct engine *engine);
 void engine_bpf_unmap_hits(struct engine *engine);
-/* Read those of N sites from FIRST on, of which nobody writes any more, and make them 0. */
+/*
+ * Read the hits of the N sites from FIRST on, which no program counts any more, and reset them to
+ * 0.
+ */
 void engine_bpf_take_hits(struct engine *engine, size_t first, size_t n, uint64_t *hits);
 int engine_bpf_read(struct engine *engine, struct engine_reading *reading);
 int engine_bpf_forget(struct engine *engine, engine_ended_fn has_ended, void *data,

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT
 /*
- * The links of an engine, and which sites are in which. At first a file has one for all its sites.
- * Links cannot be changed and closing one takes the kernel some 60 ms, however many sites it has
- * (an RCU grace period), so a link a site or a probe is no way to switch them singly. Instead:
+ * The links of an engine, and the sites in each link. At first a file has one link for all its
+ * sites. Links cannot be changed, and closing one takes the kernel about 60 ms, for any number of
+ * sites (an RCU grace period). One link per site or probe would therefore be too slow. Instead:
  *
- *   - Sites that are switched on get a link of their own.
- *   - When all sites of a link are switched off it is closed.
- *   - Else, and when a file has got MAX_LINKS_A_FILE, one new link takes the place of all that the
- *     file has. For the sites that go on this is a handover (bpf/measure.h), in which no hit is
- *     lost or counted twice. A site that is switched off is no part of that: of its hits meanwhile
- *     some may not be counted.
+ *   - Sites that are switched on get a new link.
+ *   - A link is closed when all of its sites are switched off.
+ *   - If only some of its sites are switched off, or if a file has MAX_LINKS_A_FILE links, one new
+ *     link replaces all links of the file. For the sites that stay on this is a handover
+ *     (bpf/measure.h): no hit is lost or counted twice. Sites that are switched off may lose some
+ *     hits meanwhile.
  *
- * Whoever else has a descriptor of a link that we close keeps it as it is for as long as they like,
- * with uprobes and raised semaphores. It has no say any more: the program asks `serials` which link
- * counts a site.
+ * Another process that has a descriptor of a closed link keeps the link alive, with its uprobes and
+ * raised semaphores. Its hits are not counted: the program looks up in `serials` which link counts
+ * a site.
  *
- * Handovers come one at a time and concern one file; the gate says which, and the kernel waits for
- * handlers that run when a link is closed, so that none of the old link's is left when it ends.
+ * There is one handover at a time, for one file, which the gate names. Closing a link waits for
+ * running handlers, so no handler of the old link runs when the handover ends.
  *
- * Perf events are one a site and simply closed and made.
+ * Perf events are one per site, and are simply opened and closed.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -114,7 +114,7 @@ static bool is_of_target(const struct engine_link *link, const struct engine_fil
 
 /* ---- making them ---------------------------------------------------------------------------- */
 
-/* Links for the sites of TARGET that are in WANTED. */
+/* Make links for the WANTED sites of TARGET. */
 static int make_links(struct engine *engine, const struct engine_file *target, const bool *wanted,
 		      uint32_t serial)
 {
@@ -157,7 +157,7 @@ static int make_links(struct engine *engine, const struct engine_file *target, c
 	return err;
 }
 
-/* From now on the links of SERIAL count the WANTED sites of TARGET. */
+/* Let the links of SERIAL count the WANTED sites of TARGET from now on. */
 static void let_count(struct engine *engine, const struct engine_file *target, const bool *wanted,
 		      uint32_t serial)
 {
@@ -203,14 +203,14 @@ static int clear_marks(struct engine *engine)
 	return 0;
 }
 
-/* One new link instead of all those of TARGET's file. */
+/* Replace all links of TARGET's file by a new one. */
 static int hand_over(struct engine *engine, const struct engine_file *target, const bool *wanted)
 {
 	const size_t first = target->first_site;
 	const uint32_t serial = next_serial(engine);
 	int err;
 
-	/* Now, when nobody leaves one there. */
+	/* No program sets marks before the handover begins. */
 	err = clear_marks(engine);
 	if (err)
 		return err;
@@ -229,11 +229,11 @@ static int hand_over(struct engine *engine, const struct engine_file *target, co
 
 /* ---- switching ------------------------------------------------------------------------------ */
 
-/* Which sites of a file are switched, and what that means to its links. */
+/* The sites of a file that are switched, and the effect on its links. */
 struct change {
-	bool *added, *all; /* sites to be switched on; all that are then on */
+	bool *added, *all; /* sites to switch on; all sites that are on afterwards */
 	size_t n_added, n_all;
-	size_t *left; /* of each link: its sites that stay */
+	size_t *left; /* by link: the number of its sites that stay on */
 };
 
 static void free_change(struct change *change)
@@ -255,7 +255,7 @@ static ptrdiff_t link_of(const struct engine *engine, size_t site)
 	return -1;
 }
 
-/* To be freed in any case. */
+/* The caller frees CHANGE, also on failure. */
 static int find_change(struct engine *engine, const struct engine_file *target,
 		       struct change *change)
 {
@@ -274,7 +274,7 @@ static int find_change(struct engine *engine, const struct engine_file *target,
 
 		change->all[i] = !is_off;
 		change->added[i] = !is_off && link < 0;
-		/* Who is there with us decides; without us, who comes first. */
+		/* If another tracer is on the site it decides about the semaphore, else the first user. */
 		if (change->added[i])
 			engine->no_semaphore[first + i] = false;
 		change->n_all += !is_off;
@@ -285,7 +285,7 @@ static int find_change(struct engine *engine, const struct engine_file *target,
 	return 0;
 }
 
-/* Is there a link of which some sites go and some stay, or are there too many? */
+/* True if a link keeps only some of its sites, or if there are too many links. */
 static bool needs_handover(const struct engine *engine, const struct engine_file *target,
 			   const struct change *change)
 {
@@ -305,7 +305,7 @@ static bool needs_handover(const struct engine *engine, const struct engine_file
 	return n_links > MAX_LINKS_A_FILE;
 }
 
-/* New links for what comes; those that are empty then go. */
+/* Make links for the added sites, and close the links without sites. */
 static int add_and_close(struct engine *engine, const struct engine_file *target,
 			 const struct change *change)
 {

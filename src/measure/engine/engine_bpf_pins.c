@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Engines that outlive the process that made them: their maps and links get names in bpffs, and
- * whoever opens these has an engine again, for reading and for taking away.
+ * Engines that outlive their process: their maps and links get names in bpffs. Opening the names
+ * gives an engine again, which can be read and detached.
  *
- * Links are closed, not only unlinked: the kernel takes the uprobes of a link away at once when its
- * last descriptor is closed, but later, by a worker, when its last name goes.
+ * Links are closed in addition to being unlinked: the kernel removes the uprobes of a link at once
+ * when its last descriptor is closed, but later, by a worker, when its last name is removed.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -18,10 +18,10 @@
 
 enum { PIN_PATH_BYTES = 256, MANY = 1 << 24, BSS_BYTES = 4096 };
 
-/* What a map of a kept engine is. Flags are those of bpf/measure_core.bpf.h. */
+/* The maps of a pinned engine. Flags are those of bpf/measure_core.bpf.h. */
 static const struct {
 	const char *name;
-	size_t offset; /* of its descriptor in struct bpf_object */
+	size_t offset; /* of the descriptor in struct bpf_object */
 	struct map_shape shape;
 } maps[] = {
 #define MAP(NAME, MEMBER, TYPE, KEY, VALUE, FLAGS, MOST)                                           \
@@ -81,7 +81,7 @@ int engine_bpf_pin(struct engine *engine, const char *folder)
 	return err;
 }
 
-/* Its size as the meter that was kept must have had it, for what `meta` says of it. */
+/* The shape that the map must have according to `meta`. */
 static struct map_shape shape_in(const struct engine *engine, size_t i)
 {
 	const __u32 n_pairs = engine->n_pairs ? (__u32)engine->n_pairs : 1;
@@ -97,14 +97,14 @@ static struct map_shape shape_in(const struct engine *engine, size_t i)
 	return shape;
 }
 
-/* A slot for each CPU and each of the N_SITES that site_table has. */
+/* Check that `hits` has a slot for each CPU and each of the N_SITES in site_table. */
 static int check_hits(const struct engine *engine, const char *folder, size_t n_sites)
 {
 	const size_t stride = engine_bpf_hits_stride(n_sites);
 
 	if (engine->hits_bytes != stride * engine->n_cpus * sizeof(*engine->hits))
 		return ctx_error(engine->ctx, -EBADMSG,
-				 "%s/hits: has another number of entries than this version keeps",
+				 "%s/hits: has another number of entries than this version expects",
 				 folder);
 	return 0;
 }
@@ -158,7 +158,7 @@ static int open_links(struct engine *engine, const char *folder)
 	}
 }
 
-/* bpf_object_unload, for what open_maps has opened. */
+/* bpf_object_unload for the maps that open_maps has opened. */
 static void close_maps(void *skel)
 {
 	struct bpf_object *object = skel;

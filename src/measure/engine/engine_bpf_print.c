@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * The ring buffer of hits to be printed, read in place: libbpf's reader complains on stderr where
- * it should answer, and cannot look at a record without giving it up.
+ * Reads the ring buffer of printed hits in place. libbpf's reader prints errors to stderr, and
+ * cannot look at a record without consuming it.
  *
- * The kernel maps the data twice in a row, so that every record is in one piece. Records stand in
- * the order in which they were reserved, which differs from that of their times when a task was
- * interrupted in between, for however long. But a record's time is taken after its place: what is
- * reserved after a moment has a later time. So each call makes a mark, the time and then the end of
- * what is reserved; and one that finds all records before the last mark finished hands over,
- * sorted, those that are not younger than the mark, as all that come are younger. The rest stays in
- * the buffer. The buffer can be given up from its beginning only: what was handed over behind a
- * younger record is told by its time the next time.
+ * The kernel maps the data twice in a row, so that every record is contiguous. Records are in the
+ * order in which they were reserved. This differs from the order of their times if a task was
+ * interrupted in between, for any length of time. But the time of a record is taken after the
+ * reservation: a record that is reserved after a moment has a later time. So each call sets a mark,
+ * which is the time and then the end of the reserved records. When all records before the last mark
+ * are complete, a call passes on, sorted, the records that are not newer than the mark; all records
+ * to come are newer. The rest stays in the buffer. The buffer can only be consumed from its
+ * beginning. A record that was passed on but is after a newer one is recognised by its time in the
+ * next call.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -22,24 +23,24 @@
 #include "measure/engine/engine_bpf.h"
 #include "measure/args/value.h"
 
-/* What a processor reserved so long ago all others see, too; it is far less. */
+/* After this time, other processors see a reservation. The real time is much shorter. */
 enum { SETTLED_NS = 1000 * 1000 };
 
-/* A record that is to be handed over. */
+/* A record to pass on. */
 struct found {
 	const struct hit_record *record;
 };
 
 struct print_ring {
-	unsigned long *consumer; /* positions count on for ever */
+	unsigned long *consumer; /* positions increase without end */
 	const unsigned long *producer;
 	const char *data;
 	void *producer_page;
 	size_t page, bytes;
-	unsigned long mark; /* what has no place before this ... */
-	uint64_t mark_ns;   /* ... is younger */
-	unsigned long seen; /* records before this have been looked at by the last call, */
-	uint64_t seen_ns;   /* and those of them that are older than this handed over */
+	unsigned long mark; /* records that are not before this position ... */
+	uint64_t mark_ns;   /* ... are newer than this */
+	unsigned long seen; /* the last call looked at the records before this position */
+	uint64_t seen_ns;   /* and passed on those of them that are older than this */
 	struct found *batch;
 	size_t n, room;
 };
@@ -106,7 +107,7 @@ static int compare_times(const void *a, const void *b)
 
 	if (x->ts_ns != y->ts_ns)
 		return x->ts_ns < y->ts_ns ? -1 : 1;
-	/* Of equal times, as they stand in the buffer. */
+	/* Records with equal times keep the order of the buffer. */
 	return (x > y) - (x < y);
 }
 
@@ -124,7 +125,7 @@ static unsigned long next_of(unsigned long at, uint32_t header)
 	return at + ((BPF_RINGBUF_HDR_SZ + n + 7) & ~7UL);
 }
 
-/* The end of the finished records before which there is no other one. */
+/* The end of the complete records at the beginning of the buffer. */
 static unsigned long find_end(const struct print_ring *ring, unsigned long produced)
 {
 	unsigned long at = *ring->consumer;
@@ -139,8 +140,8 @@ static unsigned long find_end(const struct print_ring *ring, unsigned long produ
 }
 
 /*
- * Collect the records before END and up to UNTIL_NS that have not been handed over. *KEEP becomes
- * the position of the first that is not to be given up yet.
+ * Collect the records before END and up to UNTIL_NS that have not been passed on. *KEEP is set to
+ * the position of the first record that must stay in the buffer.
  */
 static int collect(struct print_ring *ring, unsigned long end, uint64_t until_ns,
 		   unsigned long *keep)
@@ -175,7 +176,7 @@ int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void 
 	const uint64_t now_ns = (uint64_t)clock_ns(CLOCK_MONOTONIC) - SETTLED_NS;
 	const unsigned long produced = __atomic_load_n(ring->producer, __ATOMIC_ACQUIRE);
 	const unsigned long end = find_end(ring, produced);
-	/* Where room gets short it is worth more than the order. */
+	/* If the buffer is filling up, room is more important than order. */
 	const bool is_short = produced - *ring->consumer > ring->bytes / 2;
 	const uint64_t until_ns = all || is_short ? UINT64_MAX : ring->mark_ns;
 	unsigned long keep;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Reading the maps. The hits are mapped into our memory; other maps are read by system calls, in
- * batches where there is much. A per-CPU map answers with a value for every CPU that is possible,
- * whether it is online or not.
+ * Reads the maps. The hits are mapped into our memory. Other maps are read by system calls, large
+ * ones in batches. A per-CPU map returns a value for each possible CPU, whether it is online or
+ * not.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include "measure/engine/engine_bpf.h"
 
-/* Entries read by one system call; bounds the buffers. */
+/* Entries per system call. This limits the size of the buffers. */
 enum { KEYS_A_BATCH = 1024 };
 
 _Static_assert(sizeof(((struct engine_histogram *)0)->below_0) ==
@@ -145,7 +145,7 @@ static int read_histograms(struct engine *engine, struct engine_histogram *histo
 	return err ? explain(engine, err) : 0;
 }
 
-/* Room for KEYS_A_BATCH more; the array grows by half. */
+/* Make room for KEYS_A_BATCH more entries; the array grows by half. */
 static int grow(struct engine *engine, struct engine_reading *reading, size_t *room)
 {
 	struct engine_keyed *keyed;
@@ -173,7 +173,7 @@ static void add_keyed(struct engine_reading *reading, const struct measure_key *
 	keyed->comm[sizeof(keyed->comm) - 1] = '\0';
 }
 
-/* Nothing is deleted from `keyed` meanwhile, so that a walk over it meets every entry. */
+/* No entry of `keyed` is deleted meanwhile, so the walk visits all of them. */
 static int read_keyed(struct engine *engine, struct engine_reading *reading)
 {
 	struct measure_key *keys = calloc(KEYS_A_BATCH, sizeof(*keys));
@@ -247,7 +247,7 @@ int engine_bpf_read(struct engine *engine, struct engine_reading *reading)
 	return err;
 }
 
-/* Ids are those that /proc shows us. */
+/* True if the ids are those in our /proc. */
 static bool knows_ids(const struct engine *engine)
 {
 	struct stat st;
@@ -274,7 +274,7 @@ int engine_bpf_forget(struct engine *engine, engine_ended_fn has_ended, void *da
 
 		if (!has_ended(data, row->id, row->tgid))
 			continue;
-		/* Nobody adds to it any more, but somebody may have since it was read. */
+		/* The thread has ended, but it may have hit the site after the entry was read. */
 		err = bpf_map_lookup_and_delete_elem(engine->object.keyed, &key, &value);
 		if (err) {
 			err = explain(engine, err);

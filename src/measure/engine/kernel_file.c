@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * What stat(2) says of a file need not be what its inode says inside the kernel: btrfs has a device
- * number for each subvolume, overlayfs one for each layer if these are of several file systems,
- * while the inode has its superblock's. The only place where the latter is shown for any file,
- * whatever mount namespace it is in, is the description of an inotify instance that watches it:
+ * The numbers of a file in stat(2) may differ from those of its inode in the kernel. btrfs has a
+ * device number for each subvolume, and overlayfs one for each layer if the layers are on different
+ * file systems; the inode has the number of its superblock. The description of an inotify instance
+ * is the only place that shows the latter for any file, in any mount namespace:
  *
  *	inotify wd:1 ino:9e7e sdev:800013 mask:800afce ignored_mask:0 ...
  *
- * Without one (there is a limit for each user) the answer of stat must do.
+ * If there is no inotify instance (each user has a limit), the numbers of stat are used.
  *
- * A uprobe on a file of an overlayfs is one on the file of the layer below, which other overlays
- * (the containers of one image) run as well.
+ * A uprobe on a file of an overlayfs is a uprobe on the file of the lower layer. Other overlays
+ * (the containers of one image) run this file as well.
  */
 #include "measure/engine/kernel_file.h"
 

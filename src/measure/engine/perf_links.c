@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * Before Linux 6.6 each uprobe is a perf event of its own. Everything but the cost is as with
- * uprobe_multi: attaching takes 0.2 to 1 ms a site, and detaching 80 to 125 ms (each waits for
- * several RCU grace periods), which the kernel spends on the exit of a killed tool as well. CAP_BPF
- * and CAP_PERFMON do not suffice: perf lets only CAP_SYS_ADMIN make uprobes.
+ * Before Linux 6.6, each uprobe is a perf event. Only the cost differs from uprobe_multi: attaching
+ * takes 0.2 to 1 ms per site, and detaching 80 to 125 ms (each waits for several RCU grace
+ * periods), also when the kernel does it at the exit of a killed tool. CAP_BPF and CAP_PERFMON are
+ * not enough: perf requires CAP_SYS_ADMIN for uprobes.
  *
- * The descriptor of the event can be closed at once, the link keeps it: one descriptor a site is
- * needed, and the soft limit on descriptors is raised as far as the hard one allows.
+ * The descriptor of an event can be closed at once, because the link keeps the event. One
+ * descriptor per site is needed, so the soft limit on descriptors is raised as far as the hard
+ * limit allows.
  */
 #include "measure/engine/perf_links.h"
 
@@ -23,7 +24,7 @@
 #include "measure.h"
 
 enum {
-	DETACH_MS = 100,	/* a site, see shared/KERNEL.md */
+	DETACH_MS = 100,	/* per site, see shared/KERNEL.md */
 	REF_CTR_SHIFT = 32,	/* /sys/bus/event_source/devices/uprobe/format/ref_ctr_offset */
 	SPARE_DESCRIPTORS = 64, /* for everything else */
 };
@@ -84,7 +85,7 @@ static int create_one(struct ocp_ctx *ctx, __u32 type, const struct uprobe_link_
 	bool *without = &spec->no_semaphore[site];
 	int event = open_event(type, spec, s->nop_off, *without ? 0 : s->ref_ctr_off);
 
-	/* See uprobe_link.c: another tracer is there without the semaphore. */
+	/* See uprobe_link.c: another tracer has a uprobe without the semaphore. */
 	if (event == -EINVAL && s->ref_ctr_off && !*without) {
 		event = open_event(type, spec, s->nop_off, 0);
 		*without = event >= 0;
@@ -103,7 +104,7 @@ static int create_one(struct ocp_ctx *ctx, __u32 type, const struct uprobe_link_
 	return *fd < 0 ? explain(ctx, spec, s->nop_off, *fd) : 0;
 }
 
-/* Whoever has them open: the caller may have more than we. */
+/* Count all open descriptors: the caller may have some too. */
 static size_t count_descriptors(void)
 {
 	DIR *folder = opendir("/proc/self/fd");
@@ -116,7 +117,7 @@ static size_t count_descriptors(void)
 	return n;
 }
 
-/* A new descriptor is the lowest that is free, so that as many are needed as there are then. */
+/* A new descriptor is the lowest free number, so the limit must exceed the number of open ones. */
 static int make_room(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, size_t n)
 {
 	const size_t n_open = count_descriptors();

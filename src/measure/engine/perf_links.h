@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The sites of one file by perf events, one each, for kernels without uprobe_multi links. */
+/* Attaches to the sites of a file by one perf event each, on kernels without uprobe_multi links. */
 #ifndef MEASURE_PERF_LINKS_H
 #define MEASURE_PERF_LINKS_H
 
 #include "measure/engine/uprobe_link.h"
 
 /*
- * Put a uprobe onto every site of SPEC (idle_prog_fd is not used). What detaching will cost is said
- * in the log first. FDS has room for a descriptor a site; closing them takes the uprobes away. On
- * failure none is left open.
+ * Put a uprobe on each site of SPEC (idle_prog_fd is not used). The time that detaching will take
+ * is logged first. FDS has room for one descriptor per site; closing these removes the uprobes. On
+ * failure no descriptor is left open.
  */
 int perf_links_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, int *fds);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * BPF_OBJ_GET gives a descriptor of whatever has the name: a map, a program or a link. And
- * BPF_OBJ_GET_INFO_BY_FD fills in the structure of what it is, not of what was asked for. So fdinfo
- * is asked first, where the kernel writes "map_type" or "link_type".
+ * BPF_OBJ_GET returns a descriptor of any object: a map, a program or a link.
+ * BPF_OBJ_GET_INFO_BY_FD then fills in the structure for the type of the object. So fdinfo is read
+ * first, which has "map_type" for a map and "link_type" for a link.
  */
 #include "measure/engine/pinned.h"
 
@@ -14,10 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of linux/bpf.h, where it is newer than the one that we are compiled with. */
+/* From linux/bpf.h; our copy may be older. */
 enum { LINK_RAW_TRACEPOINT = 1, LINK_PERF_EVENT = 7, LINK_UPROBE_MULTI = 12 };
 
-/* Does the fdinfo of FD have a line FIELD? 1, 0, or a negative errno. */
+/* Returns 1 if the fdinfo of FD has a line FIELD, 0 if not, or a negative errno. */
 static int has_field(int fd, const char *field)
 {
 	char path[64], line[256];
@@ -26,7 +26,7 @@ static int has_field(int fd, const char *field)
 
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
 	f = fopen(path, "re");
-	/* -ENOENT is for what is not kept. */
+	/* -ENOENT is reserved for a missing pinned meter. */
 	if (!f)
 		return errno == ENOENT ? -EIO : -errno;
 	while (!found && fgets(line, sizeof(line), f))
@@ -37,7 +37,7 @@ static int has_field(int fd, const char *field)
 	return found;
 }
 
-/* What is wrong with the map, or NULL. */
+/* Describes what is wrong with the map; NULL if nothing is. */
 static const char *fault_of(const struct bpf_map_info *info, const struct map_shape *shape)
 {
 	const __u32 most_bytes =
@@ -54,7 +54,7 @@ static const char *fault_of(const struct bpf_map_info *info, const struct map_sh
 	return info->map_flags != shape->flags ? "has other flags" : NULL;
 }
 
-/* 0 or a negative errno, -EBADMSG for what is not as it should be; FD is open. */
+/* Returns 0 or a negative errno, -EBADMSG for a map of the wrong shape. FD is open. */
 static int check_map(struct ocp_ctx *ctx, const char *path, int fd, const struct map_shape *shape,
 		     struct bpf_map_info *info)
 {
@@ -65,11 +65,12 @@ static int check_map(struct ocp_ctx *ctx, const char *path, int fd, const struct
 	memset(info, 0, sizeof(*info));
 	if (found <= 0)
 		return found ? ctx_error(ctx, found, "%s: %s", path, strerror(-found))
-			     : ctx_error(ctx, -EBADMSG, "%s: is no BPF map", path);
+			     : ctx_error(ctx, -EBADMSG, "%s: not a BPF map", path);
 	if (bpf_map_get_info_by_fd(fd, info, &bytes))
 		return ctx_error(ctx, -EBADMSG, "%s: %s", path, strerror(errno));
 	fault = fault_of(info, shape);
-	return fault ? ctx_error(ctx, -EBADMSG, "%s: %s than this version keeps", path, fault) : 0;
+	return fault ? ctx_error(ctx, -EBADMSG, "%s: %s than this version expects", path, fault)
+		     : 0;
 }
 
 int pinned_map_open(struct ocp_ctx *ctx, const char *path, const struct map_shape *shape,
@@ -85,7 +86,7 @@ int pinned_map_open(struct ocp_ctx *ctx, const char *path, const struct map_shap
 	return err ? err : fd;
 }
 
-/* 1, 0 or a negative errno. */
+/* Returns 1, 0 or a negative errno. */
 static int is_link_of_ours(int fd)
 {
 	int found = has_field(fd, "link_type:");
@@ -99,9 +100,7 @@ static int is_link_of_ours(int fd)
 		info.type == LINK_UPROBE_MULTI);
 }
 
-/*
- * Of what type the program is, only those with CAP_SYS_ADMIN may ask: the link's says it as well.
- */
+/* Only CAP_SYS_ADMIN may read the type of the program; the type of the link is enough. */
 int pinned_link_open(struct ocp_ctx *ctx, const char *path)
 {
 	int fd = bpf_obj_get(path), found;
@@ -116,5 +115,5 @@ int pinned_link_open(struct ocp_ctx *ctx, const char *path)
 	close(fd);
 	if (found < 0)
 		return ctx_error(ctx, found, "%s: %s", path, strerror(-found));
-	return ctx_error(ctx, -EBADMSG, "%s: is no link to uprobes or a tracepoint", path);
+	return ctx_error(ctx, -EBADMSG, "%s: not a link to uprobes or a tracepoint", path);
 }

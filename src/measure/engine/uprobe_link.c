@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT
 /*
- * Making a uprobe_multi link when others trace the same sites.
+ * Makes a uprobe_multi link when other tracers use the same sites.
  *
- * The kernel has one uprobe for a place (file, offset) in the whole machine, whatever process its
- * users asked for, and that uprobe either maintains a semaphore (ref_ctr) or does not: who comes
- * first decides, everybody else who asks for something different gets EINVAL. So, for a site whose
- * note has a tracer's semaphore:
+ * The kernel has one uprobe for a place (file, offset) in the whole machine, for all processes.
+ * This uprobe either maintains a semaphore (ref_ctr) or does not. The first user decides; later
+ * users who ask for something else get EINVAL. So, for a site whose note has a semaphore for
+ * tracers:
  *
- *   - We ask for the semaphore, as bpftrace's usdt: and perf's sdt_ probes do; together with them
- *     there is no conflict. A hit of an OCaml site does not depend on it, but a tracer of the usdt
- *     kind that comes after us could not attach if we had left it out.
- *   - If somebody has a uprobe without semaphore there (bpftrace's uprobe:, perf probe with an
- *     address, tracefs), we go without it too: the hits are the same.
+ *   - We ask for the semaphore, as bpftrace's usdt: and perf's sdt_ probes do, so that there is no
+ *     conflict with these. A hit of an OCaml site does not need it, but without it such a tracer
+ *     could not attach after us.
+ *   - If another tracer has a uprobe without semaphore there (bpftrace's uprobe:, perf probe with
+ *     an address, tracefs), we do without it too. The hits are the same.
  *
- * EINVAL does not say which site is meant, and is the answer to much else. The site is found by
- * bisection with links that are closed again at once; their program does nothing, so the counts
- * stay what they were. Closing such a link costs up to 60 ms (the kernel waits for its RCU
- * readers), hence the limit on attempts; beyond it whole ranges go without semaphore.
+ * EINVAL does not say which site is meant, and has many other causes. The site is found by
+ * bisection with links that are closed at once. Their program does nothing, so the counts do not
+ * change. Closing such a link takes up to 60 ms (the kernel waits for its RCU readers), so the
+ * number of attempts is limited. Beyond the limit, whole ranges do without the semaphore.
  *
- * For a site whose note has no semaphore of the tracers' own (provider `ocaml` of the oldest
- * compilers: raising it would run the handler) the opposite conflict has no way out.
+ * If the note has no semaphore for tracers (provider `ocaml` of the oldest compilers, where raising
+ * the semaphore would run the handler), the opposite conflict cannot be resolved.
  */
 #include "measure/engine/uprobe_link.h"
 
@@ -37,14 +37,14 @@ enum {
 	MAX_SITES = 1 << 20, /* the kernel's MAX_UPROBE_MULTI_CNT */
 	MAX_ATTEMPTS = 128,
 	MAX_NAMED_SITES = 4,
-	KERNEL_ENOTSUPP = 524, /* an errno of the kernel's own that uprobes let out */
+	KERNEL_ENOTSUPP = 524, /* internal to the kernel, but uprobes return it */
 };
 
-/* A spec in the form that the kernel takes: parallel arrays. */
+/* A spec in the form of the system call: parallel arrays. */
 struct request {
 	struct ocp_ctx *ctx;
 	const struct uprobe_link_spec *spec;
-	size_t *which; /* its sites, by their place in the target */
+	size_t *which; /* the index of each site in the target */
 	unsigned long *offsets;
 	unsigned long *ref_ctrs;
 	__u64 *cookies;
@@ -52,7 +52,7 @@ struct request {
 	unsigned int attempts_left;
 };
 
-/* A link for N sites from FIRST on, or a negative errno. */
+/* Make a link for the N sites from FIRST on. Returns a descriptor or a negative errno. */
 static int request_link(const struct request *req, int prog_fd, size_t first, size_t n)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts);
@@ -117,7 +117,7 @@ static int try_link(struct request *req, size_t first, size_t n)
 	return 0;
 }
 
-/* Change ref_ctrs of N sites from FIRST on until the kernel takes them. */
+/* Clear the ref_ctrs of some of the N sites from FIRST on until the kernel accepts them. */
 static int drop_conflicts(struct request *req, size_t first, size_t n)
 {
 	int err;
@@ -144,7 +144,7 @@ static int drop_conflicts(struct request *req, size_t first, size_t n)
 	return err ? explain_refusal(req, err) : 0;
 }
 
-/* Remember and tell of those that are not known to go without their semaphore. */
+/* Record and log the sites that are newly known to do without their semaphore. */
 static void note_dropped(const struct request *req)
 {
 	const struct engine_site *sites = req->spec->target->sites;
@@ -179,7 +179,7 @@ static void free_request(struct request *req)
 	free(req->cookies);
 }
 
-/* False when memory is short; to be freed in any case. */
+/* Returns false if memory is short. The caller frees REQ in any case. */
 static bool init_request(struct request *req, struct ocp_ctx *ctx,
 			 const struct uprobe_link_spec *spec)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One uprobe_multi link: all sites of one file, hit by one process or by any. */
+/* Makes a uprobe_multi link: all sites of one file, for one process or for all. */
 #ifndef MEASURE_UPROBE_LINK_H
 #define MEASURE_UPROBE_LINK_H
 
@@ -7,19 +7,20 @@
 #include "measure/engine/engine.h"
 
 struct uprobe_link_spec {
-	int prog_fd;	  /* what a hit runs */
-	int idle_prog_fd; /* what a hit runs while it is found out who is in the way */
+	int prog_fd;	  /* runs at each hit */
+	int idle_prog_fd; /* runs at each hit while conflicts are searched for */
 	const struct engine_file *target;
-	const bool *wanted; /* which of its sites */
-	bool *no_semaphore; /* of each of its sites: goes without; is known, and found out */
-	uint32_t first_site, serial; /* for the cookies: number of the target's first site; link */
-	pid_t pid;		     /* whose hits; 0: every process's */
+	const bool *wanted; /* the sites to attach to */
+	bool *no_semaphore; /* by site: do without the semaphore; in and out */
+	uint32_t first_site,
+		serial; /* for the cookies: number of the first site; the link's serial */
+	pid_t pid;	/* the process to measure; 0: all */
 };
 
 /*
- * Put uprobes onto the sites, raising their semaphores. Where another tracer's uprobe forbids that
- * (see uprobe_link.c) the site goes without, and the log says so. The link is *FD; closing it takes
- * everything away and returns when no hit is being handled any more.
+ * Put uprobes on the sites and raise their semaphores. A site that another tracer uses without a
+ * semaphore (see uprobe_link.c) does without it, and this is logged. The link is *FD. Closing it
+ * removes the uprobes and waits until no hit is being handled.
  */
 int uprobe_link_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, int *fd);
 

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT
 /*
- * A uprobe belongs to a place in a file, whoever runs it and whenever. When the file is overwritten
- * in place (`cp new app`, while nobody runs it: the same inode), the kernel puts its int3 at the
- * old places into the new program, in the middle of an instruction maybe, and has the old
- * instruction run: that kills the program, or has it compute nonsense. (A file that is replaced by
- * rename(2), as package managers and most build systems do, is another one, and the old one stays
- * what it was.)
+ * A uprobe belongs to an offset in a file, for all processes that run the file now or later. If the
+ * file is overwritten in place (`cp new app`, while no process runs it: the same inode), the kernel
+ * puts its int3 at the old offsets into the new program, perhaps into the middle of an instruction,
+ * and executes the old instruction. This kills the program or makes it compute wrong results.
+ * (Package managers and most build systems replace a file by rename(2): this makes another file,
+ * and the old one does not change.)
  *
- * So, while there are uprobes, we hold a read lease (fcntl(2), F_SETLEASE): the open() of whoever
- * wants to write waits until we have given the lease up, for which we have 45 s
- * (/proc/sys/fs/lease-break-time). That it does is asked for at every ocp_meter_refresh. The signal
- * that goes with leases is nobody's: a library has none to spare.
+ * Therefore we hold a read lease (fcntl(2), F_SETLEASE) while there are uprobes. An open() for
+ * writing then blocks until we give up the lease, for at most 45 s (/proc/sys/fs/lease-break-time).
+ * Each ocp_meter_refresh checks for this. The signal that belongs to a lease is not used: a library
+ * must not claim one.
  *
- * A lease is granted to the file's owner and to CAP_LEASE, by file systems that know it, and while
- * nobody has the file open for writing. Without one a file is still safe while it runs as
- * somebody's executable (ETXTBSY), and its times and size are looked at on every refresh; a change
- * of these alone (chmod, touch, a new name) is none if the file has the same sites as before. What
- * remains then is a file overwritten and run between two refreshes, or a shared object that is
+ * A lease is granted to the owner of the file and to CAP_LEASE, on file systems that support
+ * leases, and while no process has the file open for writing. Without a lease, a file is safe while
+ * it is running as an executable (ETXTBSY), and each refresh checks its times and size. A change of
+ * these alone (chmod, touch, a new name) does not count if the file has the same sites as before.
+ * Two cases remain: a file is overwritten and run between two refreshes, or a shared object is
  * overwritten while it is mapped.
  */
 #include "measure/sites/file_guard.h"
@@ -27,7 +27,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How often a file that has changed may remain unread until it is taken for overwritten. */
+/* After so many failures to read a changed file, it counts as overwritten. */
 enum { MAX_UNREAD = 3 };
 
 struct file_identity file_identity_of(const struct stat *st)
@@ -47,8 +47,8 @@ static bool is_same(const struct file_identity *a, const struct file_identity *b
 }
 
 /*
- * Until the owner is taken away from the lease, whoever breaks it sends a signal: one that is
- * ignored unless somebody wants it.
+ * A process that breaks the lease sends its owner a signal, until the owner is removed. It is
+ * ignored unless a handler is installed.
  */
 static void take_lease(struct ocp_ctx *ctx, struct file_guard *guard, const char *name)
 {
@@ -60,7 +60,7 @@ static void take_lease(struct ocp_ctx *ctx, struct file_guard *guard, const char
 	fcntl(guard->fd, F_SETOWN, 0);
 }
 
-/* The next site of PROG, from *AT on, that belongs to its own file; NULL at the end. */
+/* The next site of PROG from *AT on that belongs to a probe of its own file; NULL at the end. */
 static const struct site *next_own(const struct ocp_program *prog, size_t *at)
 {
 	while (*at < prog->n_sites && prog->sites[*at].is_external)
@@ -79,7 +79,7 @@ static bool is_same_site(const struct ocp_program *x, const struct site *a,
 	       off_a == off_b;
 }
 
-/* Does NOW have the code of SITE, which is PROG's and of another file's probe? */
+/* True if NOW has the code of SITE, a site in PROG of another file's probe. */
 static bool has_code_of(const struct ocp_program *now, const struct site *site)
 {
 	uint8_t code[UINT8_MAX];
@@ -90,7 +90,7 @@ static bool has_code_of(const struct ocp_program *now, const struct site *site)
 				   memcmp(code, site->dormant->code, site->n_bytes) == 0);
 }
 
-/* Does the file, which is NOW, still have the sites that PROG has? */
+/* True if NOW, which the file contains now, has the sites of PROG. */
 static bool has_same_sites(const struct ocp_program *now, const struct ocp_program *prog)
 {
 	const struct site *a, *b;
@@ -109,8 +109,8 @@ static bool has_same_sites(const struct ocp_program *now, const struct ocp_progr
 }
 
 /*
- * ST is the file's; its identity may be another one now. Where the ctx's file rules say that it may
- * not be read yet, it is looked at again, for a while.
+ * ST is the current status of the file. If the file rules of the ctx forbid to read it yet, this is
+ * tried again for a while.
  */
 static bool has_changed(struct ocp_ctx *ctx, struct file_guard *guard, const struct stat *st,
 			const char *name, const struct ocp_program *prog)
@@ -161,7 +161,7 @@ int file_guard_take(struct ocp_ctx *ctx, struct file_guard *guard, const char *p
 	if (!has_changed(ctx, guard, &st, name, prog))
 		return 0;
 	file_guard_release(guard);
-	return ctx_error(ctx, -ESTALE, "%s: it has been overwritten since it was read", name);
+	return ctx_error(ctx, -ESTALE, "%s: overwritten since it was read", name);
 }
 
 bool file_guard_is_broken(struct ocp_ctx *ctx, struct file_guard *guard, const char *name,
@@ -175,13 +175,13 @@ bool file_guard_is_broken(struct ocp_ctx *ctx, struct file_guard *guard, const c
 		return fcntl(guard->fd, F_GETLEASE) != F_RDLCK;
 	if (guard->may_retry)
 		take_lease(ctx, guard, name);
-	/* What cannot be looked at is not known to be the same. */
+	/* If its status cannot be read, the file counts as changed. */
 	return fstat(guard->fd, &st) != 0 || has_changed(ctx, guard, &st, name, prog);
 }
 
 void file_guard_release(struct file_guard *guard)
 {
-	/* Closing is not enough: a process that the caller has forked has the description, too. */
+	/* Closing is not enough: a child of the caller has the open file description too. */
 	if (guard->has_lease)
 		fcntl(guard->fd, F_SETLEASE, F_UNLCK);
 	if (guard->fd >= 0)

@@ -11,7 +11,7 @@
 #include "program/places.h"
 #include "elf/symbols.h"
 
-/* The probes have, or do no longer have, the uses of FILE's probes. */
+/* Add the uses of FILE's probes to the table's probes, or subtract them. */
 static void count_uses(struct site_table *table, struct measured_file *file, bool has)
 {
 	const struct ocp_program *prog = file->prog;
@@ -60,7 +60,7 @@ void site_table_remove(struct site_table *table, struct measured_file *file, boo
 
 void site_table_free(struct site_table *table)
 {
-	/* By the names of the probes: these go last. */
+	/* The rows refer to the names of the probes: free these last. */
 	for (size_t i = 0; i < table->n_files; i++)
 		site_table_remove(table, &table->files[i], false);
 	for (size_t i = 0; i < table->n_probes; i++)
@@ -82,7 +82,7 @@ static const char *name_of(const void *table, uint32_t number)
 	return ((const struct site_table *)table)->probes[number].name;
 }
 
-/* Where NAME is in by_name, or should be. */
+/* The position of NAME in by_name, or where it must be inserted. */
 static size_t place_of(const struct site_table *table, const char *name, bool *found)
 {
 	return by_name_place(table->by_name, table->n_probes, name_of, table, name, found);
@@ -108,7 +108,7 @@ static int add_probe(struct site_table *table, size_t place, const struct measur
 	return 0;
 }
 
-/* OF[i] becomes the column of PROG's probe number i, or -1. */
+/* OF[i] is set to the index of PROG's probe i in the table, or to -1. */
 static int add_probes(struct site_table *table, const struct ocp_program *prog,
 		      probe_wanted_fn wanted, void *data, ptrdiff_t *of)
 {
@@ -184,8 +184,8 @@ static size_t count_sites(const struct ocp_program *prog, const ptrdiff_t *index
 }
 
 /*
- * The first of N numbers, one after the other, that nobody has; if need be they are new. -E2BIG,
- * without a sentence, if there are not so many.
+ * The first of N consecutive numbers that are free; new ones are made if necessary. Returns -E2BIG,
+ * without a message, if there is no room.
  */
 static int find_numbers(struct site_table *table, size_t n, size_t *first)
 {
@@ -220,7 +220,7 @@ static int add_sites(struct site_table *table, struct measured_file *file,
 	size_t next;
 	int err = find_numbers(table, n, &next);
 
-	/* Not to be measured, but a part of the process like others. */
+	/* Its sites are not measured, but the file is mapped like the others. */
 	if (err == -E2BIG)
 		file->n_left_out = n;
 	if (err)
@@ -252,7 +252,7 @@ static int add_sites(struct site_table *table, struct measured_file *file,
 	return 0;
 }
 
-/* One warning, whatever the number of probes; it names the first ones. */
+/* Log one warning for all probes. It names the first ones. */
 static void warn_of_uses_without_site(const struct site_table *table,
 				      const struct measured_file *file, const ptrdiff_t *index_of)
 {
@@ -266,7 +266,7 @@ static void warn_of_uses_without_site(const struct site_table *table,
 		const struct probe *probe = &prog->probes[i];
 		const size_t n_without = program_uses_without_site(prog, probe);
 
-		/* All of them: that was said. */
+		/* If all uses have no site, another warning was logged. */
 		if (index_of[i] < 0 || !n_without || n_without == probe->n_sites)
 			continue;
 		if (n++ < MAX_NAMED)
@@ -274,13 +274,13 @@ static void warn_of_uses_without_site(const struct site_table *table,
 				n > 1 ? "; " : "", probe->name, n_without, probe->n_sites);
 	}
 	if (out && n > MAX_NAMED)
-		fprintf(out, "; so have uses of %zu other probes", n - MAX_NAMED);
+		fprintf(out, "; the same holds for %zu other probes", n - MAX_NAMED);
 	if (out && fclose(out) == 0 && n)
 		ctx_log(table->ctx, OCP_LOG_WARN, "%s; their hits are not counted", names);
 	free(names);
 }
 
-/* A uprobe on a dormant site is on no nop: the kernel has to single-step what it replaced. */
+/* A dormant site has no nop: the kernel must single-step the instruction that a uprobe replaces. */
 static void warn_of_dormant(const struct site_table *table, const struct measured_file *file)
 {
 	size_t n_dormant = 0, n_external = 0;
@@ -293,14 +293,15 @@ static void warn_of_dormant(const struct site_table *table, const struct measure
 	}
 	if (n_dormant)
 		ctx_log(table->ctx, OCP_LOG_WARN,
-			"%s: was not post-linked: measuring a hit of its probes takes some twenty "
-			"times as long as after ocaml-probes-link",
+			"%s: not post-linked: a measured hit costs about twenty times as much as "
+			"after ocaml-probes-link",
 			file->name);
 	if (n_external)
 		ctx_log(table->ctx, OCP_LOG_WARN,
-			"%s: has %zu site(s) of other files' probes, inlined: measuring a hit there "
-			"takes some twenty times as long as where the post-linker has been",
-			file->name, n_external);
+			"%s: %zu inlined site%s of other files' probes %s not post-linked: a "
+			"measured hit costs about twenty times as much",
+			file->name, n_external, n_external == 1 ? "" : "s",
+			n_external == 1 ? "is" : "are");
 }
 
 /* A place for one more. */
@@ -386,7 +387,7 @@ int site_table_add_file(struct site_table *table, const struct ocp_program *prog
 
 /* ---- probes that are left out --------------------------------------------------------------- */
 
-/* NUMBER[i] is what probe i becomes. */
+/* NUMBER[i] is the new index of probe i. */
 static void drop_sites(struct site_table *table, const uint32_t *number)
 {
 	size_t n = 0;

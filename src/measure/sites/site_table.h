@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a meter measures, and where: probes by name (probes), the files they are in, and their
- * sites, numbered as the engine numbers them. Grows when processes load more files; what is there
- * keeps its number.
+ * The probes by name, the files that contain them, and their sites, numbered as in the engine. The
+ * table grows when processes load more files. Numbers do not change.
  */
 #ifndef MEASURE_SITE_TABLE_H
 #define MEASURE_SITE_TABLE_H
@@ -16,20 +15,20 @@
 
 enum { FD_PATH_BYTES = 32 };
 
-/* A probe, by its name: one even if several files have it. */
+/* All probes of one name, in any number of files. */
 struct measured_probe {
 	char *name;
 	bool is_counted, is_printed;
-	bool is_off;	  /* for now nothing is attached to its sites */
-	bool is_left_out; /* it shall be: see site_table_drop_left_out */
-	bool is_told;	  /* that some of its sites are left out */
+	bool is_off;	  /* currently detached from its sites */
+	bool is_left_out; /* to be removed: see site_table_drop_left_out */
+	bool is_told;	  /* a warning about its left-out sites was logged */
 	bool lacks_histogram;
 	bool has_histogram;
-	bool is_warned_of_args;	      /* that the places of some are not known */
-	uint32_t histogram;	      /* its number */
-	uint64_t past_hits;	      /* of sites that are no more */
-	size_t n_uses;		      /* in the source, as far as notes tell */
-	size_t n_uses_without_site;   /* of these: their hits are not seen */
+	bool is_warned_of_args;	      /* about unknown locations of arguments */
+	uint32_t histogram;	      /* the number of its histogram */
+	uint64_t past_hits;	      /* of sites that were removed */
+	size_t n_uses;		      /* uses in the source, according to notes */
+	size_t n_uses_without_site;   /* of these; their hits are not counted */
 	uint32_t first_role, n_roles; /* the pairs it begins or ends */
 	bool begins_pair;
 };
@@ -38,34 +37,34 @@ struct measured_file {
 	dev_t dev;
 	ino_t ino;
 	char *name;		  /* as the process sees it */
-	char path[FD_PATH_BYTES]; /* for the kernel: of the open descriptor */
+	char path[FD_PATH_BYTES]; /* for the kernel: names the open descriptor */
 	const struct ocp_program *prog;
-	struct ocp_program *own; /* the same, if it goes with the file */
-	pid_t *pids; /* the processes that have it mapped, as far as they were asked for */
+	struct ocp_program *own; /* the same, if the file owns it */
+	pid_t *pids;		 /* the single processes that map it */
 	size_t n_pids;
-	size_t first_site, n_sites; /* those that are measured */
-	size_t n_left_out;	    /* all of them, for want of numbers: then n_sites is 0 */
+	size_t first_site, n_sites; /* the measured sites */
+	size_t n_left_out; /* all of its sites, if there were no numbers left: n_sites is 0 */
 	bool is_attached;
-	struct file_guard guard; /* while it is */
-	bool is_lost;		 /* it was overwritten: nothing of it is measured any more */
-	bool has_uses;		 /* they are in the probes */
-	bool is_gone;		 /* it was taken out: another may have its place */
-	bool is_idle;		 /* nobody had it mapped when that was last asked */
-	unsigned int round;	 /* in which it was added */
+	struct file_guard guard; /* while it is attached */
+	bool is_lost;		 /* it was overwritten and is no longer measured */
+	bool has_uses;		 /* its uses are counted in the probes */
+	bool is_gone;		 /* removed: its place can be reused */
+	bool is_idle;		 /* no process mapped it at the last check */
+	unsigned int round;	 /* the round in which it was added */
 };
 
 enum { NO_FILE = UINT32_MAX };
 
 struct measured_site {
-	const struct site *site; /* NULL: its file is gone */
+	const struct site *site; /* NULL: its file was removed */
 	uint64_t va;
-	uint32_t file, probe_index; /* NO_FILE: nobody has this number */
+	uint32_t file, probe_index; /* file is NO_FILE if the number is free */
 	const char *symbol;	    /* NULL: unknown, or not asked for */
 	uint64_t symbol_off;
 	const char *source; /* of the probe; NULL: unknown, or not asked for */
 	int line, source_column;
-	uint32_t args;	  /* number of its arguments in the meter's args_table, if they are read */
-	bool is_left_out; /* nothing is attached to it */
+	uint32_t args;	  /* number of its arguments in the meter's args_table */
+	bool is_left_out; /* the engine does not attach to it */
 };
 
 struct site_table {
@@ -75,45 +74,47 @@ struct site_table {
 	uint32_t *by_name; /* the probes' numbers, sorted by name */
 	struct measured_file *files;
 	size_t n_files;
-	unsigned int round; /* of those that are added */
+	unsigned int round; /* for new files */
 	struct measured_site *sites;
-	size_t n_sites;	  /* numbers, those that nobody has included */
+	size_t n_sites;	  /* including free numbers */
 	size_t max_sites; /* 0: any number */
-	void **kept;	  /* memory that the sites' strings point into */
+	void **kept;	  /* memory that contains strings of sites */
 	size_t n_kept;
 };
 
 void site_table_free(struct site_table *table);
 
-/* The number of the probe called NAME, or -1. */
+/* The index of the probe NAME, or -1. */
 ptrdiff_t site_table_find(const struct site_table *table, const char *name);
 
 /*
- * Add every probe of PROG that WANTED(DATA, name, probe) wants, where there is none
- * yet, and its file's sites of all probes. A file that is there already only gets PID (0: nobody
- * in particular) as one more process. *FILE is a new one, else NULL: PROG must outlive it, but can
- * be made its own then.
+ * Add the probes of PROG for which WANTED(DATA, name, probe) is true, and their sites. If the file
+ * is in the table already, only PID is added to its processes (0: none). *FILE is set to the new
+ * file, or to NULL. PROG must outlive the table, unless the caller makes the file its owner.
  */
 typedef bool (*probe_wanted_fn)(void *data, const char *name, struct measured_probe *probe);
 int site_table_add_file(struct site_table *table, const struct ocp_program *prog, const char *name,
 			pid_t pid, probe_wanted_fn wanted, void *data, struct measured_file **file);
 
 /*
- * Take FILE out. Its sites' numbers can be others' then; or, if it KEEPS them, what is known of
- * them stays, but for `site`.
+ * Remove FILE. The numbers of its sites become free. If KEEPS is true, they are not reused, and the
+ * data of the sites remains, except `site`.
  */
 void site_table_remove(struct site_table *table, struct measured_file *file, bool keeps);
 
-/* Take the probes that are left out and their sites out, before others know the numbers. */
+/*
+ * Remove the probes that are left out, and their sites. Call it before the numbers are used
+ * elsewhere.
+ */
 int site_table_drop_left_out(struct site_table *table);
 
-/* How many sites there are. */
+/* The number of sites, without free numbers. */
 size_t site_table_count(const struct site_table *table);
 
-/* Free MEMORY with the table, or now if that fails. */
+/* Free MEMORY together with the table, or at once on failure. */
 int site_table_keep(struct site_table *table, void *memory);
 
-/* Find out the functions that the sites of FILE are in, and where their probes stand. */
+/* Find the functions that contain the sites of FILE, and the source positions of its probes. */
 int site_table_read_source(struct site_table *table, const struct measured_file *file);
 
 #endif

@@ -4,26 +4,28 @@
        (let m = words (opaque ARGS_MARKER) in store m 0 (word a); store m 1 (word b));
        (handler : unit))
 
-   which is never taken, costs one predicted branch, and means the same to bytecode. The markers are
-   string constants that the post-linker recognises in the executable's data; what it does with the
-   code that loads MARKER is told in src/program/dormant/x86_site.c, how it learns from the stores where a and b
-   are in src/program/dormant/x86_args.c, the markers' format in src/program/dormant/marker.c.
+   The branch is never taken and costs one predicted jump. Bytecode gives the same result. The
+   markers are string constants that the post-linker finds in the data of the executable. See
 
-   [%probe_is_enabled "name"] reads the 16-bit counter in a marker's third and fourth byte; the
-   post-linker redirects the load to the semaphore that serves all sites of the name. *)
+     src/program/dormant/x86_site.c   how it converts the code that loads MARKER
+     src/program/dormant/x86_args.c   how it finds the places of a and b from the stores
+     src/program/dormant/marker.c     the format of the markers
+
+   [%probe_is_enabled "name"] reads the 16-bit counter in the third and fourth byte of a marker. The
+   post-linker redirects the load to the semaphore of all sites of the name. *)
 
 open Ppxlib
 
 let usage = "[%probe \"name\" handler]"
 
-(* What the post-linker has room for. *)
+(* The limit of the post-linker. *)
 let max_args = 32
 
 let is_name_char = function
   | 'a' .. 'z' | 'A' .. 'Z' | '0' .. '9' | '_' -> true
   | _ -> false
 
-(* The post-linker takes a marker of 4096 bytes at most: a name this long, and a path. *)
+(* The post-linker accepts markers of up to 4096 bytes: a name of this length, and a path. *)
 let max_name = 1000
 
 let check_name ~loc name =
@@ -33,12 +35,12 @@ let check_name ~loc name =
   String.iter
     (fun c ->
       if not (is_name_char c) then
-        Location.raise_errorf ~loc "probe: %C is not allowed in a probe's name, only A-Z a-z 0-9 _" c)
-    name
+        Location.raise_errorf ~loc "probe: %C is not allowed in a probe's name, only A-Z a-z 0-9 _"
+    c) name
 
-(* The post-linker takes printable text: other bytes are written as %XX. It also shows the path, so that
-   an editor can open the file: only what is too long for a marker (PATH_MAX is longer than that) is
-   shortened. Of such a path the end tells most. *)
+(* The post-linker accepts only printable text: other bytes are written as %XX. It also shows the
+   path, so that an editor can open the file. A path that is too long for a marker is cut at its
+   beginning. *)
 let escape_file file =
   let limit = 900 in
   let n = String.length file in
@@ -52,8 +54,8 @@ let escape_file file =
     file;
   Buffer.contents escaped
 
-(* No two markers of a compilation unit may be equal: the compiler would merge them, and load the
-   address for two nested probes only once. Other ppxes duplicate code with its locations. *)
+(* Each marker of a compilation unit must be unique: the compiler would merge equal ones, and load
+   the address for two nested probes only once. Other ppxes may copy code with its locations. *)
 let places_seen : (string, int) Hashtbl.t = Hashtbl.create 16
 
 let place ~loc =
@@ -82,7 +84,7 @@ let parse_bool arg =
     Location.raise_errorf ~loc:arg.pexp_loc
       "probe: ~enabled_at_init takes the literal true or false"
 
-(* One argument need not be in a tuple. *)
+(* A single argument needs no tuple. *)
 let parse_args arg =
   let args =
     match arg.pexp_desc with
@@ -133,26 +135,26 @@ let parse_probe payload =
     Location.raise_errorf ~loc:f.pexp_loc "probe: the name must be a string literal: %s" usage
   | _ -> Location.raise_errorf ~loc "probe: expected %s" usage
 
-(* A payload that is no single expression must get a message of ours as well. *)
+(* Report a payload that is not a single expression here: ppxlib's message would be less clear. *)
 let expression_payload ~loc ~usage = function
   | PStr [ { pstr_desc = Pstr_eval (e, []); _ } ] -> e
   | _ -> Location.raise_errorf ~loc "probe: expected %s" usage
 
-(* Arguments that need no computing come first, so that the post-linker, which cannot follow every
-   computation, has seen them by then. *)
+(* Arguments that need no computation are stored first. The post-linker cannot follow every
+   computation, and finds only the stores before the first one that it cannot follow. *)
 let is_at_hand arg =
   match arg.pexp_desc with
   | Pexp_ident _ | Pexp_constant _ | Pexp_construct (_, None) -> true
   | _ -> false
 
-(* In position-independent code nothing holds a literal string's address before the program runs, but the
-   word of a constant that points to it. *)
+(* In position-independent code, the address of a literal string is known only at run time. The
+   post-linker needs the word of a constant that points to the string. *)
 let word ~loc arg =
   match arg.pexp_desc with
   | Pexp_constant (Pconst_string _) ->
     [%expr
-      Ocaml_probes_runtime.word (Ocaml_probes_runtime.first (Ocaml_probes_runtime.pair ([%e arg], 0)))]
-  | _ -> [%expr Ocaml_probes_runtime.word [%e arg]]
+      Ocaml_probes_runtime.word (Ocaml_probes_runtime.first (Ocaml_probes_runtime.pair ([%e arg],
+  0)))] | _ -> [%expr Ocaml_probes_runtime.word [%e arg]]
 
 let store_args ~loc name place args =
   let open Ast_builder.Default in
@@ -182,7 +184,7 @@ let expand_probe ~ctxt payload =
   let handler = [%expr ([%e probe.handler] : unit)] in
   let handler =
     match probe.args with
-    (* flambda leaves out a branch that does nothing, and the site with it. *)
+    (* flambda removes a branch that does nothing, and with it the site. *)
     | [] -> [%expr let _ : int = Ocaml_probes_runtime.word 0 in [%e handler]]
     | args ->
       let stores = store_args ~loc probe.name place (List.mapi (fun i arg -> i, arg) args) in

@@ -124,7 +124,7 @@ let enables = function
   | Enable -> true
   | Disable -> false
 
-(* The C library takes a name twice for a mistake; here it is no more than superfluous. *)
+(* The C library rejects duplicate names. Here they are allowed and have no effect. *)
 let step_of_names named action names =
   let enable = enables action in
   let is_new name = not (Hashtbl.mem named (action, name)) in
@@ -184,7 +184,7 @@ let trace_new_process t ~args ~actions =
 module Self = struct
   let gigatext_is_allowed = Atomic.make false
 
-  (* Made anew after a fork, which may have come amid another thread's use of it. *)
+  (* Replaced after a fork: another thread of the parent may have been using it. *)
   let cache = Atomic.make None
 
   let self () =
@@ -223,7 +223,7 @@ module With_ptrace = struct
 end
 
 module Raw_ptrace = struct
-  (* Those that were started and not let go; a tracer that is collected would let its process go. *)
+  (* The processes that were started and not resumed. A tracer that is collected resumes its process. *)
   let started : (pid * Stub.tracer) list Atomic.t = Atomic.make []
 
   let rec change f =
@@ -240,7 +240,7 @@ module Raw_ptrace = struct
 
   let detach pid =
     match List.assoc_opt pid (Atomic.get started) with
-    | None -> error "pid %d: was not started by Raw_ptrace, or let go already" pid
+    | None -> error "pid %d: not started by Raw_ptrace, or already detached" pid
     | Some tracer ->
       change (List.remove_assoc pid);
       Stub.detach tracer

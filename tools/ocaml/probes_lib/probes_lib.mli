@@ -1,36 +1,38 @@
-(** Control the probes of native OCaml programs: switch their handlers on and off and see which are
-    on, in other processes and in the running one.
+(** Control the probes of native OCaml programs, in other processes and in the running one: enable
+    and disable their handlers, and read which are enabled.
 
-    This is the interface of the library of the same name for forked compilers, over the C library
-    of the [ocaml-probes] tool; what the tool can switch this can switch. Programs are described by
-    {!t}, made from their file by {!create}; processes are named by their pid.
+    This library has the interface of the library of the same name for forked compilers. It uses the
+    C library of the [ocaml-probes] tool. A program is described by a {!t}, which {!create} makes
+    from its file. A process is named by its pid.
 
-    {b Errors.} Everything here raises {!Error} with a sentence that names the operand and the
-    reason. An update that fails has changed nothing: everything is verified before the first byte
-    is written, and what was written is undone if a later write fails.
+    {b Errors.} Functions raise {!Error} with a message that names the operand and the reason. An
+    update that fails has changed nothing: it is verified before the first byte is written, and if a
+    later write fails, the earlier ones are undone.
 
-    {b Counters.} Every probe has a counter of 16 bits: enabling adds 1, disabling subtracts 1, and
-    the probe is on while it is above 0. Several users of one process do not disturb each other as
-    long as each takes back what it did.
+    {b Counters.} Each probe has a 16-bit counter. Enabling adds 1, disabling subtracts 1, and the
+    probe is enabled while the counter is above 0. Several tools can use one process if each of them
+    disables what it has enabled.
 
-    {b Which probes.} A {!t} stands for the probes of one file. Plugins and shared libraries have
-    theirs, and are described by a {!t} of their own; also where they use the same names.
+    {b Files.} A {!t} stands for the probes of one file. Plugins and shared libraries need a {!t} of
+    their own, even if their probes have the same names.
 
-    {b Privileges.} The right to trace the process (ptrace(2)): the same user, or CAP_SYS_PTRACE.
-    None for one's own process.
+    {b Privileges.} The caller needs the right to trace the process (ptrace(2)): the same user, or
+    CAP_SYS_PTRACE. The running process needs no privilege.
 
-    {b Threads.} Operations on one {!t} wait for each other; the OCaml runtime lock is not held
-    meanwhile. Predicates are called by the thread that asked, before anything else happens. *)
+    {b Threads.} Operations on one {!t} wait for each other. The OCaml runtime lock is released
+    meanwhile. Predicates are called by the caller's thread, before the operation begins.
 
-(** The probes of a program, and at most one process to which {!With_ptrace} is attached. When it
-    is garbage collected it detaches. *)
+    @since 0.1.0 *)
+
+(** The probes of a program, and at most one process to which {!With_ptrace} is attached. It
+    detaches when it is garbage collected. *)
 type t
 
-(** What went wrong, in one sentence. *)
+(** An operation failed. The argument is a message of one sentence. *)
 exception Error of string
 
-(** Pids that remember whether they are one's own: [/proc/self] is found also after a fork, and in
-    another pid namespace. *)
+(** Processes that may be the running one. {!Pid_or_self.get_exe} is valid for the running process
+    also in another pid namespace. *)
 module Pid_or_self : sig
   (** A process. *)
   type t
@@ -38,89 +40,96 @@ module Pid_or_self : sig
   (** The running process. *)
   val self : unit -> t
 
-  (** The process of this pid, which may be the running one. *)
+  (** [of_pid pid] is the process [pid], which may be the running one. *)
   val of_pid : int -> t
 
-  (** Where its executable is: [/proc/PID/exe], or [/proc/self/exe]. *)
+  (** The path of the executable: [/proc/PID/exe], or [/proc/self/exe] for the running process. *)
   val get_exe : t -> string
 
-  (** Its pid. *)
+  (** The pid of the process. *)
   val to_pid : t -> int
 end
 
-(** The number of a process. *)
+(** The id of a process. *)
 type pid = int
 
-(** What stands behind [[%probe]]. *)
+(** The name of a probe, as in [[%probe "name" handler]]. *)
 type probe_name = string
 
-(** A probe of a process at one moment. *)
+(** The state of a probe in a process at one moment. *)
 type probe_state =
-  { name : probe_name
+  { name : probe_name (** the name of the probe *)
   ; enabled : bool
-    (** that anything of it is on; when another tool was killed amid its work, that may be some of
-        its sites or its counter alone *)
+    (** whether any part of the probe is on. If another tool was killed during an update, this may
+        be only the counter or some of the sites. *)
   }
 
 (** A compiled regular expression. *)
 type pattern
 
-(** In the syntax of [Str.regexp]. It is matched at the start of names, and need not reach their
-    end.
-    @raise Failure as [Str.regexp] does. *)
+(** [pattern re] compiles [re], which has the syntax of [Str.regexp]. A match begins at the start of
+    a name and may end anywhere in it.
+    @raise Failure if [re] is invalid, as [Str.regexp] does. *)
 val pattern : string -> pattern
 
-(** Some probes. One that is chosen more than once in the same direction is switched once; one that
-    is named in both directions is an error. *)
+(** A choice of probes. A probe that is chosen several times for the same action is switched once.
+    It is an error to enable and disable the same probe. *)
 type probe_desc =
-  | Name of probe_name (** one, which must exist; disabling it when it is off is an error *)
+  | Name of probe_name
+      (** the probe of this name. It must exist, and it must be enabled if it is to be disabled. *)
   | Pair of probe_name * probe_name
-      (** of what starts something and what stops it: the stop is enabled before the start and
-          disabled after it, so that nothing is seen to begin that is not seen to end *)
+      (** two probes that mark the start and the stop of an operation. The stop is enabled before
+          the start and disabled after it, so that each operation whose start is seen is also seen
+          to stop. *)
   | Regex of pattern
-      (** all whose names match, which may be none; disabling leaves alone what is off *)
+      (** the probes whose names match; there may be none. Those that are off already are not
+          disabled. *)
   | Predicate of (probe_name -> bool)
-      (** all for which it is true, which may be none; disabling leaves alone what is off *)
+      (** the probes for which it is true; there may be none. Those that are off already are not
+          disabled. *)
 
-(** What is to be done to probes. *)
+(** What to do with probes. *)
 type action =
-  | Enable
-  | Disable
+  | Enable (** add 1 to the counter *)
+  | Disable (** subtract 1 from the counter *)
 
-(** Actions that are carried out together, all or none. *)
+(** Actions that are carried out together: all of them, or none if one fails. *)
 type actions =
-  | All of action (** to all; disabling leaves alone what is off *)
-  | Selected of (action * probe_desc) list (** in this order *)
+  | All of action (** for all probes. Those that are off already are not disabled. *)
+  | Selected of (action * probe_desc) list (** for some probes, in this order *)
 
-(** [create ~prog ()] reads which probes the ELF file [prog] has, from its headers and notes: an
-    executable, a shared library or a plugin ([.cmxs]). No process is needed. A file without probes
-    is no error. [/proc/PID/exe] (see {!get_exe}) does also when the program's file was deleted or
-    replaced.
+(** [create ~prog ()] reads the probes of the ELF file [prog] from its headers and notes. The file
+    is an executable, a shared library or a plugin ([.cmxs]), and may have no probes. No process is
+    needed. If the file of a process was deleted or replaced, use {!get_exe}.
 
     @param check_prog
-      accept processes only that run the very file [prog]. Otherwise (the default) a copy will do: a
-      file with the same probes at the same addresses, as an installed one, or a stripped one. What
-      has no more in common is refused in any case.
+      accept only processes that run the file [prog] itself. By default, copies are accepted: files
+      with the same probes at the same addresses, such as an installed or a stripped one.
     @param allow_gigatext
-      also update a process whose code is mapped on pages of 1 GiB, each of which the kernel copies
-      when it is first written to. Not allowed by default. *)
+      allow updates of code that is mapped on pages of 1 GiB. The kernel copies each of these pages
+      at the first write. The default is [false].
+    @raise Error if the file cannot be read or is not a valid ELF file. *)
 val create : ?check_prog:bool -> ?allow_gigatext:bool -> prog:string -> unit -> t
 
-(** The names of the program's probes, sorted, each once. *)
+(** The names of the program's probes, sorted and without duplicates. *)
 val get_probe_names : t -> probe_name array
 
 (** The states of the program's probes in process [pid], in the order of {!get_probe_names}.
 
-    @param atomically stop the process, so that the states are those of one moment. *)
+    @param atomically
+      stop the process while the states are read, so that they are those of one moment.
+    @raise Error if [pid] does not run the program or cannot be read. *)
 val get_probe_states : ?atomically:bool -> t -> pid:pid -> probe_state array
 
-(** Switch probes of the running process [pid]. All its threads are stopped while bytes are written.
+(** Switch probes of the running process [pid]. All of its threads are stopped while bytes are
+    written.
 
     @param atomically
-      in one stop: the process sees all of the update or nothing. A large update is otherwise made
-      in several stops of a few milliseconds, each probe within one. Not possible for one's own
-      process.
-    @param force set states and counters outright, to 1 or to 0, whatever they were. *)
+      stop the process only once, so that it sees all of the update at one moment. By default, a
+      large update needs several stops of a few milliseconds, and each probe is switched within one
+      of them. Not possible for the running process itself.
+    @param force set counters to 1 (enable) or 0 (disable), whatever they were.
+    @raise Error if the update fails; then nothing has changed. *)
 val trace_existing_process
   :  ?atomically:bool
   -> ?force:bool
@@ -129,75 +138,91 @@ val trace_existing_process
   -> actions:actions
   -> unit
 
-(** Start the program with these arguments, as a child of this process, with probes enabled before
-    any of its code runs. [Disable] is ignored: programs start with their probes as they were
-    compiled. It inherits everything else and is running when the function returns; if that raises,
-    there is no such process. *)
+(** Start the program with the arguments [args] as a child process, and enable probes before any of
+    its code runs. [Disable] actions are ignored: the other probes start as they were compiled. The
+    child inherits the environment and the open files. It is running when the function returns its
+    pid.
+
+    @raise Error on failure; then there is no child. *)
 val trace_new_process : t -> args:string list -> actions:actions -> pid
 
-(** The file that process [pid] executes, for {!create}: [/proc/PID/exe], which is the right file
-    even if there is another one of its name now, or none. *)
+(** [get_exe pid] is a path to the executable of process [pid], for {!create}: [/proc/PID/exe]. It
+    is
+    valid even if the file was deleted or replaced. *)
 val get_exe : pid -> string
 
-(** Tell on stderr what is being done. *)
+(** Turn messages about each step on or off. They are written to stderr. *)
 val set_verbose : bool -> unit
 
-(** Change what {!create} was told. *)
+(** Change the parameter [allow_gigatext] of {!create}. *)
 val set_allow_gigatext : t -> bool -> unit
 
-(** The running process: no privilege is needed, nothing is stopped. Bytes are switched one by one
-    while other threads and domains may run through the sites, each of which is on or off at any
-    moment. A handler may switch any probe, its own too. *)
+(** The running process. No privilege is needed and no thread is stopped. An update switches one
+    byte after the other, and other threads and domains may run the sites meanwhile. Each site is on
+    or off at any moment. A handler may switch any probe, including its own. *)
 module Self : sig
-  (** Switch probes of the executable. For [force] see {!trace_existing_process}. *)
+  (** Switch probes of the executable. See {!trace_existing_process} for [force].
+      @raise Error if the update fails; then nothing has changed. *)
   val update : ?force:bool -> actions -> unit
 
-  (** The states of all probes of the executable, or of [probe_names] in this order. *)
+  (** The states of all probes of the executable, or of [probe_names] in this order.
+      @raise Error if a name does not exist. *)
   val get_probe_states : ?probe_names:probe_name array -> unit -> probe_state array
 
-  (** The names of the executable's probes, sorted, each once. *)
+  (** The names of the executable's probes, sorted and without duplicates.
+      @raise Error if the executable cannot be read. *)
   val get_probe_names : unit -> probe_name array
 
-  (** As {!Probes_lib.set_allow_gigatext}. *)
+  (** The same as {!Probes_lib.set_allow_gigatext} for the running process.
+      @raise Error if the executable cannot be read. *)
   val set_allow_gigatext : bool -> unit
 
-  (** An object file [t] that this process has loaded: a plugin, or a shared library. *)
+  (** Files that the running process has loaded: plugins and shared libraries. *)
   module Dynlink : sig
-    (** Switch its probes. *)
+    (** Switch probes of the file. See {!trace_existing_process} for [force].
+        @raise Error if the update fails; then nothing has changed. *)
     val update : ?force:bool -> t -> actions -> unit
 
-    (** The states of all its probes, or of [probe_names] in this order. *)
+    (** The states of all probes of the file, or of [probe_names] in this order.
+        @raise Error if a name does not exist or the file is not loaded. *)
     val get_probe_states : ?probe_names:probe_name array -> t -> probe_state array
   end
 end
 
-(** Several steps while the process is stopped: [(attach | start) (update | get_probe_states)*
-    detach]. For one step {!trace_existing_process} with [atomically], and {!trace_new_process},
-    are simpler. A [t] is attached to one process at a time. If this process ends before it
-    detaches, a process that it has attached to runs on, and one that it has started is killed. *)
+(** Several operations while a process is stopped: {!attach} or {!start}, any number of {!update}
+    and {!get_probe_states}, then {!detach}. For one operation, {!trace_existing_process} with
+    [atomically] and {!trace_new_process} are simpler. A {!Probes_lib.t} is attached to one process
+    at a time. If the running process ends before it detaches, an attached process continues and a
+    started one is killed. *)
 module With_ptrace : sig
-  (** Stop a process, with all its threads. *)
+  (** Stop all threads of a process.
+      @raise Error if this fails, or if the {!Probes_lib.t} is attached already. *)
   val attach : t -> pid -> unit
 
-  (** Start the program, stopped before any of its code runs; its shared libraries are mapped. *)
+  (** Start the program and stop it before any of its code runs. Its shared libraries are mapped.
+      @raise Error on failure; then there is no child. *)
   val start : t -> args:string list -> pid
 
-  (** Switch probes of the stopped process, which stays stopped. For [force] see
-      {!trace_existing_process}. *)
+  (** Switch probes of the stopped process. See {!trace_existing_process} for [force].
+      @raise Error if the update fails; then nothing has changed. *)
   val update : ?force:bool -> t -> actions:actions -> unit
 
-  (** The states of all probes of the stopped process, or of [probe_names] in this order. *)
+  (** The states of all probes of the stopped process, or of [probe_names] in this order.
+      @raise Error if a name does not exist or no process is attached. *)
   val get_probe_states : ?probe_names:probe_name array -> t -> probe_state array
 
-  (** Let the process run on. *)
+  (** Resume the process.
+      @raise Error if no process is attached. *)
   val detach : t -> unit
 end
 
-(** Starting any program stopped, with or without probes. *)
+(** Start any program and stop it before its code runs, with or without probes. *)
 module Raw_ptrace : sig
-  (** [start ~argv] starts the file [argv.(0)], as {!With_ptrace.start} does. *)
+  (** [start ~argv] starts the file [argv.(0)] as {!With_ptrace.start} does.
+      @raise Error on failure; then there is no child. *)
   val start : argv:string array -> pid
 
-  (** Let a process run that [start] has started. *)
+  (** Resume a process that {!start} has started.
+      @raise Error if {!start} has not started it, or if it was resumed already. *)
   val detach : pid -> unit
 end

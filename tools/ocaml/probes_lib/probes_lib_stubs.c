@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT
 /*
- * Probes_lib's hands: the C library's objects for OCaml.
+ * The stubs of Probes_lib: the objects of the C library for OCaml.
  *
- * A tracer (an OCaml value, type t) is the probes of one file and, between attach or start and
- * detach, one process that is held. Every operation looks at the process anew: it may have loaded
- * the file only now. Only our own executable stays where it is, and is remembered.
+ * A tracer (an OCaml value, type t) holds the probes of one file and, between attach or start and
+ * detach, one stopped process. Every operation opens the process again, because it may have loaded
+ * the file in the meantime. Only the running process is kept, since its executable cannot move.
  *
- * All work is done without the runtime lock, so that other threads and domains go on: OCaml values
- * are copied before, the error's sentence and the results afterwards. That is why the library never
- * calls back into OCaml: what regular expressions and predicates choose is a set of names when it
- * gets here. A tracer's mutex keeps its users apart; it is taken after the runtime lock was given
- * back and given back before that is taken again, so that nobody waits for both.
+ * All work is done without the runtime lock, so that other threads and domains continue. OCaml
+ * values are copied before it is released; the error message and the results are copied after it is
+ * acquired again. So the library never calls back into OCaml: regular expressions and predicates
+ * have become sets of names when they arrive here. The mutex of a tracer separates its users. It is
+ * locked after the runtime lock is released, and unlocked before that is acquired again, so that no
+ * thread waits for both.
  *
- * After a fork the child has neither the threads that hold a process nor, perhaps, an unlocked
- * mutex: its first use of the tracer makes that good. What was held stays with the parent.
+ * After a fork, the child has no threads that hold a process, and the mutex may be locked. The
+ * first use of the tracer in the child corrects this. A held process stays with the parent.
  */
 #define CAML_NAME_SPACE
 #include <caml/alloc.h>
@@ -38,18 +39,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The rest of what is linked into the library with this is hidden. */
+/* All other symbols that are linked into the library are hidden. */
 #define STUB __attribute__((visibility("default"))) value
 
 struct tracer {
 	struct ocp_ctx *ctx;
-	struct ocp_program *prog;    /* NULL: of no interest (Raw_ptrace) */
+	struct ocp_program *prog;    /* NULL: any program (Raw_ptrace) */
 	unsigned int restrict_flags; /* for ocp_process_restrict */
 	pthread_mutex_t mutex;
 	struct ocp_process *held;
 	bool is_our_exe;
 	struct ocp_process *self; /* if so, and once it was looked at */
-	atomic_int owner;	  /* the process that all this is valid in */
+	atomic_int owner;	  /* the process in which all this is valid */
 };
 
 static atomic_bool verbose;
@@ -68,7 +69,7 @@ static void tracer_free(struct tracer *t)
 	free(t);
 }
 
-/* In a forked child the parent's would wait for threads that are not there. */
+/* In a forked child, freeing the parent's objects would wait for threads that do not exist. */
 static void finalize(value v)
 {
 	struct tracer *t = Tracer_val(v);
@@ -88,7 +89,7 @@ static struct custom_operations tracer_operations = {
 	.fixed_length = custom_fixed_length_default,
 };
 
-/* What one weighs for the GC: a ctx, headers, and some hundred sites. */
+/* The size of a tracer for the GC: a ctx, headers, and some hundred sites. */
 enum { TRACER_BYTES = 16 * 1024 };
 
 static struct tracer *tracer_new(void)
@@ -109,7 +110,7 @@ static struct tracer *tracer_new(void)
 
 /* ---- in and out of the library --------------------------------------------------------------- */
 
-/* Also called by the library's own threads. */
+/* May be called by threads of the library. */
 static void log_line(void *data, enum ocp_log_level level, const char *line)
 {
 	(void)data;
@@ -117,7 +118,7 @@ static void log_line(void *data, enum ocp_log_level level, const char *line)
 	fprintf(stderr, "probes_lib: %s\n", line);
 }
 
-/* The first that finds the parent's pid makes the tracer good; other domains wait until it is. */
+/* The first caller that finds the parent's pid resets the tracer. Other domains wait for it. */
 static void become_owner(struct tracer *t)
 {
 	const int me = getpid(), nobody = 0;
@@ -134,7 +135,7 @@ static void become_owner(struct tracer *t)
 	}
 }
 
-/* From here to leave() no OCaml value may be touched. */
+/* OCaml values must not be used from here to leave(). */
 static void enter(struct tracer *t)
 {
 	become_owner(t);
@@ -143,7 +144,7 @@ static void enter(struct tracer *t)
 	ocp_ctx_set_log(t->ctx, atomic_load(&verbose) ? log_line : NULL, NULL, OCP_LOG_DEBUG);
 }
 
-/* An error of an operation: our own sentence, or the library's. */
+/* The error of an operation, with a message of ours or of the library. */
 struct failure {
 	int err;
 	char *why;
@@ -173,7 +174,7 @@ static void leave(struct tracer *t)
 	caml_acquire_runtime_system();
 }
 
-/* After leave(), with everything else freed: does not return if F is an error. */
+/* Raise F if it is an error. Call it after leave(), when everything else is freed. */
 static void raise_failure(struct failure f)
 {
 	value why;
@@ -196,7 +197,7 @@ static void free_strings(char **strings)
 	free(strings);
 }
 
-/* A NULL-terminated copy of a string array; NULL without memory. */
+/* Copy a string array and end it with NULL. Returns NULL if memory is short. */
 static char **copy_strings(value v, size_t *n)
 {
 	char **copy = calloc(Wosize_val(v) + 1, sizeof(*copy));
@@ -304,7 +305,7 @@ static int update(struct tracer *t, struct ocp_process *proc, struct steps *step
 	return err;
 }
 
-/* Open process PID, of which only what PROG has counts. */
+/* Open process PID and restrict it to PROG. */
 static int open_process(struct tracer *t, pid_t pid, struct ocp_process **out)
 {
 	int err = ocp_process_open(t->ctx, pid, out);
@@ -320,7 +321,7 @@ static int open_process(struct tracer *t, pid_t pid, struct ocp_process **out)
 
 enum { MAX_TRIES = 1000 };
 
-/* A process that was started and shall not run after all. */
+/* Kill a process that was started and must not run. */
 static void kill_process(struct ocp_process *proc)
 {
 	pid_t pid = ocp_process_pid(proc);
@@ -328,7 +329,9 @@ static void kill_process(struct ocp_process *proc)
 
 	kill(pid, SIGKILL);
 	ocp_process_free(proc);
-	/* -1, ECHILD: its end was noticed when it was let go. EINTR for ever is no signal's. */
+	/*
+	 * ECHILD: its end was noticed at the release. EINTR is retried a limited number of times.
+	 */
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR && ++tries < MAX_TRIES)
 		;
 }
@@ -347,11 +350,11 @@ static int spawn(struct tracer *t, char **argv, struct ocp_process **out)
 	return err;
 }
 
-/* Which process an operation is about: the one that is held, or one by its number. */
+/* The process of an operation: the held one, or one given by its pid. */
 struct target {
 	bool is_held;
 	long pid;
-	const char *what; /* what cannot be done if none is held */
+	const char *what; /* for the message if no process is held */
 	struct ocp_process *proc;
 };
 
@@ -361,7 +364,7 @@ static struct failure find_target(struct tracer *t, struct target *target)
 
 	if (target->is_held && !held)
 		return failure("%s: no pid\n", target->what);
-	/* As the library would say it, were it not asked for 32 bits of the number. */
+	/* The library's message, for a pid that does not fit into its type. */
 	if (!target->is_held && (target->pid <= 0 || target->pid > INT_MAX))
 		return failure("pid %ld: not a process id", target->pid);
 	if (target->is_held || target->pid == held) {
@@ -375,7 +378,7 @@ static struct failure find_target(struct tracer *t, struct target *target)
 	return library_failure(t, open_process(t, (pid_t)target->pid, &target->proc));
 }
 
-/* FAILED: whatever the reason, look at it anew the next time. */
+/* If FAILED, the next operation opens the process again. */
 static void forget_target(struct tracer *t, const struct target *target, bool failed)
 {
 	if (!target->proc || target->proc == t->held)
@@ -398,7 +401,7 @@ STUB probes_lib_set_verbose(value v_verbose)
 	return Val_unit;
 }
 
-/* A tracer for the file PATH; for no file if that is empty. */
+/* Make a tracer for the file PATH, or for no file if PATH is empty. */
 STUB probes_lib_open(value v_path, value v_check_prog, value v_allow_gigatext);
 STUB probes_lib_open(value v_path, value v_check_prog, value v_allow_gigatext)
 {
@@ -440,7 +443,7 @@ STUB probes_lib_allow_gigatext(value v_tracer, value v_allow)
 	CAMLreturn(Val_unit);
 }
 
-/* The names of the file's probes, sorted. Nothing changes them: no lock. */
+/* The names of the probes, sorted. They never change: no lock is needed. */
 STUB probes_lib_names(value v_tracer);
 STUB probes_lib_names(value v_tracer)
 {
@@ -466,7 +469,7 @@ static struct failure read_states(struct tracer *t, struct target *target, unsig
 	return f;
 }
 
-/* In the order of the names: is each probe on, anything of it? */
+/* Whether each probe is on, or partly on, in the order of the names. */
 STUB probes_lib_states(value v_tracer, value v_held, value v_pid, value v_atomically);
 STUB probes_lib_states(value v_tracer, value v_held, value v_pid, value v_atomically)
 {
@@ -537,7 +540,7 @@ static struct failure attach(struct tracer *t, long pid)
 		forget_target(t, &target, true);
 		return f;
 	}
-	/* One owner: what was remembered as our own process is now the one that is held. */
+	/* There must be one owner: the process that was kept as our own is now the held one. */
 	if (target.proc == t->self)
 		t->self = NULL;
 	t->held = target.proc;
@@ -559,7 +562,9 @@ STUB probes_lib_attach(value v_tracer, value v_pid)
 	CAMLreturn(Val_unit);
 }
 
-/* Start ARGV, held; with STEPS (which only enable) switch its probes and let it go. */
+/*
+ * Start ARGV and hold it. If there are STEPS, which only enable, switch its probes and resume it.
+ */
 static struct failure start(struct tracer *t, char **argv, struct steps *steps, pid_t *pid)
 {
 	struct ocp_process *proc = NULL;
