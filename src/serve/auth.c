@@ -20,7 +20,7 @@ int auth_init(struct ocp_ctx *ctx, const struct hosts *hosts, struct auth *auth)
 	return 0;
 }
 
-/* How long it takes says nothing of where they differ. */
+/* Compare in constant time. */
 static bool is_token(const struct auth *auth, const char *text)
 {
 	const size_t bytes = strlen(auth->token);
@@ -43,8 +43,8 @@ static bool is_authorized(const struct auth *auth, const struct auth_request *re
 }
 
 /*
- * Browsers say where the page is from that sends a POST; other programs do not. A proxy, whose name
- * was given, may be asked by https.
+ * Is the request from the server's own page? Browsers send the origin of the page with each POST;
+ * other programs do not. A proxy named by --host may be reached over https.
  */
 static bool is_same_origin(const struct auth *auth, const struct auth_request *request)
 {

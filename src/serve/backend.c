@@ -6,7 +6,7 @@
 
 enum { BAD_REQUEST = 400, FORBIDDEN = 403, SERVER_ERROR = 500 };
 
-/* For numbers of this moment; false, and REPLY says why, if they cannot be had. */
+/* Read current numbers. False: they are not available, and REPLY says why. */
 static bool read_watch(struct backend *backend, struct http_reply *reply)
 {
 	if (watch_read(backend->watch) == 0)

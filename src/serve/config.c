@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The file is read by json-c into a tree; then each value is taken by the function that its key has
- * in a table. Nothing but what is in the tables is accepted.
+ * json-c parses the file into a tree. A table maps each key to the function that takes its value.
+ * Keys outside the tables are errors.
  */
 #include "serve/config.h"
 
@@ -18,7 +18,7 @@
 
 enum { MAX_NAME_BYTES = 1024 };
 
-/* What the strings of a config are in, but for those of its requests. */
+/* Owns the strings of a config, except those of its requests. */
 struct config_memory {
 	struct json_object *root;
 };
@@ -28,10 +28,10 @@ struct reader {
 	const char *file;
 	struct config_keys *keys;
 	struct config *config;
-	struct json_object *exes, *pids; /* of the targets so far, see first_of */
+	struct json_object *exes, *pids; /* of the targets read so far, see first_of */
 };
 
-/* Takes VALUE, which is called WHERE, into INTO. */
+/* `take` stores VALUE, at the place WHERE, in INTO. */
 struct key {
 	const char *name;
 	int (*take)(struct reader *r, const char *where, struct json_object *value, void *into);
@@ -54,7 +54,7 @@ static void say_wrong(struct reader *r, const char *where, const char *fmt, ...)
 	ctx_set_error(r->ctx, "%s:%s %s: %s", r->file, place, where, why);
 }
 
-/* A macro for the reason that ctx_error is one. */
+/* A macro, so that static analysis sees that the value is an error, as with ctx_error. */
 #define wrong(...) (say_wrong(__VA_ARGS__), -EINVAL)
 
 static void name_member(char name[CONFIG_WHERE_BYTES], const char *where, const char *key)
@@ -84,7 +84,7 @@ static int no_such_key(struct reader *r, const char *where, const char *name,
 	return err;
 }
 
-/* Every member of OBJECT by the one of the N KEYS that it is. */
+/* Take every member of OBJECT with the entry of KEYS for it. */
 static int take_object(struct reader *r, const char *where, struct json_object *object,
 		       const struct key *keys, size_t n, void *into)
 {
@@ -121,7 +121,7 @@ static int take_text(struct reader *r, const char *where, struct json_object *va
 	return 0;
 }
 
-/* The name of a probe, which may have any characters. */
+/* The name of a probe, which may contain any character. */
 static int take_name(struct reader *r, const char *where, struct json_object *value,
 		     const char **name)
 {
@@ -145,8 +145,8 @@ static int take_integer(struct reader *r, const char *where, struct json_object 
 }
 
 /*
- * Which of the values with this KEY was the first? SEEN, an object, knows those that were asked
- * about before; I, if there was none. Or -ENOMEM.
+ * The index of the first value with this KEY, or I if there was none. SEEN, an object, records
+ * earlier values. Or -ENOMEM.
  */
 static int first_of(struct reader *r, struct json_object *seen, const char *key, size_t i)
 {
@@ -161,7 +161,7 @@ static int first_of(struct reader *r, struct json_object *seen, const char *key,
 	return ctx_no_memory(r->ctx);
 }
 
-/* ERR is of a function that has not said why. */
+/* Turn ERR, of a function that sets no message, into an "out of memory" error. */
 static int no_memory_if(struct reader *r, int err)
 {
 	return err ? ctx_no_memory(r->ctx) : 0;
@@ -244,7 +244,7 @@ static int take_pair(struct reader *r, const char *where, struct json_object *va
 		return err;
 	if (strcmp(names[0], names[1]) == 0)
 		return wrong(r, where, "start and stop are one probe");
-	/* As JSON: between two names a comma can be anywhere. */
+	/* The key is the pair as JSON, since names may contain commas. */
 	first = first_of(r, seen, json_object_to_json_string(value), request->n_pairs);
 	if (first != (int)request->n_pairs)
 		return first < 0 ? first
@@ -281,7 +281,7 @@ static int take_depth(struct reader *r, const char *where, struct json_object *v
 	return err;
 }
 
-/* A text of the request, which has its own. */
+/* A text that is copied into the request. */
 static int take_own_text(struct reader *r, const char *where, struct json_object *value, char **own)
 {
 	const char *text;
@@ -304,7 +304,7 @@ static int take_filter(struct reader *r, const char *where, struct json_object *
 	return take_own_text(r, where, value, &target->request.filter);
 }
 
-/* A number, of percent of a core. */
+/* A number: percent of a core. */
 static int take_budget(struct reader *r, const char *where, struct json_object *value, void *into)
 {
 	struct config_target *target = into;
@@ -314,7 +314,7 @@ static int take_budget(struct reader *r, const char *where, struct json_object *
 	    !json_object_is_type(value, json_type_int))
 		return wrong(r, where, "not a number of percent of a core");
 	percent = json_object_get_double(value);
-	/* Not the other way round: NaN compares false. */
+	/* Written so that NaN, which compares false, is rejected. */
 	if (!(percent > 0 && percent <= 100000))
 		return wrong(r, where, "not above 0, or above 100000");
 	target->request.budget = percent / 100;
@@ -335,7 +335,7 @@ static int check_program(struct reader *r, const char *where, const struct confi
 	return wrong(r, where, "the same program as targets[%d]", first);
 }
 
-/* Those of a request that the keys of a target can make. */
+/* The faults that the keys of a target can cause. */
 static const char *fault_message(enum request_fault fault)
 {
 	switch (fault) {
@@ -348,7 +348,7 @@ static const char *fault_message(enum request_fault fault)
 	}
 }
 
-/* Do the parts of a target go together? */
+/* Check the parts of a target against each other. */
 static int check_target(struct reader *r, const char *where, struct config_target *target)
 {
 	enum request_fault fault;
@@ -486,7 +486,7 @@ static int take_config(struct reader *r)
 	return take_object(r, "", root, keys, sizeof(keys) / sizeof(keys[0]), r->config);
 }
 
-/* TEXT, of N bytes, as a tree in the config's memory, and where its keys are. */
+/* Parse TEXT, N bytes, into a tree in the config's memory, and find the lines of its keys. */
 static int parse(struct reader *r, const char *text, size_t n)
 {
 	struct json_tokener *tokener = json_tokener_new();
@@ -497,7 +497,7 @@ static int parse(struct reader *r, const char *text, size_t n)
 		return ctx_no_memory(r->ctx);
 	json_tokener_set_flags(tokener,
 			       JSON_TOKENER_VALIDATE_UTF8 | JSON_TOKENER_ALLOW_TRAILING_CHARS);
-	/* The zero byte behind the text ends a number, if that is all there is. */
+	/* The zero byte after the text ends a number at the very end. */
 	r->config->memory->root = json_tokener_parse_ex(tokener, text, (int)n + 1);
 	error = json_tokener_get_error(tokener);
 	end = json_tokener_get_parse_end(tokener);

@@ -11,7 +11,7 @@ int control_init(struct ocp_ctx *ctx, const struct hosts *hosts, struct control 
 	return auth_init(ctx, hosts, &control->auth);
 }
 
-/* Nobody shall fill the log by being refused. */
+/* Limit the log, so that refused clients cannot fill it. */
 static bool may_log_refusal(struct control *control)
 {
 	const int64_t now_s = clock_ns(CLOCK_MONOTONIC) / 1000000000;

@@ -11,8 +11,8 @@
 enum {
 	BACKLOG = 1024,
 	/*
-	 * For each connection. Left to itself the kernel takes megabytes of a reply that nobody
-	 * reads, where they are in nobody's books.
+	 * Per connection. By default the kernel buffers megabytes of an unread reply, which
+	 * http_quota.c cannot account for.
 	 */
 	SEND_BYTES = 128 * 1024,
 };
@@ -26,7 +26,7 @@ static int bad(struct ocp_ctx *ctx, const char *text, const char *why)
 	return err;
 }
 
-/* Take TEXT apart; HOST has room for HOST_BYTES. */
+/* Split TEXT. HOST has room for HOST_BYTES. */
 static int split(struct ocp_ctx *ctx, const char *text, char *host, size_t host_bytes,
 		 const char **port)
 {
@@ -69,7 +69,7 @@ static int open_socket(const struct addrinfo *info)
 	return fd;
 }
 
-/* What the socket's address is. */
+/* Fill in the address of the socket. */
 static void describe(struct listener *listener)
 {
 	struct sockaddr_storage storage = { 0 };

@@ -33,7 +33,6 @@ static int add_host(const struct command *command, struct serve_options *own, co
 	return EXIT_DONE;
 }
 
-/* There is one command line. */
 static struct serve_options *own_of(struct options *options)
 {
 	static struct serve_options own;
@@ -68,7 +67,7 @@ static int set_own(const struct command *command, struct options *options, const
 	return why ? say_usage(command, "-buckets '%s': %s", value, why) : EXIT_DONE;
 }
 
-/* Do the options go together? */
+/* Check the options against each other. */
 static int check(const struct command *command, const struct options *options)
 {
 	const struct measure_request *request = &options->request;

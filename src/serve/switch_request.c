@@ -13,10 +13,10 @@
 #include "base/plural.h"
 
 struct wanted {
-	struct json_object *root; /* what the strings are in */
+	struct json_object *root; /* owns the strings */
 	const char *exe, *probe;
-	const char *container, *pod; /* NULL: in none */
-	bool is_handler;	     /* or the counter */
+	const char *container, *pod; /* NULL: none */
+	bool is_handler;	     /* false: the counter */
 	bool on;
 };
 
@@ -57,7 +57,7 @@ static const char *text_of(struct json_object *value)
 	return text && strlen(text) == (size_t)json_object_get_string_len(value) ? text : NULL;
 }
 
-/* Take one member; false if its value will not do. */
+/* Take one member. False: its name or value is invalid. */
 static bool take_member(struct wanted *wanted, const char *name, struct json_object *value)
 {
 	const char *text = text_of(value);
@@ -85,7 +85,7 @@ static bool take_member(struct wanted *wanted, const char *name, struct json_obj
 
 static struct json_object *parse(const struct switch_request *request)
 {
-	/* For json-c a zero byte is the end, whatever comes behind it. */
+	/* json-c stops at a zero byte, so check that there is none. */
 	const bool is_text = strlen(request->body) == request->n_body;
 	struct json_tokener *tokener = is_text ? json_tokener_new() : NULL;
 	struct json_object *root;
@@ -98,7 +98,7 @@ static struct json_object *parse(const struct switch_request *request)
 	return root;
 }
 
-/* False, and REPLY says why, if the body is no wanted. */
+/* Parse the body. False: it is invalid, and REPLY says why. */
 static bool read_wanted(const struct switch_request *request, struct wanted *wanted,
 			struct http_reply *reply)
 {
@@ -205,7 +205,7 @@ static bool is_same(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* The number of the target that WANTED is for, or -1. */
+/* The number of the target of WANTED, or -1. */
 static ptrdiff_t find_target(const struct watch *watch, const struct wanted *wanted)
 {
 	for (size_t i = 0; i < watch_target_count(watch); i++) {

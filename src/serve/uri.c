@@ -12,10 +12,7 @@ static void refuse(struct uri *uri, unsigned int status, const char *error)
 	uri->error = error;
 }
 
-/*
- * HOST is N bytes. Nobody has a name with an escape in it. What is before an @ is there to mislead
- * those who read it.
- */
+/* HOST is N bytes. No host name contains an escape. Text before an @ can only mislead people. */
 static void take_host(struct uri *uri, const char *host, size_t n)
 {
 	if (n == 0 || host[0] == ':')
@@ -37,13 +34,13 @@ void uri_read(struct uri *uri, const char *text)
 		path = text + n + strcspn(text + n, "/?#");
 		take_host(uri, text + n, (size_t)(path - text) - n);
 	} else if (*text != '/' && strstr(text, "://")) {
-		/* RFC 9110, 7.4: https that is not encrypted, above all. */
+		/* RFC 9110, 7.4. The common case is https without encryption. */
 		refuse(uri, MISDIRECTED, "only http is served here");
 	}
 	if (strchr(text, ' '))
 		refuse(uri, BAD_REQUEST, "the address has a space");
 	uri->path_at = (size_t)(path - text);
-	/* It would end the path for us, but not for others. */
+	/* A zero byte would end the path here, but not in other programs. */
 	path = strstr(path, "%00");
 	if (path && !memchr(text, '?', (size_t)(path - text)))
 		uri_refuse_zero(uri);
