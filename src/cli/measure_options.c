@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The flags that ask for measuring. */
+/* The options for measuring. */
 #include "cli/measure_options.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include "cli/cli.h"
 
-/* ERR is 0 or -ENOMEM. */
+/* The exit code for ERR, which is 0 or -ENOMEM. */
 static int code_of(int err)
 {
 	if (!err)
@@ -64,7 +64,7 @@ static int set_budget(const struct command *command, struct measure_request *req
 
 	errno = 0;
 	percent = strtod(value, &end);
-	/* Not the other way round: NaN compares false. */
+	/* Written so that NaN, which compares false, is rejected. */
 	if (errno || end == value || (*end && strcmp(end, "%") != 0) ||
 	    !(percent > 0 && percent <= 100000))
 		return say_usage(command, "--budget '%s': not a share of a core like 5%%", value);
@@ -98,7 +98,7 @@ static int add_count(struct measure_request *request, const char *value)
 			     : items_add(&request->counted, ITEM_ALL_PROBES, NULL));
 }
 
-/* The flags that concern arguments; *IS_ONE says whether NAME is one. */
+/* Take NAME if it is an option about arguments; *IS_ONE says whether it is. */
 static int add_arguments(const struct command *command, struct measure_request *request,
 			 const char *name, const char *value, bool *is_one)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The command line. A command takes those flags of the table below that its manual page describes
- * (base/help.h).
+ * Parsing the command line. A command takes the flags of the table below that its manual page
+ * describes (base/help.h).
  *
- * getopt_long_only takes -flag and --flag alike. It would take abbreviations, too; they are refused,
- * because their meaning changes when flags are added.
+ * getopt_long_only accepts -flag and --flag. It also accepts abbreviations; they are refused here,
+ * since new flags would change their meaning.
  */
 #include "cli/cli.h"
 
@@ -134,7 +134,7 @@ static int parse_pid(const struct command *command, const char *text, struct opt
 	return code;
 }
 
-/* For flags whose value is a text that can be given once. */
+/* Store a text that may be given once. */
 static int set_once(const struct command *command, const char *flag, const char **value)
 {
 	if (*value)
@@ -143,7 +143,7 @@ static int set_once(const struct command *command, const char *flag, const char 
 	return EXIT_DONE;
 }
 
-/* A time: a number with ms, s, m or h behind it; seconds if there is nothing. */
+/* A time: a number with the unit ms, s, m or h; the default is seconds. */
 static int parse_time(const struct command *command, const char *flag, const char *text,
 		      int64_t *ns)
 {
@@ -161,7 +161,7 @@ static int parse_time(const struct command *command, const char *flag, const cha
 		if (strcmp(end, units[i].unit) != 0)
 			continue;
 		value *= units[i].ns;
-		/* Not the other way round: NaN compares false. */
+		/* Written so that NaN, which compares false, is rejected. */
 		if (!(value >= 1e6 && value <= longest_ns))
 			break;
 		*ns = (int64_t)value;
@@ -260,7 +260,7 @@ static bool takes(const struct command *command, const struct option *flag)
 	return find_help_option(command->help, flag->name) != NULL;
 }
 
-/* Is this flag one that the command takes, and written in full? */
+/* Does the command take this flag, and is it written in full? */
 static bool is_taken(const struct command *command, const char *written, const struct option *flag)
 {
 	size_t bytes = strlen(flag->name);
@@ -306,7 +306,7 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 		int at = optind, index = -1;
 		int flag = getopt_long_only(argc, argv, "+:", flags, &index);
 
-		/* Words may stand among the options; they take the place of what was parsed. */
+		/* Words may stand between the options; move them to the front. */
 		if (flag < 0 && command->takes_words && optind < argc &&
 		    strcmp(argv[optind - 1], "--") != 0) {
 			argv[n_words++] = argv[optind++];
@@ -330,7 +330,7 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 		options->n_args = n_words;
 		return EXIT_DONE;
 	}
-	/* optind is behind "--" if there was one. */
+	/* optind is after "--" if it was given. */
 	if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
 		return say_usage(command, "'%s': unexpected%s", argv[optind],
 				 command->takes_program ? " (the program's arguments go behind --)"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* What measuring may cost, and what is done when it costs more. */
+/* Budgets, and what happens when measuring exceeds them. */
 #include <errno.h>
 
 #include "base/ctx.h"
 #include "watch/watch_state.h"
 
-enum { MAX_CUTS = 8 }; /* counters switched off in one tick: each takes up to a tenth of a second */
+enum { MAX_CUTS = 8 }; /* per tick: switching a counter off takes up to 0.1 s */
 
-/* What the rules that measure TARGET may cost together; 0 if one of them has no limit. */
+/* The sum of the budgets of the rules that measure TARGET; 0 if one of them has none. */
 static double budget_of(const struct watch *watch, const struct target *target)
 {
 	double sum = 0;
@@ -32,7 +32,7 @@ void watch_tell_budgets(struct watch *watch)
 
 /* ---- keeping to it -------------------------------------------------------------------------- */
 
-/* The probe of TARGET whose counting costs the most and can be done without; -1: there is none. */
+/* The probe of TARGET with the most expensive counter that can be switched off; -1: none. */
 static ptrdiff_t busiest_probe(const struct target *target)
 {
 	ptrdiff_t busiest = -1;
@@ -56,7 +56,7 @@ static size_t count_cuts(const struct target *target)
 	return n;
 }
 
-/* Switch counters off, the busiest first, until the rest should cost no more than the budget. */
+/* Switch counters off, the busiest first, until the rest is expected to fit the budget. */
 static int cut_costs(struct watch *watch, size_t number, const struct watch_rule *rule,
 		     double share)
 {
@@ -91,7 +91,7 @@ static int cut_costs(struct watch *watch, size_t number, const struct watch_rule
 	return target_set_problem(target, ocp_error(watch->ctx));
 }
 
-/* What a rule's sources in one target cost is held against its budget. */
+/* Compare the CPU overhead of a rule's sources in one target with the rule's budget. */
 static int keep_budget(struct watch *watch, size_t number, const struct watch_rule *rule)
 {
 	const struct target *target = watch->targets.list[number];
@@ -115,7 +115,7 @@ int watch_keep_budgets(struct watch *watch)
 	return err;
 }
 
-/* A new budget has not been exceeded yet. */
+/* A new budget starts fresh. */
 int watch_forgive(struct watch *watch, struct target *target)
 {
 	size_t number = 0;
