@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* `read` and `detach`: what `attach --keep` left measuring. */
+/* `read` and `detach`, for meters kept by `attach --keep`. */
 #include <errno.h>
 
 #include "tool/commands.h"
@@ -55,7 +55,7 @@ static int run_read(struct options *options)
 	return code;
 }
 
-/* What was left incomplete has no totals, but can be taken away. */
+/* An incomplete meter has no totals, but can be removed. */
 static int remove_incomplete(const struct options *options)
 {
 	int err = ocp_pinned_remove(options->ctx, options->args[0]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What each key does. */
+/* The keys. */
 #include "top/top.h"
 
 #include <curses.h>
@@ -106,7 +106,7 @@ static void sort_by(struct top *top, enum sort_key key)
 	top_message(top, "sorted: %s", orders[key][top->view.is_reversed]);
 }
 
-/* The next column; that of programs only if there are several. */
+/* Sort by the next column. The column of programs exists only if there are several. */
 static void sort_by_next(struct top *top)
 {
 	enum sort_key key = (top->view.key + 1) % N_SORT_KEYS;
@@ -190,7 +190,7 @@ static int take_character(struct top *top, wint_t key)
 
 int keys_take(struct top *top, wint_t key, bool is_function)
 {
-	/* Nothing is done to a program that cannot be seen. */
+	/* The user must see the program that a key changes. */
 	if (top->is_too_small) {
 		top->is_ending = !is_function && key == 'q';
 		return 0;
@@ -202,7 +202,7 @@ int keys_take(struct top *top, wint_t key, bool is_function)
 	case MODE_CONFIRM:
 		return switch_answered(top, !is_function && (key == 'y' || key == 'Y'));
 	case MODE_HELP:
-		/* draw() knows how many there are, and ends the mode behind the last. */
+		/* draw() knows the number of pages, and leaves this mode after the last one. */
 		top->help_page++;
 		return 0;
 	default:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Switching the handlers and the counter of the probe that the cursor is on. */
+/* Switching the handlers and the counter of the probe under the cursor. */
 #include "top/top.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "top/text.h"
 
 enum {
-	MANY_SITES = 1000, /* switching more takes its time */
+	MANY_SITES = 1000, /* switching more is slow */
 	FEW_NAMES = 5,
 };
 
@@ -70,7 +70,7 @@ static int remember(struct top *top, const struct top_switch *what)
 	return 0;
 }
 
-/* Handlers end with the processes they are in. */
+/* Are handlers that we switched on still on? They end with their process. */
 static bool is_left_on(const struct top *top, const struct top_switch *what)
 {
 	const ptrdiff_t t = watch_find_target(top->watch, what->exe);
@@ -110,7 +110,10 @@ static void tell_error(struct top *top, const char *name)
 		    hint ? hint : "", hint ? ")" : "");
 }
 
-/* Show what a switch changed; where the numbers stand, of that probe only, and no number. */
+/*
+ * Show the result of a switch. While the display is frozen, update only this probe, without its
+ * numbers.
+ */
 static int show_switched(struct top *top, const char *exe, const char *name)
 {
 	const ptrdiff_t t = watch_find_target(top->watch, exe);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * curses would handle SIGINT, SIGTERM and SIGTSTP by itself. They are blocked here, and taken from
- * a signalfd by the loop in main.c, which calls terminal_leave and terminal_close. What it does not
- * handle is a crash: then the state of the terminal is put back by what a signal handler may use,
- * from strings that were looked up in time.
+ * curses would handle SIGINT, SIGTERM and SIGTSTP itself. They are blocked here and read from a
+ * signalfd by the loop in main.c, which calls terminal_leave and terminal_close. After a crash, a
+ * signal handler restores the terminal with async-signal-safe functions and strings that were
+ * looked up in advance.
  */
 #include "top/terminal.h"
 
@@ -27,9 +27,9 @@ static struct {
 	SCREEN *screen;
 	bool is_ours;
 	struct termios before;
-	char leaving[LEAVING_BYTES]; /* what to write at a crash */
+	char leaving[LEAVING_BYTES]; /* written after a crash */
 	size_t n_leaving;
-	void *stack; /* for the handler: the crash may be an overflow of the other one */
+	void *stack; /* for the handler: the normal stack may have overflowed */
 } terminal;
 
 static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT };
@@ -52,7 +52,7 @@ static bool can(const char *capability)
 	return value && value != (char *)-1;
 }
 
-/* Of the terminal that setupterm found. */
+/* Check the terminal that setupterm found. */
 static int check_screen(const char *term)
 {
 	if (!can("cup") || !can("clear"))
@@ -97,11 +97,11 @@ static void restore_at_crash(int signal)
 	}
 	if (terminal.is_ours)
 		tcsetattr(STDOUT_FILENO, TCSANOW, &terminal.before);
-	/* The default action, now that the handler is gone: SA_RESETHAND. */
+	/* The default action, since SA_RESETHAND has removed the handler. */
 	raise(signal);
 }
 
-/* Append a capability's string, without the "$<5>" that asks for a pause. */
+/* Append the string of a capability, without padding like "$<5>". */
 static void add_leaving(const char *capability)
 {
 	const char *text = tigetstr(capability);

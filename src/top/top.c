@@ -45,7 +45,7 @@ void top_close(struct top *top)
 	top->watch = NULL;
 }
 
-/* Programs whose last process has ended, or that have one again. */
+/* Report programs whose last process has exited, or that run again. */
 static void tell_changes(struct top *top, const struct view_snapshot *was,
 			 const struct view_snapshot *is)
 {
