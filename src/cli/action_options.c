@@ -85,8 +85,8 @@ int options_add_actions(const struct command *command, struct options *options, 
 
 	if (options->actions_flag &&
 	    strcmp(find_flag(options->actions_flag)->kind, flag->kind) != 0)
-		return say_usage(command, "-%s and -%s: one kind of action at a time",
-				 options->actions_flag, name);
+		return say_usage(command, "-%s and -%s cannot be combined", options->actions_flag,
+				 name);
 	options->actions_flag = name;
 	if (flag->shape == PAIR && !is_pair(value))
 		return say_usage(command, "-%s '%s': not two names START,STOP", name, value);

@@ -127,7 +127,7 @@ static int parse_pid(const struct command *command, const char *text, struct opt
 	if (errno || end == text || *end || value <= 0 || value > INT32_MAX)
 		return say_usage(command, "-pid '%s': not a process id", text);
 	if (n_before && !command->many_pids)
-		return say_usage(command, "-pid: given twice, one process at a time");
+		return say_usage(command, "-pid: given twice; this command takes one process");
 	code = options_add_pid(options, (pid_t)value);
 	if (code == EXIT_DONE && options->n_pids == n_before)
 		return say_usage(command, "-pid %ld: given twice", value);
@@ -167,8 +167,8 @@ static int parse_time(const struct command *command, const char *flag, const cha
 		*ns = (int64_t)value;
 		return EXIT_DONE;
 	}
-	return say_usage(command, "%s '%s': not a time like 500ms, 3s, 2m, 1h (1ms at least)", flag,
-			 text);
+	return say_usage(command, "%s '%s': not a time such as 500ms, 3s, 2m or 1h (at least 1ms)",
+			 flag, text);
 }
 
 /* --fix, --fix=undo or --fix=complete. */
@@ -177,9 +177,9 @@ static int parse_fix(const struct command *command, const char *how, struct opti
 	bool complete = how && strcmp(how, "complete") == 0;
 
 	if (how && !complete && strcmp(how, "undo") != 0)
-		return say_usage(command, "-fix '%s': undo or complete", how);
+		return say_usage(command, "-fix '%s': not undo or complete", how);
 	if (options->fix && complete != (options->repair_flags == OCP_COMPLETE))
-		return say_usage(command, "-fix: undo and complete contradict each other");
+		return say_usage(command, "-fix: undo and complete are mutually exclusive");
 	options->fix = true;
 	options->repair_flags = complete ? OCP_COMPLETE : 0;
 	return EXIT_DONE;
@@ -318,7 +318,7 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 		    (index >= 0 && !is_taken(command, argv[at], &flags[index])))
 			return unknown_flag(command, argv[at]);
 		if (flag == FLAG_ARGUMENT_MISSING)
-			return say_usage(command, "'%s': needs a value", argv[at]);
+			return say_usage(command, "'%s': requires a value", argv[at]);
 		code = apply_flag(command, options, flag, flags[index].name);
 	}
 	if (code != EXIT_DONE)
@@ -333,7 +333,7 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 	/* optind is after "--" if it was given. */
 	if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
 		return say_usage(command, "'%s': unexpected%s", argv[optind],
-				 command->takes_program ? " (the program's arguments go behind --)"
+				 command->takes_program ? " (put the program's arguments after --)"
 							: "");
 	if (optind < argc && !command->takes_program)
 		return say_usage(command, "'%s': unexpected", argv[optind]);

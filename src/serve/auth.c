@@ -14,7 +14,7 @@ int auth_init(struct ocp_ctx *ctx, const struct hosts *hosts, struct auth *auth)
 
 	*auth = (struct auth){ .hosts = hosts };
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
-		return ctx_error(ctx, -EIO, "getrandom: no random numbers for the token");
+		return ctx_error(ctx, -EIO, "getrandom: cannot make the token");
 	for (size_t i = 0; i < TOKEN_BYTES; i++)
 		snprintf(auth->token + 2 * i, 3, "%02x", random[i]);
 	return 0;
@@ -79,18 +79,18 @@ const char *auth_refuse(const struct auth *auth, const struct auth_request *requ
 			struct http_reply *reply)
 {
 	if (!is_same_origin(auth, request)) {
-		http_error(reply, FORBIDDEN, "Origin is another server", NULL);
-		return "another Origin";
+		http_error(reply, FORBIDDEN, "Origin is not this server", NULL);
+		return "wrong Origin";
 	}
 	if (!is_authorized(auth, request)) {
-		http_error(reply, UNAUTHORIZED, "the token is missing or wrong",
+		http_error(reply, UNAUTHORIZED, "missing or wrong token",
 			   "open the address that was printed when the server started");
-		return "no token, or a wrong one";
+		return "missing or wrong token";
 	}
 	if (!is_json(request)) {
 		http_error(reply, UNSUPPORTED_MEDIA_TYPE, "Content-Type is not application/json",
 			   NULL);
-		return "not application/json";
+		return "Content-Type is not application/json";
 	}
 	return NULL;
 }

@@ -21,10 +21,9 @@ static void answer_switch(struct backend *backend, const struct asked *asked,
 	struct control_request request;
 
 	if (!backend->control)
-		http_error(reply, FORBIDDEN, "this server switches nothing",
-			   "start it with --control");
+		http_error(reply, FORBIDDEN, "switching is disabled", "start it with --control");
 	else if (!control_message_read(asked->bytes, asked->n, &request))
-		http_error(reply, BAD_REQUEST, "no request to switch", NULL);
+		http_error(reply, BAD_REQUEST, "invalid switch request", NULL);
 	else
 		control_answer(backend->control, backend->ctx, backend->watch, &request, reply);
 }

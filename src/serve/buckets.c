@@ -69,12 +69,12 @@ const char *buckets_add(struct buckets *buckets, double seconds)
 
 	/* Written so that NaN, which compares false, is rejected. */
 	if (!(seconds >= 1e-9 && seconds <= 1e9))
-		return "bounds are seconds, from 1e-9 to 1e9";
+		return "bounds must be from 1e-9 to 1e9 seconds";
 	if (buckets->n == MAX_BUCKETS)
 		return "more than 200 bounds";
 	ns = (uint64_t)llround(seconds * 1e9);
 	if (buckets->n && ns <= buckets->bounds_ns[buckets->n - 1])
-		return "bounds ascend, by a nanosecond at least";
+		return "bounds must ascend by at least a nanosecond";
 	append(buckets, ns);
 	return NULL;
 }
@@ -89,7 +89,7 @@ const char *buckets_parse(struct buckets *buckets, const char *text)
 		const double seconds = strtod(text, &end);
 
 		if (end == text || (*end && *end != ','))
-			return "bounds are numbers of seconds, separated by commas";
+			return "not a list of seconds separated by commas";
 		why = buckets_add(&parsed, seconds);
 		text = end + 1;
 	} while (!why && *end);

@@ -117,7 +117,7 @@ static int take_text(struct reader *r, const char *where, struct json_object *va
 	if (!**text)
 		return wrong(r, where, "is empty");
 	if (strlen(*text) != (size_t)json_object_get_string_len(value))
-		return wrong(r, where, "has a zero byte");
+		return wrong(r, where, "contains a zero byte");
 	return 0;
 }
 
@@ -128,7 +128,7 @@ static int take_name(struct reader *r, const char *where, struct json_object *va
 	int err = take_text(r, where, value, name);
 
 	if (!err && strlen(*name) > MAX_NAME_BYTES)
-		return wrong(r, where, "'%.100s...' is longer than names of probes are", *name);
+		return wrong(r, where, "'%.100s...' is too long for the name of a probe", *name);
 	return err;
 }
 
@@ -139,8 +139,7 @@ static int take_integer(struct reader *r, const char *where, struct json_object 
 		return wrong(r, where, "not a whole number");
 	*number = json_object_get_int64(value);
 	if (*number < least || *number > most)
-		return wrong(r, where, "not a number from %lld to %lld", (long long)least,
-			     (long long)most);
+		return wrong(r, where, "not a number from %lld to %lld", (long long)least, (long long)most);
 	return 0;
 }
 
@@ -204,7 +203,7 @@ static int take_names(struct reader *r, const char *where, struct json_object *l
 			break;
 		first = first_of(r, seen, name, i);
 		if (first != (int)i)
-			err = first < 0 ? first : wrong(r, element, "'%s' is there twice", name);
+			err = first < 0 ? first : wrong(r, element, "'%s' is given twice", name);
 		else
 			err = no_memory_if(r, items_add(items, ITEM_PROBE, name));
 	}
@@ -222,7 +221,7 @@ static int take_counts(struct reader *r, const char *where, struct json_object *
 		return json_object_array_length(value) ? take_names(r, where, value, counted)
 						       : wrong(r, where, "is empty");
 	if (!json_object_is_type(value, json_type_string))
-		return wrong(r, where, "neither a list of names nor an expression");
+		return wrong(r, where, "not a list of names or a regular expression");
 	err = take_text(r, where, value, &text);
 	return err ? err : no_memory_if(r, items_add_text(counted, text));
 }
@@ -243,12 +242,12 @@ static int take_pair(struct reader *r, const char *where, struct json_object *va
 	if (err)
 		return err;
 	if (strcmp(names[0], names[1]) == 0)
-		return wrong(r, where, "start and stop are one probe");
+		return wrong(r, where, "start and stop are the same probe");
 	/* The key is the pair as JSON, since names may contain commas. */
 	first = first_of(r, seen, json_object_to_json_string(value), request->n_pairs);
 	if (first != (int)request->n_pairs)
 		return first < 0 ? first
-				 : wrong(r, where, "'%s,%s' is there twice", names[0], names[1]);
+				 : wrong(r, where, "'%s,%s' is given twice", names[0], names[1]);
 	return no_memory_if(r, measure_request_add_pair(request, names[0], names[1]));
 }
 
@@ -312,11 +311,11 @@ static int take_budget(struct reader *r, const char *where, struct json_object *
 
 	if (!json_object_is_type(value, json_type_double) &&
 	    !json_object_is_type(value, json_type_int))
-		return wrong(r, where, "not a number of percent of a core");
+		return wrong(r, where, "not a number (percent of a core)");
 	percent = json_object_get_double(value);
 	/* Written so that NaN, which compares false, is rejected. */
 	if (!(percent > 0 && percent <= 100000))
-		return wrong(r, where, "not above 0, or above 100000");
+		return wrong(r, where, "must be above 0 and at most 100000");
 	target->request.budget = percent / 100;
 	return 0;
 }
@@ -340,11 +339,11 @@ static const char *fault_message(enum request_fault fault)
 {
 	switch (fault) {
 	case REQUEST_DEPTH_WITHOUT_PAIR:
-		return "'depth' goes with 'time'";
+		return "'depth' requires 'time'";
 	case REQUEST_KEY_WITHOUT_PAIR:
-		return "'key' goes with 'time'";
+		return "'key' requires 'time'";
 	default:
-		return "'depth' and 'key': one of them";
+		return "'depth' and 'key' are mutually exclusive";
 	}
 }
 
@@ -354,7 +353,7 @@ static int check_target(struct reader *r, const char *where, struct config_targe
 	enum request_fault fault;
 
 	if (!target->exe == !target->pid)
-		return wrong(r, where, "one of 'exe' and 'pid' is needed");
+		return wrong(r, where, "either 'exe' or 'pid' is required");
 	if (!target->request.counted.n &&
 	    items_add(&target->request.counted, ITEM_ALL_PROBES, NULL))
 		return ctx_no_memory(r->ctx);
@@ -422,7 +421,7 @@ static int take_label_pid(struct reader *r, const char *where, struct json_objec
 			  void *into)
 {
 	if (!json_object_is_type(value, json_type_boolean))
-		return wrong(r, where, "neither true nor false");
+		return wrong(r, where, "not true or false");
 	((struct config *)into)->label_pid = json_object_get_boolean(value);
 	return 0;
 }
@@ -482,7 +481,7 @@ static int take_config(struct reader *r)
 	struct json_object *root = r->config->memory->root;
 
 	if (!json_object_is_type(root, json_type_object))
-		return ctx_error(r->ctx, -EINVAL, "%s: not an object in JSON", r->file);
+		return ctx_error(r->ctx, -EINVAL, "%s: not a JSON object", r->file);
 	return take_object(r, "", root, keys, sizeof(keys) / sizeof(keys[0]), r->config);
 }
 
@@ -504,11 +503,11 @@ static int parse(struct reader *r, const char *text, size_t n)
 	json_tokener_free(tokener);
 	end = end > n ? n : end;
 	if (error != json_tokener_success)
-		return ctx_error(r->ctx, -EINVAL, "%s:%d: no JSON: %s", r->file,
+		return ctx_error(r->ctx, -EINVAL, "%s:%d: invalid JSON: %s", r->file,
 				 config_line_of(text, end), json_tokener_error_desc(error));
 	end = config_skip_blank(text, end, n);
 	if (end < n)
-		return ctx_error(r->ctx, -EINVAL, "%s:%d: something behind the object's end",
+		return ctx_error(r->ctx, -EINVAL, "%s:%d: text after the end of the object",
 				 r->file, config_line_of(text, end));
 	return config_keys_find(r->ctx, r->file, text, n, &r->keys);
 }

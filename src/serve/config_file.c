@@ -42,7 +42,7 @@ static int check_kind(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd
 	if (!is_nameless_pipe(fd, &st))
 		return ctx_error(ctx, -EINVAL, "%s: not a regular file", file);
 	if (wake_fd < 0)
-		return ctx_error(ctx, -EINVAL, "%s: a pipe, which cannot be read again", file);
+		return ctx_error(ctx, -EINVAL, "%s: a pipe cannot be read again", file);
 	return 0;
 }
 
@@ -56,7 +56,8 @@ static int wait_for_pipe(struct ocp_ctx *ctx, const char *file, int fd, int wake
 	if (poll(both, 2, -1) < 0 && !is_interrupted(interruptions))
 		return ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
 	if (both[1].revents)
-		return ctx_error(ctx, -ECANCELED, "%s: was still being written", file);
+		return ctx_error(ctx, -ECANCELED, "%s: interrupted before the end of the pipe",
+				 file);
 	return 0;
 }
 
@@ -77,7 +78,7 @@ static int read_all(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd, 
 			err = ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
 	}
 	if (!err && *n == MAX_FILE_BYTES)
-		err = ctx_error(ctx, -EFBIG, "%s: a megabyte or more", file);
+		err = ctx_error(ctx, -EFBIG, "%s: 1 MiB or more", file);
 	return err;
 }
 

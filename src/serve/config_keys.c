@@ -117,10 +117,10 @@ static int scan_member(struct scanner *s, const char *where)
 	name[CONFIG_WHERE_BYTES - 1] = '\0';
 	s->at = first;
 	if (memchr(s->text + first, '\\', bytes))
-		return ctx_error(s->ctx, -EINVAL, "%s:%d: %s: a key with a backslash", s->file,
+		return ctx_error(s->ctx, -EINVAL, "%s:%d: %s: backslash in a key", s->file,
 				 config_line_of(s->text, first), name);
 	if (config_keys_line(s->keys, name))
-		return ctx_error(s->ctx, -EINVAL, "%s:%d: %s: is there twice, first in line %d",
+		return ctx_error(s->ctx, -EINVAL, "%s:%d: %s: given twice, first in line %d",
 				 s->file, config_line_of(s->text, first), name,
 				 config_keys_line(s->keys, name));
 	err = add_place(s, name);

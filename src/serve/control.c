@@ -31,5 +31,5 @@ void control_answer(struct control *control, struct ocp_ctx *ctx, struct watch *
 	if (!why)
 		switch_request_answer(ctx, watch, &request->wanted, reply);
 	else if (may_log_refusal(control))
-		switch_request_log(request->wanted.peer, "refused to switch: %s", why);
+		switch_request_log(request->wanted.peer, "switch refused: %s", why);
 }

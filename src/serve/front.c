@@ -77,7 +77,7 @@ static int enter_sandbox(struct ocp_ctx *ctx, pid_t parent)
 	if (!err && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
 		err = ctx_error(ctx, -errno, "prctl(PR_SET_PDEATHSIG): %s", strerror(errno));
 	if (!err && getppid() != parent)
-		err = ctx_error(ctx, -ESRCH, "the server has ended");
+		err = ctx_error(ctx, -ESRCH, "the server has exited");
 	if (!err && is_filtered)
 		err = sandbox_filter_syscalls(ctx);
 	return err;
@@ -144,7 +144,7 @@ static void reap(struct front *front)
 
 static int say_end(struct ocp_ctx *ctx, const struct front *front)
 {
-	static const char who[] = "the process that speaks HTTP";
+	static const char who[] = "the HTTP process";
 
 	if (WIFSIGNALED(front->status))
 		return ctx_error(ctx, -EIO, "%s was killed by signal %d (%s)", who,
@@ -159,9 +159,7 @@ int front_failed(struct ocp_ctx *ctx, struct front *front, int code)
 	reap(front);
 	if (code == -EPIPE)
 		return say_end(ctx, front);
-	return ctx_error(ctx, -EIO,
-			 "the process that speaks HTTP did not keep to what was agreed: "
-			 "%s; it was killed",
+	return ctx_error(ctx, -EIO, "the HTTP process violated the protocol: %s; it was killed",
 			 strerror(-code));
 }
 

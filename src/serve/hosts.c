@@ -60,7 +60,7 @@ const char *hosts_check_name(const char *text)
 	if (!n || (strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 				"-_.") != n &&
 		   !is_address(name)))
-		return "neither NAME nor NAME:PORT, as it stands in an address behind http://";
+		return "not NAME or NAME:PORT, as in a URL after http://";
 	if (*port && (strlen(port) > 6 || strtoul(port + 1, NULL, 10) < 1 ||
 		      strtoul(port + 1, NULL, 10) > 65535))
 		return "not a port from 1 to 65535";
@@ -120,7 +120,7 @@ bool hosts_admit(const struct hosts *hosts, const char *host, struct http_reply 
 	if (host && (is_own(hosts, host) || hosts_is_named(hosts, host)))
 		return true;
 	if (!host)
-		http_error(reply, MISDIRECTED, "the request has no host", NULL);
+		http_error(reply, MISDIRECTED, "missing host", NULL);
 	else
 		http_error(
 			reply, MISDIRECTED, "Host is not a name of this server",

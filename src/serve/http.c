@@ -245,11 +245,11 @@ static const struct http_route *find_route(const struct http *http,
 		same_path = route;
 	}
 	if (!same_path) {
-		http_error(reply, MHD_HTTP_NOT_FOUND, "there is nothing at this path", NULL);
+		http_error(reply, MHD_HTTP_NOT_FOUND, "no such path", NULL);
 		return NULL;
 	}
 	http_add_header(reply, "Allow", same_path->method == HTTP_POST ? "POST" : "GET, HEAD");
-	http_error(reply, MHD_HTTP_METHOD_NOT_ALLOWED, "this path does not take that method", NULL);
+	http_error(reply, MHD_HTTP_METHOD_NOT_ALLOWED, "method not allowed for this path", NULL);
 	return NULL;
 }
 
@@ -268,17 +268,17 @@ static void examine(struct http *http, struct pending *pending, const char *meth
 		http_error(reply, MHD_HTTP_URI_TOO_LONG, "the path is too long", NULL);
 	else if (header_bytes > MAX_HEADER_BYTES)
 		http_error(reply, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
-			   "the headers are more than 16 KiB", NULL);
+			   "the headers exceed 16 KiB", NULL);
 	else if (http_lacks_host(request, version))
-		http_error(reply, MHD_HTTP_BAD_REQUEST, "there is no Host header", NULL);
+		http_error(reply, MHD_HTTP_BAD_REQUEST, "missing Host header", NULL);
 	else if (http_is_ambiguous(request))
-		http_error(reply, MHD_HTTP_BAD_REQUEST, "the headers contradict each other", NULL);
+		http_error(reply, MHD_HTTP_BAD_REQUEST, "conflicting headers", NULL);
 	else if (pending->uri.status)
 		http_error(reply, pending->uri.status, pending->uri.error, NULL);
 	else if (!http->settings.admit || http->settings.admit(http->settings.data, request, reply))
 		pending->route = find_route(http, request, method, reply);
 	if (!reply->status && length && strtoull(length, NULL, 10) > MAX_BODY_BYTES)
-		http_error(reply, MHD_HTTP_CONTENT_TOO_LARGE, "the body is more than 64 KiB", NULL);
+		http_error(reply, MHD_HTTP_CONTENT_TOO_LARGE, "the body exceeds 64 KiB", NULL);
 }
 
 /*
@@ -360,8 +360,7 @@ static enum MHD_Result answer_request(struct http *http, struct MHD_Connection *
 	}
 	strbuf_add(&pending->body, "", 1);
 	if (pending->n_came > MAX_BODY_BYTES) {
-		http_error(&reply, MHD_HTTP_CONTENT_TOO_LARGE, "the body is more than 64 KiB",
-			   NULL);
+		http_error(&reply, MHD_HTTP_CONTENT_TOO_LARGE, "the body exceeds 64 KiB", NULL);
 	} else if (pending->body.is_short) {
 		http_error(&reply, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory", NULL);
 	} else {
@@ -482,7 +481,7 @@ void http_free(struct http *http)
 	listen_fd = MHD_quiesce_daemon(http->daemon);
 	if (listen_fd >= 0)
 		close(listen_fd);
-	http_error(&end, MHD_HTTP_SERVICE_UNAVAILABLE, "the server ends", NULL);
+	http_error(&end, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is shutting down", NULL);
 	http_answer(http, 0, &end);
 	deadline_ms = quota_now_ms() + LAST_REPLIES_MS;
 	while (quota_is_sending(&http->quota) && quota_now_ms() < deadline_ms) {

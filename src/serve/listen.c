@@ -21,8 +21,8 @@ static int bad(struct ocp_ctx *ctx, const char *text, const char *why)
 {
 	int err = ctx_error(ctx, -EINVAL, "'%s': %s", text, why);
 
-	ctx_hint(ctx, "an address and a port, like 127.0.0.1:9464, [::1]:9464, or 0.0.0.0:9464 for "
-		      "all of this machine's");
+	ctx_hint(ctx, "for example 127.0.0.1:9464, [::1]:9464, or 0.0.0.0:9464 for all "
+		      "addresses of this machine");
 	return err;
 }
 
@@ -39,7 +39,7 @@ static int split(struct ocp_ctx *ctx, const char *text, char *host, size_t host_
 		text++;
 		n -= 2;
 	} else if (memchr(text, ':', n)) {
-		return bad(ctx, text, "an IPv6 address goes in brackets");
+		return bad(ctx, text, "an IPv6 address needs brackets");
 	}
 	if (strspn(colon + 1, "0123456789") != strlen(colon + 1) || !colon[1] ||
 	    strtoul(colon + 1, NULL, 10) > 65535)

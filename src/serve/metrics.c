@@ -151,7 +151,7 @@ static void add_counter(struct writer *w, const struct family *family, const str
 static void write_build_info(struct writer *w)
 {
 	static const struct family family = { "build_info", GAUGE, NULL,
-					      "The version of ocaml-probes that serves this." };
+					      "Version of ocaml-probes." };
 
 	begin_family(w, &family);
 	add_name(w, &family, "{");
@@ -163,7 +163,7 @@ static void write_build_info(struct writer *w)
 static void write_time(struct writer *w)
 {
 	static const struct family family = { "snapshot_timestamp_seconds", GAUGE, "seconds",
-					      "When these numbers were read, in Unix time." };
+					      "Unix time when these numbers were read." };
 
 	begin_family(w, &family);
 	add_name(w, &family, " ");
@@ -383,29 +383,28 @@ static const struct {
 	void (*add)(struct writer *w, const struct family *family,
 		    const struct watch_target *target);
 } families[] = {
-	{ { "up", GAUGE, NULL, "Whether a process of the program runs and is measured." }, add_up },
+	{ { "up", GAUGE, NULL, "1 if a process of the program runs and is measured, else 0." },
+	  add_up },
 	{ { "processes", GAUGE, NULL, "Processes that run the program." }, add_processes },
-	{ { "hits", COUNTER, NULL, "Hits of a probe, whether or not its handlers are on." },
-	  add_hits },
+	{ { "hits", COUNTER, NULL, "Hits of a probe, with its handlers on or off." }, add_hits },
 	{ { "enabled", GAUGE, NULL, "Processes in which the probe's handlers are on." },
 	  add_enabled },
-	{ { "counted", GAUGE, NULL, "Whether the hits of the probe are being counted." },
-	  add_counted },
+	{ { "counted", GAUGE, NULL, "1 if hits of the probe are counted, else 0." }, add_counted },
 	{ { "uses_without_site", GAUGE, NULL,
-	    "Uses of the probe that the compiler left without a site: their hits are not counted." },
+	    "Uses of the probe without a site, whose hits are not counted." },
 	  add_uses_without_site },
 	{ { "pair_duration_seconds", HISTOGRAM, "seconds",
-	    "Time from a hit of one probe to the next hit of another one." },
+	    "Time from a hit of the start probe to the next hit of the stop probe." },
 	  add_durations },
-	{ { "pair_orphans", COUNTER, NULL, "Starts without a stop, and stops without a start." },
+	{ { "pair_orphans", COUNTER, NULL,
+	    "Orphans of a pair: starts without a stop, and stops without a start." },
 	  add_orphans },
-	{ { "pair_open", GAUGE, NULL, "Starts that have not stopped yet." }, add_open },
-	{ { "lost", COUNTER, NULL, "What was not measured, by the reason why." }, add_losses },
+	{ { "pair_open", GAUGE, NULL, "Starts without a stop so far." }, add_open },
+	{ { "lost", COUNTER, NULL, "Losses of the measurement, by reason." }, add_losses },
 	{ { "cpu_overhead_seconds", COUNTER, "seconds",
-	    "Time that measuring took the program, from its hits and what a hit costs." },
+	    "CPU overhead of measuring: hits times cost per hit." },
 	  add_cost },
-	{ { "cost_per_hit_seconds", GAUGE, "seconds",
-	    "Time that measuring takes the program at each hit." },
+	{ { "cost_per_hit_seconds", GAUGE, "seconds", "Cost per hit of measuring." },
 	  add_hit_cost },
 };
 

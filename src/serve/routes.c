@@ -20,7 +20,8 @@ static void say_busy(const struct routes *routes, struct http_reply *reply)
 {
 	http_add_header(reply, "Retry-After", "1");
 	http_error(reply, UNAVAILABLE,
-		   routes->asks.is_alone ? "the server ends" : "the server is busy measuring",
+		   routes->asks.is_alone ? "the server is shutting down"
+					 : "the server is busy measuring",
 		   NULL);
 }
 

@@ -132,14 +132,13 @@ static bool changes_hosts(const struct server *s, const struct config *new)
 static int check_change(struct server *s, const struct config *new)
 {
 	if (!equal(listen_address(s, s->config), listen_address(s, new)))
-		return ctx_error(s->ctx, -EINVAL, "%s: listen: cannot change while it is served",
+		return ctx_error(s->ctx, -EINVAL, "%s: listen: cannot change without a restart",
 				 s->own->config);
 	if (changes_hosts(s, new))
-		return ctx_error(s->ctx, -EINVAL, "%s: hosts: cannot change while it is served",
+		return ctx_error(s->ctx, -EINVAL, "%s: hosts: cannot change without a restart",
 				 s->own->config);
 	if (labels_pid(s, s->config) != labels_pid(s, new))
-		return ctx_error(s->ctx, -EINVAL,
-				 "%s: label_pid: cannot change while counters go on",
+		return ctx_error(s->ctx, -EINVAL, "%s: label_pid: cannot change without a restart",
 				 s->own->config);
 	return 0;
 }
@@ -149,9 +148,10 @@ static void say_reloaded(const struct server *s)
 	const size_t n = s->config->n_targets;
 
 	if (n)
-		say("%s: was read again, %zu target%s", s->own->config, n, n == 1 ? "" : "s");
+		say("%s: configuration reloaded, %zu target%s", s->own->config, n,
+		    n == 1 ? "" : "s");
 	else
-		say("%s: was read again, every program with probes", s->own->config);
+		say("%s: configuration reloaded, every program with probes", s->own->config);
 }
 
 /* Apply the whole file or nothing. */
@@ -161,7 +161,7 @@ static void reload(struct server *s)
 	int err;
 
 	if (!s->own->config) {
-		say("SIGHUP: there is no configuration file to read again");
+		say("SIGHUP: no configuration file to reload");
 		return;
 	}
 	err = config_read(s->ctx, s->own->config, -1, &new);
@@ -172,7 +172,7 @@ static void reload(struct server *s)
 	if (err) {
 		config_free(new);
 		say_error(s->ctx, err);
-		say("%s: was not taken over; all is as before", s->own->config);
+		say("%s: reload failed; keeping the old configuration", s->own->config);
 		return;
 	}
 	use_settings(s, new);
@@ -203,7 +203,7 @@ static void renew_textfile(struct server *s)
 	if (err && !s->is_textfile_failing)
 		say_error(s->ctx, err);
 	if (!err && s->is_textfile_failing)
-		say("%s: is written again", s->textfile);
+		say("%s: writing succeeded again", s->textfile);
 	s->is_textfile_failing = err;
 }
 
@@ -370,13 +370,13 @@ static int open_listener(struct server *s)
 	int err;
 
 	if (!address)
-		return s->own->control ? ctx_error(s->ctx, -EINVAL, "--control: needs --listen")
+		return s->own->control ? ctx_error(s->ctx, -EINVAL, "--control requires --listen")
 				       : 0;
 	err = listen_open(s->ctx, address, &s->listener);
 	if (!err && s->own->control && !s->listener.is_loopback)
 		return ctx_error(s->ctx, -EINVAL,
-				 "--control: %s: only at an address of loopback, which other "
-				 "machines do not reach",
+				 "--control: %s: not a loopback address, so other machines could "
+				 "switch probes",
 				 address);
 	if (err)
 		return err;
@@ -391,7 +391,7 @@ static void say_budget(const struct server *s)
 
 	if (percent <= 0 || s->options->quiet || (s->config && s->config->n_targets))
 		return;
-	say("%s, budget %g%% of a core each: above it the busiest counters are switched off",
+	say("%s, budget %g%% of a core each; the busiest counters are switched off above it",
 	    has_all ? "every program with probes" : "the programs named", percent);
 }
 

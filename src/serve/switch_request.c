@@ -110,7 +110,7 @@ static bool read_wanted(const struct switch_request *request, struct wanted *wan
 
 	wanted->root = parse(request);
 	if (!json_object_is_type(wanted->root, json_type_object)) {
-		http_error(reply, BAD_REQUEST, "the body is not an object in JSON", hint);
+		http_error(reply, BAD_REQUEST, "the body is not a JSON object", hint);
 		return false;
 	}
 	at = json_object_iter_begin(wanted->root);
@@ -120,7 +120,7 @@ static bool read_wanted(const struct switch_request *request, struct wanted *wan
 
 		if (take_member(wanted, name, json_object_iter_peek_value(&at)))
 			continue;
-		snprintf(why, sizeof(why), "'%.40s' is not expected, or has a wrong value", name);
+		snprintf(why, sizeof(why), "'%.40s': unknown key or invalid value", name);
 		http_error(reply, BAD_REQUEST, why, hint);
 		return false;
 	}
@@ -189,7 +189,7 @@ static void obey(struct ocp_ctx *ctx, struct watch *watch, const struct wanted *
 	}
 	if (err) {
 		n = wanted->is_handler ? n : 0;
-		switch_request_log(peer, "%s of %s in %s %s: %zu process%s, then: %s", what,
+		switch_request_log(peer, "%s of %s in %s %s: %zu process%s, then error: %s", what,
 				   wanted->probe, target->title, to, n, plural_es(n),
 				   ocp_error(ctx));
 		http_error(reply, status_of(err), ocp_error(ctx), ocp_hint(ctx));
@@ -234,17 +234,16 @@ void switch_request_answer(struct ocp_ctx *ctx, struct watch *watch,
 	ptrdiff_t target;
 
 	if (!read_wanted(request, &wanted, reply)) {
-		switch_request_log(request->peer, "refused to switch: the body is no request");
+		switch_request_log(request->peer, "switch refused: invalid body");
 	} else if ((target = find_target(watch, &wanted)) < 0) {
-		switch_request_log(request->peer, "refused to switch: %s is not watched",
-				   wanted.exe);
+		switch_request_log(request->peer, "switch refused: %s is not watched", wanted.exe);
 		http_error(reply, NOT_FOUND, "this program is not watched",
 			   is_in_containers(watch, wanted.exe)
-				   ? "it runs in containers: 'container_id' says in which"
+				   ? "it runs in containers; name one with 'container_id'"
 				   : NULL);
 	} else if (watch_find_probe(watch_target(watch, (size_t)target), wanted.probe) < 0) {
-		switch_request_log(request->peer, "refused to switch: %s has no probe %s",
-				   wanted.exe, wanted.probe);
+		switch_request_log(request->peer, "switch refused: %s has no probe %s", wanted.exe,
+				   wanted.probe);
 		http_error(reply, NOT_FOUND, "the program has no probe of this name", NULL);
 	} else {
 		obey(ctx, watch, &wanted, (size_t)target, request->peer, reply);

@@ -16,9 +16,9 @@ static void refuse(struct uri *uri, unsigned int status, const char *error)
 static void take_host(struct uri *uri, const char *host, size_t n)
 {
 	if (n == 0 || host[0] == ':')
-		refuse(uri, BAD_REQUEST, "the address has no host");
+		refuse(uri, BAD_REQUEST, "the URL has no host");
 	else if (n >= sizeof(uri->host) || memchr(host, '@', n) || memchr(host, '%', n))
-		refuse(uri, BAD_REQUEST, "the address has a host that is none");
+		refuse(uri, BAD_REQUEST, "the URL has an invalid host");
 	else
 		memcpy(uri->host, host, n);
 }
@@ -35,10 +35,10 @@ void uri_read(struct uri *uri, const char *text)
 		take_host(uri, text + n, (size_t)(path - text) - n);
 	} else if (*text != '/' && strstr(text, "://")) {
 		/* RFC 9110, 7.4. The common case is https without encryption. */
-		refuse(uri, MISDIRECTED, "only http is served here");
+		refuse(uri, MISDIRECTED, "only http is supported");
 	}
 	if (strchr(text, ' '))
-		refuse(uri, BAD_REQUEST, "the address has a space");
+		refuse(uri, BAD_REQUEST, "the URL contains a space");
 	uri->path_at = (size_t)(path - text);
 	/* A zero byte would end the path here, but not in other programs. */
 	path = strstr(path, "%00");
@@ -48,5 +48,5 @@ void uri_read(struct uri *uri, const char *text)
 
 void uri_refuse_zero(struct uri *uri)
 {
-	refuse(uri, BAD_REQUEST, "the path has a zero byte");
+	refuse(uri, BAD_REQUEST, "the path contains a zero byte");
 }

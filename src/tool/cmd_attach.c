@@ -65,7 +65,7 @@ static int update_all(const struct options *options, struct target *targets)
 			code = its_code;
 	}
 	if (code != EXIT_DONE && options->n_pids > 1)
-		say("%zu of %zu processes were switched, all but those named above", n_updated,
+		say("%zu of %zu processes switched; the others are named above", n_updated,
 		    options->n_pids);
 	return code;
 }
@@ -175,12 +175,12 @@ static int run_with(struct options *options, struct target *targets)
 static int check_usage(const struct options *options)
 {
 	if (!options->n_pids && !options->exe)
-		return say_usage(&command_attach, "-pid or --exe is needed");
+		return say_usage(&command_attach, "-pid or --exe is required");
 	if (!options->actions_flag && !options_measure(options))
 		return say_usage(&command_attach,
 				 "nothing to do: neither actions nor --count, --time or --print");
 	if (!options->actions_flag && options->update_flags)
-		return say_usage(&command_attach, "-force and -atomically go with actions");
+		return say_usage(&command_attach, "-force and -atomically require an action");
 	return measure_options_check(&command_attach, options);
 }
 
@@ -213,7 +213,8 @@ static int run(struct options *options)
 	int code = check_usage(options);
 
 	if (code == EXIT_DONE && options->exe && options->n_pids && options_measure(options))
-		code = say_usage(&command_attach, "-pid and --exe: one of them when measuring");
+		code = say_usage(&command_attach,
+				 "-pid and --exe are mutually exclusive when measuring");
 	if (code == EXIT_DONE && options->exe)
 		code = find_processes(options);
 	if (code != EXIT_DONE)

@@ -111,7 +111,7 @@ static int run(struct options *options)
 	int err, code;
 
 	if (!options->pid)
-		return say_usage(&command_info, "-pid is needed");
+		return say_usage(&command_info, "-pid is required");
 	err = ocp_process_open(options->ctx, options->pid, &proc);
 	if (err)
 		return say_error(options->ctx, err);

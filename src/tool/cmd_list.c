@@ -140,7 +140,7 @@ static int list_processes(struct options *options)
 	if (err)
 		return say_error(options->ctx, err);
 	if (summary.denied && !options->quiet)
-		say("%zu process%s may not be looked at (other users', or protected)",
+		say("%zu process%s cannot be inspected (other users', or protected)",
 		    summary.denied, plural_es(summary.denied));
 	return EXIT_DONE;
 }
@@ -247,7 +247,7 @@ static int list_kept(struct options *options)
 static int run(struct options *options)
 {
 	if (options->kept && options->prog)
-		return say_usage(&command_list, "--kept and -prog: one of them");
+		return say_usage(&command_list, "--kept and -prog are mutually exclusive");
 	if (options->kept)
 		return list_kept(options);
 	return options->prog ? list_program(options) : list_processes(options);

@@ -34,9 +34,9 @@ static int write_total(const struct options *options, struct ocp_meter *meter)
 static int check_usage(const struct command *command, const struct options *options)
 {
 	if (options->n_args != 1)
-		return say_usage(command, "one name is needed");
+		return say_usage(command, "one name is required");
 	if (options->json && options->csv)
-		return say_usage(command, "-json and -csv: one of them");
+		return say_usage(command, "-json and -csv are mutually exclusive");
 	return EXIT_DONE;
 }
 

@@ -172,7 +172,7 @@ static int run(struct options *options)
 	int code;
 
 	if (!options->prog)
-		return say_usage(&command_trace, "-prog is needed");
+		return say_usage(&command_trace, "-prog is required");
 	if (!options->actions_flag && !options_measure(options))
 		return say_usage(&command_trace,
 				 "nothing to do: neither actions nor --count, --time or --print");
@@ -180,7 +180,7 @@ static int run(struct options *options)
 	if (code != EXIT_DONE)
 		return code;
 	if (options->for_ns && !options_measure(options))
-		return say_usage(&command_trace, "--for goes with --count, --time or --print");
+		return say_usage(&command_trace, "--for requires --count, --time or --print");
 	argv = calloc((size_t)options->n_args + 2, sizeof(*argv));
 	if (!argv) {
 		say("out of memory");

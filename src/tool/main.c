@@ -35,13 +35,14 @@ static int run_dashboard(char **argv)
 	file = file ? file + 1 : NULL;
 	left = file ? sizeof(path) - (size_t)(file - path) : 0;
 	if (!file || (size_t)snprintf(file, left, "ocaml-probes-%s", name) >= left) {
-		say("/proc/self/exe: it is not known where ocaml-probes-%s is", name);
+		say("/proc/self/exe: cannot locate ocaml-probes-%s", name);
 		return EXIT_FAILED;
 	}
 	argv[0] = file;
 	execv(path, argv);
 	say("%s: %s", path, strerror(errno));
-	fprintf(stderr, "hint: `ocaml-probes %s` is a program beside ocaml-probes; install both\n",
+	fprintf(stderr,
+		"hint: `ocaml-probes %s` is a separate program; install it beside ocaml-probes\n",
 		name);
 	return EXIT_FAILED;
 }

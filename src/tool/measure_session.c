@@ -176,8 +176,7 @@ static enum ending refresh(struct measure_session *s)
 		return ENDED_BY_ERROR;
 	if (n_new && !s->options->quiet) {
 		end_progress(s);
-		say("%zu site%s of files that were loaded meanwhile %s measured from now on", n_new,
-		    plural(n_new), n_new == 1 ? "is" : "are");
+		say("now measuring %zu more site%s, of newly loaded files", n_new, plural(n_new));
 	}
 	return NOT_ENDED;
 }
@@ -205,7 +204,7 @@ static enum ending check_budget(struct measure_session *s)
 		return NOT_ENDED;
 	s->is_over_budget = true;
 	end_progress(s);
-	say("measuring took %.2f%% of a core, more than the budget of %g%%: stopped", 100 * share,
+	say("measuring stopped: CPU overhead %.2f%% exceeds the budget of %g%%", 100 * share,
 	    100 * s->options->request.budget);
 	return ENDED_BY_TIME;
 }

@@ -247,8 +247,8 @@ static void print_pairs(const struct report *report)
 				BUCKETS_AN_OCTAVE);
 	}
 	if (report->is_total)
-		printf("\nan empty pair measures %s here: times below are noise, longer ones "
-		       "contain it\n",
+		printf("\nan empty pair measures %s here; shorter times are noise, longer times "
+		       "include it\n",
 		       print_time(text, report->costs->empty_pair_ns));
 }
 
@@ -294,14 +294,14 @@ static void print_losses(const struct report *report)
 	if (losses->filter_mismatches)
 		printf("%" PRIu64 " hit%s with an argument of another type than the filter's: %s\n",
 		       losses->filter_mismatches, losses->filter_mismatches == 1 ? "" : "s",
-		       losses->filter_mismatch ? losses->filter_mismatch : "no example is known");
+		       losses->filter_mismatch ? losses->filter_mismatch : "no example");
 	if (report->prints)
 		printf("%" PRIu64 " hit%s printed, %" PRIu64 " suppressed by --limit, %" PRIu64
 		       " dropped (buffer full)\n",
 		       report->n_printed, report->n_printed == 1 ? "" : "s", losses->prints_limited,
 		       losses->prints_dropped);
 	if (losses->passed_over)
-		print_loss(losses->passed_over, "hit", "of other processes passed over");
+		print_loss(losses->passed_over, "hit", "of other processes ignored");
 }
 
 static void print_footer(const struct report *report)

@@ -94,12 +94,11 @@ static void take_in_filter(struct top *top, wint_t key, bool is_function)
 static void sort_by(struct top *top, enum sort_key key)
 {
 	static const char *const orders[N_SORT_KEYS][2] = {
-		[SORT_RATE] = { "the most hits a second first", "the fewest hits a second first" },
-		[SORT_HITS] = { "the most hits first", "the fewest hits first" },
-		[SORT_NAME] = { "by name", "by name, the last first" },
-		[SORT_HANDLER] = { "those whose handlers are on first",
-				   "those whose handlers are on last" },
-		[SORT_EXE] = { "by program", "by program, the last first" },
+		[SORT_RATE] = { "most hits/s first", "fewest hits/s first" },
+		[SORT_HITS] = { "most hits first", "fewest hits first" },
+		[SORT_NAME] = { "by name", "by name, reversed" },
+		[SORT_HANDLER] = { "handlers that are on first", "handlers that are on last" },
+		[SORT_EXE] = { "by program", "by program, reversed" },
 	};
 
 	view_sort(&top->view, key);
@@ -173,8 +172,8 @@ static int take_character(struct top *top, wint_t key)
 		return switch_counter(top);
 	case 'a':
 		top->scales_by_all = !top->scales_by_all;
-		top_message(top, top->scales_by_all ? "bars: all on the screen on one scale"
-						    : "bars: each probe on a scale of its own");
+		top_message(top, top->scales_by_all ? "bars: one scale for all"
+						    : "bars: one scale for each");
 		return 0;
 	case '?':
 		top->mode = MODE_HELP;

@@ -230,7 +230,7 @@ static int open_fds(struct loop *loop)
 	loop->fds[FD_SIGNALS] = (struct pollfd){ signals, POLLIN, 0 };
 	loop->fds[FD_CLOCK] = (struct pollfd){ clock, POLLIN, 0 };
 	if (signals < 0 || clock < 0 || timerfd_settime(clock, 0, &every, NULL) != 0) {
-		say("top: signals or the clock: %s", strerror(errno));
+		say("top: cannot set up signals or the clock: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
 	return EXIT_DONE;
@@ -279,7 +279,7 @@ static int check_usage(const struct command *command, struct options *options)
 	int code;
 
 	if (options->pid && options->exe)
-		return say_usage(command, "-pid and --exe: one of them");
+		return say_usage(command, "-pid and --exe are mutually exclusive");
 	code = measure_options_count_all(options);
 	if (code != EXIT_DONE)
 		return code;

@@ -63,7 +63,7 @@ void write_pids(char *text, size_t size, const struct seen_target *target)
 
 	if (!target->n_pids) {
 		snprintf(text, size, "%s",
-			 target->knows_pids && !target->problem ? "no process" : "pids not known");
+			 target->knows_pids && !target->problem ? "no process" : "pids unknown");
 		return;
 	}
 	n += (size_t)snprintf(text, size, "pid%s", target->n_pids > 1 ? "s" : "");
@@ -385,12 +385,12 @@ static const char *nothing_to_show(const struct top *top)
 	if (!top->shown_ticks)
 		return "looking for probes ...";
 	if (!seen->n_targets)
-		return "no program with probes that may be measured runs now; waiting for one";
+		return "no measurable program with probes is running; waiting for one";
 	if (!seen->n_probes && seen->n_targets == 1 && seen->targets[0].is_up)
 		return "no probes yet; waiting for a file with probes to be loaded";
 	if (!seen->n_probes)
-		return "no probes are known yet; waiting for a process";
-	return "no probe's name has this in it; Esc shows all";
+		return "no probes yet; waiting for a process";
+	return "no probe matches; Esc shows all";
 }
 
 void draw_probes(const struct top *top, int y, int lines)

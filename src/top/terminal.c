@@ -56,7 +56,7 @@ static bool can(const char *capability)
 static int check_screen(const char *term)
 {
 	if (!can("cup") || !can("clear"))
-		return refuse("this terminal has no screen to draw on: TERM is ", term);
+		return refuse("this terminal cannot position the cursor: TERM is ", term);
 	return EXIT_DONE;
 }
 
@@ -70,11 +70,11 @@ int terminal_check(void)
 	if (!isatty(STDOUT_FILENO))
 		return refuse("standard output is not a terminal", "");
 	if (!term || !*term)
-		return refuse("TERM is not set: the kind of terminal is not known", "");
+		return refuse("TERM is not set", "");
 	if (strcmp(term, "dumb") == 0)
-		return refuse("TERM is dumb: this terminal has no screen to draw on", "");
+		return refuse("this terminal cannot position the cursor: TERM is dumb", "");
 	if (setupterm(NULL, STDOUT_FILENO, &found) != OK)
-		return refuse("no such terminal is known here: TERM is ", term);
+		return refuse("unknown terminal type: TERM is ", term);
 	code = check_screen(term);
 	del_curterm(cur_term);
 	return code;
@@ -148,13 +148,13 @@ static void set_modes(void)
 int terminal_open(void)
 {
 	if (tcgetattr(STDOUT_FILENO, &terminal.before) != 0) {
-		say("top: the terminal's settings: %s", strerror(errno));
+		say("top: cannot read the terminal settings: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
 	terminal.stack = malloc((size_t)SIGSTKSZ);
 	terminal.screen = newterm(NULL, stdout, stdin);
 	if (!terminal.screen) {
-		say("top: the terminal cannot be opened");
+		say("top: cannot open the terminal");
 		return EXIT_FAILED;
 	}
 	terminal.is_ours = true;

@@ -187,7 +187,7 @@ static void examine(struct ocp_ctx *ctx, const struct exam_file *file, unsigned 
 	if (err == -EFBIG) {
 		set_result(result, EXAM_EXCEEDS, exam_reason(ocp_error(ctx), &file->origin));
 	} else if (err == -ENOMEM) {
-		snprintf(why, sizeof(why), "it takes more than %u MiB of memory to read",
+		snprintf(why, sizeof(why), "reading it takes more than %u MiB of memory",
 			 memory_mib);
 		set_result(result, EXAM_EXCEEDS, why);
 	} else {
@@ -271,19 +271,17 @@ static void say_why(struct examiner *examiner, int status)
 		return;
 	why = examiner->results[at].why;
 	if (examiner->is_late)
-		snprintf(why, sizeof(examiner->results->why), "it takes more than %u ms to read",
+		snprintf(why, sizeof(examiner->results->why), "reading it takes more than %u ms",
 			 examiner->limits.wall_ms);
 	else if (WIFSIGNALED(status) &&
 		 (WTERMSIG(status) == SIGPROF || WTERMSIG(status) == SIGXCPU))
 		snprintf(why, sizeof(examiner->results->why),
-			 "it takes more than %u ms of processor time to read",
-			 examiner->limits.cpu_ms);
+			 "reading it takes more than %u ms of CPU time", examiner->limits.cpu_ms);
 	else if (WIFSIGNALED(status))
-		snprintf(why, sizeof(examiner->results->why),
-			 "the process that read it was killed by signal %d", WTERMSIG(status));
+		snprintf(why, sizeof(examiner->results->why), "its reader was killed by signal %d",
+			 WTERMSIG(status));
 	else
-		snprintf(why, sizeof(examiner->results->why),
-			 "the process that was to read it ended with status %d",
+		snprintf(why, sizeof(examiner->results->why), "its reader exited with status %d",
 			 WEXITSTATUS(status));
 	atomic_store(&examiner->results[at].state, EXAM_EXCEEDS);
 }

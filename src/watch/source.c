@@ -56,7 +56,8 @@ static int open_file(struct source *source, const char *path)
 	if (err)
 		return err;
 	if (stat(path, &now) != 0 || now.st_dev != source->dev || now.st_ino != source->ino)
-		return ctx_error(source->ctx, -ESTALE, "%s: it was replaced at this moment", path);
+		return ctx_error(source->ctx, -ESTALE, "%s: replaced while it was being opened",
+				 path);
 	return 0;
 }
 

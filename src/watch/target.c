@@ -77,7 +77,7 @@ int target_set_problem(struct target *target, const char *why)
 	if (copy)
 		ctx_log(target->ctx, OCP_LOG_WARN, "%s: %s", target->title, copy);
 	else
-		ctx_log(target->ctx, OCP_LOG_INFO, "%s: is measured again", target->title);
+		ctx_log(target->ctx, OCP_LOG_INFO, "%s: measured again", target->title);
 	free(target->problem);
 	target->problem_passes = false;
 	target->problem = copy;
@@ -230,8 +230,7 @@ static int note_mismatch(struct target *target, const struct ocp_sample *sample)
 		return ctx_no_memory(target->ctx);
 	target->view.filter_mismatch = target->mismatch;
 	ctx_log(target->ctx, OCP_LOG_WARN,
-		"%s: filter: %s: such a comparison is false, and the hit is counted as "
-		"filter_mismatch",
+		"%s: filter: %s: the comparison is false, and the hit counts as filter_mismatch",
 		target->title, mismatch);
 	return 0;
 }

@@ -185,7 +185,7 @@ static int enqueue(struct verdicts *v, int fd, const struct file_origin *origin,
 		batch->keys[batch->n++] = file->key;
 		file->standing = STANDING_WAITS;
 	}
-	return ctx_error(v->ctx, -EAGAIN, "%s: it is being examined", origin->name);
+	return ctx_error(v->ctx, -EAGAIN, "%s: being examined", origin->name);
 }
 
 static int admit(void *data, int fd, const struct file_origin *origin)
@@ -203,7 +203,7 @@ static int admit(void *data, int fd, const struct file_origin *origin)
 	if (err)
 		return err;
 	if (file->standing == STANDING_EXCEEDS)
-		return ctx_error(v->ctx, -EFBIG, "%s: it exceeds the limits", origin->name);
+		return ctx_error(v->ctx, -EFBIG, "%s: exceeds the limits", origin->name);
 	if (!v->is_all)
 		return FILE_UNKNOWN;
 	if (file->standing == STANDING_WITHOUT)
@@ -216,8 +216,7 @@ static int admit(void *data, int fd, const struct file_origin *origin)
 static void report(struct verdicts *v, struct known_file *file, const struct file_origin *origin,
 		   const char *why)
 {
-	const char *what_to_do =
-		origin->is_library ? "" : "; to measure such a program, name it (-exe FILE)";
+	const char *what_to_do = origin->is_library ? "" : "; use --exe FILE to measure it";
 	char who[32] = "";
 
 	if (file->standing == STANDING_EXCEEDS)
@@ -225,7 +224,7 @@ static void report(struct verdicts *v, struct known_file *file, const struct fil
 	file->standing = STANDING_EXCEEDS;
 	if (origin->pid)
 		snprintf(who, sizeof(who), "pid %d: ", (int)origin->pid);
-	ctx_log(v->ctx, OCP_LOG_WARN, "%sleft out: %s: %s%s", who, origin->name, why, what_to_do);
+	ctx_log(v->ctx, OCP_LOG_WARN, "%sskipped: %s: %s%s", who, origin->name, why, what_to_do);
 }
 
 /* This process read a file that exceeds the limits. */

@@ -80,13 +80,12 @@ static int cut_costs(struct watch *watch, size_t number, const struct watch_rule
 		return err == -ENOMEM ? err : target_set_problem(target, ocp_error(watch->ctx));
 	if (target->is_over_budget)
 		ctx_error(watch->ctx, -EDQUOT,
-			  "measuring has stopped: it took %.0f%% of a core, more than the budget "
-			  "of %g%%",
+			  "measuring stopped: CPU overhead %.0f%% exceeds the budget of %g%%",
 			  100 * too_much, 100 * budget);
 	else
 		ctx_error(watch->ctx, -EDQUOT,
-			  "busiest counters switched off (%zu): measuring took %.0f%% of a core, "
-			  "more than the budget of %g%%",
+			  "busiest counters switched off (%zu): CPU overhead %.0f%% exceeds the "
+			  "budget of %g%%",
 			  count_cuts(target), 100 * too_much, 100 * budget);
 	return target_set_problem(target, ocp_error(watch->ctx));
 }

@@ -29,14 +29,14 @@ static int check_rule(struct ocp_ctx *ctx, const struct change *change,
 		const struct watch_rule *other = change->rules[i];
 
 		if (!rule->exe || !other->exe)
-			return ctx_error(ctx, -EINVAL, "watching: all programs, or some by name");
+			return ctx_error(ctx, -EINVAL,
+					 "cannot watch all programs and named ones together");
 		if (!watch_rule_has_file_of(rule, other))
 			continue;
 		if (!rule->pid || !other->pid)
-			return ctx_error(ctx, -EINVAL, "%s: is to be watched twice", rule->exe);
+			return ctx_error(ctx, -EINVAL, "%s: given twice", rule->exe);
 		if (rule->pid == other->pid)
-			return ctx_error(ctx, -EINVAL, "pid %d: is to be watched twice",
-					 (int)rule->pid);
+			return ctx_error(ctx, -EINVAL, "pid %d: given twice", (int)rule->pid);
 	}
 	return 0;
 }

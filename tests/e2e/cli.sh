@@ -176,7 +176,7 @@ test_mistakes_change_nothing() {
 	check_error 2 "one of them" "${attach[@]}" --exe "$O/tests/ocaml/loop" --count
 	check_error 2 "one of them" "${attach[@]}" --count --by-site --by-thread
 	check_error 2 "go with --count" "${attach[@]}" --time alpha,beta --by-site
-	check_error 2 "goes with --time" "${attach[@]}" --count --depth 3
+	check_error 2 "requires --time" "${attach[@]}" --count --depth 3
 	check_error 2 "from 1 to 32" "${attach[@]}" --time alpha,beta --depth 33
 	check_error 2 "not two names" "${attach[@]}" --time alpha
 	check_error 2 "same probe" "${attach[@]}" --time alpha,alpha
