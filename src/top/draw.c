@@ -32,7 +32,7 @@ static void draw_title(const struct top *top)
 	static const char name[] = "ocaml-probes top";
 	const struct view_snapshot *seen = top->view.seen;
 	const int x = (int)sizeof(name) - 1 + TITLE_GAP;
-	char right[16] = "PAUSED", text[2048];
+	char right[16] = "FROZEN", text[2048];
 	time_t now = (time_t)(seen->time_ns / 1000000000);
 	size_t n_pids = 0;
 	struct tm tm;

@@ -168,8 +168,8 @@ test_rates_pairs_sorting_filter_pause() {
 	await_screen ' hits▼'
 
 	press Space
-	await_screen 'PAUSED$'
-	await_screen '^paused, '
+	await_screen 'FROZEN$'
+	await_screen '^display frozen, '
 	before=$(screen)
 	sleep 1.3
 	eq "$(screen)" "$before" "the screen, paused"
@@ -195,14 +195,14 @@ test_exact_over_restart() {
 	await_screen '^> flood '
 	quit_target
 	first=$(books_of flood)
-	await_screen '^steady: has ended'
+	await_screen '^steady: exited; '
 	await_screen '^waiting +no process'
 	await_eq "hits_of flood" "$first" "hits when it has ended"
 	start_steady
 	await_screen "^up +pid $TARGET"
-	await_screen '^steady: runs, and is measured'
+	await_screen '^steady: running, measured'
 	quit_target
-	await_screen '^steady: has ended'
+	await_screen '^steady: exited; '
 	wait_for '[[ $(hits_of flood) -eq '"$((first + $(books_of flood)))"' ]]'
 	press q
 	check_restored 0 q
