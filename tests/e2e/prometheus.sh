@@ -178,7 +178,7 @@ probe=work_stop $(books work_stop)" "hits of both processes"
 	wait_for 'query "sum(ocaml_probes_pair_orphans_total{side=\"start\"})" | grep -qx " 2"'
 
 	for metric in hits_total pair_duration_seconds_{bucket,sum,count} pair_orphans_total lost_total \
-		cost_seconds_total; do
+		cpu_overhead_seconds_total; do
 		eq "$(query "max(resets(ocaml_probes_${metric}[2m]))")" " 0" "resets of $metric"
 	done
 	query '{__name__=~"ocaml_probes_.*(_total|_bucket|_sum|_count)"}[2m]' | awk '
