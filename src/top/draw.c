@@ -289,7 +289,7 @@ static void draw_keys(const struct top *top, int y)
 		const char *key, *does;
 	} normal[] = {
 		{ "q", "quit" },    { "?", "help" },	 { "s", "sort" },    { "/", "filter" },
-		{ "space", "pause" }, { "e", "handler" }, { "c", "counter" }, { "S", "reverse" },
+		{ "space", "freeze" }, { "e", "handler" }, { "c", "counter" }, { "S", "reverse" },
 		{ "a", "scale" },
 	}, filter[] = { { "Enter", "keep" }, { "Esc", "show all" } },
 	  confirm[] = { { "y", "yes" }, { "n", "no" } };
@@ -327,7 +327,7 @@ static const struct {
 	{ "r n h", "sort by rate, name, hits; the same key again reverses" },
 	{ "/", "show only lines whose name contains a text" },
 	{ "Esc", "show all lines again" },
-	{ "space", "freeze the display, or unfreeze it; counting goes on" },
+	{ "space", "freeze the display, or unfreeze it; counting continues" },
 	{ "a", "use one scale for all bars, or one for each" },
 	{ "e", "switch the probe's handlers on or off" },
 	{ "c", "switch the probe's counter on or off" },

@@ -125,7 +125,7 @@ test_rates_pairs_sorting_filter_pause() {
 	await_screen '^  beat +(9[5-9]\.[0-9]|10[0-9]) '
 	# Whoever was not scheduled meanwhile took seconds.
 	await_screen '^  work_start,work_stop +([89]\.[0-9]|1[01]\.[0-9]) +([2-9]\.|[1-9][0-9])[0-9.]*ms +(([2-9]\.|[1-9][0-9])[0-9.]*m|[1-9][0-9.]*)s'
-	await_screen "^up   pid $TARGET +for [0-9]+s +[0-9.]+k hits/s +CPU overhead 0\\.[0-9]+% +[0-9.]+[nµ]s per hit"
+	await_screen "^up   pid $TARGET +for [0-9]+s +[0-9.]+k hits/s +CPU overhead 0\\.[0-9]+% +[0-9.]+(n|µ)s per hit"
 	await_screen '^  work_stop .* off +pair$'
 	await_screen '^> flood .*[▁▂▃▄▅▆▇█]'
 
@@ -275,7 +275,7 @@ budget_of_all_programs() {
 	press q
 	check_restored 0 q
 	start_top --exe "$STEADY"
-	await_screen '^up .* hits/s   cost'
+	await_screen '^up .* hits/s   CPU overhead'
 	! shows 'budget [0-9]' || fail "a budget nobody asked for: $(screen)"
 	press q
 	check_restored 0 q
