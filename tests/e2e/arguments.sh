@@ -418,7 +418,7 @@ test_wrong_use() {
 	check_error 2 "--filter: given twice" $t --count --filter 'arg0 == 1' --filter 'arg0 == 1'
 	check_error 2 "probe 'numbre': no such probe" $t --print numbre
 	check_error 2 "matches no probe" $t --print 'x.*'
-	check_error 2 "neither --print nor --hist" $t --count=number --hist arg0 --keep x
+	check_error 2 "--keep excludes --print and --hist" $t --count=number --hist arg0 --keep x
 	eq "$(int3_count "$TARGET")" 0 "int3"
 	start_target "$v1" --wait
 	await_line ready

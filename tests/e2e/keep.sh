@@ -160,7 +160,7 @@ test_wrong_use() {
 	check_error 2 "not a name" read ..
 	check_error 2 "nothing of that name" read "no_such_$$"
 	check_error 2 "nothing of that name" detach "no_such_$$"
-	check_error 2 "one of them" list --kept -prog "$O/tests/ocaml/loop"
+	check_error 2 "mutually exclusive" list --kept -prog "$O/tests/ocaml/loop"
 	eq "$(int3_count "$TARGET")" 0 "int3"
 	need_counting
 	keep --count

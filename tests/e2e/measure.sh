@@ -284,7 +284,7 @@ test_wrong_use() {
 	attach_error 2 "depth" --time call_start,call_stop --depth 0
 	attach_error 2 "depth" --time call_start,call_stop --depth 33
 	attach_error 2 "depth" --time call_start,call_stop --depth 1x
-	attach_error 2 "one of them" --count --by-site --by-thread
+	attach_error 2 "mutually exclusive" --count --by-site --by-thread
 	attach_error 2 "budget" --count --budget 0
 	attach_error 2 "" --by-site
 	attach_error 2 "" --depth 3

@@ -402,18 +402,18 @@ test_mistakes() {
 	done
 	check_error 1 'Cannot assign requested address' "$@" --listen 192.0.2.1:0
 	check_error 2 'given twice' "$@" --listen 127.0.0.1:0 --listen 127.0.0.1:0
-	check_error 2 'one of them' "$@" --exe "$V1"
-	check_error 2 'one of them' "$@" --config "$TMP/x"
+	check_error 2 'mutually exclusive' "$@" --exe "$V1"
+	check_error 2 'mutually exclusive' "$@" --config "$TMP/x"
 	check_error 2 'excludes measuring options' serve --config "$TMP/x" --count
 	check_error 2 'No such file' serve --config "$TMP/x"
 	check_error 2 "Is a directory" serve --config "$TMP"
 	check_error 2 'not a loopback address' "$@" --control --listen 0.0.0.0:0
-	check_error 2 'needs --listen' "$@" --control --textfile "$TMP/x"
+	check_error 2 'requires --listen' "$@" --control --textfile "$TMP/x"
 	check_error 2 'requires -textfile' "$@" --interval 1s
-	check_error 2 "host '': neither NAME" "$@" --host ''
-	check_error 2 "host 'http://x/': neither NAME" "$@" --host http://x/
+	check_error 2 "host '': not NAME or NAME:PORT" "$@" --host ''
+	check_error 2 "host 'http://x/': not NAME or NAME:PORT" "$@" --host http://x/
 	check_error 2 "host 'x:0': not a port" "$@" --host x:0
-	check_error 2 'host: needs -listen' "$@" --host x --textfile "$TMP/x"
+	check_error 2 'host requires -listen' "$@" --host x --textfile "$TMP/x"
 	check_error 2 'bounds must ascend' "$@" --buckets 1,1
 	check_error 2 'depth requires' "$@" --depth 3
 	check_error 2 "'extra'" "$@" extra
@@ -454,7 +454,7 @@ plain 100" "hits"
 	# A wrong file changes nothing, and says why in a line.
 	sed -i 's/"plain"/"nosuch"/; s/0.001, 1/0.5/' "$TMP/config"
 	kill -HUP "$SERVER"
-	wait_for 'grep -q "all is as before" "$TMP/serve.err"'
+	wait_for 'grep -q "reload failed; keeping the old configuration" "$TMP/serve.err"'
 	grep -q nosuch "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
 	sed -i 's/"nosuch"/3/' "$TMP/config"
 	kill -HUP "$SERVER"
@@ -521,7 +521,7 @@ test_configuration_that_blocks() {
 	start_server --config "$TMP/config"
 	mv "$TMP/fifo" "$TMP/config"
 	kill -HUP "$SERVER"
-	wait_for 'grep -q "all is as before" "$TMP/serve.err"'
+	wait_for 'grep -q "reload failed; keeping the old configuration" "$TMP/serve.err"'
 	grep -q 'config: not a regular file' "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
 	eq "$(get healthz)" ok "healthz"
 	end_server

@@ -486,7 +486,7 @@ test_malformed() {
 	wait_for 'grep -q "configuration reloaded" "$TMP/serve.err"'
 	echo nonsense >"$TMP/config"
 	kill -HUP "$SERVER"
-	wait_for 'grep -q "all is as before" "$TMP/serve.err"'
+	wait_for 'grep -q "reload failed; keeping the old configuration" "$TMP/serve.err"'
 	eq "$(hits_of plain)" 5 "hits"
 	for _ in {1..200}; do
 		[[ $(open_files) != "$before" ]] || break
