@@ -353,7 +353,7 @@ test_one_of_several_fails() {
 	eq "$status" 6 "status"
 	eq "$(grep -c "^ocaml-probes: pid $second .*: is being traced by pid" "$TMP/err")" 1 "$(cat "$TMP/err")"
 	eq "$(tail -n 1 "$TMP/err")" \
-		"ocaml-probes: 2 of 3 processes were switched, all but those named above"
+		"ocaml-probes: 2 of 3 processes switched; the others are named above"
 	eq "$(on "$first")/$(on "$second")/$(on "$third")" "alpha//alpha"
 }
 
@@ -414,7 +414,7 @@ test_trace_takes_the_same_actions() {
 	eq "$(traced -disable-pair nosuch,neither)" "" "-disable-pair"
 	check_error 2 "did you mean 'tail'|no such probe" trace -prog "$O/tests/ocaml/counted" -enable tali
 	check_error 2 "matches no probe" trace -prog "$O/tests/ocaml/counted" -enable-regexp xyz
-	check_error 2 "one kind" trace -prog "$O/tests/ocaml/counted" -enable tail -enable-all
+	check_error 2 "cannot be combined" trace -prog "$O/tests/ocaml/counted" -enable tail -enable-all
 }
 
 run_tests "$@"

@@ -153,7 +153,7 @@ test_wrong_use() {
 	start_target "$O/tests/ocaml/loop"
 	await_line ready
 	check_error 2 "not a name" attach -pid "$TARGET" --count --keep a/b
-	check_error 2 "nothing is printed" attach -pid "$TARGET" --count --keep x --for 1s
+	check_error 2 "excludes -for" attach -pid "$TARGET" --count --keep x --for 1s
 	check_error 2 "requires --count" attach -pid "$TARGET" -enable alpha --keep x
 	check_error 2 "one name" read
 	check_error 2 "one name" detach a b
