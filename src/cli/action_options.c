@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The flags that ask for actions. The library takes any mixture of them; on the command line it
- * would be a mistake more often than not, so all must be of one kind: -enable and -disable
- * together, or any other flag alone.
+ * The flags for actions. The library takes any mixture of actions. On the command line a mixture
+ * is usually a mistake, so all must be of one kind: -enable and -disable together, or one other
+ * flag alone.
  */
 #include "cli/cli.h"
 
@@ -10,15 +10,15 @@
 #include <string.h>
 
 enum shape {
-	LIST,  /* its value is NAME[,NAME]... */
-	ONE,   /* its value is one text */
-	PAIR,  /* its value is START,STOP */
-	WHOLE, /* it has no value */
+	LIST,  /* the value is NAME[,NAME]... */
+	ONE,   /* the value is one text */
+	PAIR,  /* the value is START,STOP */
+	WHOLE, /* no value */
 };
 
 struct action_flag {
 	const char *name;
-	const char *kind; /* flags of one kind may stand together */
+	const char *kind; /* only flags of one kind may be combined */
 	enum shape shape;
 	union {
 		int (*one)(struct ocp_actions *actions, const char *text); /* LIST, ONE */
@@ -54,7 +54,7 @@ static bool is_pair(const char *value)
 	return comma && !strchr(comma + 1, ',');
 }
 
-/* Takes VALUE apart. */
+/* Split VALUE in place. */
 static int add(struct ocp_actions *actions, const struct action_flag *flag, char *value)
 {
 	const char *part;
@@ -62,7 +62,7 @@ static int add(struct ocp_actions *actions, const struct action_flag *flag, char
 
 	switch (flag->shape) {
 	case LIST:
-		/* An empty part is said to be unknown; alone it is the name of a probe. */
+		/* An empty part is an unknown probe; an empty value is the name of a probe. */
 		while (!err && (part = strsep(&value, ",")))
 			err = flag->one(actions, part);
 		return err;
@@ -85,8 +85,8 @@ int options_add_actions(const struct command *command, struct options *options, 
 
 	if (options->actions_flag &&
 	    strcmp(find_flag(options->actions_flag)->kind, flag->kind) != 0)
-		return say_usage(command, "-%s and -%s: one kind of action at a time",
-				 options->actions_flag, name);
+		return say_usage(command, "-%s and -%s cannot be combined", options->actions_flag,
+				 name);
 	options->actions_flag = name;
 	if (flag->shape == PAIR && !is_pair(value))
 		return say_usage(command, "-%s '%s': not two names START,STOP", name, value);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The flags that ask for measuring. */
+/* The options for measuring. */
 #include "cli/measure_options.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include "cli/cli.h"
 
-/* ERR is 0 or -ENOMEM. */
+/* The exit code for ERR, which is 0 or -ENOMEM. */
 static int code_of(int err)
 {
 	if (!err)
@@ -20,7 +20,8 @@ static int set_split(const struct command *command, struct measure_request *requ
 		     enum ocp_split split)
 {
 	if (request->split != OCP_BY_PROBE && request->split != split)
-		return say_usage(command, "--by-site, --by-thread and --by-process: one of them");
+		return say_usage(command,
+				 "--by-site, --by-thread and --by-process are mutually exclusive");
 	request->split = split;
 	return EXIT_DONE;
 }
@@ -64,10 +65,11 @@ static int set_budget(const struct command *command, struct measure_request *req
 
 	errno = 0;
 	percent = strtod(value, &end);
-	/* Not the other way round: NaN compares false. */
+	/* Written so that NaN, which compares false, is rejected. */
 	if (errno || end == value || (*end && strcmp(end, "%") != 0) ||
 	    !(percent > 0 && percent <= 100000))
-		return say_usage(command, "--budget '%s': not a share of a core like 5%%", value);
+		return say_usage(command, "--budget '%s': not a share of a core, such as 5%%",
+				 value);
 	request->budget = percent / 100;
 	return EXIT_DONE;
 }
@@ -80,7 +82,7 @@ static int set_limit(const struct command *command, struct measure_request *requ
 	errno = 0;
 	request->print_limit = strtoull(value, &end, 10);
 	if (errno || end == value || *end || *value == '-')
-		return say_usage(command, "--limit '%s': not a number of hits a second", value);
+		return say_usage(command, "--limit '%s': not a number of hits per second", value);
 	request->has_print_limit = true;
 	return EXIT_DONE;
 }
@@ -98,7 +100,7 @@ static int add_count(struct measure_request *request, const char *value)
 			     : items_add(&request->counted, ITEM_ALL_PROBES, NULL));
 }
 
-/* The flags that concern arguments; *IS_ONE says whether NAME is one. */
+/* Take NAME if it is an option about arguments; *IS_ONE says whether it is. */
 static int add_arguments(const struct command *command, struct measure_request *request,
 			 const char *name, const char *value, bool *is_one)
 {
@@ -169,12 +171,12 @@ static int check_request(const struct command *command, const struct measure_req
 {
 	static const char *const messages[REQUEST_FAULTS] = {
 		[REQUEST_SPLIT_WITHOUT_COUNT] =
-			"--by-site, --by-thread and --by-process go with --count",
-		[REQUEST_DEPTH_WITHOUT_PAIR] = "--depth goes with --time",
-		[REQUEST_KEY_WITHOUT_PAIR] = "--key goes with --time",
-		[REQUEST_DEPTH_AND_KEY] = "--depth and --key: one of them",
-		[REQUEST_HIST_WITHOUT_COUNT] = "--hist goes with --count",
-		[REQUEST_LIMIT_WITHOUT_PRINT] = "--limit goes with --print",
+			"--by-site, --by-thread and --by-process require --count",
+		[REQUEST_DEPTH_WITHOUT_PAIR] = "--depth requires --time",
+		[REQUEST_KEY_WITHOUT_PAIR] = "--key requires --time",
+		[REQUEST_DEPTH_AND_KEY] = "--depth and --key are mutually exclusive",
+		[REQUEST_HIST_WITHOUT_COUNT] = "--hist requires --count",
+		[REQUEST_LIMIT_WITHOUT_PRINT] = "--limit requires --print",
 	};
 	const enum request_fault fault = measure_request_check(request);
 
@@ -190,18 +192,17 @@ int measure_options_check(const struct command *command, const struct options *o
 	if (!measures && (options->interval_ns || options->json || options->csv ||
 			  request->children || request->budget > 0 || request->filter))
 		return say_usage(command, "-interval, -json, -csv, -children, -budget and -filter "
-					  "go with --count, --time or --print");
+					  "require --count, --time or --print");
 	code = check_request(command, request);
 	if (code != EXIT_DONE)
 		return code;
 	if (options->keep && (!measures || options->for_ns || options->interval_ns ||
 			      options->json || options->csv || request->budget > 0))
-		return say_usage(command,
-				 "--keep goes with --count or --time, and nothing is "
-				 "printed: not with -for, -interval, -json, -csv, -budget");
+		return say_usage(command, "--keep requires --count or --time, and excludes "
+					  "-for, -interval, -json, -csv and -budget");
 	if (options->keep && (request->printed.n || request->hist))
-		return say_usage(command, "--keep goes with neither --print nor --hist");
+		return say_usage(command, "--keep excludes --print and --hist");
 	if (options->json && options->csv)
-		return say_usage(command, "-json and -csv: one of them");
+		return say_usage(command, "-json and -csv are mutually exclusive");
 	return EXIT_DONE;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The options that ask for measuring: most fill in a struct measure_request. */
+/* The options for measuring. Most fill in a struct measure_request. */
 #ifndef CLI_MEASURE_OPTIONS_H
 #define CLI_MEASURE_OPTIONS_H
 
@@ -9,18 +9,18 @@ struct command;
 struct options;
 
 /*
- * Take the flag NAME with VALUE (NULL: none). Returns EXIT_DONE, or another code after having said
- * why not.
+ * Take the option NAME with VALUE (NULL: none). Returns EXIT_DONE, or another code after printing
+ * the error.
  */
 int measure_options_add(const struct command *command, struct options *options, const char *name,
 			const char *value);
-/* Do OPTIONS ask for something to be measured? */
+/* Do OPTIONS ask for measuring? */
 bool options_measure(const struct options *options);
-/* Do the options that go with measuring, and with each other? Returns as above. */
+/* Check the options for measuring against each other. Returns as above. */
 int measure_options_check(const struct command *command, const struct options *options);
 /*
- * Set a budget if every program of the machine is to be measured and none was given: nobody has
- * thought of what that does to each of them. Programs that are named have none by default.
+ * Set a default budget if every program of the machine is to be measured without a budget, since
+ * the user does not know the cost for each of them. Named programs have no default budget.
  */
 enum { ALL_PROGRAMS_PERCENT = 5 }; /* of a core, for each program */
 void measure_options_protect_all(struct options *options);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the tool says to people, and the exit codes that go with it. */
+/* Messages of the tool, and the exit codes for them. */
 #include "cli/cli.h"
 
 #include <errno.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The command line. A command takes those flags of the table below that its manual page describes
- * (base/help.h).
+ * Parsing the command line. A command takes the flags of the table below that its manual page
+ * describes (base/help.h).
  *
- * getopt_long_only takes -flag and --flag alike. It would take abbreviations, too; they are refused,
- * because their meaning changes when flags are added.
+ * getopt_long_only accepts -flag and --flag. It also accepts abbreviations; they are refused here,
+ * since new flags would change their meaning.
  */
 #include "cli/cli.h"
 
@@ -127,14 +127,14 @@ static int parse_pid(const struct command *command, const char *text, struct opt
 	if (errno || end == text || *end || value <= 0 || value > INT32_MAX)
 		return say_usage(command, "-pid '%s': not a process id", text);
 	if (n_before && !command->many_pids)
-		return say_usage(command, "-pid: given twice, one process at a time");
+		return say_usage(command, "-pid: given twice; this command takes one process");
 	code = options_add_pid(options, (pid_t)value);
 	if (code == EXIT_DONE && options->n_pids == n_before)
 		return say_usage(command, "-pid %ld: given twice", value);
 	return code;
 }
 
-/* For flags whose value is a text that can be given once. */
+/* Store a text that may be given once. */
 static int set_once(const struct command *command, const char *flag, const char **value)
 {
 	if (*value)
@@ -143,7 +143,7 @@ static int set_once(const struct command *command, const char *flag, const char 
 	return EXIT_DONE;
 }
 
-/* A time: a number with ms, s, m or h behind it; seconds if there is nothing. */
+/* A time: a number with the unit ms, s, m or h; the default is seconds. */
 static int parse_time(const struct command *command, const char *flag, const char *text,
 		      int64_t *ns)
 {
@@ -161,14 +161,14 @@ static int parse_time(const struct command *command, const char *flag, const cha
 		if (strcmp(end, units[i].unit) != 0)
 			continue;
 		value *= units[i].ns;
-		/* Not the other way round: NaN compares false. */
+		/* Written so that NaN, which compares false, is rejected. */
 		if (!(value >= 1e6 && value <= longest_ns))
 			break;
 		*ns = (int64_t)value;
 		return EXIT_DONE;
 	}
-	return say_usage(command, "%s '%s': not a time like 500ms, 3s, 2m, 1h (1ms at least)", flag,
-			 text);
+	return say_usage(command, "%s '%s': not a time such as 500ms, 3s, 2m or 1h (at least 1ms)",
+			 flag, text);
 }
 
 /* --fix, --fix=undo or --fix=complete. */
@@ -177,9 +177,9 @@ static int parse_fix(const struct command *command, const char *how, struct opti
 	bool complete = how && strcmp(how, "complete") == 0;
 
 	if (how && !complete && strcmp(how, "undo") != 0)
-		return say_usage(command, "-fix '%s': undo or complete", how);
+		return say_usage(command, "-fix '%s': not undo or complete", how);
 	if (options->fix && complete != (options->repair_flags == OCP_COMPLETE))
-		return say_usage(command, "-fix: undo and complete contradict each other");
+		return say_usage(command, "-fix: undo and complete are mutually exclusive");
 	options->fix = true;
 	options->repair_flags = complete ? OCP_COMPLETE : 0;
 	return EXIT_DONE;
@@ -260,7 +260,7 @@ static bool takes(const struct command *command, const struct option *flag)
 	return find_help_option(command->help, flag->name) != NULL;
 }
 
-/* Is this flag one that the command takes, and written in full? */
+/* Does the command take this flag, and is it written in full? */
 static bool is_taken(const struct command *command, const char *written, const struct option *flag)
 {
 	size_t bytes = strlen(flag->name);
@@ -306,7 +306,7 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 		int at = optind, index = -1;
 		int flag = getopt_long_only(argc, argv, "+:", flags, &index);
 
-		/* Words may stand among the options; they take the place of what was parsed. */
+		/* Words may stand between the options; move them to the front. */
 		if (flag < 0 && command->takes_words && optind < argc &&
 		    strcmp(argv[optind - 1], "--") != 0) {
 			argv[n_words++] = argv[optind++];
@@ -318,7 +318,7 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 		    (index >= 0 && !is_taken(command, argv[at], &flags[index])))
 			return unknown_flag(command, argv[at]);
 		if (flag == FLAG_ARGUMENT_MISSING)
-			return say_usage(command, "'%s': needs a value", argv[at]);
+			return say_usage(command, "'%s': requires a value", argv[at]);
 		code = apply_flag(command, options, flag, flags[index].name);
 	}
 	if (code != EXIT_DONE)
@@ -330,10 +330,10 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 		options->n_args = n_words;
 		return EXIT_DONE;
 	}
-	/* optind is behind "--" if there was one. */
+	/* optind is after "--" if it was given. */
 	if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
 		return say_usage(command, "'%s': unexpected%s", argv[optind],
-				 command->takes_program ? " (the program's arguments go behind --)"
+				 command->takes_program ? " (put the program's arguments after --)"
 							: "");
 	if (optind < argc && !command->takes_program)
 		return say_usage(command, "'%s': unexpected", argv[optind]);

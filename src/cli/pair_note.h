@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What to do about a pair in which starts and stops do not find each other. */
+/* Advice for a pair whose starts and stops do not match. */
 #ifndef CLI_PAIR_NOTE_H
 #define CLI_PAIR_NOTE_H
 
@@ -10,9 +10,9 @@
 enum { PAIR_NOTE_BYTES = 768 };
 
 /*
- * If one in a hundred of its starts, or else of its stops, is an orphan, as SUM of the pair
- * START,STOP says: write to TEXT, of PAIR_NOTE_BYTES, how many are, and what helps. False if it is
- * fewer; TEXT is "" then.
+ * If at least 1% of the starts, or else of the stops, of the pair START,STOP with the numbers SUM
+ * are orphans: write their share and a remedy to TEXT, of PAIR_NOTE_BYTES. Otherwise return false;
+ * TEXT is "" then.
  */
 bool pair_note(char *text, const char *start, const char *stop, const struct ocp_pair *sum);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Running one command from its words: a ctx whose messages are said, the options, the command. */
+/* Running a command: set up a ctx that logs to stderr, parse the options, run the command. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Socket addresses as people and URLs write them. */
+/* Socket addresses as text, in the form that users and URLs write. */
 #ifndef SERVE_ADDRESS_H
 #define SERVE_ADDRESS_H
 
@@ -9,7 +9,7 @@
 
 enum { ADDRESS_BYTES = 80 };
 
-/* ADDRESS:PORT, an IPv6 address in brackets; "?" of what is neither that nor IPv4. */
+/* ADDRESS:PORT, with an IPv6 address in brackets; "?" for other address families. */
 void address_name(const struct sockaddr *address, char name[ADDRESS_BYTES]);
 unsigned int address_port(const struct sockaddr *address);
 bool address_is_loopback(const struct sockaddr *address);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Written by hand and not as a tree of json-c's objects: the status of 10 000 probes is asked for
- * each second by each page that is open.
+ * The JSON is written by hand, without a tree of json-c objects, for speed: each open page requests
+ * the status of up to 10 000 probes every second.
  */
 #include "serve/api.h"
 
@@ -114,7 +114,7 @@ static void add_probe(struct strbuf *out, const struct watch_probe *probe)
 	strbuf_str(out, handlers[probe->handler]);
 	add_key(out, "enabled");
 	strbuf_u64(out, probe->n_enabled);
-	/* Mostly there are none, and the probes are many. */
+	/* Omitted when 0, to keep the reply small. */
 	if (probe->n_uses_without_site) {
 		add_key(out, "uses_without_site");
 		strbuf_u64(out, probe->n_uses_without_site);
@@ -178,7 +178,7 @@ static void add_rows(struct strbuf *out, const struct watch_target *target)
 	strbuf_lit(out, "]");
 }
 
-/* With the path, what tells the target from others. */
+/* The path, the container and the pod together identify the target. */
 static void add_identity(struct strbuf *out, const struct watch_target *target)
 {
 	strbuf_json(out, target->exe);
@@ -240,8 +240,8 @@ void api_write_status(struct strbuf *out, const struct watch *watch, bool has_co
 /* ---- history -------------------------------------------------------------------------------- */
 
 /*
- * Two of the kernel's buckets are one here: 4 an octave are what a heat map can show. From FIRST
- * on, which is even, there are N of them.
+ * N pairs of kernel buckets, from bucket FIRST, which is even. Two kernel buckets are merged into
+ * one, since a heat map has room for 4 per octave.
  */
 struct span {
 	size_t first, n;
@@ -252,7 +252,7 @@ static const uint32_t *column_of(const struct watch *watch, size_t target, size_
 	return watch_pair_column(watch, target, pair, age);
 }
 
-/* What of a pair's buckets is not empty in any column; something around 1 ms if all are. */
+/* The span of a pair's nonempty buckets over all columns; one bucket near 1 ms if all are empty. */
 static struct span find_span(const struct watch *watch, size_t target, size_t pair)
 {
 	size_t low = OCP_BUCKETS, high = 0;

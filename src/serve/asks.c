@@ -20,7 +20,7 @@ void asks_free(struct asks *asks)
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-/* Errors are not kept. BODY is used up. */
+/* Keep the answer for other clients, unless it is an error. Consumes BODY. */
 static void keep_answer(struct asks *asks, enum ask ask, unsigned int status, struct strbuf *body)
 {
 	struct known_answer *known = &asks->known[ask];
@@ -33,7 +33,7 @@ static void keep_answer(struct asks *asks, enum ask ask, unsigned int status, st
 	*known = (struct known_answer){ true, *body, now_ms() };
 }
 
-/* Take one answer, if one has come. */
+/* Take one answer. False: none has arrived. */
 static bool take_one(struct asks *asks)
 {
 	struct strbuf body = { 0 };
@@ -66,7 +66,7 @@ void asks_collect(struct asks *asks)
 
 /* ---- asking --------------------------------------------------------------------------------- */
 
-/* How many times ASK waits for its answer; *LAST is the ticket of the last one. */
+/* The number of requests ASK without an answer; *LAST is the ticket of the newest one. */
 static size_t count_waiting(const struct asks *asks, enum ask ask, uint64_t *last)
 {
 	size_t n = 0;
@@ -104,15 +104,15 @@ uint64_t asks_queue(struct asks *asks, enum ask ask, const struct strbuf *messag
 	n = count_waiting(asks, ask, &last);
 	if (ask == ASK_SWITCH && n == ASKS_MAX_SWITCHES)
 		return 0;
-	/* The other process has not begun the second one, since the first is not answered yet. */
+	/* The second request has not been started, since the first has no answer yet: reuse it. */
 	if (ask != ASK_SWITCH && n == 2)
 		return last;
 	return send_ask(asks, ask, message);
 }
 
 /*
- * Until ASK is answered, but not for long; nor anew for each client, when the other process has
- * been busy for a while.
+ * Wait briefly for the answer to ASK. The deadline counts from the oldest request without an
+ * answer, so that clients do not add up their waits while the measuring process is busy.
  */
 static void await(struct asks *asks, enum ask ask)
 {

@@ -14,13 +14,13 @@ int auth_init(struct ocp_ctx *ctx, const struct hosts *hosts, struct auth *auth)
 
 	*auth = (struct auth){ .hosts = hosts };
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
-		return ctx_error(ctx, -EIO, "getrandom: no random numbers for the token");
+		return ctx_error(ctx, -EIO, "getrandom: cannot make the token");
 	for (size_t i = 0; i < TOKEN_BYTES; i++)
 		snprintf(auth->token + 2 * i, 3, "%02x", random[i]);
 	return 0;
 }
 
-/* How long it takes says nothing of where they differ. */
+/* Compare in constant time. */
 static bool is_token(const struct auth *auth, const char *text)
 {
 	const size_t bytes = strlen(auth->token);
@@ -43,8 +43,8 @@ static bool is_authorized(const struct auth *auth, const struct auth_request *re
 }
 
 /*
- * Browsers say where the page is from that sends a POST; other programs do not. A proxy, whose name
- * was given, may be asked by https.
+ * Is the request from the server's own page? Browsers send the origin of the page with each POST;
+ * other programs do not. A proxy named by --host may be reached over https.
  */
 static bool is_same_origin(const struct auth *auth, const struct auth_request *request)
 {
@@ -79,18 +79,18 @@ const char *auth_refuse(const struct auth *auth, const struct auth_request *requ
 			struct http_reply *reply)
 {
 	if (!is_same_origin(auth, request)) {
-		http_error(reply, FORBIDDEN, "Origin is another server", NULL);
-		return "another Origin";
+		http_error(reply, FORBIDDEN, "Origin is not this server", NULL);
+		return "wrong Origin";
 	}
 	if (!is_authorized(auth, request)) {
-		http_error(reply, UNAUTHORIZED, "the token is missing or wrong",
+		http_error(reply, UNAUTHORIZED, "missing or wrong token",
 			   "open the address that was printed when the server started");
-		return "no token, or a wrong one";
+		return "missing or wrong token";
 	}
 	if (!is_json(request)) {
 		http_error(reply, UNSUPPORTED_MEDIA_TYPE, "Content-Type is not application/json",
 			   NULL);
-		return "not application/json";
+		return "Content-Type is not application/json";
 	}
 	return NULL;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who may switch probes over HTTP. A browser on this machine runs everybody's pages, and each may
- * send requests to local ports: what they cannot do is to read a token that was printed to a
- * terminal, to send another Origin than theirs, or another Host than the name by which they found
- * us (see serve/hosts.h).
+ * Who may switch probes over HTTP. A browser on this machine runs pages of any site, and each page
+ * can send requests to local ports. Such a page cannot read a token that was printed to a
+ * terminal, cannot send another Origin than its own, and cannot send another Host than the name
+ * that it used (see serve/hosts.h).
  */
 #ifndef SERVE_AUTH_H
 #define SERVE_AUTH_H
@@ -13,7 +13,7 @@
 #include "serve/hosts.h"
 #include "serve/reply.h"
 
-enum { TOKEN_BYTES = 32 }; /* random ones; two characters each */
+enum { TOKEN_BYTES = 32 }; /* random bytes; printed as two hexadecimal digits each */
 
 struct auth {
 	const struct hosts *hosts;
@@ -21,20 +21,23 @@ struct auth {
 };
 
 struct auth_header {
-	const char *value; /* of the first of this name, if there is one */
-	size_t n;	   /* how many there are */
+	const char *value; /* of the first header of this name; NULL: none */
+	size_t n;	   /* number of headers of this name */
 };
 
-/* What is checked of a request, for a host that hosts_admit has accepted. */
+/* The checked parts of a request, whose host hosts_admit has accepted. */
 struct auth_request {
 	const char *host;
 	struct auth_header authorization, origin, content_type;
 };
 
-/* Choose a token. HOSTS outlive AUTH. */
+/* Choose a token. HOSTS must outlive AUTH. */
 int auth_init(struct ocp_ctx *ctx, const struct hosts *hosts, struct auth *auth);
 
-/* Why REQUEST is refused, for the log; REPLY then says it to the client. NULL: it is allowed. */
+/*
+ * Returns NULL if REQUEST is allowed. Otherwise returns the reason for the log, and fills in REPLY
+ * for the client.
+ */
 const char *auth_refuse(const struct auth *auth, const struct auth_request *request,
 			struct http_reply *reply);
 

@@ -6,7 +6,7 @@
 
 enum { BAD_REQUEST = 400, FORBIDDEN = 403, SERVER_ERROR = 500 };
 
-/* For numbers of this moment; false, and REPLY says why, if they cannot be had. */
+/* Read current numbers. False: they are not available, and REPLY says why. */
 static bool read_watch(struct backend *backend, struct http_reply *reply)
 {
 	if (watch_read(backend->watch) == 0)
@@ -21,10 +21,9 @@ static void answer_switch(struct backend *backend, const struct asked *asked,
 	struct control_request request;
 
 	if (!backend->control)
-		http_error(reply, FORBIDDEN, "this server switches nothing",
-			   "start it with --control");
+		http_error(reply, FORBIDDEN, "switching is disabled", "start it with --control");
 	else if (!control_message_read(asked->bytes, asked->n, &request))
-		http_error(reply, BAD_REQUEST, "no request to switch", NULL);
+		http_error(reply, BAD_REQUEST, "invalid switch request", NULL);
 	else
 		control_answer(backend->control, backend->ctx, backend->watch, &request, reply);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The other side of serve/front.h, in the process that measures: it answers what the front asks
- * over the channel. Which path asks for what is in serve/routes.c.
+ * The part of the measuring process that answers the requests of the HTTP process (serve/front.h)
+ * over the channel. serve/routes.c maps paths to requests.
  */
 #ifndef SERVE_BACKEND_H
 #define SERVE_BACKEND_H
@@ -11,16 +11,16 @@
 #include "serve/control.h"
 #include "serve/metrics.h"
 
-/* What the answers are made from. */
+/* The sources of the answers. */
 struct backend {
 	struct ocp_ctx *ctx;
 	struct watch *watch;
-	struct control *control; /* NULL: nothing can be switched */
+	struct control *control; /* NULL: switching is not allowed */
 	struct buckets buckets;
 	bool label_pid;
 };
 
-/* Answer ASKED, which anybody may have written. */
+/* Answer ASKED, which is untrusted. */
 void backend_answer(struct backend *backend, const struct asked *asked, struct http_reply *reply);
 
 #endif

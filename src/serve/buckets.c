@@ -10,9 +10,8 @@
 #include "ocaml_probes.h"
 
 /*
- * The shortest decimal that is this number of nanoseconds in seconds, the same in both formats
- * (another label would be another series): OpenMetrics wants 1.0, and 1e-05 for what is below
- * 0.0001.
+ * The shortest decimal for this number of nanoseconds in seconds. Both formats use the same label,
+ * since another label would be another series. OpenMetrics requires 1.0, and 1e-05 below 0.0001.
  */
 static void write_label(char *label, size_t bytes, uint64_t ns)
 {
@@ -42,7 +41,7 @@ static uint64_t distance(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
-/* The edge that is closest to NS. */
+/* The edge of a kernel bucket closest to NS. */
 static uint64_t closest_edge(uint64_t ns)
 {
 	uint64_t best = 0;
@@ -68,14 +67,14 @@ const char *buckets_add(struct buckets *buckets, double seconds)
 {
 	uint64_t ns;
 
-	/* Not the other way round: NaN compares false. */
+	/* Written so that NaN, which compares false, is rejected. */
 	if (!(seconds >= 1e-9 && seconds <= 1e9))
-		return "bounds are seconds, from 1e-9 to 1e9";
+		return "bounds must be from 1e-9 to 1e9 seconds";
 	if (buckets->n == MAX_BUCKETS)
 		return "more than 200 bounds";
 	ns = (uint64_t)llround(seconds * 1e9);
 	if (buckets->n && ns <= buckets->bounds_ns[buckets->n - 1])
-		return "bounds ascend, by a nanosecond at least";
+		return "bounds must ascend by at least a nanosecond";
 	append(buckets, ns);
 	return NULL;
 }
@@ -90,7 +89,7 @@ const char *buckets_parse(struct buckets *buckets, const char *text)
 		const double seconds = strtod(text, &end);
 
 		if (end == text || (*end && *end != ','))
-			return "bounds are numbers of seconds, separated by commas";
+			return "not a list of seconds separated by commas";
 		why = buckets_add(&parsed, seconds);
 		text = end + 1;
 	} while (!why && *end);
@@ -101,7 +100,7 @@ const char *buckets_parse(struct buckets *buckets, const char *text)
 
 void buckets_cumulate(const struct buckets *buckets, const uint64_t *kernel, uint64_t *counts)
 {
-	uint64_t below = 0; /* in kernel buckets before number `at` */
+	uint64_t below = 0; /* sum of the kernel buckets before number `at` */
 	size_t at = 0;
 
 	for (size_t i = 0; i < buckets->n; i++) {

@@ -46,7 +46,7 @@ int channel_ask(int fd, enum ask ask, const void *bytes, size_t n)
 	return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* *BODY_FD is to be closed. */
+/* Take an answer. The caller closes *BODY_FD. */
 static int take_answer(int fd, struct answer_head *head, int *body_fd)
 {
 	struct interruptions interruptions = { 0 };
@@ -78,7 +78,7 @@ static int read_body(int fd, size_t n, struct strbuf *body)
 	struct interruptions interruptions = { 0 };
 
 	if (!strbuf_make_room(body, n))
-		return 0; /* it says so */
+		return 0; /* `status` holds the error */
 	for (size_t at = 0; at < n;) {
 		const ssize_t got = pread(fd, body->bytes + body->n, n - at, (off_t)at);
 
@@ -166,7 +166,7 @@ int channel_answer(int fd, unsigned int status, const struct strbuf *body)
 	first->cmsg_type = SCM_RIGHTS;
 	first->cmsg_len = CMSG_LEN(sizeof(body_fd));
 	memcpy(CMSG_DATA(first), &body_fd, sizeof(body_fd));
-	/* One who asks has room for the answers. */
+	/* Do not wait: the HTTP process leaves room for its answers. */
 	if (sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		err = -errno;
 	close(body_fd);

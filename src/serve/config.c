@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The file is read by json-c into a tree; then each value is taken by the function that its key has
- * in a table. Nothing but what is in the tables is accepted.
+ * json-c parses the file into a tree. A table maps each key to the function that takes its value.
+ * Keys outside the tables are errors.
  */
 #include "serve/config.h"
 
@@ -18,7 +18,7 @@
 
 enum { MAX_NAME_BYTES = 1024 };
 
-/* What the strings of a config are in, but for those of its requests. */
+/* Owns the strings of a config, except those of its requests. */
 struct config_memory {
 	struct json_object *root;
 };
@@ -28,10 +28,10 @@ struct reader {
 	const char *file;
 	struct config_keys *keys;
 	struct config *config;
-	struct json_object *exes, *pids; /* of the targets so far, see first_of */
+	struct json_object *exes, *pids; /* of the targets read so far, see first_of */
 };
 
-/* Takes VALUE, which is called WHERE, into INTO. */
+/* `take` stores VALUE, at the place WHERE, in INTO. */
 struct key {
 	const char *name;
 	int (*take)(struct reader *r, const char *where, struct json_object *value, void *into);
@@ -54,7 +54,7 @@ static void say_wrong(struct reader *r, const char *where, const char *fmt, ...)
 	ctx_set_error(r->ctx, "%s:%s %s: %s", r->file, place, where, why);
 }
 
-/* A macro for the reason that ctx_error is one. */
+/* A macro, so that static analysis sees that the value is an error, as with ctx_error. */
 #define wrong(...) (say_wrong(__VA_ARGS__), -EINVAL)
 
 static void name_member(char name[CONFIG_WHERE_BYTES], const char *where, const char *key)
@@ -84,7 +84,7 @@ static int no_such_key(struct reader *r, const char *where, const char *name,
 	return err;
 }
 
-/* Every member of OBJECT by the one of the N KEYS that it is. */
+/* Take every member of OBJECT with the entry of KEYS for it. */
 static int take_object(struct reader *r, const char *where, struct json_object *object,
 		       const struct key *keys, size_t n, void *into)
 {
@@ -117,18 +117,18 @@ static int take_text(struct reader *r, const char *where, struct json_object *va
 	if (!**text)
 		return wrong(r, where, "is empty");
 	if (strlen(*text) != (size_t)json_object_get_string_len(value))
-		return wrong(r, where, "has a zero byte");
+		return wrong(r, where, "contains a zero byte");
 	return 0;
 }
 
-/* The name of a probe, which may have any characters. */
+/* The name of a probe, which may contain any character. */
 static int take_name(struct reader *r, const char *where, struct json_object *value,
 		     const char **name)
 {
 	int err = take_text(r, where, value, name);
 
 	if (!err && strlen(*name) > MAX_NAME_BYTES)
-		return wrong(r, where, "'%.100s...' is longer than names of probes are", *name);
+		return wrong(r, where, "'%.100s...' is too long for the name of a probe", *name);
 	return err;
 }
 
@@ -139,14 +139,13 @@ static int take_integer(struct reader *r, const char *where, struct json_object 
 		return wrong(r, where, "not a whole number");
 	*number = json_object_get_int64(value);
 	if (*number < least || *number > most)
-		return wrong(r, where, "not a number from %lld to %lld", (long long)least,
-			     (long long)most);
+		return wrong(r, where, "not a number from %lld to %lld", (long long)least, (long long)most);
 	return 0;
 }
 
 /*
- * Which of the values with this KEY was the first? SEEN, an object, knows those that were asked
- * about before; I, if there was none. Or -ENOMEM.
+ * The index of the first value with this KEY, or I if there was none. SEEN, an object, records
+ * earlier values. Or -ENOMEM.
  */
 static int first_of(struct reader *r, struct json_object *seen, const char *key, size_t i)
 {
@@ -161,7 +160,7 @@ static int first_of(struct reader *r, struct json_object *seen, const char *key,
 	return ctx_no_memory(r->ctx);
 }
 
-/* ERR is of a function that has not said why. */
+/* Turn ERR, of a function that sets no message, into an "out of memory" error. */
 static int no_memory_if(struct reader *r, int err)
 {
 	return err ? ctx_no_memory(r->ctx) : 0;
@@ -204,7 +203,7 @@ static int take_names(struct reader *r, const char *where, struct json_object *l
 			break;
 		first = first_of(r, seen, name, i);
 		if (first != (int)i)
-			err = first < 0 ? first : wrong(r, element, "'%s' is there twice", name);
+			err = first < 0 ? first : wrong(r, element, "'%s' is given twice", name);
 		else
 			err = no_memory_if(r, items_add(items, ITEM_PROBE, name));
 	}
@@ -222,7 +221,7 @@ static int take_counts(struct reader *r, const char *where, struct json_object *
 		return json_object_array_length(value) ? take_names(r, where, value, counted)
 						       : wrong(r, where, "is empty");
 	if (!json_object_is_type(value, json_type_string))
-		return wrong(r, where, "neither a list of names nor an expression");
+		return wrong(r, where, "not a list of names or a regular expression");
 	err = take_text(r, where, value, &text);
 	return err ? err : no_memory_if(r, items_add_text(counted, text));
 }
@@ -243,12 +242,12 @@ static int take_pair(struct reader *r, const char *where, struct json_object *va
 	if (err)
 		return err;
 	if (strcmp(names[0], names[1]) == 0)
-		return wrong(r, where, "start and stop are one probe");
-	/* As JSON: between two names a comma can be anywhere. */
+		return wrong(r, where, "start and stop are the same probe");
+	/* The key is the pair as JSON, since names may contain commas. */
 	first = first_of(r, seen, json_object_to_json_string(value), request->n_pairs);
 	if (first != (int)request->n_pairs)
 		return first < 0 ? first
-				 : wrong(r, where, "'%s,%s' is there twice", names[0], names[1]);
+				 : wrong(r, where, "'%s,%s' is given twice", names[0], names[1]);
 	return no_memory_if(r, measure_request_add_pair(request, names[0], names[1]));
 }
 
@@ -281,7 +280,7 @@ static int take_depth(struct reader *r, const char *where, struct json_object *v
 	return err;
 }
 
-/* A text of the request, which has its own. */
+/* A text that is copied into the request. */
 static int take_own_text(struct reader *r, const char *where, struct json_object *value, char **own)
 {
 	const char *text;
@@ -304,7 +303,7 @@ static int take_filter(struct reader *r, const char *where, struct json_object *
 	return take_own_text(r, where, value, &target->request.filter);
 }
 
-/* A number, of percent of a core. */
+/* A number: percent of a core. */
 static int take_budget(struct reader *r, const char *where, struct json_object *value, void *into)
 {
 	struct config_target *target = into;
@@ -312,11 +311,11 @@ static int take_budget(struct reader *r, const char *where, struct json_object *
 
 	if (!json_object_is_type(value, json_type_double) &&
 	    !json_object_is_type(value, json_type_int))
-		return wrong(r, where, "not a number of percent of a core");
+		return wrong(r, where, "not a number (percent of a core)");
 	percent = json_object_get_double(value);
-	/* Not the other way round: NaN compares false. */
+	/* Written so that NaN, which compares false, is rejected. */
 	if (!(percent > 0 && percent <= 100000))
-		return wrong(r, where, "not above 0, or above 100000");
+		return wrong(r, where, "must be above 0 and at most 100000");
 	target->request.budget = percent / 100;
 	return 0;
 }
@@ -335,26 +334,26 @@ static int check_program(struct reader *r, const char *where, const struct confi
 	return wrong(r, where, "the same program as targets[%d]", first);
 }
 
-/* Those of a request that the keys of a target can make. */
+/* The faults that the keys of a target can cause. */
 static const char *fault_message(enum request_fault fault)
 {
 	switch (fault) {
 	case REQUEST_DEPTH_WITHOUT_PAIR:
-		return "'depth' goes with 'time'";
+		return "'depth' requires 'time'";
 	case REQUEST_KEY_WITHOUT_PAIR:
-		return "'key' goes with 'time'";
+		return "'key' requires 'time'";
 	default:
-		return "'depth' and 'key': one of them";
+		return "'depth' and 'key' are mutually exclusive";
 	}
 }
 
-/* Do the parts of a target go together? */
+/* Check the parts of a target against each other. */
 static int check_target(struct reader *r, const char *where, struct config_target *target)
 {
 	enum request_fault fault;
 
 	if (!target->exe == !target->pid)
-		return wrong(r, where, "one of 'exe' and 'pid' is needed");
+		return wrong(r, where, "either 'exe' or 'pid' is required");
 	if (!target->request.counted.n &&
 	    items_add(&target->request.counted, ITEM_ALL_PROBES, NULL))
 		return ctx_no_memory(r->ctx);
@@ -422,7 +421,7 @@ static int take_label_pid(struct reader *r, const char *where, struct json_objec
 			  void *into)
 {
 	if (!json_object_is_type(value, json_type_boolean))
-		return wrong(r, where, "neither true nor false");
+		return wrong(r, where, "not true or false");
 	((struct config *)into)->label_pid = json_object_get_boolean(value);
 	return 0;
 }
@@ -482,11 +481,11 @@ static int take_config(struct reader *r)
 	struct json_object *root = r->config->memory->root;
 
 	if (!json_object_is_type(root, json_type_object))
-		return ctx_error(r->ctx, -EINVAL, "%s: not an object in JSON", r->file);
+		return ctx_error(r->ctx, -EINVAL, "%s: not a JSON object", r->file);
 	return take_object(r, "", root, keys, sizeof(keys) / sizeof(keys[0]), r->config);
 }
 
-/* TEXT, of N bytes, as a tree in the config's memory, and where its keys are. */
+/* Parse TEXT, N bytes, into a tree in the config's memory, and find the lines of its keys. */
 static int parse(struct reader *r, const char *text, size_t n)
 {
 	struct json_tokener *tokener = json_tokener_new();
@@ -497,18 +496,18 @@ static int parse(struct reader *r, const char *text, size_t n)
 		return ctx_no_memory(r->ctx);
 	json_tokener_set_flags(tokener,
 			       JSON_TOKENER_VALIDATE_UTF8 | JSON_TOKENER_ALLOW_TRAILING_CHARS);
-	/* The zero byte behind the text ends a number, if that is all there is. */
+	/* The zero byte after the text ends a number at the very end. */
 	r->config->memory->root = json_tokener_parse_ex(tokener, text, (int)n + 1);
 	error = json_tokener_get_error(tokener);
 	end = json_tokener_get_parse_end(tokener);
 	json_tokener_free(tokener);
 	end = end > n ? n : end;
 	if (error != json_tokener_success)
-		return ctx_error(r->ctx, -EINVAL, "%s:%d: no JSON: %s", r->file,
+		return ctx_error(r->ctx, -EINVAL, "%s:%d: invalid JSON: %s", r->file,
 				 config_line_of(text, end), json_tokener_error_desc(error));
 	end = config_skip_blank(text, end, n);
 	if (end < n)
-		return ctx_error(r->ctx, -EINVAL, "%s:%d: something behind the object's end",
+		return ctx_error(r->ctx, -EINVAL, "%s:%d: text after the end of the object",
 				 r->file, config_line_of(text, end));
 	return config_keys_find(r->ctx, r->file, text, n, &r->keys);
 }

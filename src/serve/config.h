@@ -7,11 +7,11 @@
  *	buckets    [0.001, 0.01, ...]   seconds, ascending
  *	label_pid  true | false
  *	textfile   "FILE"
- *	targets    [ TARGET, ... ]; without it, every program with probes on the machine
+ *	targets    [ TARGET, ... ]; default: every program with probes
  *
- * and a TARGET is { "exe": "FILE" } or { "pid": N }, with any of
+ * A TARGET is { "exe": "FILE" } or { "pid": N }, with any of these keys:
  *
- *	count      ["NAME", ...] or what --count= takes; without it, all probes
+ *	count      ["NAME", ...] or what --count= takes; default: all probes
  *	time       [["START", "STOP"], ...]
  *	depth, key, filter     as the options of that name
  *	budget     percent of a core
@@ -25,7 +25,7 @@
 #include "serve/buckets.h"
 
 struct config_target {
-	const char *exe; /* or NULL, and */
+	const char *exe; /* NULL: `pid` is given */
 	pid_t pid;
 	struct measure_request request;
 };
@@ -38,15 +38,15 @@ struct config {
 	bool label_pid;
 	struct config_target *targets;
 	size_t n_targets;
-	struct config_memory *memory; /* of the strings */
+	struct config_memory *memory; /* owns the strings */
 };
 
 /*
- * -EINVAL with a sentence "FILE:LINE: KEY: WHY" if something in FILE is not as it should be. A pipe
- * is read only if WAKE_FD is not -1, see config_file_read.
+ * Read the configuration FILE. -EINVAL with the message "FILE:LINE: KEY: WHY" if it is invalid. A
+ * pipe is read only if WAKE_FD is not -1, see config_file_read.
  */
 int config_read(struct ocp_ctx *ctx, const char *file, int wake_fd, struct config **out);
-/* The same of TEXT, N bytes and a zero byte behind them, which is what FILE has. */
+/* Parse TEXT, the N bytes of FILE followed by a zero byte. */
 int config_parse(struct ocp_ctx *ctx, const char *file, const char *text, size_t n,
 		 struct config **out);
 /* Takes NULL. */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * While we wait for a file, nothing else is done: signals wait, and so do clients when the file is
- * read again. So nothing is waited for that may never come. A file on a disk comes. A FIFO's open()
- * and a terminal's read() may take as long as somebody likes. A pipe is waited for only together
- * with the signals, and only once: its end has been read then.
+ * The process handles no signals and no clients while it waits for a file, so it must not block on
+ * a file that may never arrive. Regular files are fine. The open() of a FIFO and the read() of a
+ * terminal can block forever, and are refused. A pipe is read once, at the start, while signals
+ * are polled.
  */
 #include "serve/config_file.h"
 
@@ -21,7 +21,7 @@
 
 enum { MAX_FILE_BYTES = 1 << 20 };
 
-/* A FIFO has a name, and is in the file system that its name is in. */
+/* A nameless pipe is on pipefs; a FIFO is on the file system of its name. */
 static bool is_nameless_pipe(int fd, const struct stat *st)
 {
 	struct statfs fs;
@@ -42,11 +42,11 @@ static int check_kind(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd
 	if (!is_nameless_pipe(fd, &st))
 		return ctx_error(ctx, -EINVAL, "%s: not a regular file", file);
 	if (wake_fd < 0)
-		return ctx_error(ctx, -EINVAL, "%s: a pipe, which cannot be read again", file);
+		return ctx_error(ctx, -EINVAL, "%s: a pipe cannot be read again", file);
 	return 0;
 }
 
-/* Until there is something to read. */
+/* Wait until FD is readable. */
 static int wait_for_pipe(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd,
 			 struct interruptions *interruptions)
 {
@@ -56,7 +56,8 @@ static int wait_for_pipe(struct ocp_ctx *ctx, const char *file, int fd, int wake
 	if (poll(both, 2, -1) < 0 && !is_interrupted(interruptions))
 		return ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
 	if (both[1].revents)
-		return ctx_error(ctx, -ECANCELED, "%s: was still being written", file);
+		return ctx_error(ctx, -ECANCELED, "%s: interrupted before the end of the pipe",
+				 file);
 	return 0;
 }
 
@@ -77,7 +78,7 @@ static int read_all(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd, 
 			err = ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
 	}
 	if (!err && *n == MAX_FILE_BYTES)
-		err = ctx_error(ctx, -EFBIG, "%s: a megabyte or more", file);
+		err = ctx_error(ctx, -EFBIG, "%s: 1 MiB or more", file);
 	return err;
 }
 

@@ -8,7 +8,7 @@
 
 enum { MAX_NESTING = 32 };
 
-/* By what a value is called: the line that it is in. Json-c's objects are hash tables. */
+/* Maps the place of a value to its line. json-c's objects are hash tables. */
 struct config_keys {
 	struct json_object *lines;
 };
@@ -17,8 +17,8 @@ struct scanner {
 	struct ocp_ctx *ctx;
 	const char *file, *text;
 	size_t at, n;
-	size_t lines_at; /* up to where lines have been counted */
-	int line;	 /* which that is in */
+	size_t lines_at; /* lines are counted up to here */
+	int line;	 /* the line of lines_at */
 	unsigned int nesting;
 	struct config_keys *keys;
 };
@@ -57,7 +57,7 @@ static void skip_blank(struct scanner *s)
 	s->at = config_skip_blank(s->text, s->at, s->n);
 }
 
-/* The next byte that says something; 0 at the end. */
+/* The next byte that is not blank or comment; 0 at the end. */
 static char peek(struct scanner *s)
 {
 	skip_blank(s);
@@ -77,7 +77,7 @@ static int add_place(struct scanner *s, const char *where)
 
 	for (; s->lines_at < s->at; s->lines_at++)
 		s->line += s->text[s->lines_at] == '\n';
-	/* Names that were cut may be the same. */
+	/* Truncated names may collide. */
 	if (config_keys_line(s->keys, where))
 		return 0;
 	line = json_object_new_int(s->line);
@@ -87,7 +87,7 @@ static int add_place(struct scanner *s, const char *where)
 	return ctx_no_memory(s->ctx);
 }
 
-/* Over a string, in either kind of quotes; *FIRST and *BYTES are what is between them. */
+/* Skip a string in single or double quotes; *FIRST and *BYTES are its contents. */
 static void skip_string(struct scanner *s, size_t *first, size_t *bytes)
 {
 	const char quote = s->text[s->at++];
@@ -103,7 +103,7 @@ static void skip_string(struct scanner *s, size_t *first, size_t *bytes)
 
 static int scan_value(struct scanner *s, const char *where);
 
-/* One key of the object WHERE and its value. */
+/* Scan one key of the object WHERE, and its value. */
 static int scan_member(struct scanner *s, const char *where)
 {
 	char name[CONFIG_WHERE_BYTES + 8];
@@ -117,10 +117,10 @@ static int scan_member(struct scanner *s, const char *where)
 	name[CONFIG_WHERE_BYTES - 1] = '\0';
 	s->at = first;
 	if (memchr(s->text + first, '\\', bytes))
-		return ctx_error(s->ctx, -EINVAL, "%s:%d: %s: a key with a backslash", s->file,
+		return ctx_error(s->ctx, -EINVAL, "%s:%d: %s: backslash in a key", s->file,
 				 config_line_of(s->text, first), name);
 	if (config_keys_line(s->keys, name))
-		return ctx_error(s->ctx, -EINVAL, "%s:%d: %s: is there twice, first in line %d",
+		return ctx_error(s->ctx, -EINVAL, "%s:%d: %s: given twice, first in line %d",
 				 s->file, config_line_of(s->text, first), name,
 				 config_keys_line(s->keys, name));
 	err = add_place(s, name);

@@ -11,7 +11,7 @@ int control_init(struct ocp_ctx *ctx, const struct hosts *hosts, struct control 
 	return auth_init(ctx, hosts, &control->auth);
 }
 
-/* Nobody shall fill the log by being refused. */
+/* Limit the log, so that refused clients cannot fill it. */
 static bool may_log_refusal(struct control *control)
 {
 	const int64_t now_s = clock_ns(CLOCK_MONOTONIC) / 1000000000;
@@ -31,5 +31,5 @@ void control_answer(struct control *control, struct ocp_ctx *ctx, struct watch *
 	if (!why)
 		switch_request_answer(ctx, watch, &request->wanted, reply);
 	else if (may_log_refusal(control))
-		switch_request_log(request->wanted.peer, "refused to switch: %s", why);
+		switch_request_log(request->wanted.peer, "switch refused: %s", why);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests to switch: who may (serve/auth.h) has it done (serve/switch_request.h). */
+/* Switch requests: serve/auth.h authorizes them, serve/switch_request.h executes them. */
 #ifndef SERVE_CONTROL_H
 #define SERVE_CONTROL_H
 
@@ -10,8 +10,8 @@
 
 struct control {
 	struct auth auth;
-	int64_t refusals_s;	 /* the second in which the newest refusal came, and */
-	unsigned int n_refusals; /* how many did in it: more than a few are not logged */
+	int64_t refusals_s;	 /* the second of the newest refusal */
+	unsigned int n_refusals; /* refusals in that second; only the first few are logged */
 };
 
 struct control_request {
@@ -19,10 +19,10 @@ struct control_request {
 	struct switch_request wanted;
 };
 
-/* Choose a token. HOSTS outlive CONTROL. */
+/* Choose a token. HOSTS must outlive CONTROL. */
 int control_init(struct ocp_ctx *ctx, const struct hosts *hosts, struct control *control);
 
-/* Answer a request to switch. */
+/* Answer a switch request. */
 void control_answer(struct control *control, struct ocp_ctx *ctx, struct watch *watch,
 		    const struct control_request *request, struct http_reply *reply);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Six texts in a row. A text is its length in 32 bits, its bytes, and a zero byte; or no_text.
- * Before each of the three headers is how many of it there are.
+ * The message is six texts in a row. A text is its length in 32 bits, its bytes, and a zero byte;
+ * or no_text. A count precedes each of the three headers.
  */
 #include "serve/control_message.h"
 
@@ -81,7 +81,7 @@ static bool take_text(struct reader *r, const char **text, size_t *n)
 	return true;
 }
 
-/* A text without a zero byte in it. */
+/* Take a text that contains no zero byte. */
 static bool take_string(struct reader *r, const char **text)
 {
 	size_t n;

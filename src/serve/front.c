@@ -22,12 +22,12 @@
 enum { EXPIRE_MS = 1000, END_MS = 5000 };
 
 struct front {
-	pid_t pid; /* 0: it has been waited for */
+	pid_t pid; /* 0: already reaped */
 	int status;
 	int fd;
 };
 
-/* What the child tells when it is ready, or cannot be. */
+/* The child's report: it is ready, or it failed. */
 struct report {
 	int err;
 	char error[256], hint[256];
@@ -40,7 +40,7 @@ static int64_t now_ms(void)
 
 /* ---- the child ------------------------------------------------------------------------------ */
 
-/* Until the channel ends: what else comes there are answers, and late ones among them. */
+/* Serve until the channel ends. The channel carries answers only, some of them late. */
 static void run(struct routes *routes, struct http *http)
 {
 	struct pollfd both[] = { { .fd = http_fd(http), .events = POLLIN },
@@ -61,23 +61,23 @@ static void run(struct routes *routes, struct http *http)
 	}
 }
 
-/* The sanitizers' leak checker is a thread that ptraces the others: it could not be filtered. */
+/* The leak checker of the sanitizers ptraces the other threads, which the filter forbids. */
 #ifdef __SANITIZE_ADDRESS__
 static const bool is_filtered = false;
 #else
 static const bool is_filtered = true;
 #endif
 
-/* Give up all that the front does not need, and end when PARENT does. */
+/* Give up everything that the front does not need, and exit when PARENT does. */
 static int enter_sandbox(struct ocp_ctx *ctx, pid_t parent)
 {
 	int err = confine_drop_capabilities(ctx);
 
-	/* Now: the kernel forgets it when credentials change. */
+	/* After the capabilities: the kernel clears this setting when credentials change. */
 	if (!err && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
 		err = ctx_error(ctx, -errno, "prctl(PR_SET_PDEATHSIG): %s", strerror(errno));
 	if (!err && getppid() != parent)
-		err = ctx_error(ctx, -ESRCH, "the server has ended");
+		err = ctx_error(ctx, -ESRCH, "the server has exited");
 	if (!err && is_filtered)
 		err = sandbox_filter_syscalls(ctx);
 	return err;
@@ -125,7 +125,7 @@ static int be_front(struct ocp_ctx *ctx, pid_t parent, int listen_fd, int channe
 
 /* ---- the parent ----------------------------------------------------------------------------- */
 
-/* Wait for its end, or bring it about. */
+/* Wait for the child to exit, and kill it after the deadline. */
 static void reap(struct front *front)
 {
 	const int64_t deadline_ms = now_ms() + END_MS;
@@ -144,7 +144,7 @@ static void reap(struct front *front)
 
 static int say_end(struct ocp_ctx *ctx, const struct front *front)
 {
-	static const char who[] = "the process that speaks HTTP";
+	static const char who[] = "the HTTP process";
 
 	if (WIFSIGNALED(front->status))
 		return ctx_error(ctx, -EIO, "%s was killed by signal %d (%s)", who,
@@ -159,9 +159,7 @@ int front_failed(struct ocp_ctx *ctx, struct front *front, int code)
 	reap(front);
 	if (code == -EPIPE)
 		return say_end(ctx, front);
-	return ctx_error(ctx, -EIO,
-			 "the process that speaks HTTP did not keep to what was agreed: "
-			 "%s; it was killed",
+	return ctx_error(ctx, -EIO, "the HTTP process violated the protocol: %s; it was killed",
 			 strerror(-code));
 }
 
@@ -203,7 +201,7 @@ static int await_report(struct ocp_ctx *ctx, struct front *front)
 	return report.err;
 }
 
-/* LISTEN_FD is closed. */
+/* Closes LISTEN_FD. */
 static int fork_front(struct ocp_ctx *ctx, struct front *front, int listen_fd,
 		      const struct hosts *hosts)
 {

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process that speaks HTTP. Who measures has rights that strangers must not get at: it may look
- * into other processes, some of them change, and load BPF programs. What strangers send is read by
- * libmicrohttpd and by serve/http.c. So a process of its own does that, a child from before the
- * first program was looked at, and all that it has is
+ * The HTTP process. The measuring process has rights that clients must not obtain: it may read
+ * other processes, change some of them, and load BPF programs. libmicrohttpd and serve/http.c
+ * parse input from clients, so they run in a process of their own: a child that is forked before
+ * the first program is read. This child has only
  *
  *	- the listening socket, its connections, stderr, and the channel (serve/channel.h);
- *	- no capability, and no way to one (serve/sandbox.h);
- *	- the system calls that this takes: it can open no file, make no socket, run nothing, send
- *	  no signal and look into no other process, root's or not.
+ *	- no capability, and no way to get one (serve/sandbox.h);
+ *	- the system calls for this work: it cannot open files, create sockets, execute
+ *	  programs, send signals or read other processes.
  *
- * Over the channel it may ask for what everybody may read by HTTP. To switch something it needs the
- * token, which only the other process knows and compares, like Origin and Content-Type; it sees
- * those that clients send, though. An attacker who takes it over can lie to clients, take the
- * next client's token, write to stderr, and keep the measuring process busy with scrapes. It cannot
- * read or write a file or another process, nor switch anything before somebody has sent the token.
+ * Over the channel it can request what every HTTP client may read. Switching needs the token,
+ * which only the measuring process knows and compares, like Origin and Content-Type. The child
+ * does see the tokens that clients send. An attacker in the child can lie to clients, take the
+ * next client's token, write to stderr, and keep the measuring process busy with scrapes. The
+ * attacker cannot read or write files or other processes, and cannot switch anything before a
+ * client has sent the token.
  *
- * The kernel checks all that, nothing in the front's memory does. A thread without capabilities
- * would not do: it could write the other threads' memory.
+ * The kernel enforces all this, whatever the child's memory contains. A thread without
+ * capabilities would not suffice, since it could write the memory of the other threads.
  */
 #ifndef SERVE_FRONT_H
 #define SERVE_FRONT_H
@@ -29,23 +30,23 @@
 struct front;
 
 /*
- * Start it for LISTENER, whose fd is closed here. It waits for front_go. To be called while the
- * program has one thread and knows no secret: the child has a copy of all memory.
+ * Start the child for LISTENER, whose fd is closed here. The child waits for front_go. Call this
+ * while the program has one thread and no secrets, since the child gets a copy of all memory.
  */
 int front_start(struct ocp_ctx *ctx, struct listener *listener, const struct hosts *hosts,
 		struct front **out);
-/* Let it answer clients. */
+/* Let the child serve clients. */
 int front_go(struct ocp_ctx *ctx, struct front *front);
-/* The channel, on which it asks. */
+/* The channel on which the child sends requests. */
 int front_fd(const struct front *front);
 /*
- * It has ended by itself, or asks nonsense (CODE, of channel_take or channel_answer): end it, and
- * return an error that says so.
+ * The child has exited, or has sent an invalid request (CODE is from channel_take or
+ * channel_answer). Kill it, and return an error that says why.
  */
 int front_failed(struct ocp_ctx *ctx, struct front *front, int code);
 /*
- * End it, after the clients that are being answered, which have a second. An error if it did not
- * end as it should. Takes NULL.
+ * End the child. It finishes current replies, for at most a second. Returns an error if it exited
+ * abnormally. FRONT may be NULL.
  */
 int front_free(struct ocp_ctx *ctx, struct front *front);
 

@@ -12,7 +12,7 @@ enum { MISDIRECTED = 421, HTTP_PORT = 80, MAX_NAME_BYTES = 255 };
 
 static const char digits[] = "0123456789";
 
-/* How many bytes of HOST are before the port, if it has one: ":" and digits at its end. */
+/* The length of HOST without its port (":" and digits at the end), if it has one. */
 static size_t name_length(const char *host)
 {
 	const char *colon = strrchr(host, ':');
@@ -60,14 +60,14 @@ const char *hosts_check_name(const char *text)
 	if (!n || (strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 				"-_.") != n &&
 		   !is_address(name)))
-		return "neither NAME nor NAME:PORT, as it stands in an address behind http://";
+		return "not NAME or NAME:PORT, as in a URL after http://";
 	if (*port && (strlen(port) > 6 || strtoul(port + 1, NULL, 10) < 1 ||
 		      strtoul(port + 1, NULL, 10) > 65535))
 		return "not a port from 1 to 65535";
 	return NULL;
 }
 
-/* Is HOST NAME, and its port PORT? A client leaves out the port that HTTP has by itself. */
+/* Does HOST match NAME and PORT? Clients omit the default port of HTTP. */
 static bool is_at(const char *host, const char *name, unsigned int port)
 {
 	const size_t n = strlen(name);
@@ -79,7 +79,7 @@ static bool is_at(const char *host, const char *name, unsigned int port)
 	return strcmp(host + n, text) == 0 || (port == HTTP_PORT && !host[n]);
 }
 
-/* Is HOST NAME, with any port or without? */
+/* Does HOST match NAME, with any port or none? */
 static bool is_anywhere(const char *host, const char *name)
 {
 	const size_t n = strlen(name);
@@ -95,7 +95,7 @@ bool hosts_is_named(const struct hosts *hosts, const char *host)
 	return false;
 }
 
-/* Is it a name that we have by ourselves? */
+/* Is HOST a name or address of this server itself? */
 static bool is_own(const struct hosts *hosts, const char *host)
 {
 	const char *const names[] = { hosts->own, "localhost", "127.0.0.1", "[::1]" };
@@ -120,7 +120,7 @@ bool hosts_admit(const struct hosts *hosts, const char *host, struct http_reply 
 	if (host && (is_own(hosts, host) || hosts_is_named(hosts, host)))
 		return true;
 	if (!host)
-		http_error(reply, MISDIRECTED, "the request has no host", NULL);
+		http_error(reply, MISDIRECTED, "missing host", NULL);
 	else
 		http_error(
 			reply, MISDIRECTED, "Host is not a name of this server",

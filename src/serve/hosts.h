@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * By which names clients may ask for this server. A page that a browser shows may send requests to
- * the address that the page's own host name resolves to, and read the replies; its author can let
- * the name resolve to 127.0.0.1 after the page was loaded ("DNS rebinding"). The browser says in
- * Host which name it has asked for. So a name of which we know nothing is refused. Nobody has to
- * resolve a numeric address: it is what it is, and is accepted.
+ * The names by which clients may address this server. A page in a browser may send requests to the
+ * address that its own host name resolves to, and read the replies. The page's author can make
+ * that name resolve to 127.0.0.1 after the page has loaded ("DNS rebinding"). The browser sends
+ * the name in Host, so unknown names are refused. Numeric addresses are not resolved, and are
+ * accepted.
  *
- * With --control numeric addresses are accepted only if they are the listener's or 127.0.0.1 or
+ * With --control, numeric addresses are accepted only if they are the listener's, 127.0.0.1 or
  * [::1], with its port.
  */
 #ifndef SERVE_HOSTS_H
@@ -23,22 +23,22 @@ struct hosts {
 	char own[ADDRESS_BYTES]; /* the listener's address, without the port */
 	unsigned int port;
 	bool has_control;
-	char machine[HOST_NAME_MAX + 1]; /* its name; empty: it has none */
-	const char *const *names;	 /* that were given: NAME, or NAME:PORT */
+	char machine[HOST_NAME_MAX + 1]; /* the host name; empty: none */
+	const char *const *names;	 /* from the user: NAME or NAME:PORT */
 	size_t n_names;
 };
 
-/* NAMES, of which there are N, outlive HOSTS. */
+/* The N NAMES must outlive HOSTS. */
 void hosts_init(struct hosts *hosts, const struct listener *listener, bool has_control,
 		const char *const *names, size_t n);
 
-/* Why NAME cannot be one of the names that are given; NULL: it can. */
+/* Why NAME cannot be given as a name; NULL: it can. */
 const char *hosts_check_name(const char *name);
 
-/* Is HOST, of a request, one of the names that were given? */
+/* Is HOST, from a request, one of the given names? */
 bool hosts_is_named(const struct hosts *hosts, const char *host);
 
-/* May a request for HOST (NULL: it does not say) go further? If not, REPLY says why. */
+/* Is a request for HOST (NULL: missing) allowed? If not, REPLY says why. */
 bool hosts_admit(const struct hosts *hosts, const char *host, struct http_reply *reply);
 
 #endif

@@ -23,25 +23,25 @@ enum {
 	MAX_UNREAD_BYTES = 1024 * 1024,
 };
 
-/* One request, from its first line on to the end of the reply; all 0: there is none. */
+/* One request, from its first line to the end of the reply. All 0: none. */
 struct pending {
 	struct uri uri;
 	const char *uri_end;
 	struct http_request request;
-	bool has_begun; /* the headers are there */
+	bool has_begun; /* the headers have arrived */
 	const struct http_route *route;
 	struct http_reply refusal; /* status 0: none */
 	struct strbuf body;
-	size_t n_came; /* of the body */
-	bool has_late; /* its answer has come later, and is held */
+	size_t n_came; /* bytes of the body */
+	bool has_late; /* the delayed answer has arrived, and is held */
 	unsigned int late_status;
 };
 
 /* One connection. */
 struct connection {
 	struct client client; /* first: connection_around */
-	/* In here: libmicrohttpd always says that a connection has ended, but not that a request
-	 * has for which its own memory was too small. */
+	/* Embedded here: libmicrohttpd reports the end of every connection, but not the end of a
+	 * request that did not fit into its memory. */
 	struct pending pending;
 };
 
@@ -50,7 +50,7 @@ struct http {
 	struct MHD_Daemon *daemon;
 	struct quota quota;
 	int64_t run_ms;				  /* when http_run began */
-	struct held *shared[HTTP_MAX_SHARES + 1]; /* since then, or in a crowd for STALE_MS */
+	struct held *shared[HTTP_MAX_SHARES + 1]; /* since run_ms, or for STALE_MS when crowded */
 };
 
 /* ---- connections ---------------------------------------------------------------------------- */
@@ -80,7 +80,7 @@ static void on_connection(void *data, struct MHD_Connection *mhd, void **context
 	struct connection *connection = *context;
 
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-		/* Without memory on_request will not have it. */
+		/* On failure on_request gets NULL. */
 		*context = connection = calloc(1, sizeof(*connection));
 		if (connection)
 			quota_add_client(&http->quota, &connection->client, mhd);
@@ -128,7 +128,7 @@ static bool add_headers(struct MHD_Response *response, const struct http_reply *
 	return is_ok;
 }
 
-/* What REPLY, which is used up, is to be sent as; without users yet. NULL: memory is short. */
+/* The response for REPLY, which is consumed; it has no users yet. NULL: out of memory. */
 static struct held *make_held(struct http *http, struct http_reply *reply)
 {
 	struct MHD_Response *response = NULL;
@@ -161,7 +161,7 @@ bool http_share(const struct http_request *request, struct http_reply *reply, un
 	return reply->is_shared;
 }
 
-/* Send REPLY, which is used up. */
+/* Send REPLY, which is consumed. */
 static enum MHD_Result send_reply(struct http *http, struct MHD_Connection *mhd,
 				  struct http_reply *reply)
 {
@@ -228,7 +228,7 @@ static bool answers(const struct http_route *route, const char *method)
 	return strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
 }
 
-/* The route for METHOD and the request's path; or NULL, and REPLY says why. */
+/* The route for METHOD and the request's path. NULL: none, and REPLY says why. */
 static const struct http_route *find_route(const struct http *http,
 					   const struct http_request *request, const char *method,
 					   struct http_reply *reply)
@@ -245,15 +245,15 @@ static const struct http_route *find_route(const struct http *http,
 		same_path = route;
 	}
 	if (!same_path) {
-		http_error(reply, MHD_HTTP_NOT_FOUND, "there is nothing at this path", NULL);
+		http_error(reply, MHD_HTTP_NOT_FOUND, "no such path", NULL);
 		return NULL;
 	}
 	http_add_header(reply, "Allow", same_path->method == HTTP_POST ? "POST" : "GET, HEAD");
-	http_error(reply, MHD_HTTP_METHOD_NOT_ALLOWED, "this path does not take that method", NULL);
+	http_error(reply, MHD_HTTP_METHOD_NOT_ALLOWED, "method not allowed for this path", NULL);
 	return NULL;
 }
 
-/* Look at all but the body; the refusal of PENDING says what was found. */
+/* Check everything except the body. A fault sets PENDING's refusal. */
 static void examine(struct http *http, struct pending *pending, const char *method,
 		    const char *version)
 {
@@ -268,22 +268,22 @@ static void examine(struct http *http, struct pending *pending, const char *meth
 		http_error(reply, MHD_HTTP_URI_TOO_LONG, "the path is too long", NULL);
 	else if (header_bytes > MAX_HEADER_BYTES)
 		http_error(reply, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
-			   "the headers are more than 16 KiB", NULL);
+			   "the headers exceed 16 KiB", NULL);
 	else if (http_lacks_host(request, version))
-		http_error(reply, MHD_HTTP_BAD_REQUEST, "there is no Host header", NULL);
+		http_error(reply, MHD_HTTP_BAD_REQUEST, "missing Host header", NULL);
 	else if (http_is_ambiguous(request))
-		http_error(reply, MHD_HTTP_BAD_REQUEST, "the headers contradict each other", NULL);
+		http_error(reply, MHD_HTTP_BAD_REQUEST, "conflicting headers", NULL);
 	else if (pending->uri.status)
 		http_error(reply, pending->uri.status, pending->uri.error, NULL);
 	else if (!http->settings.admit || http->settings.admit(http->settings.data, request, reply))
 		pending->route = find_route(http, request, method, reply);
 	if (!reply->status && length && strtoull(length, NULL, 10) > MAX_BODY_BYTES)
-		http_error(reply, MHD_HTTP_CONTENT_TOO_LARGE, "the body is more than 64 KiB", NULL);
+		http_error(reply, MHD_HTTP_CONTENT_TOO_LARGE, "the body exceeds 64 KiB", NULL);
 }
 
 /*
- * Was a zero byte in what was asked for, which would end it too early? Libmicrohttpd has the first
- * line in one buffer, its words one behind the other.
+ * Did the URI contain a zero byte, which would end it early? libmicrohttpd keeps the first line in
+ * one buffer, so the next word must begin one byte after the URI.
  */
 static bool was_cut(const struct pending *pending, const char *version)
 {
@@ -293,9 +293,9 @@ static bool was_cut(const struct pending *pending, const char *version)
 }
 
 /*
- * Is the body to come before the refusal? Closing a connection with bytes unread resets it, which
- * may overtake the reply. But who asks first ("Expect") or sends much is told at once, and where
- * the body of a bad request ends nobody knows.
+ * Read the body before the refusal is sent? Closing a connection with unread bytes resets it, and
+ * the reset may overtake the reply. A client that sends "Expect" or a large body is refused at
+ * once. The end of the body of a bad request is unknown.
  */
 static bool is_body_awaited(const struct pending *pending)
 {
@@ -316,7 +316,7 @@ static enum MHD_Result begin_request(struct http *http, struct MHD_Connection *m
 	pending->has_begun = true;
 	request->http = http;
 	request->connection = mhd;
-	/* What is before the path has no escapes, or is refused: it is as long as it was. */
+	/* The part before the path has no escapes, or is refused, so its length is unchanged. */
 	request->path = pending->uri.status ? "/" : path + pending->uri.path_at;
 	if (pending->uri.path_at && !*request->path)
 		request->path = "/";
@@ -328,7 +328,7 @@ static enum MHD_Result begin_request(struct http *http, struct MHD_Connection *m
 	return send_reply(http, mhd, &pending->refusal);
 }
 
-/* False: that is more than is worth waiting for. */
+/* False: the body is too large to wait for. */
 static bool take_body(struct pending *pending, const char *bytes, size_t n)
 {
 	pending->n_came += n;
@@ -336,7 +336,7 @@ static bool take_body(struct pending *pending, const char *bytes, size_t n)
 		return false;
 	if (pending->refusal.status || pending->route->method != HTTP_POST)
 		return true;
-	/* Said when all of it has come: libmicrohttpd takes no reply in the middle. */
+	/* The refusal is sent after the body: libmicrohttpd takes no reply in the middle of one. */
 	if (pending->n_came <= MAX_BODY_BYTES)
 		strbuf_add(&pending->body, bytes, n);
 	return true;
@@ -360,8 +360,7 @@ static enum MHD_Result answer_request(struct http *http, struct MHD_Connection *
 	}
 	strbuf_add(&pending->body, "", 1);
 	if (pending->n_came > MAX_BODY_BYTES) {
-		http_error(&reply, MHD_HTTP_CONTENT_TOO_LARGE, "the body is more than 64 KiB",
-			   NULL);
+		http_error(&reply, MHD_HTTP_CONTENT_TOO_LARGE, "the body exceeds 64 KiB", NULL);
 	} else if (pending->body.is_short) {
 		http_error(&reply, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory", NULL);
 	} else {
@@ -415,7 +414,7 @@ static void on_completed(void *data, struct MHD_Connection *mhd, void **context,
 	quota_begin(&connection->client, IDLE_MS);
 }
 
-/* The request's first line is there; its second word has not been decoded yet. */
+/* The first line has arrived; its URI is not decoded yet. */
 static void *on_uri(void *data, const char *uri, struct MHD_Connection *mhd)
 {
 	struct connection *connection = connection_of(mhd);
@@ -446,13 +445,13 @@ int http_new(struct ocp_ctx *ctx, const struct http_settings *settings, struct h
 	http->settings = *settings;
 	quota_init(&http->quota);
 	/*
-	 * At STRICT_FOR_CLIENT 1 libmicrohttpd also refuses a request without Host, and an address
-	 * with a space, which we do ourselves. Up to 0.9.75 it sends the header of some refusals of
-	 * its own twice: of that one, of a Content-Length that is no number, and of cookies for
-	 * which its memory is too small. The latter two remain: nobody is asked before. The
-	 * connection ends with each of them, so that no later request is answered with a rest.
+	 * With STRICT_FOR_CLIENT 1, libmicrohttpd also refuses requests without Host and URIs with
+	 * a space, which this file checks itself. Up to 0.9.75 it sends the header of some of its
+	 * own refusals twice: of that one, of an invalid Content-Length, and of cookies that
+	 * exceed its memory. The last two remain, since no callback precedes them. Each of them
+	 * ends the connection, so no later request gets the rest as its answer.
 	 */
-	/* Room for those that were shut down and are still to be closed. */
+	/* Leave room for connections that are shut down but not closed yet. */
 	http->daemon = MHD_start_daemon(
 		MHD_USE_EPOLL | MHD_USE_TURBO | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request,
 		http, MHD_OPTION_LISTEN_SOCKET, settings->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
@@ -482,7 +481,7 @@ void http_free(struct http *http)
 	listen_fd = MHD_quiesce_daemon(http->daemon);
 	if (listen_fd >= 0)
 		close(listen_fd);
-	http_error(&end, MHD_HTTP_SERVICE_UNAVAILABLE, "the server ends", NULL);
+	http_error(&end, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is shutting down", NULL);
 	http_answer(http, 0, &end);
 	deadline_ms = quota_now_ms() + LAST_REPLIES_MS;
 	while (quota_is_sending(&http->quota) && quota_now_ms() < deadline_ms) {

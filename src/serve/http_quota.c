@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * What a client may take of the server is bounded, whatever it does:
+ * Limits for each client, whatever it does:
  *
- *	memory   32 KiB for what it sends (and 64 KiB of a body); all replies that wait for their
- *		 readers together have at most 256 MiB
- *	time	 10 s for all of a request, 30 s to take the reply, 2 minutes between requests, or
- *		 to wait for an answer that comes later: in total, not since the last byte
- *	number   when there is no room for another connection, or reply, the one that has had
- *		 most of its time gives up its place: a flood of idle ones keeps nobody out
+ *	memory  32 KiB for a request and 64 KiB for its body; 256 MiB for all unsent replies
+ *	time    10 s for a whole request, 30 s to take a reply, 2 minutes between requests and
+ *	        to wait for a delayed answer: in total, not since the last byte
+ *	number  when there is no room for another connection or reply, the oldest one is closed,
+ *	        so that a flood of idle connections keeps nobody out
  *
- * Libmicrohttpd has limits on single connections only, and restarts its clock at every byte. So the
- * clocks are kept here, and what is over has its socket shut down, which libmicrohttpd sees as the
- * client's doing.
+ * libmicrohttpd limits single connections only, and restarts its clock at every byte. So the
+ * clocks are kept here. An expired connection is shut down, which looks to libmicrohttpd as if the
+ * client had closed it.
  */
 #include "serve/http_quota.h"
 
@@ -23,11 +22,11 @@
 
 enum {
 	MAX_CONNECTIONS = 8192,
-	OTHER_FDS = 64, /* for what else this process has open */
+	OTHER_FDS = 64, /* for the other files of this process */
 };
 
 static const size_t max_reply_bytes = (size_t)256 * 1024 * 1024;
-/* From here on those who come share what is there: better than to end those who were first. */
+/* Above this, new clients share existing replies, so that older clients are not closed. */
 static const size_t crowded_bytes = (size_t)64 * 1024 * 1024;
 
 int64_t quota_now_ms(void)
@@ -83,7 +82,7 @@ void quota_begin(struct client *client, int limit_ms)
 	client->limit_ms = limit_ms;
 }
 
-/* End the one that has waited longest; of those with a reply, if HAS_REPLY. */
+/* Close the connection that has waited longest; among those with a reply, if HAS_REPLY. */
 static bool end_oldest(struct quota *quota, bool has_reply)
 {
 	struct client *oldest = NULL;
@@ -124,8 +123,8 @@ void quota_remove_client(struct quota *quota, struct client *client)
 }
 
 /*
- * Has the client gone that we wait for? An end that comes in one packet with the last bytes is
- * overlooked by libmicrohttpd, which does not read again before the next event.
+ * Has the client disconnected while it waits for an answer? libmicrohttpd misses an end of file
+ * that arrives with the last bytes, since it does not read again before the next event.
  */
 static bool is_deserted(const struct client *client)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What clients of serve/http.h may take of the server: see http_quota.c. */
+/* Limits on what clients of serve/http.h may use; http_quota.c lists them. */
 #ifndef SERVE_HTTP_QUOTA_H
 #define SERVE_HTTP_QUOTA_H
 
@@ -15,7 +15,7 @@ enum {
 	MIN_CONNECTIONS = 16,
 };
 
-/* A response that clients are sent, perhaps several the same. */
+/* A response that is being sent, perhaps to several clients. */
 struct held {
 	struct MHD_Response *response;
 	size_t bytes;
@@ -28,51 +28,51 @@ struct client {
 	struct client *previous, *next;
 	struct MHD_Connection *mhd;
 	int fd;
-	int64_t since_ms;  /* that it does what it does now, */
-	int limit_ms;	   /* for which it has this long: REQUEST_MS, REPLY_MS or IDLE_MS */
-	struct held *held; /* that it is being sent; NULL: none */
-	bool is_over;	   /* was shut down */
-	uint64_t ticket;   /* not 0: it waits for its answer, and libmicrohttpd leaves it alone */
+	int64_t since_ms;  /* start of the current phase */
+	int limit_ms;	   /* of this phase: REQUEST_MS, REPLY_MS or IDLE_MS */
+	struct held *held; /* the reply being sent; NULL: none */
+	bool is_over;	   /* the socket is shut down */
+	uint64_t ticket;   /* not 0: suspended in libmicrohttpd until its answer arrives */
 };
 
 struct quota {
 	struct client *clients;
 	size_t n_clients, max_clients;
-	size_t reply_bytes; /* of all that is held */
-	bool has_woken;	    /* a client, since http_run began */
+	size_t reply_bytes; /* of all held responses */
+	bool has_woken;	    /* a client was resumed since http_run began */
 };
 
 int64_t quota_now_ms(void);
 
-/* Clients may have most of RLIMIT_NOFILE. */
+/* Clients may use most of RLIMIT_NOFILE. */
 void quota_init(struct quota *quota);
 
-/* CLIENT, all 0, has come by MHD. The oldest one ends when there are too many. */
+/*
+ * Add CLIENT, which is all 0, for the connection MHD. If there are too many, close the oldest one.
+ */
 void quota_add_client(struct quota *quota, struct client *client, struct MHD_Connection *mhd);
-/* CLIENT has gone. */
 void quota_remove_client(struct quota *quota, struct client *client);
-/* From now on CLIENT has LIMIT_MS for what it does. */
+/* Start a phase of CLIENT, of at most LIMIT_MS. */
 void quota_begin(struct client *client, int limit_ms);
-/* End CLIENT: libmicrohttpd sees that as the client's doing. */
+/* Shut CLIENT down. To libmicrohttpd it looks as if the client had closed the connection. */
 void quota_end_client(struct quota *quota, struct client *client);
-/* End the clients that took too long. */
+/* Shut down the clients that are over their time limit. */
 void quota_expire(struct quota *quota);
 
-/* CLIENT waits for the answer to TICKET from now on; and it does not any more. */
+/* Suspend CLIENT until the answer to TICKET arrives; resume it. */
 void quota_suspend(struct client *client, uint64_t ticket);
 void quota_wake(struct quota *quota, struct client *client);
 
 /*
- * RESPONSE, whose body takes BYTES, without users yet. Those who have waited longest for others end
- * if there is no room. NULL: memory is short, and RESPONSE is destroyed.
+ * Hold RESPONSE, whose body takes BYTES; it has no users yet. If there is no room, close the
+ * clients that have waited longest. NULL: out of memory, and RESPONSE is destroyed.
  */
 struct held *quota_make_held(struct quota *quota, struct MHD_Response *response, size_t bytes);
 void quota_hold(struct held **to, struct held *held);
-/* Set *HELD, which may be NULL, to NULL; its last user frees it. */
+/* Set *HELD, which may be NULL, to NULL. The last user frees it. */
 void quota_release(struct quota *quota, struct held **held);
-/* Do replies take so much memory that clients are to share them? */
+/* Do replies take so much memory that clients should share them? */
 bool quota_is_crowded(const struct quota *quota);
-/* Is any client being sent a reply? */
 bool quota_is_sending(const struct quota *quota);
 
 #endif

@@ -11,8 +11,8 @@
 enum {
 	BACKLOG = 1024,
 	/*
-	 * For each connection. Left to itself the kernel takes megabytes of a reply that nobody
-	 * reads, where they are in nobody's books.
+	 * Per connection. By default the kernel buffers megabytes of an unread reply, which
+	 * http_quota.c cannot account for.
 	 */
 	SEND_BYTES = 128 * 1024,
 };
@@ -21,12 +21,12 @@ static int bad(struct ocp_ctx *ctx, const char *text, const char *why)
 {
 	int err = ctx_error(ctx, -EINVAL, "'%s': %s", text, why);
 
-	ctx_hint(ctx, "an address and a port, like 127.0.0.1:9464, [::1]:9464, or 0.0.0.0:9464 for "
-		      "all of this machine's");
+	ctx_hint(ctx, "for example 127.0.0.1:9464, [::1]:9464, or 0.0.0.0:9464 for all "
+		      "addresses of this machine");
 	return err;
 }
 
-/* Take TEXT apart; HOST has room for HOST_BYTES. */
+/* Split TEXT. HOST has room for HOST_BYTES. */
 static int split(struct ocp_ctx *ctx, const char *text, char *host, size_t host_bytes,
 		 const char **port)
 {
@@ -39,7 +39,7 @@ static int split(struct ocp_ctx *ctx, const char *text, char *host, size_t host_
 		text++;
 		n -= 2;
 	} else if (memchr(text, ':', n)) {
-		return bad(ctx, text, "an IPv6 address goes in brackets");
+		return bad(ctx, text, "an IPv6 address needs brackets");
 	}
 	if (strspn(colon + 1, "0123456789") != strlen(colon + 1) || !colon[1] ||
 	    strtoul(colon + 1, NULL, 10) > 65535)
@@ -69,7 +69,7 @@ static int open_socket(const struct addrinfo *info)
 	return fd;
 }
 
-/* What the socket's address is. */
+/* Fill in the address of the socket. */
 static void describe(struct listener *listener)
 {
 	struct sockaddr_storage storage = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The socket that clients come to. */
+/* The listening socket. */
 #ifndef SERVE_LISTEN_H
 #define SERVE_LISTEN_H
 
@@ -10,14 +10,14 @@
 
 struct listener {
 	int fd;
-	char name[ADDRESS_BYTES]; /* with the port that was chosen */
+	char name[ADDRESS_BYTES]; /* with the actual port */
 	unsigned int port;
-	bool is_loopback; /* nobody comes from another machine */
+	bool is_loopback; /* not reachable from other machines */
 };
 
 /*
- * Listen at TEXT, ADDRESS:PORT with a numeric address, an IPv6 one in brackets, or "localhost";
- * port 0: any that is free. -EINVAL if it is no such thing.
+ * Listen at TEXT: ADDRESS:PORT with a numeric address (IPv6 in brackets) or "localhost". Port 0
+ * means any free port. -EINVAL if TEXT is invalid.
  */
 int listen_open(struct ocp_ctx *ctx, const char *text, struct listener *listener);
 

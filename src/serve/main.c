@@ -33,7 +33,6 @@ static int add_host(const struct command *command, struct serve_options *own, co
 	return EXIT_DONE;
 }
 
-/* There is one command line. */
 static struct serve_options *own_of(struct options *options)
 {
 	static struct serve_options own;
@@ -68,7 +67,7 @@ static int set_own(const struct command *command, struct options *options, const
 	return why ? say_usage(command, "-buckets '%s': %s", value, why) : EXIT_DONE;
 }
 
-/* Do the options go together? */
+/* Check the options against each other. */
 static int check(const struct command *command, const struct options *options)
 {
 	const struct measure_request *request = &options->request;
@@ -77,14 +76,15 @@ static int check(const struct command *command, const struct options *options)
 	if (options->n_args)
 		return say_usage(command, "'%s': unexpected", options->args[0]);
 	if (!!options->n_pids + !!options->exe + !!own->config > 1)
-		return say_usage(command, "-pid, -exe and -config: one of them");
+		return say_usage(command, "-pid, -exe and -config are mutually exclusive");
 	if (own->config && (!measure_request_is_empty(request) || request->budget > 0 ||
 			    request->depth || request->key || request->filter))
-		return say_usage(command, "with -config, what is measured is said in the file");
+		return say_usage(command,
+				 "-config excludes measuring options; set them in the file");
 	if (own->n_hosts && own->textfile && !own->listen && !own->config)
-		return say_usage(command, "-host: needs -listen");
+		return say_usage(command, "-host requires -listen");
 	if (options->interval_ns && !own->textfile && !own->config)
-		return say_usage(command, "-interval goes with -textfile");
+		return say_usage(command, "-interval requires -textfile");
 	if (own->textfile && !*own->textfile)
 		return say_usage(command, "-textfile '': not a file");
 	return EXIT_DONE;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * The exposition. Text and OpenMetrics have the same samples under the same labels; OpenMetrics
- * tells in addition when counters began, and wants the samples of one label set side by side, and
- * the families' names without _total.
+ * The exposition. Text and OpenMetrics have the same samples with the same labels. OpenMetrics
+ * also states when counters began, requires the samples of one label set side by side, and names
+ * families without _total.
  *
- * Every counter is one of the watch's, which never go back; what becomes of them here must not
- * either: buckets are rounded down, and never more than the count.
+ * Every counter is one of the watch's, which never decrease. The exported values must not decrease
+ * either: buckets are rounded down, and never exceed the count.
  */
 #include "serve/metrics.h"
 
@@ -18,7 +18,7 @@ struct writer {
 	const struct watch *watch;
 	const struct buckets *buckets;
 	bool is_open;	/* OpenMetrics */
-	bool label_pid; /* hits are told apart by process */
+	bool label_pid; /* hits are split by process */
 };
 
 enum family_kind { GAUGE, COUNTER, HISTOGRAM };
@@ -72,7 +72,7 @@ static void add_pid(struct writer *w, pid_t pid)
 	strbuf_lit(w->out, "\"");
 }
 
-/* The labels of a sample; those that are not its own are NULL, or 0. */
+/* The labels of a sample; unused ones are NULL or 0. */
 struct labels {
 	const char *probe, *start, *stop, *side, *reason;
 	const struct watch_target *target;
@@ -103,7 +103,7 @@ static void add_labels(struct writer *w, const struct labels *labels)
 		add_pid(w, labels->pid);
 }
 
-/* The sample's name and labels; its value is to follow. */
+/* Write the name and labels of a sample. The caller writes the value. */
 static void begin_sample(struct writer *w, const struct family *family, const char *suffix,
 			 const struct labels *labels)
 {
@@ -129,7 +129,7 @@ static void add_seconds(struct writer *w, const struct family *family, const cha
 	strbuf_lit(w->out, "\n");
 }
 
-/* When the counters of the target began. */
+/* When the target's counters began. */
 static void add_created(struct writer *w, const struct family *family, const struct labels *labels)
 {
 	if (!w->is_open)
@@ -151,7 +151,7 @@ static void add_counter(struct writer *w, const struct family *family, const str
 static void write_build_info(struct writer *w)
 {
 	static const struct family family = { "build_info", GAUGE, NULL,
-					      "The version of ocaml-probes that serves this." };
+					      "Version of ocaml-probes." };
 
 	begin_family(w, &family);
 	add_name(w, &family, "{");
@@ -159,11 +159,11 @@ static void write_build_info(struct writer *w)
 	strbuf_lit(w->out, "} 1\n");
 }
 
-/* What is served while the measuring process is busy is of a while ago. */
+/* Served numbers are older than the scrape while the measuring process is busy. */
 static void write_time(struct writer *w)
 {
 	static const struct family family = { "snapshot_timestamp_seconds", GAUGE, "seconds",
-					      "When these numbers were read, in Unix time." };
+					      "Unix time when these numbers were read." };
 
 	begin_family(w, &family);
 	add_name(w, &family, " ");
@@ -224,8 +224,8 @@ static void add_hit_cost(struct writer *w, const struct family *family,
 /* ---- probes --------------------------------------------------------------------------------- */
 
 /*
- * A sample for each process that has hit the probe, and for those that run and have not. ROW is the
- * number of the first row that is not of a probe before this one.
+ * A sample for each process that hit the probe, and a 0 for each other running process. ROW is the
+ * first row that belongs to this probe or a later one.
  */
 static size_t add_hits_by_pid(struct writer *w, const struct family *family,
 			      const struct watch_target *target, const char *probe, size_t row)
@@ -278,7 +278,7 @@ static void add_enabled(struct writer *w, const struct family *family,
 	for (size_t i = 0; i < target->n_probes; i++) {
 		const struct watch_probe *probe = &target->probes[i];
 
-		/* Not a 0 that nobody has looked at. */
+		/* Leave the sample out while the state is unknown. */
 		if (probe->handler != WATCH_HANDLER_UNKNOWN || has_none)
 			add_integer(w, family, "",
 				    &(struct labels){ .probe = probe->name, .target = target },
@@ -295,7 +295,7 @@ static void add_counted(struct writer *w, const struct family *family,
 			    target->probes[i].is_counted);
 }
 
-/* Of the probes that are not counted in full. */
+/* Only probes with such uses get a sample. */
 static void add_uses_without_site(struct writer *w, const struct family *family,
 				  const struct watch_target *target)
 {
@@ -336,7 +336,10 @@ static void add_durations(struct writer *w, const struct family *family,
 		const struct labels labels = labels_of(target, &target->pairs[i]);
 
 		buckets_cumulate(w->buckets, sum->buckets, counts);
-		/* The kernel's counters are read one after the other. */
+		/*
+		 * The kernel's counters are not read atomically, so a bucket may be ahead of the
+		 * count.
+		 */
 		for (size_t b = 0; b < w->buckets->n; b++)
 			add_bucket(w, family, &labels, w->buckets->labels[b],
 				   counts[b] < sum->count ? counts[b] : sum->count);
@@ -380,29 +383,28 @@ static const struct {
 	void (*add)(struct writer *w, const struct family *family,
 		    const struct watch_target *target);
 } families[] = {
-	{ { "up", GAUGE, NULL, "Whether a process of the program runs and is measured." }, add_up },
+	{ { "up", GAUGE, NULL, "1 if a process of the program runs and is measured, else 0." },
+	  add_up },
 	{ { "processes", GAUGE, NULL, "Processes that run the program." }, add_processes },
-	{ { "hits", COUNTER, NULL, "Hits of a probe, whether or not its handlers are on." },
-	  add_hits },
+	{ { "hits", COUNTER, NULL, "Hits of a probe, with its handlers on or off." }, add_hits },
 	{ { "enabled", GAUGE, NULL, "Processes in which the probe's handlers are on." },
 	  add_enabled },
-	{ { "counted", GAUGE, NULL, "Whether the hits of the probe are being counted." },
-	  add_counted },
+	{ { "counted", GAUGE, NULL, "1 if hits of the probe are counted, else 0." }, add_counted },
 	{ { "uses_without_site", GAUGE, NULL,
-	    "Uses of the probe that the compiler left without a site: their hits are not counted." },
+	    "Uses of the probe without a site, whose hits are not counted." },
 	  add_uses_without_site },
 	{ { "pair_duration_seconds", HISTOGRAM, "seconds",
-	    "Time from a hit of one probe to the next hit of another one." },
+	    "Time from a hit of the start probe to the next hit of the stop probe." },
 	  add_durations },
-	{ { "pair_orphans", COUNTER, NULL, "Starts without a stop, and stops without a start." },
+	{ { "pair_orphans", COUNTER, NULL,
+	    "Orphans of a pair: starts without a stop, and stops without a start." },
 	  add_orphans },
-	{ { "pair_open", GAUGE, NULL, "Starts that have not stopped yet." }, add_open },
-	{ { "lost", COUNTER, NULL, "What was not measured, by the reason why." }, add_losses },
+	{ { "pair_open", GAUGE, NULL, "Starts without a stop so far." }, add_open },
+	{ { "lost", COUNTER, NULL, "Losses of the measurement, by reason." }, add_losses },
 	{ { "cpu_overhead_seconds", COUNTER, "seconds",
-	    "Time that measuring took the program, from its hits and what a hit costs." },
+	    "CPU overhead of measuring: hits times cost per hit." },
 	  add_cost },
-	{ { "cost_per_hit_seconds", GAUGE, "seconds",
-	    "Time that measuring takes the program at each hit." },
+	{ { "cost_per_hit_seconds", GAUGE, "seconds", "Cost per hit of measuring." },
 	  add_hit_cost },
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a watch knows, as Prometheus and OpenMetrics want it. */
+/* The state of a watch in the text formats of Prometheus and OpenMetrics. */
 #ifndef SERVE_METRICS_H
 #define SERVE_METRICS_H
 

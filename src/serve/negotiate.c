@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Accept: a list of media ranges with parameters, of which q says how much a range is liked, 0 to
- * 1. Of several ranges that an offer falls into the most specific one counts: a range with the
- * offer's version is more specific than one without a version, that more than type / *, and that
- * more than * / *. Another version than the offer's does not match.
+ * Accept is a list of media ranges with parameters; q, from 0 to 1, is the client's preference. If
+ * several ranges match an offer, the most specific one applies: a range with the offer's version,
+ * then one without a version, then type / *, then * / *. A range with another version does not
+ * match.
  */
 #include "serve/negotiate.h"
 
@@ -18,7 +18,7 @@ struct offer {
 	const char *content_type;
 };
 
-/* Of those that are liked as well as each other, the first is taken. */
+/* Of equally preferred offers, the first is chosen. */
 static const struct offer offers[EXPOSITIONS] = {
 	[EXPOSITION_TEXT] = { "text", "plain", "0.0.4",
 			      "text/plain; version=0.0.4; charset=utf-8" },
@@ -34,7 +34,7 @@ struct range {
 	double q;
 };
 
-/* Cut TEXT at the first of SEPARATOR that is not in quotes; returns what is behind it, or NULL. */
+/* Cut TEXT at the first unquoted SEPARATOR; returns the rest, or NULL. */
 static char *cut(char *text, char separator)
 {
 	bool is_quoted = false;
@@ -82,12 +82,12 @@ static bool parse_q(const char *text, double *q)
 		return false;
 	if (n > 2 && strspn(text + 2, "0123456789") != n - 2)
 		return false;
-	/* The decimal point of strtod is the locale's, which is "C" here. */
+	/* strtod uses the locale's decimal point; the locale is "C" here. */
 	*q = strtod(text, NULL);
 	return *q <= 1;
 }
 
-/* Take TEXT, one element of the list, apart; false if it is none. */
+/* Parse TEXT, one element of the list. False: it is invalid. */
 static bool parse_range(char *text, struct range *range)
 {
 	char *next = cut(text, ';'), *subtype;
@@ -119,7 +119,7 @@ static bool parse_range(char *text, struct range *range)
 	return true;
 }
 
-/* How specifically OFFER falls into RANGE; 0: it does not. */
+/* How specifically RANGE matches OFFER; 0: it does not match. */
 static int specificity(const struct range *range, const struct offer *offer)
 {
 	if (range->charset && strcasecmp(range->charset, "utf-8") != 0)

@@ -11,12 +11,12 @@
 
 enum { MAX_LINKS = 40 };
 
-/* On the way along a path. */
+/* The state of walking a path. */
 struct walk {
 	struct ocp_ctx *ctx;
-	const char *path;    /* all of it, for errors */
-	int fd;		     /* the folder that was reached */
-	char rest[PATH_MAX]; /* of the path, from there */
+	const char *path;    /* the whole path, for errors */
+	int fd;		     /* the directory reached so far */
+	char rest[PATH_MAX]; /* the part of the path still to walk */
 	unsigned int n_links;
 };
 
@@ -30,7 +30,7 @@ static int no_file(const struct walk *w)
 	return ctx_error(w->ctx, -EINVAL, "%s: not a regular file", w->path);
 }
 
-/* From here on in FD. */
+/* Continue in the directory FD. */
 static void enter(struct walk *w, int fd)
 {
 	if (w->fd >= 0)
@@ -38,7 +38,7 @@ static void enter(struct walk *w, int fd)
 	w->fd = fd;
 }
 
-/* Begin at the root, or go on where we are, with PATH, which is cut if it is too long. */
+/* Make PATH the rest; start at the root if it is absolute. -ENAMETOOLONG if it is too long. */
 static int set_rest(struct walk *w, const char *path)
 {
 	if (strlen(path) >= sizeof(w->rest))
@@ -50,7 +50,7 @@ static int set_rest(struct walk *w, const char *path)
 	return w->fd < 0 ? fail(w, errno) : 0;
 }
 
-/* Take the first name off the rest. False: there is none. */
+/* Take the first name off the rest. False: the rest is empty. */
 static bool next_name(struct walk *w, char name[NAME_MAX + 1], int *err)
 {
 	const char *first = w->rest + strspn(w->rest, "/");
@@ -65,7 +65,7 @@ static bool next_name(struct walk *w, char name[NAME_MAX + 1], int *err)
 	return true;
 }
 
-/* Put what the link FD, called NAME, says before the rest. */
+/* Put the contents of the link FD, called NAME, before the rest. */
 static int follow(struct walk *w, int fd, const char *name, const struct stat *st)
 {
 	char path[2 * PATH_MAX];
@@ -84,7 +84,7 @@ static int follow(struct walk *w, int fd, const char *name, const struct stat *s
 	return set_rest(w, path);
 }
 
-/* Is NAME, in the folder that was reached, it? Else go on. 1: it is. */
+/* Walk to NAME in the current directory. 1: NAME is the end of the path. */
 static int step(struct walk *w, const char *name)
 {
 	const bool is_last = !*w->rest;

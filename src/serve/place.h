@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where a file is that shall be written by its path. In a folder for all, /tmp say, somebody else
- * may have put a symbolic link there, which leads to a file that only we may write. So a link, at
- * the end of the path or before, is followed only if it is our own or root's. What was looked at is
- * open from then on, so that nobody can exchange it.
+ * Finding a file to write by its path. In a directory that all users may write, such as /tmp,
+ * another user can place a symbolic link to a file that only this process may write. So a link
+ * anywhere in the path is followed only if it belongs to this user or root. Checked directories
+ * stay open, so that they cannot be exchanged.
  */
 #ifndef SERVE_PLACE_H
 #define SERVE_PLACE_H
@@ -12,11 +12,11 @@
 #include "base/ctx.h"
 
 struct place {
-	int folder_fd;		 /* to be closed */
-	char name[NAME_MAX + 1]; /* in it: a regular file, or nothing yet */
+	int folder_fd;		 /* the caller closes it */
+	char name[NAME_MAX + 1]; /* in the directory: a regular file, or unused */
 };
 
-/* -EINVAL if PATH is something else than a file, or a link of another user's is in it. */
+/* -EINVAL if PATH is not a regular file, or contains a link of another user. */
 int place_find(struct ocp_ctx *ctx, const char *path, struct place *place);
 
 #endif

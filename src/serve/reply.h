@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An answer in the making. */
+/* An HTTP reply before it is sent. */
 #ifndef SERVE_REPLY_H
 #define SERVE_REPLY_H
 
@@ -10,12 +10,12 @@
 
 enum { HTTP_MAX_HEADERS = 8 };
 
-/* An answer to be filled in: all 0 is an empty 200. */
+/* All 0 is an empty reply with status 200. */
 struct http_reply {
 	unsigned int status;
 	const char *type;   /* Content-Type */
-	struct strbuf body; /* the body; or */
-	const void *data;   /* this one, which outlives the server */
+	struct strbuf body; /* the body, if `data` is NULL */
+	const void *data;   /* a body that outlives the server */
 	size_t n_data;
 	struct {
 		const char *name, *value; /* the value is copied when the reply is sent */
@@ -23,11 +23,11 @@ struct http_reply {
 	size_t n_headers;
 	unsigned int share; /* see http_share */
 	bool is_shared;
-	uint64_t ticket; /* not 0: the answer comes later, see http_answer */
+	uint64_t ticket; /* not 0: the answer is delayed, see http_answer */
 };
 
 void http_add_header(struct http_reply *reply, const char *name, const char *value);
-/* Make REPLY an error: an object with ERROR, one sentence, and HINT, or NULL. */
+/* Make REPLY an error: a JSON object with ERROR, one sentence, and HINT, which may be NULL. */
 void http_error(struct http_reply *reply, unsigned int status, const char *error, const char *hint);
 
 #endif

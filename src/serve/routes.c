@@ -13,18 +13,19 @@
 
 enum { NOT_MODIFIED = 304, UNAUTHORIZED = 401, UNAVAILABLE = 503 };
 
-/* What takes long to make is shared: all that is asked for, but switching, counted from 1. */
+/* Costly answers are shared: each kind of request but ASK_SWITCH has a number, from 1. */
 _Static_assert((int)ASK_SWITCH == (int)HTTP_MAX_SHARES, "there is room for each");
 
 static void say_busy(const struct routes *routes, struct http_reply *reply)
 {
 	http_add_header(reply, "Retry-After", "1");
 	http_error(reply, UNAVAILABLE,
-		   routes->asks.is_alone ? "the server ends" : "the server is busy measuring",
+		   routes->asks.is_alone ? "the server is shutting down"
+					 : "the server is busy measuring",
 		   NULL);
 }
 
-/* Does the client want no answer that was made before it asked (RFC 9111, 5.2.1.4)? */
+/* Does the client refuse cached answers (RFC 9111, 5.2.1.4)? */
 static bool wants_new(const struct http_request *request)
 {
 	char *list = http_header_list(request, "Cache-Control");
@@ -34,7 +35,7 @@ static bool wants_new(const struct http_request *request)
 	return wants;
 }
 
-/* Let the other process answer ASK. What it says of a success is of TYPE. */
+/* Pass ASK to the measuring process. TYPE is the Content-Type on success. */
 static void pass_on(struct routes *routes, const struct http_request *request, enum ask ask,
 		    const char *type, struct http_reply *reply)
 {
@@ -64,7 +65,7 @@ static const char *type_of(enum ask ask)
 				: "application/json";
 }
 
-/* For those who wait for it. */
+/* Send the answer to the clients that wait for TICKET. */
 static void on_answer(void *data, enum ask ask, uint64_t ticket, unsigned int status,
 		      struct strbuf *body)
 {
@@ -112,7 +113,7 @@ static void answer_history(void *data, const struct http_request *request, struc
 	answer_json(data, request, ASK_HISTORY, reply);
 }
 
-/* What the status does not tell of the last minute; it is asked for each second. */
+/* The part of the history that the status does not contain. Pages request it every second. */
 static void answer_pair_history(void *data, const struct http_request *request,
 				struct http_reply *reply)
 {
@@ -143,7 +144,7 @@ static void answer_health(void *data, const struct http_request *request, struct
 	strbuf_lit(&reply->body, "ok\n");
 }
 
-/* Is TAG in LIST, the value of If-None-Match? */
+/* Does LIST, the value of If-None-Match, contain TAG? */
 static bool has_tag(const char *list, const char *tag)
 {
 	const char *found = list ? strstr(list, tag) : NULL;
@@ -163,7 +164,7 @@ static void answer_asset(void *data, const struct http_request *request, struct 
 			"'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
 			"frame-ancestors 'none'");
 	http_add_header(reply, "Referrer-Policy", "no-referrer");
-	/* The length goes with a 304 too, and must be what it would have been. */
+	/* A 304 has the length that the full reply would have. */
 	if (has_tag(http_header(request, "If-None-Match"), asset->etag))
 		reply->status = NOT_MODIFIED;
 	reply->type = asset->type;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is served at which path, in the process that speaks HTTP (see serve/front.h). What takes
- * measurements is asked of the other process, which answers in serve/backend.c.
+ * The paths that the HTTP process serves (see serve/front.h). Measurements are requested from the
+ * measuring process, which answers in serve/backend.c.
  */
 #ifndef SERVE_ROUTES_H
 #define SERVE_ROUTES_H
@@ -15,12 +15,12 @@ struct routes {
 	struct asks asks;
 	struct http_route *list;
 	struct http *http;
-	char age[24]; /* of the answer that is being made, in seconds */
+	char age[24]; /* of the current answer, in seconds */
 };
 
 /*
- * Serve at LISTEN_FD, which is the server's then. ROUTES, with the hosts and the descriptor of asks
- * set, outlive it.
+ * Serve at LISTEN_FD, and take ownership of it. ROUTES, with hosts and the descriptor of asks set,
+ * must outlive the server.
  */
 int routes_start(struct ocp_ctx *ctx, struct routes *routes, int listen_fd, struct http **http);
 void routes_stop(struct routes *routes, struct http *http);

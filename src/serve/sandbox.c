@@ -17,7 +17,7 @@
 
 #define AT_ARCH	  offsetof(struct seccomp_data, arch)
 #define AT_NUMBER offsetof(struct seccomp_data, nr)
-/* The lower half, of which all is that is looked at. */
+/* The lower 32 bits; only they are compared. */
 #define AT_ARG(i) (offsetof(struct seccomp_data, args) + (i) * sizeof(uint64_t))
 
 #define LOAD(at)	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (at))
@@ -27,7 +27,7 @@
 #define UNLESS(value, skip) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), 0, (skip))
 /* Allow the system call NAME. */
 #define CALL(name) UNLESS(SYS_##name, 1), ALLOW
-/* Allow it if it asks for memory that is not run. */
+/* Allow the system call if the memory that it maps is not executable. */
 #define CALL_NOT_EXEC(name)                                                                        \
 	UNLESS(SYS_##name, 4), LOAD(AT_ARG(2)),                                                    \
 		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1), DENY, ALLOW
@@ -39,7 +39,7 @@ int sandbox_filter_syscalls(struct ocp_ctx *ctx)
 		UNLESS(AUDIT_ARCH_X86_64, 1),
 		BPF_JUMP(BPF_JMP | BPF_JA, 1, 0, 0),
 		RETURN(SECCOMP_RET_KILL_PROCESS),
-		/* Those of x32 have a bit that none of these has. */
+		/* x32 system calls have a bit set that no allowed number has. */
 		LOAD(AT_NUMBER),
 		CALL(accept4),
 		CALL(recvfrom),
@@ -49,7 +49,7 @@ int sandbox_filter_syscalls(struct ocp_ctx *ctx)
 		CALL(shutdown),
 		CALL(getsockname),
 		CALL(getpeername),
-		/* TCP_NODELAY and TCP_CORK. */
+		/* For TCP_NODELAY and TCP_CORK. */
 		UNLESS(SYS_setsockopt, 4),
 		LOAD(AT_ARG(1)),
 		UNLESS(IPPROTO_TCP, 1),

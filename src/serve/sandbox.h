@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* What the process that reads what strangers send may still do; see base/confine.h, too. */
+/*
+ * The system call filter of the HTTP process, which reads input from clients. See also
+ * base/confine.h.
+ */
 #ifndef SERVE_SANDBOX_H
 #define SERVE_SANDBOX_H
 
 #include "base/ctx.h"
 
 /*
- * From now on only these system calls: what accepts, reads, writes and closes connections and
- * descriptors that are open, what waits, tells the time, and asks for memory. All others fail with
- * EPERM: nothing is opened or run, no socket is made, no process is looked at or gets a signal.
+ * Allow only these system calls from now on: to accept, read, write and close connections and open
+ * descriptors, to wait, to read the clock, and to allocate memory. All others fail with EPERM: the
+ * process cannot open files, execute programs, create sockets, read other processes or send
+ * signals.
  */
 int sandbox_filter_syscalls(struct ocp_ctx *ctx);
 

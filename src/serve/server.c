@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * One thread and one epoll instance: signals, the tick, the textfile's clock, and what the process
- * that speaks HTTP asks for (serve/front.h). A scrape reads the meters, so that its numbers are of
- * the moment in which it was asked for; rates and the history are the tick's.
+ * One thread and one epoll instance handle signals, the tick, the textfile's timer, and the
+ * requests of the HTTP process (serve/front.h). A scrape reads the meters, so its numbers are
+ * current. The tick computes rates and the history.
  */
 #include "serve/server.h"
 
@@ -28,7 +28,7 @@ struct server {
 	struct ocp_ctx *ctx;
 	const struct options *options;
 	const struct serve_options *own;
-	struct config *config; /* NULL: there is none */
+	struct config *config; /* NULL: none */
 	struct backend backend;
 	struct control control;
 	struct hosts hosts;
@@ -37,13 +37,13 @@ struct server {
 	struct asked *asked;
 	const char *textfile; /* NULL: none */
 	bool is_textfile_failing;
-	int epoll_fd, signal_fd, tick_fd, textfile_fd; /* -1: not there */
+	int epoll_fd, signal_fd, tick_fd, textfile_fd; /* -1: not open */
 	bool is_ending;
 };
 
 /* ---- what is asked for ---------------------------------------------------------------------- */
 
-/* Watch what CONFIG says, or the options if it is NULL. */
+/* Watch the targets of CONFIG, or of the options if it is NULL. */
 static int watch_all(struct server *s, const struct config *config)
 {
 	const struct options *options = s->options;
@@ -69,7 +69,7 @@ static int watch_all(struct server *s, const struct config *config)
 	return err;
 }
 
-/* The further names that clients may use. */
+/* The names given for this server, besides its own. */
 static const char *const *given_hosts(const struct server *s, const struct config *config,
 				      size_t *n)
 {
@@ -79,7 +79,7 @@ static const char *const *given_hosts(const struct server *s, const struct confi
 	return by_option ? s->own->hosts : config->hosts;
 }
 
-/* What goes without a new start: options first, then the file. */
+/* Apply the settings that need no restart. Options override the file. */
 static void use_settings(struct server *s, const struct config *config)
 {
 	s->hosts.names = given_hosts(s, config, &s->hosts.n_names);
@@ -92,7 +92,7 @@ static void use_settings(struct server *s, const struct config *config)
 		buckets_set_default(&s->backend.buckets);
 }
 
-/* Where clients come to; NULL: none shall come. */
+/* The address to listen at; NULL: do not listen. */
 static const char *listen_address(const struct server *s, const struct config *config)
 {
 	if (s->own->listen)
@@ -128,18 +128,17 @@ static bool changes_hosts(const struct server *s, const struct config *new)
 	return false;
 }
 
-/* Could the configuration be NEW's from now on? */
+/* Can the configuration change to NEW without a restart? */
 static int check_change(struct server *s, const struct config *new)
 {
 	if (!equal(listen_address(s, s->config), listen_address(s, new)))
-		return ctx_error(s->ctx, -EINVAL, "%s: listen: cannot change while it is served",
+		return ctx_error(s->ctx, -EINVAL, "%s: listen: cannot change without a restart",
 				 s->own->config);
 	if (changes_hosts(s, new))
-		return ctx_error(s->ctx, -EINVAL, "%s: hosts: cannot change while it is served",
+		return ctx_error(s->ctx, -EINVAL, "%s: hosts: cannot change without a restart",
 				 s->own->config);
 	if (labels_pid(s, s->config) != labels_pid(s, new))
-		return ctx_error(s->ctx, -EINVAL,
-				 "%s: label_pid: cannot change while counters go on",
+		return ctx_error(s->ctx, -EINVAL, "%s: label_pid: cannot change without a restart",
 				 s->own->config);
 	return 0;
 }
@@ -149,19 +148,20 @@ static void say_reloaded(const struct server *s)
 	const size_t n = s->config->n_targets;
 
 	if (n)
-		say("%s: was read again, %zu target%s", s->own->config, n, n == 1 ? "" : "s");
+		say("%s: configuration reloaded, %zu target%s", s->own->config, n,
+		    n == 1 ? "" : "s");
 	else
-		say("%s: was read again, every program with probes", s->own->config);
+		say("%s: configuration reloaded, every program with probes", s->own->config);
 }
 
-/* All of the file's news, or nothing. */
+/* Apply the whole file or nothing. */
 static void reload(struct server *s)
 {
 	struct config *new = NULL;
 	int err;
 
 	if (!s->own->config) {
-		say("SIGHUP: there is no configuration file to read again");
+		say("SIGHUP: no configuration file to reload");
 		return;
 	}
 	err = config_read(s->ctx, s->own->config, -1, &new);
@@ -172,7 +172,7 @@ static void reload(struct server *s)
 	if (err) {
 		config_free(new);
 		say_error(s->ctx, err);
-		say("%s: was not taken over; all is as before", s->own->config);
+		say("%s: reload failed; keeping the old configuration", s->own->config);
 		return;
 	}
 	use_settings(s, new);
@@ -195,7 +195,7 @@ static int write_textfile(struct server *s)
 	return err;
 }
 
-/* Failures, of a full disk say, pass; they are said when they begin, not each second. */
+/* Failures such as a full disk pass. Report only the first of a series. */
 static void renew_textfile(struct server *s)
 {
 	int err = s->textfile ? write_textfile(s) : 0;
@@ -203,7 +203,7 @@ static void renew_textfile(struct server *s)
 	if (err && !s->is_textfile_failing)
 		say_error(s->ctx, err);
 	if (!err && s->is_textfile_failing)
-		say("%s: is written again", s->textfile);
+		say("%s: writing succeeded again", s->textfile);
 	s->is_textfile_failing = err;
 }
 
@@ -237,7 +237,6 @@ static void on_signal(struct server *s)
 	}
 }
 
-/* Has the timer FD expired? */
 static bool expired(int fd)
 {
 	uint64_t times;
@@ -245,7 +244,7 @@ static bool expired(int fd)
 	return fd >= 0 && read(fd, &times, sizeof(times)) == sizeof(times);
 }
 
-/* The front asks one thing at a time. */
+/* Answer one request of the front. */
 static int answer_front(struct server *s)
 {
 	struct http_reply reply = { 0 };
@@ -295,7 +294,7 @@ static int add_fd(struct server *s, int fd, const char *what)
 	return 0;
 }
 
-/* A timer that expires whenever the clock is a multiple of INTERVAL_NS. */
+/* Add a timer that expires at each multiple of INTERVAL_NS on the clock. */
 static int add_timer(struct server *s, int64_t interval_ns, int *fd)
 {
 	const int64_t second_ns = 1000000000;
@@ -314,7 +313,7 @@ static int add_timer(struct server *s, int64_t interval_ns, int *fd)
 	return err;
 }
 
-/* From now on signals wait until the loop looks at them. */
+/* From now on, signals are delivered through signal_fd. */
 static int take_signals(struct server *s)
 {
 	sigset_t signals;
@@ -332,7 +331,7 @@ static int take_signals(struct server *s)
 	return add_fd(s, s->signal_fd, "signalfd");
 }
 
-/* A program that is measured takes some thirty descriptors, a client one. */
+/* A measured program takes about thirty descriptors, a client one. */
 static void raise_fd_limit(void)
 {
 	struct rlimit limit;
@@ -343,7 +342,10 @@ static void raise_fd_limit(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Before there is a token, and before anything is measured: the front gets a copy of all memory. */
+/*
+ * The front gets a copy of all memory, so start it before the token is chosen and before anything
+ * is measured.
+ */
 static int start_front(struct server *s)
 {
 	int err;
@@ -361,27 +363,27 @@ static int start_front(struct server *s)
 	return err;
 }
 
-/* The port is taken before anything is measured: that it is not free is the likeliest failure. */
+/* Bind the port before measuring starts: a port in use is the most likely failure. */
 static int open_listener(struct server *s)
 {
 	const char *address = listen_address(s, s->config);
 	int err;
 
 	if (!address)
-		return s->own->control ? ctx_error(s->ctx, -EINVAL, "--control: needs --listen")
+		return s->own->control ? ctx_error(s->ctx, -EINVAL, "--control requires --listen")
 				       : 0;
 	err = listen_open(s->ctx, address, &s->listener);
 	if (!err && s->own->control && !s->listener.is_loopback)
 		return ctx_error(s->ctx, -EINVAL,
-				 "--control: %s: only at an address of loopback, which other "
-				 "machines do not reach",
+				 "--control: %s: not a loopback address, so other machines could "
+				 "switch probes",
 				 address);
 	if (err)
 		return err;
 	return start_front(s);
 }
 
-/* What the options limit; of a configuration, the status has it. */
+/* Report the budget given by the options. A configuration's budgets are in the status. */
 static void say_budget(const struct server *s)
 {
 	const double percent = 100 * s->options->request.budget;
@@ -389,11 +391,11 @@ static void say_budget(const struct server *s)
 
 	if (percent <= 0 || s->options->quiet || (s->config && s->config->n_targets))
 		return;
-	say("%s, budget %g%% of a core each: above it the busiest counters are switched off",
+	say("%s, budget %g%% of a core each; the busiest counters are switched off above it",
 	    has_all ? "every program with probes" : "the programs named", percent);
 }
 
-/* Let clients in. */
+/* Let clients connect. */
 static int open_port(struct server *s)
 {
 	int err;
@@ -469,7 +471,7 @@ int serve(const struct options *options)
 
 	if (!err)
 		err = run_loop(&server);
-	/* A signal came while the configuration was waited for. */
+	/* A signal arrived while the configuration was being read. */
 	code = err && err != -ECANCELED ? say_error(options->ctx, err) : EXIT_DONE;
 	err = front_free(options->ctx, server.front);
 	end_code = err ? say_error(options->ctx, err) : EXIT_DONE;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The server: a watch, what asks about it over HTTP, and the textfile. */
+/* The server: a watch, the HTTP process in front of it, and the textfile. */
 #ifndef SERVE_SERVER_H
 #define SERVE_SERVER_H
 
 #include "cli/cli.h"
 #include "serve/buckets.h"
 
-/* What the command line asked for. */
+/* The options of the command line. */
 struct serve_options {
 	const char *listen, *config, *textfile; /* NULL: not given */
 	const char **hosts;			/* see hosts.h */

@@ -41,7 +41,7 @@ void strbuf_str(struct strbuf *buf, const char *string)
 	strbuf_add(buf, string, strlen(string));
 }
 
-/* Write VALUE so that it ends before END, with N_LEAST digits or more; returns where it begins. */
+/* Write VALUE in front of END, with at least N_LEAST digits. Returns its first byte. */
 static char *write_digits(char *end, uint64_t value, unsigned int n_least)
 {
 	char *at = end;
@@ -76,7 +76,7 @@ void strbuf_real(struct strbuf *buf, double value, unsigned int decimals)
 {
 	const double power = (double)powers_of_10[decimals];
 
-	/* Not the other way round: NaN compares false. */
+	/* Written so that NaN, which compares false, becomes 0. */
 	if (!(value > 0))
 		value = 0;
 	if (value * power < 0x1p63)
@@ -88,8 +88,8 @@ void strbuf_real(struct strbuf *buf, double value, unsigned int decimals)
 /* ---- strings of others ---------------------------------------------------------------------- */
 
 /*
- * How many bytes the character has that begins at AT, in a string that ends with a zero byte; 0 if
- * it is none of UTF-8: overlong forms, surrogates, and what is beyond U+10FFFF are not.
+ * The length of the UTF-8 character at AT, in a string that ends with a zero byte. 0 if it is
+ * invalid: overlong, a surrogate, or above U+10FFFF.
  */
 static size_t utf8_bytes(const unsigned char *at)
 {
@@ -118,14 +118,14 @@ static size_t utf8_bytes(const unsigned char *at)
 	return n;
 }
 
-/* No format has an escape for these. */
+/* Characters that no format escapes. */
 static const bool is_plain[256] = {
 	[' ' ... '!'] = true,
 	['#' ... '['] = true,
 	[']' ... '~'] = true,
 };
 
-/* Add STRING; ESCAPE gives what stands for an ASCII character, or NULL for itself. */
+/* Add STRING. ESCAPE returns the escape of an ASCII character, or NULL to copy it. */
 static void add_escaped(struct strbuf *buf, const char *string,
 			const char *(*escape)(unsigned char c, char scratch[8]))
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A text that grows: what is served is written into one. Names and paths come from other people's
- * processes, which may call their probes what they like: what is no UTF-8 becomes U+FFFD, and each
- * format has its own escapes.
+ * A growing text for replies. Names and paths come from other processes and may contain any bytes.
+ * Invalid UTF-8 becomes U+FFFD, and each format has its own escapes.
  */
 #ifndef SERVE_STRBUF_H
 #define SERVE_STRBUF_H
@@ -15,14 +14,14 @@
 struct strbuf {
 	char *bytes; /* not terminated */
 	size_t n, room;
-	bool is_short; /* memory ran out: nothing can be said about bytes */
+	bool is_short; /* out of memory: `bytes` is incomplete */
 };
 
-/* A literal. */
+/* Add a literal. */
 #define strbuf_lit(buf, literal) strbuf_add((buf), (literal), sizeof(literal) - 1)
 
 void strbuf_free(struct strbuf *buf);
-/* Room for N more bytes than there are now? */
+/* Make room for N more bytes. False: out of memory. */
 bool strbuf_make_room(struct strbuf *buf, size_t n);
 
 static inline void strbuf_add(struct strbuf *buf, const char *bytes, size_t n)
@@ -35,14 +34,14 @@ static inline void strbuf_add(struct strbuf *buf, const char *bytes, size_t n)
 
 void strbuf_str(struct strbuf *buf, const char *string);
 void strbuf_u64(struct strbuf *buf, uint64_t value);
-/* VALUE, which is not negative, with a point DECIMALS (1 to 9) before its end: 1500, 3: 1.500 */
+/* Add VALUE with a decimal point before its last DECIMALS (1 to 9) digits: 1500, 3: 1.500 */
 void strbuf_scaled(struct strbuf *buf, uint64_t value, unsigned int decimals);
-/* VALUE with DECIMALS (1 to 9) digits behind the point; what is not finite, or negative, is 0. */
+/* Add VALUE with DECIMALS (1 to 9) decimals. Negative, infinite and NaN values become 0. */
 void strbuf_real(struct strbuf *buf, double value, unsigned int decimals);
 
-/* The value of a label as Prometheus and OpenMetrics have it, without the quotes around it. */
+/* Add a label value for Prometheus and OpenMetrics, without quotes. */
 void strbuf_label(struct strbuf *buf, const char *string);
-/* A string as JSON has it, with its quotes; null if it is NULL. */
+/* Add a JSON string with quotes; null if STRING is NULL. */
 void strbuf_json(struct strbuf *buf, const char *string);
 
 #endif

@@ -13,10 +13,10 @@
 #include "base/plural.h"
 
 struct wanted {
-	struct json_object *root; /* what the strings are in */
+	struct json_object *root; /* owns the strings */
 	const char *exe, *probe;
-	const char *container, *pod; /* NULL: in none */
-	bool is_handler;	     /* or the counter */
+	const char *container, *pod; /* NULL: none */
+	bool is_handler;	     /* false: the counter */
 	bool on;
 };
 
@@ -57,7 +57,7 @@ static const char *text_of(struct json_object *value)
 	return text && strlen(text) == (size_t)json_object_get_string_len(value) ? text : NULL;
 }
 
-/* Take one member; false if its value will not do. */
+/* Take one member. False: its name or value is invalid. */
 static bool take_member(struct wanted *wanted, const char *name, struct json_object *value)
 {
 	const char *text = text_of(value);
@@ -85,7 +85,7 @@ static bool take_member(struct wanted *wanted, const char *name, struct json_obj
 
 static struct json_object *parse(const struct switch_request *request)
 {
-	/* For json-c a zero byte is the end, whatever comes behind it. */
+	/* json-c stops at a zero byte, so check that there is none. */
 	const bool is_text = strlen(request->body) == request->n_body;
 	struct json_tokener *tokener = is_text ? json_tokener_new() : NULL;
 	struct json_object *root;
@@ -98,7 +98,7 @@ static struct json_object *parse(const struct switch_request *request)
 	return root;
 }
 
-/* False, and REPLY says why, if the body is no wanted. */
+/* Parse the body. False: it is invalid, and REPLY says why. */
 static bool read_wanted(const struct switch_request *request, struct wanted *wanted,
 			struct http_reply *reply)
 {
@@ -110,7 +110,7 @@ static bool read_wanted(const struct switch_request *request, struct wanted *wan
 
 	wanted->root = parse(request);
 	if (!json_object_is_type(wanted->root, json_type_object)) {
-		http_error(reply, BAD_REQUEST, "the body is not an object in JSON", hint);
+		http_error(reply, BAD_REQUEST, "the body is not a JSON object", hint);
 		return false;
 	}
 	at = json_object_iter_begin(wanted->root);
@@ -120,7 +120,7 @@ static bool read_wanted(const struct switch_request *request, struct wanted *wan
 
 		if (take_member(wanted, name, json_object_iter_peek_value(&at)))
 			continue;
-		snprintf(why, sizeof(why), "'%.40s' is not expected, or has a wrong value", name);
+		snprintf(why, sizeof(why), "'%.40s': unknown key or invalid value", name);
 		http_error(reply, BAD_REQUEST, why, hint);
 		return false;
 	}
@@ -189,7 +189,7 @@ static void obey(struct ocp_ctx *ctx, struct watch *watch, const struct wanted *
 	}
 	if (err) {
 		n = wanted->is_handler ? n : 0;
-		switch_request_log(peer, "%s of %s in %s %s: %zu process%s, then: %s", what,
+		switch_request_log(peer, "%s of %s in %s %s: %zu process%s, then error: %s", what,
 				   wanted->probe, target->title, to, n, plural_es(n),
 				   ocp_error(ctx));
 		http_error(reply, status_of(err), ocp_error(ctx), ocp_hint(ctx));
@@ -205,7 +205,7 @@ static bool is_same(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* The number of the target that WANTED is for, or -1. */
+/* The number of the target of WANTED, or -1. */
 static ptrdiff_t find_target(const struct watch *watch, const struct wanted *wanted)
 {
 	for (size_t i = 0; i < watch_target_count(watch); i++) {
@@ -234,17 +234,16 @@ void switch_request_answer(struct ocp_ctx *ctx, struct watch *watch,
 	ptrdiff_t target;
 
 	if (!read_wanted(request, &wanted, reply)) {
-		switch_request_log(request->peer, "refused to switch: the body is no request");
+		switch_request_log(request->peer, "switch refused: invalid body");
 	} else if ((target = find_target(watch, &wanted)) < 0) {
-		switch_request_log(request->peer, "refused to switch: %s is not watched",
-				   wanted.exe);
+		switch_request_log(request->peer, "switch refused: %s is not watched", wanted.exe);
 		http_error(reply, NOT_FOUND, "this program is not watched",
 			   is_in_containers(watch, wanted.exe)
-				   ? "it runs in containers: 'container_id' says in which"
+				   ? "it runs in containers; name one with 'container_id'"
 				   : NULL);
 	} else if (watch_find_probe(watch_target(watch, (size_t)target), wanted.probe) < 0) {
-		switch_request_log(request->peer, "refused to switch: %s has no probe %s",
-				   wanted.exe, wanted.probe);
+		switch_request_log(request->peer, "switch refused: %s has no probe %s", wanted.exe,
+				   wanted.probe);
 		http_error(reply, NOT_FOUND, "the program has no probe of this name", NULL);
 	} else {
 		obey(ctx, watch, &wanted, (size_t)target, request->peer, reply);

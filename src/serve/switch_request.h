@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* POST /api/v1/switch: what is asked for, doing it, and a line in the log for each. */
+/* POST /api/v1/switch: parses the request, executes it, and logs it in one line. */
 #ifndef SERVE_SWITCH_REQUEST_H
 #define SERVE_SWITCH_REQUEST_H
 
@@ -8,16 +8,16 @@
 #include "watch/watch.h"
 
 struct switch_request {
-	const char *body; /* N_BODY bytes, and a zero byte behind them */
+	const char *body; /* N_BODY bytes and a zero byte */
 	size_t n_body;
-	const char *peer; /* ADDRESS:PORT of who asks */
+	const char *peer; /* ADDRESS:PORT of the client */
 };
 
-/* Do what REQUEST, which is allowed, asks for. */
+/* Execute REQUEST, which has been authorized. */
 void switch_request_answer(struct ocp_ctx *ctx, struct watch *watch,
 			   const struct switch_request *request, struct http_reply *reply);
 
-/* Say the time, PEER and what happened. Control characters are shown as '?'. */
+/* Print the time, PEER and the message. Control characters are printed as '?'. */
 void switch_request_log(const char *peer, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 

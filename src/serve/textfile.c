@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * A child writes: killing the program, at whatever system call, does not keep it from ending what
- * it began, so that no .NAME.new is left over. Only what ends all processes at once may leave one
- * (a control group's kill, a power cut), and the next write replaces it. That takes a moment
- * between two system calls, since the new file has no name while it is written (O_TMPFILE); where
- * file systems know no files without names it has that one from the start.
+ * A child process writes the file, so that killing the program during any system call leaves no
+ * .NAME.new behind. Only a kill of all processes at once (of a control group, or a power failure)
+ * may leave one; the next write replaces it. The gap is between two system calls, since the new
+ * file has no name while it is written (O_TMPFILE). On file systems without O_TMPFILE it has its
+ * name from the start.
  */
 #include "serve/textfile.h"
 
@@ -24,11 +24,11 @@
 
 enum { MODE = 0644 };
 
-/* What the child tells. */
+/* The child's result. */
 struct outcome {
 	int err;	/* 0 or -errno */
-	bool is_unlink; /* of removing the new file's name, which was left over */
-	int left;	/* the -errno why the new file is left over; 0: it is not */
+	bool is_unlink; /* `err` is from removing an old .NAME.new */
+	int left;	/* -errno if the new file could not be removed, else 0 */
 };
 
 static int write_all(int fd, const char *bytes, size_t n)
@@ -56,14 +56,14 @@ static int link_to_name(int fd, int folder_fd, const char *new)
 	return linkat(AT_FDCWD, link, folder_fd, new, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
 }
 
-/* Remove what may be left over. */
+/* Remove the new file of an earlier run, if any. */
 static int remove_old(int folder_fd, const char *new, struct outcome *outcome)
 {
 	outcome->is_unlink = unlinkat(folder_fd, new, 0) != 0 && errno != ENOENT;
 	return outcome->is_unlink ? -errno : 0;
 }
 
-/* Give what is written to FD the name NEW, which may be left over. */
+/* Link the file FD under the name NEW, replacing an old one. */
 static int give_name(int fd, int folder_fd, const char *new, struct outcome *outcome)
 {
 	int err = link_to_name(fd, folder_fd, new);
@@ -74,7 +74,7 @@ static int give_name(int fd, int folder_fd, const char *new, struct outcome *out
 	return err ? err : link_to_name(fd, folder_fd, new);
 }
 
-/* A file in the folder, without a name if that can be had, else with the name NEW. */
+/* Open a file in the directory, without a name if the file system can, else with the name NEW. */
 static int open_new(int folder_fd, const char *new, bool *is_named, struct outcome *outcome)
 {
 	int fd = openat(folder_fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, MODE), err;
@@ -99,14 +99,14 @@ static void replace(const struct place *place, const char *new, const struct str
 
 	if (!err)
 		err = write_all(fd, body->bytes, body->n);
-	/* Whatever the umask is: others read it. */
+	/* Other users read the file, whatever the umask is. */
 	if (!err && fchmod(fd, MODE) != 0)
 		err = -errno;
 	if (!err && !is_named) {
 		err = give_name(fd, place->folder_fd, new, outcome);
 		is_named = !err;
 	}
-	/* A link in the place is replaced, not followed. */
+	/* A link at this path is replaced, not followed. */
 	if (!err && renameat(place->folder_fd, new, place->folder_fd, place->name) != 0)
 		err = -errno;
 	if (err && is_named && unlinkat(place->folder_fd, new, 0) != 0)
@@ -117,8 +117,8 @@ static void replace(const struct place *place, const char *new, const struct str
 }
 
 /*
- * replace() in a child of its own, which makes system calls alone: other threads may have been in
- * malloc. OUTCOME is in memory that both have.
+ * Run replace() in a child process. The child makes system calls only, since other threads may
+ * hold malloc's lock at the fork. OUTCOME is in shared memory.
  */
 static int replace_in_child(const struct place *place, const char *new, const struct strbuf *body,
 			    struct outcome *outcome)
@@ -130,7 +130,7 @@ static int replace_in_child(const struct place *place, const char *new, const st
 	if (pid < 0)
 		return -errno;
 	if (pid == 0) {
-		/* A signal to the program's process group is none to the child. */
+		/* Keep signals to the process group away from the child. */
 		setsid();
 		replace(place, new, body, outcome);
 		_exit(0);
@@ -143,7 +143,7 @@ static int replace_in_child(const struct place *place, const char *new, const st
 	return WIFEXITED(status) ? outcome->err : -EINTR;
 }
 
-/* Nothing else may be replaced: neither /dev/null nor a link to it. */
+/* Only a regular file may be replaced: not /dev/null, and not a link to it. */
 static int check_kind(struct ocp_ctx *ctx, const char *path)
 {
 	struct stat st;

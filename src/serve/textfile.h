@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file for the textfile collector of Prometheus's node exporter. It is never seen half written: a
- * new one is written beside it and takes its place.
+ * A file for the textfile collector of Prometheus's node exporter. A new file is written beside it
+ * and renamed over it, so readers never see half a file.
  */
 #ifndef SERVE_TEXTFILE_H
 #define SERVE_TEXTFILE_H

@@ -12,16 +12,13 @@ static void refuse(struct uri *uri, unsigned int status, const char *error)
 	uri->error = error;
 }
 
-/*
- * HOST is N bytes. Nobody has a name with an escape in it. What is before an @ is there to mislead
- * those who read it.
- */
+/* HOST is N bytes. No host name contains an escape. Text before an @ can only mislead people. */
 static void take_host(struct uri *uri, const char *host, size_t n)
 {
 	if (n == 0 || host[0] == ':')
-		refuse(uri, BAD_REQUEST, "the address has no host");
+		refuse(uri, BAD_REQUEST, "the URL has no host");
 	else if (n >= sizeof(uri->host) || memchr(host, '@', n) || memchr(host, '%', n))
-		refuse(uri, BAD_REQUEST, "the address has a host that is none");
+		refuse(uri, BAD_REQUEST, "the URL has an invalid host");
 	else
 		memcpy(uri->host, host, n);
 }
@@ -37,13 +34,13 @@ void uri_read(struct uri *uri, const char *text)
 		path = text + n + strcspn(text + n, "/?#");
 		take_host(uri, text + n, (size_t)(path - text) - n);
 	} else if (*text != '/' && strstr(text, "://")) {
-		/* RFC 9110, 7.4: https that is not encrypted, above all. */
-		refuse(uri, MISDIRECTED, "only http is served here");
+		/* RFC 9110, 7.4. The common case is https without encryption. */
+		refuse(uri, MISDIRECTED, "only http is supported");
 	}
 	if (strchr(text, ' '))
-		refuse(uri, BAD_REQUEST, "the address has a space");
+		refuse(uri, BAD_REQUEST, "the URL contains a space");
 	uri->path_at = (size_t)(path - text);
-	/* It would end the path for us, but not for others. */
+	/* A zero byte would end the path here, but not in other programs. */
 	path = strstr(path, "%00");
 	if (path && !memchr(text, '?', (size_t)(path - text)))
 		uri_refuse_zero(uri);
@@ -51,5 +48,5 @@ void uri_read(struct uri *uri, const char *text)
 
 void uri_refuse_zero(struct uri *uri)
 {
-	refuse(uri, BAD_REQUEST, "the path has a zero byte");
+	refuse(uri, BAD_REQUEST, "the path contains a zero byte");
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * `attach`: switch the probes of one process or several. Each is all or nothing by itself. Several
- * are all opened and verified before the first is changed, so that a mistake changes none of them;
- * what can still go wrong afterwards (one has ended, is traced, does not stop) is no reason to
- * leave the others alone: they are switched, and it is said which were not.
+ * `attach` switches the probes of one or several processes. Each process is switched completely or
+ * not at all. All processes are opened and verified before the first is changed, so a usage error
+ * changes none. If a process fails later (it has exited, is traced, or does not stop), the others
+ * are still switched, and the failed ones are named.
  */
 #include "tool/measure_session.h"
 #include "tool/session.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The error of one of several processes: its sentence mostly names a probe or an address only. */
+/* Print an error about one of several processes; the message itself does not name the process. */
 static int say_process_error(const struct options *options, pid_t pid, int err)
 {
 	char prefix[32];
@@ -25,7 +25,7 @@ static int say_process_error(const struct options *options, pid_t pid, int err)
 	return say_error_of(prefix, options->ctx, err);
 }
 
-/* A process, and with --for how to take back what is done to it. */
+/* A process, and with --for the actions that undo the change. */
 struct target {
 	struct ocp_process *proc;
 	struct ocp_undo *undo;
@@ -65,12 +65,12 @@ static int update_all(const struct options *options, struct target *targets)
 			code = its_code;
 	}
 	if (code != EXIT_DONE && options->n_pids > 1)
-		say("%zu of %zu processes were switched, all but those named above", n_updated,
+		say("%zu of %zu processes switched; the others are named above", n_updated,
 		    options->n_pids);
 	return code;
 }
 
-/* Take back what was done for a time. Returns CODE, or what went wrong here. */
+/* Undo temporary changes. Returns CODE, or the code of an error here. */
 static int undo_all(const struct options *options, struct target *targets, int code)
 {
 	for (size_t i = 0; i < options->n_pids; i++) {
@@ -86,8 +86,8 @@ static int undo_all(const struct options *options, struct target *targets, int c
 }
 
 /*
- * What is to be measured is loaded first, so that a mistake there changes nothing; then the probes
- * are switched, then it is measured, and in the end all is taken back that is for a time only.
+ * Load the meter first, so that an error changes nothing. Then switch the probes, measure, and
+ * undo temporary changes.
  */
 static int do_all(struct options *options, struct target *targets, struct session *session,
 		  struct measure_session *measure)
@@ -126,7 +126,7 @@ static int open_measure(struct options *options, const struct target *targets,
 	return code;
 }
 
-/* To wait for the processes that were named, if only by one of their threads. */
+/* Open a session for the named processes. */
 static int open_session(const struct target *targets, size_t n, struct session *session)
 {
 	pid_t *tgids = calloc(n + 1, sizeof(*tgids));
@@ -145,7 +145,10 @@ static int open_session(const struct target *targets, size_t n, struct session *
 
 static int run_with(struct options *options, struct target *targets)
 {
-	/* Processes to come may run the program when those of now have ended. */
+	/*
+	 * With --exe, later processes are measured too, so the session does not end with the
+	 * current ones.
+	 */
 	const size_t n_awaited = options_measure(options) && options->exe ? 0 : options->n_pids;
 	struct measure_session measure = { 0 };
 	struct session session = { 0 };
@@ -172,12 +175,12 @@ static int run_with(struct options *options, struct target *targets)
 static int check_usage(const struct options *options)
 {
 	if (!options->n_pids && !options->exe)
-		return say_usage(&command_attach, "-pid or --exe is needed");
+		return say_usage(&command_attach, "-pid or --exe is required");
 	if (!options->actions_flag && !options_measure(options))
 		return say_usage(&command_attach,
 				 "nothing to do: neither actions nor --count, --time or --print");
 	if (!options->actions_flag && options->update_flags)
-		return say_usage(&command_attach, "-force and -atomically go with actions");
+		return say_usage(&command_attach, "-force and -atomically require an action");
 	return measure_options_check(&command_attach, options);
 }
 
@@ -189,11 +192,11 @@ static int find_processes(struct options *options)
 	size_t n;
 	int code = EXIT_DONE, err;
 
-	/* The meter looks for them as well, and warns of those that it cannot inspect. */
+	/* The meter also searches, and warns of processes that it cannot inspect. */
 	options->quiet = quiet || options_measure(options);
 	err = ocp_find_processes(options->ctx, options->exe, &pids, &n);
 	options->quiet = quiet;
-	/* There may be some later. */
+	/* Processes may start later. */
 	if (err == -ESRCH && options_measure(options) && !options->actions_flag)
 		return EXIT_DONE;
 	if (err)
@@ -210,7 +213,8 @@ static int run(struct options *options)
 	int code = check_usage(options);
 
 	if (code == EXIT_DONE && options->exe && options->n_pids && options_measure(options))
-		code = say_usage(&command_attach, "-pid and --exe: one of them when measuring");
+		code = say_usage(&command_attach,
+				 "-pid and --exe are mutually exclusive when measuring");
 	if (code == EXIT_DONE && options->exe)
 		code = find_processes(options);
 	if (code != EXIT_DONE)

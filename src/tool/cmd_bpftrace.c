@@ -55,14 +55,15 @@ static int run(struct options *options)
 	int err;
 
 	if (!options->pid == !options->prog)
-		return say_usage(&command_bpftrace, "either -pid or -prog is needed");
+		return say_usage(&command_bpftrace, "either -pid or -prog is required");
 	if (options->n_args == 0)
-		return say_usage(&command_bpftrace, "what for? count, time or args");
+		return say_usage(&command_bpftrace, "missing mode: count, time or args");
 	if (!find_what(options->args[0], &what))
 		return say_usage(&command_bpftrace, "'%s': not count, time or args",
 				 options->args[0]);
 	if (options->n_args != 2)
-		return say_usage(&command_bpftrace, "%s: needs the probes' names, in one word",
+		return say_usage(&command_bpftrace,
+				 "%s: requires the names of the probes as one word",
 				 options->args[0]);
 	err = options->pid ? write_for_process(options, what, &script)
 			   : write_for_program(options, what, &script);

@@ -52,7 +52,7 @@ static struct json_object *repaired_json(const struct ocp_repaired *repaired)
 	return to;
 }
 
-/* REPAIRED and LEFT are NULL if repairing was not asked for, or failed. */
+/* REPAIRED and LEFT are NULL if no repair was requested, or if it failed. */
 static void print_json(const struct ocp_process *proc, const struct ocp_findings *findings,
 		       const struct ocp_repaired *repaired, const struct ocp_findings *left)
 {
@@ -88,7 +88,7 @@ static void print_repaired(const struct ocp_repaired *r)
 		puts("fixed: nothing, no byte was written");
 }
 
-/* Also when all is well: a killed tool may have left a record that asks for nothing any more. */
+/* Repair even if all is well: a killed tool may have left a record that needs no action. */
 static int fix(struct options *options, struct ocp_process *proc,
 	       const struct ocp_findings *findings)
 {
@@ -141,7 +141,7 @@ static int run(struct options *options)
 	int err, code;
 
 	if (!options->pid)
-		return say_usage(&command_doctor, "-pid is needed");
+		return say_usage(&command_doctor, "-pid is required");
 	err = ocp_process_open(options->ctx, options->pid, &proc);
 	if (err)
 		return say_error(options->ctx, err);

@@ -7,9 +7,9 @@
 
 #include "tool/sites_output.h"
 
-/* Who traces the process. */
+/* The process that traces the target. */
 struct tracer {
-	pid_t pid; /* 0: nobody */
+	pid_t pid; /* 0: none */
 	char name[64];
 };
 
@@ -38,7 +38,6 @@ static struct json_object *tracer_json(const struct tracer *tracer)
 	return to;
 }
 
-/* SITES may be NULL. */
 static void print_json(const struct ocp_process *proc, const enum ocp_state *states,
 		       const struct tracer *tracer, const struct ocp_sites *sites)
 {
@@ -112,7 +111,7 @@ static int run(struct options *options)
 	int err, code;
 
 	if (!options->pid)
-		return say_usage(&command_info, "-pid is needed");
+		return say_usage(&command_info, "-pid is required");
 	err = ocp_process_open(options->ctx, options->pid, &proc);
 	if (err)
 		return say_error(options->ctx, err);

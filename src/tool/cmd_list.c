@@ -30,7 +30,7 @@ static void print_json(const char *path, const struct ocp_program *prog)
 	json_object_put(top);
 }
 
-/* A plugin may have sites whose names only its host program knows. */
+/* A plugin may have sites whose probe names are in its host program. */
 static void explain_none(const struct options *options, const struct ocp_program *prog)
 {
 	size_t n;
@@ -64,7 +64,7 @@ static int list_program(struct options *options)
 	return EXIT_DONE;
 }
 
-/* What is told of all processes together: JSON is one object. */
+/* Collects the processes for JSON output, which is one object. */
 struct process_list {
 	bool text;
 	struct json_object *array;
@@ -82,7 +82,7 @@ static void add_container(struct json_object *to, const struct ocp_process *proc
 	json_object_object_add(to, "ns_pid", json_object_new_int(ocp_process_ns_pid(proc)));
 }
 
-/* One process with probes. What ends meanwhile is not listed. */
+/* List one process with probes. A process that exits meanwhile is skipped. */
 static int list_process(void *data, struct ocp_process *proc)
 {
 	size_t n = ocp_process_probe_count(proc), enabled = 0;
@@ -140,14 +140,14 @@ static int list_processes(struct options *options)
 	if (err)
 		return say_error(options->ctx, err);
 	if (summary.denied && !options->quiet)
-		say("%zu process%s may not be looked at (other users', or protected)",
+		say("%zu process%s cannot be inspected (other users', or protected)",
 		    summary.denied, plural_es(summary.denied));
 	return EXIT_DONE;
 }
 
 /* ---- kept meters ---------------------------------------------------------------------------- */
 
-/* How many of the processes are still there. */
+/* The number of processes that still run. */
 static size_t count_alive(const struct ocp_meter *meter)
 {
 	size_t n = 0;
@@ -193,7 +193,7 @@ static struct json_object *kept_json(const char *name, const struct ocp_meter *m
 	return to;
 }
 
-/* One that cannot be read is named and passed over. */
+/* Name a meter that cannot be read, and continue. */
 static void list_one_kept(const struct options *options, const char *name,
 			  struct json_object *array)
 {
@@ -247,7 +247,7 @@ static int list_kept(struct options *options)
 static int run(struct options *options)
 {
 	if (options->kept && options->prog)
-		return say_usage(&command_list, "--kept and -prog: one of them");
+		return say_usage(&command_list, "--kept and -prog are mutually exclusive");
 	if (options->kept)
 		return list_kept(options);
 	return options->prog ? list_program(options) : list_processes(options);

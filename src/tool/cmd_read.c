@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* `read` and `detach`: what `attach --keep` left measuring. */
+/* `read` and `detach`, for meters kept by `attach --keep`. */
 #include <errno.h>
 
 #include "tool/commands.h"
@@ -34,9 +34,9 @@ static int write_total(const struct options *options, struct ocp_meter *meter)
 static int check_usage(const struct command *command, const struct options *options)
 {
 	if (options->n_args != 1)
-		return say_usage(command, "one name is needed");
+		return say_usage(command, "one name is required");
 	if (options->json && options->csv)
-		return say_usage(command, "-json and -csv: one of them");
+		return say_usage(command, "-json and -csv are mutually exclusive");
 	return EXIT_DONE;
 }
 
@@ -55,7 +55,7 @@ static int run_read(struct options *options)
 	return code;
 }
 
-/* What was left incomplete has no totals, but can be taken away. */
+/* An incomplete meter has no totals, but can be removed. */
 static int remove_incomplete(const struct options *options)
 {
 	int err = ocp_pinned_remove(options->ctx, options->args[0]);

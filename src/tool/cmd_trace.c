@@ -13,15 +13,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What may be sent to us and is meant for the program. */
+/* Signals that are forwarded to the program. */
 static const int forwarded[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
 				 SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH };
 enum { N_FORWARDED = sizeof(forwarded) / sizeof(forwarded[0]) };
 
-/* Which have come while the program was being started. */
+/* Signals that arrived while the program was being started. */
 static volatile sig_atomic_t early[NSIG];
 
-/* Those that a terminal sent go to the program as well. */
+/* Signals from a terminal reach the program anyway. */
 static void remember_signal(int number, siginfo_t *info, void *context)
 {
 	(void)context;
@@ -30,8 +30,9 @@ static void remember_signal(int number, siginfo_t *info, void *context)
 }
 
 /*
- * From before the start on no signal ends us: the program would be left to itself. They are caught
- * rather than blocked, since a mask is inherited. What is ignored is so in the program as well.
+ * From before the start on, no signal may end the tool, since the program would be left without
+ * it. Signals are caught, not blocked, since a mask is inherited. Ignored signals stay ignored, in
+ * the program too.
  */
 static void catch_signals(void)
 {
@@ -44,7 +45,7 @@ static void catch_signals(void)
 			sigaction(forwarded[i], &action, NULL);
 }
 
-/* Pass on the signals that have come. Those that a terminal sent went to the program as well. */
+/* Forward pending signals, except those from a terminal, which reach the program anyway. */
 static void forward_signals(int fd, pid_t pid)
 {
 	struct signalfd_siginfo info;
@@ -54,7 +55,7 @@ static void forward_signals(int fd, pid_t pid)
 			kill(pid, (int)info.ssi_signo);
 }
 
-/* End as the program did. */
+/* Exit with the program's status, or die of the program's signal. */
 static int end_like(int status)
 {
 	const struct rlimit no_core = { 0, 0 };
@@ -72,7 +73,7 @@ static int end_like(int status)
 	return 128 + WTERMSIG(status);
 }
 
-/* Wait for the program, passing signals on to it. Returns its exit status. */
+/* Wait for the program and forward signals. Returns its exit status. */
 static int wait_for_program(pid_t pid)
 {
 	struct pollfd signals = { .events = POLLIN };
@@ -89,7 +90,7 @@ static int wait_for_program(pid_t pid)
 		say("signalfd: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
-	/* Not before the start: the program inherits the mask. */
+	/* Block only after the start, since the program would inherit the mask. */
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	for (size_t i = 0; i < N_FORWARDED; i++)
 		if (early[forwarded[i]])
@@ -105,7 +106,7 @@ static int wait_for_program(pid_t pid)
 	return end_like(status);
 }
 
-/* Measure PROC, which is held, until it ends or the session does. */
+/* Measure PROC, which is held, until it or the session ends. */
 static int measure_program(struct options *options, struct ocp_process *proc)
 {
 	struct measure_session measure = { 0 };
@@ -171,7 +172,7 @@ static int run(struct options *options)
 	int code;
 
 	if (!options->prog)
-		return say_usage(&command_trace, "-prog is needed");
+		return say_usage(&command_trace, "-prog is required");
 	if (!options->actions_flag && !options_measure(options))
 		return say_usage(&command_trace,
 				 "nothing to do: neither actions nor --count, --time or --print");
@@ -179,7 +180,7 @@ static int run(struct options *options)
 	if (code != EXIT_DONE)
 		return code;
 	if (options->for_ns && !options_measure(options))
-		return say_usage(&command_trace, "--for goes with --count, --time or --print");
+		return say_usage(&command_trace, "--for requires --count, --time or --print");
 	argv = calloc((size_t)options->n_args + 2, sizeof(*argv));
 	if (!argv) {
 		say("out of memory");
@@ -188,9 +189,7 @@ static int run(struct options *options)
 	argv[0] = (char *)options->prog;
 	for (int i = 0; i < options->n_args; i++)
 		argv[i + 1] = options->args[i];
-	/*
-	 * Ignored, which may be inherited, the end of a child is not told and its status is lost.
-	 */
+	/* SIGCHLD may be inherited as ignored. Then the kernel would not keep the exit status. */
 	signal(SIGCHLD, SIG_DFL);
 	code = options_measure(options) ? trace_and_measure(options, argv) : trace(options, argv);
 	free(argv);

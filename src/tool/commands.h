@@ -11,10 +11,10 @@ struct tool_command {
 	const struct command *command; /* NULL: the program ocaml-probes-NAME */
 };
 
-/* All of them, by name; the last one's name is NULL. */
+/* All commands, sorted by name; the last name is NULL. */
 extern const struct tool_command tool_commands[];
 
-/* NULL: there is no such command. */
+/* Returns NULL for an unknown command. */
 const struct tool_command *find_command(const char *name);
 
 extern const struct command command_attach, command_bpftrace, command_detach, command_doctor,

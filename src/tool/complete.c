@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * ocaml-probes complete WORD...: what the shells ask when the user presses Tab (tools/completion).
- * It is in no list of commands, since people have no use for it.
+ * ocaml-probes complete WORD...: called by the completion of shells (tools/completion). It is not
+ * listed as a command, since users do not run it.
  *
- * The words are those of the command line behind "ocaml-probes"; the last one, perhaps "", is being
- * typed. The answer is a line for each text that may take its place, with a description behind a
- * tab for shells that show one. The line ":files" means that the shell shall add names of files.
- * Nothing is said about errors: the user is typing.
+ * The words are those after "ocaml-probes"; the last one, which may be "", is being typed. The
+ * output has one line for each candidate, with a description after a tab for shells that show one.
+ * The line ":files" tells the shell to add file names. Errors are not printed, since the user is
+ * still typing.
  *
- * Options come from the manual pages, and so does the kind of their values (base/help.h): what
- * looks like "-pid PID" takes the id of a process. So an option needs no code here.
+ * Options and the kinds of their values come from the manual pages (base/help.h): the value of
+ * "-pid PID" is a process id. So new options need no code here.
  */
 #include "tool/complete.h"
 
@@ -23,11 +23,11 @@
 struct request {
 	struct ocp_ctx *ctx;
 	const struct tool_command *command;
-	int n; /* words behind the command */
+	int n; /* words after the command */
 	char **words;
-	const char *word;   /* the last of them */
-	size_t n_kept;	    /* its first bytes, which stay as they are */
-	const char *partly; /* what is behind them: a part of what is looked for */
+	const char *word;   /* the last word */
+	size_t n_kept;	    /* bytes of the word that stay unchanged */
+	const char *partly; /* the rest of the word, to be completed */
 };
 
 /* ---- answers -------------------------------------------------------------------------------- */
@@ -43,7 +43,7 @@ static void offer(const struct request *request, const char *text, const char *d
 		printf("%.*s%s\t%s\n", (int)request->n_kept, request->word, text, description);
 }
 
-/* The first N_KEPT bytes of the word stay; the rest is looked for. */
+/* Keep the first N_KEPT bytes of the word, and complete the rest. */
 static void keep(struct request *request, size_t n_kept)
 {
 	request->n_kept = n_kept;
@@ -58,7 +58,9 @@ static void offer_commands(const struct request *request)
 	offer(request, "version", "print the version");
 }
 
-/* As the page writes them, or with the dashes that were typed. All ways are accepted. */
+/*
+ * Offer options as the page writes them, or with the dashes typed so far. All forms are accepted.
+ */
 static void offer_options(const struct request *request, const struct help *help)
 {
 	const size_t dashes = strspn(request->word, "-");
@@ -110,7 +112,7 @@ static void offer_kept(const struct request *request)
 
 /* ---- names of probes ------------------------------------------------------------------------ */
 
-/* The value of the option NAME in the words before the last; NULL: it is not there. */
+/* The value of the option NAME in the words before the last; NULL: not given. */
 static const char *value_of(const struct request *request, const char *name)
 {
 	const size_t bytes = strlen(name);
@@ -128,7 +130,7 @@ static const char *value_of(const struct request *request, const char *name)
 	return NULL;
 }
 
-/* Is NAME one of the names between commas in the first BYTES of LIST? */
+/* Is NAME in the comma-separated first BYTES of LIST? */
 static bool is_listed(const char *list, size_t bytes, const char *name)
 {
 	for (const char *end = list + bytes; list < end; list += strcspn(list, ",") + 1)
@@ -137,7 +139,7 @@ static bool is_listed(const char *list, size_t bytes, const char *name)
 	return false;
 }
 
-/* A name is of A-Z a-z 0-9 _ (the library refuses files with others): a shell takes it as it is. */
+/* Names consist of A-Z a-z 0-9 _ (the library refuses others), so a shell needs no quoting. */
 static void offer_probe(const struct request *request, size_t n_option, const char *name)
 {
 	if (!is_listed(request->word + n_option, request->n_kept - n_option, name))
@@ -145,8 +147,8 @@ static void offer_probe(const struct request *request, size_t n_option, const ch
 }
 
 /*
- * The probes of the process or file that the command line names, without those that are in the list
- * already. The word's first N_OPTION bytes are no part of the list.
+ * Offer the probes of the given process or file, except those already in the list. The first
+ * N_OPTION bytes of the word are not part of the list.
  */
 static void offer_probes(struct request *request, size_t n_option)
 {
@@ -177,7 +179,7 @@ static void offer_pids(struct request *request)
 	ocp_scan(request->ctx, offer_process, request, &summary);
 }
 
-/* Each of the BYTES of WORDS, which "|" separates. */
+/* Offer each of the words in the first BYTES of WORDS, separated by "|". */
 static void offer_words(const struct request *request, const char *words, size_t bytes)
 {
 	for (const char *end = words + bytes; words < end; words += strcspn(words, "|") + 1) {
@@ -189,7 +191,7 @@ static void offer_words(const struct request *request, const char *words, size_t
 	}
 }
 
-/* A value of the kind that OPTION, a line of a page, names. The word's first N_OPTION bytes stay. */
+/* Offer values for OPTION, a line of a page. The first N_OPTION bytes of the word stay. */
 static void offer_values(struct request *request, const char *option, size_t n_option)
 {
 	const char *kind = option + strcspn(option, " [\n");
@@ -211,7 +213,7 @@ static void offer_values(struct request *request, const char *option, size_t n_o
 
 /* ---- the line ------------------------------------------------------------------------------- */
 
-/* How many of the words before the last are neither options nor their values. */
+/* The number of words before the last that are neither options nor their values. */
 static int count_plain_words(const struct request *request)
 {
 	int n = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Samples as CSV (RFC 4180), a row a probe, pair, histogram or bucket of it, or printed hit, with
- * one header for all that there can be: times in nanoseconds, an empty field where a column has no
- * meaning for the row. Losses have rows if there are any, under the names that JSON has for them.
+ * Samples as CSV (RFC 4180). A row is a probe, a pair, a histogram, a bucket, or a printed hit.
+ * One header covers all rows; fields without meaning for a row are empty. Times are in
+ * nanoseconds. Losses have rows if there are any, with their names in JSON.
  */
 #include "tool/writer.h"
 
@@ -76,7 +76,7 @@ static void write_pair(const struct report *report, const struct ocp_pair *pair)
 	       pair->orphan_stops, pair->map_full, pair->open);
 }
 
-/* Columns in which such rows have nothing. */
+/* Print N empty columns. */
 static void print_empty(size_t n)
 {
 	while (n--)
@@ -110,7 +110,7 @@ static void write_losses(const struct report *report)
 	const struct {
 		const char *name;
 		uint64_t count;
-		const char *what; /* goes to the column of arguments */
+		const char *what; /* the value of the column `args` */
 	} all[] = {
 		{ "rows_full", lost->rows_full, NULL },
 		{ "children_full", lost->children_full, NULL },
@@ -156,7 +156,7 @@ static void write_hit(const struct ocp_hit *hit, bool is_first)
 	print_field(hit->probe);
 	printf(",,,,%d,%d,", (int)hit->pid, (int)hit->tid);
 	print_empty(18);
-	/* Without the space that stands before the first. */
+	/* Skip the leading space. */
 	print_field(args && args[0] ? args + 1 : "");
 	puts(",,,");
 	free(args);
@@ -164,7 +164,7 @@ static void write_hit(const struct ocp_hit *hit, bool is_first)
 
 static void write_csv(const struct report *report)
 {
-	/* The header stands before the first row of the output. */
+	/* The header precedes the first row of the output. */
 	if (report->is_first)
 		print_header();
 	for (size_t i = 0; i < ocp_sample_hits_count(report->sample); i++)

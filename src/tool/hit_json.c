@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Printed hits as JSON, an object a line. Integers and floats are numbers, strings are strings;
- * what JSON has no form for is an object:
+ * other values are objects:
  *
  *	{"float":"nan"}				nan, inf, -inf
  *	{"string":"...","bytes":N,"cut":true}	N bytes, of which only the first were recorded
@@ -11,8 +11,7 @@
  *	{"lazy":VALUE}				a lazy value that has been forced
  *	{"kind":"closure"}			and the like; of kind custom with an "id"
  *
- * Written here and not by json-c for speed, and because of what a terminal does with some
- * characters: whatever is not plain is escaped.
+ * Written without json-c, for speed, and to escape all characters that could affect a terminal.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -22,7 +21,7 @@
 
 #include "tool/writer.h"
 
-/* The length of the well-formed UTF-8 sequence at AT, at most N long, and its code; 0: none. */
+/* The length of the valid UTF-8 sequence at AT, at most N bytes, and its code; 0: invalid. */
 static size_t utf8_length(const unsigned char *at, size_t n, uint32_t *code)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -42,8 +41,8 @@ static size_t utf8_length(const unsigned char *at, size_t n, uint32_t *code)
 }
 
 /*
- * How many of the N bytes are UTF-8: all, or all but a sequence at the end of which IS_CUT has
- * taken the rest away. N + 1 if they are not.
+ * The number of leading bytes, of N, that are UTF-8: all, or all but an incomplete sequence at the
+ * end if IS_CUT. N + 1 if the text is not UTF-8.
  */
 static size_t utf8_bytes(const char *bytes, size_t n, bool is_cut)
 {
@@ -62,14 +61,14 @@ static size_t utf8_bytes(const char *bytes, size_t n, bool is_cut)
 	return n;
 }
 
-/* Nothing that controls a terminal or turns a line around. */
+/* False for characters that control a terminal or reverse text. */
 static bool is_plain(uint32_t code)
 {
 	return code >= ' ' && code != '"' && code != '\\' && !(code >= 0x7f && code < 0xa0) &&
 	       !(code >= 0x2028 && code <= 0x202e) && !(code >= 0x2066 && code <= 0x2069);
 }
 
-/* N bytes of UTF-8. */
+/* Write N bytes of UTF-8. */
 static void write_text(const char *bytes, size_t n)
 {
 	const unsigned char *at = (const unsigned char *)bytes;
@@ -79,7 +78,7 @@ static void write_text(const char *bytes, size_t n)
 	while (n) {
 		size_t length = utf8_length(at, n, &code);
 
-		/* Not reached by what utf8_bytes has looked at. */
+		/* Unreachable after utf8_bytes. */
 		if (length == 0) {
 			length = 1;
 			code = 0xfffd;
@@ -157,7 +156,7 @@ static void write_items(const struct ocp_value *value, const char *name)
 	putchar('}');
 }
 
-/* What is only told by its kind. */
+/* Write a value of which only the kind is recorded. */
 static void write_kind(const struct ocp_value *value)
 {
 	printf("{\"kind\":\"%s\"", ocp_value_kind_name(value->kind));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Samples as JSON, an object a line: {"version":3,"type":"interval"|"total",...}. The version
- * changes when the meaning of what is there does; members may be added.
+ * Samples as JSON, one object per line: {"version":3,"type":"interval"|"total",...}. The version
+ * changes when members change their meaning; adding members keeps it.
  */
 #include "tool/writer.h"
 
@@ -146,7 +146,7 @@ static struct json_object *losses_json(const struct ocp_losses *losses)
 	return object;
 }
 
-/* Of the probes that are not counted in full: the others have no entry. */
+/* Probes with uses without a site; the others have no entry. */
 static struct json_object *uses_without_site_json(const struct ocp_sample *sample)
 {
 	struct json_object *array = json_object_new_array();

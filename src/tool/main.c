@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The tool: picks the subcommand, says errors. What the commands do is in the library; how they are
- * asked for it is in src/cli.
+ * The tool selects the subcommand and prints errors. The library implements the commands; src/cli
+ * parses their options.
  *
- * The dashboards are programs of their own beside this one, as git's are: whoever counts shall not
- * wait for the libraries of a web server to be loaded, and a service manager can give `serve` its
- * privileges alone.
+ * The dashboards are separate programs beside this one, like those of git. So counting does not
+ * load the libraries of a web server, and a service manager can give privileges to `serve` alone.
  */
 #include "tool/commands.h"
 
@@ -20,8 +19,8 @@
 #include "tool/complete.h"
 
 /*
- * Become the dashboard ARGV[0], which is in the folder that this program is in. Its own name takes
- * the place of ARGV[0], so that ps and pgrep show it.
+ * Execute the dashboard ARGV[0], which is in the directory of this program. Its own name replaces
+ * ARGV[0], so that ps and pgrep show it.
  */
 static int run_dashboard(char **argv)
 {
@@ -36,13 +35,14 @@ static int run_dashboard(char **argv)
 	file = file ? file + 1 : NULL;
 	left = file ? sizeof(path) - (size_t)(file - path) : 0;
 	if (!file || (size_t)snprintf(file, left, "ocaml-probes-%s", name) >= left) {
-		say("/proc/self/exe: it is not known where ocaml-probes-%s is", name);
+		say("/proc/self/exe: cannot locate ocaml-probes-%s", name);
 		return EXIT_FAILED;
 	}
 	argv[0] = file;
 	execv(path, argv);
 	say("%s: %s", path, strerror(errno));
-	fprintf(stderr, "hint: `ocaml-probes %s` is a program beside ocaml-probes; install both\n",
+	fprintf(stderr,
+		"hint: `ocaml-probes %s` is a separate program; install it beside ocaml-probes\n",
 		name);
 	return EXIT_FAILED;
 }
@@ -81,7 +81,7 @@ static bool asks_for_version(const char *word)
 			 (const char *const[]){ "version", "-version", "--version", "-V", NULL });
 }
 
-/* `help` and `version` are described on the tool's own page. */
+/* The tool's own page describes `help` and `version`. */
 static int print_help(const char *name)
 {
 	const struct tool_command *command;

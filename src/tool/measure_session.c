@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Measuring from the command line: attach, wait for what comes first of time, signal and the
- * processes' end, detach, write the last exact totals.
+ * Measuring from the command line: attach, wait for the time limit, a signal or the end of the
+ * processes, detach, and write the exact totals.
  *
- * Everything that can end the session is a descriptor, set up before the attach: no signal can cut
- * between attach and detach but SIGKILL, and then the kernel detaches.
+ * Every event that can end the session is a descriptor, set up before the attach. So no signal
+ * interrupts the time between attach and detach, except SIGKILL, after which the kernel detaches.
  */
 #include "tool/measure_session.h"
 
@@ -19,10 +19,10 @@
 
 enum {
 	PROGRESS_NS = 500 * 1000 * 1000,
-	REFRESH_NS = 100 * 1000 * 1000,	    /* how soon plugins are noticed ... */
-	REFRESH_ALL_NS = 500 * 1000 * 1000, /* ... in all processes of a program */
-	BUDGET_NS = 100 * 1000 * 1000,	    /* how soon too much is noticed */
-	PRINT_NS = 20 * 1000 * 1000,	    /* how long hits wait to be printed */
+	REFRESH_NS = 100 * 1000 * 1000,	    /* between searches for plugins, */
+	REFRESH_ALL_NS = 500 * 1000 * 1000, /* in all processes of a program */
+	BUDGET_NS = 100 * 1000 * 1000,	    /* between checks of the budget */
+	PRINT_NS = 20 * 1000 * 1000,	    /* the longest delay of a printed hit */
 };
 
 double report_rate(const struct report *report, uint64_t events)
@@ -43,7 +43,7 @@ double report_cost(const struct report *report)
 
 /* ---- what happens at certain times ---------------------------------------------------------- */
 
-/* Something that recurs, on a grid, so that late wake-ups do not add up. */
+/* A recurring event on a fixed grid, so that delays do not add up. */
 struct timer {
 	int64_t next_ns;   /* INT64_MAX: never */
 	int64_t period_ns; /* 0: once */
@@ -54,7 +54,7 @@ static struct timer timer_every(int64_t start_ns, int64_t period_ns)
 	return (struct timer){ period_ns ? start_ns + period_ns : INT64_MAX, period_ns };
 }
 
-/* Is it time? Then it is set to the next. */
+/* Is the timer due? If so, set it to the next time. */
 static bool timer_is_due(struct timer *timer, int64_t now_ns)
 {
 	if (now_ns < timer->next_ns)
@@ -151,7 +151,10 @@ static enum ending print_hits(struct measure_session *s)
 	s->err = ocp_meter_take_hits(s->meter, print_hit, s);
 	if (s->err)
 		return ENDED_BY_ERROR;
-	/* Nobody reads any more, or the disk is full: main() says so, unless SIGPIPE does. */
+	/*
+	 * Standard output is closed, or the disk is full; main() reports it, unless SIGPIPE ends
+	 * the process.
+	 */
 	if (s->n_printed != n_before && (fflush(stdout) || ferror(stdout)))
 		return ENDED_BY_SIGNAL;
 	return NOT_ENDED;
@@ -162,7 +165,7 @@ static enum ending refresh(struct measure_session *s)
 	size_t n_new;
 
 	s->err = ocp_meter_refresh(s->meter, &n_new);
-	/* What was counted until then is worth being told. */
+	/* The counts up to now are valid, so print them. */
 	if (s->err == -ESTALE) {
 		s->is_stale = true;
 		end_progress(s);
@@ -173,8 +176,7 @@ static enum ending refresh(struct measure_session *s)
 		return ENDED_BY_ERROR;
 	if (n_new && !s->options->quiet) {
 		end_progress(s);
-		say("%zu site%s of files that were loaded meanwhile %s measured from now on", n_new,
-		    plural(n_new), n_new == 1 ? "is" : "are");
+		say("now measuring %zu more site%s, of newly loaded files", n_new, plural(n_new));
 	}
 	return NOT_ENDED;
 }
@@ -187,7 +189,7 @@ static int find_costs(struct measure_session *s)
 	return err;
 }
 
-/* What a hit costs is waited for once, some 100 ms after the attach. */
+/* Waits once for the cost per hit, about 100 ms after the attach. */
 static enum ending check_budget(struct measure_session *s)
 {
 	struct ocp_sample *sample;
@@ -202,7 +204,7 @@ static enum ending check_budget(struct measure_session *s)
 		return NOT_ENDED;
 	s->is_over_budget = true;
 	end_progress(s);
-	say("measuring took %.2f%% of a core, more than the budget of %g%%: stopped", 100 * share,
+	say("measuring stopped: CPU overhead %.2f%% exceeds the budget of %g%%", 100 * share,
 	    100 * s->options->request.budget);
 	return ENDED_BY_TIME;
 }
@@ -250,7 +252,7 @@ static int finish(struct measure_session *s)
 	s->err = ocp_meter_detach(s->meter);
 	if (!s->err && s->options->request.printed.n)
 		print_hits(s);
-	/* Without it the counts are as good. */
+	/* The counts are valid without it. */
 	if (!s->err && find_costs(s) && !s->options->quiet)
 		say("warning: %s", ocp_error(s->options->ctx));
 	if (s->err || read_sample(s, &sample))

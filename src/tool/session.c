@@ -27,7 +27,7 @@ int session_open(struct session *s, const pid_t *pids, size_t n)
 	signals_add_unless_ignored(&set, SIGINT);
 	signals_add_unless_ignored(&set, SIGTERM);
 	signals_add_unless_ignored(&set, SIGHUP);
-	/* `| head`: what was done is undone before we die of it. */
+	/* With `| head`: undo the changes before SIGPIPE kills the process. */
 	signals_add_unless_ignored(&set, SIGPIPE);
 	sigprocmask(SIG_BLOCK, &set, &s->mask_before);
 	if (!s->fds) {
@@ -63,7 +63,10 @@ void session_close(struct session *s)
 	sigprocmask(SIG_SETMASK, &s->mask_before, NULL);
 }
 
-/* A signal left pending would still kill us when it is unblocked, before the end of the output. */
+/*
+ * Take the pending signal, which would otherwise kill the process when it is unblocked, before the
+ * output is complete.
+ */
 static void take_signal(const struct session *s)
 {
 	struct interruptions interruptions = { 0 };
@@ -71,12 +74,12 @@ static void take_signal(const struct session *s)
 
 	while (read(s->fds[0].fd, &info, sizeof(info)) < 0 && is_interrupted(&interruptions))
 		;
-	/* This one is meant to kill, in silence; it does when it is unblocked. */
+	/* SIGPIPE stays pending: it kills the process, without output, when it is unblocked. */
 	if (info.ssi_signo == SIGPIPE)
 		raise(SIGPIPE);
 }
 
-/* Forget processes that have ended; has the last one? */
+/* Drop processes that have exited. True: all have. */
 static bool have_all_ended(struct session *s)
 {
 	bool ended = false;
@@ -85,7 +88,7 @@ static bool have_all_ended(struct session *s)
 		if (s->fds[i].fd < 0 || !s->fds[i].revents)
 			continue;
 		close(s->fds[i].fd);
-		s->fds[i].fd = -1; /* poll passes it over */
+		s->fds[i].fd = -1; /* poll ignores it */
 		s->n_alive--;
 		ended = true;
 	}

@@ -26,7 +26,7 @@ enum column {
 	N_COLUMNS,
 };
 
-/* Values wider than this move what is behind them. */
+/* Longer values push later columns to the right. */
 enum { MAX_WIDTH = 48, MAX_NUMBER = 48 };
 
 static const char *const headings[N_COLUMNS] = {
@@ -49,7 +49,7 @@ static const char *site_state_name(enum ocp_site_state state)
 	return "?";
 }
 
-/* "FUNCTION+0xOFF" in a buffer of the caller's to be freed; NULL if it is not known. */
+/* "FUNCTION+0xOFF", which the caller frees; NULL: unknown. */
 static char *symbol_text(const struct ocp_site *site)
 {
 	char *text = NULL;
@@ -59,7 +59,7 @@ static char *symbol_text(const struct ocp_site *site)
 	return text;
 }
 
-/* "FILE:LINE", likewise. */
+/* "FILE:LINE", which the caller frees; NULL: unknown. */
 static char *source_text(const struct ocp_site *site)
 {
 	char *text = NULL;
@@ -69,7 +69,7 @@ static char *source_text(const struct ocp_site *site)
 	return text;
 }
 
-/* What stands in column C: either a constant of the site's, or made in BUF. */
+/* The text of column C: a constant, or made in BUF. */
 static const char *number_text(const struct ocp_site *site, enum column c, char buf[MAX_NUMBER])
 {
 	bool present = site->has_code;
@@ -134,7 +134,7 @@ static const char *cell(const struct ocp_process *proc, const struct ocp_site *s
 	}
 }
 
-/* Print the row, or only widen WIDTHS by what it needs. */
+/* Print the row, or only update WIDTHS for it. */
 static void row(const struct ocp_process *proc, const struct ocp_site *site, int *widths,
 		bool print)
 {
@@ -195,7 +195,7 @@ static void add_string(struct json_object *to, const char *key, const char *text
 	json_object_object_add(to, key, text ? json_object_new_string(text) : NULL);
 }
 
-/* Numbers of 64 bits are strings: readers of JSON keep 53 of them. */
+/* 64-bit numbers are strings, since many JSON readers keep only 53 bits. */
 static void add_address(struct json_object *to, const char *key, bool present, uint64_t address)
 {
 	char text[MAX_NUMBER];

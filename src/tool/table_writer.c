@@ -15,12 +15,15 @@ enum {
 	BUCKETS_AN_OCTAVE = 8,
 	TIME_BYTES = 32,
 	LABEL_BYTES = 64,
-	FEW_BUCKETS = 32, /* are drawn one by one */
+	FEW_BUCKETS = 32, /* up to this many are drawn singly */
 };
 
 /* ---- hits ----------------------------------------------------------------------------------- */
 
-/* What the rows of one probe are told apart by; "" for nothing. Returns its length. */
+/*
+ * The part of the probe that the row is about (site, thread or process); "" for none. Returns its
+ * length.
+ */
 static int print_part(char *text, size_t size, const struct report *report,
 		      const struct ocp_hits *row)
 {
@@ -29,7 +32,7 @@ static int print_part(char *text, size_t size, const struct report *report,
 
 	switch (report->split) {
 	case OCP_BY_SITE:
-		/* Its folder is in the other forms. */
+		/* Other formats include the directory. */
 		slash = row->source ? strrchr(row->source, '/') : NULL;
 		if (row->source)
 			snprintf(where, sizeof(where), "%s:%d", slash ? slash + 1 : row->source,
@@ -152,7 +155,7 @@ static void print_pair(const struct ocp_pair *pair, int width)
 	printf(" %10s\n", print_time(text, (double)pair->sum_ns));
 }
 
-/* Buckets to be drawn; LABEL writes the range of those from FIRST to before NEXT. */
+/* Buckets to draw; LABEL writes the range from bucket FIRST to before NEXT. */
 struct drawing {
 	const uint64_t *buckets;
 	size_t n;
@@ -178,7 +181,7 @@ static void label_numbers(char *text, size_t size, size_t first, size_t next)
 		snprintf(text, size, "%20" PRId64 " .. %-20" PRId64, from, to);
 }
 
-/* The counts of one line. */
+/* The sum of the counts of one line. */
 static uint64_t sum_of(const struct drawing *d, size_t first, size_t step)
 {
 	uint64_t sum = 0;
@@ -188,7 +191,7 @@ static uint64_t sum_of(const struct drawing *d, size_t first, size_t step)
 	return sum;
 }
 
-/* A line for every STEP buckets, from the first to the last that have any. */
+/* Draw a line for every STEP buckets, from the first nonempty one to the last. */
 static void draw_lines(const struct drawing *d, size_t step)
 {
 	size_t first = d->n, last = 0;
@@ -204,7 +207,7 @@ static void draw_lines(const struct drawing *d, size_t step)
 	}
 	for (size_t i = first; i <= last && i < d->n; i += step) {
 		uint64_t count = sum_of(d, i, step);
-		/* Whatever is there is seen. */
+		/* Every nonempty line has a visible bar. */
 		int bar = count ? (int)((double)count * (BAR_WIDTH - 1) / (double)most) + 1 : 0;
 
 		d->label(label, sizeof(label), i, i + step);
@@ -244,8 +247,8 @@ static void print_pairs(const struct report *report)
 				BUCKETS_AN_OCTAVE);
 	}
 	if (report->is_total)
-		printf("\nan empty pair measures %s here: times below are noise, longer ones "
-		       "contain it\n",
+		printf("\nan empty pair measures %s here; shorter times are noise, longer times "
+		       "include it\n",
 		       print_time(text, report->costs->empty_pair_ns));
 }
 
@@ -271,7 +274,7 @@ static void print_histogram(const struct report *report, const struct ocp_histog
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-/* "1 hit rejected by the filter": N and WHAT, an "s" behind UNIT if N is not 1. */
+/* Print "1 hit rejected by the filter": N, UNIT (with an "s" unless N is 1) and WHAT. */
 static void print_loss(uint64_t n, const char *unit, const char *what)
 {
 	printf("%" PRIu64 " %s%s %s\n", n, unit, n == 1 ? "" : "s", what);
@@ -291,14 +294,14 @@ static void print_losses(const struct report *report)
 	if (losses->filter_mismatches)
 		printf("%" PRIu64 " hit%s with an argument of another type than the filter's: %s\n",
 		       losses->filter_mismatches, losses->filter_mismatches == 1 ? "" : "s",
-		       losses->filter_mismatch ? losses->filter_mismatch : "no example is known");
+		       losses->filter_mismatch ? losses->filter_mismatch : "no example");
 	if (report->prints)
 		printf("%" PRIu64 " hit%s printed, %" PRIu64 " suppressed by --limit, %" PRIu64
 		       " dropped (buffer full)\n",
 		       report->n_printed, report->n_printed == 1 ? "" : "s", losses->prints_limited,
 		       losses->prints_dropped);
 	if (losses->passed_over)
-		print_loss(losses->passed_over, "hit", "of other processes passed over");
+		print_loss(losses->passed_over, "hit", "of other processes ignored");
 }
 
 static void print_footer(const struct report *report)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The screen as a whole: what is above and below the tables, and the help. */
+/* The whole screen: the lines above and below the tables, and the help. */
 #include "top/top.h"
 
 #include <inttypes.h>
@@ -32,7 +32,7 @@ static void draw_title(const struct top *top)
 	static const char name[] = "ocaml-probes top";
 	const struct view_snapshot *seen = top->view.seen;
 	const int x = (int)sizeof(name) - 1 + TITLE_GAP;
-	char right[16] = "PAUSED", text[2048];
+	char right[16] = "FROZEN", text[2048];
 	time_t now = (time_t)(seen->time_ns / 1000000000);
 	size_t n_pids = 0;
 	struct tm tm;
@@ -90,7 +90,7 @@ static void describe(const struct top *top, const struct seen_target *target, st
 	}
 }
 
-/* One line of sums; with one program, of what is known of it. */
+/* The summary line: sums over the programs, or the details of the only one. */
 static void draw_summary(const struct top *top)
 {
 	const struct view_snapshot *seen = top->view.seen;
@@ -121,7 +121,7 @@ static void draw_summary(const struct top *top)
 	paint_fields(1, 0, COLS, fields, N_FIELDS);
 }
 
-/* What was not measured, if anything. Returns the lines that it took. */
+/* Draw the losses, if any. Returns the number of lines used. */
 static int draw_losses(const struct top *top, int y)
 {
 	struct watch_losses sum = { 0 };
@@ -160,7 +160,7 @@ static int draw_losses(const struct top *top, int y)
 	return 1;
 }
 
-/* Why the filter passes no judgement on some hits. Returns the lines that it took. */
+/* Draw the first filter mismatch, if any. Returns the number of lines used. */
 static int draw_mismatch(const struct top *top, int y)
 {
 	const struct view_snapshot *seen = top->view.seen;
@@ -178,7 +178,10 @@ static int draw_mismatch(const struct top *top, int y)
 	return 1;
 }
 
-/* Of one program; several have a column for it. Returns the lines that it took. */
+/*
+ * Draw the problem of a single program; several programs have a column for it. Returns the number
+ * of lines used.
+ */
 static int draw_problem(const struct top *top, int y)
 {
 	const struct view_snapshot *seen = top->view.seen;
@@ -191,7 +194,7 @@ static int draw_problem(const struct top *top, int y)
 	return 1;
 }
 
-/* What helps the pair that has the most orphans. Returns the lines that it took. */
+/* Draw advice for the pair with the most orphans. Returns the number of lines used. */
 static int draw_pair_note(const struct top *top, int y)
 {
 	const struct view_snapshot *seen = top->view.seen;
@@ -208,7 +211,7 @@ static int draw_pair_note(const struct top *top, int y)
 	return 1;
 }
 
-/* Probes that are not counted in full. Returns the lines that it took. */
+/* Draw the probes with uses that have no site. Returns the number of lines used. */
 static int draw_uses_without_site(const struct top *top, int y)
 {
 	const struct view_snapshot *seen = top->view.seen;
@@ -240,7 +243,7 @@ static int draw_uses_without_site(const struct top *top, int y)
 
 /* ---- below ---------------------------------------------------------------------------------- */
 
-/* What is shown of what. Returns the columns before it. */
+/* Draw which probes are visible, out of how many. Returns the columns to the left of it. */
 static int draw_position(const struct top *top, int y)
 {
 	const struct view *view = &top->view;
@@ -253,7 +256,7 @@ static int draw_position(const struct top *top, int y)
 		 is_filtered ? view->filter : "", is_filtered ? " " : "",
 		 view->n_shown ? view->first + 1 : 0, view->first + n, view->n_shown);
 	width = text_width(text);
-	/* The numbers are at its end. */
+	/* If the message is cut, its end stays, since the numbers are there. */
 	width = width < COLS / 2 ? width : COLS / 2;
 	paint_text_end(y, COLS - width, width, text);
 	return COLS - width;
@@ -264,13 +267,13 @@ static void draw_status(const struct top *top, int y)
 	const int room = draw_position(top, y) - TITLE_GAP;
 
 	if (top->mode == MODE_FILTER) {
-		/* What is being typed is at its end. */
+		/* The end stays visible, since that is where the user types. */
 		paint_text(y, 0, 1, "/");
 		move(y, 1 + paint_text_end(y, 1, room - 2, top->view.filter));
 		return;
 	}
 	if (top->mode == MODE_CONFIRM) {
-		/* A question is read to its end; whom it is about, the cursor is on. */
+		/* Show the end of the question; the cursor is on the probe. */
 		attron(A_BOLD);
 		mvhline(y, 0, ' ', COLS);
 		paint_text_end(y, 0, COLS, top->question);
@@ -286,7 +289,7 @@ static void draw_keys(const struct top *top, int y)
 		const char *key, *does;
 	} normal[] = {
 		{ "q", "quit" },    { "?", "help" },	 { "s", "sort" },    { "/", "filter" },
-		{ "space", "pause" }, { "e", "handler" }, { "c", "counter" }, { "S", "reverse" },
+		{ "space", "freeze" }, { "e", "handler" }, { "c", "counter" }, { "S", "reverse" },
 		{ "a", "scale" },
 	}, filter[] = { { "Enter", "keep" }, { "Esc", "show all" } },
 	  confirm[] = { { "y", "yes" }, { "n", "no" } };
@@ -324,7 +327,7 @@ static const struct {
 	{ "r n h", "sort by rate, name, hits; the same key again reverses" },
 	{ "/", "show only lines whose name contains a text" },
 	{ "Esc", "show all lines again" },
-	{ "space", "freeze the display, or unfreeze it; counting goes on" },
+	{ "space", "freeze the display, or unfreeze it; counting continues" },
 	{ "a", "use one scale for all bars, or one for each" },
 	{ "e", "switch the probe's handlers on or off" },
 	{ "c", "switch the probe's counter on or off" },
@@ -343,7 +346,7 @@ static const struct {
 
 #define N_HELP (sizeof(help) / sizeof(help[0]))
 
-/* How many bytes of TEXT, up to a space, go into WIDTH columns. */
+/* The number of bytes of TEXT, up to a space, that fit into WIDTH columns. */
 static size_t line_bytes(const char *text, size_t width)
 {
 	size_t bytes = strlen(text);
@@ -355,7 +358,7 @@ static size_t line_bytes(const char *text, size_t width)
 	return bytes ? bytes : width;
 }
 
-/* Draw the lines from FIRST to before END at the top of the screen. Returns how many there are. */
+/* Draw the help lines from FIRST to before END. Returns the number of screen lines. */
 static size_t draw_help_lines(size_t first, size_t end)
 {
 	const size_t width = (size_t)COLS - HELP_INDENT - 1;
@@ -379,7 +382,7 @@ static size_t draw_help_lines(size_t first, size_t end)
 	return line;
 }
 
-/* A page of it; behind the last one it is over. Returns whether there was one. */
+/* Draw a page of the help. Returns false after the last page. */
 static bool draw_help(const struct top *top)
 {
 	const size_t page = (size_t)LINES - 3, first = top->help_page * page;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What each key does. */
+/* The keys. */
 #include "top/top.h"
 
 #include <curses.h>
@@ -94,19 +94,18 @@ static void take_in_filter(struct top *top, wint_t key, bool is_function)
 static void sort_by(struct top *top, enum sort_key key)
 {
 	static const char *const orders[N_SORT_KEYS][2] = {
-		[SORT_RATE] = { "the most hits a second first", "the fewest hits a second first" },
-		[SORT_HITS] = { "the most hits first", "the fewest hits first" },
-		[SORT_NAME] = { "by name", "by name, the last first" },
-		[SORT_HANDLER] = { "those whose handlers are on first",
-				   "those whose handlers are on last" },
-		[SORT_EXE] = { "by program", "by program, the last first" },
+		[SORT_RATE] = { "most hits/s first", "fewest hits/s first" },
+		[SORT_HITS] = { "most hits first", "fewest hits first" },
+		[SORT_NAME] = { "by name", "by name, reversed" },
+		[SORT_HANDLER] = { "handlers that are on first", "handlers that are on last" },
+		[SORT_EXE] = { "by program", "by program, reversed" },
 	};
 
 	view_sort(&top->view, key);
 	top_message(top, "sorted: %s", orders[key][top->view.is_reversed]);
 }
 
-/* The next column; that of programs only if there are several. */
+/* Sort by the next column. The column of programs exists only if there are several. */
 static void sort_by_next(struct top *top)
 {
 	enum sort_key key = (top->view.key + 1) % N_SORT_KEYS;
@@ -173,8 +172,8 @@ static int take_character(struct top *top, wint_t key)
 		return switch_counter(top);
 	case 'a':
 		top->scales_by_all = !top->scales_by_all;
-		top_message(top, top->scales_by_all ? "bars: all on the screen on one scale"
-						    : "bars: each probe on a scale of its own");
+		top_message(top, top->scales_by_all ? "bars: one scale for all"
+						    : "bars: one scale for each");
 		return 0;
 	case '?':
 		top->mode = MODE_HELP;
@@ -190,7 +189,7 @@ static int take_character(struct top *top, wint_t key)
 
 int keys_take(struct top *top, wint_t key, bool is_function)
 {
-	/* Nothing is done to a program that cannot be seen. */
+	/* The user must see the program that a key changes. */
 	if (top->is_too_small) {
 		top->is_ending = !is_function && key == 'q';
 		return 0;
@@ -202,7 +201,7 @@ int keys_take(struct top *top, wint_t key, bool is_function)
 	case MODE_CONFIRM:
 		return switch_answered(top, !is_function && (key == 'y' || key == 'Y'));
 	case MODE_HELP:
-		/* draw() knows how many there are, and ends the mode behind the last. */
+		/* draw() knows the number of pages, and leaves this mode after the last one. */
 		top->help_page++;
 		return 0;
 	default:

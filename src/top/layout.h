@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which columns of a table a screen has room for. No screen is needed for it. */
+/* The columns that fit on a screen. Works without a screen. */
 #ifndef TOP_LAYOUT_H
 #define TOP_LAYOUT_H
 
@@ -8,28 +8,31 @@
 
 struct column {
 	const char *title;
-	int rank;      /* 0 is always there, the highest goes first; -1: it is not wanted */
-	int min, want; /* columns of the screen; from `min` it grows to `want` as room allows */
-	bool is_right; /* text ends at its right edge */
-	int x, width;  /* what comes out; width 0: no room */
+	int rank;      /* 0: always shown; higher ranks are dropped first; -1: hidden */
+	int min, want; /* width in screen columns; `want` if there is room */
+	bool is_right; /* right-aligned */
+	int x, width;  /* the result; width 0: no room */
 };
 
 /*
- * Give each of N columns its place in WIDTH columns of the screen from X on, GAP between them. What
- * is left goes to those that want more, by rank.
+ * Place N columns in WIDTH screen columns from X on, separated by GAP. Spare room goes to columns
+ * that want more, by rank.
  */
 void layout_columns(struct column *columns, size_t n, int x, int width, int gap);
 
-/* How many lines of a screen each part of it has. */
+/* The number of screen lines for each part. */
 struct heights {
-	/* 0: as with one program; a header in addition to them if there are several */
+	/* without the header; 0: no table, as with one program */
 	int programs;
 	int pairs;  /* without the header */
 	int probes; /* without the header */
 	int gap;    /* between tables */
 };
 
-/* LINES are those between the two above and the two below. The tables' headers take some. */
+/*
+ * LINES is the number of lines without the two at the top and the two at the bottom. The headers
+ * of the tables count.
+ */
 struct heights layout_heights(int lines, size_t n_programs, size_t n_pairs);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * `ocaml-probes top`: what the probes of running programs do, live, in the terminal.
+ * `ocaml-probes top` shows the probes of running programs in the terminal.
  *
- * One loop waits for keys, signals and the clock. Signals are taken from a descriptor, so that none
- * comes between two steps of drawing, and every way out leads past terminal_close.
+ * One loop waits for keys, signals and the clock. Signals are read from a descriptor, so that none
+ * interrupts drawing, and every exit passes terminal_close.
  */
 #include <errno.h>
 #include <locale.h>
@@ -47,7 +47,7 @@ static void block_signals(struct loop *loop)
 	sigprocmask(SIG_BLOCK, &loop->signals, NULL);
 }
 
-/* Signals that have come since this was asked for the last time. */
+/* Signals that have arrived since the last call. */
 struct arrived {
 	bool end, stop, resume, resize;
 };
@@ -76,7 +76,7 @@ static struct arrived take_signals(const struct loop *loop)
 	return arrived;
 }
 
-/* As if SIGTSTP had not been blocked. Returns when we are continued. */
+/* Act on SIGTSTP as if it were not blocked. Returns when the process is continued. */
 static void stop_by_default(void)
 {
 	struct sigaction usual = { .sa_handler = SIG_DFL }, ours;
@@ -92,8 +92,8 @@ static void stop_by_default(void)
 }
 
 /*
- * Stop, and go on where we have the terminal. What would end us comes first: we may have been
- * continued for it, in the background, where the terminal is somebody else's.
+ * Stop, and resume when we have the terminal. Check for signals that end the process first: it may
+ * have been continued in the background only to end.
  */
 static void suspend(struct loop *loop)
 {
@@ -103,7 +103,7 @@ static void suspend(struct loop *loop)
 	stop_by_default();
 	arrived = take_signals(loop);
 	while (!arrived.end && !terminal_is_foreground()) {
-		/* Not SIGTTOU, which a group without a shell passes over. */
+		/* SIGTTOU is ignored in a process group without a shell. */
 		raise(SIGSTOP);
 		arrived = take_signals(loop);
 	}
@@ -122,7 +122,9 @@ static void handle_signals(struct loop *loop)
 	} else if (arrived.stop || (arrived.resume && !terminal_is_foreground())) {
 		suspend(loop);
 	} else if (arrived.resume) {
-		/* SIGSTOP gave no chance to leave; whoever had the terminal may have changed it. */
+		/*
+		 * SIGSTOP stops without notice, so another program may have changed the terminal.
+		 */
 		terminal_return();
 	} else if (arrived.resize) {
 		terminal_resize();
@@ -132,10 +134,10 @@ static void handle_signals(struct loop *loop)
 /* ---- the loop ------------------------------------------------------------------------------- */
 
 /*
- * What comes together with an escape character is a key with Alt, or one that curses does not know,
- * but none of ours: Alt-e is no "e". It is that much and no more, since more may have been typed
- * while we were busy: ESC O and a character; ESC [, parameters, and a letter or so (ECMA-48), which
- * on Linux's console is another [ and a letter; or ESC and the key. Returns whether it was one.
+ * Skip an escape sequence: a key with Alt, or a key unknown to curses. Alt-e must not count as
+ * "e". Skip no more than the sequence, since the user may have typed ahead: ESC O and a character;
+ * ESC [, parameters and a final letter (ECMA-48; the Linux console also sends ESC [ [ and a
+ * letter); or ESC and the key. Returns whether there was one.
  */
 static bool skip_sequence(void)
 {
@@ -143,7 +145,7 @@ static bool skip_sequence(void)
 	int kind = get_wch(&key);
 	bool was_one;
 
-	/* Alt and a key that is a sequence itself. */
+	/* Alt with a key that is itself a sequence. */
 	while (kind == OK && key == KEY_ESCAPE)
 		kind = get_wch(&key);
 	was_one = kind != ERR;
@@ -164,7 +166,7 @@ static int take_keys(struct loop *loop)
 	wint_t key;
 	int kind, err = 0;
 
-	/* Signals and the clock have their turn, however many keys there are. */
+	/* Limit the keys per turn, so that signals and the clock are served. */
 	for (int i = 0; i < 64 && !err && !loop->top.is_ending; i++) {
 		kind = get_wch(&key);
 		if (kind == ERR)
@@ -181,13 +183,13 @@ static int take_tick(struct loop *loop)
 {
 	uint64_t n;
 
-	/* Ticks that were missed, while we were stopped, are one. */
+	/* Several missed ticks count as one. */
 	if (read(loop->fds[FD_CLOCK].fd, &n, sizeof(n)) != (ssize_t)sizeof(n))
 		return 0;
 	return top_tick(&loop->top);
 }
 
-/* Returns 0, or the library's code. */
+/* Returns 0, or the library's error code. */
 static int run_loop(struct loop *loop)
 {
 	struct interruptions interruptions = { 0 };
@@ -202,7 +204,7 @@ static int run_loop(struct loop *loop)
 		}
 		if (loop->fds[FD_SIGNALS].revents)
 			handle_signals(loop);
-		/* The terminal has gone. */
+		/* The terminal is gone. */
 		if (loop->fds[FD_KEYS].revents & (POLLHUP | POLLERR | POLLNVAL))
 			loop->top.is_ending = true;
 		if (loop->top.is_ending)
@@ -228,7 +230,7 @@ static int open_fds(struct loop *loop)
 	loop->fds[FD_SIGNALS] = (struct pollfd){ signals, POLLIN, 0 };
 	loop->fds[FD_CLOCK] = (struct pollfd){ clock, POLLIN, 0 };
 	if (signals < 0 || clock < 0 || timerfd_settime(clock, 0, &every, NULL) != 0) {
-		say("top: signals or the clock: %s", strerror(errno));
+		say("top: cannot set up signals or the clock: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
 	return EXIT_DONE;
@@ -243,7 +245,7 @@ static void close_fds(struct loop *loop)
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-/* What the library logs is a message while the screen is ours. */
+/* Log messages go to the message line while curses has the screen. */
 static void log_line(void *data, enum ocp_log_level level, const char *line)
 {
 	struct loop *loop = data;
@@ -277,7 +279,7 @@ static int check_usage(const struct command *command, struct options *options)
 	int code;
 
 	if (options->pid && options->exe)
-		return say_usage(command, "-pid and --exe: one of them");
+		return say_usage(command, "-pid and --exe are mutually exclusive");
 	code = measure_options_count_all(options);
 	if (code != EXIT_DONE)
 		return code;
@@ -319,7 +321,7 @@ static int run(struct options *options)
 
 int main(int argc, char **argv)
 {
-	/* How characters are written and how wide they are, and nothing of numbers and messages. */
+	/* Set the encoding and character widths only; numbers and messages stay in the C locale. */
 	setlocale(LC_CTYPE, "");
 	return flush_stdout(run_command(&command_top, argc, argv));
 }

@@ -25,7 +25,7 @@ bool paint_begin(void)
 
 attr_t paint_colour(enum colour colour)
 {
-	/* Pairs that were not made have no colour. */
+	/* Colours that could not be defined are shown without colour. */
 	return COLOR_PAIRS > COLOUR_BARS ? (attr_t)COLOR_PAIR(colour) : A_NORMAL;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Cells and colours on the screen. */
+/* Text and colours on the screen. */
 #ifndef TOP_PAINT_H
 #define TOP_PAINT_H
 
@@ -12,26 +12,32 @@
 
 enum colour { COLOUR_NONE, COLOUR_GOOD, COLOUR_NOTE, COLOUR_BAD, COLOUR_DIM, COLOUR_BARS };
 
-/* Make colours ready, unless there are none or NO_COLOR asks for none. Are there any? */
+/*
+ * Set up colours, unless the terminal has none or NO_COLOR is set. Returns whether there are
+ * colours.
+ */
 bool paint_begin(void);
-/* The attribute for it; where there are no colours, none. */
+/* The attribute of COLOUR, or none without colours. */
 attr_t paint_colour(enum colour colour);
 
-/* Write TEXT at line Y and column X, in WIDTH columns. Returns the columns that it took. */
+/* Write TEXT at line Y and column X, in at most WIDTH columns. Returns the columns used. */
 int paint_text(int y, int x, int width, const char *text);
-/* The same; of a text that is too long its end is shown. */
+/* The same, but show the end of a text that is too long. */
 int paint_text_end(int y, int x, int width, const char *text);
-/* The same in the place of COLUMN; nothing if that has none. */
+/* Write TEXT in COLUMN, if it has room on the screen. */
 void paint_cell(int y, const struct column *column, const char *text);
-/* The same for a name: where it is too long, both its ends are left. */
+/* The same for a name; the middle of a long name is cut. */
 void paint_name(int y, const struct column *column, const char *name);
-/* The titles of N columns, as a line in reverse. MARKED gets MARK behind its title. */
+/*
+ * Write the titles of N columns as a line in reverse video, with MARK after the title of column
+ * MARKED.
+ */
 void paint_titles(int y, const struct column *columns, size_t n, size_t marked, const char *mark);
 
-/* Fields of a line, some of which are left out where there is no room for all. */
+/* The fields of a line. Some are left out if the line is too short. */
 struct field {
 	char text[128];
-	int rank; /* the highest are left out first; -1: not wanted */
+	int rank; /* higher ranks are left out first; -1: hidden */
 };
 void paint_fields(int y, int x, int width, struct field *fields, size_t n);
 

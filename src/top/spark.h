@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rates of the last minute as a row of small bars. No screen is needed for it. */
+/* Rates of the last minute as a row of small bars. Works without a screen. */
 #ifndef TOP_SPARK_H
 #define TOP_SPARK_H
 
@@ -7,22 +7,21 @@
 #include <stddef.h>
 #include "watch/watch.h"
 
-/* The most cells, of at most ROOM, that a sparkline can have: a minute divides into them evenly. */
+/* The largest number of cells, at most ROOM, that divides a minute evenly. */
 int spark_width(int room);
 
 /*
- * Fold RATES, WATCH_COLUMNS of them, the oldest first and NAN where nothing is known, into WIDTH
- * cells that spark_width gave; each is the mean of what is known. TICK counts the columns ever: a
- * cell keeps the same seconds while it moves, so that a bar does not change its height once it is
- * complete.
+ * Fold RATES into WIDTH cells, the means of the known rates. RATES has WATCH_COLUMNS values,
+ * oldest first; NAN is unknown. WIDTH is from spark_width. TICK is the number of columns since the
+ * start: a cell keeps its seconds while it moves, so a finished bar keeps its height.
  */
 void spark_fold(const float *rates, size_t tick, float *cells, int width);
 
 float spark_highest(const float *cells, int width);
 
 /*
- * Draw the cells into TEXT, of WIDTH * 4 + 1 bytes, the highest bar for HIGHEST. Nothing for what
- * is not known, the lowest bar for 0 and for 0 only.
+ * Draw the cells into TEXT, of WIDTH * 4 + 1 bytes. HIGHEST has the highest bar, and only 0 has
+ * the lowest one. Unknown cells are blank.
  */
 void spark_draw(char *text, const float *cells, int width, float highest, bool utf8);
 

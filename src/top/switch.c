@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Switching the handlers and the counter of the probe that the cursor is on. */
+/* Switching the handlers and the counter of the probe under the cursor. */
 #include "top/top.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "top/text.h"
 
 enum {
-	MANY_SITES = 1000, /* switching more takes its time */
+	MANY_SITES = 1000, /* switching more is slow */
 	FEW_NAMES = 5,
 };
 
@@ -70,7 +70,7 @@ static int remember(struct top *top, const struct top_switch *what)
 	return 0;
 }
 
-/* Handlers end with the processes they are in. */
+/* May the program of WHAT still run? Its handlers end with its processes. */
 static bool is_left_on(const struct top *top, const struct top_switch *what)
 {
 	const ptrdiff_t t = watch_find_target(top->watch, what->exe);
@@ -110,7 +110,10 @@ static void tell_error(struct top *top, const char *name)
 		    hint ? hint : "", hint ? ")" : "");
 }
 
-/* Show what a switch changed; where the numbers stand, of that probe only, and no number. */
+/*
+ * Show the result of a switch. While the display is frozen, update only this probe, without its
+ * numbers.
+ */
 static int show_switched(struct top *top, const char *exe, const char *name)
 {
 	const ptrdiff_t t = watch_find_target(top->watch, exe);
@@ -138,7 +141,7 @@ static int do_switch(struct top *top, const struct top_switch *what)
 	int err;
 
 	if (target < 0) {
-		top_message(top, "%s: its program is not watched any more", what->name);
+		top_message(top, "%s: its program is no longer watched", what->name);
 		return 0;
 	}
 	err = watch_switch_handler(top->watch, (size_t)target, what->name, what->on, &n);
@@ -165,12 +168,11 @@ int switch_handler(struct top *top)
 		return 0;
 	target = &top->view.seen->targets[probe->target];
 	if (probe->handler == WATCH_HANDLER_UNKNOWN) {
-		top_message(
-			top, "%s: %s", probe->name,
-			target->n_pids
-				? "its processes were not looked at: wait a second, or be allowed to"
-			: target->knows_pids ? "no process runs"
-					     : "its processes are not known");
+		top_message(top, "%s: %s", probe->name,
+			    target->n_pids
+				    ? "its processes have not been read yet, or cannot be read"
+			    : target->knows_pids ? "no process runs"
+						 : "its processes are unknown");
 		return 0;
 	}
 	on = probe->handler != WATCH_HANDLER_ON;
@@ -198,7 +200,7 @@ int switch_answered(struct top *top, bool yes)
 	if (yes)
 		err = do_switch(top, &top->asked);
 	else
-		top_message(top, "%s: left as it is", top->asked.name);
+		top_message(top, "%s: not changed", top->asked.name);
 	free_switch(&top->asked);
 	return err;
 }
@@ -222,7 +224,7 @@ int switch_counter(struct top *top)
 		return err;
 	target = watch_find_target(top->watch, what.exe);
 	if (target < 0) {
-		top_message(top, "%s: its program is not watched any more", what.name);
+		top_message(top, "%s: its program is no longer watched", what.name);
 		free_switch(&what);
 		return 0;
 	}
@@ -231,7 +233,7 @@ int switch_counter(struct top *top)
 		tell_error(top, what.name);
 	else
 		top_message(top, "%s: %s", what.name,
-			    what.on ? "its hits are counted again" : "its hits are not counted");
+			    what.on ? "counter switched on" : "counter switched off");
 	err = err == -ENOMEM ? err : show_switched(top, what.exe, what.name);
 	free_switch(&what);
 	return err;

@@ -11,11 +11,11 @@
 #include "top/spark.h"
 
 enum {
-	MARGIN = 2, /* for the cursor's mark */
+	MARGIN = 2, /* for the mark of the cursor */
 	WIDE = 72,
 	LEAST_SPARK = 10,
 	WIDEST_NAME = 64,
-	MAX_PIDS = 8, /* are named */
+	MAX_PIDS = 8, /* shown by number */
 	PROBE_BYTES = 512,
 };
 
@@ -29,7 +29,7 @@ static int clamp(size_t n, int low, int high)
 	return n < (size_t)low ? low : n > (size_t)high ? high : (int)n;
 }
 
-/* "TITLE SHOWN/ALL", if that is not all. */
+/* "TITLE", or "TITLE SHOWN/ALL" if some are hidden. */
 static const char *title_of(char *text, size_t size, const char *title, int shown, size_t all)
 {
 	if ((size_t)shown >= all)
@@ -38,7 +38,7 @@ static const char *title_of(char *text, size_t size, const char *title, int show
 	return text;
 }
 
-/* The highest first; equals, and what is not known, in the order of their numbers A and B. */
+/* Sort highest first; equal and unknown rates are in the order of their indices A and B. */
 static int compare_rates(double x, double y, size_t a, size_t b)
 {
 	x = isnan(x) ? -1 : x;
@@ -63,7 +63,7 @@ void write_pids(char *text, size_t size, const struct seen_target *target)
 
 	if (!target->n_pids) {
 		snprintf(text, size, "%s",
-			 target->knows_pids && !target->problem ? "no process" : "pids not known");
+			 target->knows_pids && !target->problem ? "no process" : "pids unknown");
 		return;
 	}
 	n += (size_t)snprintf(text, size, "pid%s", target->n_pids > 1 ? "s" : "");
@@ -196,7 +196,7 @@ void draw_pairs(const struct top *top, int y, int lines)
 	for (size_t i = 0; i < seen->n_pairs; i++)
 		if (view_shows_pair(&top->view, &seen->pairs[i]))
 			shown[n_shown++] = i;
-	/* As they were asked for; if there is no room for all, those that happen. */
+	/* Keep the order of the request. If there is too little room, show the busiest pairs. */
 	if ((size_t)lines < n_shown)
 		qsort_r(shown, n_shown, sizeof(*shown), compare_pairs, (void *)seen);
 	columns[0].title = title_of(title, sizeof(title), "pair", lines, n_shown);
@@ -230,7 +230,7 @@ static int digits(uint64_t number)
 	return snprintf(text, sizeof(text), "%" PRIu64, number);
 }
 
-/* Of the processes of a program some may have a probe's handlers on: "mixed 1/2". */
+/* The state may need room for counts, as in "mixed 1/2". */
 static bool has_several_processes(const struct view_snapshot *seen)
 {
 	for (size_t i = 0; i < seen->n_targets; i++)
@@ -271,7 +271,7 @@ static void lay_out_probes(struct column *columns, const struct view_snapshot *s
 
 	memcpy(columns, all, sizeof(all));
 	layout_columns(columns, N_COLUMNS, MARGIN, COLS, gap());
-	/* Bars of as many cells as a minute divides into. */
+	/* The cells of a bar must divide a minute evenly. */
 	surplus = columns[COLUMN_SPARK].width - spark_width(columns[COLUMN_SPARK].width);
 	columns[COLUMN_SPARK].width -= surplus;
 	if (columns[COLUMN_SPARK].width < text_width(columns[COLUMN_SPARK].title))
@@ -288,7 +288,7 @@ static void fold_probe(const struct top *top, size_t line, float *cells, int wid
 	spark_fold(rates, top->shown_ticks, cells, width);
 }
 
-/* The highest bar of those on the screen, if they have one scale. */
+/* The highest rate on the screen, if all bars share one scale. */
 static float common_highest(const struct top *top, int lines, int width)
 {
 	float highest = 0, cells[WATCH_COLUMNS];
@@ -385,12 +385,12 @@ static const char *nothing_to_show(const struct top *top)
 	if (!top->shown_ticks)
 		return "looking for probes ...";
 	if (!seen->n_targets)
-		return "no program with probes that may be measured runs now; waiting for one";
+		return "no measurable program with probes is running; waiting for one";
 	if (!seen->n_probes && seen->n_targets == 1 && seen->targets[0].is_up)
 		return "no probes yet; waiting for a file with probes to be loaded";
 	if (!seen->n_probes)
-		return "no probes are known yet; waiting for a process";
-	return "no probe's name has this in it; Esc shows all";
+		return "no probes yet; waiting for a process";
+	return "no probe matches; Esc shows all";
 }
 
 void draw_probes(const struct top *top, int y, int lines)
@@ -402,7 +402,7 @@ void draw_probes(const struct top *top, int y, int lines)
 	};
 	static const char *const marks[2][2] = { { "v", "^" }, { "▼", "▲" } };
 	const struct view *view = &top->view;
-	/* What is alphabetical goes up. */
+	/* Text sorts ascending by default, numbers descending. */
 	const bool is_up = view->is_reversed != (view->key == SORT_NAME || view->key == SORT_EXE);
 	struct column columns[N_COLUMNS];
 	float highest;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * curses would handle SIGINT, SIGTERM and SIGTSTP by itself. They are blocked here, and taken from
- * a signalfd by the loop in main.c, which calls terminal_leave and terminal_close. What it does not
- * handle is a crash: then the state of the terminal is put back by what a signal handler may use,
- * from strings that were looked up in time.
+ * curses would handle SIGINT, SIGTERM and SIGTSTP itself. They are blocked here and read from a
+ * signalfd by the loop in main.c, which calls terminal_leave and terminal_close. After a crash, a
+ * signal handler restores the terminal with async-signal-safe functions and strings that were
+ * looked up in advance.
  */
 #include "top/terminal.h"
 
@@ -27,9 +27,9 @@ static struct {
 	SCREEN *screen;
 	bool is_ours;
 	struct termios before;
-	char leaving[LEAVING_BYTES]; /* what to write at a crash */
+	char leaving[LEAVING_BYTES]; /* written after a crash */
 	size_t n_leaving;
-	void *stack; /* for the handler: the crash may be an overflow of the other one */
+	void *stack; /* for the handler: the normal stack may have overflowed */
 } terminal;
 
 static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT };
@@ -52,11 +52,11 @@ static bool can(const char *capability)
 	return value && value != (char *)-1;
 }
 
-/* Of the terminal that setupterm found. */
+/* Check the terminal that setupterm found. */
 static int check_screen(const char *term)
 {
 	if (!can("cup") || !can("clear"))
-		return refuse("this terminal has no screen to draw on: TERM is ", term);
+		return refuse("this terminal cannot position the cursor: TERM is ", term);
 	return EXIT_DONE;
 }
 
@@ -70,11 +70,11 @@ int terminal_check(void)
 	if (!isatty(STDOUT_FILENO))
 		return refuse("standard output is not a terminal", "");
 	if (!term || !*term)
-		return refuse("TERM is not set: the kind of terminal is not known", "");
+		return refuse("TERM is not set", "");
 	if (strcmp(term, "dumb") == 0)
-		return refuse("TERM is dumb: this terminal has no screen to draw on", "");
+		return refuse("this terminal cannot position the cursor: TERM is dumb", "");
 	if (setupterm(NULL, STDOUT_FILENO, &found) != OK)
-		return refuse("no such terminal is known here: TERM is ", term);
+		return refuse("unknown terminal type: TERM is ", term);
 	code = check_screen(term);
 	del_curterm(cur_term);
 	return code;
@@ -97,11 +97,11 @@ static void restore_at_crash(int signal)
 	}
 	if (terminal.is_ours)
 		tcsetattr(STDOUT_FILENO, TCSANOW, &terminal.before);
-	/* The default action, now that the handler is gone: SA_RESETHAND. */
+	/* The default action, since SA_RESETHAND has removed the handler. */
 	raise(signal);
 }
 
-/* Append a capability's string, without the "$<5>" that asks for a pause. */
+/* Append the string of a capability, without padding like "$<5>". */
 static void add_leaving(const char *capability)
 {
 	const char *text = tigetstr(capability);
@@ -148,13 +148,13 @@ static void set_modes(void)
 int terminal_open(void)
 {
 	if (tcgetattr(STDOUT_FILENO, &terminal.before) != 0) {
-		say("top: the terminal's settings: %s", strerror(errno));
+		say("top: cannot read the terminal settings: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
 	terminal.stack = malloc((size_t)SIGSTKSZ);
 	terminal.screen = newterm(NULL, stdout, stdin);
 	if (!terminal.screen) {
-		say("top: the terminal cannot be opened");
+		say("top: cannot open the terminal");
 		return EXIT_FAILED;
 	}
 	terminal.is_ours = true;

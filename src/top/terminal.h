@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The terminal: taken by curses, and given back as it was on every way out: the end, a suspension,
- * a crash. (After SIGKILL there is `reset`.)
+ * The terminal. curses takes it, and every exit restores it: the end, a suspension, a crash.
+ * (After SIGKILL use `reset`.)
  */
 #ifndef TOP_TERMINAL_H
 #define TOP_TERMINAL_H
 
 #include <stdbool.h>
 
-enum { KEY_ESCAPE = 27 }; /* as curses has no name for it */
+enum { KEY_ESCAPE = 27 }; /* curses has no name for it */
 
 /*
- * Can this program be shown here? Nothing is touched. Returns EXIT_DONE, or another code after
- * having said why not.
+ * Check that the terminal can show this program, without changing it. Returns EXIT_DONE, or
+ * another code after printing the error.
  */
 int terminal_check(void);
 
-/* Take the terminal. Returns EXIT_DONE, or another code after having said why not. */
+/* Take the terminal. Returns EXIT_DONE, or another code after printing the error. */
 int terminal_open(void);
-/* Give it back; may be called when it is not taken. */
+/* Restore the terminal. Does nothing if it is not taken. */
 void terminal_close(void);
 
-/* Between these two others may use it. */
+/* Leave the terminal to other programs; return to it. */
 void terminal_leave(void);
 void terminal_return(void);
 bool terminal_is_ours(void); /* open, and not left */
 
-/* Are we in the foreground, where changing the terminal does not stop us? */
+/* Are we in the foreground, where changing the terminal does not stop the process? */
 bool terminal_is_foreground(void);
 
-/* Ask it for its size, and draw for that from now on. */
+/* Read the terminal's size, and draw for it from now on. */
 void terminal_resize(void);
 
 #endif

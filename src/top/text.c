@@ -24,7 +24,9 @@ static const char *nothing(char *text)
 	return text;
 }
 
-/* VALUE, below 999.5, with three digits. The bounds are where printf rounds to one more. */
+/*
+ * VALUE, below 999.5, with three digits. The bounds are where printf rounds up to one more digit.
+ */
 static const char *three_digits(char *text, double value, const char *unit)
 {
 	snprintf(text, TEXT_BYTES, "%.*f%s",
@@ -99,21 +101,21 @@ const char *text_duration(char *text, int64_t seconds)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-/* A character as it is shown, with what combines with it shown one by one. */
+/* A character as displayed. Combining characters are glyphs of their own. */
 struct glyph {
 	char bytes[MB_LEN_MAX + 1];
 	size_t n;
 	int width;
 };
 
-/* Marks, embeddings, overrides and isolates: they would turn round what stands beside the name. */
+/* Marks, embeddings, overrides and isolates: they would reverse neighbouring text. */
 static bool changes_direction(wchar_t c)
 {
 	return c == 0x61c || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
 	       (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
 }
 
-/* The glyph at TEXT, which is not empty. Returns what is behind it. */
+/* Read the glyph at TEXT, which is not empty. Returns the text after it. */
 static const char *take_glyph(const char *text, struct glyph *glyph)
 {
 	mbstate_t state = { 0 };
@@ -121,7 +123,7 @@ static const char *take_glyph(const char *text, struct glyph *glyph)
 	size_t n = mbrtowc(&c, text, strlen(text), &state);
 	int width = n <= MB_LEN_MAX ? wcwidth(c) : -1;
 
-	/* Not one character: a byte by itself. */
+	/* Not a valid character: show one byte. */
 	if (n == 0 || n > MB_LEN_MAX)
 		n = 1;
 	if (width < 0 || !iswprint((wint_t)c) || changes_direction(c)) {
@@ -147,7 +149,7 @@ int text_width(const char *text)
 	return width;
 }
 
-/* What OUT is filled with. */
+/* The state of filling OUT. */
 struct filling {
 	char *out;
 	size_t n, size;
@@ -165,7 +167,10 @@ static bool put_glyph(struct filling *to, const struct glyph *glyph)
 	return true;
 }
 
-/* Take glyphs off the front of TEXT, of WIDTH columns, until no more than ALLOWED are left. */
+/*
+ * Remove glyphs from the front of TEXT, WIDTH columns wide, until at most ALLOWED columns are
+ * left.
+ */
 static const char *skip_front(const char *text, int width, int allowed)
 {
 	struct glyph glyph;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers and names as a narrow cell of a table shows them. No screen is needed for it. */
+/* Numbers and names for narrow table cells. Works without a screen. */
 #ifndef TOP_TEXT_H
 #define TOP_TEXT_H
 
@@ -12,26 +12,26 @@ enum { TEXT_BYTES = 32 }; /* room for any of the numbers below */
 /* Does the locale's encoding have more than ASCII? */
 bool text_is_utf8(void);
 
-/* These write into TEXT, of TEXT_BYTES, and return it. Three digits or so, five columns at most: */
+/* Write into TEXT, of TEXT_BYTES, and return it. About three digits, at most five columns: */
 const char *text_rate(char *text, double rate);		 /* 0, 9.8, 998, 1.23k; "-" for NAN */
 const char *text_ns(char *text, uint64_t ns, bool utf8); /* 998ns, 12.3us, 1.23ms, 17s; "-" for 0 */
 const char *text_share(char *text, double share);	 /* 0.12%, 12.3%, 130% */
-/* All digits if WIDTH columns have room for them, else as a rate. */
+/* All digits if they fit into WIDTH columns, else like a rate. */
 const char *text_count(char *text, uint64_t count, int width);
 const char *text_duration(char *text, int64_t seconds); /* 12s, 3m12s, 2h05m, 3d04h */
 
-/* Where a text that is too long loses its surplus. Names differ at both ends. */
+/* The part of a long text that is cut. Names often differ at both ends. */
 enum text_cut { TEXT_CUT_END, TEXT_CUT_FRONT, TEXT_CUT_MIDDLE };
 
 /*
- * Write TEXT into OUT, of SIZE bytes, in WIDTH columns at most. What does not print, or changes the
- * direction of what does, becomes '?'. Returns the columns that were used.
+ * Write TEXT to OUT, of SIZE bytes, in at most WIDTH columns. Characters that do not print, or
+ * that change the direction of text, become '?'. Returns the columns used.
  */
 int text_fit(char *out, size_t size, const char *text, int width, enum text_cut cut);
-/* The columns that TEXT takes in full. */
+/* The width of TEXT in columns. */
 int text_width(const char *text);
 
-/* The last part of a path. */
+/* The last component of a path. */
 const char *text_base_name(const char *path);
 
 #endif

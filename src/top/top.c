@@ -45,7 +45,7 @@ void top_close(struct top *top)
 	top->watch = NULL;
 }
 
-/* Programs whose last process has ended, or that have one again. */
+/* Report programs whose last process has exited, or that run again. */
 static void tell_changes(struct top *top, const struct view_snapshot *was,
 			 const struct view_snapshot *is)
 {
@@ -54,11 +54,11 @@ static void tell_changes(struct top *top, const struct view_snapshot *was,
 		const struct seen_target *before = view_snapshot_find_target(was, now->exe);
 
 		if (!before ? was->n_targets && now->is_up : now->is_up && !before->is_up)
-			top_message(top, "%s: runs, and is measured", now->name);
+			top_message(top, "%s: running, measured", now->name);
 		else if (before && before->is_up && !now->is_up && !now->knows_pids)
-			top_message(top, "%s: is not measured any more", now->name);
+			top_message(top, "%s: no longer measured", now->name);
 		else if (before && before->is_up && !now->is_up)
-			top_message(top, "%s: has ended; its next process will be measured",
+			top_message(top, "%s: exited; its next process will be measured",
 				    now->name);
 	}
 }
@@ -90,10 +90,10 @@ int top_pause(struct top *top, bool pause)
 {
 	if (!pause) {
 		top->is_paused = false;
-		top_message(top, "going on");
+		top_message(top, "display resumed");
 		return top_show(top);
 	}
 	top->is_paused = true;
-	top_message(top, "paused, counting goes on; space: show it");
+	top_message(top, "display frozen, counting continues; space resumes");
 	return view_snapshot_copy_history(top->view.seen, top->watch);
 }

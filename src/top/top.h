@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What `top` is doing at the moment. A tick of the clock or a key changes it, draw() shows it:
+ * The state of `top`. Ticks and keys change it; draw() shows it:
  *
  *	watch -> snapshot -> view (filtered, sorted) -> draw
  */
@@ -16,12 +16,12 @@
 
 enum top_mode {
 	MODE_NORMAL,
-	MODE_FILTER,  /* keys are added to the filter */
-	MODE_CONFIRM, /* y or n is awaited */
+	MODE_FILTER,  /* keys edit the filter */
+	MODE_CONFIRM, /* waiting for y or n */
 	MODE_HELP,
 };
 
-/* A probe of a program whose handlers are switched. */
+/* A probe of a program, and the switch of its handlers. */
 struct top_switch {
 	char *exe, *name;
 	bool on;
@@ -33,56 +33,56 @@ struct top {
 	struct view view;
 	enum top_mode mode;
 	char message[512];
-	char question[512]; /* of MODE_CONFIRM */
-	bool is_paused;	    /* what is shown stands still; the watch goes on */
-	bool scales_by_all; /* sparklines, by the highest on the screen instead of each by itself */
+	char question[512]; /* for MODE_CONFIRM */
+	bool is_paused;	    /* the display is frozen; the watch continues */
+	bool scales_by_all; /* one scale for all sparklines on the screen */
 	bool is_utf8, has_colours;
-	bool is_too_small; /* the screen, for more than saying so */
+	bool is_too_small; /* the screen has room for an error only */
 	bool is_ending;
-	double budget;	    /* of each program, a share of one core; 0: no limit */
-	bool has_all;	    /* programs, nobody named one */
-	size_t n_ticks;	    /* ever */
-	size_t shown_ticks; /* at what is shown */
+	double budget;	    /* of each program, as a share of one core; 0: no limit */
+	bool has_all;	    /* every program with probes is watched */
+	size_t n_ticks;	    /* since the start */
+	size_t shown_ticks; /* n_ticks of the displayed snapshot */
 	size_t help_page;
 	struct top_switch asked;     /* in MODE_CONFIRM */
-	struct top_switch *switched; /* on, by us, and not off since */
+	struct top_switch *switched; /* handlers that are on because of us */
 	size_t n_switched;
 };
 
-/* Open what OPTIONS ask to be watched. Returns EXIT_DONE, or another code after having said why. */
+/* Start watching as OPTIONS say. Returns EXIT_DONE, or another code after printing the error. */
 struct options;
 int top_open(struct top *top, const struct options *options);
 void top_close(struct top *top);
 
-/* A tick of the watch has come. Returns 0, or the library's code. */
+/* Handle a tick of the clock. Returns 0, or the library's error code. */
 int top_tick(struct top *top);
-/* Show what the watch knows now, unless it is paused. Returns 0 or -ENOMEM. */
+/* Show the current state of the watch, unless the display is frozen. Returns 0 or -ENOMEM. */
 int top_show(struct top *top);
 int top_pause(struct top *top, bool pause);
 
-/* What the status line says. */
+/* Set the message of the status line. */
 void top_message(struct top *top, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- switching (switch.c) ------------------------------------------------------------------- */
 
 /*
- * Switch the handlers, or the counter, of the probe that the cursor is on: on if off, off if on.
- * Handlers in several processes, or of very many sites, after it has been asked for (MODE_CONFIRM)
- * and answered. What came of it is the message. Return 0 or -ENOMEM.
+ * Toggle the handlers, or the counter, of the probe under the cursor. Handlers in several
+ * processes or at very many sites need confirmation (MODE_CONFIRM). The result is shown as the
+ * message. Returns 0 or -ENOMEM.
  */
 int switch_handler(struct top *top);
 int switch_counter(struct top *top);
 int switch_answered(struct top *top, bool yes);
-/* Say which handlers stay on, in a line on stderr. */
+/* Print to stderr which handlers stay on. */
 void switch_say_left_on(const struct top *top);
 void switch_free(struct top *top);
 
 /* ---- keys.c, draw.c ------------------------------------------------------------------------- */
 
-/* Do what KEY asks for: a character, or with IS_FUNCTION a KEY_... of curses. As top_tick. */
+/* Handle KEY: a character, or a KEY_... of curses if IS_FUNCTION. Returns as top_tick. */
 int keys_take(struct top *top, wint_t key, bool is_function);
 
-/* Draw everything. The screen is open. */
+/* Draw the whole screen, which is open. */
 void draw(struct top *top);
 /* Find out what the screen can do. */
 void draw_begin(struct top *top);

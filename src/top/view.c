@@ -29,7 +29,7 @@ static const char *exe_of(const struct view *view, const struct seen_probe *prob
 
 static int compare_numbers(double a, double b)
 {
-	/* What is not known is less than nothing. */
+	/* Unknown rates sort below 0. */
 	a = isnan(a) ? -1 : a;
 	b = isnan(b) ? -1 : b;
 	return (a > b) - (a < b);
@@ -46,7 +46,7 @@ static int compare_exe(const struct view *view, const struct seen_probe *a,
 	return order ? order : strcmp(exe_of(view, a), exe_of(view, b));
 }
 
-/* Those that are on come first. */
+/* Probes whose handlers are on come first. */
 static int handler_rank(const struct seen_probe *probe)
 {
 	static const int ranks[] = {
@@ -85,7 +85,7 @@ static int compare(const void *left, const void *right, void *data)
 
 	if (view->is_reversed)
 		order = -order;
-	/* Of equals, always the same is first. */
+	/* Keep a fixed order among equals. */
 	if (!order)
 		order = strcmp(a->name, b->name);
 	return order ? order : compare_exe(view, a, b);
@@ -106,7 +106,7 @@ bool view_shows_pair(const struct view *view, const struct seen_pair *pair)
 
 /* ---- the cursor ----------------------------------------------------------------------------- */
 
-/* Bring the cursor's line onto the screen, which has no line empty that could show something. */
+/* Scroll the line of the cursor onto the screen, without blank lines at the end. */
 static void scroll_to_cursor(struct view *view)
 {
 	const size_t n = view->n_lines;
@@ -138,13 +138,13 @@ struct seen_probe *view_hold(struct view *view)
 	forget_held(view);
 	view->exe = strdup(exe_of(view, probe));
 	view->name = strdup(probe->name);
-	/* Then it is on no probe in particular. */
+	/* The cursor is on the first line, not on a certain probe. */
 	if (!view->exe || !view->name)
 		forget_held(view);
 	return probe;
 }
 
-/* Put the cursor on the line of the probe that it is on; if that is not shown, it stays. */
+/* Move the cursor to the line of its probe. It stays if the probe is hidden. */
 static void find_held(struct view *view)
 {
 	if (!view->name) {
@@ -194,7 +194,7 @@ void view_set_lines(struct view *view, size_t n)
 
 /* ---- showing -------------------------------------------------------------------------------- */
 
-/* Choose and sort the lines, after what is shown, the key, the order or the filter has changed. */
+/* Choose and sort the lines after a change of the data, the key, the order or the filter. */
 static void arrange(struct view *view)
 {
 	view->n_shown = 0;
@@ -247,7 +247,7 @@ bool view_filter_remove(struct view *view)
 
 	if (!bytes)
 		return false;
-	/* All bytes of a character of UTF-8. */
+	/* Remove all bytes of a UTF-8 character. */
 	do
 		bytes--;
 	while (bytes && (view->filter[bytes] & 0xc0) == 0x80);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which probes are shown, in which order, and where the cursor is. No screen is needed for it.
+ * The visible probes, their order, and the cursor. Works without a screen.
  *
- * The cursor is on a probe, wherever that goes when the order changes; but until it has been moved,
- * and after Home, it is on the first line, whichever probe that is.
+ * The cursor stays on its probe when the order changes. Before it has been moved, and after Home,
+ * it stays on the first line.
  */
 #ifndef TOP_VIEW_H
 #define TOP_VIEW_H
@@ -18,40 +18,40 @@ enum { FILTER_BYTES = 64 };
 
 struct view {
 	struct view_snapshot *seen; /* never NULL after the first view_show */
-	size_t *order;		    /* numbers of the probes that are shown */
+	size_t *order;		    /* indices of the visible probes */
 	size_t n_shown;
 	enum sort_key key;
-	bool is_reversed;	   /* not the key's own order: much before little, a before z */
-	char filter[FILTER_BYTES]; /* a part of the name; case is ignored */
-	size_t cursor, first;	   /* lines among those shown; `first` is at the top */
-	size_t n_lines;		   /* that the screen has for them; 0: not known yet */
-	char *exe, *name;	   /* what the cursor is on; NULL: the first line */
+	bool is_reversed;	   /* reversed; normal is high to low, and a to z */
+	char filter[FILTER_BYTES]; /* part of the name, in any case */
+	size_t cursor, first;	   /* indices of visible lines; `first` is at the top */
+	size_t n_lines;		   /* lines on the screen; 0: unknown */
+	char *exe, *name;	   /* the probe under the cursor; NULL: the first line */
 };
 
 void view_free(struct view *view);
 
-/* Show SEEN from now on, which then is the view's. Returns 0 or -ENOMEM. */
+/* Show SEEN, and take ownership of it. Returns 0 or -ENOMEM. */
 int view_show(struct view *view, struct view_snapshot *seen);
-/* The screen has N lines for probes. */
+/* Set the number of screen lines for probes. */
 void view_set_lines(struct view *view, size_t n);
 
-/* Sort by KEY; if that is so already, the other way round. */
+/* Sort by KEY, or reverse the order if KEY is already the key. */
 void view_sort(struct view *view, enum sort_key key);
-/* Add C to the filter, or take the last character away; false: that cannot be done. */
+/* Add CHARACTER to the filter, or remove the last one. False: not possible. */
 bool view_filter_add(struct view *view, const char *character);
 bool view_filter_remove(struct view *view);
 void view_filter_clear(struct view *view);
 
-/* By so many lines. */
+/* Move the cursor by LINES. */
 void view_move(struct view *view, ptrdiff_t lines);
 void view_home(struct view *view);
 void view_end(struct view *view);
-/* Stay on the probe that the cursor is on. Returns it; NULL: none is shown. */
+/* Keep the cursor on its current probe. Returns the probe, or NULL if none is visible. */
 struct seen_probe *view_hold(struct view *view);
 
-/* Line LINE of those shown. */
+/* The probe at visible line LINE. */
 const struct seen_probe *view_probe(const struct view *view, size_t line);
-/* Does the filter let this pair through? */
+/* Does the pair match the filter? */
 bool view_shows_pair(const struct view *view, const struct seen_pair *pair);
 
 #endif

@@ -15,7 +15,7 @@ static size_t longer(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* Copy TEXT to *AT, which moves on. NULL stays NULL. */
+/* Copy TEXT to *AT and advance *AT. NULL stays NULL. */
 static const char *keep(char **at, const char *text)
 {
 	char *to = *at;
@@ -43,7 +43,7 @@ static size_t pair_bytes(const struct watch_pair *pair)
 	return kept_bytes(pair->start) + kept_bytes(pair->stop) + kept_bytes(note_of(note, pair));
 }
 
-/* Count what there is; returns the bytes of its texts, and of its pids before them. */
+/* Count the items; returns the bytes of the texts and, before them, of the pids. */
 static size_t size_up(struct view_snapshot *seen, const struct watch *watch, size_t *n_pids)
 {
 	size_t bytes = 0;

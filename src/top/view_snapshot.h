@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a watch knew at one moment, copied out of it: what is on the screen stays as it is while the
- * watch goes on, and can be held against what comes later.
+ * A copy of a watch at one moment. The screen can stay as it is while the watch continues, and
+ * snapshots can be compared.
  */
 #ifndef TOP_VIEW_SNAPSHOT_H
 #define TOP_VIEW_SNAPSHOT_H
@@ -14,10 +14,10 @@
 
 struct seen_probe {
 	const char *name;
-	size_t target; /* its number in the snapshot and in the watch */
-	size_t index;  /* its number in the watch's target */
+	size_t target; /* index in the snapshot and in the watch */
+	size_t index;  /* index in the watch's target */
 	uint64_t hits;
-	double rate; /* NAN: not known yet */
+	double rate; /* NAN: unknown */
 	size_t n_sites, n_uses, n_uses_without_site, n_enabled;
 	enum watch_handler handler;
 	bool is_counted, is_in_pair;
@@ -28,18 +28,18 @@ struct seen_pair {
 	size_t target;
 	double rate;
 	uint64_t p50_ns, p99_ns, max_ns, open, orphans;
-	const char *note; /* what to do about its orphans; NULL: nothing */
+	const char *note; /* advice about orphans; NULL: none */
 };
 
 struct seen_target {
-	const char *exe, *name; /* its title, and that from the last part of the path on */
+	const char *exe, *name; /* the title, and the title from the last path component on */
 	const char *problem;	/* NULL: none */
 	bool is_up, knows_pids;
 	const pid_t *pids;
 	size_t n_pids;
 	int64_t since_ns;
 	double cost_per_hit_ns, cpu_overhead;
-	double rate; /* of all its probes; NAN: of none is it known */
+	double rate; /* of all its probes; NAN: unknown */
 	struct watch_losses losses;
 	const char *filter_mismatch;
 };
@@ -48,30 +48,33 @@ struct view_snapshot {
 	int64_t time_ns; /* CLOCK_REALTIME */
 	struct seen_target *targets;
 	size_t n_targets;
-	struct seen_probe *probes; /* by target, then by name */
+	struct seen_probe *probes; /* sorted by target, then by name */
 	size_t n_probes;
 	struct seen_pair *pairs;
 	size_t n_pairs;
-	float *history; /* WATCH_COLUMNS for each probe, the oldest first; NULL: not copied */
+	float *history; /* WATCH_COLUMNS per probe, oldest first; NULL: not copied */
 	uint64_t most_hits;
 	size_t longest_name, longest_exe, longest_pair; /* in columns of the screen */
-	void *texts;					/* that all names are in */
+	void *texts;					/* owns all names */
 };
 
-/* NULL: memory is short. */
+/* NULL: out of memory. */
 struct view_snapshot *view_snapshot_take(const struct watch *watch);
 void view_snapshot_free(struct view_snapshot *snapshot);
 
-/* Copy the last minute as well. WATCH is as it was for view_snapshot_take. Returns 0 or -ENOMEM. */
+/*
+ * Copy the last minute too. WATCH must be unchanged since view_snapshot_take. Returns 0 or
+ * -ENOMEM.
+ */
 int view_snapshot_copy_history(struct view_snapshot *snapshot, const struct watch *watch);
 /*
- * The last minute of PROBE: WATCH_COLUMNS rates. Without a copy, of WATCH, which is as it was for
- * view_snapshot_take.
+ * The last minute of PROBE: WATCH_COLUMNS rates. Without a copied history, it is read from WATCH,
+ * which must be unchanged since view_snapshot_take.
  */
 void view_snapshot_history(const struct view_snapshot *snapshot, const struct watch *watch,
 			   const struct seen_probe *probe, float *rates);
 
-/* The target that runs EXE, or the probe NAME of it; NULL: there is none. */
+/* The target that runs EXE, or its probe NAME; NULL: none. */
 const struct seen_target *view_snapshot_find_target(const struct view_snapshot *snapshot,
 						    const char *exe);
 struct seen_probe *view_snapshot_find_probe(const struct view_snapshot *snapshot, const char *exe,

@@ -23,21 +23,21 @@
 #include "program/dormant/object.h"
 #include "program/program.h"
 
-/* In shared memory; WHY is written before STATE. */
+/* In shared memory. The child writes WHY before STATE. */
 struct shared_result {
 	atomic_int state;
 	char why[sizeof(((struct exam_result *)NULL)->why)];
 };
 
 struct examiner {
-	pid_t pid; /* 0: it has been waited for */
+	pid_t pid; /* 0: already reaped */
 	int pidfd;
 	struct shared_result *results;
 	size_t n, bytes;
 	struct exam_limits limits;
-	size_t at; /* the file that it is at, */
+	size_t at; /* the file being read */
 	int64_t since_ms;
-	bool is_late; /* it was killed for that */
+	bool is_late; /* killed for taking too long */
 };
 
 static int64_t now_ms(void)
@@ -53,10 +53,10 @@ static void set_result(struct shared_result *result, enum exam_state state, cons
 	atomic_store(&result->state, state);
 }
 
-/* What it has by now is not counted, since most of it is the parent's. */
+/* Memory in use now is not counted, since most of it is the parent's. */
 static void limit_memory(unsigned int mib)
 {
-#ifndef __SANITIZE_ADDRESS__ /* which maps terabytes */
+#ifndef __SANITIZE_ADDRESS__ /* the sanitizer maps terabytes */
 	struct rlimit limit;
 	unsigned long pages;
 	FILE *f = fopen("/proc/self/statm", "re");
@@ -74,11 +74,11 @@ static void limit_memory(unsigned int mib)
 #endif
 }
 
-/* Anew for each file. The signal ends the process. */
+/* Restart the timer for each file. Its signal ends the process. */
 static void limit_time(unsigned int cpu_ms, size_t n)
 {
 	const struct itimerval timer = { .it_value = { cpu_ms / 1000, cpu_ms % 1000 * 1000L } };
-	/* Should anything go wrong with the timer. */
+	/* A limit in case the timer fails. */
 	const rlim_t seconds = (n + 1) * (cpu_ms / 1000 + 1);
 	const struct rlimit limit = { seconds, seconds };
 
@@ -116,7 +116,7 @@ static int confine(struct ocp_ctx *ctx, pid_t parent, const struct exam_file *fi
 	if (!err)
 		err = confine_drop_capabilities(ctx);
 	prctl(PR_SET_NAME, "probes-examiner");
-	/* Now: the kernel forgets it when credentials change. */
+	/* After the capabilities: the kernel clears this setting when credentials change. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	if (getppid() != parent)
 		_exit(EXIT_FAILURE);
@@ -137,8 +137,10 @@ const char *exam_reason(const char *error, const struct file_origin *origin)
 		       : error;
 }
 
-/* Might PROG, of a library, have probes of other files? To be read in any case, to see what it
- * takes. */
+/*
+ * Might PROG, a library, have probes of other files? Read the list in any case, to see what
+ * reading it takes.
+ */
 static int read_externals(struct ocp_ctx *ctx, const struct ocp_program *prog, bool *may)
 {
 	struct object_external *externals = NULL;
@@ -185,11 +187,11 @@ static void examine(struct ocp_ctx *ctx, const struct exam_file *file, unsigned 
 	if (err == -EFBIG) {
 		set_result(result, EXAM_EXCEEDS, exam_reason(ocp_error(ctx), &file->origin));
 	} else if (err == -ENOMEM) {
-		snprintf(why, sizeof(why), "it takes more than %u MiB of memory to read",
+		snprintf(why, sizeof(why), "reading it takes more than %u MiB of memory",
 			 memory_mib);
 		set_result(result, EXAM_EXCEEDS, why);
 	} else {
-		/* What else may be wrong with it is no danger, and no news. */
+		/* Other faults of the file are harmless, and reported elsewhere. */
 		set_result(result, has_probes ? EXAM_WITH_PROBES : EXAM_WITHOUT_PROBES, "");
 	}
 }
@@ -252,12 +254,12 @@ static enum exam_state state_of(const struct examiner *examiner, size_t file)
 {
 	const int state = atomic_load(&examiner->results[file].state);
 
-	/* It may have been taken over by what it read. */
+	/* Validate the value, since the file may have taken the child over. */
 	return state >= EXAM_NOT_BEGUN && state <= EXAM_EXCEEDS ? (enum exam_state)state
 								: EXAM_EXCEEDS;
 }
 
-/* The file at which it ended without an answer had it killed. */
+/* Blame the file that the child was reading when it ended. */
 static void say_why(struct examiner *examiner, int status)
 {
 	size_t at = 0;
@@ -269,24 +271,22 @@ static void say_why(struct examiner *examiner, int status)
 		return;
 	why = examiner->results[at].why;
 	if (examiner->is_late)
-		snprintf(why, sizeof(examiner->results->why), "it takes more than %u ms to read",
+		snprintf(why, sizeof(examiner->results->why), "reading it takes more than %u ms",
 			 examiner->limits.wall_ms);
 	else if (WIFSIGNALED(status) &&
 		 (WTERMSIG(status) == SIGPROF || WTERMSIG(status) == SIGXCPU))
 		snprintf(why, sizeof(examiner->results->why),
-			 "it takes more than %u ms of processor time to read",
-			 examiner->limits.cpu_ms);
+			 "reading it takes more than %u ms of CPU time", examiner->limits.cpu_ms);
 	else if (WIFSIGNALED(status))
-		snprintf(why, sizeof(examiner->results->why),
-			 "the process that read it was killed by signal %d", WTERMSIG(status));
+		snprintf(why, sizeof(examiner->results->why), "its reader was killed by signal %d",
+			 WTERMSIG(status));
 	else
-		snprintf(why, sizeof(examiner->results->why),
-			 "the process that was to read it ended with status %d",
+		snprintf(why, sizeof(examiner->results->why), "its reader exited with status %d",
 			 WEXITSTATUS(status));
 	atomic_store(&examiner->results[at].state, EXAM_EXCEEDS);
 }
 
-/* The clock begins anew with each file. */
+/* The clock restarts with each file. */
 static void kill_late(struct examiner *examiner)
 {
 	size_t at = examiner->at;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Processes are opened once and then only read: opening means to read their mappings and notes. One
- * that has just been seen for the first time is left alone for a tick, since many end within it;
- * and not all of a crowd are looked into.
+ * A process is opened once, which reads its mappings and notes; later ticks only read its states.
+ * A new process is opened one tick late, since many exit at once. At most MAX_LOOKED_INTO are
+ * open.
  */
 #include "watch/handlers.h"
 
@@ -15,7 +15,7 @@
 enum {
 	MAX_LOOKED_INTO = 64,
 	MAX_OPENS = 8,	/* a tick */
-	REST_TICKS = 30 /* before a process that may not be looked at is tried again */
+	REST_TICKS = 30 /* ticks before an unreadable process is tried again */
 };
 
 static void close_process(struct looked_into *process)
@@ -55,7 +55,7 @@ static int open_process(struct ocp_ctx *ctx, struct looked_into *process)
 	return 0;
 }
 
-/* Those of PIDS, with what is known of them. */
+/* Replace the list by PIDS, keeping what is known of them. */
 static int take_over(struct ocp_ctx *ctx, struct handlers *handlers, const pid_t *pids, size_t n)
 {
 	struct looked_into *now = calloc(n + 1, sizeof(*now));
@@ -108,7 +108,7 @@ int handlers_follow(struct ocp_ctx *ctx, struct handlers *handlers, const pid_t 
 
 /* ---- states --------------------------------------------------------------------------------- */
 
-/* What is known of PROBE so far, and one more process in which it is STATE. */
+/* Combine the state KNOWN so far with the STATE in one more process. */
 static enum watch_handler merge(enum watch_handler known, enum ocp_state state)
 {
 	const enum watch_handler now = state == OCP_ENABLED    ? WATCH_HANDLER_ON
@@ -118,7 +118,7 @@ static enum watch_handler merge(enum watch_handler known, enum ocp_state state)
 	return known == WATCH_HANDLER_UNKNOWN || known == now ? now : WATCH_HANDLER_MIXED;
 }
 
-/* Both are in the order of names. */
+/* Both lists are sorted by name. */
 static void add_states(const struct looked_into *process, struct watch_probe *probes,
 		       size_t n_probes)
 {
@@ -149,7 +149,7 @@ void handlers_read(struct handlers *handlers, struct watch_probe *probes, size_t
 
 		if (!process->proc)
 			continue;
-		/* It has ended, or runs something else: it will not be among the next pids. */
+		/* It has exited or executed another file, so the next tick drops it. */
 		if (ocp_process_read_states(process->proc, 0, process->states) != 0)
 			close_process(process);
 		else
@@ -159,7 +159,7 @@ void handlers_read(struct handlers *handlers, struct watch_probe *probes, size_t
 
 /* ---- switching ------------------------------------------------------------------------------ */
 
-/* Is PROBE as it is to be already? What the process does not have is. */
+/* Does PROBE need no change? A probe that the process lacks needs none. */
 static bool is_done(const struct looked_into *process, const char *probe, bool on)
 {
 	for (size_t i = 0; i < ocp_process_probe_count(process->proc); i++)
@@ -205,7 +205,7 @@ int handlers_switch(struct ocp_ctx *ctx, struct handlers *handlers, const char *
 		const bool was_open = process->proc != NULL;
 		int err = switch_one(ctx, process, probe, on, n);
 
-		/* An open one takes descriptors. */
+		/* Each open process takes descriptors. */
 		if (!was_open && n_open >= MAX_LOOKED_INTO)
 			close_process(process);
 		else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The states of handlers in the processes of a target, and switching them. */
+/* The states of handlers in the processes of a target, and switching handlers. */
 #ifndef WATCH_HANDLERS_H
 #define WATCH_HANDLERS_H
 
@@ -9,25 +9,25 @@
 #include "ocaml_probes.h"
 #include "watch/watch.h"
 
-/* A process that is looked into. */
+/* One process of the target. */
 struct looked_into {
 	pid_t pid;
-	struct ocp_process *proc; /* NULL: it may not be, or it is too young */
-	unsigned int rest;	  /* ticks before that is tried again */
-	enum ocp_state *states;	  /* of its probes */
+	struct ocp_process *proc; /* NULL: not readable, or too new */
+	unsigned int rest;	  /* ticks until the next try */
+	enum ocp_state *states;	  /* of the probes of proc */
 };
 
 struct handlers {
-	struct looked_into *processes; /* by pid */
+	struct looked_into *processes; /* sorted by pid */
 	size_t n;
 };
 
 void handlers_free(struct handlers *handlers);
-/* Look into what is new among N PIDS, which are ascending, and forget what is gone. */
+/* Set the processes to the N PIDS, ascending: open the new ones, forget the others. */
 int handlers_follow(struct ocp_ctx *ctx, struct handlers *handlers, const pid_t *pids, size_t n);
-/* Look into all anew: they have loaded plugins. */
+/* Reopen all processes, after they have loaded plugins. */
 void handlers_forget(struct handlers *handlers);
-/* Read the states, and say in PROBES, which are by name, what they come to. */
+/* Read the states and combine them in PROBES, which are sorted by name. */
 void handlers_read(struct handlers *handlers, struct watch_probe *probes, size_t n_probes);
 /* See watch_switch_handler. */
 int handlers_switch(struct ocp_ctx *ctx, struct handlers *handlers, const char *probe, bool on,

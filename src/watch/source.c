@@ -15,7 +15,7 @@
 #include "base/ctx.h"
 #include "measure/meter.h"
 
-/* What a hit costs is hardly known before. */
+/* The cost of a hit takes this long to measure. */
 enum { COSTS_NS = 500 * 1000 * 1000 };
 
 static int identify(struct source *source, const char *path)
@@ -56,7 +56,8 @@ static int open_file(struct source *source, const char *path)
 	if (err)
 		return err;
 	if (stat(path, &now) != 0 || now.st_dev != source->dev || now.st_ino != source->ino)
-		return ctx_error(source->ctx, -ESTALE, "%s: it was replaced at this moment", path);
+		return ctx_error(source->ctx, -ESTALE, "%s: replaced while it was being opened",
+				 path);
 	return 0;
 }
 
@@ -98,7 +99,7 @@ bool source_has_ended(const struct source *source)
 	return source->pidfd >= 0 && poll(&fd, 1, 0) > 0;
 }
 
-/* Has one of the N PIDS that was not known before another container than SOURCE? */
+/* Is one of the N new PIDS in another container than SOURCE? */
 static bool has_stranger(const struct source *source, const pid_t *pids, size_t n)
 {
 	struct container container;
@@ -116,7 +117,7 @@ static bool has_stranger(const struct source *source, const pid_t *pids, size_t 
 	return false;
 }
 
-/* Those that the meter found last. */
+/* Copy the processes that the meter found last. */
 static int take_processes(struct source *source)
 {
 	pid_t *pids;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A source: a meter that is attached to one process, or to every process of one file, from its
- * first sample to its last.
+ * A source: a meter attached to one process, or to every process of one file, from its first
+ * sample to its last.
  */
 #ifndef WATCH_SOURCE_H
 #define WATCH_SOURCE_H
@@ -19,53 +19,49 @@ struct source {
 	struct ocp_ctx *ctx;
 	struct ocp_meter *meter;
 	struct ocp_process *proc; /* NULL: every process of the file */
-	pid_t pid;		  /* of proc, else 0 */
-	int pidfd;		  /* of proc, else -1 */
+	pid_t pid;		  /* the pid of proc, else 0 */
+	int pidfd;		  /* for proc, else -1 */
 	int file;		  /* O_PATH; of the executable */
-	dev_t dev;		  /* its identity */
+	dev_t dev;		  /* identity of the file */
 	ino_t ino;
-	const void *owner; /* whoever asked for it */
-	pid_t *pids;	   /* that were found to run it, ascending */
+	const void *owner; /* the rule that opened it */
+	pid_t *pids;	   /* found processes, ascending */
 	size_t n_pids;
 	bool knows_pids;	     /* false: there may be more */
-	struct container container;  /* that all of them are in; all "": not bound to one */
-	bool is_mixed;		     /* it is bound to one, and some are in another */
-	bool is_stale;		     /* one of its files was overwritten, and is measured no more */
-	struct ocp_sample *sample;   /* the last; NULL: none yet */
-	uint64_t hits, hits_at_tick; /* all of sample, and when the last tick was */
-	double cost_per_hit_ns;	     /* 0: not known */
-	double cpu_overhead;	     /* that its hits in the last tick cost */
+	struct container container;  /* of all processes; all "": any container */
+	bool is_mixed;		     /* bound to a container, but also run in another */
+	bool is_stale;		     /* a file of it was overwritten and is no longer measured */
+	struct ocp_sample *sample;   /* the newest; NULL: none yet */
+	uint64_t hits, hits_at_tick; /* total of the sample, and at the last tick */
+	double cost_per_hit_ns;	     /* 0: unknown */
+	double cpu_overhead;	     /* of the last tick */
 	bool asked_costs;
 	int64_t attached_ns;   /* CLOCK_MONOTONIC */
-	int64_t idle_since_ns; /* likewise: without a process; 0: not known to be */
+	int64_t idle_since_ns; /* CLOCK_MONOTONIC: without a process since; 0: unknown or has one */
 };
 
 /*
- * A source for what runs the file that PATH leads to, or for process PID if it is not 0. REQUEST is
- * looked at during the call only. KNOWN is where it looks up processes, together with others; it
- * is made to list them now, and by its owner from then on. Nothing is measured before
- * source_attach.
+ * Open a source for the file at PATH, or for process PID if it is not 0. REQUEST is used during
+ * the call only. KNOWN is the shared list of processes; it is refreshed now, and by its owner from
+ * then on. source_attach starts measuring.
  */
 int source_open(struct ocp_ctx *ctx, const char *path, pid_t pid,
 		const struct measure_request *request, bool by_process, struct find_memory *known,
 		struct source **out);
-/* Does nothing if it is attached already. */
+/* Does nothing if it is already attached. */
 int source_attach(struct source *source);
-/* Takes NULL. */
+/* SOURCE may be NULL. */
 void source_free(struct source *source);
 
-/* Has the process that it is about ended? False for a source of a file. */
+/* Has the process of SOURCE exited? False for a source of a file. */
 bool source_has_ended(const struct source *source);
-/*
- * Find the processes it measures now, and what they have loaded since; *N_SITES says how many sites
- * that came to.
- */
+/* Find new processes and newly loaded files; *N_SITES is the number of sites added. */
 int source_refresh(struct source *source, size_t *n_sites);
-/* Replace the sample by one of this moment. */
+/* Replace the sample by a current one. */
 int source_read(struct source *source);
-/* Replace it by the last one there will be: the meter is detached. */
+/* Detach the meter, and replace the sample by the final one. */
 int source_end(struct source *source);
-/* Ask what a hit costs, once that is known without waiting. */
+/* Update the cost per hit, once it is known without waiting. */
 void source_ask_costs(struct source *source, int64_t now_ns);
 
 #endif

@@ -77,7 +77,7 @@ int target_set_problem(struct target *target, const char *why)
 	if (copy)
 		ctx_log(target->ctx, OCP_LOG_WARN, "%s: %s", target->title, copy);
 	else
-		ctx_log(target->ctx, OCP_LOG_INFO, "%s: is measured again", target->title);
+		ctx_log(target->ctx, OCP_LOG_INFO, "%s: measured again", target->title);
 	free(target->problem);
 	target->problem_passes = false;
 	target->problem = copy;
@@ -87,7 +87,7 @@ int target_set_problem(struct target *target, const char *why)
 
 /* ---- the names that there are --------------------------------------------------------------- */
 
-/* Room for N more entries of SIZE behind *LIST, of which COUNT are used. */
+/* Make room for N more entries of SIZE in *LIST, of which COUNT are in use. */
 static int make_room(struct ocp_ctx *ctx, void *list, size_t size, size_t count, size_t n)
 {
 	void *grown = realloc(*(void **)list, (count + n) * size);
@@ -107,7 +107,7 @@ static struct probe_record *new_probe_record(void)
 	return record;
 }
 
-/* A probe called NAME at place AT; there is room. */
+/* Insert a probe called NAME at AT; there is room. */
 static int insert_probe(struct target *target, size_t at, const char *name)
 {
 	const size_t behind = target->view.n_probes - at;
@@ -128,7 +128,7 @@ static int insert_probe(struct target *target, size_t at, const char *name)
 	return 0;
 }
 
-/* The probes of SAMPLE that there are not yet; mostly none, and with the first sample all. */
+/* Add the new probes of SAMPLE: all for the first sample, usually none later. */
 static int add_probes(struct target *target, const struct ocp_sample *sample)
 {
 	const size_t n = ocp_sample_probe_count(sample);
@@ -218,7 +218,7 @@ static void add_losses(struct watch_losses *sum, const struct ocp_sample *sample
 	}
 }
 
-/* Said once, whatever comes later. */
+/* Only the first mismatch is recorded. */
 static int note_mismatch(struct target *target, const struct ocp_sample *sample)
 {
 	const char *mismatch = ocp_sample_losses(sample)->filter_mismatch;
@@ -230,8 +230,7 @@ static int note_mismatch(struct target *target, const struct ocp_sample *sample)
 		return ctx_no_memory(target->ctx);
 	target->view.filter_mismatch = target->mismatch;
 	ctx_log(target->ctx, OCP_LOG_WARN,
-		"%s: filter: %s: such a comparison is false, and the hit is counted as "
-		"filter_mismatch",
+		"%s: filter: %s: the comparison is false, and the hit counts as filter_mismatch",
 		target->title, mismatch);
 	return 0;
 }
@@ -277,7 +276,7 @@ static void add_hits(struct target *target, const struct source *source)
 	}
 }
 
-/* Hits by process, of those that the meter has a row for, to ROWS; returns how many there are. */
+/* Fill ROWS with the hits by process of SOURCE; returns the number of rows. */
 static size_t list_rows(const struct target *target, const struct source *source,
 			struct watch_row *rows)
 {
@@ -301,7 +300,7 @@ static size_t count_rows(const struct source *source)
 	return ocp_sample_hits_count(source->sample);
 }
 
-/* Those of sources that have ended, and of all others. */
+/* Collect the rows of ended and current sources. */
 static int add_rows(struct target *target)
 {
 	size_t n = target->n_base_rows;
@@ -335,8 +334,8 @@ static int compare_rows(const void *a, const void *b)
 }
 
 /*
- * A process has a row in two sources if it has executed another generation of its file, or is
- * measured in another way now. Returns how many of the N ROWS are left.
+ * Merge the rows of one process in several sources. A process has several if it executed another
+ * generation of its file, or if the request changed. Returns the number of rows left.
  */
 static size_t merge_rows(struct watch_row *rows, size_t n)
 {
@@ -357,7 +356,7 @@ static size_t merge_rows(struct watch_row *rows, size_t n)
 	return left;
 }
 
-/* The rows of SOURCE, which ends: its processes may go on, under another source. */
+/* Keep the rows of SOURCE when it ends: its processes may continue under another source. */
 static int keep_rows(struct target *target, const struct source *source)
 {
 	const size_t n = count_rows(source);
@@ -391,7 +390,7 @@ int target_collect_pids(struct target *target)
 	target->pids = calloc(n_all + 1, sizeof(*target->pids));
 	target->view.pids = target->pids;
 	target->view.n_pids = 0;
-	/* Its processes run on then, but nothing looks for them any more. */
+	/* Given up: processes may still run, but nothing searches for them. */
 	target->view.knows_pids = !target->is_over_budget;
 	if (!target->pids)
 		return ctx_no_memory(target->ctx);
@@ -541,7 +540,7 @@ int target_end_source(struct target *target, size_t number)
 		struct pair_record *record = target->pair_records[find_pair(target, part)];
 
 		add_to_pair(&record->base, record->base_buckets, part);
-		/* Nobody will see them stop. */
+		/* Their stops will not be seen. */
 		record->base.orphan_starts += record->base.open;
 		record->base.open = 0;
 	}
@@ -609,7 +608,7 @@ void target_forgive(struct target *target)
 
 /* ---- the last minute ------------------------------------------------------------------------ */
 
-/* Within its bucket it is a guess, but there is no time above the longest. */
+/* The quantile is an estimate within its bucket, but never above the longest time. */
 static uint64_t minute_quantile(const struct pair_record *record, const struct watch_pair *pair,
 				double quantile)
 {
@@ -660,7 +659,7 @@ void target_tick(struct target *target, size_t column, int64_t dt_ns)
 		probe->rate = target->had_tick
 				      ? (double)(probe->hits - record->hits_at_tick) / seconds
 				      : NAN;
-		/* No hits of a probe that is not counted are not none. */
+		/* Probes that are not counted have an unknown rate, not 0. */
 		if ((record->is_off || target->is_over_budget) &&
 		    probe->hits == record->hits_at_tick)
 			probe->rate = NAN;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is known of a target: the sums over its sources, of which those that have ended are in the
- * bases, and the rings of the last minute.
+ * The data of a target: the sums over its sources, with ended sources in the bases, and the rings
+ * of the last minute.
  */
 #ifndef WATCH_TARGET_H
 #define WATCH_TARGET_H
@@ -12,20 +12,20 @@
 #include "watch/source.h"
 #include "watch/watch.h"
 
-/* Beside the struct watch_probe of the same number. */
+/* Extends the struct watch_probe of the same index. */
 struct probe_record {
-	uint64_t base_hits;    /* of sources that have ended */
-	uint64_t hits_at_tick; /* when the last tick was */
-	bool is_off;	       /* its counter is switched off, also in sources to come */
-	bool is_cut;	       /* because of a budget */
+	uint64_t base_hits;    /* of ended sources */
+	uint64_t hits_at_tick; /* at the last tick */
+	bool is_off;	       /* the counter is off, in new sources too */
+	bool is_cut;	       /* off because of a budget */
 	float rates[WATCH_COLUMNS];
 };
 
-/* Beside the struct watch_pair of the same number. */
+/* Extends the struct watch_pair of the same index. */
 struct pair_record {
 	struct ocp_pair base;
 	uint64_t base_buckets[OCP_BUCKETS];
-	uint64_t buckets[OCP_BUCKETS]; /* base and sources: those of the watch_pair */
+	uint64_t buckets[OCP_BUCKETS]; /* bases and sources; the watch_pair points here */
 	uint64_t buckets_at_tick[OCP_BUCKETS];
 	uint64_t minute[OCP_BUCKETS]; /* the sum of all columns */
 	uint64_t count_at_tick;
@@ -33,7 +33,7 @@ struct pair_record {
 	uint32_t columns[WATCH_COLUMNS][OCP_BUCKETS];
 };
 
-/* While FILE is open, no other file gets these numbers. */
+/* Keeping FILE open prevents reuse of the inode number. */
 struct file_id {
 	dev_t dev;
 	ino_t ino;
@@ -46,10 +46,10 @@ struct target {
 	struct container container; /* all "": none */
 	struct source **sources;
 	size_t n_sources;
-	bool is_discovered;    /* nobody asked for it by name */
-	int64_t idle_since_ns; /* CLOCK_MONOTONIC: without a process; 0: it has some */
+	bool is_discovered;    /* not named by the user */
+	int64_t idle_since_ns; /* CLOCK_MONOTONIC: without a process since; 0: has one */
 
-	/* What the view points to. */
+	/* The view points to these. */
 	char *exe, *title, *problem, *mismatch;
 	pid_t *pids;
 	struct watch_probe *probes;
@@ -61,54 +61,55 @@ struct target {
 
 	struct handlers handlers;
 	struct watch_losses base_losses;
-	struct watch_row *base_rows; /* of sources that have ended */
+	struct watch_row *base_rows; /* of ended sources */
 	size_t n_base_rows;
 	double base_cost_seconds;
 	bool had_tick;
-	bool is_over_budget;	  /* measuring has ended because of what it cost */
-	struct file_id *given_up; /* the files whose measuring has */
+	bool is_over_budget;	  /* measuring ended because of the budget */
+	struct file_id *given_up; /* files no longer measured for that reason */
 	size_t n_given_up;
-	bool problem_passes; /* it is one of the last refresh only */
+	bool problem_passes; /* the problem is only of the last refresh */
 };
 
 /* EXE and TITLE are copied. */
 int target_new(struct ocp_ctx *ctx, const char *exe, const char *title,
 	       const struct container *container, struct target **out);
-/* Its sources with it. Takes NULL. */
+/* Frees its sources too. TARGET may be NULL. */
 void target_free(struct target *target);
 
-/* TARGET owns SOURCE, which is attached, if this succeeds. */
+/* On success TARGET owns SOURCE, which is attached. */
 int target_add_source(struct target *target, struct source *source);
-/* The last numbers of source number SOURCE go to the bases, and it is freed. */
+/* Add the final numbers of source number SOURCE to the bases, and free it. */
 int target_end_source(struct target *target, size_t source);
-/* Likewise, and remember its file as one that cost too much. */
+/* The same, and record that its file cost too much. */
 int target_give_up_source(struct target *target, size_t source);
-/* Have all sources of OWNER ended by END, one of the two. */
+/* End all sources of OWNER with END, one of the two functions above. */
 int target_end_sources(struct target *target, const void *owner,
 		       int (*end)(struct target *target, size_t source));
 /*
- * Does a process run one of the files that were given up? With the container of the last one, which
- * will not come back, the target can be forgotten. Returns -ENOMEM or another error of the search.
+ * Does a process run a file that was given up? If not, the target can be forgotten. Returns
+ * -ENOMEM or another error of the search.
  */
 int target_is_run(struct target *target, struct find_memory *known, bool *is_run);
-/* What it cost is forgiven. */
+/* Forget that its files cost too much. */
 void target_forgive(struct target *target);
 
-/* The processes of all sources, and whether it is up. Returns -ENOMEM or 0. */
+/* Update the processes of all sources, and whether the target is up. Returns -ENOMEM or 0. */
 int target_collect_pids(struct target *target);
-/* Processes of ended sources that have ended, too, become one, 0, as those of a meter do. */
+/* Merge the rows of exited processes of ended sources into one row with pid 0, as a meter does. */
 void target_forget_rows(struct target *target);
 
-/* Read all sources and add them up. */
+/* Read all sources and update the sums. */
 int target_read(struct target *target);
-/* Column number COLUMN is what came in the DT_NS since the last tick. Reads nothing. */
+/* Fill column number COLUMN from the DT_NS since the last tick. Reads no meter. */
 void target_tick(struct target *target, size_t column, int64_t dt_ns);
 
-/* Nothing is known of what would have been in column number COLUMN. */
+/* Mark column number COLUMN as unknown. */
 void target_skip(struct target *target, size_t column);
 
 /*
- * WHY it is not measured, copied, or NULL; logged when it is news. Returns -ENOMEM or 0.
+ * Set the reason why the target is not measured: WHY is copied; NULL: none. Log it if it is new.
+ * Returns -ENOMEM or 0.
  */
 int target_set_problem(struct target *target, const char *why);
 

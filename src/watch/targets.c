@@ -7,7 +7,7 @@
 
 #include "base/ctx.h"
 
-enum { SHORT_ID_BYTES = 12 }; /* as container runtimes show them */
+enum { SHORT_ID_BYTES = 12 }; /* as shown by container runtimes */
 
 int targets_init(struct targets *targets, struct ocp_ctx *ctx, bool by_process)
 {
@@ -46,7 +46,7 @@ static bool has_title(const struct targets *targets, const char *title)
 	return false;
 }
 
-/* EXE, with the first SHORT_ID_BYTES of CONTAINER's id, or with all of them if that is taken. */
+/* EXE and the first SHORT_ID_BYTES of CONTAINER's id, or the whole id if that title exists. */
 static char *make_title(const struct targets *targets, const char *exe,
 			const struct container *container)
 {

@@ -16,22 +16,22 @@
 #define SECOND_NS INT64_C(1000000000)
 
 enum {
-	MAX_BATCH = 256, /* files that are examined, or wait for it: each takes a descriptor */
+	MAX_BATCH = 256, /* files in examination or queued, with a descriptor each */
 	MAX_FILES = 65536,
-	/* How long a file is remembered that nobody runs. */
+	/* The time that an unused file is remembered. */
 	KEEP_S = 600,
-	KEEP_EXCEEDING_S = 86400, /* it would be reported again */
-	KEEP_CROWDED_S = 60,	  /* when there is no room */
+	KEEP_EXCEEDING_S = 86400, /* longer, since a new verdict is a new report */
+	KEEP_CROWDED_S = 60,	  /* when the table is full */
 };
 
-/* A file on a slow disk takes longer than the processor is busy with it. */
+/* Wall time is longer than processor time, for files on slow disks. */
 static const struct exam_limits exam_limits = {
 	.cpu_ms = 1000,
 	.wall_ms = 10000,
 	.memory_mib = 128,
 };
 
-/* One state of a file. */
+/* One state of one file. */
 struct file_key {
 	dev_t dev;
 	ino_t ino;
@@ -42,7 +42,7 @@ struct file_key {
 enum standing { STANDING_NEW, STANDING_WAITS, STANDING_WITHOUT, STANDING_WITH, STANDING_EXCEEDS };
 
 struct known_file {
-	bool is_used; /* the slot */
+	bool is_used; /* the slot is in use */
 	struct file_key key;
 	enum standing standing;
 	int64_t seen_ns;
@@ -59,12 +59,12 @@ struct verdicts {
 	struct ocp_ctx *ctx;
 	struct file_rules rules;
 	bool is_all;
-	/* By device and inode: open addressing. */
+	/* Hash table by device and inode, with open addressing. */
 	struct known_file *slots;
 	size_t n_slots, n_used; /* n_slots is a power of two */
 	struct batch waiting, examined;
 	struct examiner *examiner;
-	bool cannot_examine; /* that was said */
+	bool cannot_examine; /* already reported */
 };
 
 static int64_t now_ns(void)
@@ -108,7 +108,7 @@ static bool is_kept(const struct verdicts *v, const struct known_file *file, int
 	return file->standing == STANDING_WAITS || unseen_ns < keep_s * SECOND_NS;
 }
 
-/* Forget what has not been seen for long, and see to it that half of the slots are free. */
+/* Forget files that have not been seen for long, and keep half of the slots free. */
 static int rebuild(struct verdicts *v)
 {
 	struct verdicts next = { .n_slots = 256 };
@@ -135,7 +135,7 @@ static int rebuild(struct verdicts *v)
 	return 0;
 }
 
-/* Get what is known of KEY's file in the state that KEY says: perhaps nothing yet. */
+/* The entry of KEY's file in KEY's state; created if there is none. */
 static int get_file(struct verdicts *v, const struct file_key *key, struct known_file **out)
 {
 	struct known_file *slot;
@@ -152,7 +152,7 @@ static int get_file(struct verdicts *v, const struct file_key *key, struct known
 	return 0;
 }
 
-/* False: it is no file that could be a program. */
+/* False: the file cannot be a program. */
 static bool identify(int fd, struct file_key *key)
 {
 	struct stat st;
@@ -165,7 +165,7 @@ static bool identify(int fd, struct file_key *key)
 
 /* ---- rules ---------------------------------------------------------------------------------- */
 
-/* Let it be examined when there is room. */
+/* Queue the file for examination. */
 static int enqueue(struct verdicts *v, int fd, const struct file_origin *origin,
 		   struct known_file *file)
 {
@@ -185,7 +185,7 @@ static int enqueue(struct verdicts *v, int fd, const struct file_origin *origin,
 		batch->keys[batch->n++] = file->key;
 		file->standing = STANDING_WAITS;
 	}
-	return ctx_error(v->ctx, -EAGAIN, "%s: it is being examined", origin->name);
+	return ctx_error(v->ctx, -EAGAIN, "%s: being examined", origin->name);
 }
 
 static int admit(void *data, int fd, const struct file_origin *origin)
@@ -203,7 +203,7 @@ static int admit(void *data, int fd, const struct file_origin *origin)
 	if (err)
 		return err;
 	if (file->standing == STANDING_EXCEEDS)
-		return ctx_error(v->ctx, -EFBIG, "%s: it exceeds the limits", origin->name);
+		return ctx_error(v->ctx, -EFBIG, "%s: exceeds the limits", origin->name);
 	if (!v->is_all)
 		return FILE_UNKNOWN;
 	if (file->standing == STANDING_WITHOUT)
@@ -216,8 +216,7 @@ static int admit(void *data, int fd, const struct file_origin *origin)
 static void report(struct verdicts *v, struct known_file *file, const struct file_origin *origin,
 		   const char *why)
 {
-	const char *what_to_do =
-		origin->is_library ? "" : "; to measure such a program, name it (-exe FILE)";
+	const char *what_to_do = origin->is_library ? "" : "; use --exe FILE to measure it";
 	char who[32] = "";
 
 	if (file->standing == STANDING_EXCEEDS)
@@ -225,10 +224,10 @@ static void report(struct verdicts *v, struct known_file *file, const struct fil
 	file->standing = STANDING_EXCEEDS;
 	if (origin->pid)
 		snprintf(who, sizeof(who), "pid %d: ", (int)origin->pid);
-	ctx_log(v->ctx, OCP_LOG_WARN, "%sleft out: %s: %s%s", who, origin->name, why, what_to_do);
+	ctx_log(v->ctx, OCP_LOG_WARN, "%sskipped: %s: %s%s", who, origin->name, why, what_to_do);
 }
 
-/* It was read by us. */
+/* This process read a file that exceeds the limits. */
 static void on_exceeds(void *data, int fd, const struct file_origin *origin)
 {
 	struct verdicts *v = data;
@@ -256,7 +255,7 @@ static void clear(struct batch *batch)
 	batch->n = 0;
 }
 
-/* RESULT is of file number I. The file may have changed meanwhile: then it is of no use. */
+/* Take RESULT of file number I. It is useless if the file has changed since. */
 static bool take_result(struct verdicts *v, size_t i, const struct exam_result *result)
 {
 	const struct exam_file *exam = &v->examined.files[i];
@@ -273,7 +272,10 @@ static bool take_result(struct verdicts *v, size_t i, const struct exam_result *
 	return true;
 }
 
-/* Of the files that are done; of all if the examiner has ended: the others are asked for again. */
+/*
+ * Take results of finished files, or of all if the examiner has ended. The others are queued again
+ * when they are next requested.
+ */
 static bool take_results(struct verdicts *v, bool has_ended)
 {
 	bool is_news = false;

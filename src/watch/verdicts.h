@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is known of the files that a watch may have to read. Where all programs are watched, anybody
- * may put any file before us: each is read by an examiner first (watch/examiner.h), and by us only
- * if that went well. What exceeds the limits is reported once, and left out until it changes.
+ * Verdicts on the files that a watch may read. When all programs are watched, any user can present
+ * any file. So an examiner reads each file first (watch/examiner.h), and this process reads it
+ * only if that succeeded. A file that exceeds the limits is reported once, and skipped until it
+ * changes.
  *
- * Where programs were named, these are read as they are; the libraries that their processes have
- * mapped must keep to the limit on sites.
+ * Named programs are read without an examiner. The libraries that their processes have mapped must
+ * keep to the limit on sites.
  *
- * The limits hold for us as well: the file may have changed since it was examined.
+ * The limits also apply to this process, since a file may change after its examination.
  */
 #ifndef WATCH_VERDICTS_H
 #define WATCH_VERDICTS_H
@@ -15,23 +16,20 @@
 #include <stdbool.h>
 #include "base/ctx.h"
 
-/* Of one file. A program of as many is read and attached in a fraction of a second. */
+/* For one file. A program with this many sites is read and attached in a fraction of a second. */
 enum { VERDICTS_MAX_SITES = 20000 };
 
 struct verdicts;
 
-/* CTX gets file rules, which it has until verdicts_free. NULL: memory is short (said in CTX). */
+/* Give CTX file rules until verdicts_free. NULL: out of memory (with the message in CTX). */
 struct verdicts *verdicts_new(struct ocp_ctx *ctx);
-/* Takes NULL. */
+/* VERDICTS may be NULL. */
 void verdicts_free(struct verdicts *verdicts);
 
-/* Is every program watched, or what was named? At first the latter. */
+/* Is every program watched, or only named ones? Initially the latter. */
 void verdicts_set_all(struct verdicts *verdicts, bool all);
 
-/*
- * Have the files examined that could not be read because nothing is known of them, and wait WAIT_MS
- * at most. True: more is known than before.
- */
+/* Examine the queued files, waiting at most WAIT_MS. True: there are new verdicts. */
 bool verdicts_settle(struct verdicts *verdicts, int wait_ms);
 
 #endif

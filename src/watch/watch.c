@@ -117,7 +117,7 @@ int watch_switch_handler(struct watch *watch, size_t number, const char *probe, 
 	return err;
 }
 
-/* The first N sources; one that cannot be switched back is no reason to leave the others. */
+/* Undo the switch in the first N sources. A failure in one does not stop the others. */
 static void switch_back(struct target *target, size_t n, const char *probe, bool was_on)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -128,7 +128,7 @@ static void switch_back(struct target *target, size_t n, const char *probe, bool
 	}
 }
 
-/* In all sources that have the probe or, if that fails in one, in none. */
+/* Switch in all sources that have the probe, or in none if one fails. */
 static int switch_in_sources(struct target *target, const char *probe, bool on, bool was_on)
 {
 	bool was_found = false;

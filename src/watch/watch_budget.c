@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* What measuring may cost, and what is done when it costs more. */
+/* Budgets, and what happens when measuring exceeds them. */
 #include <errno.h>
 
 #include "base/ctx.h"
 #include "watch/watch_state.h"
 
-enum { MAX_CUTS = 8 }; /* counters switched off in one tick: each takes up to a tenth of a second */
+enum { MAX_CUTS = 8 }; /* per tick: switching a counter off takes up to 0.1 s */
 
-/* What the rules that measure TARGET may cost together; 0 if one of them has no limit. */
+/* The sum of the budgets of the rules that measure TARGET; 0 if one of them has none. */
 static double budget_of(const struct watch *watch, const struct target *target)
 {
 	double sum = 0;
@@ -32,7 +32,7 @@ void watch_tell_budgets(struct watch *watch)
 
 /* ---- keeping to it -------------------------------------------------------------------------- */
 
-/* The probe of TARGET whose counting costs the most and can be done without; -1: there is none. */
+/* The probe of TARGET with the most expensive counter that can be switched off; -1: none. */
 static ptrdiff_t busiest_probe(const struct target *target)
 {
 	ptrdiff_t busiest = -1;
@@ -56,7 +56,7 @@ static size_t count_cuts(const struct target *target)
 	return n;
 }
 
-/* Switch counters off, the busiest first, until the rest should cost no more than the budget. */
+/* Switch counters off, the busiest first, until the rest is expected to fit the budget. */
 static int cut_costs(struct watch *watch, size_t number, const struct watch_rule *rule,
 		     double share)
 {
@@ -80,18 +80,17 @@ static int cut_costs(struct watch *watch, size_t number, const struct watch_rule
 		return err == -ENOMEM ? err : target_set_problem(target, ocp_error(watch->ctx));
 	if (target->is_over_budget)
 		ctx_error(watch->ctx, -EDQUOT,
-			  "measuring has stopped: it took %.0f%% of a core, more than the budget "
-			  "of %g%%",
+			  "measuring stopped: CPU overhead %.0f%% exceeds the budget of %g%%",
 			  100 * too_much, 100 * budget);
 	else
 		ctx_error(watch->ctx, -EDQUOT,
-			  "busiest counters switched off (%zu): measuring took %.0f%% of a core, "
-			  "more than the budget of %g%%",
+			  "busiest counters switched off (%zu): CPU overhead %.0f%% exceeds the "
+			  "budget of %g%%",
 			  count_cuts(target), 100 * too_much, 100 * budget);
 	return target_set_problem(target, ocp_error(watch->ctx));
 }
 
-/* What a rule's sources in one target cost is held against its budget. */
+/* Compare the CPU overhead of a rule's sources in one target with the rule's budget. */
 static int keep_budget(struct watch *watch, size_t number, const struct watch_rule *rule)
 {
 	const struct target *target = watch->targets.list[number];
@@ -115,7 +114,7 @@ int watch_keep_budgets(struct watch *watch)
 	return err;
 }
 
-/* A new budget has not been exceeded yet. */
+/* A new budget starts fresh. */
 int watch_forgive(struct watch *watch, struct target *target)
 {
 	size_t number = 0;

@@ -17,14 +17,15 @@
 #define MS_NS	  ((int64_t)1000 * 1000)
 
 enum {
-	RETRY_S = 5,  /* after a source could not be had */
-	SETTLE_S = 2, /* for a file that is being written */
-	SCAN_S = 5,   /* how often new programs are looked for */
-	WAIT_MS = 50, /* for new files to be examined, */
+	RETRY_S = 5,  /* after a source could not be opened */
+	SETTLE_S = 2, /* for a file that may still be being written */
+	SCAN_S = 5,   /* between searches for new programs */
+	WAIT_MS = 50, /* for the examination of new files, */
 	FIRST_WAIT_MS = 2000,
 	/*
-	 * How long a file that was found is measured without a process, so that the next one is
-	 * measured from its first instruction on; and how many files are, each for 24 descriptors.
+	 * A found file stays attached this long without a process, so that its next process is
+	 * measured from the first instruction. The number of such files is limited, since each
+	 * takes 24 descriptors.
 	 */
 	IDLE_S = 60,
 	MAX_IDLE = 8,
@@ -45,7 +46,7 @@ void watch_rule_free(struct watch_rule *rule)
 	free(rule);
 }
 
-/* The path of a file that was replaced, as /proc has it, without what the kernel adds. */
+/* Remove the suffix that /proc adds to the path of a replaced file. */
 static void strip_deleted(char *path)
 {
 	static const char deleted[] = " (deleted)";
@@ -56,8 +57,8 @@ static void strip_deleted(char *path)
 }
 
 /*
- * PATH from the root on. Links on the way stay as they are: where they lead to may change, as when
- * a service is deployed by `ln -sfn release-2 current`, and its name shall not.
+ * PATH as an absolute path. Symbolic links in it are kept: a deployment with `ln -sfn release-2
+ * current` changes where they lead, but the name must stay the same.
  */
 static char *absolute_path(const char *path)
 {
@@ -77,8 +78,8 @@ static char *absolute_path(const char *path)
 }
 
 /*
- * The executable of a process in another mount namespace is followed by itself: what its path leads
- * to for us is another program.
+ * Keep the executable of a process in another mount namespace open, since its path names another
+ * file in our namespace.
  */
 static int keep_foreign_file(struct ocp_ctx *ctx, struct watch_rule *rule, pid_t pid)
 {
@@ -97,7 +98,7 @@ static int keep_foreign_file(struct ocp_ctx *ctx, struct watch_rule *rule, pid_t
 				      : 0;
 }
 
-/* The container that a path through a process, /proc/PID/root/..., leads into. */
+/* The container of a path through a process, /proc/PID/root/.... */
 static void find_container_of_path(const char *path, struct container *container)
 {
 	int pid, end = 0;
@@ -182,7 +183,7 @@ bool watch_rule_has_file_of(const struct watch_rule *rule, const struct watch_ru
 	       its.st_dev == others.st_dev && its.st_ino == others.st_ino;
 }
 
-/* Attach SOURCE, which is freed if that fails, and give it to TARGET. */
+/* Attach SOURCE and give it to TARGET. SOURCE is freed on failure. */
 static int start_source(struct watch_rule *rule, struct target *target, struct source *source)
 {
 	int err;
@@ -190,7 +191,7 @@ static int start_source(struct watch_rule *rule, struct target *target, struct s
 	source->owner = rule;
 	if (!rule->exe)
 		source->container = target->container;
-	/* It need not have all the probes that others of the target have. */
+	/* This source may lack some probes of the target. */
 	for (size_t i = 0; i < target->view.n_probes; i++)
 		if (target->probe_records[i]->is_off)
 			ocp_meter_switch(source->meter, target->probes[i].name, false);
@@ -212,7 +213,7 @@ int watch_rule_start(struct watch_rule *rule)
 
 /* ---- following ------------------------------------------------------------------------------ */
 
-/* Whether it is one for the user, after ERR. */
+/* Record ERR as a problem for the user, if it is one. */
 static int note_problem(struct watch_rule *rule, struct target *target, int err, int64_t now_ns)
 {
 	if (err == 0 || err == -ENOMEM)
@@ -221,7 +222,7 @@ static int note_problem(struct watch_rule *rule, struct target *target, int err,
 	return target_set_problem(target, ocp_error(target->ctx));
 }
 
-/* One more source for TARGET. */
+/* Open another source for TARGET. */
 static int open_source(struct watch_rule *rule, struct targets *targets, struct target *target,
 		       const char *path, pid_t pid, int64_t now_ns)
 {
@@ -257,8 +258,8 @@ static bool has_given_up(const struct target *target, const struct stat *st)
 }
 
 /*
- * Sources of files that are no longer at the path end with the last process that runs them; those
- * of files that were overwritten, at once.
+ * End sources of files that are no longer at the path once no process runs them, and sources of
+ * overwritten files at once.
  */
 static int end_old_generations(struct watch_rule *rule, struct target *target,
 			       const struct stat *now, int64_t now_ns)
@@ -280,7 +281,7 @@ static int end_old_generations(struct watch_rule *rule, struct target *target,
 	return err;
 }
 
-/* The file at the path may be another one today. */
+/* Check whether the path leads to another file now. */
 static int follow_file(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {
 	struct target *target = rule->target;
@@ -324,7 +325,7 @@ static bool is_in_container_of(const struct watch_rule *rule, pid_t pid)
 	       (container_read(pid, &container) && container_equal(&container, &rule->container));
 }
 
-/* A process that runs the executable and that no other rule has. */
+/* Find a process of the executable that no other rule measures. */
 static int find_follower(struct watch_rule *rule, struct targets *targets, pid_t *pid)
 {
 	const char *slash = strrchr(rule->exe, '/'), *base = slash ? slash + 1 : rule->exe;
@@ -348,7 +349,7 @@ static int find_follower(struct watch_rule *rule, struct targets *targets, pid_t
 	return err;
 }
 
-/* When its process has ended another one of the same executable takes its place. */
+/* After the process exits, another one of the same executable replaces it. */
 static int follow_process(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {
 	struct target *target = rule->target;
@@ -380,7 +381,7 @@ struct search {
 	int64_t now_ns;
 };
 
-/* Is the file somebody's already, be it under another name? */
+/* Is the file already measured, perhaps under another name? */
 static bool is_taken(const struct search *search, const struct stat *st)
 {
 	for (size_t i = 0; i < search->targets->n; i++) {
@@ -401,7 +402,7 @@ static bool is_news(void *data, pid_t pid)
 	return stat(path, &st) == 0 && !is_taken(data, &st);
 }
 
-/* The container that PID and all others are in that run its file, ST, called EXE. */
+/* The container of all processes that run the file ST, called EXE, including PID. */
 static int find_container(struct targets *targets, const char *exe, const struct stat *st,
 			  pid_t pid, struct container *container)
 {
@@ -420,7 +421,7 @@ static int find_container(struct targets *targets, const char *exe, const struct
 	return err;
 }
 
-/* A file that is new, ST, is measured at PATH. */
+/* Measure the new file ST at PATH. */
 static int add_file(struct search *search, const char *exe, const char *path, const struct stat *st,
 		    pid_t pid)
 {
@@ -455,8 +456,8 @@ static int add_found(void *data, struct ocp_process *proc)
 }
 
 /*
- * Will nobody run SOURCE's file again? It was replaced or removed, or nobody has for long. Its path
- * may be one of another mount namespace, and says nothing.
+ * Can SOURCE's file be forgotten? It was replaced or removed, or has had no process for long. Its
+ * path may belong to another mount namespace, so it is not looked up.
  */
 static bool is_forgotten(struct source *source, int64_t now_ns)
 {
@@ -472,7 +473,7 @@ static bool is_forgotten(struct source *source, int64_t now_ns)
 	       now_ns - source->idle_since_ns > IDLE_S * SECOND_NS;
 }
 
-/* Of the files without a process, the one that has been so longest; *N: how many there are. */
+/* The file that has been longest without a process; *N is the number of such files. */
 static struct target *find_idle(const struct watch_rule *rule, const struct targets *targets,
 				size_t *at, size_t *n)
 {
@@ -511,8 +512,8 @@ static int end_idle(const struct watch_rule *rule, const struct targets *targets
 }
 
 /*
- * What was overwritten is looked for anew, and so is a file that a process of another container has
- * begun to run: it is nobody's in particular from then on.
+ * End sources of overwritten files, and of files that now also run in another container; the
+ * search finds these files again, the latter without a container.
  */
 static int end_old(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {
@@ -539,8 +540,8 @@ static int end_old(struct watch_rule *rule, struct targets *targets, int64_t now
 }
 
 /*
- * Files that are new are examined by another process, which mostly takes some ms. Those that take
- * longer, and what they belong to, are found later; at first more of them are waited for.
+ * Search for new programs. Another process examines new files, usually within milliseconds. Slower
+ * files are added by later searches; the first search waits longer.
  */
 static int search_programs(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {

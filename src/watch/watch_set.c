@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* What is watched: from one set of specs to the next. */
+/* Changing the specs of a watch. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/ctx.h"
 #include "watch/watch_state.h"
 
-/* What a call of watch_set comes to: rules that are kept, and new ones. */
+/* The change of one watch_set: rules that stay, and new ones. */
 struct change {
 	struct watch_rule **rules;
 	bool *is_new;
@@ -29,14 +29,14 @@ static int check_rule(struct ocp_ctx *ctx, const struct change *change,
 		const struct watch_rule *other = change->rules[i];
 
 		if (!rule->exe || !other->exe)
-			return ctx_error(ctx, -EINVAL, "watching: all programs, or some by name");
+			return ctx_error(ctx, -EINVAL,
+					 "cannot watch all programs and named ones together");
 		if (!watch_rule_has_file_of(rule, other))
 			continue;
 		if (!rule->pid || !other->pid)
-			return ctx_error(ctx, -EINVAL, "%s: is to be watched twice", rule->exe);
+			return ctx_error(ctx, -EINVAL, "%s: given twice", rule->exe);
 		if (rule->pid == other->pid)
-			return ctx_error(ctx, -EINVAL, "pid %d: is to be watched twice",
-					 (int)rule->pid);
+			return ctx_error(ctx, -EINVAL, "pid %d: given twice", (int)rule->pid);
 	}
 	return 0;
 }
@@ -86,7 +86,7 @@ static int end_rule(struct watch *watch, const struct watch_rule *rule)
 	return err;
 }
 
-/* Where all programs are watched, those that somebody asked for until now are among them. */
+/* Is TARGET still wanted? When all programs are watched, so are those that were named before. */
 static bool is_wanted(const struct watch *watch, struct target *target)
 {
 	for (size_t i = 0; i < watch->n_rules; i++) {
@@ -110,7 +110,7 @@ static int begin_search(struct watch *watch)
 	return err;
 }
 
-/* What was wrong with the target under another rule is no problem of this one's. */
+/* A problem under an earlier rule does not apply to this one. */
 static int begin_rule(struct watch *watch, struct watch_rule *rule)
 {
 	int err;
@@ -125,11 +125,11 @@ static int begin_rule(struct watch *watch, struct watch_rule *rule)
 		err = watch_rule_start(rule);
 	if (!err)
 		return target_set_problem(rule->target, NULL);
-	/* It is tried again by the ticks. */
+	/* The ticks retry it. */
 	return err == -ENOMEM ? err : target_set_problem(rule->target, ocp_error(watch->ctx));
 }
 
-/* In the order of the rules. What is asked for differently begins where the old way ended. */
+/* Apply the change in the order of the rules. A changed rule starts where the old one ended. */
 static int commit(struct watch *watch, struct change *change)
 {
 	struct watch_rule **old = watch->rules;
@@ -167,8 +167,8 @@ static int commit(struct watch *watch, struct change *change)
 }
 
 /*
- * Programs that were not watched before are attached now: if that fails there is nothing to take
- * back.
+ * Attach the programs that were not watched before first, since a failure at this point needs no
+ * undoing.
  */
 static int start_early(struct watch *watch, struct change *change)
 {
@@ -185,7 +185,7 @@ static int start_early(struct watch *watch, struct change *change)
 	return err;
 }
 
-/* Then there is no other rule. */
+/* Such a spec is the only one. */
 static bool is_all(const struct watch_spec *specs, size_t n)
 {
 	return n == 1 && !specs[0].exe && !specs[0].pid;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a struct watch holds, for the files that it is made of:
+ * The contents of struct watch, for these files:
  *
- *	watch_set.c     what is watched: rules that come, stay and go, and their targets
- *	watch_tick.c    what happens each second
- *	watch_budget.c  what measuring may cost
- *	watch.c         questions, and switching
+ *	watch_set.c     changing the specs: rules and their targets
+ *	watch_tick.c    the work of each second
+ *	watch_budget.c  budgets
+ *	watch.c         queries and switching
  */
 #ifndef WATCH_STATE_H
 #define WATCH_STATE_H
@@ -19,16 +19,16 @@ struct watch {
 	struct watch_rule **rules; /* one for each spec */
 	size_t n_rules;
 	struct targets targets;
-	size_t n_columns; /* since the start; number N is at N % WATCH_COLUMNS */
-	int64_t tick_ns;  /* CLOCK_MONOTONIC: the last; 0: none yet */
+	size_t n_columns; /* since the start; column N is at N % WATCH_COLUMNS */
+	int64_t tick_ns;  /* CLOCK_MONOTONIC: of the last tick; 0: none yet */
 	int64_t column_time_ns;
 };
 
-/* watch_budget.c: say in each target's view what may be spent on it. */
+/* watch_budget.c: set the budgets in the views of the targets. */
 void watch_tell_budgets(struct watch *watch);
-/* Hold what was spent in the last tick against it. Returns -ENOMEM or 0. */
+/* Enforce the budgets for the last tick. Returns -ENOMEM or 0. */
 int watch_keep_budgets(struct watch *watch);
-/* TARGET is asked for anew: what was switched off because of its costs is switched on again. */
+/* TARGET is requested again: switch its counters that exceeded the budget back on. */
 int watch_forgive(struct watch *watch, struct target *target);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a watch does each second: look, read, and move the history on. */
+/* The work of a watch each second: find processes, read meters, move the history on. */
 #include <errno.h>
 #include <time.h>
 
@@ -8,20 +8,20 @@
 
 #define TICK_NS ((int64_t)WATCH_TICK_MS * 1000 * 1000)
 /*
- * How long a program that nobody named is remembered after its last process. A container whose
- * processes have ended mostly does not come back: that is as long as two scrapes are apart.
+ * A program that was not named is forgotten this long after its last process. Containers whose
+ * processes have exited rarely return; this keeps them for several scrapes.
  */
 #define FORGET_NS	    ((int64_t)600 * 1000 * 1000 * 1000)
 #define FORGET_CONTAINER_NS ((int64_t)120 * 1000 * 1000 * 1000)
 
-/* How often rows of processes that have ended are forgotten. */
+/* How often the rows of exited processes are merged. */
 enum {
 	FORGET_ROWS_TICKS = 300,
-	MANY_ROWS = 16384, /* a quarter of what a meter has room for: then it is more often */
+	MANY_ROWS = 16384, /* a quarter of a meter's room; above it, merge more often */
 	FORGET_MANY_ROWS_TICKS = 10,
 };
 
-/* Now and then, so that there is always room for more; what it says of a row has been read then. */
+/* Merge regularly to keep room for new rows; their values have been read before. */
 static bool is_time_to_forget(const struct watch *watch, const struct target *target)
 {
 	const size_t period =
@@ -58,7 +58,7 @@ static int refresh_sources(struct target *target, int64_t now_ns)
 		if (err == -ENOMEM)
 			break;
 		if (err) {
-			/* A stale source ends; the next one's attach is the end of its problem. */
+			/* A stale source ends, and attaching the next one clears the problem. */
 			const bool passes = err != -ESTALE;
 
 			err = target_set_problem(target, ocp_error(target->ctx));
@@ -74,7 +74,7 @@ static int refresh_sources(struct target *target, int64_t now_ns)
 	return err;
 }
 
-/* What is too expensive would be found anew, and measured again, if it were forgotten. */
+/* A target that was given up stays, since it would be found and measured again. */
 static int is_needed(struct target *target, struct find_memory *known, bool *needed)
 {
 	*needed = target->view.n_pids || target->is_over_budget;
@@ -104,7 +104,7 @@ static int follow_target(struct target *target, struct find_memory *known, int64
 	return err;
 }
 
-/* Columns that passed without a tick: the caller was late. */
+/* Columns without a tick, because the caller was late. */
 static void skip_columns(struct watch *watch, int64_t dt_ns)
 {
 	size_t n = dt_ns > 0 ? (size_t)((dt_ns + TICK_NS / 2) / TICK_NS) : 1;

@@ -350,7 +350,7 @@ test_files_loaded_later() {
 	start_measuring --print '.*_only' --count=reused --limit 0
 	tell "load $binaries/plugin.so"
 	await_line 'done'
-	wait_for 'grep -q "sites\? of files that were loaded meanwhile" "$TMP/err"'
+	wait_for 'grep -q "more sites\?, of newly loaded files" "$TMP/err"'
 	forget_output
 	tell 'go 3'
 	await_line 'done'
@@ -394,7 +394,7 @@ test_wrong_use() {
 	check_error 2 "filter arg0 >: column 7: a number" $t --count=number --filter 'arg0 >'
 	check_error 2 "filter arg0 .= 3: column 9: .= .starts with. is followed" $t --count=number --filter 'arg0 ^= 3'
 	check_error 2 "filter foo == 1: column 1" $t --print number --filter 'foo == 1'
-	check_error 2 "go with --count, --time or --print" $t -enable number --filter 'arg0 == 1'
+	check_error 2 "require --count, --time or --print" $t -enable number --filter 'arg0 == 1'
 	check_error 2 "'number': no arg2 for the filter: it has 2 arguments in /" \
 		$t --count=number --filter 'arg2 == 1'
 	check_error 2 "'number': no arg3 for the filter: it has 2 arguments in /" \
@@ -410,15 +410,15 @@ test_wrong_use() {
 	check_error 2 "no arg3 for the histogram" $t --count=request_stop --hist arg3
 	check_error 2 "argument arg16: the last" $t --count=number --hist arg16
 	check_error 2 "arg0, arg1, ... is expected" $t --count=number --hist 0
-	check_error 2 "--key goes with --time" $t --count --key arg0
+	check_error 2 "--key requires --time" $t --count --key arg0
 	check_error 2 "--depth and --key" $t --time request_start,request_stop --depth 2 --key arg0
-	check_error 2 "--hist goes with --count" $t --time request_start,request_stop --hist arg0
-	check_error 2 "--limit goes with --print" $t --count --limit 5
+	check_error 2 "--hist requires --count" $t --time request_start,request_stop --hist arg0
+	check_error 2 "--limit requires --print" $t --count --limit 5
 	check_error 2 "not a number of hits" $t --print number --limit -5
 	check_error 2 "--filter: given twice" $t --count --filter 'arg0 == 1' --filter 'arg0 == 1'
 	check_error 2 "probe 'numbre': no such probe" $t --print numbre
 	check_error 2 "matches no probe" $t --print 'x.*'
-	check_error 2 "neither --print nor --hist" $t --count=number --hist arg0 --keep x
+	check_error 2 "--keep excludes --print and --hist" $t --count=number --hist arg0 --keep x
 	eq "$(int3_count "$TARGET")" 0 "int3"
 	start_target "$v1" --wait
 	await_line ready

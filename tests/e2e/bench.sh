@@ -25,9 +25,9 @@ test_what_could_not_run_is_short() {
 	make_bench part <<<'cannot_run part_of_it "the moon is full"; bar the_rest 3 2'
 	run_benches
 	eq "$STATUS" 1 "status"
-	eq "$BARS" "bar fails: could not run (it says why above) short
+	eq "$BARS" "bar fails: could not run (see above) short
 bar good: 1.000 (at most 2) holds
-bar lacks: could not run (no-such-program is needed: make deps) short
+bar lacks: could not run (no-such-program is missing: run make deps) short
 bar part_of_it: could not run (the moon is full) short
 bar the_rest: 3.000 (at most 2) short"
 }

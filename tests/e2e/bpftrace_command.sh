@@ -372,8 +372,8 @@ test_wrong_use() {
 	check_error 2 'either -pid or -prog' bpftrace -pid "$TARGET" -prog "$v1" count plain
 	check_error 2 'count, time or args' bpftrace -prog "$v1"
 	check_error 2 "'counts': not count, time or args" bpftrace -prog "$v1" counts plain
-	check_error 2 "needs the probes' names" bpftrace -prog "$v1" count
-	check_error 2 'in one word' bpftrace -prog "$v1" count plain odd
+	check_error 2 "requires the names of the probes" bpftrace -prog "$v1" count
+	check_error 2 'as one word' bpftrace -prog "$v1" count plain odd
 	check_error 2 "probe 'plian': no such probe" bpftrace -prog "$v1" count plian
 	grep -q "^hint: did you mean 'plain'" "$TMP/err"
 	check_error 2 "probe '': no such probe" bpftrace -pid "$TARGET" count alpha,

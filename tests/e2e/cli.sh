@@ -172,11 +172,11 @@ test_mistakes_change_nothing() {
 	check_error 2 "without its" "${attach[@]}" -disable-regexp '[a'
 	check_error 2 "given twice" "${attach[@]}" -exe a -exe b -enable alpha
 	check_error 2 "given twice" "${attach[@]}" -pid "$TARGET" -enable alpha
-	check_error 2 "go with actions" "${attach[@]}" --count -force
-	check_error 2 "one of them" "${attach[@]}" --exe "$O/tests/ocaml/loop" --count
-	check_error 2 "one of them" "${attach[@]}" --count --by-site --by-thread
-	check_error 2 "go with --count" "${attach[@]}" --time alpha,beta --by-site
-	check_error 2 "goes with --time" "${attach[@]}" --count --depth 3
+	check_error 2 "require an action" "${attach[@]}" --count -force
+	check_error 2 "mutually exclusive" "${attach[@]}" --exe "$O/tests/ocaml/loop" --count
+	check_error 2 "mutually exclusive" "${attach[@]}" --count --by-site --by-thread
+	check_error 2 "require --count" "${attach[@]}" --time alpha,beta --by-site
+	check_error 2 "requires --time" "${attach[@]}" --count --depth 3
 	check_error 2 "from 1 to 32" "${attach[@]}" --time alpha,beta --depth 33
 	check_error 2 "not two names" "${attach[@]}" --time alpha
 	check_error 2 "same probe" "${attach[@]}" --time alpha,alpha
@@ -186,8 +186,8 @@ test_mistakes_change_nothing() {
 	check_error 2 "named twice" "${attach[@]}" --count=alpha,alpha
 	check_error 2 "matches no probe" "${attach[@]}" --count='zz.*'
 	check_error 2 "not a share" "${attach[@]}" --count --budget nan
-	check_error 2 "one of them" "${attach[@]}" --count --json --csv
-	check_error 2 "needed" attach -enable alpha
+	check_error 2 "mutually exclusive" "${attach[@]}" --count --json --csv
+	check_error 2 "required" attach -enable alpha
 	check_error 2 "No such file" attach --exe "$TMP/nosuch" -enable alpha
 	check_error 5 "no process runs it" attach --exe "$O/tests/ocaml/places" -enable alpha
 	check_error 2 "one process at a time" info -pid "$TARGET" -pid 1
@@ -209,7 +209,7 @@ test_one_kind_of_action() {
 			[[ $first$second != enabledisable && $first$second != disableenable &&
 				$first != "$second" ]] || continue
 			# shellcheck disable=SC2086 # -enable-all has no value
-			check_error 2 "^ocaml-probes: attach: -$first and -$second: one kind" attach \
+			check_error 2 "^ocaml-probes: attach: -$first and -$second cannot be combined" attach \
 				-pid "$TARGET" -$first ${value[$first]} -$second ${value[$second]}
 		done
 	done
@@ -353,7 +353,7 @@ test_one_of_several_fails() {
 	eq "$status" 6 "status"
 	eq "$(grep -c "^ocaml-probes: pid $second .*: is being traced by pid" "$TMP/err")" 1 "$(cat "$TMP/err")"
 	eq "$(tail -n 1 "$TMP/err")" \
-		"ocaml-probes: 2 of 3 processes were switched, all but those named above"
+		"ocaml-probes: 2 of 3 processes switched; the others are named above"
 	eq "$(on "$first")/$(on "$second")/$(on "$third")" "alpha//alpha"
 }
 
@@ -414,7 +414,7 @@ test_trace_takes_the_same_actions() {
 	eq "$(traced -disable-pair nosuch,neither)" "" "-disable-pair"
 	check_error 2 "did you mean 'tail'|no such probe" trace -prog "$O/tests/ocaml/counted" -enable tali
 	check_error 2 "matches no probe" trace -prog "$O/tests/ocaml/counted" -enable-regexp xyz
-	check_error 2 "one kind" trace -prog "$O/tests/ocaml/counted" -enable tail -enable-all
+	check_error 2 "cannot be combined" trace -prog "$O/tests/ocaml/counted" -enable tail -enable-all
 }
 
 run_tests "$@"

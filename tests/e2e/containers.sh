@@ -257,7 +257,7 @@ an_expensive_container_goes() {
 	start_container one "$POD_CGROUP/cri-containerd-$ID1.scope"
 	LD_PRELOAD=$TMP/later.so start_server --count=plain --time plain,odd --budget 0.01%
 	go 100000
-	wait_for '[[ $(json_of api/v1/status "it[\"targets\"][0][\"problem\"]") = "measuring has stopped"* ]]'
+	wait_for '[[ $(json_of api/v1/status "it[\"targets\"][0][\"problem\"]") = "measuring stopped"* ]]'
 	later 1000
 	sleep 2.5
 	get metrics | finds -F "$ID1" || fail "it was forgotten"

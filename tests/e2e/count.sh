@@ -246,7 +246,7 @@ test_wrong_use() {
 	check_error 2 "not a time" attach -pid "$TARGET" --count --for -1
 	check_error 2 "not a time" attach -pid "$TARGET" --count --interval nan
 	check_error 2 "'alpha': named twice" attach -pid "$TARGET" --count=alpha,beta,alpha
-	check_error 2 "go with --count" attach -pid "$TARGET" -enable alpha --interval 3s
+	check_error 2 "require --count" attach -pid "$TARGET" -enable alpha --interval 3s
 	check_error 5 "no such process" attach -pid 4194304 --count
 }
 

@@ -415,7 +415,7 @@ start_other_and_claim() { # DIR
 }
 
 test_mistakes() {
-	check_error 2 "pid is needed" doctor
+	check_error 2 "pid is required" doctor
 	check_error 2 "no such option" doctor -pid 1 --sites
 	check_error 5 "no such process" doctor -pid 4194304
 	check_error 2 "no such option" info -pid 1 --fix

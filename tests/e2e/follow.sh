@@ -190,7 +190,7 @@ test_a_plugin_that_comes_later() {
 	start_measuring -pid "$TARGET" --count --json
 	tell "load $HOST/plugin.so"
 	await_line 'done'
-	wait_for 'grep -q "loaded meanwhile" "$TMP/counting.err"'
+	wait_for 'grep -q "newly loaded files" "$TMP/counting.err"'
 	tell 'go 100'
 	wait_for '[[ $(grep -c "^done" "$(output_of)") -eq 2 ]]'
 	end_measuring
@@ -226,7 +226,7 @@ start_bare_host() {
 load_plugin() { # SITES
 	tell "load $PLUGIN"
 	await_line loaded
-	wait_for 'grep -q " '"$1"' sites\? of files that were loaded meanwhile \(is\|are\) measured" "$TMP/counting.err"'
+	wait_for 'grep -q " '"$1"' more sites\?, of newly loaded files" "$TMP/counting.err"'
 }
 
 rounds() { # N
@@ -270,7 +270,7 @@ test_no_probes_yet_in_a_new_program() {
 	wait_for 'grep -qx ready "$TMP/all"'
 	eq "$(grep -c 'no probes yet' "$TMP/counting.err")" 1 "said: $(cat "$TMP/counting.err")"
 	echo "load $O/tests/ocaml/plugin.cmxs" >&"$to"
-	wait_for 'grep -q " 2 sites of files that were loaded meanwhile are measured" "$TMP/counting.err"'
+	wait_for 'grep -q " 2 more sites, of newly loaded files" "$TMP/counting.err"'
 	echo "go 1000" >&"$to"
 	echo quit >&"$to"
 	wait $!
@@ -314,7 +314,7 @@ test_budget() {
 	await_line ready
 	"$TOOL" attach -pid "$TARGET" --count --budget 1% --for 60s >"$TMP/counts" 2>"$TMP/err" || status=$?
 	eq "$status" 7 "status"
-	grep -q 'more than the budget of 1%' "$TMP/err" || fail "$(cat "$TMP/err")"
+	grep -q 'exceeds the budget of 1%' "$TMP/err" || fail "$(cat "$TMP/err")"
 	matches "$(head -1 "$TMP/counts")" '^total, [01]\.'
 	eq "$(int3_count "$TARGET")" 0 "int3 left"
 	"$TOOL" attach -pid "$TARGET" --count=gamma --budget 100000% --for 300ms >"$TMP/counts"

@@ -54,7 +54,7 @@ test_bad_status_counts_as_failure() {
 		printf '1..1\nok 1 - a\n'
 		exit 23
 	END
-	matches "$lines" 'FAIL test_fake: status 23 although no case failed'
+	matches "$lines" 'FAIL test_fake: status 23, but no case failed'
 	eq "$status" 1
 }
 
@@ -65,7 +65,7 @@ test_hang_counts_as_failure() {
 		printf '1..1\nok 1 - a\n'
 		sleep 1000
 	END
-	matches "$lines" 'FAIL test_fake: did not end within 1 s'
+	matches "$lines" 'FAIL test_fake: timed out after 1 s'
 	eq "$status" 1
 }
 

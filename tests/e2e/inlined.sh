@@ -116,7 +116,7 @@ test_plugin_that_comes_while_its_host_is_counted() {
 	start_host host
 	start_counting "$TARGET" --count=inlined
 	load inlined_plugin.cmxs
-	wait_for 'grep -q "1 site of files that were loaded meanwhile is measured" "$TMP/counting.err"'
+	wait_for 'grep -q "1 more site, of newly loaded files" "$TMP/counting.err"'
 	tell 'go 10'
 	await_line 'sum 0'
 	kill -INT "$COUNTING"

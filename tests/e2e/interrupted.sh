@@ -334,10 +334,10 @@ check_fails() { # STATUS ARG...
 
 test_mistakes() {
 	start_fixture v1
-	check_error 2 "-fix 'both': undo or complete" doctor -pid "$TARGET" --fix=both
-	check_error 2 "-fix '': undo or complete" doctor -pid "$TARGET" --fix=
-	check_error 2 "contradict" doctor -pid "$TARGET" --fix=undo --fix=complete
-	check_error 2 "contradict" doctor -pid "$TARGET" --fix=complete --fix
+	check_error 2 "-fix 'both': not undo or complete" doctor -pid "$TARGET" --fix=both
+	check_error 2 "-fix '': not undo or complete" doctor -pid "$TARGET" --fix=
+	check_error 2 "mutually exclusive" doctor -pid "$TARGET" --fix=undo --fix=complete
+	check_error 2 "mutually exclusive" doctor -pid "$TARGET" --fix=complete --fix
 	"$TOOL" doctor -pid "$TARGET" --fix=complete
 	"$TOOL" doctor -pid "$TARGET" -fix=undo
 }

@@ -154,14 +154,14 @@ test_wrong_use() {
 	start_target "$O/tests/ocaml/loop"
 	await_line ready
 	check_error 2 "not a name" attach -pid "$TARGET" --count --keep a/b
-	check_error 2 "nothing is printed" attach -pid "$TARGET" --count --keep x --for 1s
-	check_error 2 "goes with --count" attach -pid "$TARGET" -enable alpha --keep x
+	check_error 2 "excludes -for" attach -pid "$TARGET" --count --keep x --for 1s
+	check_error 2 "requires --count" attach -pid "$TARGET" -enable alpha --keep x
 	check_error 2 "one name" read
 	check_error 2 "one name" detach a b
 	check_error 2 "not a name" read ..
 	check_error 2 "no pinned measurement of this name" read "no_such_$$"
 	check_error 2 "no pinned measurement of this name" detach "no_such_$$"
-	check_error 2 "one of them" list --kept -prog "$O/tests/ocaml/loop"
+	check_error 2 "mutually exclusive" list --kept -prog "$O/tests/ocaml/loop"
 	eq "$(int3_count "$TARGET")" 0 "int3"
 	need_counting
 	keep --count

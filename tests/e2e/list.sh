@@ -63,7 +63,7 @@ test_as_another_user() {
 	await_line ready
 	setpriv --reuid 65534 --regid 65534 --clear-groups "$tool" list >"$TMP/out" 2>"$TMP/err"
 	eq "$(grep -c "^ *$TARGET " "$TMP/out" || :)" 0 "somebody else's process"
-	matches "$(cat "$TMP/err")" "^ocaml-probes: [1-9][0-9]* process(es)? may not be looked at"
+	matches "$(cat "$TMP/err")" "^ocaml-probes: [1-9][0-9]* process(es)? cannot be inspected"
 	eq "$(wc -l <"$TMP/err")" 1 "lines on standard error"
 }
 

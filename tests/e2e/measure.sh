@@ -260,10 +260,10 @@ test_table() {
 	stop_measuring
 	matches "$(cat "$TMP/measured")" 'orphan starts 18, orphan stops 20, map full 0'
 	matches "$(cat "$TMP/measured")" ', open 0
-note: stray_start,stray_stop: 20% of its starts have no stop: usually exceptions skip it \(put it in Fun.protect ~finally\), or it is in another thread \(--key argN\)
+note: stray_start,stray_stop: 20% of its starts have no stop; usual causes: an exception skips it \(use Fun.protect ~finally\), or it is in another thread \(use --key argN\)
  '
 	matches "$(cat "$TMP/measured")" 'call_start +[0-9]+ '
-	matches "$(cat "$TMP/measured")" 'an empty pair measures [0-9]+ns here'
+	matches "$(cat "$TMP/measured")" 'an empty pair measures [0-9]+ns'
 	matches "$(cat "$TMP/measured")" 'CPU overhead: [0-9]+ hits/s x [0-9]+ ns per hit = [0-9.]+% of a core'
 }
 
@@ -284,7 +284,7 @@ test_wrong_use() {
 	attach_error 2 "depth" --time call_start,call_stop --depth 0
 	attach_error 2 "depth" --time call_start,call_stop --depth 33
 	attach_error 2 "depth" --time call_start,call_stop --depth 1x
-	attach_error 2 "one of them" --count --by-site --by-thread
+	attach_error 2 "mutually exclusive" --count --by-site --by-thread
 	attach_error 2 "budget" --count --budget 0
 	attach_error 2 "" --by-site
 	attach_error 2 "" --depth 3

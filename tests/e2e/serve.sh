@@ -132,7 +132,7 @@ every_program() {
 	echo '{ "listen": "127.0.0.1:0" }' >"$TMP/config"
 	start_server --config "$TMP/config"
 	kill -HUP "$SERVER"
-	wait_for 'grep -q "config: was read again, every program with probes$" "$TMP/serve.err"'
+	wait_for 'grep -q "config: configuration reloaded, every program with probes$" "$TMP/serve.err"'
 }
 
 # Each program has a budget of its own, which is said at the start and in the status.
@@ -158,12 +158,12 @@ budget_of_every_program() {
 	start_target "$TMP/quiet" --wait
 	await_line ready
 	start_server
-	grep -qx 'ocaml-probes: every program with probes, budget 5% of a core each: above it the busiest counters are switched off' \
+	grep -qx 'ocaml-probes: every program with probes, budget 5% of a core each; the busiest counters are switched off above it' \
 		"$TMP/serve.err" || fail "said: $(cat "$TMP/serve.err")"
 	eq "$(status_of_program "$TMP/quiet" 'it["cost"]["budget"]')" 0.05 "budget"
-	wait_for '[[ $(status_of_program "$TMP/busy" "it[\"problem\"]") = *"more than the budget of 5%" ]]'
+	wait_for '[[ $(status_of_program "$TMP/busy" "it[\"problem\"]") = *"exceeds the budget of 5%" ]]'
 	problem=$(status_of_program "$TMP/busy" 'it["problem"]')
-	matches "$problem" '^busiest counters switched off \([123]\): measuring took [0-9]+% of a core, more than the budget of 5%$'
+	matches "$problem" '^busiest counters switched off \([123]\): CPU overhead [0-9]+% exceeds the budget of 5%$'
 	eq "$(status_of_program "$TMP/busy" "'alpha' in $counted")" False "alpha is counted"
 	# It is nobody else's budget.
 	go 100
@@ -377,7 +377,7 @@ test_hosts() {
 	start_server --config "$TMP/config"
 	eq "$(status_of metrics -H "Host: in.file") $(status_of metrics -H "Host: evil.example")" "200 421" "Host of the file"
 	kill -HUP "$SERVER"
-	wait_for 'grep -q "was read again" "$TMP/serve.err"'
+	wait_for 'grep -q "configuration reloaded" "$TMP/serve.err"'
 	eq "$(status_of metrics -H "Host: in.file") $(status_of metrics -H "Host: evil.example")" "200 421" "Host after the file was read again"
 	sed -i 's/in.file/an.other/' "$TMP/config"
 	kill -HUP "$SERVER"
@@ -402,20 +402,20 @@ test_mistakes() {
 	done
 	check_error 1 'Cannot assign requested address' "$@" --listen 192.0.2.1:0
 	check_error 2 'given twice' "$@" --listen 127.0.0.1:0 --listen 127.0.0.1:0
-	check_error 2 'one of them' "$@" --exe "$V1"
-	check_error 2 'one of them' "$@" --config "$TMP/x"
-	check_error 2 'is said in the file' serve --config "$TMP/x" --count
+	check_error 2 'mutually exclusive' "$@" --exe "$V1"
+	check_error 2 'mutually exclusive' "$@" --config "$TMP/x"
+	check_error 2 'excludes measuring options' serve --config "$TMP/x" --count
 	check_error 2 'No such file' serve --config "$TMP/x"
 	check_error 2 "Is a directory" serve --config "$TMP"
-	check_error 2 'only at an address of loopback' "$@" --control --listen 0.0.0.0:0
-	check_error 2 'needs --listen' "$@" --control --textfile "$TMP/x"
-	check_error 2 'goes with -textfile' "$@" --interval 1s
-	check_error 2 "host '': neither NAME" "$@" --host ''
-	check_error 2 "host 'http://x/': neither NAME" "$@" --host http://x/
+	check_error 2 'not a loopback address' "$@" --control --listen 0.0.0.0:0
+	check_error 2 'requires --listen' "$@" --control --textfile "$TMP/x"
+	check_error 2 'requires -textfile' "$@" --interval 1s
+	check_error 2 "host '': not NAME or NAME:PORT" "$@" --host ''
+	check_error 2 "host 'http://x/': not NAME or NAME:PORT" "$@" --host http://x/
 	check_error 2 "host 'x:0': not a port" "$@" --host x:0
-	check_error 2 'host: needs -listen' "$@" --host x --textfile "$TMP/x"
-	check_error 2 'bounds ascend' "$@" --buckets 1,1
-	check_error 2 'depth goes with' "$@" --depth 3
+	check_error 2 'host requires -listen' "$@" --host x --textfile "$TMP/x"
+	check_error 2 'bounds must ascend' "$@" --buckets 1,1
+	check_error 2 'depth requires' "$@" --depth 3
 	check_error 2 "'extra'" "$@" extra
 	check_error 2 'no such option' "$@" --by-site
 	check_error 2 'No such file' "$@" --textfile "$TMP/nosuch/x" --listen 127.0.0.1:0
@@ -454,7 +454,7 @@ plain 100" "hits"
 	# A wrong file changes nothing, and says why in a line.
 	sed -i 's/"plain"/"nosuch"/; s/0.001, 1/0.5/' "$TMP/config"
 	kill -HUP "$SERVER"
-	wait_for 'grep -q "all is as before" "$TMP/serve.err"'
+	wait_for 'grep -q "reload failed; keeping the old configuration" "$TMP/serve.err"'
 	grep -q nosuch "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
 	sed -i 's/"nosuch"/3/' "$TMP/config"
 	kill -HUP "$SERVER"
@@ -475,7 +475,7 @@ plain 100" "hits"
 		              { "exe": "$COUNTED", "count": "in_.*" }] }
 	END
 	kill -HUP "$SERVER"
-	wait_for 'grep -q "config: was read again, 2 targets$" "$TMP/serve.err"'
+	wait_for 'grep -q "config: configuration reloaded, 2 targets$" "$TMP/serve.err"'
 	eq "$(hits_of plain)" 110 "hits after a right file"
 	eq "$(get metrics | grep -c _bucket)" 4 "buckets after a right file"
 	start_target "$COUNTED" 10 1
@@ -487,7 +487,7 @@ plain 100" "hits"
 	eq "$(get metrics | grep -c 'hits_total.*probe="outer"' || :)" 0 "probes that were not asked for"
 	printf '{ "listen": "127.0.0.1:0", "targets": [{ "exe": "%s" }] }' "$COUNTED" >"$TMP/config"
 	kill -HUP "$SERVER"
-	wait_for 'grep -q "config: was read again, 1 target$" "$TMP/serve.err"'
+	wait_for 'grep -q "config: configuration reloaded, 1 target$" "$TMP/serve.err"'
 }
 
 in_time() {
@@ -507,7 +507,7 @@ test_configuration_that_blocks() {
 	start_server --config <(sleep 0.3; cat "$TMP/config")
 	go 10
 	kill -HUP "$SERVER"
-	wait_for 'grep -q "a pipe, which cannot be read again" "$TMP/serve.err"'
+	wait_for 'grep -q "a pipe cannot be read again" "$TMP/serve.err"'
 	eq "$(hits_of plain)" 10 "hits"
 	end_server
 	# or never.
@@ -521,7 +521,7 @@ test_configuration_that_blocks() {
 	start_server --config "$TMP/config"
 	mv "$TMP/fifo" "$TMP/config"
 	kill -HUP "$SERVER"
-	wait_for 'grep -q "all is as before" "$TMP/serve.err"'
+	wait_for 'grep -q "reload failed; keeping the old configuration" "$TMP/serve.err"'
 	grep -q 'config: not a regular file' "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
 	eq "$(get healthz)" ok "healthz"
 	end_server
@@ -563,7 +563,7 @@ test_textfile() {
 	wait_for 'grep -q "No such file" "$TMP/serve.err"'
 	sleep 0.3
 	mkdir "$TMP/collector"
-	wait_for 'grep -q "is written again" "$TMP/serve.err" && [[ -e $TMP/collector/probes.prom ]]'
+	wait_for 'grep -q "writing succeeded again" "$TMP/serve.err" && [[ -e $TMP/collector/probes.prom ]]'
 	eq "$(grep -c . "$TMP/serve.err")" 2 "lines: $(cat "$TMP/serve.err")"
 	end_server
 	eq "$SERVER_STATUS" 0 "status"
@@ -608,7 +608,7 @@ test_textfile_in_a_shared_folder() {
 	wait_for 'eval "$plant_trap"; grep -q "is a symbolic link of another user" "$TMP/serve.err"'
 	[[ -L shared/probes ]] || fail "the link was replaced"
 	rm shared/probes
-	wait_for 'grep -q "is written again" "$TMP/serve.err" && [[ -s shared/probes ]]'
+	wait_for 'grep -q "writing succeeded again" "$TMP/serve.err" && [[ -s shared/probes ]]'
 	end_server
 	eq "$(cat secret/file)" precious "what is not ours to write"
 

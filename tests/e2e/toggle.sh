@@ -62,11 +62,11 @@ test_all_or_nothing() {
 	check_error 1 "'gamma': is disabled already" attach -pid "$TARGET" -disable beta,gamma
 	check_error 2 "'alpha': named twice" attach -pid "$TARGET" -enable alpha -enable alpha
 	check_error 2 "enabled and disabled" attach -pid "$TARGET" -enable alpha -disable alpha
-	check_error 2 "one kind" attach -pid "$TARGET" -enable alpha -enable-all
-	check_error 2 "one kind" attach -pid "$TARGET" -disable-all -disable beta
+	check_error 2 "cannot be combined" attach -pid "$TARGET" -enable alpha -enable-all
+	check_error 2 "cannot be combined" attach -pid "$TARGET" -disable-all -disable beta
 	check_error 2 "unexpected" attach -pid "$TARGET" -enable alpha beta
 	check_error 2 "no such option" attach -pid "$TARGET" -enabl alpha
-	check_error 2 "needs a value" attach -pid "$TARGET" -enable
+	check_error 2 "requires a value" attach -pid "$TARGET" -enable
 	check_error 2 "nothing to do" attach -pid "$TARGET"
 	check_error 2 "no such option" info -pid "$TARGET" -enable alpha
 	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"

@@ -40,8 +40,8 @@ test_what_cannot_be_started() {
 	check_error 2 "no such probe" trace -prog "$O/tests/ocaml/counted" -enable nosuch
 	check_error 2 "has no OCaml probes" trace -prog /bin/true -enable x
 	check_error 2 "nothing to do" trace -prog /bin/true
-	check_error 2 "-prog is needed" trace -enable-all
-	check_error 2 "behind --" trace -prog /bin/true -enable-all x
+	check_error 2 "-prog is required" trace -enable-all
+	check_error 2 "after --" trace -prog /bin/true -enable-all x
 	echo 'not a program' >"$TMP/text"
 	check_error 1 "Permission denied" trace -prog "$TMP/text" -enable-all
 	chmod +x "$TMP/text"

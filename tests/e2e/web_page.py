@@ -473,7 +473,7 @@ def recover(page, serve, first, second):
     serve.stop()
     said = wait_for("the loss", lambda: page.js("return document.body.dataset.state") == "lost"
                     and page.text("#connection"))
-    matched = re.fullmatch(r"Connection lost, retrying\. What is shown is of \d\d:\d\d:\d\d", said)
+    matched = re.fullmatch(r"Connection lost, retrying\. Last update: \d\d:\d\d:\d\d", said)
     assert matched, said
     assert page.rows(), "the rows are gone"
     page.serve = Serve("-pid", first, "-pid", second, port=serve.port)

@@ -435,7 +435,7 @@ static void few_refusals_are_logged(void **state)
 	close(log);
 	assert_true(n > 0);
 	text[n] = '\0';
-	for (const char *at = text; (at = strstr(at, "refused to switch")); at++)
+	for (const char *at = text; (at = strstr(at, "switch refused")); at++)
 		lines++;
 	assert_int_equal(lines, 5);
 }

@@ -348,8 +348,8 @@ static void status(void **state)
 		    "\"min_ns\":1,\"max_ns\":3000000,\"open\":5,\"orphan_starts\":3,"
 		    "\"orphan_stops\":4,\"map_full\":7,\"not_keyed\":8,"
 		    "\"rate\":2.000,\"p50_ns\":5,\"p99_ns\":6,"
-		    "\"note\":\"start,done: 29% of its stops have no start: usually it was "
-		    "before measuring began, or is in another thread (--key argN)\"}");
+		    "\"note\":\"start,done: 29% of its stops have no start; usual causes: it was "
+		    "before measuring began, or is in another thread (use --key argN)\"}");
 	assert_json(root, "/targets/0/rows/2", "{\"probe\":\"start\",\"pid\":30,\"hits\":9}");
 	assert_json(root, "/targets/1/processes", "null");
 	assert_json(root, "/targets/1/problem", "\"no \\\"x\\\"\"");

@@ -32,17 +32,17 @@ static void the_side_and_the_remedy_are_named(void **state)
 	(void)state;
 	assert_string_equal(
 		note_of(&(struct ocp_pair){ .starts = 1000, .count = 990, .orphan_starts = 10 }),
-		"a,b: 1% of its starts have no stop: usually exceptions skip it (put it in "
-		"Fun.protect ~finally), or it is in another thread (--key argN)");
+		"a,b: 1% of its starts have no stop; usual causes: an exception skips it (use "
+		"Fun.protect ~finally), or it is in another thread (use --key argN)");
 	/* Of a pair in two threads both sides are orphans. */
 	assert_string_equal(
 		note_of(&(struct ocp_pair){ .starts = 8, .orphan_starts = 8, .orphan_stops = 9 }),
-		"a,b: 100% of its starts have no stop: usually exceptions skip it (put it in "
-		"Fun.protect ~finally), or it is in another thread (--key argN)");
+		"a,b: 100% of its starts have no stop; usual causes: an exception skips it (use "
+		"Fun.protect ~finally), or it is in another thread (use --key argN)");
 	assert_string_equal(
 		note_of(&(struct ocp_pair){ .starts = 50, .count = 50, .orphan_stops = 50 }),
-		"a,b: 50% of its stops have no start: usually it was before measuring began, or is "
-		"in another thread (--key argN)");
+		"a,b: 50% of its stops have no start; usual causes: it was before measuring began, "
+		"or is in another thread (use --key argN)");
 }
 
 /* Who has a key needs another remedy. */
@@ -51,12 +51,12 @@ static void keys_have_remedies_of_their_own(void **state)
 	(void)state;
 	assert_string_equal(note_of(&(struct ocp_pair){
 				    .starts = 10, .count = 9, .orphan_starts = 1, .by_key = true }),
-			    "a,b: 10% of its starts have no stop: usually exceptions skip it (put "
-			    "it in Fun.protect ~finally), or one key is used twice at a time");
+			    "a,b: 10% of its starts have no stop; usual causes: an exception skips it "
+			    "(use Fun.protect ~finally), or a key is reused before its stop");
 	assert_string_equal(note_of(&(struct ocp_pair){
 				    .starts = 9, .count = 9, .orphan_stops = 1, .by_key = true }),
-			    "a,b: 10% of its stops have no start: usually it was before measuring "
-			    "began, or the arguments of the two differ");
+			    "a,b: 10% of its stops have no start; usual causes: it was before "
+			    "measuring began, or the two arguments differ");
 }
 
 int main(void)

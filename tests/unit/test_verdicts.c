@@ -150,7 +150,7 @@ static void memory_is_limited(void **state)
 
 	(void)state;
 	limits.memory_mib = 16;
-	assert_ends_it(&limits, "it takes more than 16 MiB of memory to read", false);
+	assert_ends_it(&limits, "reading it takes more than 16 MiB of memory", false);
 }
 #endif
 
@@ -261,8 +261,8 @@ static void a_file_that_exceeds_is_reported_once(void **state)
 	assert_int_equal(opened(most, &program), 0);
 	assert_int_equal(n_logged, 1);
 	assert_string_equal(log_text,
-			    "pid 5: left out: /x/program: 20001 probe sites, more than 20000; to "
-			    "measure such a program, name it (-exe FILE)");
+			    "pid 5: skipped: /x/program: 20001 probe sites, more than 20000; use "
+			    "--exe FILE to measure it");
 	/* Who names it gets it; as a library of such a program it is limited. */
 	verdicts_set_all(verdicts, false);
 	assert_int_equal(opened(big, &program), 0);
@@ -286,7 +286,7 @@ static void libraries_of_what_is_named(void **state)
 	assert_int_equal(opened(big, &library), -EFBIG);
 	assert_int_equal(opened(big, &library), -EFBIG);
 	assert_int_equal(n_logged, 1);
-	assert_string_equal(log_text, "pid 6: left out: /x/library: 20001 probe sites, more than "
+	assert_string_equal(log_text, "pid 6: skipped: /x/library: 20001 probe sites, more than "
 				      "20000");
 	assert_false(verdicts_settle(verdicts, 0));
 	verdicts_free(verdicts);

@@ -1,5 +1,5 @@
-# Performance claims: `make bench`, or one of them with B=NAME. A new benchmark is a new file
-# tools/bench/NAME.bench (see lib.sh); what it measures is built here.
+# Benchmarks: `make bench`, or one of them with B=NAME. A new benchmark is a new file
+# tools/bench/NAME.bench (see lib.sh); its programs are built here.
 loops_places := 0 1 2 3
 bench_programs := $(addprefix $(O)/bench/,target pair small big cost \
 	toggle_100 toggle_1k toggle_10k toggle_100k toggle_10k_names dormant_100k lines_100k usdt_links \
@@ -58,8 +58,8 @@ $(O)/bench/dormant_100k: tools/bench/dormant.S
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -DSITES=100000 -DNAMES=10000 -o $@ $<
 
-# A thousand units with line tables, and without the index (.debug_aranges) that not every compiler
-# writes. A unit has nothing that is seen outside: one is linked a thousand times.
+# A thousand units with line tables, without the index (.debug_aranges), which some compilers do not
+# write. A unit has no global symbols, so one unit is linked a thousand times.
 lines_units := 1000
 $(O)/bench/lines_100k: tools/bench/sites.S tools/bench/lines_target.c
 	$(say) CC $@

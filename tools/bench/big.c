@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* An executable of FILLER_MB megabytes with 1000 probes, their notes behind the filler. */
+/* An executable of FILLER_MB megabytes with 1000 probes; their notes follow the filler. */
 #include "probe.h"
 
 #define TEXT(x)	  #x

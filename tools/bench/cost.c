@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * cost FILE COMMAND [ARG...]: run COMMAND and write to FILE its wall time in milliseconds and its
- * peak memory (resident set) in MB. The status is COMMAND's.
+ * cost FILE COMMAND [ARG...]: run COMMAND and write its wall time in milliseconds and its peak
+ * memory (resident set) in MB to FILE. The status is that of COMMAND.
  */
 #include <spawn.h>
 #include <stdio.h>

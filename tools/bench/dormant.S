@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SITES dormant probes of NAMES names, with three arguments each, as ocamlopt lays out what the ppx
- * makes of them: 100 bytes of code and 150 of data a probe.
+ * SITES dormant probes of NAMES names, with three arguments each, in the layout of ocamlopt for
+ * the output of the ppx: 100 bytes of code and 150 of data per probe.
  */
 	.altmacro
 
-/* An OCaml string: header, text, padding, and in the last byte how many bytes of padding. */
+/* An OCaml string: header, text, and padding, whose last byte is the number of padding bytes. */
 .macro marker label, kind, name, n
 	.balign 8
 	.quad ((9f - \label) / 8 + 1) << 10 | 252

@@ -1,6 +1,6 @@
-# What the benchmarks share. A benchmark is an executable tools/bench/NAME.bench; it is called with
-# the build folder as $1, prints a table that a person can read, and calls `bar` for each limit it
-# has to keep. It measures us and the peer in the same run, alternating, and compares medians.
+# Functions for the benchmarks. A benchmark is an executable tools/bench/NAME.bench. It gets the
+# build directory as $1, prints a readable table, and calls `bar` for each limit. It measures
+# ocaml-probes and the peer in the same run, alternating, and compares medians.
 # shellcheck shell=bash
 
 set -euo pipefail
@@ -15,13 +15,13 @@ die() {
 	exit 1
 }
 
-# cannot_run NAME REASON: a bar that could not be measured is short
+# cannot_run NAME REASON: report a bar that could not be measured as short
 cannot_run() {
 	printf 'bar %s: could not run (%s) short\n' "$1" "$2" >>"${BARS:-/dev/stdout}"
 }
 
-# Where tracefs is not mounted, run the benchmark again in a mount namespace of its own, in which it is.
-# What needs tracefs asks has_tracefs, because that can be forbidden.
+# If tracefs is not mounted, rerun the benchmark in its own mount namespace with tracefs. This may
+# be forbidden, so code that needs tracefs checks has_tracefs.
 with_tracefs() { # ARG... of the benchmark
 	[[ ! -e $tracefs/uprobe_events && -z ${IN_OWN_NAMESPACE:-} ]] || return 0
 	if unshare --mount --propagation private mount -t tracefs tracefs "$tracefs" 2>/dev/null; then
@@ -41,7 +41,7 @@ has_tracefs() {
 need() {
 	local program
 	for program; do
-		command -v "$program" >/dev/null || die "$program is needed: make deps"
+		command -v "$program" >/dev/null || die "$program is missing: run make deps"
 	done
 }
 
@@ -64,7 +64,7 @@ row() {
 	echo
 }
 
-# bar NAME FIGURE LIMIT: a promise; tools/bench/run prints them all at the end
+# bar NAME FIGURE LIMIT: check a limit; tools/bench/run prints all bars at the end
 bar() {
 	local verdict
 	verdict=$(awk "BEGIN { print ($2 <= $3) ? \"holds\" : \"short\" }")
@@ -96,12 +96,12 @@ stop_target() {
 # ask COMMAND [ARG]: the target's answer in $REPLY
 ask() {
 	echo "$*" >&"${TARGET_IO[1]}"
-	read -r REPLY <&"${TARGET_IO[0]}" || die "the target died"
+	read -r REPLY <&"${TARGET_IO[0]}" || die "the target exited"
 	[[ $REPLY != timeout ]] || die "timed out: $*"
 }
 
-# The tracers: start_NAME leaves the process in $TRACER. What a script starts in the background
-# ignores SIGINT unless told otherwise.
+# start_NAME starts a tracer and leaves its pid in $TRACER. A background process of a script ignores
+# SIGINT by default.
 start_ours() {
 	env --default-signal=INT "$TOOL" attach -pid "$TARGET" --count --for 60s >"$BENCH_DIR/ours.out" 2>&1 &
 	TRACER=$!

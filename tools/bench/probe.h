@@ -3,7 +3,7 @@
 #ifndef BENCH_PROBE_H
 #define BENCH_PROBE_H
 
-/* For use inside of asm(): both take strings. */
+/* For use in asm(); both take strings. */
 #define PROBE_SITE(label) label ":	.byte 0x90, 0x3d\n	.long 0\n"
 
 #define PROBE_NOTE(label, name, semaphore)                                                         \
@@ -24,7 +24,7 @@
 	"	.size _.stapsdt.base, 1\n"                                                               \
 	"	.popsection\n"
 
-/* Two 16-bit counters: the tracers' and the handlers'. */
+/* Two 16-bit counters: for tracers and for handlers. */
 #define PROBE_SEMAPHORE(label)                                                                     \
 	"	.pushsection .probes, \"aw\", \"progbits\"\n"                                            \
 	"	.balign 2\n" label ":	.short 0, 0\n"                                               \

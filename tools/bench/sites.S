@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SITES probe sites of NAMES names, as a compiler of the ocaml_1 generation writes them: each with a
- * note, a name's sites spread over the program, 40 bytes of code a site (what 100 000 sites of real
- * programs come to is about 1000 pages), 4-byte semaphores. All handlers are one: it counts.
+ * SITES probe sites of NAMES names, as a compiler of the ocaml_1 generation writes them: a note
+ * for each, the sites of a name spread over the program, 40 bytes of code per site (100 000 sites
+ * take about 1000 pages, as in real programs), and 4-byte semaphores. All share one handler, which
+ * counts.
  *
- * With LINES it is one unit of a larger program, with nothing that is seen outside, and a line table
- * as the compilers have the assembler write it: a row at each site, and some for the code between.
+ * With LINES it is one unit of a larger program, without global symbols, and with a line table
+ * like those of the compilers: a row for each site, and some for the code between.
  */
 	.altmacro
 

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
- * A process with one probe, `hit`, that does on stdin's commands what the benchmarks measure. Built
- * with -DPAIR it has a second one, `hit_end`, which follows wherever the first is passed.
+ * A process with one probe, `hit`, controlled by commands on stdin. With -DPAIR it has a second
+ * probe, `hit_end`, which follows each pass of the first.
  *
- * run N: pass the site N times; answers with the nanoseconds a pass.
+ * run N: pass the site N times; print the nanoseconds per pass.
  *
- * await on|off: pass the site every 50 us until it begins with an int3 (a uprobe is there) or with
- * the nop again, and then once more; answers with the time after that, in microseconds since the
- * epoch, or "timeout" after 30 seconds. (Were it to spin, the tool that is measured would at times
- * have to wait for its CPU.)
+ * await on|off: pass the site every 50 us until it begins with an int3 (a uprobe) or with the nop
+ * again, and then once more. Print the time after that in microseconds since the epoch, or
+ * "timeout" after 30 seconds. (Without the pause, the measured tool might have to wait for a CPU.)
  *
- * watch: pass the site every 50 us until the next line (of any text) comes; answers with the time
- * after the first pass that began with an int3, as above, or 0 if there was none.
+ * watch: pass the site every 50 us until the next line of any text. Print the time after the first
+ * pass that began with an int3, as above, or 0.
  *
- * grace: wait for one RCU grace period of the kernel; answers with its milliseconds.
+ * grace: wait for one RCU grace period of the kernel; print its milliseconds.
  */
 #include <linux/membarrier.h>
 #include <poll.h>

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * A process with many probes (sites.S) that measures for how long it is stopped.
+ * A process with many probes (sites.S) that measures how long it is stopped.
  *
- * watch: from now on a thread reads the clock without pause. report: it ends; answers with
+ * watch: start a thread that reads the clock without pause. report: end the thread, and print
  *
  *	STOPS LONGEST_US SUM_US PREEMPTED_US
  *
- * A gap between two readings is a stop if the thread gave the CPU away of its own accord in it,
- * which it never does but when ptrace or a signal stops it. All other gaps of more than GAP_NS are
- * the scheduler's and add up to PREEMPTED_US. A stop's gap includes the way back onto a CPU, as it
- * does for every program that is stopped.
+ * A gap between two readings is a stop if it has a voluntary context switch, which only ptrace or a
+ * signal causes in this thread. All other gaps of more than GAP_NS are due to the scheduler and add
+ * up to PREEMPTED_US. A stop includes the wait for a CPU, as in every stopped program.
  *
- * pass: pass each site once; answers with the number of handlers that ran.
+ * pass: pass each site once; print the number of handlers that ran.
  */
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * usdt_links PID FILE NAMES: count the probes of a program made of sites.S as a program that uses
- * libbpf's USDT support does, one link a probe; attach to all of them, then detach.
+ * usdt_links PID FILE NAMES: count the probes of a program made of sites.S with libbpf's USDT
+ * support, one link per probe: attach to all of them, then detach.
  */
 #include <bpf/libbpf.h>
 #include <stdio.h>

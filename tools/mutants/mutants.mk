@@ -1,3 +1,3 @@
 .PHONY: mutants
-mutants: ## 200 one-line mistakes in the code that matters most: do the tests notice them? (hours)
+mutants: ## check that the tests notice 200 one-line faults in the core (takes hours)
 	@python3 tools/mutants/mutants.py $(O) $(MUTANTS)

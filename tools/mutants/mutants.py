@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""mutants.py O [--count N] [--file PART]... [--again]: do the tests notice wrong code?
+"""mutants.py O [--count N] [--file PART]... [--again]: check that the tests notice wrong code.
 
-A mutant is this project with one line changed: a comparison turned round, a call left out, a constant
-off by one. Each is built in a copy of the tree, and the tests that should notice it are run until a
-case of one fails. Which tests these are stands in the file `tests` beside this script, a line a source
-file: its path, then its tests, the quickest first. A test is NAME of tests/unit/test_NAME.c or of
-tests/e2e/NAME.sh, of which NAME:CASE:... runs some cases. Mutants that change nothing are in the file
-`equivalent`, each with its reason.
+A mutant is this project with one line changed: a reversed comparison, a missing call, a constant off
+by one. Each mutant is built in a copy of the tree, and its tests run until a case fails. The file
+`tests` beside this script lists the tests, one line per source file: its path, then its tests, the
+quickest first. A test is NAME of tests/unit/test_NAME.c or tests/e2e/NAME.sh; NAME:CASE:... runs some
+cases of it. The file `equivalent` lists mutants that behave like the program, with reasons.
 
-The same N mutants are made in each run, as long as the sources are the same. Results go to
-O/mutants/results.tsv as they come; what stands there from an earlier run of the same source line is not
-run again, but with --again those that were not noticed. Status 0 if at least 95 % of the mutants were noticed.
+Each run makes the same N mutants, as long as the sources are the same. Results are appended to
+O/mutants/results.tsv. Mutants with a result for the same source line are not run again; with --again,
+those that were not noticed are. The status is 0 if at least 95 % of the mutants were noticed.
 """
 
 import argparse
@@ -30,7 +29,7 @@ SECONDS_A_PROGRAM = 90
 SECONDS_A_SCRIPT = 600
 NOT_BUILT = "does not build"
 
-# nth: of the file's lines that are alike, from 0 on; before: the line before.
+# nth: the index among equal lines of the file, from 0; before: the preceding line.
 Mutant = collections.namedtuple("Mutant", "path line kind old new nth before")
 
 SWAPS = [
@@ -57,14 +56,14 @@ SWAPS = [
     ("a shift", r" >> ", " << "),
 ]
 
-# A statement that is a call, alone on its line; what is freed or logged is no behaviour.
+# A statement that is a call, alone on its line. Freeing and logging do not count as behaviour.
 CALL = re.compile(r"^\t+(?!return|free\(|\w+_free\(|ctx_log|ctx_hint|if\b|for\b|while\b|switch\b|static_assert|_Static)"
                   r"[a-z_]\w*\(.*\);$")
 JUMP = re.compile(r"^\t+(break|continue);$")
 
 
 def mutants_of(path):
-    """Every mutant of a file. Comments, declarations at the top level and macros have none."""
+    """All mutants of a file, except in comments, top-level declarations and macros."""
     in_comment, line = False, ""
     seen = collections.Counter()
     with open(os.path.join(ROOT, path)) as file:
@@ -87,7 +86,7 @@ def mutants_of(path):
 
 
 def order(mutant):
-    """A random order that is the same in each run, and does not change when lines move."""
+    """A random order that is the same in each run, and independent of line numbers."""
     name = (mutant.path, mutant.kind, mutant.old, mutant.new) + ((mutant.nth,) if mutant.nth else ())
     return hashlib.sha256(repr(name).encode()).hexdigest()
 
@@ -103,8 +102,8 @@ def read_tests():
 
 
 def read_equivalent():
-    """(path, old line, new line) -> reason. A line of the file: PATH | OLD | NEW | REASON. Before OLD may
-    stand the line before it: OLD occurs elsewhere too."""
+    """(path, old line, new line) -> reason. A line of the file: PATH | OLD | NEW | REASON. If OLD is
+    ambiguous, the preceding line may stand before it."""
     known = {}
     with open(os.path.join(HERE, "equivalent")) as file:
         for line in file:
@@ -120,7 +119,7 @@ def is_equivalent(mutant, known):
 
 
 def choose(tests, wanted, count):
-    """As many of each file, as far as it has them; of these, the ones in the files that are wanted."""
+    """Choose equally many mutants of each file, if it has enough; then keep those of the wanted files."""
     lists = [sorted(mutants_of(path), key=order) for path in tests]
     chosen = []
     while len(chosen) < count and any(lists):
@@ -139,13 +138,13 @@ class Tree:
         self.folder = os.path.join(folder, "tree")
         os.makedirs(self.folder, exist_ok=True)
         files = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], stdout=subprocess.PIPE, check=True).stdout
-        # What differs is new, to make too: it may be a mutant that was not taken back.
+        # Give files that differ a new time, so that make rebuilds them: one may be a mutant that remained.
         subprocess.run(["rsync", "-rlp", "--checksum", "--from0", "--files-from=-", ROOT, self.folder],
                        input=files, check=True)
         self.logs = os.path.join(folder, "logs")
         os.makedirs(self.logs, exist_ok=True)
         self.log = os.path.join(self.logs, "log")
-        self.sound = set()  # tests that were seen to pass without a mutant
+        self.sound = set()  # tests that have passed without a mutant
 
     def make(self, *targets):
         with open(self.log, "w") as log:
@@ -157,11 +156,11 @@ class Tree:
         return self.make("all", "ocaml", "fixtures", "ocaml-tests", "unit-tests")
 
     def build_tools(self):
-        """What the scripts run; the programs that they run it on stay as they are."""
+        """Build the programs under test; the programs that they are tested on remain."""
         return self.make("all")
 
     def run(self, seconds, *command):
-        """Run a test as far as its first case that fails. What failed, "" if nothing did."""
+        """Run a test up to its first failing case. Returns that case, or "" if all pass."""
         env = dict(os.environ, O=os.path.join(self.folder, "build"), CMOCKA_MESSAGE_OUTPUT="TAP")
         failed = ""
         with open(self.log, "w") as log:
@@ -181,7 +180,7 @@ class Tree:
         return failed or {0: "", 124: "did not end", 137: "did not end"}.get(status, "status %d" % status)
 
     def run_test(self, test):
-        """What failed, "" if nothing did, None if it cannot be built."""
+        """Returns the failed case, "" if all pass, None if the mutant does not build."""
         name, *cases = test.split(":")
         program = os.path.join("build/tests/unit", "test_" + name)
         if os.path.exists(os.path.join(self.folder, "tests/unit", "test_%s.c" % name)):
@@ -197,7 +196,7 @@ class Tree:
             file.write("\n".join(lines))
 
     def try_mutant(self, mutant, tests):
-        """What noticed it, "" if nothing did. What that wrote stays in O/mutants/logs."""
+        """Returns the case that noticed the mutant, or "". Its output is in O/mutants/logs."""
         self.log = os.path.join(self.logs, "%s-%d-%s" % (os.path.basename(mutant.path), mutant.line, order(mutant)[:6]))
         self.write(mutant, mutant.new)
         try:
@@ -233,8 +232,8 @@ def main():
     parser.add_argument("O")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--file", action="append", default=[])
-    parser.add_argument("--again", action="store_true", help="those too that were not noticed")
-    parser.add_argument("--list", action="store_true", help="show them, run nothing")
+    parser.add_argument("--again", action="store_true", help="run mutants that were not noticed again")
+    parser.add_argument("--list", action="store_true", help="list the mutants without running them")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     folder = os.path.abspath(os.path.join(args.O, "mutants"))
@@ -268,7 +267,7 @@ def main():
             survivors.append(where)
         print("%d/%d %s: %s" % (number, len(mutants), where, results[key] or "NOT NOTICED"), flush=True)
     run = noticed + len(survivors)
-    print("\n%d mutants: %d noticed, %d not (%.1f %% noticed); beside them %d do not build, %d are equivalent"
+    print("\n%d mutants: %d noticed, %d not (%.1f %% noticed); %d others do not build, %d are equivalent"
           % (len(mutants), noticed, len(survivors), 100 * noticed / run if run else 0, refused, alike))
     for where in survivors:
         print("not noticed: %s" % where)

@@ -1,5 +1,6 @@
-// The two graphs, drawn by uPlot: rates as lines, the durations of a pair as a heat map, which is a
-// chart without series whose cells are painted by a draw hook. Colours are the style sheet's.
+// The two graphs, drawn by uPlot: rates as lines, and the durations of a pair as a heat map. The
+// heat map is a chart without series; a draw hook paints its cells. The style sheet has the
+// colours.
 
 import { SPAN } from "./model.js";
 import { count, duration, rate, setText, short } from "./format.js";
@@ -28,7 +29,7 @@ const agesAxis = () => axis({
 
 const agesScale = { time: false, range: [-SPAN, 0] };
 
-// A line shows no value that has none beside it: these are dots.
+// A value without neighbours is drawn as a dot, since a line would not show it.
 function loners(plot, series) {
 	const rates = plot.data[series];
 	const found = [];
@@ -71,8 +72,8 @@ export class RatesChart extends Chart {
 	}
 
 	update(ages, unordered) {
-		// Probes that go together, as the two of a pair, have the same rate. Neighbours are of two
-		// widths, the narrow ones on top, so that one does not hide the other.
+		// The probes of a pair have the same rate. Neighbouring lines have two widths, with
+		// the narrow one on top, so that both stay visible.
 		const lines = [0, 1].flatMap((odd) => unordered.filter((line) => line.slot % 2 === odd));
 		const data = [ages, ...lines.map((line) => line.rates)];
 		const shown = JSON.stringify(lines.map((line) => [line.name, line.slot]));
@@ -107,7 +108,8 @@ export class HeatChart extends Chart {
 		this.cursor = cursor;
 	}
 
-	// COLUMNS: counts by bucket, newest last, or null; BEHIND: seconds from the newest to now.
+	// COLUMNS: counts by bucket, newest last, or null. BEHIND: seconds from the newest column
+	// to now.
 	update(bounds, columns, behind, step) {
 		let low = Infinity, high = -Infinity, most = 0;
 		for (const column of columns)
@@ -120,11 +122,11 @@ export class HeatChart extends Chart {
 			});
 		if (most === 0)
 			[low, high] = [0, Math.min(8, bounds.length - 1)];
-		// Room for a neighbour or two, so that the axis does not jump at every outlier.
+		// Leave room for neighbours, so that the axis does not jump at every outlier.
 		low = Math.max(0, low - 1);
 		high = Math.min(bounds.length - 1, Math.max(high + 1, low + 6));
 		this.#cells = { bounds, columns, behind, step, low, high, most };
-		setText(this.most, most > 0 ? `${count(most)} runs a cell` : "none");
+		setText(this.most, most > 0 ? `${count(most)} pairs per cell` : "none");
 		const ages = columns.map((_, i) => -behind - (columns.length - 1 - i) * step);
 		const data = [ages, columns.map(() => null)];
 		if (this.plot)
@@ -198,7 +200,7 @@ export class HeatChart extends Chart {
 	}
 }
 
-// The list of what the lines are, with each one's rate at the pointer's column, or the newest.
+// The legend, with the rate of each line at the pointer's column, or the newest rate.
 export class Legend {
 	constructor(list) {
 		this.list = list;

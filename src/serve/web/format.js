@@ -1,5 +1,5 @@
-// Numbers as people read them. Everything that comes from the server is put on the page as text:
-// the names are those of other people's programs.
+// Numbers as text for people. Names come from measured programs, so all text from the server is set
+// as text, never as HTML.
 
 const integer = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const tenths = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
@@ -52,7 +52,7 @@ export function setText(element, text) {
 		element.textContent = text;
 }
 
-// A number for people, and as it came from the server for programs.
+// A number as text for people, and its exact value for programs.
 export function setNumber(element, value, text) {
 	setText(element, text);
 	const raw = value == null ? "" : String(value);

@@ -1,8 +1,8 @@
-// What is known of the targets: the newest status, and the rates of the last minute.
+// The state of the targets: the newest status, and the rates of the last minute.
 //
-// The history is loaded when the page starts, and again after a gap; from then on every status adds
-// a column. Rates are kept in rings that share one clock, so that a column costs one write a probe,
-// whatever the minute holds: there may be 10 000 probes.
+// The history is loaded at the start and after gaps. After that, every status adds a column. The
+// rates are rings that share one clock, so a column costs one write per probe, for up to 10 000
+// probes.
 
 export const SPAN = 60;
 const RING = 64;
@@ -15,8 +15,8 @@ class Series {
 
 	clear() {
 		this.rates.fill(NaN);
-		// Recent rate, smoothed: what the busiest probes are chosen by, so that they do not change
-		// places each second.
+		// Smoothed recent rate. The busiest probes are chosen by it, so that they do not
+		// change places every second.
 		this.weight = 0;
 	}
 
@@ -58,7 +58,7 @@ export class Model {
 	}
 
 	reset() {
-		this.newest = -1; // columns so far - 1: its ring slot is this modulo RING
+		this.newest = -1; // number of the newest column; its ring slot is this modulo RING
 		this.times = new Float64Array(RING).fill(NaN);
 		this.pairsTime = 0; // end of the newest column of the pairs
 	}
@@ -110,17 +110,17 @@ export class Model {
 		return this.status?.targets.some((target) => target.pairs.length > 0);
 	}
 
-	// The rates of a status are those of the server's newest column. Whether that is one more than
-	// what is known is told by the time since: columns come at regular intervals.
+	// The rates of a status belong to the server's newest column. The time since the last
+	// status tells how many columns have passed, since columns come at regular intervals.
 	addStatus(status) {
 		const step = status.interval || 1;
 		if (this.newest >= 0 && status.time < this.#newestTime() - step)
-			this.reset(); // the clock was set back: what is there would be in the future
+			this.reset(); // the clock was set back, so the stored columns would be in the future
 		const last = this.newest < 0 ? status.time - step : this.#newestTime();
 		const ticks = Math.floor((status.time - last) / step + 0.05);
 		const isNew = ticks > 0;
 		if (ticks > 2)
-			this.#addColumn(last + step); // of nothing: a line must not bridge the gap
+			this.#addColumn(last + step); // an empty column, so that no line bridges the gap
 		if (isNew)
 			this.#addColumn(last + ticks * step);
 		const slot = this.newest % RING;

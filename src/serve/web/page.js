@@ -1,7 +1,7 @@
-// The page: asks for the status each second and shows what has come. What it knows is in model.js.
+// The page: requests the status every second and shows it. model.js holds the data.
 //
-// The history is asked for at the start and after gaps; that of pairs, for the heat map, which the
-// status does not hold, as often as its size allows.
+// The history is requested at the start and after gaps. The history of pairs, for the heat map, is
+// not in the status; it is requested as often as its size allows.
 
 import { HeatChart, Legend, LINES, RatesChart } from "./charts.js";
 import { clock, setText } from "./format.js";
@@ -14,7 +14,7 @@ import { Switcher } from "./switcher.js";
 const HIDDEN_MS = 10000;
 const RETRY_MS = 1000;
 const TIMEOUT_MS = 10000;
-// At most this share of the time is spent on histories.
+// Requests for histories may take at most this share of the time.
 const HISTORY_SHARE = 0.05;
 
 const $ = (id) => document.getElementById(id);
@@ -42,21 +42,21 @@ async function getText(path) {
 	}
 }
 
-// What is at PATH, and when it had come.
+// The resource at PATH, and the time when it arrived.
 async function getJson(path) {
 	const [response, text] = await getText(path);
 	const came = performance.now();
 	const answer = parse(text);
 	if (!response.ok)
-		throw new Error(answer.error ?? `the server said ${response.status}`);
+		throw new Error(answer.error ?? `HTTP status ${response.status}`);
 	if (answer.version !== 2)
-		throw new Error("the server speaks another version: reload the page");
+		throw new Error("the server has another version; reload the page");
 	return [answer, came];
 }
 
 class Page {
 	#timer = 0;
-	#running = null; // the update that is under way
+	#running = null; // the update in progress
 	#needsHistory = true;
 	#nextHistory = 0;
 	#isPaused = false;
@@ -100,8 +100,8 @@ class Page {
 		this.#show(true);
 	}
 
-	// One update at a time; another that is asked for meanwhile comes after it. ASKED: the user has done
-	// something that is to be seen, also while paused.
+	// Only one update runs at a time; a second request starts after it. ASKED: the user has
+	// caused the update, so show its result, even while paused.
 	#update(asked = false) {
 		clearTimeout(this.#timer);
 		const previous = this.#running ?? Promise.resolve();
@@ -128,7 +128,7 @@ class Page {
 				this.#nextHistory = started + (performance.now() - started) / HISTORY_SHARE;
 			}
 			const [status, came] = await getJson("api/v1/status");
-			if (this.#isPaused && !asked) { // since it was sent for
+			if (this.#isPaused && !asked) { // paused after the request
 				this.#needsHistory = true;
 				return RETRY_MS;
 			}
@@ -150,15 +150,15 @@ class Page {
 	#connected() {
 		if (!this.#isPaused)
 			this.#say("connected", "Connected");
-		else // what is shown may be newer than the pause: switching asks for it
+		else // a switch may have updated the page since the pause
 			this.#say("paused", `Paused at ${clock(this.model.status?.time ?? Date.now() / 1000)}`);
 	}
 
 	#lost(error) {
 		this.#needsHistory = true;
-		const since = this.model.status ? `. What is shown is of ${clock(this.model.status.time)}` : "";
+		const since = this.model.status ? `. Last update: ${clock(this.model.status.time)}` : "";
 		const next = this.#isPaused ? "" : ", retrying";
-		this.#say("lost", `${error instanceof Silence ? "Connection lost" : "Trouble: " + error.message}${next}${since}`);
+		this.#say("lost", `${error instanceof Silence ? "Connection lost" : "Error: " + error.message}${next}${since}`);
 	}
 
 	#say(state, words) {
@@ -166,7 +166,7 @@ class Page {
 		setText($("connection"), words);
 	}
 
-	// ASKED: the user wants something else to be shown, not the same with newer numbers.
+	// ASKED: the user has chosen what to show; otherwise only the numbers are new.
 	#show(asked) {
 		const { status } = this.model;
 		if (!status)
@@ -175,7 +175,7 @@ class Page {
 		const target = this.programs.update(this.model);
 		$("target").hidden = !target;
 		$("notice").hidden = Boolean(target);
-		setText($("notice"), target ? "" : "No program is being watched. Start it, or name it: ocaml-probes serve --exe FILE.");
+		setText($("notice"), target ? "" : "No program is watched. Start one, or name one with ocaml-probes serve --exe FILE.");
 		if (!target)
 			return;
 		const slots = this.model.slots();
@@ -203,7 +203,7 @@ class Page {
 		this.legend.update(lines);
 	}
 
-	// A line keeps its colour as long as it is there.
+	// A line keeps its colour while it is shown.
 	#colour(lines) {
 		const names = new Set(lines.map((line) => line.name));
 		for (const name of this.#slots.keys())

@@ -1,4 +1,4 @@
-// Pairs: a table of all, and for the chosen one a heat map, its numbers in words, and the
+// Pairs: a table of all pairs, and for the selected one a heat map, a summary in words, and the
 // distribution as a table.
 
 import { count, duration, make, rate, setNumber, setText } from "./format.js";
@@ -69,7 +69,7 @@ export class PairsView {
 			this.#distribute(history);
 	}
 
-	// What helps pairs that have orphans.
+	// Advice for pairs with orphans.
 	#showNotes(notes) {
 		const list = this.part("pair-notes");
 		while (list.children.length > notes.length)
@@ -81,9 +81,9 @@ export class PairsView {
 
 	#inWords(pair) {
 		if (!pair.p50_ns)
-			return "None has run in the last minute.";
-		return `Half of the runs took up to ${duration(pair.p50_ns)} (p50), ` +
-			`99 of 100 up to ${duration(pair.p99_ns)} (p99).`;
+			return "No pairs in the last minute.";
+		return `Half of the pairs took at most ${duration(pair.p50_ns)} (p50), ` +
+			`99% at most ${duration(pair.p99_ns)} (p99).`;
 	}
 
 	#fillRow(row, pair) {

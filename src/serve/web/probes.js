@@ -15,7 +15,7 @@ const sortValue = {
 	handler: (probe) => HANDLER_ORDER[probe.handler] ?? 4,
 	counted: (probe) => probe.counted ? 0 : 1,
 };
-// Which way round a column is at first: numbers from the largest.
+// The initial order of a column: numbers from the largest.
 const FIRST = { probe: "ascending", handler: "ascending", counted: "ascending" };
 
 function addCell(row, tag, name, label, ...children) {
@@ -63,8 +63,8 @@ export class ProbesTable {
 	#sort = { by: "rate", order: "descending" };
 	#needle = "";
 
-	// SWITCHER has canSwitch and switch(target, probe, what, on); CHANGED() is called after the user
-	// asked for something else to be shown.
+	// SWITCHER has canSwitch and switch(target, probe, what, on). CHANGED() is called after the
+	// user has chosen something else to show.
 	constructor(section, model, switcher, changed) {
 		this.model = model;
 		this.switcher = switcher;
@@ -186,13 +186,13 @@ export class ProbesTable {
 		const focused = document.activeElement;
 		on.hidden = !showOn;
 		off.hidden = !showOff;
-		// Where the pressed button was is its opposite now: the focus goes on to that.
+		// The opposite button replaces the pressed one, and gets the focus.
 		if ((focused === on && !showOn && showOff) || (focused === off && !showOff && showOn))
 			(showOn ? on : off).focus();
 	}
 
-	// Which probes match, in their order. While rows are in use they keep their places, unless the
-	// user has just asked for other ones.
+	// The matching probes in their order. Rows in use stay in place, unless the user has just
+	// chosen another order or search.
 	#choose(asked) {
 		const { by, order } = this.#sort;
 		const value = sortValue[by];

@@ -1,4 +1,4 @@
-// The programs that are watched, one of which is shown, and what is to be said of it as a whole.
+// The table of watched programs, and the summary of the selected one.
 
 import { count, duration, make, percent, plural, rate, setNumber, setText } from "./format.js";
 import { Rows } from "./rows.js";
@@ -15,7 +15,7 @@ const LOSSES = {
 	filter_mismatches: "hits of another type than the filter's",
 };
 
-const SHORT_ID = 12; // as container runtimes show ids
+const SHORT_ID = 12; // as shown by container runtimes
 
 function nameOf(target) {
 	const id = target.container_id ?? target.pod_uid;
@@ -35,7 +35,7 @@ function processesInWords(target) {
 	if (!target.up)
 		return target.processes?.length === 0 ? "It does not run" : "It is not measured";
 	if (target.processes == null)
-		return "It runs; in which processes is not known";
+		return "It runs; its processes are unknown";
 	const pids = target.processes.slice(0, MOST_PIDS).join(", ");
 	const more = target.processes.length > MOST_PIDS ? ", ..." : "";
 	return `It runs in ${plural(target.processes.length, "process", "processes")}: ${pids}${more}${containerInWords(target)}`;
@@ -68,7 +68,7 @@ export class ProgramsView {
 		});
 	}
 
-	// Returns the target of MODEL that is shown, undefined if there is none.
+	// Returns the selected target of MODEL, or undefined.
 	update(model) {
 		const { targets } = model.status;
 		const target = model.targets.get(this.#chosen) ?? (targets.length ? model.targets.get(targetKey(targets[0])) : undefined);
@@ -90,7 +90,7 @@ export class ProgramsView {
 		setText(name.firstChild, nameOf(target));
 		name.firstChild.setAttribute("aria-pressed", String(row.key === this.shown));
 		const n = target.processes?.length;
-		setNumber(processes, n, n == null ? (target.up ? "not known" : "–") : count(n));
+		setNumber(processes, n, n == null ? (target.up ? "unknown" : "–") : count(n));
 		setNumber(hits, totalRate(target), rate(totalRate(target)));
 		setNumber(share, target.cost?.cpu_overhead, percent(target.cost?.cpu_overhead));
 		setNumber(losses, totalLosses(target), count(totalLosses(target)));

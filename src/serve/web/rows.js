@@ -1,5 +1,5 @@
-// Table rows that live: a row a key, kept as long as its key is shown, so that what has the focus
-// keeps it, and written to only where a text has changed.
+// Table rows that are updated in place. A row belongs to a key and stays while the key is shown, so
+// it keeps the focus. Only changed texts are written.
 
 export class Rows {
 	#rows = new Map(); // by key, in the order shown
@@ -11,8 +11,8 @@ export class Rows {
 		this.fill = fill;
 	}
 
-	// Is somebody in the middle of something here, for whom rows must not change places?
-	// (On a touch screen what was tapped last stays "hovered".)
+	// Is the user busy in the table, so that rows must stay in place? (On a touch screen the
+	// row tapped last remains "hovered".)
 	get isInUse() {
 		return this.body.matches(":focus-within") ||
 			(matchMedia("(hover: hover)").matches && this.body.matches(":hover"));

@@ -1,6 +1,6 @@
-// Switching handlers and counters, for those who have the token that `ocaml-probes serve --control`
-// printed. It comes in the address's fragment, which is not sent to any server, is taken out of the
-// address at once, and stays in the tab.
+// Switching handlers and counters. This needs the token that `ocaml-probes serve --control`
+// printed. The token is in the fragment of the URL, which browsers do not send. The page removes it
+// from the URL at once and keeps it in the tab's session storage.
 
 import { plural, setText } from "./format.js";
 
@@ -34,7 +34,7 @@ export class Switcher {
 		this.isAllowed = status.control;
 		setText(this.words, !status.control ? "Read-only: start the server with --control to switch probes."
 			: this.canSwitch ? ""
-				: "To switch handlers and counters, open the whole address that ocaml-probes serve has printed: it ends in a token.");
+				: "To switch handlers and counters, open the full URL that ocaml-probes serve printed, with the token.");
 	}
 
 	async switch(target, probe, what, on) {
@@ -67,7 +67,7 @@ export class Switcher {
 	#refusal(response, answer) {
 		if (response.status === 401)
 			sessionStorage.removeItem("token");
-		return [answer.error ?? `the server said ${response.status}`, answer.hint].filter(Boolean).join(". ");
+		return [answer.error ?? `HTTP status ${response.status}`, answer.hint].filter(Boolean).join(". ");
 	}
 
 	#say(result, failure) {
