@@ -311,7 +311,7 @@ def switching(page, serve, pid):
     page.js("sessionStorage.clear()")
     page.driver.get(serve.origin + "/")
     page.wait("words", "return document.querySelector('#control-state').textContent !== ''")
-    assert "ends in a token" in page.text("#control-state"), page.text("#control-state")
+    assert "with the token" in page.text("#control-state"), page.text("#control-state")
     equal(page.js("return document.querySelectorAll('td button:not([hidden])').length"), 0, "buttons without a token")
     page.driver.get(serve.url())
     page.wait("buttons", f"return document.querySelector(\"{button('handler', 'cache_hit', True)}\")?.hidden === false")
