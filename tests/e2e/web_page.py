@@ -63,7 +63,7 @@ def numbers(pid, output, requests):
     """What a program that has come to rest was counted, on the page, in the API, and by itself."""
     serve = Serve("-pid", pid, "--time", "request_start,request_stop", "--key", "arg0")
     page = Page(serve)
-    equal(page.text("#control-state"), "Look only: the server was started without --control.", "control")
+    equal(page.text("#control-state"), "Read-only: start the server with --control to switch probes.", "control")
     equal(page.js("return document.querySelectorAll('td button:not([hidden])').length"), 0, "buttons")
     tell(pid, "go")
     wait_for("the program's books", lambda: "\nend\n" in open(output).read())
