@@ -85,7 +85,7 @@ def numbers(pid, output, requests):
     for name, book in (("count", "pairs"), ("orphan_starts", "orphan_starts"), ("orphan_stops", "orphan_stops"),
                        ("open", "open")):
         equal(pair[name], int(books[book]), f"{name} and the program's books")
-    assert "have no stop" in pair["note"] and "one key is used" in pair["note"], pair["note"]
+    assert "have no stop" in pair["note"] and "a key is reused" in pair["note"], pair["note"]
     equal(page.text("#pair-notes"), pair["note"], "what helps")
     equal(page.value("#cost"), target["cost"]["cpu_overhead"], "cost")
     equal(page.text("#budget"), "none", "budget")

@@ -145,7 +145,7 @@ static void names_have_a_limit(void **state)
 	snprintf(text, sizeof(text), "{'targets': [{'exe': 'x', 'count': ['%01025d']}]}", 1);
 	assert_int_equal(read_text(text, &config), -EINVAL);
 	assert_non_null(strstr(ocp_error(ctx), "targets[0].count[0]: '000"));
-	assert_non_null(strstr(ocp_error(ctx), "is longer than names of probes are"));
+	assert_non_null(strstr(ocp_error(ctx), "is too long for the name of a probe"));
 }
 
 static void empty_objects(void **state)
@@ -171,9 +171,9 @@ static const struct {
 	{ "{\n\"listen\": nonsense\n}", ":2: invalid JSON: " },
 	{ "{}\n\n{}", ":3: text after the end of the object" },
 	{ "{} x", ":1: text after the end of the object" },
-	{ "[]", ": not an object in JSON" },
-	{ "1", ": not an object in JSON" },
-	{ "null", ": not an object in JSON" },
+	{ "[]", ": not a JSON object" },
+	{ "1", ": not a JSON object" },
+	{ "null", ": not a JSON object" },
 	{ "{\n\"lisen\": \"x\"}", ":2: lisen: no such key" },
 	{ "{\"\": 1}", ":1: : no such key" },
 	{ "{\n\"listen\": 1}", ":2: listen: not a string" },
