@@ -225,7 +225,7 @@ static const struct {
 	{ TARGET("\"exe\": \"x\", \"key\": \"arg0\""), ":3: targets[0]: 'key' requires 'time'" },
 	{ TARGET("\"exe\": \"x\", \"time\": [[\"a\", \"b\"]], \"depth\": 2, \"key\": \"arg0\""),
 	  ":3: targets[0]: 'depth' and 'key' are mutually exclusive" },
-	{ TARGET("\"exe\": \"x\", \"budget\": 0"), ":3: targets[0].budget: not above 0" },
+	{ TARGET("\"exe\": \"x\", \"budget\": 0"), ":3: targets[0].budget: must be above 0" },
 	{ TARGET("\"exe\": \"x\", \"budget\": \"5%\""), ":3: targets[0].budget: not a number" },
 	{ TARGET("\"exe\": \"x\"}, {\"exe\": \"y\"},\n{\"exe\": \"x\""),
 	  ":4: targets[2]: the same program as targets[0]" },
