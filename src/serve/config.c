@@ -139,7 +139,8 @@ static int take_integer(struct reader *r, const char *where, struct json_object 
 		return wrong(r, where, "not a whole number");
 	*number = json_object_get_int64(value);
 	if (*number < least || *number > most)
-		return wrong(r, where, "not a number from %lld to %lld", (long long)least, (long long)most);
+		return wrong(r, where, "not a number from %lld to %lld", (long long)least,
+			     (long long)most);
 	return 0;
 }
 

@@ -190,7 +190,7 @@ test_mistakes_change_nothing() {
 	check_error 2 "required" attach -enable alpha
 	check_error 2 "No such file" attach --exe "$TMP/nosuch" -enable alpha
 	check_error 5 "no process runs it" attach --exe "$O/tests/ocaml/places" -enable alpha
-	check_error 2 "one process at a time" info -pid "$TARGET" -pid 1
+	check_error 2 "takes one process" info -pid "$TARGET" -pid 1
 	check_error 2 "no such option" info -pid "$TARGET" -force
 	check_error 2 "no such option" trace -prog "$LOOP" -pid 1
 	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"

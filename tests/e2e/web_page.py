@@ -63,7 +63,7 @@ def numbers(pid, output, requests):
     """What a program that has come to rest was counted, on the page, in the API, and by itself."""
     serve = Serve("-pid", pid, "--time", "request_start,request_stop", "--key", "arg0")
     page = Page(serve)
-    equal(page.text("#control-state"), "Look only: the server was started without --control.", "control")
+    equal(page.text("#control-state"), "Read-only: start the server with --control to switch probes.", "control")
     equal(page.js("return document.querySelectorAll('td button:not([hidden])').length"), 0, "buttons")
     tell(pid, "go")
     wait_for("the program's books", lambda: "\nend\n" in open(output).read())
@@ -85,7 +85,7 @@ def numbers(pid, output, requests):
     for name, book in (("count", "pairs"), ("orphan_starts", "orphan_starts"), ("orphan_stops", "orphan_stops"),
                        ("open", "open")):
         equal(pair[name], int(books[book]), f"{name} and the program's books")
-    assert "have no stop" in pair["note"] and "one key is used" in pair["note"], pair["note"]
+    assert "have no stop" in pair["note"] and "a key is reused" in pair["note"], pair["note"]
     equal(page.text("#pair-notes"), pair["note"], "what helps")
     equal(page.value("#cost"), target["cost"]["cpu_overhead"], "cost")
     equal(page.text("#budget"), "none", "budget")
@@ -311,7 +311,7 @@ def switching(page, serve, pid):
     page.js("sessionStorage.clear()")
     page.driver.get(serve.origin + "/")
     page.wait("words", "return document.querySelector('#control-state').textContent !== ''")
-    assert "ends in a token" in page.text("#control-state"), page.text("#control-state")
+    assert "with the token" in page.text("#control-state"), page.text("#control-state")
     equal(page.js("return document.querySelectorAll('td button:not([hidden])').length"), 0, "buttons without a token")
     page.driver.get(serve.url())
     page.wait("buttons", f"return document.querySelector(\"{button('handler', 'cache_hit', True)}\")?.hidden === false")

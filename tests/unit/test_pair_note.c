@@ -49,10 +49,11 @@ static void the_side_and_the_remedy_are_named(void **state)
 static void keys_have_remedies_of_their_own(void **state)
 {
 	(void)state;
-	assert_string_equal(note_of(&(struct ocp_pair){
-				    .starts = 10, .count = 9, .orphan_starts = 1, .by_key = true }),
-			    "a,b: 10% of its starts have no stop; usual causes: an exception skips it "
-			    "(use Fun.protect ~finally), or a key is reused before its stop");
+	assert_string_equal(
+		note_of(&(struct ocp_pair){
+			.starts = 10, .count = 9, .orphan_starts = 1, .by_key = true }),
+		"a,b: 10% of its starts have no stop; usual causes: an exception skips it "
+		"(use Fun.protect ~finally), or a key is reused before its stop");
 	assert_string_equal(note_of(&(struct ocp_pair){
 				    .starts = 9, .count = 9, .orphan_stops = 1, .by_key = true }),
 			    "a,b: 10% of its stops have no start; usual causes: it was before "
