@@ -192,7 +192,7 @@ format: ## reformat all C
 
 lint: $(bpf_skels) $(man_pages) ## clang-format, clang-tidy, cppcheck, shellcheck and mandoc, no complaint allowed
 	mandoc -Tlint -W warning $(man_pages)
-	{ git ls-files '*.sh' '*.bash'; git ls-files | xargs grep -lE '^#!.*[/ ](ba)?sh$$'; } | sort -u | \
+	{ git ls-files '*.sh' '*.bash'; git ls-files | xargs grep -slE '^#!.*[/ ](ba)?sh$$'; } | sort -u | \
 		xargs -P$$(nproc) -n8 shellcheck --severity=warning
 	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
 	printf '%s\n' $(c_sources) | xargs -P$$(nproc) -I{} \

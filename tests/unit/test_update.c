@@ -657,9 +657,8 @@ static void what_cannot_be_undone_stays_on_record(void **state)
 	(void)state;
 	at(APPLY, EACH, fail_from_the_second_on);
 	assert_int_equal(update(0), -EIO);
-	assert_string_equal(
-		ocp_error(t.ctx),
-		"made to fail; 1024 probes switched before could not be restored");
+	assert_string_equal(ocp_error(t.ctx),
+			    "made to fail; 1024 probes switched before could not be restored");
 	assert_int_equal(t.done[t.calls[PROGRESS] - 1], 0);
 	assert_int_equal(t.begun, FIRST_SLICE);
 	assert_int_equal(count_journals(), 1);
