@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The attach points that make bpftrace trace some probes: see bpftrace_plan.c. */
-#ifndef MEASURE_BPFTRACE_PLAN_H
-#define MEASURE_BPFTRACE_PLAN_H
+#ifndef BPFTRACE_PLAN_H
+#define BPFTRACE_PLAN_H
 
 #include <stdbool.h>
 #include <stddef.h>

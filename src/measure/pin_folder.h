@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The directories of pinned meters in bpffs, one per name. */
-#ifndef MEASURE_KEPT_FOLDER_H
-#define MEASURE_KEPT_FOLDER_H
+#ifndef MEASURE_PIN_FOLDER_H
+#define MEASURE_PIN_FOLDER_H
 
 #include "base/ctx.h"
 

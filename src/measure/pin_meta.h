@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The text that describes the maps of a pinned meter. */
-#ifndef MEASURE_KEPT_META_H
-#define MEASURE_KEPT_META_H
+#ifndef MEASURE_PIN_META_H
+#define MEASURE_PIN_META_H
 
 #include <stdio.h>
 

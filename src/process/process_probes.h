@@ -3,8 +3,8 @@
  * Live sites: the sites of a process's images at their addresses in memory, grouped by name into
  * probes across all images. A snapshot holds their bytes at one moment.
  */
-#ifndef PROCESS_LIVE_H
-#define PROCESS_LIVE_H
+#ifndef PROCESS_PROBES_H
+#define PROCESS_PROBES_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The generation of the probe ABI that a note belongs to: see abi.c. */
-#ifndef ELF_ABI_H
-#define ELF_ABI_H
+#ifndef PROGRAM_ABI_H
+#define PROGRAM_ABI_H
 
 #include <stdbool.h>
 #include <stddef.h>

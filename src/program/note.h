@@ -2,8 +2,8 @@
 /*
  * A stapsdt note as it is in the file, with unresolved addresses. See note.c for the format.
  */
-#ifndef ELF_NOTE_H
-#define ELF_NOTE_H
+#ifndef PROGRAM_NOTE_H
+#define PROGRAM_NOTE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * The place in the source of the probe of a site (of the probe itself, not of the code around it).
  * See places.c.
  */
-#ifndef ELF_PLACES_H
-#define ELF_PLACES_H
+#ifndef PROGRAM_PLACES_H
+#define PROGRAM_PLACES_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * The probes of one ELF file: notes are resolved to sites, and sites are grouped into probes by
  * name. All addresses are link-time addresses.
  */
-#ifndef ELF_PROGRAM_H
-#define ELF_PROGRAM_H
+#ifndef PROGRAM_H
+#define PROGRAM_H
 
 #include <stdbool.h>
 #include <stddef.h>

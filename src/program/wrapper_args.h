@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Correcting the arguments in the notes of the forked compilers: see wrapper_args.c. */
-#ifndef ELF_WRAPPER_ARGS_H
-#define ELF_WRAPPER_ARGS_H
+#ifndef PROGRAM_WRAPPER_ARGS_H
+#define PROGRAM_WRAPPER_ARGS_H
 
 #include "program/program.h"
 
