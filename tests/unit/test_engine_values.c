@@ -91,17 +91,20 @@ static void histograms_take_the_largest_numbers(void **state)
 /* Of all that a site can have it is the one that was asked for. */
 static void histograms_are_of_their_argument(void **state)
 {
+	enum { OPERAND_BYTES = 7 };
 	static const unsigned int numbers[] = { 2, 7, ARGS_MAX - 1 };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-		char operands[ARGS_MAX * 8 + 1] = "";
+		char operands[ARGS_MAX * OPERAND_BYTES + 1];
 		struct measured m;
 
 		for (unsigned int arg = 0; arg < ARGS_MAX; arg++)
-			strcat(operands, arg == numbers[i] ? " 8@%rsi" : " 8@%rdi");
+			snprintf(operands + (size_t)arg * OPERAND_BYTES, OPERAND_BYTES + 1,
+				 "8@%%r%ci ", arg == numbers[i] ? 's' : 'd');
+		operands[sizeof(operands) - 2] = '\0';
 		measured_prepare(&m);
-		assert_int_equal(operand_parse(m.ctx, operands + 1, &m.args), 0);
+		assert_int_equal(operand_parse(m.ctx, operands, &m.args), 0);
 		m.spec.n_histograms = 1;
 		m.spec.hist_arg = numbers[i];
 		m.sites[START].has_histogram = true;

@@ -102,7 +102,7 @@ static void check_failure(struct ocp_ctx *ctx, struct patch_write *writes, size_
 static void whatever_fails_nothing_is_written(void **state)
 {
 	enum { FEW = 300, STEP = 43, AROUND = 6 };
-	const size_t ends[] = { 3 * N / 2, 3 * A_CALL, 3 * N - AROUND };
+	const size_t ends[] = { 3 * N / 2, (size_t)3 * A_CALL, 3 * N - AROUND };
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct patch_write writes[3 * N];
 	const size_t n = all_writes(writes);
