@@ -244,14 +244,16 @@ static void a_full_map_is_counted(void **state)
 	assert_int_equal(m.pair.starts, m.pair.count + m.pair.map_full + m.pair.orphan_starts);
 }
 
-static void hits_are_told_apart_by_thread(void **state)
+static void tell_threads_apart(bool in_pair)
 {
 	struct engine_reading reading = { 0 };
 	uint64_t sum = 0;
 	struct measured m;
 
-	(void)state;
 	prepare(&m);
+	if (!in_pair)
+		m.spec.n_pairs = m.spec.n_roles = m.sites[START].n_roles = m.sites[STOP].n_roles =
+			0;
 	m.spec.split = OCP_BY_THREAD;
 	m.spec.max_keys = 100;
 	m.sites[START].is_keyed = true;
@@ -272,6 +274,14 @@ static void hits_are_told_apart_by_thread(void **state)
 	assert_int_equal(sum, 5 * 1234);
 	free(reading.keyed);
 	finish(&m);
+}
+
+/* Whether or not they need to be known for pairs, too. */
+static void hits_are_told_apart_by_thread(void **state)
+{
+	(void)state;
+	tell_threads_apart(true);
+	tell_threads_apart(false);
 }
 
 static void keys_without_room_are_counted(void **state)
