@@ -314,7 +314,7 @@ static void files_that_are_no_journals(void **state)
 	assert_int_equal(truncate(path, MOST_BYTES + 1), 0);
 	expect_none(place, "not a regular file of uid");
 	assert_int_equal(truncate(path, MOST_BYTES), 0);
-	expect_none(place, "it is no journal of this version");
+	expect_none(place, "not a journal of this version");
 }
 
 /* A sound journal about this very process, with LINE among its actions and TAIL at its end. */
