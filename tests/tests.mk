@@ -45,6 +45,7 @@ $(O)/tests/unit/test_update: LDFLAGS += $(call wrap,gigatext_check snapshot_refr
 	snapshot_refresh_semaphores tracee_run_stopped patcher_apply journal_commit journal_progress calloc nanosleep)
 $(O)/tests/unit/test_journal_faults: LDFLAGS += $(call wrap,read pwrite64 strdup)
 $(O)/tests/unit/test_patch: LDFLAGS += $(call wrap,pwrite64)
+$(O)/tests/unit/test_sample: LDFLAGS += $(call wrap,calloc malloc)
 $(O)/tests/unit/test_spawn: LDFLAGS += $(call wrap,execv write)
 
 # BPF programs that run bpf/args.bpf.h for the unit tests.

@@ -263,7 +263,7 @@ test_table() {
 note: stray_start,stray_stop: 20% of its starts have no stop; usual causes: an exception skips it \(use Fun.protect ~finally\), or it is in another thread \(use --key argN\)
  '
 	matches "$(cat "$TMP/measured")" 'call_start +[0-9]+ '
-	matches "$(cat "$TMP/measured")" 'an empty pair measures [0-9]+ns'
+	matches "$(cat "$TMP/measured")" 'an empty pair measures ([0-9]+ns|[0-9.]+us) here'
 	matches "$(cat "$TMP/measured")" 'CPU overhead: [0-9]+ hits/s x [0-9]+ ns per hit = [0-9.]+% of a core'
 }
 

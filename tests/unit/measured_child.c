@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,6 +183,17 @@ static void obey(struct order *order)
 		pid = fork();
 		if (pid == 0) {
 			run_threads(order, run_hot);
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+		break;
+	case FORK_ELSEWHERE:
+		if (unshare(CLONE_NEWPID))
+			_exit(1);
+		pid = fork();
+		if (pid == 0) {
+			for (unsigned int n = order->times; n; n--)
+				test_hot();
 			_exit(0);
 		}
 		waitpid(pid, NULL, 0);

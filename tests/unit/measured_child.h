@@ -27,7 +27,14 @@ uint64_t file_off(const volatile void *addr);
 
 extern volatile uint16_t hot_semaphore, many_semaphore;
 
-enum what { RUN_HOT, RUN_MANY, RUN_UNTIL_KILLED, RUN_SCRIPT, FORK_AND_RUN_HOT };
+enum what {
+	RUN_HOT,
+	RUN_MANY,
+	RUN_UNTIL_KILLED,
+	RUN_SCRIPT,
+	FORK_AND_RUN_HOT,
+	FORK_ELSEWHERE, /* the same in a new pid namespace, with one thread */
+};
 
 /* What a child is to do. The threads are new ones, and have ended when it is done. */
 struct order {

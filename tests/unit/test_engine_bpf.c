@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -206,6 +207,68 @@ static void who_has_ended_is_not_in_the_list(void **state)
 	assert_false(is_listed(engine, id));
 	engine_bpf.close(engine);
 	ocp_ctx_free(ctx);
+}
+
+/* Measure as the first process of a pid namespace. Returns what was wrong; 0: nothing. */
+static int measure_children_elsewhere(struct ocp_ctx *ctx)
+{
+	struct engine_site site = hot_site();
+	struct engine_reading reading = { 0 };
+	struct engine_file target;
+	struct engine_spec spec;
+	struct engine *engine;
+	struct child child;
+	uint64_t hits;
+
+	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("proc", "/proc", "proc", 0, NULL))
+		return 1;
+	child_start(&child);
+	target = target_of(&child.pid, &site, 1);
+	spec = spec_of(&target);
+	spec.children = true;
+	if (engine_bpf.open(ctx, &spec, &engine) || engine_bpf.attach(engine, &target, 1))
+		return 2;
+	child_run(&child, (struct order){ RUN_HOT, 1, 1000, "" });
+	child_run(&child, (struct order){ FORK_ELSEWHERE, 1, 100, "" });
+	reading.hits = &hits;
+	if (engine_bpf.read(engine, &reading) || hits != 1000)
+		return 3;
+	if (reading.losses.passed_over != 100)
+		return 4;
+	/* Neither is the number it has there, which is ours here. */
+	if (is_listed(engine, 1))
+		return 5;
+	engine_bpf.close(engine);
+	child_end(&child);
+	return 0;
+}
+
+/* A child in a pid namespace of its own is not followed: its number means nothing here. */
+static void children_elsewhere_are_not_followed(void **state)
+{
+	struct ocp_ctx *ctx = ctx_or_skip();
+	int status;
+	pid_t pid = fork();
+
+	(void)state;
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		if (unshare(CLONE_NEWPID | CLONE_NEWNS))
+			_exit(100);
+		pid = fork();
+		if (pid == 0)
+			_exit(measure_children_elsewhere(ctx));
+		_exit(waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status)
+									   : 101);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	ocp_ctx_free(ctx);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 100) {
+		print_message("skipped: no right to make a pid namespace\n");
+		skip();
+	}
+	assert_int_equal(status, 0);
 }
 
 /* What the caller has open leaves the sites no room below the limit, which is raised. */
@@ -498,6 +561,7 @@ int main(void)
 		cmocka_unit_test(filters_reach_into_a_pid_namespace),
 		cmocka_unit_test(who_is_unlisted_is_passed_over),
 		cmocka_unit_test(who_has_ended_is_not_in_the_list),
+		cmocka_unit_test(children_elsewhere_are_not_followed),
 		cmocka_unit_test(perf_events_have_room_beside_what_is_open),
 		cmocka_unit_test(many_sites_are_told_apart),
 		cmocka_unit_test(a_foreign_uprobe_without_semaphore_is_no_obstacle),

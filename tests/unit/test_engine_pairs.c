@@ -244,14 +244,16 @@ static void a_full_map_is_counted(void **state)
 	assert_int_equal(m.pair.starts, m.pair.count + m.pair.map_full + m.pair.orphan_starts);
 }
 
-static void hits_are_told_apart_by_thread(void **state)
+static void tell_threads_apart(bool in_pair)
 {
 	struct engine_reading reading = { 0 };
 	uint64_t sum = 0;
 	struct measured m;
 
-	(void)state;
 	prepare(&m);
+	if (!in_pair)
+		m.spec.n_pairs = m.spec.n_roles = m.sites[START].n_roles = m.sites[STOP].n_roles =
+			0;
 	m.spec.split = OCP_BY_THREAD;
 	m.spec.max_keys = 100;
 	m.sites[START].is_keyed = true;
@@ -272,6 +274,14 @@ static void hits_are_told_apart_by_thread(void **state)
 	assert_int_equal(sum, 5 * 1234);
 	free(reading.keyed);
 	finish(&m);
+}
+
+/* Whether or not they need to be known for pairs, too. */
+static void hits_are_told_apart_by_thread(void **state)
+{
+	(void)state;
+	tell_threads_apart(true);
+	tell_threads_apart(false);
 }
 
 static void keys_without_room_are_counted(void **state)
@@ -364,6 +374,39 @@ static void children_are_followed(void **state)
 	ocp_ctx_free(ctx);
 }
 
+/* Its parent fills the list; they are passed over, and each is counted once, whatever it runs. */
+static void children_without_room_are_counted(void **state)
+{
+	struct ocp_ctx *ctx = ctx_or_skip();
+	struct engine_site site = hot_site();
+	struct engine_reading reading = { 0 };
+	struct engine_file target;
+	struct engine_spec spec;
+	struct engine *engine;
+	struct child child;
+	uint64_t hits;
+
+	(void)state;
+	child_start(&child);
+	target = target_of(&child.pid, &site, 1);
+	spec = spec_of(&target);
+	spec.children = true;
+	spec.max_processes = 1;
+	assert_int_equal(engine_bpf.open(ctx, &spec, &engine), 0);
+	assert_int_equal(engine_bpf.attach(engine, &target, 1), 0);
+	for (int i = 0; i < 5; i++)
+		child_run(&child, (struct order){ FORK_AND_RUN_HOT, 2, 100, "" });
+	child_run(&child, (struct order){ RUN_HOT, 1, 1000, "" });
+	reading.hits = &hits;
+	assert_int_equal(engine_bpf.read(engine, &reading), 0);
+	assert_int_equal(hits, 1000);
+	assert_int_equal(reading.losses.children_full, 5);
+	assert_int_equal(reading.losses.passed_over, 5 * 200);
+	engine_bpf.close(engine);
+	child_end(&child);
+	ocp_ctx_free(ctx);
+}
+
 /* As on a kernel without uprobe_multi: exact as well, and the price is said. */
 static void perf_events_do_as_well(void **state)
 {
@@ -397,6 +440,7 @@ int main(void)
 		cmocka_unit_test(keys_without_room_are_counted),
 		cmocka_unit_test(a_set_of_processes_is_counted),
 		cmocka_unit_test(children_are_followed),
+		cmocka_unit_test(children_without_room_are_counted),
 		cmocka_unit_test(perf_events_do_as_well),
 	};
 

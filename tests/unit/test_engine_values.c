@@ -4,7 +4,9 @@
  */
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include "base/clock.h"
+#include "measure/args/operand.h"
 #include "measure/args/value.h"
 #include "measured_args.h"
 #include "ocaml_heap.h"
@@ -84,6 +86,35 @@ static void histograms_take_the_largest_numbers(void **state)
 	assert_true(m.histogram.max == INT64_MAX);
 	assert_int_equal(m.histogram.below_0[measure_bucket_of(1ULL << 63)], 14);
 	measured_finish(&m);
+}
+
+/* Of all that a site can have it is the one that was asked for. */
+static void histograms_are_of_their_argument(void **state)
+{
+	enum { OPERAND_BYTES = 7 };
+	static const unsigned int numbers[] = { 2, 7, ARGS_MAX - 1 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		char operands[ARGS_MAX * OPERAND_BYTES + 1];
+		struct measured m;
+
+		for (unsigned int arg = 0; arg < ARGS_MAX; arg++)
+			snprintf(operands + (size_t)arg * OPERAND_BYTES, OPERAND_BYTES + 1,
+				 "8@%%r%ci ", arg == numbers[i] ? 's' : 'd');
+		operands[sizeof(operands) - 2] = '\0';
+		measured_prepare(&m);
+		assert_int_equal(operand_parse(m.ctx, operands, &m.args), 0);
+		m.spec.n_histograms = 1;
+		m.spec.hist_arg = numbers[i];
+		m.sites[START].has_histogram = true;
+		measured_attach(&m);
+		args_start(of_int(5), of_int(77));
+		measured_detach(&m);
+		assert_int_equal(m.histogram.count, 1);
+		assert_int_equal(m.histogram.max, 77);
+		measured_finish(&m);
+	}
 }
 
 static void signed_buckets_are_in_order(void **state)
@@ -324,6 +355,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(histograms_are_exact),
 		cmocka_unit_test(histograms_take_the_largest_numbers),
+		cmocka_unit_test(histograms_are_of_their_argument),
 		cmocka_unit_test(signed_buckets_are_in_order),
 		cmocka_unit_test(hits_are_printed),
 		cmocka_unit_test(the_filter_chooses_what_is_printed),

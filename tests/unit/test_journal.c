@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -288,6 +289,7 @@ static void folders_that_others_can_reach_are_not_used(void **state)
 
 static void files_that_are_no_journals(void **state)
 {
+	enum { MOST_BYTES = 32 << 20 };
 	struct journal_place *place = *state;
 	char path[300];
 
@@ -301,7 +303,7 @@ static void files_that_are_no_journals(void **state)
 	snprintf(path, sizeof(path), "%s/1", place->dir);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(mkfifo(path, 0600), 0);
-	expect_none(place, "left out");
+	expect_none(place, "left out: not a regular file of");
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(symlink("/etc/passwd", path), 0);
 	expect_none(place, "");
@@ -309,6 +311,10 @@ static void files_that_are_no_journals(void **state)
 	put_journal(place, "1", "x");
 	assert_int_equal(truncate(path, INT64_C(1) << 40), 0);
 	expect_none(place, "not a regular file of uid");
+	assert_int_equal(truncate(path, MOST_BYTES + 1), 0);
+	expect_none(place, "not a regular file of uid");
+	assert_int_equal(truncate(path, MOST_BYTES), 0);
+	expect_none(place, "not a journal of this version");
 }
 
 /* A sound journal about this very process, with LINE among its actions and TAIL at its end. */
@@ -384,6 +390,37 @@ static void an_older_versions_lines_are_checked(void **state)
 	assert_int_equal(parse(place->ctx, text, &about, &n), -EBADMSG);
 	make_text(text, sizeof(text), "enable a 1\n", "end\nenable b 1\n");
 	assert_int_equal(parse(place->ctx, text, &about, &n), -EBADMSG);
+}
+
+/* Of old and new ones; what an unknown counter becomes is as unknown. */
+static void counters_may_be_unknown(void **state)
+{
+	struct journal_place *place = *state;
+	struct stale_journal journal = { 0 };
+	struct journal_text about;
+	char text[1000];
+
+	make_text(text, sizeof(text), "enable a -1\ndisable b -1\nenable c 65535\n", "end\n");
+	assert_int_equal(journal_parse(place->ctx, "journal", text, &about, &journal), 0);
+	assert_int_equal(journal.n, 3);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(journal.entries[i].count_before, JOURNAL_UNKNOWN);
+		assert_int_equal(journal.entries[i].count_after, JOURNAL_UNKNOWN);
+	}
+	assert_int_equal(journal.entries[2].count_before, 65535);
+	journal_free_entries(journal.entries, journal.n);
+}
+
+/* The program's random bytes, all of them, and no others. */
+static void programs_are_known_by_their_random_bytes(void **state)
+{
+	const uint8_t *random = (const uint8_t *)getauxval(AT_RANDOM); /* NOLINT(*-no-int-to-ptr) */
+	struct journal_place *place = *state;
+	uint64_t fnv1a = 14695981039346656037U;
+
+	for (int i = 0; i < 16; i++)
+		fnv1a = (fnv1a ^ random[i]) * 1099511628211U;
+	assert_true(journal_program_id(place->ctx, getpid()) == fnv1a);
 }
 
 static void pids_of_elsewhere_mean_nothing(void **state)
@@ -500,6 +537,8 @@ int main(void)
 		JOURNAL_TEST(files_that_are_no_journals),
 		JOURNAL_TEST(an_older_versions_lines_are_checked),
 		JOURNAL_TEST(new_lines_are_checked),
+		JOURNAL_TEST(counters_may_be_unknown),
+		JOURNAL_TEST(programs_are_known_by_their_random_bytes),
 		JOURNAL_TEST(entries_without_effect_are_left_out),
 		JOURNAL_TEST(an_exec_ends_a_journal),
 		JOURNAL_TEST(what_was_cut_off_in_writing_goes_when_it_is_old),

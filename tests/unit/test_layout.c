@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Which files the post-linker can add bytes to: made-up program headers. */
+/* Which files the post-linker can add bytes to, and how many: made-up headers. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "link/layout.h"
@@ -54,10 +55,111 @@ static void the_last_segment_has_to_be_writable(void **state)
 	ocp_ctx_free(ctx);
 }
 
+/* ---- new files ------------------------------------------------------------------------------ */
+
+enum { NAMES_OFF = 0x2000, TABLE_OFF = 0x2800 };
+enum { BSS = 1, FAR, WIDE, NAMES, N_SECTIONS };
+
+/*
+ * The same with sections: .bss, two that do not fit between the data and the room behind it, as no
+ * linker makes them, and the names.
+ */
+static void make_file(struct ocp_ctx *ctx, Elf64_Phdr segments[2], struct image *image)
+{
+	const Elf64_Shdr bss = { .sh_type = SHT_NOBITS,
+				 .sh_flags = SHF_ALLOC | SHF_WRITE,
+				 .sh_addr = 0x403000,
+				 .sh_size = 0x800 };
+
+	make_image(ctx, segments, image);
+	image->bytes = calloc(1, N_BYTES);
+	image->sections = calloc(N_SECTIONS, sizeof(Elf64_Shdr));
+	assert_true(image->bytes && image->sections);
+	image->n_sections = N_SECTIONS;
+	image->header.e_phoff = sizeof(Elf64_Ehdr);
+	image->header.e_shoff = TABLE_OFF;
+	image->header.e_shstrndx = NAMES;
+	image->sections[BSS] = image->sections[FAR] = image->sections[WIDE] = bss;
+	image->sections[FAR].sh_addr = 0x500000;
+	image->sections[WIDE].sh_size = 0x801;
+	image->sections[NAMES] =
+		(Elf64_Shdr){ .sh_type = SHT_STRTAB, .sh_offset = NAMES_OFF, .sh_size = 1 };
+}
+
+/* Add a section of N_ADDED bytes that is not loaded. */
+static int add_section(struct image *image, size_t n_added)
+{
+	uint8_t *added = calloc(1, n_added);
+	const struct layout_section section = {
+		.name = ".added",
+		.header = { .sh_type = SHT_PROGBITS, .sh_size = n_added, .sh_addralign = 1 },
+		.bytes = added,
+	};
+	struct layout_room room;
+	int err;
+
+	assert_non_null(added);
+	assert_int_equal(layout_find_room(image, &room), 0);
+	err = layout_apply(image, &room, &section, 1);
+	free(added);
+	return err;
+}
+
+static void free_file(struct image *image)
+{
+	free(image->bytes);
+	free(image->sections);
+}
+
+/* Of sections that lie, too, no byte is said to be in the file that is not there. */
+static void only_what_fits_gets_bytes(void **state)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	Elf64_Phdr segments[2];
+	struct image image;
+
+	(void)state;
+	make_file(ctx, segments, &image);
+	assert_int_equal(add_section(&image, 16), 0);
+	assert_int_equal(image.n_sections, N_SECTIONS + 1);
+	assert_int_equal(image.sections[BSS].sh_type, SHT_PROGBITS);
+	assert_int_equal(image.sections[BSS].sh_offset, 0x2000);
+	assert_int_equal(image.sections[FAR].sh_type, SHT_NOBITS);
+	assert_int_equal(image.sections[WIDE].sh_type, SHT_NOBITS);
+	free_file(&image);
+	ocp_ctx_free(ctx);
+}
+
+/* As far as it may, and not a word further; the .bss that goes into it does not count. */
+static void files_grow_so_far(void **state)
+{
+	enum { LIMIT = 16 * N_BYTES + (1 << 20) + 0x800, SOME = 800, WORD = 8 };
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	Elf64_Phdr segments[2];
+	struct image image;
+	size_t n_most;
+
+	(void)state;
+	make_file(ctx, segments, &image);
+	assert_int_equal(add_section(&image, SOME), 0);
+	n_most = SOME + LIMIT - image.n_bytes;
+	free_file(&image);
+	make_file(ctx, segments, &image);
+	assert_int_equal(add_section(&image, n_most + WORD), -EBADMSG);
+	assert_non_null(strstr(ocp_error(ctx), "more than 16 times"));
+	assert_int_equal(image.n_bytes, N_BYTES);
+	assert_int_equal(add_section(&image, n_most), 0);
+	assert_int_equal(image.n_bytes, LIMIT);
+	free_file(&image);
+	ocp_ctx_free(ctx);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_last_segment_has_to_be_writable),
+		cmocka_unit_test(only_what_fits_gets_bytes),
+		cmocka_unit_test(files_grow_so_far),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,7 @@
 #include "unit.h"
 
 enum { N = 600, PAGE = 4096 }; /* enough for two threads */
+enum { A_CALL = 512 };	       /* semaphores go into one call */
 
 static const uint64_t nowhere = 8; /* nothing is mapped there */
 
@@ -94,12 +95,14 @@ static void check_failure(struct ocp_ctx *ctx, struct patch_write *writes, size_
 }
 
 /*
- * Each write in its turn is the one that fails, of as many as two threads take; of more than go
- * into one call, some.
+ * Each write in its turn is the one that fails, of as many as two threads take. Of more than go into
+ * one call some of each phase do, with those around the end of the first thread's half and of the
+ * first call, and the last ones.
  */
 static void whatever_fails_nothing_is_written(void **state)
 {
-	enum { FEW = 300, STEP = 43 };
+	enum { FEW = 300, STEP = 43, AROUND = 6 };
+	const size_t ends[] = { 3 * N / 2, (size_t)3 * A_CALL, 3 * N - AROUND };
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct patch_write writes[3 * N];
 	const size_t n = all_writes(writes);
@@ -109,8 +112,9 @@ static void whatever_fails_nothing_is_written(void **state)
 		check_failure(ctx, writes, FEW, i);
 	for (size_t i = 0; i < n; i += STEP)
 		check_failure(ctx, writes, n, i);
-	for (size_t i = n - 6; i < n; i++)
-		check_failure(ctx, writes, n, i);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		for (size_t j = ends[i] - AROUND; j < ends[i] + AROUND; j++)
+			check_failure(ctx, writes, n, j);
 	ocp_ctx_free(ctx);
 }
 

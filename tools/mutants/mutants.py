@@ -6,7 +6,8 @@ A mutant is this project with one line changed: a reversed comparison, a missing
 by one. Each mutant is built in a copy of the tree, and its tests run until a case fails. The file
 `tests` beside this script lists the tests, one line per source file: its path, then its tests, the
 quickest first. A test is NAME of tests/unit/test_NAME.c or tests/e2e/NAME.sh; NAME:CASE:... runs some
-cases of it. The file `equivalent` lists mutants that behave like the program, with reasons.
+cases of it, and asan/NAME is the unit test with the sanitizers. The file `equivalent` lists mutants
+that behave like the program, with reasons.
 
 Each run makes the same N mutants, as long as the sources are the same. Results are appended to
 O/mutants/results.tsv. Mutants with a result for the same source line are not run again; with --again,
@@ -183,6 +184,10 @@ class Tree:
         """Returns the failed case, "" if all pass, None if the mutant does not build."""
         name, *cases = test.split(":")
         program = os.path.join("build/tests/unit", "test_" + name)
+        if name.startswith("asan/"):
+            program = os.path.join("build/asan/tests/unit", "test_" + name[len("asan/"):])
+            made = self.make("ASAN=1", "O=build/asan", program)
+            return self.run(SECONDS_A_PROGRAM, program) if made else None
         if os.path.exists(os.path.join(self.folder, "tests/unit", "test_%s.c" % name)):
             return self.run(SECONDS_A_PROGRAM, program) if self.make(program) else None
         return self.run(SECONDS_A_SCRIPT, "bash", "tests/e2e/%s.sh" % name, *cases) if self.build_tools() else None
