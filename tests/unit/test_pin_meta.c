@@ -36,7 +36,7 @@ static struct ocp_meter *read_text(struct ocp_ctx *ctx, const char *text)
 	if (!err)
 		return meter;
 	if (err == -EPROTO)
-		assert_non_null(strstr(ocp_error(ctx), "folder: kept by another version"));
+		assert_non_null(strstr(ocp_error(ctx), "folder: pinned by another version"));
 	else
 		assert_string_equal(ocp_error(ctx), "folder/meta: damaged");
 	assert_true(err == -EBADMSG || (err == -EPROTO && strncmp(text, FORMAT, strlen(FORMAT))));

@@ -481,7 +481,7 @@ static void what_is_wrong_is_said(void **state)
 	watch.n = 0;
 	assert_int_equal(top_tick(&top), 0);
 	draw_at(&top, 24, 80);
-	assert_true(shows("no program with probes that may be measured runs now"));
+	assert_true(shows("no measurable program with probes is running"));
 	switch_free(&top);
 	view_free(&top.view);
 	close_screen(&screen);

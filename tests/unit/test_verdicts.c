@@ -160,7 +160,7 @@ static void processor_time_is_limited(void **state)
 
 	(void)state;
 	limits.cpu_ms = 20;
-	assert_ends_it(&limits, "it takes more than 20 ms of processor time to read", true);
+	assert_ends_it(&limits, "reading it takes more than 20 ms of CPU time", true);
 }
 
 static void time_is_limited(void **state)
@@ -172,7 +172,7 @@ static void time_is_limited(void **state)
 	(void)state;
 	limits.wall_ms = 1;
 	examiner = examined(files, 2, 0, &limits);
-	assert_result(examiner, 0, EXAM_EXCEEDS, "it takes more than 1 ms to read");
+	assert_result(examiner, 0, EXAM_EXCEEDS, "reading it takes more than 1 ms");
 	assert_result(examiner, 1, EXAM_NOT_BEGUN, "");
 	examiner_free(examiner);
 	close(files[0].fd);
