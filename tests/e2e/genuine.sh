@@ -108,7 +108,7 @@ test_what_is_not_proved_is_refused() {
 	need_counting
 	start_genuine "$BINARIES/genuine"
 	t="attach -pid $TARGET"
-	check_error 2 "'unclear': the place of arg0, for the filter, is not known in .*: the wrapper's code is not one" \
+	check_error 2 "'unclear': the place of arg0, for the filter, is not known in .*: the wrapper has unknown code" \
 		$t --count=unclear --filter 'arg0 == 1'
 	check_error 2 "'crossed': the place of arg2, for the histogram, is not known in .*: .* note and its wrapper disagree" \
 		$t --count=crossed --hist arg2
