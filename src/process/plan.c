@@ -221,5 +221,7 @@ void plan_free(struct plan *plan)
 {
 	free(plan->steps);
 	free(plan->writes);
-	*plan = (struct plan){ 0 };
+	plan->steps = NULL;
+	plan->writes = NULL;
+	plan->n_steps = plan->n_writes = 0;
 }

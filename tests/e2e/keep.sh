@@ -153,12 +153,12 @@ test_of_another_version() {
 test_wrong_use() {
 	start_target "$O/tests/ocaml/loop"
 	await_line ready
-	check_error 2 "not a name" attach -pid "$TARGET" --count --keep a/b
+	check_error 2 "invalid name" attach -pid "$TARGET" --count --keep a/b
 	check_error 2 "excludes -for" attach -pid "$TARGET" --count --keep x --for 1s
 	check_error 2 "requires --count" attach -pid "$TARGET" -enable alpha --keep x
 	check_error 2 "one name" read
 	check_error 2 "one name" detach a b
-	check_error 2 "not a name" read ..
+	check_error 2 "invalid name" read ..
 	check_error 2 "no pinned measurement of this name" read "no_such_$$"
 	check_error 2 "no pinned measurement of this name" detach "no_such_$$"
 	check_error 2 "mutually exclusive" list --kept -prog "$O/tests/ocaml/loop"
