@@ -8,8 +8,8 @@
  * bring it back: hits are lost, or a SIGTRAP kills the target. In the same way the two bytes before
  * an OCaml semaphore belong to the kernel's reference counter.
  *
- * Text is written through /proc/PID/mem. Like PTRACE_POKETEXT it writes to read-only private text
- * (FOLL_FORCE), into a private copy of the page; the file is never changed.
+ * Text is written through /proc/PID/mem, one byte at a time. The kernel lets a tracer write to
+ * read-only private text (FOLL_FORCE), into a private copy of the page; the file is never changed.
  *
  * The functions below name the tests of tests/unit/test_patch.c that cover them.
  */
