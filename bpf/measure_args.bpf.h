@@ -72,7 +72,10 @@ static __always_inline int is_key_user(const __u32 *tgid)
 	return bpf_map_update_elem(&key_users, tgid, &one, 0 /* BPF_ANY */) == 0;
 }
 
-/* Remove the open start of KEY. *NS is its time, or MEASURE_MARKER. 0 if there is none. */
+/*
+ * Remove the open start of KEY, and set *NS to its time or MEASURE_MARKER. Returns 0 if KEY has no
+ * open start, else 1.
+ */
 static __always_inline int take_start(const struct measure_start_key *key, __u64 *ns)
 {
 	__u64 *slot = bpf_map_lookup_elem(&key_open, key);

@@ -305,7 +305,7 @@ __noinline int count_markers(struct measure_open *open, __u32 n)
 	return markers;
 }
 
-/* The age of the newest start with stack pointer SP; 0 if there is none. */
+/* The age of the newest start with stack pointer SP; 0 if no start has this stack pointer. */
 __noinline int find_frame(struct measure_open *open, __u64 sp)
 {
 	if (!open)

@@ -287,9 +287,9 @@ struct ocp_site {
 	enum ocp_site_state state;
 	const char *fault;		/* why the site is damaged; NULL if it is not */
 	bool has_int3;			/* its first byte has a uprobe or breakpoint of a tracer */
-	uint64_t semaphore_addr;	/* the 16-bit counter that OCaml reads; 0: there is none */
+	uint64_t semaphore_addr;	/* the 16-bit counter that OCaml reads; 0: no counter */
 	int semaphore;			/* its value; -1 if the linker has dropped it */
-	uint64_t tracer_semaphore_addr; /* the counter that tracers raise; 0 if there is none */
+	uint64_t tracer_semaphore_addr; /* the counter that tracers raise; 0: no counter */
 	int tracer_semaphore;		/* its value; -1 if this ABI has none */
 	/*
 	 * The position of the probe in the source, also if it was inlined: the file as it was given

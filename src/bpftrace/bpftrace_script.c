@@ -169,7 +169,7 @@ static const char *register_name(const char *text, size_t *bytes)
 
 /*
  * Convert OPERAND to an expression of bpftrace: SIZE@%REGISTER, SIZE@N(%REGISTER) or SIZE@$NUMBER,
- * where SIZE is that of an OCaml value. Returns false if it is none of these.
+ * where SIZE is that of an OCaml value. Returns false for any other argument.
  */
 static bool read_operand(const char *operand, char *expression, size_t bytes)
 {

@@ -138,7 +138,10 @@ static int read_table(struct finder *f, const struct elf_section *table)
 	return err;
 }
 
-/* Find the symbol table to use and its strings. Returns 1, or 0 if there is none. */
+/*
+ * Find the symbol table to use and its strings. Returns 1, 0 for a file without a symbol table, or a
+ * negative errno.
+ */
 static int find_table(struct finder *f, struct elf_section *table)
 {
 	int found = elf_file_find_section(f->elf, ".symtab", SHT_SYMTAB, table);

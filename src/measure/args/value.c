@@ -193,7 +193,7 @@ struct value value_item(const struct value *value, unsigned int i)
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-/* The length of the printable UTF-8 character at AT in bytes; 0 if there is none. */
+/* Bytes of the UTF-8 character at AT; 0 if these bytes are no printable character. */
 static size_t printable_utf8(const unsigned char *at, size_t n)
 {
 	static const __u32 least[] = { 0, 0, 0x80, 0x800, 0x10000 };

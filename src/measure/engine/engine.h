@@ -94,8 +94,8 @@ struct engine_spec {
 	size_t max_args;      /* entries of site_args in all targets */
 	bool can_switch;      /* switch_sites may be called */
 	/*
-	 * One of the processes, or 0 if there is none yet. Process ids are those of its pid
-	 * namespace, unless ours is the initial one.
+	 * A process that is measured; 0 before the first one is known. Process ids are those of its
+	 * pid namespace, unless ours is the initial one.
 	 */
 	pid_t pid;
 };
