@@ -92,20 +92,6 @@ const char *ocp_version(void)
 	return OCP_VERSION;
 }
 
-/* Operands come from untrusted files and processes: replace what would control a terminal. */
-static void make_one_line(char *text)
-{
-	char *to = text;
-
-	while (*text) {
-		const size_t unsafe = unsafe_bytes(text);
-
-		*to++ = unsafe ? '?' : *text;
-		text += unsafe ? unsafe : 1;
-	}
-	*to = '\0';
-}
-
 void ctx_set_error(struct ocp_ctx *ctx, const char *fmt, ...)
 {
 	/* An operand may be the previous message itself. */

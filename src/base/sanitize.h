@@ -29,4 +29,10 @@ static inline size_t unsafe_bytes(const char *at)
 		       : 0;
 }
 
+/*
+ * Replace what would control a terminal by '?', in place. Operands come from untrusted files,
+ * processes and clients. A message stays one line.
+ */
+void make_one_line(char *text);
+
 #endif

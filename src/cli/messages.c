@@ -5,20 +5,32 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/sanitize.h"
+
+static void say_line(const char *prefix, const char *fmt, va_list ap)
+{
+	char *text;
+
+	if (vasprintf(&text, fmt, ap) < 0) {
+		fprintf(stderr, "%sout of memory\n", prefix);
+		return;
+	}
+	make_one_line(text);
+	fprintf(stderr, "%s%s\n", prefix, text);
+	free(text);
+}
 
 void say(const char *fmt, ...)
 {
 	va_list ap;
 
 	fflush(stdout);
-	fputs("ocaml-probes: ", stderr);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	say_line("ocaml-probes: ", fmt, ap);
 	va_end(ap);
-	fputc('\n', stderr);
 }
 
 void print_text(const char *text)
@@ -45,9 +57,9 @@ int say_usage(const struct command *command, const char *fmt, ...)
 
 	fprintf(stderr, "ocaml-probes: %s: ", command->name);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	say_line("", fmt, ap);
 	va_end(ap);
-	fprintf(stderr, "\nhint: ocaml-probes help %s\n", command->name);
+	fprintf(stderr, "hint: ocaml-probes help %s\n", command->name);
 	return EXIT_USAGE;
 }
 

@@ -11,6 +11,7 @@
 
 #include "cli/cli.h"
 #include "base/plural.h"
+#include "base/sanitize.h"
 
 struct wanted {
 	struct json_object *root; /* owns the strings */
@@ -32,7 +33,7 @@ enum {
 
 void switch_request_log(const char *peer, const char *fmt, ...)
 {
-	char text[1024], when[32];
+	char text[1024], from[128], when[32];
 	const time_t now = time(NULL);
 	struct tm utc;
 	va_list ap;
@@ -40,11 +41,12 @@ void switch_request_log(const char *peer, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	for (char *c = text; *c; c++)
-		if ((unsigned char)*c < ' ' || *c == 0x7f)
-			*c = '?';
+	/* The process that speaks HTTP names the client. That process is not trusted. */
+	snprintf(from, sizeof(from), "%s", peer);
+	make_one_line(from);
+	make_one_line(text);
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-	say("%s %s: %s", when, peer, text);
+	say("%s %s: %s", when, from, text);
 }
 
 /* ---- what is asked for ---------------------------------------------------------------------- */

@@ -1,18 +1,18 @@
 # The fuzzers: clang's libFuzzer and sanitizers over whatever reads what somebody else wrote. Each
 # tests/fuzz/fuzz_X.c is a program; fuzz_X_srcs is what it is about.
 fuzzers := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-fuzz_program_srcs := $(filter-out src/base/%,$(program_srcs)) src/base/ctx.c src/base/str_regexp.c src/base/suggest.c
+fuzz_program_srcs := $(filter-out src/base/%,$(program_srcs)) src/base/ctx.c src/base/sanitize.c src/base/str_regexp.c src/base/suggest.c
 fuzz_proc_srcs := $(program_srcs) $(wildcard src/process/*.c)
 fuzz_link_srcs := $(filter-out src/link/main.c,$(wildcard src/link/*.c)) $(fuzz_program_srcs)
-fuzz_args_srcs := $(addprefix src/measure/args/,operand.c filter.c value.c) src/base/ctx.c
-fuzz_regexp_srcs := src/base/str_regexp.c src/base/ctx.c
+fuzz_args_srcs := $(addprefix src/measure/args/,operand.c filter.c value.c) src/base/ctx.c src/base/sanitize.c
+fuzz_regexp_srcs := src/base/str_regexp.c src/base/ctx.c src/base/sanitize.c
 fuzz_pin_meta_srcs := $(lib_srcs)
 $(O)/tests/fuzz/fuzz_pin_meta: fuzz_libs = $(LIBS)
 $(O)/tests/fuzz/fuzz_pin_meta: | $(bpf_skels)
 fuzz_serve_srcs := $(addprefix src/serve/,address.c auth.c buckets.c config.c config_file.c \
 	config_keys.c control.c control_http.c control_message.c hosts.c http.c http_headers.c http_quota.c negotiate.c switch_request.c \
 	reply.c strbuf.c uri.c) \
-	$(addprefix src/base/,ctx.c suggest.c) $(addprefix src/measure/,histogram.c request.c) \
+	$(addprefix src/base/,ctx.c sanitize.c suggest.c) $(addprefix src/measure/,histogram.c request.c) \
 	src/program/item.c
 $(O)/tests/fuzz/fuzz_serve: fuzz_libs := -ljson-c -lmicrohttpd -lm
 FUZZ_SECONDS ?= 600

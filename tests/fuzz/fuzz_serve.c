@@ -8,6 +8,7 @@
  */
 #include <poll.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -25,11 +26,15 @@ enum { PATIENCE_MS = 2000 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
-static void require(int condition)
+static void require_true(bool is_true, const char *condition, int line)
 {
-	if (!condition)
-		abort();
+	if (is_true)
+		return;
+	fprintf(stderr, "fuzz_serve.c:%d: not true: %s\n", line, condition);
+	abort();
 }
+
+#define require(condition) require_true(condition, #condition, __LINE__)
 
 /* ---- in the place of what is not looked at -------------------------------------------------- */
 

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "serve/control.h"
+#include "serve/switch_request.h"
 #include "unit.h"
 
 enum { PASSED = 400, UNAUTHORIZED = 401, FORBIDDEN = 403, UNSUPPORTED = 415, MISDIRECTED = 421 };
@@ -440,6 +441,27 @@ static void few_refusals_are_logged(void **state)
 	assert_int_equal(lines, 5);
 }
 
+/* The log goes to a terminal. The name of a client comes from the process that is not trusted. */
+static void the_log_is_plain(void **state)
+{
+	static const char peer[] = "a\x1b[2J\r\n\x7f\xc2\x9b\xe2\x80\xae"
+				   "b";
+	const int log = memfd_create("log", MFD_CLOEXEC);
+	char text[512];
+	ssize_t n;
+
+	(void)state;
+	assert_true(log >= 0);
+	dup2(log, STDERR_FILENO);
+	switch_request_log(peer, "no\x1b[1mprobe");
+	dup2(stderr_fd, STDERR_FILENO);
+	n = pread(log, text, sizeof(text) - 1, 0);
+	close(log);
+	assert_true(n > 0);
+	text[n] = '\0';
+	assert_non_null(strstr(text, " a?[2J?????b: no?[1mprobe\n"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -449,7 +471,7 @@ int main(void)
 		cmocka_unit_test(few_refusals_are_logged), cmocka_unit_test(origins),
 		cmocka_unit_test(content_types),	   cmocka_unit_test(hosts_without_control),
 		cmocka_unit_test(hosts_with_control),	   cmocka_unit_test(given_hosts),
-		cmocka_unit_test(names_that_are_none),
+		cmocka_unit_test(names_that_are_none),	   cmocka_unit_test(the_log_is_plain),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
