@@ -64,7 +64,7 @@ static __always_inline long args_copy(void *to, __u32 n, __u64 addr)
 	return err;
 }
 
-/* ---- operands ------------------------------------------------------------------------------- */
+/* ---- arguments of a site -------------------------------------------------------------------- */
 
 /* Prevents the compiler from losing the bounds of a number by computing it in another way. */
 #define args_keep(number) asm volatile("" : "+r"(number))

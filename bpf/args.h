@@ -74,7 +74,7 @@ _Static_assert(sizeof(struct site_args) == 264, "shared by two compilers");
 
 enum {
 	FILTER_OPS_MAX = 32,
-	FILTER_STRINGS_MAX = 16, /* 32 operators in postfix have 16 operands at most */
+	FILTER_STRINGS_MAX = 16, /* 32 operations in postfix have 16 comparisons at most */
 	FILTER_STRING_BYTES = 64,
 };
 
@@ -221,7 +221,7 @@ enum node_kind {
 	NODE_OBJECT,
 	NODE_ABSTRACT,
 	NODE_UNREADABLE,  /* value: the word, unless it could not be read either */
-	NODE_UNSUPPORTED, /* the operand is not supported */
+	NODE_UNSUPPORTED, /* the place of the argument cannot be read */
 	NODE_KINDS,
 };
 

@@ -48,7 +48,7 @@ struct ocp_meter *ocp_meter_new(struct ocp_ctx *ctx)
 	meter->table.ctx = ctx;
 	meter->ops = &engine_bpf;
 	meter->depth = OCP_MAX_DEPTH;
-	arguments_init(&meter->arguments, meter->ctx, &meter->table);
+	arg_requests_init(&meter->arg_requests, meter->ctx, &meter->table);
 	return meter;
 }
 
@@ -66,7 +66,7 @@ void ocp_meter_free(struct ocp_meter *meter)
 	calibration_free(meter->calibration);
 	site_table_free(&meter->table);
 	selection_free(&meter->counted);
-	arguments_free(&meter->arguments);
+	arg_requests_free(&meter->arg_requests);
 	for (size_t i = 0; i < meter->n_pairs; i++) {
 		free(meter->pairs[i].start);
 		free(meter->pairs[i].stop);
@@ -168,7 +168,7 @@ static int check_names(struct ocp_meter *meter)
 	}
 	err = selection_check_used(meter->ctx, &meter->counted, names, n, meter_where(meter));
 	if (!err)
-		err = selection_check_used(meter->ctx, &meter->arguments.printed, names, n,
+		err = selection_check_used(meter->ctx, &meter->arg_requests.printed, names, n,
 					   meter_where(meter));
 	for (size_t i = 0; !err && i < meter->n_pairs; i++) {
 		const struct meter_pair *pair = &meter->pairs[i];
@@ -306,7 +306,7 @@ static int open_engine(struct ocp_meter *meter)
 	meter_fill_spec(meter, &meter->spec);
 	err = meter->ops->open(meter->ctx, &meter->spec, &meter->engine);
 	if (!err && meter->spec.n_histograms)
-		meter->arguments.histogram_room = meter->spec.n_histograms;
+		meter->arg_requests.histogram_room = meter->spec.n_histograms;
 	return err;
 }
 
@@ -315,11 +315,11 @@ static int check_request(const struct ocp_meter *meter)
 	if (!meter->program && !meter->n_procs)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: no process");
 	if (selection_is_empty(&meter->counted) && !meter->n_pairs &&
-	    selection_is_empty(&meter->arguments.printed))
+	    selection_is_empty(&meter->arg_requests.printed))
 		return ctx_error(meter->ctx, -EINVAL, "measuring: no probe given");
-	if (meter->arguments.key_arg >= 0 && !meter->n_pairs)
+	if (meter->arg_requests.key_arg >= 0 && !meter->n_pairs)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: a key needs a pair");
-	if (meter->arguments.hist_arg >= 0 && selection_is_empty(&meter->counted))
+	if (meter->arg_requests.hist_arg >= 0 && selection_is_empty(&meter->counted))
 		return ctx_error(meter->ctx, -EINVAL,
 				 "measuring: a histogram needs a counted probe");
 	if (meter->program && meter->children)
@@ -347,7 +347,7 @@ int ocp_meter_open(struct ocp_meter *meter)
 		err = ctx_error(meter->ctx, -ENOENT, "%s: no probe sites to measure",
 				meter_where(meter));
 	if (!err)
-		err = arguments_resolve(&meter->arguments);
+		err = arg_requests_resolve(&meter->arg_requests);
 	for (size_t i = 0; !err && i < meter->n_procs; i++)
 		err = warn_of_writable_code(meter, meter->procs[i]);
 	for (size_t i = 0; !err && meter->split == OCP_BY_SITE && i < meter->table.n_files; i++)
@@ -355,7 +355,7 @@ int ocp_meter_open(struct ocp_meter *meter)
 	if (!err)
 		err = open_engine(meter);
 	if (!err)
-		arguments_tell_left_out(&meter->arguments);
+		arg_requests_tell_left_out(&meter->arg_requests);
 	if (!err && has_none_yet)
 		meter_log_none_yet(meter);
 	return err;
@@ -406,7 +406,8 @@ static int measure_file(struct ocp_meter *meter, struct measured_file *file)
 	if (meter->split == OCP_BY_SITE)
 		err = site_table_read_source(&meter->table, file);
 	if (!err)
-		err = arguments_resolve_later(&meter->arguments, file->first_site, file->n_sites);
+		err = arg_requests_resolve_later(&meter->arg_requests, file->first_site,
+						 file->n_sites);
 	if (!err && meter->is_attached)
 		err = meter_attach_files(meter, &file, 1);
 	return err;

@@ -3,7 +3,7 @@
 #ifndef MEASURE_METER_H
 #define MEASURE_METER_H
 
-#include "measure/args/arguments.h"
+#include "measure/args/arg_requests.h"
 #include "measure/calibrate.h"
 #include "measure/engine/engine.h"
 #include "measure/pin_folder.h"
@@ -52,7 +52,7 @@ struct ocp_meter {
 	enum ocp_split split;
 	unsigned int depth;
 	bool children;
-	struct arguments arguments;
+	struct arg_requests arg_requests;
 
 	/* what was found */
 	struct site_table table;
@@ -81,7 +81,7 @@ struct ocp_meter {
 	struct ocp_costs pinned_costs;
 };
 
-/* meter_request.c, meter_arguments.c: count, or print the hits of, the probes of ITEM. */
+/* meter_request.c, meter_arg_requests.c: count, or print the hits of, the probes of ITEM. */
 int meter_count_item(struct ocp_meter *meter, const struct item *item);
 int meter_print_item(struct ocp_meter *meter, const struct item *item);
 
@@ -126,7 +126,7 @@ void meter_share_known(struct ocp_meter *meter, struct find_memory *known);
  */
 void meter_drop_ended(struct ocp_meter *meter);
 
-/* meter_arguments.c: what the engine must know about all sites, and about one site. */
+/* meter_arg_requests.c: what the engine must know about all sites, and about one site. */
 void meter_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec);
 void meter_fill_site(const struct ocp_meter *meter, const struct measured_site *measured,
 		     struct engine_site *site);

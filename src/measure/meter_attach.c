@@ -43,8 +43,8 @@ static int fill_target(const struct ocp_meter *meter, const struct measured_file
 		.sites = sites,
 		.n_sites = file->n_sites,
 		.first_site = file->first_site,
-		.args = meter->arguments.table.entries,
-		.n_args = meter->arguments.table.n,
+		.args = meter->arg_requests.table.entries,
+		.n_args = meter->arg_requests.table.n,
 	};
 	return 0;
 }

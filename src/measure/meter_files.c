@@ -29,7 +29,7 @@ static bool probe_is_wanted(void *data, const char *name, struct measured_probe 
 	struct ocp_meter *meter = data;
 	const struct meter_end *end = meter_find_end(meter, name);
 
-	if (selection_takes(&meter->arguments.not_measured, name))
+	if (selection_takes(&meter->arg_requests.not_measured, name))
 		return false;
 	if (end) {
 		probe->first_role = end->first_role;
@@ -37,7 +37,7 @@ static bool probe_is_wanted(void *data, const char *name, struct measured_probe 
 		probe->begins_pair = end->begins_pair;
 	}
 	probe->is_counted = selection_takes(&meter->counted, name);
-	probe->is_printed = selection_takes(&meter->arguments.printed, name);
+	probe->is_printed = selection_takes(&meter->arg_requests.printed, name);
 	return probe->is_counted || probe->is_printed || end;
 }
 

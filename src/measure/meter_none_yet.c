@@ -85,7 +85,7 @@ static void log_selection(const struct ocp_meter *meter, const struct selection 
 
 void meter_log_none_yet(const struct ocp_meter *meter)
 {
-	const struct selection *printed = &meter->arguments.printed;
+	const struct selection *printed = &meter->arg_requests.printed;
 
 	if (meter->counted.all || printed->all) {
 		ctx_log(meter->ctx, OCP_LOG_WARN,

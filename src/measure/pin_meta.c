@@ -56,7 +56,7 @@ void pin_meta_write(FILE *out, const struct ocp_meter *meter, const struct ocp_c
 	const struct site_table *table = &meter->table;
 
 	fprintf(out, FORMAT "\nstart %" PRId64 "\nsplit %d\nkey %d\ncost %f %f\n", meter->start_ns,
-		(int)meter->split, meter->arguments.key_arg, costs->cost_per_hit_ns,
+		(int)meter->split, meter->arg_requests.key_arg, costs->cost_per_hit_ns,
 		costs->empty_pair_ns);
 	if (meter->program_name) {
 		fputs("program", out);
@@ -216,7 +216,7 @@ static bool read_key(struct reader *r, char **line)
 		*line = NULL;
 	if (r->has_key || (!by_thread && !take_number(line, 10, MEASURE_NO_ARG - 1, &key)))
 		return false;
-	r->meter->arguments.key_arg = by_thread ? -1 : (int)key;
+	r->meter->arg_requests.key_arg = by_thread ? -1 : (int)key;
 	r->has_key = true;
 	return true;
 }

@@ -242,7 +242,7 @@ static int make_pairs(struct ocp_sample *sample, const struct engine_pair *pairs
 			/* During measuring, the counters are not read at one moment. */
 			.open = pair->starts > ended ? pair->starts - ended : 0,
 			.buckets = sample->buckets[i],
-			.by_key = meter->arguments.key_arg >= 0,
+			.by_key = meter->arg_requests.key_arg >= 0,
 		};
 	}
 	return err;
@@ -268,7 +268,7 @@ static void set_sum(struct ocp_histogram *histogram, __int128 sum)
 static int make_histograms(struct ocp_sample *sample, const struct engine_histogram *read)
 {
 	const struct ocp_meter *meter = sample->meter;
-	int err = allocate_histograms(sample, meter->arguments.n_histograms);
+	int err = allocate_histograms(sample, meter->arg_requests.n_histograms);
 
 	for (size_t i = 0; !err && i < meter->table.n_probes; i++) {
 		const struct measured_probe *probe = &meter->table.probes[meter->table.by_name[i]];
@@ -286,7 +286,7 @@ static int make_histograms(struct ocp_sample *sample, const struct engine_histog
 		}
 		*histogram = (struct ocp_histogram){
 			.probe = probe->name,
-			.arg = (unsigned int)meter->arguments.hist_arg,
+			.arg = (unsigned int)meter->arg_requests.hist_arg,
 			.count = its->count,
 			.not_int = its->not_int,
 			.min = its->min,

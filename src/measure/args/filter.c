@@ -13,7 +13,7 @@
  * exponent (1.5, 1e3, 0x1p-3), and inf, is a float. Both kinds can be compared with ints and
  * floats, without rounding: 50 with the float 50.0, and 1.5 with an int. Strings are in double
  * quotes and may contain OCaml's escapes \n \t \r \b \" \\ \ddd \xhh. && and || evaluate both
- * operands, since operands have no side effects.
+ * sides, which have no side effects.
  */
 #include "measure/args/filter.h"
 
@@ -103,7 +103,7 @@ static bool push(struct parser *p, const struct filter_op *op)
 	return true;
 }
 
-/* ---- operands ------------------------------------------------------------------------------- */
+/* ---- arguments, numbers and strings --------------------------------------------------------- */
 
 /* Returns the end of "argN" at AT, or NULL if there is no such word. */
 static const char *parse_arg(const char *at, unsigned int *arg)

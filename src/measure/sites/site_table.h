@@ -63,7 +63,7 @@ struct measured_site {
 	uint64_t symbol_off;
 	const char *source; /* of the probe; NULL: unknown, or not asked for */
 	int line, source_column;
-	uint32_t args;	  /* number of its arguments in the meter's args_table */
+	uint32_t args;	  /* number of its arguments in the meter's arg_table */
 	bool is_left_out; /* the engine does not attach to it */
 };
 

@@ -3,8 +3,8 @@
  * The parsed arguments of sites. Sites with the same argument string share an entry: a program with
  * 100 000 sites has some hundred different strings.
  */
-#ifndef MEASURE_ARGS_TABLE_H
-#define MEASURE_ARGS_TABLE_H
+#ifndef MEASURE_ARG_TABLE_H
+#define MEASURE_ARG_TABLE_H
 
 #include <linux/types.h>
 #include <stddef.h>
@@ -12,17 +12,16 @@
 #include "args.h"
 #include "base/ctx.h"
 
-struct args_table {
+struct arg_table {
 	struct site_args *entries; /* numbers never change */
 	char **texts;		   /* the string of each entry */
 	uint32_t *by_text;	   /* entry numbers, sorted by string */
 	size_t n, room;
 };
 
-void args_table_free(struct args_table *table);
+void arg_table_free(struct arg_table *table);
 
 /* Find or add the entry of TEXT. -EINVAL with a message if TEXT is malformed. */
-int args_table_add(struct ocp_ctx *ctx, struct args_table *table, const char *text,
-		   uint32_t *number);
+int arg_table_add(struct ocp_ctx *ctx, struct arg_table *table, const char *text, uint32_t *number);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "measure/args/args_table.h"
+#include "measure/args/arg_table.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -8,19 +8,19 @@
 #include "base/by_name.h"
 #include "measure/args/operand.h"
 
-void args_table_free(struct args_table *table)
+void arg_table_free(struct arg_table *table)
 {
 	for (size_t i = 0; i < table->n; i++)
 		free(table->texts[i]);
 	free(table->texts);
 	free(table->by_text);
 	free(table->entries);
-	*table = (struct args_table){ 0 };
+	*table = (struct arg_table){ 0 };
 }
 
 static const char *text_of(const void *table, uint32_t number)
 {
-	return ((const struct args_table *)table)->texts[number];
+	return ((const struct arg_table *)table)->texts[number];
 }
 
 static bool grow(void **array, size_t n, size_t size)
@@ -32,7 +32,7 @@ static bool grow(void **array, size_t n, size_t size)
 	return grown != NULL;
 }
 
-static int make_room(struct ocp_ctx *ctx, struct args_table *table)
+static int make_room(struct ocp_ctx *ctx, struct arg_table *table)
 {
 	const size_t room = table->room * 2 + 16;
 
@@ -46,8 +46,7 @@ static int make_room(struct ocp_ctx *ctx, struct args_table *table)
 	return 0;
 }
 
-int args_table_add(struct ocp_ctx *ctx, struct args_table *table, const char *text,
-		   uint32_t *number)
+int arg_table_add(struct ocp_ctx *ctx, struct arg_table *table, const char *text, uint32_t *number)
 {
 	bool found;
 	size_t place = by_name_place(table->by_text, table->n, text_of, table, text, &found);

@@ -16,14 +16,14 @@ enum {
 
 int ocp_meter_filter(struct ocp_meter *meter, const char *expr)
 {
-	struct arguments *arguments = &meter->arguments;
+	struct arg_requests *requests = &meter->arg_requests;
 	int err;
 
-	if (arguments->has_filter)
+	if (requests->has_filter)
 		return ctx_error(meter->ctx, -EINVAL, "filter '%s': only one filter is allowed",
 				 expr);
-	err = filter_parse(meter->ctx, expr, &arguments->filter, &arguments->filter_args);
-	arguments->has_filter = !err;
+	err = filter_parse(meter->ctx, expr, &requests->filter, &requests->filter_args);
+	requests->has_filter = !err;
 	return err;
 }
 
@@ -41,17 +41,17 @@ static int set_arg(struct ocp_meter *meter, const char *what, const char *text, 
 
 int ocp_meter_set_key(struct ocp_meter *meter, const char *arg)
 {
-	return set_arg(meter, "key", arg, &meter->arguments.key_arg);
+	return set_arg(meter, "key", arg, &meter->arg_requests.key_arg);
 }
 
 int ocp_meter_histogram(struct ocp_meter *meter, const char *arg)
 {
-	return set_arg(meter, "histogram", arg, &meter->arguments.hist_arg);
+	return set_arg(meter, "histogram", arg, &meter->arg_requests.hist_arg);
 }
 
 int meter_print_item(struct ocp_meter *meter, const struct item *item)
 {
-	return selection_add(meter->ctx, &meter->arguments.printed, item);
+	return selection_add(meter->ctx, &meter->arg_requests.printed, item);
 }
 
 int ocp_meter_print(struct ocp_meter *meter, const char *name)
@@ -66,28 +66,28 @@ int ocp_meter_print_regexp(struct ocp_meter *meter, const char *re)
 
 void ocp_meter_set_print_limit(struct ocp_meter *meter, uint64_t hits)
 {
-	meter->arguments.print_limit = hits;
+	meter->arg_requests.print_limit = hits;
 }
 
 /* ---- for the engine ------------------------------------------------------------------------- */
 
 void meter_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec)
 {
-	const struct arguments *arguments = &meter->arguments;
-	const size_t most = arguments->n_histograms + SPARE_HISTOGRAMS;
+	const struct arg_requests *requests = &meter->arg_requests;
+	const size_t most = requests->n_histograms + SPARE_HISTOGRAMS;
 
-	spec->key_arg = arguments->key_arg < 0 ? ENGINE_NO_KEY : arguments->key_arg;
-	spec->filter = arguments->has_filter ? &arguments->filter : NULL;
-	if (arguments->hist_arg >= 0) {
-		spec->hist_arg = (unsigned int)arguments->hist_arg;
+	spec->key_arg = requests->key_arg < 0 ? ENGINE_NO_KEY : requests->key_arg;
+	spec->filter = requests->has_filter ? &requests->filter : NULL;
+	if (requests->hist_arg >= 0) {
+		spec->hist_arg = (unsigned int)requests->hist_arg;
 		spec->n_histograms = most < MAX_HISTOGRAMS ? most : MAX_HISTOGRAMS;
 	}
-	spec->prints = !selection_is_empty(&arguments->printed);
-	spec->print_limit = arguments->print_limit;
-	spec->print_bytes = arguments->print_bytes   ? arguments->print_bytes
-			    : arguments->print_limit ? LIMITED_PRINT_BYTES
-						     : UNLIMITED_PRINT_BYTES;
-	spec->max_args = arguments->table.n + arguments->table.n / 4 + SPARE_ARGS;
+	spec->prints = !selection_is_empty(&requests->printed);
+	spec->print_limit = requests->print_limit;
+	spec->print_bytes = requests->print_bytes   ? requests->print_bytes
+			    : requests->print_limit ? LIMITED_PRINT_BYTES
+						    : UNLIMITED_PRINT_BYTES;
+	spec->max_args = requests->table.n + requests->table.n / 4 + SPARE_ARGS;
 }
 
 void meter_fill_site(const struct ocp_meter *meter, const struct measured_site *measured,
@@ -95,7 +95,7 @@ void meter_fill_site(const struct ocp_meter *meter, const struct measured_site *
 {
 	const struct measured_probe *probe = &meter->table.probes[measured->probe_index];
 
-	site->is_filtered = arguments_filter(&meter->arguments, probe);
+	site->is_filtered = arg_requests_filter(&meter->arg_requests, probe);
 	site->is_printed = probe->is_printed;
 	site->has_histogram = probe->has_histogram;
 	site->histogram = probe->histogram;

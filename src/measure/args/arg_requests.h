@@ -3,13 +3,13 @@
  * The requests that concern arguments of probes (filter, key, histogram, printed hits), and the
  * probes that have the arguments.
  */
-#ifndef MEASURE_ARGUMENTS_H
-#define MEASURE_ARGUMENTS_H
+#ifndef MEASURE_ARG_REQUESTS_H
+#define MEASURE_ARG_REQUESTS_H
 
 #include <linux/types.h>
 #include <stdbool.h>
 #include "args.h"
-#include "measure/args/args_table.h"
+#include "measure/args/arg_table.h"
 #include "measure/args/filter.h"
 #include "program/selection.h"
 #include "measure/sites/site_table.h"
@@ -22,7 +22,7 @@ struct left_out {
 
 enum { MAX_HISTOGRAMS = 1024 }; /* each takes 8 KB per CPU */
 
-struct arguments {
+struct arg_requests {
 	struct ocp_ctx *ctx;
 	struct site_table *sites;
 
@@ -40,26 +40,27 @@ struct arguments {
 	struct selection not_measured; /* probes that were left out */
 	struct left_out *left_out;
 	size_t n_left_out;
-	struct args_table table;
+	struct arg_table table;
 	size_t n_histograms;   /* histogram numbers in use */
 	size_t histogram_room; /* histograms that the engine has room for */
 };
 
-/* Start with an empty request. CTX and SITES belong to the caller and must outlive ARGUMENTS. */
-void arguments_init(struct arguments *arguments, struct ocp_ctx *ctx, struct site_table *sites);
-void arguments_free(struct arguments *arguments);
+/* Start with an empty request. CTX and SITES belong to the caller and must outlive REQUESTS. */
+void arg_requests_init(struct arg_requests *requests, struct ocp_ctx *ctx,
+		       struct site_table *sites);
+void arg_requests_free(struct arg_requests *requests);
 
 /* True if the filter applies to the hits of the probe. */
-bool arguments_filter(const struct arguments *arguments, const struct measured_probe *probe);
+bool arg_requests_filter(const struct arg_requests *requests, const struct measured_probe *probe);
 
 /*
  * Number the arguments and histograms of all sites. Probes that lack what was asked for are removed
  * from the table. -EINVAL if no probe is left, or if the probe is part of a pair that needs it.
  */
-int arguments_resolve(struct arguments *arguments);
+int arg_requests_resolve(struct arg_requests *requests);
 /* Log a warning for each removed probe. */
-void arguments_tell_left_out(const struct arguments *arguments);
+void arg_requests_tell_left_out(const struct arg_requests *requests);
 /* The same for the N sites from FIRST on, of a file that was loaded later. Sites are left out. */
-int arguments_resolve_later(struct arguments *arguments, size_t first, size_t n);
+int arg_requests_resolve_later(struct arg_requests *requests, size_t first, size_t n);
 
 #endif
