@@ -214,14 +214,14 @@ static int attach_and_time(struct calibration *c, struct engine *engine)
 		{ .first_role = 1, .n_roles = c->spec.n_roles != 0, .is_keyed = true },
 	};
 	char path[PATH_BYTES];
-	const struct engine_file target = { .path = path,
-					    .name = "ocaml-probes itself",
-					    .pids = &self,
-					    .n_pids = 1,
-					    .sites = sites,
-					    .n_sites = SITES,
-					    .args = &c->args,
-					    .n_args = c->spec.max_args };
+	const struct engine_file file = { .path = path,
+					  .name = "ocaml-probes itself",
+					  .pids = &self,
+					  .n_pids = 1,
+					  .sites = sites,
+					  .n_sites = SITES,
+					  .args = &c->args,
+					  .n_args = c->spec.max_args };
 	double idle_ns;
 	uint64_t off;
 	int err = find_sites(c->ctx, &c->code, path, &off);
@@ -237,7 +237,7 @@ static int attach_and_time(struct calibration *c, struct engine *engine)
 		sites[i].has_histogram = c->spec.n_histograms != 0;
 		sites[i].is_printed = c->spec.prints;
 	}
-	err = c->ops->attach(engine, &target, 1);
+	err = c->ops->attach(engine, &file, 1);
 	if (err)
 		return err;
 	return time_rounds(c, engine, idle_ns);

@@ -7,7 +7,7 @@
  * earlier one.
  *
  * Open looks up the request: in the files that the processes map, the probes that are counted or
- * part of a pair, and all sites of these probes (site_table.c). The engine gets one target per
+ * part of a pair, and all sites of these probes (site_table.c). The engine gets one struct per
  * file, for any number of processes, and has spare room for files that are loaded later. sample.c
  * converts what the engine has read into rows.
  */

@@ -8,8 +8,8 @@
 
 /* ---- attaching ------------------------------------------------------------------------------ */
 
-static int fill_target(const struct ocp_meter *meter, const struct measured_file *file,
-		       struct engine_site *sites, struct engine_file *target)
+static int fill_engine_file(const struct ocp_meter *meter, const struct measured_file *file,
+			    struct engine_site *sites, struct engine_file *engine_file)
 {
 	for (size_t i = 0; i < file->n_sites; i++) {
 		const struct measured_site *measured = &meter->table.sites[file->first_site + i];
@@ -33,7 +33,7 @@ static int fill_target(const struct ocp_meter *meter, const struct measured_file
 		    !elf_file_va_to_off(elf, site->tracer_semaphore_va, &sites[i].ref_ctr_off))
 			sites[i].ref_ctr_off = 0;
 	}
-	*target = (struct engine_file){
+	*engine_file = (struct engine_file){
 		.path = file->path,
 		.name = file->name,
 		.pids = meter->program ? NULL : file->pids,
@@ -51,26 +51,27 @@ static int fill_target(const struct ocp_meter *meter, const struct measured_file
 
 int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *files, size_t n)
 {
-	struct engine_file *targets = calloc(n + 1, sizeof(*targets));
+	struct engine_file *engine_files = calloc(n + 1, sizeof(*engine_files));
 	struct engine_site *sites = calloc(meter->table.n_sites + 1, sizeof(*sites));
 	int err = 0;
 
-	if (!targets || !sites)
+	if (!engine_files || !sites)
 		err = ctx_no_memory(meter->ctx);
 	for (size_t i = 0; !err && i < n; i++)
-		err = fill_target(meter, files[i], sites + files[i]->first_site, &targets[i]);
+		err = fill_engine_file(meter, files[i], sites + files[i]->first_site,
+				       &engine_files[i]);
 	for (size_t i = 0; !err && i < n; i++)
 		if (!files[i]->is_lost)
 			err = file_guard_take(meter->ctx, &files[i]->guard, files[i]->path,
 					      files[i]->name, files[i]->prog);
 	if (!err)
-		err = meter->ops->attach(meter->engine, targets, n);
+		err = meter->ops->attach(meter->engine, engine_files, n);
 	for (size_t i = 0; i < n; i++) {
 		files[i]->is_attached = !err;
 		if (err)
 			file_guard_release(&files[i]->guard);
 	}
-	free(targets);
+	free(engine_files);
 	free(sites);
 	return err;
 }
@@ -80,13 +81,13 @@ int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *fil
  */
 static int attach_processes(struct ocp_meter *meter)
 {
-	const struct engine_file target = {
+	const struct engine_file engine_file = {
 		.name = meter_where(meter),
 		.pids = meter->pids,
 		.n_pids = meter->program ? 0 : meter->n_pids,
 	};
 
-	return meter->ops->attach(meter->engine, &target, 1);
+	return meter->ops->attach(meter->engine, &engine_file, 1);
 }
 
 int meter_attach_all(struct ocp_meter *meter)
@@ -120,11 +121,12 @@ static bool has_probe(const struct ocp_meter *meter, const struct measured_file 
 static int apply_to_file(struct ocp_meter *meter, const struct measured_file *file)
 {
 	struct engine_site *sites = calloc(file->n_sites + 1, sizeof(*sites));
-	struct engine_file target;
-	int err = sites ? fill_target(meter, file, sites, &target) : ctx_no_memory(meter->ctx);
+	struct engine_file engine_file;
+	int err = sites ? fill_engine_file(meter, file, sites, &engine_file)
+			: ctx_no_memory(meter->ctx);
 
 	if (!err)
-		err = meter->ops->switch_sites(meter->engine, &target);
+		err = meter->ops->switch_sites(meter->engine, &engine_file);
 	free(sites);
 	return err;
 }

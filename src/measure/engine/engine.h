@@ -80,7 +80,7 @@ struct engine_spec {
 	size_t max_open;      /* (thread, pair) combinations with open starts */
 	unsigned int depth;   /* starts that one thread can have open in one pair */
 	int key_arg;	      /* the argument that matches pairs; ENGINE_NO_KEY: by thread */
-	bool many_processes;  /* targets may have more than one process */
+	bool many_processes;  /* a file may have more than one process */
 	size_t max_processes; /* processes that can be listed at one time */
 	bool children;	      /* also list the children of listed processes */
 	const char *exe;      /* see check_exe; NULL: none */
@@ -91,7 +91,7 @@ struct engine_spec {
 	bool prints;
 	uint64_t print_limit; /* printed hits per second; 0: no limit */
 	size_t print_bytes;   /* size of the ring buffer: a power of 2 of whole pages */
-	size_t max_args;      /* entries of site_args in all targets */
+	size_t max_args;      /* entries of site_args in all files */
 	bool can_switch;      /* switch_sites may be called */
 	/*
 	 * A process that is measured; 0 before the first one is known. Process ids are those of its
@@ -149,19 +149,19 @@ struct engine_ops {
 	/* Load everything that does not need a process. SPEC is not kept. */
 	int (*open)(struct ocp_ctx *ctx, const struct engine_spec *spec, struct engine **out);
 	/*
-	 * Attach to the sites of N targets; all start to be measured at one moment. Their numbers
-	 * are not those of attached sites. The targets are not kept. On failure no site is attached
+	 * Attach to the sites of N files; all start to be measured at one moment. Their numbers
+	 * are not those of attached sites. The structs are not kept. On failure no site is attached
 	 * that was not attached before.
 	 */
-	int (*attach)(struct engine *engine, const struct engine_file *targets, size_t n);
+	int (*attach)(struct engine *engine, const struct engine_file *files, size_t n);
 	/*
-	 * Attach to the sites of TARGET that are not off, and detach from those that are. TARGET is
+	 * Attach to the sites of FILE that are not off, and detach from those that are. FILE is
 	 * attached. The measurement of its other sites is not disturbed. On failure nothing has
 	 * changed.
 	 */
-	int (*switch_sites)(struct engine *engine, const struct engine_file *target);
+	int (*switch_sites)(struct engine *engine, const struct engine_file *file);
 	/*
-	 * Detach permanently from the N sites from number FIRST on, which belong to one target.
+	 * Detach permanently from the N sites from number FIRST on, which belong to one file.
 	 * Their counts go to HITS, if it is not NULL, and are reset to 0. The numbers can then be
 	 * reused.
 	 */

@@ -7,7 +7,7 @@
  * Before Linux 6.10 it filtered by a thread (bpf_support.c tests this). There, and with several
  * processes, the uprobes and raised semaphores are in every process that maps the file, and the
  * program looks up the process in `tgids`. If our pid namespace is the initial one, process ids are
- * global. Otherwise they are ids in the namespace of a target: the helper for ids in a namespace
+ * global. Otherwise they are ids in the namespace of the process: the helper for ids in a namespace
  * works only for tasks whose own namespace it is. If ids are not reported, as for the sums over the
  * processes of a file, they are always global, because these processes may be in containers below
  * us.
@@ -435,17 +435,17 @@ static void engine_unlist(struct engine *engine, pid_t pid)
 		bpf_map_delete_elem(engine->object.tgids, &id);
 }
 
-/* Write the arguments of TARGET that are new. */
-static int write_args(struct engine *engine, const struct engine_file *target)
+/* Write the arguments of FILE that are new. */
+static int write_args(struct engine *engine, const struct engine_file *file)
 {
-	if (target->n_args > engine->max_args)
+	if (file->n_args > engine->max_args)
 		return ctx_error(engine->ctx, -E2BIG,
 				 "%s: no room for the arguments of its sites, %zu in all",
-				 target->name, target->n_args);
-	while (engine->n_args < target->n_args) {
+				 file->name, file->n_args);
+	while (engine->n_args < file->n_args) {
 		__u32 number = (__u32)engine->n_args;
 		int err = bpf_map_update_elem(engine->object.site_args, &number,
-					      &target->args[number], 0);
+					      &file->args[number], 0);
 
 		if (err)
 			return bpf_support_explain(engine->ctx, err, "writing the arguments");
@@ -462,12 +462,12 @@ static bool ends_a_pair(const struct engine *engine, const struct engine_site *s
 	return false;
 }
 
-/* Tell the program what to do at the sites of TARGET. */
-static int write_sites(struct engine *engine, const struct engine_file *target)
+/* Tell the program what to do at the sites of FILE. */
+static int write_sites(struct engine *engine, const struct engine_file *file)
 {
-	struct measure_site *sites = calloc(target->n_sites + 1, sizeof(*sites));
-	__u32 *numbers = calloc(target->n_sites + 1, sizeof(*numbers));
-	__u32 n = (__u32)target->n_sites;
+	struct measure_site *sites = calloc(file->n_sites + 1, sizeof(*sites));
+	__u32 *numbers = calloc(file->n_sites + 1, sizeof(*numbers));
+	__u32 n = (__u32)file->n_sites;
 	int err = 0;
 
 	if (!sites || !numbers) {
@@ -475,12 +475,12 @@ static int write_sites(struct engine *engine, const struct engine_file *target)
 		goto out;
 	}
 	for (__u32 i = 0; i < n; i++) {
-		const struct engine_site *site = &target->sites[i];
+		const struct engine_site *site = &file->sites[i];
 
-		numbers[i] = (__u32)target->first_site + i;
+		numbers[i] = (__u32)file->first_site + i;
 		sites[i] = (struct measure_site){
 			.probe_index = site->probe_index,
-			.flags = (target->check_exe ? MEASURE_CHECK_EXE : 0) |
+			.flags = (file->check_exe ? MEASURE_CHECK_EXE : 0) |
 				 (site->is_keyed ? MEASURE_KEYED : 0) |
 				 (site->is_filtered ? MEASURE_FILTERED : 0) |
 				 (site->is_printed ? MEASURE_PRINTED : 0) |
@@ -501,36 +501,36 @@ out:
 	return err;
 }
 
-static int attach_target(struct engine *engine, const struct engine_file *target)
+static int attach_file(struct engine *engine, const struct engine_file *file)
 {
 	int err = 0;
 
-	for (size_t i = 0; !err && engine->config.only_tgids && i < target->n_pids; i++)
-		err = list_process(engine, target->pids[i]);
-	if (err || !target->n_sites)
+	for (size_t i = 0; !err && engine->config.only_tgids && i < file->n_pids; i++)
+		err = list_process(engine, file->pids[i]);
+	if (err || !file->n_sites)
 		return err;
 	if (engine->config.n_pairs || engine->config.keyed_by != MEASURE_UNKEYED ||
 	    engine->config.exe_ino || engine->config.args) {
-		err = engine->config.args ? write_args(engine, target) : 0;
+		err = engine->config.args ? write_args(engine, file) : 0;
 		if (!err)
-			err = write_sites(engine, target);
+			err = write_sites(engine, file);
 	}
-	return err ? err : engine_bpf_make_links(engine, target);
+	return err ? err : engine_bpf_make_links(engine, file);
 }
 
-static int engine_attach(struct engine *engine, const struct engine_file *targets, size_t n)
+static int engine_attach(struct engine *engine, const struct engine_file *files, size_t n)
 {
 	size_t n_links = engine->n_links, n_sites = engine->n_sites;
 	int err = engine->is_attached ? 0 : attach_tracepoints(engine);
 
 	for (size_t i = 0; !err && i < n; i++) {
-		const size_t end = targets[i].first_site + targets[i].n_sites;
+		const size_t end = files[i].first_site + files[i].n_sites;
 
 		if (end > engine->max_sites)
 			err = ctx_error(engine->ctx, -E2BIG, "%s: no room for %zu more sites",
-					targets[i].name, targets[i].n_sites);
+					files[i].name, files[i].n_sites);
 		else
-			err = attach_target(engine, &targets[i]);
+			err = attach_file(engine, &files[i]);
 		n_sites = end > n_sites ? end : n_sites;
 	}
 	if (err) {

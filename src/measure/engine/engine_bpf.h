@@ -51,7 +51,7 @@ struct engine {
 	size_t n_pairs;
 	bool *is_stop; /* for each role */
 	size_t n_cpus;
-	bool kernel_filters; /* for targets of one process */
+	bool kernel_filters; /* for files of one process */
 	bool uses_perf;	     /* one link per site */
 	bool sees_exits;     /* a process leaves `tgids` in its own exit */
 	bool is_pinned;	     /* it continues after close */
@@ -90,9 +90,9 @@ int engine_bpf_pin(struct engine *engine, const char *folder);
 int engine_bpf_open_pinned(struct ocp_ctx *ctx, const char *folder, const struct engine_spec *spec,
 			   struct engine **out);
 
-/* engine_bpf_links.c: attach to the sites of a target that are on; see engine_ops.switch_sites. */
-int engine_bpf_make_links(struct engine *engine, const struct engine_file *target);
-int engine_bpf_switch(struct engine *engine, const struct engine_file *target);
+/* engine_bpf_links.c: attach to the sites of a file that are on; see engine_ops.switch_sites. */
+int engine_bpf_make_links(struct engine *engine, const struct engine_file *file);
+int engine_bpf_switch(struct engine *engine, const struct engine_file *file);
 void engine_bpf_give_up(struct engine *engine, size_t first, size_t n, uint64_t *hits);
 /* Make room for N more links; close all links but the first N. */
 int engine_bpf_room_for_links(struct engine *engine, size_t n);

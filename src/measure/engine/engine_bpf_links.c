@@ -107,33 +107,33 @@ static bool is_within(const struct engine_link *link, size_t first, size_t n)
 	return link->n_sites && link->first >= first && link->first < first + n;
 }
 
-static bool is_of_target(const struct engine_link *link, const struct engine_file *target)
+static bool is_of_file(const struct engine_link *link, const struct engine_file *file)
 {
-	return is_within(link, target->first_site, target->n_sites);
+	return is_within(link, file->first_site, file->n_sites);
 }
 
 /* ---- making them ---------------------------------------------------------------------------- */
 
-/* Make links for the WANTED sites of TARGET. */
-static int make_links(struct engine *engine, const struct engine_file *target, const bool *wanted,
+/* Make links for the WANTED sites of FILE. */
+static int make_links(struct engine *engine, const struct engine_file *file, const bool *wanted,
 		      uint32_t serial)
 {
-	const size_t first = target->first_site;
-	const bool one = engine->kernel_filters && target->n_pids == 1;
+	const size_t first = file->first_site;
+	const bool one = engine->kernel_filters && file->n_pids == 1;
 	struct uprobe_link_spec spec = {
 		.prog_fd = engine->object.hit,
 		.idle_prog_fd = engine->support.idle_prog_fd,
-		.target = target,
+		.file = file,
 		.wanted = wanted,
 		.no_semaphore = engine->no_semaphore + first,
 		.first_site = (uint32_t)first,
 		.serial = serial,
-		.pid = one ? target->pids[0] : 0,
+		.pid = one ? file->pids[0] : 0,
 	};
 	size_t n = 0;
 	int err, *fds;
 
-	for (size_t i = 0; i < target->n_sites; i++)
+	for (size_t i = 0; i < file->n_sites; i++)
 		n += wanted[i];
 	if (!n)
 		return 0;
@@ -143,7 +143,7 @@ static int make_links(struct engine *engine, const struct engine_file *target, c
 	if (!err)
 		err = engine->uses_perf ? perf_links_create(engine->ctx, &spec, fds)
 					: uprobe_link_create(engine->ctx, &spec, fds);
-	for (size_t i = 0, made = 0; !err && engine->uses_perf && i < target->n_sites; i++)
+	for (size_t i = 0, made = 0; !err && engine->uses_perf && i < file->n_sites; i++)
 		if (wanted[i])
 			engine->links[engine->n_links++] = (struct engine_link){ .fd = fds[made++],
 										 .serial = serial,
@@ -157,32 +157,32 @@ static int make_links(struct engine *engine, const struct engine_file *target, c
 	return err;
 }
 
-/* Let the links of SERIAL count the WANTED sites of TARGET from now on. */
-static void let_count(struct engine *engine, const struct engine_file *target, const bool *wanted,
+/* Let the links of SERIAL count the WANTED sites of FILE from now on. */
+static void let_count(struct engine *engine, const struct engine_file *file, const bool *wanted,
 		      uint32_t serial)
 {
-	for (size_t i = 0; i < target->n_sites; i++)
+	for (size_t i = 0; i < file->n_sites; i++)
 		if (wanted[i])
-			engine->serials[target->first_site + i] = serial;
+			engine->serials[file->first_site + i] = serial;
 }
 
-int engine_bpf_make_links(struct engine *engine, const struct engine_file *target)
+int engine_bpf_make_links(struct engine *engine, const struct engine_file *file)
 {
-	const size_t first = target->first_site;
+	const size_t first = file->first_site;
 	const uint32_t serial = next_serial(engine);
-	bool *wanted = calloc(target->n_sites + 1, sizeof(*wanted));
+	bool *wanted = calloc(file->n_sites + 1, sizeof(*wanted));
 	int err;
 
 	if (!wanted)
 		return ctx_no_memory(engine->ctx);
-	for (size_t i = 0; i < target->n_sites; i++) {
-		wanted[i] = !target->sites[i].is_off;
+	for (size_t i = 0; i < file->n_sites; i++) {
+		wanted[i] = !file->sites[i].is_off;
 		engine->serials[first + i] = 0;
 		engine->no_semaphore[first + i] = false;
 	}
-	err = make_links(engine, target, wanted, serial);
+	err = make_links(engine, file, wanted, serial);
 	if (!err)
-		let_count(engine, target, wanted, serial);
+		let_count(engine, file, wanted, serial);
 	free(wanted);
 	return err;
 }
@@ -203,10 +203,10 @@ static int clear_marks(struct engine *engine)
 	return 0;
 }
 
-/* Replace all links of TARGET's file by a new one. */
-static int hand_over(struct engine *engine, const struct engine_file *target, const bool *wanted)
+/* Replace all links of FILE by a new one. */
+static int hand_over(struct engine *engine, const struct engine_file *file, const bool *wanted)
 {
-	const size_t first = target->first_site;
+	const size_t first = file->first_site;
 	const uint32_t serial = next_serial(engine);
 	int err;
 
@@ -215,14 +215,14 @@ static int hand_over(struct engine *engine, const struct engine_file *target, co
 	if (err)
 		return err;
 	engine->object.gate->first = (__u32)first;
-	engine->object.gate->end = (__u32)(first + target->n_sites);
+	engine->object.gate->end = (__u32)(first + file->n_sites);
 	engine_bpf_set_gate(engine, serial);
-	err = make_links(engine, target, wanted, serial);
+	err = make_links(engine, file, wanted, serial);
 	for (size_t i = engine->n_links; !err && i-- > 0;)
-		if (is_of_target(&engine->links[i], target) && engine->links[i].serial != serial)
+		if (is_of_file(&engine->links[i], file) && engine->links[i].serial != serial)
 			close_link(engine, i);
 	if (!err)
-		let_count(engine, target, wanted, serial);
+		let_count(engine, file, wanted, serial);
 	engine_bpf_set_gate(engine, MEASURE_OPEN);
 	return err;
 }
@@ -256,20 +256,19 @@ static ptrdiff_t link_of(const struct engine *engine, size_t site)
 }
 
 /* The caller frees CHANGE, also on failure. */
-static int find_change(struct engine *engine, const struct engine_file *target,
-		       struct change *change)
+static int find_change(struct engine *engine, const struct engine_file *file, struct change *change)
 {
-	const size_t first = target->first_site;
+	const size_t first = file->first_site;
 
 	*change = (struct change){
-		.added = calloc(target->n_sites + 1, sizeof(*change->added)),
-		.all = calloc(target->n_sites + 1, sizeof(*change->all)),
+		.added = calloc(file->n_sites + 1, sizeof(*change->added)),
+		.all = calloc(file->n_sites + 1, sizeof(*change->all)),
 		.left = calloc(engine->n_links + 1, sizeof(*change->left)),
 	};
 	if (!change->added || !change->all || !change->left)
 		return ctx_no_memory(engine->ctx);
-	for (size_t i = 0; i < target->n_sites; i++) {
-		const bool is_off = target->sites[i].is_off;
+	for (size_t i = 0; i < file->n_sites; i++) {
+		const bool is_off = file->sites[i].is_off;
 		const ptrdiff_t link = is_off ? -1 : link_of(engine, first + i);
 
 		change->all[i] = !is_off;
@@ -286,7 +285,7 @@ static int find_change(struct engine *engine, const struct engine_file *target,
 }
 
 /* True if a link keeps only some of its sites, or if there are too many links. */
-static bool needs_handover(const struct engine *engine, const struct engine_file *target,
+static bool needs_handover(const struct engine *engine, const struct engine_file *file,
 			   const struct change *change)
 {
 	size_t n_links = change->n_added != 0;
@@ -296,7 +295,7 @@ static bool needs_handover(const struct engine *engine, const struct engine_file
 	for (size_t i = 0; i < engine->n_links; i++) {
 		const struct engine_link *link = &engine->links[i];
 
-		if (!is_of_target(link, target) || !change->left[i])
+		if (!is_of_file(link, file) || !change->left[i])
 			continue;
 		if (change->left[i] < link->n_sites)
 			return true;
@@ -306,33 +305,33 @@ static bool needs_handover(const struct engine *engine, const struct engine_file
 }
 
 /* Make links for the added sites, and close the links without sites. */
-static int add_and_close(struct engine *engine, const struct engine_file *target,
+static int add_and_close(struct engine *engine, const struct engine_file *file,
 			 const struct change *change)
 {
 	const size_t n_before = engine->n_links;
 	const uint32_t serial = next_serial(engine);
-	int err = make_links(engine, target, change->added, serial);
+	int err = make_links(engine, file, change->added, serial);
 
 	if (!err)
-		let_count(engine, target, change->added, serial);
+		let_count(engine, file, change->added, serial);
 	for (size_t i = n_before; !err && i-- > 0;)
-		if (is_of_target(&engine->links[i], target) && !change->left[i])
+		if (is_of_file(&engine->links[i], file) && !change->left[i])
 			close_link(engine, i);
 	return err;
 }
 
-int engine_bpf_switch(struct engine *engine, const struct engine_file *target)
+int engine_bpf_switch(struct engine *engine, const struct engine_file *file)
 {
 	struct change change;
-	int err = find_change(engine, target, &change);
+	int err = find_change(engine, file, &change);
 
-	if (!err && needs_handover(engine, target, &change))
-		err = hand_over(engine, target, change.all);
+	if (!err && needs_handover(engine, file, &change))
+		err = hand_over(engine, file, change.all);
 	else if (!err)
-		err = add_and_close(engine, target, &change);
-	for (size_t i = 0; !err && i < target->n_sites; i++)
+		err = add_and_close(engine, file, &change);
+	for (size_t i = 0; !err && i < file->n_sites; i++)
 		if (!change.all[i])
-			engine->serials[target->first_site + i] = 0;
+			engine->serials[file->first_site + i] = 0;
 	free_change(&change);
 	return err;
 }

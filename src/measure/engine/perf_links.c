@@ -53,7 +53,7 @@ static int open_event(__u32 type, const struct uprobe_link_spec *spec, uint64_t 
 		.type = type,
 		.size = sizeof(attr),
 		.config = ref_ctr_off << REF_CTR_SHIFT,
-		.uprobe_path = (uintptr_t)spec->target->path,
+		.uprobe_path = (uintptr_t)spec->file->path,
 		.probe_offset = off,
 	};
 	int fd = (int)syscall(SYS_perf_event_open, &attr, spec->pid ? spec->pid : -1,
@@ -69,18 +69,18 @@ static int explain(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, uin
 	if (code == -EACCES || code == -EPERM) {
 		ctx_error(ctx, -EPERM,
 			  "%s: without uprobe_multi links (Linux 6.6) uprobes need CAP_SYS_ADMIN",
-			  spec->target->name);
+			  spec->file->name);
 		ctx_hint(ctx, "run it as root");
 		return -EPERM;
 	}
-	return ctx_error(ctx, code, "%s: a uprobe at file offset 0x%llx: %s", spec->target->name,
+	return ctx_error(ctx, code, "%s: a uprobe at file offset 0x%llx: %s", spec->file->name,
 			 (unsigned long long)off, strerror(-code));
 }
 
 static int create_one(struct ocp_ctx *ctx, __u32 type, const struct uprobe_link_spec *spec,
 		      size_t site, int *fd)
 {
-	const struct engine_site *s = &spec->target->sites[site];
+	const struct engine_site *s = &spec->file->sites[site];
 	LIBBPF_OPTS(bpf_link_create_opts, opts);
 	bool *without = &spec->no_semaphore[site];
 	int event = open_event(type, spec, s->nop_off, *without ? 0 : s->ref_ctr_off);
@@ -94,7 +94,7 @@ static int create_one(struct ocp_ctx *ctx, __u32 type, const struct uprobe_link_
 				"%s: the site at file offset 0x%llx is counted without raising its "
 				"tracers' semaphore, because another tracer's uprobe without "
 				"semaphore is in the way",
-				spec->target->name, (unsigned long long)s->nop_off);
+				spec->file->name, (unsigned long long)s->nop_off);
 	}
 	if (event < 0)
 		return explain(ctx, spec, s->nop_off, event);
@@ -131,7 +131,7 @@ static int make_room(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, s
 			ctx, -EMFILE,
 			"%s: without uprobe_multi links (Linux 6.6) %zu sites need as many "
 			"descriptors; %zu are open, and the hard limit is %llu",
-			spec->target->name, n, n_open, (unsigned long long)limit.rlim_max);
+			spec->file->name, n, n_open, (unsigned long long)limit.rlim_max);
 	limit.rlim_cur = needed;
 	setrlimit(RLIMIT_NOFILE, &limit);
 	return 0;
@@ -143,7 +143,7 @@ int perf_links_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, 
 	__u32 type = 0;
 	int err = read_pmu_type(ctx, &type);
 
-	for (size_t i = 0; i < spec->target->n_sites; i++)
+	for (size_t i = 0; i < spec->file->n_sites; i++)
 		n += spec->wanted[i];
 	if (!err)
 		err = make_room(ctx, spec, n);
@@ -152,8 +152,8 @@ int perf_links_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, 
 	ctx_log(ctx, OCP_LOG_WARN,
 		"%s: this kernel has no uprobe_multi links: detaching from %zu sites will take "
 		"about %.1f s",
-		spec->target->name, n, (double)n * DETACH_MS / 1000);
-	for (size_t i = 0; !err && i < spec->target->n_sites; i++) {
+		spec->file->name, n, (double)n * DETACH_MS / 1000);
+	for (size_t i = 0; !err && i < spec->file->n_sites; i++) {
 		if (!spec->wanted[i])
 			continue;
 		err = create_one(ctx, type, spec, i, &fds[done]);

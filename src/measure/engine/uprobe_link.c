@@ -44,7 +44,7 @@ enum {
 struct request {
 	struct ocp_ctx *ctx;
 	const struct uprobe_link_spec *spec;
-	size_t *which; /* the index of each site in the target */
+	size_t *which; /* the index of each site in the file */
 	unsigned long *offsets;
 	unsigned long *ref_ctrs;
 	__u64 *cookies;
@@ -58,7 +58,7 @@ static int request_link(const struct request *req, int prog_fd, size_t first, si
 	LIBBPF_OPTS(bpf_link_create_opts, opts);
 	const struct uprobe_link_spec *spec = req->spec;
 
-	opts.uprobe_multi.path = spec->target->path;
+	opts.uprobe_multi.path = spec->file->path;
 	opts.uprobe_multi.offsets = req->offsets + first;
 	opts.uprobe_multi.ref_ctr_offsets = req->ref_ctrs + first;
 	opts.uprobe_multi.cookies = req->cookies + first;
@@ -69,7 +69,7 @@ static int request_link(const struct request *req, int prog_fd, size_t first, si
 
 static int explain_refusal(const struct request *req, int code)
 {
-	const struct engine_file *target = req->spec->target;
+	const struct engine_file *file = req->spec->file;
 
 	switch (code) {
 	case -ESRCH:
@@ -78,12 +78,12 @@ static int explain_refusal(const struct request *req, int code)
 		return ctx_error(req->ctx, code,
 				 "%s: the kernel refuses uprobes on these %zu sites "
 				 "together, though not one by one",
-				 target->name, req->n);
+				 file->name, req->n);
 	case -KERNEL_ENOTSUPP:
 		return ctx_error(req->ctx, -EOPNOTSUPP,
 				 "%s: the kernel cannot put a uprobe onto a site's "
 				 "instruction",
-				 target->name);
+				 file->name);
 	default:
 		return bpf_support_explain(req->ctx, code, "putting uprobes onto the sites");
 	}
@@ -91,16 +91,16 @@ static int explain_refusal(const struct request *req, int code)
 
 static int explain_refused_site(const struct request *req, size_t site)
 {
-	if (req->spec->target->sites[req->which[site]].ref_ctr_off)
+	if (req->spec->file->sites[req->which[site]].ref_ctr_off)
 		return ctx_error(req->ctx, -EINVAL,
 				 "%s: the kernel refuses a uprobe at file offset 0x%lx, "
 				 "with and without its semaphore",
-				 req->spec->target->name, req->offsets[site]);
+				 req->spec->file->name, req->offsets[site]);
 	ctx_error(req->ctx, -EINVAL,
 		  "%s: the kernel refuses a uprobe at file offset 0x%lx: another tracer "
 		  "(such as bpftrace usdt:) is there and raises the handlers' semaphore, which "
 		  "counting must not do",
-		  req->spec->target->name, req->offsets[site]);
+		  req->spec->file->name, req->offsets[site]);
 	ctx_hint(req->ctx, "end the other tracer first");
 	return -EINVAL;
 }
@@ -147,7 +147,7 @@ static int drop_conflicts(struct request *req, size_t first, size_t n)
 /* Record and log the sites that are newly known to do without their semaphore. */
 static void note_dropped(const struct request *req)
 {
-	const struct engine_site *sites = req->spec->target->sites;
+	const struct engine_site *sites = req->spec->file->sites;
 	char list[128];
 	size_t n_dropped = 0, len = 0;
 
@@ -167,7 +167,7 @@ static void note_dropped(const struct request *req)
 			"%s: %zu of %zu sites are counted without raising their tracers' "
 			"semaphore, because another tracer's uprobe without semaphore is in the "
 			"way (file offset %s%s)",
-			req->spec->target->name, n_dropped, req->n, list,
+			req->spec->file->name, n_dropped, req->n, list,
 			n_dropped > MAX_NAMED_SITES ? ", ..." : "");
 }
 
@@ -183,9 +183,9 @@ static void free_request(struct request *req)
 static bool init_request(struct request *req, struct ocp_ctx *ctx,
 			 const struct uprobe_link_spec *spec)
 {
-	const struct engine_file *target = spec->target;
+	const struct engine_file *file = spec->file;
 
-	const size_t room = target->n_sites;
+	const size_t room = file->n_sites;
 
 	*req = (struct request){ .ctx = ctx, .spec = spec, .attempts_left = MAX_ATTEMPTS };
 	req->which = calloc(room, sizeof(*req->which));
@@ -194,8 +194,8 @@ static bool init_request(struct request *req, struct ocp_ctx *ctx,
 	req->cookies = calloc(room, sizeof(*req->cookies));
 	if (!req->which || !req->offsets || !req->ref_ctrs || !req->cookies)
 		return false;
-	for (size_t i = 0; i < target->n_sites; i++) {
-		const struct engine_site *site = &target->sites[i];
+	for (size_t i = 0; i < file->n_sites; i++) {
+		const struct engine_site *site = &file->sites[i];
 
 		if (!spec->wanted[i])
 			continue;
@@ -213,10 +213,10 @@ int uprobe_link_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec,
 	struct request req;
 	int err = 0;
 
-	if (spec->target->n_sites > MAX_SITES)
+	if (spec->file->n_sites > MAX_SITES)
 		return ctx_error(ctx, -E2BIG,
 				 "%s: %zu sites in one file; the kernel takes at most %d",
-				 spec->target->name, spec->target->n_sites, MAX_SITES);
+				 spec->file->name, spec->file->n_sites, MAX_SITES);
 	if (!init_request(&req, ctx, spec)) {
 		err = ctx_no_memory(ctx);
 		goto out;
@@ -224,7 +224,7 @@ int uprobe_link_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec,
 	*fd = request_link(&req, spec->prog_fd, 0, req.n);
 	if (*fd == -EINVAL) {
 		ctx_log(ctx, OCP_LOG_DEBUG, "%s: EINVAL; looking for conflicting sites",
-			spec->target->name);
+			spec->file->name);
 		err = drop_conflicts(&req, 0, req.n);
 		if (err)
 			goto out;

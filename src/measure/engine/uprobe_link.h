@@ -9,7 +9,7 @@
 struct uprobe_link_spec {
 	int prog_fd;	  /* runs at each hit */
 	int idle_prog_fd; /* runs at each hit while conflicts are searched for */
-	const struct engine_file *target;
+	const struct engine_file *file;
 	const bool *wanted; /* the sites to attach to */
 	bool *no_semaphore; /* by site: do without the semaphore; in and out */
 	uint32_t first_site,
