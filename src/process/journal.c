@@ -8,7 +8,7 @@
  * (journal_search.c) and undoes or completes the actions (repair.c).
  *
  * A file is complete as soon as it exists: it is written under another name and renamed. It is not
- * synced, because a crash of the kernel ends the target too. Before each slice of the actions
+ * synced, because a crash of the kernel ends the process too. Before each slice of the actions
  * (update.c) the tool records that all earlier slices are done and this one is begun. Only this
  * progress is overwritten in place.
  *
@@ -53,24 +53,24 @@ static enum ocp_log_level level_of(enum journal_kind kind)
 	return kind == JOURNAL_PROMISE ? OCP_LOG_WARN : OCP_LOG_INFO;
 }
 
-static int fill_header(struct ocp_ctx *ctx, pid_t target, enum journal_kind kind,
+static int fill_header(struct ocp_ctx *ctx, pid_t process, enum journal_kind kind,
 		       struct journal_header *header)
 {
 	*header = (struct journal_header){
 		.kind = kind,
-		.target.pid = target,
+		.process.pid = process,
 		.tool.pid = getpid(),
-		.program = journal_program_id(ctx, target),
+		.program = journal_program_id(ctx, process),
 	};
 	surroundings_read(&header->where);
-	if (proc_start_time(target, &header->target.start_time) != 0)
-		return ctx_error(ctx, -ESRCH, "pid %d: no such process", (int)target);
+	if (proc_start_time(process, &header->process.start_time) != 0)
+		return ctx_error(ctx, -ESRCH, "pid %d: no such process", (int)process);
 	if (proc_start_time(header->tool.pid, &header->tool.start_time) != 0)
 		return ctx_error(ctx, -ESRCH, "/proc: does not show this process");
 	return 0;
 }
 
-int journal_open(struct ocp_ctx *ctx, pid_t target, enum journal_kind kind, struct journal **out)
+int journal_open(struct ocp_ctx *ctx, pid_t process, enum journal_kind kind, struct journal **out)
 {
 	struct journal *journal = calloc(1, sizeof(*journal));
 	struct timespec now;
@@ -80,7 +80,7 @@ int journal_open(struct ocp_ctx *ctx, pid_t target, enum journal_kind kind, stru
 	if (!journal)
 		return ctx_no_memory(ctx);
 	*journal = (struct journal){ .ctx = ctx, .dir_fd = -1 };
-	err = fill_header(ctx, target, kind, &journal->header);
+	err = fill_header(ctx, process, kind, &journal->header);
 	if (!err)
 		journal->dir_fd = journal_folder_make(ctx, journal->dir, level_of(kind));
 	if (!err && journal->dir_fd < 0)
@@ -90,8 +90,8 @@ int journal_open(struct ocp_ctx *ctx, pid_t target, enum journal_kind kind, stru
 		return err;
 	}
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	snprintf(journal->file, sizeof(journal->file), "%d.%" PRIu64 ".%d.%jd%09ld", (int)target,
-		 journal->header.target.start_time, (int)journal->header.tool.pid,
+	snprintf(journal->file, sizeof(journal->file), "%d.%" PRIu64 ".%d.%jd%09ld", (int)process,
+		 journal->header.process.start_time, (int)journal->header.tool.pid,
 		 (intmax_t)now.tv_sec, now.tv_nsec);
 	*out = journal;
 	return 0;

@@ -30,10 +30,10 @@ struct journal_entry {
 struct journal;
 
 /*
- * Begin a journal of what this process does to process TARGET. Writes nothing yet. -EACCES if no
+ * Begin a journal of what this tool does to PROCESS. Writes nothing yet. -EACCES if no
  * directory for it can be created that belongs to this user alone.
  */
-int journal_open(struct ocp_ctx *ctx, pid_t target, enum journal_kind kind, struct journal **out);
+int journal_open(struct ocp_ctx *ctx, pid_t process, enum journal_kind kind, struct journal **out);
 
 /* Entries are numbered from 0, in the order in which they are going to be done. */
 int journal_append(struct journal *journal, enum action_verb verb, const char *name,

@@ -2,10 +2,10 @@
 /*
  * A journal is
  *
- *	ocaml-probes journal 2
+ *	ocaml-probes journal 3
  *	boot BOOT-ID
  *	pid-namespace INODE
- *	target PID START-TIME
+ *	process PID START-TIME
  *	program HASH
  *	tool PID START-TIME
  *	promise | update
@@ -43,12 +43,15 @@
 /* The length of the line "progress DONE BEGUN", which is overwritten. */
 enum { PROGRESS_BYTES = 30 };
 
-#define MAGIC "ocaml-probes journal 2"
 /*
- * Version 1 has promises only. "applied" or "pending" stands for the kind and the progress; there
- * is no program and no COUNT-AFTER. Test: an_older_versions_lines_are_checked.
+ * Tools of other versions leave journals too. Version 2 has "target" instead of "process". Version
+ * 1 has this as well, and promises only: "applied" or "pending" stands for the kind and the
+ * progress; there is no program and no COUNT-AFTER. Tests: version_1s_lines_are_checked,
+ * version_2_says_target.
  */
-#define OLD_MAGIC "ocaml-probes journal 1"
+enum { VERSION = 3 };
+
+#define MAGIC "ocaml-probes journal"
 
 /* ---- processes ------------------------------------------------------------------------------ */
 
@@ -151,9 +154,10 @@ void journal_write(FILE *f, const struct journal_header *header,
 {
 	char progress[PROGRESS_BYTES + 1];
 
-	fprintf(f, MAGIC "\nboot %s\npid-namespace %" PRIu64 "\n", header->where.boot,
+	fprintf(f, MAGIC " %d\nboot %s\npid-namespace %" PRIu64 "\n", VERSION, header->where.boot,
 		header->where.pid_namespace);
-	fprintf(f, "target %d %" PRIu64 "\n", (int)header->target.pid, header->target.start_time);
+	fprintf(f, "process %d %" PRIu64 "\n", (int)header->process.pid,
+		header->process.start_time);
 	fprintf(f, "program %" PRIu64 "\n", header->program);
 	fprintf(f, "tool %d %" PRIu64 "\n", (int)header->tool.pid, header->tool.start_time);
 	fprintf(f, "%s\n", header->kind == JOURNAL_PROMISE ? "promise" : "update");
@@ -243,7 +247,7 @@ static bool parse_count(const char *text, int *count, const char **end)
  * "enable NAME COUNT-BEFORE COUNT-AFTER", in version 1 without COUNT-AFTER. The name may be empty.
  * Test: new_lines_are_checked.
  */
-static bool parse_entry(char *line, bool is_old, struct journal_entry *entry)
+static bool parse_entry(char *line, int version, struct journal_entry *entry)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				      "0123456789_";
@@ -263,7 +267,7 @@ static bool parse_entry(char *line, bool is_old, struct journal_entry *entry)
 	entry->name = rest;
 	if (!parse_count(rest + bytes + 1, &entry->count_before, &end))
 		return false;
-	if (!is_old)
+	if (version > 1)
 		return *end == ' ' && parse_count(end + 1, &entry->count_after, &end) && !*end;
 	entry->count_after = entry->count_before == JOURNAL_UNKNOWN ? JOURNAL_UNKNOWN
 			     : entry->verb == ACTION_ENABLE	    ? entry->count_before + 1
@@ -276,7 +280,7 @@ static int bad_journal(struct ocp_ctx *ctx, const char *path, const char *what)
 	return ctx_error(ctx, -EBADMSG, "%s: is damaged: %s", path, what);
 }
 
-static int parse_entries(struct ocp_ctx *ctx, const char *path, char *text, bool is_old,
+static int parse_entries(struct ocp_ctx *ctx, const char *path, char *text, int version,
 			 struct stale_journal *journal)
 {
 	struct journal_entry entry;
@@ -284,7 +288,7 @@ static int parse_entries(struct ocp_ctx *ctx, const char *path, char *text, bool
 	int err = 0;
 
 	while (!err && (line = next_line(&text)) && strcmp(line, "end") != 0) {
-		if (!parse_entry(line, is_old, &entry))
+		if (!parse_entry(line, version, &entry))
 			return bad_journal(ctx, path, "an action is malformed");
 		err = journal_add_entry(ctx, &journal->entries, &journal->n, &entry);
 	}
@@ -295,15 +299,15 @@ static int parse_entries(struct ocp_ctx *ctx, const char *path, char *text, bool
 	return err;
 }
 
-/* Parse the kind and, in version 2, the progress. */
-static bool parse_state(char **text, const char *start, bool is_old, bool *is_applied,
+/* Parse the kind and, from version 2 on, the progress. */
+static bool parse_state(char **text, const char *start, int version, bool *is_applied,
 			struct stale_journal *journal)
 {
 	const char *line = next_line(text);
 	uint64_t done, begun;
 
-	*is_applied = is_old && line && strcmp(line, "applied") == 0;
-	if (is_old)
+	*is_applied = version == 1 && line && strcmp(line, "applied") == 0;
+	if (version == 1)
 		return *is_applied || (line && strcmp(line, "pending") == 0);
 	journal->kind = line && strcmp(line, "update") == 0 ? JOURNAL_UPDATE : JOURNAL_PROMISE;
 	if (!line || (journal->kind == JOURNAL_PROMISE && strcmp(line, "promise") != 0))
@@ -325,11 +329,19 @@ static bool parse_program(char **text, uint64_t *program)
 	return line && parse_number(line, UINT64_MAX, program, &end) && !*end;
 }
 
-/* Parse the boot, the pid namespace, the target, the program and the tool. */
-static int parse_header(struct ocp_ctx *ctx, const char *path, char **text, bool is_old,
+/* "ocaml-probes journal VERSION". Returns 0 if the line is missing or the version is unknown. */
+static int parse_version(const char *line)
+{
+	const char *digit = after(line, MAGIC);
+
+	return digit && *digit >= '1' && *digit <= '0' + VERSION && !digit[1] ? *digit - '0' : 0;
+}
+
+/* Parse the boot, the pid namespace, the process, the program and the tool. */
+static int parse_header(struct ocp_ctx *ctx, const char *path, char **text, int version,
 			struct journal_text *about)
 {
-	struct process_id target, tool;
+	struct process_id process, tool;
 	struct surroundings here;
 	const char *line, *boot, *end;
 	uint64_t pid_namespace, program = 0;
@@ -339,18 +351,18 @@ static int parse_header(struct ocp_ctx *ctx, const char *path, char **text, bool
 	line = after(next_line(text), "pid-namespace");
 	if (!boot || !line || !parse_number(line, UINT64_MAX, &pid_namespace, &end) || *end)
 		return bad_journal(ctx, path, "the boot or the pid namespace is missing");
-	if (!parse_process(next_line(text), "target", &target) ||
-	    (!is_old && !parse_program(text, &program)) ||
+	if (!parse_process(next_line(text), version < 3 ? "target" : "process", &process) ||
+	    (version > 1 && !parse_program(text, &program)) ||
 	    !parse_process(next_line(text), "tool", &tool))
-		return bad_journal(ctx, path, "the target, the program or the tool is missing");
+		return bad_journal(ctx, path, "the process, the program or the tool is missing");
 	surroundings_read(&here);
 	same_boot = strcmp(boot, here.boot) == 0;
 	*about = (struct journal_text){
-		.target = target.pid,
+		.process = process.pid,
 		.tool = tool.pid,
 		.program = program,
 		.other_namespace = same_boot && pid_namespace != here.pid_namespace,
-		.target_lives = same_boot && is_alive(&target),
+		.process_lives = same_boot && is_alive(&process),
 		.tool_lives = same_boot && is_alive(&tool),
 	};
 	return 0;
@@ -359,21 +371,22 @@ static int parse_header(struct ocp_ctx *ctx, const char *path, char **text, bool
 int journal_parse(struct ocp_ctx *ctx, const char *path, char *text, struct journal_text *about,
 		  struct stale_journal *journal)
 {
-	const char *start = text, *line = next_line(&text);
-	bool is_old = line && strcmp(line, OLD_MAGIC) == 0, is_applied;
+	const char *start = text;
+	const int version = parse_version(next_line(&text));
+	bool is_applied;
 	int err;
 
 	*about = (struct journal_text){ 0 };
-	if (!line || (!is_old && strcmp(line, MAGIC) != 0))
+	if (!version)
 		return bad_journal(ctx, path, "not a journal of this version");
-	err = parse_header(ctx, path, &text, is_old, about);
+	err = parse_header(ctx, path, &text, version, about);
 	if (err)
 		return err;
 	journal->tool = about->tool;
-	if (!parse_state(&text, start, is_old, &is_applied, journal))
+	if (!parse_state(&text, start, version, &is_applied, journal))
 		return bad_journal(ctx, path, "the kind or the progress is malformed");
-	err = parse_entries(ctx, path, text, is_old, journal);
-	if (!err && is_old) {
+	err = parse_entries(ctx, path, text, version, journal);
+	if (!err && version == 1) {
 		journal->n_begun = journal->n;
 		journal->n_done = is_applied ? journal->n : 0;
 	}

@@ -25,8 +25,8 @@ struct surroundings {
 /* The lines of a journal before its actions. */
 struct journal_header {
 	struct surroundings where;
-	struct process_id target, tool;
-	uint64_t program; /* that TARGET ran: journal_program_id */
+	struct process_id process, tool;
+	uint64_t program; /* that the process ran: journal_program_id */
 	enum journal_kind kind;
 };
 
@@ -58,10 +58,10 @@ void journal_free_entries(struct journal_entry *entries, size_t n);
 
 /* What the lines before the actions say, and whether the processes are still alive. */
 struct journal_text {
-	pid_t target, tool;
+	pid_t process, tool;
 	uint64_t program;     /* 0: unknown */
 	bool other_namespace; /* its pids are not valid here */
-	bool target_lives, tool_lives;
+	bool process_lives, tool_lives;
 };
 
 /*

@@ -96,23 +96,23 @@ static int keep_stale(struct ocp_ctx *ctx, struct stale_journals *stale,
 	return 0;
 }
 
-/* Is the journal about TARGET, and is its tool dead? Test: a_living_tools_journal_is_its_own. */
-static bool is_left_behind(const struct journal_text *about, pid_t target)
+/* Is the journal about PROCESS, and is its tool dead? Test: a_living_tools_journal_is_its_own. */
+static bool is_left_behind(const struct journal_text *about, pid_t process)
 {
-	return about->target_lives && about->target == target && !about->tool_lives;
+	return about->process_lives && about->process == process && !about->tool_lives;
 }
 
-/* Has the target made an exec since? Then its probes are as the new program has them. */
+/* Has the process made an exec since? Then its probes are as the new program has them. */
 static bool is_of_another_program(struct ocp_ctx *ctx, const struct journal_text *about)
 {
-	uint64_t program = about->program ? journal_program_id(ctx, about->target) : 0;
+	uint64_t program = about->program ? journal_program_id(ctx, about->process) : 0;
 
 	return program && program != about->program;
 }
 
 /* Read one file; delete it, add it to STALE, or leave it alone. */
 static int look_at(struct ocp_ctx *ctx, int dir_fd, const char *dir, const char *file, uid_t uid,
-		   pid_t target, struct stale_journals *stale)
+		   pid_t process, struct stale_journals *stale)
 {
 	struct stale_journal journal = { .owner = uid, .dir = strdup(dir), .file = strdup(file) };
 	struct journal_text about;
@@ -135,10 +135,10 @@ static int look_at(struct ocp_ctx *ctx, int dir_fd, const char *dir, const char 
 		err = 0;
 	} else if (!err && text && !about.other_namespace) {
 		/* Tests: pids_of_elsewhere_mean_nothing; an_exec_ends_a_journal. */
-		bool is_left = is_left_behind(&about, target);
+		bool is_left = is_left_behind(&about, process);
 
-		/* Test: journals_of_ended_targets_are_deleted. */
-		if (!about.target_lives || (is_left && is_of_another_program(ctx, &about)))
+		/* Test: journals_of_ended_processes_are_deleted. */
+		if (!about.process_lives || (is_left && is_of_another_program(ctx, &about)))
 			unlinkat(dir_fd, file, 0);
 		else if (is_left)
 			err = keep_stale(ctx, stale, &journal);
@@ -167,7 +167,7 @@ static void look_at_temporary(int dir_fd, const char *file)
 		unlinkat(dir_fd, file, 0);
 }
 
-static int look_in(struct ocp_ctx *ctx, const char *path, uid_t uid, pid_t target,
+static int look_in(struct ocp_ctx *ctx, const char *path, uid_t uid, pid_t process,
 		   struct stale_journals *stale)
 {
 	int fd = journal_folder_open(ctx, path, uid, OCP_LOG_WARN), err = 0, looked = 0;
@@ -189,7 +189,7 @@ static int look_in(struct ocp_ctx *ctx, const char *path, uid_t uid, pid_t targe
 		if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
 			continue;
 		looked++;
-		err = look_at(ctx, fd, path, entry->d_name, uid, target, stale);
+		err = look_at(ctx, fd, path, entry->d_name, uid, process, stale);
 	}
 	if (!err && looked < MAX_FILES && errno)
 		err = ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
@@ -197,7 +197,8 @@ static int look_in(struct ocp_ctx *ctx, const char *path, uid_t uid, pid_t targe
 	return err;
 }
 
-static int look_for_user(struct ocp_ctx *ctx, uid_t uid, pid_t target, struct stale_journals *stale)
+static int look_for_user(struct ocp_ctx *ctx, uid_t uid, pid_t process,
+			 struct stale_journals *stale)
 {
 	char paths[N_JOURNAL_FOLDERS][PATH_MAX];
 	int n = 0, err = 0;
@@ -212,27 +213,27 @@ static int look_for_user(struct ocp_ctx *ctx, uid_t uid, pid_t target, struct st
 			seen |= strcmp(paths[i], paths[n]) == 0;
 		if (seen)
 			continue;
-		err = look_in(ctx, paths[n++], uid, target, stale);
+		err = look_in(ctx, paths[n++], uid, process, stale);
 	}
 	return err;
 }
 
-int journal_find_stale(struct ocp_ctx *ctx, pid_t target, struct stale_journals *stale)
+int journal_find_stale(struct ocp_ctx *ctx, pid_t process, struct stale_journals *stale)
 {
 	struct proc_status status;
-	int err = proc_status_read(ctx, target, &status);
+	int err = proc_status_read(ctx, process, &status);
 
 	*stale = (struct stale_journals){ 0 };
 	if (err)
 		return err;
-	err = look_for_user(ctx, geteuid(), target, stale);
+	err = look_for_user(ctx, geteuid(), process, stale);
 	/*
 	 * The real user of a set-user-ID process is not trusted.
 	 * Test: doctor.sh: test_root_finds_another_users_journal.
 	 */
 	if (!err && geteuid() == 0 && status.real_uid != 0 &&
 	    status.real_uid == status.effective_uid)
-		err = look_for_user(ctx, status.real_uid, target, stale);
+		err = look_for_user(ctx, status.real_uid, process, stale);
 	if (err)
 		journal_free_stale(stale);
 	return err;

@@ -9,7 +9,7 @@
 #include "base/ctx.h"
 #include "process/journal.h"
 
-/* A journal whose tool is dead and whose target lives. */
+/* A journal whose tool is dead and whose process lives. */
 struct stale_journal {
 	pid_t tool;
 	enum journal_kind kind;
@@ -28,11 +28,11 @@ struct stale_journals {
 };
 
 /*
- * Find the stale journals for process TARGET in the directories of this user, and as root also in
- * those of the user that TARGET belongs to. Deletes the journals whose target has ended, or runs
+ * Find the stale journals about PROCESS in the directories of this user, and as root also in
+ * those of the user that PROCESS belongs to. Deletes the journals whose process has ended, or runs
  * another program. A damaged journal is left out with a warning.
  */
-int journal_find_stale(struct ocp_ctx *ctx, pid_t target, struct stale_journals *stale);
+int journal_find_stale(struct ocp_ctx *ctx, pid_t process, struct stale_journals *stale);
 
 /*
  * Set the progress in its file to "all begun, none done", before it is settled. If settling it is

@@ -5,7 +5,7 @@
  * A write never covers a whole word. The kernel writes int3 over a site's nop when a uprobe is
  * added, and the original byte when it is removed, in running and in stopped processes. A wider
  * write could cover such a byte (the next site may start 6 bytes further) and erase the int3 or
- * bring it back: hits are lost, or a SIGTRAP kills the target. In the same way the two bytes before
+ * bring it back: hits are lost, or a SIGTRAP kills the tracee. In the same way the two bytes before
  * an OCaml semaphore belong to the kernel's reference counter.
  *
  * Text is written through /proc/PID/mem, one byte at a time. The kernel lets a tracer write to

@@ -167,13 +167,13 @@ static int plan_probe(const struct planner *p, size_t index, enum action_verb ve
 
 static int plan_actions(const struct planner *p, const struct ocp_actions *actions)
 {
-	struct chosen_probe *targets;
+	struct chosen_probe *chosen;
 	size_t n;
-	int err = actions_resolve(p->ctx, p->live, p->images, actions, &targets, &n);
+	int err = actions_resolve(p->ctx, p->live, p->images, actions, &chosen, &n);
 
 	for (size_t i = 0; !err && i < n; i++)
-		err = plan_probe(p, targets[i].probe, targets[i].verb, targets[i].leave_disabled);
-	free(targets);
+		err = plan_probe(p, chosen[i].probe, chosen[i].verb, chosen[i].leave_disabled);
+	free(chosen);
 	return err;
 }
 

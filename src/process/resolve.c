@@ -13,7 +13,7 @@ struct resolver {
 	const char **names; /* of the probes */
 	struct probe_names among;
 	unsigned char *marks; /* enum mark of each probe */
-	struct chosen_probe *targets;
+	struct chosen_probe *chosen;
 	size_t n;
 };
 
@@ -33,7 +33,7 @@ static int take(void *data, size_t probe)
 
 	if (r->marks[probe] == NOT_TAKEN) {
 		r->marks[probe] = (unsigned char)mark;
-		r->targets[r->n++] =
+		r->chosen[r->n++] =
 			(struct chosen_probe){ probe, taking->verb, taking->leave_disabled };
 	} else if (r->marks[probe] != mark) {
 		return ctx_error(r->ctx, -EINVAL,
@@ -107,8 +107,8 @@ static int begin(struct resolver *r, const struct live *live, const char *where)
 
 	r->names = calloc(n + 1, sizeof(*r->names));
 	r->marks = calloc(n + 1, sizeof(*r->marks));
-	r->targets = calloc(n + 1, sizeof(*r->targets));
-	if (!r->names || !r->marks || !r->targets)
+	r->chosen = calloc(n + 1, sizeof(*r->chosen));
+	if (!r->names || !r->marks || !r->chosen)
 		return ctx_no_memory(r->ctx);
 	for (size_t i = 0; i < n; i++)
 		r->names[i] = live->probes[i].name;
@@ -117,7 +117,7 @@ static int begin(struct resolver *r, const struct live *live, const char *where)
 }
 
 int actions_resolve(struct ocp_ctx *ctx, const struct live *live, const struct image_list *images,
-		    const struct ocp_actions *actions, struct chosen_probe **targets, size_t *n)
+		    const struct ocp_actions *actions, struct chosen_probe **chosen, size_t *n)
 {
 	struct resolver r = { .ctx = ctx };
 	int err = begin(&r, live, image_list_name(images));
@@ -129,10 +129,10 @@ int actions_resolve(struct ocp_ctx *ctx, const struct live *live, const struct i
 	free(r.names);
 	free(r.marks);
 	if (err) {
-		free(r.targets);
+		free(r.chosen);
 		r = (struct resolver){ 0 };
 	}
-	*targets = r.targets;
+	*chosen = r.chosen;
 	*n = r.n;
 	return err;
 }

@@ -23,9 +23,9 @@ struct chosen_probe {
  * by name. A pair is enabled stop first and disabled start first, so that each start has a stop.
  *
  * -ENOENT: no probe has a name, or matches a regular expression. -EINVAL: a probe is to be both
- * enabled and disabled. The caller frees *TARGETS, which is NULL on error.
+ * enabled and disabled. The caller frees *CHOSEN, which is NULL on error.
  */
 int actions_resolve(struct ocp_ctx *ctx, const struct live *live, const struct image_list *images,
-		    const struct ocp_actions *actions, struct chosen_probe **targets, size_t *n);
+		    const struct ocp_actions *actions, struct chosen_probe **chosen, size_t *n);
 
 #endif

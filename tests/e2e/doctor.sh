@@ -406,7 +406,8 @@ start_other_and_claim() { # DIR
 	await_line ready
 	other=$TARGET
 	"$TOOL" attach -pid "$other" -enable plain
-	sed "s/^target .*/target $other $(start_of "$other")/" "$1/$mine".* >"$1/$other.1.1"
+	sed "s/^process .*/process $other $(start_of "$other")/" "$1/$mine".* >"$1/$other.1.1"
+	grep -q "^process $other " "$1/$other.1.1" || fail "$(cat "$1/$other.1.1")"
 	chown 65532:65532 "$1/$other.1.1"
 	doctor 0
 	eq "$(cat "$TMP/doctor")" "" "what a user says about root's process"

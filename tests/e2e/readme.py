@@ -182,9 +182,9 @@ def interrupt_update(pid):
     folder = os.path.join(os.environ["XDG_RUNTIME_DIR"], "ocaml-probes")
     with open("/proc/sys/kernel/random/boot_id") as boot, \
             open(os.path.join(folder, "%d.1" % pid), "w") as journal:
-        journal.write("ocaml-probes journal 2\nboot %spid-namespace %d\n"
+        journal.write("ocaml-probes journal 3\nboot %spid-namespace %d\n"
                       % (boot.read(), os.stat("/proc/self/ns/pid").st_ino))
-        journal.write("target %d %s\nprogram 0\ntool 4194303 1\nupdate\n" % (pid, start_time(pid)))
+        journal.write("process %d %s\nprogram 0\ntool 4194303 1\nupdate\n" % (pid, start_time(pid)))
         journal.write("progress %010d %010d\n" % (3, 3))
         journal.writelines("enable %s 0 1\n" % name for name in names)
         journal.write("end\n")

@@ -95,7 +95,7 @@ static void parse_journal(char *text)
 
 	require(ctx && journal);
 	err = journal_parse(ctx, "fuzz", text, &about, journal);
-	require(err ? *ocp_error(ctx) != '\0' : about.target > 0 && about.tool > 0);
+	require(err ? *ocp_error(ctx) != '\0' : about.process > 0 && about.tool > 0);
 	for (size_t i = 0; i < journal->n; i++)
 		require(journal->entries[i].name != NULL);
 	journal_free_stale(&all);

@@ -64,11 +64,11 @@ void end_sleeper(pid_t pid)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-void write_some_journal(struct ocp_ctx *ctx, pid_t target, bool applied, size_t n)
+void write_some_journal(struct ocp_ctx *ctx, pid_t process, bool applied, size_t n)
 {
 	struct journal *journal;
 
-	assert_int_equal(journal_open(ctx, target, JOURNAL_PROMISE, &journal), 0);
+	assert_int_equal(journal_open(ctx, process, JOURNAL_PROMISE, &journal), 0);
 	assert_int_equal(journal_append(journal, ACTION_ENABLE, "alpha", 3, 4), 0);
 	assert_int_equal(journal_commit(journal, 0, 0), 0);
 	assert_int_equal(journal_append(journal, ACTION_DISABLE, "", 1, 0), 0);
@@ -80,14 +80,14 @@ void write_some_journal(struct ocp_ctx *ctx, pid_t target, bool applied, size_t 
 	journal_close(journal);
 }
 
-pid_t journal_of_killed_tool(struct ocp_ctx *ctx, pid_t target, bool applied, size_t n)
+pid_t journal_of_killed_tool(struct ocp_ctx *ctx, pid_t process, bool applied, size_t n)
 {
 	pid_t pid = fork();
 	int status;
 
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		write_some_journal(ctx, target, applied, n);
+		write_some_journal(ctx, process, applied, n);
 		_exit(0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);

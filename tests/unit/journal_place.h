@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* For tests of journals: a folder of their own, targets, and tools that are gone. */
+/* For tests of journals: a directory of their own, processes, and tools that are gone. */
 #ifndef TESTS_UNIT_JOURNAL_PLACE_H
 #define TESTS_UNIT_JOURNAL_PLACE_H
 
@@ -26,10 +26,10 @@ int journal_place_remove(void **state);
 pid_t start_sleeper(void);
 void end_sleeper(pid_t pid);
 
-/* Write a journal of N entries about TARGET, and leave it. */
-void write_some_journal(struct ocp_ctx *ctx, pid_t target, bool applied, size_t n);
+/* Write a journal of N entries about PROCESS, and leave it. */
+void write_some_journal(struct ocp_ctx *ctx, pid_t process, bool applied, size_t n);
 /* A tool that does so and is gone. Returns its pid. */
-pid_t journal_of_killed_tool(struct ocp_ctx *ctx, pid_t target, bool applied, size_t n);
+pid_t journal_of_killed_tool(struct ocp_ctx *ctx, pid_t process, bool applied, size_t n);
 /* The file NAME among the journals. */
 void put_journal(const struct journal_place *place, const char *name, const char *text);
 

@@ -24,9 +24,10 @@ static void a_dead_tools_journal_is_found(void **state)
 {
 	struct journal_place *place = *state;
 	struct stale_journals stale;
-	pid_t target = start_sleeper(), tool = journal_of_killed_tool(place->ctx, target, true, 2);
+	pid_t process = start_sleeper(),
+	      tool = journal_of_killed_tool(place->ctx, process, true, 2);
 
-	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
+	assert_int_equal(journal_find_stale(place->ctx, process, &stale), 0);
 	assert_int_equal(stale.n, 1);
 	assert_int_equal(stale.list[0].tool, tool);
 	assert_int_equal(stale.list[0].kind, JOURNAL_PROMISE);
@@ -44,28 +45,28 @@ static void a_dead_tools_journal_is_found(void **state)
 	assert_int_equal(journal_remove_stale(place->ctx, &stale.list[0]), 0);
 	assert_int_equal(journal_remove_stale(place->ctx, &stale.list[0]), 0);
 	journal_free_stale(&stale);
-	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
+	assert_int_equal(journal_find_stale(place->ctx, process, &stale), 0);
 	assert_int_equal(stale.n, 0);
-	end_sleeper(target);
+	end_sleeper(process);
 }
 
 static void several_tools_and_many_entries(void **state)
 {
 	struct journal_place *place = *state;
 	struct stale_journals stale;
-	pid_t target = start_sleeper();
+	pid_t process = start_sleeper();
 
-	journal_of_killed_tool(place->ctx, target, false, 100000);
-	journal_of_killed_tool(place->ctx, target, true, 2);
+	journal_of_killed_tool(place->ctx, process, false, 100000);
+	journal_of_killed_tool(place->ctx, process, true, 2);
 	journal_of_killed_tool(place->ctx, getpid(), true, 2);
-	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
+	assert_int_equal(journal_find_stale(place->ctx, process, &stale), 0);
 	assert_int_equal(stale.n, 2);
 	assert_int_equal(stale.list[0].n + stale.list[1].n, 100002);
 	journal_free_stale(&stale);
-	end_sleeper(target);
+	end_sleeper(process);
 }
 
-/* One tool, one target, two journals: neither replaces the other. */
+/* One tool, one process, two journals: neither replaces the other. */
 static void two_journals_of_one_tool(void **state)
 {
 	struct journal_place *place = *state;
@@ -89,31 +90,31 @@ static void a_living_tools_journal_is_its_own(void **state)
 	struct journal_place *place = *state;
 	struct stale_journals stale;
 	struct journal *journal;
-	pid_t target = start_sleeper();
+	pid_t process = start_sleeper();
 
-	assert_int_equal(journal_open(place->ctx, target, JOURNAL_UPDATE, &journal), 0);
+	assert_int_equal(journal_open(place->ctx, process, JOURNAL_UPDATE, &journal), 0);
 	assert_int_equal(journal_append(journal, ACTION_ENABLE, "alpha", 0, 1), 0);
 	assert_int_equal(journal_commit(journal, 0, 1), 0);
-	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
+	assert_int_equal(journal_find_stale(place->ctx, process, &stale), 0);
 	assert_int_equal(stale.n, 0);
 	journal_remove(journal);
 	assert_int_equal(rmdir(place->dir), 0); /* it is empty */
-	end_sleeper(target);
+	end_sleeper(process);
 }
 
-static void journals_of_ended_targets_are_deleted(void **state)
+static void journals_of_ended_processes_are_deleted(void **state)
 {
 	struct journal_place *place = *state;
 	struct stale_journals stale;
-	pid_t target = start_sleeper();
+	pid_t process = start_sleeper();
 
-	journal_of_killed_tool(place->ctx, target, true, 2);
-	end_sleeper(target);
+	journal_of_killed_tool(place->ctx, process, true, 2);
+	end_sleeper(process);
 	assert_int_equal(journal_find_stale(place->ctx, getpid(), &stale), 0);
 	assert_int_equal(stale.n, 0);
 	assert_int_equal(rmdir(place->dir), 0);
 	assert_int_equal(
-		journal_open(place->ctx, target, JOURNAL_UPDATE, &(struct journal *){ NULL }),
+		journal_open(place->ctx, process, JOURNAL_UPDATE, &(struct journal *){ NULL }),
 		-ESRCH);
 }
 
@@ -175,28 +176,28 @@ static void an_exec_ends_a_journal(void **state)
 	struct stale_journals stale;
 	int go[2], gone[2];
 	char byte;
-	pid_t target;
+	pid_t process;
 
 	assert_int_equal(pipe(go), 0);
 	assert_int_equal(pipe2(gone, O_CLOEXEC), 0);
-	target = fork();
-	assert_true(target >= 0);
-	if (target == 0) {
+	process = fork();
+	assert_true(process >= 0);
+	if (process == 0) {
 		if (read(go[0], &byte, 1) == 1)
 			execl("/bin/sleep", "sleep", "1000", (char *)NULL);
 		_exit(127);
 	}
 	close(gone[1]);
-	journal_of_killed_tool(place->ctx, target, true, 2);
-	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
+	journal_of_killed_tool(place->ctx, process, true, 2);
+	assert_int_equal(journal_find_stale(place->ctx, process, &stale), 0);
 	assert_int_equal(stale.n, 1);
 	journal_free_stale(&stale);
 	assert_int_equal(write(go[1], "g", 1), 1);
 	assert_int_equal(read(gone[0], &byte, 1), 0);
-	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
+	assert_int_equal(journal_find_stale(place->ctx, process, &stale), 0);
 	assert_int_equal(stale.n, 0);
 	assert_int_equal(rmdir(place->dir), 0);
-	end_sleeper(target);
+	end_sleeper(process);
 	close(go[0]);
 	close(go[1]);
 	close(gone[0]);
@@ -296,7 +297,7 @@ static void files_that_are_no_journals(void **state)
 	assert_int_equal(mkdir(place->dir, 0700), 0);
 	put_journal(place, "1", "");
 	expect_none(place, "is damaged: not a journal of this version");
-	put_journal(place, "1", "ocaml-probes journal 3\n");
+	put_journal(place, "1", "ocaml-probes journal 4\n");
 	expect_none(place, "not a journal of this version");
 	put_journal(place, ".temporary", "junk");
 	put_journal(place, "readme", "junk");
@@ -352,7 +353,7 @@ static int parse(struct ocp_ctx *ctx, const char *text, struct journal_text *abo
 	return err;
 }
 
-static void an_older_versions_lines_are_checked(void **state)
+static void version_1s_lines_are_checked(void **state)
 {
 	static const char *const bad[] = {
 		"enable a b\n",
@@ -378,7 +379,7 @@ static void an_older_versions_lines_are_checked(void **state)
 	make_text(text, sizeof(text), "enable a 1\ndisable  0\n", "end\n");
 	assert_int_equal(parse(place->ctx, text, &about, &n), 0);
 	assert_int_equal(n, 2);
-	assert_true(about.target_lives);
+	assert_true(about.process_lives);
 	assert_false(about.tool_lives);
 	assert_false(about.other_namespace);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -438,22 +439,63 @@ static void pids_of_elsewhere_mean_nothing(void **state)
 	*(strstr(text, "boot ") + 5) = 'x';
 	assert_int_equal(parse(place->ctx, text, &about, &n), 0);
 	assert_false(about.other_namespace);
-	assert_false(about.target_lives);
+	assert_false(about.process_lives);
 }
 
-/* A sound journal of this version: like make_text, of which the start is kept. */
-static void make_new_text(char *text, size_t bytes, const char *state, const char *lines)
+/* A sound journal of a later VERSION, with KEY before the process: like make_text. */
+static void make_text_of(const char *version, const char *key, char *text, size_t bytes,
+			 const char *state, const char *lines)
 {
-	char old[1000], *tool, *end;
+	char old[1000], *process, *tool, *end;
 
 	make_text(old, sizeof(old), "", "");
-	tool = strstr(old, "tool ");
+	process = strstr(old, "target ");
+	assert_non_null(process);
+	tool = strstr(process, "tool ");
 	assert_non_null(tool);
 	end = strstr(tool, "applied");
 	assert_non_null(end);
-	snprintf(text, bytes, "ocaml-probes journal 2%.*sprogram 0\n%.*s%s%s",
-		 (int)(tool - strchr(old, '\n')), strchr(old, '\n'), (int)(end - tool), tool, state,
-		 lines);
+	snprintf(text, bytes, "ocaml-probes journal %s%.*s%s%.*sprogram 0\n%.*s%s%s", version,
+		 (int)(process - strchr(old, '\n')), strchr(old, '\n'), key,
+		 (int)(tool - process - 6), process + 6, (int)(end - tool), tool, state, lines);
+}
+
+static void make_new_text(char *text, size_t bytes, const char *state, const char *lines)
+{
+	make_text_of("3", "process", text, bytes, state, lines);
+}
+
+/* The tools of one version before left journals with another word for the process. */
+static void version_2_says_target(void **state)
+{
+	static const struct {
+		const char *version, *key;
+		int err;
+	} cases[] = {
+		{ "3", "process", 0 },	       { "2", "target", 0 },
+		{ "3", "target", -EBADMSG },   { "2", "process", -EBADMSG },
+		{ "1", "target", -EBADMSG }, /* it has no program */
+		{ "0", "target", -EBADMSG },   { "4", "process", -EBADMSG },
+		{ "33", "process", -EBADMSG }, { "3 ", "process", -EBADMSG },
+		{ "", "process", -EBADMSG },
+	};
+	struct journal_place *place = *state;
+	struct journal_text about;
+	char text[1200];
+	size_t n;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		make_text_of(cases[i].version, cases[i].key, text, sizeof(text),
+			     "update\nprogress 0000000001 0000000002\n",
+			     "enable a 1 2\ndisable b 1 0\nend\n");
+		if (parse(place->ctx, text, &about, &n) != cases[i].err)
+			fail_msg("version '%s' with '%s'", cases[i].version, cases[i].key);
+		if (cases[i].err)
+			continue;
+		assert_int_equal(n, 2);
+		assert_int_equal(about.process, getpid());
+		assert_true(about.process_lives);
+	}
 }
 
 static void new_lines_are_checked(void **state)
@@ -531,11 +573,12 @@ int main(void)
 		JOURNAL_TEST(several_tools_and_many_entries),
 		JOURNAL_TEST(two_journals_of_one_tool),
 		JOURNAL_TEST(a_living_tools_journal_is_its_own),
-		JOURNAL_TEST(journals_of_ended_targets_are_deleted),
+		JOURNAL_TEST(journals_of_ended_processes_are_deleted),
 		JOURNAL_TEST(a_zombie_tool_is_dead),
 		JOURNAL_TEST(folders_that_others_can_reach_are_not_used),
 		JOURNAL_TEST(files_that_are_no_journals),
-		JOURNAL_TEST(an_older_versions_lines_are_checked),
+		JOURNAL_TEST(version_1s_lines_are_checked),
+		JOURNAL_TEST(version_2_says_target),
 		JOURNAL_TEST(new_lines_are_checked),
 		JOURNAL_TEST(counters_may_be_unknown),
 		JOURNAL_TEST(programs_are_known_by_their_random_bytes),

@@ -75,12 +75,12 @@ static void journals_are_read_in_pieces(void **state)
 {
 	struct journal_place *place = *state;
 	struct stale_journals stale;
-	pid_t target = start_sleeper();
+	pid_t process = start_sleeper();
 
-	journal_of_killed_tool(place->ctx, target, true, 100);
+	journal_of_killed_tool(place->ctx, process, true, 100);
 	is_cut_short = true;
 	n_interrupted = 500;
-	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
+	assert_int_equal(journal_find_stale(place->ctx, process, &stale), 0);
 	is_cut_short = false;
 	assert_int_equal(n_interrupted, 0);
 	assert_false(asked_too_much);
@@ -88,7 +88,7 @@ static void journals_are_read_in_pieces(void **state)
 	assert_int_equal(stale.list[0].n, 100);
 	assert_string_equal(stale.list[0].entries[99].name, "more");
 	journal_free_stale(&stale);
-	end_sleeper(target);
+	end_sleeper(process);
 }
 
 /* A test that hangs is killed. */
@@ -97,16 +97,16 @@ static void interruptions_without_end(void **state)
 	struct journal_place *place = *state;
 	struct stale_journals stale;
 	struct journal *journal;
-	pid_t target = start_sleeper();
+	pid_t process = start_sleeper();
 
 	alarm(60);
-	journal_of_killed_tool(place->ctx, target, true, 2);
+	journal_of_killed_tool(place->ctx, process, true, 2);
 	n_interrupted = ENDLESS;
-	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
+	assert_int_equal(journal_find_stale(place->ctx, process, &stale), 0);
 	n_interrupted = 0;
 	assert_int_equal(stale.n, 0);
 	assert_non_null(strstr(place->warnings, "left out"));
-	assert_int_equal(journal_open(place->ctx, target, JOURNAL_UPDATE, &journal), 0);
+	assert_int_equal(journal_open(place->ctx, process, JOURNAL_UPDATE, &journal), 0);
 	assert_int_equal(journal_append(journal, ACTION_ENABLE, "alpha", 0, 1), 0);
 	assert_int_equal(journal_commit(journal, 0, 1), 0);
 	n_interrupted = 500;
@@ -116,20 +116,20 @@ static void interruptions_without_end(void **state)
 	n_interrupted = 0;
 	journal_remove(journal);
 	alarm(0);
-	end_sleeper(target);
+	end_sleeper(process);
 }
 
 static void without_memory_no_journal_is_taken_for_none(void **state)
 {
 	struct journal_place *place = *state;
 	struct stale_journals stale;
-	pid_t target = start_sleeper();
+	pid_t process = start_sleeper();
 	int call = 0;
 
-	journal_of_killed_tool(place->ctx, target, true, 2);
+	journal_of_killed_tool(place->ctx, process, true, 2);
 	do {
 		n_strdups = ++call;
-		if (journal_find_stale(place->ctx, target, &stale) == 0)
+		if (journal_find_stale(place->ctx, process, &stale) == 0)
 			break;
 		assert_int_equal(n_strdups, 0);
 		assert_int_equal(stale.n, 0);
@@ -138,7 +138,7 @@ static void without_memory_no_journal_is_taken_for_none(void **state)
 	n_strdups = 0;
 	assert_int_equal(stale.n, 1);
 	journal_free_stale(&stale);
-	end_sleeper(target);
+	end_sleeper(process);
 }
 
 /* A full disk: what is cut off is no journal, and is not left over. */
@@ -169,17 +169,17 @@ static void no_more_than_so_many_files_are_looked_at(void **state)
 	struct journal_place *place = *state;
 	struct stale_journals stale;
 	char name[20];
-	pid_t target = start_sleeper();
+	pid_t process = start_sleeper();
 
-	journal_of_killed_tool(place->ctx, target, true, 2);
+	journal_of_killed_tool(place->ctx, process, true, 2);
 	for (int i = 0; i < MAX_FILES + 10; i++) {
 		snprintf(name, sizeof(name), "1%d", i);
 		put_journal(place, name, "");
 	}
-	assert_int_equal(journal_find_stale(place->ctx, target, &stale), 0);
+	assert_int_equal(journal_find_stale(place->ctx, process, &stale), 0);
 	assert_int_equal(place->n_warnings + (int)stale.n, MAX_FILES);
 	journal_free_stale(&stale);
-	end_sleeper(target);
+	end_sleeper(process);
 }
 
 /* ---- counters ------------------------------------------------------------------------------- */
