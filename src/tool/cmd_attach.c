@@ -25,40 +25,40 @@ static int say_process_error(const struct options *options, pid_t pid, int err)
 	return say_error_of(prefix, options->ctx, err);
 }
 
-/* A process, and with --for the actions that undo the change. */
-struct target {
+/* An opened process, and with --for the actions that undo the change. */
+struct opened {
 	struct ocp_process *proc;
 	struct ocp_undo *undo;
 };
 
-static int update(const struct options *options, struct target *target, unsigned int flags)
+static int update(const struct options *options, struct opened *opened, unsigned int flags)
 {
 	int err;
 
 	flags |= options->update_flags;
 	if (options->for_ns && !(flags & OCP_DRY_RUN))
-		err = ocp_process_update_undoable(target->proc, options->actions, flags,
-						  &target->undo);
+		err = ocp_process_update_undoable(opened->proc, options->actions, flags,
+						  &opened->undo);
 	else
-		err = ocp_process_update(target->proc, options->actions, flags);
+		err = ocp_process_update(opened->proc, options->actions, flags);
 	if (err)
-		return say_process_error(options, ocp_process_pid(target->proc), err);
+		return say_process_error(options, ocp_process_pid(opened->proc), err);
 	if (!(flags & OCP_DRY_RUN))
-		say_no_probes(options, target->proc);
+		say_no_probes(options, opened->proc);
 	return EXIT_DONE;
 }
 
-static int update_all(const struct options *options, struct target *targets)
+static int update_all(const struct options *options, struct opened *opened)
 {
 	size_t n_updated = 0;
 	int code = EXIT_DONE;
 
 	for (size_t i = 0; options->n_pids > 1 && code == EXIT_DONE && i < options->n_pids; i++)
-		code = update(options, &targets[i], OCP_DRY_RUN);
+		code = update(options, &opened[i], OCP_DRY_RUN);
 	if (code != EXIT_DONE)
 		return code;
 	for (size_t i = 0; i < options->n_pids; i++) {
-		int its_code = update(options, &targets[i], 0);
+		int its_code = update(options, &opened[i], 0);
 
 		n_updated += its_code == EXIT_DONE;
 		if (code == EXIT_DONE)
@@ -71,16 +71,16 @@ static int update_all(const struct options *options, struct target *targets)
 }
 
 /* Undo temporary changes. Returns CODE, or the code of an error here. */
-static int undo_all(const struct options *options, struct target *targets, int code)
+static int undo_all(const struct options *options, struct opened *opened, int code)
 {
 	for (size_t i = 0; i < options->n_pids; i++) {
-		int err = targets[i].undo ? ocp_undo_run(targets[i].undo) : 0;
+		int err = opened[i].undo ? ocp_undo_run(opened[i].undo) : 0;
 
 		if (err) {
 			err = say_process_error(options, options->pids[i], err);
 			code = code == EXIT_DONE ? err : code;
 		}
-		ocp_undo_free(targets[i].undo);
+		ocp_undo_free(opened[i].undo);
 	}
 	return code;
 }
@@ -89,13 +89,13 @@ static int undo_all(const struct options *options, struct target *targets, int c
  * Load the meter first, so that an error changes nothing. Then switch the probes, measure, and
  * undo temporary changes.
  */
-static int do_all(struct options *options, struct target *targets, struct session *session,
+static int do_all(struct options *options, struct opened *opened, struct session *session,
 		  struct measure_session *measure)
 {
 	int code = EXIT_DONE;
 
 	if (options->actions_flag)
-		code = update_all(options, targets);
+		code = update_all(options, opened);
 	if (code == EXIT_DONE && options_measure(options)) {
 		code = measure_attach(measure);
 		if (code == EXIT_DONE && options->keep)
@@ -106,10 +106,10 @@ static int do_all(struct options *options, struct target *targets, struct sessio
 		   session_wait(session, session_now_ns() + options->for_ns) == ENDED_BY_ERROR) {
 		code = EXIT_FAILED;
 	}
-	return undo_all(options, targets, code);
+	return undo_all(options, opened, code);
 }
 
-static int open_measure(struct options *options, const struct target *targets,
+static int open_measure(struct options *options, const struct opened *opened,
 			struct measure_session *measure)
 {
 	struct ocp_process **procs = calloc(options->n_pids + 1, sizeof(void *));
@@ -120,14 +120,14 @@ static int open_measure(struct options *options, const struct target *targets,
 		return EXIT_FAILED;
 	}
 	for (size_t i = 0; i < options->n_pids; i++)
-		procs[i] = targets[i].proc;
+		procs[i] = opened[i].proc;
 	code = measure_open(measure, options, procs, options->n_pids);
 	free(procs);
 	return code;
 }
 
 /* Open a session for the named processes. */
-static int open_session(const struct target *targets, size_t n, struct session *session)
+static int open_session(const struct opened *opened, size_t n, struct session *session)
 {
 	pid_t *tgids = calloc(n + 1, sizeof(*tgids));
 	int code;
@@ -137,13 +137,13 @@ static int open_session(const struct target *targets, size_t n, struct session *
 		return EXIT_FAILED;
 	}
 	for (size_t i = 0; i < n; i++)
-		tgids[i] = ocp_process_tgid(targets[i].proc);
+		tgids[i] = ocp_process_tgid(opened[i].proc);
 	code = session_open(session, tgids, n);
 	free(tgids);
 	return code;
 }
 
-static int run_with(struct options *options, struct target *targets)
+static int run_with(struct options *options, struct opened *opened)
 {
 	/*
 	 * With --exe, later processes are measured too, so the session does not end with the
@@ -155,18 +155,18 @@ static int run_with(struct options *options, struct target *targets)
 	int code = EXIT_DONE;
 
 	for (size_t i = 0; i < options->n_pids; i++) {
-		int err = ocp_process_open(options->ctx, options->pids[i], &targets[i].proc);
+		int err = ocp_process_open(options->ctx, options->pids[i], &opened[i].proc);
 
 		if (err)
 			return say_process_error(options, options->pids[i], err);
 	}
 	if (!options_measure(options) && !options->for_ns)
-		return update_all(options, targets);
-	code = open_session(targets, n_awaited, &session);
+		return update_all(options, opened);
+	code = open_session(opened, n_awaited, &session);
 	if (code == EXIT_DONE && options_measure(options))
-		code = open_measure(options, targets, &measure);
+		code = open_measure(options, opened, &measure);
 	if (code == EXIT_DONE)
-		code = do_all(options, targets, &session, &measure);
+		code = do_all(options, opened, &session, &measure);
 	measure_close(&measure);
 	session_close(&session);
 	return code;
@@ -209,7 +209,7 @@ static int find_processes(struct options *options)
 
 static int run(struct options *options)
 {
-	struct target *targets;
+	struct opened *opened;
 	int code = check_usage(options);
 
 	if (code == EXIT_DONE && options->exe && options->n_pids && options_measure(options))
@@ -219,15 +219,15 @@ static int run(struct options *options)
 		code = find_processes(options);
 	if (code != EXIT_DONE)
 		return code;
-	targets = calloc(options->n_pids + 1, sizeof(*targets));
-	if (!targets) {
+	opened = calloc(options->n_pids + 1, sizeof(*opened));
+	if (!opened) {
 		say("out of memory");
 		return EXIT_FAILED;
 	}
-	code = run_with(options, targets);
+	code = run_with(options, opened);
 	for (size_t i = 0; i < options->n_pids; i++)
-		ocp_process_free(targets[i].proc);
-	free(targets);
+		ocp_process_free(opened[i].proc);
+	free(opened);
 	return code;
 }
 

@@ -7,7 +7,7 @@
 
 #include "tool/sites_output.h"
 
-/* The process that traces the target. */
+/* The process that traces the process in question. */
 struct tracer {
 	pid_t pid; /* 0: none */
 	char name[64];

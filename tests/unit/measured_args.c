@@ -22,11 +22,11 @@ void measured_prepare(struct measured *m)
 					   { .nop_off = file_off((void *)args_stop) } },
 				.roles = { { 0, false }, { 0, true } } };
 	m->sites[STOP].first_role = STOP;
-	m->target = target_of(&m->pid, m->sites, N_SITES);
+	m->file = engine_file_of(&m->pid, m->sites, N_SITES);
 	assert_int_equal(operand_parse(m->ctx, "8@%rdi 8@%rsi", &m->args), 0);
-	m->target.args = &m->args;
-	m->target.n_args = 1;
-	m->spec = spec_of(&m->target);
+	m->file.args = &m->args;
+	m->file.n_args = 1;
+	m->spec = spec_of(&m->file);
 	m->spec.max_args = 1;
 }
 
@@ -55,7 +55,7 @@ void measured_attach(struct measured *m)
 	int err = engine_bpf.open(m->ctx, &m->spec, &m->engine);
 
 	if (!err)
-		err = engine_bpf.attach(m->engine, &m->target, 1);
+		err = engine_bpf.attach(m->engine, &m->file, 1);
 	if (err)
 		print_message("%s\n", ocp_error(m->ctx));
 	assert_int_equal(err, 0);

@@ -24,7 +24,7 @@ struct measured {
 	pid_t pid;
 	struct engine_site sites[N_SITES];
 	struct engine_role roles[N_SITES];
-	struct engine_file target;
+	struct engine_file file;
 	struct engine_spec spec;
 	struct site_args args;
 	struct filter filter;

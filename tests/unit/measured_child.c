@@ -317,7 +317,7 @@ struct ocp_ctx *ctx_or_skip(void)
 	return ctx;
 }
 
-struct engine_file target_of(const pid_t *pid, const struct engine_site *sites, size_t n)
+struct engine_file engine_file_of(const pid_t *pid, const struct engine_site *sites, size_t n)
 {
 	return (struct engine_file){ .path = "/proc/self/exe",
 				     .name = "this test",
@@ -327,23 +327,23 @@ struct engine_file target_of(const pid_t *pid, const struct engine_site *sites, 
 				     .n_sites = n };
 }
 
-struct engine_spec spec_of(const struct engine_file *target)
+struct engine_spec spec_of(const struct engine_file *file)
 {
-	return (struct engine_spec){ .max_sites = target->n_sites,
+	return (struct engine_spec){ .max_sites = file->n_sites,
 				     .key_arg = ENGINE_NO_KEY,
 				     .max_processes = 16,
-				     .pid = target->pids[0] };
+				     .pid = file->pids[0] };
 }
 
-struct engine *attached(struct ocp_ctx *ctx, const struct engine_file *target,
+struct engine *attached(struct ocp_ctx *ctx, const struct engine_file *file,
 			const struct engine_bpf_options *options)
 {
-	const struct engine_spec spec = spec_of(target);
+	const struct engine_spec spec = spec_of(file);
 	struct engine *engine;
 	int err = engine_bpf_open(ctx, &spec, options, &engine);
 
 	if (!err)
-		err = engine_bpf.attach(engine, target, 1);
+		err = engine_bpf.attach(engine, file, 1);
 	if (err)
 		print_message("%s\n", ocp_error(ctx));
 	assert_int_equal(err, 0);

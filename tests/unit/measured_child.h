@@ -80,10 +80,10 @@ struct ocp_ctx *ctx_or_skip(void);
 extern char last_warning[1024];
 
 /* One process's SITES of this executable; PID must stay where it is. */
-struct engine_file target_of(const pid_t *pid, const struct engine_site *sites, size_t n);
-struct engine_spec spec_of(const struct engine_file *target);
-/* Open and attach for TARGET alone; OPTIONS may be NULL. The test fails if that fails. */
-struct engine *attached(struct ocp_ctx *ctx, const struct engine_file *target,
+struct engine_file engine_file_of(const pid_t *pid, const struct engine_site *sites, size_t n);
+struct engine_spec spec_of(const struct engine_file *file);
+/* Open and attach for FILE alone; OPTIONS may be NULL. The test fails if that fails. */
+struct engine *attached(struct ocp_ctx *ctx, const struct engine_file *file,
 			const struct engine_bpf_options *options);
 void read_hits(struct engine *engine, uint64_t *hits);
 uint64_t read_hot(struct engine *engine);

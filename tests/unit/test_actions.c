@@ -44,19 +44,19 @@ static int tear_down(void **state)
 /* A probe that may be off already is shown in parentheses. */
 static int resolve(struct fixture *f, const struct ocp_actions *actions)
 {
-	struct chosen_probe *targets;
+	struct chosen_probe *chosen;
 	size_t n, used = 0;
-	int err = actions_resolve(f->ctx, &live, &images, actions, &targets, &n);
+	int err = actions_resolve(f->ctx, &live, &images, actions, &chosen, &n);
 
 	if (err)
-		assert_null(targets);
+		assert_null(chosen);
 	f->order[0] = '\0';
 	for (size_t i = 0; i < n; i++)
 		used += (size_t)snprintf(f->order + used, sizeof(f->order) - used,
-					 targets[i].leave_disabled ? "%s%c(%s)" : "%s%c%s",
-					 i ? " " : "", targets[i].verb == ACTION_ENABLE ? '+' : '-',
-					 probes[targets[i].probe].name);
-	free(targets);
+					 chosen[i].leave_disabled ? "%s%c(%s)" : "%s%c%s",
+					 i ? " " : "", chosen[i].verb == ACTION_ENABLE ? '+' : '-',
+					 probes[chosen[i].probe].name);
+	free(chosen);
 	return err;
 }
 

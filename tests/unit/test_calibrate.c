@@ -35,10 +35,10 @@ static int open_never(struct ocp_ctx *ctx, const struct engine_spec *spec, struc
 	return ctx_error(ctx, -EPERM, "not today");
 }
 
-static int attach_nothing(struct engine *engine, const struct engine_file *targets, size_t n)
+static int attach_nothing(struct engine *engine, const struct engine_file *files, size_t n)
 {
 	(void)engine;
-	(void)targets;
+	(void)files;
 	(void)n;
 	return 0;
 }

@@ -413,7 +413,7 @@ static void too_much_is_refused(void **state)
 	m.spec.n_histograms = 1;
 	m.spec.max_args = 0;
 	assert_int_equal(engine_bpf.open(m.ctx, &m.spec, &m.engine), 0);
-	assert_int_equal(engine_bpf.attach(m.engine, &m.target, 1), -E2BIG);
+	assert_int_equal(engine_bpf.attach(m.engine, &m.file, 1), -E2BIG);
 	measured_finish(&m);
 }
 

@@ -25,15 +25,15 @@ static void counts_of_threads_are_exact(void **state)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
-	struct engine_file target;
+	struct engine_file file;
 	struct child child, bystander;
 	struct engine *engine;
 
 	(void)state;
 	child_start(&child);
 	child_start(&bystander);
-	target = target_of(&child.pid, &site, 1);
-	engine = attached(ctx, &target, NULL);
+	file = engine_file_of(&child.pid, &site, 1);
+	engine = attached(ctx, &file, NULL);
 	assert_int_equal(read_hot(engine), 0);
 	await_hot_site(&child, INT3, 1);
 	child_run(&bystander, (struct order){ RUN_HOT, 2, 1000, "" });
@@ -54,15 +54,15 @@ static void nothing_is_counted_after_detach(void **state)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
-	struct engine_file target;
+	struct engine_file file;
 	struct child child;
 	struct engine *engine;
 
 	(void)state;
 	child_start(&child);
 	child_order(&child, (struct order){ .what = RUN_UNTIL_KILLED });
-	target = target_of(&child.pid, &site, 1);
-	engine = attached(ctx, &target, NULL);
+	file = engine_file_of(&child.pid, &site, 1);
+	engine = attached(ctx, &file, NULL);
 	for (int round = 0; round < 20; round++) {
 		uint64_t before = read_hot(engine), after;
 
@@ -73,7 +73,7 @@ static void nothing_is_counted_after_detach(void **state)
 		assert_true(after > before);
 		sleep_ms(5);
 		assert_int_equal(read_hot(engine), after);
-		assert_int_equal(engine_bpf.attach(engine, &target, 1), 0);
+		assert_int_equal(engine_bpf.attach(engine, &file, 1), 0);
 	}
 	engine_bpf.close(engine);
 	await_hot_site(&child, NOP, 0);
@@ -86,15 +86,15 @@ static void bpf_filter_counts_all_threads_of_one_process(void **state)
 	static const struct engine_bpf_options in_bpf = { .filter_in_bpf = true };
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
-	struct engine_file target;
+	struct engine_file file;
 	struct child child, bystander;
 	struct engine *engine;
 
 	(void)state;
 	child_start(&child);
 	child_start(&bystander);
-	target = target_of(&child.pid, &site, 1);
-	engine = attached(ctx, &target, &in_bpf);
+	file = engine_file_of(&child.pid, &site, 1);
+	engine = attached(ctx, &file, &in_bpf);
 	await_hot_site(&bystander, INT3, 1);
 	child_run(&bystander, (struct order){ RUN_HOT, 2, 1000, "" });
 	child_run(&child, (struct order){ RUN_HOT, N_THREADS, 10000, "" });
@@ -107,13 +107,13 @@ static void bpf_filter_counts_all_threads_of_one_process(void **state)
 	ocp_ctx_free(ctx);
 }
 
-/* In a pid namespace of its own the target has another id than the one it is asked for by. */
+/* A process in a pid namespace of its own has another id than the one in the request. */
 static void filters_reach_into_a_pid_namespace(void **state)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
 	int outer = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
-	struct engine_file target;
+	struct engine_file file;
 	struct child child;
 
 	(void)state;
@@ -127,10 +127,10 @@ static void filters_reach_into_a_pid_namespace(void **state)
 	child_start(&child);
 	assert_int_equal(setns(outer, CLONE_NEWPID), 0);
 	close(outer);
-	target = target_of(&child.pid, &site, 1);
+	file = engine_file_of(&child.pid, &site, 1);
 	for (int in_bpf = 0; in_bpf < 2; in_bpf++) {
 		struct engine_bpf_options options = { .filter_in_bpf = in_bpf };
-		struct engine *engine = attached(ctx, &target, &options);
+		struct engine *engine = attached(ctx, &file, &options);
 
 		child_run(&child, (struct order){ RUN_HOT, 2, 1000, "" });
 		assert_int_equal(read_hot(engine), 2000);
@@ -148,14 +148,14 @@ static void who_is_unlisted_is_passed_over(void **state)
 	};
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
-	struct engine_file target;
+	struct engine_file file;
 	struct child child;
 
 	(void)state;
 	child_start(&child);
-	target = target_of(&child.pid, &site, 1);
+	file = engine_file_of(&child.pid, &site, 1);
 	for (size_t i = 0; i < 2; i++) {
-		struct engine *engine = attached(ctx, &target, &all[i]);
+		struct engine *engine = attached(ctx, &file, &all[i]);
 
 		engine_bpf.unlist(engine, child.pid + 1);
 		child_run(&child, (struct order){ RUN_HOT, 2, 1000, "" });
@@ -182,15 +182,15 @@ static void who_has_ended_is_not_in_the_list(void **state)
 	static const struct engine_bpf_options in_bpf = { .filter_in_bpf = true };
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
-	struct engine_file target;
+	struct engine_file file;
 	struct engine *engine;
 	struct child child;
 	__u32 id;
 
 	(void)state;
 	child_start(&child);
-	target = target_of(&child.pid, &site, 1);
-	engine = attached(ctx, &target, &in_bpf);
+	file = engine_file_of(&child.pid, &site, 1);
+	engine = attached(ctx, &file, &in_bpf);
 	if (!engine->sees_exits) {
 		engine_bpf.close(engine);
 		child_end(&child);
@@ -214,7 +214,7 @@ static int measure_children_elsewhere(struct ocp_ctx *ctx)
 {
 	struct engine_site site = hot_site();
 	struct engine_reading reading = { 0 };
-	struct engine_file target;
+	struct engine_file file;
 	struct engine_spec spec;
 	struct engine *engine;
 	struct child child;
@@ -224,10 +224,10 @@ static int measure_children_elsewhere(struct ocp_ctx *ctx)
 	    mount("proc", "/proc", "proc", 0, NULL))
 		return 1;
 	child_start(&child);
-	target = target_of(&child.pid, &site, 1);
-	spec = spec_of(&target);
+	file = engine_file_of(&child.pid, &site, 1);
+	spec = spec_of(&file);
 	spec.children = true;
-	if (engine_bpf.open(ctx, &spec, &engine) || engine_bpf.attach(engine, &target, 1))
+	if (engine_bpf.open(ctx, &spec, &engine) || engine_bpf.attach(engine, &file, 1))
 		return 2;
 	child_run(&child, (struct order){ RUN_HOT, 1, 1000, "" });
 	child_run(&child, (struct order){ FORK_ELSEWHERE, 1, 100, "" });
@@ -280,7 +280,7 @@ static void perf_events_have_room_beside_what_is_open(void **state)
 	struct engine_site *sites = calloc(N_MANY, sizeof(*sites));
 	int others[N_OTHERS], highest = -1;
 	struct rlimit before, limit;
-	struct engine_file target;
+	struct engine_file file;
 	struct engine *engine;
 	struct child child;
 
@@ -288,7 +288,7 @@ static void perf_events_have_room_beside_what_is_open(void **state)
 	assert_non_null(sites);
 	many_sites(sites);
 	child_start(&child);
-	target = target_of(&child.pid, sites, N);
+	file = engine_file_of(&child.pid, sites, N);
 	for (int i = 0; i < N_OTHERS; i++) {
 		others[i] = dup(STDERR_FILENO);
 		assert_true(others[i] >= 0);
@@ -298,7 +298,7 @@ static void perf_events_have_room_beside_what_is_open(void **state)
 	/* Some for the maps and programs, but none for the sites. */
 	limit = (struct rlimit){ (rlim_t)highest + 22, before.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	engine = attached(ctx, &target, &perf);
+	engine = attached(ctx, &file, &perf);
 	engine_bpf.close(engine);
 	for (int i = 0; i < N_OTHERS; i++)
 		close(others[i]);
@@ -314,7 +314,7 @@ static void many_sites_are_told_apart(void **state)
 	struct engine_site *sites = calloc(N_MANY, sizeof(*sites));
 	uint64_t *hits = calloc(N_MANY + 1, sizeof(*hits));
 	struct engine_site hot = hot_site();
-	struct engine_file targets[2];
+	struct engine_file files[2];
 	struct engine_spec spec;
 	struct child child;
 	struct engine *engine;
@@ -323,15 +323,15 @@ static void many_sites_are_told_apart(void **state)
 	assert_true(sites && hits);
 	many_sites(sites);
 	child_start(&child);
-	targets[0] = target_of(&child.pid, sites, N_MANY);
-	targets[1] = target_of(&child.pid, &hot, 1);
-	targets[1].first_site = N_MANY;
-	spec = spec_of(&targets[0]);
+	files[0] = engine_file_of(&child.pid, sites, N_MANY);
+	files[1] = engine_file_of(&child.pid, &hot, 1);
+	files[1].first_site = N_MANY;
+	spec = spec_of(&files[0]);
 	spec.max_sites = N_MANY + 1;
 	assert_int_equal(engine_bpf.open(ctx, &spec, &engine), 0);
-	assert_int_equal(engine_bpf.attach(engine, targets, 2), 0);
-	targets[1].first_site++;
-	assert_int_equal(engine_bpf.attach(engine, &targets[1], 1), -E2BIG);
+	assert_int_equal(engine_bpf.attach(engine, files, 2), 0);
+	files[1].first_site++;
+	assert_int_equal(engine_bpf.attach(engine, &files[1], 1), -E2BIG);
 	assert_non_null(strstr(ocp_error(ctx), "no room for 1 more sites"));
 	child_run(&child, (struct order){ RUN_MANY, 1, 30, "" });
 	child_run(&child, (struct order){ RUN_HOT, 1, 7, "" });
@@ -366,8 +366,8 @@ static void a_foreign_uprobe_without_semaphore_is_no_obstacle(void **state)
 	taken = sites[TAKEN];
 	taken.ref_ctr_off = 0;
 	child_start(&child);
-	theirs = target_of(&child.pid, &taken, 1);
-	ours = target_of(&child.pid, sites, N);
+	theirs = engine_file_of(&child.pid, &taken, 1);
+	ours = engine_file_of(&child.pid, sites, N);
 	other = attached(ctx, &theirs, NULL);
 	engine = attached(ctx, &ours, NULL);
 	assert_non_null(strstr(last_warning, "1 of 50 sites"));
@@ -400,8 +400,8 @@ static void a_foreign_uprobe_with_semaphore_is_named(void **state)
 	(void)state;
 	without.ref_ctr_off = 0;
 	child_start(&child);
-	theirs = target_of(&child.pid, &with, 1);
-	ours = target_of(&child.pid, &without, 1);
+	theirs = engine_file_of(&child.pid, &with, 1);
+	ours = engine_file_of(&child.pid, &without, 1);
 	other = attached(ctx, &theirs, NULL);
 	spec = spec_of(&ours);
 	assert_int_equal(engine_bpf.open(ctx, &spec, &engine), 0);
@@ -419,7 +419,7 @@ static void a_killed_tracer_leaves_nothing_behind(void **state)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
-	struct engine_file target;
+	struct engine_file file;
 	struct child child;
 	int ready[2];
 	pid_t tracer;
@@ -428,15 +428,15 @@ static void a_killed_tracer_leaves_nothing_behind(void **state)
 	(void)state;
 	child_start(&child);
 	child_order(&child, (struct order){ .what = RUN_UNTIL_KILLED });
-	target = target_of(&child.pid, &site, 1);
+	file = engine_file_of(&child.pid, &site, 1);
 	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
 	tracer = fork();
 	assert_true(tracer >= 0);
 	if (tracer == 0) {
-		const struct engine_spec spec = spec_of(&target);
+		const struct engine_spec spec = spec_of(&file);
 		struct engine *engine;
 
-		if (engine_bpf.open(ctx, &spec, &engine) || engine_bpf.attach(engine, &target, 1))
+		if (engine_bpf.open(ctx, &spec, &engine) || engine_bpf.attach(engine, &file, 1))
 			_exit(1);
 		if (write(ready[1], "", 1) == 1)
 			pause();
@@ -458,18 +458,18 @@ static void a_process_that_ended_is_named(void **state)
 {
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
-	struct engine_file target;
+	struct engine_file file;
 	struct engine_spec spec;
 	struct engine *engine;
 	struct child child;
 
 	(void)state;
 	child_start(&child);
-	target = target_of(&child.pid, &site, 1);
-	spec = spec_of(&target);
+	file = engine_file_of(&child.pid, &site, 1);
+	spec = spec_of(&file);
 	assert_int_equal(engine_bpf.open(ctx, &spec, &engine), 0);
 	child_end(&child);
-	assert_int_equal(engine_bpf.attach(engine, &target, 1), -ESRCH);
+	assert_int_equal(engine_bpf.attach(engine, &file, 1), -ESRCH);
 	assert_non_null(strstr(ocp_error(ctx), "it ended"));
 	engine_bpf.close(engine);
 	ocp_ctx_free(ctx);
@@ -492,7 +492,7 @@ static int keep_capabilities(unsigned long long keep)
  * Open and attach as a process with no more than the capabilities KEEP. Returns what went wrong,
  * "" if nothing did.
  */
-static const char *attach_with(unsigned long long keep, const struct engine_file *target)
+static const char *attach_with(unsigned long long keep, const struct engine_file *file)
 {
 	static char answer[1024];
 	int fds[2], status;
@@ -503,7 +503,7 @@ static const char *attach_with(unsigned long long keep, const struct engine_file
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		const struct engine_spec spec = spec_of(target);
+		const struct engine_spec spec = spec_of(file);
 		struct ocp_ctx *ctx = ocp_ctx_new();
 		struct engine *engine = NULL;
 		int err;
@@ -512,7 +512,7 @@ static const char *attach_with(unsigned long long keep, const struct engine_file
 			_exit(1);
 		err = engine_bpf.open(ctx, &spec, &engine);
 		if (!err)
-			err = engine_bpf.attach(engine, target, 1);
+			err = engine_bpf.attach(engine, file, 1);
 		if (err)
 			dprintf(fds[1], "%d %s | %s", err, ocp_error(ctx),
 				ocp_hint(ctx) ? ocp_hint(ctx) : "");
@@ -533,21 +533,21 @@ static void missing_privileges_are_named(void **state)
 	static const unsigned long long bpf = 1ULL << CAP_BPF, perfmon = 1ULL << CAP_PERFMON;
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
-	struct engine_file target;
+	struct engine_file file;
 	struct child child;
 	const char *answer;
 
 	(void)state;
 	child_start(&child);
-	target = target_of(&child.pid, &site, 1);
-	answer = attach_with(0, &target);
+	file = engine_file_of(&child.pid, &site, 1);
+	answer = attach_with(0, &file);
 	assert_non_null(strstr(answer, "-1 measuring: this process lacks CAP_BPF and CAP_PERFMON"));
 	assert_non_null(strstr(answer, "cap_bpf,cap_perfmon=ep"));
-	answer = attach_with(bpf, &target);
+	answer = attach_with(bpf, &file);
 	assert_non_null(strstr(answer, "-1 measuring: this process lacks CAP_PERFMON |"));
-	answer = attach_with(perfmon, &target);
+	answer = attach_with(perfmon, &file);
 	assert_non_null(strstr(answer, "-1 measuring: this process lacks CAP_BPF |"));
-	assert_string_equal(attach_with(bpf | perfmon, &target), "");
+	assert_string_equal(attach_with(bpf | perfmon, &file), "");
 	child_end(&child);
 	ocp_ctx_free(ctx);
 }

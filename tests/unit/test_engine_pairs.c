@@ -15,7 +15,7 @@ struct measured {
 	struct child child;
 	struct engine_site sites[N_SITES];
 	struct engine_role roles[N_SITES];
-	struct engine_file target;
+	struct engine_file file;
 	struct engine_spec spec;
 	struct engine *engine;
 	struct engine_pair pair;
@@ -32,8 +32,8 @@ static void prepare(struct measured *m)
 		m->sites[i].first_role = i;
 		m->sites[i].n_roles = 1;
 	}
-	m->target = target_of(&m->child.pid, m->sites, N_SITES);
-	m->spec = spec_of(&m->target);
+	m->file = engine_file_of(&m->child.pid, m->sites, N_SITES);
+	m->spec = spec_of(&m->file);
 	m->spec.roles = m->roles;
 	m->spec.n_roles = N_SITES;
 	m->spec.n_pairs = 1;
@@ -46,7 +46,7 @@ static void attach(struct measured *m, const struct engine_bpf_options *options)
 	int err = engine_bpf_open(m->ctx, &m->spec, options, &m->engine);
 
 	if (!err)
-		err = engine_bpf.attach(m->engine, &m->target, 1);
+		err = engine_bpf.attach(m->engine, &m->file, 1);
 	if (err)
 		print_message("%s\n", ocp_error(m->ctx));
 	assert_int_equal(err, 0);
@@ -314,7 +314,7 @@ static void a_set_of_processes_is_counted(void **state)
 	struct engine_site site = hot_site();
 	struct engine_reading reading = { 0 };
 	struct child children[3];
-	struct engine_file target;
+	struct engine_file file;
 	struct engine_spec spec;
 	struct engine *engine;
 	uint64_t hits;
@@ -325,12 +325,12 @@ static void a_set_of_processes_is_counted(void **state)
 		child_start(&children[i]);
 	pids[0] = children[0].pid;
 	pids[1] = children[1].pid;
-	target = target_of(pids, &site, 1);
-	target.n_pids = 2;
-	spec = spec_of(&target);
+	file = engine_file_of(pids, &site, 1);
+	file.n_pids = 2;
+	spec = spec_of(&file);
 	spec.many_processes = true;
 	assert_int_equal(engine_bpf.open(ctx, &spec, &engine), 0);
-	assert_int_equal(engine_bpf.attach(engine, &target, 1), 0);
+	assert_int_equal(engine_bpf.attach(engine, &file, 1), 0);
 	for (int i = 0; i < 3; i++)
 		child_run(&children[i], (struct order){ RUN_HOT, 2, 1000, "" });
 	reading.hits = &hits;
@@ -351,18 +351,18 @@ static void children_are_followed(void **state)
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
 	struct child child, bystander;
-	struct engine_file target;
+	struct engine_file file;
 	struct engine_spec spec;
 	struct engine *engine;
 
 	(void)state;
 	child_start(&child);
 	child_start(&bystander);
-	target = target_of(&child.pid, &site, 1);
-	spec = spec_of(&target);
+	file = engine_file_of(&child.pid, &site, 1);
+	spec = spec_of(&file);
 	spec.children = true;
 	assert_int_equal(engine_bpf.open(ctx, &spec, &engine), 0);
-	assert_int_equal(engine_bpf.attach(engine, &target, 1), 0);
+	assert_int_equal(engine_bpf.attach(engine, &file, 1), 0);
 	child_run(&child, (struct order){ RUN_HOT, 1, 1000, "" });
 	for (int i = 0; i < 20; i++)
 		child_run(&child, (struct order){ FORK_AND_RUN_HOT, 2, 100, "" });
@@ -380,7 +380,7 @@ static void children_without_room_are_counted(void **state)
 	struct ocp_ctx *ctx = ctx_or_skip();
 	struct engine_site site = hot_site();
 	struct engine_reading reading = { 0 };
-	struct engine_file target;
+	struct engine_file file;
 	struct engine_spec spec;
 	struct engine *engine;
 	struct child child;
@@ -388,12 +388,12 @@ static void children_without_room_are_counted(void **state)
 
 	(void)state;
 	child_start(&child);
-	target = target_of(&child.pid, &site, 1);
-	spec = spec_of(&target);
+	file = engine_file_of(&child.pid, &site, 1);
+	spec = spec_of(&file);
 	spec.children = true;
 	spec.max_processes = 1;
 	assert_int_equal(engine_bpf.open(ctx, &spec, &engine), 0);
-	assert_int_equal(engine_bpf.attach(engine, &target, 1), 0);
+	assert_int_equal(engine_bpf.attach(engine, &file, 1), 0);
 	for (int i = 0; i < 5; i++)
 		child_run(&child, (struct order){ FORK_AND_RUN_HOT, 2, 100, "" });
 	child_run(&child, (struct order){ RUN_HOT, 1, 1000, "" });

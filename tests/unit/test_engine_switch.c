@@ -22,12 +22,12 @@ enum { N_SWITCHES = 10, N_FEWER_SWITCHES = 5 };
 enum { N_SWITCHES = 100, N_FEWER_SWITCHES = 20 };
 #endif
 
-/* The last target is one more link, of what might be another file: its stop site alone. */
+/* The last file is one more link with one site, the stop. It could be another file. */
 struct setting {
 	struct ocp_ctx *ctx;
 	struct child child;
 	struct engine_site sites[N_ALL];
-	struct engine_file targets[2];
+	struct engine_file files[2];
 	struct engine *engine;
 	uint64_t hits[N_ALL];
 	struct engine_pair pair;
@@ -48,10 +48,10 @@ static struct engine_spec prepare(struct setting *s)
 	s->sites[START] = start_site();
 	s->sites[STOP] = stop_site();
 	child_start(&s->child);
-	s->targets[0] = target_of(&s->child.pid, s->sites, STOP);
-	s->targets[1] = target_of(&s->child.pid, &s->sites[STOP], 1);
-	s->targets[1].first_site = STOP;
-	spec = spec_of(&s->targets[0]);
+	s->files[0] = engine_file_of(&s->child.pid, s->sites, STOP);
+	s->files[1] = engine_file_of(&s->child.pid, &s->sites[STOP], 1);
+	s->files[1].first_site = STOP;
+	spec = spec_of(&s->files[0]);
 	spec.max_sites = N_ALL;
 	spec.can_switch = true;
 	return spec;
@@ -63,7 +63,7 @@ static void attach(struct setting *s, const struct engine_spec *spec,
 	int err = engine_bpf_open(s->ctx, spec, options, &s->engine);
 
 	if (!err)
-		err = engine_bpf.attach(s->engine, s->targets, 2);
+		err = engine_bpf.attach(s->engine, s->files, 2);
 	if (err)
 		print_message("%s\n", ocp_error(s->ctx));
 	assert_int_equal(err, 0);
@@ -87,7 +87,7 @@ static void read_all(struct setting *s)
 
 static void apply(struct setting *s)
 {
-	int err = engine_bpf.switch_sites(s->engine, &s->targets[0]);
+	int err = engine_bpf.switch_sites(s->engine, &s->files[0]);
 
 	if (err)
 		print_message("%s\n", ocp_error(s->ctx));
@@ -206,8 +206,8 @@ static void hits_of_all_processes_are_exact(void **state)
 
 	(void)state;
 	spec.exe = "/proc/self/exe";
-	s.targets[0].n_pids = s.targets[1].n_pids = 0;
-	s.targets[0].check_exe = true;
+	s.files[0].n_pids = s.files[1].n_pids = 0;
+	s.files[0].check_exe = true;
 	attach(&s, &spec, NULL);
 	n_orders = keep_switching(&s, order, N_FEWER_SWITCHES);
 	read_all(&s);
@@ -328,9 +328,9 @@ static void perf_events_are_switched_one_by_one(void **state)
 	struct engine_spec spec = prepare(&s);
 
 	(void)state;
-	s.targets[0] = target_of(&s.child.pid, s.sites, FEW);
-	s.targets[1] = target_of(&s.child.pid, &s.sites[HOT], 1);
-	s.targets[1].first_site = FEW;
+	s.files[0] = engine_file_of(&s.child.pid, s.sites, FEW);
+	s.files[1] = engine_file_of(&s.child.pid, &s.sites[HOT], 1);
+	s.files[1].first_site = FEW;
 	for (size_t i = FEW; i < N_SITES; i++)
 		s.sites[i].is_off = true;
 	s.sites[1].is_off = true;
@@ -360,9 +360,9 @@ static void numbers_are_used_again(void **state)
 		struct engine_spec spec = prepare(&s);
 		uint64_t taken[FEW];
 
-		s.targets[0] = target_of(&s.child.pid, s.sites, FEW);
-		s.targets[1] = target_of(&s.child.pid, &s.sites[HOT], 1);
-		s.targets[1].first_site = FEW;
+		s.files[0] = engine_file_of(&s.child.pid, s.sites, FEW);
+		s.files[1] = engine_file_of(&s.child.pid, &s.sites[HOT], 1);
+		s.files[1].first_site = FEW;
 		attach(&s, &spec, uses_perf ? &perf : NULL);
 		child_run(&s.child, (struct order){ RUN_MANY, 1, 10, "" });
 		child_run(&s.child, (struct order){ RUN_HOT, 2, 50, "" });
@@ -374,9 +374,9 @@ static void numbers_are_used_again(void **state)
 		read_all(&s);
 		assert_int_equal(s.hits[0] + s.hits[1] + s.hits[2], 0);
 
-		s.targets[0] = target_of(&s.child.pid, &s.sites[FEW], 2);
-		s.targets[0].first_site = 1;
-		assert_int_equal(engine_bpf.attach(s.engine, s.targets, 1), 0);
+		s.files[0] = engine_file_of(&s.child.pid, &s.sites[FEW], 2);
+		s.files[0].first_site = 1;
+		assert_int_equal(engine_bpf.attach(s.engine, s.files, 1), 0);
 		child_run(&s.child, (struct order){ RUN_MANY, 1, 7, "" });
 		s.sites[FEW].is_off = true;
 		apply(&s);
@@ -408,7 +408,7 @@ static void a_refusal_changes_nothing(void **state)
 	taken = s.sites[0];
 	taken.is_off = false;
 	taken.ref_ctr_off = 0;
-	theirs = target_of(&s.child.pid, &taken, 1);
+	theirs = engine_file_of(&s.child.pid, &taken, 1);
 	other = attached(s.ctx, &theirs, NULL);
 	s.sites[0].is_off = false;
 	apply(&s);
@@ -421,9 +421,9 @@ static void a_refusal_changes_nothing(void **state)
 	assert_string_equal(last_warning, "");
 
 	s.sites[2].is_off = true;
-	s.targets[0].path = "/nonexistent";
-	assert_int_not_equal(engine_bpf.switch_sites(s.engine, &s.targets[0]), 0);
-	s.targets[0].path = "/proc/self/exe";
+	s.files[0].path = "/nonexistent";
+	assert_int_not_equal(engine_bpf.switch_sites(s.engine, &s.files[0]), 0);
+	s.files[0].path = "/proc/self/exe";
 	s.sites[2].is_off = false;
 	child_run(&s.child, (struct order){ RUN_MANY, 1, 10, "" });
 	read_all(&s);
