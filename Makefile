@@ -56,7 +56,7 @@ LIBBPF = $(if $(LIBBPF_A),$(LIBBPF_A) -lz,-lbpf)
 LIBS = $(LIBBPF) -ldw -lelf
 TOOL_LIBS = -ljson-c
 
-# The folders in their order: none includes a file of one that comes later (tests/folders).
+# The directories in their order: a file includes no file of a later directory (tests/folders checks this).
 program_srcs := $(wildcard src/base/*.c src/elf/*.c src/program/dormant/*.c src/program/*.c)
 lib_srcs := $(program_srcs) $(wildcard src/process/*.c src/measure/*/*.c src/measure/*.c src/bpftrace/*.c)
 cli_srcs := $(wildcard src/cli/*.c)
@@ -203,7 +203,7 @@ lint: $(bpf_skels) $(man_pages) ## clang-format, clang-tidy, cppcheck, shellchec
 		--inline-suppr --suppressions-list=tools/cppcheck-suppressions $(CPPFLAGS) \
 		$(c_sources) $(ocaml_stubs)
 
-clean: ## remove the build folder
+clean: ## remove the build directory
 	rm -rf $(O)
 
 help: ## this list
