@@ -21,6 +21,7 @@
  *	measure_perf    for perf events, where the kernel has no uprobe_multi
  */
 #include "measure_core.bpf.h"
+#include "measure_roles.bpf.h"
 #ifdef MEASURE_FULL
 #include "measure_access.bpf.h"
 #include "measure_args.bpf.h"
@@ -107,7 +108,7 @@ int hit(struct pt_regs *regs)
 	if (config.keyed_by != MEASURE_UNKEYED && site && (site->flags & MEASURE_KEYED))
 		count_keyed(site, &ids);
 	if (config.n_pairs && site)
-		play_roles(site, &ids, regs->sp, now_ns, 1);
+		play_roles(regs, site, &ids, now_ns, 1);
 	return 0;
 }
 
@@ -143,6 +144,8 @@ int thread_exit(void *unused)
 		return 0;
 	if (config.key_arg == MEASURE_NO_ARG)
 		end_pairs(&ids);
+	if (config.frames)
+		end_frames(&ids.pid);
 #ifdef MEASURE_FULL
 	if (config.only_tgids || config.key_arg != MEASURE_NO_ARG) {
 		struct task_struct *task = (void *)bpf_get_current_task();

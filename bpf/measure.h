@@ -11,6 +11,8 @@
  *	pair_stats   per-CPU array  pair number             struct measure_pair
  *	pair_open    hash           struct measure_open_key struct measure_open
  *	key_open     hash           struct measure_start_key  u64, when the pair began
+ *	frame_open   hash           struct measure_frame_key  u64, when the call began
+ *	frame_users  hash           u32, thread id          u32, its entries in frame_open
  *	keyed        hash           struct measure_key      struct measure_keyed
  *	tgids        hash           u32, process id         u32, 1
  *	losses       per-CPU array  0                       struct measure_losses
@@ -30,7 +32,7 @@
 #ifndef MEASURE_H
 #define MEASURE_H
 
-#define MEASURE_VERSION 4
+#define MEASURE_VERSION 5
 
 enum {
 	MEASURE_DEPTH = 32, /* starts that one thread can have open in one pair; a power of 2 */
@@ -113,6 +115,7 @@ struct measure_config {
 	__u64 print_limit; /* records per second; 0: no limit */
 	/* The following members are used by all objects. */
 	__u32 hits_stride; /* slots per CPU in `hits`: whole pages */
+	__u32 frames;	   /* a role has MEASURE_ROLE_FRAME */
 	/*
 	 * If nonzero, hits count only in processes that a user with these ids and capabilities, in
 	 * this user namespace, may inspect (measure_access.bpf.h).
@@ -130,7 +133,8 @@ enum {
 	MEASURE_FILTERED = 1 << 2, /* hits must match the filter, except stops of pairs */
 	MEASURE_PRINTED = 1 << 3,
 	MEASURE_HISTOGRAM = 1 << 4,
-	MEASURE_STOPS = 1 << 5, /* it ends a pair: read the time first */
+	MEASURE_STOPS = 1 << 5,	      /* it ends a pair: read the time first */
+	MEASURE_OCAML_STACK = 1 << 6, /* its frames are on stacks of OCaml 5 */
 };
 
 struct measure_site {
@@ -140,12 +144,19 @@ struct measure_site {
 	__u32 n_roles;
 	__u32 args;	 /* index in `site_args` */
 	__u32 histogram; /* index in `histograms` */
+	__s32 frame_depth; /* rsp at the entry of the function minus rsp at the site */
 };
 
 /* A site begins or ends a pair. */
 struct measure_role {
 	__u32 pair;
-	__u32 is_stop;
+	__u32 flags;
+};
+
+/* struct measure_role, flags */
+enum {
+	MEASURE_ROLE_STOP = 1 << 0,
+	MEASURE_ROLE_FRAME = 1 << 1, /* matched by frame, see measure_frames.bpf.h */
 };
 
 /* The key of open starts: a thread and a pair. */
@@ -196,6 +207,13 @@ struct measure_start_key {
 	__u32 tgid;
 	__u32 pair;
 	__u64 value;
+};
+
+/* One active call of a function whose calls are timed. */
+struct measure_frame_key {
+	__u32 tid;
+	__u32 pair;
+	__u64 frame;
 };
 
 /*
@@ -265,7 +283,7 @@ static inline __attribute__((always_inline)) __u64 measure_mismatch(__u32 probe_
 }
 
 _Static_assert(sizeof(struct measure_config) == 112, "shared by two compilers");
-_Static_assert(sizeof(struct measure_site) == 24, "shared by two compilers");
+_Static_assert(sizeof(struct measure_site) == 28, "shared by two compilers");
 _Static_assert(sizeof(struct measure_open) == 8 + 16 * MEASURE_DEPTH, "shared by two compilers");
 _Static_assert(sizeof(struct measure_pair) == 72 + 8 * MEASURE_BUCKETS, "shared by two compilers");
 _Static_assert(sizeof(struct measure_histogram) == 48 + 16 * MEASURE_BUCKETS,

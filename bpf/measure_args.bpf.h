@@ -17,7 +17,7 @@
 
 #include "args.bpf.h"
 #include "filter.bpf.h"
-#include "measure_core.bpf.h"
+#include "measure_roles.bpf.h"
 
 enum {
 	KEY_TRIES = 4,
@@ -136,17 +136,18 @@ static __always_inline void play_role_by_key(const struct measure_role *role,
 					     struct measure_start_key *key, int has_key,
 					     __u64 now_ns, int matches)
 {
+	const int is_stop = (role->flags & MEASURE_ROLE_STOP) != 0;
 	struct measure_pair *stats;
 
 	key->pair = role->pair;
 	stats = bpf_map_lookup_elem(&pair_stats, &key->pair);
 	if (!stats)
 		return;
-	if (has_key && role->is_stop) {
+	if (has_key && is_stop) {
 		stop_by_key(stats, key, now_ns);
 	} else if (has_key) {
 		start_by_key(stats, key, matches);
-	} else if (role->is_stop) {
+	} else if (is_stop) {
 		add(&stats->orphan_stops, 1);
 	} else if (matches) {
 		add(&stats->starts, 1);
@@ -169,7 +170,11 @@ static __always_inline void play_roles_by_key(struct pt_regs *regs, const struct
 		__u32 number = site->first_role + i;
 		struct measure_role *role = bpf_map_lookup_elem(&roles, &number);
 
-		if (role)
+		if (!role)
+			continue;
+		if (config.frames && (role->flags & MEASURE_ROLE_FRAME))
+			play_frame(role, regs, site, ids, now_ns, matches);
+		else
 			play_role_by_key(role, &key, has_key, now_ns, matches);
 	}
 }
@@ -354,7 +359,7 @@ static __always_inline int hit_with_args(struct pt_regs *regs, __u32 number,
 	if (config.keyed_by != MEASURE_UNKEYED && matches && (site->flags & MEASURE_KEYED))
 		count_keyed(site, ids);
 	if (config.n_pairs && config.key_arg == MEASURE_NO_ARG)
-		play_roles(site, ids, regs->sp, now_ns, matches);
+		play_roles(regs, site, ids, now_ns, matches);
 	else if (config.n_pairs)
 		play_roles_by_key(regs, args, site, ids, now_ns, matches);
 	if (config.hist_arg != MEASURE_NO_ARG && matches && (site->flags & MEASURE_HISTOGRAM))

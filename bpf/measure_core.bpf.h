@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The code that all objects made from measure.bpf.c share: the maps, the selection of hits, hits by
- * thread and process, and pairs by thread.
+ * The code that all objects made from measure.bpf.c share: the maps, the selection of hits, and hits
+ * by thread and process.
  */
 #ifndef MEASURE_CORE_BPF_H
 #define MEASURE_CORE_BPF_H
@@ -59,13 +59,6 @@ struct {
 	__type(value, struct measure_pair);
 	__uint(max_entries, 1);
 } pair_stats SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__type(key, struct measure_open_key);
-	__type(value, struct measure_open);
-	__uint(max_entries, 1);
-} pair_open SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -242,164 +235,6 @@ static __always_inline void count_keyed(const struct measure_site *site,
 		}
 	}
 	add(&slot->hits, 1);
-}
-
-/* ---- pairs ---------------------------------------------------------------------------------- */
-
-/* A global function is verified once, not on every path that calls it (saves 300 ms per start). */
-__noinline int add_time(struct measure_pair *stats, __u64 ns)
-{
-	__u32 bucket = measure_bucket_of(ns);
-
-	if (!stats)
-		return 0;
-	add(&stats->count, 1);
-	add(&stats->sum_ns, ns);
-	raise_to(&stats->max_ns, ns);
-	raise_to(&stats->min_ns_not, ~ns);
-	if (bucket < MEASURE_BUCKETS)
-		add(&stats->buckets[bucket], 1);
-	return 0;
-}
-
-/* True if NS marks a start that the filter rejected. */
-static __always_inline int is_marker(__u64 ns)
-{
-#ifdef MEASURE_FULL
-	return config.filters && ns == MEASURE_MARKER;
-#else
-	(void)ns;
-	return 0;
-#endif
-}
-
-/* The initial value for a thread. It is too large for the stack of a BPF program. */
-static const struct measure_open nothing_open;
-
-static __always_inline struct measure_open *open_starts(const struct measure_open_key *key)
-{
-	struct measure_open *open = bpf_map_lookup_elem(&pair_open, key);
-
-	if (!open) {
-		bpf_map_update_elem(&pair_open, key, &nothing_open, 1 /* BPF_NOEXIST */);
-		open = bpf_map_lookup_elem(&pair_open, key);
-	}
-	return open;
-}
-
-/* The open start after which AGE other ones were made; 0: the newest. */
-static __always_inline struct measure_start *start_of(struct measure_open *open, __u32 age)
-{
-	return &open->ring[(open->next - 1 - age) & (MEASURE_DEPTH - 1)];
-}
-
-/* The number of rejected starts among the N newest. Global, like the next one: see add_time(). */
-__noinline int count_markers(struct measure_open *open, __u32 n)
-{
-	int markers = 0;
-
-	if (!open)
-		return 0;
-	for (__u32 age = 0; age < MEASURE_DEPTH && age < n; age++)
-		markers += is_marker(start_of(open, age)->ns);
-	return markers;
-}
-
-/* The age of the newest start with stack pointer SP; 0 if no start has this stack pointer. */
-__noinline int find_frame(struct measure_open *open, __u64 sp)
-{
-	if (!open)
-		return 0;
-	for (__u32 age = 0; age < MEASURE_DEPTH && age < open->n; age++)
-		if (start_of(open, age)->sp == sp)
-			return (int)age;
-	return 0;
-}
-
-/* Count the N newest starts as orphans. */
-static __always_inline void orphan_newest(struct measure_pair *stats, struct measure_open *open,
-					  __u32 n)
-{
-	add(&stats->orphan_starts, n - (__u32)count_markers(open, n));
-	open->n -= n;
-	open->next -= n;
-}
-
-static __always_inline void start_by_thread(struct measure_pair *stats,
-					    const struct measure_open_key *key, __u64 sp,
-					    int matches)
-{
-	struct measure_open *open = open_starts(key);
-	struct measure_start *start;
-
-	/* Without a marker, the stop becomes an orphan, and the start must be counted. */
-	if (matches || !open)
-		add(&stats->starts, 1);
-	if (!open) {
-		add(&stats->map_full, 1);
-		return;
-	}
-	if (open->n < config.depth)
-		open->n++;
-	else if (!is_marker(start_of(open, open->n - 1)->ns))
-		add(&stats->orphan_starts, 1);
-	open->next++;
-	start = start_of(open, 0);
-	start->sp = sp;
-	start->ns = matches ? bpf_ktime_get_ns() : MEASURE_MARKER;
-}
-
-/* See struct measure_open. */
-static __always_inline void stop_by_thread(struct measure_pair *stats,
-					   const struct measure_open_key *key, __u64 sp,
-					   __u64 now_ns)
-{
-	struct measure_open *open = bpf_map_lookup_elem(&pair_open, key);
-	__u32 n_skipped;
-	__u64 ns;
-
-	if (!open || !open->n) {
-		add(&stats->orphan_stops, 1);
-		return;
-	}
-	if (open->n > 1 && start_of(open, 0)->sp != sp) {
-		n_skipped = (__u32)find_frame(open, sp);
-		if (n_skipped)
-			orphan_newest(stats, open, n_skipped);
-	}
-	ns = start_of(open, 0)->ns;
-	open->n--;
-	open->next--;
-	if (!is_marker(ns))
-		add_time(stats, now_ns - ns);
-}
-
-static __always_inline void play_role(const struct measure_role *role,
-				      const struct bpf_pidns_info *ids, __u64 sp, __u64 now_ns,
-				      int matches)
-{
-	struct measure_open_key key = { .tid = ids->pid, .pair = role->pair };
-	struct measure_pair *stats = bpf_map_lookup_elem(&pair_stats, &key.pair);
-
-	if (!stats)
-		return;
-	if (role->is_stop)
-		stop_by_thread(stats, &key, sp, now_ns);
-	else
-		start_by_thread(stats, &key, sp, matches);
-}
-
-static __always_inline void play_roles(const struct measure_site *site,
-				       const struct bpf_pidns_info *ids, __u64 sp, __u64 now_ns,
-				       int matches)
-{
-	for (__u32 i = 0; i < MEASURE_MAX_ROLES && i < site->n_roles; i++) {
-		__u32 number = site->first_role + i;
-		struct measure_role *role = bpf_map_lookup_elem(&roles, &number);
-
-		if (role)
-			play_role(role, ids, sp, now_ns, matches);
-	}
 }
 
 #endif

@@ -85,6 +85,11 @@ OCP_API void ocp_meter_split(struct ocp_meter *meter, enum ocp_split split);
  * have lost their stops to an exception; they are orphan starts. If no open start has the stack
  * pointer of the stop, the stop ends the newest one. -EINVAL if the names are equal or there are
  * more than 64 pairs.
+ *
+ * If STOP is NULL, START is a function ("fn:Service.find", "c:caml_alloc_shr"), and its calls are
+ * timed: from the entry to any exit, each call by its own frame. A call that an exception ends has
+ * no exit; it becomes an orphan start when the next call has the same frame, or when the thread
+ * ends. The depth does not matter.
  */
 OCP_API int ocp_meter_time(struct ocp_meter *meter, const char *start, const char *stop);
 

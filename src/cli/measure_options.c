@@ -33,6 +33,8 @@ static int add_time(const struct command *command, struct measure_request *reque
 	char *start;
 	int err = -ENOMEM;
 
+	if (!comma && item_is_code(value))
+		return code_of(measure_request_add_pair(request, value, NULL));
 	if (!comma || strchr(comma + 1, ','))
 		return say_usage(command, "--time '%s': not two names START,STOP", value);
 	start = strndup(value, (size_t)(comma - value));

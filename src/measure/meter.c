@@ -30,6 +30,7 @@ enum {
 	MAX_PROCESSES = 32768,
 	MAX_OPEN_STARTS =
 		16384,	  /* (thread, pair); 520 bytes each, taken when the meter is opened */
+	MAX_FRAMES = 131072, /* calls that are active at one time; 72 bytes each */
 	MAX_KEYS = 65536, /* (thread or process, probe); 40 bytes each */
 	MAX_ROLES = 8,	  /* per probe */
 };
@@ -153,7 +154,10 @@ static int check_names(struct ocp_meter *meter)
 {
 	const char **names;
 	size_t n = 0, room = 1;
-	int err;
+	int err = meter_check_code(meter);
+
+	if (err)
+		return err;
 
 	for (size_t i = 0; i < meter->table.n_files; i++)
 		room += meter->table.files[i].prog->n_probes;
@@ -205,7 +209,8 @@ static int add_roles_of(struct ocp_meter *meter, const char *name)
 
 		if (!is_stop && strcmp(meter->pairs[i].start, name) != 0)
 			continue;
-		meter->roles[meter->n_roles++] = (struct engine_role){ i, is_stop };
+		meter->roles[meter->n_roles++] =
+			(struct engine_role){ i, is_stop, meter->pairs[i].is_calls };
 		end->begins_pair |= !is_stop;
 	}
 	end->n_roles = (uint32_t)meter->n_roles - end->first_role;
@@ -282,6 +287,14 @@ static bool has_lost_its_first_thread(const struct ocp_meter *meter)
 	return meter->n_procs && proc_start_time(meter->pids[0], &start_time) != 0;
 }
 
+static bool times_calls(const struct ocp_meter *meter)
+{
+	for (size_t i = 0; i < meter->n_pairs; i++)
+		if (meter->pairs[i].is_calls)
+			return true;
+	return false;
+}
+
 static int open_engine(struct ocp_meter *meter)
 {
 	meter->spec = (struct engine_spec){
@@ -293,6 +306,7 @@ static int open_engine(struct ocp_meter *meter)
 		.n_roles = meter->n_roles,
 		.n_pairs = meter->n_pairs,
 		.max_open = MAX_OPEN_STARTS,
+		.max_frames = times_calls(meter) ? MAX_FRAMES : 0,
 		.depth = meter->depth,
 		.many_processes = meter->n_procs > 1 || has_lost_its_first_thread(meter),
 		.max_processes = MAX_PROCESSES,

@@ -14,6 +14,7 @@
 
 struct meter_pair {
 	char *start, *stop;
+	bool is_calls; /* of the function START; STOP is the probe of its exits */
 };
 
 /* A probe that begins or ends pairs, whether it exists or not: its part of meter->roles. */
@@ -92,8 +93,20 @@ int meter_print_item(struct ocp_meter *meter, const struct item *item);
 int meter_add_program(struct ocp_meter *meter, size_t *n_new);
 int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, bool ours,
 		     size_t *n_new);
+/* For site_table_add_file(): is the probe NAME asked for, and for what? DATA is the meter. */
+bool meter_wants_probe(void *data, const char *name, struct measured_probe *probe);
 /* Remove the files that no process maps any more and none can map again. */
 void meter_give_up_files(struct ocp_meter *meter);
+
+/*
+ * meter_code.c: the functions of PROG that are asked for, or NULL. Add the files without probes
+ * that PID maps and that have functions which are asked for. Check that all were found.
+ */
+int meter_find_code(struct ocp_meter *meter, const struct ocp_program *prog,
+		    struct code_probes **out);
+int meter_add_files_without_probes(struct ocp_meter *meter, pid_t pid, size_t *n_new);
+int meter_check_code(struct ocp_meter *meter);
+bool meter_asks_for_code(const struct ocp_meter *meter);
 
 /* NULL if no pair has NAME. */
 const struct meter_end *meter_find_end(const struct ocp_meter *meter, const char *name);

@@ -56,7 +56,7 @@ int meter_print_item(struct ocp_meter *meter, const struct item *item)
 
 int ocp_meter_print(struct ocp_meter *meter, const char *name)
 {
-	return meter_print_item(meter, &(struct item){ ITEM_PROBE, name });
+	return meter_print_item(meter, &(struct item){ item_kind_of_name(name), name });
 }
 
 int ocp_meter_print_regexp(struct ocp_meter *meter, const char *re)

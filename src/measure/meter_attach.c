@@ -23,6 +23,8 @@ static int fill_engine_file(const struct ocp_meter *meter, const struct measured
 			.n_roles = probe->n_roles,
 			.is_off = probe->is_off || file->is_lost || measured->is_left_out,
 			.is_keyed = probe->is_counted,
+			.frame_depth = site->frame_depth,
+			.is_on_ocaml_stack = site->is_on_ocaml_stack,
 		};
 		meter_fill_site(meter, measured, &sites[i]);
 		if (!elf_file_va_to_off(elf, site->va, &sites[i].nop_off))

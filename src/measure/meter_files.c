@@ -24,7 +24,7 @@ enum {
 	MAX_GIVEN_UP = 4, /* per round: detaching takes up to 0.1 s */
 };
 
-static bool probe_is_wanted(void *data, const char *name, struct measured_probe *probe)
+bool meter_wants_probe(void *data, const char *name, struct measured_probe *probe)
 {
 	struct ocp_meter *meter = data;
 	const struct meter_end *end = meter_find_end(meter, name);
@@ -41,14 +41,28 @@ static bool probe_is_wanted(void *data, const char *name, struct measured_probe 
 	return probe->is_counted || probe->is_printed || end;
 }
 
+/* Add a file, unless it is known. *FILE is NULL if it is. */
+static int add_file(struct ocp_meter *meter, const struct new_file *from,
+		    struct measured_file **file)
+{
+	struct code_probes *code;
+	int err = site_table_know_file(&meter->table, from);
+
+	*file = NULL;
+	if (err != -ENOENT)
+		return err;
+	err = meter_find_code(meter, from->prog, &code);
+	return err ? err
+		   : site_table_add_file(&meter->table, from, code, meter_wants_probe, meter, file);
+}
+
 int meter_add_program(struct ocp_meter *meter, size_t *n_new)
 {
-	struct measured_file *file;
-	int err = site_table_add_file(&meter->table, meter->program,
-				      elf_file_name(meter->program->elf), 0, probe_is_wanted, meter,
-				      &file);
+	const struct new_file from = { meter->program, elf_file_name(meter->program->elf), 0 };
+	struct measured_file *file = NULL;
+	int err = add_file(meter, &from, &file);
 
-	*n_new = err || !file ? 0 : file->n_sites;
+	*n_new = file ? file->n_sites : 0;
 	return err;
 }
 
@@ -62,8 +76,7 @@ int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, bo
 		struct image *image = &proc->images.images[i];
 		struct measured_file *file;
 
-		err = site_table_add_file(&meter->table, image->prog, image->path, pid,
-					  probe_is_wanted, meter, &file);
+		err = add_file(meter, &(struct new_file){ image->prog, image->path, pid }, &file);
 		if (err || !file)
 			continue;
 		*n_new += file->n_sites;
@@ -72,7 +85,7 @@ int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, bo
 			image->prog = NULL;
 		}
 	}
-	return err;
+	return err ? err : meter_add_files_without_probes(meter, proc->pid, n_new);
 }
 
 /* ---- files that are gone -------------------------------------------------------------------- */

@@ -26,7 +26,7 @@ int meter_count_item(struct ocp_meter *meter, const struct item *item)
 
 int ocp_meter_count(struct ocp_meter *meter, const char *name)
 {
-	return meter_count_item(meter, &(struct item){ ITEM_PROBE, name });
+	return meter_count_item(meter, &(struct item){ item_kind_of_name(name), name });
 }
 
 int ocp_meter_count_regexp(struct ocp_meter *meter, const char *re)
@@ -44,18 +44,10 @@ void ocp_meter_split(struct ocp_meter *meter, enum ocp_split split)
 	meter->split = split;
 }
 
-int ocp_meter_time(struct ocp_meter *meter, const char *start, const char *stop)
+static int add_pair(struct ocp_meter *meter, const char *start, const char *stop, bool is_calls)
 {
-	struct meter_pair *pairs;
+	struct meter_pair *pairs, *pair;
 
-	if (strcmp(start, stop) == 0)
-		return ctx_error(meter->ctx, -EINVAL,
-				 "pair '%s,%s': start and stop are the same probe", start, stop);
-	for (size_t i = 0; i < meter->n_pairs; i++)
-		if (strcmp(meter->pairs[i].start, start) == 0 &&
-		    strcmp(meter->pairs[i].stop, stop) == 0)
-			return ctx_error(meter->ctx, -EINVAL, "pair '%s,%s': given twice", start,
-					 stop);
 	if (meter->n_pairs == MAX_PAIRS)
 		return ctx_error(meter->ctx, -EINVAL,
 				 "pair '%s,%s': too many pairs, the limit is %d", start, stop,
@@ -64,11 +56,52 @@ int ocp_meter_time(struct ocp_meter *meter, const char *start, const char *stop)
 	if (!pairs)
 		return ctx_no_memory(meter->ctx);
 	meter->pairs = pairs;
-	pairs[meter->n_pairs] = (struct meter_pair){ strdup(start), strdup(stop) };
-	meter->n_pairs++;
-	if (!pairs[meter->n_pairs - 1].start || !pairs[meter->n_pairs - 1].stop)
+	pair = &pairs[meter->n_pairs++];
+	*pair = (struct meter_pair){ strdup(start), strdup(stop), is_calls };
+	return pair->start && pair->stop ? 0 : ctx_no_memory(meter->ctx);
+}
+
+static bool has_pair(const struct ocp_meter *meter, const char *start, const char *stop)
+{
+	for (size_t i = 0; i < meter->n_pairs; i++)
+		if (strcmp(meter->pairs[i].start, start) == 0 &&
+		    strcmp(meter->pairs[i].stop, stop) == 0)
+			return true;
+	return false;
+}
+
+/* Time the calls of the function START: from its entry to its exits. */
+static int time_calls(struct ocp_meter *meter, const char *start)
+{
+	char *exits;
+	int err;
+
+	switch (item_kind_of_name(start)) {
+	case ITEM_FUNCTION:
+	case ITEM_C_FUNCTION:
+		break;
+	default:
+		return ctx_error(meter->ctx, -EINVAL, "'%s': not the name of one function", start);
+	}
+	if (asprintf(&exits, "%s" CODE_EXIT_SUFFIX, start) < 0)
 		return ctx_no_memory(meter->ctx);
-	return 0;
+	err = has_pair(meter, start, exits)
+		      ? ctx_error(meter->ctx, -EINVAL, "'%s': timed twice", start)
+		      : add_pair(meter, start, exits, true);
+	free(exits);
+	return err;
+}
+
+int ocp_meter_time(struct ocp_meter *meter, const char *start, const char *stop)
+{
+	if (!stop)
+		return time_calls(meter, start);
+	if (strcmp(start, stop) == 0)
+		return ctx_error(meter->ctx, -EINVAL,
+				 "pair '%s,%s': start and stop are the same probe", start, stop);
+	if (has_pair(meter, start, stop))
+		return ctx_error(meter->ctx, -EINVAL, "pair '%s,%s': given twice", start, stop);
+	return add_pair(meter, start, stop, false);
 }
 
 int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth)

@@ -41,7 +41,8 @@ int measure_request_add_pair(struct measure_request *request, const char *start,
 	request->pairs = pairs;
 	pair = &pairs[request->n_pairs];
 	*pair = (struct request_pair){ 0 };
-	if (item_set(&pair->start, ITEM_PROBE, start) || item_set(&pair->stop, ITEM_PROBE, stop)) {
+	if (item_set(&pair->start, item_kind_of_name(start), start) ||
+	    item_set(&pair->stop, stop ? item_kind_of_name(stop) : ITEM_PROBE, stop)) {
 		free_pair(pair);
 		return -ENOMEM;
 	}

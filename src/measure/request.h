@@ -12,7 +12,10 @@
 #include "ocaml_probes.h"
 #include "program/item.h"
 
-/* A pair to time: from a hit of START to a hit of STOP. Both are ITEM_PROBE. */
+/*
+ * A pair to time: from a hit of START to a hit of STOP. If STOP has no text, START is a function,
+ * and its calls are timed.
+ */
 struct request_pair {
 	struct item start, stop;
 };
@@ -35,7 +38,7 @@ void measure_request_free(struct measure_request *request);
 /* True if the request names no probe to count, print or time. */
 bool measure_request_is_empty(const struct measure_request *request);
 
-/* Both return 0 or -ENOMEM. TEXT replaces *TO. */
+/* Both return 0 or -ENOMEM. STOP is NULL for a function. TEXT replaces *TO. */
 int measure_request_add_pair(struct measure_request *request, const char *start, const char *stop);
 int measure_request_set_text(char **to, const char *text);
 

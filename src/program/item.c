@@ -7,6 +7,54 @@
 
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
+/* Names of OCaml: a path of modules, a function, and perhaps a stamp. Operators are written in (). */
+#define FUNCTION_CHARACTERS NAME_CHARACTERS ".'/"
+
+/* ---- kinds ---------------------------------------------------------------------------------- */
+
+static size_t prefix_bytes(const char *text)
+{
+	static const char *const prefixes[] = { ITEM_FUNCTION_PREFIX, ITEM_C_FUNCTION_PREFIX };
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		if (strncmp(text, prefixes[i], strlen(prefixes[i])) == 0)
+			return strlen(prefixes[i]);
+	return 0;
+}
+
+bool item_is_code(const char *text)
+{
+	return prefix_bytes(text) != 0;
+}
+
+const char *item_body(const char *text)
+{
+	return text + prefix_bytes(text);
+}
+
+/* An operator, such as List.(@), is a name although it has characters of regular expressions. */
+static bool is_function_name(const char *body)
+{
+	const size_t plain = strspn(body, FUNCTION_CHARACTERS), bytes = strlen(body);
+
+	return plain == bytes || (body[plain] == '(' && body[bytes - 1] == ')' &&
+				  (plain == 0 || body[plain - 1] == '.'));
+}
+
+enum item_kind item_kind_of(const char *text)
+{
+	if (strncmp(text, ITEM_C_FUNCTION_PREFIX, strlen(ITEM_C_FUNCTION_PREFIX)) == 0)
+		return ITEM_C_FUNCTION;
+	if (strncmp(text, ITEM_FUNCTION_PREFIX, strlen(ITEM_FUNCTION_PREFIX)) == 0)
+		return is_function_name(item_body(text)) ? ITEM_FUNCTION : ITEM_FUNCTION_REGEXP;
+	return text[strspn(text, NAME_CHARACTERS)] ? ITEM_PROBE_REGEXP : ITEM_PROBE;
+}
+
+enum item_kind item_kind_of_name(const char *text)
+{
+	return item_is_code(text) ? item_kind_of(text) : ITEM_PROBE;
+}
+
 /* ---- one ------------------------------------------------------------------------------------ */
 
 int item_set(struct item *item, enum item_kind kind, const char *text)
@@ -49,13 +97,13 @@ int items_add_text(struct items *items, const char *text)
 	const char *name;
 	int err = 0;
 
-	if (text[strspn(text, NAME_CHARACTERS ",")])
+	if (!item_is_code(text) && text[strspn(text, NAME_CHARACTERS ",")])
 		return items_add(items, ITEM_PROBE_REGEXP, text);
 	copy = rest = strdup(text);
 	if (!copy)
 		return -ENOMEM;
 	while (!err && (name = strsep(&rest, ",")))
-		err = items_add(items, ITEM_PROBE, name);
+		err = items_add(items, item_kind_of(name), name);
 	free(copy);
 	return err;
 }

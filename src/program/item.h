@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An item: one thing that the user asks for, or several of one kind. Today these are probes. Other
- * things, such as functions or lines, will have kinds of their own.
+ * An item: one thing that the user asks for, or several of one kind. An item is a probe, or a place
+ * in the code of a program without probes. The text of an item is what the user writes. A prefix
+ * tells the kind:
+ *
+ *	NAME, RE	probes
+ *	fn:NAME, fn:RE	functions of OCaml, under their OCaml names
+ *	c:NAME		a function of C: of the program, or c:LIBRARY:NAME
  */
 #ifndef PROGRAM_ITEM_H
 #define PROGRAM_ITEM_H
@@ -10,14 +15,20 @@
 #include <stddef.h>
 
 enum item_kind {
-	ITEM_PROBE,	   /* the probe of this name */
-	ITEM_PROBE_REGEXP, /* every probe whose name matches, see base/str_regexp.h */
-	ITEM_ALL_PROBES,   /* every probe; it has no text */
+	ITEM_PROBE,	      /* the probe of this name */
+	ITEM_PROBE_REGEXP,    /* every probe whose name matches, see base/str_regexp.h */
+	ITEM_ALL_PROBES,      /* every probe; it has no text */
+	ITEM_FUNCTION,	      /* the OCaml functions of this name */
+	ITEM_FUNCTION_REGEXP, /* every OCaml function whose name matches */
+	ITEM_C_FUNCTION,
 };
+
+#define ITEM_FUNCTION_PREFIX   "fn:"
+#define ITEM_C_FUNCTION_PREFIX "c:"
 
 struct item {
 	enum item_kind kind;
-	const char *text; /* NULL: the kind has none */
+	const char *text; /* with the prefix of the kind; NULL: the kind has none */
 };
 
 /* A list of items in the order of the user. It owns the texts. */
@@ -30,10 +41,20 @@ struct items {
 int items_add(struct items *items, enum item_kind kind, const char *text);
 
 /*
- * Add TEXT, which may be names or a regular expression: if it has only commas and characters of
- * probe names, it is a list of names, else it is a regular expression.
+ * Add TEXT. If it begins with a prefix, it is a list of items, separated by commas. Else, if it has
+ * only commas and characters of probe names, it is a list of names, else it is a regular
+ * expression.
  */
 int items_add_text(struct items *items, const char *text);
+
+/* The kind of the single item TEXT. */
+enum item_kind item_kind_of(const char *text);
+/* The same for a TEXT that is a name if it has no prefix, whatever its characters are. */
+enum item_kind item_kind_of_name(const char *text);
+/* Does TEXT name a place in code instead of a probe? True for an item and for what it describes. */
+bool item_is_code(const char *text);
+/* TEXT without its prefix. */
+const char *item_body(const char *text);
 
 /* TO is empty before. The caller frees it with items_free, also after an error. */
 int items_copy(struct items *to, const struct items *from);

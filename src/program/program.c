@@ -621,6 +621,11 @@ size_t program_uses_without_site(const struct ocp_program *prog, const struct pr
 	return n;
 }
 
+struct probe_set program_probe_set(const struct ocp_program *prog)
+{
+	return (struct probe_set){ prog->probes, prog->n_probes, prog->sites, prog->n_sites };
+}
+
 ptrdiff_t program_find_probe(const struct ocp_program *prog, const char *name)
 {
 	const struct probe key = { .name = name };

@@ -31,6 +31,15 @@ enum site_abi {
 	SITE_ABI_V1,	       /* provider ocaml_1 or ocaml.1, as above */
 	SITE_ABI_V2,	       /* provider ocaml_2: as v1, the site may be missing */
 	SITE_ABI_DORMANT,      /* no notes: what the ppx leaves to the post-linker */
+	SITE_ABI_CODE,	       /* no probe: an instruction of a function, see code_probes.h */
+};
+
+/* What a site of SITE_ABI_CODE tells about the call of its function. */
+enum site_event {
+	SITE_OF_PROBE, /* nothing: it belongs to a probe */
+	SITE_ENTERED,  /* each call passes it once, at its beginning */
+	SITE_LEFT,     /* the call ends with this instruction */
+	SITE_RETURNED, /* the call that began here has returned: a return probe */
 };
 
 struct corrected_args;
@@ -56,6 +65,9 @@ struct site {
 	uint8_t n_bytes;		    /* of code */
 	uint8_t opcode_at;		    /* the byte that is switched */
 	uint8_t off_opcode, on_opcode;	    /* its two values */
+	enum site_event event : 8;
+	bool is_on_ocaml_stack; /* of SITE_ABI_CODE: OCaml 5 runs it on a stack of its own */
+	int32_t frame_depth;	/* of SITE_ABI_CODE: rsp at the function's entry minus rsp here */
 	const struct dormant_site *dormant; /* NULL: the site has a note */
 	struct corrected_args *corrected;   /* owns a corrected `args`; NULL: as in the note */
 };
@@ -64,6 +76,14 @@ struct site {
 struct probe {
 	const char *name;
 	size_t first_site;
+	size_t n_sites;
+};
+
+/* Probes by name, and their sites by probe. */
+struct probe_set {
+	const struct probe *probes;
+	size_t n_probes;
+	const struct site *sites;
 	size_t n_sites;
 };
 
@@ -105,6 +125,9 @@ size_t program_uses_without_site(const struct ocp_program *prog, const struct pr
  * inlined into it. EXTERNAL now belongs to PROG, also after an error.
  */
 int program_add_external(struct ocp_program *prog, const struct dormant *external);
+
+/* The probes of the file. */
+struct probe_set program_probe_set(const struct ocp_program *prog);
 
 /* The index of the probe called NAME, or -1. */
 ptrdiff_t program_find_probe(const struct ocp_program *prog, const char *name);

@@ -8,7 +8,7 @@
 
 struct selected {
 	struct item item;
-	struct str_regexp *re; /* of ITEM_PROBE_REGEXP, else NULL */
+	struct str_regexp *re; /* of the kinds _REGEXP, else NULL */
 	bool was_used;
 };
 
@@ -46,8 +46,8 @@ static int new_selected(struct ocp_ctx *ctx, const struct item *item, struct sel
 
 	if (!selected)
 		return ctx_no_memory(ctx);
-	if (item->kind == ITEM_PROBE_REGEXP)
-		err = str_regexp_new(ctx, item->text, &selected->re);
+	if (item->kind == ITEM_PROBE_REGEXP || item->kind == ITEM_FUNCTION_REGEXP)
+		err = str_regexp_new(ctx, item_body(item->text), &selected->re);
 	if (!err && item_set(&selected->item, item->kind, item->text))
 		err = ctx_no_memory(ctx);
 	if (err)
@@ -64,9 +64,10 @@ static int remember_name(struct ocp_ctx *ctx, struct selection *selection,
 
 	if (!known)
 		return ctx_no_memory(ctx);
-	return *known == selected
-		       ? 0
-		       : ctx_error(ctx, -EINVAL, "probe '%s': named twice", selected->item.text);
+	return *known == selected ? 0
+				  : ctx_error(ctx, -EINVAL, "%s'%s': named twice",
+					      item_is_code(selected->item.text) ? "" : "probe ",
+					      selected->item.text);
 }
 
 int selection_add(struct ocp_ctx *ctx, struct selection *selection, const struct item *item)
@@ -103,23 +104,46 @@ bool selection_is_empty(const struct selection *selection)
 	return !selection->n && !selection->all;
 }
 
+bool selection_has_kind(const struct selection *selection, enum item_kind kind)
+{
+	for (size_t i = 0; i < selection->n; i++)
+		if (selection->items[i]->item.kind == kind)
+			return true;
+	return kind == ITEM_ALL_PROBES && selection->all;
+}
+
 const struct item *selection_item(const struct selection *selection, size_t i)
 {
 	return i < selection->n ? &selection->items[i]->item : NULL;
+}
+
+static bool matches(const struct selected *selected, enum item_kind kind, const char *name)
+{
+	return selected->re && selected->item.kind == kind &&
+	       str_regexp_match(selected->re, item_body(name));
+}
+
+bool selection_was_used(const struct selection *selection, size_t i)
+{
+	return selection->items[i]->was_used;
 }
 
 bool selection_takes(struct selection *selection, const char *name)
 {
 	const struct selected named = { .item.text = name };
 	struct selected **found = tfind(&named, &selection->names, compare_texts);
-	bool takes = selection->all || found;
+	const bool is_probe = !item_is_code(name);
+	const enum item_kind kind = is_probe				    ? ITEM_PROBE_REGEXP
+				    : item_kind_of(name) == ITEM_C_FUNCTION ? ITEM_C_FUNCTION
+									    : ITEM_FUNCTION_REGEXP;
+	bool takes = (selection->all && is_probe) || found;
 
 	if (found)
 		(*found)->was_used = true;
 	for (size_t i = 0; selection->n_regexps && i < selection->n; i++) {
 		struct selected *selected = selection->items[i];
 
-		if (selected->re && str_regexp_match(selected->re, name)) {
+		if (matches(selected, kind, name)) {
 			selected->was_used = true;
 			takes = true;
 		}
@@ -132,6 +156,8 @@ int selection_unknown(struct ocp_ctx *ctx, const char *name, const char *const *
 {
 	struct suggestion suggestion = suggestion_for(name);
 
+	if (item_is_code(name))
+		return ctx_error(ctx, -ENOENT, "'%s': no such function in %s", name, where);
 	if (n == 0)
 		return ctx_error(ctx, -ENOENT, "probe '%s': %s has no OCaml probes", name, where);
 	for (size_t i = 0; i < n; i++)
@@ -144,8 +170,8 @@ int selection_unknown(struct ocp_ctx *ctx, const char *name, const char *const *
 
 static int matches_none(struct ocp_ctx *ctx, const char *text, const char *where)
 {
-	return ctx_error(ctx, -ENOENT, "regular expression '%s': matches no probe of %s", text,
-			 where);
+	return ctx_error(ctx, -ENOENT, "regular expression '%s': matches no %s of %s", text,
+			 item_is_code(text) ? "function" : "probe", where);
 }
 
 int selection_check_used(struct ocp_ctx *ctx, const struct selection *selection,

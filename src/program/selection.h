@@ -30,7 +30,11 @@ int selection_add(struct ocp_ctx *ctx, struct selection *selection, const struct
 /* Item number I, not counting ITEM_ALL_PROBES; NULL after the last one. */
 const struct item *selection_item(const struct selection *selection, size_t i);
 
+/* Has item number I described a probe so far? */
+bool selection_was_used(const struct selection *selection, size_t i);
+
 bool selection_is_empty(const struct selection *selection);
+bool selection_has_kind(const struct selection *selection, enum item_kind kind);
 /* Does an item describe NAME? Marks the item as used. */
 bool selection_takes(struct selection *selection, const char *name);
 

@@ -206,7 +206,7 @@ static int take_names(struct reader *r, const char *where, struct json_object *l
 		if (first != (int)i)
 			err = first < 0 ? first : wrong(r, element, "'%s' is given twice", name);
 		else
-			err = no_memory_if(r, items_add(items, ITEM_PROBE, name));
+			err = no_memory_if(r, items_add(items, item_kind_of_name(name), name));
 	}
 	json_object_put(seen);
 	return err;

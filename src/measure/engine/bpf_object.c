@@ -68,6 +68,8 @@ static void complete_measure_full(const struct measure_full_bpf *skel, struct bp
 		skel->maps.pair_stats.max_entries = at_least_1(sizes->pairs);                      \
 		skel->maps.pair_open.max_entries = at_least_1(sizes->open_starts);                 \
 		skel->maps.key_open.max_entries = at_least_1(sizes->key_starts);                   \
+		skel->maps.frame_open.max_entries = at_least_1(sizes->frames);                     \
+		skel->maps.frame_users.max_entries = at_least_1(sizes->frame_users);               \
 		skel->maps.keyed.max_entries = at_least_1(sizes->keys);                            \
 		skel->maps.tgids.max_entries = at_least_1(sizes->tgids);                           \
 		skel->maps.marks.max_entries = at_least_1(sizes->marks);                           \
@@ -94,6 +96,7 @@ static void complete_measure_full(const struct measure_full_bpf *skel, struct bp
 			.pair_stats = skel->maps.pair_stats.map_fd,                                \
 			.pair_open = skel->maps.pair_open.map_fd,                                  \
 			.key_open = skel->maps.key_open.map_fd,                                    \
+			.frame_open = skel->maps.frame_open.map_fd,                                \
 			.keyed = skel->maps.keyed.map_fd,                                          \
 			.tgids = skel->maps.tgids.map_fd,                                          \
 			.losses = skel->maps.losses.map_fd,                                        \

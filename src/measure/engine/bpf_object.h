@@ -14,7 +14,8 @@ enum bpf_variant { BPF_MULTI, BPF_FULL, BPF_PERF };
 /* The number of entries of the maps; 0 counts as 1. */
 struct bpf_object_sizes {
 	uint32_t hits; /* for all CPUs */
-	uint32_t sites, roles, pairs, open_starts, key_starts, keys, tgids, marks;
+	uint32_t sites, roles, pairs, open_starts, key_starts, frames, frame_users, keys, tgids,
+		marks;
 	/* only for BPF_FULL */
 	uint32_t site_args, histograms, key_users;
 	uint32_t print_bytes; /* a power of 2 of whole pages, or 0 */
@@ -33,7 +34,7 @@ struct bpf_object {
 	volatile struct measure_gate *gate;
 	/* Descriptors of programs and maps, closed by bpf_object_unload. -1: not in the variant. */
 	int hit, thread_exit, process_fork;
-	int hits, site_table, roles, pair_stats, pair_open, key_open, keyed, tgids, losses, marks,
+	int hits, site_table, roles, pair_stats, pair_open, key_open, frame_open, keyed, tgids, losses, marks,
 		serials, bss;
 	int site_args, histograms, prints;
 };

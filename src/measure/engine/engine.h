@@ -32,6 +32,7 @@ enum { ENGINE_NO_KEY = -1 }; /* engine_spec.key_arg */
 struct engine_role {
 	uint32_t pair;
 	bool is_stop;
+	bool is_frame; /* matched by the frame of the call, not by thread or key */
 };
 
 /* One site for the kernel, and what to do at its hits. */
@@ -47,6 +48,8 @@ struct engine_site {
 	uint32_t n_roles;
 	bool is_off;   /* do not attach to it now; see switch_sites */
 	bool is_keyed; /* its hits are split by engine_spec.split */
+	int32_t frame_depth;	/* rsp at the entry of its function minus rsp at the site */
+	bool is_on_ocaml_stack; /* OCaml 5 runs its function on a stack of its own */
 	/* The following members are used only if the spec reads arguments. */
 	bool is_filtered; /* its hits must match the filter, unless they are stops of pairs */
 	bool is_printed;
@@ -78,6 +81,7 @@ struct engine_spec {
 	size_t n_roles;
 	size_t n_pairs;
 	size_t max_open;      /* (thread, pair) combinations with open starts */
+	size_t max_frames;    /* calls that are active; 0: no role is_frame */
 	unsigned int depth;   /* starts that one thread can have open in one pair */
 	int key_arg;	      /* the argument that matches pairs; ENGINE_NO_KEY: by thread */
 	bool many_processes;  /* a file may have more than one process */

@@ -42,6 +42,8 @@
 /* The inode of the initial pid namespace, PROC_PID_INIT_INO in linux/proc_ns.h. */
 #define INITIAL_PIDNS_INODE 0xeffffffcU
 
+enum { MAX_FRAME_USERS = 65536 }; /* threads that are in a call that is timed */
+
 #define KERNEL_BTF "/sys/kernel/btf/vmlinux" /* measure_full needs it */
 
 /* ---- open ----------------------------------------------------------------------------------- */
@@ -156,6 +158,7 @@ static int configure(struct engine *engine, const struct engine_spec *spec)
 		.prints = spec->prints,
 		.print_limit = spec->print_limit,
 		.hits_stride = (__u32)engine_bpf_hits_stride(spec->max_sites),
+		.frames = spec->max_frames != 0,
 	};
 	if (spec->exe) {
 		err = kernel_file_find(spec->exe, &exe);
@@ -217,6 +220,8 @@ static int load(struct engine *engine, const struct engine_spec *spec,
 			.pairs = (uint32_t)spec->n_pairs,
 			.open_starts = spec->n_pairs && !by_key ? (uint32_t)spec->max_open : 0,
 			.key_starts = by_key ? (uint32_t)spec->max_open : 0,
+			.frames = (uint32_t)spec->max_frames,
+			.frame_users = spec->max_frames ? MAX_FRAME_USERS : 0,
 			.keys = engine->config.keyed_by ? (uint32_t)spec->max_keys : 0,
 			.marks = spec->can_switch ? MEASURE_MARK_WORDS : 0,
 			.tgids = engine->config.only_tgids ? (uint32_t)spec->max_processes : 0,
@@ -255,10 +260,15 @@ static int write_roles(struct engine *engine, const struct engine_spec *spec)
 	if (!engine->is_stop)
 		return ctx_no_memory(engine->ctx);
 	for (__u32 i = 0; i < spec->n_roles; i++) {
-		const struct measure_role role = { spec->roles[i].pair, spec->roles[i].is_stop };
+		const struct engine_role *asked = &spec->roles[i];
+		const struct measure_role role = {
+			.pair = asked->pair,
+			.flags = (asked->is_stop ? MEASURE_ROLE_STOP : 0U) |
+				 (asked->is_frame ? MEASURE_ROLE_FRAME : 0U),
+		};
 		int err = bpf_map_update_elem(engine->object.roles, &i, &role, 0);
 
-		engine->is_stop[i] = spec->roles[i].is_stop;
+		engine->is_stop[i] = asked->is_stop;
 		if (err)
 			return bpf_support_explain(engine->ctx, err, "writing the pairs");
 	}
@@ -485,11 +495,13 @@ static int write_sites(struct engine *engine, const struct engine_file *file)
 				 (site->is_filtered ? MEASURE_FILTERED : 0) |
 				 (site->is_printed ? MEASURE_PRINTED : 0) |
 				 (site->has_histogram ? MEASURE_HISTOGRAM : 0) |
-				 (ends_a_pair(engine, site) ? MEASURE_STOPS : 0),
+				 (ends_a_pair(engine, site) ? MEASURE_STOPS : 0) |
+				 (site->is_on_ocaml_stack ? MEASURE_OCAML_STACK : 0),
 			.first_role = site->first_role,
 			.n_roles = site->n_roles,
 			.args = site->args,
 			.histogram = site->histogram,
+			.frame_depth = site->frame_depth,
 		};
 	}
 	err = bpf_map_update_batch(engine->object.site_table, numbers, sites, &n, NULL);

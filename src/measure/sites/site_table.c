@@ -37,8 +37,10 @@ void site_table_remove(struct site_table *table, struct measured_file *file, boo
 		count_uses(table, file, false);
 	file_guard_release(&file->guard);
 	ocp_program_free(file->own);
+	code_probes_free(file->code);
 	free(file->pids);
 	file->own = NULL;
+	file->code = NULL;
 	file->prog = NULL;
 	file->pids = NULL;
 	file->n_pids = 0;
@@ -108,11 +110,11 @@ static int add_probe(struct site_table *table, size_t place, const struct measur
 	return 0;
 }
 
-/* OF[i] is set to the index of PROG's probe i in the table, or to -1. */
-static int add_probes(struct site_table *table, const struct ocp_program *prog,
-		      probe_wanted_fn wanted, void *data, ptrdiff_t *of)
+/* OF[i] is set to the index of probe i of SET in the table, or to -1. */
+static int add_probes(struct site_table *table, const struct probe_set *set, probe_wanted_fn wanted,
+		      void *data, ptrdiff_t *of)
 {
-	size_t room = table->n_probes + prog->n_probes + 1;
+	size_t room = table->n_probes + set->n_probes + 1;
 	struct measured_probe *probes = realloc(table->probes, room * sizeof(*probes));
 	uint32_t *by_name = realloc(table->by_name, room * sizeof(*by_name));
 	int err = 0;
@@ -121,8 +123,8 @@ static int add_probes(struct site_table *table, const struct ocp_program *prog,
 	table->by_name = by_name ? by_name : table->by_name;
 	if (!probes || !by_name)
 		return ctx_no_memory(table->ctx);
-	for (size_t i = 0; !err && i < prog->n_probes; i++) {
-		struct measured_probe probe = { .name = (char *)prog->probes[i].name };
+	for (size_t i = 0; !err && i < set->n_probes; i++) {
+		struct measured_probe probe = { .name = (char *)set->probes[i].name };
 		bool found;
 		size_t place = place_of(table, probe.name, &found);
 
@@ -174,12 +176,12 @@ static int add_pid(struct site_table *table, struct measured_file *file, pid_t p
 	return 0;
 }
 
-static size_t count_sites(const struct ocp_program *prog, const ptrdiff_t *index_of)
+static size_t count_sites(const struct probe_set *set, const ptrdiff_t *index_of)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < prog->n_sites; i++)
-		n += prog->sites[i].has_code && index_of[prog->sites[i].probe] >= 0;
+	for (size_t i = 0; i < set->n_sites; i++)
+		n += set->sites[i].has_code && index_of[set->sites[i].probe] >= 0;
 	return n;
 }
 
@@ -212,26 +214,16 @@ static int find_numbers(struct site_table *table, size_t n, size_t *first)
 	return 0;
 }
 
-static int add_sites(struct site_table *table, struct measured_file *file,
-		     const ptrdiff_t *index_of)
+/* Fill in the numbers from NEXT on with the sites of SET. Returns the next number. */
+static size_t add_sites_of(struct site_table *table, const struct measured_file *file,
+			   const struct probe_set *set, const ptrdiff_t *index_of, size_t next)
 {
-	const struct ocp_program *prog = file->prog;
-	const size_t n = count_sites(prog, index_of);
-	size_t next;
-	int err = find_numbers(table, n, &next);
-
-	/* Its sites are not measured, but the file is mapped like the others. */
-	if (err == -E2BIG)
-		file->n_left_out = n;
-	if (err)
-		return err == -E2BIG ? 0 : err;
-	file->first_site = next;
-	for (size_t i = 0; i < prog->n_probes; i++) {
-		const struct probe *probe = &prog->probes[i];
+	for (size_t i = 0; i < set->n_probes; i++) {
+		const struct probe *probe = &set->probes[i];
 		const size_t n_before = next;
 
 		for (size_t j = 0; index_of[i] >= 0 && j < probe->n_sites; j++) {
-			const struct site *site = &prog->sites[probe->first_site + j];
+			const struct site *site = &set->sites[probe->first_site + j];
 
 			if (site->has_code)
 				table->sites[next++] = (struct measured_site){
@@ -247,6 +239,28 @@ static int add_sites(struct site_table *table, struct measured_file *file,
 				"measured",
 				probe->name);
 	}
+	return next;
+}
+
+/* INDEX_OF has the probes of the file's notes, and after them those of its code. */
+static int add_sites(struct site_table *table, struct measured_file *file,
+		     const ptrdiff_t *index_of)
+{
+	const struct probe_set noted = program_probe_set(file->prog),
+			       code = code_probes_set(file->code);
+	const ptrdiff_t *index_of_code = index_of + noted.n_probes;
+	const size_t n = count_sites(&noted, index_of) + count_sites(&code, index_of_code);
+	size_t next;
+	int err = find_numbers(table, n, &next);
+
+	/* Its sites are not measured, but the file is mapped like the others. */
+	if (err == -E2BIG)
+		file->n_left_out = n;
+	if (err)
+		return err == -E2BIG ? 0 : err;
+	file->first_site = next;
+	next = add_sites_of(table, file, &noted, index_of, next);
+	add_sites_of(table, file, &code, index_of_code, next);
 	file->n_sites = n;
 	count_uses(table, file, true);
 	return 0;
@@ -320,37 +334,43 @@ static struct measured_file *find_place(struct site_table *table)
 	return &files[table->n_files++];
 }
 
-static int new_file(struct site_table *table, const struct ocp_program *prog, const char *name,
-		    const struct stat *st, struct measured_file **out)
+static int make_file(struct site_table *table, const struct new_file *from, const struct stat *st,
+		     struct code_probes *code, struct measured_file **out)
 {
 	struct measured_file *file = find_place(table);
-	char *copy = strdup(name);
+	char *copy = strdup(from->name);
 
 	if (!file || !copy) {
 		free(copy);
+		code_probes_free(code);
 		return ctx_no_memory(table->ctx);
 	}
 	*file = (struct measured_file){
 		.dev = st->st_dev,
 		.ino = st->st_ino,
 		.name = copy,
-		.prog = prog,
+		.prog = from->prog,
+		.code = code,
 		.guard = { .fd = -1, .identity = file_identity_of(st) },
 		.round = table->round,
 	};
-	snprintf(file->path, FD_PATH_BYTES, "/proc/self/fd/%d", prog->fd);
+	snprintf(file->path, FD_PATH_BYTES, "/proc/self/fd/%d", from->prog->fd);
 	*out = file;
 	return 0;
 }
 
-static int add_file(struct site_table *table, const struct ocp_program *prog, pid_t pid,
-		    probe_wanted_fn wanted, void *data, struct measured_file *file)
+static int fill_file(struct site_table *table, pid_t pid, probe_wanted_fn wanted, void *data,
+		     struct measured_file *file)
 {
-	ptrdiff_t *index_of = calloc(prog->n_probes + 1, sizeof(*index_of));
+	const struct probe_set noted = program_probe_set(file->prog),
+			       code = code_probes_set(file->code);
+	ptrdiff_t *index_of = calloc(noted.n_probes + code.n_probes + 1, sizeof(*index_of));
 	int err = index_of ? add_pid(table, file, pid) : ctx_no_memory(table->ctx);
 
 	if (!err)
-		err = add_probes(table, prog, wanted, data, index_of);
+		err = add_probes(table, &noted, wanted, data, index_of);
+	if (!err)
+		err = add_probes(table, &code, wanted, data, index_of + noted.n_probes);
 	if (!err)
 		err = add_sites(table, file, index_of);
 	if (!err)
@@ -359,23 +379,41 @@ static int add_file(struct site_table *table, const struct ocp_program *prog, pi
 	return err;
 }
 
-int site_table_add_file(struct site_table *table, const struct ocp_program *prog, const char *name,
-			pid_t pid, probe_wanted_fn wanted, void *data, struct measured_file **file)
+static int stat_file(struct site_table *table, const struct new_file *from, struct stat *st)
+{
+	return fstat(from->prog->fd, st)
+		       ? ctx_error(table->ctx, -errno, "%s: %s", from->name, strerror(errno))
+		       : 0;
+}
+
+int site_table_know_file(struct site_table *table, const struct new_file *from)
 {
 	struct measured_file *known;
 	struct stat st;
-	int err;
+	int err = stat_file(table, from, &st);
 
-	*file = NULL;
-	if (fstat(prog->fd, &st))
-		return ctx_error(table->ctx, -errno, "%s: %s", name, strerror(errno));
-	known = find_file(table, st.st_dev, st.st_ino);
-	if (known)
-		return add_pid(table, known, pid);
-	err = new_file(table, prog, name, &st, file);
 	if (err)
 		return err;
-	err = add_file(table, prog, pid, wanted, data, *file);
+	known = find_file(table, st.st_dev, st.st_ino);
+	return known ? add_pid(table, known, from->pid) : -ENOENT;
+}
+
+int site_table_add_file(struct site_table *table, const struct new_file *from,
+			struct code_probes *code, probe_wanted_fn wanted, void *data,
+			struct measured_file **file)
+{
+	struct stat st;
+	int err = stat_file(table, from, &st);
+
+	*file = NULL;
+	if (err) {
+		code_probes_free(code);
+		return err;
+	}
+	err = make_file(table, from, &st, code, file);
+	if (err)
+		return err;
+	err = fill_file(table, from->pid, wanted, data, *file);
 	if (err) {
 		site_table_remove(table, *file, false);
 		*file = NULL;

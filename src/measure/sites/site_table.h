@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include "program/code_probes.h"
 #include "program/program.h"
 #include "measure/sites/file_guard.h"
 
@@ -40,6 +41,7 @@ struct measured_file {
 	char path[FD_PATH_BYTES]; /* for the kernel: names the open descriptor */
 	const struct ocp_program *prog;
 	struct ocp_program *own; /* the same, if the file owns it */
+	struct code_probes *code; /* its functions that are measured; NULL: none. The file owns them */
 	pid_t *pids;		 /* the single processes that map it */
 	size_t n_pids;
 	size_t first_site, n_sites; /* the measured sites */
@@ -87,14 +89,25 @@ void site_table_free(struct site_table *table);
 /* The index of the probe NAME, or -1. */
 ptrdiff_t site_table_find(const struct site_table *table, const char *name);
 
+/* A file to add. PROG must outlive the table, unless the caller makes the file its owner. */
+struct new_file {
+	const struct ocp_program *prog;
+	const char *name;
+	pid_t pid; /* 0: none */
+};
+
+/* Is the file in the table? Then PID is added to its processes. -ENOENT, without a message: no. */
+int site_table_know_file(struct site_table *table, const struct new_file *from);
+
 /*
- * Add the probes of PROG for which WANTED(DATA, name, probe) is true, and their sites. If the file
- * is in the table already, only PID is added to its processes (0: none). *FILE is set to the new
- * file, or to NULL. PROG must outlive the table, unless the caller makes the file its owner.
+ * Add a file that the table does not know, with those of its probes for which WANTED(DATA, name,
+ * probe) is true, and with their sites. CODE, which may be NULL, now belongs to the table, also
+ * after an error.
  */
 typedef bool (*probe_wanted_fn)(void *data, const char *name, struct measured_probe *probe);
-int site_table_add_file(struct site_table *table, const struct ocp_program *prog, const char *name,
-			pid_t pid, probe_wanted_fn wanted, void *data, struct measured_file **file);
+int site_table_add_file(struct site_table *table, const struct new_file *from,
+			struct code_probes *code, probe_wanted_fn wanted, void *data,
+			struct measured_file **file);
 
 /*
  * Remove FILE. The numbers of its sites become free. If KEEPS is true, they are not reused, and the

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The calls of functions, from the entry to an exit, matched by their frames.
+ *
+ * A frame is the stack pointer at the entry of the function. A site may be behind instructions that
+ * move the stack pointer; `frame_depth` of the site undoes this. In one thread two calls of a
+ * function that are both active have different frames. So an exit finds its own entry, also in a
+ * deep recursion, and after exceptions have skipped exits.
+ *
+ * OCaml 5 runs OCaml code on stacks of its own. A stack moves when it grows, and effects switch
+ * between stacks. Here a frame is the number of the stack, and the distance from its base. The
+ * runtime keeps the domain's state in r14 while OCaml code runs (amd64.S), and the state has the
+ * current stack.
+ *
+ * A call that an exception ends has no exit, and its entry stays open. It becomes an orphan when
+ * another call has the same frame, or when the thread ends.
+ */
+#ifndef MEASURE_FRAMES_BPF_H
+#define MEASURE_FRAMES_BPF_H
+
+#include "measure_pairs.bpf.h"
+
+/*
+ * Offsets of OCaml 5.1 to 5.3, in bytes: Caml_state->current_stack is member 5 of
+ * runtime/caml/domain_state.tbl; the others are members of struct stack_info in
+ * runtime/caml/fiber.h.
+ */
+enum { STATE_STACK = 40, STACK_HANDLER = 16, STACK_ID = 48 };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct measure_frame_key);
+	__type(value, __u64);
+	__uint(max_entries, 1);
+} frame_open SEC(".maps");
+
+/* By thread id, the number of its entries in frame_open. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32);
+	__type(value, __u32);
+	__uint(max_entries, 1);
+} frame_users SEC(".maps");
+
+static __always_inline __u64 read_word(__u64 at)
+{
+	__u64 word = 0;
+
+	bpf_probe_read_user(&word, sizeof(word), (const void *)at);
+	return word;
+}
+
+/* The frame of the call that is at SITE with these registers. */
+static __always_inline __u64 frame_of(const struct pt_regs *regs, const struct measure_site *site)
+{
+	const __u64 sp = regs->sp + (__u64)(__s64)site->frame_depth;
+	__u64 stack;
+
+	if (!(site->flags & MEASURE_OCAML_STACK))
+		return sp;
+	stack = read_word(regs->r14 + STATE_STACK);
+	return read_word(stack + STACK_ID) << 32 |
+	       (__u32)(read_word(stack + STACK_HANDLER) - sp);
+}
+
+/* The number of open entries of the thread, which is made if necessary; NULL: no room. */
+static __always_inline __u32 *open_frames_of(const __u32 *tid)
+{
+	__u32 *n = bpf_map_lookup_elem(&frame_users, tid), none = 0;
+
+	if (!n) {
+		bpf_map_update_elem(&frame_users, tid, &none, 1 /* BPF_NOEXIST */);
+		n = bpf_map_lookup_elem(&frame_users, tid);
+	}
+	return n;
+}
+
+/* Global functions: see add_time(). Only the thread of KEY uses its entries. */
+__noinline int enter_frame(struct measure_pair *stats, const struct measure_frame_key *key,
+			   int matches)
+{
+	__u64 *entered, ns;
+	__u32 *n;
+
+	if (!stats || !key)
+		return 0;
+	if (matches)
+		add(&stats->starts, 1);
+	entered = bpf_map_lookup_elem(&frame_open, key);
+	if (entered) {
+		if (!is_marker(*entered))
+			add(&stats->orphan_starts, 1);
+		*entered = matches ? bpf_ktime_get_ns() : MEASURE_MARKER;
+		return 0;
+	}
+	n = open_frames_of(&key->tid);
+	ns = matches ? bpf_ktime_get_ns() : MEASURE_MARKER;
+	if (n && bpf_map_update_elem(&frame_open, key, &ns, 1 /* BPF_NOEXIST */) == 0) {
+		++*n;
+		return 0;
+	}
+	/* Without a marker, the exit becomes an orphan, and the entry must be counted. */
+	if (!matches)
+		add(&stats->starts, 1);
+	add(&stats->map_full, 1);
+	return 0;
+}
+
+__noinline int leave_frame(struct measure_pair *stats, const struct measure_frame_key *key,
+			   __u64 now_ns)
+{
+	__u64 *entered, ns;
+	__u32 *n;
+
+	if (!stats || !key)
+		return 0;
+	entered = bpf_map_lookup_elem(&frame_open, key);
+	if (!entered) {
+		add(&stats->orphan_stops, 1);
+		return 0;
+	}
+	ns = *entered;
+	bpf_map_delete_elem(&frame_open, key);
+	n = bpf_map_lookup_elem(&frame_users, &key->tid);
+	if (n)
+		--*n;
+	if (!is_marker(ns))
+		add_time(stats, now_ns - ns);
+	return 0;
+}
+
+static __always_inline void play_frame(const struct measure_role *role, struct pt_regs *regs,
+				       const struct measure_site *site,
+				       const struct bpf_pidns_info *ids, __u64 now_ns, int matches)
+{
+	struct measure_frame_key key = {
+		.tid = ids->pid,
+		.pair = role->pair,
+		.frame = frame_of(regs, site),
+	};
+	struct measure_pair *stats = bpf_map_lookup_elem(&pair_stats, &key.pair);
+
+	if (!stats)
+		return;
+	if (role->flags & MEASURE_ROLE_STOP)
+		leave_frame(stats, &key, now_ns);
+	else
+		enter_frame(stats, &key, matches);
+}
+
+/* The body of a loop: remove an open entry of the thread that ends. */
+static long end_frame(void *map, const struct measure_frame_key *key, const __u64 *value,
+		      const __u32 *tid)
+{
+	struct measure_pair *stats;
+	__u32 pair = key->pair;
+	__u64 ns = *value;
+
+	if (key->tid != *tid || bpf_map_delete_elem(map, key))
+		return 0;
+	stats = bpf_map_lookup_elem(&pair_stats, &pair);
+	if (stats && gate.open && !is_marker(ns))
+		add(&stats->orphan_starts, 1);
+	return 0;
+}
+
+/* A thread ends. Most threads have no open entry then. */
+static __always_inline void end_frames(__u32 *tid)
+{
+	__u32 *n = bpf_map_lookup_elem(&frame_users, tid);
+	__u32 left;
+
+	if (!n)
+		return;
+	left = *n;
+	bpf_map_delete_elem(&frame_users, tid);
+	if (left)
+		bpf_for_each_map_elem(&frame_open, end_frame, tid, 0);
+}
+
+#endif

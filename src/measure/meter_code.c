@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The functions that a meter measures by name, and the files that have them. A file without probes
+ * is read only if functions are asked for.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "elf/elf_file.h"
+#include "measure/meter.h"
+#include "process/image.h"
+#include "process/maps.h"
+#include "process/proc_file.h"
+#include "process/process.h"
+
+/* ---- what is asked for ---------------------------------------------------------------------- */
+
+struct wishes {
+	struct code_wish *list;
+	size_t n;
+};
+
+static bool selection_has_code(const struct selection *selection)
+{
+	return selection_has_kind(selection, ITEM_FUNCTION) ||
+	       selection_has_kind(selection, ITEM_FUNCTION_REGEXP) ||
+	       selection_has_kind(selection, ITEM_C_FUNCTION);
+}
+
+bool meter_asks_for_code(const struct ocp_meter *meter)
+{
+	for (size_t i = 0; i < meter->n_pairs; i++)
+		if (item_is_code(meter->pairs[i].start) || item_is_code(meter->pairs[i].stop))
+			return true;
+	return selection_has_code(&meter->counted) ||
+	       selection_has_code(&meter->arg_requests.printed);
+}
+
+static size_t selection_count(const struct selection *selection)
+{
+	size_t n = 0;
+
+	while (selection_item(selection, n))
+		n++;
+	return n;
+}
+
+static void wish_selected(struct wishes *wishes, const struct selection *selection, bool has_args)
+{
+	const struct item *item;
+
+	for (size_t i = 0; (item = selection_item(selection, i)); i++)
+		if (item_is_code(item->text))
+			wishes->list[wishes->n++] =
+				(struct code_wish){ .text = item->text, .has_args = has_args };
+}
+
+static void wish_pair(struct wishes *wishes, const struct meter_pair *pair, bool has_args)
+{
+	if (item_is_code(pair->start))
+		wishes->list[wishes->n++] = (struct code_wish){ .text = pair->start,
+								.is_timed = pair->is_calls,
+								.has_args = has_args };
+	if (!pair->is_calls && item_is_code(pair->stop))
+		wishes->list[wishes->n++] = (struct code_wish){ .text = pair->stop };
+}
+
+/* The caller frees the list, also after an error. */
+static int make_wishes(const struct ocp_meter *meter, struct wishes *wishes)
+{
+	const struct arg_requests *args = &meter->arg_requests;
+	const bool has_args = args->has_filter || args->hist_arg >= 0;
+
+	*wishes = (struct wishes){ .list = calloc(selection_count(&meter->counted) +
+							  selection_count(&args->printed) +
+							  2 * meter->n_pairs + 1,
+						  sizeof(*wishes->list)) };
+	if (!wishes->list)
+		return ctx_no_memory(meter->ctx);
+	wish_selected(wishes, &meter->counted, has_args);
+	wish_selected(wishes, &args->printed, true);
+	for (size_t i = 0; i < meter->n_pairs; i++)
+		wish_pair(wishes, &meter->pairs[i], has_args);
+	return 0;
+}
+
+int meter_find_code(struct ocp_meter *meter, const struct ocp_program *prog,
+		    struct code_probes **out)
+{
+	struct wishes wishes;
+	int err;
+
+	*out = NULL;
+	if (!meter_asks_for_code(meter))
+		return 0;
+	err = make_wishes(meter, &wishes);
+	if (!err)
+		err = code_probes_find(meter->ctx, prog, wishes.list, wishes.n, out);
+	free(wishes.list);
+	return err;
+}
+
+/* The program, or the first process: where names are looked for. */
+static int open_main_program(struct ocp_meter *meter, const char **where, struct ocp_program **own)
+{
+	char path[PROC_PATH_BYTES];
+	int fd;
+
+	*where = meter_where(meter);
+	proc_path(path, meter->procs[0]->pid, "exe");
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? ctx_error(meter->ctx, -errno, "%s: %s", path, strerror(errno))
+		      : program_open_fd(meter->ctx, fd, *where, own);
+}
+
+/* Record why TEXT was not found. */
+static int explain_unknown(struct ocp_meter *meter, const char *text)
+{
+	struct ocp_program *own = NULL;
+	const char *where = meter_where(meter);
+	int err = meter->program ? 0 : open_main_program(meter, &where, &own);
+
+	if (!err)
+		err = code_probes_unknown(meter->ctx, own ? own : meter->program, text, where);
+	ocp_program_free(own);
+	return err;
+}
+
+static int check_selected(struct ocp_meter *meter, const struct selection *selection)
+{
+	const struct item *item;
+
+	for (size_t i = 0; (item = selection_item(selection, i)); i++)
+		if (item_is_code(item->text) && !selection_was_used(selection, i))
+			return explain_unknown(meter, item->text);
+	return 0;
+}
+
+int meter_check_code(struct ocp_meter *meter)
+{
+	int err = check_selected(meter, &meter->counted);
+
+	if (!err)
+		err = check_selected(meter, &meter->arg_requests.printed);
+	for (size_t i = 0; !err && i < meter->n_pairs; i++) {
+		const struct meter_pair *pair = &meter->pairs[i];
+
+		if (item_is_code(pair->start) && site_table_find(&meter->table, pair->start) < 0)
+			err = explain_unknown(meter, pair->start);
+		else if (!pair->is_calls && item_is_code(pair->stop) &&
+			 site_table_find(&meter->table, pair->stop) < 0)
+			err = explain_unknown(meter, pair->stop);
+	}
+	return err;
+}
+
+/* ---- files without probes ------------------------------------------------------------------- */
+
+/* Is MAPPINGS[I] the first executable mapping of its file? */
+static bool is_first_code(const struct maps *maps, size_t i)
+{
+	const struct mapping *m = &maps->mappings[i];
+
+	if (!m->executable || !m->inode || m->path[0] != '/')
+		return false;
+	for (size_t j = i; j-- > 0;)
+		if (maps->mappings[j].executable && maps->mappings[j].inode == m->inode &&
+		    maps->mappings[j].dev_major == m->dev_major &&
+		    maps->mappings[j].dev_minor == m->dev_minor)
+			return false;
+	return true;
+}
+
+/* Add the file of PROG if it has functions that are asked for. PROG belongs to it then. */
+static int add_program(struct ocp_meter *meter, struct ocp_program *prog, const char *name,
+		       pid_t pid, size_t *n_new)
+{
+	const struct new_file from = { prog, name, meter->program ? 0 : pid };
+	struct measured_file *file = NULL;
+	struct code_probes *code;
+	int err = site_table_know_file(&meter->table, &from);
+
+	if (err == -ENOENT) {
+		err = meter_find_code(meter, prog, &code);
+		if (!err && code)
+			err = site_table_add_file(&meter->table, &from, code, meter_wants_probe,
+						  meter, &file);
+	}
+	if (file) {
+		file->own = prog;
+		*n_new += file->n_sites;
+	} else {
+		ocp_program_free(prog);
+	}
+	return err;
+}
+
+static bool is_exe(pid_t pid, int fd)
+{
+	char path[PROC_PATH_BYTES];
+	struct stat exe, st;
+
+	proc_path(path, pid, "exe");
+	return stat(path, &exe) == 0 && fstat(fd, &st) == 0 && exe.st_dev == st.st_dev &&
+	       exe.st_ino == st.st_ino;
+}
+
+/* Files that cannot be read are left out: process/image.c has warned of them. */
+static int add_mapped(struct ocp_meter *meter, pid_t pid, const struct mapping *m, size_t *n_new)
+{
+	struct file_origin origin = { .name = m->path, .pid = pid };
+	struct ocp_program *prog;
+	const int fd = image_open_mapped(pid, m);
+	int err;
+
+	if (fd < 0)
+		return 0;
+	origin.is_library = !is_exe(pid, fd);
+	err = program_open_from(meter->ctx, fd, &origin, &prog);
+	if (err)
+		return err == -ENOMEM ? err : 0;
+	return add_program(meter, prog, m->path, pid, n_new);
+}
+
+int meter_add_files_without_probes(struct ocp_meter *meter, pid_t pid, size_t *n_new)
+{
+	struct maps maps;
+	int err = 0;
+
+	if (!meter_asks_for_code(meter) || maps_read(meter->ctx, pid, &maps))
+		return 0;
+	for (size_t i = 0; !err && i < maps.n; i++)
+		if (is_first_code(&maps, i))
+			err = add_mapped(meter, pid, &maps.mappings[i], n_new);
+	maps_free(&maps);
+	return err;
+}

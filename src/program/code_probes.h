@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Functions of a file that has been asked for, as probes: a site at the beginning of each function,
+ * and if its calls are timed, sites at all of its exits. Functions with the same OCaml name are one
+ * probe.
+ */
+#ifndef PROGRAM_CODE_PROBES_H
+#define PROGRAM_CODE_PROBES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "program/program.h"
+
+/* The exits of the probe NAME belong to a probe of their own, called NAME and this. */
+#define CODE_EXIT_SUFFIX ":exit"
+
+/* What is asked for: an item of program/item.h that item_is_code(). */
+struct code_wish {
+	const char *text;
+	bool is_timed;	/* its exits are needed */
+	bool has_args;	/* its arguments are needed: its site must be the first instruction */
+	bool was_found; /* set by code_probes_find(): a function of the file has this name */
+};
+
+struct code_probes;
+
+/*
+ * Find the functions of PROG that WISHES[0..N) describe. *OUT is NULL if there are none, also for a
+ * file without symbols. -EOPNOTSUPP if a function that is named, not matched, cannot be measured.
+ * Other functions that cannot be measured are left out with a warning.
+ */
+int code_probes_find(struct ocp_ctx *ctx, const struct ocp_program *prog, struct code_wish *wishes,
+		     size_t n, struct code_probes **out);
+void code_probes_free(struct code_probes *code);
+
+/* The probes and sites; empty if CODE is NULL. They belong to CODE. */
+struct probe_set code_probes_set(const struct code_probes *code);
+
+/* Record why PROG, called WHERE, has no function TEXT. Returns -ENOENT or -ENODATA. */
+int code_probes_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog, const char *text,
+			const char *where);
+
+#endif
