@@ -204,7 +204,7 @@ enum {
 };
 
 enum node_kind {
-	NODE_PENDING, /* a word that is not read yet; none is left in a complete record */
+	NODE_PENDING, /* a word that is not read yet; a complete record has none */
 	NODE_INT,     /* an OCaml int; value: the int */
 	NODE_C_INT,   /* value: the integer of a C probe */
 	NODE_BLOCK,   /* at, n: fields; size: words */

@@ -69,7 +69,7 @@ test_filter_by_strings_and_thread() {
 		"[($((500 + 50 + 2)), $TARGET, 'requests')]"
 }
 
-# A start that is filtered out is none, and its stop no orphan.
+# A start that is filtered out does not count as a start, and its stop does not count as an orphan.
 test_filter_of_pairs() {
 	measure_requests 2000 --time request_start,request_stop --key arg0 --filter 'arg0 >= 1000' --json
 	eq "$(of_json 't["pairs"][0]["count"], t["pairs"][0]["orphan_starts"], t["pairs"][0]["open"]')" \
@@ -459,7 +459,7 @@ test_probes_without_the_argument() {
 		"(60, ['request_start', 'request_stop'])"
 }
 
-# Sites of one probe differ in what they have; operands that nobody can read, and that are none.
+# The sites of one probe have different arguments; some operands cannot be read or are malformed.
 test_hostile_operands() {
 	local fixture=$TMP/fixture
 	need_counting

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Next to bpftrace on the same probe, whoever comes first: both count every hit.
+# bpftrace and the tool on the same probe, in either order: both count every hit.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 TEST_TIMEOUT=240

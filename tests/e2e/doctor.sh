@@ -301,7 +301,7 @@ test_what_a_killed_tool_left_on() {
 	journal $$ "$(start_of $$)" applied 'disable once 1'
 	doctor 0 --fix
 	[[ -e $TMP/run/ocaml-probes/$TARGET.$(start_of "$TARGET").$$ ]] || fail "the journal of a living tool is gone"
-	# Damaged ones are passed by.
+	# Damaged journals are left out.
 	journal 4194303 1 applied 'enable on;ce 0'
 	doctor 0 --fix
 	matches "$(cat "$TMP/doctor.err")" 'warning: .*is damaged'
@@ -311,11 +311,11 @@ test_what_a_killed_tool_left_on() {
 	chmod 700 "$TMP/run/ocaml-probes"
 	quit_target
 	eq "$TARGET_STATUS" 0 "status"
-	# Those of a target that has ended are cleaned away.
+	# The journals of a process that has ended are deleted.
 	rm "$TMP/run/ocaml-probes/$TARGET".*.4194303
 	start_fixture v1
 	doctor 0
-	eq "$(ls "$TMP/run/ocaml-probes")" "" "journals of a target that is gone"
+	eq "$(ls "$TMP/run/ocaml-probes")" "" "journals of a process that is gone"
 }
 
 # The same for real: `attach --for`, killed while it waits.
@@ -369,7 +369,7 @@ hint: run \`ocaml-probes doctor -pid $TARGET --fix\` to switch back the rest fro
 	eq "$(ls "$TMP/run/ocaml-probes")" "" "journals"
 }
 
-# What another user's tool left on: root looks into that user's folder, but believes it about that
+# What another user's tool left on: root looks into that user's directory, but believes it about that
 # user's processes only.
 test_root_finds_another_users_journal() {
 	local tool dir=/tmp/ocaml-probes-65532 as_user=(setpriv --reuid 65532 --regid 65532 --clear-groups)
@@ -399,7 +399,7 @@ test_root_finds_another_users_journal() {
 	rm -r "$dir"
 }
 
-# A journal in the user's folder DIR that claims something about a process of root's.
+# A journal in the user's directory DIR that claims something about a process of root's.
 start_other_and_claim() { # DIR
 	local mine=$TARGET other
 	start_target "$O/tests/fixtures/v1" --wait

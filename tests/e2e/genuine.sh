@@ -151,7 +151,7 @@ test_hostile_wrappers() {
 	for name in outside nowhere endless circular cut; do
 		grep -Eq "^$name .* 8@\? 8@%rbx " "$TMP/table" || fail "$name: $(cat "$TMP/table")"
 	done
-	# The others are none the worse for it.
+	# The other probes are not affected.
 	grep -Eq '^by_8 .* 8@16\(%rsp\) 8@%rbx 8@40\(%rsp\) ' "$TMP/table" || fail "$(cat "$TMP/table")"
 	"$TOOL" attach -pid "$TARGET" -enable by_8
 	go 1

@@ -6,8 +6,8 @@
 #	run_tests "$@"
 #
 # and `bash tests/e2e/x.sh [test_something...]` runs it by hand. Each test is a bash process of its
-# own with errexit: the first command that fails ends it. It has a fresh folder $TMP; when it ends,
-# everything it started is killed. O is the build folder, ROOT the source's, TOOL the tool.
+# own with errexit: the first command that fails ends it. It has a fresh directory $TMP; when it ends,
+# everything it started is killed. O is the build directory, ROOT the source's, TOOL the tool.
 #
 # A script that takes longer sets TEST_TIMEOUT (seconds a test) before run_tests.
 
@@ -17,8 +17,8 @@ TOOL=${TOOL:-$O/ocaml-probes}
 TEST_TIMEOUT=180
 export ROOT O TOOL
 
-# What is said and sorted, and by which shell script(1) and tmux run a command, is the same for whoever
-# runs the tests; as on a machine that says nothing of all this.
+# The tests must not depend on the environment of the user that runs them: the language, the sort order,
+# and the shell of script(1) and tmux are always the same, those of a machine that sets none of these.
 export SHELL=/bin/sh
 unset LANG LANGUAGE "${!LC_@}" TERM NO_COLOR GREP_OPTIONS POSIXLY_CORRECT CDPATH TMUX
 
@@ -45,7 +45,7 @@ matches() { # TEXT RE [WHAT]
 $1"
 }
 
-# grep -q for pipes: it reads all of its input, so that who writes it does not fail.
+# grep -q for pipes: it reads all of its input, so that the writer does not fail.
 finds() { # GREP-ARG...
 	[[ $(grep -c "$@") -gt 0 ]]
 }
@@ -124,7 +124,7 @@ await_exe() { # FILE [PID]
 	wait_for "[[ /proc/${2:-$TARGET}/exe -ef $(printf %q "$1") ]]"
 }
 
-# Has PID ended? It may be a zombie for ever, where the first process is none that reaps orphans.
+# Has PID ended? It may stay a zombie if the first process does not reap orphans.
 has_ended() { # PID
 	! grep -qs '^State:.[^ZX]' "/proc/$1/status"
 }

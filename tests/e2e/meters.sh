@@ -353,7 +353,7 @@ reused $survivor 140"
 reused 1340"
 }
 
-# What may not be inspected is told of once, and makes that the list is not complete.
+# A process that may not be inspected is reported once, and the list is then incomplete.
 test_hidden_processes() {
 	local nobody=65534 hidden
 	need_command setpriv

@@ -7,7 +7,7 @@
 
 NOBODY=65534
 
-# Copies that the other user can reach, wherever the build folder is.
+# Copies that the other user can reach, wherever the build directory is.
 prepare() {
 	need_root
 	need_command setpriv
@@ -398,7 +398,7 @@ os.execv(sys.argv[2], sys.argv[2:])' "$1" "$O/tests/fixtures/v1"
 	tell quit
 }
 
-# Whoever started a set-user-ID program does not say what root is to do to it.
+# A user that starts a set-user-ID program cannot tell root what to do to it.
 test_journals_about_setuid_processes() {
 	need_root
 	trap 'rm -rf /tmp/ocaml-probes-60123' EXIT

@@ -92,7 +92,7 @@ test_refusals() {
 	eq "$(post handler true -H 'Content-Type: text/plain')" 415 "two of them"
 	head -c 70000 /dev/zero | tr '\0' ' ' >"$TMP/big"
 	eq "$(post handler true -d "@$TMP/big")" 413 "a big body"
-	# Whoever is still sending gets the reply, too: no reset of the connection overtakes it.
+	# A client that is still sending gets the reply, too: no reset of the connection overtakes it.
 	python3 - "$PORT" "$TOKEN" <<-'END' || fail "refusals while a body comes"
 		import socket, sys, time
 		port, token = int(sys.argv[1]), sys.argv[2]

@@ -15,8 +15,8 @@ TEST_TIMEOUT=$((SOAK_SECONDS + 180 + (SOAK_SECONDS > FORGETS_AFTER ? FORGETS_AFT
 # How many programs at least, and how many looks at what is held; how many run side by side, for how
 # many rounds of how many a second.
 LEAST=200 LOOKS=10 LANES=8 ROUNDS=60 HZ=400
-# What may be more in the last quarter than in the second: pages of the heap that are not given back.
-# And for a process that is told apart and not yet forgotten, of 3 probes.
+# How much more may be held in the last quarter than in the second: pages of the heap that are not given
+# back. With rows by process, also the rows of 3 probes for each process that is not yet forgotten.
 MAY_GROW_KB=128
 KB_A_PROCESS=4
 
@@ -167,7 +167,7 @@ test_programs_come_and_go() {
 		wait_for '[[ $(objects_of "$who") = "${at_first[$who]}" ]]' ||
 			fail "$who has $(objects_of "$who") and had ${at_first[$who]}"
 	done
-	# Of those told apart by process, there is the one that lives, and in the end no other.
+	# Of the rows by process, those of the living process are there, and in the end no others.
 	URL=${urls[by_pid]}
 	if ((SOAK_SECONDS > FORGETS_AFTER)); then
 		wait_for '[[ $(scrape | sample ocaml_probes_hits_total pid= | wc -l) -eq 3 ]]' $((FORGETS_AFTER + 5))

@@ -123,7 +123,7 @@ test_rates_pairs_sorting_filter_pause() {
 	start_top -pid "$TARGET" --time work_start,work_stop
 	await_screen '^> flood +(1\.0[0-9]k|9[5-9][0-9]) .* off +yes'
 	await_screen '^  beat +(9[5-9]\.[0-9]|10[0-9]) '
-	# Whoever was not scheduled meanwhile took seconds.
+	# A thread that was not scheduled meanwhile took seconds.
 	await_screen '^  work_start,work_stop +([89]\.[0-9]|1[01]\.[0-9]) +([2-9]\.|[1-9][0-9])[0-9.]*ms +(([2-9]\.|[1-9][0-9])[0-9.]*m|[1-9][0-9.]*)s'
 	await_screen "^up   pid $TARGET +for [0-9]+s +[0-9.]+k hits/s +CPU overhead 0\\.[0-9]+% +[0-9.]+(n|µ)s per hit"
 	await_screen '^  work_stop .* off +pair$'

@@ -200,7 +200,7 @@ class Page:
         for entry in self.driver.get_log("performance"):
             message = json.loads(entry["message"])["message"]
             sent = message["params"] if message["method"] == "Network.requestWillBeSent" else None
-            # The browser's own first page is none of ours.
+            # The browser's own first page is not from the server.
             if sent and not sent["documentURL"].startswith("chrome://"):
                 urls.append(sent["request"]["url"])
         assert len(urls) > 10, f"only {len(urls)} requests were seen"

@@ -3,8 +3,8 @@
  * libFuzzer target: what clients send to `serve` and what stands in its file. The first byte says
  * which: `h` all that a client sends over one connection, to a real server in this process, with
  * libmicrohttpd and all checks of a request; `o` the body of a request to switch; `m` the message
- * that it is to the process that measures; else a configuration. Probes are none: what would be
- * done with them is only looked at.
+ * that it is to the process that measures; else a configuration. There are no real
+ * probes: the requested changes are only checked.
  */
 #include <poll.h>
 #include <stdarg.h>

@@ -68,8 +68,8 @@ bool await_other_threads_end(void);
 
 uint16_t child_peek(const struct child *child, const volatile void *addr, size_t n);
 /*
- * Wait until N bytes are VALUE. At once, unless somebody else has a link that we closed: whoever
- * asks the kernel for all links, as `bpftool link` in another test does, has each for a moment.
+ * Wait until N bytes are VALUE. They are at once, unless another process holds a link that we
+ * closed. `bpftool link` in another test lists all links, and holds each of them for a moment.
  */
 void child_await(const struct child *child, const volatile void *addr, size_t n, uint16_t value);
 /* The same of the byte of its hot site's nop, and of its semaphore. */

@@ -76,7 +76,7 @@ static void a_cost_is_not_negative(void **state)
 	}
 }
 
-/* Several at once. Who asks for what there is does not wait: it would be for ever. */
+/* Several calibrations at once. ocp_meter_costs_now() does not wait: it would never return. */
 static void costs_can_be_asked_for_without_waiting(void **state)
 {
 	enum { N = 6 };

@@ -357,7 +357,7 @@ static void *start_and_stop(void *unused)
 	return NULL;
 }
 
-/* Whoever wins, each start and each stop is in exactly one of the counters. */
+/* Whichever thread wins, each start and each stop is in exactly one of the counters. */
 static void one_key_in_many_threads_is_accounted_for(void **state)
 {
 	const uint64_t all = (uint64_t)N_THREADS * BUSY_ROUNDS;

@@ -275,7 +275,7 @@ static void assert_counts(struct setting *s, const bool *is_on)
 		assert_int_equal(s->hits[i] - before[i], is_on[i] ? 10 : 0);
 }
 
-/* Whoever has a link that we close keeps its uprobes, for ever if they like: these do not count. */
+/* Another process that holds a link keeps its uprobes after we close it. These do not count. */
 static void links_that_others_have_do_not_count(const struct engine_bpf_options *options,
 						int rounds)
 {

@@ -162,7 +162,7 @@ static void end_crowd(const pid_t *pids)
 		waitpid(pids[i], NULL, 0);
 }
 
-/* Until it expires, all searches have one list; but of those on it none is found that has gone. */
+/* All searches share one list until it expires. A process on it that has ended is not found. */
 static void searches_share_a_list(void **state)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();

@@ -290,7 +290,7 @@ static void nobody_is_waited_for(void **state)
 	assert_non_null(asked);
 	assert_int_equal(channel_new(fds), 0);
 	assert_int_equal(channel_take(fds[0], asked), -EAGAIN);
-	/* One who does not take answers. */
+	/* A client that does not read the answers. */
 	for (int i = 0; !err && i < 100000; i++)
 		err = channel_answer(fds[0], 0, &body);
 	assert_int_equal(err, -EAGAIN);

@@ -162,7 +162,7 @@ static void files_that_cannot_be_written_whole(void **state)
 	journal_close(journal);
 }
 
-/* Of a folder full of them no more are looked at than it is worth. */
+/* Only a limited number of files of a directory is looked at. */
 static void no_more_than_so_many_files_are_looked_at(void **state)
 {
 	enum { MAX_FILES = 4096 };

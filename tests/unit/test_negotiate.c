@@ -62,7 +62,7 @@ static const struct {
 	  EXPOSITION_OPENMETRICS },
 	{ "application/openmetrics-text;q=0.000", EXPOSITION_TEXT },
 	{ "application/openmetrics-text;Q=0.5, text/plain; q = 0.4", EXPOSITION_OPENMETRICS },
-	/* A separator in quotes is none. */
+	/* A separator in quotes does not separate. */
 	{ "text/plain;x=\",application/openmetrics-text;\";q=0.2, application/openmetrics-text;"
 	  "q=0.1",
 	  EXPOSITION_TEXT },

@@ -230,7 +230,7 @@ static const struct {
 	{ TARGET("\"exe\": \"x\"}, {\"exe\": \"y\"},\n{\"exe\": \"x\""),
 	  ":4: targets[2]: the same program as targets[0]" },
 	{ TARGET("\"pid\": 7}, {\"pid\": 7"), ":3: targets[1]: the same program as targets[0]" },
-	/* A key in a comment or a string is none. */
+	/* A key in a comment or a string does not count. */
 	{ "{ // \"listen\": 1\n \"textfile\": \"\\\"listen\\\": {\", /* \n */\n \"listen\": 1}",
 	  ":4: listen: not a string" },
 };

@@ -102,7 +102,7 @@ static void names_are_cut(void **state)
 	check_fit("request_start", 0, TEXT_CUT_MIDDLE, "", 0);
 	check_fit("日本語", 5, TEXT_CUT_MIDDLE, "日…語", 5);
 	check_fit("日本語", 4, TEXT_CUT_MIDDLE, "…語", 3);
-	/* Of characters two columns wide none is cut in half. */
+	/* A character two columns wide is not cut in half. */
 	check_fit("日本語", 6, TEXT_CUT_END, "日本語", 6);
 	check_fit("日本語", 5, TEXT_CUT_END, "日本…", 5);
 	check_fit("日本語", 4, TEXT_CUT_END, "日…", 3);
@@ -211,7 +211,7 @@ static void what_is_not_known_is_no_zero(void **state)
 	assert_string_equal(text, "  ▁▂█▁");
 	spark_draw(text, cells + 54, 6, 1000, false);
 	assert_string_equal(text, "  _.#_");
-	/* On a larger scale; and where none is higher than 0. */
+	/* On a larger scale; and where no value is higher than 0. */
 	spark_draw(text, cells + 56, 4, 2000, true);
 	assert_string_equal(text, "▁▂▅▁");
 	spark_draw(text, cells + 56, 1, 0, true);

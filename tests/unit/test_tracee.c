@@ -150,7 +150,7 @@ static char state_of(pid_t pid)
 	return status.state;
 }
 
-/* Whoever was let go, or is to do something, has to get a CPU before its state shows it. */
+/* A thread that was released, or has something to do, needs a CPU before its state shows it. */
 static void await_state(pid_t pid, const char *states)
 {
 	for (int tries = 0; tries < 2000 && !strchr(states, state_of(pid)); tries++)
@@ -455,7 +455,7 @@ static void program_that_cannot_be_run(void **state)
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
-/* The signal mask of the one who asks is the new program's. */
+/* The new program gets the signal mask of the caller. */
 static void spawned_program_keeps_the_signal_mask(void **state)
 {
 	char *const argv[] = { "grep", "-q", "^SigBlk:.*0200$", "/proc/self/status", NULL };

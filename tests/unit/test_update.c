@@ -626,7 +626,7 @@ static void updates_go_on_without_a_journal(void **state)
 		assert_int_equal(count_journals(), 0);
 		check_all(true, N);
 		switch_off();
-		/* A promise that cannot be written down is none. */
+		/* Without a journal there is no promise. */
 		at(moments[i], EACH, failure);
 		assert_int_equal(ocp_process_update_undoable(t.proc, t.actions, 0, &undo), -EIO);
 		assert_null(undo);

@@ -248,7 +248,7 @@ static void test_a_problem_that_passes(void **state)
 	end(&w);
 }
 
-/* Whoever wants to write to the file waits no longer for that. */
+/* A problem does not delay processes that want to write to the file. */
 static void test_writers_need_not_wait_for_problems(void **state)
 {
 	const struct watch_spec spec = { .exe = program, .request = &count_all };

@@ -79,7 +79,7 @@ static void test_one_process_takes_no_list(void **state)
 
 /* ---- processes that hide -------------------------------------------------------------------- */
 
-/* Whoever has not this one may not look into processes that have more. */
+/* Without this capability a process may not inspect processes that have more capabilities. */
 static void set_ptrace_capability(bool on)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };

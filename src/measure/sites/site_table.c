@@ -489,61 +489,42 @@ int site_table_keep(struct site_table *table, void *memory)
 	return 0;
 }
 
-static int read_file_symbols(struct site_table *table, const struct measured_file *file)
-{
-	struct symbol_of *asked = calloc(file->n_sites + 1, sizeof(*asked));
-	struct measured_site *sites = table->sites + file->first_site;
-	char *names = NULL;
-	int err;
-
-	if (!asked)
-		return ctx_no_memory(table->ctx);
-	for (size_t i = 0; i < file->n_sites; i++)
-		asked[i].va = sites[i].site->va;
-	err = symbols_find(table->ctx, file->prog->elf, asked, file->n_sites, &names);
-	if (err == -EBADMSG) {
-		ctx_log(table->ctx, OCP_LOG_WARN, "%s", ocp_error(table->ctx));
-		free(asked);
-		return 0;
-	}
-	for (size_t i = 0; !err && i < file->n_sites; i++) {
-		const struct symbol_of *found =
-			symbols_answer(asked, file->n_sites, sites[i].site->va);
-
-		sites[i].symbol = found ? found->name : NULL;
-		sites[i].symbol_off = found ? found->off : 0;
-	}
-	free(asked);
-	return err ? err : site_table_keep(table, names);
-}
-
-static int read_file_places(struct site_table *table, const struct measured_file *file)
-{
-	struct place *asked = calloc(file->n_sites + 1, sizeof(*asked));
-	struct measured_site *sites = table->sites + file->first_site;
-	char *names = NULL;
-	int err;
-
-	if (!asked)
-		return ctx_no_memory(table->ctx);
-	for (size_t i = 0; i < file->n_sites; i++)
-		asked[i].site = sites[i].site;
-	err = places_find(file->prog, asked, file->n_sites, &names);
-	for (size_t i = 0; !err && i < file->n_sites; i++) {
-		sites[i].source = asked[i].file;
-		sites[i].line = asked[i].line;
-		sites[i].source_column = asked[i].column;
-	}
-	free(asked);
-	return err ? err : site_table_keep(table, names);
-}
-
 int site_table_read_source(struct site_table *table, const struct measured_file *file)
 {
-	int err;
+	const size_t n = file->n_sites;
+	struct measured_site *sites = table->sites + file->first_site;
+	struct symbol_of *symbols = calloc(n + 1, sizeof(*symbols));
+	struct place *places = calloc(n + 1, sizeof(*places));
+	char *names = NULL, *sources = NULL;
+	int err = symbols && places ? 0 : ctx_no_memory(table->ctx);
 
-	if (!file->n_sites)
-		return 0;
-	err = read_file_symbols(table, file);
-	return err ? err : read_file_places(table, file);
+	for (size_t i = 0; !err && i < n; i++) {
+		symbols[i].va = sites[i].site->va;
+		places[i].site = sites[i].site;
+	}
+	if (!err)
+		err = symbols_find(table->ctx, file->prog->elf, symbols, n, &names);
+	/* Damaged symbols are only a warning, since nothing depends on them. */
+	if (err == -EBADMSG) {
+		ctx_log(table->ctx, OCP_LOG_WARN, "%s", ocp_error(table->ctx));
+		err = 0;
+	}
+	if (!err && names)
+		err = site_table_keep(table, names);
+	if (!err)
+		err = places_find(file->prog, places, n, &sources);
+	if (!err && sources)
+		err = site_table_keep(table, sources);
+	for (size_t i = 0; !err && i < n; i++) {
+		const struct symbol_of *symbol = symbols_answer(symbols, n, sites[i].site->va);
+
+		sites[i].symbol = symbol->name;
+		sites[i].symbol_off = symbol->name ? symbol->off : 0;
+		sites[i].source = places[i].file;
+		sites[i].line = places[i].line;
+		sites[i].source_column = places[i].column;
+	}
+	free(symbols);
+	free(places);
+	return err;
 }

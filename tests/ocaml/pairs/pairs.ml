@@ -108,7 +108,7 @@ type thread = {
   mutable tid : int;
 }
 
-(* Frames have any number that tells those apart that are open at a time. *)
+(* A frame has any number that no other open frame has. *)
 let[@inline never] step t x =
   let before = clock () in
   [%probe "step_start" ()];
