@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A closure in the data tells the arity of its function (OCaml's runtime/caml/mlvalues.h, "Closinfo"):
+ *
+ *	arity 1:    function, info
+ *	otherwise:  caml_curryN or caml_tuplifyN, info, function
+ *
+ *	info: arity << 56 | words to the environment << 1 | 1
+ *
+ * The arity is negative if the function takes one tuple of N. Functions without a closure in the data are
+ * those that are only called directly, or whose closures are made while the program runs.
+ *
+ * Which words are pointers is known from the relocations, where the file has some (PIE, libraries). There
+ * the words themselves may be 0. Elsewhere, all words of the data are compared with the functions.
+ */
+#include "code/arity.h"
+
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	PIECE_RELOCATIONS = 8192,
+	PIECE_WORDS = 1 << 17,
+	MAX_RELOCATIONS = 1 << 26,
+	MAX_POINTERS = 1 << 24,
+	MAX_DYNSYM_BYTES = 1 << 28,
+	MAX_ARITY = 126,
+	ARITY_CONTRADICTORY = ARITY_UNKNOWN + 1,
+	SHT_RELR_TYPE = 19, /* SHT_RELR is not in every elf.h */
+};
+
+/* More data is not looked at, as a sparse file may have. */
+#define MAX_DATA_BYTES (UINT64_C(1) << 30)
+
+/* A function that a pointer may lead to. */
+struct goal {
+	uint64_t va;
+	uint32_t function; /* in the list; NO_FUNCTION: caml_curryN, caml_tuplifyN */
+	int8_t generated;  /* the N of caml_curryN, -N of caml_tuplifyN */
+};
+
+#define NO_FUNCTION UINT32_MAX
+
+struct pointer {
+	uint64_t place; /* the address of the word */
+	uint32_t function;
+	int8_t generated;
+};
+
+struct reader {
+	struct ocp_ctx *ctx;
+	struct elf_file *elf;
+	struct function *list;
+	struct goal *goals;
+	size_t n_goals;
+	struct pointer *pointers;
+	size_t n, room;
+	uint8_t *dynsym, *dynstr; /* read when a relocation names a symbol */
+	size_t n_dynsym, n_dynstr;
+};
+
+/* ---- goals ---------------------------------------------------------------------------------- */
+
+/* The N of caml_curryN, the -N of caml_tuplifyN; 0: SYMBOL is neither. */
+static int generated_arity(const char *symbol)
+{
+	static const char curry[] = "caml_curry", tuplify[] = "caml_tuplify";
+	const bool is_curry = strncmp(symbol, curry, strlen(curry)) == 0;
+	char *end;
+	long n;
+
+	if (!is_curry && strncmp(symbol, tuplify, strlen(tuplify)) != 0)
+		return 0;
+	symbol += is_curry ? strlen(curry) : strlen(tuplify);
+	if (*symbol < '1' || *symbol > '9')
+		return 0;
+	n = strtol(symbol, &end, 10);
+	if (*end || n < 2 || n > MAX_ARITY)
+		return 0;
+	return (int)(is_curry ? n : -n);
+}
+
+static int list_goals(struct reader *r, size_t n)
+{
+	r->goals = calloc(n + 1, sizeof(*r->goals));
+	if (!r->goals)
+		return ctx_no_memory(r->ctx);
+	for (size_t i = 0; i < n; i++) {
+		struct goal goal = { .va = r->list[i].va, .function = NO_FUNCTION };
+
+		if (r->list[i].language == FUNCTION_OCAML)
+			goal.function = (uint32_t)i;
+		else
+			goal.generated = (int8_t)generated_arity(r->list[i].symbol);
+		if (goal.function != NO_FUNCTION || goal.generated)
+			r->goals[r->n_goals++] = goal;
+	}
+	return 0;
+}
+
+static const struct goal *goal_at(const struct reader *r, uint64_t va)
+{
+	size_t low = 0, high = r->n_goals;
+
+	if (!high || va < r->goals[0].va || va > r->goals[high - 1].va)
+		return NULL;
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (r->goals[middle].va < va)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return r->goals[low].va == va ? &r->goals[low] : NULL;
+}
+
+/* ---- pointers ------------------------------------------------------------------------------- */
+
+static int add_pointer(struct reader *r, uint64_t place, uint32_t function, int generated)
+{
+	if (r->n == MAX_POINTERS)
+		return ctx_error(r->ctx, -EBADMSG, "%s: has more than %d pointers to functions",
+				 elf_file_name(r->elf), MAX_POINTERS);
+	if (r->n == r->room) {
+		const size_t room = r->room ? 2 * r->room : 4096;
+		struct pointer *larger = reallocarray(r->pointers, room, sizeof(*larger));
+
+		if (!larger)
+			return ctx_no_memory(r->ctx);
+		r->pointers = larger;
+		r->room = room;
+	}
+	r->pointers[r->n++] = (struct pointer){ place, function, (int8_t)generated };
+	return 0;
+}
+
+static int add_if_goal(struct reader *r, uint64_t place, uint64_t va)
+{
+	const struct goal *goal = goal_at(r, va);
+
+	return goal ? add_pointer(r, place, goal->function, goal->generated) : 0;
+}
+
+static int read_whole(struct reader *r, const char *name, uint32_t type, uint8_t **bytes, size_t *n)
+{
+	struct elf_section section;
+	const int found = elf_file_find_section(r->elf, name, type, &section);
+	int err;
+
+	if (found <= 0)
+		return found;
+	err = elf_file_read_section(r->elf, &section, MAX_DYNSYM_BYTES, bytes);
+	*n = err ? 0 : section.bytes;
+	return err;
+}
+
+/* Plugins and libraries name the functions, since others may define them as well. */
+static int add_named(struct reader *r, const Elf64_Rela *rela)
+{
+	const size_t at = ELF64_R_SYM(rela->r_info) * sizeof(Elf64_Sym);
+	Elf64_Sym sym;
+	int err = 0, generated;
+
+	if (!r->dynsym) {
+		err = read_whole(r, ".dynsym", SHT_DYNSYM, &r->dynsym, &r->n_dynsym);
+		if (!err)
+			err = read_whole(r, ".dynstr", SHT_STRTAB, &r->dynstr, &r->n_dynstr);
+	}
+	if (err || at + sizeof(sym) > r->n_dynsym)
+		return err;
+	memcpy(&sym, r->dynsym + at, sizeof(sym));
+	if (sym.st_shndx != SHN_UNDEF)
+		return add_if_goal(r, rela->r_offset, sym.st_value + (uint64_t)rela->r_addend);
+	if (rela->r_addend || sym.st_name >= r->n_dynstr ||
+	    !memchr(r->dynstr + sym.st_name, '\0', r->n_dynstr - sym.st_name))
+		return 0;
+	generated = generated_arity((const char *)r->dynstr + sym.st_name);
+	return generated ? add_pointer(r, rela->r_offset, NO_FUNCTION, generated) : 0;
+}
+
+static int read_relocations(struct reader *r, const struct elf_section *table)
+{
+	const uint64_t n = table->bytes / sizeof(Elf64_Rela);
+	int err = 0;
+
+	for (uint64_t at = 0; !err && at < n && at < MAX_RELOCATIONS; at += PIECE_RELOCATIONS) {
+		const uint64_t here = n - at < PIECE_RELOCATIONS ? n - at : PIECE_RELOCATIONS;
+		struct elf_section piece = *table;
+		uint8_t *bytes;
+
+		piece.off = table->off + at * sizeof(Elf64_Rela);
+		piece.bytes = here * sizeof(Elf64_Rela);
+		err = elf_file_read_section(r->elf, &piece, piece.bytes, &bytes);
+		for (uint64_t i = 0; !err && i < here; i++) {
+			Elf64_Rela rela;
+
+			memcpy(&rela, bytes + i * sizeof(rela), sizeof(rela));
+			if (ELF64_R_TYPE(rela.r_info) == R_X86_64_RELATIVE)
+				err = add_if_goal(r, rela.r_offset, (uint64_t)rela.r_addend);
+			else if (ELF64_R_TYPE(rela.r_info) == R_X86_64_64)
+				err = add_named(r, &rela);
+		}
+		free(bytes);
+	}
+	return err;
+}
+
+/* Compare all words of the data with the functions. */
+static int scan_segment(struct reader *r, const struct elf_segment *segment)
+{
+	const uint64_t skip = -segment->va & 7;
+	uint64_t left = segment->file_bytes > skip ? (segment->file_bytes - skip) / 8 : 0;
+	uint64_t at = skip, *words;
+	int err = 0;
+
+	if (left > MAX_DATA_BYTES / 8)
+		left = MAX_DATA_BYTES / 8;
+	words = malloc(PIECE_WORDS * sizeof(*words));
+	if (!words)
+		return ctx_no_memory(r->ctx);
+	while (!err && left) {
+		const size_t here = left < PIECE_WORDS ? left : PIECE_WORDS;
+
+		err = elf_file_read(r->elf, segment->off + at, words, here * sizeof(*words));
+		for (size_t i = 0; !err && i < here; i++)
+			err = add_if_goal(r, segment->va + at + i * 8, words[i]);
+		at += here * 8;
+		left -= here;
+	}
+	free(words);
+	return err;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct pointer *x = a, *y = b;
+
+	return (x->place > y->place) - (x->place < y->place);
+}
+
+static int is_relr(void *data, const struct elf_section *section)
+{
+	(void)data;
+	return section->type == SHT_RELR_TYPE;
+}
+
+static int find_pointers(struct reader *r)
+{
+	const struct elf_segment *segments;
+	struct elf_section table;
+	int found = elf_file_find_section(r->elf, ".rela.dyn", SHT_RELA, &table), err = 0;
+	bool is_sorted = true;
+	size_t n;
+
+	if (found < 0)
+		return found;
+	if (found > 0)
+		err = read_relocations(r, &table);
+	/* Compact relocations (RELR) leave the pointers in their words. */
+	if (!err && (!elf_file_is_relocatable(r->elf) ||
+		     elf_file_each_section(r->elf, is_relr, NULL) > 0)) {
+		segments = elf_file_segments(r->elf, &n);
+		for (size_t i = 0; !err && i < n; i++)
+			if (segments[i].writable)
+				err = scan_segment(r, &segments[i]);
+	}
+	for (size_t i = 1; i < r->n && is_sorted; i++)
+		is_sorted = r->pointers[i - 1].place <= r->pointers[i].place;
+	if (!is_sorted)
+		qsort(r->pointers, r->n, sizeof(*r->pointers), compare_places);
+	return err;
+}
+
+/* ---- closures ------------------------------------------------------------------------------- */
+
+/* A piece of a segment. */
+struct window {
+	uint64_t va;
+	size_t bytes;
+	uint8_t *data;
+};
+
+/* The info word at VA. Returns false if the file has no such word, or it is no info. */
+static bool read_info(struct reader *r, struct window *window, uint64_t va, int *arity)
+{
+	const struct elf_segment *segment;
+	uint64_t info;
+
+	if (va < window->va || va - window->va + sizeof(info) > window->bytes) {
+		segment = elf_file_segment_of(r->elf, va, sizeof(info));
+		if (!segment || va - segment->va + sizeof(info) > segment->file_bytes)
+			return false;
+		window->va = va;
+		window->bytes = segment->file_bytes - (va - segment->va);
+		if (window->bytes > PIECE_WORDS * sizeof(info))
+			window->bytes = PIECE_WORDS * sizeof(info);
+		if (elf_file_read(r->elf, segment->off + (va - segment->va), window->data,
+				  window->bytes)) {
+			window->bytes = 0;
+			return false;
+		}
+	}
+	memcpy(&info, window->data + (va - window->va), sizeof(info));
+	*arity = (int8_t)(info >> 56);
+	/* Odd, and the environment is not far behind. */
+	return (info & 1) && (info << 8 >> 9) >= 2 && (info << 8 >> 9) < (1 << 24);
+}
+
+static void set_arity(struct function *function, int arity)
+{
+	if (function->arity == ARITY_UNKNOWN)
+		function->arity = (int8_t)arity;
+	else if (function->arity != arity)
+		function->arity = ARITY_CONTRADICTORY;
+}
+
+static int read_closures(struct reader *r)
+{
+	struct window window = { .data = malloc(PIECE_WORDS * sizeof(uint64_t)) };
+
+	if (!window.data)
+		return ctx_no_memory(r->ctx);
+	for (size_t i = 0; i < r->n; i++) {
+		const struct pointer *pointer = &r->pointers[i];
+		const struct pointer *before = i ? &r->pointers[i - 1] : NULL;
+		int arity;
+
+		if (pointer->function == NO_FUNCTION)
+			continue;
+		if (before && before->generated && before->place == pointer->place - 16) {
+			if (read_info(r, &window, pointer->place - 8, &arity) &&
+			    arity == before->generated)
+				set_arity(&r->list[pointer->function], arity);
+		} else if (read_info(r, &window, pointer->place + 8, &arity) && arity == 1) {
+			set_arity(&r->list[pointer->function], 1);
+		}
+	}
+	free(window.data);
+	return 0;
+}
+
+int arity_read(struct ocp_ctx *ctx, struct elf_file *elf, struct function *list, size_t n)
+{
+	struct reader r = { .ctx = ctx, .elf = elf, .list = list };
+	int err = list_goals(&r, n);
+
+	if (!err)
+		err = find_pointers(&r);
+	if (!err)
+		err = read_closures(&r);
+	for (size_t i = 0; i < n; i++)
+		if (list[i].arity == ARITY_CONTRADICTORY)
+			list[i].arity = ARITY_UNKNOWN;
+	free(r.dynstr);
+	free(r.dynsym);
+	free(r.pointers);
+	free(r.goals);
+	return err;
+}

@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The functions of a file, from .symtab, or from .dynsym if the file is stripped. ocamlopt links programs
+ * with -Wl,-E, so .dynsym has all functions of OCaml and the global ones of the runtime.
+ *
+ * A function is OCaml's if its symbol begins with the name of one of the file's compilation units. Other
+ * code between the marks of a unit is glue: the linker's own unit (caml_startup) and the assembler part of
+ * the runtime (caml_system) have marks, too. All else is C.
+ *
+ * The file may be hostile. Memory depends on what the file really contains: a table of zeros, as in a
+ * sparse file, has no functions. All functions of OCaml end before the next function begins, so that
+ * they share no code, and reading all of them reads the file at most once.
+ */
+#include "code/functions.h"
+
+#include <elf.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "code/arity.h"
+#include "code/ocaml_name.h"
+#include "code/units.h"
+
+enum {
+	PIECE_SYMBOLS = 4096,
+	MAX_TABLE = 1 << 26,	 /* symbols in the table */
+	MAX_FUNCTIONS = 1 << 21, /* that are kept */
+	MAX_STRINGS = 1 << 28,	 /* bytes of their names */
+	MAX_NAMES = 1 << 28,	 /* bytes of OCaml's names */
+	BLOCK_BYTES = 1 << 16,
+	MAX_NAME_BYTES = 4096, /* longer ones are left out */
+	MAX_STEPS_BACK = 16,   /* functions between an address and the start of its function */
+};
+
+/* Names are written one behind the other. */
+struct block {
+	struct block *next;
+	size_t used;
+	char bytes[BLOCK_BYTES];
+};
+
+struct functions {
+	struct ocp_ctx *ctx;
+	struct elf_file *elf; /* only while the file is read */
+	char *strings;
+	size_t n_strings;
+	struct function *list;
+	size_t n, room;
+	const struct function **by_name; /* OCaml's */
+	size_t n_ocaml;
+	const struct function **by_symbol; /* the others */
+	struct units units;
+	struct block *blocks;
+	size_t n_blocks;
+	bool has_runtime;
+};
+
+/* ---- symbols -------------------------------------------------------------------------------- */
+
+/* What the symbol table calls SYM; NULL: nothing. */
+static const char *name_of(const struct functions *f, const Elf64_Sym *sym)
+{
+	const char *name;
+
+	if (sym->st_name == 0 || sym->st_name >= f->n_strings)
+		return NULL;
+	name = f->strings + sym->st_name;
+	return *name && strnlen(name, MAX_NAME_BYTES) < MAX_NAME_BYTES ? name : NULL;
+}
+
+static int add(struct functions *f, const Elf64_Sym *sym, const char *symbol)
+{
+	const struct elf_segment *segment = elf_file_segment_of(f->elf, sym->st_value, 1);
+	uint64_t room_here;
+
+	if (!segment || !segment->executable || sym->st_value - segment->va >= segment->file_bytes)
+		return 0;
+	if (f->n == MAX_FUNCTIONS)
+		return ctx_error(f->ctx, -EBADMSG, "%s: has more than %d functions",
+				 elf_file_name(f->elf), MAX_FUNCTIONS);
+	if (f->n == f->room) {
+		const size_t room = f->room ? 2 * f->room : 4096;
+		struct function *larger = reallocarray(f->list, room, sizeof(*larger));
+
+		if (!larger)
+			return ctx_no_memory(f->ctx);
+		f->list = larger;
+		f->room = room;
+	}
+	room_here = segment->file_bytes - (sym->st_value - segment->va);
+	f->list[f->n++] = (struct function){
+		.symbol = symbol,
+		.va = sym->st_value,
+		/* 0, until the next function is known. */
+		.bytes = sym->st_size < room_here ? sym->st_size : room_here,
+		.arity = ARITY_UNKNOWN,
+		.language = FUNCTION_C,
+		.is_chosen = ELF64_ST_TYPE(sym->st_info) == STT_GNU_IFUNC,
+	};
+	return 0;
+}
+
+static int take(struct functions *f, const Elf64_Sym *sym)
+{
+	const unsigned int type = ELF64_ST_TYPE(sym->st_info);
+	const char *symbol;
+	int found;
+
+	if ((type != STT_NOTYPE && type != STT_FUNC && type != STT_GNU_IFUNC) ||
+	    sym->st_shndx == SHN_UNDEF)
+		return 0;
+	symbol = name_of(f, sym);
+	if (!symbol)
+		return 0;
+	found = units_add(f->ctx, &f->units, symbol, sym->st_value);
+	if (found != 0 || type == STT_NOTYPE)
+		return found < 0 ? found : 0;
+	f->has_runtime |= strcmp(symbol, "caml_main") == 0 || strcmp(symbol, "caml_startup") == 0;
+	return add(f, sym, symbol);
+}
+
+static int read_table(struct functions *f, const struct elf_section *table)
+{
+	const uint64_t n = table->bytes / sizeof(Elf64_Sym);
+	int err = 0;
+
+	if (n > MAX_TABLE)
+		return ctx_error(f->ctx, -EBADMSG, "%s: symbol table claims %" PRIu64 " symbols",
+				 elf_file_name(f->elf), n);
+	for (uint64_t at = 0; !err && at < n; at += PIECE_SYMBOLS) {
+		const uint64_t here = n - at < PIECE_SYMBOLS ? n - at : PIECE_SYMBOLS;
+		struct elf_section piece = *table;
+		uint8_t *bytes;
+
+		if (at * sizeof(Elf64_Sym) > UINT64_MAX - table->off)
+			return ctx_error(f->ctx, -EBADMSG,
+					 "%s: symbol table is outside of the file",
+					 elf_file_name(f->elf));
+		piece.off = table->off + at * sizeof(Elf64_Sym);
+		piece.bytes = here * sizeof(Elf64_Sym);
+		err = elf_file_read_section(f->elf, &piece, piece.bytes, &bytes);
+		for (uint64_t i = 0; !err && i < here; i++) {
+			Elf64_Sym sym;
+
+			memcpy(&sym, bytes + i * sizeof(sym), sizeof(sym));
+			err = take(f, &sym);
+		}
+		free(bytes);
+	}
+	return err;
+}
+
+/* Read the strings whole. What follows the last NUL is no name. */
+static int read_strings(struct functions *f, const struct elf_section *section)
+{
+	uint8_t *bytes;
+	int err = elf_file_read_section(f->elf, section, MAX_STRINGS, &bytes);
+
+	if (err)
+		return err;
+	free(f->strings);
+	f->strings = (char *)bytes;
+	f->n_strings = section->bytes;
+	while (f->n_strings && f->strings[f->n_strings - 1])
+		f->n_strings--;
+	/* Names may be written to a terminal. */
+	for (size_t i = 0; i < f->n_strings; i++)
+		if (f->strings[i] && (f->strings[i] <= ' ' || f->strings[i] >= 0x7f))
+			f->strings[i] = '?'; /* char is signed: what is not ASCII, too */
+	return 0;
+}
+
+/* Read one of the two tables of symbols. Returns 0 also if there is none. */
+static int read_symbols(struct functions *f, const char *table_name, uint32_t type,
+			const char *strings_name)
+{
+	struct elf_section table, strings;
+	int found = elf_file_find_section(f->elf, table_name, type, &table), err;
+
+	if (found > 0)
+		found = elf_file_find_section(f->elf, strings_name, SHT_STRTAB, &strings);
+	if (found <= 0)
+		return found;
+	err = read_strings(f, &strings);
+	return err ? err : read_table(f, &table);
+}
+
+/* ---- functions ------------------------------------------------------------------------------ */
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct function *x = a, *y = b;
+
+	if (x->va != y->va)
+		return x->va < y->va ? -1 : 1;
+	return strcmp(x->symbol, y->symbol);
+}
+
+/* Sort by address. A name that is both local and global, or versioned, is one function. */
+static void sort_by_place(struct functions *f)
+{
+	size_t n = 0;
+
+	if (f->n)
+		qsort(f->list, f->n, sizeof(*f->list), compare_places);
+	for (size_t i = 0; i < f->n; i++)
+		if (n == 0 || compare_places(&f->list[n - 1], &f->list[i]) != 0)
+			f->list[n++] = f->list[i];
+	f->n = n;
+}
+
+static int keep_name(struct functions *f, const char *name, const char **kept)
+{
+	const size_t bytes = strlen(name) + 1;
+	struct block *block = f->blocks;
+
+	if (!block || BLOCK_BYTES - block->used < bytes) {
+		if (f->n_blocks == MAX_NAMES / BLOCK_BYTES)
+			return ctx_error(f->ctx, -EBADMSG,
+					 "%s: names of functions take more than %d bytes",
+					 elf_file_name(f->elf), MAX_NAMES);
+		block = malloc(sizeof(*block));
+		if (!block)
+			return ctx_no_memory(f->ctx);
+		block->next = f->blocks;
+		block->used = 0;
+		f->blocks = block;
+		f->n_blocks++;
+	}
+	*kept = memcpy(block->bytes + block->used, name, bytes);
+	block->used += bytes;
+	return 0;
+}
+
+/* Find out who made the function, and what people call it. */
+static int name_function(struct functions *f, struct function *function)
+{
+	const struct unit *unit = units_of_symbol(&f->units, function->symbol);
+	struct ocaml_name name;
+	int err;
+
+	function->name = function->full_name = function->symbol;
+	if ((f->units.n && !unit) ||
+	    !ocaml_name_decode(function->symbol, unit ? unit->symbol : NULL, &name)) {
+		if (units_at(&f->units, function->va))
+			function->language = FUNCTION_GLUE;
+		return 0;
+	}
+	err = keep_name(f, name.text, &function->full_name);
+	if (err)
+		return err;
+	function->language = FUNCTION_OCAML;
+	function->name = function->full_name + (unit && unit->keeps_prefix ? 0 : name.short_at);
+	function->stamp = name.stamp;
+	function->is_anonymous = name.kind == OCAML_ANONYMOUS;
+	function->is_initialiser = name.kind == OCAML_INITIALISER;
+	f->n_ocaml++;
+	return 0;
+}
+
+/* Functions of OCaml, and functions of unknown size, end where the next one begins. */
+static void set_ends(struct functions *f)
+{
+	uint64_t next_va = UINT64_MAX;
+
+	for (size_t i = f->n; i-- > 0;) {
+		struct function *function = &f->list[i];
+		const struct elf_segment *segment = elf_file_segment_of(f->elf, function->va, 1);
+		uint64_t end = segment->va + segment->file_bytes;
+
+		if (i + 1 < f->n && f->list[i + 1].va != function->va)
+			next_va = f->list[i + 1].va;
+		if (next_va < end)
+			end = next_va;
+		if (!function->bytes ||
+		    (function->language == FUNCTION_OCAML && function->bytes > end - function->va))
+			function->bytes = end - function->va;
+	}
+}
+
+/* ---- order by name -------------------------------------------------------------------------- */
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct function *x = *(const struct function *const *)a,
+			      *y = *(const struct function *const *)b;
+	int order = strcmp(x->name, y->name);
+
+	if (order == 0)
+		order = strcmp(x->full_name, y->full_name);
+	if (order == 0)
+		order = (x->stamp > y->stamp) - (x->stamp < y->stamp);
+	return order ? order : (x->va > y->va) - (x->va < y->va);
+}
+
+static bool have_one_name(const struct function *a, const struct function *b)
+{
+	return strcmp(a->name, b->name) == 0;
+}
+
+static int sort_by_name(struct functions *f)
+{
+	size_t n_ocaml = 0, n_others = 0;
+
+	f->by_name = calloc(f->n_ocaml + 1, sizeof(const struct function *));
+	f->by_symbol = calloc(f->n - f->n_ocaml + 1, sizeof(const struct function *));
+	if (!f->by_name || !f->by_symbol)
+		return ctx_no_memory(f->ctx);
+	for (size_t i = 0; i < f->n; i++) {
+		f->list[i].is_unique = true;
+		if (f->list[i].language == FUNCTION_OCAML)
+			f->by_name[n_ocaml++] = &f->list[i];
+		else
+			f->by_symbol[n_others++] = &f->list[i];
+	}
+	if (n_ocaml)
+		qsort(f->by_name, n_ocaml, sizeof(const struct function *), compare_names);
+	if (n_others)
+		qsort(f->by_symbol, n_others, sizeof(const struct function *), compare_names);
+	for (size_t i = 1; i < n_ocaml; i++)
+		if (have_one_name(f->by_name[i - 1], f->by_name[i]))
+			f->list[f->by_name[i - 1] - f->list].is_unique =
+				f->list[f->by_name[i] - f->list].is_unique = false;
+	return 0;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static int read_all(struct functions *f)
+{
+	int err = read_symbols(f, ".symtab", SHT_SYMTAB, ".strtab");
+
+	if (!err && f->n == 0)
+		err = read_symbols(f, ".dynsym", SHT_DYNSYM, ".dynstr");
+	if (!err && f->n == 0)
+		err = ctx_error(
+			f->ctx, -ENODATA,
+			"%s: no function has a symbol (a stripped file, or not an OCaml program)",
+			elf_file_name(f->elf));
+	if (!err)
+		err = units_finish(f->ctx, &f->units);
+	sort_by_place(f);
+	for (size_t i = 0; !err && i < f->n; i++)
+		err = name_function(f, &f->list[i]);
+	if (!err)
+		set_ends(f);
+	if (!err && f->n_ocaml)
+		err = arity_read(f->ctx, f->elf, f->list, f->n);
+	return err ? err : sort_by_name(f);
+}
+
+int functions_read(struct ocp_ctx *ctx, struct elf_file *elf, struct functions **out)
+{
+	struct functions *f = calloc(1, sizeof(*f));
+	int err;
+
+	*out = NULL;
+	if (!f)
+		return ctx_no_memory(ctx);
+	f->ctx = ctx;
+	f->elf = elf;
+	err = read_all(f);
+	f->elf = NULL;
+	if (err)
+		functions_free(f);
+	else
+		*out = f;
+	return err;
+}
+
+void functions_free(struct functions *functions)
+{
+	struct block *next;
+
+	if (!functions)
+		return;
+	for (struct block *block = functions->blocks; block; block = next) {
+		next = block->next;
+		free(block);
+	}
+	units_free(&functions->units);
+	free(functions->by_symbol);
+	free(functions->by_name);
+	free(functions->list);
+	free(functions->strings);
+	free(functions);
+}
+
+/* ---- asking --------------------------------------------------------------------------------- */
+
+const struct function *functions_list(const struct functions *functions, size_t *n)
+{
+	*n = functions->n;
+	return functions->list;
+}
+
+size_t functions_ocaml_count(const struct functions *functions)
+{
+	return functions->n_ocaml;
+}
+
+bool functions_have_runtime(const struct functions *functions)
+{
+	return functions->has_runtime;
+}
+
+int functions_require_ocaml(struct ocp_ctx *ctx, const struct functions *functions,
+			    const char *name)
+{
+	if (functions->n_ocaml)
+		return 0;
+	if (functions->has_runtime)
+		return ctx_error(ctx, -ENODATA,
+				 "%s: has OCaml's runtime, but no native OCaml code (bytecode?)",
+				 name);
+	return ctx_error(ctx, -ENODATA, "%s: not an OCaml program", name);
+}
+
+const struct function *const *functions_by_name(const struct functions *functions, size_t *n)
+{
+	*n = functions->n_ocaml;
+	return functions->by_name;
+}
+
+/* The first function in NAMES[0..N) whose name is not before NAME. */
+static size_t first_named(const struct function *const *names, size_t n, const char *name)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (strcmp(names[middle]->name, name) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static const struct function *const *find(const struct functions *f, const char *name,
+					  const char *full_name, int64_t stamp, size_t *n)
+{
+	const struct function *const *names = f->by_name;
+	size_t first = first_named(names, f->n_ocaml, name), end;
+
+	while (first < f->n_ocaml && strcmp(names[first]->name, name) == 0 &&
+	       ((full_name && strcmp(names[first]->full_name, full_name) != 0) ||
+		(stamp >= 0 && names[first]->stamp != stamp)))
+		first++;
+	for (end = first; end < f->n_ocaml; end++)
+		if (strcmp(names[end]->name, name) != 0 ||
+		    (full_name && strcmp(names[end]->full_name, full_name) != 0) ||
+		    (stamp >= 0 && names[end]->stamp != stamp))
+			break;
+	*n = end - first;
+	return *n ? names + first : NULL;
+}
+
+const struct function *const *functions_find(const struct functions *functions, const char *name,
+					     size_t *n)
+{
+	char text[OCAML_NAME_BYTES];
+	const struct function *const *found;
+	int64_t stamp;
+
+	*n = 0;
+	if (!ocaml_name_normalise(name, text, &stamp))
+		return NULL;
+	found = find(functions, text, NULL, stamp, n);
+	return found ? found : find(functions, text + ocaml_name_short_at(text), text, stamp, n);
+}
+
+const struct function *functions_find_c(const struct functions *functions, const char *symbol)
+{
+	const size_t n = functions->n - functions->n_ocaml;
+	const size_t i = first_named(functions->by_symbol, n, symbol);
+
+	return i < n && strcmp(functions->by_symbol[i]->name, symbol) == 0 ? functions->by_symbol[i]
+									   : NULL;
+}
+
+const struct function *functions_at(const struct functions *functions, uint64_t va)
+{
+	const struct function *list = functions->list;
+	size_t low = 0, high = functions->n;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (list[middle].va <= va)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (size_t back = 1; back <= low && back <= MAX_STEPS_BACK; back++)
+		if (va - list[low - back].va < list[low - back].bytes)
+			return &list[low - back];
+	return NULL;
+}
+
+const char *function_text(const struct function *function, char text[FUNCTION_TEXT_BYTES])
+{
+	if (function->is_unique)
+		snprintf(text, FUNCTION_TEXT_BYTES, "%s", function->name);
+	else
+		snprintf(text, FUNCTION_TEXT_BYTES, "%s/%" PRIu32, function->name, function->stamp);
+	return text;
+}

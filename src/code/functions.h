@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* The functions of an executable, a library or a plugin, from its symbols. */
+#ifndef CODE_FUNCTIONS_H
+#define CODE_FUNCTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "elf/elf_file.h"
+
+enum function_language {
+	FUNCTION_OCAML,
+	FUNCTION_C,
+	/*
+	 * Between both: what ocamlopt generates when it links (caml_applyN, caml_curryN,
+	 * caml_program), and the runtime's assembler code (caml_call_gc, caml_c_call). Called like
+	 * OCaml's functions, and like them they bear no return probe.
+	 */
+	FUNCTION_GLUE,
+};
+
+enum { ARITY_UNKNOWN = -128 };
+
+struct function {
+	const char *symbol;    /* as in the file; what is not printable ASCII is '?' */
+	const char *name;      /* OCaml: "Service.find", "List.map"; otherwise the symbol */
+	const char *full_name; /* OCaml: "Stdlib.List.map"; ends with the name */
+	uint64_t va;	       /* link-time address */
+	uint64_t bytes;	       /* of its code; all of it is in the file */
+	uint32_t stamp;	       /* the compiler's number, unique in its unit; 0: none */
+	int8_t arity;	       /* negative: takes one tuple of so many; ARITY_UNKNOWN */
+	uint8_t language;      /* enum function_language */
+	bool is_anonymous;     /* "Service.fun_1257" */
+	bool is_initialiser;   /* "Service.entry": runs the top level of a compilation unit */
+	bool is_chosen;	       /* an IFUNC: the address is that of the code that chooses one */
+	bool is_unique;	       /* no other OCaml function has this name: it needs no stamp */
+};
+
+struct functions;
+
+/*
+ * Read the functions that ELF defines. Without .symtab, which strip removes, .dynsym has all functions
+ * of OCaml and of its runtime. -ENODATA: the file has no symbols. -EBADMSG: a table is damaged or exceeds
+ * the limits. A file without OCaml code is no error.
+ */
+int functions_read(struct ocp_ctx *ctx, struct elf_file *elf, struct functions **out);
+void functions_free(struct functions *functions);
+
+/* All functions, sorted by va. Several may have the same va. */
+const struct function *functions_list(const struct functions *functions, size_t *n);
+
+/* The number of OCaml functions. */
+size_t functions_ocaml_count(const struct functions *functions);
+
+/* Does the file have a runtime of OCaml? A bytecode interpreter has one, and no OCaml functions. */
+bool functions_have_runtime(const struct functions *functions);
+
+/*
+ * -ENODATA, with a message that has NAME, unless there are OCaml functions.
+ */
+int functions_require_ocaml(struct ocp_ctx *ctx, const struct functions *functions,
+			    const char *name);
+
+/*
+ * The OCaml functions called NAME: "List.map", "Stdlib.List.map", "Stdlib__List.map", each also with a
+ * stamp ("List.map/94"). Returns an array of *N pointers, which belongs to FUNCTIONS; NULL: none.
+ */
+const struct function *const *functions_find(const struct functions *functions, const char *name,
+					     size_t *n);
+
+/* All OCaml functions, sorted by name, then by stamp. */
+const struct function *const *functions_by_name(const struct functions *functions, size_t *n);
+
+/* The function of C or glue with this symbol, or NULL. */
+const struct function *functions_find_c(const struct functions *functions, const char *symbol);
+
+/* The function whose code contains VA, or NULL. */
+const struct function *functions_at(const struct functions *functions, uint64_t va);
+
+/*
+ * The name with which FUNCTION alone can be selected: "Service.find", or "Service.find/531" if the name
+ * is not unique. (The initialiser of a unit has the stamp 0.) Written to TEXT.
+ */
+enum { FUNCTION_TEXT_BYTES = 1024 + 16 };
+const char *function_text(const struct function *function, char text[FUNCTION_TEXT_BYTES]);
+
+#endif

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The compiler's names of functions (asmcomp: Compilenv.make_symbol, X86_proc.string_of_symbol,
+ * Closure, and Flambda's Internal_variable_names):
+ *
+ *	"caml" UNIT SEPARATOR IDENTIFIER "_" STAMP
+ *
+ * The separator is "__" in 4.x, and "." from 5.1 on. Characters that an assembler does not accept are
+ * written $xx. A dot in the unit's path is "__" in every version.
+ *
+ * In 4.x the separator is also legal in an identifier. Who knows the unit says so. Otherwise the unit
+ * ends after the last module name, which begins with a capital letter. What follows it is the
+ * identifier, also if that has a capital letter: it is then a functor (camlStdlib__Hashtbl__Make_951).
+ *
+ * A symbol may come from a hostile file. Bytes that could control a terminal, and bytes that are not
+ * UTF-8, stay as the symbol writes them: $1b.
+ */
+#include "code/ocaml_name.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sanitize.h"
+
+#define DUNE "Dune__exe"
+
+static bool is_capital(char c)
+{
+	return c >= 'A' && c <= 'Z';
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static bool is_letter_of_name(char c)
+{
+	return is_capital(c) || is_digit(c) || (c >= 'a' && c <= 'z') || c == '_' || c == '\'' ||
+	       (unsigned char)c >= 0x80;
+}
+
+static bool begins_with(const char *text, const char *start)
+{
+	return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* ---- text ----------------------------------------------------------------------------------- */
+
+struct writer {
+	char *to;
+	size_t at;
+	bool is_full;
+};
+
+static void put(struct writer *w, char c)
+{
+	if (w->at + 1 < OCAML_NAME_BYTES)
+		w->to[w->at++] = c;
+	else
+		w->is_full = true;
+	w->to[w->at] = '\0';
+}
+
+static int hex_digit(char c)
+{
+	if (is_digit(c))
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The character that the $xx at TEXT stands for; -1: there is none. */
+static int escaped(const char *text, size_t bytes)
+{
+	if (bytes < 3 || text[0] != '$' || hex_digit(text[1]) < 0 || hex_digit(text[2]) < 0)
+		return -1;
+	return hex_digit(text[1]) << 4 | hex_digit(text[2]);
+}
+
+/* The number of bytes of the UTF-8 character at TEXT; 0: it is not one, or not harmless. */
+static size_t character_bytes(const unsigned char *text, size_t bytes)
+{
+	const unsigned char first = text[0];
+	size_t n = first >= 0xc2 && first < 0xe0   ? 2
+		   : first >= 0xe0 && first < 0xf0 ? 3
+		   : first >= 0xf0 && first < 0xf5 ? 4
+						   : 0;
+
+	if (n == 0 || n > bytes || unsafe_bytes((const char *)text))
+		return 0;
+	for (size_t i = 1; i < n; i++)
+		if ((text[i] & 0xc0) != 0x80)
+			return 0;
+	/* Overlong forms, surrogates, and what is above U+10FFFF. */
+	if ((first == 0xe0 && text[1] < 0xa0) || (first == 0xed && text[1] > 0x9f) ||
+	    (first == 0xf0 && text[1] < 0x90) || (first == 0xf4 && text[1] > 0x8f))
+		return 0;
+	return n;
+}
+
+/* Are all escapes beyond ASCII in TEXT characters of UTF-8? */
+static bool escapes_are_utf8(const char *text, size_t bytes)
+{
+	unsigned char run[5] = { 0 };
+	size_t n_run = 0, at = 0;
+
+	while (at < bytes) {
+		const int c = escaped(text + at, bytes - at);
+
+		if (c < 0x80 && n_run)
+			return false;
+		if (c >= 0x80)
+			run[n_run++] = (unsigned char)c;
+		if (n_run && character_bytes(run, n_run) == n_run) {
+			memset(run, 0, sizeof(run));
+			n_run = 0;
+		} else if (n_run == 4) {
+			return false;
+		}
+		at += c >= 0 ? 3 : 1;
+	}
+	return n_run == 0;
+}
+
+/* Write TEXT without its escapes. Returns whether it has a character that identifiers do not have. */
+static bool put_decoded(struct writer *w, const char *text, size_t bytes)
+{
+	const bool is_utf8 = escapes_are_utf8(text, bytes);
+	bool has_other = false;
+
+	for (size_t at = 0; at < bytes; at++) {
+		const int c = escaped(text + at, bytes - at);
+		char plain = text[at];
+
+		if ((c > ' ' && c < 0x7f) || (c >= 0x80 && is_utf8)) {
+			plain = (char)c;
+			at += 2;
+		} else if (plain <= ' ' || plain >= 0x7f) { /* char is signed: beyond ASCII, too */
+			plain = '?';
+		}
+		put(w, plain);
+		has_other |= !is_letter_of_name(plain);
+	}
+	return has_other;
+}
+
+/* Write the path of a unit: "Mylib__Service" becomes "Mylib.Service". */
+static void put_path(struct writer *w, const char *unit, size_t bytes)
+{
+	size_t start = 0;
+
+	for (size_t at = 1; at + 2 < bytes; at++) {
+		if (unit[at] != '_' || unit[at + 1] != '_' || !is_capital(unit[at + 2]))
+			continue;
+		put_decoded(w, unit + start, at - start);
+		put(w, '.');
+		start = at + 2;
+		at = start;
+	}
+	put_decoded(w, unit + start, bytes - start);
+}
+
+/* ---- symbols -------------------------------------------------------------------------------- */
+
+/* Can there be another module name and an identifier in REST? */
+static bool begins_with_module(const char *rest)
+{
+	const char *next = is_capital(rest[0]) ? strstr(rest, "__") : NULL;
+
+	return next && next[2];
+}
+
+/* The end of the unit in SYMBOL, if only the symbol is known; NULL: it has no separator. */
+static const char *end_of_unit(const char *symbol)
+{
+	const char *at = symbol + strlen("caml"), *end = strchr(at, '.');
+
+	if (end)
+		return end;
+	while ((end = strstr(at + 1, "__"))) {
+		if (begins_with(symbol, "camlDune__exe__") && end == symbol + strlen("camlDune") &&
+		    begins_with_module(end + strlen("__exe__")))
+			at = end + strlen("__exe__");
+		else if (begins_with_module(end + 2))
+			at = end + 2;
+		else
+			break;
+	}
+	return end;
+}
+
+/* Take "_STAMP" off the end of NAME. Returns false if there is none. */
+static bool take_stamp(const char *name, size_t *bytes, uint32_t *stamp)
+{
+	size_t start = *bytes;
+	uint64_t value;
+
+	while (start > 0 && is_digit(name[start - 1]))
+		start--;
+	if (start == *bytes || *bytes - start > 10 || start < 2 || name[start - 1] != '_')
+		return false;
+	value = strtoull(name + start, NULL, 10);
+	if (value > UINT32_MAX)
+		return false;
+	*stamp = (uint32_t)value;
+	*bytes = start - 1;
+	return true;
+}
+
+static bool is_word(const char *text, size_t bytes, const char *word)
+{
+	return strlen(word) == bytes && memcmp(text, word, bytes) == 0;
+}
+
+/* Not functions, but symbols of a unit. */
+static bool is_other_symbol(const char *identifier)
+{
+	static const char *const others[] = { "code_begin", "code_end",	  "data_begin",
+					      "data_end",   "frametable", "gc_roots" };
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (strcmp(identifier, others[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Functions of Flambda have the place in the source as a name, such as anon_fn[service.ml:12,3--10]. */
+static bool is_anonymous(const char *identifier, size_t bytes)
+{
+	return is_word(identifier, bytes, "fun") || begins_with(identifier, "anon_fn$5b") ||
+	       begins_with(identifier, "fn$5b");
+}
+
+static void put_identifier(struct writer *w, const char *identifier, size_t bytes)
+{
+	const size_t at = w->at;
+
+	if (!put_decoded(w, identifier, bytes))
+		return;
+	/* As OCaml writes it: (@). */
+	w->at = at;
+	put(w, '(');
+	put_decoded(w, identifier, bytes);
+	put(w, ')');
+}
+
+/* IDENTIFIER and its stamp, as in the symbol. */
+static void put_function(struct writer *w, const char *identifier, struct ocaml_name *name)
+{
+	size_t bytes = strlen(identifier);
+	uint32_t first;
+	char number[16];
+
+	if (strcmp(identifier, "entry") == 0) {
+		name->kind = OCAML_INITIALISER;
+	} else if (bytes > 5 && strcmp(identifier + bytes - 5, "_code") == 0) {
+		/* Flambda 2: the stamps of the function and of its code. */
+		bytes -= 5;
+		if (!take_stamp(identifier, &bytes, &name->stamp))
+			bytes += 5;
+		else
+			take_stamp(identifier, &bytes, &first);
+	} else {
+		take_stamp(identifier, &bytes, &name->stamp);
+	}
+	if (!is_anonymous(identifier, bytes)) {
+		put_identifier(w, identifier, bytes);
+		return;
+	}
+	name->kind = OCAML_ANONYMOUS;
+	snprintf(number, sizeof(number), "fun_%" PRIu32, name->stamp);
+	put_identifier(w, number, strlen(number));
+}
+
+bool ocaml_name_decode(const char *symbol, const char *unit, struct ocaml_name *name)
+{
+	struct writer w = { .to = name->text };
+	const char *end, *identifier;
+
+	if (!begins_with(symbol, "caml") || !is_capital(symbol[4]))
+		return false;
+	if (unit && !begins_with(symbol, unit))
+		return false;
+	end = unit ? symbol + strlen(unit) : end_of_unit(symbol);
+	if (!end || (*end != '.' && !begins_with(end, "__")))
+		return false;
+	identifier = end + (*end == '.' ? 1 : 2);
+	if (!*identifier || is_other_symbol(identifier))
+		return false;
+	name->stamp = 0;
+	name->kind = OCAML_NAMED;
+	put_path(&w, symbol + strlen("caml"), (size_t)(end - symbol) - strlen("caml"));
+	name->path_bytes = w.at;
+	put(&w, '.');
+	put_function(&w, identifier, name);
+	name->short_at = ocaml_name_short_at(name->text);
+	return !w.is_full;
+}
+
+bool ocaml_name_is_mark(const char *symbol, const char *suffix, size_t *bytes)
+{
+	const size_t all = strlen(symbol), n = strlen(suffix);
+
+	if (!begins_with(symbol, "caml") || all < n + 5 || strcmp(symbol + all - n, suffix) != 0)
+		return false;
+	if (symbol[all - n - 1] == '.')
+		*bytes = all - n - 1;
+	else if (all >= n + 6 && symbol[all - n - 1] == '_' && symbol[all - n - 2] == '_')
+		*bytes = all - n - 2;
+	else
+		return false;
+	return true;
+}
+
+/* ---- names that people write ---------------------------------------------------------------- */
+
+/* The length of the module name at TEXT, if a dot and more follow it; else 0. */
+static size_t module_bytes(const char *text)
+{
+	size_t n = 0;
+
+	if (!is_capital(*text))
+		return 0;
+	while (is_letter_of_name(text[n]))
+		n++;
+	return text[n] == '.' && text[n + 1] ? n : 0;
+}
+
+size_t ocaml_name_short_at(const char *text)
+{
+	static const char *const omitted[] = { "Stdlib.", DUNE "." };
+
+	for (size_t i = 0; i < sizeof(omitted) / sizeof(omitted[0]); i++)
+		if (begins_with(text, omitted[i]) && module_bytes(text + strlen(omitted[i])))
+			return strlen(omitted[i]);
+	return 0;
+}
+
+/* Take "/STAMP" off the end of TEXT. Returns the length of what is left. */
+static size_t without_stamp(const char *text, int64_t *stamp)
+{
+	const size_t all = strlen(text);
+	size_t start = all;
+
+	*stamp = -1;
+	while (start > 0 && is_digit(text[start - 1]))
+		start--;
+	if (start == all || all - start > 10 || start < 2 || text[start - 1] != '/')
+		return all;
+	*stamp = strtoll(text + start, NULL, 10);
+	return start - 1;
+}
+
+bool ocaml_name_normalise(const char *text, char name[OCAML_NAME_BYTES], int64_t *stamp)
+{
+	struct writer w = { .to = name };
+	const size_t all = without_stamp(text, stamp);
+	bool has_other = false;
+	size_t at = 0, n;
+
+	name[0] = '\0';
+	while (at < all && (n = module_bytes(text + at)) && at + n + 1 < all) {
+		put_path(&w, text + at, n);
+		put(&w, '.');
+		at += n + 1;
+	}
+	for (size_t i = at; i < all; i++)
+		has_other |= !is_letter_of_name(text[i]);
+	/* "(@)" and "( @ )" are as OCaml writes it. */
+	if (has_other && text[at] != '(')
+		put(&w, '(');
+	for (size_t i = at; i < all; i++)
+		if (text[i] != ' ')
+			put(&w, text[i]);
+	if (has_other && text[at] != '(')
+		put(&w, ')');
+	return !w.is_full;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The symbol of an OCaml function, and the name that people write for it.
+ *
+ *	camlService__find_531 (4.x), camlService.find_531 (5.1 on)	Service.find	stamp 531
+ *	camlDune__exe__Service__find_531				Service.find
+ *	camlStdlib__List__map_94					List.map
+ *	camlMylib__Service__find_531					Mylib.Service.find
+ *	camlStdlib__$40_197						Stdlib.(@)
+ *	camlService__fun_1257						Service.fun_1257, anonymous
+ *	camlService__entry						Service.entry, the initialiser
+ */
+#ifndef CODE_OCAML_NAME_H
+#define CODE_OCAML_NAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { OCAML_NAME_BYTES = 1024 };
+
+enum ocaml_name_kind {
+	OCAML_NAMED,
+	OCAML_ANONYMOUS,
+	OCAML_INITIALISER, /* runs the top level of its compilation unit */
+};
+
+struct ocaml_name {
+	/*
+	 * The whole name: "Stdlib.List.map", "Dune__exe.Service.find". People omit the first
+	 * SHORT_AT bytes.
+	 */
+	char text[OCAML_NAME_BYTES];
+	size_t short_at;
+	size_t path_bytes; /* of the module path in the text: "Stdlib.List" */
+	uint32_t stamp;	   /* the compiler's number, unique in the compilation unit; 0: none */
+	enum ocaml_name_kind kind;
+};
+
+/*
+ * Decode SYMBOL. UNIT is the symbol of its compilation unit ("camlMylib__Service"), or NULL if that
+ * is not known: the unit then ends after the last module name. Returns false if SYMBOL is not the
+ * symbol of an OCaml function, or if its name is too long.
+ */
+bool ocaml_name_decode(const char *symbol, const char *unit, struct ocaml_name *name);
+
+/*
+ * Is SYMBOL the mark that the compiler puts before (SUFFIX "code_begin") or behind ("code_end") the
+ * code of a unit? If it is, *BYTES is the length of the unit's symbol.
+ */
+bool ocaml_name_is_mark(const char *symbol, const char *suffix, size_t *bytes);
+
+/*
+ * Write TEXT, a name that somebody has typed, as in struct ocaml_name: "Mylib__Service.find" becomes
+ * "Mylib.Service.find", and "Stdlib.@" "Stdlib.(@)". A stamp ("/531") is taken off; *STAMP is -1 if
+ * there is none. Returns false if TEXT is too long for a name.
+ */
+bool ocaml_name_normalise(const char *text, char name[OCAML_NAME_BYTES], int64_t *stamp);
+
+/* The length of the prefix of the whole name TEXT that people omit ("Stdlib."); 0: none. */
+size_t ocaml_name_short_at(const char *text);
+
+#endif

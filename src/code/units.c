@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+#include "code/units.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "code/ocaml_name.h"
+
+/* Programs have some thousands of units. */
+enum { MAX_UNITS = 1 << 17 };
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+int units_add(struct ocp_ctx *ctx, struct units *units, const char *symbol, uint64_t va)
+{
+	struct unit unit = { .start_va = va };
+	struct unit *larger;
+
+	if (ocaml_name_is_mark(symbol, "code_end", &unit.symbol_bytes)) {
+		unit.start_va = 0;
+		unit.end_va = va;
+	} else if (!ocaml_name_is_mark(symbol, "code_begin", &unit.symbol_bytes)) {
+		return 0;
+	}
+	if (units->n == 2 * (size_t)MAX_UNITS)
+		return ctx_error(ctx, -EBADMSG, "more than %d compilation units", MAX_UNITS);
+	if (units->n == units->room) {
+		const size_t room = units->room ? 2 * units->room : 256;
+
+		larger = reallocarray(units->units, room, sizeof(*larger));
+		if (!larger)
+			return ctx_no_memory(ctx);
+		units->units = larger;
+		units->room = room;
+	}
+	unit.symbol = strndup(symbol, unit.symbol_bytes);
+	if (!unit.symbol)
+		return ctx_no_memory(ctx);
+	units->units[units->n++] = unit;
+	return 1;
+}
+
+static int compare_symbols(const void *a, const void *b)
+{
+	const struct unit *x = a, *y = b;
+
+	return strcmp(x->symbol, y->symbol);
+}
+
+static int compare_starts(const void *a, const void *b)
+{
+	const struct unit *x = *(const struct unit *const *)a, *y = *(const struct unit *const *)b;
+
+	return (x->start_va > y->start_va) - (x->start_va < y->start_va);
+}
+
+/* Join the two marks of each unit, which are neighbours. */
+static void join_marks(struct units *units)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < units->n; i++) {
+		struct unit *unit = &units->units[i], *before = n ? &units->units[n - 1] : NULL;
+
+		if (!before || strcmp(before->symbol, unit->symbol) != 0) {
+			units->units[n++] = *unit;
+			continue;
+		}
+		before->start_va = before->start_va ? before->start_va : unit->start_va;
+		before->end_va = before->end_va ? before->end_va : unit->end_va;
+		free(unit->symbol);
+	}
+	units->n = n;
+}
+
+static const struct unit *find(const struct units *units, const char *symbol, size_t bytes)
+{
+	size_t low = 0, high = units->n;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+		const struct unit *unit = &units->units[middle];
+		int order = strncmp(unit->symbol, symbol, bytes);
+
+		if (order == 0 && unit->symbol_bytes > bytes)
+			order = 1;
+		if (order == 0)
+			return unit;
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return NULL;
+}
+
+static const struct unit *find_without(const struct units *units, const struct unit *unit,
+				       const char *prefix, const char *instead)
+{
+	char symbol[OCAML_NAME_BYTES];
+	const size_t n = strlen(prefix);
+
+	if (strncmp(unit->symbol, prefix, n) != 0 ||
+	    strlen(instead) + unit->symbol_bytes - n >= sizeof(symbol))
+		return NULL;
+	memcpy(symbol, instead, strlen(instead));
+	memcpy(symbol + strlen(instead), unit->symbol + n, unit->symbol_bytes - n + 1);
+	return find(units, symbol, strlen(symbol));
+}
+
+/*
+ * Does the unit need its prefix, since another unit has the name without it? A program's own modules go
+ * before those of Stdlib.
+ */
+static bool needs_prefix(const struct units *units, const struct unit *unit)
+{
+	return find_without(units, unit, "camlStdlib__", "caml") ||
+	       find_without(units, unit, "camlStdlib__", "camlDune__exe__") ||
+	       find_without(units, unit, "camlDune__exe__", "caml");
+}
+
+int units_finish(struct ocp_ctx *ctx, struct units *units)
+{
+	if (units->n)
+		qsort(units->units, units->n, sizeof(*units->units), compare_symbols);
+	join_marks(units);
+	units->by_va = calloc(units->n + 1, sizeof(const struct unit *));
+	if (!units->by_va)
+		return ctx_no_memory(ctx);
+	for (size_t i = 0; i < units->n; i++) {
+		units->by_va[i] = &units->units[i];
+		units->units[i].keeps_prefix = needs_prefix(units, &units->units[i]);
+	}
+	if (units->n)
+		qsort(units->by_va, units->n, sizeof(const struct unit *), compare_starts);
+	return 0;
+}
+
+void units_free(struct units *units)
+{
+	for (size_t i = 0; i < units->n; i++)
+		free(units->units[i].symbol);
+	free(units->units);
+	free(units->by_va);
+	*units = (struct units){ 0 };
+}
+
+/* ---- asking --------------------------------------------------------------------------------- */
+
+const struct unit *units_of_symbol(const struct units *units, const char *symbol)
+{
+	const struct unit *longest = NULL, *unit;
+
+	for (const char *at = symbol; *at; at++)
+		if ((at[0] == '.' || (at[0] == '_' && at[1] == '_')) &&
+		    (unit = find(units, symbol, (size_t)(at - symbol))))
+			longest = unit;
+	return longest;
+}
+
+const struct unit *units_at(const struct units *units, uint64_t va)
+{
+	size_t low = 0, high = units->n;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (units->by_va[middle]->start_va <= va)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && va < units->by_va[low - 1]->end_va ? units->by_va[low - 1] : NULL;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The compilation units of OCaml in an executable: the compiler marks the start and the end of the code of
+ * each (camlService__code_begin, camlService__code_end; from 5.1 on camlService.code_begin).
+ */
+#ifndef CODE_UNITS_H
+#define CODE_UNITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/ctx.h"
+
+struct unit {
+	char *symbol; /* "camlMylib__Service"; also "caml_startup" and "caml_system" */
+	size_t symbol_bytes;
+	uint64_t start_va, end_va; /* end_va is 0 if the file has no mark for it */
+	bool keeps_prefix;	   /* another unit has the name without "Stdlib." or "Dune__exe." */
+};
+
+struct units {
+	struct unit *units; /* by symbol */
+	size_t n, room;
+	const struct unit **by_va;
+};
+
+/*
+ * Take the symbol SYMBOL with address VA, if it is a mark. Returns 1, 0 if it is not, or a negative errno.
+ * Call units_finish after the last one.
+ */
+int units_add(struct ocp_ctx *ctx, struct units *units, const char *symbol, uint64_t va);
+int units_finish(struct ocp_ctx *ctx, struct units *units);
+void units_free(struct units *units);
+
+/* The unit that SYMBOL is named after: the one with the longest name; NULL: none. */
+const struct unit *units_of_symbol(const struct units *units, const char *symbol);
+/* The unit whose code contains VA, or NULL. */
+const struct unit *units_at(const struct units *units, uint64_t va);
+
+#endif
