@@ -53,12 +53,12 @@ ALL_CFLAGS = -std=gnu11 $(WARN) -fPIC -fvisibility=hidden $(CFLAGS) $(SANITIZE)
 # one. Everything is looked up when it is used, after install-deps has run.
 LIBBPF_A = $(firstword $(wildcard $(shell $(PKG_CONFIG) --variable=libdir libbpf 2>/dev/null)/libbpf.a))
 LIBBPF = $(if $(LIBBPF_A),$(LIBBPF_A) -lz,-lbpf)
-LIBS = $(LIBBPF) -ldw -lelf
+LIBS = $(LIBBPF) -ldw -lelf -lZydis
 TOOL_LIBS = -ljson-c
 
 # The directories in their order: a file includes no file of a later directory (tests/folders checks this).
 program_srcs := $(wildcard src/base/*.c src/elf/*.c src/program/dormant/*.c src/program/*.c)
-lib_srcs := $(program_srcs) $(wildcard src/process/*.c src/measure/*/*.c src/measure/*.c src/bpftrace/*.c)
+lib_srcs := $(program_srcs) $(wildcard src/code/*.c src/process/*.c src/measure/*/*.c src/measure/*.c src/bpftrace/*.c)
 cli_srcs := $(wildcard src/cli/*.c)
 watch_srcs := $(wildcard src/watch/*.c)
 serve_srcs := $(wildcard src/serve/*.c)
@@ -114,7 +114,7 @@ $(lib_a): $(lib_objs)
 $(lib_so): $(lib_objs)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) \
-		$(if $(SANITIZE),,-Wl,-z$(,)defs) -o $@ $^ -lbpf -ldw -lelf
+		$(if $(SANITIZE),,-Wl,-z$(,)defs) -o $@ $^ -lbpf -ldw -lelf -lZydis
 	$(Q)ln -sf $(@F) $(O)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $(O)/libocaml_probes.so
 

@@ -40,7 +40,8 @@ gamma disabled"
 test_static_library() {
 	install_library
 	gcc -o "$TMP/example" "$ROOT/tests/library/example.c" $(pkg-config --cflags ocaml_probes) \
-		"$TMP/installed/lib/libocaml_probes.a" $(pkg-config --libs $(pkg-config --print-requires-private ocaml_probes))
+		"$TMP/installed/lib/libocaml_probes.a" $(pkg-config --libs $(pkg-config --print-requires-private ocaml_probes)) \
+		$(sed -n 's/^Libs.private: //p' "$TMP/installed/lib/pkgconfig/ocaml_probes.pc")
 	start_target "$O/tests/ocaml/loop"
 	await_line ready
 	eq "$("$TMP/example" "$TARGET" alpha | head -n 1)" "alpha enabled"

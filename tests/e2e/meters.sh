@@ -10,7 +10,7 @@ HOST=$O/tests/fixtures/binaries
 start_meters() { # [COMMAND...]
 	need_counting
 	gcc -std=gnu11 -Wall -Wextra -Werror -I"$ROOT/include" -o "$TMP/meters" \
-		"$ROOT/tests/library/meters.c" "$O/libocaml_probes.a" $(pkg-config --libs libbpf libdw libelf)
+		"$ROOT/tests/library/meters.c" "$O/libocaml_probes.a" $(pkg-config --libs libbpf libdw libelf) -lZydis
 	coproc METERS { exec "$@" "$TMP/meters" 2>&1; }
 	# shellcheck disable=SC2153 # bash sets it, and forgets it with the coprocess
 	meters_pid=$METERS_PID

@@ -42,7 +42,7 @@ each() { # CHECK
 
 build_toggler() {
 	gcc -D_GNU_SOURCE -Wall -Wextra -Werror -o "$TMP/toggler" "$ROOT/tests/library/toggler.c" \
-		-I"$ROOT/include" "$O/libocaml_probes.a" $(pkg-config --libs libbpf libdw libelf)
+		-I"$ROOT/include" "$O/libocaml_probes.a" $(pkg-config --libs libbpf libdw libelf) -lZydis
 }
 
 # ---- tests ------------------------------------------------------------------------------------
