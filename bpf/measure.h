@@ -142,8 +142,8 @@ struct measure_site {
 	__u32 flags;
 	__u32 first_role; /* index in `roles` */
 	__u32 n_roles;
-	__u32 args;	 /* index in `site_args` */
-	__u32 histogram; /* index in `histograms` */
+	__u32 args;	   /* index in `site_args` */
+	__u32 histogram;   /* index in `histograms` */
 	__s32 frame_depth; /* rsp at the entry of the function minus rsp at the site */
 };
 
@@ -282,7 +282,7 @@ static inline __attribute__((always_inline)) __u64 measure_mismatch(__u32 probe_
 	return (__u64)mismatch << 32 | probe_index;
 }
 
-_Static_assert(sizeof(struct measure_config) == 112, "shared by two compilers");
+_Static_assert(sizeof(struct measure_config) == 120, "shared by two compilers");
 _Static_assert(sizeof(struct measure_site) == 28, "shared by two compilers");
 _Static_assert(sizeof(struct measure_open) == 8 + 16 * MEASURE_DEPTH, "shared by two compilers");
 _Static_assert(sizeof(struct measure_pair) == 72 + 8 * MEASURE_BUCKETS, "shared by two compilers");

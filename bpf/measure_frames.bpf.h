@@ -59,8 +59,7 @@ static __always_inline __u64 frame_of(const struct pt_regs *regs, const struct m
 	if (!(site->flags & MEASURE_OCAML_STACK))
 		return sp;
 	stack = read_word(regs->r14 + STATE_STACK);
-	return read_word(stack + STACK_ID) << 32 |
-	       (__u32)(read_word(stack + STACK_HANDLER) - sp);
+	return read_word(stack + STACK_ID) << 32 | (__u32)(read_word(stack + STACK_HANDLER) - sp);
 }
 
 /* The number of open entries of the thread, which is made if necessary; NULL: no room. */

@@ -315,7 +315,8 @@ static int create_thread(struct calibration *c)
 struct calibration *calibration_start(const struct engine_ops *ops, const struct engine_spec *spec,
 				      bool dormant)
 {
-	static const struct engine_role roles[SITES] = { { 0, false }, { 0, true } };
+	static const struct engine_role roles[SITES] = { { .pair = 0 },
+							 { .pair = 0, .is_stop = true } };
 	struct calibration *c = calloc(1, sizeof(*c));
 
 	if (!c)

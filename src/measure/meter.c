@@ -29,10 +29,10 @@ enum {
 	SPARE_SITES = 4096, /* for later files, in addition to a quarter of the sites */
 	MAX_PROCESSES = 32768,
 	MAX_OPEN_STARTS =
-		16384,	  /* (thread, pair); 520 bytes each, taken when the meter is opened */
+		16384,	     /* (thread, pair); 520 bytes each, taken when the meter is opened */
 	MAX_FRAMES = 131072, /* calls that are active at one time; 72 bytes each */
-	MAX_KEYS = 65536, /* (thread or process, probe); 40 bytes each */
-	MAX_ROLES = 8,	  /* per probe */
+	MAX_KEYS = 65536,    /* (thread or process, probe); 40 bytes each */
+	MAX_ROLES = 8,	     /* per probe */
 };
 
 /* ---- a meter, and where it measures --------------------------------------------------------- */

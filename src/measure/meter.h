@@ -105,6 +105,8 @@ void meter_give_up_files(struct ocp_meter *meter);
 int meter_find_code(struct ocp_meter *meter, const struct ocp_program *prog,
 		    struct code_probes **out);
 int meter_add_files_without_probes(struct ocp_meter *meter, pid_t pid, size_t *n_new);
+/* Is STOP the name of the probe of the exits of the function START? */
+bool meter_is_exit_of(const char *stop, const char *start);
 int meter_check_code(struct ocp_meter *meter);
 bool meter_asks_for_code(const struct ocp_meter *meter);
 

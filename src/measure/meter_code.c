@@ -30,6 +30,13 @@ static bool selection_has_code(const struct selection *selection)
 	       selection_has_kind(selection, ITEM_C_FUNCTION);
 }
 
+bool meter_is_exit_of(const char *stop, const char *start)
+{
+	const size_t bytes = strlen(start);
+
+	return strncmp(stop, start, bytes) == 0 && strcmp(stop + bytes, CODE_EXIT_SUFFIX) == 0;
+}
+
 bool meter_asks_for_code(const struct ocp_meter *meter)
 {
 	for (size_t i = 0; i < meter->n_pairs; i++)

@@ -255,11 +255,14 @@ static bool read_pair(struct reader *r, char **line)
 {
 	struct ocp_meter *meter = r->meter;
 	const char *start = take_word(line), *stop = start ? take_word(line) : NULL;
+	struct meter_pair *pair;
 
 	if (!stop || !has_room((void **)&meter->pairs, meter->n_pairs, sizeof(*meter->pairs)))
 		return false;
-	meter->pairs[meter->n_pairs++] = (struct meter_pair){ strdup(start), strdup(stop) };
-	return meter->pairs[meter->n_pairs - 1].start && meter->pairs[meter->n_pairs - 1].stop;
+	pair = &meter->pairs[meter->n_pairs++];
+	*pair = (struct meter_pair){ .start = strdup(start), .stop = strdup(stop) };
+	pair->is_calls = meter_is_exit_of(stop, start);
+	return pair->start && pair->stop;
 }
 
 static bool read_probe(struct reader *r, char **line)

@@ -40,6 +40,8 @@ static const char *abi_name(enum site_abi abi)
 		return "v2";
 	case SITE_ABI_DORMANT:
 		return "dormant";
+	case SITE_ABI_CODE:
+		break; /* no process has such sites of its own */
 	}
 	return "?";
 }

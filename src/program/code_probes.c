@@ -85,8 +85,8 @@ static int choose(struct finder *f, const struct function *function, struct code
 		code->room = room;
 	}
 	chosen = &code->chosen[code->n_chosen];
-	*chosen = (struct chosen){ function, strdup(name), wish->is_timed, wish->has_args,
-				   is_named };
+	*chosen =
+		(struct chosen){ function, strdup(name), wish->is_timed, wish->has_args, is_named };
 	if (!chosen->name)
 		return ctx_no_memory(f->ctx);
 	code->n_chosen++;
@@ -236,8 +236,8 @@ static int begin_probe(struct finder *f, const char *name)
 	copy = strdup(name);
 	if (!copy)
 		return ctx_no_memory(f->ctx);
-	code->probes[code->n_probes++] = (struct probe){ .name = copy,
-							 .first_site = code->n_sites };
+	code->probes[code->n_probes++] =
+		(struct probe){ .name = copy, .first_site = code->n_sites };
 	return 0;
 }
 

@@ -62,9 +62,9 @@ struct site {
 	 * the counter in one process, minus the bias of this file (see program_add_external).
 	 */
 	bool is_external;
-	uint8_t n_bytes;		    /* of code */
-	uint8_t opcode_at;		    /* the byte that is switched */
-	uint8_t off_opcode, on_opcode;	    /* its two values */
+	uint8_t n_bytes;	       /* of code */
+	uint8_t opcode_at;	       /* the byte that is switched */
+	uint8_t off_opcode, on_opcode; /* its two values */
 	enum site_event event : 8;
 	bool is_on_ocaml_stack; /* of SITE_ABI_CODE: OCaml 5 runs it on a stack of its own */
 	int32_t frame_depth;	/* of SITE_ABI_CODE: rsp at the function's entry minus rsp here */

@@ -34,8 +34,8 @@ struct bpf_object {
 	volatile struct measure_gate *gate;
 	/* Descriptors of programs and maps, closed by bpf_object_unload. -1: not in the variant. */
 	int hit, thread_exit, process_fork;
-	int hits, site_table, roles, pair_stats, pair_open, key_open, frame_open, keyed, tgids, losses, marks,
-		serials, bss;
+	int hits, site_table, roles, pair_stats, pair_open, key_open, frame_open, keyed, tgids,
+		losses, marks, serials, bss;
 	int site_args, histograms, prints;
 };
 

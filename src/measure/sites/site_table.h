@@ -41,8 +41,9 @@ struct measured_file {
 	char path[FD_PATH_BYTES]; /* for the kernel: names the open descriptor */
 	const struct ocp_program *prog;
 	struct ocp_program *own; /* the same, if the file owns it */
-	struct code_probes *code; /* its functions that are measured; NULL: none. The file owns them */
-	pid_t *pids;		 /* the single processes that map it */
+	struct code_probes
+		*code; /* its functions that are measured; NULL: none. The file owns them */
+	pid_t *pids;   /* the single processes that map it */
 	size_t n_pids;
 	size_t first_site, n_sites; /* the measured sites */
 	size_t n_left_out; /* all of its sites, if there were no numbers left: n_sites is 0 */
