@@ -357,7 +357,7 @@ struct ocp_hits {
  * or if its thread ends. With a key: if a start with the same key follows, or its process ends.
  */
 struct ocp_pair {
-	const char *start, *stop;
+	const char *start, *stop; /* STOP is "" if START is a function whose calls are timed */
 	uint64_t count;		 /* completed pairs */
 	uint64_t sum_ns;	 /* the sum of their times */
 	uint64_t min_ns, max_ns; /* 0 if count is 0 */

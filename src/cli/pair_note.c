@@ -10,6 +10,25 @@ static double share(uint64_t part, uint64_t whole)
 	return whole ? (double)part / (double)whole : 0;
 }
 
+size_t pair_name(char *text, size_t bytes, const char *start, const char *stop)
+{
+	return (size_t)snprintf(text, bytes, "%s%s%s", start, *stop ? "," : "", stop);
+}
+
+/* The calls of a function. It has no stop to be skipped. */
+static bool calls_note(char *text, const char *name, const struct ocp_pair *sum)
+{
+	const double share_of_calls = share(sum->orphan_starts, sum->starts);
+
+	text[0] = '\0';
+	if (share_of_calls < notable)
+		return false;
+	snprintf(text, PAIR_NOTE_BYTES,
+		 "%s: %.0f%% of its calls have no time, because an exception ended them", name,
+		 100 * share_of_calls);
+	return true;
+}
+
 bool pair_note(char *text, const char *start, const char *stop, const struct ocp_pair *sum)
 {
 	const double starts = share(sum->orphan_starts, sum->starts),
@@ -17,6 +36,8 @@ bool pair_note(char *text, const char *start, const char *stop, const struct ocp
 	const bool is_start = starts >= notable;
 	const char *causes;
 
+	if (!*stop)
+		return calls_note(text, start, sum);
 	text[0] = '\0';
 	if (starts < notable && stops < notable)
 		return false;

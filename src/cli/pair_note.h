@@ -10,6 +10,12 @@
 enum { PAIR_NOTE_BYTES = 768 };
 
 /*
+ * Write the name of the pair to TEXT, of BYTES: "START,STOP", or START for the calls of a function.
+ * Returns the length of the whole name.
+ */
+size_t pair_name(char *text, size_t bytes, const char *start, const char *stop);
+
+/*
  * If at least 1% of the starts, or else of the stops, of the pair START,STOP with the numbers SUM
  * are orphans: write their share and a remedy to TEXT, of PAIR_NOTE_BYTES. Otherwise return false;
  * TEXT is "" then.

@@ -101,8 +101,7 @@ static bool holds(uint64_t part_va, uint64_t part_bytes, uint64_t va, size_t n)
 	return va >= part_va && va - part_va <= part_bytes && n <= part_bytes - (va - part_va);
 }
 
-static int memory_bytes(const struct code_file *file, uint64_t va, size_t n,
-			struct code_bytes *out)
+static int memory_bytes(const struct code_file *file, uint64_t va, size_t n, struct code_bytes *out)
 {
 	for (size_t i = 0; i < file->n_parts; i++) {
 		const struct code_bytes *part = &file->parts[i];
@@ -116,8 +115,8 @@ static int memory_bytes(const struct code_file *file, uint64_t va, size_t n,
 }
 
 /* The segment whose bytes in the file hold N bytes at VA. */
-static const struct elf_segment *find_segment(const struct elf_file *elf, bool is_code,
-					      uint64_t va, size_t n)
+static const struct elf_segment *find_segment(const struct elf_file *elf, bool is_code, uint64_t va,
+					      size_t n)
 {
 	size_t n_segments;
 	const struct elf_segment *segments = elf_file_segments(elf, &n_segments);

@@ -14,10 +14,10 @@ enum {
 };
 
 enum insn_kind {
-	INSN_OTHER, /* leaves rip and rsp alone */
-	INSN_NOP,   /* of any length */
-	INSN_PUSH,  /* of 8 bytes: of reg, or of something else if that is INSN_NO_REG */
-	INSN_POP,   /* as INSN_PUSH */
+	INSN_OTHER,	  /* leaves rip and rsp alone */
+	INSN_NOP,	  /* of any length */
+	INSN_PUSH,	  /* of 8 bytes: of reg, or of something else if that is INSN_NO_REG */
+	INSN_POP,	  /* as INSN_PUSH */
 	INSN_RSP_ADD,	  /* rsp += value */
 	INSN_RSP_SAVE,	  /* reg = rsp */
 	INSN_RSP_RESTORE, /* rsp = reg */
@@ -47,15 +47,20 @@ struct insn {
 	int64_t value; /* addresses count from the start of the function */
 };
 
+struct insn_memo;
+
 struct insn_decoder {
-	ZydisDecoder quick; /* lengths and raw parts */
-	ZydisDecoder full;  /* operands, too */
+	ZydisDecoder quick;	/* lengths and raw parts */
+	ZydisDecoder full;	/* operands, too */
+	struct insn_memo *memo; /* see code_insn.c */
 };
 
-void insn_decoder_init(struct insn_decoder *decoder);
+/* False: out of memory. */
+bool insn_decoder_init(struct insn_decoder *decoder);
+void insn_decoder_free(struct insn_decoder *decoder);
 
 /* Decode the instruction at BYTES[0..N), which is at offset OFF. False: there is none. */
-bool insn_decode(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n, uint32_t off,
+bool insn_decode(struct insn_decoder *decoder, const uint8_t *bytes, size_t n, uint32_t off,
 		 struct insn *insn);
 
 /* The cost of a uprobe on the instruction at BYTES[0..N). */

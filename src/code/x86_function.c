@@ -91,8 +91,7 @@ static bool may_jump_to_entry(const struct code_flow *flow)
 	return false;
 }
 
-static void take_entry(const struct code_flow *flow, enum insn_cost cost,
-		       struct code_function *out)
+static void take_entry(const struct code_flow *flow, enum insn_cost cost, struct code_function *out)
 {
 	out->place = 0;
 	out->place_is_entry = true;
@@ -132,6 +131,8 @@ static bool is_exit(const struct code_flow *flow, size_t i, enum code_exit_kind 
 {
 	const struct insn *insn = &flow->insns[i];
 
+	if (flow->depths[i].kind == DEPTH_NOT_REACHED)
+		return false;
 	switch (insn->kind) {
 	case INSN_RET:
 		*kind = flow->depths[i].kind == DEPTH_HANDLER ? CODE_RAISE : CODE_RET;
@@ -158,17 +159,18 @@ static void check_exit(const struct code_flow *flow, size_t i, enum insn_cost co
 
 	it->depth = depth->kind == DEPTH_KNOWN ? depth->value : 0;
 	it->depth_known = depth->kind == DEPTH_KNOWN;
-	if (it->kind == CODE_RAISE ? depth->kind != DEPTH_HANDLER :
-				     !it->depth_known || it->depth != 0)
+	if (it->kind == CODE_RAISE ? depth->kind != DEPTH_HANDLER
+				   : !it->depth_known || it->depth != 0)
 		out->no_time = "the depth of its stack is not known where it ends";
 	else if (cost == INSN_REFUSED)
 		out->no_time = "the kernel cannot probe an instruction that ends it";
-	else if (it->off == out->place)
+	else if (it->off == 0)
 		out->no_time = "it only jumps to another function";
+	if (it->off == out->place)
+		out->place_is_exit = true;
 }
 
-static int find_exits(struct ocp_ctx *ctx, const struct code_flow *flow,
-		      struct code_function *out)
+static int find_exits(struct ocp_ctx *ctx, const struct code_flow *flow, struct code_function *out)
 {
 	enum code_exit_kind kind;
 	size_t n = 0;
@@ -213,7 +215,8 @@ int code_function_decode(struct ocp_ctx *ctx, const struct code_bytes *function,
 	struct code_flow *flow = code_file_flow(file);
 	int err;
 
-	*out = (struct code_function){ .place_is_entry = true, .place_cost = CODE_STEPPED,
+	*out = (struct code_function){ .place_is_entry = true,
+				       .place_cost = CODE_STEPPED,
 				       .entry_cost = CODE_STEPPED };
 	if (function->n == 0 || function->n > FUNCTION_BYTES_MAX) {
 		out->no_count = function->n ? "its code is larger than 4 MiB" : "it has no code";
@@ -231,6 +234,8 @@ int code_function_decode(struct ocp_ctx *ctx, const struct code_bytes *function,
 	out->no_time = out->no_count ? out->no_count : flow->problem;
 	if (!out->no_time)
 		err = find_exits(ctx, flow, out);
+	if (!out->no_time && out->place_is_exit && cost_at(flow, 0) == INSN_REFUSED)
+		out->no_time = "the kernel cannot probe its first instruction";
 	if (err || out->no_time)
 		drop_exits(out);
 	return err;

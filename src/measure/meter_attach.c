@@ -23,6 +23,7 @@ static int fill_engine_file(const struct ocp_meter *meter, const struct measured
 			.n_roles = probe->n_roles,
 			.is_off = probe->is_off || file->is_lost || measured->is_left_out,
 			.is_keyed = probe->is_counted,
+			.is_return = site->event == SITE_RETURNED,
 			.frame_depth = site->frame_depth,
 			.is_on_ocaml_stack = site->is_on_ocaml_stack,
 		};

@@ -229,7 +229,7 @@ static int make_pairs(struct ocp_sample *sample, const struct engine_pair *pairs
 		memcpy(sample->buckets[i], pair->buckets, sizeof(sample->buckets[i]));
 		sample->pairs[i] = (struct ocp_pair){
 			.start = meter->pairs[i].start,
-			.stop = meter->pairs[i].stop,
+			.stop = meter->pairs[i].is_calls ? "" : meter->pairs[i].stop,
 			.count = pair->count,
 			.sum_ns = pair->sum_ns,
 			.min_ns = pair->min_ns,

@@ -258,7 +258,8 @@ static int refuse(struct finder *f, const struct chosen *chosen, const char *wha
 static bool choose_place(const struct chosen *chosen, const struct code_function *decoded,
 			 uint32_t *off, int32_t *depth, const char **why)
 {
-	bool wants_entry = chosen->has_args;
+	const bool is_c = chosen->function->language == FUNCTION_C;
+	bool wants_entry = chosen->has_args || (is_c && chosen->is_timed);
 
 	*off = decoded->place;
 	*depth = decoded->place_depth;
@@ -269,7 +270,7 @@ static bool choose_place(const struct chosen *chosen, const struct code_function
 		return true;
 	*off = 0;
 	*depth = 0;
-	*why = "a loop begins at its first instruction, where its arguments are";
+	*why = "a loop begins at its first instruction";
 	return !decoded->entry_is_loop;
 }
 
@@ -305,6 +306,22 @@ static int add_exits(struct finder *f, const struct chosen *chosen,
 	return err;
 }
 
+/*
+ * A function of C returns to its caller, so a return probe tells its end. Return probes are never
+ * put on other functions: the collector of OCaml finds frames by their return addresses.
+ */
+static int add_return(struct finder *f, const struct chosen *chosen,
+		      const struct code_function *decoded)
+{
+	const int32_t popped = -8; /* the return address */
+
+	if (chosen->function->is_chosen)
+		return refuse(f, chosen, "timed", "the dynamic linker chooses its code");
+	if (decoded->entry_is_loop)
+		return refuse(f, chosen, "timed", "a loop begins at its first instruction");
+	return add_site(f, chosen, 0, popped, SITE_RETURNED);
+}
+
 /* Add the entry of a function, or its exits. */
 static int add_function(struct finder *f, const struct chosen *chosen, bool exits)
 {
@@ -319,7 +336,12 @@ static int add_function(struct finder *f, const struct chosen *chosen, bool exit
 	err = code_function_decode(f->ctx, &bytes, f->file, &decoded);
 	if (err)
 		return err;
-	err = exits ? add_exits(f, chosen, &decoded) : add_entry(f, chosen, &decoded);
+	if (!exits)
+		err = add_entry(f, chosen, &decoded);
+	else if (function->language == FUNCTION_C)
+		err = add_return(f, chosen, &decoded);
+	else
+		err = add_exits(f, chosen, &decoded);
 	code_function_free(&decoded);
 	return err;
 }

@@ -140,7 +140,7 @@ static void print_pair(const struct ocp_pair *pair, int width)
 	static const double quantiles[] = { 0.5, 0.9, 0.99, 0.999 };
 	char name[512], text[TIME_BYTES];
 
-	snprintf(name, sizeof(name), "%s,%s", pair->start, pair->stop);
+	pair_name(name, sizeof(name), pair->start, pair->stop);
 	printf("%-*s %12" PRIu64, width, name, pair->count);
 	if (!pair->count) {
 		putchar('\n');
@@ -219,12 +219,12 @@ static void draw_lines(const struct drawing *d, size_t step)
 static void print_pairs(const struct report *report)
 {
 	const size_t n = ocp_sample_pair_count(report->sample);
-	char text[TIME_BYTES], note[PAIR_NOTE_BYTES];
+	char text[TIME_BYTES], note[PAIR_NOTE_BYTES], name[512];
 	int width = MIN_NAME_WIDTH;
 
 	for (size_t i = 0; i < n; i++) {
 		const struct ocp_pair *pair = ocp_sample_pair(report->sample, i);
-		int its = (int)(strlen(pair->start) + 1 + strlen(pair->stop));
+		const int its = (int)pair_name(NULL, 0, pair->start, pair->stop);
 
 		width = its > width ? its : width;
 	}
@@ -235,10 +235,11 @@ static void print_pairs(const struct report *report)
 	for (size_t i = 0; i < n; i++) {
 		const struct ocp_pair *pair = ocp_sample_pair(report->sample, i);
 
-		printf("\n%s,%s: orphan starts %" PRIu64 ", orphan stops %" PRIu64
+		pair_name(name, sizeof(name), pair->start, pair->stop);
+		printf("\n%s: orphan starts %" PRIu64 ", orphan stops %" PRIu64
 		       ", map full %" PRIu64 ", not keyed %" PRIu64 ", open %" PRIu64 "\n",
-		       pair->start, pair->stop, pair->orphan_starts, pair->orphan_stops,
-		       pair->map_full, pair->not_keyed, pair->open);
+		       name, pair->orphan_starts, pair->orphan_stops, pair->map_full,
+		       pair->not_keyed, pair->open);
 		if (report->is_total && pair_note(note, pair->start, pair->stop, pair))
 			printf("note: %s\n", note);
 		if (report->is_total)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/pair_note.h"
 #include "top/paint.h"
 #include "top/spark.h"
 
@@ -157,7 +158,7 @@ static void draw_pair(const struct top *top, int y, const struct column *columns
 {
 	char text[TEXT_BYTES], name[2 * PROBE_BYTES];
 
-	snprintf(name, sizeof(name), "%s,%s", pair->start, pair->stop);
+	pair_name(name, sizeof(name), pair->start, pair->stop);
 	paint_name(y, &columns[0], name);
 	paint_cell(y, &columns[1], top->view.seen->targets[pair->target].name);
 	paint_cell(y, &columns[2], text_rate(text, pair->rate));

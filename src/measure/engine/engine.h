@@ -48,6 +48,7 @@ struct engine_site {
 	uint32_t n_roles;
 	bool is_off;		/* do not attach to it now; see switch_sites */
 	bool is_keyed;		/* its hits are split by engine_spec.split */
+	bool is_return;		/* a hit is the return of the function that begins at the site */
 	int32_t frame_depth;	/* rsp at the entry of its function minus rsp at the site */
 	bool is_on_ocaml_stack; /* OCaml 5 runs its function on a stack of its own */
 	/* The following members are used only if the spec reads arguments. */

@@ -34,6 +34,7 @@ struct engine_link {
 	uint32_t serial; /* in its cookies; one a call, so that perf events share it */
 	size_t first,
 		n_sites; /* first site of its file (perf: its site); n_sites is 0 for others */
+	bool is_return;	 /* of return probes */
 };
 
 /* A process in `tgids`. */

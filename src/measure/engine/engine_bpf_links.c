@@ -114,46 +114,76 @@ static bool is_of_file(const struct engine_link *link, const struct engine_file 
 
 /* ---- making them ---------------------------------------------------------------------------- */
 
-/* Make links for the WANTED sites of FILE. */
+static void add_links(struct engine *engine, const struct uprobe_link_spec *spec, const int *fds,
+		      size_t n)
+{
+	struct engine_link link = { .serial = spec->serial,
+				    .first = spec->first_site,
+				    .n_sites = n,
+				    .is_return = spec->is_return };
+
+	if (!engine->uses_perf) {
+		link.fd = fds[0];
+		engine->links[engine->n_links++] = link;
+		return;
+	}
+	link.n_sites = 1;
+	for (size_t i = 0, made = 0; i < spec->file->n_sites; i++) {
+		if (!spec->wanted[i])
+			continue;
+		link.fd = fds[made++];
+		link.first = spec->first_site + i;
+		engine->links[engine->n_links++] = link;
+	}
+}
+
+/* Make links for the N sites that SPEC wants. */
+static int make_links_of(struct engine *engine, const struct uprobe_link_spec *spec, size_t n)
+{
+	int *fds = calloc(n + 1, sizeof(*fds));
+	int err = fds ? engine_bpf_room_for_links(engine, engine->uses_perf ? n : 1)
+		      : ctx_no_memory(engine->ctx);
+
+	if (!err)
+		err = engine->uses_perf ? perf_links_create(engine->ctx, spec, fds)
+					: uprobe_link_create(engine->ctx, spec, fds);
+	if (!err)
+		add_links(engine, spec, fds, n);
+	free(fds);
+	return err;
+}
+
+/* Make links for the WANTED sites of FILE: those of return probes are links of their own. */
 static int make_links(struct engine *engine, const struct engine_file *file, const bool *wanted,
 		      uint32_t serial)
 {
 	const size_t first = file->first_site;
 	const bool one = engine->kernel_filters && file->n_pids == 1;
+	bool *chosen = calloc(file->n_sites + 1, sizeof(*chosen));
 	struct uprobe_link_spec spec = {
 		.prog_fd = engine->object.hit,
 		.idle_prog_fd = engine->support.idle_prog_fd,
 		.file = file,
-		.wanted = wanted,
+		.wanted = chosen,
 		.no_semaphore = engine->no_semaphore + first,
 		.first_site = (uint32_t)first,
 		.serial = serial,
 		.pid = one ? file->pids[0] : 0,
 	};
-	size_t n = 0;
-	int err, *fds;
+	int err = chosen ? 0 : ctx_no_memory(engine->ctx);
 
-	for (size_t i = 0; i < file->n_sites; i++)
-		n += wanted[i];
-	if (!n)
-		return 0;
-	fds = calloc(n, sizeof(*fds));
-	err = fds ? engine_bpf_room_for_links(engine, engine->uses_perf ? n : 1)
-		  : ctx_no_memory(engine->ctx);
-	if (!err)
-		err = engine->uses_perf ? perf_links_create(engine->ctx, &spec, fds)
-					: uprobe_link_create(engine->ctx, &spec, fds);
-	for (size_t i = 0, made = 0; !err && engine->uses_perf && i < file->n_sites; i++)
-		if (wanted[i])
-			engine->links[engine->n_links++] = (struct engine_link){ .fd = fds[made++],
-										 .serial = serial,
-										 .first = first + i,
-										 .n_sites = 1 };
-	if (!err && !engine->uses_perf)
-		engine->links[engine->n_links++] = (struct engine_link){
-			.fd = fds[0], .serial = serial, .first = first, .n_sites = n
-		};
-	free(fds);
+	for (int kind = 0; !err && kind < 2; kind++) {
+		size_t n = 0;
+
+		spec.is_return = kind != 0;
+		for (size_t i = 0; i < file->n_sites; i++) {
+			chosen[i] = wanted[i] && file->sites[i].is_return == spec.is_return;
+			n += chosen[i];
+		}
+		if (n)
+			err = make_links_of(engine, &spec, n);
+	}
+	free(chosen);
 	return err;
 }
 
@@ -243,12 +273,12 @@ static void free_change(struct change *change)
 	free(change->left);
 }
 
-static ptrdiff_t link_of(const struct engine *engine, size_t site)
+static ptrdiff_t link_of(const struct engine *engine, size_t site, bool is_return)
 {
 	for (size_t i = 0; engine->serials[site] && i < engine->n_links; i++) {
 		const struct engine_link *link = &engine->links[i];
 
-		if (link->serial == engine->serials[site] &&
+		if (link->serial == engine->serials[site] && link->is_return == is_return &&
 		    (!engine->uses_perf || link->first == site))
 			return (ptrdiff_t)i;
 	}
@@ -269,7 +299,8 @@ static int find_change(struct engine *engine, const struct engine_file *file, st
 		return ctx_no_memory(engine->ctx);
 	for (size_t i = 0; i < file->n_sites; i++) {
 		const bool is_off = file->sites[i].is_off;
-		const ptrdiff_t link = is_off ? -1 : link_of(engine, first + i);
+		const ptrdiff_t link =
+			is_off ? -1 : link_of(engine, first + i, file->sites[i].is_return);
 
 		change->all[i] = !is_off;
 		change->added[i] = !is_off && link < 0;

@@ -26,6 +26,7 @@
 enum {
 	DETACH_MS = 100,	/* per site, see shared/KERNEL.md */
 	REF_CTR_SHIFT = 32,	/* /sys/bus/event_source/devices/uprobe/format/ref_ctr_offset */
+	IS_RETPROBE = 1,	/* /sys/bus/event_source/devices/uprobe/format/retprobe */
 	SPARE_DESCRIPTORS = 64, /* for everything else */
 };
 
@@ -52,7 +53,7 @@ static int open_event(__u32 type, const struct uprobe_link_spec *spec, uint64_t 
 	struct perf_event_attr attr = {
 		.type = type,
 		.size = sizeof(attr),
-		.config = ref_ctr_off << REF_CTR_SHIFT,
+		.config = ref_ctr_off << REF_CTR_SHIFT | (spec->is_return ? IS_RETPROBE : 0),
 		.uprobe_path = (uintptr_t)spec->file->path,
 		.probe_offset = off,
 	};

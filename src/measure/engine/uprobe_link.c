@@ -37,6 +37,7 @@ enum {
 	MAX_SITES = 1 << 20, /* the kernel's MAX_UPROBE_MULTI_CNT */
 	MAX_ATTEMPTS = 128,
 	MAX_NAMED_SITES = 4,
+	MULTI_RETURN = 1 << 0, /* BPF_F_UPROBE_MULTI_RETURN in linux/bpf.h, which may be older */
 	KERNEL_ENOTSUPP = 524, /* internal to the kernel, but uprobes return it */
 };
 
@@ -63,6 +64,7 @@ static int request_link(const struct request *req, int prog_fd, size_t first, si
 	opts.uprobe_multi.ref_ctr_offsets = req->ref_ctrs + first;
 	opts.uprobe_multi.cookies = req->cookies + first;
 	opts.uprobe_multi.cnt = (__u32)n;
+	opts.uprobe_multi.flags = spec->is_return ? MULTI_RETURN : 0;
 	opts.uprobe_multi.pid = (__u32)spec->pid;
 	return bpf_link_create(prog_fd, -1, ATTACH_UPROBE_MULTI, &opts);
 }

@@ -15,6 +15,7 @@ struct uprobe_link_spec {
 	uint32_t first_site,
 		serial; /* for the cookies: number of the first site; the link's serial */
 	pid_t pid;	/* the process to measure; 0: all */
+	bool is_return; /* return probes */
 };
 
 /*

@@ -19,7 +19,7 @@ const COLUMNS = [
 ];
 
 const time = (pair, ns) => pair.count > 0 ? [ns, duration(ns)] : [null, duration(null)];
-const nameOf = (pair) => `${pair.start} → ${pair.stop}`;
+const nameOf = (pair) => (pair.stop ? `${pair.start} → ${pair.stop}` : pair.start);
 
 function makeRow() {
 	const row = make("tr", { role: "row" });
