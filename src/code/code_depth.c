@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The depth of the stack before each instruction, found along all paths from the entry.
+ *
+ * Two ways to an instruction that is executed agree about its depth. Some ways are no ways: a call
+ * that never returns seems to lead to the code behind it, and a jump table can be shorter than it was
+ * taken for. What comes on such ways is doubtful, and gives way to what comes on another one.
+ */
+#include "code/code_flow.h"
+
+/* `value` of DEPTH_HANDLER is that before rsp became a word of memory, or this. */
+enum { NO_VALUE = INT32_MIN };
+
+static bool is_same(struct depth a, struct depth b)
+{
+	return a.kind == b.kind && a.value == b.value;
+}
+
+static struct depth unknown(bool is_doubtful)
+{
+	return (struct depth){ .kind = DEPTH_UNKNOWN, .is_doubtful = is_doubtful };
+}
+
+/* What is known before an instruction if OLD was, and NEW comes on another way. */
+static struct depth join(struct depth old, struct depth new)
+{
+	struct depth it = old;
+
+	if (old.kind == DEPTH_NOT_REACHED) {
+		it = new;
+	} else if (is_same(old, new)) {
+		it.is_doubtful = old.is_doubtful && new.is_doubtful;
+	} else if (old.is_doubtful && !new.is_doubtful) {
+		it = new;
+	} else if (old.is_doubtful == new.is_doubtful) {
+		it = unknown(old.is_doubtful);
+	}
+	it.is_queued = old.is_queued;
+	return it;
+}
+
+/* DEPTH holds before instruction I. Returns whether that is news. */
+static bool reach(struct code_flow *flow, size_t i, struct depth depth)
+{
+	struct depth old = flow->depths[i];
+
+	flow->depths[i] = join(old, depth);
+	return !is_same(old, flow->depths[i]) || old.is_doubtful != flow->depths[i].is_doubtful;
+}
+
+static size_t enqueue(struct code_flow *flow, size_t n, uint32_t i, struct depth depth)
+{
+	if (reach(flow, i, depth) && !flow->depths[i].is_queued) {
+		flow->depths[i].is_queued = true;
+		flow->queue[n++] = i;
+	}
+	return n;
+}
+
+static struct depth moved(struct depth depth, int64_t bytes)
+{
+	int64_t value = depth.value + bytes;
+
+	if (depth.kind != DEPTH_KNOWN)
+		return depth;
+	if (value < -INT32_MAX || value > INT32_MAX)
+		return unknown(depth.is_doubtful);
+	depth.value = (int32_t)value;
+	return depth;
+}
+
+/*
+ * After `mov REG,%rsp` at I: what rsp was when REG became rsp, just before. OCaml 5 calls C functions
+ * on another stack this way.
+ */
+static struct depth restored(const struct code_flow *flow, size_t i)
+{
+	enum { LOOK_BACK = 8 };
+	unsigned int reg = flow->insns[i].reg;
+
+	for (size_t back = 1; back <= LOOK_BACK && back <= i; back++) {
+		const struct insn *insn = &flow->insns[i - back];
+
+		if (flow->is_target[i - back + 1])
+			break;
+		if (insn->kind == INSN_RSP_SAVE && insn->reg == reg)
+			return flow->depths[i - back];
+		/* C functions keep rbx, rbp and r12 to r15. */
+		if (insn->kind == INSN_CALL || insn->kind == INSN_CALL_INDIRECT) {
+			if (reg != 3 && reg != 5 && reg < 12)
+				break;
+		} else if (insn->kind != INSN_RSP_LOAD &&
+			   insn_writes(&flow->decoder, code_flow_bytes(flow, i - back),
+				       flow->code.n - insn->off, reg)) {
+			break;
+		}
+	}
+	return unknown(false);
+}
+
+/* The depth after instruction I, before which it is DEPTH. */
+static struct depth after(const struct code_flow *flow, size_t i, struct depth depth)
+{
+	const struct insn *insn = &flow->insns[i];
+	struct depth it;
+
+	switch (insn->kind) {
+	case INSN_PUSH:
+		return moved(depth, 8);
+	case INSN_POP:
+		return moved(depth, -8);
+	case INSN_RSP_ADD:
+		return moved(depth, -insn->value);
+	case INSN_RSP_LOAD:
+		it = depth;
+		it.kind = DEPTH_HANDLER;
+		if (depth.kind != DEPTH_KNOWN)
+			it.value = NO_VALUE;
+		return it;
+	case INSN_RSP_LOST:
+		return unknown(depth.is_doubtful);
+	case INSN_RSP_RESTORE:
+		it = restored(flow, i);
+		it.is_doubtful = depth.is_doubtful;
+		return it;
+	default:
+		return depth;
+	}
+}
+
+/* The ways on from I, but for that to the next instruction. Returns the new length of the queue. */
+static size_t jump(struct code_flow *flow, size_t n, size_t i, struct depth depth)
+{
+	const struct insn *insn = &flow->insns[i];
+	uint32_t number;
+
+	switch (insn->kind) {
+	case INSN_JCC:
+	case INSN_JMP:
+		if (code_flow_find(flow, insn->value, &number))
+			n = enqueue(flow, n, number, depth);
+		break;
+	case INSN_LEA_RIP:
+		/* An exception handler is pushed, and entered with rsp as before. */
+		if (insn->value == 0 || !code_flow_find(flow, insn->value, &number))
+			break;
+		if (i + 1 == flow->n_insns || flow->insns[i + 1].kind != INSN_PUSH ||
+		    flow->insns[i + 1].reg != insn->reg)
+			depth = unknown(depth.is_doubtful);
+		n = enqueue(flow, n, number, depth);
+		break;
+	case FLOW_JMP_TABLE:
+		depth.is_doubtful = true;
+		for (size_t k = 0; k < flow->tables[insn->value].n; k++)
+			n = enqueue(flow, n, flow->targets[flow->tables[insn->value].first + k],
+				    depth);
+		break;
+	default:
+		break;
+	}
+	return n;
+}
+
+static bool goes_on(const struct insn *insn)
+{
+	switch (insn->kind) {
+	case INSN_JMP:
+	case INSN_JMP_REG:
+	case INSN_JMP_MEM:
+	case INSN_JMP_OTHER:
+	case INSN_RET:
+	case INSN_TRAP:
+	case FLOW_JMP_TABLE:
+	case FLOW_JMP_POINTER:
+	case FLOW_JMP_POPPED:
+		return false;
+	default:
+		return true;
+	}
+}
+
+static bool is_call(const struct insn *insn)
+{
+	return insn->kind == INSN_CALL || insn->kind == INSN_CALL_INDIRECT;
+}
+
+/* The last instruction does not end the function: a call that never returns does, perhaps padded. */
+static void check_end(struct code_flow *flow)
+{
+	size_t i = flow->n_insns - 1;
+
+	while (i > 0 && flow->insns[i].kind == INSN_NOP && !flow->is_target[i])
+		i--;
+	if (!is_call(&flow->insns[i]) && !flow->problem)
+		flow->problem = "its code runs past its end";
+}
+
+/* Go on from instruction I. Returns the new length of the queue. */
+static size_t walk(struct code_flow *flow, size_t n, size_t i)
+{
+	for (;;) {
+		const struct insn *insn = &flow->insns[i];
+		struct depth depth = flow->depths[i];
+
+		depth.is_queued = false;
+		n = jump(flow, n, i, depth);
+		if (!goes_on(insn))
+			return n;
+		depth = after(flow, i, depth);
+		i++;
+		if (i == flow->n_insns) {
+			check_end(flow);
+			return n;
+		}
+		/* Nothing else leads there: no way but this one to be wrong about. */
+		if (is_call(insn) && flow->is_target[i])
+			depth.is_doubtful = true;
+		if (!reach(flow, i, depth))
+			return n;
+	}
+}
+
+void code_flow_find_depths(struct code_flow *flow)
+{
+	const struct depth entry = { .kind = DEPTH_KNOWN };
+	size_t n = enqueue(flow, 0, 0, entry);
+
+	while (n > 0) {
+		uint32_t i = flow->queue[--n];
+
+		flow->depths[i].is_queued = false;
+		n = walk(flow, n, i);
+	}
+}

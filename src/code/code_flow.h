@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The instructions of a function, the jumps between them, and how far rsp is from where it was at the
+ * entry, before each of them.
+ */
+#ifndef CODE_CODE_FLOW_H
+#define CODE_CODE_FLOW_H
+
+#include "code/code_file.h"
+#include "code/code_insn.h"
+
+enum {
+	/* A larger function is not decoded. */
+	FUNCTION_BYTES_MAX = 4 << 20,
+};
+
+enum depth_kind {
+	DEPTH_NOT_REACHED,
+	DEPTH_KNOWN,
+	DEPTH_HANDLER, /* rsp is a word of memory: of an exception handler, or of another stack */
+	DEPTH_UNKNOWN,
+};
+
+struct depth {
+	int32_t value; /* of DEPTH_KNOWN: rsp at the entry minus rsp; else see code_depth.c */
+	uint8_t kind;  /* enum depth_kind */
+	bool is_doubtful, is_queued; /* see code_flow.c */
+};
+
+/* Kinds of indirect jumps, in place of those of enum insn_kind. */
+enum flow_kind {
+	FLOW_JMP_TABLE = 0x40, /* `value` is the number of the jump table */
+	FLOW_JMP_POINTER,      /* to a function whose address was read from memory */
+	FLOW_JMP_POPPED,       /* to an address that was popped */
+};
+
+/* The targets of a jump table: instructions targets[first] to targets[first + n - 1]. */
+struct jump_table {
+	size_t first, n;
+};
+
+struct code_flow {
+	struct insn_decoder decoder;
+	struct code_bytes code;
+	struct code_file *file;
+
+	struct insn *insns; /* by offset */
+	struct depth *depths;
+	bool *is_target; /* does a jump lead to the instruction? */
+	uint32_t *queue;
+	size_t n_insns, room;
+	uint32_t *numbers; /* of the instruction at an offset, plus 1; 0: none begins there */
+	size_t numbers_room;
+
+	struct jump_table *tables;
+	size_t n_tables, tables_room;
+	uint32_t *targets;
+	size_t n_targets, targets_room;
+	int64_t *leas; /* addresses outside of the function that it loads, sorted */
+	size_t n_leas, leas_room;
+
+	bool is_decoded; /* all bytes are instructions, and no jump leads into the middle of one */
+	const char *problem; /* NULL, or what is not understood: ends a message */
+};
+
+struct code_flow *code_flow_new(void);
+void code_flow_free(struct code_flow *flow);
+
+/* Read FUNCTION, which has between 1 and FUNCTION_BYTES_MAX bytes. -ENOMEM */
+int code_flow_read(struct code_flow *flow, const struct code_bytes *function,
+		   struct code_file *file);
+
+/* ---- between the files of code_flow ---- */
+
+/* Give *ARRAY room for N elements of BYTES bytes. */
+int code_flow_reserve(void **array, size_t *room, size_t n, size_t bytes);
+
+/* The instruction at offset VALUE, into *NUMBER. False: none begins there. */
+static inline bool code_flow_find(const struct code_flow *flow, int64_t value, uint32_t *number)
+{
+	if (value < 0 || (uint64_t)value >= flow->code.n || flow->numbers[value] == 0)
+		return false;
+	*number = flow->numbers[value] - 1;
+	return true;
+}
+
+static inline const uint8_t *code_flow_bytes(const struct code_flow *flow, size_t i)
+{
+	return flow->code.bytes + flow->insns[i].off;
+}
+
+/* code_jumps.c: tell the kinds of indirect jumps, and read the jump tables. */
+int code_flow_follow_jumps(struct code_flow *flow);
+
+/* code_depth.c: fill `depths`. */
+void code_flow_find_depths(struct code_flow *flow);
+
+#endif

@@ -1,0 +1,632 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Zydis decodes. Its quick mode gives the opcode and the raw parts; they tell the kind of nearly all
+ * instructions. Where they name rsp as an operand, the full mode tells whether it is written.
+ *
+ * Prefixes, opcode, ModRM and SIB byte determine all but the values of an instruction. Where they are
+ * in its first four bytes, a memo keeps for these bytes what Zydis said. Nine in ten instructions of
+ * a program begin as one before.
+ */
+#include "code/code_insn.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <Zydis/Register.h>
+
+enum { HEADER_BYTES = 4, MEMO_SIZE = 1 << 12 };
+
+struct insn_memo {
+	uint32_t header;
+	struct insn insn; /* n_bytes 0: none */
+	/* Where the distance from its end to `value` is, and of how many bytes; 0: `value` stays. */
+	uint8_t distance_at, distance_bytes;
+};
+
+/* The mod, reg and rm fields of the ModRM byte, with the bits of the REX prefix. */
+struct modrm {
+	unsigned int mod, reg, rm;
+	bool is_wide; /* 64 bits */
+};
+
+bool insn_decoder_init(struct insn_decoder *decoder)
+{
+	decoder->memo = calloc(MEMO_SIZE, sizeof(*decoder->memo));
+	if (!decoder->memo)
+		return false;
+	ZydisDecoderInit(&decoder->quick, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	decoder->full = decoder->quick;
+	ZydisDecoderEnableMode(&decoder->quick, ZYDIS_DECODER_MODE_MINIMAL, ZYAN_TRUE);
+	return true;
+}
+
+void insn_decoder_free(struct insn_decoder *decoder)
+{
+	free(decoder->memo);
+}
+
+static bool decode_quick(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
+			 ZydisDecodedInstruction *it)
+{
+	return ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder->quick, NULL, bytes, n, it));
+}
+
+/* ---- operands ------------------------------------------------------------------------------- */
+
+struct operands {
+	ZydisDecodedInstruction insn;
+	ZydisDecodedOperand list[ZYDIS_MAX_OPERAND_COUNT];
+};
+
+static bool decode_full(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
+			struct operands *to)
+{
+	return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder->full, bytes, n, &to->insn, to->list));
+}
+
+/* Is OPERAND general register REG, or a part of it? */
+static bool is_register(const ZydisDecodedOperand *operand, unsigned int reg)
+{
+	return operand->type == ZYDIS_OPERAND_TYPE_REGISTER &&
+	       ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand->reg.value) ==
+		       (ZydisRegister)(ZYDIS_REGISTER_RAX + reg);
+}
+
+/* Is OPERAND a general register of 64 bits? */
+static bool is_wide_register(const ZydisDecodedOperand *operand, unsigned int *reg)
+{
+	if (operand->type != ZYDIS_OPERAND_TYPE_REGISTER ||
+	    operand->reg.value < ZYDIS_REGISTER_RAX || operand->reg.value > ZYDIS_REGISTER_R15)
+		return false;
+	*reg = (unsigned int)(operand->reg.value - ZYDIS_REGISTER_RAX);
+	return true;
+}
+
+bool insn_writes(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
+		 unsigned int reg)
+{
+	struct operands it;
+
+	if (!decode_full(decoder, bytes, n, &it))
+		return true;
+	for (unsigned int i = 0; i < it.insn.operand_count; i++) {
+		if ((it.list[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) &&
+		    is_register(&it.list[i], reg))
+			return true;
+	}
+	return false;
+}
+
+bool insn_is_table_load(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
+			struct insn_table_load *load)
+{
+	const ZydisDecodedOperandMem *mem;
+	struct operands it;
+
+	if (!decode_full(decoder, bytes, n, &it) || it.insn.mnemonic != ZYDIS_MNEMONIC_MOVSXD ||
+	    it.list[1].type != ZYDIS_OPERAND_TYPE_MEMORY || it.list[1].size != 32 ||
+	    !is_wide_register(&it.list[0], &load->to))
+		return false;
+	mem = &it.list[1].mem;
+	if (mem->segment != ZYDIS_REGISTER_DS || mem->scale != 4 || mem->disp.value != 0 ||
+	    mem->base < ZYDIS_REGISTER_RAX || mem->base > ZYDIS_REGISTER_R15 ||
+	    mem->index < ZYDIS_REGISTER_RAX || mem->index > ZYDIS_REGISTER_R15)
+		return false;
+	load->base = (unsigned int)(mem->base - ZYDIS_REGISTER_RAX);
+	return mem->index != mem->base && load->to != load->base;
+}
+
+bool insn_is_add(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
+		 unsigned int *to, unsigned int *from)
+{
+	struct operands it;
+
+	return decode_full(decoder, bytes, n, &it) && it.insn.mnemonic == ZYDIS_MNEMONIC_ADD &&
+	       is_wide_register(&it.list[0], to) && is_wide_register(&it.list[1], from);
+}
+
+bool insn_is_load(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
+		  unsigned int reg)
+{
+	struct operands it;
+	unsigned int to;
+
+	return decode_full(decoder, bytes, n, &it) && it.insn.mnemonic == ZYDIS_MNEMONIC_MOV &&
+	       is_wide_register(&it.list[0], &to) && to == reg &&
+	       it.list[1].type == ZYDIS_OPERAND_TYPE_MEMORY &&
+	       it.list[1].mem.index == ZYDIS_REGISTER_NONE;
+}
+
+/* ---- kinds ---------------------------------------------------------------------------------- */
+
+static struct modrm modrm_of(const ZydisDecodedInstruction *it)
+{
+	return (struct modrm){
+		.mod = it->raw.modrm.mod,
+		.reg = it->raw.modrm.reg | (unsigned int)it->raw.rex.R << 3,
+		.rm = it->raw.modrm.rm | (unsigned int)it->raw.rex.B << 3,
+		.is_wide = it->operand_width == 64,
+	};
+}
+
+static int64_t end_of(const struct insn *insn)
+{
+	return (int64_t)insn->off + insn->n_bytes;
+}
+
+static void branch(struct insn *insn, const ZydisDecodedInstruction *it, enum insn_kind kind)
+{
+	insn->kind = kind;
+	insn->value = end_of(insn) + it->raw.imm[0].value.s;
+}
+
+static bool has_memory_without_index(const ZydisDecodedInstruction *it)
+{
+	return it->raw.modrm.mod != 3 &&
+	       (it->raw.modrm.rm != 4 || (it->raw.sib.index == 4 && !it->raw.rex.X));
+}
+
+/* Group 5, opcode ff. */
+static void decode_group5(struct insn *insn, const ZydisDecodedInstruction *it)
+{
+	struct modrm modrm = modrm_of(it);
+
+	switch (it->raw.modrm.reg) {
+	case 2:
+	case 3:
+		insn->kind = INSN_CALL_INDIRECT;
+		break;
+	case 4:
+		insn->kind = INSN_JMP_OTHER;
+		if (modrm.mod == 3) {
+			insn->kind = INSN_JMP_REG;
+			insn->reg = (uint8_t)modrm.rm;
+		} else if (has_memory_without_index(it)) {
+			insn->kind = INSN_JMP_MEM;
+		}
+		break;
+	case 5:
+		insn->kind = INSN_JMP_OTHER;
+		break;
+	case 6:
+		insn->kind = it->operand_width == 64 ? INSN_PUSH : INSN_RSP_LOST;
+		break;
+	default: /* inc and dec */
+		if (modrm.mod == 3 && modrm.rm == INSN_RSP)
+			insn->kind = INSN_RSP_LOST;
+	}
+}
+
+static void decode_lea(struct insn *insn, const ZydisDecodedInstruction *it)
+{
+	struct modrm modrm = modrm_of(it);
+
+	if (modrm.reg == INSN_RSP) {
+		insn->kind = INSN_RSP_LOST;
+		if (modrm.is_wide && it->address_width == 64 && it->raw.modrm.rm == 4 &&
+		    it->raw.sib.base == 4 && !it->raw.rex.B && has_memory_without_index(it)) {
+			insn->kind = INSN_RSP_ADD;
+			insn->value = it->raw.disp.value;
+		}
+	} else if (modrm.is_wide && it->address_width == 64 && modrm.mod == 0 &&
+		   it->raw.modrm.rm == 5) {
+		insn->kind = INSN_LEA_RIP;
+		insn->reg = (uint8_t)modrm.reg;
+		insn->value = end_of(insn) + it->raw.disp.value;
+	}
+}
+
+/* Opcodes 81 and 83, on rsp. */
+static void decode_arithmetic(struct insn *insn, const ZydisDecodedInstruction *it)
+{
+	insn->kind = INSN_RSP_LOST;
+	if (it->raw.modrm.reg == 7) {
+		insn->kind = INSN_OTHER; /* cmp */
+	} else if (it->operand_width == 64 && (it->raw.modrm.reg == 0 || it->raw.modrm.reg == 5)) {
+		insn->kind = INSN_RSP_ADD;
+		insn->value =
+			it->raw.modrm.reg == 0 ? it->raw.imm[0].value.s : -it->raw.imm[0].value.s;
+	}
+}
+
+/* Opcodes 89 and 8b: a move between a register and a register or memory. */
+static void decode_move(struct insn *insn, const ZydisDecodedInstruction *it)
+{
+	struct modrm modrm = modrm_of(it);
+	bool is_load = it->opcode == 0x8b;
+	bool to_rsp = is_load ? modrm.reg == INSN_RSP : modrm.mod == 3 && modrm.rm == INSN_RSP;
+	bool from_rsp = is_load ? modrm.mod == 3 && modrm.rm == INSN_RSP : modrm.reg == INSN_RSP;
+	unsigned int other = (modrm.reg == INSN_RSP) ? modrm.rm : modrm.reg;
+
+	if (to_rsp && !modrm.is_wide) {
+		insn->kind = INSN_RSP_LOST;
+	} else if (to_rsp && modrm.mod != 3) {
+		insn->kind = INSN_RSP_LOAD;
+	} else if (to_rsp && !from_rsp) {
+		insn->kind = INSN_RSP_RESTORE;
+		insn->reg = (uint8_t)other;
+	} else if (from_rsp && !to_rsp && modrm.mod == 3 && modrm.is_wide) {
+		insn->kind = INSN_RSP_SAVE;
+		insn->reg = (uint8_t)other;
+	}
+}
+
+/* May the encoding name rsp, or another register with its number, as an operand? */
+static bool may_name_rsp(const ZydisDecodedInstruction *it)
+{
+	if (!(it->attributes & ZYDIS_ATTRIB_HAS_MODRM))
+		return it->opcode_map == ZYDIS_OPCODE_MAP_DEFAULT
+			       ? it->opcode >= 0x90 && (it->opcode & 7) == INSN_RSP
+			       : it->opcode == 0xcc; /* bswap */
+	if (it->encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY)
+		return it->raw.modrm.reg == 4 || it->raw.modrm.rm == 4 ||
+		       it->opcode_map == ZYDIS_OPCODE_MAP_0F38;
+	return (it->raw.modrm.reg == 4 && !it->raw.rex.R) ||
+	       (it->raw.modrm.mod == 3 && it->raw.modrm.rm == 4 && !it->raw.rex.B);
+}
+
+/* All other instructions. */
+static void decode_rest(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
+			const ZydisDecodedInstruction *it, struct insn *insn)
+{
+	if (may_name_rsp(it) && insn_writes(decoder, bytes, n, INSN_RSP))
+		insn->kind = INSN_RSP_LOST;
+}
+
+/* The opcodes after 0f. False: not one of those. */
+static bool decode_0f(struct insn *insn, const ZydisDecodedInstruction *it)
+{
+	if (it->opcode >= 0x80 && it->opcode <= 0x8f) {
+		branch(insn, it, INSN_JCC);
+		return true;
+	}
+	switch (it->opcode) {
+	case 0x0b: /* ud2, ud1, ud0 */
+	case 0xb9:
+	case 0xff:
+		insn->kind = INSN_TRAP;
+		return true;
+	case 0x1f:
+		insn->kind = INSN_NOP;
+		return true;
+	case 0xa0: /* push fs, pop fs, push gs, pop gs */
+	case 0xa1:
+	case 0xa8:
+	case 0xa9:
+	case 0x05: /* syscall and sysenter come back; sysret and sysexit are the kernel's */
+		insn->kind = it->opcode == 0x05 ? INSN_OTHER : INSN_RSP_LOST;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The opcodes without 0f that jump, or use the stack. False: not one of those. */
+static bool decode_flow(struct insn *insn, const ZydisDecodedInstruction *it)
+{
+	switch (it->opcode) {
+	case 0x70 ... 0x7f:
+	case 0xe0 ... 0xe3:
+		branch(insn, it, INSN_JCC);
+		return true;
+	case 0xe9:
+	case 0xeb:
+		branch(insn, it, INSN_JMP);
+		return true;
+	case 0xe8:
+		branch(insn, it, INSN_CALL);
+		return true;
+	case 0xc2:
+	case 0xc3:
+		insn->kind = INSN_RET;
+		return true;
+	case 0xca: /* far returns */
+	case 0xcb:
+	case 0xcf:
+		insn->kind = INSN_JMP_OTHER;
+		return true;
+	case 0xcc: /* int3, int1, hlt */
+	case 0xf1:
+	case 0xf4:
+		insn->kind = INSN_TRAP;
+		return true;
+	case 0xff:
+		decode_group5(insn, it);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool decode_stack(struct insn *insn, const ZydisDecodedInstruction *it)
+{
+	struct modrm modrm = modrm_of(it);
+
+	switch (it->opcode) {
+	case 0x50 ... 0x57:
+		insn->reg = (uint8_t)((it->opcode & 7) | it->raw.rex.B << 3);
+		/* fall through */
+	case 0x68:
+	case 0x6a:
+	case 0x9c:
+		insn->kind = it->operand_width == 64 ? INSN_PUSH : INSN_RSP_LOST;
+		return true;
+	case 0x58 ... 0x5f:
+		insn->reg = (uint8_t)((it->opcode & 7) | it->raw.rex.B << 3);
+		/* fall through */
+	case 0x8f:
+	case 0x9d:
+		insn->kind = it->operand_width == 64 ? INSN_POP : INSN_RSP_LOST;
+		if (insn->reg == INSN_RSP ||
+		    (it->opcode == 0x8f && modrm.mod == 3 && modrm.rm == INSN_RSP))
+			insn->kind = INSN_RSP_LOST;
+		return true;
+	case 0xc8: /* enter and leave */
+	case 0xc9:
+		insn->kind = INSN_RSP_LOST;
+		return true;
+	case 0x81:
+	case 0x83:
+		if (modrm.mod == 3 && modrm.rm == INSN_RSP)
+			decode_arithmetic(insn, it);
+		return true;
+	case 0x89:
+	case 0x8b:
+		decode_move(insn, it);
+		return true;
+	case 0x8d:
+		decode_lea(insn, it);
+		return true;
+	case 0x90:
+		insn->kind = it->raw.rex.B ? INSN_OTHER : INSN_NOP;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/*
+ * The kernel's branch_setup_xol_ops and push_setup_xol_ops, without prefixes that some of its
+ * versions refuse. Nops are left out: those of probes can have a semaphore.
+ */
+static bool is_emulated(const uint8_t *bytes, size_t n_bytes)
+{
+	switch (bytes[0]) {
+	case 0x50 ... 0x57:
+	case 0x70 ... 0x7f:
+	case 0xe8:
+	case 0xe9:
+	case 0xeb:
+		return true;
+	case 0x0f:
+		return bytes[1] >= 0x80 && bytes[1] <= 0x8f;
+	case 0x41:
+		return n_bytes == 2 && bytes[1] >= 0x50 && bytes[1] <= 0x57;
+	default:
+		return false;
+	}
+}
+
+/* Processors do not agree on a branch with prefix 66: its distance has 32 bits, or 16. */
+static bool is_ambiguous(const ZydisDecodedInstruction *it)
+{
+	if (!it->raw.imm[0].is_relative || it->raw.rex.W)
+		return false;
+	for (unsigned int i = 0; i < it->raw.prefix_count; i++) {
+		if (it->raw.prefixes[i].value == 0x66)
+			return true;
+	}
+	return false;
+}
+
+/* ---- the memo ------------------------------------------------------------------------------- */
+
+static struct insn_memo *memo_of(const struct insn_decoder *decoder, uint32_t header)
+{
+	return &decoder->memo[(header * 0x9e3779b1u) >> 20];
+}
+
+/* Decode by the memo. BYTES has HEADER_BYTES or more. */
+static bool recall(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n, uint32_t off,
+		   struct insn *insn)
+{
+	const struct insn_memo *memo;
+	uint32_t header;
+	int32_t near;
+
+	memcpy(&header, bytes, sizeof(header));
+	memo = memo_of(decoder, header);
+	if (memo->header != header || memo->insn.n_bytes == 0 || memo->insn.n_bytes > n)
+		return false;
+	*insn = memo->insn;
+	insn->off = off;
+	if (memo->distance_bytes == 1) {
+		insn->value = end_of(insn) + (int8_t)bytes[memo->distance_at];
+	} else if (memo->distance_bytes == 4) {
+		memcpy(&near, bytes + memo->distance_at, sizeof(near));
+		insn->value = end_of(insn) + near;
+	}
+	return true;
+}
+
+/* Note what was decoded, if its first bytes determine it. */
+static void remember(const struct insn_decoder *decoder, const uint8_t *bytes,
+		     const ZydisDecodedInstruction *it, const struct insn *insn)
+{
+	struct insn_memo memo = { .insn = *insn };
+
+	if (it->encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY ||
+	    it->raw.modrm.offset >= HEADER_BYTES || it->raw.sib.offset >= HEADER_BYTES ||
+	    it->length - it->raw.disp.size / 8 - it->raw.imm[0].size / 8 - it->raw.imm[1].size / 8 >
+		    HEADER_BYTES)
+		return;
+	switch (insn->kind) {
+	case INSN_JCC:
+	case INSN_JMP:
+	case INSN_CALL:
+		memo.distance_at = it->raw.imm[0].offset;
+		memo.distance_bytes = it->raw.imm[0].size / 8;
+		break;
+	case INSN_LEA_RIP:
+		memo.distance_at = it->raw.disp.offset;
+		memo.distance_bytes = it->raw.disp.size / 8;
+		break;
+	case INSN_RSP_ADD:
+		if (insn->n_bytes > HEADER_BYTES)
+			return;
+		break;
+	default:
+		break;
+	}
+	if (memo.distance_bytes == 2)
+		return;
+	memcpy(&memo.header, bytes, sizeof(memo.header));
+	*memo_of(decoder, memo.header) = memo;
+}
+
+bool insn_decode(struct insn_decoder *decoder, const uint8_t *bytes, size_t n, uint32_t off,
+		 struct insn *insn)
+{
+	ZydisDecodedInstruction it;
+	bool is_known = false;
+
+	if (n >= HEADER_BYTES && recall(decoder, bytes, n, off, insn))
+		return true;
+	if (!decode_quick(decoder, bytes, n, &it) || is_ambiguous(&it))
+		return false;
+	*insn = (struct insn){
+		.off = off, .n_bytes = it.length, .kind = INSN_OTHER, .reg = INSN_NO_REG
+	};
+	if (it.encoding == ZYDIS_INSTRUCTION_ENCODING_LEGACY) {
+		if (it.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT)
+			is_known = decode_flow(insn, &it) || decode_stack(insn, &it);
+		else if (it.opcode_map == ZYDIS_OPCODE_MAP_0F)
+			is_known = decode_0f(insn, &it);
+	}
+	if (!is_known)
+		decode_rest(decoder, bytes, n, &it, insn);
+	insn->is_emulated = is_emulated(bytes, it.length);
+	if (n >= HEADER_BYTES)
+		remember(decoder, bytes, &it, insn);
+	return true;
+}
+
+/* ---- the kernel's rules --------------------------------------------------------------------- */
+
+/* The zeros of the kernel's good_insns_64. It takes the opcode behind a VEX prefix for one of these. */
+static bool is_refused_opcode(uint8_t opcode)
+{
+	switch (opcode) {
+	case 0x06:
+	case 0x07:
+	case 0x0e:
+	case 0x16:
+	case 0x17:
+	case 0x1e:
+	case 0x1f:
+	case 0x27:
+	case 0x2f:
+	case 0x37:
+	case 0x3f:
+	case 0x60 ... 0x62:
+	case 0x6c ... 0x6f:
+	case 0x82:
+	case 0x9a:
+	case 0xcc ... 0xcf:
+	case 0xd4 ... 0xd6:
+	case 0xe4 ... 0xe7:
+	case 0xea:
+	case 0xec ... 0xef:
+	case 0xf1:
+	case 0xf4:
+	case 0xfa:
+	case 0xfb:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The zeros of good_2byte_insns, which some versions of the kernel do not heed. */
+static bool is_refused_0f(uint8_t opcode)
+{
+	switch (opcode) {
+	case 0x00:
+	case 0x01:
+	case 0x05 ... 0x09:
+	case 0x0b:
+	case 0x30:
+	case 0x34:
+	case 0x35:
+	case 0x37:
+	case 0x78:
+	case 0x79:
+	case 0xae:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* is_prefix_bad: es, cs, ss, ds (which is notrack as well), lock. */
+static bool has_refused_prefix(const ZydisDecodedInstruction *it)
+{
+	for (unsigned int i = 0; i < it->raw.prefix_count; i++) {
+		switch (it->raw.prefixes[i].value) {
+		case 0x26:
+		case 0x2e:
+		case 0x36:
+		case 0x3e:
+		case 0xf0:
+			return true;
+		default:
+			break;
+		}
+	}
+	return false;
+}
+
+static bool is_refused(const ZydisDecodedInstruction *it)
+{
+	if (has_refused_prefix(it))
+		return true;
+	switch (it->encoding) {
+	case ZYDIS_INSTRUCTION_ENCODING_LEGACY:
+		if (it->opcode_map == ZYDIS_OPCODE_MAP_0F)
+			return is_refused_0f(it->opcode);
+		if (it->opcode_map != ZYDIS_OPCODE_MAP_DEFAULT)
+			return false;
+		/* insn_masking_exception: mov to ss */
+		return is_refused_opcode(it->opcode) ||
+		       (it->opcode == 0x8e && it->raw.modrm.reg == 2);
+	case ZYDIS_INSTRUCTION_ENCODING_VEX:
+	case ZYDIS_INSTRUCTION_ENCODING_EVEX:
+		return is_refused_opcode(it->opcode);
+	default:
+		return true;
+	}
+}
+
+enum insn_cost insn_cost(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
+{
+	ZydisDecodedInstruction it;
+
+	if (!decode_quick(decoder, bytes, n, &it) || is_ambiguous(&it) || is_refused(&it))
+		return INSN_REFUSED;
+	return is_emulated(bytes, it.length) ? INSN_EMULATED : INSN_STEPPED;
+}
+
+bool insn_repeats(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
+{
+	ZydisDecodedInstruction it;
+
+	if (!decode_quick(decoder, bytes, n, &it) ||
+	    it.encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY ||
+	    it.opcode_map != ZYDIS_OPCODE_MAP_DEFAULT ||
+	    !((it.opcode >= 0xa4 && it.opcode <= 0xa7) || (it.opcode >= 0xaa && it.opcode <= 0xaf)))
+		return false;
+	for (unsigned int i = 0; i < it.raw.prefix_count; i++) {
+		if (it.raw.prefixes[i].value == 0xf2 || it.raw.prefixes[i].value == 0xf3)
+			return true;
+	}
+	return false;
+}

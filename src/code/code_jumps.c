@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Indirect jumps. OCaml's match, and gcc's switch, is
+ *
+ *	lea T(%rip),r; movslq (r,i,4),s; add r,s; jmp *s
+ *
+ * T holds int32 distances from T, and does not tell their number. It ends where another table of the
+ * function begins, or at a distance that leads to no instruction of the function. So it can be taken
+ * for longer than it is: all its targets are known, and perhaps some more.
+ *
+ * All other jumps to what was read from memory are tail calls: of closures, and through the GOT.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "code/code_flow.h"
+
+enum {
+	/* How far before a jump its register is looked for. */
+	LOOK_BACK = 8,
+	TABLE_TARGETS_MAX = 1 << 16,
+};
+
+static size_t rest(const struct code_flow *flow, size_t i)
+{
+	return flow->code.n - flow->insns[i].off;
+}
+
+/* Are instructions FIRST + 1 to LAST reached by no jump, so that those before them run first? */
+static bool is_straight(const struct code_flow *flow, size_t first, size_t last)
+{
+	for (size_t i = first + 1; i <= last; i++) {
+		if (flow->is_target[i])
+			return false;
+	}
+	return true;
+}
+
+/* Is the jump at I the end of the pattern? Its table then is at *TABLE, from the function's start. */
+static bool match_table(const struct code_flow *flow, size_t i, int64_t *table)
+{
+	const struct insn *lea;
+	struct insn_table_load load;
+	unsigned int to, from;
+
+	if (i < 3)
+		return false;
+	lea = &flow->insns[i - 3];
+	if (lea->kind != INSN_LEA_RIP || !is_straight(flow, i - 3, i) ||
+	    !insn_is_table_load(&flow->decoder, code_flow_bytes(flow, i - 2), rest(flow, i - 2),
+				&load) ||
+	    !insn_is_add(&flow->decoder, code_flow_bytes(flow, i - 1), rest(flow, i - 1), &to,
+			 &from))
+		return false;
+	*table = lea->value;
+	return load.base == lea->reg && to == flow->insns[i].reg &&
+	       ((to == load.to && from == load.base) || (to == load.base && from == load.to));
+}
+
+/* Is the register of the jump at I read from memory just before? */
+static bool is_loaded(const struct code_flow *flow, size_t i)
+{
+	unsigned int reg = flow->insns[i].reg;
+
+	for (size_t back = 1; back <= LOOK_BACK && back <= i; back++) {
+		const struct insn *insn = &flow->insns[i - back];
+
+		if (flow->is_target[i - back + 1] || insn->kind == INSN_CALL ||
+		    insn->kind == INSN_CALL_INDIRECT || insn->kind == INSN_JMP ||
+		    insn->kind == INSN_RET)
+			return false;
+		if (insn_is_load(&flow->decoder, code_flow_bytes(flow, i - back),
+				 rest(flow, i - back), reg))
+			return true;
+		if (insn_writes(&flow->decoder, code_flow_bytes(flow, i - back),
+				rest(flow, i - back), reg))
+			return false;
+	}
+	return false;
+}
+
+static int compare(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Collect what the function may use as a table. */
+static int find_leas(struct code_flow *flow)
+{
+	int err;
+
+	for (size_t i = 0; i < flow->n_insns; i++) {
+		if (flow->insns[i].kind != INSN_LEA_RIP)
+			continue;
+		err = code_flow_reserve((void **)&flow->leas, &flow->leas_room, flow->n_leas + 1,
+					sizeof(*flow->leas));
+		if (err)
+			return err;
+		flow->leas[flow->n_leas++] = flow->insns[i].value;
+	}
+	qsort(flow->leas, flow->n_leas, sizeof(*flow->leas), compare);
+	return 0;
+}
+
+/* The first of the addresses that is above TABLE, or INT64_MAX. */
+static int64_t next_lea(const struct code_flow *flow, int64_t table)
+{
+	size_t low = 0, high = flow->n_leas;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (flow->leas[middle] <= table)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < flow->n_leas ? flow->leas[low] : INT64_MAX;
+}
+
+static int add_target(struct code_flow *flow, uint32_t number)
+{
+	int err = code_flow_reserve((void **)&flow->targets, &flow->targets_room,
+				    flow->n_targets + 1, sizeof(*flow->targets));
+
+	if (err)
+		return err;
+	flow->targets[flow->n_targets++] = number;
+	flow->is_target[number] = true;
+	return 0;
+}
+
+/* Read the table at TABLE into a new element of `tables`, which is empty if there is none. */
+static int read_table(struct code_flow *flow, int64_t table)
+{
+	int64_t end = next_lea(flow, table);
+	struct jump_table *it;
+	struct code_bytes bytes;
+	uint32_t number;
+	int32_t distance;
+	int err;
+
+	err = code_flow_reserve((void **)&flow->tables, &flow->tables_room, flow->n_tables + 1,
+				sizeof(*flow->tables));
+	if (err)
+		return err;
+	it = &flow->tables[flow->n_tables++];
+	*it = (struct jump_table){ .first = flow->n_targets };
+	for (int64_t at = table; at < end && it->n < TABLE_TARGETS_MAX; at += 4) {
+		if (code_file_bytes(flow->file, false, flow->code.va + (uint64_t)at, 4, &bytes))
+			break;
+		memcpy(&distance, bytes.bytes, sizeof(distance));
+		if (!code_flow_find(flow, table + distance, &number))
+			break;
+		err = add_target(flow, number);
+		if (err)
+			return err;
+		it->n++;
+	}
+	return 0;
+}
+
+static int follow_jump(struct code_flow *flow, size_t i)
+{
+	struct insn *jump = &flow->insns[i];
+	int64_t table;
+	int err;
+
+	if (match_table(flow, i, &table)) {
+		if (flow->n_leas == 0) {
+			err = find_leas(flow);
+			if (err)
+				return err;
+		}
+		err = read_table(flow, table);
+		if (err || flow->tables[flow->n_tables - 1].n == 0)
+			return err;
+		jump->kind = FLOW_JMP_TABLE;
+		jump->value = (int64_t)flow->n_tables - 1;
+	} else if (i > 0 && flow->insns[i - 1].kind == INSN_POP &&
+		   flow->insns[i - 1].reg == jump->reg && !flow->is_target[i]) {
+		jump->kind = FLOW_JMP_POPPED;
+	} else if (is_loaded(flow, i)) {
+		jump->kind = FLOW_JMP_POINTER;
+	}
+	return 0;
+}
+
+/* The targets of one table can be inside of the pattern before another one. */
+static bool is_still_straight(const struct code_flow *flow, size_t i)
+{
+	switch (flow->insns[i].kind) {
+	case FLOW_JMP_TABLE:
+		return is_straight(flow, i - 3, i);
+	case FLOW_JMP_POPPED:
+		return !flow->is_target[i];
+	case FLOW_JMP_POINTER:
+		return flow->insns[i].reg == INSN_NO_REG || is_loaded(flow, i);
+	case INSN_JMP_REG:
+	case INSN_JMP_OTHER:
+		return false;
+	default:
+		return true;
+	}
+}
+
+int code_flow_follow_jumps(struct code_flow *flow)
+{
+	int err;
+
+	for (size_t i = 0; i < flow->n_insns; i++) {
+		if (flow->insns[i].kind == INSN_JMP_MEM)
+			flow->insns[i].kind = FLOW_JMP_POINTER;
+		if (flow->insns[i].kind != INSN_JMP_REG)
+			continue;
+		err = follow_jump(flow, i);
+		if (err)
+			return err;
+	}
+	for (size_t i = 0; i < flow->n_insns; i++) {
+		if (!is_still_straight(flow, i) && !flow->problem)
+			flow->problem = "it has a jump that cannot be followed";
+	}
+	return 0;
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT
+#include "code/x86_function.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "code/code_flow.h"
+
+static size_t rest(const struct code_flow *flow, size_t i)
+{
+	return flow->code.n - flow->insns[i].off;
+}
+
+static enum insn_cost cost_at(const struct code_flow *flow, size_t i)
+{
+	return insn_cost(&flow->decoder, code_flow_bytes(flow, i), rest(flow, i));
+}
+
+/* ---- the place ------------------------------------------------------------------------------ */
+
+/* Is instruction I the site of a probe? Its handler, when enabled, is called from the next five bytes. */
+static bool is_probe_site(const struct code_flow *flow, size_t i)
+{
+	enum { NOP = 0x90, CMP_EAX = 0x3d };
+	const uint8_t *bytes = code_flow_bytes(flow, i);
+
+	return bytes[0] == NOP && rest(flow, i) > 1 && bytes[1] == CMP_EAX;
+}
+
+/* Is the instruction behind I executed whenever I is? */
+static bool runs_on(const struct code_flow *flow, size_t i)
+{
+	switch (flow->insns[i].kind) {
+	case INSN_OTHER:
+	case INSN_PUSH:
+	case INSN_POP:
+	case INSN_RSP_ADD:
+	case INSN_RSP_SAVE:
+	case INSN_RSP_RESTORE:
+	case INSN_RSP_LOAD:
+	case INSN_RSP_LOST:
+	case INSN_LEA_RIP:
+		return true;
+	case INSN_NOP:
+		return !is_probe_site(flow, i);
+	default:
+		return false;
+	}
+}
+
+/*
+ * Find the first instruction that the kernel emulates among those that every call executes exactly
+ * once: no jump leads to it or, behind the entry, to one before it.
+ */
+static bool find_emulated(const struct code_flow *flow, size_t *number)
+{
+	for (size_t i = 0; i < flow->n_insns && !flow->is_target[i]; i++) {
+		if (flow->insns[i].is_emulated) {
+			*number = i;
+			return true;
+		}
+		if (!runs_on(flow, i))
+			break;
+	}
+	return false;
+}
+
+/*
+ * Can a jump to the entry stand anywhere in the bytes, whatever instructions they are?
+ */
+static bool may_jump_to_entry(const struct code_flow *flow)
+{
+	const uint8_t *bytes = flow->code.bytes;
+	int32_t near;
+
+	for (size_t off = 0; off < flow->code.n; off++) {
+		bool is_short = bytes[off] == 0xeb || (bytes[off] >= 0x70 && bytes[off] <= 0x7f) ||
+				(bytes[off] >= 0xe0 && bytes[off] <= 0xe3);
+		bool is_near = bytes[off] == 0xe9 || (bytes[off] >= 0x80 && bytes[off] <= 0x8f);
+
+		if (is_short && off + 2 <= flow->code.n &&
+		    (int64_t)off + 2 + (int8_t)bytes[off + 1] == 0)
+			return true;
+		if (!is_near || off + 5 > flow->code.n)
+			continue;
+		memcpy(&near, bytes + off + 1, sizeof(near));
+		if ((int64_t)off + 5 + near == 0)
+			return true;
+	}
+	return false;
+}
+
+static void take_entry(const struct code_flow *flow, enum insn_cost cost, struct code_function *out)
+{
+	out->place = 0;
+	out->place_is_entry = true;
+	out->place_cost = out->entry_cost;
+	out->place_depth = 0;
+	if (!flow->is_decoded && may_jump_to_entry(flow))
+		out->no_count = flow->problem;
+	else if (out->entry_is_loop)
+		out->no_count = "a jump in it leads to its first instruction";
+	else if (cost == INSN_REFUSED)
+		out->no_count = "the kernel cannot probe its first instruction";
+	else if (insn_repeats(&flow->decoder, flow->code.bytes, flow->code.n))
+		out->no_count = "its first instruction repeats itself";
+}
+
+static void find_place(const struct code_flow *flow, struct code_function *out)
+{
+	enum insn_cost entry_cost = cost_at(flow, 0);
+	size_t i;
+
+	out->entry_is_loop = flow->is_target[0];
+	out->entry_cost = entry_cost == INSN_EMULATED ? CODE_EMULATED : CODE_STEPPED;
+	if (flow->problem || !find_emulated(flow, &i) || flow->depths[i].kind != DEPTH_KNOWN) {
+		take_entry(flow, entry_cost, out);
+		return;
+	}
+	out->place = flow->insns[i].off;
+	out->place_cost = CODE_EMULATED;
+	out->place_depth = flow->depths[i].value;
+	out->place_is_entry = i == 0;
+}
+
+/* ---- exits ---------------------------------------------------------------------------------- */
+
+/* Does a call end with instruction I? */
+static bool is_exit(const struct code_flow *flow, size_t i, enum code_exit_kind *kind)
+{
+	const struct insn *insn = &flow->insns[i];
+
+	switch (insn->kind) {
+	case INSN_RET:
+		*kind = flow->depths[i].kind == DEPTH_HANDLER ? CODE_RAISE : CODE_RET;
+		return true;
+	case FLOW_JMP_POPPED:
+		*kind = CODE_RAISE;
+		return true;
+	case FLOW_JMP_POINTER:
+		*kind = CODE_TAIL_JUMP;
+		return true;
+	case INSN_JMP:
+		*kind = CODE_TAIL_JUMP;
+		return insn->value < 0 || (uint64_t)insn->value >= flow->code.n;
+	default:
+		return false;
+	}
+}
+
+/* Note why the exit by instruction I cannot be used, if so. */
+static void check_exit(const struct code_flow *flow, size_t i, enum insn_cost cost,
+		       struct code_function *out, struct code_exit *it)
+{
+	const struct depth *depth = &flow->depths[i];
+
+	it->depth = depth->kind == DEPTH_KNOWN ? depth->value : 0;
+	it->depth_known = depth->kind == DEPTH_KNOWN;
+	if (it->kind == CODE_RAISE ? depth->kind != DEPTH_HANDLER
+				   : !it->depth_known || it->depth != 0)
+		out->no_time = "the depth of its stack is not known where it ends";
+	else if (cost == INSN_REFUSED)
+		out->no_time = "the kernel cannot probe an instruction that ends it";
+	else if (it->off == 0)
+		out->no_time = "it only jumps to another function";
+	if (it->off == out->place)
+		out->place_is_exit = true;
+}
+
+static int find_exits(struct ocp_ctx *ctx, const struct code_flow *flow, struct code_function *out)
+{
+	enum code_exit_kind kind;
+	size_t n = 0;
+
+	for (size_t i = 0; i < flow->n_insns; i++)
+		n += is_exit(flow, i, &kind);
+	if (n == 0) {
+		out->no_time = "it never returns";
+		return 0;
+	}
+	out->exits = calloc(n, sizeof(*out->exits));
+	if (!out->exits)
+		return ctx_no_memory(ctx);
+	for (size_t i = 0; i < flow->n_insns; i++) {
+		struct code_exit *it = &out->exits[out->n_exits];
+		enum insn_cost cost;
+
+		if (!is_exit(flow, i, &kind))
+			continue;
+		cost = cost_at(flow, i);
+		out->n_exits++;
+		it->off = flow->insns[i].off;
+		it->kind = kind;
+		it->cost = cost == INSN_EMULATED ? CODE_EMULATED : CODE_STEPPED;
+		check_exit(flow, i, cost, out, it);
+	}
+	return 0;
+}
+
+/* ---- all ------------------------------------------------------------------------------------ */
+
+static void drop_exits(struct code_function *out)
+{
+	free(out->exits);
+	out->exits = NULL;
+	out->n_exits = 0;
+}
+
+int code_function_decode(struct ocp_ctx *ctx, const struct code_bytes *function,
+			 struct code_file *file, struct code_function *out)
+{
+	struct code_flow *flow = code_file_flow(file);
+	int err;
+
+	*out = (struct code_function){ .place_is_entry = true,
+				       .place_cost = CODE_STEPPED,
+				       .entry_cost = CODE_STEPPED };
+	if (function->n == 0 || function->n > FUNCTION_BYTES_MAX) {
+		out->no_count = function->n ? "its code is larger than 4 MiB" : "it has no code";
+		out->no_time = out->no_count;
+		return 0;
+	}
+	err = code_flow_read(flow, function, file);
+	if (err)
+		return ctx_no_memory(ctx);
+	if (flow->n_insns == 0) {
+		out->no_count = out->no_time = flow->problem;
+		return 0;
+	}
+	find_place(flow, out);
+	out->no_time = out->no_count ? out->no_count : flow->problem;
+	if (!out->no_time)
+		err = find_exits(ctx, flow, out);
+	if (!out->no_time && out->place_is_exit && cost_at(flow, 0) == INSN_REFUSED)
+		out->no_time = "the kernel cannot probe its first instruction";
+	if (err || out->no_time)
+		drop_exits(out);
+	return err;
+}
+
+void code_function_free(struct code_function *function)
+{
+	drop_exits(function);
+}

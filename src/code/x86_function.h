@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The code of a function, decoded whole: where a uprobe counts its calls, and where a call ends. The
+ * function need not know of probes.
+ *
+ * The kernel emulates some instructions under a uprobe and single-steps all others, which takes ten
+ * times as long. So the place of the uprobe is the first instruction that every call executes exactly
+ * once and that the kernel emulates. Where there is none, or where something in the code is not
+ * understood, it is the first instruction of the function.
+ */
+#ifndef CODE_X86_FUNCTION_H
+#define CODE_X86_FUNCTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/ctx.h"
+#include "code/code_file.h"
+
+enum code_cost { CODE_EMULATED, CODE_STEPPED };
+
+enum code_exit_kind {
+	CODE_RET,
+	CODE_TAIL_JUMP,
+	/*
+	 * The jump to an exception handler, with the handler's rsp: all calls end whose rsp at the
+	 * entry is lower. The handler can be in the same function, whose call then goes on.
+	 */
+	CODE_RAISE,
+};
+
+struct code_exit {
+	uint32_t off;  /* of the instruction, from the entry */
+	int32_t depth; /* rsp at the entry minus rsp before this instruction */
+	enum code_exit_kind kind;
+	enum code_cost cost;
+	bool depth_known; /* true where time can be measured, but for CODE_RAISE */
+};
+
+struct code_function {
+	uint32_t
+		place; /* the offset of the instruction whose uprobe counts each call exactly once */
+	enum code_cost place_cost;
+	enum code_cost entry_cost; /* of the first instruction, where arguments can be read */
+	int32_t place_depth;	   /* rsp at the entry minus rsp at the place */
+	bool place_is_entry;
+	/* A jump leads to the entry: a uprobe there counts iterations of a loop as well. */
+	bool entry_is_loop;
+	/* The place is one of the exits: time then starts at the entry, whose depth is 0. */
+	bool place_is_exit;
+	/* All exits, by offset, where `no_time` is NULL. */
+	struct code_exit *exits;
+	size_t n_exits;
+	/* NULL, or why its calls cannot be counted, or timed: ends a message of the caller. */
+	const char *no_count, *no_time;
+};
+
+/*
+ * Decode FUNCTION, which is of FILE. An error is -ENOMEM; what is wrong with the code stands in *OUT.
+ */
+int code_function_decode(struct ocp_ctx *ctx, const struct code_bytes *function,
+			 struct code_file *file, struct code_function *out);
+void code_function_free(struct code_function *function);
+
+#endif
