@@ -57,8 +57,13 @@ LIBS = $(LIBBPF) -ldw -lelf -lZydis
 TOOL_LIBS = -ljson-c
 
 # The directories in their order: a file includes no file of a later directory (tests/folders checks this).
+<<<<<<< HEAD
 program_srcs := $(wildcard src/base/*.c src/elf/*.c src/program/dormant/*.c src/program/*.c)
 lib_srcs := $(program_srcs) $(wildcard src/code/*.c src/process/*.c src/measure/*/*.c src/measure/*.c src/bpftrace/*.c)
+=======
+program_srcs := $(wildcard src/base/*.c src/elf/*.c src/code/*.c src/program/dormant/*.c src/program/*.c)
+lib_srcs := $(program_srcs) $(wildcard src/process/*.c src/measure/*/*.c src/measure/*.c src/bpftrace/*.c)
+>>>>>>> 4cf5a6f7e94c1626c845a2d836ce4701586b6e14
 cli_srcs := $(wildcard src/cli/*.c)
 watch_srcs := $(wildcard src/watch/*.c)
 serve_srcs := $(wildcard src/serve/*.c)

@@ -16,6 +16,7 @@
 #include "code/arity.h"
 
 #include <elf.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,7 +57,8 @@ struct reader {
 	size_t n_goals;
 	struct pointer *pointers;
 	size_t n, room;
-	uint8_t *dynsym, *dynstr; /* read when a relocation names a symbol */
+	bool has_named; /* a relocation names a symbol: the tables of symbols have been read */
+	uint8_t *dynsym, *dynstr;
 	size_t n_dynsym, n_dynstr;
 };
 
@@ -163,7 +165,8 @@ static int add_named(struct reader *r, const Elf64_Rela *rela)
 	Elf64_Sym sym;
 	int err = 0, generated;
 
-	if (!r->dynsym) {
+	if (!r->has_named) {
+		r->has_named = true;
 		err = read_whole(r, ".dynsym", SHT_DYNSYM, &r->dynsym, &r->n_dynsym);
 		if (!err)
 			err = read_whole(r, ".dynstr", SHT_STRTAB, &r->dynstr, &r->n_dynstr);

@@ -509,3 +509,15 @@ const char *function_text(const struct function *function, char text[FUNCTION_TE
 		snprintf(text, FUNCTION_TEXT_BYTES, "%s/%" PRIu32, function->name, function->stamp);
 	return text;
 }
+
+bool function_matches(const struct function *function, const struct str_regexp *re)
+{
+	char text[FUNCTION_TEXT_BYTES];
+
+	if (str_regexp_match(re, function->name))
+		return true;
+	if (function->full_name != function->name && str_regexp_match(re, function->full_name))
+		return true;
+	snprintf(text, sizeof(text), "%s/%" PRIu32, function->name, function->stamp);
+	return str_regexp_match(re, text);
+}

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "base/str_regexp.h"
 #include "elf/elf_file.h"
 
 enum function_language {
@@ -83,5 +84,8 @@ const struct function *functions_at(const struct functions *functions, uint64_t 
  */
 enum { FUNCTION_TEXT_BYTES = 1024 + 16 };
 const char *function_text(const struct function *function, char text[FUNCTION_TEXT_BYTES]);
+
+/* Does RE match the name, with or without its stamp, or the whole name? */
+bool function_matches(const struct function *function, const struct str_regexp *re);
 
 #endif

@@ -176,8 +176,10 @@ static bool begins_with_module(const char *rest)
 static const char *end_of_unit(const char *symbol)
 {
 	const char *at = symbol + strlen("caml"), *end = strchr(at, '.');
+	const char *place = strstr(at, "fn$5b");
 
-	if (end)
+	/* The dot may be that of a file's name in the identifier, see is_anonymous. */
+	if (end && (!place || place > end))
 		return end;
 	while ((end = strstr(at + 1, "__"))) {
 		if (begins_with(symbol, "camlDune__exe__") && end == symbol + strlen("camlDune") &&

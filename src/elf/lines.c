@@ -21,6 +21,7 @@
 
 struct finder {
 	struct ocp_ctx *ctx;
+	enum lines_rule rule;
 	struct source_line *asked;
 	size_t n;
 	size_t *offs; /* for each answer the offset of its name in the text, + 1; 0: unknown */
@@ -80,7 +81,7 @@ static bool may_hold_a_site(const struct finder *f, Dwarf_Die *unit)
 	return !says;
 }
 
-/* Take a row that begins at site number I. A later row of the same address replaces it. */
+/* Take a row that begins at site number I. By the rule, the first or the last of an address stays. */
 static int take_row(struct finder *f, size_t i, Dwarf_Line *row)
 {
 	struct source_line *answer = &f->asked[i];
@@ -88,7 +89,8 @@ static int take_row(struct finder *f, size_t i, Dwarf_Line *row)
 	const char *file;
 	int line = 0, column = 0;
 
-	if (dwarf_lineendsequence(row, &is_end) != 0 || is_end)
+	if (dwarf_lineendsequence(row, &is_end) != 0 || is_end ||
+	    (f->rule == LINES_FIRST && f->offs[i]))
 		return 0;
 	f->offs[i] = 0;
 	file = dwarf_linesrc(row, NULL, NULL);
@@ -140,10 +142,10 @@ static int join_units(struct finder *f, Dwarf *dwarf)
 	return err;
 }
 
-int lines_find(struct ocp_ctx *ctx, int fd, const char *name, struct source_line *asked, size_t n,
-	       char **names)
+int lines_find(struct ocp_ctx *ctx, int fd, const char *name, enum lines_rule rule,
+	       struct source_line *asked, size_t n, char **names)
 {
-	struct finder f = { .ctx = ctx, .asked = asked, .n = n };
+	struct finder f = { .ctx = ctx, .rule = rule, .asked = asked, .n = n };
 	Dwarf *dwarf;
 	int err = 0;
 

@@ -31,14 +31,13 @@
 #include "process/externals.h"
 #include "process/proc_file.h"
 
-static bool same_file(const struct mapping *a, const struct mapping *b)
+bool image_same_file(const struct mapping *a, const struct mapping *b)
 {
 	return a->inode == b->inode && a->dev_major == b->dev_major &&
 	       a->dev_minor == b->dev_minor && strcmp(a->path, b->path) == 0;
 }
 
-/* The link-time address of the byte at file offset OFF, by the executable segment that holds it. */
-static bool off_to_va(const struct elf_file *elf, uint64_t off, uint64_t *va)
+bool image_off_to_va(const struct elf_file *elf, uint64_t off, uint64_t *va)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	const struct elf_segment *segments;
@@ -57,7 +56,7 @@ static bool off_to_va(const struct elf_file *elf, uint64_t off, uint64_t *va)
 	return false;
 }
 
-static int open_exe(struct ocp_ctx *ctx, pid_t pid, int *fd)
+int image_open_exe(struct ocp_ctx *ctx, pid_t pid, int *fd)
 {
 	char path[PROC_PATH_BYTES];
 
@@ -112,7 +111,7 @@ static int read_image(struct ocp_ctx *ctx, int fd, const struct mapping *m,
 		err = external_may_be_in(ctx, image->prog->elf, &has_externals);
 	if (err || (image->prog->n_probes == 0 && !has_externals))
 		goto without;
-	if (!off_to_va(image->prog->elf, m->off, &va)) {
+	if (!image_off_to_va(image->prog->elf, m->off, &va)) {
 		err = ctx_error(ctx, -EBADMSG,
 				"%s: the executable mapping at 0x%" PRIx64
 				" belongs to no executable segment",
@@ -130,15 +129,14 @@ without:
 	return err;
 }
 
-/* Is mapping I the first executable one of its file? */
-static bool is_first_of_file(const struct maps *maps, size_t i)
+bool image_is_first_of_file(const struct maps *maps, size_t i)
 {
 	const struct mapping *m = &maps->mappings[i];
 
 	if (!m->executable || m->inode == 0 || m->path[0] != '/')
 		return false;
 	for (size_t j = i; j-- > 0;)
-		if (maps->mappings[j].executable && same_file(&maps->mappings[j], m))
+		if (maps->mappings[j].executable && image_same_file(&maps->mappings[j], m))
 			return false;
 	return true;
 }
@@ -158,7 +156,7 @@ static int read_exe(struct ocp_ctx *ctx, pid_t pid, const struct maps *maps, uin
 	list->exe_path = strdup(m->path);
 	if (!list->exe_path)
 		return ctx_no_memory(ctx);
-	err = open_exe(ctx, pid, &fd);
+	err = image_open_exe(ctx, pid, &fd);
 	if (!err)
 		err = read_image(ctx, fd, m,
 				 &(const struct file_origin){ .name = m->path, .pid = pid },
@@ -212,7 +210,7 @@ static int read_others(struct ocp_ctx *ctx, pid_t pid, const struct maps *maps,
 	size_t n_later = 0;
 
 	for (size_t i = 0; i < maps->n; i++)
-		if (is_first_of_file(maps, i) && !same_file(&maps->mappings[i], exe))
+		if (image_is_first_of_file(maps, i) && !image_same_file(&maps->mappings[i], exe))
 			n_later += read_other(ctx, pid, &maps->mappings[i], list) != 0;
 	if (!n_later)
 		return 0;

@@ -41,5 +41,17 @@ void image_list_empty(struct image_list *list);
 
 /* Open the file of mapping M of PID for reading; on failure return -1 with errno set. */
 int image_open_mapped(pid_t pid, const struct mapping *m);
+/* Open the executable of PID for reading. */
+int image_open_exe(struct ocp_ctx *ctx, pid_t pid, int *fd);
+
+/* Is mapping I the first executable one of its file? */
+bool image_is_first_of_file(const struct maps *maps, size_t i);
+bool image_same_file(const struct mapping *a, const struct mapping *b);
+
+/*
+ * The link-time address of the byte at file offset OFF, by the executable segment that holds it. False
+ * if none does.
+ */
+bool image_off_to_va(const struct elf_file *elf, uint64_t off, uint64_t *va);
 
 #endif

@@ -68,8 +68,7 @@ static bool is_plain(uint32_t code)
 	       !(code >= 0x2028 && code <= 0x202e) && !(code >= 0x2066 && code <= 0x2069);
 }
 
-/* Write N bytes of UTF-8. */
-static void write_text(const char *bytes, size_t n)
+void write_json_text(const char *bytes, size_t n)
 {
 	const unsigned char *at = (const unsigned char *)bytes;
 	uint32_t code = 0;
@@ -106,12 +105,12 @@ static void write_string(const struct ocp_value *value)
 	const size_t n = utf8_bytes(value->bytes, value->n_bytes, value->is_cut);
 
 	if (n <= value->n_bytes && !value->is_cut) {
-		write_text(value->bytes, n);
+		write_json_text(value->bytes, n);
 		return;
 	}
 	if (n <= value->n_bytes) {
 		fputs("{\"string\":", stdout);
-		write_text(value->bytes, n);
+		write_json_text(value->bytes, n);
 	} else {
 		fputs("{\"hex\":\"", stdout);
 		for (size_t i = 0; i < value->n_bytes; i++)
@@ -162,7 +161,7 @@ static void write_kind(const struct ocp_value *value)
 	printf("{\"kind\":\"%s\"", ocp_value_kind_name(value->kind));
 	if (value->kind == OCP_CUSTOM && value->n_bytes) {
 		fputs(",\"id\":", stdout);
-		write_text(value->bytes, value->n_bytes);
+		write_json_text(value->bytes, value->n_bytes);
 	}
 	putchar('}');
 }
@@ -222,7 +221,7 @@ void write_hit_json(const struct ocp_hit *hit, bool is_first)
 	(void)is_first;
 	printf("{\"version\":%d,\"type\":\"hit\",\"time_s\":%.6f,\"pid\":%d,\"tid\":%d,\"probe\":",
 	       JSON_VERSION, (double)hit->time_ns / 1e9, (int)hit->pid, (int)hit->tid);
-	write_text(hit->probe, strlen(hit->probe));
+	write_json_text(hit->probe, strlen(hit->probe));
 	fputs(",\"args\":[", stdout);
 	for (size_t i = 0; i < hit->n_args; i++) {
 		const struct ocp_value value = ocp_hit_arg(hit, i);

@@ -7,6 +7,7 @@
 #define TOOL_WRITER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "ocaml_probes.h"
 
@@ -34,6 +35,9 @@ extern const struct writer table_writer, json_writer, csv_writer;
 
 /* hit_json.c */
 void write_hit_json(const struct ocp_hit *hit, bool is_first);
+
+/* Write N bytes of UTF-8 as a JSON string. */
+void write_json_text(const char *bytes, size_t n);
 
 /* Events per second. */
 double report_rate(const struct report *report, uint64_t events);

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* Files with OCaml functions: a program, or what a process has mapped. They need not have probes. */
+#ifndef PROCESS_CODE_IMAGES_H
+#define PROCESS_CODE_IMAGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "base/ctx.h"
+#include "code/functions.h"
+#include "elf/elf_file.h"
+
+struct code_image {
+	int fd;
+	struct elf_file *elf;
+	struct functions *functions;
+	char *path;    /* as the process sees it */
+	uint64_t bias; /* add to a link-time address; modulo 2^64; 0 without a process */
+	bool is_library;
+};
+
+struct code_images {
+	struct code_image *images; /* the executable first, then by address */
+	size_t n;
+	char *exe_path; /* NULL without a process */
+};
+
+/* The file PATH. -ENODATA if it has no OCaml functions. */
+int code_images_open(struct ocp_ctx *ctx, const char *path, struct code_images *images);
+
+/*
+ * The executable of PID and the libraries and plugins that it has loaded, those that have OCaml
+ * functions. -ENODATA if none has. A library that cannot be read is left out with a warning.
+ */
+int code_images_read(struct ocp_ctx *ctx, pid_t pid, struct code_images *images);
+
+void code_images_free(struct code_images *images);
+
+#endif

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+#include "tool/commands.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str_regexp.h"
+#include "base/suggest.h"
+#include "elf/lines.h"
+#include "process/code_images.h"
+#include "tool/functions_output.h"
+
+struct listing {
+	struct options *options;
+	struct code_images images;
+	struct str_regexp *re; /* NULL: all functions */
+	const char *pattern;
+	struct function_row *rows;
+	size_t n;
+	char **names; /* for each image: of its source files */
+};
+
+/* ---- choosing ------------------------------------------------------------------------------- */
+
+static int no_match(const struct listing *listing)
+{
+	struct suggestion suggestion = suggestion_for(listing->pattern);
+	const char *where =
+		listing->options->prog ? listing->options->prog : listing->images.exe_path;
+
+	for (size_t i = 0; i < listing->images.n; i++) {
+		size_t n;
+		const struct function *const *all =
+			functions_by_name(listing->images.images[i].functions, &n);
+
+		for (size_t k = 0; k < n; k++)
+			suggestion_offer(&suggestion, all[k]->name);
+	}
+	ctx_set_error(listing->options->ctx,
+		      "regular expression '%s': matches no OCaml function of %s", listing->pattern,
+		      where);
+	if (suggestion.best)
+		ctx_hint(listing->options->ctx, "did you mean '%s'?", suggestion.best);
+	return -ENOENT;
+}
+
+static int choose(struct listing *listing)
+{
+	const struct code_images *images = &listing->images;
+	size_t room = 0;
+
+	for (size_t i = 0; i < images->n; i++)
+		room += functions_ocaml_count(images->images[i].functions);
+	listing->rows = calloc(room + 1, sizeof(*listing->rows));
+	if (!listing->rows)
+		return ctx_no_memory(listing->options->ctx);
+	for (size_t i = 0; i < images->n; i++) {
+		size_t n;
+		const struct function *list = functions_list(images->images[i].functions, &n);
+
+		for (size_t k = 0; k < n; k++)
+			if (list[k].language == FUNCTION_OCAML &&
+			    (!listing->re || function_matches(&list[k], listing->re)))
+				listing->rows[listing->n++] = (struct function_row){
+					.function = &list[k],
+					.image = images->images[i].path,
+				};
+	}
+	return listing->n || !listing->re ? 0 : no_match(listing);
+}
+
+/* ---- what is known of them ------------------------------------------------------------------ */
+
+/* Find the places in the source of ROWS[0..N), which are all of IMAGE and sorted by address. */
+static int find_sources(struct ocp_ctx *ctx, const struct code_image *image,
+			struct function_row *rows, size_t n, char **names)
+{
+	struct source_line *lines = calloc(n + 1, sizeof(*lines));
+	int err;
+
+	if (!lines)
+		return ctx_no_memory(ctx);
+	for (size_t i = 0; i < n; i++)
+		lines[i].va = rows[i].function->va;
+	err = lines_find(ctx, image->fd, image->path, LINES_FIRST, lines, n, names);
+	for (size_t i = 0; !err && i < n; i++) {
+		rows[i].source = lines[i].file;
+		rows[i].line = lines[i].line;
+	}
+	free(lines);
+	return err;
+}
+
+/* What counting the calls of ROWS[0..N) costs, which are all of IMAGE and sorted by address. */
+static int find_costs(struct ocp_ctx *ctx, const struct code_image *image,
+		      struct function_row *rows, size_t n)
+{
+	(void)ctx;
+	(void)image;
+	for (size_t i = 0; i < n; i++)
+		rows[i].cost = NULL;
+	return 0;
+}
+
+static int examine(struct listing *listing)
+{
+	struct ocp_ctx *ctx = listing->options->ctx;
+	size_t first = 0, end;
+	int err = 0;
+
+	listing->names = calloc(listing->images.n, sizeof(*listing->names));
+	if (!listing->names)
+		return ctx_no_memory(ctx);
+	for (size_t i = 0; !err && i < listing->images.n; i++) {
+		const struct code_image *image = &listing->images.images[i];
+
+		for (end = first; end < listing->n; end++)
+			if (listing->rows[end].image != image->path)
+				break;
+		err = find_sources(ctx, image, listing->rows + first, end - first,
+				   &listing->names[i]);
+		if (!err)
+			err = find_costs(ctx, image, listing->rows + first, end - first);
+		first = end;
+	}
+	return err;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	const struct function_row *x = a, *y = b;
+	int order = strcmp(x->function->name, y->function->name);
+
+	if (order == 0)
+		order = (x->function->stamp > y->function->stamp) -
+			(x->function->stamp < y->function->stamp);
+	if (order == 0)
+		order = strcmp(x->image, y->image);
+	return order;
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+static int list_functions(struct listing *listing)
+{
+	const struct options *options = listing->options;
+	int err = 0;
+
+	if (listing->pattern)
+		err = str_regexp_new(options->ctx, listing->pattern, &listing->re);
+	if (!err)
+		err = options->pid
+			      ? code_images_read(options->ctx, options->pid, &listing->images)
+			      : code_images_open(options->ctx, options->prog, &listing->images);
+	if (!err)
+		err = choose(listing);
+	if (!err)
+		err = examine(listing);
+	if (err)
+		return say_error(options->ctx, err);
+	qsort(listing->rows, listing->n, sizeof(*listing->rows), compare_rows);
+	if (options->json)
+		functions_print_json(listing->rows, listing->n,
+				     options->pid ? listing->images.exe_path : options->prog,
+				     options->pid);
+	else
+		functions_print_table(listing->rows, listing->n, listing->images.n > 1);
+	return EXIT_DONE;
+}
+
+static int run(struct options *options)
+{
+	struct listing listing = { .options = options };
+	int code;
+
+	if (options->n_args > 1)
+		return say_usage(&command_functions, "'%s': one regular expression is enough",
+				 options->args[1]);
+	if (!options->pid == !options->prog)
+		return say_usage(&command_functions,
+				 options->pid ? "-pid and -prog are mutually exclusive"
+					      : "-pid or -prog is required");
+	listing.pattern = options->n_args ? options->args[0] : NULL;
+	code = list_functions(&listing);
+	for (size_t i = 0; listing.names && i < listing.images.n; i++)
+		free(listing.names[i]);
+	free(listing.names);
+	free(listing.rows);
+	code_images_free(&listing.images);
+	str_regexp_free(listing.re);
+	return code;
+}
+
+const struct command command_functions = {
+	.name = "functions",
+	.help = &help_functions,
+	.takes_words = true,
+	.run = run,
+};
