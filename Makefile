@@ -57,7 +57,7 @@ LIBS = $(LIBBPF) -ldw -lelf
 TOOL_LIBS = -ljson-c
 
 # The folders in their order: none includes a file of one that comes later (tests/folders).
-program_srcs := $(wildcard src/base/*.c src/elf/*.c src/program/dormant/*.c src/program/*.c)
+program_srcs := $(wildcard src/base/*.c src/elf/*.c src/code/*.c src/program/dormant/*.c src/program/*.c)
 lib_srcs := $(program_srcs) $(wildcard src/process/*.c src/measure/*/*.c src/measure/*.c src/bpftrace/*.c)
 cli_srcs := $(wildcard src/cli/*.c)
 watch_srcs := $(wildcard src/watch/*.c)

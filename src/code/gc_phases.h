@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* The phases of the garbage collector, and the functions of a runtime that they are. */
+#ifndef CODE_GC_PHASES_H
+#define CODE_GC_PHASES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "code/runtime.h"
+
+/*
+ * A phase in some versions of the runtime. Its functions are C functions. A pause lasts from the
+ * entry of a timed function to its return, in one thread. Return probes are safe there.
+ */
+struct gc_phase {
+	const char *name; /* "gc:minor" */
+	/*
+	 * The functions that are pauses. NULL: the phase is a moment, without a duration. Some
+	 * phases have two, which do not contain each other.
+	 */
+	const char *timed_symbols[2];
+	/* Each entry of this function is one event. NULL: each pause is one. */
+	const char *counted_symbol;
+	/* A call is a pause only if the counted function was entered in it, by the same thread. */
+	bool counted_in_timed;
+	/*
+	 * A call is no pause if its argument of this number (1 is in %edi ... 4 in %ecx) has the
+	 * value not_argument. 0: the arguments do not matter.
+	 */
+	unsigned int argument;
+	uint32_t not_argument;
+	bool only_if_true;  /* a call that returns 0 in %eax is no pause */
+	bool is_per_domain; /* OCaml 5: each domain has pauses of its own */
+	const char *source; /* where this is known from */
+	/*
+	 * For files that lack a local symbol of timed_symbols: a global function that ends with a
+	 * jump to that function.
+	 */
+	const char *jumps_to[2];
+};
+
+/* A phase in an executable. */
+struct gc_phase_place {
+	const char *name;
+	const struct gc_phase *phase; /* NULL: the version has no such phase */
+	uint64_t timed_vas[2];	      /* as linked; 0: none */
+	uint64_t counted_va;	      /* 0: none */
+	const char *missing;	      /* a symbol that the file lacks; NULL: none */
+};
+
+enum { N_GC_PHASES = 5 };
+
+/* The names of all phases, in a fixed order. */
+extern const char *const gc_phase_names[N_GC_PHASES];
+
+/* Find all phases, in that order, in ELF, whose runtime is RUNTIME. */
+int gc_phases_find(struct ocp_ctx *ctx, struct elf_file *elf, const struct runtime *runtime,
+		   struct gc_phase_place places[N_GC_PHASES]);
+
+/* Why PLACE cannot be measured, as an error. 0 if it can. */
+int gc_phase_check(struct ocp_ctx *ctx, const struct elf_file *elf, const struct runtime *runtime,
+		   const struct gc_phase_place *place);
+
+#endif

@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Recognising the OCaml runtime of an executable.
+ *
+ * The version is the string Sys.ocaml_version, which is in the static data of the module Stdlib.Sys.
+ * Nearly every program contains that module. Without it the names of the runtime's functions tell
+ * the version, as far as structures depend on it. OCaml links with --export-dynamic, so .dynsym has
+ * the global names in stripped programs too.
+ *
+ * A version tells the structures only of the runtime that the OCaml project publishes; derived
+ * compilers change them. So the offset of minor_words is looked for in the code of
+ * caml_gc_minor_words_unboxed, which has hardly more than the loads that compute Gc.minor_words ().
+ * The members of statistics are neighbours: if one is where it should be, so are the others.
+ */
+#include "code/runtime.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elf/named_symbols.h"
+
+enum {
+	MAX_SYS_BYTES = 64 * 1024,  /* of data of Stdlib.Sys; it has 800 */
+	MAX_FUNCTION_BYTES = 16384, /* of a function whose code is looked at */
+	STRING_TAG = 252,
+	LEA = 0x8d, /* an instruction that takes an address */
+};
+
+static const struct {
+	int major, first_minor, last_minor;
+	struct runtime_layout layout;
+} layouts[] = {
+	{ 4,
+	  13,
+	  14,
+	  { .bytes = 360,
+	    .young_ptr = 8,
+	    .young_start = 48,
+	    .young_end = 56,
+	    .in_minor_collection = 88,
+	    .minor_words = 296,
+	    .promoted_words = 304,
+	    .major_words = 312,
+	    .minor_collections = 320,
+	    .major_collections = 328,
+	    .heap_words = 336,
+	    .top_heap_words = 344,
+	    .compactions = 352 } },
+	{ 5,
+	  1,
+	  2,
+	  { .has_domains = true,
+	    .bytes = 400,
+	    .young_ptr = 8,
+	    .young_start = 16,
+	    .young_end = 24,
+	    .allocated_words = 128,
+	    .shared_heap = 272,
+	    .id = 280,
+	    .unique_id = 288,
+	    .minor_words = 376,
+	    .promoted_words = 384,
+	    .major_words = 392,
+	    .heap_owner = 1048 } },
+	{ 5,
+	  3,
+	  3,
+	  { .has_domains = true,
+	    .bytes = 408,
+	    .young_ptr = 8,
+	    .young_start = 16,
+	    .young_end = 24,
+	    .allocated_words = 128,
+	    .shared_heap = 280,
+	    .id = 288,
+	    .unique_id = 296,
+	    .minor_words = 384,
+	    .promoted_words = 392,
+	    .major_words = 400,
+	    .heap_owner = 1048 } },
+};
+
+/* What is asked of the symbol table. */
+enum {
+	FRAMETABLE,
+	BYTECODE,
+	SYS_BEGIN_4,
+	SYS_END_4,
+	SYS_BEGIN_5,
+	SYS_END_5,
+	MINOR_WORDS_CODE,
+	CAML_STATE,
+	ALLOCATED_WORDS,
+	DO_EXIT,
+	DOMAIN_SPAWN,
+	ALL_DOMAINS,
+	INIT_DOMAINS_CODE,
+	ORPHANED_WORDS,
+	ORPHANED_WORDS_CODE,
+	POOL_FREELIST,
+	ORPHANED_HEAP_CODE,
+	HEAP_SIZE_CODE,
+	MINOR_COLLECTIONS,
+	MAJOR_CYCLES,
+	COMPACTIONS,
+	N_SYMBOLS
+};
+
+static const char *const symbol_names[N_SYMBOLS] = {
+	[FRAMETABLE] = "caml_frametable",
+	[BYTECODE] = "caml_interprete",
+	[SYS_BEGIN_4] = "camlStdlib__Sys__data_begin",
+	[SYS_END_4] = "camlStdlib__Sys__data_end",
+	[SYS_BEGIN_5] = "camlStdlib__Sys.data_begin",
+	[SYS_END_5] = "camlStdlib__Sys.data_end",
+	[MINOR_WORDS_CODE] = "caml_gc_minor_words_unboxed",
+	[CAML_STATE] = "Caml_state",
+	[ALLOCATED_WORDS] = "caml_allocated_words",
+	[DO_EXIT] = "caml_do_exit", /* from 4.13 on */
+	[DOMAIN_SPAWN] = "caml_domain_spawn",
+	[ALL_DOMAINS] = "all_domains",
+	[INIT_DOMAINS_CODE] = "caml_init_domains",
+	[ORPHANED_WORDS] = "orphaned_alloc_stats",
+	[ORPHANED_WORDS_CODE] = "caml_accum_orphan_alloc_stats",
+	[POOL_FREELIST] = "pool_freelist",
+	[ORPHANED_HEAP_CODE] = "caml_accum_orphan_heap_stats",
+	[HEAP_SIZE_CODE] = "caml_heap_size",
+	[MINOR_COLLECTIONS] = "caml_minor_collections_count",
+	[MAJOR_CYCLES] = "caml_major_cycles_completed",
+	[COMPACTIONS] = "caml_compactions_count",
+};
+
+struct recogniser {
+	struct ocp_ctx *ctx;
+	struct elf_file *elf;
+	struct named_symbol symbols[N_SYMBOLS];
+	struct runtime *runtime;
+};
+
+static bool has(const struct recogniser *r, int symbol)
+{
+	return r->symbols[symbol].is_defined && !r->symbols[symbol].is_ambiguous;
+}
+
+static uint64_t va_of(const struct recogniser *r, int symbol)
+{
+	return has(r, symbol) ? r->symbols[symbol].va : 0;
+}
+
+/* Read BYTES bytes at VA; -ENODATA, without a message, if the file does not have them. */
+static int read_at(const struct recogniser *r, uint64_t va, uint64_t bytes, uint8_t **to)
+{
+	const struct elf_segment *segment = elf_file_segment_of(r->elf, va, bytes);
+	uint64_t off;
+	int err;
+
+	*to = NULL;
+	if (!bytes || !segment || va - segment->va > segment->file_bytes ||
+	    bytes > segment->file_bytes - (va - segment->va) ||
+	    !elf_file_va_to_off(r->elf, va, &off))
+		return -ENODATA;
+	*to = malloc(bytes);
+	if (!*to)
+		return ctx_no_memory(r->ctx);
+	err = elf_file_read(r->elf, off, *to, bytes);
+	if (err) {
+		free(*to);
+		*to = NULL;
+	}
+	return err;
+}
+
+/* ---- the version ---------------------------------------------------------------------------- */
+
+/* Parse "MAJOR.MINOR.PATCH", perhaps with something behind it that begins with one of "+~-". */
+static bool parse_version(const char *text, size_t bytes, struct runtime *runtime)
+{
+	int used = 0;
+
+	if (bytes >= sizeof(runtime->version) || !isdigit((unsigned char)text[0]))
+		return false;
+	for (size_t i = 0; i < bytes; i++)
+		if (text[i] <= ' ' || text[i] >= 0x7f)
+			return false;
+	snprintf(runtime->version, sizeof(runtime->version), "%.*s", (int)bytes, text);
+	/* NOLINTNEXTLINE(cert-err34-c): at most four digits each */
+	return sscanf(runtime->version, "%4d.%4d.%4d%n", &runtime->major, &runtime->minor,
+		      &runtime->patch, &used) == 3 &&
+	       strchr("+~-", runtime->version[used]);
+}
+
+/*
+ * Find the version among the OCaml values in DATA, N words: a string whose header says so. The last
+ * byte of a string tells how many bytes of its last word are padding.
+ */
+static bool find_version(const uint8_t *data, size_t n, struct runtime *runtime)
+{
+	for (size_t i = 0; i + 1 < n; i++) {
+		const uint8_t *text = data + 8 * (i + 1);
+		uint64_t header;
+		size_t words, padding;
+
+		memcpy(&header, data + 8 * i, sizeof(header));
+		words = header >> 10;
+		if ((header & 0xff) != STRING_TAG || words == 0 || words > 4 || words > n - i - 1)
+			continue;
+		padding = text[8 * words - 1];
+		if (padding < 8 &&
+		    parse_version((const char *)text, 8 * words - 1 - padding, runtime))
+			return true;
+	}
+	return false;
+}
+
+/* Returns 1, 0 if the program does not tell, or a negative errno. */
+static int read_version(const struct recogniser *r)
+{
+	const int begin = has(r, SYS_BEGIN_5) ? SYS_BEGIN_5 : SYS_BEGIN_4;
+	const int end = has(r, SYS_BEGIN_5) ? SYS_END_5 : SYS_END_4;
+	uint64_t bytes;
+	uint8_t *data;
+	int err;
+
+	if (!has(r, begin) || !has(r, end) || va_of(r, end) <= va_of(r, begin))
+		return 0;
+	bytes = va_of(r, end) - va_of(r, begin);
+	if (bytes > MAX_SYS_BYTES)
+		return 0;
+	err = read_at(r, va_of(r, begin), bytes, &data);
+	if (!err)
+		err = find_version(data, bytes / 8, r->runtime);
+	free(data);
+	return err == -ENODATA ? 0 : err;
+}
+
+/* ---- what the code tells -------------------------------------------------------------------- */
+
+/* The code of a function; -ENODATA, without a message, if there is none. */
+static int read_code(const struct recogniser *r, int symbol, uint8_t **code, size_t *n)
+{
+	const struct named_symbol *s = &r->symbols[symbol];
+
+	*code = NULL;
+	*n = s->bytes;
+	if (!has(r, symbol) || s->bytes == 0 || s->bytes > MAX_FUNCTION_BYTES)
+		return -ENODATA;
+	return read_at(r, s->va, s->bytes, code);
+}
+
+/* Does the function use the number VALUE: as the displacement of a load, or as an operand? */
+static int code_uses(const struct recogniser *r, int symbol, uint32_t value, bool *uses)
+{
+	uint8_t *code;
+	size_t n;
+	int err = read_code(r, symbol, &code, &n);
+
+	*uses = false;
+	for (size_t i = 0; !err && i + sizeof(value) <= n; i++)
+		*uses |= memcmp(code + i, &value, sizeof(value)) == 0;
+	free(code);
+	return err == -ENODATA ? 0 : err;
+}
+
+/*
+ * The variables that a function uses by their addresses relative to its code. Any four bytes of the
+ * code that are such an address of writable memory count, so no instructions need be decoded; what
+ * is found is checked by what it must look like. LOADED: leave out those whose address is taken.
+ */
+static int code_variables(const struct recogniser *r, int symbol, bool loaded, uint64_t *variables,
+			  size_t room, size_t *n_variables)
+{
+	uint8_t *code;
+	size_t n;
+	int err = read_code(r, symbol, &code, &n);
+
+	*n_variables = 0;
+	for (size_t i = 0; !err && i + 4 <= n && *n_variables < room; i++) {
+		const struct elf_segment *segment;
+		int32_t distance;
+		uint64_t va;
+		bool is_known = loaded && i >= 2 && code[i - 2] == LEA;
+
+		memcpy(&distance, code + i, sizeof(distance));
+		va = r->symbols[symbol].va + i + 4 + (uint64_t)(int64_t)distance;
+		segment = elf_file_segment_of(r->elf, va, 8);
+		if (va % 8 || !segment || !segment->writable || segment->executable)
+			continue;
+		for (size_t j = 0; j < *n_variables; j++)
+			is_known |= variables[j] == va;
+		if (!is_known)
+			variables[(*n_variables)++] = va;
+	}
+	free(code);
+	return err == -ENODATA ? 0 : err;
+}
+
+/* ---- OCaml 4 and 5 -------------------------------------------------------------------------- */
+
+static int not_known(const struct recogniser *r, const char *what)
+{
+	return ctx_error(r->ctx, -EPROTONOSUPPORT,
+			 "%s: contains the runtime of OCaml %s, %s (known: 4.13, 4.14, 5.1, 5.2, "
+			 "5.3)",
+			 elf_file_name(r->elf), r->runtime->version, what);
+}
+
+/* The version of a program without Stdlib.Sys. */
+static int guess_version(const struct recogniser *r)
+{
+	struct runtime *runtime = r->runtime;
+
+	runtime->major = has(r, DOMAIN_SPAWN) ? 5 : 4;
+	runtime->minor = runtime->patch = 0;
+	if (runtime->major == 4 && has(r, DO_EXIT)) {
+		runtime->minor = 13;
+		snprintf(runtime->version, sizeof(runtime->version), "4.13 or 4.14");
+		return 0;
+	}
+	snprintf(runtime->version, sizeof(runtime->version), "%d", runtime->major);
+	return not_known(r, "whose minor version it does not tell: Stdlib.Sys is not linked in");
+}
+
+static int check_layout(const struct recogniser *r)
+{
+	const struct runtime_layout *layout = &r->runtime->layout;
+	bool is_right;
+	int err = code_uses(r, MINOR_WORDS_CODE, layout->minor_words, &is_right);
+
+	if (!err && is_right && layout->has_domains)
+		err = code_uses(r, HEAP_SIZE_CODE, layout->heap_owner + 8, &is_right);
+	if (!err && !is_right)
+		err = not_known(r, "changed: its structures are not known");
+	return err;
+}
+
+/* A local variable: by its name or, in a stripped file, among those that a function uses. */
+static int find_domains(const struct recogniser *r)
+{
+	struct runtime_places *places = &r->runtime->places;
+
+	if (!has(r, ALL_DOMAINS))
+		return code_variables(r, INIT_DOMAINS_CODE, false, places->domains,
+				      MAX_DOMAINS_PLACES, &places->n_domains);
+	places->domains[0] = va_of(r, ALL_DOMAINS);
+	places->n_domains = 1;
+	return 0;
+}
+
+/* The function adds the four members up: four words in a row. */
+static int find_orphaned_words(const struct recogniser *r)
+{
+	uint64_t found[16];
+	size_t n;
+	int err;
+
+	r->runtime->places.orphaned_words = va_of(r, ORPHANED_WORDS);
+	if (has(r, ORPHANED_WORDS))
+		return 0;
+	err = code_variables(r, ORPHANED_WORDS_CODE, true, found, sizeof(found) / sizeof(found[0]),
+			     &n);
+	for (size_t i = 0; !err && i < n; i++) {
+		unsigned int members = 0;
+
+		for (size_t j = 0; j < n; j++)
+			if (found[j] >= found[i] && found[j] - found[i] < 32)
+				members |= 1U << (found[j] - found[i]) / 8;
+		if (members == 0xf)
+			r->runtime->places.orphaned_words = found[i];
+	}
+	return err;
+}
+
+/* struct { pthread_mutex_t lock; pool *free; struct heap_stats stats; ... } pool_freelist */
+enum { FREELIST_STATS = 48 };
+
+/* The function locks pool_freelist and hands &pool_freelist.stats on. */
+static int find_orphaned_heap(const struct recogniser *r)
+{
+	uint64_t found[8];
+	size_t n;
+	int err = 0;
+
+	if (has(r, POOL_FREELIST)) {
+		r->runtime->places.orphaned_heap = va_of(r, POOL_FREELIST) + FREELIST_STATS;
+		return 0;
+	}
+	err = code_variables(r, ORPHANED_HEAP_CODE, false, found, sizeof(found) / sizeof(found[0]),
+			     &n);
+	if (!err && n == 2 &&
+	    (found[0] + FREELIST_STATS == found[1] || found[1] + FREELIST_STATS == found[0]))
+		r->runtime->places.orphaned_heap = found[found[0] < found[1]];
+	return err;
+}
+
+static int find_places_5(const struct recogniser *r)
+{
+	struct runtime_places *places = &r->runtime->places;
+	int err = find_domains(r);
+
+	if (!err)
+		err = find_orphaned_words(r);
+	if (!err)
+		err = find_orphaned_heap(r);
+	if (err)
+		return err;
+	places->minor_collections = va_of(r, MINOR_COLLECTIONS);
+	places->major_collections = va_of(r, MAJOR_CYCLES);
+	places->compactions = va_of(r, COMPACTIONS); /* from 5.2 on */
+	return 0;
+}
+
+static int recognise(const struct recogniser *r)
+{
+	struct runtime *runtime = r->runtime;
+	const struct runtime_layout *layout;
+	int told;
+
+	if (has(r, BYTECODE))
+		return ctx_error(r->ctx, -ENODATA, "%s: runs OCaml bytecode, not native code",
+				 elf_file_name(r->elf));
+	if (!has(r, FRAMETABLE))
+		return ctx_error(r->ctx, -ENODATA, "%s: contains no OCaml runtime%s",
+				 elf_file_name(r->elf),
+				 runtime->is_stripped ? " (it is stripped)" : "");
+	told = read_version(r);
+	if (told == 0)
+		told = guess_version(r);
+	if (told < 0)
+		return told;
+	layout = runtime_layout_of(runtime->major, runtime->minor);
+	if (!layout)
+		return not_known(r, "which is not known");
+	runtime->layout = *layout;
+	runtime->places.caml_state = va_of(r, CAML_STATE);
+	runtime->places.allocated_words = va_of(r, ALLOCATED_WORDS);
+	told = check_layout(r);
+	return told || !layout->has_domains ? told : find_places_5(r);
+}
+
+const struct runtime_layout *runtime_layout_of(int major, int minor)
+{
+	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
+		if (layouts[i].major == major && layouts[i].first_minor <= minor &&
+		    minor <= layouts[i].last_minor)
+			return &layouts[i].layout;
+	return NULL;
+}
+
+int runtime_recognise(struct ocp_ctx *ctx, struct elf_file *elf, struct runtime *runtime)
+{
+	struct recogniser r = { .ctx = ctx, .elf = elf, .runtime = runtime };
+	int err;
+
+	*runtime = (struct runtime){ 0 };
+	for (size_t i = 0; i < N_SYMBOLS; i++)
+		r.symbols[i].name = symbol_names[i];
+	err = named_symbols_find(ctx, elf, r.symbols, N_SYMBOLS, &runtime->is_stripped);
+	return err ? err : recognise(&r);
+}

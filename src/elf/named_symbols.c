@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Finding a few names in a table that may be large or hostile.
+ *
+ * First the string table is read, in pieces of fixed size, and the places of the names are noted. A
+ * name may be the end of a longer string, since linkers merge strings so. Then the symbols are
+ * read, in pieces; a symbol is one of those asked for if its name is at such a place.
+ */
+#include "elf/named_symbols.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	PIECE_SYMBOLS = 4096,
+	PIECE_BYTES = 256 * 1024,
+	MAX_TABLE = 1 << 26, /* symbols in the table: 1.5 GiB of it */
+	MAX_PLACES = 1 << 14,
+};
+
+#define MAX_STRING_BYTES (UINT64_C(1) << 31)
+
+/* A place in the string table where one of the names is. */
+struct place {
+	uint32_t off;
+	uint32_t asked; /* index */
+};
+
+struct finder {
+	struct ocp_ctx *ctx;
+	struct elf_file *elf;
+	struct named_symbol *asked;
+	size_t n_asked;
+	size_t *lengths;   /* of the names */
+	bool is_last[256]; /* is this character the last one of a name? */
+	struct place *places;
+	size_t n_places, room;
+};
+
+static int add_place(struct finder *f, uint64_t off, size_t asked)
+{
+	if (f->n_places == MAX_PLACES)
+		return ctx_error(f->ctx, -EBADMSG, "%s: string table repeats '%s' too often",
+				 elf_file_name(f->elf), f->asked[asked].name);
+	if (f->n_places == f->room) {
+		const size_t room = f->room ? 2 * f->room : 64;
+		struct place *larger = reallocarray(f->places, room, sizeof(*larger));
+
+		if (!larger)
+			return ctx_no_memory(f->ctx);
+		f->places = larger;
+		f->room = room;
+	}
+	f->places[f->n_places++] = (struct place){ (uint32_t)off, (uint32_t)asked };
+	return 0;
+}
+
+/* A string ends at BYTES[END], the offset OFF of the table: note the names that are its end. */
+static int take_string_end(struct finder *f, const uint8_t *bytes, size_t end, uint64_t off)
+{
+	int err = 0;
+
+	if (end == 0 || !f->is_last[bytes[end - 1]])
+		return 0;
+	for (size_t i = 0; !err && i < f->n_asked; i++)
+		if (f->lengths[i] <= end &&
+		    memcmp(bytes + end - f->lengths[i], f->asked[i].name, f->lengths[i]) == 0)
+			err = add_place(f, off - f->lengths[i], i);
+	return err;
+}
+
+/* Read TABLE from AT on: BYTES of it. */
+static int read_piece(struct finder *f, const struct elf_section *table, uint64_t at,
+		      uint64_t bytes, uint8_t **to)
+{
+	struct elf_section piece = *table;
+
+	*to = NULL;
+	if (at > UINT64_MAX - table->off)
+		return ctx_error(f->ctx, -EBADMSG, "%s: symbol table is outside of the file",
+				 elf_file_name(f->elf));
+	piece.off = table->off + at;
+	piece.bytes = bytes;
+	return elf_file_read_section(f->elf, &piece, bytes, to);
+}
+
+static int find_places(struct finder *f, const struct elf_section *strings)
+{
+	int err = 0;
+
+	if (strings->bytes > MAX_STRING_BYTES)
+		return ctx_error(f->ctx, -EBADMSG, "%s: string table claims %" PRIu64 " bytes",
+				 elf_file_name(f->elf), strings->bytes);
+	for (uint64_t at = 0; !err && at < strings->bytes; at += PIECE_BYTES) {
+		/* The string before a piece may end in it: begin that much earlier. */
+		const uint64_t from = at < NAMED_SYMBOL_BYTES ? 0 : at - NAMED_SYMBOL_BYTES;
+		const uint64_t left = strings->bytes - at;
+		const uint64_t end = at + (left < PIECE_BYTES ? left : PIECE_BYTES);
+		uint8_t *bytes;
+
+		err = read_piece(f, strings, from, end - from, &bytes);
+		for (uint64_t i = at - from; !err && i < end - from; i++) {
+			const uint8_t *nul = memchr(bytes + i, '\0', end - from - i);
+
+			if (!nul)
+				break;
+			i = (uint64_t)(nul - bytes);
+			err = take_string_end(f, bytes, i, from + i);
+		}
+		free(bytes);
+	}
+	return err;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	return (x->off > y->off) - (x->off < y->off);
+}
+
+static void take_symbol(struct finder *f, const Elf64_Sym *symbol)
+{
+	const struct place key = { .off = symbol->st_name };
+	const unsigned int type = ELF64_ST_TYPE(symbol->st_info);
+	const bool is_local = ELF64_ST_BIND(symbol->st_info) == STB_LOCAL;
+	const struct place *place;
+	struct named_symbol *asked;
+
+	if (symbol->st_shndx == SHN_UNDEF || symbol->st_name == 0 || type == STT_SECTION ||
+	    type == STT_FILE)
+		return;
+	place = bsearch(&key, f->places, f->n_places, sizeof(key), compare_places);
+	if (!place)
+		return;
+	asked = &f->asked[place->asked];
+	/* Local symbols precede the global ones in the table. */
+	if (asked->is_defined && is_local) {
+		asked->is_ambiguous |= asked->va != symbol->st_value;
+		return;
+	}
+	asked->va = symbol->st_value;
+	asked->bytes = symbol->st_size;
+	asked->is_defined = true;
+	asked->is_thread_local = type == STT_TLS;
+	asked->is_ambiguous = false;
+}
+
+static int read_symbols(struct finder *f, const struct elf_section *table)
+{
+	const uint64_t n = table->bytes / sizeof(Elf64_Sym);
+	int err = 0;
+
+	if (n > MAX_TABLE)
+		return ctx_error(f->ctx, -EBADMSG, "%s: symbol table claims %" PRIu64 " symbols",
+				 elf_file_name(f->elf), n);
+	for (uint64_t at = 0; !err && at < n; at += PIECE_SYMBOLS) {
+		const uint64_t here = n - at < PIECE_SYMBOLS ? n - at : PIECE_SYMBOLS;
+		uint8_t *bytes;
+
+		err = read_piece(f, table, at * sizeof(Elf64_Sym), here * sizeof(Elf64_Sym),
+				 &bytes);
+		for (uint64_t i = 0; !err && i < here; i++) {
+			Elf64_Sym symbol;
+
+			memcpy(&symbol, bytes + i * sizeof(symbol), sizeof(symbol));
+			take_symbol(f, &symbol);
+		}
+		free(bytes);
+	}
+	return err;
+}
+
+/* Returns 1, 0 for a file without a symbol table, or a negative errno. */
+static int find_tables(struct elf_file *elf, struct elf_section *symbols,
+		       struct elf_section *strings, bool *is_stripped)
+{
+	int found = elf_file_find_section(elf, ".symtab", SHT_SYMTAB, symbols);
+
+	*is_stripped = found == 0;
+	if (found > 0)
+		return elf_file_find_section(elf, ".strtab", SHT_STRTAB, strings);
+	if (found == 0)
+		found = elf_file_find_section(elf, ".dynsym", SHT_DYNSYM, symbols);
+	return found > 0 ? elf_file_find_section(elf, ".dynstr", SHT_STRTAB, strings) : found;
+}
+
+static int prepare(struct finder *f)
+{
+	f->lengths = calloc(f->n_asked + 1, sizeof(*f->lengths));
+	if (!f->lengths)
+		return ctx_no_memory(f->ctx);
+	for (size_t i = 0; i < f->n_asked; i++) {
+		struct named_symbol *asked = &f->asked[i];
+
+		*asked = (struct named_symbol){ .name = asked->name };
+		f->lengths[i] = strlen(asked->name);
+		if (f->lengths[i] == 0 || f->lengths[i] > NAMED_SYMBOL_BYTES)
+			return ctx_error(f->ctx, -EINVAL, "'%s': not the name of a symbol",
+					 asked->name);
+		f->is_last[(uint8_t)asked->name[f->lengths[i] - 1]] = true;
+	}
+	return 0;
+}
+
+int named_symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct named_symbol *asked,
+		       size_t n, bool *is_stripped)
+{
+	struct finder f = { .ctx = ctx, .elf = elf, .asked = asked, .n_asked = n };
+	struct elf_section symbols, strings;
+	int err = prepare(&f);
+
+	if (!err)
+		err = find_tables(elf, &symbols, &strings, is_stripped);
+	if (err > 0) {
+		err = find_places(&f, &strings);
+		if (f.n_places)
+			qsort(f.places, f.n_places, sizeof(*f.places), compare_places);
+		if (!err && f.n_places)
+			err = read_symbols(&f, &symbols);
+	}
+	free(f.places);
+	free(f.lengths);
+	return err;
+}

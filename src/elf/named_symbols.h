@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* Symbols of an ELF file by their exact names: functions and data, global and local. */
+#ifndef ELF_NAMED_SYMBOLS_H
+#define ELF_NAMED_SYMBOLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "elf/elf_file.h"
+
+struct named_symbol {
+	const char *name; /* question: at most NAMED_SYMBOL_BYTES */
+	uint64_t va; /* answer: a link-time address, or the offset of a thread-local variable */
+	uint64_t bytes;
+	bool is_defined;
+	bool is_thread_local;
+	bool is_ambiguous; /* local symbols of this name have different addresses */
+};
+
+enum { NAMED_SYMBOL_BYTES = 63 };
+
+/*
+ * Find ASKED[0..N) in .symtab or, in a stripped file, in .dynsym. A global symbol precedes local
+ * ones of its name. *IS_STRIPPED: there is no .symtab. A file without symbols defines none, which
+ * is no error. -EBADMSG if the tables are damaged or exceed the limits. The memory does not depend
+ * on the size of the file.
+ */
+int named_symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct named_symbol *asked,
+		       size_t n, bool *is_stripped);
+
+#endif
