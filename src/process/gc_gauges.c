@@ -80,6 +80,7 @@ struct gc_reader {
 	uint64_t bias;
 	char *exe;
 	struct gc_words last; /* the sums of the last read */
+	uint64_t caml_state;  /* OCaml 4: the pointer; 0: not read yet. The runtime sets it once. */
 	/* OCaml 5 */
 	uint64_t table; /* the array of slots; 0: not found yet */
 	uint64_t slot_bytes;
@@ -87,7 +88,8 @@ struct gc_reader {
 	uint64_t *heaps;
 	size_t n_slots;
 	struct domain_copy *copies;
-	struct gc_domain *domains;
+	struct gc_domain *domains; /* of the last read */
+	struct gc_domain *trial;   /* of the next one, until it has succeeded */
 };
 
 /* ---- pieces of memory ----------------------------------------------------------------------- */
@@ -169,7 +171,7 @@ struct read_4 {
 	} copies[COPIES];
 };
 
-static int copy_4(const struct gc_reader *r, uint64_t caml_state, struct read_4 *to)
+static int copy_4(const struct gc_reader *r, struct read_4 *to)
 {
 	const struct runtime *runtime = &r->runtime;
 	struct pieces pieces;
@@ -178,7 +180,7 @@ static int copy_4(const struct gc_reader *r, uint64_t caml_state, struct read_4 
 	add_piece(&pieces, runtime->places.caml_state + r->bias, sizeof(to->caml_state));
 	for (size_t i = 0; i < COPIES; i++) {
 		add_piece(&pieces, runtime->places.allocated_words + r->bias, 8);
-		add_piece(&pieces, caml_state, STATE_BYTES);
+		add_piece(&pieces, r->caml_state, STATE_BYTES);
 	}
 	return read_pieces(r, &pieces, to);
 }
@@ -228,18 +230,19 @@ static bool is_consistent_4(const struct gc_reader *r, const struct read_4 *read
 /* Returns 1, 0 if the values changed meanwhile, or a negative errno. */
 static int try_4(struct gc_reader *r, struct gc_gauges *gauges)
 {
-	uint64_t caml_state;
 	struct read_4 read;
-	int err = read_one(r, r->runtime.places.caml_state + r->bias, &caml_state,
-			   sizeof(caml_state));
+	int err = 0;
 
-	if (!err && !caml_state)
+	if (!r->caml_state)
+		err = read_one(r, r->runtime.places.caml_state + r->bias, &r->caml_state,
+			       sizeof(r->caml_state));
+	if (!err && !r->caml_state)
 		return not_started(r);
 	if (!err)
-		err = copy_4(r, caml_state, &read);
+		err = copy_4(r, &read);
 	if (err)
 		return err;
-	if (read.caml_state != caml_state || !is_consistent_4(r, &read, gauges))
+	if (read.caml_state != r->caml_state || !is_consistent_4(r, &read, gauges))
 		return 0;
 	if (!is_sum(gauges->words.minor) || !is_sum(gauges->words.promoted) ||
 	    !is_sum(gauges->words.major))
@@ -436,7 +439,7 @@ static int take_domains(const struct gc_reader *r, struct gc_gauges *gauges)
 	uint64_t last_id = 0;
 
 	for (size_t i = 0; i < r->n_slots; i++) {
-		struct gc_domain *domain = &r->domains[gauges->n_domains];
+		struct gc_domain *domain = &r->trial[gauges->n_domains];
 
 		if (!take_domain(r, i, domain))
 			return 0;
@@ -448,7 +451,7 @@ static int take_domains(const struct gc_reader *r, struct gc_gauges *gauges)
 	gauges->lacks_ended_domains =
 		last_id + 1 != gauges->n_domains &&
 		(!r->runtime.places.orphaned_words || !r->runtime.places.orphaned_heap);
-	gauges->domains = r->domains;
+	gauges->domains = r->trial;
 	return 1;
 }
 
@@ -516,6 +519,8 @@ int gc_reader_read(struct gc_reader *r, struct gc_gauges *gauges)
 		gauges->words.minor = r->last.minor;
 	if (!gauges->lacks_ended_domains)
 		r->last = gauges->words;
+	r->trial = r->domains;
+	r->domains = gauges->domains;
 	return 0;
 }
 
@@ -557,7 +562,9 @@ static int allocate(struct gc_reader *r)
 	r->heaps = calloc(MAX_SLOTS, sizeof(*r->heaps));
 	r->copies = calloc(MAX_SLOTS, sizeof(*r->copies));
 	r->domains = calloc(MAX_SLOTS, sizeof(*r->domains));
-	return r->states && r->heaps && r->copies && r->domains ? 0 : ctx_no_memory(r->ctx);
+	r->trial = calloc(MAX_SLOTS, sizeof(*r->trial));
+	return r->states && r->heaps && r->copies && r->domains && r->trial ? 0
+									    : ctx_no_memory(r->ctx);
 }
 
 int gc_reader_open(struct ocp_ctx *ctx, pid_t pid, struct gc_reader **out)
@@ -592,6 +599,7 @@ void gc_reader_free(struct gc_reader *r)
 	free(r->heaps);
 	free(r->copies);
 	free(r->domains);
+	free(r->trial);
 	free(r);
 }
 

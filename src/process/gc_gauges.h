@@ -53,7 +53,7 @@ const struct runtime *gc_reader_runtime(const struct gc_reader *reader);
 const char *gc_reader_exe(const struct gc_reader *reader);
 
 /*
- * Read the gauges. GAUGES->domains belongs to READER and is valid until its next read. -ESRCH if
+ * Read the gauges. GAUGES->domains belongs to READER and is valid until its next successful read. -ESRCH if
  * the process has ended or runs another program now, -EAGAIN if its values changed during every one
  * of several reads, or its runtime has not started yet.
  */

@@ -8,6 +8,7 @@ const struct tool_command tool_commands[] = {
 	{ "bpftrace", &help_bpftrace, &command_bpftrace },
 	{ "detach", &help_detach, &command_detach },
 	{ "doctor", &help_doctor, &command_doctor },
+	{ "gc", &help_gc, &command_gc },
 	{ "info", &help_info, &command_info },
 	{ "list", &help_list, &command_list },
 	{ "read", &help_read, &command_read },
