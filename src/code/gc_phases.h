@@ -10,35 +10,42 @@
 
 /*
  * A phase in some versions of the runtime. Its functions are C functions. A pause lasts from the
- * entry of the timed function to its return, in one thread. Return probes are safe there.
+ * entry of a timed function to its return, in one thread. Return probes are safe there.
  */
 struct gc_phase {
-	const char *name;	    /* "gc:minor" */
-	const char *timed_symbol;   /* NULL: the phase is a moment, without a duration */
-	const char *counted_symbol; /* each entry is an event; NULL: of the timed function */
+	const char *name; /* "gc:minor" */
 	/*
-	 * A call of the timed function is a pause only if the counted function was entered in it, by
-	 * the same thread.
+	 * The functions that are pauses. NULL: the phase is a moment, without a duration. Some
+	 * phases have two, which do not contain each other.
 	 */
+	const char *timed_symbols[2];
+	/* Each entry of this function is one event. NULL: each pause is one. */
+	const char *counted_symbol;
+	/* A call is a pause only if the counted function was entered in it, by the same thread. */
 	bool counted_in_timed;
 	/*
-	 * Calls of the timed function whose argument of this number (1 is in %edi ... 4 in %ecx)
-	 * has the value not_argument do not count. 0: all calls count.
+	 * A call is no pause if its argument of this number (1 is in %edi ... 4 in %ecx) has the
+	 * value not_argument. 0: the arguments do not matter.
 	 */
 	unsigned int argument;
 	uint32_t not_argument;
-	bool only_if_true;   /* calls of the timed function that return 0 do not count */
-	bool is_per_domain;  /* each domain has an event of its own */
-	bool is_exact;	     /* its number equals what the runtime itself counts */
-	const char *source;  /* where this is known from */
+	bool only_if_true;  /* a call that returns 0 in %eax is no pause */
+	bool is_per_domain; /* OCaml 5: each domain has pauses of its own */
+	const char *source; /* where this is known from */
+	/*
+	 * For files that lack a local symbol of timed_symbols: a global function that ends with a
+	 * jump to that function.
+	 */
+	const char *jumps_to[2];
 };
 
 /* A phase in an executable. */
 struct gc_phase_place {
 	const char *name;
-	const struct gc_phase *phase;  /* NULL: the version has no such phase */
-	uint64_t timed_va, counted_va; /* as linked; 0: none */
-	const char *missing;	       /* a symbol that the file lacks; NULL: none */
+	const struct gc_phase *phase; /* NULL: the version has no such phase */
+	uint64_t timed_vas[2];	      /* as linked; 0: none */
+	uint64_t counted_va;	      /* 0: none */
+	const char *missing;	      /* a symbol that the file lacks; NULL: none */
 };
 
 enum { N_GC_PHASES = 5 };

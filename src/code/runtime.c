@@ -27,13 +27,16 @@ enum {
 	MAX_SYS_BYTES = 64 * 1024,  /* of data of Stdlib.Sys; it has 800 */
 	MAX_FUNCTION_BYTES = 16384, /* of a function whose code is looked at */
 	STRING_TAG = 252,
+	LEA = 0x8d, /* an instruction that takes an address */
 };
 
 static const struct {
 	int major, first_minor, last_minor;
 	struct runtime_layout layout;
 } layouts[] = {
-	{ 4, 13, 14,
+	{ 4,
+	  13,
+	  14,
 	  { .bytes = 360,
 	    .young_ptr = 8,
 	    .young_start = 48,
@@ -47,7 +50,9 @@ static const struct {
 	    .heap_words = 336,
 	    .top_heap_words = 344,
 	    .compactions = 352 } },
-	{ 5, 1, 2,
+	{ 5,
+	  1,
+	  2,
 	  { .has_domains = true,
 	    .bytes = 400,
 	    .young_ptr = 8,
@@ -61,7 +66,9 @@ static const struct {
 	    .promoted_words = 384,
 	    .major_words = 392,
 	    .heap_owner = 1048 } },
-	{ 5, 3, 3,
+	{ 5,
+	  3,
+	  3,
 	  { .has_domains = true,
 	    .bytes = 408,
 	    .young_ptr = 8,
@@ -261,10 +268,10 @@ static int code_uses(const struct recogniser *r, int symbol, uint32_t value, boo
 /*
  * The variables that a function uses by their addresses relative to its code. Any four bytes of the
  * code that are such an address of writable memory count, so no instructions need be decoded; what
- * is found is checked by what it must look like.
+ * is found is checked by what it must look like. LOADED: leave out those whose address is taken.
  */
-static int code_variables(const struct recogniser *r, int symbol, uint64_t *variables, size_t room,
-			  size_t *n_variables)
+static int code_variables(const struct recogniser *r, int symbol, bool loaded, uint64_t *variables,
+			  size_t room, size_t *n_variables)
 {
 	uint8_t *code;
 	size_t n;
@@ -275,7 +282,7 @@ static int code_variables(const struct recogniser *r, int symbol, uint64_t *vari
 		const struct elf_segment *segment;
 		int32_t distance;
 		uint64_t va;
-		bool is_known = false;
+		bool is_known = loaded && i >= 2 && code[i - 2] == LEA;
 
 		memcpy(&distance, code + i, sizeof(distance));
 		va = r->symbols[symbol].va + i + 4 + (uint64_t)(int64_t)distance;
@@ -336,11 +343,35 @@ static int find_domains(const struct recogniser *r)
 	struct runtime_places *places = &r->runtime->places;
 
 	if (!has(r, ALL_DOMAINS))
-		return code_variables(r, INIT_DOMAINS_CODE, places->domains, MAX_DOMAINS_PLACES,
-				      &places->n_domains);
+		return code_variables(r, INIT_DOMAINS_CODE, false, places->domains,
+				      MAX_DOMAINS_PLACES, &places->n_domains);
 	places->domains[0] = va_of(r, ALL_DOMAINS);
 	places->n_domains = 1;
 	return 0;
+}
+
+/* The function adds the four members up: four words in a row. */
+static int find_orphaned_words(const struct recogniser *r)
+{
+	uint64_t found[16];
+	size_t n;
+	int err;
+
+	r->runtime->places.orphaned_words = va_of(r, ORPHANED_WORDS);
+	if (has(r, ORPHANED_WORDS))
+		return 0;
+	err = code_variables(r, ORPHANED_WORDS_CODE, true, found, sizeof(found) / sizeof(found[0]),
+			     &n);
+	for (size_t i = 0; !err && i < n; i++) {
+		unsigned int members = 0;
+
+		for (size_t j = 0; j < n; j++)
+			if (found[j] >= found[i] && found[j] - found[i] < 32)
+				members |= 1U << (found[j] - found[i]) / 8;
+		if (members == 0xf)
+			r->runtime->places.orphaned_words = found[i];
+	}
+	return err;
 }
 
 /* struct { pthread_mutex_t lock; pool *free; struct heap_stats stats; ... } pool_freelist */
@@ -357,7 +388,8 @@ static int find_orphaned_heap(const struct recogniser *r)
 		r->runtime->places.orphaned_heap = va_of(r, POOL_FREELIST) + FREELIST_STATS;
 		return 0;
 	}
-	err = code_variables(r, ORPHANED_HEAP_CODE, found, sizeof(found) / sizeof(found[0]), &n);
+	err = code_variables(r, ORPHANED_HEAP_CODE, false, found, sizeof(found) / sizeof(found[0]),
+			     &n);
 	if (!err && n == 2 &&
 	    (found[0] + FREELIST_STATS == found[1] || found[1] + FREELIST_STATS == found[0]))
 		r->runtime->places.orphaned_heap = found[found[0] < found[1]];
@@ -370,10 +402,11 @@ static int find_places_5(const struct recogniser *r)
 	int err = find_domains(r);
 
 	if (!err)
+		err = find_orphaned_words(r);
+	if (!err)
 		err = find_orphaned_heap(r);
 	if (err)
 		return err;
-	places->orphaned_words = va_of(r, ORPHANED_WORDS);
 	places->minor_collections = va_of(r, MINOR_COLLECTIONS);
 	places->major_collections = va_of(r, MAJOR_CYCLES);
 	places->compactions = va_of(r, COMPACTIONS); /* from 5.2 on */

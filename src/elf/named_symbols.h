@@ -10,7 +10,7 @@
 
 struct named_symbol {
 	const char *name; /* question: at most NAMED_SYMBOL_BYTES */
-	uint64_t va;	  /* answer: a link-time address, or the offset of a thread-local variable */
+	uint64_t va; /* answer: a link-time address, or the offset of a thread-local variable */
 	uint64_t bytes;
 	bool is_defined;
 	bool is_thread_local;

@@ -89,6 +89,14 @@ int image_open_mapped(pid_t pid, const struct mapping *m)
 	return fd;
 }
 
+static int no_segment(struct ocp_ctx *ctx, const struct mapping *m)
+{
+	return ctx_error(ctx, -EBADMSG,
+			 "%s: the executable mapping at 0x%" PRIx64
+			 " belongs to no executable segment",
+			 m->path, m->start);
+}
+
 /*
  * Read the probes of the file that is mapped at M. If it has none, prog of *IMAGE stays NULL. A
  * library without probes of its own is kept if it may have inlined probes of other files.
@@ -111,11 +119,16 @@ static int read_image(struct ocp_ctx *ctx, int fd, const struct mapping *m,
 		err = external_may_be_in(ctx, image->prog->elf, &has_externals);
 	if (err || (image->prog->n_probes == 0 && !has_externals))
 		goto without;
+<<<<<<< HEAD
 	if (!image_off_to_va(image->prog->elf, m->off, &va)) {
 		err = ctx_error(ctx, -EBADMSG,
 				"%s: the executable mapping at 0x%" PRIx64
 				" belongs to no executable segment",
 				m->path, m->start);
+=======
+	if (!off_to_va(image->prog->elf, m->off, &va)) {
+		err = no_segment(ctx, m);
+>>>>>>> cd677a77221386ea4dccc42b37f6a3d0d981cb83
 		goto without;
 	}
 	image->bias = m->start - va;
@@ -141,11 +154,11 @@ bool image_is_first_of_file(const struct maps *maps, size_t i)
 	return true;
 }
 
-static int read_exe(struct ocp_ctx *ctx, pid_t pid, const struct maps *maps, uint64_t entry,
-		    struct image_list *list, const struct mapping **exe)
+/* The mapping of the executable: it holds the address ENTRY. */
+static int find_exe(struct ocp_ctx *ctx, pid_t pid, const struct maps *maps, uint64_t entry,
+		    const struct mapping **exe)
 {
 	const struct mapping *m = maps_find(maps, entry);
-	int fd, err;
 
 	if (!m || !m->executable || m->inode == 0)
 		return ctx_error(ctx, -ESRCH,
@@ -153,6 +166,18 @@ static int read_exe(struct ocp_ctx *ctx, pid_t pid, const struct maps *maps, uin
 				 " (ending, or not an ordinary program)",
 				 (int)pid, entry);
 	*exe = m;
+	return 0;
+}
+
+static int read_exe(struct ocp_ctx *ctx, pid_t pid, const struct maps *maps, uint64_t entry,
+		    struct image_list *list, const struct mapping **exe)
+{
+	const struct mapping *m;
+	int fd, err = find_exe(ctx, pid, maps, entry, exe);
+
+	if (err)
+		return err;
+	m = *exe;
 	list->exe_path = strdup(m->path);
 	if (!list->exe_path)
 		return ctx_no_memory(ctx);
@@ -244,6 +269,45 @@ int image_list_read(struct ocp_ctx *ctx, pid_t pid, struct image_list *list)
 	if (err)
 		image_list_free(list);
 	return err;
+}
+
+int image_exe_open(struct ocp_ctx *ctx, pid_t pid, struct image_exe *exe)
+{
+	const struct mapping *m = NULL;
+	struct maps maps = { 0 };
+	uint64_t entry, va;
+	int err;
+
+	*exe = (struct image_exe){ .fd = -1 };
+	err = auxv_read(ctx, pid, AT_ENTRY, &entry);
+	if (!err)
+		err = maps_read(ctx, pid, &maps);
+	if (!err)
+		err = find_exe(ctx, pid, &maps, entry, &m);
+	if (!err)
+		err = open_exe(ctx, pid, &exe->fd);
+	if (!err)
+		err = elf_file_open(ctx, exe->fd, m->path, &exe->elf);
+	if (!err && !off_to_va(exe->elf, m->off, &va))
+		err = no_segment(ctx, m);
+	if (!err) {
+		exe->bias = m->start - va;
+		exe->path = strdup(m->path);
+		err = exe->path ? 0 : ctx_no_memory(ctx);
+	}
+	maps_free(&maps);
+	if (err)
+		image_exe_close(exe);
+	return err;
+}
+
+void image_exe_close(struct image_exe *exe)
+{
+	elf_file_close(exe->elf);
+	if (exe->fd >= 0)
+		close(exe->fd);
+	free(exe->path);
+	*exe = (struct image_exe){ .fd = -1 };
 }
 
 const char *image_list_name(const struct image_list *list)

@@ -34,6 +34,18 @@ void image_list_free(struct image_list *list);
 /* The name of the list for messages: the executable, or the program it is restricted to. */
 const char *image_list_name(const struct image_list *list);
 
+/* The file that a process executes, open for reading. */
+struct image_exe {
+	int fd;
+	struct elf_file *elf;
+	uint64_t bias;
+	char *path; /* as the process sees it */
+};
+
+/* Open the executable of PID, whether it has probes or not. */
+int image_exe_open(struct ocp_ctx *ctx, pid_t pid, struct image_exe *exe);
+void image_exe_close(struct image_exe *exe);
+
 /* Free an image that was removed from its list. */
 void image_free(struct image *image);
 /* Free all images, and keep the other members of LIST. */

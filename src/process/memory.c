@@ -243,3 +243,20 @@ out:
 	free(spare);
 	return err;
 }
+
+int memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
+			 void *buf, size_t bytes)
+{
+	const struct iovec local = { .iov_base = buf, .iov_len = bytes };
+	const ssize_t got = process_vm_readv(memory->pid, &local, 1, remote, n, 0);
+	const int err = got < 0 ? errno : EFAULT;
+
+	if (!memory_is_alive(memory))
+		return gone(memory);
+	if (got == (ssize_t)bytes)
+		return 0;
+	if (err == EPERM)
+		return proc_why_no_access(memory->ctx, memory->pid, err);
+	return ctx_error(memory->ctx, -EFAULT, "pid %d: cannot read %zu bytes from 0x%" PRIx64,
+			 (int)memory->pid, bytes, (uint64_t)(uintptr_t)remote->iov_base);
+}

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include "base/ctx.h"
 
 /*
@@ -31,5 +32,12 @@ struct memory_piece {
 
 /* Read the pieces one after the other into BUF. Changes the order of PIECES. */
 int memory_read(const struct memory *memory, struct memory_piece *pieces, size_t n, void *buf);
+
+/*
+ * Read the N pieces of REMOTE (at most IOV_MAX) one after the other, in this order, within
+ * microseconds: for values that change meanwhile. BYTES is their sum.
+ */
+int memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
+			 void *buf, size_t bytes);
 
 #endif

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What the phases of the collector are in each version of the runtime.
+ *
+ * The sources are runtime/minor_gc.c, major_gc.c, compact.c, shared_heap.c and domain.c of OCaml
+ * 4.13.1, 4.14.1, 5.1.0 and 5.3.0. A function that the compiler has inlined or cloned
+ * ("f.constprop.0") has no symbol of its own name; then the next row of the phase is tried.
+ */
+#include "code/gc_phases.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elf/named_symbols.h"
+
+const char *const gc_phase_names[N_GC_PHASES] = {
+	"gc:minor", "gc:major_slice", "gc:major_cycle", "gc:compact", "gc:stw",
+};
+
+struct row {
+	int first, last; /* versions: 100 x major + minor */
+	struct gc_phase phase;
+};
+
+/* Of each phase and version, the first row whose symbols exist is taken. */
+static const struct row rows[] = {
+	{ 413,
+	  414,
+	  { .name = "gc:minor",
+	    .timed_symbols = { "caml_empty_minor_heap" },
+	    .counted_symbol = "caml_final_update_minor_roots",
+	    .counted_in_timed = true,
+	    .source = "caml_empty_minor_heap does nothing if the minor heap is empty; otherwise it "
+		      "calls caml_final_update_minor_roots once, and adds 1 to "
+		      "Caml_state->stat_minor_collections" } },
+	{ 413,
+	  414,
+	  { .name = "gc:major_slice",
+	    .timed_symbols = { "caml_major_collection_slice" },
+	    .source = "each slice, with a compaction that it starts; a forced cycle "
+		      "(Gc.full_major) is no slice: caml_finish_major_cycle" } },
+	{ 413,
+	  414,
+	  { .name = "gc:major_cycle",
+	    .counted_symbol = "caml_final_update_clean_phase",
+	    .source = "mark_slice calls it once in a cycle, when marking ends; "
+		      "Caml_state->stat_major_collections follows when sweeping ends" } },
+	{ 413,
+	  414,
+	  { .name = "gc:compact",
+	    .timed_symbols = { "caml_compact_heap" },
+	    .counted_symbol = "caml_shrink_mark_stack",
+	    .source = "caml_compact_heap compacts once, or twice to leave a large first chunk; "
+		      "do_compaction calls caml_shrink_mark_stack, which nothing else does, right "
+		      "after it adds 1 to Caml_state->stat_compactions" } },
+	{ 501,
+	  503,
+	  { .name = "gc:minor",
+	    .timed_symbols = { "caml_empty_minor_heap_promote" },
+	    .is_per_domain = true,
+	    .source = "each domain calls it in each minor collection; EV_MINOR begins and ends "
+		      "in it, and it then waits for the other domains" } },
+	{ 501,
+	  503,
+	  { .name = "gc:major_slice",
+	    .timed_symbols = { "major_collection_slice" },
+	    .jumps_to = { "caml_opportunistic_major_collection_slice" },
+	    .argument = 4,
+	    .not_argument = 2,
+	    .is_per_domain = true,
+	    .source =
+		    "argument 4 is 2 (Slice_opportunistic) while a domain waits for others: it "
+		    "returns at once if there is no work, and EV_MAJOR_SLICE has no such slices" } },
+	{ 501,
+	  503,
+	  { .name = "gc:major_cycle",
+	    .counted_symbol = "caml_cycle_heap_from_stw_single",
+	    .source = "one domain calls it, right before it adds 1 to "
+		      "caml_major_cycles_completed" } },
+	{ 501,
+	  502,
+	  { .name = "gc:major_cycle",
+	    .counted_symbol = "caml_cycle_heap_stw",
+	    .source = "the name in 5.1 of caml_cycle_heap_from_stw_single" } },
+	{ 502,
+	  503,
+	  { .name = "gc:compact",
+	    .timed_symbols = { "caml_compact_heap" },
+	    .is_per_domain = true,
+	    .source = "each domain calls it in each compaction" } },
+	{ 501,
+	  503,
+	  { .name = "gc:stw",
+	    .timed_symbols = { "caml_try_run_on_all_domains_with_spin_work", "handle_incoming" },
+	    .jumps_to = { NULL, "caml_handle_incoming_interrupts" },
+	    .only_if_true = true,
+	    .is_per_domain = true,
+	    .source = "the domain that stops the others runs the first function, which returns 0 "
+		      "if another domain was faster; the others run the second one, which returns "
+		      "0 if nothing was asked for: EV_STW_LEADER, EV_STW_HANDLER" } },
+};
+
+enum {
+	N_ROWS = sizeof(rows) / sizeof(rows[0]),
+	SYMBOLS_PER_ROW = 5,
+};
+
+struct finder {
+	struct ocp_ctx *ctx;
+	struct elf_file *elf;
+	const struct runtime *runtime;
+	/* Those of all rows of this version, without duplicates. */
+	struct named_symbol symbols[N_ROWS * SYMBOLS_PER_ROW];
+	size_t n_symbols;
+};
+
+static bool is_row_of(const struct row *row, const struct runtime *runtime)
+{
+	const int version = 100 * runtime->major + runtime->minor;
+
+	return row->first <= version && version <= row->last;
+}
+
+static const struct named_symbol *find_symbol(const struct finder *f, const char *name)
+{
+	for (size_t i = 0; i < f->n_symbols; i++)
+		if (strcmp(f->symbols[i].name, name) == 0)
+			return &f->symbols[i];
+	return NULL;
+}
+
+static void ask_for(struct finder *f, const char *name)
+{
+	if (name && !find_symbol(f, name))
+		f->symbols[f->n_symbols++].name = name;
+}
+
+/* The address of a function; 0 if it has no symbol, or several functions have it. */
+static uint64_t va_of(const struct finder *f, const char *name)
+{
+	const struct named_symbol *symbol = name ? find_symbol(f, name) : NULL;
+
+	return symbol && symbol->is_defined && !symbol->is_ambiguous ? symbol->va : 0;
+}
+
+/* The target of the jump that is the last instruction of the function NAME; 0: it is another one. */
+static uint64_t jump_target(const struct finder *f, const char *name)
+{
+	enum { JMP_REL32 = 0xe9, JMP_BYTES = 5 };
+	const struct named_symbol *symbol = name ? find_symbol(f, name) : NULL;
+	const struct elf_segment *segment;
+	uint8_t code[JMP_BYTES];
+	uint64_t end, off;
+	int32_t distance;
+
+	if (!symbol || !symbol->is_defined || symbol->bytes < JMP_BYTES ||
+	    symbol->va > UINT64_MAX - symbol->bytes)
+		return 0;
+	end = symbol->va + symbol->bytes;
+	if (!elf_file_va_to_off(f->elf, end - JMP_BYTES, &off) ||
+	    elf_file_read(f->elf, off, code, sizeof(code)) != 0 || code[0] != JMP_REL32)
+		return 0;
+	memcpy(&distance, code + 1, sizeof(distance));
+	end += (uint64_t)(int64_t)distance;
+	segment = elf_file_segment_of(f->elf, end, 1);
+	return segment && segment->executable ? end : 0;
+}
+
+/* Fill PLACE from a row; what is missing is noted there. */
+static void take_row(const struct finder *f, const struct gc_phase *phase,
+		     struct gc_phase_place *place)
+{
+	place->phase = phase;
+	place->missing = NULL;
+	for (int i = 0; i < 2; i++) {
+		place->timed_vas[i] = va_of(f, phase->timed_symbols[i]);
+		if (phase->timed_symbols[i] && !place->timed_vas[i])
+			place->timed_vas[i] = jump_target(f, phase->jumps_to[i]);
+		if (phase->timed_symbols[i] && !place->timed_vas[i])
+			place->missing = phase->timed_symbols[i];
+	}
+	place->counted_va = va_of(f, phase->counted_symbol);
+	if (phase->counted_symbol && !place->counted_va)
+		place->missing = phase->counted_symbol;
+}
+
+int gc_phases_find(struct ocp_ctx *ctx, struct elf_file *elf, const struct runtime *runtime,
+		   struct gc_phase_place places[N_GC_PHASES])
+{
+	struct finder f = { .ctx = ctx, .elf = elf, .runtime = runtime };
+	bool is_stripped;
+	int err;
+
+	for (size_t i = 0; i < N_ROWS; i++) {
+		const struct gc_phase *phase = &rows[i].phase;
+
+		if (!is_row_of(&rows[i], runtime))
+			continue;
+		for (int j = 0; j < 2; j++) {
+			ask_for(&f, phase->timed_symbols[j]);
+			ask_for(&f, phase->jumps_to[j]);
+		}
+		ask_for(&f, phase->counted_symbol);
+	}
+	err = named_symbols_find(ctx, elf, f.symbols, f.n_symbols, &is_stripped);
+	for (size_t i = 0; !err && i < N_GC_PHASES; i++) {
+		places[i] = (struct gc_phase_place){ .name = gc_phase_names[i] };
+		for (size_t j = 0; j < N_ROWS; j++)
+			if (is_row_of(&rows[j], runtime) &&
+			    strcmp(rows[j].phase.name, places[i].name) == 0 &&
+			    (!places[i].phase || places[i].missing))
+				take_row(&f, &rows[j].phase, &places[i]);
+	}
+	return err;
+}
+
+int gc_phase_check(struct ocp_ctx *ctx, const struct elf_file *elf, const struct runtime *runtime,
+		   const struct gc_phase_place *place)
+{
+	if (!place->phase)
+		return ctx_error(ctx, -ENOENT, "%s: OCaml %s has no %s", elf_file_name(elf),
+				 runtime->version, place->name);
+	if (place->missing)
+		return ctx_error(ctx, -ENODATA,
+				 "%s: %s cannot be measured: the file has no symbol %s%s",
+				 elf_file_name(elf), place->name, place->missing,
+				 runtime->is_stripped ? " (it is stripped)" : "");
+	return 0;
+}

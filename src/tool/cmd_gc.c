@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+/*
+ * `gc`: what the garbage collector of a process does. The figures are read at the start, at the end
+ * of each interval and at the end. A process that ends cannot be read any more, so they are also
+ * read now and then; the last ones are printed.
+ */
+#include "tool/commands.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "tool/gc_output.h"
+#include "tool/session.h"
+
+enum { KEEP_NS = 100 * 1000 * 1000 };
+
+struct gc_session {
+	struct options *options;
+	struct gc_reader *reader;
+	int64_t start_ns;
+	/* Figures and their times: at the start, at the start of the interval, the last ones. */
+	struct gc_gauges first, before, now;
+	int64_t first_ns, before_ns, now_ns;
+	bool has_written;
+	int err;
+};
+
+static int read_gauges(struct gc_session *s)
+{
+	struct gc_gauges gauges;
+
+	s->err = gc_reader_read(s->reader, &gauges);
+	if (s->err)
+		return s->err;
+	s->now = gauges;
+	s->now_ns = session_now_ns();
+	return 0;
+}
+
+static void write_report(struct gc_session *s, bool is_total)
+{
+	const struct gc_report report = {
+		.pid = s->options->pid,
+		.exe = gc_reader_exe(s->reader),
+		.runtime = gc_reader_runtime(s->reader),
+		.now = &s->now,
+		.before = is_total ? &s->first : &s->before,
+		.at_ns = s->now_ns - s->start_ns,
+		.span_ns = s->now_ns - (is_total ? s->first_ns : s->before_ns),
+		.is_total = is_total,
+		.is_first = !s->has_written,
+	};
+
+	s->has_written = true;
+	if (s->options->json)
+		gc_write_json(&report);
+	else
+		gc_write_table(&report);
+	fflush(stdout);
+}
+
+/* The process ends while it is read: that is no error once there are figures. */
+static enum ending read_now(struct gc_session *s)
+{
+	if (read_gauges(s) == 0)
+		return NOT_ENDED;
+	return s->err == -ESRCH ? ENDED_WITH_PROCESS : ENDED_BY_ERROR;
+}
+
+static enum ending run_session(struct gc_session *s, struct session *session)
+{
+	const int64_t interval_ns = s->options->interval_ns;
+	const int64_t end_ns = s->options->for_ns ? s->start_ns + s->options->for_ns : INT64_MAX;
+	int64_t interval_end_ns = interval_ns ? s->start_ns + interval_ns : INT64_MAX;
+
+	for (;;) {
+		int64_t until_ns = session_now_ns() + KEEP_NS;
+		enum ending ending;
+
+		until_ns = until_ns < end_ns ? until_ns : end_ns;
+		until_ns = until_ns < interval_end_ns ? until_ns : interval_end_ns;
+		ending = session_wait(session, until_ns);
+		if (ending == ENDED_WITH_PROCESS || ending == ENDED_BY_ERROR)
+			return ending;
+		if (ending == NOT_ENDED)
+			ending = read_now(s);
+		else if (read_now(s) == ENDED_BY_ERROR)
+			return ENDED_BY_ERROR;
+		if (ending != NOT_ENDED)
+			return ending;
+		if (session_now_ns() >= interval_end_ns) {
+			write_report(s, false);
+			s->before = s->now;
+			s->before_ns = s->now_ns;
+			while (interval_end_ns <= s->now_ns)
+				interval_end_ns += interval_ns;
+		}
+		if (session_now_ns() >= end_ns)
+			return ENDED_BY_TIME;
+	}
+}
+
+static int measure(struct gc_session *s, struct session *session)
+{
+	enum ending ending;
+
+	s->start_ns = session_now_ns();
+	if (read_gauges(s))
+		return say_error(s->options->ctx, s->err);
+	s->first = s->before = s->now;
+	s->first_ns = s->before_ns = s->now_ns;
+	ending = run_session(s, session);
+	if (ending == ENDED_BY_ERROR)
+		return session->err ? EXIT_FAILED : say_error(s->options->ctx, s->err);
+	if (ending == ENDED_WITH_PROCESS && !s->options->quiet)
+		say("pid %d has ended", (int)s->options->pid);
+	write_report(s, true);
+	if (s->now.lacks_ended_domains && !s->options->quiet)
+		say("warning: %s: is stripped, so what ended domains have allocated is not known",
+		    gc_reader_exe(s->reader));
+	return EXIT_DONE;
+}
+
+static int run(struct options *options)
+{
+	struct gc_session s = { .options = options };
+	struct session session;
+	int code;
+
+	if (!options->pid)
+		return say_usage(&command_gc, "-pid is required");
+	s.err = gc_reader_open(options->ctx, options->pid, &s.reader);
+	if (s.err)
+		return say_error(options->ctx, s.err);
+	code = session_open(&session, &options->pid, 1);
+	if (code == EXIT_DONE)
+		code = measure(&s, &session);
+	session_close(&session);
+	gc_reader_free(s.reader);
+	return code;
+}
+
+const struct command command_gc = {
+	.name = "gc",
+	.help = &help_gc,
+	.run = run,
+};

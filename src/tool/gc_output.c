@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+#include "tool/gc_output.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+
+enum { JSON_VERSION = 1 };
+
+/* What the program has allocated: words that were promoted are in both other sums. */
+static double allocated(const struct gc_words *words)
+{
+	return words->minor + words->major - words->promoted;
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+/* A figure that grows: so far, in the span, and per second. */
+static void print_sum(const struct gc_report *report, const char *name, double now, double before)
+{
+	const double seconds = (double)report->span_ns / 1e9;
+	const double grown = now - before;
+
+	printf("%-18s %16.0f %14.0f %14.0f\n", name, now, grown, seconds > 0 ? grown / seconds : 0);
+}
+
+static void print_unknown(const char *name)
+{
+	printf("%-18s %16s %14s %14s\n", name, "-", "-", "-");
+}
+
+/* A figure that rises and falls. */
+static void print_level(const char *name, uint64_t now, uint64_t before)
+{
+	printf("%-18s %16" PRIu64 " %+14" PRId64 "\n", name, now, (int64_t)(now - before));
+}
+
+static void print_words(const struct gc_report *report)
+{
+	const struct gc_words *now = &report->now->words, *before = &report->before->words;
+
+	if (report->now->lacks_ended_domains) {
+		print_unknown("allocated words");
+		print_unknown("minor words");
+		print_unknown("promoted words");
+		print_unknown("major words");
+		return;
+	}
+	print_sum(report, "allocated words", allocated(now), allocated(before));
+	print_sum(report, "minor words", now->minor, before->minor);
+	print_sum(report, "promoted words", now->promoted, before->promoted);
+	print_sum(report, "major words", now->major, before->major);
+}
+
+static void print_domains(const struct gc_gauges *now)
+{
+	printf("\n%6s %16s %16s %16s %14s %14s\n", "DOMAIN", "MINOR WORDS", "PROMOTED WORDS",
+	       "MAJOR WORDS", "HEAP WORDS", "TOP HEAP WORDS");
+	for (size_t i = 0; i < now->n_domains; i++) {
+		const struct gc_domain *domain = &now->domains[i];
+		const struct gc_words *words = &domain->words;
+
+		printf("%6" PRIu64 " %16.0f %16.0f %16.0f %14" PRIu64 " %14" PRIu64 "\n",
+		       domain->unique_id, words->minor, words->promoted, words->major, words->heap,
+		       words->top_heap);
+	}
+}
+
+void gc_write_table(const struct gc_report *report)
+{
+	const struct gc_gauges *now = report->now, *before = report->before;
+	char after[32], in[32];
+
+	snprintf(after, sizeof(after), "AFTER %.1f s", (double)report->at_ns / 1e9);
+	snprintf(in, sizeof(in), "IN %.1f s", (double)report->span_ns / 1e9);
+	if (!report->is_first)
+		putchar('\n');
+	printf("%-18s %16s %14s %14s\n", after, "SO FAR", in, "PER SECOND");
+	print_words(report);
+	print_sum(report, "minor collections", (double)now->minor_collections,
+		  (double)before->minor_collections);
+	print_sum(report, "major cycles", (double)now->major_collections,
+		  (double)before->major_collections);
+	if (now->has_compactions)
+		print_sum(report, "compactions", (double)now->compactions,
+			  (double)before->compactions);
+	if (now->lacks_ended_domains) {
+		print_unknown("heap words");
+		print_unknown("top heap words");
+	} else {
+		print_level("heap words", now->words.heap, before->words.heap);
+		print_level("top heap words", now->words.top_heap, before->words.top_heap);
+	}
+	if (now->n_domains > 1 || now->lacks_ended_domains)
+		print_domains(now);
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+static void add_uint(struct json_object *object, const char *name, uint64_t value)
+{
+	json_object_object_add(object, name, json_object_new_uint64(value));
+}
+
+static void add_double(struct json_object *object, const char *name, double value)
+{
+	json_object_object_add(object, name, json_object_new_double(value));
+}
+
+/* Sums of words are whole numbers. */
+static void add_words(struct json_object *object, const struct gc_words *words)
+{
+	add_uint(object, "minor_words", (uint64_t)words->minor);
+	add_uint(object, "promoted_words", (uint64_t)words->promoted);
+	add_uint(object, "major_words", (uint64_t)words->major);
+	add_uint(object, "heap_words", words->heap);
+	add_uint(object, "top_heap_words", words->top_heap);
+}
+
+static struct json_object *domains_json(const struct gc_gauges *now)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < now->n_domains; i++) {
+		struct json_object *domain = json_object_new_object();
+
+		add_uint(domain, "domain", now->domains[i].unique_id);
+		add_words(domain, &now->domains[i].words);
+		json_object_array_add(array, domain);
+	}
+	return array;
+}
+
+static struct json_object *rates_json(const struct gc_report *report)
+{
+	const struct gc_words *now = &report->now->words, *before = &report->before->words;
+	const double seconds = (double)report->span_ns / 1e9;
+	struct json_object *object = json_object_new_object();
+
+	if (seconds <= 0 || report->now->lacks_ended_domains)
+		return object;
+	add_double(object, "allocated_words", (allocated(now) - allocated(before)) / seconds);
+	add_double(object, "minor_words", (now->minor - before->minor) / seconds);
+	add_double(object, "promoted_words", (now->promoted - before->promoted) / seconds);
+	add_double(object, "major_words", (now->major - before->major) / seconds);
+	return object;
+}
+
+void gc_write_json(const struct gc_report *report)
+{
+	struct json_object *top = json_object_new_object(), *gauges = json_object_new_object();
+	const struct gc_gauges *now = report->now;
+
+	json_object_object_add(top, "version", json_object_new_int(JSON_VERSION));
+	json_object_object_add(top, "type",
+			       json_object_new_string(report->is_total ? "total" : "interval"));
+	add_uint(top, "pid", (uint64_t)report->pid);
+	json_object_object_add(top, "exe", json_object_new_string(report->exe));
+	json_object_object_add(top, "ocaml", json_object_new_string(report->runtime->version));
+	add_double(top, "elapsed_s", (double)report->at_ns / 1e9);
+	add_double(top, "span_s", (double)report->span_ns / 1e9);
+	if (!now->lacks_ended_domains)
+		add_words(gauges, &now->words);
+	add_uint(gauges, "minor_collections", now->minor_collections);
+	add_uint(gauges, "major_collections", now->major_collections);
+	if (now->has_compactions)
+		add_uint(gauges, "compactions", now->compactions);
+	json_object_object_add(top, "gauges", gauges);
+	json_object_object_add(top, "per_second", rates_json(report));
+	json_object_object_add(top, "domains", domains_json(now));
+	puts(json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN));
+	json_object_put(top);
+}

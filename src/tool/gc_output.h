@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* What `gc` prints: the figures of the collector as tables, or as JSON objects. */
+#ifndef TOOL_GC_OUTPUT_H
+#define TOOL_GC_OUTPUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "process/gc_gauges.h"
+
+struct gc_report {
+	pid_t pid;
+	const char *exe;
+	const struct runtime *runtime;
+	const struct gc_gauges *now;
+	const struct gc_gauges *before; /* at the start of the span; its domains are not used */
+	int64_t at_ns;			/* since the start of the command */
+	int64_t span_ns;
+	bool is_total; /* of the whole time; otherwise of an interval */
+	bool is_first; /* nothing has been printed */
+};
+
+void gc_write_table(const struct gc_report *report);
+
+/* {"version":1,"type":"interval"|"total",...}, one object per line. */
+void gc_write_json(const struct gc_report *report);
+
+#endif
