@@ -56,18 +56,9 @@ LIBBPF = $(if $(LIBBPF_A),$(LIBBPF_A) -lz,-lbpf)
 LIBS = $(LIBBPF) -ldw -lelf -lZydis
 TOOL_LIBS = -ljson-c
 
-<<<<<<< HEAD
 # The directories in their order: a file includes no file of a later directory (tests/folders checks this).
-<<<<<<< HEAD
-program_srcs := $(wildcard src/base/*.c src/elf/*.c src/program/dormant/*.c src/program/*.c)
-lib_srcs := $(program_srcs) $(wildcard src/code/*.c src/process/*.c src/measure/*/*.c src/measure/*.c src/bpftrace/*.c)
-=======
-=======
-# The folders in their order: none includes a file of one that comes later (tests/folders).
->>>>>>> cd677a77221386ea4dccc42b37f6a3d0d981cb83
 program_srcs := $(wildcard src/base/*.c src/elf/*.c src/code/*.c src/program/dormant/*.c src/program/*.c)
 lib_srcs := $(program_srcs) $(wildcard src/process/*.c src/measure/*/*.c src/measure/*.c src/bpftrace/*.c)
->>>>>>> 4cf5a6f7e94c1626c845a2d836ce4701586b6e14
 cli_srcs := $(wildcard src/cli/*.c)
 watch_srcs := $(wildcard src/watch/*.c)
 serve_srcs := $(wildcard src/serve/*.c)

@@ -17,13 +17,8 @@ struct help {
 	const char *text; /* for --help */
 };
 
-<<<<<<< HEAD
 extern const struct help help_tool, help_attach, help_bpftrace, help_detach, help_doctor,
-	help_functions, help_info, help_link, help_list, help_read, help_serve, help_top,
+	help_functions, help_gc, help_info, help_link, help_list, help_read, help_serve, help_top,
 	help_trace;
-=======
-extern const struct help help_tool, help_attach, help_bpftrace, help_detach, help_doctor, help_gc,
-	help_info, help_link, help_list, help_read, help_serve, help_top, help_trace;
->>>>>>> cd677a77221386ea4dccc42b37f6a3d0d981cb83
 
 #endif

@@ -119,16 +119,8 @@ static int read_image(struct ocp_ctx *ctx, int fd, const struct mapping *m,
 		err = external_may_be_in(ctx, image->prog->elf, &has_externals);
 	if (err || (image->prog->n_probes == 0 && !has_externals))
 		goto without;
-<<<<<<< HEAD
 	if (!image_off_to_va(image->prog->elf, m->off, &va)) {
-		err = ctx_error(ctx, -EBADMSG,
-				"%s: the executable mapping at 0x%" PRIx64
-				" belongs to no executable segment",
-				m->path, m->start);
-=======
-	if (!off_to_va(image->prog->elf, m->off, &va)) {
 		err = no_segment(ctx, m);
->>>>>>> cd677a77221386ea4dccc42b37f6a3d0d981cb83
 		goto without;
 	}
 	image->bias = m->start - va;
@@ -285,10 +277,10 @@ int image_exe_open(struct ocp_ctx *ctx, pid_t pid, struct image_exe *exe)
 	if (!err)
 		err = find_exe(ctx, pid, &maps, entry, &m);
 	if (!err)
-		err = open_exe(ctx, pid, &exe->fd);
+		err = image_open_exe(ctx, pid, &exe->fd);
 	if (!err)
 		err = elf_file_open(ctx, exe->fd, m->path, &exe->elf);
-	if (!err && !off_to_va(exe->elf, m->off, &va))
+	if (!err && !image_off_to_va(exe->elf, m->off, &va))
 		err = no_segment(ctx, m);
 	if (!err) {
 		exe->bias = m->start - va;

@@ -8,11 +8,8 @@ const struct tool_command tool_commands[] = {
 	{ "bpftrace", &help_bpftrace, &command_bpftrace },
 	{ "detach", &help_detach, &command_detach },
 	{ "doctor", &help_doctor, &command_doctor },
-<<<<<<< HEAD
 	{ "functions", &help_functions, &command_functions },
-=======
 	{ "gc", &help_gc, &command_gc },
->>>>>>> cd677a77221386ea4dccc42b37f6a3d0d981cb83
 	{ "info", &help_info, &command_info },
 	{ "list", &help_list, &command_list },
 	{ "read", &help_read, &command_read },

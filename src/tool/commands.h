@@ -18,10 +18,6 @@ extern const struct tool_command tool_commands[];
 const struct tool_command *find_command(const char *name);
 
 extern const struct command command_attach, command_bpftrace, command_detach, command_doctor,
-<<<<<<< HEAD
-	command_functions, command_info, command_list, command_read, command_trace;
-=======
-	command_gc, command_info, command_list, command_read, command_trace;
->>>>>>> cd677a77221386ea4dccc42b37f6a3d0d981cb83
+	command_functions, command_gc, command_info, command_list, command_read, command_trace;
 
 #endif
