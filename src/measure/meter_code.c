@@ -166,21 +166,6 @@ int meter_check_code(struct ocp_meter *meter)
 
 /* ---- files without probes ------------------------------------------------------------------- */
 
-/* Is MAPPINGS[I] the first executable mapping of its file? */
-static bool is_first_code(const struct maps *maps, size_t i)
-{
-	const struct mapping *m = &maps->mappings[i];
-
-	if (!m->executable || !m->inode || m->path[0] != '/')
-		return false;
-	for (size_t j = i; j-- > 0;)
-		if (maps->mappings[j].executable && maps->mappings[j].inode == m->inode &&
-		    maps->mappings[j].dev_major == m->dev_major &&
-		    maps->mappings[j].dev_minor == m->dev_minor)
-			return false;
-	return true;
-}
-
 /* Add the file of PROG if it has functions that are asked for. PROG belongs to it then. */
 static int add_program(struct ocp_meter *meter, struct ocp_program *prog, const char *name,
 		       pid_t pid, size_t *n_new)
@@ -240,7 +225,7 @@ int meter_add_files_without_probes(struct ocp_meter *meter, pid_t pid, size_t *n
 	if (!meter_asks_for_code(meter) || maps_read(meter->ctx, pid, &maps))
 		return 0;
 	for (size_t i = 0; !err && i < maps.n; i++)
-		if (is_first_code(&maps, i))
+		if (image_is_first_of_file(&maps, i))
 			err = add_mapped(meter, pid, &maps.mappings[i], n_new);
 	maps_free(&maps);
 	return err;

@@ -270,7 +270,8 @@ static bool choose_place(const struct chosen *chosen, const struct code_function
 		return true;
 	*off = 0;
 	*depth = 0;
-	*why = "a loop begins at its first instruction";
+	if (decoded->entry_is_loop)
+		*why = "a loop begins at its first instruction";
 	return !decoded->entry_is_loop;
 }
 
