@@ -290,6 +290,11 @@ OCP_API size_t ocp_meter_process_count(const struct ocp_meter *meter);
 struct ocp_costs {
 	double cost_per_hit_ns; /* the time that a hit takes from the process */
 	double empty_pair_ns;	/* the time measured for an empty pair; 0 without pairs */
+	/*
+	 * The same where the kernel single-steps the instruction of a site (dormant probes, most
+	 * exits of functions) instead of emulating it. 0: there was no such site at the attach.
+	 */
+	double cost_per_stepped_hit_ns, empty_stepped_pair_ns;
 };
 
 /*
@@ -433,6 +438,9 @@ OCP_API void ocp_sample_free(struct ocp_sample *sample);
 OCP_API int64_t ocp_sample_time_ns(const struct ocp_sample *sample);
 /* The hits of all probes, including hits that cost time but were not measured. */
 OCP_API uint64_t ocp_sample_all_hits(const struct ocp_sample *sample);
+/* The average cost of these hits, in nanoseconds. Without hits, that of an emulated one. */
+OCP_API double ocp_sample_cost_per_hit_ns(const struct ocp_sample *sample,
+					  const struct ocp_costs *costs);
 /* The hits that were not measured. */
 OCP_API const struct ocp_losses *ocp_sample_losses(const struct ocp_sample *sample);
 /* The measured probes, sorted by name. */

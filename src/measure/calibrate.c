@@ -68,8 +68,10 @@ struct calibration {
 	struct ocp_ctx *ctx;
 	const struct engine_ops *ops;
 	struct engine_spec spec;
-	struct code code;
-	struct site_args args; /* the arguments of our sites */
+	bool has_stepped;
+	struct code code;		       /* that is timed now */
+	double cost_per_hit_ns, empty_pair_ns; /* of this code */
+	struct site_args args;		       /* the arguments of our sites */
 	struct filter filter;
 	pthread_t thread;
 	pthread_mutex_t lock;
@@ -163,20 +165,20 @@ static int time_rounds(struct calibration *c, struct engine *engine, double idle
 	int err = 0;
 
 	for (int i = 0; !err && i < N_ROUNDS; i++) {
-		double cost_per_hit_ns, pair_ns = 0;
+		double hit_ns, pair_ns = 0;
 
 		if (i)
 			nanosleep(&gap, NULL);
-		cost_per_hit_ns = (time_passes(&c->code) - idle_ns) / SITES;
+		hit_ns = (time_passes(&c->code) - idle_ns) / SITES;
 		if (c->spec.n_pairs)
 			err = read_pair(c, engine, before, &pair_ns);
 		/* If the cost is close to 0, the difference may be negative. */
-		if (cost_per_hit_ns < 0)
-			cost_per_hit_ns = 0;
-		if (i == 0 || cost_per_hit_ns < c->costs.cost_per_hit_ns)
-			c->costs.cost_per_hit_ns = cost_per_hit_ns;
-		if (i == 0 || pair_ns < c->costs.empty_pair_ns)
-			c->costs.empty_pair_ns = pair_ns;
+		if (hit_ns < 0)
+			hit_ns = 0;
+		if (i == 0 || hit_ns < c->cost_per_hit_ns)
+			c->cost_per_hit_ns = hit_ns;
+		if (i == 0 || pair_ns < c->empty_pair_ns)
+			c->empty_pair_ns = pair_ns;
 	}
 	return err;
 }
@@ -243,6 +245,36 @@ static int attach_and_time(struct calibration *c, struct engine *engine)
 	return time_rounds(c, engine, idle_ns);
 }
 
+/* Open an engine of its own for CODE, so that hits of other code do not count. */
+static int calibrate(struct calibration *c, const struct code *code)
+{
+	struct engine *engine = NULL;
+	int err = c->ops->open(c->ctx, &c->spec, &engine);
+
+	c->code = *code;
+	if (!err)
+		err = attach_and_time(c, engine);
+	c->ops->close(engine);
+	return err;
+}
+
+static int calibrate_all(struct calibration *c, struct ocp_costs *costs)
+{
+	static const struct code emulated = { calibration_sites, first_calibration_site, 7 },
+				 stepped = { dormant_calibration_sites,
+					     first_dormant_calibration_site, 8 };
+	int err = calibrate(c, &emulated);
+
+	costs->cost_per_hit_ns = c->cost_per_hit_ns;
+	costs->empty_pair_ns = c->empty_pair_ns;
+	if (err || !c->has_stepped)
+		return err;
+	err = calibrate(c, &stepped);
+	costs->cost_per_stepped_hit_ns = c->cost_per_hit_ns;
+	costs->empty_stepped_pair_ns = c->empty_pair_ns;
+	return err;
+}
+
 static void *run(void *arg)
 {
 	/*
@@ -251,19 +283,18 @@ static void *run(void *arg)
 	 */
 	static pthread_mutex_t sites_lock = PTHREAD_MUTEX_INITIALIZER;
 	struct calibration *c = arg;
-	struct engine *engine = NULL;
-	int err = c->ops->open(c->ctx, &c->spec, &engine);
+	struct ocp_costs costs = { 0 };
+	int err;
 
 	pthread_mutex_lock(&sites_lock);
-	if (!err)
-		err = attach_and_time(c, engine);
+	err = calibrate_all(c, &costs);
+	pthread_mutex_unlock(&sites_lock);
 	pthread_mutex_lock(&c->lock);
 	c->err = err;
+	c->costs = costs;
 	c->is_done = true;
 	pthread_cond_signal(&c->changed);
 	pthread_mutex_unlock(&c->lock);
-	c->ops->close(engine);
-	pthread_mutex_unlock(&sites_lock);
 	return NULL;
 }
 
@@ -313,7 +344,7 @@ static int create_thread(struct calibration *c)
 }
 
 struct calibration *calibration_start(const struct engine_ops *ops, const struct engine_spec *spec,
-				      bool dormant)
+				      bool has_stepped)
 {
 	static const struct engine_role roles[SITES] = { { .pair = 0 },
 							 { .pair = 0, .is_stop = true } };
@@ -322,9 +353,7 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
 	if (!c)
 		return NULL;
 	c->ops = ops;
-	c->code = dormant ? (struct code){ dormant_calibration_sites,
-					   first_dormant_calibration_site, 8 }
-			  : (struct code){ calibration_sites, first_calibration_site, 7 };
+	c->has_stepped = has_stepped;
 	c->ctx = ocp_ctx_new();
 	/* The settings of the meter, but for one pair in one process. */
 	c->spec = (struct engine_spec){

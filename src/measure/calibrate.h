@@ -9,11 +9,11 @@
 struct calibration;
 
 /*
- * Start to measure the cost of OPS with SPEC, on sites that start with a nop or on DORMANT ones.
- * Only the members of SPEC that affect the cost are used. Returns NULL if it cannot be started.
+ * Start to measure the cost of OPS with SPEC, on sites that the kernel emulates and, if HAS_STEPPED,
+ * also on sites that it single-steps. Only the members of SPEC that affect the cost are used. Returns NULL if it cannot be started.
  */
 struct calibration *calibration_start(const struct engine_ops *ops, const struct engine_spec *spec,
-				      bool dormant);
+				      bool has_stepped);
 /*
  * Read the result. -EAGAIN if it is not known yet and WAIT is false; -ENODATA if it could not be
  * measured: *WHY is the reason.

@@ -377,11 +377,10 @@ int ocp_meter_open(struct ocp_meter *meter)
 
 /* ---- attach, refresh, detach ---------------------------------------------------------------- */
 
-/* If there are sites of both kinds, calibrate with the dormant ones, which cost more. */
-static bool has_dormant(const struct site_table *table)
+static bool has_stepped(const struct site_table *table)
 {
 	for (size_t i = 0; i < table->n_sites; i++)
-		if (table->sites[i].site && table->sites[i].site->abi == SITE_ABI_DORMANT)
+		if (table->sites[i].site && table->sites[i].is_stepped)
 			return true;
 	return false;
 }
@@ -401,7 +400,7 @@ int ocp_meter_attach(struct ocp_meter *meter)
 		meter->is_attached = true;
 		if (!meter->calibration)
 			meter->calibration = calibration_start(meter->ops, &meter->spec,
-							       has_dormant(&meter->table));
+							       has_stepped(&meter->table));
 	}
 	return err;
 }

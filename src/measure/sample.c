@@ -26,7 +26,7 @@ struct histogram_values {
 struct ocp_sample {
 	struct ocp_meter *meter;
 	int64_t time_ns;
-	uint64_t all_hits;
+	uint64_t all_hits, stepped_hits;
 	struct ocp_losses losses;
 	struct ocp_probe_hits *probes;
 	size_t n_probes;
@@ -88,6 +88,7 @@ static int make_probes(struct ocp_sample *sample, const uint64_t *site_hits)
 			continue;
 		probe = &sample->probes[place[site->probe_index]];
 		probe->hits += site_hits[i];
+		sample->stepped_hits += site->is_stepped ? site_hits[i] : 0;
 		probe->n_sites += site->site != NULL;
 	}
 	for (size_t i = 0; i < sample->n_probes; i++)
@@ -558,6 +559,9 @@ int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sampl
 	sample->meter = later->meter;
 	sample->time_ns = later->time_ns - earlier->time_ns;
 	sample->all_hits = later->all_hits - earlier->all_hits;
+	/* A site that was removed in between takes its hits along. */
+	if (later->stepped_hits > earlier->stepped_hits)
+		sample->stepped_hits = later->stepped_hits - earlier->stepped_hits;
 	err = losses_subtract(later->meter->ctx, &later->losses, &earlier->losses, &sample->losses);
 	if (!err)
 		err = subtract_probes(sample, later, earlier);
@@ -580,6 +584,17 @@ int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sampl
 int64_t ocp_sample_time_ns(const struct ocp_sample *sample)
 {
 	return sample->time_ns;
+}
+
+double ocp_sample_cost_per_hit_ns(const struct ocp_sample *sample, const struct ocp_costs *costs)
+{
+	const double hits = (double)ocp_sample_all_hits(sample);
+	const double stepped = (double)sample->stepped_hits;
+
+	if (hits <= 0 || costs->cost_per_stepped_hit_ns <= 0)
+		return costs->cost_per_hit_ns;
+	return costs->cost_per_hit_ns +
+	       (costs->cost_per_stepped_hit_ns - costs->cost_per_hit_ns) * stepped / hits;
 }
 
 uint64_t ocp_sample_all_hits(const struct ocp_sample *sample)

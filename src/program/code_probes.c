@@ -192,9 +192,16 @@ static void join_chosen(struct code_probes *code)
 	code->n_chosen = n;
 }
 
+/* An instruction of a function. */
+struct spot {
+	uint32_t off;
+	int32_t depth; /* rsp at the entry of the function minus rsp here */
+	enum code_cost cost;
+};
+
 /* ---- sites ---------------------------------------------------------------------------------- */
 
-static int add_site(struct finder *f, const struct chosen *chosen, uint32_t off, int32_t depth,
+static int add_site(struct finder *f, const struct chosen *chosen, const struct spot *spot,
 		    enum site_event event)
 {
 	struct code_probes *code = f->code;
@@ -211,7 +218,7 @@ static int add_site(struct finder *f, const struct chosen *chosen, uint32_t off,
 		code->site_room = room;
 	}
 	code->sites[code->n_sites++] = (struct site){
-		.va = chosen->function->va + off,
+		.va = chosen->function->va + spot->off,
 		.provider = "",
 		.args = "",
 		.probe = (uint32_t)(code->n_probes - 1),
@@ -219,7 +226,8 @@ static int add_site(struct finder *f, const struct chosen *chosen, uint32_t off,
 		.has_code = true,
 		.event = event,
 		.is_on_ocaml_stack = is_ocaml && f->has_ocaml_stacks,
-		.frame_depth = depth,
+		.is_stepped = spot->cost == CODE_STEPPED,
+		.frame_depth = spot->depth,
 	};
 	code->probes[code->n_probes - 1].n_sites++;
 	return 0;
@@ -256,20 +264,18 @@ static int refuse(struct finder *f, const struct chosen *chosen, const char *wha
 
 /* Choose the place that each call passes once: with arguments, only the first instruction will do. */
 static bool choose_place(const struct chosen *chosen, const struct code_function *decoded,
-			 uint32_t *off, int32_t *depth, const char **why)
+			 struct spot *spot, const char **why)
 {
 	const bool is_c = chosen->function->language == FUNCTION_C;
 	bool wants_entry = chosen->has_args || (is_c && chosen->is_timed);
 
-	*off = decoded->place;
-	*depth = decoded->place_depth;
+	*spot = (struct spot){ decoded->place, decoded->place_depth, decoded->place_cost };
 	/* The kernel would run the program of the exit before that of the entry. */
 	for (size_t i = 0; chosen->is_timed && i < decoded->n_exits; i++)
 		wants_entry |= decoded->exits[i].off == decoded->place;
 	if (!wants_entry || decoded->place == 0)
 		return true;
-	*off = 0;
-	*depth = 0;
+	*spot = (struct spot){ .cost = decoded->entry_cost };
 	if (decoded->entry_is_loop)
 		*why = "a loop begins at its first instruction";
 	return !decoded->entry_is_loop;
@@ -279,13 +285,11 @@ static int add_entry(struct finder *f, const struct chosen *chosen,
 		     const struct code_function *decoded)
 {
 	const char *why = decoded->no_count;
-	uint32_t off = 0;
-	int32_t depth = 0;
+	struct spot spot;
 
-	if (!why && !choose_place(chosen, decoded, &off, &depth, &why))
+	if (!why && !choose_place(chosen, decoded, &spot, &why))
 		return refuse(f, chosen, "measured", why);
-	return why ? refuse(f, chosen, "counted", why)
-		   : add_site(f, chosen, off, depth, SITE_ENTERED);
+	return why ? refuse(f, chosen, "counted", why) : add_site(f, chosen, &spot, SITE_ENTERED);
 }
 
 static int add_exits(struct finder *f, const struct chosen *chosen,
@@ -302,7 +306,8 @@ static int add_exits(struct finder *f, const struct chosen *chosen,
 			continue;
 		if (exit->off == 0)
 			return refuse(f, chosen, "timed", "its first instruction leaves it");
-		err = add_site(f, chosen, exit->off, exit->depth, SITE_LEFT);
+		err = add_site(f, chosen, &(struct spot){ exit->off, exit->depth, exit->cost },
+			       SITE_LEFT);
 	}
 	return err;
 }
@@ -314,13 +319,14 @@ static int add_exits(struct finder *f, const struct chosen *chosen,
 static int add_return(struct finder *f, const struct chosen *chosen,
 		      const struct code_function *decoded)
 {
-	const int32_t popped = -8; /* the return address */
+	const struct spot spot = { .depth = -8, /* the return address is popped */
+				   .cost = decoded->entry_cost };
 
 	if (chosen->function->is_chosen)
 		return refuse(f, chosen, "timed", "the dynamic linker chooses its code");
 	if (decoded->entry_is_loop)
 		return refuse(f, chosen, "timed", "a loop begins at its first instruction");
-	return add_site(f, chosen, 0, popped, SITE_RETURNED);
+	return add_site(f, chosen, &spot, SITE_RETURNED);
 }
 
 /* Add the entry of a function, or its exits. */

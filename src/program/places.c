@@ -184,7 +184,8 @@ static int ask_debug_information(const struct ocp_program *prog, struct place *c
 		return ctx_no_memory(prog->ctx);
 	for (size_t i = 0; i < n; i++)
 		lines[i].va = asked[i]->site->va;
-	err = lines_find(prog->ctx, prog->fd, elf_file_name(prog->elf), LINES_LAST, lines, n, names);
+	err = lines_find(prog->ctx, prog->fd, elf_file_name(prog->elf), LINES_LAST, lines, n,
+			 names);
 	for (size_t i = 0; i < n; i++) {
 		asked[i]->file = lines[i].file;
 		asked[i]->line = lines[i].line;

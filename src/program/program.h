@@ -66,6 +66,7 @@ struct site {
 	uint8_t opcode_at;	       /* the byte that is switched */
 	uint8_t off_opcode, on_opcode; /* its two values */
 	enum site_event event : 8;
+	bool is_stepped; /* of SITE_ABI_CODE: the kernel single-steps the instruction, ten times slower */
 	bool is_on_ocaml_stack; /* of SITE_ABI_CODE: OCaml 5 runs it on a stack of its own */
 	int32_t frame_depth;	/* of SITE_ABI_CODE: rsp at the function's entry minus rsp here */
 	const struct dormant_site *dormant; /* NULL: the site has a note */

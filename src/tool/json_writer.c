@@ -191,9 +191,14 @@ static void write_json(const struct report *report)
 		add_uint(top, "printed", report->n_printed);
 	json_object_object_add(top, "losses", losses_json(ocp_sample_losses(report->sample)));
 	if (report->is_total) {
-		add_double(top, "cost_per_hit_ns", report->costs->cost_per_hit_ns);
+		add_double(top, "cost_per_hit_ns",
+			   ocp_sample_cost_per_hit_ns(report->sample, report->costs));
 		if (ocp_sample_pair_count(report->sample))
 			add_double(top, "empty_pair_ns", report->costs->empty_pair_ns);
+		if (ocp_sample_pair_count(report->sample) &&
+		    report->costs->empty_stepped_pair_ns > 0)
+			add_double(top, "empty_stepped_pair_ns",
+				   report->costs->empty_stepped_pair_ns);
 		add_double(top, "cpu_overhead", report_cost(report));
 	}
 	puts(json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN));

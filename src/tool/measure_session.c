@@ -37,7 +37,8 @@ double report_cost(const struct report *report)
 	const int64_t ns = ocp_sample_time_ns(report->sample);
 
 	return ns > 0 ? (double)ocp_sample_all_hits(report->sample) *
-				report->costs->cost_per_hit_ns / (double)ns
+				ocp_sample_cost_per_hit_ns(report->sample, report->costs) /
+				(double)ns
 		      : 0;
 }
 

@@ -216,10 +216,22 @@ static void draw_lines(const struct drawing *d, size_t step)
 	}
 }
 
+/* A time can be no shorter than that of an empty pair. */
+static void print_floor(const struct ocp_costs *costs)
+{
+	char text[TIME_BYTES];
+
+	printf("\nan empty pair measures %s here", print_time(text, costs->empty_pair_ns));
+	if (costs->empty_stepped_pair_ns > 0)
+		printf(" (%s if the kernel single-steps its sites)",
+		       print_time(text, costs->empty_stepped_pair_ns));
+	puts("; shorter times are noise, longer times include it");
+}
+
 static void print_pairs(const struct report *report)
 {
 	const size_t n = ocp_sample_pair_count(report->sample);
-	char text[TIME_BYTES], note[PAIR_NOTE_BYTES], name[512];
+	char note[PAIR_NOTE_BYTES], name[512];
 	int width = MIN_NAME_WIDTH;
 
 	for (size_t i = 0; i < n; i++) {
@@ -248,9 +260,7 @@ static void print_pairs(const struct report *report)
 				BUCKETS_AN_OCTAVE);
 	}
 	if (report->is_total)
-		printf("\nan empty pair measures %s here; shorter times are noise, longer times "
-		       "include it\n",
-		       print_time(text, report->costs->empty_pair_ns));
+		print_floor(report->costs);
 }
 
 /* ---- histograms ----------------------------------------------------------------------------- */
@@ -311,7 +321,7 @@ static void print_footer(const struct report *report)
 
 	print_losses(report);
 	printf("CPU overhead: %.0f hits/s x %.0f ns per hit = %.2f%% of a core\n",
-	       report_rate(report, hits), report->costs->cost_per_hit_ns,
+	       report_rate(report, hits), ocp_sample_cost_per_hit_ns(report->sample, report->costs),
 	       100 * report_cost(report));
 }
 

@@ -186,6 +186,7 @@ int source_read(struct source *source)
 	ocp_sample_free(source->sample);
 	source->sample = sample;
 	source->hits = ocp_sample_all_hits(sample);
+	source->cost_per_hit_ns = ocp_sample_cost_per_hit_ns(sample, &source->costs);
 	return 0;
 }
 
@@ -210,5 +211,8 @@ void source_ask_costs(struct source *source, int64_t now_ns)
 	if (err)
 		ctx_log(source->ctx, OCP_LOG_INFO, "%s", ocp_error(source->ctx));
 	else
-		source->cost_per_hit_ns = costs.cost_per_hit_ns;
+		source->costs = costs;
+	if (source->sample)
+		source->cost_per_hit_ns =
+			ocp_sample_cost_per_hit_ns(source->sample, &source->costs);
 }

@@ -33,7 +33,8 @@ struct source {
 	bool is_stale;		     /* a file of it was overwritten and is no longer measured */
 	struct ocp_sample *sample;   /* the newest; NULL: none yet */
 	uint64_t hits, hits_at_tick; /* total of the sample, and at the last tick */
-	double cost_per_hit_ns;	     /* 0: unknown */
+	struct ocp_costs costs;	     /* all 0: unknown */
+	double cost_per_hit_ns;	     /* of the hits so far; 0: unknown */
 	double cpu_overhead;	     /* of the last tick */
 	bool asked_costs;
 	int64_t attached_ns;   /* CLOCK_MONOTONIC */

@@ -169,7 +169,7 @@ static void hits_of_others_are_exact(void **state)
 /* The same threads go through sites that are handed over and such as are not. */
 static void pairs_of_others_are_exact(void **state)
 {
-	static const struct engine_role roles[] = { { 0, false }, { 0, true } };
+	static const struct engine_role roles[] = { { .pair = 0 }, { .pair = 0, .is_stop = true } };
 	const struct order order = { RUN_SCRIPT, N_THREADS, 30000, "(())" };
 	struct setting s;
 	struct engine_spec spec = prepare(&s);

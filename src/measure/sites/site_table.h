@@ -68,6 +68,7 @@ struct measured_site {
 	int line, source_column;
 	uint32_t args;	  /* number of its arguments in the meter's arg_table */
 	bool is_left_out; /* the engine does not attach to it */
+	bool is_stepped;  /* the kernel single-steps its instruction */
 };
 
 struct site_table {
