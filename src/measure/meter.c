@@ -203,7 +203,9 @@ static int add_roles_of(struct ocp_meter *meter, const char *name)
 
 	if (meter_find_end(meter, name))
 		return 0;
-	*end = (struct meter_end){ .name = name, .first_role = (uint32_t)meter->n_roles };
+	*end = (struct meter_end){ .name = name,
+				   .first_role = (uint32_t)meter->n_roles,
+				   .is_by_frame = true };
 	for (uint32_t i = 0; i < meter->n_pairs; i++) {
 		const bool is_stop = strcmp(meter->pairs[i].stop, name) == 0;
 
@@ -212,6 +214,7 @@ static int add_roles_of(struct ocp_meter *meter, const char *name)
 		meter->roles[meter->n_roles++] =
 			(struct engine_role){ i, is_stop, meter->pairs[i].is_calls };
 		end->begins_pair |= !is_stop;
+		end->is_by_frame &= meter->pairs[i].is_calls;
 	}
 	end->n_roles = (uint32_t)meter->n_roles - end->first_role;
 	meter->n_ends++;

@@ -22,6 +22,7 @@ struct meter_end {
 	const char *name;
 	uint32_t first_role, n_roles;
 	bool begins_pair;
+	bool is_by_frame; /* all of its pairs are calls of a function */
 };
 
 /* A process that existed at the last look, and the files that it ran code of then. */

@@ -35,6 +35,7 @@ bool meter_wants_probe(void *data, const char *name, struct measured_probe *prob
 		probe->first_role = end->first_role;
 		probe->n_roles = end->n_roles;
 		probe->begins_pair = end->begins_pair;
+		probe->is_by_frame = end->is_by_frame;
 	}
 	probe->is_counted = selection_takes(&meter->counted, name);
 	probe->is_printed = selection_takes(&meter->arg_requests.printed, name);

@@ -201,6 +201,33 @@ struct spot {
 
 /* ---- sites ---------------------------------------------------------------------------------- */
 
+/*
+ * The arguments at the first instruction, as the note of a probe would have them: OCaml values in
+ * the registers of loc_parameters in asmcomp/amd64/proc.ml. "" if the arity is unknown.
+ */
+static const char *arguments_of(const struct function *function)
+{
+	static const char registers[] = "8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx 8@%rcx "
+					"8@%r8 8@%r9 8@%r12 8@%r13";
+	static const char *const first_n[] = {
+		"",
+		"8@%rax",
+		"8@%rax 8@%rbx",
+		"8@%rax 8@%rbx 8@%rdi",
+		"8@%rax 8@%rbx 8@%rdi 8@%rsi",
+		"8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx",
+		"8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx 8@%rcx",
+		"8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx 8@%rcx 8@%r8",
+		"8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx 8@%rcx 8@%r8 8@%r9",
+		"8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx 8@%rcx 8@%r8 8@%r9 8@%r12",
+	};
+	const size_t n = (size_t)(function->arity < 0 ? -function->arity : function->arity);
+
+	if (function->language != FUNCTION_OCAML || function->arity == ARITY_UNKNOWN)
+		return "";
+	return n < sizeof(first_n) / sizeof(first_n[0]) ? first_n[n] : registers;
+}
+
 static int add_site(struct finder *f, const struct chosen *chosen, const struct spot *spot,
 		    enum site_event event)
 {
@@ -220,7 +247,8 @@ static int add_site(struct finder *f, const struct chosen *chosen, const struct 
 	code->sites[code->n_sites++] = (struct site){
 		.va = chosen->function->va + spot->off,
 		.provider = "",
-		.args = "",
+		.args = event == SITE_ENTERED && spot->off == 0 ? arguments_of(chosen->function)
+								: "",
 		.probe = (uint32_t)(code->n_probes - 1),
 		.abi = SITE_ABI_CODE,
 		.has_code = true,

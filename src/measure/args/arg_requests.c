@@ -61,7 +61,7 @@ bool arg_requests_filter(const struct arg_requests *requests, const struct measu
 
 static bool has_key(const struct arg_requests *requests, const struct measured_probe *probe)
 {
-	return requests->key_arg >= 0 && probe->n_roles;
+	return requests->key_arg >= 0 && probe->n_roles && !probe->is_by_frame;
 }
 
 static bool has_histogram(const struct arg_requests *requests, const struct measured_probe *probe)

@@ -32,6 +32,7 @@ struct measured_probe {
 	size_t n_uses_without_site;   /* of these; their hits are not counted */
 	uint32_t first_role, n_roles; /* the pairs it begins or ends */
 	bool begins_pair;
+	bool is_by_frame; /* its pairs are the calls of a function */
 };
 
 struct measured_file {
