@@ -6,9 +6,10 @@
  * copies in the given order. The sums have two parts: one that the collector adds to now and then,
  * and one that starts again at zero then (the used part of the minor heap; the words allocated since
  * the last slice). If the first part is equal before and after the second part was copied, the two
- * belong together. There are a few nanoseconds between the two stores of the collector. They are
- * seen in another way: OCaml 4 sets a flag during minor collections; and the second part of major
- * words, copied twice, must not decrease. A read that fails is repeated.
+ * belong together. Some time passes between the two stores of the collector, up to a few hundred
+ * nanoseconds if they wait for memory that we read. It is seen in another way: OCaml 4 sets a flag
+ * during minor collections; and the second part of major words must not decrease until another call
+ * copies it once more. A read that fails is repeated.
  *
  * While OCaml code runs, the pointer into the minor heap is in a register, and memory has the value
  * of the code's last call of the runtime. So minor_words may lack what was allocated since.
@@ -25,12 +26,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "process/image.h"
 
 enum {
 	STATE_BYTES = 512, /* room for the structure of a domain, up to the last member used */
-	MAX_READS = 64,	   /* until the values hold still */
+	MAX_READS = 64,	   /* until the values hold still, */
+	QUICK_READS = 32,  /* without waiting, */
+	WAIT_NS = 1000000, /* with waiting, as the program may have been interrupted */
 	COPIES = 3,
 	PIECES_PER_DOMAIN = COPIES + 1,
 	FEW_PIECES = 8,
@@ -72,6 +76,10 @@ struct domain_copy {
 	struct heap_copy heap;
 };
 
+struct later_copy {
+	uint8_t state[STATE_BYTES];
+};
+
 struct gc_reader {
 	struct ocp_ctx *ctx;
 	pid_t pid;
@@ -88,6 +96,7 @@ struct gc_reader {
 	uint64_t *heaps;
 	size_t n_slots;
 	struct domain_copy *copies;
+	struct later_copy *later;  /* of another call */
 	struct gc_domain *domains; /* of the last read */
 	struct gc_domain *trial;   /* of the next one, until it has succeeded */
 };
@@ -163,26 +172,38 @@ static bool young_words(const struct gc_reader *r, const uint8_t *copy, uint64_t
 
 /* ---- OCaml 4 -------------------------------------------------------------------------------- */
 
+struct copy_4 {
+	uint64_t allocated_words; /* copied before the state */
+	uint8_t state[STATE_BYTES];
+};
+
 struct read_4 {
 	uint64_t caml_state;
-	struct {
-		uint64_t allocated_words; /* copied before the state */
-		uint8_t state[STATE_BYTES];
-	} copies[COPIES];
+	struct copy_4 copies[COPIES];
+	struct copy_4 later; /* of another call */
 };
+
+static void add_copy_4(const struct gc_reader *r, struct pieces *pieces)
+{
+	add_piece(pieces, r->runtime.places.allocated_words + r->bias, 8);
+	add_piece(pieces, r->caml_state, STATE_BYTES);
+}
 
 static int copy_4(const struct gc_reader *r, struct read_4 *to)
 {
-	const struct runtime *runtime = &r->runtime;
 	struct pieces pieces;
+	int err;
 
 	pieces.n = pieces.bytes = 0;
-	add_piece(&pieces, runtime->places.caml_state + r->bias, sizeof(to->caml_state));
-	for (size_t i = 0; i < COPIES; i++) {
-		add_piece(&pieces, runtime->places.allocated_words + r->bias, 8);
-		add_piece(&pieces, r->caml_state, STATE_BYTES);
-	}
-	return read_pieces(r, &pieces, to);
+	add_piece(&pieces, r->runtime.places.caml_state + r->bias, sizeof(to->caml_state));
+	for (size_t i = 0; i < COPIES; i++)
+		add_copy_4(r, &pieces);
+	err = read_pieces(r, &pieces, to);
+	if (err)
+		return err;
+	pieces.n = pieces.bytes = 0;
+	add_copy_4(r, &pieces);
+	return read_pieces(r, &pieces, &to->later);
 }
 
 /* Sums are doubles, and whole numbers. */
@@ -206,7 +227,10 @@ static bool is_consistent_4(const struct gc_reader *r, const struct read_4 *read
 	bool collects = false;
 
 	if (memcmp(first + layout->minor_words, last + layout->minor_words, bytes) != 0 ||
+	    double_at(last, layout->major_words) !=
+		    double_at(read->later.state, layout->major_words) ||
 	    read->copies[1].allocated_words > read->copies[2].allocated_words ||
+	    read->copies[1].allocated_words > read->later.allocated_words ||
 	    !young_words(r, middle, &young))
 		return false;
 	for (size_t i = 0; i < COPIES; i++)
@@ -391,12 +415,23 @@ static int copy_domains(const struct gc_reader *r)
 	return read_pieces(r, &pieces, r->copies);
 }
 
+static int copy_domains_later(const struct gc_reader *r)
+{
+	struct pieces pieces;
+
+	pieces.n = pieces.bytes = 0;
+	for (size_t i = 0; i < r->n_slots; i++)
+		add_piece(&pieces, r->states[i], STATE_BYTES);
+	return read_pieces(r, &pieces, r->later);
+}
+
 /* The figures of slot I; false if its copies do not belong together. */
 static bool take_domain(const struct gc_reader *r, size_t i, struct gc_domain *domain)
 {
 	const struct runtime_layout *layout = &r->runtime.layout;
 	const struct domain_copy *copy = &r->copies[i];
 	const uint8_t *first = copy->states[0], *middle = copy->states[1], *last = copy->states[2];
+	const uint8_t *later = r->later[i].state;
 	const uint64_t allocated = word_at(middle, layout->allocated_words);
 	uint64_t young;
 
@@ -405,7 +440,9 @@ static bool take_domain(const struct gc_reader *r, size_t i, struct gc_domain *d
 	    word_at(first, layout->shared_heap) != r->heaps[i] ||
 	    word_at(last, layout->shared_heap) != r->heaps[i] ||
 	    (r->heaps[i] && copy->heap.owner != r->states[i]) ||
-	    allocated > word_at(last, layout->allocated_words) || !young_words(r, middle, &young))
+	    word_at(last, layout->major_words) != word_at(later, layout->major_words) ||
+	    allocated > word_at(last, layout->allocated_words) ||
+	    allocated > word_at(later, layout->allocated_words) || !young_words(r, middle, &young))
 		return false;
 	*domain = (struct gc_domain){
 		.id = (int)i,
@@ -472,6 +509,8 @@ static int try_5(struct gc_reader *r, struct gc_gauges *gauges)
 	if (err == -EFAULT)
 		return 0;
 	if (!err)
+		err = copy_domains_later(r);
+	if (!err)
 		err = copy_shared(r, &after);
 	if (err)
 		return err;
@@ -495,16 +534,26 @@ static int try_5(struct gc_reader *r, struct gc_gauges *gauges)
 
 /* ---- the reader ----------------------------------------------------------------------------- */
 
+/*
+ * Have sums decreased? Then a store of the collector is missing, or a domain was about to end and
+ * its figures were in no place for a moment.
+ */
+static bool has_decreased(const struct gc_reader *r, const struct gc_gauges *gauges)
+{
+	return !gauges->lacks_ended_domains &&
+	       (gauges->words.promoted < r->last.promoted || gauges->words.major < r->last.major);
+}
+
 int gc_reader_read(struct gc_reader *r, struct gc_gauges *gauges)
 {
+	const struct timespec wait = { .tv_nsec = WAIT_NS };
 	int done = 0;
 
 	for (int i = 0; i < MAX_READS && done == 0; i++) {
+		if (i >= QUICK_READS)
+			nanosleep(&wait, NULL);
 		done = r->runtime.layout.has_domains ? try_5(r, gauges) : try_4(r, gauges);
-		/* A domain was about to end: its figures were in no place for a moment. */
-		if (done > 0 && !gauges->lacks_ended_domains &&
-		    (gauges->words.promoted < r->last.promoted ||
-		     gauges->words.major < r->last.major))
+		if (done > 0 && has_decreased(r, gauges) && i + 1 < MAX_READS)
 			done = 0;
 	}
 	if (done < 0)
@@ -561,10 +610,12 @@ static int allocate(struct gc_reader *r)
 	r->states = calloc(MAX_SLOTS, sizeof(*r->states));
 	r->heaps = calloc(MAX_SLOTS, sizeof(*r->heaps));
 	r->copies = calloc(MAX_SLOTS, sizeof(*r->copies));
+	r->later = calloc(MAX_SLOTS, sizeof(*r->later));
 	r->domains = calloc(MAX_SLOTS, sizeof(*r->domains));
 	r->trial = calloc(MAX_SLOTS, sizeof(*r->trial));
-	return r->states && r->heaps && r->copies && r->domains && r->trial ? 0
-									    : ctx_no_memory(r->ctx);
+	return r->states && r->heaps && r->copies && r->later && r->domains && r->trial
+		       ? 0
+		       : ctx_no_memory(r->ctx);
 }
 
 int gc_reader_open(struct ocp_ctx *ctx, pid_t pid, struct gc_reader **out)
@@ -598,6 +649,7 @@ void gc_reader_free(struct gc_reader *r)
 	free(r->states);
 	free(r->heaps);
 	free(r->copies);
+	free(r->later);
 	free(r->domains);
 	free(r->trial);
 	free(r);
