@@ -31,14 +31,15 @@ let work () =
 let stat () =
   (* What OCaml 5 samples in minor collections is then what holds. *)
   Gc.minor ();
+  let _, _, major_words = Gc.counters () in
   let s = Gc.quick_stat () in
   words.(0) <- Gc.minor_words ();
   say "waiting\n";
   wait ();
   Printf.printf
-    "quick_minor_words %.0f\nminor_words %.0f\npromoted_words %.0f\nmajor_words %.0f\n\
+    "quick_minor_words %.0f\nquick_major_words %.0f\nminor_words %.0f\npromoted_words %.0f\nmajor_words %.0f\n\
      minor_collections %d\nmajor_collections %d\ncompactions %d\nheap_words %d\ntop_heap_words %d\nend\n%!"
-    s.Gc.minor_words words.(0) s.Gc.promoted_words s.Gc.major_words s.Gc.minor_collections
+    s.Gc.minor_words s.Gc.major_words words.(0) s.Gc.promoted_words major_words s.Gc.minor_collections
     s.Gc.major_collections s.Gc.compactions s.Gc.heap_words s.Gc.top_heap_words
 
 let rec serve () =
