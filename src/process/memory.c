@@ -244,6 +244,11 @@ out:
 	return err;
 }
 
+int memory_check_alive(const struct memory *memory)
+{
+	return memory_is_alive(memory) ? 0 : gone(memory);
+}
+
 int memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
 			 void *buf, size_t bytes)
 {
@@ -251,10 +256,10 @@ int memory_read_in_order(const struct memory *memory, const struct iovec *remote
 	const ssize_t got = process_vm_readv(memory->pid, &local, 1, remote, n, 0);
 	const int err = got < 0 ? errno : EFAULT;
 
-	if (!memory_is_alive(memory))
-		return gone(memory);
 	if (got == (ssize_t)bytes)
 		return 0;
+	if (!memory_is_alive(memory))
+		return gone(memory);
 	if (err == EPERM)
 		return proc_why_no_access(memory->ctx, memory->pid, err);
 	return ctx_error(memory->ctx, -EFAULT, "pid %d: cannot read %zu bytes from 0x%" PRIx64,

@@ -35,9 +35,13 @@ int memory_read(const struct memory *memory, struct memory_piece *pieces, size_t
 
 /*
  * Read the N pieces of REMOTE (at most IOV_MAX) one after the other, in this order, within
- * microseconds: for values that change meanwhile. BYTES is their sum.
+ * microseconds: for values that change meanwhile. BYTES is their sum. Call memory_check_alive after
+ * the last read: only then did they come from this address space.
  */
 int memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
 			 void *buf, size_t bytes);
+
+/* -ESRCH, with a message, if the address space is gone. */
+int memory_check_alive(const struct memory *memory);
 
 #endif

@@ -12,7 +12,10 @@
 #include "tool/gc_output.h"
 #include "tool/session.h"
 
-enum { KEEP_NS = 100 * 1000 * 1000 };
+enum {
+	KEEP_NS = 100 * 1000 * 1000,
+	GRACE_NS = 100 * 1000 * 1000, /* between the end of the memory and of the process */
+};
 
 struct gc_session {
 	struct options *options;
@@ -22,6 +25,7 @@ struct gc_session {
 	struct gc_gauges first, before, now;
 	int64_t first_ns, before_ns, now_ns;
 	bool has_written;
+	bool runs_another; /* the process has made an exec */
 	int err;
 };
 
@@ -59,12 +63,18 @@ static void write_report(struct gc_session *s, bool is_total)
 	fflush(stdout);
 }
 
-/* The process ends while it is read: that is no error once there are figures. */
-static enum ending read_now(struct gc_session *s)
+/*
+ * The process ends while it is read: that is no error once there are figures. It may also execute
+ * another program; the figures are then those of the program before.
+ */
+static enum ending read_now(struct gc_session *s, struct session *session)
 {
 	if (read_gauges(s) == 0)
 		return NOT_ENDED;
-	return s->err == -ESRCH ? ENDED_WITH_PROCESS : ENDED_BY_ERROR;
+	if (s->err != -ESRCH)
+		return ENDED_BY_ERROR;
+	s->runs_another = session_wait(session, session_now_ns() + GRACE_NS) != ENDED_WITH_PROCESS;
+	return ENDED_WITH_PROCESS;
 }
 
 static enum ending run_session(struct gc_session *s, struct session *session)
@@ -83,8 +93,8 @@ static enum ending run_session(struct gc_session *s, struct session *session)
 		if (ending == ENDED_WITH_PROCESS || ending == ENDED_BY_ERROR)
 			return ending;
 		if (ending == NOT_ENDED)
-			ending = read_now(s);
-		else if (read_now(s) == ENDED_BY_ERROR)
+			ending = read_now(s, session);
+		else if (read_now(s, session) == ENDED_BY_ERROR)
 			return ENDED_BY_ERROR;
 		if (ending != NOT_ENDED)
 			return ending;
@@ -112,12 +122,14 @@ static int measure(struct gc_session *s, struct session *session)
 	ending = run_session(s, session);
 	if (ending == ENDED_BY_ERROR)
 		return session->err ? EXIT_FAILED : say_error(s->options->ctx, s->err);
-	if (ending == ENDED_WITH_PROCESS && !s->options->quiet)
+	if (ending == ENDED_WITH_PROCESS && !s->runs_another && !s->options->quiet)
 		say("pid %d has ended", (int)s->options->pid);
 	write_report(s, true);
 	if (s->now.lacks_ended_domains && !s->options->quiet)
 		say("warning: %s: is stripped, so what ended domains have allocated is not known",
 		    gc_reader_exe(s->reader));
+	if (s->runs_another)
+		return say_error(s->options->ctx, -ESRCH);
 	return EXIT_DONE;
 }
 

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files that read the collector's figures share. */
+#ifndef PROCESS_GC_READ_H
+#define PROCESS_GC_READ_H
+
+#include <limits.h>
+#include <sys/uio.h>
+#include "process/gc_gauges.h"
+
+enum {
+	STATE_BYTES = 512, /* room for the structure of a domain, up to the last member used */
+	COPIES = 3,	   /* of it, one after the other */
+};
+
+struct gc_domains; /* of OCaml 5 */
+
+struct gc_reader {
+	struct ocp_ctx *ctx;
+	pid_t pid;
+	struct memory *memory;
+	struct runtime runtime;
+	uint64_t bias;
+	char *exe;
+	struct gc_words last;	    /* the sums of the last read */
+	uint64_t caml_state;	    /* OCaml 4: the pointer; 0: not read yet. It is set once. */
+	struct gc_domains *domains; /* OCaml 5; otherwise NULL */
+};
+
+/*
+ * Try to read the gauges. Returns 1, 0 if the values changed meanwhile, or a negative errno. Whether
+ * they are of the right address space is not checked.
+ */
+int gc_read_4(struct gc_reader *r, struct gc_gauges *gauges);
+int gc_read_5(struct gc_reader *r, struct gc_gauges *gauges);
+
+int gc_domains_new(struct gc_reader *r);
+void gc_domains_free(struct gc_domains *domains);
+/* The last read has succeeded: the next one must not change the domains that it found. */
+void gc_domains_keep(struct gc_domains *domains);
+
+/* Pieces of memory, read in this order. */
+struct gc_pieces {
+	struct iovec remote[IOV_MAX];
+	size_t n, bytes;
+};
+
+void gc_pieces_empty(struct gc_pieces *pieces);
+void gc_pieces_add(struct gc_pieces *pieces, uint64_t addr, size_t bytes);
+int gc_pieces_read(const struct gc_reader *r, const struct gc_pieces *pieces, void *to);
+
+int gc_read_one(const struct gc_reader *r, uint64_t addr, void *to, size_t bytes);
+
+/* Members of a copied structure. */
+uint64_t gc_word_at(const uint8_t *copy, uint16_t offset);
+double gc_double_at(const uint8_t *copy, uint16_t offset);
+
+/*
+ * The words in the used part of the minor heap, which is used from its end. Returns false if the
+ * copy makes no sense: the minor heap is being replaced.
+ */
+bool gc_young_words(const struct gc_reader *r, const uint8_t *copy, uint64_t *words);
+
+/* Errors, unless the process has ended, which is one too. */
+int gc_not_started(const struct gc_reader *r);
+int gc_not_plausible(const struct gc_reader *r, const char *what);
+
+#endif
