@@ -73,7 +73,7 @@ int hit(struct pt_regs *regs)
 				 : !counts_in_handover(cookie, open, *serial))
 		return 0;
 	if (config.n_pairs || config.keyed_by != MEASURE_UNKEYED || config.exe_ino ||
-	    reads_args()) {
+	    config.conditions || reads_args()) {
 		site = bpf_map_lookup_elem(&site_table, &number);
 		if (!site)
 			return 0;
@@ -104,6 +104,11 @@ int hit(struct pt_regs *regs)
 	if (reads_args() && site)
 		return hit_with_args(regs, number, site, &ids, now_ns);
 #endif
+	if (site && !condition_holds(regs, site)) {
+		if (config.n_pairs)
+			play_roles(regs, site, &ids, now_ns, 0);
+		return 0;
+	}
 	count_hit(number);
 	if (config.keyed_by != MEASURE_UNKEYED && site && (site->flags & MEASURE_KEYED))
 		count_keyed(site, &ids);

@@ -116,6 +116,8 @@ struct measure_config {
 	/* The following members are used by all objects. */
 	__u32 hits_stride; /* slots per CPU in `hits`: whole pages */
 	__u32 frames;	   /* a role has MEASURE_ROLE_FRAME */
+	__u32 conditions;  /* a site has one, or MEASURE_IF_CONFIRMED */
+	__u32 reserved;
 	/*
 	 * If nonzero, hits count only in processes that a user with these ids and capabilities, in
 	 * this user namespace, may inspect (measure_access.bpf.h).
@@ -133,8 +135,9 @@ enum {
 	MEASURE_FILTERED = 1 << 2, /* hits must match the filter, except stops of pairs */
 	MEASURE_PRINTED = 1 << 3,
 	MEASURE_HISTOGRAM = 1 << 4,
-	MEASURE_STOPS = 1 << 5,	      /* it ends a pair: read the time first */
-	MEASURE_OCAML_STACK = 1 << 6, /* its frames are on stacks of OCaml 5 */
+	MEASURE_STOPS = 1 << 5,	       /* it ends a pair: read the time first */
+	MEASURE_OCAML_STACK = 1 << 6,  /* its frames are on stacks of OCaml 5 */
+	MEASURE_IF_CONFIRMED = 1 << 7, /* a call is timed only if it was confirmed */
 };
 
 struct measure_site {
@@ -145,6 +148,16 @@ struct measure_site {
 	__u32 args;	   /* index in `site_args` */
 	__u32 histogram;   /* index in `histograms` */
 	__s32 frame_depth; /* rsp at the entry of the function minus rsp at the site */
+	__u32 condition;   /* enum measure_condition */
+	__u32 unless;
+};
+
+/* Hits that mean nothing, as enum site_condition of src/program/program.h. */
+enum measure_condition {
+	MEASURE_ALWAYS,
+	MEASURE_ARGUMENT_1, /* the argument in edi must differ from `unless`; then esi, and so on */
+	MEASURE_ARGUMENT_6 = MEASURE_ARGUMENT_1 + 5,
+	MEASURE_IF_TRUE, /* eax must not be 0 */
 };
 
 /* A site begins or ends a pair. */
@@ -156,7 +169,8 @@ struct measure_role {
 /* struct measure_role, flags */
 enum {
 	MEASURE_ROLE_STOP = 1 << 0,
-	MEASURE_ROLE_FRAME = 1 << 1, /* matched by frame, see measure_frames.bpf.h */
+	MEASURE_ROLE_FRAME = 1 << 1,   /* matched by frame, see measure_frames.bpf.h */
+	MEASURE_ROLE_CONFIRM = 1 << 2, /* neither start nor stop: the active call is to be timed */
 };
 
 /* The key of open starts: a thread and a pair. */
@@ -282,8 +296,8 @@ static inline __attribute__((always_inline)) __u64 measure_mismatch(__u32 probe_
 	return (__u64)mismatch << 32 | probe_index;
 }
 
-_Static_assert(sizeof(struct measure_config) == 120, "shared by two compilers");
-_Static_assert(sizeof(struct measure_site) == 28, "shared by two compilers");
+_Static_assert(sizeof(struct measure_config) == 128, "shared by two compilers");
+_Static_assert(sizeof(struct measure_site) == 36, "shared by two compilers");
 _Static_assert(sizeof(struct measure_open) == 8 + 16 * MEASURE_DEPTH, "shared by two compilers");
 _Static_assert(sizeof(struct measure_pair) == 72 + 8 * MEASURE_BUCKETS, "shared by two compilers");
 _Static_assert(sizeof(struct measure_histogram) == 48 + 16 * MEASURE_BUCKETS,

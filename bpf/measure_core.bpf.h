@@ -208,6 +208,34 @@ static __always_inline int is_wanted(const struct bpf_pidns_info *ids,
 	return 1;
 }
 
+/* ---- hits that mean nothing ----------------------------------------------------------------- */
+
+/* Does the condition of SITE hold? */
+static __always_inline int condition_holds(const struct pt_regs *regs,
+					   const struct measure_site *site)
+{
+	if (!config.conditions)
+		return 1;
+	switch (site->condition) {
+	case MEASURE_ARGUMENT_1:
+		return (__u32)regs->di != site->unless;
+	case MEASURE_ARGUMENT_1 + 1:
+		return (__u32)regs->si != site->unless;
+	case MEASURE_ARGUMENT_1 + 2:
+		return (__u32)regs->dx != site->unless;
+	case MEASURE_ARGUMENT_1 + 3:
+		return (__u32)regs->cx != site->unless;
+	case MEASURE_ARGUMENT_1 + 4:
+		return (__u32)regs->r8 != site->unless;
+	case MEASURE_ARGUMENT_6:
+		return (__u32)regs->r9 != site->unless;
+	case MEASURE_IF_TRUE:
+		return (__u32)regs->ax != 0;
+	default:
+		return 1;
+	}
+}
+
 /* ---- hits by thread or process -------------------------------------------------------------- */
 
 static __always_inline void count_keyed(const struct measure_site *site,

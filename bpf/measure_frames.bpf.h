@@ -62,6 +62,12 @@ static __always_inline __u64 frame_of(const struct pt_regs *regs, const struct m
 	return read_word(stack + STACK_ID) << 32 | (__u32)(read_word(stack + STACK_HANDLER) - sp);
 }
 
+/*
+ * The entry of frame_open that says that the active call of a pair is confirmed. There is one such
+ * call in a thread. Its value is MEASURE_MARKER, so that it is no open entry of a call.
+ */
+#define CONFIRMED_FRAME (~0ULL)
+
 /* The number of open entries of the thread, which is made if necessary; NULL: no room. */
 static __always_inline __u32 *open_frames_of(const __u32 *tid)
 {
@@ -105,8 +111,9 @@ __noinline int enter_frame(struct measure_pair *stats, const struct measure_fram
 	return 0;
 }
 
+/* If WAS_CALL is 0, the call that ends here was none: it is forgotten. */
 __noinline int leave_frame(struct measure_pair *stats, const struct measure_frame_key *key,
-			   __u64 now_ns)
+			   __u64 now_ns, int was_call)
 {
 	__u64 *entered, ns;
 	__u32 *n;
@@ -123,9 +130,43 @@ __noinline int leave_frame(struct measure_pair *stats, const struct measure_fram
 	n = bpf_map_lookup_elem(&frame_users, &key->tid);
 	if (n)
 		--*n;
-	if (!is_marker(ns))
+	if (is_marker(ns))
+		return 0;
+	if (was_call)
 		add_time(stats, now_ns - ns);
+	else
+		add(&stats->starts, -1ULL);
 	return 0;
+}
+
+/* Take the confirmation of the active call of the thread and the pair of KEY, if there is one. */
+__noinline int take_confirmation(const struct measure_frame_key *key)
+{
+	struct measure_frame_key confirmed = { .frame = CONFIRMED_FRAME };
+	__u32 *n;
+
+	if (!key)
+		return 0;
+	confirmed.tid = key->tid;
+	confirmed.pair = key->pair;
+	if (bpf_map_delete_elem(&frame_open, &confirmed))
+		return 0;
+	n = bpf_map_lookup_elem(&frame_users, &confirmed.tid);
+	if (n)
+		--*n;
+	return 1;
+}
+
+static __always_inline void confirm(const struct measure_frame_key *key)
+{
+	struct measure_frame_key confirmed = { .tid = key->tid,
+					       .pair = key->pair,
+					       .frame = CONFIRMED_FRAME };
+	__u32 *n = open_frames_of(&confirmed.tid);
+	__u64 marker = MEASURE_MARKER;
+
+	if (n && bpf_map_update_elem(&frame_open, &confirmed, &marker, 1 /* BPF_NOEXIST */) == 0)
+		++*n;
 }
 
 static __always_inline void play_frame(const struct measure_role *role, struct pt_regs *regs,
@@ -139,10 +180,19 @@ static __always_inline void play_frame(const struct measure_role *role, struct p
 	};
 	struct measure_pair *stats = bpf_map_lookup_elem(&pair_stats, &key.pair);
 
+	int is_confirmed = 1;
+
 	if (!stats)
 		return;
+	if (config.conditions && (role->flags & MEASURE_ROLE_CONFIRM)) {
+		confirm(&key);
+		return;
+	}
+	/* At an entry, this forgets what an earlier call has left. */
+	if (config.conditions && (site->flags & MEASURE_IF_CONFIRMED))
+		is_confirmed = take_confirmation(&key);
 	if (role->flags & MEASURE_ROLE_STOP)
-		leave_frame(stats, &key, now_ns);
+		leave_frame(stats, &key, now_ns, is_confirmed && matches);
 	else
 		enter_frame(stats, &key, matches);
 }

@@ -28,15 +28,10 @@ __noinline int add_time(struct measure_pair *stats, __u64 ns)
 	return 0;
 }
 
-/* True if NS marks a start that the filter rejected. */
+/* True if NS marks a start that means nothing: the filter, or a condition, rejected it. */
 static __always_inline int is_marker(__u64 ns)
 {
-#ifdef MEASURE_FULL
-	return config.filters && ns == MEASURE_MARKER;
-#else
-	(void)ns;
-	return 0;
-#endif
+	return (config.filters || config.conditions) && ns == MEASURE_MARKER;
 }
 
 /* The initial value for a thread. It is too large for the stack of a BPF program. */

@@ -180,7 +180,7 @@ static int check_names(struct ocp_meter *meter)
 		if (site_table_find(&meter->table, pair->start) < 0)
 			err = selection_unknown(meter->ctx, pair->start, names, n,
 						meter_where(meter));
-		else if (site_table_find(&meter->table, pair->stop) < 0)
+		else if (!pair->is_calls && site_table_find(&meter->table, pair->stop) < 0)
 			err = selection_unknown(meter->ctx, pair->stop, names, n,
 						meter_where(meter));
 	}
@@ -196,27 +196,44 @@ const struct meter_end *meter_find_end(const struct ocp_meter *meter, const char
 	return NULL;
 }
 
+static void add_role(struct ocp_meter *meter, const struct engine_role *role)
+{
+	meter->roles[meter->n_roles++] = *role;
+}
+
+/* Append the roles of the calls of NAME, number PAIR. */
+static void add_call_roles(struct ocp_meter *meter, struct meter_end *end, uint32_t pair)
+{
+	add_role(meter, &(struct engine_role){ .pair = pair, .is_frame = true });
+	end->n_roles++;
+	add_role(meter, &(struct engine_role){ .pair = pair, .is_frame = true, .is_stop = true });
+	add_role(meter, &(struct engine_role){ .pair = pair, .is_frame = true, .confirms = true });
+	end->has_calls = end->begins_pair = true;
+}
+
 /* Append the roles of the probe NAME to meter->roles. */
 static int add_roles_of(struct ocp_meter *meter, const char *name)
 {
 	struct meter_end *end = &meter->ends[meter->n_ends];
+	const struct meter_pair *calls = NULL;
 
 	if (meter_find_end(meter, name))
 		return 0;
-	*end = (struct meter_end){ .name = name,
-				   .first_role = (uint32_t)meter->n_roles,
-				   .is_by_frame = true };
+	*end = (struct meter_end){ .name = name, .first_role = (uint32_t)meter->n_roles };
 	for (uint32_t i = 0; i < meter->n_pairs; i++) {
-		const bool is_stop = strcmp(meter->pairs[i].stop, name) == 0;
+		const struct meter_pair *pair = &meter->pairs[i];
+		const bool is_start = strcmp(pair->start, name) == 0;
+		const bool is_stop = !pair->is_calls && strcmp(pair->stop, name) == 0;
 
-		if (!is_stop && strcmp(meter->pairs[i].start, name) != 0)
-			continue;
-		meter->roles[meter->n_roles++] =
-			(struct engine_role){ i, is_stop, meter->pairs[i].is_calls };
-		end->begins_pair |= !is_stop;
-		end->is_by_frame &= meter->pairs[i].is_calls;
+		if (is_start && pair->is_calls)
+			calls = pair;
+		else if (is_start || is_stop)
+			add_role(meter, &(struct engine_role){ .pair = i, .is_stop = is_stop });
+		end->begins_pair |= is_start;
 	}
 	end->n_roles = (uint32_t)meter->n_roles - end->first_role;
+	if (calls)
+		add_call_roles(meter, end, (uint32_t)(calls - meter->pairs));
 	meter->n_ends++;
 	if (end->n_roles > MAX_ROLES)
 		return ctx_error(meter->ctx, -EINVAL, "probe '%s': part of %u pairs, at most %d",
@@ -234,12 +251,12 @@ static int make_roles(struct ocp_meter *meter)
 	free(meter->roles);
 	meter->n_ends = meter->n_roles = 0;
 	meter->ends = calloc(2 * meter->n_pairs + 1, sizeof(*meter->ends));
-	meter->roles = calloc(2 * meter->n_pairs + 1, sizeof(*meter->roles));
+	meter->roles = calloc(3 * meter->n_pairs + 1, sizeof(*meter->roles));
 	if (!meter->ends || !meter->roles)
 		return ctx_no_memory(meter->ctx);
 	for (size_t i = 0; !err && i < meter->n_pairs; i++) {
 		err = add_roles_of(meter, meter->pairs[i].start);
-		if (!err)
+		if (!err && !meter->pairs[i].is_calls)
 			err = add_roles_of(meter, meter->pairs[i].stop);
 	}
 	return err;
@@ -310,6 +327,7 @@ static int open_engine(struct ocp_meter *meter)
 		.n_pairs = meter->n_pairs,
 		.max_open = MAX_OPEN_STARTS,
 		.max_frames = times_calls(meter) ? MAX_FRAMES : 0,
+		.has_conditions = meter_has_conditions(meter),
 		.depth = meter->depth,
 		.many_processes = meter->n_procs > 1 || has_lost_its_first_thread(meter),
 		.max_processes = MAX_PROCESSES,

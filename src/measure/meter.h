@@ -14,7 +14,7 @@
 
 struct meter_pair {
 	char *start, *stop;
-	bool is_calls; /* of the function START; STOP is the probe of its exits */
+	bool is_calls; /* of the function START; STOP is "" */
 };
 
 /* A probe that begins or ends pairs, whether it exists or not: its part of meter->roles. */
@@ -22,7 +22,11 @@ struct meter_end {
 	const char *name;
 	uint32_t first_role, n_roles;
 	bool begins_pair;
-	bool is_by_frame; /* all of its pairs are calls of a function */
+	/*
+	 * It is a function whose calls are timed. Its last role is the beginning of a call. Two more
+	 * follow, which are not among the n_roles: the end, and the confirmation of a call.
+	 */
+	bool has_calls;
 };
 
 /* A process that existed at the last look, and the files that it ran code of then. */
@@ -106,8 +110,8 @@ void meter_give_up_files(struct ocp_meter *meter);
 int meter_find_code(struct ocp_meter *meter, const struct ocp_program *prog,
 		    struct code_probes **out);
 int meter_add_files_without_probes(struct ocp_meter *meter, pid_t pid, size_t *n_new);
-/* Is STOP the name of the probe of the exits of the function START? */
-bool meter_is_exit_of(const char *stop, const char *start);
+/* Are phases of the collector asked for? Some of their sites have conditions. */
+bool meter_has_conditions(const struct ocp_meter *meter);
 int meter_check_code(struct ocp_meter *meter);
 bool meter_asks_for_code(const struct ocp_meter *meter);
 

@@ -95,9 +95,11 @@ void meter_fill_site(const struct ocp_meter *meter, const struct measured_site *
 {
 	const struct measured_probe *probe = &meter->table.probes[measured->probe_index];
 
+	site->args = measured->args;
+	if (!measured->counts)
+		return;
 	site->is_filtered = arg_requests_filter(&meter->arg_requests, probe);
 	site->is_printed = probe->is_printed;
 	site->has_histogram = probe->has_histogram;
 	site->histogram = probe->histogram;
-	site->args = measured->args;
 }

@@ -8,6 +8,27 @@
 
 /* ---- attaching ------------------------------------------------------------------------------ */
 
+/* The roles that SITE plays: see struct meter_end. */
+static void fill_roles(const struct measured_probe *probe, const struct site *site,
+		       struct engine_site *out)
+{
+	const uint32_t calls = probe->first_role + probe->n_roles - 1; /* if probe->has_calls */
+
+	out->first_role = probe->first_role;
+	out->n_roles = probe->n_roles;
+	if (site->abi != SITE_ABI_CODE || !probe->has_calls)
+		return;
+	if (site->events & (SITE_ENDS | SITE_CONFIRMS)) {
+		out->first_role = calls + (site->events & SITE_ENDS ? 1 : 2);
+		out->n_roles = 1;
+	} else if (!(site->events & SITE_BEGINS)) {
+		out->n_roles--;
+	} else if (!(site->events & SITE_COUNTS)) {
+		out->first_role = calls;
+		out->n_roles = 1;
+	}
+}
+
 static int fill_engine_file(const struct ocp_meter *meter, const struct measured_file *file,
 			    struct engine_site *sites, struct engine_file *engine_file)
 {
@@ -19,14 +40,16 @@ static int fill_engine_file(const struct ocp_meter *meter, const struct measured
 
 		sites[i] = (struct engine_site){
 			.probe_index = measured->probe_index,
-			.first_role = probe->first_role,
-			.n_roles = probe->n_roles,
 			.is_off = probe->is_off || file->is_lost || measured->is_left_out,
-			.is_keyed = probe->is_counted,
-			.is_return = site->event == SITE_RETURNED,
+			.is_keyed = probe->is_counted && site_counts(site),
+			.is_return = site->is_return,
+			.needs_confirmation = site->events & SITE_IF_CONFIRMED,
+			.condition = site->condition,
+			.unless = site->unless,
 			.frame_depth = site->frame_depth,
 			.is_on_ocaml_stack = site->is_on_ocaml_stack,
 		};
+		fill_roles(probe, site, &sites[i]);
 		meter_fill_site(meter, measured, &sites[i]);
 		if (!elf_file_va_to_off(elf, site->va, &sites[i].nop_off))
 			return ctx_error(meter->ctx, -EBADMSG, "%s: a site has no byte in the file",

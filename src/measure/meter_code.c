@@ -27,14 +27,16 @@ static bool selection_has_code(const struct selection *selection)
 {
 	return selection_has_kind(selection, ITEM_FUNCTION) ||
 	       selection_has_kind(selection, ITEM_FUNCTION_REGEXP) ||
-	       selection_has_kind(selection, ITEM_C_FUNCTION);
+	       selection_has_kind(selection, ITEM_C_FUNCTION) ||
+	       selection_has_kind(selection, ITEM_GC_PHASE);
 }
 
-bool meter_is_exit_of(const char *stop, const char *start)
+bool meter_has_conditions(const struct ocp_meter *meter)
 {
-	const size_t bytes = strlen(start);
-
-	return strncmp(stop, start, bytes) == 0 && strcmp(stop + bytes, CODE_EXIT_SUFFIX) == 0;
+	for (size_t i = 0; i < meter->n_pairs; i++)
+		if (item_kind_of_name(meter->pairs[i].start) == ITEM_GC_PHASE)
+			return true;
+	return selection_has_kind(&meter->counted, ITEM_GC_PHASE);
 }
 
 bool meter_asks_for_code(const struct ocp_meter *meter)

@@ -35,7 +35,7 @@ bool meter_wants_probe(void *data, const char *name, struct measured_probe *prob
 		probe->first_role = end->first_role;
 		probe->n_roles = end->n_roles;
 		probe->begins_pair = end->begins_pair;
-		probe->is_by_frame = end->is_by_frame;
+		probe->has_calls = end->has_calls;
 	}
 	probe->is_counted = selection_takes(&meter->counted, name);
 	probe->is_printed = selection_takes(&meter->arg_requests.printed, name);
@@ -170,7 +170,8 @@ static void give_up_file(struct ocp_meter *meter, struct measured_file *file)
 		meter->ops->give_up(meter->engine, file->first_site, file->n_sites,
 				    keeps ? NULL : hits);
 	for (size_t i = 0; i < file->n_sites; i++)
-		meter->table.probes[sites[i].probe_index].past_hits += hits[i];
+		if (sites[i].counts)
+			meter->table.probes[sites[i].probe_index].past_hits += hits[i];
 	free(hits);
 	site_table_remove(&meter->table, file, keeps);
 }

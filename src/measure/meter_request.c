@@ -73,23 +73,17 @@ static bool has_pair(const struct ocp_meter *meter, const char *start, const cha
 /* Time the calls of the function START: from its entry to its exits. */
 static int time_calls(struct ocp_meter *meter, const char *start)
 {
-	char *exits;
-	int err;
-
 	switch (item_kind_of_name(start)) {
 	case ITEM_FUNCTION:
 	case ITEM_C_FUNCTION:
+	case ITEM_GC_PHASE:
 		break;
 	default:
 		return ctx_error(meter->ctx, -EINVAL, "'%s': not the name of one function", start);
 	}
-	if (asprintf(&exits, "%s" CODE_EXIT_SUFFIX, start) < 0)
-		return ctx_no_memory(meter->ctx);
-	err = has_pair(meter, start, exits)
-		      ? ctx_error(meter->ctx, -EINVAL, "'%s': timed twice", start)
-		      : add_pair(meter, start, exits, true);
-	free(exits);
-	return err;
+	if (has_pair(meter, start, ""))
+		return ctx_error(meter->ctx, -EINVAL, "'%s': timed twice", start);
+	return add_pair(meter, start, "", true);
 }
 
 int ocp_meter_time(struct ocp_meter *meter, const char *start, const char *stop)

@@ -261,7 +261,7 @@ static bool read_pair(struct reader *r, char **line)
 		return false;
 	pair = &meter->pairs[meter->n_pairs++];
 	*pair = (struct meter_pair){ .start = strdup(start), .stop = strdup(stop) };
-	pair->is_calls = meter_is_exit_of(stop, start);
+	pair->is_calls = !*stop;
 	return pair->start && pair->stop;
 }
 

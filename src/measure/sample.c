@@ -87,12 +87,13 @@ static int make_probes(struct ocp_sample *sample, const uint64_t *site_hits)
 		if (site->file == NO_FILE)
 			continue;
 		probe = &sample->probes[place[site->probe_index]];
-		probe->hits += site_hits[i];
+		probe->hits += site->counts ? site_hits[i] : 0;
+		sample->all_hits += site_hits[i];
 		sample->stepped_hits += site->is_stepped ? site_hits[i] : 0;
 		probe->n_sites += site->site != NULL;
 	}
 	for (size_t i = 0; i < sample->n_probes; i++)
-		sample->all_hits += sample->probes[i].hits;
+		sample->all_hits += table->probes[i].past_hits;
 	free(place);
 	return 0;
 }
@@ -139,7 +140,7 @@ static int make_site_rows(struct ocp_sample *sample, const uint64_t *site_hits)
 		const struct measured_site *site = &table->sites[i];
 		const struct measured_probe *probe = &table->probes[site->probe_index];
 
-		if (site->file == NO_FILE || !probe->is_counted)
+		if (site->file == NO_FILE || !probe->is_counted || !site->counts)
 			continue;
 		sample->rows[sample->n_rows++] = (struct row){
 			.hits = { .probe = probe->name,

@@ -11,9 +11,6 @@
 #include <stddef.h>
 #include "program/program.h"
 
-/* The exits of the probe NAME belong to a probe of their own, called NAME and this. */
-#define CODE_EXIT_SUFFIX ":exit"
-
 /* What is asked for: an item of program/item.h that item_is_code(). */
 struct code_wish {
 	const char *text;

@@ -14,7 +14,8 @@
 
 static size_t prefix_bytes(const char *text)
 {
-	static const char *const prefixes[] = { ITEM_FUNCTION_PREFIX, ITEM_C_FUNCTION_PREFIX };
+	static const char *const prefixes[] = { ITEM_FUNCTION_PREFIX, ITEM_C_FUNCTION_PREFIX,
+						ITEM_GC_PHASE_PREFIX };
 
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
 		if (strncmp(text, prefixes[i], strlen(prefixes[i])) == 0)
@@ -45,6 +46,8 @@ enum item_kind item_kind_of(const char *text)
 {
 	if (strncmp(text, ITEM_C_FUNCTION_PREFIX, strlen(ITEM_C_FUNCTION_PREFIX)) == 0)
 		return ITEM_C_FUNCTION;
+	if (strncmp(text, ITEM_GC_PHASE_PREFIX, strlen(ITEM_GC_PHASE_PREFIX)) == 0)
+		return ITEM_GC_PHASE;
 	if (strncmp(text, ITEM_FUNCTION_PREFIX, strlen(ITEM_FUNCTION_PREFIX)) == 0)
 		return is_function_name(item_body(text)) ? ITEM_FUNCTION : ITEM_FUNCTION_REGEXP;
 	return text[strspn(text, NAME_CHARACTERS)] ? ITEM_PROBE_REGEXP : ITEM_PROBE;

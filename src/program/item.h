@@ -7,6 +7,7 @@
  *	NAME, RE	probes
  *	fn:NAME, fn:RE	functions of OCaml, under their OCaml names
  *	c:NAME		a function of C: of the program, or c:LIBRARY:NAME
+ *	gc:PHASE	a phase of the collector: see code/gc_phases.h
  */
 #ifndef PROGRAM_ITEM_H
 #define PROGRAM_ITEM_H
@@ -21,10 +22,12 @@ enum item_kind {
 	ITEM_FUNCTION,	      /* the OCaml functions of this name */
 	ITEM_FUNCTION_REGEXP, /* every OCaml function whose name matches */
 	ITEM_C_FUNCTION,
+	ITEM_GC_PHASE,
 };
 
 #define ITEM_FUNCTION_PREFIX   "fn:"
 #define ITEM_C_FUNCTION_PREFIX "c:"
+#define ITEM_GC_PHASE_PREFIX   "gc:"
 
 struct item {
 	enum item_kind kind;

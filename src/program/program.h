@@ -34,12 +34,23 @@ enum site_abi {
 	SITE_ABI_CODE,	       /* no probe: an instruction of a function, see code_probes.h */
 };
 
-/* What a site of SITE_ABI_CODE tells about the call of its function. */
-enum site_event {
-	SITE_OF_PROBE, /* nothing: it belongs to a probe */
-	SITE_ENTERED,  /* each call passes it once, at its beginning */
-	SITE_LEFT,     /* the call ends with this instruction */
-	SITE_RETURNED, /* the call that began here has returned: a return probe */
+/* What a hit of a site of SITE_ABI_CODE means. All hits of other sites count. */
+enum {
+	SITE_COUNTS = 1 << 0,	/* it is a hit of the probe */
+	SITE_BEGINS = 1 << 1,	/* a call begins */
+	SITE_ENDS = 1 << 2,	/* the call ends */
+	SITE_CONFIRMS = 1 << 3, /* the active call is to be timed */
+	/* With SITE_BEGINS and SITE_ENDS: the call is timed only if it was confirmed. */
+	SITE_IF_CONFIRMED = 1 << 4,
+};
+
+/* Hits of a site that mean nothing. */
+enum site_condition {
+	SITE_ALWAYS,
+	/* The argument of this number of a C function (1: rdi ... 6: r9) must differ from `unless`. */
+	SITE_ARGUMENT_1,
+	SITE_ARGUMENT_6 = SITE_ARGUMENT_1 + 5,
+	SITE_IF_TRUE, /* the function must not return 0 */
 };
 
 struct corrected_args;
@@ -65,13 +76,22 @@ struct site {
 	uint8_t n_bytes;	       /* of code */
 	uint8_t opcode_at;	       /* the byte that is switched */
 	uint8_t off_opcode, on_opcode; /* its two values */
-	enum site_event event : 8;
+	uint8_t events;		       /* of SITE_ABI_CODE: SITE_COUNTS and so on */
+	bool is_return;	   /* of SITE_ABI_CODE: a return probe of the function that begins here */
+	uint8_t condition; /* enum site_condition */
+	uint32_t unless;
 	bool is_stepped; /* of SITE_ABI_CODE: the kernel single-steps the instruction, ten times slower */
 	bool is_on_ocaml_stack; /* of SITE_ABI_CODE: OCaml 5 runs it on a stack of its own */
 	int32_t frame_depth;	/* of SITE_ABI_CODE: rsp at the function's entry minus rsp here */
 	const struct dormant_site *dormant; /* NULL: the site has a note */
 	struct corrected_args *corrected;   /* owns a corrected `args`; NULL: as in the note */
 };
+
+/* Is a hit of SITE a hit of its probe? */
+static inline bool site_counts(const struct site *site)
+{
+	return site->abi != SITE_ABI_CODE || (site->events & SITE_COUNTS);
+}
 
 /* All sites of one name: sites[first_site .. first_site + n_sites). */
 struct probe {

@@ -128,14 +128,26 @@ bool selection_was_used(const struct selection *selection, size_t i)
 	return selection->items[i]->was_used;
 }
 
+/* The kind of the regular expressions that NAME can match. */
+static enum item_kind regexp_kind_for(const char *name)
+{
+	switch (item_kind_of_name(name)) {
+	case ITEM_FUNCTION:
+	case ITEM_FUNCTION_REGEXP:
+		return ITEM_FUNCTION_REGEXP;
+	case ITEM_PROBE:
+		return ITEM_PROBE_REGEXP;
+	default:
+		return item_kind_of_name(name); /* there are none */
+	}
+}
+
 bool selection_takes(struct selection *selection, const char *name)
 {
 	const struct selected named = { .item.text = name };
 	struct selected **found = tfind(&named, &selection->names, compare_texts);
 	const bool is_probe = !item_is_code(name);
-	const enum item_kind kind = is_probe				    ? ITEM_PROBE_REGEXP
-				    : item_kind_of(name) == ITEM_C_FUNCTION ? ITEM_C_FUNCTION
-									    : ITEM_FUNCTION_REGEXP;
+	const enum item_kind kind = regexp_kind_for(name);
 	bool takes = (selection->all && is_probe) || found;
 
 	if (found)

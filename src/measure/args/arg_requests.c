@@ -61,7 +61,8 @@ bool arg_requests_filter(const struct arg_requests *requests, const struct measu
 
 static bool has_key(const struct arg_requests *requests, const struct measured_probe *probe)
 {
-	return requests->key_arg >= 0 && probe->n_roles && !probe->is_by_frame;
+	/* Calls of a function are matched by their frames. */
+	return requests->key_arg >= 0 && probe->n_roles > probe->has_calls;
 }
 
 static bool has_histogram(const struct arg_requests *requests, const struct measured_probe *probe)
@@ -163,7 +164,7 @@ static int leave_out(struct arg_requests *requests, struct measured_probe *probe
 	if (err || is_in_pair)
 		return err;
 	return selection_add(requests->ctx, &requests->not_measured,
-			     &(struct item){ ITEM_PROBE, probe->name });
+			     &(struct item){ item_kind_of_name(probe->name), probe->name });
 }
 
 /* Leave out a site of a file that was loaded later. Other sites of the probe may be measured. */
@@ -267,7 +268,7 @@ static int resolve_site(struct arg_requests *requests, struct measured_site *sit
 	bool can_do_without = !pair_needs_args(requests, probe);
 	int err;
 
-	if (!is_measured && !has_histogram(requests, probe))
+	if (!site->counts || (!is_measured && !has_histogram(requests, probe)))
 		return arg_table_add(requests->ctx, &requests->table, "", &site->args);
 	err = add_args(requests, site);
 	if (!err) {

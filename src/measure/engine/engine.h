@@ -33,6 +33,7 @@ struct engine_role {
 	uint32_t pair;
 	bool is_stop;
 	bool is_frame; /* matched by the frame of the call, not by thread or key */
+	bool confirms; /* neither start nor stop: the active call is to be timed */
 };
 
 /* One site for the kernel, and what to do at its hits. */
@@ -46,11 +47,14 @@ struct engine_site {
 	uint32_t probe_index; /* the number of its probe; keyed counts contain it */
 	uint32_t first_role;  /* index in engine_spec.roles */
 	uint32_t n_roles;
-	bool is_off;		/* do not attach to it now; see switch_sites */
-	bool is_keyed;		/* its hits are split by engine_spec.split */
-	bool is_return;		/* a hit is the return of the function that begins at the site */
-	int32_t frame_depth;	/* rsp at the entry of its function minus rsp at the site */
-	bool is_on_ocaml_stack; /* OCaml 5 runs its function on a stack of its own */
+	bool is_off;		 /* do not attach to it now; see switch_sites */
+	bool is_keyed;		 /* its hits are split by engine_spec.split */
+	bool needs_confirmation; /* a call of a role that is_frame: see engine_role.confirms */
+	uint8_t condition;	 /* enum measure_condition */
+	uint32_t unless;	 /* a hit whose argument has this value means nothing */
+	bool is_return;		 /* a hit is the return of the function that begins at the site */
+	int32_t frame_depth;	 /* rsp at the entry of its function minus rsp at the site */
+	bool is_on_ocaml_stack;	 /* OCaml 5 runs its function on a stack of its own */
 	/* The following members are used only if the spec reads arguments. */
 	bool is_filtered; /* its hits must match the filter, unless they are stops of pairs */
 	bool is_printed;
@@ -83,6 +87,7 @@ struct engine_spec {
 	size_t n_pairs;
 	size_t max_open;      /* (thread, pair) combinations with open starts */
 	size_t max_frames;    /* calls that are active; 0: no role is_frame */
+	bool has_conditions;  /* sites may have conditions */
 	unsigned int depth;   /* starts that one thread can have open in one pair */
 	int key_arg;	      /* the argument that matches pairs; ENGINE_NO_KEY: by thread */
 	bool many_processes;  /* a file may have more than one process */

@@ -159,6 +159,7 @@ static int configure(struct engine *engine, const struct engine_spec *spec)
 		.print_limit = spec->print_limit,
 		.hits_stride = (__u32)engine_bpf_hits_stride(spec->max_sites),
 		.frames = spec->max_frames != 0,
+		.conditions = spec->has_conditions,
 	};
 	if (spec->exe) {
 		err = kernel_file_find(spec->exe, &exe);
@@ -264,7 +265,8 @@ static int write_roles(struct engine *engine, const struct engine_spec *spec)
 		const struct measure_role role = {
 			.pair = asked->pair,
 			.flags = (asked->is_stop ? MEASURE_ROLE_STOP : 0U) |
-				 (asked->is_frame ? MEASURE_ROLE_FRAME : 0U),
+				 (asked->is_frame ? MEASURE_ROLE_FRAME : 0U) |
+				 (asked->confirms ? MEASURE_ROLE_CONFIRM : 0U),
 		};
 		int err = bpf_map_update_elem(engine->object.roles, &i, &role, 0);
 
@@ -496,12 +498,15 @@ static int write_sites(struct engine *engine, const struct engine_file *file)
 				 (site->is_printed ? MEASURE_PRINTED : 0) |
 				 (site->has_histogram ? MEASURE_HISTOGRAM : 0) |
 				 (ends_a_pair(engine, site) ? MEASURE_STOPS : 0) |
-				 (site->is_on_ocaml_stack ? MEASURE_OCAML_STACK : 0),
+				 (site->is_on_ocaml_stack ? MEASURE_OCAML_STACK : 0) |
+				 (site->needs_confirmation ? MEASURE_IF_CONFIRMED : 0),
 			.first_role = site->first_role,
 			.n_roles = site->n_roles,
 			.args = site->args,
 			.histogram = site->histogram,
 			.frame_depth = site->frame_depth,
+			.condition = site->condition,
+			.unless = site->unless,
 		};
 	}
 	err = bpf_map_update_batch(engine->object.site_table, numbers, sites, &n, NULL);
@@ -522,7 +527,7 @@ static int attach_file(struct engine *engine, const struct engine_file *file)
 	if (err || !file->n_sites)
 		return err;
 	if (engine->config.n_pairs || engine->config.keyed_by != MEASURE_UNKEYED ||
-	    engine->config.exe_ino || engine->config.args) {
+	    engine->config.exe_ino || engine->config.args || engine->config.conditions) {
 		err = engine->config.args ? write_args(engine, file) : 0;
 		if (!err)
 			err = write_sites(engine, file);

@@ -231,8 +231,9 @@ static size_t add_sites_of(struct site_table *table, const struct measured_file 
 					.va = site->va,
 					.file = (uint32_t)(file - table->files),
 					.probe_index = (uint32_t)index_of[i],
-					.is_stepped = site->is_stepped ||
-						      site->abi == SITE_ABI_DORMANT,
+					.counts = site_counts(site),
+					.is_stepped =
+						site->is_stepped || site->abi == SITE_ABI_DORMANT,
 				};
 		}
 		if (index_of[i] >= 0 && next == n_before)

@@ -32,7 +32,7 @@ struct measured_probe {
 	size_t n_uses_without_site;   /* of these; their hits are not counted */
 	uint32_t first_role, n_roles; /* the pairs it begins or ends */
 	bool begins_pair;
-	bool is_by_frame; /* its pairs are the calls of a function */
+	bool has_calls; /* its last role is the beginning of a call: see struct meter_end */
 };
 
 struct measured_file {
@@ -70,6 +70,7 @@ struct measured_site {
 	uint32_t args;	  /* number of its arguments in the meter's arg_table */
 	bool is_left_out; /* the engine does not attach to it */
 	bool is_stepped;  /* the kernel single-steps its instruction */
+	bool counts;	  /* its hits are hits of the probe */
 };
 
 struct site_table {

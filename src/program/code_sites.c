@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The sites of a function of OCaml are an instruction that each call executes once, and if its
+ * calls are timed, all of its exits. Those of a function of C are its first instruction and a return
+ * probe. Return probes are never put on other functions: the collector of OCaml finds frames by
+ * their return addresses.
+ */
+#include "program/code_sites.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "code/runtime.h"
+#include "code/x86_function.h"
+
+/* An instruction to put a uprobe on, and what its hits mean. */
+struct spot {
+	uint64_t va;
+	enum code_cost cost;
+	int32_t depth; /* rsp at the entry of the function minus rsp here */
+	uint8_t events;
+	bool is_return;
+	const char *args;
+	uint8_t condition;
+	uint32_t unless;
+};
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+/* Has the program OCaml 5? A library or plugin has no runtime: its symbols tell ("camlM.f_1"). */
+static bool has_ocaml_stacks(struct ocp_ctx *ctx, struct elf_file *elf,
+			     const struct functions *functions)
+{
+	const struct function *all;
+	struct runtime runtime;
+	size_t n;
+
+	if (runtime_recognise(ctx, elf, &runtime) == 0)
+		return runtime.layout.has_domains;
+	all = functions_list(functions, &n);
+	for (size_t i = 0; i < n; i++)
+		if (all[i].language == FUNCTION_OCAML)
+			return strchr(all[i].symbol, '.') != NULL;
+	return false;
+}
+
+int code_sites_open(struct ocp_ctx *ctx, struct elf_file *elf, const struct functions *functions,
+		    struct code_sites *sites)
+{
+	const struct function *all;
+	size_t n, n_entries = 0;
+
+	all = functions_list(functions, &n);
+	*sites = (struct code_sites){ .ctx = ctx, .entries = calloc(n + 1, sizeof(uint64_t)) };
+	if (!sites->entries)
+		return ctx_no_memory(ctx);
+	for (size_t i = 0; i < n; i++)
+		if (!n_entries || sites->entries[n_entries - 1] != all[i].va)
+			sites->entries[n_entries++] = all[i].va;
+	sites->has_ocaml_stacks = has_ocaml_stacks(ctx, elf, functions);
+	return code_file_open(ctx, elf, sites->entries, n_entries, &sites->file);
+}
+
+void code_sites_close(struct code_sites *sites)
+{
+	code_file_close(sites->file);
+	free(sites->entries);
+	sites->file = NULL;
+	sites->entries = NULL;
+}
+
+/* ---- one site ------------------------------------------------------------------------------- */
+
+/*
+ * The arguments at the first instruction, as the note of a probe would have them: OCaml values in
+ * the registers of loc_parameters in asmcomp/amd64/proc.ml. "" if the arity is unknown.
+ */
+static const char *arguments_of(const struct function *function)
+{
+	static const char registers[] = "8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx 8@%rcx "
+					"8@%r8 8@%r9 8@%r12 8@%r13";
+	static const char *const first_n[] = {
+		"",
+		"8@%rax",
+		"8@%rax 8@%rbx",
+		"8@%rax 8@%rbx 8@%rdi",
+		"8@%rax 8@%rbx 8@%rdi 8@%rsi",
+		"8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx",
+		"8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx 8@%rcx",
+		"8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx 8@%rcx 8@%r8",
+		"8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx 8@%rcx 8@%r8 8@%r9",
+		"8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx 8@%rcx 8@%r8 8@%r9 8@%r12",
+	};
+	const size_t n = (size_t)(function->arity < 0 ? -function->arity : function->arity);
+
+	if (function->language != FUNCTION_OCAML || function->arity == ARITY_UNKNOWN)
+		return "";
+	return n < sizeof(first_n) / sizeof(first_n[0]) ? first_n[n] : registers;
+}
+
+/* Set *WHY, which is freed by the caller of the module. */
+static int refuse(struct code_sites *sites, const char *what, const char *reason, char **why)
+{
+	return asprintf(why, "cannot be %s: %s", what, reason) < 0 ? ctx_no_memory(sites->ctx) : 0;
+}
+
+static int add_site(struct code_sites *sites, uint32_t probe, bool is_on_ocaml_stack,
+		    const struct spot *spot)
+{
+	if (sites->n == sites->room) {
+		const size_t room = sites->room ? 2 * sites->room : 256;
+		struct site *larger = reallocarray(sites->sites, room, sizeof(*larger));
+
+		if (!larger)
+			return ctx_no_memory(sites->ctx);
+		sites->sites = larger;
+		sites->room = room;
+	}
+	sites->sites[sites->n++] = (struct site){
+		.va = spot->va,
+		.provider = "",
+		.args = spot->args ? spot->args : "",
+		.probe = probe,
+		.abi = SITE_ABI_CODE,
+		.has_code = true,
+		.events = spot->events,
+		.is_return = spot->is_return,
+		.condition = spot->condition,
+		.unless = spot->unless,
+		.is_on_ocaml_stack = is_on_ocaml_stack,
+		.is_stepped = spot->cost == CODE_STEPPED,
+		.frame_depth = spot->depth,
+	};
+	return 0;
+}
+
+/* ---- functions ------------------------------------------------------------------------------ */
+
+/* Where a call begins: with arguments, or for a return probe, only the first instruction will do. */
+static const char *find_beginning(const struct function *function,
+				  const struct code_function *decoded,
+				  const struct code_needs *needs, struct spot *spot)
+{
+	const bool has_return = needs->time && function->language == FUNCTION_C;
+	/* If the place is an exit, the kernel would run the program of the exit first. */
+	const bool is_exit = needs->time && decoded->place_is_exit;
+
+	*spot = (struct spot){
+		.va = function->va + decoded->place,
+		.cost = decoded->place_cost,
+		.depth = decoded->place_depth,
+		.events = SITE_COUNTS | (needs->time ? SITE_BEGINS : 0),
+	};
+	if (decoded->no_count)
+		return decoded->no_count;
+	if (needs->args || has_return || is_exit) {
+		if (decoded->entry_is_loop)
+			return "a loop begins at its first instruction";
+		spot->va = function->va;
+		spot->cost = decoded->entry_cost;
+		spot->depth = 0;
+	}
+	spot->args = spot->va == function->va ? arguments_of(function) : "";
+	return NULL;
+}
+
+static int add_exits(struct code_sites *sites, const struct function *function, uint32_t probe,
+		     const struct code_function *decoded)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < decoded->n_exits; i++) {
+		const struct code_exit *exit = &decoded->exits[i];
+		const struct spot spot = { .va = function->va + exit->off,
+					   .cost = exit->cost,
+					   .depth = exit->depth,
+					   .events = SITE_ENDS };
+
+		if (exit->kind != CODE_RAISE)
+			err = add_site(sites, probe, sites->has_ocaml_stacks, &spot);
+	}
+	return err;
+}
+
+/* The return probe at the entry VA of a function of C. The return address is popped then. */
+static struct spot return_of(uint64_t va, enum code_cost cost)
+{
+	return (struct spot){
+		.va = va, .cost = cost, .depth = -8, .events = SITE_ENDS, .is_return = true
+	};
+}
+
+static int add_decoded(struct code_sites *sites, const struct function *function, uint32_t probe,
+		       const struct code_function *decoded, const struct code_needs *needs,
+		       char **why)
+{
+	const bool is_c = function->language == FUNCTION_C;
+	struct spot beginning, end;
+	const char *fault = find_beginning(function, decoded, needs, &beginning);
+	int err;
+
+	if (fault)
+		return refuse(sites, "counted", fault, why);
+	if (needs->time && is_c && function->is_chosen)
+		return refuse(sites, "timed", "the dynamic linker chooses its code", why);
+	if (needs->time && !is_c && decoded->no_time)
+		return refuse(sites, "timed", decoded->no_time, why);
+	err = add_site(sites, probe, !is_c && sites->has_ocaml_stacks, &beginning);
+	if (err || !needs->time)
+		return err;
+	if (!is_c)
+		return add_exits(sites, function, probe, decoded);
+	end = return_of(function->va, decoded->entry_cost);
+	return add_site(sites, probe, false, &end);
+}
+
+static int decode(struct code_sites *sites, uint64_t va, uint64_t n_bytes,
+		  struct code_function *decoded, char **why)
+{
+	struct code_bytes bytes;
+	int err = code_file_bytes(sites->file, true, va, n_bytes, &bytes);
+
+	if (err == -ENOMEM)
+		return ctx_no_memory(sites->ctx);
+	return err ? refuse(sites, "measured", "the file lacks its code", why)
+		   : code_function_decode(sites->ctx, &bytes, sites->file, decoded);
+}
+
+int code_sites_add_function(struct code_sites *sites, const struct function *function,
+			    uint32_t probe, const struct code_needs *needs, char **why)
+{
+	struct code_function decoded = { 0 };
+	int err;
+
+	*why = NULL;
+	err = decode(sites, function->va, function->bytes, &decoded, why);
+	if (!err && !*why)
+		err = add_decoded(sites, function, probe, &decoded, needs, why);
+	code_function_free(&decoded);
+	return err;
+}
+
+/* ---- phases of the collector ---------------------------------------------------------------- */
+
+/*
+ * A moment, or what counts a phase: the first instruction of a function. Its cost is that of the
+ * instruction there; PUSH is emulated.
+ */
+static enum code_cost cost_at(struct code_sites *sites, uint64_t va)
+{
+	enum { PUSH_RAX = 0x50, PUSH_RDI = 0x57, REX_B = 0x41 };
+	struct code_bytes bytes;
+
+	if (code_file_bytes(sites->file, true, va, 2, &bytes))
+		return CODE_STEPPED;
+	if (bytes.bytes[0] == REX_B)
+		bytes.bytes++;
+	return bytes.bytes[0] >= PUSH_RAX && bytes.bytes[0] <= PUSH_RDI ? CODE_EMULATED
+									: CODE_STEPPED;
+}
+
+/* The entry and the return of one function whose calls are pauses. */
+static int add_pause(struct code_sites *sites, const struct gc_phase *phase, uint64_t va,
+		     uint32_t probe, bool needs_time)
+{
+	const enum code_cost cost = cost_at(sites, va);
+	const bool counts = !phase->counted_symbol;
+	struct spot entry = { .va = va, .cost = cost }, end = return_of(va, cost);
+	int err = 0;
+
+	if (phase->argument) {
+		entry.condition = (uint8_t)(SITE_ARGUMENT_1 + phase->argument - 1);
+		entry.unless = phase->not_argument;
+	}
+	if (phase->only_if_true)
+		end.condition = SITE_IF_TRUE;
+	entry.events = (uint8_t)((needs_time ? SITE_BEGINS : 0) |
+				 (counts && !phase->only_if_true ? SITE_COUNTS : 0));
+	end.events = (uint8_t)((needs_time ? SITE_ENDS : 0) |
+			       (counts && phase->only_if_true ? SITE_COUNTS : 0));
+	if (needs_time && phase->counted_in_timed) {
+		entry.events |= SITE_IF_CONFIRMED;
+		end.events |= SITE_IF_CONFIRMED;
+	}
+	if (entry.events)
+		err = add_site(sites, probe, false, &entry);
+	return err || !end.events ? err : add_site(sites, probe, false, &end);
+}
+
+int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *place,
+			 uint32_t probe, bool needs_time, char **why)
+{
+	const struct gc_phase *phase = place->phase;
+	int err = 0;
+
+	*why = NULL;
+	if (needs_time && !place->timed_vas[0])
+		return refuse(sites, "timed", "it is a moment, without a duration", why);
+	for (size_t i = 0; !err && i < 2; i++)
+		if (place->timed_vas[i])
+			err = add_pause(sites, phase, place->timed_vas[i], probe, needs_time);
+	if (!err && place->counted_va) {
+		const struct spot spot = {
+			.va = place->counted_va,
+			.cost = cost_at(sites, place->counted_va),
+			.events = (uint8_t)(SITE_COUNTS |
+					    (needs_time && phase->counted_in_timed ? SITE_CONFIRMS
+										   : 0)),
+		};
+
+		err = add_site(sites, probe, false, &spot);
+	}
+	return err;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* From a function, or a phase of the collector, to the instructions where it is measured. */
+#ifndef PROGRAM_CODE_SITES_H
+#define PROGRAM_CODE_SITES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "code/functions.h"
+#include "code/gc_phases.h"
+#include "program/program.h"
+
+/* What a function is asked for, besides its calls. */
+struct code_needs {
+	bool time; /* its exits */
+	bool args; /* its arguments: its site must be the first instruction */
+};
+
+/* A list of sites that grows. The caller frees `sites`. */
+struct code_sites {
+	struct ocp_ctx *ctx;
+	struct code_file *file;
+	uint64_t *entries;
+	bool has_ocaml_stacks;
+	struct site *sites;
+	size_t n, room;
+};
+
+/* ELF and FUNCTIONS, which are of ELF, exist until code_sites_close(). */
+int code_sites_open(struct ocp_ctx *ctx, struct elf_file *elf, const struct functions *functions,
+		    struct code_sites *sites);
+void code_sites_close(struct code_sites *sites);
+
+/*
+ * Append the sites of FUNCTION, which belong to the probe number PROBE. If it cannot be measured,
+ * nothing is appended, and *WHY is the reason: "cannot be timed: ...". The caller frees *WHY.
+ */
+int code_sites_add_function(struct code_sites *sites, const struct function *function,
+			    uint32_t probe, const struct code_needs *needs, char **why);
+
+/* Append the sites of the phase at PLACE, which gc_phase_check() accepts. The same *WHY. */
+int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *place,
+			 uint32_t probe, bool needs_time, char **why);
+
+#endif
