@@ -12,6 +12,7 @@
  *	probe COUNTED =NAME            in the order of their numbers
  *	file =PATH                     in the order of their numbers
  *	site PROBE FILE VA OFF LINE COL =SYMBOL =SOURCE   in the order of `hits`
+ *	uncounted ...                  a site whose hits are none of the probe: where calls end
  *	nobody =                       in place of a site: the number is free
  *	past PROBE HITS                hits of sites that were removed
  *	uses PROBE N WITHOUT           uses in the source, and those without a site
@@ -95,8 +96,9 @@ void pin_meta_write(FILE *out, const struct ocp_meter *meter, const struct ocp_c
 			fputs("nobody =\n", out);
 			continue;
 		}
-		fprintf(out, "site %u %u %" PRIx64 " %" PRIx64 " %d %d", site->probe_index,
-			site->file, site->va, site->symbol_off, site->line, site->source_column);
+		fprintf(out, "%s %u %u %" PRIx64 " %" PRIx64 " %d %d",
+			site->counts ? "site" : "uncounted", site->probe_index, site->file,
+			site->va, site->symbol_off, site->line, site->source_column);
 		write_word(out, site->symbol);
 		write_word(out, site->source);
 		fputc('\n', out);
@@ -327,10 +329,10 @@ static bool add_site(struct reader *r, const struct measured_site *site)
 	return true;
 }
 
-static bool read_site(struct reader *r, char **line)
+static bool read_site_that(struct reader *r, char **line, bool counts)
 {
 	const struct site_table *table = &r->meter->table;
-	struct measured_site site = { 0 };
+	struct measured_site site = { .counts = counts };
 	uint64_t probe_index, file, number, source_column;
 
 	if (!take_number(line, 10, UINT32_MAX, &probe_index) || probe_index >= table->n_probes ||
@@ -355,6 +357,16 @@ static bool read_site(struct reader *r, char **line)
 	return add_site(r, &site);
 }
 
+static bool read_site(struct reader *r, char **line)
+{
+	return read_site_that(r, line, true);
+}
+
+static bool read_uncounted(struct reader *r, char **line)
+{
+	return read_site_that(r, line, false);
+}
+
 static bool read_nobody(struct reader *r, char **line)
 {
 	const char *word = take_word(line);
@@ -368,11 +380,11 @@ static bool read_line(struct reader *r, char *line)
 		const char *what;
 		bool (*read)(struct reader *r, char **line);
 	} lines[] = {
-		{ "start", read_start },   { "split", read_split },	{ "key", read_key },
-		{ "cost", read_costs },	   { "program", read_program }, { "pid", read_pid },
-		{ "pair", read_pair },	   { "probe", read_probe },	{ "past", read_past },
-		{ "uses", read_uses },	   { "file", read_file },	{ "site", read_site },
-		{ "nobody", read_nobody },
+		{ "start", read_start },	 { "split", read_split },     { "key", read_key },
+		{ "cost", read_costs },		 { "program", read_program }, { "pid", read_pid },
+		{ "pair", read_pair },		 { "probe", read_probe },     { "past", read_past },
+		{ "uses", read_uses },		 { "file", read_file },	      { "site", read_site },
+		{ "uncounted", read_uncounted }, { "nobody", read_nobody },
 	};
 	const char *what = strsep(&line, " ");
 

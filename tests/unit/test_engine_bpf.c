@@ -296,7 +296,7 @@ static void perf_events_have_room_beside_what_is_open(void **state)
 	}
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
 	/* Some for the maps and programs, but none for the sites. */
-	limit = (struct rlimit){ (rlim_t)highest + 22, before.rlim_max };
+	limit = (struct rlimit){ (rlim_t)highest + 24, before.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	engine = attached(ctx, &file, &perf);
 	engine_bpf.close(engine);
