@@ -102,6 +102,10 @@ static int choose(struct planner *p, const char *names)
 	int err = items_add_text(&items, names) ? ctx_no_memory(p->ctx) : 0;
 
 	for (size_t i = 0; !err && i < items.n; i++)
+		if (items.list[i].text && item_is_code(items.list[i].text))
+			err = ctx_error(p->ctx, -EOPNOTSUPP, "'%s': only probes can be in a script",
+					items.list[i].text);
+	for (size_t i = 0; !err && i < items.n; i++)
 		err = selection_add(p->ctx, &selection, &items.list[i]);
 	if (!err)
 		err = selection_choose(p->ctx, &selection, &among, take_probe, p);

@@ -347,12 +347,39 @@ static int suggest(struct ocp_ctx *ctx, const struct functions *functions, const
 	return -ENOENT;
 }
 
+static int unknown_phase(struct ocp_ctx *ctx, const char *text)
+{
+	struct suggestion suggestion = suggestion_for(text);
+	char names[128] = "";
+
+	for (size_t i = 0; i < N_GC_PHASES; i++) {
+		suggestion_offer(&suggestion, gc_phase_names[i]);
+		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
+			 i ? ", " : "", gc_phase_names[i]);
+	}
+	ctx_set_error(ctx, "'%s': no such phase of the collector", text);
+	if (suggestion.best)
+		ctx_hint(ctx, "did you mean '%s'?", suggestion.best);
+	else
+		ctx_hint(ctx, "the phases are %s", names);
+	return -ENOENT;
+}
+
 int code_probes_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog, const char *text,
 			const char *where)
 {
 	struct functions *functions;
-	int err = functions_read(ctx, prog->elf, &functions);
+	struct runtime runtime;
+	int err;
 
+	if (item_kind_of(text) == ITEM_GC_PHASE) {
+		err = runtime_recognise(ctx, prog->elf, &runtime);
+		return err ? err : unknown_phase(ctx, text);
+	}
+	if (item_kind_of(text) == ITEM_C_FUNCTION && strchr(item_body(text), ':'))
+		return ctx_error(ctx, -ENOENT, "'%s': no such library in %s, or no such function",
+				 text, where);
+	err = functions_read(ctx, prog->elf, &functions);
 	if (err)
 		return err;
 	if (item_kind_of(text) != ITEM_C_FUNCTION)
