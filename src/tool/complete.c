@@ -13,11 +13,13 @@
  */
 #include "tool/complete.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "process/code_images.h"
 #include "tool/commands.h"
 
 struct request {
@@ -170,6 +172,32 @@ static void offer_probes(struct request *request, size_t n_option)
 	ocp_program_free(prog);
 }
 
+/* Offer the OCaml functions of the given process or file, but for names that a shell would quote. */
+static void offer_functions(const struct request *request)
+{
+	static const char plain[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.";
+	const char *pid = value_of(request, "pid"), *file = value_of(request, "prog");
+	struct code_images images = { 0 };
+	int err = -ENOENT;
+
+	if (pid)
+		err = code_images_read(request->ctx, (pid_t)atoi(pid), &images);
+	else if (file)
+		err = code_images_open(request->ctx, file, &images);
+	for (size_t i = 0; !err && i < images.n; i++) {
+		size_t n;
+		const struct function *const *all =
+			functions_by_name(images.images[i].functions, &n);
+
+		for (size_t k = 0; k < n; k++)
+			if (!all[k]->name[strspn(all[k]->name, plain)] &&
+			    (k == 0 || strcmp(all[k - 1]->name, all[k]->name) != 0))
+				offer(request, all[k]->name, "");
+	}
+	code_images_free(&images);
+}
+
 /* ---- values --------------------------------------------------------------------------------- */
 
 static void offer_pids(struct request *request)
@@ -243,6 +271,8 @@ static void offer_plain_words(struct request *request)
 		offer_probes(request, 0);
 	else if ((command == &command_read || command == &command_detach) && n == 0)
 		offer_kept(request);
+	else if (command == &command_functions && n == 0 && *request->word)
+		offer_functions(request);
 	else if (!*request->word)
 		offer_options(request, request->command->help);
 }

@@ -1,0 +1,226 @@
+#!/usr/bin/env bash
+# `functions`: the OCaml functions of programs without probes. What the programs have stands in comments
+# of their sources: (*= NAME ARITY *) on the line of each function.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+
+# A program of dune's, one of its modules, and a module of a library that dune has wrapped, as their
+# files are called.
+write_sources() {
+	cat >"$TMP/mylib__Util.ml" <<-'ML'
+		let half x = x / 2 (*= Mylib.Util.half 1 *)
+	ML
+	cat >"$TMP/dune__exe__Service.ml" <<-'ML'
+		module Inner = struct
+		  let twice f x = f (f x) (*= Service.twice 2 *)
+		end
+		module Counter (X : sig val step : int end) = struct (*= Service.Counter 1 *)
+		  let total = ref 0
+		  let next () = (*= Service.next null *)
+		    total := !total + X.step; !total
+		end
+		module One = Counter (struct let step = 1 end)
+		let ( @@@ ) a b = (a * 10) + b (*= Service.(@@@) 2 *)
+		let ( let*! ) x f = f (x + 1) (*= Service.(let*!) 2 *)
+		let swap (a, b) = (b, a) (*= Service.swap -2 *)
+		let three (a, b, c) = a + b + c (*= Service.three -3 *)
+		let rec even n = n = 0 || odd (n - 1) (*= Service.even 1 *)
+		and odd n = n <> 0 && even (n - 1) (*= Service.odd 1 *)
+		let add a b = a + b (*= Service.add 2 *)
+		let seven a b c d e f g = a + b + c + d + e + f + g (*= Service.seven 7 *)
+		let find x = x + 1 (*= Service.find 1 *)
+		let find x = find x * 2 (*= Service.find 1 *)
+		let foo__Bar x = x - 1 (*= Service.foo__Bar 1 *)
+		let prime' x = x + 3 (*= Service.prime' 1 *)
+		let _hidden x = x (*= Service._hidden 1 *)
+		let entry x = x + 2 (*= Service.entry 1 *)
+		let closures n = (*= Service.closures 1 *)
+		  let add_n x = x + n in (*= Service.add_n null *)
+		  [ add_n 1; add_n 2 ]
+		let table = [ (fun x -> x) ] (*= Service.fun 1 *)
+		let raising = function [] -> raise Not_found | x :: _ -> x (*= Service.raising 1 *)
+	ML
+	cat >"$TMP/dune__exe__Main.ml" <<-'ML'
+		module Util = Mylib__Util
+		let rec wait () = (*= Main.wait 1 *)
+		  match input_line stdin with _ -> wait () | exception End_of_file -> ()
+		let () =
+		  Array.iter Dynlink.loadfile (Array.sub Sys.argv 1 (Array.length Sys.argv - 1));
+		  print_endline "ready";
+		  if Util.half 4 = 2 then wait ()
+	ML
+	cat >"$TMP/plugin.ml" <<-'ML'
+		let plugged (x, y) = x + y (*= Plugin.plugged -2 *)
+		let () = ignore (Sys.opaque_identity plugged)
+	ML
+}
+
+# main: with all modules, and what FLAG says.
+build() { # OUTPUT [FLAG...]
+	local output=$1
+	shift
+	(cd "$TMP" && ocamlfind ocamlopt -g -inline 0 -linkall -linkpkg -package dynlink "$@" \
+		mylib__Util.ml dune__exe__Service.ml dune__exe__Main.ml -o "$output" 2>>"$TMP/warnings") ||
+		fail "$(cat "$TMP/warnings")"
+}
+
+# "NAME ARITY FILE:LINE" of each function, as the sources say.
+told() { # FILE...
+	(cd "$TMP" && grep -n '(\*=' /dev/null "$@") |
+		sed -E 's/^([^:]*):([0-9]*):.*\(\*= ([^ ]*) ([^ ]*) \*\)$/\3 \4 \1:\2/' | sort
+}
+
+# The same from JSON, with anonymous functions without their number, and no initialisers.
+listed() { # FILE [OPTION...]
+	local file=$1
+	shift
+	"$TOOL" functions -prog "$file" --json "$@" '\(Service\|Main\|Mylib\|Plugin\)\.' | python3 -c '
+import json, re, sys
+for f in json.load(sys.stdin)["functions"]:
+    if f["stamp"] != 0:
+        source = "%s:%d" % (f["file"].split("/")[-1], f["line"]) if f["file"] else "-"
+        print(re.sub(r"\.fun_\d+$", ".fun", f["name"]), json.dumps(f["arity"]), source)
+' | sort
+}
+
+without_source() {
+	sed 's/ [^ ]*$//'
+}
+
+test_names_arity_and_lines() {
+	write_sources
+	build main
+	eq "$(listed "$TMP/main")" "$(told dune__exe__Service.ml dune__exe__Main.ml mylib__Util.ml)" "functions"
+	# Each symbol, once.
+	eq "$("$TOOL" functions -prog "$TMP/main" --json | python3 -c '
+import json, sys
+for f in json.load(sys.stdin)["functions"]:
+    print(f["address"][2:].zfill(16), f["symbol"])' | sort)" \
+		"$(nm "$TMP/main" | sed -nE 's/^(\S+) [Tt] (caml[A-Z].*)/\1 \2/p' |
+			grep -vE '__code_(begin|end)$' | sort)" "symbols"
+}
+
+# However it is linked, functions are the same; without debug information no line is known.
+test_ways_of_linking() {
+	local expected
+	write_sources
+	build main
+	expected=$(listed "$TMP/main")
+	build fixed -ccopt -no-pie
+	eq "$(listed "$TMP/fixed")" "$expected" "not position-independent"
+	build static -ccopt -static
+	eq "$(listed "$TMP/static")" "$expected" "static"
+	strip -o "$TMP/stripped" "$TMP/main"
+	eq "$(listed "$TMP/stripped" | without_source)" "$(without_source <<<"$expected")" "stripped"
+	matches "$(listed "$TMP/stripped")" " -$" "the source of a stripped program"
+	strip -o "$TMP/fixed-stripped" "$TMP/fixed"
+	eq "$(listed "$TMP/fixed-stripped" | without_source)" "$(without_source <<<"$expected")" \
+		"stripped, and not position-independent"
+	strip -o "$TMP/static-stripped" "$TMP/static"
+	eq "$("$TOOL" functions -prog "$TMP/static-stripped" 2>&1)" \
+		"ocaml-probes: $TMP/static-stripped: no function has a symbol (a stripped file, or not an OCaml program)"
+}
+
+# The table, with the numbers of functions that have one name.
+test_table() {
+	write_sources
+	build main
+	"$TOOL" functions -prog "$TMP/main" 'Service\.\(entry\|find\|swap\|next\)' >"$TMP/table"
+	eq "$(sed -E 's/\/[1-9][0-9]*/\/N/; s/(cheap|expensive)/COST/' "$TMP/table" | awk '{ print $1, $2, $3, $4 }')" \
+		"FUNCTION ARITY COST SOURCE
+Service.entry/0 - COST -
+Service.entry/N 1 COST $TMP/dune__exe__Service.ml:23
+Service.find/N 1 COST $TMP/dune__exe__Service.ml:18
+Service.find/N 1 COST $TMP/dune__exe__Service.ml:19
+Service.next - COST $TMP/dune__exe__Service.ml:6
+Service.swap (2) COST $TMP/dune__exe__Service.ml:12"
+	# One of them can be named.
+	eq "$(nm "$TMP/main" | sed -nE 's/.* camlDune__exe__Service__find_([0-9]+)$/Service.find\/\1/p' | sort)" \
+		"$(grep -o 'Service.find/[0-9]*' "$TMP/table" | sort)" "numbers"
+	# Whole names are names, too.
+	eq "$("$TOOL" functions -prog "$TMP/main" 'Stdlib\.List\.map$')" \
+		"$("$TOOL" functions -prog "$TMP/main" 'List\.map$')"
+	eq "$("$TOOL" functions -prog "$TMP/main" 'List\.map$' | awk 'END { print NR, $1, $2 }')" "2 List.map 2"
+}
+
+# A program that nobody prepared: Debian's compiler, stripped.
+test_a_program_of_the_distribution() {
+	local program=/usr/bin/ocamlopt.opt
+	[[ -x $program ]] || fail "$program is not there"
+	eq "$("$TOOL" functions -prog "$program" --json | python3 -c '
+import json, sys
+for f in json.load(sys.stdin)["functions"]:
+    print(f["symbol"])' | sort)" \
+		"$(nm -D "$program" | sed -nE 's/^\S+ T (caml[A-Z].*)/\1/p' | grep -vE '__code_(begin|end)$' | sort)" \
+		"symbols"
+	# Of the interface stdlib.mli and list.mli.
+	eq "$("$TOOL" functions -prog "$program" '\(List\.\(map2\|fold_left2\|rev\|length\)\|Stdlib\.(\^)\|Printf\.sprintf\)$' |
+		awk '{ print $1, $2 }')" "FUNCTION ARITY
+List.fold_left2 4
+List.length 1
+List.map2 3
+List.rev 1
+Printf.sprintf 1
+Stdlib.(^) 2"
+}
+
+test_plugins_and_processes() {
+	local status=0
+	write_sources
+	build main
+	(cd "$TMP" && ocamlfind ocamlopt -shared -g plugin.ml -o plugin.cmxs)
+	eq "$(listed "$TMP/plugin.cmxs")" "$(told plugin.ml)" "a plugin"
+	strip "$TMP/plugin.cmxs"
+	eq "$(listed "$TMP/plugin.cmxs")" "$(told plugin.ml | sed 's/ [^ ]*$/ -/')" "a plugin, stripped"
+	start_target "$TMP/main" "$TMP/plugin.cmxs"
+	await_line ready
+	"$TOOL" functions -pid "$TARGET" '\(Service\.add$\|Plugin\.plugged\)' >"$TMP/table"
+	eq "$(awk '{ print $1, $2, $NF }' "$TMP/table")" "FUNCTION ARITY FILE
+Plugin.plugged (2) $TMP/plugin.cmxs
+Service.add 2 $TMP/main"
+	eq "$("$TOOL" functions -pid "$TARGET" --json 'Plugin\.plugged' | python3 -c '
+import json, sys
+top = json.load(sys.stdin)
+print(top["version"], top["pid"], top["exe"], [(f["name"], f["arity"], f["image"]) for f in top["functions"]])
+')" "1 $TARGET $TMP/main [('Plugin.plugged', -2, '$TMP/plugin.cmxs')]" "JSON"
+	rm "$TMP/main"
+	eq "$("$TOOL" functions -pid "$TARGET" 'Service\.add$' | awk 'END { print $1 }')" "Service.add" "a deleted file"
+	"$TOOL" functions -pid $$ >"$TMP/out" 2>&1 || status=$?
+	matches "$status $(cat "$TMP/out")" \
+		"^1 ocaml-probes: pid $$ \(.*bash\): not an OCaml program, or stripped of its symbols$"
+}
+
+test_bad_input() {
+	local words status
+	write_sources
+	build main
+	while IFS='|' read -r words status message; do
+		# shellcheck disable=SC2086 # words
+		eq "$("$TOOL" functions $words 2>&1; echo "$?")" "ocaml-probes: ${message//;/$'\n'}
+$status" "functions $words"
+	done <<-END
+		-prog $TMP/main Servise.find|2|regular expression 'Servise.find': matches no OCaml function of $TMP/main;hint: did you mean 'Service.find'?
+		-prog $TMP/main Xyz|2|regular expression 'Xyz': matches no OCaml function of $TMP/main
+		-prog $TMP/main x[|2|regular expression 'x[': a bracket [ is not closed
+		-prog $TMP/main a b|2|functions: 'b': one regular expression is enough;hint: ocaml-probes help functions
+		-prog $TMP/main -pid 1|2|functions: -pid and -prog are mutually exclusive;hint: ocaml-probes help functions
+		x|2|functions: -pid or -prog is required;hint: ocaml-probes help functions
+		-prog /bin/bash|1|/bin/bash: not an OCaml program
+		-prog $(type -P ocamlrun)|1|$(type -P ocamlrun): has OCaml's runtime, but no native OCaml code (bytecode?)
+		-prog $TMP/plugin.ml|1|$TMP/plugin.ml: not an ELF file
+		-prog $TMP/none|2|$TMP/none: No such file or directory
+		-pid 4194304|5|pid 4194304: no such process
+	END
+}
+
+test_completion() {
+	write_sources
+	build main
+	eq "$("$TOOL" complete functions -prog "$TMP/main" Service.f | cut -f1 | sort | xargs)" \
+		"$("$TOOL" functions -prog "$TMP/main" 'Service\.f' | awk 'NR > 1 { sub("/.*", "", $1); print $1 }' |
+			sort -u | xargs)" "functions"
+	eq "$("$TOOL" complete functions -prog "$TMP/main" Mylib.U | cut -f1)" "Mylib.Util.half"
+	eq "$("$TOOL" complete functions -prog /bin/bash S)" "" "no OCaml"
+}
+
+run_tests "$@"
