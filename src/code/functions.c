@@ -51,6 +51,8 @@ struct functions {
 	const struct function **by_name; /* OCaml's */
 	size_t n_ocaml;
 	const struct function **by_symbol; /* the others */
+	uint64_t *entries;
+	size_t n_entries;
 	struct units units;
 	struct block *blocks;
 	size_t n_blocks;
@@ -326,6 +328,26 @@ static int sort_by_name(struct functions *f)
 	return 0;
 }
 
+/* Is it a part of a function that a C compiler put elsewhere? */
+static bool is_part(const struct function *function)
+{
+	const char *dot = function->language == FUNCTION_C ? strchr(function->symbol, '.') : NULL;
+
+	return dot && (strncmp(dot, ".cold", 5) == 0 || strstr(dot, ".cold."));
+}
+
+static int list_entries(struct functions *f)
+{
+	f->entries = calloc(f->n + 1, sizeof(*f->entries));
+	if (!f->entries)
+		return ctx_no_memory(f->ctx);
+	for (size_t i = 0; i < f->n; i++)
+		if (!is_part(&f->list[i]) &&
+		    (f->n_entries == 0 || f->entries[f->n_entries - 1] != f->list[i].va))
+			f->entries[f->n_entries++] = f->list[i].va;
+	return 0;
+}
+
 /* ---- the whole ------------------------------------------------------------------------------ */
 
 static int read_all(struct functions *f)
@@ -348,7 +370,9 @@ static int read_all(struct functions *f)
 		set_ends(f);
 	if (!err && f->n_ocaml)
 		err = arity_read(f->ctx, f->elf, f->list, f->n);
-	return err ? err : sort_by_name(f);
+	if (!err)
+		err = sort_by_name(f);
+	return err ? err : list_entries(f);
 }
 
 int functions_read(struct ocp_ctx *ctx, struct elf_file *elf, struct functions **out)
@@ -381,6 +405,7 @@ void functions_free(struct functions *functions)
 		free(block);
 	}
 	units_free(&functions->units);
+	free(functions->entries);
 	free(functions->by_symbol);
 	free(functions->by_name);
 	free(functions->list);
@@ -394,6 +419,12 @@ const struct function *functions_list(const struct functions *functions, size_t 
 {
 	*n = functions->n;
 	return functions->list;
+}
+
+const uint64_t *functions_entries(const struct functions *functions, size_t *n)
+{
+	*n = functions->n_entries;
+	return functions->entries;
 }
 
 size_t functions_ocaml_count(const struct functions *functions)

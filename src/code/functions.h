@@ -50,6 +50,12 @@ void functions_free(struct functions *functions);
 /* All functions, sorted by va. Several may have the same va. */
 const struct function *functions_list(const struct functions *functions, size_t *n);
 
+/*
+ * The addresses where functions begin, sorted, each once: for code_file_open. Parts that a C compiler put
+ * elsewhere (NAME.cold) are not among them. They exist as long as FUNCTIONS.
+ */
+const uint64_t *functions_entries(const struct functions *functions, size_t *n);
+
 /* The number of OCaml functions. */
 size_t functions_ocaml_count(const struct functions *functions);
 

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include "tool/commands.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/str_regexp.h"
 #include "base/suggest.h"
+#include "code/code_file.h"
+#include "code/x86_function.h"
 #include "elf/lines.h"
 #include "process/code_images.h"
 #include "tool/functions_output.h"
+
+enum { MAX_FUNCTION_BYTES = 1 << 24 };
 
 struct listing {
 	struct options *options;
@@ -91,15 +96,49 @@ static int find_sources(struct ocp_ctx *ctx, const struct code_image *image,
 	return err;
 }
 
-/* What counting the calls of ROWS[0..N) costs, which are all of IMAGE and sorted by address. */
+/* What counting its calls costs. */
+static int find_cost(struct ocp_ctx *ctx, struct code_file *file, struct function_row *row)
+{
+	const struct function *function = row->function;
+	struct code_function decoded;
+	struct code_bytes code;
+	int err;
+
+	row->cost = "impossible";
+	if (function->bytes > MAX_FUNCTION_BYTES) {
+		row->reason = "its code is too large";
+		return 0;
+	}
+	err = code_file_bytes(file, true, function->va, function->bytes, &code);
+	if (err == -ENODATA) {
+		row->reason = "its code is not in the file";
+		return 0;
+	}
+	if (err)
+		return ctx_no_memory(ctx);
+	err = code_function_decode(ctx, &code, file, &decoded);
+	if (err)
+		return err;
+	row->reason = decoded.no_count;
+	if (!decoded.no_count)
+		row->cost = decoded.place_cost == CODE_EMULATED ? "cheap" : "expensive";
+	code_function_free(&decoded);
+	return 0;
+}
+
+/* The same of ROWS[0..N), which are all of IMAGE and sorted by address. */
 static int find_costs(struct ocp_ctx *ctx, const struct code_image *image,
 		      struct function_row *rows, size_t n)
 {
-	(void)ctx;
-	(void)image;
-	for (size_t i = 0; i < n; i++)
-		rows[i].cost = NULL;
-	return 0;
+	size_t n_entries;
+	const uint64_t *entries = functions_entries(image->functions, &n_entries);
+	struct code_file *file;
+	int err = code_file_open(ctx, image->elf, entries, n_entries, &file);
+
+	for (size_t i = 0; !err && i < n; i++)
+		err = find_cost(ctx, file, &rows[i]);
+	code_file_close(file);
+	return err;
 }
 
 static int examine(struct listing *listing)

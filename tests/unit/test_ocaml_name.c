@@ -31,6 +31,23 @@ static void check(const struct example *example)
 	assert_true(name.text[name.path_bytes] == '.' && name.short_at < name.path_bytes);
 }
 
+#define NAMED(symbol, unit, text, stamp)                                                           \
+	{                                                                                          \
+		symbol, unit, text, stamp, OCAML_NAMED, NULL                                       \
+	}
+#define OMITTED(symbol, unit, text, stamp, name)                                                   \
+	{                                                                                          \
+		symbol, unit, text, stamp, OCAML_NAMED, name                                       \
+	}
+#define KIND(symbol, unit, text, stamp, kind)                                                      \
+	{                                                                                          \
+		symbol, unit, text, stamp, kind, NULL                                              \
+	}
+#define NONE(symbol, unit)                                                                         \
+	{                                                                                          \
+		symbol, unit, NULL, 0, OCAML_NAMED, NULL                                           \
+	}
+
 #define CHECK_ALL(...)                                                                             \
 	do {                                                                                       \
 		const struct example all[] = { __VA_ARGS__ };                                      \
@@ -42,85 +59,87 @@ static void check(const struct example *example)
 static void symbols_of_version_4(void **state)
 {
 	(void)state;
-	CHECK_ALL({ "camlService__find_531", NULL, "Service.find", 531 },
-		  { "camlDune__exe__Service__find_531", NULL, "Dune__exe.Service.find", 531,
-		    OCAML_NAMED, "Service.find" },
-		  { "camlStdlib__List__map_236", NULL, "Stdlib.List.map", 236, OCAML_NAMED,
-		    "List.map" },
-		  { "camlMylib__Sub__Service__find_1", NULL, "Mylib.Sub.Service.find", 1 },
-		  { "camlStdlib__failwith_7", NULL, "Stdlib.failwith", 7 },
-		  { "camlStdlib__$40_197", NULL, "Stdlib.(@)", 197 },
-		  { "camlStdlib__Bytes__$2b$2b_127", NULL, "Stdlib.Bytes.(++)", 127, OCAML_NAMED,
-		    "Bytes.(++)" },
-		  { "camlDiffing__let$2a$21_104", NULL, "Diffing.(let*!)", 104 },
-		  { "camlCompilenv__symbol_for_global$27_1787", NULL,
-		    "Compilenv.symbol_for_global'", 1787 },
-		  { "camlService__fun_1257", NULL, "Service.fun_1257", 1257, OCAML_ANONYMOUS },
-		  { "camlService__entry", NULL, "Service.entry", 0, OCAML_INITIALISER },
-		  { "camlService__entry_12", NULL, "Service.entry", 12 },
-		  { "camlStdlib__Hashtbl__MakeSeeded_866", NULL, "Stdlib.Hashtbl.MakeSeeded", 866,
-		    OCAML_NAMED, "Hashtbl.MakeSeeded" },
-		  { "camlStdlib__Make_866", NULL, "Stdlib.Make", 866 },
-		  { "camlService__x_1_57", NULL, "Service.x_1", 57 },
-		  { "camlTypecore__type_expect__3612", NULL, "Typecore.type_expect_", 3612 });
+	CHECK_ALL(NAMED("camlService__find_531", NULL, "Service.find", 531),
+		  OMITTED("camlDune__exe__Service__find_531", NULL, "Dune__exe.Service.find", 531,
+			  "Service.find"),
+		  OMITTED("camlStdlib__List__map_236", NULL, "Stdlib.List.map", 236, "List.map"),
+		  NAMED("camlMylib__Sub__Service__find_1", NULL, "Mylib.Sub.Service.find", 1),
+		  NAMED("camlStdlib__failwith_7", NULL, "Stdlib.failwith", 7),
+		  NAMED("camlStdlib__$40_197", NULL, "Stdlib.(@)", 197),
+		  OMITTED("camlStdlib__Bytes__$2b$2b_127", NULL, "Stdlib.Bytes.(++)", 127,
+			  "Bytes.(++)"),
+		  NAMED("camlDiffing__let$2a$21_104", NULL, "Diffing.(let*!)", 104),
+		  NAMED("camlCompilenv__symbol_for_global$27_1787", NULL,
+			"Compilenv.symbol_for_global'", 1787),
+		  KIND("camlService__fun_1257", NULL, "Service.fun_1257", 1257, OCAML_ANONYMOUS),
+		  KIND("camlService__entry", NULL, "Service.entry", 0, OCAML_INITIALISER),
+		  NAMED("camlService__entry_12", NULL, "Service.entry", 12),
+		  OMITTED("camlStdlib__Hashtbl__MakeSeeded_866", NULL, "Stdlib.Hashtbl.MakeSeeded",
+			  866, "Hashtbl.MakeSeeded"),
+		  NAMED("camlStdlib__Make_866", NULL, "Stdlib.Make", 866),
+		  NAMED("camlService__x_1_57", NULL, "Service.x_1", 57),
+		  NAMED("camlTypecore__type_expect__3612", NULL, "Typecore.type_expect_", 3612));
 }
 
 /* In 4.x "__" also is a part of identifiers. */
 static void two_underscores(void **state)
 {
 	(void)state;
-	CHECK_ALL({ "camlM__foo__bar_12", NULL, "M.foo__bar", 12 },
-		  { "camlM___f_1", NULL, "M._f", 1 }, { "camlM____f_1", NULL, "M.__f", 1 },
-		  { "camlMylib____f_1", "camlMylib__", "Mylib__.f", 1 },
-		  { "camlA__B__f_1", NULL, "A.B.f", 1 }, { "camlA__B__f_1", "camlA", "A.B__f", 1 },
-		  { "camlA__B__f_1", "camlA__B", "A.B.f", 1 },
-		  { "camlA__b__C__f_1", NULL, "A.b__C__f", 1 },
-		  { "camlA__b__C__f_1", "camlA__b__C", "A__b.C.f", 1 },
-		  { "camlDune__exe__entry", "camlDune__exe", "Dune__exe.entry", 0,
-		    OCAML_INITIALISER },
-		  { "camlDune__exe__f_1", NULL, "Dune.exe__f", 1 });
+	CHECK_ALL(NAMED("camlM__foo__bar_12", NULL, "M.foo__bar", 12),
+		  NAMED("camlM___f_1", NULL, "M._f", 1), NAMED("camlM____f_1", NULL, "M.__f", 1),
+		  NAMED("camlMylib____f_1", "camlMylib__", "Mylib__.f", 1),
+		  NAMED("camlA__B__f_1", NULL, "A.B.f", 1),
+		  NAMED("camlA__B__f_1", "camlA", "A.B__f", 1),
+		  NAMED("camlA__B__f_1", "camlA__B", "A.B.f", 1),
+		  NAMED("camlA__b__C__f_1", NULL, "A.b__C__f", 1),
+		  NAMED("camlA__b__C__f_1", "camlA__b__C", "A__b.C.f", 1),
+		  KIND("camlDune__exe__entry", "camlDune__exe", "Dune__exe.entry", 0,
+		       OCAML_INITIALISER),
+		  NAMED("camlDune__exe__f_1", NULL, "Dune.exe__f", 1));
 }
 
 /* As ocamlopt 5.1 to 5.3 writes them, with and without Flambda. */
 static void symbols_of_version_5(void **state)
 {
 	(void)state;
-	CHECK_ALL({ "camlService.find_531", NULL, "Service.find", 531 },
-		  { "camlDune__exe__Service.find_531", NULL, "Dune__exe.Service.find", 531,
-		    OCAML_NAMED, "Service.find" },
-		  { "camlStdlib__List.map_236", "camlStdlib__List", "Stdlib.List.map", 236,
-		    OCAML_NAMED, "List.map" },
-		  { "camlStdlib.$40_197", NULL, "Stdlib.(@)", 197 },
-		  { "camlM.foo__Bar__baz_3", NULL, "M.foo__Bar__baz", 3 },
-		  { "camlM..$25$28$29_12", NULL, "M.(.%())", 12 },
-		  { "camlService.fun_1257", NULL, "Service.fun_1257", 1257, OCAML_ANONYMOUS },
-		  { "camlService.entry", NULL, "Service.entry", 0, OCAML_INITIALISER },
-		  { "camlMylib__.f_1", NULL, "Mylib__.f", 1 },
-		  { "camlM.$c3$a9t$c3$a9_4", NULL, "M.\xc3\xa9t\xc3\xa9", 4 });
+	CHECK_ALL(NAMED("camlService.find_531", NULL, "Service.find", 531),
+		  OMITTED("camlDune__exe__Service.find_531", NULL, "Dune__exe.Service.find", 531,
+			  "Service.find"),
+		  OMITTED("camlStdlib__List.map_236", "camlStdlib__List", "Stdlib.List.map", 236,
+			  "List.map"),
+		  NAMED("camlStdlib.$40_197", NULL, "Stdlib.(@)", 197),
+		  NAMED("camlM.foo__Bar__baz_3", NULL, "M.foo__Bar__baz", 3),
+		  NAMED("camlM..$25$28$29_12", NULL, "M.(.%())", 12),
+		  KIND("camlService.fun_1257", NULL, "Service.fun_1257", 1257, OCAML_ANONYMOUS),
+		  KIND("camlService.entry", NULL, "Service.entry", 0, OCAML_INITIALISER),
+		  NAMED("camlMylib__.f_1", NULL, "Mylib__.f", 1),
+		  NAMED("camlM.$c3$a9t$c3$a9_4", NULL, "M.\xc3\xa9t\xc3\xa9", 4));
 }
 
 static void symbols_of_flambda(void **state)
 {
 	(void)state;
-	CHECK_ALL({ "camlM__anon_fn$5bm$2eml$3a12$2c3$2d$2d10$5d_77", NULL, "M.fun_77", 77,
-		    OCAML_ANONYMOUS },
-		  { "camlM__anon_fn_77", NULL, "M.anon_fn", 77 },
-		  { "camlM__fn$5bm.ml$3a12$2c3$2d$2d10$5d_2_3_code", NULL, "M.fun_3", 3,
-		    OCAML_ANONYMOUS },
-		  { "camlM__add_0_1_code", NULL, "M.add", 1 },
-		  { "camlM__my_code", NULL, "M.my_code", 0 },
-		  { "camlM__my_code_5", NULL, "M.my_code", 5 });
+	CHECK_ALL(KIND("camlM__anon_fn$5bm$2eml$3a12$2c3$2d$2d10$5d_77", NULL, "M.fun_77", 77,
+		       OCAML_ANONYMOUS),
+		  NAMED("camlM__anon_fn_77", NULL, "M.anon_fn", 77),
+		  KIND("camlM__fn$5bm.ml$3a12$2c3$2d$2d10$5d_2_3_code", NULL, "M.fun_3", 3,
+		       OCAML_ANONYMOUS),
+		  NAMED("camlM__add_0_1_code", NULL, "M.add", 1),
+		  NAMED("camlM__my_code", NULL, "M.my_code", 0),
+		  NAMED("camlM__my_code_5", NULL, "M.my_code", 5));
 }
 
 static void other_symbols(void **state)
 {
 	(void)state;
-	CHECK_ALL({ "main" }, { "" }, { "caml" }, { "caml_alloc_shr" }, { "camlidl_x__f_1" },
-		  { "camlService" }, { "camlService__" }, { "camlService." },
-		  { "camlService__code_begin" }, { "camlService__code_end" },
-		  { "camlService.code_begin" }, { "camlService__data_begin" },
-		  { "camlService__frametable" }, { "camlService__gc_roots" },
-		  { "camlB__f_1", "camlA" }, { "camlAB__f_1", "camlA" }, { "xcamlA__f_1" });
+	CHECK_ALL(NONE("main", NULL), NONE("", NULL), NONE("caml", NULL),
+		  NONE("caml_alloc_shr", NULL), NONE("camlidl_x__f_1", NULL),
+		  NONE("camlService", NULL), NONE("camlService__", NULL),
+		  NONE("camlService.", NULL), NONE("camlService__code_begin", NULL),
+		  NONE("camlService__code_end", NULL), NONE("camlService.code_begin", NULL),
+		  NONE("camlService__data_begin", NULL), NONE("camlService__frametable", NULL),
+		  NONE("camlService__gc_roots", NULL), NONE("camlB__f_1", "camlA"),
+		  NONE("camlAB__f_1", "camlA"), NONE("xcamlA__f_1", NULL));
 }
 
 /* What no compiler writes stays as it is, and nothing reaches a terminal. */
@@ -130,22 +149,23 @@ static void hostile_symbols(void **state)
 	struct ocaml_name name;
 
 	(void)state;
-	CHECK_ALL({ "camlM__$1b$5b2J_1", NULL, "M.($1b[2J)", 1 },
-		  { "camlM__$00_1", NULL, "M.($00)", 1 }, { "camlM__$", NULL, "M.($)", 0 },
-		  { "camlM__$4", NULL, "M.($4)", 0 }, { "camlM__$zz_1", NULL, "M.($zz)", 1 },
-		  { "camlM__$ff$fe_1", NULL, "M.($ff$fe)", 1 },
-		  { "camlM__$c3_1", NULL, "M.($c3)", 1 },
-		  { "camlM__$c3x$a9_1", NULL, "M.($c3x$a9)", 1 },
-		  { "camlM__$c2$9b31m_1", NULL, "M.($c2$9b31m)", 1 },
-		  { "camlM__$e2$80$ae_1", NULL, "M.($e2$80$ae)", 1 },
-		  { "camlM__$ed$a0$80_1", NULL, "M.($ed$a0$80)", 1 },
-		  { "camlM__$c0$80_1", NULL, "M.($c0$80)", 1 },
-		  { "camlM__a\033b_1", NULL, "M.(a?b)", 1 },
-		  { "camlM__f_99999999999", NULL, "M.f_99999999999", 0 },
-		  { "camlM__f_4294967296", NULL, "M.f_4294967296", 0 },
-		  { "camlM__f_4294967295", NULL, "M.f", UINT32_MAX },
-		  { "camlM___1", NULL, "M._1", 0 }, { "camlM__1", NULL, "M.1", 0 },
-		  { "camlM__code", NULL, "M.code", 0 }, { "camlM___code", NULL, "M._code", 0 });
+	CHECK_ALL(NAMED("camlM__$1b$5b2J_1", NULL, "M.($1b[2J)", 1),
+		  NAMED("camlM__$00_1", NULL, "M.($00)", 1), NAMED("camlM__$", NULL, "M.($)", 0),
+		  NAMED("camlM__$4", NULL, "M.($4)", 0), NAMED("camlM__$zz_1", NULL, "M.($zz)", 1),
+		  NAMED("camlM__$ff$fe_1", NULL, "M.($ff$fe)", 1),
+		  NAMED("camlM__$c3_1", NULL, "M.($c3)", 1),
+		  NAMED("camlM__$c3x$a9_1", NULL, "M.($c3x$a9)", 1),
+		  NAMED("camlM__$c2$9b31m_1", NULL, "M.($c2$9b31m)", 1),
+		  NAMED("camlM__$e2$80$ae_1", NULL, "M.($e2$80$ae)", 1),
+		  NAMED("camlM__$ed$a0$80_1", NULL, "M.($ed$a0$80)", 1),
+		  NAMED("camlM__$c0$80_1", NULL, "M.($c0$80)", 1),
+		  NAMED("camlM__a\033b_1", NULL, "M.(a?b)", 1),
+		  NAMED("camlM__f_99999999999", NULL, "M.f_99999999999", 0),
+		  NAMED("camlM__f_4294967296", NULL, "M.f_4294967296", 0),
+		  NAMED("camlM__f_4294967295", NULL, "M.f", UINT32_MAX),
+		  NAMED("camlM___1", NULL, "M._1", 0), NAMED("camlM__1", NULL, "M.1", 0),
+		  NAMED("camlM__code", NULL, "M.code", 0),
+		  NAMED("camlM___code", NULL, "M._code", 0));
 	memset(symbol, 'x', sizeof(symbol));
 	memcpy(symbol, "camlM__", 7);
 	for (size_t bytes = 1000; bytes < 1060; bytes++) {
