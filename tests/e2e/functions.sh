@@ -191,17 +191,18 @@ print(top["version"], top["pid"], top["exe"], [(f["name"], f["arity"], f["image"
 }
 
 test_bad_input() {
-	local words status
+	local words expected message status
 	write_sources
 	build main
-	while IFS='|' read -r words status message; do
+	while IFS='|' read -r words expected message; do
+		status=0
 		# shellcheck disable=SC2086 # words
-		eq "$("$TOOL" functions $words 2>&1; echo "$?")" "ocaml-probes: ${message//;/$'\n'}
-$status" "functions $words"
+		"$TOOL" functions $words >"$TMP/out" 2>&1 || status=$?
+		eq "$status $(cat "$TMP/out")" "$expected ocaml-probes: ${message//;/$'\n'}" "functions $words"
 	done <<-END
 		-prog $TMP/main Servise.find|2|regular expression 'Servise.find': matches no OCaml function of $TMP/main;hint: did you mean 'Service.find'?
 		-prog $TMP/main Xyz|2|regular expression 'Xyz': matches no OCaml function of $TMP/main
-		-prog $TMP/main x[|2|regular expression 'x[': a bracket [ is not closed
+		-prog $TMP/main x[|2|regular expression 'x[': [ without its ]
 		-prog $TMP/main a b|2|functions: 'b': one regular expression is enough;hint: ocaml-probes help functions
 		-prog $TMP/main -pid 1|2|functions: -pid and -prog are mutually exclusive;hint: ocaml-probes help functions
 		x|2|functions: -pid or -prog is required;hint: ocaml-probes help functions
@@ -219,7 +220,7 @@ test_completion() {
 	eq "$("$TOOL" complete functions -prog "$TMP/main" Service.f | cut -f1 | sort | xargs)" \
 		"$("$TOOL" functions -prog "$TMP/main" 'Service\.f' | awk 'NR > 1 { sub("/.*", "", $1); print $1 }' |
 			sort -u | xargs)" "functions"
-	eq "$("$TOOL" complete functions -prog "$TMP/main" Mylib.U | cut -f1)" "Mylib.Util.half"
+	eq "$("$TOOL" complete functions -prog "$TMP/main" Mylib.U | cut -f1 | xargs)" "Mylib.Util.entry Mylib.Util.half"
 	eq "$("$TOOL" complete functions -prog /bin/bash S)" "" "no OCaml"
 }
 
