@@ -240,7 +240,7 @@ static int keep_name(struct functions *f, const char *name, const char **kept)
 static int name_function(struct functions *f, struct function *function)
 {
 	const struct unit *unit = units_of_symbol(&f->units, function->symbol);
-	struct ocaml_name name;
+	struct ocaml_name name = { .kind = OCAML_NAMED };
 	int err;
 
 	function->name = function->full_name = function->symbol;

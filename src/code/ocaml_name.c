@@ -74,9 +74,13 @@ static int hex_digit(char c)
 /* The character that the $xx at TEXT stands for; -1: there is none. */
 static int escaped(const char *text, size_t bytes)
 {
-	if (bytes < 3 || text[0] != '$' || hex_digit(text[1]) < 0 || hex_digit(text[2]) < 0)
+	int high, low;
+
+	if (bytes < 3 || text[0] != '$')
 		return -1;
-	return hex_digit(text[1]) << 4 | hex_digit(text[2]);
+	high = hex_digit(text[1]);
+	low = hex_digit(text[2]);
+	return high < 0 || low < 0 ? -1 : 16 * high + low;
 }
 
 /* The number of bytes of the UTF-8 character at TEXT; 0: it is not one, or not harmless. */

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "code/functions.h"
 #include "program/dormant/external.h"
 #include "program/dormant/x86_wrapper.h"
 #include "elf/dynsym.h"
@@ -85,6 +86,43 @@ static void find_symbols(struct ocp_ctx *ctx, struct ocp_program *prog)
 	free(names);
 }
 
+static void check_function(const struct functions *functions, const struct elf_file *elf,
+			   const struct function *function)
+{
+	const struct elf_segment *seg = elf_file_segment_of(elf, function->va, function->bytes);
+	const size_t n_full = strlen(function->full_name), n_name = strlen(function->name);
+	const struct function *const *found;
+	size_t n;
+
+	require(seg && seg->executable && function->bytes > 0);
+	require(function->va - seg->va + function->bytes <= seg->file_bytes);
+	require(*function->symbol && n_name <= n_full);
+	require(strcmp(function->full_name + n_full - n_name, function->name) == 0);
+	found = functions_find(functions, function->full_name, &n);
+	require(found ? n > 0 && found[n - 1]->language == FUNCTION_OCAML : n == 0);
+	if (function->language != FUNCTION_OCAML)
+		require(function->arity == ARITY_UNKNOWN &&
+			functions_find_c(functions, function->symbol) != NULL);
+}
+
+static void find_functions(struct ocp_ctx *ctx, struct elf_file *elf)
+{
+	const struct function *list;
+	struct functions *functions;
+	size_t n;
+
+	if (functions_read(ctx, elf, &functions) != 0) {
+		require(!functions && *ocp_error(ctx));
+		return;
+	}
+	list = functions_list(functions, &n);
+	for (size_t i = 0; i < n && i < 1000; i++) {
+		require(i == 0 || list[i - 1].va <= list[i].va);
+		check_function(functions, elf, &list[i]);
+	}
+	functions_free(functions);
+}
+
 static void find_places(const struct ocp_program *prog)
 {
 	struct place asked[2] = { 0 };
@@ -137,6 +175,8 @@ static void read_program(const uint8_t *bytes, size_t n)
 		check_program(prog);
 	if (!err)
 		find_symbols(ctx, prog);
+	if (!err)
+		find_functions(ctx, prog->elf);
 	if (!err)
 		find_places(prog);
 	if (!err)
