@@ -427,6 +427,11 @@ const uint64_t *functions_entries(const struct functions *functions, size_t *n)
 	return functions->entries;
 }
 
+const struct units *functions_units(const struct functions *functions)
+{
+	return &functions->units;
+}
+
 size_t functions_ocaml_count(const struct functions *functions)
 {
 	return functions->n_ocaml;

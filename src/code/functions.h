@@ -38,6 +38,7 @@ struct function {
 };
 
 struct functions;
+struct units;
 
 /*
  * Read the functions that ELF defines. Without .symtab, which strip removes, .dynsym has all functions
@@ -55,6 +56,9 @@ const struct function *functions_list(const struct functions *functions, size_t 
  * elsewhere (NAME.cold) are not among them. They exist as long as FUNCTIONS.
  */
 const uint64_t *functions_entries(const struct functions *functions, size_t *n);
+
+/* The compilation units. */
+const struct units *functions_units(const struct functions *functions);
 
 /* The number of OCaml functions. */
 size_t functions_ocaml_count(const struct functions *functions);

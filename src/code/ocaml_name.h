@@ -46,7 +46,7 @@ bool ocaml_name_decode(const char *symbol, const char *unit, struct ocaml_name *
 
 /*
  * Is SYMBOL the mark that the compiler puts before (SUFFIX "code_begin") or behind ("code_end") the
- * code of a unit? If it is, *BYTES is the length of the unit's symbol.
+ * code of a unit, or at its "frametable"? If it is, *BYTES is the length of the unit's symbol.
  */
 bool ocaml_name_is_mark(const char *symbol, const char *suffix, size_t *bytes);
 

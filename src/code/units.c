@@ -19,10 +19,13 @@ int units_add(struct ocp_ctx *ctx, struct units *units, const char *symbol, uint
 	if (ocaml_name_is_mark(symbol, "code_end", &unit.symbol_bytes)) {
 		unit.start_va = 0;
 		unit.end_va = va;
+	} else if (ocaml_name_is_mark(symbol, "frametable", &unit.symbol_bytes)) {
+		unit.start_va = 0;
+		unit.frametable_va = va;
 	} else if (!ocaml_name_is_mark(symbol, "code_begin", &unit.symbol_bytes)) {
 		return 0;
 	}
-	if (units->n == 2 * (size_t)MAX_UNITS)
+	if (units->n == 3 * (size_t)MAX_UNITS)
 		return ctx_error(ctx, -EBADMSG, "more than %d compilation units", MAX_UNITS);
 	if (units->n == units->room) {
 		const size_t room = units->room ? 2 * units->room : 256;
@@ -54,7 +57,7 @@ static int compare_starts(const void *a, const void *b)
 	return (x->start_va > y->start_va) - (x->start_va < y->start_va);
 }
 
-/* Join the two marks of each unit, which are neighbours. */
+/* Join the marks of each unit, which are neighbours. */
 static void join_marks(struct units *units)
 {
 	size_t n = 0;
@@ -68,6 +71,8 @@ static void join_marks(struct units *units)
 		}
 		before->start_va = before->start_va ? before->start_va : unit->start_va;
 		before->end_va = before->end_va ? before->end_va : unit->end_va;
+		if (!before->frametable_va)
+			before->frametable_va = unit->frametable_va;
 		free(unit->symbol);
 	}
 	units->n = n;

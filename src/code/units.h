@@ -15,6 +15,7 @@ struct unit {
 	char *symbol; /* "camlMylib__Service"; also "caml_startup" and "caml_system" */
 	size_t symbol_bytes;
 	uint64_t start_va, end_va; /* end_va is 0 if the file has no mark for it */
+	uint64_t frametable_va;	   /* 0: unknown */
 	bool keeps_prefix;	   /* another unit has the name without "Stdlib." or "Dune__exe." */
 };
 

@@ -8,6 +8,7 @@
 #include "base/str_regexp.h"
 #include "base/suggest.h"
 #include "code/code_file.h"
+#include "code/unit_files.h"
 #include "code/x86_function.h"
 #include "elf/lines.h"
 #include "process/code_images.h"
@@ -23,6 +24,8 @@ struct listing {
 	struct function_row *rows;
 	size_t n;
 	char **names; /* for each image: of its source files */
+	struct unit_files *
+		*files; /* for each image: the same of its units, where those are missing */
 };
 
 /* ---- choosing ------------------------------------------------------------------------------- */
@@ -76,9 +79,28 @@ static int choose(struct listing *listing)
 
 /* ---- what is known of them ------------------------------------------------------------------ */
 
+/* Without debug information, only the file is known. */
+static int find_files(struct ocp_ctx *ctx, const struct code_image *image,
+		      struct function_row *rows, size_t n, struct unit_files **files)
+{
+	size_t first = 0;
+	int err;
+
+	while (first < n && rows[first].source)
+		first++;
+	if (first == n)
+		return 0;
+	err = unit_files_read(ctx, image->elf, image->functions, files);
+	for (size_t i = first; !err && i < n; i++)
+		if (!rows[i].source)
+			rows[i].source = unit_files_of(*files, rows[i].function);
+	return err;
+}
+
 /* Find the places in the source of ROWS[0..N), which are all of IMAGE and sorted by address. */
 static int find_sources(struct ocp_ctx *ctx, const struct code_image *image,
-			struct function_row *rows, size_t n, char **names)
+			struct function_row *rows, size_t n, char **names,
+			struct unit_files **files)
 {
 	struct source_line *lines = calloc(n + 1, sizeof(*lines));
 	int err;
@@ -93,7 +115,7 @@ static int find_sources(struct ocp_ctx *ctx, const struct code_image *image,
 		rows[i].line = lines[i].line;
 	}
 	free(lines);
-	return err;
+	return err ? err : find_files(ctx, image, rows, n, files);
 }
 
 /* What counting its calls costs. */
@@ -148,7 +170,8 @@ static int examine(struct listing *listing)
 	int err = 0;
 
 	listing->names = calloc(listing->images.n, sizeof(*listing->names));
-	if (!listing->names)
+	listing->files = calloc(listing->images.n, sizeof(*listing->files));
+	if (!listing->names || !listing->files)
 		return ctx_no_memory(ctx);
 	for (size_t i = 0; !err && i < listing->images.n; i++) {
 		const struct code_image *image = &listing->images.images[i];
@@ -157,7 +180,7 @@ static int examine(struct listing *listing)
 			if (listing->rows[end].image != image->path)
 				break;
 		err = find_sources(ctx, image, listing->rows + first, end - first,
-				   &listing->names[i]);
+				   &listing->names[i], &listing->files[i]);
 		if (!err)
 			err = find_costs(ctx, image, listing->rows + first, end - first);
 		first = end;
@@ -223,6 +246,9 @@ static int run(struct options *options)
 	code = list_functions(&listing);
 	for (size_t i = 0; listing.names && i < listing.images.n; i++)
 		free(listing.names[i]);
+	for (size_t i = 0; listing.files && i < listing.images.n; i++)
+		unit_files_free(listing.files[i]);
+	free(listing.files);
 	free(listing.names);
 	free(listing.rows);
 	code_images_free(&listing.images);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "code/functions.h"
+#include "code/unit_files.h"
 #include "program/dormant/external.h"
 #include "program/dormant/x86_wrapper.h"
 #include "elf/dynsym.h"
@@ -109,6 +110,7 @@ static void find_functions(struct ocp_ctx *ctx, struct elf_file *elf)
 {
 	const struct function *list;
 	struct functions *functions;
+	struct unit_files *files;
 	size_t n;
 
 	if (functions_read(ctx, elf, &functions) != 0) {
@@ -116,10 +118,15 @@ static void find_functions(struct ocp_ctx *ctx, struct elf_file *elf)
 		return;
 	}
 	list = functions_list(functions, &n);
+	require(unit_files_read(ctx, elf, functions, &files) == 0 || *ocp_error(ctx));
 	for (size_t i = 0; i < n && i < 1000; i++) {
+		const char *file = files ? unit_files_of(files, &list[i]) : NULL;
+
 		require(i == 0 || list[i - 1].va <= list[i].va);
+		require(!file || *file);
 		check_function(functions, elf, &list[i]);
 	}
+	unit_files_free(files);
 	functions_free(functions);
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/str_regexp.h"
 #include "code/functions.h"
+#include "code/unit_files.h"
 #include "unit.h"
 
 enum {
@@ -34,6 +35,7 @@ struct made {
 	size_t n_symbols, n_strings, n_relocations;
 	struct ocp_ctx *ctx;
 	struct functions *functions;
+	struct unit_files *files;
 };
 
 static Elf64_Shdr *section(struct made *made, int index)
@@ -173,6 +175,7 @@ static int unmake(void **state)
 {
 	struct made *made = *state;
 
+	unit_files_free(made->files);
 	functions_free(made->functions);
 	ocp_ctx_free(made->ctx);
 	free(made);
@@ -185,11 +188,15 @@ static int read_made(struct made *made)
 	struct elf_file *elf;
 
 	assert_true(fd >= 0 && write(fd, made->bytes, ALL) == ALL);
+	unit_files_free(made->files);
 	functions_free(made->functions);
 	made->functions = NULL;
+	made->files = NULL;
 	err = elf_file_open(made->ctx, fd, "made", &elf);
 	if (!err) {
 		err = functions_read(made->ctx, elf, &made->functions);
+		if (!err)
+			err = unit_files_read(made->ctx, elf, made->functions, &made->files);
 		elf_file_close(elf);
 	}
 	close(fd);
@@ -661,6 +668,107 @@ static void closures_at_the_ends(void **state)
 	assert_int_equal(get(made, "camlM__f_1")->arity, ARITY_UNKNOWN);
 }
 
+/* ---- source files ---------------------------------------------------------------------------- */
+
+static void put(struct made *made, uint64_t off, uint64_t value, size_t bytes)
+{
+	memcpy(made->bytes + 2 * PAGE + off, &value, bytes);
+}
+
+enum { FRAMES = 0x800, DEBUG = 0x900, NAMES = 0x980, FILE_NAME = 0x9c0 };
+
+/*
+ * A frame table of four descriptors: without debug information, with it, with two allocations, of which
+ * one has it, and that of the bottom of a stack.
+ */
+static void add_frames(struct made *made)
+{
+	add_unit(made, "camlM", "__", 0x100, 0x200);
+	add(made, "camlM__f_1", 0x100, 0x20);
+	add_typed(made, "camlM__frametable", DATA_VA + FRAMES, 0, STT_NOTYPE);
+	put(made, FRAMES, 4, 8);
+	/* One live slot. */
+	put(made, FRAMES + 16, 16, 2);
+	put(made, FRAMES + 18, 1, 2);
+	/* The next, at 24. */
+	put(made, FRAMES + 32, 16 | 1, 2);
+	put(made, FRAMES + 34, 3, 2);
+	put(made, FRAMES + 44, (uint64_t)(DEBUG - (FRAMES + 44)), 4);
+	/* At 48: two lengths, and two places from 64 on. */
+	put(made, FRAMES + 56, 16 | 2 | 1, 2);
+	put(made, FRAMES + 60, 2, 1);
+	put(made, FRAMES + 68, (uint64_t)(DEBUG - (FRAMES + 68)), 4);
+	/* At 72 */
+	put(made, FRAMES + 80, 0xffff, 2);
+	/* A function of elsewhere that is inlined into one of ours. */
+	put(made, DEBUG, (uint64_t)(NAMES + 32 - DEBUG) | 1, 4);
+	put(made, DEBUG + 8, (uint64_t)(NAMES - (DEBUG + 8)) | 2, 4);
+	put(made, NAMES, FILE_NAME - NAMES, 4);
+	put(made, NAMES + 32, (uint64_t)(FILE_NAME + 16 - (NAMES + 32)), 4);
+	memcpy(made->bytes + 2 * PAGE + FILE_NAME, "m.ml", 5);
+	memcpy(made->bytes + 2 * PAGE + FILE_NAME + 16, "elsewhere.ml", 13);
+}
+
+static void expect_file(struct made *made, const char *expected)
+{
+	const char *file;
+
+	read_well(made);
+	file = unit_files_of(made->files, get(made, "camlM__f_1"));
+	assert_string_equal(file ? file : "unknown", expected);
+}
+
+static void files_of_units(void **state)
+{
+	struct made *made = *state;
+
+	add_frames(made);
+	expect_file(made, "m.ml");
+	/* Each descriptor is read: here the third names another file. */
+	put(made, FRAMES + 64, (uint64_t)(DEBUG + 32 - (FRAMES + 64)), 4);
+	put(made, DEBUG + 32, (uint64_t)(NAMES + 32 - (DEBUG + 32)), 4);
+	expect_file(made, "unknown");
+	put(made, FRAMES + 64, 0, 4);
+	put(made, FRAMES, 0, 8);
+	expect_file(made, "unknown");
+}
+
+static void files_that_lie(void **state)
+{
+	struct made *made = *state;
+
+	add_frames(made);
+	put(made, FRAMES, UINT64_MAX, 8);
+	expect_file(made, "unknown");
+	put(made, FRAMES, 2, 8);
+	expect_file(made, "m.ml");
+	put(made, FRAMES + 18, 0xffff, 2); /* live slots to the end of the data */
+	expect_file(made, "unknown");
+	put(made, FRAMES + 18, 1, 2);
+	for (uint64_t offset = 0x10; offset; offset <<= 4) {
+		put(made, FRAMES + 44, (uint32_t)-offset, 4);
+		read_well(made);
+		put(made, FRAMES + 44, (uint32_t)offset * 0x11, 4);
+		read_well(made);
+	}
+	put(made, FRAMES + 44, (uint64_t)(DEBUG - (FRAMES + 44)), 4);
+	put(made, NAMES, 0x7fffffff, 4);
+	expect_file(made, "unknown");
+	put(made, NAMES, 0x80000000, 4);
+	expect_file(made, "unknown");
+	put(made, NAMES, FILE_NAME - NAMES, 4);
+	/* Entries that never end. */
+	for (uint64_t off = DEBUG; off < NAMES; off += 8)
+		put(made, off, 1, 4);
+	expect_file(made, "unknown");
+	put(made, DEBUG + 8, (uint64_t)(NAMES - (DEBUG + 8)) | 2, 4);
+	memcpy(made->bytes + 2 * PAGE + FILE_NAME, "\033[m", 4);
+	expect_file(made, "?[m");
+	/* The name runs to the end of the data. */
+	memset(made->bytes + 2 * PAGE + FILE_NAME, 'x', PAGE - FILE_NAME);
+	expect_file(made, "unknown");
+}
+
 /* ---- hostile files -------------------------------------------------------------------------- */
 
 static void names_without_an_end(void **state)
@@ -744,6 +852,7 @@ static void noise(void **state)
 	size_t n_read = 0, n;
 
 	add_program(made, "__", names_4);
+	add_frames(made);
 	add_closures(made);
 	set_pointers(made);
 	for (size_t i = 0; i < N_POINTERS; i++)
@@ -756,6 +865,8 @@ static void noise(void **state)
 			made->bytes[SYMBOLS + (size_t)rand_r(&seed) % (24 * made->n_symbols)] =
 				(uint8_t)rand_r(&seed);
 			made->bytes[STRINGS + (size_t)rand_r(&seed) % made->n_strings] =
+				(uint8_t)rand_r(&seed);
+			made->bytes[2 * PAGE + FRAMES + (size_t)rand_r(&seed) % (PAGE - FRAMES)] =
 				(uint8_t)rand_r(&seed);
 			made->bytes[RELOCATIONS +
 				    (size_t)rand_r(&seed) % (24 * made->n_relocations)] =
@@ -792,6 +903,8 @@ int main(void)
 		TEST(arity_in_relocations),
 		TEST(arity_in_named_relocations),
 		TEST(closures_at_the_ends),
+		TEST(files_of_units),
+		TEST(files_that_lie),
 		TEST(names_without_an_end),
 		TEST(control_characters_are_hidden),
 		TEST(tables_that_lie),
