@@ -72,6 +72,8 @@ int code_flow_read(struct code_flow *flow, const struct code_bytes *function,
 
 /* ---- between the files of code_flow ---- */
 
+extern const char code_flow_unknown_jump[]; /* a problem */
+
 /* Give *ARRAY room for N elements of BYTES bytes. */
 int code_flow_reserve(void **array, size_t *room, size_t n, size_t bytes);
 

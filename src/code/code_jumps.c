@@ -222,7 +222,7 @@ int code_flow_follow_jumps(struct code_flow *flow)
 	}
 	for (size_t i = 0; i < flow->n_insns; i++) {
 		if (!is_still_straight(flow, i) && !flow->problem)
-			flow->problem = "it has a jump that cannot be followed";
+			flow->problem = code_flow_unknown_jump;
 	}
 	return 0;
 }

@@ -131,6 +131,8 @@ static bool is_exit(const struct code_flow *flow, size_t i, enum code_exit_kind 
 {
 	const struct insn *insn = &flow->insns[i];
 
+	if (flow->depths[i].kind == DEPTH_NOT_REACHED)
+		return false;
 	switch (insn->kind) {
 	case INSN_RET:
 		*kind = flow->depths[i].kind == DEPTH_HANDLER ? CODE_RAISE : CODE_RET;
