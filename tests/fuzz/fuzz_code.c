@@ -59,7 +59,7 @@ static void check_function(const struct code_flow *flow, const struct code_funct
 {
 	require(it->no_time || it->n_exits > 0);
 	require(!it->no_time || it->n_exits == 0);
-	require(!it->no_count || it->no_time);
+	require(!it->no_count || (it->no_time && it->no_entry));
 	if (it->no_count)
 		return;
 	require_instruction(flow, it->place);

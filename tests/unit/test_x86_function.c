@@ -285,6 +285,10 @@ static void a_probe_ends_the_search(void **state)
 FUNCTION(locks, "lock incl (%rdi)\nret");
 FUNCTION(traps, "ud2");
 FUNCTION(copies, "rep movsb\nret");
+FUNCTION(locks_first, "lock incl (%rdi)\n" L(locks_first_place) "je 1f\nret\n1: ret");
+LABEL(locks_first_place);
+FUNCTION(locks_and_jumps, "lock incl (%rdi)\n" L(locks_and_jumps_place) "jmp other");
+LABEL(locks_and_jumps_place);
 FUNCTION(loads_vector, "vmovdqu (%rdi), %ymm0\nret");
 
 static void the_kernel_refuses_instructions(void **state)
@@ -297,6 +301,14 @@ static void the_kernel_refuses_instructions(void **state)
 	assert_string_equal(it.no_count, "the kernel cannot probe its first instruction");
 	it = DECODE(*state, loads_vector);
 	assert_string_equal(it.no_count, "the kernel cannot probe its first instruction");
+	it = DECODE(*state, locks_first);
+	assert_emulated(it, locks_first, 0);
+	assert_string_equal(it.no_entry, "the kernel cannot probe its first instruction");
+	assert_null(it.no_time);
+	code_function_free(&it);
+	it = DECODE(*state, locks_and_jumps);
+	assert_emulated(it, locks_and_jumps, 0);
+	assert_not_timed(&it, it.no_entry);
 	it = DECODE(*state, copies);
 	assert_string_equal(it.no_count, "its first instruction repeats itself");
 }
@@ -335,7 +347,8 @@ static void a_place_can_be_an_exit(void **state)
 	assert_not_timed(&it, "it only jumps to another function");
 	it = DECODE(*state, moves_and_jumps);
 	assert_emulated(it, moves_and_jumps, 0);
-	assert_true(it.place_is_exit);
+	assert_true(it.time_from_entry);
+	assert_null(it.no_entry);
 	assert_exit(&it, 0, it.place, CODE_TAIL_JUMP, CODE_EMULATED);
 	code_function_free(&it);
 }
@@ -413,6 +426,9 @@ static void some_never_return(void **state)
 FUNCTION(moves_stack, "push %rbx\nlea -16(%rsp), %rsp\nsub $0x100, %rsp\nmov %rsp, %rbx\n"
 		      "mov 64(%r14), %rsp\ncall other\nmov %rbx, %rsp\nadd $0x110, %rsp\n"
 		      "pop %rbx\nret");
+FUNCTION(calls_c, "mov %rsp, %rbx\nmov 64(%r14), %rsp\n" L(calls_c_place) "call other\n"
+									  "mov %rbx, %rsp\nret");
+LABEL(calls_c_place);
 FUNCTION(loses_stack, "push %rbx\nand $-16, %rsp\npop %rbx\nret");
 FUNCTION(overwrites_saved,
 	 "mov %rsp, %rbx\nmov 64(%r14), %rsp\nmov %rax, %rbx\nmov %rbx, %rsp\nret");
@@ -427,6 +443,11 @@ static void the_depth_is_known_or_not(void **state)
 
 	assert_null(it.no_time);
 	assert_int_equal(it.n_exits, 1);
+	code_function_free(&it);
+	it = DECODE(*state, calls_c);
+	assert_emulated(it, calls_c, 0);
+	assert_true(it.time_from_entry);
+	assert_null(it.no_time);
 	code_function_free(&it);
 	it = DECODE(*state, loses_stack);
 	assert_not_timed(&it, unknown);
