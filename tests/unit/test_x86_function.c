@@ -1,134 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Where functions are counted and end: functions of all kinds, in this file's own code. */
-#include <elf.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "code/x86_function.h"
-#include "elf/elf_file.h"
-#include "unit.h"
-
-/*
- * A function called NAME. Its labels are NAME_place, where its calls are counted, and NAME_exit1 and
- * so on, where they end; the macro L makes one.
- */
-#define FUNCTION(name, text)                                                                       \
-	asm(".text\n.p2align 4\n" #name ":\n" text "\n" #name "_end:\n\tnop\n");                   \
-	extern const char name[], name##_end[]
-#define L(label)     #label ":\n"
-#define LABEL(label) extern const char label[]
-
-/* A jump table in .rodata, of the distances from TABLE to labels. */
-#define TABLE(text) ".section .rodata\n.p2align 2\n" text ".text\n"
-#define SWITCH(table)                                                                              \
-	"lea " #table "(%rip), %rdx\n"                                                             \
-	"movslq (%rdx,%rax,4), %rax\n"                                                             \
-	"add %rax, %rdx\n"                                                                         \
-	"jmp *%rdx\n"
-
-FUNCTION(other, "ret");
-
-struct code {
-	struct ocp_ctx *ctx;
-	struct elf_file *elf;
-	struct code_file *file;
-	int fd;
-	uint64_t entries[1];
-};
-
-extern const char __ehdr_start[]; // NOLINT(bugprone-reserved-identifier)
-
-/* The link-time address. */
-static uint64_t va_of(const struct code *code, const char *label)
-{
-	uint64_t va = (uint64_t)(uintptr_t)label;
-
-	return elf_file_is_relocatable(code->elf) ? va - (uint64_t)(uintptr_t)__ehdr_start : va;
-}
-
-static int open_self(void **state)
-{
-	static struct code code;
-
-	code.ctx = ocp_ctx_new();
-	assert_non_null(code.ctx);
-	code.fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	assert_true(code.fd >= 0);
-	assert_int_equal(elf_file_open(code.ctx, code.fd, "self", &code.elf), 0);
-	code.entries[0] = va_of(&code, other);
-	assert_int_equal(code_file_open(code.ctx, code.elf, code.entries, 1, &code.file), 0);
-	*state = &code;
-	return 0;
-}
-
-static int close_self(void **state)
-{
-	struct code *code = *state;
-
-	code_file_close(code->file);
-	elf_file_close(code->elf);
-	close(code->fd);
-	ocp_ctx_free(code->ctx);
-	return 0;
-}
-
-/* Decode the first N bytes of the function at START. */
-static struct code_function decode(struct code *code, const char *start, size_t n)
-{
-	struct code_function function;
-	struct code_bytes bytes;
-
-	assert_int_equal(code_file_bytes(code->file, true, va_of(code, start), n, &bytes), 0);
-	assert_memory_equal(bytes.bytes, start, bytes.n);
-	assert_int_equal(code_function_decode(code->ctx, &bytes, code->file, &function), 0);
-	return function;
-}
-
-#define SIZE(name)	   ((size_t)((uintptr_t)(name##_end) - (uintptr_t)(name)))
-#define DECODE(code, name) decode(code, name, SIZE(name))
-
-/* Counted at an instruction that the kernel emulates. */
-#define assert_emulated(function, name, depth)                                                     \
-	do {                                                                                       \
-		assert_null((function).no_count);                                                  \
-		assert_int_equal((function).place, name##_place - (name));                         \
-		assert_int_equal((function).place_cost, CODE_EMULATED);                            \
-		assert_int_equal((function).place_depth, depth);                                   \
-		assert_int_equal((function).place_is_entry, (function).place == 0);                \
-	} while (0)
-
-/* Counted at its entry, which the kernel single-steps. */
-static void assert_entry(const struct code_function *function)
-{
-	assert_null(function->no_count);
-	assert_int_equal(function->place, 0);
-	assert_int_equal(function->place_cost, CODE_STEPPED);
-	assert_true(function->place_is_entry);
-}
-
-static void assert_exit(const struct code_function *function, size_t i, long off,
-			enum code_exit_kind kind, enum code_cost cost)
-{
-	assert_null(function->no_time);
-	assert_true(i < function->n_exits);
-	assert_int_equal(function->exits[i].off, off);
-	assert_int_equal(function->exits[i].kind, kind);
-	assert_int_equal(function->exits[i].cost, cost);
-	if (kind != CODE_RAISE) {
-		assert_true(function->exits[i].depth_known);
-		assert_int_equal(function->exits[i].depth, 0);
-	}
-}
-
-static void assert_not_timed(const struct code_function *function, const char *why)
-{
-	assert_non_null(function->no_time);
-	assert_string_equal(function->no_time, why);
-	assert_int_equal(function->n_exits, 0);
-	assert_null(function->exits);
-}
+#include "code_asm.h"
 
 /* ---- places --------------------------------------------------------------------------------- */
 
@@ -471,106 +343,6 @@ static void the_kernel_refuses_exits(void **state)
 	assert_not_timed(&it, "the kernel cannot probe an instruction that ends it");
 }
 
-/* ---- indirect jumps ------------------------------------------------------------------------- */
-
-FUNCTION(matches, TABLE("matches_t: .long 1f-matches_t, 2f-matches_t, 3f-matches_t, 0\n")
-			  L(matches_place) "push %rbx\n" SWITCH(
-				  matches_t) "1: pop %rbx\nret\n"
-					     "2: pop %rbx\njmp other\n3: call other");
-LABEL(matches_place);
-
-static void tables_are_followed(void **state)
-{
-	struct code_function it = DECODE(*state, matches);
-
-	assert_emulated(it, matches, 0);
-	assert_null(it.no_time);
-	assert_int_equal(it.n_exits, 2);
-	code_function_free(&it);
-}
-
-/* The table leads back to before the push. */
-FUNCTION(
-	matches_loop,
-	TABLE("matches_loop_t: .long 1f-matches_loop_t, 2f-matches_loop_t, 0\n") "mov %rax, %rbx\n1: mov %rbx, %rax\npush %rbx\npop %rbx\n" SWITCH(
-		matches_loop_t) "2: ret");
-FUNCTION(
-	matches_entry,
-	TABLE("matches_entry_t: .long matches_entry-matches_entry_t, 2f-matches_entry_t, 0\n") "mov %rax, %rbx\npush %rbx\npop %rbx\n" SWITCH(
-		matches_entry_t) "2: ret");
-
-static void tables_lead_to_places(void **state)
-{
-	struct code_function it = DECODE(*state, matches_loop);
-
-	assert_entry(&it);
-	assert_null(it.no_time);
-	code_function_free(&it);
-	it = DECODE(*state, matches_entry);
-	assert_true(it.entry_is_loop);
-	assert_non_null(it.no_count);
-}
-
-/*
- * The second table is 4 bytes behind the first. Taken for a part of that one, it would lead 4 bytes
- * before its own target: to the nop before the push.
- */
-FUNCTION(
-	matches_twice,
-	TABLE("matches_twice_t: .long 1f-matches_twice_t\n"
-	      "matches_twice_u: .long 2f-matches_twice_u, 0\n") "mov %rax, %rbx\nnop\n" L(matches_twice_place) "push %rbx\npop %rbx\nnop\n2: nop\n" SWITCH(matches_twice_t) "1: " SWITCH(matches_twice_u));
-LABEL(matches_twice_place);
-
-static void a_table_ends_where_the_next_begins(void **state)
-{
-	struct code_function it = DECODE(*state, matches_twice);
-
-	assert_emulated(it, matches_twice, 0);
-	code_function_free(&it);
-}
-
-FUNCTION(empty_table,
-	 TABLE("empty_table_t: .long 0\n") "push %rbx\npop %rbx\n" SWITCH(empty_table_t));
-FUNCTION(
-	other_base,
-	TABLE("other_base_t: .long 1f-other_base_t\n") "push %rbx\npop %rbx\nlea other_base_t(%rip), %rdx\nmovslq (%rcx,%rax,4), %rax\n"
-						       "add %rax, %rdx\njmp *%rdx\n1: ret");
-FUNCTION(
-	table_joined,
-	TABLE("table_joined_t: .long 1f-table_joined_t\n") "push %rbx\npop %rbx\nje 2f\nlea table_joined_t(%rip), %rdx\nmovslq (%rdx,%rax,4), %rax\n"
-							   "2: add %rax, %rdx\njmp *%rdx\n1: ret");
-FUNCTION(computed, "push %rbx\npop %rbx\nmov (%rax), %rax\nadd %rbx, %rax\njmp *%rax");
-FUNCTION(indexed, "push %rbx\npop %rbx\njmp *(%rbx,%rax,8)");
-FUNCTION(own_label, "sub $8, %rsp\npush %rbx\npop %rbx\nmov (%rax), %rax\njmp *%rax");
-FUNCTION(loaded_elsewhere,
-	 "push %rbx\npop %rbx\nmov (%rax), %rdi\nje 1f\nmov %rbx, %rdi\n1: jmp *%rdi");
-
-/* These are counted at the entry, a push that the kernel emulates, or `sub`. */
-static void other_jumps_are_not_followed(void **state)
-{
-	const struct {
-		const char *start;
-		size_t n;
-	} ranges[] = {
-		{ empty_table, SIZE(empty_table) },
-		{ other_base, SIZE(other_base) },
-		{ table_joined, SIZE(table_joined) },
-		{ computed, SIZE(computed) },
-		{ indexed, SIZE(indexed) },
-		{ own_label, SIZE(own_label) },
-		{ loaded_elsewhere, SIZE(loaded_elsewhere) },
-	};
-
-	for (size_t i = 0; i < sizeof(ranges) / sizeof(*ranges); i++) {
-		struct code_function it = decode(*state, ranges[i].start, ranges[i].n);
-
-		assert_null(it.no_count);
-		assert_int_equal(it.place, 0);
-		assert_true(it.place_is_entry);
-		assert_not_timed(&it, "it has a jump that cannot be followed");
-	}
-}
-
 /* ---- what is not understood ----------------------------------------------------------------- */
 
 FUNCTION(jumps_away, "mov %rax, %rbx\npush %rbx\npop %rbx\njmp elsewhere");
@@ -625,12 +397,12 @@ static void code_that_is_cut_off(void **state)
 	assert_int_equal(it.place, 0);
 	assert_not_timed(&it, "its code runs past its end");
 	/* The first byte of `mov %rax, %rbx`. */
-	it = decode(*state, bad_byte, 1);
+	it = code_decode(*state, bad_byte, 1);
 	assert_string_equal(it.no_count, "its code cannot be decoded");
-	it = decode(*state, bad_byte, 0);
+	it = code_decode(*state, bad_byte, 0);
 	assert_string_equal(it.no_count, "it has no code");
 	/* In the middle of the last instruction. */
-	it = decode(*state, allocates, SIZE(allocates) - 1);
+	it = code_decode(*state, allocates, SIZE(allocates) - 1);
 	assert_entry(&it);
 	assert_not_timed(&it, "its code cannot be decoded");
 }
@@ -667,15 +439,11 @@ int main(void)
 		cmocka_unit_test(some_never_return),
 		cmocka_unit_test(the_depth_is_known_or_not),
 		cmocka_unit_test(the_kernel_refuses_exits),
-		cmocka_unit_test(tables_are_followed),
-		cmocka_unit_test(tables_lead_to_places),
-		cmocka_unit_test(a_table_ends_where_the_next_begins),
-		cmocka_unit_test(other_jumps_are_not_followed),
 		cmocka_unit_test(code_elsewhere_is_not_known),
 		cmocka_unit_test(bytes_that_are_no_code),
 		cmocka_unit_test(code_that_is_cut_off),
 		cmocka_unit_test(too_large_a_function),
 	};
 
-	return cmocka_run_group_tests(tests, open_self, close_self);
+	return cmocka_run_group_tests(tests, code_open_self, code_close_self);
 }
