@@ -26,15 +26,10 @@ static struct depth join(struct depth old, struct depth new)
 {
 	struct depth it = old;
 
-	if (old.kind == DEPTH_NOT_REACHED) {
+	if (old.kind == DEPTH_NOT_REACHED || (old.is_doubtful && !new.is_doubtful))
 		it = new;
-	} else if (is_same(old, new)) {
-		it.is_doubtful = old.is_doubtful && new.is_doubtful;
-	} else if (old.is_doubtful && !new.is_doubtful) {
-		it = new;
-	} else if (old.is_doubtful == new.is_doubtful) {
+	else if (old.is_doubtful == new.is_doubtful && !is_same(old, new))
 		it = unknown(old.is_doubtful);
-	}
 	it.is_queued = old.is_queued;
 	return it;
 }
