@@ -368,6 +368,8 @@ static void code_elsewhere_is_not_known(void **state)
 FUNCTION(jumps_inside, "mov %rax, %rbx\npush %rbx\npop %rbx\nje 1f+1\n1: mov %rax, %rbx\nret");
 FUNCTION(bad_byte, "mov %rax, %rbx\npush %rbx\npop %rbx\n.byte 0x06\nret");
 FUNCTION(bad_byte_loop, "mov %rax, %rbx\n.byte 0x06\nmov $1, %al\njmp bad_byte_loop\nret");
+FUNCTION(bad_byte_near, "mov %rax, %rbx\n.byte 0x06, 0xe9\n.long bad_byte_near - . - 4\nret");
+FUNCTION(hidden_loop, "mov %rax, %rbx\nje 1f+1\n1: .byte 0xb8\njmp hidden_loop\nnop\nnop\nret");
 FUNCTION(word_jump, "mov %rax, %rbx\npush %rbx\npop %rbx\n.byte 0x66, 0xe9, 1, 0, 0, 0\nret");
 
 static void bytes_that_are_no_code(void **state)
@@ -385,6 +387,10 @@ static void bytes_that_are_no_code(void **state)
 	/* Behind the bad byte stands what may be a jump to the entry. */
 	it = DECODE(*state, bad_byte_loop);
 	assert_string_equal(it.no_count, "its code cannot be decoded");
+	it = DECODE(*state, bad_byte_near);
+	assert_string_equal(it.no_count, "its code cannot be decoded");
+	it = DECODE(*state, hidden_loop);
+	assert_string_equal(it.no_count, "a jump leads into the middle of an instruction");
 }
 
 FUNCTION(runs_past, "push %rax\npop %rax\nnop");

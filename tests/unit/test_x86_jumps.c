@@ -114,6 +114,11 @@ FUNCTION(
 	other_register,
 	TABLE("other_register_t: .long 1f-other_register_t\n") "push %rbx\npop %rbx\n"
 							       "lea other_register_t(%rip), %rdx\nmovslq (%rdx,%rax,4), %rax\nadd %rcx, %rdx\njmp *%rdx\n1: ret");
+FUNCTION(
+	no_table_load,
+	TABLE("no_table_load_t: .long 1f-no_table_load_t\n") "push %rbx\npop %rbx\n"
+							     "lea no_table_load_t(%rip), %rdx\nmovslq %eax, %rax\nadd %rax, %rdx\njmp *%rdx\n1: ret");
+FUNCTION(loads_other, "push %rbx\npop %rbx\nmov (%rax), %rcx\njmp *%rdi");
 /* The second table leads into the middle of the first one's code. */
 FUNCTION(
 	table_enters,
@@ -130,6 +135,10 @@ static void tables_have_one_form(void **state)
 	it = DECODE(*state, other_scale);
 	assert_not_timed(&it, why);
 	it = DECODE(*state, other_register);
+	assert_not_timed(&it, why);
+	it = DECODE(*state, no_table_load);
+	assert_not_timed(&it, why);
+	it = DECODE(*state, loads_other);
 	assert_not_timed(&it, why);
 	it = DECODE(*state, table_enters);
 	assert_not_timed(&it, why);
