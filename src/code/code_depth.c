@@ -26,15 +26,10 @@ static struct depth join(struct depth old, struct depth new)
 {
 	struct depth it = old;
 
-	if (old.kind == DEPTH_NOT_REACHED) {
+	if (old.kind == DEPTH_NOT_REACHED || (old.is_doubtful && !new.is_doubtful))
 		it = new;
-	} else if (is_same(old, new)) {
-		it.is_doubtful = old.is_doubtful && new.is_doubtful;
-	} else if (old.is_doubtful && !new.is_doubtful) {
-		it = new;
-	} else if (old.is_doubtful == new.is_doubtful) {
+	else if (old.is_doubtful == new.is_doubtful && !is_same(old, new))
 		it = unknown(old.is_doubtful);
-	}
 	it.is_queued = old.is_queued;
 	return it;
 }
@@ -86,7 +81,7 @@ static struct depth restored(const struct code_flow *flow, size_t i)
 		if (insn->kind == INSN_RSP_SAVE && insn->reg == reg)
 			return flow->depths[i - back];
 		/* C functions keep rbx, rbp and r12 to r15. */
-		if (insn->kind == INSN_CALL || insn->kind == INSN_CALL_INDIRECT) {
+		if (code_flow_is_call(insn)) {
 			if (reg != 3 && reg != 5 && reg < 12)
 				break;
 		} else if (insn->kind != INSN_RSP_LOAD &&
@@ -161,29 +156,6 @@ static size_t jump(struct code_flow *flow, size_t n, size_t i, struct depth dept
 	return n;
 }
 
-static bool goes_on(const struct insn *insn)
-{
-	switch (insn->kind) {
-	case INSN_JMP:
-	case INSN_JMP_REG:
-	case INSN_JMP_MEM:
-	case INSN_JMP_OTHER:
-	case INSN_RET:
-	case INSN_TRAP:
-	case FLOW_JMP_TABLE:
-	case FLOW_JMP_POINTER:
-	case FLOW_JMP_POPPED:
-		return false;
-	default:
-		return true;
-	}
-}
-
-static bool is_call(const struct insn *insn)
-{
-	return insn->kind == INSN_CALL || insn->kind == INSN_CALL_INDIRECT;
-}
-
 /* The last instruction does not end the function: a call that never returns does, perhaps padded. */
 static void check_end(struct code_flow *flow)
 {
@@ -191,7 +163,7 @@ static void check_end(struct code_flow *flow)
 
 	while (i > 0 && flow->insns[i].kind == INSN_NOP && !flow->is_target[i])
 		i--;
-	if (!is_call(&flow->insns[i]) && !flow->problem)
+	if (!code_flow_is_call(&flow->insns[i]) && !flow->problem)
 		flow->problem = "its code runs past its end";
 }
 
@@ -204,7 +176,7 @@ static size_t walk(struct code_flow *flow, size_t n, size_t i)
 
 		depth.is_queued = false;
 		n = jump(flow, n, i, depth);
-		if (!goes_on(insn))
+		if (!code_flow_goes_on(insn))
 			return n;
 		depth = after(flow, i, depth);
 		i++;
@@ -213,7 +185,7 @@ static size_t walk(struct code_flow *flow, size_t n, size_t i)
 			return n;
 		}
 		/* Nothing else leads there: no way but this one to be wrong about. */
-		if (is_call(insn) && flow->is_target[i])
+		if (code_flow_is_call(insn) && flow->is_target[i])
 			depth.is_doubtful = true;
 		if (!reach(flow, i, depth))
 			return n;

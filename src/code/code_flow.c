@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char code_flow_unknown_jump[] = "it has a jump that cannot be followed";
+
 struct code_flow *code_flow_new(void)
 {
 	struct code_flow *flow = calloc(1, sizeof(*flow));
@@ -147,6 +149,24 @@ static void mark_direct(struct code_flow *flow, const struct insn *insn)
 	}
 }
 
+/*
+ * What was taken for a tail call leaves the stack as it was at the entry, and what was taken for a
+ * raise has a handler's. If not, the jump is another one: C programs have jumps to their own labels.
+ */
+static void check_jumps(struct code_flow *flow)
+{
+	for (size_t i = 0; i < flow->n_insns; i++) {
+		const struct depth *depth = &flow->depths[i];
+
+		if (depth->kind == DEPTH_NOT_REACHED)
+			continue;
+		if ((flow->insns[i].kind == FLOW_JMP_POINTER &&
+		     (depth->kind != DEPTH_KNOWN || depth->value != 0)) ||
+		    (flow->insns[i].kind == FLOW_JMP_POPPED && depth->kind != DEPTH_HANDLER))
+			note_problem(flow, code_flow_unknown_jump);
+	}
+}
+
 int code_flow_read(struct code_flow *flow, const struct code_bytes *function,
 		   struct code_file *file)
 {
@@ -170,7 +190,9 @@ int code_flow_read(struct code_flow *flow, const struct code_bytes *function,
 	if (!flow->is_decoded)
 		return 0;
 	err = code_flow_follow_jumps(flow);
-	if (!err)
-		code_flow_find_depths(flow);
-	return err;
+	if (err)
+		return err;
+	code_flow_find_depths(flow);
+	check_jumps(flow);
+	return 0;
 }

@@ -72,6 +72,8 @@ int code_flow_read(struct code_flow *flow, const struct code_bytes *function,
 
 /* ---- between the files of code_flow ---- */
 
+extern const char code_flow_unknown_jump[]; /* a problem */
+
 /* Give *ARRAY room for N elements of BYTES bytes. */
 int code_flow_reserve(void **array, size_t *room, size_t n, size_t bytes);
 
@@ -87,6 +89,30 @@ static inline bool code_flow_find(const struct code_flow *flow, int64_t value, u
 static inline const uint8_t *code_flow_bytes(const struct code_flow *flow, size_t i)
 {
 	return flow->code.bytes + flow->insns[i].off;
+}
+
+static inline bool code_flow_is_call(const struct insn *insn)
+{
+	return insn->kind == INSN_CALL || insn->kind == INSN_CALL_INDIRECT;
+}
+
+/* Can the instruction behind INSN be executed after it? */
+static inline bool code_flow_goes_on(const struct insn *insn)
+{
+	switch (insn->kind) {
+	case INSN_JMP:
+	case INSN_JMP_REG:
+	case INSN_JMP_MEM:
+	case INSN_JMP_OTHER:
+	case INSN_RET:
+	case INSN_TRAP:
+	case FLOW_JMP_TABLE:
+	case FLOW_JMP_POINTER:
+	case FLOW_JMP_POPPED:
+		return false;
+	default:
+		return true;
+	}
 }
 
 /* code_jumps.c: tell the kinds of indirect jumps, and read the jump tables. */

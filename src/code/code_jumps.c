@@ -16,11 +16,7 @@
 
 #include "code/code_flow.h"
 
-enum {
-	/* How far before a jump its register is looked for. */
-	LOOK_BACK = 8,
-	TABLE_TARGETS_MAX = 1 << 16,
-};
+enum { TABLE_TARGETS_MAX = 1 << 16 };
 
 static size_t rest(const struct code_flow *flow, size_t i)
 {
@@ -58,23 +54,19 @@ static bool match_table(const struct code_flow *flow, size_t i, int64_t *table)
 	       ((to == load.to && from == load.base) || (to == load.base && from == load.to));
 }
 
-/* Is the register of the jump at I read from memory just before? */
+/* Is the register of the jump at I read from memory by an instruction that always runs before it? */
 static bool is_loaded(const struct code_flow *flow, size_t i)
 {
 	unsigned int reg = flow->insns[i].reg;
 
-	for (size_t back = 1; back <= LOOK_BACK && back <= i; back++) {
-		const struct insn *insn = &flow->insns[i - back];
+	while (i > 0 && !flow->is_target[i]) {
+		const uint8_t *bytes = code_flow_bytes(flow, --i);
 
-		if (flow->is_target[i - back + 1] || insn->kind == INSN_CALL ||
-		    insn->kind == INSN_CALL_INDIRECT || insn->kind == INSN_JMP ||
-		    insn->kind == INSN_RET)
+		if (!code_flow_goes_on(&flow->insns[i]) || code_flow_is_call(&flow->insns[i]))
 			return false;
-		if (insn_is_load(&flow->decoder, code_flow_bytes(flow, i - back),
-				 rest(flow, i - back), reg))
+		if (insn_is_load(&flow->decoder, bytes, rest(flow, i), reg))
 			return true;
-		if (insn_writes(&flow->decoder, code_flow_bytes(flow, i - back),
-				rest(flow, i - back), reg))
+		if (insn_writes(&flow->decoder, bytes, rest(flow, i), reg))
 			return false;
 	}
 	return false;
@@ -222,7 +214,7 @@ int code_flow_follow_jumps(struct code_flow *flow)
 	}
 	for (size_t i = 0; i < flow->n_insns; i++) {
 		if (!is_still_straight(flow, i) && !flow->problem)
-			flow->problem = "it has a jump that cannot be followed";
+			flow->problem = code_flow_unknown_jump;
 	}
 	return 0;
 }

@@ -66,9 +66,7 @@ static bool find_emulated(const struct code_flow *flow, size_t *number)
 	return false;
 }
 
-/*
- * Can a jump to the entry stand anywhere in the bytes, whatever instructions they are?
- */
+/* Can a jump to the entry stand anywhere in the bytes, whatever instructions they are? */
 static bool may_jump_to_entry(const struct code_flow *flow)
 {
 	const uint8_t *bytes = flow->code.bytes;
@@ -91,20 +89,18 @@ static bool may_jump_to_entry(const struct code_flow *flow)
 	return false;
 }
 
-static void take_entry(const struct code_flow *flow, enum insn_cost cost, struct code_function *out)
+/* Why a uprobe on the first instruction does not count each call exactly once; NULL: it does. */
+static const char *check_entry(const struct code_flow *flow, enum insn_cost cost)
 {
-	out->place = 0;
-	out->place_is_entry = true;
-	out->place_cost = out->entry_cost;
-	out->place_depth = 0;
 	if (!flow->is_decoded && may_jump_to_entry(flow))
-		out->no_count = flow->problem;
-	else if (out->entry_is_loop)
-		out->no_count = "a jump in it leads to its first instruction";
-	else if (cost == INSN_REFUSED)
-		out->no_count = "the kernel cannot probe its first instruction";
-	else if (insn_repeats(&flow->decoder, flow->code.bytes, flow->code.n))
-		out->no_count = "its first instruction repeats itself";
+		return flow->problem;
+	if (flow->is_target[0])
+		return "a jump in it leads to its first instruction";
+	if (cost == INSN_REFUSED)
+		return "the kernel cannot probe its first instruction";
+	if (insn_repeats(&flow->decoder, flow->code.bytes, flow->code.n))
+		return "its first instruction repeats itself";
+	return NULL;
 }
 
 static void find_place(const struct code_flow *flow, struct code_function *out)
@@ -114,14 +110,20 @@ static void find_place(const struct code_flow *flow, struct code_function *out)
 
 	out->entry_is_loop = flow->is_target[0];
 	out->entry_cost = entry_cost == INSN_EMULATED ? CODE_EMULATED : CODE_STEPPED;
-	if (flow->problem || !find_emulated(flow, &i) || flow->depths[i].kind != DEPTH_KNOWN) {
-		take_entry(flow, entry_cost, out);
+	out->no_entry = check_entry(flow, entry_cost);
+	if (flow->problem || !find_emulated(flow, &i)) {
+		out->place_is_entry = true;
+		out->place_cost = out->entry_cost;
+		out->no_count = out->no_entry;
 		return;
 	}
 	out->place = flow->insns[i].off;
 	out->place_cost = CODE_EMULATED;
-	out->place_depth = flow->depths[i].value;
 	out->place_is_entry = i == 0;
+	if (flow->depths[i].kind == DEPTH_KNOWN)
+		out->place_depth = flow->depths[i].value;
+	else
+		out->time_from_entry = true;
 }
 
 /* ---- exits ---------------------------------------------------------------------------------- */
@@ -131,6 +133,8 @@ static bool is_exit(const struct code_flow *flow, size_t i, enum code_exit_kind 
 {
 	const struct insn *insn = &flow->insns[i];
 
+	if (flow->depths[i].kind == DEPTH_NOT_REACHED)
+		return false;
 	switch (insn->kind) {
 	case INSN_RET:
 		*kind = flow->depths[i].kind == DEPTH_HANDLER ? CODE_RAISE : CODE_RET;
@@ -165,7 +169,7 @@ static void check_exit(const struct code_flow *flow, size_t i, enum insn_cost co
 	else if (it->off == 0)
 		out->no_time = "it only jumps to another function";
 	if (it->off == out->place)
-		out->place_is_exit = true;
+		out->time_from_entry = true;
 }
 
 static int find_exits(struct ocp_ctx *ctx, const struct code_flow *flow, struct code_function *out)
@@ -218,22 +222,22 @@ int code_function_decode(struct ocp_ctx *ctx, const struct code_bytes *function,
 				       .entry_cost = CODE_STEPPED };
 	if (function->n == 0 || function->n > FUNCTION_BYTES_MAX) {
 		out->no_count = function->n ? "its code is larger than 4 MiB" : "it has no code";
-		out->no_time = out->no_count;
+		out->no_entry = out->no_time = out->no_count;
 		return 0;
 	}
 	err = code_flow_read(flow, function, file);
 	if (err)
 		return ctx_no_memory(ctx);
 	if (flow->n_insns == 0) {
-		out->no_count = out->no_time = flow->problem;
+		out->no_entry = out->no_count = out->no_time = flow->problem;
 		return 0;
 	}
 	find_place(flow, out);
 	out->no_time = out->no_count ? out->no_count : flow->problem;
 	if (!out->no_time)
 		err = find_exits(ctx, flow, out);
-	if (!out->no_time && out->place_is_exit && cost_at(flow, 0) == INSN_REFUSED)
-		out->no_time = "the kernel cannot probe its first instruction";
+	if (!out->no_time && out->time_from_entry)
+		out->no_time = out->no_entry;
 	if (err || out->no_time)
 		drop_exits(out);
 	return err;

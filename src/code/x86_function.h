@@ -41,18 +41,24 @@ struct code_function {
 	uint32_t
 		place; /* the offset of the instruction whose uprobe counts each call exactly once */
 	enum code_cost place_cost;
-	enum code_cost entry_cost; /* of the first instruction, where arguments can be read */
+	enum code_cost entry_cost; /* of the first instruction */
 	int32_t place_depth;	   /* rsp at the entry minus rsp at the place */
 	bool place_is_entry;
 	/* A jump leads to the entry: a uprobe there counts iterations of a loop as well. */
 	bool entry_is_loop;
-	/* The place is one of the exits: time then starts at the entry, whose depth is 0. */
-	bool place_is_exit;
+	/*
+	 * Time starts at the entry: the place is one of the exits, or rsp there is not of the stack,
+	 * as OCaml 5 sets it before it calls C.
+	 */
+	bool time_from_entry;
 	/* All exits, by offset, where `no_time` is NULL. */
 	struct code_exit *exits;
 	size_t n_exits;
-	/* NULL, or why its calls cannot be counted, or timed: ends a message of the caller. */
-	const char *no_count, *no_time;
+	/*
+	 * NULL, or why its calls cannot be counted, or timed, or counted at the entry, where arguments
+	 * are. These end a message of the caller.
+	 */
+	const char *no_count, *no_time, *no_entry;
 };
 
 /*

@@ -145,7 +145,7 @@ static const char *find_beginning(const struct function *function,
 {
 	const bool has_return = needs->time && function->language == FUNCTION_C;
 	/* If the place is an exit, the kernel would run the program of the exit first. */
-	const bool is_exit = needs->time && decoded->place_is_exit;
+	const bool from_entry = needs->time && decoded->time_from_entry;
 
 	*spot = (struct spot){
 		.va = function->va + decoded->place,
@@ -155,9 +155,9 @@ static const char *find_beginning(const struct function *function,
 	};
 	if (decoded->no_count)
 		return decoded->no_count;
-	if (needs->args || has_return || is_exit) {
-		if (decoded->entry_is_loop)
-			return "a loop begins at its first instruction";
+	if (needs->args || has_return || from_entry) {
+		if (decoded->no_entry)
+			return decoded->no_entry;
 		spot->va = function->va;
 		spot->cost = decoded->entry_cost;
 		spot->depth = 0;

@@ -28,6 +28,10 @@ test_fuzz_the_readers_of_arguments() {
 	fuzz fuzz_args 10 20000
 }
 
+test_fuzz_the_code_of_functions() {
+	fuzz fuzz_code 5 10000
+}
+
 test_fuzz_regular_expressions() {
 	fuzz fuzz_regexp 5 20000
 }

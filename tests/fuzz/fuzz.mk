@@ -7,6 +7,9 @@ fuzz_proc_srcs := $(program_srcs) $(wildcard src/code/*.c src/process/*.c)
 $(O)/tests/fuzz/fuzz_proc: fuzz_libs = -ldw -lelf -lZydis
 fuzz_link_srcs := $(filter-out src/link/main.c,$(wildcard src/link/*.c)) $(fuzz_program_srcs)
 fuzz_args_srcs := $(addprefix src/measure/args/,operand.c filter.c value.c) src/base/ctx.c src/base/sanitize.c
+fuzz_code_srcs := $(addprefix src/code/,x86_function.c code_depth.c code_file.c code_flow.c code_insn.c code_jumps.c) \
+	src/elf/elf_file.c src/base/ctx.c src/base/sanitize.c
+$(O)/tests/fuzz/fuzz_code: fuzz_libs := -lZydis
 fuzz_regexp_srcs := src/base/str_regexp.c src/base/ctx.c src/base/sanitize.c
 fuzz_pin_meta_srcs := $(lib_srcs)
 $(O)/tests/fuzz/fuzz_pin_meta: fuzz_libs = $(LIBS)
