@@ -212,10 +212,11 @@ int named_symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct named_s
 	struct finder f = { .ctx = ctx, .elf = elf, .asked = asked, .n_asked = n };
 	struct elf_section symbols, strings;
 	int err = prepare(&f);
+	const int found = err ? 0 : find_tables(elf, &symbols, &strings, is_stripped);
 
-	if (!err)
-		err = find_tables(elf, &symbols, &strings, is_stripped);
-	if (err > 0) {
+	if (found < 0)
+		err = found;
+	if (found > 0) {
 		err = find_places(&f, &strings);
 		if (f.n_places)
 			qsort(f.places, f.n_places, sizeof(*f.places), compare_places);

@@ -68,7 +68,7 @@ struct gc_domains {
 	struct gc_domain *trial;  /* of the next one, until it has succeeded */
 };
 
-/* ---- finding the domains ------------------------------------------------------------------- */
+/* ---- finding the domains --------------------------------------------------------------------- */
 
 /* Is STATE the structure of the domain in slot ID, with a heap that belongs to it? */
 static bool is_domain(const struct gc_reader *r, uint64_t state, int id)
@@ -156,7 +156,7 @@ static int find_slots(struct gc_reader *r)
 			 r->exe, MAX_SLOTS - 1);
 }
 
-/* ---- the figures ----------------------------------------------------------------------- */
+/* ---- the figures --------------------------------------------------------------------------- */
 
 /* Add a variable. In the place of one that the program does not tell, the state of a domain. */
 static void add_variable(const struct gc_reader *r, struct gc_pieces *pieces, uint64_t va,

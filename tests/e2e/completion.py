@@ -55,7 +55,7 @@ WORDS = [
 ]
 # The same of lists: what must be shown, and what must not.
 LISTS = [
-    ("", ["attach", "bpftrace", "detach", "doctor", "functions", "help", "info", "list", "read", "serve", "top", "trace"], ["link"]),
+    ("", ["attach", "bpftrace", "detach", "doctor", "functions", "gc", "help", "info", "list", "read", "serve", "top", "trace"], ["link"]),
     ("info -pid ", [SERVICE, OTHER], [str(os.getpid()), "1"]),
     ("attach -pid %s -enable cache_" % SERVICE, ["cache_evict", "cache_hit", "cache_miss"], ["request_done"]),
     ("list -", ["-prog", "--kept", "--json"], ["--exe", "--count"]),

@@ -24,7 +24,7 @@ have_done() { # WORK...
 	for word; do
 		forget_output
 		tell "$word"
-		await_line done 60
+		await_line finished 60
 	done
 }
 

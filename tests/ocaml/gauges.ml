@@ -44,9 +44,9 @@ let stat () =
 
 let rec serve () =
   match read_line () with
-  | "work" -> work (); say "done\n"; serve ()
-  | "major" -> Gc.full_major (); say "done\n"; serve ()
-  | "compact" -> Gc.compact (); say "done\n"; serve ()
+  | "work" -> work (); say "finished\n"; serve ()
+  | "major" -> Gc.full_major (); say "finished\n"; serve ()
+  | "compact" -> Gc.compact (); say "finished\n"; serve ()
   | "stat" -> stat (); serve ()
   | "exec" -> Unix.execv "/bin/sleep" [| "sleep"; "1000" |]
   | "go" -> say "going\n"; while true do work () done
