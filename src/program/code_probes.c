@@ -339,8 +339,9 @@ int code_probes_find(struct ocp_ctx *ctx, const struct ocp_program *prog, struct
 static int suggest(struct ocp_ctx *ctx, const struct functions *functions, const char *text,
 		   const char *where)
 {
-	const char *body = item_body(text);
 	const bool is_c = item_kind_of(text) == ITEM_C_FUNCTION;
+	const char *colon = is_c ? strchr(item_body(text), ':') : NULL;
+	const char *body = colon ? colon + 1 : item_body(text);
 	struct suggestion suggestion = suggestion_for(body);
 	const struct function *all;
 	size_t n;

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: MIT *)
 (* A program that counts the calls of its own functions. calls ROUNDS THREADS prints "ready", waits for
-   a line, makes the calls, and prints a line for each function, see calls_stubs.c. A function counts its own
+   a line if there are threads, makes the calls, until the next line if ROUNDS is 0, and prints a line for each function, see calls_stubs.c. A function counts its own
    calls by [hit]; where such a call would change what the compiler makes of the function, its callers
    count. "anonymous" is all functions without a name. *)
 open Books
@@ -24,7 +24,7 @@ let[@inline never] ( +++ ) a b = hit "(+++)"; a + b
 let[@inline never] ( !? ) a = hit "(!?)"; a + 1
 let[@inline never] primed' x = hit "primed'"; x + 1
 
-let[@inline never] make_adder n = hit "make_adder"; fun x -> hit "anonymous"; x + n
+let[@inline never] make_adder n = hit "make_adder"; fun[@inline never] x -> hit "anonymous"; x + n
 
 module Make (X : sig val n : int end) = struct
   let () = hit "Make"
@@ -106,7 +106,7 @@ let[@inline never] three a b c = hit "three"; a + b + c
 
 let[@inline never] gives_function a =
   hit "gives_function";
-  if a > 0 then fun b c -> hit "anonymous"; a + b + c else fun b c -> hit "anonymous"; b - c
+  if a > 0 then fun[@inline never] b c -> hit "anonymous"; a + b + c else fun[@inline never] b c -> hit "anonymous"; b - c
 
 let[@inline never] applied_to_two f = hit "applied_to_two"; f 1 2
 let[@inline never] applied_to_three f = hit "applied_to_three"; f 1 2 3
@@ -133,6 +133,8 @@ let[@inline never] one_round i =
   int (f 1); int (f 2); int ((make_adder 2) 3);
   int (One.step i); int (One.twice i); int (Two.twice i);
   int (local_a i); int (local_b i); int (first_same i); int (same i);
+  (* A function of the class makes the object. *)
+  hit "anonymous";
   let o = new counter in
   o#bump; o#bump; int o#read;
   for j = 0 to 7 do
@@ -155,7 +157,7 @@ let[@inline never] one_round i =
   (try int (dividing 1 (opaque 0)) with Division_by_zero -> ());
   let p = (opaque three) 1 in
   int (p 2 3); let q = p 2 in int (q 3); int (q 4);
-  int (applied_to_two (three 4)); int (applied_to_three three);
+  int (applied_to_two (fun[@inline never] b c -> hit "anonymous"; three 4 b c)); int (applied_to_three three);
   int (applied_to_three gives_function); int (gives_function 0 1 2);
   int (call called_from_c i);
   ignore (opaque (List.sort compared [3; 1; 2]));
@@ -163,14 +165,25 @@ let[@inline never] one_round i =
   int (Lazy.force l + Lazy.force l);
   Versioned.one_round i
 
+let stopped = Atomic.make false
+
 let () =
   let rounds = int_of_string Sys.argv.(1) and threads = int_of_string Sys.argv.(2) in
   print_endline "ready";
   if threads > 0 then ignore (input_line stdin);
-  let[@inline never] run () = hit "run"; for i = 1 to rounds do one_round i done in
+  let[@inline never] run () =
+    hit "run";
+    if rounds > 0 then for i = 1 to rounds do one_round i done
+    else while not (Atomic.get stopped) do one_round 7 done in
   if threads <= 1 then run ()
   else begin
-    List.iter Thread.join (List.init threads (fun _ -> hit "anonymous"; Thread.create (fun () -> hit "anonymous"; run ()) ()));
-    Versioned.run_domains threads run
+    let join = Versioned.run_domains threads run in
+    let threads = List.init threads (fun _ -> hit "anonymous"; Thread.create (fun () -> hit "anonymous"; run ()) ()) in
+    if rounds = 0 then begin
+      ignore (input_line stdin);
+      Atomic.set stopped true
+    end;
+    List.iter Thread.join threads;
+    join ()
   end;
   print ()

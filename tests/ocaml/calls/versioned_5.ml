@@ -35,7 +35,8 @@ let[@inline never] one_round i =
 
 let[@inline never] run_domains n run =
   hit "Versioned.run_domains";
-  List.iter Domain.join (List.init n (fun _ -> Domain.spawn run))
+  let domains = List.init n (fun _ -> Domain.spawn run) in
+  fun () -> List.iter Domain.join domains
 
 (* ---- for timed.ml ---- *)
 
@@ -60,9 +61,17 @@ let started us =
         | Park -> Some (fun (k : (a, _) continuation) -> Parked k)
         | _ -> None }
 
+(* Its fibres end by an exception, some of them many. *)
+let[@inline never] abandons us =
+  hit "Versioned.abandons";
+  hit "Versioned.abandons:raised";
+  burn us;
+  ignore (perform (Ask us))
+
 let go_on = function Done -> () | Parked k -> ignore (continue k ())
 
 let timed us =
+  for _ = 1 to 20 do ignore (refused (fun us -> abandons us; 0) us) done;
   (* Fibres in turns, the first ended first, then last. *)
   for _ = 1 to 5 do
     let a = started us in
