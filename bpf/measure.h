@@ -12,7 +12,7 @@
  *	pair_open    hash           struct measure_open_key struct measure_open
  *	key_open     hash           struct measure_start_key  u64, when the pair began
  *	frame_open   hash           struct measure_frame_key  u64, when the call began
- *	frame_users  hash           u32, thread id          u32, its entries in frame_open
+ *	frame_users  hash           u32, owner of a frame   u32, its entries in frame_open
  *	keyed        hash           struct measure_key      struct measure_keyed
  *	tgids        hash           u32, process id         u32, 1
  *	losses       per-CPU array  0                       struct measure_losses
@@ -225,7 +225,7 @@ struct measure_start_key {
 
 /* One active call of a function whose calls are timed. */
 struct measure_frame_key {
-	__u32 tid;
+	__u32 owner; /* a thread id; a process id for a frame on a stack of OCaml 5 */
 	__u32 pair;
 	__u64 frame;
 };

@@ -8,12 +8,12 @@
  * deep recursion, and after exceptions have skipped exits.
  *
  * OCaml 5 runs OCaml code on stacks of its own. A stack moves when it grows, and effects switch
- * between stacks. Here a frame is the number of the stack, and the distance from its base. The
- * runtime keeps the domain's state in r14 while OCaml code runs (amd64.S), and the state has the
- * current stack.
+ * between stacks. Here a frame is the number of the stack, and the distance from its base; it
+ * belongs to the process, since a fibre may go on in another thread. The runtime keeps the domain's
+ * state in r14 while OCaml code runs (amd64.S), and the state has the current stack.
  *
  * A call that an exception ends has no exit, and its entry stays open. It becomes an orphan when
- * another call has the same frame, or when the thread ends.
+ * another call has the same frame, or when its owner ends: the thread, or with OCaml 5 the process.
  */
 #ifndef MEASURE_FRAMES_BPF_H
 #define MEASURE_FRAMES_BPF_H
@@ -34,7 +34,7 @@ struct {
 	__uint(max_entries, 1);
 } frame_open SEC(".maps");
 
-/* By thread id, the number of its entries in frame_open. */
+/* By the owner of measure_frame_key, the number of its entries in frame_open. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, __u32);
@@ -68,19 +68,19 @@ static __always_inline __u64 frame_of(const struct pt_regs *regs, const struct m
  */
 #define CONFIRMED_FRAME (~0ULL)
 
-/* The number of open entries of the thread, which is made if necessary; NULL: no room. */
-static __always_inline __u32 *open_frames_of(const __u32 *tid)
+/* The number of open entries of OWNER, which is made if necessary; NULL: no room. */
+static __always_inline __u32 *open_frames_of(const __u32 *owner)
 {
-	__u32 *n = bpf_map_lookup_elem(&frame_users, tid), none = 0;
+	__u32 *n = bpf_map_lookup_elem(&frame_users, owner), none = 0;
 
 	if (!n) {
-		bpf_map_update_elem(&frame_users, tid, &none, 1 /* BPF_NOEXIST */);
-		n = bpf_map_lookup_elem(&frame_users, tid);
+		bpf_map_update_elem(&frame_users, owner, &none, 1 /* BPF_NOEXIST */);
+		n = bpf_map_lookup_elem(&frame_users, owner);
 	}
 	return n;
 }
 
-/* Global functions: see add_time(). Only the thread of KEY uses its entries. */
+/* Global functions: see add_time(). Only one thread at a time can be in the frame of KEY. */
 __noinline int enter_frame(struct measure_pair *stats, const struct measure_frame_key *key,
 			   int matches)
 {
@@ -98,10 +98,10 @@ __noinline int enter_frame(struct measure_pair *stats, const struct measure_fram
 		*entered = matches ? bpf_ktime_get_ns() : MEASURE_MARKER;
 		return 0;
 	}
-	n = open_frames_of(&key->tid);
+	n = open_frames_of(&key->owner);
 	ns = matches ? bpf_ktime_get_ns() : MEASURE_MARKER;
 	if (n && bpf_map_update_elem(&frame_open, key, &ns, 1 /* BPF_NOEXIST */) == 0) {
-		++*n;
+		__sync_fetch_and_add(n, 1);
 		return 0;
 	}
 	/* Without a marker, the exit becomes an orphan, and the entry must be counted. */
@@ -127,9 +127,9 @@ __noinline int leave_frame(struct measure_pair *stats, const struct measure_fram
 	}
 	ns = *entered;
 	bpf_map_delete_elem(&frame_open, key);
-	n = bpf_map_lookup_elem(&frame_users, &key->tid);
+	n = bpf_map_lookup_elem(&frame_users, &key->owner);
 	if (n)
-		--*n;
+		__sync_fetch_and_add(n, -1);
 	if (is_marker(ns))
 		return 0;
 	if (was_call)
@@ -147,26 +147,26 @@ __noinline int take_confirmation(const struct measure_frame_key *key)
 
 	if (!key)
 		return 0;
-	confirmed.tid = key->tid;
+	confirmed.owner = key->owner;
 	confirmed.pair = key->pair;
 	if (bpf_map_delete_elem(&frame_open, &confirmed))
 		return 0;
-	n = bpf_map_lookup_elem(&frame_users, &confirmed.tid);
+	n = bpf_map_lookup_elem(&frame_users, &confirmed.owner);
 	if (n)
-		--*n;
+		__sync_fetch_and_add(n, -1);
 	return 1;
 }
 
 static __always_inline void confirm(const struct measure_frame_key *key)
 {
-	struct measure_frame_key confirmed = { .tid = key->tid,
+	struct measure_frame_key confirmed = { .owner = key->owner,
 					       .pair = key->pair,
 					       .frame = CONFIRMED_FRAME };
-	__u32 *n = open_frames_of(&confirmed.tid);
+	__u32 *n = open_frames_of(&confirmed.owner);
 	__u64 marker = MEASURE_MARKER;
 
 	if (n && bpf_map_update_elem(&frame_open, &confirmed, &marker, 1 /* BPF_NOEXIST */) == 0)
-		++*n;
+		__sync_fetch_and_add(n, 1);
 }
 
 static __always_inline void play_frame(const struct measure_role *role, struct pt_regs *regs,
@@ -174,7 +174,7 @@ static __always_inline void play_frame(const struct measure_role *role, struct p
 				       const struct bpf_pidns_info *ids, __u64 now_ns, int matches)
 {
 	struct measure_frame_key key = {
-		.tid = ids->pid,
+		.owner = site->flags & MEASURE_OCAML_STACK ? ids->tgid : ids->pid,
 		.pair = role->pair,
 		.frame = frame_of(regs, site),
 	};
@@ -197,15 +197,15 @@ static __always_inline void play_frame(const struct measure_role *role, struct p
 		enter_frame(stats, &key, matches);
 }
 
-/* The body of a loop: remove an open entry of the thread that ends. */
+/* The body of a loop: remove an open entry of the owner that ends. */
 static long end_frame(void *map, const struct measure_frame_key *key, const __u64 *value,
-		      const __u32 *tid)
+		      const __u32 *owner)
 {
 	struct measure_pair *stats;
 	__u32 pair = key->pair;
 	__u64 ns = *value;
 
-	if (key->tid != *tid || bpf_map_delete_elem(map, key))
+	if (key->owner != *owner || bpf_map_delete_elem(map, key))
 		return 0;
 	stats = bpf_map_lookup_elem(&pair_stats, &pair);
 	if (stats && gate.open && !is_marker(ns))
@@ -213,18 +213,18 @@ static long end_frame(void *map, const struct measure_frame_key *key, const __u6
 	return 0;
 }
 
-/* A thread ends. Most threads have no open entry then. */
-static __always_inline void end_frames(__u32 *tid)
+/* A thread ends, and the process with its first thread. Most threads have no open entry then. */
+static __always_inline void end_frames(__u32 *owner)
 {
-	__u32 *n = bpf_map_lookup_elem(&frame_users, tid);
+	__u32 *n = bpf_map_lookup_elem(&frame_users, owner);
 	__u32 left;
 
 	if (!n)
 		return;
 	left = *n;
-	bpf_map_delete_elem(&frame_users, tid);
+	bpf_map_delete_elem(&frame_users, owner);
 	if (left)
-		bpf_for_each_map_elem(&frame_open, end_frame, tid, 0);
+		bpf_for_each_map_elem(&frame_open, end_frame, owner, 0);
 }
 
 #endif

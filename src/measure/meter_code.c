@@ -125,13 +125,63 @@ static int open_main_program(struct ocp_meter *meter, const char **where, struct
 		      : program_open_fd(meter->ctx, fd, *where, own);
 }
 
+/* Find the file that the first process has mapped and that is the one of c:LIBRARY:NAME. */
+static int find_library(struct ocp_meter *meter, const char *text, size_t bytes,
+			struct mapping *found, struct maps *maps)
+{
+	const pid_t pid = meter->procs[0]->pid;
+	int err = maps_read(meter->ctx, pid, maps);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < maps->n; i++) {
+		const char *path = maps->mappings[i].path, *slash = strrchr(path, '/');
+		const char *base = slash ? slash + 1 : path;
+
+		if (strlen(base) == bytes && memcmp(base, item_body(text), bytes) == 0 &&
+		    image_is_first_of_file(maps, i)) {
+			*found = maps->mappings[i];
+			return 0;
+		}
+	}
+	return ctx_error(meter->ctx, -ENOENT, "'%s': pid %d has not loaded a file called %.*s",
+			 text, pid, (int)bytes, item_body(text));
+}
+
+/* Record why c:LIBRARY:NAME was not found. LIBRARY has so many BYTES. */
+static int explain_library(struct ocp_meter *meter, const char *text, size_t bytes)
+{
+	struct file_origin origin = { .pid = meter->procs[0]->pid, .is_library = true };
+	struct ocp_program *prog;
+	struct mapping found;
+	struct maps maps = { 0 };
+	int fd, err = find_library(meter, text, bytes, &found, &maps);
+
+	if (!err) {
+		origin.name = found.path;
+		fd = image_open_mapped(origin.pid, &found);
+		err = fd < 0 ? ctx_error(meter->ctx, -errno, "%s: %s", found.path, strerror(errno))
+			     : program_open_from(meter->ctx, fd, &origin, &prog);
+		if (!err) {
+			err = code_probes_unknown(meter->ctx, prog, text, found.path);
+			ocp_program_free(prog);
+		}
+	}
+	maps_free(&maps);
+	return err;
+}
+
 /* Record why TEXT was not found. */
 static int explain_unknown(struct ocp_meter *meter, const char *text)
 {
 	struct ocp_program *own = NULL;
 	const char *where = meter_where(meter);
-	int err = meter->program ? 0 : open_main_program(meter, &where, &own);
+	const char *colon = strchr(item_body(text), ':');
+	int err;
 
+	if (item_kind_of(text) == ITEM_C_FUNCTION && colon && meter->n_procs)
+		return explain_library(meter, text, (size_t)(colon - item_body(text)));
+	err = meter->program ? 0 : open_main_program(meter, &where, &own);
 	if (!err)
 		err = code_probes_unknown(meter->ctx, own ? own : meter->program, text, where);
 	ocp_program_free(own);

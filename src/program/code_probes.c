@@ -251,6 +251,13 @@ static int add_chosen(struct finder *f, const struct chosen *chosen, uint32_t pr
 	return err || !why ? err : refuse(f, chosen, why);
 }
 
+/* Drop the last probe if all of its functions are left out. */
+static void drop_empty(struct code_probes *code)
+{
+	if (code->n_probes && !code->probes[code->n_probes - 1].n_sites)
+		code->n_probes--;
+}
+
 /* CHOSEN is sorted by the names of the probes. */
 static int add_probes(struct finder *f)
 {
@@ -264,13 +271,16 @@ static int add_probes(struct finder *f)
 		const struct chosen *chosen = &code->chosen[i];
 		struct probe *probe;
 
-		if (!i || strcmp(chosen->name, chosen[-1].name) != 0)
+		if (!i || strcmp(chosen->name, chosen[-1].name) != 0) {
+			drop_empty(code);
 			code->probes[code->n_probes++] =
 				(struct probe){ .name = chosen->name, .first_site = f->sites.n };
+		}
 		probe = &code->probes[code->n_probes - 1];
 		err = add_chosen(f, chosen, (uint32_t)(code->n_probes - 1));
 		probe->n_sites = f->sites.n - probe->first_site;
 	}
+	drop_empty(code);
 	return err;
 }
 
@@ -329,8 +339,9 @@ int code_probes_find(struct ocp_ctx *ctx, const struct ocp_program *prog, struct
 static int suggest(struct ocp_ctx *ctx, const struct functions *functions, const char *text,
 		   const char *where)
 {
-	const char *body = item_body(text);
 	const bool is_c = item_kind_of(text) == ITEM_C_FUNCTION;
+	const char *colon = is_c ? strchr(item_body(text), ':') : NULL;
+	const char *body = colon ? colon + 1 : item_body(text);
 	struct suggestion suggestion = suggestion_for(body);
 	const struct function *all;
 	size_t n;

@@ -1,0 +1,217 @@
+#!/usr/bin/env bash
+# Functions counted and timed by name, against the programs' own books; and programs whose functions are
+# measured do what they do otherwise. With the compiler in PATH:
+#
+#   CYCLES   how often to attach and detach (default: 30)
+#   SUITE    the programs of the language suite to run; all: each of them
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+
+CALLS=$ROOT/tests/ocaml/calls
+COMPARE=$(dirname "$0")/compare_calls.py
+COMPARE_TIMES=$(dirname "$0")/compare_times.py
+CYCLES=${CYCLES:-30}
+SUITE=${SUITE:-deep_recursion gc_stress raising_handlers signals tail_calls threads try_with}
+VERSION=$(ocamlopt -version)
+
+# ---- helpers ----------------------------------------------------------------------------------
+
+# Loops that begin at the first instruction of a function: a uprobe there would count their turns.
+uncountable() {
+	case $VERSION in
+	5.*) echo leaf_while looping self_tail ;;
+	esac
+}
+
+# What a program prints beside the tool's JSON.
+own_lines() { # FILE
+	grep -v '^{"version":' "$1" || :
+}
+
+# ---- exactness --------------------------------------------------------------------------------
+
+# All functions of a run of `calls` are counted, built with these flags.
+check_counts() { # THREADS FLAG...
+	local threads=$1 equal
+	shift
+	need_counting
+	need_command python3
+	"$CALLS/build" "$TMP/built" "$@" 2>"$TMP/warnings"
+	"$TOOL" trace -prog "$TMP/built/calls" --count='fn:.*,c:calls_by_name' --json -- 20 "$threads" <<<go >"$TMP/out"
+	own_lines "$TMP/out" >"$TMP/books"
+	# shellcheck disable=SC2046 # words
+	equal=$(python3 "$COMPARE" "$TMP/out" "$TMP/books" $(uncountable)) || fail "$equal"
+	((equal >= 50)) || fail "only $equal functions"
+}
+
+test_counts() {
+	check_counts 4
+}
+
+test_counts_not_position_independent() {
+	check_counts 1 -ccopt -no-pie
+}
+
+# The symbols for the dynamic linker are left.
+test_counts_stripped() {
+	check_counts 1 -ccopt -s
+}
+
+test_counts_static() {
+	check_counts 1 -ccopt -static
+}
+
+test_counts_inline_0() {
+	check_counts 1 -inline 0
+}
+
+# Functions that are named in one list, some with their stamps, and C functions of a library.
+test_counts_by_name() {
+	local names stamps
+	need_counting
+	need_command python3
+	"$CALLS/build" "$TMP/built" 2>"$TMP/warnings"
+	stamps=$("$TOOL" functions -prog "$TMP/built/calls" 'Calls.same' --json |
+		grep -o 'Calls.same/[0-9]*\|"stamp":[0-9]*' | grep -o '[0-9]*$' | sort -nu)
+	eq "$(wc -w <<<"$stamps")" 2 "stamps: $stamps"
+	names=$("$TMP/built/calls" 1 0 | sed -n "s/^call \\([a-z_(+!?)']*\\) .*/fn:Calls.\\1/p" |
+		grep -v 'anonymous\|leaf_while\|looping\|self_tail' | paste -sd,)
+	"$TOOL" trace -prog "$TMP/built/calls" --count="$names,fn:Calls.same/${stamps%$'\n'*},fn:Calls.same/${stamps#*$'\n'}" \
+		--json -- 20 1 <<<go >"$TMP/out"
+	python3 - "$TMP/out" $stamps <<-'EOF'
+		import json, sys
+		lines = open(sys.argv[1]).read().splitlines()
+		books = {l.split()[1]: int(l.split()[2]) for l in lines if l.startswith("call ")}
+		hits = {p["name"].removeprefix("fn:Calls."): p["hits"] for p in json.loads(lines[-1])["probes"]}
+		for i, stamp in enumerate(sys.argv[2:], 1):
+		    books["same/" + stamp] = books[f"same.{i}"]
+		wrong = {n: (h, books[n]) for n, h in hits.items() if h != books[n]}
+		assert not wrong, wrong
+		assert len(hits) >= 45, hits
+	EOF
+}
+
+# Exact while threads switch within calls, stacks grow, exceptions and tail calls end calls; with OCaml 5
+# while fibres take turns and go on in other domains.
+test_times() {
+	local name options=() equal
+	need_counting
+	need_command python3
+	"$CALLS/build" "$TMP/built" 2>"$TMP/warnings"
+	for name in returns nests escapes jumps lands yields grows digs calls_back; do
+		options+=(--time "fn:Timed.$name")
+	done
+	[[ $VERSION != 5.* ]] || options+=(--time fn:Versioned.performs --time fn:Versioned.abandons)
+	"$TOOL" trace -prog "$TMP/built/timed" "${options[@]}" --json -- 40 3000 <<<go >"$TMP/out"
+	own_lines "$TMP/out" >"$TMP/books"
+	equal=$(python3 "$COMPARE_TIMES" "$TMP/out" "$TMP/books") || fail "$equal"
+	eq "$equal" $((${#options[@]} / 2)) "functions"
+}
+
+# ---- nothing else changes ---------------------------------------------------------------------
+
+# The program's books say that each of its rounds, in all threads, was that of a program that nobody measures.
+check_rounds() { # PROGRAM
+	python3 - <("$1" 1 0) "$(output_of)" <<-'EOF'
+		import sys
+		one, all = ({l.split()[1]: int(l.split()[2]) for l in open(f) if l.startswith("call ")} for f in sys.argv[1:])
+		rounds = all["one_round"]
+		for name in "anonymous", "run", "Make", "Versioned.run_domains":
+		    one.pop(name, 0), all.pop(name, 0)
+		assert all == {name: n * rounds for name, n in one.items()}, (one, all)
+		assert rounds > 10, rounds
+	EOF
+}
+
+# Measured from the middle of its calls to the middle of others, again and again, also by a tool that is
+# killed: the program does what it does otherwise.
+test_attached_and_detached() {
+	local i counted=0 timed=0
+	need_counting
+	need_command python3
+	"$CALLS/build" "$TMP/built" 2>"$TMP/warnings"
+	start_target "$TMP/built/calls" 0 4
+	await_line ready
+	tell go
+	for ((i = 0; i < CYCLES; i += 3)); do
+		"$TOOL" attach -q -pid "$TARGET" --count='fn:.*' --for 30ms --json >"$TMP/counts"
+		! finds '"hits":[1-9]' "$TMP/counts" || counted=$((counted + 1))
+		"$TOOL" attach -q -pid "$TARGET" --time fn:Calls.fib --time fn:Calls.frames --time fn:Calls.even \
+			--for 30ms --json >"$TMP/counts"
+		! finds '"starts":[1-9]' "$TMP/counts" || timed=$((timed + 1))
+		background "$TOOL" attach -pid "$TARGET" --count='fn:.*' >"$TMP/counts" 2>"$TMP/counting.err"
+		COUNTING=$!
+		wait_for 'grep -q "counting [0-9]* probes" "$TMP/counting.err"'
+		kill -KILL "$COUNTING"
+		wait "$COUNTING" 2>/dev/null || :
+	done
+	tell stop
+	quit_target
+	eq "$TARGET_STATUS" 0 "status"
+	check_rounds "$TMP/built/calls"
+	# On a busy machine the program may have no processor for a while.
+	((counted >= CYCLES / 6 && timed >= CYCLES / 6)) || fail "of $CYCLES cycles, $counted counted and $timed timed"
+}
+
+# A program of the language suite: all functions are counted; or most of its own are timed, too.
+check_program() {
+	local program=$TMP/suite/$PROGRAM status=0 expected=0
+	"$program" >"$TMP/$PROGRAM.expected" 2>&1 || expected=$?
+	"$TOOL" trace -q -prog "$program" --count='fn:.*' --json >"$TMP/$PROGRAM.out" 2>"$TMP/$PROGRAM.err" || status=$?
+	eq "$(cat "$TMP/$PROGRAM.err"; own_lines "$TMP/$PROGRAM.out")" "$(cat "$TMP/$PROGRAM.expected")" "$PROGRAM, counted"
+	eq "$status" "$expected" "status of $PROGRAM, counted"
+	finds '"hits":[1-9]' "$TMP/$PROGRAM.out"
+}
+
+test_suite() {
+	need_counting
+	[[ $SUITE = all ]] || export PROGRAMS=$SUITE
+	BARE=no DORMANT=yes "$ROOT/tests/ocaml/suite/build" "$O" "$TMP/suite" >"$TMP/log" 2>&1 || fail "$(cat "$TMP/log")"
+	xargs -P"$(nproc)" -I{} env PROGRAM={} bash "$0" --one check_program <"$TMP/suite/programs"
+}
+
+# The compiler compiles a file while all of its functions are counted.
+test_compiler() {
+	local compiler
+	need_counting
+	compiler=$(realpath "$(type -P ocamlopt.opt)")
+	mkdir "$TMP/plain" "$TMP/counted"
+	cp "$CALLS/books.ml" "$TMP/plain"
+	cp "$CALLS/books.ml" "$TMP/counted"
+	(cd "$TMP/plain" && "$compiler" -c books.ml)
+	(cd "$TMP/counted" && "$TOOL" trace -prog "$compiler" --count='fn:.*' --json -- -c books.ml >"$TMP/counts")
+	finds '"name":"fn:Emit.fundecl","hits":[1-9]' "$TMP/counts"
+	diff -r "$TMP/plain" "$TMP/counted"
+}
+
+# ---- what cannot be measured ------------------------------------------------------------------
+
+test_bad_input() {
+	local program=$TMP/built/calls
+	need_counting
+	"$CALLS/build" "$TMP/built" 2>"$TMP/warnings"
+	refused() { # STATUS TEXT ARG...
+		check_error "$1" "$2" trace -q -prog "$program" "${@:3}" -- 1 0
+	}
+	refused 2 "'fn:Calls.plian': no such function in .*/calls" --count=fn:Calls.plian
+	grep -q "did you mean 'fn:Calls.plain'" "$TMP/err" || fail "$(cat "$TMP/err")"
+	refused 2 "'fn:Calls.plian': no such function in .*/calls" --time fn:Calls.plian
+	refused 2 "'fn:Calls.same/1': no such function in" --count=fn:Calls.same/1
+	refused 2 "'c:calls_by_nam': no such function in" --count=c:calls_by_nam
+	grep -q "did you mean 'c:calls_by_name'" "$TMP/err" || fail "$(cat "$TMP/err")"
+	refused 2 "'c:libc.so.6:mallox': no such function in .*/libc.so.6$" --count=c:libc.so.6:mallox
+	grep -q "did you mean 'c:libc.so.6:malloc'" "$TMP/err" || fail "$(cat "$TMP/err")"
+	refused 2 "'c:libcc.so:malloc': pid [0-9]+ has not loaded a file called libcc.so$" --count=c:libcc.so:malloc
+	refused 2 "'c:libcc.so:malloc': pid [0-9]+ has not loaded a file called libcc.so$" --time=c:libcc.so:malloc
+	refused 2 "'Nothing.*': matches no function of .*/calls$" --count='fn:Nothing\..*'
+	refused 2 "'fn:Calls.*': not the name of one function" --time 'fn:Calls\..*'
+	refused 2 "'fn:Calls.plain': named twice" --count=fn:Calls.plain,fn:Calls.plain
+	refused 2 "'fn:Calls.plain': timed twice" --time fn:Calls.plain --time fn:Calls.plain
+	refused 2 "regular expression 'Calls\.\[': " --count='fn:Calls.['
+	program=/bin/true
+	refused 1 "/bin/true.*OCaml" --count=fn:Calls.plain
+	refused 1 "/bin/true.*OCaml" --count='fn:.*'
+	refused 1 "/bin/true.*OCaml" --time fn:Calls.plain
+}
+
+run_tests "$@"
