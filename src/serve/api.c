@@ -96,6 +96,7 @@ static void add_probe(struct strbuf *out, const struct watch_probe *probe)
 		[WATCH_HANDLER_OFF] = "\"off\"",
 		[WATCH_HANDLER_ON] = "\"on\"",
 		[WATCH_HANDLER_MIXED] = "\"mixed\"",
+		[WATCH_HANDLER_NONE] = "\"none\"",
 	};
 
 	strbuf_lit(out, "{\"probe\":");

@@ -166,6 +166,11 @@ int switch_handler(struct top *top)
 
 	if (!probe)
 		return 0;
+	if (probe->handler == WATCH_HANDLER_NONE) {
+		top_message(top, "%s: a function has no handlers; c switches its counter",
+			    probe->name);
+		return 0;
+	}
 	target = &top->view.seen->targets[probe->target];
 	if (probe->handler == WATCH_HANDLER_UNKNOWN) {
 		top_message(top, "%s: %s", probe->name,

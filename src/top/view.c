@@ -54,6 +54,7 @@ static int handler_rank(const struct seen_probe *probe)
 		[WATCH_HANDLER_MIXED] = 2,
 		[WATCH_HANDLER_OFF] = 1,
 		[WATCH_HANDLER_UNKNOWN] = 0,
+		[WATCH_HANDLER_NONE] = 0,
 	};
 
 	return ranks[probe->handler];
