@@ -235,8 +235,7 @@ static int add_pair(struct reader *r, const char *where, struct json_object *val
 		    struct json_object *seen, struct measure_request *request, const char *start,
 		    const char *stop)
 {
-	const int first =
-		first_of(r, seen, json_object_to_json_string(value), request->n_pairs);
+	const int first = first_of(r, seen, json_object_to_json_string(value), request->n_pairs);
 
 	if (first < 0)
 		return first;
@@ -258,6 +257,7 @@ static int take_function(struct reader *r, const char *where, struct json_object
 	switch (item_kind_of_name(name)) {
 	case ITEM_FUNCTION:
 	case ITEM_C_FUNCTION:
+	case ITEM_GC_PHASE:
 		return add_pair(r, where, value, seen, request, name, NULL);
 	default:
 		return wrong(r, where, "'%s' is not one function, fn:NAME or c:NAME", name);

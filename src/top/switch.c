@@ -167,8 +167,7 @@ int switch_handler(struct top *top)
 	if (!probe)
 		return 0;
 	if (probe->handler == WATCH_HANDLER_NONE) {
-		top_message(top, "%s: a function has no handlers; c switches its counter",
-			    probe->name);
+		top_message(top, "%s: not a probe: it has a counter, but no handlers", probe->name);
 		return 0;
 	}
 	target = &top->view.seen->targets[probe->target];

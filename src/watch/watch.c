@@ -113,9 +113,7 @@ int watch_switch_handler(struct watch *watch, size_t number, const char *probe, 
 		return ctx_error(watch->ctx, -ENOENT, "%s: no probe '%s'", target->title, probe);
 	if (item_is_code(probe))
 		return ctx_error(watch->ctx, -EINVAL,
-				 "'%s' is a function, which has no handlers; its counter can be "
-				 "switched",
-				 probe);
+				 "'%s' is not a probe: it has a counter, but no handlers", probe);
 	if (!target->handlers.n)
 		return ctx_error(watch->ctx, -ESRCH, "%s: no process runs it", target->title);
 	err = handlers_switch(watch->ctx, &target->handlers, probe, on, n);

@@ -138,7 +138,8 @@ int watch_rule_new(struct targets *targets, const struct watch_spec *spec, struc
 		err = ctx_no_memory(ctx);
 	if (!err && !spec->pid && !spec->exe) {
 		err = measure_request_has_code(rule->request)
-			      ? ctx_error(ctx, -EINVAL, "functions of unnamed programs are not read")
+			      ? ctx_error(ctx, -EINVAL,
+					  "functions of unnamed programs are not read")
 			      : ocp_meter_check(ctx);
 	} else if (!err) {
 		err = source_open(ctx, spec->exe, spec->pid, rule->request, targets->by_process,

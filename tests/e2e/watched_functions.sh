@@ -301,7 +301,7 @@ test_switches() {
 	start_program
 	start_server --control --exe "$PROGRAM" --count=fn:Unprobed.find --time fn:Unprobed.work
 	eq "$(switch fn:Unprobed.find handler true)" 409 "handlers of a function: $(cat "$TMP/reply")"
-	grep -q "'fn:Unprobed.find' is a function, which has no handlers" "$TMP/reply" || fail "$(cat "$TMP/reply")"
+	grep -q "'fn:Unprobed.find' is not a probe: it has a counter, but no handlers" "$TMP/reply" || fail "$(cat "$TMP/reply")"
 	eq "$(switch fn:Unprobed.find counter false)" 200 "counter: $(cat "$TMP/reply")"
 	obey 'go 100'
 	eq "$(switch fn:Unprobed.find counter true)" 200 "counter: $(cat "$TMP/reply")"
@@ -322,9 +322,72 @@ test_unnamed_programs_are_refused() {
 	local command
 	need_counting
 	for command in serve top; do
-		check_error 2 'functions \(fn:, c:\) require -pid or --exe' "$command" --count=fn:Unprobed.find
-		check_error 2 'functions \(fn:, c:\) require -pid or --exe' "$command" --time c:malloc
+		check_error 2 'fn:, c: and gc: require -pid or --exe' "$command" --count=fn:Unprobed.find
+		check_error 2 'fn:, c: and gc: require -pid or --exe' "$command" --time c:malloc
 	done
+}
+
+# A library with an "OCaml" function, of which the process can have any number.
+make_library() { # NAME OWNER
+	cat >"$TMP/$1.c" <<-END
+		void caml$1__code_begin(void) {}
+		void caml$1__f_1(void) {}
+		void caml$1__code_end(void) {}
+	END
+	gcc -shared -fPIC -o "$TMP/$1.so" "$TMP/$1.c"
+	chown "$2" "$TMP/$1.so"
+}
+
+functions_seen() {
+	json_of api/v1/status '" ".join(p["probe"] for p in it["targets"][0]["probes"])'
+}
+
+# Whoever may execute the program can make it map a library, whose code a monitor does not read.
+test_libraries_of_strangers() {
+	need_counting
+	copy_program
+	make_library Evil 65534
+	make_library Fine 0
+	start_server --exe "$PROGRAM" '--count=fn:\(Unprobed.find\|Evil.*\|Fine.*\)'
+	start_target env LD_PRELOAD="$TMP/Evil.so:$TMP/Fine.so" "$PROGRAM"
+	await_line ready
+	wait_for 'grep -q "pid $TARGET: .*/Evil.so belongs to user 65534: its functions are not measured" "$TMP/serve.err"'
+	obey 'go 10'
+	await_metric 15 ocaml_probes_hits_total "$FIND"
+	wait_for '[[ $(functions_seen) = *fn:Fine.f* ]]'
+	eq "$(functions_seen)" "fn:Fine.f fn:Unprobed.find" "functions"
+	# It is said once, and holds until the file changes.
+	start_target env LD_PRELOAD="$TMP/Evil.so" "$PROGRAM"
+	await_line ready
+	await_metric 2 ocaml_probes_processes
+	chown 0 "$TMP/Evil.so"
+	start_target env LD_PRELOAD="$TMP/Evil.so" "$PROGRAM"
+	await_line ready
+	wait_for '[[ $(functions_seen) = *fn:Evil.f* ]]'
+	eq "$(grep -c 'belongs to user' "$TMP/serve.err")" 1 "warnings"
+}
+
+# A library whose symbols are damaged does not keep the program from being measured.
+test_damaged_library() {
+	need_counting
+	copy_program
+	make_library Bad 0
+	python3 - "$TMP/Bad.so" <<-'END'
+		import struct, sys
+		data = bytearray(open(sys.argv[1], "rb").read())
+		table, = struct.unpack_from("<Q", data, 40)
+		size, count = struct.unpack_from("<HH", data, 58)
+		for at in range(table, table + count * size, size):
+		    if struct.unpack_from("<I", data, at + 4)[0] == 2: # .symtab
+		        struct.pack_into("<Q", data, at + 32, 1 << 40)
+		open(sys.argv[1], "wb").write(data)
+	END
+	start_target env LD_PRELOAD="$TMP/Bad.so" "$PROGRAM"
+	await_line ready
+	start_server --exe "$PROGRAM" '--count=fn:\(Unprobed.find\|Bad.*\)'
+	grep -q 'Bad.so: .*: its functions are not measured' "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
+	obey 'go 10'
+	await_metric 15 ocaml_probes_hits_total "$FIND"
 }
 
 run_tests "$@"
