@@ -68,6 +68,11 @@ void file_rules_exceeded(struct ocp_ctx *ctx, int fd, const struct file_origin *
 		rules->exceeds(rules->data, fd, origin);
 }
 
+bool file_rules_check_owners(const struct ocp_ctx *ctx)
+{
+	return ctx->file_rules && ctx->file_rules->check_owners;
+}
+
 size_t file_rules_max_sites(const struct ocp_ctx *ctx, const struct file_origin *origin)
 {
 	const struct file_rules *rules = ctx->file_rules;

@@ -35,6 +35,8 @@ struct file_rules {
 	void *data;
 	size_t max_sites;	  /* of a program; 0: any number */
 	size_t max_library_sites; /* of a library; likewise */
+	/* Read the code of files of trusted owners only, see measure/code_files.h. */
+	bool check_owners;
 };
 
 /* Set RULES, which are not copied. NULL, the default: no rules. */
@@ -42,6 +44,7 @@ void file_rules_set(struct ocp_ctx *ctx, const struct file_rules *rules);
 /* Call admit; without rules return FILE_UNKNOWN. */
 int file_rules_admit(struct ocp_ctx *ctx, int fd, const struct file_origin *origin);
 void file_rules_exceeded(struct ocp_ctx *ctx, int fd, const struct file_origin *origin);
+bool file_rules_check_owners(const struct ocp_ctx *ctx);
 /* 0: any number. */
 size_t file_rules_max_sites(const struct ocp_ctx *ctx, const struct file_origin *origin);
 

@@ -163,6 +163,13 @@ bool options_measure(const struct options *options)
 	return !measure_request_is_empty(&options->request);
 }
 
+int measure_options_check_program(const struct command *command, const struct options *options)
+{
+	if (options->n_pids || options->exe || !measure_request_has_code(&options->request))
+		return EXIT_DONE;
+	return say_usage(command, "fn:, c: and gc: require -pid or --exe");
+}
+
 void measure_options_protect_all(struct options *options)
 {
 	if (!options->n_pids && !options->exe && options->request.budget <= 0)

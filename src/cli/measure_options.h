@@ -14,6 +14,11 @@ struct options;
  */
 int measure_options_add(const struct command *command, struct options *options, const char *name,
 			const char *value);
+/*
+ * Functions are measured only in programs that the user names: any user can start a program, and its
+ * code is not read unasked. Returns as above.
+ */
+int measure_options_check_program(const struct command *command, const struct options *options);
 /* Do OPTIONS ask for measuring? */
 bool options_measure(const struct options *options);
 /* Check the options for measuring against each other. Returns as above. */

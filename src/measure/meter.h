@@ -5,6 +5,7 @@
 
 #include "measure/args/arg_requests.h"
 #include "measure/calibrate.h"
+#include "measure/code_files.h"
 #include "measure/engine/engine.h"
 #include "measure/pin_folder.h"
 #include "program/selection.h"
@@ -71,6 +72,7 @@ struct ocp_meter {
 	size_t n_processes;
 	struct find_memory known, *shared; /* shared with other meters, or NULL */
 	struct warned_pids hidden;	   /* may run the program too */
+	struct code_files without_code;	   /* nothing in them is asked for */
 	uint64_t *forgotten;		   /* hits of ended processes, by probe */
 	size_t n_forgotten;		   /* probes */
 	int64_t start_ns, end_ns;	   /* CLOCK_MONOTONIC; 0: not yet */
@@ -104,10 +106,11 @@ bool meter_wants_probe(void *data, const char *name, struct measured_probe *prob
 void meter_give_up_files(struct ocp_meter *meter);
 
 /*
- * meter_code.c: the functions of PROG that are asked for, or NULL. Add the files without probes
- * that PID maps and that have functions which are asked for. Check that all were found.
+ * meter_code.c: the functions of PROG, which PID maps, that are asked for, or NULL. Add the files
+ * without probes that PID maps and that have functions which are asked for. Check that all were
+ * found.
  */
-int meter_find_code(struct ocp_meter *meter, const struct ocp_program *prog,
+int meter_find_code(struct ocp_meter *meter, const struct ocp_program *prog, pid_t pid,
 		    struct code_probes **out);
 int meter_add_files_without_probes(struct ocp_meter *meter, pid_t pid, size_t *n_new);
 /* Are phases of the collector asked for? Some of their sites have conditions. */

@@ -96,19 +96,41 @@ static int make_wishes(const struct ocp_meter *meter, struct wishes *wishes)
 	return 0;
 }
 
-int meter_find_code(struct ocp_meter *meter, const struct ocp_program *prog,
-		    struct code_probes **out)
+/* A fault of a library does not end the measuring of the program, but a function that is named does. */
+static int find_in_file(struct ocp_meter *meter, const struct ocp_program *prog,
+			struct code_probes **out)
 {
 	struct wishes wishes;
-	int err;
+	int err = make_wishes(meter, &wishes);
 
-	*out = NULL;
-	if (!meter_asks_for_code(meter))
-		return 0;
-	err = make_wishes(meter, &wishes);
 	if (!err)
 		err = code_probes_find(meter->ctx, prog, wishes.list, wishes.n, out);
 	free(wishes.list);
+	if (!err || err == -ENOMEM || err == -EOPNOTSUPP || !prog->is_library)
+		return err;
+	ctx_log(meter->ctx, OCP_LOG_WARN, "%s: its functions are not measured",
+		ocp_error(meter->ctx));
+	return 0;
+}
+
+int meter_find_code(struct ocp_meter *meter, const struct ocp_program *prog, pid_t pid,
+		    struct code_probes **out)
+{
+	struct stat st;
+	int err = 0;
+
+	*out = NULL;
+	if (!meter_asks_for_code(meter) || fstat(prog->fd, &st) != 0 ||
+	    code_files_has(&meter->without_code, &st))
+		return 0;
+	if (code_files_may_read(meter, &st, pid))
+		err = find_in_file(meter, prog, out);
+	else
+		ctx_log(meter->ctx, OCP_LOG_WARN,
+			"pid %d: %s belongs to user %u: its functions are not measured", (int)pid,
+			elf_file_name(prog->elf), (unsigned int)st.st_uid);
+	if (!err && !*out)
+		code_files_remember(&meter->without_code, &st);
 	return err;
 }
 
@@ -228,7 +250,7 @@ static int add_program(struct ocp_meter *meter, struct ocp_program *prog, const 
 	int err = site_table_know_file(&meter->table, &from);
 
 	if (err == -ENOENT) {
-		err = meter_find_code(meter, prog, &code);
+		err = meter_find_code(meter, prog, pid, &code);
 		if (!err && code)
 			err = site_table_add_file(&meter->table, &from, code, meter_wants_probe,
 						  meter, &file);
@@ -262,7 +284,8 @@ static int add_mapped(struct ocp_meter *meter, pid_t pid, const struct mapping *
 
 	if (fd < 0)
 		return 0;
-	origin.is_library = !is_exe(pid, fd);
+	/* A program that is measured is in the table. */
+	origin.is_library = meter->program || !is_exe(pid, fd);
 	err = program_open_from(meter->ctx, fd, &origin, &prog);
 	if (err)
 		return err == -ENOMEM ? err : 0;

@@ -42,8 +42,8 @@ bool meter_wants_probe(void *data, const char *name, struct measured_probe *prob
 	return probe->is_counted || probe->is_printed || end;
 }
 
-/* Add a file, unless it is known. *FILE is NULL if it is. */
-static int add_file(struct ocp_meter *meter, const struct new_file *from,
+/* Add a file, which PID maps, unless it is known. *FILE is NULL if it is. */
+static int add_file(struct ocp_meter *meter, const struct new_file *from, pid_t pid,
 		    struct measured_file **file)
 {
 	struct code_probes *code;
@@ -52,7 +52,7 @@ static int add_file(struct ocp_meter *meter, const struct new_file *from,
 	*file = NULL;
 	if (err != -ENOENT)
 		return err;
-	err = meter_find_code(meter, from->prog, &code);
+	err = meter_find_code(meter, from->prog, pid, &code);
 	return err ? err
 		   : site_table_add_file(&meter->table, from, code, meter_wants_probe, meter, file);
 }
@@ -61,7 +61,7 @@ int meter_add_program(struct ocp_meter *meter, size_t *n_new)
 {
 	const struct new_file from = { meter->program, elf_file_name(meter->program->elf), 0 };
 	struct measured_file *file = NULL;
-	int err = add_file(meter, &from, &file);
+	int err = add_file(meter, &from, 0, &file);
 
 	*n_new = file ? file->n_sites : 0;
 	return err;
@@ -77,7 +77,8 @@ int meter_add_images(struct ocp_meter *meter, const struct ocp_process *proc, bo
 		struct image *image = &proc->images.images[i];
 		struct measured_file *file;
 
-		err = add_file(meter, &(struct new_file){ image->prog, image->path, pid }, &file);
+		err = add_file(meter, &(struct new_file){ image->prog, image->path, pid },
+			       proc->pid, &file);
 		if (err || !file)
 			continue;
 		*n_new += file->n_sites;

@@ -29,6 +29,26 @@ bool measure_request_is_empty(const struct measure_request *request)
 	return !request->counted.n && !request->printed.n && !request->n_pairs;
 }
 
+static bool have_code(const struct items *items)
+{
+	for (size_t i = 0; i < items->n; i++)
+		if (items->list[i].text && item_is_code(items->list[i].text))
+			return true;
+	return false;
+}
+
+bool measure_request_has_code(const struct measure_request *request)
+{
+	for (size_t i = 0; i < request->n_pairs; i++) {
+		const struct request_pair *pair = &request->pairs[i];
+
+		if (item_is_code(pair->start.text) ||
+		    (pair->stop.text && item_is_code(pair->stop.text)))
+			return true;
+	}
+	return have_code(&request->counted) || have_code(&request->printed);
+}
+
 /* ---- filling in ----------------------------------------------------------------------------- */
 
 int measure_request_add_pair(struct measure_request *request, const char *start, const char *stop)

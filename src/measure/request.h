@@ -37,6 +37,8 @@ struct measure_request {
 void measure_request_free(struct measure_request *request);
 /* True if the request names no probe to count, print or time. */
 bool measure_request_is_empty(const struct measure_request *request);
+/* True if the request names a function, or other code without probes. */
+bool measure_request_has_code(const struct measure_request *request);
 
 /* Both return 0 or -ENOMEM. STOP is NULL for a function. TEXT replaces *TO. */
 int measure_request_add_pair(struct measure_request *request, const char *start, const char *stop);

@@ -92,10 +92,9 @@ static void add_losses(struct strbuf *out, const struct watch_losses *losses)
 static void add_probe(struct strbuf *out, const struct watch_probe *probe)
 {
 	static const char *const handlers[] = {
-		[WATCH_HANDLER_UNKNOWN] = "\"unknown\"",
-		[WATCH_HANDLER_OFF] = "\"off\"",
-		[WATCH_HANDLER_ON] = "\"on\"",
-		[WATCH_HANDLER_MIXED] = "\"mixed\"",
+		[WATCH_HANDLER_UNKNOWN] = "\"unknown\"", [WATCH_HANDLER_OFF] = "\"off\"",
+		[WATCH_HANDLER_ON] = "\"on\"",		 [WATCH_HANDLER_MIXED] = "\"mixed\"",
+		[WATCH_HANDLER_NONE] = "\"none\"",
 	};
 
 	strbuf_lit(out, "{\"probe\":");

@@ -227,15 +227,56 @@ static int take_counts(struct reader *r, const char *where, struct json_object *
 	return err ? err : no_memory_if(r, items_add_text(counted, text));
 }
 
+/*
+ * Add the pair VALUE. STOP is NULL for a function. The key in SEEN is the pair as JSON, since names
+ * may contain commas.
+ */
+static int add_pair(struct reader *r, const char *where, struct json_object *value,
+		    struct json_object *seen, struct measure_request *request, const char *start,
+		    const char *stop)
+{
+	const int first = first_of(r, seen, json_object_to_json_string(value), request->n_pairs);
+
+	if (first < 0)
+		return first;
+	if (first != (int)request->n_pairs)
+		return wrong(r, where, "'%s%s%s' is given twice", start, stop ? "," : "",
+			     stop ? stop : "");
+	return no_memory_if(r, measure_request_add_pair(request, start, stop));
+}
+
+/* Time the calls of a function. */
+static int take_function(struct reader *r, const char *where, struct json_object *value,
+			 struct json_object *seen, struct measure_request *request)
+{
+	const char *name;
+	int err = take_name(r, where, value, &name);
+
+	if (err)
+		return err;
+	switch (item_kind_of_name(name)) {
+	case ITEM_FUNCTION:
+	case ITEM_C_FUNCTION:
+	case ITEM_GC_PHASE:
+		return add_pair(r, where, value, seen, request, name, NULL);
+	default:
+		return wrong(r, where, "'%s' is not one function, fn:NAME or c:NAME", name);
+	}
+}
+
 static int take_pair(struct reader *r, const char *where, struct json_object *value,
 		     struct json_object *seen, struct measure_request *request)
 {
 	char element[CONFIG_WHERE_BYTES];
 	const char *names[2];
-	int err = 0, first;
+	int err = 0;
 
+	if (json_object_is_type(value, json_type_string) &&
+	    item_is_code(json_object_get_string(value)))
+		return take_function(r, where, value, seen, request);
 	if (!json_object_is_type(value, json_type_array) || json_object_array_length(value) != 2)
-		return wrong(r, where, "not two names, [\"START\", \"STOP\"]");
+		return wrong(r, where,
+			     "not two names, [\"START\", \"STOP\"], or a function, \"fn:NAME\"");
 	for (size_t i = 0; !err && i < 2; i++) {
 		name_element(element, where, i);
 		err = take_name(r, element, json_object_array_get_idx(value, i), &names[i]);
@@ -244,12 +285,7 @@ static int take_pair(struct reader *r, const char *where, struct json_object *va
 		return err;
 	if (strcmp(names[0], names[1]) == 0)
 		return wrong(r, where, "start and stop are the same probe");
-	/* The key is the pair as JSON, since names may contain commas. */
-	first = first_of(r, seen, json_object_to_json_string(value), request->n_pairs);
-	if (first != (int)request->n_pairs)
-		return first < 0 ? first
-				 : wrong(r, where, "'%s,%s' is given twice", names[0], names[1]);
-	return no_memory_if(r, measure_request_add_pair(request, names[0], names[1]));
+	return add_pair(r, where, value, seen, request, names[0], names[1]);
 }
 
 static int take_times(struct reader *r, const char *where, struct json_object *value, void *into)

@@ -12,7 +12,7 @@
  * A TARGET is { "exe": "FILE" } or { "pid": N }, with any of these keys:
  *
  *	count      ["NAME", ...] or what --count= takes; default: all probes
- *	time       [["START", "STOP"], ...]
+ *	time       [["START", "STOP"], "fn:FUNCTION", "gc:PHASE", ...]
  *	depth, key, filter     as the options of that name
  *	budget     percent of a core
  */

@@ -98,6 +98,8 @@ static int run(struct options *options)
 
 	own_of(options);
 	code = check(&command_serve, options);
+	if (code == EXIT_DONE)
+		code = measure_options_check_program(&command_serve, options);
 	measure_options_protect_all(options);
 	if (code == EXIT_DONE)
 		code = measure_options_count_all(options);

@@ -278,8 +278,9 @@ static void add_enabled(struct writer *w, const struct family *family,
 	for (size_t i = 0; i < target->n_probes; i++) {
 		const struct watch_probe *probe = &target->probes[i];
 
-		/* Leave the sample out while the state is unknown. */
-		if (probe->handler != WATCH_HANDLER_UNKNOWN || has_none)
+		/* Leave the sample out while the state is unknown. Functions have none. */
+		if (probe->handler != WATCH_HANDLER_NONE &&
+		    (probe->handler != WATCH_HANDLER_UNKNOWN || has_none))
 			add_integer(w, family, "",
 				    &(struct labels){ .probe = probe->name, .target = target },
 				    probe->n_enabled);
@@ -311,7 +312,12 @@ static void add_uses_without_site(struct writer *w, const struct family *family,
 
 static struct labels labels_of(const struct watch_target *target, const struct watch_pair *pair)
 {
-	return (struct labels){ .start = pair->start, .stop = pair->stop, .target = target };
+	/* The calls of a function have no stop. */
+	return (struct labels){
+		.start = pair->start,
+		.stop = *pair->stop ? pair->stop : NULL,
+		.target = target,
+	};
 }
 
 static void add_bucket(struct writer *w, const struct family *family, const struct labels *labels,
@@ -394,7 +400,8 @@ static const struct {
 	    "Uses of the probe without a site, whose hits are not counted." },
 	  add_uses_without_site },
 	{ { "pair_duration_seconds", HISTOGRAM, "seconds",
-	    "Time from a hit of the start probe to the next hit of the stop probe." },
+	    "Time from a hit of the start probe to the next hit of the stop probe, or of the "
+	    "calls of a function." },
 	  add_durations },
 	{ { "pair_orphans", COUNTER, NULL,
 	    "Orphans of a pair: starts without a stop, and stops without a start." },

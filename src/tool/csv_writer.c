@@ -66,7 +66,9 @@ static void write_pair(const struct report *report, const struct ocp_pair *pair)
 
 	print_start(report, "pair");
 	print_field(pair->start);
-	putchar(' ');
+	/* The calls of a function have no stop. */
+	if (*pair->stop)
+		putchar(' ');
 	print_field(pair->stop);
 	printf(",,,,,,%" PRIu64 ",%.3f,%" PRIu64 ",%" PRIu64 ",%" PRIu64, pair->count,
 	       report_rate(report, pair->count), pair->sum_ns, pair->min_ns, pair->max_ns);

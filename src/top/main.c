@@ -280,7 +280,9 @@ static int check_usage(const struct command *command, struct options *options)
 
 	if (options->pid && options->exe)
 		return say_usage(command, "-pid and --exe are mutually exclusive");
-	code = measure_options_count_all(options);
+	code = measure_options_check_program(command, options);
+	if (code == EXIT_DONE)
+		code = measure_options_count_all(options);
 	if (code != EXIT_DONE)
 		return code;
 	measure_options_protect_all(options);

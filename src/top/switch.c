@@ -166,6 +166,10 @@ int switch_handler(struct top *top)
 
 	if (!probe)
 		return 0;
+	if (probe->handler == WATCH_HANDLER_NONE) {
+		top_message(top, "%s: not a probe: it has a counter, but no handlers", probe->name);
+		return 0;
+	}
 	target = &top->view.seen->targets[probe->target];
 	if (probe->handler == WATCH_HANDLER_UNKNOWN) {
 		top_message(top, "%s: %s", probe->name,

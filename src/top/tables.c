@@ -334,6 +334,7 @@ static void draw_handler(const struct top *top, int y, const struct column *colu
 		[WATCH_HANDLER_OFF] = { "off", COLOUR_NONE },
 		[WATCH_HANDLER_ON] = { "on", COLOUR_GOOD },
 		[WATCH_HANDLER_MIXED] = { "mixed", COLOUR_NOTE },
+		[WATCH_HANDLER_NONE] = { "none", COLOUR_NONE },
 	};
 	const size_t n_pids = top->view.seen->targets[probe->target].n_pids;
 	char text[64];

@@ -50,10 +50,8 @@ static int compare_exe(const struct view *view, const struct seen_probe *a,
 static int handler_rank(const struct seen_probe *probe)
 {
 	static const int ranks[] = {
-		[WATCH_HANDLER_ON] = 3,
-		[WATCH_HANDLER_MIXED] = 2,
-		[WATCH_HANDLER_OFF] = 1,
-		[WATCH_HANDLER_UNKNOWN] = 0,
+		[WATCH_HANDLER_ON] = 3,	     [WATCH_HANDLER_MIXED] = 2, [WATCH_HANDLER_OFF] = 1,
+		[WATCH_HANDLER_UNKNOWN] = 0, [WATCH_HANDLER_NONE] = 0,
 	};
 
 	return ranks[probe->handler];

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/ctx.h"
+#include "program/item.h"
 
 enum {
 	MAX_LOOKED_INTO = 64,
@@ -141,7 +142,8 @@ static void add_states(const struct looked_into *process, struct watch_probe *pr
 void handlers_read(struct handlers *handlers, struct watch_probe *probes, size_t n_probes)
 {
 	for (size_t i = 0; i < n_probes; i++) {
-		probes[i].handler = WATCH_HANDLER_UNKNOWN;
+		probes[i].handler =
+			item_is_code(probes[i].name) ? WATCH_HANDLER_NONE : WATCH_HANDLER_UNKNOWN;
 		probes[i].n_enabled = 0;
 	}
 	for (size_t i = 0; i < handlers->n; i++) {

@@ -354,6 +354,7 @@ struct verdicts *verdicts_new(struct ocp_ctx *ctx)
 		.exceeds = on_exceeds,
 		.data = v,
 		.max_library_sites = VERDICTS_MAX_SITES,
+		.check_owners = true,
 	};
 	file_rules_set(ctx, &v->rules);
 	return v;

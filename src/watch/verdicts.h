@@ -6,7 +6,8 @@
  * changes.
  *
  * Named programs are read without an examiner. The libraries that their processes have mapped must
- * keep to the limit on sites.
+ * keep to the limit on sites. Their functions are read if their owner is trusted, and never when
+ * all programs are watched.
  *
  * The limits also apply to this process, since a file may change after its examination.
  */

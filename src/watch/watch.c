@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/ctx.h"
+#include "program/item.h"
 #include "watch/watch_state.h"
 
 struct watch *watch_new(struct ocp_ctx *ctx, bool by_process)
@@ -110,6 +111,9 @@ int watch_switch_handler(struct watch *watch, size_t number, const char *probe, 
 	*n = 0;
 	if (watch_find_probe(&target->view, probe) < 0)
 		return ctx_error(watch->ctx, -ENOENT, "%s: no probe '%s'", target->title, probe);
+	if (item_is_code(probe))
+		return ctx_error(watch->ctx, -EINVAL,
+				 "'%s' is not a probe: it has a counter, but no handlers", probe);
 	if (!target->handlers.n)
 		return ctx_error(watch->ctx, -ESRCH, "%s: no process runs it", target->title);
 	err = handlers_switch(watch->ctx, &target->handlers, probe, on, n);

@@ -54,6 +54,7 @@ enum watch_handler {
 	WATCH_HANDLER_OFF,
 	WATCH_HANDLER_ON,
 	WATCH_HANDLER_MIXED, /* on in some processes or at some sites */
+	WATCH_HANDLER_NONE,  /* not a probe, but code that has no handlers */
 };
 
 struct watch_probe {

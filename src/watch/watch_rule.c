@@ -136,9 +136,12 @@ int watch_rule_new(struct targets *targets, const struct watch_spec *spec, struc
 	rule->request = measure_request_copy(spec->request);
 	if (!rule->request)
 		err = ctx_no_memory(ctx);
-	if (!err && !spec->pid && !spec->exe)
-		err = ocp_meter_check(ctx);
-	else if (!err) {
+	if (!err && !spec->pid && !spec->exe) {
+		err = measure_request_has_code(rule->request)
+			      ? ctx_error(ctx, -EINVAL,
+					  "functions of unnamed programs are not read")
+			      : ocp_meter_check(ctx);
+	} else if (!err) {
 		err = source_open(ctx, spec->exe, spec->pid, rule->request, targets->by_process,
 				  &targets->known, &rule->first);
 		if (!err)

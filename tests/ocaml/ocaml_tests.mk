@@ -48,6 +48,11 @@ $(eval $(call ocaml_program,compared,,ocamlopt,$(ocaml_with_probes) $(ocaml_conv
 ocaml-tests: $(ocaml_out)/steady
 $(eval $(call ocaml_program,steady,,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))
 
+# Without probes and without this project, at two sets of addresses.
+ocaml-tests: $(ocaml_out)/unprobed $(ocaml_out)/unprobed_nopie
+$(eval $(call ocaml_program,unprobed,,ocamlopt,-package threads.posix))
+$(eval $(call ocaml_program,unprobed,_nopie,ocamlopt,-package threads.posix -ccopt -no-pie))
+
 $(ocaml_out)/no_probes_ppx: tests/ocaml/no_probes_ppx.ml
 	$(say) OCAML $@
 	$(Q)mkdir -p $(ocaml_out)/obj/no_probes_ppx

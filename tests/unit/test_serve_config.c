@@ -133,6 +133,39 @@ static void names_with_commas_are_names(void **state)
 	config_free(config);
 }
 
+/* A prefix tells functions from probes, in lists too; a function is timed without a stop. */
+static void functions_have_a_prefix(void **state)
+{
+	static const char text[] =
+		"{\"targets\": [\n"
+		"  {\"exe\": \"x\", \"count\": [\"fn:A.f\", \"fn:A.*\", \"c:f\", \"f\"],\n"
+		"   \"time\": [\"fn:A.f\", [\"a\", \"b\"], \"c:libc.so.6:malloc\"]},\n"
+		"  {\"exe\": \"y\", \"count\": \"fn:A.f,b\"}]}";
+	static const enum item_kind kinds[] = { ITEM_FUNCTION, ITEM_FUNCTION_REGEXP,
+						ITEM_C_FUNCTION, ITEM_PROBE };
+	const struct measure_request *request;
+	struct config *config;
+
+	(void)state;
+	assert_int_equal(read_text(text, &config), 0);
+	request = &config->targets[0].request;
+	assert_int_equal(request->counted.n, 4);
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(request->counted.list[i].kind, kinds[i]);
+	assert_true(measure_request_has_code(request));
+	assert_int_equal(request->n_pairs, 3);
+	assert_string_equal(request->pairs[0].start.text, "fn:A.f");
+	assert_null(request->pairs[0].stop.text);
+	assert_string_equal(request->pairs[1].stop.text, "b");
+	assert_string_equal(request->pairs[2].start.text, "c:libc.so.6:malloc");
+	assert_null(request->pairs[2].stop.text);
+	request = &config->targets[1].request;
+	assert_int_equal(request->counted.n, 2);
+	assert_int_equal(request->counted.list[0].kind, ITEM_FUNCTION);
+	assert_int_equal(request->counted.list[1].kind, ITEM_PROBE);
+	config_free(config);
+}
+
 static void names_have_a_limit(void **state)
 {
 	char text[2048];
@@ -220,6 +253,12 @@ static const struct {
 	  "time[0]: start and stop are the same" },
 	{ TARGET("\"exe\": \"x\", \"time\": [[\"a\", \"b\"], [\"a\", \"b\"]]"),
 	  ":3: targets[0].time[1]: 'a,b' is given twice" },
+	{ TARGET("\"exe\": \"x\", \"time\": [[\"fn:A.f\"]]"), "time[0]: not two names" },
+	{ TARGET("\"exe\": \"x\", \"time\": [\"fn:A.f\", \"fn:A.f\"]"),
+	  ":3: targets[0].time[1]: 'fn:A.f' is given twice" },
+	{ TARGET("\"exe\": \"x\", \"time\": [\"fn:A.*\"]"),
+	  ":3: targets[0].time[0]: 'fn:A.*' is not one function" },
+	{ TARGET("\"exe\": \"x\", \"time\": [\"fn:A.f\\u0000\"]"), "contains a zero byte" },
 	{ TARGET("\"exe\": \"x\", \"depth\": 2"), ":3: targets[0]: 'depth' requires 'time'" },
 	{ TARGET("\"exe\": \"x\", \"depth\": 33"), ":3: targets[0].depth: not a number from 1" },
 	{ TARGET("\"exe\": \"x\", \"key\": \"arg0\""), ":3: targets[0]: 'key' requires 'time'" },
@@ -352,6 +391,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_keys),
 		cmocka_unit_test(names_with_commas_are_names),
+		cmocka_unit_test(functions_have_a_prefix),
 		cmocka_unit_test(names_have_a_limit),
 		cmocka_unit_test(empty_objects),
 		cmocka_unit_test(what_is_wrong_is_said_in_one_line),

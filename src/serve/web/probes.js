@@ -5,14 +5,14 @@ import { Rows } from "./rows.js";
 
 const MOST_ROWS = 100;
 const NONE = new Set();
-const HANDLER_ORDER = { on: 0, mixed: 1, off: 2, unknown: 3 };
+const HANDLER_ORDER = { on: 0, mixed: 1, off: 2, unknown: 3, none: 4 };
 
 const sortValue = {
 	probe: (probe) => probe.probe,
 	rate: (probe) => -(probe.rate ?? -1),
 	hits: (probe) => -probe.hits,
 	sites: (probe) => -probe.sites,
-	handler: (probe) => HANDLER_ORDER[probe.handler] ?? 4,
+	handler: (probe) => HANDLER_ORDER[probe.handler] ?? 5,
 	counted: (probe) => probe.counted ? 0 : 1,
 };
 // The initial order of a column: numbers from the largest.
@@ -164,7 +164,9 @@ export class ProbesTable {
 		setNumber(sites, probe.sites, count(probe.sites) + (probe.uses_without_site ? "*" : ""));
 		sites.title = probe.uses_without_site
 			? `${probe.uses_without_site} more uses have no site; their hits are not counted` : "";
-		this.#fillSwitch(handler, this.#handlerState(probe), probe.handler, can && probe.handler !== "on",
+		const hasHandler = probe.handler !== "none";
+		this.#fillSwitch(handler, this.#handlerState(probe), probe.handler,
+			can && hasHandler && probe.handler !== "on",
 			can && (probe.handler === "on" || probe.handler === "mixed"));
 		const state = probe.in_pair ? "yes, in a pair" : probe.counted ? "yes" : "no";
 		this.#fillSwitch(counted, state, String(probe.counted), can && !probe.in_pair && !probe.counted,
