@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "tool/gc_output.h"
+#include "tool/gc_pauses.h"
 #include "tool/session.h"
 
 enum {
@@ -20,6 +21,7 @@ enum {
 struct gc_session {
 	struct options *options;
 	struct gc_reader *reader;
+	struct gc_pauses *pauses; /* NULL: they are not measured */
 	int64_t start_ns;
 	/* Figures and their times: at the start, at the start of the interval, the last ones. */
 	struct gc_gauges first, before, now;
@@ -41,6 +43,16 @@ static int read_gauges(struct gc_session *s)
 	return 0;
 }
 
+/* What cannot be read is not printed. */
+static const struct ocp_sample *read_pauses(struct gc_session *s, bool is_total)
+{
+	const struct ocp_sample *sample = NULL;
+
+	if (s->pauses && gc_pauses_read(s->pauses, is_total, &sample))
+		say("pauses: %s", ocp_error(s->options->ctx));
+	return sample;
+}
+
 static void write_report(struct gc_session *s, bool is_total)
 {
 	const struct gc_report report = {
@@ -51,6 +63,7 @@ static void write_report(struct gc_session *s, bool is_total)
 		.before = is_total ? &s->first : &s->before,
 		.at_ns = s->now_ns - s->start_ns,
 		.span_ns = s->now_ns - (is_total ? s->first_ns : s->before_ns),
+		.pauses = read_pauses(s, is_total),
 		.is_total = is_total,
 		.is_first = !s->has_written,
 	};
@@ -144,10 +157,14 @@ static int run(struct options *options)
 	s.err = gc_reader_open(options->ctx, options->pid, &s.reader);
 	if (s.err)
 		return say_error(options->ctx, s.err);
+	/* The figures need no privilege. Pauses are measured by the kernel. */
+	if (gc_pauses_open(options->ctx, options->pid, &s.pauses) && !options->quiet)
+		say("pauses are not measured: %s", ocp_error(options->ctx));
 	code = session_open(&session, &options->pid, 1);
 	if (code == EXIT_DONE)
 		code = measure(&s, &session);
 	session_close(&session);
+	gc_pauses_close(s.pauses);
 	gc_reader_free(s.reader);
 	return code;
 }

@@ -5,7 +5,9 @@
 #include <json-c/json.h>
 #include <stdio.h>
 
-enum { JSON_VERSION = 1 };
+#include "tool/writer.h"
+
+enum { GC_JSON_VERSION = 1 };
 
 /* What the program has allocated: words that were promoted are in both other sums. */
 static double allocated(const struct gc_words *words)
@@ -66,6 +68,31 @@ static void print_domains(const struct gc_gauges *now)
 	}
 }
 
+/* A pause takes one thread. With domains, several can pause at one time, and the share exceed 100%. */
+static void print_pauses(const struct gc_report *report)
+{
+	const size_t n = ocp_sample_pair_count(report->pauses);
+	char p50[TIME_BYTES], p99[TIME_BYTES], max[TIME_BYTES], sum[TIME_BYTES];
+
+	printf("\n%-18s %16s %10s %10s %10s %12s %10s\n", "PAUSES", "COUNT", "P50", "P99", "MAX",
+	       "SUM", "OF TIME");
+	for (size_t i = 0; i < n; i++) {
+		const struct ocp_pair *pair = ocp_sample_pair(report->pauses, i);
+		const double share = (double)pair->sum_ns / (double)report->span_ns;
+
+		printf("%-18s %16" PRIu64 " %10s %10s %10s %12s %9.2f%%\n", pair->start,
+		       pair->count, print_time(p50, (double)ocp_pair_quantile_ns(pair, 0.5)),
+		       print_time(p99, (double)ocp_pair_quantile_ns(pair, 0.99)),
+		       print_time(max, (double)pair->max_ns), print_time(sum, (double)pair->sum_ns),
+		       report->span_ns > 0 ? 100 * share : 0);
+	}
+	for (size_t i = 0; i < ocp_sample_hits_count(report->pauses); i++) {
+		const struct ocp_hits *hits = ocp_sample_hits(report->pauses, i);
+
+		printf("%-18s %16" PRIu64 "\n", hits->probe, hits->hits);
+	}
+}
+
 void gc_write_table(const struct gc_report *report)
 {
 	const struct gc_gauges *now = report->now, *before = report->before;
@@ -93,6 +120,8 @@ void gc_write_table(const struct gc_report *report)
 	}
 	if (now->n_domains > 1 || now->lacks_ended_domains)
 		print_domains(now);
+	if (report->pauses)
+		print_pauses(report);
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
@@ -146,12 +175,31 @@ static struct json_object *rates_json(const struct gc_report *report)
 	return object;
 }
 
+static struct json_object *pauses_json(const struct ocp_sample *pauses)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < ocp_sample_pair_count(pauses); i++)
+		json_object_array_add(array, json_of_pair(ocp_sample_pair(pauses, i)));
+	return array;
+}
+
+static struct json_object *moments_json(const struct ocp_sample *pauses)
+{
+	struct json_object *object = json_object_new_object();
+
+	for (size_t i = 0; i < ocp_sample_hits_count(pauses); i++)
+		add_uint(object, ocp_sample_hits(pauses, i)->probe,
+			 ocp_sample_hits(pauses, i)->hits);
+	return object;
+}
+
 void gc_write_json(const struct gc_report *report)
 {
 	struct json_object *top = json_object_new_object(), *gauges = json_object_new_object();
 	const struct gc_gauges *now = report->now;
 
-	json_object_object_add(top, "version", json_object_new_int(JSON_VERSION));
+	json_object_object_add(top, "version", json_object_new_int(GC_JSON_VERSION));
 	json_object_object_add(top, "type",
 			       json_object_new_string(report->is_total ? "total" : "interval"));
 	add_uint(top, "pid", (uint64_t)report->pid);
@@ -168,6 +216,10 @@ void gc_write_json(const struct gc_report *report)
 	json_object_object_add(top, "gauges", gauges);
 	json_object_object_add(top, "per_second", rates_json(report));
 	json_object_object_add(top, "domains", domains_json(now));
+	if (report->pauses) {
+		json_object_object_add(top, "pauses", pauses_json(report->pauses));
+		json_object_object_add(top, "counts", moments_json(report->pauses));
+	}
 	puts(json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN));
 	json_object_put(top);
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include "ocaml_probes.h"
 #include "process/gc_gauges.h"
 
 struct gc_report {
@@ -16,8 +17,9 @@ struct gc_report {
 	const struct gc_gauges *before; /* at the start of the span; its domains are not used */
 	int64_t at_ns;			/* since the start of the command */
 	int64_t span_ns;
-	bool is_total; /* of the whole time; otherwise of an interval */
-	bool is_first; /* nothing has been printed */
+	const struct ocp_sample *pauses; /* of the span; NULL: not measured */
+	bool is_total;			 /* of the whole time; otherwise of an interval */
+	bool is_first;			 /* nothing has been printed */
 };
 
 void gc_write_table(const struct gc_report *report);

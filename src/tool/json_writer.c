@@ -68,7 +68,7 @@ static struct json_object *buckets_json(const uint64_t *buckets)
 	return array;
 }
 
-static struct json_object *pair_json(const struct ocp_pair *pair)
+struct json_object *json_of_pair(const struct ocp_pair *pair)
 {
 	static const struct {
 		const char *name;
@@ -180,7 +180,7 @@ static void write_json(const struct report *report)
 				      hits_json(report, ocp_sample_hits(report->sample, i)));
 	json_object_object_add(top, "probes", probes);
 	for (size_t i = 0; i < ocp_sample_pair_count(report->sample); i++)
-		json_object_array_add(pairs, pair_json(ocp_sample_pair(report->sample, i)));
+		json_object_array_add(pairs, json_of_pair(ocp_sample_pair(report->sample, i)));
 	json_object_object_add(top, "pairs", pairs);
 	for (size_t i = 0; i < ocp_sample_histogram_count(report->sample); i++)
 		json_object_array_add(histograms,

@@ -13,7 +13,6 @@ enum {
 	MIN_NAME_WIDTH = 16,
 	BAR_WIDTH = 40,
 	BUCKETS_AN_OCTAVE = 8,
-	TIME_BYTES = 32,
 	LABEL_BYTES = 64,
 	FEW_BUCKETS = 32, /* up to this many are drawn singly */
 };
@@ -112,7 +111,7 @@ static void print_hits(const struct report *report)
 /* ---- pairs ---------------------------------------------------------------------------------- */
 
 /* NS with three digits and a unit. */
-static const char *print_time(char *text, double ns)
+const char *print_time(char *text, double ns)
 {
 	static const struct {
 		double ns;

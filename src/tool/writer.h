@@ -23,6 +23,8 @@ struct report {
 	uint64_t n_printed; /* since the start */
 };
 
+struct json_object;
+
 struct writer {
 	void (*write)(const struct report *report);
 	/* IS_FIRST as in struct report. */
@@ -33,11 +35,18 @@ enum { JSON_VERSION = 4 };
 
 extern const struct writer table_writer, json_writer, csv_writer;
 
+/* The members of PAIR as a JSON object. */
+struct json_object *json_of_pair(const struct ocp_pair *pair);
+
 /* hit_json.c */
 void write_hit_json(const struct ocp_hit *hit, bool is_first);
 
 /* Write N bytes of UTF-8 as a JSON string. */
 void write_json_text(const char *bytes, size_t n);
+
+/* Write NS nanoseconds to TEXT with a unit, as in tables: "12.5us". Returns TEXT. */
+enum { TIME_BYTES = 32 };
+const char *print_time(char *text, double ns);
 
 /* Events per second. */
 double report_rate(const struct report *report, uint64_t events);
