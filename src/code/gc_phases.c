@@ -3,8 +3,14 @@
  * What the phases of the collector are in each version of the runtime.
  *
  * The sources are runtime/minor_gc.c, major_gc.c, compact.c, shared_heap.c and domain.c of OCaml
- * 4.13.1, 4.14.1, 5.1.0 and 5.3.0. A function that the compiler has inlined or cloned
- * ("f.constprop.0") has no symbol of its own name; then the next row of the phase is tried.
+ * 4.13.1, 4.14.1, 5.1.0 and 5.3.0; 5.2 was not read, and is taken for what has these symbols. A
+ * function that the compiler has inlined or cloned ("f.constprop.0") has no symbol of its own name;
+ * then the next row of the phase is tried.
+ *
+ * Checked with uprobes: on 4.13.1 and 4.14.1 the events equal what the programs print at their end
+ * with OCAMLRUNPARAM=v=0x400 (caml_compact_heap itself: 3 calls, 6 compactions); on 5.3.0, in three
+ * domains, they equal runtime_events. A domain that waits calls two of these functions very often,
+ * for nothing: handle_incoming (311 000 calls, 323 pauses) and major_collection_slice.
  */
 #include "code/gc_phases.h"
 

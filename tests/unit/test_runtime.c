@@ -400,13 +400,10 @@ static void expect_no_version(const struct made_elf *made)
 
 static void spoilt_versions(void **state)
 {
-	static const char *const versions[] = { "4.13",
-						"4.13.1\n",
-						"x4.13.1",
-						"4..1",
-						"4.13.1x",
-						"-4.13.1",
-						"4.13.1+aaaaaaaaaaaaaaaaaaaaaaaaa" };
+	static const char *const versions[] = { "4.13",	       "4.13.1\n",
+						"4.13.1+a\nb", "x4.13.1",
+						"4..1",	       "4.13.1x",
+						"-4.13.1",     "4.13.1+aaaaaaaaaaaaaaaaaaaaaaaaa" };
 	struct made_elf made;
 	uint64_t header;
 
