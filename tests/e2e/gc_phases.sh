@@ -1,0 +1,289 @@
+#!/usr/bin/env bash
+# Phases of the collector, counted and timed by name, against OCaml's own books: with OCaml 4 what the
+# runtime prints with OCAMLRUNPARAM=v=..., with OCaml 5 runtime_events. The compiler is the one in PATH.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+
+PHASES=$ROOT/tests/ocaml/phases
+VERSION=$(ocamlopt -version)
+
+# ---- helpers ----------------------------------------------------------------------------------
+
+is_5() {
+	[[ $VERSION = 5.* ]]
+}
+
+build() { # [FLAG...]
+	need_counting
+	need_command python3
+	"$PHASES/build" "$TMP/built" "$@" 2>"$TMP/warnings" || fail "$(cat "$TMP/warnings")"
+}
+
+# Start phases and wait until it waits. With OCaml 4 it writes what its collector does, with OCaml 5 its
+# ring is in $TMP/ring.
+start_phases() { # ROUNDS WORKERS [large]
+	mkdir "$TMP/ring"
+	if is_5; then
+		start_target env OCAMLRUNPARAM=e=20 OCAML_RUNTIME_EVENTS_START=1 OCAML_RUNTIME_EVENTS_DIR="$TMP/ring" \
+			"$TMP/built/phases" "$@"
+	else
+		# 1: cycles, 0x10: compactions, 0x40: slices, 0x400: totals. A large heap is compacted twice.
+		start_target env OCAMLRUNPARAM=h=4M,v=0x451 "$TMP/built/phases" "$@"
+	fi
+	await_line ready
+}
+
+# Sets MEASURING to the pid of the tool; its output is in $TMP/json.
+start_measuring() { # OPTION...
+	background "$TOOL" attach -pid "$TARGET" --json "$@" >"$TMP/json" 2>"$TMP/measuring.err"
+	MEASURING=$!
+	wait_for 'grep -q "^ocaml-probes: \(measuring\|counting\) " "$TMP/measuring.err" || has_ended "$MEASURING"'
+	! has_ended "$MEASURING" || fail "$(cat "$TMP/measuring.err")"
+}
+
+stop_measuring() {
+	local status=0
+	kill -INT "$MEASURING"
+	wait "$MEASURING" || status=$?
+	eq "$status" 0 "status: $(cat "$TMP/measuring.err")"
+}
+
+# All that the events of the target say so far.
+books() {
+	"$TMP/built/events" "$TMP/ring" "$TARGET"
+}
+
+# "PHASE NUMBER" of each measured phase.
+measured() { # FILE
+	python3 - "$1" <<'PY'
+import json, sys
+total = [json.loads(line) for line in open(sys.argv[1]) if line.startswith("{")][-1]
+for pair in total.get("pairs", total.get("pauses")):
+    print(pair["start"], pair["count"])
+    assert pair["count"] == pair["starts"] and not pair["open"] and not pair["orphan_stops"], pair
+counts = total["counts"].items() if "counts" in total else [(p["name"], p["hits"]) for p in total["probes"]]
+for name, hits in counts:
+    print(name, hits)
+PY
+}
+
+# ---- OCaml 4: the totals of the runtime -------------------------------------------------------
+
+# What an OCaml 4 program has printed. The lines of slices and compactions are one each.
+totals() { # FILE
+	echo "gc:minor $(sed -n 's/^minor_collections: //p' "$1")"
+	echo "gc:major_slice $(grep -c '^ordered work = ' "$1")"
+	echo "gc:major_cycle $(sed -n 's/^major_collections: //p' "$1")"
+	echo "gc:compact $(sed -n 's/^compactions: //p' "$1")"
+}
+
+# The start of the runtime collects nothing, so these are the totals.
+check_totals() { # [PHASE-TO-LEAVE-OUT]
+	local name
+	totals "$(output_of)" | grep -v "${1:-none}" | sort >"$TMP/totals"
+	measured "$TMP/json" | grep -v "${1:-none}" | sort >"$TMP/measured"
+	eq "$(cat "$TMP/measured")" "$(cat "$TMP/totals")" "phases"
+	for name in gc:minor gc:major_slice gc:major_cycle; do
+		[[ $(sed -n "s/^$name //p" "$TMP/totals") -ge 30 ]] || fail "too few: $(cat "$TMP/totals")"
+	done
+	[[ $(grep -c '^Recompacting heap' "$(output_of)") -ge 1 ]] || fail "no second compaction"
+}
+
+test_totals_counted() {
+	! is_5 || return 0
+	build
+	start_phases 100 3 large
+	start_measuring --count=gc:minor,gc:major_slice,gc:major_cycle,gc:compact
+	tell go
+	await_line finished 60
+	stop_measuring
+	quit_target
+	check_totals
+}
+
+test_totals_timed() {
+	! is_5 || return 0
+	build
+	start_phases 100 3 large
+	start_measuring --time gc:minor --time gc:major_slice --count=gc:major_cycle --time gc:compact
+	tell go
+	await_line finished 60
+	stop_measuring
+	quit_target
+	# A pause can be two compactions.
+	check_totals gc:compact
+	eq "$(sed -n 's/^gc:compact //p' <<<"$(measured "$TMP/json")")" \
+		"$(($(grep -c '^Compacting heap' "$(output_of)") - $(grep -c '^Recompacting heap' "$(output_of)")))" "compactions"
+}
+
+# ---- OCaml 5: runtime_events ------------------------------------------------------------------
+
+check_events() { # ROUNDS WORKERS TIMED-PHASE...
+	local rounds=$1 workers=$2
+	shift 2
+	build
+	start_phases "$rounds" "$workers"
+	start_measuring --time gc:minor --time gc:major_slice --time gc:stw
+	books >"$TMP/before"
+	tell go
+	await_line finished 60
+	stop_measuring
+	books >"$TMP/after"
+	quit_target
+	python3 "$ROOT/tests/e2e/compare_pauses.py" "$TMP/json" "$TMP/before" "$TMP/after" "$@" >"$TMP/compared" ||
+		fail "$(cat "$TMP/compared")"
+	[[ -z ${FIGURES:-} ]] || cat "$TMP/compared" >>"$FIGURES"
+}
+
+test_events_of_one_domain() {
+	! is_5 || check_events 200 1 gc:minor gc:stw
+}
+
+test_events_of_four_domains() {
+	! is_5 || check_events 40 4
+}
+
+# ---- the report of gc -------------------------------------------------------------------------
+
+# Start `gc` and return when it measures. Sets REPORTING.
+start_report() {
+	background "$TOOL" gc -pid "$TARGET" --json --interval 20ms >"$TMP/json" 2>"$TMP/err"
+	REPORTING=$!
+	wait_for '[[ -s $TMP/json ]]'
+}
+
+test_report() {
+	local status=0
+	build
+	if is_5; then
+		start_phases 100 1
+	else
+		start_phases 100 3 large
+	fi
+	start_report
+	! is_5 || books >"$TMP/before"
+	tell go
+	await_line finished 60
+	! is_5 || books >"$TMP/after"
+	kill -INT "$REPORTING"
+	wait "$REPORTING" || status=$?
+	eq "$status" 0 "status: $(cat "$TMP/err")"
+	quit_target
+	if is_5; then
+		python3 "$ROOT/tests/e2e/compare_pauses.py" "$TMP/json" "$TMP/before" "$TMP/after" >"$TMP/compared" ||
+			fail "$(cat "$TMP/compared")"
+	else
+		check_totals gc:compact
+	fi
+	# The intervals add up to the whole.
+	python3 - "$TMP/json" <<'PY'
+import json, sys
+*intervals, total = [json.loads(line) for line in open(sys.argv[1])]
+assert len(intervals) > 5, len(intervals)
+for i, pause in enumerate(total["pauses"]):
+    some = sum(interval["pauses"][i]["count"] for interval in intervals)
+    assert 0 <= pause["count"] - some <= 2 and pause["count"] > 0, (some, pause)
+PY
+}
+
+# A user without privileges reads the figures of his own process.
+test_report_without_privileges() {
+	local status=0
+	need_command setpriv
+	build
+	chmod 711 "$(dirname "$TMP")" "$TMP"
+	chmod -R a+rX "$TMP/built"
+	cp "$TOOL" "$TMP/ocaml-probes"
+	start_target setpriv --reuid 65534 --regid 65534 --clear-groups "$TMP/built/phases" 10 1
+	await_line ready
+	setpriv --reuid 65534 --regid 65534 --clear-groups "$TMP/ocaml-probes" gc -pid "$TARGET" --for 10ms \
+		>"$TMP/out" 2>"$TMP/err" || status=$?
+	eq "$status" 0 "status: $(cat "$TMP/err")"
+	eq "$(wc -l <"$TMP/err")" 1 "lines: $(cat "$TMP/err")"
+	matches "$(cat "$TMP/err")" '^ocaml-probes: pauses are not measured: '
+	matches "$(cat "$TMP/out")" 'minor collections +[0-9]'
+	! finds PAUSES "$TMP/out" || fail "it shows pauses"
+	quit_target
+}
+
+# ---- programs that end or change --------------------------------------------------------------
+
+# What was measured up to there is reported.
+check_end() { # LINE STATUS-OF-GC
+	local status=0
+	build
+	start_phases 20 1
+	start_measuring --time gc:minor --count=gc:major_cycle
+	background "$TOOL" gc -pid "$TARGET" --json --interval 10ms >"$TMP/report" 2>"$TMP/err"
+	REPORTING=$!
+	wait_for '[[ -s $TMP/report ]]'
+	tell go
+	await_line finished 60
+	tell "$1"
+	wait "$REPORTING" || status=$?
+	eq "$status" "$2" "status of gc: $(cat "$TMP/err")"
+	[[ $1 != exec ]] || { await_exe /bin/sleep; kill "$TARGET"; }
+	status=0
+	wait "$MEASURING" || status=$?
+	eq "$status" 0 "status: $(cat "$TMP/measuring.err")"
+	measured "$TMP/json" | finds '^gc:minor [1-9][0-9]' || fail "$(cat "$TMP/json")"
+	eq "$(measured "$TMP/report" | grep '^gc:m[a-z]* ')" "$(measured "$TMP/json" | grep '^gc:m[a-z]* ')" "pauses in the report"
+}
+
+test_end() {
+	check_end quit 0
+}
+
+test_exec() {
+	check_end exec 5
+}
+
+# ---- what cannot be measured ------------------------------------------------------------------
+
+test_refusals() {
+	build
+	start_phases 1 1
+	check_error 4 "gc:major_cycle.* cannot be timed: it is a moment, without a duration" attach -pid "$TARGET" --time gc:major_cycle
+	if ! is_5; then
+		check_error 1 "OCaml ${VERSION%.*}[.0-9]* has no gc:stw" attach -pid "$TARGET" --count=gc:stw
+	fi
+	quit_target
+}
+
+test_stripped() {
+	build -ccopt -s
+	check_stripped
+}
+
+check_stripped() {
+	local phase
+	start_phases 40 1
+	for phase in gc:minor gc:major_slice gc:major_cycle gc:compact gc:stw; do
+		echo "== $phase"
+		"$TOOL" attach -pid "$TARGET" --count=$phase --for 10ms 2>&1 || :
+	done >"$TMP/said"
+	cat "$TMP/said" >&2
+	quit_target
+}
+
+# ---- the program of OCaml's bug 13123 ---------------------------------------------------------
+
+test_bug_13123() {
+	build
+	"$TOOL" trace -prog "$TMP/built/bug13123" --count='fn:Bug13123\..*' --json -- 30 <<<go >"$TMP/out"
+	"$TOOL" trace -prog "$TMP/built/bug13123" --time gc:minor --time gc:major_slice -- 30 <<<go >"$TMP/table"
+	python3 - "$TMP/out" <<'PY'
+import json, sys
+lines = open(sys.argv[1]).read().splitlines()
+hits = {p["name"].removeprefix("fn:Bug13123."): p["hits"] for p in json.loads(lines[-1])["probes"]}
+books = dict(line.split() for line in lines if line.split()[0] in ("collect", "doze", "doze_on", "fill"))
+assert len(books) == 4, books
+for name, n in books.items():
+    assert hits.get(name) == int(n), (name, hits, books)
+PY
+	cat "$TMP/table" >&2
+	matches "$(cat "$TMP/table")" 'gc:minor'
+}
+
+TEST_TIMEOUT=60
+run_tests "$@"

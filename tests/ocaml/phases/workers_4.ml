@@ -1,0 +1,2 @@
+(* SPDX-License-Identifier: MIT *)
+let run n work = List.init n (Thread.create work) |> List.iter Thread.join
