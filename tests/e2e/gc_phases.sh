@@ -118,10 +118,9 @@ test_totals_timed() {
 
 # ---- OCaml 5: runtime_events ------------------------------------------------------------------
 
-check_events() { # ROUNDS WORKERS TIMED-PHASE...
+check_events_of_built() { # ROUNDS WORKERS TIMED-PHASE...
 	local rounds=$1 workers=$2
 	shift 2
-	build
 	start_phases "$rounds" "$workers"
 	start_measuring --time gc:minor --time gc:major_slice --time gc:stw
 	books >"$TMP/before"
@@ -135,12 +134,16 @@ check_events() { # ROUNDS WORKERS TIMED-PHASE...
 	[[ -z ${FIGURES:-} ]] || cat "$TMP/compared" >>"$FIGURES"
 }
 
+check_events() {
+	! is_5 || { build && check_events_of_built "$@"; }
+}
+
 test_events_of_one_domain() {
-	! is_5 || check_events 200 1 gc:minor gc:stw
+	check_events 200 1 gc:stw
 }
 
 test_events_of_four_domains() {
-	! is_5 || check_events 40 4
+	check_events 40 4
 }
 
 # ---- the report of gc -------------------------------------------------------------------------
@@ -245,25 +248,26 @@ test_refusals() {
 	start_phases 1 1
 	check_error 4 "gc:major_cycle.* cannot be timed: it is a moment, without a duration" attach -pid "$TARGET" --time gc:major_cycle
 	if ! is_5; then
-		check_error 1 "OCaml ${VERSION%.*}[.0-9]* has no gc:stw" attach -pid "$TARGET" --count=gc:stw
+		check_error 2 "OCaml ${VERSION%.*}[.0-9]* has no gc:stw" attach -pid "$TARGET" --count=gc:stw
 	fi
 	quit_target
 }
 
+# The symbols for the dynamic linker are left, and with OCaml 5 handle_incoming and
+# major_collection_slice are found by jumps to them.
 test_stripped() {
 	build -ccopt -s
-	check_stripped
-}
-
-check_stripped() {
-	local phase
-	start_phases 40 1
-	for phase in gc:minor gc:major_slice gc:major_cycle gc:compact gc:stw; do
-		echo "== $phase"
-		"$TOOL" attach -pid "$TARGET" --count=$phase --for 10ms 2>&1 || :
-	done >"$TMP/said"
-	cat "$TMP/said" >&2
-	quit_target
+	if is_5; then
+		check_events_of_built 40 1
+	else
+		start_phases 100 3 large
+		start_measuring --time gc:minor --time gc:major_slice --count=gc:major_cycle,gc:compact
+		tell go
+		await_line finished 60
+		stop_measuring
+		quit_target
+		check_totals
+	fi
 }
 
 # ---- the program of OCaml's bug 13123 ---------------------------------------------------------
@@ -281,8 +285,7 @@ assert len(books) == 4, books
 for name, n in books.items():
     assert hits.get(name) == int(n), (name, hits, books)
 PY
-	cat "$TMP/table" >&2
-	matches "$(cat "$TMP/table")" 'gc:minor'
+	matches "$(cat "$TMP/table")" 'gc:minor +[1-9][0-9]+ '
 }
 
 TEST_TIMEOUT=60
