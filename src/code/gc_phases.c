@@ -10,7 +10,9 @@
  * Checked with uprobes: on 4.13.1 and 4.14.1 the events equal what the programs print at their end
  * with OCAMLRUNPARAM=v=0x400 (caml_compact_heap itself: 3 calls, 6 compactions); on 5.3.0, in three
  * domains, they equal runtime_events. A domain that waits calls two of these functions very often,
- * for nothing: handle_incoming (311 000 calls, 323 pauses) and major_collection_slice.
+ * for nothing: handle_incoming (311 000 calls, 323 pauses) and major_collection_slice. So on 5.3 a
+ * pause lasts from the call of caml_ev_begin to that of caml_ev_end, which the runtime makes whether
+ * or not runtime_events is on. The rows for 5.1 to 5.3 are for files without such calls.
  */
 #include "code/gc_phases.h"
 
@@ -60,6 +62,29 @@ static const struct row rows[] = {
 	    .source = "caml_compact_heap compacts once, or twice to leave a large first chunk; "
 		      "do_compaction calls caml_shrink_mark_stack, which nothing else does, right "
 		      "after it adds 1 to Caml_state->stat_compactions" } },
+	{ 503,
+	  503,
+	  { .name = "gc:minor",
+	    .timed_symbols = { "caml_empty_minor_heap_promote" },
+	    .events = { 11 },
+	    .is_per_domain = true,
+	    .source = "EV_MINOR: without the wait for the other domains, which follows it" } },
+	{ 503,
+	  503,
+	  { .name = "gc:major_slice",
+	    .timed_symbols = { "major_collection_slice" },
+	    .jumps_to = { "caml_opportunistic_major_collection_slice" },
+	    .events = { 27 },
+	    .is_per_domain = true,
+	    .source = "EV_MAJOR_SLICE: without the end of a cycle, which follows it" } },
+	{ 503,
+	  503,
+	  { .name = "gc:stw",
+	    .timed_symbols = { "caml_try_run_on_all_domains_with_spin_work", "handle_incoming" },
+	    .jumps_to = { NULL, "caml_handle_incoming_interrupts" },
+	    .events = { 35, 34 },
+	    .is_per_domain = true,
+	    .source = "EV_STW_LEADER: once the domain may stop the others; EV_STW_HANDLER" } },
 	{ 501,
 	  503,
 	  { .name = "gc:minor",
@@ -109,7 +134,7 @@ static const struct row rows[] = {
 
 enum {
 	N_ROWS = sizeof(rows) / sizeof(rows[0]),
-	SYMBOLS_PER_ROW = 5,
+	SYMBOLS_PER_ROW = 7,
 };
 
 struct finder {
@@ -173,6 +198,20 @@ static uint64_t jump_target(const struct finder *f, const char *name)
 	return segment && segment->executable ? end : 0;
 }
 
+/* Find the calls that begin and end pause I. False: there are none. */
+static bool find_calls(const struct finder *f, const struct gc_phase *phase, int i,
+		       struct gc_phase_place *place)
+{
+	const uint64_t begin = va_of(f, "caml_ev_begin"), end = va_of(f, "caml_ev_end");
+	const uint64_t va = place->timed_vas[i];
+	const struct named_symbol *symbol = find_symbol(f, phase->timed_symbols[i]);
+
+	return begin && end &&
+	       gc_event_calls_find(f->ctx, f->elf, va,
+				   symbol && symbol->va == va ? symbol->bytes : 0, begin, end,
+				   phase->events[i], &place->calls[i]) == 0;
+}
+
 /* Fill PLACE from a row; what is missing is noted there. */
 static void take_row(const struct finder *f, const struct gc_phase *phase,
 		     struct gc_phase_place *place)
@@ -184,6 +223,8 @@ static void take_row(const struct finder *f, const struct gc_phase *phase,
 		if (phase->timed_symbols[i] && !place->timed_vas[i])
 			place->timed_vas[i] = jump_target(f, phase->jumps_to[i]);
 		if (phase->timed_symbols[i] && !place->timed_vas[i])
+			place->missing = phase->timed_symbols[i];
+		else if (phase->events[i] && !find_calls(f, phase, i, place))
 			place->missing = phase->timed_symbols[i];
 	}
 	place->counted_va = va_of(f, phase->counted_symbol);
@@ -208,6 +249,8 @@ int gc_phases_find(struct ocp_ctx *ctx, struct elf_file *elf, const struct runti
 			ask_for(&f, phase->jumps_to[j]);
 		}
 		ask_for(&f, phase->counted_symbol);
+		ask_for(&f, phase->events[0] ? "caml_ev_begin" : NULL);
+		ask_for(&f, phase->events[0] ? "caml_ev_end" : NULL);
 	}
 	err = named_symbols_find(ctx, elf, f.symbols, f.n_symbols, &is_stripped);
 	for (size_t i = 0; !err && i < N_GC_PHASES; i++) {

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "code/gc_event_calls.h"
 #include "code/runtime.h"
 
 /*
@@ -37,15 +38,21 @@ struct gc_phase {
 	 * jump to that function.
 	 */
 	const char *jumps_to[2];
+	/*
+	 * 0, or the numbers of enum ev_runtime_phase that these functions pass to caml_ev_begin and
+	 * caml_ev_end: a pause lasts from one call to the other.
+	 */
+	uint32_t events[2];
 };
 
 /* A phase in an executable. */
 struct gc_phase_place {
 	const char *name;
-	const struct gc_phase *phase; /* NULL: the version has no such phase */
-	uint64_t timed_vas[2];	      /* as linked; 0: none */
-	uint64_t counted_va;	      /* 0: none */
-	const char *missing;	      /* a symbol that the file lacks; NULL: none */
+	const struct gc_phase *phase;	/* NULL: the version has no such phase */
+	uint64_t timed_vas[2];		/* as linked; 0: none */
+	struct gc_event_calls calls[2]; /* if the phase has events */
+	uint64_t counted_va;		/* 0: none */
+	const char *missing;		/* a symbol that the file lacks; NULL: none */
 };
 
 enum { N_GC_PHASES = 5 };

@@ -289,6 +289,19 @@ static int add_pause(struct code_sites *sites, const struct gc_phase *phase, uin
 	return err || !end.events ? err : add_site(sites, probe, false, &end);
 }
 
+/* The calls that begin and end a pause; the kernel emulates calls. Both are at one stack depth. */
+static int add_calls(struct code_sites *sites, const struct gc_event_calls *calls, uint32_t probe,
+		     bool needs_time)
+{
+	const struct spot begin = { .va = calls->begin_va,
+				    .cost = CODE_EMULATED,
+				    .events = SITE_COUNTS | (needs_time ? SITE_BEGINS : 0) };
+	const struct spot end = { .va = calls->end_va, .cost = CODE_EMULATED, .events = SITE_ENDS };
+	const int err = add_site(sites, probe, false, &begin);
+
+	return err || !needs_time ? err : add_site(sites, probe, false, &end);
+}
+
 int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *place,
 			 uint32_t probe, bool needs_time, char **why)
 {
@@ -299,7 +312,9 @@ int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *
 	if (needs_time && !place->timed_vas[0])
 		return refuse(sites, "timed", "it is a moment, without a duration", why);
 	for (size_t i = 0; !err && i < 2; i++)
-		if (place->timed_vas[i])
+		if (phase->events[i])
+			err = add_calls(sites, &place->calls[i], probe, needs_time);
+		else if (place->timed_vas[i])
 			err = add_pause(sites, phase, place->timed_vas[i], probe, needs_time);
 	if (!err && place->counted_va) {
 		const struct spot spot = {

@@ -118,7 +118,7 @@ test_totals_timed() {
 
 # ---- OCaml 5: runtime_events ------------------------------------------------------------------
 
-check_events_of_built() { # ROUNDS WORKERS TIMED-PHASE...
+check_events_of_built() { # ROUNDS WORKERS PHASE=PERCENT...
 	local rounds=$1 workers=$2
 	shift 2
 	start_phases "$rounds" "$workers"
@@ -139,11 +139,13 @@ check_events() {
 }
 
 test_events_of_one_domain() {
-	check_events 200 1 gc:stw
+	check_events 400 1 gc:minor=2 gc:major_slice=2 gc:stw=2
 }
 
+# Where there are more domains than processors, a domain often loses its processor between the moments
+# that the tool and OCaml take. A slice lasts 25 us, so few of these matter.
 test_events_of_four_domains() {
-	check_events 40 4
+	check_events 40 4 gc:minor=8 gc:major_slice=20 gc:stw=2
 }
 
 # ---- the report of gc -------------------------------------------------------------------------

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Where a function of OCaml 5's runtime says that a phase begins and ends, for runtime_events. */
+#ifndef CODE_GC_EVENT_CALLS_H
+#define CODE_GC_EVENT_CALLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/ctx.h"
+#include "elf/elf_file.h"
+
+struct gc_event_calls {
+	uint64_t begin_va, end_va; /* of the call instructions, as linked */
+};
+
+/*
+ * Find in the function at VA the call of the function at EV_BEGIN, and that of the one at EV_END,
+ * whose argument is the constant EVENT. N_BYTES is the size of the function, 0 if it is not known.
+ * Returns -ENODATA unless there is exactly one of each, which no jump enters behind the constant.
+ */
+int gc_event_calls_find(struct ocp_ctx *ctx, const struct elf_file *elf, uint64_t va,
+			uint64_t n_bytes, uint64_t ev_begin, uint64_t ev_end, uint32_t event,
+			struct gc_event_calls *calls);
+
+#endif
