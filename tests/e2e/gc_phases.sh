@@ -6,6 +6,7 @@
 
 PHASES=$ROOT/tests/ocaml/phases
 VERSION=$(ocamlopt -version)
+UNDER=() # a command that runs the program
 
 # ---- helpers ----------------------------------------------------------------------------------
 
@@ -24,7 +25,7 @@ build() { # [FLAG...]
 start_phases() { # ROUNDS WORKERS [large]
 	mkdir "$TMP/ring"
 	if is_5; then
-		start_target env OCAMLRUNPARAM=e=20 OCAML_RUNTIME_EVENTS_START=1 OCAML_RUNTIME_EVENTS_DIR="$TMP/ring" \
+		start_target "${UNDER[@]}" env OCAMLRUNPARAM=e=20 OCAML_RUNTIME_EVENTS_START=1 OCAML_RUNTIME_EVENTS_DIR="$TMP/ring" \
 			"$TMP/built/phases" "$@"
 	else
 		# 1: cycles, 0x10: compactions, 0x40: slices, 0x400: totals. A large heap is compacted twice.
@@ -138,7 +139,10 @@ check_events() {
 	! is_5 || { build && check_events_of_built "$@"; }
 }
 
+# Other programs do not take the processor between the moments that the tool and OCaml take.
 test_events_of_one_domain() {
+	need_command chrt
+	UNDER=(chrt -f 1)
 	check_events 400 1 gc:minor=2 gc:major_slice=2 gc:stw=2
 }
 
