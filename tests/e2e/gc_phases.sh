@@ -90,32 +90,34 @@ check_totals() { # [PHASE-TO-LEAVE-OUT]
 	[[ $(grep -c '^Recompacting heap' "$(output_of)") -ge 1 ]] || fail "no second compaction"
 }
 
-test_totals_counted() {
-	! is_5 || return 0
-	build
-	start_phases 100 3 large
-	start_measuring --count=gc:minor,gc:major_slice,gc:major_cycle,gc:compact
-	tell go
-	await_line finished 60
-	stop_measuring
-	quit_target
-	check_totals
-}
+if ! is_5; then
+	test_totals_counted() {
+		build
+		start_phases 100 3 large
+		start_measuring --count=gc:minor,gc:major_slice,gc:major_cycle,gc:compact
+		tell go
+		await_line finished 60
+		stop_measuring
+		quit_target
+		check_totals
+	}
+fi
 
-test_totals_timed() {
-	! is_5 || return 0
-	build
-	start_phases 100 3 large
-	start_measuring --time gc:minor --time gc:major_slice --count=gc:major_cycle --time gc:compact
-	tell go
-	await_line finished 60
-	stop_measuring
-	quit_target
-	# A pause can be two compactions.
-	check_totals gc:compact
-	eq "$(sed -n 's/^gc:compact //p' <<<"$(measured "$TMP/json")")" \
-		"$(($(grep -c '^Compacting heap' "$(output_of)") - $(grep -c '^Recompacting heap' "$(output_of)")))" "compactions"
-}
+if ! is_5; then
+	test_totals_timed() {
+		build
+		start_phases 100 3 large
+		start_measuring --time gc:minor --time gc:major_slice --count=gc:major_cycle --time gc:compact
+		tell go
+		await_line finished 60
+		stop_measuring
+		quit_target
+		# A pause can be two compactions.
+		check_totals gc:compact
+		eq "$(sed -n 's/^gc:compact //p' <<<"$(measured "$TMP/json")")" \
+			"$(($(grep -c '^Compacting heap' "$(output_of)") - $(grep -c '^Recompacting heap' "$(output_of)")))" "compactions"
+	}
+fi
 
 # ---- OCaml 5: runtime_events ------------------------------------------------------------------
 
@@ -136,21 +138,26 @@ check_events_of_built() { # ROUNDS WORKERS PHASE=PERCENT...
 }
 
 check_events() {
-	! is_5 || { build && check_events_of_built "$@"; }
+	build
+	check_events_of_built "$@"
 }
 
-# Other programs do not take the processor between the moments that the tool and OCaml take.
-test_events_of_one_domain() {
-	need_command chrt
-	UNDER=(chrt -f 1)
-	check_events 400 1 gc:minor=2 gc:major_slice=2 gc:stw=2
-}
+if is_5; then
+	# Other programs do not take the processor between the moments that the tool and OCaml take.
+	test_events_of_one_domain() {
+		need_command chrt
+		UNDER=(chrt -f 1)
+		check_events 400 1 gc:minor=2 gc:major_slice=2 gc:stw=2
+	}
+fi
 
-# Where there are more domains than processors, a domain often loses its processor between the moments
-# that the tool and OCaml take. A slice lasts 25 us, so few of these matter.
-test_events_of_four_domains() {
-	check_events 40 4 gc:minor=8 gc:major_slice=20 gc:stw=2
-}
+if is_5; then
+	# Where there are more domains than processors, a domain often loses its processor between the moments
+	# that the tool and OCaml take. A slice lasts 25 us, so few of these matter.
+	test_events_of_four_domains() {
+		check_events 40 4 gc:minor=8 gc:major_slice=20 gc:stw=2
+	}
+fi
 
 # ---- the report of gc -------------------------------------------------------------------------
 
