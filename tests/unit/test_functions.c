@@ -719,7 +719,7 @@ static void add_frames(struct made *made)
 	put(made, FRAMES + 44, (uint64_t)(DEBUG - (FRAMES + 44)), 4);
 	/* At 48: four lengths, and four places from 68 on. */
 	put(made, FRAMES + 56, 16 | 2 | 1, 2);
-	put(made, FRAMES + 60, 4, 1);
+	put(made, FRAMES + 60, 0x0101010104, 5);
 	put(made, FRAMES + 72, (uint64_t)(DEBUG - (FRAMES + 72)), 4);
 	/* At 88: neither lengths nor places follow. */
 	put(made, FRAMES + 96, 0xffff, 2);
