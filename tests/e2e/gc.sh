@@ -106,7 +106,7 @@ test_static() {
 	check_program "$TMP/static"
 }
 
-# OCaml 5: the figures of each domain, and sums that include a domain that has ended.
+# OCaml 5: the figures of each domain, and sums that include domains that have ended.
 check_domains() { # FILE
 	local least
 	start_target "$1"
