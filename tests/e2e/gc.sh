@@ -179,9 +179,8 @@ for line in lines:
     # No more than the kernel has given to the program.
     assert 0 < line["gauges"]["heap_words"] < 1 << 30, line
 PY
-	background "$TOOL" gc -pid "$TARGET" >"$TMP/table" 2>"$TMP/err"
-	wait_for "[[ -e /proc/$!/fd/4 ]]"
-	sleep 0.3
+	background "$TOOL" gc -pid "$TARGET" --interval 50ms >"$TMP/table" 2>"$TMP/err"
+	wait_for '[[ -s $TMP/table ]]'
 	kill "$TARGET"
 	wait $! || status=$?
 	eq "$status" 0 "status at the end of the program: $(cat "$TMP/err")"
