@@ -13,6 +13,8 @@ COMPARE_TIMES=$(dirname "$0")/compare_times.py
 CYCLES=${CYCLES:-30}
 SUITE=${SUITE:-deep_recursion gc_stress raising_handlers signals tail_calls threads try_with}
 VERSION=$(ocamlopt -version)
+# OCaml 5 would let a recursion without end fill 1 GiB.
+export OCAMLRUNPARAM=l=1M
 
 # ---- helpers ----------------------------------------------------------------------------------
 
