@@ -387,7 +387,8 @@ int code_probes_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog, con
 		err = runtime_recognise(ctx, prog->elf, &runtime);
 		return err ? err : unknown_phase(ctx, text);
 	}
-	if (item_kind_of(text) == ITEM_C_FUNCTION && strchr(item_body(text), ':'))
+	if (item_kind_of(text) == ITEM_C_FUNCTION && strchr(item_body(text), ':') &&
+	    !prog->is_library)
 		return ctx_error(ctx, -ENOENT, "'%s': no such library in %s, or no such function",
 				 text, where);
 	err = functions_read(ctx, prog->elf, &functions);
