@@ -112,6 +112,9 @@ static int find_sources(struct ocp_ctx *ctx, const struct code_image *image,
 		lines[i].va = rows[i].function->va;
 	err = lines_find(ctx, image->fd, image->path, LINES_FIRST, lines, n, names);
 	for (size_t i = 0; !err && i < n; i++) {
+		/* The code of a top level may begin with that of a function inlined into it. */
+		if (rows[i].function->is_initialiser)
+			continue;
 		rows[i].source = lines[i].file;
 		rows[i].line = lines[i].line;
 	}
