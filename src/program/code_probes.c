@@ -300,7 +300,7 @@ static int compare_sites(const void *a, const void *b)
 static int take_semaphores(struct finder *f)
 {
 	const struct ocp_program *prog = f->prog;
-	const struct site **sites = calloc(prog->n_sites + 1, sizeof(*sites));
+	const struct site **sites = calloc(prog->n_sites + 1, sizeof(void *));
 	size_t n = 0;
 
 	if (!sites)
@@ -308,10 +308,10 @@ static int take_semaphores(struct finder *f)
 	for (size_t i = 0; i < prog->n_sites; i++)
 		if (prog->sites[i].has_code && prog->sites[i].tracer_semaphore_va)
 			sites[n++] = &prog->sites[i];
-	qsort(sites, n, sizeof(*sites), compare_sites);
+	qsort(sites, n, sizeof(void *), compare_sites);
 	for (size_t i = 0; n && i < f->sites.n; i++) {
 		const struct site *site = &f->sites.sites[i];
-		const struct site **found = bsearch(&site, sites, n, sizeof(*sites), compare_sites);
+		const struct site **found = bsearch(&site, sites, n, sizeof(void *), compare_sites);
 
 		if (found)
 			f->sites.sites[i].tracer_semaphore_va = (*found)->tracer_semaphore_va;
