@@ -11,7 +11,7 @@
  *	pair_stats   per-CPU array  pair number             struct measure_pair
  *	pair_open    hash           struct measure_open_key struct measure_open
  *	key_open     hash           struct measure_start_key  u64, when the pair began
- *	frame_open   hash           struct measure_frame_key  u64, when the call began
+ *	frame_open   LRU hash           struct measure_frame_key  u64, when the call began
  *	frame_users  hash           u32, owner of a frame   u32, its entries in frame_open
  *	keyed        hash           struct measure_key      struct measure_keyed
  *	tgids        hash           u32, process id         u32, 1

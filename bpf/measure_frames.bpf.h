@@ -27,8 +27,15 @@
  */
 enum { STATE_STACK = 40, STACK_HANDLER = 16, STACK_ID = 48 };
 
+enum { LRU_HASH = 9 }; /* BPF_MAP_TYPE_LRU_HASH in linux/bpf.h */
+
+/*
+ * An exception can leave entries that no later call replaces: those of fibres that have ended. So
+ * this is a map that drops its least recently used entry when it is full, instead of refusing new
+ * ones for ever. If the dropped entry is that of an active call, its exit is an orphan.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, LRU_HASH);
 	__type(key, struct measure_frame_key);
 	__type(value, __u64);
 	__uint(max_entries, 1);

@@ -363,9 +363,9 @@ struct ocp_hits {
  */
 struct ocp_pair {
 	const char *start, *stop; /* STOP is "" if START is a function whose calls are timed */
-	uint64_t count;		 /* completed pairs */
-	uint64_t sum_ns;	 /* the sum of their times */
-	uint64_t min_ns, max_ns; /* 0 if count is 0 */
+	uint64_t count;		  /* completed pairs */
+	uint64_t sum_ns;	  /* the sum of their times */
+	uint64_t min_ns, max_ns;  /* 0 if count is 0 */
 	uint64_t starts;
 	uint64_t orphan_starts;	 /* starts that will have no stop; see above */
 	uint64_t orphan_stops;	 /* stops without a start, or without a key */

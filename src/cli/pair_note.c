@@ -2,6 +2,7 @@
 #include "cli/pair_note.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const double notable = 0.01;
 
@@ -10,9 +11,14 @@ static double share(uint64_t part, uint64_t whole)
 	return whole ? (double)part / (double)whole : 0;
 }
 
-size_t pair_name(char *text, size_t bytes, const char *start, const char *stop)
+void pair_name(char *text, size_t bytes, const char *start, const char *stop)
 {
-	return (size_t)snprintf(text, bytes, "%s%s%s", start, *stop ? "," : "", stop);
+	snprintf(text, bytes, "%s%s%s", start, *stop ? "," : "", stop);
+}
+
+size_t pair_name_length(const char *start, const char *stop)
+{
+	return strlen(start) + (*stop ? 1 + strlen(stop) : 0);
 }
 
 /* The calls of a function. It has no stop to be skipped. */

@@ -11,9 +11,10 @@ enum { PAIR_NOTE_BYTES = 768 };
 
 /*
  * Write the name of the pair to TEXT, of BYTES: "START,STOP", or START for the calls of a function.
- * Returns the length of the whole name.
+ * pair_name_length() is the length of the whole name.
  */
-size_t pair_name(char *text, size_t bytes, const char *start, const char *stop);
+void pair_name(char *text, size_t bytes, const char *start, const char *stop);
+size_t pair_name_length(const char *start, const char *stop);
 
 /*
  * If at least 1% of the starts, or else of the stops, of the pair START,STOP with the numbers SUM

@@ -23,6 +23,7 @@
 enum {
 	PIECE_RELOCATIONS = 8192,
 	PIECE_WORDS = 1 << 17,
+	WINDOW_BYTES = 1 << 20,
 	MAX_RELOCATIONS = 1 << 26,
 	MAX_POINTERS = 1 << 24,
 	MAX_DYNSYM_BYTES = 1 << 28,
@@ -171,12 +172,12 @@ static int add_named(struct reader *r, const Elf64_Rela *rela)
 		if (!err)
 			err = read_whole(r, ".dynstr", SHT_STRTAB, &r->dynstr, &r->n_dynstr);
 	}
-	if (err || at + sizeof(sym) > r->n_dynsym)
+	if (err || !r->dynsym || at + sizeof(sym) > r->n_dynsym)
 		return err;
 	memcpy(&sym, r->dynsym + at, sizeof(sym));
 	if (sym.st_shndx != SHN_UNDEF)
 		return add_if_goal(r, rela->r_offset, sym.st_value + (uint64_t)rela->r_addend);
-	if (rela->r_addend || sym.st_name >= r->n_dynstr ||
+	if (rela->r_addend || !r->dynstr || sym.st_name >= r->n_dynstr ||
 	    !memchr(r->dynstr + sym.st_name, '\0', r->n_dynstr - sym.st_name))
 		return 0;
 	generated = generated_arity((const char *)r->dynstr + sym.st_name);
@@ -297,8 +298,8 @@ static bool read_info(struct reader *r, struct window *window, uint64_t va, int 
 			return false;
 		window->va = va;
 		window->bytes = segment->file_bytes - (va - segment->va);
-		if (window->bytes > PIECE_WORDS * sizeof(info))
-			window->bytes = PIECE_WORDS * sizeof(info);
+		if (window->bytes > WINDOW_BYTES)
+			window->bytes = WINDOW_BYTES;
 		if (elf_file_read(r->elf, segment->off + (va - segment->va), window->data,
 				  window->bytes)) {
 			window->bytes = 0;
@@ -306,7 +307,7 @@ static bool read_info(struct reader *r, struct window *window, uint64_t va, int 
 		}
 	}
 	memcpy(&info, window->data + (va - window->va), sizeof(info));
-	*arity = (int8_t)(info >> 56);
+	*arity = (int)((int64_t)info >> 56);
 	/* Odd, and the environment is not far behind. */
 	return (info & 1) && (info << 8 >> 9) >= 2 && (info << 8 >> 9) < (1 << 24);
 }
@@ -321,7 +322,7 @@ static void set_arity(struct function *function, int arity)
 
 static int read_closures(struct reader *r)
 {
-	struct window window = { .data = malloc(PIECE_WORDS * sizeof(uint64_t)) };
+	struct window window = { .data = malloc(WINDOW_BYTES) };
 
 	if (!window.data)
 		return ctx_no_memory(r->ctx);

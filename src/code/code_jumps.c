@@ -16,7 +16,11 @@
 
 #include "code/code_flow.h"
 
-enum { TABLE_TARGETS_MAX = 1 << 16 };
+enum {
+	TABLE_TARGETS_MAX = 1 << 16,
+	/* Of all tables of a function. A hostile one can have many jumps through the same table. */
+	TARGETS_MAX = 1 << 20,
+};
 
 static size_t rest(const struct code_flow *flow, size_t i)
 {
@@ -142,6 +146,10 @@ static int read_table(struct code_flow *flow, int64_t table)
 	it = &flow->tables[flow->n_tables++];
 	*it = (struct jump_table){ .first = flow->n_targets };
 	for (int64_t at = table; at < end && it->n < TABLE_TARGETS_MAX; at += 4) {
+		if (flow->n_targets == TARGETS_MAX) {
+			it->n = 0;
+			break;
+		}
 		if (code_file_bytes(flow->file, false, flow->code.va + (uint64_t)at, 4, &bytes))
 			break;
 		memcpy(&distance, bytes.bytes, sizeof(distance));

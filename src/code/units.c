@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "code/units.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,10 +107,9 @@ static const struct unit *find_without(const struct units *units, const struct u
 	const size_t n = strlen(prefix);
 
 	if (strncmp(unit->symbol, prefix, n) != 0 ||
-	    strlen(instead) + unit->symbol_bytes - n >= sizeof(symbol))
+	    snprintf(symbol, sizeof(symbol), "%s%s", instead, unit->symbol + n) >=
+		    (int)sizeof(symbol))
 		return NULL;
-	memcpy(symbol, instead, strlen(instead));
-	memcpy(symbol + strlen(instead), unit->symbol + n, unit->symbol_bytes - n + 1);
 	return find(units, symbol, strlen(symbol));
 }
 

@@ -174,7 +174,7 @@ static int find_library(struct ocp_meter *meter, const char *text, size_t bytes,
 static int explain_library(struct ocp_meter *meter, const char *text, size_t bytes)
 {
 	struct file_origin origin = { .pid = meter->procs[0]->pid, .is_library = true };
-	struct ocp_program *prog;
+	struct ocp_program *prog = NULL;
 	struct mapping found;
 	struct maps maps = { 0 };
 	int fd, err = find_library(meter, text, bytes, &found, &maps);

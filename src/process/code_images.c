@@ -24,7 +24,7 @@ static void free_image(struct code_image *image)
 
 void code_images_free(struct code_images *images)
 {
-	for (size_t i = 0; i < images->n; i++)
+	for (size_t i = 0; images->images && i < images->n; i++)
 		free_image(&images->images[i]);
 	free(images->images);
 	free(images->exe_path);

@@ -286,6 +286,40 @@ static int add_probes(struct finder *f)
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
+static int compare_sites(const void *a, const void *b)
+{
+	const struct site *x = *(const struct site *const *)a, *y = *(const struct site *const *)b;
+
+	return (x->va > y->va) - (x->va < y->va);
+}
+
+/*
+ * The place of a function can be the site of a probe in it. The kernel takes two uprobes at one
+ * place only if both have the same semaphore.
+ */
+static int take_semaphores(struct finder *f)
+{
+	const struct ocp_program *prog = f->prog;
+	const struct site **sites = calloc(prog->n_sites + 1, sizeof(void *));
+	size_t n = 0;
+
+	if (!sites)
+		return ctx_no_memory(f->ctx);
+	for (size_t i = 0; i < prog->n_sites; i++)
+		if (prog->sites[i].has_code && prog->sites[i].tracer_semaphore_va)
+			sites[n++] = &prog->sites[i];
+	qsort(sites, n, sizeof(void *), compare_sites);
+	for (size_t i = 0; n && i < f->sites.n; i++) {
+		const struct site *site = &f->sites.sites[i];
+		const struct site **found = bsearch(&site, sites, n, sizeof(void *), compare_sites);
+
+		if (found)
+			f->sites.sites[i].tracer_semaphore_va = (*found)->tracer_semaphore_va;
+	}
+	free(sites);
+	return 0;
+}
+
 static int find(struct finder *f, struct code_wish *wishes, size_t n)
 {
 	int err = functions_read(f->ctx, f->prog->elf, &f->code->functions);
@@ -300,6 +334,8 @@ static int find(struct finder *f, struct code_wish *wishes, size_t n)
 	err = code_sites_open(f->ctx, f->prog->elf, f->code->functions, &f->sites);
 	if (!err)
 		err = add_probes(f);
+	if (!err)
+		err = take_semaphores(f);
 	f->code->sites = f->sites.sites;
 	f->code->n_sites = f->sites.n;
 	code_sites_close(&f->sites);
@@ -387,7 +423,8 @@ int code_probes_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog, con
 		err = runtime_recognise(ctx, prog->elf, &runtime);
 		return err ? err : unknown_phase(ctx, text);
 	}
-	if (item_kind_of(text) == ITEM_C_FUNCTION && strchr(item_body(text), ':'))
+	if (item_kind_of(text) == ITEM_C_FUNCTION && strchr(item_body(text), ':') &&
+	    !prog->is_library)
 		return ctx_error(ctx, -ENOENT, "'%s': no such library in %s, or no such function",
 				 text, where);
 	err = functions_read(ctx, prog->elf, &functions);

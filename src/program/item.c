@@ -94,13 +94,24 @@ int items_add(struct items *items, enum item_kind kind, const char *text)
 	return 0;
 }
 
+/* Has one of the names in TEXT, between commas, a prefix? */
+static bool has_prefix(const char *text)
+{
+	for (; !item_is_code(text); text++) {
+		text = strchr(text, ',');
+		if (!text)
+			return false;
+	}
+	return true;
+}
+
 int items_add_text(struct items *items, const char *text)
 {
 	char *copy, *rest;
 	const char *name;
 	int err = 0;
 
-	if (!item_is_code(text) && text[strspn(text, NAME_CHARACTERS ",")])
+	if (!has_prefix(text) && text[strspn(text, NAME_CHARACTERS ",")])
 		return items_add(items, ITEM_PROBE_REGEXP, text);
 	copy = rest = strdup(text);
 	if (!copy)

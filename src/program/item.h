@@ -44,7 +44,7 @@ struct items {
 int items_add(struct items *items, enum item_kind kind, const char *text);
 
 /*
- * Add TEXT. If it begins with a prefix, it is a list of items, separated by commas. Else, if it has
+ * Add TEXT. If an item in it has a prefix, it is a list of items, separated by commas. Else, if it has
  * only commas and characters of probe names, it is a list of names, else it is a regular
  * expression.
  */

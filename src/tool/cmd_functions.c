@@ -55,7 +55,7 @@ static int no_match(const struct listing *listing)
 static int choose(struct listing *listing)
 {
 	const struct code_images *images = &listing->images;
-	size_t room = 0;
+	size_t room = 0, n_rows = 0;
 
 	for (size_t i = 0; i < images->n; i++)
 		room += functions_ocaml_count(images->images[i].functions);
@@ -69,12 +69,13 @@ static int choose(struct listing *listing)
 		for (size_t k = 0; k < n; k++)
 			if (list[k].language == FUNCTION_OCAML &&
 			    (!listing->re || function_matches(&list[k], listing->re)))
-				listing->rows[listing->n++] = (struct function_row){
+				listing->rows[n_rows++] = (struct function_row){
 					.function = &list[k],
 					.image = images->images[i].path,
 				};
 	}
-	return listing->n || !listing->re ? 0 : no_match(listing);
+	listing->n = n_rows;
+	return n_rows || !listing->re ? 0 : no_match(listing);
 }
 
 /* ---- what is known of them ------------------------------------------------------------------ */
@@ -111,6 +112,9 @@ static int find_sources(struct ocp_ctx *ctx, const struct code_image *image,
 		lines[i].va = rows[i].function->va;
 	err = lines_find(ctx, image->fd, image->path, LINES_FIRST, lines, n, names);
 	for (size_t i = 0; !err && i < n; i++) {
+		/* The code of a top level may begin with that of a function inlined into it. */
+		if (rows[i].function->is_initialiser)
+			continue;
 		rows[i].source = lines[i].file;
 		rows[i].line = lines[i].line;
 	}
@@ -169,8 +173,8 @@ static int examine(struct listing *listing)
 	size_t first = 0, end;
 	int err = 0;
 
-	listing->names = calloc(listing->images.n, sizeof(*listing->names));
-	listing->files = calloc(listing->images.n, sizeof(*listing->files));
+	listing->names = calloc(listing->images.n, sizeof(char *));
+	listing->files = calloc(listing->images.n, sizeof(struct unit_files *));
 	if (!listing->names || !listing->files)
 		return ctx_no_memory(ctx);
 	for (size_t i = 0; !err && i < listing->images.n; i++) {

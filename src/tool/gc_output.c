@@ -68,24 +68,27 @@ static void print_domains(const struct gc_gauges *now)
 	}
 }
 
+static void print_phase(const struct ocp_pair *pair, int64_t span_ns)
+{
+	char p50[TIME_BYTES], p99[TIME_BYTES], max[TIME_BYTES], sum[TIME_BYTES];
+
+	printf("%-18s %16" PRIu64, pair->start, pair->count);
+	if (pair->count && span_ns > 0)
+		printf(" %10s %10s %10s %12s %9.2f%%",
+		       print_time(p50, (double)ocp_pair_quantile_ns(pair, 0.5)),
+		       print_time(p99, (double)ocp_pair_quantile_ns(pair, 0.99)),
+		       print_time(max, (double)pair->max_ns), print_time(sum, (double)pair->sum_ns),
+		       100 * (double)pair->sum_ns / (double)span_ns);
+	putchar('\n');
+}
+
 /* A pause takes one thread. With domains, several can pause at one time, and the share exceed 100%. */
 static void print_pauses(const struct gc_report *report)
 {
-	const size_t n = ocp_sample_pair_count(report->pauses);
-	char p50[TIME_BYTES], p99[TIME_BYTES], max[TIME_BYTES], sum[TIME_BYTES];
-
 	printf("\n%-18s %16s %10s %10s %10s %12s %10s\n", "PAUSES", "COUNT", "P50", "P99", "MAX",
 	       "SUM", "OF TIME");
-	for (size_t i = 0; i < n; i++) {
-		const struct ocp_pair *pair = ocp_sample_pair(report->pauses, i);
-		const double share = (double)pair->sum_ns / (double)report->span_ns;
-
-		printf("%-18s %16" PRIu64 " %10s %10s %10s %12s %9.2f%%\n", pair->start,
-		       pair->count, print_time(p50, (double)ocp_pair_quantile_ns(pair, 0.5)),
-		       print_time(p99, (double)ocp_pair_quantile_ns(pair, 0.99)),
-		       print_time(max, (double)pair->max_ns), print_time(sum, (double)pair->sum_ns),
-		       report->span_ns > 0 ? 100 * share : 0);
-	}
+	for (size_t i = 0; i < ocp_sample_pair_count(report->pauses); i++)
+		print_phase(ocp_sample_pair(report->pauses, i), report->span_ns);
 	for (size_t i = 0; i < ocp_sample_hits_count(report->pauses); i++) {
 		const struct ocp_hits *hits = ocp_sample_hits(report->pauses, i);
 

@@ -17,7 +17,11 @@ struct gc_pauses {
 	struct ocp_sample *shown;
 };
 
-/* Ask for the phases at PLACES that can be measured: moments are counted, the others timed. */
+/*
+ * Ask for the phases at PLACES that can be measured: moments are counted, the others timed. Not for
+ * phases whose functions mostly return at once: domains of OCaml 5 poll for gc:stw, up to a thousand
+ * times for each pause.
+ */
 static int ask_for(struct ocp_ctx *ctx, struct ocp_meter *meter, const struct elf_file *elf,
 		   const struct runtime *runtime, const struct gc_phase_place *places)
 {
@@ -25,7 +29,7 @@ static int ask_for(struct ocp_ctx *ctx, struct ocp_meter *meter, const struct el
 	int err = 0;
 
 	for (size_t i = 0; !err && i < N_GC_PHASES; i++) {
-		if (gc_phase_check(ctx, elf, runtime, &places[i]))
+		if (gc_phase_check(ctx, elf, runtime, &places[i]) || places[i].phase->only_if_true)
 			continue;
 		n++;
 		err = places[i].timed_vas[0] ? ocp_meter_time(meter, places[i].name, NULL)

@@ -235,7 +235,7 @@ static void print_pairs(const struct report *report)
 
 	for (size_t i = 0; i < n; i++) {
 		const struct ocp_pair *pair = ocp_sample_pair(report->sample, i);
-		const int its = (int)pair_name(NULL, 0, pair->start, pair->stop);
+		const int its = (int)pair_name_length(pair->start, pair->stop);
 
 		width = its > width ? its : width;
 	}

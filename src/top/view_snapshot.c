@@ -141,7 +141,7 @@ static void copy_pairs(struct view_snapshot *seen, size_t target, const struct w
 			.note = keep(at, note_of(note, pair)),
 		};
 		seen->longest_pair =
-			longer(seen->longest_pair, pair_name(NULL, 0, pair->start, pair->stop));
+			longer(seen->longest_pair, pair_name_length(pair->start, pair->stop));
 	}
 }
 

@@ -33,10 +33,12 @@ start_many() {
 
 # A fixture: several sites and counters a probe, sites without code, one probe on from the start.
 start_fixture() { # VARIANT
-	start_target "$O/tests/fixtures/$1" --wait
+	# A copy, so that nobody else's uprobes are in it.
+	cp "$O/tests/fixtures/$1" "$TMP/fixture"
+	start_target "$TMP/fixture" --wait
 	await_line ready
 	BIAS=$(bias_of "$TARGET")
-	"$O/tests/fixtures/$1" --expect | while read -r _ site _ semaphore _ name _; do
+	"$TMP/fixture" --expect | while read -r _ site _ semaphore _ name _; do
 		[[ $site = 0x* || $site = 0 ]] || continue
 		[[ $((site)) -eq 0 ]] || site=$((site + BIAS))
 		[[ $name != args ]] || name=.

@@ -300,6 +300,35 @@ test_no_probes_yet() {
 	check_restored 0 q
 }
 
+# Functions of a program without probes: their hits and times, and no handlers to switch.
+test_functions() {
+	open_terminal 110 24
+	cp "$O/tests/ocaml/unprobed" "$TMP"
+	start_target "$TMP/unprobed"
+	await_line ready
+	start_top --exe "$TMP/unprobed" --count=fn:Unprobed.find --time fn:Unprobed.work
+	tell "go 100"
+	await_line 'done'
+	await_screen '^[> ] fn:Unprobed\.find .* 150 +1 +none +yes'
+	await_screen '^[> ] fn:Unprobed\.work .* 1 +[0-9]+ +none +pair'
+	# In the table of pairs it has no partner.
+	await_screen '^  fn:Unprobed\.work  .* [0-9.]+ms +0 +0$'
+	press n
+	press g
+	press e
+	await_screen 'fn:Unprobed\.find: not a probe: it has a counter, but no handlers'
+	press c
+	await_screen 'fn:Unprobed\.find: counter switched off'
+	tell "go 100"
+	await_line 'done'
+	press c
+	await_screen 'fn:Unprobed\.find: counter switched on'
+	tell "go 10"
+	await_screen '^[> ] fn:Unprobed\.find .* 165 +1 +none +yes'
+	press q
+	check_restored 0 q
+}
+
 test_is_found_by_name() {
 	need_command pgrep
 	open_terminal 80 24

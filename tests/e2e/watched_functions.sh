@@ -193,9 +193,35 @@ test_serve_exe() {
 	eq "$(json_of api/v1/history/pairs '[(p["start"], p["stop"]) for p in it["targets"][0]["pairs"]]')" \
 		"[('fn:Unprobed.work', ''), ('fn:Unprobed.risky', '')]" "pairs in the history"
 	eq "$(json_of api/v1/status 'sorted({p["handler"] for p in it["targets"][0]["probes"]})')" "['none']" "handlers"
-	! type -P promtool >/dev/null || promtool check metrics <"$TMP/text" || fail "promtool refuses the metrics"
 	end_server
 	eq "$SERVER_STATUS" 0 "status of serve"
+}
+
+# What Prometheus takes: pairs of functions beside pairs of probes in one family.
+test_formats() {
+	local exe now
+	need_counting
+	need_command promtool
+	/usr/bin/python3 -c 'import prometheus_client' 2>/dev/null || skip "python3 has no prometheus_client"
+	exe=$(own_copy "$O/tests/ocaml/steady")
+	start_server --exe "$exe" --count=fn:Steady.hit_beat --time fn:Steady.work --time work_start,work_stop
+	get metrics >"$TMP/text"
+	get metrics -H 'Accept: application/openmetrics-text;version=1.0.0' >"$TMP/open"
+	promtool check metrics <"$TMP/text" || fail "promtool refuses the metrics"
+	eq "$(/usr/bin/python3 - "$TMP/open" <<-'END'
+		import sys
+		from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse
+		for family in parse(open(sys.argv[1]).read()):
+		    for s in family.samples:
+		        if s.name == "ocaml_probes_pair_duration_seconds_count":
+		            print(*(f"{k}={v}" for k, v in sorted(s.labels.items()) if k != "exe"))
+		END
+	)" "start=fn:Steady.work
+start=work_start stop=work_stop" "pairs"
+	now=$(date +%s)
+	sed "/^#/!s/\$/ $now/" "$TMP/open" >"$TMP/stamped"
+	promtool tsdb create-blocks-from openmetrics "$TMP/stamped" "$TMP/blocks" >"$TMP/promtool" 2>&1 ||
+		fail "$(cat "$TMP/promtool")"
 }
 
 # Other code at the same path: the functions have other addresses. Both generations count, also while the
@@ -252,6 +278,28 @@ reload() { # WHAT-IT-SAYS
 	: >"$TMP/serve.err"
 	kill -HUP "$SERVER"
 	wait_for 'grep -q "'"$1"'" "$TMP/serve.err"'
+}
+
+# Probes and functions of one program, of which a list has some of each.
+test_probes_too() {
+	local exe
+	need_counting
+	exe=$(own_copy "$O/tests/ocaml/steady")
+	start_target "$exe"
+	await_line ready
+	start_server --exe "$exe" --count=beat,fn:Steady.hit_beat,flood --time fn:Steady.work --time work_start,work_stop
+	wait_for '[[ $(metric ocaml_probes_pair_duration_seconds_count "start=\"fn:Steady.work\"") -ge 5 ]]'
+	kill "$TARGET"
+	finish_target
+	# Between two scrapes nothing changes any more.
+	get metrics -o "$TMP/text"
+	get() { cat "$TMP/text"; }
+	[[ $(metric ocaml_probes_hits_total 'probe="beat"') -ge 30 ]]
+	eq "$(metric ocaml_probes_hits_total 'probe="fn:Steady.hit_beat"')" "$(metric ocaml_probes_hits_total 'probe="beat"')" \
+		"calls of the function with the probe"
+	eq "$(metric ocaml_probes_hits_total 'probe="flood"')" "$((10 * $(metric ocaml_probes_hits_total 'probe="beat"')))" "flood"
+	eq "$(metric ocaml_probes_pair_duration_seconds_count 'start="fn:Steady.work"')" \
+		"$(metric ocaml_probes_pair_duration_seconds_count 'start="work_start"')" "times of the function and of the pair"
 }
 
 # A reload changes the functions; one that names an unknown function changes nothing.

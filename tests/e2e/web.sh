@@ -53,6 +53,13 @@ test_programs_with_hostile_names() {
 	on_page programs "$first" "$TARGET" "$name"
 }
 
+test_functions() {
+	need_browser
+	start_target "$(own_copy "$O/tests/ocaml/unprobed")"
+	await_line ready
+	on_page functions "$TARGET"
+}
+
 test_many_probes() {
 	need_browser
 	need_command gcc

@@ -509,6 +509,28 @@ def many(pid):
     return page
 
 
+def functions(pid):
+    """Functions have names without a stop, times, and no handlers to switch."""
+    serve = Serve("--control", "-pid", pid, "--count=fn:Unprobed.find", "--time", "fn:Unprobed.work")
+    page = Page(serve)
+    page.next_update()
+    tell(pid, "go 100")
+    wait_for("its hits", lambda: page.row("fn:Unprobed.find")["hits"] == 150)
+    page.next_update()
+    rows, status = page.shown_and_status()
+    check_rows(rows, status["targets"][0])
+    equal({row["handler"] for row in rows}, {"none"}, "handlers")
+    equal(page.js("return document.querySelectorAll('td.handler button:not([hidden])').length"), 0,
+          "buttons of handlers")
+    equal(page.text("#pair-name"), "fn:Unprobed.work", "name of the calls")
+    check_pair(page, status["targets"][0]["pairs"][0])
+    page.wait("the last minute", "return /^Half of the calls took/.test(document.querySelector('#pair-words').textContent)")
+    wait_for("cells in the heat map", lambda: painted(page, "#heat-chart", "--heat") > 0)
+    press_switch(page, "counter", "fn:Unprobed.find", False)
+    equal(page.text("#result"), "The counter of fn:Unprobed.find is off.", "said")
+    return page
+
+
 # ---- what web.sh asks for -----------------------------------------------------------------------
 
 
@@ -529,7 +551,7 @@ def using(pid):
 
 def main():
     test, *arguments = sys.argv[1:]
-    page = {f.__name__: f for f in (numbers, watching, using, programs, many)}[test](*arguments)
+    page = {f.__name__: f for f in (numbers, watching, using, programs, many, functions)}[test](*arguments)
     page.check_requests()
     equal(page.console(), [], "console")
     page.close()

@@ -1,10 +1,9 @@
 # The fuzzers: clang's libFuzzer and sanitizers over whatever reads what somebody else wrote. Each
 # tests/fuzz/fuzz_X.c is a program; fuzz_X_srcs is what it is about.
 fuzzers := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-fuzz_program_srcs := $(filter-out src/base/%,$(program_srcs)) src/base/ctx.c src/base/sanitize.c src/base/str_regexp.c src/base/suggest.c \
-	$(addprefix src/code/,arity.c functions.c ocaml_name.c unit_files.c units.c)
-fuzz_proc_srcs := $(program_srcs) $(wildcard src/code/*.c src/process/*.c)
-$(O)/tests/fuzz/fuzz_proc: fuzz_libs = -ldw -lelf -lZydis
+fuzz_program_srcs := $(filter-out src/base/%,$(program_srcs)) src/base/ctx.c src/base/sanitize.c src/base/str_regexp.c src/base/suggest.c
+fuzz_proc_srcs := $(program_srcs) $(wildcard src/process/*.c)
+$(addprefix $(O)/tests/fuzz/fuzz_,program proc link): fuzz_libs = -ldw -lelf -lZydis
 fuzz_link_srcs := $(filter-out src/link/main.c,$(wildcard src/link/*.c)) $(fuzz_program_srcs)
 fuzz_args_srcs := $(addprefix src/measure/args/,operand.c filter.c value.c) src/base/ctx.c src/base/sanitize.c
 fuzz_code_srcs := $(addprefix src/code/,x86_function.c code_depth.c code_file.c code_flow.c code_insn.c code_jumps.c) \

@@ -223,6 +223,16 @@ static void read_message(const char *bytes, size_t n)
 	strbuf_free(&again);
 }
 
+/* Without a stop, the start is one function. */
+static void check_pair(const struct request_pair *pair)
+{
+	require(*pair->start.text);
+	if (pair->stop.text)
+		require(*pair->stop.text);
+	else
+		require(item_is_code(pair->start.text) && pair->start.kind != ITEM_FUNCTION_REGEXP);
+}
+
 static void check_target(const struct config_target *target)
 {
 	const struct measure_request *request = &target->request;
@@ -230,7 +240,7 @@ static void check_target(const struct config_target *target)
 	require(!target->exe != !target->pid && target->pid >= 0);
 	require(request->counted.n > 0 && measure_request_check(request) == REQUEST_FINE);
 	for (size_t i = 0; i < request->n_pairs; i++)
-		require(*request->pairs[i].start.text && *request->pairs[i].stop.text);
+		check_pair(&request->pairs[i]);
 	require(request->budget >= 0 && request->depth <= OCP_MAX_DEPTH);
 }
 

@@ -1,5 +1,5 @@
 (* SPDX-License-Identifier: MIT *)
-(* As gauges.ml, with domains: one that has ended, and three that wait at the moment of the figures.
+(* As gauges.ml, with domains: two that have ended, and three that wait at the moment of the figures.
    Each domain takes its own figures. OCaml tells what ended domains have allocated in sums only. *)
 
 let n = 3
@@ -41,6 +41,8 @@ let () =
   let domains =
     List.init n (fun i -> Domain.spawn (domain (i + 1) started ready starts.(i + 1) ends.(i + 1))) in
   for _ = 1 to n do await started_in byte done;
+  (* No later domain uses its slot again. *)
+  Domain.join (Domain.spawn (fun () -> work (ref [])));
   Gc.full_major ();
   Gc.minor ();
   for i = 1 to n do

@@ -503,6 +503,27 @@ static void where_functions_end(void **state)
 	expect_at(made, 0x1000, "");
 }
 
+/* Where jumps from other functions are calls. */
+static void where_functions_begin(void **state)
+{
+	struct made *made = *state;
+	const uint64_t *entries;
+	size_t n;
+
+	add(made, "f", 0x200, 0x10);
+	add(made, "alias", 0x200, 0x10);
+	add(made, "f.cold", 0x300, 0x10);
+	add(made, "f.part.0.cold.1", 0x310, 0x10);
+	add(made, "f.isra.0", 0x320, 0x10);
+	add(made, "camlM.cold_1", 0x100, 0x10);
+	read_well(made);
+	entries = functions_entries(made->functions, &n);
+	assert_int_equal(n, 3);
+	assert_int_equal(entries[0], CODE_VA + 0x100);
+	assert_int_equal(entries[1], CODE_VA + 0x200);
+	assert_int_equal(entries[2], CODE_VA + 0x320);
+}
+
 static void what_is_no_function(void **state)
 {
 	struct made *made = *state;
@@ -548,6 +569,8 @@ static void add_closures(struct made *made)
 	set_word(made, 0x508, info(2));
 	set_word(made, 0x608, info(3));
 	set_word(made, 0x708, 0x4142434445464748);
+	/* Without caml_curry3 before it. */
+	set_word(made, 0x728, info(3));
 }
 
 /* The pointers of these closures: where, and to what. */
@@ -561,7 +584,7 @@ static const struct {
 	{ 0x420, 0x200, "caml_curry3" },    { 0x430, 0x140, "camlM__twice_5" },
 	{ 0x500, 0x200, "caml_curry3" },    { 0x510, 0x150, "camlM__wrong_6" },
 	{ 0x600, 0x220, "caml_curry3_1" },  { 0x610, 0x150, "camlM__wrong_6" },
-	{ 0x700, 0x160, "camlM__other_7" },
+	{ 0x700, 0x160, "camlM__other_7" }, { 0x720, 0x160, "camlM__other_7" },
 };
 
 enum { N_POINTERS = sizeof(pointers) / sizeof(pointers[0]) };
@@ -678,7 +701,7 @@ static void put(struct made *made, uint64_t off, uint64_t value, size_t bytes)
 enum { FRAMES = 0x800, DEBUG = 0x900, NAMES = 0x980, FILE_NAME = 0x9c0 };
 
 /*
- * A frame table of four descriptors: without debug information, with it, with two allocations, of which
+ * A frame table of four descriptors: without debug information, with it, with four allocations, of which
  * one has it, and that of the bottom of a stack.
  */
 static void add_frames(struct made *made)
@@ -694,12 +717,13 @@ static void add_frames(struct made *made)
 	put(made, FRAMES + 32, 16 | 1, 2);
 	put(made, FRAMES + 34, 3, 2);
 	put(made, FRAMES + 44, (uint64_t)(DEBUG - (FRAMES + 44)), 4);
-	/* At 48: two lengths, and two places from 64 on. */
+	/* At 48: four lengths, and four places from 68 on. */
 	put(made, FRAMES + 56, 16 | 2 | 1, 2);
-	put(made, FRAMES + 60, 2, 1);
-	put(made, FRAMES + 68, (uint64_t)(DEBUG - (FRAMES + 68)), 4);
-	/* At 72 */
-	put(made, FRAMES + 80, 0xffff, 2);
+	put(made, FRAMES + 60, 0x0101010104, 5);
+	put(made, FRAMES + 72, (uint64_t)(DEBUG - (FRAMES + 72)), 4);
+	/* At 88: neither lengths nor places follow. */
+	put(made, FRAMES + 96, 0xffff, 2);
+	put(made, FRAMES + 100, 0x7f, 1);
 	/* A function of elsewhere that is inlined into one of ours. */
 	put(made, DEBUG, (uint64_t)(NAMES + 32 - DEBUG) | 1, 4);
 	put(made, DEBUG + 8, (uint64_t)(NAMES - (DEBUG + 8)) | 2, 4);
@@ -725,10 +749,10 @@ static void files_of_units(void **state)
 	add_frames(made);
 	expect_file(made, "m.ml");
 	/* Each descriptor is read: here the third names another file. */
-	put(made, FRAMES + 64, (uint64_t)(DEBUG + 32 - (FRAMES + 64)), 4);
+	put(made, FRAMES + 68, (uint64_t)(DEBUG + 32 - (FRAMES + 68)), 4);
 	put(made, DEBUG + 32, (uint64_t)(NAMES + 32 - (DEBUG + 32)), 4);
 	expect_file(made, "unknown");
-	put(made, FRAMES + 64, 0, 4);
+	put(made, FRAMES + 68, 0, 4);
 	put(made, FRAMES, 0, 8);
 	expect_file(made, "unknown");
 }
@@ -898,6 +922,7 @@ int main(void)
 		TEST(names_that_need_their_prefix),
 		TEST(names_that_match),
 		TEST(where_functions_end),
+		TEST(where_functions_begin),
 		TEST(what_is_no_function),
 		TEST(arity_in_words),
 		TEST(arity_in_relocations),

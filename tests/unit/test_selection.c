@@ -127,10 +127,31 @@ static void names_and_expressions_are_written_in_one_way(void **state)
 	assert_true(items_equal(&copy, &items));
 }
 
+static void one_prefix_makes_a_list(void **state)
+{
+	static const enum item_kind kinds[] = { ITEM_PROBE, ITEM_FUNCTION, ITEM_FUNCTION_REGEXP,
+						ITEM_C_FUNCTION };
+	struct items items = { 0 };
+
+	(void)state;
+	assert_int_equal(items_add_text(&items, "a,fn:M.f,fn:M.*,c:malloc"), 0);
+	assert_int_equal(items.n, 4);
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(items.list[i].kind, kinds[i]);
+	assert_string_equal(items.list[3].text, "c:malloc");
+	items_free(&items);
+	/* Not at the beginning of a name. */
+	assert_int_equal(items_add_text(&items, "a.fn:x"), 0);
+	assert_int_equal(items.n, 1);
+	assert_int_equal(items.list[0].kind, ITEM_PROBE_REGEXP);
+	items_free(&items);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_and_expressions),
+		cmocka_unit_test(one_prefix_makes_a_list),
 		cmocka_unit_test(what_means_nothing_is_said),
 		cmocka_unit_test(probes_are_chosen_item_by_item),
 		cmocka_unit_test(names_and_expressions_are_written_in_one_way),

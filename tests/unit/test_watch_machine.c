@@ -54,6 +54,28 @@ static void test_named_and_found(void **state)
 	end(&w);
 }
 
+/* Whose functions are read was named: code of others is not decoded here. */
+static void test_functions_need_a_name(void **state)
+{
+	struct item function = { ITEM_FUNCTION, "fn:Evil.f" };
+	struct request_pair pair = { .start = { ITEM_C_FUNCTION, "c:evil" } };
+	const struct measure_request counts = { .counted = { &function, 1 } },
+				     times = { .pairs = &pair, .n_pairs = 1 };
+	const struct watch_spec all = { .request = &count_all }, counting = { .request = &counts },
+				timing = { .request = &times };
+	struct running running = start(program);
+	struct watching w = watch_it(&all, 1, false);
+
+	(void)state;
+	assert_int_equal(watch_set(w.watch, &counting, 1), -EINVAL);
+	assert_int_equal(watch_set(w.watch, &timing, 1), -EINVAL);
+	tick(&w);
+	go(&running, 5);
+	assert_int_equal(hits_now(&w), 5);
+	quit(&running);
+	end(&w);
+}
+
 /* Counted once for all its names: uprobes are on the file, whichever was executed. */
 static void test_names_of_one_file(void **state)
 {
@@ -391,6 +413,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_programs_are_found),
 		cmocka_unit_test(test_named_and_found),
+		cmocka_unit_test(test_functions_need_a_name),
 		cmocka_unit_test(test_names_of_one_file),
 		cmocka_unit_test(test_names_of_one_file_that_costs_too_much),
 		cmocka_unit_test(test_layers_are_told_apart),

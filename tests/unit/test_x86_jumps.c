@@ -2,6 +2,8 @@
 /* Jumps through tables and pointers, and ways through a function that are none. */
 #include "code_asm.h"
 
+#include <string.h>
+
 FUNCTION(matches, TABLE("matches_t: .long 1f-matches_t, 2f-matches_t, 3f-matches_t, 0\n")
 			  L(matches_place) "push %rbx\n" SWITCH(
 				  matches_t) "1: pop %rbx\nret\n"
@@ -144,6 +146,44 @@ static void tables_have_one_form(void **state)
 	assert_not_timed(&it, why);
 }
 
+/* Thousands of jumps through one long table: each is read, but not without end. */
+static void many_tables_are_given_up(void **state)
+{
+	enum { JUMPS = 4000, DISTANCES = 1000, VA = 0x10000 };
+	static const uint8_t jump[] = { 0x48, 0x8d, 0x15, 0,	0,    0,    0,	  0x48,
+					0x63, 0x04, 0x82, 0x48, 0x01, 0xc2, 0xff, 0xe2 };
+	static struct {
+		uint8_t code[JUMPS][sizeof(jump)];
+		int32_t table[DISTANCES];
+	} it;
+	const struct code *code = *state;
+	const struct code_bytes all = { it.code[0], sizeof(it), VA };
+	struct code_bytes bytes = { it.code[0], sizeof(jump), VA };
+	struct code_function function;
+	struct code_file *file;
+
+	for (int i = 0; i < JUMPS; i++) {
+		/* from the end of the lea, which has 7 bytes */
+		int32_t distance = (int32_t)sizeof(jump) * (JUMPS - i) - 7;
+
+		memcpy(it.code[i], jump, sizeof(jump));
+		memcpy(it.code[i] + 3, &distance, sizeof(distance));
+	}
+	for (int i = 0; i < DISTANCES; i++)
+		it.table[i] = -(int32_t)sizeof(jump);
+	assert_int_equal(code_file_open_memory(code->ctx, &all, 1, NULL, 0, &file), 0);
+	/* One jump, to itself: the last one. */
+	bytes.bytes = it.code[JUMPS - 1];
+	bytes.va = VA + sizeof(jump) * (JUMPS - 1);
+	assert_int_equal(code_function_decode(code->ctx, &bytes, file, &function), 0);
+	assert_true(function.entry_is_loop);
+	/* All of them. */
+	bytes = (struct code_bytes){ it.code[0], sizeof(it.code), VA };
+	assert_int_equal(code_function_decode(code->ctx, &bytes, file, &function), 0);
+	assert_not_timed(&function, "it has a jump that cannot be followed");
+	code_file_close(file);
+}
+
 /* ---- ways that are none --------------------------------------------------------------------- */
 
 /* The second word is no part of the table. Its way to the pop, with another depth, is none. */
@@ -184,6 +224,7 @@ int main(void)
 		cmocka_unit_test(a_table_ends_where_the_next_begins),
 		cmocka_unit_test(other_jumps_are_not_followed),
 		cmocka_unit_test(tables_have_one_form),
+		cmocka_unit_test(many_tables_are_given_up),
 		cmocka_unit_test(ways_that_are_none_give_way),
 	};
 

@@ -43,7 +43,7 @@ static const struct {
 	    MEASURE_MAX_PAIRS),
 	MAP("pair_open", pair_open, HASH, struct measure_open_key, struct measure_open, 0, MANY),
 	MAP("key_open", key_open, HASH, struct measure_start_key, __u64, 0, MANY),
-	MAP("frame_open", frame_open, HASH, struct measure_frame_key, __u64, 0, MANY),
+	MAP("frame_open", frame_open, LRU_HASH, struct measure_frame_key, __u64, 0, MANY),
 	MAP("keyed", keyed, HASH, struct measure_key, struct measure_keyed, 0, MANY),
 	MAP("tgids", tgids, HASH, __u32, __u32, 0, MANY),
 	MAP("losses", losses, PERCPU_ARRAY, __u32, struct measure_losses, 0, 1),

@@ -80,9 +80,10 @@ export class PairsView {
 	}
 
 	#inWords(pair) {
+		const what = pair.stop ? "pairs" : "calls";
 		if (!pair.p50_ns)
-			return "No pairs in the last minute.";
-		return `Half of the pairs took at most ${duration(pair.p50_ns)} (p50), ` +
+			return `No ${what} in the last minute.`;
+		return `Half of the ${what} took at most ${duration(pair.p50_ns)} (p50), ` +
 			`99% at most ${duration(pair.p99_ns)} (p99).`;
 	}
 
