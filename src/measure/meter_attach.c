@@ -75,6 +75,25 @@ static int fill_engine_file(const struct ocp_meter *meter, const struct measured
 	return 0;
 }
 
+static struct guarded guarded_in(const struct measured_file *file)
+{
+	return (struct guarded){ .name = file->name, .prog = file->prog, .code = file->code };
+}
+
+static int guard_file(struct ocp_meter *meter, struct measured_file *file)
+{
+	const struct guarded what = guarded_in(file);
+
+	return file_guard_take(meter->ctx, &file->guard, file->path, &what);
+}
+
+static bool is_overwritten(struct ocp_meter *meter, struct measured_file *file)
+{
+	const struct guarded what = guarded_in(file);
+
+	return file_guard_is_broken(meter->ctx, &file->guard, &what);
+}
+
 int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *files, size_t n)
 {
 	struct engine_file *engine_files = calloc(n + 1, sizeof(*engine_files));
@@ -88,8 +107,7 @@ int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *fil
 				       &engine_files[i]);
 	for (size_t i = 0; !err && i < n; i++)
 		if (!files[i]->is_lost)
-			err = file_guard_take(meter->ctx, &files[i]->guard, files[i]->path,
-					      files[i]->name, files[i]->prog);
+			err = guard_file(meter, files[i]);
 	if (!err)
 		err = meter->ops->attach(meter->engine, engine_files, n);
 	for (size_t i = 0; i < n; i++) {
@@ -236,8 +254,7 @@ int meter_check_files(struct ocp_meter *meter)
 	for (size_t i = 0; i < meter->table.n_files; i++) {
 		struct measured_file *file = &meter->table.files[i];
 
-		if (file->is_attached && !file->is_lost &&
-		    file_guard_is_broken(meter->ctx, &file->guard, file->name, file->prog))
+		if (file->is_attached && !file->is_lost && is_overwritten(meter, file))
 			lose_file(meter, file);
 		if (file->is_lost && !lost)
 			lost = file;

@@ -18,6 +18,8 @@
 #include "program/code_sites.h"
 #include "program/item.h"
 
+enum { HASHED_BYTES = 16 };
+
 /* A function, and what is asked of it. */
 struct chosen {
 	const struct function *function;    /* NULL: a phase */
@@ -31,6 +33,7 @@ struct code_probes {
 	struct probe *probes;
 	size_t n_probes;
 	struct site *sites;
+	uint64_t *hashes; /* of the code at each site */
 	size_t n_sites;
 	struct chosen *chosen; /* they own the names of the probes */
 	size_t n_chosen, room;
@@ -56,6 +59,7 @@ void code_probes_free(struct code_probes *code)
 		free(code->chosen[i].name);
 	free(code->probes);
 	free(code->sites);
+	free(code->hashes);
 	free(code->chosen);
 	functions_free(code->functions);
 	free(code);
@@ -320,6 +324,47 @@ static int take_semaphores(struct finder *f)
 	return 0;
 }
 
+/* The hash of the first bytes of code at VA, which tell whether the code is the same. */
+static bool hash_code(const struct elf_file *elf, uint64_t va, uint64_t *off, uint64_t *hash)
+{
+	uint8_t code[HASHED_BYTES];
+
+	if (!elf_file_va_to_off(elf, va, off) || elf_file_read(elf, *off, code, sizeof(code)))
+		return false;
+	*hash = 0xcbf29ce484222325; /* FNV-1a */
+	for (size_t i = 0; i < sizeof(code); i++)
+		*hash = (*hash ^ code[i]) * 0x100000001b3;
+	return true;
+}
+
+static int hash_sites(struct finder *f)
+{
+	struct code_probes *code = f->code;
+	uint64_t off;
+
+	code->hashes = calloc(code->n_sites + 1, sizeof(*code->hashes));
+	if (!code->hashes)
+		return ctx_no_memory(f->ctx);
+	for (size_t i = 0; i < code->n_sites; i++)
+		if (!hash_code(f->prog->elf, code->sites[i].va, &off, &code->hashes[i]))
+			return ctx_error(f->ctx, -EBADMSG, "%s: the file ends within its code",
+					 elf_file_name(f->prog->elf));
+	return 0;
+}
+
+bool code_probes_are_in(const struct code_probes *code, const struct ocp_program *prog,
+			const struct ocp_program *now)
+{
+	uint64_t off, off_now, hash;
+
+	for (size_t i = 0; code && i < code->n_sites; i++)
+		if (!elf_file_va_to_off(prog->elf, code->sites[i].va, &off) ||
+		    !hash_code(now->elf, code->sites[i].va, &off_now, &hash) || off != off_now ||
+		    hash != code->hashes[i])
+			return false;
+	return true;
+}
+
 static int find(struct finder *f, struct code_wish *wishes, size_t n)
 {
 	int err = functions_read(f->ctx, f->prog->elf, &f->code->functions);
@@ -339,7 +384,7 @@ static int find(struct finder *f, struct code_wish *wishes, size_t n)
 	f->code->sites = f->sites.sites;
 	f->code->n_sites = f->sites.n;
 	code_sites_close(&f->sites);
-	return err;
+	return err ? err : hash_sites(f);
 }
 
 static void tell_left_out(const struct finder *f)

@@ -30,6 +30,10 @@ int code_probes_find(struct ocp_ctx *ctx, const struct ocp_program *prog, struct
 		     size_t n, struct code_probes **out);
 void code_probes_free(struct code_probes *code);
 
+/* Has NOW, which the file of PROG contains now, the code of CODE's sites at the same places? */
+bool code_probes_are_in(const struct code_probes *code, const struct ocp_program *prog,
+			const struct ocp_program *now);
+
 /* The probes and sites; empty if CODE is NULL. They belong to CODE. */
 struct probe_set code_probes_set(const struct code_probes *code);
 

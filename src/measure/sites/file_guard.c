@@ -113,9 +113,10 @@ static bool has_same_sites(const struct ocp_program *now, const struct ocp_progr
  * tried again for a while.
  */
 static bool has_changed(struct ocp_ctx *ctx, struct file_guard *guard, const struct stat *st,
-			const char *name, const struct ocp_program *prog)
+			const struct guarded *what)
 {
-	const struct file_origin origin = { .name = name, .is_library = prog->is_library };
+	const struct file_origin origin = { .name = what->name,
+					    .is_library = what->prog->is_library };
 	const struct file_identity identity = file_identity_of(st);
 	struct ocp_program *now;
 	bool same;
@@ -135,14 +136,15 @@ static bool has_changed(struct ocp_ctx *ctx, struct file_guard *guard, const str
 	guard->identity = identity;
 	if (err)
 		return true;
-	same = has_same_sites(now, prog);
+	same = has_same_sites(now, what->prog) && code_probes_are_in(what->code, what->prog, now);
 	ocp_program_free(now);
 	return !same;
 }
 
 int file_guard_take(struct ocp_ctx *ctx, struct file_guard *guard, const char *path,
-		    const char *name, const struct ocp_program *prog)
+		    const struct guarded *what)
 {
+	const char *name = what->name;
 	struct stat st;
 
 	guard->fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -158,14 +160,13 @@ int file_guard_take(struct ocp_ctx *ctx, struct file_guard *guard, const char *p
 		file_guard_release(guard);
 		return err;
 	}
-	if (!has_changed(ctx, guard, &st, name, prog))
+	if (!has_changed(ctx, guard, &st, what))
 		return 0;
 	file_guard_release(guard);
 	return ctx_error(ctx, -ESTALE, "%s: overwritten since it was read", name);
 }
 
-bool file_guard_is_broken(struct ocp_ctx *ctx, struct file_guard *guard, const char *name,
-			  const struct ocp_program *prog)
+bool file_guard_is_broken(struct ocp_ctx *ctx, struct file_guard *guard, const struct guarded *what)
 {
 	struct stat st;
 
@@ -174,9 +175,9 @@ bool file_guard_is_broken(struct ocp_ctx *ctx, struct file_guard *guard, const c
 	if (guard->has_lease)
 		return fcntl(guard->fd, F_GETLEASE) != F_RDLCK;
 	if (guard->may_retry)
-		take_lease(ctx, guard, name);
+		take_lease(ctx, guard, what->name);
 	/* If its status cannot be read, the file counts as changed. */
-	return fstat(guard->fd, &st) != 0 || has_changed(ctx, guard, &st, name, prog);
+	return fstat(guard->fd, &st) != 0 || has_changed(ctx, guard, &st, what);
 }
 
 void file_guard_release(struct file_guard *guard)

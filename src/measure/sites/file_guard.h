@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <sys/stat.h>
+#include "program/code_probes.h"
 #include "program/program.h"
 
 /* Changes when the contents of a file change. */
@@ -23,19 +24,26 @@ struct file_guard {
 
 struct file_identity file_identity_of(const struct stat *st);
 
+/* What was read of a guarded file: its probes, and functions or NULL. */
+struct guarded {
+	const char *name; /* for messages */
+	const struct ocp_program *prog;
+	const struct code_probes *code;
+};
+
 /*
- * Guard the file PATH, called NAME in messages. PROG was read from it when it had guard->identity.
+ * Guard the file PATH. WHAT was read from it when it had guard->identity.
  * -ESTALE if it has been overwritten since. It is no error if the file cannot be guarded.
  */
 int file_guard_take(struct ocp_ctx *ctx, struct file_guard *guard, const char *path,
-		    const char *name, const struct ocp_program *prog);
+		    const struct guarded *what);
 
 /*
  * True if a process waits to write to the file, or has changed its sites. The caller must then
  * remove the uprobes and release the guard.
  */
-bool file_guard_is_broken(struct ocp_ctx *ctx, struct file_guard *guard, const char *name,
-			  const struct ocp_program *prog);
+bool file_guard_is_broken(struct ocp_ctx *ctx, struct file_guard *guard,
+			  const struct guarded *what);
 
 /* Give up the lease. Can be called twice. */
 void file_guard_release(struct file_guard *guard);
