@@ -230,6 +230,7 @@ load_plugin() { # SITES
 }
 
 rounds() { # N
+	forget_output # the last rounds were done as well
 	tell "go $1"
 	await_line 'done'
 }
