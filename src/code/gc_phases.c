@@ -222,9 +222,8 @@ static void take_row(const struct finder *f, const struct gc_phase *phase,
 		place->timed_vas[i] = va_of(f, phase->timed_symbols[i]);
 		if (phase->timed_symbols[i] && !place->timed_vas[i])
 			place->timed_vas[i] = jump_target(f, phase->jumps_to[i]);
-		if (phase->timed_symbols[i] && !place->timed_vas[i])
-			place->missing = phase->timed_symbols[i];
-		else if (phase->events[i] && !find_calls(f, phase, i, place))
+		if (phase->timed_symbols[i] &&
+		    (!place->timed_vas[i] || (phase->events[i] && !find_calls(f, phase, i, place))))
 			place->missing = phase->timed_symbols[i];
 	}
 	place->counted_va = va_of(f, phase->counted_symbol);
