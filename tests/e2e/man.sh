@@ -32,6 +32,17 @@ test_examples() { need_command mandoc; in_namespaces python3 "$ROOT/tests/e2e/ma
 test_examples_of_builds() { man builds; }
 
 # The ways to ask for help and for the version.
+# The formats are those of the writers and readers: the words that begin lines, and the versions.
+test_formats() {
+	local page=$O/man/ocaml-probes-formats.5 version
+	eq "$(awk '/^\.Ed/ { on = 0 } on { print } /^ocaml-probes-kept/ { on = 1 }' "$page" | tr '|' '\n' | awk '{ print $1 }' | sort)" \
+		"$(grep -o '{ "[a-z]*", read_' "$ROOT/src/measure/pin_meta.c" | cut -d'"' -f2 | sort)" "lines of a kept meter"
+	version=$(sed -n 's/^#define FORMAT.*BRAND "\([0-9]*\) .*/\1/p' "$ROOT/src/measure/pin_meta.c")
+	grep -qx "ocaml-probes-kept $version LAYOUT" "$page" || fail "another version of kept meters than $version"
+	version=$(sed -n 's/^enum { VERSION = \([0-9]*\).*/\1/p' "$ROOT/src/process/journal_format.c")
+	grep -qx "ocaml-probes journal $version" "$page" || fail "another version of the journal than $version"
+}
+
 test_help_and_version() {
 	local way version
 	"$TOOL" help >"$TMP/help"
