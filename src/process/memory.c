@@ -258,7 +258,8 @@ int memory_read_in_order(const struct memory *memory, const struct iovec *remote
 
 	if (got == (ssize_t)bytes)
 		return 0;
-	if (!memory_is_alive(memory))
+	/* While a process ends, its memory can be held by others (uprobes) after it has given it up. */
+	if (err == ESRCH || !memory_is_alive(memory))
 		return gone(memory);
 	if (err == EPERM)
 		return proc_why_no_access(memory->ctx, memory->pid, err);
