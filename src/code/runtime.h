@@ -36,7 +36,7 @@ struct runtime_places {
 	uint64_t minor_collections, major_collections, compactions;
 	/*
 	 * The array of domains or, from 5.3 on, a pointer to it. A stripped file does not tell which
-	 * one of these variables it is; they are told apart by their contents.
+	 * one of these variables it is. Their contents do.
 	 */
 	uint64_t domains[MAX_DOMAINS_PLACES];
 	size_t n_domains;
