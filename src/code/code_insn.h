@@ -59,7 +59,10 @@ struct insn_decoder {
 bool insn_decoder_init(struct insn_decoder *decoder);
 void insn_decoder_free(struct insn_decoder *decoder);
 
-/* Decode the instruction at BYTES[0..N), which is at offset OFF. False: there is none. */
+/*
+ * Decode the instruction at BYTES[0..N), which is at offset OFF. Returns false if the bytes are no
+ * instruction.
+ */
 bool insn_decode(struct insn_decoder *decoder, const uint8_t *bytes, size_t n, uint32_t off,
 		 struct insn *insn);
 

@@ -129,7 +129,10 @@ static int add_target(struct code_flow *flow, uint32_t number)
 	return 0;
 }
 
-/* Read the table at TABLE into a new element of `tables`, which is empty if there is none. */
+/*
+ * Read the jump table at TABLE into a new element of `tables`. Without valid targets the element is
+ * empty.
+ */
 static int read_table(struct code_flow *flow, int64_t table)
 {
 	int64_t end = next_lea(flow, table);

@@ -19,13 +19,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "elf/symbol_table.h"
 #include "code/arity.h"
 #include "code/ocaml_name.h"
 #include "code/units.h"
 
 enum {
-	PIECE_SYMBOLS = 4096,
-	MAX_TABLE = 1 << 26,	 /* symbols in the table */
 	MAX_FUNCTIONS = 1 << 21, /* that are kept */
 	MAX_STRINGS = 1 << 28,	 /* bytes of their names */
 	MAX_NAMES = 1 << 28,	 /* bytes of OCaml's names */
@@ -104,8 +103,9 @@ static int add(struct functions *f, const Elf64_Sym *sym, const char *symbol)
 	return 0;
 }
 
-static int take(struct functions *f, const Elf64_Sym *sym)
+static int take(void *data, const Elf64_Sym *sym)
 {
+	struct functions *f = data;
 	const unsigned int type = ELF64_ST_TYPE(sym->st_info);
 	const char *symbol;
 	int found;
@@ -121,37 +121,6 @@ static int take(struct functions *f, const Elf64_Sym *sym)
 		return found < 0 ? found : 0;
 	f->has_runtime |= strcmp(symbol, "caml_main") == 0 || strcmp(symbol, "caml_startup") == 0;
 	return add(f, sym, symbol);
-}
-
-static int read_table(struct functions *f, const struct elf_section *table)
-{
-	const uint64_t n = table->bytes / sizeof(Elf64_Sym);
-	int err = 0;
-
-	if (n > MAX_TABLE)
-		return ctx_error(f->ctx, -EBADMSG, "%s: symbol table claims %" PRIu64 " symbols",
-				 elf_file_name(f->elf), n);
-	for (uint64_t at = 0; !err && at < n; at += PIECE_SYMBOLS) {
-		const uint64_t here = n - at < PIECE_SYMBOLS ? n - at : PIECE_SYMBOLS;
-		struct elf_section piece = *table;
-		uint8_t *bytes;
-
-		if (at * sizeof(Elf64_Sym) > UINT64_MAX - table->off)
-			return ctx_error(f->ctx, -EBADMSG,
-					 "%s: symbol table is outside of the file",
-					 elf_file_name(f->elf));
-		piece.off = table->off + at * sizeof(Elf64_Sym);
-		piece.bytes = here * sizeof(Elf64_Sym);
-		err = elf_file_read_section(f->elf, &piece, piece.bytes, &bytes);
-		for (uint64_t i = 0; !err && i < here; i++) {
-			Elf64_Sym sym;
-
-			memcpy(&sym, bytes + i * sizeof(sym), sizeof(sym));
-			err = take(f, &sym);
-		}
-		free(bytes);
-	}
-	return err;
 }
 
 /* Read the strings whole. What follows the last NUL is no name. */
@@ -174,7 +143,7 @@ static int read_strings(struct functions *f, const struct elf_section *section)
 	return 0;
 }
 
-/* Read one of the two tables of symbols. Returns 0 also if there is none. */
+/* Read one of the two tables of symbols. A file without the table is no error. */
 static int read_symbols(struct functions *f, const char *table_name, uint32_t type,
 			const char *strings_name)
 {
@@ -186,7 +155,7 @@ static int read_symbols(struct functions *f, const char *table_name, uint32_t ty
 	if (found <= 0)
 		return found;
 	err = read_strings(f, &strings);
-	return err ? err : read_table(f, &table);
+	return err ? err : symbol_table_each(f->ctx, f->elf, &table, take, f);
 }
 
 /* ---- functions ------------------------------------------------------------------------------ */

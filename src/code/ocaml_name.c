@@ -71,7 +71,7 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The character that the $xx at TEXT stands for; -1: there is none. */
+/* The character that the $xx at TEXT stands for; -1: TEXT does not begin with $xx. */
 static int escaped(const char *text, size_t bytes)
 {
 	int high, low;
@@ -197,7 +197,7 @@ static const char *end_of_unit(const char *symbol)
 	return end;
 }
 
-/* Take "_STAMP" off the end of NAME. Returns false if there is none. */
+/* Take "_STAMP" off the end of NAME. Returns false if NAME does not end with a stamp. */
 static bool take_stamp(const char *name, size_t *bytes, uint32_t *stamp)
 {
 	size_t start = *bytes;

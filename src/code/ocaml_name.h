@@ -52,8 +52,8 @@ bool ocaml_name_is_mark(const char *symbol, const char *suffix, size_t *bytes);
 
 /*
  * Write TEXT, a name that somebody has typed, as in struct ocaml_name: "Mylib__Service.find" becomes
- * "Mylib.Service.find", and "Stdlib.@" "Stdlib.(@)". A stamp ("/531") is taken off; *STAMP is -1 if
- * there is none. Returns false if TEXT is too long for a name.
+ * "Mylib.Service.find", and "Stdlib.@" "Stdlib.(@)". A stamp ("/531") is taken off; *STAMP is -1
+ * without a stamp. Returns false if TEXT is too long for a name.
  */
 bool ocaml_name_normalise(const char *text, char name[OCAML_NAME_BYTES], int64_t *stamp);
 

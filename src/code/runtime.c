@@ -239,7 +239,7 @@ static int read_version(const struct recogniser *r)
 
 /* ---- what the code tells -------------------------------------------------------------------- */
 
-/* The code of a function; -ENODATA, without a message, if there is none. */
+/* Read the code of a function. -ENODATA, without a message, if the file lacks the function. */
 static int read_code(const struct recogniser *r, int symbol, uint8_t **code, size_t *n)
 {
 	const struct named_symbol *s = &r->symbols[symbol];

@@ -5,8 +5,8 @@
  *
  * The kernel emulates some instructions under a uprobe and single-steps all others, which takes ten
  * times as long. So the place of the uprobe is the first instruction that every call executes exactly
- * once and that the kernel emulates. Where there is none, or where something in the code is not
- * understood, it is the first instruction of the function.
+ * once and that the kernel emulates. If no instruction is like this, or if the code is not fully
+ * understood, the place is the first instruction of the function.
  */
 #ifndef CODE_X86_FUNCTION_H
 #define CODE_X86_FUNCTION_H

@@ -2,7 +2,7 @@
 /*
  * Finding the symbols of a few addresses in a table that may be large or hostile.
  *
- * The table is read in pieces of fixed size. Only symbols that can be an answer are kept: functions
+ * The table is read in pieces (symbol_table.c). Only symbols that can be an answer are kept: functions
  * that contain one of the addresses. So the memory depends on the question and not on the file. The
  * number of kept symbols is limited, since in a hostile file each symbol may span everything. The
  * symbols are sorted by address. The answer is the last symbol that starts at or below an address,
@@ -22,11 +22,10 @@
 #include <string.h>
 
 #include "elf/asked.h"
+#include "elf/symbol_table.h"
 
 enum {
-	PIECE_SYMBOLS = 4096,
 	MAX_KEPT = 1 << 20,  /* symbols that contain an address of the question */
-	MAX_TABLE = 1 << 26, /* symbols in the table: 1.5 GiB of it */
 	MAX_STEPS_BACK = 16, /* functions between an address and the start of its function */
 	MAX_NAME_BYTES = 4096,
 };
@@ -79,8 +78,9 @@ static const struct symbol_of *first_asked_from(const struct finder *f, uint64_t
 	return i < f->n_asked ? &f->asked[i] : NULL;
 }
 
-static int keep(struct finder *f, const Elf64_Sym *sym)
+static int keep(void *data, const Elf64_Sym *sym)
 {
+	struct finder *f = data;
 	const struct symbol symbol = { sym->st_value, sym->st_size, sym->st_name };
 	unsigned int type = ELF64_ST_TYPE(sym->st_info);
 	const struct symbol_of *next;
@@ -105,37 +105,6 @@ static int keep(struct finder *f, const Elf64_Sym *sym)
 	}
 	f->kept[f->n_kept++] = symbol;
 	return 0;
-}
-
-static int read_table(struct finder *f, const struct elf_section *table)
-{
-	uint64_t n = table->bytes / sizeof(Elf64_Sym);
-	int err = 0;
-
-	if (n > MAX_TABLE)
-		return ctx_error(f->ctx, -EBADMSG, "%s: symbol table claims %" PRIu64 " symbols",
-				 elf_file_name(f->elf), n);
-	for (uint64_t at = 0; !err && at < n; at += PIECE_SYMBOLS) {
-		uint64_t here = n - at < PIECE_SYMBOLS ? n - at : PIECE_SYMBOLS;
-		struct elf_section piece = *table;
-		uint8_t *bytes;
-
-		if (at * sizeof(Elf64_Sym) > UINT64_MAX - table->off)
-			return ctx_error(f->ctx, -EBADMSG,
-					 "%s: symbol table is outside of the file",
-					 elf_file_name(f->elf));
-		piece.off = table->off + at * sizeof(Elf64_Sym);
-		piece.bytes = here * sizeof(Elf64_Sym);
-		err = elf_file_read_section(f->elf, &piece, piece.bytes, &bytes);
-		for (uint64_t i = 0; !err && i < here; i++) {
-			Elf64_Sym sym;
-
-			memcpy(&sym, bytes + i * sizeof(sym), sizeof(sym));
-			err = keep(f, &sym);
-		}
-		free(bytes);
-	}
-	return err;
 }
 
 /*
@@ -252,7 +221,7 @@ int symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct symbol_of *as
 	qsort(asked, n, sizeof(*asked), compare_asked);
 	err = find_table(&f, &table);
 	if (err > 0) {
-		err = read_table(&f, &table);
+		err = symbol_table_each(f.ctx, f.elf, &table, keep, &f);
 		if (f.n_kept)
 			qsort(f.kept, f.n_kept, sizeof(*f.kept), compare_symbols);
 		if (!err)
