@@ -48,6 +48,13 @@ $(O)/tests/unit/test_patch: LDFLAGS += $(call wrap,pwrite64)
 $(O)/tests/unit/test_sample: LDFLAGS += $(call wrap,calloc malloc)
 $(O)/tests/unit/test_spawn: LDFLAGS += $(call wrap,execv write)
 
+# What tests/e2e/frametable.sh compares with others.
+$(O)/tests/frames_dump: tests/ocaml/frames/dump.c $(internal_a)
+	$(say) LINK $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+run-tests: $(O)/tests/frames_dump
+
 # BPF programs that run bpf/args.bpf.h for the unit tests.
 $(O)/tests/bpf/%.bpf.o: tests/bpf/%.bpf.c
 	$(say) BPF $@

@@ -16,7 +16,8 @@ static void print(const struct frametable *table, const struct frame_descr *desc
 	struct frame_location locations[FRAME_LOCATIONS_MAX];
 	const size_t n = frametable_locations(table, descr, locations, FRAME_LOCATIONS_MAX);
 
-	printf("%" PRIx64 " %u%s", descr->va, descr->frame_bytes, descr->is_chunk_end ? " end" : "");
+	printf("%" PRIx64 " %u%s", descr->va, descr->frame_bytes,
+	       descr->is_chunk_end ? " end" : "");
 	for (size_t i = 0; i < n; i++)
 		printf(" | %s %s %u-%u %u-%u%s%s", locations[i].function, locations[i].file,
 		       locations[i].line, locations[i].end_line, locations[i].start_col,
