@@ -21,6 +21,7 @@
 
 #include "elf/symbol_table.h"
 #include "code/arity.h"
+#include "code/frametable.h"
 #include "code/ocaml_name.h"
 #include "code/units.h"
 
@@ -49,6 +50,8 @@ struct functions {
 	size_t n, room;
 	const struct function **by_name; /* OCaml's */
 	size_t n_ocaml;
+	const struct function **by_flat_name; /* of those, the ones whose symbols tell another */
+	size_t n_flat;
 	const struct function **by_symbol; /* the others */
 	uint64_t *entries;
 	size_t n_entries;
@@ -213,6 +216,7 @@ static int name_function(struct functions *f, struct function *function)
 	int err;
 
 	function->name = function->full_name = function->symbol;
+	function->flat_name = function->full_flat_name = function->symbol;
 	if ((f->units.n && !unit) ||
 	    !ocaml_name_decode(function->symbol, unit ? unit->symbol : NULL, &name)) {
 		if (units_at(&f->units, function->va))
@@ -224,6 +228,9 @@ static int name_function(struct functions *f, struct function *function)
 		return err;
 	function->language = FUNCTION_OCAML;
 	function->name = function->full_name + (unit && unit->keeps_prefix ? 0 : name.short_at);
+	function->full_flat_name = function->full_name;
+	function->flat_name = function->name;
+	function->path_bytes = (uint16_t)name.path_bytes;
 	function->stamp = name.stamp;
 	function->is_anonymous = name.kind == OCAML_ANONYMOUS;
 	function->is_initialiser = name.kind == OCAML_INITIALISER;
@@ -251,19 +258,95 @@ static void set_ends(struct functions *f)
 	}
 }
 
+/* ---- paths ---------------------------------------------------------------------------------- */
+
+/* Find the path of a function in the debug information of its calls. Returns false if there is none. */
+static bool find_path(const struct frametable *table, const struct function *function,
+		      char name[OCAML_NAME_BYTES])
+{
+	struct frame_location locations[FRAME_LOCATIONS_MAX];
+	char longer[OCAML_NAME_BYTES];
+	size_t n, n_descrs;
+	int best = 0, found;
+	const struct frame_descr *list = frametable_list(table, &n_descrs);
+
+	for (size_t i = frametable_from(table, function->va + 1);
+	     best < 2 && i < n_descrs && list[i].va - function->va <= function->bytes; i++) {
+		n = frametable_locations(table, &list[i], locations, FRAME_LOCATIONS_MAX);
+		if (!n || locations[n - 1].is_inlined)
+			continue;
+		found = ocaml_name_add_path(function->full_name, function->path_bytes,
+					    locations[n - 1].function, longer);
+		if (found > best) {
+			best = found;
+			strcpy(name, longer);
+		}
+	}
+	return best > 0;
+}
+
+static int add_path(struct functions *f, const struct frametable *table, struct function *function)
+{
+	const ptrdiff_t short_at = function->name - function->full_name;
+	char name[OCAML_NAME_BYTES];
+	int err;
+
+	if (function->language != FUNCTION_OCAML || function->is_anonymous ||
+	    function->is_initialiser || !find_path(table, function, name) ||
+	    strcmp(name, function->full_name) == 0)
+		return 0;
+	err = keep_name(f, name, &function->full_name);
+	if (!err)
+		function->name = function->full_name + short_at;
+	return err;
+}
+
+/*
+ * Symbols do not tell which modules of their file, or which functions, functions are in. The collector's
+ * tables do, of all that call or allocate. Without such tables names are those of the symbols.
+ */
+static int add_paths(struct functions *f)
+{
+	struct frametable *table;
+	int err = frametable_read(f->ctx, f->elf, &table);
+
+	if (err == -ENOMEM)
+		return err;
+	if (err) {
+		ctx_log(f->ctx, OCP_LOG_DEBUG, "%s", ocp_error(f->ctx));
+		return 0;
+	}
+	for (size_t i = 0; !err && i < f->n; i++)
+		err = add_path(f, table, &f->list[i]);
+	frametable_free(table);
+	return err;
+}
+
 /* ---- order by name -------------------------------------------------------------------------- */
 
-static int compare_names(const void *a, const void *b)
+/* By what people write, or by what the symbols alone tell. */
+static int compare_two(const struct function *x, const struct function *y, bool flat)
 {
-	const struct function *x = *(const struct function *const *)a,
-			      *y = *(const struct function *const *)b;
-	int order = strcmp(x->name, y->name);
+	int order = flat ? strcmp(x->flat_name, y->flat_name) : strcmp(x->name, y->name);
 
 	if (order == 0)
-		order = strcmp(x->full_name, y->full_name);
+		order = flat ? strcmp(x->full_flat_name, y->full_flat_name)
+			     : strcmp(x->full_name, y->full_name);
 	if (order == 0)
 		order = (x->stamp > y->stamp) - (x->stamp < y->stamp);
 	return order ? order : (x->va > y->va) - (x->va < y->va);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return compare_two(*(const struct function *const *)a, *(const struct function *const *)b,
+			   false);
+}
+
+static int compare_flat_names(const void *a, const void *b)
+{
+	return compare_two(*(const struct function *const *)a, *(const struct function *const *)b,
+			   true);
 }
 
 static bool have_one_name(const struct function *a, const struct function *b)
@@ -276,8 +359,9 @@ static int sort_by_name(struct functions *f)
 	size_t n_ocaml = 0, n_others = 0;
 
 	f->by_name = calloc(f->n_ocaml + 1, sizeof(const struct function *));
+	f->by_flat_name = calloc(f->n_ocaml + 1, sizeof(const struct function *));
 	f->by_symbol = calloc(f->n - f->n_ocaml + 1, sizeof(const struct function *));
-	if (!f->by_name || !f->by_symbol)
+	if (!f->by_name || !f->by_flat_name || !f->by_symbol)
 		return ctx_no_memory(f->ctx);
 	for (size_t i = 0; i < f->n; i++) {
 		f->list[i].is_unique = true;
@@ -286,8 +370,14 @@ static int sort_by_name(struct functions *f)
 		else
 			f->by_symbol[n_others++] = &f->list[i];
 	}
+	for (size_t i = 0; i < n_ocaml; i++)
+		if (f->by_name[i]->name != f->by_name[i]->flat_name)
+			f->by_flat_name[f->n_flat++] = f->by_name[i];
 	if (n_ocaml)
 		qsort(f->by_name, n_ocaml, sizeof(const struct function *), compare_names);
+	if (f->n_flat)
+		qsort(f->by_flat_name, f->n_flat, sizeof(const struct function *),
+		      compare_flat_names);
 	if (n_others)
 		qsort(f->by_symbol, n_others, sizeof(const struct function *), compare_names);
 	for (size_t i = 1; i < n_ocaml; i++)
@@ -338,6 +428,8 @@ static int read_all(struct functions *f)
 	if (!err)
 		set_ends(f);
 	if (!err && f->n_ocaml)
+		err = add_paths(f);
+	if (!err && f->n_ocaml)
 		err = arity_read(f->ctx, f->elf, f->list, f->n);
 	if (!err)
 		err = sort_by_name(f);
@@ -376,6 +468,7 @@ void functions_free(struct functions *functions)
 	units_free(&functions->units);
 	free(functions->entries);
 	free(functions->by_symbol);
+	free(functions->by_flat_name);
 	free(functions->by_name);
 	free(functions->list);
 	free(functions->strings);
@@ -429,15 +522,21 @@ const struct function *const *functions_by_name(const struct functions *function
 	return functions->by_name;
 }
 
+static const char *name_in(const struct function *function, bool flat)
+{
+	return flat ? function->flat_name : function->name;
+}
+
 /* The first function in NAMES[0..N) whose name is not before NAME. */
-static size_t first_named(const struct function *const *names, size_t n, const char *name)
+static size_t first_named(const struct function *const *names, size_t n, const char *name,
+			  bool flat)
 {
 	size_t low = 0, high = n;
 
 	while (low < high) {
 		const size_t middle = low + (high - low) / 2;
 
-		if (strcmp(names[middle]->name, name) < 0)
+		if (strcmp(name_in(names[middle], flat), name) < 0)
 			low = middle + 1;
 		else
 			high = middle;
@@ -445,21 +544,34 @@ static size_t first_named(const struct function *const *names, size_t n, const c
 	return low;
 }
 
-static const struct function *const *find(const struct functions *f, const char *name,
-					  const char *full_name, int64_t stamp, size_t *n)
-{
-	const struct function *const *names = f->by_name;
-	size_t first = first_named(names, f->n_ocaml, name), end;
+/* A name that somebody asks for. */
+struct asked {
+	const char *name, *full_name; /* full_name NULL: any */
+	int64_t stamp;		      /* negative: any */
+	bool flat;
+};
 
-	while (first < f->n_ocaml && strcmp(names[first]->name, name) == 0 &&
-	       ((full_name && strcmp(names[first]->full_name, full_name) != 0) ||
-		(stamp >= 0 && names[first]->stamp != stamp)))
+static bool is_asked(const struct function *function, const struct asked *asked)
+{
+	const char *full_name = asked->flat ? function->full_flat_name : function->full_name;
+
+	return (!asked->full_name || strcmp(full_name, asked->full_name) == 0) &&
+	       (asked->stamp < 0 || function->stamp == asked->stamp);
+}
+
+static const struct function *const *find(const struct functions *f, const struct asked *asked,
+					  size_t *n)
+{
+	const struct function *const *names = asked->flat ? f->by_flat_name : f->by_name;
+	const size_t n_names = asked->flat ? f->n_flat : f->n_ocaml;
+	size_t first = first_named(names, n_names, asked->name, asked->flat), last = first, end;
+
+	while (last < n_names && strcmp(name_in(names[last], asked->flat), asked->name) == 0)
+		last++;
+	while (first < last && !is_asked(names[first], asked))
 		first++;
-	for (end = first; end < f->n_ocaml; end++)
-		if (strcmp(names[end]->name, name) != 0 ||
-		    (full_name && strcmp(names[end]->full_name, full_name) != 0) ||
-		    (stamp >= 0 && names[end]->stamp != stamp))
-			break;
+	for (end = first; end < last && is_asked(names[end], asked); end++)
+		;
 	*n = end - first;
 	return *n ? names + first : NULL;
 }
@@ -467,21 +579,30 @@ static const struct function *const *find(const struct functions *f, const char 
 const struct function *const *functions_find(const struct functions *functions, const char *name,
 					     size_t *n)
 {
+	const struct function *const *found = NULL;
+	struct asked asked;
 	char text[OCAML_NAME_BYTES];
-	const struct function *const *found;
 	int64_t stamp;
 
 	*n = 0;
 	if (!ocaml_name_normalise(name, text, &stamp))
 		return NULL;
-	found = find(functions, text, NULL, stamp, n);
-	return found ? found : find(functions, text + ocaml_name_short_at(text), text, stamp, n);
+	for (int flat = 0; flat < 2 && !found; flat++) {
+		asked = (struct asked){ .name = text, .stamp = stamp, .flat = flat };
+		found = find(functions, &asked, n);
+		if (found)
+			break;
+		asked.name = text + ocaml_name_short_at(text);
+		asked.full_name = text;
+		found = find(functions, &asked, n);
+	}
+	return found;
 }
 
 const struct function *functions_find_c(const struct functions *functions, const char *symbol)
 {
 	const size_t n = functions->n - functions->n_ocaml;
-	const size_t i = first_named(functions->by_symbol, n, symbol);
+	const size_t i = first_named(functions->by_symbol, n, symbol, false);
 
 	return i < n && strcmp(functions->by_symbol[i]->name, symbol) == 0 ? functions->by_symbol[i]
 									   : NULL;
@@ -522,6 +643,8 @@ bool function_matches(const struct function *function, const struct str_regexp *
 	if (str_regexp_match(re, function->name))
 		return true;
 	if (function->full_name != function->name && str_regexp_match(re, function->full_name))
+		return true;
+	if (function->flat_name != function->name && str_regexp_match(re, function->flat_name))
 		return true;
 	snprintf(text, sizeof(text), "%s/%" PRIu32, function->name, function->stamp);
 	return str_regexp_match(re, text);

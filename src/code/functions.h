@@ -23,18 +23,22 @@ enum function_language {
 enum { ARITY_UNKNOWN = -128 };
 
 struct function {
-	const char *symbol;    /* as in the file; what is not printable ASCII is '?' */
-	const char *name;      /* OCaml: "Service.find", "List.map"; otherwise the symbol */
+	const char *symbol; /* as in the file; what is not printable ASCII is '?' */
+	/* OCaml: "Service.Cache.find", "List.map"; otherwise the symbol. */
+	const char *name;
 	const char *full_name; /* OCaml: "Stdlib.List.map"; ends with the name */
-	uint64_t va;	       /* link-time address */
-	uint64_t bytes;	       /* of its code; all of it is in the file */
-	uint32_t stamp;	       /* the compiler's number, unique in its unit; 0: none */
-	int8_t arity;	       /* negative: takes one tuple of so many; ARITY_UNKNOWN */
-	uint8_t language;      /* enum function_language */
-	bool is_anonymous;     /* "Service.fun_1257" */
-	bool is_initialiser;   /* "Service.entry": runs the top level of a compilation unit */
-	bool is_chosen;	       /* an IFUNC: the address is that of the code that chooses one */
-	bool is_unique;	       /* no other OCaml function has this name: it needs no stamp */
+	/* OCaml: what the symbol alone tells: "Service.find". */
+	const char *flat_name, *full_flat_name;
+	uint64_t va;	     /* link-time address */
+	uint64_t bytes;	     /* of its code; all of it is in the file */
+	uint32_t stamp;	     /* the compiler's number, unique in its unit; 0: none */
+	uint16_t path_bytes; /* OCaml: of the unit in the full names: "Stdlib.List" */
+	int8_t arity;	     /* negative: takes one tuple of so many; ARITY_UNKNOWN */
+	uint8_t language;    /* enum function_language */
+	bool is_anonymous;   /* "Service.fun_1257" */
+	bool is_initialiser; /* "Service.entry": runs the top level of a compilation unit */
+	bool is_chosen;	     /* an IFUNC: the address is that of the code that chooses one */
+	bool is_unique;	     /* no other OCaml function has this name: it needs no stamp */
 };
 
 struct functions;
@@ -74,7 +78,8 @@ int functions_require_ocaml(struct ocp_ctx *ctx, const struct functions *functio
 
 /*
  * The OCaml functions called NAME: "List.map", "Stdlib.List.map", "Stdlib__List.map", each also with a
- * stamp ("List.map/94"). Returns an array of *N pointers, which belongs to FUNCTIONS; NULL: none.
+ * stamp ("List.map/94"). If there are none, those whose symbols have that name: "Service.find" for
+ * "Service.Cache.find". Returns an array of *N pointers, which belongs to FUNCTIONS; NULL: none.
  */
 const struct function *const *functions_find(const struct functions *functions, const char *name,
 					     size_t *n);
@@ -95,7 +100,7 @@ const struct function *functions_at(const struct functions *functions, uint64_t 
 enum { FUNCTION_TEXT_BYTES = 1024 + 16 };
 const char *function_text(const struct function *function, char text[FUNCTION_TEXT_BYTES]);
 
-/* Does RE match the name, with or without its stamp, or the whole name? */
+/* Does RE match the name, with or without its stamp, the whole name, or what the symbol alone tells? */
 bool function_matches(const struct function *function, const struct str_regexp *re);
 
 #endif

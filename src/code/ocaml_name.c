@@ -64,6 +64,12 @@ static void put(struct writer *w, char c)
 	w->to[w->at] = '\0';
 }
 
+static void put_plain(struct writer *w, const char *text, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		put(w, text[i]);
+}
+
 static int hex_digit(char c)
 {
 	if (is_digit(c))
@@ -305,6 +311,85 @@ bool ocaml_name_decode(const char *symbol, const char *unit, struct ocaml_name *
 	return !w.is_full;
 }
 
+/* ---- paths inside of a file ------------------------------------------------------------------- */
+
+/* The length of the first part of PATH: a name, or an operator or "fun" in parentheses. */
+static size_t part_bytes(const char *path)
+{
+	const char *end;
+
+	if (path[0] != '(')
+		return strcspn(path, ".#");
+	for (end = strchr(path + 1, ')'); end; end = strchr(end + 1, ')'))
+		if (!end[1] || end[1] == '.' || end[1] == '#')
+			return (size_t)(end + 1 - path);
+	return strlen(path);
+}
+
+static bool is_harmless(const char *text)
+{
+	for (size_t at = 0, n; text[at]; at += n) {
+		n = character_bytes((const unsigned char *)text + at, strlen(text + at));
+		if (n == 0 && (text[at] <= ' ' || text[at] >= 0x7f))
+			return false;
+		n = n ? n : 1;
+	}
+	return true;
+}
+
+/* Is IDENTIFIER the function PART, or its part for optional arguments? */
+static bool is_identifier(const char *identifier, const char *part, size_t bytes)
+{
+	return strncmp(identifier, part, bytes) == 0 &&
+	       (!identifier[bytes] || strcmp(identifier + bytes, "_inner") == 0);
+}
+
+/* Does PATH begin with the unit UNIT[0..BYTES)? There "Mylib__Service" is written "Mylib.Service". */
+static bool is_of_unit(const char *unit, size_t bytes, const char *path)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < bytes; i++) {
+		const bool is_dot = unit[i] == '.';
+
+		if (is_dot ? !begins_with(path + at, "__") : path[at] != unit[i])
+			return false;
+		at += is_dot ? 2 : 1;
+	}
+	return path[at] == '.';
+}
+
+int ocaml_name_add_path(const char *text, size_t path_bytes, const char *path,
+			char longer[OCAML_NAME_BYTES])
+{
+	const char *identifier = text + path_bytes + 1, *at, *found = NULL;
+	struct writer w = { .to = longer };
+	size_t bytes;
+
+	if (!is_of_unit(text, path_bytes, path) || !is_harmless(path))
+		return 0;
+	path += strcspn(path, ".") + 1;
+	for (at = path; *at; at += bytes + (at[bytes] != '\0')) {
+		bytes = part_bytes(at);
+		if (bytes == 0)
+			return 0;
+		if (is_identifier(identifier, at, bytes))
+			found = at;
+	}
+	if (!found)
+		return 0;
+	put_plain(&w, text, path_bytes + 1);
+	for (at = path; at != found; at += bytes + 1) {
+		bytes = part_bytes(at);
+		if (!is_word(at, bytes, "(fun)"))
+			put_plain(&w, at, bytes + 1);
+	}
+	put_plain(&w, identifier, strlen(identifier));
+	if (w.is_full)
+		return 0;
+	return found[part_bytes(found)] ? 1 : 2;
+}
+
 bool ocaml_name_is_mark(const char *symbol, const char *suffix, size_t *bytes)
 {
 	const size_t all = strlen(symbol), n = strlen(suffix);
@@ -332,6 +417,19 @@ static size_t module_bytes(const char *text)
 	while (is_letter_of_name(text[n]))
 		n++;
 	return text[n] == '.' && text[n + 1] ? n : 0;
+}
+
+/* The length of the module, function or class at TEXT, if a function or method in it follows; else 0. */
+static size_t part_before_more(const char *text)
+{
+	size_t n = 0;
+
+	if (text[0] == '(')
+		n = part_bytes(text);
+	else
+		while (is_letter_of_name(text[n]))
+			n++;
+	return n && (text[n] == '.' || text[n] == '#') && text[n + 1] ? n : 0;
 }
 
 size_t ocaml_name_short_at(const char *text)
@@ -367,9 +465,12 @@ bool ocaml_name_normalise(const char *text, char name[OCAML_NAME_BYTES], int64_t
 	size_t at = 0, n;
 
 	name[0] = '\0';
-	while (at < all && (n = module_bytes(text + at)) && at + n + 1 < all) {
-		put_path(&w, text + at, n);
-		put(&w, '.');
+	while (at < all && (n = part_before_more(text + at)) && at + n + 1 < all) {
+		if (is_capital(text[at]))
+			put_path(&w, text + at, n);
+		else
+			put_plain(&w, text + at, n);
+		put(&w, text[at + n]);
 		at += n + 1;
 	}
 	for (size_t i = at; i < all; i++)

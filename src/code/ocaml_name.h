@@ -45,6 +45,16 @@ struct ocaml_name {
 bool ocaml_name_decode(const char *symbol, const char *unit, struct ocaml_name *name);
 
 /*
+ * The name TEXT of a function, of which the first PATH_BYTES are the unit's path, with the modules and
+ * functions inside of its file that the function is in. PATH is the name in the debug information of one of
+ * its calls, "Dune__exe__Service.Cache.find" or "Dune__exe__Service.Cache.find.(fun)". Returns 2, 1 if
+ * PATH is that of a function inside of it, as the second one, or 0, and no LONGER, if PATH is not that of
+ * the function, or not harmless.
+ */
+int ocaml_name_add_path(const char *text, size_t path_bytes, const char *path,
+			char longer[OCAML_NAME_BYTES]);
+
+/*
  * Is SYMBOL the mark that the compiler puts before (SUFFIX "code_begin") or behind ("code_end") the
  * code of a unit, or at its "frametable"? If it is, *BYTES is the length of the unit's symbol.
  */

@@ -12,7 +12,7 @@ write_sources() {
 	ML
 	cat >"$TMP/dune__exe__Service.ml" <<-'ML'
 		module Inner = struct
-		  let twice f x = f (f x) (*= Service.twice 2 *)
+		  let twice f x = f (f x) (*= Service.Inner.twice 2 *)
 		end
 		module Counter (X : sig val step : int end) = struct (*= Service.Counter 1 *)
 		  let total = ref 0
@@ -39,6 +39,15 @@ write_sources() {
 		  [ add_n 1; add_n 2 ]
 		let table = [ (fun x -> x) ] (*= Service.fun 1 *)
 		let raising = function [] -> raise Not_found | x :: _ -> x (*= Service.raising 1 *)
+		module Late = struct
+		  let raising x = [ Array.length x ] (*= Service.Late.raising 1 *)
+		  module Deep (X : sig val step : int end) = struct (*= Service.Late.Deep 1 *)
+		    let ( %% ) a b = [ a; b + X.step ] (*= Service.Late.Deep.(%%) null *)
+		    let walk n = (*= Service.Late.Deep.walk null *)
+		      let rec go x = if x = 0 then [] else x :: go (x - X.step) in (*= Service.Late.Deep.walk.go null *)
+		      go n
+		  end
+		end
 	ML
 	cat >"$TMP/dune__exe__Main.ml" <<-'ML'
 		module Util = Mylib__Util
@@ -140,6 +149,37 @@ Service.swap (2) COST $TMP/dune__exe__Service.ml:12"
 	eq "$("$TOOL" functions -prog "$TMP/main" 'Stdlib\.List\.map$')" \
 		"$("$TOOL" functions -prog "$TMP/main" 'List\.map$')"
 	eq "$("$TOOL" functions -prog "$TMP/main" 'List\.map$' | awk 'END { print NR, $1, $2 }')" "2 List.map 2"
+}
+
+# The name that the symbol alone tells goes on to be one, unless a function has that name in full.
+test_both_names() {
+	local name symbols
+	write_sources
+	build main
+	start_target "$TMP/main"
+	await_line ready
+	while read -r name symbols; do
+		"$TOOL" attach -pid "$TARGET" --count="fn:$name" --by-site --for 10ms >"$TMP/out" 2>&1 ||
+			fail "$name: $(cat "$TMP/out")"
+		eq "$(sed -nE 's/.* camlDune__exe__Service__([^ ]*)_[0-9]+[ +].*/\1/p' "$TMP/out" | sort | xargs)" \
+			"$symbols" "$name"
+	done <<-'END'
+		Service.Late.Deep.walk walk
+		Service.walk walk
+		Dune__exe__Service.Late.Deep.walk walk
+		Dune__exe.Service.walk walk
+		Service.Late.Deep.walk.go go
+		Service.Late.raising raising
+		Service.raising raising
+		Service.find find find
+		Service.Late.Deep.(%%) $25$25
+		Service.(%%) $25$25
+		Service\.Late\.\(Deep\.wal[k]\|r.*\) go raising walk
+	END
+	"$TOOL" attach -pid "$TARGET" --count=fn:Service.raising --by-site --for 10ms >"$TMP/out"
+	grep -q "$(nm "$TMP/main" | sed -nE 's/.* (camlDune__exe__Service__raising_[0-9]+)$/\1/p' | sort -t_ -k7n | head -n 1)" \
+		"$TMP/out" || fail "not the first: $(cat "$TMP/out")"
+	eq "$("$TOOL" functions -prog "$TMP/main" 'Service\.walk' | awk 'END { print NR, $1 }')" "2 Service.Late.Deep.walk"
 }
 
 # A program that nobody prepared: Debian's compiler, stripped.
