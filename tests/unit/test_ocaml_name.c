@@ -241,6 +241,11 @@ static void typed_names(void **state)
 		{ "Hashtbl.Make", "Hashtbl.Make", -1 },
 		{ "M.foo__Bar", "M.foo__Bar", -1 },
 		{ "find", "find", -1 },
+		{ "Service.Cache.find.go/9", "Service.Cache.find.go", 9 },
+		{ "Service.find.(@@)", "Service.find.(@@)", -1 },
+		{ "Service.(let*).go", "Service.(let*).go", -1 },
+		{ "Service.find.@@", "Service.find.(@@)", -1 },
+		{ "Service.thing#go", "Service.thing#go", -1 },
 		{ "/12", "(/12)", -1 },
 		{ "M.", "(M.)", -1 },
 		{ "", "", -1 },
@@ -259,6 +264,59 @@ static void typed_names(void **state)
 	assert_false(ocaml_name_normalise(longest, name, &stamp));
 }
 
+/* The debug information of a call tells where in its file a function is. */
+static void paths(void **state)
+{
+	static const struct {
+		const char *symbol, *path, *name;
+		int found;
+	} all[] = {
+		{ "camlM__find_5", "M.Cache.find", "M.Cache.find", 2 },
+		{ "camlM__find_5", "M.find", "M.find", 2 },
+		{ "camlM__find_5", "M.Cache.find.(fun)", "M.Cache.find", 1 },
+		{ "camlM__go_5", "M.find.(fun).go", "M.find.go", 2 },
+		{ "camlM__find_5", "M.find.find", "M.find.find", 2 },
+		{ "camlM.find_5", "M.Make.Inner.find.loop", "M.Make.Inner.find", 1 },
+		{ "camlM__find_inner_5", "M.Cache.find", "M.Cache.find_inner", 2 },
+		{ "camlM__go_5", "M.thing#go", "M.thing#go", 2 },
+		{ "camlM__$40$40_5", "M.Cache.(@@)", "M.Cache.(@@)", 2 },
+		{ "camlM__$2e$28$29_5", "M.Cache.(.()).x", "M.Cache.(.())", 1 },
+		{ "camlStdlib__List__map_5", "Stdlib__List.Sub.map", "Stdlib.List.Sub.map", 2 },
+		{ "camlDune__exe__M__f_5", "Dune__exe__M.A.f", "Dune__exe.M.A.f", 2 },
+		/* Those are other functions, */
+		{ "camlM__find_5", "M.Cache.finder", NULL, 0 },
+		{ "camlM__find_5", "M.Cache.fin", NULL, 0 },
+		{ "camlM__find_5", "N.Cache.find", NULL, 0 },
+		{ "camlM__find_5", "MM.find", NULL, 0 },
+		{ "camlM__find_5", "M", NULL, 0 },
+		{ "camlM__find_5", "", NULL, 0 },
+		{ "camlM__find_5", "M.", NULL, 0 },
+		{ "camlStdlib__List__map_5", "Stdlib.List.map", NULL, 0 },
+		/* and those lie. */
+		{ "camlM__find_5", "M..find", NULL, 0 },
+		{ "camlM__find_5", "M.\033[2J.find", NULL, 0 },
+		{ "camlM__find_5", "M.\xff.find", NULL, 0 },
+		{ "camlM__find_5", "M.(((.find", NULL, 0 },
+		{ "camlM__find_5", "M.\xc3\x89t\xc3\xa9.find", "M.\xc3\x89t\xc3\xa9.find", 2 },
+	};
+	char longer[OCAML_NAME_BYTES], longest[2000] = "M.";
+	struct ocaml_name name;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		assert_true(ocaml_name_decode(all[i].symbol, NULL, &name));
+		assert_int_equal(
+			ocaml_name_add_path(name.text, name.path_bytes, all[i].path, longer),
+			all[i].found);
+		if (all[i].found)
+			assert_string_equal(longer, all[i].name);
+	}
+	memset(longest + 2, 'x', 1100);
+	strcpy(longest + 1102, ".find");
+	assert_true(ocaml_name_decode("camlM__find_5", NULL, &name));
+	assert_int_equal(ocaml_name_add_path(name.text, name.path_bytes, longest, longer), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -271,6 +329,7 @@ int main(void)
 		cmocka_unit_test(noise),
 		cmocka_unit_test(marks),
 		cmocka_unit_test(typed_names),
+		cmocka_unit_test(paths),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
