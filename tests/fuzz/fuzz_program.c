@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "code/frametable.h"
 #include "code/functions.h"
 #include "code/unit_files.h"
 #include "program/dormant/external.h"
@@ -130,6 +131,34 @@ static void find_functions(struct ocp_ctx *ctx, struct elf_file *elf)
 	functions_free(functions);
 }
 
+static void find_frames(struct ocp_ctx *ctx, struct elf_file *elf)
+{
+	struct frame_location locations[FRAME_LOCATIONS_MAX];
+	const struct frame_descr *list;
+	struct frametable *table;
+	size_t n;
+
+	if (frametable_read(ctx, elf, &table) != 0) {
+		require(!table && *ocp_error(ctx));
+		return;
+	}
+	list = frametable_list(table, &n);
+	for (size_t i = 0; i < n && i < 1000; i++) {
+		const struct elf_segment *seg = elf_file_segment_of(elf, list[i].va, 1);
+		const size_t n_found =
+			frametable_locations(table, &list[i], locations, FRAME_LOCATIONS_MAX);
+
+		require(seg && seg->executable && (i == 0 || list[i - 1].va < list[i].va));
+		require(frametable_find(table, list[i].va) == &list[i]);
+		require(!list[i].is_chunk_end || !n_found);
+		for (size_t k = 0; k < n_found; k++)
+			require(strlen(locations[k].file) < (size_t)-1 &&
+				strlen(locations[k].function) < (size_t)-1 &&
+				locations[k].line <= locations[k].end_line);
+	}
+	frametable_free(table);
+}
+
 static void find_places(const struct ocp_program *prog)
 {
 	struct place asked[2] = { 0 };
@@ -184,6 +213,8 @@ static void read_program(const uint8_t *bytes, size_t n)
 		find_symbols(ctx, prog);
 	if (!err)
 		find_functions(ctx, prog->elf);
+	if (!err)
+		find_frames(ctx, prog->elf);
 	if (!err)
 		find_places(prog);
 	if (!err)
