@@ -25,8 +25,10 @@
  * A name begins with the offset (i32) of the file's name, from there. The columns of a place with bit 63 set
  * come next: u16 first, u16 last, i32 last from the first line's start. The text follows.
  *
- * The tables of an executable are listed in caml_frametable, which ends with 0. A plugin exports the
- * table of each of its units, as the runtime wants it.
+ * The tables of an executable are listed in caml_frametable, which ends with 0: that of the code which
+ * ocamlopt makes when it links, of each unit, and of the runtime's assembler code. A plugin exports
+ * the table of each of its units, as the runtime wants it. In an executable without symbols the list is
+ * found by what it must look like.
  */
 #include "code/frametable.h"
 
@@ -37,17 +39,15 @@
 #include "elf/data_image.h"
 #include "elf/dynsym.h"
 #include "elf/named_symbols.h"
+#include "code/frame_descr.h"
+#include "code/frametable_scan.h"
 #include "code/ocaml_name.h"
 
 enum {
 	MAX_TABLES = 1 << 17,
 	MAX_DYNSYM_BYTES = 1 << 28,
-	MIN_DESCRIPTOR_BYTES = 16,
 	MAX_TEXT_BYTES = 4096,
 	VOTES = 4096,
-	CHUNK_END = 0xffff,
-	HAS_DEBUG = 1,
-	HAS_LENGTHS = 2,
 };
 
 struct frametable {
@@ -128,6 +128,11 @@ static int find_tables(struct reader *r)
 	if (list.is_defined)
 		return list_tables(r, list.va);
 	err = dynsym_each(r->elf, MAX_DYNSYM_BYTES, take_mark, r);
+	if (!err && !r->n_tables) {
+		err = frametable_scan(r->ctx, r->elf, &r->table->image, &list.va);
+		if (err > 0)
+			return list_tables(r, list.va);
+	}
 	if (!err && !r->n_tables)
 		err = ctx_error(r->ctx, -ENODATA, "%s: has no frame tables of OCaml",
 				elf_file_name(r->elf));
@@ -135,73 +140,6 @@ static int find_tables(struct reader *r)
 }
 
 /* ---- descriptors ---------------------------------------------------------------------------- */
-
-/* Where in a part of the data we are. */
-struct cursor {
-	const struct data_part *part;
-	uint64_t at;
-	bool is_damaged;
-};
-
-static uint64_t get(struct cursor *c, size_t bytes)
-{
-	uint64_t value = 0;
-
-	if (c->at > c->part->n || bytes > c->part->n - c->at) {
-		c->is_damaged = true;
-		return 0;
-	}
-	memcpy(&value, c->part->bytes + c->at, bytes);
-	c->at += bytes;
-	return value;
-}
-
-static void align(struct cursor *c, uint64_t to)
-{
-	c->at += -(c->part->va + c->at) & (to - 1);
-}
-
-/* The debug information that Printexc shows: the first of the N at the cursor that there is. */
-static uint64_t get_debuginfo(struct cursor *c, uint64_t n)
-{
-	uint64_t found = 0;
-
-	align(c, 4);
-	for (uint64_t i = 0; i < n; i++) {
-		const uint64_t at = c->at, offset = get(c, 4);
-
-		if (found || !offset)
-			continue;
-		if (offset >= c->part->n - at)
-			c->is_damaged = true;
-		found = c->part->va + at + offset;
-	}
-	return found;
-}
-
-static struct frame_descr get_descriptor(struct cursor *c)
-{
-	struct frame_descr descr = { .va = get(c, 8) };
-	const uint64_t size = get(c, 2), n_live = get(c, 2);
-	uint64_t n_places = 1;
-
-	if (size == CHUNK_END) {
-		descr.is_chunk_end = true;
-		c->is_damaged |= n_live != 0;
-	} else {
-		descr.frame_bytes = (uint16_t)(size & ~(uint64_t)(HAS_DEBUG | HAS_LENGTHS));
-		c->at += 2 * n_live;
-		if (size & HAS_LENGTHS) {
-			n_places = get(c, 1);
-			c->at += n_places;
-		}
-		if (size & HAS_DEBUG)
-			descr.debuginfo_va = get_debuginfo(c, n_places);
-	}
-	align(c, 8);
-	c->is_damaged |= c->at > c->part->n;
-	return descr;
-}
 
 static bool is_code(struct reader *r, uint64_t va)
 {
@@ -216,15 +154,6 @@ static int damaged(const struct reader *r, uint64_t table_va, const char *why)
 			 elf_file_name(r->elf), table_va, why);
 }
 
-static struct cursor cursor_at(const struct reader *r, uint64_t table_va)
-{
-	struct cursor c = { .part = data_image_part(&r->table->image, table_va) };
-
-	if (c.part)
-		c.at = table_va - c.part->va;
-	return c;
-}
-
 /* Descriptors take room in the file, so the file's size limits their number. */
 static int count_descriptors(struct reader *r)
 {
@@ -233,8 +162,8 @@ static int count_descriptors(struct reader *r)
 	for (size_t i = 0; i < r->table->image.n_parts; i++)
 		room += r->table->image.parts[i].n / MIN_DESCRIPTOR_BYTES;
 	for (size_t i = 0; i < r->n_tables; i++) {
-		struct cursor c = cursor_at(r, r->tables[i]);
-		const uint64_t n = c.part ? get(&c, 8) : 0;
+		struct frame_cursor c = frame_cursor_at(&r->table->image, r->tables[i]);
+		const uint64_t n = c.part ? frame_get(&c, 8) : 0;
 
 		if (!c.part || c.is_damaged || r->tables[i] % 8)
 			return damaged(r, r->tables[i], "is not in the file's data");
@@ -259,20 +188,22 @@ static void put_in_order(struct frame_descr *list, size_t n)
 	}
 }
 
-static int read_table(struct reader *r, uint64_t table_va)
+static int read_table(struct reader *r, uint32_t number)
 {
-	struct cursor c = cursor_at(r, table_va);
+	const uint64_t table_va = r->tables[number];
+	struct frame_cursor c = frame_cursor_at(&r->table->image, table_va);
 	struct frametable *table = r->table;
 	const size_t first = table->n;
 
-	for (uint64_t left = get(&c, 8); left; left--) {
-		const struct frame_descr descr = get_descriptor(&c);
+	for (uint64_t left = frame_get(&c, 8); left; left--) {
+		const struct frame_descr descr = frame_get_descr(&c);
 
 		if (c.is_damaged)
 			return damaged(r, table_va, "is damaged, or reaches past the file's data");
 		if (!is_code(r, descr.va))
 			return damaged(r, table_va, "has a return address outside of the code");
-		table->list[table->n++] = descr;
+		table->list[table->n] = descr;
+		table->list[table->n++].table = number;
 	}
 	put_in_order(table->list + first, table->n - first);
 	return 0;
@@ -306,12 +237,11 @@ static void sort_descriptors(struct frametable *table)
 /* The entry of debug information at VA, as one number. Returns false if the data lacks it. */
 static bool get_entry(const struct frametable *table, uint64_t va, uint64_t *entry)
 {
-	struct cursor c = { .part = data_image_part(&table->image, va) };
+	struct frame_cursor c = frame_cursor_at(&table->image, va);
 
 	if (!c.part)
 		return false;
-	c.at = va - c.part->va;
-	*entry = get(&c, 8);
+	*entry = frame_get(&c, 8);
 	return !c.is_damaged;
 }
 
@@ -357,7 +287,7 @@ static bool have_end_lines(const struct frametable *table)
 }
 
 /* The text at the cursor; NULL: it has no end, or is too long. */
-static const char *get_text(const struct cursor *c)
+static const char *get_text(const struct frame_cursor *c)
 {
 	uint64_t most = MAX_TEXT_BYTES;
 
@@ -369,7 +299,7 @@ static const char *get_text(const struct cursor *c)
 							  : NULL;
 }
 
-static void get_place(const struct frametable *table, uint64_t entry, struct cursor *c,
+static void get_place(const struct frametable *table, uint64_t entry, struct frame_cursor *c,
 		      struct frame_location *location)
 {
 	if (!table->has_end_lines) {
@@ -379,9 +309,9 @@ static void get_place(const struct frametable *table, uint64_t entry, struct cur
 	} else if (entry >> 63) {
 		location->line = bits(entry, 62, 44);
 		location->end_line = location->line + bits(entry, 43, 26);
-		location->start_col = (uint32_t)get(c, 2);
-		location->end_col = (uint32_t)get(c, 2);
-		get(c, 4);
+		location->start_col = (uint32_t)frame_get(c, 2);
+		location->end_col = (uint32_t)frame_get(c, 2);
+		frame_get(c, 4);
 	} else {
 		location->line = bits(entry, 62, 51);
 		location->end_line = location->line + bits(entry, 50, 48);
@@ -394,12 +324,12 @@ static void get_place(const struct frametable *table, uint64_t entry, struct cur
 static bool get_location(const struct frametable *table, uint64_t va, uint64_t entry,
 			 struct frame_location *location)
 {
-	struct cursor c = { .part = data_image_part(&table->image, va) }, file;
+	struct frame_cursor c = frame_cursor_at(&table->image, va), file;
 	int32_t to_file;
 
-	c.at = va - c.part->va + (entry & 0x3fffffc);
+	c.at += entry & 0x3fffffc;
 	file = c;
-	to_file = (int32_t)get(&c, 4);
+	to_file = (int32_t)frame_get(&c, 4);
 	*location = (struct frame_location){ .is_inlined = entry & 1, .is_raise = entry >> 1 & 1 };
 	get_place(table, entry, &c, location);
 	location->function = get_text(&c);
@@ -441,7 +371,7 @@ static int read_all(struct reader *r)
 	if (!table->list)
 		return ctx_no_memory(r->ctx);
 	for (size_t i = 0; !err && i < r->n_tables; i++)
-		err = read_table(r, r->tables[i]);
+		err = read_table(r, (uint32_t)i);
 	if (err)
 		return err;
 	sort_descriptors(table);

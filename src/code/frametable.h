@@ -16,8 +16,9 @@
 struct frame_descr {
 	uint64_t va;	       /* the return address, as linked */
 	uint64_t debuginfo_va; /* of the place in the source; 0: none */
-	uint16_t
-		frame_bytes; /* of the frame of the caller, with its return address; 0 at the end of a chunk */
+	uint32_t table; /* the number of the table, in the order of their list; 0: linker's code */
+	/* Of the frame of the caller, with the address to which that returns; 0 at the end of a chunk. */
+	uint16_t frame_bytes;
 	bool is_chunk_end; /* OCaml's part of the stack ends here: C is the caller */
 };
 

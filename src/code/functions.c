@@ -21,6 +21,7 @@
 
 #include "elf/symbol_table.h"
 #include "code/arity.h"
+#include "code/bare_functions.h"
 #include "code/frametable.h"
 #include "code/ocaml_name.h"
 #include "code/units.h"
@@ -208,6 +209,21 @@ static int keep_name(struct functions *f, const char *name, const char **kept)
 	return 0;
 }
 
+/* It is OCaml's. Its whole name is kept; people omit the first SHORT_AT bytes of that. */
+static void set_name(struct functions *f, struct function *function, const struct ocaml_name *name,
+		     size_t short_at)
+{
+	function->language = FUNCTION_OCAML;
+	function->name = function->full_name + short_at;
+	function->full_flat_name = function->full_name;
+	function->flat_name = function->name;
+	function->path_bytes = (uint16_t)name->path_bytes;
+	function->stamp = name->stamp;
+	function->is_anonymous = name->kind == OCAML_ANONYMOUS;
+	function->is_initialiser = name->kind == OCAML_INITIALISER;
+	f->n_ocaml++;
+}
+
 /* Find out who made the function, and what people call it. */
 static int name_function(struct functions *f, struct function *function)
 {
@@ -224,18 +240,9 @@ static int name_function(struct functions *f, struct function *function)
 		return 0;
 	}
 	err = keep_name(f, name.text, &function->full_name);
-	if (err)
-		return err;
-	function->language = FUNCTION_OCAML;
-	function->name = function->full_name + (unit && unit->keeps_prefix ? 0 : name.short_at);
-	function->full_flat_name = function->full_name;
-	function->flat_name = function->name;
-	function->path_bytes = (uint16_t)name.path_bytes;
-	function->stamp = name.stamp;
-	function->is_anonymous = name.kind == OCAML_ANONYMOUS;
-	function->is_initialiser = name.kind == OCAML_INITIALISER;
-	f->n_ocaml++;
-	return 0;
+	if (!err)
+		set_name(f, function, &name, unit && unit->keeps_prefix ? 0 : name.short_at);
+	return err;
 }
 
 /* Functions of OCaml, and functions of unknown size, end where the next one begins. */
@@ -407,21 +414,51 @@ static int list_entries(struct functions *f)
 	return 0;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- files without symbols ------------------------------------------------------------------ */
 
-static int read_all(struct functions *f)
+static int add_bare(void *data, uint64_t va, uint64_t bytes, const struct ocaml_name *name)
 {
-	int err = read_symbols(f, ".symtab", SHT_SYMTAB, ".strtab");
+	struct functions *f = data;
+	struct function *function;
+	int err = add(f, &(Elf64_Sym){ .st_value = va, .st_size = bytes }, NULL);
 
-	if (!err && f->n == 0)
-		err = read_symbols(f, ".dynsym", SHT_DYNSYM, ".dynstr");
-	if (!err && f->n == 0)
-		err = ctx_error(
+	if (err)
+		return err;
+	function = &f->list[f->n - 1];
+	err = keep_name(f, name->text, &function->full_name);
+	if (err)
+		return err;
+	set_name(f, function, name, name->short_at);
+	return 0;
+}
+
+static int read_bare(struct functions *f)
+{
+	struct bare_functions bare;
+	int err = bare_functions_read(f->ctx, f->elf, add_bare, f, &bare);
+
+	f->entries = bare.entries;
+	f->n_entries = bare.n_entries;
+	if (err == -ENODATA)
+		return ctx_error(
 			f->ctx, -ENODATA,
 			"%s: no function has a symbol (a stripped file, or not an OCaml program)",
 			elf_file_name(f->elf));
-	if (!err)
-		err = units_finish(f->ctx, &f->units);
+	if (!err && !f->n_ocaml)
+		err = ctx_error(f->ctx, -ENODATA,
+				"%s: a stripped OCaml program, compiled without -g: no function "
+				"has a name",
+				elf_file_name(f->elf));
+	f->has_runtime = !err;
+	return err ? err : units_finish(f->ctx, &f->units);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static int read_named(struct functions *f)
+{
+	int err = units_finish(f->ctx, &f->units);
+
 	sort_by_place(f);
 	for (size_t i = 0; !err && i < f->n; i++)
 		err = name_function(f, &f->list[i]);
@@ -429,11 +466,20 @@ static int read_all(struct functions *f)
 		set_ends(f);
 	if (!err && f->n_ocaml)
 		err = add_paths(f);
+	return err ? err : list_entries(f);
+}
+
+static int read_all(struct functions *f)
+{
+	int err = read_symbols(f, ".symtab", SHT_SYMTAB, ".strtab");
+
+	if (!err && f->n == 0)
+		err = read_symbols(f, ".dynsym", SHT_DYNSYM, ".dynstr");
+	if (!err)
+		err = f->n ? read_named(f) : read_bare(f);
 	if (!err && f->n_ocaml)
 		err = arity_read(f->ctx, f->elf, f->list, f->n);
-	if (!err)
-		err = sort_by_name(f);
-	return err ? err : list_entries(f);
+	return err ? err : sort_by_name(f);
 }
 
 int functions_read(struct ocp_ctx *ctx, struct elf_file *elf, struct functions **out)

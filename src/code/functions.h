@@ -23,15 +23,17 @@ enum function_language {
 enum { ARITY_UNKNOWN = -128 };
 
 struct function {
-	const char *symbol; /* as in the file; what is not printable ASCII is '?' */
+	/* As in the file; what is not printable ASCII is '?'. NULL in a file without symbols. */
+	const char *symbol;
 	/* OCaml: "Service.Cache.find", "List.map"; otherwise the symbol. */
 	const char *name;
 	const char *full_name; /* OCaml: "Stdlib.List.map"; ends with the name */
 	/* OCaml: what the symbol alone tells: "Service.find". */
 	const char *flat_name, *full_flat_name;
-	uint64_t va;	     /* link-time address */
-	uint64_t bytes;	     /* of its code; all of it is in the file */
-	uint32_t stamp;	     /* the compiler's number, unique in its unit; 0: none */
+	uint64_t va;	/* link-time address */
+	uint64_t bytes; /* of its code; all of it is in the file */
+	/* The compiler's number, unique in its unit; 0: none. In a file without symbols, the address. */
+	uint32_t stamp;
 	uint16_t path_bytes; /* OCaml: of the unit in the full names: "Stdlib.List" */
 	int8_t arity;	     /* negative: takes one tuple of so many; ARITY_UNKNOWN */
 	uint8_t language;    /* enum function_language */

@@ -359,6 +359,18 @@ static bool is_of_unit(const char *unit, size_t bytes, const char *path)
 	return path[at] == '.';
 }
 
+/* Write the parts of PATH up to END, but for "(fun)". */
+static void put_parts(struct writer *w, const char *path, const char *end)
+{
+	size_t bytes;
+
+	for (; path != end; path += bytes + 1) {
+		bytes = part_bytes(path);
+		if (!is_word(path, bytes, "(fun)"))
+			put_plain(w, path, bytes + 1);
+	}
+}
+
 int ocaml_name_add_path(const char *text, size_t path_bytes, const char *path,
 			char longer[OCAML_NAME_BYTES])
 {
@@ -379,15 +391,70 @@ int ocaml_name_add_path(const char *text, size_t path_bytes, const char *path,
 	if (!found)
 		return 0;
 	put_plain(&w, text, path_bytes + 1);
-	for (at = path; at != found; at += bytes + 1) {
-		bytes = part_bytes(at);
-		if (!is_word(at, bytes, "(fun)"))
-			put_plain(&w, at, bytes + 1);
-	}
+	put_parts(&w, path, found);
 	put_plain(&w, identifier, strlen(identifier));
 	if (w.is_full)
 		return 0;
 	return found[part_bytes(found)] ? 1 : 2;
+}
+
+static const char *last_part(const char *path)
+{
+	size_t bytes;
+
+	while (path[bytes = part_bytes(path)])
+		path += bytes + 1;
+	return path;
+}
+
+bool ocaml_name_of_path(const char *path, enum ocaml_name_kind kind, uint32_t stamp,
+			struct ocaml_name *name)
+{
+	struct writer w = { .to = name->text };
+	const size_t unit_bytes = strcspn(path, ".");
+	const char *rest = path + unit_bytes + 1, *last;
+
+	if (!is_capital(path[0]) || !is_harmless(path))
+		return false;
+	*name = (struct ocaml_name){ .kind = kind, .stamp = stamp };
+	put_path(&w, path, unit_bytes);
+	name->path_bytes = w.at;
+	put(&w, '.');
+	if (kind == OCAML_INITIALISER) {
+		name->stamp = 0;
+		put_plain(&w, "entry", 5);
+	} else if (!path[unit_bytes] || !*rest) {
+		return false;
+	} else if (kind == OCAML_ANONYMOUS) {
+		char number[16];
+
+		snprintf(number, sizeof(number), "fun_%" PRIu32, stamp);
+		put_plain(&w, number, strlen(number));
+	} else {
+		last = last_part(rest);
+		put_parts(&w, rest, last);
+		put_plain(&w, last, strlen(last));
+	}
+	name->short_at = ocaml_name_short_at(name->text);
+	return !w.is_full;
+}
+
+size_t ocaml_name_common_path(const char *path, size_t bytes, const char *other)
+{
+	size_t common = 0, at = 0;
+
+	while (at < bytes) {
+		const size_t n = part_bytes(path + at);
+
+		if (n > bytes - at || strncmp(path + at, other + at, n) != 0 ||
+		    part_bytes(other + at) != n)
+			break;
+		common = at + n;
+		at = common + 1;
+		if (!other[common] || (at < bytes && other[common] != path[common]))
+			break;
+	}
+	return common;
 }
 
 bool ocaml_name_is_mark(const char *symbol, const char *suffix, size_t *bytes)

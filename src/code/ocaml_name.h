@@ -55,6 +55,16 @@ int ocaml_name_add_path(const char *text, size_t path_bytes, const char *path,
 			char longer[OCAML_NAME_BYTES]);
 
 /*
+ * The name of a function of which only that PATH, and KIND, are known. STAMP takes the place of the compiler's
+ * number. Returns false if PATH is not that of a function of this kind, or not harmless.
+ */
+bool ocaml_name_of_path(const char *path, enum ocaml_name_kind kind, uint32_t stamp,
+			struct ocaml_name *name);
+
+/* The length of what PATH[0..BYTES) and OTHER have in common at their start, in whole parts. */
+size_t ocaml_name_common_path(const char *path, size_t bytes, const char *other);
+
+/*
  * Is SYMBOL the mark that the compiler puts before (SUFFIX "code_begin") or behind ("code_end") the
  * code of a unit, or at its "frametable"? If it is, *BYTES is the length of the unit's symbol.
  */

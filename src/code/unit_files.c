@@ -234,7 +234,8 @@ void unit_files_free(struct unit_files *files)
 
 const char *unit_files_of(const struct unit_files *files, const struct function *function)
 {
-	const struct unit *unit = units_of_symbol(files->units, function->symbol);
+	const struct unit *unit =
+		function->symbol ? units_of_symbol(files->units, function->symbol) : NULL;
 
 	return unit ? files->files[unit - files->units->units] : NULL;
 }

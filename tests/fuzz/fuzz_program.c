@@ -98,7 +98,7 @@ static void check_function(const struct functions *functions, const struct elf_f
 
 	require(seg && seg->executable && function->bytes > 0);
 	require(function->va - seg->va + function->bytes <= seg->file_bytes);
-	require(*function->symbol && n_name <= n_full);
+	require((!function->symbol || *function->symbol) && n_name <= n_full);
 	require(strcmp(function->full_name + n_full - n_name, function->name) == 0);
 	found = functions_find(functions, function->full_name, &n);
 	require(found ? n > 0 && found[n - 1]->language == FUNCTION_OCAML : n == 0);

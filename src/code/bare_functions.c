@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The name of a function is what the places of its calls have in common: calls in List.iter are of
+ * "Stdlib__List.iter" or, where the compiler has put a local function into it,
+ * "Stdlib__List.iter.(fun)". Only the code that runs the top level of a unit has calls of several functions'
+ * names. It is known as what the linker's code, whose frame table is the first one, calls.
+ */
+#include "code/bare_functions.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "code/frametable.h"
+#include "elf/eh_frame.h"
+
+enum {
+	MAX_FUNCTIONS = 1 << 21,
+	CALL = 0xe8, /* with a distance of 4 bytes */
+};
+
+struct extent {
+	uint64_t va, bytes;
+	bool is_initialiser;
+};
+
+struct reader {
+	struct ocp_ctx *ctx;
+	struct elf_file *elf;
+	struct frametable *table;
+	struct extent *list;
+	size_t n, room;
+};
+
+/* ---- bounds --------------------------------------------------------------------------------- */
+
+static int add_extent(void *data, uint64_t va, uint64_t bytes)
+{
+	struct reader *r = data;
+	const struct elf_segment *segment = elf_file_segment_of(r->elf, va, bytes);
+
+	if (!segment || !segment->executable || va - segment->va > segment->file_bytes ||
+	    bytes > segment->file_bytes - (va - segment->va))
+		return 0;
+	if (r->n == MAX_FUNCTIONS)
+		return ctx_error(r->ctx, -EBADMSG, "%s: has more than %d functions",
+				 elf_file_name(r->elf), MAX_FUNCTIONS);
+	if (r->n == r->room) {
+		const size_t room = r->room ? 2 * r->room : 4096;
+		struct extent *larger = reallocarray(r->list, room, sizeof(*larger));
+
+		if (!larger)
+			return ctx_no_memory(r->ctx);
+		r->list = larger;
+		r->room = room;
+	}
+	r->list[r->n++] = (struct extent){ .va = va, .bytes = bytes };
+	return 0;
+}
+
+static int compare_extents(const void *a, const void *b)
+{
+	const struct extent *x = a, *y = b;
+
+	return (x->va > y->va) - (x->va < y->va);
+}
+
+/* Functions do not overlap. Of those that would, the last one stays whole. */
+static void sort_extents(struct reader *r)
+{
+	size_t n = 0;
+
+	if (r->n)
+		qsort(r->list, r->n, sizeof(*r->list), compare_extents);
+	for (size_t i = 0; i < r->n; i++)
+		if (n == 0 || r->list[n - 1].va != r->list[i].va)
+			r->list[n++] = r->list[i];
+	r->n = n;
+	for (size_t i = 1; i < r->n; i++)
+		if (r->list[i - 1].bytes > r->list[i].va - r->list[i - 1].va)
+			r->list[i - 1].bytes = r->list[i].va - r->list[i - 1].va;
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+/* Mark what the call before the return address VA calls. */
+static void mark_called(struct reader *r, uint64_t va)
+{
+	struct extent key = { 0 }, *called;
+	uint8_t code[5];
+	int32_t distance;
+	uint64_t off;
+
+	if (!elf_file_va_to_off(r->elf, va - sizeof(code), &off) ||
+	    elf_file_read(r->elf, off, code, sizeof(code)) || code[0] != CALL)
+		return;
+	memcpy(&distance, code + 1, sizeof(distance));
+	key.va = va + (uint64_t)(int64_t)distance;
+	called = bsearch(&key, r->list, r->n, sizeof(key), compare_extents);
+	if (called)
+		called->is_initialiser = true;
+}
+
+static void mark_initialisers(struct reader *r)
+{
+	size_t n;
+	const struct frame_descr *list = frametable_list(r->table, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (list[i].table == 0)
+			mark_called(r, list[i].va);
+}
+
+/* Find the path that the calls of a function have in common. Returns false if there is none. */
+static bool find_path(const struct reader *r, const struct extent *extent,
+		      char path[OCAML_NAME_BYTES])
+{
+	struct frame_location locations[FRAME_LOCATIONS_MAX];
+	size_t n_descrs, bytes = 0;
+	const struct frame_descr *list = frametable_list(r->table, &n_descrs);
+
+	path[0] = '\0';
+	for (size_t i = frametable_from(r->table, extent->va + 1);
+	     i < n_descrs && list[i].va - extent->va <= extent->bytes; i++) {
+		const size_t n =
+			frametable_locations(r->table, &list[i], locations, FRAME_LOCATIONS_MAX);
+		const char *function = n ? locations[n - 1].function : "";
+
+		if (n == 0 || locations[n - 1].is_inlined)
+			continue;
+		if (bytes) {
+			bytes = ocaml_name_common_path(path, bytes, function);
+			path[bytes] = '\0';
+		} else {
+			bytes = strlen(function);
+			if (bytes >= OCAML_NAME_BYTES)
+				return false;
+			strcpy(path, function);
+		}
+		if (!bytes)
+			return false;
+	}
+	return bytes > 0;
+}
+
+static int name_extent(struct reader *r, const struct extent *extent, bare_function_fn fn,
+		       void *data)
+{
+	const uint32_t stamp = (uint32_t)extent->va;
+	enum ocaml_name_kind kind = OCAML_NAMED;
+	char path[OCAML_NAME_BYTES];
+	struct ocaml_name name;
+	size_t n;
+
+	if (!find_path(r, extent, path))
+		return 0;
+	n = strlen(path);
+	if (extent->is_initialiser)
+		kind = OCAML_INITIALISER;
+	else if (n > 5 && strcmp(path + n - 5, "(fun)") == 0)
+		kind = OCAML_ANONYMOUS;
+	return ocaml_name_of_path(path, kind, stamp, &name)
+		       ? fn(data, extent->va, extent->bytes, &name)
+		       : 0;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static int list_entries(const struct reader *r, struct bare_functions *functions)
+{
+	functions->entries = calloc(r->n + 1, sizeof(*functions->entries));
+	if (!functions->entries)
+		return ctx_no_memory(r->ctx);
+	for (size_t i = 0; i < r->n; i++)
+		functions->entries[functions->n_entries++] = r->list[i].va;
+	return 0;
+}
+
+int bare_functions_read(struct ocp_ctx *ctx, struct elf_file *elf, bare_function_fn fn, void *data,
+			struct bare_functions *functions)
+{
+	struct reader r = { .ctx = ctx, .elf = elf };
+	int err = frametable_read(ctx, elf, &r.table);
+
+	*functions = (struct bare_functions){ 0 };
+	if (!err)
+		err = eh_frame_each(elf, add_extent, &r);
+	if (!err) {
+		sort_extents(&r);
+		mark_initialisers(&r);
+		err = list_entries(&r, functions);
+	}
+	for (size_t i = 0; !err && i < r.n; i++)
+		err = name_extent(&r, &r.list[i], fn, data);
+	frametable_free(r.table);
+	free(r.list);
+	return err;
+}
