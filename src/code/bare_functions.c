@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "code/frametable.h"
+#include "code/function_path.h"
 #include "elf/eh_frame.h"
 
 enum {
@@ -110,38 +111,6 @@ static void mark_initialisers(struct reader *r)
 			mark_called(r, list[i].va);
 }
 
-/* Find the path that the calls of a function have in common. Returns false if there is none. */
-static bool find_path(const struct reader *r, const struct extent *extent,
-		      char path[OCAML_NAME_BYTES])
-{
-	struct frame_location locations[FRAME_LOCATIONS_MAX];
-	size_t n_descrs, bytes = 0;
-	const struct frame_descr *list = frametable_list(r->table, &n_descrs);
-
-	path[0] = '\0';
-	for (size_t i = frametable_from(r->table, extent->va + 1);
-	     i < n_descrs && list[i].va - extent->va <= extent->bytes; i++) {
-		const size_t n =
-			frametable_locations(r->table, &list[i], locations, FRAME_LOCATIONS_MAX);
-		const char *function = n ? locations[n - 1].function : "";
-
-		if (n == 0 || locations[n - 1].is_inlined)
-			continue;
-		if (bytes) {
-			bytes = ocaml_name_common_path(path, bytes, function);
-			path[bytes] = '\0';
-		} else {
-			bytes = strlen(function);
-			if (bytes >= OCAML_NAME_BYTES)
-				return false;
-			strcpy(path, function);
-		}
-		if (!bytes)
-			return false;
-	}
-	return bytes > 0;
-}
-
 static int name_extent(struct reader *r, const struct extent *extent, bare_function_fn fn,
 		       void *data)
 {
@@ -151,7 +120,7 @@ static int name_extent(struct reader *r, const struct extent *extent, bare_funct
 	struct ocaml_name name;
 	size_t n;
 
-	if (!find_path(r, extent, path))
+	if (!function_path_common(r->table, extent->va, extent->bytes, path))
 		return 0;
 	n = strlen(path);
 	if (extent->is_initialiser)
@@ -164,6 +133,17 @@ static int name_extent(struct reader *r, const struct extent *extent, bare_funct
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
+
+/* The runtime's assembler code has one end of a chunk in OCaml 4. In OCaml 5 a fibre has another. */
+static bool has_ocaml_stacks(const struct frametable *table)
+{
+	size_t n, n_ends = 0;
+	const struct frame_descr *list = frametable_list(table, &n);
+
+	for (size_t i = 0; i < n; i++)
+		n_ends += list[i].is_chunk_end;
+	return n_ends > 1;
+}
 
 static int list_entries(const struct reader *r, struct bare_functions *functions)
 {
@@ -187,6 +167,7 @@ int bare_functions_read(struct ocp_ctx *ctx, struct elf_file *elf, bare_function
 	if (!err) {
 		sort_extents(&r);
 		mark_initialisers(&r);
+		functions->has_ocaml_stacks = has_ocaml_stacks(r.table);
 		err = list_entries(&r, functions);
 	}
 	for (size_t i = 0; !err && i < r.n; i++)

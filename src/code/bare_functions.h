@@ -13,6 +13,7 @@
 struct bare_functions {
 	uint64_t *entries; /* of all functions, C's as well; sorted, each once */
 	size_t n_entries;
+	bool has_ocaml_stacks; /* OCaml 5 */
 };
 
 /* NAME has the address as its stamp. A value other than 0 ends the reading, which returns it. */

@@ -23,6 +23,7 @@
 #include "code/arity.h"
 #include "code/bare_functions.h"
 #include "code/frametable.h"
+#include "code/function_path.h"
 #include "code/ocaml_name.h"
 #include "code/units.h"
 
@@ -60,6 +61,7 @@ struct functions {
 	struct block *blocks;
 	size_t n_blocks;
 	bool has_runtime;
+	bool has_ocaml_stacks; /* of a file without symbols */
 };
 
 /* ---- symbols -------------------------------------------------------------------------------- */
@@ -267,31 +269,6 @@ static void set_ends(struct functions *f)
 
 /* ---- paths ---------------------------------------------------------------------------------- */
 
-/* Find the path of a function in the debug information of its calls. Returns false if there is none. */
-static bool find_path(const struct frametable *table, const struct function *function,
-		      char name[OCAML_NAME_BYTES])
-{
-	struct frame_location locations[FRAME_LOCATIONS_MAX];
-	char longer[OCAML_NAME_BYTES];
-	size_t n, n_descrs;
-	int best = 0, found;
-	const struct frame_descr *list = frametable_list(table, &n_descrs);
-
-	for (size_t i = frametable_from(table, function->va + 1);
-	     best < 2 && i < n_descrs && list[i].va - function->va <= function->bytes; i++) {
-		n = frametable_locations(table, &list[i], locations, FRAME_LOCATIONS_MAX);
-		if (!n || locations[n - 1].is_inlined)
-			continue;
-		found = ocaml_name_add_path(function->full_name, function->path_bytes,
-					    locations[n - 1].function, longer);
-		if (found > best) {
-			best = found;
-			strcpy(name, longer);
-		}
-	}
-	return best > 0;
-}
-
 static int add_path(struct functions *f, const struct frametable *table, struct function *function)
 {
 	const ptrdiff_t short_at = function->name - function->full_name;
@@ -299,7 +276,7 @@ static int add_path(struct functions *f, const struct frametable *table, struct 
 	int err;
 
 	if (function->language != FUNCTION_OCAML || function->is_anonymous ||
-	    function->is_initialiser || !find_path(table, function, name) ||
+	    function->is_initialiser || !function_path_find(table, function, name) ||
 	    strcmp(name, function->full_name) == 0)
 		return 0;
 	err = keep_name(f, name, &function->full_name);
@@ -439,6 +416,7 @@ static int read_bare(struct functions *f)
 
 	f->entries = bare.entries;
 	f->n_entries = bare.n_entries;
+	f->has_ocaml_stacks = bare.has_ocaml_stacks;
 	if (err == -ENODATA)
 		return ctx_error(
 			f->ctx, -ENODATA,
@@ -548,6 +526,14 @@ size_t functions_ocaml_count(const struct functions *functions)
 bool functions_have_runtime(const struct functions *functions)
 {
 	return functions->has_runtime;
+}
+
+bool functions_have_ocaml_stacks(const struct functions *functions)
+{
+	const struct function *function = functions->n_ocaml ? functions->by_name[0] : NULL;
+
+	return function && function->symbol ? strchr(function->symbol, '.') != NULL
+					    : functions->has_ocaml_stacks;
 }
 
 int functions_require_ocaml(struct ocp_ctx *ctx, const struct functions *functions,

@@ -73,6 +73,12 @@ size_t functions_ocaml_count(const struct functions *functions);
 bool functions_have_runtime(const struct functions *functions);
 
 /*
+ * Do the functions run on stacks of OCaml's own, as from OCaml 5 on? Their symbols tell ("camlM.f_1"; not
+ * those of 5.0) or, without symbols, the frame tables.
+ */
+bool functions_have_ocaml_stacks(const struct functions *functions);
+
+/*
  * -ENODATA, with a message that has NAME, unless there are OCaml functions.
  */
 int functions_require_ocaml(struct ocp_ctx *ctx, const struct functions *functions,

@@ -29,36 +29,36 @@ struct spot {
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-/* Has the program OCaml 5? A library or plugin has no runtime: its symbols tell ("camlM.f_1"). */
+/* Has the program OCaml 5? A library or plugin has no runtime. */
 static bool has_ocaml_stacks(struct ocp_ctx *ctx, struct elf_file *elf,
 			     const struct functions *functions)
 {
-	const struct function *all;
 	struct runtime runtime;
-	size_t n;
 
 	if (runtime_recognise(ctx, elf, &runtime) == 0)
 		return runtime.layout.has_domains;
-	all = functions_list(functions, &n);
-	for (size_t i = 0; i < n; i++)
-		if (all[i].language == FUNCTION_OCAML)
-			return strchr(all[i].symbol, '.') != NULL;
-	return false;
+	return functions_have_ocaml_stacks(functions);
 }
 
 int code_sites_open(struct ocp_ctx *ctx, struct elf_file *elf, const struct functions *functions,
 		    struct code_sites *sites)
 {
-	const struct function *all;
-	size_t n, n_entries = 0;
+	size_t n, n_known, n_entries = 0;
+	const uint64_t *known = functions_entries(functions, &n_known);
+	const struct function *all = functions_list(functions, &n);
 
-	all = functions_list(functions, &n);
-	*sites = (struct code_sites){ .ctx = ctx, .entries = calloc(n + 1, sizeof(uint64_t)) };
+	*sites = (struct code_sites){ .ctx = ctx,
+				      .entries = calloc(n + n_known + 1, sizeof(uint64_t)) };
 	if (!sites->entries)
 		return ctx_no_memory(ctx);
-	for (size_t i = 0; i < n; i++)
-		if (!n_entries || sites->entries[n_entries - 1] != all[i].va)
-			sites->entries[n_entries++] = all[i].va;
+	/* Functions that have no name, and parts of C's functions that have one. */
+	for (size_t i = 0, k = 0; i < n || k < n_known;) {
+		const bool is_named = i < n && (k == n_known || all[i].va <= known[k]);
+		const uint64_t va = is_named ? all[i++].va : known[k++];
+
+		if (!n_entries || sites->entries[n_entries - 1] != va)
+			sites->entries[n_entries++] = va;
+	}
 	sites->has_ocaml_stacks = has_ocaml_stacks(ctx, elf, functions);
 	return code_file_open(ctx, elf, sites->entries, n_entries, &sites->file);
 }
