@@ -54,6 +54,8 @@ struct frametable {
 	struct data_image image;
 	struct frame_descr *list;
 	size_t n;
+	uint64_t *tables; /* their addresses */
+	size_t n_tables;
 	bool has_end_lines; /* places are written as from 5.2 on */
 };
 
@@ -61,8 +63,7 @@ struct reader {
 	struct ocp_ctx *ctx;
 	struct elf_file *elf;
 	struct frametable *table;
-	uint64_t *tables; /* their addresses */
-	size_t n_tables, room;
+	size_t room; /* for addresses of tables */
 	uint64_t n_descriptors;
 	const struct elf_segment *code; /* of the last return address */
 };
@@ -71,19 +72,19 @@ struct reader {
 
 static int add_table(struct reader *r, uint64_t va)
 {
-	if (r->n_tables == MAX_TABLES)
+	if (r->table->n_tables == MAX_TABLES)
 		return ctx_error(r->ctx, -EBADMSG, "%s: has more than %d frame tables",
 				 elf_file_name(r->elf), MAX_TABLES);
-	if (r->n_tables == r->room) {
+	if (r->table->n_tables == r->room) {
 		const size_t room = r->room ? 2 * r->room : 256;
-		uint64_t *larger = reallocarray(r->tables, room, sizeof(*larger));
+		uint64_t *larger = reallocarray(r->table->tables, room, sizeof(*larger));
 
 		if (!larger)
 			return ctx_no_memory(r->ctx);
-		r->tables = larger;
+		r->table->tables = larger;
 		r->room = room;
 	}
-	r->tables[r->n_tables++] = va;
+	r->table->tables[r->table->n_tables++] = va;
 	return 0;
 }
 
@@ -128,12 +129,12 @@ static int find_tables(struct reader *r)
 	if (list.is_defined)
 		return list_tables(r, list.va);
 	err = dynsym_each(r->elf, MAX_DYNSYM_BYTES, take_mark, r);
-	if (!err && !r->n_tables) {
+	if (!err && !r->table->n_tables) {
 		err = frametable_scan(r->ctx, r->elf, &r->table->image, &list.va);
 		if (err > 0)
 			return list_tables(r, list.va);
 	}
-	if (!err && !r->n_tables)
+	if (!err && !r->table->n_tables)
 		err = ctx_error(r->ctx, -ENODATA, "%s: has no frame tables of OCaml",
 				elf_file_name(r->elf));
 	return err;
@@ -161,14 +162,14 @@ static int count_descriptors(struct reader *r)
 
 	for (size_t i = 0; i < r->table->image.n_parts; i++)
 		room += r->table->image.parts[i].n / MIN_DESCRIPTOR_BYTES;
-	for (size_t i = 0; i < r->n_tables; i++) {
-		struct frame_cursor c = frame_cursor_at(&r->table->image, r->tables[i]);
+	for (size_t i = 0; i < r->table->n_tables; i++) {
+		struct frame_cursor c = frame_cursor_at(&r->table->image, r->table->tables[i]);
 		const uint64_t n = c.part ? frame_get(&c, 8) : 0;
 
-		if (!c.part || c.is_damaged || r->tables[i] % 8)
-			return damaged(r, r->tables[i], "is not in the file's data");
+		if (!c.part || c.is_damaged || r->table->tables[i] % 8)
+			return damaged(r, r->table->tables[i], "is not in the file's data");
 		if (n > room - r->n_descriptors)
-			return damaged(r, r->tables[i],
+			return damaged(r, r->table->tables[i],
 				       "claims more descriptors than the file has room for");
 		r->n_descriptors += n;
 	}
@@ -190,7 +191,7 @@ static void put_in_order(struct frame_descr *list, size_t n)
 
 static int read_table(struct reader *r, uint32_t number)
 {
-	const uint64_t table_va = r->tables[number];
+	const uint64_t table_va = r->table->tables[number];
 	struct frame_cursor c = frame_cursor_at(&r->table->image, table_va);
 	struct frametable *table = r->table;
 	const size_t first = table->n;
@@ -370,7 +371,7 @@ static int read_all(struct reader *r)
 	table->list = calloc(r->n_descriptors + 1, sizeof(*table->list));
 	if (!table->list)
 		return ctx_no_memory(r->ctx);
-	for (size_t i = 0; !err && i < r->n_tables; i++)
+	for (size_t i = 0; !err && i < r->table->n_tables; i++)
 		err = read_table(r, (uint32_t)i);
 	if (err)
 		return err;
@@ -384,7 +385,6 @@ int frametable_read(struct ocp_ctx *ctx, struct elf_file *elf, struct frametable
 	struct reader r = { .ctx = ctx, .elf = elf, .table = calloc(1, sizeof(*r.table)) };
 	int err = r.table ? read_all(&r) : ctx_no_memory(ctx);
 
-	free(r.tables);
 	if (err) {
 		frametable_free(r.table);
 		r.table = NULL;
@@ -398,6 +398,7 @@ void frametable_free(struct frametable *table)
 	if (!table)
 		return;
 	data_image_free(&table->image);
+	free(table->tables);
 	free(table->list);
 	free(table);
 }
@@ -406,6 +407,12 @@ const struct frame_descr *frametable_list(const struct frametable *table, size_t
 {
 	*n = table->n;
 	return table->list;
+}
+
+const uint64_t *frametable_tables(const struct frametable *table, size_t *n)
+{
+	*n = table->n_tables;
+	return table->tables;
 }
 
 size_t frametable_from(const struct frametable *table, uint64_t va)

@@ -49,6 +49,9 @@ void frametable_free(struct frametable *table);
 /* All descriptors, sorted by va, each va once. */
 const struct frame_descr *frametable_list(const struct frametable *table, size_t *n);
 
+/* The addresses of the *N tables, in the order of their list. */
+const uint64_t *frametable_tables(const struct frametable *table, size_t *n);
+
 /* The number of the first descriptor whose va is not below VA; the number of all: none. */
 size_t frametable_from(const struct frametable *table, uint64_t va);
 

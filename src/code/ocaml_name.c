@@ -345,7 +345,7 @@ static bool is_identifier(const char *identifier, const char *part, size_t bytes
 }
 
 /* Does PATH begin with the unit UNIT[0..BYTES)? There "Mylib__Service" is written "Mylib.Service". */
-static bool is_of_unit(const char *unit, size_t bytes, const char *path)
+static bool begins_with_unit(const char *unit, size_t bytes, const char *path)
 {
 	size_t at = 0;
 
@@ -357,6 +357,16 @@ static bool is_of_unit(const char *unit, size_t bytes, const char *path)
 		at += is_dot ? 2 : 1;
 	}
 	return path[at] == '.';
+}
+
+/* The same, for a unit that may be in packs: PATH does not have them. */
+static bool is_of_unit(const char *unit, size_t bytes, const char *path)
+{
+	for (size_t start = 0; start < bytes; start++)
+		if ((start == 0 || unit[start - 1] == '.') &&
+		    begins_with_unit(unit + start, bytes - start, path))
+			return true;
+	return false;
 }
 
 /* Write the parts of PATH up to END, but for "(fun)". */

@@ -1,170 +1,35 @@
 // SPDX-License-Identifier: MIT
 /*
- * A frame table (OCaml's runtime/caml/stack.h, asmcomp/emitaux.ml, 4.12 to 5.3):
- *
- *	i64 number of descriptors, each of them aligned to 8:
- *	  u64 return address
- *	  u16 size of the frame; bit 0: has debug information, bit 1: has lengths of allocations
- *	  u16 n, u16 live[n]
- *	  u8 m, u8 lengths[m]		with bit 1
- *	  i32 debug information		with bit 0; with bit 1 too, m of them; aligned to 4
- *
- * Debug information is at an offset from its own place; 0: none. It is a list, of which the last entry
- * is of the function itself and those before are of functions inlined into it:
- *
- *	u32 low, u32 high		bit 0 of low: another entry follows
- *
- * Bits 2 to 25 of low are the offset, from the entry, of a name, which begins with the offset of the
- * file's name, from there.
- *
- * Return addresses are relocated words in many files, and are not needed here: all functions of a unit are
- * of one source file. (A #line directive can name others; such a unit is left out.)
+ * The calls of a function tell its file. All functions of a unit are of one source file, so a function
+ * without calls is of the file of its unit. (A #line directive can name others. Where several are named, none
+ * is believed.)
  */
 #include "code/unit_files.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "code/frametable.h"
 #include "code/units.h"
 
-enum {
-	MAX_SEGMENT_BYTES = 1 << 28,
-	MAX_INLINED = 1000, /* frames of one place */
-	MAX_PATH_BYTES = 4096,
-	HAS_DEBUG = 1,
-	HAS_LENGTHS = 2,
+/* A name of the frame tables, and what is shown. */
+struct shown_file {
+	const char *raw;
+	char *text;
 };
 
 struct unit_files {
 	const struct units *units;
-	char **files; /* by unit */
+	struct frametable *table; /* NULL: the file has none */
+	const char **of_tables;	  /* the file of each table; NULL: nobody has asked yet */
+	struct shown_file *shown;
+	size_t n, room, last; /* the last one that was asked for */
 };
-
-/* The bytes of a segment, and where in them we are. */
-struct table {
-	const uint8_t *bytes;
-	size_t n, at;
-	bool is_damaged;
-};
-
-static uint64_t get(struct table *table, size_t bytes)
-{
-	uint64_t value = 0;
-
-	if (table->at > table->n || bytes > table->n - table->at) {
-		table->is_damaged = true;
-		return 0;
-	}
-	memcpy(&value, table->bytes + table->at, bytes);
-	table->at += bytes;
-	return value;
-}
-
-/* The segment begins at a multiple of 8. */
-static void align(struct table *table, size_t to)
-{
-	table->at = (table->at + to - 1) & ~(to - 1);
-}
-
-/* Where an offset from AT leads. */
-static size_t follow(struct table *table, size_t at, int64_t offset)
-{
-	const int64_t to = (int64_t)at + offset;
-
-	if (to < 0 || (uint64_t)to >= table->n)
-		table->is_damaged = true;
-	return table->is_damaged ? 0 : (size_t)to;
-}
-
-static uint32_t get_u32_at(struct table *table, size_t at)
-{
-	struct table there = { table->bytes, table->n, at, table->is_damaged };
-	const uint32_t value = (uint32_t)get(&there, 4);
-
-	table->is_damaged = there.is_damaged;
-	return value;
-}
-
-/* The file that the debug information at AT names for the function itself; NULL: damaged. */
-static const char *file_of(struct table *table, size_t at)
-{
-	uint32_t low = get_u32_at(table, at);
-	size_t name;
-
-	for (int i = 0; (low & 1) && i < MAX_INLINED && !table->is_damaged; i++) {
-		at += 8;
-		low = get_u32_at(table, at);
-	}
-	name = follow(table, at, low & 0x3fffffc);
-	name = follow(table, name, (int32_t)get_u32_at(table, name));
-	if (table->is_damaged || (low & 1) ||
-	    strnlen((const char *)table->bytes + name, table->n - name) >=
-		    (table->n - name < MAX_PATH_BYTES ? table->n - name : MAX_PATH_BYTES)) {
-		table->is_damaged = true;
-		return NULL;
-	}
-	return (const char *)table->bytes + name;
-}
-
-/* Read the debug information of N places. Returns false if the unit has more than one file. */
-static bool read_debug(struct table *table, size_t n, const char **file)
-{
-	align(table, 4);
-	for (size_t i = 0; i < n && !table->is_damaged; i++) {
-		const size_t at = table->at;
-		const int32_t offset = (int32_t)get(table, 4);
-		const char *its_file;
-
-		if (!offset)
-			continue;
-		its_file = file_of(table, follow(table, at, offset));
-		if (table->is_damaged || (*file && strcmp(*file, its_file) != 0))
-			return false;
-		*file = its_file;
-	}
-	return true;
-}
-
-/* Read one descriptor. Returns false if the unit has more than one file. */
-static bool read_descriptor(struct table *table, const char **file)
-{
-	size_t n_places = 1;
-	uint64_t size;
-
-	get(table, 8);
-	size = get(table, 2);
-	table->at += 2 * get(table, 2);
-	if (size == 0xffff) { /* the bottom of a stack of OCaml, in assembler code */
-		align(table, 8);
-		return true;
-	}
-	if (size & HAS_LENGTHS) {
-		n_places = get(table, 1);
-		table->at += n_places;
-	}
-	if ((size & HAS_DEBUG) && !read_debug(table, n_places, file))
-		return false;
-	align(table, 8);
-	return true;
-}
-
-/* The file of the unit whose table is at offset AT; NULL: unknown. */
-static const char *read_unit(const uint8_t *bytes, size_t n, size_t at)
-{
-	struct table table = { .bytes = bytes, .n = n, .at = at };
-	const uint64_t n_descriptors = get(&table, 8);
-	const char *file = NULL;
-
-	for (uint64_t i = 0; i < n_descriptors && !table.is_damaged; i++)
-		if (!read_descriptor(&table, &file))
-			return NULL;
-	return table.is_damaged ? NULL : file;
-}
 
 /* A name may be written to a terminal. */
 static char *copy_name(const char *name)
 {
-	char *copy = *name ? strdup(name) : NULL;
+	char *copy = strdup(name);
 
 	for (unsigned char *c = (unsigned char *)copy; c && *c; c++)
 		if (*c < ' ' || *c >= 0x7f)
@@ -172,53 +37,106 @@ static char *copy_name(const char *name)
 	return copy;
 }
 
-static int read_segment(struct ocp_ctx *ctx, struct elf_file *elf,
-			const struct elf_segment *segment, struct unit_files *files)
+static const char *show(struct unit_files *files, const char *raw)
 {
-	uint8_t *bytes = malloc(segment->file_bytes);
-	int err = bytes ? 0 : ctx_no_memory(ctx);
+	if (files->n && files->shown[files->last].raw == raw)
+		return files->shown[files->last].text;
+	for (files->last = 0; files->last < files->n; files->last++)
+		if (files->shown[files->last].raw == raw)
+			return files->shown[files->last].text;
+	if (files->n == files->room) {
+		const size_t room = files->room ? 2 * files->room : 64;
+		struct shown_file *larger = reallocarray(files->shown, room, sizeof(*larger));
 
-	if (!err)
-		err = elf_file_read(elf, segment->off, bytes, segment->file_bytes);
-	for (size_t i = 0; !err && i < files->units->n; i++) {
-		const uint64_t va = files->units->units[i].frametable_va;
-		const char *file;
-
-		if (va < segment->va || va - segment->va >= segment->file_bytes || va % 8 != 0 ||
-		    files->files[i])
-			continue;
-		file = read_unit(bytes, segment->file_bytes, va - segment->va);
-		if (file)
-			files->files[i] = copy_name(file);
+		if (!larger) {
+			files->last = 0;
+			return NULL;
+		}
+		files->shown = larger;
+		files->room = room;
 	}
-	free(bytes);
-	return err;
+	files->last = files->n;
+	files->shown[files->n++] = (struct shown_file){ raw, copy_name(raw) };
+	return files->shown[files->last].text;
+}
+
+/* The file of the function that LOCATIONS end with; NULL: unknown. */
+static const char *file_of(const struct frame_location *locations, size_t n)
+{
+	return n && !locations[n - 1].is_inlined && *locations[n - 1].file ? locations[n - 1].file
+									   : NULL;
+}
+
+/* Of two files that should be one; "": they are not. */
+static const char *join(const char *file, const char *other)
+{
+	return !file || !other || file == other || strcmp(file, other) == 0 ? (file ? file : other)
+									    : "";
+}
+
+static const char *file_at(const struct frametable *table, const struct frame_descr *descr)
+{
+	struct frame_location locations[FRAME_LOCATIONS_MAX];
+
+	return file_of(locations,
+		       frametable_locations(table, descr, locations, FRAME_LOCATIONS_MAX));
+}
+
+/* The one file of all calls in FUNCTION; NULL: none; "": several. */
+static const char *file_of_calls(const struct frametable *table, const struct function *function)
+{
+	const char *file = NULL;
+	size_t n;
+	const struct frame_descr *list = frametable_list(table, &n);
+
+	for (size_t i = frametable_from(table, function->va + 1);
+	     i < n && list[i].va - function->va <= function->bytes; i++)
+		file = join(file, file_at(table, &list[i]));
+	return file;
+}
+
+/* The same of all tables. */
+static bool find_files_of_tables(struct unit_files *files)
+{
+	size_t n, n_tables;
+	const struct frame_descr *list = frametable_list(files->table, &n);
+
+	frametable_tables(files->table, &n_tables);
+	files->of_tables = calloc(n_tables + 1, sizeof(*files->of_tables));
+	for (size_t i = 0; files->of_tables && i < n; i++)
+		files->of_tables[list[i].table] =
+			join(files->of_tables[list[i].table], file_at(files->table, &list[i]));
+	return files->of_tables;
+}
+
+static const char *file_of_unit(struct unit_files *files, const struct unit *unit)
+{
+	size_t n;
+	const uint64_t *tables = frametable_tables(files->table, &n);
+
+	if (!files->of_tables && !find_files_of_tables(files))
+		return NULL;
+	for (size_t i = 0; i < n; i++)
+		if (tables[i] == unit->frametable_va)
+			return files->of_tables[i];
+	return NULL;
 }
 
 int unit_files_read(struct ocp_ctx *ctx, struct elf_file *elf, const struct functions *functions,
 		    struct unit_files **out)
 {
 	struct unit_files *files = calloc(1, sizeof(*files));
-	const struct elf_segment *segments;
-	size_t n;
-	int err = 0;
+	int err;
 
 	*out = files;
 	if (!files)
 		return ctx_no_memory(ctx);
 	files->units = functions_units(functions);
-	files->files = calloc(files->units->n + 1, sizeof(*files->files));
-	if (!files->files)
-		err = ctx_no_memory(ctx);
-	segments = elf_file_segments(elf, &n);
-	for (size_t i = 0; !err && i < n; i++)
-		if (segments[i].writable && (segments[i].va & 7) == 0 && segments[i].file_bytes &&
-		    segments[i].file_bytes <= MAX_SEGMENT_BYTES)
-			err = read_segment(ctx, elf, &segments[i], files);
-	if (err) {
-		unit_files_free(files);
-		*out = NULL;
-	}
+	err = frametable_read(ctx, elf, &files->table);
+	if (err != -ENOMEM)
+		return 0;
+	unit_files_free(files);
+	*out = NULL;
 	return err;
 }
 
@@ -226,16 +144,24 @@ void unit_files_free(struct unit_files *files)
 {
 	if (!files)
 		return;
-	for (size_t i = 0; files->files && i < files->units->n; i++)
-		free(files->files[i]);
-	free(files->files);
+	for (size_t i = 0; i < files->n; i++)
+		free(files->shown[i].text);
+	free(files->shown);
+	free(files->of_tables);
+	frametable_free(files->table);
 	free(files);
 }
 
-const char *unit_files_of(const struct unit_files *files, const struct function *function)
+const char *unit_files_of(struct unit_files *files, const struct function *function)
 {
-	const struct unit *unit =
-		function->symbol ? units_of_symbol(files->units, function->symbol) : NULL;
+	const struct unit *unit;
+	const char *file;
 
-	return unit ? files->files[unit - files->units->units] : NULL;
+	if (!files->table)
+		return NULL;
+	file = file_of_calls(files->table, function);
+	unit = file || !function->symbol ? NULL : units_of_symbol(files->units, function->symbol);
+	if (unit)
+		file = file_of_unit(files, unit);
+	return file && *file ? show(files, file) : NULL;
 }

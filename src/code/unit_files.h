@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The source file of each compilation unit, from the frame tables that OCaml's collector uses. These stay
- * when a program is stripped.
+ * The source file of each function, from the frame tables that OCaml's collector uses. These stay when a
+ * program is stripped.
  */
 #ifndef CODE_UNIT_FILES_H
 #define CODE_UNIT_FILES_H
@@ -11,14 +11,14 @@
 struct unit_files;
 
 /*
- * Read the tables of all units of FUNCTIONS, which are those of ELF. A unit whose table is damaged, or
- * names several files, has no file.
+ * Read the tables of ELF. FUNCTIONS are those of ELF, and exist as long as the files. Damaged tables tell
+ * no files, which is no error.
  */
 int unit_files_read(struct ocp_ctx *ctx, struct elf_file *elf, const struct functions *functions,
 		    struct unit_files **out);
 void unit_files_free(struct unit_files *files);
 
 /* The source file of an OCaml function, as given to the compiler; NULL: unknown. */
-const char *unit_files_of(const struct unit_files *files, const struct function *function);
+const char *unit_files_of(struct unit_files *files, const struct function *function);
 
 #endif

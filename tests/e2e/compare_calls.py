@@ -27,7 +27,10 @@ def book_of(probe):
         return None
     if re.fullmatch(r"fun_\d+", name):
         return "anonymous"
-    return None if re.fullmatch(r"Versioned\.fun_\d+", name) else name
+    if re.fullmatch(r"Versioned\.fun_\d+", name):
+        return None
+    # Books have no modules or functions that a function is in.
+    return name if name.startswith("Versioned.") else re.sub(r"^(\w+\.)*(?=[^.])", "", name)
 
 
 def main():

@@ -698,7 +698,7 @@ static void put(struct made *made, uint64_t off, uint64_t value, size_t bytes)
 	memcpy(made->bytes + 2 * PAGE + off, &value, bytes);
 }
 
-enum { FRAMES = 0x800, DEBUG = 0x900, NAMES = 0x980, FILE_NAME = 0x9c0 };
+enum { LIST = 0x7c0, FRAMES = 0x800, DEBUG = 0x900, NAMES = 0x980, FILE_NAME = 0x9c0 };
 
 /*
  * A frame table of four descriptors: without debug information, with it, with four allocations, of which
@@ -706,10 +706,16 @@ enum { FRAMES = 0x800, DEBUG = 0x900, NAMES = 0x980, FILE_NAME = 0x9c0 };
  */
 static void add_frames(struct made *made)
 {
+	static const uint64_t frames[] = { 8, 24, 48, 88 };
+
 	add_unit(made, "camlM", "__", 0x100, 0x200);
 	add(made, "camlM__f_1", 0x100, 0x20);
 	add_typed(made, "camlM__frametable", DATA_VA + FRAMES, 0, STT_NOTYPE);
+	add_typed(made, "caml_frametable", DATA_VA + LIST, 0, STT_NOTYPE);
+	put(made, LIST, DATA_VA + FRAMES, 8);
 	put(made, FRAMES, 4, 8);
+	for (uint64_t i = 0; i < 4; i++)
+		put(made, FRAMES + frames[i], CODE_VA + 0x108 + 8 * i, 8);
 	/* One live slot. */
 	put(made, FRAMES + 16, 16, 2);
 	put(made, FRAMES + 18, 1, 2);
@@ -748,6 +754,12 @@ static void files_of_units(void **state)
 
 	add_frames(made);
 	expect_file(made, "m.ml");
+	/* A function without calls. */
+	put(made, FRAMES + 24, CODE_VA + 0x148, 8);
+	put(made, FRAMES + 48, CODE_VA + 0x150, 8);
+	expect_file(made, "m.ml");
+	put(made, FRAMES + 24, CODE_VA + 0x110, 8);
+	put(made, FRAMES + 48, CODE_VA + 0x118, 8);
 	/* Each descriptor is read: here the third names another file. */
 	put(made, FRAMES + 68, (uint64_t)(DEBUG + 32 - (FRAMES + 68)), 4);
 	put(made, DEBUG + 32, (uint64_t)(NAMES + 32 - (DEBUG + 32)), 4);
@@ -872,7 +884,7 @@ static void marks_that_lie(void **state)
 static void noise(void **state)
 {
 	struct made *made = *state;
-	unsigned int seed = 1;
+	unsigned int seed = 3;
 	size_t n_read = 0, n;
 
 	add_program(made, "__", names_4);

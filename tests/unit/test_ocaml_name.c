@@ -283,6 +283,7 @@ static void paths(void **state)
 		{ "camlM__$2e$28$29_5", "M.Cache.(.()).x", "M.Cache.(.())", 1 },
 		{ "camlStdlib__List__map_5", "Stdlib__List.Sub.map", "Stdlib.List.Sub.map", 2 },
 		{ "camlDune__exe__M__f_5", "Dune__exe__M.A.f", "Dune__exe.M.A.f", 2 },
+		{ "camlPack__M__f_5", "M.A.f", "Pack.M.A.f", 2 },
 		/* Those are other functions, */
 		{ "camlM__find_5", "M.Cache.finder", NULL, 0 },
 		{ "camlM__find_5", "M.Cache.fin", NULL, 0 },
@@ -292,6 +293,7 @@ static void paths(void **state)
 		{ "camlM__find_5", "", NULL, 0 },
 		{ "camlM__find_5", "M.", NULL, 0 },
 		{ "camlStdlib__List__map_5", "Stdlib.List.map", NULL, 0 },
+		{ "camlPack__M__f_5", "Other.M.f", NULL, 0 },
 		/* and those lie. */
 		{ "camlM__find_5", "M..find", NULL, 0 },
 		{ "camlM__find_5", "M.\033[2J.find", NULL, 0 },
