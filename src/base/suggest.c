@@ -51,19 +51,57 @@ static size_t distance(const char *a, size_t a_bytes, const char *b, size_t b_by
 	return above[b_bytes];
 }
 
-void suggestion_offer(struct suggestion *suggestion, const char *candidate)
+/* How far is CANDIDATE from WORD? LIMIT: so far, or farther. */
+static size_t distance_below(const char *word, const char *candidate, size_t limit)
 {
-	size_t word_bytes = strlen(suggestion->word), bytes = strlen(candidate), d;
+	size_t word_bytes = strlen(word), bytes = strlen(candidate), d;
 
 	if (word_bytes > LONGEST_WORD || bytes > LONGEST_WORD)
-		return;
+		return limit;
 	/* The difference in length is a cheap lower bound. */
-	if ((word_bytes > bytes ? word_bytes - bytes : bytes - word_bytes) >= suggestion->distance)
-		return;
-	d = distance(suggestion->word, word_bytes, candidate, bytes);
+	if ((word_bytes > bytes ? word_bytes - bytes : bytes - word_bytes) >= limit)
+		return limit;
+	d = distance(word, word_bytes, candidate, bytes);
 	/* Words without a common letter are not close, even if they are short. */
-	if (d < suggestion->distance && d < (word_bytes > bytes ? word_bytes : bytes)) {
+	return d < limit && d < (word_bytes > bytes ? word_bytes : bytes) ? d : limit;
+}
+
+void suggestion_offer(struct suggestion *suggestion, const char *candidate)
+{
+	const size_t d = distance_below(suggestion->word, candidate, suggestion->distance);
+
+	if (d < suggestion->distance) {
 		suggestion->distance = d;
 		suggestion->best = candidate;
 	}
+}
+
+struct suggestions suggestions_for(const char *word)
+{
+	return (struct suggestions){ .word = word, .limit = suggestion_for(word).distance };
+}
+
+void suggestions_offer(struct suggestions *s, const char *candidate)
+{
+	const size_t d = distance_below(s->word, candidate, s->limit);
+	size_t at = s->n;
+
+	if (d >= s->limit)
+		return;
+	for (size_t i = 0; i < s->n; i++)
+		if (strcmp(s->near[i], candidate) == 0)
+			return;
+	while (at > 0 && s->distances[at - 1] > d)
+		at--;
+	if (at == SUGGESTIONS)
+		return;
+	s->n += s->n < SUGGESTIONS;
+	for (size_t i = s->n - 1; i > at; i--) {
+		s->near[i] = s->near[i - 1];
+		s->distances[i] = s->distances[i - 1];
+	}
+	s->near[at] = candidate;
+	s->distances[at] = d;
+	if (s->n == SUGGESTIONS)
+		s->limit = s->distances[SUGGESTIONS - 1];
 }

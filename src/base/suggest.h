@@ -14,6 +14,20 @@ struct suggestion {
 /* Start a search for WORD. */
 struct suggestion suggestion_for(const char *word);
 
+/* The few candidates that are closest, the closest one first. */
+enum { SUGGESTIONS = 3 };
+
+struct suggestions {
+	const char *word;
+	const char *near[SUGGESTIONS];
+	size_t distances[SUGGESTIONS], n, limit;
+};
+
+struct suggestions suggestions_for(const char *word);
+
+/* The same as suggestion_offer. Of equal candidates the first one is kept. */
+void suggestions_offer(struct suggestions *suggestions, const char *candidate);
+
 /* Compare CANDIDATE, which is not copied. Of equally close candidates the first one is kept. */
 void suggestion_offer(struct suggestion *suggestion, const char *candidate);
 

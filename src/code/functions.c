@@ -60,6 +60,7 @@ struct functions {
 	struct units units;
 	struct block *blocks;
 	size_t n_blocks;
+	enum functions_source source;
 	bool has_runtime;
 	bool has_ocaml_stacks; /* of a file without symbols */
 };
@@ -451,8 +452,12 @@ static int read_all(struct functions *f)
 {
 	int err = read_symbols(f, ".symtab", SHT_SYMTAB, ".strtab");
 
-	if (!err && f->n == 0)
+	if (!err && f->n == 0) {
+		f->source = FUNCTIONS_OF_DYNSYM;
 		err = read_symbols(f, ".dynsym", SHT_DYNSYM, ".dynstr");
+	}
+	if (!err && f->n == 0)
+		f->source = FUNCTIONS_WITHOUT_SYMBOLS;
 	if (!err)
 		err = f->n ? read_named(f) : read_bare(f);
 	if (!err && f->n_ocaml)
@@ -511,6 +516,11 @@ const uint64_t *functions_entries(const struct functions *functions, size_t *n)
 {
 	*n = functions->n_entries;
 	return functions->entries;
+}
+
+enum functions_source functions_source(const struct functions *functions)
+{
+	return functions->source;
 }
 
 const struct units *functions_units(const struct functions *functions)

@@ -48,7 +48,8 @@ struct units;
 
 /*
  * Read the functions that ELF defines. Without .symtab, which strip removes, .dynsym has all functions
- * of OCaml and of its runtime. -ENODATA: the file has no symbols. -EBADMSG: a table is damaged or exceeds
+ * of OCaml and of its runtime. Without .dynsym, as in static programs, .eh_frame and the frame tables
+ * have many functions of OCaml: see bare_functions.h. -ENODATA: the file has none of that. -EBADMSG: a table is damaged or exceeds
  * the limits. A file without OCaml code is no error.
  */
 int functions_read(struct ocp_ctx *ctx, struct elf_file *elf, struct functions **out);
@@ -62,6 +63,14 @@ const struct function *functions_list(const struct functions *functions, size_t 
  * elsewhere (NAME.cold) are not among them. They exist as long as FUNCTIONS.
  */
 const uint64_t *functions_entries(const struct functions *functions, size_t *n);
+
+/* Where the functions are from. A stripped file lacks the local functions of C. */
+enum functions_source {
+	FUNCTIONS_OF_SYMTAB,
+	FUNCTIONS_OF_DYNSYM,
+	FUNCTIONS_WITHOUT_SYMBOLS, /* OCaml's alone, those that have names in the frame tables */
+};
+enum functions_source functions_source(const struct functions *functions);
 
 /* The compilation units. */
 const struct units *functions_units(const struct functions *functions);

@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "elf/named_symbols.h"
+#include "code/frametable.h"
 
 enum {
 	MAX_SYS_BYTES = 64 * 1024,  /* of data of Stdlib.Sys; it has 800 */
@@ -413,6 +414,23 @@ static int find_places_5(const struct recogniser *r)
 	return 0;
 }
 
+/* The frame tables are found also without symbols, but they do not tell what a runtime is like. */
+static int no_runtime(const struct recogniser *r)
+{
+	struct frametable *table = NULL;
+	const int err =
+		r->runtime->is_stripped ? frametable_read(r->ctx, r->elf, &table) : -ENODATA;
+
+	frametable_free(table);
+	if (!err)
+		return ctx_error(r->ctx, -ENODATA,
+				 "%s: has no symbols, so its OCaml runtime and the collector's "
+				 "phases cannot be recognised",
+				 elf_file_name(r->elf));
+	return ctx_error(r->ctx, -ENODATA, "%s: contains no OCaml runtime%s", elf_file_name(r->elf),
+			 r->runtime->is_stripped ? " (it is stripped)" : "");
+}
+
 static int recognise(const struct recogniser *r)
 {
 	struct runtime *runtime = r->runtime;
@@ -423,9 +441,7 @@ static int recognise(const struct recogniser *r)
 		return ctx_error(r->ctx, -ENODATA, "%s: runs OCaml bytecode, not native code",
 				 elf_file_name(r->elf));
 	if (!has(r, FRAMETABLE))
-		return ctx_error(r->ctx, -ENODATA, "%s: contains no OCaml runtime%s",
-				 elf_file_name(r->elf),
-				 runtime->is_stripped ? " (it is stripped)" : "");
+		return no_runtime(r);
 	told = read_version(r);
 	if (told == 0)
 		told = guess_version(r);

@@ -417,23 +417,70 @@ int code_probes_find(struct ocp_ctx *ctx, const struct ocp_program *prog, struct
 
 /* ---- names that are not there --------------------------------------------------------------- */
 
+/* The name behind the last dot: "find". */
+static const char *last_name(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+
+	return dot && dot[1] ? dot + 1 : name;
+}
+
+/* Names that are close to what was typed or, if there are none, functions of other modules. */
+static void find_near(struct suggestions *near, const struct functions *functions, bool is_c)
+{
+	size_t n;
+	const struct function *all = functions_list(functions, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if ((all[i].language == FUNCTION_OCAML) != is_c)
+			suggestions_offer(near, all[i].name);
+	if (is_c || near->n)
+		return;
+	for (size_t i = 0; i < n && near->n < SUGGESTIONS; i++)
+		if (all[i].language == FUNCTION_OCAML && all[i].is_unique &&
+		    strcmp(last_name(all[i].name), last_name(near->word)) == 0)
+			near->near[near->n++] = all[i].name;
+}
+
+/* Hint at those that are hardly farther than the closest one. */
+static void hint_at(struct ocp_ctx *ctx, const struct suggestions *near, const char *prefix,
+		    size_t prefix_bytes)
+{
+	char text[SUGGESTIONS * 200] = "";
+	size_t n = near->n, used = 0;
+
+	while (n > 1 && near->distances[n - 1] > near->distances[0] + 1)
+		n--;
+	for (size_t i = 0; i < n && used < sizeof(text); i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s'%.*s%s'",
+					 i == 0	     ? ""
+					 : i + 1 < n ? ", "
+						     : " or ",
+					 (int)prefix_bytes, prefix, near->near[i]);
+	ctx_hint(ctx, "did you mean %s?", text);
+}
+
 static int suggest(struct ocp_ctx *ctx, const struct functions *functions, const char *text,
 		   const char *where)
 {
 	const bool is_c = item_kind_of(text) == ITEM_C_FUNCTION;
 	const char *colon = is_c ? strchr(item_body(text), ':') : NULL;
 	const char *body = colon ? colon + 1 : item_body(text);
-	struct suggestion suggestion = suggestion_for(body);
-	const struct function *all;
-	size_t n;
+	const enum functions_source source = functions_source(functions);
+	struct suggestions near = suggestions_for(body);
 
-	all = functions_list(functions, &n);
-	for (size_t i = 0; i < n; i++)
-		if ((all[i].language == FUNCTION_OCAML) != is_c)
-			suggestion_offer(&suggestion, all[i].name);
+	find_near(&near, functions, is_c);
+	if (is_c && source == FUNCTIONS_WITHOUT_SYMBOLS)
+		return ctx_error(ctx, -ENOENT,
+				 "'%s': %s has no symbols, so its functions of C have no names",
+				 text, where);
 	ctx_set_error(ctx, "'%s': no such function in %s", text, where);
-	if (suggestion.best)
-		ctx_hint(ctx, "did you mean '%.*s%s'?", (int)(body - text), text, suggestion.best);
+	if (near.n)
+		hint_at(ctx, &near, text, (size_t)(body - text));
+	else if (is_c && source == FUNCTIONS_OF_DYNSYM)
+		ctx_hint(ctx, "it is stripped: only its global functions of C have names");
+	else if (is_c)
+		ctx_hint(ctx, "`nm` lists them");
 	else
 		ctx_hint(ctx, "`ocaml-probes functions` lists them");
 	return -ENOENT;

@@ -212,6 +212,32 @@ test_both_names() {
 	eq "$("$TOOL" functions -prog "$TMP/main" 'Service\.walk' | awk 'END { print NR, $1 }')" "2 Service.Late.Deep.walk"
 }
 
+# What a program does not have is said in one sentence.
+test_names_that_are_not_there() {
+	local item message
+	write_sources
+	build static -ccopt -static
+	build main
+	strip "$TMP/static"
+	strip -o "$TMP/stripped" "$TMP/main"
+	while IFS='|' read -r item message; do
+		start_target "$TMP/${item%% *}"
+		await_line ready
+		"$TOOL" attach -pid "$TARGET" --count="${item#* }" --for 10ms >"$TMP/out" 2>&1 && fail "$item is there"
+		eq "$(sed "s|$TMP/||g" "$TMP/out")" "ocaml-probes: ${message//;/$'\n'}" "$item"
+	done <<-'END'
+		main fn:Service.Late.risking|'fn:Service.Late.risking': no such function in main;hint: did you mean 'fn:Service.Late.raising'?
+		main fn:Service.odt|'fn:Service.odt': no such function in main;hint: did you mean 'fn:Service.odd' or 'fn:Service.add'?
+		main fn:Elsewhere.Of.the.walk|'fn:Elsewhere.Of.the.walk': no such function in main;hint: did you mean 'fn:Service.Late.Deep.walk'?
+		main fn:Nothing.of.the.kind|'fn:Nothing.of.the.kind': no such function in main;hint: `ocaml-probes functions` lists them
+		main c:nothing_of_the_kind|'c:nothing_of_the_kind': no such function in main;hint: `nm` lists them
+		stripped c:nothing_of_the_kind|'c:nothing_of_the_kind': no such function in stripped;hint: it is stripped: only its global functions of C have names
+		static c:malloc|'c:malloc': static has no symbols, so its functions of C have no names
+		static fn:Service.Late.riasing|'fn:Service.Late.riasing': no such function in static;hint: did you mean 'fn:Service.Late.raising'?
+		static gc:minor|static: has no symbols, so its OCaml runtime and the collector's phases cannot be recognised
+	END
+}
+
 # A program that nobody prepared: Debian's compiler, stripped.
 test_a_program_of_the_distribution() {
 	local program=/usr/bin/ocamlopt.opt

@@ -55,6 +55,26 @@ static void the_closest_is_taken_and_of_equals_the_first(void **state)
 	assert_string_equal(best_of("alpha", words), "alpha");
 }
 
+static void the_few_closest_are_taken_in_their_order(void **state)
+{
+	static const char *const words[] = { "alpha22", "alpha",  "alpha2", "beta",
+					     "alpha",	"alpha1", "alpha3", NULL };
+	struct suggestions few = suggestions_for("alpha");
+
+	(void)state;
+	for (size_t i = 0; words[i]; i++)
+		suggestions_offer(&few, words[i]);
+	assert_int_equal(few.n, SUGGESTIONS);
+	assert_string_equal(few.near[0], "alpha");
+	assert_string_equal(few.near[1], "alpha2");
+	assert_string_equal(few.near[2], "alpha1");
+	assert_int_equal(few.distances[0], 0);
+	assert_int_equal(few.distances[2], 1);
+	few = suggestions_for("gamma");
+	suggestions_offer(&few, "alpha22");
+	assert_int_equal(few.n, 0);
+}
+
 static void short_words_have_little_in_common(void **state)
 {
 	static const char *const words[] = { "f", "q", "v", "", NULL };
@@ -83,6 +103,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mistakes_of_all_sorts_are_found),
 		cmocka_unit_test(the_closest_is_taken_and_of_equals_the_first),
+		cmocka_unit_test(the_few_closest_are_taken_in_their_order),
 		cmocka_unit_test(short_words_have_little_in_common),
 		cmocka_unit_test(long_words_are_left_alone),
 	};
