@@ -96,7 +96,7 @@ static void mark_called(struct reader *r, uint64_t va)
 		return;
 	memcpy(&distance, code + 1, sizeof(distance));
 	key.va = va + (uint64_t)(int64_t)distance;
-	called = bsearch(&key, r->list, r->n, sizeof(key), compare_extents);
+	called = r->n ? bsearch(&key, r->list, r->n, sizeof(key), compare_extents) : NULL;
 	if (called)
 		called->is_initialiser = true;
 }

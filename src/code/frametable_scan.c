@@ -45,16 +45,19 @@ static bool load_code(struct scan *scan, uint64_t va)
 /* Is the instruction before VA a call: e8 with a distance, or ff /2 with an operand of any length? */
 static bool is_behind_call(struct scan *scan, uint64_t va)
 {
-	static const uint8_t operand_bytes[] = { 2, 3, 4, 6, 7 };
+	static const uint8_t call_bytes[] = { 2, 3, 4, 6, 7 };
 	const uint8_t *end;
+	uint64_t before;
 
-	if (!load_code(scan, va) || va - scan->code.va < 8)
+	if (!load_code(scan, va))
 		return false;
-	end = scan->code.bytes + (va - scan->code.va);
-	if (end[-5] == 0xe8)
+	before = va - scan->code.va;
+	end = scan->code.bytes + before;
+	if (before >= 5 && end[-5] == 0xe8)
 		return true;
-	for (size_t i = 0; i < sizeof(operand_bytes); i++)
-		if (end[-operand_bytes[i]] == 0xff && (end[1 - operand_bytes[i]] & 0x38) == 0x10)
+	for (size_t i = 0; i < sizeof(call_bytes); i++)
+		if (before >= call_bytes[i] && end[-call_bytes[i]] == 0xff &&
+		    (end[1 - call_bytes[i]] & 0x38) == 0x10)
 			return true;
 	return false;
 }

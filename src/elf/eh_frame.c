@@ -153,10 +153,11 @@ int eh_frame_each(struct elf_file *elf, eh_frame_fn fn, void *data)
 	while (!err && off < section.bytes) {
 		const int status = dwarf_next_cfi(ident, &walk.section, true, off, &next, &entry);
 
-		if (status > 0 || next <= off || next == (Dwarf_Off)-1)
-			break;
 		if (status == 0 && !dwarf_cfi_cie_p(&entry))
 			err = take(&walk, &entry.fde, fn, data);
+		/* Behind the last entry is -1. */
+		if (status > 0 || next <= off)
+			break;
 		off = next;
 	}
 	free(bytes);
