@@ -117,7 +117,7 @@ static int name_extent(struct reader *r, const struct extent *extent, bare_funct
 	const uint32_t stamp = (uint32_t)extent->va;
 	enum ocaml_name_kind kind = OCAML_NAMED;
 	char path[OCAML_NAME_BYTES];
-	struct ocaml_name name;
+	struct ocaml_name name = { .stamp = stamp };
 	size_t n;
 
 	if (!function_path_common(r->table, extent->va, extent->bytes, path))

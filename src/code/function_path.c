@@ -21,7 +21,7 @@ bool function_path_find(const struct frametable *table, const struct function *f
 					    locations[n - 1].function, longer);
 		if (found > best) {
 			best = found;
-			strcpy(name, longer);
+			memcpy(name, longer, strlen(longer) + 1);
 		}
 	}
 	return best > 0;
@@ -50,7 +50,7 @@ bool function_path_common(const struct frametable *table, uint64_t va, uint64_t 
 			bytes = strlen(function);
 			if (bytes >= OCAML_NAME_BYTES)
 				return false;
-			strcpy(path, function);
+			memcpy(path, function, bytes + 1);
 		}
 		if (!bytes)
 			return false;

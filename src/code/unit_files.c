@@ -60,13 +60,6 @@ static const char *show(struct unit_files *files, const char *raw)
 	return files->shown[files->last].text;
 }
 
-/* The file of the function that LOCATIONS end with; NULL: unknown. */
-static const char *file_of(const struct frame_location *locations, size_t n)
-{
-	return n && !locations[n - 1].is_inlined && *locations[n - 1].file ? locations[n - 1].file
-									   : NULL;
-}
-
 /* Of two files that should be one; "": they are not. */
 static const char *join(const char *file, const char *other)
 {
@@ -74,12 +67,15 @@ static const char *join(const char *file, const char *other)
 									    : "";
 }
 
+/* The file of the function that the place of DESCR is in; NULL: unknown. */
 static const char *file_at(const struct frametable *table, const struct frame_descr *descr)
 {
 	struct frame_location locations[FRAME_LOCATIONS_MAX];
+	const size_t n = frametable_locations(table, descr, locations, FRAME_LOCATIONS_MAX);
 
-	return file_of(locations,
-		       frametable_locations(table, descr, locations, FRAME_LOCATIONS_MAX));
+	if (n == 0 || locations[n - 1].is_inlined || !*locations[n - 1].file)
+		return NULL;
+	return locations[n - 1].file;
 }
 
 /* The one file of all calls in FUNCTION; NULL: none; "": several. */

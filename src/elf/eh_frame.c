@@ -120,7 +120,7 @@ static int take(struct walk *walk, const Dwarf_FDE *fde, eh_frame_fn fn, void *d
 	if (fde->CIE_pointer != walk->cie)
 		read_cie(walk, fde->CIE_pointer);
 	bytes = form_bytes(walk->encoding);
-	if (!walk->is_known || (size_t)(fde->end - fde->start) < 2 * bytes)
+	if (!walk->is_known || !bytes || (size_t)(fde->end - fde->start) < 2 * bytes)
 		return 0;
 	va = read_number(fde->start, bytes, walk->encoding & 0x08);
 	n = read_number(fde->start + bytes, bytes, false);

@@ -29,7 +29,7 @@ test_position_independent() {
 	build main
 	all_witnesses "$TMP/main"
 	# A program of this test has what is easily wrong: inlined functions, far places, several lines.
-	"$O/tests/frames_dump" "$TMP/main" | grep frames.ml >"$TMP/rows"
+	"$O/tests/frames_dump" "$TMP/main" | grep Frames >"$TMP/rows"
 	grep -q ' inlined | ' "$TMP/rows" || fail "nothing is inlined"
 	grep -q 'Frames.Make.Inner.(@@@) frames.ml ' "$TMP/rows" || fail "no functor"
 	grep -q 'Frames.far_right frames.ml [0-9-]* 98-' "$TMP/rows" || fail "no far column"
@@ -48,6 +48,12 @@ test_not_position_independent() {
 test_static() {
 	build static -ccopt -static
 	all_witnesses "$TMP/static"
+	# Without any symbol the list of the tables is found by what it looks like.
+	strip -o "$TMP/stripped" "$TMP/static"
+	eq "$(nm "$TMP/stripped" 2>&1 | grep -v 'no symbols')" "" "symbols"
+	"$O/tests/frames_dump" "$TMP/static" >"$TMP/rows"
+	"$O/tests/frames_dump" "$TMP/stripped" >"$TMP/stripped-rows"
+	cmp "$TMP/rows" "$TMP/stripped-rows" || fail "stripped, it has others"
 }
 
 # A plugin has no list of its tables, but exports them.
