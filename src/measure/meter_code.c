@@ -28,7 +28,9 @@ static bool selection_has_code(const struct selection *selection)
 	return selection_has_kind(selection, ITEM_FUNCTION) ||
 	       selection_has_kind(selection, ITEM_FUNCTION_REGEXP) ||
 	       selection_has_kind(selection, ITEM_C_FUNCTION) ||
-	       selection_has_kind(selection, ITEM_GC_PHASE);
+	       selection_has_kind(selection, ITEM_GC_PHASE) ||
+	       selection_has_kind(selection, ITEM_LINE) ||
+	       selection_has_kind(selection, ITEM_FILE_LINES);
 }
 
 bool meter_has_conditions(const struct ocp_meter *meter)
