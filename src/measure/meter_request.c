@@ -78,6 +78,10 @@ static int time_calls(struct ocp_meter *meter, const char *start)
 	case ITEM_C_FUNCTION:
 	case ITEM_GC_PHASE:
 		break;
+	case ITEM_LINE:
+	case ITEM_FILE_LINES:
+		return ctx_error(meter->ctx, -EINVAL,
+				 "'%s': a line has no end: two lines make a pair", start);
 	default:
 		return ctx_error(meter->ctx, -EINVAL, "'%s': not the name of one function", start);
 	}
