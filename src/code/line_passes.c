@@ -246,18 +246,27 @@ static bool is_table_jump(const struct code_flow *flow, const struct line_place 
 	return false;
 }
 
-/* Keep the rows at which a line begins, and the first one behind a table jump of its line. */
+/*
+ * Keep the rows at which a line begins, and the first one behind a table jump of its line. What is inlined
+ * twice in a row begins again with the column that it began with.
+ */
 static size_t keep_beginnings(const struct code_flow *flow, struct line_place *list, size_t n)
 {
 	bool was_jump = false;
 	size_t n_left = 0;
+	int first_column = 0, last_column = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		const struct line_place it = list[i];
 		const bool is_jump = is_table_jump(flow, &it);
+		const bool returns = it.is_inlined && it.column == first_column &&
+				     it.column != last_column;
 
-		if (!is_jump && (!it.goes_on || was_jump))
+		if (!is_jump && (!it.goes_on || was_jump || returns))
 			list[n_left++] = it;
+		if (!it.goes_on)
+			first_column = it.column;
+		last_column = it.column;
 		was_jump = is_jump;
 	}
 	return n_left;

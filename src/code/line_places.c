@@ -196,6 +196,12 @@ static int name_sources(struct gatherer *g, const struct line_choice *choice,
 
 	out->file = choice->chosen < 0 ? NULL : strdup(list[choice->chosen].path);
 	out->other = choice->other < 0 ? NULL : strdup(list[choice->other].path);
+	if (out->file && out->other && strcmp(out->file, out->other) > 0) {
+		char *first = out->other;
+
+		out->other = out->file;
+		out->file = first;
+	}
 	if (!out->file != (choice->chosen < 0) || !out->other != (choice->other < 0))
 		return ctx_no_memory(g->ctx);
 	if (out->file)

@@ -7,6 +7,9 @@
 
 #include "program/item.h"
 
+/* The post-linker overwrites no more from the site on. */
+enum { MARKER_BYTES = 32 };
+
 struct code_source {
 	char *file;
 	struct line_places places;
@@ -64,8 +67,12 @@ static int refuse_in_sites(struct ocp_ctx *ctx, const struct ocp_program *prog,
 		struct line_place *place = &places->list[i];
 		const struct site *site = site_below(sites, n, place->va);
 
-		if (site && !place->fault && place->va - site->va < site->n_bytes)
+		if (!site)
+			continue;
+		if (place->va - site->va < site->n_bytes)
 			place->fault = "its first instruction is part of a probe";
+		else if (place->fault && place->va - site->va < MARKER_BYTES)
+			place->fault = "its code has become a probe, which can be counted by name";
 	}
 	free(sites);
 	return 0;
