@@ -161,7 +161,7 @@ static int unknown_line(struct ocp_ctx *ctx, const struct line_places *places, c
 	int before, after;
 
 	line_places_around(places, line, &before, &after);
-	ctx_error(ctx, -ENOENT, "'%s': no code begins at line %d of %s", text, line, places->file);
+	ctx_error(ctx, -ENOENT, "'%s': no code begins at this line of %s", text, places->file);
 	if (before && after)
 		ctx_hint(ctx, "the nearest lines that have code are %d and %d", before, after);
 	else if (before || after)

@@ -94,7 +94,7 @@ test_text() {
 	build
 	annotate 7 "$TMP/src/lines.ml"
 	eq "$(cut -c12- "$TMP/annotated")" "$(cat "$TMP/src/lines.ml")" "source"
-	eq "$(grep -n '^ *[0-9]* *\(here\|(here\).*n \* 3 + 1)$' "$TMP/annotated" | head -n 1)" "10:        4      (here __LINE__; n * 3 + 1)"
+	eq "$(grep -n '^ *[0-9]* *\(here\|(here\).*n \* 3 + 1)$' "$TMP/annotated" | head -n 1)" "11:        4      (here __LINE__; n * 3 + 1)"
 	eq "$(grep 'Branches, loops\|^ *type shape\|Inlined: ' "$TMP/annotated" | cut -c-11 | sort -u)" "           "
 	eq "$(sed -n '/let never/,/here/p' "$TMP/annotated")" "\
         0  let never n =
@@ -205,12 +205,12 @@ test_wrong_lines() {
 		"$TOOL" $words >"$TMP/out" 2>&1 || status=$?
 		eq "$status $(cat "$TMP/out")" "$expected ocaml-probes: ${message//;/$'\n'}" "$words"
 	done <<-EOT
-		attach -pid $TARGET --count=line:lines.ml:4|2|'line:lines.ml:4': no code begins at line 4 of $TMP/src/lines.ml;hint: the nearest lines that have code are 3 and 5
-		attach -pid $TARGET --count=line:lines.ml:99999999999|2|'line:lines.ml:99999999999': no code begins at line 2147483647 of $TMP/src/lines.ml;hint: the nearest line that has code is 184
+		attach -pid $TARGET --count=line:lines.ml:5|2|'line:lines.ml:5': no code begins at this line of $TMP/src/lines.ml;hint: the nearest lines that have code are 4 and 6
+		attach -pid $TARGET --count=line:lines.ml:99999999999|2|'line:lines.ml:99999999999': no code begins at this line of $TMP/src/lines.ml;hint: the nearest line that has code is 188
 		attach -pid $TARGET --count=line:line.ml:5|2|'line:line.ml:5': $TMP/lines has no code of a source file of this name;hint: did you mean 'line:lines.ml:5'?
 		attach -pid $TARGET --count=line:lib/lines.ml:5|2|'line:lib/lines.ml:5': $TMP/lines has no code of a source file of this name;hint: did you mean 'line:lines.ml:5'?
 		attach -pid $TARGET --time line:lines.ml:9|2|'line:lines.ml:9': a line has no end: two lines make a pair
-		attach -pid $TARGET --time line:lines.ml,line:lines.ml:9|2|'line:lines.ml': not one line, such as line:lines.ml:3
+		attach -pid $TARGET --time line:lines.ml,line:lines.ml:9|2|'line:lines.ml': not one line, such as line:lines.ml:4
 		attach -pid $TARGET --count=line:lines.ml:9,line:lines.ml:9|2|'line:lines.ml:9': named twice
 		attach -pid $TARGET --count=line:lines.ml:9 --filter arg0>1|2|probe 'line:lines.ml:9': no arg0 for the filter: it has 0 arguments in $TMP/lines
 		annotate -pid $TARGET|2|annotate: a source file is required;hint: ocaml-probes help annotate

@@ -3,8 +3,9 @@
 """compare_lines.py SOURCE JSON BOOKS [PROF]: the counts of `ocaml-probes annotate --json` equal the program's.
 
 BOOKS has "mark FILE:LINE N" for each line of SOURCE that was executed and has `here __LINE__`. PROF is
-what ocamlprof makes of SOURCE: `(* N *)` before expressions that were executed N times. Prints how many
-lines were compared with each, or what differs, with status 1."""
+what ocamlprof makes of SOURCE: `(* N *)` before expressions that were executed N times. Lines with
+`(* at most *)` can have fewer hits. Prints how many lines were compared with each, or what differs,
+with status 1."""
 
 import json
 import re
@@ -24,7 +25,8 @@ compared = [0]
 
 def expect(number, text, count):
     compared[-1] += 1
-    if hits.get(number) != count:
+    at_most = "(* at most *)" in text
+    if hits.get(number) != count and not (at_most and (hits.get(number) or 0) <= count):
         wrong.append(f"{number}: {hits.get(number)} instead of {count}: {text.strip()}")
 
 

@@ -1,5 +1,6 @@
 (* Branches, loops, handlers, closures, functors, calls that are inlined. A line with `here __LINE__` counts
-   itself: it is executed as often as ocaml-probes says, and those that are never executed say 0. *)
+   itself: it is executed as often as ocaml-probes says, and those that are never executed say 0.
+   (* at most *) stands where a compiler can leave out code, or mix it. *)
 let[@inline never] here line = Marks.mark "lines.ml" line
 
 exception Odd of int
@@ -114,7 +115,7 @@ module Make (N : Number) = struct
   let scale n =
     here __LINE__; n * N.value
   let shrink n =
-    if n > N.value then (
+    if n > N.value then ( (* at most *)
       here __LINE__; n - N.value
     ) else (
       here __LINE__; n
@@ -123,13 +124,16 @@ end
 module Two = Make (struct let value = 2 end)
 module Nine = Make (struct let value = 9 end)
 
-(* Inlined: twice in a row, and in a branch. *)
+(* Inlined: three times, and twice in a row. *)
 let[@inline] small n =
   here __LINE__; n * 3 + 1
+let[@inline] in_a_row n =
+  here __LINE__; n * 5 + 1 (* at most *)
 
 let inlines n =
   let a = small n in
-  let b = small a in
+  here __LINE__;
+  let b = small a + in_a_row (in_a_row n) in
   if b land 1 = 0 then
     (here __LINE__; small b)
   else
