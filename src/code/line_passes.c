@@ -24,9 +24,9 @@ enum { MAX_STEPS = 1 << 27 };
 struct ways {
 	const struct code_flow *flow;
 	uint32_t *first, *before;
-	bool *is_entry; /* execution comes there from elsewhere */
+	bool *is_entry;			/* execution comes there from elsewhere */
 	const struct line_place **kept; /* of the line that is looked at, by instruction */
-	uint32_t *seen, round;	     /* the last round in which an instruction was seen */
+	uint32_t *seen, round;		/* the last round in which an instruction was seen */
 	uint32_t *queue;
 	size_t n_steps;
 };
@@ -259,8 +259,8 @@ static size_t keep_beginnings(const struct code_flow *flow, struct line_place *l
 	for (size_t i = 0; i < n; i++) {
 		const struct line_place it = list[i];
 		const bool is_jump = is_table_jump(flow, &it);
-		const bool returns = it.is_inlined && it.column == first_column &&
-				     it.column != last_column;
+		const bool returns =
+			it.is_inlined && it.column == first_column && it.column != last_column;
 
 		if (!is_jump && (!it.goes_on || was_jump || returns))
 			list[n_left++] = it;
@@ -292,7 +292,8 @@ static const char *check_place(const struct code_flow *flow, struct line_place *
 	place->cost = cost == INSN_EMULATED ? CODE_EMULATED : CODE_STEPPED;
 	if (cost == INSN_REFUSED)
 		return "the kernel cannot probe its first instruction";
-	return insn_repeats(&flow->decoder, bytes, n) ? "its first instruction repeats itself" : NULL;
+	return insn_repeats(&flow->decoder, bytes, n) ? "its first instruction repeats itself"
+						      : NULL;
 }
 
 static ptrdiff_t refuse_all(struct line_place *list, size_t n, const char *fault)

@@ -44,23 +44,30 @@ void line_places_free(struct line_places *places)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
+static int make_room(struct gatherer *g)
+{
+	const size_t room = g->room ? 2 * g->room : 256;
+	struct line_place *list = reallocarray(g->list, room, sizeof(*list));
+	uint32_t *sources;
+
+	if (!list)
+		return ctx_no_memory(g->ctx);
+	g->list = list;
+	sources = reallocarray(g->source, room, sizeof(*sources));
+	if (!sources)
+		return ctx_no_memory(g->ctx);
+	g->source = sources;
+	g->room = room;
+	return 0;
+}
+
 static int add_place(struct gatherer *g, const struct line_row *row, size_t source, bool goes_on)
 {
 	if (g->n == MAX_PLACES)
 		return ctx_error(g->ctx, -EBADMSG, "'%s': its lines begin at more than %d places",
 				 g->sources.wanted, MAX_PLACES);
-	if (g->n == g->room) {
-		const size_t room = g->room ? 2 * g->room : 256;
-		struct line_place *list = reallocarray(g->list, room, sizeof(*list));
-		uint32_t *sources;
-
-		g->list = list ? list : g->list;
-		sources = list ? reallocarray(g->source, room, sizeof(*sources)) : NULL;
-		if (!sources)
-			return ctx_no_memory(g->ctx);
-		g->source = sources;
-		g->room = room;
-	}
+	if (g->n == g->room && make_room(g))
+		return -ENOMEM;
 	g->source[g->n] = (uint32_t)source;
 	g->list[g->n++] = (struct line_place){
 		.va = row->va,

@@ -25,7 +25,7 @@
 #include "elf/elf_file.h"
 
 struct line_place {
-	uint64_t va, end_va; /* of its row: until the next one */
+	uint64_t va, end_va;		 /* of its row: until the next one */
 	const struct function *function; /* that contains it */
 	int line, column;		 /* from 1, from 0 */
 	bool is_inlined;

@@ -52,10 +52,9 @@ static size_t count_equal(const char *a, const char *b, bool *all_a, bool *all_b
 int line_sources_open(struct ocp_ctx *ctx, const char *file, enum line_match match,
 		      struct line_sources *sources)
 {
-	*sources = (struct line_sources){ .wanted = strdup(plain(file)),
-					  .match = match,
-					  .last_unit = SIZE_MAX,
-					  .last = -1 };
+	*sources = (struct line_sources){
+		.wanted = strdup(plain(file)), .match = match, .last_unit = SIZE_MAX, .last = -1
+	};
 	return sources->wanted ? 0 : ctx_no_memory(ctx);
 }
 
@@ -99,7 +98,8 @@ static int offer(struct ocp_ctx *ctx, struct line_sources *sources, const char *
 	char *copy;
 
 	suggestion_offer(&suggestion, base_of(path));
-	if (!suggestion.best || (sources->nearest && suggestion.distance >= sources->nearest_distance))
+	if (!suggestion.best ||
+	    (sources->nearest && suggestion.distance >= sources->nearest_distance))
 		return 0;
 	copy = strdup(base_of(path));
 	if (!copy)
@@ -117,8 +117,8 @@ static ptrdiff_t find(const struct line_sources *sources, const char *path, cons
 	for (size_t i = 0; i < sources->n; i++) {
 		const struct line_source *it = &sources->list[i];
 
-		if (it->is_own == is_own && strcmp(is_own ? it->path : it->name,
-						   is_own ? path : name) == 0)
+		if (it->is_own == is_own &&
+		    strcmp(is_own ? it->path : it->name, is_own ? path : name) == 0)
 			return (ptrdiff_t)i;
 	}
 	return -1;
@@ -127,8 +127,7 @@ static ptrdiff_t find(const struct line_sources *sources, const char *path, cons
 static int add(struct ocp_ctx *ctx, struct line_sources *sources, const char *path,
 	       const char *name, bool is_own)
 {
-	struct line_source *list =
-		reallocarray(sources->list, sources->n + 1, sizeof(*list)), *it;
+	struct line_source *list = reallocarray(sources->list, sources->n + 1, sizeof(*list)), *it;
 	bool all_wanted, all;
 
 	if (!list)
@@ -153,8 +152,8 @@ static int know(struct ocp_ctx *ctx, struct line_sources *sources, const struct 
 		ptrdiff_t *number)
 {
 	const char *name = without_folder(row->file, row->folder);
-	const bool is_own = row->unit_file &&
-			    strcmp(name, without_folder(row->unit_file, row->folder)) == 0;
+	const bool is_own =
+		row->unit_file && strcmp(name, without_folder(row->unit_file, row->folder)) == 0;
 	char *path;
 	int err = 0;
 
@@ -199,13 +198,11 @@ static bool choose(const struct line_sources *sources, bool is_own, struct line_
 	choice->chosen = choice->other = -1;
 	for (size_t i = 0; i < sources->n; i++) {
 		const struct line_source *it = &sources->list[i];
-		const size_t best =
-			choice->chosen < 0 ? 0 : sources->list[choice->chosen].n_equal;
+		const size_t best = choice->chosen < 0 ? 0 : sources->list[choice->chosen].n_equal;
 
 		if (it->is_own != is_own || !it->n_equal)
 			continue;
-		if (choice->chosen < 0 ||
-		    (sources->match == LINE_PATH && it->n_equal > best)) {
+		if (choice->chosen < 0 || (sources->match == LINE_PATH && it->n_equal > best)) {
 			choice->chosen = (ptrdiff_t)i;
 			choice->other = -1;
 		} else if (sources->match == LINE_FILE || it->n_equal == best) {

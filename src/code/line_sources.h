@@ -10,9 +10,9 @@
 
 /* A file whose last component is that of the name. */
 struct line_source {
-	char *path; /* with the folder of the compiler, if it is known */
-	char *name; /* as the compiler was told */
-	bool is_own; /* it is the file of a unit; else its code was inlined into one */
+	char *path;	/* with the folder of the compiler, if it is known */
+	char *name;	/* as the compiler was told */
+	bool is_own;	/* it is the file of a unit; else its code was inlined into one */
 	size_t n_equal; /* components at the end, in common with the name that is asked for */
 };
 

@@ -196,7 +196,8 @@ static bool read_row(Dwarf_Lines *rows, size_t at, struct line_row *row)
 	bool is_end = true;
 	Dwarf_Addr va;
 
-	if (!it || dwarf_lineaddr(it, &va) != 0 || dwarf_lineendsequence(it, &is_end) != 0 || is_end)
+	if (!it || dwarf_lineaddr(it, &va) != 0 || dwarf_lineendsequence(it, &is_end) != 0 ||
+	    is_end)
 		return false;
 	row->va = va;
 	row->file = dwarf_linesrc(it, NULL, NULL);
@@ -239,7 +240,8 @@ int lines_each(struct ocp_ctx *ctx, int fd, const char *name, line_row_fn take, 
 		tell_unreadable(ctx, name);
 		return 0;
 	}
-	for (size_t n = 0; !err && dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &unit, NULL) == 0; n++)
+	for (size_t n = 0; !err && dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &unit, NULL) == 0;
+	     n++)
 		err = each_of_unit(&unit, n, take, data);
 	dwarf_end(dwarf);
 	return err;

@@ -26,7 +26,7 @@ struct chosen {
 	const struct function *function;
 	const struct gc_phase_place *phase;
 	const struct line_place *place; /* of a source in the finder */
-	char *name;			    /* of its probe */
+	char *name;			/* of its probe */
 	bool is_timed, has_args;
 	bool is_named; /* by its own name, not by a regular expression or the name of a file */
 };
@@ -232,9 +232,11 @@ static int choose_lines(struct finder *f, struct code_wish *wish)
 	const struct line_places *places;
 	const struct line_place *its;
 	size_t n;
-	int line, err = code_lines_of(f->ctx, &f->lines, f->prog, f->code->functions, wish->text,
-				      &places);
+	int line, err;
 
+	if (functions_ocaml_count(f->code->functions) == 0)
+		return 0;
+	err = code_lines_of(f->ctx, &f->lines, f->prog, f->code->functions, wish->text, &places);
 	if (err)
 		return err;
 	if (!wish->text[item_line_file(wish->text, &line)])

@@ -16,44 +16,54 @@
 
 /* A function of the unit M, and a row: the file and line, and the column. */
 #define F(name, text)                                                                              \
-	".p2align 4\n.globl camlM__" name "\n.type camlM__" name ", @function\ncamlM__" name ":\n" \
-		text
+	".p2align 4\n.globl camlM__" name "\n.type camlM__" name ", @function\ncamlM__" name       \
+	":\n" text
 #define R(line, column) ".loc 1 " #line " " #column "\n"
 /* The row of a place. */
 #define P(label, line, column)                                                                     \
 	".globl L" label "\n.type L" label ", @object\nL" label ":\n" R(line, column)
 
-static const char source[] =
-	".file 1 \"src/m.ml\"\n.file 2 \"lib/other.ml\"\n.text\n"
-	".globl camlM__code_begin, camlM__code_end\ncamlM__code_begin:\n"
+static const char source[] = ".file 1 \"src/m.ml\"\n.file 2 \"lib/other.ml\"\n.text\n"
+			     ".globl camlM__code_begin, camlM__code_end\ncamlM__code_begin:\n"
 	/* Both lines of one address begin. Line 2 goes on behind line 3. */
-	F("plain_1", P("1a", 1, 4) P("2a", 2, 2) "mov %rax, %rbx\n" R(2, 9) "inc %rbx\n" P("3a", 3, 2)
-		"inc %rax\n" R(2, 5) "add %rbx, %rax\nret\n")
+	F("plain_1", P("1a", 1, 4) P("2a", 2, 2) "mov %rax, %rbx\n" R(2, 9) "inc %rbx\n" P(
+			     "3a", 3, 2) "inc %rax\n" R(2, 5) "add %rbx, %rax\nret\n")
 	/* Each branch of an if on its own; what is behind both goes on with line 11. */
-	F("branches_2", P("10a", 10, 4) "mov %rax, %rbx\n" P("11a", 11, 2) "cmp $1, %rbx\njne 1f\n"
-		P("12a", 12, 4) "inc %rax\njmp 2f\n1:\n" P("14a", 14, 4) "dec %rax\n2:\n" R(11, 20)
-		"inc %rax\nret\n")
+	F("branches_2",
+	  P("10a", 10, 4) "mov %rax, %rbx\n" P("11a", 11, 2) "cmp $1, %rbx\njne 1f\n" P(
+		  "12a", 12,
+		  4) "inc %rax\njmp 2f\n1:\n" P("14a", 14,
+						4) "dec %rax\n2:\n" R(11, 20) "inc %rax\nret\n")
 	/* Line 21 is in the loop, and line 20 goes on behind it, but begins again in each turn. */
-	F("loop_3", P("20a", 20, 4) "mov $9, %rax\n1:\n" P("21a", 21, 4) "inc %rbx\n" P("20b", 20, 9)
-		"dec %rax\njnz 1b\nret\n")
+	F("loop_3", P("20a", 20, 4) "mov $9, %rax\n1:\n" P("21a", 21, 4) "inc %rbx\n" P(
+			    "20b", 20, 9) "dec %rax\njnz 1b\nret\n")
 	/* A table of cases, which has the row of its first one. */
-	F("table_4", P("30a", 30, 4) "mov %rax, %rcx\n" R(31, 4)
-		"sar $1, %rax\nlea 5f(%rip), %rdx\nmovslq (%rdx,%rax,4), %rax\nadd %rax, %rdx\njmp *%rdx\n"
-		".section .rodata\n.p2align 2\n5: .long 1f - 5b, 2f - 5b\n.text\n1:\n" P("31a", 31, 9)
-		"inc %rcx\nret\n2:\n" P("32a", 32, 9) "dec %rcx\nret\n")
+	F("table_4",
+	  P("30a", 30, 4) "mov %rax, %rcx\n" R(
+		  31,
+		  4) "sar $1, %rax\nlea 5f(%rip), %rdx\nmovslq (%rdx,%rax,4), %rax\nadd %rax, %rdx\njmp *%rdx\n"
+		     ".section .rodata\n.p2align 2\n5: .long 1f - 5b, 2f - 5b\n.text\n1:\n" P(
+			     "31a", 31, 9) "inc %rcx\nret\n2:\n" P("32a", 32, 9) "dec %rcx\nret\n")
 	/* Code of another function: twice in a row, and behind other code. */
-	F("inlines_5", P("40a", 40, 4) "mov %rax, %rcx\n" P("39a", 39, 2) "inc %rax\n" R(39, 8)
-		"neg %rax\n" P("39b", 39, 2) "inc %rax\n" R(39, 8) "neg %rax\n" P("41a", 41, 2)
-		"inc %rax\n" P("39c", 39, 2) "inc %rax\n" R(42, 2) "inc %rax\n" R(39, 8) "neg %rax\nret\n")
+	F("inlines_5",
+	  P("40a", 40, 4) "mov %rax, %rcx\n" P("39a", 39, 2) "inc %rax\n" R(39, 8) "neg %rax\n" P(
+		  "39b", 39,
+		  2) "inc %rax\n" R(39,
+				    8) "neg %rax\n" P("41a", 41,
+						      2) "inc %rax\n" P("39c", 39,
+									2) "inc %rax\n" R(42,
+											  2) "inc %rax\n" R(39,
+													    8) "neg %rax\nret\n")
 	/* An exception comes to the handler from anywhere. */
-	F("handler_6", P("50a", 50, 4) "mov %rax, %rcx\n" P("51a", 51, 4)
-		"lea 1f(%rip), %r11\npush %r11\ncall camlM__plain_1\n" R(50, 20)
-		"add $8, %rsp\n" R(52, 2) "ret\n1:\n" P("50b", 50, 20) "inc %rax\nret\n")
+	F("handler_6",
+	  P("50a", 50, 4) "mov %rax, %rcx\n" P("51a", 51, 4) "lea 1f(%rip), %r11\npush %r11\ncall camlM__plain_1\n" R(
+		  50, 20) "add $8, %rsp\n" R(52, 2) "ret\n1:\n" P("50b", 50, 20) "inc %rax\nret\n")
 	/* Rows in the middle of an instruction, mov %rbx, %rax, and at one that the kernel refuses. */
-	F("wrong_7", P("60a", 60, 4) "inc %rax\n.byte 0x48\n" P("61a", 61, 4) "mov %ebx, %eax\n" P("62a", 62, 4)
-		"lock incl (%rax)\nret\n")
-	"camlM__code_end:\n.globl c_function\n.type c_function, @function\nc_function:\n"
-	R(70, 4) "ret\n.loc 2 71 4\nret\n";
+	F("wrong_7",
+	  P("60a", 60, 4) "inc %rax\n.byte 0x48\n" P("61a", 61, 4) "mov %ebx, %eax\n" P(
+		  "62a", 62,
+		  4) "lock incl (%rax)\nret\n") "camlM__code_end:\n.globl c_function\n.type c_function, @function\nc_function:\n" R(70,
+																    4) "ret\n.loc 2 71 4\nret\n";
 
 struct self {
 	struct ocp_ctx *ctx;
@@ -235,16 +245,11 @@ static void names_are_compared_by_components(void **state)
 		const char *file;
 		bool is_file, is_path;
 	} cases[] = {
-		{ "m.ml", true, true },
-		{ "src/m.ml", true, true },
-		{ "./src/m.ml", true, true },
-		{ "rc/m.ml", false, true },
-		{ "lib/m.ml", false, true },
-		{ "/elsewhere/src/m.ml", false, true },
-		{ "am.ml", false, false },
-		{ ".ml", false, false },
-		{ "", false, false },
-		{ "M.ml", false, false },
+		{ "m.ml", true, true },	      { "src/m.ml", true, true },
+		{ "./src/m.ml", true, true }, { "rc/m.ml", false, true },
+		{ "lib/m.ml", false, true },  { "/elsewhere/src/m.ml", false, true },
+		{ "am.ml", false, false },    { ".ml", false, false },
+		{ "", false, false },	      { "M.ml", false, false },
 		{ "other.ml", false, false },
 	};
 
