@@ -19,6 +19,7 @@ enum { MAX_PLACES = 1 << 20 }; /* rows of the source */
 struct gatherer {
 	struct ocp_ctx *ctx;
 	const struct functions *functions;
+	const struct line_spans *spans;
 	struct line_sources sources;
 	struct line_place *list;
 	uint32_t *source; /* of each place, its number */
@@ -108,6 +109,24 @@ static void end_rows(struct gatherer *g, const struct line_row *row)
 	g->last_va = row->va;
 }
 
+static bool is_in_span(const struct line_spans *spans, const struct line_row *row)
+{
+	size_t low = 0, high = spans ? spans->n : 0;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (spans->list[middle].line < row->line)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; spans && low < spans->n && spans->list[low].line == row->line; low++)
+		if (row->column >= spans->list[low].from && row->column < spans->list[low].to)
+			return true;
+	return false;
+}
+
 static int take_row(void *data, const struct line_row *row)
 {
 	struct gatherer *g = data;
@@ -127,6 +146,10 @@ static int take_row(void *data, const struct line_row *row)
 	if (!row->is_statement || row->line == 0)
 		return 0;
 	err = line_sources_of(g->ctx, &g->sources, row, &source);
+	if (!err && source >= 0 && is_in_span(g->spans, row)) {
+		g->last_line = 0;
+		return 0;
+	}
 	return err || source < 0 ? err : add_place(g, row, (size_t)source, goes_on);
 }
 
@@ -245,9 +268,9 @@ static int find(struct gatherer *g, struct elf_file *elf, int fd, struct line_pl
 
 int line_places_read(struct ocp_ctx *ctx, struct elf_file *elf, int fd,
 		     const struct functions *functions, const char *file, enum line_match match,
-		     struct line_places *out)
+		     const struct line_spans *spans, struct line_places *out)
 {
-	struct gatherer g = { .ctx = ctx, .functions = functions };
+	struct gatherer g = { .ctx = ctx, .functions = functions, .spans = spans };
 	int err = line_sources_open(ctx, file, match, &g.sources);
 
 	*out = (struct line_places){ 0 };

@@ -50,13 +50,25 @@ enum line_match {
 	LINE_PATH, /* FILE is the path of the source, which may have been moved: its end counts */
 };
 
+/* Columns of a line: FROM, and those before TO. */
+struct line_span {
+	int line, from, to;
+};
+
+/* Sorted by line. */
+struct line_spans {
+	const struct line_span *list;
+	size_t n;
+};
+
 /*
  * Find the places of all lines of the source called FILE in ELF, which is the file of FD. FUNCTIONS are
- * those of ELF and live as long as *OUT. -EBADMSG: there are too many places.
+ * those of ELF and live as long as *OUT. What begins in one of the SPANS, which may be NULL, is no code
+ * of its line. -EBADMSG: there are too many places.
  */
 int line_places_read(struct ocp_ctx *ctx, struct elf_file *elf, int fd,
 		     const struct functions *functions, const char *file, enum line_match match,
-		     struct line_places *out);
+		     const struct line_spans *spans, struct line_places *out);
 void line_places_free(struct line_places *places);
 
 /* The places of LINE; NULL: none. */

@@ -95,6 +95,8 @@ static int make_wishes(const struct ocp_meter *meter, struct wishes *wishes)
 	wish_selected(wishes, &args->printed, true);
 	for (size_t i = 0; i < meter->n_pairs; i++)
 		wish_pair(wishes, &meter->pairs[i], has_args);
+	for (size_t i = 0; i < wishes->n; i++)
+		wishes->list[i].spans = meter->spans;
 	return 0;
 }
 

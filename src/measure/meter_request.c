@@ -143,6 +143,7 @@ int measure_request_apply(const struct measure_request *request, struct ocp_mete
 		err = ocp_meter_set_depth(meter, request->depth);
 	if (!err)
 		err = apply_arguments(request, meter);
+	meter->spans = request->spans;
 	if (request->children)
 		ocp_meter_follow_children(meter);
 	ocp_meter_split(meter, request->split);

@@ -81,10 +81,11 @@ static int refuse_in_sites(struct ocp_ctx *ctx, const struct ocp_program *prog,
 /* ---- sources -------------------------------------------------------------------------------- */
 
 static int read_source(struct ocp_ctx *ctx, const struct ocp_program *prog,
-		       const struct functions *functions, struct code_source *source)
+		       const struct functions *functions, const struct line_spans *spans,
+		       struct code_source *source)
 {
 	int err = line_places_read(ctx, prog->elf, prog->fd, functions, source->file, LINE_FILE,
-				   &source->places);
+				   spans, &source->places);
 
 	if (err)
 		return err;
@@ -111,7 +112,7 @@ static struct code_source *find_source(const struct code_lines *lines, const cha
 
 int code_lines_of(struct ocp_ctx *ctx, struct code_lines *lines, const struct ocp_program *prog,
 		  const struct functions *functions, const char *text,
-		  const struct line_places **out)
+		  const struct line_spans *spans, const struct line_places **out)
 {
 	int line;
 	const char *file = item_body(text);
@@ -129,7 +130,7 @@ int code_lines_of(struct ocp_ctx *ctx, struct code_lines *lines, const struct oc
 		if (!found->file)
 			return ctx_no_memory(ctx);
 		lines->n++;
-		err = read_source(ctx, prog, functions, found);
+		err = read_source(ctx, prog, functions, spans, found);
 		if (err)
 			return err;
 	}
@@ -174,7 +175,7 @@ int code_lines_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog,
 {
 	const struct line_places *places;
 	struct code_lines lines = { 0 };
-	int line, err = code_lines_of(ctx, &lines, prog, functions, text, &places);
+	int line, err = code_lines_of(ctx, &lines, prog, functions, text, NULL, &places);
 	const size_t file_bytes = item_line_file(text, &line);
 
 	if (!err && !places->file)

@@ -17,13 +17,13 @@ struct code_lines {
 void code_lines_free(struct code_lines *lines);
 
 /*
- * The places in the source of the item TEXT; none if PROG has no such source. FUNCTIONS are those of
+ * The places, outside of SPANS, in the source of the item TEXT; none if PROG has no such source. FUNCTIONS are those of
  * PROG. -EINVAL: several sources have its name. *OUT is valid until the next call, its list until
  * code_lines_free().
  */
 int code_lines_of(struct ocp_ctx *ctx, struct code_lines *lines, const struct ocp_program *prog,
 		  const struct functions *functions, const char *text,
-		  const struct line_places **out);
+		  const struct line_spans *spans, const struct line_places **out);
 
 /* Record why PROG, called WHERE, has no line TEXT. Returns -ENOENT, -ENODATA or another error. */
 int code_lines_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog,

@@ -236,7 +236,8 @@ static int choose_lines(struct finder *f, struct code_wish *wish)
 
 	if (functions_ocaml_count(f->code->functions) == 0)
 		return 0;
-	err = code_lines_of(f->ctx, &f->lines, f->prog, f->code->functions, wish->text, &places);
+	err = code_lines_of(f->ctx, &f->lines, f->prog, f->code->functions, wish->text, wish->spans,
+			    &places);
 	if (err)
 		return err;
 	if (!wish->text[item_line_file(wish->text, &line)])

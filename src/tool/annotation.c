@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "code/patterns.h"
 #include "program/item.h"
 
 enum { MAX_SOURCE_BYTES = 64 << 20 };
@@ -66,6 +67,32 @@ static int read_text(struct ocp_ctx *ctx, int fd, struct annotation *a)
 	return 0;
 }
 
+static int find_patterns(struct ocp_ctx *ctx, struct annotation *a)
+{
+	size_t room = 0;
+
+	for (size_t i = 0; i < a->n_lines; i++) {
+		struct pattern_reader reader = { .text = a->lines[i],
+						 .at = a->lines[i],
+						 .end = a->lines[i + 1] - 1,
+						 .is_first = true };
+		struct line_span span = { .line = (int)i + 1 }, *patterns;
+
+		while (pattern_next(&reader, &span.from, &span.to)) {
+			if (a->spans.n == room) {
+				room = room ? 2 * room : 64;
+				patterns = reallocarray(a->patterns, room, sizeof(*patterns));
+				if (!patterns)
+					return ctx_no_memory(ctx);
+				a->patterns = patterns;
+			}
+			a->patterns[a->spans.n++] = span;
+		}
+	}
+	a->spans.list = a->patterns;
+	return 0;
+}
+
 int annotation_read(struct ocp_ctx *ctx, const char *file, const char *compiled,
 		    struct annotation *a)
 {
@@ -85,7 +112,7 @@ int annotation_read(struct ocp_ctx *ctx, const char *file, const char *compiled,
 	a->path = strdup(path);
 	err = a->path ? read_text(ctx, fd, a) : ctx_no_memory(ctx);
 	close(fd);
-	return err;
+	return err ? err : find_patterns(ctx, a);
 }
 
 void annotation_free(struct annotation *a)
@@ -94,6 +121,7 @@ void annotation_free(struct annotation *a)
 	free(a->path);
 	free(a->text);
 	free(a->lines);
+	free(a->patterns);
 	*a = (struct annotation){ 0 };
 }
 

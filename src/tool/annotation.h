@@ -16,6 +16,8 @@ struct annotation {
 	char *text;	    /* ends with a newline, if it is not empty */
 	const char **lines; /* in the text; [n_lines] is its end */
 	size_t n_lines;
+	struct line_span *patterns;
+	struct line_spans spans; /* the patterns */
 	struct line_places places;
 	const char *exe;
 	pid_t pid;

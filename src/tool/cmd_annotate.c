@@ -56,6 +56,26 @@ static void warn_of_source(const struct annotation *a, const struct code_image *
 		    a->path);
 }
 
+/* IMAGE has code of the source: read the source, and then the places that are in no pattern. */
+static int take_image(const struct options *options, const struct code_image *image,
+		      struct annotation *a)
+{
+	int err;
+
+	if (a->places.other)
+		return ctx_error(options->ctx, -EINVAL,
+				 "'%s': several files have this name: %s, %s", options->args[0],
+				 a->places.file, a->places.other);
+	err = annotation_read(options->ctx, options->args[0], a->places.file, a);
+	line_places_free(&a->places);
+	if (!err)
+		err = line_places_read(options->ctx, image->elf, image->fd, image->functions,
+				       options->args[0], LINE_PATH, &a->spans, &a->places);
+	if (!err)
+		warn_of_source(a, image);
+	return err;
+}
+
 /* Take the first of IMAGES that has code of the source. */
 static int find_places(const struct options *options, const struct code_images *images,
 		       struct annotation *a)
@@ -68,25 +88,17 @@ static int find_places(const struct options *options, const struct code_images *
 		const struct code_image *image = &images->images[i];
 
 		err = line_places_read(options->ctx, image->elf, image->fd, image->functions,
-				       options->args[0], LINE_PATH, &a->places);
-		if (err)
-			break;
-		if (a->places.other)
-			err = ctx_error(options->ctx, -EINVAL,
-					"'%s': several files have this name: %s, %s",
-					options->args[0], a->places.file, a->places.other);
-		else if (a->places.file)
-			err = annotation_read(options->ctx, options->args[0], a->places.file, a);
+				       options->args[0], LINE_PATH, NULL, &a->places);
 		if (!err && a->places.file)
-			warn_of_source(a, image);
-		if (err || a->places.file)
+			return take_image(options, image, a);
+		if (err)
 			break;
 		has_rows |= a->places.has_rows;
 		if (!nearest && a->places.nearest)
 			nearest = strdup(a->places.nearest);
 		line_places_free(&a->places);
 	}
-	if (!err && !a->places.file)
+	if (!err)
 		err = unknown_source(options, images, nearest, has_rows);
 	free(nearest);
 	return err;
@@ -102,6 +114,7 @@ static int ask_for_lines(struct options *options, const struct annotation *a)
 		err = items_add(&options->request.counted, ITEM_FILE_LINES, item);
 		free(item);
 	}
+	options->request.spans = &a->spans;
 	return err ? ctx_no_memory(options->ctx) : 0;
 }
 

@@ -41,6 +41,18 @@ let rec size = function
     List.fold_left (fun all shape ->
       here __LINE__; all + size shape) 0 l
 
+(* Tests of several patterns together: the number of each case is that of what is done. *)
+let items l =
+  match List.filter (fun n -> n > 1) l with
+  | [ a; b ] -> here __LINE__; a + b
+  | [ a ] -> here __LINE__; a
+  | [] -> here __LINE__; 0
+  | a :: _ when a > 9 -> here __LINE__; a
+  | a :: _ -> here __LINE__; a
+let number text =
+  try here __LINE__; int_of_string text
+  with Failure _ | Not_found -> here __LINE__; 0
+
 let word = function
   | "one" -> here __LINE__; 1
   | "two" -> here __LINE__; 2
@@ -166,6 +178,8 @@ let all n =
     add (table i);
     add (size (Path [ Dot; Line i; Box (i, 3); Box (3, i); Ball 2.; Path [ Dot; Dot ] ]));
     List.iter (fun w -> add (word w)) [ "one"; "three"; "drei"; "none" ];
+    add (items [ i mod 3; i mod 2; 5 ] + items [ i; 7; 8 ] + items [ i mod 2 ]);
+    add (number (if i mod 3 = 0 then "x" else "12"));
     add (handles i);
     add (loops (i mod 5));
     add (tail (i mod 4) 0);
@@ -186,3 +200,5 @@ let () =
   here __LINE__;
   Printf.printf "sum %d\n" sum;
   Marks.print ()
+
+let () = print_endline "end"
