@@ -81,24 +81,25 @@ static int find_places(const struct options *options, const struct code_images *
 		       struct annotation *a)
 {
 	char *nearest = NULL;
-	bool has_rows = false;
+	bool has_rows = false, is_found = false;
 	int err = 0;
 
-	for (size_t i = 0; !err && i < images->n; i++) {
+	for (size_t i = 0; i < images->n; i++) {
 		const struct code_image *image = &images->images[i];
 
 		err = line_places_read(options->ctx, image->elf, image->fd, image->functions,
 				       options->args[0], LINE_PATH, NULL, &a->places);
-		if (!err && a->places.file)
-			return take_image(options, image, a);
-		if (err)
+		is_found = !err && a->places.file;
+		if (is_found)
+			err = take_image(options, image, a);
+		if (err || is_found)
 			break;
 		has_rows |= a->places.has_rows;
 		if (!nearest && a->places.nearest)
 			nearest = strdup(a->places.nearest);
 		line_places_free(&a->places);
 	}
-	if (!err)
+	if (!err && !is_found)
 		err = unknown_source(options, images, nearest, has_rows);
 	free(nearest);
 	return err;
