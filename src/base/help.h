@@ -17,8 +17,8 @@ struct help {
 	const char *text; /* for --help */
 };
 
-extern const struct help help_tool, help_attach, help_bpftrace, help_detach, help_doctor,
-	help_functions, help_gc, help_info, help_link, help_list, help_read, help_serve, help_top,
-	help_trace;
+extern const struct help help_tool, help_annotate, help_attach, help_bpftrace, help_detach,
+	help_doctor, help_functions, help_gc, help_info, help_link, help_list, help_read,
+	help_serve, help_top, help_trace;
 
 #endif

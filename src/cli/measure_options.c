@@ -167,7 +167,7 @@ int measure_options_check_program(const struct command *command, const struct op
 {
 	if (options->n_pids || options->exe || !measure_request_has_code(&options->request))
 		return EXIT_DONE;
-	return say_usage(command, "fn:, c: and gc: require -pid or --exe");
+	return say_usage(command, "fn:, c:, gc: and line: require -pid or --exe");
 }
 
 void measure_options_protect_all(struct options *options)

@@ -13,6 +13,7 @@
  */
 #include "elf/lines.h"
 
+#include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,6 +143,11 @@ static int join_units(struct finder *f, Dwarf *dwarf)
 	return err;
 }
 
+static void tell_unreadable(struct ocp_ctx *ctx, const char *name)
+{
+	ctx_log(ctx, OCP_LOG_DEBUG, "%s: cannot read source lines: %s", name, dwarf_errmsg(-1));
+}
+
 int lines_find(struct ocp_ctx *ctx, int fd, const char *name, enum lines_rule rule,
 	       struct source_line *asked, size_t n, char **names)
 {
@@ -157,8 +163,7 @@ int lines_find(struct ocp_ctx *ctx, int fd, const char *name, enum lines_rule ru
 	if (dwarf)
 		err = join_units(&f, dwarf);
 	else
-		ctx_log(ctx, OCP_LOG_DEBUG, "%s: cannot read source lines: %s", name,
-			dwarf_errmsg(-1));
+		tell_unreadable(ctx, name);
 	for (size_t i = 0; i < n; i++) {
 		bool known = !err && f.offs[i];
 
@@ -172,5 +177,72 @@ int lines_find(struct ocp_ctx *ctx, int fd, const char *name, enum lines_rule ru
 		free(f.text);
 	else
 		*names = f.text;
+	return err;
+}
+
+/* ---- all rows ------------------------------------------------------------------------------- */
+
+static const char *string_of(Dwarf_Die *unit, unsigned int attribute)
+{
+	Dwarf_Attribute found;
+
+	return dwarf_attr(unit, attribute, &found) ? dwarf_formstring(&found) : NULL;
+}
+
+/* Fill in what the row at AT tells. False: it is no row of code. */
+static bool read_row(Dwarf_Lines *rows, size_t at, struct line_row *row)
+{
+	Dwarf_Line *it = dwarf_onesrcline(rows, at);
+	bool is_end = true;
+	Dwarf_Addr va;
+
+	if (!it || dwarf_lineaddr(it, &va) != 0 || dwarf_lineendsequence(it, &is_end) != 0 ||
+	    is_end)
+		return false;
+	row->va = va;
+	row->file = dwarf_linesrc(it, NULL, NULL);
+	row->line = row->column = 0;
+	if (!row->file || dwarf_linebeginstatement(it, &row->is_statement) != 0 ||
+	    dwarf_lineno(it, &row->line) != 0 || dwarf_linecol(it, &row->column) != 0)
+		return false;
+	if (row->line < 0 || row->column < 0)
+		row->line = row->column = 0;
+	return true;
+}
+
+static int each_of_unit(Dwarf_Die *unit, size_t number, line_row_fn take, void *data)
+{
+	struct line_row row = {
+		.unit = number,
+		.unit_file = string_of(unit, DW_AT_name),
+		.folder = string_of(unit, DW_AT_comp_dir),
+	};
+	Dwarf_Lines *rows;
+	size_t n_rows;
+	int err = 0;
+
+	if (dwarf_getsrclines(unit, &rows, &n_rows) != 0)
+		return 0;
+	for (size_t at = 0; !err && at < n_rows; at++)
+		if (read_row(rows, at, &row))
+			err = take(data, &row);
+	return err;
+}
+
+int lines_each(struct ocp_ctx *ctx, int fd, const char *name, line_row_fn take, void *data)
+{
+	Dwarf *dwarf = dwarf_begin(fd, DWARF_C_READ);
+	Dwarf_CU *cu = NULL;
+	Dwarf_Die unit;
+	int err = 0;
+
+	if (!dwarf) {
+		tell_unreadable(ctx, name);
+		return 0;
+	}
+	for (size_t n = 0; !err && dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &unit, NULL) == 0;
+	     n++)
+		err = each_of_unit(&unit, n, take, data);
+	dwarf_end(dwarf);
 	return err;
 }

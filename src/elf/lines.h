@@ -3,6 +3,7 @@
 #ifndef ELF_LINES_H
 #define ELF_LINES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "base/ctx.h"
@@ -26,5 +27,25 @@ enum lines_rule {
  */
 int lines_find(struct ocp_ctx *ctx, int fd, const char *name, enum lines_rule rule,
 	       struct source_line *asked, size_t n, char **names);
+
+/* A row of the line table: a line begins, or goes on, at an address. */
+struct line_row {
+	uint64_t va;
+	const char *file; /* as given to the compiler, perhaps behind `folder` */
+	int line, column; /* line 0: of no line */
+	bool is_statement;
+	/* Of the unit that has the row: its number, its own file, where it was compiled (or NULL). */
+	size_t unit;
+	const char *unit_file, *folder;
+};
+
+/* A return value other than 0 ends the walk with it. The strings exist only during the call. */
+typedef int (*line_row_fn)(void *data, const struct line_row *row);
+
+/*
+ * Call TAKE(DATA, row) with the rows of the file of FD, called NAME: unit by unit, by address. Rows that
+ * cannot be read are left out. A file without debug information is no error.
+ */
+int lines_each(struct ocp_ctx *ctx, int fd, const char *name, line_row_fn take, void *data);
 
 #endif

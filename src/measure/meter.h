@@ -56,6 +56,7 @@ struct ocp_meter {
 	struct selection counted;
 	struct meter_pair *pairs;
 	size_t n_pairs;
+	const struct line_spans *spans; /* of the request; NULL: none */
 	enum ocp_split split;
 	unsigned int depth;
 	bool children;

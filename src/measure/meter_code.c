@@ -28,7 +28,9 @@ static bool selection_has_code(const struct selection *selection)
 	return selection_has_kind(selection, ITEM_FUNCTION) ||
 	       selection_has_kind(selection, ITEM_FUNCTION_REGEXP) ||
 	       selection_has_kind(selection, ITEM_C_FUNCTION) ||
-	       selection_has_kind(selection, ITEM_GC_PHASE);
+	       selection_has_kind(selection, ITEM_GC_PHASE) ||
+	       selection_has_kind(selection, ITEM_LINE) ||
+	       selection_has_kind(selection, ITEM_FILE_LINES);
 }
 
 bool meter_has_conditions(const struct ocp_meter *meter)
@@ -93,6 +95,8 @@ static int make_wishes(const struct ocp_meter *meter, struct wishes *wishes)
 	wish_selected(wishes, &args->printed, true);
 	for (size_t i = 0; i < meter->n_pairs; i++)
 		wish_pair(wishes, &meter->pairs[i], has_args);
+	for (size_t i = 0; i < wishes->n; i++)
+		wishes->list[i].spans = meter->spans;
 	return 0;
 }
 

@@ -78,6 +78,10 @@ static int time_calls(struct ocp_meter *meter, const char *start)
 	case ITEM_C_FUNCTION:
 	case ITEM_GC_PHASE:
 		break;
+	case ITEM_LINE:
+	case ITEM_FILE_LINES:
+		return ctx_error(meter->ctx, -EINVAL,
+				 "'%s': a line has no end: two lines make a pair", start);
 	default:
 		return ctx_error(meter->ctx, -EINVAL, "'%s': not the name of one function", start);
 	}
@@ -139,6 +143,7 @@ int measure_request_apply(const struct measure_request *request, struct ocp_mete
 		err = ocp_meter_set_depth(meter, request->depth);
 	if (!err)
 		err = apply_arguments(request, meter);
+	meter->spans = request->spans;
 	if (request->children)
 		ocp_meter_follow_children(meter);
 	ocp_meter_split(meter, request->split);

@@ -112,6 +112,7 @@ struct measure_request *measure_request_copy(const struct measure_request *reque
 		.depth = request->depth,
 		.print_limit = request->print_limit,
 		.has_print_limit = request->has_print_limit,
+		.spans = request->spans,
 		.children = request->children,
 		.budget = request->budget,
 	};

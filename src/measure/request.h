@@ -12,6 +12,8 @@
 #include "ocaml_probes.h"
 #include "program/item.h"
 
+struct line_spans;
+
 /*
  * A pair to time: from a hit of START to a hit of STOP. If STOP has no text, START is a function,
  * and its calls are timed.
@@ -30,6 +32,8 @@ struct measure_request {
 	char *key, *filter, *hist; /* NULL: not given */
 	uint64_t print_limit;
 	bool has_print_limit;
+	/* Columns of lines that are not counted, see code/line_places.h. Not owned; NULL: none. */
+	const struct line_spans *spans;
 	bool children;
 	double budget; /* a share of one core; 0: not given */
 };

@@ -15,18 +15,20 @@
 #include "code/functions.h"
 #include "code/gc_phases.h"
 #include "code/runtime.h"
+#include "program/code_lines.h"
 #include "program/code_sites.h"
 #include "program/item.h"
 
 enum { HASHED_BYTES = 16 };
 
-/* A function, and what is asked of it. */
+/* A function, a phase, or a place where a line begins: one is not NULL. What is asked of it. */
 struct chosen {
-	const struct function *function;    /* NULL: a phase */
-	const struct gc_phase_place *phase; /* NULL: a function */
-	char *name;			    /* of its probe */
+	const struct function *function;
+	const struct gc_phase_place *phase;
+	const struct line_place *place; /* of a source in the finder */
+	char *name;			/* of its probe */
 	bool is_timed, has_args;
-	bool is_named; /* by its own name, not by a regular expression */
+	bool is_named; /* by its own name, not by a regular expression or the name of a file */
 };
 
 struct code_probes {
@@ -46,6 +48,7 @@ struct finder {
 	const struct ocp_program *prog;
 	struct code_probes *code;
 	struct code_sites sites;
+	struct code_lines lines;
 	const char *left_out; /* the first function that is left out */
 	char *why_left_out;
 	size_t n_left_out;
@@ -172,6 +175,77 @@ static int choose_phase(struct finder *f, struct code_wish *wish)
 	return err;
 }
 
+/* Can all PLACES[0..N) be counted? A count of some of them would be wrong. */
+static const char *fault_of(const struct line_place *places, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (places[i].fault)
+			return places[i].fault;
+	return NULL;
+}
+
+static int choose_places(struct finder *f, struct code_wish *wish, const char *name,
+			 const struct line_place *places, size_t n)
+{
+	const bool is_named = name == wish->text;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < n; i++)
+		err = choose(f, &(struct chosen){ .place = &places[i], .is_named = is_named }, wish,
+			     name);
+	return err;
+}
+
+/* Each line of a file is a probe. */
+static int choose_file(struct finder *f, struct code_wish *wish, const struct line_places *places)
+{
+	size_t n, n_left_out = 0;
+	const char *why = NULL;
+	int err = 0, first = 0;
+
+	for (size_t i = 0; !err && i < places->n; i += n) {
+		const int line = places->list[i].line;
+		const struct line_place *its = line_places_find(places, line, &n);
+		const char *fault = fault_of(its, n);
+		char *name;
+
+		if (fault && !n_left_out++) {
+			first = line;
+			why = fault;
+		}
+		if (fault)
+			continue;
+		if (asprintf(&name, "%s:%d", wish->text, line) < 0)
+			return ctx_no_memory(f->ctx);
+		err = choose_places(f, wish, name, its, n);
+		free(name);
+	}
+	if (n_left_out)
+		ctx_log(f->ctx, OCP_LOG_WARN,
+			"'%s': %zu lines cannot be counted; the first one is %d: %s", wish->text,
+			n_left_out, first, why);
+	return err;
+}
+
+static int choose_lines(struct finder *f, struct code_wish *wish)
+{
+	const struct line_places *places;
+	const struct line_place *its;
+	size_t n;
+	int line, err;
+
+	if (functions_ocaml_count(f->code->functions) == 0)
+		return 0;
+	err = code_lines_of(f->ctx, &f->lines, f->prog, f->code->functions, wish->text, wish->spans,
+			    &places);
+	if (err)
+		return err;
+	if (!wish->text[item_line_file(wish->text, &line)])
+		return choose_file(f, wish, places);
+	its = line_places_find(places, line, &n);
+	return choose_places(f, wish, wish->text, its, n);
+}
+
 static int choose_all(struct finder *f, struct code_wish *wishes, size_t n)
 {
 	int err = 0;
@@ -187,10 +261,19 @@ static int choose_all(struct finder *f, struct code_wish *wishes, size_t n)
 		case ITEM_GC_PHASE:
 			err = choose_phase(f, &wishes[i]);
 			break;
+		case ITEM_LINE:
+		case ITEM_FILE_LINES:
+			err = choose_lines(f, &wishes[i]);
+			break;
 		default:
 			err = choose_c(f, &wishes[i]);
 		}
 	return err;
+}
+
+static uint64_t address_of(const struct chosen *chosen)
+{
+	return chosen->function ? chosen->function->va : chosen->place ? chosen->place->va : 0;
 }
 
 /* By probe, then by address. */
@@ -199,9 +282,9 @@ static int compare_chosen(const void *a, const void *b)
 	const struct chosen *x = a, *y = b;
 	const int order = strcmp(x->name, y->name);
 
-	if (order || !x->function || !y->function)
+	if (order)
 		return order;
-	return (x->function->va > y->function->va) - (x->function->va < y->function->va);
+	return (address_of(x) > address_of(y)) - (address_of(x) < address_of(y));
 }
 
 /* Several wishes may choose one function for one probe: join them. */
@@ -247,10 +330,14 @@ static int add_chosen(struct finder *f, const struct chosen *chosen, uint32_t pr
 {
 	const struct code_needs needs = { .time = chosen->is_timed, .args = chosen->has_args };
 	char *why;
-	int err = chosen->phase ? code_sites_add_phase(&f->sites, chosen->phase, probe,
-						       chosen->is_timed, &why)
-				: code_sites_add_function(&f->sites, chosen->function, probe,
-							  &needs, &why);
+	int err;
+
+	if (chosen->place)
+		err = code_sites_add_line(&f->sites, chosen->place, probe, &why);
+	else if (chosen->phase)
+		err = code_sites_add_phase(&f->sites, chosen->phase, probe, chosen->is_timed, &why);
+	else
+		err = code_sites_add_function(&f->sites, chosen->function, probe, &needs, &why);
 
 	return err || !why ? err : refuse(f, chosen, why);
 }
@@ -406,6 +493,7 @@ int code_probes_find(struct ocp_ctx *ctx, const struct ocp_program *prog, struct
 	err = f.code ? find(&f, wishes, n) : ctx_no_memory(ctx);
 	if (!err)
 		tell_left_out(&f);
+	code_lines_free(&f.lines);
 	free(f.why_left_out);
 	if (err || !f.code->n_sites) {
 		code_probes_free(f.code);
@@ -524,6 +612,11 @@ int code_probes_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog, con
 		return err;
 	if (item_kind_of(text) != ITEM_C_FUNCTION)
 		err = functions_require_ocaml(ctx, functions, where);
+	if (!err && (item_kind_of(text) == ITEM_LINE || item_kind_of(text) == ITEM_FILE_LINES)) {
+		err = code_lines_unknown(ctx, prog, functions, text, where);
+		functions_free(functions);
+		return err;
+	}
 	if (!err && item_kind_of(text) == ITEM_FUNCTION_REGEXP)
 		err = ctx_error(ctx, -ENOENT, "regular expression '%s': matches no function of %s",
 				item_body(text), where);

@@ -329,3 +329,15 @@ int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *
 	}
 	return err;
 }
+
+/* ---- lines ---------------------------------------------------------------------------------- */
+
+int code_sites_add_line(struct code_sites *sites, const struct line_place *place, uint32_t probe,
+			char **why)
+{
+	const struct spot spot = { .va = place->va, .cost = place->cost, .events = SITE_COUNTS };
+
+	*why = NULL;
+	return place->fault ? refuse(sites, "counted", place->fault, why)
+			    : add_site(sites, probe, false, &spot);
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From a function, or a phase of the collector, to the instructions where it is measured. */
+/* From a function, a phase of the collector, or a line of the source, to the instructions where it is measured. */
 #ifndef PROGRAM_CODE_SITES_H
 #define PROGRAM_CODE_SITES_H
 
@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include "code/functions.h"
 #include "code/gc_phases.h"
+#include "code/line_places.h"
 #include "program/program.h"
 
 /* What a function is asked for, besides its calls. */
@@ -41,5 +42,9 @@ int code_sites_add_function(struct code_sites *sites, const struct function *fun
 /* Append the sites of the phase at PLACE, which gc_phase_check() accepts. The same *WHY. */
 int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *place,
 			 uint32_t probe, bool needs_time, char **why);
+
+/* Append the site of the line at PLACE. The same *WHY. */
+int code_sites_add_line(struct code_sites *sites, const struct line_place *place, uint32_t probe,
+			char **why);
 
 #endif

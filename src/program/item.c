@@ -2,6 +2,7 @@
 #include "program/item.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@
 static size_t prefix_bytes(const char *text)
 {
 	static const char *const prefixes[] = { ITEM_FUNCTION_PREFIX, ITEM_C_FUNCTION_PREFIX,
-						ITEM_GC_PHASE_PREFIX };
+						ITEM_GC_PHASE_PREFIX, ITEM_LINE_PREFIX };
 
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
 		if (strncmp(text, prefixes[i], strlen(prefixes[i])) == 0)
@@ -33,6 +34,19 @@ const char *item_body(const char *text)
 	return text + prefix_bytes(text);
 }
 
+size_t item_line_file(const char *text, int *line)
+{
+	const char *colon = strrchr(item_body(text), ':');
+	unsigned long number;
+
+	*line = 0;
+	if (!colon || !colon[1] || colon[1 + strspn(colon + 1, "0123456789")])
+		return strlen(text);
+	number = strtoul(colon + 1, NULL, 10);
+	*line = number < INT_MAX ? (int)number : INT_MAX;
+	return (size_t)(colon - text);
+}
+
 /* An operator, such as List.(@), is a name although it has characters of regular expressions. */
 static bool is_function_name(const char *body)
 {
@@ -44,10 +58,14 @@ static bool is_function_name(const char *body)
 
 enum item_kind item_kind_of(const char *text)
 {
+	int line;
+
 	if (strncmp(text, ITEM_C_FUNCTION_PREFIX, strlen(ITEM_C_FUNCTION_PREFIX)) == 0)
 		return ITEM_C_FUNCTION;
 	if (strncmp(text, ITEM_GC_PHASE_PREFIX, strlen(ITEM_GC_PHASE_PREFIX)) == 0)
 		return ITEM_GC_PHASE;
+	if (strncmp(text, ITEM_LINE_PREFIX, strlen(ITEM_LINE_PREFIX)) == 0)
+		return text[item_line_file(text, &line)] ? ITEM_LINE : ITEM_FILE_LINES;
 	if (strncmp(text, ITEM_FUNCTION_PREFIX, strlen(ITEM_FUNCTION_PREFIX)) == 0)
 		return is_function_name(item_body(text)) ? ITEM_FUNCTION : ITEM_FUNCTION_REGEXP;
 	return text[strspn(text, NAME_CHARACTERS)] ? ITEM_PROBE_REGEXP : ITEM_PROBE;

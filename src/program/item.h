@@ -8,6 +8,8 @@
  *	fn:NAME, fn:RE	functions of OCaml, under their OCaml names
  *	c:NAME		a function of C: of the program, or c:LIBRARY:NAME
  *	gc:PHASE	a phase of the collector: see code/gc_phases.h
+ *	line:FILE:LINE	the places where a line of the source begins: see code/line_places.h
+ *	line:FILE	each line of the source, by itself
  */
 #ifndef PROGRAM_ITEM_H
 #define PROGRAM_ITEM_H
@@ -23,11 +25,14 @@ enum item_kind {
 	ITEM_FUNCTION_REGEXP, /* every OCaml function whose name matches */
 	ITEM_C_FUNCTION,
 	ITEM_GC_PHASE,
+	ITEM_LINE,
+	ITEM_FILE_LINES,
 };
 
 #define ITEM_FUNCTION_PREFIX   "fn:"
 #define ITEM_C_FUNCTION_PREFIX "c:"
 #define ITEM_GC_PHASE_PREFIX   "gc:"
+#define ITEM_LINE_PREFIX       "line:"
 
 struct item {
 	enum item_kind kind;
@@ -58,6 +63,12 @@ enum item_kind item_kind_of_name(const char *text);
 bool item_is_code(const char *text);
 /* TEXT without its prefix. */
 const char *item_body(const char *text);
+
+/*
+ * Of TEXT, which is of ITEM_LINE or ITEM_FILE_LINES, the length of "line:FILE". *LINE is the number
+ * behind it, INT_MAX if it is larger, or 0.
+ */
+size_t item_line_file(const char *text, int *line);
 
 /* TO is empty before. The caller frees it with items_free, also after an error. */
 int items_copy(struct items *to, const struct items *from);

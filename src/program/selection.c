@@ -128,6 +128,29 @@ bool selection_was_used(const struct selection *selection, size_t i)
 	return selection->items[i]->was_used;
 }
 
+static struct selected *find_named(const struct selection *selection, const char *name)
+{
+	const struct selected named = { .item.text = name };
+	struct selected **found = tfind(&named, &selection->names, compare_texts);
+
+	return found ? *found : NULL;
+}
+
+/* NAME is a line of a file. The item that describes all lines of the file, or NULL. */
+static struct selected *find_file_lines(const struct selection *selection, const char *name)
+{
+	struct selected *found;
+	char *file;
+	int line;
+
+	if (item_kind_of_name(name) != ITEM_LINE)
+		return NULL;
+	file = strndup(name, item_line_file(name, &line));
+	found = file ? find_named(selection, file) : NULL;
+	free(file);
+	return found;
+}
+
 /* The kind of the regular expressions that NAME can match. */
 static enum item_kind regexp_kind_for(const char *name)
 {
@@ -144,14 +167,16 @@ static enum item_kind regexp_kind_for(const char *name)
 
 bool selection_takes(struct selection *selection, const char *name)
 {
-	const struct selected named = { .item.text = name };
-	struct selected **found = tfind(&named, &selection->names, compare_texts);
+	struct selected *found = find_named(selection, name),
+			*lines = find_file_lines(selection, name);
 	const bool is_probe = !item_is_code(name);
 	const enum item_kind kind = regexp_kind_for(name);
-	bool takes = (selection->all && is_probe) || found;
+	bool takes = (selection->all && is_probe) || found || lines;
 
 	if (found)
-		(*found)->was_used = true;
+		found->was_used = true;
+	if (lines)
+		lines->was_used = true;
 	for (size_t i = 0; selection->n_regexps && i < selection->n; i++) {
 		struct selected *selected = selection->items[i];
 

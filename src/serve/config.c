@@ -259,6 +259,9 @@ static int take_function(struct reader *r, const char *where, struct json_object
 	case ITEM_C_FUNCTION:
 	case ITEM_GC_PHASE:
 		return add_pair(r, where, value, seen, request, name, NULL);
+	case ITEM_LINE:
+	case ITEM_FILE_LINES:
+		return wrong(r, where, "'%s': a line has no end: two lines make a pair", name);
 	default:
 		return wrong(r, where, "'%s' is not one function, fn:NAME or c:NAME", name);
 	}

@@ -4,6 +4,7 @@
 #include <string.h>
 
 const struct tool_command tool_commands[] = {
+	{ "annotate", &help_annotate, &command_annotate },
 	{ "attach", &help_attach, &command_attach },
 	{ "bpftrace", &help_bpftrace, &command_bpftrace },
 	{ "detach", &help_detach, &command_detach },

@@ -17,7 +17,8 @@ extern const struct tool_command tool_commands[];
 /* Returns NULL for an unknown command. */
 const struct tool_command *find_command(const char *name);
 
-extern const struct command command_attach, command_bpftrace, command_detach, command_doctor,
-	command_functions, command_gc, command_info, command_list, command_read, command_trace;
+extern const struct command command_annotate, command_attach, command_bpftrace, command_detach,
+	command_doctor, command_functions, command_gc, command_info, command_list, command_read,
+	command_trace;
 
 #endif

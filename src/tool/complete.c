@@ -271,6 +271,8 @@ static void offer_plain_words(struct request *request)
 		offer_probes(request, 0);
 	else if ((command == &command_read || command == &command_detach) && n == 0)
 		offer_kept(request);
+	else if (command == &command_annotate && n == 0 && *request->word)
+		puts(":files");
 	else if (command == &command_functions && n == 0 && *request->word)
 		offer_functions(request);
 	else if (!*request->word)

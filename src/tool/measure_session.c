@@ -113,6 +113,7 @@ static void write_report(struct measure_session *s, const struct ocp_sample *sam
 		.costs = &s->costs,
 		.prints = s->options->request.printed.n != 0,
 		.n_printed = s->n_printed,
+		.data = s->writer_data,
 	};
 
 	s->has_written = true;
@@ -320,9 +321,10 @@ int measure_attach(struct measure_session *s)
 		snprintf(whose, sizeof(whose), "pid %d", (int)options->pid);
 	else
 		snprintf(whose, sizeof(whose), "%zu processes", ocp_meter_process_count(s->meter));
-	say("%s %zu probe%s (%zu site%s) of %s",
+	say("%s %zu %s%s (%zu %s%s) of %s",
 	    options->request.n_pairs || options->request.printed.n ? "measuring" : "counting",
-	    n_probes, plural(n_probes), n_sites, plural(n_sites), whose);
+	    n_probes, s->has_lines ? "line" : "probe", plural(n_probes), n_sites,
+	    s->has_lines ? "place" : "site", plural(n_sites), whose);
 	return EXIT_DONE;
 }
 

@@ -10,6 +10,7 @@ struct measure_session {
 	struct options *options;
 	struct ocp_meter *meter;
 	const struct writer *writer;
+	const void *writer_data;
 	struct ocp_sample *last; /* at the last interval; NULL: none */
 	struct ocp_costs costs;
 	bool has_costs;
@@ -17,6 +18,7 @@ struct measure_session {
 	uint64_t n_printed; /* printed hits */
 	bool progress;	    /* show a progress line on the terminal */
 	bool line_open;	    /* the progress line is on the screen */
+	bool has_lines;	    /* what is measured are lines of a source */
 	bool is_stale;	    /* a file was overwritten */
 	bool is_over_budget;
 	int64_t start_ns;

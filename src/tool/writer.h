@@ -21,6 +21,7 @@ struct report {
 	const struct ocp_costs *costs;
 	bool prints;	    /* hits are printed too */
 	uint64_t n_printed; /* since the start */
+	const void *data;   /* of the writer */
 };
 
 struct json_object;

@@ -57,7 +57,7 @@ test_answers() {
 	eq "$("$TOOL" complete trace -prog "$TMP/only-service" -enable '' | cut -f1 | xargs)" \
 		"$("$TOOL" list -prog "$TMP/only-service" | xargs)" "the probes of a file"
 	# Each option of the help, in all commands.
-	for word in attach list info functions doctor read detach top serve bpftrace trace; do
+	for word in annotate attach list info functions doctor read detach top serve bpftrace trace; do
 		eq "$("$TOOL" complete "$word" - | cut -f1 | grep -v '=$' | sort | xargs)" \
 			"$("$TOOL" help "$word" | sed -nE 's/^  (-.*[^ ])(  .*|$)/\1/p' | sed 's/  .*//; s/, /\n/g' |
 				sed -E 's/[ [].*//' | sort | xargs)" "the options of $word"

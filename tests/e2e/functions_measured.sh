@@ -172,13 +172,20 @@ print(*sorted({f["name"] for f in json.load(sys.stdin)["functions"]})[:60], sep=
 	done
 }
 
-# A program of the language suite does the same with all functions counted, and with its own timed.
+# A program of the language suite does the same with all functions counted, with all of its lines, and with
+# its own functions timed.
 check_program() {
 	local program=$TMP/suite/$PROGRAM status=0 expected=0
 	"$program" >"$TMP/$PROGRAM.expected" 2>&1 || expected=$?
 	"$TOOL" trace -q --wait -prog "$program" --count='fn:.*' --json >"$TMP/$PROGRAM.out" 2>"$TMP/$PROGRAM.err" || status=$?
 	eq "$(cat "$TMP/$PROGRAM.err"; own_lines "$TMP/$PROGRAM.out")" "$(cat "$TMP/$PROGRAM.expected")" "$PROGRAM, counted"
 	eq "$status" "$expected" "status of $PROGRAM, counted"
+	finds '"hits":[1-9]' "$TMP/$PROGRAM.out"
+	status=0
+	"$TOOL" trace -q --wait -prog "$program" --count="line:$PROGRAM.ml" --json >"$TMP/$PROGRAM.out" 2>"$TMP/$PROGRAM.err" ||
+		status=$?
+	eq "$(cat "$TMP/$PROGRAM.err"; own_lines "$TMP/$PROGRAM.out")" "$(cat "$TMP/$PROGRAM.expected")" "$PROGRAM, lines"
+	eq "$status" "$expected" "status of $PROGRAM, lines"
 	finds '"hits":[1-9]' "$TMP/$PROGRAM.out"
 	status=0
 	run_timed "$program" || status=$?

@@ -10,6 +10,7 @@
 
 #include "code/frametable.h"
 #include "code/functions.h"
+#include "code/line_places.h"
 #include "code/unit_files.h"
 #include "program/dormant/external.h"
 #include "program/dormant/x86_wrapper.h"
@@ -107,7 +108,30 @@ static void check_function(const struct functions *functions, const struct elf_f
 			functions_find_c(functions, function->symbol) != NULL);
 }
 
-static void find_functions(struct ocp_ctx *ctx, struct elf_file *elf)
+static void find_lines(struct ocp_ctx *ctx, struct elf_file *elf, int fd,
+		       const struct functions *functions)
+{
+	struct line_places places;
+	size_t n;
+
+	if (line_places_read(ctx, elf, fd, functions, "list.ml", LINE_PATH, NULL, &places) != 0) {
+		require(!places.list && *ocp_error(ctx));
+		return;
+	}
+	require(places.file || places.n == 0);
+	for (size_t i = 0; i < places.n; i++) {
+		const struct line_place *place = &places.list[i];
+
+		require(place->line > 0 && place->column >= 0);
+		require(place->va - place->function->va < place->function->bytes);
+		require(i == 0 || place[-1].line < place->line ||
+			(place[-1].line == place->line && place[-1].va < place->va));
+		require(line_places_find(&places, place->line, &n) && n > 0);
+	}
+	line_places_free(&places);
+}
+
+static void find_functions(struct ocp_ctx *ctx, struct elf_file *elf, int fd)
 {
 	const struct function *list;
 	struct functions *functions;
@@ -127,6 +151,7 @@ static void find_functions(struct ocp_ctx *ctx, struct elf_file *elf)
 		require(!file || *file);
 		check_function(functions, elf, &list[i]);
 	}
+	find_lines(ctx, elf, fd, functions);
 	unit_files_free(files);
 	functions_free(functions);
 }
@@ -212,7 +237,7 @@ static void read_program(const uint8_t *bytes, size_t n)
 	if (!err)
 		find_symbols(ctx, prog);
 	if (!err)
-		find_functions(ctx, prog->elf);
+		find_functions(ctx, prog->elf, prog->fd);
 	if (!err)
 		find_frames(ctx, prog->elf);
 	if (!err)

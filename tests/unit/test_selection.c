@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Which probes a request means, and what is said of requests that mean none. */
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include "program/selection.h"
 #include "unit.h"
@@ -147,9 +148,64 @@ static void one_prefix_makes_a_list(void **state)
 	items_free(&items);
 }
 
+/* line:FILE describes each of its lines, and no other file's. */
+static void lines_of_a_file(void **state)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct selection selection = { 0 };
+
+	(void)state;
+	assert_int_equal(add(ctx, &selection, ITEM_FILE_LINES, "line:a.ml"), 0);
+	assert_false(selection_takes(&selection, "line:b.ml:3"));
+	assert_false(selection_takes(&selection, "line:src/a.ml:3"));
+	assert_false(selection_takes(&selection, "line:a.ml:b:3"));
+	assert_false(selection_takes(&selection, "a.ml:3"));
+	assert_false(selection_was_used(&selection, 0));
+	assert_true(selection_takes(&selection, "line:a.ml:3"));
+	assert_true(selection_was_used(&selection, 0));
+	assert_int_equal(add(ctx, &selection, ITEM_LINE, "line:b.ml:3"), 0);
+	assert_true(selection_takes(&selection, "line:b.ml:3"));
+	assert_false(selection_takes(&selection, "line:b.ml:33"));
+	assert_int_equal(add(ctx, &selection, ITEM_LINE, "line:b.ml:3"), -EINVAL);
+	assert_string_equal(ocp_error(ctx), "'line:b.ml:3': named twice");
+	selection_free(&selection);
+	ocp_ctx_free(ctx);
+}
+
+static void texts_of_lines(void **state)
+{
+	static const struct {
+		const char *text;
+		enum item_kind kind;
+		int line;
+		size_t file_bytes;
+	} cases[] = {
+		{ "line:a.ml:12", ITEM_LINE, 12, 9 },
+		{ "line:a.ml", ITEM_FILE_LINES, 0, 9 },
+		{ "line:a.ml:", ITEM_FILE_LINES, 0, 10 },
+		{ "line:a.ml:1x", ITEM_FILE_LINES, 0, 12 },
+		{ "line:a.ml:-1", ITEM_FILE_LINES, 0, 12 },
+		{ "line:C:a.ml:0", ITEM_LINE, 0, 11 },
+		{ "line:a:99999999999999999999", ITEM_LINE, INT_MAX, 6 },
+		{ "line:12", ITEM_FILE_LINES, 0, 7 },
+		{ "line:", ITEM_FILE_LINES, 0, 5 },
+	};
+	int line;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(item_kind_of(cases[i].text), cases[i].kind);
+		assert_int_equal(item_line_file(cases[i].text, &line), cases[i].file_bytes);
+		assert_int_equal(line, cases[i].line);
+	}
+	assert_int_equal(item_kind_of("lines"), ITEM_PROBE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lines_of_a_file),
+		cmocka_unit_test(texts_of_lines),
 		cmocka_unit_test(names_and_expressions),
 		cmocka_unit_test(one_prefix_makes_a_list),
 		cmocka_unit_test(what_means_nothing_is_said),

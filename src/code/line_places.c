@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The rows of all units are read once, and those are kept that may be of the source. When it is known which
+ * source is meant, those of others are dropped. Then the code of each function that has any is decoded,
+ * which tells the rows that are places.
+ */
+#include "code/line_places.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sanitize.h"
+#include "code/line_sources.h"
+#include "elf/lines.h"
+
+enum { MAX_PLACES = 1 << 20 }; /* rows of the source */
+
+struct gatherer {
+	struct ocp_ctx *ctx;
+	const struct functions *functions;
+	const struct line_spans *spans;
+	struct line_sources sources;
+	struct line_place *list;
+	uint32_t *source; /* of each place, its number */
+	size_t n, room;
+	size_t n_ended; /* places whose `end_va` is known */
+	uint64_t last_va;
+	bool has_rows;
+	/* The function of the last row, or NULL; the line where it begins, or 0; the last row itself. */
+	const struct function *function;
+	const char *its_file, *last_file;
+	size_t unit;
+	int its_line, last_line;
+};
+
+void line_places_free(struct line_places *places)
+{
+	free(places->list);
+	free(places->file);
+	free(places->other);
+	free(places->nearest);
+	*places = (struct line_places){ 0 };
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static int make_room(struct gatherer *g)
+{
+	const size_t room = g->room ? 2 * g->room : 256;
+	struct line_place *list = reallocarray(g->list, room, sizeof(*list));
+	uint32_t *sources;
+
+	if (!list)
+		return ctx_no_memory(g->ctx);
+	g->list = list;
+	sources = reallocarray(g->source, room, sizeof(*sources));
+	if (!sources)
+		return ctx_no_memory(g->ctx);
+	g->source = sources;
+	g->room = room;
+	return 0;
+}
+
+static int add_place(struct gatherer *g, const struct line_row *row, size_t source, bool goes_on)
+{
+	if (g->n == MAX_PLACES)
+		return ctx_error(g->ctx, -EBADMSG, "'%s': its lines begin at more than %d places",
+				 g->sources.wanted, MAX_PLACES);
+	if (g->n == g->room && make_room(g))
+		return -ENOMEM;
+	g->source[g->n] = (uint32_t)source;
+	g->list[g->n++] = (struct line_place){
+		.va = row->va,
+		.end_va = UINT64_MAX,
+		.goes_on = goes_on,
+		.function = g->function,
+		.line = row->line,
+		.column = row->column,
+		.is_inlined = g->its_line && (row->line < g->its_line || g->its_file != row->file),
+	};
+	return 0;
+}
+
+/* The code of a top level may begin with that of a function inlined into it. */
+static void enter_function(struct gatherer *g, const struct line_row *row)
+{
+	const struct function *function = functions_at(g->functions, row->va);
+	const bool is_ocaml = function && function->language == FUNCTION_OCAML;
+
+	g->unit = row->unit;
+	g->function = is_ocaml ? function : NULL;
+	g->last_file = g->its_file = NULL;
+	g->last_line = g->its_line = 0;
+	if (is_ocaml && function->va == row->va && !function->is_initialiser) {
+		g->its_file = row->file;
+		g->its_line = row->line;
+	}
+}
+
+/* The rows before ROW end where it begins. */
+static void end_rows(struct gatherer *g, const struct line_row *row)
+{
+	if (row->va == g->last_va)
+		return;
+	for (; g->n_ended < g->n; g->n_ended++)
+		if (g->list[g->n_ended].va < row->va)
+			g->list[g->n_ended].end_va = row->va;
+	g->last_va = row->va;
+}
+
+static bool is_in_span(const struct line_spans *spans, const struct line_row *row)
+{
+	size_t low = 0, high = spans ? spans->n : 0;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (spans->list[middle].line < row->line)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; spans && low < spans->n && spans->list[low].line == row->line; low++)
+		if (row->column >= spans->list[low].from && row->column < spans->list[low].to)
+			return true;
+	return false;
+}
+
+static int take_row(void *data, const struct line_row *row)
+{
+	struct gatherer *g = data;
+	ptrdiff_t source;
+	bool goes_on;
+	int err;
+
+	end_rows(g, row);
+	if (!g->function || g->unit != row->unit || row->va - g->function->va >= g->function->bytes)
+		enter_function(g, row);
+	if (!g->function)
+		return 0;
+	g->has_rows = true;
+	goes_on = row->line == g->last_line && row->file == g->last_file;
+	g->last_line = row->line;
+	g->last_file = row->file;
+	if (!row->is_statement || row->line == 0)
+		return 0;
+	err = line_sources_of(g->ctx, &g->sources, row, &source);
+	if (!err && source >= 0 && is_in_span(g->spans, row)) {
+		g->last_line = 0;
+		return 0;
+	}
+	return err || source < 0 ? err : add_place(g, row, (size_t)source, goes_on);
+}
+
+/* ---- places --------------------------------------------------------------------------------- */
+
+static int compare_addresses(const void *a, const void *b)
+{
+	const struct line_place *x = a, *y = b;
+
+	if (x->va != y->va)
+		return x->va < y->va ? -1 : 1;
+	if (x->line != y->line)
+		return x->line < y->line ? -1 : 1;
+	return x->goes_on - y->goes_on;
+}
+
+static bool are_one(const struct line_place *a, const struct line_place *b)
+{
+	return a->va == b->va && a->line == b->line;
+}
+
+static int compare_lines(const void *a, const void *b)
+{
+	const struct line_place *x = a, *y = b;
+
+	if (x->line != y->line)
+		return x->line < y->line ? -1 : 1;
+	return (x->va > y->va) - (x->va < y->va);
+}
+
+/* Keep the places of the chosen source, by address and each once. */
+static void keep_chosen(struct gatherer *g, const struct line_choice *choice)
+{
+	size_t n = 0, n_different = 0;
+
+	for (size_t i = 0; i < g->n; i++)
+		if (line_sources_takes(&g->sources, choice, g->source[i]))
+			g->list[n++] = g->list[i];
+	if (n)
+		qsort(g->list, n, sizeof(*g->list), compare_addresses);
+	for (size_t i = 0; i < n; i++)
+		if (!i || !are_one(&g->list[n_different - 1], &g->list[i]))
+			g->list[n_different++] = g->list[i];
+	g->n = n_different;
+}
+
+/* The places are sorted by address. */
+static int reduce(struct gatherer *g, struct code_file *file)
+{
+	size_t n = 0, end;
+
+	for (size_t first = 0; first < g->n; first = end) {
+		const struct function *function = g->list[first].function;
+		ptrdiff_t n_left;
+
+		for (end = first; end < g->n && g->list[end].function == function; end++)
+			;
+		n_left = line_passes_reduce(file, function, g->list + first, end - first);
+		if (n_left < 0)
+			return ctx_no_memory(g->ctx);
+		memmove(g->list + n, g->list + first, (size_t)n_left * sizeof(*g->list));
+		n += (size_t)n_left;
+	}
+	g->n = n;
+	if (n)
+		qsort(g->list, n, sizeof(*g->list), compare_lines);
+	return 0;
+}
+
+static int name_sources(struct gatherer *g, const struct line_choice *choice,
+			struct line_places *out)
+{
+	const struct line_source *list = g->sources.list;
+
+	out->file = choice->chosen < 0 ? NULL : strdup(list[choice->chosen].path);
+	out->other = choice->other < 0 ? NULL : strdup(list[choice->other].path);
+	if (out->file && out->other && strcmp(out->file, out->other) > 0) {
+		char *first = out->other;
+
+		out->other = out->file;
+		out->file = first;
+	}
+	if (!out->file != (choice->chosen < 0) || !out->other != (choice->other < 0))
+		return ctx_no_memory(g->ctx);
+	if (out->file)
+		make_one_line(out->file);
+	if (out->other)
+		make_one_line(out->other);
+	if (!out->file) {
+		out->nearest = g->sources.nearest;
+		g->sources.nearest = NULL;
+	}
+	out->lacks_inlined = choice->has_inlined && !choice->takes_inlined;
+	return 0;
+}
+
+static int find(struct gatherer *g, struct elf_file *elf, int fd, struct line_places *out)
+{
+	struct code_file *file = NULL;
+	struct line_choice choice;
+	const uint64_t *entries;
+	size_t n_entries;
+	int err = lines_each(g->ctx, fd, elf_file_name(elf), take_row, g);
+
+	if (err)
+		return err;
+	line_sources_choose(&g->sources, &choice);
+	keep_chosen(g, &choice);
+	entries = functions_entries(g->functions, &n_entries);
+	err = code_file_open(g->ctx, elf, entries, n_entries, &file);
+	if (!err)
+		err = reduce(g, file);
+	code_file_close(file);
+	return err ? err : name_sources(g, &choice, out);
+}
+
+int line_places_read(struct ocp_ctx *ctx, struct elf_file *elf, int fd,
+		     const struct functions *functions, const char *file, enum line_match match,
+		     const struct line_spans *spans, struct line_places *out)
+{
+	struct gatherer g = { .ctx = ctx, .functions = functions, .spans = spans };
+	int err = line_sources_open(ctx, file, match, &g.sources);
+
+	*out = (struct line_places){ 0 };
+	if (!err)
+		err = find(&g, elf, fd, out);
+	line_sources_close(&g.sources);
+	free(g.source);
+	out->has_rows = g.has_rows;
+	out->list = g.list;
+	out->n = g.n;
+	if (err)
+		line_places_free(out);
+	return err;
+}
+
+/* ---- asking --------------------------------------------------------------------------------- */
+
+/* The first place whose line is LINE or a later one. */
+static size_t first_from(const struct line_places *places, int line)
+{
+	size_t low = 0, high = places->n;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (places->list[middle].line < line)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+const struct line_place *line_places_find(const struct line_places *places, int line, size_t *n)
+{
+	const size_t first = first_from(places, line);
+
+	for (*n = 0; first + *n < places->n && places->list[first + *n].line == line; ++*n)
+		;
+	return *n ? &places->list[first] : NULL;
+}
+
+void line_places_around(const struct line_places *places, int line, int *before, int *after)
+{
+	size_t at = first_from(places, line);
+
+	*before = at ? places->list[at - 1].line : 0;
+	while (at < places->n && places->list[at].line == line)
+		at++;
+	*after = at < places->n ? places->list[at].line : 0;
+}

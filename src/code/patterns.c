@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+#include "code/patterns.h"
+
+#include <ctype.h>
+#include <stddef.h>
+#include <string.h>
+
+static bool begins_with(const char *at, const char *end, const char *word)
+{
+	const size_t bytes = strlen(word);
+
+	return (size_t)(end - at) >= bytes && memcmp(at, word, bytes) == 0;
+}
+
+static bool is_word(const char *text, const char *at, const char *end, const char *word)
+{
+	const size_t bytes = strlen(word);
+
+	return begins_with(at, end, word) && (at == text || isspace((unsigned char)at[-1])) &&
+	       (at + bytes == end || isspace((unsigned char)at[bytes]));
+}
+
+/* The first character behind the literal or character at AT. */
+static const char *skip_one(const char *at, const char *end)
+{
+	const char quote = *at++;
+
+	if (quote == '\'') /* 'a', '\n', but not the a' of a name */
+		return end - at >= 2 && at[0] != '\\' && at[1] == '\''	 ? at + 2
+		       : end - at >= 3 && at[0] == '\\' && at[2] == '\'' ? at + 3
+									 : at;
+	if (quote != '"')
+		return at;
+	for (; at < end && *at != '"'; at++)
+		if (*at == '\\' && at + 1 < end)
+			at++;
+	return at < end ? at + 1 : end;
+}
+
+/* "|" on its own: no "||", "|>", "[|" or "|]" */
+static bool is_bar(const char *text, const char *at, const char *end)
+{
+	return *at == '|' && (at + 1 == end || !strchr("|>]", at[1])) &&
+	       (at == text || isspace((unsigned char)at[-1]));
+}
+
+/* Where a pattern at the beginning of the line starts, or NULL. */
+static const char *first_pattern(const char *text, const char *end, bool *needs_arrow)
+{
+	const char *at = text;
+
+	while (at < end && isspace((unsigned char)*at))
+		at++;
+	*needs_arrow = is_word(text, at, end, "with"); /* else it may be that of a record */
+	if (*needs_arrow) {
+		for (at += strlen("with"); at < end && isspace((unsigned char)*at);)
+			at++;
+		return at < end && is_bar(text, at, end) ? at + 1 : at;
+	}
+	return at < end && is_bar(text, at, end) ? at + 1 : NULL;
+}
+
+/* A pattern behind the next bar. */
+static const char *later_pattern(const struct pattern_reader *reader)
+{
+	for (const char *at = reader->at; at < reader->end; at = skip_one(at, reader->end))
+		if (is_bar(reader->text, at, reader->end))
+			return at + 1;
+	return NULL;
+}
+
+bool pattern_next(struct pattern_reader *reader, int *from, int *to)
+{
+	const char *const end = reader->end;
+	bool needs_arrow = true;
+	const char *start = reader->is_first ? first_pattern(reader->text, end, &needs_arrow)
+			    : reader->at     ? later_pattern(reader)
+					     : NULL;
+	const char *at = start;
+
+	reader->is_first = false;
+	reader->at = NULL;
+	if (!start)
+		return false;
+	while (at < end && !begins_with(at, end, "->") && !is_word(reader->text, at, end, "when"))
+		at = skip_one(at, end);
+	if (at == end && needs_arrow)
+		return false;
+	*from = (int)(start - reader->text);
+	*to = (int)(at - reader->text);
+	reader->at = at;
+	return true;
+}

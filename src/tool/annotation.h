@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* `annotate`: the text of a source file, and the counts of its lines beside it. */
+#ifndef TOOL_ANNOTATION_H
+#define TOOL_ANNOTATION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
+#include "base/ctx.h"
+#include "code/line_places.h"
+#include "tool/writer.h"
+
+struct annotation {
+	char *path; /* of the source that was read */
+	struct stat st;
+	char *text;	    /* ends with a newline, if it is not empty */
+	const char **lines; /* in the text; [n_lines] is its end */
+	size_t n_lines;
+	struct line_span *patterns;
+	struct line_spans spans; /* the patterns */
+	struct line_places places;
+	const char *exe;
+	pid_t pid;
+	bool is_quiet;
+};
+
+/*
+ * Read the source FILE. If there is none, and FILE is a bare name, read the one at COMPILED, where the
+ * program was compiled; NULL: unknown.
+ */
+int annotation_read(struct ocp_ctx *ctx, const char *file, const char *compiled,
+		    struct annotation *annotation);
+void annotation_free(struct annotation *annotation);
+
+/* They write the total. The data of the report is the annotation. */
+extern const struct writer annotation_text_writer, annotation_json_writer;
+
+#endif

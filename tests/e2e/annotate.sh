@@ -1,0 +1,251 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Lines of a source, counted by name and by `annotate`, against a program that counts its own lines, and
+# against ocamlprof. With the compiler in PATH.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+
+LINES_OF=$ROOT/tests/ocaml/lines
+COMPARE=$(dirname "$0")/compare_lines.py
+
+# ---- helpers ----------------------------------------------------------------------------------
+
+build() { # FLAG...
+	mkdir -p "$TMP/src"
+	cp "$LINES_OF"/*.ml "$TMP/src"
+	(cd "$TMP/src" && ocamlopt -w -a -g "$@" marks.ml lines.ml -o "$TMP/lines")
+}
+
+# Start `annotate` of PID in the background, its output in $TMP/annotated; return when it counts.
+start_annotating() { # PID OPTION...
+	local pid=$1
+	shift
+	: >"$TMP/annotating.err"
+	background "$TOOL" annotate -pid "$pid" "$@" >"$TMP/annotated" 2>"$TMP/annotating.err"
+	ANNOTATING=$!
+	wait_for 'grep -q "counting [0-9]* line" "$TMP/annotating.err" || ! kill -0 "$ANNOTATING"'
+	kill -0 "$ANNOTATING" 2>/dev/null || fail "it does not count: $(cat "$TMP/annotating.err")"
+}
+
+# Run the program of build(), annotated with these options from its beginning to its end.
+annotate() { # ROUNDS OPTION...
+	local rounds=$1
+	shift
+	start_target "$TMP/lines" "$rounds"
+	await_line ready
+	start_annotating "$TARGET" "$@"
+	tell go
+	finish_target
+	wait "$ANNOTATING" || fail "status $?: $(cat "$TMP/annotating.err")"
+	eq "$TARGET_STATUS" 0 "status of the program"
+	eq "$(cat "$(output_of)")" "$("$TMP/lines" "$rounds" <<<go)" "output"
+}
+
+check_lines() { # FLAG...
+	local compared
+	need_counting
+	need_command python3
+	build "$@"
+	annotate 60 --json "$TMP/src/lines.ml"
+	compared=$(python3 "$COMPARE" "$TMP/src/lines.ml" "$TMP/annotated" "$(output_of)") || fail "$compared"
+	((compared >= 55)) || fail "only $compared lines"
+}
+
+# ---- exactness --------------------------------------------------------------------------------
+
+test_lines() {
+	check_lines
+}
+
+test_lines_not_position_independent() {
+	check_lines -ccopt -no-pie
+}
+
+test_lines_not_inlined() {
+	check_lines -inline 0
+}
+
+test_lines_function_sections() {
+	check_lines -function-sections
+}
+
+# The profiler of the distribution, which instruments the source, says the same of every branch.
+test_ocamlprof() {
+	local compared
+	need_counting
+	need_command python3 ocamloptp ocamlprof
+	build
+	annotate 60 --json "$TMP/src/lines.ml"
+	(
+		cd "$TMP/src"
+		ocamloptp -P a -w -a marks.ml lines.ml -o "$TMP/profiled"
+		"$TMP/profiled" 60 <<<go >/dev/null
+		ocamlprof lines.ml >"$TMP/prof"
+	) 2>"$TMP/warnings" || fail "$(cat "$TMP/warnings")"
+	compared=$(python3 "$COMPARE" "$TMP/src/lines.ml" "$TMP/annotated" "$(output_of)" "$TMP/prof") || fail "$compared"
+	((${compared#* } >= 30)) || fail "compared with ocamlprof: only ${compared#* } lines"
+}
+
+# ---- the text ---------------------------------------------------------------------------------
+
+# Behind the counts stands the source as it is; what has no code has no count.
+test_text() {
+	need_counting
+	build
+	annotate 7 "$TMP/src/lines.ml"
+	eq "$(cut -c12- "$TMP/annotated")" "$(cat "$TMP/src/lines.ml")" "source"
+	eq "$(grep -n '^ *[0-9]* *\(here\|(here\).*n \* 3 + 1)$' "$TMP/annotated" | head -n 1)" "11:        4      (here __LINE__; n * 3 + 1)"
+	eq "$(grep 'Branches, loops\|^ *type shape\|Inlined: ' "$TMP/annotated" | cut -c-11 | sort -u)" "           "
+	eq "$(sed -n '/let never/,/here/p' "$TMP/annotated")" "\
+        0  let never n =
+        0    here __LINE__; n"
+	grep -q '^ocaml-probes: [0-9.]* s; CPU overhead: ' "$TMP/annotating.err" || fail "$(cat "$TMP/annotating.err")"
+}
+
+# A bare name is found where the program was compiled; a path that was moved by its end.
+test_where_the_source_is() {
+	need_counting
+	build
+	mkdir -p "$TMP/moved/src"
+	cp "$TMP/src/lines.ml" "$TMP/moved/src"
+	start_target "$TMP/lines" 3
+	await_line ready
+	(cd / && "$TOOL" annotate -q -pid "$TARGET" --for 10ms lines.ml) >"$TMP/bare"
+	eq "$(cut -c12- "$TMP/bare")" "$(cat "$TMP/src/lines.ml")" "source"
+	"$TOOL" annotate -q -pid "$TARGET" --for 10ms "$TMP/moved/src/lines.ml" --json >"$TMP/moved.json"
+	finds "\"file\":\"$TMP/src/lines.ml\",\"source\":\"$TMP/moved/src/lines.ml\"" "$TMP/moved.json" ||
+		fail "$(cat "$TMP/moved.json")"
+}
+
+# A source that is not the one that was compiled is not shown in silence.
+test_other_source() {
+	need_counting
+	build
+	start_target "$TMP/lines" 3
+	await_line ready
+	touch -d '+1 hour' "$TMP/src/lines.ml"
+	"$TOOL" annotate -pid "$TARGET" --for 10ms "$TMP/src/lines.ml" 2>"$TMP/err" >"$TMP/out"
+	finds "^ocaml-probes: warning: $TMP/src/lines.ml: is newer than $TMP/lines: its lines may have changed$" "$TMP/err" ||
+		fail "$(cat "$TMP/err")"
+	sed -i 10q "$TMP/src/lines.ml"
+	"$TOOL" annotate -pid "$TARGET" --for 10ms "$TMP/src/lines.ml" 2>"$TMP/err" >"$TMP/out"
+	finds "^ocaml-probes: warning: $TMP/src/lines.ml: has 10 lines, but the program has code of its line [0-9]*$" "$TMP/err" ||
+		fail "$(cat "$TMP/err")"
+	eq "$(wc -l <"$TMP/out")" 10 "lines"
+}
+
+# The budget ends it, and what was counted is printed.
+test_budget() {
+	local status=0
+	need_counting
+	build
+	start_target "$TMP/lines" 100000000
+	await_line ready
+	tell go
+	"$TOOL" annotate -pid "$TARGET" --budget 1% --json "$TMP/src/lines.ml" >"$TMP/out" 2>"$TMP/err" || status=$?
+	eq "$status" 7 "status"
+	finds 'measuring stopped: CPU overhead .* exceeds the budget of 1%' "$TMP/err" || fail "$(cat "$TMP/err")"
+	finds '"hits":[1-9]' "$TMP/out" || fail "$(cat "$TMP/out")"
+	kill "$TARGET"
+}
+
+# ---- line: as an item -------------------------------------------------------------------------
+
+# Lines are counted, timed from one to another, printed, and kept, with the same numbers.
+test_items() {
+	local first last books name
+	need_counting
+	build
+	first=$(grep -n 'here __LINE__; sum := !sum + i$' "$TMP/src/lines.ml" | cut -d: -f1)
+	last=$(grep -n '(here __LINE__; sum := !sum - 1)' "$TMP/src/lines.ml" | cut -d: -f1)
+	books=$("$TMP/lines" 9 <<<go | sed -n "s/^mark lines.ml:$first //p")
+	((books > 0)) || fail "no books of line $first"
+	"$TOOL" trace --wait -prog "$TMP/lines" --count="line:src/lines.ml:$first,line:lines.ml:$last,fn:Lines.fib" \
+		--json -- 9 <<<go | sed 's,\\/,/,g' >"$TMP/out"
+	for name in "line:src/lines.ml:$first" "line:lines.ml:$last" fn:Lines.fib; do
+		finds "\"name\":\"$name\",\"hits\":[1-9]" "$TMP/out" || fail "$name: $(cat "$TMP/out")"
+	done
+	finds "\"name\":\"line:src/lines.ml:$first\",\"hits\":$books," "$TMP/out" || fail "$books: $(cat "$TMP/out")"
+	"$TOOL" trace --wait -prog "$TMP/lines" --time "line:lines.ml:$first,line:lines.ml:$last" --json -- 9 <<<go >"$TMP/out"
+	finds "\"starts\":$books," "$TMP/out" || fail "$(cat "$TMP/out")"
+	"$TOOL" trace -q --wait -prog "$TMP/lines" --print "line:lines.ml:$first" --limit 0 -- 9 <<<go >"$TMP/out"
+	eq "$(grep -c "[0-9] line:lines.ml:$first$" "$TMP/out")" "$books" "printed"
+}
+
+test_kept() {
+	need_counting
+	build
+	start_target "$TMP/lines" 5
+	await_line ready
+	"$TOOL" attach -q -pid "$TARGET" --count=line:lines.ml --keep "lines_$$" || fail "not kept"
+
+	tell go
+	finish_target
+	"$TOOL" read "lines_$$" --json >"$TMP/out"
+	# Lines that begin with what is counted, not with a pattern.
+	grep -n '^ *(*here __LINE__' "$TMP/src/lines.ml" | grep -v 'at most' | sed 's/:.*//; s/.*/^mark lines.ml:& /' >"$TMP/own"
+	grep -f "$TMP/own" "$(output_of)" |
+		sed -n 's/^mark \(lines.ml:[0-9]*\) \(.*\)/"name":"line:\1","hits":\2,/p' >"$TMP/books"
+	(($(wc -l <"$TMP/books") > 30)) || fail "$(cat "$TMP/books")"
+	while read -r line; do
+		finds -F "$line" "$TMP/out" || fail "$line: $(cat "$TMP/out")"
+	done <"$TMP/books"
+}
+
+# ---- wrong input ------------------------------------------------------------------------------
+
+test_wrong_lines() {
+	local expected message status words
+	need_counting
+	build
+	cp "$TMP/lines" "$TMP/stripped"
+	strip --strip-debug "$TMP/stripped"
+	start_target "$TMP/lines" 3
+	await_line ready
+	while IFS='|' read -r words expected message; do
+		status=0
+		# shellcheck disable=SC2086 # several words
+		"$TOOL" $words >"$TMP/out" 2>&1 || status=$?
+		eq "$status $(cat "$TMP/out")" "$expected ocaml-probes: ${message//;/$'\n'}" "$words"
+	done <<-EOT
+		attach -pid $TARGET --count=line:lines.ml:5|2|'line:lines.ml:5': no code begins at this line of $TMP/src/lines.ml;hint: the nearest lines that have code are 4 and 6
+		attach -pid $TARGET --count=line:lines.ml:99999999999|2|'line:lines.ml:99999999999': no code begins at this line of $TMP/src/lines.ml;hint: the nearest line that has code is 204
+		attach -pid $TARGET --count=line:line.ml:5|2|'line:line.ml:5': $TMP/lines has no code of a source file of this name;hint: did you mean 'line:lines.ml:5'?
+		attach -pid $TARGET --count=line:lib/lines.ml:5|2|'line:lib/lines.ml:5': $TMP/lines has no code of a source file of this name;hint: did you mean 'line:lines.ml:5'?
+		attach -pid $TARGET --time line:lines.ml:9|2|'line:lines.ml:9': a line has no end: two lines make a pair
+		attach -pid $TARGET --time line:lines.ml,line:lines.ml:9|2|'line:lines.ml': not one line, such as line:lines.ml:4
+		attach -pid $TARGET --count=line:lines.ml:9,line:lines.ml:9|2|'line:lines.ml:9': named twice
+		attach -pid $TARGET --count=line:lines.ml:9 --filter arg0>1|2|probe 'line:lines.ml:9': no arg0 for the filter: it has 0 arguments in $TMP/lines
+		annotate -pid $TARGET|2|annotate: a source file is required;hint: ocaml-probes help annotate
+		annotate lines.ml|2|annotate: -pid is required;hint: ocaml-probes help annotate
+		annotate -pid $TARGET a.ml b.ml|2|annotate: 'b.ml': one source file is enough;hint: ocaml-probes help annotate
+		annotate -pid $TARGET line.ml|2|'line.ml': $TMP/lines has no code of a source file of this name;hint: did you mean 'lines.ml'?
+		annotate -pid $TARGET $TMP/no/lines.ml|2|$TMP/no/lines.ml: No such file or directory
+	EOT
+	status=0
+	"$TOOL" trace --wait -prog "$TMP/stripped" --count=line:lines.ml:9 -- 1 <<<go >"$TMP/out" 2>&1 || status=$?
+	eq "$status $(cat "$TMP/out")" "1 ocaml-probes: 'line:lines.ml:9': $TMP/stripped has no debug information of OCaml code (ocamlopt -g)" \
+		"without debug information"
+}
+
+# Two sources of one name are not added up.
+test_ambiguous() {
+	local status=0
+	need_counting
+	mkdir -p "$TMP/one" "$TMP/two"
+	echo 'let[@inline never] f n = print_int n' >"$TMP/one/same.ml"
+	sed 's/f n/g n/' "$TMP/one/same.ml" >"$TMP/two/same.ml"
+	echo 'let () = print_endline "ready"; ignore (read_line ()); One.Same.f 1; Two.Same.g 2' >"$TMP/main.ml"
+	(
+		cd "$TMP/one" && ocamlopt -g -c -for-pack One same.ml && ocamlopt -g -pack same.cmx -o ../one.cmx
+		cd "$TMP/two" && ocamlopt -g -c -for-pack Two same.ml && ocamlopt -g -pack same.cmx -o ../two.cmx
+		cd "$TMP" && ocamlopt -g one.cmx two.cmx main.ml -o main
+	)
+	"$TOOL" trace -q --wait -prog "$TMP/main" --count=line:same.ml:1 -- <<<go >"$TMP/out" 2>&1 || status=$?
+	eq "$status $(tail -n 1 "$TMP/out")" \
+		"2 ocaml-probes: 'line:same.ml': several files have this name: $TMP/one/same.ml, $TMP/two/same.ml"
+	"$TOOL" trace -q --wait -prog "$TMP/main" --count=line:two/same.ml:1 --json -- <<<go | sed 's,\\/,/,g' >"$TMP/out"
+	finds '"name":"line:two/same.ml:1","hits":1,' "$TMP/out" || fail "$(cat "$TMP/out")"
+}
+
+run_tests "$@"
