@@ -242,8 +242,7 @@ static struct json_object *pauses_json(const struct gc_report *report)
 		struct json_object *object = json_of_pair(pair);
 
 		if (report->span_ns > 0)
-			add_double(object, "share",
-				   (double)pair->sum_ns / (double)report->span_ns);
+			add_double(object, "share", (double)pair->sum_ns / (double)report->span_ns);
 		if (report->runtime->layout.has_domains)
 			json_object_object_add(object, "domains",
 					       pauses_by_domain_json(report->pauses, i));

@@ -80,9 +80,9 @@ struct engine_file {
 
 /* How to tell the domain of OCaml 5 that a thread belongs to; all 0: calls are not split by domain. */
 struct engine_domains {
-	size_t max;	/* rows: pairs and domains */
-	int32_t tls;	/* of the pointer to the domain's state, from the FS base */
-	uint16_t id;	/* of the unique id, in the state */
+	size_t max;  /* rows: pairs and domains */
+	int32_t tls; /* of the pointer to the domain's state, from the FS base */
+	uint16_t id; /* of the unique id, in the state */
 };
 
 struct engine_spec {
