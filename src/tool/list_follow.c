@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * `list --follow`. Ten times a second the processes of the machine are listed, or less often if that
- * would take more than a twentieth of the time. A new process, and
- * one that executes another file, is looked at once; those that run OCaml programs get a pidfd,
- * which tells their end. A process that starts and ends between two rounds is not seen.
+ * `list --follow`. Root is told by the kernel when a process executes a file, forks or ends. For
+ * others, and now and then for root, the processes of the machine are listed: ten times a second,
+ * or less often if that would take more than a twentieth of the time. A new process, and one that
+ * executes another file, is looked at once; those that run OCaml programs get a pidfd, which tells
+ * their end.
  */
 #include "tool/list_follow.h"
 
@@ -26,12 +27,17 @@
 #include "process/container.h"
 #include "process/exit_status.h"
 #include "process/find.h"
+#include "process/proc_events.h"
 #include "process/proc_file.h"
 #include "tool/follow_files.h"
 #include "tool/session.h"
 
 enum {
 	ROUND_NS = 100 * 1000 * 1000,
+	ROUND_WITH_EVENTS_MS = 5000,
+	/* A child that will execute another file does so soon. */
+	CHILD_NS = 50 * 1000 * 1000,
+	MAX_CHILDREN = 256,
 	PAUSE_PER_ROUND = 20, /* wait so many times as long as the round has taken */
 };
 
@@ -42,6 +48,14 @@ struct followed {
 	char *exe;
 	struct follow_program program;
 	struct container container;
+	bool has_status; /* the kernel has told that its first thread has ended */
+	int status;
+};
+
+/* A new child of a program in OCaml. */
+struct new_child {
+	pid_t pid;
+	int64_t look_ns;
 };
 
 /* Whether a process was looked at. */
@@ -60,6 +74,9 @@ struct follower {
 	struct looked_at *looked_at; /* ascending */
 	size_t n_looked_at;
 	bool is_first_round;
+	int events; /* of the kernel; negative: none */
+	struct new_child children[MAX_CHILDREN];
+	size_t n_children;
 };
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -174,6 +191,10 @@ static void end(struct follower *f, size_t i, bool runs_another)
 
 	if (!runs_another)
 		ending.is_known = exit_status_read(process->pidfd, process->pid, &ending.status);
+	if (!runs_another && !ending.is_known && process->has_status) {
+		ending.is_known = true;
+		ending.status = process->status;
+	}
 	write_event(f, "ended", process, &ending);
 	forget_look(f, process->pid);
 	forget(f, i);
@@ -342,6 +363,113 @@ static int64_t next_round_ns(int64_t begin_ns)
 	return now_ns + (wait_ns > ROUND_NS ? wait_ns : ROUND_NS);
 }
 
+/* ---- what the kernel tells ------------------------------------------------------------------ */
+
+/* Look at process PID. */
+static int follow_pid(struct follower *f, pid_t pid)
+{
+	struct known_process process = { .pid = pid };
+	char path[PROC_PATH_BYTES];
+	struct stat st;
+
+	proc_path(path, pid, "exe");
+	if (stat(path, &st) != 0)
+		return 0;
+	process.dev = st.st_dev;
+	process.ino = st.st_ino;
+	return follow_process(f, &process, NULL);
+}
+
+/* Where there are too many, the next round finds the others. */
+static void add_child(struct follower *f, const struct proc_event_seen *event)
+{
+	if (f->n_children < MAX_CHILDREN && find_followed(f, event->parent))
+		f->children[f->n_children++] =
+			(struct new_child){ event->pid, session_now_ns() + CHILD_NS };
+}
+
+/* The children are in the order of time. */
+static int follow_children(struct follower *f)
+{
+	const int64_t now_ns = session_now_ns();
+	size_t n = 0;
+	int err = 0;
+
+	while (!err && n < f->n_children && f->children[n].look_ns <= now_ns)
+		err = follow_pid(f, f->children[n++].pid);
+	memmove(f->children, f->children + n, (f->n_children - n) * sizeof(*f->children));
+	f->n_children -= n;
+	return err;
+}
+
+static void note_ending(const struct follower *f, const struct proc_event_seen *event)
+{
+	struct followed *process = find_followed(f, event->pid);
+
+	if (process && event->has_status) {
+		process->has_status = true;
+		process->status = event->status;
+	}
+}
+
+/* Do what the kernel tells. *LOST: it could not tell all. */
+static int follow_events(struct follower *f, bool *lost)
+{
+	int err = 0;
+
+	*lost = false;
+	while (!err) {
+		const struct proc_event_seen event = proc_events_take(f->events);
+
+		if (event.kind == PROC_EVENT_NO_MORE)
+			break;
+		*lost |= event.kind == PROC_EVENT_LOST;
+		if (event.kind == PROC_EVENT_FORKED)
+			add_child(f, &event);
+		if (event.kind == PROC_EVENT_ENDED)
+			note_ending(f, &event);
+		if (event.kind == PROC_EVENT_EXECUTED) {
+			/* Its id may be that of a process that has ended. */
+			end_those_that_ended(f);
+			err = follow_pid(f, event.pid);
+		}
+	}
+	end_those_that_ended(f);
+	return err ? err : follow_children(f);
+}
+
+/* Wait until UNTIL_NS, and meanwhile do what the kernel tells. */
+static enum ending wait_for_events(struct follower *f, struct session *session, int64_t until_ns,
+				   int *err)
+{
+	struct pollfd fds[] = { { session->fds[0].fd, POLLIN, 0 }, { f->events, POLLIN, 0 } };
+	bool lost = false;
+
+	while (!lost && session_now_ns() < until_ns) {
+		int64_t wake_ns = until_ns, wait_ns;
+
+		if (f->n_children && f->children[0].look_ns < wake_ns)
+			wake_ns = f->children[0].look_ns;
+		wait_ns = wake_ns - session_now_ns();
+		poll(fds, 2, wait_ns > 0 ? (int)(wait_ns / 1000000) + 1 : 0);
+		if (fds[0].revents)
+			return session_wait(session, INT64_MAX);
+		*err = follow_events(f, &lost);
+		if (*err)
+			return ENDED_BY_ERROR;
+	}
+	return NOT_ENDED;
+}
+
+static enum ending wait_for_round(struct follower *f, struct session *session, int64_t begin_ns,
+				  int *err)
+{
+	if (f->events < 0)
+		return session_wait(session, next_round_ns(begin_ns));
+	return wait_for_events(f, session,
+			       session_now_ns() + (int64_t)ROUND_WITH_EVENTS_MS * 1000000, err);
+}
+
 static int follow(struct follower *f, struct session *session)
 {
 	int64_t begin_ns;
@@ -355,11 +483,11 @@ static int follow(struct follower *f, struct session *session)
 		err = follow_round(f);
 		if (err)
 			return say_error(f->options->ctx, err);
-		switch (session_wait(session, next_round_ns(begin_ns))) {
+		switch (wait_for_round(f, session, begin_ns, &err)) {
 		case NOT_ENDED:
 			break;
 		case ENDED_BY_ERROR:
-			return EXIT_FAILED;
+			return err ? say_error(f->options->ctx, err) : EXIT_FAILED;
 		default:
 			return EXIT_DONE;
 		}
@@ -368,7 +496,10 @@ static int follow(struct follower *f, struct session *session)
 
 int list_follow(struct options *options)
 {
-	struct follower f = { .options = options, .is_first_round = true };
+	/* Before the first list, so that no process is missed in between. */
+	struct follower f = { .options = options,
+			      .is_first_round = true,
+			      .events = proc_events_open() };
 	struct session session;
 	int code = session_open(&session, NULL, 0);
 
@@ -377,6 +508,8 @@ int list_follow(struct options *options)
 	session_close(&session);
 	while (f.n_followed)
 		forget(&f, f.n_followed - 1);
+	if (f.events >= 0)
+		close(f.events);
 	free(f.followed);
 	free(f.looked_at);
 	follow_files_free(&f.files);
