@@ -125,15 +125,18 @@ test_figures_of_a_stripped_program() {
 	check_serve --exe "$TMP/gauges" --time gc:minor
 }
 
-# Programs that were not named are read too, once an examiner has read their files.
+# Programs that were not named are read too, once an examiner has read their files. The program and the
+# server are alone in a namespace.
 test_every_program() {
 	need_counting
-	start_target "$(own_copy "$O/tests/ocaml/service")"
-	await_exe "$TMP/service"
+	need_command unshare
+	own_copy "$O/tests/ocaml/service" >/dev/null
+	serve_command=(unshare --pid --fork --mount-proc --kill-child bash -c '"$0" >/dev/null & exec "$@"' "$TMP/service"
+		"$TOOL" serve --listen 127.0.0.1:0)
 	start_serve serve
 	wait_for '[[ $(scrape | sample ocaml_gc_processes "exe=\"$TMP/service\"") = 1 ]]'
 	wait_for '[[ $(scrape | sample ocaml_gc_minor_collections_total "exe=\"$TMP/service\"") -gt 1 ]]'
-	stop_serve
+	kill -KILL "$SERVE"
 }
 
 # Pauses of the phases that are timed, as histograms and in the JSON.
