@@ -187,9 +187,10 @@ static int choose_variant(struct engine *engine, const struct engine_spec *spec,
 	*variant = BPF_MULTI;
 	if (needs_perf)
 		*variant = BPF_PERF;
-	else if (spec->exe || spec->children || engine->config.args || spec->domains.max ||
+	else if (spec->exe || spec->children || engine->config.args ||
 		 engine->config.checks_access ||
-		 (engine->config.only_tgids && access(KERNEL_BTF, F_OK) == 0))
+		 ((engine->config.only_tgids || spec->domains.max) &&
+		  access(KERNEL_BTF, F_OK) == 0))
 		*variant = BPF_FULL;
 	if (engine->config.checks_access && (needs_perf || access(KERNEL_BTF, F_OK) != 0)) {
 		ctx_error(engine->ctx, -EPERM,
