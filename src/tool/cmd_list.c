@@ -252,6 +252,8 @@ static int run(struct options *options)
 	if (options->follow && (options->kept || options->prog))
 		return say_usage(&command_list, "--follow and %s are mutually exclusive",
 				 options->kept ? "--kept" : "-prog");
+	if (options->for_ns && !options->follow)
+		return say_usage(&command_list, "--for needs --follow");
 	if (options->follow)
 		return list_follow(options);
 	if (options->kept)

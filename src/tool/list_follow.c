@@ -77,6 +77,7 @@ struct follower {
 	int events; /* of the kernel; negative: none */
 	struct new_child children[MAX_CHILDREN];
 	size_t n_children;
+	int64_t end_ns; /* INT64_MAX: go on until a signal */
 };
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -442,18 +443,24 @@ static int follow_events(struct follower *f, bool *lost)
 static enum ending wait_for_events(struct follower *f, struct session *session, int64_t until_ns,
 				   int *err)
 {
-	struct pollfd fds[] = { { session->fds[0].fd, POLLIN, 0 }, { f->events, POLLIN, 0 } };
+	/* Of the output, only that its reader has gone. */
+	struct pollfd fds[] = { { session->fds[0].fd, POLLIN, 0 },
+				{ f->events, POLLIN, 0 },
+				{ STDOUT_FILENO, 0, 0 } };
 	bool lost = false;
 
+	until_ns = until_ns < f->end_ns ? until_ns : f->end_ns;
 	while (!lost && session_now_ns() < until_ns) {
 		int64_t wake_ns = until_ns, wait_ns;
 
 		if (f->n_children && f->children[0].look_ns < wake_ns)
 			wake_ns = f->children[0].look_ns;
 		wait_ns = wake_ns - session_now_ns();
-		poll(fds, 2, wait_ns > 0 ? (int)(wait_ns / 1000000) + 1 : 0);
+		poll(fds, 3, wait_ns > 0 ? (int)(wait_ns / 1000000) + 1 : 0);
 		if (fds[0].revents)
 			return session_wait(session, INT64_MAX);
+		if (fds[2].revents & POLLERR)
+			return ENDED_BY_SIGNAL;
 		*err = follow_events(f, &lost);
 		if (*err)
 			return ENDED_BY_ERROR;
@@ -464,8 +471,10 @@ static enum ending wait_for_events(struct follower *f, struct session *session, 
 static enum ending wait_for_round(struct follower *f, struct session *session, int64_t begin_ns,
 				  int *err)
 {
+	const int64_t next_ns = next_round_ns(begin_ns);
+
 	if (f->events < 0)
-		return session_wait(session, next_round_ns(begin_ns));
+		return session_wait(session, next_ns < f->end_ns ? next_ns : f->end_ns);
 	return wait_for_events(f, session,
 			       session_now_ns() + (int64_t)ROUND_WITH_EVENTS_MS * 1000000, err);
 }
@@ -483,6 +492,8 @@ static int follow(struct follower *f, struct session *session)
 		err = follow_round(f);
 		if (err)
 			return say_error(f->options->ctx, err);
+		if (session_now_ns() >= f->end_ns)
+			return EXIT_DONE;
 		switch (wait_for_round(f, session, begin_ns, &err)) {
 		case NOT_ENDED:
 			break;
@@ -499,10 +510,13 @@ int list_follow(struct options *options)
 	/* Before the first list, so that no process is missed in between. */
 	struct follower f = { .options = options,
 			      .is_first_round = true,
-			      .events = proc_events_open() };
+			      .events = proc_events_open(),
+			      .end_ns = INT64_MAX };
 	struct session session;
 	int code = session_open(&session, NULL, 0);
 
+	if (options->for_ns)
+		f.end_ns = session_now_ns() + options->for_ns;
 	if (code == EXIT_DONE)
 		code = follow(&f, &session);
 	session_close(&session);

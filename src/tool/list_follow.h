@@ -5,7 +5,7 @@
 
 #include "cli/cli.h"
 
-/* Follow until a signal. Returns an exit code. */
+/* Follow until a signal, or for options->for_ns. Returns an exit code. */
 int list_follow(struct options *options);
 
 #endif

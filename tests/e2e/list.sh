@@ -173,6 +173,9 @@ test_follow_into_a_pipe() {
 	await_exe "$O/tests/ocaml/unprobed"
 	{ "$TOOL" list --follow -q || :; } | head -n 1 >"$TMP/header"
 	eq "$(cat "$TMP/header")" "TIME     EVENT        PID OCAML        PROBES EXE" "header"
+	check_error 2 "for needs --follow" list --for 1s
+	"$TOOL" list --follow --for 10ms >"$TMP/some" 2>/dev/null
+	matches "$(cat "$TMP/some")" "running +$TARGET "
 	check_error 2 "follow and --kept are mutually exclusive" list --follow --kept
 	check_error 2 "follow and -prog are mutually exclusive" list --follow -prog "$TOOL"
 }
