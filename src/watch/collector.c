@@ -25,6 +25,7 @@ struct collected {
 	pid_t pid;
 	struct gc_reader *reader; /* NULL: not readable, or too new */
 	int rest;		  /* ticks until the next try */
+	bool is_listed;		  /* as a process of the target */
 	bool has_figures, had_tick;
 	bool has_compactions, has_words;
 	struct collector_sums now, at_tick;
@@ -78,7 +79,9 @@ static void end_process(struct collector *collector, struct collected *process)
 	gc_reader_free(process->reader);
 	if (process->has_figures)
 		add(&collector->ended, &process->now);
-	*process = (struct collected){ .pid = process->pid, .rest = 1 };
+	*process = (struct collected){ .pid = process->pid,
+				       .rest = 1,
+				       .is_listed = process->is_listed };
 }
 
 static void read_process(struct collector *collector, struct collected *process)
@@ -105,27 +108,41 @@ void collector_free(struct collector *collector)
 	*collector = (struct collector){ 0 };
 }
 
-/* Replace the list by PIDS, keeping what is known of them. */
+/*
+ * A process that is no longer listed. It stays as long as it runs: a target that is measured again
+ * would otherwise count it twice. True: it stays.
+ */
+static bool park(struct collector *collector, struct collected *process)
+{
+	process->is_listed = false;
+	read_process(collector, process);
+	return process->reader != NULL;
+}
+
+/* Make the list that of PIDS and of those that still run, keeping what is known of them. */
 static int take_over(struct ocp_ctx *ctx, struct collector *collector, const pid_t *pids, size_t n)
 {
-	struct collected *now = calloc(n + 1, sizeof(*now));
-	size_t old = 0;
+	struct collected *now = calloc(n + collector->n + 1, sizeof(*now));
+	size_t old = 0, n_now = 0;
 
 	if (!now)
 		return ctx_no_memory(ctx);
-	for (size_t i = 0; i < n; i++) {
-		for (; old < collector->n && collector->processes[old].pid < pids[i]; old++)
-			end_process(collector, &collector->processes[old]);
+	for (size_t i = 0; i <= n; i++) {
+		for (; old < collector->n && (i == n || collector->processes[old].pid < pids[i]);
+		     old++)
+			if (park(collector, &collector->processes[old]))
+				now[n_now++] = collector->processes[old];
+		if (i == n)
+			break;
 		if (old < collector->n && collector->processes[old].pid == pids[i])
-			now[i] = collector->processes[old++];
+			now[n_now] = collector->processes[old++];
 		else
-			now[i] = (struct collected){ .pid = pids[i], .rest = 1 };
+			now[n_now] = (struct collected){ .pid = pids[i], .rest = 1 };
+		now[n_now++].is_listed = true;
 	}
-	for (; old < collector->n; old++)
-		end_process(collector, &collector->processes[old]);
 	free(collector->processes);
 	collector->processes = now;
-	collector->n = n;
+	collector->n = n_now;
 	return 0;
 }
 
@@ -147,7 +164,8 @@ int collector_follow(struct ocp_ctx *ctx, struct collector *collector, const pid
 	for (size_t i = 0; !err && i < collector->n; i++) {
 		struct collected *process = &collector->processes[i];
 
-		if (process->reader || n_open >= MAX_COLLECTED || n_opened == MAX_OPENS)
+		if (process->reader || !process->is_listed || n_open >= MAX_COLLECTED ||
+		    n_opened == MAX_OPENS)
 			continue;
 		if (process->rest) {
 			process->rest -= process->rest != FOR_EVER;
@@ -181,8 +199,10 @@ void collector_read(struct collector *collector, struct watch_gc *gc)
 
 		if (!process->has_figures)
 			continue;
-		gc->n_processes++;
 		add(&sums, &process->now);
+		if (!process->is_listed)
+			continue;
+		gc->n_processes++;
 		gc->heap_words += process->heap_words;
 		gc->top_heap_words += process->top_heap_words;
 		gc->has_words &= process->has_words;
