@@ -306,6 +306,17 @@ def press_switch(page, what, probe, on):
           f"Switch {'off' if on else 'on'} the {what} of {probe}", "focus")
 
 
+def check_collector(page, shown):
+    """The panel has the figures of the last status, which are returned."""
+    texts, status = page.shown_and_status(shown)
+    gc = status["targets"][0]["gc"]
+    for name, number in (("minor", gc["minor_rate"]), ("major", gc["major_rate"]), ("pauses", gc["pause_share"]),
+                         ("allocated", 8 * gc["allocated_rate"]), ("promoted", 8 * gc["promoted_rate"]),
+                         ("heap", 8 * gc["heap_words"])):
+        equal(float(texts[name][0]), number, name)
+    return gc
+
+
 def collector(pid, output):
     """What the collector does, on the page, in the API, and by the program's own account."""
     serve = Serve("-pid", pid, "--time", "gc:minor", "--time", "gc:major_slice")
@@ -322,15 +333,13 @@ def collector(pid, output):
         return all(float(value or 0) > 0 for value, _ in page.js(shown).values())
 
     wait_for("what the collector does while the program works", works)
+    check_collector(page, shown)
     tell(pid, "stat")
     wait_for("that the program rests", lambda: "waiting\n" in open(output).read())
     page.next_update()
     wait_for("no more collections", lambda: page.js(shown)["minor"][0] == "0")
-    _, status = page.shown_and_status()
-    gc, texts = status["targets"][0]["gc"], page.js(shown)
-    for name, number in (("minor", gc["minor_rate"]), ("major", gc["major_rate"]), ("promoted", 8 * gc["promoted_rate"]),
-                         ("heap", 8 * gc["heap_words"]), ("pauses", gc["pause_share"])):
-        equal(float(texts[name][0]), number, name)
+    texts = page.js(shown)
+    gc = check_collector(page, shown)
     assert re.fullmatch(r"[\d.]+\s[kM]?B", texts["heap"][1]), texts
     said = page.text("#gc-words")
     assert said.startswith(f"So far {gc['minor_collections']:,} minor collections, "
