@@ -28,6 +28,10 @@
  *	histograms   per-CPU array  number                  struct measure_histogram
  *	key_users    hash           u32, process id         u32, 1; may have something in key_open
  *	prints       ring buffer                            struct hit_record (args.h)
+ *
+ * If calls are split by domain (object measure_full), there is also:
+ *
+ *	domain_pairs hash           struct measure_domain_key  struct measure_pair, its times only
  */
 #ifndef MEASURE_H
 #define MEASURE_H
@@ -117,6 +121,12 @@ struct measure_config {
 	__u32 hits_stride; /* slots per CPU in `hits`: whole pages */
 	__u32 frames;	   /* a role has MEASURE_ROLE_FRAME */
 	__u32 conditions;  /* a site has one, or MEASURE_IF_CONFIRMED */
+	/*
+	 * Calls of functions are split by domain (measure_full only): the offsets of the domain's
+	 * id in its state, 0: they are not, and of the pointer to the state from the FS base.
+	 */
+	__u32 domain_id;
+	__s32 domain_tls;
 	__u32 reserved;
 	/*
 	 * If nonzero, hits count only in processes that a user with these ids and capabilities, in
@@ -230,6 +240,12 @@ struct measure_frame_key {
 	__u64 frame;
 };
 
+/* A pair in a domain, by its unique id. */
+struct measure_domain_key {
+	__u32 pair;
+	__u32 domain;
+};
+
 /*
  * Each start is counted in exactly one of count, orphan_starts, map_full and not_keyed, or is still
  * open. Each stop is counted in count or orphan_stops, or it ends a start that the filter rejected.
@@ -296,7 +312,7 @@ static inline __attribute__((always_inline)) __u64 measure_mismatch(__u32 probe_
 	return (__u64)mismatch << 32 | probe_index;
 }
 
-_Static_assert(sizeof(struct measure_config) == 128, "shared by two compilers");
+_Static_assert(sizeof(struct measure_config) == 136, "shared by two compilers");
 _Static_assert(sizeof(struct measure_site) == 36, "shared by two compilers");
 _Static_assert(sizeof(struct measure_open) == 8 + 16 * MEASURE_DEPTH, "shared by two compilers");
 _Static_assert(sizeof(struct measure_pair) == 72 + 8 * MEASURE_BUCKETS, "shared by two compilers");

@@ -18,6 +18,9 @@
 #ifndef MEASURE_FRAMES_BPF_H
 #define MEASURE_FRAMES_BPF_H
 
+#ifdef MEASURE_FULL
+#include "measure_domains.bpf.h"
+#endif
 #include "measure_pairs.bpf.h"
 
 /*
@@ -139,10 +142,15 @@ __noinline int leave_frame(struct measure_pair *stats, const struct measure_fram
 		__sync_fetch_and_add(n, -1);
 	if (is_marker(ns))
 		return 0;
-	if (was_call)
-		add_time(stats, now_ns - ns);
-	else
+	if (!was_call) {
 		add(&stats->starts, -1ULL);
+		return 0;
+	}
+	add_time(stats, now_ns - ns);
+#ifdef MEASURE_FULL
+	if (config.domain_id)
+		add_time(pair_of_domain(key->pair), now_ns - ns);
+#endif
 	return 0;
 }
 

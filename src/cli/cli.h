@@ -41,7 +41,7 @@ struct options {
 	bool csv;
 	const char *keep; /* NULL: not given */
 	bool json, verbose, quiet, help, version;
-	bool sites, fix, wait, kept;
+	bool sites, fix, wait, kept, follow;
 	int64_t for_ns, interval_ns; /* 0: not given */
 	void *own;		     /* data of the command, for set_own */
 };

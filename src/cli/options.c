@@ -23,6 +23,7 @@ enum flag {
 	FLAG_ATOMICALLY,
 	FLAG_EXE,
 	FLAG_FIX,
+	FLAG_FOLLOW,
 	FLAG_FOR,
 	FLAG_FORCE,
 	FLAG_GIGATEXT,
@@ -66,6 +67,7 @@ static const struct option flags[] = {
 	{ "f", no_argument, NULL, FLAG_FORCE },
 	{ "filter", required_argument, NULL, FLAG_MEASURE },
 	{ "fix", optional_argument, NULL, FLAG_FIX },
+	{ "follow", no_argument, NULL, FLAG_FOLLOW },
 	{ "for", required_argument, NULL, FLAG_FOR },
 	{ "force", no_argument, NULL, FLAG_FORCE },
 	{ "gigatext", no_argument, NULL, FLAG_GIGATEXT },
@@ -198,6 +200,9 @@ static int apply_flag(const struct command *command, struct options *options, in
 		return set_once(command, "-exe", &options->exe);
 	case FLAG_FIX:
 		return parse_fix(command, optarg, options);
+	case FLAG_FOLLOW:
+		options->follow = true;
+		return EXIT_DONE;
 	case FLAG_FOR:
 		return parse_time(command, "-for", optarg, &options->for_ns);
 	case FLAG_FORCE:

@@ -95,6 +95,7 @@ enum {
 	SYS_END_5,
 	MINOR_WORDS_CODE,
 	CAML_STATE,
+	CAML_STATE_TLS,
 	ALLOCATED_WORDS,
 	DO_EXIT,
 	DOMAIN_SPAWN,
@@ -120,6 +121,7 @@ static const char *const symbol_names[N_SYMBOLS] = {
 	[SYS_END_5] = "camlStdlib__Sys.data_end",
 	[MINOR_WORDS_CODE] = "caml_gc_minor_words_unboxed",
 	[CAML_STATE] = "Caml_state",
+	[CAML_STATE_TLS] = "caml_state",
 	[ALLOCATED_WORDS] = "caml_allocated_words",
 	[DO_EXIT] = "caml_do_exit", /* from 4.13 on */
 	[DOMAIN_SPAWN] = "caml_domain_spawn",
@@ -397,6 +399,18 @@ static int find_orphaned_heap(const struct recogniser *r)
 	return err;
 }
 
+/* Of an executable, whose thread-local variables are the first ones below the FS base. */
+static int32_t find_state_tls(const struct recogniser *r)
+{
+	const struct named_symbol *symbol = &r->symbols[CAML_STATE_TLS];
+	const uint64_t tls_bytes = elf_file_tls_bytes(r->elf);
+
+	if (!has(r, CAML_STATE_TLS) || !symbol->is_thread_local || tls_bytes > INT32_MAX ||
+	    symbol->va >= tls_bytes)
+		return 0;
+	return (int32_t)((int64_t)symbol->va - (int64_t)tls_bytes);
+}
+
 static int find_places_5(const struct recogniser *r)
 {
 	struct runtime_places *places = &r->runtime->places;
@@ -411,6 +425,7 @@ static int find_places_5(const struct recogniser *r)
 	places->minor_collections = va_of(r, MINOR_COLLECTIONS);
 	places->major_collections = va_of(r, MAJOR_CYCLES);
 	places->compactions = va_of(r, COMPACTIONS); /* from 5.2 on */
+	places->state_tls = find_state_tls(r);
 	return 0;
 }
 

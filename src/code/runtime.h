@@ -41,6 +41,11 @@ struct runtime_places {
 	uint64_t domains[MAX_DOMAINS_PLACES];
 	size_t n_domains;
 	uint64_t orphaned_words, orphaned_heap; /* what domains that have ended left behind */
+	/*
+	 * The thread-local pointer to the domain's state, relative to the FS base, which it is
+	 * below. 0: not known.
+	 */
+	int32_t state_tls;
 };
 
 struct runtime {

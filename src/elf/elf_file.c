@@ -38,6 +38,7 @@ struct elf_file {
 	struct elf_segment *segments;
 	size_t n_segments;
 	bool has_interpreter;
+	uint64_t tls_bytes;
 };
 
 static int read_exactly(const struct elf_file *elf, void *buf, size_t bytes, uint64_t off)
@@ -171,6 +172,16 @@ static void add_relro(struct elf_file *elf, const Elf64_Phdr *ph)
 			elf->segments[i].relro_bytes = ph->p_memsz;
 }
 
+/* The linker of the program rounds like this too. Impossible sizes are ignored. */
+static void add_tls(struct elf_file *elf, const Elf64_Phdr *ph)
+{
+	const uint64_t align = ph->p_align ? ph->p_align : 1;
+
+	if (ph->p_type == PT_TLS && (align & (align - 1)) == 0 && align <= UINT32_MAX &&
+	    ph->p_memsz <= UINT32_MAX)
+		elf->tls_bytes = (ph->p_memsz + align - 1) & ~(align - 1);
+}
+
 static int load_segments(struct elf_file *elf)
 {
 	size_t n = elf->ehdr.e_phoff ? elf->ehdr.e_phnum : 0;
@@ -189,6 +200,7 @@ static int load_segments(struct elf_file *elf)
 		err = add_segment(elf, i, &headers[i]);
 	for (size_t i = 0; !err && i < n; i++) {
 		add_relro(elf, &headers[i]);
+		add_tls(elf, &headers[i]);
 		elf->has_interpreter |= headers[i].p_type == PT_INTERP;
 	}
 	free(headers);
@@ -255,6 +267,11 @@ bool elf_file_is_relocatable(const struct elf_file *elf)
 bool elf_file_has_interpreter(const struct elf_file *elf)
 {
 	return elf->has_interpreter;
+}
+
+uint64_t elf_file_tls_bytes(const struct elf_file *elf)
+{
+	return elf->tls_bytes;
 }
 
 const struct elf_segment *elf_file_segments(const struct elf_file *elf, size_t *n)

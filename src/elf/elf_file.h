@@ -50,6 +50,12 @@ bool elf_file_is_relocatable(const struct elf_file *elf);
 /* Does the file name an interpreter, the dynamic linker that the kernel starts with it? */
 bool elf_file_has_interpreter(const struct elf_file *elf);
 
+/*
+ * The distance from the FS base to the start of this executable's thread-local variables, below it
+ * (variant II of the TLS ABI). 0: it has none.
+ */
+uint64_t elf_file_tls_bytes(const struct elf_file *elf);
+
 /* The PT_LOAD segments, in file order. */
 const struct elf_segment *elf_file_segments(const struct elf_file *elf, size_t *n);
 

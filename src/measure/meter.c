@@ -321,6 +321,7 @@ static int open_engine(struct ocp_meter *meter)
 		.max_sites = meter->table.n_sites + meter->table.n_sites / 4 + SPARE_SITES,
 		.split = meter->split,
 		.can_switch = true,
+		.domains = meter->domains,
 		.max_keys = MAX_KEYS,
 		.roles = meter->roles,
 		.n_roles = meter->n_roles,

@@ -60,6 +60,7 @@ struct ocp_meter {
 	enum ocp_split split;
 	unsigned int depth;
 	bool children;
+	struct engine_domains domains;
 	struct arg_requests arg_requests;
 
 	/* what was found */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "measure/domain_pairs.h"
 #include "measure/losses.h"
 #include "measure/meter.h"
 
@@ -38,6 +39,7 @@ struct ocp_sample {
 	struct ocp_histogram *histograms;
 	struct histogram_values *values; /* of each */
 	size_t n_histograms;
+	struct domain_pairs domains;
 };
 
 void ocp_sample_free(struct ocp_sample *sample)
@@ -51,6 +53,7 @@ void ocp_sample_free(struct ocp_sample *sample)
 	free(sample->buckets);
 	free(sample->histograms);
 	free(sample->values);
+	domain_pairs_free(&sample->domains);
 	free(sample);
 }
 
@@ -346,11 +349,14 @@ int ocp_meter_read(struct ocp_meter *meter, struct ocp_sample **out)
 	if (!err)
 		err = make_histograms(sample, reading.histograms);
 	if (!err)
+		err = domain_pairs_make(meter, &reading, &sample->domains);
+	if (!err)
 		err = losses_make(&meter->table, &reading.losses, &sample->losses);
 	free(reading.hits);
 	free(reading.pairs);
 	free(reading.histograms);
 	free(reading.keyed);
+	free(reading.domain_pairs);
 	if (err) {
 		ocp_sample_free(sample);
 		return err;
@@ -467,18 +473,6 @@ static int subtract_probes(struct ocp_sample *out, const struct ocp_sample *late
 	return 0;
 }
 
-/* The minimum and maximum of an interval are known only to the bucket. */
-static void find_extremes(struct ocp_pair *pair)
-{
-	pair->min_ns = pair->max_ns = 0;
-	for (size_t i = OCP_BUCKETS; i-- > 0;)
-		if (pair->buckets[i])
-			pair->min_ns = ocp_bucket_start(i);
-	for (size_t i = 0; i < OCP_BUCKETS; i++)
-		if (pair->buckets[i])
-			pair->max_ns = ocp_bucket_start(i + 1) - 1;
-}
-
 static int subtract_pairs(struct ocp_sample *out, const struct ocp_sample *later,
 			  const struct ocp_sample *earlier)
 {
@@ -499,7 +493,7 @@ static int subtract_pairs(struct ocp_sample *out, const struct ocp_sample *later
 		for (size_t j = 0; j < OCP_BUCKETS; j++)
 			out->buckets[i][j] = later->buckets[i][j] - earlier->buckets[i][j];
 		pair->buckets = out->buckets[i];
-		find_extremes(pair);
+		pair_find_extremes(pair);
 	}
 	return err;
 }
@@ -572,6 +566,9 @@ int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sampl
 		err = subtract_pairs(sample, later, earlier);
 	if (!err)
 		err = subtract_histograms(sample, later, earlier);
+	if (!err)
+		err = domain_pairs_subtract(later->meter->ctx, &later->domains, &earlier->domains,
+					    &sample->domains);
 	if (err) {
 		ocp_sample_free(sample);
 		return err;
@@ -646,4 +643,9 @@ size_t ocp_sample_histogram_count(const struct ocp_sample *sample)
 const struct ocp_histogram *ocp_sample_histogram(const struct ocp_sample *sample, size_t i)
 {
 	return &sample->histograms[i];
+}
+
+const struct domain_pairs *sample_domain_pairs(const struct ocp_sample *sample)
+{
+	return &sample->domains;
 }

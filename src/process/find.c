@@ -109,7 +109,7 @@ static int add_process(struct ocp_ctx *ctx, struct find_memory *memory,
 }
 
 /* /proc lists the pids in ascending order. */
-static int list_processes(struct ocp_ctx *ctx, struct find_memory *memory)
+int find_memory_list(struct ocp_ctx *ctx, struct find_memory *memory)
 {
 	struct find_memory now = { .round = memory->round + 1, .is_listed = true };
 	DIR *proc = opendir("/proc");
@@ -175,7 +175,7 @@ static bool may_run(const struct known_process *process, const char *base)
 int find_processes(struct ocp_ctx *ctx, const struct stat *file, const char *base,
 		   struct find_memory *memory, struct found_processes *found)
 {
-	int err = memory->is_listed ? 0 : list_processes(ctx, memory);
+	int err = memory->is_listed ? 0 : find_memory_list(ctx, memory);
 
 	*found = (struct found_processes){ .sees_all = memory->sees_all };
 	for (size_t i = 0; !err && i < memory->n; i++) {

@@ -44,6 +44,8 @@ struct find_memory {
 
 void find_memory_free(struct find_memory *memory);
 void find_memory_expire(struct find_memory *memory);
+/* List the processes now, as the first search after find_memory_expire does. */
+int find_memory_list(struct ocp_ctx *ctx, struct find_memory *memory);
 
 /* Is it PID's turn in ROUND, if N processes take turns and A_ROUND of them are in each round? */
 bool find_is_its_turn(pid_t pid, size_t n, size_t a_round, unsigned int round);

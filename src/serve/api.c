@@ -159,6 +159,53 @@ static void add_pair(struct strbuf *out, const struct watch_pair *pair)
 	strbuf_lit(out, "}");
 }
 
+static void add_gc_words(struct strbuf *out, const struct watch_gc *gc)
+{
+	add_key(out, "heap_words");
+	strbuf_u64(out, gc->heap_words);
+	add_key(out, "top_heap_words");
+	strbuf_u64(out, gc->top_heap_words);
+	add_key(out, "allocated_words");
+	strbuf_u64(out, gc->allocated_words);
+	add_key(out, "minor_words");
+	strbuf_u64(out, gc->minor_words);
+	add_key(out, "promoted_words");
+	strbuf_u64(out, gc->promoted_words);
+	add_key(out, "major_words");
+	strbuf_u64(out, gc->major_words);
+}
+
+/* What cannot be read is left out. */
+static void add_gc(struct strbuf *out, const struct watch_gc *gc)
+{
+	strbuf_lit(out, ",\"gc\":{\"processes\":");
+	strbuf_u64(out, gc->n_processes);
+	add_key(out, "minor_collections");
+	strbuf_u64(out, gc->minor_collections);
+	add_key(out, "major_collections");
+	strbuf_u64(out, gc->major_collections);
+	if (gc->has_compactions) {
+		add_key(out, "compactions");
+		strbuf_u64(out, gc->compactions);
+	}
+	if (gc->has_words)
+		add_gc_words(out, gc);
+	add_key(out, "minor_rate");
+	add_rate(out, gc->minor_rate);
+	add_key(out, "major_rate");
+	add_rate(out, gc->major_rate);
+	add_key(out, "allocated_rate");
+	add_rate(out, gc->allocated_rate);
+	add_key(out, "promoted_rate");
+	add_rate(out, gc->promoted_rate);
+	add_key(out, "pause_share");
+	if (isnan(gc->pause_share))
+		strbuf_lit(out, "null");
+	else
+		strbuf_real(out, gc->pause_share, 6);
+	strbuf_lit(out, "}");
+}
+
 static void add_rows(struct strbuf *out, const struct watch_target *target)
 {
 	add_key(out, "rows");
@@ -218,6 +265,8 @@ static void add_target(struct strbuf *out, const struct watch_target *target)
 	strbuf_lit(out, "]");
 	if (target->n_rows)
 		add_rows(out, target);
+	if (target->gc.is_known)
+		add_gc(out, &target->gc);
 	strbuf_lit(out, "}");
 }
 

@@ -24,7 +24,7 @@ struct writer {
 enum family_kind { GAUGE, COUNTER, HISTOGRAM };
 
 struct family {
-	const char *name; /* without "ocaml_probes_" and "_total" */
+	const char *name; /* without "ocaml_" and "_total" */
 	enum family_kind kind;
 	const char *unit; /* NULL: none */
 	const char *help;
@@ -32,7 +32,7 @@ struct family {
 
 static void add_name(struct writer *w, const struct family *family, const char *suffix)
 {
-	strbuf_lit(w->out, "ocaml_probes_");
+	strbuf_lit(w->out, "ocaml_");
 	strbuf_str(w->out, family->name);
 	strbuf_str(w->out, suffix);
 }
@@ -74,7 +74,7 @@ static void add_pid(struct writer *w, pid_t pid)
 
 /* The labels of a sample; unused ones are NULL or 0. */
 struct labels {
-	const char *probe, *start, *stop, *side, *reason;
+	const char *probe, *phase, *start, *stop, *side, *reason;
 	const struct watch_target *target;
 	pid_t pid;
 };
@@ -84,10 +84,15 @@ static void add_labels(struct writer *w, const struct labels *labels)
 	const struct {
 		const char *name, *value;
 	} all[] = {
-		{ "probe", labels->probe },	    { "start", labels->start },
-		{ "stop", labels->stop },	    { "exe", labels->target->exe },
-		{ "pod_uid", labels->target->pod }, { "container_id", labels->target->container },
-		{ "side", labels->side },	    { "reason", labels->reason },
+		{ "probe", labels->probe },
+		{ "phase", labels->phase },
+		{ "start", labels->start },
+		{ "stop", labels->stop },
+		{ "exe", labels->target->exe },
+		{ "pod_uid", labels->target->pod },
+		{ "container_id", labels->target->container },
+		{ "side", labels->side },
+		{ "reason", labels->reason },
 	};
 	bool is_first = true;
 
@@ -150,7 +155,7 @@ static void add_counter(struct writer *w, const struct family *family, const str
 
 static void write_build_info(struct writer *w)
 {
-	static const struct family family = { "build_info", GAUGE, NULL,
+	static const struct family family = { "probes_build_info", GAUGE, NULL,
 					      "Version of ocaml-probes." };
 
 	begin_family(w, &family);
@@ -162,7 +167,7 @@ static void write_build_info(struct writer *w)
 /* Served numbers are older than the scrape while the measuring process is busy. */
 static void write_time(struct writer *w)
 {
-	static const struct family family = { "snapshot_timestamp_seconds", GAUGE, "seconds",
+	static const struct family family = { "probes_snapshot_timestamp_seconds", GAUGE, "seconds",
 					      "Unix time when these numbers were read." };
 
 	begin_family(w, &family);
@@ -332,29 +337,32 @@ static void add_bucket(struct writer *w, const struct family *family, const stru
 	strbuf_lit(w->out, "\n");
 }
 
-static void add_durations(struct writer *w, const struct family *family,
-			  const struct watch_target *target)
+/* The histogram of a pair. */
+static void add_histogram(struct writer *w, const struct family *family,
+			  const struct labels *labels, const struct ocp_pair *sum)
 {
 	uint64_t counts[MAX_BUCKETS];
 
+	buckets_cumulate(w->buckets, sum->buckets, counts);
+	/* The kernel's counters are not read atomically, so a bucket may be ahead of the count. */
+	for (size_t b = 0; b < w->buckets->n; b++)
+		add_bucket(w, family, labels, w->buckets->labels[b],
+			   counts[b] < sum->count ? counts[b] : sum->count);
+	add_bucket(w, family, labels, "+Inf", sum->count);
+	begin_sample(w, family, "_sum", labels);
+	strbuf_scaled(w->out, sum->sum_ns, 9);
+	strbuf_lit(w->out, "\n");
+	add_integer(w, family, "_count", labels, sum->count);
+	add_created(w, family, labels);
+}
+
+static void add_durations(struct writer *w, const struct family *family,
+			  const struct watch_target *target)
+{
 	for (size_t i = 0; i < target->n_pairs; i++) {
-		const struct ocp_pair *sum = &target->pairs[i].sum;
 		const struct labels labels = labels_of(target, &target->pairs[i]);
 
-		buckets_cumulate(w->buckets, sum->buckets, counts);
-		/*
-		 * The kernel's counters are not read atomically, so a bucket may be ahead of the
-		 * count.
-		 */
-		for (size_t b = 0; b < w->buckets->n; b++)
-			add_bucket(w, family, &labels, w->buckets->labels[b],
-				   counts[b] < sum->count ? counts[b] : sum->count);
-		add_bucket(w, family, &labels, "+Inf", sum->count);
-		begin_sample(w, family, "_sum", &labels);
-		strbuf_scaled(w->out, sum->sum_ns, 9);
-		strbuf_lit(w->out, "\n");
-		add_integer(w, family, "_count", &labels, sum->count);
-		add_created(w, family, &labels);
+		add_histogram(w, family, &labels, &target->pairs[i].sum);
 	}
 }
 
@@ -382,6 +390,58 @@ static void add_open(struct writer *w, const struct family *family,
 	}
 }
 
+/* ---- the garbage collector ------------------------------------------------------------------ */
+
+/* Some counters began before the target's, when its processes started: no _created. */
+static void add_figure(struct writer *w, const struct family *family,
+		       const struct watch_target *target, uint64_t value)
+{
+	add_integer(w, family, family->kind == COUNTER ? "_total" : "",
+		    &(struct labels){ .target = target }, value);
+}
+
+static void add_gc_processes(struct writer *w, const struct family *family,
+			     const struct watch_target *target)
+{
+	if (target->gc.is_known)
+		add_figure(w, family, target, target->gc.n_processes);
+}
+
+/* Defines a function that adds the member NAME, if the condition holds. */
+#define DEFINE_ADD(name, condition)                                                                \
+	static void add_gc_##name(struct writer *w, const struct family *family,                   \
+				  const struct watch_target *target)                               \
+	{                                                                                          \
+		if (target->gc.is_known && target->gc.condition)                                   \
+			add_figure(w, family, target, target->gc.name);                            \
+	}
+
+DEFINE_ADD(heap_words, has_words)
+DEFINE_ADD(top_heap_words, has_words)
+DEFINE_ADD(allocated_words, has_words)
+DEFINE_ADD(minor_words, has_words)
+DEFINE_ADD(promoted_words, has_words)
+DEFINE_ADD(major_words, has_words)
+DEFINE_ADD(minor_collections, is_known)
+DEFINE_ADD(major_collections, is_known)
+DEFINE_ADD(compactions, has_compactions)
+
+/* Of the phases that are timed: "gc:minor" is the phase "minor". */
+static void add_gc_pauses(struct writer *w, const struct family *family,
+			  const struct watch_target *target)
+{
+	static const char prefix[] = "gc:";
+
+	for (size_t i = 0; i < target->n_pairs; i++) {
+		const struct watch_pair *pair = &target->pairs[i];
+		const struct labels labels = { .phase = pair->start + sizeof(prefix) - 1,
+					       .target = target };
+
+		if (!*pair->stop && strncmp(pair->start, prefix, sizeof(prefix) - 1) == 0)
+			add_histogram(w, family, &labels, &pair->sum);
+	}
+}
+
 /* ---- all ------------------------------------------------------------------------------------ */
 
 static const struct {
@@ -389,30 +449,56 @@ static const struct {
 	void (*add)(struct writer *w, const struct family *family,
 		    const struct watch_target *target);
 } families[] = {
-	{ { "up", GAUGE, NULL, "1 if a process of the program runs and is measured, else 0." },
+	{ { "probes_up", GAUGE, NULL,
+	    "1 if a process of the program runs and is measured, else 0." },
 	  add_up },
-	{ { "processes", GAUGE, NULL, "Processes that run the program." }, add_processes },
-	{ { "hits", COUNTER, NULL, "Hits of a probe, with its handlers on or off." }, add_hits },
-	{ { "enabled", GAUGE, NULL, "Processes in which the probe's handlers are on." },
+	{ { "probes_processes", GAUGE, NULL, "Processes that run the program." }, add_processes },
+	{ { "probes_hits", COUNTER, NULL, "Hits of a probe, with its handlers on or off." },
+	  add_hits },
+	{ { "probes_enabled", GAUGE, NULL, "Processes in which the probe's handlers are on." },
 	  add_enabled },
-	{ { "counted", GAUGE, NULL, "1 if hits of the probe are counted, else 0." }, add_counted },
-	{ { "uses_without_site", GAUGE, NULL,
+	{ { "probes_counted", GAUGE, NULL, "1 if hits of the probe are counted, else 0." },
+	  add_counted },
+	{ { "probes_uses_without_site", GAUGE, NULL,
 	    "Uses of the probe without a site, whose hits are not counted." },
 	  add_uses_without_site },
-	{ { "pair_duration_seconds", HISTOGRAM, "seconds",
+	{ { "probes_pair_duration_seconds", HISTOGRAM, "seconds",
 	    "Time from a hit of the start probe to the next hit of the stop probe, or of the "
 	    "calls of a function." },
 	  add_durations },
-	{ { "pair_orphans", COUNTER, NULL,
+	{ { "probes_pair_orphans", COUNTER, NULL,
 	    "Orphans of a pair: starts without a stop, and stops without a start." },
 	  add_orphans },
-	{ { "pair_open", GAUGE, NULL, "Starts without a stop so far." }, add_open },
-	{ { "lost", COUNTER, NULL, "Losses of the measurement, by reason." }, add_losses },
-	{ { "cpu_overhead_seconds", COUNTER, "seconds",
+	{ { "probes_pair_open", GAUGE, NULL, "Starts without a stop so far." }, add_open },
+	{ { "probes_lost", COUNTER, NULL, "Losses of the measurement, by reason." }, add_losses },
+	{ { "probes_cpu_overhead_seconds", COUNTER, "seconds",
 	    "CPU overhead of measuring: hits times cost per hit." },
 	  add_cost },
-	{ { "cost_per_hit_seconds", GAUGE, "seconds", "Cost per hit of measuring." },
+	{ { "probes_cost_per_hit_seconds", GAUGE, "seconds", "Cost per hit of measuring." },
 	  add_hit_cost },
+	{ { "gc_processes", GAUGE, NULL, "Processes whose collector's figures can be read." },
+	  add_gc_processes },
+	{ { "gc_heap_words", GAUGE, NULL, "Words in the major heaps." }, add_gc_heap_words },
+	{ { "gc_top_heap_words", GAUGE, NULL, "Largest sizes of the major heaps, in words." },
+	  add_gc_top_heap_words },
+	{ { "gc_allocated_words", COUNTER, NULL, "Words allocated, as minor or major words." },
+	  add_gc_allocated_words },
+	{ { "gc_minor_words", COUNTER, NULL, "Words allocated in minor heaps." },
+	  add_gc_minor_words },
+	{ { "gc_promoted_words", COUNTER, NULL,
+	    "Words that minor collections moved to the major heap." },
+	  add_gc_promoted_words },
+	{ { "gc_major_words", COUNTER, NULL,
+	    "Words allocated in the major heap, with those that were promoted." },
+	  add_gc_major_words },
+	{ { "gc_minor_collections", COUNTER, NULL, "Minor collections." },
+	  add_gc_minor_collections },
+	{ { "gc_major_collections", COUNTER, NULL, "Major cycles completed." },
+	  add_gc_major_collections },
+	{ { "gc_compactions", COUNTER, NULL, "Compactions of the heap." }, add_gc_compactions },
+	{ { "gc_pause_seconds", HISTOGRAM, "seconds",
+	    "Pauses in a phase of the collector that is timed." },
+	  add_gc_pauses },
 };
 
 void metrics_write(struct strbuf *out, const struct watch *watch, enum exposition exposition,

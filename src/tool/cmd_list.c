@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include "base/plural.h"
 #include "program/host_sites.h"
+#include "tool/list_follow.h"
 
 static void print_json(const char *path, const struct ocp_program *prog)
 {
@@ -248,6 +249,13 @@ static int run(struct options *options)
 {
 	if (options->kept && options->prog)
 		return say_usage(&command_list, "--kept and -prog are mutually exclusive");
+	if (options->follow && (options->kept || options->prog))
+		return say_usage(&command_list, "--follow and %s are mutually exclusive",
+				 options->kept ? "--kept" : "-prog");
+	if (options->for_ns && !options->follow)
+		return say_usage(&command_list, "--for needs --follow");
+	if (options->follow)
+		return list_follow(options);
 	if (options->kept)
 		return list_kept(options);
 	return options->prog ? list_program(options) : list_processes(options);

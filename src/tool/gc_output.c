@@ -5,6 +5,7 @@
 #include <json-c/json.h>
 #include <stdio.h>
 
+#include "measure/domain_pairs.h"
 #include "tool/writer.h"
 
 enum { GC_JSON_VERSION = 1 };
@@ -68,11 +69,11 @@ static void print_domains(const struct gc_gauges *now)
 	}
 }
 
-static void print_phase(const struct ocp_pair *pair, int64_t span_ns)
+static void print_phase(const char *name, const struct ocp_pair *pair, int64_t span_ns)
 {
 	char p50[TIME_BYTES], p99[TIME_BYTES], max[TIME_BYTES], sum[TIME_BYTES];
 
-	printf("%-18s %16" PRIu64, pair->start, pair->count);
+	printf("%-18s %16" PRIu64, name, pair->count);
 	if (pair->count && span_ns > 0)
 		printf(" %10s %10s %10s %12s %9.2f%%",
 		       print_time(p50, (double)ocp_pair_quantile_ns(pair, 0.5)),
@@ -82,17 +83,53 @@ static void print_phase(const struct ocp_pair *pair, int64_t span_ns)
 	putchar('\n');
 }
 
+/* The pauses of phase number PHASE in each domain that had some, if there are several. */
+static void print_phase_by_domain(const struct gc_report *report, size_t phase)
+{
+	const struct domain_pairs *rows = sample_domain_pairs(report->pauses);
+	uint64_t known = 0;
+	size_t n = 0;
+	char name[32];
+
+	for (size_t i = 0; i < rows->n; i++)
+		n += rows->list[i].pair == phase && rows->list[i].times.count;
+	for (size_t i = 0; n > 1 && i < rows->n; i++) {
+		const struct domain_pair *row = &rows->list[i];
+
+		if (row->pair != phase || !row->times.count)
+			continue;
+		known += row->times.count;
+		snprintf(name, sizeof(name), "  domain %" PRIu32, row->domain);
+		print_phase(name, &row->times, report->span_ns);
+	}
+	if (n > 1 && known < ocp_sample_pair(report->pauses, phase)->count)
+		printf("%-18s %16" PRIu64 "\n", "  other domains",
+		       ocp_sample_pair(report->pauses, phase)->count - known);
+}
+
 /* A pause takes one thread. With domains, several can pause at one time, and the share exceed 100%. */
 static void print_pauses(const struct gc_report *report)
 {
 	printf("\n%-18s %16s %10s %10s %10s %12s %10s\n", "PAUSES", "COUNT", "P50", "P99", "MAX",
 	       "SUM", "OF TIME");
-	for (size_t i = 0; i < ocp_sample_pair_count(report->pauses); i++)
-		print_phase(ocp_sample_pair(report->pauses, i), report->span_ns);
+	for (size_t i = 0; i < ocp_sample_pair_count(report->pauses); i++) {
+		const struct ocp_pair *pair = ocp_sample_pair(report->pauses, i);
+
+		print_phase(pair->start, pair, report->span_ns);
+		print_phase_by_domain(report, i);
+	}
 	for (size_t i = 0; i < ocp_sample_hits_count(report->pauses); i++) {
 		const struct ocp_hits *hits = ocp_sample_hits(report->pauses, i);
 
 		printf("%-18s %16" PRIu64 "\n", hits->probe, hits->hits);
+	}
+	for (size_t i = 0; report->is_total && i < ocp_sample_pair_count(report->pauses); i++) {
+		const struct ocp_pair *pair = ocp_sample_pair(report->pauses, i);
+
+		if (!pair->count)
+			continue;
+		printf("\n%s\n", pair->start);
+		print_histogram_of_times(pair->buckets);
 	}
 }
 
@@ -178,12 +215,39 @@ static struct json_object *rates_json(const struct gc_report *report)
 	return object;
 }
 
-static struct json_object *pauses_json(const struct ocp_sample *pauses)
+/* The domains that had pauses of phase number PHASE. */
+static struct json_object *pauses_by_domain_json(const struct ocp_sample *pauses, size_t phase)
+{
+	const struct domain_pairs *rows = sample_domain_pairs(pauses);
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < rows->n; i++) {
+		struct json_object *object;
+
+		if (rows->list[i].pair != phase)
+			continue;
+		object = json_of_pair(&rows->list[i].times);
+		add_uint(object, "domain", rows->list[i].domain);
+		json_object_array_add(array, object);
+	}
+	return array;
+}
+
+static struct json_object *pauses_json(const struct gc_report *report)
 {
 	struct json_object *array = json_object_new_array();
 
-	for (size_t i = 0; i < ocp_sample_pair_count(pauses); i++)
-		json_object_array_add(array, json_of_pair(ocp_sample_pair(pauses, i)));
+	for (size_t i = 0; i < ocp_sample_pair_count(report->pauses); i++) {
+		const struct ocp_pair *pair = ocp_sample_pair(report->pauses, i);
+		struct json_object *object = json_of_pair(pair);
+
+		if (report->span_ns > 0)
+			add_double(object, "share", (double)pair->sum_ns / (double)report->span_ns);
+		if (report->runtime->layout.has_domains)
+			json_object_object_add(object, "domains",
+					       pauses_by_domain_json(report->pauses, i));
+		json_object_array_add(array, object);
+	}
 	return array;
 }
 
@@ -220,7 +284,7 @@ void gc_write_json(const struct gc_report *report)
 	json_object_object_add(top, "per_second", rates_json(report));
 	json_object_object_add(top, "domains", domains_json(now));
 	if (report->pauses) {
-		json_object_object_add(top, "pauses", pauses_json(report->pauses));
+		json_object_object_add(top, "pauses", pauses_json(report));
 		json_object_object_add(top, "counts", moments_json(report->pauses));
 	}
 	puts(json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN));

@@ -8,7 +8,11 @@
 #include <string.h>
 
 #include "code/gc_phases.h"
+#include "measure/domain_pairs.h"
 #include "program/program.h"
+
+/* Rows of phases and domains; 4 KB each. Later domains are in the sums only. */
+enum { MAX_DOMAIN_ROWS = 1024 };
 
 struct gc_pauses {
 	struct ocp_process *proc;
@@ -58,6 +62,12 @@ static int ask_for_phases(struct ocp_ctx *ctx, struct ocp_meter *meter, pid_t pi
 	if (!err)
 		err = ask_for(ctx, meter, prog->elf, &runtime, places);
 	ocp_program_free(prog);
+	if (!err && runtime.layout.has_domains && runtime.places.state_tls)
+		meter_split_by_domain(meter, &(struct engine_domains){
+						     .max = MAX_DOMAIN_ROWS,
+						     .tls = runtime.places.state_tls,
+						     .id = runtime.layout.unique_id,
+					     });
 	return err;
 }
 

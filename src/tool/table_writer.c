@@ -227,6 +227,11 @@ static void print_floor(const struct ocp_costs *costs)
 	puts("; shorter times are noise, longer times include it");
 }
 
+void print_histogram_of_times(const uint64_t *buckets)
+{
+	draw_lines(&(const struct drawing){ buckets, OCP_BUCKETS, label_times }, BUCKETS_AN_OCTAVE);
+}
+
 static void print_pairs(const struct report *report)
 {
 	const size_t n = ocp_sample_pair_count(report->sample);
@@ -254,9 +259,7 @@ static void print_pairs(const struct report *report)
 		if (report->is_total && pair_note(note, pair->start, pair->stop, pair))
 			printf("note: %s\n", note);
 		if (report->is_total)
-			draw_lines(
-				&(const struct drawing){ pair->buckets, OCP_BUCKETS, label_times },
-				BUCKETS_AN_OCTAVE);
+			print_histogram_of_times(pair->buckets);
 	}
 	if (report->is_total)
 		print_floor(report->costs);

@@ -49,6 +49,9 @@ void write_json_text(const char *bytes, size_t n);
 enum { TIME_BYTES = 32 };
 const char *print_time(char *text, double ns);
 
+/* Draw a histogram of OCP_BUCKETS entries. */
+void print_histogram_of_times(const uint64_t *buckets);
+
 /* Events per second. */
 double report_rate(const struct report *report, uint64_t events);
 /* The CPU overhead as a share of one core, 0.1 for 10%. */

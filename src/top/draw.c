@@ -121,6 +121,55 @@ static void draw_summary(const struct top *top)
 	paint_fields(1, 0, COLS, fields, N_FIELDS);
 }
 
+enum { GC_MINOR, GC_MAJOR, GC_ALLOCATED, GC_PROMOTED, GC_HEAP, GC_PAUSES, N_GC_FIELDS };
+
+/* "allocated 110MB/s": what is in words on the screen is in bytes. */
+static void write_bytes(struct field *field, const char *what, double words, const char *unit)
+{
+	char text[TEXT_BYTES];
+
+	snprintf(field->text, sizeof(field->text), "%s %s%s", what, text_rate(text, 8 * words),
+		 unit);
+}
+
+/*
+ * Draw what the collector of a single program does, if its memory can be read. Returns the number
+ * of lines used.
+ */
+static int draw_collector(const struct top *top, int y)
+{
+	const struct view_snapshot *seen = top->view.seen;
+	const struct watch_gc *gc = seen->n_targets == 1 ? &seen->targets[0].gc : NULL;
+	struct field fields[N_GC_FIELDS];
+	char text[TEXT_BYTES];
+
+	if (!gc || !gc->n_processes)
+		return 0;
+	for (size_t i = 0; i < N_GC_FIELDS; i++)
+		fields[i] = (struct field){ .rank = -1 };
+	fields[GC_MINOR].rank = 0;
+	snprintf(fields[GC_MINOR].text, sizeof(fields[0].text), "gc   %s minor/s",
+		 text_rate(text, gc->minor_rate));
+	fields[GC_MAJOR].rank = 3;
+	snprintf(fields[GC_MAJOR].text, sizeof(fields[0].text), "%s major/s",
+		 text_rate(text, gc->major_rate));
+	if (gc->has_words) {
+		fields[GC_ALLOCATED].rank = 1;
+		write_bytes(&fields[GC_ALLOCATED], "allocated", gc->allocated_rate, "B/s");
+		fields[GC_PROMOTED].rank = 5;
+		write_bytes(&fields[GC_PROMOTED], "promoted", gc->promoted_rate, "B/s");
+		fields[GC_HEAP].rank = 2;
+		write_bytes(&fields[GC_HEAP], "heap", (double)gc->heap_words, "B");
+	}
+	if (!isnan(gc->pause_share)) {
+		fields[GC_PAUSES].rank = 4;
+		snprintf(fields[GC_PAUSES].text, sizeof(fields[0].text), "pauses %s",
+			 text_share(text, gc->pause_share));
+	}
+	paint_fields(y, 0, COLS, fields, N_GC_FIELDS);
+	return 1;
+}
+
 /* Draw the losses, if any. Returns the number of lines used. */
 static int draw_losses(const struct top *top, int y)
 {
@@ -416,6 +465,7 @@ static void draw_all(struct top *top)
 
 	draw_title(top);
 	draw_summary(top);
+	y += draw_collector(top, y);
 	y += draw_problem(top, y);
 	y += draw_uses_without_site(top, y);
 	y += draw_losses(top, y);

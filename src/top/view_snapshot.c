@@ -81,6 +81,7 @@ static void copy_target(struct seen_target *to, const struct watch_target *from,
 		.cost_per_hit_ns = from->cost_per_hit_ns,
 		.cpu_overhead = from->cpu_overhead,
 		.losses = from->losses,
+		.gc = from->gc,
 	};
 	to->name = text_base_name(to->exe);
 	for (size_t i = 0; i < from->n_pids; i++)

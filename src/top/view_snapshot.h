@@ -42,6 +42,7 @@ struct seen_target {
 	double rate; /* of all its probes; NAN: unknown */
 	struct watch_losses losses;
 	const char *filter_mismatch;
+	struct watch_gc gc;
 };
 
 struct view_snapshot {

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/confine.h"
 #include "base/interrupted.h"
+#include "code/runtime.h"
 #include "program/dormant/external.h"
 #include "program/dormant/object.h"
 #include "program/program.h"
@@ -162,6 +163,7 @@ static int read_externals(struct ocp_ctx *ctx, const struct ocp_program *prog, b
 static int read_file(struct ocp_ctx *ctx, const struct exam_file *file, bool *has_probes)
 {
 	struct ocp_program *prog;
+	struct runtime runtime;
 	bool may = false;
 	int err = program_open_from(ctx, file->fd, &file->origin, &prog);
 
@@ -171,6 +173,10 @@ static int read_file(struct ocp_ctx *ctx, const struct exam_file *file, bool *ha
 	if (file->origin.is_library)
 		err = read_externals(ctx, prog, &may);
 	*has_probes = ocp_program_probe_count(prog) || may;
+	/* A watch reads the figures of the collector of programs with probes. Only the time matters. */
+	if (!err && *has_probes && !file->origin.is_library &&
+	    runtime_recognise(ctx, prog->elf, &runtime) == -ENOMEM)
+		err = -ENOMEM;
 	ocp_program_free(prog);
 	return err == -ENOMEM || err == -EFBIG ? err : 0;
 }

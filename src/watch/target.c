@@ -50,6 +50,7 @@ void target_free(struct target *target)
 	}
 	target_forgive(target);
 	handlers_free(&target->handlers);
+	collector_free(&target->collector);
 	free(target->sources);
 	free(target->exe);
 	free(target->title);
@@ -494,6 +495,7 @@ int target_read(struct target *target)
 		if (!err)
 			err = add_names(target, target->sources[i]->sample);
 	}
+	collector_read(&target->collector, &target->view.gc);
 	return err ? err : add_up(target);
 }
 
@@ -668,6 +670,8 @@ void target_tick(struct target *target, size_t column, int64_t dt_ns)
 	}
 	for (size_t i = 0; i < target->view.n_pairs; i++)
 		tick_pair(target, i, column, seconds);
+	collector_tick(&target->collector, target->pairs, target->view.n_pairs, dt_ns,
+		       &target->view.gc);
 	target->had_tick = true;
 }
 

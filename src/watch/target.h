@@ -8,6 +8,7 @@
 
 #include "process/container.h"
 #include "process/find.h"
+#include "watch/collector.h"
 #include "watch/handlers.h"
 #include "watch/source.h"
 #include "watch/watch.h"
@@ -60,6 +61,7 @@ struct target {
 	size_t rows_room;
 
 	struct handlers handlers;
+	struct collector collector;
 	struct watch_losses base_losses;
 	struct watch_row *base_rows; /* of ended sources */
 	size_t n_base_rows;

@@ -89,6 +89,28 @@ struct watch_losses {
 	uint64_t filter_mismatches; /* hits with an argument of another type than the filter's */
 };
 
+/*
+ * What the garbage collector does, in sum over the processes that can be read; see
+ * process/gc_gauges.h.
+ */
+struct watch_gc {
+	bool is_known;	      /* the figures of a process have been read */
+	size_t n_processes;   /* that run and whose figures are in */
+	bool has_words;	      /* false: a stripped program hides what ended domains allocated */
+	bool has_compactions; /* false: a runtime (OCaml 5.1) has none */
+	/* These never decrease; those of processes that have ended are included. */
+	uint64_t minor_words, promoted_words, major_words, allocated_words;
+	uint64_t minor_collections, major_collections, compactions;
+	uint64_t heap_words, top_heap_words; /* of the processes that run */
+	/* Per second, in the last tick; NAN: unknown. */
+	double minor_rate, major_rate, allocated_rate, promoted_rate;
+	/*
+	 * The time in gc:minor and gc:major_slice in the last tick, by the time that has passed. In
+	 * several domains or processes it can exceed 1. NAN: these phases are not timed.
+	 */
+	double pause_share;
+};
+
 struct watch_target {
 	const char *exe;
 	/*
@@ -115,6 +137,7 @@ struct watch_target {
 	size_t n_pairs;
 	const struct watch_row *rows; /* sorted by probe, then pid */
 	size_t n_rows;
+	struct watch_gc gc;
 };
 
 /* BY_PROCESS: also split hits by process. NULL: out of memory (with the message in CTX). */

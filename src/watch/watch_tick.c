@@ -93,6 +93,9 @@ static int follow_target(struct target *target, struct find_memory *known, int64
 	if (!err)
 		err = handlers_follow(target->ctx, &target->handlers, target->pids,
 				      target->view.n_pids);
+	if (!err)
+		err = collector_follow(target->ctx, &target->collector, target->pids,
+				       target->view.n_pids);
 	if (err)
 		return err;
 	handlers_read(&target->handlers, target->probes, target->view.n_probes);

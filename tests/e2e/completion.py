@@ -58,7 +58,7 @@ LISTS = [
     ("", ["attach", "bpftrace", "detach", "doctor", "functions", "gc", "help", "info", "list", "read", "serve", "top", "trace"], ["link"]),
     ("info -pid ", [SERVICE, OTHER], [str(os.getpid()), "1"]),
     ("attach -pid %s -enable cache_" % SERVICE, ["cache_evict", "cache_hit", "cache_miss"], ["request_done"]),
-    ("list -", ["-prog", "--kept", "--json"], ["--exe", "--count"]),
+    ("list -", ["-prog", "--kept", "--follow", "--for", "--json"], ["--exe", "--count"]),
 ]
 KEPT = [("read nig", ["read", "night-shift"]), ("detach nig", ["detach", "night-shift"])]
 

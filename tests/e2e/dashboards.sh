@@ -27,11 +27,11 @@ test_dashboard_can_be_shown() {
 test_what_is_used_is_served() {
 	need_counting
 	need_command curl
-	copy_steady steady
-	start_serve serve --exe "$EXE" --time work_start,work_stop
-	start_target "$EXE" 500
-	await_line ready
-	wait_for '[[ $(scrape | grep -c -e ^ocaml_probes_enabled -e ^ocaml_probes_cost_per_hit_seconds) -eq 4 ]]'
+	EXE=$(own_copy "$O/tests/ocaml/service")
+	start_serve serve --exe "$EXE" --count --time request_start,request_done --time gc:minor --time gc:major_slice
+	start_target "$EXE"
+	await_exe "$EXE"
+	wait_for '[[ $(scrape | grep -c -e "^ocaml_probes_enabled" -e ^ocaml_probes_cost_per_hit_seconds -e ^ocaml_gc_heap_words) -eq 9 ]]'
 	scrape -o "$TMP/scrape"
 	"$PYTHON" "$CHECK" names "$TMP/scrape" "$DASHBOARDS/grafana.json" "$DASHBOARDS/alerts.yml" ||
 		fail "grafana.json or alerts.yml"
@@ -39,7 +39,7 @@ test_what_is_used_is_served() {
 	! "$PYTHON" "$CHECK" names <(sed 's/probe="[a-z_]*"//' "$TMP/scrape") "$DASHBOARDS/alerts.yml" \
 		>"$TMP/problems" || fail "a label is missing, unnoticed"
 	grep -qx 'OCamlProbesHandlerLeftOn: shows probe, which its series do not have' "$TMP/problems"
-	leave
+	kill "$TARGET"
 	stop_serve
 }
 

@@ -4,16 +4,6 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
-compile() { # NAME SOURCE [FLAG...]
-	local name=$1 source=$2
-	shift 2
-	need_command ocamlopt
-	mkdir -p "$TMP/$name.build"
-	cp "$ROOT/tests/ocaml/$source.ml" "$TMP/$name.build/"
-	(cd "$TMP/$name.build" && ocamlopt -g -I +unix unix.cmxa "$@" "$source.ml" -o "$TMP/$name") 2>"$TMP/ocamlopt.err" ||
-		fail "ocamlopt: $(cat "$TMP/ocamlopt.err")"
-}
-
 has_domains() {
 	[[ $(ocamlopt -version 2>/dev/null) = 5.* ]]
 }

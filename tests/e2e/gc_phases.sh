@@ -205,6 +205,47 @@ for i, pause in enumerate(total["pauses"]):
 PY
 }
 
+# The pauses of each domain; the threads of a domain, and the one that stands in for them, are one domain.
+if is_5; then
+	test_report_by_domain() {
+		local status=0
+		build
+		start_phases 40 4
+		start_report
+		books >"$TMP/before"
+		tell go
+		await_line finished 60
+		books >"$TMP/after"
+		kill -INT "$REPORTING"
+		wait "$REPORTING" || status=$?
+		eq "$status" 0 "status: $(cat "$TMP/err")"
+		quit_target
+		python3 "$ROOT/tests/e2e/compare_pauses.py" "$TMP/json" "$TMP/before" "$TMP/after" gc:stw=5 >"$TMP/compared" ||
+			fail "$(cat "$TMP/compared")"
+		eq "$(grep -c 'gc:minor of domain [0-3]:' "$TMP/compared")" 4 "domains: $(cat "$TMP/compared")"
+		[[ -z ${FIGURES:-} ]] || cat "$TMP/compared" >>"$FIGURES"
+		# All pauses belong to a domain, and the intervals of each add up to its whole.
+		python3 - "$TMP/json" <<'PY'
+import json, sys
+*intervals, total = [json.loads(line) for line in open(sys.argv[1])]
+def counts(lines):
+    sums = {}
+    for line in lines:
+        for pause in line["pauses"]:
+            for domain in pause["domains"]:
+                key = pause["start"], domain["domain"]
+                sums[key] = sums.get(key, 0) + domain["count"]
+    return {key: n for key, n in sums.items() if n}
+some, all_of_it = counts(intervals), counts([total])
+assert len(all_of_it) >= 8, all_of_it
+for pause in total["pauses"]:
+    assert pause["count"] == sum(domain["count"] for domain in pause["domains"]), pause
+for key, n in some.items():
+    assert 0.5 * all_of_it[key] <= n <= all_of_it[key], (key, n, all_of_it)
+PY
+	}
+fi
+
 # A user without privileges reads the figures of his own process.
 test_report_without_privileges() {
 	local status=0

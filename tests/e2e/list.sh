@@ -71,4 +71,137 @@ test_a_file() {
 	eq "$("$TOOL" list -prog "$O/tests/fixtures/v2" | xargs)" "both started_on with_site without_site"
 }
 
+# ---- programs that start and end ----------------------------------------------------------------
+
+# Follow in the background, and return when the programs that run are listed. Sets FOLLOWING.
+start_following() { # PROGRAM-THAT-RUNS [OPTION...]
+	local pid=$1
+	shift
+	background "$TOOL" list --follow "$@" >"$TMP/events" 2>"$TMP/events.err"
+	FOLLOWING=$!
+	wait_for "grep -q '[: ]${pid}[, ]' '$TMP/events'"
+}
+
+stop_following() {
+	local status=0
+	kill -INT "$FOLLOWING"
+	wait "$FOLLOWING" || status=$?
+	eq "$status" 0 "status: $(cat "$TMP/events.err")"
+}
+
+# "EVENT PROBES EXE..." of process PID.
+events_of() { # PID
+	awk -v pid="$1" '$3 == pid { event = $2; for (i = 0; i < 4; i++) sub(/^[^ ]+ +/, ""); print event, $0 }' "$TMP/events"
+}
+
+await_event() { # EVENT PID
+	wait_for "grep -q '^[0-9:]* $1 *$2 ' '$TMP/events'"
+}
+
+test_follow() {
+	local unprobed=$O/tests/ocaml/unprobed probed=$O/tests/fixtures/v2 version old new other
+	version=$(ocamlopt -version)
+	start_target "$unprobed"
+	old=$TARGET
+	await_exe "$unprobed"
+	start_following "$old"
+	start_target "$probed" --wait
+	new=$TARGET
+	await_event started "$new"
+	start_target bash -c "read -r _; exec $unprobed"
+	other=$TARGET
+	tell '' "$other"
+	await_event started "$other"
+	quit_target "$old"
+	await_event ended "$old"
+	kill -USR1 "$other"
+	await_event ended "$other"
+	kill "$new"
+	await_event ended "$new"
+	stop_following
+	eq "$(events_of "$old")" "running 0 $unprobed
+ended 0 $unprobed: exit status 0" "the one that ran"
+	eq "$(events_of "$new")" "started $("$TOOL" list -prog "$probed" | wc -l) $probed
+ended $("$TOOL" list -prog "$probed" | wc -l) $probed: killed by signal 15 (SIGTERM)" "one with probes"
+	eq "$(events_of "$other")" "started 0 $unprobed
+ended 0 $unprobed: killed by signal 10 (SIGUSR1)" "one that a shell executed"
+	eq "$(awk -v pid="$old" '$3 == pid { print $4 }' "$TMP/events" | sort -u)" "$version" "version"
+	eq "$(awk -v pid="$new" '$3 == pid { print $4 }' "$TMP/events" | sort -u)" - "version of a program in C"
+	eq "$(events_of $$)" "" "no program in OCaml"
+}
+
+# The same as JSON objects; a program that executes another one has ended.
+test_follow_json() {
+	compile_life
+	start_target sleep 1000
+	start_target "$TMP/life" sleep
+	start_following "$TARGET" --json
+	"$TMP/life" exit || :
+	start_target "$TMP/life" exec
+	await_exe /bin/sleep
+	wait_for "grep -q '\"exec\":true' '$TMP/events'"
+	"$TMP/life" fork || :
+	wait_for "[[ \$(grep -c '\"exit_status\":3' '$TMP/events') -eq 2 ]]"
+	stop_following
+	python3 - "$TMP/events" "$TMP/life" "$(ocamlopt -version)" <<'PY'
+import json, sys, time
+events = [json.loads(line) for line in open(sys.argv[1])]
+ours = [event for event in events if event["exe"] == sys.argv[2]]
+assert [event["event"] for event in ours] == ["running", "started", "ended", "started", "ended"] + 2 * ["started"] + 2 * ["ended"], ours
+assert all(event["ocaml"] == sys.argv[3] and event["probes"] == 0 and event["version"] == 1 for event in ours), ours
+assert all(abs(event["time"] - time.time()) < 60 for event in ours), ours
+ended = [(event["exit_status"], event["signal"], event["exec"]) for event in ours if event["event"] == "ended"]
+assert ended == [(3, None, False), (None, None, True), (4, None, False), (3, None, False)], ended
+assert ours[1]["pid"] == ours[2]["pid"] != ours[3]["pid"] == ours[4]["pid"], ours
+assert {ours[5]["pid"], ours[6]["pid"]} == {ours[7]["pid"], ours[8]["pid"]}, ours
+PY
+}
+
+compile_life() {
+	cat >"$TMP/life.ml" <<-'ML'
+	let () =
+	  if Sys.argv.(1) = "fork" && Unix.fork () = 0 then (Unix.sleepf 2.; exit 4);
+	  Unix.sleepf (match Sys.argv.(1) with "sleep" -> 1000. | "fork" -> 3. | _ -> 2.);
+	  if Sys.argv.(1) = "exec" then Unix.execv "/bin/sleep" [| "sleep"; "1000" |] else exit 3
+	ML
+	(cd "$TMP" && ocamlopt -I +unix unix.cmxa life.ml -o life) 2>"$TMP/ocamlopt.err" || fail "$(cat "$TMP/ocamlopt.err")"
+}
+
+# The reader of a pipe gets each line when it is written, and may go away.
+test_follow_into_a_pipe() {
+	start_target "$O/tests/ocaml/unprobed"
+	await_exe "$O/tests/ocaml/unprobed"
+	{ "$TOOL" list --follow -q || :; } | head -n 1 >"$TMP/header"
+	eq "$(cat "$TMP/header")" "TIME     EVENT        PID OCAML        PROBES EXE" "header"
+	check_error 2 "for needs --follow" list --for 1s
+	"$TOOL" list --follow --for 10ms >"$TMP/some" 2>/dev/null
+	matches "$(cat "$TMP/some")" "running +$TARGET "
+	check_error 2 "follow and --kept are mutually exclusive" list --follow --kept
+	check_error 2 "follow and -prog are mutually exclusive" list --follow -prog "$TOOL"
+}
+
+# Somebody else's programs are left out, which is said once.
+test_follow_as_another_user() {
+	local tool=$TMP/ocaml-probes
+	need_root
+	need_command setpriv
+	chmod 711 "$(dirname "$TMP")" "$TMP"
+	cp "$TOOL" "$tool"
+	cp "$O/tests/ocaml/unprobed" "$TMP/prog"
+	chmod 755 "$TMP/prog"
+	start_target "$TMP/prog"
+	await_exe "$TMP/prog"
+	start_target setpriv --reuid 65534 --regid 65534 --clear-groups "$TMP/prog"
+	await_exe "$TMP/prog"
+	TOOL="setpriv --reuid 65534 --regid 65534 --clear-groups $tool"
+	# shellcheck disable=SC2086 # it is a command with options
+	background $TOOL list --follow >"$TMP/events" 2>"$TMP/events.err"
+	FOLLOWING=$!
+	wait_for "grep -q ' $TARGET ' '$TMP/events'"
+	stop_following
+	eq "$(grep -c " $TMP/prog" "$TMP/events")" 1 "programs: $(cat "$TMP/events")"
+	matches "$(cat "$TMP/events.err")" "^ocaml-probes: [1-9][0-9]* process(es)? cannot be inspected"
+	eq "$(wc -l <"$TMP/events.err")" 1 "lines on standard error"
+}
+
 run_tests "$@"

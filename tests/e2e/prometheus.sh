@@ -85,7 +85,7 @@ test_formats() {
 
 # ---- Prometheus -----------------------------------------------------------------------------------
 
-# Start Prometheus, which scrapes URL each second. Sets API.
+# Start Prometheus, which scrapes URL each second and, of COLLECTOR_URL, what concerns the collector. Sets API.
 start_prometheus() {
 	local port=$((20000 + $$ % 10000)) prefix=/$$-$RANDOM tries
 	cat >"$TMP/prometheus.yml" <<-END
@@ -97,6 +97,11 @@ start_prometheus() {
 		  - job_name: ocaml-probes
 		    static_configs:
 		      - targets: ["${URL#http://}"]
+		  - job_name: collector
+		    static_configs:
+		      - targets: ["${COLLECTOR_URL#http://}"]
+		    metric_relabel_configs:
+		      - { source_labels: [__name__], regex: "ocaml_gc_.*", action: keep }
 	END
 	for ((tries = 5; tries; tries--, port++)); do
 		background prometheus --config.file="$TMP/prometheus.yml" --storage.tsdb.path="$TMP/tsdb" \
@@ -146,9 +151,14 @@ for group in json.load(sys.stdin)["data"]["groups"]:
 }
 
 test_prometheus() {
-	local metric
+	local metric service collector
 	need_counting
 	need_command prometheus curl
+	start_target "$(own_copy "$O/tests/ocaml/service")"
+	service=$TARGET
+	await_exe "$TMP/service"
+	start_serve collector --exe "$TMP/service" --count=gc:major_cycle --time gc:minor --time gc:major_slice
+	collector=$SERVE COLLECTOR_URL=$URL
 	copy_steady steady
 	start_serve serve --exe "$EXE" --time work_start,work_stop
 	start_steady
@@ -159,6 +169,7 @@ test_prometheus() {
 	check_rates 'rate(ocaml_probes_hits_total[20s])' 3
 	check_rates 'rate(ocaml_probes_pair_duration_seconds_count[20s])' 1
 	"$PYTHON" "$CHECK" live "${API%/api*}" "$DASHBOARDS/grafana.json" || fail "the dashboard"
+	kill "$collector" "$service"
 	# Only OpenMetrics has these: it is what Prometheus asked for, and got.
 	eq "$(query 'count(ocaml_probes_hits_created)')" " 3" "creation times"
 

@@ -155,3 +155,14 @@ toggle_by_four() { # N
 		wait "$i"
 	done
 }
+
+# Compile tests/ocaml/SOURCE.ml as $TMP/NAME, by the ocamlopt in PATH.
+compile() { # NAME SOURCE [FLAG...]
+	local name=$1 source=$2
+	shift 2
+	need_command ocamlopt
+	mkdir -p "$TMP/$name.build"
+	cp "$ROOT/tests/ocaml/$source.ml" "$TMP/$name.build/"
+	(cd "$TMP/$name.build" && ocamlopt -g -I +unix unix.cmxa "$@" "$source.ml" -o "$TMP/$name") 2>"$TMP/ocamlopt.err" ||
+		fail "ocamlopt: $(cat "$TMP/ocamlopt.err")"
+}

@@ -60,6 +60,14 @@ test_functions() {
 	on_page functions "$TARGET"
 }
 
+test_collector() {
+	need_browser
+	compile gauges gauges
+	start_target "$TMP/gauges"
+	await_line ready
+	on_page collector "$TARGET" "$(output_of)"
+}
+
 test_many_probes() {
 	need_browser
 	need_command gcc

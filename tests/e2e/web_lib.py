@@ -146,11 +146,11 @@ class Page:
         before = self.updates()
         wait_for("an update", lambda: self.updates() > before)
 
-    def shown_and_status(self):
-        """The rows, the tiles, and the status that they were made of, of one moment."""
+    def shown_and_status(self, what=ROWS):
+        """What the script WHAT returns (the rows), and the status that it was made of, of one moment."""
         def take():
             update, rows, status = self.js(
-                f"return [main.dataset.updates, (() => {{ {ROWS} }})(), JSON.parse(lastStatus)]")
+                f"return [main.dataset.updates, (() => {{ {what} }})(), JSON.parse(lastStatus)]")
             # Not if a newer status had come and was not shown yet.
             again = self.js("return [main.dataset.updates, JSON.parse(lastStatus).time]")
             return again == [update, status["time"]] and (rows, status)

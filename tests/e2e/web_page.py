@@ -306,6 +306,53 @@ def press_switch(page, what, probe, on):
           f"Switch {'off' if on else 'on'} the {what} of {probe}", "focus")
 
 
+def check_collector(page, shown):
+    """The panel has the figures of the last status, which are returned."""
+    texts, status = page.shown_and_status(shown)
+    gc = status["targets"][0]["gc"]
+    for name, number in (("minor", gc["minor_rate"]), ("major", gc["major_rate"]), ("pauses", gc["pause_share"]),
+                         ("allocated", 8 * gc["allocated_rate"]), ("promoted", 8 * gc["promoted_rate"]),
+                         ("heap", 8 * gc["heap_words"])):
+        equal(float(texts[name][0]), number, name)
+    return gc
+
+
+def collector(pid, output):
+    """What the collector does, on the page, in the API, and by the program's own account."""
+    serve = Serve("-pid", pid, "--time", "gc:minor", "--time", "gc:major_slice")
+    page = Page(serve)
+    shown = """
+        const value = (id) => { const e = document.querySelector("#" + id); return [e.dataset.value, e.textContent]; };
+        return Object.fromEntries(["minor", "major", "allocated", "promoted", "heap", "pauses"]
+            .map((name) => [name, value("gc-" + name)]));"""
+    wait_for("the panel", lambda: page.js("return !document.querySelector('#collector').hidden"))
+
+    def works():
+        tell(pid, "work")
+        time.sleep(0.2)
+        return all(float(value or 0) > 0 for value, _ in page.js(shown).values())
+
+    wait_for("what the collector does while the program works", works)
+    check_collector(page, shown)
+    tell(pid, "stat")
+    wait_for("that the program rests", lambda: "waiting\n" in open(output).read())
+    page.next_update()
+    wait_for("no more collections", lambda: page.js(shown)["minor"][0] == "0")
+    texts = page.js(shown)
+    gc = check_collector(page, shown)
+    assert re.fullmatch(r"[\d.]+\s[kM]?B", texts["heap"][1]), texts
+    said = page.text("#gc-words")
+    assert said.startswith(f"So far {gc['minor_collections']:,} minor collections, "
+                           f"{gc['major_collections']:,} major cycles"), said
+    tell(pid, "")
+    wait_for("the program's books", lambda: "\nend\n" in open(output).read())
+    books = dict(re.findall(r"^(\w+) (\d+)$", open(output).read(), re.M))
+    for name in ("minor_words", "promoted_words", "major_words", "minor_collections", "major_collections", "compactions",
+                 "heap_words", "top_heap_words"):
+        equal(gc[name], int(books[name]), name)
+    return page
+
+
 def switching(page, serve, pid):
     """Handlers and counters are really switched, by who has the token."""
     page.js("sessionStorage.clear()")
@@ -551,7 +598,7 @@ def using(pid):
 
 def main():
     test, *arguments = sys.argv[1:]
-    page = {f.__name__: f for f in (numbers, watching, using, programs, many, functions)}[test](*arguments)
+    page = {f.__name__: f for f in (numbers, watching, using, programs, many, functions, collector)}[test](*arguments)
     page.check_requests()
     equal(page.console(), [], "console")
     page.close()

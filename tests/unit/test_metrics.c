@@ -118,6 +118,31 @@ static const struct watch in_containers = {
 	},
 };
 
+static const struct watch_pair pauses[] = {
+	{ .start = "gc:minor",
+	  .stop = "",
+	  .sum = { .count = 10, .sum_ns = 1500000000, .buckets = kernel_buckets } },
+};
+
+/* One that tells all, and one that hides what can be hidden. */
+static const struct watch with_collectors = {
+	.n_targets = 2,
+	.targets = {
+		{ .exe = "/open", .since_ns = INT64_C(1600000000250000000), .pairs = pauses,
+		  .n_pairs = 1,
+		  .gc = { .is_known = true, .n_processes = 2, .has_words = true,
+			  .has_compactions = true, .minor_words = 1000, .promoted_words = 30,
+			  .major_words = 200, .allocated_words = 1170, .minor_collections = 4,
+			  .major_collections = 3, .compactions = 1, .heap_words = 5000,
+			  .top_heap_words = UINT64_MAX, .minor_rate = 0.5, .major_rate = NAN,
+			  .allocated_rate = 20, .promoted_rate = 1, .pause_share = 0.25 } },
+		{ .exe = "/closed",
+		  .gc = { .is_known = true, .minor_collections = 4, .major_collections = 3,
+			  .minor_rate = NAN, .major_rate = NAN, .allocated_rate = NAN,
+			  .promoted_rate = NAN, .pause_share = NAN } },
+	},
+};
+
 static int set_up(void **state)
 {
 	(void)state;
@@ -211,6 +236,73 @@ static void openmetrics(void **state)
 			 "# UNIT ocaml_probes_cpu_overhead_seconds seconds\n");
 	assert_string_equal(text + strlen(text) - 6, "# EOF\n");
 	free(text);
+}
+
+static void collectors(void **state)
+{
+	char *text = metrics_of(&with_collectors, EXPOSITION_TEXT, false);
+
+	(void)state;
+	assert_has(text, "# TYPE ocaml_gc_processes gauge\nocaml_gc_processes{exe=\"/open\"} 2\n"
+			 "ocaml_gc_processes{exe=\"/closed\"} 0\n");
+	assert_has(text, "ocaml_gc_heap_words{exe=\"/open\"} 5000\n# HELP");
+	assert_has(text, "ocaml_gc_top_heap_words{exe=\"/open\"} 18446744073709551615\n# HELP");
+	assert_has(text, "# TYPE ocaml_gc_allocated_words_total counter\n"
+			 "ocaml_gc_allocated_words_total{exe=\"/open\"} 1170\n# HELP");
+	assert_has(text, "ocaml_gc_minor_words_total{exe=\"/open\"} 1000\n# HELP");
+	assert_has(text, "ocaml_gc_promoted_words_total{exe=\"/open\"} 30\n# HELP");
+	assert_has(text, "ocaml_gc_major_words_total{exe=\"/open\"} 200\n# HELP");
+	assert_has(text, "ocaml_gc_minor_collections_total{exe=\"/open\"} 4\n"
+			 "ocaml_gc_minor_collections_total{exe=\"/closed\"} 4\n# HELP");
+	assert_has(text, "ocaml_gc_major_collections_total{exe=\"/closed\"} 3\n# HELP");
+	assert_has(text, "ocaml_gc_compactions_total{exe=\"/open\"} 1\n# HELP");
+	assert_has(
+		text,
+		"# TYPE ocaml_gc_pause_seconds histogram\n"
+		"ocaml_gc_pause_seconds_bucket{phase=\"minor\",exe=\"/open\",le=\"1.024e-06\"} 4\n");
+	assert_has(text, "ocaml_gc_pause_seconds_sum{phase=\"minor\",exe=\"/open\"} 1.500000000\n"
+			 "ocaml_gc_pause_seconds_count{phase=\"minor\",exe=\"/open\"} 10\n");
+	assert_has(
+		text,
+		"ocaml_probes_pair_duration_seconds_count{start=\"gc:minor\",exe=\"/open\"} 10\n");
+	free(text);
+	/* These counters did not begin with the target's. */
+	text = metrics_of(&with_collectors, EXPOSITION_OPENMETRICS, false);
+	assert_has(text, "# TYPE ocaml_gc_minor_words counter\n"
+			 "ocaml_gc_minor_words_total{exe=\"/open\"} 1000\n# HELP");
+	assert_has(
+		text,
+		"ocaml_gc_pause_seconds_created{phase=\"minor\",exe=\"/open\"} 1600000000.250\n");
+	free(text);
+	/* Without a runtime that is known there is nothing. */
+	text = metrics_of(&usual, EXPOSITION_TEXT, false);
+	assert_null(strstr(text, "\nocaml_gc"));
+	free(text);
+}
+
+static void collectors_are_in_the_status(void **state)
+{
+	struct strbuf body = { 0 };
+
+	(void)state;
+	api_write_status(&body, &with_collectors, false);
+	strbuf_add(&body, "", 1);
+	assert_has(body.bytes,
+		   ",\"gc\":{\"processes\":2,\"minor_collections\":4,\"major_collections\":3,"
+		   "\"compactions\":1,\"heap_words\":5000,\"top_heap_words\":18446744073709551615,"
+		   "\"allocated_words\":1170,\"minor_words\":1000,\"promoted_words\":30,"
+		   "\"major_words\":200,\"minor_rate\":0.500,\"major_rate\":null,"
+		   "\"allocated_rate\":20.000,\"promoted_rate\":1.000,\"pause_share\":0.250000}}");
+	assert_has(body.bytes,
+		   ",\"gc\":{\"processes\":0,\"minor_collections\":4,\"major_collections\":3,"
+		   "\"minor_rate\":null,\"major_rate\":null,\"allocated_rate\":null,"
+		   "\"promoted_rate\":null,\"pause_share\":null}}");
+	free(body.bytes);
+	body = (struct strbuf){ 0 };
+	api_write_status(&body, &usual, false);
+	strbuf_add(&body, "", 1);
+	assert_null(strstr(body.bytes, "\"gc\""));
+	free(body.bytes);
 }
 
 /* Of processes that have hit the probe, also of ended ones, and of those that run. */
@@ -462,6 +554,8 @@ int main(void)
 		cmocka_unit_test(text_format),
 		cmocka_unit_test(openmetrics),
 		cmocka_unit_test(hits_by_process),
+		cmocka_unit_test(collectors),
+		cmocka_unit_test(collectors_are_in_the_status),
 		cmocka_unit_test(containers_have_labels),
 		cmocka_unit_test(nothing_is_watched),
 		cmocka_unit_test(status),

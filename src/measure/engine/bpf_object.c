@@ -30,6 +30,7 @@ static void prepare_measure_full(struct measure_full_bpf *skel,
 	skel->maps.site_args.max_entries = at_least_1(setup->sizes.site_args);
 	skel->maps.histograms.max_entries = at_least_1(setup->sizes.histograms);
 	skel->maps.key_users.max_entries = at_least_1(setup->sizes.key_users);
+	skel->maps.domain_pairs.max_entries = at_least_1(setup->sizes.domain_pairs);
 	if (setup->sizes.print_bytes)
 		skel->maps.prints.max_entries = setup->sizes.print_bytes;
 }
@@ -40,6 +41,7 @@ static void complete_measure_full(const struct measure_full_bpf *skel, struct bp
 	object->site_args = skel->maps.site_args.map_fd;
 	object->histograms = skel->maps.histograms.map_fd;
 	object->prints = skel->maps.prints.map_fd;
+	object->domain_pairs = skel->maps.domain_pairs.map_fd;
 }
 
 #define prepare_measure_multi(skel, setup)
@@ -90,6 +92,7 @@ static void complete_measure_full(const struct measure_full_bpf *skel, struct bp
 			.site_args = -1,                                                           \
 			.histograms = -1,                                                          \
 			.prints = -1,                                                              \
+			.domain_pairs = -1,                                                        \
 			.hits = skel->maps.hits.map_fd,                                            \
 			.site_table = skel->maps.site_table.map_fd,                                \
 			.roles = skel->maps.roles.map_fd,                                          \

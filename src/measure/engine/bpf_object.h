@@ -17,7 +17,7 @@ struct bpf_object_sizes {
 	uint32_t sites, roles, pairs, open_starts, key_starts, frames, frame_users, keys, tgids,
 		marks;
 	/* only for BPF_FULL */
-	uint32_t site_args, histograms, key_users;
+	uint32_t site_args, histograms, key_users, domain_pairs;
 	uint32_t print_bytes; /* a power of 2 of whole pages, or 0 */
 };
 
@@ -36,7 +36,7 @@ struct bpf_object {
 	int hit, thread_exit, process_fork;
 	int hits, site_table, roles, pair_stats, pair_open, key_open, frame_open, keyed, tgids,
 		losses, marks, serials, bss;
-	int site_args, histograms, prints;
+	int site_args, histograms, prints, domain_pairs;
 };
 
 /* Returns 0, or the negative errno of the kernel; then there is nothing to unload. */

@@ -78,6 +78,13 @@ struct engine_file {
 	size_t n_args;
 };
 
+/* How to tell the domain of OCaml 5 that a thread belongs to; all 0: calls are not split by domain. */
+struct engine_domains {
+	size_t max;  /* rows: pairs and domains */
+	int32_t tls; /* of the pointer to the domain's state, from the FS base */
+	uint16_t id; /* of the unique id, in the state */
+};
+
 struct engine_spec {
 	size_t max_sites;     /* site numbers are less than this */
 	enum ocp_split split; /* by thread or process: also count hits by these */
@@ -103,6 +110,7 @@ struct engine_spec {
 	size_t print_bytes;   /* size of the ring buffer: a power of 2 of whole pages */
 	size_t max_args;      /* entries of site_args in all files */
 	bool can_switch;      /* switch_sites may be called */
+	struct engine_domains domains;
 	/*
 	 * A process that is measured; 0 before the first one is known. Process ids are those of its
 	 * pid namespace, unless ours is the initial one.
@@ -115,6 +123,12 @@ struct engine_pair {
 	uint64_t starts, count, sum_ns, min_ns, max_ns; /* min_ns: 0 if count is 0 */
 	uint64_t orphan_starts, orphan_stops, map_full, not_keyed;
 	uint64_t buckets[496];
+};
+
+/* The calls of pair number `pair` in a domain. Of TIMES, only what concerns completed calls is set. */
+struct engine_domain_pair {
+	uint32_t pair, domain;
+	struct engine_pair times;
 };
 
 struct engine_keyed {
@@ -133,13 +147,18 @@ struct engine_histogram {
 	uint64_t buckets[496], below_0[496];
 };
 
-/* The result of a read. The caller provides the arrays, except `keyed`, which it frees. */
+/*
+ * The result of a read. The caller provides the arrays, except `keyed` and `domain_pairs`, which it
+ * frees.
+ */
 struct engine_reading {
 	uint64_t *hits;			     /* by site number; room for all attached sites */
 	struct engine_pair *pairs;	     /* room for n_pairs */
 	struct engine_histogram *histograms; /* room for n_histograms */
 	struct engine_keyed *keyed;
 	size_t n_keyed;
+	struct engine_domain_pair *domain_pairs;
+	size_t n_domain_pairs;
 	struct measure_losses losses;
 };
 

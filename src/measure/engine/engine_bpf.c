@@ -160,6 +160,8 @@ static int configure(struct engine *engine, const struct engine_spec *spec)
 		.hits_stride = (__u32)engine_bpf_hits_stride(spec->max_sites),
 		.frames = spec->max_frames != 0,
 		.conditions = spec->has_conditions,
+		.domain_id = spec->domains.id,
+		.domain_tls = spec->domains.tls,
 	};
 	if (spec->exe) {
 		err = kernel_file_find(spec->exe, &exe);
@@ -187,7 +189,8 @@ static int choose_variant(struct engine *engine, const struct engine_spec *spec,
 		*variant = BPF_PERF;
 	else if (spec->exe || spec->children || engine->config.args ||
 		 engine->config.checks_access ||
-		 (engine->config.only_tgids && access(KERNEL_BTF, F_OK) == 0))
+		 ((engine->config.only_tgids || spec->domains.max) &&
+		  access(KERNEL_BTF, F_OK) == 0))
 		*variant = BPF_FULL;
 	if (engine->config.checks_access && (needs_perf || access(KERNEL_BTF, F_OK) != 0)) {
 		ctx_error(engine->ctx, -EPERM,
@@ -229,6 +232,7 @@ static int load(struct engine *engine, const struct engine_spec *spec,
 			.site_args = engine->config.args ? (uint32_t)spec->max_args : 0,
 			.histograms = (uint32_t)spec->n_histograms,
 			.key_users = by_key ? (uint32_t)spec->max_processes : 0,
+			.domain_pairs = (uint32_t)spec->domains.max,
 			.print_bytes = spec->prints ? (uint32_t)spec->print_bytes : 0,
 		},
 	};

@@ -200,6 +200,38 @@ static int read_keyed(struct engine *engine, struct engine_reading *reading)
 	return err;
 }
 
+/* Entries are added meanwhile, but none is deleted. */
+static int read_domain_pairs(struct engine *engine, struct engine_reading *reading)
+{
+	const int map = engine->object.domain_pairs;
+	struct measure_domain_key key, *before = NULL;
+	struct measure_pair *part = malloc(sizeof(*part));
+	int err = part ? 0 : ctx_no_memory(engine->ctx);
+
+	while (!err && bpf_map_get_next_key(map, before, &key) == 0) {
+		struct engine_domain_pair *grown;
+
+		before = &key;
+		err = bpf_map_lookup_elem(map, &key, part);
+		if (err) {
+			err = explain(engine, err);
+			break;
+		}
+		grown = realloc(reading->domain_pairs,
+				(reading->n_domain_pairs + 1) * sizeof(*grown));
+		if (!grown) {
+			err = ctx_no_memory(engine->ctx);
+			break;
+		}
+		reading->domain_pairs = grown;
+		grown += reading->n_domain_pairs++;
+		*grown = (struct engine_domain_pair){ .pair = key.pair, .domain = key.domain };
+		add_pair(&grown->times, part);
+	}
+	free(part);
+	return err;
+}
+
 static int read_losses(struct engine *engine, struct measure_losses *sum)
 {
 	struct measure_losses *parts = calloc(engine->n_cpus, sizeof(*parts));
@@ -232,17 +264,23 @@ int engine_bpf_read(struct engine *engine, struct engine_reading *reading)
 	read_hits(engine, reading->hits);
 	reading->keyed = NULL;
 	reading->n_keyed = 0;
+	reading->domain_pairs = NULL;
+	reading->n_domain_pairs = 0;
 	if (engine->n_pairs)
 		err = read_pairs(engine, reading->pairs);
 	if (!err && engine->n_histograms)
 		err = read_histograms(engine, reading->histograms);
 	if (!err && engine->config.keyed_by != MEASURE_UNKEYED)
 		err = read_keyed(engine, reading);
+	if (!err && engine->config.domain_id && engine->object.domain_pairs >= 0)
+		err = read_domain_pairs(engine, reading);
 	if (!err)
 		err = read_losses(engine, &reading->losses);
 	if (err) {
 		free(reading->keyed);
+		free(reading->domain_pairs);
 		reading->keyed = NULL;
+		reading->domain_pairs = NULL;
 	}
 	return err;
 }

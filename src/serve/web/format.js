@@ -32,6 +32,15 @@ export function duration(ns) {
 	return significant.format(ns) + NBSP + "ns";
 }
 
+export function bytes(n) {
+	if (n == null)
+		return UNKNOWN;
+	for (const [unit, size] of [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]])
+		if (n >= size)
+			return significant.format(n / size) + NBSP + unit;
+	return significant.format(n) + NBSP + "B";
+}
+
 export function percent(share) {
 	if (share == null)
 		return UNKNOWN;

@@ -1,6 +1,7 @@
 // The table of watched programs, and the summary of the selected one.
 
 import { count, duration, make, percent, plural, rate, setNumber, setText } from "./format.js";
+import { CollectorView } from "./collector.js";
 import { Rows } from "./rows.js";
 import { targetKey } from "./model.js";
 
@@ -56,6 +57,7 @@ export class ProgramsView {
 		this.section = section.querySelector("#programs");
 		this.more = section.querySelector("#programs-more");
 		this.part = (id) => section.querySelector("#" + id);
+		this.collector = new CollectorView(section);
 		this.rows = new Rows(this.section.querySelector("tbody"), makeRow,
 			(row, target) => this.#fillRow(row, target));
 		this.section.addEventListener("click", (event) => {
@@ -108,6 +110,7 @@ export class ProgramsView {
 		setNumber(this.part("hit-cost"), hit, duration(hit || null));
 		setNumber(this.part("lost-total"), totalLosses(target), count(totalLosses(target)));
 		this.#describeLosses(target.losses ?? {});
+		this.collector.update(target.gc);
 		setText(this.part("filter-mismatch"), target.filter_mismatch ? `Filter: ${target.filter_mismatch}.` : "");
 	}
 

@@ -1,6 +1,6 @@
 # The files of the web page become a part of what links $(web_objs). PATH=FILE: FILE is served as /PATH.
 web := src/serve/web
-web_modules := charts format model page pairs probes programs rows switcher
+web_modules := charts collector format model page pairs probes programs rows switcher
 web_assets := =$(web)/page.html page.css=$(web)/page.css $(foreach m,$(web_modules),$(m).js=$(web)/$(m).js) \
 	uplot.js=$(web)/vendor/uplot/uPlot.iife.min.js uplot.css=$(web)/vendor/uplot/uPlot.min.css \
 	uplot-license.txt=$(web)/vendor/uplot/LICENSE

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls by domain of OCaml 5. A thread that runs a function of the runtime has the state of its
+ * domain in the thread-local variable caml_state, at a fixed distance from the base of the FS
+ * segment. It does not matter which thread of the domain that is: a thread of the program, or the
+ * one that stands in for the domain while its threads wait.
+ */
+#ifndef MEASURE_DOMAINS_BPF_H
+#define MEASURE_DOMAINS_BPF_H
+
+#include "measure_core.bpf.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct measure_domain_key);
+	__type(value, struct measure_pair);
+	__uint(max_entries, 1);
+} domain_pairs SEC(".maps");
+
+/* An entry of 0: a new value of domain_pairs has no room on the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct measure_pair);
+	__uint(max_entries, 1);
+} no_pair SEC(".maps");
+
+struct thread_struct___fs {
+	unsigned long fsbase;
+} __attribute__((preserve_access_index));
+
+struct task_struct___fs {
+	struct thread_struct___fs thread;
+} __attribute__((preserve_access_index));
+
+/*
+ * The statistics of PAIR in the domain of this thread. NULL: the thread has no domain, or there is
+ * no room.
+ */
+static __always_inline struct measure_pair *pair_of_domain(__u32 pair)
+{
+	struct task_struct___fs *task = (void *)bpf_get_current_task();
+	struct measure_domain_key key = { .pair = pair };
+	struct measure_pair *found, *none;
+	__u64 base = BPF_CORE_READ(task, thread.fsbase), state = 0, id = 0;
+	__u32 zero = 0;
+
+	bpf_probe_read_user(&state, sizeof(state),
+			    (const void *)(base + (__u64)(__s64)config.domain_tls));
+	if (!state ||
+	    bpf_probe_read_user(&id, sizeof(id), (const void *)(state + config.domain_id)))
+		return (void *)0;
+	key.domain = (__u32)id;
+	found = bpf_map_lookup_elem(&domain_pairs, &key);
+	none = found ? (void *)0 : bpf_map_lookup_elem(&no_pair, &zero);
+	if (none) {
+		/* This also fails if another thread of the domain has just made the entry. */
+		bpf_map_update_elem(&domain_pairs, &key, none, 1 /* BPF_NOEXIST */);
+		found = bpf_map_lookup_elem(&domain_pairs, &key);
+	}
+	return found;
+}
+
+#endif

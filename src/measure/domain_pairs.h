@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* The calls of functions by domain of OCaml 5: a part of a sample. */
+#ifndef MEASURE_DOMAIN_PAIRS_H
+#define MEASURE_DOMAIN_PAIRS_H
+
+#include "measure/engine/engine.h"
+#include "ocaml_probes.h"
+
+struct domain_pair {
+	size_t pair; /* index of the pair in the sample */
+	uint32_t domain;
+	struct ocp_pair times; /* without starts that have no stop */
+	uint64_t buckets[OCP_BUCKETS];
+};
+
+/* Sorted by pair, then by domain. All 0: none. */
+struct domain_pairs {
+	struct domain_pair *list;
+	size_t n;
+};
+
+/*
+ * Also split the calls that METER times by the domain of OCaml 5 that makes them. For meters that
+ * time C functions of the runtime in one process. Call it before ocp_meter_open().
+ */
+void meter_split_by_domain(struct ocp_meter *meter, const struct engine_domains *domains);
+
+/* The caller frees OUT with domain_pairs_free(), also on failure (-ENOMEM). */
+int domain_pairs_make(const struct ocp_meter *meter, const struct engine_reading *reading,
+		      struct domain_pairs *out);
+/* The same for the difference between EARLIER and LATER. */
+int domain_pairs_subtract(struct ocp_ctx *ctx, const struct domain_pairs *later,
+			  const struct domain_pairs *earlier, struct domain_pairs *out);
+void domain_pairs_free(struct domain_pairs *pairs);
+
+/* Those of SAMPLE. */
+const struct domain_pairs *sample_domain_pairs(const struct ocp_sample *sample);
+
+/* Set the minimum and maximum of PAIR from its histogram, which knows them only to the bucket. */
+void pair_find_extremes(struct ocp_pair *pair);
+
+#endif

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+#include "tool/follow_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "code/runtime.h"
+#include "process/proc_file.h"
+#include "program/program.h"
+
+/* Files are replaced and rewritten, so the inode does not tell all. */
+struct follow_file {
+	dev_t dev;
+	ino_t ino;
+	off_t bytes;
+	struct timespec changed;
+	struct follow_program program;
+};
+
+/* The files of the machine are few, but a build runs thousands of new ones. */
+enum { MAX_FILES = 4096 };
+
+static bool is_of(const struct follow_file *file, const struct stat *st)
+{
+	return file->dev == st->st_dev && file->ino == st->st_ino && file->bytes == st->st_size &&
+	       file->changed.tv_sec == st->st_ctim.tv_sec &&
+	       file->changed.tv_nsec == st->st_ctim.tv_nsec;
+}
+
+/* Read the file of FD, which belongs to this function. Damaged files are no OCaml programs. */
+static int read_program(struct ocp_ctx *ctx, int fd, struct follow_program *program)
+{
+	struct ocp_program *prog;
+	struct runtime runtime;
+	int err = program_open_fd(ctx, fd, "/proc/PID/exe", &prog);
+
+	if (err)
+		return err == -ENOMEM ? err : 0;
+	program->n_probes = ocp_program_probe_count(prog);
+	err = runtime_recognise(ctx, prog->elf, &runtime);
+	ocp_program_free(prog);
+	if (err == -ENOMEM)
+		return err;
+	/* A runtime whose structures are not known is one, too. */
+	program->is_one = program->n_probes || !err || err == -EPROTONOSUPPORT;
+	if (!err || err == -EPROTONOSUPPORT)
+		snprintf(program->ocaml, sizeof(program->ocaml), "%s", runtime.version);
+	return 0;
+}
+
+/* Add a file; where there are too many, those that were seen first are forgotten. */
+static int add_file(struct ocp_ctx *ctx, struct follow_files *files, const struct follow_file *file)
+{
+	if (!files->list)
+		files->list = calloc(MAX_FILES, sizeof(*files->list));
+	if (!files->list)
+		return ctx_no_memory(ctx);
+	files->list[files->n++ % MAX_FILES] = *file;
+	return 0;
+}
+
+int follow_files_look(struct ocp_ctx *ctx, struct follow_files *files, pid_t pid,
+		      struct follow_program *program)
+{
+	char path[PROC_PATH_BYTES];
+	struct follow_file file;
+	struct stat st;
+	int fd, err;
+
+	proc_path(path, pid, "exe");
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	*program = (struct follow_program){ 0 };
+	if (fd < 0)
+		return errno == ENOENT || errno == ESRCH ? -ESRCH : 0;
+	if (fstat(fd, &st) != 0) {
+		close(fd);
+		return -ESRCH;
+	}
+	for (size_t i = 0; i < files->n && i < MAX_FILES; i++) {
+		if (!is_of(&files->list[i], &st))
+			continue;
+		close(fd);
+		*program = files->list[i].program;
+		return 0;
+	}
+	*program = (struct follow_program){ .dev = st.st_dev, .ino = st.st_ino };
+	err = read_program(ctx, fd, program);
+	if (err)
+		return err;
+	file = (struct follow_file){ .dev = st.st_dev,
+				     .ino = st.st_ino,
+				     .bytes = st.st_size,
+				     .changed = st.st_ctim,
+				     .program = *program };
+	return add_file(ctx, files, &file);
+}
+
+void follow_files_free(struct follow_files *files)
+{
+	free(files->list);
+	*files = (struct follow_files){ 0 };
+}

@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: MIT
+/*
+ * `list --follow`. Root is told by the kernel when a process executes a file, forks or ends. For
+ * others, and now and then for root, the processes of the machine are listed: ten times a second,
+ * or less often if that would take more than a twentieth of the time. A new process, and one that
+ * executes another file, is looked at once; those that run OCaml programs get a pidfd, which tells
+ * their end.
+ */
+#include "tool/list_follow.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/plural.h"
+#include "process/container.h"
+#include "process/exit_status.h"
+#include "process/find.h"
+#include "process/proc_events.h"
+#include "process/proc_file.h"
+#include "tool/follow_files.h"
+#include "tool/session.h"
+
+enum {
+	ROUND_NS = 100 * 1000 * 1000,
+	ROUND_WITH_EVENTS_MS = 5000,
+	/* A child that will execute another file does so soon. */
+	CHILD_NS = 50 * 1000 * 1000,
+	MAX_CHILDREN = 256,
+	PAUSE_PER_ROUND = 20, /* wait so many times as long as the round has taken */
+};
+
+/* A process that runs an OCaml program. */
+struct followed {
+	pid_t pid;
+	int pidfd;
+	char *exe;
+	struct follow_program program;
+	struct container container;
+	bool has_status; /* the kernel has told that its first thread has ended */
+	int status;
+};
+
+/* A new child of a program in OCaml. */
+struct new_child {
+	pid_t pid;
+	int64_t look_ns;
+};
+
+/* Whether a process was looked at. */
+struct looked_at {
+	pid_t pid;
+	dev_t dev;
+	ino_t ino;
+};
+
+struct follower {
+	struct options *options;
+	struct find_memory memory;
+	struct follow_files files;
+	struct followed *followed; /* in no order */
+	size_t n_followed;
+	struct looked_at *looked_at; /* ascending */
+	size_t n_looked_at;
+	bool is_first_round;
+	int events; /* of the kernel; negative: none */
+	struct new_child children[MAX_CHILDREN];
+	size_t n_children;
+	int64_t end_ns; /* INT64_MAX: go on until a signal */
+};
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+/* How a process has ended. */
+struct ending_of {
+	bool runs_another; /* it has executed another file */
+	bool is_known;
+	int status; /* as waitpid(2) encodes it */
+};
+
+static struct json_object *text_or_null(const char *text)
+{
+	return *text ? json_object_new_string(text) : NULL;
+}
+
+static void write_json(const char *event, const struct followed *process,
+		       const struct ending_of *ending)
+{
+	struct json_object *top = json_object_new_object();
+	const int64_t now_ms = clock_ns(CLOCK_REALTIME) / 1000000;
+	char now[32];
+
+	json_object_object_add(top, "version", json_object_new_int(1));
+	json_object_object_add(top, "event", json_object_new_string(event));
+	snprintf(now, sizeof(now), "%" PRId64 ".%03d", now_ms / 1000, (int)(now_ms % 1000));
+	json_object_object_add(top, "time", json_object_new_double_s((double)now_ms / 1e3, now));
+	json_object_object_add(top, "pid", json_object_new_int(process->pid));
+	json_object_object_add(top, "ocaml", text_or_null(process->program.ocaml));
+	json_object_object_add(top, "probes", json_object_new_uint64(process->program.n_probes));
+	json_object_object_add(top, "exe", json_object_new_string(process->exe));
+	json_object_object_add(top, "pod_uid", text_or_null(process->container.pod));
+	json_object_object_add(top, "container_id", text_or_null(process->container.id));
+	if (ending) {
+		const bool has_exited = ending->is_known && WIFEXITED(ending->status);
+		const bool was_killed = ending->is_known && WIFSIGNALED(ending->status);
+
+		json_object_object_add(top, "exit_status",
+				       has_exited ? json_object_new_int(WEXITSTATUS(ending->status))
+						  : NULL);
+		json_object_object_add(top, "signal",
+				       was_killed ? json_object_new_int(WTERMSIG(ending->status))
+						  : NULL);
+		json_object_object_add(top, "exec", json_object_new_boolean(ending->runs_another));
+	}
+	puts(json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN));
+	json_object_put(top);
+}
+
+static void write_ending(const struct ending_of *ending)
+{
+	if (ending->runs_another)
+		fputs(": executed another file", stdout);
+	else if (ending->is_known && WIFEXITED(ending->status))
+		printf(": exit status %d", WEXITSTATUS(ending->status));
+	else if (ending->is_known && WIFSIGNALED(ending->status))
+		printf(": killed by signal %d (SIG%s)", WTERMSIG(ending->status),
+		       sigabbrev_np(WTERMSIG(ending->status)) ?: "?");
+}
+
+static void write_line(const char *event, const struct followed *process,
+		       const struct ending_of *ending)
+{
+	const time_t now = time(NULL);
+	char clock[16] = "";
+	struct tm tm;
+
+	if (localtime_r(&now, &tm))
+		strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
+	printf("%-8s %-8s %7d %-12s %6zu ", clock, event, (int)process->pid,
+	       *process->program.ocaml ? process->program.ocaml : "-", process->program.n_probes);
+	print_text(process->exe);
+	if (*process->container.id)
+		printf(" [container %.12s]", process->container.id);
+	if (ending)
+		write_ending(ending);
+	putchar('\n');
+}
+
+/* At once, so that a pipe gets each line when it is written. */
+static void write_event(const struct follower *f, const char *event, const struct followed *process,
+			const struct ending_of *ending)
+{
+	if (f->options->json)
+		write_json(event, process, ending);
+	else
+		write_line(event, process, ending);
+	fflush(stdout);
+}
+
+/* ---- processes that end --------------------------------------------------------------------- */
+
+static void forget(struct follower *f, size_t i)
+{
+	close(f->followed[i].pidfd);
+	free(f->followed[i].exe);
+	f->followed[i] = f->followed[--f->n_followed];
+}
+
+/* Another process may get this id, and run the same file. */
+static void forget_look(struct follower *f, pid_t pid)
+{
+	for (size_t i = 0; i < f->n_looked_at; i++)
+		if (f->looked_at[i].pid == pid)
+			f->looked_at[i].ino = 0;
+}
+
+static void end(struct follower *f, size_t i, bool runs_another)
+{
+	const struct followed *process = &f->followed[i];
+	struct ending_of ending = { .runs_another = runs_another };
+
+	if (!runs_another)
+		ending.is_known = exit_status_read(process->pidfd, process->pid, &ending.status);
+	if (!runs_another && !ending.is_known && process->has_status) {
+		ending.is_known = true;
+		ending.status = process->status;
+	}
+	write_event(f, "ended", process, &ending);
+	forget_look(f, process->pid);
+	forget(f, i);
+}
+
+static void end_those_that_ended(struct follower *f)
+{
+	for (size_t i = f->n_followed; i-- > 0;) {
+		struct pollfd fd = { f->followed[i].pidfd, POLLIN, 0 };
+
+		if (poll(&fd, 1, 0) > 0)
+			end(f, i, false);
+	}
+}
+
+/* ---- processes that start ------------------------------------------------------------------- */
+
+/* -ESRCH if the process no longer runs PROGRAM. */
+static int read_exe(struct ocp_ctx *ctx, pid_t pid, const struct follow_program *program,
+		    char **exe)
+{
+	char path[PROC_PATH_BYTES], target[PATH_MAX];
+	struct stat st;
+	ssize_t n;
+
+	proc_path(path, pid, "exe");
+	n = readlink(path, target, sizeof(target) - 1);
+	if (n < 0 || stat(path, &st) != 0 || st.st_dev != program->dev || st.st_ino != program->ino)
+		return -ESRCH;
+	target[n] = '\0';
+	*exe = strdup(target);
+	return *exe ? 0 : ctx_no_memory(ctx);
+}
+
+/* PROCESS has its program. It owns its descriptor and path, unless this fails. */
+static int add_followed(struct follower *f, struct followed *process)
+{
+	struct followed *grown;
+	int err;
+
+	process->pidfd = pidfd_open(process->pid, 0);
+	if (process->pidfd < 0)
+		return -ESRCH;
+	err = read_exe(f->options->ctx, process->pid, &process->program, &process->exe);
+	if (!err) {
+		grown = realloc(f->followed, (f->n_followed + 1) * sizeof(*grown));
+		err = grown ? 0 : ctx_no_memory(f->options->ctx);
+	}
+	if (err) {
+		free(process->exe);
+		close(process->pidfd);
+		return err;
+	}
+	f->followed = grown;
+	if (!container_read(process->pid, &process->container))
+		process->container = (struct container){ 0 };
+	f->followed[f->n_followed++] = *process;
+	return 0;
+}
+
+/* A process that is new, or runs another file than before. Only -ENOMEM is an error. */
+static int look_at(struct follower *f, const struct known_process *known)
+{
+	struct followed process = { .pid = known->pid };
+	int err = follow_files_look(f->options->ctx, &f->files, known->pid, &process.program);
+
+	if (!err && process.program.is_one) {
+		err = add_followed(f, &process);
+		if (!err)
+			write_event(f, f->is_first_round ? "running" : "started",
+				    &f->followed[f->n_followed - 1], NULL);
+	}
+	return err == -ENOMEM ? err : 0;
+}
+
+static struct followed *find_followed(const struct follower *f, pid_t pid)
+{
+	for (size_t i = 0; i < f->n_followed; i++)
+		if (f->followed[i].pid == pid)
+			return &f->followed[i];
+	return NULL;
+}
+
+/* PROCESS, which is in the list, was looked at before as BEFORE (NULL: not). */
+static int follow_process(struct follower *f, const struct known_process *process,
+			  const struct looked_at *before)
+{
+	const bool is_same = before && before->dev == process->dev && before->ino == process->ino;
+	struct followed *followed = is_same ? NULL : find_followed(f, process->pid);
+
+	if (is_same || process->hidden[0])
+		return 0;
+	if (followed && (!process->dev || (followed->program.dev == process->dev &&
+					   followed->program.ino == process->ino)))
+		return 0;
+	if (followed)
+		end(f, (size_t)(followed - f->followed), true);
+	return process->dev ? look_at(f, process) : 0;
+}
+
+static int follow_processes(struct follower *f)
+{
+	struct looked_at *now = calloc(f->memory.n + 1, sizeof(*now));
+	size_t before = 0;
+	int err = now ? 0 : ctx_no_memory(f->options->ctx);
+
+	for (size_t i = 0; !err && i < f->memory.n; i++) {
+		const struct known_process *process = &f->memory.processes[i];
+		bool is_known;
+
+		while (before < f->n_looked_at && f->looked_at[before].pid < process->pid)
+			before++;
+		is_known = before < f->n_looked_at && f->looked_at[before].pid == process->pid;
+		err = follow_process(f, process, is_known ? &f->looked_at[before] : NULL);
+		now[i] = (struct looked_at){ process->pid, process->dev, process->ino };
+	}
+	if (err) {
+		free(now);
+		return err;
+	}
+	free(f->looked_at);
+	f->looked_at = now;
+	f->n_looked_at = f->memory.n;
+	return 0;
+}
+
+/* ---- the rounds ----------------------------------------------------------------------------- */
+
+static void say_hidden(const struct follower *f)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->memory.n; i++)
+		n += f->memory.processes[i].hidden[0] != '\0';
+	if (f->options->quiet)
+		return;
+	if (n)
+		say("%zu process%s cannot be inspected (other users', or protected); such processes "
+		    "are left out",
+		    n, plural_es(n));
+	if (!f->memory.sees_all)
+		say("/proc hides the processes of other users: they are left out");
+}
+
+static int follow_round(struct follower *f)
+{
+	int err;
+
+	end_those_that_ended(f);
+	find_memory_expire(&f->memory);
+	err = find_memory_list(f->options->ctx, &f->memory);
+	if (!err)
+		err = follow_processes(f);
+	if (!err && f->is_first_round)
+		say_hidden(f);
+	f->is_first_round = false;
+	return err;
+}
+
+/* When the next round begins, if this one began at BEGIN_NS. */
+static int64_t next_round_ns(int64_t begin_ns)
+{
+	const int64_t now_ns = session_now_ns();
+	const int64_t wait_ns = PAUSE_PER_ROUND * (now_ns - begin_ns);
+
+	return now_ns + (wait_ns > ROUND_NS ? wait_ns : ROUND_NS);
+}
+
+/* ---- what the kernel tells ------------------------------------------------------------------ */
+
+/* Look at process PID. */
+static int follow_pid(struct follower *f, pid_t pid)
+{
+	struct known_process process = { .pid = pid };
+	char path[PROC_PATH_BYTES];
+	struct stat st;
+
+	proc_path(path, pid, "exe");
+	if (stat(path, &st) != 0)
+		return 0;
+	process.dev = st.st_dev;
+	process.ino = st.st_ino;
+	return follow_process(f, &process, NULL);
+}
+
+/* Where there are too many, the next round finds the others. */
+static void add_child(struct follower *f, const struct proc_event_seen *event)
+{
+	if (f->n_children < MAX_CHILDREN && find_followed(f, event->parent))
+		f->children[f->n_children++] =
+			(struct new_child){ event->pid, session_now_ns() + CHILD_NS };
+}
+
+/* The children are in the order of time. */
+static int follow_children(struct follower *f)
+{
+	const int64_t now_ns = session_now_ns();
+	size_t n = 0;
+	int err = 0;
+
+	while (!err && n < f->n_children && f->children[n].look_ns <= now_ns)
+		err = follow_pid(f, f->children[n++].pid);
+	memmove(f->children, f->children + n, (f->n_children - n) * sizeof(*f->children));
+	f->n_children -= n;
+	return err;
+}
+
+static void note_ending(const struct follower *f, const struct proc_event_seen *event)
+{
+	struct followed *process = find_followed(f, event->pid);
+
+	if (process && event->has_status) {
+		process->has_status = true;
+		process->status = event->status;
+	}
+}
+
+/* Do what the kernel tells. *LOST: it could not tell all. */
+static int follow_events(struct follower *f, bool *lost)
+{
+	int err = 0;
+
+	*lost = false;
+	while (!err) {
+		const struct proc_event_seen event = proc_events_take(f->events);
+
+		if (event.kind == PROC_EVENT_NO_MORE)
+			break;
+		*lost |= event.kind == PROC_EVENT_LOST;
+		if (event.kind == PROC_EVENT_FORKED)
+			add_child(f, &event);
+		if (event.kind == PROC_EVENT_ENDED)
+			note_ending(f, &event);
+		if (event.kind == PROC_EVENT_EXECUTED) {
+			/* Its id may be that of a process that has ended. */
+			end_those_that_ended(f);
+			err = follow_pid(f, event.pid);
+		}
+	}
+	end_those_that_ended(f);
+	return err ? err : follow_children(f);
+}
+
+/* Wait until UNTIL_NS, and meanwhile do what the kernel tells. */
+static enum ending wait_for_events(struct follower *f, struct session *session, int64_t until_ns,
+				   int *err)
+{
+	/* Of the output, only that its reader has gone. */
+	struct pollfd fds[] = { { session->fds[0].fd, POLLIN, 0 },
+				{ f->events, POLLIN, 0 },
+				{ STDOUT_FILENO, 0, 0 } };
+	bool lost = false;
+
+	until_ns = until_ns < f->end_ns ? until_ns : f->end_ns;
+	while (!lost && session_now_ns() < until_ns) {
+		int64_t wake_ns = until_ns, wait_ns;
+
+		if (f->n_children && f->children[0].look_ns < wake_ns)
+			wake_ns = f->children[0].look_ns;
+		wait_ns = wake_ns - session_now_ns();
+		poll(fds, 3, wait_ns > 0 ? (int)(wait_ns / 1000000) + 1 : 0);
+		if (fds[0].revents)
+			return session_wait(session, INT64_MAX);
+		if (fds[2].revents & POLLERR)
+			return ENDED_BY_SIGNAL;
+		*err = follow_events(f, &lost);
+		if (*err)
+			return ENDED_BY_ERROR;
+	}
+	return NOT_ENDED;
+}
+
+static enum ending wait_for_round(struct follower *f, struct session *session, int64_t begin_ns,
+				  int *err)
+{
+	const int64_t next_ns = next_round_ns(begin_ns);
+
+	if (f->events < 0)
+		return session_wait(session, next_ns < f->end_ns ? next_ns : f->end_ns);
+	return wait_for_events(f, session,
+			       session_now_ns() + (int64_t)ROUND_WITH_EVENTS_MS * 1000000, err);
+}
+
+static int follow(struct follower *f, struct session *session)
+{
+	int64_t begin_ns;
+	int err;
+
+	if (!f->options->json)
+		puts("TIME     EVENT        PID OCAML        PROBES EXE");
+	fflush(stdout);
+	for (;;) {
+		begin_ns = session_now_ns();
+		err = follow_round(f);
+		if (err)
+			return say_error(f->options->ctx, err);
+		if (session_now_ns() >= f->end_ns)
+			return EXIT_DONE;
+		switch (wait_for_round(f, session, begin_ns, &err)) {
+		case NOT_ENDED:
+			break;
+		case ENDED_BY_ERROR:
+			return err ? say_error(f->options->ctx, err) : EXIT_FAILED;
+		default:
+			return EXIT_DONE;
+		}
+	}
+}
+
+int list_follow(struct options *options)
+{
+	/* Before the first list, so that no process is missed in between. */
+	struct follower f = { .options = options,
+			      .is_first_round = true,
+			      .events = proc_events_open(),
+			      .end_ns = INT64_MAX };
+	struct session session;
+	int code = session_open(&session, NULL, 0);
+
+	if (options->for_ns)
+		f.end_ns = session_now_ns() + options->for_ns;
+	if (code == EXIT_DONE)
+		code = follow(&f, &session);
+	session_close(&session);
+	while (f.n_followed)
+		forget(&f, f.n_followed - 1);
+	if (f.events >= 0)
+		close(f.events);
+	free(f.followed);
+	free(f.looked_at);
+	follow_files_free(&f.files);
+	find_memory_free(&f.memory);
+	return code;
+}

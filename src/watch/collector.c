@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A process is opened once, which reads its executable; later ticks read some kilobytes of its
+ * memory, in microseconds. A new process is opened one tick late, since many exit at once.
+ */
+#include "watch/collector.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "process/gc_gauges.h"
+
+enum {
+	MAX_COLLECTED = 256,
+	MAX_OPENS = 8,	 /* a tick */
+	REST_TICKS = 30, /* ticks before an unreadable process is tried again */
+	FOR_EVER = INT_MAX,
+};
+
+/* One process of the target. */
+struct collected {
+	pid_t pid;
+	struct gc_reader *reader; /* NULL: not readable, or too new */
+	int rest;		  /* ticks until the next try */
+	bool is_listed;		  /* as a process of the target */
+	bool has_figures, had_tick;
+	bool has_compactions, has_words;
+	struct collector_sums now, at_tick;
+	uint64_t heap_words, top_heap_words;
+};
+
+/* ---- one process ---------------------------------------------------------------------------- */
+
+static void raise_to(uint64_t *sum, double value)
+{
+	if (value > (double)*sum)
+		*sum = (uint64_t)value;
+}
+
+/* Sums never decrease, even where a read could not see the last changes. */
+static void take(struct collected *process, const struct gc_gauges *gauges)
+{
+	const struct gc_words *words = &gauges->words;
+	struct collector_sums *now = &process->now;
+
+	process->has_words = !gauges->lacks_ended_domains;
+	if (process->has_words) {
+		raise_to(&now->minor_words, words->minor);
+		raise_to(&now->promoted_words, words->promoted);
+		raise_to(&now->major_words, words->major);
+		raise_to(&now->allocated_words, words->minor + words->major - words->promoted);
+	}
+	raise_to(&now->minor_collections, (double)gauges->minor_collections);
+	raise_to(&now->major_collections, (double)gauges->major_collections);
+	raise_to(&now->compactions, (double)gauges->compactions);
+	process->has_compactions = gauges->has_compactions;
+	process->heap_words = words->heap;
+	process->top_heap_words = words->top_heap;
+	process->has_figures = true;
+}
+
+static void add(struct collector_sums *to, const struct collector_sums *from)
+{
+	to->minor_words += from->minor_words;
+	to->promoted_words += from->promoted_words;
+	to->major_words += from->major_words;
+	to->allocated_words += from->allocated_words;
+	to->minor_collections += from->minor_collections;
+	to->major_collections += from->major_collections;
+	to->compactions += from->compactions;
+}
+
+/* PROCESS has ended, or runs another program: its sums stay. */
+static void end_process(struct collector *collector, struct collected *process)
+{
+	gc_reader_free(process->reader);
+	if (process->has_figures)
+		add(&collector->ended, &process->now);
+	*process = (struct collected){ .pid = process->pid,
+				       .rest = 1,
+				       .is_listed = process->is_listed };
+}
+
+static void read_process(struct collector *collector, struct collected *process)
+{
+	struct gc_gauges gauges;
+	int err;
+
+	if (!process->reader)
+		return;
+	err = gc_reader_read(process->reader, &gauges);
+	if (!err)
+		take(process, &gauges);
+	else if (err == -ESRCH)
+		end_process(collector, process);
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+void collector_free(struct collector *collector)
+{
+	for (size_t i = 0; i < collector->n; i++)
+		gc_reader_free(collector->processes[i].reader);
+	free(collector->processes);
+	*collector = (struct collector){ 0 };
+}
+
+/*
+ * A process that is no longer listed. It stays as long as it runs: a target that is measured again
+ * would otherwise count it twice. True: it stays.
+ */
+static bool park(struct collector *collector, struct collected *process)
+{
+	process->is_listed = false;
+	read_process(collector, process);
+	return process->reader != NULL;
+}
+
+/* Make the list that of PIDS and of those that still run, keeping what is known of them. */
+static int take_over(struct ocp_ctx *ctx, struct collector *collector, const pid_t *pids, size_t n)
+{
+	struct collected *now = calloc(n + collector->n + 1, sizeof(*now));
+	size_t old = 0, n_now = 0;
+
+	if (!now)
+		return ctx_no_memory(ctx);
+	for (size_t i = 0; i <= n; i++) {
+		for (; old < collector->n && (i == n || collector->processes[old].pid < pids[i]);
+		     old++)
+			if (park(collector, &collector->processes[old]))
+				now[n_now++] = collector->processes[old];
+		if (i == n)
+			break;
+		if (old < collector->n && collector->processes[old].pid == pids[i])
+			now[n_now] = collector->processes[old++];
+		else
+			now[n_now] = (struct collected){ .pid = pids[i], .rest = 1 };
+		now[n_now++].is_listed = true;
+	}
+	free(collector->processes);
+	collector->processes = now;
+	collector->n = n_now;
+	return 0;
+}
+
+/* How long to wait until a process is opened again, which failed with ERR. */
+static int rest_after(int err)
+{
+	if (err == -ENODATA || err == -EPROTONOSUPPORT || err == -ENOEXEC)
+		return FOR_EVER; /* the program is of another kind */
+	return err == -EAGAIN ? 1 : REST_TICKS;
+}
+
+int collector_follow(struct ocp_ctx *ctx, struct collector *collector, const pid_t *pids, size_t n)
+{
+	size_t n_opened = 0, n_open = 0;
+	int err = take_over(ctx, collector, pids, n);
+
+	for (size_t i = 0; !err && i < collector->n; i++)
+		n_open += collector->processes[i].reader != NULL;
+	for (size_t i = 0; !err && i < collector->n; i++) {
+		struct collected *process = &collector->processes[i];
+
+		if (process->reader || !process->is_listed || n_open >= MAX_COLLECTED ||
+		    n_opened == MAX_OPENS)
+			continue;
+		if (process->rest) {
+			process->rest -= process->rest != FOR_EVER;
+			continue;
+		}
+		n_opened++;
+		err = gc_reader_open(ctx, process->pid, &process->reader);
+		if (!err) {
+			n_open++;
+			read_process(collector, process);
+		} else {
+			process->rest = rest_after(err);
+		}
+		err = err == -ENOMEM ? err : 0;
+	}
+	return err;
+}
+
+void collector_read(struct collector *collector, struct watch_gc *gc)
+{
+	struct collector_sums sums;
+
+	for (size_t i = 0; i < collector->n; i++)
+		read_process(collector, &collector->processes[i]);
+	sums = collector->ended;
+	gc->n_processes = 0;
+	gc->heap_words = gc->top_heap_words = 0;
+	gc->has_words = gc->has_compactions = true;
+	for (size_t i = 0; i < collector->n; i++) {
+		const struct collected *process = &collector->processes[i];
+
+		if (!process->has_figures)
+			continue;
+		add(&sums, &process->now);
+		if (!process->is_listed)
+			continue;
+		gc->n_processes++;
+		gc->heap_words += process->heap_words;
+		gc->top_heap_words += process->top_heap_words;
+		gc->has_words &= process->has_words;
+		gc->has_compactions &= process->has_compactions;
+	}
+	gc->minor_words = sums.minor_words;
+	gc->promoted_words = sums.promoted_words;
+	gc->major_words = sums.major_words;
+	gc->allocated_words = sums.allocated_words;
+	gc->minor_collections = sums.minor_collections;
+	gc->major_collections = sums.major_collections;
+	gc->compactions = sums.compactions;
+	gc->is_known |= gc->n_processes != 0;
+	if (!collector->had_tick)
+		gc->minor_rate = gc->major_rate = gc->allocated_rate = gc->promoted_rate =
+			gc->pause_share = NAN;
+}
+
+/* ---- rates ---------------------------------------------------------------------------------- */
+
+/*
+ * The sums of what a thread spends in the collector. Other phases contain these, or are contained
+ * in them.
+ */
+static bool is_pause(const struct watch_pair *pair)
+{
+	return !*pair->stop &&
+	       (strcmp(pair->start, "gc:minor") == 0 || strcmp(pair->start, "gc:major_slice") == 0);
+}
+
+/* The share of the last tick that was spent in pauses; NAN: they are not timed. */
+static double pause_share(struct collector *collector, const struct watch_pair *pairs,
+			  size_t n_pairs, int64_t dt_ns)
+{
+	const uint64_t before = collector->pause_ns_at_tick;
+	bool is_timed = false;
+
+	collector->pause_ns_at_tick = 0;
+	for (size_t i = 0; i < n_pairs; i++)
+		if (is_pause(&pairs[i])) {
+			collector->pause_ns_at_tick += pairs[i].sum.sum_ns;
+			is_timed = true;
+		}
+	if (!is_timed || !collector->had_tick)
+		return NAN;
+	return (double)(collector->pause_ns_at_tick - before) / (double)dt_ns;
+}
+
+void collector_tick(struct collector *collector, const struct watch_pair *pairs, size_t n_pairs,
+		    int64_t dt_ns, struct watch_gc *gc)
+{
+	const double seconds = (double)dt_ns / 1e9;
+	struct collector_sums grown = { 0 };
+	bool is_known = false;
+
+	/* What a process did before it was found is in no rate. */
+	for (size_t i = 0; i < collector->n; i++) {
+		struct collected *process = &collector->processes[i];
+		const struct collector_sums *now = &process->now, *before = &process->at_tick;
+
+		if (process->has_figures && process->had_tick) {
+			is_known = true;
+			grown.allocated_words += now->allocated_words - before->allocated_words;
+			grown.promoted_words += now->promoted_words - before->promoted_words;
+			grown.minor_collections +=
+				now->minor_collections - before->minor_collections;
+			grown.major_collections +=
+				now->major_collections - before->major_collections;
+		}
+		process->at_tick = process->now;
+		process->had_tick = process->has_figures;
+	}
+	gc->minor_rate = is_known ? (double)grown.minor_collections / seconds : NAN;
+	gc->major_rate = is_known ? (double)grown.major_collections / seconds : NAN;
+	gc->allocated_rate =
+		is_known && gc->has_words ? (double)grown.allocated_words / seconds : NAN;
+	gc->promoted_rate =
+		is_known && gc->has_words ? (double)grown.promoted_words / seconds : NAN;
+	gc->pause_share = pause_share(collector, pairs, n_pairs, dt_ns);
+	collector->had_tick = true;
+}

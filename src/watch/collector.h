@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the garbage collector of a target does: the sums over its processes, read out of their
+ * memory at each tick. A process that has ended counts with what was read last.
+ */
+#ifndef WATCH_COLLECTOR_H
+#define WATCH_COLLECTOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "base/ctx.h"
+#include "watch/watch.h"
+
+struct collected;
+
+/* What only grows. */
+struct collector_sums {
+	uint64_t minor_words, promoted_words, major_words, allocated_words;
+	uint64_t minor_collections, major_collections, compactions;
+};
+
+struct collector {
+	struct collected *processes; /* sorted by pid */
+	size_t n;
+	struct collector_sums ended;
+	uint64_t pause_ns_at_tick;
+	bool had_tick;
+};
+
+void collector_free(struct collector *collector);
+/*
+ * Set the processes to the N PIDS, ascending: open the new ones, forget the others. Processes that
+ * may not be read, or that run no known runtime, are left out. Returns -ENOMEM or 0.
+ */
+int collector_follow(struct ocp_ctx *ctx, struct collector *collector, const pid_t *pids, size_t n);
+/* Read the figures of all processes, and set those of GC, except the rates. */
+void collector_read(struct collector *collector, struct watch_gc *gc);
+/*
+ * Set the rates of GC from what has changed since the last tick, DT_NS ago. PAIRS tell how long
+ * the pauses were, if they are timed.
+ */
+void collector_tick(struct collector *collector, const struct watch_pair *pairs, size_t n_pairs,
+		    int64_t dt_ns, struct watch_gc *gc);
+
+#endif
