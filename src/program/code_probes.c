@@ -12,6 +12,7 @@
 
 #include "base/str_regexp.h"
 #include "base/suggest.h"
+#include "code/code_file.h"
 #include "code/functions.h"
 #include "code/gc_phases.h"
 #include "code/runtime.h"
@@ -324,31 +325,45 @@ static int take_semaphores(struct finder *f)
 	return 0;
 }
 
-/* The hash of the first bytes of code at VA, which tell whether the code is the same. */
+/* The hash of the first bytes of the code at a site, which tell whether the code is the same. */
+static uint64_t hash_bytes(const uint8_t code[HASHED_BYTES])
+{
+	uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
+
+	for (size_t i = 0; i < HASHED_BYTES; i++)
+		hash = (hash ^ code[i]) * 0x100000001b3;
+	return hash;
+}
+
 static bool hash_code(const struct elf_file *elf, uint64_t va, uint64_t *off, uint64_t *hash)
 {
 	uint8_t code[HASHED_BYTES];
 
 	if (!elf_file_va_to_off(elf, va, off) || elf_file_read(elf, *off, code, sizeof(code)))
 		return false;
-	*hash = 0xcbf29ce484222325; /* FNV-1a */
-	for (size_t i = 0; i < sizeof(code); i++)
-		*hash = (*hash ^ code[i]) * 0x100000001b3;
+	*hash = hash_bytes(code);
 	return true;
 }
 
+/* The bytes that were decoded are still at hand: thousands of reads would take longer. */
 static int hash_sites(struct finder *f)
 {
 	struct code_probes *code = f->code;
+	struct code_bytes bytes;
 	uint64_t off;
 
-	code->hashes = calloc(code->n_sites + 1, sizeof(*code->hashes));
+	code->hashes = calloc(f->sites.n + 1, sizeof(*code->hashes));
 	if (!code->hashes)
 		return ctx_no_memory(f->ctx);
-	for (size_t i = 0; i < code->n_sites; i++)
-		if (!hash_code(f->prog->elf, code->sites[i].va, &off, &code->hashes[i]))
+	for (size_t i = 0; i < f->sites.n; i++) {
+		const uint64_t va = f->sites.sites[i].va;
+
+		if (code_file_bytes(f->sites.file, true, va, HASHED_BYTES, &bytes) == 0)
+			code->hashes[i] = hash_bytes(bytes.bytes);
+		else if (!hash_code(f->prog->elf, va, &off, &code->hashes[i]))
 			return ctx_error(f->ctx, -EBADMSG, "%s: the file ends within its code",
 					 elf_file_name(f->prog->elf));
+	}
 	return 0;
 }
 
@@ -381,10 +396,12 @@ static int find(struct finder *f, struct code_wish *wishes, size_t n)
 		err = add_probes(f);
 	if (!err)
 		err = take_semaphores(f);
+	if (!err)
+		err = hash_sites(f);
 	f->code->sites = f->sites.sites;
 	f->code->n_sites = f->sites.n;
 	code_sites_close(&f->sites);
-	return err ? err : hash_sites(f);
+	return err;
 }
 
 static void tell_left_out(const struct finder *f)
