@@ -60,6 +60,7 @@ int code_sites_open(struct ocp_ctx *ctx, struct elf_file *elf, const struct func
 		if (!n_entries || sites->entries[n_entries - 1] != all[i].va)
 			sites->entries[n_entries++] = all[i].va;
 	sites->has_ocaml_stacks = has_ocaml_stacks(ctx, elf, functions);
+	sites->n_entries = n_entries;
 	return code_file_open(ctx, elf, sites->entries, n_entries, &sites->file);
 }
 
@@ -261,6 +262,31 @@ static enum code_cost cost_at(struct code_sites *sites, uint64_t va)
 									: CODE_STEPPED;
 }
 
+/*
+ * Where the calls of the function at VA are counted: the instruction that is emulated, if each call
+ * executes one, or the first one.
+ */
+static struct spot place_of_calls(struct code_sites *sites, uint64_t va)
+{
+	struct code_function decoded = { 0 };
+	struct spot spot = { .va = va, .cost = cost_at(sites, va) };
+	size_t next = 0;
+	char *why = NULL;
+
+	while (next < sites->n_entries && sites->entries[next] <= va)
+		next++;
+	if (spot.cost == CODE_EMULATED || next == sites->n_entries)
+		return spot;
+	if (decode(sites, va, sites->entries[next] - va, &decoded, &why) == 0 && !why &&
+	    !decoded.no_count && decoded.place_cost == CODE_EMULATED) {
+		spot.va = va + decoded.place;
+		spot.cost = CODE_EMULATED;
+	}
+	code_function_free(&decoded);
+	free(why);
+	return spot;
+}
+
 /* The entry and the return of one function whose calls are pauses. */
 static int add_pause(struct code_sites *sites, const struct gc_phase *phase, uint64_t va,
 		     uint32_t probe, bool needs_time)
@@ -317,14 +343,10 @@ int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *
 		else if (place->timed_vas[i])
 			err = add_pause(sites, phase, place->timed_vas[i], probe, needs_time);
 	if (!err && place->counted_va) {
-		const struct spot spot = {
-			.va = place->counted_va,
-			.cost = cost_at(sites, place->counted_va),
-			.events = (uint8_t)(SITE_COUNTS |
-					    (needs_time && phase->counted_in_timed ? SITE_CONFIRMS
-										   : 0)),
-		};
+		struct spot spot = place_of_calls(sites, place->counted_va);
 
+		spot.events = (uint8_t)(SITE_COUNTS |
+					(needs_time && phase->counted_in_timed ? SITE_CONFIRMS : 0));
 		err = add_site(sites, probe, false, &spot);
 	}
 	return err;

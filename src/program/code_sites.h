@@ -21,6 +21,7 @@ struct code_sites {
 	struct ocp_ctx *ctx;
 	struct code_file *file;
 	uint64_t *entries;
+	size_t n_entries;
 	bool has_ocaml_stacks;
 	struct site *sites;
 	size_t n, room;

@@ -113,6 +113,18 @@ start_bpftrace() {
 	TRACER=$!
 }
 
+# bpftrace misses a signal that comes while it begins, so it is told again.
+end_tracer() {
+	local i
+	while kill -INT "$TRACER" 2>/dev/null; do
+		for ((i = 0; i < 100; i++)); do
+			kill -0 "$TRACER" 2>/dev/null || break
+			sleep 0.02
+		done
+	done
+	wait "$TRACER" || true
+}
+
 stop_tracer() {
 	kill -INT "$TRACER"
 	wait "$TRACER" || true
