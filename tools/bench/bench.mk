@@ -80,7 +80,7 @@ $(O)/bench/calls: tools/bench/ocaml/calls.ml tools/bench/ocaml/now.c
 $(O)/bench/gauges: tools/bench/gauges.c $(O)/internal.a
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # One source, four programs, each with its functions in four places: loops_VARIANT_PLACE.
 loops_increment_none := ()
