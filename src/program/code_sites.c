@@ -25,6 +25,7 @@ struct spot {
 	const char *args;
 	uint8_t condition;
 	uint32_t unless;
+	uint64_t entry_va; /* as in struct site */
 };
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -133,6 +134,7 @@ static int add_site(struct code_sites *sites, uint32_t probe, bool is_on_ocaml_s
 		.is_on_ocaml_stack = is_on_ocaml_stack,
 		.is_stepped = spot->cost == CODE_STEPPED,
 		.frame_depth = spot->depth,
+		.entry_va = spot->entry_va,
 	};
 	return 0;
 }
@@ -153,6 +155,7 @@ static const char *find_beginning(const struct function *function,
 		.cost = decoded->place_cost,
 		.depth = decoded->place_depth,
 		.events = SITE_COUNTS | (needs->time ? SITE_BEGINS : 0),
+		.entry_va = decoded->no_entry ? 0 : function->va,
 	};
 	if (decoded->no_count)
 		return decoded->no_count;
@@ -269,7 +272,7 @@ static enum code_cost cost_at(struct code_sites *sites, uint64_t va)
 static struct spot place_of_calls(struct code_sites *sites, uint64_t va)
 {
 	struct code_function decoded = { 0 };
-	struct spot spot = { .va = va, .cost = cost_at(sites, va) };
+	struct spot spot = { .va = va, .cost = cost_at(sites, va), .entry_va = va };
 	size_t next = 0;
 	char *why = NULL;
 
@@ -345,8 +348,9 @@ int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *
 	if (!err && place->counted_va) {
 		struct spot spot = place_of_calls(sites, place->counted_va);
 
-		spot.events = (uint8_t)(SITE_COUNTS |
-					(needs_time && phase->counted_in_timed ? SITE_CONFIRMS : 0));
+		spot.events =
+			(uint8_t)(SITE_COUNTS |
+				  (needs_time && phase->counted_in_timed ? SITE_CONFIRMS : 0));
 		err = add_site(sites, probe, false, &spot);
 	}
 	return err;
