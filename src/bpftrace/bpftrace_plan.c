@@ -107,7 +107,7 @@ static int read_items(struct planner *p, const char *names)
 	for (size_t i = 0; i < p->items.n; i++)
 		n_code += p->items.list[i].text && item_is_code(p->items.list[i].text);
 	if (n_code && n_code < p->items.n)
-		return ctx_error(p->ctx, -EOPNOTSUPP,
+		return ctx_error(p->ctx, -EINVAL,
 				 "'%s': probes and functions cannot be in one script", names);
 	p->plan->is_code = n_code != 0;
 	return 0;

@@ -63,7 +63,7 @@ struct bpftrace_plan {
 /*
  * Plan to trace NAMES, for WHAT: probes, or functions and phases of the collector, as
  * program/item.h reads them. -ENOENT if a name does not exist, if nothing matches, or if no probe
- * has code. -EOPNOTSUPP if bpftrace cannot trace it, or if there are both probes and functions.
+ * has code. -EINVAL if there are both probes and functions. -EOPNOTSUPP if bpftrace cannot trace one.
  */
 int bpftrace_plan_process(struct ocp_process *proc, enum ocp_bpftrace what, const char *names,
 			  struct bpftrace_plan *plan);
