@@ -273,6 +273,8 @@ static int prepare(struct measure_session *s, struct ocp_process **procs, size_t
 	s->meter = ocp_meter_new(options->ctx);
 	if (!s->meter)
 		return -ENOMEM;
+	if (!options->quiet)
+		ocp_meter_expect_estimate(s->meter);
 	if (options->exe)
 		err = ocp_meter_add_program(s->meter, options->exe);
 	for (size_t i = 0; !err && !options->exe && i < n; i++)
@@ -300,13 +302,38 @@ int measure_open(struct measure_session *s, struct options *options, struct ocp_
 	return err ? say_error(options->ctx, err) : EXIT_DONE;
 }
 
+/* Before the process pays for them. */
+static void say_estimate(struct measure_session *s)
+{
+	struct ocp_estimate estimate;
+	char which[64];
+
+	if (ocp_meter_estimate(s->meter, &estimate) || !estimate.n_stepped)
+		return;
+	if (estimate.n_stepped < estimate.n_sites)
+		snprintf(which, sizeof(which), "%zu of %zu places are", estimate.n_stepped,
+			 estimate.n_sites);
+	else if (estimate.n_sites > 1)
+		snprintf(which, sizeof(which), "all %zu places are", estimate.n_sites);
+	else
+		snprintf(which, sizeof(which), "the place is");
+	if (estimate.cost_per_stepped_hit_ns > 0)
+		say("%s single-stepped: %.1f us per hit, others %.1f us", which,
+		    estimate.cost_per_stepped_hit_ns / 1e3, estimate.cost_per_hit_ns / 1e3);
+	else
+		say("%s single-stepped: ten times slower than others", which);
+}
+
 int measure_attach(struct measure_session *s)
 {
 	const struct options *options = s->options;
 	size_t n_probes, n_sites;
 	char whose[64];
-	int err = ocp_meter_attach(s->meter);
+	int err;
 
+	if (!options->quiet)
+		say_estimate(s);
+	err = ocp_meter_attach(s->meter);
 	if (err)
 		return say_error(options->ctx, err);
 	s->start_ns = session_now_ns();
