@@ -43,7 +43,8 @@ static int make_wishes(struct planner *p, struct code_wish **wishes)
 	for (size_t i = 0; i < items->n; i++)
 		(*wishes)[i] = (struct code_wish){ .text = items->list[i].text,
 						   .is_timed = times_calls,
-						   .has_args = p->what == OCP_BPFTRACE_ARGS };
+						   .has_args = p->what == OCP_BPFTRACE_ARGS,
+						   .has_bounds = true };
 	return 0;
 }
 

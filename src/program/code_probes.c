@@ -26,7 +26,7 @@ struct chosen {
 	const struct function *function;    /* NULL: a phase */
 	const struct gc_phase_place *phase; /* NULL: a function */
 	char *name;			    /* of its probe */
-	bool is_timed, has_args;
+	bool is_timed, has_args, has_bounds;
 	bool is_named; /* by its own name, not by a regular expression */
 };
 
@@ -94,6 +94,7 @@ static int choose(struct finder *f, const struct chosen *what, struct code_wish 
 	chosen->name = strdup(name);
 	chosen->is_timed = wish->is_timed;
 	chosen->has_args = wish->has_args;
+	chosen->has_bounds = wish->has_bounds;
 	if (!chosen->name)
 		return ctx_no_memory(f->ctx);
 	code->n_chosen++;
@@ -220,6 +221,7 @@ static void join_chosen(struct code_probes *code)
 		}
 		last->is_timed |= next->is_timed;
 		last->has_args |= next->has_args;
+		last->has_bounds |= next->has_bounds;
 		last->is_named |= next->is_named;
 		free(next->name);
 	}
@@ -246,12 +248,14 @@ static int refuse(struct finder *f, const struct chosen *chosen, char *why)
 
 static int add_chosen(struct finder *f, const struct chosen *chosen, uint32_t probe)
 {
-	const struct code_needs needs = { .time = chosen->is_timed, .args = chosen->has_args };
+	const struct code_needs needs = { .time = chosen->is_timed,
+					  .args = chosen->has_args,
+					  .bounds = chosen->has_bounds };
 	char *why;
-	int err = chosen->phase ? code_sites_add_phase(&f->sites, chosen->phase, probe,
-						       chosen->is_timed, &why)
-				: code_sites_add_function(&f->sites, chosen->function, probe,
-							  &needs, &why);
+	int err =
+		chosen->phase
+			? code_sites_add_phase(&f->sites, chosen->phase, probe, &needs, &why)
+			: code_sites_add_function(&f->sites, chosen->function, probe, &needs, &why);
 
 	return err || !why ? err : refuse(f, chosen, why);
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "code/code_pause.h"
 #include "code/runtime.h"
 #include "code/x86_function.h"
 
@@ -265,6 +266,17 @@ static enum code_cost cost_at(struct code_sites *sites, uint64_t va)
 									: CODE_STEPPED;
 }
 
+/* The code from VA to the next function. False: it is unknown. */
+static bool bytes_from(struct code_sites *sites, uint64_t va, struct code_bytes *bytes)
+{
+	size_t next = 0;
+
+	while (next < sites->n_entries && sites->entries[next] <= va)
+		next++;
+	return next < sites->n_entries &&
+	       code_file_bytes(sites->file, true, va, sites->entries[next] - va, bytes) == 0;
+}
+
 /*
  * Where the calls of the function at VA are counted: the instruction that is emulated, if each call
  * executes one, or the first one.
@@ -273,21 +285,54 @@ static struct spot place_of_calls(struct code_sites *sites, uint64_t va)
 {
 	struct code_function decoded = { 0 };
 	struct spot spot = { .va = va, .cost = cost_at(sites, va), .entry_va = va };
-	size_t next = 0;
-	char *why = NULL;
+	struct code_bytes bytes;
 
-	while (next < sites->n_entries && sites->entries[next] <= va)
-		next++;
-	if (spot.cost == CODE_EMULATED || next == sites->n_entries)
+	if (spot.cost == CODE_EMULATED || !bytes_from(sites, va, &bytes))
 		return spot;
-	if (decode(sites, va, sites->entries[next] - va, &decoded, &why) == 0 && !why &&
+	if (code_function_decode(sites->ctx, &bytes, sites->file, &decoded) == 0 &&
 	    !decoded.no_count && decoded.place_cost == CODE_EMULATED) {
 		spot.va = va + decoded.place;
 		spot.cost = CODE_EMULATED;
 	}
 	code_function_free(&decoded);
-	free(why);
 	return spot;
+}
+
+/*
+ * The first and the last emulated instruction of a function whose calls are pauses. False: there are
+ * none, or the pauses depend on what only the entry and the return show.
+ */
+static bool find_pause(struct code_sites *sites, const struct gc_phase_place *place, uint64_t va,
+		       struct spot *begin, struct spot *end)
+{
+	const struct gc_phase *phase = place->phase;
+	const uint64_t through = phase->counted_in_timed ? place->counted_va : 0;
+	struct code_pause pause;
+	struct code_bytes bytes;
+
+	if (phase->argument || phase->only_if_true || !bytes_from(sites, va, &bytes) ||
+	    code_pause_find(sites->ctx, &bytes, sites->file, through, &pause))
+		return false;
+	*begin = (struct spot){ .va = va + pause.begin,
+				.cost = CODE_EMULATED,
+				.depth = pause.begin_depth,
+				.events = SITE_BEGINS };
+	*end = (struct spot){ .va = va + pause.end,
+			      .cost = CODE_EMULATED,
+			      .depth = pause.end_depth,
+			      .events = SITE_ENDS };
+	/* The calls that find nothing to do pass neither. */
+	if (!phase->counted_symbol || phase->counted_in_timed)
+		begin->events |= SITE_COUNTS;
+	return true;
+}
+
+static int add_two(struct code_sites *sites, uint32_t probe, const struct spot *begin,
+		   const struct spot *end)
+{
+	const int err = add_site(sites, probe, false, begin);
+
+	return err ? err : add_site(sites, probe, false, end);
 }
 
 /* The entry and the return of one function whose calls are pauses. */
@@ -331,27 +376,40 @@ static int add_calls(struct code_sites *sites, const struct gc_event_calls *call
 	return err || !needs_time ? err : add_site(sites, probe, false, &end);
 }
 
+/* The function that counts the events of a phase. */
+static int add_counted(struct code_sites *sites, const struct gc_phase_place *place, uint32_t probe,
+		       bool needs_time)
+{
+	struct spot spot = place_of_calls(sites, place->counted_va);
+
+	spot.events = (uint8_t)(SITE_COUNTS |
+				(needs_time && place->phase->counted_in_timed ? SITE_CONFIRMS : 0));
+	return add_site(sites, probe, false, &spot);
+}
+
 int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *place,
-			 uint32_t probe, bool needs_time, char **why)
+			 uint32_t probe, const struct code_needs *needs, char **why)
 {
 	const struct gc_phase *phase = place->phase;
+	bool is_counted = !place->counted_va;
+	struct spot begin, end;
 	int err = 0;
 
 	*why = NULL;
-	if (needs_time && !place->timed_vas[0])
+	if (needs->time && !place->timed_vas[0])
 		return refuse(sites, "timed", "it is a moment, without a duration", why);
-	for (size_t i = 0; !err && i < 2; i++)
-		if (phase->events[i])
-			err = add_calls(sites, &place->calls[i], probe, needs_time);
-		else if (place->timed_vas[i])
-			err = add_pause(sites, phase, place->timed_vas[i], probe, needs_time);
-	if (!err && place->counted_va) {
-		struct spot spot = place_of_calls(sites, place->counted_va);
+	for (size_t i = 0; !err && i < 2; i++) {
+		const uint64_t va = place->timed_vas[i];
 
-		spot.events =
-			(uint8_t)(SITE_COUNTS |
-				  (needs_time && phase->counted_in_timed ? SITE_CONFIRMS : 0));
-		err = add_site(sites, probe, false, &spot);
+		if (phase->events[i]) {
+			err = add_calls(sites, &place->calls[i], probe, needs->time);
+		} else if (va && needs->time && !needs->bounds &&
+			   find_pause(sites, place, va, &begin, &end)) {
+			is_counted |= begin.events & SITE_COUNTS;
+			err = add_two(sites, probe, &begin, &end);
+		} else if (va) {
+			err = add_pause(sites, phase, va, probe, needs->time);
+		}
 	}
-	return err;
+	return err || is_counted ? err : add_counted(sites, place, probe, needs->time);
 }

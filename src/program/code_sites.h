@@ -12,8 +12,9 @@
 
 /* What a function is asked for, besides its calls. */
 struct code_needs {
-	bool time; /* its exits */
-	bool args; /* its arguments: its site must be the first instruction */
+	bool time;   /* its exits */
+	bool args;   /* its arguments: its site must be the first instruction */
+	bool bounds; /* of a phase: only first instructions and returns of functions */
 };
 
 /* A list of sites that grows. The caller frees `sites`. */
@@ -41,6 +42,6 @@ int code_sites_add_function(struct code_sites *sites, const struct function *fun
 
 /* Append the sites of the phase at PLACE, which gc_phase_check() accepts. The same *WHY. */
 int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *place,
-			 uint32_t probe, bool needs_time, char **why);
+			 uint32_t probe, const struct code_needs *needs, char **why);
 
 #endif

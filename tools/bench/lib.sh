@@ -113,6 +113,19 @@ start_bpftrace() {
 	TRACER=$!
 }
 
+# await_on WHAT: until the calls of WHAT (of `calls`) cost a trap, and the tracer has attached to all its
+# places: ours says so, bpftrace does it within half a second.
+await_on() { # WHAT
+	ask await on "$1"
+	if [[ $tracer = ours ]]; then
+		until grep -qE '^ocaml-probes: (counting|measuring) ' "$BENCH_DIR/ours.out"; do
+			sleep 0.01
+		done
+	else
+		sleep 0.5
+	fi
+}
+
 # bpftrace misses a signal that comes while it begins, so it is told again.
 end_tracer() {
 	local i

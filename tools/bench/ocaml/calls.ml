@@ -1,9 +1,9 @@
 (* Answers lines, as target.c does, with calls of functions that have no probes:
 
-     run N WHAT       nanoseconds for each of N calls of WHAT
+     run N WHAT       nanoseconds of the processor for each of N calls of WHAT
      await on|off WHAT  waits until its calls cost a trap, or none *)
 
-external now_ns : unit -> (float[@unboxed]) = "byte_unavailable" "bench_now_ns" [@@noalloc]
+external cpu_ns : unit -> (float[@unboxed]) = "byte_unavailable" "bench_cpu_ns" [@@noalloc]
 
 let total = ref 0
 
@@ -25,11 +25,11 @@ let[@inline never] slice x =
 let functions = [ "cheap", cheap; "dear", dear; "minor", minor; "slice", slice ]
 
 let time n f =
-  let start = now_ns () in
+  let start = cpu_ns () in
   for i = 1 to n do
     f i
   done;
-  (now_ns () -. start) /. float_of_int n
+  (cpu_ns () -. start) /. float_of_int n
 
 (* Of several times the least, so that other load does not look like a trap. *)
 let least_time f = List.fold_left min infinity (List.init 20 (fun _ -> time 20 f))
