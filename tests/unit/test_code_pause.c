@@ -22,10 +22,11 @@ static int find(struct code *code, const char *start, size_t n, const char *thro
 
 #define FIND(code, name, through, pause) find(code, name, SIZE(name), through, pause)
 
+#define DISTANCE(label, name) ((uintptr_t)(label) - (uintptr_t)(name))
 #define assert_pause(pause, name)                                                                  \
 	do {                                                                                       \
-		assert_int_equal((pause).begin, name##_begin - (name));                            \
-		assert_int_equal((pause).end, name##_finish - (name));                             \
+		assert_int_equal((pause).begin, DISTANCE(name##_begin, name));                     \
+		assert_int_equal((pause).end, DISTANCE(name##_finish, name));                      \
 	} while (0)
 
 /* A push, a loop, a branch with two ways on, a hook at the end. */

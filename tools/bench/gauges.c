@@ -43,9 +43,11 @@ int main(int argc, char **argv)
 	if (err) {
 		fprintf(stderr, "gauges: %s\n", ctx ? ocp_error(ctx) : "out of memory");
 	} else {
+		const size_t middle = n / 2, p99 = n - 1 - n / 100;
+
 		qsort(times, n, sizeof(*times), compare);
-		printf("%.2f %.2f %.2f\n", (double)times[n / 2] / 1e3,
-		       (double)times[n - 1 - n / 100] / 1e3, (double)times[n - 1] / 1e3);
+		printf("%.2f %.2f %.2f\n", (double)times[middle] / 1e3, (double)times[p99] / 1e3,
+		       (double)times[n - 1] / 1e3);
 	}
 	gc_reader_free(reader);
 	ocp_ctx_free(ctx);
