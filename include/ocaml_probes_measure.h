@@ -302,6 +302,9 @@ struct ocp_estimate {
  */
 OCP_API int ocp_meter_estimate(struct ocp_meter *meter, struct ocp_estimate *estimate);
 OCP_API void ocp_meter_expect_estimate(struct ocp_meter *meter);
+/* ESTIMATE in words, into TEXT. Returns false if no site is single-stepped. */
+enum { OCP_ESTIMATE_BYTES = 160 };
+OCP_API bool ocp_estimate_text(const struct ocp_estimate *estimate, char text[OCP_ESTIMATE_BYTES]);
 
 /* The cost of measuring on this machine. Later versions may add members at the end. */
 struct ocp_costs {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* What measuring costs: before the attach, an estimate; after it, the calibrated costs. */
 #include <errno.h>
+#include <stdio.h>
 
 #include "measure/meter.h"
 
@@ -57,6 +58,29 @@ int ocp_meter_estimate(struct ocp_meter *meter, struct ocp_estimate *estimate)
 		estimate->cost_per_stepped_hit_ns = costs.cost_per_stepped_hit_ns;
 	}
 	return 0;
+}
+
+bool ocp_estimate_text(const struct ocp_estimate *estimate, char text[OCP_ESTIMATE_BYTES])
+{
+	char which[64];
+
+	if (!estimate->n_stepped)
+		return false;
+	if (estimate->n_stepped < estimate->n_sites)
+		snprintf(which, sizeof(which), "%zu of %zu places are", estimate->n_stepped,
+			 estimate->n_sites);
+	else if (estimate->n_sites > 1)
+		snprintf(which, sizeof(which), "all %zu places are", estimate->n_sites);
+	else
+		snprintf(which, sizeof(which), "the place is");
+	if (estimate->cost_per_stepped_hit_ns > 0)
+		snprintf(text, OCP_ESTIMATE_BYTES,
+			 "%s single-stepped: %.1f us per hit, others %.1f us", which,
+			 estimate->cost_per_stepped_hit_ns / 1e3, estimate->cost_per_hit_ns / 1e3);
+	else
+		snprintf(text, OCP_ESTIMATE_BYTES,
+			 "%s single-stepped: ten times slower than others", which);
+	return true;
 }
 
 static int ask_costs(struct ocp_meter *meter, bool wait, struct ocp_costs *costs)

@@ -306,22 +306,10 @@ int measure_open(struct measure_session *s, struct options *options, struct ocp_
 static void say_estimate(struct measure_session *s)
 {
 	struct ocp_estimate estimate;
-	char which[64];
+	char text[OCP_ESTIMATE_BYTES];
 
-	if (ocp_meter_estimate(s->meter, &estimate) || !estimate.n_stepped)
-		return;
-	if (estimate.n_stepped < estimate.n_sites)
-		snprintf(which, sizeof(which), "%zu of %zu places are", estimate.n_stepped,
-			 estimate.n_sites);
-	else if (estimate.n_sites > 1)
-		snprintf(which, sizeof(which), "all %zu places are", estimate.n_sites);
-	else
-		snprintf(which, sizeof(which), "the place is");
-	if (estimate.cost_per_stepped_hit_ns > 0)
-		say("%s single-stepped: %.1f us per hit, others %.1f us", which,
-		    estimate.cost_per_stepped_hit_ns / 1e3, estimate.cost_per_hit_ns / 1e3);
-	else
-		say("%s single-stepped: ten times slower than others", which);
+	if (ocp_meter_estimate(s->meter, &estimate) == 0 && ocp_estimate_text(&estimate, text))
+		say("%s", text);
 }
 
 int measure_attach(struct measure_session *s)
