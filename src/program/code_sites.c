@@ -221,7 +221,7 @@ static int add_decoded(struct code_sites *sites, const struct function *function
 	return add_site(sites, probe, false, &end);
 }
 
-static int decode(struct code_sites *sites, uint64_t va, uint64_t n_bytes,
+static int decode(struct code_sites *sites, uint64_t va, uint64_t n_bytes, bool needs_exits,
 		  struct code_function *decoded, char **why)
 {
 	struct code_bytes bytes;
@@ -229,8 +229,10 @@ static int decode(struct code_sites *sites, uint64_t va, uint64_t n_bytes,
 
 	if (err == -ENOMEM)
 		return ctx_no_memory(sites->ctx);
-	return err ? refuse(sites, "measured", "the file lacks its code", why)
-		   : code_function_decode(sites->ctx, &bytes, sites->file, decoded);
+	if (err)
+		return refuse(sites, "measured", "the file lacks its code", why);
+	return needs_exits ? code_function_decode(sites->ctx, &bytes, sites->file, decoded)
+			   : code_function_find_place(sites->ctx, &bytes, sites->file, decoded);
 }
 
 int code_sites_add_function(struct code_sites *sites, const struct function *function,
@@ -240,7 +242,7 @@ int code_sites_add_function(struct code_sites *sites, const struct function *fun
 	int err;
 
 	*why = NULL;
-	err = decode(sites, function->va, function->bytes, &decoded, why);
+	err = decode(sites, function->va, function->bytes, needs->time, &decoded, why);
 	if (!err && !*why)
 		err = add_decoded(sites, function, probe, &decoded, needs, why);
 	code_function_free(&decoded);
@@ -289,7 +291,7 @@ static struct spot place_of_calls(struct code_sites *sites, uint64_t va)
 
 	if (spot.cost == CODE_EMULATED || !bytes_from(sites, va, &bytes))
 		return spot;
-	if (code_function_decode(sites->ctx, &bytes, sites->file, &decoded) == 0 &&
+	if (code_function_find_place(sites->ctx, &bytes, sites->file, &decoded) == 0 &&
 	    !decoded.no_count && decoded.place_cost == CODE_EMULATED) {
 		spot.va = va + decoded.place;
 		spot.cost = CODE_EMULATED;
