@@ -286,6 +286,26 @@ OCP_API size_t ocp_meter_probe_count(const struct ocp_meter *meter);
 OCP_API size_t ocp_meter_site_count(const struct ocp_meter *meter);
 OCP_API size_t ocp_meter_process_count(const struct ocp_meter *meter);
 
+/*
+ * What the sites of an open meter will cost. Later versions may add members at the end. The costs are
+ * those of a first, rough measurement; 0 if no site is single-stepped, or if it failed.
+ */
+struct ocp_estimate {
+	size_t n_sites;
+	size_t n_stepped; /* of these: the kernel single-steps the instruction, ten times slower */
+	double cost_per_hit_ns, cost_per_stepped_hit_ns;
+};
+
+/*
+ * Estimate the cost before the attach. It takes up to 30 ms if sites are single-stepped; less, if
+ * ocp_meter_expect_estimate() was called before the meter was opened.
+ */
+OCP_API int ocp_meter_estimate(struct ocp_meter *meter, struct ocp_estimate *estimate);
+OCP_API void ocp_meter_expect_estimate(struct ocp_meter *meter);
+/* ESTIMATE in words, into TEXT. Returns false if no site is single-stepped. */
+enum { OCP_ESTIMATE_BYTES = 160 };
+OCP_API bool ocp_estimate_text(const struct ocp_estimate *estimate, char text[OCP_ESTIMATE_BYTES]);
+
 /* The cost of measuring on this machine. Later versions may add members at the end. */
 struct ocp_costs {
 	double cost_per_hit_ns; /* the time that a hit takes from the process */

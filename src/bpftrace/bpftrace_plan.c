@@ -40,22 +40,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/ctx.h"
+#include "bpftrace/bpftrace_planner.h"
 #include "elf/symbols.h"
 #include "program/selection.h"
 #include "program/wrapper_args.h"
 #include "process/process.h"
-
-/* The ELF files of a process, or one ELF file, and their names for bpftrace. */
-struct planner {
-	struct ocp_ctx *ctx;
-	const char *owner; /* of the probes, for messages */
-	const struct ocp_program **progs;
-	size_t n_progs;
-	const char **all; /* the names of all probes, sorted */
-	size_t n_all;
-	struct bpftrace_plan *plan;
-};
 
 /* ---- names --------------------------------------------------------------------------------- */
 
@@ -94,24 +83,34 @@ static int take_probe(void *data, size_t probe)
 	return 0;
 }
 
-static int choose(struct planner *p, const char *names)
+static int choose(struct planner *p)
 {
 	const struct probe_names among = { p->all, p->n_all, p->owner };
 	struct selection selection = { 0 };
-	struct items items = { 0 };
-	int err = items_add_text(&items, names) ? ctx_no_memory(p->ctx) : 0;
+	int err = 0;
 
-	for (size_t i = 0; !err && i < items.n; i++)
-		if (items.list[i].text && item_is_code(items.list[i].text))
-			err = ctx_error(p->ctx, -EOPNOTSUPP, "'%s': only probes can be in a script",
-					items.list[i].text);
-	for (size_t i = 0; !err && i < items.n; i++)
-		err = selection_add(p->ctx, &selection, &items.list[i]);
+	for (size_t i = 0; !err && i < p->items.n; i++)
+		err = selection_add(p->ctx, &selection, &p->items.list[i]);
 	if (!err)
 		err = selection_choose(p->ctx, &selection, &among, take_probe, p);
 	selection_free(&selection);
-	items_free(&items);
 	return err;
+}
+
+/* Read NAMES. Sets plan->is_code if they are places in code. */
+static int read_items(struct planner *p, const char *names)
+{
+	size_t n_code = 0;
+
+	if (items_add_text(&p->items, names))
+		return ctx_no_memory(p->ctx);
+	for (size_t i = 0; i < p->items.n; i++)
+		n_code += p->items.list[i].text && item_is_code(p->items.list[i].text);
+	if (n_code && n_code < p->items.n)
+		return ctx_error(p->ctx, -EINVAL,
+				 "'%s': probes and functions cannot be in one script", names);
+	p->plan->is_code = n_code != 0;
+	return 0;
 }
 
 /* ---- groups -------------------------------------------------------------------------------- */
@@ -279,11 +278,11 @@ static bool is_executable(const struct ocp_process *proc, const struct image *im
 	return strcmp(image->path, proc->images.exe_path) == 0;
 }
 
-/* The path in /proc of image I of PROC. */
-static char *path_in_proc(struct ocp_process *proc, const struct maps *maps, size_t i)
+/* The path in /proc of IMAGE of PROC, which has a site at ADDR. */
+static char *path_in_proc(struct ocp_process *proc, const struct maps *maps,
+			  const struct image *image, uint64_t addr)
 {
-	const struct image *image = &proc->images.images[i];
-	const struct mapping *m = NULL;
+	const struct mapping *m;
 	char *path = NULL;
 	int n;
 
@@ -298,9 +297,7 @@ static char *path_in_proc(struct ocp_process *proc, const struct maps *maps, siz
 			return path;
 		free(path);
 	}
-	for (size_t j = 0; !m && j < image->prog->n_sites; j++)
-		if (image->prog->sites[j].has_code)
-			m = maps_find(maps, image->bias + image->prog->sites[j].va);
+	m = addr ? maps_find(maps, addr) : NULL;
 	if (!m)
 		return strdup(image->path);
 	n = asprintf(&path, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)proc->pid, m->start,
@@ -319,23 +316,39 @@ static bool is_found_by_pid(const struct ocp_process *proc, const struct image *
 	return leads_to(path, image->prog);
 }
 
-static int name_images(struct planner *p, struct ocp_process *proc)
+/* The address in the process of a site of IMAGE; 0: it has none. */
+static uint64_t site_address(const struct planner *p, const struct image *image, size_t i)
 {
-	const struct image_list *images = &proc->images;
+	const struct probe_set set =
+		code_probes_set(p->plan->is_code ? p->plan->code[i].probes : NULL);
+	const struct site *sites = p->plan->is_code ? set.sites : image->prog->sites;
+	const size_t n = p->plan->is_code ? set.n_sites : image->prog->n_sites;
+
+	for (size_t j = 0; j < n; j++)
+		if (sites[j].has_code)
+			return image->bias + sites[j].va;
+	return 0;
+}
+
+static int name_images(struct planner *p, struct ocp_process *proc, const struct image *images,
+		       size_t n)
+{
 	struct bpftrace_plan *plan = p->plan;
 	bool same_root = has_our_root(proc->pid);
 	struct maps maps = { 0 };
 	int err = maps_read(p->ctx, proc->pid, &maps);
 
-	for (size_t i = 0; !err && i < images->n; i++) {
-		const struct image *image = &images->images[i];
+	for (size_t i = 0; !err && i < n; i++) {
+		const struct image *image = &images[i];
 		bool is_plain =
 			same_root && is_sayable(image->path) && leads_to(image->path, image->prog);
 
-		plan->by_predicate = images->n > 1 || !is_plain || !is_found_by_pid(proc, image);
+		plan->by_predicate = n > 1 || !is_plain || !is_found_by_pid(proc, image);
 		plan->by_exe_link = !plan->by_predicate && is_executable(proc, image);
-		plan->files[i] = is_plain && plan->by_predicate ? strdup(image->path)
-								: path_in_proc(proc, &maps, i);
+		plan->files[i] =
+			is_plain && plan->by_predicate
+				? strdup(image->path)
+				: path_in_proc(proc, &maps, image, site_address(p, image, i));
 		plan->n_files++;
 		p->progs[i] = image->prog;
 		if (!plan->files[i])
@@ -363,54 +376,84 @@ static int name_program(struct planner *p, const struct ocp_program *prog, const
 
 static int start_plan(struct planner *p, size_t n_files)
 {
-	*p->plan = (struct bpftrace_plan){ 0 };
 	p->n_progs = n_files;
 	p->progs = calloc(n_files + 1, sizeof(const struct ocp_program *));
 	p->plan->files = calloc(n_files + 1, sizeof(*p->plan->files));
 	return p->progs && p->plan->files ? 0 : ctx_no_memory(p->ctx);
 }
 
-static int finish_plan(struct planner *p, const char *names, int err)
+static int finish_plan(struct planner *p, int err)
 {
-	if (!err)
+	if (!err && p->plan->is_code) {
+		err = bpftrace_code_groups(p);
+	} else if (!err) {
 		err = collect_names(p);
-	if (!err)
-		err = choose(p, names);
-	if (!err)
-		err = add_groups(p);
+		if (!err)
+			err = choose(p);
+		if (!err)
+			err = add_groups(p);
+	}
 	free(p->progs);
 	free(p->all);
+	items_free(&p->items);
 	if (err)
 		bpftrace_plan_free(p->plan);
 	return err;
 }
 
-int bpftrace_plan_process(struct ocp_process *proc, const char *names, struct bpftrace_plan *plan)
-{
-	struct planner p = { .ctx = proc->ctx, .owner = proc->images.exe_path, .plan = plan };
-	int err = start_plan(&p, proc->images.n);
-
-	plan->pid = proc->pid;
-	if (!err)
-		err = name_images(&p, proc);
-	return finish_plan(&p, names, err);
-}
-
-int bpftrace_plan_program(struct ocp_program *prog, const char *path, const char *names,
+int bpftrace_plan_process(struct ocp_process *proc, enum ocp_bpftrace what, const char *names,
 			  struct bpftrace_plan *plan)
 {
-	struct planner p = { .ctx = prog->ctx, .owner = path, .plan = plan };
-	int err = start_plan(&p, 1);
+	struct planner p = {
+		.ctx = proc->ctx, .owner = proc->images.exe_path, .what = what, .plan = plan
+	};
+	struct bpftrace_images code = { 0 };
+	const struct image *images = proc->images.images;
+	size_t n = proc->images.n;
+	int err;
 
+	*plan = (struct bpftrace_plan){ .pid = proc->pid };
+	err = read_items(&p, names);
+	if (!err && plan->is_code) {
+		err = bpftrace_code_find(&p, proc->pid, &code);
+		images = code.images;
+		n = code.n;
+	}
+	if (!err)
+		err = start_plan(&p, n);
+	if (!err)
+		err = name_images(&p, proc, images, n);
+	err = finish_plan(&p, err);
+	bpftrace_images_free(&code);
+	return err;
+}
+
+int bpftrace_plan_program(struct ocp_program *prog, const char *path, enum ocp_bpftrace what,
+			  const char *names, struct bpftrace_plan *plan)
+{
+	struct planner p = { .ctx = prog->ctx, .owner = path, .what = what, .plan = plan };
+	int err;
+
+	*plan = (struct bpftrace_plan){ 0 };
+	err = read_items(&p, names);
+	if (!err && plan->is_code)
+		err = bpftrace_code_find_in(&p, prog);
+	if (!err)
+		err = start_plan(&p, 1);
 	if (!err)
 		err = name_program(&p, prog, path);
-	return finish_plan(&p, names, err);
+	return finish_plan(&p, err);
 }
 
 void bpftrace_plan_free(struct bpftrace_plan *plan)
 {
 	for (size_t i = 0; plan->files && i < plan->n_files; i++)
 		free(plan->files[i]);
+	for (size_t i = 0; i < plan->n_code; i++) {
+		code_probes_free(plan->code[i].probes);
+		ocp_program_free(plan->code[i].own);
+	}
+	free(plan->code);
 	free(plan->files);
 	free(plan->groups);
 	free(plan->sites);

@@ -8,21 +8,30 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "ocaml_probes.h"
+#include "program/code_probes.h"
 
 struct bpftrace_site {
-	uint64_t at; /* follows "uprobe:FILE:" */
+	uint64_t at;		 /* follows "uprobe:FILE:" */
+	const struct site *code; /* NULL: the site of a probe */
+	int32_t depth;		 /* of code: rsp at the entry of the function minus rsp at `at` */
 	const char *args;
 	const char *
 		noted_args; /* the operands that bpftrace reads in the note; args may be corrected */
 	const char *args_fault; /* why some of args are unknown; NULL if none are */
 };
 
-/* The sites of one probe name in one file. */
+/* A file whose code is asked for. */
+struct bpftrace_code {
+	struct ocp_program *own; /* NULL: the caller's */
+	struct code_probes *probes;
+};
+
+/* The sites of one probe name, or of one function, in one file. */
 struct bpftrace_group {
 	const char *name;
 	const char *file;	 /* the name for bpftrace, not quoted */
 	const char *provider;	 /* NULL: each site is a uprobe, since usdt: cannot be used */
-	const char *why;	 /* the reason why not */
+	const char *why;	 /* the reason why not; NULL for code */
 	size_t n_uses, n_absent; /* of the probe, and those without a site */
 	struct bpftrace_site *sites;
 	size_t n_sites; /* at least one */
@@ -30,6 +39,8 @@ struct bpftrace_group {
 
 struct bpftrace_plan {
 	pid_t pid;	   /* 0: every process that runs the file */
+	bool is_code;	   /* the groups are functions and phases of the collector, not probes */
+	bool times_calls;  /* of the one group */
 	bool by_predicate; /* a predicate, since -p would not find the files */
 	bool by_exe_link;  /* -p and /proc/PID/exe: this form was run with bpftrace 0.26.1 */
 	/* bpftrace must check the instruction at a place; some builds cannot */
@@ -40,6 +51,9 @@ struct bpftrace_plan {
 	char **files;
 	size_t n_files;
 	size_t n_sites, n_uprobes;
+	struct bpftrace_code *code; /* by file; the groups point into this */
+	size_t n_code;
+	size_t n_at_entry;  /* functions that are counted at their entry instead of our place */
 	const char **names; /* the requested names without duplicates */
 	size_t n_names;
 	const char **absent; /* requested names without sites; not in names */
@@ -47,14 +61,15 @@ struct bpftrace_plan {
 };
 
 /*
- * Plan for the probes in NAMES: a list separated by commas, or a regular expression in Str's syntax
- * if it contains a character that names cannot have. -ENOENT if a name does not exist, if nothing
- * matches, or if no probe has code.
+ * Plan to trace NAMES, for WHAT: probes, or functions and phases of the collector, as
+ * program/item.h reads them. -ENOENT if a name does not exist, if nothing matches, or if no probe
+ * has code. -EINVAL if there are both probes and functions. -EOPNOTSUPP if bpftrace cannot trace one.
  */
-int bpftrace_plan_process(struct ocp_process *proc, const char *names, struct bpftrace_plan *plan);
-/* The same for every process that runs the file PATH, from which PROG was read. */
-int bpftrace_plan_program(struct ocp_program *prog, const char *path, const char *names,
+int bpftrace_plan_process(struct ocp_process *proc, enum ocp_bpftrace what, const char *names,
 			  struct bpftrace_plan *plan);
+/* The same for every process that runs the file PATH, from which PROG was read. */
+int bpftrace_plan_program(struct ocp_program *prog, const char *path, enum ocp_bpftrace what,
+			  const char *names, struct bpftrace_plan *plan);
 void bpftrace_plan_free(struct bpftrace_plan *plan);
 
 #endif

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Code and other bytes are read through two windows, since the decoder goes through the code of a
- * file from its beginning to its end, and through its jump tables alike.
+ * Code and other bytes are read through two windows. A caller that asks for one function reads a
+ * little. One that asks for many, in the order of their names, soon has a window with all of them:
+ * a window doubles whenever it moves.
  */
 #include "code/code_file.h"
 
@@ -9,11 +10,12 @@
 
 #include "code/code_flow.h"
 
-enum { WINDOW_BYTES = 256 * 1024 };
+enum { FIRST_WINDOW_BYTES = 64 * 1024, LARGEST_WINDOW_BYTES = 32 * 1024 * 1024 };
 
 struct window {
 	uint8_t *bytes;
 	size_t room, n;
+	size_t wanted; /* bytes of the next window */
 	uint64_t va;
 };
 
@@ -129,35 +131,46 @@ static const struct elf_segment *find_segment(const struct elf_file *elf, bool i
 	return NULL;
 }
 
-/* Let the window begin at VA and hold N bytes or more, of SEGMENT, which holds those. */
+/* Make room for BYTES in WINDOW, and read them from file offset OFF. */
+static int read_window(const struct elf_file *elf, struct window *window, uint64_t off,
+		       size_t bytes)
+{
+	window->n = 0;
+	if (bytes > window->room) {
+		/* What it holds is not needed any more. */
+		free(window->bytes);
+		window->bytes = malloc(bytes);
+		window->room = window->bytes ? bytes : 0;
+		if (!window->bytes)
+			return -ENOMEM;
+	}
+	if (elf_file_read(elf, off, window->bytes, bytes))
+		return -ENODATA;
+	window->n = bytes;
+	return 0;
+}
+
+/* Let the window hold N bytes at VA of SEGMENT, which holds those, and more around them. */
 static int move_window(const struct elf_file *elf, struct window *window,
 		       const struct elf_segment *segment, uint64_t va, size_t n)
 {
-	uint64_t rest = segment->file_bytes - (va - segment->va);
-	size_t bytes = n > WINDOW_BYTES ? n : WINDOW_BYTES;
-	uint8_t *room;
+	const size_t wanted = window->wanted ? window->wanted : FIRST_WINDOW_BYTES;
+	const uint64_t distance = va - segment->va;
+	const uint64_t before = distance % wanted, rest = segment->file_bytes - (distance - before);
+	size_t bytes = before + n > wanted ? (size_t)before + n : wanted;
 	int err;
 
 	if (bytes > rest)
 		bytes = (size_t)rest;
-	window->n = 0;
-	if (bytes > window->room) {
-		room = realloc(window->bytes, bytes);
-		if (!room)
-			return -ENOMEM;
-		window->bytes = room;
-		window->room = bytes;
+	if (wanted < LARGEST_WINDOW_BYTES)
+		window->wanted = 2 * wanted;
+	window->va = va - before;
+	err = read_window(elf, window, segment->off + (distance - before), bytes);
+	if (err == -ENODATA) {
+		window->va = va; /* a file that ends before its segment */
+		err = read_window(elf, window, segment->off + distance, n);
 	}
-	err = elf_file_read(elf, segment->off + (va - segment->va), window->bytes, bytes);
-	if (err && bytes > n) {
-		bytes = n; /* a file that ends before its segment */
-		err = elf_file_read(elf, segment->off + (va - segment->va), window->bytes, bytes);
-	}
-	if (err)
-		return -ENODATA;
-	window->va = va;
-	window->n = bytes;
-	return 0;
+	return err;
 }
 
 int code_file_bytes(struct code_file *file, bool is_code, uint64_t va, size_t n,

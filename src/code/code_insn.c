@@ -13,7 +13,7 @@
 #include <string.h>
 #include <Zydis/Register.h>
 
-enum { HEADER_BYTES = 4, MEMO_SIZE = 1 << 12 };
+enum { HEADER_BYTES = 4, MEMO_BITS = 13, MEMO_SIZE = 1 << MEMO_BITS };
 
 struct insn_memo {
 	uint32_t header;
@@ -422,7 +422,7 @@ static bool is_ambiguous(const ZydisDecodedInstruction *it)
 
 static struct insn_memo *memo_of(const struct insn_decoder *decoder, uint32_t header)
 {
-	return &decoder->memo[(header * 0x9e3779b1u) >> 20];
+	return &decoder->memo[(header * 0x9e3779b1u) >> (32 - MEMO_BITS)];
 }
 
 /* Decode by the memo. BYTES has HEADER_BYTES or more. */

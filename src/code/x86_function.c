@@ -211,8 +211,8 @@ static void drop_exits(struct code_function *out)
 	out->n_exits = 0;
 }
 
-int code_function_decode(struct ocp_ctx *ctx, const struct code_bytes *function,
-			 struct code_file *file, struct code_function *out)
+int code_function_find_place(struct ocp_ctx *ctx, const struct code_bytes *function,
+			     struct code_file *file, struct code_function *out)
 {
 	struct code_flow *flow = code_file_flow(file);
 	int err;
@@ -234,7 +234,16 @@ int code_function_decode(struct ocp_ctx *ctx, const struct code_bytes *function,
 	}
 	find_place(flow, out);
 	out->no_time = out->no_count ? out->no_count : flow->problem;
-	if (!out->no_time)
+	return 0;
+}
+
+int code_function_decode(struct ocp_ctx *ctx, const struct code_bytes *function,
+			 struct code_file *file, struct code_function *out)
+{
+	const struct code_flow *flow = code_file_flow(file);
+	int err = code_function_find_place(ctx, function, file, out);
+
+	if (!err && !out->no_time)
 		err = find_exits(ctx, flow, out);
 	if (!out->no_time && out->time_from_entry)
 		out->no_time = out->no_entry;

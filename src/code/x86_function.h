@@ -66,6 +66,9 @@ struct code_function {
  */
 int code_function_decode(struct ocp_ctx *ctx, const struct code_bytes *function,
 			 struct code_file *file, struct code_function *out);
+/* The same without exits, and without what they tell: no_time, time_from_entry. */
+int code_function_find_place(struct ocp_ctx *ctx, const struct code_bytes *function,
+			     struct code_file *file, struct code_function *out);
 void code_function_free(struct code_function *function);
 
 #endif

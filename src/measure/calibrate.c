@@ -4,8 +4,9 @@
  * meter is attached to two sites of our own, one after the other, which are run some thousand
  * times. The median of the batches is used, since other load on the machine hardly affects it.
  *
- * This takes about 40 ms. Most of it is waiting: for the kernel to attach and detach the uprobes,
- * and between the rounds. A thread does it while the meter measures.
+ * This takes about 40 ms, and 60 ms with sites that are single-stepped. Most of it is waiting: for
+ * the kernel to attach and detach the uprobes, and between the rounds. A thread does it while the
+ * meter measures. The first round is an estimate, for those who want to know before they measure.
  */
 #include "measure/calibrate.h"
 
@@ -28,8 +29,8 @@ enum {
 	N_ROUNDS = 4,
 	ROUND_GAP_NS = 4000000,
 	N_BATCHES = 13,
-	PASSES_A_BATCH = 40,
 	SITES = 2,
+	KINDS = 2, /* of sites: emulated, single-stepped */
 	PATH_BYTES = 4200,
 	INT3 = 0xcc,
 };
@@ -62,24 +63,35 @@ TWO_SITES(dormant_calibration, "	.byte 0x48, 0x8d, 0x05\n	.long 0\n	ret\n");
 struct code {
 	void (*pass)(void), (*first_site)(void);
 	size_t site_bytes;
+	int passes_a_batch; /* in less than 250 us, so that few are interrupted */
+};
+
+/* The sites of one kind, with an engine of its own, and the least times of all rounds. */
+struct run {
+	const struct code *code;
+	struct engine *engine;
+	double idle_ns;		       /* of a pass without uprobes */
+	uint64_t buckets[OCP_BUCKETS]; /* of the pairs so far */
+	double cost_per_hit_ns, empty_pair_ns;
+	bool was_timed;
 };
 
 struct calibration {
 	struct ocp_ctx *ctx;
 	const struct engine_ops *ops;
 	struct engine_spec spec;
-	bool has_stepped;
-	struct code code;		       /* that is timed now */
-	double cost_per_hit_ns, empty_pair_ns; /* of this code */
-	struct site_args args;		       /* the arguments of our sites */
+	struct run runs[KINDS];
+	size_t n_runs;
+	struct site_args args; /* the arguments of our sites */
 	struct filter filter;
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool is_done; /* costs and err are set */
+	bool is_estimated, is_cancelled;
 	bool is_joined;
 	int err;
-	struct ocp_costs costs;
+	struct ocp_costs costs, estimate;
 };
 
 /*
@@ -125,29 +137,28 @@ static double time_passes(const struct code *code)
 	for (int i = 0; i < N_BATCHES; i++) {
 		int64_t start_ns = clock_ns(CLOCK_MONOTONIC);
 
-		for (int j = 0; j < PASSES_A_BATCH; j++)
+		for (int j = 0; j < code->passes_a_batch; j++)
 			code->pass();
 		times[i] = clock_ns(CLOCK_MONOTONIC) - start_ns;
 	}
 	qsort(times, N_BATCHES, sizeof(times[0]), compare_times);
-	return (double)*median / PASSES_A_BATCH;
+	return (double)*median / code->passes_a_batch;
 }
 
 /*
  * The median time of the pairs since the last call. One context switch would dominate a mean.
- * BEFORE contains the buckets at the last call.
  */
-static int read_pair(struct calibration *c, struct engine *engine, uint64_t *before, double *ns)
+static int read_pair(struct calibration *c, struct run *run, double *ns)
 {
 	uint64_t hits[SITES], since[OCP_BUCKETS];
 	struct engine_pair *pair = calloc(1, sizeof(*pair));
 	struct engine_histogram *histogram = calloc(1, sizeof(*histogram));
 	struct engine_reading reading = { .hits = hits, .pairs = pair, .histograms = histogram };
-	int err = pair && histogram ? c->ops->read(engine, &reading) : ctx_no_memory(c->ctx);
+	int err = pair && histogram ? c->ops->read(run->engine, &reading) : ctx_no_memory(c->ctx);
 
 	for (size_t i = 0; !err && i < OCP_BUCKETS; i++) {
-		since[i] = pair->buckets[i] - before[i];
-		before[i] = pair->buckets[i];
+		since[i] = pair->buckets[i] - run->buckets[i];
+		run->buckets[i] = pair->buckets[i];
 	}
 	if (!err)
 		*ns = (double)ocp_bucket_quantile(since, 0.5);
@@ -157,29 +168,20 @@ static int read_pair(struct calibration *c, struct engine *engine, uint64_t *bef
 	return err;
 }
 
-/* Run several rounds with pauses. On a busy machine the quietest round counts. */
-static int time_rounds(struct calibration *c, struct engine *engine, double idle_ns)
+/* On a busy machine the quietest round counts. */
+static int time_round(struct calibration *c, struct run *run)
 {
-	const struct timespec gap = { 0, ROUND_GAP_NS };
-	uint64_t before[OCP_BUCKETS] = { 0 };
-	int err = 0;
+	double hit_ns = (time_passes(run->code) - run->idle_ns) / SITES, pair_ns = 0;
+	int err = c->spec.n_pairs ? read_pair(c, run, &pair_ns) : 0;
 
-	for (int i = 0; !err && i < N_ROUNDS; i++) {
-		double hit_ns, pair_ns = 0;
-
-		if (i)
-			nanosleep(&gap, NULL);
-		hit_ns = (time_passes(&c->code) - idle_ns) / SITES;
-		if (c->spec.n_pairs)
-			err = read_pair(c, engine, before, &pair_ns);
-		/* If the cost is close to 0, the difference may be negative. */
-		if (hit_ns < 0)
-			hit_ns = 0;
-		if (i == 0 || hit_ns < c->cost_per_hit_ns)
-			c->cost_per_hit_ns = hit_ns;
-		if (i == 0 || pair_ns < c->empty_pair_ns)
-			c->empty_pair_ns = pair_ns;
-	}
+	/* If the cost is close to 0, the difference may be negative. */
+	if (hit_ns < 0)
+		hit_ns = 0;
+	if (!run->was_timed || hit_ns < run->cost_per_hit_ns)
+		run->cost_per_hit_ns = hit_ns;
+	if (!run->was_timed || pair_ns < run->empty_pair_ns)
+		run->empty_pair_ns = pair_ns;
+	run->was_timed = true;
 	return err;
 }
 
@@ -189,14 +191,14 @@ static int time_rounds(struct calibration *c, struct engine *engine, double idle
  * for a moment. With the uprobes of the previous calibration on the sites, a hit would seem to cost
  * nothing.
  */
-static int await_idle_sites(struct calibration *c)
+static int await_idle_sites(struct calibration *c, const struct code *code)
 {
 	const struct timespec ms = { 0, 1000000 };
 	const volatile unsigned char *site =
-		(const volatile unsigned char *)(uintptr_t)c->code.first_site;
+		(const volatile unsigned char *)(uintptr_t)code->first_site;
 	int waited = 0;
 
-	for (size_t i = 0; i < SITES; i++, site += c->code.site_bytes) {
+	for (size_t i = 0; i < SITES; i++, site += code->site_bytes) {
 		for (; *site == INT3; waited++) {
 			if (waited == IDLE_MS)
 				return ctx_error(
@@ -208,7 +210,7 @@ static int await_idle_sites(struct calibration *c)
 	return 0;
 }
 
-static int attach_and_time(struct calibration *c, struct engine *engine)
+static int attach(struct calibration *c, struct run *run)
 {
 	const pid_t self = getpid();
 	struct engine_site sites[SITES] = {
@@ -224,54 +226,70 @@ static int attach_and_time(struct calibration *c, struct engine *engine)
 					  .n_sites = SITES,
 					  .args = &c->args,
 					  .n_args = c->spec.max_args };
-	double idle_ns;
 	uint64_t off;
-	int err = find_sites(c->ctx, &c->code, path, &off);
+	int err = find_sites(c->ctx, run->code, path, &off);
 
 	if (!err)
-		err = await_idle_sites(c);
+		err = await_idle_sites(c, run->code);
 	if (err)
 		return err;
-	idle_ns = time_passes(&c->code);
+	run->idle_ns = time_passes(run->code);
 	for (size_t i = 0; i < SITES; i++) {
-		sites[i].nop_off = off + i * c->code.site_bytes;
+		sites[i].nop_off = off + i * run->code->site_bytes;
 		sites[i].is_filtered = c->spec.filter != NULL;
 		sites[i].has_histogram = c->spec.n_histograms != 0;
 		sites[i].is_printed = c->spec.prints;
 	}
-	err = c->ops->attach(engine, &file, 1);
-	if (err)
-		return err;
-	return time_rounds(c, engine, idle_ns);
+	return c->ops->attach(run->engine, &file, 1);
 }
 
-/* Open an engine of its own for CODE, so that hits of other code do not count. */
-static int calibrate(struct calibration *c, const struct code *code)
+static struct ocp_costs costs_so_far(const struct calibration *c)
 {
-	struct engine *engine = NULL;
-	int err = c->ops->open(c->ctx, &c->spec, &engine);
-
-	c->code = *code;
-	if (!err)
-		err = attach_and_time(c, engine);
-	c->ops->close(engine);
-	return err;
+	return (struct ocp_costs){ .cost_per_hit_ns = c->runs[0].cost_per_hit_ns,
+				   .empty_pair_ns = c->runs[0].empty_pair_ns,
+				   .cost_per_stepped_hit_ns = c->runs[1].cost_per_hit_ns,
+				   .empty_stepped_pair_ns = c->runs[1].empty_pair_ns };
 }
 
-static int calibrate_all(struct calibration *c, struct ocp_costs *costs)
+static void publish_estimate(struct calibration *c)
 {
-	static const struct code emulated = { calibration_sites, first_calibration_site, 7 },
-				 stepped = { dormant_calibration_sites,
-					     first_dormant_calibration_site, 8 };
-	int err = calibrate(c, &emulated);
+	pthread_mutex_lock(&c->lock);
+	c->estimate = costs_so_far(c);
+	c->is_estimated = true;
+	pthread_cond_broadcast(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+}
 
-	costs->cost_per_hit_ns = c->cost_per_hit_ns;
-	costs->empty_pair_ns = c->empty_pair_ns;
-	if (err || !c->has_stepped)
-		return err;
-	err = calibrate(c, &stepped);
-	costs->cost_per_stepped_hit_ns = c->cost_per_hit_ns;
-	costs->empty_stepped_pair_ns = c->empty_pair_ns;
+static bool is_cancelled(struct calibration *c)
+{
+	bool cancelled;
+
+	pthread_mutex_lock(&c->lock);
+	cancelled = c->is_cancelled;
+	pthread_mutex_unlock(&c->lock);
+	return cancelled;
+}
+
+static int calibrate(struct calibration *c)
+{
+	const struct timespec gap = { 0, ROUND_GAP_NS };
+	int err = 0;
+
+	for (size_t i = 0; !err && i < c->n_runs; i++) {
+		err = c->ops->open(c->ctx, &c->spec, &c->runs[i].engine);
+		if (!err)
+			err = attach(c, &c->runs[i]);
+	}
+	for (int round = 0; !err && !is_cancelled(c) && round < N_ROUNDS; round++) {
+		for (size_t i = 0; !err && i < c->n_runs; i++)
+			err = time_round(c, &c->runs[i]);
+		if (!err && round == 0)
+			publish_estimate(c);
+		if (round < N_ROUNDS - 1)
+			nanosleep(&gap, NULL);
+	}
+	for (size_t i = 0; i < c->n_runs; i++)
+		c->ops->close(c->runs[i].engine);
 	return err;
 }
 
@@ -283,17 +301,16 @@ static void *run(void *arg)
 	 */
 	static pthread_mutex_t sites_lock = PTHREAD_MUTEX_INITIALIZER;
 	struct calibration *c = arg;
-	struct ocp_costs costs = { 0 };
 	int err;
 
 	pthread_mutex_lock(&sites_lock);
-	err = calibrate_all(c, &costs);
+	err = calibrate(c);
 	pthread_mutex_unlock(&sites_lock);
 	pthread_mutex_lock(&c->lock);
 	c->err = err;
-	c->costs = costs;
+	c->costs = costs_so_far(c);
 	c->is_done = true;
-	pthread_cond_signal(&c->changed);
+	pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
 	return NULL;
 }
@@ -348,12 +365,17 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
 {
 	static const struct engine_role roles[SITES] = { { .pair = 0 },
 							 { .pair = 0, .is_stop = true } };
+	static const struct code emulated = { calibration_sites, first_calibration_site, 7, 40 },
+				 stepped = { dormant_calibration_sites,
+					     first_dormant_calibration_site, 8, 6 };
 	struct calibration *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return NULL;
 	c->ops = ops;
-	c->has_stepped = has_stepped;
+	c->runs[0].code = &emulated;
+	c->runs[1].code = &stepped;
+	c->n_runs = has_stepped ? KINDS : 1;
 	c->ctx = ocp_ctx_new();
 	/* The settings of the meter, but for one pair in one process. */
 	c->spec = (struct engine_spec){
@@ -411,10 +433,23 @@ int calibration_result(struct calibration *c, bool wait, struct ocp_costs *costs
 	return c->err ? -ENODATA : 0;
 }
 
+bool calibration_estimate(struct calibration *c, struct ocp_costs *costs)
+{
+	pthread_mutex_lock(&c->lock);
+	while (!c->is_estimated && !c->is_done)
+		pthread_cond_wait(&c->changed, &c->lock);
+	*costs = c->estimate;
+	pthread_mutex_unlock(&c->lock);
+	return c->is_estimated;
+}
+
 void calibration_free(struct calibration *c)
 {
 	if (!c)
 		return;
+	pthread_mutex_lock(&c->lock);
+	c->is_cancelled = true;
+	pthread_mutex_unlock(&c->lock);
 	join(c);
 	pthread_mutex_destroy(&c->lock);
 	pthread_cond_destroy(&c->changed);

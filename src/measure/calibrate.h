@@ -20,6 +20,8 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
  */
 int calibration_result(struct calibration *calibration, bool wait, struct ocp_costs *costs,
 		       const char **why);
+/* Wait for a first, rough measurement, 30 ms at most. False: it failed. */
+bool calibration_estimate(struct calibration *calibration, struct ocp_costs *costs);
 /* Wait until the uprobes are removed, and free CALIBRATION. Accepts NULL. */
 void calibration_free(struct calibration *calibration);
 

@@ -372,6 +372,8 @@ int ocp_meter_open(struct ocp_meter *meter)
 
 	if (!err)
 		err = make_roles(meter);
+	if (!err && meter->wants_estimate)
+		meter_start_calibration_early(meter);
 	if (!err)
 		err = add_all_files(meter, &n_sites);
 	has_none_yet = !err && meter_has_none_yet(meter);
@@ -399,14 +401,6 @@ int ocp_meter_open(struct ocp_meter *meter)
 
 /* ---- attach, refresh, detach ---------------------------------------------------------------- */
 
-static bool has_stepped(const struct site_table *table)
-{
-	for (size_t i = 0; i < table->n_sites; i++)
-		if (table->sites[i].site && table->sites[i].is_stepped)
-			return true;
-	return false;
-}
-
 int ocp_meter_attach(struct ocp_meter *meter)
 {
 	int err;
@@ -420,9 +414,7 @@ int ocp_meter_attach(struct ocp_meter *meter)
 		meter->start_ns = clock_ns(CLOCK_MONOTONIC);
 		meter->end_ns = 0;
 		meter->is_attached = true;
-		if (!meter->calibration)
-			meter->calibration = calibration_start(meter->ops, &meter->spec,
-							       has_stepped(&meter->table));
+		meter_start_calibration(meter);
 	}
 	return err;
 }
@@ -506,31 +498,6 @@ int ocp_meter_detach(struct ocp_meter *meter)
 }
 
 /* ---- questions ------------------------------------------------------------------------------ */
-
-static int ask_costs(struct ocp_meter *meter, bool wait, struct ocp_costs *costs)
-{
-	const char *why = "it was never attached, or out of memory";
-	int err = -ENODATA;
-
-	*costs = meter->pinned_costs;
-	if (meter->pin_folder[0])
-		return 0;
-	if (meter->calibration)
-		err = calibration_result(meter->calibration, wait, costs, &why);
-	if (err == -EAGAIN)
-		return ctx_error(meter->ctx, err, "the cost of measuring is not known yet");
-	return err ? ctx_error(meter->ctx, err, "the cost of measuring is not known: %s", why) : 0;
-}
-
-int ocp_meter_costs(struct ocp_meter *meter, struct ocp_costs *costs)
-{
-	return ask_costs(meter, true, costs);
-}
-
-int ocp_meter_costs_now(struct ocp_meter *meter, struct ocp_costs *costs)
-{
-	return ask_costs(meter, false, costs);
-}
 
 size_t ocp_meter_probe_count(const struct ocp_meter *meter)
 {

@@ -61,6 +61,7 @@ struct ocp_meter {
 	unsigned int depth;
 	bool children;
 	struct engine_domains domains;
+	bool wants_estimate;
 	struct arg_requests arg_requests;
 
 	/* what was found */
@@ -155,6 +156,13 @@ void meter_drop_ended(struct ocp_meter *meter);
 void meter_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec);
 void meter_fill_site(const struct ocp_meter *meter, const struct measured_site *measured,
 		     struct engine_site *site);
+
+/*
+ * meter_costs.c: measure the cost of a hit in the background; before anything else is known, if that
+ * does not affect it.
+ */
+void meter_start_calibration(struct ocp_meter *meter);
+void meter_start_calibration_early(struct ocp_meter *meter);
 
 /*
  * meter_attach.c: attach to N files, or to all files. If there is no file yet, tell the engine

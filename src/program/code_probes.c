@@ -12,6 +12,7 @@
 
 #include "base/str_regexp.h"
 #include "base/suggest.h"
+#include "code/code_file.h"
 #include "code/functions.h"
 #include "code/gc_phases.h"
 #include "code/runtime.h"
@@ -27,7 +28,7 @@ struct chosen {
 	const struct gc_phase_place *phase;
 	const struct line_place *place; /* of a source in the finder */
 	char *name;			/* of its probe */
-	bool is_timed, has_args;
+	bool is_timed, has_args, has_bounds;
 	bool is_named; /* by its own name, not by a regular expression or the name of a file */
 };
 
@@ -96,6 +97,7 @@ static int choose(struct finder *f, const struct chosen *what, struct code_wish 
 	chosen->name = strdup(name);
 	chosen->is_timed = wish->is_timed;
 	chosen->has_args = wish->has_args;
+	chosen->has_bounds = wish->has_bounds;
 	if (!chosen->name)
 		return ctx_no_memory(f->ctx);
 	code->n_chosen++;
@@ -302,6 +304,7 @@ static void join_chosen(struct code_probes *code)
 		}
 		last->is_timed |= next->is_timed;
 		last->has_args |= next->has_args;
+		last->has_bounds |= next->has_bounds;
 		last->is_named |= next->is_named;
 		free(next->name);
 	}
@@ -328,14 +331,16 @@ static int refuse(struct finder *f, const struct chosen *chosen, char *why)
 
 static int add_chosen(struct finder *f, const struct chosen *chosen, uint32_t probe)
 {
-	const struct code_needs needs = { .time = chosen->is_timed, .args = chosen->has_args };
+	const struct code_needs needs = { .time = chosen->is_timed,
+					  .args = chosen->has_args,
+					  .bounds = chosen->has_bounds };
 	char *why;
 	int err;
 
 	if (chosen->place)
 		err = code_sites_add_line(&f->sites, chosen->place, probe, &why);
 	else if (chosen->phase)
-		err = code_sites_add_phase(&f->sites, chosen->phase, probe, chosen->is_timed, &why);
+		err = code_sites_add_phase(&f->sites, chosen->phase, probe, &needs, &why);
 	else
 		err = code_sites_add_function(&f->sites, chosen->function, probe, &needs, &why);
 
@@ -411,31 +416,45 @@ static int take_semaphores(struct finder *f)
 	return 0;
 }
 
-/* The hash of the first bytes of code at VA, which tell whether the code is the same. */
+/* The hash of the first bytes of the code at a site, which tell whether the code is the same. */
+static uint64_t hash_bytes(const uint8_t code[HASHED_BYTES])
+{
+	uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
+
+	for (size_t i = 0; i < HASHED_BYTES; i++)
+		hash = (hash ^ code[i]) * 0x100000001b3;
+	return hash;
+}
+
 static bool hash_code(const struct elf_file *elf, uint64_t va, uint64_t *off, uint64_t *hash)
 {
 	uint8_t code[HASHED_BYTES];
 
 	if (!elf_file_va_to_off(elf, va, off) || elf_file_read(elf, *off, code, sizeof(code)))
 		return false;
-	*hash = 0xcbf29ce484222325; /* FNV-1a */
-	for (size_t i = 0; i < sizeof(code); i++)
-		*hash = (*hash ^ code[i]) * 0x100000001b3;
+	*hash = hash_bytes(code);
 	return true;
 }
 
+/* The bytes that were decoded are still at hand: thousands of reads would take longer. */
 static int hash_sites(struct finder *f)
 {
 	struct code_probes *code = f->code;
+	struct code_bytes bytes;
 	uint64_t off;
 
-	code->hashes = calloc(code->n_sites + 1, sizeof(*code->hashes));
+	code->hashes = calloc(f->sites.n + 1, sizeof(*code->hashes));
 	if (!code->hashes)
 		return ctx_no_memory(f->ctx);
-	for (size_t i = 0; i < code->n_sites; i++)
-		if (!hash_code(f->prog->elf, code->sites[i].va, &off, &code->hashes[i]))
+	for (size_t i = 0; i < f->sites.n; i++) {
+		const uint64_t va = f->sites.sites[i].va;
+
+		if (code_file_bytes(f->sites.file, true, va, HASHED_BYTES, &bytes) == 0)
+			code->hashes[i] = hash_bytes(bytes.bytes);
+		else if (!hash_code(f->prog->elf, va, &off, &code->hashes[i]))
 			return ctx_error(f->ctx, -EBADMSG, "%s: the file ends within its code",
 					 elf_file_name(f->prog->elf));
+	}
 	return 0;
 }
 
@@ -468,10 +487,12 @@ static int find(struct finder *f, struct code_wish *wishes, size_t n)
 		err = add_probes(f);
 	if (!err)
 		err = take_semaphores(f);
+	if (!err)
+		err = hash_sites(f);
 	f->code->sites = f->sites.sites;
 	f->code->n_sites = f->sites.n;
 	code_sites_close(&f->sites);
-	return err ? err : hash_sites(f);
+	return err;
 }
 
 static void tell_left_out(const struct finder *f)

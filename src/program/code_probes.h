@@ -16,8 +16,9 @@ struct line_spans;
 /* What is asked for: an item of program/item.h that item_is_code(). */
 struct code_wish {
 	const char *text;
-	bool is_timed; /* its exits are needed */
-	bool has_args; /* its arguments are needed: its site must be the first instruction */
+	bool is_timed;	 /* its exits are needed */
+	bool has_args;	 /* its arguments are needed: its site must be the first instruction */
+	bool has_bounds; /* of a phase: only first instructions and returns will do */
 	const struct line_spans *spans; /* of lines: see line_places_read(); NULL: none */
 	bool was_found; /* set by code_probes_find(): a function of the file has this name */
 };

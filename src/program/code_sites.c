@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "code/code_pause.h"
 #include "code/runtime.h"
 #include "code/x86_function.h"
 
@@ -25,6 +26,7 @@ struct spot {
 	const char *args;
 	uint8_t condition;
 	uint32_t unless;
+	uint64_t entry_va; /* as in struct site */
 };
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -60,6 +62,7 @@ int code_sites_open(struct ocp_ctx *ctx, struct elf_file *elf, const struct func
 			sites->entries[n_entries++] = va;
 	}
 	sites->has_ocaml_stacks = has_ocaml_stacks(ctx, elf, functions);
+	sites->n_entries = n_entries;
 	return code_file_open(ctx, elf, sites->entries, n_entries, &sites->file);
 }
 
@@ -132,6 +135,7 @@ static int add_site(struct code_sites *sites, uint32_t probe, bool is_on_ocaml_s
 		.is_on_ocaml_stack = is_on_ocaml_stack,
 		.is_stepped = spot->cost == CODE_STEPPED,
 		.frame_depth = spot->depth,
+		.entry_va = spot->entry_va,
 	};
 	return 0;
 }
@@ -152,6 +156,7 @@ static const char *find_beginning(const struct function *function,
 		.cost = decoded->place_cost,
 		.depth = decoded->place_depth,
 		.events = SITE_COUNTS | (needs->time ? SITE_BEGINS : 0),
+		.entry_va = decoded->no_entry ? 0 : function->va,
 	};
 	if (decoded->no_count)
 		return decoded->no_count;
@@ -216,7 +221,7 @@ static int add_decoded(struct code_sites *sites, const struct function *function
 	return add_site(sites, probe, false, &end);
 }
 
-static int decode(struct code_sites *sites, uint64_t va, uint64_t n_bytes,
+static int decode(struct code_sites *sites, uint64_t va, uint64_t n_bytes, bool needs_exits,
 		  struct code_function *decoded, char **why)
 {
 	struct code_bytes bytes;
@@ -224,8 +229,10 @@ static int decode(struct code_sites *sites, uint64_t va, uint64_t n_bytes,
 
 	if (err == -ENOMEM)
 		return ctx_no_memory(sites->ctx);
-	return err ? refuse(sites, "measured", "the file lacks its code", why)
-		   : code_function_decode(sites->ctx, &bytes, sites->file, decoded);
+	if (err)
+		return refuse(sites, "measured", "the file lacks its code", why);
+	return needs_exits ? code_function_decode(sites->ctx, &bytes, sites->file, decoded)
+			   : code_function_find_place(sites->ctx, &bytes, sites->file, decoded);
 }
 
 int code_sites_add_function(struct code_sites *sites, const struct function *function,
@@ -235,7 +242,7 @@ int code_sites_add_function(struct code_sites *sites, const struct function *fun
 	int err;
 
 	*why = NULL;
-	err = decode(sites, function->va, function->bytes, &decoded, why);
+	err = decode(sites, function->va, function->bytes, needs->time, &decoded, why);
 	if (!err && !*why)
 		err = add_decoded(sites, function, probe, &decoded, needs, why);
 	code_function_free(&decoded);
@@ -259,6 +266,75 @@ static enum code_cost cost_at(struct code_sites *sites, uint64_t va)
 		bytes.bytes++;
 	return bytes.bytes[0] >= PUSH_RAX && bytes.bytes[0] <= PUSH_RDI ? CODE_EMULATED
 									: CODE_STEPPED;
+}
+
+/* The code from VA to the next function. False: it is unknown. */
+static bool bytes_from(struct code_sites *sites, uint64_t va, struct code_bytes *bytes)
+{
+	size_t next = 0;
+
+	while (next < sites->n_entries && sites->entries[next] <= va)
+		next++;
+	return next < sites->n_entries &&
+	       code_file_bytes(sites->file, true, va, sites->entries[next] - va, bytes) == 0;
+}
+
+/*
+ * Where the calls of the function at VA are counted: the instruction that is emulated, if each call
+ * executes one, or the first one.
+ */
+static struct spot place_of_calls(struct code_sites *sites, uint64_t va)
+{
+	struct code_function decoded = { 0 };
+	struct spot spot = { .va = va, .cost = cost_at(sites, va), .entry_va = va };
+	struct code_bytes bytes;
+
+	if (spot.cost == CODE_EMULATED || !bytes_from(sites, va, &bytes))
+		return spot;
+	if (code_function_find_place(sites->ctx, &bytes, sites->file, &decoded) == 0 &&
+	    !decoded.no_count && decoded.place_cost == CODE_EMULATED) {
+		spot.va = va + decoded.place;
+		spot.cost = CODE_EMULATED;
+	}
+	code_function_free(&decoded);
+	return spot;
+}
+
+/*
+ * The first and the last emulated instruction of a function whose calls are pauses. False: there are
+ * none, or the pauses depend on what only the entry and the return show.
+ */
+static bool find_pause(struct code_sites *sites, const struct gc_phase_place *place, uint64_t va,
+		       struct spot *begin, struct spot *end)
+{
+	const struct gc_phase *phase = place->phase;
+	const uint64_t through = phase->counted_in_timed ? place->counted_va : 0;
+	struct code_pause pause;
+	struct code_bytes bytes;
+
+	if (phase->argument || phase->only_if_true || !bytes_from(sites, va, &bytes) ||
+	    code_pause_find(sites->ctx, &bytes, sites->file, through, &pause))
+		return false;
+	*begin = (struct spot){ .va = va + pause.begin,
+				.cost = CODE_EMULATED,
+				.depth = pause.begin_depth,
+				.events = SITE_BEGINS };
+	*end = (struct spot){ .va = va + pause.end,
+			      .cost = CODE_EMULATED,
+			      .depth = pause.end_depth,
+			      .events = SITE_ENDS };
+	/* The calls that find nothing to do pass neither. */
+	if (!phase->counted_symbol || phase->counted_in_timed)
+		begin->events |= SITE_COUNTS;
+	return true;
+}
+
+static int add_two(struct code_sites *sites, uint32_t probe, const struct spot *begin,
+		   const struct spot *end)
+{
+	const int err = add_site(sites, probe, false, begin);
+
+	return err ? err : add_site(sites, probe, false, end);
 }
 
 /* The entry and the return of one function whose calls are pauses. */
@@ -302,32 +378,42 @@ static int add_calls(struct code_sites *sites, const struct gc_event_calls *call
 	return err || !needs_time ? err : add_site(sites, probe, false, &end);
 }
 
+/* The function that counts the events of a phase. */
+static int add_counted(struct code_sites *sites, const struct gc_phase_place *place, uint32_t probe,
+		       bool needs_time)
+{
+	struct spot spot = place_of_calls(sites, place->counted_va);
+
+	spot.events = (uint8_t)(SITE_COUNTS |
+				(needs_time && place->phase->counted_in_timed ? SITE_CONFIRMS : 0));
+	return add_site(sites, probe, false, &spot);
+}
+
 int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *place,
-			 uint32_t probe, bool needs_time, char **why)
+			 uint32_t probe, const struct code_needs *needs, char **why)
 {
 	const struct gc_phase *phase = place->phase;
+	bool is_counted = !place->counted_va;
+	struct spot begin, end;
 	int err = 0;
 
 	*why = NULL;
-	if (needs_time && !place->timed_vas[0])
+	if (needs->time && !place->timed_vas[0])
 		return refuse(sites, "timed", "it is a moment, without a duration", why);
-	for (size_t i = 0; !err && i < 2; i++)
-		if (phase->events[i])
-			err = add_calls(sites, &place->calls[i], probe, needs_time);
-		else if (place->timed_vas[i])
-			err = add_pause(sites, phase, place->timed_vas[i], probe, needs_time);
-	if (!err && place->counted_va) {
-		const struct spot spot = {
-			.va = place->counted_va,
-			.cost = cost_at(sites, place->counted_va),
-			.events = (uint8_t)(SITE_COUNTS |
-					    (needs_time && phase->counted_in_timed ? SITE_CONFIRMS
-										   : 0)),
-		};
+	for (size_t i = 0; !err && i < 2; i++) {
+		const uint64_t va = place->timed_vas[i];
 
-		err = add_site(sites, probe, false, &spot);
+		if (phase->events[i]) {
+			err = add_calls(sites, &place->calls[i], probe, needs->time);
+		} else if (va && needs->time && !needs->bounds &&
+			   find_pause(sites, place, va, &begin, &end)) {
+			is_counted |= begin.events & SITE_COUNTS;
+			err = add_two(sites, probe, &begin, &end);
+		} else if (va) {
+			err = add_pause(sites, phase, va, probe, needs->time);
+		}
 	}
-	return err;
+	return err || is_counted ? err : add_counted(sites, place, probe, needs->time);
 }
 
 /* ---- lines ---------------------------------------------------------------------------------- */

@@ -13,8 +13,9 @@
 
 /* What a function is asked for, besides its calls. */
 struct code_needs {
-	bool time; /* its exits */
-	bool args; /* its arguments: its site must be the first instruction */
+	bool time;   /* its exits */
+	bool args;   /* its arguments: its site must be the first instruction */
+	bool bounds; /* of a phase: only first instructions and returns of functions */
 };
 
 /* A list of sites that grows. The caller frees `sites`. */
@@ -22,6 +23,7 @@ struct code_sites {
 	struct ocp_ctx *ctx;
 	struct code_file *file;
 	uint64_t *entries;
+	size_t n_entries;
 	bool has_ocaml_stacks;
 	struct site *sites;
 	size_t n, room;
@@ -41,7 +43,7 @@ int code_sites_add_function(struct code_sites *sites, const struct function *fun
 
 /* Append the sites of the phase at PLACE, which gc_phase_check() accepts. The same *WHY. */
 int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *place,
-			 uint32_t probe, bool needs_time, char **why);
+			 uint32_t probe, const struct code_needs *needs, char **why);
 
 /* Append the site of the line at PLACE. The same *WHY. */
 int code_sites_add_line(struct code_sites *sites, const struct line_place *place, uint32_t probe,

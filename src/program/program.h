@@ -83,6 +83,8 @@ struct site {
 	bool is_stepped; /* of SITE_ABI_CODE: the kernel single-steps the instruction, ten times slower */
 	bool is_on_ocaml_stack; /* of SITE_ABI_CODE: OCaml 5 runs it on a stack of its own */
 	int32_t frame_depth;	/* of SITE_ABI_CODE: rsp at the function's entry minus rsp here */
+	/* Of SITE_ABI_CODE: the function's first instruction, if it counts the same calls; else 0. */
+	uint64_t entry_va;
 	const struct dormant_site *dormant; /* NULL: the site has a note */
 	struct corrected_args *corrected;   /* owns a corrected `args`; NULL: as in the note */
 };

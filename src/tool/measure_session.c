@@ -274,6 +274,8 @@ static int prepare(struct measure_session *s, struct ocp_process **procs, size_t
 	s->meter = ocp_meter_new(options->ctx);
 	if (!s->meter)
 		return -ENOMEM;
+	if (!options->quiet)
+		ocp_meter_expect_estimate(s->meter);
 	if (options->exe)
 		err = ocp_meter_add_program(s->meter, options->exe);
 	for (size_t i = 0; !err && !options->exe && i < n; i++)
@@ -301,13 +303,26 @@ int measure_open(struct measure_session *s, struct options *options, struct ocp_
 	return err ? say_error(options->ctx, err) : EXIT_DONE;
 }
 
+/* Before the process pays for them. */
+static void say_estimate(struct measure_session *s)
+{
+	struct ocp_estimate estimate;
+	char text[OCP_ESTIMATE_BYTES];
+
+	if (ocp_meter_estimate(s->meter, &estimate) == 0 && ocp_estimate_text(&estimate, text))
+		say("%s", text);
+}
+
 int measure_attach(struct measure_session *s)
 {
 	const struct options *options = s->options;
 	size_t n_probes, n_sites;
 	char whose[64];
-	int err = ocp_meter_attach(s->meter);
+	int err;
 
+	if (!options->quiet)
+		say_estimate(s);
+	err = ocp_meter_attach(s->meter);
 	if (err)
 		return say_error(options->ctx, err);
 	s->start_ns = session_now_ns();

@@ -138,6 +138,16 @@ static int take_processes(struct source *source)
 	return 0;
 }
 
+void source_tell_estimate(struct source *source)
+{
+	struct ocp_estimate estimate;
+	char text[OCP_ESTIMATE_BYTES];
+
+	if (ocp_meter_estimate(source->meter, &estimate) == 0 && ocp_estimate_text(&estimate, text))
+		ctx_log(source->ctx, OCP_LOG_WARN, "%s: %s", ocp_meter_program(source->meter),
+			text);
+}
+
 int source_attach(struct source *source)
 {
 	int err;

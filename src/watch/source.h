@@ -51,6 +51,8 @@ int source_open(struct ocp_ctx *ctx, const char *path, pid_t pid,
 		struct source **out);
 /* Does nothing if it is already attached. */
 int source_attach(struct source *source);
+/* Log what a hit will cost if the kernel single-steps sites. Before source_attach. */
+void source_tell_estimate(struct source *source);
 /* SOURCE may be NULL. */
 void source_free(struct source *source);
 

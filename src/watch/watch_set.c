@@ -179,8 +179,10 @@ static int start_early(struct watch *watch, struct change *change)
 		const bool is_fresh = change->is_new[i] && rule->exe &&
 				      !targets_find(&watch->targets, rule->exe, &rule->container);
 
-		if (is_fresh)
-			err = source_attach(rule->first);
+		if (!is_fresh)
+			continue;
+		source_tell_estimate(rule->first);
+		err = source_attach(rule->first);
 	}
 	return err;
 }

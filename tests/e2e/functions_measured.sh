@@ -110,6 +110,32 @@ test_times() {
 	eq "$equal" $((${#options[@]} / 2)) "functions"
 }
 
+# ---- costs ------------------------------------------------------------------------------------
+
+# Before places that are single-stepped are measured, it is said how many there are: as many as `functions`
+# calls expensive, and all exits of a function that returns.
+test_estimate() {
+	local names='fib\|constant\|leaf\|plain' dear
+	need_counting
+	"$CALLS/build" "$TMP/built" 2>"$TMP/warnings"
+	estimate() { # OPTION...
+		"$TOOL" trace --wait -prog "$TMP/built/calls" "$@" -- 1 1 <<<go >"$TMP/out" 2>"$TMP/err"
+		sed -n 's/^ocaml-probes: \(.*single-stepped.*\)$/\1/p' "$TMP/err"
+	}
+	dear=$("$TOOL" functions -prog "$TMP/built/calls" "Calls\.\($names\)\$" | grep -c ' expensive ')
+	((dear >= 1 && dear < 4)) || fail "$dear of 4 functions are expensive"
+	estimate --count="fn:Calls.\($names\)\$" >"$TMP/said"
+	grep -qE "^$dear of 4 places are single-stepped: [0-9.]+ us per hit, others [0-9.]+ us$" "$TMP/said" ||
+		fail "$(cat "$TMP/err")"
+	# It comes first, and both costs are measured: the single-stepped one is several times the other.
+	finds 'single-stepped' <<<"$(head -n 1 "$TMP/err")" || fail "$(cat "$TMP/err")"
+	awk '{ exit !($(NF - 5) > 3 * $(NF - 1) && $(NF - 1) > 0) }' "$TMP/said" || fail "$(cat "$TMP/said")"
+	eq "$(estimate --count=fn:Calls.fib)" "" "a function that is cheap"
+	eq "$(estimate -q --count=fn:Calls.constant)" "" "with -q"
+	estimate --count=fn:Calls.constant >"$TMP/said"
+	grep -q '^the place is single-stepped: ' "$TMP/said" || fail "$(cat "$TMP/err")"
+}
+
 # ---- nothing else changes ---------------------------------------------------------------------
 
 # The program's books say that each of its rounds, in all threads, was that of a program that nobody measures.

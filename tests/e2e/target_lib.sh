@@ -122,7 +122,7 @@ int3_count() { # PID
 # Whether BPFTRACE has its programs on as many uprobes as are wanted, or has ended. An int3 does not
 # tell: it is there before the program, may be another tracer's, or serve two of bpftrace's uprobes.
 bpftrace_is_attached() { # UPROBES
-	! kill -0 "$BPFTRACE" || [[ $(bpftool perf show | grep -c "^pid $BPFTRACE .* uprobe ") -eq $1 ]]
+	! kill -0 "$BPFTRACE" || [[ $(bpftool perf show | grep -cE "^pid $BPFTRACE .* u(ret)?probe ") -eq $1 ]]
 }
 
 # How many of PID's notes have a semaphore whose first half, the tracers', is raised.

@@ -2,7 +2,7 @@
 # tools/bench/NAME.bench (see lib.sh); its programs are built here.
 loops_places := 0 1 2 3
 bench_programs := $(addprefix $(O)/bench/,target pair small big cost \
-	toggle_100 toggle_1k toggle_10k toggle_100k toggle_10k_names dormant_100k lines_100k usdt_links \
+	toggle_100 toggle_1k toggle_10k toggle_100k toggle_10k_names dormant_100k lines_100k usdt_links calls gauges \
 	$(foreach v,none handler flag probe,$(loops_places:%=loops_$(v)_%)))
 
 .PHONY: bench run-bench
@@ -68,6 +68,19 @@ $(O)/bench/lines_100k: tools/bench/sites.S tools/bench/lines_target.c
 	$(Q)objcopy -R .debug_aranges -R .rela.debug_aranges $@.o
 	$(Q)$(CC) -std=gnu11 $(WARN) -D_GNU_SOURCE -O2 -fPIE -pie -o $@ tools/bench/lines_target.c \
 		$(foreach i,$(shell seq $(lines_units)),$@.o)
+
+# Functions without probes, and the collector.
+$(O)/bench/calls: tools/bench/ocaml/calls.ml tools/bench/ocaml/now.c
+	$(say) OCAML $@
+	$(Q)mkdir -p $(abspath $@)_obj
+	$(Q)cp $^ $@_obj
+	$(Q)cd $@_obj && ocamlfind ocamlopt -package unix -linkpkg -inline 0 now.c calls.ml \
+		-o $(abspath $@)
+
+$(O)/bench/gauges: tools/bench/gauges.c $(O)/internal.a
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # One source, four programs, each with its functions in four places: loops_VARIANT_PLACE.
 loops_increment_none := ()

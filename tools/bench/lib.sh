@@ -113,6 +113,31 @@ start_bpftrace() {
 	TRACER=$!
 }
 
+# await_on WHAT: until the calls of WHAT (of `calls`) cost a trap, and the tracer has attached to all its
+# places: ours says so, bpftrace does it within half a second.
+await_on() { # WHAT
+	ask await on "$1"
+	if [[ $tracer = ours ]]; then
+		until grep -qE '^ocaml-probes: (counting|measuring) ' "$BENCH_DIR/ours.out"; do
+			sleep 0.01
+		done
+	else
+		sleep 0.5
+	fi
+}
+
+# bpftrace misses a signal that comes while it begins, so it is told again.
+end_tracer() {
+	local i
+	while kill -INT "$TRACER" 2>/dev/null; do
+		for ((i = 0; i < 100; i++)); do
+			kill -0 "$TRACER" 2>/dev/null || break
+			sleep 0.02
+		done
+	done
+	wait "$TRACER" || true
+}
+
 stop_tracer() {
 	kill -INT "$TRACER"
 	wait "$TRACER" || true

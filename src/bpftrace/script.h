@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* The parts of a script, for the modules that write it. */
+#ifndef BPFTRACE_SCRIPT_H
+#define BPFTRACE_SCRIPT_H
+
+#include <stdio.h>
+
+#include "bpftrace/bpftrace_plan.h"
+#include "program/program.h"
+
+/* bpftrace_script.c: one attach point; all of GROUP, SEPARATOR before the first. Returns the next one. */
+void script_put_uprobe(FILE *f, const struct bpftrace_group *group,
+		       const struct bpftrace_site *site);
+const char *script_put_points(FILE *f, const struct bpftrace_group *group, const char *separator);
+
+/* End the line of attach points. Select the process, and with CODE, the hits that mean something. */
+void script_put_predicate(FILE *f, const struct bpftrace_plan *plan, const struct site *code);
+
+/* script_args.c: print all arguments of each hit; a comment on those that cannot be. */
+void script_put_args(FILE *f, const struct bpftrace_plan *plan);
+void script_put_arg_limits(FILE *f, const struct bpftrace_group *group);
+
+/* script_calls.c: time the calls of a function, or the pauses of a phase. */
+void script_put_calls(FILE *f, const struct bpftrace_plan *plan);
+bool script_counts_orphans(const struct bpftrace_plan *plan);
+
+#endif

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Prints the arguments of hits. The syntax and the limits are those of bpftrace 0.17: arg0 to arg5
+ * only, 512 bytes of stack per program (so few arguments per printf), >> that shifts in zeros. An
+ * OCaml int is printed as an int, other values in hexadecimal. Each line is a single printf, so that
+ * lines do not mix. There is one printf for each combination of kinds, because 0.27 has no precision
+ * 0 for numbers, which could suppress one of two values.
+ */
+#include "bpftrace/script.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "program/wrapper_args.h"
+
+enum {
+	MAX_ARGS = 16,
+	MAX_NAMED_ARGS = 6, /* arg0 ... */
+	ARGS_A_PRINTF = 4,  /* more do not fit into the stack */
+};
+
+/* Remove the next operand from TEXT; returns false at its end. */
+static bool next_operand(const char **text, char *operand, size_t bytes)
+{
+	size_t n;
+
+	*text += strspn(*text, " ");
+	n = strcspn(*text, " ");
+	if (n == 0)
+		return false;
+	snprintf(operand, bytes, "%.*s", (int)n, *text);
+	*text += n;
+	return true;
+}
+
+static size_t count_operands(const char *args)
+{
+	char operand[2];
+	size_t n = 0;
+
+	while (next_operand(&args, operand, sizeof(operand)))
+		n++;
+	return n;
+}
+
+/* bpftrace's name for the register at TEXT. *BYTES is set to its length in TEXT. */
+static const char *register_name(const char *text, size_t *bytes)
+{
+	static const char *const names[][2] = {
+		{ "%rax", "ax" },  { "%rbx", "bx" },  { "%rcx", "cx" },	 { "%rdx", "dx" },
+		{ "%rsi", "si" },  { "%rdi", "di" },  { "%rbp", "bp" },	 { "%rsp", "sp" },
+		{ "%r8", "r8" },   { "%r9", "r9" },   { "%r10", "r10" }, { "%r11", "r11" },
+		{ "%r12", "r12" }, { "%r13", "r13" }, { "%r14", "r14" }, { "%r15", "r15" },
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		*bytes = strlen(names[i][0]);
+		if (strncmp(text, names[i][0], *bytes) == 0 &&
+		    (text[*bytes] == '\0' || text[*bytes] == ')'))
+			return names[i][1];
+	}
+	return NULL;
+}
+
+/*
+ * Convert OPERAND to an expression of bpftrace: SIZE@%REGISTER, SIZE@N(%REGISTER) or SIZE@$NUMBER,
+ * where SIZE is that of an OCaml value. Returns false for any other argument.
+ */
+static bool read_operand(const char *operand, char *expression, size_t bytes)
+{
+	const char *name;
+	long long off;
+	size_t len;
+	char *end;
+
+	if (strncmp(operand, "8@", 2) != 0 && strncmp(operand, "-8@", 3) != 0)
+		return false;
+	operand = strchr(operand, '@') + 1;
+	name = register_name(operand, &len);
+	if (name && operand[len] == '\0') {
+		snprintf(expression, bytes, "reg(\"%s\")", name);
+		return true;
+	}
+	if (*operand == '$') {
+		off = strtoll(operand + 1, &end, 0);
+		snprintf(expression, bytes, "%lld", off);
+		return end != operand + 1 && !*end;
+	}
+	off = strtoll(operand, &end, 0);
+	name = *end == '(' ? register_name(end + 1, &len) : NULL;
+	if (!name || strcmp(end + 1 + len, ")") != 0)
+		return false;
+	snprintf(expression, bytes, "*(uint64 *)(reg(\"%s\") %c %lld)", name, off < 0 ? '-' : '+',
+		 off < 0 ? -off : off);
+	return true;
+}
+
+static bool has_same_args(const struct bpftrace_group *group)
+{
+	for (size_t i = 1; i < group->n_sites; i++)
+		if (strcmp(group->sites[i].args, group->sites[0].args) != 0)
+			return false;
+	return true;
+}
+
+/* The number of arguments that a usdt: probe can print: those that all of its sites have. */
+static size_t common_args(const struct bpftrace_group *group)
+{
+	size_t least = MAX_ARGS;
+
+	for (size_t i = 0; i < group->n_sites; i++) {
+		size_t n = count_operands(group->sites[i].args);
+
+		least = n < least ? n : least;
+	}
+	/*
+	 * Arguments beyond the named ones are read from registers, which must be the same at all
+	 * sites.
+	 */
+	return !has_same_args(group) && least > MAX_NAMED_ARGS ? MAX_NAMED_ARGS : least;
+}
+
+/* Operand number I of ARGS, or "". */
+static void take_operand(const char *args, size_t i, char *operand, size_t bytes)
+{
+	operand[0] = '\0';
+	do
+		if (!next_operand(&args, operand, bytes))
+			operand[0] = '\0';
+	while (operand[0] && i--);
+}
+
+/* True if every site of GROUP has argument I where its note, which bpftrace reads, says. */
+static bool is_as_noted(const struct bpftrace_group *group, size_t i)
+{
+	char operand[128], noted[128];
+
+	for (size_t j = 0; j < group->n_sites; j++) {
+		take_operand(group->sites[j].args, i, operand, sizeof(operand));
+		take_operand(group->sites[j].noted_args, i, noted, sizeof(noted));
+		if (strcmp(operand, noted) != 0)
+			return false;
+	}
+	return true;
+}
+
+enum arg_use {
+	ARG_SHOWN,
+	ARG_LEFT_OUT,	 /* its place is unknown, or bpftrace has a wrong place */
+	ARG_NOT_SAYABLE, /* it cannot be expressed, and neither can later ones */
+};
+
+/* How to express argument I of SITE, or of all sites of a usdt: probe. */
+static enum arg_use use_arg(const struct bpftrace_group *group, const struct bpftrace_site *site,
+			    size_t i, char *expression, size_t bytes)
+{
+	char operand[128], *place;
+
+	take_operand(site->args, i, operand, sizeof(operand));
+	place = strchr(operand, '@');
+	if (group->provider && i < MAX_NAMED_ARGS && is_as_noted(group, i)) {
+		snprintf(expression, bytes, "arg%zu", i);
+		return ARG_SHOWN;
+	}
+	if (place && strcmp(place + 1, UNKNOWN_PLACE) == 0)
+		return ARG_LEFT_OUT;
+	if (group->provider && !has_same_args(group))
+		return ARG_LEFT_OUT;
+	return read_operand(operand, expression, bytes) ? ARG_SHOWN : ARG_NOT_SAYABLE;
+}
+
+/* A name in a format. Functions can be called (%%). */
+static void put_name(FILE *f, const char *name)
+{
+	for (; *name; name++) {
+		if (*name == '%')
+			fputc('%', f);
+		fputc(*name, f);
+	}
+}
+
+/*
+ * Print N arguments, number ARGS[0] first, in one line. The bits of INTS tell which of them are
+ * ints.
+ */
+static void put_printf(FILE *f, const char *name, const size_t *args, size_t n, unsigned int ints)
+{
+	fputs("printf(\"%d.%06d %d ", f);
+	put_name(f, name);
+	for (size_t i = 0; i < n; i++)
+		fprintf(f, ints >> i & 1 ? " arg%zu=%%lld" : " arg%zu=0x%%llx", args[i]);
+	fputs("\\n\", elapsed / 1000000000, elapsed % 1000000000 / 1000, tid", f);
+	for (size_t i = 0; i < n; i++)
+		fprintf(f, ", $a%zu", args[i]);
+	fputs(");\n", f);
+}
+
+/* Set $ints to the bits of the values that are ints, and decode these values. */
+static void put_decoding(FILE *f, const size_t *args, size_t n)
+{
+	fputs("	$ints = ", f);
+	for (size_t i = 0; i < n; i++)
+		fprintf(f, "%s(($a%zu & 1) << %zu)", i ? " | " : "", args[i], i);
+	fputs(";\n", f);
+	for (size_t i = 0; i < n; i++)
+		fprintf(f,
+			"	$a%zu = $a%zu & 1 ? ($a%zu >> 1) | (($a%zu >> 63) << 63) : $a%zu;\n",
+			args[i], args[i], args[i], args[i], args[i]);
+}
+
+/* Print one line with N arguments of any kind: one printf for each combination of kinds. */
+static void put_line(FILE *f, const char *name, const size_t *args, size_t n)
+{
+	unsigned int ints = (1U << n) - 1;
+
+	if (!n) {
+		fputc('\t', f);
+		put_printf(f, name, args, n, ints);
+		return;
+	}
+	put_decoding(f, args, n);
+	for (const char *before = "	"; before; before = ints-- ? " else " : NULL) {
+		fputs(before, f);
+		if (ints)
+			fprintf(f, "if ($ints == %u) ", ints);
+		fputs("{\n		", f);
+		put_printf(f, name, args, n, ints);
+		fputs("	}", f);
+	}
+	fputc('\n', f);
+}
+
+/* Print the arguments of SITE, or of all sites of a usdt: probe. */
+static void put_hit(FILE *f, const struct bpftrace_group *group, const struct bpftrace_site *site)
+{
+	size_t n = group->provider ? common_args(group) : count_operands(site->args);
+	size_t shown[MAX_ARGS], n_shown = 0;
+	enum arg_use use = ARG_SHOWN;
+	char expression[64];
+
+	fputs("{\n", f);
+	for (size_t i = 0; i < n && i < MAX_ARGS && use != ARG_NOT_SAYABLE; i++) {
+		use = use_arg(group, site, i, expression, sizeof(expression));
+		if (use != ARG_SHOWN)
+			continue;
+		fprintf(f, "	$a%zu = (uint64)%s;\n", i, expression);
+		shown[n_shown++] = i;
+	}
+	for (size_t i = 0; i == 0 || i < n_shown; i += ARGS_A_PRINTF)
+		put_line(f, group->name, shown + i,
+			 n_shown - i > ARGS_A_PRINTF ? ARGS_A_PRINTF : n_shown - i);
+	fputs("}\n", f);
+}
+
+void script_put_args(FILE *f, const struct bpftrace_plan *plan)
+{
+	for (size_t i = 0; i < plan->n_groups; i++) {
+		const struct bpftrace_group *group = &plan->groups[i];
+
+		if (group->provider) {
+			script_put_points(f, group, "");
+			script_put_predicate(f, plan, NULL);
+			put_hit(f, group, &group->sites[0]);
+			continue;
+		}
+		for (size_t j = 0; j < group->n_sites; j++) {
+			script_put_uprobe(f, group, &group->sites[j]);
+			script_put_predicate(f, plan, group->sites[j].code);
+			put_hit(f, group, &group->sites[j]);
+		}
+	}
+}
+
+static void put_left_out(FILE *f, const struct bpftrace_group *group, unsigned int left_out)
+{
+	const char *fault = NULL;
+
+	for (size_t i = 0; !fault && i < group->n_sites; i++)
+		fault = group->sites[i].args_fault;
+	if (!fault)
+		fault = "the notes, which bpftrace reads, are wrong, and the sites differ";
+	for (size_t i = 0; i < MAX_ARGS; i++)
+		if (left_out >> i & 1)
+			fprintf(f, "# %s: arg%zu is left out where its place is not known: %s.\n",
+				group->name, i, fault);
+}
+
+void script_put_arg_limits(FILE *f, const struct bpftrace_group *group)
+{
+	size_t most = 0, shown = group->provider ? common_args(group) : MAX_ARGS;
+	unsigned int left_out = 0;
+	char expression[64];
+
+	for (size_t i = 0; i < group->n_sites; i++) {
+		size_t n = count_operands(group->sites[i].args);
+
+		most = n > most ? n : most;
+		/* Of a usdt: probe all sites are said as the first one is. */
+		for (size_t j = 0; j < shown && j < n && (i == 0 || !group->provider); j++) {
+			enum arg_use use =
+				use_arg(group, &group->sites[i], j, expression, sizeof(expression));
+
+			if (use == ARG_NOT_SAYABLE)
+				shown = j;
+			else if (use == ARG_LEFT_OUT)
+				left_out |= 1u << j;
+		}
+	}
+	put_left_out(f, group, left_out);
+	if (shown < most)
+		fprintf(f,
+			"# %s: only the first %zu of up to %zu arguments: bpftrace cannot say the "
+			"others for all its sites at once.\n",
+			group->name, shown, most);
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Times the calls of one function, or the pauses of one phase of the collector. A call is found by
+ * its frame, as in bpf/measure_frames.bpf.h: the stack pointer at the entry of the function, or with
+ * OCaml 5 the number of the stack and the distance from its base. So recursion nests, and what an
+ * exception skips does not matter.
+ */
+#include "bpftrace/script.h"
+
+#include <stdlib.h>
+
+/* Offsets of OCaml 5.1 to 5.3, in bytes: see bpf/measure_frames.bpf.h. */
+enum { STATE_STACK = 40, STACK_HANDLER = 16, STACK_ID = 48 };
+
+/* What a hit of SITE does for the time of a call. */
+static unsigned int part_of(const struct bpftrace_site *site)
+{
+	return site->code->events & (SITE_BEGINS | SITE_ENDS | SITE_CONFIRMS);
+}
+
+/* Can A and B have one block? */
+static bool are_alike(const struct bpftrace_site *a, const struct bpftrace_site *b)
+{
+	return part_of(a) == part_of(b) && a->depth == b->depth &&
+	       a->code->is_on_ocaml_stack == b->code->is_on_ocaml_stack &&
+	       a->code->condition == b->code->condition && a->code->unless == b->code->unless;
+}
+
+static bool is_confirmed(const struct bpftrace_site *site)
+{
+	return site->code->events & SITE_IF_CONFIRMED;
+}
+
+/* Hits that mean nothing, in the runtime's functions, have no other end. */
+bool script_counts_orphans(const struct bpftrace_plan *plan)
+{
+	for (size_t i = 0; i < plan->n_sites; i++)
+		if (plan->sites[i].code->condition != SITE_ALWAYS || is_confirmed(&plan->sites[i]))
+			return false;
+	return true;
+}
+
+static void put_depth(FILE *f, const char *sign, const char *opposite, int32_t depth)
+{
+	if (depth)
+		fprintf(f, " %s %d", depth > 0 ? sign : opposite, abs(depth));
+}
+
+/* The key of a call. */
+static void put_entered(FILE *f, const struct bpftrace_site *site)
+{
+	if (!site->code->is_on_ocaml_stack) {
+		fputs("@entered[tid, reg(\"sp\")", f);
+		put_depth(f, "+", "-", site->depth);
+	} else {
+		fprintf(f,
+			"@entered[pid, *(uint64 *)($stack + %d), *(uint64 *)($stack + %d) - "
+			"reg(\"sp\")",
+			STACK_ID, STACK_HANDLER);
+		put_depth(f, "-", "+", site->depth);
+	}
+	fputc(']', f);
+}
+
+static void put_stack(FILE *f, const struct bpftrace_site *site)
+{
+	if (site->code->is_on_ocaml_stack)
+		fprintf(f, "	$stack = *(uint64 *)(reg(\"r14\") + %d);\n", STATE_STACK);
+}
+
+static void put_beginning(FILE *f, const struct bpftrace_site *site, bool has_orphans)
+{
+	put_stack(f, site);
+	if (is_confirmed(site))
+		fputs("	delete(@confirmed[tid]);\n", f);
+	if (has_orphans) {
+		fputs("	if (", f);
+		put_entered(f, site);
+		fputs(") { @orphan_starts = count(); }\n", f);
+	}
+	fputc('\t', f);
+	put_entered(f, site);
+	fputs(" = nsecs;\n", f);
+}
+
+static void put_end(FILE *f, const struct bpftrace_site *site, bool has_orphans)
+{
+	put_stack(f, site);
+	fputs("	$entered = ", f);
+	put_entered(f, site);
+	fprintf(f, ";\n	if ($entered%s) {\n", is_confirmed(site) ? " && @confirmed[tid]" : "");
+	fputs("		$ns = nsecs - $entered;\n"
+	      "		@pairs = count();\n"
+	      "		@sum_ns = sum($ns);\n"
+	      "		@ns = hist($ns);\n",
+	      f);
+	fprintf(f, "	}%s\n	delete(", has_orphans ? " else { @orphan_stops = count(); }" : "");
+	put_entered(f, site);
+	fputs(");\n", f);
+}
+
+static void put_block(FILE *f, const struct bpftrace_site *site, bool has_orphans)
+{
+	fputs("{\n", f);
+	if (part_of(site) & SITE_BEGINS)
+		put_beginning(f, site, has_orphans);
+	else if (part_of(site) & SITE_ENDS)
+		put_end(f, site, has_orphans);
+	else
+		fputs("	@confirmed[tid] = 1;\n", f);
+	fputs("}\n", f);
+}
+
+/* Is there a site before number I of GROUP that shares its block? */
+static bool is_written(const struct bpftrace_group *group, size_t i)
+{
+	for (size_t j = 0; j < i; j++)
+		if (are_alike(&group->sites[j], &group->sites[i]))
+			return true;
+	return false;
+}
+
+static void put_group(FILE *f, const struct bpftrace_plan *plan, const struct bpftrace_group *group)
+{
+	for (size_t i = 0; i < group->n_sites; i++) {
+		const struct bpftrace_site *site = &group->sites[i];
+		const char *separator = "";
+
+		if (is_written(group, i))
+			continue;
+		for (size_t j = i; j < group->n_sites; j++) {
+			if (!are_alike(site, &group->sites[j]))
+				continue;
+			fputs(separator, f);
+			script_put_uprobe(f, group, &group->sites[j]);
+			separator = ",\n";
+		}
+		script_put_predicate(f, plan, site->code);
+		put_block(f, site, script_counts_orphans(plan));
+	}
+}
+
+void script_put_calls(FILE *f, const struct bpftrace_plan *plan)
+{
+	bool confirms = false;
+
+	for (size_t i = 0; i < plan->n_groups; i++)
+		put_group(f, plan, &plan->groups[i]);
+	for (size_t i = 0; i < plan->n_sites; i++)
+		confirms |= is_confirmed(&plan->sites[i]);
+	fprintf(f, "END { clear(@entered);%s }\n", confirms ? " clear(@confirmed);" : "");
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A return probe costs twice as much as an emulated instruction, and a single-stepped entry ten times
+ * as much. Functions of the runtime have branches near their beginning and their end that serve
+ * instead. What lies before and behind them, some moves and pops, is not in the time.
+ *
+ * The search goes along all paths of the function. A path that is none, such as that behind a call
+ * that never returns, can only make it find less.
+ */
+#include "code/code_pause.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "code/code_flow.h"
+
+#define NOWHERE SIZE_MAX
+
+struct search {
+	const struct code_flow *flow;
+	bool *seen; /* by instruction */
+	uint32_t *queue;
+	size_t n_queued;
+	size_t avoided;
+};
+
+static void visit(struct search *s, size_t i)
+{
+	if (i < s->flow->n_insns && i != s->avoided && !s->seen[i]) {
+		s->seen[i] = true;
+		s->queue[s->n_queued++] = (uint32_t)i;
+	}
+}
+
+/* Visit what can be executed after I. Returns whether the call can end with I. */
+static bool visit_next(struct search *s, size_t i)
+{
+	const struct code_flow *flow = s->flow;
+	const struct insn *insn = &flow->insns[i];
+	uint32_t number;
+
+	if (code_flow_goes_on(insn))
+		visit(s, i + 1);
+	switch (insn->kind) {
+	case INSN_JCC:
+	case INSN_JMP:
+		if (!code_flow_find(flow, insn->value, &number))
+			return true;
+		visit(s, number);
+		return false;
+	case FLOW_JMP_TABLE:
+		for (size_t k = 0; k < flow->tables[insn->value].n; k++)
+			visit(s, flow->targets[flow->tables[insn->value].first + k]);
+		return false;
+	case INSN_TRAP:
+		return false;
+	default:
+		return !code_flow_goes_on(insn);
+	}
+}
+
+/*
+ * Go from FIRST, or if it is to be left out, from what follows it, along all paths that avoid AVOIDED.
+ * Sets seen. Returns whether the call can end on one of them.
+ */
+static bool explore(struct search *s, size_t first, bool leave_out, size_t avoided)
+{
+	bool ends = false;
+
+	memset(s->seen, 0, s->flow->n_insns * sizeof(*s->seen));
+	s->n_queued = 0;
+	s->avoided = avoided;
+	if (leave_out)
+		ends = visit_next(s, first);
+	else
+		visit(s, first);
+	while (s->n_queued)
+		ends |= visit_next(s, s->queue[--s->n_queued]);
+	return ends;
+}
+
+static bool is_usable(struct search *s, size_t i)
+{
+	const struct depth *depth = &s->flow->depths[i];
+
+	if (!s->flow->insns[i].is_emulated || depth->kind != DEPTH_KNOWN || depth->is_doubtful)
+		return false;
+	explore(s, i, true, NOWHERE);
+	return !s->seen[i];
+}
+
+/* Does a call that is at I, which it has left, execute J later? */
+static bool leads_to(struct search *s, size_t i, size_t j)
+{
+	explore(s, i, true, NOWHERE);
+	return s->seen[j];
+}
+
+/* Does each call execute I, or each that executes THROUGH, and no other? */
+static bool begins(struct search *s, size_t i, size_t through)
+{
+	if (through == NOWHERE)
+		return !explore(s, 0, false, i);
+	if (i == through)
+		return true;
+	explore(s, 0, false, i);
+	return !s->seen[through] && !explore(s, i, true, through);
+}
+
+/* The same for an instruction that THROUGH leads to. */
+static bool ends(struct search *s, size_t i, size_t through)
+{
+	if (through == NOWHERE)
+		return !explore(s, 0, false, i);
+	if (explore(s, through, true, i))
+		return false;
+	explore(s, 0, false, through);
+	return !s->seen[i];
+}
+
+/* The one call of the function at VA; NOWHERE: there are none, or several. */
+static size_t find_call(const struct code_flow *flow, uint64_t va)
+{
+	size_t found = NOWHERE;
+
+	for (size_t i = 0; i < flow->n_insns; i++) {
+		if (flow->insns[i].kind != INSN_CALL ||
+		    flow->code.va + (uint64_t)flow->insns[i].value != va)
+			continue;
+		if (found != NOWHERE)
+			return NOWHERE;
+		found = i;
+	}
+	return found;
+}
+
+static int find(struct search *s, size_t through, struct code_pause *out)
+{
+	const struct code_flow *flow = s->flow;
+	size_t begin = NOWHERE, end = NOWHERE;
+
+	for (size_t i = 0; i < flow->n_insns; i++) {
+		if (!is_usable(s, i))
+			continue;
+		if (begins(s, i, through) && (begin == NOWHERE || leads_to(s, i, begin)))
+			begin = i;
+		if (ends(s, i, through) && (end == NOWHERE || leads_to(s, end, i)))
+			end = i;
+	}
+	if (begin == NOWHERE || end == NOWHERE || !leads_to(s, begin, end))
+		return -ENODATA;
+	*out = (struct code_pause){ .begin = flow->insns[begin].off,
+				    .end = flow->insns[end].off,
+				    .begin_depth = flow->depths[begin].value,
+				    .end_depth = flow->depths[end].value };
+	return 0;
+}
+
+int code_pause_find(struct ocp_ctx *ctx, const struct code_bytes *function, struct code_file *file,
+		    uint64_t through_va, struct code_pause *out)
+{
+	enum { MOST_BYTES = 16384 };
+	struct code_flow *flow = code_file_flow(file);
+	struct search search = { .flow = flow };
+	size_t through = NOWHERE;
+	int err;
+
+	if (!function->n || function->n > MOST_BYTES)
+		return -ENODATA;
+	if (code_flow_read(flow, function, file))
+		return ctx_no_memory(ctx);
+	if (through_va)
+		through = find_call(flow, through_va);
+	if (flow->problem || !flow->n_insns || (through_va && through == NOWHERE))
+		return -ENODATA;
+	search.seen = calloc(flow->n_insns, sizeof(*search.seen));
+	search.queue = calloc(flow->n_insns, sizeof(*search.queue));
+	err = search.seen && search.queue ? find(&search, through, out) : ctx_no_memory(ctx);
+	free(search.seen);
+	free(search.queue);
+	return err;
+}
