@@ -175,16 +175,12 @@ test_not_dumpable() {
 # Killed at every single stop at the beginning or end of one of its system calls: the target is let
 # go, and after `doctor --fix` each probe is on or off as a whole; what is on can be switched off.
 killed_everywhere() { # enable | disable
-	local at before memory status=137
+	local at before status=137
 	# Others put uprobes onto these.
 	cp "$BINARIES"/{host,liblinked.so} "$TMP"
 	start_target "$TMP/host"
 	await_line ready
-	# As memory_of does, but the file is read once.
-	notes_of "$TMP/host" | places_at "$(bias_of "$TARGET")" >"$TMP/places"
-	memory=$O/tests/fixtures/binaries/memory
-	before=$("$memory" "$TARGET" <"$TMP/places")
-	eq "$before" "$(memory_of "$TARGET")" "what is read"
+	before=$(memory_of "$TARGET")
 	for ((at = 1; status == 137; at++)); do
 		if [[ $1 = disable ]]; then
 			"$TOOL" attach -quiet -pid "$TARGET" -enable-all
@@ -198,7 +194,7 @@ killed_everywhere() { # enable | disable
 		"$TOOL" doctor -quiet -pid "$TARGET" --fix >"$TMP/doctor"
 		! "$TOOL" info -pid "$TARGET" | grep mixed || fail "mixed after doctor --fix"
 		"$TOOL" attach -quiet -pid "$TARGET" -disable-all
-		eq "$("$memory" "$TARGET" <"$TMP/places")" "$before" "text and semaphores after a kill at $at"
+		eq "$(memory_of "$TARGET")" "$before" "text and semaphores after a kill at $at"
 	done
 	eq "$status" 0 "status of the tool when it is not killed"
 	[[ $at -gt 150 ]] || fail "killed only $at times"

@@ -114,9 +114,13 @@ bytes_at() { # PID BIAS
 }
 
 # The bytes of every site and of both halves of every semaphore of PID's executable, a line a note,
-# read without the tool.
+# read without the tool. The notes are read once: the first line of maps tells the file and its place.
 memory_of() { # PID
-	notes_of "/proc/$1/exe" | bytes_at "$1" "$(bias_of "$1")"
+	local range dev inode places
+	read -r range _ _ dev inode _ <"/proc/$1/maps"
+	places=$TMP/places-$1-$range-$dev-$inode
+	[[ -e $places ]] || notes_of "/proc/$1/exe" | places_at "$(bias_of "$1")" >"$places"
+	"$O/tests/fixtures/binaries/memory" "$1" <"$places"
 }
 
 # How many of PID's sites have an int3 on them.
