@@ -365,6 +365,15 @@ bool code_probes_are_in(const struct code_probes *code, const struct ocp_program
 	return true;
 }
 
+void code_probes_extent(const struct code_probes *code, size_t i, uint64_t *va, uint64_t *bytes)
+{
+	const uint64_t site = code->sites[i].va;
+	const struct function *function = functions_at(code->functions, site);
+
+	*va = function ? function->va : site;
+	*bytes = function ? function->bytes : HASHED_BYTES;
+}
+
 static int find(struct finder *f, struct code_wish *wishes, size_t n)
 {
 	int err = functions_read(f->ctx, f->prog->elf, &f->code->functions);

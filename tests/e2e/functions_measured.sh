@@ -99,7 +99,7 @@ test_times() {
 	local name options=() equal
 	need_counting
 	need_command python3
-	"$CALLS/build" "$TMP/built" 2>"$TMP/warnings"
+	PROGRAMS=timed "$CALLS/build" "$TMP/built" 2>"$TMP/warnings"
 	for name in returns nests escapes jumps lands yields grows digs calls_back; do
 		options+=(--time "fn:Timed.$name")
 	done
@@ -209,6 +209,76 @@ test_compiler() {
 }
 
 # ---- what cannot be measured ------------------------------------------------------------------
+
+# What the program says when it calls its functions.
+check_calls() { # PID RESULTS
+	forget_output "$1"
+	tell call "$1"
+	await_line '.* other .*' 20 "$1"
+	eq "$(cat "$(output_of "$1")")" "$2" "results"
+}
+
+changes_code() { # [PID]
+	tell change "$@"
+	await_line changed 20 "$@"
+}
+
+# A function that the process has changed in memory, where the kernel would run the instructions of the file:
+# it is refused or left out, at the start and when another process comes, and does what it does otherwise.
+test_changed_in_memory() {
+	local first later how changed='victim 42 other 120'
+	need_counting
+	PROGRAMS=patched "$CALLS/build" "$TMP/built" 2>"$TMP/warnings"
+	start_target "$TMP/built/patched" && first=$TARGET
+	await_line ready
+	check_calls "$first" 'victim 41 other 120'
+	changes_code "$first"
+	for how in --count --print --time; do
+		check_error 1 "'fn:Patched.victim': cannot be measured: pid $first has changed its code in memory$" \
+			attach -pid "$first" "$how=fn:Patched.victim" --for 1s
+	done
+	check_calls "$first" "$changed"
+	background "$TOOL" attach -pid "$first" --count='fn:Patched\..*' --json >"$TMP/counts" 2>"$TMP/err"
+	COUNTING=$!
+	wait_for 'grep -q "counting [0-9]* probes" "$TMP/err"'
+	matches "$(cat "$TMP/err")" "built/patched: pid $first has changed the code of 1 function in memory: left out, the first one is fn:Patched.victim"
+	check_calls "$first" "$changed"
+	kill -INT "$COUNTING"
+	wait "$COUNTING"
+	matches "$(cat "$TMP/counts")" '"name":"fn:Patched.other","hits":1[,}]'
+	tell quit "$first"
+
+	# A program whose code nobody has changed, and one of its processes that does.
+	start_target "$TMP/built/patched" && first=$TARGET
+	await_line ready
+	background "$TOOL" attach --exe "$TMP/built/patched" --count='fn:Patched\..*' --json >"$TMP/counts" 2>"$TMP/err"
+	COUNTING=$!
+	wait_for 'grep -q "counting [0-9]* probes" "$TMP/err"'
+	check_calls "$first" 'victim 41 other 120'
+	kill -STOP "$COUNTING"
+	start_target "$TMP/built/patched" && later=$TARGET
+	changes_code "$later"
+	kill -CONT "$COUNTING"
+	wait_for 'grep -q "pid $later has changed the code of 1 function in memory" "$TMP/err"'
+	check_calls "$later" "$changed"
+	check_calls "$first" 'victim 41 other 120'
+	kill -INT "$COUNTING"
+	wait "$COUNTING"
+	matches "$(cat "$TMP/counts")" '"name":"fn:Patched.other","hits":3[,}]'
+	matches "$(cat "$TMP/counts")" '"name":"fn:Patched.victim","hits":1[,}]'
+}
+
+# What tracers and handlers that are switched on change is no difference.
+test_handlers_on_and_others_count() {
+	need_counting
+	start_target "$(own_copy "$O/tests/ocaml/loop")"
+	await_line ready
+	"$TOOL" attach -pid "$TARGET" -enable-all
+	start_counting "$TARGET"
+	"$TOOL" attach -pid "$TARGET" --count='fn:.*' --for 100ms >"$TMP/out" 2>"$TMP/err"
+	! grep 'has changed' "$TMP/err" || fail "$(cat "$TMP/err")"
+	finds 'fn:Loop\.[a-z_]* *[1-9]' "$TMP/out"
+}
 
 test_bad_input() {
 	local program=$TMP/built/calls
