@@ -107,7 +107,8 @@ int meter_leave_out_changed(struct ocp_meter *meter, pid_t pid, const struct map
 	size_t n;
 	int err;
 
-	if (!code.n_sites || !file->n_sites || !image_off_to_va(file->prog->elf, m->off, &va))
+	if (!file || !code.n_sites || !file->n_sites ||
+	    !image_off_to_va(file->prog->elf, m->off, &va))
 		return 0;
 	changed = calloc(code.n_sites, sizeof(*changed));
 	if (!changed)
