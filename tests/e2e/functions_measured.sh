@@ -3,6 +3,7 @@
 # measured do what they do otherwise. With the compiler in PATH:
 #
 #   CYCLES   how often to attach and detach (default: 30)
+#   TIMED    how many times sixty functions of the compiler to time (default: 1)
 #   SUITE    the programs of the language suite to run; all: each of them
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
@@ -11,6 +12,7 @@ CALLS=$ROOT/tests/ocaml/calls
 COMPARE=$(dirname "$0")/compare_calls.py
 COMPARE_TIMES=$(dirname "$0")/compare_times.py
 CYCLES=${CYCLES:-30}
+TIMED=${TIMED:-1}
 SUITE=${SUITE:-deep_recursion gc_stress raising_handlers signals tail_calls threads try_with}
 VERSION=$(ocamlopt -version)
 # OCaml 5 would let a recursion without end fill 1 GiB.
@@ -157,17 +159,23 @@ test_attached_and_detached() {
 	((counted >= CYCLES / 6 && timed >= CYCLES / 6)) || fail "of $CYCLES cycles, $counted counted and $timed timed"
 }
 
-# Run PROGRAM with all of its own functions timed, at most 60, but for those that the tool refuses to time.
-# Its output is in $TMP/PROGRAM.out. Returns its status.
-run_timed() { # PROGRAM
-	local out=$TMP/${1##*/} module=${1##*/} names options refused status
-	names=$("$TOOL" functions -prog "$1" "${module^}\\." --json |
+# At most 60 functions of PROGRAM, its own.
+own_functions() { # PROGRAM
+	local module=${1##*/}
+	"$TOOL" functions -prog "$1" "${module^}\\." --json |
 		python3 -c 'import json, sys
-print(*sorted({f["name"] for f in json.load(sys.stdin)["functions"]})[:60], sep="\n")')
+print(*sorted({f["name"] for f in json.load(sys.stdin)["functions"]})[:60], sep="\n")'
+}
+
+# Run PROGRAM with these functions timed, but for those that the tool refuses to time.
+# Its output is in $TMP/PROGRAM.out. Returns its status.
+run_timed() { # PROGRAM NAMES [-- ARG...]
+	local program=$1 out=$TMP/${1##*/} names=$2 options refused status
+	shift 2
 	while :; do
 		mapfile -t options < <(sed 's/^/--time=fn:/' <<<"$names")
 		status=0
-		"$TOOL" trace -q --wait -prog "$1" "${options[@]}" --json >"$out.out" 2>"$out.err" || status=$?
+		"$TOOL" trace -q --wait -prog "$program" "${options[@]}" --json "$@" >"$out.out" 2>"$out.err" || status=$?
 		refused=$(sed -n "s/^ocaml-probes: 'fn:\(.*\)': cannot be [a-z]*: .*/\1/p" "$out.err" | head -n 1)
 		[[ -n $refused ]] || return "$status"
 		names=$(grep -vxF -- "$refused" <<<"$names")
@@ -183,7 +191,7 @@ check_program() {
 	eq "$status" "$expected" "status of $PROGRAM, counted"
 	finds '"hits":[1-9]' "$TMP/$PROGRAM.out"
 	status=0
-	run_timed "$program" || status=$?
+	run_timed "$program" "$(own_functions "$program")" || status=$?
 	eq "$(cat "$TMP/$PROGRAM.err"; own_lines "$TMP/$PROGRAM.out")" "$(cat "$TMP/$PROGRAM.expected")" "$PROGRAM, timed"
 	eq "$status" "$expected" "status of $PROGRAM, timed"
 	finds '"starts":[1-9]' "$TMP/$PROGRAM.out"
@@ -196,18 +204,81 @@ test_suite() {
 	xargs -P"$(nproc)" -I{} env PROGRAM={} bash "$0" --one check_program <"$TMP/suite/programs"
 }
 
-# The compiler compiles a file while all of its functions are counted.
+# The compiler compiles a file while all of its functions are counted, and while sixty at a time are timed.
 test_compiler() {
-	local compiler
+	local compiler i=0
 	need_counting
 	compiler=$(realpath "$(type -P ocamlopt.opt)")
-	mkdir "$TMP/plain" "$TMP/counted"
+	mkdir "$TMP/plain" "$TMP/measured"
 	cp "$CALLS/books.ml" "$TMP/plain"
-	cp "$CALLS/books.ml" "$TMP/counted"
-	(cd "$TMP/plain" && "$compiler" -c books.ml)
-	(cd "$TMP/counted" && "$TOOL" trace --wait -prog "$compiler" --count='fn:.*' --json -- -c books.ml >"$TMP/counts")
+	cp "$CALLS/books.ml" "$TMP/measured"
+	cd "$TMP/plain"
+	"$compiler" -c books.ml
+	cd "$TMP/measured"
+	"$TOOL" trace --wait -prog "$compiler" --count='fn:.*' --json -- -c books.ml >"$TMP/counts"
 	finds '"name":"fn:Emit.fundecl","hits":[1-9]' "$TMP/counts"
-	diff -r "$TMP/plain" "$TMP/counted"
+	diff -r "$TMP/plain" "$TMP/measured"
+	# Those that are called come first.
+	python3 - "$TMP/counts" >"$TMP/names" <<-'EOF'
+		import json, sys
+		probes = json.loads(open(sys.argv[1]).read().splitlines()[-1])["probes"]
+		for probe in sorted(probes, key=lambda probe: (-min(probe["hits"], 1), probe["name"])):
+		    print(probe["name"].removeprefix("fn:"))
+	EOF
+	for ((i = 1; i <= 60 * TIMED; i += 60)); do
+		sed -n "$i,$((i + 59))p" "$TMP/names" >"$TMP/sixty"
+		[[ -s $TMP/sixty ]] || break
+		rm -f books.cm* books.o
+		run_timed "$compiler" "$(cat "$TMP/sixty")" -- -c books.ml || fail "$(cat "$TMP/ocamlopt.opt.err")"
+		((i > 1)) || finds '"starts":[1-9]' "$TMP/ocamlopt.opt.out"
+		diff -r "$TMP/plain" "$TMP/measured"
+	done
+}
+
+# A project that dune builds, and that ocamlfind links.
+make_project() {
+	mkdir project project/lib
+	cat >project/main.ml <<-'ML'
+		let rec fib n = if n < 2 then n else fib (n - 1) + fib (n - 2)
+		let () = Printf.printf "%d %s\n" (fib 20) (Project.Words.of_int 3)
+	ML
+	echo 'let of_int n = String.concat " " (List.init n string_of_int)' >project/lib/words.ml
+	echo '(lang dune 2.9)' >project/dune-project
+	echo '(library (name project))' >project/lib/dune
+	echo '(executable (name main) (libraries project))' >project/dune
+}
+
+# What a build has made, but for its journals.
+files_of() { # FOLDER
+	(cd "$1" && find . -type f ! -name 'log' ! -name '.db' ! -name '.digest-db' ! -name '.filesystem-clock' \
+		-exec sha256sum {} + | sort -k2)
+}
+
+# dune and ocamlfind make the same files while all of their functions are counted.
+test_builds() {
+	local dune find
+	need_counting
+	need_command dune ocamlfind
+	dune=$(realpath "$(type -P dune)") find=$(realpath "$(type -P ocamlfind)")
+	export DUNE_CACHE=disabled HOME=$TMP
+	cd "$TMP"
+	make_project
+	"$dune" build --root project ./main.exe
+	mv project plain && make_project
+	"$TOOL" trace --wait -prog "$dune" --count='fn:.*' --json -- build --root project ./main.exe >counts 2>err ||
+		fail "$(cat err)"
+	finds '"hits":[1-9]' counts
+	eq "$(files_of project)" "$(files_of plain)" "what dune made"
+	eq "$(project/_build/default/main.exe)" "6765 0 1 2" "its program"
+
+	mv project/lib/words.ml words.ml
+	"$find" ocamlopt -linkpkg words.ml -o words
+	mkdir plain_words && mv words words.cm* words.o plain_words
+	"$TOOL" trace --wait -prog "$find" --count='fn:.*' --json -- \
+		ocamlopt -linkpkg words.ml -o words >counts 2>err || fail "$(cat err)"
+	finds '"hits":[1-9]' counts
+	mkdir counted_words && mv words words.cm* words.o counted_words
+	eq "$(files_of counted_words)" "$(files_of plain_words)" "what ocamlfind made"
 }
 
 # ---- what cannot be measured ------------------------------------------------------------------
@@ -310,5 +381,5 @@ test_bad_input() {
 	refused 1 "/bin/true.*OCaml" --time fn:Calls.plain
 }
 
-TEST_TIMEOUT=$((180 + 3 * CYCLES))
+TEST_TIMEOUT=$((180 + 3 * CYCLES + 10 * TIMED))
 run_tests "$@"
