@@ -38,7 +38,7 @@ WARN := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes
 CPPFLAGS += -Iinclude -Isrc -Ibpf -I$(O)/bpf -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64
 # The tool runs with privileges and reads hostile files.
 HARDENING := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
-CFLAGS ?= -O2 -g $(if $(filter 1,$(ASAN)),,$(HARDENING))
+CFLAGS ?= $(if $(filter 1,$(ASAN)),-O1 -g,-O2 -g $(HARDENING))
 LDFLAGS ?= -Wl,-z$(,)relro$(,)-z$(,)now
 ifeq ($(DEBUG),1)
 CFLAGS := -O0 -g3
@@ -198,8 +198,8 @@ lint: $(bpf_skels) $(man_pages) ## clang-format, clang-tidy, cppcheck, shellchec
 	{ git ls-files '*.sh' '*.bash'; git ls-files | xargs grep -slE '^#!.*[/ ](ba)?sh$$'; } | sort -u | \
 		xargs -P$$(nproc) -n8 shellcheck --severity=warning
 	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
-	printf '%s\n' $(c_sources) | xargs -P$$(nproc) -I{} \
-		clang-tidy --quiet --warnings-as-errors='*' {} -- -std=gnu11 $(CPPFLAGS) $(tidy_$(TIDY))
+	printf '%s\n' $(c_sources) | xargs -P$$(nproc) -n4 sh -c 'clang-tidy --quiet --warnings-as-errors="*" "$$@" \
+		-- -std=gnu11 $(CPPFLAGS) $(tidy_$(TIDY))' clang-tidy
 	clang-tidy --quiet --warnings-as-errors='*' $(ocaml_stubs) -- -std=gnu11 $(CPPFLAGS) \
 		-I$$(ocamlfind ocamlc -where)
 	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability \

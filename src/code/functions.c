@@ -61,7 +61,7 @@ struct functions {
 	struct block *blocks;
 	size_t n_blocks;
 	enum functions_source source;
-	bool has_runtime;
+	bool has_runtime, is_flambda;
 	bool has_ocaml_stacks; /* of a file without symbols */
 };
 
@@ -110,6 +110,16 @@ static int add(struct functions *f, const Elf64_Sym *sym, const char *symbol)
 	return 0;
 }
 
+/* Only Flambda gives closures names. */
+static bool is_closure(const char *symbol)
+{
+	static const char suffix[] = "_closure";
+	const size_t bytes = strlen(symbol), its = sizeof(suffix) - 1;
+
+	return bytes > its && strncmp(symbol, "caml", 4) == 0 &&
+	       strcmp(symbol + bytes - its, suffix) == 0;
+}
+
 static int take(void *data, const Elf64_Sym *sym)
 {
 	struct functions *f = data;
@@ -124,6 +134,8 @@ static int take(void *data, const Elf64_Sym *sym)
 	if (!symbol)
 		return 0;
 	found = units_add(f->ctx, &f->units, symbol, sym->st_value);
+	if (found == 0 && type == STT_NOTYPE && !f->is_flambda)
+		f->is_flambda = is_closure(symbol);
 	if (found != 0 || type == STT_NOTYPE)
 		return found < 0 ? found : 0;
 	f->has_runtime |= strcmp(symbol, "caml_main") == 0 || strcmp(symbol, "caml_startup") == 0;
@@ -544,6 +556,11 @@ bool functions_have_ocaml_stacks(const struct functions *functions)
 
 	return function && function->symbol ? strchr(function->symbol, '.') != NULL
 					    : functions->has_ocaml_stacks;
+}
+
+bool functions_are_of_flambda(const struct functions *functions)
+{
+	return functions->is_flambda;
 }
 
 int functions_require_ocaml(struct ocp_ctx *ctx, const struct functions *functions,

@@ -81,6 +81,9 @@ size_t functions_ocaml_count(const struct functions *functions);
 /* Does the file have a runtime of OCaml? A bytecode interpreter has one, and no OCaml functions. */
 bool functions_have_runtime(const struct functions *functions);
 
+/* Has Flambda compiled some of the file? A function may then have a wrapper of its own name. */
+bool functions_are_of_flambda(const struct functions *functions);
+
 /*
  * Do the functions run on stacks of OCaml's own, as from OCaml 5 on? Their symbols tell ("camlM.f_1"; not
  * those of 5.0) or, without symbols, the frame tables.

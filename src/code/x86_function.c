@@ -202,6 +202,32 @@ static int find_exits(struct ocp_ctx *ctx, const struct code_flow *flow, struct 
 	return 0;
 }
 
+/* Where a function jumps to that does nothing else; 0: it does. Its only call is behind the jump. */
+static uint64_t find_only_jump(const struct code_flow *flow)
+{
+	size_t n_branches = 0, n_calls = 0, exit = flow->n_insns;
+
+	for (size_t i = 0; i < flow->n_insns; i++) {
+		enum code_exit_kind kind;
+
+		if (flow->depths[i].kind == DEPTH_NOT_REACHED)
+			continue;
+		if (is_exit(flow, i, &kind)) {
+			if (exit < flow->n_insns || flow->insns[i].kind != INSN_JMP)
+				return 0;
+			exit = i;
+		} else if (code_flow_is_call(&flow->insns[i])) {
+			if (exit == flow->n_insns || n_calls++)
+				return 0;
+		} else if (flow->insns[i].kind == INSN_JCC && n_branches++) {
+			return 0;
+		}
+	}
+	if (exit == flow->n_insns || n_branches != n_calls)
+		return 0;
+	return flow->code.va + (uint64_t)flow->insns[exit].value;
+}
+
 /* ---- all ------------------------------------------------------------------------------------ */
 
 static void drop_exits(struct code_function *out)
@@ -245,6 +271,8 @@ int code_function_decode(struct ocp_ctx *ctx, const struct code_bytes *function,
 
 	if (!err && !out->no_time)
 		err = find_exits(ctx, flow, out);
+	if (!flow->problem)
+		out->only_jumps_to = find_only_jump(flow);
 	if (!out->no_time && out->time_from_entry)
 		out->no_time = out->no_entry;
 	if (err || out->no_time)

@@ -51,6 +51,11 @@ struct code_function {
 	 * as OCaml 5 sets it before it calls C.
 	 */
 	bool time_from_entry;
+	/*
+	 * All that it does is to jump there, after moves of its arguments and at most one check whether the
+	 * collector waits; 0: it does more.
+	 */
+	uint64_t only_jumps_to;
 	/* All exits, by offset, where `no_time` is NULL. */
 	struct code_exit *exits;
 	size_t n_exits;

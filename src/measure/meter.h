@@ -12,6 +12,7 @@
 #include "measure/sites/site_table.h"
 #include "ocaml_probes.h"
 #include "process/find.h"
+#include "process/maps.h"
 
 struct meter_pair {
 	char *start, *stop;
@@ -119,6 +120,12 @@ int meter_add_files_without_probes(struct ocp_meter *meter, pid_t pid, size_t *n
 /* Are phases of the collector asked for? Some of their sites have conditions. */
 bool meter_has_conditions(const struct ocp_meter *meter);
 int meter_check_code(struct ocp_meter *meter);
+/*
+ * meter_changed.c: leave out the functions of the file of ST that PID, which maps it at M, has changed
+ * in memory. -EBADMSG if one of them was named and nothing is measured yet.
+ */
+int meter_leave_out_changed(struct ocp_meter *meter, pid_t pid, const struct mapping *m,
+			    const struct stat *st);
 bool meter_asks_for_code(const struct ocp_meter *meter);
 
 /* NULL if no pair has NAME. */
@@ -170,6 +177,8 @@ void meter_start_calibration_early(struct ocp_meter *meter);
  */
 int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *files, size_t n);
 int meter_attach_all(struct ocp_meter *meter);
+/* Attach to the sites of FILE that are on, and detach from the others. */
+int meter_switch_file(struct ocp_meter *meter, const struct measured_file *file);
 /* Detach from files that are being overwritten. -ESTALE if there are or were any. */
 int meter_check_files(struct ocp_meter *meter);
 

@@ -161,8 +161,7 @@ static bool has_probe(const struct ocp_meter *meter, const struct measured_file 
 	return false;
 }
 
-/* Attach to the sites of FILE that are on, and detach from the others. */
-static int apply_to_file(struct ocp_meter *meter, const struct measured_file *file)
+int meter_switch_file(struct ocp_meter *meter, const struct measured_file *file)
 {
 	struct engine_site *sites = calloc(file->n_sites + 1, sizeof(*sites));
 	struct engine_file engine_file;
@@ -185,13 +184,13 @@ static int apply_to_files(struct ocp_meter *meter, struct measured_probe *probe,
 	probe->is_off = !on;
 	for (; !err && done < meter->table.n_files; done++)
 		if (has_probe(meter, &meter->table.files[done], number))
-			err = apply_to_file(meter, &meter->table.files[done]);
+			err = meter_switch_file(meter, &meter->table.files[done]);
 	if (!err)
 		return 0;
 	probe->is_off = on;
 	for (size_t i = 0; i + 1 < done; i++)
 		if (has_probe(meter, &meter->table.files[i], number) &&
-		    apply_to_file(meter, &meter->table.files[i]))
+		    meter_switch_file(meter, &meter->table.files[i]))
 			ctx_log(meter->ctx, OCP_LOG_WARN, "%s", ocp_error(meter->ctx));
 	return err;
 }
@@ -242,7 +241,7 @@ static void lose_file(struct ocp_meter *meter, struct measured_file *file)
 	file->is_lost = true;
 	ctx_log(meter->ctx, OCP_LOG_WARN,
 		"%s: overwritten in place: its probes are no longer measured", file->name);
-	if (apply_to_file(meter, file))
+	if (meter_switch_file(meter, file))
 		ctx_log(meter->ctx, OCP_LOG_WARN, "%s", ocp_error(meter->ctx));
 	file_guard_release(&file->guard);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "elf/elf_file.h"
 #include "measure/meter.h"
@@ -284,16 +285,22 @@ static int add_mapped(struct ocp_meter *meter, pid_t pid, const struct mapping *
 	struct file_origin origin = { .name = m->path, .pid = pid };
 	struct ocp_program *prog;
 	const int fd = image_open_mapped(pid, m);
+	struct stat st;
 	int err;
 
 	if (fd < 0)
 		return 0;
+	if (fstat(fd, &st) != 0) {
+		close(fd);
+		return 0;
+	}
 	/* A program that is measured is in the table. */
 	origin.is_library = meter->program || !is_exe(pid, fd);
 	err = program_open_from(meter->ctx, fd, &origin, &prog);
 	if (err)
 		return err == -ENOMEM ? err : 0;
-	return add_program(meter, prog, m->path, pid, n_new);
+	err = add_program(meter, prog, m->path, pid, n_new);
+	return err ? err : meter_leave_out_changed(meter, pid, m, &st);
 }
 
 int meter_add_files_without_probes(struct ocp_meter *meter, pid_t pid, size_t *n_new)

@@ -347,6 +347,31 @@ static int add_chosen(struct finder *f, const struct chosen *chosen, uint32_t pr
 	return err || !why ? err : refuse(f, chosen, why);
 }
 
+/*
+ * Flambda gives some functions a wrapper of the same name, which passes on the parts of a tuple, or the
+ * arguments that are used. What calls the wrapper calls the function, which counts the call. Its stamp is
+ * the greater one. FIRST is the first function of the probe.
+ */
+static int is_wrapper(struct finder *f, size_t first, size_t i, bool *is)
+{
+	const struct chosen *list = f->code->chosen;
+	const struct function *function = list[i].function;
+	size_t end = i + 1;
+	uint64_t va;
+	int err;
+
+	*is = false;
+	while (end < f->code->n_chosen && strcmp(list[end].name, list[i].name) == 0)
+		end++;
+	if (end - first < 2 || !function || !functions_are_of_flambda(f->code->functions))
+		return 0;
+	err = code_sites_only_jump(&f->sites, function, &va);
+	for (size_t j = first; !err && va && j < end; j++)
+		*is |= list[j].function->va == va && list[j].function->stamp > function->stamp &&
+		       strcmp(list[j].function->full_name, function->full_name) == 0;
+	return err;
+}
+
 /* Drop the last probe if all of its functions are left out. */
 static void drop_empty(struct code_probes *code)
 {
@@ -358,6 +383,8 @@ static void drop_empty(struct code_probes *code)
 static int add_probes(struct finder *f)
 {
 	struct code_probes *code = f->code;
+	size_t first = 0;
+	bool skips;
 	int err = 0;
 
 	code->probes = calloc(code->n_chosen + 1, sizeof(*code->probes));
@@ -369,11 +396,14 @@ static int add_probes(struct finder *f)
 
 		if (!i || strcmp(chosen->name, chosen[-1].name) != 0) {
 			drop_empty(code);
+			first = i;
 			code->probes[code->n_probes++] =
 				(struct probe){ .name = chosen->name, .first_site = f->sites.n };
 		}
 		probe = &code->probes[code->n_probes - 1];
-		err = add_chosen(f, chosen, (uint32_t)(code->n_probes - 1));
+		err = is_wrapper(f, first, i, &skips);
+		if (!err && !skips)
+			err = add_chosen(f, chosen, (uint32_t)(code->n_probes - 1));
 		probe->n_sites = f->sites.n - probe->first_site;
 	}
 	drop_empty(code);
@@ -469,6 +499,15 @@ bool code_probes_are_in(const struct code_probes *code, const struct ocp_program
 		    hash != code->hashes[i])
 			return false;
 	return true;
+}
+
+void code_probes_extent(const struct code_probes *code, size_t i, uint64_t *va, uint64_t *bytes)
+{
+	const uint64_t site = code->sites[i].va;
+	const struct function *function = functions_at(code->functions, site);
+
+	*va = function ? function->va : site;
+	*bytes = function ? function->bytes : HASHED_BYTES;
 }
 
 static int find(struct finder *f, struct code_wish *wishes, size_t n)

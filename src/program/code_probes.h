@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include "program/program.h"
 
 struct line_spans;
@@ -40,6 +41,12 @@ bool code_probes_are_in(const struct code_probes *code, const struct ocp_program
 
 /* The probes and sites; empty if CODE is NULL. They belong to CODE. */
 struct probe_set code_probes_set(const struct code_probes *code);
+
+/*
+ * The code that site I belongs to: the function, from its link-time address *VA on, or the first
+ * instructions at the site if no function is known there. All of it is in the file.
+ */
+void code_probes_extent(const struct code_probes *code, size_t i, uint64_t *va, uint64_t *bytes);
 
 /* Record why PROG, called WHERE, has no function TEXT. Returns -ENOENT or -ENODATA. */
 int code_probes_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog, const char *text,

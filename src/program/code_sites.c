@@ -249,6 +249,18 @@ int code_sites_add_function(struct code_sites *sites, const struct function *fun
 	return err;
 }
 
+int code_sites_only_jump(struct code_sites *sites, const struct function *function, uint64_t *va)
+{
+	struct code_function decoded = { 0 };
+	char *why = NULL;
+	int err = decode(sites, function->va, function->bytes, &decoded, &why);
+
+	*va = err ? 0 : decoded.only_jumps_to;
+	code_function_free(&decoded);
+	free(why);
+	return err;
+}
+
 /* ---- phases of the collector ---------------------------------------------------------------- */
 
 /*

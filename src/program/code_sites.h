@@ -41,6 +41,9 @@ void code_sites_close(struct code_sites *sites);
 int code_sites_add_function(struct code_sites *sites, const struct function *function,
 			    uint32_t probe, const struct code_needs *needs, char **why);
 
+/* Where FUNCTION jumps to, if it does nothing else; 0: it does more, or cannot be decoded. */
+int code_sites_only_jump(struct code_sites *sites, const struct function *function, uint64_t *va);
+
 /* Append the sites of the phase at PLACE, which gc_phase_check() accepts. The same *WHY. */
 int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *place,
 			 uint32_t probe, const struct code_needs *needs, char **why);

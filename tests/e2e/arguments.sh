@@ -105,15 +105,14 @@ test_comparisons_as_ocaml_has_them() {
 	for ((i = 1; i <= n; i += most)); do
 		measure_comparisons "$i" $((i + most - 1 < n ? i + most - 1 : n))
 	done
-	for ((i = 1; i <= n; i++)); do
-		sed -n "${i}s/\t.*//p" "$TMP/table" | tr '\n' '\t'
-		python3 -c '
-import json, sys
-t = json.loads(sys.stdin.readlines()[-1])
-hits = {p["name"]: p["hits"] for p in t["probes"]}
-print(*[hits[name] for name in ("int", "float", "int64", "string", "block")], end="\t")
-print(t["losses"]["filter_mismatches"])' <"$TMP/out.$i"
-	done >"$TMP/measured"
+	python3 - "$TMP" >"$TMP/measured" <<-'EOF'
+		import json, sys
+		for i, line in enumerate(open(sys.argv[1] + "/table"), 1):
+		    total = json.loads(open(f"{sys.argv[1]}/out.{i}").read().splitlines()[-1])
+		    hits = {p["name"]: p["hits"] for p in total["probes"]}
+		    print(line.split("\t")[0], " ".join(str(hits[name]) for name in ("int", "float", "int64", "string", "block")),
+		          total["losses"]["filter_mismatches"], sep="\t")
+	EOF
 	diff "$TMP/table" "$TMP/measured" || fail "counts differ from the program's"
 }
 

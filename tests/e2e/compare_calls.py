@@ -25,7 +25,11 @@ def book_of(probe):
     name = probe.removeprefix("fn:").removeprefix("Calls.")
     if name == probe.removeprefix("fn:") and not name.startswith("Versioned."):
         return None
-    if re.fullmatch(r"fun_\d+", name):
+    # The modules inside of a file may stand before the name.
+    if not name.startswith("Versioned."):
+        name = re.sub(r"^([A-Z]\w*\.)+(?=.)", "", name)
+    # Flambda calls a function anon_fn whose place in the source it does not know.
+    if re.fullmatch(r"fun_\d+|anon_fn", name):
         return "anonymous"
     if re.fullmatch(r"Versioned\.fun_\d+", name):
         return None
@@ -43,6 +47,9 @@ def main():
         book = book_of(probe["name"])
         if book:
             hits[book] = hits.get(book, 0) + probe["hits"]
+    # To Flambda a functor is one more function without a name.
+    if "Make" not in hits:
+        books["anonymous"] += books.pop("Make")
     wrong = []
     parts = [name for name in books if re.search(r"\.\d$", name)]
     for name in sorted((books.keys() | hits.keys()) - UNBOOKED - set(parts)):

@@ -20,7 +20,7 @@ inject() { # FAULT COMMAND...
 
 # Start a fixture, all of its probes off.
 start_disabled() { # ARG...
-	start_target "$O/tests/fixtures/v1" "$@"
+	start_target "$(own_copy "$O/tests/fixtures/v1")" "$@"
 	await_line ready
 	"$TOOL" attach -pid "$TARGET" -force -disable-all
 	eq "$(states)" disabled
@@ -65,7 +65,7 @@ test_endless_eintr_at_the_start() {
 	need_injection
 	for fault in wait4:error=EINTR waitid:error=EINTR ptrace:error=EINTR read:error=EINTR:when=20+ \
 		pwrite64:error=EINTR write:error=EINTR; do
-		inject "$fault" "$TOOL" trace -enable-all -prog "$O/tests/fixtures/v1" -- --expect
+		inject "$fault" "$TOOL" trace -enable-all -prog "$(own_copy "$O/tests/fixtures/v1")" -- --expect
 	done
 	wait_for '! pgrep -g 0 -x v1 >/dev/null'
 }
@@ -103,7 +103,7 @@ test_endless_eintr_in_the_view() {
 	local status=0
 	need_injection
 	need_command script
-	start_target "$O/tests/fixtures/v1"
+	start_target "$(own_copy "$O/tests/fixtures/v1")"
 	await_line ready
 	TERM=xterm timeout --kill-after=5 60 script -qec "strace -qq -f -o '$TMP/calls' -e trace=poll \
 		--inject=poll:error=EINTR '$TOOL' top -pid $TARGET" /dev/null </dev/null >"$TMP/out" 2>&1 || status=$?

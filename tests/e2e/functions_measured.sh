@@ -3,6 +3,7 @@
 # measured do what they do otherwise. With the compiler in PATH:
 #
 #   CYCLES   how often to attach and detach (default: 30)
+#   TIMED    how many times sixty functions of the compiler to time (default: 1)
 #   SUITE    the programs of the language suite to run; all: each of them
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
@@ -11,6 +12,7 @@ CALLS=$ROOT/tests/ocaml/calls
 COMPARE=$(dirname "$0")/compare_calls.py
 COMPARE_TIMES=$(dirname "$0")/compare_times.py
 CYCLES=${CYCLES:-30}
+TIMED=${TIMED:-1}
 SUITE=${SUITE:-deep_recursion gc_stress raising_handlers signals tail_calls threads try_with}
 VERSION=$(ocamlopt -version)
 # OCaml 5 would let a recursion without end fill 1 GiB.
@@ -46,8 +48,10 @@ check_counts() { # THREADS FLAG...
 	((equal >= 50)) || fail "only $equal functions"
 }
 
+# Flambda makes wrappers and copies of functions.
 test_counts() {
 	check_counts 4
+	! ocamlopt -config | finds -x 'flambda: true' || check_counts 1 -O3 -unbox-closures -inline 0
 }
 
 test_counts_not_position_independent() {
@@ -99,7 +103,7 @@ test_times() {
 	local name options=() equal
 	need_counting
 	need_command python3
-	"$CALLS/build" "$TMP/built" 2>"$TMP/warnings"
+	PROGRAMS=timed "$CALLS/build" "$TMP/built" 2>"$TMP/warnings"
 	for name in returns nests escapes jumps lands yields grows digs calls_back; do
 		options+=(--time "fn:Timed.$name")
 	done
@@ -181,17 +185,23 @@ test_attached_and_detached() {
 	((counted >= CYCLES / 6 && timed >= CYCLES / 6)) || fail "of $CYCLES cycles, $counted counted and $timed timed"
 }
 
-# Run PROGRAM with all of its own functions timed, at most 60, but for those that the tool refuses to time.
-# Its output is in $TMP/PROGRAM.out. Returns its status.
-run_timed() { # PROGRAM
-	local out=$TMP/${1##*/} module=${1##*/} names options refused status
-	names=$("$TOOL" functions -prog "$1" "${module^}\\." --json |
+# At most 60 functions of PROGRAM, its own.
+own_functions() { # PROGRAM
+	local module=${1##*/}
+	"$TOOL" functions -prog "$1" "${module^}\\." --json |
 		python3 -c 'import json, sys
-print(*sorted({f["name"] for f in json.load(sys.stdin)["functions"]})[:60], sep="\n")')
+print(*sorted({f["name"] for f in json.load(sys.stdin)["functions"]})[:60], sep="\n")'
+}
+
+# Run PROGRAM with these functions timed, but for those that the tool refuses to time.
+# Its output is in $TMP/PROGRAM.out. Returns its status.
+run_timed() { # PROGRAM NAMES [-- ARG...]
+	local program=$1 out=$TMP/${1##*/} names=$2 options refused status
+	shift 2
 	while :; do
 		mapfile -t options < <(sed 's/^/--time=fn:/' <<<"$names")
 		status=0
-		"$TOOL" trace -q --wait -prog "$1" "${options[@]}" --json >"$out.out" 2>"$out.err" || status=$?
+		"$TOOL" trace -q --wait -prog "$program" "${options[@]}" --json "$@" >"$out.out" 2>"$out.err" || status=$?
 		refused=$(sed -n "s/^ocaml-probes: 'fn:\(.*\)': cannot be [a-z]*: .*/\1/p" "$out.err" | head -n 1)
 		[[ -n $refused ]] || return "$status"
 		names=$(grep -vxF -- "$refused" <<<"$names")
@@ -214,7 +224,7 @@ check_program() {
 	eq "$status" "$expected" "status of $PROGRAM, lines"
 	finds '"hits":[1-9]' "$TMP/$PROGRAM.out"
 	status=0
-	run_timed "$program" || status=$?
+	run_timed "$program" "$(own_functions "$program")" || status=$?
 	eq "$(cat "$TMP/$PROGRAM.err"; own_lines "$TMP/$PROGRAM.out")" "$(cat "$TMP/$PROGRAM.expected")" "$PROGRAM, timed"
 	eq "$status" "$expected" "status of $PROGRAM, timed"
 	finds '"starts":[1-9]' "$TMP/$PROGRAM.out"
@@ -227,21 +237,154 @@ test_suite() {
 	xargs -P"$(nproc)" -I{} env PROGRAM={} bash "$0" --one check_program <"$TMP/suite/programs"
 }
 
-# The compiler compiles a file while all of its functions are counted.
+# The compiler compiles a file while all of its functions are counted, and while sixty at a time are timed.
 test_compiler() {
-	local compiler
+	local compiler i=0
 	need_counting
 	compiler=$(realpath "$(type -P ocamlopt.opt)")
-	mkdir "$TMP/plain" "$TMP/counted"
+	mkdir "$TMP/plain" "$TMP/measured"
 	cp "$CALLS/books.ml" "$TMP/plain"
-	cp "$CALLS/books.ml" "$TMP/counted"
-	(cd "$TMP/plain" && "$compiler" -c books.ml)
-	(cd "$TMP/counted" && "$TOOL" trace --wait -prog "$compiler" --count='fn:.*' --json -- -c books.ml >"$TMP/counts")
+	cp "$CALLS/books.ml" "$TMP/measured"
+	cd "$TMP/plain"
+	"$compiler" -c books.ml
+	cd "$TMP/measured"
+	"$TOOL" trace --wait -prog "$compiler" --count='fn:.*' --json -- -c books.ml >"$TMP/counts"
 	finds '"name":"fn:Emit.fundecl","hits":[1-9]' "$TMP/counts"
-	diff -r "$TMP/plain" "$TMP/counted"
+	diff -r "$TMP/plain" "$TMP/measured"
+	# Those that are called come first.
+	python3 - "$TMP/counts" >"$TMP/names" <<-'EOF'
+		import json, sys
+		probes = json.loads(open(sys.argv[1]).read().splitlines()[-1])["probes"]
+		for probe in sorted(probes, key=lambda probe: (-min(probe["hits"], 1), probe["name"])):
+		    print(probe["name"].removeprefix("fn:"))
+	EOF
+	for ((i = 1; i <= 60 * TIMED; i += 60)); do
+		sed -n "$i,$((i + 59))p" "$TMP/names" >"$TMP/sixty"
+		[[ -s $TMP/sixty ]] || break
+		rm -f books.cm* books.o
+		run_timed "$compiler" "$(cat "$TMP/sixty")" -- -c books.ml || fail "$(cat "$TMP/ocamlopt.opt.err")"
+		((i > 1)) || finds '"starts":[1-9]' "$TMP/ocamlopt.opt.out"
+		diff -r "$TMP/plain" "$TMP/measured"
+	done
+}
+
+# A project that dune builds, and that ocamlfind links.
+make_project() {
+	mkdir project project/lib
+	cat >project/main.ml <<-'ML'
+		let rec fib n = if n < 2 then n else fib (n - 1) + fib (n - 2)
+		let () = Printf.printf "%d %s\n" (fib 20) (Project.Words.of_int 3)
+	ML
+	echo 'let of_int n = String.concat " " (List.init n string_of_int)' >project/lib/words.ml
+	echo '(lang dune 2.9)' >project/dune-project
+	echo '(library (name project))' >project/lib/dune
+	echo '(executable (name main) (libraries project))' >project/dune
+}
+
+# What a build has made, but for its journals.
+files_of() { # FOLDER
+	(cd "$1" && find . -type f ! -name 'log' ! -name '.db' ! -name '.digest-db' ! -name '.filesystem-clock' \
+		-exec sha256sum {} + | sort -k2)
+}
+
+# dune and ocamlfind make the same files while all of their functions are counted.
+test_builds() {
+	local dune find
+	need_counting
+	need_command dune ocamlfind
+	dune=$(realpath "$(type -P dune)") find=$(realpath "$(type -P ocamlfind)")
+	export DUNE_CACHE=disabled HOME=$TMP
+	cd "$TMP"
+	make_project
+	"$dune" build --root project ./main.exe
+	mv project plain && make_project
+	"$TOOL" trace --wait -prog "$dune" --count='fn:.*' --json -- build --root project ./main.exe >counts 2>err ||
+		fail "$(cat err)"
+	finds '"hits":[1-9]' counts
+	eq "$(files_of project)" "$(files_of plain)" "what dune made"
+	eq "$(project/_build/default/main.exe)" "6765 0 1 2" "its program"
+
+	mv project/lib/words.ml words.ml
+	"$find" ocamlopt -linkpkg words.ml -o words
+	mkdir plain_words && mv words words.cm* words.o plain_words
+	"$TOOL" trace --wait -prog "$find" --count='fn:.*' --json -- \
+		ocamlopt -linkpkg words.ml -o words >counts 2>err || fail "$(cat err)"
+	finds '"hits":[1-9]' counts
+	mkdir counted_words && mv words words.cm* words.o counted_words
+	eq "$(files_of counted_words)" "$(files_of plain_words)" "what ocamlfind made"
 }
 
 # ---- what cannot be measured ------------------------------------------------------------------
+
+# What the program says when it calls its functions.
+check_calls() { # PID RESULTS
+	forget_output "$1"
+	tell call "$1"
+	await_line '.* other .*' 20 "$1"
+	eq "$(cat "$(output_of "$1")")" "$2" "results"
+}
+
+changes_code() { # [PID]
+	tell change "$@"
+	await_line changed 20 "$@"
+}
+
+# A function that the process has changed in memory, where the kernel would run the instructions of the file:
+# it is refused or left out, at the start and when another process comes, and does what it does otherwise.
+test_changed_in_memory() {
+	local first later how changed='victim 42 other 120'
+	need_counting
+	PROGRAMS=patched "$CALLS/build" "$TMP/built" 2>"$TMP/warnings"
+	start_target "$TMP/built/patched" && first=$TARGET
+	await_line ready
+	check_calls "$first" 'victim 41 other 120'
+	changes_code "$first"
+	for how in --count --print --time; do
+		check_error 1 "'fn:Patched.victim': cannot be measured: pid $first has changed its code in memory$" \
+			attach -pid "$first" "$how=fn:Patched.victim" --for 1s
+	done
+	check_calls "$first" "$changed"
+	background "$TOOL" attach -pid "$first" --count='fn:Patched\..*' --json >"$TMP/counts" 2>"$TMP/err"
+	COUNTING=$!
+	wait_for 'grep -q "counting [0-9]* probes" "$TMP/err"'
+	matches "$(cat "$TMP/err")" "built/patched: pid $first has changed the code of 1 function in memory: left out, the first one is fn:Patched.victim"
+	check_calls "$first" "$changed"
+	kill -INT "$COUNTING"
+	wait "$COUNTING"
+	matches "$(cat "$TMP/counts")" '"name":"fn:Patched.other","hits":1[,}]'
+	tell quit "$first"
+
+	# A program whose code nobody has changed, and one of its processes that does.
+	start_target "$TMP/built/patched" && first=$TARGET
+	await_line ready
+	background "$TOOL" attach --exe "$TMP/built/patched" --count='fn:Patched\..*' --json >"$TMP/counts" 2>"$TMP/err"
+	COUNTING=$!
+	wait_for 'grep -q "counting [0-9]* probes" "$TMP/err"'
+	check_calls "$first" 'victim 41 other 120'
+	kill -STOP "$COUNTING"
+	start_target "$TMP/built/patched" && later=$TARGET
+	changes_code "$later"
+	kill -CONT "$COUNTING"
+	wait_for 'grep -q "pid $later has changed the code of 1 function in memory" "$TMP/err"'
+	check_calls "$later" "$changed"
+	check_calls "$first" 'victim 41 other 120'
+	kill -INT "$COUNTING"
+	wait "$COUNTING"
+	matches "$(cat "$TMP/counts")" '"name":"fn:Patched.other","hits":3[,}]'
+	matches "$(cat "$TMP/counts")" '"name":"fn:Patched.victim","hits":1[,}]'
+}
+
+# What tracers and handlers that are switched on change is no difference.
+test_handlers_on_and_others_count() {
+	need_counting
+	start_target "$(own_copy "$O/tests/ocaml/loop")"
+	await_line ready
+	"$TOOL" attach -pid "$TARGET" -enable-all
+	start_counting "$TARGET"
+	"$TOOL" attach -pid "$TARGET" --count='fn:.*' --for 100ms >"$TMP/out" 2>"$TMP/err"
+	! grep 'has changed' "$TMP/err" || fail "$(cat "$TMP/err")"
+	finds 'fn:Loop\.[a-z_]* *[1-9]' "$TMP/out"
+}
 
 test_bad_input() {
 	local program=$TMP/built/calls
@@ -271,5 +414,5 @@ test_bad_input() {
 	refused 1 "/bin/true.*OCaml" --time fn:Calls.plain
 }
 
-TEST_TIMEOUT=$((180 + 3 * CYCLES))
+TEST_TIMEOUT=$((180 + 3 * CYCLES + 10 * TIMED))
 run_tests "$@"

@@ -10,7 +10,7 @@ MANY=10000
 truth() { # WHAT [ARG...]
 	local what=$1
 	shift
-	python3 -S "$ROOT/tests/e2e/interrupted_truth.py" "$what" "$TARGET" "$TMP/places" "$@"
+	"$O/tests/fixtures/binaries/truth" "$what" "$TARGET" "$TMP/places" "$@"
 }
 
 # A program with 10 000 probes, each with a site.

@@ -100,18 +100,27 @@ read_bytes() { # PID ADDRESS BYTES
 	"$O/tests/fixtures/binaries/memory" "$1" <<<"$2 $3"
 }
 
-# The bytes at each of the lines "0xSITE 0xSEMAPHORE", with BIAS added, and around the semaphore.
-bytes_at() { # PID BIAS
+# What `memory` reads for each of the lines "0xSITE 0xSEMAPHORE", with BIAS added: the bytes of the site,
+# and those around the semaphore.
+places_at() { # BIAS
 	local site semaphore
 	while read -r site semaphore; do
-		echo "$(($2 + site)) 6 $(($2 + semaphore)) 4"
-	done | "$O/tests/fixtures/binaries/memory" "$1"
+		echo "$(($1 + site)) 6 $(($1 + semaphore)) 4"
+	done
+}
+
+bytes_at() { # PID BIAS
+	places_at "$2" | "$O/tests/fixtures/binaries/memory" "$1"
 }
 
 # The bytes of every site and of both halves of every semaphore of PID's executable, a line a note,
-# read without the tool.
+# read without the tool. The notes are read once: the first line of maps tells the file and its place.
 memory_of() { # PID
-	notes_of "/proc/$1/exe" | bytes_at "$1" "$(bias_of "$1")"
+	local range dev inode places
+	read -r range _ _ dev inode _ <"/proc/$1/maps"
+	places=$TMP/places-$1-$range-$dev-$inode
+	[[ -e $places ]] || notes_of "/proc/$1/exe" | places_at "$(bias_of "$1")" >"$places"
+	"$O/tests/fixtures/binaries/memory" "$1" <"$places"
 }
 
 # How many of PID's sites have an int3 on them.

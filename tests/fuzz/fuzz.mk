@@ -12,7 +12,6 @@ $(O)/tests/fuzz/fuzz_code: fuzz_libs := -lZydis
 fuzz_regexp_srcs := src/base/str_regexp.c src/base/ctx.c src/base/sanitize.c
 fuzz_pin_meta_srcs := $(lib_srcs)
 $(O)/tests/fuzz/fuzz_pin_meta: fuzz_libs = $(LIBS)
-$(O)/tests/fuzz/fuzz_pin_meta: | $(bpf_skels)
 fuzz_serve_srcs := $(addprefix src/serve/,address.c auth.c buckets.c config.c config_file.c \
 	config_keys.c control.c control_http.c control_message.c hosts.c http.c http_headers.c http_quota.c negotiate.c switch_request.c \
 	reply.c strbuf.c uri.c) \
@@ -23,12 +22,22 @@ FUZZ_SECONDS ?= 600
 have_fuzzer = $(shell echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \
 	$(CLANG) -fsanitize=fuzzer,address -x c -o /dev/null - 2>/dev/null && echo yes)
 
+fuzz_sanitize := -fsanitize=address,undefined -fno-sanitize-recover=undefined
+
+# Several fuzzers share most of their objects.
+$(O)/fuzz/%.o: %.c | $(bpf_skels)
+	$(say) FUZZ-CC $<
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) $(CPPFLAGS) -std=gnu11 $(WARN) -O1 -g -fsanitize=fuzzer-no-link $(fuzz_sanitize) \
+		-MMD -MP -c -o $@ $<
+
 .SECONDEXPANSION:
-$(fuzzers): $(O)/tests/fuzz/%: tests/fuzz/%.c $$($$*_srcs) $(wildcard src/*/*.h src/*/*/*.h)
+$(fuzzers): $(O)/tests/fuzz/%: $(O)/fuzz/tests/fuzz/%.o $$(addprefix $(O)/fuzz/,$$($$*_srcs:.c=.o))
 	$(say) FUZZ $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CLANG) $(CPPFLAGS) -std=gnu11 $(WARN) -O1 -g -fsanitize=fuzzer,address,undefined \
-		-fno-sanitize-recover=undefined -o $@ $(filter %.c,$^) $(or $(fuzz_libs),-ldw -lelf)
+	$(Q)$(CLANG) -fsanitize=fuzzer $(fuzz_sanitize) -o $@ $^ $(or $(fuzz_libs),-ldw -lelf)
+
+-include $(wildcard $(O)/fuzz/*/*/*.d $(O)/fuzz/*/*/*/*.d)
 
 .PHONY: fuzz
 fuzz: $(fuzzers) fixtures ## fuzz every reader for FUZZ_SECONDS=600; finds go to build/tests/fuzz

@@ -176,7 +176,7 @@ static void keys_match_across_threads(void **state)
 	uint64_t keys[50], same[50];
 	struct measured m;
 	pthread_t thread;
-	char text[16];
+	char text[24];
 
 	(void)state;
 	for (int i = 0; i < 50; i++) {

@@ -225,7 +225,7 @@ static void a_list_is_read_in_order(void **state)
 	assert_int_equal(args.args[2].kind, ARG_CONSTANT);
 	assert_int_equal(args.args[3].kind, ARG_NONE);
 	for (int i = 0; i < 20; i++)
-		snprintf(many + strlen(many), 8, "8@$%d ", i);
+		snprintf(many + strlen(many), sizeof(many) - strlen(many), "8@$%d ", i);
 	assert_int_equal(operand_parse(ctx, many, &args), 0);
 	assert_int_equal(args.n, ARGS_MAX);
 	assert_int_equal(args.n_left_out, 4);

@@ -413,6 +413,32 @@ static void code_that_is_cut_off(void **state)
 	assert_not_timed(&it, "its code cannot be decoded");
 }
 
+/* As Flambda makes them: the parts of a tuple, behind a check whether the collector waits. */
+FUNCTION(passes_on,
+	 "sub $8, %rsp\ncmp (%r14), %r15\njbe 2f\n1: mov 8(%rax), %rbx\nmov (%rax), %rax\n"
+	 "add $8, %rsp\njmp other\n2: call other\njmp 1b");
+FUNCTION(passes_on_at_once, "mov %rbx, %rax\njmp other");
+FUNCTION(calls_first, "sub $8, %rsp\ncall other\nadd $8, %rsp\njmp other");
+FUNCTION(chooses, "cmp $1, %rax\nje 1f\nmov %rbx, %rax\n1: jmp other");
+FUNCTION(returns_or_jumps, "cmp $1, %rax\nje 1f\njmp other\n1: ret");
+FUNCTION(jumps_to_pointer, "mov (%rbx), %rdi\njmp *%rdi");
+
+static void check_only_jump(struct code *code, struct code_function it, bool jumps)
+{
+	assert_int_equal(it.only_jumps_to, jumps ? code->entries[0] : 0);
+	code_function_free(&it);
+}
+
+static void wrappers_only_jump(void **state)
+{
+	check_only_jump(*state, DECODE(*state, passes_on), true);
+	check_only_jump(*state, DECODE(*state, passes_on_at_once), true);
+	check_only_jump(*state, DECODE(*state, calls_first), false);
+	check_only_jump(*state, DECODE(*state, chooses), false);
+	check_only_jump(*state, DECODE(*state, returns_or_jumps), false);
+	check_only_jump(*state, DECODE(*state, jumps_to_pointer), false);
+}
+
 static void too_large_a_function(void **state)
 {
 	struct code *code = *state;
@@ -448,6 +474,7 @@ int main(void)
 		cmocka_unit_test(code_elsewhere_is_not_known),
 		cmocka_unit_test(bytes_that_are_no_code),
 		cmocka_unit_test(code_that_is_cut_off),
+		cmocka_unit_test(wrappers_only_jump),
 		cmocka_unit_test(too_large_a_function),
 	};
 

@@ -17,6 +17,9 @@ let[@inline never] unit_to_unit () = hit "unit_to_unit"
 let[@inline never] many a b c d e f g h i j k l =
   hit "many"; a + b + c + d + e + f + g + h + i + j + k + l
 
+let[@inline never] unused a _b c = hit "unused"; a + c
+let[@inline never] rec repeat f n = hit "repeat"; if n = 0 then 0 else f n + repeat f (n - 1)
+
 let[@inline never] labelled ~x ?(y = 1) ?z () =
   hit "labelled_inner"; match z with None -> x + y | Some z -> x + y + z
 
@@ -68,21 +71,21 @@ let[@inline never] leaf_while x =
   while !n > 0 do n := !n - 3 done;
   !n
 
-let rec self_tail n acc = if n = 0 then acc else self_tail (n - 1) (acc + n)
+let[@inline never] rec self_tail n acc = if n = 0 then acc else self_tail (n - 1) (acc + n)
 let[@inline never] jumps x = leaf x
 let[@inline never] jumps_unknown f x = f x
 let[@inline never] constant () = 42
 
 (* ---- recursion ---- *)
 
-let rec fib n = hit "fib"; if n < 2 then n else fib (n - 1) + fib (n - 2)
-let rec even n = hit "even"; if n = 0 then true else odd (n - 1)
-and odd n = hit "odd"; if n = 0 then false else even (n - 1)
-let rec ping n = hit "ping"; if n = 0 then 0 else 1 + pong (n - 1)
-and pong n = hit "pong"; if n = 0 then 0 else 1 + ping (n - 1)
+let[@inline never] rec fib n = hit "fib"; if n < 2 then n else fib (n - 1) + fib (n - 2)
+let[@inline never] rec even n = hit "even"; if n = 0 then true else odd (n - 1)
+and[@inline never] odd n = hit "odd"; if n = 0 then false else even (n - 1)
+let[@inline never] rec ping n = hit "ping"; if n = 0 then 0 else 1 + pong (n - 1)
+and[@inline never] pong n = hit "pong"; if n = 0 then 0 else 1 + ping (n - 1)
 
 (* A tail call of itself is a loop: one call. *)
-let rec looping n = if n = 0 then plain n else if n = 1 then looping 0 else looping (n - 2)
+let[@inline never] rec looping n = if n = 0 then plain n else if n = 1 then looping 0 else looping (n - 2)
 
 let[@inline never] tail_target x = hit "tail_target"; x + 1
 let[@inline never] tail_caller x = hit "tail_caller"; tail_target x
@@ -93,7 +96,7 @@ let[@inline never] tail_many x = hit "tail_many"; many x 2 3 4 5 6 7 8 9 10 11 1
 
 exception Deep of int
 
-let rec frames n = hit "frames"; if n = 0 then raise (Deep n) else 1 + frames (n - 1)
+let[@inline never] rec frames n = hit "frames"; if n = 0 then raise (Deep n) else 1 + frames (n - 1)
 let[@inline never] catching n = hit "catching"; try frames n with Deep _ -> n
 let[@inline never] raising x = hit "raising"; raise_notrace (Deep x)
 let[@inline never] reraising x = hit "reraising"; try raising x with Deep n when n < 0 -> n
@@ -126,6 +129,8 @@ let[@inline never] one_round i =
   unit_to_unit ();
   int (many 1 2 3 4 5 6 7 8 9 10 11 12);
   int ((opaque many) 1 2 3 4 5 6 7 8 9 10 11 12);
+  int (unused i 2 3); int ((opaque unused) 1 2 3);
+  int (repeat plain 2); int (repeat ( !? ) 3); int ((opaque repeat) plain 1);
   int (labelled ~x:i ()); int (labelled ~x:i ~y:2 ()); int (labelled ~x:i ~z:3 ());
   int (i +++ 1); int (List.fold_left (+++) 0 [1; 2; 3]);
   int !?i; int (primed' i);
