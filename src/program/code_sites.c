@@ -253,7 +253,7 @@ int code_sites_only_jump(struct code_sites *sites, const struct function *functi
 {
 	struct code_function decoded = { 0 };
 	char *why = NULL;
-	int err = decode(sites, function->va, function->bytes, &decoded, &why);
+	int err = decode(sites, function->va, function->bytes, true, &decoded, &why);
 
 	*va = err ? 0 : decoded.only_jumps_to;
 	code_function_free(&decoded);
