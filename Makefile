@@ -77,7 +77,7 @@ parts_objs := $(patsubst %.c,$(O)/%.o,$(filter-out %/main.c,$(cli_srcs) $(watch_
 tool_objs := $(tool_srcs:%.c=$(O)/%.o)
 link_objs := $(link_srcs:%.c=$(O)/%.o)
 # What is made of bpf/measure.bpf.c: see there.
-bpf_objects := measure_multi measure_full measure_perf
+bpf_objects := measure_multi measure_full measure_perf profile
 bpf_skels := $(bpf_objects:%=$(O)/bpf/%.skel.h)
 
 tool := $(O)/ocaml-probes
@@ -145,11 +145,18 @@ $(O)/bpf/measure_full.bpf.o: bpf_flags := -DMEASURE_FULL
 $(O)/bpf/measure_perf.bpf.o: bpf_flags := -DMEASURE_PERF
 
 # -mcpu=v3: compare-and-swap (Linux 5.12).
-$(O)/bpf/%.bpf.o: bpf/measure.bpf.c
+compile_bpf = $(CLANG) -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -O2 -g -Wall -Wextra $(bpf_flags) \
+	-Ivmlinux -Ibpf -MMD -MP -c -o $@ $<
+
+$(O)/bpf/measure_%.bpf.o: bpf/measure.bpf.c
 	$(say) BPF $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CLANG) -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -O2 -g -Wall -Wextra $(bpf_flags) \
-		-Ivmlinux -Ibpf -MMD -MP -c -o $@ $<
+	$(Q)$(compile_bpf)
+
+$(O)/bpf/profile.bpf.o: bpf/profile.bpf.c
+	$(say) BPF $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(compile_bpf)
 
 $(O)/bpf/%.skel.h: $(O)/bpf/%.bpf.o
 	$(say) SKEL $@
