@@ -15,18 +15,16 @@
  */
 #include "code/arity.h"
 
-#include <elf.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "elf/relocations.h"
+
 enum {
-	PIECE_RELOCATIONS = 8192,
 	PIECE_WORDS = 1 << 17,
 	WINDOW_BYTES = 1 << 20,
-	MAX_RELOCATIONS = 1 << 26,
 	MAX_POINTERS = 1 << 24,
-	MAX_DYNSYM_BYTES = 1 << 28,
 	MAX_ARITY = 126,
 	ARITY_CONTRADICTORY = ARITY_UNKNOWN + 1,
 	SHT_RELR_TYPE = 19, /* SHT_RELR is not in every elf.h */
@@ -58,9 +56,6 @@ struct reader {
 	size_t n_goals;
 	struct pointer *pointers;
 	size_t n, room;
-	bool has_named; /* a relocation names a symbol: the tables of symbols have been read */
-	uint8_t *dynsym, *dynstr;
-	size_t n_dynsym, n_dynstr;
 };
 
 /* ---- goals ---------------------------------------------------------------------------------- */
@@ -146,69 +141,16 @@ static int add_if_goal(struct reader *r, uint64_t place, uint64_t va)
 	return goal ? add_pointer(r, place, goal->function, goal->generated) : 0;
 }
 
-static int read_whole(struct reader *r, const char *name, uint32_t type, uint8_t **bytes, size_t *n)
+/* Plugins and libraries name the functions that the program defines as well. */
+static int take_relocation(void *data, const struct relocation *relocation)
 {
-	struct elf_section section;
-	const int found = elf_file_find_section(r->elf, name, type, &section);
-	int err;
+	struct reader *r = data;
+	int generated;
 
-	if (found <= 0)
-		return found;
-	err = elf_file_read_section(r->elf, &section, MAX_DYNSYM_BYTES, bytes);
-	*n = err ? 0 : section.bytes;
-	return err;
-}
-
-/* Plugins and libraries name the functions, since others may define them as well. */
-static int add_named(struct reader *r, const Elf64_Rela *rela)
-{
-	const size_t at = ELF64_R_SYM(rela->r_info) * sizeof(Elf64_Sym);
-	Elf64_Sym sym;
-	int err = 0, generated;
-
-	if (!r->has_named) {
-		r->has_named = true;
-		err = read_whole(r, ".dynsym", SHT_DYNSYM, &r->dynsym, &r->n_dynsym);
-		if (!err)
-			err = read_whole(r, ".dynstr", SHT_STRTAB, &r->dynstr, &r->n_dynstr);
-	}
-	if (err || !r->dynsym || at + sizeof(sym) > r->n_dynsym)
-		return err;
-	memcpy(&sym, r->dynsym + at, sizeof(sym));
-	if (sym.st_shndx != SHN_UNDEF)
-		return add_if_goal(r, rela->r_offset, sym.st_value + (uint64_t)rela->r_addend);
-	if (rela->r_addend || !r->dynstr || sym.st_name >= r->n_dynstr ||
-	    !memchr(r->dynstr + sym.st_name, '\0', r->n_dynstr - sym.st_name))
-		return 0;
-	generated = generated_arity((const char *)r->dynstr + sym.st_name);
-	return generated ? add_pointer(r, rela->r_offset, NO_FUNCTION, generated) : 0;
-}
-
-static int read_relocations(struct reader *r, const struct elf_section *table)
-{
-	const uint64_t n = table->bytes / sizeof(Elf64_Rela);
-	int err = 0;
-
-	for (uint64_t at = 0; !err && at < n && at < MAX_RELOCATIONS; at += PIECE_RELOCATIONS) {
-		const uint64_t here = n - at < PIECE_RELOCATIONS ? n - at : PIECE_RELOCATIONS;
-		struct elf_section piece = *table;
-		uint8_t *bytes;
-
-		piece.off = table->off + at * sizeof(Elf64_Rela);
-		piece.bytes = here * sizeof(Elf64_Rela);
-		err = elf_file_read_section(r->elf, &piece, piece.bytes, &bytes);
-		for (uint64_t i = 0; !err && i < here; i++) {
-			Elf64_Rela rela;
-
-			memcpy(&rela, bytes + i * sizeof(rela), sizeof(rela));
-			if (ELF64_R_TYPE(rela.r_info) == R_X86_64_RELATIVE)
-				err = add_if_goal(r, rela.r_offset, (uint64_t)rela.r_addend);
-			else if (ELF64_R_TYPE(rela.r_info) == R_X86_64_64)
-				err = add_named(r, &rela);
-		}
-		free(bytes);
-	}
-	return err;
+	if (!relocation->symbol)
+		return add_if_goal(r, relocation->place, relocation->va);
+	generated = relocation->addend ? 0 : generated_arity(relocation->symbol);
+	return generated ? add_pointer(r, relocation->place, NO_FUNCTION, generated) : 0;
 }
 
 /* Compare all words of the data with the functions. */
@@ -253,15 +195,10 @@ static int is_relr(void *data, const struct elf_section *section)
 static int find_pointers(struct reader *r)
 {
 	const struct elf_segment *segments;
-	struct elf_section table;
-	int found = elf_file_find_section(r->elf, ".rela.dyn", SHT_RELA, &table), err = 0;
+	int err = relocations_each(r->elf, take_relocation, r);
 	bool is_sorted = true;
 	size_t n;
 
-	if (found < 0)
-		return found;
-	if (found > 0)
-		err = read_relocations(r, &table);
 	/* Compact relocations (RELR) leave the pointers in their words. */
 	if (!err && (!elf_file_is_relocatable(r->elf) ||
 		     elf_file_each_section(r->elf, is_relr, NULL) > 0)) {
@@ -357,8 +294,6 @@ int arity_read(struct ocp_ctx *ctx, struct elf_file *elf, struct function *list,
 	for (size_t i = 0; i < n; i++)
 		if (list[i].arity == ARITY_CONTRADICTORY)
 			list[i].arity = ARITY_UNKNOWN;
-	free(r.dynstr);
-	free(r.dynsym);
 	free(r.pointers);
 	free(r.goals);
 	return err;

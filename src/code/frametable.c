@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A frame table (OCaml's runtime/caml/stack.h or frame_descriptors.h, asmcomp/emitaux.ml; 4.12 to 5.3):
+ *
+ *	i64 number of descriptors, each of them aligned to 8:
+ *	  u64 return address
+ *	  u16 size of the frame; bit 0: has debug information, bit 1: has lengths of allocations
+ *	  u16 n, u16 live[n]
+ *	  u8 m, u8 lengths[m]		with bit 1
+ *	  u32 debug information		with bit 0; with bit 1 too, m of them; aligned to 4
+ *
+ * The size 0xffff marks the end of OCaml's part of the stack, and has no more behind n. Debug information is
+ * at an offset from its own place; 0: none. It is a list, of which the last entry is of the function itself
+ * and those before are of functions inlined into it:
+ *
+ *	u32 low, u32 high		bit 0 of low: another entry follows; bit 1: it raises
+ *
+ * Bits 2 to 25 of low are the offset, from the entry, of a name. The other bits, here of the number
+ * high << 32 | low, are a place, written in one of two forms:
+ *
+ *	to 5.1	63-44 line, 43-36 first column, 35-26 last column, counted from the first line's start
+ *	5.2 on	62-51 line, 50-48 lines after it, 47-42 first column, 41-35 last column, 34-26 distance of
+ *		the starts of both lines; with bit 63 set: 62-44 line, 43-26 lines after it
+ *
+ * A name begins with the offset (i32) of the file's name, from there. The columns of a place with bit 63 set
+ * come next: u16 first, u16 last, i32 last from the first line's start. The text follows.
+ *
+ * The tables of an executable are listed in caml_frametable, which ends with 0. A plugin exports the
+ * table of each of its units, as the runtime wants it.
+ */
+#include "code/frametable.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elf/data_image.h"
+#include "elf/dynsym.h"
+#include "elf/named_symbols.h"
+#include "code/ocaml_name.h"
+
+enum {
+	MAX_TABLES = 1 << 17,
+	MAX_DYNSYM_BYTES = 1 << 28,
+	MIN_DESCRIPTOR_BYTES = 16,
+	MAX_TEXT_BYTES = 4096,
+	VOTES = 4096,
+	CHUNK_END = 0xffff,
+	HAS_DEBUG = 1,
+	HAS_LENGTHS = 2,
+};
+
+struct frametable {
+	struct data_image image;
+	struct frame_descr *list;
+	size_t n;
+	bool has_end_lines; /* places are written as from 5.2 on */
+};
+
+struct reader {
+	struct ocp_ctx *ctx;
+	struct elf_file *elf;
+	struct frametable *table;
+	uint64_t *tables; /* their addresses */
+	size_t n_tables, room;
+	uint64_t n_descriptors;
+	const struct elf_segment *code; /* of the last return address */
+};
+
+/* ---- the tables ----------------------------------------------------------------------------- */
+
+static int add_table(struct reader *r, uint64_t va)
+{
+	if (r->n_tables == MAX_TABLES)
+		return ctx_error(r->ctx, -EBADMSG, "%s: has more than %d frame tables",
+				 elf_file_name(r->elf), MAX_TABLES);
+	if (r->n_tables == r->room) {
+		const size_t room = r->room ? 2 * r->room : 256;
+		uint64_t *larger = reallocarray(r->tables, room, sizeof(*larger));
+
+		if (!larger)
+			return ctx_no_memory(r->ctx);
+		r->tables = larger;
+		r->room = room;
+	}
+	r->tables[r->n_tables++] = va;
+	return 0;
+}
+
+/* The tables that are listed at VA. */
+static int list_tables(struct reader *r, uint64_t va)
+{
+	const struct data_part *part = data_image_part(&r->table->image, va);
+	uint64_t table_va;
+	int err = 0;
+
+	for (uint64_t at = part ? va - part->va : 0; part && !err; at += sizeof(table_va)) {
+		if (part->n - at < sizeof(table_va))
+			part = NULL;
+		else
+			memcpy(&table_va, part->bytes + at, sizeof(table_va));
+		if (part && table_va)
+			err = add_table(r, table_va);
+		else if (part)
+			return 0;
+	}
+	return err ? err
+		   : ctx_error(r->ctx, -EBADMSG,
+			       "%s: caml_frametable at 0x%" PRIx64 " has no end in the file's data",
+			       elf_file_name(r->elf), va);
+}
+
+static int take_mark(void *data, const char *name, uint64_t va)
+{
+	size_t bytes;
+
+	return ocaml_name_is_mark(name, "frametable", &bytes) ? add_table(data, va) : 0;
+}
+
+static int find_tables(struct reader *r)
+{
+	struct named_symbol list = { .name = "caml_frametable" };
+	bool is_stripped;
+	int err = named_symbols_find(r->ctx, r->elf, &list, 1, &is_stripped);
+
+	if (err)
+		return err;
+	if (list.is_defined)
+		return list_tables(r, list.va);
+	err = dynsym_each(r->elf, MAX_DYNSYM_BYTES, take_mark, r);
+	if (!err && !r->n_tables)
+		err = ctx_error(r->ctx, -ENODATA, "%s: has no frame tables of OCaml",
+				elf_file_name(r->elf));
+	return err;
+}
+
+/* ---- descriptors ---------------------------------------------------------------------------- */
+
+/* Where in a part of the data we are. */
+struct cursor {
+	const struct data_part *part;
+	uint64_t at;
+	bool is_damaged;
+};
+
+static uint64_t get(struct cursor *c, size_t bytes)
+{
+	uint64_t value = 0;
+
+	if (c->at > c->part->n || bytes > c->part->n - c->at) {
+		c->is_damaged = true;
+		return 0;
+	}
+	memcpy(&value, c->part->bytes + c->at, bytes);
+	c->at += bytes;
+	return value;
+}
+
+static void align(struct cursor *c, uint64_t to)
+{
+	c->at += -(c->part->va + c->at) & (to - 1);
+}
+
+/* The debug information that Printexc shows: the first of the N at the cursor that there is. */
+static uint64_t get_debuginfo(struct cursor *c, uint64_t n)
+{
+	uint64_t found = 0;
+
+	align(c, 4);
+	for (uint64_t i = 0; i < n; i++) {
+		const uint64_t at = c->at, offset = get(c, 4);
+
+		if (found || !offset)
+			continue;
+		if (offset >= c->part->n - at)
+			c->is_damaged = true;
+		found = c->part->va + at + offset;
+	}
+	return found;
+}
+
+static struct frame_descr get_descriptor(struct cursor *c)
+{
+	struct frame_descr descr = { .va = get(c, 8) };
+	const uint64_t size = get(c, 2), n_live = get(c, 2);
+	uint64_t n_places = 1;
+
+	if (size == CHUNK_END) {
+		descr.is_chunk_end = true;
+		c->is_damaged |= n_live != 0;
+	} else {
+		descr.frame_bytes = (uint16_t)(size & ~(uint64_t)(HAS_DEBUG | HAS_LENGTHS));
+		c->at += 2 * n_live;
+		if (size & HAS_LENGTHS) {
+			n_places = get(c, 1);
+			c->at += n_places;
+		}
+		if (size & HAS_DEBUG)
+			descr.debuginfo_va = get_debuginfo(c, n_places);
+	}
+	align(c, 8);
+	c->is_damaged |= c->at > c->part->n;
+	return descr;
+}
+
+static bool is_code(struct reader *r, uint64_t va)
+{
+	if (!r->code || va - r->code->va >= r->code->mem_bytes)
+		r->code = elf_file_segment_of(r->elf, va, 1);
+	return r->code && r->code->executable;
+}
+
+static int damaged(const struct reader *r, uint64_t table_va, const char *why)
+{
+	return ctx_error(r->ctx, -EBADMSG, "%s: frame table at 0x%" PRIx64 ": %s",
+			 elf_file_name(r->elf), table_va, why);
+}
+
+static struct cursor cursor_at(const struct reader *r, uint64_t table_va)
+{
+	struct cursor c = { .part = data_image_part(&r->table->image, table_va) };
+
+	if (c.part)
+		c.at = table_va - c.part->va;
+	return c;
+}
+
+/* Descriptors take room in the file, so the file's size limits their number. */
+static int count_descriptors(struct reader *r)
+{
+	uint64_t room = 0;
+
+	for (size_t i = 0; i < r->table->image.n_parts; i++)
+		room += r->table->image.parts[i].n / MIN_DESCRIPTOR_BYTES;
+	for (size_t i = 0; i < r->n_tables; i++) {
+		struct cursor c = cursor_at(r, r->tables[i]);
+		const uint64_t n = c.part ? get(&c, 8) : 0;
+
+		if (!c.part || c.is_damaged || r->tables[i] % 8)
+			return damaged(r, r->tables[i], "is not in the file's data");
+		if (n > room - r->n_descriptors)
+			return damaged(r, r->tables[i],
+				       "claims more descriptors than the file has room for");
+		r->n_descriptors += n;
+	}
+	return 0;
+}
+
+/* The compiler writes a unit's descriptors in the order of its code, or backwards. */
+static void put_in_order(struct frame_descr *list, size_t n)
+{
+	if (n < 2 || list[0].va < list[n - 1].va)
+		return;
+	for (size_t i = 0; i < n / 2; i++) {
+		const struct frame_descr descr = list[i];
+
+		list[i] = list[n - 1 - i];
+		list[n - 1 - i] = descr;
+	}
+}
+
+static int read_table(struct reader *r, uint64_t table_va)
+{
+	struct cursor c = cursor_at(r, table_va);
+	struct frametable *table = r->table;
+	const size_t first = table->n;
+
+	for (uint64_t left = get(&c, 8); left; left--) {
+		const struct frame_descr descr = get_descriptor(&c);
+
+		if (c.is_damaged)
+			return damaged(r, table_va, "is damaged, or reaches past the file's data");
+		if (!is_code(r, descr.va))
+			return damaged(r, table_va, "has a return address outside of the code");
+		table->list[table->n++] = descr;
+	}
+	put_in_order(table->list + first, table->n - first);
+	return 0;
+}
+
+static int compare_descriptors(const void *a, const void *b)
+{
+	const struct frame_descr *x = a, *y = b;
+
+	return (x->va > y->va) - (x->va < y->va);
+}
+
+static void sort_descriptors(struct frametable *table)
+{
+	bool is_sorted = true;
+	size_t n = 0;
+
+	for (size_t i = 1; i < table->n && is_sorted; i++)
+		is_sorted = table->list[i - 1].va < table->list[i].va;
+	if (is_sorted)
+		return;
+	qsort(table->list, table->n, sizeof(*table->list), compare_descriptors);
+	for (size_t i = 0; i < table->n; i++)
+		if (n == 0 || table->list[n - 1].va != table->list[i].va)
+			table->list[n++] = table->list[i];
+	table->n = n;
+}
+
+/* ---- places in the source ------------------------------------------------------------------- */
+
+/* The entry of debug information at VA, as one number. Returns false if the data lacks it. */
+static bool get_entry(const struct frametable *table, uint64_t va, uint64_t *entry)
+{
+	struct cursor c = { .part = data_image_part(&table->image, va) };
+
+	if (!c.part)
+		return false;
+	c.at = va - c.part->va;
+	*entry = get(&c, 8);
+	return !c.is_damaged;
+}
+
+static uint32_t bits(uint64_t entry, int high, int low)
+{
+	return (uint32_t)(entry >> low & ((UINT64_C(1) << (high - low + 1)) - 1));
+}
+
+/* Is that a place, if it is written as to 5.1? The last column is not before the first one. */
+static bool is_old_place(uint64_t entry)
+{
+	return bits(entry, 63, 44) && bits(entry, 43, 36) <= bits(entry, 35, 26);
+}
+
+/* Is that a place, if it is written as from 5.2 on? On one line, the columns are in order. */
+static bool is_new_place(uint64_t entry)
+{
+	if (entry >> 63)
+		return bits(entry, 62, 44) != 0;
+	return bits(entry, 62, 51) &&
+	       (bits(entry, 50, 48) ||
+		(!bits(entry, 34, 26) && bits(entry, 47, 42) <= bits(entry, 41, 35)));
+}
+
+/*
+ * In which form are the places written? One that is read in the other form has, nearly always, no lines or
+ * columns that can be.
+ */
+static bool have_end_lines(const struct frametable *table)
+{
+	size_t n_old = 0, n_new = 0, votes = 0;
+	uint64_t entry;
+
+	for (size_t i = 0; i < table->n && votes < VOTES; i++) {
+		if (!table->list[i].debuginfo_va ||
+		    !get_entry(table, table->list[i].debuginfo_va, &entry))
+			continue;
+		n_old += is_old_place(entry);
+		n_new += is_new_place(entry);
+		votes++;
+	}
+	return n_new > n_old;
+}
+
+/* The text at the cursor; NULL: it has no end, or is too long. */
+static const char *get_text(const struct cursor *c)
+{
+	uint64_t most = MAX_TEXT_BYTES;
+
+	if (c->is_damaged || c->at >= c->part->n)
+		return NULL;
+	if (most > c->part->n - c->at)
+		most = c->part->n - c->at;
+	return memchr(c->part->bytes + c->at, '\0', most) ? (const char *)c->part->bytes + c->at
+							  : NULL;
+}
+
+static void get_place(const struct frametable *table, uint64_t entry, struct cursor *c,
+		      struct frame_location *location)
+{
+	if (!table->has_end_lines) {
+		location->line = location->end_line = bits(entry, 63, 44);
+		location->start_col = bits(entry, 43, 36);
+		location->end_col = bits(entry, 35, 26);
+	} else if (entry >> 63) {
+		location->line = bits(entry, 62, 44);
+		location->end_line = location->line + bits(entry, 43, 26);
+		location->start_col = (uint32_t)get(c, 2);
+		location->end_col = (uint32_t)get(c, 2);
+		get(c, 4);
+	} else {
+		location->line = bits(entry, 62, 51);
+		location->end_line = location->line + bits(entry, 50, 48);
+		location->start_col = bits(entry, 47, 42);
+		location->end_col = bits(entry, 41, 35);
+	}
+}
+
+/* Decode the entry at VA, ENTRY. Returns false if it is damaged. */
+static bool get_location(const struct frametable *table, uint64_t va, uint64_t entry,
+			 struct frame_location *location)
+{
+	struct cursor c = { .part = data_image_part(&table->image, va) }, file;
+	int32_t to_file;
+
+	c.at = va - c.part->va + (entry & 0x3fffffc);
+	file = c;
+	to_file = (int32_t)get(&c, 4);
+	*location = (struct frame_location){ .is_inlined = entry & 1, .is_raise = entry >> 1 & 1 };
+	get_place(table, entry, &c, location);
+	location->function = get_text(&c);
+	if (to_file < 0 && (uint64_t) - (int64_t)to_file > file.at)
+		return false;
+	file.at += (uint64_t)(int64_t)to_file;
+	location->file = get_text(&file);
+	return location->function && location->file;
+}
+
+size_t frametable_locations(const struct frametable *table, const struct frame_descr *descr,
+			    struct frame_location *locations, size_t room)
+{
+	uint64_t va = descr->debuginfo_va, entry;
+	size_t n = 0;
+
+	for (bool has_more = va != 0; has_more && n < room; va += sizeof(entry)) {
+		if (!get_entry(table, va, &entry) || !get_location(table, va, entry, &locations[n]))
+			return 0;
+		has_more = locations[n++].is_inlined;
+	}
+	return n;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static int read_all(struct reader *r)
+{
+	struct frametable *table = r->table;
+	int err = data_image_read(r->ctx, r->elf, &table->image);
+
+	if (!err)
+		err = find_tables(r);
+	if (!err)
+		err = count_descriptors(r);
+	if (err)
+		return err;
+	table->list = calloc(r->n_descriptors + 1, sizeof(*table->list));
+	if (!table->list)
+		return ctx_no_memory(r->ctx);
+	for (size_t i = 0; !err && i < r->n_tables; i++)
+		err = read_table(r, r->tables[i]);
+	if (err)
+		return err;
+	sort_descriptors(table);
+	table->has_end_lines = have_end_lines(table);
+	return 0;
+}
+
+int frametable_read(struct ocp_ctx *ctx, struct elf_file *elf, struct frametable **out)
+{
+	struct reader r = { .ctx = ctx, .elf = elf, .table = calloc(1, sizeof(*r.table)) };
+	int err = r.table ? read_all(&r) : ctx_no_memory(ctx);
+
+	free(r.tables);
+	if (err) {
+		frametable_free(r.table);
+		r.table = NULL;
+	}
+	*out = r.table;
+	return err;
+}
+
+void frametable_free(struct frametable *table)
+{
+	if (!table)
+		return;
+	data_image_free(&table->image);
+	free(table->list);
+	free(table);
+}
+
+const struct frame_descr *frametable_list(const struct frametable *table, size_t *n)
+{
+	*n = table->n;
+	return table->list;
+}
+
+size_t frametable_from(const struct frametable *table, uint64_t va)
+{
+	size_t low = 0, high = table->n;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (table->list[middle].va < va)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+const struct frame_descr *frametable_find(const struct frametable *table, uint64_t va)
+{
+	const size_t at = frametable_from(table, va);
+
+	return at < table->n && table->list[at].va == va ? &table->list[at] : NULL;
+}

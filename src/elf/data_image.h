@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The writable data of a file as the dynamic linker leaves it: with the addresses that relocations fill
+ * in, as linked (without a load bias). Words that depend on another file stay as they are in the file.
+ */
+#ifndef ELF_DATA_IMAGE_H
+#define ELF_DATA_IMAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "elf/elf_file.h"
+
+enum { DATA_IMAGE_PARTS = 8 };
+
+/* A segment. */
+struct data_part {
+	uint64_t va;
+	uint64_t n; /* bytes: those that the file has */
+	uint8_t *bytes;
+};
+
+struct data_image {
+	struct data_part parts[DATA_IMAGE_PARTS];
+	size_t n_parts;
+};
+
+/* -EBADMSG if the data exceeds the limits. *IMAGE is empty after an error. */
+int data_image_read(struct ocp_ctx *ctx, struct elf_file *elf, struct data_image *image);
+void data_image_free(struct data_image *image);
+
+/* The part that holds the byte at VA, or NULL. */
+const struct data_part *data_image_part(const struct data_image *image, uint64_t va);
+
+#endif
