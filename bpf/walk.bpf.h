@@ -20,7 +20,7 @@ enum { INNER_MAP = 1 << 12 }; /* BPF_F_INNER_MAP in linux/bpf.h: the sizes of ta
 struct walk_table {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, INNER_MAP);
-	__type(key, __u32);
+	__uint(key_size, sizeof(__u32));
 	__uint(value_size, sizeof(struct walk_row));
 	__uint(max_entries, 1);
 };
@@ -167,9 +167,12 @@ static __always_inline __u32 find_cfa(const struct walk_scratch *s, const struct
 		return WALK_NO_RULE;
 	}
 	*cfa = at;
-	/* Stacks grow downwards. Where a rule changes the stack, any order is right. */
+	/*
+	 * Stacks grow downwards. Where a rule changes the stack, any order is right. Both are equal
+	 * where a function has taken its return address off the stack (OCaml 4's caml_c_call).
+	 */
 	if (rule->cfa == WALK_CFA_REGISTER && (reg == WALK_RSP || reg == WALK_RBP) &&
-	    at <= s->regs[WALK_RSP])
+	    at < s->regs[WALK_RSP])
 		return WALK_NO_PROGRESS;
 	return WALK_COMPLETE;
 }
