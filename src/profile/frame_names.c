@@ -277,20 +277,26 @@ int frame_names_find_kernel(struct frame_names *names, uint64_t address,
 	return 0;
 }
 
-const char *frame_names_of_end(enum walk_end end)
+#define TRUNCATED(why)                                                                             \
+	{                                                                                          \
+		.function = "[truncated: " why "]", .kind = FRAME_TRUNCATED                        \
+	}
+
+const struct named_frame *frame_names_of_end(enum walk_end end)
 {
-	static const char *const texts[WALK_ENDS] = {
-		[WALK_TOO_DEEP] = "[truncated: more frames than are walked]",
-		[WALK_NO_PROCESS] = "[truncated: the process is not known]",
-		[WALK_NO_MAPPING] = "[truncated: code of no file]",
-		[WALK_NO_RULE] = "[truncated: no call frame information]",
-		[WALK_UNREADABLE] = "[truncated: the stack cannot be read]",
-		[WALK_NO_REGISTER] = "[truncated: a register is not known]",
-		[WALK_NO_PROGRESS] = "[truncated: the frames are in no order]",
-		[WALK_BUSY] = "[truncated: too many walks at one time]",
+	static const struct named_frame ends[WALK_ENDS] = {
+		[WALK_COMPLETE] = TRUNCATED("nothing is missing"),
+		[WALK_TOO_DEEP] = TRUNCATED("more frames than are walked"),
+		[WALK_NO_PROCESS] = TRUNCATED("the process is not known"),
+		[WALK_NO_MAPPING] = TRUNCATED("code of no file"),
+		[WALK_NO_RULE] = TRUNCATED("no call frame information"),
+		[WALK_UNREADABLE] = TRUNCATED("the stack cannot be read"),
+		[WALK_NO_REGISTER] = TRUNCATED("a register is not known"),
+		[WALK_NO_PROGRESS] = TRUNCATED("the frames are in no order"),
+		[WALK_BUSY] = TRUNCATED("too many walks at one time"),
 	};
 
-	return end < WALK_ENDS ? texts[end] : texts[WALK_NO_RULE];
+	return &ends[end < WALK_ENDS ? end : WALK_NO_RULE];
 }
 
 /* ---- open and close ------------------------------------------------------------------------- */

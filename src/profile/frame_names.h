@@ -9,7 +9,13 @@
 #include "base/ctx.h"
 #include "unwind/stack_walker.h"
 
-enum frame_kind { FRAME_OCAML, FRAME_C, FRAME_KERNEL, FRAME_UNKNOWN };
+enum frame_kind {
+	FRAME_OCAML,
+	FRAME_C,
+	FRAME_KERNEL,
+	FRAME_UNKNOWN,	 /* code whose function has no name */
+	FRAME_TRUNCATED, /* no frame: callers are missing here */
+};
 
 struct named_frame {
 	const char *
@@ -38,7 +44,7 @@ int frame_names_find(struct frame_names *names, uint32_t tgid, uint64_t frame,
 int frame_names_find_kernel(struct frame_names *names, uint64_t address,
 			    const struct named_frame **frame);
 
-/* What comes in the place of the callers of a stack that was not walked to its end; NULL: nothing. */
-const char *frame_names_of_end(enum walk_end end);
+/* What stands in the place of the callers where a stack ended early: "[truncated: ...]". */
+const struct named_frame *frame_names_of_end(enum walk_end end);
 
 #endif

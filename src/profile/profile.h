@@ -9,7 +9,8 @@
 #include "profile/profiler.h"
 
 struct named_stack {
-	const struct named_frame **frames; /* the outermost first, with inlined ones and the kernel's */
+	const struct named_frame *
+		*frames; /* the outermost first, with inlined ones and the kernel's */
 	size_t n;
 	uint64_t samples;
 	uint64_t value; /* nanoseconds on the CPU, or of waiting */
@@ -17,14 +18,14 @@ struct named_stack {
 
 struct profile {
 	enum profile_kind kind;
-	unsigned int hz;      /* samples per second; PROFILE_CPU */
-	uint64_t start_ns;    /* since 1970 */
-	uint64_t duration_ns; /* for which samples were taken */
+	unsigned int hz;	    /* samples per second; PROFILE_CPU */
+	uint64_t start_ns;	    /* since 1970 */
+	uint64_t duration_ns;	    /* for which samples were taken */
 	struct named_stack *stacks; /* the largest value first; each list of functions once */
 	size_t n;
-	uint64_t samples, value;     /* of all stacks */
-	uint64_t truncated;	     /* samples whose callers are not all known */
-	uint64_t lost;		     /* samples that are not in the stacks */
+	uint64_t samples, value;      /* of all stacks */
+	uint64_t truncated;	      /* samples whose callers are not all known */
+	uint64_t lost;		      /* samples that are not in the stacks */
 	struct profile_losses losses; /* why */
 };
 
@@ -33,7 +34,8 @@ struct profile {
  * The frames exist as long as NAMES. The caller sets the times.
  */
 int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
-		 struct frame_names *names, const struct profiler_spec *spec, struct profile *profile);
+		 struct frame_names *names, const struct profiler_spec *spec,
+		 struct profile *profile);
 void profile_free(struct profile *profile);
 
 /* "cpu", "wait" */
