@@ -5,7 +5,7 @@
  */
 #include "walk.bpf.h"
 #include <bpf/bpf_core_read.h>
-#include "profile.h"
+#include "samples.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 

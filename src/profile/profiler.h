@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "base/ctx.h"
-#include "profile.h"
+#include "samples.h"
 #include "unwind/stack_walker.h"
 
 enum profile_kind {

@@ -9,8 +9,8 @@
  *	waits    hash           u32, global thread id   struct profile_wait
  *	losses   per-CPU array  0                       struct profile_losses
  */
-#ifndef PROFILE_H
-#define PROFILE_H
+#ifndef SAMPLES_H
+#define SAMPLES_H
 
 #include "walk.h"
 
