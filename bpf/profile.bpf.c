@@ -200,3 +200,37 @@ int thread_switch(struct bpf_raw_tracepoint_args *args)
 	end_wait((__u32)BPF_CORE_READ(next, pid));
 	return 0;
 }
+
+/* ---- processes that end --------------------------------------------------------------------- */
+
+/*
+ * Forget the process before another one has its id, or before it runs another program: that may be
+ * one whose stacks this user must not see.
+ */
+static __always_inline void forget_current(void)
+{
+	struct bpf_pidns_info ids = {};
+
+	if (current_ids(&ids))
+		bpf_map_delete_elem(&walk_processes, &ids.tgid);
+}
+
+SEC("raw_tracepoint/sched_process_exec")
+int process_exec(void *unused)
+{
+	(void)unused;
+	forget_current();
+	return 0;
+}
+
+SEC("raw_tracepoint/sched_process_exit")
+int thread_exit(void *unused)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	(void)unused;
+	/* Only for the last thread. The kernel has already decremented the counter. */
+	if (!BPF_CORE_READ(task, signal, live.counter))
+		forget_current();
+	return 0;
+}

@@ -24,6 +24,76 @@ struct profiler {
 	size_t n_links;
 };
 
+/* ---- start and stop ------------------------------------------------------------------------- */
+
+static int keep_link(struct profiler *p, int fd)
+{
+	int *links = reallocarray(p->links, p->n_links + 1, sizeof(*links));
+
+	if (!links) {
+		close(fd);
+		return ctx_no_memory(p->ctx);
+	}
+	p->links = links;
+	p->links[p->n_links++] = fd;
+	return 0;
+}
+
+static int sample_one_cpu(struct profiler *p, int cpu)
+{
+	struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE,
+					.size = sizeof(attr),
+					.config = PERF_COUNT_SW_CPU_CLOCK,
+					.sample_freq = p->spec.hz,
+					.freq = 1 };
+	const int event =
+		(int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	int link, err;
+
+	if (event < 0)
+		return errno == ENODEV ? 0 /* the CPU is offline */
+				       : bpf_support_explain(p->ctx, -errno, "sample the CPU");
+	link = bpf_link_create(p->skel->progs.sample_cpu.prog_fd, event, BPF_PERF_EVENT, NULL);
+	err = link < 0 ? bpf_support_explain(p->ctx, -errno, "sample the CPU") : 0;
+	close(event); /* the link has it */
+	return err ? err : keep_link(p, link);
+}
+
+static int attach_tracepoint(struct profiler *p, const char *name, int prog)
+{
+	const int fd = bpf_raw_tracepoint_open(name, prog);
+
+	return fd < 0 ? bpf_support_explain(p->ctx, -errno, "attach to a tracepoint")
+		      : keep_link(p, fd);
+}
+
+/* A process that ends must not be taken for the next one with its id. */
+static int follow_ends(struct profiler *p)
+{
+	int err = attach_tracepoint(p, "sched_process_exec", p->skel->progs.process_exec.prog_fd);
+
+	return err ? err
+		   : attach_tracepoint(p, "sched_process_exit", p->skel->progs.thread_exit.prog_fd);
+}
+
+int profiler_start(struct profiler *p)
+{
+	int err = 0;
+
+	if (p->spec.kind == PROFILE_WAITS)
+		return attach_tracepoint(p, "sched_switch", p->skel->progs.thread_switch.prog_fd);
+	for (int cpu = 0; cpu < p->n_cpus && !err; cpu++)
+		err = sample_one_cpu(p, cpu);
+	return err;
+}
+
+void profiler_stop(struct profiler *p)
+{
+	for (size_t i = 0; i < p->n_links; i++)
+		close(p->links[i]);
+	p->n_links = 0;
+}
+
 /* ---- open and close ------------------------------------------------------------------------- */
 
 static int load(struct profiler *p)
@@ -69,6 +139,8 @@ int profiler_open(struct ocp_ctx *ctx, const struct profiler_spec *spec, struct 
 		};
 		err = stack_walker_open(ctx, &maps, &p->walker);
 	}
+	if (!err)
+		err = follow_ends(p);
 	if (err)
 		profiler_close(p);
 	else
@@ -101,65 +173,6 @@ int profiler_add_process(struct profiler *p, pid_t pid)
 int profiler_refresh(struct profiler *p)
 {
 	return stack_walker_refresh(p->walker);
-}
-
-/* ---- start and stop ------------------------------------------------------------------------- */
-
-static int keep_link(struct profiler *p, int fd)
-{
-	int *links = reallocarray(p->links, p->n_links + 1, sizeof(*links));
-
-	if (!links) {
-		close(fd);
-		return ctx_no_memory(p->ctx);
-	}
-	p->links = links;
-	p->links[p->n_links++] = fd;
-	return 0;
-}
-
-static int sample_one_cpu(struct profiler *p, int cpu)
-{
-	struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE,
-					.size = sizeof(attr),
-					.config = PERF_COUNT_SW_CPU_CLOCK,
-					.sample_freq = p->spec.hz,
-					.freq = 1 };
-	const int event =
-		(int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-	int link, err;
-
-	if (event < 0)
-		return errno == ENODEV ? 0 /* the CPU is offline */
-				       : bpf_support_explain(p->ctx, -errno, "sample the CPU");
-	link = bpf_link_create(p->skel->progs.sample_cpu.prog_fd, event, BPF_PERF_EVENT, NULL);
-	err = link < 0 ? bpf_support_explain(p->ctx, -errno, "sample the CPU") : 0;
-	close(event); /* the link has it */
-	return err ? err : keep_link(p, link);
-}
-
-int profiler_start(struct profiler *p)
-{
-	int fd, err = 0;
-
-	if (p->spec.kind == PROFILE_CPU) {
-		for (int cpu = 0; cpu < p->n_cpus && !err; cpu++)
-			err = sample_one_cpu(p, cpu);
-	} else {
-		fd = bpf_raw_tracepoint_open("sched_switch", p->skel->progs.thread_switch.prog_fd);
-		err = fd < 0 ? bpf_support_explain(p->ctx, -errno, "see threads wait")
-			     : keep_link(p, fd);
-	}
-	if (err)
-		profiler_stop(p);
-	return err;
-}
-
-void profiler_stop(struct profiler *p)
-{
-	for (size_t i = 0; i < p->n_links; i++)
-		close(p->links[i]);
-	p->n_links = 0;
 }
 
 /* ---- read ----------------------------------------------------------------------------------- */
