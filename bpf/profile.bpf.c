@@ -71,8 +71,12 @@ static __always_inline int is_profiled(struct bpf_pidns_info *ids)
 
 /* ---- stacks and counts ---------------------------------------------------------------------- */
 
-/* Walk the stack of the current thread and store it. *HASH is its key; -1: it is lost. */
-static __always_inline int store_stack(void *ctx, const struct bpf_pidns_info *ids, __u64 *hash)
+/*
+ * Walk the stack of the current thread and store it, without its first N_OURS frames in the kernel.
+ * *HASH is its key; -1: it is lost.
+ */
+static __always_inline int store_stack(void *ctx, const struct bpf_pidns_info *ids, __u32 n_ours,
+				       __u64 *hash)
 {
 	struct walk_scratch *s = walk_take();
 	struct profile_losses *lost = our_losses();
@@ -89,7 +93,7 @@ static __always_inline int store_stack(void *ctx, const struct bpf_pidns_info *i
 	}
 	stack = &s->stack;
 	walk_current(s, ids->tgid);
-	bytes = bpf_get_stack(ctx, stack->kernel, sizeof(stack->kernel), 0);
+	bytes = bpf_get_stack(ctx, stack->kernel, sizeof(stack->kernel), n_ours);
 	if (bytes > 0)
 		stack->n_kernel = (__u32)bytes / sizeof(*stack->kernel);
 	for (__u32 i = 0; i < WALK_KERNEL_DEPTH && i < stack->n_kernel; i++)
@@ -143,13 +147,16 @@ int sample_cpu(void *ctx)
 	struct bpf_pidns_info ids = {};
 	struct profile_key key = {};
 
-	if (!is_profiled(&ids) || store_stack(ctx, &ids, &key.stack))
+	if (!is_profiled(&ids) || store_stack(ctx, &ids, 0, &key.stack))
 		return 0;
 	key.tgid = ids.tgid;
 	key.tid = ids.pid;
 	count(&key, 0);
 	return 0;
 }
+
+/* The program, and the function of the kernel that calls it. */
+enum { TRACEPOINT_FRAMES = 2 };
 
 /* A thread begins to wait: its stack is that of now. */
 static __always_inline void begin_wait(void *ctx)
@@ -159,7 +166,7 @@ static __always_inline void begin_wait(void *ctx)
 	struct profile_wait wait = {};
 	struct profile_losses *lost;
 
-	if (!is_profiled(&ids) || store_stack(ctx, &ids, &wait.key.stack))
+	if (!is_profiled(&ids) || store_stack(ctx, &ids, TRACEPOINT_FRAMES, &wait.key.stack))
 		return;
 	wait.key.tgid = ids.tgid;
 	wait.key.tid = ids.pid;

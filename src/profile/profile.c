@@ -84,6 +84,11 @@ static int by_value(const void *a, const void *b)
 	return compare_functions(x, y);
 }
 
+static bool same_function(const struct named_frame *a, const struct named_frame *b)
+{
+	return a->kind == b->kind && strcmp(a->function, b->function) == 0;
+}
+
 /* Stacks of the same functions become one. */
 static void merge(struct profile *profile)
 {
@@ -105,6 +110,22 @@ static void merge(struct profile *profile)
 	profile->n = n;
 	if (n)
 		qsort(profile->stacks, n, sizeof(*profile->stacks), by_value);
+}
+
+void profile_fold_recursion(struct profile *profile)
+{
+	for (size_t i = 0; i < profile->n; i++) {
+		struct named_stack *stack = &profile->stacks[i];
+		size_t n = 0;
+
+		for (size_t j = 0; j < stack->n; j++)
+			if (!n || !same_function(stack->frames[n - 1], stack->frames[j]))
+				stack->frames[n++] = stack->frames[j];
+			else
+				stack->frames[n - 1] = stack->frames[j];
+		stack->n = n;
+	}
+	merge(profile);
 }
 
 static uint64_t value_of(const struct profile_sample *sample, const struct profiler_spec *spec)
@@ -194,11 +215,6 @@ static int compare_seen(const void *a, const void *b)
 	if (!order)
 		order = (x->stack > y->stack) - (x->stack < y->stack);
 	return order;
-}
-
-static bool same_function(const struct named_frame *a, const struct named_frame *b)
-{
-	return a->kind == b->kind && strcmp(a->function, b->function) == 0;
 }
 
 static int by_self(const void *a, const void *b)

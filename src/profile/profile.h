@@ -41,6 +41,12 @@ void profile_free(struct profile *profile);
 /* "cpu", "wait" */
 const char *profile_kind_name(enum profile_kind kind);
 
+/*
+ * Make calls of a function by itself one frame, so that stacks that differ only in the depth of a
+ * recursion become one.
+ */
+void profile_fold_recursion(struct profile *profile);
+
 /* One function in all stacks. */
 struct profile_function {
 	const char *function;

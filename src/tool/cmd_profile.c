@@ -150,7 +150,7 @@ static enum ending take_samples(struct profile_session *s, struct session *sessi
 	}
 }
 
-static int write_profile(struct profile_session *s, const struct profile *profile)
+static int write_profile(struct profile_session *s, struct profile *profile)
 {
 	if (s->own->folded) {
 		folded_write(profile, stdout);

@@ -68,25 +68,18 @@ static void print_functions(const struct profile *profile, const struct profile_
 		printf("  and %zu more\n", n - TOP_FUNCTIONS);
 }
 
-/* The frames of a stack, the innermost first. Calls of a function by itself are one line. */
+/* The frames of a stack, the innermost first. */
 static void print_stack(const struct named_stack *stack)
 {
 	size_t lines = 0;
 
 	for (size_t i = stack->n; i-- > 0 && lines < STACK_LINES; lines++) {
 		const struct named_frame *frame = stack->frames[i];
-		size_t times = 1;
 
-		while (i > 0 && strcmp(stack->frames[i - 1]->function, frame->function) == 0) {
-			times++;
-			i--;
-		}
 		printf(lines ? "         " : " ");
 		print_text(frame->function);
 		if (frame->is_inlined)
 			printf(" [inlined]");
-		if (times > 1)
-			printf(" (%zu times)", times);
 		print_source(frame);
 		putchar('\n');
 		if (lines + 1 == STACK_LINES && i)
@@ -94,7 +87,7 @@ static void print_stack(const struct named_stack *stack)
 	}
 }
 
-int profile_print_table(struct ocp_ctx *ctx, const struct profile *profile)
+int profile_print_table(struct ocp_ctx *ctx, struct profile *profile)
 {
 	struct profile_function *functions;
 	size_t n;
@@ -105,15 +98,16 @@ int profile_print_table(struct ocp_ctx *ctx, const struct profile *profile)
 	print_head(profile);
 	if (n)
 		print_functions(profile, functions, n);
-	if (n)
+	free(functions);
+	if (profile->n)
 		printf("\nSTACKS\n");
+	profile_fold_recursion(profile);
 	for (size_t i = 0; i < profile->n && i < TOP_STACKS; i++) {
 		printf("%6.1f%%", share(profile, profile->stacks[i].value));
 		print_stack(&profile->stacks[i]);
 	}
 	if (profile->n > TOP_STACKS)
 		printf("  and %zu more\n", profile->n - TOP_STACKS);
-	free(functions);
 	return 0;
 }
 

@@ -5,8 +5,11 @@
 
 #include "profile/profile.h"
 
-/* The functions and stacks to which most belongs. Returns 0, or -ENOMEM with a message. */
-int profile_print_table(struct ocp_ctx *ctx, const struct profile *profile);
+/*
+ * The functions and stacks to which most belongs. The recursion of PROFILE is folded then. Returns 0,
+ * or -ENOMEM with a message.
+ */
+int profile_print_table(struct ocp_ctx *ctx, struct profile *profile);
 int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile);
 
 #endif

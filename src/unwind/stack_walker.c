@@ -272,10 +272,20 @@ static int read_mappings(struct stack_walker *w, struct known_process *process)
 			"pid %d: stacks end in code above the first %d mappings", (int)process->pid,
 			WALK_MAPPINGS);
 	maps_free(&maps);
-	if (!err &&
-	    bpf_map_update_elem(w->maps.processes, &process->tgid, process->image, BPF_ANY) != 0)
-		err = ctx_error(w->ctx, -errno, "pid %d: cannot store its mappings: %s",
-				(int)process->pid, strerror(errno));
+	if (err)
+		return err;
+	if (bpf_map_update_elem(w->maps.processes, &process->tgid, process->image, BPF_ANY) != 0)
+		return ctx_error(w->ctx, -errno, "pid %d: cannot store its mappings: %s",
+				 (int)process->pid, strerror(errno));
+	/*
+	 * It may have executed another program since its mappings were read, one that this user must
+	 * not see. The BPF programs forget a process that does so from now on.
+	 */
+	err = maps_read(w->ctx, process->pid, &maps);
+	if (err)
+		bpf_map_delete_elem(w->maps.processes, &process->tgid);
+	else
+		maps_free(&maps);
 	return err;
 }
 
