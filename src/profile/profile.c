@@ -228,6 +228,17 @@ static int by_self(const void *a, const void *b)
 	return strcmp(x->function, y->function);
 }
 
+/* All waits are in one function of the kernel. What counts is the function that called the kernel. */
+static size_t innermost(const struct profile *profile, size_t stack)
+{
+	const struct named_stack *of = &profile->stacks[stack];
+	size_t i = of->n - 1;
+
+	while (profile->kind == PROFILE_WAITS && i > 0 && of->frames[i]->kind == FRAME_KERNEL)
+		i--;
+	return i;
+}
+
 static struct seen *list_seen(const struct profile *profile, size_t *n)
 {
 	struct seen *seen;
@@ -240,7 +251,7 @@ static struct seen *list_seen(const struct profile *profile, size_t *n)
 	for (size_t i = 0; seen && i < profile->n; i++)
 		for (size_t j = 0; j < profile->stacks[i].n; j++)
 			seen[(*n)++] = (struct seen){ profile->stacks[i].frames[j], i,
-						      j + 1 == profile->stacks[i].n };
+						      j == innermost(profile, i) };
 	return seen;
 }
 

@@ -37,8 +37,8 @@ static void print_head(const struct profile *profile)
 		printf("%" PRIu64 " stacks lack callers: they begin with [truncated: ...]\n",
 		       profile->truncated);
 	if (profile->lost)
-		printf("%" PRIu64 " lost: stacks that had no room %" PRIu64 ", counts %" PRIu64
-		       ", waits %" PRIu64 ", collisions %" PRIu64 "\n",
+		printf("%" PRIu64 " lost: stacks that had no room %llu, counts %llu, waits %llu, "
+		       "collisions %llu\n",
 		       profile->lost, profile->losses.stacks_full, profile->losses.counts_full,
 		       profile->losses.waits_full, profile->losses.collisions);
 }
