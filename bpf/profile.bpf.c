@@ -39,6 +39,14 @@ struct {
 	__uint(max_entries, 1);
 } losses SEC(".maps");
 
+/* Words in large blocks that belong to no stack yet. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, 1);
+} large_words SEC(".maps");
+
 static __always_inline struct profile_losses *our_losses(void)
 {
 	__u32 zero = 0;
@@ -205,6 +213,79 @@ int thread_switch(struct bpf_raw_tracepoint_args *args)
 	if (!args->args[0] && state != TASK_RUNNING && !(state & TASK_DEAD))
 		begin_wait(args);
 	end_wait((__u32)BPF_CORE_READ(next, pid));
+	return 0;
+}
+
+/* ---- allocation ----------------------------------------------------------------------------- */
+
+/*
+ * Offsets in the state of a domain (runtime/caml/domain_state.tbl): young_ptr is member 1, and
+ * young_trigger member 9 of OCaml 4.13 and 4.14, member 4 of OCaml 5.
+ */
+enum { STATE_YOUNG_PTR = 8, STATE_TRIGGER_4 = 72, STATE_TRIGGER_5 = 32 };
+
+static __always_inline int load_u64(__u64 at, __u64 *word)
+{
+	return bpf_probe_read_user(word, sizeof(*word), (const void *)at);
+}
+
+/*
+ * Has the minor heap run out? caml_alloc_small_dispatch() is also called when a signal or a
+ * finaliser waits, more often by some callers than by others.
+ */
+static __always_inline int has_run_out(const struct pt_regs *regs, __u64 cookie, __u32 tgid)
+{
+	const struct walk_process *process = bpf_map_lookup_elem(&walk_processes, &tgid);
+	const struct walk_mapping *mapping;
+	__u64 state = regs->di, young, trigger;
+
+	if (!process)
+		return 0;
+	if (cookie != PROFILE_STATE_IN_RDI) {
+		mapping = find_mapping(process, regs->ip);
+		if (!mapping || load_u64(mapping->bias + cookie, &state))
+			return 0;
+	}
+	if (load_u64(state + STATE_YOUNG_PTR, &young) ||
+	    load_u64(state + (cookie ? STATE_TRIGGER_4 : STATE_TRIGGER_5), &trigger))
+		return 0;
+	return young < trigger;
+}
+
+static __always_inline void sample_words(void *ctx, const struct bpf_pidns_info *ids, __u64 words)
+{
+	struct profile_key key = { .tgid = ids->tgid, .tid = ids->pid };
+
+	if (store_stack(ctx, ids, 0, &key.stack) == 0)
+		count(&key, words);
+}
+
+/* caml_alloc_small_dispatch(): a sample for as many words as were allocated since the last one. */
+SEC("uprobe.multi")
+int small_blocks(struct pt_regs *ctx)
+{
+	struct bpf_pidns_info ids = {};
+
+	if (is_profiled(&ids) && has_run_out(ctx, bpf_get_attach_cookie(ctx), ids.tgid))
+		sample_words(ctx, &ids, 0);
+	return 0;
+}
+
+/* caml_alloc_shr(words, tag) and the like */
+SEC("uprobe.multi")
+int large_block(struct pt_regs *ctx)
+{
+	const __u64 words = ctx->di + 1; /* with the header */
+	struct bpf_pidns_info ids = {};
+	struct profile_losses *lost = our_losses();
+	__u32 zero = 0;
+	__u64 *sum = bpf_map_lookup_elem(&large_words, &zero);
+
+	if (!sum || !lost || !is_profiled(&ids))
+		return 0;
+	add(&lost->large_hits, 1);
+	if (__sync_fetch_and_add(sum, words) + words >= PROFILE_LARGE_WORDS)
+		sample_words(ctx, &ids, __sync_lock_test_and_set(sum, 0));
 	return 0;
 }
 

@@ -33,7 +33,7 @@ struct profile_key {
 
 struct profile_count {
 	__u64 n;
-	__u64 sum; /* nanoseconds that a thread waited */
+	__u64 sum; /* nanoseconds that a thread waited; words in large blocks */
 };
 
 /* A thread that waits now. */
@@ -42,10 +42,23 @@ struct profile_wait {
 	__u64 since_ns;
 };
 
+/*
+ * A stack is taken for large blocks each time when so many words have been allocated on a CPU. They
+ * all belong to it then.
+ */
+enum { PROFILE_LARGE_WORDS = 1 << 16 };
+
+/*
+ * The cookie of caml_alloc_small_dispatch(): the link-time address of the variable Caml_state with
+ * OCaml 4; PROFILE_STATE_IN_RDI if the state is the first argument, with OCaml 5.
+ */
+#define PROFILE_STATE_IN_RDI 0ULL
+
 struct profile_losses {
 	__u64 stacks_full; /* samples whose stack had no room */
 	__u64 counts_full; /* samples whose count had no room */
 	__u64 waits_full;
+	__u64 large_hits;	/* no loss: large blocks that were allocated */
 	__u64 collisions;	/* samples whose stack has the hash of another stack */
 	__u64 ended[WALK_ENDS]; /* stacks, by enum walk_end */
 };

@@ -100,21 +100,30 @@ static long narrow_rows(__u32 i, struct row_search *s)
 	return 0;
 }
 
+/* The mapping that holds ADDRESS, or NULL. */
+static __always_inline const struct walk_mapping *find_mapping(const struct walk_process *process,
+							       __u64 address)
+{
+	struct mapping_search m = { process, address, 0, process->n };
+	const struct walk_mapping *mapping;
+
+	bpf_loop(WALK_MAPPING_STEPS, narrow_mappings, &m, 0);
+	if (m.low == 0 || m.low > WALK_MAPPINGS)
+		return (void *)0;
+	mapping = &process->mappings[m.low - 1];
+	return address < mapping->end ? mapping : (void *)0;
+}
+
 /* The number of the rule for ADDRESS; 0: *END says why there is none. */
 static __always_inline __u32 find_rule(const struct walk_process *process, __u64 address,
 				       __u32 *end)
 {
-	struct mapping_search m = { process, address, 0, process->n };
-	const struct walk_mapping *mapping;
+	const struct walk_mapping *mapping = find_mapping(process, address);
 	struct row_search r = { 0 };
 	__u32 table;
 
 	*end = WALK_NO_MAPPING;
-	bpf_loop(WALK_MAPPING_STEPS, narrow_mappings, &m, 0);
-	if (m.low == 0 || m.low > WALK_MAPPINGS)
-		return 0;
-	mapping = &process->mappings[m.low - 1];
-	if (address >= mapping->end)
+	if (!mapping)
 		return 0;
 	*end = WALK_NO_RULE;
 	table = mapping->table;

@@ -128,16 +128,9 @@ void profile_fold_recursion(struct profile *profile)
 	merge(profile);
 }
 
-static uint64_t value_of(const struct profile_sample *sample, const struct profiler_spec *spec)
+static int add_sample(struct maker *m, const struct profile_sample *sample, struct profile *profile)
 {
-	return spec->kind == PROFILE_CPU ? sample->n * (UINT64_C(1000000000) / spec->hz)
-					 : sample->sum_ns;
-}
-
-static int add_sample(struct maker *m, const struct profile_sample *sample,
-		      const struct profiler_spec *spec, struct profile *profile)
-{
-	struct named_stack stack = { .samples = sample->n, .value = value_of(sample, spec) };
+	struct named_stack stack = { .samples = sample->n, .value = sample->value };
 	int err = name_stack(m, sample);
 
 	if (err || !m->n)
@@ -174,7 +167,7 @@ int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 	if (!profile->stacks)
 		err = ctx_no_memory(ctx);
 	for (size_t i = 0; i < reading->n && !err; i++)
-		err = add_sample(&m, &reading->samples[i], spec, profile);
+		err = add_sample(&m, &reading->samples[i], profile);
 	free(m.frames);
 	if (err)
 		profile_free(profile);
@@ -193,7 +186,7 @@ void profile_free(struct profile *profile)
 
 const char *profile_kind_name(enum profile_kind kind)
 {
-	return kind == PROFILE_CPU ? "cpu" : "wait";
+	return kind == PROFILE_CPU ? "cpu" : kind == PROFILE_WAITS ? "wait" : "alloc";
 }
 
 /* ---- functions ------------------------------------------------------------------------------ */

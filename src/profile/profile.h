@@ -13,7 +13,7 @@ struct named_stack {
 		*frames; /* the outermost first, with inlined ones and the kernel's */
 	size_t n;
 	uint64_t samples;
-	uint64_t value; /* nanoseconds on the CPU, or of waiting */
+	uint64_t value; /* nanoseconds on the CPU, or of waiting; words that were allocated */
 };
 
 struct profile {
@@ -38,7 +38,7 @@ int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 		 struct profile *profile);
 void profile_free(struct profile *profile);
 
-/* "cpu", "wait" */
+/* "cpu", "wait", "alloc" */
 const char *profile_kind_name(enum profile_kind kind);
 
 /*

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "measure/engine/bpf_support.h"
+#include "profile/allocation.h"
 #include "profile.skel.h"
 
 struct profiler {
@@ -19,7 +20,8 @@ struct profiler {
 	struct profiler_spec spec;
 	struct profile_bpf *skel;
 	struct stack_walker *walker;
-	int n_cpus; /* possible ones */
+	struct allocation *allocation; /* only for PROFILE_WORDS */
+	int n_cpus;		       /* possible ones */
 	int *links;
 	size_t n_links;
 };
@@ -80,6 +82,8 @@ int profiler_start(struct profiler *p)
 {
 	int err = 0;
 
+	if (p->spec.kind == PROFILE_WORDS)
+		return 0; /* each process has its uprobes */
 	if (p->spec.kind == PROFILE_WAITS)
 		return attach_tracepoint(p, "sched_switch", p->skel->progs.thread_switch.prog_fd);
 	for (int cpu = 0; cpu < p->n_cpus && !err; cpu++)
@@ -92,6 +96,8 @@ void profiler_stop(struct profiler *p)
 	for (size_t i = 0; i < p->n_links; i++)
 		close(p->links[i]);
 	p->n_links = 0;
+	if (p->allocation)
+		allocation_stop(p->allocation);
 }
 
 /* ---- open and close ------------------------------------------------------------------------- */
@@ -141,6 +147,9 @@ int profiler_open(struct ocp_ctx *ctx, const struct profiler_spec *spec, struct 
 	}
 	if (!err)
 		err = follow_ends(p);
+	if (!err && spec->kind == PROFILE_WORDS)
+		err = allocation_open(ctx, p->skel->progs.small_blocks.prog_fd,
+				      p->skel->progs.large_block.prog_fd, &p->allocation);
 	if (err)
 		profiler_close(p);
 	else
@@ -153,6 +162,7 @@ void profiler_close(struct profiler *p)
 	if (!p)
 		return;
 	profiler_stop(p);
+	allocation_close(p->allocation);
 	stack_walker_close(p->walker);
 	if (p->skel)
 		profile_bpf__destroy(p->skel);
@@ -167,11 +177,17 @@ const struct stack_walker *profiler_walker(const struct profiler *p)
 
 int profiler_add_process(struct profiler *p, pid_t pid)
 {
-	return stack_walker_add_process(p->walker, pid, (uint32_t)pid);
+	int err = stack_walker_add_process(p->walker, pid, (uint32_t)pid);
+
+	if (!err && p->allocation)
+		err = allocation_add_process(p->allocation, pid, (uint32_t)pid);
+	return err;
 }
 
 int profiler_refresh(struct profiler *p)
 {
+	if (p->allocation)
+		allocation_refresh(p->allocation);
 	return stack_walker_refresh(p->walker);
 }
 
@@ -220,7 +236,7 @@ static const struct walk_stack *find_stack(const struct profile_reading *reading
 }
 
 static void add_sample(struct profile_reading *reading, const struct profile_key *key, uint64_t n,
-		       uint64_t sum_ns)
+		       uint64_t sum)
 {
 	const struct walk_stack *stack = find_stack(reading, key->stack);
 
@@ -228,7 +244,7 @@ static void add_sample(struct profile_reading *reading, const struct profile_key
 		reading->n_without_stack += n;
 	else
 		reading->samples[reading->n++] =
-			(struct profile_sample){ stack, key->tgid, key->tid, n, sum_ns };
+			(struct profile_sample){ stack, key->tgid, key->tid, n, sum, 0 };
 }
 
 static int read_counts(struct profiler *p, struct profile_reading *reading)
@@ -286,11 +302,68 @@ static int read_losses(struct profiler *p, struct profile_losses *losses)
 		losses->counts_full += of_cpu[cpu].counts_full;
 		losses->waits_full += of_cpu[cpu].waits_full;
 		losses->collisions += of_cpu[cpu].collisions;
+		losses->large_hits += of_cpu[cpu].large_hits;
 		for (int end = 0; end < WALK_ENDS; end++)
 			losses->ended[end] += of_cpu[cpu].ended[end];
 	}
 	free(of_cpu);
 	return err;
+}
+
+static int compare_tgids(const void *a, const void *b)
+{
+	const struct profile_sample *x = a, *y = b;
+
+	return (x->tgid > y->tgid) - (x->tgid < y->tgid);
+}
+
+/* The samples in which the minor heap of TGID had run out. */
+static uint64_t count_small(const struct profile_reading *reading, uint32_t tgid)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < reading->n; i++)
+		if (reading->samples[i].tgid == tgid && !reading->samples[i].sum)
+			n += reading->samples[i].n;
+	return n;
+}
+
+/*
+ * Between two of these samples a process allocates the same number of words, so each of them stands for
+ * its share of the words that the process has allocated.
+ */
+static void weigh_samples(struct profiler *p, struct profile_reading *reading)
+{
+	uint32_t tgid = 0;
+	double words = 0;
+
+	for (size_t i = 0; i < reading->n; i++) {
+		struct profile_sample *sample = &reading->samples[i];
+
+		if (!i || sample->tgid != tgid) {
+			const uint64_t n = count_small(reading, sample->tgid);
+
+			tgid = sample->tgid;
+			words = n ? allocation_minor_words(p->allocation, tgid) / (double)n : 0;
+		}
+		sample->value = sample->sum ? sample->sum : (uint64_t)((double)sample->n * words);
+	}
+}
+
+static void weigh(struct profiler *p, struct profile_reading *reading)
+{
+	if (p->spec.kind == PROFILE_WORDS) {
+		qsort(reading->samples, reading->n, sizeof(*reading->samples), compare_tgids);
+		weigh_samples(p, reading);
+		return;
+	}
+	for (size_t i = 0; i < reading->n; i++) {
+		struct profile_sample *sample = &reading->samples[i];
+
+		sample->value = p->spec.kind == PROFILE_CPU
+					? sample->n * (UINT64_C(1000000000) / p->spec.hz)
+					: sample->sum;
+	}
 }
 
 int profiler_read(struct profiler *p, struct profile_reading *reading)
@@ -316,6 +389,8 @@ int profiler_read(struct profiler *p, struct profile_reading *reading)
 		err = read_waits(p, reading);
 	if (!err)
 		err = read_losses(p, &reading->losses);
+	if (!err)
+		weigh(p, reading);
 	if (err)
 		profile_reading_free(reading);
 	return err;

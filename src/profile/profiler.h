@@ -18,6 +18,7 @@
 enum profile_kind {
 	PROFILE_CPU,   /* what runs */
 	PROFILE_WAITS, /* what waits, off the CPU */
+	PROFILE_WORDS, /* what allocates */
 };
 
 struct profiler_spec {
@@ -31,7 +32,8 @@ struct profile_sample {
 	const struct walk_stack *stack;
 	uint32_t tgid, tid;
 	uint64_t n;
-	uint64_t sum_ns; /* PROFILE_WAITS: the time that was waited */
+	uint64_t sum;	/* as in struct profile_count */
+	uint64_t value; /* nanoseconds, or with PROFILE_WORDS words */
 };
 
 /* What has been sampled so far. */
