@@ -1,0 +1,80 @@
+// From the stacks of a profile to the tree of the graph and to the list of functions.
+
+// A frame as it is in the data: [function, kind, file, line, is_inlined].
+const NAME = 0, KIND = 1, FILE = 2, LINE = 3, INLINED = 4;
+
+export class Node {
+	constructor(frame) {
+		[this.name, this.kind, this.file, this.line, this.inlined] = frame;
+		this.samples = this.value = this.self = 0;
+		this.children = [];
+		this.byFunction = new Map();
+	}
+
+	// The child that FRAME is in. Its line and its being inlined are those of all of its frames, or of none.
+	child(frame) {
+		const key = frame[KIND] + " " + frame[NAME];
+		let child = this.byFunction.get(key);
+		if (!child) {
+			child = new Node(frame);
+			this.byFunction.set(key, child);
+			this.children.push(child);
+		}
+		if (child.line !== frame[LINE])
+			child.line = 0;
+		child.file ??= frame[FILE];
+		child.inlined &&= frame[INLINED];
+		return child;
+	}
+}
+
+// DATA: the frames, and stacks of [samples, value, frame...], the outermost frame first.
+export function treeOf({ frames, stacks }) {
+	const root = new Node(["all", "all", null, 0, false]);
+	for (const [samples, value, ...numbers] of stacks) {
+		let node = root;
+		node.samples += samples;
+		node.value += value;
+		for (const number of numbers) {
+			node = node.child(frames[number]);
+			node.samples += samples;
+			node.value += value;
+		}
+		node.self += value;
+	}
+	const nodes = [root];
+	for (const node of nodes) {
+		node.children.sort((a, b) => b.value - a.value || (a.name < b.name ? -1 : 1));
+		node.byFunction = undefined;
+		for (const child of node.children)
+			nodes.push(child);
+	}
+	return root;
+}
+
+// What belongs to each function; a recursive one counts once in a stack.
+export function functionsOf({ frames, stacks }) {
+	const functions = new Map();
+	const ofFrame = frames.map(([name, kind, file, line]) => {
+		const key = kind + " " + name;
+		if (!functions.has(key))
+			functions.set(key, { name, kind, file, line, self: 0, total: 0, last: null });
+		const found = functions.get(key);
+		found.file ??= file;
+		if (found.line !== line)
+			found.line = 0;
+		return found;
+	});
+	for (const stack of stacks) {
+		let found;
+		for (let i = 2; i < stack.length; i++) {
+			found = ofFrame[stack[i]];
+			if (found.last !== stack)
+				found.total += stack[1];
+			found.last = stack;
+		}
+		if (found)
+			found.self += stack[1];
+	}
+	return [...functions.values()];
+}
