@@ -92,14 +92,15 @@ static int find_string(struct builder *b, const char *text, int64_t *index)
 
 static int find_function(struct builder *b, const struct named_frame *frame, int64_t *id)
 {
-	int64_t key[2]; /* name and file */
+	const bool is_c = frame->kind == FRAME_C;
+	int64_t key[3] = { is_c }; /* and name, file */
 	pprof_function *function;
 	size_t number;
 	bool is_new;
-	int err = find_string(b, frame->function, &key[0]);
+	int err = find_string(b, frame->function, &key[1]);
 
 	if (!err)
-		err = find_string(b, frame->file ? frame->file : "", &key[1]);
+		err = find_string(b, frame->file ? frame->file : "", &key[2]);
 	if (err)
 		return err;
 	if (!numbering_of(&b->functions, key, sizeof(key), &number, &is_new))
@@ -111,8 +112,10 @@ static int find_function(struct builder *b, const struct named_frame *frame, int
 	if (!function)
 		return ctx_no_memory(b->ctx);
 	function->id = (uint64_t)*id;
-	function->name = function->system_name = key[0];
-	function->filename = key[1];
+	function->name = key[1];
+	/* With it, readers take a name for one of C++ and shorten it: of `Result.<$>` there is little left. */
+	function->system_name = is_c ? key[1] : 0;
+	function->filename = key[2];
 	return 0;
 }
 

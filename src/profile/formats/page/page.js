@@ -215,9 +215,9 @@ function functionRow(found) {
 		search();
 		$("graph-title").scrollIntoView({ behavior: calm.matches ? "auto" : "smooth" });
 	});
-	const number = (text) => make("td", { class: "number" }, text);
-	return make("tr", {}, number(duration(found.self)), number(share(found.self)), number(duration(found.total)),
-		number(share(found.total)), make("th", { scope: "row", class: `kind ${found.kind}` }, button),
+	const number = (value, text) => make("td", { class: "number", "data-value": value }, value ? text : "0");
+	return make("tr", {}, number(found.self, duration(found.self)), number(found.self, share(found.self)),
+		number(found.total, duration(found.total)), number(found.total, share(found.total)), make("th", { scope: "row", class: `kind ${found.kind}` }, button),
 		make("td", { class: "source" }, sourceOf(found)));
 }
 
@@ -256,8 +256,8 @@ function head() {
 	addTile("Lost", count(profile.lost), profile.lost);
 	const notes = [];
 	if (profile.truncated)
-		notes.push(`${plural(profile.truncated, "sample has", "samples have")} callers that are not known: ` +
-			"its frame [truncated: …] says why.");
+		notes.push(`The callers of ${plural(profile.truncated, "sample", "samples")} are not all known: ` +
+			"the frame [truncated: …] stands for them and says why.");
 	if (profile.lost)
 		notes.push(`${plural(profile.lost, "sample is", "samples are")} lost, and not in this page.`);
 	if (!profile.samples)

@@ -3,7 +3,8 @@
 // A frame as it is in the data: [function, kind, file, line, is_inlined].
 const NAME = 0, KIND = 1, FILE = 2, LINE = 3, INLINED = 4;
 
-export class Node {
+// (d3-flame-graph takes what has the class name Node for its own.)
+export class Call {
 	constructor(frame) {
 		[this.name, this.kind, this.file, this.line, this.inlined] = frame;
 		this.samples = this.value = this.self = 0;
@@ -16,7 +17,7 @@ export class Node {
 		const key = frame[KIND] + " " + frame[NAME];
 		let child = this.byFunction.get(key);
 		if (!child) {
-			child = new Node(frame);
+			child = new Call(frame);
 			this.byFunction.set(key, child);
 			this.children.push(child);
 		}
@@ -30,7 +31,7 @@ export class Node {
 
 // DATA: the frames, and stacks of [samples, value, frame...], the outermost frame first.
 export function treeOf({ frames, stacks }) {
-	const root = new Node(["all", "all", null, 0, false]);
+	const root = new Call(["all", "all", null, 0, false]);
 	for (const [samples, value, ...numbers] of stacks) {
 		let node = root;
 		node.samples += samples;
