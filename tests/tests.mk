@@ -53,6 +53,7 @@ $(O)/tests/unit/test_update: LDFLAGS += $(call wrap,gigatext_check snapshot_refr
 $(O)/tests/unit/test_journal_faults: LDFLAGS += $(call wrap,read pwrite64 strdup)
 $(O)/tests/unit/test_patch: LDFLAGS += $(call wrap,pwrite64)
 $(O)/tests/unit/test_sample: LDFLAGS += $(call wrap,calloc malloc)
+$(O)/tests/unit/test_profile_formats: LDFLAGS += $(call wrap,malloc reallocarray strdup)
 $(O)/tests/unit/test_spawn: LDFLAGS += $(call wrap,execv write)
 
 # BPF programs that run bpf/args.bpf.h for the unit tests.
@@ -65,6 +66,8 @@ $(O)/tests/bpf/%.bpf.o: tests/bpf/%.bpf.c
 $(O)/tests/bpf/%.skel.h: $(O)/tests/bpf/%.bpf.o
 	$(say) SKEL $@
 	$(Q)$(BPFTOOL) gen skeleton -L $< name $*_bpf >$@
+
+$(O)/tests/unit/test_profile_formats.o: | $(O)/pprof/pprof.pb-c.h
 
 $(O)/tests/unit/args_hit.o: CPPFLAGS += -I$(O)/tests/bpf
 $(O)/tests/unit/args_hit.o: | $(O)/tests/bpf/args_test.skel.h

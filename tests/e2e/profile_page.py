@@ -80,7 +80,7 @@ def check_boxes(page, wanted, whole, hidden=lambda names: False):
 
 def check_rows(page, made):
     rows = page.js("""return [...document.querySelectorAll("#functions tr")].map((row) =>
-        [row.querySelector("th").textContent, ...[0, 2].map((i) => Number(row.cells[i].dataset.value))])""")
+        [row.querySelector("th").textContent, ...[1, 3].map((i) => Number(row.cells[i].dataset.value))])""")
     functions = {name: sums for name, sums in made.functions().items() if not name.startswith("[truncated")}
     equal({name: (own, total) for name, own, total in rows}, functions, "functions")
     equal([row[1] for row in rows], sorted((row[1] for row in rows), reverse=True), "order")
@@ -107,7 +107,7 @@ def shown(driver):
           "itself 707\u00a0ms", "numbers of a box")
     # It is there with two lines.
     equal(page.js("return [...document.querySelectorAll('#functions tr')].find((row) => "
-                  "row.cells[4].textContent === 'Service.find').cells[5].textContent"), "service.ml", "source")
+                  "row.cells[0].textContent === 'Service.find').cells[5].textContent"), "service.ml", "source")
     inlined = page.boxes()[("main", "Service.loop", "List.iter")]["title"]
     assert inlined.startswith("List.iter (inlined) — list.ml:110 — 202\u00a0ms"), inlined
     page.js("document.querySelector('[data-sort=total] button').click()")

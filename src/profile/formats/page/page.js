@@ -216,8 +216,9 @@ function functionRow(found) {
 		$("graph-title").scrollIntoView({ behavior: calm.matches ? "auto" : "smooth" });
 	});
 	const number = (value, text) => make("td", { class: "number", "data-value": value }, value ? text : "0");
-	return make("tr", {}, number(found.self, duration(found.self)), number(found.self, share(found.self)),
-		number(found.total, duration(found.total)), number(found.total, share(found.total)), make("th", { scope: "row", class: `kind ${found.kind}` }, button),
+	return make("tr", {}, make("th", { scope: "row", class: `kind ${found.kind}` }, button),
+		number(found.self, duration(found.self)), number(found.self, share(found.self)),
+		number(found.total, duration(found.total)), number(found.total, share(found.total)),
 		make("td", { class: "source" }, sourceOf(found)));
 }
 
