@@ -97,6 +97,14 @@ static struct json_object *frame_json(const struct named_frame *frame)
 	return array;
 }
 
+static bool number_of(struct numbering *numbers, const struct named_frame *frame, size_t *number,
+		      bool *is_new)
+{
+	const uintptr_t key = (uintptr_t)frame;
+
+	return numbering_of(numbers, &key, sizeof(key), number, is_new);
+}
+
 /* Write each frame once, and number it in NUMBERS. */
 static int write_frames(struct ocp_ctx *ctx, const struct profile *profile,
 			struct numbering *numbers, FILE *to)
@@ -105,17 +113,16 @@ static int write_frames(struct ocp_ctx *ctx, const struct profile *profile,
 		const struct named_stack *stack = &profile->stacks[i];
 
 		for (size_t j = 0; j < stack->n; j++) {
-			const struct named_frame *frame = stack->frames[j];
 			size_t number;
 			bool is_new;
 
-			if (!numbering_of(numbers, &frame, sizeof(frame), &number, &is_new))
+			if (!number_of(numbers, stack->frames[j], &number, &is_new))
 				return ctx_no_memory(ctx);
 			if (!is_new)
 				continue;
 			if (number)
 				fputs(",\n", to);
-			if (write_json(ctx, frame_json(frame), to))
+			if (write_json(ctx, frame_json(stack->frames[j]), to))
 				return -ENOMEM;
 		}
 	}
@@ -134,8 +141,7 @@ static int write_stacks(struct ocp_ctx *ctx, const struct profile *profile,
 			size_t number;
 			bool is_new;
 
-			if (!numbering_of(numbers, &stack->frames[j], sizeof(stack->frames[j]),
-					  &number, &is_new))
+			if (!number_of(numbers, stack->frames[j], &number, &is_new))
 				return ctx_no_memory(ctx);
 			fprintf(to, ",%zu", number);
 		}

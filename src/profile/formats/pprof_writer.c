@@ -29,16 +29,17 @@ struct builder {
 	size_t room;	/* for how many lines */
 };
 
-/* LIST with room for one more than N items; NULL: no memory. The room doubles. */
-static void *with_room(void *list, size_t n, size_t item)
+/* LIST with room for one more than N items, which are pointers or 64-bit numbers. NULL: no memory. */
+static void *with_room(void *list, size_t n)
 {
-	return (n & (n - 1)) == 0 ? reallocarray(list, n ? 2 * n : 1, item) : list;
+	/* The room doubles. */
+	return (n & (n - 1)) == 0 ? reallocarray(list, n ? 2 * n : 1, sizeof(uint64_t)) : list;
 }
 
 /* Append ITEM to LIST, which has N of them. False: no memory. */
 #define APPEND(list, n, item)                                                                      \
 	({                                                                                         \
-		void *append_list = with_room((list), (n), sizeof(*(list)));                       \
+		void *append_list = with_room((list), (n));                                        \
 		if (append_list) {                                                                 \
 			(list) = append_list;                                                      \
 			(list)[(n)++] = (item);                                                    \
