@@ -7,6 +7,7 @@
 
 #include "code/frametable.h"
 #include "elf/eh_frame.h"
+#include "unwind/runtime_code.h"
 
 enum { MAX_ROWS = 1 << 25, RULES_ROOM = WALK_MAX_RULES, SLOTS = 2 * RULES_ROOM };
 
@@ -151,7 +152,51 @@ static int add_cfi_row(void *data, uint64_t va, const struct cfi_rule *cfi)
 	return err ? err : add_row(b, va, number);
 }
 
-/* ---- from the frame table ------------------------------------------------------------------- */
+/* ---- corrections ---------------------------------------------------------------------------- */
+
+/* From FROM to TO, another rule holds than the call frame information says. */
+struct correction {
+	uint32_t from, to, rule;
+};
+
+struct corrections {
+	struct builder *b;
+	struct correction *list;
+	size_t n, room;
+};
+
+static int add_correction(struct corrections *c, uint64_t from, uint64_t to,
+			  const struct walk_rule *rule)
+{
+	struct correction correction = { .from = (uint32_t)from, .to = (uint32_t)to };
+	void *list;
+	int err;
+
+	if (to > UINT32_MAX)
+		return 0; /* no row is there either */
+	err = intern(c->b, rule, &correction.rule);
+	if (err)
+		return err;
+	if (c->n == c->room) {
+		c->room = c->room ? 2 * c->room : 256;
+		list = reallocarray(c->list, c->room, sizeof(*c->list));
+		if (!list)
+			return ctx_no_memory(c->b->ctx);
+		c->list = list;
+	}
+	c->list[c->n++] = correction;
+	return 0;
+}
+
+static struct walk_rule plain_rule(uint8_t reg, uint32_t add)
+{
+	struct walk_rule rule = {
+		.cfa = WALK_CFA_REGISTER, .reg = reg, .rip_at = WALK_AT_CFA, .rip_off = -8
+	};
+
+	rule.add[0] = (int32_t)add;
+	return rule;
+}
 
 /*
  * The frame table is right where both tell the size of an OCaml frame: the call frame information
@@ -164,95 +209,124 @@ static bool is_plain(const struct walk_rule *rule)
 	       !rule->flags;
 }
 
-static struct walk_rule plain_rule(uint32_t frame_bytes)
+/* The call before each return address has the frame that the frame table says. */
+static int correct_by_frames(struct corrections *c, const struct frametable *frames)
 {
-	struct walk_rule rule = {
-		.cfa = WALK_CFA_REGISTER, .reg = WALK_RSP, .rip_at = WALK_AT_CFA, .rip_off = -8
-	};
-
-	rule.add[0] = (int32_t)frame_bytes;
-	return rule;
-}
-
-/* A call at which the frame table says something else, and so the rule of its last byte. */
-struct correction {
-	uint32_t va, rule;
-};
-
-static int find_corrections(struct builder *b, const struct frametable *frames,
-			    struct correction *corrections, size_t *n)
-{
-	size_t n_descrs, row = 0;
-	const struct frame_descr *descrs = frametable_list(frames, &n_descrs);
-	const struct unwind_table *t = b->table;
+	size_t n, row = 0;
+	const struct frame_descr *descrs = frametable_list(frames, &n);
+	const struct unwind_table *t = c->b->table;
 	int err = 0;
 
-	for (size_t i = 0; i < n_descrs && !err; i++) {
+	for (size_t i = 0; i < n && t->n && !err; i++) {
 		const uint64_t call = descrs[i].va - 1;
-		struct walk_rule rule;
-		uint32_t number;
+		const struct walk_rule *rule;
+		struct walk_rule right;
 
-		if (descrs[i].is_chunk_end || call >= UINT32_MAX)
-			continue;
 		while (row + 1 < t->n && t->rows[row + 1].va <= call)
 			row++;
-		if (!t->n || t->rows[row].va > call)
+		rule = &t->rules[t->rows[row].rule];
+		if (descrs[i].is_chunk_end || t->rows[row].va > call ||
+		    (t->rows[row].rule &&
+		     (!is_plain(rule) || rule->add[0] == (int32_t)descrs[i].frame_bytes)))
 			continue;
-		number = t->rows[row].rule;
-		if (number && (!is_plain(&t->rules[number]) ||
-			       t->rules[number].add[0] == (int32_t)descrs[i].frame_bytes))
-			continue;
-		rule = plain_rule(descrs[i].frame_bytes);
-		err = intern(b, &rule, &number);
-		corrections[(*n)++] = (struct correction){ (uint32_t)call, number };
+		right = plain_rule(WALK_RSP, descrs[i].frame_bytes);
+		err = add_correction(c, call, call + 1, &right);
 	}
 	return err;
 }
 
-/* Put the corrections into the rows: each holds for one byte, and the former rule goes on behind it. */
-static int insert_corrections(struct builder *b, const struct correction *corrections, size_t n)
+static int correct_by_code(void *data, uint64_t from, uint64_t to, enum code_frame frame)
+{
+	struct corrections *c = data;
+	const struct unwind_table *t = c->b->table;
+	struct walk_rule rule = { 0 };
+
+	switch (frame) {
+	case CODE_FRAME_LEFT:
+		break;
+	case CODE_FRAME_AT_RSP:
+		rule = plain_rule(WALK_RSP, 0);
+		break;
+	case CODE_FRAME_RSP_8:
+		rule = plain_rule(WALK_RSP, 8);
+		break;
+	case CODE_FRAME_RSP_16:
+		rule = plain_rule(WALK_RSP, 16);
+		break;
+	case CODE_FRAME_R13_8:
+		rule = plain_rule(WALK_R13, 8);
+		break;
+	case CODE_FRAME_8_DEEPER:
+		rule = t->rules[unwind_table_find(t, from)];
+		if (!is_plain(&rule))
+			return 0;
+		rule.add[0] += 8;
+	}
+	return add_correction(c, from, to, &rule);
+}
+
+static int compare_corrections(const void *a, const void *b)
+{
+	const struct correction *x = a, *y = b;
+
+	if (x->from != y->from)
+		return x->from < y->from ? -1 : 1;
+	return (x->to < y->to) - (x->to > y->to);
+}
+
+/* Put the corrections into the rows. One inside of another is left out. */
+static int apply(struct builder *b, const struct corrections *c)
 {
 	struct unwind_table *t = b->table;
 	struct walk_row *old = t->rows;
 	const size_t n_old = t->n;
-	size_t c = 0;
+	uint64_t end = 0; /* of the last correction */
+	size_t row = 0;
 	int err = 0;
 
 	t->rows = NULL;
 	t->n = 0;
 	b->rows_room = 0;
-	for (size_t i = 0; i < n_old && !err; i++) {
-		const uint64_t end = i + 1 < n_old ? old[i + 1].va : UINT64_MAX;
+	for (size_t i = 0; i < c->n && !err; i++) {
+		const struct correction *next = &c->list[i];
 
-		err = add_row(b, old[i].va, old[i].rule);
-		for (; c < n && corrections[c].va < end && !err; c++) {
-			err = add_row(b, corrections[c].va, corrections[c].rule);
-			if (!err && corrections[c].va + 1 < end)
-				err = add_row(b, (uint64_t)corrections[c].va + 1, old[i].rule);
-		}
+		if (next->from < end)
+			continue;
+		for (; row < n_old && old[row].va <= next->from && !err; row++)
+			err = add_row(b, old[row].va, old[row].rule);
+		if (!err)
+			err = add_row(b, next->from, next->rule);
+		end = next->to;
+		while (row < n_old && old[row].va <= end)
+			row++;
+		if (!err && row)
+			err = add_row(b, end, old[row - 1].rule);
+		t->n_corrected++;
 	}
-	t->n_corrected = c;
+	for (; row < n_old && !err; row++)
+		err = add_row(b, old[row].va, old[row].rule);
 	free(old);
 	return err;
 }
 
 static int correct(struct builder *b, struct elf_file *elf)
 {
+	struct corrections c = { .b = b };
 	struct frametable *frames;
-	struct correction *corrections;
-	size_t n_descrs, n = 0;
 	int err = frametable_read(b->ctx, elf, &frames);
 
 	if (err == -ENODATA) /* not an OCaml program */
 		return 0;
 	if (err)
 		return err;
-	frametable_list(frames, &n_descrs);
-	corrections = calloc(n_descrs + 1, sizeof(*corrections));
-	err = corrections ? find_corrections(b, frames, corrections, &n) : ctx_no_memory(b->ctx);
-	if (!err && n)
-		err = insert_corrections(b, corrections, n);
-	free(corrections);
+	err = correct_by_frames(&c, frames);
+	if (!err)
+		err = runtime_code_find(b->ctx, elf, correct_by_code, &c);
+	if (!err && c.n) {
+		qsort(c.list, c.n, sizeof(*c.list), compare_corrections);
+		err = apply(b, &c);
+	}
+	free(c.list);
 	frametable_free(frames);
 	return err;
 }

@@ -18,7 +18,7 @@ struct unwind_table {
 	struct walk_rule
 		*rules; /* each once; number 0 is that of addresses of which nothing is known */
 	size_t n_rules;
-	size_t n_corrected; /* calls at which the frame table and the call frame information differ */
+	size_t n_corrected; /* places where the call frame information is wrong */
 };
 
 /*
