@@ -25,7 +25,7 @@ need_browser() {
 
 # KEEP_SCREENSHOTS: a folder that gets the pictures that were taken, to be looked at.
 on_page() { # TEST
-	HOME=$TMP "$DEBIANS_PYTHON" -B "$HERE/profile_page.py" "$1" "$DRIVER"
+	HOME=$TMP "$DEBIANS_PYTHON" -B "$HERE/profile_page.py" "$DRIVER" "$1"
 	[[ -z ${KEEP_SCREENSHOTS:-} ]] || find "$TMP" -maxdepth 1 -name '*.png' -exec cp -t "$KEEP_SCREENSHOTS" {} +
 }
 
@@ -55,34 +55,15 @@ test_failing_to_write() {
 	done
 }
 
-test_page_shows_the_profile() {
+# What it shows, the search, the keys, sizes and colours, hostile names.
+test_page() {
 	need_browser
-	on_page shown
-}
-
-test_page_is_searched() {
-	need_browser
-	on_page searched
+	on_page used
 }
 
 test_page_zooms() {
 	need_browser
 	on_page zoomed
-}
-
-test_page_is_used_without_a_mouse() {
-	need_browser
-	on_page keys
-}
-
-test_page_on_desks_and_phones() {
-	need_browser
-	on_page looks
-}
-
-test_page_of_hostile_names() {
-	need_browser
-	on_page hostile
 }
 
 test_page_of_ten_thousand_stacks() {

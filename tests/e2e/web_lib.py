@@ -137,12 +137,12 @@ return [...document.querySelectorAll("body *")].filter((e) => e.checkVisibility(
 
 
 class Page:
-    def __init__(self, serve, url=None, state="connected"):
+    def __init__(self, serve, url=None, state="connected", flags=()):
         self.serve = serve
         options = Options()
         options.binary_location = "/usr/bin/chromium"
         for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                     "--disable-background-networking", f"--user-data-dir={TMP}/chromium", "about:blank"):
+                     "--disable-background-networking", f"--user-data-dir={TMP}/chromium", *flags, "about:blank"):
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
