@@ -35,13 +35,15 @@ class Made:
         return boxes
 
     def functions(self):
-        """(self, total) of each."""
+        """(self, total) of each. Who waits is the function that called the kernel."""
         sums = {}
         for stack in self.stacks:
             names = self.names(stack)
+            own = [number for number in stack[2:] if self.head["kind"] == "cpu" or self.frames[number][1] != "kernel"]
+            innermost = self.frames[own[-1]][0]
             for name in set(names):
-                own, total = sums.get(name, (0, 0))
-                sums[name] = own + (stack[1] if name == names[-1] else 0), total + stack[1]
+                before = sums.get(name, (0, 0))
+                sums[name] = before[0] + (stack[1] if name == innermost else 0), before[1] + stack[1]
         return sums
 
     def share_of(self, word):

@@ -108,13 +108,16 @@ def shown(page):
     found = page.boxes()[("main", "Service.loop", "Service.find")]
     equal(found["title"], "Service.find — service.ml:34 — 798\u00a0ms, 77.5\u00a0% of all — 79 samples — "
           "itself 707\u00a0ms", "numbers of a box")
-    # It is there with two lines.
     equal(page.js("return [...document.querySelectorAll('#functions tr')].find((row) => "
                   "row.cells[0].textContent === 'Service.find').cells[5].textContent"), "service.ml", "source")
     inlined = page.boxes()[("main", "Service.loop", "List.iter")]["title"]
     assert inlined.startswith("List.iter (inlined) — list.ml:110 — 202\u00a0ms"), inlined
     page.js("document.querySelector('[data-sort=total] button').click()")
     equal(page.js("return document.querySelector('#functions th').textContent"), "Service.loop", "most in total")
+    waits = Made(SMALL.frames, SMALL.stacks, "wait")
+    page.open(waits)
+    check_rows(page, waits)
+    equal(page.js("return document.querySelector('#tiles dt').textContent"), "Time waited", "what is shown")
     page.open(Made([], [], "wait"))
     equal(page.text("#notice"), "No sample was taken.", "said of no sample")
     equal(set(page.boxes()), {()}, "boxes of no sample")

@@ -4,7 +4,8 @@
  * JSON:
  *
  *	{ "profile": {...}, "frames": [[function, kind, file, line, is_inlined]...],
- *	  "stacks": [[samples, value, number of a frame...]...] }
+ *	  "stacks": [[samples, value, number of a frame...]...],
+ *	  "functions": [[number of a frame, self, total]...] }
  *
  * with the outermost frame of a stack first.
  */
@@ -150,6 +151,26 @@ static int write_stacks(struct ocp_ctx *ctx, const struct profile *profile,
 	return 0;
 }
 
+static int write_functions(struct ocp_ctx *ctx, const struct profile *profile,
+			   struct numbering *numbers, FILE *to)
+{
+	struct profile_function *functions;
+	size_t n, number;
+	bool is_new;
+	int err = profile_functions(ctx, profile, &functions, &n);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < n && !err; i++)
+		if (number_of(numbers, functions[i].frame, &number, &is_new))
+			fprintf(to, "%s[%zu,%" PRIu64 ",%" PRIu64 "]", i ? ",\n" : "", number,
+				functions[i].self, functions[i].total);
+		else
+			err = ctx_no_memory(ctx);
+	free(functions);
+	return err;
+}
+
 static int write_data(struct ocp_ctx *ctx, const struct profile *profile, const char *title,
 		      FILE *to)
 {
@@ -164,6 +185,9 @@ static int write_data(struct ocp_ctx *ctx, const struct profile *profile, const 
 	fputs("],\n\"stacks\":[", to);
 	if (!err)
 		err = write_stacks(ctx, profile, &numbers, to);
+	fputs("],\n\"functions\":[", to);
+	if (!err)
+		err = write_functions(ctx, profile, &numbers, to);
 	fputs("]}", to);
 	numbering_free(&numbers);
 	return err;

@@ -2,7 +2,7 @@
 // Names come from measured programs: they are set as text, never as HTML.
 
 import { count, duration, make, percent, plural, setText } from "../../../serve/web/format.js";
-import { functionsOf, treeOf } from "./tree.js";
+import { treeOf } from "./tree.js";
 
 const ROW = 20; // pixels
 const NARROWEST = 0.7; // pixels of a box that is drawn
@@ -206,7 +206,10 @@ function searchSoon() {
 
 // ---- functions ----------------------------------------------------------------------------------
 
-const functions = functionsOf(data);
+const functions = data.functions.map(([frame, self, total]) => {
+	const [name, kind, file] = data.frames[frame];
+	return { name, kind, file, self, total };
+});
 
 function functionRow(found) {
 	const button = make("button", { type: "button", title: "Search for it" }, found.name);
@@ -219,7 +222,7 @@ function functionRow(found) {
 	return make("tr", {}, make("th", { scope: "row", class: `kind ${found.kind}` }, button),
 		number(found.self, duration(found.self)), number(found.self, share(found.self)),
 		number(found.total, duration(found.total)), number(found.total, share(found.total)),
-		make("td", { class: "source" }, sourceOf(found)));
+		make("td", { class: "source" }, found.file ?? ""));
 }
 
 function listFunctions(order) {

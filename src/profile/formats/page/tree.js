@@ -1,4 +1,4 @@
-// From the stacks of a profile to the tree of the graph and to the list of functions.
+// From the stacks of a profile to the tree of the graph.
 
 // A frame as it is in the data: [function, kind, file, line, is_inlined].
 const NAME = 0, KIND = 1, FILE = 2, LINE = 3, INLINED = 4;
@@ -51,31 +51,4 @@ export function treeOf({ frames, stacks }) {
 			nodes.push(child);
 	}
 	return root;
-}
-
-// What belongs to each function; a recursive one counts once in a stack.
-export function functionsOf({ frames, stacks }) {
-	const functions = new Map();
-	const ofFrame = frames.map(([name, kind, file, line]) => {
-		const key = kind + " " + name;
-		if (!functions.has(key))
-			functions.set(key, { name, kind, file, line, self: 0, total: 0, last: null });
-		const found = functions.get(key);
-		found.file ??= file;
-		if (found.line !== line)
-			found.line = 0;
-		return found;
-	});
-	for (const stack of stacks) {
-		let found;
-		for (let i = 2; i < stack.length; i++) {
-			found = ofFrame[stack[i]];
-			if (found.last !== stack)
-				found.total += stack[1];
-			found.last = stack;
-		}
-		if (found)
-			found.self += stack[1];
-	}
-	return [...functions.values()];
 }
