@@ -54,7 +54,7 @@ ALL_CFLAGS = -std=gnu11 $(WARN) -fPIC -fvisibility=hidden $(CFLAGS) $(SANITIZE)
 LIBBPF_A = $(firstword $(wildcard $(shell $(PKG_CONFIG) --variable=libdir libbpf 2>/dev/null)/libbpf.a))
 LIBBPF = $(if $(LIBBPF_A),$(LIBBPF_A) -lz,-lbpf)
 LIBS = $(LIBBPF) -ldw -lelf -lZydis
-TOOL_LIBS = -ljson-c
+TOOL_LIBS = -ljson-c -lprotobuf-c -lz
 
 # The directories in their order: a file includes no file of a later directory (tests/folders checks this).
 program_srcs := $(wildcard src/base/*.c src/elf/*.c src/code/*.c src/program/dormant/*.c src/program/*.c)
@@ -67,6 +67,7 @@ tool_srcs := $(wildcard src/tool/*.c)
 link_srcs := $(wildcard src/link/*.c)
 c_sources := $(lib_srcs) $(cli_srcs) $(watch_srcs) $(serve_srcs) $(top_srcs) $(tool_srcs) $(link_srcs)
 
+include src/profile/formats/formats.mk
 include src/serve/web/web.mk
 include tools/man/man.mk
 
@@ -118,7 +119,7 @@ $(lib_so): $(lib_objs)
 	$(Q)ln -sf $(@F) $(O)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $(O)/libocaml_probes.so
 
-$(parts_a): $(parts_objs) $(web_objs) $(help_objs)
+$(parts_a): $(parts_objs) $(format_objs) $(web_objs) $(help_objs)
 	$(say) AR $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
@@ -200,7 +201,7 @@ format: ## reformat all C
 # The analyzer of clang-tidy takes ten minutes of processor time for all files. `make check` lets it
 # look less deep, which takes one: make lint TIDY=shallow.
 tidy_shallow := -Xclang -analyzer-config -Xclang mode=shallow
-lint: $(bpf_skels) $(man_pages) ## clang-format, clang-tidy, cppcheck, shellcheck and mandoc, no complaint allowed
+lint: $(bpf_skels) $(O)/pprof/pprof.pb-c.h $(man_pages) ## clang-format, clang-tidy, cppcheck, shellcheck and mandoc, no complaint allowed
 	mandoc -Tlint -W warning $(man_pages)
 	{ git ls-files '*.sh' '*.bash'; git ls-files | xargs grep -slE '^#!.*[/ ](ba)?sh$$'; } | sort -u | \
 		xargs -P$$(nproc) -n8 shellcheck --severity=warning
