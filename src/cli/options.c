@@ -42,6 +42,7 @@ enum flag {
 };
 
 static const struct option flags[] = {
+	{ "alloc", no_argument, NULL, FLAG_OWN },
 	{ "atomically", no_argument, NULL, FLAG_ATOMICALLY },
 	{ "budget", required_argument, NULL, FLAG_MEASURE },
 	{ "buckets", required_argument, NULL, FLAG_OWN },
@@ -70,9 +71,11 @@ static const struct option flags[] = {
 	{ "folded", no_argument, NULL, FLAG_OWN },
 	{ "for", required_argument, NULL, FLAG_FOR },
 	{ "force", no_argument, NULL, FLAG_FORCE },
+	{ "gc", no_argument, NULL, FLAG_OWN },
 	{ "gigatext", no_argument, NULL, FLAG_GIGATEXT },
 	{ "h", no_argument, NULL, FLAG_HELP },
 	{ "help", no_argument, NULL, FLAG_HELP },
+	{ "html", required_argument, NULL, FLAG_OWN },
 	{ "hz", required_argument, NULL, FLAG_OWN },
 	{ "hist", required_argument, NULL, FLAG_MEASURE },
 	{ "interval", required_argument, NULL, FLAG_INTERVAL },
@@ -86,6 +89,7 @@ static const struct option flags[] = {
 	{ "listen", required_argument, NULL, FLAG_OWN },
 	{ "off-cpu", no_argument, NULL, FLAG_OWN },
 	{ "pid", required_argument, NULL, FLAG_PID },
+	{ "pprof", required_argument, NULL, FLAG_OWN },
 	{ "print", required_argument, NULL, FLAG_MEASURE },
 	{ "prog", required_argument, NULL, FLAG_PROG },
 	{ "q", no_argument, NULL, FLAG_QUIET },

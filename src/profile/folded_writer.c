@@ -22,6 +22,8 @@ void folded_write(const struct profile *profile, FILE *to)
 			write_name(stack->frames[j], to);
 		}
 		fprintf(to, " %" PRIu64 "\n",
-			profile->kind == PROFILE_CPU ? stack->samples : stack->value / 1000);
+			profile->kind == PROFILE_WAITS	 ? stack->value / 1000
+			: profile->kind == PROFILE_WORDS ? stack->value
+							 : stack->samples);
 	}
 }

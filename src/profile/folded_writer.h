@@ -7,8 +7,8 @@
 #include "profile/profile.h"
 
 /*
- * Write "OUTERMOST;...;INNERMOST VALUE" for each stack. The value is in samples for PROFILE_CPU, in
- * microseconds for PROFILE_WAITS. Functions of the kernel end with "_[k]". A semicolon in a name
+ * Write "OUTERMOST;...;INNERMOST VALUE" for each stack. The value is in samples, in
+ * microseconds for PROFILE_WAITS, in words for PROFILE_WORDS. Functions of the kernel end with "_[k]". A semicolon in a name
  * becomes a colon.
  */
 void folded_write(const struct profile *profile, FILE *to);

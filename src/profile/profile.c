@@ -128,12 +128,43 @@ void profile_fold_recursion(struct profile *profile)
 	merge(profile);
 }
 
+/* Functions of the runtime through which all work of its collector goes, of OCaml 4 and 5. */
+static bool is_collector(const char *function)
+{
+	static const char *const names[] = {
+		"caml_alloc_small_dispatch",   "caml_check_urgent_gc",
+		"caml_compact_heap",	       "caml_compact_heap_maybe",
+		"caml_empty_minor_heap",       "caml_empty_minor_heap_promote",
+		"caml_empty_minor_heaps_once", "caml_finish_major_cycle",
+		"caml_gc_compaction",	       "caml_gc_dispatch",
+		"caml_gc_full_major",	       "caml_gc_major",
+		"caml_gc_major_slice",	       "caml_gc_minor",
+		"caml_garbage_collection",     "caml_handle_incoming_interrupts",
+		"caml_major_collection_slice", "caml_minor_collection",
+		"caml_poll_gc_work",	       "caml_stw_empty_minor_heap",
+		"major_collection_slice",      "stw_handler",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (strcmp(names[i], function) == 0)
+			return true;
+	return false;
+}
+
+static bool is_in_collector(const struct maker *m)
+{
+	for (size_t i = 0; i < m->n; i++)
+		if (m->frames[i]->kind == FRAME_C && is_collector(m->frames[i]->function))
+			return true;
+	return false;
+}
+
 static int add_sample(struct maker *m, const struct profile_sample *sample, struct profile *profile)
 {
 	struct named_stack stack = { .samples = sample->n, .value = sample->value };
 	int err = name_stack(m, sample);
 
-	if (err || !m->n)
+	if (err || !m->n || (profile->kind == PROFILE_GC && !is_in_collector(m)))
 		return err;
 	stack.n = m->n;
 	stack.frames = calloc(m->n, sizeof(struct named_frame *));
@@ -186,7 +217,12 @@ void profile_free(struct profile *profile)
 
 const char *profile_kind_name(enum profile_kind kind)
 {
-	return kind == PROFILE_CPU ? "cpu" : kind == PROFILE_WAITS ? "wait" : "alloc";
+	static const char *const names[] = { [PROFILE_CPU] = "cpu",
+					     [PROFILE_WAITS] = "wait",
+					     [PROFILE_WORDS] = "alloc",
+					     [PROFILE_GC] = "gc" };
+
+	return names[kind];
 }
 
 /* ---- functions ------------------------------------------------------------------------------ */
@@ -221,15 +257,25 @@ static int by_self(const void *a, const void *b)
 	return strcmp(x->function, y->function);
 }
 
-/* All waits are in one function of the kernel. What counts is the function that called the kernel. */
+/* Is FRAME only how a profile of KIND comes about, not what it is about? */
+static bool is_means(enum profile_kind kind, const struct named_frame *frame)
+{
+	if (kind == PROFILE_WAITS)
+		return frame->kind == FRAME_KERNEL;
+	if (kind == PROFILE_WORDS || kind == PROFILE_GC)
+		return frame->kind != FRAME_OCAML;
+	return false;
+}
+
+/* The function that waits, that allocates, or for which the collector runs. */
 static size_t innermost(const struct profile *profile, size_t stack)
 {
 	const struct named_stack *of = &profile->stacks[stack];
 	size_t i = of->n - 1;
 
-	while (profile->kind == PROFILE_WAITS && i > 0 && of->frames[i]->kind == FRAME_KERNEL)
+	while (i > 0 && is_means(profile->kind, of->frames[i]))
 		i--;
-	return i;
+	return is_means(profile->kind, of->frames[i]) ? of->n - 1 : i;
 }
 
 static struct seen *list_seen(const struct profile *profile, size_t *n)

@@ -38,8 +38,14 @@ int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 		 struct profile *profile);
 void profile_free(struct profile *profile);
 
-/* "cpu", "wait", "alloc" */
+/* "cpu", "wait", "alloc", "gc" */
 const char *profile_kind_name(enum profile_kind kind);
+
+/* Is it made of samples that are taken some times a second? */
+static inline bool profile_is_sampled(enum profile_kind kind)
+{
+	return kind == PROFILE_CPU || kind == PROFILE_GC;
+}
 
 /*
  * Make calls of a function by itself one frame, so that stacks that differ only in the depth of a

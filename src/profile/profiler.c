@@ -360,7 +360,7 @@ static void weigh(struct profiler *p, struct profile_reading *reading)
 	for (size_t i = 0; i < reading->n; i++) {
 		struct profile_sample *sample = &reading->samples[i];
 
-		sample->value = p->spec.kind == PROFILE_CPU
+		sample->value = p->spec.kind != PROFILE_WAITS
 					? sample->n * (UINT64_C(1000000000) / p->spec.hz)
 					: sample->sum;
 	}

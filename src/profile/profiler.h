@@ -19,6 +19,7 @@ enum profile_kind {
 	PROFILE_CPU,   /* what runs */
 	PROFILE_WAITS, /* what waits, off the CPU */
 	PROFILE_WORDS, /* what allocates */
+	PROFILE_GC,    /* what the collector runs for: what runs, if it is in the collector */
 };
 
 struct profiler_spec {

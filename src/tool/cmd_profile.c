@@ -10,8 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/ctx.h"
 #include "profile/folded_writer.h"
+#include "profile/formats/html_writer.h"
+#include "profile/formats/pprof_writer.h"
 #include "profile/profile.h"
 #include "tool/profile_output.h"
 #include "tool/session.h"
@@ -22,6 +26,7 @@ struct profile_options {
 	struct profiler_spec spec;
 	const char *kind_flag; /* the flag that chose the kind; NULL: none */
 	bool folded, has_hz;
+	const char *html, *pprof; /* files to write; NULL: none */
 };
 
 struct profile_session {
@@ -79,9 +84,18 @@ static int set_own(const struct command *command, struct options *options, const
 		return set_kind(command, own, name, PROFILE_CPU);
 	if (strcmp(name, "off-cpu") == 0)
 		return set_kind(command, own, name, PROFILE_WAITS);
+	if (strcmp(name, "alloc") == 0)
+		return set_kind(command, own, name, PROFILE_WORDS);
+	if (strcmp(name, "gc") == 0)
+		return set_kind(command, own, name, PROFILE_GC);
 	if (strcmp(name, "hz") == 0)
 		return set_hz(command, own, value);
-	own->folded = true;
+	if (strcmp(name, "html") == 0)
+		own->html = value;
+	else if (strcmp(name, "pprof") == 0)
+		own->pprof = value;
+	else
+		own->folded = true;
 	return EXIT_DONE;
 }
 
@@ -91,8 +105,8 @@ static int check_options(const struct options *options, const struct profile_opt
 		return say_usage(&command_profile, options->exe
 							   ? "-pid and --exe are mutually exclusive"
 							   : "-pid or --exe is required");
-	if (own->has_hz && own->spec.kind != PROFILE_CPU)
-		return say_usage(&command_profile, "--hz: only for --cpu");
+	if (own->has_hz && !profile_is_sampled(own->spec.kind))
+		return say_usage(&command_profile, "--hz: only for --cpu and --gc");
 	if (own->folded && options->json)
 		return say_usage(&command_profile, "--folded and --json are mutually exclusive");
 	return EXIT_DONE;
@@ -150,6 +164,92 @@ static enum ending take_samples(struct profile_session *s, struct session *sessi
 	}
 }
 
+/* ---- files ---------------------------------------------------------------------------------- */
+
+enum file_format { FORMAT_HTML, FORMAT_PPROF };
+
+static int write_format(struct profile_session *s, const struct profile *profile,
+			enum file_format format, FILE *to)
+{
+	char title[128];
+
+	if (format == FORMAT_PPROF)
+		return pprof_write(s->options->ctx, profile, to);
+	if (s->options->exe)
+		snprintf(title, sizeof(title), "%s of %s", profile_kind_name(profile->kind),
+			 s->options->exe);
+	else
+		snprintf(title, sizeof(title), "%s of pid %d", profile_kind_name(profile->kind),
+			 (int)s->options->pid);
+	return html_write(s->options->ctx, profile, title, to);
+}
+
+/* Open a new file beside PATH. *TEMPORARY is its path, which the caller frees. */
+static FILE *open_beside(struct ocp_ctx *ctx, const char *path, char **temporary, int *err)
+{
+	FILE *to;
+
+	if (asprintf(temporary, "%s.%d.tmp", path, (int)getpid()) < 0) {
+		*temporary = NULL;
+		*err = ctx_no_memory(ctx);
+		return NULL;
+	}
+	to = fopen(*temporary, "wxe");
+	*err = to ? 0 : ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
+	return to;
+}
+
+/* Before samples are taken: can PATH be written? */
+static int check_file(struct ocp_ctx *ctx, const char *path)
+{
+	char *temporary = NULL;
+	FILE *to;
+	int err = 0;
+
+	if (!path)
+		return 0;
+	to = open_beside(ctx, path, &temporary, &err);
+	if (to) {
+		fclose(to);
+		unlink(temporary);
+	}
+	free(temporary);
+	return err;
+}
+
+/* A file that is there is replaced when the new one is whole. */
+static int write_file(struct profile_session *s, const struct profile *profile,
+		      enum file_format format, const char *path)
+{
+	struct ocp_ctx *ctx = s->options->ctx;
+	char *temporary = NULL;
+	int err = 0;
+	FILE *to = open_beside(ctx, path, &temporary, &err);
+
+	if (to) {
+		err = write_format(s, profile, format, to);
+		if (fclose(to) != 0 && !err)
+			err = ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
+		if (!err && rename(temporary, path) != 0)
+			err = ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
+		if (err)
+			unlink(temporary);
+		else if (!s->options->quiet)
+			say("%s: written", path);
+	}
+	free(temporary);
+	return err;
+}
+
+static int write_files(struct profile_session *s, const struct profile *profile)
+{
+	int err = s->own->html ? write_file(s, profile, FORMAT_HTML, s->own->html) : 0;
+
+	if (!err && s->own->pprof)
+		err = write_file(s, profile, FORMAT_PPROF, s->own->pprof);
+	return err;
+}
+
 static int write_profile(struct profile_session *s, struct profile *profile)
 {
 	if (s->own->folded) {
@@ -163,6 +263,12 @@ static int write_profile(struct profile_session *s, struct profile *profile)
 
 static int report(struct profile_session *s)
 {
+	static const char *const nothing[] = {
+		[PROFILE_CPU] = "no thread ran",
+		[PROFILE_WAITS] = "no thread waited and ran again",
+		[PROFILE_WORDS] = "no minor heap ran out, and no large blocks were allocated",
+		[PROFILE_GC] = "the collector did not run",
+	};
 	struct profile_reading reading;
 	struct profile profile;
 	int err = profiler_read(s->profiler, &reading);
@@ -175,10 +281,11 @@ static int report(struct profile_session *s)
 		return err;
 	profile.start_ns = s->start_time_ns;
 	profile.duration_ns = (uint64_t)(s->end_ns - s->start_ns);
-	err = write_profile(s, &profile);
+	err = write_files(s, &profile);
+	if (!err)
+		err = write_profile(s, &profile);
 	if (!profile.samples && !s->options->quiet)
-		say(s->own->spec.kind == PROFILE_CPU ? "no samples: no thread ran"
-						     : "no samples: no thread waited");
+		say("no samples: %s", nothing[s->own->spec.kind]);
 	profile_free(&profile);
 	return err;
 }
@@ -189,10 +296,12 @@ static void say_start(const struct profile_session *s)
 
 	if (s->options->quiet)
 		return;
-	if (s->own->spec.kind == PROFILE_CPU)
+	if (profile_is_sampled(s->own->spec.kind))
 		snprintf(what, sizeof(what), "sampling the CPU %u times a second", s->own->spec.hz);
 	else
-		snprintf(what, sizeof(what), "recording the waits");
+		snprintf(what, sizeof(what), "%s",
+			 s->own->spec.kind == PROFILE_WAITS ? "recording the waits"
+							    : "sampling allocation");
 	if (s->options->n_pids == 1)
 		say("%s: pid %d%s", what, (int)s->options->pid,
 		    s->options->for_ns ? "" : "; end with Ctrl-C");
@@ -231,7 +340,11 @@ static int profile_with(struct options *options, const struct profile_options *o
 	struct session session;
 	int err, code;
 
-	err = profiler_open(options->ctx, &own->spec, &s.profiler);
+	err = check_file(options->ctx, own->html);
+	if (!err)
+		err = check_file(options->ctx, own->pprof);
+	if (!err)
+		err = profiler_open(options->ctx, &own->spec, &s.profiler);
 	if (!err)
 		err = add_processes(&s);
 	if (!err)

@@ -20,19 +20,32 @@ static double share(const struct profile *profile, uint64_t value)
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-static void print_head(const struct profile *profile)
+static void print_value(const struct profile *profile)
 {
-	const double seconds = (double)profile->duration_ns / 1e9;
+	const double seconds = (double)profile->duration_ns / 1e9, value = (double)profile->value;
 	char time[TIME_BYTES];
 
-	print_time(time, (double)profile->value);
-	if (profile->kind == PROFILE_CPU)
-		printf("%.3f s, %" PRIu64 " samples: %s on the CPU, %.1f%% of a core\n", seconds,
-		       profile->samples, time,
-		       seconds > 0 ? 100 * (double)profile->value / 1e9 / seconds : 0);
-	else
-		printf("%.3f s, %" PRIu64 " waits: %s in all threads\n", seconds, profile->samples,
-		       time);
+	print_time(time, value);
+	switch (profile->kind) {
+	case PROFILE_CPU:
+	case PROFILE_GC:
+		printf("samples: %s %s, %.1f%% of a core\n", time,
+		       profile->kind == PROFILE_CPU ? "on the CPU" : "in the collector",
+		       seconds > 0 ? 100 * value / 1e9 / seconds : 0);
+		break;
+	case PROFILE_WAITS:
+		printf("waits: %s in all threads\n", time);
+		break;
+	case PROFILE_WORDS:
+		printf("samples: %" PRIu64 " words allocated, %.0f a second\n", profile->value,
+		       seconds > 0 ? value / seconds : 0);
+	}
+}
+
+static void print_head(const struct profile *profile)
+{
+	printf("%.3f s, %" PRIu64 " ", (double)profile->duration_ns / 1e9, profile->samples);
+	print_value(profile);
 	if (profile->truncated)
 		printf("%" PRIu64 " stacks lack callers: they begin with [truncated: ...]\n",
 		       profile->truncated);
@@ -144,12 +157,12 @@ static struct json_object *json_of_frame(const struct named_frame *frame)
 	return object;
 }
 
-static struct json_object *json_of_stack(const struct named_stack *stack)
+static struct json_object *json_of_stack(const struct named_stack *stack, const char *unit)
 {
 	struct json_object *object = json_object_new_object(), *frames = json_object_new_array();
 
 	add_int(object, "samples", stack->samples);
-	add_int(object, "ns", stack->value);
+	add_int(object, unit, stack->value);
 	for (size_t i = 0; i < stack->n; i++)
 		json_object_array_add(frames, json_of_frame(stack->frames[i]));
 	json_object_object_add(object, "frames", frames);
@@ -170,21 +183,22 @@ static struct json_object *json_of_losses(const struct profile *profile)
 int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile)
 {
 	struct json_object *root = json_object_new_object(), *stacks = json_object_new_array();
+	const char *unit = profile->kind == PROFILE_WORDS ? "words" : "ns";
 
 	(void)ctx;
 	add_int(root, "version", PROFILE_JSON_VERSION);
 	json_object_object_add(root, "profile",
 			       json_object_new_string(profile_kind_name(profile->kind)));
-	if (profile->kind == PROFILE_CPU)
+	if (profile_is_sampled(profile->kind))
 		add_int(root, "hz", profile->hz);
 	add_int(root, "duration_ns", profile->duration_ns);
 	add_int(root, "samples", profile->samples);
-	add_int(root, "ns", profile->value);
+	add_int(root, unit, profile->value);
 	add_int(root, "truncated", profile->truncated);
 	add_int(root, "lost", profile->lost);
 	json_object_object_add(root, "losses", json_of_losses(profile));
 	for (size_t i = 0; i < profile->n; i++)
-		json_object_array_add(stacks, json_of_stack(&profile->stacks[i]));
+		json_object_array_add(stacks, json_of_stack(&profile->stacks[i], unit));
 	json_object_object_add(root, "stacks", stacks);
 	puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_PLAIN |
 							  JSON_C_TO_STRING_NOSLASHESCAPE));

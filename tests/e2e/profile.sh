@@ -73,6 +73,48 @@ test_off_cpu() {
 	grep -q '_\[k\]' "$TMP/folded" || fail "no frame of the kernel"
 }
 
+# The program counts its words by Gc.counters.
+test_alloc() {
+	profile_work "$PROFILED" alloc --alloc
+	check_shares
+	python3 - "$TMP/books" "$TMP/folded" <<'PY' || fail "the sums differ"
+import sys
+books = sum(int(l.split()[1]) for l in open(sys.argv[1]))
+found = sum(int(l.rsplit(" ", 1)[1]) for l in open(sys.argv[2]))
+print(f"{found} words, its books {books}")
+sys.exit(abs(found - books) > books / 20)
+PY
+	grep -q ';caml_alloc_small_dispatch ' "$TMP/folded" || fail "no small blocks"
+	grep -q ';caml_alloc_shr[a-z_]* ' "$TMP/folded" || fail "no large blocks"
+}
+
+# The collector runs for those that allocate.
+test_gc() {
+	profile_work "$PROFILED" alloc --gc --hz 4999
+	check_shares
+	! grep -v 'caml_[a-z_]*gc\|caml_alloc_small_dispatch\|caml_check_urgent_gc' "$TMP/folded" ||
+		fail "stacks without the collector"
+}
+
+# Both files have what --folded prints of the same samples.
+test_files() {
+	local status
+	need_counting
+	start_work "$PROFILED" cpu
+	"$TOOL" profile -pid "$TARGET" --for 1s --hz 997 --folded --html "$TMP/p.html" --pprof "$TMP/p.pb.gz" \
+		>"$TMP/folded" 2>"$TMP/err"
+	eq "$(tail -n +2 "$TMP/err")" "ocaml-probes: $TMP/p.html: written
+ocaml-probes: $TMP/p.pb.gz: written" "messages"
+	protoc --proto_path="$ROOT/tests/profile" --python_out="$TMP" profile.proto
+	TMP=$TMP /usr/bin/python3 -B "$ROOT/tests/e2e/pprof_reader.py" "$TMP/p.pb.gz" 0 | sort >"$TMP/of_pprof"
+	eq "$(cat "$TMP/of_pprof")" "$(sed 's/_\[k\]//g' "$TMP/folded" | sort)" "the stacks of pprof"
+	grep -q 'Profiled.spin' "$TMP/p.html" || fail "the page has no function"
+	# Before it takes samples.
+	status=0
+	"$TOOL" profile -pid "$TARGET" --html /nowhere/p.html >"$TMP/out" 2>"$TMP/err" || status=$?
+	eq "$status $(cat "$TMP/err")" "2 ocaml-probes: /nowhere/p.html: No such file or directory" "an error"
+}
+
 # strip leaves the global functions of OCaml, and what the collector and the unwinder need.
 test_stripped() {
 	strip -o "$TMP/profiled" "$PROFILED"
@@ -161,7 +203,7 @@ test_errors() {
 	expect_error 2 "profile: -pid and --exe are mutually exclusive" -pid 1 --exe /bin/true
 	expect_error 2 "profile: --hz '0': not a number from 1 to 10000" -pid 1 --hz 0
 	expect_error 2 "profile: --hz 'x': not a number from 1 to 10000" -pid 1 --hz x
-	expect_error 2 "profile: --hz: only for --cpu" -pid 1 --off-cpu --hz 10
+	expect_error 2 "profile: --hz: only for --cpu and --gc" -pid 1 --off-cpu --hz 10
 	expect_error 2 "profile: --cpu and --off-cpu are mutually exclusive" -pid 1 --cpu --off-cpu
 	expect_error 2 "profile: --folded and --json are mutually exclusive" -pid 1 --folded --json
 	need_counting

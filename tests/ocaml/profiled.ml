@@ -1,7 +1,7 @@
 (* A program that spends 70, 20 and 10 % of its time in three functions, and keeps books of it.
 
-   profiled cpu|wait: prints "ready", then for each line "run SECONDS" works so long and prints
-   "NAME NANOSECONDS" of each function, then "done". *)
+   profiled cpu|wait|alloc: prints "ready", then for each line "run SECONDS" works so long and prints
+   "NAME NANOSECONDS", or for alloc "NAME WORDS", of each function, then "done". *)
 
 let rec fib n = if n < 2 then n else fib (n - 1) + fib (n - 2)
 
@@ -45,12 +45,23 @@ let run clock work seconds =
     ten clock work
   done
 
+(* Small blocks, and now and then a large one. *)
+let kept = ref []
+let allocate seconds =
+  for i = 1 to truncate (seconds *. 1e5) do kept := [ i; i ] done;
+  if seconds > 0.005 then kept := Array.to_list (Sys.opaque_identity (Array.make 1000 0))
+
+let words () =
+  let minor, promoted, major = Gc.counters () in
+  (minor +. major -. promoted) /. 1e9
+
 let wait seconds = ignore (Unix.select [] [] [] (10. *. seconds))
 
 let () =
   let clock, work =
     match Sys.argv.(1) with
     | "cpu" -> (Sys.time, spin_and_raise)
+    | "alloc" -> (words, allocate)
     | _ -> (Unix.gettimeofday, wait)
   in
   print_endline "ready";

@@ -25,8 +25,9 @@ struct builder {
 	struct ocp_ctx *ctx;
 	pprof_profile *out; /* all of it is of malloc; the message owns it */
 	struct numbering strings, functions, locations;
-	int64_t *lines; /* of the location that is looked for: function and line, by turns */
-	size_t room;	/* for how many lines */
+	int64_t *lines;	      /* of the location that is looked for: function and line, by turns */
+	size_t room;	      /* for how many lines */
+	uint64_t value_scale; /* from the values of the profile to those of the file */
 };
 
 /* LIST with room for one more than N items, which are pointers or 64-bit numbers. NULL: no memory. */
@@ -182,7 +183,7 @@ static int add_sample(struct builder *b, const struct named_stack *stack)
 	size_t n = stack->n;
 
 	if (!sample || !APPEND(sample->value, sample->n_value, (int64_t)stack->samples) ||
-	    !APPEND(sample->value, sample->n_value, (int64_t)stack->value))
+	    !APPEND(sample->value, sample->n_value, (int64_t)(stack->value * b->value_scale)))
 		return ctx_no_memory(b->ctx);
 	while (n > 0) {
 		uint64_t id;
@@ -204,6 +205,8 @@ static const struct value_name {
 } value_names[][2] = {
 	[PROFILE_CPU] = { { "samples", "count" }, { "cpu", "nanoseconds" } },
 	[PROFILE_WAITS] = { { "contentions", "count" }, { "delay", "nanoseconds" } },
+	[PROFILE_WORDS] = { { "samples", "count" }, { "alloc_space", "bytes" } },
+	[PROFILE_GC] = { { "samples", "count" }, { "gc", "nanoseconds" } },
 };
 
 static int set_value_type(struct builder *b, pprof_value_type *type, const struct value_name *name)
@@ -216,7 +219,7 @@ static int set_value_type(struct builder *b, pprof_value_type *type, const struc
 static int add_value_types(struct builder *b, const struct profile *profile)
 {
 	const struct value_name *names = value_names[profile->kind];
-	const bool is_cpu = profile->kind == PROFILE_CPU;
+	const bool is_cpu = profile_is_sampled(profile->kind);
 	int err = 0;
 
 	for (int i = 0; i < 2 && !err; i++) {
@@ -343,7 +346,12 @@ static int write_gzip(struct ocp_ctx *ctx, const pprof_profile *out, FILE *to)
 
 int pprof_write(struct ocp_ctx *ctx, const struct profile *profile, FILE *to)
 {
-	struct builder b = { .ctx = ctx, .out = malloc(sizeof(*b.out)) };
+	const uint64_t word_bytes = 8;
+	struct builder b = {
+		.ctx = ctx,
+		.out = malloc(sizeof(*b.out)),
+		.value_scale = profile->kind == PROFILE_WORDS ? word_bytes : 1,
+	};
 	int err;
 
 	if (!b.out)

@@ -1,7 +1,7 @@
 // The page of one profile: a graph of its stacks, which zooms and is searched, and the list of functions.
 // Names come from measured programs: they are set as text, never as HTML.
 
-import { count, duration, make, percent, plural, setText } from "../../../serve/web/format.js";
+import { count, duration, make, percent, plural, setText, short } from "../../../serve/web/format.js";
 import { treeOf } from "./tree.js";
 
 const ROW = 20; // pixels
@@ -22,6 +22,11 @@ const graph = $("graph");
 
 // ---- texts --------------------------------------------------------------------------------------
 
+// A value of the profile.
+function amount(value) {
+	return profile.kind === "alloc" ? `${short(value)} words` : duration(value);
+}
+
 function sourceOf({ file, line }) {
 	return file ? file + (line ? `:${line}` : "") : "";
 }
@@ -37,12 +42,12 @@ function describe(node, within = tree) {
 		words.push("(inlined)");
 	if (sourceOf(node))
 		words.push(`— ${sourceOf(node)}`);
-	words.push(`— ${duration(node.value)}, ${share(node.value)} of all`);
+	words.push(`— ${amount(node.value)}, ${share(node.value)} of all`);
 	if (within !== tree && within.value && !node.fade)
 		words.push(`(${share(node.value, within.value)} of ${within.name})`);
 	words.push(`— ${plural(node.samples, "sample", "samples")}`);
 	if (node.self && node.children.length)
-		words.push(`— itself ${duration(node.self)}`);
+		words.push(`— itself ${amount(node.self)}`);
 	return words.join(" ");
 }
 
@@ -193,7 +198,7 @@ function search() {
 	graph.dataset.found = value;
 	setText($("matches"), wanted === "" ? ""
 		: names.size === 0 ? `No function has “${$("search").value.trim()}” in its name.`
-			: `${plural(names.size, "function", "functions")} found: in ${share(value)} of all (${duration(value)}).`);
+			: `${plural(names.size, "function", "functions")} found: in ${share(value)} of all (${amount(value)}).`);
 	draw();
 }
 
@@ -220,8 +225,8 @@ function functionRow(found) {
 	});
 	const number = (value, text) => make("td", { class: "number", "data-value": value }, value ? text : "0");
 	return make("tr", {}, make("th", { scope: "row", class: `kind ${found.kind}` }, button),
-		number(found.self, duration(found.self)), number(found.self, share(found.self)),
-		number(found.total, duration(found.total)), number(found.total, share(found.total)),
+		number(found.self, amount(found.self)), number(found.self, share(found.self)),
+		number(found.total, amount(found.total)), number(found.total, share(found.total)),
 		make("td", { class: "source" }, found.file ?? ""));
 }
 
@@ -245,14 +250,22 @@ function addTile(name, text, value) {
 	$("tiles").append(make("div", { "data-value": value }, make("dt", {}, name), make("dd", {}, text)));
 }
 
+// What the values of each kind of profile are.
+const WHAT = {
+	cpu: { title: "CPU time", about: "Where CPU time went." },
+	gc: { title: "CPU time of the collector", about: "On whose behalf the collector ran." },
+	wait: { title: "Time waited", about: "Where threads waited, and how long." },
+	alloc: { title: "Words allocated", about: "Where memory was allocated. A word has 8 bytes." },
+};
+
 function head() {
-	const isCpu = profile.kind === "cpu";
+	const what = WHAT[profile.kind];
 	document.title = profile.title;
 	setText($("title"), profile.title);
-	setText($("about"), [isCpu ? `Where CPU time went, seen ${count(profile.hz)} times a second on each CPU.`
-		: "Where threads waited, and how long.",
+	setText($("about"), [what.about,
+		profile.hz ? `Seen ${count(profile.hz)} times a second on each CPU.` : "",
 	profile.start_ms ? `From ${new Date(profile.start_ms).toLocaleString("en-GB")}.` : ""].join(" "));
-	addTile(isCpu ? "CPU time" : "Time waited", duration(profile.value), profile.value);
+	addTile(what.title, amount(profile.value), profile.value);
 	addTile("Samples", count(profile.samples), profile.samples);
 	addTile("Stacks", count(data.stacks.length), data.stacks.length);
 	addTile("Duration", duration(profile.duration_ns), profile.duration_ns);
