@@ -54,11 +54,11 @@ ALL_CFLAGS = -std=gnu11 $(WARN) -fPIC -fvisibility=hidden $(CFLAGS) $(SANITIZE)
 LIBBPF_A = $(firstword $(wildcard $(shell $(PKG_CONFIG) --variable=libdir libbpf 2>/dev/null)/libbpf.a))
 LIBBPF = $(if $(LIBBPF_A),$(LIBBPF_A) -lz,-lbpf)
 LIBS = $(LIBBPF) -ldw -lelf -lZydis
-TOOL_LIBS = -ljson-c
+TOOL_LIBS = -ljson-c -lprotobuf-c -lz
 
 # The directories in their order: a file includes no file of a later directory (tests/folders checks this).
 program_srcs := $(wildcard src/base/*.c src/elf/*.c src/code/*.c src/program/dormant/*.c src/program/*.c)
-lib_srcs := $(program_srcs) $(wildcard src/process/*.c src/measure/*/*.c src/measure/*.c src/bpftrace/*.c)
+lib_srcs := $(program_srcs) $(wildcard src/process/*.c src/unwind/*.c src/measure/*/*.c src/measure/*.c src/profile/*.c src/bpftrace/*.c)
 cli_srcs := $(wildcard src/cli/*.c)
 watch_srcs := $(wildcard src/watch/*.c)
 serve_srcs := $(wildcard src/serve/*.c)
@@ -67,6 +67,7 @@ tool_srcs := $(wildcard src/tool/*.c)
 link_srcs := $(wildcard src/link/*.c)
 c_sources := $(lib_srcs) $(cli_srcs) $(watch_srcs) $(serve_srcs) $(top_srcs) $(tool_srcs) $(link_srcs)
 
+include src/profile/formats/formats.mk
 include src/serve/web/web.mk
 include tools/man/man.mk
 
@@ -77,7 +78,7 @@ parts_objs := $(patsubst %.c,$(O)/%.o,$(filter-out %/main.c,$(cli_srcs) $(watch_
 tool_objs := $(tool_srcs:%.c=$(O)/%.o)
 link_objs := $(link_srcs:%.c=$(O)/%.o)
 # What is made of bpf/measure.bpf.c: see there.
-bpf_objects := measure_multi measure_full measure_perf
+bpf_objects := measure_multi measure_full measure_perf profile
 bpf_skels := $(bpf_objects:%=$(O)/bpf/%.skel.h)
 
 tool := $(O)/ocaml-probes
@@ -118,7 +119,7 @@ $(lib_so): $(lib_objs)
 	$(Q)ln -sf $(@F) $(O)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $(O)/libocaml_probes.so
 
-$(parts_a): $(parts_objs) $(web_objs) $(help_objs)
+$(parts_a): $(parts_objs) $(format_objs) $(web_objs) $(help_objs)
 	$(say) AR $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
@@ -145,11 +146,18 @@ $(O)/bpf/measure_full.bpf.o: bpf_flags := -DMEASURE_FULL
 $(O)/bpf/measure_perf.bpf.o: bpf_flags := -DMEASURE_PERF
 
 # -mcpu=v3: compare-and-swap (Linux 5.12).
-$(O)/bpf/%.bpf.o: bpf/measure.bpf.c
+compile_bpf = $(CLANG) -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -O2 -g -Wall -Wextra $(bpf_flags) \
+	-Ivmlinux -Ibpf -MMD -MP -c -o $@ $<
+
+$(O)/bpf/measure_%.bpf.o: bpf/measure.bpf.c
 	$(say) BPF $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CLANG) -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -O2 -g -Wall -Wextra $(bpf_flags) \
-		-Ivmlinux -Ibpf -MMD -MP -c -o $@ $<
+	$(Q)$(compile_bpf)
+
+$(O)/bpf/profile.bpf.o: bpf/profile.bpf.c
+	$(say) BPF $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(compile_bpf)
 
 $(O)/bpf/%.skel.h: $(O)/bpf/%.bpf.o
 	$(say) SKEL $@
@@ -193,7 +201,7 @@ format: ## reformat all C
 # The analyzer of clang-tidy takes ten minutes of processor time for all files. `make check` lets it
 # look less deep, which takes one: make lint TIDY=shallow.
 tidy_shallow := -Xclang -analyzer-config -Xclang mode=shallow
-lint: $(bpf_skels) $(man_pages) ## clang-format, clang-tidy, cppcheck, shellcheck and mandoc, no complaint allowed
+lint: $(bpf_skels) $(O)/pprof/pprof.pb-c.h $(man_pages) ## clang-format, clang-tidy, cppcheck, shellcheck and mandoc, no complaint allowed
 	mandoc -Tlint -W warning $(man_pages)
 	{ git ls-files '*.sh' '*.bash'; git ls-files | xargs grep -slE '^#!.*[/ ](ba)?sh$$'; } | sort -u | \
 		xargs -P$$(nproc) -n8 shellcheck --severity=warning

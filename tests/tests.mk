@@ -7,6 +7,8 @@ have_cmocka = $(shell $(PKG_CONFIG) --exists cmocka 2>/dev/null && echo yes)
 include tests/fixtures/fixtures.mk
 include tests/fuzz/fuzz.mk
 
+profile_driver := $(O)/tests/profile/write_profile
+
 .PHONY: run-tests unit-tests
 run-tests: all ocaml fixtures unit-tests $(injector) $(if $(have_fuzzer),$(fuzzers))
 	+@$(MAKE) --no-print-directory ASAN=1 O=$(O)/asan unit-tests $(O)/asan/ocaml-probes \
@@ -17,8 +19,13 @@ run-tests: all ocaml fixtures unit-tests $(injector) $(if $(have_fuzzer),$(fuzze
 soak: ## ten minutes of programs that come and go under `serve`; what it held is in build/soak.tsv
 	+@SOAK_SECONDS=600 $(MAKE) --no-print-directory check T=soak
 
-unit-tests: $(if $(have_cmocka),$(unit_tests))
+unit-tests: $(if $(have_cmocka),$(unit_tests) $(profile_driver))
 	@:
+
+# It gives made-up profiles to the writers of formats.
+$(profile_driver): $(O)/tests/profile/write_profile.o $(O)/tests/unit/support.a $(parts_a) $(internal_a)
+	$(say) LINK $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(TOOL_LIBS)
 
 # An archive: of it each test takes what it needs.
 $(O)/tests/unit/support.a: $(unit_support)
@@ -46,6 +53,7 @@ $(O)/tests/unit/test_update: LDFLAGS += $(call wrap,gigatext_check snapshot_refr
 $(O)/tests/unit/test_journal_faults: LDFLAGS += $(call wrap,read pwrite64 strdup)
 $(O)/tests/unit/test_patch: LDFLAGS += $(call wrap,pwrite64)
 $(O)/tests/unit/test_sample: LDFLAGS += $(call wrap,calloc malloc)
+$(O)/tests/unit/test_profile_formats: LDFLAGS += $(call wrap,malloc reallocarray strdup)
 $(O)/tests/unit/test_spawn: LDFLAGS += $(call wrap,execv write)
 
 # What tests/e2e/frametable.sh compares with others.
@@ -65,6 +73,8 @@ $(O)/tests/bpf/%.bpf.o: tests/bpf/%.bpf.c
 $(O)/tests/bpf/%.skel.h: $(O)/tests/bpf/%.bpf.o
 	$(say) SKEL $@
 	$(Q)$(BPFTOOL) gen skeleton -L $< name $*_bpf >$@
+
+$(O)/tests/unit/test_profile_formats.o: | $(O)/pprof/pprof.pb-c.h
 
 $(O)/tests/unit/args_hit.o: CPPFLAGS += -I$(O)/tests/bpf
 $(O)/tests/unit/args_hit.o: | $(O)/tests/bpf/args_test.skel.h

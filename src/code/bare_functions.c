@@ -163,7 +163,7 @@ int bare_functions_read(struct ocp_ctx *ctx, struct elf_file *elf, bare_function
 
 	*functions = (struct bare_functions){ 0 };
 	if (!err)
-		err = eh_frame_each(elf, add_extent, &r);
+		err = eh_frame_each_function(ctx, elf, add_extent, &r);
 	if (!err) {
 		sort_extents(&r);
 		mark_initialisers(&r);

@@ -1,165 +1,337 @@
 // SPDX-License-Identifier: MIT
 /*
- * libdw splits the section into its entries. Those of functions (FDE) begin with the function's address
- * and length, in the form that the entry which they share (CIE) gives: LSB, "DWARF Extensions", 10.5 and
- * 10.6.
+ * The entries of .eh_frame: a Common Information Entry (CIE), and for each function a Frame
+ * Description Entry (FDE) with the distance to its CIE. Functions may stand in any order.
  */
 #include "elf/eh_frame.h"
 
+#include <dwarf.h>
 #include <elf.h>
-#include <elfutils/libdw.h>
-#include <stdbool.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "elf/cfi_program.h"
+
+enum { MAX_TABLE_BYTES = 1 << 28, MAX_CIES = 1 << 12, SHT_UNWIND = 0x70000001 };
+
+/* Pointer encodings: Linux Standard Base, "DWARF Exception Header Encoding". */
 enum {
-	MAX_SECTION_BYTES = 1 << 28,
-	FORM_MASK = 0x0f,
-	BASE_MASK = 0x70,
-	RELATIVE_TO_PLACE = 0x10,
-	FORM_U2 = 0x02,
-	FORM_U4 = 0x03,
-	FORM_U8 = 0x04,
-	FORM_S2 = 0x0a,
-	FORM_S4 = 0x0b,
-	FORM_S8 = 0x0c,
+	PE_OMIT = 0xff,
+	PE_FORMAT = 0x0f,
+	PE_RELATIVE = 0x70,
+	PE_TO_PLACE = 0x10,
+	PE_INDIRECT = 0x80
 };
 
-struct walk {
-	const uint8_t *bytes;
-	uint64_t va;	  /* of the section */
-	Dwarf_Off cie;	  /* the shared entry that was read last */
-	uint8_t encoding; /* what it says */
-	bool is_known;	  /* its encoding is one that is read here */
-	Elf_Data section;
+struct cie {
+	size_t at; /* offset of the entry */
+	struct cfi_common common;
 };
 
-static const unsigned char ident[EI_NIDENT] = {
-	ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT,
+struct fde {
+	uint64_t first, end; /* of the code */
+	size_t cie;	     /* index */
+	struct cursor program;
 };
 
-/* The number of bytes of an address; 0: another form. */
-static size_t form_bytes(uint8_t encoding)
+struct table {
+	struct ocp_ctx *ctx;
+	const char *name;
+	uint8_t *bytes;
+	size_t n;
+	uint64_t va;
+	struct cie *cies;
+	size_t n_cies, cies_room;
+	struct fde *fdes;
+	size_t n_fdes, fdes_room;
+};
+
+/* ---- entries -------------------------------------------------------------------------------- */
+
+static void *grow(void *list, size_t n, size_t *room, size_t bytes)
 {
-	switch (encoding & FORM_MASK) {
-	case 0:
-	case FORM_U8:
-	case FORM_S8:
-		return 8;
-	case FORM_U4:
-	case FORM_S4:
-		return 4;
-	case FORM_U2:
-	case FORM_S2:
-		return 2;
+	if (n < *room)
+		return list;
+	*room = *room ? 2 * *room : 256;
+	return reallocarray(list, *room, bytes);
+}
+
+/* A number as an encoding says. Its base, which may be the place itself, is not added. */
+static uint64_t read_encoded(struct cursor *c, uint8_t encoding)
+{
+	switch (encoding & PE_FORMAT) {
+	case DW_EH_PE_absptr:
+	case DW_EH_PE_udata8:
+	case DW_EH_PE_sdata8:
+		return cursor_unsigned(c, 8);
+	case DW_EH_PE_udata4:
+		return cursor_unsigned(c, 4);
+	case DW_EH_PE_sdata4:
+		return (uint64_t)cursor_signed(c, 4);
+	case DW_EH_PE_udata2:
+		return cursor_unsigned(c, 2);
+	case DW_EH_PE_sdata2:
+		return (uint64_t)cursor_signed(c, 2);
+	case DW_EH_PE_uleb128:
+		return cursor_uleb(c);
+	case DW_EH_PE_sleb128:
+		return (uint64_t)cursor_sleb(c);
 	default:
+		c->has_failed = true;
 		return 0;
 	}
 }
 
-/* Find the encoding of addresses in a shared entry. Returns false if it is unusual. */
-static bool read_encoding(const Dwarf_CIE *cie, uint8_t *encoding)
+/* Read what the letters of the augmentation, after 'z', announce. */
+static void read_augmentation(const char *letters, struct cursor c, struct cfi_common *common)
 {
-	const uint8_t *at = cie->augmentation_data;
-	const uint8_t *end = at ? at + cie->augmentation_data_size : at;
-
-	*encoding = 0;
-	if (!*cie->augmentation)
-		return true;
-	if (cie->augmentation[0] != 'z')
-		return false;
-	for (const char *letter = cie->augmentation + 1; *letter; letter++) {
-		size_t bytes = 0;
-
-		if (*letter == 'S')
-			continue;
-		if (at == end)
-			return false;
-		if (*letter == 'R') {
-			*encoding = *at;
-			return form_bytes(*at) &&
-			       ((*at & BASE_MASK) == 0 || (*at & ~FORM_MASK) == RELATIVE_TO_PLACE);
+	for (; *letters && !c.has_failed; letters++) {
+		switch (*letters) {
+		case 'R':
+			common->encoding = (uint8_t)cursor_unsigned(&c, 1);
+			break;
+		case 'S':
+			common->is_signal = true;
+			break;
+		case 'L':
+			cursor_unsigned(&c, 1);
+			break;
+		case 'P':
+			read_encoded(&c, (uint8_t)cursor_unsigned(&c, 1));
+			break;
+		default: /* the rest is unknown, and its length is known */
+			return;
 		}
-		if (*letter == 'P')
-			bytes = form_bytes(*at);
-		else if (*letter != 'L')
-			return false;
-		at++;
-		if ((*letter == 'P' && !bytes) || bytes > (size_t)(end - at))
-			return false;
-		at += bytes;
 	}
+}
+
+static bool read_cie(struct cursor c, struct cfi_common *common)
+{
+	const uint64_t version = cursor_unsigned(&c, 1);
+	const char *letters = (const char *)c.at;
+	const uint8_t *extra = NULL;
+	uint64_t extra_bytes = 0, return_register;
+
+	if (c.has_failed || (version != 1 && version != 3) || !memchr(c.at, 0, cursor_left(&c)))
+		return false;
+	cursor_bytes(&c, strlen(letters) + 1);
+	common->code_align = cursor_uleb(&c);
+	common->data_align = cursor_sleb(&c);
+	return_register = version == 1 ? cursor_unsigned(&c, 1) : cursor_uleb(&c);
+	if (*letters == 'z') {
+		common->has_extra = true;
+		extra_bytes = cursor_uleb(&c);
+		extra = cursor_bytes(&c, extra_bytes);
+	} else if (*letters) {
+		return false;
+	}
+	if (c.has_failed || return_register != CFI_RIP)
+		return false;
+	if (extra)
+		read_augmentation(letters + 1, (struct cursor){ extra, extra + extra_bytes, false },
+				  common);
+	common->program = c.at;
+	common->program_bytes = cursor_left(&c);
 	return true;
 }
 
-static void read_cie(struct walk *walk, Dwarf_Off off)
+/* The index of the CIE at offset AT, which is read when it is first used; n_cies: it is damaged. */
+static int find_cie(struct table *t, size_t at, size_t *index)
 {
-	Dwarf_CFI_Entry entry;
-	Dwarf_Off next;
+	struct cursor c = { t->bytes + at, t->bytes + t->n, false };
+	struct cie cie = { .at = at };
+	uint64_t bytes;
+	void *list;
 
-	walk->cie = off;
-	walk->is_known = dwarf_next_cfi(ident, &walk->section, true, off, &next, &entry) == 0 &&
-			 dwarf_cfi_cie_p(&entry) && read_encoding(&entry.cie, &walk->encoding);
-}
-
-static uint64_t read_number(const uint8_t *at, size_t bytes, bool is_signed)
-{
-	uint64_t value = 0;
-
-	memcpy(&value, at, bytes);
-	if (is_signed && bytes < 8 && value >> (8 * bytes - 1))
-		value |= UINT64_MAX << (8 * bytes);
-	return value;
-}
-
-static int take(struct walk *walk, const Dwarf_FDE *fde, eh_frame_fn fn, void *data)
-{
-	uint64_t va, n;
-	size_t bytes;
-
-	if (fde->CIE_pointer != walk->cie)
-		read_cie(walk, fde->CIE_pointer);
-	bytes = form_bytes(walk->encoding);
-	if (!walk->is_known || !bytes || (size_t)(fde->end - fde->start) < 2 * bytes)
+	for (*index = t->n_cies; *index > 0; --*index)
+		if (t->cies[*index - 1].at == at) {
+			--*index;
+			return 0;
+		}
+	*index = t->n_cies;
+	bytes = cursor_unsigned(&c, 4);
+	if (bytes < 4 || bytes > cursor_left(&c) || t->n_cies == MAX_CIES)
 		return 0;
-	va = read_number(fde->start, bytes, walk->encoding & 0x08);
-	n = read_number(fde->start + bytes, bytes, false);
-	if (walk->encoding & RELATIVE_TO_PLACE)
-		va += walk->va + (uint64_t)(fde->start - walk->bytes);
-	return n ? fn(data, va, n) : 0;
+	c.end = c.at + bytes;
+	if (cursor_unsigned(&c, 4) != 0 || !read_cie(c, &cie.common))
+		return 0;
+	list = grow(t->cies, t->n_cies, &t->cies_room, sizeof(*t->cies));
+	if (!list)
+		return ctx_no_memory(t->ctx);
+	t->cies = list;
+	t->cies[t->n_cies++] = cie;
+	return 0;
 }
 
-int eh_frame_each(struct elf_file *elf, eh_frame_fn fn, void *data)
+static bool read_addresses(const struct table *t, struct cursor *c, uint8_t encoding,
+			   struct fde *fde)
 {
-	struct walk walk = { .cie = UINT64_MAX };
-	Dwarf_Off off = 0, next = 0;
-	struct elf_section section;
-	Dwarf_CFI_Entry entry;
-	uint8_t *bytes;
-	int found, err;
+	const uint64_t place = t->va + (size_t)(c->at - t->bytes);
+	uint64_t bytes;
 
-	found = elf_file_find_section(elf, ".eh_frame", SHT_PROGBITS, &section);
-	if (found <= 0)
-		return found;
-	err = elf_file_read_section(elf, &section, MAX_SECTION_BYTES, &bytes);
-	if (err)
+	fde->first = read_encoded(c, encoding);
+	if ((encoding & PE_RELATIVE) == PE_TO_PLACE)
+		fde->first += place;
+	else if ((encoding & PE_RELATIVE) || encoding == PE_OMIT)
+		return false;
+	bytes = read_encoded(c, encoding & PE_FORMAT);
+	return !c->has_failed && !(encoding & PE_INDIRECT) &&
+	       !__builtin_add_overflow(fde->first, bytes, &fde->end);
+}
+
+/* An entry without code, or of a damaged CIE, is left out. */
+static int add_fde(struct table *t, struct cursor c, size_t cie_at)
+{
+	struct fde fde = { 0 };
+	const struct cfi_common *common;
+	void *list;
+	int err = find_cie(t, cie_at, &fde.cie);
+
+	if (err || fde.cie == t->n_cies)
 		return err;
-	walk.bytes = bytes;
-	walk.va = section.va;
-	walk.section = (Elf_Data){ .d_buf = bytes,
-				   .d_type = ELF_T_BYTE,
-				   .d_version = EV_CURRENT,
-				   .d_size = section.bytes };
-	while (!err && off < section.bytes) {
-		const int status = dwarf_next_cfi(ident, &walk.section, true, off, &next, &entry);
+	common = &t->cies[fde.cie].common;
+	if (!read_addresses(t, &c, common->encoding, &fde) || fde.end == fde.first)
+		return 0;
+	if (common->has_extra)
+		cursor_bytes(&c, cursor_uleb(&c));
+	if (c.has_failed)
+		return 0;
+	fde.program = c;
+	list = grow(t->fdes, t->n_fdes, &t->fdes_room, sizeof(*t->fdes));
+	if (!list)
+		return ctx_no_memory(t->ctx);
+	t->fdes = list;
+	t->fdes[t->n_fdes++] = fde;
+	return 0;
+}
 
-		if (status == 0 && !dwarf_cfi_cie_p(&entry))
-			err = take(&walk, &entry.fde, fn, data);
-		/* Behind the last entry is -1. */
-		if (status > 0 || next <= off)
-			break;
-		off = next;
+static int read_entries(struct table *t)
+{
+	struct cursor c = { t->bytes, t->bytes + t->n, false };
+	int err = 0;
+
+	while (!err && cursor_left(&c) >= 4) {
+		const uint64_t bytes = cursor_unsigned(&c, 4);
+		const size_t id_at = (size_t)(c.at - t->bytes);
+		struct cursor entry = { c.at, NULL, false };
+		uint64_t id;
+
+		if (!bytes) /* crtend.o ends the table; ld may append more */
+			continue;
+		if (bytes < 4 || !cursor_bytes(&c, bytes)) /* 64-bit entries: nobody writes them */
+			return ctx_error(t->ctx, -EBADMSG, "%s: .eh_frame is damaged at offset %zu",
+					 t->name, id_at);
+		entry.end = entry.at + bytes;
+		id = cursor_unsigned(&entry, 4);
+		if (id && id <= id_at)
+			err = add_fde(t, entry, id_at - (size_t)id);
 	}
-	free(bytes);
 	return err;
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static int compare_fdes(const void *a, const void *b)
+{
+	const struct fde *x = a, *y = b;
+
+	if (x->first != y->first)
+		return x->first < y->first ? -1 : 1;
+	return (x->end > y->end) - (x->end < y->end);
+}
+
+/* The rows of a function must not pass the beginning of the next one. */
+struct bounded {
+	cfi_row_fn fn;
+	void *data;
+	uint64_t end;
+};
+
+static int pass_row(void *data, uint64_t va, const struct cfi_rule *rule)
+{
+	const struct bounded *to = data;
+
+	return va < to->end ? to->fn(to->data, va, rule) : 0;
+}
+
+static int pass_rows(const struct table *t, cfi_row_fn fn, void *data)
+{
+	static const struct cfi_rule unknown = { .cfa = CFA_UNKNOWN };
+	int err = 0;
+
+	for (size_t i = 0; i < t->n_fdes && !err; i++) {
+		const struct fde *fde = &t->fdes[i];
+		const uint64_t next = i + 1 < t->n_fdes ? t->fdes[i + 1].first : UINT64_MAX;
+		struct bounded to = { fn, data, fde->end < next ? fde->end : next };
+
+		if (to.end == fde->first)
+			continue;
+		err = cfi_program_run(&t->cies[fde->cie].common, &fde->program, fde->first,
+				      fde->end, pass_row, &to);
+		if (!err && to.end < next)
+			err = fn(data, to.end, &unknown);
+	}
+	return err;
+}
+
+static int load(struct ocp_ctx *ctx, struct elf_file *elf, struct table *t)
+{
+	struct elf_section section;
+	int found = elf_file_find_section(elf, ".eh_frame", SHT_PROGBITS, &section);
+
+	if (found == 0)
+		found = elf_file_find_section(elf, ".eh_frame", SHT_UNWIND, &section);
+	if (found < 0)
+		return found;
+	if (found == 0)
+		return ctx_error(ctx, -ENODATA, "%s: no call frame information (.eh_frame)",
+				 t->name);
+	t->n = section.bytes;
+	t->va = section.va;
+	return elf_file_read_section(elf, &section, MAX_TABLE_BYTES, &t->bytes);
+}
+
+/* Read the entries of ELF, sorted. The caller frees them with close_table(), also after an error. */
+static int open_table(struct ocp_ctx *ctx, struct elf_file *elf, struct table *t)
+{
+	int err;
+
+	*t = (struct table){ .ctx = ctx, .name = elf_file_name(elf) };
+	err = load(ctx, elf, t);
+	if (!err)
+		err = read_entries(t);
+	if (!err && t->n_fdes)
+		qsort(t->fdes, t->n_fdes, sizeof(*t->fdes), compare_fdes);
+	return err;
+}
+
+static void close_table(struct table *t)
+{
+	free(t->bytes);
+	free(t->cies);
+	free(t->fdes);
+}
+
+int eh_frame_read(struct ocp_ctx *ctx, struct elf_file *elf, cfi_row_fn fn, void *data)
+{
+	struct table t;
+	int err = open_table(ctx, elf, &t);
+
+	if (!err)
+		err = pass_rows(&t, fn, data);
+	close_table(&t);
+	return err;
+}
+
+int eh_frame_each_function(struct ocp_ctx *ctx, struct elf_file *elf, eh_frame_function_fn fn,
+			   void *data)
+{
+	struct table t;
+	int err = open_table(ctx, elf, &t);
+
+	for (size_t i = 0; i < t.n_fdes && !err; i++)
+		err = fn(data, t.fdes[i].first, t.fdes[i].end - t.fdes[i].first);
+	close_table(&t);
+	return err == -ENODATA ? 0 : err;
 }

@@ -101,21 +101,55 @@ return [...document.querySelectorAll("table.probes tbody tr")].map((row) => ({
 }));
 """
 
+# Texts whose contrast with what is behind them is too low.
+CONTRAST = """
+const luminance = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+    .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+const parts = (colour) => (colour.match(/[\\d.]+/g) ?? []).map(Number);
+const bad = [];
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+let looked = 0;
+while (walker.nextNode()) {
+    const e = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || !e.checkVisibility() || e.closest("noscript, script, .skip"))
+        continue;
+    let behind = e;
+    while (behind && parts(getComputedStyle(behind).backgroundColor)[3] === 0)
+        behind = behind.parentElement;
+    const a = luminance(parts(getComputedStyle(e).color));
+    const box = e.closest("g")?.querySelector("rect");
+    const b = luminance(parts(box ? getComputedStyle(box).fill : getComputedStyle(behind).backgroundColor));
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    looked++;
+    if (ratio < 4.5)
+        bad.push(`${walker.currentNode.data.trim()}: ${ratio.toFixed(2)}`);
+}
+return [looked, bad, luminance(parts(getComputedStyle(document.body).backgroundColor))];
+"""
+
+# What sticks out of the window, and is not in something that scrolls by itself.
+OUTSIDE = """
+return [...document.querySelectorAll("body *")].filter((e) => e.checkVisibility() &&
+    !e.closest(".scroll, .uplot, svg, .skip, thead") && e.getBoundingClientRect().right > innerWidth + 0.5)
+    .map((e) => e.outerHTML.slice(0, 80));
+"""
+
 
 class Page:
-    def __init__(self, serve, url=None):
+    def __init__(self, serve, url=None, state="connected", flags=()):
         self.serve = serve
         options = Options()
         options.binary_location = "/usr/bin/chromium"
         for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                     "--disable-background-networking", f"--user-data-dir={TMP}/chromium", "about:blank"):
+                     "--disable-background-networking", f"--user-data-dir={TMP}/chromium", *flags, "about:blank"):
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
         self.cdp("Page.addScriptToEvaluateOnNewDocument", source=SPY)
         self.size(1280)
         self.driver.get(url or serve.url())
-        self.wait("connected", "return document.body.dataset.state === 'connected'")
+        self.wait(state, f"return document.body.dataset.state === '{state}'")
 
     def cdp(self, command, **parameters):
         return self.driver.execute_cdp_cmd(command, parameters)
@@ -177,7 +211,7 @@ class Page:
         codes = {"Tab": 9, "Enter": 13, " ": 32, "Escape": 27, "Backspace": 8}
         text = {"Enter": "\r", " ": " "}.get(key, key if len(key) == 1 else "")
         common = dict(key=key, code=code or {" ": "Space"}.get(key, key), modifiers=modifiers,
-                      windowsVirtualKeyCode=codes.get(key, ord(key.upper()[0])))
+                      windowsVirtualKeyCode=codes.get(key, ord(key.upper()[0]) if key.isalnum() else 0))
         self.cdp("Input.dispatchKeyEvent", type="keyDown", text=text, **common)
         self.cdp("Input.dispatchKeyEvent", type="keyUp", **common)
 
@@ -194,8 +228,7 @@ class Page:
         return [entry["message"] for entry in self.driver.get_log("browser")
                 if entry["level"] in ("SEVERE", "WARNING")]
 
-    def check_requests(self):
-        """Every request went to the server."""
+    def requests(self):
         urls = []
         for entry in self.driver.get_log("performance"):
             message = json.loads(entry["message"])["message"]
@@ -203,6 +236,11 @@ class Page:
             # The browser's own first page is not from the server.
             if sent and not sent["documentURL"].startswith("chrome://"):
                 urls.append(sent["request"]["url"])
+        return urls
+
+    def check_requests(self):
+        """Every request went to the server."""
+        urls = self.requests()
         assert len(urls) > 10, f"only {len(urls)} requests were seen"
         outside = [url for url in urls if not url.startswith((self.serve.origin + "/", "data:"))]
         equal(outside, [], "requests to elsewhere")

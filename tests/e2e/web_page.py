@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from web_lib import Page, Serve, TOOL, equal, wait_for
+from web_lib import CONTRAST, OUTSIDE, Page, Serve, TOOL, equal, wait_for
 
 
 def tell(pid, line):
@@ -404,39 +404,6 @@ def refused(page, serve):
 
 
 # ---- looks ------------------------------------------------------------------------------------
-
-# Texts whose contrast with what is behind them is too low.
-CONTRAST = """
-const luminance = ([r, g, b]) => [r, g, b].map((v) => v / 255)
-    .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-const parts = (colour) => (colour.match(/[\\d.]+/g) ?? []).map(Number);
-const bad = [];
-const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-let looked = 0;
-while (walker.nextNode()) {
-    const e = walker.currentNode.parentElement;
-    if (!walker.currentNode.data.trim() || !e.checkVisibility() || e.closest("noscript, script, .skip"))
-        continue;
-    let behind = e;
-    while (behind && parts(getComputedStyle(behind).backgroundColor)[3] === 0)
-        behind = behind.parentElement;
-    const a = luminance(parts(getComputedStyle(e).color));
-    const b = luminance(parts(getComputedStyle(behind).backgroundColor));
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    looked++;
-    if (ratio < 4.5)
-        bad.push(`${walker.currentNode.data.trim()}: ${ratio.toFixed(2)}`);
-}
-return [looked, bad, luminance(parts(getComputedStyle(document.body).backgroundColor))];
-"""
-
-# What sticks out of the window, and is not in something that scrolls by itself.
-OUTSIDE = """
-return [...document.querySelectorAll("body *")].filter((e) => e.checkVisibility() &&
-    !e.closest(".scroll, .uplot, svg, .skip, thead") && e.getBoundingClientRect().right > innerWidth + 0.5)
-    .map((e) => e.outerHTML.slice(0, 80));
-"""
 
 DRAWN = """
 if (!window.redraws) {

@@ -108,3 +108,8 @@ $(eval $(call ocaml_plugin,,$(ocaml_converting)))
 $(eval $(call ocaml_plugin,_plain,))
 
 include tests/ocaml/probes_lib/probes_lib.mk
+
+# For the tests of stacks: without this project. One has no shared libraries, so that fewer steps lead to it.
+ocaml-tests: $(ocaml_out)/profiled $(ocaml_out)/stepped
+$(eval $(call ocaml_program,profiled,,ocamlopt,-package unix))
+$(eval $(call ocaml_program,stepped,,ocamlopt,-ccopt -static 2>/dev/null))

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT
+#include "profile/allocation.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "code/runtime.h"
+#include "elf/named_symbols.h"
+#include "measure/engine/bpf_support.h"
+#include "process/gc_gauges.h"
+#include "process/image.h"
+#include "samples.h"
+
+enum { N_LARGE = 6, LINKS_A_PROCESS = 2 };
+
+struct sampled_process {
+	uint32_t tgid;
+	struct gc_reader *reader;
+	double first, last;	    /* minor words */
+	int links[LINKS_A_PROCESS]; /* small blocks, large ones; -1: none */
+};
+
+struct allocation {
+	struct ocp_ctx *ctx;
+	int small, large;
+	struct sampled_process *processes;
+	size_t n;
+};
+
+/* Kernels before 6.10 take a process id for that of one thread. */
+static int check_kernel(struct ocp_ctx *ctx)
+{
+	struct bpf_support support;
+	int err = bpf_support_probe(ctx, &support);
+
+	if (err)
+		return err;
+	close(support.idle_prog_fd);
+	if (support.has_uprobe_multi && support.pid_filter_is_sound)
+		return 0;
+	return ctx_error(ctx, -EOPNOTSUPP,
+			 "sampling allocation needs uprobes of one process (Linux 6.10)");
+}
+
+int allocation_open(struct ocp_ctx *ctx, int small, int large, struct allocation **out)
+{
+	int err = check_kernel(ctx);
+
+	*out = NULL;
+	if (err)
+		return err;
+	*out = calloc(1, sizeof(**out));
+	if (!*out)
+		return ctx_no_memory(ctx);
+	**out = (struct allocation){ .ctx = ctx, .small = small, .large = large };
+	return 0;
+}
+
+/* ---- uprobes -------------------------------------------------------------------------------- */
+
+/* Of one process: another one that runs the file may be sampled by a link of its own. */
+struct target {
+	pid_t pid;
+	const struct image_exe *exe;
+	const char *path; /* of its file */
+};
+
+static int attach(struct allocation *a, int prog, const struct target *target,
+		  const unsigned long *offsets, const __u64 *cookies, size_t n, int *link)
+{
+	LIBBPF_OPTS(bpf_link_create_opts, opts);
+
+	opts.uprobe_multi.path = target->path;
+	opts.uprobe_multi.offsets = offsets;
+	opts.uprobe_multi.cookies = cookies;
+	opts.uprobe_multi.cnt = (__u32)n;
+	opts.uprobe_multi.pid = (__u32)target->pid;
+	*link = bpf_link_create(prog, -1, ATTACH_UPROBE_MULTI, &opts);
+	return *link < 0 ? bpf_support_explain(a->ctx, -errno, "sample allocation") : 0;
+}
+
+static int attach_small(struct allocation *a, const struct target *target,
+			const struct runtime *runtime, const struct named_symbol *symbol, int *link)
+{
+	const struct image_exe *exe = target->exe;
+	const bool is_5 = runtime->layout.has_domains;
+	const __u64 cookie = is_5 ? PROFILE_STATE_IN_RDI : runtime->places.caml_state;
+	uint64_t off;
+	unsigned long offset;
+
+	if (!symbol->is_defined || !elf_file_va_to_off(exe->elf, symbol->va, &off))
+		return ctx_error(a->ctx, -ENODATA,
+				 "%s: has no symbol %s, which allocation is "
+				 "sampled at",
+				 exe->path, symbol->name);
+	if (!is_5 && !cookie)
+		return ctx_error(a->ctx, -ENODATA, "%s: has no symbol Caml_state", exe->path);
+	offset = off;
+	return attach(a, a->small, target, &offset, &cookie, 1, link);
+}
+
+/* Blocks of the major heap. Those that survive a minor collection are allocated by other functions. */
+static int attach_large(struct allocation *a, const struct target *target,
+			const struct named_symbol *symbols, int *link)
+{
+	unsigned long offsets[N_LARGE];
+	__u64 cookies[N_LARGE] = { 0 };
+	size_t n = 0;
+
+	for (size_t i = 0; i < N_LARGE; i++) {
+		uint64_t off;
+
+		if (symbols[i].is_defined &&
+		    elf_file_va_to_off(target->exe->elf, symbols[i].va, &off))
+			offsets[n++] = off;
+	}
+	return n ? attach(a, a->large, target, offsets, cookies, n, link) : 0;
+}
+
+static int attach_process(struct allocation *a, pid_t pid, const struct image_exe *exe, int links[])
+{
+	struct named_symbol symbols[] = {
+		{ .name = "caml_alloc_shr" },
+		{ .name = "caml_alloc_shr_noexc" },
+		{ .name = "caml_alloc_shr_no_track_noexc" },
+		{ .name = "caml_alloc_shr_with_profinfo" },
+		{ .name = "caml_alloc_shr_reserved" },
+		{ .name = "caml_alloc_shr_no_raise" },
+		{ .name = "caml_alloc_small_dispatch" },
+	};
+	struct runtime runtime;
+	char path[64];
+	const struct target target = { pid, exe, path };
+	bool is_stripped;
+	int err = runtime_recognise(a->ctx, exe->elf, &runtime);
+
+	if (!err)
+		err = named_symbols_find(a->ctx, exe->elf, symbols,
+					 sizeof(symbols) / sizeof(*symbols), &is_stripped);
+	if (err)
+		return err;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", exe->fd);
+	err = attach_small(a, &target, &runtime, &symbols[N_LARGE], &links[0]);
+	return err ? err : attach_large(a, &target, symbols, &links[1]);
+}
+
+/* ---- processes ------------------------------------------------------------------------------ */
+
+static int read_minor_words(struct sampled_process *process, double *words)
+{
+	struct gc_gauges gauges;
+	int err = gc_reader_read(process->reader, &gauges);
+
+	if (!err)
+		*words = gauges.words.minor;
+	return err;
+}
+
+static void stop_process(struct sampled_process *process)
+{
+	for (int i = 0; i < LINKS_A_PROCESS; i++) {
+		if (process->links[i] >= 0)
+			close(process->links[i]);
+		process->links[i] = -1;
+	}
+}
+
+static int start_process(struct allocation *a, pid_t pid, struct sampled_process *process)
+{
+	struct image_exe exe;
+	int err = gc_reader_open(a->ctx, pid, &process->reader);
+
+	if (!err)
+		err = read_minor_words(process, &process->first);
+	if (err)
+		return err;
+	process->last = process->first;
+	err = image_exe_open(a->ctx, pid, &exe);
+	if (err)
+		return err;
+	err = attach_process(a, pid, &exe, process->links);
+	image_exe_close(&exe);
+	return err;
+}
+
+int allocation_add_process(struct allocation *a, pid_t pid, uint32_t tgid)
+{
+	struct sampled_process process = { .tgid = tgid, .links = { -1, -1 } };
+	struct sampled_process *list = reallocarray(a->processes, a->n + 1, sizeof(*list));
+	int err;
+
+	if (!list)
+		return ctx_no_memory(a->ctx);
+	a->processes = list;
+	err = start_process(a, pid, &process);
+	if (err) {
+		stop_process(&process);
+		gc_reader_free(process.reader);
+		return err;
+	}
+	a->processes[a->n++] = process;
+	return 0;
+}
+
+void allocation_refresh(struct allocation *a)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		double words;
+
+		if (read_minor_words(&a->processes[i], &words) == 0)
+			a->processes[i].last = words;
+	}
+}
+
+void allocation_stop_large(struct allocation *a)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		if (a->processes[i].links[1] >= 0)
+			close(a->processes[i].links[1]);
+		a->processes[i].links[1] = -1;
+	}
+}
+
+void allocation_stop(struct allocation *a)
+{
+	for (size_t i = 0; i < a->n; i++)
+		stop_process(&a->processes[i]);
+	allocation_refresh(a);
+}
+
+double allocation_minor_words(const struct allocation *a, uint32_t tgid)
+{
+	for (size_t i = 0; i < a->n; i++)
+		if (a->processes[i].tgid == tgid)
+			return a->processes[i].last - a->processes[i].first;
+	return 0;
+}
+
+void allocation_close(struct allocation *a)
+{
+	if (!a)
+		return;
+	for (size_t i = 0; i < a->n; i++) {
+		stop_process(&a->processes[i]);
+		gc_reader_free(a->processes[i].reader);
+	}
+	free(a->processes);
+	free(a);
+}

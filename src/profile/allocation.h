@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Samples of allocation: uprobes on the functions of the runtime that an allocation ends in when the
+ * minor heap has run out, and on those that allocate large blocks; and how many words a sample stands
+ * for, from what the runtime counts.
+ */
+#ifndef PROFILE_ALLOCATION_H
+#define PROFILE_ALLOCATION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "base/ctx.h"
+
+struct allocation;
+
+/* SMALL and LARGE are descriptors of the programs of bpf/profile.bpf.c. They belong to the caller. */
+int allocation_open(struct ocp_ctx *ctx, int small, int large, struct allocation **out);
+/* Detaches. */
+void allocation_close(struct allocation *allocation);
+
+/* Sample PID, which programs know as TGID. -ENODATA if it is no OCaml program. */
+int allocation_add_process(struct allocation *allocation, pid_t pid, uint32_t tgid);
+
+/* Read what the processes have allocated so far. To be called now and then: they may end. */
+void allocation_refresh(struct allocation *allocation);
+
+/* Take no more samples of large blocks. */
+void allocation_stop_large(struct allocation *allocation);
+void allocation_stop(struct allocation *allocation);
+
+/* The words that TGID has allocated in its minor heaps since it was added. */
+double allocation_minor_words(const struct allocation *allocation, uint32_t tgid);
+
+#endif

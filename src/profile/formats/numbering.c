@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+#include "profile/formats/numbering.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct numbered {
+	size_t number, bytes;
+	const void *key; /* `own`, but in a thing that is looked for */
+	unsigned char own[];
+};
+
+static int compare(const void *a, const void *b)
+{
+	const struct numbered *x = a, *y = b;
+
+	if (x->bytes != y->bytes)
+		return x->bytes < y->bytes ? -1 : 1;
+	return memcmp(x->key, y->key, x->bytes);
+}
+
+bool numbering_of(struct numbering *numbering, const void *key, size_t bytes, size_t *number,
+		  bool *is_new)
+{
+	const struct numbered wanted = { .bytes = bytes, .key = key };
+	struct numbered **found = tfind(&wanted, &numbering->tree, compare);
+	struct numbered *added;
+
+	*is_new = !found;
+	if (found) {
+		*number = (*found)->number;
+		return true;
+	}
+	added = malloc(sizeof(*added) + bytes);
+	if (!added)
+		return false;
+	*added = (struct numbered){ .number = numbering->n, .bytes = bytes, .key = added->own };
+	memcpy(added->own, key, bytes);
+	if (!tsearch(added, &numbering->tree, compare)) {
+		free(added);
+		return false;
+	}
+	*number = numbering->n++;
+	return true;
+}
+
+void numbering_free(struct numbering *numbering)
+{
+	tdestroy(numbering->tree, free);
+	*numbering = (struct numbering){ 0 };
+}

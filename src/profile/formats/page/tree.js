@@ -1,0 +1,54 @@
+// From the stacks of a profile to the tree of the graph.
+
+// A frame as it is in the data: [function, kind, file, line, is_inlined].
+const NAME = 0, KIND = 1, FILE = 2, LINE = 3, INLINED = 4;
+
+// (d3-flame-graph takes what has the class name Node for its own.)
+export class Call {
+	constructor(frame) {
+		[this.name, this.kind, this.file, this.line, this.inlined] = frame;
+		this.samples = this.value = this.self = 0;
+		this.children = [];
+		this.byFunction = new Map();
+	}
+
+	// The child that FRAME is in. Its line and its being inlined are those of all of its frames, or of none.
+	child(frame) {
+		const key = frame[KIND] + " " + frame[NAME];
+		let child = this.byFunction.get(key);
+		if (!child) {
+			child = new Call(frame);
+			this.byFunction.set(key, child);
+			this.children.push(child);
+		}
+		if (child.line !== frame[LINE])
+			child.line = 0;
+		child.file ??= frame[FILE];
+		child.inlined &&= frame[INLINED];
+		return child;
+	}
+}
+
+// DATA: the frames, and stacks of [samples, value, frame...], the outermost frame first.
+export function treeOf({ frames, stacks }) {
+	const root = new Call(["all", "all", null, 0, false]);
+	for (const [samples, value, ...numbers] of stacks) {
+		let node = root;
+		node.samples += samples;
+		node.value += value;
+		for (const number of numbers) {
+			node = node.child(frames[number]);
+			node.samples += samples;
+			node.value += value;
+		}
+		node.self += value;
+	}
+	const nodes = [root];
+	for (const node of nodes) {
+		node.children.sort((a, b) => b.value - a.value || (a.name < b.name ? -1 : 1));
+		node.byFunction = undefined;
+		for (const child of node.children)
+			nodes.push(child);
+	}
+	return root;
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A location of pprof is a function with a line, and all that is inlined there. The whole message is
+ * made first; protobuf-c writes it through zlib.
+ */
+#include "profile/formats/pprof_writer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "pprof.pb-c.h"
+#include "profile/formats/numbering.h"
+
+typedef Perftools__Profiles__Profile pprof_profile;
+typedef Perftools__Profiles__ValueType pprof_value_type;
+typedef Perftools__Profiles__Sample pprof_sample;
+typedef Perftools__Profiles__Mapping pprof_mapping;
+typedef Perftools__Profiles__Location pprof_location;
+typedef Perftools__Profiles__Line pprof_line;
+typedef Perftools__Profiles__Function pprof_function;
+
+struct builder {
+	struct ocp_ctx *ctx;
+	pprof_profile *out; /* all of it is of malloc; the message owns it */
+	struct numbering strings, functions, locations;
+	int64_t *lines;	      /* of the location that is looked for: function and line, by turns */
+	size_t room;	      /* for how many lines */
+	uint64_t value_scale; /* from the values of the profile to those of the file */
+};
+
+/* LIST with room for one more than N items, which are pointers or 64-bit numbers. NULL: no memory. */
+static void *with_room(void *list, size_t n)
+{
+	/* The room doubles. */
+	return (n & (n - 1)) == 0 ? reallocarray(list, n ? 2 * n : 1, sizeof(uint64_t)) : list;
+}
+
+/* Append ITEM to LIST, which has N of them. False: no memory. */
+#define APPEND(list, n, item)                                                                      \
+	({                                                                                         \
+		void *append_list = with_room((list), (n));                                        \
+		if (append_list) {                                                                 \
+			(list) = append_list;                                                      \
+			(list)[(n)++] = (item);                                                    \
+		}                                                                                  \
+		append_list != NULL;                                                               \
+	})
+
+/*
+ * A new message of the type TYPE at the end of LIST, or NULL. It is appended at once, so that the
+ * message it is in frees it.
+ */
+#define NEW(list, n, type)                                                                         \
+	({                                                                                         \
+		pprof_##type *new_message = malloc(sizeof(*new_message));                          \
+		if (new_message) {                                                                 \
+			init_##type(new_message);                                                  \
+			if (!APPEND(list, n, new_message)) {                                       \
+				free(new_message);                                                 \
+				new_message = NULL;                                                \
+			}                                                                          \
+		}                                                                                  \
+		new_message;                                                                       \
+	})
+#define init_value_type perftools__profiles__value_type__init
+#define init_sample	perftools__profiles__sample__init
+#define init_mapping	perftools__profiles__mapping__init
+#define init_location	perftools__profiles__location__init
+#define init_line	perftools__profiles__line__init
+#define init_function	perftools__profiles__function__init
+
+/* ---- strings and functions ------------------------------------------------------------------ */
+
+static int find_string(struct builder *b, const char *text, int64_t *index)
+{
+	char *copy;
+	size_t number;
+	bool is_new;
+
+	if (!numbering_of(&b->strings, text, strlen(text), &number, &is_new))
+		return ctx_no_memory(b->ctx);
+	*index = (int64_t)number;
+	if (!is_new)
+		return 0;
+	copy = strdup(text);
+	if (!copy || !APPEND(b->out->string_table, b->out->n_string_table, copy)) {
+		free(copy);
+		return ctx_no_memory(b->ctx);
+	}
+	return 0;
+}
+
+static int find_function(struct builder *b, const struct named_frame *frame, int64_t *id)
+{
+	const bool is_c = frame->kind == FRAME_C;
+	int64_t key[3] = { is_c }; /* and name, file */
+	pprof_function *function;
+	size_t number;
+	bool is_new;
+	int err = find_string(b, frame->function, &key[1]);
+
+	if (!err)
+		err = find_string(b, frame->file ? frame->file : "", &key[2]);
+	if (err)
+		return err;
+	if (!numbering_of(&b->functions, key, sizeof(key), &number, &is_new))
+		return ctx_no_memory(b->ctx);
+	*id = (int64_t)number + 1;
+	if (!is_new)
+		return 0;
+	function = NEW(b->out->function, b->out->n_function, function);
+	if (!function)
+		return ctx_no_memory(b->ctx);
+	function->id = (uint64_t)*id;
+	function->name = key[1];
+	/* With it, readers take a name for one of C++ and shorten it: of `Result.<$>` there is little left. */
+	function->system_name = is_c ? key[1] : 0;
+	function->filename = key[2];
+	return 0;
+}
+
+/* ---- locations and samples ------------------------------------------------------------------ */
+
+static int add_location(struct builder *b, size_t n, uint64_t id)
+{
+	pprof_location *location = NEW(b->out->location, b->out->n_location, location);
+
+	if (!location)
+		return ctx_no_memory(b->ctx);
+	location->id = id;
+	location->mapping_id = 1;
+	for (size_t i = 0; i < n; i++) {
+		pprof_line *line = NEW(location->line, location->n_line, line);
+
+		if (!line)
+			return ctx_no_memory(b->ctx);
+		line->function_id = (uint64_t)b->lines[2 * i];
+		line->line = b->lines[2 * i + 1];
+	}
+	return 0;
+}
+
+/*
+ * The location of the innermost of the FRAMES[0..*N), and of those that it is inlined into. *N becomes
+ * the number of frames outside of it.
+ */
+static int find_location(struct builder *b, const struct named_frame *const *frames, size_t *n,
+			 uint64_t *id)
+{
+	size_t number, lines = 0;
+	bool is_inlined = true, is_new;
+
+	while (is_inlined && *n > 0) {
+		const struct named_frame *frame = frames[--*n];
+		int err;
+
+		if (lines == b->room) {
+			const size_t room = b->room ? 2 * b->room : 16;
+			int64_t *grown = reallocarray(b->lines, room, 2 * sizeof(*grown));
+
+			if (!grown)
+				return ctx_no_memory(b->ctx);
+			b->lines = grown;
+			b->room = room;
+		}
+		err = find_function(b, frame, &b->lines[2 * lines]);
+		if (err)
+			return err;
+		b->lines[2 * lines++ + 1] = frame->line;
+		is_inlined = frame->is_inlined;
+	}
+	if (!numbering_of(&b->locations, b->lines, lines * 2 * sizeof(*b->lines), &number, &is_new))
+		return ctx_no_memory(b->ctx);
+	*id = number + 1;
+	return is_new ? add_location(b, lines, *id) : 0;
+}
+
+static int add_sample(struct builder *b, const struct named_stack *stack)
+{
+	pprof_sample *sample = NEW(b->out->sample, b->out->n_sample, sample);
+	size_t n = stack->n;
+
+	if (!sample || !APPEND(sample->value, sample->n_value, (int64_t)stack->samples) ||
+	    !APPEND(sample->value, sample->n_value, (int64_t)(stack->value * b->value_scale)))
+		return ctx_no_memory(b->ctx);
+	while (n > 0) {
+		uint64_t id;
+		int err = find_location(b, stack->frames, &n, &id);
+
+		if (err)
+			return err;
+		if (!APPEND(sample->location_id, sample->n_location_id, id))
+			return ctx_no_memory(b->ctx);
+	}
+	return 0;
+}
+
+/* ---- what is said of the whole -------------------------------------------------------------- */
+
+/* The names that Go's programs use for such profiles. */
+static const struct value_name {
+	const char *type, *unit;
+} value_names[][2] = {
+	[PROFILE_CPU] = { { "samples", "count" }, { "cpu", "nanoseconds" } },
+	[PROFILE_WAITS] = { { "contentions", "count" }, { "delay", "nanoseconds" } },
+	[PROFILE_WORDS] = { { "samples", "count" }, { "alloc_space", "bytes" } },
+	[PROFILE_GC] = { { "samples", "count" }, { "gc", "nanoseconds" } },
+};
+
+static int set_value_type(struct builder *b, pprof_value_type *type, const struct value_name *name)
+{
+	const int err = find_string(b, name->type, &type->type);
+
+	return err ? err : find_string(b, name->unit, &type->unit);
+}
+
+static int add_value_types(struct builder *b, const struct profile *profile)
+{
+	const struct value_name *names = value_names[profile->kind];
+	const bool is_cpu = profile_is_sampled(profile->kind);
+	int err = 0;
+
+	for (int i = 0; i < 2 && !err; i++) {
+		pprof_value_type *type =
+			NEW(b->out->sample_type, b->out->n_sample_type, value_type);
+
+		err = type ? set_value_type(b, type, &names[i]) : ctx_no_memory(b->ctx);
+	}
+	if (err)
+		return err;
+	b->out->default_sample_type = b->out->sample_type[1]->type;
+	b->out->period = is_cpu && profile->hz ? 1000000000 / profile->hz : 1;
+	b->out->period_type = malloc(sizeof(*b->out->period_type));
+	if (!b->out->period_type)
+		return ctx_no_memory(b->ctx);
+	init_value_type(b->out->period_type);
+	return set_value_type(b, b->out->period_type, &names[is_cpu ? 1 : 0]);
+}
+
+/* Readers look for no names of their own where a mapping has all of them. */
+static int add_mapping(struct builder *b)
+{
+	pprof_mapping *mapping = NEW(b->out->mapping, b->out->n_mapping, mapping);
+
+	if (!mapping)
+		return ctx_no_memory(b->ctx);
+	mapping->id = 1;
+	mapping->has_functions = mapping->has_filenames = true;
+	mapping->has_line_numbers = mapping->has_inline_frames = true;
+	return 0;
+}
+
+static int add_comment(struct builder *b, const char *what, uint64_t samples)
+{
+	char text[64];
+	int64_t index;
+	int err;
+
+	if (!samples)
+		return 0;
+	snprintf(text, sizeof(text), "%s: %llu samples", what, (unsigned long long)samples);
+	err = find_string(b, text, &index);
+	if (!err && !APPEND(b->out->comment, b->out->n_comment, index))
+		err = ctx_no_memory(b->ctx);
+	return err;
+}
+
+static int build(struct builder *b, const struct profile *profile)
+{
+	int64_t empty;
+	int err;
+
+	b->out->time_nanos = (int64_t)profile->start_ns;
+	b->out->duration_nanos = (int64_t)profile->duration_ns;
+	err = find_string(b, "", &empty); /* the first string */
+	if (!err)
+		err = add_value_types(b, profile);
+	if (!err)
+		err = add_mapping(b);
+	if (!err)
+		err = add_comment(b, "truncated", profile->truncated);
+	if (!err)
+		err = add_comment(b, "lost", profile->lost);
+	for (size_t i = 0; i < profile->n && !err; i++)
+		err = add_sample(b, &profile->stacks[i]);
+	return err;
+}
+
+/* ---- gzip ----------------------------------------------------------------------------------- */
+
+struct gzip {
+	ProtobufCBuffer base; /* the first member: protobuf-c calls gzip_append with its address */
+	z_stream stream;
+	FILE *to;
+	bool has_failed;
+};
+
+static void gzip_run(struct gzip *gzip, int flush)
+{
+	unsigned char out[1 << 14];
+
+	do {
+		size_t n;
+
+		gzip->stream.next_out = out;
+		gzip->stream.avail_out = sizeof(out);
+		if (deflate(&gzip->stream, flush) == Z_STREAM_ERROR)
+			gzip->has_failed = true;
+		n = sizeof(out) - gzip->stream.avail_out;
+		if (fwrite(out, 1, n, gzip->to) != n)
+			gzip->has_failed = true;
+	} while (!gzip->has_failed && gzip->stream.avail_out == 0);
+}
+
+static void gzip_append(ProtobufCBuffer *buffer, size_t len, const uint8_t *data)
+{
+	struct gzip *gzip = (struct gzip *)buffer;
+
+	if (gzip->has_failed)
+		return;
+	gzip->stream.next_in = (Bytef *)data;
+	gzip->stream.avail_in = (uInt)len; /* of one field: far below 4 GB */
+	gzip_run(gzip, Z_NO_FLUSH);
+}
+
+static int write_gzip(struct ocp_ctx *ctx, const pprof_profile *out, FILE *to)
+{
+	struct gzip gzip = { .base = { gzip_append }, .to = to };
+
+	/* 16 more than the size of the window: with gzip's header. */
+	if (deflateInit2(&gzip.stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + 16,
+			 MAX_MEM_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK)
+		return ctx_no_memory(ctx);
+	errno = 0;
+	perftools__profiles__profile__pack_to_buffer(out, &gzip.base);
+	if (!gzip.has_failed)
+		gzip_run(&gzip, Z_FINISH);
+	deflateEnd(&gzip.stream);
+	if (gzip.has_failed || fflush(to) != 0)
+		return ctx_error(ctx, errno ? -errno : -EIO, "cannot write the profile: %s",
+				 strerror(errno ? errno : EIO));
+	return 0;
+}
+
+int pprof_write(struct ocp_ctx *ctx, const struct profile *profile, FILE *to)
+{
+	const uint64_t word_bytes = 8;
+	struct builder b = {
+		.ctx = ctx,
+		.out = malloc(sizeof(*b.out)),
+		.value_scale = profile->kind == PROFILE_WORDS ? word_bytes : 1,
+	};
+	int err;
+
+	if (!b.out)
+		return ctx_no_memory(ctx);
+	perftools__profiles__profile__init(b.out);
+	err = build(&b, profile);
+	if (!err)
+		err = write_gzip(ctx, b.out, to);
+	perftools__profiles__profile__free_unpacked(b.out, NULL);
+	numbering_free(&b.strings);
+	numbering_free(&b.functions);
+	numbering_free(&b.locations);
+	free(b.lines);
+	return err;
+}

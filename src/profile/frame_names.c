@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: MIT
+#include "profile/frame_names.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sanitize.h"
+#include "code/frametable.h"
+#include "code/functions.h"
+#include "code/ocaml_name.h"
+#include "profile/kernel_symbols.h"
+
+enum { MAX_INLINED = 64, FIRST_SLOTS = 4096, MAX_PATH_PART = 128 };
+
+/* What is known of the code of a file. */
+struct file_names {
+	const struct walked_file *file;
+	struct functions *functions; /* NULL: none, or not readable */
+	struct frametable *table;    /* the same */
+};
+
+/* The names of one frame. */
+struct found_frame {
+	const struct walked_file *file; /* NULL: of the kernel, or in no file */
+	uint64_t address; /* in a file its link-time address, with WALK_EXACT or not */
+	struct named_frame *frames;
+	size_t n;
+};
+
+struct frame_names {
+	struct ocp_ctx *ctx;
+	const struct stack_walker *walker;
+	struct file_names *files;
+	size_t n_files;
+	struct kernel_symbols *kernel;
+	struct found_frame *found; /* a hash table; n is 0 in free slots */
+	size_t n_found, slots;
+	char **texts; /* what the frames point to and no file has */
+	size_t n_texts, texts_room;
+};
+
+/* ---- texts ---------------------------------------------------------------------------------- */
+
+/* Keep a printable copy of TEXT; NULL: no memory. */
+static const char *keep_text(struct frame_names *names, const char *text)
+{
+	char *copy;
+
+	if (names->n_texts == names->texts_room) {
+		const size_t room = names->texts_room ? 2 * names->texts_room : 256;
+		void *texts = reallocarray(names->texts, room, sizeof(char *));
+
+		if (!texts)
+			return NULL;
+		names->texts = texts;
+		names->texts_room = room;
+	}
+	copy = strdup(text);
+	if (!copy)
+		return NULL;
+	make_one_line(copy);
+	names->texts[names->n_texts++] = copy;
+	return copy;
+}
+
+/* "[libfoo.so+0x1234]" */
+static const char *name_place(struct frame_names *names, const struct walked_place *place)
+{
+	const char *slash = strrchr(place->file->path, '/');
+	const char *base = slash ? slash + 1 : place->file->path;
+	char text[MAX_PATH_PART + 32];
+
+	if (*base == '[') /* [vdso] */
+		snprintf(text, sizeof(text), "%.*s", MAX_PATH_PART, base);
+	else
+		snprintf(text, sizeof(text), "[%.*s+0x%" PRIx64 "]", MAX_PATH_PART, base,
+			 place->va);
+	return keep_text(names, text);
+}
+
+/* The name that people write for FUNCTION of OCaml's debug information. */
+static const char *name_ocaml(struct frame_names *names, const char *function)
+{
+	char name[OCAML_NAME_BYTES];
+	int64_t stamp;
+
+	if (!ocaml_name_normalise(function, name, &stamp))
+		return keep_text(names, function);
+	return keep_text(names, name + ocaml_name_short_at(name));
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+static int open_file_names(struct frame_names *names, const struct walked_file *file,
+			   struct file_names **out)
+{
+	struct file_names *list, *of;
+	int err;
+
+	for (size_t i = 0; i < names->n_files; i++) {
+		if (names->files[i].file == file) {
+			*out = &names->files[i];
+			return 0;
+		}
+	}
+	list = reallocarray(names->files, names->n_files + 1, sizeof(*list));
+	if (!list)
+		return ctx_no_memory(names->ctx);
+	names->files = list;
+	of = &list[names->n_files++];
+	*of = (struct file_names){ .file = file };
+	*out = of;
+	err = functions_read(names->ctx, file->elf, &of->functions);
+	if (!err)
+		err = frametable_read(names->ctx, file->elf, &of->table);
+	return err == -ENOMEM ? err : 0;
+}
+
+/* ---- frames --------------------------------------------------------------------------------- */
+
+/* The frames of a call in OCaml code, with what is inlined there. FUNCTION is the one that was compiled. */
+static int name_call(struct frame_names *names, const struct file_names *of,
+		     const struct frame_descr *descr, const char *function,
+		     struct named_frame *frames, size_t *n)
+{
+	struct frame_location locations[MAX_INLINED];
+
+	*n = frametable_locations(of->table, descr, locations, MAX_INLINED);
+	for (size_t i = 0; i < *n; i++) {
+		const bool is_last = i + 1 == *n;
+
+		frames[i] = (struct named_frame){ .kind = FRAME_OCAML,
+						  .file = keep_text(names, locations[i].file),
+						  .line = locations[i].line,
+						  .is_inlined = !is_last };
+		frames[i].function =
+			is_last && function ? function : name_ocaml(names, locations[i].function);
+		if (!frames[i].function || !frames[i].file)
+			return ctx_no_memory(names->ctx);
+	}
+	return 0;
+}
+
+static int name_in_file(struct frame_names *names, const struct walked_place *place, bool is_exact,
+			struct named_frame *frames, size_t *n)
+{
+	const uint64_t inside = is_exact ? place->va : place->va - 1;
+	const struct frame_descr *descr = NULL;
+	const struct function *function;
+	const char *name;
+	struct file_names *of;
+	int err = open_file_names(names, place->file, &of);
+
+	if (err)
+		return err;
+	function = of->functions ? functions_at(of->functions, inside) : NULL;
+	name = function ? function->name : NULL;
+	if (of->table && !is_exact)
+		descr = frametable_find(of->table, place->va);
+	if (descr && !descr->is_chunk_end && descr->debuginfo_va) {
+		err = name_call(names, of, descr, name, frames, n);
+		if (err || *n)
+			return err;
+	}
+	frames[0] = (struct named_frame){ .function = name ? name : name_place(names, place) };
+	frames[0].kind = !function				? FRAME_UNKNOWN
+			 : function->language == FUNCTION_OCAML ? FRAME_OCAML
+								: FRAME_C;
+	*n = 1;
+	return frames[0].function ? 0 : ctx_no_memory(names->ctx);
+}
+
+/* ---- what has been named -------------------------------------------------------------------- */
+
+static size_t slot_of(const struct frame_names *names, const struct walked_file *file,
+		      uint64_t address)
+{
+	const uint64_t mixed = (address ^ (uintptr_t)file) * UINT64_C(0x9e3779b97f4a7c15);
+	size_t slot = (size_t)(mixed >> 32) % names->slots;
+
+	while (names->found[slot].n &&
+	       (names->found[slot].file != file || names->found[slot].address != address))
+		slot = (slot + 1) % names->slots;
+	return slot;
+}
+
+static int make_room(struct frame_names *names)
+{
+	struct found_frame *old = names->found;
+	const size_t n_old = names->slots;
+
+	if (2 * names->n_found < names->slots)
+		return 0;
+	names->slots = names->slots ? 2 * names->slots : FIRST_SLOTS;
+	names->found = calloc(names->slots, sizeof(*names->found));
+	if (!names->found) {
+		names->found = old;
+		names->slots = n_old;
+		return ctx_no_memory(names->ctx);
+	}
+	for (size_t i = 0; i < n_old; i++)
+		if (old[i].n)
+			names->found[slot_of(names, old[i].file, old[i].address)] = old[i];
+	free(old);
+	return 0;
+}
+
+/* Keep a copy of FRAMES[0..N) in the free slot SLOT. */
+static int keep_frames(struct frame_names *names, size_t slot, const struct walked_file *file,
+		       uint64_t address, const struct named_frame *frames, size_t n)
+{
+	struct named_frame *copy = calloc(n, sizeof(*copy));
+
+	if (!copy)
+		return ctx_no_memory(names->ctx);
+	memcpy(copy, frames, n * sizeof(*copy));
+	names->found[slot] = (struct found_frame){ file, address, copy, n };
+	names->n_found++;
+	return 0;
+}
+
+int frame_names_find(struct frame_names *names, uint32_t tgid, uint64_t frame,
+		     const struct named_frame **frames, size_t *n)
+{
+	struct named_frame named[MAX_INLINED] = { 0 };
+	struct walked_place place = { 0 };
+	const bool is_known = stack_walker_locate(names->walker, tgid, frame, &place);
+	const uint64_t address = is_known ? place.va | (frame & WALK_EXACT) : frame;
+	size_t slot;
+	int err = make_room(names);
+
+	if (err)
+		return err;
+	slot = slot_of(names, place.file, address);
+	if (!names->found[slot].n) {
+		if (is_known) {
+			err = name_in_file(names, &place, frame & WALK_EXACT, named, n);
+		} else {
+			named[0] = (struct named_frame){ .function = "[unknown]",
+							 .kind = FRAME_UNKNOWN };
+			*n = 1;
+		}
+		if (!err)
+			err = keep_frames(names, slot, place.file, address, named, *n);
+		if (err)
+			return err;
+	}
+	*frames = names->found[slot].frames;
+	*n = names->found[slot].n;
+	return 0;
+}
+
+int frame_names_find_kernel(struct frame_names *names, uint64_t address,
+			    const struct named_frame **frame)
+{
+	struct named_frame named = { .kind = FRAME_KERNEL };
+	size_t slot;
+	int err = make_room(names);
+
+	if (!err && !names->kernel)
+		err = kernel_symbols_read(names->ctx, &names->kernel);
+	if (err)
+		return err;
+	slot = slot_of(names, NULL, address);
+	if (!names->found[slot].n) {
+		named.function = kernel_symbols_find(names->kernel, address);
+		if (!named.function)
+			named.function = "[kernel]";
+		err = keep_frames(names, slot, NULL, address, &named, 1);
+		if (err)
+			return err;
+	}
+	*frame = names->found[slot].frames;
+	return 0;
+}
+
+#define TRUNCATED(why)                                                                             \
+	{                                                                                          \
+		.function = "[truncated: " why "]", .kind = FRAME_TRUNCATED                        \
+	}
+
+const struct named_frame *frame_names_of_end(enum walk_end end)
+{
+	static const struct named_frame ends[WALK_ENDS] = {
+		[WALK_COMPLETE] = TRUNCATED("nothing is missing"),
+		[WALK_TOO_DEEP] = TRUNCATED("more frames than are walked"),
+		[WALK_NO_PROCESS] = TRUNCATED("the process is not known"),
+		[WALK_NO_MAPPING] = TRUNCATED("code of no file"),
+		[WALK_NO_RULE] = TRUNCATED("no call frame information"),
+		[WALK_UNREADABLE] = TRUNCATED("the stack cannot be read"),
+		[WALK_NO_REGISTER] = TRUNCATED("a register is not known"),
+		[WALK_NO_PROGRESS] = TRUNCATED("the frames are in no order"),
+		[WALK_BUSY] = TRUNCATED("too many walks at one time"),
+	};
+
+	return &ends[end < WALK_ENDS ? end : WALK_NO_RULE];
+}
+
+/* ---- open and close ------------------------------------------------------------------------- */
+
+int frame_names_open(struct ocp_ctx *ctx, const struct stack_walker *walker,
+		     struct frame_names **out)
+{
+	struct frame_names *names = calloc(1, sizeof(*names));
+
+	*out = names;
+	if (!names)
+		return ctx_no_memory(ctx);
+	names->ctx = ctx;
+	names->walker = walker;
+	return 0;
+}
+
+void frame_names_close(struct frame_names *names)
+{
+	if (!names)
+		return;
+	for (size_t i = 0; i < names->slots; i++)
+		free(names->found[i].frames);
+	for (size_t i = 0; i < names->n_texts; i++)
+		free(names->texts[i]);
+	for (size_t i = 0; i < names->n_files; i++) {
+		functions_free(names->files[i].functions);
+		frametable_free(names->files[i].table);
+	}
+	kernel_symbols_free(names->kernel);
+	free(names->found);
+	free(names->texts);
+	free(names->files);
+	free(names);
+}

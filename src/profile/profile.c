@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: MIT
+#include "profile/profile.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- naming --------------------------------------------------------------------------------- */
+
+struct maker {
+	struct ocp_ctx *ctx;
+	struct frame_names *names;
+	const struct named_frame **frames; /* of the stack that is being named */
+	size_t n, room;
+};
+
+static int push(struct maker *m, const struct named_frame *frame)
+{
+	if (m->n == m->room) {
+		const size_t room = m->room ? 2 * m->room : 256;
+		void *frames = reallocarray(m->frames, room, sizeof(struct named_frame *));
+
+		if (!frames)
+			return ctx_no_memory(m->ctx);
+		m->frames = frames;
+		m->room = room;
+	}
+	m->frames[m->n++] = frame;
+	return 0;
+}
+
+/* Name the frames of SAMPLE, the outermost first. */
+static int name_stack(struct maker *m, const struct profile_sample *sample)
+{
+	const struct walk_stack *stack = sample->stack;
+	const struct named_frame *frames;
+	size_t n;
+	int err = 0;
+
+	m->n = 0;
+	if (stack->end != WALK_COMPLETE)
+		err = push(m, frame_names_of_end((enum walk_end)stack->end));
+	for (uint32_t i = stack->n; i-- > 0 && !err;) {
+		err = frame_names_find(m->names, sample->tgid, stack->frames[i], &frames, &n);
+		for (size_t j = err ? 0 : n; j-- > 0 && !err;)
+			err = push(m, &frames[j]);
+	}
+	for (uint32_t i = stack->n_kernel; i-- > 0 && !err;) {
+		err = frame_names_find_kernel(m->names, stack->kernel[i], &frames);
+		if (!err)
+			err = push(m, frames);
+	}
+	return err;
+}
+
+/* ---- stacks --------------------------------------------------------------------------------- */
+
+static int compare_functions(const struct named_stack *a, const struct named_stack *b)
+{
+	for (size_t i = 0; i < a->n && i < b->n; i++) {
+		const int order = a->frames[i] == b->frames[i]
+					  ? 0
+					  : strcmp(a->frames[i]->function, b->frames[i]->function);
+
+		if (order)
+			return order;
+		if (a->frames[i]->kind != b->frames[i]->kind)
+			return a->frames[i]->kind < b->frames[i]->kind ? -1 : 1;
+	}
+	return (a->n > b->n) - (a->n < b->n);
+}
+
+static int by_functions(const void *a, const void *b)
+{
+	return compare_functions(a, b);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const struct named_stack *x = a, *y = b;
+
+	if (x->value != y->value)
+		return x->value > y->value ? -1 : 1;
+	return compare_functions(x, y);
+}
+
+static bool same_function(const struct named_frame *a, const struct named_frame *b)
+{
+	return a->kind == b->kind && strcmp(a->function, b->function) == 0;
+}
+
+/* Stacks of the same functions become one. */
+static void merge(struct profile *profile)
+{
+	size_t n = 0;
+
+	if (profile->n)
+		qsort(profile->stacks, profile->n, sizeof(*profile->stacks), by_functions);
+	for (size_t i = 0; i < profile->n; i++) {
+		struct named_stack *last = n ? &profile->stacks[n - 1] : NULL;
+
+		if (last && compare_functions(last, &profile->stacks[i]) == 0) {
+			last->samples += profile->stacks[i].samples;
+			last->value += profile->stacks[i].value;
+			free(profile->stacks[i].frames);
+		} else {
+			profile->stacks[n++] = profile->stacks[i];
+		}
+	}
+	profile->n = n;
+	if (n)
+		qsort(profile->stacks, n, sizeof(*profile->stacks), by_value);
+}
+
+void profile_fold_recursion(struct profile *profile)
+{
+	for (size_t i = 0; i < profile->n; i++) {
+		struct named_stack *stack = &profile->stacks[i];
+		size_t n = 0;
+
+		for (size_t j = 0; j < stack->n; j++)
+			if (!n || !same_function(stack->frames[n - 1], stack->frames[j]))
+				stack->frames[n++] = stack->frames[j];
+			else
+				stack->frames[n - 1] = stack->frames[j];
+		stack->n = n;
+	}
+	merge(profile);
+}
+
+/* Functions of the runtime through which all work of its collector goes, of OCaml 4 and 5. */
+static bool is_collector(const char *function)
+{
+	static const char *const names[] = {
+		"caml_alloc_small_dispatch",   "caml_check_urgent_gc",
+		"caml_compact_heap",	       "caml_compact_heap_maybe",
+		"caml_empty_minor_heap",       "caml_empty_minor_heap_promote",
+		"caml_empty_minor_heaps_once", "caml_finish_major_cycle",
+		"caml_gc_compaction",	       "caml_gc_dispatch",
+		"caml_gc_full_major",	       "caml_gc_major",
+		"caml_gc_major_slice",	       "caml_gc_minor",
+		"caml_garbage_collection",     "caml_handle_incoming_interrupts",
+		"caml_major_collection_slice", "caml_minor_collection",
+		"caml_poll_gc_work",	       "caml_stw_empty_minor_heap",
+		"major_collection_slice",      "stw_handler",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (strcmp(names[i], function) == 0)
+			return true;
+	return false;
+}
+
+static bool is_in_collector(const struct maker *m)
+{
+	for (size_t i = 0; i < m->n; i++)
+		if (m->frames[i]->kind == FRAME_C && is_collector(m->frames[i]->function))
+			return true;
+	return false;
+}
+
+static int add_sample(struct maker *m, const struct profile_sample *sample, struct profile *profile)
+{
+	struct named_stack stack = { .samples = sample->n, .value = sample->value };
+	int err = name_stack(m, sample);
+
+	if (err || !m->n || (profile->kind == PROFILE_GC && !is_in_collector(m)))
+		return err;
+	stack.n = m->n;
+	stack.frames = calloc(m->n, sizeof(struct named_frame *));
+	if (!stack.frames)
+		return ctx_no_memory(m->ctx);
+	memcpy(stack.frames, m->frames, m->n * sizeof(struct named_frame *));
+	profile->stacks[profile->n++] = stack;
+	profile->samples += stack.samples;
+	profile->value += stack.value;
+	if (sample->stack->end != WALK_COMPLETE)
+		profile->truncated += stack.samples;
+	return 0;
+}
+
+int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
+		 struct frame_names *names, const struct profiler_spec *spec,
+		 struct profile *profile)
+{
+	const struct profile_losses *losses = &reading->losses;
+	struct maker m = { .ctx = ctx, .names = names };
+	int err = 0;
+
+	*profile = (struct profile){
+		.kind = spec->kind,
+		.hz = spec->hz,
+		.stacks = calloc(reading->n + 1, sizeof(*profile->stacks)),
+		.losses = *losses,
+		.lost = losses->stacks_full + losses->counts_full + losses->waits_full +
+			losses->collisions + losses->ended[WALK_BUSY] + reading->n_without_stack,
+	};
+	if (!profile->stacks)
+		err = ctx_no_memory(ctx);
+	for (size_t i = 0; i < reading->n && !err; i++)
+		err = add_sample(&m, &reading->samples[i], profile);
+	free(m.frames);
+	if (err)
+		profile_free(profile);
+	else
+		merge(profile);
+	return err;
+}
+
+void profile_free(struct profile *profile)
+{
+	for (size_t i = 0; i < profile->n; i++)
+		free(profile->stacks[i].frames);
+	free(profile->stacks);
+	*profile = (struct profile){ 0 };
+}
+
+const char *profile_kind_name(enum profile_kind kind)
+{
+	static const char *const names[] = { [PROFILE_CPU] = "cpu",
+					     [PROFILE_WAITS] = "wait",
+					     [PROFILE_WORDS] = "alloc",
+					     [PROFILE_GC] = "gc" };
+
+	return names[kind];
+}
+
+/* ---- functions ------------------------------------------------------------------------------ */
+
+/* A frame in one stack: for sorting by function. */
+struct seen {
+	const struct named_frame *frame;
+	size_t stack;
+	bool is_innermost;
+};
+
+static int compare_seen(const void *a, const void *b)
+{
+	const struct seen *x = a, *y = b;
+	int order = strcmp(x->frame->function, y->frame->function);
+
+	if (!order)
+		order = (x->frame->kind > y->frame->kind) - (x->frame->kind < y->frame->kind);
+	if (!order)
+		order = (x->stack > y->stack) - (x->stack < y->stack);
+	return order;
+}
+
+static int by_self(const void *a, const void *b)
+{
+	const struct profile_function *x = a, *y = b;
+
+	if (x->self != y->self)
+		return x->self > y->self ? -1 : 1;
+	if (x->total != y->total)
+		return x->total > y->total ? -1 : 1;
+	return strcmp(x->function, y->function);
+}
+
+/* Is FRAME only how a profile of KIND comes about, not what it is about? */
+static bool is_means(enum profile_kind kind, const struct named_frame *frame)
+{
+	if (kind == PROFILE_WAITS)
+		return frame->kind == FRAME_KERNEL;
+	if (kind == PROFILE_WORDS || kind == PROFILE_GC)
+		return frame->kind != FRAME_OCAML;
+	return false;
+}
+
+/* The function that waits, that allocates, or for which the collector runs. */
+static size_t innermost(const struct profile *profile, size_t stack)
+{
+	const struct named_stack *of = &profile->stacks[stack];
+	size_t i = of->n - 1;
+
+	while (i > 0 && is_means(profile->kind, of->frames[i]))
+		i--;
+	return is_means(profile->kind, of->frames[i]) ? of->n - 1 : i;
+}
+
+static struct seen *list_seen(const struct profile *profile, size_t *n)
+{
+	struct seen *seen;
+
+	*n = 0;
+	for (size_t i = 0; i < profile->n; i++)
+		*n += profile->stacks[i].n;
+	seen = calloc(*n + 1, sizeof(*seen));
+	*n = 0;
+	for (size_t i = 0; seen && i < profile->n; i++)
+		for (size_t j = 0; j < profile->stacks[i].n; j++)
+			seen[(*n)++] = (struct seen){ profile->stacks[i].frames[j], i,
+						      j == innermost(profile, i) };
+	return seen;
+}
+
+int profile_functions(struct ocp_ctx *ctx, const struct profile *profile,
+		      struct profile_function **functions, size_t *n)
+{
+	size_t n_seen;
+	struct seen *seen = list_seen(profile, &n_seen);
+	struct profile_function *list = calloc(n_seen + 1, sizeof(*list));
+
+	*n = 0;
+	*functions = list;
+	if (!seen || !list) {
+		free(seen);
+		free(list);
+		return ctx_no_memory(ctx);
+	}
+	qsort(seen, n_seen, sizeof(*seen), compare_seen);
+	for (size_t i = 0; i < n_seen; i++) {
+		const uint64_t value = profile->stacks[seen[i].stack].value;
+
+		if (!i || !same_function(seen[i - 1].frame, seen[i].frame))
+			list[(*n)++] =
+				(struct profile_function){ .function = seen[i].frame->function,
+							   .frame = seen[i].frame };
+		else if (seen[i - 1].stack == seen[i].stack) {
+			/* A recursive function counts once in a stack. */
+			list[*n - 1].self += seen[i].is_innermost ? value : 0;
+			continue;
+		}
+		list[*n - 1].total += value;
+		list[*n - 1].self += seen[i].is_innermost ? value : 0;
+	}
+	free(seen);
+	qsort(list, *n, sizeof(*list), by_self);
+	return 0;
+}

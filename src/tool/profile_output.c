@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+#include "tool/profile_output.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "tool/writer.h"
+
+enum { PROFILE_JSON_VERSION = 1, TOP_FUNCTIONS = 25, TOP_STACKS = 5, STACK_LINES = 16 };
+
+static double share(const struct profile *profile, uint64_t value)
+{
+	return profile->value ? 100.0 * (double)value / (double)profile->value : 0;
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+static void print_value(const struct profile *profile)
+{
+	const double seconds = (double)profile->duration_ns / 1e9, value = (double)profile->value;
+	char time[TIME_BYTES];
+
+	print_time(time, value);
+	switch (profile->kind) {
+	case PROFILE_CPU:
+	case PROFILE_GC:
+		printf("samples: %s %s, %.1f%% of a core\n", time,
+		       profile->kind == PROFILE_CPU ? "on the CPU" : "in the collector",
+		       seconds > 0 ? 100 * value / 1e9 / seconds : 0);
+		break;
+	case PROFILE_WAITS:
+		printf("waits: %s in all threads\n", time);
+		break;
+	case PROFILE_WORDS:
+		printf("samples: %" PRIu64 " words allocated, %.0f a second\n", profile->value,
+		       seconds > 0 ? value / seconds : 0);
+	}
+}
+
+static void print_head(const struct profile *profile)
+{
+	printf("%.3f s, %" PRIu64 " ", (double)profile->duration_ns / 1e9, profile->samples);
+	print_value(profile);
+	if (profile->truncated)
+		printf("%" PRIu64 " stacks lack callers: they begin with [truncated: ...]\n",
+		       profile->truncated);
+	if (profile->lost)
+		printf("%" PRIu64 " lost: stacks that had no room %llu, counts %llu, waits %llu, "
+		       "collisions %llu\n",
+		       profile->lost, profile->losses.stacks_full, profile->losses.counts_full,
+		       profile->losses.waits_full, profile->losses.collisions);
+}
+
+static void print_source(const struct named_frame *frame)
+{
+	if (!frame->file || !frame->line)
+		return;
+	printf("  ");
+	print_text(frame->file);
+	printf(":%" PRIu32, frame->line);
+}
+
+static void print_functions(const struct profile *profile, const struct profile_function *functions,
+			    size_t n)
+{
+	printf("\n%7s %7s  %s\n", "SELF", "TOTAL", "FUNCTION");
+	for (size_t i = 0; i < n && i < TOP_FUNCTIONS; i++) {
+		printf("%6.1f%% %6.1f%%  ", share(profile, functions[i].self),
+		       share(profile, functions[i].total));
+		print_text(functions[i].function);
+		if (functions[i].frame->kind == FRAME_KERNEL)
+			printf(" [kernel]");
+		putchar('\n');
+	}
+	if (n > TOP_FUNCTIONS)
+		printf("  and %zu more\n", n - TOP_FUNCTIONS);
+}
+
+/* The frames of a stack, the innermost first. */
+static void print_stack(const struct named_stack *stack)
+{
+	size_t lines = 0;
+
+	for (size_t i = stack->n; i-- > 0 && lines < STACK_LINES; lines++) {
+		const struct named_frame *frame = stack->frames[i];
+
+		printf(lines ? "         " : " ");
+		print_text(frame->function);
+		if (frame->is_inlined)
+			printf(" [inlined]");
+		print_source(frame);
+		putchar('\n');
+		if (lines + 1 == STACK_LINES && i)
+			printf("         ... %zu more\n", i);
+	}
+}
+
+int profile_print_table(struct ocp_ctx *ctx, struct profile *profile)
+{
+	struct profile_function *functions;
+	size_t n;
+	int err = profile_functions(ctx, profile, &functions, &n);
+
+	if (err)
+		return err;
+	print_head(profile);
+	if (n)
+		print_functions(profile, functions, n);
+	free(functions);
+	if (profile->n)
+		printf("\nSTACKS\n");
+	profile_fold_recursion(profile);
+	for (size_t i = 0; i < profile->n && i < TOP_STACKS; i++) {
+		printf("%6.1f%%", share(profile, profile->stacks[i].value));
+		print_stack(&profile->stacks[i]);
+	}
+	if (profile->n > TOP_STACKS)
+		printf("  and %zu more\n", profile->n - TOP_STACKS);
+	return 0;
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+static const char *kind_text(enum frame_kind kind)
+{
+	static const char *const texts[] = {
+		[FRAME_OCAML] = "ocaml",	 [FRAME_C] = "c",
+		[FRAME_KERNEL] = "kernel",	 [FRAME_UNKNOWN] = "unknown",
+		[FRAME_TRUNCATED] = "truncated",
+	};
+
+	return texts[kind];
+}
+
+static void add_int(struct json_object *to, const char *name, uint64_t value)
+{
+	json_object_object_add(to, name, json_object_new_uint64(value));
+}
+
+static struct json_object *json_of_frame(const struct named_frame *frame)
+{
+	struct json_object *object = json_object_new_object();
+
+	json_object_object_add(object, "function", json_object_new_string(frame->function));
+	json_object_object_add(object, "kind", json_object_new_string(kind_text(frame->kind)));
+	if (frame->file) {
+		json_object_object_add(object, "file", json_object_new_string(frame->file));
+		add_int(object, "line", frame->line);
+	}
+	if (frame->is_inlined)
+		json_object_object_add(object, "inlined", json_object_new_boolean(true));
+	return object;
+}
+
+static struct json_object *json_of_stack(const struct named_stack *stack, const char *unit)
+{
+	struct json_object *object = json_object_new_object(), *frames = json_object_new_array();
+
+	add_int(object, "samples", stack->samples);
+	add_int(object, unit, stack->value);
+	for (size_t i = 0; i < stack->n; i++)
+		json_object_array_add(frames, json_of_frame(stack->frames[i]));
+	json_object_object_add(object, "frames", frames);
+	return object;
+}
+
+static struct json_object *json_of_losses(const struct profile *profile)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_int(object, "stacks_full", profile->losses.stacks_full);
+	add_int(object, "counts_full", profile->losses.counts_full);
+	add_int(object, "waits_full", profile->losses.waits_full);
+	add_int(object, "collisions", profile->losses.collisions);
+	return object;
+}
+
+int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile)
+{
+	struct json_object *root = json_object_new_object(), *stacks = json_object_new_array();
+	const char *unit = profile->kind == PROFILE_WORDS ? "words" : "ns";
+
+	(void)ctx;
+	add_int(root, "version", PROFILE_JSON_VERSION);
+	json_object_object_add(root, "profile",
+			       json_object_new_string(profile_kind_name(profile->kind)));
+	if (profile_is_sampled(profile->kind))
+		add_int(root, "hz", profile->hz);
+	add_int(root, "duration_ns", profile->duration_ns);
+	add_int(root, "samples", profile->samples);
+	add_int(root, unit, profile->value);
+	add_int(root, "truncated", profile->truncated);
+	add_int(root, "lost", profile->lost);
+	json_object_object_add(root, "losses", json_of_losses(profile));
+	for (size_t i = 0; i < profile->n; i++)
+		json_object_array_add(stacks, json_of_stack(&profile->stacks[i], unit));
+	json_object_object_add(root, "stacks", stacks);
+	puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_PLAIN |
+							  JSON_C_TO_STRING_NOSLASHESCAPE));
+	json_object_put(root);
+	return 0;
+}

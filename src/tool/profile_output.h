@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* A profile on standard output, for `profile`. */
+#ifndef TOOL_PROFILE_OUTPUT_H
+#define TOOL_PROFILE_OUTPUT_H
+
+#include "profile/profile.h"
+
+/*
+ * The functions and stacks to which most belongs. The recursion of PROFILE is folded then. Returns 0,
+ * or -ENOMEM with a message.
+ */
+int profile_print_table(struct ocp_ctx *ctx, struct profile *profile);
+int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile);
+
+#endif

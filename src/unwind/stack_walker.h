@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The user side of bpf/walk.bpf.h: gives the walker the code mappings of processes and the unwind
+ * tables of their files. A table is made once for a file and serves all of its processes.
+ */
+#ifndef UNWIND_STACK_WALKER_H
+#define UNWIND_STACK_WALKER_H
+
+#include <linux/types.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "elf/elf_file.h"
+#include "walk.h"
+
+/* Descriptors of the maps of bpf/walk.h. They belong to the caller. */
+struct walk_maps {
+	int tables, rules, processes;
+};
+
+/* A file whose code a process has mapped. */
+struct walked_file {
+	int fd;
+	struct elf_file *elf;
+	const char *path; /* as the first process saw it */
+	uint32_t table;	  /* WALK_NO_TABLE: stacks end in it */
+	uint32_t n_rows;
+};
+
+struct stack_walker;
+
+int stack_walker_open(struct ocp_ctx *ctx, const struct walk_maps *maps, struct stack_walker **out);
+void stack_walker_close(struct stack_walker *walker);
+
+/*
+ * Let stacks of PID be walked; programs know the process as TGID. A file that cannot be read, or has
+ * no call frame information, is left out with a warning: stacks end in its code.
+ */
+int stack_walker_add_process(struct stack_walker *walker, pid_t pid, uint32_t tgid);
+
+/* Read the mappings of those processes again that ran code which was not mapped before. */
+int stack_walker_refresh(struct stack_walker *walker);
+
+/* Where a frame is: of bpf/walk.h, with or without WALK_EXACT. */
+struct walked_place {
+	const struct walked_file *file; /* exists as long as the walker */
+	uint64_t va;			/* link-time address */
+};
+
+/* False if no file is known at the address. */
+bool stack_walker_locate(const struct stack_walker *walker, uint32_t tgid, uint64_t frame,
+			 struct walked_place *place);
+
+/* The rows of all tables. */
+size_t stack_walker_rows(const struct stack_walker *walker);
+
+#endif

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: MIT
+#include "unwind/unwind_table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "code/frametable.h"
+#include "elf/eh_frame.h"
+#include "unwind/runtime_code.h"
+
+enum { MAX_ROWS = 1 << 25, RULES_ROOM = WALK_MAX_RULES, SLOTS = 2 * RULES_ROOM };
+
+struct builder {
+	struct ocp_ctx *ctx;
+	const char *name;
+	struct unwind_table *table;
+	size_t rows_room;
+	uint32_t *slots; /* of a hash table: rule numbers + 1 */
+};
+
+/* ---- rules ---------------------------------------------------------------------------------- */
+
+static size_t hash_of(const struct walk_rule *rule)
+{
+	const unsigned char *bytes = (const void *)rule;
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < sizeof(*rule); i++)
+		hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+	return (size_t)(hash ^ hash >> 32);
+}
+
+/* The number of RULE, which is added if it is new. A table that has too many of them is damaged. */
+static int intern(struct builder *b, const struct walk_rule *rule, uint32_t *number)
+{
+	struct unwind_table *t = b->table;
+	size_t slot = hash_of(rule) % SLOTS;
+
+	for (; b->slots[slot]; slot = (slot + 1) % SLOTS) {
+		*number = b->slots[slot] - 1;
+		if (memcmp(&t->rules[*number], rule, sizeof(*rule)) == 0)
+			return 0;
+	}
+	if (t->n_rules == RULES_ROOM)
+		return ctx_error(b->ctx, -EBADMSG,
+				 "%s: more than %d different rules in the call frame information",
+				 b->name, RULES_ROOM);
+	*number = (uint32_t)t->n_rules++;
+	t->rules[*number] = *rule;
+	b->slots[slot] = *number + 1;
+	return 0;
+}
+
+/* ---- from the call frame information -------------------------------------------------------- */
+
+static int walk_register_of(uint8_t reg)
+{
+	switch (reg) {
+	case CFI_RBX:
+		return WALK_RBX;
+	case CFI_RBP:
+		return WALK_RBP;
+	case CFI_RSP:
+		return WALK_RSP;
+	case CFI_R12:
+		return WALK_R12;
+	case CFI_R13:
+		return WALK_R13;
+	case CFI_R14:
+		return WALK_R14;
+	case CFI_R15:
+		return WALK_R15;
+	default:
+		return -1;
+	}
+}
+
+static uint8_t place_of(uint8_t saved)
+{
+	static const uint8_t places[] = {
+		[SAVED_SAME] = WALK_SAME,	  [SAVED_AT_CFA] = WALK_AT_CFA,
+		[SAVED_AT_RSP] = WALK_AT_RSP,	  [SAVED_AT_RBP] = WALK_AT_RBP,
+		[SAVED_UNDEFINED] = WALK_NOWHERE, [SAVED_UNKNOWN] = WALK_NOWHERE,
+	};
+
+	return places[saved];
+}
+
+/* A rule that the walker can follow; all zero if there is none. */
+static struct walk_rule rule_of(const struct cfi_rule *cfi)
+{
+	static const uint8_t kinds[] = {
+		[CFA_UNKNOWN] = WALK_CFA_UNKNOWN, [CFA_REGISTER] = WALK_CFA_REGISTER,
+		[CFA_LOAD] = WALK_CFA_LOAD,	  [CFA_LOAD_2] = WALK_CFA_LOAD_2,
+		[CFA_PLT] = WALK_CFA_PLT,
+	};
+	struct walk_rule rule = { .cfa = kinds[cfi->cfa] };
+	const int reg = walk_register_of(cfi->reg);
+
+	if (cfi->saved[KEPT_RIP] == SAVED_UNDEFINED) {
+		memset(&rule, 0, sizeof(rule));
+		rule.flags = WALK_OUTERMOST;
+		return rule;
+	}
+	if (rule.cfa == WALK_CFA_UNKNOWN || reg < 0)
+		return (struct walk_rule){ 0 };
+	rule.reg = (uint8_t)reg;
+	rule.flags = cfi->is_signal ? WALK_SIGNAL : 0;
+	memcpy(rule.add, cfi->add, sizeof(rule.add));
+	rule.rip_at = place_of(cfi->saved[KEPT_RIP]);
+	rule.rip_off = cfi->off[KEPT_RIP];
+	/* The first six of enum cfi_kept and of enum walk_register are the same. */
+	for (int i = 0; i < WALK_SAVED; i++) {
+		rule.at[i] = place_of(cfi->saved[i]);
+		rule.off[i] = cfi->off[i];
+		rule.n_moved += rule.at[i] != WALK_SAME;
+	}
+	return rule;
+}
+
+static int add_row(struct builder *b, uint64_t va, uint32_t number)
+{
+	struct unwind_table *t = b->table;
+	void *rows;
+
+	if (va > UINT32_MAX || t->n == MAX_ROWS)
+		return ctx_error(b->ctx, -EBADMSG, "%s: code at %#llx is beyond the limit of %s",
+				 b->name, (unsigned long long)va,
+				 va > UINT32_MAX ? "4 GB"
+						 : "33554432 rows of call frame information");
+	if (t->n && t->rows[t->n - 1].rule == number)
+		return 0;
+	if (t->n == b->rows_room) {
+		b->rows_room = b->rows_room ? 2 * b->rows_room : 4096;
+		rows = reallocarray(t->rows, b->rows_room, sizeof(*t->rows));
+		if (!rows)
+			return ctx_no_memory(b->ctx);
+		t->rows = rows;
+	}
+	t->rows[t->n++] = (struct walk_row){ (uint32_t)va, number };
+	return 0;
+}
+
+static int add_cfi_row(void *data, uint64_t va, const struct cfi_rule *cfi)
+{
+	struct builder *b = data;
+	const struct walk_rule rule = rule_of(cfi);
+	uint32_t number;
+	int err = intern(b, &rule, &number);
+
+	return err ? err : add_row(b, va, number);
+}
+
+/* ---- corrections ---------------------------------------------------------------------------- */
+
+/* From FROM to TO, another rule holds than the call frame information says. */
+struct correction {
+	uint32_t from, to, rule;
+};
+
+struct corrections {
+	struct builder *b;
+	struct correction *list;
+	size_t n, room;
+};
+
+static int add_correction(struct corrections *c, uint64_t from, uint64_t to,
+			  const struct walk_rule *rule)
+{
+	struct correction correction = { .from = (uint32_t)from, .to = (uint32_t)to };
+	void *list;
+	int err;
+
+	if (to > UINT32_MAX)
+		return 0; /* no row is there either */
+	err = intern(c->b, rule, &correction.rule);
+	if (err)
+		return err;
+	if (c->n == c->room) {
+		c->room = c->room ? 2 * c->room : 256;
+		list = reallocarray(c->list, c->room, sizeof(*c->list));
+		if (!list)
+			return ctx_no_memory(c->b->ctx);
+		c->list = list;
+	}
+	c->list[c->n++] = correction;
+	return 0;
+}
+
+static struct walk_rule plain_rule(uint8_t reg, uint32_t add)
+{
+	struct walk_rule rule = {
+		.cfa = WALK_CFA_REGISTER, .reg = reg, .rip_at = WALK_AT_CFA, .rip_off = -8
+	};
+
+	rule.add[0] = (int32_t)add;
+	return rule;
+}
+
+/*
+ * The frame table is right where both tell the size of an OCaml frame: the call frame information
+ * of OCaml 4 and 5 is wrong at calls of the collector inside `try`. Other rules, as those of OCaml
+ * 5 where it changes the stack, stay.
+ */
+static bool is_plain(const struct walk_rule *rule)
+{
+	return rule->cfa == WALK_CFA_REGISTER && rule->reg == WALK_RSP && !rule->n_moved &&
+	       !rule->flags;
+}
+
+/* The call before each return address has the frame that the frame table says. */
+static int correct_by_frames(struct corrections *c, const struct frametable *frames)
+{
+	size_t n, row = 0;
+	const struct frame_descr *descrs = frametable_list(frames, &n);
+	const struct unwind_table *t = c->b->table;
+	int err = 0;
+
+	for (size_t i = 0; i < n && t->n && !err; i++) {
+		const uint64_t call = descrs[i].va - 1;
+		const struct walk_rule *rule;
+		struct walk_rule right;
+
+		while (row + 1 < t->n && t->rows[row + 1].va <= call)
+			row++;
+		rule = &t->rules[t->rows[row].rule];
+		if (descrs[i].is_chunk_end || t->rows[row].va > call ||
+		    (t->rows[row].rule &&
+		     (!is_plain(rule) || rule->add[0] == (int32_t)descrs[i].frame_bytes)))
+			continue;
+		right = plain_rule(WALK_RSP, descrs[i].frame_bytes);
+		err = add_correction(c, call, call + 1, &right);
+	}
+	return err;
+}
+
+static int correct_by_code(void *data, uint64_t from, uint64_t to, enum code_frame frame)
+{
+	struct corrections *c = data;
+	const struct unwind_table *t = c->b->table;
+	struct walk_rule rule = { 0 };
+
+	switch (frame) {
+	case CODE_FRAME_LEFT:
+		break;
+	case CODE_FRAME_AT_RSP:
+		rule = plain_rule(WALK_RSP, 0);
+		break;
+	case CODE_FRAME_RSP_8:
+		rule = plain_rule(WALK_RSP, 8);
+		break;
+	case CODE_FRAME_RSP_16:
+		rule = plain_rule(WALK_RSP, 16);
+		break;
+	case CODE_FRAME_R13_8:
+		rule = plain_rule(WALK_R13, 8);
+		break;
+	case CODE_FRAME_8_DEEPER:
+		rule = t->rules[unwind_table_find(t, from)];
+		if (!is_plain(&rule))
+			return 0;
+		rule.add[0] += 8;
+	}
+	return add_correction(c, from, to, &rule);
+}
+
+static int compare_corrections(const void *a, const void *b)
+{
+	const struct correction *x = a, *y = b;
+
+	if (x->from != y->from)
+		return x->from < y->from ? -1 : 1;
+	return (x->to < y->to) - (x->to > y->to);
+}
+
+/* Put the corrections into the rows. One inside of another is left out. */
+static int apply(struct builder *b, const struct corrections *c)
+{
+	struct unwind_table *t = b->table;
+	struct walk_row *old = t->rows;
+	const size_t n_old = t->n;
+	uint64_t end = 0; /* of the last correction */
+	size_t row = 0;
+	int err = 0;
+
+	t->rows = NULL;
+	t->n = 0;
+	b->rows_room = 0;
+	for (size_t i = 0; i < c->n && !err; i++) {
+		const struct correction *next = &c->list[i];
+
+		if (next->from < end)
+			continue;
+		for (; row < n_old && old[row].va <= next->from && !err; row++)
+			err = add_row(b, old[row].va, old[row].rule);
+		if (!err)
+			err = add_row(b, next->from, next->rule);
+		end = next->to;
+		while (row < n_old && old[row].va <= end)
+			row++;
+		if (!err && row)
+			err = add_row(b, end, old[row - 1].rule);
+		t->n_corrected++;
+	}
+	for (; row < n_old && !err; row++)
+		err = add_row(b, old[row].va, old[row].rule);
+	free(old);
+	return err;
+}
+
+static int correct(struct builder *b, struct elf_file *elf)
+{
+	struct corrections c = { .b = b };
+	struct frametable *frames;
+	int err = frametable_read(b->ctx, elf, &frames);
+
+	if (err == -ENODATA) /* not an OCaml program */
+		return 0;
+	if (err)
+		return err;
+	err = correct_by_frames(&c, frames);
+	if (!err)
+		err = runtime_code_find(b->ctx, elf, correct_by_code, &c);
+	if (!err && c.n) {
+		qsort(c.list, c.n, sizeof(*c.list), compare_corrections);
+		err = apply(b, &c);
+	}
+	free(c.list);
+	frametable_free(frames);
+	return err;
+}
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+int unwind_table_read(struct ocp_ctx *ctx, struct elf_file *elf, struct unwind_table **out)
+{
+	struct builder b = { .ctx = ctx, .name = elf_file_name(elf) };
+	const struct walk_rule unknown = { 0 };
+	uint32_t number;
+	int err;
+
+	*out = NULL;
+	b.table = calloc(1, sizeof(*b.table));
+	b.slots = calloc(SLOTS, sizeof(*b.slots));
+	if (b.table)
+		b.table->rules = calloc(RULES_ROOM, sizeof(*b.table->rules));
+	if (!b.table || !b.slots || !b.table->rules) {
+		err = ctx_no_memory(ctx);
+	} else {
+		err = intern(&b, &unknown, &number);
+		if (!err)
+			err = eh_frame_read(ctx, elf, add_cfi_row, &b);
+		if (!err)
+			err = correct(&b, elf);
+	}
+	free(b.slots);
+	if (err)
+		unwind_table_free(b.table);
+	else
+		*out = b.table;
+	return err;
+}
+
+void unwind_table_free(struct unwind_table *table)
+{
+	if (!table)
+		return;
+	free(table->rows);
+	free(table->rules);
+	free(table);
+}
+
+size_t unwind_table_find(const struct unwind_table *table, uint64_t va)
+{
+	size_t low = 0, high = table->n;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (table->rows[middle].va <= va)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? table->rows[low - 1].rule : 0;
+}

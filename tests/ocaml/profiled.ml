@@ -1,0 +1,74 @@
+(* A program that spends 70, 20 and 10 % of its time in three functions, and keeps books of it.
+
+   profiled cpu|wait|alloc: prints "ready", then for each line "run SECONDS" works so long and prints
+   "NAME NANOSECONDS", or for alloc "NAME WORDS", of each function, then "done". *)
+
+let rec fib n = if n < 2 then n else fib (n - 1) + fib (n - 2)
+
+let spin seconds =
+  let until = Sys.time () +. seconds in
+  while Sys.time () < until do
+    ignore (Sys.opaque_identity (fib 12))
+  done
+
+exception Done
+
+(* The work begins below an exception handler, and an exception ends it. *)
+let spin_and_raise seconds = try spin seconds; raise_notrace Done with Done -> ()
+
+let books = Hashtbl.create 3
+
+let book name clock work seconds =
+  let start = clock () in
+  work seconds;
+  let before = try Hashtbl.find books name with Not_found -> 0. in
+  Hashtbl.replace books name (before +. clock () -. start)
+
+let[@inline never] seventy clock work =
+  book "seventy" clock work 0.007;
+  ignore (Sys.opaque_identity 70)
+
+let[@inline never] twenty clock work =
+  book "twenty" clock work 0.002;
+  ignore (Sys.opaque_identity 20)
+
+let[@inline never] ten clock work =
+  book "ten" clock work 0.001;
+  ignore (Sys.opaque_identity 10)
+
+let run clock work seconds =
+  let until = Unix.gettimeofday () +. seconds in
+  Hashtbl.reset books;
+  while Unix.gettimeofday () < until do
+    seventy clock work;
+    twenty clock work;
+    ten clock work
+  done
+
+(* Small blocks, and now and then a large one. *)
+let kept = ref []
+let allocate seconds =
+  for i = 1 to truncate (seconds *. 1e5) do kept := [ i; i ] done;
+  if seconds > 0.005 then kept := Array.to_list (Sys.opaque_identity (Array.make 1000 0))
+
+let words () =
+  let minor, promoted, major = Gc.counters () in
+  (minor +. major -. promoted) /. 1e9
+
+let wait seconds = ignore (Unix.select [] [] [] (10. *. seconds))
+
+let () =
+  let clock, work =
+    match Sys.argv.(1) with
+    | "cpu" -> (Sys.time, spin_and_raise)
+    | "alloc" -> (words, allocate)
+    | _ -> (Unix.gettimeofday, wait)
+  in
+  print_endline "ready";
+  try
+    while true do
+      Scanf.sscanf (read_line ()) "run %f" (run clock work);
+      Hashtbl.iter (fun name s -> Printf.printf "%s %.0f\n" name (s *. 1e9)) books;
+      print_endline "done"
+    done
+  with End_of_file -> ()
