@@ -154,7 +154,9 @@ Service.swap null dune__exe__Service.ml" "static, and stripped"
 		    assert function["symbol"] is None and function["file"] and len(set(files)) == 1, files
 		    names = [re.sub(r"fun_\d+$", "fun", f["name"]) for f in (function, full[address])]
 		    # Debug information leaves packs out.
-		    same += ("." + names[1]).endswith("." + names[0])
+		    is_same = ("." + names[1]).endswith("." + names[0])
+		    same += is_same
+		    assert is_same or full[address]["stamp"] != 0, names
 		assert len(bare) > 0.6 * len(full) and same > 0.9 * len(bare), f"{same} of {len(bare)} of {len(full)}"
 	PY
 }

@@ -153,6 +153,11 @@ static void descriptors(void **state)
 	assert_int_equal(list[3].frame_bytes, 32);
 	assert_int_equal(list[3].debuginfo_va, 0);
 	assert_int_equal(frametable_from(test->table, UINT64_MAX), 4);
+	/* Of several allocations the first one that has debug information counts. */
+	put(test, THIRD_DEBUG - 4, DEBUG - (THIRD_DEBUG - 4), 4);
+	read_well(test);
+	assert_int_equal(frametable_find(test->table, MADE_CODE_VA + 0x20)->debuginfo_va,
+			 MADE_DATA_VA + DEBUG);
 }
 
 static void places(void **state)
