@@ -308,6 +308,7 @@ ptrdiff_t line_passes_reduce(struct code_file *file, const struct function *func
 {
 	struct code_flow *flow = code_file_flow(file);
 	struct code_bytes bytes;
+	uint32_t number;
 	bool is_sound;
 	int err;
 
@@ -323,8 +324,7 @@ ptrdiff_t line_passes_reduce(struct code_file *file, const struct function *func
 	for (size_t i = 0; i < n; i++) {
 		list[i].cost = CODE_STEPPED;
 		list[i].fault = check_place(flow, &list[i]);
-		is_sound &= !list[i].fault || number_of(flow, &list[i]) != 0 ||
-			    list[i].va == function->va;
+		is_sound &= code_flow_find(flow, (int64_t)(list[i].va - function->va), &number);
 	}
 	return is_sound ? reduce_lines(flow, list, n) : (ptrdiff_t)n;
 }

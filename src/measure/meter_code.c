@@ -12,10 +12,12 @@
 
 #include "elf/elf_file.h"
 #include "measure/meter.h"
+#include "process/code_images.h"
 #include "process/image.h"
 #include "process/maps.h"
 #include "process/proc_file.h"
 #include "process/process.h"
+#include "program/code_lines.h"
 
 /* ---- what is asked for ---------------------------------------------------------------------- */
 
@@ -198,9 +200,36 @@ static int explain_library(struct ocp_meter *meter, const char *text, size_t byt
 	return err;
 }
 
+/*
+ * Record why the line TEXT was not found, if a library or plugin of the first process has its source.
+ * -ENODATA if none has.
+ */
+static int explain_line_of_library(struct ocp_meter *meter, const char *text)
+{
+	struct code_images images;
+	int err = code_images_read(meter->ctx, meter->procs[0]->pid, &images);
+
+	if (err)
+		return -ENODATA;
+	err = -ENODATA;
+	for (size_t i = 0; err == -ENODATA && i < images.n; i++) {
+		const struct code_image *image = &images.images[i];
+		const struct ocp_program prog = { .elf = image->elf, .fd = image->fd };
+
+		if (image->is_library &&
+		    code_lines_has_source(meter->ctx, &prog, image->functions, text))
+			err = code_lines_unknown(meter->ctx, &prog, image->functions, text,
+						 image->path);
+	}
+	code_images_free(&images);
+	return err;
+}
+
 /* Record why TEXT was not found. */
 static int explain_unknown(struct ocp_meter *meter, const char *text)
 {
+	const bool is_line =
+		item_kind_of(text) == ITEM_LINE || item_kind_of(text) == ITEM_FILE_LINES;
 	struct ocp_program *own = NULL;
 	const char *where = meter_where(meter);
 	const char *colon = strchr(item_body(text), ':');
@@ -208,6 +237,11 @@ static int explain_unknown(struct ocp_meter *meter, const char *text)
 
 	if (item_kind_of(text) == ITEM_C_FUNCTION && colon && meter->n_procs)
 		return explain_library(meter, text, (size_t)(colon - item_body(text)));
+	if (is_line && meter->n_procs) {
+		err = explain_line_of_library(meter, text);
+		if (err != -ENODATA)
+			return err;
+	}
 	err = meter->program ? 0 : open_main_program(meter, &where, &own);
 	if (!err)
 		err = code_probes_unknown(meter->ctx, own ? own : meter->program, text, where);

@@ -170,6 +170,18 @@ static int unknown_line(struct ocp_ctx *ctx, const struct line_places *places, c
 	return -ENOENT;
 }
 
+bool code_lines_has_source(struct ocp_ctx *ctx, const struct ocp_program *prog,
+			   const struct functions *functions, const char *text)
+{
+	const struct line_places *places;
+	struct code_lines lines = { 0 };
+	const bool has = code_lines_of(ctx, &lines, prog, functions, text, NULL, &places) == 0 &&
+			 places->file;
+
+	code_lines_free(&lines);
+	return has;
+}
+
 int code_lines_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog,
 		       const struct functions *functions, const char *text, const char *where)
 {

@@ -3,6 +3,7 @@
 #ifndef PROGRAM_CODE_LINES_H
 #define PROGRAM_CODE_LINES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include "code/functions.h"
 #include "code/line_places.h"
@@ -24,6 +25,10 @@ void code_lines_free(struct code_lines *lines);
 int code_lines_of(struct ocp_ctx *ctx, struct code_lines *lines, const struct ocp_program *prog,
 		  const struct functions *functions, const char *text,
 		  const struct line_spans *spans, const struct line_places **out);
+
+/* Has PROG the source of the item TEXT? Errors count as no. */
+bool code_lines_has_source(struct ocp_ctx *ctx, const struct ocp_program *prog,
+			   const struct functions *functions, const char *text);
 
 /* Record why PROG, called WHERE, has no line TEXT. Returns -ENOENT, -ENODATA or another error. */
 int code_lines_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog,

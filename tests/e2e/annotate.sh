@@ -149,6 +149,37 @@ test_budget() {
 	kill "$TARGET"
 }
 
+# Lines of a plugin that the program has loaded.
+test_plugin() {
+	local folders=()
+	need_counting
+	[[ ! -d $(ocamlopt -where)/dynlink ]] || folders=(-I +dynlink)
+	echo 'let f : (int -> int) ref = ref succ' >"$TMP/api.ml"
+	cat >"$TMP/plug.ml" <<-'EOF'
+		let[@inline never] say s = print_string s let work n =
+		  if n > 2 then
+		    say "more "
+		  else
+		    say "less ";
+		  n + 1
+		let () = Api.f := work
+	EOF
+	cat >"$TMP/host.ml" <<-'EOF'
+		let () = Dynlink.loadfile Sys.argv.(1); print_endline "ready"; ignore (read_line ());
+		  for i = 1 to 9 do ignore (!Api.f i) done
+	EOF
+	(cd "$TMP" && ocamlopt -g -c api.ml && ocamlopt -g -shared plug.ml -o plug.cmxs &&
+		ocamlopt -g -linkall "${folders[@]}" dynlink.cmxa api.cmx host.ml -o host)
+	start_target "$TMP/host" "$TMP/plug.cmxs"
+	await_line ready
+	check_error 2 "'line:plug.ml:4': no code begins at this line of .*/plug.ml" attach -pid "$TARGET" --count=line:plug.ml:4
+	start_annotating "$TARGET" "$TMP/plug.ml"
+	tell go
+	finish_target
+	wait "$ANNOTATING"
+	eq "$(sed 's/ *\([0-9]*\) .*/\1/' "$TMP/annotated" | xargs)" "18 7 2 9 0" "$(cat "$TMP/annotated")"
+}
+
 # ---- line: as an item -------------------------------------------------------------------------
 
 # Lines are counted, timed from one to another, printed, and kept, with the same numbers.
