@@ -208,6 +208,8 @@ static void add_call_roles(struct ocp_meter *meter, struct meter_end *end, uint3
 	end->n_roles++;
 	add_role(meter, &(struct engine_role){ .pair = pair, .is_frame = true, .is_stop = true });
 	add_role(meter, &(struct engine_role){ .pair = pair, .is_frame = true, .confirms = true });
+	add_role(meter, &(struct engine_role){ .pair = pair });
+	add_role(meter, &(struct engine_role){ .pair = pair, .is_stop = true });
 	end->has_calls = end->begins_pair = true;
 }
 
@@ -251,7 +253,7 @@ static int make_roles(struct ocp_meter *meter)
 	free(meter->roles);
 	meter->n_ends = meter->n_roles = 0;
 	meter->ends = calloc(2 * meter->n_pairs + 1, sizeof(*meter->ends));
-	meter->roles = calloc(3 * meter->n_pairs + 1, sizeof(*meter->roles));
+	meter->roles = calloc(5 * meter->n_pairs + 1, sizeof(*meter->roles));
 	if (!meter->ends || !meter->roles)
 		return ctx_no_memory(meter->ctx);
 	for (size_t i = 0; !err && i < meter->n_pairs; i++) {

@@ -26,7 +26,8 @@ struct meter_end {
 	bool begins_pair;
 	/*
 	 * It is a function whose calls are timed. Its last role is the beginning of a call. Two more
-	 * follow, which are not among the n_roles: the end, and the confirmation of a call.
+	 * follow, which are not among the n_roles: the end, and the confirmation of a call. Then
+	 * beginning and end of calls that are matched by thread, which is faster: see fill_roles().
 	 */
 	bool has_calls;
 };

@@ -8,17 +8,21 @@
 
 /* ---- attaching ------------------------------------------------------------------------------ */
 
-/* The roles that SITE plays: see struct meter_end. */
-static void fill_roles(const struct measured_probe *probe, const struct site *site,
+/* The roles that SITE plays: see struct meter_end. Calls that are flat need no frames. */
+static void fill_roles(const struct measured_probe *probe, const struct site *site, bool by_key,
 		       struct engine_site *out)
 {
+	const bool by_thread = site->is_flat && !by_key && probe->n_roles == 1;
 	const uint32_t calls = probe->first_role + probe->n_roles - 1; /* if probe->has_calls */
 
 	out->first_role = probe->first_role;
 	out->n_roles = probe->n_roles;
 	if (site->abi != SITE_ABI_CODE || !probe->has_calls)
 		return;
-	if (site->events & (SITE_ENDS | SITE_CONFIRMS)) {
+	if (by_thread && (site->events & (SITE_BEGINS | SITE_ENDS))) {
+		out->first_role = calls + (site->events & SITE_ENDS ? 4 : 3);
+		out->n_roles = 1;
+	} else if (site->events & (SITE_ENDS | SITE_CONFIRMS)) {
 		out->first_role = calls + (site->events & SITE_ENDS ? 1 : 2);
 		out->n_roles = 1;
 	} else if (!(site->events & SITE_BEGINS)) {
@@ -32,6 +36,8 @@ static void fill_roles(const struct measured_probe *probe, const struct site *si
 static int fill_engine_file(const struct ocp_meter *meter, const struct measured_file *file,
 			    struct engine_site *sites, struct engine_file *engine_file)
 {
+	const bool by_key = meter->arg_requests.key_arg >= 0;
+
 	for (size_t i = 0; i < file->n_sites; i++) {
 		const struct measured_site *measured = &meter->table.sites[file->first_site + i];
 		const struct measured_probe *probe = &meter->table.probes[measured->probe_index];
@@ -49,7 +55,7 @@ static int fill_engine_file(const struct ocp_meter *meter, const struct measured
 			.frame_depth = site->frame_depth,
 			.is_on_ocaml_stack = site->is_on_ocaml_stack,
 		};
-		fill_roles(probe, site, &sites[i]);
+		fill_roles(probe, site, by_key, &sites[i]);
 		meter_fill_site(meter, measured, &sites[i]);
 		if (!elf_file_va_to_off(elf, site->va, &sites[i].nop_off))
 			return ctx_error(meter->ctx, -EBADMSG, "%s: a site has no byte in the file",

@@ -27,6 +27,7 @@ struct spot {
 	uint8_t condition;
 	uint32_t unless;
 	uint64_t entry_va; /* as in struct site */
+	bool is_flat;
 };
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -136,6 +137,7 @@ static int add_site(struct code_sites *sites, uint32_t probe, bool is_on_ocaml_s
 		.is_stepped = spot->cost == CODE_STEPPED,
 		.frame_depth = spot->depth,
 		.entry_va = spot->entry_va,
+		.is_flat = spot->is_flat,
 	};
 	return 0;
 }
@@ -330,11 +332,13 @@ static bool find_pause(struct code_sites *sites, const struct gc_phase_place *pl
 	*begin = (struct spot){ .va = va + pause.begin,
 				.cost = CODE_EMULATED,
 				.depth = pause.begin_depth,
-				.events = SITE_BEGINS };
+				.events = SITE_BEGINS,
+				.is_flat = true };
 	*end = (struct spot){ .va = va + pause.end,
 			      .cost = CODE_EMULATED,
 			      .depth = pause.end_depth,
-			      .events = SITE_ENDS };
+			      .events = SITE_ENDS,
+			      .is_flat = true };
 	/* The calls that find nothing to do pass neither. */
 	if (!phase->counted_symbol || phase->counted_in_timed)
 		begin->events |= SITE_COUNTS;
@@ -383,8 +387,11 @@ static int add_calls(struct code_sites *sites, const struct gc_event_calls *call
 {
 	const struct spot begin = { .va = calls->begin_va,
 				    .cost = CODE_EMULATED,
-				    .events = SITE_COUNTS | (needs_time ? SITE_BEGINS : 0) };
-	const struct spot end = { .va = calls->end_va, .cost = CODE_EMULATED, .events = SITE_ENDS };
+				    .events = SITE_COUNTS | (needs_time ? SITE_BEGINS : 0),
+				    .is_flat = true };
+	const struct spot end = {
+		.va = calls->end_va, .cost = CODE_EMULATED, .events = SITE_ENDS, .is_flat = true
+	};
 	const int err = add_site(sites, probe, false, &begin);
 
 	return err || !needs_time ? err : add_site(sites, probe, false, &end);

@@ -81,6 +81,8 @@ struct site {
 	uint8_t condition; /* enum site_condition */
 	uint32_t unless;
 	bool is_stepped; /* of SITE_ABI_CODE: the kernel single-steps the instruction, ten times slower */
+	/* Of SITE_ABI_CODE: in a thread, the function's calls do not nest, and all come to their end. */
+	bool is_flat;
 	bool is_on_ocaml_stack; /* of SITE_ABI_CODE: OCaml 5 runs it on a stack of its own */
 	int32_t frame_depth;	/* of SITE_ABI_CODE: rsp at the function's entry minus rsp here */
 	/* Of SITE_ABI_CODE: the function's first instruction, if it counts the same calls; else 0. */
