@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+/* Questions about the functions of a file: by name, by address, by kind. */
+#include "code/functions_table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "code/ocaml_name.h"
+
+enum { MAX_STEPS_BACK = 16 }; /* functions between an address and the start of its function */
+
+const struct function *functions_list(const struct functions *functions, size_t *n)
+{
+	*n = functions->n;
+	return functions->list;
+}
+
+const uint64_t *functions_entries(const struct functions *functions, size_t *n)
+{
+	*n = functions->n_entries;
+	return functions->entries;
+}
+
+enum functions_source functions_source(const struct functions *functions)
+{
+	return functions->source;
+}
+
+const struct units *functions_units(const struct functions *functions)
+{
+	return &functions->units;
+}
+
+size_t functions_ocaml_count(const struct functions *functions)
+{
+	return functions->n_ocaml;
+}
+
+bool functions_have_runtime(const struct functions *functions)
+{
+	return functions->has_runtime;
+}
+
+bool functions_have_ocaml_stacks(const struct functions *functions)
+{
+	const struct function *function = functions->n_ocaml ? functions->by_name[0] : NULL;
+
+	return function && function->symbol ? strchr(function->symbol, '.') != NULL
+					    : functions->has_ocaml_stacks;
+}
+
+bool functions_are_of_flambda(const struct functions *functions)
+{
+	return functions->is_flambda;
+}
+
+int functions_require_ocaml(struct ocp_ctx *ctx, const struct functions *functions,
+			    const char *name)
+{
+	if (functions->n_ocaml)
+		return 0;
+	if (functions->has_runtime)
+		return ctx_error(ctx, -ENODATA,
+				 "%s: has OCaml's runtime, but no native OCaml code (bytecode?)",
+				 name);
+	return ctx_error(ctx, -ENODATA, "%s: not an OCaml program", name);
+}
+
+const struct function *const *functions_by_name(const struct functions *functions, size_t *n)
+{
+	*n = functions->n_ocaml;
+	return functions->by_name;
+}
+
+static const char *name_in(const struct function *function, bool flat)
+{
+	return flat ? function->flat_name : function->name;
+}
+
+/* The first function in NAMES[0..N) whose name is not before NAME. */
+static size_t first_named(const struct function *const *names, size_t n, const char *name,
+			  bool flat)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (strcmp(name_in(names[middle], flat), name) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* A name that somebody asks for. */
+struct asked {
+	const char *name, *full_name; /* full_name NULL: any */
+	int64_t stamp;		      /* negative: any */
+	bool flat;
+};
+
+static bool is_asked(const struct function *function, const struct asked *asked)
+{
+	const char *full_name = asked->flat ? function->full_flat_name : function->full_name;
+
+	return (!asked->full_name || strcmp(full_name, asked->full_name) == 0) &&
+	       (asked->stamp < 0 || function->stamp == asked->stamp);
+}
+
+static const struct function *const *find(const struct functions *f, const struct asked *asked,
+					  size_t *n)
+{
+	const struct function *const *names = asked->flat ? f->by_flat_name : f->by_name;
+	const size_t n_names = asked->flat ? f->n_flat : f->n_ocaml;
+	size_t first = first_named(names, n_names, asked->name, asked->flat), last = first, end;
+
+	while (last < n_names && strcmp(name_in(names[last], asked->flat), asked->name) == 0)
+		last++;
+	while (first < last && !is_asked(names[first], asked))
+		first++;
+	for (end = first; end < last && is_asked(names[end], asked); end++)
+		;
+	*n = end - first;
+	return *n ? names + first : NULL;
+}
+
+const struct function *const *functions_find(const struct functions *functions, const char *name,
+					     size_t *n)
+{
+	const struct function *const *found = NULL;
+	struct asked asked;
+	char text[OCAML_NAME_BYTES];
+	int64_t stamp;
+
+	*n = 0;
+	if (!ocaml_name_normalise(name, text, &stamp))
+		return NULL;
+	for (int flat = 0; flat < 2 && !found; flat++) {
+		asked = (struct asked){ .name = text, .stamp = stamp, .flat = flat };
+		found = find(functions, &asked, n);
+		if (found)
+			break;
+		asked.name = text + ocaml_name_short_at(text);
+		asked.full_name = text;
+		found = find(functions, &asked, n);
+	}
+	return found;
+}
+
+const struct function *functions_find_c(const struct functions *functions, const char *symbol)
+{
+	const size_t n = functions->n - functions->n_ocaml;
+	const size_t i = first_named(functions->by_symbol, n, symbol, false);
+
+	return i < n && strcmp(functions->by_symbol[i]->name, symbol) == 0 ? functions->by_symbol[i]
+									   : NULL;
+}
+
+const struct function *functions_at(const struct functions *functions, uint64_t va)
+{
+	const struct function *list = functions->list;
+	size_t low = 0, high = functions->n;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (list[middle].va <= va)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (size_t back = 1; back <= low && back <= MAX_STEPS_BACK; back++)
+		if (va - list[low - back].va < list[low - back].bytes)
+			return &list[low - back];
+	return NULL;
+}
+
+const char *function_text(const struct function *function, char text[FUNCTION_TEXT_BYTES])
+{
+	if (function->is_unique)
+		snprintf(text, FUNCTION_TEXT_BYTES, "%s", function->name);
+	else
+		snprintf(text, FUNCTION_TEXT_BYTES, "%s/%" PRIu32, function->name, function->stamp);
+	return text;
+}
+
+bool function_matches(const struct function *function, const struct str_regexp *re)
+{
+	char text[FUNCTION_TEXT_BYTES];
+
+	if (str_regexp_match(re, function->name))
+		return true;
+	if (function->full_name != function->name && str_regexp_match(re, function->full_name))
+		return true;
+	if (function->flat_name != function->name && str_regexp_match(re, function->flat_name))
+		return true;
+	snprintf(text, sizeof(text), "%s/%" PRIu32, function->name, function->stamp);
+	return str_regexp_match(re, text);
+}

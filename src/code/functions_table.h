@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* What functions.c reads of a file, and function_search.c searches. */
+#ifndef CODE_FUNCTIONS_TABLE_H
+#define CODE_FUNCTIONS_TABLE_H
+
+#include "code/functions.h"
+#include "code/units.h"
+
+enum { FUNCTIONS_BLOCK_BYTES = 1 << 16 };
+
+/* Names are written one behind the other. */
+struct block {
+	struct block *next;
+	size_t used;
+	char bytes[FUNCTIONS_BLOCK_BYTES];
+};
+
+struct functions {
+	struct ocp_ctx *ctx;
+	struct elf_file *elf; /* only while the file is read */
+	char *strings;
+	size_t n_strings;
+	struct function *list;
+	size_t n, room;
+	const struct function **by_name; /* OCaml's */
+	size_t n_ocaml;
+	const struct function **by_flat_name; /* of those, the ones whose symbols tell another */
+	size_t n_flat;
+	const struct function **by_symbol; /* the others */
+	uint64_t *entries;
+	size_t n_entries;
+	struct units units;
+	struct block *blocks;
+	size_t n_blocks;
+	enum functions_source source;
+	bool has_runtime, is_flambda;
+	bool has_ocaml_stacks; /* of a file without symbols */
+};
+
+#endif
