@@ -157,12 +157,11 @@ static void save_by_expression(struct machine *m, uint64_t reg, struct cursor c)
 {
 	uint64_t base = CFI_REGISTERS;
 	int64_t off = 0;
+	const bool is_place = read_base(&c, &base, &off) && !cursor_left(&c);
 
-	if (!read_base(&c, &base, &off) || cursor_left(&c))
-		save(m, reg, SAVED_UNKNOWN, 0);
-	else if (base == CFI_RSP)
+	if (is_place && base == CFI_RSP)
 		save(m, reg, SAVED_AT_RSP, off);
-	else if (base == CFI_RBP)
+	else if (is_place && base == CFI_RBP)
 		save(m, reg, SAVED_AT_RBP, off);
 	else
 		save(m, reg, SAVED_UNKNOWN, 0);

@@ -22,7 +22,7 @@ profile_work() { # PROGRAM cpu|wait [FLAG...]
 	background "$TOOL" profile -pid "$TARGET" --folded "$@" >"$TMP/folded" 2>"$TMP/err"
 	wait_for 'grep -q "sampling\|recording" "$TMP/err"'
 	tell "run 3"
-	await_line done 30
+	await_line "done" 30
 	kill -INT $!
 	wait $! || fail "status $?: $(cat "$TMP/err")"
 	grep '^[a-z]* [0-9]*$' "$(output_of)" >"$TMP/books"
@@ -106,7 +106,7 @@ test_files() {
 	eq "$(tail -n +2 "$TMP/err")" "ocaml-probes: $TMP/p.html: written
 ocaml-probes: $TMP/p.pb.gz: written" "messages"
 	protoc --proto_path="$ROOT/tests/profile" --python_out="$TMP" profile.proto
-	TMP=$TMP /usr/bin/python3 -B "$ROOT/tests/e2e/pprof_reader.py" "$TMP/p.pb.gz" 0 | sort >"$TMP/of_pprof"
+	/usr/bin/python3 -B "$ROOT/tests/e2e/pprof_reader.py" "$TMP/p.pb.gz" 0 | sort >"$TMP/of_pprof"
 	eq "$(cat "$TMP/of_pprof")" "$(sed 's/_\[k\]//g' "$TMP/folded" | sort)" "the stacks of pprof"
 	grep -q 'Profiled.spin' "$TMP/p.html" || fail "the page has no function"
 	# Before it takes samples.

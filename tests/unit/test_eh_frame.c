@@ -91,7 +91,8 @@ static bool same_register(Dwarf_Frame *frame, const struct cfi_rule *rule, enum 
 	assert_int_equal(dwarf_frame_register(frame, numbers[kept], memory, &ops, &n), 0);
 	if (n == 0 && ops == NULL)
 		return how == SAVED_SAME;
-	if (n == 0) /* undefined, or never mentioned: without the ABI's defaults libdw says the same */
+	if (n ==
+	    0) /* undefined, or never mentioned: without the ABI's defaults libdw says the same */
 		return how == SAVED_SAME || how == SAVED_UNDEFINED;
 	if (n == 2 && ops != memory) { /* an expression: libdw pushes the CFA first */
 		ops++;

@@ -113,11 +113,11 @@ start_bpftrace() {
 	TRACER=$!
 }
 
-# await_on WHAT: until the calls of WHAT (of `calls`) cost a trap, and the tracer has attached to all its
-# places: ours says so, bpftrace does it within half a second.
-await_on() { # WHAT
+# await_on WHAT TRACER: until the calls of WHAT (of `calls`) cost a trap, and the tracer has attached to all
+# its places: ours says so, bpftrace does it within half a second.
+await_on() { # WHAT ours|bpftrace
 	ask await on "$1"
-	if [[ $tracer = ours ]]; then
+	if [[ $2 = ours ]]; then
 		until grep -qE '^ocaml-probes: (counting|measuring) ' "$BENCH_DIR/ours.out"; do
 			sleep 0.01
 		done
