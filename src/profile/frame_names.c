@@ -212,12 +212,15 @@ static int make_room(struct frame_names *names)
 static int keep_frames(struct frame_names *names, size_t slot, const struct walked_file *file,
 		       uint64_t address, const struct named_frame *frames, size_t n)
 {
-	struct named_frame *copy = calloc(n, sizeof(*copy));
+	struct found_frame *found = &names->found[slot];
 
-	if (!copy)
+	found->frames = calloc(n, sizeof(*frames));
+	if (!found->frames)
 		return ctx_no_memory(names->ctx);
-	memcpy(copy, frames, n * sizeof(*copy));
-	names->found[slot] = (struct found_frame){ file, address, copy, n };
+	memcpy(found->frames, frames, n * sizeof(*frames));
+	found->file = file;
+	found->address = address;
+	found->n = n;
 	names->n_found++;
 	return 0;
 }

@@ -71,11 +71,12 @@ static int add_rules(struct stack_walker *w, const struct unwind_table *table, u
 /* Make the map of the rows, which are changed to the rule numbers of the map. */
 static int store_rows(struct stack_walker *w, struct unwind_table *table, int *fd)
 {
-	LIBBPF_OPTS(bpf_map_create_opts, create, .map_flags = INNER_MAP);
+	LIBBPF_OPTS(bpf_map_create_opts, create);
 	LIBBPF_OPTS(bpf_map_batch_opts, update);
 	uint32_t *keys = calloc(table->n, sizeof(*keys)), count = (uint32_t)table->n;
 	int err = 0;
 
+	create.map_flags = INNER_MAP;
 	*fd = -1;
 	if (!keys)
 		return ctx_no_memory(w->ctx);
