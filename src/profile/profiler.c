@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "measure/engine/bpf_support.h"
+#include "measure/engine/pid_namespace.h"
 #include "profile/allocation.h"
 #include "profile.skel.h"
 
@@ -21,7 +22,8 @@ struct profiler {
 	struct profile_bpf *skel;
 	struct stack_walker *walker;
 	struct allocation *allocation; /* only for PROFILE_WORDS */
-	int n_cpus;		       /* possible ones */
+	struct pid_namespace ns;
+	int n_cpus; /* possible ones */
 	int *links;
 	size_t n_links;
 };
@@ -104,11 +106,16 @@ void profiler_stop(struct profiler *p)
 
 static int load(struct profiler *p)
 {
-	struct profile_bpf *skel = profile_bpf__open();
-	int err;
+	struct profile_bpf *skel;
+	int err = pid_namespace_choose(p->ctx, p->spec.pid, &p->ns);
 
+	if (err)
+		return err;
+	skel = profile_bpf__open();
 	if (!skel)
 		return ctx_no_memory(p->ctx);
+	skel->rodata->config.pidns_dev = p->ns.dev;
+	skel->rodata->config.pidns_ino = p->ns.ino;
 	skel->maps.walk_processes.max_entries = (uint32_t)p->spec.max_processes;
 	skel->maps.walk_scratch.max_entries = (uint32_t)p->n_cpus * WALK_SLOTS;
 	if (p->spec.kind == PROFILE_WAITS)
@@ -177,10 +184,13 @@ const struct stack_walker *profiler_walker(const struct profiler *p)
 
 int profiler_add_process(struct profiler *p, pid_t pid)
 {
-	int err = stack_walker_add_process(p->walker, pid, (uint32_t)pid);
+	__u32 tgid;
+	int err = pid_namespace_id(p->ctx, &p->ns, pid, &tgid);
 
+	if (!err)
+		err = stack_walker_add_process(p->walker, pid, tgid);
 	if (!err && p->allocation)
-		err = allocation_add_process(p->allocation, pid, (uint32_t)pid);
+		err = allocation_add_process(p->allocation, pid, tgid);
 	return err;
 }
 

@@ -26,6 +26,7 @@ struct profiler_spec {
 	enum profile_kind kind;
 	unsigned int hz;      /* samples per second and CPU; for PROFILE_CPU */
 	size_t max_processes; /* at one time */
+	pid_t pid;	      /* one of the processes: the others are in its pid namespace */
 };
 
 /* One stack, and how often it was seen in a thread. */

@@ -337,14 +337,16 @@ static int run_session(struct profile_session *s, struct session *session)
 static int profile_with(struct options *options, const struct profile_options *own)
 {
 	struct profile_session s = { .options = options, .own = own };
+	struct profiler_spec spec = own->spec;
 	struct session session;
 	int err, code;
 
+	spec.pid = options->pid;
 	err = check_file(options->ctx, own->html);
 	if (!err)
 		err = check_file(options->ctx, own->pprof);
 	if (!err)
-		err = profiler_open(options->ctx, &own->spec, &s.profiler);
+		err = profiler_open(options->ctx, &spec, &s.profiler);
 	if (!err)
 		err = add_processes(&s);
 	if (!err)

@@ -116,14 +116,14 @@ check_times() { # NAME
 
 test_times() {
 	local name
-	build "$CALLS" -ccopt -no-pie
+	PROGRAMS=timed build "$CALLS" -ccopt -no-pie
 	for name in nests escapes digs; do
 		check_times "$name"
 	done
 }
 
 test_time_of_c() {
-	build "$CALLS"
+	PROGRAMS=timed build "$CALLS"
 	start_target "$TMP/built/timed" 40 1000
 	await_line ready
 	start_printed -pid "$TARGET" time c:calls_burn

@@ -132,7 +132,7 @@ fits_terminal() { # PROGRAM [COMMAND]
 test_help_fits_a_terminal() {
 	local command commands
 	commands=$("$TOOL" help | sed -nE 's/^  ([a-z]+) .*/\1/p' | grep -vxE 'help|version' | sort | xargs)
-	matches "$commands" "^attach .* serve top trace$" "the commands"
+	matches "$commands" "^annotate attach .* serve top trace$" "the commands"
 	fits_terminal "$TOOL"
 	for command in $commands; do
 		fits_terminal "$TOOL" "$command"

@@ -56,7 +56,7 @@ WORDS = [
 # The same of lists: what must be shown, and what must not.
 LISTS = [
     ("", ["attach", "bpftrace", "detach", "doctor", "functions", "gc", "help", "info", "list", "read", "serve", "top", "trace"], ["link"]),
-    ("info -pid ", [SERVICE, OTHER], [str(os.getpid()), "1"]),
+    ("info -pid ", [SERVICE, OTHER], [str(os.getpid()), str(os.getppid())]),
     ("attach -pid %s -enable cache_" % SERVICE, ["cache_evict", "cache_hit", "cache_miss"], ["request_done"]),
     ("list -", ["-prog", "--kept", "--follow", "--for", "--json"], ["--exe", "--count"]),
 ]

@@ -76,23 +76,23 @@ check_program() { # FILE
 }
 
 test_pie() {
-	compile pie gauges -ccopt -pie
+	compile_source pie gauges -ccopt -pie
 	check_program "$TMP/pie"
 }
 
 test_not_pie() {
-	compile fixed gauges -ccopt -no-pie
+	compile_source fixed gauges -ccopt -no-pie
 	check_program "$TMP/fixed"
 }
 
 test_stripped() {
-	compile stripped gauges
+	compile_source stripped gauges
 	strip "$TMP/stripped"
 	check_program "$TMP/stripped"
 }
 
 test_static() {
-	compile static gauges -ccopt -static
+	compile_source static gauges -ccopt -static
 	check_program "$TMP/static"
 }
 
@@ -135,7 +135,7 @@ await_exit() {
 
 if has_domains; then
 	test_domains() {
-		compile domains gauges_domains
+		compile_source domains gauges_domains
 		check_domains "$TMP/domains"
 		strip "$TMP/domains"
 		check_domains "$TMP/domains"
@@ -145,7 +145,7 @@ fi
 # What is read while the program works never decreases, and its end is no error.
 test_while_it_works() {
 	local status=0
-	compile busy gauges
+	compile_source busy gauges
 	start_target "$TMP/busy"
 	await_line ready
 	tell go
@@ -193,7 +193,7 @@ test_refusals() {
 # The figures of the program before it executed another one; they are no figures of that.
 test_an_exec() {
 	local status=0
-	compile exec gauges
+	compile_source exec gauges
 	start_target bash -c "exec $TMP/exec"
 	await_line ready
 	check_figures "after an exec"
@@ -211,7 +211,7 @@ test_an_exec() {
 test_another_user() {
 	need_root
 	need_command setpriv
-	compile mine gauges
+	compile_source mine gauges
 	chmod 711 "$(dirname "$TMP")" "$TMP"
 	cp "$TOOL" "$TMP/ocaml-probes"
 	start_target "$TMP/mine"

@@ -54,7 +54,7 @@ await_processes() { # N
 check_serve() { # SERVE-OPTION...
 	local first second third name
 	need_counting
-	compile gauges gauges
+	compile_source gauges gauges
 	start_gauges
 	first=$TARGET
 	start_serve serve "$@"
@@ -118,8 +118,8 @@ test_figures() {
 }
 
 test_figures_of_a_stripped_program() {
-	compile() {
-		(. "$ROOT/tests/e2e/target_lib.sh"; compile "$@") || exit 1
+	compile_source() {
+		(. "$ROOT/tests/e2e/target_lib.sh"; compile_source "$@") || exit 1
 		strip "$TMP/$1"
 	}
 	check_serve --exe "$TMP/gauges" --time gc:minor
@@ -142,7 +142,7 @@ test_every_program() {
 # Pauses of the phases that are timed, as histograms and in the JSON.
 test_pauses() {
 	need_counting
-	compile gauges gauges
+	compile_source gauges gauges
 	start_serve serve --exe "$TMP/gauges" --time gc:minor --time gc:major_slice
 	start_gauges
 	await_processes 1
@@ -193,7 +193,7 @@ test_top() {
 	local line
 	need_counting
 	need_command tmux
-	compile gauges gauges
+	compile_source gauges gauges
 	start_gauges
 	tell go
 	await_line going

@@ -166,7 +166,7 @@ toggle_by_four() { # N
 }
 
 # Compile tests/ocaml/SOURCE.ml as $TMP/NAME, by the ocamlopt in PATH.
-compile() { # NAME SOURCE [FLAG...]
+compile_source() { # NAME SOURCE [FLAG...]
 	local name=$1 source=$2
 	shift 2
 	need_command ocamlopt

@@ -62,7 +62,7 @@ test_functions() {
 
 test_collector() {
 	need_browser
-	compile gauges gauges
+	compile_source gauges gauges
 	start_target "$TMP/gauges"
 	await_line ready
 	on_page collector "$TARGET" "$(output_of)"

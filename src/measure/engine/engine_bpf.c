@@ -38,53 +38,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "measure/engine/kernel_file.h"
-
-/* The inode of the initial pid namespace, PROC_PID_INIT_INO in linux/proc_ns.h. */
-#define INITIAL_PIDNS_INODE 0xeffffffcU
+#include "measure/engine/pid_namespace.h"
 
 enum { MAX_FRAME_USERS = 65536 }; /* threads that are in a call that is timed */
 
 #define KERNEL_BTF "/sys/kernel/btf/vmlinux" /* measure_full needs it */
 
 /* ---- open ----------------------------------------------------------------------------------- */
-
-/* The pid of PID in the innermost of its pid namespaces. */
-static int read_own_pid(struct ocp_ctx *ctx, pid_t pid, __u32 *own)
-{
-	char path[64], line[256];
-	FILE *f;
-	int err = -ESRCH;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f)) {
-		if (strncmp(line, "NSpid:", 6) == 0) {
-			*own = (__u32)strtoul(strrchr(line, '\t') + 1, NULL, 10);
-			err = 0;
-			break;
-		}
-	}
-	if (f)
-		fclose(f);
-	return err ? ctx_error(ctx, err, "process %d: it ended", (int)pid) : 0;
-}
-
-/* The program can look up processes of one namespace only. */
-static int check_pid_namespace(struct ocp_ctx *ctx, pid_t pid, const struct measure_config *config)
-{
-	char path[64];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
-	if (stat(path, &st))
-		return ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
-	if (st.st_ino == config->pidns_ino)
-		return 0;
-	return ctx_error(ctx, -EINVAL,
-			 "process %d: is in another pid namespace than the first one; measure it "
-			 "by itself",
-			 (int)pid);
-}
 
 /* True if ids are reported or looked up. Pairs only need unique thread ids. */
 static bool needs_own_ids(const struct engine_spec *spec, const struct measure_config *config)
@@ -95,23 +55,15 @@ static bool needs_own_ids(const struct engine_spec *spec, const struct measure_c
 static int choose_pid_namespace(struct ocp_ctx *ctx, const struct engine_spec *spec,
 				struct measure_config *config)
 {
-	const pid_t pid = spec->pid;
-	char path[64];
-	struct stat st;
+	struct pid_namespace ns;
+	int err;
 
-	if (stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == INITIAL_PIDNS_INODE)
-		return 0;
 	if (!needs_own_ids(spec, config))
 		return 0;
-	if (pid)
-		snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
-	else
-		snprintf(path, sizeof(path), "/proc/self/ns/pid");
-	if (stat(path, &st))
-		return ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
-	config->pidns_dev = kernel_file_dev(st.st_dev);
-	config->pidns_ino = st.st_ino;
-	return 0;
+	err = pid_namespace_choose(ctx, spec->pid, &ns);
+	config->pidns_dev = ns.dev;
+	config->pidns_ino = ns.ino;
+	return err;
 }
 
 static bool reads_args(const struct engine_spec *spec)
@@ -417,16 +369,14 @@ static bool grow_listed(struct engine *engine)
 
 static int list_process(struct engine *engine, pid_t pid)
 {
+	const struct pid_namespace ns = { engine->config.pidns_dev, engine->config.pidns_ino };
 	struct listed_process *listed = find_listed(engine, pid);
-	__u32 tgid = (__u32)pid, one = 1;
-	int err = 0;
+	__u32 tgid, one = 1;
+	int err;
 
 	if (!listed && !grow_listed(engine))
 		return ctx_no_memory(engine->ctx);
-	if (engine->config.pidns_ino)
-		err = check_pid_namespace(engine->ctx, pid, &engine->config);
-	if (!err && engine->config.pidns_ino)
-		err = read_own_pid(engine->ctx, pid, &tgid);
+	err = pid_namespace_id(engine->ctx, &ns, pid, &tgid);
 	if (!err && bpf_map_update_elem(engine->object.tgids, &tgid, &one, 0))
 		err = ctx_error(engine->ctx, -E2BIG, "process %d: too many processes", (int)pid);
 	if (err)
