@@ -15,7 +15,7 @@ struct builder {
 	struct ocp_ctx *ctx;
 	const char *name;
 	struct unwind_table *table;
-	size_t rows_room;
+	size_t rows_room, rules_room;
 	uint32_t *slots; /* of a hash table: rule numbers + 1 */
 };
 
@@ -46,6 +46,15 @@ static int intern(struct builder *b, const struct walk_rule *rule, uint32_t *num
 		return ctx_error(b->ctx, -EBADMSG,
 				 "%s: more than %d different rules in the call frame information",
 				 b->name, RULES_ROOM);
+	if (t->n_rules == b->rules_room) {
+		const size_t room = b->rules_room ? 2 * b->rules_room : 256;
+		void *rules = reallocarray(t->rules, room, sizeof(*t->rules));
+
+		if (!rules)
+			return ctx_no_memory(b->ctx);
+		t->rules = rules;
+		b->rules_room = room;
+	}
 	*number = (uint32_t)t->n_rules++;
 	t->rules[*number] = *rule;
 	b->slots[slot] = *number + 1;
@@ -343,9 +352,7 @@ int unwind_table_read(struct ocp_ctx *ctx, struct elf_file *elf, struct unwind_t
 	*out = NULL;
 	b.table = calloc(1, sizeof(*b.table));
 	b.slots = calloc(SLOTS, sizeof(*b.slots));
-	if (b.table)
-		b.table->rules = calloc(RULES_ROOM, sizeof(*b.table->rules));
-	if (!b.table || !b.slots || !b.table->rules) {
+	if (!b.table || !b.slots) {
 		err = ctx_no_memory(ctx);
 	} else {
 		err = intern(&b, &unknown, &number);

@@ -190,6 +190,18 @@ test_exec() {
 	! grep -q 'Profiled\.' "$TMP/folded" || fail "it goes on after the exec: $(cat "$TMP/folded")"
 }
 
+# In a container the tool and the program have other process ids than in the kernel's first namespace.
+test_pid_namespace() {
+	need_counting
+	unshare --pid --fork --mount-proc --kill-child bash -c '
+		coproc program { exec "$1" cpu; }
+		read -r -u "${program[0]}"
+		echo "run 60" >&"${program[1]}"
+		"$0" profile -q -pid "$program_PID" --for 500ms --hz 997 --folded' "$TOOL" "$PROFILED" \
+		>"$TMP/folded" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	grep -q 'Profiled.spin;Profiled.fib' "$TMP/folded" || fail "$(cat "$TMP/err" "$TMP/folded")"
+}
+
 expect_error() { # STATUS MESSAGE [FLAG...]
 	local status=0 expected=$1 message=$2
 	shift 2

@@ -370,8 +370,8 @@ test_unnamed_programs_are_refused() {
 	local command
 	need_counting
 	for command in serve top; do
-		check_error 2 'fn:, c: and gc: require -pid or --exe' "$command" --count=fn:Unprobed.find
-		check_error 2 'fn:, c: and gc: require -pid or --exe' "$command" --time c:malloc
+		check_error 2 'fn:, c:, gc: and line: require -pid or --exe' "$command" --count=fn:Unprobed.find
+		check_error 2 'fn:, c:, gc: and line: require -pid or --exe' "$command" --time c:malloc
 	done
 }
 

@@ -1,10 +1,11 @@
 # The fuzzers: clang's libFuzzer and sanitizers over whatever reads what somebody else wrote. Each
 # tests/fuzz/fuzz_X.c is a program; fuzz_X_srcs is what it is about.
 fuzzers := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-fuzz_program_srcs := $(filter-out src/base/%,$(program_srcs)) src/base/ctx.c src/base/sanitize.c src/base/str_regexp.c src/base/suggest.c
+fuzz_program_srcs := $(filter-out src/base/%,$(program_srcs)) src/base/ctx.c src/base/sanitize.c src/base/str_regexp.c src/base/suggest.c \
+	src/unwind/unwind_table.c src/unwind/runtime_code.c
 fuzz_proc_srcs := $(program_srcs) $(wildcard src/process/*.c)
 $(addprefix $(O)/tests/fuzz/fuzz_,program proc link): fuzz_libs = -ldw -lelf -lZydis
-fuzz_link_srcs := $(filter-out src/link/main.c,$(wildcard src/link/*.c)) $(fuzz_program_srcs)
+fuzz_link_srcs := $(filter-out src/link/main.c,$(wildcard src/link/*.c)) $(filter-out src/unwind/%,$(fuzz_program_srcs))
 fuzz_args_srcs := $(addprefix src/measure/args/,operand.c filter.c value.c) src/base/ctx.c src/base/sanitize.c
 fuzz_code_srcs := $(addprefix src/code/,x86_function.c code_depth.c code_file.c code_flow.c code_insn.c code_jumps.c) \
 	src/elf/elf_file.c src/base/ctx.c src/base/sanitize.c

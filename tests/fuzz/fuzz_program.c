@@ -19,6 +19,7 @@
 #include "program/places.h"
 #include "program/program.h"
 #include "elf/symbols.h"
+#include "unwind/unwind_table.h"
 #include "program/wrapper_args.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
@@ -184,6 +185,26 @@ static void find_frames(struct ocp_ctx *ctx, struct elf_file *elf)
 	frametable_free(table);
 }
 
+static void find_unwind_table(struct ocp_ctx *ctx, struct elf_file *elf)
+{
+	struct unwind_table *table;
+
+	if (unwind_table_read(ctx, elf, &table) != 0) {
+		require(!table && *ocp_error(ctx));
+		return;
+	}
+	for (size_t i = 0; i < table->n; i++) {
+		const struct walk_row *row = &table->rows[i];
+
+		require(row->rule < table->n_rules && (i == 0 || row[-1].va <= row->va));
+		require(i + 1 < table->n || unwind_table_find(table, row->va) == row->rule);
+	}
+	for (size_t i = 0; i < table->n_rules; i++)
+		require(table->rules[i].reg < WALK_REGISTERS &&
+			table->rules[i].rip_at <= WALK_NOWHERE);
+	unwind_table_free(table);
+}
+
 static void find_places(const struct ocp_program *prog)
 {
 	struct place asked[2] = { 0 };
@@ -240,6 +261,8 @@ static void read_program(const uint8_t *bytes, size_t n)
 		find_functions(ctx, prog->elf, prog->fd);
 	if (!err)
 		find_frames(ctx, prog->elf);
+	if (!err)
+		find_unwind_table(ctx, prog->elf);
 	if (!err)
 		find_places(prog);
 	if (!err)
