@@ -11,13 +11,21 @@
 #include "code/frametable.h"
 #include "code/functions.h"
 #include "code/ocaml_name.h"
+#include "elf/eh_frame.h"
 #include "profile/kernel_symbols.h"
 
 enum { MAX_INLINED = 64, FIRST_SLOTS = 4096, MAX_PATH_PART = 128 };
 
+/* The bounds of a function. */
+struct extent {
+	uint64_t va, end;
+};
+
 /* What is known of the code of a file. */
 struct file_names {
 	const struct walked_file *file;
+	struct extent *extents; /* by address: of functions that need not have names */
+	size_t n_extents, extents_room;
 	struct functions *functions; /* NULL: none, or not readable */
 	struct frametable *table;    /* the same */
 };
@@ -66,8 +74,42 @@ static const char *keep_text(struct frame_names *names, const char *text)
 	return copy;
 }
 
-/* "[libfoo.so+0x1234]" */
-static const char *name_place(struct frame_names *names, const struct walked_place *place)
+static int add_extent(void *data, uint64_t va, uint64_t bytes)
+{
+	struct file_names *of = data;
+
+	if (of->n_extents == of->extents_room) {
+		const size_t room = of->extents_room ? 2 * of->extents_room : 1024;
+		void *extents = reallocarray(of->extents, room, sizeof(*of->extents));
+
+		if (!extents)
+			return -ENOMEM;
+		of->extents = extents;
+		of->extents_room = room;
+	}
+	of->extents[of->n_extents++] = (struct extent){ va, va + bytes };
+	return 0;
+}
+
+/* The start of the function at VA; VA if it is unknown. */
+static uint64_t start_of(const struct file_names *of, uint64_t va)
+{
+	size_t low = 0, high = of->n_extents;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (of->extents[middle].va <= va)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && va < of->extents[low - 1].end ? of->extents[low - 1].va : va;
+}
+
+/* "[libfoo.so+0x1234]", with the start of the function. */
+static const char *name_place(struct frame_names *names, const struct file_names *of,
+			      const struct walked_place *place, uint64_t inside)
 {
 	const char *slash = strrchr(place->file->path, '/');
 	const char *base = slash ? slash + 1 : place->file->path;
@@ -77,7 +119,7 @@ static const char *name_place(struct frame_names *names, const struct walked_pla
 		snprintf(text, sizeof(text), "%.*s", MAX_PATH_PART, base);
 	else
 		snprintf(text, sizeof(text), "[%.*s+0x%" PRIx64 "]", MAX_PATH_PART, base,
-			 place->va);
+			 start_of(of, inside));
 	return keep_text(names, text);
 }
 
@@ -114,6 +156,9 @@ static int open_file_names(struct frame_names *names, const struct walked_file *
 	*of = (struct file_names){ .file = file };
 	*out = of;
 	err = functions_read(names->ctx, file->elf, &of->functions);
+	if (err != -ENOMEM &&
+	    eh_frame_each_function(names->ctx, file->elf, add_extent, of) == -ENOMEM)
+		err = ctx_no_memory(names->ctx);
 	if (!err)
 		err = frametable_read(names->ctx, file->elf, &of->table);
 	return err == -ENOMEM ? err : 0;
@@ -165,7 +210,8 @@ static int name_in_file(struct frame_names *names, const struct walked_place *pl
 		if (err || *n)
 			return err;
 	}
-	frames[0] = (struct named_frame){ .function = name ? name : name_place(names, place) };
+	frames[0] = (struct named_frame){ .function = name ? name
+							   : name_place(names, of, place, inside) };
 	frames[0].kind = !function				? FRAME_UNKNOWN
 			 : function->language == FUNCTION_OCAML ? FRAME_OCAML
 								: FRAME_C;
@@ -326,6 +372,7 @@ void frame_names_close(struct frame_names *names)
 	for (size_t i = 0; i < names->n_texts; i++)
 		free(names->texts[i]);
 	for (size_t i = 0; i < names->n_files; i++) {
+		free(names->files[i].extents);
 		functions_free(names->files[i].functions);
 		frametable_free(names->files[i].table);
 	}
