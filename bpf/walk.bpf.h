@@ -114,7 +114,7 @@ static __always_inline const struct walk_mapping *find_mapping(const struct walk
 	return address < mapping->end ? mapping : (void *)0;
 }
 
-/* The number of the rule for ADDRESS; 0: *END says why there is none. */
+/* The number of the rule for ADDRESS. 0: no rule is known, and *END is the reason. */
 static __always_inline __u32 find_rule(const struct walk_process *process, __u64 address,
 				       __u32 *end)
 {

@@ -101,7 +101,7 @@ static bool is_exe(pid_t pid, int fd)
 	       exe.st_ino == st.st_ino;
 }
 
-/* Look into the file of M. A fault of a library is none of what is asked for. */
+/* Look into the file of M. A library that cannot be read is left out: the user did not ask for it. */
 static int find_mapped(struct planner *p, pid_t pid, const struct mapping *m,
 		       struct code_wish *wishes, struct bpftrace_images *images)
 {

@@ -4,8 +4,8 @@
  * as much. Functions of the runtime have branches near their beginning and their end that serve
  * instead. What lies before and behind them, some moves and pops, is not in the time.
  *
- * The search goes along all paths of the function. A path that is none, such as that behind a call
- * that never returns, can only make it find less.
+ * The search goes along all paths of the function. Some of these are never taken, such as the one
+ * behind a call that never returns. They can only make it find less.
  */
 #include "code/code_pause.h"
 

@@ -6,8 +6,8 @@
 #include "elf/data_image.h"
 
 /*
- * Find the list in IMAGE, the data of ELF. Returns 1 and its address in *VA, 0 if there is none, or a
- * negative errno. What is found is a list of tables whose return addresses all stand behind calls, and
+ * Find the list in IMAGE, the data of ELF. Returns 1 and sets *VA to its address, 0 if IMAGE has no list,
+ * or a negative errno. What is found is a list of tables whose return addresses all stand behind calls, and
  * which have the frame where C has called OCaml: the runtime of each program has one.
  */
 int frametable_scan(struct ocp_ctx *ctx, struct elf_file *elf, const struct data_image *image,

@@ -7,11 +7,11 @@
  *
  * A compiler puts the code of lines between each other, so execution can come back to a line that it has
  * begun. Where every way to a place leads through an earlier place of the line, each time anew, the place
- * goes on with the line, and it is none of those here. Code that was inlined into a function begins with
+ * continues the line and is left out. Code that was inlined into a function begins with
  * the same column each time: such places are told apart.
  *
- * ocamlopt gives the jump through the table of a `match` the line of its first case. It is none here. The
- * first case begins at its next row.
+ * ocamlopt gives the jump through the table of a `match` the line of its first case. This jump is left
+ * out. The first case begins at its next row.
  */
 #ifndef CODE_LINE_PLACES_H
 #define CODE_LINE_PLACES_H

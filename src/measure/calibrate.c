@@ -4,7 +4,7 @@
  * meter is attached to two sites of our own, one after the other, which are run some thousand
  * times. The median of the batches is used, since other load on the machine hardly affects it.
  *
- * This takes about 40 ms, and 60 ms with sites that are single-stepped. Most of it is waiting: for
+ * This takes about 40 ms, and 80 ms with sites that are single-stepped. Most of it is waiting: for
  * the kernel to attach and detach the uprobes, and between the rounds. A thread does it while the
  * meter measures. The first round is an estimate, for those who want to know before they measure.
  */
@@ -29,6 +29,7 @@ enum {
 	N_ROUNDS = 4,
 	ROUND_GAP_NS = 4000000,
 	N_BATCHES = 13,
+	PASSES_A_BATCH = 40,
 	SITES = 2,
 	KINDS = 2, /* of sites: emulated, single-stepped */
 	PATH_BYTES = 4200,
@@ -63,7 +64,6 @@ TWO_SITES(dormant_calibration, "	.byte 0x48, 0x8d, 0x05\n	.long 0\n	ret\n");
 struct code {
 	void (*pass)(void), (*first_site)(void);
 	size_t site_bytes;
-	int passes_a_batch; /* in less than 250 us, so that few are interrupted */
 };
 
 /* The sites of one kind, with an engine of its own, and the least times of all rounds. */
@@ -137,12 +137,12 @@ static double time_passes(const struct code *code)
 	for (int i = 0; i < N_BATCHES; i++) {
 		int64_t start_ns = clock_ns(CLOCK_MONOTONIC);
 
-		for (int j = 0; j < code->passes_a_batch; j++)
+		for (int j = 0; j < PASSES_A_BATCH; j++)
 			code->pass();
 		times[i] = clock_ns(CLOCK_MONOTONIC) - start_ns;
 	}
 	qsort(times, N_BATCHES, sizeof(times[0]), compare_times);
-	return (double)*median / code->passes_a_batch;
+	return (double)*median / PASSES_A_BATCH;
 }
 
 /*
@@ -365,9 +365,9 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
 {
 	static const struct engine_role roles[SITES] = { { .pair = 0 },
 							 { .pair = 0, .is_stop = true } };
-	static const struct code emulated = { calibration_sites, first_calibration_site, 7, 40 },
+	static const struct code emulated = { calibration_sites, first_calibration_site, 7 },
 				 stepped = { dormant_calibration_sites,
-					     first_dormant_calibration_site, 8, 6 };
+					     first_dormant_calibration_site, 8 };
 	struct calibration *c = calloc(1, sizeof(*c));
 
 	if (!c)

@@ -32,7 +32,10 @@ static int ask(int fd)
 	return send(fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes) ? 0 : -errno;
 }
 
-/* True: *EVENT is the next one. False: errno says why there is none; EAGAIN: not yet. */
+/*
+ * Read the next event into *EVENT. Returns false, with errno set, if that fails; EAGAIN: no event has
+ * happened yet.
+ */
 static bool take(int fd, struct proc_event *event)
 {
 	char bytes[4096];

@@ -352,8 +352,7 @@ test_arguments_of_hits() {
 	done
 	[[ $(wc -l <"$TMP/requests") -gt 30 ]] || fail "$(cat "$TMP/out")"
 	eq "$(cat "$TMP/requests_plain")" "$(cat "$TMP/requests")" "hits"
-	# Reading the arguments costs the same at both: at a nop, both costs would be equal.
-	[[ $(cat "$TMP/requests_plain.cost") -gt $((2 * $(cat "$TMP/requests.cost"))) ]] ||
+	[[ $(cat "$TMP/requests_plain.cost") -gt $((3 * $(cat "$TMP/requests.cost"))) ]] ||
 		fail "costs: $(cat "$TMP"/requests*.cost)"
 }
 
