@@ -10,6 +10,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include "measure.h"
+#include "pid_namespace.bpf.h"
 
 enum {
 	MINMAX_TRIES = 8,
@@ -169,18 +170,9 @@ static __noinline int counts_in_handover(__u64 cookie, __u32 open, __u64 serial)
 
 /* ---- whose hit ------------------------------------------------------------------------------ */
 
-/* Returns false for a process of another pid namespace than the configured one, even below it. */
 static __always_inline int current_ids(struct bpf_pidns_info *ids)
 {
-	__u64 both;
-
-	if (config.pidns_ino)
-		return bpf_get_ns_current_pid_tgid(config.pidns_dev, config.pidns_ino, ids,
-						   sizeof(*ids)) == 0;
-	both = bpf_get_current_pid_tgid();
-	ids->tgid = both >> 32;
-	ids->pid = (__u32)both;
-	return 1;
+	return ids_in_namespace(config.pidns_dev, config.pidns_ino, ids);
 }
 
 #ifdef MEASURE_FULL

@@ -5,6 +5,7 @@
  */
 #include "walk.bpf.h"
 #include <bpf/bpf_core_read.h>
+#include "pid_namespace.bpf.h"
 #include "samples.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -61,15 +62,7 @@ static __always_inline void add(__u64 *sum, __u64 n)
 
 static __always_inline int current_ids(struct bpf_pidns_info *ids)
 {
-	__u64 both;
-
-	if (config.pidns_ino)
-		return bpf_get_ns_current_pid_tgid(config.pidns_dev, config.pidns_ino, ids,
-						   sizeof(*ids)) == 0;
-	both = bpf_get_current_pid_tgid();
-	ids->tgid = both >> 32;
-	ids->pid = (__u32)both;
-	return 1;
+	return ids_in_namespace(config.pidns_dev, config.pidns_ino, ids);
 }
 
 static __always_inline int is_profiled(struct bpf_pidns_info *ids)

@@ -91,16 +91,6 @@ static int keep(struct planner *p, struct bpftrace_images *images, const struct 
 	return image->path ? 0 : ctx_no_memory(p->ctx);
 }
 
-static bool is_exe(pid_t pid, int fd)
-{
-	char path[PROC_PATH_BYTES];
-	struct stat exe, st;
-
-	proc_path(path, pid, "exe");
-	return stat(path, &exe) == 0 && fstat(fd, &st) == 0 && exe.st_dev == st.st_dev &&
-	       exe.st_ino == st.st_ino;
-}
-
 /* Look into the file of M. A library that cannot be read is left out: the user did not ask for it. */
 static int find_mapped(struct planner *p, pid_t pid, const struct mapping *m,
 		       struct code_wish *wishes, struct bpftrace_images *images)
@@ -113,7 +103,7 @@ static int find_mapped(struct planner *p, pid_t pid, const struct mapping *m,
 
 	if (fd < 0)
 		return 0;
-	origin.is_library = !is_exe(pid, fd);
+	origin.is_library = !image_is_exe(pid, fd);
 	err = program_open_from(p->ctx, fd, &origin, &prog);
 	if (err)
 		return err == -ENOMEM || !origin.is_library ? err : 0;

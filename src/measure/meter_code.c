@@ -303,16 +303,6 @@ static int add_program(struct ocp_meter *meter, struct ocp_program *prog, const 
 	return err;
 }
 
-static bool is_exe(pid_t pid, int fd)
-{
-	char path[PROC_PATH_BYTES];
-	struct stat exe, st;
-
-	proc_path(path, pid, "exe");
-	return stat(path, &exe) == 0 && fstat(fd, &st) == 0 && exe.st_dev == st.st_dev &&
-	       exe.st_ino == st.st_ino;
-}
-
 /* Files that cannot be read are left out: process/image.c has warned of them. */
 static int add_mapped(struct ocp_meter *meter, pid_t pid, const struct mapping *m, size_t *n_new)
 {
@@ -329,7 +319,7 @@ static int add_mapped(struct ocp_meter *meter, pid_t pid, const struct mapping *
 		return 0;
 	}
 	/* A program that is measured is in the table. */
-	origin.is_library = meter->program || !is_exe(pid, fd);
+	origin.is_library = meter->program || !image_is_exe(pid, fd);
 	err = program_open_from(meter->ctx, fd, &origin, &prog);
 	if (err)
 		return err == -ENOMEM ? err : 0;

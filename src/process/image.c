@@ -327,3 +327,13 @@ void image_list_free(struct image_list *list)
 	free(list->exe_path);
 	*list = (struct image_list){ 0 };
 }
+
+bool image_is_exe(pid_t pid, int fd)
+{
+	char path[PROC_PATH_BYTES];
+	struct stat exe, st;
+
+	proc_path(path, pid, "exe");
+	return stat(path, &exe) == 0 && fstat(fd, &st) == 0 && exe.st_dev == st.st_dev &&
+	       exe.st_ino == st.st_ino;
+}

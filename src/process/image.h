@@ -56,6 +56,9 @@ int image_open_mapped(pid_t pid, const struct mapping *m);
 /* Open the executable of PID for reading. */
 int image_open_exe(struct ocp_ctx *ctx, pid_t pid, int *fd);
 
+/* Is FD the file that PID executes? */
+bool image_is_exe(pid_t pid, int fd);
+
 /* Is mapping I the first executable one of its file? */
 bool image_is_first_of_file(const struct maps *maps, size_t i);
 bool image_same_file(const struct mapping *a, const struct mapping *b);
