@@ -58,7 +58,7 @@ TOOL_LIBS = -ljson-c -lprotobuf-c -lz
 
 # The directories in their order: a file includes no file of a later directory (tests/folders checks this).
 program_srcs := $(wildcard src/base/*.c src/elf/*.c src/code/*.c src/program/dormant/*.c src/program/*.c)
-lib_srcs := $(program_srcs) $(wildcard src/process/*.c src/unwind/*.c src/measure/*/*.c src/measure/*.c src/profile/*.c src/bpftrace/*.c)
+lib_srcs := $(program_srcs) $(wildcard src/tracee/*.c src/inside/*.c src/process/*.c src/unwind/*.c src/measure/*/*.c src/measure/*.c src/profile/*.c src/memprof/*.c src/bpftrace/*.c)
 cli_srcs := $(wildcard src/cli/*.c)
 watch_srcs := $(wildcard src/watch/*.c)
 serve_srcs := $(wildcard src/serve/*.c)
@@ -78,8 +78,8 @@ parts_objs := $(patsubst %.c,$(O)/%.o,$(filter-out %/main.c,$(cli_srcs) $(watch_
 tool_objs := $(tool_srcs:%.c=$(O)/%.o)
 link_objs := $(link_srcs:%.c=$(O)/%.o)
 # What is made of bpf/measure.bpf.c: see there.
-bpf_objects := measure_multi measure_full measure_perf profile
-bpf_skels := $(bpf_objects:%=$(O)/bpf/%.skel.h)
+bpf_objects := measure_multi measure_full measure_slower measure_stacks measure_by measure_perf profile memprof
+bpf_skels := $(bpf_objects:%=$(O)/bpf/%.skel.h) $(O)/bpf/waiting.skel.h
 
 tool := $(O)/ocaml-probes
 server := $(O)/ocaml-probes-serve
@@ -143,6 +143,9 @@ $(linker): $(link_objs) $(O)/man/ocaml-probes-link.help.o $(internal_a)
 
 $(O)/bpf/measure_multi.bpf.o: bpf_flags :=
 $(O)/bpf/measure_full.bpf.o: bpf_flags := -DMEASURE_FULL
+$(O)/bpf/measure_slower.bpf.o: bpf_flags := -DMEASURE_FULL -DMEASURE_SLOWER
+$(O)/bpf/measure_stacks.bpf.o: bpf_flags := -DMEASURE_FULL -DMEASURE_STACKS
+$(O)/bpf/measure_by.bpf.o: bpf_flags := -DMEASURE_FULL -DMEASURE_BY
 $(O)/bpf/measure_perf.bpf.o: bpf_flags := -DMEASURE_PERF
 
 # -mcpu=v3: compare-and-swap (Linux 5.12).
@@ -154,13 +157,20 @@ $(O)/bpf/measure_%.bpf.o: bpf/measure.bpf.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(compile_bpf)
 
-$(O)/bpf/profile.bpf.o: bpf/profile.bpf.c
+$(O)/bpf/profile.bpf.o $(O)/bpf/memprof.bpf.o $(O)/bpf/waiting.bpf.o: $(O)/bpf/%.bpf.o: bpf/%.bpf.c
 	$(say) BPF $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(compile_bpf)
 
+# Its maps are those of profile.bpf.c: the loader of the other skeletons cannot be given maps.
+$(O)/bpf/waiting.skel.h: $(O)/bpf/waiting.bpf.o
+	$(say) SKEL $@
+	$(Q)$(BPFTOOL) gen skeleton $< name waiting_bpf >$@
+
 $(O)/bpf/%.skel.h: $(O)/bpf/%.bpf.o
 	$(say) SKEL $@
+	$(Q)n=$$(readelf -sW $< | grep -c ' FUNC '); [ "$$n" -le 32 ] || \
+		{ echo "$<: $$n functions; a light skeleton loads 32" >&2; exit 1; }
 	$(Q)$(BPFTOOL) gen skeleton -L $< name $*_bpf >$@
 
 .PHONY: vmlinux-dump

@@ -28,6 +28,7 @@
 #define ARGS_BPF_H
 
 #include "args.h"
+#include "few_functions.bpf.h"
 
 enum ocaml_tag {
 	TAG_LAZY = 246,
@@ -108,7 +109,12 @@ static __always_inline __u64 args_extend(__u64 value, const struct arg_spec *spe
 	return spec->is_signed ? (__u64)((__s64)value >> unused_bits) : value >> unused_bits;
 }
 
-static __noinline int args_read_memory(__u64 addr, const struct arg_spec *spec, __u64 *value)
+static __always_inline int args_read_word(__u64 addr, __u64 *word)
+{
+	return args_copy(word, sizeof(*word), addr) == 0;
+}
+
+static __within_stacks int args_read_memory(__u64 addr, const struct arg_spec *spec, __u64 *value)
 {
 	__u64 bytes = spec->size;
 
@@ -138,6 +144,14 @@ static __noinline int arg_read(struct pt_regs *regs, const struct arg_spec *spec
 			word += args_register(regs, spec->base);
 		if (spec->index != ARG_NO_REGISTER)
 			word += args_register(regs, spec->index) << (spec->index_shift & 3);
+#pragma unroll
+		for (int i = 0; i < ARG_MAX_THEN; i++) {
+			if (i >= spec->n_then)
+				break;
+			if (!args_read_word(word, &word))
+				return 0;
+			word += (__u64)spec->then[i];
+		}
 		if (!args_read_memory(word, spec, &word))
 			return 0;
 		break;
@@ -150,12 +164,7 @@ static __noinline int arg_read(struct pt_regs *regs, const struct arg_spec *spec
 
 /* ---- OCaml values ---------------------------------------------------------------------------- */
 
-static __always_inline int args_read_word(__u64 addr, __u64 *word)
-{
-	return args_copy(word, sizeof(*word), addr) == 0;
-}
-
-static __noinline int ocaml_read_block(__u64 value, struct ocaml_block *block)
+static __within_stacks int ocaml_read_block(__u64 value, struct ocaml_block *block)
 {
 	__u64 header;
 
@@ -168,7 +177,7 @@ static __noinline int ocaml_read_block(__u64 value, struct ocaml_block *block)
 }
 
 /* The length of the string of WORDS words at VALUE, or -1. */
-static __noinline __s64 ocaml_string_length(__u64 value, __u64 words)
+static __within_stacks __s64 ocaml_string_length(__u64 value, __u64 words)
 {
 	__u64 bytes = words * OCAML_WORD;
 	__u8 padding;
@@ -223,7 +232,7 @@ static __noinline int ocaml_int(__u64 value, __s64 *number)
 }
 
 /* Read an integer argument: an OCaml int, a boxed integer, or a C integer. */
-static __noinline int arg_int(struct pt_regs *regs, const struct arg_spec *spec, __s64 *number)
+static __within_stacks int arg_int(struct pt_regs *regs, const struct arg_spec *spec, __s64 *number)
 {
 	__u64 value;
 
@@ -250,7 +259,7 @@ static __always_inline __u64 args_mix(__u64 x)
 	return x ^ x >> 31;
 }
 
-static __noinline int ocaml_string_key(__u64 value, __u64 *key)
+static __within_stacks int ocaml_string_key(__u64 value, __u64 *key)
 {
 	__u64 words[KEY_STRING_BYTES / 8] = {};
 	struct ocaml_block block;
@@ -280,7 +289,7 @@ static __noinline int ocaml_string_key(__u64 value, __u64 *key)
  * Compute the key of an argument. Different integers have different keys. The key of a string is a
  * hash of its length and first KEY_STRING_BYTES bytes.
  */
-static __noinline int arg_key(struct pt_regs *regs, const struct arg_spec *spec, __u64 *key)
+static __within_stacks int arg_key(struct pt_regs *regs, const struct arg_spec *spec, __u64 *key)
 {
 	__s64 number;
 	__u64 value;
@@ -471,8 +480,8 @@ static long record_argument(__u32 i, void *context)
  * Fill in the arguments of RECORD, which the caller has reserved in a ring buffer. The caller sets
  * the time, the ids and the site.
  */
-static __noinline int record_values(struct pt_regs *regs, const struct site_args *args,
-				    struct hit_record *record)
+static __within_stacks int record_values(struct pt_regs *regs, const struct site_args *args,
+					 struct hit_record *record)
 {
 	struct args_recording r = { .regs = regs, .args = args, .record = record };
 	__u32 n = args->n;
@@ -483,7 +492,7 @@ static __noinline int record_values(struct pt_regs *regs, const struct site_args
 	record->n_nodes = (__u16)n;
 	record->n_text = 0;
 	record->n_left_out = (__u16)args->n_left_out;
-	record->reserved = 0;
+	record->kind = RECORD_HIT;
 	bpf_loop(n, record_argument, &r, 0);
 	bpf_loop(RECORD_NODES, record_node, &r, 0);
 	return 0;

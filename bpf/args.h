@@ -9,7 +9,16 @@
 
 /* ---- where the arguments of a site are ------------------------------------------------------ */
 
-enum { ARGS_MAX = 16 };
+/*
+ * A site has up to ARGS_MAX arguments by position. Behind them are those that filter, key and
+ * histogram ask for by name: the same place in the array has the same name at all sites.
+ */
+enum {
+	ARGS_MAX = 16,
+	ARGS_NAMED = 16,
+	ARGS_ALL = ARGS_MAX + ARGS_NAMED,
+	ARG_MAX_THEN = 3,
+};
 
 /* The registers in struct pt_regs (x86-64), in its order. */
 enum arg_register {
@@ -58,17 +67,21 @@ struct arg_spec {
 	__u8 type;	     /* enum arg_type */
 	__u8 register_shift; /* for a register: 8 for %ah, 0 otherwise */
 	__s64 number;	     /* the constant, or the displacement of memory */
+	/* Memory: the word is an address; then[0] from there is the next word, and so on. */
+	__s32 then[ARG_MAX_THEN];
+	__u8 n_then;
+	__u8 reserved[3];
 };
 
-_Static_assert(sizeof(struct arg_spec) == 16, "shared by two compilers");
+_Static_assert(sizeof(struct arg_spec) == 32, "shared by two compilers");
 
 struct site_args {
-	__u32 n;	  /* specs in use; the others are ARG_NONE */
+	__u32 n;	  /* specs in use by position; the others are ARG_NONE */
 	__u32 n_left_out; /* arguments of the site beyond ARGS_MAX */
-	struct arg_spec args[ARGS_MAX];
+	struct arg_spec args[ARGS_ALL];
 };
 
-_Static_assert(sizeof(struct site_args) == 264, "shared by two compilers");
+_Static_assert(sizeof(struct site_args) == 1032, "shared by two compilers");
 
 /* ---- filters -------------------------------------------------------------------------------- */
 
@@ -238,6 +251,12 @@ struct value_node {
 
 _Static_assert(sizeof(struct value_node) == 24, "shared by two compilers");
 
+/* What a record in the ring buffer is. */
+enum record_kind {
+	RECORD_HIT,
+	RECORD_SLOW, /* the first part of struct slow_record, measure_slower.h */
+};
+
 struct hit_record {
 	__u64 ts_ns;
 	__u32 pid, tid;
@@ -246,7 +265,7 @@ struct hit_record {
 	__u16 n_nodes;
 	__u16 n_text;
 	__u16 n_left_out; /* arguments of the site that are not in the record */
-	__u32 reserved;
+	__u32 kind;	  /* enum record_kind */
 	struct value_node nodes[RECORD_NODES];
 	char text[RECORD_TEXT];
 };

@@ -28,7 +28,7 @@ static __always_inline int filter_compare(__s64 a, __u8 comparison, __s64 b)
 }
 
 /* True if the bytes at ADDR are those of LITERAL. Both have N bytes. */
-static __noinline int filter_same_bytes(__u64 addr, const struct filter_string *literal)
+static __within_stacks int filter_same_bytes(__u64 addr, const struct filter_string *literal)
 {
 	__u64 words[FILTER_STRING_BYTES / 8] = {}, differences = 0;
 	__u64 n = literal->n_bytes;
@@ -66,8 +66,8 @@ static __always_inline int filter_find_string(struct filter_found *found, __u64 
 }
 
 /* Find the type of the argument: enum filter_type. */
-static __noinline int filter_find(struct pt_regs *regs, const struct arg_spec *spec,
-				  struct filter_found *found)
+static __within_stacks int filter_find(struct pt_regs *regs, const struct arg_spec *spec,
+				       struct filter_found *found)
 {
 	struct ocaml_block block;
 
@@ -143,7 +143,7 @@ enum { ANSWER_YES = 3, ANSWER_NO = 4, ANSWER_NONE = 6 };
 /* The masks are for the verifier. They do not change the numbers that filter.c makes. */
 static __always_inline __u32 filter_operand(struct args_filtering *f, const struct filter_op *op)
 {
-	const struct arg_spec *spec = &f->args->args[op->arg & (ARGS_MAX - 1)];
+	const struct arg_spec *spec = &f->args->args[op->arg & (ARGS_ALL - 1)];
 	__u32 string = op->string & (FILTER_STRINGS_MAX - 1);
 	struct filter_found found = {};
 	int type = filter_find(f->regs, spec, &found), matches;
@@ -203,8 +203,8 @@ static long filter_step(__u32 i, void *context)
  * Evaluate FILTER for a hit. ARGS are the arguments of the site. *MISMATCH is filter_mismatch() of
  * one of the comparisons without an answer, or 0 if none could have changed the result.
  */
-static __noinline int filter_matches(struct pt_regs *regs, const struct site_args *args,
-				     const struct filter *filter, __u32 *mismatch)
+static __within_stacks int filter_matches(struct pt_regs *regs, const struct site_args *args,
+					  const struct filter *filter, __u32 *mismatch)
 {
 	struct args_filtering f = {
 		.regs = regs, .args = args, .filter = filter, .stack = 1, .may = 1

@@ -18,6 +18,10 @@
  *	measure_full    the same, with code that reads kernel types (CO-RE: processes by their
  *	                executable or user, children) and arguments (measure_args.bpf.h);
  *	                it must be sleepable for the latter
+ *	measure_stacks  the same as measure_full, with code that walks the stacks of hits
+ *	measure_slower  the same as measure_full, with code that records slow pairs
+ *	measure_by      the same as measure_full, with code that groups hits and times by the value
+ *	                of an argument, which the other objects do not have; pairs by thread only
  *	measure_perf    for perf events, where the kernel has no uprobe_multi
  */
 #include "measure_core.bpf.h"
@@ -48,6 +52,15 @@ static __always_inline int reads_args(void)
 #endif
 }
 
+static __always_inline int walks_stacks(void)
+{
+#ifdef MEASURE_STACKS
+	return 1;
+#else
+	return 0;
+#endif
+}
+
 static __always_inline void pass_over(void)
 {
 	struct measure_losses *lost = our_losses();
@@ -64,6 +77,7 @@ int hit(struct pt_regs *regs)
 	__u32 number = (__u32)cookie;
 	struct bpf_pidns_info ids = {};
 	struct measure_site *site = (void *)0;
+	struct walk_scratch *stack = (void *)0;
 	const __u64 *serial = bpf_map_lookup_elem(&serials, &number);
 	__u64 now_ns = 0;
 
@@ -73,7 +87,7 @@ int hit(struct pt_regs *regs)
 				 : !counts_in_handover(cookie, open, *serial))
 		return 0;
 	if (config.n_pairs || config.keyed_by != MEASURE_UNKEYED || config.exe_ino ||
-	    config.conditions || reads_args()) {
+	    config.conditions || reads_args() || walks_stacks()) {
 		site = bpf_map_lookup_elem(&site_table, &number);
 		if (!site)
 			return 0;
@@ -90,7 +104,7 @@ int hit(struct pt_regs *regs)
 	if (config.n_pairs && site && (site->flags & MEASURE_STOPS))
 		now_ns = bpf_ktime_get_ns();
 	if (config.n_pairs || config.keyed_by != MEASURE_UNKEYED || config.only_tgids ||
-	    reads_args()) {
+	    reads_args() || walks_stacks()) {
 		if (!current_ids(&ids)) {
 			pass_over();
 			return 0;
@@ -106,14 +120,19 @@ int hit(struct pt_regs *regs)
 #endif
 	if (site && !condition_holds(regs, site)) {
 		if (config.n_pairs)
-			play_roles(regs, site, &ids, now_ns, 0);
+			play_roles(regs, site, &ids, now_ns, 0, stack);
 		return 0;
 	}
 	count_hit(number);
 	if (config.keyed_by != MEASURE_UNKEYED && site && (site->flags & MEASURE_KEYED))
 		count_keyed(site, &ids);
+	if (site) {
+		stack = take_stack(site, &ids);
+		count_stack(site, stack);
+	}
 	if (config.n_pairs && site)
-		play_roles(regs, site, &ids, now_ns, 1);
+		play_roles(regs, site, &ids, now_ns, 1, stack);
+	release_stack(stack);
 	return 0;
 }
 
@@ -136,8 +155,40 @@ static __always_inline void end_pairs(const struct bpf_pidns_info *ids)
 		if (gate.open)
 			orphan_newest(stats, open, open->n);
 		bpf_map_delete_elem(&pair_open, &key);
+#ifdef MEASURE_SLOWER
+		slow_end_thread(&key);
+#endif
 	}
 }
+
+#ifdef MEASURE_FULL
+/* Is the thread that ends the last one of its process? The kernel has already decremented the counter. */
+static __always_inline int is_last_thread(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	return !BPF_CORE_READ(task, signal, live.counter);
+}
+#endif
+
+#ifdef MEASURE_STACKS
+/* Its mappings are no longer those of the process with its id. */
+static __always_inline void forget_current(struct bpf_pidns_info *ids)
+{
+	bpf_map_delete_elem(&walk_processes, &ids->tgid);
+}
+
+SEC("raw_tracepoint/sched_process_exec")
+int process_exec(void *unused)
+{
+	struct bpf_pidns_info ids = {};
+
+	(void)unused;
+	if (current_ids(&ids))
+		forget_current(&ids);
+	return 0;
+}
+#endif
 
 SEC("raw_tracepoint/sched_process_exit")
 int thread_exit(void *unused)
@@ -151,15 +202,16 @@ int thread_exit(void *unused)
 		end_pairs(&ids);
 	if (config.frames)
 		end_frames(&ids.pid);
+#ifdef MEASURE_BY
+	by_end(&ids);
+#endif
+#ifdef MEASURE_STACKS
+	if (is_last_thread())
+		forget_current(&ids);
+#endif
 #ifdef MEASURE_FULL
 	if (config.only_tgids || config.key_arg != MEASURE_NO_ARG) {
-		struct task_struct *task = (void *)bpf_get_current_task();
-
-		/*
-		 * Only for the last thread of its process. The kernel has already decremented the
-		 * counter.
-		 */
-		if (BPF_CORE_READ(task, signal, live.counter))
+		if (!is_last_thread())
 			return 0;
 		/* Its number can be reused from now on. */
 		if (config.only_tgids)

@@ -32,11 +32,14 @@
  * If calls are split by domain (object measure_full), there is also:
  *
  *	domain_pairs hash           struct measure_domain_key  struct measure_pair, its times only
+ *
+ * If hits are grouped by the value of an argument (object measure_by), there are also the maps of
+ * measure_by.h.
  */
 #ifndef MEASURE_H
 #define MEASURE_H
 
-#define MEASURE_VERSION 5
+#define MEASURE_VERSION 7
 
 enum {
 	MEASURE_DEPTH = 32, /* starts that one thread can have open in one pair; a power of 2 */
@@ -127,7 +130,7 @@ struct measure_config {
 	 */
 	__u32 domain_id;
 	__s32 domain_tls;
-	__u32 reserved;
+	__u32 stack_depth; /* frames of stacks that are walked (measure_stacks only) */
 	/*
 	 * If nonzero, hits count only in processes that a user with these ids and capabilities, in
 	 * this user namespace, may inspect (measure_access.bpf.h).
@@ -136,6 +139,11 @@ struct measure_config {
 	__u32 uid, gid;
 	__u64 userns_ino;
 	__u64 capabilities;
+	/* Pairs that take this time or longer are recorded (measure_slower only). */
+	__u64 slower_ns;
+	/* The following members are used only by measure_by. */
+	__u32 by_arg;	    /* the argument by whose value hits and times are grouped */
+	__u32 by_max_times; /* groups of times; see measure_by.h */
 };
 
 /* struct measure_site, flags */
@@ -148,6 +156,8 @@ enum {
 	MEASURE_STOPS = 1 << 5,	       /* it ends a pair: read the time first */
 	MEASURE_OCAML_STACK = 1 << 6,  /* its frames are on stacks of OCaml 5 */
 	MEASURE_IF_CONFIRMED = 1 << 7, /* a call is timed only if it was confirmed */
+	MEASURE_RETURN = 1 << 8,       /* a hit is the return of a call, to its caller */
+	MEASURE_GROUPED = 1 << 9,      /* hits are grouped by the value of an argument */
 };
 
 struct measure_site {
@@ -303,6 +313,11 @@ struct measure_losses {
 	/* Hits in which an argument has another type than the filter compares it with. */
 	__u64 filter_mismatches;
 	__u64 last_mismatch; /* measure_mismatch() of the last one; 0: none */
+	/* Slow pairs. All but those that are limited or dropped have a record. */
+	__u64 slow;
+	__u64 slow_limited; /* above print_limit */
+	__u64 slow_dropped; /* the ring buffer had no room */
+	__u64 slow_unkept;  /* the record lacks the arguments of the start */
 };
 
 /* The index of the probe in the low half, filter_mismatch() of args.h in the high half. */
@@ -312,7 +327,7 @@ static inline __attribute__((always_inline)) __u64 measure_mismatch(__u32 probe_
 	return (__u64)mismatch << 32 | probe_index;
 }
 
-_Static_assert(sizeof(struct measure_config) == 136, "shared by two compilers");
+_Static_assert(sizeof(struct measure_config) == 152, "shared by two compilers");
 _Static_assert(sizeof(struct measure_site) == 36, "shared by two compilers");
 _Static_assert(sizeof(struct measure_open) == 8 + 16 * MEASURE_DEPTH, "shared by two compilers");
 _Static_assert(sizeof(struct measure_pair) == 72 + 8 * MEASURE_BUCKETS, "shared by two compilers");

@@ -18,6 +18,9 @@
 #include "args.bpf.h"
 #include "filter.bpf.h"
 #include "measure_roles.bpf.h"
+#ifdef MEASURE_BY
+#include "measure_by.bpf.h"
+#endif
 
 enum {
 	KEY_TRIES = 4,
@@ -58,6 +61,25 @@ struct {
 /* The current second in 32 bits, and the number of records printed in it in 32 bits. */
 volatile __u64 print_window;
 
+/* ---- limit ------------------------------------------------------------------------------------ */
+
+/* True if another record may be made in the second of NS. Some are refused if many compete. */
+static __always_inline int is_within_limit(__u64 ns)
+{
+	const __u64 second = ns / NS_A_SECOND & 0xffffffff;
+
+	for (int i = 0; i < WINDOW_TRIES; i++) {
+		__u64 seen = print_window;
+
+		if (seen >> 32 >= second)
+			return (__sync_fetch_and_add(&print_window, 1) & 0xffffffff) <
+			       config.print_limit;
+		if (__sync_val_compare_and_swap(&print_window, seen, second << 32 | 1) == seen)
+			return 1;
+	}
+	return 0;
+}
+
 /* ---- pairs by argument ---------------------------------------------------------------------- */
 
 /*
@@ -86,17 +108,20 @@ static __always_inline int take_start(const struct measure_start_key *key, __u64
 	return bpf_map_delete_elem(&key_open, key) == 0;
 }
 
-/* A start replaces an open start with the same key. */
-static __always_inline void start_by_key(struct measure_pair *stats,
-					 const struct measure_start_key *key, int matches)
+/*
+ * A start replaces an open start with the same key. Returns its time; 0: it is not open, or it was
+ * rejected.
+ */
+static __always_inline __u64 start_by_key(struct measure_pair *stats,
+					  const struct measure_start_key *key, int matches)
 {
 	long err = is_key_user(&key->tgid) ? ERROR_EXISTS : 0;
-	__u64 ns, old_ns = 0;
+	__u64 ns = 0, old_ns = 0;
 
 	if (!err) {
 		add(&stats->starts, 1);
 		add(&stats->map_full, 1);
-		return;
+		return 0;
 	}
 	if (matches)
 		add(&stats->starts, 1);
@@ -107,34 +132,44 @@ static __always_inline void start_by_key(struct measure_pair *stats,
 		err = bpf_map_update_elem(&key_open, key, &ns, 1 /* BPF_NOEXIST */);
 	}
 	if (!err)
-		return;
+		return ns;
 	/* Other threads keep starting with this key: their starts have replaced this one. */
 	if (err == ERROR_EXISTS) {
 		if (matches)
 			add(&stats->orphan_starts, 1);
-		return;
+		return 0;
 	}
 	if (!matches)
 		add(&stats->starts, 1);
 	add(&stats->map_full, 1);
+	return 0;
 }
 
-static __always_inline void stop_by_key(struct measure_pair *stats,
-					const struct measure_start_key *key, __u64 now_ns)
+/* Returns the time plus 1; 0: no pair ended. */
+static __always_inline __u64 stop_by_key(struct measure_pair *stats,
+					 const struct measure_start_key *key, __u64 now_ns)
 {
 	__u64 ns = 0;
 
 	if (!take_start(key, &ns)) {
 		add(&stats->orphan_stops, 1);
-		return;
+		return 0;
 	}
-	if (!is_marker(ns))
-		add_time(stats, now_ns > ns ? now_ns - ns : 0);
+	if (is_marker(ns))
+		return 0;
+	ns = now_ns > ns ? now_ns - ns : 0;
+	add_time(stats, ns);
+	return ns + 1;
 }
+
+#ifdef MEASURE_SLOWER
+#include "measure_slower.bpf.h"
+#endif
 
 static __always_inline void play_role_by_key(const struct measure_role *role,
 					     struct measure_start_key *key, int has_key,
-					     __u64 now_ns, int matches)
+					     __u64 now_ns, int matches,
+					     const struct walk_scratch *stack)
 {
 	const int is_stop = (role->flags & MEASURE_ROLE_STOP) != 0;
 	struct measure_pair *stats;
@@ -144,7 +179,7 @@ static __always_inline void play_role_by_key(const struct measure_role *role,
 	if (!stats)
 		return;
 	if (has_key && is_stop) {
-		stop_by_key(stats, key, now_ns);
+		time_stack(role->pair, stack, stop_by_key(stats, key, now_ns));
 	} else if (has_key) {
 		start_by_key(stats, key, matches);
 	} else if (is_stop) {
@@ -155,17 +190,52 @@ static __always_inline void play_role_by_key(const struct measure_role *role,
 	}
 }
 
-static __always_inline void play_roles_by_key(struct pt_regs *regs, const struct site_args *args,
+#ifdef MEASURE_SLOWER
+/* The same for all pairs, by thread or key, in object measure_slower. No calls of functions. */
+static __always_inline void play_roles_slower(struct pt_regs *regs, __u32 number,
+					      const struct site_args *args,
 					      const struct measure_site *site,
 					      const struct bpf_pidns_info *ids, __u64 now_ns,
 					      int matches)
+{
+	const int by_key = config.key_arg != MEASURE_NO_ARG;
+	struct measure_start_key key = { .tgid = ids->tgid };
+	int has_key = 0;
+
+	if (by_key && site->n_roles)
+		has_key = arg_key(regs, &args->args[config.key_arg & (ARGS_ALL - 1)], &key.value);
+	for (__u32 i = 0; i < MEASURE_MAX_ROLES && i < site->n_roles; i++) {
+		__u32 place = site->first_role + i;
+		struct measure_role *role = bpf_map_lookup_elem(&roles, &place);
+		struct measure_pair *stats;
+
+		if (!role)
+			continue;
+		if (!by_key) {
+			play_role_slower(role, regs, number, args, ids, now_ns, matches);
+			continue;
+		}
+		key.pair = role->pair;
+		stats = bpf_map_lookup_elem(&pair_stats, &key.pair);
+		if (stats && has_key)
+			play_key_slower(role, stats, &key, regs, number, args, ids, now_ns,
+					matches);
+		else
+			play_role_by_key(role, &key, 0, now_ns, matches, (void *)0);
+	}
+}
+#else
+static __always_inline void play_roles_by_key(struct pt_regs *regs, const struct site_args *args,
+					      const struct measure_site *site,
+					      const struct bpf_pidns_info *ids, __u64 now_ns,
+					      int matches, const struct walk_scratch *stack)
 {
 	struct measure_start_key key = { .tgid = ids->tgid };
 	int has_key;
 
 	if (!site->n_roles)
 		return;
-	has_key = arg_key(regs, &args->args[config.key_arg & (ARGS_MAX - 1)], &key.value);
+	has_key = arg_key(regs, &args->args[config.key_arg & (ARGS_ALL - 1)], &key.value);
 	for (__u32 i = 0; i < MEASURE_MAX_ROLES && i < site->n_roles; i++) {
 		__u32 number = site->first_role + i;
 		struct measure_role *role = bpf_map_lookup_elem(&roles, &number);
@@ -173,11 +243,12 @@ static __always_inline void play_roles_by_key(struct pt_regs *regs, const struct
 		if (!role)
 			continue;
 		if (config.frames && (role->flags & MEASURE_ROLE_FRAME))
-			play_frame(role, regs, site, ids, now_ns, matches);
+			play_frame(role, regs, site, ids, now_ns, matches, stack);
 		else
-			play_role_by_key(role, &key, has_key, now_ns, matches);
+			play_role_by_key(role, &key, has_key, now_ns, matches, stack);
 	}
 }
+#endif
 
 /* The body of a loop: remove an open start of the process that has ended. */
 static long end_start(void *map, const struct measure_start_key *key, const __u64 *value,
@@ -198,8 +269,12 @@ static long end_start(void *map, const struct measure_start_key *key, const __u6
 /* A process ends: remove its starts, which would fill the map. */
 static __always_inline void end_keys(__u32 *tgid)
 {
-	if (bpf_map_delete_elem(&key_users, tgid) == 0)
-		bpf_for_each_map_elem(&key_open, end_start, tgid, 0);
+	if (bpf_map_delete_elem(&key_users, tgid) != 0)
+		return;
+	bpf_for_each_map_elem(&key_open, end_start, tgid, 0);
+#ifdef MEASURE_SLOWER
+	slow_end_process(tgid);
+#endif
 }
 
 /* ---- histograms ----------------------------------------------------------------------------- */
@@ -232,7 +307,7 @@ static __always_inline void add_to_histogram(struct pt_regs *regs, const struct 
 
 	if (!histogram)
 		return;
-	if (arg_int(regs, &args->args[config.hist_arg & (ARGS_MAX - 1)], &number))
+	if (arg_int(regs, &args->args[config.hist_arg & (ARGS_ALL - 1)], &number))
 		add_number(histogram, number);
 	else
 		add(&histogram->not_int, 1);
@@ -240,26 +315,54 @@ static __always_inline void add_to_histogram(struct pt_regs *regs, const struct 
 
 /* ---- printing ------------------------------------------------------------------------------- */
 
-/* True if another record may be made in the second of NS. Some are refused if many compete. */
-static __always_inline int is_within_limit(__u64 ns)
+#ifdef MEASURE_STACKS
+static __always_inline void print_stack(struct measure_stack_record *record,
+					const struct walk_scratch *s)
 {
-	const __u64 second = ns / NS_A_SECOND & 0xffffffff;
+	const __u32 depth = config.stack_depth;
+	__u32 n = s ? s->stack.n : 0;
 
-	for (int i = 0; i < WINDOW_TRIES; i++) {
-		__u64 seen = print_window;
-
-		if (seen >> 32 >= second)
-			return (__sync_fetch_and_add(&print_window, 1) & 0xffffffff) <
-			       config.print_limit;
-		if (__sync_val_compare_and_swap(&print_window, seen, second << 32 | 1) == seen)
-			return 1;
-	}
-	return 0;
+	record->end = s ? s->stack.end : WALK_BUSY;
+	if (n > depth)
+		n = depth;
+	record->n = n;
+	if (s)
+		bpf_probe_read_kernel(record->frames, n * sizeof(*record->frames), s->stack.frames);
 }
+
+/* S is the stack of the hit, if it is known already. */
+static __always_inline struct hit_record *reserve_record(const struct bpf_pidns_info *ids,
+							 const struct walk_scratch *s)
+{
+	struct measure_stack_record *record =
+		bpf_ringbuf_reserve(&prints, measure_stack_record_bytes(config.stack_depth), 0);
+	struct walk_scratch *own;
+
+	if (!record)
+		return (void *)0;
+	if (s) {
+		print_stack(record, s);
+		return &record->hit;
+	}
+	own = walk_hit(ids, 0, 0);
+	print_stack(record, own);
+	release_stack(own);
+	return &record->hit;
+}
+#else
+static __always_inline struct hit_record *reserve_record(const struct bpf_pidns_info *ids,
+							 const struct walk_scratch *s)
+{
+	(void)ids;
+	(void)s;
+	return bpf_ringbuf_reserve(&prints, sizeof(struct hit_record), 0);
+}
+#endif
 
 static __always_inline void print_hit(struct pt_regs *regs, __u32 number,
 				      const struct site_args *args,
-				      const struct bpf_pidns_info *ids)
+				      const struct bpf_pidns_info *ids,
+				      const struct walk_scratch *stack)
 {
 	struct measure_losses *lost = our_losses();
 	struct hit_record *record;
@@ -270,7 +373,7 @@ static __always_inline void print_hit(struct pt_regs *regs, __u32 number,
 		add(&lost->prints_limited, 1);
 		return;
 	}
-	record = bpf_ringbuf_reserve(&prints, sizeof(*record), 0);
+	record = reserve_record(ids, stack);
 	if (!record) {
 		add(&lost->prints_dropped, 1);
 		return;
@@ -342,6 +445,7 @@ static __always_inline int hit_with_args(struct pt_regs *regs, __u32 number,
 {
 	__u32 place = site->args;
 	struct site_args *args = bpf_map_lookup_elem(&site_args, &place);
+	struct walk_scratch *stack;
 	__u32 mismatch = 0;
 	int matches = 1;
 
@@ -358,14 +462,28 @@ static __always_inline int hit_with_args(struct pt_regs *regs, __u32 number,
 		count_mismatch(site, mismatch);
 	if (config.keyed_by != MEASURE_UNKEYED && matches && (site->flags & MEASURE_KEYED))
 		count_keyed(site, ids);
+#ifdef MEASURE_BY
+	if (matches && (site->flags & MEASURE_GROUPED))
+		by_count((void *)regs, args, site->probe_index);
+	if (config.n_pairs)
+		play_roles_by_value(regs, args, site, ids, now_ns, matches);
+#endif
+	stack = matches ? take_stack(site, ids) : (void *)0;
+	if (matches)
+		count_stack(site, stack);
+#if defined(MEASURE_SLOWER)
+	play_roles_slower(regs, number, args, site, ids, now_ns, matches);
+#elif !defined(MEASURE_BY)
 	if (config.n_pairs && config.key_arg == MEASURE_NO_ARG)
-		play_roles(regs, site, ids, now_ns, matches);
+		play_roles(regs, site, ids, now_ns, matches, stack);
 	else if (config.n_pairs)
-		play_roles_by_key(regs, args, site, ids, now_ns, matches);
+		play_roles_by_key(regs, args, site, ids, now_ns, matches, stack);
+#endif
 	if (config.hist_arg != MEASURE_NO_ARG && matches && (site->flags & MEASURE_HISTOGRAM))
 		add_to_histogram(regs, args, site);
 	if (config.prints && matches && (site->flags & MEASURE_PRINTED))
-		print_hit(regs, number, args, ids);
+		print_hit(regs, number, args, ids, stack);
+	release_stack(stack);
 	return 0;
 }
 

@@ -9,7 +9,9 @@
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
+#include "access.bpf.h"
 #include "measure.h"
+#include "few_functions.bpf.h"
 #include "pid_namespace.bpf.h"
 
 enum {
@@ -143,7 +145,7 @@ static __always_inline struct measure_losses *our_losses(void)
  * Whether a hit counts during a handover: see struct measure_gate. SERIAL is that of the current
  * link of the site.
  */
-static __noinline int counts_in_handover(__u64 cookie, __u32 open, __u64 serial)
+static __within_stacks int counts_in_handover(__u64 cookie, __u32 open, __u64 serial)
 {
 	const __u32 site = (__u32)cookie, tid = (__u32)bpf_get_current_pid_tgid();
 	const __u64 bit = 1ULL << (tid % MEASURE_MARKS_A_WORD);
@@ -178,11 +180,7 @@ static __always_inline int current_ids(struct bpf_pidns_info *ids)
 #ifdef MEASURE_FULL
 static __always_inline int runs_our_exe(void)
 {
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct inode *inode = BPF_CORE_READ(task, mm, exe_file, f_inode);
-
-	return BPF_CORE_READ(inode, i_ino) == config.exe_ino &&
-	       BPF_CORE_READ(inode, i_sb, s_dev) == config.exe_dev;
+	return current_executes(config.exe_dev, config.exe_ino);
 }
 #endif
 

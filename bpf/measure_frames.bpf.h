@@ -121,9 +121,12 @@ __noinline int enter_frame(struct measure_pair *stats, const struct measure_fram
 	return 0;
 }
 
-/* If WAS_CALL is 0, the call that ends here was none: it is forgotten. */
-__noinline int leave_frame(struct measure_pair *stats, const struct measure_frame_key *key,
-			   __u64 now_ns, int was_call)
+/*
+ * If WAS_CALL is 0, the call that ends here was none: it is forgotten. Returns the time plus 1; 0: no
+ * call ended.
+ */
+__noinline __u64 leave_frame(struct measure_pair *stats, const struct measure_frame_key *key,
+			     __u64 now_ns, int was_call)
 {
 	__u64 *entered, ns;
 	__u32 *n;
@@ -151,7 +154,7 @@ __noinline int leave_frame(struct measure_pair *stats, const struct measure_fram
 	if (config.domain_id)
 		add_time(pair_of_domain(key->pair), now_ns - ns);
 #endif
-	return 0;
+	return now_ns - ns + 1;
 }
 
 /* Take the confirmation of the active call of the thread and the pair of KEY, if there is one. */
@@ -186,7 +189,8 @@ static __always_inline void confirm(const struct measure_frame_key *key)
 
 static __always_inline void play_frame(const struct measure_role *role, struct pt_regs *regs,
 				       const struct measure_site *site,
-				       const struct bpf_pidns_info *ids, __u64 now_ns, int matches)
+				       const struct bpf_pidns_info *ids, __u64 now_ns, int matches,
+				       const struct walk_scratch *stack)
 {
 	struct measure_frame_key key = {
 		.owner = site->flags & MEASURE_OCAML_STACK ? ids->tgid : ids->pid,
@@ -207,7 +211,8 @@ static __always_inline void play_frame(const struct measure_role *role, struct p
 	if (config.conditions && (site->flags & MEASURE_IF_CONFIRMED))
 		is_confirmed = take_confirmation(&key);
 	if (role->flags & MEASURE_ROLE_STOP)
-		leave_frame(stats, &key, now_ns, is_confirmed && matches);
+		time_stack(role->pair, stack,
+			   leave_frame(stats, &key, now_ns, is_confirmed && matches));
 	else
 		enter_frame(stats, &key, matches);
 }

@@ -3,7 +3,7 @@
 #ifndef MEASURE_PAIRS_BPF_H
 #define MEASURE_PAIRS_BPF_H
 
-#include "measure_core.bpf.h"
+#include "measure_stacks.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -110,10 +110,10 @@ static __always_inline void start_by_thread(struct measure_pair *stats,
 	start->ns = matches ? bpf_ktime_get_ns() : MEASURE_MARKER;
 }
 
-/* See struct measure_open. */
-static __always_inline void stop_by_thread(struct measure_pair *stats,
-					   const struct measure_open_key *key, __u64 sp,
-					   __u64 now_ns)
+/* See struct measure_open. Returns the time plus 1; 0: no pair ended. */
+static __always_inline __u64 stop_by_thread(struct measure_pair *stats,
+					    const struct measure_open_key *key, __u64 sp,
+					    __u64 now_ns)
 {
 	struct measure_open *open = bpf_map_lookup_elem(&pair_open, key);
 	__u32 n_skipped;
@@ -121,7 +121,7 @@ static __always_inline void stop_by_thread(struct measure_pair *stats,
 
 	if (!open || !open->n) {
 		add(&stats->orphan_stops, 1);
-		return;
+		return 0;
 	}
 	if (open->n > 1 && start_of(open, 0)->sp != sp) {
 		n_skipped = (__u32)find_frame(open, sp);
@@ -131,13 +131,15 @@ static __always_inline void stop_by_thread(struct measure_pair *stats,
 	ns = start_of(open, 0)->ns;
 	open->n--;
 	open->next--;
-	if (!is_marker(ns))
-		add_time(stats, now_ns - ns);
+	if (is_marker(ns))
+		return 0;
+	add_time(stats, now_ns - ns);
+	return now_ns - ns + 1;
 }
 
 static __always_inline void play_role(const struct measure_role *role,
 				      const struct bpf_pidns_info *ids, __u64 sp, __u64 now_ns,
-				      int matches)
+				      int matches, const struct walk_scratch *stack)
 {
 	struct measure_open_key key = { .tid = ids->pid, .pair = role->pair };
 	struct measure_pair *stats = bpf_map_lookup_elem(&pair_stats, &key.pair);
@@ -145,7 +147,7 @@ static __always_inline void play_role(const struct measure_role *role,
 	if (!stats)
 		return;
 	if (role->flags & MEASURE_ROLE_STOP)
-		stop_by_thread(stats, &key, sp, now_ns);
+		time_stack(role->pair, stack, stop_by_thread(stats, &key, sp, now_ns));
 	else
 		start_by_thread(stats, &key, sp, matches);
 }

@@ -7,7 +7,8 @@
 #include "measure_pairs.bpf.h"
 
 static __always_inline void play_roles(struct pt_regs *regs, const struct measure_site *site,
-				       const struct bpf_pidns_info *ids, __u64 now_ns, int matches)
+				       const struct bpf_pidns_info *ids, __u64 now_ns, int matches,
+				       const struct walk_scratch *stack)
 {
 	for (__u32 i = 0; i < MEASURE_MAX_ROLES && i < site->n_roles; i++) {
 		__u32 number = site->first_role + i;
@@ -16,9 +17,9 @@ static __always_inline void play_roles(struct pt_regs *regs, const struct measur
 		if (!role)
 			continue;
 		if (config.frames && (role->flags & MEASURE_ROLE_FRAME))
-			play_frame(role, regs, site, ids, now_ns, matches);
+			play_frame(role, regs, site, ids, now_ns, matches, stack);
 		else
-			play_role(role, ids, regs->sp, now_ns, matches);
+			play_role(role, ids, regs->sp, now_ns, matches, stack);
 	}
 }
 

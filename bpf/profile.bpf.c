@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Samples of stacks: of what runs (sample_cpu) and of what waits (sched_switch). A stack is stored
- * once, under its hash. A count belongs to a stack, a process and a thread.
+ * Samples of stacks: of what runs (sample_cpu) and of what waits (sched_switch). A count
+ * belongs to a stack, a process and a thread.
  */
-#include "walk.bpf.h"
+#include "stacks.bpf.h"
+#include "waits.bpf.h"
+#include "access.bpf.h"
 #include <bpf/bpf_core_read.h>
 #include "pid_namespace.bpf.h"
 #include "samples.h"
@@ -14,24 +16,10 @@ const volatile struct profile_config config;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__type(key, __u64);
-	__type(value, struct walk_stack);
-	__uint(max_entries, PROFILE_MAX_STACKS);
-} stacks SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, struct profile_key);
 	__type(value, struct profile_count);
 	__uint(max_entries, PROFILE_MAX_COUNTS);
 } counts SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__type(key, __u32);
-	__type(value, struct profile_wait);
-	__uint(max_entries, 1);
-} waits SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -47,6 +35,13 @@ struct {
 	__type(value, __u64);
 	__uint(max_entries, 1);
 } large_words SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct profile_pace);
+	__uint(max_entries, 1);
+} paces SEC(".maps");
 
 static __always_inline struct profile_losses *our_losses(void)
 {
@@ -65,63 +60,33 @@ static __always_inline int current_ids(struct bpf_pidns_info *ids)
 	return ids_in_namespace(config.pidns_dev, config.pidns_ino, ids);
 }
 
+/* A process that is not in walk_processes: it has started since. */
+static __always_inline int is_newcomer(void)
+{
+	if (!config.exe_ino || !current_executes(config.exe_dev, config.exe_ino))
+		return 0;
+	return !config.checks_access ||
+	       may_user_inspect(config.uid, config.gid, config.userns_ino, config.capabilities);
+}
+
 static __always_inline int is_profiled(struct bpf_pidns_info *ids)
 {
-	return current_ids(ids) && bpf_map_lookup_elem(&walk_processes, &ids->tgid);
+	return current_ids(ids) &&
+	       (bpf_map_lookup_elem(&walk_processes, &ids->tgid) || is_newcomer());
 }
 
 /* ---- stacks and counts ---------------------------------------------------------------------- */
 
-/*
- * Walk the stack of the current thread and store it, without its first N_OURS frames in the kernel.
- * *HASH is its key; -1: it is lost.
- */
-static __always_inline int store_stack(void *ctx, const struct bpf_pidns_info *ids, __u32 n_ours,
-				       __u64 *hash)
+/* Store the stack of the current thread, without its first SKIP frames in the kernel. */
+static __always_inline int store_current(void *ctx, const struct bpf_pidns_info *ids, __s32 skip,
+					 __u64 *hash)
 {
-	struct walk_scratch *s = walk_take();
-	struct profile_losses *lost = our_losses();
-	const struct walk_stack *known;
-	struct walk_stack *stack;
-	long bytes;
-	int err = 0;
+	const struct stack_request request = { ids->tgid, WALK_MAX_DEPTH, skip };
 
-	if (!lost)
-		return -1;
-	if (!s) {
-		add(&lost->ended[WALK_BUSY], 1);
-		return -1;
-	}
-	stack = &s->stack;
-	walk_current(s, ids->tgid);
-	bytes = bpf_get_stack(ctx, stack->kernel, sizeof(stack->kernel), n_ours);
-	if (bytes > 0)
-		stack->n_kernel = (__u32)bytes / sizeof(*stack->kernel);
-	for (__u32 i = 0; i < WALK_KERNEL_DEPTH && i < stack->n_kernel; i++)
-		stack->hash = walk_hash(stack->hash, stack->kernel[i]);
-	if (stack->end < WALK_ENDS)
-		add(&lost->ended[stack->end], 1);
-	*hash = stack->hash;
-	known = bpf_map_lookup_elem(&stacks, hash);
-	if (!known) {
-		/* This also fails if another CPU has just stored the same stack. */
-		bpf_map_update_elem(&stacks, hash, stack, 1 /* BPF_NOEXIST */);
-		known = bpf_map_lookup_elem(&stacks, hash);
-		if (!known) {
-			add(&lost->stacks_full, 1);
-			err = -1;
-		}
-	}
-	if (known && (known->n != stack->n || known->n_kernel != stack->n_kernel ||
-		      known->end != stack->end || known->frames[0] != stack->frames[0])) {
-		add(&lost->collisions, 1);
-		err = -1;
-	}
-	walk_release(s);
-	return err;
+	return store_stack(ctx, &request, hash);
 }
 
-static __always_inline void count(const struct profile_key *key, __u64 sum)
+static __always_inline void count(const struct profile_key *key, __u64 sum, __u64 heaps)
 {
 	struct profile_count *slot = bpf_map_lookup_elem(&counts, key), none = {};
 	struct profile_losses *lost;
@@ -133,6 +98,7 @@ static __always_inline void count(const struct profile_key *key, __u64 sum)
 	if (slot) {
 		add(&slot->n, 1);
 		add(&slot->sum, sum);
+		add(&slot->heaps, heaps);
 		return;
 	}
 	lost = our_losses();
@@ -140,43 +106,74 @@ static __always_inline void count(const struct profile_key *key, __u64 sum)
 		add(&lost->counts_full, 1);
 }
 
+/* ---- cost ----------------------------------------------------------------------------------- */
+
+static __always_inline __u64 cost_begin(void)
+{
+	return config.counts_cost ? bpf_ktime_get_ns() : 0;
+}
+
+static __always_inline void cost_end(__u64 start_ns)
+{
+	struct profile_losses *lost;
+
+	if (!config.counts_cost)
+		return;
+	lost = our_losses();
+	if (lost)
+		add(&lost->run_ns, bpf_ktime_get_ns() - start_ns);
+}
+
 /* ---- the programs --------------------------------------------------------------------------- */
 
 SEC("perf_event")
 int sample_cpu(void *ctx)
 {
+	const __u64 start_ns = cost_begin();
 	struct bpf_pidns_info ids = {};
 	struct profile_key key = {};
 
-	if (!is_profiled(&ids) || store_stack(ctx, &ids, 0, &key.stack))
+	if (!is_profiled(&ids))
 		return 0;
 	key.tgid = ids.tgid;
 	key.tid = ids.pid;
-	count(&key, 0);
+	if (store_current(ctx, &ids, 0, &key.stack) == 0)
+		count(&key, 0, 0);
+	cost_end(start_ns);
 	return 0;
 }
 
 /* The program, and the function of the kernel that calls it. */
 enum { TRACEPOINT_FRAMES = 2 };
 
-/* A thread begins to wait: its stack is that of now. */
-static __always_inline void begin_wait(void *ctx)
+static __always_inline void store_wait(void *ctx, const struct bpf_pidns_info *ids)
 {
 	const __u32 tid = (__u32)bpf_get_current_pid_tgid();
-	struct bpf_pidns_info ids = {};
 	struct profile_wait wait = {};
 	struct profile_losses *lost;
 
-	if (!is_profiled(&ids) || store_stack(ctx, &ids, TRACEPOINT_FRAMES, &wait.key.stack))
+	if (store_current(ctx, ids, TRACEPOINT_FRAMES, &wait.key.stack))
 		return;
-	wait.key.tgid = ids.tgid;
-	wait.key.tid = ids.pid;
+	wait.key.tgid = ids->tgid;
+	wait.key.tid = ids->pid;
 	wait.since_ns = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&waits, &tid, &wait, 0 /* BPF_ANY */) == 0)
 		return;
 	lost = our_losses();
 	if (lost)
 		add(&lost->waits_full, 1);
+}
+
+/* A thread begins to wait: its stack is that of now. */
+static __always_inline void begin_wait(void *ctx)
+{
+	const __u64 start_ns = cost_begin();
+	struct bpf_pidns_info ids = {};
+
+	if (!is_profiled(&ids))
+		return;
+	store_wait(ctx, &ids);
+	cost_end(start_ns);
 }
 
 static __always_inline void end_wait(__u32 tid)
@@ -190,11 +187,8 @@ static __always_inline void end_wait(__u32 tid)
 	key = wait->key;
 	since_ns = wait->since_ns;
 	if (bpf_map_delete_elem(&waits, &tid) == 0)
-		count(&key, bpf_ktime_get_ns() - since_ns);
+		count(&key, bpf_ktime_get_ns() - since_ns, 0);
 }
-
-/* States of include/linux/sched.h: a thread that is preempted does not wait, nor one that has ended. */
-enum { TASK_RUNNING = 0, TASK_DEAD = 0x80 };
 
 /* sched_switch(preempt, prev, next, prev_state); the current thread is prev. */
 SEC("raw_tracepoint/sched_switch")
@@ -245,22 +239,68 @@ static __always_inline int has_run_out(const struct pt_regs *regs, __u64 cookie,
 	return young < trigger;
 }
 
-static __always_inline void sample_words(void *ctx, const struct bpf_pidns_info *ids, __u64 words)
+static __always_inline void sample_words(void *ctx, const struct bpf_pidns_info *ids, __u64 words,
+					 __u64 heaps)
 {
 	struct profile_key key = { .tgid = ids->tgid, .tid = ids->pid };
 
-	if (store_stack(ctx, ids, 0, &key.stack) == 0)
-		count(&key, words);
+	if (store_current(ctx, ids, 0, &key.stack) == 0)
+		count(&key, words, heaps);
 }
 
-/* caml_alloc_small_dispatch(): a sample for as many words as were allocated since the last one. */
+/* Begin a group of minor heaps, and if it is time an interval. */
+static __always_inline void begin_group(struct profile_pace *pace, __u64 now_ns)
+{
+	const __u32 heaps = pace->heaps;
+
+	if (now_ns - pace->since_ns >= PROFILE_INTERVAL_NS) {
+		pace->since_ns = now_ns;
+		pace->heaps = 0;
+		pace->shift = 0;
+	}
+	while (pace->shift < PROFILE_MAX_SHIFT &&
+	       (heaps >> (pace->shift & PROFILE_MAX_SHIFT)) * PROFILE_INTERVALS_HZ >
+		       config.heaps_hz)
+		pace->shift++;
+	pace->chosen = bpf_get_prandom_u32() & ((1u << (pace->shift & PROFILE_MAX_SHIFT)) - 1);
+}
+
+/* As how many minor heaps the one that has run out now counts; 0: no sample is taken. */
+static __always_inline __u64 weigh_minor_heap(void)
+{
+	const __u32 zero = 0;
+	struct profile_pace *pace = bpf_map_lookup_elem(&paces, &zero);
+	__u32 group, place;
+
+	if (!pace)
+		return 0;
+	if (!pace->place)
+		begin_group(pace, bpf_ktime_get_ns());
+	group = 1u << (pace->shift & PROFILE_MAX_SHIFT);
+	place = pace->place;
+	pace->place = (place + 1) & (group - 1);
+	pace->heaps++;
+	return place == pace->chosen ? group : 0;
+}
+
+/* caml_alloc_small_dispatch() */
 SEC("uprobe.multi")
 int small_blocks(struct pt_regs *ctx)
 {
+	const __u64 start_ns = cost_begin();
 	struct bpf_pidns_info ids = {};
+	struct profile_losses *lost = our_losses();
+	__u64 heaps;
 
-	if (is_profiled(&ids) && has_run_out(ctx, bpf_get_attach_cookie(ctx), ids.tgid))
-		sample_words(ctx, &ids, 0);
+	if (!lost || !is_profiled(&ids))
+		return 0;
+	add(&lost->small_hits, 1);
+	if (has_run_out(ctx, bpf_get_attach_cookie(ctx), ids.tgid)) {
+		heaps = weigh_minor_heap();
+		if (heaps)
+			sample_words(ctx, &ids, 0, heaps);
+	}
+	cost_end(start_ns);
 	return 0;
 }
 
@@ -268,7 +308,7 @@ int small_blocks(struct pt_regs *ctx)
 SEC("uprobe.multi")
 int large_block(struct pt_regs *ctx)
 {
-	const __u64 words = ctx->di + 1; /* with the header */
+	const __u64 start_ns = cost_begin(), words = ctx->di + 1; /* with the header */
 	struct bpf_pidns_info ids = {};
 	struct profile_losses *lost = our_losses();
 	__u32 zero = 0;
@@ -278,7 +318,8 @@ int large_block(struct pt_regs *ctx)
 		return 0;
 	add(&lost->large_hits, 1);
 	if (__sync_fetch_and_add(sum, words) + words >= PROFILE_LARGE_WORDS)
-		sample_words(ctx, &ids, __sync_lock_test_and_set(sum, 0));
+		sample_words(ctx, &ids, __sync_lock_test_and_set(sum, 0), 0);
+	cost_end(start_ns);
 	return 0;
 }
 
@@ -299,8 +340,15 @@ static __always_inline void forget_current(void)
 SEC("raw_tracepoint/sched_process_exec")
 int process_exec(void *unused)
 {
+	struct walk_inode process = { WALK_PROCESS, 0 };
+	struct bpf_pidns_info ids = {};
+
 	(void)unused;
 	forget_current();
+	if (current_ids(&ids) && is_newcomer()) {
+		process.ino = ids.tgid;
+		tell_user(&process, ids.tgid, 0);
+	}
 	return 0;
 }
 

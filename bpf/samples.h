@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The layout of the maps that profile.bpf.c shares with its user side (src/profile). The includer
- * provides the __u32 and __u64 types. The maps of the walker are in walk.h.
+ * provides the __u32 and __u64 types. The maps of stacks are in stacks.h.
  *
  *	map      type           key                     value
- *	stacks   hash           u64, hash               struct walk_stack
  *	counts   hash           struct profile_key      struct profile_count
  *	waits    hash           u32, global thread id   struct profile_wait
  *	losses   per-CPU array  0                       struct profile_losses
+ *	paces    per-CPU array  0                       struct profile_pace
  */
 #ifndef SAMPLES_H
 #define SAMPLES_H
 
-#include "walk.h"
+#include "stacks.h"
 
 enum {
-	PROFILE_MAX_STACKS = 1 << 14,
 	PROFILE_MAX_COUNTS = 1 << 15,
 	PROFILE_MAX_WAITS = 1 << 14,
 };
@@ -23,6 +22,15 @@ enum {
 struct profile_config {
 	/* The pid namespace of process ids (the device as major << 20 | minor); 0: the initial one. */
 	__u64 pidns_dev, pidns_ino;
+	/* Processes that execute this file are profiled, too. No file is meant if the inode is 0. */
+	__u64 exe_dev, exe_ino;
+	/* If nonzero, only those of them that a user may inspect, as in struct measure_config. */
+	__u64 checks_access;
+	__u32 uid, gid;
+	__u64 userns_ino;
+	__u64 capabilities;
+	__u64 counts_cost; /* nonzero: struct profile_losses has the cost */
+	__u64 heaps_hz;	   /* samples of minor heaps per second and CPU, at most */
 };
 
 struct profile_key {
@@ -33,13 +41,15 @@ struct profile_key {
 
 struct profile_count {
 	__u64 n;
-	__u64 sum; /* nanoseconds that a thread waited; words in large blocks */
+	__u64 sum;   /* nanoseconds that a thread waited; words in large blocks */
+	__u64 heaps; /* minor heaps that ran out, for which the samples stand */
 };
 
 /* A thread that waits now. */
 struct profile_wait {
 	struct profile_key key;
 	__u64 since_ns;
+	__u64 is_first; /* it waited already when the profile began */
 };
 
 /*
@@ -49,18 +59,38 @@ struct profile_wait {
 enum { PROFILE_LARGE_WORDS = 1 << 16 };
 
 /*
+ * A CPU takes a limited number of samples of minor heaps, however often they run out. The minor heaps form
+ * groups of 1 << shift. One of each group is sampled, by chance, and counts as all of the group. The shift
+ * follows from the number of minor heaps that ran out in the last tenth of a second.
+ */
+enum {
+	PROFILE_HEAPS_HZ = 99, /* usually */
+	PROFILE_INTERVALS_HZ = 10,
+	PROFILE_INTERVAL_NS = 1000000000 / PROFILE_INTERVALS_HZ,
+	PROFILE_MAX_SHIFT = 15,
+};
+
+struct profile_pace {
+	__u64 since_ns; /* of the interval */
+	__u32 heaps;	/* that ran out in it */
+	__u32 shift;	/* a group has 1 << shift heaps */
+	__u32 place;	/* of the next heap in its group */
+	__u32 chosen;	/* the place that is sampled */
+};
+
+/*
  * The cookie of caml_alloc_small_dispatch(): the link-time address of the variable Caml_state with
  * OCaml 4; PROFILE_STATE_IN_RDI if the state is the first argument, with OCaml 5.
  */
 #define PROFILE_STATE_IN_RDI 0ULL
 
 struct profile_losses {
-	__u64 stacks_full; /* samples whose stack had no room */
 	__u64 counts_full; /* samples whose count had no room */
 	__u64 waits_full;
-	__u64 large_hits;	/* no loss: large blocks that were allocated */
-	__u64 collisions;	/* samples whose stack has the hash of another stack */
-	__u64 ended[WALK_ENDS]; /* stacks, by enum walk_end */
+	/* No losses: what the samples cost, where it is asked for. */
+	__u64 large_hits; /* of large_block() by processes that are profiled */
+	__u64 small_hits;
+	__u64 run_ns; /* in the programs, for processes that are profiled */
 };
 
 #endif

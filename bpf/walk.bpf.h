@@ -5,6 +5,13 @@
  * pointer and registers are. No frame is guessed: where a rule is missing, or something cannot be
  * read, the stack ends, and walk_stack.end says why.
  *
+ * User space has read the mappings of processes beforehand, in walk_processes. A process that has started
+ * since, or code that has been loaded since, is found in the kernel's own tree, and user space is told.
+ *
+ * A walk may be as deep as 1024 frames. With interrupts off, as in a sample of the CPU, that takes about
+ * 0.1 ms, 40 to 90 ns a frame: a deeper walk would hold up the CPU for longer than timers usually do, and
+ * take more than 1 % of it 99 times a second.
+ *
  * A walk needs more memory than the stack of a BPF program has, so it takes a slot of its CPU. A
  * program can be preempted in the middle of a walk by another one, which takes another slot.
  */
@@ -13,13 +20,16 @@
 
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
+#include "uretprobe.bpf.h"
+#include "vma.bpf.h"
 #include "walk.h"
+#include "walk_frame.bpf.h"
 
-enum { INNER_MAP = 1 << 12 }; /* BPF_F_INNER_MAP in linux/bpf.h: the sizes of tables differ */
+enum { NO_PREALLOC = 1 << 0 }; /* BPF_F_NO_PREALLOC in linux/bpf.h */
 
 struct walk_table {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, INNER_MAP);
+	__uint(map_flags, WALK_TABLE_FLAGS);
 	__uint(key_size, sizeof(__u32));
 	__uint(value_size, sizeof(struct walk_row));
 	__uint(max_entries, 1);
@@ -38,6 +48,29 @@ struct {
 	__type(value, struct walk_rule);
 	__uint(max_entries, WALK_MAX_RULES);
 } walk_rules SEC(".maps");
+
+/* By hash: what frame_at() says of an address, and its rule, in one word that is read at once. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, WALK_CACHE);
+} walk_cache SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, NO_PREALLOC);
+	__type(key, struct walk_inode);
+	__type(value, struct walk_file);
+	__uint(max_entries, WALK_MAX_TABLES);
+} walk_files SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct walk_inode);
+	__type(value, struct walk_news);
+	__uint(max_entries, WALK_MAX_NEWS);
+} walk_news SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -114,144 +147,149 @@ static __always_inline const struct walk_mapping *find_mapping(const struct walk
 	return address < mapping->end ? mapping : (void *)0;
 }
 
-/* The number of the rule for ADDRESS. 0: no rule is known, and *END is the reason. */
-static __always_inline __u32 find_rule(const struct walk_process *process, __u64 address,
-				       __u32 *end)
-{
-	const struct walk_mapping *mapping = find_mapping(process, address);
-	struct row_search r = { 0 };
-	__u32 table;
+/* ---- mappings that come late ---------------------------------------------------------------- */
 
-	*end = WALK_NO_MAPPING;
-	if (!mapping)
-		return 0;
-	*end = WALK_NO_RULE;
-	table = mapping->table;
-	if (table == WALK_NO_TABLE)
-		return 0;
-	r.table = bpf_map_lookup_elem(&walk_tables, &table);
-	if (!r.table)
-		return 0;
-	r.va = (__u32)(address - mapping->bias);
-	r.high = mapping->n_rows;
-	bpf_loop(WALK_ROW_STEPS, narrow_rows, &r, 0);
-	return r.rule;
+struct walk {
+	struct walk_scratch *scratch;
+	struct walk_process *process; /* NULL: its mappings are not known */
+	__u32 depth;
+};
+
+static __always_inline int is_inside(const struct walk_mapping *mapping, __u64 address)
+{
+	return address - mapping->start < mapping->end - mapping->start;
 }
 
-/* ---- frames --------------------------------------------------------------------------------- */
-
-static __always_inline int load_word(__u64 at, __u64 *word)
+static __always_inline void tell_user(const struct walk_inode *inode, __u32 tgid, __u64 address)
 {
-	return bpf_probe_read_user(word, sizeof(*word), (const void *)at);
+	struct walk_news news = { .address = address, .tgid = tgid };
+
+	bpf_map_update_elem(&walk_news, inode, &news, 1 /* BPF_NOEXIST */);
 }
 
-/* Returns an enum walk_end; WALK_COMPLETE: *CFA is the canonical frame address. */
-static __always_inline __u32 find_cfa(const struct walk_scratch *s, const struct walk_rule *rule,
-				      __u64 *cfa)
+/* The mapping VMA, of FILE. Its bias is right if it is of one of the segments. */
+static __always_inline void map_segment(struct walk_mapping *mapping, const struct vma *vma,
+					const struct walk_file *file)
 {
-	const __u32 reg = rule->reg % WALK_REGISTERS;
-	__u64 at = s->regs[reg] + (__u64)(__s64)rule->add[0];
+	mapping->start = vma->start;
+	mapping->end = vma->end;
+	mapping->bias = 0;
+	mapping->table = WALK_NO_TABLE;
+	mapping->n_rows = 0;
+	for (__u32 i = 0; i < WALK_SEGMENTS; i++) {
+		const struct walk_segment *segment = &file->segments[i];
 
-	if (s->lost >> reg & 1)
-		return WALK_NO_REGISTER;
-	switch (rule->cfa) {
-	case WALK_CFA_REGISTER:
-		break;
-	case WALK_CFA_LOAD_2:
-	case WALK_CFA_LOAD:
-		if (load_word(at, &at))
-			return WALK_UNREADABLE;
-		at += (__u64)(__s64)rule->add[1];
-		if (rule->cfa == WALK_CFA_LOAD)
-			break;
-		if (load_word(at, &at))
-			return WALK_UNREADABLE;
-		at += (__u64)(__s64)rule->add[2];
-		break;
-	case WALK_CFA_PLT:
-		if ((s->regs[WALK_RIP] & 15) >= (__u64)(__s64)rule->add[1])
-			at += 8;
-		break;
-	default:
-		return WALK_NO_RULE;
+		if (vma->off < segment->off || vma->off >= segment->end)
+			continue;
+		mapping->bias = vma->start - vma->off - segment->delta;
+		mapping->table = file->table;
+		mapping->n_rows = file->n_rows;
 	}
-	*cfa = at;
-	/*
-	 * Stacks grow downwards. Where a rule changes the stack, any order is right. Both are equal
-	 * where a function has taken its return address off the stack (OCaml 4's caml_c_call).
-	 */
-	if (rule->cfa == WALK_CFA_REGISTER && (reg == WALK_RSP || reg == WALK_RBP) &&
-	    at < s->regs[WALK_RSP])
-		return WALK_NO_PROGRESS;
+}
+
+/* Find ADDRESS in the kernel's tree. Returns WALK_COMPLETE, or why the scratch's mapping is not that of it. */
+static __noinline __u32 find_late_mapping(struct walk *walk, __u64 address)
+{
+	struct walk_scratch *s = walk->scratch;
+	struct walk_inode inode = { 0 };
+	const struct walk_file *file;
+	struct vma vma;
+
+	for (__u32 i = 0; i < WALK_LATE && i < s->n_late; i++) {
+		if (is_inside(&s->late[i], address)) {
+			s->mapping = s->late[i];
+			return WALK_COMPLETE;
+		}
+	}
+	if (walk->process)
+		walk->process->n_unmapped++;
+#ifdef WALK_OTHERS
+	return WALK_NO_MAPPING; /* the kernel's tree that is searched is that of the current process */
+#endif
+	if (!find_vma(s->node, address, &vma) || !(vma.flags & VMA_EXECUTABLE) ||
+	    (!vma.ino && !is_vdso(&vma)))
+		return WALK_NO_MAPPING;
+	inode.dev = vma.dev;
+	inode.ino = vma.ino;
+	file = bpf_map_lookup_elem(&walk_files, &inode);
+	if (!file) {
+		tell_user(&inode, s->tgid, address);
+		return WALK_NEW_FILE;
+	}
+	map_segment(&s->mapping, &vma, file);
+	if (s->n_late < WALK_LATE)
+		s->late[s->n_late++] = s->mapping;
 	return WALK_COMPLETE;
 }
 
-struct place {
-	__u64 cfa, rsp, rbp;
-	__u32 has_block;
-};
-
-/* Read what is at AT (enum walk_place), with OFF added. Returns nonzero if it cannot be read. */
-static __always_inline int load_place(const struct walk_scratch *s, const struct place *place,
-				      __u32 at, __s32 off, __u64 *word)
+/* The same. The mappings of known processes are searched first. */
+static __always_inline __u32 find_any_mapping(struct walk *walk, __u64 address)
 {
-	__u64 base = place->cfa;
+	struct walk_scratch *s = walk->scratch;
+	const struct walk_mapping *mapping;
 
-	if (at == WALK_AT_CFA && place->has_block && off < 0 && off >= -8 * WALK_BLOCK &&
-	    off % 8 == 0) {
-		*word = s->block[((__u32)off / 8) % WALK_BLOCK];
-		return 0;
-	}
-	if (at == WALK_AT_RSP)
-		base = place->rsp;
-	else if (at == WALK_AT_RBP)
-		base = place->rbp;
-	return load_word(base + (__u64)(__s64)off, word);
+	if (is_inside(&s->mapping, address))
+		return WALK_COMPLETE;
+	mapping = walk->process ? find_mapping(walk->process, address) : (void *)0;
+	if (!mapping)
+		return find_late_mapping(walk, address);
+	s->mapping = *mapping;
+	return WALK_COMPLETE;
 }
 
-static __always_inline int restore_registers(struct walk_scratch *s, const struct walk_rule *rule,
-					     const struct place *place)
+/* ---- rules ---------------------------------------------------------------------------------- */
+
+/* The frame at ADDRESS in MAPPING, without WALK_EXACT. */
+static __always_inline __u64 frame_at(const struct walk_mapping *mapping, __u64 address)
 {
-	for (__u32 i = 0; i < WALK_SAVED; i++) {
-		if (rule->at[i] == WALK_SAME)
-			continue;
-		if (rule->at[i] == WALK_NOWHERE) {
-			s->lost |= 1U << i;
-			continue;
-		}
-		if (load_place(s, place, rule->at[i], rule->off[i], &s->regs[i]))
-			return -1;
-		s->lost &= ~(1U << i);
-	}
+	const __u64 va = address - mapping->bias;
+
+	return mapping->table == WALK_NO_TABLE || va >> 32
+		       ? address
+		       : walk_frame_in_file(mapping->table, (__u32)va);
+}
+
+/* Returns nonzero if the table is not there yet. */
+static __always_inline int search_rule(const struct walk_mapping *mapping, __u32 va, __u32 *rule)
+{
+	const __u32 table = mapping->table;
+	struct row_search r = { .va = va, .high = mapping->n_rows };
+
+	r.table = bpf_map_lookup_elem(&walk_tables, &table);
+	if (!r.table)
+		return -1;
+	bpf_loop(WALK_ROW_STEPS, narrow_rows, &r, 0);
+	*rule = r.rule;
 	return 0;
 }
 
-/* Go to the caller. Returns an enum walk_end; WALK_COMPLETE: there is one. */
-static __always_inline __u32 leave_frame_by(struct walk_scratch *s, const struct walk_rule *rule)
+/*
+ * The number of the rule for INSIDE, as frame_at() gives it; 0: none is known. The rule of a place in a
+ * file never changes. In the cache it stands in the upper bits, in the place of WALK_IN_FILE.
+ */
+static __always_inline __u32 find_rule(const struct walk_mapping *mapping, __u64 inside)
 {
-	struct place place = { .rsp = s->regs[WALK_RSP], .rbp = s->regs[WALK_RBP] };
-	const __u32 end = find_cfa(s, rule, &place.cfa);
-	__u64 rip = 0;
+	const __u64 place = inside & ~WALK_IN_FILE;
+	const __u32 slot = (__u32)(place * 0x9e3779b97f4a7c15ULL >> 40) % WALK_CACHE;
+	volatile __u64 *cached;
+	__u64 word;
+	__u32 rule = 0;
 
-	if (end != WALK_COMPLETE)
-		return end;
-	if (rule->rip_at == WALK_SAME || rule->rip_at == WALK_NOWHERE)
-		return WALK_NO_RULE;
-	if (rule->n_moved && !(rule->flags & WALK_SIGNAL)) {
-		if (bpf_probe_read_user(s->block, sizeof(s->block),
-					(const void *)(place.cfa - sizeof(s->block))))
-			return WALK_UNREADABLE;
-		place.has_block = 1;
-	}
-	if (load_place(s, &place, rule->rip_at, rule->rip_off, &rip))
-		return WALK_UNREADABLE;
-	if (rule->n_moved && restore_registers(s, rule, &place))
-		return WALK_UNREADABLE;
-	s->regs[WALK_RSP] = place.cfa;
-	s->regs[WALK_RIP] = rip;
-	s->is_caller = !(rule->flags & WALK_SIGNAL);
-	return WALK_COMPLETE;
+	if (!(inside & WALK_IN_FILE) || !mapping->n_rows)
+		return 0;
+	cached = bpf_map_lookup_elem(&walk_cache, &slot);
+	if (!cached)
+		return 0;
+	word = *cached;
+	if ((word & WALK_CACHED_PLACE) == place)
+		return (__u32)(word >> WALK_CACHED_BITS);
+	if (search_rule(mapping, (__u32)inside, &rule))
+		return 0;
+	*cached = place | (__u64)rule << WALK_CACHED_BITS;
+	return rule;
 }
+
+/* ---- the stack ------------------------------------------------------------------------------- */
 
 /* One step of a hash like FNV-1a, by words. */
 static __always_inline __u64 walk_hash(__u64 hash, __u64 word)
@@ -260,31 +298,40 @@ static __always_inline __u64 walk_hash(__u64 hash, __u64 word)
 	return hash ^ hash >> 29;
 }
 
-struct walk {
-	struct walk_scratch *scratch;
-	struct walk_process *process;
-};
+/* The address of the frame that is next. */
+static __always_inline __u64 next_address(const struct walk_scratch *s)
+{
+	const __u64 rip = s->regs[WALK_RIP];
+	__u64 real = 0;
+
+	if (s->is_caller && rip == s->trampoline)
+		real = uretprobe_address(s->regs[WALK_RSP] - sizeof(rip));
+	return real ? real : rip;
+}
 
 static long step(__u32 i, struct walk *walk)
 {
 	struct walk_scratch *s = walk->scratch;
-	struct walk_stack *stack = &s->stack;
-	const __u64 rip = s->regs[WALK_RIP];
-	const __u64 frame = s->is_caller ? rip : rip | WALK_EXACT;
+	struct walk_walked *stack = &s->stack;
+	const __u64 rip = next_address(s);
+	const __u64 inside = rip - (s->is_caller ? 1 : 0);
+	const __u32 end = find_any_mapping(walk, inside);
 	const struct walk_rule *rule;
-	__u32 number, end;
+	__u64 frame, at = i;
+	__u32 number;
 
-	number = find_rule(walk->process, rip - (s->is_caller ? 1 : 0), &end);
-	if (!number && end == WALK_NO_MAPPING) {
-		walk->process->n_unmapped++;
+	if (end != WALK_COMPLETE) {
 		stack->end = end;
 		return 1;
 	}
-	if (i >= WALK_DEPTH)
+	if (i >= WALK_MAX_DEPTH || i >= walk->depth)
 		return 1;
-	stack->frames[i] = frame;
-	stack->n = i + 1;
-	stack->hash = walk_hash(stack->hash, frame);
+	frame = frame_at(&s->mapping, rip) | (s->is_caller ? 0 : WALK_EXACT);
+	/* The verifier has lost the bound if the compiler has put I on the stack before the check. */
+	asm volatile("%0 &= %1" : "+r"(at) : "i"(WALK_MAX_DEPTH - 1));
+	stack->frames[at] = frame;
+	stack->n = (__u32)at + 1;
+	number = find_rule(&s->mapping, frame_at(&s->mapping, inside));
 	rule = number ? bpf_map_lookup_elem(&walk_rules, &number) : (void *)0;
 	if (!rule) {
 		stack->end = WALK_NO_RULE;
@@ -324,20 +371,23 @@ static __always_inline void walk_release(struct walk_scratch *s)
 }
 
 /*
- * Walk from where the current thread left user space, or was interrupted in it; its process is
- * TGID. The stack is in S, which walk_take() returned. It has no frames of the kernel.
+ * Walk from where the thread of TASK left user space, or was interrupted in it; its process is
+ * TGID. IS_CALLER: a call has just returned there. The stack is in S, which walk_take() returned. It has
+ * DEPTH frames at most, and none of the kernel. Without WALK_OTHERS the thread is the current one.
  */
-static __always_inline void walk_current(struct walk_scratch *s, __u32 tgid)
+static __always_inline void walk_thread(struct walk_scratch *s, struct task_struct *task,
+					__u32 tgid, __u32 depth, __u32 is_caller)
 {
-	struct walk walk = { .scratch = s };
+	const struct walk_inode process = { WALK_PROCESS, tgid };
+	struct walk walk = { .scratch = s, .depth = depth };
 	struct pt_regs regs = { 0 };
 
-	s->stack.hash = 0xcbf29ce484222325ULL;
+	s->stack.hash = 0;
 	s->stack.n = 0;
+	s->stack.frames[0] = 0;
 	s->stack.n_kernel = 0;
 	s->stack.end = WALK_UNREADABLE;
-	if (bpf_probe_read_kernel(&regs, sizeof(regs),
-				  (void *)bpf_task_pt_regs(bpf_get_current_task_btf())))
+	if (bpf_probe_read_kernel(&regs, sizeof(regs), (void *)bpf_task_pt_regs(task)))
 		return;
 	s->regs[WALK_RBX] = regs.bx;
 	s->regs[WALK_RBP] = regs.bp;
@@ -347,12 +397,31 @@ static __always_inline void walk_current(struct walk_scratch *s, __u32 tgid)
 	s->regs[WALK_R15] = regs.r15;
 	s->regs[WALK_RSP] = regs.sp;
 	s->regs[WALK_RIP] = regs.ip;
-	s->is_caller = 0;
+	s->is_caller = is_caller;
+	s->trampoline = uretprobe_trampoline();
 	s->lost = 0;
-	s->stack.end = WALK_NO_PROCESS;
+	s->calls_back = 0;
+	s->roots = 0;
+	s->parent = 0;
+	s->n_late = 0;
+	s->mapping.start = s->mapping.end = 0;
+	s->tgid = tgid;
 	walk.process = bpf_map_lookup_elem(&walk_processes, &tgid);
-	if (walk.process)
-		bpf_loop(WALK_DEPTH + 1, step, &walk, 0);
+	if (!walk.process)
+		tell_user(&process, tgid, regs.ip);
+	bpf_loop(WALK_MAX_DEPTH + 1, step, &walk, 0);
+}
+
+static __always_inline void walk_user(struct walk_scratch *s, __u32 tgid, __u32 depth,
+				      __u32 is_caller)
+{
+	walk_thread(s, bpf_get_current_task_btf(), tgid, depth, is_caller);
+}
+
+/* The same at an instruction that runs, or waits to run. */
+static __always_inline void walk_current(struct walk_scratch *s, __u32 tgid, __u32 depth)
+{
+	walk_user(s, tgid, depth, 0);
 }
 
 #endif

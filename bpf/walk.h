@@ -6,14 +6,17 @@
  *	map             type           key               value
  *	walk_tables     array of maps  table             array: number -> struct walk_row, by address
  *	walk_rules      array          rule              struct walk_rule; 0: nothing is known
+ *	walk_cache      array          hash of a frame   a frame and its rule
  *	walk_processes  hash           u32, process id   struct walk_process
+ *	walk_files      hash           struct walk_inode struct walk_file
+ *	walk_news       hash           struct walk_inode struct walk_news
  *	walk_scratch    array          CPU * WALK_SLOTS + slot  struct walk_scratch
  */
 #ifndef WALK_H
 #define WALK_H
 
 enum {
-	WALK_DEPTH = 127, /* frames of a stack in user space */
+	WALK_MAX_DEPTH = 1024, /* frames of a stack in user space; see walk.bpf.h */
 	WALK_KERNEL_DEPTH = 64,
 	WALK_MAPPINGS = 256, /* of code, in one process */
 	WALK_MAX_RULES = 1 << 14,
@@ -21,7 +24,18 @@ enum {
 	WALK_SLOTS = 4,	     /* walks at one time on one CPU: a walk can be preempted */
 	WALK_ROW_STEPS = 26, /* of a search: 2^26 rows */
 	WALK_MAPPING_STEPS = 9,
+	WALK_ROOTS = 32, /* blocks of local roots that are looked at for one callback */
+	WALK_CACHE = 1 << 14,
+	WALK_SEGMENTS = 4, /* executable ones, of one file */
+	WALK_LATE = 8,	   /* mappings that one walk has found in the kernel's tree */
+	WALK_MAX_NEWS = 256,
 };
+
+/*
+ * Flags of the map of a table (linux/bpf.h): the sizes of tables differ (BPF_F_INNER_MAP), and their rows
+ * are written through memory (BPF_F_MMAPABLE).
+ */
+#define WALK_TABLE_FLAGS (1U << 12 | 1U << 10)
 
 /* Registers that a frame keeps for its caller, then the stack pointer and the instruction pointer. */
 enum walk_register {
@@ -47,6 +61,7 @@ enum walk_place { WALK_SAME, WALK_AT_CFA, WALK_AT_RSP, WALK_AT_RBP, WALK_NOWHERE
 enum {
 	WALK_SIGNAL = 1 << 0,	 /* the caller was interrupted, and called nothing */
 	WALK_OUTERMOST = 1 << 1, /* the frame has no caller */
+	WALK_CALLBACK = 1 << 2,	 /* the caller is C that calls OCaml 5, with r14 its state */
 };
 
 struct walk_rule {
@@ -71,11 +86,40 @@ struct walk_row {
 struct walk_mapping {
 	__u64 start, end;
 	__u64 bias;  /* address minus link-time address */
-	__u32 table; /* WALK_NO_TABLE: the file has none */
+	__u32 table; /* the number of the file; WALK_NO_TABLE: it cannot be read */
 	__u32 n_rows;
 };
 
 enum { WALK_NO_TABLE = 0xffffffff };
+
+/*
+ * A file as the kernel knows it; see struct kernel_file. The vDSO is 0, 0. In walk_news a process,
+ * whose mappings are not in walk_processes, is dev WALK_PROCESS, and ino its id.
+ */
+struct walk_inode {
+	__u64 dev, ino;
+};
+
+#define WALK_PROCESS (~0ULL)
+
+/* Bytes of a file that are mapped with the right to execute, from whole pages on. */
+struct walk_segment {
+	__u64 off, end;
+	__u64 delta; /* link-time address minus offset */
+};
+
+struct walk_file {
+	__u32 table; /* WALK_NO_TABLE: the file cannot be read */
+	__u32 n_rows;
+	struct walk_segment segments[WALK_SEGMENTS]; /* empty ones behind */
+};
+
+/* Where the file was found first. */
+struct walk_news {
+	__u64 address;
+	__u32 tgid;
+	__u32 reserved;
+};
 
 struct walk_process {
 	__u32 n;
@@ -86,9 +130,9 @@ struct walk_process {
 /* Why a stack ends. All but WALK_COMPLETE mean that callers are missing. */
 enum walk_end {
 	WALK_COMPLETE,
-	WALK_TOO_DEEP,	  /* more than WALK_DEPTH frames */
-	WALK_NO_PROCESS,  /* the process is not in walk_processes */
-	WALK_NO_MAPPING,  /* no file is mapped at the address */
+	WALK_TOO_DEEP,	  /* more frames than were asked for */
+	WALK_NO_MAPPING,  /* no code of a file is mapped at the address */
+	WALK_NEW_FILE,	  /* the file is not in walk_files: user space has been told in walk_news */
 	WALK_NO_RULE,	  /* the file does not tell how to go on from the address */
 	WALK_UNREADABLE,  /* the stack cannot be read: paged out, or damaged */
 	WALK_NO_REGISTER, /* the rule needs a register that was not kept */
@@ -98,32 +142,78 @@ enum walk_end {
 };
 
 /*
- * The address of a frame. It is that of the instruction that runs, if WALK_EXACT is set, which is
- * so in the first frame and in frames that a signal interrupted. Else it is a return address: the
- * call is the instruction before it.
+ * A frame. With WALK_IN_FILE its bits 32 to 47 are the number of a file, and its lower half is a
+ * link-time address there. So the same code is the same frame in all processes, and can be named when
+ * the process has ended. Without, the file is unknown, and the other bits are an address in the process.
+ *
+ * The address is that of the instruction that runs, if WALK_EXACT is set, which is so in the first
+ * frame and in frames that a signal interrupted. Else it is a return address: the call is the
+ * instruction before it.
  */
-#define WALK_EXACT (1ULL << 63)
+#define WALK_EXACT   (1ULL << 63)
+#define WALK_IN_FILE (1ULL << 62)
 
-struct walk_stack {
-	__u64 hash; /* of all frames */
+/* A word of walk_cache: a frame without those flags, and the number of its rule above. */
+#define WALK_CACHED_BITS  48
+#define WALK_CACHED_PLACE ((1ULL << WALK_CACHED_BITS) - 1)
+
+static inline __u64 walk_frame_in_file(__u32 table, __u32 va)
+{
+	return WALK_IN_FILE | (__u64)table << 32 | va;
+}
+
+static inline __u32 walk_frame_table(__u64 frame)
+{
+	return (__u32)(frame >> 32) & 0xffff;
+}
+
+enum { WALK_STORED = 32 }; /* frames in a block */
+
+/*
+ * Frames of stored stacks, the innermost first. The callers of the last one are in another block, so a
+ * stack is a chain of blocks. All but the innermost are full: stacks with the same outer frames share
+ * their blocks.
+ */
+struct walk_block {
+	__u64 callers; /* the key of their block; 0: the stack ends here */
+	__u32 n;
+	__u32 info; /* enum walk_end; WALK_IN_KERNEL: the frames are return addresses in the kernel */
+	__u64 frames[WALK_STORED];
+};
+
+#define WALK_IN_KERNEL (1U << 31)
+
+/* A stack that has just been walked. */
+struct walk_walked {
+	__u64 hash; /* the key of its innermost block, when it is stored */
 	__u32 end;  /* enum walk_end */
 	__u32 n;    /* frames in user space */
 	__u32 n_kernel;
 	__u32 reserved;
-	__u64 frames[WALK_DEPTH + 1];
-	__u64 kernel[WALK_KERNEL_DEPTH]; /* return addresses, the innermost first */
+	__u64 frames[WALK_MAX_DEPTH +
+		     WALK_KERNEL_DEPTH]; /* those of the kernel from WALK_MAX_DEPTH on */
+	struct walk_block block;	 /* that is being stored */
 };
 
-enum { WALK_BLOCK = 8 }; /* words that are read at once: those below the canonical frame address */
+enum { WALK_WINDOW = 64 }; /* words of the stack that are read at once */
 
 struct walk_scratch {
 	__u32 is_taken;
-	__u32 is_caller; /* the address is a return address */
-	__u32 lost;	 /* a bit for each register that is unknown */
-	__u32 reserved;
+	__u32 is_caller;  /* the address is a return address */
+	__u32 lost;	  /* a bit for each register that is unknown */
+	__u32 calls_back; /* the frame is that of C that calls OCaml */
+	__u64 roots;	  /* the next block of local roots; 0: none has been looked at */
+	__u64 parent;	  /* the stack that a fibre with a callback hides; 0: none */
 	__u64 regs[WALK_REGISTERS];
-	__u64 block[WALK_BLOCK];
-	struct walk_stack stack;
+	__u64 window_at; /* 0: nothing has been read */
+	__u64 window[WALK_WINDOW];
+	struct walk_mapping mapping; /* of the last frame */
+	struct walk_mapping late[WALK_LATE];
+	__u32 n_late;
+	__u32 tgid;
+	__u64 trampoline; /* of return probes; 0: none */
+	__u64 node[32];	  /* of the kernel's tree */
+	struct walk_walked stack;
 };
 
 _Static_assert(sizeof(struct walk_rule) == 52, "shared by two compilers");

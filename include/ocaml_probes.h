@@ -250,6 +250,27 @@ OCP_API int ocp_scan(struct ocp_ctx *ctx, ocp_scan_fn fn, void *data,
 
 /* ---- the sites of a live process ---------------------------------------------------------- */
 
+/* The type of an argument, as far as literals and annotations in the source tell it. */
+enum ocp_arg_type {
+	OCP_ARG_ANY, /* unknown */
+	OCP_ARG_BOOL,
+	OCP_ARG_CHAR,
+	OCP_ARG_INT,
+	OCP_ARG_FLOAT,
+	OCP_ARG_STRING,
+};
+
+/*
+ * The names and types of a probe's arguments are a text, `arg_names` of struct ocp_site and of
+ * struct ocp_hit, such as "id,customer:string,price:float". Copy the name of the argument ARG to
+ * NAME, "" if it has none, and return its type.
+ */
+enum { OCP_ARG_NAME_BYTES = 64 };
+OCP_API enum ocp_arg_type ocp_arg_name(const char *arg_names, size_t arg,
+				       char name[OCP_ARG_NAME_BYTES]);
+/* "int", "string" and so on; "" for OCP_ARG_ANY. */
+OCP_API const char *ocp_arg_type_name(enum ocp_arg_type type);
+
 enum ocp_site_state {
 	OCP_SITE_OFF,
 	OCP_SITE_ON,
@@ -270,7 +291,8 @@ struct ocp_site {
 	/*
 	 * The locations of the probe's arguments as SystemTap operands, or "". The notes of the
 	 * forked compilers have wrong locations for arguments on the stack. These are corrected
-	 * here. The operand is "8@?" if the location is unknown.
+	 * here. The operand is "8@?" if the location is unknown. An operand can read memory several
+	 * times, as no operand of SystemTap does: 8@24(16(%rsp)).
 	 */
 	const char *args;
 	bool has_code;	     /* if false, addr, va, code and symbol have no meaning */
@@ -299,6 +321,13 @@ struct ocp_site {
 	const char *source;
 	int line, column;
 	const char *args_fault; /* why some locations of arguments are unknown; NULL if none are */
+	const char *arg_names;	/* the names and types of the arguments: see ocp_arg_name() */
+	/*
+	 * Its call leads to a trampoline that counts its hits inside the process, and that runs the
+	 * handler if STATE is on. It is counted unless code[opcode_at] is that of a site that is off:
+	 * then another tool has written this byte.
+	 */
+	bool has_trampoline;
 };
 
 /* Flags of ocp_sites_read(). They can be or-ed with OCP_ATOMICALLY. */
@@ -428,6 +457,8 @@ enum ocp_finding_kind {
 	OCP_HELD_SITES,	      /* a tracer has uprobes or breakpoints there; no inconsistency */
 	OCP_NO_SEMAPHORE,     /* the linker has dropped the semaphore; no inconsistency */
 	OCP_INTERRUPTED,      /* a tool was killed during its update */
+	OCP_COUNTED_INSIDE,   /* sites call trampolines; no inconsistency */
+	OCP_UNCOUNTED,	      /* another tool has stopped sites from calling their trampolines */
 };
 
 /* Later versions may add members at the end. */

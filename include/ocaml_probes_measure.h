@@ -105,7 +105,8 @@ OCP_API int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth);
 /* ---- arguments ------------------------------------------------------------------------------ */
 
 /*
- * The arguments of a probe are called arg0, arg1 ... arg15. Reading them needs Linux 6.6. If a
+ * The arguments of a probe are called arg0, arg1 ... arg15, and by the names that the program has for
+ * them (see ocp_arg_name()). Reading them needs Linux 6.6. If a
  * probe lacks an argument that was asked for, or has it in a location that cannot be read,
  * ocp_meter_open() leaves out the probe and logs a warning that names it. It fails with -EINVAL if
  * no probe remains, or if the probe is part of a pair that needs the argument.
@@ -115,12 +116,12 @@ OCP_API int ocp_meter_set_depth(struct ocp_meter *meter, unsigned int depth);
  * Measure only hits for which EXPR is true. This applies to counts, histograms, printed hits and
  * the starts of pairs. A stop whose start was rejected is ignored. EXPR consists of comparisons:
  *
- *	arg0 > 100	arg0 != -3	arg1 == "GET"	arg1 ^= "/api/"	(starts with)
- *	arg2 >= 1.5	arg2 < 1e3	arg2 == -inf
+ *	arg0 > 100	arg0 != -3	arg1 == "GET"	path ^= "/api/"	(starts with)
+ *	arg2 >= 1.5	price < 1e3	arg2 == -inf	cached == true	letter == 'x'
  *
  * with && || ! and parentheses. Numbers are compared exactly with ints and floats. A comparison is
  * false if the argument has another type or cannot be read; see `filter_mismatches` in struct
- * ocp_losses. -EINVAL if EXPR is invalid (the message gives the column); -E2BIG if it has more than
+ * ocp_losses. If the program says that the type is another one, ocp_meter_open() leaves out the probe. -EINVAL if EXPR is invalid (the message gives the column); -E2BIG if it has more than
  * 32 operators.
  */
 OCP_API int ocp_meter_filter(struct ocp_meter *meter, const char *expr);
@@ -196,8 +197,11 @@ struct ocp_hit {
 	const char *image; /* the path of the file */
 	uint64_t va;	   /* the address of the site, as linked */
 	size_t n_args;
-	size_t n_left_out;  /* arguments beyond the 16th */
-	const void *record; /* private to the library */
+	size_t n_left_out;     /* arguments beyond the 16th */
+	const void *record;    /* private to the library */
+	const void *stack;     /* private to the library */
+	const char *arg_names; /* the names and types of the arguments: see ocp_arg_name() */
+	const void *slow;      /* private to the library */
 };
 
 /* A callback for hits. HIT is valid only during the call. */
@@ -222,7 +226,7 @@ OCP_API const char *ocp_value_kind_name(enum ocp_value_kind kind);
 
 /*
  * Write all arguments of HIT to OUT in the syntax of OCaml, with a space before each: 42 "abc" 3.14
- * 7L (1, "x") [1; 2]. Values that were cut end with "...". Characters that are not printable are
+ * 7L (1, "x") [1; 2]; with their names and by their types as far as they are known: id=7 ok=true. Values that were cut end with "...". Characters that are not printable are
  * escaped.
  */
 OCP_API void ocp_hit_write_args(FILE *out, const struct ocp_hit *hit);
@@ -420,13 +424,14 @@ OCP_API int64_t ocp_signed_bucket_start(size_t bucket);
 /* The values of an argument. Later versions may add members at the end. */
 struct ocp_histogram {
 	const char *probe;
-	unsigned int arg;
+	unsigned int arg; /* its position at the first site that has it */
 	uint64_t count;	  /* hits whose argument was an integer */
 	uint64_t not_int; /* hits whose argument was something else */
 	int64_t sum;	  /* exact; INT64_MIN or INT64_MAX if it does not fit */
 	double mean;
 	int64_t min, max;	 /* 0 if count is 0 */
 	const uint64_t *buckets; /* OCP_SIGNED_BUCKETS entries */
+	const char *arg_name;	 /* its name there, "" if it has none */
 };
 
 /* Hits that were not measured, or only in part. They cost time too. */
@@ -446,6 +451,14 @@ struct ocp_losses {
 	 */
 	uint64_t filter_mismatches;
 	const char *filter_mismatch;
+	/*
+	 * Pairs that were slow, if they are reported one by one: all, and of these the ones that
+	 * were not reported, and those that were reported without the arguments of their start.
+	 */
+	uint64_t slow;
+	uint64_t slow_limited; /* above the limit */
+	uint64_t slow_dropped; /* buffer full */
+	uint64_t slow_unkept;  /* no room for the arguments of the start */
 };
 
 /*

@@ -8,6 +8,7 @@ include tests/fixtures/fixtures.mk
 include tests/fuzz/fuzz.mk
 
 profile_driver := $(O)/tests/profile/write_profile
+stopped_walker := $(O)/tests/profile/walk_stopped
 
 .PHONY: run-tests unit-tests
 run-tests: all ocaml fixtures unit-tests $(injector) $(if $(have_fuzzer),$(fuzzers))
@@ -19,13 +20,18 @@ run-tests: all ocaml fixtures unit-tests $(injector) $(if $(have_fuzzer),$(fuzze
 soak: ## ten minutes of programs that come and go under `serve`; what it held is in build/soak.tsv
 	+@SOAK_SECONDS=600 $(MAKE) --no-print-directory check T=soak
 
-unit-tests: $(if $(have_cmocka),$(unit_tests) $(profile_driver))
+unit-tests: $(if $(have_cmocka),$(unit_tests) $(profile_driver)) $(stopped_walker)
 	@:
 
 # It gives made-up profiles to the writers of formats.
 $(profile_driver): $(O)/tests/profile/write_profile.o $(O)/tests/unit/support.a $(parts_a) $(internal_a)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(TOOL_LIBS)
+
+# It walks stacks that tests/e2e/gdb_stacks.sh compares with those of gdb.
+$(stopped_walker): $(O)/tests/profile/walk_stopped.o $(internal_a)
+	$(say) LINK $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # An archive: of it each test takes what it needs.
 $(O)/tests/unit/support.a: $(unit_support)

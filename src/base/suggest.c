@@ -6,17 +6,19 @@
 #include <string.h>
 
 /* Longer words are pasted, not typed. */
-enum { LONGEST_WORD = 128 };
-
-struct suggestion suggestion_for(const char *word)
-{
-	/* Allow one mistake per three letters. */
-	return (struct suggestion){ .word = word, .distance = (strlen(word) + 2) / 3 + 1 };
-}
+enum { LONGEST_WORD = 128, MOST_MISTAKES = 3 };
 
 static size_t least(size_t a, size_t b)
 {
 	return a < b ? a : b;
+}
+
+struct suggestion suggestion_for(const char *word)
+{
+	/* Allow one mistake per three letters. Long words have their prefixes in common. */
+	const size_t mistakes = least((strlen(word) + 2) / 3, MOST_MISTAKES);
+
+	return (struct suggestion){ .word = word, .distance = mistakes + 1 };
 }
 
 static bool same(char a, char b)

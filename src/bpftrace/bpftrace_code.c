@@ -20,8 +20,8 @@
 #include "bpftrace/bpftrace_planner.h"
 #include "elf/named_symbols.h"
 #include "elf/symbols.h"
-#include "process/maps.h"
-#include "process/proc_file.h"
+#include "tracee/maps.h"
+#include "tracee/proc_file.h"
 
 enum { ADDRESSES_A_SITE = 3 };
 
@@ -98,7 +98,7 @@ static int find_mapped(struct planner *p, pid_t pid, const struct mapping *m,
 	struct file_origin origin = { .name = m->path, .pid = pid };
 	struct ocp_program *prog;
 	struct code_probes *code = NULL;
-	const int fd = image_open_mapped(pid, m);
+	const int fd = maps_open_file(pid, m);
 	int err;
 
 	if (fd < 0)
@@ -252,6 +252,7 @@ static int place_site(struct placer *placer, const char *text, const struct site
 				      .code = site,
 				      .depth = site->frame_depth,
 				      .args = site->args,
+				      .arg_names = site->arg_names,
 				      .noted_args = site->args };
 	if (!elf_file_va_to_off(placer->prog->elf, site->va, &off))
 		return ctx_error(placer->p->ctx, -EBADMSG, "%s: a site has no byte in the file",

@@ -186,6 +186,7 @@ static int add_group(struct planner *p, const struct ocp_program *prog, const ch
 		if (!sites[i].has_code)
 			continue;
 		to->args = to->noted_args = sites[i].args;
+		to->arg_names = sites[i].arg_names;
 		if (sites[i].corrected) {
 			to->noted_args = sites[i].corrected->note;
 			to->args_fault = sites[i].corrected->fault;

@@ -14,7 +14,7 @@ struct bpftrace_site {
 	uint64_t at;		 /* follows "uprobe:FILE:" */
 	const struct site *code; /* NULL: the site of a probe */
 	int32_t depth;		 /* of code: rsp at the entry of the function minus rsp at `at` */
-	const char *args;
+	const char *args, *arg_names; /* names: see program/arg_names.h */
 	const char *
 		noted_args; /* the operands that bpftrace reads in the note; args may be corrected */
 	const char *args_fault; /* why some of args are unknown; NULL if none are */

@@ -11,12 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "program/arg_names.h"
 #include "program/wrapper_args.h"
 
 enum {
 	MAX_ARGS = 16,
 	MAX_NAMED_ARGS = 6, /* arg0 ... */
 	ARGS_A_PRINTF = 4,  /* more do not fit into the stack */
+	EXPRESSION_BYTES = 256,
+	MAX_NESTED = 8,
 };
 
 /* Remove the next operand from TEXT; returns false at its end. */
@@ -62,9 +65,45 @@ static const char *register_name(const char *text, size_t *bytes)
 	return NULL;
 }
 
+/* Write the word of memory that is OFF from the address BASE. */
+static void put_word(char *expression, size_t bytes, const char *base, long long off)
+{
+	snprintf(expression, bytes, "*(uint64 *)(%s %c %lld)", base, off < 0 ? '-' : '+',
+		 off < 0 ? -off : off);
+}
+
+/* Convert N(PLACE), where PLACE is N(%REGISTER) or N(PLACE). Returns false for anything else. */
+static bool read_nested(const char *place, char *expression, size_t bytes)
+{
+	long long offsets[MAX_NESTED];
+	size_t n = 0, len = 0;
+	char word[EXPRESSION_BYTES / 2];
+	const char *name = NULL;
+
+	while (n < MAX_NESTED && !name) {
+		char *end;
+
+		offsets[n++] = strtoll(place, &end, 0);
+		if (*end != '(')
+			return false;
+		place = end + 1;
+		name = register_name(place, &len);
+	}
+	if (!name || strspn(place + len, ")") != n || place[len + n])
+		return false;
+	snprintf(expression, bytes, "reg(\"%s\")", name);
+	while (n--) {
+		if (strlen(expression) >= sizeof(word))
+			return false;
+		memcpy(word, expression, strlen(expression) + 1);
+		put_word(expression, bytes, word, offsets[n]);
+	}
+	return true;
+}
+
 /*
- * Convert OPERAND to an expression of bpftrace: SIZE@%REGISTER, SIZE@N(%REGISTER) or SIZE@$NUMBER,
- * where SIZE is that of an OCaml value. Returns false for any other argument.
+ * Convert OPERAND to an expression of bpftrace: SIZE@%REGISTER, SIZE@N(%REGISTER), SIZE@N(N(%REGISTER))
+ * or SIZE@$NUMBER, where SIZE is that of an OCaml value. Returns false for any other argument.
  */
 static bool read_operand(const char *operand, char *expression, size_t bytes)
 {
@@ -86,13 +125,7 @@ static bool read_operand(const char *operand, char *expression, size_t bytes)
 		snprintf(expression, bytes, "%lld", off);
 		return end != operand + 1 && !*end;
 	}
-	off = strtoll(operand, &end, 0);
-	name = *end == '(' ? register_name(end + 1, &len) : NULL;
-	if (!name || strcmp(end + 1 + len, ")") != 0)
-		return false;
-	snprintf(expression, bytes, "*(uint64 *)(reg(\"%s\") %c %lld)", name, off < 0 ? '-' : '+',
-		 off < 0 ? -off : off);
-	return true;
+	return read_nested(operand, expression, bytes);
 }
 
 static bool has_same_args(const struct bpftrace_group *group)
@@ -179,16 +212,42 @@ static void put_name(FILE *f, const char *name)
 	}
 }
 
+/* The names of the arguments, if they are the same at all sites; else "". */
+static const char *common_names(const struct bpftrace_group *group)
+{
+	const char *names = group->sites[0].arg_names;
+
+	for (size_t i = 1; i < group->n_sites; i++)
+		if (strcmp(group->sites[i].arg_names, names) != 0)
+			return "";
+	return names;
+}
+
+/* The name of argument ARG, or "argN" if it has none. */
+static void put_arg_name(FILE *f, const char *names, size_t arg)
+{
+	char name[OCP_ARG_NAME_BYTES];
+
+	ocp_arg_name(names, arg, name);
+	if (*name)
+		fprintf(f, " %s=", name);
+	else
+		fprintf(f, " arg%zu=", arg);
+}
+
 /*
  * Print N arguments, number ARGS[0] first, in one line. The bits of INTS tell which of them are
  * ints.
  */
-static void put_printf(FILE *f, const char *name, const size_t *args, size_t n, unsigned int ints)
+static void put_printf(FILE *f, const struct bpftrace_group *group, const size_t *args, size_t n,
+		       unsigned int ints)
 {
 	fputs("printf(\"%d.%06d %d ", f);
-	put_name(f, name);
-	for (size_t i = 0; i < n; i++)
-		fprintf(f, ints >> i & 1 ? " arg%zu=%%lld" : " arg%zu=0x%%llx", args[i]);
+	put_name(f, group->name);
+	for (size_t i = 0; i < n; i++) {
+		put_arg_name(f, common_names(group), args[i]);
+		fputs(ints >> i & 1 ? "%lld" : "0x%llx", f);
+	}
 	fputs("\\n\", elapsed / 1000000000, elapsed % 1000000000 / 1000, tid", f);
 	for (size_t i = 0; i < n; i++)
 		fprintf(f, ", $a%zu", args[i]);
@@ -209,13 +268,13 @@ static void put_decoding(FILE *f, const size_t *args, size_t n)
 }
 
 /* Print one line with N arguments of any kind: one printf for each combination of kinds. */
-static void put_line(FILE *f, const char *name, const size_t *args, size_t n)
+static void put_line(FILE *f, const struct bpftrace_group *group, const size_t *args, size_t n)
 {
 	unsigned int ints = (1U << n) - 1;
 
 	if (!n) {
 		fputc('\t', f);
-		put_printf(f, name, args, n, ints);
+		put_printf(f, group, args, n, ints);
 		return;
 	}
 	put_decoding(f, args, n);
@@ -224,7 +283,7 @@ static void put_line(FILE *f, const char *name, const size_t *args, size_t n)
 		if (ints)
 			fprintf(f, "if ($ints == %u) ", ints);
 		fputs("{\n		", f);
-		put_printf(f, name, args, n, ints);
+		put_printf(f, group, args, n, ints);
 		fputs("	}", f);
 	}
 	fputc('\n', f);
@@ -236,7 +295,7 @@ static void put_hit(FILE *f, const struct bpftrace_group *group, const struct bp
 	size_t n = group->provider ? common_args(group) : count_operands(site->args);
 	size_t shown[MAX_ARGS], n_shown = 0;
 	enum arg_use use = ARG_SHOWN;
-	char expression[64];
+	char expression[EXPRESSION_BYTES];
 
 	fputs("{\n", f);
 	for (size_t i = 0; i < n && i < MAX_ARGS && use != ARG_NOT_SAYABLE; i++) {
@@ -247,7 +306,7 @@ static void put_hit(FILE *f, const struct bpftrace_group *group, const struct bp
 		shown[n_shown++] = i;
 	}
 	for (size_t i = 0; i == 0 || i < n_shown; i += ARGS_A_PRINTF)
-		put_line(f, group->name, shown + i,
+		put_line(f, group, shown + i,
 			 n_shown - i > ARGS_A_PRINTF ? ARGS_A_PRINTF : n_shown - i);
 	fputs("}\n", f);
 }
@@ -278,7 +337,7 @@ static void put_left_out(FILE *f, const struct bpftrace_group *group, unsigned i
 	for (size_t i = 0; !fault && i < group->n_sites; i++)
 		fault = group->sites[i].args_fault;
 	if (!fault)
-		fault = "the notes, which bpftrace reads, are wrong, and the sites differ";
+		fault = "the notes, which bpftrace reads, do not tell it, and the sites differ";
 	for (size_t i = 0; i < MAX_ARGS; i++)
 		if (left_out >> i & 1)
 			fprintf(f, "# %s: arg%zu is left out where its place is not known: %s.\n",
@@ -289,7 +348,7 @@ void script_put_arg_limits(FILE *f, const struct bpftrace_group *group)
 {
 	size_t most = 0, shown = group->provider ? common_args(group) : MAX_ARGS;
 	unsigned int left_out = 0;
-	char expression[64];
+	char expression[EXPRESSION_BYTES];
 
 	for (size_t i = 0; i < group->n_sites; i++) {
 		size_t n = count_operands(group->sites[i].args);

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 #include "base/help.h"
 #include "cli/measure_options.h"
+#include "cli/table_options.h"
 #include "measure/request.h"
 #include "ocaml_probes.h"
 
@@ -24,6 +25,9 @@ enum exit_code {
 	EXIT_OVER_BUDGET = 7, /* measuring exceeded --budget and was stopped */
 };
 
+/* What --engine says. */
+enum engine_choice { ENGINE_BPF, ENGINE_INSIDE, ENGINE_AUTO };
+
 struct options {
 	struct ocp_ctx *ctx;
 	struct ocp_actions *actions;
@@ -33,13 +37,16 @@ struct options {
 	pid_t *pids;		   /* without duplicates */
 	size_t n_pids;
 	pid_t pid;	   /* the first of pids; 0: not given */
-	const char *exe;   /* NULL: not given */
-	const char *prog;  /* NULL: not given */
+	const char *exe;   /* of --exe and -prog, see takes_file in struct command */
+	const char *prog;  /* the same; NULL: not given */
 	char *const *args; /* the words after the options (takes_words), or after "--" */
 	int n_args;
 	struct measure_request request; /* what to measure; empty: nothing */
 	bool csv;
+	struct table_view view;
+	bool time_of_day; /* print the time of the day */
 	const char *keep; /* NULL: not given */
+	enum engine_choice engine;
 	bool json, verbose, quiet, help, version;
 	bool sites, fix, wait, kept, follow;
 	int64_t for_ns, interval_ns; /* 0: not given */
@@ -52,6 +59,14 @@ struct command {
 	bool many_pids;		 /* -pid may be repeated */
 	bool takes_words;	 /* words after the options are args, without -- */
 	bool takes_program;	 /* words after -- are a program and its arguments */
+	/*
+	 * --exe and -prog mean the same. With takes_file they are `prog`: the file itself; otherwise
+	 * `exe`: the processes that run it. With takes_running there must be one such process, which
+	 * becomes `pid`.
+	 */
+	bool takes_file, takes_running;
+	/* Are words of digits no process ids, since OPTIONS give them another meaning? NULL: never. */
+	bool (*keeps_numbers)(const struct options *options);
 	int (*run)(struct options *options);
 	/*
 	 * Take a flag that only this command has, with VALUE (NULL: none). Returns EXIT_DONE, or
@@ -88,6 +103,8 @@ int run_command(const struct command *command, int argc, char **argv);
  * to a newline. NULL: the page has no such option.
  */
 const char *find_help_option(const struct help *help, const char *name);
+/* Does the manual page of COMMAND have the option FLAG? */
+bool command_takes(const struct command *command, const char *flag);
 /*
  * Flush stdout. Returns CODE, or EXIT_FAILED after printing the error if output was lost (as on a
  * full disk).

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli/cli.h"
+#include "measure/stacks.h"
 
 /* The exit code for ERR, which is 0 or -ENOMEM. */
 static int code_of(int err)
@@ -59,6 +60,22 @@ static int set_depth(const struct command *command, struct measure_request *requ
 	return EXIT_DONE;
 }
 
+static int set_stack(const struct command *command, struct measure_request *request,
+		     const char *value)
+{
+	char *end;
+	long depth = MAX_STACK_DEPTH;
+
+	errno = 0;
+	if (value)
+		depth = strtol(value, &end, 10);
+	if (value && (errno || end == value || *end || depth < 1 || depth > MAX_STACK_DEPTH))
+		return say_usage(command, "--stack '%s': not a number of frames from 1 to %d",
+				 value, MAX_STACK_DEPTH);
+	request->stack_depth = (unsigned int)depth;
+	return EXIT_DONE;
+}
+
 static int set_budget(const struct command *command, struct measure_request *request,
 		      const char *value)
 {
@@ -89,6 +106,53 @@ static int set_limit(const struct command *command, struct measure_request *requ
 	return EXIT_DONE;
 }
 
+/* A time with a unit; 0 needs none. */
+static int set_slower(const struct command *command, struct measure_request *request,
+		      const char *value)
+{
+	static const struct {
+		const char *unit;
+		double ns;
+	} units[] = { { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 }, { "m", 60e9 } };
+	const double longest_ns = 1e9 * 86400;
+	char *end;
+	double number;
+
+	if (request->has_slower)
+		return say_usage(command, "--slower: given twice");
+	errno = 0;
+	number = strtod(value, &end);
+	request->has_slower = end != value && !*end && number == 0;
+	for (size_t i = 0; !errno && end != value && i < sizeof(units) / sizeof(units[0]); i++) {
+		const double ns = number * units[i].ns;
+
+		/* Written so that NaN, which compares false, is rejected. */
+		if (strcmp(end, units[i].unit) != 0 || !(ns >= 0 && ns <= longest_ns))
+			continue;
+		request->slower_ns = (uint64_t)(ns + 0.5);
+		request->has_slower = true;
+	}
+	if (request->has_slower)
+		return EXIT_DONE;
+	return say_usage(command, "--slower '%s': not a time such as 500us, 10ms or 1.5s", value);
+}
+
+static int set_engine(const struct command *command, struct options *options, const char *value)
+{
+	static const char *const names[] = {
+		[ENGINE_BPF] = "bpf",
+		[ENGINE_INSIDE] = "inside",
+		[ENGINE_AUTO] = "auto",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(value, names[i]) == 0) {
+			options->engine = (enum engine_choice)i;
+			return EXIT_DONE;
+		}
+	return say_usage(command, "--engine '%s': not bpf, inside or auto", value);
+}
+
 static int set_once(const struct command *command, const char *flag, char **to, const char *value)
 {
 	if (*to)
@@ -111,12 +175,16 @@ static int add_arguments(const struct command *command, struct measure_request *
 		return code_of(items_add_text(&request->printed, value));
 	if (strcmp(name, "limit") == 0)
 		return set_limit(command, request, value);
+	if (strcmp(name, "slower") == 0)
+		return set_slower(command, request, value);
 	if (strcmp(name, "key") == 0)
 		return set_once(command, name, &request->key, value);
 	if (strcmp(name, "filter") == 0)
 		return set_once(command, name, &request->filter, value);
 	if (strcmp(name, "hist") == 0)
 		return set_once(command, name, &request->hist, value);
+	if (strcmp(name, "by") == 0)
+		return set_once(command, name, &request->by, value);
 	*is_one = false;
 	return EXIT_DONE;
 }
@@ -144,6 +212,10 @@ int measure_options_add(const struct command *command, struct options *options, 
 		return set_depth(command, request, value);
 	if (strcmp(name, "budget") == 0)
 		return set_budget(command, request, value);
+	if (strcmp(name, "stack") == 0)
+		return set_stack(command, request, value);
+	if (strcmp(name, "engine") == 0)
+		return set_engine(command, options, value);
 	if (strcmp(name, "keep") == 0)
 		options->keep = value;
 	else if (strcmp(name, "children") == 0)
@@ -184,12 +256,85 @@ static int check_request(const struct command *command, const struct measure_req
 		[REQUEST_DEPTH_WITHOUT_PAIR] = "--depth requires --time",
 		[REQUEST_KEY_WITHOUT_PAIR] = "--key requires --time",
 		[REQUEST_DEPTH_AND_KEY] = "--depth and --key are mutually exclusive",
-		[REQUEST_HIST_WITHOUT_COUNT] = "--hist requires --count",
-		[REQUEST_LIMIT_WITHOUT_PRINT] = "--limit requires --print",
+		[REQUEST_HIST_WITHOUT_COUNT] = "--hist needs --count=NAME",
+		[REQUEST_LIMIT_WITHOUT_PRINT] = "--limit requires --print or --slower",
+		[REQUEST_SLOWER_WITHOUT_PAIR] = "--slower requires --time START,STOP",
+		[REQUEST_SLOWER_AND_CALLS] = "--slower takes pairs of probes: --time START,STOP",
+		[REQUEST_SLOWER_AND_STACK] = "--slower and --stack are mutually exclusive",
+		[REQUEST_STACK_WITHOUT_PROBE] = "--stack requires --count, --time or --print",
+		[REQUEST_STACK_AND_SPLIT] = "--stack excludes --by-thread and --by-process",
+		[REQUEST_BY_WITHOUT_PROBE] = "--by needs --count=NAME or --time START,STOP",
+		[REQUEST_BY_AND_SPLIT] = "--by excludes --by-site, --by-thread and --by-process",
+		[REQUEST_BY_AND_KEY] = "--by and --key are mutually exclusive",
+		[REQUEST_BY_AND_STACK] = "--by and --stack are mutually exclusive",
+		[REQUEST_BY_AND_SLOWER] = "--by and --slower are mutually exclusive",
+		[REQUEST_BY_AND_CODE] =
+			"--by excludes fn:, c:, gc: and line:, which have no arguments of probes",
 	};
 	const enum request_fault fault = measure_request_check(request);
 
 	return fault == REQUEST_FINE ? EXIT_DONE : say_usage(command, "%s", messages[fault]);
+}
+
+static int check_tables(const struct command *command, const struct options *options)
+{
+	const struct measure_request *request = &options->request;
+	const struct table_view *view = &options->view;
+
+	if ((view->top || view->has_order) && !request->counted.n && !request->n_pairs)
+		return say_usage(command, "--top and --sort need --count or --time");
+	if (view->order == ORDER_P99 && !request->n_pairs)
+		return say_usage(command, "--sort p99 needs --time");
+	if (view->shows_zeros && !request->counted.n)
+		return say_usage(command, "--all needs --count");
+	if (options->time_of_day && !options->interval_ns && !request->printed.n &&
+	    !request->has_slower)
+		return say_usage(command, "--time-of-day needs --interval, --print or --slower");
+	if (options->keep && (view->top || view->has_order || view->shows_zeros))
+		return say_usage(command, "--keep excludes --top, --sort and --all; `read` and "
+					  "`detach` have them");
+	return table_options_check(command, options);
+}
+
+const char *measure_options_need_bpf(const struct options *options)
+{
+	const struct measure_request *request = &options->request;
+	const struct {
+		bool is_asked;
+		const char *name;
+	} needs[] = {
+		{ options->exe, "-exe" },
+		{ options->n_pids > 1, "several processes" },
+		{ options->keep, "--keep" },
+		{ request->filter, "--filter" },
+		{ request->key, "--key" },
+		{ request->hist, "--hist" },
+		{ request->by, "--by" },
+		{ request->printed.n, "--print" },
+		{ request->has_slower, "--slower" },
+		{ request->stack_depth, "--stack" },
+		{ request->split == OCP_BY_THREAD, "--by-thread" },
+		{ request->split == OCP_BY_PROCESS, "--by-process" },
+		{ request->children, "--children" },
+		{ request->budget > 0, "--budget" },
+		{ measure_request_has_code(request), "fn:, c:, gc: and line:" },
+	};
+
+	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
+		if (needs[i].is_asked)
+			return needs[i].name;
+	return NULL;
+}
+
+static int check_engine(const struct command *command, const struct options *options)
+{
+	const char *need = measure_options_need_bpf(options);
+
+	if (options->engine != ENGINE_BPF && !options_measure(options))
+		return say_usage(command, "--engine needs --count or --time");
+	if (options->engine == ENGINE_INSIDE && need)
+		return say_usage(command, "--engine inside excludes %s", need);
+	return EXIT_DONE;
 }
 
 int measure_options_check(const struct command *command, const struct options *options)
@@ -203,15 +348,32 @@ int measure_options_check(const struct command *command, const struct options *o
 		return say_usage(command, "-interval, -json, -csv, -children, -budget and -filter "
 					  "require --count, --time or --print");
 	code = check_request(command, request);
+	if (code == EXIT_DONE)
+		code = check_engine(command, options);
 	if (code != EXIT_DONE)
 		return code;
-	if (options->keep && (!measures || options->for_ns || options->interval_ns ||
-			      options->json || options->csv || request->budget > 0))
-		return say_usage(command, "--keep requires --count or --time, and excludes "
-					  "-for, -interval, -json, -csv and -budget");
+	if (options->keep && !measures)
+		return say_usage(command, "--keep needs --count=NAME or --time START,STOP");
+	if (options->keep && (options->for_ns || options->interval_ns || options->json ||
+			      options->csv || request->budget > 0))
+		return say_usage(command,
+				 "--keep excludes -for, -interval, -json, -csv and -budget");
 	if (options->keep && (request->printed.n || request->hist))
 		return say_usage(command, "--keep excludes --print and --hist");
+	if (options->keep && request->has_slower)
+		return say_usage(command, "--keep excludes --slower: slow pairs are printed by the "
+					  "running tool");
+	if (options->csv && request->has_slower)
+		return say_usage(command, "-csv excludes --slower; -json has slow pairs");
+	if (options->keep && request->by)
+		return say_usage(command, "--keep excludes --by: groups are read by the running "
+					  "tool");
+	if (options->keep && request->stack_depth)
+		return say_usage(command, "--keep excludes --stack: stacks are read by the running "
+					  "tool");
 	if (options->json && options->csv)
 		return say_usage(command, "-json and -csv are mutually exclusive");
-	return EXIT_DONE;
+	if (options->csv && request->stack_depth)
+		return say_usage(command, "-csv excludes --stack; -json has stacks");
+	return check_tables(command, options);
 }

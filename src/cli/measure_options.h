@@ -29,6 +29,11 @@ int measure_options_check(const struct command *command, const struct options *o
  */
 enum { ALL_PROGRAMS_PERCENT = 5 }; /* of a core, for each program */
 void measure_options_protect_all(struct options *options);
+/*
+ * What OPTIONS ask for that only the engine `bpf` measures, for a message: "--filter", for example. NULL:
+ * the engine `inside` measures all of it.
+ */
+const char *measure_options_need_bpf(const struct options *options);
 /* Count all probes if OPTIONS count none. Returns EXIT_DONE or EXIT_FAILED. */
 int measure_options_count_all(struct options *options);
 

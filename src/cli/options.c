@@ -15,13 +15,14 @@
 #include <string.h>
 
 #include "base/suggest.h"
+#include "cli/operands.h"
 
 enum flag {
 	FLAG_ARGUMENT_MISSING = ':',
 	FLAG_UNKNOWN = '?',
 	FLAG_ACTIONS = 256,
 	FLAG_ATOMICALLY,
-	FLAG_EXE,
+	FLAG_FILE,
 	FLAG_FIX,
 	FLAG_FOLLOW,
 	FLAG_FOR,
@@ -34,29 +35,35 @@ enum flag {
 	FLAG_MEASURE,
 	FLAG_OWN,
 	FLAG_PID,
-	FLAG_PROG,
 	FLAG_QUIET,
 	FLAG_SITES,
+	FLAG_TABLE,
 	FLAG_VERBOSE,
 	FLAG_VERSION,
 	FLAG_WAIT,
 };
 
 static const struct option flags[] = {
+	{ "all", no_argument, NULL, FLAG_TABLE },
 	{ "alloc", no_argument, NULL, FLAG_OWN },
 	{ "atomically", no_argument, NULL, FLAG_ATOMICALLY },
 	{ "budget", required_argument, NULL, FLAG_MEASURE },
+	{ "batch", required_argument, NULL, FLAG_OWN },
 	{ "buckets", required_argument, NULL, FLAG_OWN },
+	{ "by", required_argument, NULL, FLAG_MEASURE },
 	{ "by-process", no_argument, NULL, FLAG_MEASURE },
 	{ "by-site", no_argument, NULL, FLAG_MEASURE },
 	{ "by-thread", no_argument, NULL, FLAG_MEASURE },
+	{ "callstack", required_argument, NULL, FLAG_OWN },
 	{ "children", no_argument, NULL, FLAG_MEASURE },
+	{ "args", no_argument, NULL, FLAG_OWN },
 	{ "config", required_argument, NULL, FLAG_OWN },
 	{ "control", no_argument, NULL, FLAG_OWN },
 	{ "cpu", no_argument, NULL, FLAG_OWN },
 	{ "count", optional_argument, NULL, FLAG_MEASURE },
 	{ "csv", no_argument, NULL, FLAG_MEASURE },
 	{ "depth", required_argument, NULL, FLAG_MEASURE },
+	{ "diff", required_argument, NULL, FLAG_OWN },
 	{ "disable", required_argument, NULL, FLAG_ACTIONS },
 	{ "disable-all", no_argument, NULL, FLAG_ACTIONS },
 	{ "disable-pair", required_argument, NULL, FLAG_ACTIONS },
@@ -65,7 +72,9 @@ static const struct option flags[] = {
 	{ "enable-all", no_argument, NULL, FLAG_ACTIONS },
 	{ "enable-pair", required_argument, NULL, FLAG_ACTIONS },
 	{ "enable-regexp", required_argument, NULL, FLAG_ACTIONS },
-	{ "exe", required_argument, NULL, FLAG_EXE },
+	{ "engine", required_argument, NULL, FLAG_MEASURE },
+	{ "events", required_argument, NULL, FLAG_OWN },
+	{ "exe", required_argument, NULL, FLAG_FILE },
 	{ "f", no_argument, NULL, FLAG_FORCE },
 	{ "filter", required_argument, NULL, FLAG_MEASURE },
 	{ "fix", optional_argument, NULL, FLAG_FIX },
@@ -87,18 +96,32 @@ static const struct option flags[] = {
 	{ "key", required_argument, NULL, FLAG_MEASURE },
 	{ "host", required_argument, NULL, FLAG_OWN },
 	{ "label-pid", no_argument, NULL, FLAG_OWN },
+	{ "lifetimes", no_argument, NULL, FLAG_OWN },
 	{ "limit", required_argument, NULL, FLAG_MEASURE },
 	{ "listen", required_argument, NULL, FLAG_OWN },
+	{ "live", no_argument, NULL, FLAG_OWN },
+	{ "memprof", optional_argument, NULL, FLAG_OWN },
+	{ "memtrace", required_argument, NULL, FLAG_OWN },
 	{ "off-cpu", no_argument, NULL, FLAG_OWN },
+	/* First, since of equally near names the first is suggested. */
 	{ "pid", required_argument, NULL, FLAG_PID },
+	{ "p", required_argument, NULL, FLAG_PID },
 	{ "pprof", required_argument, NULL, FLAG_OWN },
+	{ "profile", no_argument, NULL, FLAG_OWN },
 	{ "print", required_argument, NULL, FLAG_MEASURE },
-	{ "prog", required_argument, NULL, FLAG_PROG },
+	{ "prog", required_argument, NULL, FLAG_FILE },
 	{ "q", no_argument, NULL, FLAG_QUIET },
 	{ "quiet", no_argument, NULL, FLAG_QUIET },
+	{ "rate", required_argument, NULL, FLAG_OWN },
 	{ "sites", no_argument, NULL, FLAG_SITES },
+	{ "slower", required_argument, NULL, FLAG_MEASURE },
+	{ "sort", required_argument, NULL, FLAG_TABLE },
+	{ "token-file", required_argument, NULL, FLAG_OWN },
+	{ "stack", optional_argument, NULL, FLAG_MEASURE },
 	{ "textfile", required_argument, NULL, FLAG_OWN },
 	{ "time", required_argument, NULL, FLAG_MEASURE },
+	{ "time-of-day", no_argument, NULL, FLAG_TABLE },
+	{ "top", required_argument, NULL, FLAG_TABLE },
 	{ "V", no_argument, NULL, FLAG_VERSION },
 	{ "v", no_argument, NULL, FLAG_VERBOSE },
 	{ "verbose", no_argument, NULL, FLAG_VERBOSE },
@@ -107,49 +130,14 @@ static const struct option flags[] = {
 	{ 0 },
 };
 
-int options_add_pid(struct options *options, pid_t pid)
+/* A program, which some commands take as a file, and others as the processes that run it. */
+static int set_file(const struct command *command, struct options *options, const char *flag)
 {
-	pid_t *pids;
+	const char **file = command->takes_file ? &options->prog : &options->exe;
 
-	for (size_t i = 0; i < options->n_pids; i++)
-		if (options->pids[i] == pid)
-			return EXIT_DONE;
-	pids = realloc(options->pids, (options->n_pids + 1) * sizeof(*pids));
-	if (!pids) {
-		say("out of memory");
-		return EXIT_FAILED;
-	}
-	options->pids = pids;
-	options->pids[options->n_pids++] = pid;
-	options->pid = options->pids[0];
-	return EXIT_DONE;
-}
-
-static int parse_pid(const struct command *command, const char *text, struct options *options)
-{
-	size_t n_before = options->n_pids;
-	char *end;
-	long value;
-	int code;
-
-	errno = 0;
-	value = strtol(text, &end, 10);
-	if (errno || end == text || *end || value <= 0 || value > INT32_MAX)
-		return say_usage(command, "-pid '%s': not a process id", text);
-	if (n_before && !command->many_pids)
-		return say_usage(command, "-pid: given twice; this command takes one process");
-	code = options_add_pid(options, (pid_t)value);
-	if (code == EXIT_DONE && options->n_pids == n_before)
-		return say_usage(command, "-pid %ld: given twice", value);
-	return code;
-}
-
-/* Store a text that may be given once. */
-static int set_once(const struct command *command, const char *flag, const char **value)
-{
-	if (*value)
-		return say_usage(command, "%s: given twice", flag);
-	*value = optarg;
+	if (*file)
+		return say_usage(command, "-%s: given twice", flag);
+	*file = optarg;
 	return EXIT_DONE;
 }
 
@@ -204,8 +192,8 @@ static int apply_flag(const struct command *command, struct options *options, in
 	case FLAG_ATOMICALLY:
 		options->update_flags |= OCP_ATOMICALLY;
 		return EXIT_DONE;
-	case FLAG_EXE:
-		return set_once(command, "-exe", &options->exe);
+	case FLAG_FILE:
+		return set_file(command, options, name);
 	case FLAG_FIX:
 		return parse_fix(command, optarg, options);
 	case FLAG_FOLLOW:
@@ -234,10 +222,10 @@ static int apply_flag(const struct command *command, struct options *options, in
 		return measure_options_add(command, options, name, optarg);
 	case FLAG_OWN:
 		return command->set_own(command, options, name, optarg);
+	case FLAG_TABLE:
+		return table_options_add(command, options, name, optarg);
 	case FLAG_PID:
-		return parse_pid(command, optarg, options);
-	case FLAG_PROG:
-		return set_once(command, "-prog", &options->prog);
+		return options_take_pid(command, options, name, optarg);
 	case FLAG_VERSION:
 		options->version = true;
 		return EXIT_DONE;
@@ -268,9 +256,9 @@ const char *find_help_option(const struct help *help, const char *name)
 	return NULL;
 }
 
-static bool takes(const struct command *command, const struct option *flag)
+bool command_takes(const struct command *command, const char *flag)
 {
-	return find_help_option(command->help, flag->name) != NULL;
+	return find_help_option(command->help, flag) != NULL;
 }
 
 /* Does the command take this flag, and is it written in full? */
@@ -280,7 +268,8 @@ static bool is_taken(const struct command *command, const char *written, const s
 
 	written += strspn(written, "-");
 	return strncmp(written, flag->name, bytes) == 0 &&
-	       (written[bytes] == '\0' || written[bytes] == '=') && takes(command, flag);
+	       (written[bytes] == '\0' || written[bytes] == '=') &&
+	       command_takes(command, flag->name);
 }
 
 static int unknown_flag(const struct command *command, const char *written)
@@ -295,7 +284,7 @@ static int unknown_flag(const struct command *command, const char *written)
 	name[strcspn(name, "=")] = '\0';
 	suggestion = suggestion_for(name);
 	for (const struct option *flag = flags; flag->name; flag++)
-		if (takes(command, flag))
+		if (command_takes(command, flag->name))
 			suggestion_offer(&suggestion, flag->name);
 	free(name);
 	say("%s: '%s': no such option", command->name, written);
@@ -306,23 +295,37 @@ static int unknown_flag(const struct command *command, const char *written)
 	return EXIT_USAGE;
 }
 
-int options_parse(const struct command *command, int argc, char **argv, struct options *options)
+/*
+ * "--count NAME" is "--count=NAME". A number is not taken: it is a process id, except after --stack,
+ * where it could be either. Commands that take words take this one as well.
+ */
+static int take_optional_value(const struct command *command, const struct option *flag, int argc,
+			       char **argv)
 {
-	int code = EXIT_DONE, n_words = 0;
+	const char *next = optind < argc ? argv[optind] : "-";
 
-	options->actions = ocp_actions_new(options->ctx);
-	if (!options->actions)
-		return say_error(options->ctx, -ENOMEM);
-	opterr = 0;
-	optind = 1;
+	if (flag->has_arg != optional_argument || optarg || command->takes_words || *next == '-')
+		return EXIT_DONE;
+	if (!is_number(next))
+		optarg = argv[optind++];
+	else if (strcmp(flag->name, "stack") == 0)
+		return say_usage(command, "'%s': a number alone is a process id; write --stack=%s",
+				 next, next);
+	return EXIT_DONE;
+}
+
+/* Parse up to the end or "--", and move words between the options to the front of ARGV. */
+static int parse_options(const struct command *command, int argc, char **argv,
+			 struct options *options, int *n_words)
+{
+	int code = EXIT_DONE;
+
 	while (code == EXIT_DONE) {
 		int at = optind, index = -1;
 		int flag = getopt_long_only(argc, argv, "+:", flags, &index);
 
-		/* Words may stand between the options; move them to the front. */
-		if (flag < 0 && command->takes_words && optind < argc &&
-		    strcmp(argv[optind - 1], "--") != 0) {
-			argv[n_words++] = argv[optind++];
+		if (flag < 0 && optind < argc && strcmp(argv[optind - 1], "--") != 0) {
+			argv[(*n_words)++] = argv[optind++];
 			continue;
 		}
 		if (flag < 0)
@@ -332,22 +335,31 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 			return unknown_flag(command, argv[at]);
 		if (flag == FLAG_ARGUMENT_MISSING)
 			return say_usage(command, "'%s': requires a value", argv[at]);
-		code = apply_flag(command, options, flag, flags[index].name);
+		code = take_optional_value(command, &flags[index], argc, argv);
+		if (code == EXIT_DONE)
+			code = apply_flag(command, options, flag, flags[index].name);
 	}
+	return code;
+}
+
+int options_parse(const struct command *command, int argc, char **argv, struct options *options)
+{
+	int code, n_words = 0;
+
+	options->actions = ocp_actions_new(options->ctx);
+	if (!options->actions)
+		return say_error(options->ctx, -ENOMEM);
+	opterr = 0;
+	optind = 1;
+	code = parse_options(command, argc, argv, options, &n_words);
 	if (code != EXIT_DONE)
 		return code;
+	code = options_take_words(command, options, argv, n_words);
+	/* optind is after "--" if it was given; numbers there are no process ids. */
 	while (command->takes_words && optind < argc)
-		argv[n_words++] = argv[optind++];
-	if (command->takes_words) {
-		options->args = argv;
-		options->n_args = n_words;
-		return EXIT_DONE;
-	}
-	/* optind is after "--" if it was given. */
-	if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
-		return say_usage(command, "'%s': unexpected%s", argv[optind],
-				 command->takes_program ? " (put the program's arguments after --)"
-							: "");
+		argv[options->n_args++] = argv[optind++];
+	if (code != EXIT_DONE || command->takes_words)
+		return code;
 	if (optind < argc && !command->takes_program)
 		return say_usage(command, "'%s': unexpected", argv[optind]);
 	options->args = argv + optind;

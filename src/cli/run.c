@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/operands.h"
 
 static void log_line(void *data, enum ocp_log_level level, const char *line)
 {
@@ -40,6 +41,8 @@ int run_command(const struct command *command, int argc, char **argv)
 	else if (code == EXIT_DONE && options.version)
 		puts(ocp_version());
 	else if (code == EXIT_DONE)
+		code = options_find_process(command, &options);
+	if (code == EXIT_DONE && !options.help && !options.version)
 		code = command->run(&options);
 	options_free(&options);
 	ocp_ctx_free(options.ctx);

@@ -96,6 +96,20 @@ bool insn_writes(const struct insn_decoder *decoder, const uint8_t *bytes, size_
 	return false;
 }
 
+bool insn_stores(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
+{
+	struct operands it;
+
+	if (!decode_full(decoder, bytes, n, &it))
+		return true;
+	for (unsigned int i = 0; i < it.insn.operand_count; i++) {
+		if ((it.list[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) &&
+		    it.list[i].type == ZYDIS_OPERAND_TYPE_MEMORY)
+			return true;
+	}
+	return false;
+}
+
 bool insn_is_table_load(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
 			struct insn_table_load *load)
 {

@@ -76,6 +76,9 @@ bool insn_repeats(const struct insn_decoder *decoder, const uint8_t *bytes, size
 bool insn_writes(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
 		 unsigned int reg);
 
+/* Does the instruction at BYTES[0..N) write memory? Yes if it is not known. */
+bool insn_stores(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n);
+
 /* `movslq (BASE,INDEX,4),TO`, where INDEX and BASE are not the same register */
 struct insn_table_load {
 	unsigned int base, to;

@@ -65,6 +65,7 @@ struct frame_descr frame_get_descr(struct frame_cursor *c)
 		c->is_damaged |= n_live != 0;
 	} else {
 		descr.frame_bytes = (uint16_t)(size & ~(uint64_t)(HAS_DEBUG | HAS_LENGTHS));
+		descr.collects = size & HAS_LENGTHS;
 		c->at += 2 * n_live;
 		if (size & HAS_LENGTHS) {
 			n_places = frame_get(c, 1);

@@ -306,18 +306,19 @@ static void get_place(const struct frametable *table, uint64_t entry, struct fra
 	if (!table->has_end_lines) {
 		location->line = location->end_line = bits(entry, 63, 44);
 		location->start_col = bits(entry, 43, 36);
-		location->end_col = bits(entry, 35, 26);
+		location->end_col = location->end_char = bits(entry, 35, 26);
 	} else if (entry >> 63) {
 		location->line = bits(entry, 62, 44);
 		location->end_line = location->line + bits(entry, 43, 26);
 		location->start_col = (uint32_t)frame_get(c, 2);
 		location->end_col = (uint32_t)frame_get(c, 2);
-		frame_get(c, 4);
+		location->end_char = (uint32_t)frame_get(c, 4);
 	} else {
 		location->line = bits(entry, 62, 51);
 		location->end_line = location->line + bits(entry, 50, 48);
 		location->start_col = bits(entry, 47, 42);
 		location->end_col = bits(entry, 41, 35);
+		location->end_char = location->end_col + bits(entry, 34, 26);
 	}
 }
 

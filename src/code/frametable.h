@@ -20,6 +20,7 @@ struct frame_descr {
 	/* Of the frame of the caller, with the address to which that returns; 0 at the end of a chunk. */
 	uint16_t frame_bytes;
 	bool is_chunk_end; /* OCaml's part of the stack ends here: C is the caller */
+	bool collects;	   /* the call is one of the collector, out of the function's way */
 };
 
 /*
@@ -31,6 +32,7 @@ struct frame_location {
 	const char *function; /* "Service.Cache.find", "Service.iter.(fun)" */
 	uint32_t line, end_line;
 	uint32_t start_col, end_col; /* the first column is 0 */
+	uint32_t end_char;	     /* end_col, counted from the start of the first line */
 	bool is_inlined;	     /* the function is inlined into that of the next location */
 	bool is_raise;
 };

@@ -4,6 +4,7 @@
 
 #include <dwarf.h>
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 enum { MAX_REMEMBERED = 32 };
@@ -11,12 +12,12 @@ enum { MAX_REMEMBERED = 32 };
 struct machine {
 	const struct cfi_common *common;
 	struct cfi_rule rule, initial, shown;
-	struct cfi_rule remembered[MAX_REMEMBERED];
 	size_t n_remembered;
 	bool is_damaged, has_shown;
 	uint64_t va, end;
 	cfi_row_fn fn;
 	void *data;
+	struct cfi_rule remembered[MAX_REMEMBERED]; /* the last member */
 };
 
 /* ---- registers ------------------------------------------------------------------------------ */
@@ -373,9 +374,16 @@ static int run(struct machine *m, struct cursor c)
 int cfi_program_run(const struct cfi_common *common, const struct cursor *program, uint64_t first,
 		    uint64_t end, cfi_row_fn fn, void *data)
 {
-	struct machine m = { .common = common, .va = first, .end = end, .fn = fn, .data = data };
+	struct machine m;
 	int err;
 
+	/* What is remembered is set before it is read. */
+	memset(&m, 0, offsetof(struct machine, remembered));
+	m.common = common;
+	m.va = first;
+	m.end = end;
+	m.fn = fn;
+	m.data = data;
 	m.rule.is_signal = common->is_signal;
 	err = run(&m, (struct cursor){ common->program, common->program + common->program_bytes,
 				       false });

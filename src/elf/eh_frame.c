@@ -241,6 +241,17 @@ static int compare_fdes(const void *a, const void *b)
 	return (x->end > y->end) - (x->end < y->end);
 }
 
+/* Most linkers write them in order. */
+static void sort_fdes(struct table *t)
+{
+	for (size_t i = 1; i < t->n_fdes; i++) {
+		if (compare_fdes(&t->fdes[i - 1], &t->fdes[i]) > 0) {
+			qsort(t->fdes, t->n_fdes, sizeof(*t->fdes), compare_fdes);
+			return;
+		}
+	}
+}
+
 /* The rows of a function must not pass the beginning of the next one. */
 struct bounded {
 	cfi_row_fn fn;
@@ -301,8 +312,8 @@ static int open_table(struct ocp_ctx *ctx, struct elf_file *elf, struct table *t
 	err = load(ctx, elf, t);
 	if (!err)
 		err = read_entries(t);
-	if (!err && t->n_fdes)
-		qsort(t->fdes, t->n_fdes, sizeof(*t->fdes), compare_fdes);
+	if (!err)
+		sort_fdes(t);
 	return err;
 }
 

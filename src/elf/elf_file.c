@@ -27,6 +27,17 @@
  */
 enum { MAX_SEGMENTS = PN_XNUM - 1, MAX_SECTIONS = 1 << 20 };
 
+/* Section headers that are read at one time. Most files have fewer. */
+enum { HEADERS_AT_ONCE = 64 };
+
+/* A window on the names of the sections. */
+struct names {
+	uint64_t off, bytes; /* of the table, in the file */
+	uint64_t window_off; /* in the table */
+	size_t window_bytes;
+	char window[4096];
+};
+
 struct elf_file {
 	struct ocp_ctx *ctx;
 	int fd;
@@ -39,6 +50,9 @@ struct elf_file {
 	size_t n_segments;
 	bool has_interpreter;
 	uint64_t tls_bytes;
+	/* Read when they are first needed. */
+	Elf64_Shdr *headers; /* of all sections but 0, if one read has them */
+	struct names *names;
 };
 
 static int read_exactly(const struct elf_file *elf, void *buf, size_t bytes, uint64_t off)
@@ -250,6 +264,8 @@ void elf_file_close(struct elf_file *elf)
 	if (!elf)
 		return;
 	free(elf->segments);
+	free(elf->headers);
+	free(elf->names);
 	free(elf->name);
 	free(elf);
 }
@@ -323,22 +339,15 @@ static int bad_sections(const struct elf_file *elf, const char *why)
 			 elf->name, (uint64_t)elf->ehdr.e_shoff, why);
 }
 
-/* A window on the names of the sections. */
-struct names {
-	uint64_t off, bytes; /* of the table, in the file */
-	uint64_t window_off; /* in the table */
-	size_t window_bytes;
-	char window[4096];
-};
-
 /* Find the name table. Returns 0 if the file has none. */
-static int names_init(const struct elf_file *elf, struct names *names)
+static int names_init(struct elf_file *elf)
 {
+	struct names *names;
 	Elf64_Shdr sh;
 	int err;
 
-	names->off = names->bytes = names->window_off = 0;
-	names->window_bytes = 0;
+	if (elf->names)
+		return 1;
 	if (elf->n_sections == 0 || elf->names_index == SHN_UNDEF)
 		return 0;
 	if (elf->names_index >= elf->n_sections)
@@ -346,6 +355,10 @@ static int names_init(const struct elf_file *elf, struct names *names)
 	err = read_exactly(elf, &sh, sizeof(sh), elf->ehdr.e_shoff + elf->names_index * sizeof(sh));
 	if (err)
 		return err;
+	names = calloc(1, sizeof(*names));
+	if (!names)
+		return ctx_no_memory(elf->ctx);
+	elf->names = names;
 	names->off = sh.sh_offset;
 	names->bytes = sh.sh_size;
 	/* Names beyond the end of the file do not exist. */
@@ -357,41 +370,70 @@ static int names_init(const struct elf_file *elf, struct names *names)
 }
 
 /* Is the name at OFF in the table NAME? */
-static int names_match(const struct elf_file *elf, struct names *names, uint64_t off,
-		       const char *name)
+static int names_match(const struct elf_file *elf, uint64_t off, const char *name)
 {
+	struct names *names = elf->names;
 	size_t bytes = strlen(name) + 1;
 	int err;
 
 	if (off > names->bytes || bytes > names->bytes - off)
 		return 0;
 	if (off < names->window_off || off + bytes > names->window_off + names->window_bytes) {
-		names->window_off = off;
+		/* A small table is read once, whole. */
+		names->window_off = names->bytes <= sizeof(names->window) ? 0 : off;
 		names->window_bytes = sizeof(names->window);
-		if (names->window_bytes > names->bytes - off)
-			names->window_bytes = names->bytes - off;
-		err = read_exactly(elf, names->window, names->window_bytes, names->off + off);
-		if (err)
+		if (names->window_bytes > names->bytes - names->window_off)
+			names->window_bytes = names->bytes - names->window_off;
+		err = read_exactly(elf, names->window, names->window_bytes,
+				   names->off + names->window_off);
+		if (err) {
+			names->window_bytes = 0;
 			return err;
+		}
 	}
 	return memcmp(names->window + (off - names->window_off), name, bytes) == 0;
 }
 
+/* Read the headers from that of section FIRST on, as many as fit. */
+static int read_headers(const struct elf_file *elf, uint64_t first, Elf64_Shdr *headers)
+{
+	const uint64_t left = elf->n_sections - first,
+		       n = left < HEADERS_AT_ONCE ? left : HEADERS_AT_ONCE;
+
+	return read_exactly(elf, headers, n * sizeof(*headers),
+			    elf->ehdr.e_shoff + first * sizeof(*headers));
+}
+
+/* Keep the headers of a file that has few of them. */
+static int keep_headers(struct elf_file *elf)
+{
+	int err;
+
+	if (elf->headers || elf->n_sections < 2 || elf->n_sections - 1 > HEADERS_AT_ONCE)
+		return 0;
+	elf->headers = calloc(elf->n_sections - 1, sizeof(*elf->headers));
+	if (!elf->headers)
+		return ctx_no_memory(elf->ctx);
+	err = read_headers(elf, 1, elf->headers);
+	if (err) {
+		free(elf->headers);
+		elf->headers = NULL;
+	}
+	return err;
+}
+
 int elf_file_each_section(struct elf_file *elf, elf_section_fn fn, void *data)
 {
-	enum { AT_ONCE = 64 };
-	Elf64_Shdr headers[AT_ONCE];
-	int done = 0;
+	Elf64_Shdr headers[HEADERS_AT_ONCE];
+	int done = keep_headers(elf);
 
 	/* Section 0 is not a section. */
 	for (uint64_t i = 1; i < elf->n_sections && !done; i++) {
-		const Elf64_Shdr *sh = &headers[(i - 1) % AT_ONCE];
-		uint64_t left = elf->n_sections - i;
+		const Elf64_Shdr *sh =
+			elf->headers ? &elf->headers[i - 1] : &headers[(i - 1) % HEADERS_AT_ONCE];
 
-		if ((i - 1) % AT_ONCE == 0)
-			done = read_exactly(elf, headers,
-					    (left < AT_ONCE ? left : AT_ONCE) * sizeof(*sh),
-					    elf->ehdr.e_shoff + i * sizeof(*sh));
+		if (!elf->headers && (i - 1) % HEADERS_AT_ONCE == 0)
+			done = read_headers(elf, i, headers);
 		if (!done)
 			done = fn(data, &(struct elf_section){
 						.off = sh->sh_offset,
@@ -409,7 +451,6 @@ int elf_file_each_section(struct elf_file *elf, elf_section_fn fn, void *data)
 
 struct section_search {
 	const struct elf_file *elf;
-	struct names names;
 	const char *name;
 	uint32_t type;
 	struct elf_section *section;
@@ -422,7 +463,7 @@ static int is_searched(void *data, const struct elf_section *section)
 
 	if (section->type != search->type)
 		return 0;
-	found = names_match(search->elf, &search->names, section->name, search->name);
+	found = names_match(search->elf, section->name, search->name);
 	if (found > 0)
 		*search->section = *section;
 	return found;
@@ -434,7 +475,7 @@ int elf_file_find_section(struct elf_file *elf, const char *name, uint32_t type,
 	struct section_search search = {
 		.elf = elf, .name = name, .type = type, .section = section
 	};
-	int found = names_init(elf, &search.names);
+	int found = names_init(elf);
 
 	return found <= 0 ? found : elf_file_each_section(elf, is_searched, &search);
 }

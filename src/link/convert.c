@@ -25,6 +25,7 @@
 #include "program/dormant/code_scan.h"
 #include "program/dormant/external.h"
 #include "program/dormant/marker.h"
+#include "link/arg_notes.h"
 #include "link/layout.h"
 #include "link/notes.h"
 #include "link/places.h"
@@ -219,7 +220,7 @@ static int apply_uses(struct conversion *conv, struct note_draft *drafts)
 	for (size_t i = 0; i < conv->scan.n_uses; i++) {
 		const struct use *use = &conv->scan.uses[i];
 		const struct marker_probe *probe = probe_of(conv, use);
-		char *args;
+		struct note_draft *draft = &drafts[n];
 
 		if (use->marker->kind == MARKER_IS_ENABLED && !use->why_not && probe->marker) {
 			x86_redirect_load(&use->code, use->pos, &use->load, probe->semaphore_va);
@@ -227,13 +228,15 @@ static int apply_uses(struct conversion *conv, struct note_draft *drafts)
 		}
 		if (!use_is_site(use))
 			continue;
-		args = use_args_text(use);
-		if (!args)
+		n++;
+		*draft = (struct note_draft){ .site_va = use->code.va + use->pos,
+					      .semaphore_va = probe->semaphore_va,
+					      .marker = use->marker,
+					      .args = use_args_text(use, USE_ARGS_NOTED) };
+		if (use_has_paths(use))
+			draft->all_args = use_args_text(use, USE_ARGS_ALL);
+		if (!draft->args || (use_has_paths(use) && !draft->all_args))
 			return ctx_no_memory(conv->image->ctx);
-		drafts[n++] = (struct note_draft){ .site_va = use->code.va + use->pos,
-						   .semaphore_va = probe->semaphore_va,
-						   .marker = use->marker,
-						   .args = args };
 		apply_site(conv, use);
 	}
 	return 0;
@@ -241,8 +244,10 @@ static int apply_uses(struct conversion *conv, struct note_draft *drafts)
 
 static void free_drafts(struct note_draft *drafts, size_t n)
 {
-	for (size_t i = 0; drafts && i < n; i++)
+	for (size_t i = 0; drafts && i < n; i++) {
 		free(drafts[i].args);
+		free(drafts[i].all_args);
+	}
 	free(drafts);
 }
 
@@ -251,8 +256,8 @@ static int apply(struct conversion *conv)
 	struct semaphores *semaphores = &conv->semaphores;
 	size_t n = conv->result->n_sites, n_sections;
 	struct note_draft *drafts = calloc(n, sizeof(*drafts));
-	struct layout_section sections[6];
-	uint8_t *notes = NULL, *places = NULL;
+	struct layout_section sections[7];
+	uint8_t *notes = NULL, *places = NULL, *arg_notes = NULL;
 	int err;
 
 	if (!drafts)
@@ -269,7 +274,11 @@ static int apply(struct conversion *conv)
 		err = places_build(conv->image, drafts, n, semaphores->base_va,
 				   &sections[n_sections + 1], &places);
 	if (!err)
-		err = layout_apply(conv->image, &conv->room, sections, n_sections + 2);
+		err = arg_notes_build(conv->image, drafts, n, semaphores->base_va,
+				      &sections[n_sections + 2], &arg_notes);
+	if (!err)
+		err = layout_apply(conv->image, &conv->room, sections, n_sections + 3);
+	free(arg_notes);
 	free(notes);
 	free(places);
 	free_drafts(drafts, n);

@@ -16,6 +16,7 @@ struct note_draft {
 	uint64_t semaphore_va;
 	const struct marker *marker; /* of the probe */
 	char *args;		     /* operands, separated by spaces */
+	char *all_args; /* the same with those that a note cannot tell; NULL: args tells all */
 };
 
 /*

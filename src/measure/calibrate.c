@@ -22,7 +22,7 @@
 
 #include "base/clock.h"
 #include "args.h"
-#include "process/maps.h"
+#include "tracee/maps.h"
 
 enum {
 	IDLE_MS = 2000,
@@ -238,6 +238,7 @@ static int attach(struct calibration *c, struct run *run)
 		sites[i].nop_off = off + i * run->code->site_bytes;
 		sites[i].is_filtered = c->spec.filter != NULL;
 		sites[i].has_histogram = c->spec.n_histograms != 0;
+		sites[i].is_grouped = c->spec.by.is_on;
 		sites[i].is_printed = c->spec.prints;
 	}
 	return c->ops->attach(run->engine, &file, 1);
@@ -324,7 +325,7 @@ static void copy_arguments(struct calibration *c, const struct engine_spec *spec
 	const bool prints_all = spec->prints && !spec->print_limit;
 
 	c->args.n = ARGS_MAX;
-	for (size_t i = 0; i < ARGS_MAX; i++)
+	for (size_t i = 0; i < ARGS_ALL; i++)
 		c->args.args[i] = (struct arg_spec){ .kind = ARG_CONSTANT,
 						     .size = 8,
 						     .type = ARG_VALUE,
@@ -332,6 +333,10 @@ static void copy_arguments(struct calibration *c, const struct engine_spec *spec
 	c->spec.max_args = 1;
 	c->spec.hist_arg = spec->hist_arg;
 	c->spec.n_histograms = spec->n_histograms ? 1 : 0;
+	/* None is slow: pairs keep the arguments of their starts. */
+	c->spec.slower = spec->slower;
+	c->spec.slower_ns = UINT64_MAX;
+	c->spec.by = (struct engine_by){ .is_on = spec->by.is_on, .max_hits = 1, .max_times = 1 };
 	c->spec.prints = spec->prints;
 	c->spec.print_limit = prints_all ? 0 : 1;
 	c->spec.print_bytes = prints_all ? spec->print_bytes : (size_t)sysconf(_SC_PAGESIZE);

@@ -5,7 +5,7 @@
 
 #include "base/file_rules.h"
 #include "measure/meter.h"
-#include "process/proc_file.h"
+#include "tracee/proc_file.h"
 
 static bool same_time(const struct timespec *a, const struct timespec *b)
 {

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* Printed hits: converts the engine's records into the types of the public interface. */
+/* Printed hits and slow pairs: converts the engine's records into the types of the public interface. */
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "measure/meter.h"
 #include "measure/args/value.h"
+#include "measure/slower.h"
+#include "measure_slower.h"
+#include "program/wrapper_args.h"
 
 struct taking {
 	struct ocp_meter *meter;
@@ -11,31 +16,76 @@ struct taking {
 	void *data;
 };
 
-static void take(void *data, const struct hit_record *record)
+/* Fill in HIT by RECORD. False if its file has been dropped. */
+static bool make_hit(const struct ocp_meter *meter, const struct hit_record *record,
+		     struct ocp_hit *hit)
 {
-	const struct taking *taking = data;
-	const struct ocp_meter *meter = taking->meter;
 	const struct site_table *table = &meter->table;
 	const struct measured_site *site;
 	int64_t time_ns = (int64_t)record->ts_ns - meter->start_ns;
 
 	if (record->site >= table->n_sites)
-		return;
+		return false;
 	site = &table->sites[record->site];
 	if (site->file == NO_FILE)
+		return false;
+	*hit = (struct ocp_hit){
+		/* A hit can come before the attach has returned. */
+		.time_ns = time_ns > 0 ? time_ns : 0,
+		.pid = (pid_t)record->pid,
+		.tid = (pid_t)record->tid,
+		.probe = table->probes[site->probe_index].name,
+		.image = table->files[site->file].name,
+		.va = site->va,
+		.n_args = record->n_args,
+		.n_left_out = record->n_left_out,
+		.record = record,
+		.arg_names = arg_table_names(&meter->arg_requests.table, site->args),
+	};
+	return true;
+}
+
+static void take_slow(const struct taking *taking, const struct slow_record *record)
+{
+	const struct ocp_meter *meter = taking->meter;
+	struct ocp_hit start, stop;
+	struct slow_pair pair;
+
+	if (record->pair >= meter->n_pairs || !make_hit(meter, &record->stop, &stop))
 		return;
-	taking->fn(taking->data, &(const struct ocp_hit){
-					 /* A hit can come before the attach has returned. */
-					 .time_ns = time_ns > 0 ? time_ns : 0,
-					 .pid = (pid_t)record->pid,
-					 .tid = (pid_t)record->tid,
-					 .probe = table->probes[site->probe_index].name,
-					 .image = table->files[site->file].name,
-					 .va = site->va,
-					 .n_args = record->n_args,
-					 .n_left_out = record->n_left_out,
-					 .record = record,
-				 });
+	pair = (struct slow_pair){
+		.start = meter->pairs[record->pair].start,
+		.stop = meter->pairs[record->pair].stop,
+		.ns = record->ns,
+		.stop_hit = &stop,
+		.comm = record->comm,
+	};
+	if (record->has_start && make_hit(meter, &record->start, &start)) {
+		pair.start_hit = &start;
+		pair.start_comm = record->start_comm;
+	}
+	stop.slow = &pair;
+	taking->fn(taking->data, &stop);
+}
+
+static void take(void *data, const struct hit_record *record, const struct stored_stack *stack)
+{
+	const struct taking *taking = data;
+	struct ocp_hit hit;
+
+	if (record->kind == RECORD_SLOW) {
+		take_slow(taking, (const struct slow_record *)record);
+		return;
+	}
+	if (!make_hit(taking->meter, record, &hit))
+		return;
+	hit.stack = stack;
+	taking->fn(taking->data, &hit);
+}
+
+const struct slow_pair *slow_pair_of(const struct ocp_hit *hit)
+{
+	return hit->slow;
 }
 
 int ocp_meter_take_hits(struct ocp_meter *meter, ocp_hit_fn fn, void *data)
@@ -45,6 +95,37 @@ int ocp_meter_take_hits(struct ocp_meter *meter, ocp_hit_fn fn, void *data)
 	if (!meter->engine)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: not opened yet");
 	return meter->ops->print(meter->engine, !meter->is_attached, take, &taking);
+}
+
+/* Operand number ARG of OPERANDS, which are separated by spaces; *BYTES is its length. */
+static const char *find_operand(const char *operands, size_t arg, int *bytes)
+{
+	operands += strspn(operands, " ");
+	while (arg-- && *operands) {
+		operands += strcspn(operands, " ");
+		operands += strspn(operands, " ");
+	}
+	*bytes = (int)strcspn(operands, " ");
+	return operands;
+}
+
+char *meter_why_unread(const struct ocp_meter *meter, const struct ocp_hit *hit, size_t arg)
+{
+	const struct hit_record *record = hit->record;
+	const struct site *site = meter->table.sites[record->site].site;
+	const char *operand;
+	char *why;
+	int n;
+
+	/* Its file has been dropped meanwhile. */
+	if (!site)
+		return strdup("whose place cannot be read");
+	if (site->corrected && site->corrected->fault)
+		return asprintf(&why, "whose place is not known: %s", site->corrected->fault) < 0
+			       ? NULL
+			       : why;
+	operand = find_operand(site->args, arg, &n);
+	return asprintf(&why, "whose place cannot be read (%.*s)", n, operand) < 0 ? NULL : why;
 }
 
 static struct ocp_value to_public(const struct value *value)
@@ -85,5 +166,5 @@ struct ocp_value ocp_value_item(const struct ocp_value *value, size_t item)
 
 void ocp_hit_write_args(FILE *out, const struct ocp_hit *hit)
 {
-	value_write_args(out, hit->record);
+	value_write_args(out, hit->record, hit->arg_names);
 }

@@ -3,13 +3,17 @@
 #ifndef MEASURE_LOSSES_H
 #define MEASURE_LOSSES_H
 
+#include "measure/args/arg_requests.h"
 #include "measure/engine/engine.h"
 #include "measure/sites/site_table.h"
 #include "ocaml_probes.h"
 
-/* The caller frees LOSSES with losses_free(), also on failure (-ENOMEM). */
-int losses_make(const struct site_table *table, const struct measure_losses *read,
-		struct ocp_losses *losses);
+/*
+ * REQUESTS tells the names of the arguments that the filter asks for. The caller frees LOSSES with
+ * losses_free(), also on failure (-ENOMEM).
+ */
+int losses_make(const struct site_table *table, const struct arg_requests *requests,
+		const struct measure_losses *read, struct ocp_losses *losses);
 /* The same for the difference between EARLIER and LATER. */
 int losses_subtract(struct ocp_ctx *ctx, const struct ocp_losses *later,
 		    const struct ocp_losses *earlier, struct ocp_losses *losses);

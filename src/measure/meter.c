@@ -21,8 +21,8 @@
 
 #include "base/clock.h"
 #include "measure/engine/kernel_file.h"
-#include "process/maps.h"
-#include "process/proc_file.h"
+#include "tracee/maps.h"
+#include "tracee/proc_file.h"
 #include "process/process.h"
 
 enum {
@@ -62,6 +62,7 @@ void ocp_meter_free(struct ocp_meter *meter)
 {
 	if (!meter)
 		return;
+	meter_stacks_free(meter);
 	if (meter->engine)
 		meter->ops->close(meter->engine);
 	calibration_free(meter->calibration);
@@ -324,6 +325,7 @@ static int open_engine(struct ocp_meter *meter)
 		.split = meter->split,
 		.can_switch = true,
 		.domains = meter->domains,
+		.stack_depth = meter->stack_depth,
 		.max_keys = MAX_KEYS,
 		.roles = meter->roles,
 		.n_roles = meter->n_roles,
@@ -348,6 +350,27 @@ static int open_engine(struct ocp_meter *meter)
 	return err;
 }
 
+/* Are the places of sites in the source told? */
+static bool needs_source(const struct ocp_meter *meter)
+{
+	return meter->split == OCP_BY_SITE || meter->stack_depth;
+}
+
+static int check_slower(const struct ocp_meter *meter)
+{
+	if (!meter->n_pairs)
+		return ctx_error(meter->ctx, -EINVAL, "measuring: slow pairs need a pair");
+	for (size_t i = 0; i < meter->n_pairs; i++)
+		if (meter->pairs[i].is_calls)
+			return ctx_error(meter->ctx, -EINVAL,
+					 "'%s': slow pairs are those of two probes, not the calls "
+					 "of a function",
+					 meter->pairs[i].start);
+	if (meter->stack_depth)
+		return ctx_error(meter->ctx, -EINVAL, "measuring: slow pairs have no stacks");
+	return 0;
+}
+
 static int check_request(const struct ocp_meter *meter)
 {
 	if (!meter->program && !meter->n_procs)
@@ -360,6 +383,12 @@ static int check_request(const struct ocp_meter *meter)
 	if (meter->arg_requests.hist_arg >= 0 && selection_is_empty(&meter->counted))
 		return ctx_error(meter->ctx, -EINVAL,
 				 "measuring: a histogram needs a counted probe");
+	if (meter->arg_requests.slower) {
+		int err = check_slower(meter);
+
+		if (err)
+			return err;
+	}
 	if (meter->program && meter->children)
 		return ctx_error(meter->ctx, -EINVAL,
 				 "measuring: children that run the program are measured anyway");
@@ -387,10 +416,12 @@ int ocp_meter_open(struct ocp_meter *meter)
 		err = ctx_error(meter->ctx, -ENOENT, "%s: no probe sites to measure",
 				meter_where(meter));
 	if (!err)
+		err = meter_check_inside(meter);
+	if (!err)
 		err = arg_requests_resolve(&meter->arg_requests);
-	for (size_t i = 0; !err && i < meter->n_procs; i++)
+	for (size_t i = 0; !err && !meter_is_inside(meter) && i < meter->n_procs; i++)
 		err = warn_of_writable_code(meter, meter->procs[i]);
-	for (size_t i = 0; !err && meter->split == OCP_BY_SITE && i < meter->table.n_files; i++)
+	for (size_t i = 0; !err && needs_source(meter) && i < meter->table.n_files; i++)
 		err = site_table_read_source(&meter->table, &meter->table.files[i]);
 	if (!err)
 		err = open_engine(meter);
@@ -410,7 +441,9 @@ int ocp_meter_attach(struct ocp_meter *meter)
 	if (!meter->engine || meter->is_attached)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: %s",
 				 meter->engine ? "attached already" : "not opened yet");
-	err = meter_attach_all(meter);
+	err = meter_walk_processes(meter);
+	if (!err)
+		err = meter_attach_all(meter);
 	if (!err) {
 		meter_drop_ended(meter);
 		meter->start_ns = clock_ns(CLOCK_MONOTONIC);
@@ -432,7 +465,7 @@ static int measure_file(struct ocp_meter *meter, struct measured_file *file)
 		ctx_hint(meter->ctx, "restart measuring to make room");
 		return -E2BIG;
 	}
-	if (meter->split == OCP_BY_SITE)
+	if (needs_source(meter))
 		err = site_table_read_source(&meter->table, file);
 	if (!err)
 		err = arg_requests_resolve_later(&meter->arg_requests, file->first_site,
@@ -453,9 +486,13 @@ static int measure_new_files(struct ocp_meter *meter, size_t *n_sites)
 
 		if (file->is_gone || file->round != meter->round)
 			continue;
-		its_err = measure_file(meter, file);
-		if (!its_err)
-			continue;
+		if (meter_passes_over(meter, file)) {
+			its_err = err;
+		} else {
+			its_err = measure_file(meter, file);
+			if (!its_err)
+				continue;
+		}
 		err = its_err;
 		/* Do not report sites that could not be attached. */
 		*n_sites -= file->n_sites;
@@ -472,6 +509,8 @@ int ocp_meter_refresh(struct ocp_meter *meter, size_t *n_sites)
 	if (meter->is_pinned || !meter->engine)
 		return 0;
 	err = meter_look_at_processes(meter, n_sites);
+	if (!err)
+		err = meter_walk_processes(meter);
 	if (!err)
 		meter_give_up_files(meter);
 	its_err = measure_new_files(meter, n_sites);
@@ -524,6 +563,11 @@ pid_t ocp_meter_process(const struct ocp_meter *meter, size_t i)
 const char *ocp_meter_program(const struct ocp_meter *meter)
 {
 	return meter->program_name;
+}
+
+int64_t meter_start_ns(const struct ocp_meter *meter)
+{
+	return meter->start_ns;
 }
 
 enum ocp_split ocp_meter_get_split(const struct ocp_meter *meter)

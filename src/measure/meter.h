@@ -12,7 +12,7 @@
 #include "measure/sites/site_table.h"
 #include "ocaml_probes.h"
 #include "process/find.h"
-#include "process/maps.h"
+#include "tracee/maps.h"
 
 struct meter_pair {
 	char *start, *stop;
@@ -40,6 +40,7 @@ struct measured_process {
 	unsigned int changed; /* the round in which its files were seen to change */
 	uint64_t signature;   /* 0: unknown */
 	uint64_t start_time;  /* only of single processes */
+	bool is_walked;	      /* its stacks can be walked */
 };
 
 struct ocp_meter {
@@ -63,6 +64,7 @@ struct ocp_meter {
 	unsigned int depth;
 	bool children;
 	struct engine_domains domains;
+	unsigned int stack_depth; /* 0: stacks are not walked */
 	bool wants_estimate;
 	struct arg_requests arg_requests;
 
@@ -82,7 +84,10 @@ struct ocp_meter {
 	size_t n_forgotten;		   /* probes */
 	int64_t start_ns, end_ns;	   /* CLOCK_MONOTONIC; 0: not yet */
 	unsigned int round;		   /* rounds of listing the processes */
-	bool sees_all;			   /* the list is complete, except for hidden ones */
+	struct frame_names *frame_names;   /* NULL: none was needed yet */
+	struct named_frame **site_frames;  /* by site: the frames of probes; NULL: not needed yet */
+	size_t n_site_frames;
+	bool sees_all; /* the list is complete, except for hidden ones */
 	bool is_attached;
 	bool is_pinned; /* it continues to measure after it is freed */
 
@@ -94,9 +99,20 @@ struct ocp_meter {
 	struct ocp_costs pinned_costs;
 };
 
+/* The time of CLOCK_MONOTONIC at the attach, from which the times of samples and hits count. */
+int64_t meter_start_ns(const struct ocp_meter *meter);
+
+/*
+ * hits.c: why argument ARG of HIT, of kind OCP_UNSUPPORTED, has no value: "whose place cannot be read
+ * (8@sy)". The caller frees it; NULL if memory is short.
+ */
+char *meter_why_unread(const struct ocp_meter *meter, const struct ocp_hit *hit, size_t arg);
+
 /* meter_request.c, meter_arg_requests.c: count, or print the hits of, the probes of ITEM. */
 int meter_count_item(struct ocp_meter *meter, const struct item *item);
 int meter_print_item(struct ocp_meter *meter, const struct item *item);
+/* Group hits, and times of pairs by their starts, by the value of the argument ARG: see by_value.h. */
+int meter_group_by(struct ocp_meter *meter, const char *arg);
 
 /*
  * meter_files.c: add the program, or the new files that PROC maps, to the table. If PROC is OURS,
@@ -160,10 +176,24 @@ void meter_share_known(struct ocp_meter *meter, struct find_memory *known);
  */
 void meter_drop_ended(struct ocp_meter *meter);
 
+/* meter_stacks.c: walk the stacks of all processes of the list, if stacks are walked. */
+int meter_walk_processes(struct ocp_meter *meter);
+void meter_stacks_free(struct ocp_meter *meter);
+
 /* meter_arg_requests.c: what the engine must know about all sites, and about one site. */
 void meter_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec);
 void meter_fill_site(const struct ocp_meter *meter, const struct measured_site *measured,
 		     struct engine_site *site);
+
+/*
+ * meter_inside.c: count inside of the process (engine_inside.c) instead of in the kernel. Call it before
+ * the meter is opened. meter_check_inside() refuses sites that cannot be counted so; the files are known
+ * then. meter_passes_over() tells, and warns of, a file that was loaded too late.
+ */
+void meter_use_inside(struct ocp_meter *meter);
+bool meter_is_inside(const struct ocp_meter *meter);
+int meter_check_inside(const struct ocp_meter *meter);
+bool meter_passes_over(const struct ocp_meter *meter, const struct measured_file *file);
 
 /*
  * meter_costs.c: measure the cost of a hit in the background; before anything else is known, if that

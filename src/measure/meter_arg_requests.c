@@ -4,6 +4,7 @@
 
 #include "measure/args/filter.h"
 #include "measure/meter.h"
+#include "measure/slower.h"
 
 enum {
 	LIMITED_PRINT_BYTES = 4 << 20,	  /* 1361 records: more than a second's */
@@ -22,14 +23,15 @@ int ocp_meter_filter(struct ocp_meter *meter, const char *expr)
 	if (requests->has_filter)
 		return ctx_error(meter->ctx, -EINVAL, "filter '%s': only one filter is allowed",
 				 expr);
-	err = filter_parse(meter->ctx, expr, &requests->filter, &requests->filter_args);
+	err = filter_parse(meter->ctx, expr, &requests->asked, &requests->filter,
+			   &requests->filter_args);
 	requests->has_filter = !err;
 	return err;
 }
 
 static int set_arg(struct ocp_meter *meter, const char *what, const char *text, int *arg)
 {
-	int number = filter_parse_arg(meter->ctx, text);
+	int number = filter_parse_arg(meter->ctx, text, &meter->arg_requests.asked);
 
 	if (number < 0)
 		return number;
@@ -47,6 +49,11 @@ int ocp_meter_set_key(struct ocp_meter *meter, const char *arg)
 int ocp_meter_histogram(struct ocp_meter *meter, const char *arg)
 {
 	return set_arg(meter, "histogram", arg, &meter->arg_requests.hist_arg);
+}
+
+int meter_group_by(struct ocp_meter *meter, const char *arg)
+{
+	return set_arg(meter, "groups by", arg, &meter->arg_requests.by_arg);
 }
 
 int meter_print_item(struct ocp_meter *meter, const struct item *item)
@@ -69,6 +76,12 @@ void ocp_meter_set_print_limit(struct ocp_meter *meter, uint64_t hits)
 	meter->arg_requests.print_limit = hits;
 }
 
+void meter_set_slower(struct ocp_meter *meter, uint64_t ns)
+{
+	meter->arg_requests.slower = true;
+	meter->arg_requests.slower_ns = ns;
+}
+
 /* ---- for the engine ------------------------------------------------------------------------- */
 
 void meter_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec)
@@ -82,11 +95,21 @@ void meter_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec)
 		spec->hist_arg = (unsigned int)requests->hist_arg;
 		spec->n_histograms = most < MAX_HISTOGRAMS ? most : MAX_HISTOGRAMS;
 	}
+	if (requests->by_arg >= 0)
+		spec->by = (struct engine_by){ .is_on = true,
+					       .arg = (unsigned int)requests->by_arg,
+					       .max_hits = MEASURE_BY_MAX_HITS,
+					       .max_times = MEASURE_BY_MAX_PAIRS };
 	spec->prints = !selection_is_empty(&requests->printed);
+	spec->slower = requests->slower;
+	spec->slower_ns = requests->slower_ns;
 	spec->print_limit = requests->print_limit;
 	spec->print_bytes = requests->print_bytes   ? requests->print_bytes
 			    : requests->print_limit ? LIMITED_PRINT_BYTES
 						    : UNLIMITED_PRINT_BYTES;
+	/* Records have stacks, or are pairs. */
+	if ((meter->stack_depth || requests->slower) && !requests->print_bytes)
+		spec->print_bytes *= 2;
 	spec->max_args = requests->table.n + requests->table.n / 4 + SPARE_ARGS;
 }
 
@@ -102,4 +125,5 @@ void meter_fill_site(const struct ocp_meter *meter, const struct measured_site *
 	site->is_printed = probe->is_printed;
 	site->has_histogram = probe->has_histogram;
 	site->histogram = probe->histogram;
+	site->is_grouped = probe->is_grouped;
 }

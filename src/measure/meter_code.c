@@ -14,8 +14,8 @@
 #include "measure/meter.h"
 #include "process/code_images.h"
 #include "process/image.h"
-#include "process/maps.h"
-#include "process/proc_file.h"
+#include "tracee/maps.h"
+#include "tracee/proc_file.h"
 #include "process/process.h"
 #include "program/code_lines.h"
 
@@ -188,7 +188,7 @@ static int explain_library(struct ocp_meter *meter, const char *text, size_t byt
 
 	if (!err) {
 		origin.name = found.path;
-		fd = image_open_mapped(origin.pid, &found);
+		fd = maps_open_file(origin.pid, &found);
 		err = fd < 0 ? ctx_error(meter->ctx, -errno, "%s: %s", found.path, strerror(errno))
 			     : program_open_from(meter->ctx, fd, &origin, &prog);
 		if (!err) {
@@ -308,7 +308,7 @@ static int add_mapped(struct ocp_meter *meter, pid_t pid, const struct mapping *
 {
 	struct file_origin origin = { .name = m->path, .pid = pid };
 	struct ocp_program *prog;
-	const int fd = image_open_mapped(pid, m);
+	const int fd = maps_open_file(pid, m);
 	struct stat st;
 	int err;
 

@@ -16,7 +16,7 @@ static size_t count_stepped(const struct site_table *table)
 
 void meter_start_calibration(struct ocp_meter *meter)
 {
-	if (!meter->calibration)
+	if (!meter->calibration && !meter->ops->has_no_costs)
 		meter->calibration = calibration_start(meter->ops, &meter->spec,
 						       count_stepped(&meter->table) != 0);
 }
@@ -33,7 +33,7 @@ void meter_start_calibration_early(struct ocp_meter *meter)
 	if (requests->key_arg >= 0)
 		spec.key_arg = requests->key_arg;
 	if (!meter->calibration && meter_asks_for_code(meter) && !requests->has_filter &&
-	    requests->hist_arg < 0 && selection_is_empty(&requests->printed))
+	    requests->hist_arg < 0 && selection_is_empty(&requests->printed) && !requests->slower)
 		meter->calibration = calibration_start(meter->ops, &spec, true);
 }
 
@@ -91,7 +91,9 @@ static int ask_costs(struct ocp_meter *meter, bool wait, struct ocp_costs *costs
 	*costs = meter->pinned_costs;
 	if (meter->pin_folder[0])
 		return 0;
-	if (meter->calibration)
+	if (meter->ops->has_no_costs)
+		why = "it is not measured inside of a process";
+	else if (meter->calibration)
 		err = calibration_result(meter->calibration, wait, costs, &why);
 	if (err == -EAGAIN)
 		return ctx_error(meter->ctx, err, "the cost of measuring is not known yet");

@@ -16,7 +16,7 @@
 #include "elf/elf_file.h"
 #include "measure/meter.h"
 #include "process/image.h"
-#include "process/maps.h"
+#include "tracee/maps.h"
 #include "process/process.h"
 
 enum {
@@ -148,7 +148,7 @@ static void ask_process(const struct ocp_meter *meter, pid_t pid, bool *in_use)
 
 		if (!is_of_deleted(&maps.mappings[i]))
 			continue;
-		fd = image_open_mapped(pid, &maps.mappings[i]);
+		fd = maps_open_file(pid, &maps.mappings[i]);
 		mark_in_use(meter, fd, in_use);
 		if (fd >= 0)
 			close(fd);
@@ -159,7 +159,7 @@ static void ask_process(const struct ocp_meter *meter, pid_t pid, bool *in_use)
 static void give_up_file(struct ocp_meter *meter, struct measured_file *file)
 {
 	/* Rows by site remain, and the buffer may still contain hits to be printed. */
-	const bool keeps = meter->split == OCP_BY_SITE || meter->spec.prints;
+	const bool keeps = meter->split == OCP_BY_SITE || meter->spec.prints || meter->spec.slower;
 	const struct measured_site *sites = meter->table.sites + file->first_site;
 	uint64_t *hits = calloc(file->n_sites + 1, sizeof(*hits));
 

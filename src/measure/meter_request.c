@@ -9,6 +9,8 @@
 
 #include "measure/meter.h"
 #include "measure/request.h"
+#include "measure/slower.h"
+#include "measure/stacks.h"
 
 enum { MAX_PAIRS = 64 };
 
@@ -125,6 +127,10 @@ static int apply_arguments(const struct measure_request *request, struct ocp_met
 		err = ocp_meter_set_key(meter, request->key);
 	if (!err && request->hist)
 		err = ocp_meter_histogram(meter, request->hist);
+	if (!err && request->has_slower)
+		meter_set_slower(meter, request->slower_ns);
+	if (!err && request->by)
+		err = meter_group_by(meter, request->by);
 	if (request->has_print_limit)
 		ocp_meter_set_print_limit(meter, request->print_limit);
 	return err;
@@ -144,6 +150,7 @@ int measure_request_apply(const struct measure_request *request, struct ocp_mete
 	if (!err)
 		err = apply_arguments(request, meter);
 	meter->spans = request->spans;
+	meter_walk_stacks(meter, request->stack_depth);
 	if (request->children)
 		ocp_meter_follow_children(meter);
 	ocp_meter_split(meter, request->split);

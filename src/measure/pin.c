@@ -74,7 +74,7 @@ int ocp_meter_pin(struct ocp_meter *meter, const char *name)
 
 	if (!meter->is_attached)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: not attached");
-	if (meter->spec.prints || meter->spec.n_histograms)
+	if (meter->spec.prints || meter->spec.slower || meter->spec.n_histograms)
 		return ctx_error(meter->ctx, -EINVAL,
 				 "'%s': printed hits and histograms cannot be pinned", name);
 	if (!site_table_count(&meter->table))

@@ -21,6 +21,7 @@ void measure_request_free(struct measure_request *request)
 	free(request->key);
 	free(request->filter);
 	free(request->hist);
+	free(request->by);
 	*request = (struct measure_request){ 0 };
 }
 
@@ -98,6 +99,8 @@ static int copy_parts(struct measure_request *to, const struct measure_request *
 		err = measure_request_set_text(&to->filter, from->filter);
 	if (!err)
 		err = measure_request_set_text(&to->hist, from->hist);
+	if (!err)
+		err = measure_request_set_text(&to->by, from->by);
 	return err;
 }
 
@@ -110,8 +113,11 @@ struct measure_request *measure_request_copy(const struct measure_request *reque
 	*copy = (struct measure_request){
 		.split = request->split,
 		.depth = request->depth,
+		.stack_depth = request->stack_depth,
 		.print_limit = request->print_limit,
 		.has_print_limit = request->has_print_limit,
+		.has_slower = request->has_slower,
+		.slower_ns = request->slower_ns,
 		.spans = request->spans,
 		.children = request->children,
 		.budget = request->budget,
@@ -150,10 +156,35 @@ bool measure_request_equal(const struct measure_request *a, const struct measure
 {
 	return items_equal(&a->counted, &b->counted) && items_equal(&a->printed, &b->printed) &&
 	       equal_pairs(a, b) && a->split == b->split && a->depth == b->depth &&
-	       a->print_limit == b->print_limit && a->has_print_limit == b->has_print_limit &&
-	       a->children == b->children && a->budget == b->budget &&
-	       equal_texts(a->key, b->key) && equal_texts(a->filter, b->filter) &&
-	       equal_texts(a->hist, b->hist);
+	       a->stack_depth == b->stack_depth && a->print_limit == b->print_limit &&
+	       a->has_print_limit == b->has_print_limit && a->children == b->children &&
+	       a->has_slower == b->has_slower && a->slower_ns == b->slower_ns &&
+	       a->budget == b->budget && equal_texts(a->key, b->key) &&
+	       equal_texts(a->filter, b->filter) && equal_texts(a->hist, b->hist) &&
+	       equal_texts(a->by, b->by);
+}
+
+static enum request_fault check_by(const struct measure_request *request)
+{
+	if (!request->counted.n && !request->n_pairs)
+		return REQUEST_BY_WITHOUT_PROBE;
+	if (request->split != OCP_BY_PROBE)
+		return REQUEST_BY_AND_SPLIT;
+	if (request->key)
+		return REQUEST_BY_AND_KEY;
+	if (request->stack_depth)
+		return REQUEST_BY_AND_STACK;
+	if (request->has_slower)
+		return REQUEST_BY_AND_SLOWER;
+	return measure_request_has_code(request) ? REQUEST_BY_AND_CODE : REQUEST_FINE;
+}
+
+static bool times_calls(const struct measure_request *request)
+{
+	for (size_t i = 0; i < request->n_pairs; i++)
+		if (!request->pairs[i].stop.text)
+			return true;
+	return false;
 }
 
 enum request_fault measure_request_check(const struct measure_request *request)
@@ -168,7 +199,18 @@ enum request_fault measure_request_check(const struct measure_request *request)
 		return REQUEST_DEPTH_AND_KEY;
 	if (request->hist && !request->counted.n)
 		return REQUEST_HIST_WITHOUT_COUNT;
-	if (request->has_print_limit && !request->printed.n)
+	if (request->has_slower && !request->n_pairs)
+		return REQUEST_SLOWER_WITHOUT_PAIR;
+	if (request->has_slower && times_calls(request))
+		return REQUEST_SLOWER_AND_CALLS;
+	if (request->has_slower && request->stack_depth)
+		return REQUEST_SLOWER_AND_STACK;
+	if (request->has_print_limit && !request->printed.n && !request->has_slower)
 		return REQUEST_LIMIT_WITHOUT_PRINT;
-	return REQUEST_FINE;
+	if (request->stack_depth && measure_request_is_empty(request))
+		return REQUEST_STACK_WITHOUT_PROBE;
+	if (request->stack_depth &&
+	    (request->split == OCP_BY_THREAD || request->split == OCP_BY_PROCESS))
+		return REQUEST_STACK_AND_SPLIT;
+	return request->by ? check_by(request) : REQUEST_FINE;
 }

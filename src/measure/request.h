@@ -27,11 +27,13 @@ struct measure_request {
 	struct items counted, printed;
 	struct request_pair *pairs;
 	size_t n_pairs;
-	enum ocp_split split;	   /* of the counts */
-	unsigned int depth;	   /* 0: not given */
-	char *key, *filter, *hist; /* NULL: not given */
+	enum ocp_split split;		/* of the counts */
+	unsigned int depth;		/* 0: not given */
+	unsigned int stack_depth;	/* 0: no stacks */
+	char *key, *filter, *hist, *by; /* NULL: not given */
 	uint64_t print_limit;
-	bool has_print_limit;
+	bool has_print_limit, has_slower;
+	uint64_t slower_ns; /* report the pairs that take this time or longer */
 	/* Columns of lines that are not counted, see code/line_places.h. Not owned; NULL: none. */
 	const struct line_spans *spans;
 	bool children;
@@ -64,6 +66,17 @@ enum request_fault {
 	REQUEST_DEPTH_AND_KEY,
 	REQUEST_HIST_WITHOUT_COUNT,
 	REQUEST_LIMIT_WITHOUT_PRINT,
+	REQUEST_SLOWER_WITHOUT_PAIR,
+	REQUEST_SLOWER_AND_CALLS,
+	REQUEST_SLOWER_AND_STACK,
+	REQUEST_STACK_WITHOUT_PROBE,
+	REQUEST_STACK_AND_SPLIT,
+	REQUEST_BY_WITHOUT_PROBE,
+	REQUEST_BY_AND_SPLIT,
+	REQUEST_BY_AND_KEY,
+	REQUEST_BY_AND_STACK,
+	REQUEST_BY_AND_SLOWER,
+	REQUEST_BY_AND_CODE,
 	REQUEST_FAULTS
 };
 enum request_fault measure_request_check(const struct measure_request *request);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "measure/by_value.h"
 #include "measure/domain_pairs.h"
 #include "measure/losses.h"
 #include "measure/meter.h"
@@ -22,12 +23,13 @@ struct row {
 struct histogram_values {
 	__int128 sum;
 	uint64_t buckets[OCP_SIGNED_BUCKETS];
+	char arg_name[OCP_ARG_NAME_BYTES];
 };
 
 struct ocp_sample {
 	struct ocp_meter *meter;
 	int64_t time_ns;
-	uint64_t all_hits, stepped_hits;
+	uint64_t all_hits, stepped_hits, walk_ns;
 	struct ocp_losses losses;
 	struct ocp_probe_hits *probes;
 	size_t n_probes;
@@ -40,6 +42,7 @@ struct ocp_sample {
 	struct histogram_values *values; /* of each */
 	size_t n_histograms;
 	struct domain_pairs domains;
+	struct value_groups groups;
 };
 
 void ocp_sample_free(struct ocp_sample *sample)
@@ -54,6 +57,7 @@ void ocp_sample_free(struct ocp_sample *sample)
 	free(sample->histograms);
 	free(sample->values);
 	domain_pairs_free(&sample->domains);
+	value_groups_free(&sample->groups);
 	free(sample);
 }
 
@@ -291,12 +295,13 @@ static int make_histograms(struct ocp_sample *sample, const struct engine_histog
 		}
 		*histogram = (struct ocp_histogram){
 			.probe = probe->name,
-			.arg = (unsigned int)meter->arg_requests.hist_arg,
+			.arg = arg_requests_position(&meter->arg_requests, probe, values->arg_name),
 			.count = its->count,
 			.not_int = its->not_int,
 			.min = its->min,
 			.max = its->max,
 			.buckets = values->buckets,
+			.arg_name = values->arg_name,
 		};
 		set_sum(histogram, its->sum);
 	}
@@ -340,6 +345,7 @@ int ocp_meter_read(struct ocp_meter *meter, struct ocp_sample **out)
 	sample->meter = meter;
 	sample->time_ns = elapsed_ns(meter);
 	err = read_engine(meter, &reading);
+	sample->walk_ns = reading.walk_ns;
 	if (!err)
 		err = make_probes(sample, reading.hits);
 	if (!err)
@@ -351,12 +357,17 @@ int ocp_meter_read(struct ocp_meter *meter, struct ocp_sample **out)
 	if (!err)
 		err = domain_pairs_make(meter, &reading, &sample->domains);
 	if (!err)
-		err = losses_make(&meter->table, &reading.losses, &sample->losses);
+		err = value_groups_make(meter, &reading, &sample->groups);
+	if (!err)
+		err = losses_make(&meter->table, &meter->arg_requests, &reading.losses,
+				  &sample->losses);
 	free(reading.hits);
 	free(reading.pairs);
 	free(reading.histograms);
 	free(reading.keyed);
 	free(reading.domain_pairs);
+	free(reading.groups);
+	free(reading.group_times);
 	if (err) {
 		ocp_sample_free(sample);
 		return err;
@@ -524,6 +535,7 @@ static int subtract_histograms(struct ocp_sample *out, const struct ocp_sample *
 		*histogram = later->histograms[i];
 		*values = later->values[i];
 		histogram->buckets = values->buckets;
+		histogram->arg_name = values->arg_name;
 		/* Both are sorted by name. */
 		while (old < earlier->n_histograms &&
 		       strcmp(earlier->histograms[old].probe, histogram->probe) < 0)
@@ -557,6 +569,7 @@ int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sampl
 	/* A site that was removed in between takes its hits along. */
 	if (later->stepped_hits > earlier->stepped_hits)
 		sample->stepped_hits = later->stepped_hits - earlier->stepped_hits;
+	sample->walk_ns = later->walk_ns - earlier->walk_ns;
 	err = losses_subtract(later->meter->ctx, &later->losses, &earlier->losses, &sample->losses);
 	if (!err)
 		err = subtract_probes(sample, later, earlier);
@@ -569,6 +582,9 @@ int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sampl
 	if (!err)
 		err = domain_pairs_subtract(later->meter->ctx, &later->domains, &earlier->domains,
 					    &sample->domains);
+	if (!err)
+		err = value_groups_subtract(later->meter->ctx, &later->groups, &earlier->groups,
+					    &sample->groups);
 	if (err) {
 		ocp_sample_free(sample);
 		return err;
@@ -588,11 +604,15 @@ double ocp_sample_cost_per_hit_ns(const struct ocp_sample *sample, const struct 
 {
 	const double hits = (double)ocp_sample_all_hits(sample);
 	const double stepped = (double)sample->stepped_hits;
+	double ns = costs->cost_per_hit_ns;
 
-	if (hits <= 0 || costs->cost_per_stepped_hit_ns <= 0)
-		return costs->cost_per_hit_ns;
-	return costs->cost_per_hit_ns +
-	       (costs->cost_per_stepped_hit_ns - costs->cost_per_hit_ns) * stepped / hits;
+	if (hits <= 0)
+		return ns;
+	/* The cost of a hit is calibrated without the walk of its stack, which is timed each time. */
+	ns += (double)sample->walk_ns / hits;
+	if (costs->cost_per_stepped_hit_ns <= 0)
+		return ns;
+	return ns + (costs->cost_per_stepped_hit_ns - costs->cost_per_hit_ns) * stepped / hits;
 }
 
 uint64_t ocp_sample_all_hits(const struct ocp_sample *sample)
@@ -643,6 +663,11 @@ size_t ocp_sample_histogram_count(const struct ocp_sample *sample)
 const struct ocp_histogram *ocp_sample_histogram(const struct ocp_sample *sample, size_t i)
 {
 	return &sample->histograms[i];
+}
+
+const struct value_groups *sample_value_groups(const struct ocp_sample *sample)
+{
+	return &sample->groups;
 }
 
 const struct domain_pairs *sample_domain_pairs(const struct ocp_sample *sample)

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "elf/elf_file.h"
-#include "process/maps.h"
-#include "process/memory.h"
+#include "tracee/maps.h"
+#include "tracee/memory.h"
 
 enum {
 	PIECE_BYTES = 1 << 20, /* read at once, unless one function is larger */

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "process/auxv.h"
+#include "tracee/auxv.h"
 #include "process/image.h"
-#include "process/maps.h"
+#include "tracee/maps.h"
 
 static void free_image(struct code_image *image)
 {
@@ -107,7 +107,7 @@ static int read_exe(struct ocp_ctx *ctx, pid_t pid, const struct mapping *exe,
 static void read_library(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m,
 			 struct code_images *images)
 {
-	const int fd = image_open_mapped(pid, m);
+	const int fd = maps_open_file(pid, m);
 	int err;
 
 	if (fd < 0) {

@@ -29,7 +29,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "process/proc_file.h"
+#include "tracee/proc_file.h"
 
 enum {
 	FILE_POD_BYTES = 32, /* the UID of a pod that is defined by a file: a hash of the file */

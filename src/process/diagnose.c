@@ -36,8 +36,9 @@ struct examiner {
 	struct ocp_process *proc;
 	const struct ocp_sites *sites;
 	struct ocp_findings *findings;
-	const char *no_semaphore; /* the first probe without one */
-	size_t n_no_semaphore;	  /* such probes */
+	const char *no_semaphore;	  /* the first probe without one */
+	size_t n_no_semaphore;		  /* such probes */
+	size_t n_inside, n_inside_probes; /* sites, of so many probes, that are counted inside */
 	int err;
 };
 
@@ -75,6 +76,11 @@ static const struct {
 	[OCP_INTERRUPTED] = { "interrupted-update",
 			      "`doctor --fix` undoes it, `doctor --fix=complete` completes it",
 			      true, true },
+	[OCP_COUNTED_INSIDE] = { "counted-inside",
+				 "their calls lead to trampolines; no disagreement", false, false },
+	[OCP_UNCOUNTED] = { "uncounted-sites",
+			    "another tool has written their opcodes; their hits are not counted",
+			    true, true },
 	[OCP_HELD_SITES] = { "held-sites", "another program counts or traces them; no disagreement",
 			     false, false },
 };
@@ -116,7 +122,7 @@ report(struct examiner *e, enum ocp_finding_kind kind, const char *probe, const 
 
 /* The counts over the sites [first, end) of one probe. */
 struct tally {
-	size_t code, on, off, damaged, int3;
+	size_t code, on, off, damaged, int3, inside, uncounted;
 	bool has_semaphore;
 	int lowest, highest; /* of its semaphores */
 };
@@ -134,6 +140,12 @@ static void report_damage(struct examiner *e, const char *name, const struct ocp
 		       s->image, s->fault, code);
 }
 
+/* Does it have a trampoline that it does not call? */
+static bool is_uncounted(const struct ocp_site *s)
+{
+	return s->has_trampoline && s->code[s->opcode_at] == SITE_OFF;
+}
+
 static struct tally count_sites(struct examiner *e, const char *name, size_t first, size_t end)
 {
 	struct tally t = { .lowest = UINT16_MAX };
@@ -145,6 +157,8 @@ static struct tally count_sites(struct examiner *e, const char *name, size_t fir
 		t.on += s->state == OCP_SITE_ON;
 		t.off += s->state == OCP_SITE_OFF;
 		t.int3 += s->has_int3;
+		t.inside += s->has_trampoline;
+		t.uncounted += is_uncounted(s);
 		t.has_semaphore |= s->semaphore >= 0;
 		if (s->semaphore >= 0 && s->semaphore < t.lowest)
 			t.lowest = s->semaphore;
@@ -215,9 +229,14 @@ static void diagnose_probe(struct examiner *e, const char *name, size_t first, s
 		compare_with_semaphores(e, name, &t);
 	else
 		compare_with_each_other(e, name, &t);
+	if (t.uncounted)
+		report(e, OCP_UNCOUNTED, name, "%zu of %zu sites do not call their trampolines",
+		       t.uncounted, t.code);
 	for (size_t i = before; t.damaged && i < e->findings->n; i++)
 		e->findings->list[i].is_repairable = false;
 	diagnose_tracers(e, name, first, end);
+	e->n_inside += t.inside - t.uncounted;
+	e->n_inside_probes += t.inside > t.uncounted;
 	if (t.int3)
 		report(e, OCP_HELD_SITES, name,
 		       "%zu of %zu sites have an int3 of a uprobe or breakpoint", t.int3, t.code);
@@ -251,6 +270,14 @@ static void report_no_semaphores(struct examiner *e)
 		       others == 1 ? "" : "s");
 	else
 		report(e, OCP_NO_SEMAPHORE, e->no_semaphore, "it has no semaphore");
+}
+
+static void report_inside(struct examiner *e)
+{
+	if (e->n_inside)
+		report(e, OCP_COUNTED_INSIDE, NULL,
+		       "%zu site%s of %zu probe%s are counted inside the process", e->n_inside,
+		       plural(e->n_inside), e->n_inside_probes, plural(e->n_inside_probes));
 }
 
 /* Report what a killed tool had to undo. */
@@ -353,6 +380,7 @@ static void diagnose_sites(struct examiner *e)
 		diagnose_probe(e, ocp_process_probe_name(e->proc, probe), first, end);
 	}
 	report_no_semaphores(e);
+	report_inside(e);
 }
 
 static bool disagrees(const struct ocp_findings *findings)

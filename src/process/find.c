@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/plural.h"
+#include "tracee/denial.h"
 
 enum {
 	/* A process that will make an exec, such as a shell's child, does so soon. */
@@ -228,12 +229,15 @@ void find_warn_of_hidden(struct ocp_ctx *ctx, struct warned_pids *told,
 static int none_found(struct ocp_ctx *ctx, const char *path, size_t n_hidden)
 {
 	int err = ctx_error(ctx, -ESRCH, "%s: no process runs it", path);
+	struct denial denial;
+	char modules[256];
 
-	if (n_hidden)
-		ctx_hint(ctx,
-			 "%zu process%s that may run it may not be inspected: run as %s "
-			 "user, or with CAP_SYS_PTRACE (e.g. sudo)",
-			 n_hidden, plural_es(n_hidden), n_hidden == 1 ? "its" : "their");
+	if (!n_hidden)
+		return err;
+	denial_read(&denial, modules, sizeof(modules));
+	ctx_hint(ctx, "%zu process%s that may run it may not be inspected: run as %s user, or %s",
+		 n_hidden, plural_es(n_hidden), n_hidden == 1 ? "its" : "their",
+		 denial_remedy(&denial));
 	return err;
 }
 

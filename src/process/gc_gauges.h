@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "code/runtime.h"
-#include "process/memory.h"
+#include "tracee/memory.h"
 
 /*
  * What a domain, or a program, has allocated, and the size of its heap; all in words. The sums never

@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "process/maps.h"
-#include "process/proc_file.h"
+#include "tracee/maps.h"
+#include "tracee/proc_file.h"
 
 #define GIGAPAGE_BYTES (UINT64_C(1) << 30)
 

@@ -27,9 +27,10 @@
 #include <unistd.h>
 
 #include "program/dormant/external.h"
-#include "process/auxv.h"
+#include "tracee/auxv.h"
 #include "process/externals.h"
-#include "process/proc_file.h"
+#include "tracee/proc_file.h"
+#include "process/trampolines.h"
 
 bool image_same_file(const struct mapping *a, const struct mapping *b)
 {
@@ -63,30 +64,6 @@ int image_open_exe(struct ocp_ctx *ctx, pid_t pid, int *fd)
 	proc_path(path, pid, "exe");
 	*fd = open(path, O_RDONLY | O_CLOEXEC);
 	return *fd < 0 ? proc_why_no_access(ctx, pid, errno) : 0;
-}
-
-int image_open_mapped(pid_t pid, const struct mapping *m)
-{
-	char name[64], path[PATH_MAX];
-	struct stat st;
-	size_t root;
-	int fd;
-
-	snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, m->start, m->end);
-	proc_path(path, pid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd >= 0)
-		return fd;
-	proc_path(path, pid, "root");
-	root = strlen(path);
-	if (snprintf(path + root, sizeof(path) - root, "%s", m->path) >= (int)(sizeof(path) - root))
-		return -1;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd >= 0 && (fstat(fd, &st) != 0 || st.st_ino != m->inode)) {
-		close(fd);
-		fd = -1;
-	}
-	return fd;
 }
 
 static int no_segment(struct ocp_ctx *ctx, const struct mapping *m)
@@ -138,7 +115,7 @@ bool image_is_first_of_file(const struct maps *maps, size_t i)
 {
 	const struct mapping *m = &maps->mappings[i];
 
-	if (!m->executable || m->inode == 0 || m->path[0] != '/')
+	if (!m->executable || m->inode == 0 || m->path[0] != '/' || trampolines_are_in(m))
 		return false;
 	for (size_t j = i; j-- > 0;)
 		if (maps->mappings[j].executable && image_same_file(&maps->mappings[j], m))
@@ -203,7 +180,7 @@ static int read_other(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m,
 {
 	const struct file_origin origin = { .name = m->path, .pid = pid, .is_library = true };
 	struct image *image = &list->images[list->n];
-	const int fd = image_open_mapped(pid, m);
+	const int fd = maps_open_file(pid, m);
 	int err = fd < 0 ? errno : 0;
 
 	if (err) {

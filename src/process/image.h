@@ -8,7 +8,7 @@
 #include <sys/types.h>
 #include "base/ctx.h"
 #include "program/program.h"
-#include "process/maps.h"
+#include "tracee/maps.h"
 
 struct image {
 	struct ocp_program *prog;
@@ -51,8 +51,6 @@ void image_free(struct image *image);
 /* Free all images, and keep the other members of LIST. */
 void image_list_empty(struct image_list *list);
 
-/* Open the file of mapping M of PID for reading; on failure return -1 with errno set. */
-int image_open_mapped(pid_t pid, const struct mapping *m);
 /* Open the executable of PID for reading. */
 int image_open_exe(struct ocp_ctx *ctx, pid_t pid, int *fd);
 

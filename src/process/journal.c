@@ -31,7 +31,7 @@
 #include "base/interrupted.h"
 #include "process/journal_folder.h"
 #include "process/journal_format.h"
-#include "process/proc_file.h"
+#include "tracee/proc_file.h"
 
 enum { FILE_BYTES = 100 };
 

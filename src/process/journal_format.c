@@ -36,9 +36,9 @@
 #include <unistd.h>
 
 #include "base/interrupted.h"
-#include "process/auxv.h"
-#include "process/memory.h"
-#include "process/proc_file.h"
+#include "tracee/auxv.h"
+#include "tracee/memory.h"
+#include "tracee/proc_file.h"
 
 /* The length of the line "progress DONE BEGUN", which is overwritten. */
 enum { PROGRESS_BYTES = 30 };

@@ -28,7 +28,7 @@
 #include "base/interrupted.h"
 #include "process/journal_folder.h"
 #include "process/journal_format.h"
-#include "process/proc_file.h"
+#include "tracee/proc_file.h"
 
 enum {
 	MAX_JOURNAL_BYTES = 32 << 20, /* 100 000 names of 300 characters */

@@ -21,7 +21,7 @@ int plan_init(struct ocp_ctx *ctx, const struct live *live, struct plan *plan)
 {
 	*plan = (struct plan){
 		.steps = calloc(live->n_probes + 1, sizeof(*plan->steps)),
-		.writes = calloc(live->n_sites + live->n_semaphores + 1, sizeof(*plan->writes)),
+		.writes = calloc(2 * live->n_sites + live->n_semaphores + 1, sizeof(*plan->writes)),
 	};
 	if (plan->steps && plan->writes)
 		return 0;
@@ -31,8 +31,8 @@ int plan_init(struct ocp_ctx *ctx, const struct live *live, struct plan *plan)
 
 /* ---- writes --------------------------------------------------------------------------------- */
 
-size_t plan_write_site(struct plan *plan, const struct snapshot *snapshot,
-		       const struct live_site *site, bool on)
+static size_t write_opcode(struct plan *plan, const struct snapshot *snapshot,
+			   const struct live_site *site, bool on)
 {
 	uint8_t opcode = on ? site->site->on_opcode : site->site->off_opcode;
 	uint8_t old = snapshot_opcode(snapshot, site);
@@ -47,6 +47,32 @@ size_t plan_write_site(struct plan *plan, const struct snapshot *snapshot,
 		.new = opcode,
 	};
 	return 1;
+}
+
+/* Write the private gate of T; a semaphore is written with those of its probe. */
+static size_t write_gate(struct plan *plan, const struct trampoline *t, bool on)
+{
+	if (!t->has_private_gate || (t->gate != 0) == on)
+		return 0;
+	plan->writes[plan->n_writes++] = (struct patch_write){
+		.addr = t->gate_addr,
+		.bytes = 2,
+		.phase = on ? PATCH_SITES_ON : PATCH_SITES_OFF,
+		.old = t->gate,
+		.new = on,
+	};
+	return 1;
+}
+
+size_t plan_write_site(struct plan *plan, const struct snapshot *snapshot, const struct live *live,
+		       const struct live_site *site, bool on)
+{
+	const struct trampoline *t = snapshot_trampoline(live, snapshot, site);
+
+	if (!t)
+		return write_opcode(plan, snapshot, site, on);
+	/* It is counted, whether on or off. The opcode is another one only if another tool wrote it. */
+	return write_opcode(plan, snapshot, site, true) + write_gate(plan, t, on);
 }
 
 size_t plan_write_semaphore(struct plan *plan, const struct snapshot *snapshot,
@@ -82,9 +108,7 @@ static int bad_site(const struct planner *p, size_t site, const char *why)
 static int verify_site(const struct planner *p, size_t site)
 {
 	const struct live_site *live_site = &p->live->sites[site];
-	const struct elf_file *elf = p->images->images[live_site->image].prog->elf;
-	enum site_form form =
-		site_form(elf, live_site->site, snapshot_code(p->snapshot, live_site));
+	enum site_form form = snapshot_form(p->live, p->snapshot, live_site);
 
 	return site_form_is_sound(form) ? 0 : bad_site(p, site, site_form_fault(form));
 }
@@ -92,7 +116,7 @@ static int verify_site(const struct planner *p, size_t site)
 static void plan_sites(const struct planner *p, const struct live_probe *probe, bool on)
 {
 	for (size_t i = probe->first_site; i < probe->first_site + probe->n_sites; i++)
-		plan_write_site(p->plan, p->snapshot, &p->live->sites[i], on);
+		plan_write_site(p->plan, p->snapshot, p->live, &p->live->sites[i], on);
 }
 
 static void plan_semaphore(const struct planner *p, size_t semaphore, uint16_t value)

@@ -11,7 +11,7 @@
 #include "base/ctx.h"
 #include "process/actions.h"
 #include "process/process_probes.h"
-#include "process/patch.h"
+#include "tracee/patch.h"
 
 /* The action for one probe, and its writes: writes[first_write .. first_write + n_writes). */
 struct plan_step {
@@ -55,10 +55,10 @@ int plan_renew(const struct plan_context *context, const struct plan *plan, size
 /* An empty plan with room for every probe, site and semaphore: each is in a plan at most once. */
 int plan_init(struct ocp_ctx *ctx, const struct live *live, struct plan *plan);
 /*
- * Add to PLAN the write that switches SITE, or sets semaphore number SEMAPHORE to VALUE, unless
- * SNAPSHOT has this value already. Returns the number of writes: 0 or 1.
+ * Add to PLAN the writes that switch SITE, or set semaphore number SEMAPHORE to VALUE, unless
+ * SNAPSHOT has this value already. Returns the number of writes: of a site 2 at most, of a semaphore 1.
  */
-size_t plan_write_site(struct plan *plan, const struct snapshot *snapshot,
+size_t plan_write_site(struct plan *plan, const struct snapshot *snapshot, const struct live *live,
 		       const struct live_site *site, bool on);
 size_t plan_write_semaphore(struct plan *plan, const struct snapshot *snapshot,
 			    const struct live *live, size_t semaphore, uint16_t value);

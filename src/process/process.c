@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "process/actions.h"
-#include "process/proc_file.h"
-#include "process/tracee.h"
+#include "tracee/proc_file.h"
+#include "tracee/tracee.h"
 
 int ocp_process_open(struct ocp_ctx *ctx, pid_t pid, struct ocp_process **out)
 {

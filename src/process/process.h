@@ -8,8 +8,8 @@
 #include "process/container.h"
 #include "process/image.h"
 #include "process/process_probes.h"
-#include "process/memory.h"
-#include "process/tracee.h"
+#include "tracee/memory.h"
+#include "tracee/tracee.h"
 
 struct ocp_process {
 	struct ocp_ctx *ctx;

@@ -42,6 +42,7 @@ static void add_part(const struct image_list *images, const struct part *part, s
 				.addr = image->bias + sites[i].va,
 				.site = &sites[i],
 				.image = part->image,
+				.probe = (uint32_t)(probe - live->probes),
 				.code_at = (uint32_t)live->n_code_bytes,
 			};
 			live->n_code_bytes += sites[i].n_bytes;
@@ -95,7 +96,7 @@ int live_make(struct ocp_ctx *ctx, const struct image_list *images, struct live 
 	size_t n_parts = 0, n_sites = 0;
 	struct part *parts;
 
-	*live = (struct live){ 0 };
+	*live = (struct live){ .images = images };
 	for (size_t i = 0; i < images->n; i++) {
 		n_parts += images->images[i].prog->n_probes;
 		n_sites += images->images[i].prog->n_sites;
@@ -150,13 +151,90 @@ ptrdiff_t live_find_probe(const struct live *live, const char *name)
 	return found ? found - live->probes : -1;
 }
 
+/* ---- trampolines ---------------------------------------------------------------------------- */
+
+static const struct elf_file *elf_of(const struct live *live, const struct live_site *site)
+{
+	return live->images->images[site->image].prog->elf;
+}
+
+/* The value in the snapshot of PROBE's semaphore at ADDR, or NULL. */
+static const uint16_t *semaphore_at(const struct live *live, const struct snapshot *snapshot,
+				    const struct live_probe *probe, uint64_t addr)
+{
+	size_t end = probe->first_semaphore + probe->n_semaphores;
+
+	for (size_t i = probe->first_semaphore; i < end; i++)
+		if (live->semaphores[i].addr == addr)
+			return &snapshot->semaphores[i];
+	return NULL;
+}
+
+const struct trampoline *snapshot_trampoline(const struct live *live,
+					     const struct snapshot *snapshot,
+					     const struct live_site *site)
+{
+	const struct trampoline *t = trampolines_find(&snapshot->trampolines, site->site,
+						      site->addr, snapshot_code(snapshot, site));
+
+	/* Only the semaphores of its own probe are switched with it. */
+	if (t && !t->has_private_gate &&
+	    !semaphore_at(live, snapshot, &live->probes[site->probe], t->gate_addr))
+		return NULL;
+	return t;
+}
+
+enum site_form snapshot_form(const struct live *live, const struct snapshot *snapshot,
+			     const struct live_site *site)
+{
+	const struct trampoline *t = snapshot_trampoline(live, snapshot, site);
+	const uint8_t *code = snapshot_code(snapshot, site);
+	uint16_t gate;
+
+	if (!t)
+		return site_form(elf_of(live, site), site->site, code);
+	gate = t->has_private_gate
+		       ? t->gate
+		       : *semaphore_at(live, snapshot, &live->probes[site->probe], t->gate_addr);
+	return trampoline_site_form(site->site, code, gate);
+}
+
+/* Does any site lead out of its program? */
+static bool leads_out(const struct live *live, const struct snapshot *snapshot)
+{
+	for (size_t i = 0; i < live->n_sites; i++)
+		if (site_form(elf_of(live, &live->sites[i]), live->sites[i].site,
+			      snapshot_code(snapshot, &live->sites[i])) == SITE_FORM_WRAPPER)
+			return true;
+	return false;
+}
+
+/* Read the trampolines again. *CHANGED becomes true if they, or their gates, have changed. */
+static int read_trampolines(struct ocp_ctx *ctx, const struct memory *memory,
+			    const struct live *live, struct snapshot *snapshot, bool *changed)
+{
+	struct trampolines found = { 0 };
+	int err = leads_out(live, snapshot) ? trampolines_read(ctx, memory, &found) : 0;
+
+	if (err)
+		return err;
+	*changed |= !trampolines_equal(&found, &snapshot->trampolines);
+	trampolines_free(&snapshot->trampolines);
+	snapshot->trampolines = found;
+	return 0;
+}
+
+/* ---- snapshots ------------------------------------------------------------------------------ */
+
 int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
 		  struct snapshot *snapshot)
 {
 	size_t n = live->n_sites > live->n_semaphores ? live->n_sites : live->n_semaphores;
 	struct memory_piece *pieces = calloc(n + 1, sizeof(*pieces));
+	bool changed = false;
 	int err = 0;
 
+	snapshot->trampolines = (struct trampolines){ 0 };
 	snapshot->code = calloc(live->n_code_bytes + 1, 1);
 	snapshot->semaphores = calloc(live->n_semaphores + 1, sizeof(*snapshot->semaphores));
 	if (!pieces || !snapshot->code || !snapshot->semaphores)
@@ -171,6 +249,8 @@ int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct
 						   .bytes = sizeof(uint16_t) };
 	if (!err)
 		err = memory_read(memory, pieces, live->n_semaphores, snapshot->semaphores);
+	if (!err)
+		err = read_trampolines(ctx, memory, live, snapshot, &changed);
 	free(pieces);
 	if (err)
 		snapshot_free(snapshot);
@@ -181,6 +261,7 @@ void snapshot_free(struct snapshot *snapshot)
 {
 	free(snapshot->code);
 	free(snapshot->semaphores);
+	trampolines_free(&snapshot->trampolines);
 	*snapshot = (struct snapshot){ 0 };
 }
 
@@ -283,7 +364,11 @@ static int refresh(struct ocp_ctx *ctx, const struct memory *memory, const struc
 int snapshot_refresh_code(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
 			  const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed)
 {
-	return refresh(ctx, memory, live, probes, n, PART_CODE, snapshot, changed);
+	int err = refresh(ctx, memory, live, probes, n, PART_CODE, snapshot, changed);
+
+	if (!err && (*changed || snapshot->trampolines.n))
+		err = read_trampolines(ctx, memory, live, snapshot, changed);
+	return err;
 }
 
 int snapshot_refresh_semaphores(struct ocp_ctx *ctx, const struct memory *memory,
@@ -307,6 +392,16 @@ uint16_t snapshot_count(const struct live *live, const struct snapshot *snapshot
 	return highest;
 }
 
+/* A site with a defect counts by its opcode. */
+static bool is_on(const struct live *live, const struct snapshot *snapshot,
+		  const struct live_site *site)
+{
+	if (snapshot_opcode(snapshot, site) != site->site->on_opcode)
+		return false;
+	return !snapshot_trampoline(live, snapshot, site) ||
+	       snapshot_form(live, snapshot, site) == SITE_FORM_ON;
+}
+
 enum ocp_state snapshot_state(const struct live *live, const struct snapshot *snapshot,
 			      size_t probe)
 {
@@ -318,7 +413,7 @@ enum ocp_state snapshot_state(const struct live *live, const struct snapshot *sn
 	for (size_t i = 0; i < p->n_sites; i++) {
 		const struct live_site *site = &live->sites[p->first_site + i];
 
-		*(snapshot_opcode(snapshot, site) == site->site->on_opcode ? &on : &off) += 1;
+		*(is_on(live, snapshot, site) ? &on : &off) += 1;
 	}
 	if (on && off)
 		return OCP_MIXED;

@@ -10,12 +10,15 @@
 #include <stdint.h>
 #include "ocaml_probes.h"
 #include "process/image.h"
-#include "process/memory.h"
+#include "process/site_form.h"
+#include "process/trampolines.h"
+#include "tracee/memory.h"
 
 struct live_site {
 	uint64_t addr; /* of its first byte */
 	const struct site *site;
 	uint32_t image;
+	uint32_t probe;	  /* index in struct live's probes */
 	uint32_t code_at; /* offset of its bytes in struct snapshot's code */
 };
 
@@ -31,6 +34,7 @@ struct live_probe {
 };
 
 struct live {
+	const struct image_list *images;
 	struct live_probe *probes; /* by name */
 	size_t n_probes;
 	struct live_site *sites;
@@ -39,6 +43,7 @@ struct live {
 	size_t n_semaphores;
 };
 
+/* IMAGES must outlive LIVE. */
 int live_make(struct ocp_ctx *ctx, const struct image_list *images, struct live *live);
 void live_free(struct live *live);
 
@@ -49,6 +54,7 @@ ptrdiff_t live_find_probe(const struct live *live, const char *name);
 struct snapshot {
 	uint8_t *code; /* for each site site->n_bytes bytes, from its code_at on */
 	uint16_t *semaphores;
+	struct trampolines trampolines; /* read only if a site calls out of its program */
 };
 
 /* The bytes of SITE in the snapshot, and the one byte that switching changes. */
@@ -65,6 +71,14 @@ static inline uint8_t snapshot_opcode(const struct snapshot *snapshot, const str
 
 int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
 		  struct snapshot *snapshot);
+/* The form of SITE. If it calls a trampoline, it is on if its gate says so. */
+enum site_form snapshot_form(const struct live *live, const struct snapshot *snapshot,
+			     const struct live_site *site);
+/* The trampoline that SITE calls, or would call if its opcode were on; NULL: none. */
+const struct trampoline *snapshot_trampoline(const struct live *live,
+					     const struct snapshot *snapshot,
+					     const struct live_site *site);
+
 /*
  * Read the sites, or the semaphores, of PROBES[0..N) again, into the same snapshot. *CHANGED tells
  * whether any of them has changed. A uprobe that was added or removed on the first byte is no

@@ -26,7 +26,7 @@
 #include <string.h>
 
 #include "process/gigatext.h"
-#include "process/patch.h"
+#include "tracee/patch.h"
 #include "process/process.h"
 #include "process/site_form.h"
 
@@ -45,9 +45,8 @@ static bool is_damaged(const struct plan_context *context, const struct snapshot
 {
 	for (size_t i = probe->first_site; i < probe->first_site + probe->n_sites; i++) {
 		const struct live_site *site = &context->live->sites[i];
-		const struct elf_file *elf = context->images->images[site->image].prog->elf;
 
-		if (!site_form_is_sound(site_form(elf, site->site, snapshot_code(snapshot, site))))
+		if (!site_form_is_sound(snapshot_form(context->live, snapshot, site)))
 			return true;
 	}
 	return false;
@@ -122,8 +121,8 @@ static void settle(const struct repair *r, struct stale_journal *journal)
 static void write_sites(const struct repair *r, const struct live_probe *probe, bool on)
 {
 	for (size_t i = probe->first_site; i < probe->first_site + probe->n_sites; i++)
-		*(on ? &r->repaired->sites_on : &r->repaired->sites_off) +=
-			plan_write_site(r->plan, r->snapshot, &r->context->live->sites[i], on);
+		*(on ? &r->repaired->sites_on : &r->repaired->sites_off) += plan_write_site(
+			r->plan, r->snapshot, r->context->live, &r->context->live->sites[i], on);
 }
 
 static void write_semaphores(const struct repair *r, const struct live_probe *probe, uint16_t count)

@@ -3,8 +3,11 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "program/selection.h"
+
+enum { HINTED_BYTES = 100 };
 
 enum mark { NOT_TAKEN, TAKEN_ENABLE, TAKEN_DISABLE };
 
@@ -43,11 +46,34 @@ static int take(void *data, size_t probe)
 	return 0;
 }
 
+/*
+ * NAME, which no probe has, looks like a pattern of a shell or a regular expression: name the action
+ * that takes one. "job_*" is "job_.*" there.
+ */
+static void hint_at_regexp(struct ocp_ctx *ctx, const char *name, enum action_verb verb)
+{
+	char re[2 * HINTED_BYTES + 1];
+	size_t n = 0;
+
+	if (!strpbrk(name, "*?[.|") || strlen(name) > HINTED_BYTES)
+		return;
+	for (const char *c = name; *c; c++) {
+		if (*c == '*' && (c == name || (c[-1] != '.' && c[-1] != ']')))
+			re[n++] = '.';
+		re[n++] = *c == '?' ? '.' : *c;
+	}
+	re[n] = '\0';
+	ctx_hint(ctx, "-%s-regexp '%s'", verb == ACTION_ENABLE ? "enable" : "disable", re);
+}
+
 static int take_name(struct resolver *r, const char *name, enum action_verb verb)
 {
 	struct taking taking = { r, verb, false };
+	int err = choose_name(r->ctx, &r->among, name, take, &taking);
 
-	return choose_name(r->ctx, &r->among, name, take, &taking);
+	if (err == -ENOENT && r->among.n)
+		hint_at_regexp(r->ctx, name, verb);
+	return err;
 }
 
 static int take_pair(struct resolver *r, const struct action *pair)

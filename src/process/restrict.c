@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-#include "process/proc_file.h"
+#include "tracee/proc_file.h"
 #include "process/process.h"
 
 static bool is_same_stat(const struct stat *a, const struct stat *b)

@@ -21,7 +21,7 @@
 
 #include "program/program.h"
 #include "process/image.h"
-#include "process/maps.h"
+#include "tracee/maps.h"
 #include "process/process.h"
 
 /* A file that was read. */
@@ -93,7 +93,7 @@ static int grow(struct scan *scan)
 /* Open the file of M, by the mapping or as the process's executable. Returns -errno on failure. */
 static int open_file(pid_t pid, const struct mapping *m)
 {
-	int fd = image_open_mapped(pid, m), err = 0;
+	int fd = maps_open_file(pid, m), err = 0;
 	char path[64];
 	struct stat st;
 

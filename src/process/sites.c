@@ -12,16 +12,18 @@
 #include "program/places.h"
 #include "elf/symbols.h"
 #include "program/wrapper_args.h"
-#include "process/proc_file.h"
+#include "tracee/proc_file.h"
 #include "process/process.h"
 #include "process/site_form.h"
 #include "process/sites.h"
+#include "process/trampolines.h"
 
 struct ocp_sites {
 	struct ocp_site *sites;
 	const struct site **from; /* the site of the program, for each */
 	uint8_t *bytes;		  /* the memory that was read */
 	size_t n;
+	bool leads_out; /* a site calls outside of its program's code */
 	char **names;	/* of symbols, one buffer per image */
 	char **sources; /* names of source files, likewise */
 	size_t n_images;
@@ -55,6 +57,7 @@ static void describe(const struct image *image, size_t image_index, size_t probe
 		.image_index = image_index,
 		.abi = abi_name(site->abi),
 		.args = site->args,
+		.arg_names = site->arg_names,
 		.args_fault = site->corrected ? site->corrected->fault : NULL,
 		.has_code = site->has_code,
 		.state = OCP_SITE_ABSENT,
@@ -108,16 +111,51 @@ static int collect(const struct ocp_process *proc, struct ocp_sites *sites)
 	return 0;
 }
 
-static void set_form(const struct ocp_process *proc, const struct site *from, struct ocp_site *site)
+static void set_state(struct ocp_site *site, enum site_form form)
 {
-	const struct elf_file *elf = proc->images.images[site->image_index].prog->elf;
-	enum site_form form = site_form(elf, from, site->code);
-
 	site->state = form == SITE_FORM_ON    ? OCP_SITE_ON
 		      : form == SITE_FORM_OFF ? OCP_SITE_OFF
 					      : OCP_SITE_DAMAGED;
 	site->fault = site_form_is_sound(form) ? NULL : site_form_fault(form);
+}
+
+static enum site_form set_form(const struct ocp_process *proc, const struct site *from,
+			       struct ocp_site *site)
+{
+	const struct elf_file *elf = proc->images.images[site->image_index].prog->elf;
+	enum site_form form = site_form(elf, from, site->code);
+
+	set_state(site, form);
 	site->has_int3 = site->code[0] == SITE_INT3;
+	return form;
+}
+
+/*
+ * If SITE calls a trampoline, its form is that of the trampoline's gate. The process may write anything into
+ * the block, so a gate is believed only if it is the site's own semaphore or a private gate.
+ */
+static void set_trampoline(const struct trampolines *trampolines, const struct site *from,
+			   struct ocp_site *site)
+{
+	const struct trampoline *t = trampolines_find(trampolines, from, site->addr, site->code);
+
+	if (!t || (!t->has_private_gate && t->gate_addr != site->semaphore_addr))
+		return;
+	set_state(site,
+		  trampoline_site_form(from, site->code,
+				       t->has_private_gate ? t->gate : (uint16_t)site->semaphore));
+	site->has_trampoline = true;
+}
+
+static int set_trampolines(const struct ocp_process *proc, struct ocp_sites *sites)
+{
+	struct trampolines trampolines = { 0 };
+	int err = sites->leads_out ? trampolines_read(proc->ctx, proc->memory, &trampolines) : 0;
+	for (size_t i = 0; !err && trampolines.n && i < sites->n; i++)
+		if (sites->sites[i].has_code)
+			set_trampoline(&trampolines, sites->from[i], &sites->sites[i]);
+	trampolines_free(&trampolines);
+	return err;
 }
 
 static struct memory_piece piece(uint64_t addr, uint16_t bytes)
@@ -144,7 +182,8 @@ static void take(const struct ocp_process *proc, struct ocp_sites *sites)
 		site->code = from;
 		from += site->n_code;
 		if (site->has_code)
-			set_form(proc, sites->from[i], site);
+			sites->leads_out |=
+				set_form(proc, sites->from[i], site) == SITE_FORM_WRAPPER;
 		if (site->semaphore_addr)
 			site->semaphore = take_counter(&from);
 		if (site->tracer_semaphore_addr)
@@ -174,8 +213,10 @@ static int read_memory(const struct ocp_process *proc, struct ocp_sites *sites)
 	sites->bytes = malloc(n_bytes + 1);
 	err = pieces && sites->bytes ? memory_read(proc->memory, pieces, n, sites->bytes)
 				     : ctx_no_memory(proc->ctx);
-	if (!err)
+	if (!err) {
 		take(proc, sites);
+		err = set_trampolines(proc, sites);
+	}
 	free(pieces);
 	return err;
 }

@@ -37,10 +37,10 @@
 #include "base/clock.h"
 #include "process/gigatext.h"
 #include "process/journal.h"
-#include "process/patch.h"
+#include "tracee/patch.h"
 #include "process/plan.h"
 #include "process/process.h"
-#include "process/tracee.h"
+#include "tracee/tracee.h"
 
 enum {
 	SLICE_NS = 3300 * 1000,
@@ -53,7 +53,7 @@ enum {
 struct slice {
 	size_t first, n;   /* in the plan */
 	bool changed;	   /* since the plan was made */
-	bool has_mixed;	   /* others may switch sites of it and leave the semaphores as they are */
+	bool has_mixed;	   /* others may change sites of it and leave the semaphores as they are */
 	bool needs_record; /* its semaphores have changed since the journal was written */
 	int tries;
 	struct plan renewed; /* if it has steps, it replaces the plan's writes */
@@ -209,7 +209,8 @@ static void record_undoing(struct update *u, size_t first, size_t n)
 /*
  * Read the code of the slice's probes again. That takes the most time, so it is done before the
  * stop: a tool that switches code also changes the semaphores, which are read during the stop. The
- * code of a probe without a semaphore is read once more during the stop.
+ * code of a probe without a semaphore is read once more during the stop, and that of sites which call
+ * trampolines, since a tool that ends their counting changes the code alone.
  * Test: code_that_changes_is_left_alone.
  */
 static int check_code(struct update *u, struct slice *slice)
@@ -220,7 +221,7 @@ static int check_code(struct update *u, struct slice *slice)
 
 	slice->changed |= !err && changed;
 	for (size_t i = slice->first; !err && i < slice->first + slice->n; i++)
-		if (!u->proc->live.probes[u->probes[i]].n_semaphores ||
+		if (u->snapshot.trampolines.n || !u->proc->live.probes[u->probes[i]].n_semaphores ||
 		    snapshot_state(&u->proc->live, &u->snapshot, u->probes[i]) == OCP_MIXED)
 			slice->has_mixed = true;
 	return err;

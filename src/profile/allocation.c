@@ -8,11 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "code/code_file.h"
 #include "code/runtime.h"
 #include "elf/named_symbols.h"
 #include "measure/engine/bpf_support.h"
 #include "process/gc_gauges.h"
 #include "process/image.h"
+#include "profile/entry_place.h"
 #include "samples.h"
 
 enum { N_LARGE = 6, LINKS_A_PROCESS = 2 };
@@ -27,6 +29,8 @@ struct sampled_process {
 struct allocation {
 	struct ocp_ctx *ctx;
 	int small, large;
+	bool large_stopped; /* also for processes that are added later */
+	bool is_stepped; /* the kernel single-steps the instruction of a uprobe on large blocks */
 	struct sampled_process *processes;
 	size_t n;
 };
@@ -83,28 +87,44 @@ static int attach(struct allocation *a, int prog, const struct target *target,
 	return *link < 0 ? bpf_support_explain(a->ctx, -errno, "sample allocation") : 0;
 }
 
-static int attach_small(struct allocation *a, const struct target *target,
+static int find_place(struct allocation *a, struct code_file *code, const struct target *target,
+		      const struct named_symbol *symbol, unsigned long *offset, bool *is_stepped)
+{
+	struct entry_place place;
+	uint64_t off = 0;
+	int err = entry_place_find(a->ctx, code, symbol, &place);
+
+	if (!err && !elf_file_va_to_off(target->exe->elf, place.va, &off))
+		err = ctx_error(a->ctx, -ENODATA, "%s: the file lacks the code of %s",
+				target->exe->path, symbol->name);
+	*offset = off;
+	*is_stepped = place.is_stepped;
+	return err;
+}
+
+static int attach_small(struct allocation *a, struct code_file *code, const struct target *target,
 			const struct runtime *runtime, const struct named_symbol *symbol, int *link)
 {
 	const struct image_exe *exe = target->exe;
 	const bool is_5 = runtime->layout.has_domains;
 	const __u64 cookie = is_5 ? PROFILE_STATE_IN_RDI : runtime->places.caml_state;
-	uint64_t off;
 	unsigned long offset;
+	bool is_stepped;
+	int err;
 
-	if (!symbol->is_defined || !elf_file_va_to_off(exe->elf, symbol->va, &off))
+	if (!symbol->is_defined)
 		return ctx_error(a->ctx, -ENODATA,
 				 "%s: has no symbol %s, which allocation is "
 				 "sampled at",
 				 exe->path, symbol->name);
 	if (!is_5 && !cookie)
 		return ctx_error(a->ctx, -ENODATA, "%s: has no symbol Caml_state", exe->path);
-	offset = off;
-	return attach(a, a->small, target, &offset, &cookie, 1, link);
+	err = find_place(a, code, target, symbol, &offset, &is_stepped);
+	return err ? err : attach(a, a->small, target, &offset, &cookie, 1, link);
 }
 
 /* Blocks of the major heap. Those that survive a minor collection are allocated by other functions. */
-static int attach_large(struct allocation *a, const struct target *target,
+static int attach_large(struct allocation *a, struct code_file *code, const struct target *target,
 			const struct named_symbol *symbols, int *link)
 {
 	unsigned long offsets[N_LARGE];
@@ -112,13 +132,46 @@ static int attach_large(struct allocation *a, const struct target *target,
 	size_t n = 0;
 
 	for (size_t i = 0; i < N_LARGE; i++) {
-		uint64_t off;
+		bool is_stepped;
+		int err;
 
-		if (symbols[i].is_defined &&
-		    elf_file_va_to_off(target->exe->elf, symbols[i].va, &off))
-			offsets[n++] = off;
+		if (!symbols[i].is_defined)
+			continue;
+		err = find_place(a, code, target, &symbols[i], &offsets[n++], &is_stepped);
+		if (err)
+			return err;
+		a->is_stepped |= is_stepped;
 	}
 	return n ? attach(a, a->large, target, offsets, cookies, n, link) : 0;
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* SYMBOLS[0..N_LARGE) are those of large blocks; the last one is that of small ones. */
+static int attach_all(struct allocation *a, const struct target *target,
+		      const struct runtime *runtime, const struct named_symbol *symbols,
+		      int links[])
+{
+	uint64_t entries[N_LARGE + 1];
+	struct code_file *code;
+	int err;
+
+	for (size_t i = 0; i <= N_LARGE; i++)
+		entries[i] = symbols[i].va;
+	qsort(entries, N_LARGE + 1, sizeof(*entries), compare_entries);
+	err = code_file_open(a->ctx, target->exe->elf, entries, N_LARGE + 1, &code);
+	if (err)
+		return err;
+	err = attach_small(a, code, target, runtime, &symbols[N_LARGE], &links[0]);
+	if (!err && !a->large_stopped)
+		err = attach_large(a, code, target, symbols, &links[1]);
+	code_file_close(code);
+	return err;
 }
 
 static int attach_process(struct allocation *a, pid_t pid, const struct image_exe *exe, int links[])
@@ -144,8 +197,7 @@ static int attach_process(struct allocation *a, pid_t pid, const struct image_ex
 	if (err)
 		return err;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", exe->fd);
-	err = attach_small(a, &target, &runtime, &symbols[N_LARGE], &links[0]);
-	return err ? err : attach_large(a, &target, symbols, &links[1]);
+	return attach_all(a, &target, &runtime, symbols, links);
 }
 
 /* ---- processes ------------------------------------------------------------------------------ */
@@ -216,8 +268,14 @@ void allocation_refresh(struct allocation *a)
 	}
 }
 
+bool allocation_large_is_stepped(const struct allocation *a)
+{
+	return a->is_stepped;
+}
+
 void allocation_stop_large(struct allocation *a)
 {
+	a->large_stopped = true;
 	for (size_t i = 0; i < a->n; i++) {
 		if (a->processes[i].links[1] >= 0)
 			close(a->processes[i].links[1]);

@@ -25,7 +25,9 @@ int allocation_add_process(struct allocation *allocation, pid_t pid, uint32_t tg
 /* Read what the processes have allocated so far. To be called now and then: they may end. */
 void allocation_refresh(struct allocation *allocation);
 
-/* Take no more samples of large blocks. */
+/* Does the kernel single-step the instructions at which large blocks are sampled? */
+bool allocation_large_is_stepped(const struct allocation *allocation);
+/* Take no more samples of large blocks, in processes that are added later neither. */
 void allocation_stop_large(struct allocation *allocation);
 void allocation_stop(struct allocation *allocation);
 

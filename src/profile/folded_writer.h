@@ -13,4 +13,7 @@
  */
 void folded_write(const struct profile *profile, FILE *to);
 
+/* The functions only. */
+void folded_write_stack(const struct named_stack *stack, FILE *to);
+
 #endif

@@ -32,16 +32,16 @@ static int push(struct maker *m, const struct named_frame *frame)
 /* Name the frames of SAMPLE, the outermost first. */
 static int name_stack(struct maker *m, const struct profile_sample *sample)
 {
-	const struct walk_stack *stack = sample->stack;
+	const struct stored_stack *stack = sample->stack;
 	const struct named_frame *frames;
 	size_t n;
 	int err = 0;
 
 	m->n = 0;
 	if (stack->end != WALK_COMPLETE)
-		err = push(m, frame_names_of_end((enum walk_end)stack->end));
+		err = push(m, frame_names_of_end(stack->end));
 	for (uint32_t i = stack->n; i-- > 0 && !err;) {
-		err = frame_names_find(m->names, sample->tgid, stack->frames[i], &frames, &n);
+		err = frame_names_find(m->names, stack->frames[i], &frames, &n);
 		for (size_t j = err ? 0 : n; j-- > 0 && !err;)
 			err = push(m, &frames[j]);
 	}
@@ -55,24 +55,57 @@ static int name_stack(struct maker *m, const struct profile_sample *sample)
 
 /* ---- stacks --------------------------------------------------------------------------------- */
 
-static int compare_functions(const struct named_stack *a, const struct named_stack *b)
+/* What tells functions of one name apart. */
+static int class_of(enum frame_kind kind)
+{
+	return kind == FRAME_KERNEL ? 1 : kind == FRAME_TRUNCATED ? 2 : 0;
+}
+
+int profile_compare_frames(const struct named_frame *a, const struct named_frame *b)
+{
+	const int order = a == b ? 0 : strcmp(a->function, b->function);
+
+	return order ? order : class_of(a->kind) - class_of(b->kind);
+}
+
+int profile_compare_stacks(const struct named_stack *a, const struct named_stack *b)
 {
 	for (size_t i = 0; i < a->n && i < b->n; i++) {
-		const int order = a->frames[i] == b->frames[i]
-					  ? 0
-					  : strcmp(a->frames[i]->function, b->frames[i]->function);
+		const int order = profile_compare_frames(a->frames[i], b->frames[i]);
 
 		if (order)
 			return order;
-		if (a->frames[i]->kind != b->frames[i]->kind)
-			return a->frames[i]->kind < b->frames[i]->kind ? -1 : 1;
 	}
 	return (a->n > b->n) - (a->n < b->n);
 }
 
+/* The same functions, and the same lines of them. */
+static int compare_places(const struct named_stack *a, const struct named_stack *b)
+{
+	int order = profile_compare_stacks(a, b);
+
+	for (size_t i = 0; i < a->n && !order; i++) {
+		const struct named_frame *x = a->frames[i], *y = b->frames[i];
+
+		if (x == y)
+			continue;
+		order = (x->line > y->line) - (x->line < y->line);
+		if (!order)
+			order = (x->is_inlined > y->is_inlined) - (x->is_inlined < y->is_inlined);
+		if (!order)
+			order = strcmp(x->file ? x->file : "", y->file ? y->file : "");
+	}
+	return order;
+}
+
 static int by_functions(const void *a, const void *b)
 {
-	return compare_functions(a, b);
+	return profile_compare_stacks(a, b);
+}
+
+static int by_places(const void *a, const void *b)
+{
+	return compare_places(a, b);
 }
 
 static int by_value(const void *a, const void *b)
@@ -81,27 +114,30 @@ static int by_value(const void *a, const void *b)
 
 	if (x->value != y->value)
 		return x->value > y->value ? -1 : 1;
-	return compare_functions(x, y);
+	return compare_places(x, y);
 }
 
 static bool same_function(const struct named_frame *a, const struct named_frame *b)
 {
-	return a->kind == b->kind && strcmp(a->function, b->function) == 0;
+	return profile_compare_frames(a, b) == 0;
 }
 
-/* Stacks of the same functions become one. */
-static void merge(struct profile *profile)
+/* Stacks that are the same become one. */
+static void merge(struct profile *profile, int (*compare)(const void *, const void *))
 {
 	size_t n = 0;
 
 	if (profile->n)
-		qsort(profile->stacks, profile->n, sizeof(*profile->stacks), by_functions);
+		qsort(profile->stacks, profile->n, sizeof(*profile->stacks), compare);
 	for (size_t i = 0; i < profile->n; i++) {
 		struct named_stack *last = n ? &profile->stacks[n - 1] : NULL;
 
-		if (last && compare_functions(last, &profile->stacks[i]) == 0) {
+		if (last && compare(last, &profile->stacks[i]) == 0) {
 			last->samples += profile->stacks[i].samples;
 			last->value += profile->stacks[i].value;
+			last->objects += profile->stacks[i].objects;
+			last->live += profile->stacks[i].live;
+			last->live_objects += profile->stacks[i].live_objects;
 			free(profile->stacks[i].frames);
 		} else {
 			profile->stacks[n++] = profile->stacks[i];
@@ -125,7 +161,17 @@ void profile_fold_recursion(struct profile *profile)
 				stack->frames[n - 1] = stack->frames[j];
 		stack->n = n;
 	}
-	merge(profile);
+	merge(profile, by_functions);
+}
+
+void profile_merge(struct profile *profile)
+{
+	merge(profile, by_places);
+}
+
+void profile_merge_lines(struct profile *profile)
+{
+	merge(profile, by_functions);
 }
 
 /* Functions of the runtime through which all work of its collector goes, of OCaml 4 and 5. */
@@ -184,16 +230,20 @@ int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 		 struct profile *profile)
 {
 	const struct profile_losses *losses = &reading->losses;
+	const struct stack_losses *of_stacks = &reading->stack_losses;
 	struct maker m = { .ctx = ctx, .names = names };
 	int err = 0;
 
 	*profile = (struct profile){
 		.kind = spec->kind,
 		.hz = spec->hz,
+		.processes = reading->n_processes,
+		.always_waiting = reading->n_always_waiting,
 		.stacks = calloc(reading->n + 1, sizeof(*profile->stacks)),
+		.stack_losses = *of_stacks,
 		.losses = *losses,
-		.lost = losses->stacks_full + losses->counts_full + losses->waits_full +
-			losses->collisions + losses->ended[WALK_BUSY] + reading->n_without_stack,
+		.lost = of_stacks->full + of_stacks->collisions + of_stacks->ended[WALK_BUSY] +
+			losses->counts_full + losses->waits_full + reading->n_without_stack,
 	};
 	if (!profile->stacks)
 		err = ctx_no_memory(ctx);
@@ -203,7 +253,7 @@ int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 	if (err)
 		profile_free(profile);
 	else
-		merge(profile);
+		merge(profile, by_places);
 	return err;
 }
 
@@ -212,7 +262,13 @@ void profile_free(struct profile *profile)
 	for (size_t i = 0; i < profile->n; i++)
 		free(profile->stacks[i].frames);
 	free(profile->stacks);
+	free(profile->comments);
 	*profile = (struct profile){ 0 };
+}
+
+double profile_share(const struct profile *profile, uint64_t value)
+{
+	return profile->value ? 100.0 * (double)value / (double)profile->value : 0;
 }
 
 const char *profile_kind_name(enum profile_kind kind)
@@ -237,10 +293,8 @@ struct seen {
 static int compare_seen(const void *a, const void *b)
 {
 	const struct seen *x = a, *y = b;
-	int order = strcmp(x->frame->function, y->frame->function);
+	int order = profile_compare_frames(x->frame, y->frame);
 
-	if (!order)
-		order = (x->frame->kind > y->frame->kind) - (x->frame->kind < y->frame->kind);
 	if (!order)
 		order = (x->stack > y->stack) - (x->stack < y->stack);
 	return order;

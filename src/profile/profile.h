@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "profile/frame_names.h"
+#include "unwind/frame_names.h"
 #include "profile/profiler.h"
 
 struct named_stack {
@@ -14,6 +14,8 @@ struct named_stack {
 	size_t n;
 	uint64_t samples;
 	uint64_t value; /* nanoseconds on the CPU, or of waiting; words that were allocated */
+	/* With has_heap: blocks that were allocated, words and blocks that are alive. */
+	uint64_t objects, live, live_objects;
 };
 
 struct profile {
@@ -21,22 +23,49 @@ struct profile {
 	unsigned int hz;	    /* samples per second; PROFILE_CPU */
 	uint64_t start_ns;	    /* since 1970 */
 	uint64_t duration_ns;	    /* for which samples were taken */
+	bool has_heap;		    /* made by Gc.Memprof, with more members of the stacks */
+	bool is_live;		    /* with has_heap: readers show live words first */
+	uint64_t word_period;	    /* with has_heap: words for one sample */
+	char *comments;		    /* lines for readers, of malloc; NULL: none */
 	struct named_stack *stacks; /* the largest value first; each list of functions once */
 	size_t n;
-	uint64_t samples, value;      /* of all stacks */
-	uint64_t truncated;	      /* samples whose callers are not all known */
-	uint64_t lost;		      /* samples that are not in the stacks */
-	struct profile_losses losses; /* why */
+	uint64_t samples, value; /* of all stacks */
+	size_t processes;	 /* that were profiled; 0: not known */
+	size_t always_waiting;	 /* threads that waited for all of the time; of PROFILE_WAITS */
+	uint64_t truncated;	 /* samples whose callers are not all known */
+	uint64_t lost;		 /* samples that are not in the stacks */
+	uint64_t large_ns;	 /* large blocks were sampled so long; 0: for all of the time */
+	struct stack_losses stack_losses; /* why */
+	struct profile_losses losses;	  /* the same */
 };
 
 /*
- * Name the stacks of READING. Stacks of the same functions become one, whatever their instructions are.
+ * Name the stacks of READING. Stacks of the same functions and lines become one.
  * The frames exist as long as NAMES. The caller sets the times.
  */
 int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 		 struct frame_names *names, const struct profiler_spec *spec,
 		 struct profile *profile);
 void profile_free(struct profile *profile);
+
+/* Make stacks of the same frames one, and sort the stacks. */
+void profile_merge(struct profile *profile);
+
+/*
+ * The order of functions by name. Functions of one name are the same in OCaml and in C, since the folded
+ * form does not tell these apart; the kernel's are others.
+ */
+int profile_compare_frames(const struct named_frame *a, const struct named_frame *b);
+int profile_compare_stacks(const struct named_stack *a, const struct named_stack *b);
+
+/* Are callers missing in STACK? */
+static inline bool profile_stack_is_truncated(const struct named_stack *stack)
+{
+	return stack->n && stack->frames[0]->kind == FRAME_TRUNCATED;
+}
+
+/* VALUE in per cent of all values of PROFILE. */
+double profile_share(const struct profile *profile, uint64_t value);
 
 /* "cpu", "wait", "alloc", "gc" */
 const char *profile_kind_name(enum profile_kind kind);
@@ -52,6 +81,9 @@ static inline bool profile_is_sampled(enum profile_kind kind)
  * recursion become one.
  */
 void profile_fold_recursion(struct profile *profile);
+
+/* Make stacks of the same functions one, whatever their lines are. */
+void profile_merge_lines(struct profile *profile);
 
 /* One function in all stacks. */
 struct profile_function {

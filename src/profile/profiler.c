@@ -4,17 +4,38 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "measure/calibrate.h"
 #include "measure/engine/bpf_support.h"
+#include "measure/engine/kernel_file.h"
 #include "measure/engine/pid_namespace.h"
+#include "process/image.h"
 #include "profile/allocation.h"
+#include "profile/waiting.h"
 #include "profile.skel.h"
+#include "unwind/map_reading.h"
+
+/* A process that has just started is no OCaml program before its runtime has memory. */
+enum { MAX_TRIES = 50, MAX_PENDING = 64 };
+
+struct pending_process {
+	uint32_t tgid;
+	int tries;
+};
+
+struct added_process {
+	uint32_t tgid; /* in the pid namespace of the kernel's counts */
+	pid_t pid;     /* as we know it */
+};
 
 struct profiler {
 	struct ocp_ctx *ctx;
@@ -23,9 +44,17 @@ struct profiler {
 	struct stack_walker *walker;
 	struct allocation *allocation; /* only for PROFILE_WORDS */
 	struct pid_namespace ns;
+	int exe_fd; /* of spec.exe; -1: none */
 	int n_cpus; /* possible ones */
 	int *links;
 	size_t n_links;
+	struct added_process *added; /* also those that have ended */
+	size_t n_added;
+	struct calibration *calibration; /* of a uprobe; only to tell the cost of PROFILE_WORDS */
+	struct pending_process pending[MAX_PENDING]; /* only for PROFILE_WORDS */
+	size_t n_pending;
+	uint64_t stop_ns; /* 0: it goes on */
+	size_t n_ends;	  /* of these links: the first ones, which follow ends of processes */
 };
 
 /* ---- start and stop ------------------------------------------------------------------------- */
@@ -80,21 +109,78 @@ static int follow_ends(struct profiler *p)
 		   : attach_tracepoint(p, "sched_process_exit", p->skel->progs.thread_exit.prog_fd);
 }
 
+static int open_waiting(struct profiler *p, struct waiting **waiting)
+{
+#define MAP(name)                                                                                  \
+	{                                                                                          \
+#name, p->skel->maps.name.map_fd                                                   \
+	}
+	const struct waiting_map maps[] = {
+		MAP(walk_tables),  MAP(walk_rules),	MAP(walk_cache),   MAP(walk_files),
+		MAP(walk_news),	   MAP(walk_processes), MAP(walk_scratch), MAP(stacks),
+		MAP(stack_losses), MAP(waits),
+	};
+#undef MAP
+
+	return waiting_open(p->ctx, maps, sizeof(maps) / sizeof(*maps), waiting);
+}
+
+static int start_waits(struct profiler *p)
+{
+	struct waiting *waiting = NULL;
+	int gap = open_waiting(p, &waiting); /* it takes a while: before the start */
+	int err = attach_tracepoint(p, "sched_switch", p->skel->progs.thread_switch.prog_fd);
+
+	/* Those that wait already. */
+	for (size_t i = 0; i < p->n_added && !gap && !err; i++) {
+		gap = waiting_record(waiting, p->added[i].pid, p->added[i].tgid, p->ns.ino != 0);
+		/* It has ended. */
+		if (gap && kill(p->added[i].pid, 0) != 0)
+			gap = 0;
+	}
+	if (gap && !err) {
+		ctx_log(p->ctx, OCP_LOG_WARN,
+			"threads that wait already are missing until they have run: %s",
+			ocp_error(p->ctx));
+	}
+	waiting_close(waiting);
+	return err;
+}
+
 int profiler_start(struct profiler *p)
 {
 	int err = 0;
 
-	if (p->spec.kind == PROFILE_WORDS)
-		return 0; /* each process has its uprobes */
+	if (p->spec.kind == PROFILE_WORDS) {
+		const struct engine_spec counting = { .key_arg = ENGINE_NO_KEY };
+
+		/* Each process has its uprobes. */
+		if (p->spec.counts_cost)
+			p->calibration = calibration_start(&engine_bpf, &counting, true);
+		return 0;
+	}
 	if (p->spec.kind == PROFILE_WAITS)
-		return attach_tracepoint(p, "sched_switch", p->skel->progs.thread_switch.prog_fd);
+		return start_waits(p);
 	for (int cpu = 0; cpu < p->n_cpus && !err; cpu++)
 		err = sample_one_cpu(p, cpu);
 	return err;
 }
 
+static uint64_t monotonic_ns(void)
+{
+	return (uint64_t)clock_ns(CLOCK_MONOTONIC);
+}
+
+void profiler_pause(struct profiler *p)
+{
+	while (p->n_links > p->n_ends)
+		close(p->links[--p->n_links]);
+}
+
 void profiler_stop(struct profiler *p)
 {
+	if (!p->stop_ns)
+		p->stop_ns = monotonic_ns();
 	for (size_t i = 0; i < p->n_links; i++)
 		close(p->links[i]);
 	p->n_links = 0;
@@ -104,18 +190,50 @@ void profiler_stop(struct profiler *p)
 
 /* ---- open and close ------------------------------------------------------------------------- */
 
+/* Processes that execute the file later, if this user may see them. */
+static int choose_exe(struct profiler *p, struct profile_config *config)
+{
+	struct measure_config access = { 0 };
+	struct kernel_file exe;
+	int err;
+
+	if (!p->spec.exe)
+		return 0;
+	err = kernel_file_find(p->spec.exe, &exe);
+	if (err)
+		return ctx_error(p->ctx, err, "%s: %s", p->spec.exe, strerror(-err));
+	p->exe_fd = open(p->spec.exe, O_PATH | O_CLOEXEC);
+	if (p->exe_fd < 0)
+		return ctx_error(p->ctx, -errno, "%s: %s", p->spec.exe, strerror(errno));
+	err = bpf_support_access(p->ctx, &access);
+	config->exe_dev = exe.dev;
+	config->exe_ino = exe.ino;
+	config->checks_access = access.checks_access;
+	config->uid = access.uid;
+	config->gid = access.gid;
+	config->userns_ino = access.userns_ino;
+	config->capabilities = access.capabilities;
+	return err;
+}
+
 static int load(struct profiler *p)
 {
+	struct profile_config config = { 0 };
 	struct profile_bpf *skel;
 	int err = pid_namespace_choose(p->ctx, p->spec.pid, &p->ns);
 
+	if (!err)
+		err = choose_exe(p, &config);
 	if (err)
 		return err;
+	config.pidns_dev = p->ns.dev;
+	config.pidns_ino = p->ns.ino;
+	config.counts_cost = p->spec.counts_cost;
+	config.heaps_hz = p->spec.hz ? p->spec.hz : PROFILE_HEAPS_HZ;
 	skel = profile_bpf__open();
 	if (!skel)
 		return ctx_no_memory(p->ctx);
-	skel->rodata->config.pidns_dev = p->ns.dev;
-	skel->rodata->config.pidns_ino = p->ns.ino;
+	memcpy((void *)&skel->rodata->config, &config, sizeof(config));
 	skel->maps.walk_processes.max_entries = (uint32_t)p->spec.max_processes;
 	skel->maps.walk_scratch.max_entries = (uint32_t)p->n_cpus * WALK_SLOTS;
 	if (p->spec.kind == PROFILE_WAITS)
@@ -133,6 +251,7 @@ int profiler_open(struct ocp_ctx *ctx, const struct profiler_spec *spec, struct 
 {
 	struct profiler *p = calloc(1, sizeof(*p));
 	struct walk_maps maps;
+	struct walk_inode exe;
 	int err;
 
 	*out = NULL;
@@ -140,6 +259,7 @@ int profiler_open(struct ocp_ctx *ctx, const struct profiler_spec *spec, struct 
 		return ctx_no_memory(ctx);
 	p->ctx = ctx;
 	p->spec = *spec;
+	p->exe_fd = -1;
 	p->n_cpus = libbpf_num_possible_cpus();
 	err = p->n_cpus < 0 ? ctx_error(ctx, p->n_cpus, "cannot tell the number of CPUs: %s",
 					strerror(-p->n_cpus))
@@ -149,14 +269,22 @@ int profiler_open(struct ocp_ctx *ctx, const struct profiler_spec *spec, struct 
 			.tables = p->skel->maps.walk_tables.map_fd,
 			.rules = p->skel->maps.walk_rules.map_fd,
 			.processes = p->skel->maps.walk_processes.map_fd,
+			.files = p->skel->maps.walk_files.map_fd,
+			.news = p->skel->maps.walk_news.map_fd,
 		};
 		err = stack_walker_open(ctx, &maps, &p->walker);
+	}
+	if (!err && spec->exe) {
+		exe = (struct walk_inode){ p->skel->rodata->config.exe_dev,
+					   p->skel->rodata->config.exe_ino };
+		err = stack_walker_add_file(p->walker, spec->exe, &exe);
 	}
 	if (!err)
 		err = follow_ends(p);
 	if (!err && spec->kind == PROFILE_WORDS)
 		err = allocation_open(ctx, p->skel->progs.small_blocks.prog_fd,
 				      p->skel->progs.large_block.prog_fd, &p->allocation);
+	p->n_ends = p->n_links;
 	if (err)
 		profiler_close(p);
 	else
@@ -169,11 +297,15 @@ void profiler_close(struct profiler *p)
 	if (!p)
 		return;
 	profiler_stop(p);
+	calibration_free(p->calibration);
 	allocation_close(p->allocation);
 	stack_walker_close(p->walker);
 	if (p->skel)
 		profile_bpf__destroy(p->skel);
+	if (p->exe_fd >= 0)
+		close(p->exe_fd);
 	free(p->links);
+	free(p->added);
 	free(p);
 }
 
@@ -182,11 +314,24 @@ const struct stack_walker *profiler_walker(const struct profiler *p)
 	return p->walker;
 }
 
+static int remember(struct profiler *p, pid_t pid, uint32_t tgid)
+{
+	struct added_process *added = reallocarray(p->added, p->n_added + 1, sizeof(*added));
+
+	if (!added)
+		return ctx_no_memory(p->ctx);
+	p->added = added;
+	p->added[p->n_added++] = (struct added_process){ .tgid = tgid, .pid = pid };
+	return 0;
+}
+
 int profiler_add_process(struct profiler *p, pid_t pid)
 {
 	__u32 tgid;
 	int err = pid_namespace_id(p->ctx, &p->ns, pid, &tgid);
 
+	if (!err)
+		err = remember(p, pid, tgid);
 	if (!err)
 		err = stack_walker_add_process(p->walker, pid, tgid);
 	if (!err && p->allocation)
@@ -194,80 +339,112 @@ int profiler_add_process(struct profiler *p, pid_t pid)
 	return err;
 }
 
+int profiler_process_id(const struct profiler *p, pid_t pid, uint32_t *tgid)
+{
+	return pid_namespace_id(p->ctx, &p->ns, pid, tgid);
+}
+
+bool profiler_has_process(const struct profiler *p, uint32_t tgid)
+{
+	struct walk_process image;
+
+	return bpf_map_lookup_elem(p->skel->maps.walk_processes.map_fd, &tgid, &image) == 0;
+}
+
+void profiler_forget_process(const struct profiler *p, uint32_t tgid)
+{
+	bpf_map_delete_elem(p->skel->maps.walk_processes.map_fd, &tgid);
+}
+
+double profiler_minor_words(const struct profiler *p, uint32_t tgid)
+{
+	return p->allocation ? allocation_minor_words(p->allocation, tgid) : 0;
+}
+
+/*
+ * A process has begun to execute the file. It may have ended, or be in a pid namespace where it has
+ * another id than here: then it is profiled as before, but for its allocation. Or it was the child of one
+ * that executes the file, and has executed another program since: that must not be profiled.
+ */
+static int add_newcomer(struct profiler *p, uint32_t tgid)
+{
+	__u32 id;
+
+	if (pid_namespace_id(p->ctx, &p->ns, (pid_t)tgid, &id) != 0 || id != tgid)
+		return 0;
+	if (!image_is_exe((pid_t)tgid, p->exe_fd))
+		return 0;
+	stack_walker_add_process(p->walker, (pid_t)tgid, tgid);
+	/* The kernel forgets it from now on; it may have done so before it was there. */
+	if (!image_is_exe((pid_t)tgid, p->exe_fd)) {
+		profiler_forget_process(p, tgid);
+		return 0;
+	}
+	if (p->allocation && p->n_pending < MAX_PENDING)
+		p->pending[p->n_pending++] = (struct pending_process){ tgid, 0 };
+	return remember(p, (pid_t)tgid, tgid);
+}
+
+static void try_pending(struct profiler *p)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->n_pending; i++) {
+		struct pending_process process = p->pending[i];
+
+		if (allocation_add_process(p->allocation, (pid_t)process.tgid, process.tgid) == 0 ||
+		    (kill((pid_t)process.tgid, 0) != 0 && errno == ESRCH))
+			continue;
+		if (++process.tries < MAX_TRIES)
+			p->pending[n++] = process;
+		else
+			ctx_log(p->ctx, OCP_LOG_WARN, "pid %u: its allocation is not sampled: %s",
+				process.tgid, ocp_error(p->ctx));
+	}
+	p->n_pending = n;
+}
+
 int profiler_refresh(struct profiler *p)
 {
+	const uint32_t *newcomers;
+	size_t n;
+	int err = stack_walker_refresh(p->walker);
+
+	newcomers = stack_walker_newcomers(p->walker, &n);
+	for (size_t i = 0; i < n && !err; i++)
+		err = add_newcomer(p, newcomers[i]);
+	try_pending(p);
 	if (p->allocation)
 		allocation_refresh(p->allocation);
-	return stack_walker_refresh(p->walker);
+	return err;
 }
 
 /* ---- read ----------------------------------------------------------------------------------- */
 
-/* Read a whole hash map: *KEYS and *VALUES, which the caller frees, have *N entries. */
-static int read_map(struct ocp_ctx *ctx, int fd, size_t key_bytes, size_t value_bytes, size_t room,
-		    void **keys, void **values, size_t *n)
+static void add_sample(struct profile_reading *reading, const struct profile_key *key,
+		       const struct profile_count *count)
 {
-	LIBBPF_OPTS(bpf_map_batch_opts, opts);
-	uint64_t position = 0; /* the kernel's; 4 bytes of it are used */
-	bool is_first = true;
-	int err = 0;
-
-	*n = 0;
-	*keys = calloc(room, key_bytes);
-	*values = calloc(room, value_bytes);
-	if (!*keys || !*values)
-		return ctx_no_memory(ctx);
-	while (!err && *n < room) {
-		uint32_t count = (uint32_t)(room - *n);
-
-		err = bpf_map_lookup_batch(fd, is_first ? NULL : &position, &position,
-					   (char *)*keys + *n * key_bytes,
-					   (char *)*values + *n * value_bytes, &count, &opts);
-		if (err && errno != ENOENT)
-			return ctx_error(ctx, -errno, "cannot read samples: %s", strerror(errno));
-		*n += count;
-		is_first = false;
-	}
-	return 0;
-}
-
-static int compare_stacks(const void *a, const void *b)
-{
-	const struct walk_stack *x = a, *y = b;
-
-	return (x->hash > y->hash) - (x->hash < y->hash);
-}
-
-static const struct walk_stack *find_stack(const struct profile_reading *reading, uint64_t hash)
-{
-	const struct walk_stack key = { .hash = hash };
-
-	return bsearch(&key, reading->stacks, reading->n_stacks, sizeof(key), compare_stacks);
-}
-
-static void add_sample(struct profile_reading *reading, const struct profile_key *key, uint64_t n,
-		       uint64_t sum)
-{
-	const struct walk_stack *stack = find_stack(reading, key->stack);
+	const struct stored_stack *stack = stack_store_find(reading->stacks, key->stack);
 
 	if (!stack)
-		reading->n_without_stack += n;
+		reading->n_without_stack += count->n;
 	else
 		reading->samples[reading->n++] =
-			(struct profile_sample){ stack, key->tgid, key->tid, n, sum, 0 };
+			(struct profile_sample){ stack,	     key->tgid,	   key->tid, count->n,
+						 count->sum, count->heaps, 0 };
 }
 
 static int read_counts(struct profiler *p, struct profile_reading *reading)
 {
 	void *keys, *values;
 	size_t n;
-	int err = read_map(p->ctx, p->skel->maps.counts.map_fd, sizeof(struct profile_key),
-			   sizeof(struct profile_count), PROFILE_MAX_COUNTS, &keys, &values, &n);
+	int err =
+		map_read_all(p->ctx, p->skel->maps.counts.map_fd, sizeof(struct profile_key),
+			     sizeof(struct profile_count), PROFILE_MAX_COUNTS, &keys, &values, &n);
 
 	for (size_t i = 0; i < n && !err; i++) {
-		const struct profile_count *count = (struct profile_count *)values + i;
-
-		add_sample(reading, (struct profile_key *)keys + i, count->n, count->sum);
+		add_sample(reading, (struct profile_key *)keys + i,
+			   (struct profile_count *)values + i);
 	}
 	free(keys);
 	free(values);
@@ -277,20 +454,21 @@ static int read_counts(struct profiler *p, struct profile_reading *reading)
 /* Threads that still wait: up to now. */
 static int read_waits(struct profiler *p, struct profile_reading *reading)
 {
-	struct timespec ts;
-	uint64_t now_ns;
+	const uint64_t now_ns = p->stop_ns ? p->stop_ns : monotonic_ns();
 	void *keys, *values;
 	size_t n;
-	int err = read_map(p->ctx, p->skel->maps.waits.map_fd, sizeof(uint32_t),
-			   sizeof(struct profile_wait), PROFILE_MAX_WAITS, &keys, &values, &n);
+	int err = map_read_all(p->ctx, p->skel->maps.waits.map_fd, sizeof(uint32_t),
+			       sizeof(struct profile_wait), PROFILE_MAX_WAITS, &keys, &values, &n);
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	now_ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 	for (size_t i = 0; i < n && !err; i++) {
 		const struct profile_wait *wait = (struct profile_wait *)values + i;
+		const struct profile_count count = {
+			.n = 1,
+			.sum = now_ns > wait->since_ns ? now_ns - wait->since_ns : 0,
+		};
 
-		add_sample(reading, &wait->key, 1,
-			   now_ns > wait->since_ns ? now_ns - wait->since_ns : 0);
+		reading->n_always_waiting += wait->is_first;
+		add_sample(reading, &wait->key, &count);
 	}
 	free(keys);
 	free(values);
@@ -308,16 +486,44 @@ static int read_losses(struct profiler *p, struct profile_losses *losses)
 	if (bpf_map_lookup_elem(p->skel->maps.losses.map_fd, &zero, of_cpu) != 0)
 		err = ctx_error(p->ctx, -errno, "cannot read samples: %s", strerror(errno));
 	for (int cpu = 0; cpu < p->n_cpus && !err; cpu++) {
-		losses->stacks_full += of_cpu[cpu].stacks_full;
 		losses->counts_full += of_cpu[cpu].counts_full;
 		losses->waits_full += of_cpu[cpu].waits_full;
-		losses->collisions += of_cpu[cpu].collisions;
 		losses->large_hits += of_cpu[cpu].large_hits;
-		for (int end = 0; end < WALK_ENDS; end++)
-			losses->ended[end] += of_cpu[cpu].ended[end];
+		losses->small_hits += of_cpu[cpu].small_hits;
+		losses->run_ns += of_cpu[cpu].run_ns;
 	}
 	free(of_cpu);
 	return err;
+}
+
+int profiler_cost(struct profiler *p, struct profiler_cost *cost)
+{
+	struct profile_losses losses = { 0 };
+	struct ocp_costs costs = { 0 };
+	const char *why = "out of memory";
+	double trap_ns;
+	int err = read_losses(p, &losses);
+
+	if (!err && p->spec.kind == PROFILE_WORDS && !p->calibration)
+		err = ctx_error(p->ctx, -ENODATA, "the cost of samples is not known: %s", why);
+	else if (!err && p->spec.kind == PROFILE_WORDS &&
+		 calibration_result(p->calibration, true, &costs, &why))
+		err = ctx_error(p->ctx, -ENODATA, "the cost of samples is not known: %s", why);
+	if (err)
+		return err;
+	trap_ns = p->allocation && allocation_large_is_stepped(p->allocation)
+			  ? costs.cost_per_stepped_hit_ns
+			  : costs.cost_per_hit_ns;
+	cost->large_ns = trap_ns * (double)losses.large_hits;
+	cost->ns = (double)losses.run_ns + cost->large_ns +
+		   costs.cost_per_hit_ns * (double)losses.small_hits;
+	return 0;
+}
+
+void profiler_stop_large(struct profiler *p)
+{
+	if (p->allocation)
+		allocation_stop_large(p->allocation);
 }
 
 static int compare_tgids(const void *a, const void *b)
@@ -327,20 +533,20 @@ static int compare_tgids(const void *a, const void *b)
 	return (x->tgid > y->tgid) - (x->tgid < y->tgid);
 }
 
-/* The samples in which the minor heap of TGID had run out. */
-static uint64_t count_small(const struct profile_reading *reading, uint32_t tgid)
+/* The minor heaps of TGID for which there are samples. */
+static uint64_t count_heaps(const struct profile_reading *reading, uint32_t tgid)
 {
 	uint64_t n = 0;
 
 	for (size_t i = 0; i < reading->n; i++)
-		if (reading->samples[i].tgid == tgid && !reading->samples[i].sum)
-			n += reading->samples[i].n;
+		if (reading->samples[i].tgid == tgid)
+			n += reading->samples[i].heaps;
 	return n;
 }
 
 /*
- * Between two of these samples a process allocates the same number of words, so each of them stands for
- * its share of the words that the process has allocated.
+ * The minor heaps of a process are as large as each other, so each stands for its share of the words that the
+ * process has allocated.
  */
 static void weigh_samples(struct profiler *p, struct profile_reading *reading)
 {
@@ -351,12 +557,12 @@ static void weigh_samples(struct profiler *p, struct profile_reading *reading)
 		struct profile_sample *sample = &reading->samples[i];
 
 		if (!i || sample->tgid != tgid) {
-			const uint64_t n = count_small(reading, sample->tgid);
+			const uint64_t n = count_heaps(reading, sample->tgid);
 
 			tgid = sample->tgid;
 			words = n ? allocation_minor_words(p->allocation, tgid) / (double)n : 0;
 		}
-		sample->value = sample->sum ? sample->sum : (uint64_t)((double)sample->n * words);
+		sample->value = sample->sum + (uint64_t)((double)sample->heaps * words);
 	}
 }
 
@@ -376,31 +582,55 @@ static void weigh(struct profiler *p, struct profile_reading *reading)
 	}
 }
 
+static int compare_ids(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Those that were added, and those that ended before they could be. */
+static int count_processes(const struct profiler *p, struct profile_reading *reading)
+{
+	uint32_t *tgids = calloc(p->n_added + reading->n + 1, sizeof(*tgids));
+	size_t n = 0;
+
+	if (!tgids)
+		return ctx_no_memory(p->ctx);
+	for (size_t i = 0; i < p->n_added; i++)
+		tgids[n++] = p->added[i].tgid;
+	for (size_t i = 0; i < reading->n; i++)
+		tgids[n++] = reading->samples[i].tgid;
+	qsort(tgids, n, sizeof(*tgids), compare_ids);
+	for (size_t i = 0; i < n; i++)
+		reading->n_processes += !i || tgids[i] != tgids[i - 1];
+	free(tgids);
+	return 0;
+}
+
 int profiler_read(struct profiler *p, struct profile_reading *reading)
 {
-	void *hashes = NULL, *stacks = NULL;
+	const struct stack_maps maps = { p->skel->maps.stacks.map_fd,
+					 p->skel->maps.stack_losses.map_fd };
 	int err;
 
 	*reading = (struct profile_reading){ 0 };
-	err = read_map(p->ctx, p->skel->maps.stacks.map_fd, sizeof(uint64_t),
-		       sizeof(struct walk_stack), PROFILE_MAX_STACKS, &hashes, &stacks,
-		       &reading->n_stacks);
-	free(hashes);
-	reading->stacks = stacks;
 	reading->samples =
 		calloc(PROFILE_MAX_COUNTS + PROFILE_MAX_WAITS, sizeof(*reading->samples));
-	if (!err && !reading->samples)
-		err = ctx_no_memory(p->ctx);
-	if (!err) {
-		qsort(reading->stacks, reading->n_stacks, sizeof(*reading->stacks), compare_stacks);
+	err = reading->samples ? stack_store_read(p->ctx, &maps, &reading->stacks)
+			       : ctx_no_memory(p->ctx);
+	if (!err)
 		err = read_counts(p, reading);
-	}
 	if (!err && p->spec.kind == PROFILE_WAITS)
 		err = read_waits(p, reading);
+	if (!err)
+		err = stack_losses_read(p->ctx, &maps, &reading->stack_losses);
 	if (!err)
 		err = read_losses(p, &reading->losses);
 	if (!err)
 		weigh(p, reading);
+	if (!err)
+		err = count_processes(p, reading);
 	if (err)
 		profile_reading_free(reading);
 	return err;
@@ -408,7 +638,7 @@ int profiler_read(struct profiler *p, struct profile_reading *reading)
 
 void profile_reading_free(struct profile_reading *reading)
 {
-	free(reading->stacks);
+	stack_store_free(reading->stacks);
 	free(reading->samples);
 	*reading = (struct profile_reading){ 0 };
 }

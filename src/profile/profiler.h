@@ -8,11 +8,13 @@
 #define PROFILE_PROFILER_H
 
 #include <linux/types.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include "base/ctx.h"
 #include "samples.h"
+#include "unwind/stack_store.h"
 #include "unwind/stack_walker.h"
 
 enum profile_kind {
@@ -24,28 +26,34 @@ enum profile_kind {
 
 struct profiler_spec {
 	enum profile_kind kind;
-	unsigned int hz;      /* samples per second and CPU; for PROFILE_CPU */
+	/* Samples per second and CPU; with PROFILE_WORDS of minor heaps, at most, and 0 is a usual number. */
+	unsigned int hz;
 	size_t max_processes; /* at one time */
+	bool counts_cost;     /* profiler_cost() may be called */
 	pid_t pid;	      /* one of the processes: the others are in its pid namespace */
+	const char *exe; /* processes that begin to execute it are profiled, too; NULL: none are */
 };
 
 /* One stack, and how often it was seen in a thread. */
 struct profile_sample {
-	const struct walk_stack *stack;
+	const struct stored_stack *stack;
 	uint32_t tgid, tid;
 	uint64_t n;
 	uint64_t sum;	/* as in struct profile_count */
+	uint64_t heaps; /* as in struct profile_count */
 	uint64_t value; /* nanoseconds, or with PROFILE_WORDS words */
 };
 
 /* What has been sampled so far. */
 struct profile_reading {
-	struct walk_stack *stacks;
-	size_t n_stacks;
+	struct stack_store *stacks;
 	struct profile_sample *samples;
 	size_t n;
+	struct stack_losses stack_losses;
 	struct profile_losses losses;
-	size_t n_without_stack; /* samples whose stack was lost between two reads of the kernel */
+	size_t n_processes;
+	size_t n_always_waiting; /* threads that waited for all of the time */
+	size_t n_without_stack;	 /* samples whose stack was lost between two reads of the kernel */
 };
 
 struct profiler;
@@ -59,6 +67,25 @@ int profiler_start(struct profiler *profiler);
 /* Read the mappings of processes that have loaded code. To be called about once a second. */
 int profiler_refresh(struct profiler *profiler);
 void profiler_stop(struct profiler *profiler);
+/* Sample the CPU no more, until profiler_start. Ends of processes are followed. */
+void profiler_pause(struct profiler *profiler);
+
+/* How programs know PID. */
+int profiler_process_id(const struct profiler *profiler, pid_t pid, uint32_t *tgid);
+/* False: it is not sampled, or no longer, since it has ended or runs another program. */
+bool profiler_has_process(const struct profiler *profiler, uint32_t tgid);
+void profiler_forget_process(const struct profiler *profiler, uint32_t tgid);
+/* The words that a process has allocated in minor heaps since it was added; PROFILE_WORDS. */
+double profiler_minor_words(const struct profiler *profiler, uint32_t tgid);
+
+/* The time that the processes have lost to the samples so far. */
+struct profiler_cost {
+	double ns;
+	double large_ns; /* of it, for large blocks: profiler_stop_large() saves it */
+};
+int profiler_cost(struct profiler *profiler, struct profiler_cost *cost);
+/* Sample no more large blocks. From now on the words in them are missing. */
+void profiler_stop_large(struct profiler *profiler);
 
 /* The caller frees the reading with profile_reading_free. */
 int profiler_read(struct profiler *profiler, struct profile_reading *reading);

@@ -126,6 +126,7 @@ static int add_site(struct code_sites *sites, uint32_t probe, bool is_on_ocaml_s
 		.va = spot->va,
 		.provider = "",
 		.args = spot->args ? spot->args : "",
+		.arg_names = "",
 		.probe = probe,
 		.abi = SITE_ABI_CODE,
 		.has_code = true,

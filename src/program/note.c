@@ -117,3 +117,17 @@ int note_next(struct note_reader *reader, struct note *note)
 	}
 	return more;
 }
+
+int note_find(const uint8_t *bytes, size_t n_bytes, const char *owner, uint32_t type,
+	      struct raw_note *raw, const char **why)
+{
+	struct note_reader reader;
+	int more;
+
+	note_reader_init(&reader, bytes, n_bytes);
+	while ((more = note_next_raw(&reader, raw)) > 0)
+		if (note_is_of(raw, owner, type))
+			return 1;
+	*why = reader.why;
+	return more;
+}

@@ -104,19 +104,13 @@ static const char *parse(uint8_t *desc, size_t desc_bytes, struct table *table)
 /* Find the table among the notes: 1 if found, 0 if not, -1 and *WHY if it is damaged. */
 static int find_table(const uint8_t *bytes, size_t n_bytes, struct table *table, const char **why)
 {
-	struct note_reader reader;
 	struct raw_note raw;
-	int more;
+	const int found = note_find(bytes, n_bytes, PLACES_OWNER, PLACES_TYPE, &raw, why);
 
-	note_reader_init(&reader, bytes, n_bytes);
-	while ((more = note_next_raw(&reader, &raw)) > 0) {
-		if (!note_is_of(&raw, PLACES_OWNER, PLACES_TYPE))
-			continue;
-		*why = parse((uint8_t *)raw.desc, raw.desc_bytes, table);
-		return *why ? -1 : 1;
-	}
-	*why = reader.why;
-	return more;
+	if (found <= 0)
+		return found;
+	*why = parse((uint8_t *)raw.desc, raw.desc_bytes, table);
+	return *why ? -1 : 1;
 }
 
 /* ASKED is sorted by address, as the table is. */

@@ -37,6 +37,8 @@
 #include <unistd.h>
 
 #include "program/abi.h"
+#include "program/arg_names.h"
+#include "program/arg_notes.h"
 #include "program/note.h"
 #include "program/wrapper_args.h"
 #include "base/plural.h"
@@ -125,6 +127,7 @@ static int walk_notes(struct ocp_program *prog, const struct elf_section *sectio
 				.tracer_semaphore_va = note.base_va,
 				.provider = note.provider,
 				.args = note.args,
+				.arg_names = "",
 				.note_off = section->off + note.off,
 				.probe = intern(prog, table, note.name),
 				.abi = abi,
@@ -310,19 +313,22 @@ static int resolve(struct ocp_program *prog, struct site *site)
 static int resolve_sites(struct ocp_program *prog)
 {
 	struct elf_section base = { 0 };
-	int err = elf_file_find_section(prog->elf, ".stapsdt.base", SHT_PROGBITS, &base);
+	int base_found = elf_file_find_section(prog->elf, ".stapsdt.base", SHT_PROGBITS, &base),
+	    err;
 
-	if (err < 0)
-		return err;
+	if (base_found < 0)
+		return base_found;
 	for (size_t i = 0; i < prog->n_sites; i++)
-		correct_prelink(&prog->sites[i], err ? base.va : 0);
+		correct_prelink(&prog->sites[i], base_found ? base.va : 0);
 	for (size_t i = 0; i < prog->n_sites; i++)
 		if (has_lost_semaphore(prog, &prog->sites[i]))
 			prog->sites[i].semaphore_va = 0;
 	err = tell_v0_apart(prog);
 	for (size_t i = 0; !err && i < prog->n_sites; i++)
 		err = resolve(prog, &prog->sites[i]);
-	return err ? err : wrapper_args_correct(prog);
+	if (!err)
+		err = wrapper_args_correct(prog);
+	return err ? err : arg_notes_read(prog, base_found ? base.va : 0);
 }
 
 static int compare_probes(const void *a, const void *b)
@@ -395,6 +401,9 @@ static int add_dormant(struct ocp_program *prog, const struct dormant *dormant, 
 			.semaphore_va = from->counter_va,
 			.provider = "",
 			.args = from->args,
+			.arg_names = arg_names_are_sound(from->arg_names, strlen(from->arg_names))
+					     ? from->arg_names
+					     : "",
 			.note_off = from->va,
 			.probe = intern(prog, table, from->name),
 			.abi = SITE_ABI_DORMANT,
@@ -581,6 +590,7 @@ void ocp_program_free(struct ocp_program *prog)
 	if (prog->fd >= 0)
 		close(prog->fd);
 	free(prog->note_bytes);
+	free(prog->arg_note_bytes);
 	dormant_free(&prog->dormant);
 	dormant_free(&prog->external);
 	for (size_t i = 0; prog->sites && i < prog->n_sites; i++)

@@ -63,9 +63,10 @@ struct site {
 	/* The tracers' 16-bit counter (the kernel's ref_ctr); 0 if there is none. */
 	uint64_t tracer_semaphore_va;
 	const char *provider;
-	const char *args;  /* operands: as in the note, or corrected */
-	uint64_t note_off; /* in the file, for messages */
-	uint32_t probe;	   /* index of the probe it belongs to */
+	const char *args;      /* operands: as in the note, or corrected */
+	const char *arg_names; /* of these: see arg_names.h; "": unknown */
+	uint64_t note_off;     /* in the file, for messages */
+	uint32_t probe;	       /* index of the probe it belongs to */
 	enum site_abi abi : 8;
 	bool has_code;
 	/*
@@ -116,10 +117,11 @@ struct ocp_program {
 	struct ocp_ctx *ctx;
 	struct elf_file *elf;
 	int fd;
-	bool is_library;	/* its struct file_origin */
-	size_t max_sites;	/* the limit; 0: none */
-	uint8_t *note_bytes;	/* the strings point into these */
-	struct dormant dormant; /* or into this */
+	bool is_library;	 /* its struct file_origin */
+	size_t max_sites;	 /* the limit; 0: none */
+	uint8_t *note_bytes;	 /* the strings point into these */
+	uint8_t *arg_note_bytes; /* and the names of arguments into these */
+	struct dormant dormant;	 /* or into this */
 	struct dormant external;
 	struct site *sites; /* by probe, then by address */
 	size_t n_sites;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "program/selection.h"
 
+#include <errno.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,10 +206,21 @@ int selection_unknown(struct ocp_ctx *ctx, const char *name, const char *const *
 	return -ENOENT;
 }
 
+int selection_matches_none(struct ocp_ctx *ctx, const char *text, const char *what,
+			   const char *where)
+{
+	ctx_set_error(ctx, "regular expression '%s': matches no %s of %s", text, what, where);
+	for (const char *at = text; (at = strchr(at, '|')); at++)
+		if (at == text || at[-1] != '\\') {
+			ctx_hint(ctx, "alternation in Str's syntax is `\\|`");
+			break;
+		}
+	return -ENOENT;
+}
+
 static int matches_none(struct ocp_ctx *ctx, const char *text, const char *where)
 {
-	return ctx_error(ctx, -ENOENT, "regular expression '%s': matches no %s of %s", text,
-			 item_is_code(text) ? "function" : "probe", where);
+	return selection_matches_none(ctx, text, item_is_code(text) ? "function" : "probe", where);
 }
 
 int selection_check_used(struct ocp_ctx *ctx, const struct selection *selection,

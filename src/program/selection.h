@@ -49,6 +49,13 @@ int selection_check_used(struct ocp_ctx *ctx, const struct selection *selection,
 int selection_unknown(struct ocp_ctx *ctx, const char *name, const char *const *names, size_t n,
 		      const char *where);
 
+/*
+ * Record the error that the regular expression TEXT matches no WHAT ("probe") of WHERE, with a hint if
+ * its `|` stands for itself. Returns -ENOENT.
+ */
+int selection_matches_none(struct ocp_ctx *ctx, const char *text, const char *what,
+			   const char *where);
+
 /* ---- choosing from all ---------------------------------------------------------------------- */
 
 struct probe_names {

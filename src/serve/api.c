@@ -28,14 +28,15 @@ static void add_bool(struct strbuf *out, bool value)
 	strbuf_str(out, value ? "true" : "false");
 }
 
-static void add_head(struct strbuf *out, int64_t time_ns)
+/* TICKS: the time from one number to the next. */
+static void add_head(struct strbuf *out, int64_t time_ns, size_t ticks)
 {
 	strbuf_lit(out, "{\"version\":");
 	strbuf_u64(out, API_VERSION);
 	add_key(out, "time");
 	strbuf_scaled(out, (uint64_t)(time_ns / 1000000), 3);
 	add_key(out, "interval");
-	strbuf_u64(out, WATCH_TICK_MS / 1000);
+	strbuf_u64(out, ticks * WATCH_TICK_MS / 1000);
 }
 
 /* ---- status --------------------------------------------------------------------------------- */
@@ -270,11 +271,16 @@ static void add_target(struct strbuf *out, const struct watch_target *target)
 	strbuf_lit(out, "}");
 }
 
-void api_write_status(struct strbuf *out, const struct watch *watch, bool has_control)
+void api_write_status(struct strbuf *out, const struct watch *watch, bool has_control,
+		      bool has_profiles, bool has_heaps)
 {
-	add_head(out, clock_ns(CLOCK_REALTIME));
+	add_head(out, clock_ns(CLOCK_REALTIME), 1);
 	add_key(out, "control");
 	add_bool(out, has_control);
+	add_key(out, "profile");
+	add_bool(out, has_profiles);
+	add_key(out, "memprof");
+	add_bool(out, has_heaps);
 	add_key(out, "targets");
 	strbuf_lit(out, "[");
 	for (size_t i = 0; i < watch_target_count(watch); i++) {
@@ -287,26 +293,34 @@ void api_write_status(struct strbuf *out, const struct watch *watch, bool has_co
 
 /* ---- history -------------------------------------------------------------------------------- */
 
+/* A pair, and the columns of its history. */
+struct pair_history {
+	const struct watch *watch;
+	enum watch_span span;
+	size_t target, pair;
+};
+
 /*
  * N pairs of kernel buckets, from bucket FIRST, which is even. Two kernel buckets are merged into
  * one, since a heat map has room for 4 per octave.
  */
-struct span {
+struct range {
 	size_t first, n;
 };
 
-static const uint32_t *column_of(const struct watch *watch, size_t target, size_t pair, size_t age)
+static const uint32_t *column_of(const struct pair_history *pair, size_t age)
 {
-	return watch_pair_column(watch, target, pair, age);
+	return watch_pair_column(pair->watch, pair->span, pair->target, pair->pair, age);
 }
 
-/* The span of a pair's nonempty buckets over all columns; one bucket near 1 ms if all are empty. */
-static struct span find_span(const struct watch *watch, size_t target, size_t pair)
+/* The range of the nonempty buckets over all columns; one bucket near 1 ms if all are empty. */
+static struct range find_range(const struct pair_history *pair)
 {
+	const size_t n = watch_column_count(pair->watch, pair->span);
 	size_t low = OCP_BUCKETS, high = 0;
 
-	for (size_t age = 0; age < watch_column_count(watch); age++) {
-		const uint32_t *column = column_of(watch, target, pair, age);
+	for (size_t age = 0; age < n; age++) {
+		const uint32_t *column = column_of(pair, age);
 
 		for (size_t i = 0; column && i < OCP_BUCKETS; i++) {
 			if (!column[i])
@@ -322,18 +336,18 @@ static struct span find_span(const struct watch *watch, size_t target, size_t pa
 		high = low;
 	}
 	low &= ~(size_t)1;
-	return (struct span){ low, (high - low) / 2 + 1 };
+	return (struct range){ low, (high - low) / 2 + 1 };
 }
 
-static void add_column(struct strbuf *out, const uint32_t *column, struct span span)
+static void add_column(struct strbuf *out, const uint32_t *column, struct range range)
 {
 	if (!column) {
 		strbuf_lit(out, "null");
 		return;
 	}
 	strbuf_lit(out, "[");
-	for (size_t i = 0; i < span.n; i++) {
-		const uint32_t *two = &column[span.first + 2 * i];
+	for (size_t i = 0; i < range.n; i++) {
+		const uint32_t *two = &column[range.first + 2 * i];
 
 		if (i)
 			strbuf_lit(out, ",");
@@ -342,63 +356,80 @@ static void add_column(struct strbuf *out, const uint32_t *column, struct span s
 	strbuf_lit(out, "]");
 }
 
-static void add_pair_history(struct strbuf *out, const struct watch *watch, size_t target,
-			     size_t number)
+static void add_pair_history(struct strbuf *out, const struct pair_history *pair)
 {
-	const struct watch_pair *pair = &watch_target(watch, target)->pairs[number];
-	const struct span span = find_span(watch, target, number);
+	const struct watch_pair *names =
+		&watch_target(pair->watch, pair->target)->pairs[pair->pair];
+	const struct range range = find_range(pair);
 
 	strbuf_lit(out, "{\"start\":");
-	strbuf_json(out, pair->start);
+	strbuf_json(out, names->start);
 	add_key(out, "stop");
-	strbuf_json(out, pair->stop);
+	strbuf_json(out, names->stop);
 	add_key(out, "bounds_ns");
 	strbuf_lit(out, "[");
-	for (size_t i = 0; i <= span.n; i++) {
+	for (size_t i = 0; i <= range.n; i++) {
 		if (i)
 			strbuf_lit(out, ",");
-		strbuf_u64(out, ocp_bucket_start(span.first + 2 * i));
+		strbuf_u64(out, ocp_bucket_start(range.first + 2 * i));
 	}
 	strbuf_lit(out, "]");
 	add_key(out, "columns");
 	strbuf_lit(out, "[");
-	for (size_t age = watch_column_count(watch); age-- > 0;) {
-		add_column(out, column_of(watch, target, number, age), span);
+	for (size_t age = watch_column_count(pair->watch, pair->span); age-- > 0;) {
+		add_column(out, column_of(pair, age), range);
 		if (age)
 			strbuf_lit(out, ",");
 	}
 	strbuf_lit(out, "]}");
 }
 
-static void add_probe_history(struct strbuf *out, const struct watch *watch, size_t target,
-			      size_t probe)
+/* Has the probe been hit in SPAN? */
+static bool was_hit(const struct watch *watch, enum watch_span span, size_t target, size_t probe)
+{
+	for (size_t age = 0; age < watch_column_count(watch, span); age++)
+		if (watch_probe_rate(watch, span, target, probe, age) > 0)
+			return true;
+	return false;
+}
+
+static void add_probe_history(struct strbuf *out, const struct watch *watch, enum watch_span span,
+			      size_t target, size_t probe)
 {
 	strbuf_lit(out, "{\"probe\":");
 	strbuf_json(out, watch_target(watch, target)->probes[probe].name);
 	add_key(out, "rates");
 	strbuf_lit(out, "[");
-	for (size_t age = watch_column_count(watch); age-- > 0;) {
-		add_rate(out, watch_probe_rate(watch, target, probe, age));
+	for (size_t age = watch_column_count(watch, span); age-- > 0;) {
+		add_rate(out, watch_probe_rate(watch, span, target, probe, age));
 		if (age)
 			strbuf_lit(out, ",");
 	}
 	strbuf_lit(out, "]}");
 }
 
-static void add_probe_histories(struct strbuf *out, const struct watch *watch, size_t target)
+/* In the quarter of an hour, the probes that were not hit are left out: they are the most. */
+static void add_probe_histories(struct strbuf *out, const struct watch *watch, enum watch_span span,
+				size_t target)
 {
+	bool is_first = true;
+
 	strbuf_lit(out, ",\"probes\":[");
 	for (size_t i = 0; i < watch_target(watch, target)->n_probes; i++) {
-		if (i)
+		if (span == WATCH_QUARTER_HOUR && !was_hit(watch, span, target, i))
+			continue;
+		if (!is_first)
 			strbuf_lit(out, ",");
-		add_probe_history(out, watch, target, i);
+		is_first = false;
+		add_probe_history(out, watch, span, target, i);
 	}
 	strbuf_lit(out, "]");
 }
 
-void api_write_history(struct strbuf *out, const struct watch *watch, bool only_pairs)
+void api_write_history(struct strbuf *out, const struct watch *watch, enum watch_span span,
+		       bool only_pairs)
 {
-	add_head(out, watch_column_time_ns(watch));
+	add_head(out, watch_column_time_ns(watch, span), watch_column_ticks(span));
 	add_key(out, "targets");
 	strbuf_lit(out, "[");
 	for (size_t t = 0; t < watch_target_count(watch); t++) {
@@ -407,13 +438,13 @@ void api_write_history(struct strbuf *out, const struct watch *watch, bool only_
 		strbuf_str(out, t ? ",\n{\"exe\":" : "{\"exe\":");
 		add_identity(out, target);
 		if (!only_pairs)
-			add_probe_histories(out, watch, t);
+			add_probe_histories(out, watch, span, t);
 		add_key(out, "pairs");
 		strbuf_lit(out, "[");
 		for (size_t i = 0; i < target->n_pairs; i++) {
 			if (i)
 				strbuf_lit(out, ",");
-			add_pair_history(out, watch, t, i);
+			add_pair_history(out, &(struct pair_history){ watch, span, t, i });
 		}
 		strbuf_lit(out, "]}");
 	}

@@ -7,8 +7,13 @@
 #include "serve/strbuf.h"
 #include "watch/watch.h"
 
-void api_write_status(struct strbuf *out, const struct watch *watch, bool has_control);
-/* The last minute, oldest first. ONLY_PAIRS: leave out the rates of the probes. */
-void api_write_history(struct strbuf *out, const struct watch *watch, bool only_pairs);
+void api_write_status(struct strbuf *out, const struct watch *watch, bool has_control,
+		      bool has_profiles, bool has_heaps);
+/*
+ * The columns of SPAN, oldest first. ONLY_PAIRS: leave out the rates of the probes. In the quarter
+ * of an hour, probes without hits are left out.
+ */
+void api_write_history(struct strbuf *out, const struct watch *watch, enum watch_span span,
+		       bool only_pairs);
 
 #endif

@@ -33,25 +33,42 @@ static void keep_answer(struct asks *asks, enum ask ask, unsigned int status, st
 	*known = (struct known_answer){ true, *body, now_ms() };
 }
 
+/* Are the answers to ASK for one client each? */
+static bool is_private(enum ask ask)
+{
+	return ask >= ASK_SWITCH;
+}
+
+static bool is_profile(enum ask ask)
+{
+	return ask > ASK_SWITCH;
+}
+
 /* Take one answer. False: none has arrived. */
 static bool take_one(struct asks *asks)
 {
 	struct strbuf body = { 0 };
 	unsigned int status = 0;
-	const int err = channel_receive(asks->fd, &status, &body);
-	const enum ask ask = asks->waiting[0].ask;
-	const uint64_t ticket = asks->waiting[0].ticket;
+	uint64_t ticket = 0;
+	const int err = channel_receive(asks->fd, &ticket, &status, &body);
+	enum ask ask;
+	size_t at = 0;
 
 	if (err == -EAGAIN)
 		return false;
-	if (err || !asks->n_waiting) {
+	while (at < asks->n_waiting && asks->waiting[at].ticket != ticket)
+		at++;
+	if (err || at == asks->n_waiting) {
 		asks->is_alone = true;
 		strbuf_free(&body);
 		return false;
 	}
-	memmove(asks->waiting, asks->waiting + 1, --asks->n_waiting * sizeof(asks->waiting[0]));
+	ask = asks->waiting[at].ask;
+	asks->n_waiting--;
+	memmove(asks->waiting + at, asks->waiting + at + 1,
+		(asks->n_waiting - at) * sizeof(asks->waiting[0]));
 	asks->on_answer(asks->data, ask, ticket, status, &body);
-	if (ask == ASK_SWITCH)
+	if (is_private(ask))
 		strbuf_free(&body);
 	else
 		keep_answer(asks, ask, status, &body);
@@ -82,15 +99,26 @@ static size_t count_waiting(const struct asks *asks, enum ask ask, uint64_t *las
 
 static uint64_t send_ask(struct asks *asks, enum ask ask, const struct strbuf *message)
 {
-	const int err = channel_ask(asks->fd, ask, message->bytes, message->n);
+	const uint64_t ticket = asks->last_ticket + 1;
+	const int err = channel_ask(asks->fd, ask, ticket, message->bytes, message->n);
 
 	asks->is_alone |= err && err != -EAGAIN;
 	if (err)
 		return 0;
 	asks->waiting[asks->n_waiting].ask = ask;
-	asks->waiting[asks->n_waiting].ticket = ++asks->last_ticket;
+	asks->waiting[asks->n_waiting].ticket = asks->last_ticket = ticket;
+	asks->waiting[asks->n_waiting].is_ended = false;
 	asks->waiting[asks->n_waiting++].since_ms = now_ms();
-	return asks->last_ticket;
+	return ticket;
+}
+
+static size_t count_profiles(const struct asks *asks)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < asks->n_waiting; i++)
+		n += is_profile(asks->waiting[i].ask);
+	return n;
 }
 
 uint64_t asks_queue(struct asks *asks, enum ask ask, const struct strbuf *message)
@@ -104,10 +132,34 @@ uint64_t asks_queue(struct asks *asks, enum ask ask, const struct strbuf *messag
 	n = count_waiting(asks, ask, &last);
 	if (ask == ASK_SWITCH && n == ASKS_MAX_SWITCHES)
 		return 0;
+	if (is_profile(ask) && count_profiles(asks) == ASKS_MAX_PROFILES)
+		return 0;
 	/* The second request has not been started, since the first has no answer yet: reuse it. */
-	if (ask != ASK_SWITCH && n == 2)
+	if (!is_private(ask) && n == 2)
 		return last;
 	return send_ask(asks, ask, message);
+}
+
+void asks_end_profiles(struct asks *asks, bool (*is_awaited)(const void *data, uint64_t ticket),
+		       const void *data)
+{
+	for (size_t i = 0; i < asks->n_waiting; i++) {
+		const uint64_t ticket = asks->waiting[i].ticket;
+
+		if (is_profile(asks->waiting[i].ask) && !asks->waiting[i].is_ended &&
+		    !is_awaited(data, ticket))
+			asks->waiting[i].is_ended =
+				channel_ask(asks->fd, ASK_END_OF_PROFILE, ticket, "", 0) == 0;
+	}
+}
+
+/* When the oldest request without an answer was sent, except for profiles. */
+static int64_t oldest_ms(const struct asks *asks)
+{
+	for (size_t i = 0; i < asks->n_waiting; i++)
+		if (!is_profile(asks->waiting[i].ask))
+			return asks->waiting[i].since_ms;
+	return now_ms();
 }
 
 /*
@@ -116,7 +168,8 @@ uint64_t asks_queue(struct asks *asks, enum ask ask, const struct strbuf *messag
  */
 static void await(struct asks *asks, enum ask ask)
 {
-	const int64_t deadline_ms = asks->waiting[0].since_ms + ASKS_WAIT_MS;
+	const int64_t deadline_ms =
+		oldest_ms(asks) + (asks->known[ask].is_there ? ASKS_WAIT_MS : ASKS_FIRST_MS);
 	struct pollfd fd = { .fd = asks->fd, .events = POLLIN };
 	uint64_t last;
 

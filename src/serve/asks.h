@@ -13,22 +13,25 @@
 
 enum {
 	ASKS_WAIT_MS = 50,	  /* the wait for an answer, before the previous one is sent */
+	ASKS_FIRST_MS = 1000,	  /* the same, where there is no previous one */
 	ASKS_MAX_SWITCHES = 8,	  /* switch requests without an answer */
+	ASKS_MAX_PROFILES = 24,	  /* requests for profiles without an answer */
 	ASKS_MAX_AGE_MS = 300000, /* an older answer means that the monitor hangs */
 };
 
 struct asks {
 	int fd;
 	bool is_alone; /* the measuring process has exited */
-	/* Requests without an answer. Answers arrive in the same order. */
+	/* Requests without an answer, in their order. */
 	struct {
 		enum ask ask;
-		uint64_t ticket;
+		uint64_t ticket; /* its id in the channel */
 		int64_t since_ms;
-	} waiting[2 * ASK_SWITCH + ASKS_MAX_SWITCHES];
+		bool is_ended; /* ASK_END_OF_PROFILE has been sent for it */
+	} waiting[2 * ASK_SWITCH + ASKS_MAX_SWITCHES + ASKS_MAX_PROFILES];
 	size_t n_waiting;
 	uint64_t last_ticket;
-	/* The latest answer to each kind of request except ASK_SWITCH. */
+	/* The latest answer to each kind of request before ASK_SWITCH. */
 	struct known_answer {
 		bool is_there;
 		struct strbuf body;
@@ -49,7 +52,7 @@ enum asks_result {
 };
 
 /*
- * Append the answer to ASK (not ASK_SWITCH) to BODY. *AGE_MS is the age of an ASKS_OLD answer.
+ * Append the answer to ASK (before ASK_SWITCH) to BODY. *AGE_MS is the age of an ASKS_OLD answer.
  * Returns ASKS_NOTHING if is_alone.
  */
 enum asks_result asks_get(struct asks *asks, enum ask ask, struct strbuf *body, int64_t *age_ms);
@@ -60,5 +63,8 @@ enum asks_result asks_get(struct asks *asks, enum ask ask, struct strbuf *body, 
 uint64_t asks_queue(struct asks *asks, enum ask ask, const struct strbuf *message);
 /* Take the answers that have arrived. Call this when FD is readable. */
 void asks_collect(struct asks *asks);
+/* End the profiles for whose ticket IS_AWAITED returns false. */
+void asks_end_profiles(struct asks *asks, bool (*is_awaited)(const void *data, uint64_t ticket),
+		       const void *data);
 
 #endif

@@ -13,11 +13,15 @@
 #include "serve/hosts.h"
 #include "serve/reply.h"
 
-enum { TOKEN_BYTES = 32 }; /* random bytes; printed as two hexadecimal digits each */
+enum {
+	TOKEN_BYTES = 32, /* random bytes; printed as two hexadecimal digits each */
+	TOKEN_LEAST = 32, /* characters in a file */
+	TOKEN_ROOM = 128,
+};
 
 struct auth {
 	const struct hosts *hosts;
-	char token[2 * TOKEN_BYTES + 1];
+	char token[TOKEN_ROOM + 1];
 };
 
 struct auth_header {
@@ -35,7 +39,21 @@ struct auth_request {
 int auth_init(struct ocp_ctx *ctx, const struct hosts *hosts, struct auth *auth);
 
 /*
- * Returns NULL if REQUEST is allowed. Otherwise returns the reason for the log, and fills in REPLY
+ * The same, with the token that is in FILE, which only its owner may read: TOKEN_LEAST to TOKEN_ROOM
+ * printable characters without spaces.
+ */
+int auth_init_from(struct ocp_ctx *ctx, const struct hosts *hosts, const char *file,
+		   struct auth *auth);
+
+/*
+ * Does REQUEST come from this server's page or from a program, and with the token? Returns as
+ * auth_refuse does.
+ */
+const char *auth_refuse_caller(const struct auth *auth, const struct auth_request *request,
+			       struct http_reply *reply);
+
+/*
+ * Returns NULL if REQUEST, a POST, is allowed. Otherwise returns the reason for the log, and fills in REPLY
  * for the client.
  */
 const char *auth_refuse(const struct auth *auth, const struct auth_request *request,

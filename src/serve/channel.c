@@ -12,7 +12,14 @@
 
 enum { SOCKET_BYTES = 2 * ASK_BYTES };
 
+struct ask_head {
+	uint64_t id;
+	uint32_t ask;
+	uint32_t padding;
+};
+
 struct answer_head {
+	uint64_t id;
 	uint64_t n;
 	uint32_t status;
 	uint32_t padding;
@@ -37,10 +44,10 @@ int channel_new(int fds[2])
 
 /* ---- the one that asks ---------------------------------------------------------------------- */
 
-int channel_ask(int fd, enum ask ask, const void *bytes, size_t n)
+int channel_ask(int fd, enum ask ask, uint64_t id, const void *bytes, size_t n)
 {
-	uint32_t number = ask;
-	struct iovec parts[] = { { &number, sizeof(number) }, { (void *)bytes, n } };
+	struct ask_head head = { .id = id, .ask = ask };
+	struct iovec parts[] = { { &head, sizeof(head) }, { (void *)bytes, n } };
 	const struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
 
 	return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
@@ -92,13 +99,14 @@ static int read_body(int fd, size_t n, struct strbuf *body)
 	return 0;
 }
 
-int channel_receive(int fd, unsigned int *status, struct strbuf *body)
+int channel_receive(int fd, uint64_t *id, unsigned int *status, struct strbuf *body)
 {
 	struct answer_head head = { 0 };
 	int body_fd = -1, err = take_answer(fd, &head, &body_fd);
 
 	if (err)
 		return err;
+	*id = head.id;
 	*status = head.status;
 	err = read_body(body_fd, head.n, body);
 	close(body_fd);
@@ -109,8 +117,8 @@ int channel_receive(int fd, unsigned int *status, struct strbuf *body)
 
 int channel_take(int fd, struct asked *asked)
 {
-	uint32_t number;
-	struct iovec parts[] = { { &number, sizeof(number) }, { asked->bytes, ASK_BYTES } };
+	struct ask_head head;
+	struct iovec parts[] = { { &head, sizeof(head) }, { asked->bytes, ASK_BYTES } };
 	struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
 	const ssize_t n = recvmsg(fd, &message, MSG_DONTWAIT);
 
@@ -118,10 +126,11 @@ int channel_take(int fd, struct asked *asked)
 		return errno == EINTR ? -EAGAIN : errno == ECONNRESET ? -EPIPE : -errno;
 	if (n == 0)
 		return -EPIPE;
-	if ((size_t)n < sizeof(number) || number >= ASKS || (message.msg_flags & MSG_TRUNC))
+	if ((size_t)n < sizeof(head) || head.ask >= ASKS || (message.msg_flags & MSG_TRUNC))
 		return -EPROTO;
-	asked->ask = number;
-	asked->n = (size_t)n - sizeof(number);
+	asked->ask = head.ask;
+	asked->id = head.id;
+	asked->n = (size_t)n - sizeof(head);
 	asked->bytes[asked->n] = '\0';
 	return 0;
 }
@@ -145,9 +154,9 @@ static int make_body(const struct strbuf *body)
 	return fd < 0 ? -errno : fd;
 }
 
-int channel_answer(int fd, unsigned int status, const struct strbuf *body)
+int channel_answer(int fd, uint64_t id, unsigned int status, const struct strbuf *body)
 {
-	struct answer_head head = { .n = body->n, .status = status };
+	struct answer_head head = { .id = id, .n = body->n, .status = status };
 	struct iovec part = { &head, sizeof(head) };
 	union control_bytes control = { .bytes = { 0 } };
 	struct msghdr message = {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The connection between the HTTP process and the measuring process: a pair of sockets that
- * preserve message boundaries. The HTTP process sends requests; the measuring process answers in
- * the same order and trusts none of them. Neither waits for the other. An answer is passed as the
- * descriptor of a file in memory, so it may have any size.
+ * preserve message boundaries. The HTTP process sends requests, each with an id; the measuring
+ * process answers with that id and trusts none of them. Profiles are answered later than requests
+ * that come after them. Neither waits for the other. An answer is passed as the descriptor of a file
+ * in memory, so it may have any size.
  */
 #ifndef SERVE_CHANNEL_H
 #define SERVE_CHANNEL_H
@@ -18,7 +19,14 @@ enum ask {
 	ASK_STATUS = EXPOSITIONS,
 	ASK_HISTORY,
 	ASK_PAIR_HISTORY,
-	ASK_SWITCH, /* with a control_message */
+	ASK_QUARTER_HOUR,
+	ASK_SWITCH,	    /* with a control_message, as the next five */
+	ASK_PROFILE,	    /* in pprof's format */
+	ASK_FLAME,	    /* as JSON, for the page */
+	ASK_HEAP,	    /* in pprof's format */
+	ASK_SITES,	    /* of the heap, as JSON */
+	ASK_PROFILES,	    /* the index */
+	ASK_END_OF_PROFILE, /* its client has gone: ID is that of the request; no answer of its own */
 	ASKS,
 };
 
@@ -27,6 +35,7 @@ enum { ASK_BYTES = 96 * 1024 };
 
 struct asked {
 	enum ask ask;
+	uint64_t id;
 	size_t n;
 	char bytes[ASK_BYTES + 1]; /* the message and a zero byte */
 };
@@ -38,19 +47,19 @@ int channel_new(int fds[2]);
  * Send a request. 0 or -errno. -EAGAIN: too many requests are waiting; others: the other process
  * has exited.
  */
-int channel_ask(int fd, enum ask ask, const void *bytes, size_t n);
+int channel_ask(int fd, enum ask ask, uint64_t id, const void *bytes, size_t n);
 /*
- * Take the answer to the oldest request: its status, and its text appended to BODY. 0 or -errno.
- * -EAGAIN: it has not arrived; others: the other process has exited.
+ * Take an answer: the id of its request, its status, and its text appended to BODY. 0 or -errno.
+ * -EAGAIN: none has arrived; others: the other process has exited.
  */
-int channel_receive(int fd, unsigned int *status, struct strbuf *body);
+int channel_receive(int fd, uint64_t *id, unsigned int *status, struct strbuf *body);
 
 /*
  * Take a request. 0, or -EAGAIN: none; -EPIPE: the other process has exited; -EPROTO: it is
  * invalid.
  */
 int channel_take(int fd, struct asked *asked);
-/* Answer the request. 0 or -errno. */
-int channel_answer(int fd, unsigned int status, const struct strbuf *body);
+/* Answer the request with that ID. 0 or -errno. */
+int channel_answer(int fd, uint64_t id, unsigned int status, const struct strbuf *body);
 
 #endif

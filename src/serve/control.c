@@ -11,6 +11,13 @@ int control_init(struct ocp_ctx *ctx, const struct hosts *hosts, struct control 
 	return auth_init(ctx, hosts, &control->auth);
 }
 
+int control_init_from(struct ocp_ctx *ctx, const struct hosts *hosts, const char *file,
+		      struct control *control)
+{
+	*control = (struct control){ 0 };
+	return auth_init_from(ctx, hosts, file, &control->auth);
+}
+
 /* Limit the log, so that refused clients cannot fill it. */
 static bool may_log_refusal(struct control *control)
 {
@@ -23,6 +30,13 @@ static bool may_log_refusal(struct control *control)
 	return control->n_refusals++ < MAX_LOGGED_A_SECOND;
 }
 
+void control_log_refusal(struct control *control, const char *peer, const char *what,
+			 const char *why)
+{
+	if (may_log_refusal(control))
+		switch_request_log(peer, "%s refused: %s", what, why);
+}
+
 void control_answer(struct control *control, struct ocp_ctx *ctx, struct watch *watch,
 		    const struct control_request *request, struct http_reply *reply)
 {
@@ -30,6 +44,6 @@ void control_answer(struct control *control, struct ocp_ctx *ctx, struct watch *
 
 	if (!why)
 		switch_request_answer(ctx, watch, &request->wanted, reply);
-	else if (may_log_refusal(control))
-		switch_request_log(request->wanted.peer, "switch refused: %s", why);
+	else
+		control_log_refusal(control, request->wanted.peer, "switch", why);
 }

@@ -19,8 +19,15 @@ struct control_request {
 	struct switch_request wanted;
 };
 
-/* Choose a token. HOSTS must outlive CONTROL. */
+/* Choose a token. HOSTS must outlive CONTROL. The token also guards profiles. */
 int control_init(struct ocp_ctx *ctx, const struct hosts *hosts, struct control *control);
+/* The same, with the token in FILE. */
+int control_init_from(struct ocp_ctx *ctx, const struct hosts *hosts, const char *file,
+		      struct control *control);
+
+/* Log that WHAT was refused to PEER, unless many were. */
+void control_log_refusal(struct control *control, const char *peer, const char *what,
+			 const char *why);
 
 /* Answer a switch request. */
 void control_answer(struct control *control, struct ocp_ctx *ctx, struct watch *watch,

@@ -7,6 +7,7 @@
 #include "serve/http.h"
 
 /* The switch request of REQUEST. It points into REQUEST. */
+/* Its body is that of a POST. */
 struct control_request control_request_of(const struct http_request *request);
 
 #endif

@@ -55,7 +55,7 @@ static void run(struct routes *routes, struct http *http)
 			asks_collect(&routes->asks);
 		http_run(http);
 		if (now_ms() >= expire_ms) {
-			http_expire(http);
+			routes_expire(routes);
 			expire_ms = now_ms() + EXPIRE_MS;
 		}
 	}

@@ -225,6 +225,8 @@ static bool answers(const struct http_route *route, const char *method)
 {
 	if (route->method == HTTP_POST)
 		return strcmp(method, "POST") == 0;
+	if (route->method == HTTP_ONLY_GET)
+		return strcmp(method, "GET") == 0;
 	return strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
 }
 
@@ -233,6 +235,9 @@ static const struct http_route *find_route(const struct http *http,
 					   const struct http_request *request, const char *method,
 					   struct http_reply *reply)
 {
+	static const char *const allowed[] = {
+		[HTTP_GET] = "GET, HEAD", [HTTP_ONLY_GET] = "GET", [HTTP_POST] = "POST"
+	};
 	const struct http_route *same_path = NULL;
 
 	for (size_t i = 0; i < http->settings.n_routes; i++) {
@@ -248,7 +253,7 @@ static const struct http_route *find_route(const struct http *http,
 		http_error(reply, MHD_HTTP_NOT_FOUND, "no such path", NULL);
 		return NULL;
 	}
-	http_add_header(reply, "Allow", same_path->method == HTTP_POST ? "POST" : "GET, HEAD");
+	http_add_header(reply, "Allow", allowed[same_path->method]);
 	http_error(reply, MHD_HTTP_METHOD_NOT_ALLOWED, "method not allowed for this path", NULL);
 	return NULL;
 }
@@ -373,7 +378,8 @@ static enum MHD_Result answer_request(struct http *http, struct MHD_Connection *
 		pending->route->answer(http->settings.data, request, &reply);
 	}
 	if (reply.ticket) {
-		quota_suspend(&connection_of(mhd)->client, reply.ticket);
+		quota_suspend(&connection_of(mhd)->client, reply.ticket,
+			      reply.wait_ms ? reply.wait_ms : IDLE_MS);
 		return MHD_YES;
 	}
 	return send_reply(http, mhd, &reply);

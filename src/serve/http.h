@@ -32,6 +32,10 @@ size_t http_header_count(const struct http_request *request, const char *name);
  */
 char *http_header_list(const struct http_request *request, const char *name);
 
+/* Call TAKE for each argument in the query of REQUEST. VALUE may be NULL. */
+void http_arguments(const struct http_request *request,
+		    void (*take)(void *data, const char *name, const char *value), void *data);
+
 /* HTTP/1.1 and later require Host (RFC 9112, 3.2). */
 bool http_lacks_host(const struct http_request *request, const char *version);
 /* Do the headers allow two readings of the request? */
@@ -42,10 +46,11 @@ bool http_is_ambiguous(const struct http_request *request);
  * memory, equal requests get the same answer, at most a second old. NUMBER, 1 to HTTP_MAX_SHARES,
  * identifies what REQUEST asks for. True: REPLY is complete. False: the caller makes the answer.
  */
-enum { HTTP_MAX_SHARES = 6 };
+enum { HTTP_MAX_SHARES = 7 };
 bool http_share(const struct http_request *request, struct http_reply *reply, unsigned int number);
 
-enum http_method { HTTP_GET, HTTP_POST }; /* a GET route also answers HEAD */
+/* HTTP_GET also answers HEAD; HTTP_ONLY_GET is for what is costly. */
+enum http_method { HTTP_GET, HTTP_ONLY_GET, HTTP_POST };
 
 struct http_route {
 	const char *path;

@@ -10,6 +10,30 @@ const char *http_header(const struct http_request *request, const char *name)
 	return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
 }
 
+struct argument_taker {
+	void (*take)(void *data, const char *name, const char *value);
+	void *data;
+};
+
+static enum MHD_Result take_argument(void *data, enum MHD_ValueKind kind, const char *name,
+				     const char *value)
+{
+	const struct argument_taker *taker = data;
+
+	(void)kind;
+	taker->take(taker->data, name, value);
+	return MHD_YES;
+}
+
+void http_arguments(const struct http_request *request,
+		    void (*take)(void *data, const char *name, const char *value), void *data)
+{
+	struct argument_taker taker = { take, data };
+
+	MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, take_argument,
+				  &taker);
+}
+
 struct header_counter {
 	const char *name;
 	size_t n;

@@ -4,7 +4,8 @@
  *
  *	memory  32 KiB for a request and 64 KiB for its body; 256 MiB for all unsent replies
  *	time    10 s for a whole request, 30 s to take a reply, 2 minutes between requests and
- *	        to wait for a delayed answer: in total, not since the last byte
+ *	        to wait for a delayed answer (profiles: 6 minutes): in total, not since the last
+ *	        byte
  *	number  when there is no room for another connection or reply, the oldest one is closed,
  *	        so that a flood of idle connections keeps nobody out
  *
@@ -60,9 +61,9 @@ void quota_wake(struct quota *quota, struct client *client)
 	MHD_resume_connection(client->mhd);
 }
 
-void quota_suspend(struct client *client, uint64_t ticket)
+void quota_suspend(struct client *client, uint64_t ticket, int limit_ms)
 {
-	quota_begin(client, IDLE_MS);
+	quota_begin(client, limit_ms);
 	client->ticket = ticket;
 	MHD_suspend_connection(client->mhd);
 }

@@ -59,8 +59,8 @@ void quota_end_client(struct quota *quota, struct client *client);
 /* Shut down the clients that are over their time limit. */
 void quota_expire(struct quota *quota);
 
-/* Suspend CLIENT until the answer to TICKET arrives; resume it. */
-void quota_suspend(struct client *client, uint64_t ticket);
+/* Suspend CLIENT until the answer to TICKET arrives, for at most LIMIT_MS; resume it. */
+void quota_suspend(struct client *client, uint64_t ticket, int limit_ms);
 void quota_wake(struct quota *quota, struct client *client);
 
 /*

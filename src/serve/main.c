@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memprof/rate.h"
 #include "serve/hosts.h"
 #include "serve/server.h"
 
@@ -30,6 +31,15 @@ static int add_host(const struct command *command, struct serve_options *own, co
 	}
 	own->hosts = grown;
 	own->hosts[own->n_hosts++] = name;
+	return EXIT_DONE;
+}
+
+static int set_memprof(const struct command *command, struct serve_options *own, const char *value)
+{
+	own->memprof = true;
+	own->memprof_rate = MEMPROF_USUAL_RATE;
+	if (value && !memprof_rate_read(value, &own->memprof_rate))
+		return say_usage(command, "-memprof '%s': not a number from 1e-9 to 1", value);
 	return EXIT_DONE;
 }
 
@@ -63,6 +73,14 @@ static int set_own(const struct command *command, struct options *options, const
 		own->control = true;
 		return EXIT_DONE;
 	}
+	if (strcmp(name, "profile") == 0) {
+		own->profile = true;
+		return EXIT_DONE;
+	}
+	if (strcmp(name, "memprof") == 0)
+		return set_memprof(command, own, value);
+	if (strcmp(name, "token-file") == 0)
+		return set_once(command, name, value, &own->token_file);
 	why = buckets_parse(&own->buckets, value);
 	return why ? say_usage(command, "-buckets '%s': %s", value, why) : EXIT_DONE;
 }
@@ -81,6 +99,10 @@ static int check(const struct command *command, const struct options *options)
 			    request->depth || request->key || request->filter))
 		return say_usage(command,
 				 "-config excludes measuring options; set them in the file");
+	if (own->token_file && !own->control && !own->profile && !own->memprof)
+		return say_usage(command, "-token-file requires -control, -profile or -memprof");
+	if (own->memprof && !options->n_pids && !options->exe && !own->config)
+		return say_usage(command, "-memprof requires -pid, -exe or -config");
 	if (own->n_hosts && own->textfile && !own->listen && !own->config)
 		return say_usage(command, "-host requires -listen");
 	if (options->interval_ns && !own->textfile && !own->config)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "serve/heap_figures.h"
 
 struct writer {
 	struct strbuf *out;
@@ -442,6 +443,85 @@ static void add_gc_pauses(struct writer *w, const struct family *family,
 	}
 }
 
+/* ---- profiles ------------------------------------------------------------------------------- */
+
+/* Write a family with a sample for each kind of profile. COUNTS is its counter in of[0]. */
+static void write_counts(struct writer *w, const struct family *family, const uint64_t *counts)
+{
+	static const char *const kinds[] = {
+		[COUNT_CPU] = "cpu", [COUNT_ALLOC] = "alloc", [COUNT_HEAP] = "heap"
+	};
+	const size_t stride = sizeof(((struct profile_counts *)NULL)->of[0]) / sizeof(*counts);
+
+	begin_family(w, family);
+	for (size_t i = 0; i < COUNT_KINDS; i++) {
+		add_name(w, family, "_total{");
+		add_label(w, "kind", kinds[i]);
+		strbuf_lit(w->out, "} ");
+		strbuf_u64(w->out, counts[i * stride]);
+		strbuf_lit(w->out, "\n");
+	}
+}
+
+/* What Gc.Memprof has: a family for each number of struct heap_figures, with a sample for each program. */
+static void write_heaps(struct writer *w, const struct profile_counts *profiles)
+{
+	static const struct {
+		struct family family;
+		size_t at; /* of the number */
+	} all[] = {
+		{ { "probes_memprof_processes", GAUGE, NULL,
+		    "Processes that Gc.Memprof profiles for serve." },
+		  offsetof(struct heap_figures, processes) },
+		{ { "probes_memprof_live_words", GAUGE, NULL,
+		    "Words that are alive, of those allocated since the profile began (estimate)." },
+		  offsetof(struct heap_figures, live_words) },
+		{ { "probes_memprof_allocated_words", COUNTER, NULL,
+		    "Words allocated since the profile began (estimate)." },
+		  offsetof(struct heap_figures, allocated_words) },
+		{ { "probes_memprof_lost_events", COUNTER, NULL,
+		    "Events of Gc.Memprof for which there was no room." },
+		  offsetof(struct heap_figures, lost_events) },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		const char *at = profiles->heaps, *end = at + profiles->n_heaps, *exe;
+		struct heap_figures figures;
+		uint64_t number;
+
+		begin_family(w, &all[i].family);
+		while (heap_figures_next(&at, end, &figures, &exe)) {
+			add_name(w, &all[i].family,
+				 all[i].family.kind == COUNTER ? "_total{" : "{");
+			add_label(w, "exe", exe);
+			strbuf_lit(w->out, "} ");
+			memcpy(&number, (const char *)&figures + all[i].at, sizeof(number));
+			strbuf_u64(w->out, number);
+			strbuf_lit(w->out, "\n");
+		}
+	}
+}
+
+static void write_profiles(struct writer *w, const struct profile_counts *profiles)
+{
+	static const struct family served = { "profiles_served", COUNTER, NULL,
+					      "Profiles that were served." };
+	static const struct family failed = { "profiles_failed", COUNTER, NULL,
+					      "Profiles that could not be taken." };
+	static const struct family samples = { "profile_samples", COUNTER, NULL,
+					       "Samples in the profiles that were served." };
+	static const struct family truncated = { "profile_truncated_samples", COUNTER, NULL,
+						 "Samples whose stacks lack callers." };
+	static const struct family lost = { "profile_lost_samples", COUNTER, NULL,
+					    "Samples that are missing in the profiles." };
+
+	write_counts(w, &served, &profiles->of[0].served);
+	write_counts(w, &failed, &profiles->of[0].failed);
+	write_counts(w, &samples, &profiles->of[0].samples);
+	write_counts(w, &truncated, &profiles->of[0].truncated);
+	write_counts(w, &lost, &profiles->of[0].lost);
+}
+
 /* ---- all ------------------------------------------------------------------------------------ */
 
 static const struct {
@@ -502,7 +582,8 @@ static const struct {
 };
 
 void metrics_write(struct strbuf *out, const struct watch *watch, enum exposition exposition,
-		   const struct buckets *buckets, bool label_pid)
+		   const struct buckets *buckets, bool label_pid,
+		   const struct profile_counts *profiles)
 {
 	struct writer w = {
 		.out = out,
@@ -519,6 +600,10 @@ void metrics_write(struct strbuf *out, const struct watch *watch, enum expositio
 		for (size_t t = 0; t < watch_target_count(watch); t++)
 			families[i].add(&w, &families[i].family, watch_target(watch, t));
 	}
+	if (profiles)
+		write_profiles(&w, profiles);
+	if (profiles && profiles->heaps)
+		write_heaps(&w, profiles);
 	if (w.is_open)
 		strbuf_lit(out, "# EOF\n");
 }

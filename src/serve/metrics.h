@@ -5,10 +5,13 @@
 
 #include "serve/buckets.h"
 #include "serve/negotiate.h"
+#include "serve/profile_counts.h"
 #include "serve/strbuf.h"
 #include "watch/watch.h"
 
+/* PROFILES: NULL if none are served. */
 void metrics_write(struct strbuf *out, const struct watch *watch, enum exposition exposition,
-		   const struct buckets *buckets, bool label_pid);
+		   const struct buckets *buckets, bool label_pid,
+		   const struct profile_counts *profiles);
 
 #endif

@@ -9,11 +9,12 @@
 #include "serve/channel.h"
 #include "serve/control_http.h"
 #include "serve/control_message.h"
+#include "serve/profile_http.h"
 #include "serve/web/assets.h"
 
 enum { NOT_MODIFIED = 304, UNAUTHORIZED = 401, UNAVAILABLE = 503 };
 
-/* Costly answers are shared: each kind of request but ASK_SWITCH has a number, from 1. */
+/* Costly answers are shared: each kind of request before ASK_SWITCH has a number, from 1. */
 _Static_assert((int)ASK_SWITCH == (int)HTTP_MAX_SHARES, "there is room for each");
 
 static void say_busy(const struct routes *routes, struct http_reply *reply)
@@ -61,6 +62,10 @@ static void pass_on(struct routes *routes, const struct http_request *request, e
 
 static const char *type_of(enum ask ask)
 {
+	if (ask == ASK_PROFILE || ask == ASK_HEAP)
+		return "application/octet-stream";
+	if (ask == ASK_PROFILES)
+		return "text/plain; charset=utf-8";
 	return ask < ASK_STATUS ? exposition_type((enum exposition)(ask - ASK_METRICS))
 				: "application/json";
 }
@@ -79,6 +84,10 @@ static void on_answer(void *data, enum ask ask, uint64_t ticket, unsigned int st
 	http_add_header(&reply, "Cache-Control", "no-store");
 	if (ask < ASK_STATUS)
 		http_add_header(&reply, "Vary", "Accept");
+	if ((ask == ASK_PROFILE || ask == ASK_HEAP) && !status)
+		http_add_header(&reply, "Content-Disposition",
+				ask == ASK_HEAP ? "attachment; filename=\"heap.pb.gz\""
+						: "attachment; filename=\"profile.pb.gz\"");
 	if (status == UNAUTHORIZED)
 		http_add_header(&reply, "WWW-Authenticate", "Bearer");
 	http_answer(routes->http, ticket, &reply);
@@ -120,6 +129,13 @@ static void answer_pair_history(void *data, const struct http_request *request,
 	answer_json(data, request, ASK_PAIR_HISTORY, reply);
 }
 
+/* The history of the last 15 minutes. */
+static void answer_quarter_hour(void *data, const struct http_request *request,
+				struct http_reply *reply)
+{
+	answer_json(data, request, ASK_QUARTER_HOUR, reply);
+}
+
 static void answer_switch(void *data, const struct http_request *request, struct http_reply *reply)
 {
 	const struct control_request asked = control_request_of(request);
@@ -134,6 +150,62 @@ static void answer_switch(void *data, const struct http_request *request, struct
 	if (!reply->ticket && !reply->status)
 		say_busy(routes, reply);
 	strbuf_free(&message);
+}
+
+/* Pass on a request for a profile, which is answered later. */
+static void pass_on_profile(struct routes *routes, const struct http_request *request, enum ask ask,
+			    struct http_reply *reply)
+{
+	struct strbuf message = { 0 };
+
+	profile_http_write(request, &message);
+	if (message.is_short || message.n > ASK_BYTES)
+		http_error(reply, UNAVAILABLE, "out of memory", NULL);
+	else
+		reply->ticket = asks_queue(&routes->asks, ask, &message);
+	reply->wait_ms = PROFILE_WAIT_MS;
+	if (!reply->ticket && !reply->status)
+		say_busy(routes, reply);
+	strbuf_free(&message);
+}
+
+static void answer_profile(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	pass_on_profile(data, request, ASK_PROFILE, reply);
+}
+
+static void answer_flame(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	pass_on_profile(data, request, ASK_FLAME, reply);
+}
+
+static void answer_heap(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	pass_on_profile(data, request, ASK_HEAP, reply);
+}
+
+static void answer_sites(void *data, const struct http_request *request, struct http_reply *reply)
+{
+	pass_on_profile(data, request, ASK_SITES, reply);
+}
+
+static void answer_profiles(void *data, const struct http_request *request,
+			    struct http_reply *reply)
+{
+	pass_on_profile(data, request, ASK_PROFILES, reply);
+}
+
+static bool is_awaited(const void *data, uint64_t ticket)
+{
+	const struct routes *routes = data;
+
+	return http_is_awaited(routes->http, ticket);
+}
+
+void routes_expire(struct routes *routes)
+{
+	http_expire(routes->http);
+	asks_end_profiles(&routes->asks, is_awaited, routes);
 }
 
 static void answer_health(void *data, const struct http_request *request, struct http_reply *reply)
@@ -186,7 +258,14 @@ int routes_start(struct ocp_ctx *ctx, struct routes *routes, int listen_fd, stru
 		{ "/api/v1/status", HTTP_GET, answer_status },
 		{ "/api/v1/history", HTTP_GET, answer_history },
 		{ "/api/v1/history/pairs", HTTP_GET, answer_pair_history },
+		{ "/api/v1/history/15m", HTTP_GET, answer_quarter_hour },
 		{ "/api/v1/switch", HTTP_POST, answer_switch },
+		{ "/api/v1/profile", HTTP_ONLY_GET, answer_flame },
+		{ "/debug/pprof/profile", HTTP_ONLY_GET, answer_profile },
+		{ "/debug/pprof/allocs", HTTP_ONLY_GET, answer_profile },
+		{ "/debug/pprof/heap", HTTP_ONLY_GET, answer_heap },
+		{ "/api/v1/heap", HTTP_ONLY_GET, answer_sites },
+		{ "/debug/pprof/", HTTP_ONLY_GET, answer_profiles },
 		{ "/healthz", HTTP_GET, answer_health },
 	};
 	const size_t n_fixed = sizeof(fixed) / sizeof(fixed[0]);

@@ -23,6 +23,8 @@ struct routes {
  * must outlive the server.
  */
 int routes_start(struct ocp_ctx *ctx, struct routes *routes, int listen_fd, struct http **http);
+/* Drop the clients that are over their time limit, and end profiles whose clients have gone. */
+void routes_expire(struct routes *routes);
 void routes_stop(struct routes *routes, struct http *http);
 
 #endif

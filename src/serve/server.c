@@ -17,9 +17,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "memprof/rate.h"
 #include "serve/backend.h"
 #include "serve/config.h"
 #include "serve/front.h"
+#include "serve/heap_child.h"
+#include "serve/profiling_child.h"
 #include "serve/textfile.h"
 
 enum { UNAVAILABLE = 503 };
@@ -128,6 +131,12 @@ static bool changes_hosts(const struct server *s, const struct config *new)
 	return false;
 }
 
+/* Or does it measure every program? */
+static bool names_programs(const struct server *s, const struct config *config)
+{
+	return config ? config->n_targets : s->options->n_pids || s->options->exe;
+}
+
 /* Can the configuration change to NEW without a restart? */
 static int check_change(struct server *s, const struct config *new)
 {
@@ -140,6 +149,13 @@ static int check_change(struct server *s, const struct config *new)
 	if (labels_pid(s, s->config) != labels_pid(s, new))
 		return ctx_error(s->ctx, -EINVAL, "%s: label_pid: cannot change without a restart",
 				 s->own->config);
+	if ((s->own->memprof || (s->backend.heaps && s->own->control)) &&
+	    names_programs(s, s->config) && !names_programs(s, new))
+		return ctx_error(
+			s->ctx, -EINVAL,
+			"%s: targets: cannot be left out without a restart: Gc.Memprof runs only "
+			"in programs that are named",
+			s->own->config);
 	return 0;
 }
 
@@ -189,7 +205,7 @@ static int write_textfile(struct server *s)
 	int err;
 
 	metrics_write(&body, s->backend.watch, EXPOSITION_TEXT, &s->backend.buckets,
-		      s->backend.label_pid);
+		      s->backend.label_pid, backend_counts(&s->backend));
 	err = textfile_write(s->ctx, s->textfile, &body);
 	strbuf_free(&body);
 	return err;
@@ -207,10 +223,22 @@ static void renew_textfile(struct server *s)
 	s->is_textfile_failing = err;
 }
 
+/* At each tick, while Gc.Memprof may run. */
+static void follow_heaps(struct server *s)
+{
+	if (s->own->memprof || profiling_runs(s->backend.heaps))
+		watch_leave_probes(s->backend.watch, MEMPROF_PROBES);
+	profiling_follow(s->backend.heaps, s->backend.watch);
+}
+
 static int on_tick(struct server *s)
 {
 	int err = watch_tick(s->backend.watch);
 
+	if (!err && s->backend.profiling)
+		profiling_follow(s->backend.profiling, s->backend.watch);
+	if (!err && s->backend.heaps)
+		follow_heaps(s);
 	if (!err && s->textfile_fd < 0)
 		renew_textfile(s);
 	return err;
@@ -244,6 +272,20 @@ static bool expired(int fd)
 	return fd >= 0 && read(fd, &times, sizeof(times)) == sizeof(times);
 }
 
+/* Send REPLY, which is consumed, to the request ID of the front. */
+static int send_reply(struct server *s, uint64_t id, struct http_reply *reply)
+{
+	int err;
+
+	if (reply->body.is_short) {
+		strbuf_free(&reply->body);
+		http_error(reply, UNAVAILABLE, "out of memory", NULL);
+	}
+	err = channel_answer(front_fd(s->front), id, reply->status, &reply->body);
+	strbuf_free(&reply->body);
+	return err ? front_failed(s->ctx, s->front, err) : 0;
+}
+
 /* Answer one request of the front. */
 static int answer_front(struct server *s)
 {
@@ -254,14 +296,27 @@ static int answer_front(struct server *s)
 		return 0;
 	if (err)
 		return front_failed(s->ctx, s->front, err);
-	backend_answer(&s->backend, s->asked, &reply);
-	if (reply.body.is_short) {
-		strbuf_free(&reply.body);
-		http_error(&reply, UNAVAILABLE, "out of memory", NULL);
+	return backend_answer(&s->backend, s->asked, &reply) ? send_reply(s, s->asked->id, &reply)
+							     : 0;
+}
+
+/* Answer the requests whose profiles are ready. PROFILING may be NULL. */
+static int answer_profiles(struct server *s, struct profiling *profiling)
+{
+	int err = 0;
+
+	if (!profiling)
+		return 0;
+
+	while (!err) {
+		struct http_reply reply = { 0 };
+		uint64_t id;
+
+		if (!profiling_take(profiling, &id, &reply))
+			break;
+		err = send_reply(s, id, &reply);
 	}
-	err = channel_answer(front_fd(s->front), reply.status, &reply.body);
-	strbuf_free(&reply.body);
-	return err ? front_failed(s->ctx, s->front, err) : 0;
+	return err;
 }
 
 static int run_loop(struct server *s)
@@ -279,6 +334,10 @@ static int run_loop(struct server *s)
 			err = on_textfile_clock(s);
 		if (!err && s->front)
 			err = answer_front(s);
+		if (!err && s->front)
+			err = answer_profiles(s, s->backend.profiling);
+		if (!err && s->front)
+			err = answer_profiles(s, s->backend.heaps);
 	}
 	return err;
 }
@@ -342,6 +401,12 @@ static void raise_fd_limit(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* Is there anything that only those may do who know the token? */
+static bool has_token(const struct server *s)
+{
+	return s->own->control || s->own->profile || s->own->memprof;
+}
+
 /*
  * The front gets a copy of all memory, so start it before the token is chosen and before anything
  * is measured.
@@ -350,16 +415,18 @@ static int start_front(struct server *s)
 {
 	int err;
 
-	hosts_init(&s->hosts, &s->listener, s->own->control, NULL, 0);
+	hosts_init(&s->hosts, &s->listener, has_token(s), NULL, 0);
 	s->hosts.names = given_hosts(s, s->config, &s->hosts.n_names);
 	s->asked = malloc(sizeof(*s->asked));
 	if (!s->asked)
 		return ctx_no_memory(s->ctx);
 	err = front_start(s->ctx, &s->listener, &s->hosts, &s->front);
-	if (!err && s->own->control) {
-		err = control_init(s->ctx, &s->hosts, &s->control);
+	if (!err && has_token(s))
+		err = s->own->token_file ? control_init_from(s->ctx, &s->hosts, s->own->token_file,
+							     &s->control)
+					 : control_init(s->ctx, &s->hosts, &s->control);
+	if (s->own->control)
 		s->backend.control = &s->control;
-	}
 	return err;
 }
 
@@ -367,17 +434,18 @@ static int start_front(struct server *s)
 static int open_listener(struct server *s)
 {
 	const char *address = listen_address(s, s->config);
+	const char *option = s->own->control ? "control" : s->own->profile ? "profile" : "memprof";
 	int err;
 
 	if (!address)
-		return s->own->control ? ctx_error(s->ctx, -EINVAL, "--control requires --listen")
-				       : 0;
+		return has_token(s) ? ctx_error(s->ctx, -EINVAL, "--%s requires --listen", option)
+				    : 0;
 	err = listen_open(s->ctx, address, &s->listener);
-	if (!err && s->own->control && !s->listener.is_loopback)
+	if (!err && has_token(s) && !s->listener.is_loopback)
 		return ctx_error(s->ctx, -EINVAL,
-				 "--control: %s: not a loopback address, so other machines could "
-				 "switch probes",
-				 address);
+				 "--%s: %s: not a loopback address, so other machines could %s",
+				 option, address,
+				 s->own->control ? "switch probes" : "profile programs");
 	if (err)
 		return err;
 	return start_front(s);
@@ -405,10 +473,58 @@ static int open_port(struct server *s)
 	err = front_go(s->ctx, s->front);
 	if (!err)
 		err = add_fd(s, front_fd(s->front), "epoll");
-	if (!err && s->own->control)
+	if (!err && has_token(s) && !s->own->token_file)
 		say("serving http://%s/#token=%s", s->listener.name, s->control.auth.token);
 	else if (!err)
 		say("serving http://%s/", s->listener.name);
+	return err;
+}
+
+static int start_profiling(struct server *s)
+{
+	const struct profiling_settings settings = {
+		.child = profiling_child,
+		.control = &s->control,
+		.counts = &s->backend.counts,
+		.epoll_fd = s->epoll_fd,
+		.what = "profile",
+		.index =
+			"/debug/pprof/profile?seconds=30  CPU time\n"
+			"/debug/pprof/allocs              words allocated since the first request\n"
+			"/debug/pprof/allocs?seconds=30   words allocated in this time\n"
+			"/debug/pprof/heap                words that are alive, by Gc.Memprof\n"
+			"/debug/pprof/heap?seconds=30     the difference of two of these\n",
+	};
+
+	return profiling_start(s->ctx, &settings, &s->backend.profiling);
+}
+
+/* Without --memprof, a request may start Gc.Memprof if it may switch, in programs that are named. */
+static int start_heaps(struct server *s)
+{
+	const bool may_start = s->own->control && names_programs(s, s->config);
+	const struct profiling_settings settings = {
+		.child = heap_child,
+		.rate = s->own->memprof ? s->own->memprof_rate : MEMPROF_USUAL_RATE,
+		.control = &s->control,
+		.counts = &s->backend.counts,
+		.epoll_fd = s->epoll_fd,
+		.starts_later = !s->own->memprof,
+		.forbidden =
+			may_start ? NULL : "Gc.Memprof does not run, and requests may not start it",
+		.hint = may_start
+				? "GET /debug/pprof/heap starts it"
+				: "start the server with --memprof, or with --control, for programs "
+				  "that are named",
+		.what = "heap profile",
+		.index = "/debug/pprof/heap                words that are alive, by Gc.Memprof\n"
+			 "/debug/pprof/heap?seconds=30     the difference of two of these\n",
+	};
+
+	int err = profiling_start(s->ctx, &settings, &s->backend.heaps);
+
+	if (!err)
+		follow_heaps(s);
 	return err;
 }
 
@@ -419,6 +535,10 @@ static int start(struct server *s)
 	raise_fd_limit();
 	if (!err && s->own->config)
 		err = config_read(s->ctx, s->own->config, s->signal_fd, &s->config);
+	if (!err && s->own->memprof && !names_programs(s, s->config))
+		err = ctx_error(s->ctx, -EINVAL,
+				"%s: no targets: --memprof is for programs that are named",
+				s->own->config);
 	if (!err)
 		err = open_listener(s);
 	if (err)
@@ -437,6 +557,10 @@ static int start(struct server *s)
 		err = add_timer(s, s->options->interval_ns, &s->textfile_fd);
 	if (!err)
 		say_budget(s);
+	if (!err && s->own->profile)
+		err = start_profiling(s);
+	if (!err && (s->own->profile || s->own->memprof))
+		err = start_heaps(s);
 	if (!err)
 		err = open_port(s);
 	return err;
@@ -446,6 +570,8 @@ static void finish(struct server *s)
 {
 	const int fds[] = { s->listener.fd, s->textfile_fd, s->tick_fd, s->signal_fd, s->epoll_fd };
 
+	profiling_free(s->backend.profiling);
+	profiling_free(s->backend.heaps);
 	watch_free(s->backend.watch);
 	config_free(s->config);
 	free(s->asked);

@@ -12,7 +12,9 @@ struct serve_options {
 	const char **hosts;			/* see hosts.h */
 	size_t n_hosts;
 	struct buckets buckets; /* n 0: not given */
-	bool label_pid, control;
+	const char *token_file; /* NULL: a token is chosen */
+	bool label_pid, control, profile, memprof;
+	double memprof_rate; /* with memprof */
 };
 
 /* Serve until SIGINT or SIGTERM; returns an exit code. */

@@ -184,5 +184,6 @@ const struct command command_annotate = {
 	.name = "annotate",
 	.help = &help_annotate,
 	.takes_words = true,
+	.takes_running = true,
 	.run = run,
 };

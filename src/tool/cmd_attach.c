@@ -8,6 +8,7 @@
 #include "tool/measure_session.h"
 #include "tool/session.h"
 #include "tool/commands.h"
+#include "tool/workload.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -25,18 +26,24 @@ static int say_process_error(const struct options *options, pid_t pid, int err)
 	return say_error_of(prefix, options->ctx, err);
 }
 
-/* An opened process, and with --for the actions that undo the change. */
+/* An opened process, and the actions that undo a temporary change. */
 struct opened {
 	struct ocp_process *proc;
 	struct ocp_undo *undo;
 };
+
+/* Are handlers switched for a time only: for that of --for, or while the command runs? */
+static bool is_temporary(const struct options *options)
+{
+	return options->for_ns || options->n_args;
+}
 
 static int update(const struct options *options, struct opened *opened, unsigned int flags)
 {
 	int err;
 
 	flags |= options->update_flags;
-	if (options->for_ns && !(flags & OCP_DRY_RUN))
+	if (is_temporary(options) && !(flags & OCP_DRY_RUN))
 		err = ocp_process_update_undoable(opened->proc, options->actions, flags,
 						  &opened->undo);
 	else
@@ -85,27 +92,49 @@ static int undo_all(const struct options *options, struct opened *opened, int co
 	return code;
 }
 
+/* Start the command, if there is one, and measure until the end. */
+static int measure(struct options *options, struct session *session,
+		   struct measure_session *measure)
+{
+	int code = measure_attach(measure);
+
+	if (code == EXIT_DONE && options->keep)
+		return measure_keep(measure);
+	if (code == EXIT_DONE && session->workload)
+		code = workload_start(session->workload);
+	return code == EXIT_DONE ? measure_wait(measure, session) : code;
+}
+
+/* The same without measuring: the handlers are switched meanwhile. */
+static int wait_for_end(const struct options *options, struct session *session)
+{
+	int64_t until_ns = INT64_MAX;
+	int code = EXIT_DONE;
+
+	if (session->workload)
+		code = workload_start(session->workload);
+	else
+		until_ns = session_now_ns() + options->for_ns;
+	if (code == EXIT_DONE && session_wait(session, until_ns) == ENDED_BY_ERROR)
+		code = EXIT_FAILED;
+	return code;
+}
+
 /*
  * Load the meter first, so that an error changes nothing. Then switch the probes, measure, and
  * undo temporary changes.
  */
 static int do_all(struct options *options, struct opened *opened, struct session *session,
-		  struct measure_session *measure)
+		  struct measure_session *measure_session)
 {
 	int code = EXIT_DONE;
 
 	if (options->actions_flag)
 		code = update_all(options, opened);
-	if (code == EXIT_DONE && options_measure(options)) {
-		code = measure_attach(measure);
-		if (code == EXIT_DONE && options->keep)
-			code = measure_keep(measure);
-		else if (code == EXIT_DONE)
-			code = measure_wait(measure, session);
-	} else if (code == EXIT_DONE && options->for_ns &&
-		   session_wait(session, session_now_ns() + options->for_ns) == ENDED_BY_ERROR) {
-		code = EXIT_FAILED;
-	}
+	if (code == EXIT_DONE && options_measure(options))
+		code = measure(options, session, measure_session);
+	else if (code == EXIT_DONE)
+		code = wait_for_end(options, session);
 	return undo_all(options, opened, code);
 }
 
@@ -143,6 +172,14 @@ static int open_session(const struct opened *opened, size_t n, struct session *s
 	return code;
 }
 
+/* If the command has failed, its end is that of the tool; else CODE is. */
+static int code_with_command(const struct workload *workload, int code)
+{
+	if (!workload->has_ended || (code != EXIT_DONE && workload->status == 0))
+		return code;
+	return end_like(workload->status);
+}
+
 static int run_with(struct options *options, struct opened *opened)
 {
 	/*
@@ -151,6 +188,7 @@ static int run_with(struct options *options, struct opened *opened)
 	 */
 	const size_t n_awaited = options_measure(options) && options->exe ? 0 : options->n_pids;
 	struct measure_session measure = { 0 };
+	struct workload workload = { 0 };
 	struct session session = { 0 };
 	int code = EXIT_DONE;
 
@@ -160,28 +198,46 @@ static int run_with(struct options *options, struct opened *opened)
 		if (err)
 			return say_process_error(options, options->pids[i], err);
 	}
-	if (!options_measure(options) && !options->for_ns)
+	if (!options_measure(options) && !is_temporary(options))
 		return update_all(options, opened);
 	code = open_session(opened, n_awaited, &session);
+	if (code == EXIT_DONE && options->n_args)
+		code = session_hold_workload(&session, &workload, options->args);
 	if (code == EXIT_DONE && options_measure(options))
 		code = open_measure(options, opened, &measure);
+	/* The command may write to the terminal, too. */
+	if (options->n_args)
+		measure.progress = false;
 	if (code == EXIT_DONE)
 		code = do_all(options, opened, &session, &measure);
 	measure_close(&measure);
+	session_await_workload(&session);
 	session_close(&session);
-	return code;
+	workload_close(&workload);
+	return code_with_command(&workload, code);
 }
 
 static int check_usage(const struct options *options)
 {
+	int code;
+
 	if (!options->n_pids && !options->exe)
 		return say_usage(&command_attach, "-pid or --exe is required");
+	/* "--hist needs --count" says more than "nothing to do". */
+	code = measure_options_check(&command_attach, options);
+	if (code != EXIT_DONE)
+		return code;
 	if (!options->actions_flag && !options_measure(options))
 		return say_usage(&command_attach,
 				 "nothing to do: neither actions nor --count, --time or --print");
+	if (options->n_args && (options->for_ns || options->keep))
+		return say_usage(&command_attach,
+				 "%s and a command are mutually exclusive: measuring ends when "
+				 "'%s' has ended",
+				 options->keep ? "--keep" : "--for", options->args[0]);
 	if (!options->actions_flag && options->update_flags)
 		return say_usage(&command_attach, "-force and -atomically require an action");
-	return measure_options_check(&command_attach, options);
+	return EXIT_DONE;
 }
 
 /* Add the processes that run the file of --exe. */
@@ -235,5 +291,6 @@ const struct command command_attach = {
 	.name = "attach",
 	.help = &help_attach,
 	.many_pids = true,
+	.takes_program = true,
 	.run = run,
 };

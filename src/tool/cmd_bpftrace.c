@@ -78,5 +78,6 @@ const struct command command_bpftrace = {
 	.name = "bpftrace",
 	.help = &help_bpftrace,
 	.takes_words = true,
+	.takes_file = true,
 	.run = run,
 };

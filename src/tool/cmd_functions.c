@@ -12,6 +12,7 @@
 #include "code/x86_function.h"
 #include "elf/lines.h"
 #include "process/code_images.h"
+#include "program/selection.h"
 #include "tool/functions_output.h"
 
 enum { MAX_FUNCTION_BYTES = 1 << 24 };
@@ -44,9 +45,7 @@ static int no_match(const struct listing *listing)
 		for (size_t k = 0; k < n; k++)
 			suggestion_offer(&suggestion, all[k]->name);
 	}
-	ctx_set_error(listing->options->ctx,
-		      "regular expression '%s': matches no OCaml function of %s", listing->pattern,
-		      where);
+	selection_matches_none(listing->options->ctx, listing->pattern, "OCaml function", where);
 	if (suggestion.best)
 		ctx_hint(listing->options->ctx, "did you mean '%s'?", suggestion.best);
 	return -ENOENT;
@@ -264,5 +263,6 @@ const struct command command_functions = {
 	.name = "functions",
 	.help = &help_functions,
 	.takes_words = true,
+	.takes_file = true,
 	.run = run,
 };

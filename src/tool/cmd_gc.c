@@ -172,5 +172,6 @@ static int run(struct options *options)
 const struct command command_gc = {
 	.name = "gc",
 	.help = &help_gc,
+	.takes_running = true,
 	.run = run,
 };

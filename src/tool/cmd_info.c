@@ -123,5 +123,6 @@ static int run(struct options *options)
 const struct command command_info = {
 	.name = "info",
 	.help = &help_info,
+	.takes_running = true,
 	.run = run,
 };

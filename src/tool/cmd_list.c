@@ -9,9 +9,11 @@
 #include <stdlib.h>
 #include "base/plural.h"
 #include "program/host_sites.h"
+#include "tool/list_args.h"
 #include "tool/list_follow.h"
 
-static void print_json(const char *path, const struct ocp_program *prog)
+/* ARGS are the sites with their arguments, or NULL. */
+static void print_json(const char *path, const struct ocp_program *prog, struct json_object *args)
 {
 	struct json_object *top = json_object_new_object(), *probes = json_object_new_array();
 
@@ -24,11 +26,36 @@ static void print_json(const char *path, const struct ocp_program *prog)
 				       json_object_new_string(ocp_program_probe_name(prog, i)));
 		json_object_object_add(probe, "sites",
 				       json_object_new_uint64(ocp_program_probe_sites(prog, i)));
+		if (args)
+			json_object_object_add(probe, "arguments",
+					       json_object_get(json_object_array_get_idx(args, i)));
 		json_object_array_add(probes, probe);
 	}
 	json_object_object_add(top, "probes", probes);
 	puts(json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN));
 	json_object_put(top);
+	json_object_put(args);
+}
+
+/* Print names, or with --args arguments. Returns an exit code. */
+static int print_program(struct options *options, const struct ocp_program *prog)
+{
+	const bool has_args = options->own;
+	struct json_object *args = NULL;
+
+	if (has_args && !options->json)
+		return list_args_print(options, prog);
+	if (has_args) {
+		args = list_args_json(prog);
+		if (!args)
+			return say_error(options->ctx, -EIO);
+	}
+	if (options->json)
+		print_json(options->prog, prog, args);
+	else
+		for (size_t i = 0; i < ocp_program_probe_count(prog); i++)
+			puts(ocp_program_probe_name(prog, i));
+	return EXIT_DONE;
 }
 
 /* A plugin may have sites whose probe names are in its host program. */
@@ -49,20 +76,16 @@ static void explain_none(const struct options *options, const struct ocp_program
 static int list_program(struct options *options)
 {
 	struct ocp_program *prog;
-	int err;
+	int err, status;
 
 	err = ocp_program_open(options->ctx, options->prog, &prog);
 	if (err)
 		return say_error(options->ctx, err);
-	if (options->json)
-		print_json(options->prog, prog);
-	else
-		for (size_t i = 0; i < ocp_program_probe_count(prog); i++)
-			puts(ocp_program_probe_name(prog, i));
+	status = print_program(options, prog);
 	if (ocp_program_probe_count(prog) == 0 && !options->quiet)
 		explain_none(options, prog);
 	ocp_program_free(prog);
-	return EXIT_DONE;
+	return status;
 }
 
 /* Collects the processes for JSON output, which is one object. */
@@ -245,8 +268,23 @@ static int list_kept(struct options *options)
 	return EXIT_DONE;
 }
 
+/* The only one is --args. */
+static int set_own(const struct command *command, struct options *options, const char *name,
+		   const char *value)
+{
+	static bool yes = true;
+
+	(void)command;
+	(void)name;
+	(void)value;
+	options->own = &yes;
+	return EXIT_DONE;
+}
+
 static int run(struct options *options)
 {
+	if (options->own && !options->prog)
+		return say_usage(&command_list, "--args needs -prog");
 	if (options->kept && options->prog)
 		return say_usage(&command_list, "--kept and -prog are mutually exclusive");
 	if (options->follow && (options->kept || options->prog))
@@ -264,5 +302,7 @@ static int run(struct options *options)
 const struct command command_list = {
 	.name = "list",
 	.help = &help_list,
+	.takes_file = true,
 	.run = run,
+	.set_own = set_own,
 };

@@ -6,36 +6,49 @@
 #include "tool/commands.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/ctx.h"
-#include "profile/folded_writer.h"
-#include "profile/formats/html_writer.h"
-#include "profile/formats/pprof_writer.h"
 #include "profile/profile.h"
-#include "tool/profile_output.h"
+#include "tool/profile_files.h"
+#include "tool/profile_report.h"
 #include "tool/session.h"
 
-enum { DEFAULT_HZ = 99, MAX_HZ = 10000, MAX_PROCESSES = 64, REFRESH_NS = 1000 * 1000 * 1000 };
+enum {
+	DEFAULT_HZ = 99,
+	MAX_HZ = 10000,
+	MAX_PROCESSES = 64,
+	REFRESH_NS = 100 * 1000 * 1000, /* code may be loaded; processes may start, and end */
+	BUDGET_NS = 100 * 1000 * 1000,
+};
 
 struct profile_options {
 	struct profiler_spec spec;
 	const char *kind_flag; /* the flag that chose the kind; NULL: none */
 	bool folded, has_hz;
 	const char *html, *pprof; /* files to write; NULL: none */
+	const char *diff;	  /* file of an older profile; NULL: compare with nothing */
 };
 
 struct profile_session {
 	struct options *options;
 	const struct profile_options *own;
+	struct read_profile old; /* to compare with */
 	struct profiler *profiler;
 	struct frame_names *names;
 	int64_t start_ns, end_ns;
 	uint64_t start_time_ns; /* since 1970 */
+	/* The budget holds since then, for costs beyond that. */
+	int64_t cost_since_ns;
+	double cost_ns;
+	int64_t large_end_ns; /* when large blocks were stopped; 0: they were not */
+	bool is_over_budget;
 };
 
 /* ---- options -------------------------------------------------------------------------------- */
@@ -56,6 +69,8 @@ static int set_hz(const struct command *command, struct profile_options *own, co
 	char *end;
 	long hz;
 
+	if (own->has_hz)
+		return say_usage(command, "--hz: given twice");
 	errno = 0;
 	hz = strtol(value, &end, 10);
 	if (errno || end == value || *end || hz < 1 || hz > MAX_HZ)
@@ -91,25 +106,67 @@ static int set_own(const struct command *command, struct options *options, const
 	if (strcmp(name, "hz") == 0)
 		return set_hz(command, own, value);
 	if (strcmp(name, "html") == 0)
-		own->html = value;
-	else if (strcmp(name, "pprof") == 0)
-		own->pprof = value;
-	else
-		own->folded = true;
+		return profile_file_set(command, name, value, &own->html);
+	if (strcmp(name, "pprof") == 0)
+		return profile_file_set(command, name, value, &own->pprof);
+	if (strcmp(name, "diff") == 0)
+		return profile_file_set(command, name, value, &own->diff);
+	own->folded = true;
 	return EXIT_DONE;
+}
+
+/* No file is written twice, or over one that is read. */
+static int check_files(const struct profile_options *own, const char *read)
+{
+	const struct {
+		const char *flag, *path;
+	} written[] = { { "--html", own->html }, { "--pprof", own->pprof } };
+
+	if (profile_file_is_same(own->html, own->pprof))
+		return say_usage(&command_profile, "--html and --pprof name the same file");
+	for (size_t i = 0; i < sizeof(written) / sizeof(*written); i++)
+		if (profile_file_is_same(written[i].path, own->diff) ||
+		    profile_file_is_same(written[i].path, read))
+			return say_usage(&command_profile,
+					 "%s names a file that --diff reads: '%s'", written[i].flag,
+					 written[i].path);
+	return EXIT_DONE;
+}
+
+/* `profile --diff OLD NEW` compares two files. */
+static int check_two_files(const struct options *options, const struct profile_options *own)
+{
+	const char *flag = options->n_pids		 ? "-pid"
+			   : options->exe		 ? "--exe"
+			   : options->for_ns		 ? "--for"
+			   : own->has_hz		 ? "--hz"
+			   : own->pprof			 ? "--pprof"
+			   : options->request.budget > 0 ? "--budget"
+							 : NULL;
+
+	if (!own->diff || options->n_args > 1)
+		return say_usage(&command_profile, "'%s': unexpected",
+				 options->args[own->diff ? 1 : 0]);
+	if (flag)
+		return say_usage(&command_profile,
+				 "%s: not where two files are compared ('%s' and '%s')", flag,
+				 own->diff, options->args[0]);
+	return check_files(own, options->args[0]);
 }
 
 static int check_options(const struct options *options, const struct profile_options *own)
 {
+	if (own->folded && options->json)
+		return say_usage(&command_profile, "--folded and --json are mutually exclusive");
+	if (options->n_args)
+		return check_two_files(options, own);
 	if (!options->n_pids == !options->exe)
 		return say_usage(&command_profile, options->exe
 							   ? "-pid and --exe are mutually exclusive"
 							   : "-pid or --exe is required");
-	if (own->has_hz && !profile_is_sampled(own->spec.kind))
-		return say_usage(&command_profile, "--hz: only for --cpu and --gc");
-	if (own->folded && options->json)
-		return say_usage(&command_profile, "--folded and --json are mutually exclusive");
-	return EXIT_DONE;
+	if (own->has_hz && own->spec.kind == PROFILE_WAITS)
+		return say_usage(&command_profile, "--hz: not for --off-cpu");
+	return check_files(own, NULL);
 }
 
 /* ---- processes ------------------------------------------------------------------------------ */
@@ -121,15 +178,14 @@ static int find_processes(struct options *options)
 	int code = EXIT_DONE;
 	int err = ocp_find_processes(options->ctx, options->exe, &pids, &n);
 
+	/* Processes may start later. */
+	if (err == -ESRCH)
+		return EXIT_DONE;
 	if (err)
 		return say_error(options->ctx, err);
 	for (size_t i = 0; i < n && code == EXIT_DONE; i++)
 		code = options_add_pid(options, pids[i]);
 	free(pids);
-	if (code == EXIT_DONE && !n) {
-		say("%s: no process runs it", options->exe);
-		return EXIT_GONE;
-	}
 	return code;
 }
 
@@ -146,119 +202,83 @@ static int add_processes(struct profile_session *s)
 
 /* ---- the session ---------------------------------------------------------------------------- */
 
+/*
+ * Stop what costs more than the budget: the samples of large blocks at first, and all if that is not
+ * enough.
+ */
+static enum ending check_budget(struct profile_session *s)
+{
+	const double budget = s->options->request.budget;
+	const int64_t now_ns = session_now_ns();
+	struct profiler_cost cost;
+	double share;
+
+	if (profiler_cost(s->profiler, &cost))
+		return ENDED_BY_ERROR;
+	share = (cost.ns - s->cost_ns) / (double)(now_ns - s->cost_since_ns);
+	if (share <= budget)
+		return NOT_ENDED;
+	s->is_over_budget = true;
+	if (!s->large_end_ns && cost.large_ns > 0) {
+		profiler_stop_large(s->profiler); /* it takes a while */
+		s->large_end_ns = s->cost_since_ns = session_now_ns();
+		say("large blocks: sampling stopped after %.3f s, later ones are missing: CPU "
+		    "overhead %.2f%% exceeds the budget of %g%%",
+		    (double)(s->large_end_ns - s->start_ns) / 1e9, 100 * share, 100 * budget);
+		if (profiler_cost(s->profiler, &cost))
+			return ENDED_BY_ERROR;
+		s->cost_ns = cost.ns;
+		return NOT_ENDED;
+	}
+	say("profiling stopped: CPU overhead %.2f%% exceeds the budget of %g%%", 100 * share,
+	    100 * budget);
+	return ENDED_BY_TIME;
+}
+
+static int64_t earliest(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
 static enum ending take_samples(struct profile_session *s, struct session *session)
 {
 	const int64_t end_ns = s->options->for_ns ? s->start_ns + s->options->for_ns : INT64_MAX;
+	const bool has_budget = s->own->spec.counts_cost;
+	int64_t refresh_ns = s->start_ns + REFRESH_NS;
 
 	for (;;) {
-		const int64_t refresh_ns = session_now_ns() + REFRESH_NS;
-		enum ending ending =
-			session_wait(session, refresh_ns < end_ns ? refresh_ns : end_ns);
+		int64_t next_ns = earliest(refresh_ns, end_ns);
+		enum ending ending;
 
+		if (has_budget)
+			next_ns = earliest(next_ns, session_now_ns() + BUDGET_NS);
+		ending = session_wait(session, next_ns);
+		if (ending == NOT_ENDED && session_now_ns() >= end_ns)
+			ending = ENDED_BY_TIME;
+		if (ending == NOT_ENDED && has_budget)
+			ending = check_budget(s);
 		if (ending != NOT_ENDED)
 			return ending;
-		if (session_now_ns() >= end_ns)
-			return ENDED_BY_TIME;
+		if (session_now_ns() < refresh_ns)
+			continue;
+		refresh_ns = session_now_ns() + REFRESH_NS;
 		if (profiler_refresh(s->profiler))
 			return ENDED_BY_ERROR;
 	}
 }
 
-/* ---- files ---------------------------------------------------------------------------------- */
+/* ---- the end -------------------------------------------------------------------------------- */
 
-enum file_format { FORMAT_HTML, FORMAT_PPROF };
-
-static int write_format(struct profile_session *s, const struct profile *profile,
-			enum file_format format, FILE *to)
+static struct profile_report report_of(const struct options *options,
+				       const struct profile_options *own, const char *title)
 {
-	char title[128];
-
-	if (format == FORMAT_PPROF)
-		return pprof_write(s->options->ctx, profile, to);
-	if (s->options->exe)
-		snprintf(title, sizeof(title), "%s of %s", profile_kind_name(profile->kind),
-			 s->options->exe);
-	else
-		snprintf(title, sizeof(title), "%s of pid %d", profile_kind_name(profile->kind),
-			 (int)s->options->pid);
-	return html_write(s->options->ctx, profile, title, to);
-}
-
-/* Open a new file beside PATH. *TEMPORARY is its path, which the caller frees. */
-static FILE *open_beside(struct ocp_ctx *ctx, const char *path, char **temporary, int *err)
-{
-	FILE *to;
-
-	if (asprintf(temporary, "%s.%d.tmp", path, (int)getpid()) < 0) {
-		*temporary = NULL;
-		*err = ctx_no_memory(ctx);
-		return NULL;
-	}
-	to = fopen(*temporary, "wxe");
-	*err = to ? 0 : ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
-	return to;
-}
-
-/* Before samples are taken: can PATH be written? */
-static int check_file(struct ocp_ctx *ctx, const char *path)
-{
-	char *temporary = NULL;
-	FILE *to;
-	int err = 0;
-
-	if (!path)
-		return 0;
-	to = open_beside(ctx, path, &temporary, &err);
-	if (to) {
-		fclose(to);
-		unlink(temporary);
-	}
-	free(temporary);
-	return err;
-}
-
-/* A file that is there is replaced when the new one is whole. */
-static int write_file(struct profile_session *s, const struct profile *profile,
-		      enum file_format format, const char *path)
-{
-	struct ocp_ctx *ctx = s->options->ctx;
-	char *temporary = NULL;
-	int err = 0;
-	FILE *to = open_beside(ctx, path, &temporary, &err);
-
-	if (to) {
-		err = write_format(s, profile, format, to);
-		if (fclose(to) != 0 && !err)
-			err = ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
-		if (!err && rename(temporary, path) != 0)
-			err = ctx_error(ctx, -errno, "%s: %s", path, strerror(errno));
-		if (err)
-			unlink(temporary);
-		else if (!s->options->quiet)
-			say("%s: written", path);
-	}
-	free(temporary);
-	return err;
-}
-
-static int write_files(struct profile_session *s, const struct profile *profile)
-{
-	int err = s->own->html ? write_file(s, profile, FORMAT_HTML, s->own->html) : 0;
-
-	if (!err && s->own->pprof)
-		err = write_file(s, profile, FORMAT_PPROF, s->own->pprof);
-	return err;
-}
-
-static int write_profile(struct profile_session *s, struct profile *profile)
-{
-	if (s->own->folded) {
-		folded_write(profile, stdout);
-		return 0;
-	}
-	if (s->options->json)
-		return profile_print_json(s->options->ctx, profile);
-	return profile_print_table(s->options->ctx, profile);
+	return (struct profile_report){ .form = own->folded	? PROFILE_FOLDED
+						: options->json ? PROFILE_JSON
+								: PROFILE_TABLE,
+					.html = own->html,
+					.pprof = own->pprof,
+					.title = title,
+					.quiet = options->quiet };
 }
 
 static int report(struct profile_session *s)
@@ -269,6 +289,8 @@ static int report(struct profile_session *s)
 		[PROFILE_WORDS] = "no minor heap ran out, and no large blocks were allocated",
 		[PROFILE_GC] = "the collector did not run",
 	};
+	char title[PATH_MAX + 64];
+	struct profile_report what = report_of(s->options, s->own, title);
 	struct profile_reading reading;
 	struct profile profile;
 	int err = profiler_read(s->profiler, &reading);
@@ -281,9 +303,16 @@ static int report(struct profile_session *s)
 		return err;
 	profile.start_ns = s->start_time_ns;
 	profile.duration_ns = (uint64_t)(s->end_ns - s->start_ns);
-	err = write_files(s, &profile);
-	if (!err)
-		err = write_profile(s, &profile);
+	if (s->large_end_ns)
+		profile.large_ns = (uint64_t)(s->large_end_ns - s->start_ns);
+	snprintf(title, sizeof(title), "%s of ", profile_kind_name(profile.kind));
+	if (s->options->exe)
+		strncat(title, s->options->exe, PATH_MAX);
+	else
+		snprintf(title + strlen(title), 32, "pid %d", (int)s->options->pid);
+	if (s->own->diff)
+		what.before = &s->old.profile;
+	err = profile_report(s->options->ctx, &what, &profile);
 	if (!profile.samples && !s->options->quiet)
 		say("no samples: %s", nothing[s->own->spec.kind]);
 	profile_free(&profile);
@@ -292,7 +321,8 @@ static int report(struct profile_session *s)
 
 static void say_start(const struct profile_session *s)
 {
-	char what[64];
+	const size_t n = s->options->n_pids;
+	char what[64], whose[64];
 
 	if (s->options->quiet)
 		return;
@@ -302,12 +332,15 @@ static void say_start(const struct profile_session *s)
 		snprintf(what, sizeof(what), "%s",
 			 s->own->spec.kind == PROFILE_WAITS ? "recording the waits"
 							    : "sampling allocation");
-	if (s->options->n_pids == 1)
-		say("%s: pid %d%s", what, (int)s->options->pid,
-		    s->options->for_ns ? "" : "; end with Ctrl-C");
+	if (s->options->exe)
+		snprintf(whose, sizeof(whose),
+			 "%zu process%s that run%s it now, and all later ones", n,
+			 n == 1 ? "" : "es", n == 1 ? "s" : "");
+	else if (n == 1)
+		snprintf(whose, sizeof(whose), "pid %d", (int)s->options->pid);
 	else
-		say("%s: %zu processes%s", what, s->options->n_pids,
-		    s->options->for_ns ? "" : "; end with Ctrl-C");
+		snprintf(whose, sizeof(whose), "%zu processes", n);
+	say("%s: %s%s", what, whose, s->options->for_ns ? "" : "; end with Ctrl-C");
 }
 
 static int run_session(struct profile_session *s, struct session *session)
@@ -320,7 +353,7 @@ static int run_session(struct profile_session *s, struct session *session)
 		return say_error(s->options->ctx, err);
 	clock_gettime(CLOCK_REALTIME, &now);
 	s->start_time_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-	s->start_ns = session_now_ns();
+	s->start_ns = s->cost_since_ns = session_now_ns();
 	say_start(s);
 	ending = take_samples(s, session);
 	s->end_ns = session_now_ns();
@@ -331,7 +364,9 @@ static int run_session(struct profile_session *s, struct session *session)
 		say(s->options->n_pids == 1 ? "pid %d has ended" : "all processes have ended",
 		    (int)s->options->pid);
 	err = report(s);
-	return err ? say_error(s->options->ctx, err) : EXIT_DONE;
+	if (err)
+		return say_error(s->options->ctx, err);
+	return s->is_over_budget ? EXIT_OVER_BUDGET : EXIT_DONE;
 }
 
 static int profile_with(struct options *options, const struct profile_options *own)
@@ -342,9 +377,12 @@ static int profile_with(struct options *options, const struct profile_options *o
 	int err, code;
 
 	spec.pid = options->pid;
-	err = check_file(options->ctx, own->html);
+	spec.exe = options->exe;
+	err = profile_file_check(options->ctx, own->html);
 	if (!err)
-		err = check_file(options->ctx, own->pprof);
+		err = profile_file_check(options->ctx, own->pprof);
+	if (!err && own->diff)
+		err = profile_read_old(options->ctx, own->diff, spec.kind, true, &s.old);
 	if (!err)
 		err = profiler_open(options->ctx, &spec, &s.profiler);
 	if (!err)
@@ -353,22 +391,60 @@ static int profile_with(struct options *options, const struct profile_options *o
 		err = frame_names_open(options->ctx, profiler_walker(s.profiler), &s.names);
 	if (err) {
 		profiler_close(s.profiler);
+		read_profile_free(&s.old);
 		return say_error(options->ctx, err);
 	}
-	code = session_open(&session, options->pids, options->n_pids);
+	/* With --exe, processes that start later are profiled too. */
+	code = session_open(&session, options->pids, options->exe ? 0 : options->n_pids);
 	if (code == EXIT_DONE)
 		code = run_session(&s, &session);
 	session_close(&session);
 	frame_names_close(s.names);
 	profiler_close(s.profiler);
+	read_profile_free(&s.old);
 	return code;
+}
+
+static int compare_files(struct options *options, const struct profile_options *own)
+{
+	struct read_profile before = { 0 }, now;
+	char title[2 * PATH_MAX + 64];
+	struct profile_report what = report_of(options, own, title);
+	int err = read_profile_open(options->ctx, options->args[0], own->spec.kind, &now);
+
+	if (!err && own->kind_flag && now.has_kind && now.profile.kind != own->spec.kind)
+		err = ctx_error(options->ctx, -EINVAL, "%s: not a profile of --%s",
+				options->args[0], own->kind_flag);
+	if (!err)
+		err = profile_read_old(options->ctx, own->diff, now.profile.kind,
+				       now.has_kind || own->kind_flag, &before);
+	if (!err && before.has_kind && !now.has_kind && before.profile.kind != now.profile.kind) {
+		/* The folded form is of that kind then, in units of its own. */
+		read_profile_free(&now);
+		err = read_profile_open(options->ctx, options->args[0], before.profile.kind, &now);
+	}
+	if (!err)
+		err = profile_file_check(options->ctx, own->html);
+	if (!err) {
+		snprintf(title, sizeof(title), "%s: %s and %s", profile_kind_name(now.profile.kind),
+			 own->diff, options->args[0]);
+		what.before = &before.profile;
+		err = profile_report(options->ctx, &what, &now.profile);
+	}
+	read_profile_free(&before);
+	read_profile_free(&now);
+	return err ? say_error(options->ctx, err) : EXIT_DONE;
 }
 
 static int run(struct options *options)
 {
-	const struct profile_options *own = own_of(options);
+	struct profile_options *own = own_of(options);
 	int code = check_options(options, own);
 
+	own->spec.counts_cost = options->request.budget > 0;
+
+	if (code == EXIT_DONE && options->n_args)
+		return compare_files(options, own);
 	if (code == EXIT_DONE && options->exe)
 		code = find_processes(options);
 	if (code == EXIT_DONE && options->n_pids > MAX_PROCESSES) {
@@ -379,10 +455,20 @@ static int run(struct options *options)
 	return code == EXIT_DONE ? profile_with(options, own) : code;
 }
 
+/* `--diff OLD NEW`: NEW is a file, whatever its name is. */
+static bool compares(const struct options *options)
+{
+	const struct profile_options *own = options->own;
+
+	return own && own->diff;
+}
+
 const struct command command_profile = {
 	.name = "profile",
 	.help = &help_profile,
 	.many_pids = true,
+	.takes_words = true,
+	.keeps_numbers = compares,
 	.run = run,
 	.set_own = set_own,
 };

@@ -25,6 +25,7 @@ static int write_total(const struct options *options, struct ocp_meter *meter)
 		.is_total = true,
 		.is_first = true,
 		.split = ocp_meter_get_split(meter),
+		.view = &options->view,
 		.costs = &costs,
 	});
 	ocp_sample_free(sample);
@@ -37,7 +38,7 @@ static int check_usage(const struct command *command, const struct options *opti
 		return say_usage(command, "one name is required");
 	if (options->json && options->csv)
 		return say_usage(command, "-json and -csv are mutually exclusive");
-	return EXIT_DONE;
+	return table_options_check(command, options);
 }
 
 static int run_read(struct options *options)

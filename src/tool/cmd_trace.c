@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tool/measure_session.h"
 #include "tool/commands.h"
+#include "tool/workload.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -8,15 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-/* Signals that are forwarded to the program. */
-static const int forwarded[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
-				 SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH };
-enum { N_FORWARDED = sizeof(forwarded) / sizeof(forwarded[0]) };
 
 /* Signals that arrived while the program was being started. */
 static volatile sig_atomic_t early[NSIG];
@@ -41,8 +36,9 @@ static void catch_signals(void)
 	struct sigaction before;
 
 	for (size_t i = 0; i < N_FORWARDED; i++)
-		if (sigaction(forwarded[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-			sigaction(forwarded[i], &action, NULL);
+		if (sigaction(forwarded_signals[i], NULL, &before) == 0 &&
+		    before.sa_handler != SIG_IGN)
+			sigaction(forwarded_signals[i], &action, NULL);
 }
 
 /* Forward pending signals, except those from a terminal, which reach the program anyway. */
@@ -53,24 +49,6 @@ static void forward_signals(int fd, pid_t pid)
 	while (read(fd, &info, sizeof(info)) == sizeof(info))
 		if (info.ssi_signo != SIGCHLD && info.ssi_code != SI_KERNEL)
 			kill(pid, (int)info.ssi_signo);
-}
-
-/* Exit with the program's status, or die of the program's signal. */
-static int end_like(int status)
-{
-	const struct rlimit no_core = { 0, 0 };
-	sigset_t set;
-
-	if (WIFEXITED(status))
-		return WEXITSTATUS(status);
-	fflush(stdout);
-	setrlimit(RLIMIT_CORE, &no_core);
-	signal(WTERMSIG(status), SIG_DFL);
-	sigemptyset(&set);
-	sigaddset(&set, WTERMSIG(status));
-	sigprocmask(SIG_UNBLOCK, &set, NULL);
-	raise(WTERMSIG(status));
-	return 128 + WTERMSIG(status);
 }
 
 /* Wait for the program and forward signals. Returns its exit status. */
@@ -84,7 +62,7 @@ static int wait_for_program(pid_t pid)
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	for (size_t i = 0; i < N_FORWARDED; i++)
-		sigaddset(&set, forwarded[i]);
+		sigaddset(&set, forwarded_signals[i]);
 	signals.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (signals.fd < 0) {
 		say("signalfd: %s", strerror(errno));
@@ -93,8 +71,8 @@ static int wait_for_program(pid_t pid)
 	/* Block only after the start, since the program would inherit the mask. */
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	for (size_t i = 0; i < N_FORWARDED; i++)
-		if (early[forwarded[i]])
-			kill(pid, forwarded[i]);
+		if (early[forwarded_signals[i]])
+			kill(pid, forwarded_signals[i]);
 	while ((ended = waitpid(pid, &status, WNOHANG)) == 0)
 		if (poll(&signals, 1, -1) > 0)
 			forward_signals(signals.fd, pid);
@@ -173,12 +151,12 @@ static int run(struct options *options)
 
 	if (!options->prog)
 		return say_usage(&command_trace, "-prog is required");
-	if (!options->actions_flag && !options_measure(options))
-		return say_usage(&command_trace,
-				 "nothing to do: neither actions nor --count, --time or --print");
 	code = measure_options_check(&command_trace, options);
 	if (code != EXIT_DONE)
 		return code;
+	if (!options->actions_flag && !options_measure(options))
+		return say_usage(&command_trace,
+				 "nothing to do: neither actions nor --count, --time or --print");
 	if (options->for_ns && !options_measure(options))
 		return say_usage(&command_trace, "--for requires --count, --time or --print");
 	argv = calloc((size_t)options->n_args + 2, sizeof(*argv));
@@ -200,5 +178,6 @@ const struct command command_trace = {
 	.name = "trace",
 	.help = &help_trace,
 	.takes_program = true,
+	.takes_file = true,
 	.run = run,
 };

@@ -13,6 +13,7 @@ const struct tool_command tool_commands[] = {
 	{ "gc", &help_gc, &command_gc },
 	{ "info", &help_info, &command_info },
 	{ "list", &help_list, &command_list },
+	{ "memprof", &help_memprof, &command_memprof },
 	{ "profile", &help_profile, &command_profile },
 	{ "read", &help_read, &command_read },
 	{ "serve", &help_serve, NULL },

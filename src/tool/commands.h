@@ -18,7 +18,7 @@ extern const struct tool_command tool_commands[];
 const struct tool_command *find_command(const char *name);
 
 extern const struct command command_annotate, command_attach, command_bpftrace, command_detach,
-	command_doctor, command_functions, command_gc, command_info, command_list, command_profile,
-	command_read, command_trace;
+	command_doctor, command_functions, command_gc, command_info, command_list, command_memprof,
+	command_profile, command_read, command_trace;
 
 #endif

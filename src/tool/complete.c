@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/operands.h"
 #include "process/code_images.h"
 #include "tool/commands.h"
 
@@ -132,6 +133,38 @@ static const char *value_of(const struct request *request, const char *name)
 	return NULL;
 }
 
+/* Does word number I stand alone: is it neither an option nor the value of one? */
+static bool is_plain(const struct request *request, int i)
+{
+	const char *before = i > 0 ? request->words[i - 1] : "", *option = NULL;
+
+	if (*before == '-' && !strchr(before, '='))
+		option = find_help_option(request->command->help, before + strspn(before, "-"));
+	return *request->words[i] != '-' && !(option && option[strcspn(option, " [\n")] == ' ');
+}
+
+/* The process id in the words before the last: of -pid, of -p, or a number alone. */
+static const char *given_pid(const struct request *request)
+{
+	const char *pid = value_of(request, "pid");
+
+	if (!find_help_option(request->command->help, "pid"))
+		return NULL;
+	if (!pid)
+		pid = value_of(request, "p");
+	for (int i = 0; !pid && i < request->n - 1; i++)
+		if (is_number(request->words[i]) && is_plain(request, i))
+			pid = request->words[i];
+	return pid;
+}
+
+static const char *given_file(const struct request *request)
+{
+	const char *file = value_of(request, "prog");
+
+	return file ? file : value_of(request, "exe");
+}
+
 /* Is NAME in the comma-separated first BYTES of LIST? */
 static bool is_listed(const char *list, size_t bytes, const char *name)
 {
@@ -155,13 +188,11 @@ static void offer_probe(const struct request *request, size_t n_option, const ch
 static void offer_probes(struct request *request, size_t n_option)
 {
 	const char *comma = strrchr(request->word + n_option, ',');
-	const char *pid = value_of(request, "pid"), *file = value_of(request, "prog");
+	const char *pid = given_pid(request), *file = given_file(request);
 	struct ocp_process *proc = NULL;
 	struct ocp_program *prog = NULL;
 
 	keep(request, comma ? (size_t)(comma + 1 - request->word) : n_option);
-	if (!file)
-		file = value_of(request, "exe");
 	if (pid && ocp_process_open(request->ctx, (pid_t)atoi(pid), &proc) == 0)
 		for (size_t i = 0; i < ocp_process_probe_count(proc); i++)
 			offer_probe(request, n_option, ocp_process_probe_name(proc, i));
@@ -177,7 +208,7 @@ static void offer_functions(const struct request *request)
 {
 	static const char plain[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.";
-	const char *pid = value_of(request, "pid"), *file = value_of(request, "prog");
+	const char *pid = given_pid(request), *file = given_file(request);
 	struct code_images images = { 0 };
 	int err = -ENOENT;
 
@@ -241,22 +272,14 @@ static void offer_values(struct request *request, const char *option, size_t n_o
 
 /* ---- the line ------------------------------------------------------------------------------- */
 
-/* The number of words before the last that are neither options nor their values. */
+/* The number of words before the last that the command takes as its own. */
 static int count_plain_words(const struct request *request)
 {
+	const char *pid = given_pid(request);
 	int n = 0;
 
-	for (int i = 0; i < request->n - 1; i++) {
-		const char *word = request->words[i], *name = word + strspn(word, "-");
-		const char *option = NULL;
-
-		if (name == word)
-			n++;
-		else
-			option = find_help_option(request->command->help, name);
-		if (option && option[strlen(name)] == ' ')
-			i++;
-	}
+	for (int i = 0; i < request->n - 1; i++)
+		n += request->words[i] != pid && is_plain(request, i);
 	return n;
 }
 
@@ -265,13 +288,18 @@ static void offer_plain_words(struct request *request)
 	const struct command *command = request->command->command;
 	const int n = count_plain_words(request);
 
+	if (is_number(request->word) && find_help_option(request->command->help, "pid") &&
+	    !given_pid(request) && !given_file(request))
+		offer_pids(request);
 	if (command == &command_bpftrace && n == 0)
 		offer_words(request, "count|time|args", strlen("count|time|args"));
 	else if (command == &command_bpftrace && n == 1)
 		offer_probes(request, 0);
 	else if ((command == &command_read || command == &command_detach) && n == 0)
 		offer_kept(request);
-	else if (command == &command_annotate && n == 0 && *request->word)
+	else if ((command == &command_annotate ||
+		  (command == &command_profile && value_of(request, "diff"))) &&
+		 n == 0 && *request->word)
 		puts(":files");
 	else if (command == &command_functions && n == 0 && *request->word)
 		offer_functions(request);
@@ -306,6 +334,9 @@ static void offer_arguments(struct request *request)
 	} else if (*word == '-') {
 		offer_options(request, help);
 	} else {
+		/* "--count NAME" is "--count=NAME". */
+		if (option && begins_with(option, "count["))
+			offer_values(request, option, 0);
 		offer_plain_words(request);
 	}
 }

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "measure/by_value.h"
+
 static void print_field(const char *text)
 {
 	if (!text)
@@ -26,6 +28,16 @@ static void print_field(const char *text)
 		putchar(*text);
 	}
 	putchar('"');
+}
+
+/* The last column is there only with --time-of-day. */
+static void end_row(int64_t wall_ns)
+{
+	char wall[WALL_BYTES];
+
+	if (wall_ns)
+		printf(",%s", utc_text(wall, wall_ns));
+	putchar('\n');
 }
 
 static void print_start(const struct report *report, const char *kind)
@@ -54,10 +66,11 @@ static void write_hits(const struct report *report, const struct ocp_hits *row)
 	printf(",%" PRIu64 ",%.3f,,,,,,,,,,,,,,,,,,", row->hits, report_rate(report, row->hits));
 	if (row->source) {
 		print_field(row->source);
-		printf(",%d,%d\n", row->line, row->column);
+		printf(",%d,%d", row->line, row->column);
 	} else {
-		puts(",,");
+		fputs(",,", stdout);
 	}
+	end_row(report->wall_ns);
 }
 
 static void write_pair(const struct report *report, const struct ocp_pair *pair)
@@ -74,8 +87,9 @@ static void write_pair(const struct report *report, const struct ocp_pair *pair)
 	       report_rate(report, pair->count), pair->sum_ns, pair->min_ns, pair->max_ns);
 	for (size_t i = 0; i < sizeof(quantiles) / sizeof(quantiles[0]); i++)
 		printf(",%" PRIu64, ocp_pair_quantile_ns(pair, quantiles[i]));
-	printf(",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",,,,,,,,,\n", pair->orphan_starts,
+	printf(",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",,,,,,,,,", pair->orphan_starts,
 	       pair->orphan_stops, pair->map_full, pair->open);
+	end_row(report->wall_ns);
 }
 
 /* Print N empty columns. */
@@ -91,8 +105,9 @@ static void write_histogram(const struct report *report, const struct ocp_histog
 	print_field(histogram->probe);
 	printf(",,,,,,%" PRIu64 ",%.3f,", histogram->count, report_rate(report, histogram->count));
 	print_empty(11);
-	printf("%u,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRIu64 ",,,,\n", histogram->arg,
+	printf("%u,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRIu64 ",,,,", histogram->arg,
 	       histogram->sum, histogram->min, histogram->max, histogram->not_int);
+	end_row(report->wall_ns);
 	for (size_t i = 0; i < OCP_SIGNED_BUCKETS; i++) {
 		if (!histogram->buckets[i])
 			continue;
@@ -101,9 +116,39 @@ static void write_histogram(const struct report *report, const struct ocp_histog
 		printf(",,,,,,%" PRIu64 ",%.3f,", histogram->buckets[i],
 		       report_rate(report, histogram->buckets[i]));
 		print_empty(11);
-		printf("%u,,%" PRId64 ",%" PRId64 ",,,,,\n", histogram->arg,
+		printf("%u,,%" PRId64 ",%" PRId64 ",,,,,", histogram->arg,
 		       ocp_signed_bucket_start(i), ocp_signed_bucket_start(i + 1) - 1);
+		end_row(report->wall_ns);
 	}
+}
+
+/* The value is in the column `args`, and the argument's name is no column: the user has given it. */
+static void write_group(const struct report *report, const struct value_group *group)
+{
+	const struct ocp_pair times =
+		group->times ? value_group_pair(group) : (struct ocp_pair){ 0 };
+	const struct ocp_pair *pair =
+		group->times ? ocp_sample_pair(report->sample, group->number) : NULL;
+	char *text = group->is_others ? NULL : value_group_text(group);
+
+	print_start(report, group->is_others ? "others" : "group");
+	print_field(pair ? pair->start : group->probe);
+	if (pair) {
+		putchar(' ');
+		print_field(pair->stop);
+	}
+	printf(",,,,,,%" PRIu64 ",%.3f,", group->hits, report_rate(report, group->hits));
+	if (pair)
+		printf("%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",,%" PRIu64 ",",
+		       times.sum_ns, times.min_ns, times.max_ns, ocp_pair_quantile_ns(&times, 0.5),
+		       ocp_pair_quantile_ns(&times, 0.99));
+	else
+		print_empty(6);
+	print_empty(10);
+	print_field(text);
+	fputs(",,,", stdout);
+	end_row(report->wall_ns);
+	free(text);
 }
 
 static void write_losses(const struct report *report)
@@ -131,25 +176,30 @@ static void write_losses(const struct report *report)
 		printf(",,,,,,%" PRIu64 ",%.3f,", all[i].count, report_rate(report, all[i].count));
 		print_empty(16);
 		print_field(all[i].what);
-		puts(",,,");
+		fputs(",,,", stdout);
+		end_row(report->wall_ns);
 	}
 }
 
-static void print_header(void)
+static void print_header(int64_t wall_ns)
 {
-	puts("type,elapsed_s,span_s,kind,name,file,address,function,pid,tid,count,per_s,"
-	     "sum_ns,min_ns,max_ns,p50_ns,p90_ns,p99_ns,p999_ns,orphan_starts,"
-	     "orphan_stops,map_full,open,arg,sum,min,max,not_int,args,source,line,column");
+	fputs("type,elapsed_s,span_s,kind,name,file,address,function,pid,tid,count,per_s,"
+	      "sum_ns,min_ns,max_ns,p50_ns,p90_ns,p99_ns,p999_ns,orphan_starts,"
+	      "orphan_stops,map_full,open,arg,sum,min,max,not_int,args,source,line,column",
+	      stdout);
+	puts(wall_ns ? ",time" : "");
 }
 
-static void write_hit(const struct ocp_hit *hit, bool is_first)
+static void write_hit(const struct ocp_hit *hit, const struct named_frames *frames, int64_t wall_ns,
+		      bool is_first)
 {
 	char *args = NULL;
 	size_t n;
 	FILE *text = open_memstream(&args, &n);
 
+	(void)frames; /* refused with -csv */
 	if (is_first)
-		print_header();
+		print_header(wall_ns);
 	if (text) {
 		ocp_hit_write_args(text, hit);
 		fclose(text);
@@ -160,21 +210,26 @@ static void write_hit(const struct ocp_hit *hit, bool is_first)
 	print_empty(18);
 	/* Skip the leading space. */
 	print_field(args && args[0] ? args + 1 : "");
-	puts(",,,");
+	fputs(",,,", stdout);
+	end_row(wall_ns);
 	free(args);
 }
 
 static void write_csv(const struct report *report)
 {
+	const struct value_groups *groups = sample_value_groups(report->sample);
+
 	/* The header precedes the first row of the output. */
 	if (report->is_first)
-		print_header();
+		print_header(report->wall_ns);
 	for (size_t i = 0; i < ocp_sample_hits_count(report->sample); i++)
 		write_hits(report, ocp_sample_hits(report->sample, i));
 	for (size_t i = 0; i < ocp_sample_pair_count(report->sample); i++)
 		write_pair(report, ocp_sample_pair(report->sample, i));
 	for (size_t i = 0; i < ocp_sample_histogram_count(report->sample); i++)
 		write_histogram(report, ocp_sample_histogram(report->sample, i));
+	for (size_t i = 0; i < groups->n; i++)
+		write_group(report, &groups->list[i]);
 	write_losses(report);
 	fflush(stdout);
 }

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "code/runtime.h"
-#include "process/proc_file.h"
+#include "tracee/proc_file.h"
 #include "program/program.h"
 
 /* Files are replaced and rewritten, so the inode does not tell all. */

@@ -11,6 +11,9 @@
  *	{"lazy":VALUE}				a lazy value that has been forced
  *	{"kind":"closure"}			and the like; of kind custom with an "id"
  *
+ * "args" has the values by position, as OCaml's memory shows them; "named" has those with a name, by
+ * their declared types: a bool is true or false, a character a string.
+ *
  * Written without json-c, for speed, and to escape all characters that could affect a terminal.
  */
 #include <inttypes.h>
@@ -19,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/stack_output.h"
 #include "tool/writer.h"
 
 /* The length of the valid UTF-8 sequence at AT, at most N bytes, and its code; 0: invalid. */
@@ -40,11 +44,7 @@ static size_t utf8_length(const unsigned char *at, size_t n, uint32_t *code)
 	return length;
 }
 
-/*
- * The number of leading bytes, of N, that are UTF-8: all, or all but an incomplete sequence at the
- * end if IS_CUT. N + 1 if the text is not UTF-8.
- */
-static size_t utf8_bytes(const char *bytes, size_t n, bool is_cut)
+size_t utf8_bytes(const char *bytes, size_t n, bool is_cut)
 {
 	const unsigned char *at = (const unsigned char *)bytes, *end = at + n;
 	uint32_t code;
@@ -216,13 +216,44 @@ static void write_value(const struct ocp_value *value)
 	}
 }
 
-void write_hit_json(const struct ocp_hit *hit, bool is_first)
+/* A value whose type the program tells: bools and characters are ints in OCaml's memory. */
+static void write_typed(const struct ocp_value *value, enum ocp_arg_type type)
 {
-	(void)is_first;
-	printf("{\"version\":%d,\"type\":\"hit\",\"time_s\":%.6f,\"pid\":%d,\"tid\":%d,\"probe\":",
-	       JSON_VERSION, (double)hit->time_ns / 1e9, (int)hit->pid, (int)hit->tid);
-	write_json_text(hit->probe, strlen(hit->probe));
-	fputs(",\"args\":[", stdout);
+	const char byte = (char)value->number;
+
+	if (value->kind == OCP_INT && type == OCP_ARG_BOOL && (value->number & ~1LL) == 0)
+		fputs(value->number ? "true" : "false", stdout);
+	else if (value->kind == OCP_INT && type == OCP_ARG_CHAR && value->number >= 0 &&
+		 value->number <= UINT8_MAX)
+		write_string(&(const struct ocp_value){
+			.kind = OCP_STRING, .bytes = &byte, .n_bytes = 1, .size = 1 });
+	else
+		write_value(value);
+}
+
+/* The arguments that have names, by name. */
+static void write_named(const struct ocp_hit *hit)
+{
+	char name[OCP_ARG_NAME_BYTES];
+	bool has_any = false;
+
+	for (size_t i = 0; i < hit->n_args; i++) {
+		const enum ocp_arg_type type = ocp_arg_name(hit->arg_names, i, name);
+		const struct ocp_value value = ocp_hit_arg(hit, i);
+
+		if (!*name)
+			continue;
+		printf("%s\"%s\":", has_any ? "," : ",\"named\":{", name);
+		write_typed(&value, type);
+		has_any = true;
+	}
+	if (has_any)
+		putchar('}');
+}
+
+void write_args_json(const struct ocp_hit *hit)
+{
+	fputs("\"args\":[", stdout);
 	for (size_t i = 0; i < hit->n_args; i++) {
 		const struct ocp_value value = ocp_hit_arg(hit, i);
 
@@ -231,7 +262,28 @@ void write_hit_json(const struct ocp_hit *hit, bool is_first)
 		write_value(&value);
 	}
 	putchar(']');
+	write_named(hit);
 	if (hit->n_left_out)
 		printf(",\"args_left_out\":%zu", hit->n_left_out);
+}
+
+void write_hit_json(const struct ocp_hit *hit, const struct named_frames *frames, int64_t wall_ns,
+		    bool is_first)
+{
+	char wall[WALL_BYTES];
+
+	(void)is_first;
+	printf("{\"version\":%d,\"type\":\"hit\",\"time_s\":%.6f,", JSON_VERSION,
+	       (double)hit->time_ns / 1e9);
+	if (wall_ns)
+		printf("\"time\":\"%s\",", utc_text(wall, wall_ns));
+	printf("\"pid\":%d,\"tid\":%d,\"probe\":", (int)hit->pid, (int)hit->tid);
+	write_json_text(hit->probe, strlen(hit->probe));
+	putchar(',');
+	write_args_json(hit);
+	if (frames) {
+		fputs(",\"stack\":", stdout);
+		write_frames_json(frames);
+	}
 	puts("}");
 }

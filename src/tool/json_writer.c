@@ -3,6 +3,8 @@
  * Samples as JSON, one object per line: {"version":3,"type":"interval"|"total",...}. The version
  * changes when members change their meaning; adding members keeps it.
  */
+#include "tool/group_output.h"
+#include "tool/stack_output.h"
 #include "tool/writer.h"
 
 #include <json-c/json.h>
@@ -109,6 +111,8 @@ static struct json_object *histogram_json(const struct ocp_histogram *histogram)
 
 	add_string(object, "name", histogram->probe);
 	add_uint(object, "arg", histogram->arg);
+	if (histogram->arg_name[0])
+		add_string(object, "arg_name", histogram->arg_name);
 	add_uint(object, "count", histogram->count);
 	add_int(object, "sum", histogram->sum);
 	add_double(object, "mean", histogram->mean);
@@ -130,8 +134,9 @@ static struct json_object *histogram_json(const struct ocp_histogram *histogram)
 	return object;
 }
 
-static struct json_object *losses_json(const struct ocp_losses *losses)
+static struct json_object *losses_json(const struct report *report)
 {
+	const struct ocp_losses *losses = ocp_sample_losses(report->sample);
 	struct json_object *object = json_object_new_object();
 
 	add_uint(object, "rows_full", losses->rows_full);
@@ -140,6 +145,11 @@ static struct json_object *losses_json(const struct ocp_losses *losses)
 	add_uint(object, "filtered", losses->filtered);
 	add_uint(object, "prints_dropped", losses->prints_dropped);
 	add_uint(object, "prints_limited", losses->prints_limited);
+	if (report->has_slow) {
+		add_uint(object, "slow_limited", losses->slow_limited);
+		add_uint(object, "slow_dropped", losses->slow_dropped);
+		add_uint(object, "slow_unkept", losses->slow_unkept);
+	}
 	add_uint(object, "filter_mismatches", losses->filter_mismatches);
 	if (losses->filter_mismatch)
 		add_string(object, "filter_mismatch", losses->filter_mismatch);
@@ -170,11 +180,14 @@ static void write_json(const struct report *report)
 {
 	struct json_object *top = json_object_new_object(), *probes = json_object_new_array(),
 			   *pairs = json_object_new_array(), *histograms = json_object_new_array();
+	char wall[WALL_BYTES];
 
 	json_object_object_add(top, "version", json_object_new_int(JSON_VERSION));
 	add_string(top, "type", report->is_total ? "total" : "interval");
 	add_double(top, "elapsed_s", (double)report->at_ns / 1e9);
 	add_double(top, "span_s", (double)ocp_sample_time_ns(report->sample) / 1e9);
+	if (report->wall_ns)
+		add_string(top, "time", utc_text(wall, report->wall_ns));
 	for (size_t i = 0; i < ocp_sample_hits_count(report->sample); i++)
 		json_object_array_add(probes,
 				      hits_json(report, ocp_sample_hits(report->sample, i)));
@@ -186,11 +199,18 @@ static void write_json(const struct report *report)
 		json_object_array_add(histograms,
 				      histogram_json(ocp_sample_histogram(report->sample, i)));
 	json_object_object_add(top, "histograms", histograms);
+	add_groups_json(top, report);
 	json_object_object_add(top, "uses_without_site", uses_without_site_json(report->sample));
+	if (report->stacks)
+		add_stacks_json(top, report);
 	if (report->prints && report->is_total)
 		add_uint(top, "printed", report->n_printed);
-	json_object_object_add(top, "losses", losses_json(ocp_sample_losses(report->sample)));
-	if (report->is_total) {
+	if (report->has_slow && report->is_total)
+		add_uint(top, "slow_printed", report->n_slow);
+	if (report->has_slow)
+		add_uint(top, "slow", ocp_sample_losses(report->sample)->slow);
+	json_object_object_add(top, "losses", losses_json(report));
+	if (report->is_total && !report->has_no_costs) {
 		add_double(top, "cost_per_hit_ns",
 			   ocp_sample_cost_per_hit_ns(report->sample, report->costs));
 		if (ocp_sample_pair_count(report->sample))
@@ -206,4 +226,6 @@ static void write_json(const struct report *report)
 	fflush(stdout);
 }
 
-const struct writer json_writer = { .write = write_json, .write_hit = write_hit_json };
+const struct writer json_writer = { .write = write_json,
+				    .write_hit = write_hit_json,
+				    .write_slow = write_slow_json };

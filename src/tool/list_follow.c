@@ -25,10 +25,10 @@
 #include "base/clock.h"
 #include "base/plural.h"
 #include "process/container.h"
-#include "process/exit_status.h"
+#include "tracee/exit_status.h"
 #include "process/find.h"
 #include "process/proc_events.h"
-#include "process/proc_file.h"
+#include "tracee/proc_file.h"
 #include "tool/follow_files.h"
 #include "tool/session.h"
 

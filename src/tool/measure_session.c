@@ -4,7 +4,8 @@
  * processes, detach, and write the exact totals.
  *
  * Every event that can end the session is a descriptor, set up before the attach. So no signal
- * interrupts the time between attach and detach, except SIGKILL, after which the kernel detaches.
+ * interrupts the time between attach and detach, except SIGKILL, after which the kernel detaches;
+ * with the engine `inside` nobody does.
  */
 #include "tool/measure_session.h"
 
@@ -14,8 +15,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "tool/writer.h"
+#include "base/clock.h"
 #include "base/plural.h"
+#include "cli/measure_options.h"
+#include "measure/meter.h"
+#include "measure/slower.h"
+#include "measure/stacks.h"
+#include "tool/writer.h"
 
 enum {
 	PROGRESS_NS = 500 * 1000 * 1000,
@@ -101,8 +107,23 @@ static enum ending show_progress(struct measure_session *s)
 	return NOT_ENDED;
 }
 
+/*
+ * The time of the day at AT_NS since the start. The clock of the day may have been set since then;
+ * what is told is the time by the present one.
+ */
+static int64_t day_time(const struct measure_session *s, int64_t at_ns)
+{
+	return clock_ns(CLOCK_REALTIME) - session_now_ns() + meter_start_ns(s->meter) + at_ns;
+}
+
+/* The same if it is asked for, else 0. */
+static int64_t wall_time(const struct measure_session *s, int64_t at_ns)
+{
+	return s->options->time_of_day ? day_time(s, at_ns) : 0;
+}
+
 static void write_report(struct measure_session *s, const struct ocp_sample *sample, int64_t at_ns,
-			 bool is_total)
+			 bool is_total, const struct stack_rows *stacks)
 {
 	const struct report report = {
 		.sample = sample,
@@ -110,9 +131,16 @@ static void write_report(struct measure_session *s, const struct ocp_sample *sam
 		.is_total = is_total,
 		.is_first = !s->has_written,
 		.split = s->options->request.split,
+		.view = &s->options->view,
+		.counted = &s->options->request.counted,
+		.wall_ns = wall_time(s, at_ns),
 		.costs = &s->costs,
+		.has_no_costs = s->is_inside,
 		.prints = s->options->request.printed.n != 0,
 		.n_printed = s->n_printed,
+		.has_slow = s->options->request.has_slower,
+		.n_slow = s->n_slow,
+		.stacks = stacks,
 		.data = s->writer_data,
 	};
 
@@ -129,35 +157,68 @@ static enum ending write_interval(struct measure_session *s)
 	if (s->last)
 		s->err = ocp_sample_difference(now, s->last, &since);
 	if (!s->err)
-		write_report(s, since ? since : now, ocp_sample_time_ns(now), false);
+		write_report(s, since ? since : now, ocp_sample_time_ns(now), false, NULL);
 	ocp_sample_free(since);
 	ocp_sample_free(s->last);
 	s->last = now;
 	return s->err ? ENDED_BY_ERROR : NOT_ENDED;
 }
 
+static void print_slow(struct measure_session *s, const struct slow_pair *pair)
+{
+	if (unread_args_note(&s->unread, s->meter, pair->stop_hit) ||
+	    (pair->start_hit && unread_args_note(&s->unread, s->meter, pair->start_hit)))
+		s->print_err = -ENOMEM;
+	end_progress(s);
+	s->writer->write_slow(pair, day_time(s, pair->stop_hit->time_ns));
+	s->has_written = true;
+	s->n_slow++;
+}
+
 static void print_hit(void *data, const struct ocp_hit *hit)
 {
 	struct measure_session *s = data;
+	const bool has_stack = s->options->request.stack_depth != 0;
+	const struct slow_pair *slow = slow_pair_of(hit);
+	struct named_frames frames = { 0 };
 
+	if (slow) {
+		print_slow(s, slow);
+		return;
+	}
+	/* Without the names of some frames the hit is printed all the same. */
+	if (has_stack && meter_name_hit(s->meter, hit, &frames))
+		s->print_err = -ENOMEM;
+	if (unread_args_note(&s->unread, s->meter, hit))
+		s->print_err = -ENOMEM;
 	end_progress(s);
-	s->writer->write_hit(hit, !s->has_written);
+	s->writer->write_hit(hit, has_stack ? &frames : NULL, wall_time(s, hit->time_ns),
+			     !s->has_written);
+	free(frames.list);
 	s->has_written = true;
 	s->n_printed++;
 }
 
+/* Are there hits or pairs to print one by one? */
+static bool has_records(const struct measure_session *s)
+{
+	return s->options->request.printed.n || s->options->request.has_slower;
+}
+
 static enum ending print_hits(struct measure_session *s)
 {
-	const uint64_t n_before = s->n_printed;
+	const uint64_t n_before = s->n_printed + s->n_slow;
 
 	s->err = ocp_meter_take_hits(s->meter, print_hit, s);
+	if (!s->err)
+		s->err = s->print_err;
 	if (s->err)
 		return ENDED_BY_ERROR;
 	/*
 	 * Standard output is closed, or the disk is full; main() reports it, unless SIGPIPE ends
 	 * the process.
 	 */
-	if (s->n_printed != n_before && (fflush(stdout) || ferror(stdout)))
+	if (s->n_printed + s->n_slow != n_before && (fflush(stdout) || ferror(stdout)))
 		return ENDED_BY_SIGNAL;
 	return NOT_ENDED;
 }
@@ -185,7 +246,7 @@ static enum ending refresh(struct measure_session *s)
 
 static int find_costs(struct measure_session *s)
 {
-	int err = s->has_costs ? 0 : ocp_meter_costs(s->meter, &s->costs);
+	int err = s->has_costs || s->is_inside ? 0 : ocp_meter_costs(s->meter, &s->costs);
 
 	s->has_costs = true;
 	return err;
@@ -223,7 +284,7 @@ static enum ending run(struct measure_session *s, struct session *session)
 		[PROGRESS] = timer_every(s->start_ns, s->progress ? PROGRESS_NS : 0),
 		[REFRESH] = timer_every(s->start_ns, o->exe ? REFRESH_ALL_NS : REFRESH_NS),
 		[BUDGET] = timer_every(s->start_ns, o->request.budget > 0 ? BUDGET_NS : 0),
-		[PRINT] = timer_every(s->start_ns, o->request.printed.n ? PRINT_NS : 0),
+		[PRINT] = timer_every(s->start_ns, has_records(s) ? PRINT_NS : 0),
 	};
 
 	for (;;) {
@@ -250,20 +311,54 @@ static enum ending run(struct measure_session *s, struct session *session)
 static int finish(struct measure_session *s)
 {
 	struct ocp_sample *sample = NULL;
+	struct stack_rows stacks = { 0 };
+	const bool has_stacks = s->options->request.stack_depth != 0;
 
 	s->err = ocp_meter_detach(s->meter);
-	if (!s->err && s->options->request.printed.n)
+	if (!s->err && has_records(s))
 		print_hits(s);
 	/* The counts are valid without it. */
 	if (!s->err && find_costs(s) && !s->options->quiet)
 		say("warning: %s", ocp_error(s->options->ctx));
 	if (s->err || read_sample(s, &sample))
 		return say_error(s->options->ctx, s->err);
-	write_report(s, sample, ocp_sample_time_ns(sample), true);
+	if (has_stacks)
+		s->err = meter_read_stacks(s->meter, &stacks);
+	if (!s->err)
+		write_report(s, sample, ocp_sample_time_ns(sample), true,
+			     has_stacks ? &stacks : NULL);
+	stack_rows_free(&stacks);
 	ocp_sample_free(sample);
+	if (s->err)
+		return say_error(s->options->ctx, s->err);
+	if (!s->options->quiet)
+		unread_args_say(&s->unread);
 	if (s->is_stale)
 		return EXIT_FAILED;
 	return s->is_over_budget ? EXIT_OVER_BUDGET : EXIT_DONE;
+}
+
+/*
+ * --engine auto: the kernel counts where it is permitted, or where only it can do what is asked.
+ */
+static void choose_engine(struct measure_session *s)
+{
+	const struct options *options = s->options;
+	const char *need = measure_options_need_bpf(options);
+
+	s->is_inside = options->engine == ENGINE_INSIDE;
+	if (options->engine == ENGINE_AUTO) {
+		s->is_inside = !need && ocp_meter_check(options->ctx) != 0;
+		if (options->quiet)
+			return;
+		if (s->is_inside)
+			say("engine: inside, since BPF is not available: %s",
+			    ocp_error(options->ctx));
+		else if (need)
+			say("engine: bpf, since inside excludes %s", need);
+		else
+			say("engine: bpf, since BPF is permitted");
+	}
 }
 
 static int prepare(struct measure_session *s, struct ocp_process **procs, size_t n)
@@ -274,6 +369,9 @@ static int prepare(struct measure_session *s, struct ocp_process **procs, size_t
 	s->meter = ocp_meter_new(options->ctx);
 	if (!s->meter)
 		return -ENOMEM;
+	choose_engine(s);
+	if (s->is_inside)
+		meter_use_inside(s->meter);
 	if (!options->quiet)
 		ocp_meter_expect_estimate(s->meter);
 	if (options->exe)
@@ -331,7 +429,8 @@ int measure_attach(struct measure_session *s)
 	n_probes = ocp_meter_probe_count(s->meter);
 	n_sites = ocp_meter_site_count(s->meter);
 	if (options->exe)
-		snprintf(whose, sizeof(whose), "every process that runs it");
+		snprintf(whose, sizeof(whose), "every process that runs it%s",
+			 options->n_pids ? "" : " (none now; waiting)");
 	else if (ocp_meter_process_count(s->meter) == 1)
 		snprintf(whose, sizeof(whose), "pid %d", (int)options->pid);
 	else
@@ -343,6 +442,22 @@ int measure_attach(struct measure_session *s)
 	return EXIT_DONE;
 }
 
+static void say_ended(const struct options *options)
+{
+	if (options->quiet)
+		return;
+	if (options->n_pids == 1)
+		say("pid %d has ended", (int)options->pid);
+	else
+		say("all %zu processes have ended", options->n_pids);
+}
+
+/* Have the processes ended before the command? */
+static bool has_outlived(const struct session *session)
+{
+	return session->n_fds > 1 && session->n_alive == 0;
+}
+
 int measure_wait(struct measure_session *s, struct session *session)
 {
 	enum ending ending = run(s, session);
@@ -352,12 +467,8 @@ int measure_wait(struct measure_session *s, struct session *session)
 		ocp_meter_detach(s->meter);
 		return session->err ? EXIT_FAILED : say_error(s->options->ctx, s->err);
 	}
-	if (ending == ENDED_WITH_PROCESS && !s->options->quiet) {
-		if (s->options->n_pids == 1)
-			say("pid %d has ended", (int)s->options->pid);
-		else
-			say("all %zu processes have ended", s->options->n_pids);
-	}
+	if (ending == ENDED_WITH_PROCESS || (ending == ENDED_WITH_COMMAND && has_outlived(session)))
+		say_ended(s->options);
 	return finish(s);
 }
 
@@ -377,5 +488,6 @@ int measure_keep(struct measure_session *s)
 void measure_close(struct measure_session *s)
 {
 	ocp_sample_free(s->last);
+	unread_args_free(&s->unread);
 	ocp_meter_free(s->meter);
 }

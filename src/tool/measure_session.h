@@ -4,6 +4,7 @@
 #define TOOL_MEASURE_SESSION_H
 
 #include "tool/session.h"
+#include "tool/unread_args.h"
 #include "cli/cli.h"
 
 struct measure_session {
@@ -14,15 +15,18 @@ struct measure_session {
 	struct ocp_sample *last; /* at the last interval; NULL: none */
 	struct ocp_costs costs;
 	bool has_costs;
+	bool is_inside; /* counts inside of the process: the costs are not known */
 	bool has_written;
 	uint64_t n_printed; /* printed hits */
-	bool progress;	    /* show a progress line on the terminal */
-	bool line_open;	    /* the progress line is on the screen */
-	bool has_lines;	    /* what is measured are lines of a source */
-	bool is_stale;	    /* a file was overwritten */
+	uint64_t n_slow;    /* printed slow pairs */
+	struct unread_args unread;
+	bool progress;	/* show a progress line on the terminal */
+	bool line_open; /* the progress line is on the screen */
+	bool has_lines; /* what is measured are lines of a source */
+	bool is_stale;	/* a file was overwritten */
 	bool is_over_budget;
 	int64_t start_ns;
-	int err;
+	int err, print_err;
 };
 
 /*

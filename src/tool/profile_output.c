@@ -8,15 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plural.h"
 #include "cli/cli.h"
+#include "tool/stack_output.h"
 #include "tool/writer.h"
 
-enum { PROFILE_JSON_VERSION = 1, TOP_FUNCTIONS = 25, TOP_STACKS = 5, STACK_LINES = 16 };
-
-static double share(const struct profile *profile, uint64_t value)
-{
-	return profile->value ? 100.0 * (double)value / (double)profile->value : 0;
-}
+enum { TOP_FUNCTIONS = 25, TOP_STACKS = 5, STACK_LINES = 16 };
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
@@ -44,16 +41,26 @@ static void print_value(const struct profile *profile)
 
 static void print_head(const struct profile *profile)
 {
-	printf("%.3f s, %" PRIu64 " ", (double)profile->duration_ns / 1e9, profile->samples);
+	printf("%.3f s, ", (double)profile->duration_ns / 1e9);
+	if (profile->processes > 1)
+		printf("%zu processes, ", profile->processes);
+	printf("%" PRIu64 " ", profile->samples);
 	print_value(profile);
+	if (profile->always_waiting)
+		printf("%zu thread%s waited for all of the time\n", profile->always_waiting,
+		       plural(profile->always_waiting));
+	if (profile->large_ns)
+		printf("large blocks: sampled for the first %.3f s, later ones are missing "
+		       "(--budget)\n",
+		       (double)profile->large_ns / 1e9);
 	if (profile->truncated)
 		printf("%" PRIu64 " stacks lack callers: they begin with [truncated: ...]\n",
 		       profile->truncated);
 	if (profile->lost)
 		printf("%" PRIu64 " lost: stacks that had no room %llu, counts %llu, waits %llu, "
 		       "collisions %llu\n",
-		       profile->lost, profile->losses.stacks_full, profile->losses.counts_full,
-		       profile->losses.waits_full, profile->losses.collisions);
+		       profile->lost, profile->stack_losses.full, profile->losses.counts_full,
+		       profile->losses.waits_full, profile->stack_losses.collisions);
 }
 
 static void print_source(const struct named_frame *frame)
@@ -70,8 +77,8 @@ static void print_functions(const struct profile *profile, const struct profile_
 {
 	printf("\n%7s %7s  %s\n", "SELF", "TOTAL", "FUNCTION");
 	for (size_t i = 0; i < n && i < TOP_FUNCTIONS; i++) {
-		printf("%6.1f%% %6.1f%%  ", share(profile, functions[i].self),
-		       share(profile, functions[i].total));
+		printf("%6.1f%% %6.1f%%  ", profile_share(profile, functions[i].self),
+		       profile_share(profile, functions[i].total));
 		print_text(functions[i].function);
 		if (functions[i].frame->kind == FRAME_KERNEL)
 			printf(" [kernel]");
@@ -81,22 +88,21 @@ static void print_functions(const struct profile *profile, const struct profile_
 		printf("  and %zu more\n", n - TOP_FUNCTIONS);
 }
 
-/* The frames of a stack, the innermost first. */
-static void print_stack(const struct named_stack *stack)
+void profile_print_stack(const struct named_stack *stack, int indent)
 {
 	size_t lines = 0;
 
 	for (size_t i = stack->n; i-- > 0 && lines < STACK_LINES; lines++) {
 		const struct named_frame *frame = stack->frames[i];
 
-		printf(lines ? "         " : " ");
+		printf("%*s", lines ? indent : 1, "");
 		print_text(frame->function);
 		if (frame->is_inlined)
 			printf(" [inlined]");
 		print_source(frame);
 		putchar('\n');
 		if (lines + 1 == STACK_LINES && i)
-			printf("         ... %zu more\n", i);
+			printf("%*s... %zu more\n", indent, "", i);
 	}
 }
 
@@ -116,8 +122,8 @@ int profile_print_table(struct ocp_ctx *ctx, struct profile *profile)
 		printf("\nSTACKS\n");
 	profile_fold_recursion(profile);
 	for (size_t i = 0; i < profile->n && i < TOP_STACKS; i++) {
-		printf("%6.1f%%", share(profile, profile->stacks[i].value));
-		print_stack(&profile->stacks[i]);
+		printf("%6.1f%%", profile_share(profile, profile->stacks[i].value));
+		profile_print_stack(&profile->stacks[i], 9);
 	}
 	if (profile->n > TOP_STACKS)
 		printf("  and %zu more\n", profile->n - TOP_STACKS);
@@ -126,35 +132,9 @@ int profile_print_table(struct ocp_ctx *ctx, struct profile *profile)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static const char *kind_text(enum frame_kind kind)
-{
-	static const char *const texts[] = {
-		[FRAME_OCAML] = "ocaml",	 [FRAME_C] = "c",
-		[FRAME_KERNEL] = "kernel",	 [FRAME_UNKNOWN] = "unknown",
-		[FRAME_TRUNCATED] = "truncated",
-	};
-
-	return texts[kind];
-}
-
 static void add_int(struct json_object *to, const char *name, uint64_t value)
 {
 	json_object_object_add(to, name, json_object_new_uint64(value));
-}
-
-static struct json_object *json_of_frame(const struct named_frame *frame)
-{
-	struct json_object *object = json_object_new_object();
-
-	json_object_object_add(object, "function", json_object_new_string(frame->function));
-	json_object_object_add(object, "kind", json_object_new_string(kind_text(frame->kind)));
-	if (frame->file) {
-		json_object_object_add(object, "file", json_object_new_string(frame->file));
-		add_int(object, "line", frame->line);
-	}
-	if (frame->is_inlined)
-		json_object_object_add(object, "inlined", json_object_new_boolean(true));
-	return object;
 }
 
 static struct json_object *json_of_stack(const struct named_stack *stack, const char *unit)
@@ -173,10 +153,10 @@ static struct json_object *json_of_losses(const struct profile *profile)
 {
 	struct json_object *object = json_object_new_object();
 
-	add_int(object, "stacks_full", profile->losses.stacks_full);
+	add_int(object, "stacks_full", profile->stack_losses.full);
 	add_int(object, "counts_full", profile->losses.counts_full);
 	add_int(object, "waits_full", profile->losses.waits_full);
-	add_int(object, "collisions", profile->losses.collisions);
+	add_int(object, "collisions", profile->stack_losses.collisions);
 	return object;
 }
 
@@ -192,6 +172,11 @@ int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile)
 	if (profile_is_sampled(profile->kind))
 		add_int(root, "hz", profile->hz);
 	add_int(root, "duration_ns", profile->duration_ns);
+	if (profile->large_ns)
+		add_int(root, "large_blocks_ns", profile->large_ns);
+	add_int(root, "processes", profile->processes);
+	if (profile->kind == PROFILE_WAITS)
+		add_int(root, "always_waiting", profile->always_waiting);
 	add_int(root, "samples", profile->samples);
 	add_int(root, unit, profile->value);
 	add_int(root, "truncated", profile->truncated);

@@ -12,6 +12,7 @@
 #include "base/interrupted.h"
 #include "base/signals.h"
 #include "cli/cli.h"
+#include "tool/workload.h"
 
 int64_t session_now_ns(void)
 {
@@ -22,7 +23,7 @@ int session_open(struct session *s, const pid_t *pids, size_t n)
 {
 	sigset_t set;
 
-	*s = (struct session){ .fds = calloc(n + 1, sizeof(*s->fds)), .n_alive = n };
+	*s = (struct session){ .fds = calloc(n + 2, sizeof(*s->fds)), .n_alive = n };
 	sigemptyset(&set);
 	signals_add_unless_ignored(&set, SIGINT);
 	signals_add_unless_ignored(&set, SIGTERM);
@@ -60,23 +61,74 @@ void session_close(struct session *s)
 		if (s->fds[i].fd >= 0)
 			close(s->fds[i].fd);
 	free(s->fds);
+	/* It kills the process, without output, when it is unblocked. */
+	if (s->has_sigpipe)
+		raise(SIGPIPE);
 	sigprocmask(SIG_SETMASK, &s->mask_before, NULL);
 }
 
 /*
  * Take the pending signal, which would otherwise kill the process when it is unblocked, before the
- * output is complete.
+ * output is complete. False: it was passed on to the command, and the session goes on. A terminal has
+ * sent its signals to the command, too; SENDS_ALL: the command was not there yet.
  */
-static void take_signal(const struct session *s)
+static bool take_signal(struct session *s, bool sends_all)
 {
 	struct interruptions interruptions = { 0 };
 	struct signalfd_siginfo info = { 0 };
 
 	while (read(s->fds[0].fd, &info, sizeof(info)) < 0 && is_interrupted(&interruptions))
 		;
-	/* SIGPIPE stays pending: it kills the process, without output, when it is unblocked. */
 	if (info.ssi_signo == SIGPIPE)
-		raise(SIGPIPE);
+		s->has_sigpipe = true;
+	if (!s->workload || s->workload->has_ended || info.ssi_signo == SIGPIPE)
+		return true;
+	if (info.ssi_signo && (sends_all || info.ssi_code != SI_KERNEL))
+		kill(s->workload->pid, (int)info.ssi_signo);
+	return false;
+}
+
+int session_hold_workload(struct session *s, struct workload *workload, char *const *argv)
+{
+	sigset_t set;
+	int code = workload_hold(workload, argv, &s->mask_before);
+
+	if (code != EXIT_DONE)
+		return code;
+	s->workload = workload;
+	s->fds[s->n_fds] = (struct pollfd){ workload->pidfd, POLLIN, 0 };
+	sigemptyset(&set);
+	for (size_t i = 0; i < N_FORWARDED; i++)
+		signals_add_unless_ignored(&set, forwarded_signals[i]);
+	signals_add_unless_ignored(&set, SIGPIPE);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	if (signalfd(s->fds[0].fd, &set, 0) < 0) {
+		say("signalfd: %s", strerror(errno));
+		return EXIT_FAILED;
+	}
+	while (poll(s->fds, 1, 0) > 0)
+		take_signal(s, true);
+	return EXIT_DONE;
+}
+
+void session_await_workload(struct session *s)
+{
+	struct interruptions interruptions = { 0 };
+	struct pollfd fds[2];
+
+	if (!s->workload || !s->workload->has_started)
+		return;
+	fds[0] = s->fds[0];
+	fds[1] = s->fds[s->n_fds];
+	for (;;) {
+		workload_reap(s->workload);
+		if (s->workload->has_ended)
+			return;
+		if (poll(fds, 2, -1) < 0 && !is_interrupted(&interruptions))
+			return;
+		if (fds[0].revents)
+			take_signal(s, false);
+	}
 }
 
 /* Drop processes that have exited. True: all have. */
@@ -106,17 +158,19 @@ enum ending session_wait(struct session *s, int64_t until_ns)
 
 		if (left_ns <= 0)
 			return NOT_ENDED;
-		n = ppoll(s->fds, s->n_fds, &timeout, NULL);
+		n = ppoll(s->fds, s->n_fds + (s->workload != NULL), &timeout, NULL);
 		if (n < 0 && !is_interrupted(&interruptions)) {
 			s->err = -errno;
 			say("waiting: %s", strerror(errno));
 			return ENDED_BY_ERROR;
 		}
-		if (n > 0 && s->fds[0].revents) {
-			take_signal(s);
+		if (n > 0 && s->fds[0].revents && take_signal(s, false))
 			return ENDED_BY_SIGNAL;
+		if (n > 0 && s->workload && s->fds[s->n_fds].revents) {
+			workload_reap(s->workload);
+			return ENDED_WITH_COMMAND;
 		}
-		if (n > 0 && have_all_ended(s))
+		if (n > 0 && have_all_ended(s) && !s->workload)
 			return ENDED_WITH_PROCESS;
 	}
 }

@@ -9,15 +9,28 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-enum ending { NOT_ENDED, ENDED_BY_TIME, ENDED_BY_SIGNAL, ENDED_WITH_PROCESS, ENDED_BY_ERROR };
+enum ending {
+	NOT_ENDED,
+	ENDED_BY_TIME,
+	ENDED_BY_SIGNAL,
+	ENDED_WITH_PROCESS,
+	ENDED_WITH_COMMAND,
+	ENDED_BY_ERROR
+};
+
+struct workload;
 
 struct session {
-	struct pollfd *fds; /* [0] the signals, then one per process */
-	size_t n_fds, n_alive;
+	struct pollfd *fds; /* [0] the signals, then one per process, then the command's */
+	size_t n_fds;	    /* without that of the command */
+	size_t n_alive;
+	struct workload *workload; /* NULL: there is no command */
+	bool has_sigpipe;
 	sigset_t mask_before;
 	int err; /* for ENDED_BY_ERROR */
 };
@@ -25,6 +38,15 @@ struct session {
 /* Returns EXIT_DONE, or another code after printing the error. Always call session_close. */
 int session_open(struct session *session, const pid_t *pids, size_t n);
 void session_close(struct session *session);
+
+/*
+ * Hold the command ARGV, to be started with workload_start(). The session then ends when the command
+ * has ended, rather than with the processes or by a signal: signals are passed on to the command.
+ * WORKLOAD outlives the session. Returns as session_open.
+ */
+int session_hold_workload(struct session *session, struct workload *workload, char *const *argv);
+/* Wait for the end of the command, if one was started. */
+void session_await_workload(struct session *session);
 
 /* The time of CLOCK_MONOTONIC. */
 int64_t session_now_ns(void);

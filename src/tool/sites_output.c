@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "tool/list_args.h"
 
 enum column {
 	COLUMN_PROBE,
@@ -104,13 +105,18 @@ static const char *number_text(const struct ocp_site *site, enum column c, char 
 	return buf;
 }
 
+/* What is made for a site; NULL: unknown. */
+struct texts {
+	char *symbol, *source, *args;
+};
+
 static const char *or_dash(const char *text)
 {
 	return text && *text ? text : "-";
 }
 
 static const char *cell(const struct ocp_process *proc, const struct ocp_site *site, enum column c,
-			const char *symbol, const char *source, char buf[MAX_NUMBER])
+			const struct texts *texts, char buf[MAX_NUMBER])
 {
 	switch (c) {
 	case COLUMN_PROBE:
@@ -118,15 +124,17 @@ static const char *cell(const struct ocp_process *proc, const struct ocp_site *s
 	case COLUMN_STATE:
 		return site_state_name(site->state);
 	case COLUMN_HELD:
+		if (site->has_trampoline)
+			return site->has_int3 ? "int3,inside" : "inside";
 		return site->has_int3 ? "int3" : "-";
 	case COLUMN_ABI:
 		return site->abi;
 	case COLUMN_SYMBOL:
-		return or_dash(symbol);
+		return or_dash(texts->symbol);
 	case COLUMN_SOURCE:
-		return or_dash(source);
+		return or_dash(texts->source);
 	case COLUMN_ARGS:
-		return or_dash(site->args);
+		return or_dash(texts->args);
 	case COLUMN_IMAGE:
 		return site->image;
 	default:
@@ -138,13 +146,16 @@ static const char *cell(const struct ocp_process *proc, const struct ocp_site *s
 static void row(const struct ocp_process *proc, const struct ocp_site *site, int *widths,
 		bool print)
 {
-	char *symbol = site ? symbol_text(site) : NULL;
-	char *source = site ? source_text(site) : NULL;
+	struct texts texts = { 0 };
+
+	if (site)
+		texts = (struct texts){ symbol_text(site), source_text(site),
+					args_text(site->arg_names, site->args) };
 
 	for (int c = 0; c < N_COLUMNS; c++) {
 		char buf[MAX_NUMBER];
 		const char *text =
-			site ? cell(proc, site, (enum column)c, symbol, source, buf) : headings[c];
+			site ? cell(proc, site, (enum column)c, &texts, buf) : headings[c];
 		size_t bytes = strlen(text);
 
 		if (!print) {
@@ -159,8 +170,9 @@ static void row(const struct ocp_process *proc, const struct ocp_site *site, int
 			printf("%*s", (bytes < (size_t)widths[c] ? widths[c] - (int)bytes : 0) + 2,
 			       "");
 	}
-	free(symbol);
-	free(source);
+	free(texts.symbol);
+	free(texts.source);
+	free(texts.args);
 }
 
 void sites_say_unknown_args(const struct ocp_process *proc, const struct ocp_sites *sites)
@@ -225,6 +237,7 @@ static struct json_object *site_json(const struct ocp_process *proc, const struc
 	add_byte(to, "nop", site->has_code, site->has_code ? site->code[0] : 0);
 	add_byte(to, "opcode", site->has_code, site->has_code ? site->code[site->opcode_at] : 0);
 	add_string(to, "held", site->has_int3 ? "int3 by a uprobe or breakpoint" : NULL);
+	json_object_object_add(to, "inside", json_object_new_boolean(site->has_trampoline));
 	add_address(to, "semaphore_address", site->semaphore >= 0, site->semaphore_addr);
 	json_object_object_add(to, "semaphore",
 			       site->semaphore >= 0 ? json_object_new_int(site->semaphore) : NULL);
@@ -240,6 +253,7 @@ static struct json_object *site_json(const struct ocp_process *proc, const struc
 	json_object_object_add(to, "column",
 			       site->source ? json_object_new_int(site->column) : NULL);
 	add_string(to, "args", site->args);
+	json_object_object_add(to, "arguments", args_json(site->arg_names, site->args));
 	add_string(to, "args_fault", site->args_fault);
 	add_string(to, "file", site->image);
 	free(symbol);

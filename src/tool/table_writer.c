@@ -8,6 +8,10 @@
 
 #include "cli/cli.h"
 #include "cli/pair_note.h"
+#include "tool/group_output.h"
+#include "tool/stack_output.h"
+#include "tool/table_rows.h"
+#include "base/plural.h"
 
 enum {
 	MIN_NAME_WIDTH = 16,
@@ -77,35 +81,60 @@ static void print_row(const char *name, int name_width, const char *part, int pa
 		       report_rate(report, hits));
 }
 
-static void print_hits(const struct report *report)
+static void print_hidden(const struct report *report, size_t n)
 {
-	const size_t n = ocp_sample_hits_count(report->sample);
-	int name_width = MIN_NAME_WIDTH, part_width = 0;
-	uint64_t all = 0;
+	const bool by_probe = report->split == OCP_BY_PROBE;
+
+	if (n)
+		printf("%zu %s%s without hits %s hidden; --all shows %s\n", n,
+		       by_probe ? "probe" : "row", plural(n), n == 1 ? "is" : "are",
+		       n == 1 ? "it" : "them");
+}
+
+/* The widths of the columns for the name and the part. */
+static void measure_columns(const struct report *report, const struct table_rows *rows,
+			    int *name_width, int *part_width)
+{
 	char part[512];
 
-	for (size_t i = 0; i < n; i++) {
-		const struct ocp_hits *row = ocp_sample_hits(report->sample, i);
+	for (size_t i = 0; i < rows->n; i++) {
+		const struct ocp_hits *row = ocp_sample_hits(report->sample, rows->list[i]);
 		int width = (int)strlen(row->probe);
 
-		name_width = width > name_width ? width : name_width;
+		*name_width = width > *name_width ? width : *name_width;
 		width = print_part(part, sizeof(part), report, row);
-		part_width = width > part_width ? width : part_width;
+		*part_width = width > *part_width ? width : *part_width;
 	}
+}
+
+static void print_hits(const struct report *report)
+{
+	struct table_rows rows = table_rows_of_hits(report);
+	int name_width = MIN_NAME_WIDTH, part_width = 0;
+	uint64_t all = rows.other_hits;
+	char part[512];
+
+	measure_columns(report, &rows, &name_width, &part_width);
 	if (part_width)
 		printf("%-*s %-*s %14s %14s\n", name_width, "probe", part_width,
 		       part_title(report->split), "hits", "hits/s");
 	else
 		printf("%-*s %14s %14s\n", name_width, "probe", "hits", "hits/s");
-	for (size_t i = 0; i < n; i++) {
-		const struct ocp_hits *row = ocp_sample_hits(report->sample, i);
+	for (size_t i = 0; i < rows.n; i++) {
+		const struct ocp_hits *row = ocp_sample_hits(report->sample, rows.list[i]);
 
 		print_part(part, sizeof(part), report, row);
 		print_row(row->probe, name_width, part, part_width, report, row->hits);
 		all += row->hits;
 	}
-	if (n > 1)
+	if (rows.n_others) {
+		snprintf(part, sizeof(part), "(%zu other%s)", rows.n_others, plural(rows.n_others));
+		print_row(part, name_width, "", part_width, report, rows.other_hits);
+	}
+	if (ocp_sample_hits_count(report->sample) > 1)
 		print_row("(all)", name_width, "", part_width, report, all);
+	print_hidden(report, rows.n_hidden);
+	table_rows_free(&rows);
 }
 
 /* ---- pairs ---------------------------------------------------------------------------------- */
@@ -154,10 +183,13 @@ static void print_pair(const struct ocp_pair *pair, int width)
 	printf(" %10s\n", print_time(text, (double)pair->sum_ns));
 }
 
-/* Buckets to draw; LABEL writes the range from bucket FIRST to before NEXT. */
+/*
+ * Buckets to draw; LABEL writes the range from bucket FIRST to before NEXT. No value belongs to
+ * bucket NONE; N: each has values.
+ */
 struct drawing {
 	const uint64_t *buckets;
-	size_t n;
+	size_t n, none;
 	void (*label)(char *text, size_t size, size_t first, size_t next);
 };
 
@@ -209,6 +241,8 @@ static void draw_lines(const struct drawing *d, size_t step)
 		/* Every nonempty line has a visible bar. */
 		int bar = count ? (int)((double)count * (BAR_WIDTH - 1) / (double)most) + 1 : 0;
 
+		if (step == 1 && i == d->none)
+			continue;
 		d->label(label, sizeof(label), i, i + step);
 		printf("  %s %12" PRIu64 " |%.*s%*s|\n", label, count, bar,
 		       "@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@", BAR_WIDTH - bar, "");
@@ -220,6 +254,8 @@ static void print_floor(const struct ocp_costs *costs)
 {
 	char text[TIME_BYTES];
 
+	if (!(costs->empty_pair_ns > 0))
+		return;
 	printf("\nan empty pair measures %s here", print_time(text, costs->empty_pair_ns));
 	if (costs->empty_stepped_pair_ns > 0)
 		printf(" (%s if the kernel single-steps its sites)",
@@ -229,38 +265,46 @@ static void print_floor(const struct ocp_costs *costs)
 
 void print_histogram_of_times(const uint64_t *buckets)
 {
-	draw_lines(&(const struct drawing){ buckets, OCP_BUCKETS, label_times }, BUCKETS_AN_OCTAVE);
+	draw_lines(&(const struct drawing){ buckets, OCP_BUCKETS, OCP_BUCKETS, label_times },
+		   BUCKETS_AN_OCTAVE);
+}
+
+/* What is known of PAIR beside its row. */
+static void print_pair_details(const struct report *report, const struct ocp_pair *pair)
+{
+	char note[PAIR_NOTE_BYTES], name[512];
+
+	pair_name(name, sizeof(name), pair->start, pair->stop);
+	printf("\n%s: orphan starts %" PRIu64 ", orphan stops %" PRIu64 ", map full %" PRIu64
+	       ", not keyed %" PRIu64 ", open %" PRIu64 "\n",
+	       name, pair->orphan_starts, pair->orphan_stops, pair->map_full, pair->not_keyed,
+	       pair->open);
+	if (report->is_total && pair_note(note, pair->start, pair->stop, pair))
+		printf("note: %s\n", note);
+	if (report->is_total)
+		print_histogram_of_times(pair->buckets);
 }
 
 static void print_pairs(const struct report *report)
 {
-	const size_t n = ocp_sample_pair_count(report->sample);
-	char note[PAIR_NOTE_BYTES], name[512];
+	struct table_rows rows = table_rows_of_pairs(report);
 	int width = MIN_NAME_WIDTH;
 
-	for (size_t i = 0; i < n; i++) {
-		const struct ocp_pair *pair = ocp_sample_pair(report->sample, i);
+	for (size_t i = 0; i < rows.n; i++) {
+		const struct ocp_pair *pair = ocp_sample_pair(report->sample, rows.list[i]);
 		const int its = (int)pair_name_length(pair->start, pair->stop);
 
 		width = its > width ? its : width;
 	}
 	printf("%-*s %12s %8s %8s %8s %8s %8s %8s %8s %10s\n", width, "pair", "count", "mean",
 	       "min", "p50", "p90", "p99", "p99.9", "max", "sum");
-	for (size_t i = 0; i < n; i++)
-		print_pair(ocp_sample_pair(report->sample, i), width);
-	for (size_t i = 0; i < n; i++) {
-		const struct ocp_pair *pair = ocp_sample_pair(report->sample, i);
-
-		pair_name(name, sizeof(name), pair->start, pair->stop);
-		printf("\n%s: orphan starts %" PRIu64 ", orphan stops %" PRIu64
-		       ", map full %" PRIu64 ", not keyed %" PRIu64 ", open %" PRIu64 "\n",
-		       name, pair->orphan_starts, pair->orphan_stops, pair->map_full,
-		       pair->not_keyed, pair->open);
-		if (report->is_total && pair_note(note, pair->start, pair->stop, pair))
-			printf("note: %s\n", note);
-		if (report->is_total)
-			print_histogram_of_times(pair->buckets);
-	}
+	for (size_t i = 0; i < rows.n; i++)
+		print_pair(ocp_sample_pair(report->sample, rows.list[i]), width);
+	if (rows.n_others)
+		printf("(%zu other pair%s)\n", rows.n_others, plural(rows.n_others));
+	for (size_t i = 0; i < rows.n; i++)
+		print_pair_details(report, ocp_sample_pair(report->sample, rows.list[i]));
+	table_rows_free(&rows);
 	if (report->is_total)
 		print_floor(report->costs);
 }
@@ -269,10 +313,17 @@ static void print_pairs(const struct report *report)
 
 static void print_histogram(const struct report *report, const struct ocp_histogram *histogram)
 {
-	const struct drawing drawing = { histogram->buckets, OCP_SIGNED_BUCKETS, label_numbers };
+	/* The last bucket below 0 is that of -0. */
+	const struct drawing drawing = { histogram->buckets, OCP_SIGNED_BUCKETS, OCP_BUCKETS - 1,
+					 label_numbers };
 	size_t first = OCP_SIGNED_BUCKETS, last = 0;
 
-	printf("\n%s arg%u: %" PRIu64 " ints", histogram->probe, histogram->arg, histogram->count);
+	printf("\n%s ", histogram->probe);
+	if (histogram->arg_name[0])
+		fputs(histogram->arg_name, stdout);
+	else
+		printf("arg%u", histogram->arg);
+	printf(": %" PRIu64 " ints", histogram->count);
 	if (histogram->count)
 		printf(", mean %.6g, min %" PRId64 ", max %" PRId64 ", sum %" PRId64,
 		       histogram->mean, histogram->min, histogram->max, histogram->sum);
@@ -313,6 +364,12 @@ static void print_losses(const struct report *report)
 		       " dropped (buffer full)\n",
 		       report->n_printed, report->n_printed == 1 ? "" : "s", losses->prints_limited,
 		       losses->prints_dropped);
+	if (report->has_slow)
+		printf("%" PRIu64 " slow pair%s: %" PRIu64 " printed (%" PRIu64
+		       " without the arguments of the start), %" PRIu64
+		       " suppressed by --limit, %" PRIu64 " dropped (buffer full)\n",
+		       losses->slow, plural(losses->slow), report->n_slow, losses->slow_unkept,
+		       losses->slow_limited, losses->slow_dropped);
 	if (losses->passed_over)
 		print_loss(losses->passed_over, "hit", "of other processes ignored");
 }
@@ -322,6 +379,8 @@ static void print_footer(const struct report *report)
 	const uint64_t hits = ocp_sample_all_hits(report->sample);
 
 	print_losses(report);
+	if (report->has_no_costs)
+		return;
 	printf("CPU overhead: %.0f hits/s x %.0f ns per hit = %.2f%% of a core\n",
 	       report_rate(report, hits), ocp_sample_cost_per_hit_ns(report->sample, report->costs),
 	       100 * report_cost(report));
@@ -330,7 +389,10 @@ static void print_footer(const struct report *report)
 static void write_table(const struct report *report)
 {
 	bool has_hits = ocp_sample_hits_count(report->sample) != 0;
+	char wall[WALL_BYTES];
 
+	if (report->wall_ns)
+		printf("%s  ", time_of_day_text(wall, report->wall_ns, 3));
 	printf("%s%.3f s\n", report->is_total ? "total, " : "", (double)report->at_ns / 1e9);
 	if (has_hits || report->split != OCP_BY_PROBE ||
 	    (!ocp_sample_pair_count(report->sample) && !report->prints))
@@ -342,6 +404,9 @@ static void write_table(const struct report *report)
 	}
 	for (size_t i = 0; i < ocp_sample_histogram_count(report->sample); i++)
 		print_histogram(report, ocp_sample_histogram(report->sample, i));
+	print_groups(report);
+	if (report->stacks)
+		print_stacks(report);
 	if (report->is_total)
 		print_footer(report);
 	else
@@ -349,13 +414,24 @@ static void write_table(const struct report *report)
 	fflush(stdout);
 }
 
-static void write_hit(const struct ocp_hit *hit, bool is_first)
+static void write_hit(const struct ocp_hit *hit, const struct named_frames *frames, int64_t wall_ns,
+		      bool is_first)
 {
+	char wall[WALL_BYTES];
+
 	(void)is_first;
-	printf("%.6f %d/%d ", (double)hit->time_ns / 1e9, (int)hit->pid, (int)hit->tid);
+	if (wall_ns)
+		fputs(time_of_day_text(wall, wall_ns, 6), stdout);
+	else
+		printf("%.6f", (double)hit->time_ns / 1e9);
+	printf(" %d/%d ", (int)hit->pid, (int)hit->tid);
 	print_text(hit->probe);
 	ocp_hit_write_args(stdout, hit);
 	putchar('\n');
+	if (frames)
+		print_hit_frames(frames);
 }
 
-const struct writer table_writer = { .write = write_table, .write_hit = write_hit };
+const struct writer table_writer = { .write = write_table,
+				     .write_hit = write_hit,
+				     .write_slow = write_slow_text };

@@ -11,6 +11,12 @@
 #include <stdint.h>
 #include "ocaml_probes.h"
 
+struct items;
+struct named_frames;
+struct slow_pair;
+struct stack_rows;
+struct table_view;
+
 /* A sample to print. */
 struct report {
 	const struct ocp_sample *sample; /* of the span */
@@ -18,18 +24,28 @@ struct report {
 	bool is_total;			 /* the span is the whole session */
 	bool is_first;			 /* this is the first output */
 	enum ocp_split split;
+	const struct table_view *view;
+	const struct items *counted; /* what the user asked for; NULL: unknown */
+	int64_t wall_ns; /* at_ns by the clock of the day, since 1970; 0: not asked for */
 	const struct ocp_costs *costs;
-	bool prints;	    /* hits are printed too */
-	uint64_t n_printed; /* since the start */
-	const void *data;   /* of the writer */
+	bool has_no_costs;		 /* the engine has none: nothing is to be told of them */
+	bool prints;			 /* hits are printed too */
+	bool has_slow;			 /* so are slow pairs */
+	uint64_t n_slow;		 /* those since the start */
+	uint64_t n_printed;		 /* since the start */
+	const struct stack_rows *stacks; /* NULL: none, or it is not the total */
+	const void *data;		 /* of the writer */
 };
 
 struct json_object;
 
 struct writer {
 	void (*write)(const struct report *report);
-	/* IS_FIRST as in struct report. */
-	void (*write_hit)(const struct ocp_hit *hit, bool is_first);
+	/* IS_FIRST and WALL_NS as in struct report. FRAMES is NULL unless stacks are walked. */
+	void (*write_hit)(const struct ocp_hit *hit, const struct named_frames *frames,
+			  int64_t wall_ns, bool is_first);
+	/* NULL: the format has no slow pairs. WALL_NS is always known. */
+	void (*write_slow)(const struct slow_pair *pair, int64_t wall_ns);
 };
 
 enum { JSON_VERSION = 4 };
@@ -40,10 +56,32 @@ extern const struct writer table_writer, json_writer, csv_writer;
 struct json_object *json_of_pair(const struct ocp_pair *pair);
 
 /* hit_json.c */
-void write_hit_json(const struct ocp_hit *hit, bool is_first);
+void write_hit_json(const struct ocp_hit *hit, const struct named_frames *frames, int64_t wall_ns,
+		    bool is_first);
+
+/* The members "args" and "named" of HIT. */
+void write_args_json(const struct ocp_hit *hit);
+
+/* slow_output.c */
+void write_slow_text(const struct slow_pair *pair, int64_t wall_ns);
+void write_slow_json(const struct slow_pair *pair, int64_t wall_ns);
+
+/*
+ * Write WALL_NS to TEXT: for people, the local time of the day "18:10:46.055632", with DIGITS (3 or 6)
+ * of the second; for programs, "2026-11-23T18:10:46.055632Z". Both return TEXT.
+ */
+enum { WALL_BYTES = 40 };
+const char *time_of_day_text(char text[WALL_BYTES], int64_t wall_ns, int digits);
+const char *utc_text(char text[WALL_BYTES], int64_t wall_ns);
 
 /* Write N bytes of UTF-8 as a JSON string. */
 void write_json_text(const char *bytes, size_t n);
+
+/*
+ * The number of leading bytes, of N, that are UTF-8: all, or all but an incomplete sequence at the end
+ * if IS_CUT. N + 1 if the text is not UTF-8.
+ */
+size_t utf8_bytes(const char *bytes, size_t n, bool is_cut);
 
 /* Write NS nanoseconds to TEXT with a unit, as in tables: "12.5us". Returns TEXT. */
 enum { TIME_BYTES = 32 };

@@ -18,6 +18,7 @@ enum {
 	HEAD_LINES = 2,
 	FOOT_LINES = 2,
 	TITLE_GAP = 2,
+	LEAST_KEYS = 8, /* columns for "? help" */
 };
 
 void draw_begin(struct top *top)
@@ -332,18 +333,36 @@ static void draw_status(const struct top *top, int y)
 	paint_text(y, 0, room, top->message);
 }
 
+/* Draw which parts have no room. Returns the columns to the left of it. */
+static int draw_hidden(const struct top *top, int y)
+{
+	char text[sizeof(top->hidden) + 16];
+	int width;
+
+	if (!top->hidden[0])
+		return COLS;
+	snprintf(text, sizeof(text), "hidden: %s", top->hidden);
+	width = text_width(text);
+	width = width < COLS - LEAST_KEYS ? width : COLS - LEAST_KEYS;
+	attron(paint_colour(COLOUR_NOTE));
+	paint_text(y, COLS - width, width, text);
+	attroff(paint_colour(COLOUR_NOTE));
+	return COLS - width;
+}
+
 static void draw_keys(const struct top *top, int y)
 {
 	static const struct {
 		const char *key, *does;
 	} normal[] = {
-		{ "q", "quit" },    { "?", "help" },	 { "s", "sort" },    { "/", "filter" },
+		{ "?", "help" },    { "q", "quit" },	 { "s", "sort" },    { "/", "filter" },
 		{ "space", "freeze" }, { "e", "handler" }, { "c", "counter" }, { "S", "reverse" },
 		{ "a", "scale" },
 	}, filter[] = { { "Enter", "keep" }, { "Esc", "show all" } },
 	  confirm[] = { { "y", "yes" }, { "n", "no" } };
 	const bool is_filter = top->mode == MODE_FILTER, is_confirm = top->mode == MODE_CONFIRM;
 	const size_t n = is_filter || is_confirm ? 2 : sizeof(normal) / sizeof(normal[0]);
+	const int room = is_filter || is_confirm ? COLS : draw_hidden(top, y);
 	int x = 0;
 
 	for (size_t i = 0; i < n; i++) {
@@ -354,7 +373,7 @@ static void draw_keys(const struct top *top, int y)
 				   : is_confirm ? confirm[i].does
 						: normal[i].does;
 
-		if (x + (int)(strlen(key) + 1 + strlen(does)) > COLS)
+		if (x + (int)(strlen(key) + 1 + strlen(does)) > room)
 			return;
 		attron(A_BOLD);
 		x += paint_text(y, x, COLS - x, key) + 1;
@@ -378,8 +397,7 @@ static const struct {
 	{ "Esc", "show all lines again" },
 	{ "space", "freeze the display, or unfreeze it; counting continues" },
 	{ "a", "use one scale for all bars, or one for each" },
-	{ "e", "switch the probe's handlers on or off" },
-	{ "c", "switch the probe's counter on or off" },
+	{ "e c", "switch the probe's handlers, after a question, or its counter" },
 	{ "q Ctrl-C", "quit; handlers stay on or off" },
 	{ "hits/s", "hits in the last second; likewise pairs/s" },
 	{ "last minute", "hits/s over time; the lowest bar is zero" },
@@ -390,6 +408,7 @@ static const struct {
 		     "~finally), or another thread has it (use --key argN)" },
 	{ "handler", "on, off, mixed, or ? if it cannot be read" },
 	{ "counted", "yes, no, or pair: the probe is part of a pair" },
+	{ "live words", "words alive, of those allocated since the start (--memprof)" },
 	{ "CPU overhead", "hits x cost per hit; over budget, counters go off" },
 };
 
@@ -408,20 +427,23 @@ static size_t line_bytes(const char *text, size_t width)
 }
 
 /* Draw the help lines from FIRST to before END. Returns the number of screen lines. */
-static size_t draw_help_lines(size_t first, size_t end)
+static size_t draw_help_lines(const struct top *top, size_t first, size_t end)
 {
+	const size_t first_topic = top->hidden[0] ? 0 : 1;
 	const size_t width = (size_t)COLS - HELP_INDENT - 1;
 	size_t line = 0;
 
-	for (size_t i = 0; i < N_HELP; i++) {
-		const char *at = help[i].does;
+	/* Before the topics: what the terminal has no room for. */
+	for (size_t i = first_topic; i <= N_HELP; i++) {
+		const char *key = i ? help[i - 1].key : "hidden";
+		const char *at = i ? help[i - 1].does : top->hidden;
 
 		for (bool is_first = true; *at; line++, is_first = false) {
 			const size_t bytes = line_bytes(at, width);
 			const int y = (int)(line - first) + 1;
 
 			if (line >= first && line < end && is_first)
-				paint_text(y, 1, HELP_INDENT, help[i].key);
+				paint_text(y, 1, HELP_INDENT, key);
 			if (line >= first && line < end)
 				mvaddnstr(y, HELP_INDENT, at, (int)bytes);
 			at += bytes;
@@ -435,7 +457,7 @@ static size_t draw_help_lines(size_t first, size_t end)
 static bool draw_help(const struct top *top)
 {
 	const size_t page = (size_t)LINES - 3, first = top->help_page * page;
-	const size_t n = draw_help_lines(first, first + page);
+	const size_t n = draw_help_lines(top, first, first + page);
 
 	if (first >= n)
 		return false;
@@ -461,8 +483,9 @@ static void draw_all(struct top *top)
 {
 	const struct view_snapshot *seen = top->view.seen;
 	struct heights heights;
-	int y = HEAD_LINES;
+	int y = HEAD_LINES, heap_lines;
 
+	top->hidden[0] = '\0';
 	draw_title(top);
 	draw_summary(top);
 	y += draw_collector(top, y);
@@ -471,9 +494,17 @@ static void draw_all(struct top *top)
 	y += draw_losses(top, y);
 	y += draw_mismatch(top, y);
 	y += draw_pair_note(top, y);
+	heap_lines = (LINES - FOOT_LINES - y) / 2;
+	if (top->heap && heap_lines < HEAP_VIEW_LEAST_LINES)
+		note_hidden(top, "live words");
+	y += heap_view_draw(top->heap, y, heap_lines);
 	heights = layout_heights(LINES - FOOT_LINES - y, seen->n_targets,
 				 shown_pair_count(&top->view));
 	y += heights.gap;
+	if (seen->n_targets > 1 && !heights.programs)
+		note_hidden(top, "programs");
+	if (shown_pair_count(&top->view) && !heights.pairs)
+		note_hidden(top, "pairs");
 	if (heights.programs) {
 		draw_programs(top, y, heights.programs);
 		y += heights.programs + 1 + heights.gap;

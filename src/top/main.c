@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
@@ -21,6 +22,8 @@
 #include "base/interrupted.h"
 #include "base/signals.h"
 #include "cli/cli.h"
+#include "memprof/rate.h"
+#include "top/batch.h"
 #include "top/terminal.h"
 #include "top/top.h"
 
@@ -197,11 +200,16 @@ static int run_loop(struct loop *loop)
 
 	draw(&loop->top);
 	while (!err && !loop->top.is_ending) {
-		if (poll(loop->fds, N_FDS, -1) < 0) {
+		const int n = poll(loop->fds, N_FDS, loop->top.heap ? HEAP_VIEW_READ_MS : -1);
+
+		if (n < 0) {
 			if (is_interrupted(&interruptions))
 				continue;
 			return ctx_error(loop->top.ctx, -errno, "waiting: %s", strerror(errno));
 		}
+		err = heap_view_read(loop->top.heap);
+		if (err || !n)
+			continue;
 		if (loop->fds[FD_SIGNALS].revents)
 			handle_signals(loop);
 		/* The terminal is gone. */
@@ -274,12 +282,49 @@ static int run_on_screen(struct loop *loop)
 	return code;
 }
 
+static struct top_options *own_of(struct options *options)
+{
+	static struct top_options own = { .memprof_rate = MEMPROF_USUAL_RATE };
+
+	options->own = &own;
+	return &own;
+}
+
+static int set_batch(const struct command *command, struct top_options *own, const char *value)
+{
+	char *end;
+
+	errno = 0;
+	own->screens = strtoul(value, &end, 10);
+	if (*value < '0' || *value > '9' || *end || errno || !own->screens)
+		return say_usage(command, "--batch '%s': not a number of screens", value);
+	return EXIT_DONE;
+}
+
+/* --batch N, --memprof[=RATE] */
+static int set_own(const struct command *command, struct options *options, const char *name,
+		   const char *value)
+{
+	struct top_options *own = own_of(options);
+
+	if (strcmp(name, "batch") == 0)
+		return set_batch(command, own, value);
+	own->memprof = true;
+	if (value && !memprof_rate_read(value, &own->memprof_rate))
+		return say_usage(command, "--%s '%s': not a number from 1e-9 to 1", name, value);
+	return EXIT_DONE;
+}
+
 static int check_usage(const struct command *command, struct options *options)
 {
 	int code;
 
 	if (options->pid && options->exe)
 		return say_usage(command, "-pid and --exe are mutually exclusive");
+	if (own_of(options)->memprof && !options->pid && !options->exe)
+		return say_usage(command, "--memprof requires -pid or --exe");
+	if (own_of(options)->memprof && own_of(options)->screens)
+		return say_usage(command, "--batch and --memprof are mutually exclusive");
 	code = measure_options_check_program(command, options);
 	if (code == EXIT_DONE)
 		code = measure_options_count_all(options);
@@ -295,26 +340,48 @@ static const struct command command_top = {
 	.name = "top",
 	.help = &help_top,
 	.run = run,
+	.set_own = set_own,
 };
+
+/* Print N screens. */
+static int run_batch(struct loop *loop, const struct options *options, size_t n)
+{
+	int code = top_open(&loop->top, options), err;
+
+	if (code != EXIT_DONE)
+		return code;
+	err = batch_run(&loop->top, n);
+	return err ? say_error(loop->top.ctx, err) : EXIT_DONE;
+}
+
+/* Show the screen until the user ends it. */
+static int run_live(struct loop *loop, const struct options *options)
+{
+	int code = terminal_check();
+
+	if (code != EXIT_DONE)
+		return code;
+	block_signals(loop);
+	code = top_open(&loop->top, options);
+	if (code != EXIT_DONE)
+		return code;
+	code = open_fds(loop);
+	if (code == EXIT_DONE)
+		code = run_on_screen(loop);
+	close_fds(loop);
+	return code;
+}
 
 static int run(struct options *options)
 {
 	struct loop loop = { .is_verbose = options->verbose, .is_quiet = options->quiet };
+	const size_t screens = own_of(options)->screens;
 	int code = check_usage(&command_top, options);
 
-	if (code == EXIT_DONE)
-		code = terminal_check();
 	if (code != EXIT_DONE)
 		return code;
 	ocp_ctx_set_log(options->ctx, log_line, &loop, OCP_LOG_DEBUG);
-	block_signals(&loop);
-	code = top_open(&loop.top, options);
-	if (code == EXIT_DONE) {
-		code = open_fds(&loop);
-		if (code == EXIT_DONE)
-			code = run_on_screen(&loop);
-		close_fds(&loop);
-	}
+	code = screens ? run_batch(&loop, options, screens) : run_live(&loop, options);
 	switch_free(&loop.top);
 	top_close(&loop.top);
 	ocp_ctx_set_log(options->ctx, NULL, NULL, OCP_LOG_DEBUG);

@@ -10,10 +10,7 @@
 #include "cli/cli.h"
 #include "top/text.h"
 
-enum {
-	MANY_SITES = 1000, /* switching more is slow */
-	FEW_NAMES = 5,
-};
+enum { FEW_NAMES = 5 };
 
 static bool is_same(const struct top_switch *a, const char *exe, const char *name)
 {
@@ -184,16 +181,12 @@ int switch_handler(struct top *top)
 	err = set_switch(&top->asked, target->exe, probe->name, on);
 	if (err)
 		return err;
-	if (target->n_pids > 1 || probe->n_sites > MANY_SITES) {
-		top->mode = MODE_CONFIRM;
-		snprintf(top->question, sizeof(top->question),
-			 "switch the handlers of %s %s: %zu site%s in %zu process%s? (y/n)",
-			 probe->name, on ? "on" : "off", probe->n_sites,
-			 probe->n_sites == 1 ? "" : "s", target->n_pids,
-			 target->n_pids == 1 ? "" : "es");
-		return 0;
-	}
-	return switch_answered(top, true);
+	top->mode = MODE_CONFIRM;
+	snprintf(top->question, sizeof(top->question),
+		 "switch the handlers of %s %s: %zu site%s in %zu process%s? (y/n)", probe->name,
+		 on ? "on" : "off", probe->n_sites, probe->n_sites == 1 ? "" : "s", target->n_pids,
+		 target->n_pids == 1 ? "" : "es");
+	return 0;
 }
 
 int switch_answered(struct top *top, bool yes)

@@ -47,6 +47,28 @@ static int compare_rates(double x, double y, size_t a, size_t b)
 	return x != y ? (x < y ? 1 : -1) : (a > b) - (a < b);
 }
 
+void note_hidden(struct top *top, const char *part)
+{
+	const size_t used = strlen(top->hidden);
+
+	snprintf(top->hidden + used, sizeof(top->hidden) - used, "%s%s", used ? ", " : "", part);
+}
+
+/* Note the columns without room, the first one behind the name of the TABLE. */
+static void note_hidden_columns(struct top *top, const char *table, const struct column *columns,
+				size_t n)
+{
+	char part[64];
+
+	for (size_t i = 0; i < n; i++) {
+		if (columns[i].rank < 0 || columns[i].width)
+			continue;
+		snprintf(part, sizeof(part), "%s%s", table, columns[i].title);
+		note_hidden(top, part);
+		table = "";
+	}
+}
+
 /* ---- programs ------------------------------------------------------------------------------- */
 
 const char *target_state(const struct top *top, const struct seen_target *target)
@@ -101,7 +123,7 @@ static void draw_program(const struct top *top, int y, const struct column *colu
 	paint_cell(y, &columns[6], target->problem ? target->problem : pids);
 }
 
-void draw_programs(const struct top *top, int y, int lines)
+void draw_programs(struct top *top, int y, int lines)
 {
 	const struct view_snapshot *seen = top->view.seen;
 	const int name = clamp(seen->longest_exe, 8, 32);
@@ -127,6 +149,7 @@ void draw_programs(const struct top *top, int y, int lines)
 	columns[0].title = title_of(title, sizeof(title), "program", lines, seen->n_targets);
 	columns[0].want = clamp((size_t)text_width(columns[0].title), name, 40);
 	layout_columns(columns, n, MARGIN, COLS, gap());
+	note_hidden_columns(top, "programs: ", columns, n);
 	paint_titles(y, columns, n, n, "");
 	for (int i = 0; i < lines; i++)
 		draw_program(top, y + 1 + i, columns, &seen->targets[order[i]]);
@@ -172,7 +195,7 @@ static void draw_pair(const struct top *top, int y, const struct column *columns
 	attroff(paint_colour(COLOUR_NOTE));
 }
 
-void draw_pairs(const struct top *top, int y, int lines)
+void draw_pairs(struct top *top, int y, int lines)
 {
 	const struct view_snapshot *seen = top->view.seen;
 	const bool has_exe = seen->n_targets > 1;
@@ -204,6 +227,7 @@ void draw_pairs(const struct top *top, int y, int lines)
 	columns[0].want = clamp((size_t)text_width(columns[0].title), name, WIDEST_NAME);
 	columns[1].want = clamp(seen->longest_exe, 8, 24);
 	layout_columns(columns, n, MARGIN, COLS, gap());
+	note_hidden_columns(top, "pairs: ", columns, n);
 	paint_titles(y, columns, n, n, "");
 	for (int i = 0; i < lines && (size_t)i < n_shown; i++)
 		draw_pair(top, y + 1 + i, columns, &seen->pairs[shown[i]]);
@@ -275,7 +299,8 @@ static void lay_out_probes(struct column *columns, const struct view_snapshot *s
 	/* The cells of a bar must divide a minute evenly. */
 	surplus = columns[COLUMN_SPARK].width - spark_width(columns[COLUMN_SPARK].width);
 	columns[COLUMN_SPARK].width -= surplus;
-	if (columns[COLUMN_SPARK].width < text_width(columns[COLUMN_SPARK].title))
+	if (columns[COLUMN_SPARK].width &&
+	    columns[COLUMN_SPARK].width < text_width(columns[COLUMN_SPARK].title))
 		columns[COLUMN_SPARK].title = "minute";
 	for (size_t i = COLUMN_SPARK + 1; i < N_COLUMNS; i++)
 		columns[i].x -= surplus;
@@ -395,7 +420,7 @@ static const char *nothing_to_show(const struct top *top)
 	return "no probe matches; Esc shows all";
 }
 
-void draw_probes(const struct top *top, int y, int lines)
+void draw_probes(struct top *top, int y, int lines)
 {
 	static const size_t columns_of[N_SORT_KEYS] = {
 		[SORT_RATE] = COLUMN_RATE, [SORT_HITS] = COLUMN_HITS,
@@ -410,6 +435,7 @@ void draw_probes(const struct top *top, int y, int lines)
 	float highest;
 
 	lay_out_probes(columns, view->seen);
+	note_hidden_columns(top, "", columns, N_COLUMNS);
 	highest = common_highest(top, lines, columns[COLUMN_SPARK].width);
 	paint_titles(y, columns, N_COLUMNS, columns_of[view->key], marks[top->is_utf8][is_up]);
 	for (int i = 0; i < lines && view->first + (size_t)i < view->n_shown; i++)

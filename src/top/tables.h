@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* The tables of programs, pairs and probes. Each starts at line Y with its titles. */
+/*
+ * The tables of programs, pairs and probes. Each starts at line Y with its titles. Columns without
+ * room are noted in `hidden`.
+ */
 #ifndef TOP_TABLES_H
 #define TOP_TABLES_H
 
 #include "top/top.h"
 
-void draw_programs(const struct top *top, int y, int lines);
-void draw_pairs(const struct top *top, int y, int lines);
-void draw_probes(const struct top *top, int y, int lines);
+void draw_programs(struct top *top, int y, int lines);
+void draw_pairs(struct top *top, int y, int lines);
+void draw_probes(struct top *top, int y, int lines);
+
+/* Note that PART has no room on the screen. */
+void note_hidden(struct top *top, const char *part);
 
 /* The number of pairs that match the filter. */
 size_t shown_pair_count(const struct view *view);

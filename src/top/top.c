@@ -25,6 +25,7 @@ int top_open(struct top *top, const struct options *options)
 		.pid = options->pid,
 		.request = &options->request,
 	};
+	const struct top_options *own = options->own;
 	int err;
 
 	top->ctx = options->ctx;
@@ -33,6 +34,8 @@ int top_open(struct top *top, const struct options *options)
 	top->is_utf8 = text_is_utf8();
 	top->watch = watch_new(options->ctx, false);
 	err = top->watch ? watch_set(top->watch, &spec, 1) : -ENOMEM;
+	if (!err && own->memprof)
+		err = heap_view_open(options->ctx, own->memprof_rate, &top->heap);
 	if (!err)
 		err = top_show(top);
 	return err ? say_error(options->ctx, err) : EXIT_DONE;
@@ -41,6 +44,8 @@ int top_open(struct top *top, const struct options *options)
 void top_close(struct top *top)
 {
 	view_free(&top->view);
+	heap_view_close(top->heap);
+	top->heap = NULL;
 	watch_free(top->watch);
 	top->watch = NULL;
 }
@@ -75,7 +80,7 @@ int top_show(struct top *top)
 	if (top->shown_ticks)
 		tell_changes(top, top->view.seen, seen);
 	top->shown_ticks = top->n_ticks;
-	return view_show(&top->view, seen);
+	return view_show(&top->view, seen) == 0 ? heap_view_show(top->heap) : -ENOMEM;
 }
 
 int top_tick(struct top *top)
@@ -83,6 +88,8 @@ int top_tick(struct top *top)
 	int err = watch_tick(top->watch);
 
 	top->n_ticks++;
+	if (!err)
+		err = heap_view_follow(top->heap, top->watch);
 	return err ? err : top_show(top);
 }
 

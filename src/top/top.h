@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <wchar.h>
 #include "ocaml_probes.h"
+#include "top/heap_view.h"
 #include "top/view.h"
 #include "watch/watch.h"
 
@@ -31,8 +32,10 @@ struct top {
 	struct ocp_ctx *ctx;
 	struct watch *watch;
 	struct view view;
+	struct heap_view *heap; /* NULL: none, without --memprof */
 	enum top_mode mode;
 	char message[512];
+	char hidden[256];   /* the parts that have no room on the screen; "": none */
 	char question[512]; /* for MODE_CONFIRM */
 	bool is_paused;	    /* the display is frozen; the watch continues */
 	bool scales_by_all; /* one scale for all sparklines on the screen */
@@ -47,6 +50,13 @@ struct top {
 	struct top_switch asked;     /* in MODE_CONFIRM */
 	struct top_switch *switched; /* handlers that are on because of us */
 	size_t n_switched;
+};
+
+/* The options that only this command has. */
+struct top_options {
+	size_t screens; /* of --batch; 0: a view in the terminal */
+	bool memprof;
+	double memprof_rate; /* with memprof */
 };
 
 /* Start watching as OPTIONS say. Returns EXIT_DONE, or another code after printing the error. */
@@ -66,9 +76,9 @@ void top_message(struct top *top, const char *fmt, ...) __attribute__((format(pr
 /* ---- switching (switch.c) ------------------------------------------------------------------- */
 
 /*
- * Toggle the handlers, or the counter, of the probe under the cursor. Handlers in several
- * processes or at very many sites need confirmation (MODE_CONFIRM). The result is shown as the
- * message. Returns 0 or -ENOMEM.
+ * Toggle the handlers, or the counter, of the probe under the cursor. Handlers run code in the
+ * program, so they need confirmation (MODE_CONFIRM). The result is shown as the message. Returns 0
+ * or -ENOMEM.
  */
 int switch_handler(struct top *top);
 int switch_counter(struct top *top);

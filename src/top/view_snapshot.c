@@ -193,11 +193,12 @@ void view_snapshot_free(struct view_snapshot *seen)
 
 static void read_history(const struct watch *watch, const struct seen_probe *probe, float *rates)
 {
-	const size_t n = watch_column_count(watch);
+	const size_t n = watch_column_count(watch, WATCH_MINUTE);
 
 	for (size_t age = 0; age < WATCH_COLUMNS; age++)
 		rates[WATCH_COLUMNS - 1 - age] =
-			age < n ? (float)watch_probe_rate(watch, probe->target, probe->index, age)
+			age < n ? (float)watch_probe_rate(watch, WATCH_MINUTE, probe->target,
+							  probe->index, age)
 				: NAN;
 }
 

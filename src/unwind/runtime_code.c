@@ -4,7 +4,8 @@
  * them. A pattern is long enough to be no other code. Where it is not found, the call frame information
  * stands.
  *
- * Sources: runtime/amd64.S (caml_raise_exn, caml_raise_exception, caml_stack_overflow) and
+ * Sources: runtime/amd64.S (caml_raise_exn, caml_raise_exception, caml_stack_overflow,
+ * caml_start_program, caml_c_call_stack_args) and
  * asmcomp/amd64/emit.mlp (Lraise Raise_notrace, the call of caml_call_realloc_stack) of OCaml 4.13.1,
  * 4.14.1 and 5.3.0. Domain state is in r14; its exception pointer is at 16 (OCaml 4) or 48 (OCaml 5).
  */
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PATTERN = 48, ANY = 0x100, MAX_CODE_BYTES = 1 << 30 };
+enum { MAX_PATTERN = 56, ANY = 0x100, PART_BYTES = 1 << 18, MAX_CODE_BYTES = 1 << 30 };
 
 struct pattern {
 	uint16_t bytes[MAX_PATTERN]; /* ANY matches every byte */
@@ -22,6 +23,36 @@ struct pattern {
 	uint8_t from, to;
 	enum code_frame frame;
 };
+
+/*
+ * The end of OCaml 5's caml_start_program: mov 8(%r10),%r11; mov %r11,N(%r14); add $16,%r10;
+ * mov %r15,8(%r14); mov 40(%r14),%r11; mov %r10,(%r11); mov 64(%r14),%rsp; mov 16(%rsp),%r10;
+ * mov %r10,64(%r14); add $24,%rsp; six of pop; ret; then a callback that has raised:
+ * or $2,%rax; mov %rsp,%r10; jmp
+ */
+#define END_OF_CALLBACK                                                                            \
+	{                                                                                          \
+		0x4d, 0x8b, 0x5a, 0x08, 0x4d, 0x89, 0x5e, ANY, 0x49, 0x83, 0xc2, 0x10, 0x4d, 0x89, \
+			0x7e, 0x08, 0x4d, 0x8b, 0x5e, 0x28, 0x4d, 0x89, 0x13, 0x49, 0x8b, 0x66,    \
+			0x40, 0x4c, 0x8b, 0x54, 0x24, 0x10, 0x4d, 0x89, 0x56, 0x40, 0x48, 0x83,    \
+			0xc4, 0x18, ANY, ANY, ANY, ANY, ANY, ANY, ANY, ANY, 0x5d, 0x5b, 0xc3,      \
+			0x48, 0x83, 0xc8, 0x02, 0x49                                               \
+	}
+
+/*
+ * The end of caml_runstack: mov 40(%r14),%rdi; mov 24(%r11),%r10; mov 8(%r10),%r11;
+ * mov %r10,40(%r14); mov %r11,48(%r14); mov (%r10),%r13; mov %rax,%r12; mov 64(%r14),%rsp;
+ * call caml_free_stack; mov %r13,%rsp; mov %r12,%rax; jmp *(%rbx); then a fibre that has raised:
+ * lea 16(%rsp),%r11; mov 8(%r11),%rbx; jmp to the start. So the stack pointer is one of two there.
+ */
+#define END_OF_FIBRE                                                                               \
+	{                                                                                          \
+		0x49, 0x8b, 0x7e, 0x28, 0x4d, 0x8b, 0x53, 0x18, 0x4d, 0x8b, 0x5a, 0x08, 0x4d,      \
+			0x89, 0x56, 0x28, 0x4d, 0x89, 0x5e, 0x30, 0x4d, 0x8b, 0x2a, 0x49, 0x89,    \
+			0xc4, 0x49, 0x8b, 0x66, 0x40, 0xe8, ANY, ANY, ANY, ANY, 0x4c, 0x89, 0xec,  \
+			0x4c, 0x89, 0xe0, 0xff, 0x23, 0x4c, 0x8d, 0x5c, 0x24, 0x10, 0x49, 0x8b,    \
+			0x5b, 0x08, 0xeb                                                           \
+	}
 
 static const struct pattern patterns[] = {
 	/* mov 16(%r14),%rsp; pop 16(%r14); ret */
@@ -99,16 +130,73 @@ static const struct pattern patterns[] = {
 	  10,
 	  37,
 	  CODE_FRAME_R13_8 },
-	/* push $N; call caml_call_realloc_stack; pop %r10 */
-	{ { 0x6a, ANY, 0xe8, ANY, ANY, ANY, ANY, 0x41, 0x5a }, 9, 2, 9, CODE_FRAME_8_DEEPER },
+	/* At the start of a function: push $N; call caml_call_realloc_stack; pop %r10 */
+	{ { 0x6a, ANY, 0xe8, ANY, ANY, ANY, ANY, 0x41, 0x5a }, 9, 2, 9, CODE_FRAME_ARGUMENT },
 	{ { 0x68, ANY, ANY, ANY, ANY, 0xe8, ANY, ANY, ANY, ANY, 0x41, 0x5a },
 	  12,
 	  5,
 	  12,
-	  CODE_FRAME_8_DEEPER },
+	  CODE_FRAME_ARGUMENT },
+	/*
+	 * The same place of OCaml 4: mov %r15,8(%r14); three of pop N(%r14); add $8,%rsp twice; six
+	 * of pop; ret; or $2,%rax; jmp to the first of these
+	 */
+	{ { 0x4d, 0x89, 0x7e, 0x08, 0x41, 0x8f, 0x86, ANY,  ANY,  ANY,	ANY,  0x41, 0x8f,
+	    0x86, ANY,	ANY,  ANY,  ANY,  0x41, 0x8f, 0x86, ANY,  ANY,	ANY,  ANY,  0x48,
+	    0x83, 0xc4, 0x08, 0x48, 0x83, 0xc4, 0x08, 0x41, 0x5f, 0x41, 0x5e, 0x41, 0x5d,
+	    0x41, 0x5c, 0x5d, 0x5b, 0xc3, 0x48, 0x83, 0xc8, 0x02, 0xeb, 0xce },
+	  50,
+	  44,
+	  50,
+	  CODE_FRAME_LIKE },
+	{ END_OF_CALLBACK, 56, 0, 27, CODE_FRAME_OF_C_STACK },
+	{ END_OF_CALLBACK, 56, 51, 60, CODE_FRAME_OF_C_STACK },
+	{ END_OF_FIBRE, 53, 0, 16, CODE_FRAME_LEFT },
+	{ END_OF_FIBRE, 53, 16, 23, CODE_FRAME_OF_CURRENT },
+	{ END_OF_FIBRE, 53, 43, 54, CODE_FRAME_OF_PARENT },
+	/*
+	 * sub $8,%r12; cmp %r13,%r12; jb; push (%r12); jmp; call *%rax; mov 64(%r14),%rsp;
+	 * mov 8(%r14),%r15; mov 8(%rsp),%rsp
+	 */
+	{ { 0x49, 0x83, 0xec, 0x08, 0x4d, 0x39, 0xec, 0x72, 0x06, 0x41,
+	    0xff, 0x34, 0x24, 0xeb, 0xf1, 0xff, 0xd0, 0x49, 0x8b, 0x66,
+	    0x40, 0x4d, 0x8b, 0x7e, 0x08, 0x48, 0x8b, 0x64, 0x24, 0x08 },
+	  30,
+	  0,
+	  30,
+	  CODE_FRAME_OF_LINK },
 };
 
 enum { N_PATTERNS = sizeof(patterns) / sizeof(*patterns) };
+
+/* The offset, in the pattern, of the instruction that such frames are like. */
+static uint64_t like_of(enum code_frame frame)
+{
+	return frame == CODE_FRAME_OF_C_STACK ? 27 : 0;
+}
+
+/* Bytes that are rare in code. Each pattern has one of them, which is looked for first. */
+static const uint8_t rare_bytes[] = { 0x66, 0x4e, 0x5a, 0xce };
+
+enum { N_RARE = sizeof(rare_bytes) / sizeof(*rare_bytes) };
+
+/* A part of the code, linked at VA. */
+struct code_part {
+	const uint8_t *bytes;
+	size_t n;
+	size_t n_starts; /* what starts behind them is found in the next part */
+	uint64_t va;
+};
+
+/* The offset of the first of the rare bytes that PATTERN has; *RARE is its index. */
+static size_t rare_place(const struct pattern *pattern, size_t *rare)
+{
+	for (*rare = 0; *rare < N_RARE; ++*rare)
+		for (size_t i = 0; i < pattern->n; i++)
+			if (pattern->bytes[i] == rare_bytes[*rare])
+				return i;
+	abort(); /* the patterns are constant */
+}
 
 static bool matches(const struct pattern *pattern, const uint8_t *code)
 {
@@ -118,29 +206,37 @@ static bool matches(const struct pattern *pattern, const uint8_t *code)
 	return true;
 }
 
-/* Find PATTERN in CODE[0..BYTES), which is linked at VA. */
-static int find_pattern(const struct pattern *pattern, const uint8_t *code, size_t bytes,
-			uint64_t va, code_frame_fn fn, void *data)
+/* Find the patterns whose rare byte has the index RARE. */
+static int find_patterns(const struct code_part *part, size_t rare, code_frame_fn fn, void *data)
 {
-	const uint8_t *at = code, *end = code + bytes;
-	uint8_t prefix[MAX_PATTERN];
-	size_t n = 0;
+	const struct pattern *of[N_PATTERNS];
+	size_t places[N_PATTERNS], n = 0, index;
+	const uint8_t *end = part->bytes + part->n;
 	int err = 0;
 
-	while (n < pattern->n && pattern->bytes[n] != ANY) {
-		prefix[n] = (uint8_t)pattern->bytes[n];
-		n++;
+	for (size_t i = 0; i < N_PATTERNS; i++) {
+		of[n] = &patterns[i];
+		places[n] = rare_place(of[n], &index);
+		n += index == rare;
 	}
-	while (!err && (at = memmem(at, (size_t)(end - at), prefix, n))) {
-		const uint64_t here = va + (size_t)(at - code);
+	for (const uint8_t *at = part->bytes;
+	     !err && (at = memchr(at, rare_bytes[rare], (size_t)(end - at))); at++) {
+		for (size_t i = 0; i < n && !err; i++) {
+			const size_t start = (size_t)(at - part->bytes) - places[i];
+			const uint64_t va = part->va + start;
 
-		if ((size_t)(end - at) >= pattern->n && matches(pattern, at))
-			err = fn(data, here + pattern->from, here + pattern->to, pattern->frame);
-		at++;
+			/* Below the first byte it is a large number. */
+			if (start < part->n_starts && of[i]->n <= part->n - start &&
+			    matches(of[i], part->bytes + start))
+				err = fn(data, &(struct code_place){
+						       va + of[i]->from, va + of[i]->to,
+						       va + like_of(of[i]->frame), of[i]->frame });
+		}
 	}
 	return err;
 }
 
+/* In parts that fit the cache of the CPU. */
 static int find_in_segment(struct ocp_ctx *ctx, const struct elf_file *elf,
 			   const struct elf_segment *segment, code_frame_fn fn, void *data)
 {
@@ -150,12 +246,21 @@ static int find_in_segment(struct ocp_ctx *ctx, const struct elf_file *elf,
 	if (segment->file_bytes > MAX_CODE_BYTES)
 		return ctx_error(ctx, -EBADMSG, "%s: more than %d bytes of code",
 				 elf_file_name(elf), MAX_CODE_BYTES);
-	code = malloc(segment->file_bytes + 1);
-	if (!code)
-		return ctx_no_memory(ctx);
-	err = elf_file_read(elf, segment->off, code, segment->file_bytes);
-	for (size_t i = 0; i < N_PATTERNS && !err; i++)
-		err = find_pattern(&patterns[i], code, segment->file_bytes, segment->va, fn, data);
+	code = malloc(PART_BYTES + MAX_PATTERN);
+	err = code ? 0 : ctx_no_memory(ctx);
+	for (uint64_t at = 0; at < segment->file_bytes && !err; at += PART_BYTES) {
+		const uint64_t left = segment->file_bytes - at;
+		const struct code_part part = {
+			.bytes = code,
+			.n = left < PART_BYTES + MAX_PATTERN ? left : PART_BYTES + MAX_PATTERN,
+			.n_starts = PART_BYTES,
+			.va = segment->va + at,
+		};
+
+		err = elf_file_read(elf, segment->off + at, code, part.n);
+		for (size_t rare = 0; rare < N_RARE && !err; rare++)
+			err = find_patterns(&part, rare, fn, data);
+	}
 	free(code);
 	return err;
 }

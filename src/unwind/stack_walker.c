@@ -3,23 +3,25 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "process/image.h"
-#include "process/maps.h"
+#include "tracee/maps.h"
+#include "unwind/map_reading.h"
 #include "unwind/unwind_table.h"
 #include "unwind/vdso.h"
-
-enum { INNER_MAP = 1 << 12 }; /* BPF_F_INNER_MAP of linux/bpf.h */
 
 struct known_file {
 	struct walked_file file; /* the first member */
 	char *path;
-	dev_t dev;
+	dev_t dev; /* of stat() */
 	ino_t ino;
+	struct walk_inode inode; /* of its first mapping */
 	int table_fd;
 };
 
@@ -27,20 +29,21 @@ struct known_process {
 	pid_t pid;
 	uint32_t tgid;
 	struct walk_process *image;
-	struct known_file *files[WALK_MAPPINGS]; /* of each mapping */
 };
 
 struct stack_walker {
 	struct ocp_ctx *ctx;
 	struct walk_maps maps;
-	struct known_file **files;
+	struct known_file **files; /* by number */
 	size_t n_files;
 	struct known_process **processes;
 	size_t n_processes;
+	uint32_t newcomers[WALK_MAX_NEWS];
+	size_t n_newcomers;
 	struct walk_rule *rules; /* as in the map */
 	size_t n_rules;
-	uint32_t n_tables;
 	size_t n_rows;
+	size_t n_loaded; /* files whose tables the programs have */
 };
 
 /* ---- tables --------------------------------------------------------------------------------- */
@@ -68,48 +71,45 @@ static int add_rules(struct stack_walker *w, const struct unwind_table *table, u
 	return 0;
 }
 
-/* Make the map of the rows, which are changed to the rule numbers of the map. */
-static int store_rows(struct stack_walker *w, struct unwind_table *table, int *fd)
+/*
+ * Make the map of the rows of TABLE, with the NUMBERS that its rules have in the map. They are written
+ * through memory: a system call would take 300 ns for each.
+ */
+static int make_row_map(struct stack_walker *w, const struct unwind_table *table,
+			const uint32_t *numbers, int *fd)
 {
+	const size_t bytes = table->n * sizeof(struct walk_row);
 	LIBBPF_OPTS(bpf_map_create_opts, create);
-	LIBBPF_OPTS(bpf_map_batch_opts, update);
-	uint32_t *keys = calloc(table->n, sizeof(*keys)), count = (uint32_t)table->n;
-	int err = 0;
+	struct walk_row *rows = MAP_FAILED;
 
-	create.map_flags = INNER_MAP;
-	*fd = -1;
-	if (!keys)
-		return ctx_no_memory(w->ctx);
-	for (uint32_t i = 0; i < count; i++)
-		keys[i] = i;
-	*fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "walk_table", sizeof(uint32_t),
-			     sizeof(struct walk_row), count, &create);
-	if (*fd < 0 || bpf_map_update_batch(*fd, keys, table->rows, &count, &update) != 0 ||
-	    bpf_map_update_elem(w->maps.tables, &w->n_tables, fd, BPF_ANY) != 0)
-		err = ctx_error(w->ctx, -errno, "cannot store an unwind table: %s",
-				strerror(errno));
-	free(keys);
-	return err;
+	create.map_flags = WALK_TABLE_FLAGS;
+	*fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "walk_table", sizeof(uint32_t), sizeof(*rows),
+			     (uint32_t)table->n, &create);
+	if (*fd >= 0)
+		rows = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+	if (rows == MAP_FAILED)
+		return ctx_error(w->ctx, -errno, "cannot store an unwind table: %s",
+				 strerror(errno));
+	for (size_t i = 0; i < table->n; i++)
+		rows[i] = (struct walk_row){ table->rows[i].va, numbers[table->rows[i].rule] };
+	munmap(rows, bytes);
+	return 0;
 }
 
-static int store_table(struct stack_walker *w, struct unwind_table *table, struct known_file *file)
+static int store_table(struct stack_walker *w, const struct unwind_table *table,
+		       struct known_file *file)
 {
 	uint32_t *numbers = calloc(table->n_rules, sizeof(*numbers));
 	int err;
 
 	if (!numbers)
 		return ctx_no_memory(w->ctx);
-	err = w->n_tables == WALK_MAX_TABLES
-		      ? ctx_error(w->ctx, -E2BIG, "more than %d files with code", WALK_MAX_TABLES)
-		      : add_rules(w, table, numbers);
-	for (size_t i = 0; i < table->n; i++)
-		table->rows[i].rule = numbers[table->rows[i].rule];
-	free(numbers);
+	err = add_rules(w, table, numbers);
 	if (!err)
-		err = store_rows(w, table, &file->table_fd);
+		err = make_row_map(w, table, numbers, &file->table_fd);
+	free(numbers);
 	if (err)
 		return err;
-	file->file.table = w->n_tables++;
 	file->file.n_rows = (uint32_t)table->n;
 	w->n_rows += table->n;
 	return 0;
@@ -147,30 +147,64 @@ static int make_table(struct stack_walker *w, struct known_file *file)
 	return 0;
 }
 
-/* FD belongs to the file then. */
+/* Room for one more file. */
+static int extend_files(struct stack_walker *w)
+{
+	void *files;
+
+	if (w->n_files == WALK_MAX_TABLES)
+		return ctx_error(w->ctx, -E2BIG, "more than %d files with code", WALK_MAX_TABLES);
+	files = reallocarray(w->files, w->n_files + 1, sizeof(struct known_file *));
+	if (!files)
+		return ctx_no_memory(w->ctx);
+	w->files = files;
+	return 0;
+}
+
+/* Add the file FD, which then belongs to it. *OUT is NULL if it cannot be read. */
 static int open_file(struct stack_walker *w, int fd, const char *path, const struct stat *st,
-		     struct known_file **out)
+		     const struct walk_inode *inode, struct known_file **out)
 {
 	struct known_file *file = calloc(1, sizeof(*file));
-	int err;
+	int err = file ? extend_files(w) : ctx_no_memory(w->ctx);
 
-	*out = file;
-	if (!file) {
+	*out = NULL;
+	if (err) {
+		free(file);
 		close(fd);
-		return ctx_no_memory(w->ctx);
+		return err;
 	}
-	*file = (struct known_file){ .file = { .fd = fd, .table = WALK_NO_TABLE },
+	*file = (struct known_file){ .file = { .fd = fd, .table = (uint32_t)w->n_files },
 				     .path = strdup(path),
 				     .dev = st->st_dev,
 				     .ino = st->st_ino,
+				     .inode = *inode,
 				     .table_fd = -1 };
 	file->file.path = file->path;
 	err = file->path ? elf_file_open(w->ctx, fd, path, &file->file.elf) : ctx_no_memory(w->ctx);
 	if (!err)
 		err = make_table(w, file);
-	if (err)
+	if (err) {
 		free_file(file);
-	return err;
+		return err;
+	}
+	w->files[w->n_files++] = file;
+	*out = file;
+	return 0;
+}
+
+/* The same, but a file that is known is found. */
+static int add_file(struct stack_walker *w, int fd, const char *path, const struct stat *st,
+		    const struct walk_inode *inode, struct known_file **out)
+{
+	for (size_t i = 0; i < w->n_files; i++) {
+		if (w->files[i]->dev == st->st_dev && w->files[i]->ino == st->st_ino) {
+			close(fd);
+			*out = w->files[i];
+			return 0;
+		}
+	}
+	return open_file(w, fd, path, st, inode, out);
 }
 
 /* Each descriptor of the vDSO is a file of its own, so it is known by its name. */
@@ -182,18 +216,23 @@ static struct known_file *find_vdso(const struct stack_walker *w)
 	return NULL;
 }
 
+static struct walk_inode inode_of(const struct mapping *m)
+{
+	return (struct walk_inode){ (uint64_t)m->dev_major << 20 | m->dev_minor, m->inode };
+}
+
 /* The file that M maps, which is read if it is new. *OUT is NULL if it cannot be read. */
 static int find_file(struct stack_walker *w, pid_t pid, const struct mapping *m,
 		     struct known_file **out)
 {
+	const struct walk_inode inode = inode_of(m);
 	struct stat st;
-	void *files;
 	int fd, err;
 
 	*out = m->inode ? NULL : find_vdso(w);
 	if (*out)
 		return 0;
-	fd = m->inode ? image_open_mapped(pid, m) : vdso_open(m);
+	fd = m->inode ? maps_open_file(pid, m) : vdso_open(m);
 	if (fd < 0 || fstat(fd, &st) != 0) {
 		ctx_log(w->ctx, OCP_LOG_WARN, "pid %d: stacks end in %s: %s", (int)pid,
 			*m->path ? m->path : "code that belongs to no file", strerror(errno));
@@ -201,29 +240,98 @@ static int find_file(struct stack_walker *w, pid_t pid, const struct mapping *m,
 			close(fd);
 		return 0;
 	}
-	for (size_t i = 0; i < w->n_files; i++) {
-		if (w->files[i]->dev == st.st_dev && w->files[i]->ino == st.st_ino) {
-			close(fd);
-			*out = w->files[i];
-			return 0;
-		}
-	}
-	files = reallocarray(w->files, w->n_files + 1, sizeof(struct known_file *));
-	if (!files) {
-		close(fd);
-		return ctx_no_memory(w->ctx);
-	}
-	w->files = files;
-	err = open_file(w, fd, m->path, &st, out);
-	if (!err) {
-		w->files[w->n_files++] = *out;
-		return 0;
-	}
-	*out = NULL;
-	if (err == -ENOMEM)
+	err = add_file(w, fd, m->path, &st, &inode, out);
+	if (!err || err == -ENOMEM)
 		return err;
 	ctx_log(w->ctx, OCP_LOG_WARN, "pid %d: stacks end in %s", (int)pid, ocp_error(w->ctx));
 	return 0;
+}
+
+/* ---- files, for programs -------------------------------------------------------------------- */
+
+static void list_segments(const struct elf_file *elf, struct walk_file *file)
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	size_t n, n_listed = 0;
+	const struct elf_segment *segments = elf_file_segments(elf, &n);
+
+	for (size_t i = 0; i < n && n_listed < WALK_SEGMENTS; i++) {
+		const struct elf_segment *segment = &segments[i];
+
+		if (segment->executable)
+			file->segments[n_listed++] =
+				(struct walk_segment){ segment->off & ~(page - 1),
+						       segment->off + segment->file_bytes,
+						       segment->va - segment->off };
+	}
+}
+
+/* Programs then know INODE as FILE; NULL: it cannot be read. */
+static int store_file(struct stack_walker *w, const struct walk_inode *inode,
+		      const struct known_file *file)
+{
+	struct walk_file stored = { .table = WALK_NO_TABLE };
+
+	if (file) {
+		stored.table = file->file.table;
+		stored.n_rows = file->file.n_rows;
+		list_segments(file->file.elf, &stored);
+	}
+	if (bpf_map_update_elem(w->maps.files, inode, &stored, BPF_NOEXIST) != 0 &&
+	    errno != EEXIST && errno != E2BIG)
+		return ctx_error(w->ctx, -errno, "cannot store a file: %s", strerror(errno));
+	return 0;
+}
+
+/*
+ * Give the tables of new files to the programs, all at once: the kernel waits after each call until no
+ * program runs that could use what was there before, 5 to 20 ms.
+ */
+static int load_tables(struct stack_walker *w)
+{
+	LIBBPF_OPTS(bpf_map_batch_opts, update);
+	const size_t room = w->n_files - w->n_loaded;
+	uint32_t *keys = calloc(2 * room + 1, sizeof(*keys)), *fds, n = 0, count;
+	int err = 0;
+
+	if (!keys)
+		return ctx_no_memory(w->ctx);
+	fds = keys + room;
+	for (size_t i = w->n_loaded; i < w->n_files; i++) {
+		if (w->files[i]->table_fd < 0)
+			continue;
+		keys[n] = (uint32_t)i;
+		fds[n++] = (uint32_t)w->files[i]->table_fd;
+	}
+	count = n;
+	if (n && bpf_map_update_batch(w->maps.tables, keys, fds, &count, &update) != 0)
+		/* Linux before 5.19 takes one at a time. */
+		for (uint32_t i = 0; i < n && !err; i++)
+			err = bpf_map_update_elem(w->maps.tables, &keys[i], &fds[i], BPF_ANY);
+	if (err)
+		err = ctx_error(w->ctx, -errno, "cannot store an unwind table: %s",
+				strerror(errno));
+	for (; w->n_loaded < w->n_files && !err; w->n_loaded++)
+		err = store_file(w, &w->files[w->n_loaded]->inode, w->files[w->n_loaded]);
+	free(keys);
+	return err;
+}
+
+int stack_walker_add_file(struct stack_walker *w, const char *path, const struct walk_inode *inode)
+{
+	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct known_file *file;
+	struct stat st;
+	int err;
+
+	if (fd < 0 || fstat(fd, &st) != 0) {
+		err = ctx_error(w->ctx, -errno, "%s: %s", path, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return err;
+	}
+	err = add_file(w, fd, path, &st, inode, &file);
+	return err ? err : load_tables(w);
 }
 
 /* ---- processes ------------------------------------------------------------------------------ */
@@ -247,10 +355,8 @@ static int add_mapping(struct stack_walker *w, struct known_process *process,
 		to->bias = m->start - va;
 		to->table = file->file.table;
 		to->n_rows = file->file.n_rows;
-	} else {
-		file = NULL;
 	}
-	process->files[image->n++] = file;
+	image->n++;
 	return 0;
 }
 
@@ -273,6 +379,8 @@ static int read_mappings(struct stack_walker *w, struct known_process *process)
 			"pid %d: stacks end in code above the first %d mappings", (int)process->pid,
 			WALK_MAPPINGS);
 	maps_free(&maps);
+	if (!err)
+		err = load_tables(w);
 	if (err)
 		return err;
 	if (bpf_map_update_elem(w->maps.processes, &process->tgid, process->image, BPF_ANY) != 0)
@@ -296,12 +404,21 @@ static void free_process(struct known_process *process)
 	free(process);
 }
 
+static void forget_process(struct stack_walker *w, size_t i)
+{
+	free_process(w->processes[i]);
+	w->processes[i] = w->processes[--w->n_processes];
+}
+
 int stack_walker_add_process(struct stack_walker *w, pid_t pid, uint32_t tgid)
 {
 	struct known_process *process = calloc(1, sizeof(*process));
 	void *list;
 	int err = 0;
 
+	for (size_t i = w->n_processes; i-- > 0;)
+		if (w->processes[i]->tgid == tgid)
+			forget_process(w, i);
 	if (process)
 		process->image = calloc(1, sizeof(*process->image));
 	list = reallocarray(w->processes, w->n_processes + 1, sizeof(struct known_process *));
@@ -321,47 +438,125 @@ int stack_walker_add_process(struct stack_walker *w, pid_t pid, uint32_t tgid)
 	return err;
 }
 
-int stack_walker_refresh(struct stack_walker *w)
+static int refresh_processes(struct stack_walker *w)
 {
 	struct walk_process *now = malloc(sizeof(*now));
 	int err = now ? 0 : ctx_no_memory(w->ctx);
 
-	for (size_t i = 0; i < w->n_processes && !err; i++) {
+	for (size_t i = w->n_processes; i-- > 0 && !err;) {
 		struct known_process *process = w->processes[i];
 
-		if (bpf_map_lookup_elem(w->maps.processes, &process->tgid, now) != 0 ||
-		    now->n_unmapped == 0)
+		if (bpf_map_lookup_elem(w->maps.processes, &process->tgid, now) != 0) {
+			forget_process(w, i);
 			continue;
-		err = read_mappings(w, process);
-		if (err == -ESRCH) /* it has ended: its stacks are kept */
+		}
+		if (now->n_unmapped)
+			err = read_mappings(w, process);
+		if (err == -ESRCH) { /* it has ended: its stacks are kept */
+			forget_process(w, i);
 			err = 0;
+		}
 	}
 	free(now);
 	return err;
 }
 
-bool stack_walker_locate(const struct stack_walker *w, uint32_t tgid, uint64_t frame,
-			 struct walked_place *place)
+/* ---- news ----------------------------------------------------------------------------------- */
+
+static pid_t pid_of(const struct stack_walker *w, uint32_t tgid)
 {
-	const uint64_t address = frame & ~WALK_EXACT;
-	const uint64_t inside = frame & WALK_EXACT ? address : address - 1;
+	for (size_t i = 0; i < w->n_processes; i++)
+		if (w->processes[i]->tgid == tgid)
+			return w->processes[i]->pid;
+	return (pid_t)tgid;
+}
 
-	for (size_t i = 0; i < w->n_processes; i++) {
-		const struct known_process *process = w->processes[i];
+/*
+ * Is FILE, which a process has mapped at M, that of INODE? An overlay has an inode of its own, and the
+ * code is mapped from the file below; stat() shows the number of the latter.
+ */
+static bool is_inode(const struct mapping *m, const struct known_file *file,
+		     const struct walk_inode *inode)
+{
+	const struct walk_inode of_mapping = inode_of(m);
 
-		if (process->tgid != tgid)
-			continue;
-		for (uint32_t j = 0; j < process->image->n; j++) {
-			const struct walk_mapping *m = &process->image->mappings[j];
+	if (of_mapping.dev == inode->dev && of_mapping.ino == inode->ino)
+		return true;
+	return m->inode && file && file->ino == inode->ino;
+}
 
-			if (inside < m->start || inside >= m->end || !process->files[j])
-				continue;
-			place->file = &process->files[j]->file;
-			place->va = address - m->bias;
-			return true;
-		}
+/* A walk has met INODE. The process may have ended or mapped something else: then it will be met again. */
+static int learn_file(struct stack_walker *w, const struct walk_inode *inode,
+		      const struct walk_news *news)
+{
+	const pid_t pid = pid_of(w, news->tgid);
+	const struct mapping *m;
+	struct known_file *file = NULL;
+	struct walk_file known;
+	struct maps maps;
+	int err = 0;
+
+	if (bpf_map_lookup_elem(w->maps.files, inode, &known) == 0 ||
+	    maps_read(w->ctx, pid, &maps) != 0)
+		return 0;
+	m = maps_find(&maps, news->address);
+	if (m && m->executable) {
+		err = find_file(w, pid, m, &file);
+		if (!err)
+			err = load_tables(w);
+		if (!err && is_inode(m, file, inode))
+			err = store_file(w, inode, file);
 	}
-	return false;
+	maps_free(&maps);
+	return err;
+}
+
+static int hear_news(struct stack_walker *w)
+{
+	void *keys, *values;
+	size_t n;
+	int err = map_read_all(w->ctx, w->maps.news, sizeof(struct walk_inode),
+			       sizeof(struct walk_news), WALK_MAX_NEWS, &keys, &values, &n);
+
+	w->n_newcomers = 0;
+	for (size_t i = 0; i < n && !err; i++) {
+		const struct walk_inode *inode = (struct walk_inode *)keys + i;
+
+		bpf_map_delete_elem(w->maps.news, inode);
+		if (inode->dev == WALK_PROCESS)
+			w->newcomers[w->n_newcomers++] = (uint32_t)inode->ino;
+		else
+			err = learn_file(w, inode, (struct walk_news *)values + i);
+	}
+	free(keys);
+	free(values);
+	return err;
+}
+
+int stack_walker_refresh(struct stack_walker *w)
+{
+	int err = refresh_processes(w);
+
+	return err ? err : hear_news(w);
+}
+
+const uint32_t *stack_walker_newcomers(const struct stack_walker *w, size_t *n)
+{
+	*n = w->n_newcomers;
+	return w->newcomers;
+}
+
+/* ---- frames --------------------------------------------------------------------------------- */
+
+bool stack_walker_locate(const struct stack_walker *w, uint64_t frame, struct walked_place *place)
+{
+	const uint32_t number = walk_frame_table(frame);
+
+	if (!(frame & WALK_IN_FILE) || number >= w->n_files)
+		return false;
+	place->file = &w->files[number]->file;
+	place->va = (uint32_t)frame;
+	return true;
 }
 
 size_t stack_walker_rows(const struct stack_walker *w)

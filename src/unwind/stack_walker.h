@@ -16,7 +16,7 @@
 
 /* Descriptors of the maps of bpf/walk.h. They belong to the caller. */
 struct walk_maps {
-	int tables, rules, processes;
+	int tables, rules, processes, files, news;
 };
 
 /* A file whose code a process has mapped. */
@@ -24,8 +24,8 @@ struct walked_file {
 	int fd;
 	struct elf_file *elf;
 	const char *path; /* as the first process saw it */
-	uint32_t table;	  /* WALK_NO_TABLE: stacks end in it */
-	uint32_t n_rows;
+	uint32_t table;	  /* its number in frames, and that of its rows */
+	uint32_t n_rows;  /* 0: stacks end in it */
 };
 
 struct stack_walker;
@@ -39,17 +39,33 @@ void stack_walker_close(struct stack_walker *walker);
  */
 int stack_walker_add_process(struct stack_walker *walker, pid_t pid, uint32_t tgid);
 
-/* Read the mappings of those processes again that ran code which was not mapped before. */
+/*
+ * Let stacks of all processes be walked in the file PATH, which the kernel knows as INODE. It need not
+ * be mapped yet.
+ */
+int stack_walker_add_file(struct stack_walker *walker, const char *path,
+			  const struct walk_inode *inode);
+
+/*
+ * Read the mappings of those processes again that ran code which was not mapped before, and the tables
+ * of files that walks have met in other processes. Processes that have ended are forgotten.
+ */
 int stack_walker_refresh(struct stack_walker *walker);
 
-/* Where a frame is: of bpf/walk.h, with or without WALK_EXACT. */
+/*
+ * The processes, as programs know them, whose stacks were walked before the last refresh although they
+ * were not added. It is faster if they are. *N is their number.
+ */
+const uint32_t *stack_walker_newcomers(const struct stack_walker *walker, size_t *n);
+
+/* Where a frame of bpf/walk.h is. */
 struct walked_place {
 	const struct walked_file *file; /* exists as long as the walker */
 	uint64_t va;			/* link-time address */
 };
 
-/* False if no file is known at the address. */
-bool stack_walker_locate(const struct stack_walker *walker, uint32_t tgid, uint64_t frame,
+/* False if the file is unknown. The process may have ended. */
+bool stack_walker_locate(const struct stack_walker *walker, uint64_t frame,
 			 struct walked_place *place);
 
 /* The rows of all tables. */

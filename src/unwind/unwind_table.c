@@ -11,6 +11,13 @@
 
 enum { MAX_ROWS = 1 << 25, RULES_ROOM = WALK_MAX_RULES, SLOTS = 2 * RULES_ROOM };
 
+/*
+ * Offsets of OCaml 5: in the state of a domain; in a link of C's stack; from rsp in caml_start_program
+ * and caml_runstack. caml_start_program leaves so many bytes on C's stack.
+ */
+enum { STATE_STACK = 40, STATE_C_STACK = 64, LINK_SP = 8, START_C_STACK = 16, PARENT = 16 + 24 };
+enum { C_STACK_FRAME = 80 };
+
 struct builder {
 	struct ocp_ctx *ctx;
 	const char *name;
@@ -23,11 +30,12 @@ struct builder {
 
 static size_t hash_of(const struct walk_rule *rule)
 {
-	const unsigned char *bytes = (const void *)rule;
+	uint32_t words[sizeof(*rule) / sizeof(uint32_t)];
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
-	for (size_t i = 0; i < sizeof(*rule); i++)
-		hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+	memcpy(words, rule, sizeof(words));
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		hash = (hash ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
 	return (size_t)(hash ^ hash >> 32);
 }
 
@@ -96,6 +104,13 @@ static uint8_t place_of(uint8_t saved)
 	return places[saved];
 }
 
+/* In caml_start_program of OCaml 5, while it is on a stack of OCaml. */
+static bool is_callback(const struct cfi_rule *cfi)
+{
+	return cfi->cfa == CFA_LOAD && cfi->reg == CFI_RSP && cfi->add[0] == START_C_STACK &&
+	       cfi->add[1] == C_STACK_FRAME;
+}
+
 /* A rule that the walker can follow; all zero if there is none. */
 static struct walk_rule rule_of(const struct cfi_rule *cfi)
 {
@@ -115,9 +130,12 @@ static struct walk_rule rule_of(const struct cfi_rule *cfi)
 	if (rule.cfa == WALK_CFA_UNKNOWN || reg < 0)
 		return (struct walk_rule){ 0 };
 	rule.reg = (uint8_t)reg;
-	rule.flags = cfi->is_signal ? WALK_SIGNAL : 0;
 	memcpy(rule.add, cfi->add, sizeof(rule.add));
 	rule.rip_at = place_of(cfi->saved[KEPT_RIP]);
+	/* OCaml 5 says that of its runtime's functions too, which have a return address like any other. */
+	rule.flags = cfi->is_signal && rule.rip_at != WALK_AT_CFA ? WALK_SIGNAL : 0;
+	if (is_callback(cfi))
+		rule.flags |= WALK_CALLBACK;
 	rule.rip_off = cfi->off[KEPT_RIP];
 	/* The first six of enum cfi_kept and of enum walk_register are the same. */
 	for (int i = 0; i < WALK_SAVED; i++) {
@@ -218,8 +236,32 @@ static bool is_plain(const struct walk_rule *rule)
 	       !rule->flags;
 }
 
+/* Of x86-64. Calls and jumps to an address have four bytes of it, short jumps one. */
+enum { CALL = 0xe8, JUMP = 0xe9, SHORT_JUMP = 0xeb, CALL_BYTES = 5, SHORT_BYTES = 2 };
+
+/* The instructions with the frame of DESCR: the call, and behind that of the collector a jump. */
+static void find_call(const struct elf_file *elf, const struct frame_descr *descr, uint64_t *from,
+		      uint64_t *to)
+{
+	const uint64_t first = descr->va - CALL_BYTES;
+	uint8_t code[CALL_BYTES + 1];
+	uint64_t off;
+
+	*from = descr->va - 1;
+	*to = descr->va;
+	if (!elf_file_va_to_off(elf, first, &off) ||
+	    elf_file_read(elf, off, code, sizeof(code)) != 0 || code[0] != CALL)
+		return;
+	*from = first;
+	if (descr->collects && code[CALL_BYTES] == JUMP)
+		*to += CALL_BYTES;
+	else if (descr->collects && code[CALL_BYTES] == SHORT_JUMP)
+		*to += SHORT_BYTES;
+}
+
 /* The call before each return address has the frame that the frame table says. */
-static int correct_by_frames(struct corrections *c, const struct frametable *frames)
+static int correct_by_frames(struct corrections *c, const struct elf_file *elf,
+			     const struct frametable *frames)
 {
 	size_t n, row = 0;
 	const struct frame_descr *descrs = frametable_list(frames, &n);
@@ -230,6 +272,7 @@ static int correct_by_frames(struct corrections *c, const struct frametable *fra
 		const uint64_t call = descrs[i].va - 1;
 		const struct walk_rule *rule;
 		struct walk_rule right;
+		uint64_t from, to;
 
 		while (row + 1 < t->n && t->rows[row + 1].va <= call)
 			row++;
@@ -239,39 +282,77 @@ static int correct_by_frames(struct corrections *c, const struct frametable *fra
 		     (!is_plain(rule) || rule->add[0] == (int32_t)descrs[i].frame_bytes)))
 			continue;
 		right = plain_rule(WALK_RSP, descrs[i].frame_bytes);
-		err = add_correction(c, call, call + 1, &right);
+		find_call(elf, &descrs[i], &from, &to);
+		err = add_correction(c, from, to, &right);
 	}
 	return err;
 }
 
-static int correct_by_code(void *data, uint64_t from, uint64_t to, enum code_frame frame)
+static struct walk_rule load_rule(uint8_t reg, int32_t off, int32_t add)
+{
+	struct walk_rule rule = plain_rule(reg, (uint32_t)off);
+
+	rule.cfa = WALK_CFA_LOAD;
+	rule.add[1] = add;
+	return rule;
+}
+
+/* The first member of the stack that is at OFF from REG is its stack pointer. */
+static struct walk_rule load_twice_rule(uint8_t reg, int32_t off)
+{
+	struct walk_rule rule = load_rule(reg, off, 0);
+
+	rule.cfa = WALK_CFA_LOAD_2;
+	rule.add[2] = 8;
+	return rule;
+}
+
+static struct walk_rule rule_of_code(const struct unwind_table *t, const struct code_place *place)
+{
+	struct walk_rule rule = t->rules[unwind_table_find(t, place->like)];
+
+	switch (place->frame) {
+	case CODE_FRAME_LEFT:
+		return (struct walk_rule){ 0 };
+	case CODE_FRAME_AT_RSP:
+		return plain_rule(WALK_RSP, 0);
+	case CODE_FRAME_RSP_8:
+		return plain_rule(WALK_RSP, 8);
+	case CODE_FRAME_RSP_16:
+	case CODE_FRAME_ARGUMENT:
+		return plain_rule(WALK_RSP, 16);
+	case CODE_FRAME_R13_8:
+		return plain_rule(WALK_R13, 8);
+	case CODE_FRAME_LIKE:
+		break;
+	case CODE_FRAME_OF_C_STACK:
+		rule.cfa = WALK_CFA_LOAD;
+		rule.reg = WALK_R14;
+		rule.add[0] = STATE_C_STACK;
+		rule.add[1] = C_STACK_FRAME;
+		rule.flags |= WALK_CALLBACK;
+		break;
+	case CODE_FRAME_OF_PARENT:
+		return load_twice_rule(WALK_RSP, PARENT);
+	case CODE_FRAME_OF_CURRENT:
+		return load_twice_rule(WALK_R14, STATE_STACK);
+	case CODE_FRAME_OF_LINK:
+		return load_rule(WALK_RBX, LINK_SP, 8);
+	}
+	return rule;
+}
+
+static int correct_by_code(void *data, const struct code_place *place)
 {
 	struct corrections *c = data;
-	const struct unwind_table *t = c->b->table;
-	struct walk_rule rule = { 0 };
+	const struct walk_rule rule = rule_of_code(c->b->table, place);
+	const struct walk_rule beside = plain_rule(WALK_RSP, 8);
+	int err = add_correction(c, place->from, place->to, &rule);
 
-	switch (frame) {
-	case CODE_FRAME_LEFT:
-		break;
-	case CODE_FRAME_AT_RSP:
-		rule = plain_rule(WALK_RSP, 0);
-		break;
-	case CODE_FRAME_RSP_8:
-		rule = plain_rule(WALK_RSP, 8);
-		break;
-	case CODE_FRAME_RSP_16:
-		rule = plain_rule(WALK_RSP, 16);
-		break;
-	case CODE_FRAME_R13_8:
-		rule = plain_rule(WALK_R13, 8);
-		break;
-	case CODE_FRAME_8_DEEPER:
-		rule = t->rules[unwind_table_find(t, from)];
-		if (!is_plain(&rule))
-			return 0;
-		rule.add[0] += 8;
-	}
-	return add_correction(c, from, to, &rule);
+	if (place->frame != CODE_FRAME_ARGUMENT || err)
+		return err;
+	err = add_correction(c, place->like, place->from, &beside);
+	return err ? err : add_correction(c, place->to, place->to + 1, &beside);
 }
 
 static int compare_corrections(const void *a, const void *b)
@@ -328,7 +409,7 @@ static int correct(struct builder *b, struct elf_file *elf)
 		return 0;
 	if (err)
 		return err;
-	err = correct_by_frames(&c, frames);
+	err = correct_by_frames(&c, elf, frames);
 	if (!err)
 		err = runtime_code_find(b->ctx, elf, correct_by_code, &c);
 	if (!err && c.n) {

@@ -3,7 +3,7 @@
 #ifndef UNWIND_VDSO_H
 #define UNWIND_VDSO_H
 
-#include "process/maps.h"
+#include "tracee/maps.h"
 
 /*
  * A descriptor of a copy of the vDSO, if M, of any process, is its mapping. The copy is made from our

@@ -140,12 +140,17 @@ static int take_processes(struct source *source)
 
 void source_tell_estimate(struct source *source)
 {
+	const char *program = ocp_meter_program(source->meter);
 	struct ocp_estimate estimate;
 	char text[OCP_ESTIMATE_BYTES];
 
-	if (ocp_meter_estimate(source->meter, &estimate) == 0 && ocp_estimate_text(&estimate, text))
-		ctx_log(source->ctx, OCP_LOG_WARN, "%s: %s", ocp_meter_program(source->meter),
-			text);
+	if (ocp_meter_estimate(source->meter, &estimate) != 0 ||
+	    !ocp_estimate_text(&estimate, text))
+		return;
+	if (program)
+		ctx_log(source->ctx, OCP_LOG_WARN, "%s: %s", program, text);
+	else
+		ctx_log(source->ctx, OCP_LOG_WARN, "pid %d: %s", (int)source->pid, text);
 }
 
 int source_attach(struct source *source)

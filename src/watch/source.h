@@ -36,6 +36,7 @@ struct source {
 	struct ocp_costs costs;	     /* all 0: unknown */
 	double cost_per_hit_ns;	     /* of the hits so far; 0: unknown */
 	double cpu_overhead;	     /* of the last tick */
+	bool was_cut;		     /* counters were switched off since the last tick */
 	bool asked_costs;
 	int64_t attached_ns;   /* CLOCK_MONOTONIC */
 	int64_t idle_since_ns; /* CLOCK_MONOTONIC: without a process since; 0: unknown or has one */

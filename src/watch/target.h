@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The data of a target: the sums over its sources, with ended sources in the bases, and the rings
- * of the last minute.
+ * of the history.
  */
 #ifndef WATCH_TARGET_H
 #define WATCH_TARGET_H
@@ -13,13 +13,21 @@
 #include "watch/source.h"
 #include "watch/watch.h"
 
+/* The complete columns of WATCH_QUARTER_HOUR, and the one that is being filled. */
+enum { QUARTER_RING = WATCH_COLUMNS + 1 };
+
 /* Extends the struct watch_probe of the same index. */
 struct probe_record {
 	uint64_t base_hits;    /* of ended sources */
 	uint64_t hits_at_tick; /* at the last tick */
 	bool is_off;	       /* the counter is off, in new sources too */
 	bool is_cut;	       /* off because of a budget */
+	bool was_left;	       /* was switched off once by watch_leave_probes */
 	float rates[WATCH_COLUMNS];
+	/* In the ticks of the newest quarter in which the rate was known. */
+	uint64_t quarter_hits;
+	int64_t quarter_ns;
+	float quarters[QUARTER_RING];
 };
 
 /* Extends the struct watch_pair of the same index. */
@@ -32,6 +40,8 @@ struct pair_record {
 	uint64_t count_at_tick;
 	bool has_column[WATCH_COLUMNS];
 	uint32_t columns[WATCH_COLUMNS][OCP_BUCKETS];
+	bool has_quarter[QUARTER_RING];
+	uint32_t quarters[QUARTER_RING][OCP_BUCKETS];
 };
 
 /* Keeping FILE open prevents reuse of the inode number. */
@@ -103,11 +113,19 @@ void target_forget_rows(struct target *target);
 
 /* Read all sources and update the sums. */
 int target_read(struct target *target);
-/* Fill column number COLUMN from the DT_NS since the last tick. Reads no meter. */
-void target_tick(struct target *target, size_t column, int64_t dt_ns);
+/* ---- target_history.c ----------------------------------------------------------------------- */
 
-/* Mark column number COLUMN as unknown. */
+/* A new record of a probe, whose rates are unknown. NULL: out of memory. */
+struct probe_record *target_new_probe_record(void);
+/*
+ * Fill column number COLUMN of the minute from the DT_NS since the last tick, and add it to column
+ * number QUARTER of the quarter hour. Reads no meter.
+ */
+void target_tick(struct target *target, size_t column, size_t quarter, int64_t dt_ns);
+/* Mark column number COLUMN of the minute as unknown. */
 void target_skip(struct target *target, size_t column);
+/* Begin column number QUARTER of the quarter hour: unknown so far. */
+void target_begin_quarter(struct target *target, size_t quarter);
 
 /*
  * Set the reason why the target is not measured: WHY is copied; NULL: none. Log it if it is new.

@@ -72,33 +72,52 @@ ptrdiff_t watch_find_probe(const struct watch_target *target, const char *name)
 	return probe ? probe - target->probes : -1;
 }
 
-size_t watch_column_count(const struct watch *watch)
+size_t watch_column_count(const struct watch *watch, enum watch_span span)
 {
-	return watch->n_columns < WATCH_COLUMNS ? watch->n_columns : WATCH_COLUMNS;
+	const size_t n = watch->n_columns / watch_column_ticks(span);
+
+	return n < WATCH_COLUMNS ? n : WATCH_COLUMNS;
 }
 
-int64_t watch_column_time_ns(const struct watch *watch)
+int64_t watch_column_time_ns(const struct watch *watch, enum watch_span span)
 {
-	return watch->column_time_ns;
+	const size_t later = watch->n_columns % watch_column_ticks(span);
+
+	return watch->column_time_ns - (int64_t)later * WATCH_TICK_MS * 1000000;
 }
 
-double watch_probe_rate(const struct watch *watch, size_t target, size_t probe, size_t age)
+/* The place of column AGE, which is complete, in a ring of SPAN. */
+static size_t place_of(const struct watch *watch, enum watch_span span, size_t age)
 {
-	if (age >= watch->n_columns)
+	const size_t column = watch->n_columns / watch_column_ticks(span) - 1 - age;
+
+	return column % (span == WATCH_MINUTE ? (size_t)WATCH_COLUMNS : (size_t)QUARTER_RING);
+}
+
+double watch_probe_rate(const struct watch *watch, enum watch_span span, size_t target,
+			size_t probe, size_t age)
+{
+	const struct probe_record *record = watch->targets.list[target]->probe_records[probe];
+
+	if (age >= watch_column_count(watch, span))
 		return NAN;
-	return watch->targets.list[target]
-		->probe_records[probe]
-		->rates[(watch->n_columns - 1 - age) % WATCH_COLUMNS];
+	return (span == WATCH_MINUTE ? record->rates
+				     : record->quarters)[place_of(watch, span, age)];
 }
 
-const uint32_t *watch_pair_column(const struct watch *watch, size_t target, size_t pair, size_t age)
+const uint32_t *watch_pair_column(const struct watch *watch, enum watch_span span, size_t target,
+				  size_t pair, size_t age)
 {
 	const struct pair_record *record = watch->targets.list[target]->pair_records[pair];
-	const size_t column = (watch->n_columns - 1 - age) % WATCH_COLUMNS;
+	const bool is_minute = span == WATCH_MINUTE;
+	size_t place;
 
-	if (age >= watch->n_columns || !record->has_column[column])
+	if (age >= watch_column_count(watch, span))
 		return NULL;
-	return record->columns[column];
+	place = place_of(watch, span, age);
+	if (!(is_minute ? record->has_column : record->has_quarter)[place])
+		return NULL;
+	return is_minute ? record->columns[place] : record->quarters[place];
 }
 
 /* ---- switching ------------------------------------------------------------------------------ */

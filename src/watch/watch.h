@@ -2,7 +2,7 @@
 /*
  * A watch: the probes of programs over time, for a terminal, a scrape or a page.
  *
- *	specs -> targets -> sources (a meter each) -> samples -> totals, rates, the last minute
+ *	specs -> targets -> sources (a meter each) -> samples -> totals, rates, the history
  *
  * A target is an executable, identified by its path. Its processes come and go, and the file may
  * be replaced by a newer one. A source measures one process, or every process of one file, as long
@@ -31,8 +31,15 @@
 #include "ocaml_probes.h"
 
 enum {
-	WATCH_COLUMNS = 60,   /* of the history, one per tick */
-	WATCH_TICK_MS = 1000, /* the interval for calls of watch_tick */
+	WATCH_COLUMNS = 60,	  /* of each span of the history */
+	WATCH_TICK_MS = 1000,	  /* the interval for calls of watch_tick */
+	WATCH_QUARTER_TICKS = 15, /* in a column of WATCH_QUARTER_HOUR */
+};
+
+/* The spans of the history. */
+enum watch_span {
+	WATCH_MINUTE,	    /* a column for each tick */
+	WATCH_QUARTER_HOUR, /* a column for WATCH_QUARTER_TICKS ticks, once they are complete */
 };
 
 struct watch;
@@ -169,19 +176,29 @@ const struct watch_target *watch_target(const struct watch *watch, size_t target
 ptrdiff_t watch_find_target(const struct watch *watch, const char *title);
 ptrdiff_t watch_find_probe(const struct watch_target *target, const char *name);
 
-/* ---- the last minute ------------------------------------------------------------------------ */
+/* ---- the history ---------------------------------------------------------------------------- */
 
-/* The number of columns, and the end of the newest (CLOCK_REALTIME). */
-size_t watch_column_count(const struct watch *watch);
-int64_t watch_column_time_ns(const struct watch *watch);
-/* Hits per second in column AGE: 0 is the newest, less than WATCH_COLUMNS. NAN: unknown. */
-double watch_probe_rate(const struct watch *watch, size_t target, size_t probe, size_t age);
+/* The time of a column of SPAN, in ticks. */
+static inline size_t watch_column_ticks(enum watch_span span)
+{
+	return span == WATCH_MINUTE ? 1 : WATCH_QUARTER_TICKS;
+}
+
+/* The number of columns of SPAN, and the end of the newest (CLOCK_REALTIME). */
+size_t watch_column_count(const struct watch *watch, enum watch_span span);
+int64_t watch_column_time_ns(const struct watch *watch, enum watch_span span);
+/*
+ * Hits per second in column AGE: 0 is the newest, less than WATCH_COLUMNS. Time in which the probe
+ * was not counted is left out. NAN: unknown.
+ */
+double watch_probe_rate(const struct watch *watch, enum watch_span span, size_t target,
+			size_t probe, size_t age);
 /*
  * The histogram of the times in column AGE: OCP_BUCKETS counts, with the bounds of
  * ocp_bucket_start. NULL: unknown.
  */
-const uint32_t *watch_pair_column(const struct watch *watch, size_t target, size_t pair,
-				  size_t age);
+const uint32_t *watch_pair_column(const struct watch *watch, enum watch_span span, size_t target,
+				  size_t pair, size_t age);
 
 /* ---- switching ------------------------------------------------------------------------------ */
 
@@ -193,5 +210,10 @@ const uint32_t *watch_pair_column(const struct watch *watch, size_t target, size
 int watch_switch_handler(struct watch *watch, size_t target, const char *probe, bool on, size_t *n);
 /* Start or stop counting PROBE's hits; see ocp_meter_switch. */
 int watch_switch_counter(struct watch *watch, size_t target, const char *probe, bool on);
+/*
+ * Stop counting each probe whose name begins with PREFIX, where all probes are counted and none is named. Each
+ * is switched off once, so that it can be switched on. Call this after each tick.
+ */
+void watch_leave_probes(struct watch *watch, const char *prefix);
 
 #endif

@@ -56,6 +56,14 @@ static size_t count_cuts(const struct target *target)
 	return n;
 }
 
+/* The next tick has what the counters cost until they were off: it does not judge the sources. */
+static void excuse_sources(const struct target *target, const struct watch_rule *rule)
+{
+	for (size_t i = 0; i < target->n_sources; i++)
+		if (target->sources[i]->owner == rule)
+			target->sources[i]->was_cut = true;
+}
+
 /* Switch counters off, the busiest first, until the rest is expected to fit the budget. */
 static int cut_costs(struct watch *watch, size_t number, const struct watch_rule *rule,
 		     double share)
@@ -72,6 +80,8 @@ static int cut_costs(struct watch *watch, size_t number, const struct watch_rule
 		target->probe_records[probe]->is_cut = !err;
 		n += !err;
 	}
+	if (n)
+		excuse_sources(target, rule);
 	if (!err && share > budget) {
 		target->is_over_budget = true;
 		err = target_end_sources(target, rule, target_give_up_source);
@@ -96,9 +106,14 @@ static int keep_budget(struct watch *watch, size_t number, const struct watch_ru
 	const struct target *target = watch->targets.list[number];
 	double share = 0;
 
-	for (size_t i = 0; i < target->n_sources; i++)
-		if (target->sources[i]->owner == rule)
-			share += target->sources[i]->cpu_overhead;
+	for (size_t i = 0; i < target->n_sources; i++) {
+		struct source *source = target->sources[i];
+
+		if (source->owner != rule)
+			continue;
+		share += source->was_cut ? 0 : source->cpu_overhead;
+		source->was_cut = false;
+	}
 	if (rule->request->budget <= 0 || share <= rule->request->budget)
 		return 0;
 	return cut_costs(watch, number, rule, share);

@@ -5,6 +5,7 @@
  *	watch_set.c     changing the specs: rules and their targets
  *	watch_tick.c    the work of each second
  *	watch_budget.c  budgets
+ *	watch_leave.c   probes that are not counted unless they are named
  *	watch.c         queries and switching
  */
 #ifndef WATCH_STATE_H

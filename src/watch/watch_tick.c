@@ -107,14 +107,35 @@ static int follow_target(struct target *target, struct find_memory *known, int64
 	return err;
 }
 
-/* Columns without a tick, because the caller was late. */
+static size_t newest_quarter(const struct watch *watch)
+{
+	return watch->n_columns / WATCH_QUARTER_TICKS % QUARTER_RING;
+}
+
+/* Begin the column of the quarter hour that column number n_columns belongs to, if it is its first. */
+static void begin_quarter(struct watch *watch)
+{
+	if (watch->n_columns % WATCH_QUARTER_TICKS != 0)
+		return;
+	for (size_t i = 0; i < watch->targets.n; i++)
+		target_begin_quarter(watch->targets.list[i], newest_quarter(watch));
+}
+
+/*
+ * Columns without a tick, because the caller was late. After a quarter of an hour, all columns are
+ * unknown.
+ */
 static void skip_columns(struct watch *watch, int64_t dt_ns)
 {
+	const size_t most = (size_t)QUARTER_RING * WATCH_QUARTER_TICKS;
 	size_t n = dt_ns > 0 ? (size_t)((dt_ns + TICK_NS / 2) / TICK_NS) : 1;
 
-	for (n = n > WATCH_COLUMNS ? WATCH_COLUMNS : n; n > 1; n--, watch->n_columns++)
+	for (n = n > most ? most : n; n > 1; n--, watch->n_columns++) {
+		begin_quarter(watch);
 		for (size_t i = 0; i < watch->targets.n; i++)
 			target_skip(watch->targets.list[i], watch->n_columns % WATCH_COLUMNS);
+	}
+	begin_quarter(watch);
 }
 
 static void forget_idle(struct watch *watch, int64_t now_ns)
@@ -148,6 +169,7 @@ int watch_tick(struct watch *watch)
 	skip_columns(watch, watch->tick_ns ? now_ns - watch->tick_ns : 0);
 	for (size_t i = 0; i < watch->targets.n; i++)
 		target_tick(watch->targets.list[i], watch->n_columns % WATCH_COLUMNS,
+			    newest_quarter(watch),
 			    watch->tick_ns ? now_ns - watch->tick_ns : TICK_NS);
 	watch->n_columns++;
 	watch->tick_ns = now_ns;

@@ -208,9 +208,9 @@ test_histogram() {
 
 test_histogram_as_text_and_csv() {
 	measure_requests 40 --count=number,request_stop --hist arg1
-	grep -Eq '^request_stop arg1: 43 ints, mean 234.884, min 200, max 500, sum 10100; not an int: 0$' "$TMP/out" ||
+	grep -Eq '^request_stop status: 43 ints, mean 234.884, min 200, max 500, sum 10100; not an int: 0$' "$TMP/out" ||
 		fail "$(cat "$TMP/out")"
-	grep -Eq '^number arg1: 0 ints; not an int: 40$' "$TMP/out" || fail "$(cat "$TMP/out")"
+	grep -Eq '^number text: 0 ints; not an int: 40$' "$TMP/out" || fail "$(cat "$TMP/out")"
 	grep -Eq '^ +192 \.\. 207 +38 \|@{40}\|$' "$TMP/out" || fail "$(cat "$TMP/out")"
 	grep -Eq '^ +480 \.\. 511 +5 \|@+ +\|$' "$TMP/out" || fail "$(cat "$TMP/out")"
 	quit_target
@@ -220,6 +220,14 @@ test_histogram_as_text_and_csv() {
 		"request_stop 43 1 10100 200 500 0"
 	eq "$(awk -F, '$4 == "bucket" { print $11, $26, $27 }' "$TMP/out")" "38 192 207
 5 480 511"
+}
+
+# Every int from the smallest to the largest has its line, and there are no others.
+test_histogram_across_0_as_text() {
+	measure_requests 4 --count=number --hist arg0
+	eq "$(sed -n 's/^ *\(-\?[0-9]\+\)  .* \([0-9]\+\) |.*|$/\1=\2/p' "$TMP/out" | xargs)" \
+		"-9=1 -8=0 -7=0 -6=0 -5=0 -4=0 -3=1 -2=0 -1=0 0=1 1=0 2=1"
+	eq "$(grep -c ' |.*|$' "$TMP/out")" 12 "lines"
 }
 
 # ---- printed hits -------------------------------------------------------------------------------
@@ -236,10 +244,10 @@ test_print() {
 	eq "$(grep -Ec "${line}request_stop " "$TMP/out")" "$(told stops)" "stops"
 	eq "$(grep -Ec "${line}number " "$TMP/out")" 200 "numbers"
 	# One value, and not the character of that code behind it.
-	grep -qF ' number 88 "' "$TMP/out" || fail "$(grep ' number 88' "$TMP/out")"
-	grep -Eq "^[0-9.]+ $TARGET/[0-9]+ request_stop 199 200 \"request 199\"$" "$TMP/out" ||
+	grep -qF ' number n=88 text="' "$TMP/out" || fail "$(grep ' number n=88' "$TMP/out")"
+	grep -Eq "^[0-9.]+ $TARGET/[0-9]+ request_stop id=199 status=200 name=\"request 199\"$" "$TMP/out" ||
 		fail "$(cat "$TMP/out")"
-	grep -qF 'number -597 "\027]0;199\007\r\127\155[2J\194\15531m\226\128\174"' "$TMP/out" ||
+	grep -qF 'number n=-597 text="\027]0;199\007\r\127\155[2J\194\15531m\226\128\174"' "$TMP/out" ||
 		fail "$(grep number "$TMP/out" | tail -3)"
 	grep -E "$line" "$TMP/out" | sort -c -n || fail "not in the order of time"
 	grep -q "^$((200 + $(told stops))) hits printed, 0 suppressed by --limit, 0 dropped (buffer full)$" \
@@ -269,7 +277,7 @@ test_print_as_csv() {
 import csv, sys
 rows = [r for r in csv.DictReader(open(sys.argv[1])) if r["type"] == "hit"]
 print(len(rows), rows[0]["name"], rows[0]["args"])' "$TMP/out" >"$TMP/rows"
-	eq "$(cat "$TMP/rows")" "$(told stops) request_stop 0 200 \"request 0\""
+	eq "$(cat "$TMP/rows")" "$(told stops) request_stop id=0 status=200 name=\"request 0\""
 }
 
 # Every hit is printed, above the limit, or has found no room.
@@ -319,7 +327,7 @@ test_trace_from_the_first_instruction() {
 	need_counting
 	"$TOOL" trace -prog "$REQUESTS" --print request_start --limit 0 --filter 'arg0 == 0' -- 5 \
 		<<<'go' >"$TMP/out" 2>"$TMP/err"
-	eq "$(grep -c 'request_start 0 "POST" "request 0"' "$TMP/out")" 2 "$(cat "$TMP/out" "$TMP/err")"
+	eq "$(grep -c 'request_start id=0 meth="POST" name="request 0"' "$TMP/out")" 2 "$(cat "$TMP/out" "$TMP/err")"
 }
 
 # With handlers switched on by the same command, every process of a program, also later ones.
@@ -337,7 +345,7 @@ test_together_with_actions_and_programs() {
 	wait $!
 	kill -INT "$MEASURING"
 	wait "$MEASURING"
-	eq "$(grep -c "$TARGET/.* request_stop 1 200 \"request 1\"" "$TMP/out")" 1 "$(cat "$TMP/out")"
+	eq "$(grep -c "$TARGET/.* request_stop id=1 status=200 name=\"request 1\"" "$TMP/out")" 1 "$(cat "$TMP/out")"
 }
 
 # What is loaded later is printed, too. Each probe has two sites, the last in three files.
@@ -392,7 +400,9 @@ test_wrong_use() {
 	t="attach -pid $TARGET"
 	check_error 2 "filter arg0 >: column 7: a number" $t --count=number --filter 'arg0 >'
 	check_error 2 "filter arg0 .= 3: column 9: .= .starts with. is followed" $t --count=number --filter 'arg0 ^= 3'
-	check_error 2 "filter foo == 1: column 1" $t --print number --filter 'foo == 1'
+	check_error 2 "filter 1foo == 1: column 1" $t --print number --filter '1foo == 1'
+	check_error 2 "probe 'number': no argument 'foo' for the filter: it has n, text in $REQUESTS" \
+		$t --print number --filter 'foo == 1'
 	check_error 2 "require --count, --time or --print" $t -enable number --filter 'arg0 == 1'
 	check_error 2 "'number': no arg2 for the filter: it has 2 arguments in /" \
 		$t --count=number --filter 'arg2 == 1'
@@ -408,10 +418,10 @@ test_wrong_use() {
 		$t --time request_start,request_stop --key arg5
 	check_error 2 "no arg3 for the histogram" $t --count=request_stop --hist arg3
 	check_error 2 "argument arg16: the last" $t --count=number --hist arg16
-	check_error 2 "arg0, arg1, ... is expected" $t --count=number --hist 0
+	check_error 2 "arg0, arg1, ..., or its name is expected" $t --count=number --hist 0
 	check_error 2 "--key requires --time" $t --count --key arg0
 	check_error 2 "--depth and --key" $t --time request_start,request_stop --depth 2 --key arg0
-	check_error 2 "--hist requires --count" $t --time request_start,request_stop --hist arg0
+	check_error 2 "--hist needs --count=NAME" $t --time request_start,request_stop --hist arg0
 	check_error 2 "--limit requires --print" $t --count --limit 5
 	check_error 2 "not a number of hits" $t --print number --limit -5
 	check_error 2 "--filter: given twice" $t --count --filter 'arg0 == 1' --filter 'arg0 == 1'
@@ -469,7 +479,7 @@ test_hostile_operands() {
 	check_error 2 "'ints': $fixture.*x@%rax" attach -pid "$TARGET" --print ints
 	check_error 2 "'differing': no arg1 for the filter: it has 1 argument " \
 		attach -pid "$TARGET" --count=differing --filter 'arg1 == 15'
-	check_error 2 "arg1, for the filter, is in a place that cannot be read, in $fixture" \
+	check_error 2 "'places': arg1 is in a place that cannot be read, in $fixture .'8@sy'." \
 		attach -pid "$TARGET" --count=places --filter 'arg1 == 15'
 	# What is not asked for does not matter.
 	start_measuring --count --print places --limit 0

@@ -169,6 +169,8 @@ test_args() {
 	await_line ready
 	start_printed -pid "$TARGET" args fn:Calls.fib
 	tell go
+	# bpftrace does not read what is left when its process has ended.
+	wait_for '[[ $(grep -c "fn:Calls.fib arg0=" "$TMP/bpftrace") -ge 6 ]]'
 	finish_target
 	stop_printed
 	# The calls of fib 6, in their order.

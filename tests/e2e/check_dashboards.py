@@ -56,12 +56,17 @@ def tokens_of(expr):
     return tokens
 
 
+# The label that label_replace makes, and the one that it reads.
+REPLACED = re.compile(r',\s*"(\w+)",\s*"[^"]*",\s*"(\w+)",\s*"[^"]*"\s*\)')
+
+
 class Uses:
     """What an expression uses: metrics with the labels of their matchers; labels by which it groups,
     with the metrics concerned."""
 
     def __init__(self, expr):
         self.metrics, self.lists, self.is_grouped = [], [], False
+        self.replaced = REPLACED.findall(expr)
         self.tokens, self.at = tokens_of(expr), 0
         while self.at < len(self.tokens):
             self.step()
@@ -129,9 +134,9 @@ class Uses:
 
 
 def substitute(expr):
-    """Grafana's variables, as it would for "All"."""
+    """Grafana's variables, as it would for "All"; a variable of one value matches all, too."""
     expr = re.sub(r"\$__(rate_interval|interval|range)\b", "1m", expr)
-    return re.sub(r'"\$\{?[a-z]+\}?"', '".*"', expr)
+    return re.sub(r'=~?"\$\{?[a-z]+\}?"', '=~".*"', expr)
 
 
 def panels_of(dashboard):
@@ -220,8 +225,12 @@ def check_uses(where, uses, shown, served):
             if label not in known(metric):
                 problem(where, f"{metric} has no label {label} to group by")
     by = {label for word, labels, _ in uses.lists if word == "by" for label in labels}
+    there = by if uses.is_grouped else set(known(uses.metrics[0][0]))
+    for made, source in uses.replaced:
+        if source not in there:
+            problem(where, f"makes {made} of {source}, which its series do not have")
     for label in shown:
-        if label not in (by if uses.is_grouped else known(uses.metrics[0][0])):
+        if label not in there | {made for made, _ in uses.replaced}:
             problem(where, f"shows {label}, which its series do not have")
 
 
@@ -247,6 +256,9 @@ def check_schema(path):
     for name in variables:
         if len(re.findall(rf"\$\{{?{name}\b", text)) == 0:
             problem(path, f"variable {name} is not used")
+    for variable in dashboard["templating"]["list"]:
+        if variable["name"] in ("start", "stop") and (variable["multi"] or variable["includeAll"]):
+            problem(variable["name"], "is more than one pair")
     for i, panel in enumerate(panels):
         where, grid = f"panel {panel['title']!r}", panel["gridPos"]
         if grid["x"] < 0 or grid["x"] + grid["w"] > 24 or min(grid["w"], grid["h"]) < 1:
@@ -258,7 +270,26 @@ def check_schema(path):
             check_panel(where, panel)
 
 
+# What the panel of all probes shows at most, and legends that fit under a graph.
+MOST_LINES, LEGEND_LABELS = 20, {"probe", "program", "phase", "side", "reason", "le", "version", "instance"}
+
+
+def check_readable(where, panel):
+    """A program may have thousands of probes, paths are long, and one pair is chosen."""
+    for target in panel.get("targets", []):
+        expr, legend = target["expr"], target["legendFormat"]
+        if "ocaml_probes_hits_total" in expr and "probe" in legend:
+            tops = [int(n) for n in re.findall(r"topk\((\d+),", expr)]
+            if not tops or max(tops) > MOST_LINES:
+                problem(where, "shows each probe, however many there are")
+        for label in set(re.findall(r"\{\{\s*(\w+)\s*\}\}", legend)) - LEGEND_LABELS:
+            problem(where, f"{label} makes its legend long")
+        if "ocaml_probes_pair_" in expr and not ('start="$start"' in expr and 'stop="$stop"' in expr):
+            problem(where, "is of more than the chosen pair")
+
+
 def check_panel(where, panel):
+    check_readable(where, panel)
     if panel["type"] not in ("timeseries", "stat", "heatmap", "bargauge", "state-timeline", "table"):
         problem(where, f"what is a {panel['type']}")
     if not panel["fieldConfig"]["defaults"].get("unit"):
@@ -286,7 +317,7 @@ def check_live(url, path):
             answer = json.load(response)
         series = answer["data"]["result"]
         # What asks for what is unusual may find nothing.
-        if not series and not re.search(r"[=>]=? *0$", expr):
+        if not series and not re.search(r"[=>]=? *0(,|$)", expr):
             problem(where, f"finds nothing: {expr}")
         for label in shown:
             if not all(one["metric"].get(label) for one in series):

@@ -226,12 +226,98 @@ test_did_you_mean() {
 	hints "" attach -pid "$TARGET" -enable something
 	hints "did you mean '-enable'?" attach -pid "$TARGET" -enabel alpha
 	hints "did you mean '-disable-regexp'?" attach -pid "$TARGET" --disable-regex=alpha
+	hints "did you mean '-pid'?" info -pd "$TARGET"
 	hints "did you mean '-atomically'?" info -pid "$TARGET" -atomicaly
 	# Not what another command takes.
 	hints "ocaml-probes help info" info -pid "$TARGET" -disable-all
 	hints "did you mean 'attach'?" atach
 	hints "did you mean 'trace'?" trcae -prog x
 	hints "ocaml-probes help" something
+}
+
+# ---- processes and programs, as they are typed --------------------------------------------------
+
+# Every way to name a process, in the commands that switch and in those that look.
+test_ways_to_name_a_process() {
+	local way program
+	program=$(own_copy "$LOOP")
+	start_loop "$program"
+	for way in "-p $TARGET" "--p $TARGET" "-p=$TARGET" "-pid $TARGET" "$TARGET" "--exe $program" "-prog $program"; do
+		# shellcheck disable=SC2086 # words are meant
+		"$TOOL" attach $way -enable alpha
+		# shellcheck disable=SC2086
+		eq "$("$TOOL" info $way | xargs)" "alpha enabled beta disabled gamma disabled" "info $way"
+		# shellcheck disable=SC2086
+		"$TOOL" attach -disable alpha $way
+		# shellcheck disable=SC2086
+		eq "$("$TOOL" doctor $way)" "" "doctor $way"
+		# shellcheck disable=SC2086
+		"$TOOL" functions $way 'Loop\.work' | finds Loop.work || fail "functions $way"
+		# shellcheck disable=SC2086
+		"$TOOL" bpftrace $way count alpha | finds '@\[probe\] = count()' || fail "bpftrace $way"
+		# shellcheck disable=SC2086
+		"$TOOL" gc $way --for 10ms | finds 'minor collections' || fail "gc $way"
+	done
+	for way in --exe -prog; do
+		eq "$("$TOOL" list $way "$program" | xargs)" "alpha beta gamma" "list $way"
+		eq "$("$TOOL" trace $way "$O/tests/ocaml/counted" -enable nosuch 2>&1 | head -n 1)" \
+			"ocaml-probes: probe 'nosuch': no such probe in $O/tests/ocaml/counted" "trace $way"
+	done
+}
+
+test_numbers_alone() {
+	local first second
+	start_loop && first=$TARGET
+	start_loop && second=$TARGET
+	"$TOOL" attach "$first" -enable alpha "$second"
+	eq "$(on "$first")/$(on "$second")" "alpha/alpha" "two numbers"
+	check_error 2 "^ocaml-probes: attach: $first: given twice" attach "$first" -p "$second" "$first" -enable beta
+	check_error 2 "takes one process" info "$first" "$second"
+	check_error 2 "'0': not a process id" info 0
+	check_error 2 "'99999999999': not a process id" info 99999999999
+	check_error 2 "-p 'x': not a process id" info -p x
+	check_error 5 "pid 4194304: no such process" attach 4194304 -enable beta
+	check_error 2 "'12x': unexpected" info 12x
+	check_error 2 "'$first': unexpected" list "$first"
+	check_error 2 "'$first': unexpected" trace -prog "$LOOP" "$first" -enable alpha
+	# Where words have a meaning, a process that is named otherwise leaves it to them.
+	check_error 2 "'42': matches no OCaml function" functions "$first" 42
+	check_error 2 "'42': matches no OCaml function" functions 42 -p "$first"
+	check_error 2 "'42': matches no OCaml function" functions -prog "$LOOP" 42
+	check_error 2 "'42': no such probe" bpftrace "$first" count 42
+	check_error 2 "42: No such file" profile --diff 41 42
+	check_error 2 "'43': unexpected" profile --diff 41 42 43
+	check_error 2 "'42'" read 42
+}
+
+# A command that works on one process takes the file if one process runs it.
+test_a_file_that_several_processes_run() {
+	local first second third
+	start_three
+	check_error 2 "^ocaml-probes: $TMP/loop: 3 processes run it: $first, $second, $third$" info --exe "$TMP/loop"
+	eq "$(sed -n 's/^hint: //p' "$TMP/err")" "choose one: -pid $first"
+	check_error 2 "mutually exclusive" doctor --exe "$TMP/loop" "$first"
+	check_error 2 "mutually exclusive" functions -prog "$TMP/loop" -pid "$first"
+	check_error 2 "given twice" list -prog a --exe b
+	check_error 5 "no process runs it" gc --exe "$O/tests/ocaml/places"
+}
+
+test_names_without_an_equals_sign() {
+	need_root
+	own_copy "$LOOP" >/dev/null
+	start_loop "$TMP/loop"
+	counted_rows() { "$TOOL" attach "$@" --for 50ms -q | sed -nE 's/^([a-z]+) +[0-9]+ .*/\1/p' | xargs; }
+	eq "$(counted_rows -p "$TARGET" --count alpha)" "alpha"
+	eq "$(counted_rows --count alpha,gamma "$TARGET")" "alpha gamma"
+	eq "$(counted_rows --count 'al.*\|be.*' "$TARGET")" "alpha beta"
+	eq "$(counted_rows --count "$TARGET")" "alpha beta gamma" "a number is the process"
+	eq "$(counted_rows "$TARGET" --count --all)" "alpha beta gamma" "an option follows"
+	check_error 2 "'17': no such probe" attach "$TARGET" --count=17
+	check_error 2 "did you mean 'alpha'" attach "$TARGET" --count alhpa
+	check_error 2 "'20': a number alone is a process id; write --stack=20" attach "$TARGET" --count --stack 20
+	check_error 2 "--stack 'x': not a number" attach "$TARGET" --count --stack x
+	eq "$("$TOOL" doctor "$TARGET" --fix complete)" "" "--fix complete"
+	check_error 2 "not undo or complete" doctor "$TARGET" --fix everything
 }
 
 # ---- order and force ----------------------------------------------------------------------------

@@ -49,8 +49,13 @@ WORDS = [
     ("attach --exe %s --print gc" % PROGRAM, ["attach", "--exe", PROGRAM, "--print", "gc_minor"]),
     ("list -prog %s" % PROGRAM[:-5], ["list", "-prog", PROGRAM]),
     ("top --exe=%s" % PROGRAM[:-5], ["top", "--exe=" + PROGRAM]),
+    ("attach -p %s -enable request_d" % SERVICE, ["attach", "-p", SERVICE, "-enable", "request_done"]),
+    ("attach %s --count queue" % SERVICE, ["attach", SERVICE, "--count", "queue_full"]),
+    ("attach %s --sort h" % SERVICE, ["attach", SERVICE, "--sort", "hits"]),
     ("doctor -pid %s --fix=c" % SERVICE, ["doctor", "-pid", SERVICE, "--fix=complete"]),
     ("bpftrace -pid %s ti" % SERVICE, ["bpftrace", "-pid", SERVICE, "time"]),
+    ("bpftrace %s ti" % SERVICE, ["bpftrace", SERVICE, "time"]),
+    ("bpftrace %s count cache_m" % SERVICE, ["bpftrace", SERVICE, "count", "cache_miss"]),
     ("bpftrace -pid %s count cache_m" % SERVICE, ["bpftrace", "-pid", SERVICE, "count", "cache_miss"]),
 ]
 # The same of lists: what must be shown, and what must not.
@@ -58,7 +63,7 @@ LISTS = [
     ("", ["attach", "bpftrace", "detach", "doctor", "functions", "gc", "help", "info", "list", "read", "serve", "top", "trace"], ["link"]),
     ("info -pid ", [SERVICE, OTHER], [str(os.getpid()), str(os.getppid())]),
     ("attach -pid %s -enable cache_" % SERVICE, ["cache_evict", "cache_hit", "cache_miss"], ["request_done"]),
-    ("list -", ["-prog", "--kept", "--follow", "--for", "--json"], ["--exe", "--count"]),
+    ("list -", ["-prog", "--exe", "--kept", "--follow", "--for", "--json"], ["--count"]),
 ]
 KEPT = [("read nig", ["read", "night-shift"]), ("detach nig", ["detach", "night-shift"])]
 

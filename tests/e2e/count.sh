@@ -147,7 +147,7 @@ test_ends_by_time_signal_and_process() {
 	await_line ready
 	check_time 300 "$TOOL" attach -pid "$TARGET" --count --for 300ms
 	for signal in INT TERM HUP; do
-		start_counting "$TARGET"
+		start_counting "$TARGET" --all
 		kill -"$signal" "$COUNTING"
 		wait "$COUNTING"
 		eq "$(awk '$1 == "alpha" { print NF }' "$TMP/counts")" 3 "columns after SIG$signal"

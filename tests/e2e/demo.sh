@@ -3,15 +3,23 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
+# The leak is the first line of what stays alive, and is in the flame graph.
+check_leak() { # OUTPUT PAGE
+	matches "$(grep -A 1 ' LIVE WORDS  SITE$' "$1" | tail -n 1)" ' Service\.Cache\.add  service\.ml:[0-9]+$'
+	[[ -z ${2:-} ]] || finds 'Service.Cache.add' "$2"
+}
+
 test_demo() {
 	need_counting
+	rm -f "$O/leak.html"
 	"$ROOT/tools/demo" "$O" >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/out" "$TMP/err")"
 	grep -qx 'request_start disabled' "$TMP/out"
 	grep -q 'request [0-9]* for [0-9]* is done' "$TMP/out"
 	(($(awk '$1 == "request_done" && NF == 3 { print $2 }' "$TMP/out") > 100)) || fail "$(cat "$TMP/out")"
+	check_leak "$TMP/out" "$O/leak.html"
 	eq "$(tail -n 1 "$TMP/out")" "Done: listed, switched on, counted, timed, switched off, while the program ran."
 	# Of ours: other lanes may have the name on a command line of theirs.
-	eq "$(pgrep -g 0 -f "^$O/tests/ocaml/service" || :)" "" "services left"
+	eq "$(pgrep -g 0 -f "^$O/tests/ocaml/(service|leaking)" || :)" "" "services left"
 }
 
 test_demo_without_privileges() {
@@ -20,11 +28,12 @@ test_demo_without_privileges() {
 	chmod 755 "$TMP" "$(dirname "$TMP")"
 	mkdir -p "$TMP/build/tests/ocaml" "$TMP/tools"
 	cp "$O/ocaml-probes" "$TMP/build"
-	cp "$O/tests/ocaml/service" "$TMP/build/tests/ocaml"
+	cp "$O"/tests/ocaml/{service,leaking} "$TMP/build/tests/ocaml"
 	cp "$ROOT/tools/demo" "$TMP/tools"
 	env -u TMP setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all \
 		"$TMP/tools/demo" "$TMP/build" >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/out" "$TMP/err")"
 	matches "$(cat "$TMP/err")" "lacks CAP_BPF and CAP_PERFMON"
+	check_leak "$TMP/out"
 	eq "$(tail -n 1 "$TMP/out")" \
 		"Done: listed, switched on, not counted, switched off, while the program ran."
 }

@@ -211,12 +211,57 @@ test_gdb_attached() {
 	matches "$(cat "$TMP/err")" 'is being traced by pid [0-9]+ \(gdb\)'
 	matches "$("$TOOL" info -pid "$TARGET" --json)" '"tracer":\{"pid":[0-9]+,"name":"gdb"\}'
 	doctor 0
-	says '^note: plain: 1 of 1 sites have an int3'
+	says '^note: uprobes or breakpoints are on 1 site of 1 probe, which is no disagreement: 1 of an unknown program, perhaps pid [0-9]+ \(gdb\)$'
 	read -r site _ < <(expected_sites v1 odd)
 	poke $((site + 1)) 0xe8
 	doctor 6 --fix
 	matches "$(cat "$TMP/doctor.err")" 'being traced by pid [0-9]+ \(gdb\)'
 	kill %?gdb
+}
+
+# One line names all holders: a tool that runs, and a meter that is kept.
+test_holders() {
+	local name=ocp_test_$PPID program pid sites first other
+	need_counting
+	trap '"$TOOL" detach "'"$name"'" >/dev/null 2>&1 || :' EXIT
+	program=$(own_copy "$O/tests/ocaml/loop")
+	start_target "$program"
+	await_line ready
+	sites=$("$TOOL" info "$TARGET" --sites | sed 1d | wc -l)
+	doctor 0
+	eq "$(cat "$TMP/doctor")" "" "without a holder"
+	start_counting "$TARGET"
+	pid=$COUNTING
+	doctor 0
+	eq "$(cat "$TMP/doctor")" "note: uprobes or breakpoints are on $sites sites of 3 probes, which is no disagreement: pid $pid (ocaml-probes) has $sites"
+	doctor 0 --json
+	json_valid "$TMP/doctor"
+	says "\"holders\":\\[\\{\"pid\":$pid,\"name\":\"ocaml-probes\",\"sites\":$sites,\"certain\":true\\}\\]"
+	# A holder of another process of the same program is none.
+	first=$TARGET
+	start_target "$program"
+	await_line ready
+	doctor 0
+	eq "$(cat "$TMP/doctor")" "" "the other process"
+	"$TOOL" attach --exe "$program" --count=alpha,gamma --keep "$name" -q
+	doctor 0
+	eq "$(cat "$TMP/doctor")" "note: uprobes or breakpoints are on 2 sites of 2 probes, which is no disagreement: the kept meter '$name' has 2"
+	TARGET=$first
+	doctor 0
+	eq "$(cat "$TMP/doctor")" "note: uprobes or breakpoints are on $sites sites of 3 probes, which is no disagreement: pid $pid (ocaml-probes) has $sites, the kept meter '$name' has 2"
+	# Nor is one of the same bytes in another file of the same name.
+	mkdir "$TMP/elsewhere"
+	cp "$program" "$TMP/elsewhere"
+	background "$TOOL" attach --exe "$TMP/elsewhere/loop" --count >"$TMP/elsewhere/counts" 2>&1
+	other=$!
+	wait_for 'grep -q "counting [0-9]* probes" "$TMP/elsewhere/counts"'
+	doctor 0
+	eq "$(cat "$TMP/doctor")" "note: uprobes or breakpoints are on $sites sites of 3 probes, which is no disagreement: pid $pid (ocaml-probes) has $sites, the kept meter '$name' has 2"
+	kill -INT "$pid" "$other"
+	wait "$pid" "$other"
+	"$TOOL" detach "$name" >/dev/null
+	doctor 0
+	eq "$(cat "$TMP/doctor")" "" "when all have ended"
 }
 
 test_bpftrace_attached() {
@@ -231,6 +276,8 @@ test_bpftrace_attached() {
 	doctor 0 --json
 	json_valid "$TMP/doctor"
 	says '"kind":"held-sites","probe":"plain","disagreement":false'
+	doctor 0
+	says "^note: uprobes or breakpoints are on 1 site of 1 probe, which is no disagreement: (pid $BPFTRACE \(bpftrace\) has 1|1 of an unknown program, perhaps .*pid $BPFTRACE \(bpftrace\).*)$"
 	kill -INT "$BPFTRACE"
 	wait "$BPFTRACE"
 	doctor 0

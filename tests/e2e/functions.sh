@@ -191,7 +191,7 @@ test_both_names() {
 	start_target "$TMP/main"
 	await_line ready
 	while read -r name symbols; do
-		"$TOOL" attach -pid "$TARGET" --count="fn:$name" --by-site --for 10ms >"$TMP/out" 2>&1 ||
+		"$TOOL" attach -pid "$TARGET" --count="fn:$name" --by-site --all --for 10ms >"$TMP/out" 2>&1 ||
 			fail "$name: $(cat "$TMP/out")"
 		eq "$(sed -nE 's/.* camlDune__exe__Service__([^ ]*)_[0-9]+[ +].*/\1/p' "$TMP/out" | sort | xargs)" \
 			"$symbols" "$name"

@@ -69,7 +69,7 @@ test_sites_are_named() {
 	start_target "$O/tests/ocaml/counted" 1000 1
 	await_line ready
 	keep --count --by-site
-	"$TOOL" detach "$NAME" >"$TMP/out"
+	"$TOOL" detach "$NAME" --all >"$TMP/out"
 	grep -Eq '^in_loop +camlCounted__[a-z_0-9]+\+0x[0-9a-f]+ \(counted\.ml:[0-9]+\)' "$TMP/out" ||
 		fail "$(cat "$TMP/out")"
 }
@@ -155,7 +155,7 @@ test_wrong_use() {
 	await_line ready
 	check_error 2 "invalid name" attach -pid "$TARGET" --count --keep a/b
 	check_error 2 "excludes -for" attach -pid "$TARGET" --count --keep x --for 1s
-	check_error 2 "requires --count" attach -pid "$TARGET" -enable alpha --keep x
+	check_error 2 "needs --count=NAME or --time START,STOP" attach -pid "$TARGET" -enable alpha --keep x
 	check_error 2 "one name" read
 	check_error 2 "one name" detach a b
 	check_error 2 "invalid name" read ..

@@ -289,10 +289,20 @@ def check_example(example, pid):
         run_trace(command)
     elif "ocaml-probes top" in example.command:
         run_on_terminal(command)
+    elif "memprof" in example.command:
+        run_memprof(example.command)
     else:
         actual = readme.output_of(command)
         if example.expected:
             readme.check(example.command, example.expected, actual)
+
+
+def run_memprof(command):
+    """Of a program with the library: the service is linked without it."""
+    subject = os.path.join(readme.BUILD, "tests/ocaml/memprof_subject")
+    with subprocess.Popen([subject, "leak"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        readme.output_of(readme.as_here(command, process.pid))
 
 
 def check_examples():

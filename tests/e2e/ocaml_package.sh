@@ -29,6 +29,7 @@ test_ocamldoc() {
 	eq "$(cat "$TMP/log")" "" "what ocamldoc says"
 	matches "$(cat "$TMP/doc/Probes_lib.html")" 'id="VALtrace_existing_process"'
 	matches "$(cat "$TMP/doc/Probes_lib.Self.Dynlink.html")" 'id="VALupdate"'
+	matches "$(cat "$TMP/doc/Probes_lib.Memprof.Self.html")" 'id="VALstart"'
 }
 
 # dune writes the opam file from dune-project: what is in the repository is what it writes.
@@ -36,7 +37,7 @@ test_opam_file() {
 	local dir
 	need_command opam rsync
 	rsync -rL --exclude=_build "$PACKAGE/" "$TMP/ocaml"
-	for dir in src include; do
+	for dir in src include bpf; do
 		[[ ! -L $TMP/ocaml/$dir ]] || fail "$dir is still a link"
 	done
 	rm "$TMP/ocaml/ocaml-probes.opam"
@@ -78,7 +79,7 @@ test_opam_install() {
 		"$OPAMROOT/test/bin/ocaml-probes-cc $OPAMROOT/test/bin/ocaml-probes-link"
 	ocamlfind ocamlopt -thread -linkpkg -package threads.posix,ocaml-probes.ppx,ocaml-probes.probes_lib \
 		-cc ocaml-probes-cc self.ml -o self
-	eq "$(./self 2 | head -n 4 | xargs)" \
+	eq "$(./self 2 2 | head -n 4 | xargs)" \
 		"names: cold hot once cold=false hot=false once=false once: 1 handlers ran: true"
 	cd "$PACKAGE"
 	opam remove ocaml-probes --switch test >>"$TMP/log" 2>&1

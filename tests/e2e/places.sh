@@ -101,7 +101,7 @@ test_by_site() {
 			"$(grep -n "\[%probe \"$name\"" "$ROOT/tests/ocaml/service/service.ml" | cut -d: -f1)" "$name"
 	done
 	"$TOOL" info -pid "$TARGET" --sites >"$TMP/table"
-	matches "$(grep '^request_done ' "$TMP/table")" " v1 +camlDune[^ ]+ +service.ml:$line +8@"
+	matches "$(grep '^request_done ' "$TMP/table")" " v1 +camlDune[^ ]+ +service.ml:$line +id=8@"
 	kill "$TARGET"
 }
 
@@ -110,7 +110,6 @@ test_csv() {
 	need_counting
 	start_target "$P/loop"
 	await_line ready
-	tell "run"
 	"$TOOL" attach -pid "$TARGET" --count=alpha --by-site --for 100ms --csv >"$TMP/csv"
 	eq "$(head -n1 "$TMP/csv" | grep -o 'source,line,column$')" source,line,column
 	matches "$(tail -n1 "$TMP/csv")" ",loop.ml,$(grep -n '\[%probe "alpha"' "$ROOT/tests/ocaml/loop.ml" | cut -d: -f1),[0-9]+\$"

@@ -211,6 +211,29 @@ test_strangers_are_not_measured() {
 	matches "$(tail -n 1 "$TMP/out")" '"passed_over":0'
 }
 
+# The same of stacks. The user's processes are profiled, also the one that starts later, and root's are not.
+test_strangers_are_not_profiled() {
+	local file=$TMP/profiled
+	setcap_tool
+	cp "$O/tests/ocaml/profiled" "$file"
+	start_target "${as_user[@]}" "$file" cpu
+	await_line ready
+	background "${as_user[@]}" "$TOOL" profile --exe "$file" --hz 997 --folded >"$TMP/out" 2>"$TMP/err"
+	MEASURING=$!
+	wait_for 'grep -q "sampling" "$TMP/err" || ! kill -0 "$MEASURING"'
+	echo "run 0.3" | "$file" cpu >"$TMP/strangers"
+	kill -INT "$MEASURING"
+	wait "$MEASURING" || fail "status $?: $(cat "$TMP/err")"
+	eq "$(cat "$TMP/out")" "" "stacks of others"
+	background "${as_user[@]}" "$TOOL" profile --exe "$file" --hz 997 --folded >"$TMP/out" 2>"$TMP/err"
+	MEASURING=$!
+	wait_for 'grep -q "sampling" "$TMP/err" || ! kill -0 "$MEASURING"'
+	echo "run 0.3" | "${as_user[@]}" "$file" cpu >"$TMP/own"
+	kill -INT "$MEASURING"
+	wait "$MEASURING" || fail "status $?: $(cat "$TMP/err")"
+	grep -q '^_start;.*;Profiled\.run;.*;Profiled\.spin' "$TMP/out" || fail "no stacks of the user's: $(cat "$TMP/err")"
+}
+
 # A kept meter goes on without its user; `serve` is a program of its own.
 test_strangers_are_not_kept() {
 	setcap_tool

@@ -146,7 +146,7 @@ def as_here(command, pid):
     command = re.sub(r"^ocaml-probes\b", TOOL, command)
     command = re.sub(r"-pid \d+", "-pid %d" % pid, command)
     # What is written goes to the test's own directory.
-    command = re.sub(r"(--html |--pprof |> )(?=\w)", r"\1%s/" % WORK, command)
+    command = re.sub(r"(--html |--pprof |--diff |> )(?=\w)", r"\1%s/" % WORK, command)
     return command.replace(" ./service", " " + SERVICE)
 
 
@@ -421,6 +421,28 @@ def check_builds(text):
     print("ok: dune, ocamlfind")
 
 
+def check_leak(text):
+    """The three commands that lead to the flame graph of a leak; the third one looks at it."""
+    (block,) = [b for b in blocks(text) if "leaking" in b[0]]
+    make, program = block[0].split("; ")
+    run_in(os.environ["ROOT"], "%s --dry-run O=%s" % (make, BUILD))
+    path = os.path.join(WORK, "leaking")
+    with open(path, "w") as output:
+        process = subprocess.Popen(program.replace("build/", BUILD + "/").rstrip(" &").split(), stdout=output)
+    try:
+        wait_for("the service", lambda: os.path.getsize(path) > 0)
+        command = block[1].replace("build/ocaml-probes", TOOL).replace("$!", str(process.pid))
+        output = output_of(command.replace("leak.html", WORK + "/leak.html").replace("--for 10s", "--for 3s"))
+    finally:
+        process.terminate()
+        process.wait()
+    (first,) = [after for before, after in zip(output, output[1:]) if before.endswith("SITE")]
+    with open(os.path.join(WORK, "leak.html")) as page:
+        if "Service.Cache.add" not in first or "Service.Cache.add" not in page.read():
+            sys.exit("README: %s: the leak is not there:\n%s" % (command, "\n".join(output)))
+    print("ok: the flame graph of a leak")
+
+
 def check_snippet(text):
     (snippet,) = [b for b in blocks(text) if "Probes_lib.create" in "\n".join(b)]
     lines = "\n".join(snippet)
@@ -433,6 +455,28 @@ def check_snippet(text):
     print("ok: the OCaml snippet")
 
 
+def check_lwt(text):
+    """The section about Lwt is a service of a hundred requests at once: each answer finds its request."""
+    (block,) = [b for b in blocks(text) if "let%lwt" in "\n".join(b)]
+    (key,) = re.findall(r"^`--key (\w+)` matches", text, re.M)
+    names = re.findall(r'%probe "(\w+)"', "\n".join(block))
+    with open(os.path.join(WORK, "pages.ml"), "w") as source:
+        source.write("""
+            let render customer = let%%lwt () = Lwt.pause () in Lwt.return (customer ^ "!")
+            %s
+            let one rid = Lwt.map ignore (serve rid (string_of_int rid))
+            let () = Lwt_main.run (Lwt.join (List.init 100 one))""" % "\n".join(block))
+    run_in(WORK, "ocamlfind ocamlopt -thread -package lwt.unix,lwt_ppx,ocaml-probes.ppx -linkpkg "
+           "-cc 'ocaml-probes-cc' pages.ml -o pages")
+    lines = output_of("%s trace -prog %s --time %s --key %s --json" %
+                      (TOOL, os.path.join(WORK, "pages"), ",".join(names), key))
+    (pair,) = json.loads([line for line in lines if line.startswith("{")][-1])["pairs"]
+    counts = [pair[name] for name in ("count", "orphan_starts", "orphan_stops", "not_keyed", "open")]
+    if names != [pair["start"], pair["stop"]] or counts != [100, 0, 0, 0, 0]:
+        sys.exit("README: the pairs of Lwt: %s" % pair)
+    print("ok: Lwt")
+
+
 CASES = {
     "examples": check_examples,
     "top": check_top,
@@ -441,7 +485,9 @@ CASES = {
     "tables": check_tables,
     "probe": check_probe,
     "builds": check_builds,
+    "leak": check_leak,
     "snippet": check_snippet,
+    "lwt": check_lwt,
 }
 
 if __name__ == "__main__":

@@ -22,6 +22,12 @@ test_quoted_probe() { readme probe; }
 # The two ways to build that the README shows, word for word.
 test_builds() { readme builds; }
 test_ocaml_snippet() { readme snippet; }
+test_flame_graph_of_a_leak() { readme leak; }
+test_lwt() {
+	need_counting
+	ocamlfind query lwt_ppx lwt.unix >/dev/null 2>&1 || skip "liblwt-ocaml-dev is missing"
+	readme lwt
+}
 
 # What it is there for: wrong examples are found.
 test_wrong_examples_are_found() {
@@ -36,7 +42,8 @@ test_wrong_examples_are_found() {
 	wrong "a wrong source line" 's/(service.ml:98)/(service.ml:95)/' examples
 	wrong "a sum" 's/^    (all)  *\([0-9]*\)  /&1/' tables
 	wrong "a column" 's/^      pair  *pairs.s/&  p42/' top
-	wrong "a metric" 's/^    ocaml_probes_counted/    ocaml_probes_counts/' serve
+	wrong "a metric" 's/^    ocaml_probes_hits_total/    ocaml_probes_hit_total/' serve
+	wrong "a key that the start does not have" 's/^`--key rid` matches/`--key page` matches/' lwt
 	wrong "a key of the configuration" 's/"targets": \[/"tragets": [/' configuration
 }
 

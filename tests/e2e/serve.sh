@@ -106,6 +106,10 @@ open 0" "orphans"
 		for p in it["targets"][0]["pairs"]]' | finds -x '\[True\]' || fail "the shape of history"
 	eq "$(json_of api/v1/history/pairs '"probes" in it["targets"][0], len(it["targets"][0]["pairs"])')" \
 		"(False, 1)" "pairs alone"
+	# In columns of 15 seconds, without the probes that were not hit.
+	wait_for '[[ $(json_of api/v1/history/15m "sum(sum(c) for c in it[\"targets\"][0][\"pairs\"][0][\"columns\"] if c)") = 1000 ]]'
+	eq "$(json_of api/v1/history/15m 'it["interval"], [p["probe"] for p in it["targets"][0]["probes"]]')" \
+		"$(json_of api/v1/status '15, [p["probe"] for p in it["targets"][0]["probes"] if p["hits"]]')" "the last 15 minutes"
 }
 
 # Among processes of our own, since those of other tests are to be left alone.
@@ -277,7 +281,7 @@ test_paths_and_methods() {
 	need_counting
 	start_v1
 	start_server -pid "$TARGET"
-	for path in '' page.js page.css metrics api/v1/status api/v1/history healthz 'metrics?x=1'; do
+	for path in '' page.js page.css metrics api/v1/status api/v1/history api/v1/history/15m healthz 'metrics?x=1'; do
 		eq "$(status_of "$path")" 200 "GET /$path"
 		eq "$(status_of "$path" -I)" 200 "HEAD /$path"
 		eq "$(status_of "$path" -X POST -d x)" 405 "POST /$path"
@@ -353,7 +357,7 @@ test_hosts() {
 		eq "$(status_of metrics -H "Host: $host")" 200 "Host $host"
 	done
 	for host in evil.example "evil.example:$PORT" "127.0.0.1.evil.example:$PORT" "localhost.evil.example" "$(hostname).evil.example" "1.2.3" "[::1" "probes.example"; do
-		for path in '' metrics api/v1/status api/v1/history api/v1/history/pairs healthz page.js nosuch; do
+		for path in '' metrics api/v1/status api/v1/history api/v1/history/pairs api/v1/history/15m healthz page.js nosuch; do
 			eq "$(status_of "$path" -H "Host: $host")" 421 "Host $host of /$path"
 			finds 'start it with --host NAME' "$TMP/reply" || fail "$(cat "$TMP/reply")"
 		done

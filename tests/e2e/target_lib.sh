@@ -130,8 +130,13 @@ int3_count() { # PID
 
 # Whether BPFTRACE has its programs on as many uprobes as are wanted, or has ended. An int3 does not
 # tell: it is there before the program, may be another tracer's, or serve two of bpftrace's uprobes.
+# bpftrace enables each uprobe after it has put the program on it: it has done so when it waits for events
+# (system call 232, epoll_wait).
 bpftrace_is_attached() { # UPROBES
-	! kill -0 "$BPFTRACE" || [[ $(bpftool perf show | grep -cE "^pid $BPFTRACE .* u(ret)?probe ") -eq $1 ]]
+	! kill -0 "$BPFTRACE" || {
+		[[ $(bpftool perf show | grep -cE "^pid $BPFTRACE .* u(ret)?probe ") -eq $1 ]] &&
+			grep -q '^232 ' "/proc/$BPFTRACE/syscall"
+	}
 }
 
 # How many of PID's notes have a semaphore whose first half, the tracers', is raised.
@@ -173,5 +178,13 @@ compile_source() { # NAME SOURCE [FLAG...]
 	mkdir -p "$TMP/$name.build"
 	cp "$ROOT/tests/ocaml/$source.ml" "$TMP/$name.build/"
 	(cd "$TMP/$name.build" && ocamlopt -g -I +unix unix.cmxa "$@" "$source.ml" -o "$TMP/$name") 2>"$TMP/ocamlopt.err" ||
+		fail "ocamlopt: $(cat "$TMP/ocamlopt.err")"
+}
+
+# The program of tests/ocaml/profiled_plugin in $TMP: host, and plugged.cmxs, which it loads when it is told to.
+build_plugged() {
+	cp "$ROOT"/tests/ocaml/profiled_plugin/*.ml "$TMP"
+	(cd "$TMP" && ocamlopt -g -I +dynlink dynlink.cmxa host_api.ml host.ml -o host &&
+		ocamlopt -g -shared plugged.ml -o plugged.cmxs) 2>"$TMP/ocamlopt.err" ||
 		fail "ocamlopt: $(cat "$TMP/ocamlopt.err")"
 }

@@ -3,6 +3,7 @@
 # as it was before, whichever way it ends.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/memprof_lib.sh"
 
 # Copies: a file is measured in all processes that run it, those of other tests too.
 STEADY=${TMP:-}/steady LOOP=${TMP:-}/loop
@@ -225,7 +226,7 @@ all_programs_and_confirmation() {
 	second=$TARGET
 	start_target "$LOOP"
 	await_line ready
-	start_top --budget 100%
+	start_top --budget 1000%
 	await_screen '^  program +state'
 	await_screen "^  steady +up .* pids $first $second"
 	await_screen "^  loop +up .* pid $TARGET\$"
@@ -300,6 +301,43 @@ test_no_probes_yet() {
 	check_restored 0 q
 }
 
+# Plain text without a terminal: the fields in their order, and numbers that are those of the program.
+test_batch() {
+	local status=0
+	need_counting
+	cp "$O/tests/ocaml/steady" "$TMP"
+	start_steady
+	env -u TERM LC_ALL=C "$TOOL" top -pid "$TARGET" --time work_start,work_stop --batch 2 \
+		</dev/null >"$TMP/out" 2>"$TMP/err" || fail "status $?: $(cat "$TMP/err")"
+	eq "$(cat "$TMP/err")" "" "said"
+	eq "$(LC_ALL=C grep -c '[^ -~]' "$TMP/out" || :)" 0 "lines that are not plain text"
+	eq "$(sed -nE 's/^screen ([0-9/]*)  [0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}[+-][0-9]{4}$/\1/p' "$TMP/out" | paste -sd' ')" \
+		"1/2 2/2" "screens"
+	eq "$(grep -c '^$' "$TMP/out")" 5 "empty lines"
+	eq "$(awk '$7 == "'"$STEADY"'" { print $1, $2, $3, NF }' "$TMP/out" | uniq -c | xargs)" "2 1 up 1 7" "programs"
+	eq "$(awk '$8 == "work_start,work_stop" { print $7, NF, ($1 > 8 && $1 < 12), ($2 >= 2e6 && $4 >= $3 && $3 >= $2) }' "$TMP/out" | uniq -c | xargs)" \
+		"2 1 8 1 1" "pairs: program, fields, rate, times"
+	eq "$(awk '$7 == "flood" { print $3, $4, $5, $6, NF, ($1 > 900 && $1 < 1100) }' "$TMP/out" | uniq -c | xargs)" \
+		"2 1 off yes 1 7 1" "flood"
+	eq "$(awk '/hits\/s +hits/ { n = NR } n && NR > n && NF == 7 { print $7 } !NF { n = 0 }' "$TMP/out" | sort | uniq -c | xargs)" \
+		"2 beat 2 flood 2 rare 2 work_start 2 work_stop" "probes"
+	# By rate, the highest first.
+	eq "$(awk '$5 == "yes" && $1 != "-" { print $1 }' "$TMP/out" | head -n 3 | sort -c -g -r 2>&1)" "" "order"
+	check_error 2 "--batch '0': not a number of screens" top -pid "$TARGET" --batch 0
+	check_error 2 "--batch '3x': not a number of screens" top -pid "$TARGET" --batch 3x
+	check_error 2 '--batch and --memprof are mutually exclusive' top -pid "$TARGET" --batch 3 --memprof
+	# A reader that has enough, and a signal, end it.
+	{ "$TOOL" top -pid "$TARGET" --batch 1000 2>"$TMP/err" || :; } | head -n 1 >"$TMP/out"
+	finds '^screen 1/1000 ' <"$TMP/out" || fail "$(cat "$TMP/out")"
+	background "$TOOL" top -pid "$TARGET" --batch 1000 >"$TMP/out" 2>"$TMP/err"
+	wait_for 'grep -q "^screen 1/" "$TMP/out"'
+	kill -TERM $!
+	wait $! || status=$?
+	eq "$status" 0 "status after a signal: $(cat "$TMP/err")"
+	eq "$(tail -c 1 "$TMP/out" | xxd -p)" 0a "the last screen is whole"
+	wait_for '[[ $(int3_count "$TARGET") -eq 0 ]]'
+}
+
 # Functions of a program without probes: their hits and times, and no handlers to switch.
 test_functions() {
 	open_terminal 110 24
@@ -347,10 +385,15 @@ test_switches_handler_and_counter() {
 	await_screen '^> flood +(1\.0|9)'
 	mark beat
 	press e
+	await_screen '^switch the handlers of beat on: 1 site in 1 process\? \(y/n\)'
+	press x
+	await_screen '^beat: not changed'
+	eq "$("$TOOL" info -pid "$TARGET" | grep -c ' enabled' || :)" 0 "probes switched on without an answer"
+	press e y
 	await_screen '^beat: handlers switched on in 1 process'
 	await_screen '^> beat .* on +yes'
 	matches "$("$TOOL" info --json -pid "$TARGET")" '"name":"beat","state":"enabled"'
-	press e
+	press e y
 	await_screen '^> beat .* off +yes'
 	matches "$("$TOOL" info --json -pid "$TARGET")" '"name":"beat","state":"disabled"'
 	press c
@@ -367,7 +410,7 @@ test_switches_handler_and_counter() {
 	press c
 	await_screen '^work_stop: .*pair'
 	mark rare
-	press e
+	press e y
 	await_screen '^> rare .* on +yes'
 	press q
 	check_restored 0 q
@@ -392,8 +435,18 @@ test_resizes() {
 			;;
 		'12 2') await_screen '^12x2 is too…$' ;;
 		'1 1') sleep 0.1 ;; # has room for nothing
-		'40 12') await_screen '^> flood +[0-9.]+k? +[0-9]+ off$' ;;
-		'40 8') await_screen '^> flood +[0-9.]+k? +[0-9]+ off$' ;;
+		'40 12')
+			await_screen '^> flood +[0-9.]+k? +[0-9]+ off$'
+			await_screen '^\? help +hidden: pairs: max, open,'
+			press '?'
+			await_screen '^ +orphans, last minute,$'
+			press x x x x x x x x x x x x x
+			await_screen '^> flood '
+			;;
+		'40 8')
+			await_screen '^> flood +[0-9.]+k? +[0-9]+ off$'
+			await_screen 'hidden: pairs, last minute, '
+			;;
 		*)
 			await_screen '^> flood .* off +yes'
 			await_screen '^  work_start,work_stop .* [01] +[01]$'
@@ -401,7 +454,8 @@ test_resizes() {
 		esac
 		kill -0 "$VIEWER" || fail "it ended at $size"
 	done
-	await_screen '^q quit .*S reverse$'
+	await_screen '^\? help .*S reverse$'
+	! shows hidden || fail "hidden on a screen with room: $(screen)"
 	eq "$("$TOOL" info -pid "$TARGET" | grep -c ' enabled' || :)" 0 "probes switched on unseen"
 	await_screen '^> flood .* off +yes$'
 	press q
@@ -559,6 +613,27 @@ test_uses_without_site() {
 	await_line ready
 	start_top -pid "$TARGET"
 	await_screen "^probe 'both': 1 of its 2 uses have no site; their hits are not counted \\(and 2 others\\)"
+	press q
+	wait_for '[[ -s $TMP/after ]]'
+}
+
+# The list of live words by site: its shares are those of the program.
+test_memprof() {
+	open_terminal 120 30
+	need_program subject
+	cp "$PROGRAM" "$TMP/subject"
+	start_target "$TMP/subject" shares 0.005
+	await_line ready
+	start_top -pid "$TARGET" --memprof=0.5
+	await_screen '^live words by site: [1-9][0-9]* alive of [1-9][0-9]* allocated since the start$'
+	await_screen '^  Subject.most  subject.ml:[0-9]+ +(6[89]|7[0-2])(\.[0-9])?% +[1-9][0-9]* +[1-9][0-9]*$'
+	await_screen '^  Subject.few  subject.ml:[0-9]+ +([89]|1[0-2])(\.[0-9]+)?% '
+	eq "$(screen | sed -n 's/^  Subject\.\([a-z]*\) .*/\1/p' | paste -sd' ')" "most some few" "order"
+	press q
+	wait_for '[[ -s $TMP/after ]]'
+	start_steady
+	start_top -pid "$TARGET" --memprof
+	await_screen "^memprof: pid $TARGET: is not linked with ocaml-probes.memprof; .ocaml-probes profile --alloc"
 	press q
 	wait_for '[[ -s $TMP/after ]]'
 }

@@ -26,6 +26,13 @@ test_numbers_are_those_of_the_program() {
 	quit_target
 }
 
+test_losses() {
+	need_browser
+	start_target "$(own_copy "$O/tests/ocaml/requests")" 300
+	await_line ready
+	on_page losses "$TARGET" "$(output_of)"
+}
+
 test_watching() {
 	need_browser
 	start_target "$(own_copy "$O/tests/ocaml/service")"
@@ -76,6 +83,19 @@ test_many_probes() {
 	start_target "$TMP/many"
 	await_exe "$TMP/many"
 	on_page many "$TARGET"
+}
+
+test_long_names() {
+	local name
+	need_browser
+	need_command gcc
+	name=$(printf 'a_name_of_%.0s' {1..20})
+	sed "s/library_module_function_/$name/" "$ROOT/tools/bench/sites.S" >"$TMP/sites.S"
+	gcc -O2 -pthread -fPIE -pie -fvisibility=hidden -D_GNU_SOURCE -DSITES=14 -DNAMES=14 -o "$TMP/long" \
+		"$TMP/sites.S" "$ROOT/tools/bench/toggle_target.c"
+	start_target "$TMP/long"
+	await_exe "$TMP/long"
+	on_page long_names "$TARGET" "${name}1" "${name}9"
 }
 
 run_tests "$@"

@@ -16,6 +16,7 @@ from selenium.webdriver.chrome.service import Service
 
 TMP = os.environ["TMP"]
 TOOL = os.environ["TOOL"]
+AXE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../vendor/axe-core/axe.min.js")
 
 
 def wait_for(what, condition, seconds=30):
@@ -135,6 +136,16 @@ return [...document.querySelectorAll("body *")].filter((e) => e.checkVisibility(
     .map((e) => e.outerHTML.slice(0, 80));
 """
 
+# Numbers that are not on one line.
+BROKEN = """
+return [...document.querySelectorAll("td.number, .tiles dd, .legend b, .pager span, .search span, .losses dd:not(.remedy)")]
+    .filter((e) => e.checkVisibility() && e.textContent).filter((e) => {
+        const range = document.createRange();
+        range.selectNodeContents(e);
+        return new Set([...range.getClientRects()].map((box) => Math.round(box.top / 4))).size > 1;
+    }).map((e) => e.textContent);
+"""
+
 
 class Page:
     def __init__(self, serve, url=None, state="connected", flags=()):
@@ -198,6 +209,17 @@ class Page:
         self.cdp("Emulation.setEmulatedMedia",
                  features=[{"name": name.replace("_", "-"), "value": value}
                            for name, value in features.items()])
+
+    def axe(self):
+        """What axe-core finds: each rule with the elements."""
+        if not self.js("return 'axe' in window"):
+            with open(AXE, encoding="utf-8") as source:
+                self.js(source.read())
+        return self.driver.execute_async_script("""
+            const done = arguments[arguments.length - 1];
+            axe.run(document, { iframes: false }).then(({ passes, violations, incomplete }) => done([passes.length,
+                [...violations, ...incomplete.filter((rule) => rule.id !== "color-contrast")].map((rule) =>
+                    `${rule.id}: ${rule.nodes.map((node) => node.target.join(" ") + " " + node.failureSummary).join("; ")}`)]));""")
 
     def screenshot(self, name, width):
         height = self.js("return document.documentElement.scrollHeight")

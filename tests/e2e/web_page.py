@@ -6,7 +6,8 @@ import subprocess
 import sys
 import time
 
-from web_lib import CONTRAST, OUTSIDE, Page, Serve, TOOL, equal, wait_for
+from web_graphs import axis_of_powers, painted, quarter_of_an_hour, table_of_rates
+from web_lib import BROKEN, CONTRAST, OUTSIDE, Page, Serve, TOOL, equal, wait_for
 
 
 def tell(pid, line):
@@ -40,25 +41,6 @@ def check_pair(page, pair):
         equal(value, pair[name] if name else pair["sum_ns"] / pair["count"], f"{name or 'mean'} of the pair")
 
 
-def painted(page, chart, colour):
-    """How many pixels of a graph have about the colour that the style sheet calls COLOUR."""
-    return page.js("""
-        const canvas = document.querySelector(arguments[0] + " canvas");
-        const copy = document.createElement("canvas");
-        [copy.width, copy.height] = [canvas.width, canvas.height];
-        const context = copy.getContext("2d", { willReadFrequently: true });
-        context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(arguments[1]);
-        context.fillRect(0, 0, 1, 1);
-        const want = context.getImageData(0, 0, 1, 1).data;
-        context.clearRect(0, 0, 1, 1);
-        context.drawImage(canvas, 0, 0);
-        const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
-        let n = 0;
-        for (let i = 0; i < data.length; i += 4)
-            n += data[i + 3] > 40 && [0, 1, 2].every((c) => Math.abs(data[i + c] - want[c]) < 24);
-        return n;""", chart, colour)
-
-
 def numbers(pid, output, requests):
     """What a program that has come to rest was counted, on the page, in the API, and by itself."""
     serve = Serve("-pid", pid, "--time", "request_start,request_stop", "--key", "arg0")
@@ -90,10 +72,9 @@ def numbers(pid, output, requests):
     equal(page.value("#cost"), target["cost"]["cpu_overhead"], "cost")
     equal(page.text("#budget"), "none", "budget")
     equal(page.value("#hit-cost"), target["cost"]["cost_per_hit_ns"], "cost of a hit")
-    losses = page.js("return Object.fromEntries([...document.querySelectorAll('#losses > div')]"
-                     ".map((e) => [e.dataset.reason, Number(e.lastChild.textContent)]))")
-    equal(losses, target["losses"], "losses")
-    equal(set(losses.values()), {0}, "losses")
+    equal(set(target["losses"].values()), {0}, "losses")
+    equal(page.js("return ['#lost-tile', '#losses'].map((id) => document.querySelector(id).checkVisibility())"),
+          [False, False], "what is shown of no losses")
     words = page.text("#pair-words")
     for column in (3, 4):
         assert page.text(f"table.pairs tbody tr td:nth-child({column})") in words, words
@@ -113,6 +94,40 @@ def check_distribution(page, pair):
     page.next_update()
     runs = page.js("return [...document.querySelectorAll('#distribution tbody tr')].map((r) => r.cells[2].textContent)")
     equal(sum(number_of(n) for n in runs), pair["count"], "runs in the distribution")
+
+
+LOSSES = """
+return Object.fromEntries([...document.querySelectorAll("#losses > div")].map((e) =>
+    [e.dataset.reason, [Number(e.querySelector("dd").dataset.value), e.querySelector(".remedy").textContent.length > 20]]));
+"""
+
+
+def losses(pid, output):
+    """Losses turn a tile red, with the remedy; without any there is no tile."""
+    page = Page(Serve("-pid", pid, "--count=request_stop,number", "--filter", "arg1 > 199.5"))
+    visible = "return document.querySelector('#lost-tile').checkVisibility()"
+    page.next_update()
+    equal(page.js(visible), False, "the tile without losses")
+    tell(pid, "go")
+    wait_for("the program's books", lambda: "\nend\n" in open(output).read())
+    page.wait("the tile", visible)
+    wait_for("all losses", lambda: page.value("#lost-total") == 300)
+    equal(page.js(LOSSES), {"filter_mismatches": [300, True]}, "losses, and remedies")
+    assert page.text("#filter-mismatch").startswith("Filter: arg1 of probe 'number' is a string"), page.text("#filter-mismatch")
+    colours = page.js("""
+        const style = getComputedStyle(document.querySelector("#lost-tile"));
+        const probe = document.body.appendChild(document.createElement("i"));
+        probe.style.color = "var(--bad)";
+        const bad = getComputedStyle(probe).color;
+        probe.remove();
+        return [style.backgroundColor, bad];""")
+    equal(colours[0], colours[1], "colour of the tile")
+    for scheme in ("light", "dark"):
+        page.media(prefers_color_scheme=scheme)
+        time.sleep(0.2)
+        equal(page.js(CONTRAST)[1], [], f"texts that are hard to read, {scheme}")
+        equal(page.axe()[1], [], f"what axe finds, {scheme}")
+    return page
 
 
 def live(page, pid):
@@ -147,6 +162,8 @@ def live(page, pid):
     assert page.row("request_start")["hits"] > before, "it does not go on"
     hide_and_show(page)
     legend_has_the_rates(page)
+    table_of_rates(page)
+    quarter_of_an_hour(page)
     choose_pair(page)
     chosen_lines(page)
 
@@ -172,8 +189,9 @@ def legend_has_the_rates(page):
         const rates = new Map([...document.querySelectorAll("table.probes tbody tr")]
             .map((row) => [row.querySelector("th").textContent, row.querySelector(".rate").textContent]));
         const items = [...document.querySelectorAll("#rates-legend li")];
-        return items.length === 7 && items.every((item) =>
-            rates.get(item.querySelector("span").textContent) === item.querySelector("b").textContent);"""))
+        const names = items.map((item) => item.querySelector("span").textContent);
+        return items.length === 6 && names.includes("request_start → request_done") && items.every((item, i) =>
+            rates.get(names[i].replace(/ → .*/, "")) === item.querySelector("b").textContent);"""))
 
 
 def choose_pair(page):
@@ -192,10 +210,26 @@ def choose_pair(page):
 def chosen_lines(page):
     """The graph has the busiest probes, or those that were chosen."""
     names = "return [...document.querySelectorAll('#rates-legend span')].map((e) => e.textContent)"
-    assert "request_start" in page.js(names), page.js(names)
+    # The two probes of a pair are one line.
+    assert "request_start → request_done" in page.js(names), page.js(names)
+    page.focus("#search")
+    page.type("done")
+    equal(page.js(names), ["request_start → request_done"], "lines of a search")
+    page.type("zzz")
+    equal((page.js(names), page.text("#rates-none")), ([], "No probe in the graph matches the search."), "lines of no name")
+    equal(page.text("#none-found"), "No name of a probe contains donezzz. Show all probes", "what is said")
+    page.focus("#show-all")
+    page.press("Enter")
+    equal((len(page.js(names)), len(page.rows()), page.text("#rates-none")), (6, 7, ""), "lines of all")
+    equal(page.js("return document.activeElement.id"), "search", "focus")
+    page.focus("#powers")
+    page.press(" ")
+    axis_of_powers(page)
+    page.press(" ")
     page.focus("#busiest")
     page.press(" ")
     equal(page.js(names), [], "lines after the busiest were left out")
+    equal(page.text("#rates-none"), "No probe is chosen: choose some in the table.", "what is said")
     page.focus("input[aria-label='Show cache_miss in the graph']")
     page.press(" ")
     equal(page.js(names), ["cache_miss"], "lines after one was chosen")
@@ -436,6 +470,11 @@ def looks(page):
             assert (behind > 0.5) == (scheme == "light"), f"background {behind} {where}"
             assert painted(page, "#rates-chart", "--line-0") > 20, f"no line in the graph {where}"
             if width in (1280, 375):
+                passed, found = page.axe()
+                assert passed > 20, f"axe had only {passed} rules {where}"
+                equal(found, [], f"what axe finds {where}")
+                equal(page.js(BROKEN), [], f"numbers in pieces {where}")
+            if width in (1280, 375):
                 page.screenshot(f"page-{width}-{scheme}", width)
     narrow = page.js("return ['#rates-chart', '#heat-chart'].map((id) => document.querySelector(id + ' canvas').clientWidth)")
     assert all(250 < width < 375 for width in narrow), narrow
@@ -472,11 +511,11 @@ def programs(first, second, hostile):
                 ".find((e) => e.textContent === arguments[0]).focus()", name)
         page.press("Enter")
         equal(page.text("#target-title"), name, "program shown")
+        equal(page.js("return document.title"), f"{name.rsplit('/', 1)[-1]} – ocaml-probes", "title")
         page.next_update()
         rows, status = page.shown_and_status()
         check_rows(rows, next(target for target in status["targets"] if target["exe"] == name))
     equal(page.js("return document.querySelectorAll('main img').length"), 0, "images made of a name")
-    equal(page.js("return document.title"), "ocaml-probes", "title")
     equal(page.console(), [], "console")
     recover(page, serve, first, second)
     return page
@@ -511,9 +550,7 @@ def many(pid):
         tell(pid, "pass")
         page.next_update()
         times.append(float(page.js("return main.dataset.updateMs")))
-    shown = len(page.rows())
-    assert 50 <= shown <= 200, f"{shown} rows"
-    equal(page.text("#more"), f"{10000 - shown:,} more probes are not shown: search for them.", "what is not shown")
+    pages(page)
     assert sorted(times)[1] < 50, f"updates took, in ms: {times}"
     page.focus("#search")
     page.type("function_4711")
@@ -521,6 +558,61 @@ def many(pid):
     equal(page.text("#matches"), "1 of 10,000 probes", "matches")
     wait_for("its hits", lambda: page.rows()[0]["hits"] == len(times))
     return page
+
+
+def long_names(pid, start, stop):
+    """However long a name is, each number stands on one line, on the screen."""
+    page = Page(Serve("--control", "-pid", pid, "--time", f"{start},{stop}"))
+    for _ in range(3):
+        tell(pid, "pass")
+        page.next_update()
+    page.wait("a pair", "return document.querySelector('#heat-p50').dataset.value > 0")
+    for width in (1280, 1010, 375):
+        page.size(width)
+        time.sleep(0.2)
+        room, needed = page.js("const e = document.documentElement; return [e.clientWidth, e.scrollWidth]")
+        assert needed <= room, f"the page is {needed} px wide at {width} px"
+        equal(page.js(OUTSIDE), [], f"what sticks out at {width} px")
+        equal(page.js(BROKEN), [], f"numbers in pieces at {width} px")
+        names = page.js("return [...document.querySelectorAll('#rates-legend span')].map((e) => [e.textContent, e.title])")
+        assert [start[:20] + "…" + start[-19:] + " → " + stop[:20] + "…" + stop[-19:], f"{start} → {stop}"] in names, names
+        equal(page.axe()[1], [], f"what axe finds at {width} px")
+        page.screenshot(f"long-{width}", width)
+    page.size(1280)
+    return page
+
+
+def pages(page):
+    """Of many probes a page is shown, shorter where each is a card."""
+    words = "return [...document.querySelectorAll('.pager span')].map((e) => e.textContent)"
+    turn = "table.probes + .pager [data-step='{}']"
+    page.focus("[data-sort=probe] button")
+    page.press("Enter")
+    names = [row["probe"] for row in page.rows()]
+    equal((len(names), page.js(words)), (50, ["1 to 50 of 10,000"] * 2), "first page")
+    equal(page.js("return [...document.querySelectorAll('.pager button')].map((e) => e.disabled)"),
+          [True, False, True, False], "buttons of the first page")
+    page.focus(turn.format(1))
+    page.press("Enter")
+    second = [row["probe"] for row in page.rows()]
+    equal((len(second), page.js(words)), (50, ["51 to 100 of 10,000"] * 2), "second page")
+    equal(names + second, sorted(names + second), "order over the pages")
+    page.next_update()
+    equal([row["probe"] for row in page.rows()], second, "second page after an update")
+    equal(page.axe()[1], [], "what axe finds")
+    page.size(375, 800)
+    page.wait("a shorter page", "return document.querySelectorAll('table.probes tbody tr').length === 20")
+    equal(page.js(words), ["21 to 40 of 10,000"] * 2, "second page, narrow")
+    equal(page.axe()[1], [], "what axe finds, narrow")
+    page.focus(turn.format(-1))
+    page.press("Enter")
+    equal(page.js(words), ["1 to 20 of 10,000"] * 2, "first page, narrow")
+    # The button has no more use, and the other one has the focus.
+    equal(page.js("return document.activeElement.dataset.step"), "1", "focus")
+    page.size(1280)
+    page.wait("a longer page", "return document.querySelectorAll('table.probes tbody tr').length === 50")
+    page.focus("[data-sort=rate] button")
+    page.press("Enter")
 
 
 def functions(pid):
@@ -565,7 +657,7 @@ def using(pid):
 
 def main():
     test, *arguments = sys.argv[1:]
-    page = {f.__name__: f for f in (numbers, watching, using, programs, many, functions, collector)}[test](*arguments)
+    page = {f.__name__: f for f in (numbers, losses, watching, using, programs, many, long_names, functions, collector)}[test](*arguments)
     page.check_requests()
     equal(page.console(), [], "console")
     page.close()

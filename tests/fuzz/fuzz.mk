@@ -3,10 +3,10 @@
 fuzzers := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 fuzz_program_srcs := $(filter-out src/base/%,$(program_srcs)) src/base/ctx.c src/base/sanitize.c src/base/str_regexp.c src/base/suggest.c \
 	src/unwind/unwind_table.c src/unwind/runtime_code.c
-fuzz_proc_srcs := $(program_srcs) $(wildcard src/process/*.c)
+fuzz_proc_srcs := $(program_srcs) $(wildcard src/tracee/*.c src/inside/*.c src/process/*.c)
 $(addprefix $(O)/tests/fuzz/fuzz_,program proc link): fuzz_libs = -ldw -lelf -lZydis
 fuzz_link_srcs := $(filter-out src/link/main.c,$(wildcard src/link/*.c)) $(filter-out src/unwind/%,$(fuzz_program_srcs))
-fuzz_args_srcs := $(addprefix src/measure/args/,operand.c filter.c value.c) src/base/ctx.c src/base/sanitize.c
+fuzz_args_srcs := $(addprefix src/measure/args/,operand.c filter.c value.c) src/program/arg_names.c src/base/ctx.c src/base/sanitize.c
 fuzz_code_srcs := $(addprefix src/code/,x86_function.c code_depth.c code_file.c code_flow.c code_insn.c code_jumps.c) \
 	src/elf/elf_file.c src/base/ctx.c src/base/sanitize.c
 $(O)/tests/fuzz/fuzz_code: fuzz_libs := -lZydis

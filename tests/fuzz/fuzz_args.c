@@ -37,6 +37,8 @@ static void parse_operands(const char *text)
 		require(spec->type != ARG_VALUE || (spec->size == 8 && !spec->is_signed));
 		require(spec->type != ARG_FLOAT || (spec->size == 8 && spec->kind == ARG_MEMORY));
 		require(spec->index_shift <= 3);
+		require(spec->n_then <= ARG_MAX_THEN &&
+			(spec->kind == ARG_MEMORY || spec->n_then == 0));
 		require(spec->base < ARG_REGISTERS ||
 			(spec->base == ARG_NO_REGISTER && spec->kind != ARG_REGISTER));
 		require(spec->index < ARG_REGISTERS || spec->index == ARG_NO_REGISTER);
@@ -44,7 +46,8 @@ static void parse_operands(const char *text)
 	ocp_ctx_free(ctx);
 }
 
-static void check_filter(const struct filter *filter, __u32 args_used)
+static void check_filter(const struct filter *filter, const struct asked_names *asked,
+			 __u32 args_used)
 {
 	unsigned int depth = 0;
 
@@ -53,7 +56,7 @@ static void check_filter(const struct filter *filter, __u32 args_used)
 		const struct filter_op *op = &filter->ops[i];
 
 		if (op->kind == FILTER_NUMBER || op->kind == FILTER_STRING) {
-			require(op->arg < ARGS_MAX && (args_used >> op->arg & 1));
+			require(op->arg < ARGS_MAX + asked->n && (args_used >> op->arg & 1));
 			depth++;
 		} else {
 			require(depth >= (op->kind == FILTER_NOT ? 1 : 2));
@@ -78,15 +81,16 @@ static void check_filter(const struct filter *filter, __u32 args_used)
 static void parse_filter(const char *text)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct asked_names asked = { .n = 0 };
 	struct filter filter;
 	__u32 args_used;
 
 	require(ctx != NULL);
-	if (filter_parse(ctx, text, &filter, &args_used))
+	if (filter_parse(ctx, text, &asked, &filter, &args_used))
 		require(*ocp_error(ctx) != '\0');
 	else
-		check_filter(&filter, args_used);
-	filter_parse_arg(ctx, text);
+		check_filter(&filter, &asked, args_used);
+	filter_parse_arg(ctx, text, &asked);
 	ocp_ctx_free(ctx);
 }
 
@@ -103,7 +107,7 @@ static void write_record(const uint8_t *bytes, size_t n)
 	if (value_record_is_sound(record, sizeof(*record))) {
 		out = open_memstream(&text, &length);
 		require(out != NULL);
-		value_write_args(out, record);
+		value_write_args(out, record, "");
 		fclose(out);
 		require(length < 64 * 1024);
 		for (size_t i = 0; i < length; i++)

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "process/auxv.h"
+#include "tracee/auxv.h"
 #include "process/container.h"
 #include "process/journal_format.h"
-#include "process/maps.h"
-#include "process/proc_file.h"
+#include "tracee/maps.h"
+#include "tracee/proc_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

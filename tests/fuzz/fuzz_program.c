@@ -15,6 +15,7 @@
 #include "program/dormant/external.h"
 #include "program/dormant/x86_wrapper.h"
 #include "elf/dynsym.h"
+#include "program/arg_names.h"
 #include "program/note.h"
 #include "program/places.h"
 #include "program/program.h"
@@ -46,6 +47,20 @@ static void read_notes(const uint8_t *bytes, size_t n)
 	require(more == 0 || reader.why);
 }
 
+/* Each name is found where it stands, unless an earlier one is the same. */
+static void check_names(const char *names)
+{
+	char name[OCP_ARG_NAME_BYTES];
+	const char *rest = names;
+	struct arg_name arg;
+
+	for (size_t i = 0; arg_names_next(&rest, &arg); i++) {
+		require(i < ARG_NAMES_MAX && arg.n_bytes < OCP_ARG_NAME_BYTES);
+		require(ocp_arg_name(names, i, name) == arg.type && strlen(name) == arg.n_bytes);
+		require(!*name || (size_t)arg_names_find(names, name) <= i);
+	}
+}
+
 static void check_program(const struct ocp_program *prog)
 {
 	size_t next = 0;
@@ -67,6 +82,8 @@ static void check_program(const struct ocp_program *prog)
 		seg = elf_file_segment_of(prog->elf, site->semaphore_va, 2);
 		require(site->semaphore_va ? seg && seg->writable : site->has_code);
 		require(!site->corrected || site->args == site->corrected->text);
+		require(arg_names_are_sound(site->arg_names, strlen(site->arg_names)));
+		check_names(site->arg_names);
 		if (!site->has_code)
 			continue;
 		require(site->opcode_at > 0 && site->opcode_at < site->n_bytes);

@@ -15,11 +15,11 @@ ocaml_with_probes := -package threads.posix,ocaml-probes.ppx
 ocaml_converting := -cc ocaml-probes-cc
 
 .PHONY: ocaml-tests
-ocaml-tests: $(ocaml_names:%=$(ocaml_out)/%) $(ocaml_out)/service
+ocaml-tests: $(ocaml_names:%=$(ocaml_out)/%) $(ocaml_out)/service $(ocaml_out)/leaking
 run-tests: ocaml-tests
 
 .PHONY: demo-service
-demo-service: $(ocaml_out)/service
+demo-service: $(ocaml_out)/service $(ocaml_out)/leaking
 
 # ocaml_program NAME, SUFFIX, COMPILER, FLAGS. Every variant has a folder of its own for what the
 # compiler leaves beside the source; the source is named relative to it, as messages show it.
@@ -60,6 +60,18 @@ $(ocaml_out)/no_probes_ppx: tests/ocaml/no_probes_ppx.ml
 	$(Q)cd $(ocaml_out)/obj/no_probes_ppx && OCAMLFIND_IGNORE_DUPS_IN="$$(ocamlfind ocamlc -where)/compiler-libs" \
 		ocamlfind ocamlopt -linkpkg -package ppxlib,ppxlib.metaquot no_probes_ppx.ml -o $@
 
+# With the ppx of probes inside.
+ocaml-tests: $(ocaml_out)/recorded_ppx
+$(ocaml_out)/recorded_ppx: tests/ocaml/recorded/recorded_ppx.ml $(ocaml_stamp)
+	$(say) OCAML $@
+	$(Q)mkdir -p $(ocaml_out)/obj/recorded_ppx
+	$(Q)cp $< $(ocaml_out)/obj/recorded_ppx
+	$(Q)cd $(ocaml_out)/obj/recorded_ppx && OCAMLFIND_IGNORE_DUPS_IN="$$(ocamlfind ocamlc -where)/compiler-libs" \
+		$(ocaml_env) ocamlfind ocamlopt -c -package ppxlib,ppxlib.metaquot recorded_ppx.ml
+	$(Q)cd $(ocaml_out)/obj/recorded_ppx && OCAMLFIND_IGNORE_DUPS_IN="$$(ocamlfind ocamlc -where)/compiler-libs" \
+		$(ocaml_env) ocamlfind ocamlopt -predicates ppx_driver -linkpkg -linkall \
+		-package ppxlib,ocaml-probes.ppx recorded_ppx.cmx -o $@
+
 # dune does not know that the post-linker is an input of the link: start over, without its cache.
 $(ocaml_out)/service: $(wildcard tests/ocaml/service/*) $(ocaml_stamp) $(O)/ocaml-probes-cc $(linker)
 	$(say) DUNE $@
@@ -69,12 +81,21 @@ $(ocaml_out)/service: $(wildcard tests/ocaml/service/*) $(ocaml_stamp) $(O)/ocam
 		--build-dir $(ocaml_out)/service_build $(dune_quiet) ./service.exe
 	$(Q)install -m755 $(ocaml_out)/service_build/default/service.exe $@
 
-# The programs that measure themselves have C beside their OCaml: pairs, pairs_nopie, pairs_bare, skipping.
-pairs_programs := $(addprefix $(ocaml_out)/,pairs pairs_nopie pairs_bare skipping)
+# The same service, with the library that memprof asks for profiles.
+$(ocaml_out)/leaking: tests/ocaml/service/service.ml $(ocaml_stamp) $(O)/ocaml-probes-cc $(linker)
+	$(say) OCAML $@
+	$(Q)mkdir -p $(ocaml_out)/obj/leaking
+	$(Q)cp $< $(ocaml_out)/obj/leaking
+	$(Q)cd $(ocaml_out)/obj/leaking && $(ocaml_env) ocamlfind ocamlopt -thread -linkpkg -g \
+		$(ocaml_with_probes),ocaml-probes.memprof $(ocaml_converting) service.ml -o $@
+
+# The programs that measure themselves have C beside their OCaml: pairs, pairs_nopie, pairs_bare, skipping, slow.
+pairs_programs := $(addprefix $(ocaml_out)/,pairs pairs_nopie pairs_bare skipping slow)
 ocaml-tests: $(pairs_programs)
-$(ocaml_out)/pairs $(ocaml_out)/skipping: pairs_flags := $(ocaml_with_probes) $(ocaml_converting)
+$(ocaml_out)/pairs $(ocaml_out)/skipping $(ocaml_out)/slow: pairs_flags := $(ocaml_with_probes) $(ocaml_converting)
 $(pairs_programs): pairs_modules := pairs.ml
 $(ocaml_out)/skipping: pairs_modules := fibres.ml skipping.ml
+$(ocaml_out)/slow: pairs_modules := slow.ml
 $(ocaml_out)/pairs_nopie: pairs_flags := $(ocaml_with_probes) $(ocaml_converting) -ccopt -no-pie
 $(ocaml_out)/pairs_bare: pairs_flags = -package threads.posix -ppx '$(ocaml_out)/no_probes_ppx --as-ppx'
 $(ocaml_out)/pairs_bare: $(ocaml_out)/no_probes_ppx
@@ -110,6 +131,34 @@ $(eval $(call ocaml_plugin,_plain,))
 include tests/ocaml/probes_lib/probes_lib.mk
 
 # For the tests of stacks: without this project. One has no shared libraries, so that fewer steps lead to it.
-ocaml-tests: $(ocaml_out)/profiled $(ocaml_out)/stepped
+ocaml-tests: $(ocaml_out)/profiled $(ocaml_out)/stepped $(ocaml_out)/deep
 $(eval $(call ocaml_program,profiled,,ocamlopt,-package unix))
-$(eval $(call ocaml_program,stepped,,ocamlopt,-ccopt -static 2>/dev/null))
+$(eval $(call ocaml_program,deep,,ocamlopt,))
+
+$(ocaml_out)/stepped: $(wildcard tests/ocaml/stepped/*) $(ocaml_stamp)
+	$(say) OCAML $@
+	$(Q)rm -rf $(ocaml_out)/obj/stepped && mkdir -p $(ocaml_out)/obj/stepped
+	$(Q)cp tests/ocaml/stepped/* $(ocaml_out)/obj/stepped
+	$(Q)cd $(ocaml_out)/obj/stepped && cp fibres_$$(ocamlfind ocamlopt -version | cut -d. -f1).ml fibres.ml
+	$(Q)cd $(ocaml_out)/obj/stepped && ocamlfind ocamlopt -g -ccopt -static stepped_stubs.c tools.ml \
+		fibres.ml stepped.ml -o $@ 2>/dev/null
+
+# The test of stacks of hits: stacked, and stacked_plain, whose probes are dormant.
+stacked_programs := $(ocaml_out)/stacked $(ocaml_out)/stacked_plain
+ocaml-tests: $(stacked_programs)
+$(ocaml_out)/stacked: stacked_flags := $(ocaml_converting)
+$(stacked_programs): $(wildcard tests/ocaml/stacked/*) $(ocaml_stamp) $(O)/ocaml-probes-cc $(linker)
+	$(say) OCAML $@
+	$(Q)mkdir -p $(ocaml_out)/obj/$(@F)
+	$(Q)cp tests/ocaml/stacked/* $(ocaml_out)/obj/$(@F)
+	$(Q)cd $(ocaml_out)/obj/$(@F) && $(ocaml_env) ocamlfind ocamlopt -thread -linkpkg -g -package unix \
+		$(ocaml_with_probes) $(stacked_flags) stacked_stubs.c stacked.ml -o $@
+
+# It is linked with ocaml-probes.memprof, and has no probes but those of the library.
+ocaml-tests: $(ocaml_out)/memprof_subject
+$(ocaml_out)/memprof_subject: tests/ocaml/memprof/subject.ml $(ocaml_stamp)
+	$(say) OCAML $@
+	$(Q)mkdir -p $(ocaml_out)/obj/$(@F)
+	$(Q)cp $< $(ocaml_out)/obj/$(@F)
+	$(Q)cd $(ocaml_out)/obj/$(@F) && $(ocaml_env) ocamlfind ocamlopt -thread -linkpkg -g \
+		-package threads.posix,ocaml-probes.memprof subject.ml -o $@

@@ -1,7 +1,7 @@
 (* A program that spends 70, 20 and 10 % of its time in three functions, and keeps books of it.
-
-   profiled cpu|wait|alloc: prints "ready", then for each line "run SECONDS" works so long and prints
-   "NAME NANOSECONDS", or for alloc "NAME WORDS", of each function, then "done". *)
+   profiled cpu|wait|alloc|large|collect [SEVENTY TWENTY TEN (shares in tenths)]: prints "ready", then for each line
+   "run SECONDS" works so long and prints "NAME NANOSECONDS", or for alloc and large "NAME WORDS", of
+   each function, then "done". *)
 
 let rec fib n = if n < 2 then n else fib (n - 1) + fib (n - 2)
 
@@ -24,16 +24,21 @@ let book name clock work seconds =
   let before = try Hashtbl.find books name with Not_found -> 0. in
   Hashtbl.replace books name (before +. clock () -. start)
 
+let share i default =
+  if Array.length Sys.argv > 4 then float_of_string Sys.argv.(i) /. 1e3 else default
+
+let of_seventy = share 2 0.007 and of_twenty = share 3 0.002 and of_ten = share 4 0.001
+
 let[@inline never] seventy clock work =
-  book "seventy" clock work 0.007;
+  book "seventy" clock work of_seventy;
   ignore (Sys.opaque_identity 70)
 
 let[@inline never] twenty clock work =
-  book "twenty" clock work 0.002;
+  book "twenty" clock work of_twenty;
   ignore (Sys.opaque_identity 20)
 
 let[@inline never] ten clock work =
-  book "ten" clock work 0.001;
+  book "ten" clock work of_ten;
   ignore (Sys.opaque_identity 10)
 
 let run clock work seconds =
@@ -51,6 +56,21 @@ let allocate seconds =
   for i = 1 to truncate (seconds *. 1e5) do kept := [ i; i ] done;
   if seconds > 0.005 then kept := Array.to_list (Sys.opaque_identity (Array.make 1000 0))
 
+(* Twice as many words in small blocks as in large ones, and many of both. *)
+let allocate_large seconds =
+  for _ = 1 to truncate (seconds *. 1e5) do
+    for i = 1 to 200 do kept := [ i ] done;
+    kept := [ Array.length (Sys.opaque_identity (Array.make 300 0)) ]
+  done
+
+(* The collector takes nearly all of its time. *)
+let collect seconds =
+  let until = Sys.time () +. seconds in
+  while Sys.time () < until do
+    for i = 1 to 100 do kept := [ i; i ] done;
+    Gc.full_major ()
+  done
+
 let words () =
   let minor, promoted, major = Gc.counters () in
   (minor +. major -. promoted) /. 1e9
@@ -62,6 +82,8 @@ let () =
     match Sys.argv.(1) with
     | "cpu" -> (Sys.time, spin_and_raise)
     | "alloc" -> (words, allocate)
+    | "large" -> (words, allocate_large)
+    | "collect" -> (Sys.time, collect)
     | _ -> (Unix.gettimeofday, wait)
   in
   print_endline "ready";

@@ -140,7 +140,7 @@ const char *hit_args(const struct site_args *args)
 	args_hit.text = NULL;
 	out = open_memstream(&args_hit.text, &n_text);
 	assert_non_null(out);
-	value_write_args(out, &args_hit.record);
+	value_write_args(out, &args_hit.record, "");
 	assert_int_equal(fclose(out), 0);
 	return args_hit.text;
 }
@@ -165,8 +165,9 @@ const char *hit_value(uint64_t value)
 bool hit_matches(const char *operands, const char *filter)
 {
 	struct filter compiled;
+	struct asked_names asked = { .n = 0 };
 	__u32 used;
-	int err = filter_parse(bpf.ctx, filter, &compiled, &used);
+	int err = filter_parse(bpf.ctx, filter, &asked, &compiled, &used);
 
 	if (err)
 		print_message("%s\n", ocp_error(bpf.ctx));

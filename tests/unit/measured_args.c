@@ -43,9 +43,10 @@ void measured_prepare_pair(struct measured *m)
 
 void measured_set_filter(struct measured *m, const char *text)
 {
+	struct asked_names asked = { .n = 0 };
 	__u32 used;
 
-	assert_int_equal(filter_parse(m->ctx, text, &m->filter, &used), 0);
+	assert_int_equal(filter_parse(m->ctx, text, &asked, &m->filter, &used), 0);
 	m->spec.filter = &m->filter;
 	m->sites[START].is_filtered = true;
 }

@@ -47,7 +47,7 @@ static struct auth_header one(const char *value)
 
 static struct control_request good_request(void)
 {
-	static char value[16 + 2 * TOKEN_BYTES];
+	static char value[16 + TOKEN_ROOM];
 
 	snprintf(value, sizeof(value), "Bearer %s", control.auth.token);
 	return (struct control_request){
@@ -168,7 +168,7 @@ static void two_tokens_differ(void **state)
 static void only_one_bearer(void **state)
 {
 	struct control_request request = good_request();
-	char value[16 + 2 * TOKEN_BYTES];
+	char value[16 + TOKEN_ROOM];
 
 	(void)state;
 	request.auth.authorization.n = 2;

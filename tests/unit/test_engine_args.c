@@ -423,7 +423,7 @@ static void every_combination_loads(void **state)
 	struct measured m;
 
 	(void)state;
-	for (unsigned int bits = 0; bits < 64; bits++) {
+	for (unsigned int bits = 0; bits < 128; bits++) {
 		bits & 1 ? measured_prepare_pair(&m) : measured_prepare(&m);
 		if (bits & 2)
 			measured_set_filter(&m, "arg0 == 1");
@@ -433,6 +433,7 @@ static void every_combination_loads(void **state)
 		m.spec.key_arg = bits & 1 && bits & 16 ? 15 : ENGINE_NO_KEY;
 		m.spec.split = bits & 32 ? OCP_BY_THREAD : OCP_BY_PROBE;
 		m.spec.max_keys = 16;
+		m.spec.stack_depth = bits & 64 ? WALK_MAX_DEPTH : 0;
 		assert_int_equal(engine_bpf.open(m.ctx, &m.spec, &m.engine), 0);
 		measured_finish(&m);
 	}

@@ -148,14 +148,15 @@ static void prepare_printing(struct measured *m, uint64_t limit, size_t bytes)
 	m->sites[START].is_printed = m->sites[STOP].is_printed = true;
 }
 
-static void take(void *data, const struct hit_record *record)
+static void take(void *data, const struct hit_record *record, const struct stored_stack *stack)
 {
 	struct measured *m = data;
 	FILE *out = fmemopen(m->text, sizeof(m->text), "w");
 
+	assert_null(stack);
 	assert_non_null(out);
 	fprintf(out, "%s", record->site == 0 ? "start" : "stop");
-	value_write_args(out, record);
+	value_write_args(out, record, "");
 	fclose(out);
 	m->n_out_of_order += record->ts_ns < m->last_ns;
 	m->last_ns = record->ts_ns;

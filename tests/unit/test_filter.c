@@ -74,11 +74,12 @@ static void expressions_become_postfix(void **state)
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct filter filter;
 	char spelt[256];
+	struct asked_names asked = { .n = 0 };
 	__u32 used;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		int err = filter_parse(ctx, cases[i].text, &filter, &used);
+		int err = filter_parse(ctx, cases[i].text, &asked, &filter, &used);
 
 		if (err)
 			print_message("%s\n", ocp_error(ctx));
@@ -159,10 +160,11 @@ static void check_number(struct ocp_ctx *ctx, const char *literal, double real, 
 	for (unsigned int c = 0; c < 6; c++) {
 		struct filter filter;
 		char text[80];
+		struct asked_names asked = { .n = 0 };
 		__u32 used;
 
 		snprintf(text, sizeof(text), "arg0 %s %s", tokens[c], literal);
-		assert_int_equal(filter_parse(ctx, text, &filter, &used), 0);
+		assert_int_equal(filter_parse(ctx, text, &asked, &filter, &used), 0);
 		for (size_t i = 0; i < sizeof(ints) / sizeof(ints[0]); i++)
 			if (int_matches(&filter.ops[0], ints[i]) !=
 			    compare((long double)ints[i], c, as_int))
@@ -222,10 +224,12 @@ static void strings_may_hold_any_byte(void **state)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct filter filter;
+	struct asked_names asked = { .n = 0 };
 	__u32 used;
 
 	(void)state;
-	assert_int_equal(filter_parse(ctx, "arg0 == \"a\\000\\255\\xc3\"", &filter, &used), 0);
+	assert_int_equal(filter_parse(ctx, "arg0 == \"a\\000\\255\\xc3\"", &asked, &filter, &used),
+			 0);
 	assert_int_equal(filter.strings[0].n_bytes, 4);
 	assert_memory_equal(filter.strings[0].bytes, "a\0\xff\xc3\0\0\0", 8);
 	ocp_ctx_free(ctx);
@@ -238,15 +242,16 @@ static void errors_say_where_and_what(void **state)
 		unsigned int column;
 		const char *why;
 	} cases[] = {
-		{ "", 1, "an argument (arg0, arg1, ...) is expected" },
-		{ "  ", 3, "an argument (arg0, arg1, ...) is expected" },
-		{ "arg", 1, "an argument (arg0, arg1, ...) is expected" },
-		{ "args == 1", 1, "an argument (arg0, arg1, ...) is expected" },
-		{ "arg0x == 1", 1, "an argument (arg0, arg1, ...) is expected" },
-		{ "size > 3", 1, "an argument (arg0, arg1, ...) is expected" },
-		{ "100 < arg0", 1, "an argument (arg0, arg1, ...) is expected" },
-		{ "arg0 > 1 && ", 13, "an argument (arg0, arg1, ...) is expected" },
-		{ "arg0 > 1 && && arg1 > 1", 13, "an argument (arg0, arg1, ...) is expected" },
+		{ "", 1, "an argument (arg0, arg1, ..., or its name) is expected" },
+		{ "  ", 3, "an argument (arg0, arg1, ..., or its name) is expected" },
+		{ "arg", 4, "a comparison (== != < <= > >= ^=) is expected" },
+		{ "3size > 3", 1, "an argument (arg0, arg1, ..., or its name) is expected" },
+		{ "'size > 3", 1, "an argument (arg0, arg1, ..., or its name) is expected" },
+		{ "M.size > 3", 2, "a comparison (== != < <= > >= ^=) is expected" },
+		{ "100 < arg0", 1, "an argument (arg0, arg1, ..., or its name) is expected" },
+		{ "arg0 > 1 && ", 13, "an argument (arg0, arg1, ..., or its name) is expected" },
+		{ "arg0 > 1 && && arg1 > 1", 13,
+		  "an argument (arg0, arg1, ..., or its name) is expected" },
 		{ "arg16 == 1", 1, "the last argument that can be read is arg15" },
 		{ "arg99999999999999999999 == 1", 1,
 		  "the last argument that can be read is arg15" },
@@ -255,7 +260,13 @@ static void errors_say_where_and_what(void **state)
 		{ "arg0 >", 7, "a number or a string in double quotes is expected" },
 		{ "arg0 > x", 8, "a number or a string in double quotes is expected" },
 		{ "arg0 == arg1", 9, "a number or a string in double quotes is expected" },
-		{ "arg0 == 'x'", 9, "a number or a string in double quotes is expected" },
+		{ "arg0 == 'x", 9, "a character in quotes is expected: 'x'" },
+		{ "arg0 == 'xy'", 9, "a character in quotes is expected: 'x'" },
+		{ "arg0 == ''", 9, "a character in quotes is expected: 'x'" },
+		{ "arg0 == '", 9, "a character in quotes is expected: 'x'" },
+		{ "arg0 == '\\q'", 11, "\\ goes before one of n t r b \" \\ or ddd or xhh" },
+		{ "ok < true", 4, "true and false are compared with == or !=" },
+		{ "ok == truely", 7, "a number or a string in double quotes is expected" },
 		{ "arg0 == -", 9, "digits are expected" },
 		{ "arg0 == 0x", 9, "digits are expected" },
 		{ "arg0 == 0xg", 9, "digits are expected" },
@@ -286,13 +297,14 @@ static void errors_say_where_and_what(void **state)
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct filter filter;
 	char expected[256];
+	struct asked_names asked = { .n = 0 };
 	__u32 used;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		snprintf(expected, sizeof(expected), "filter %s: column %u: %s", cases[i].text,
 			 cases[i].column, cases[i].why);
-		assert_int_equal(filter_parse(ctx, cases[i].text, &filter, &used), -EINVAL);
+		assert_int_equal(filter_parse(ctx, cases[i].text, &asked, &filter, &used), -EINVAL);
 		assert_string_equal(ocp_error(ctx), expected);
 	}
 	ocp_ctx_free(ctx);
@@ -309,9 +321,10 @@ static void repeat(char *out, size_t out_bytes, const char *part, int n)
 static void assert_limit(struct ocp_ctx *ctx, const char *text, const char *why)
 {
 	struct filter filter;
+	struct asked_names asked = { .n = 0 };
 	__u32 used;
 
-	assert_int_equal(filter_parse(ctx, text, &filter, &used), -E2BIG);
+	assert_int_equal(filter_parse(ctx, text, &asked, &filter, &used), -E2BIG);
 	assert_non_null(strstr(ocp_error(ctx), why));
 }
 
@@ -320,17 +333,18 @@ static void limits_are_named(void **state)
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	char text[1200], part[100];
 	struct filter filter;
+	struct asked_names asked = { .n = 0 };
 	__u32 used;
 
 	(void)state;
 	repeat(text, sizeof(text), "arg0 == \"x\"", 16);
-	assert_int_equal(filter_parse(ctx, text, &filter, &used), 0);
+	assert_int_equal(filter_parse(ctx, text, &asked, &filter, &used), 0);
 	assert_int_equal(filter.n_ops, 31);
 	assert_int_equal(filter.n_strings, 16);
 	repeat(text, sizeof(text), "arg0 == 1", 17);
 	assert_limit(ctx, text, "too many comparisons and operators: the limit is 32");
 	snprintf(part, sizeof(part), "arg0 == \"%064d\"", 0);
-	assert_int_equal(filter_parse(ctx, part, &filter, &used), 0);
+	assert_int_equal(filter_parse(ctx, part, &asked, &filter, &used), 0);
 	assert_int_equal(filter.strings[0].n_bytes, 64);
 	snprintf(part, sizeof(part), "arg0 == \"%065d\"", 0);
 	assert_limit(ctx, part, "column 9: too many bytes in a string: the limit is 64");
@@ -347,20 +361,68 @@ static void limits_are_named(void **state)
 	ocp_ctx_free(ctx);
 }
 
+static void names_have_numbers_behind_positions(void **state)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct asked_names asked = { .n = 0 };
+	char text[1000] = "", spelt[256];
+	struct filter filter;
+	__u32 used;
+
+	(void)state;
+	assert_int_equal(filter_parse(ctx, "price > 50.0 && customer == \"x\" && arg1 = 2", &asked,
+				      &filter, &used),
+			 0);
+	spell(&filter, spelt, sizeof(spelt));
+	assert_string_equal(spelt, "16>50 17='x' & 1=2 &");
+	assert_int_equal(used, 1u << 16 | 1u << 17 | 1u << 1);
+	assert_int_equal(asked.n, 2);
+	assert_string_equal(asked.names[0], "price");
+	assert_string_equal(asked.names[1], "customer");
+	/* A key and a histogram that have names of their own, or the same. */
+	assert_int_equal(filter_parse_arg(ctx, "customer", &asked), 17);
+	assert_int_equal(filter_parse_arg(ctx, "x'", &asked), 18);
+	assert_int_equal(asked.n, 3);
+	/* Bools and characters are numbers; quotes belong to names. */
+	assert_int_equal(filter_parse(ctx,
+				      "x' == true || !(_ok != false) || c == 'c' || c == '\\''"
+				      " || c < '\\n' || c >= '\\255'",
+				      &asked, &filter, &used),
+			 0);
+	spell(&filter, spelt, sizeof(spelt));
+	assert_string_equal(spelt, "18=1 19!=0 ! | 20=99 | 20=39 | 20<10 | 20>=255 |");
+	for (int i = 0; i < ARGS_NAMED + 1; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s v%d = 1",
+			 i ? " ||" : "", i);
+	asked.n = 0;
+	assert_int_equal(filter_parse(ctx, text, &asked, &filter, &used), -E2BIG);
+	assert_non_null(strstr(ocp_error(ctx), "too many names of arguments: the limit is 16"));
+	assert_int_equal(filter_parse_arg(ctx, "v0", &asked), 16);
+	assert_int_equal(filter_parse_arg(ctx, "another", &asked), -E2BIG);
+	asked.n = 0;
+	memset(text, 'a', 64);
+	text[64] = '\0';
+	assert_int_equal(filter_parse_arg(ctx, text, &asked), -EINVAL);
+	text[63] = '\0';
+	assert_int_equal(filter_parse_arg(ctx, text, &asked), 16);
+	ocp_ctx_free(ctx);
+}
+
 static void an_argument_is_named(void **state)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct asked_names asked = { .n = 0 };
 
 	(void)state;
-	assert_int_equal(filter_parse_arg(ctx, "arg0"), 0);
-	assert_int_equal(filter_parse_arg(ctx, "arg15"), 15);
-	assert_int_equal(filter_parse_arg(ctx, "arg16"), -EINVAL);
+	assert_int_equal(filter_parse_arg(ctx, "arg0", &asked), 0);
+	assert_int_equal(filter_parse_arg(ctx, "arg15", &asked), 15);
+	assert_int_equal(filter_parse_arg(ctx, "arg16", &asked), -EINVAL);
 	assert_string_equal(ocp_error(ctx),
 			    "argument arg16: the last argument that can be read is arg15");
-	assert_int_equal(filter_parse_arg(ctx, "0"), -EINVAL);
-	assert_string_equal(ocp_error(ctx), "argument 0: arg0, arg1, ... is expected");
-	assert_int_equal(filter_parse_arg(ctx, "arg0 "), -EINVAL);
-	assert_int_equal(filter_parse_arg(ctx, ""), -EINVAL);
+	assert_int_equal(filter_parse_arg(ctx, "0", &asked), -EINVAL);
+	assert_string_equal(ocp_error(ctx), "argument 0: arg0, arg1, ..., or its name is expected");
+	assert_int_equal(filter_parse_arg(ctx, "arg0 ", &asked), -EINVAL);
+	assert_int_equal(filter_parse_arg(ctx, "", &asked), -EINVAL);
 	ocp_ctx_free(ctx);
 }
 
@@ -372,6 +434,7 @@ int main(void)
 		cmocka_unit_test(strings_may_hold_any_byte),
 		cmocka_unit_test(errors_say_where_and_what),
 		cmocka_unit_test(limits_are_named),
+		cmocka_unit_test(names_have_numbers_behind_positions),
 		cmocka_unit_test(an_argument_is_named),
 	};
 

@@ -177,6 +177,7 @@ static void places(void **state)
 	assert_int_equal(locations[0].end_line, 97);
 	assert_int_equal(locations[0].start_col, 3);
 	assert_int_equal(locations[0].end_col, 300);
+	assert_int_equal(locations[0].end_char, 300);
 	assert_true(locations[0].is_inlined && !locations[0].is_raise);
 	assert_string_equal(locations[1].function, "M.outer");
 	assert_int_equal(locate(test, 0x30, locations, 1), 1);
@@ -189,23 +190,26 @@ static void places_of_later_versions(void **state)
 	struct test *test = *state;
 
 	put_entry(test, DEBUG, NAMES,
-		  (UINT64_C(97) << 51) | (UINT64_C(3) << 42) | (UINT64_C(20) << 35) | 1);
+		  (UINT64_C(97) << 51) | (UINT64_C(2) << 48) | (UINT64_C(3) << 42) |
+			  (UINT64_C(20) << 35) | (UINT64_C(90) << 26) | 1);
 	put_entry(test, DEBUG + 8, NAMES + 0x40,
 		  (UINT64_C(1) << 63) | (UINT64_C(5000) << 44) | (UINT64_C(2) << 26));
-	put(test, NAMES + 0x44, 300 | 400 << 16, 8);
+	put(test, NAMES + 0x44, 300 | 400 << 16 | UINT64_C(777) << 32, 8);
 	strcpy((char *)test->made.data + NAMES + 0x4c, "M.outer");
 	assert_int_equal(locate(test, 0x30, locations, 2), 2);
 	assert_string_equal(locations[0].function, "M.inner");
 	assert_int_equal(locations[0].line, 97);
-	assert_int_equal(locations[0].end_line, 97);
+	assert_int_equal(locations[0].end_line, 99);
 	assert_int_equal(locations[0].start_col, 3);
 	assert_int_equal(locations[0].end_col, 20);
+	assert_int_equal(locations[0].end_char, 110);
 	assert_string_equal(locations[1].function, "M.outer");
 	assert_string_equal(locations[1].file, "m.ml");
 	assert_int_equal(locations[1].line, 5000);
 	assert_int_equal(locations[1].end_line, 5002);
 	assert_int_equal(locations[1].start_col, 300);
 	assert_int_equal(locations[1].end_col, 400);
+	assert_int_equal(locations[1].end_char, 777);
 }
 
 /* A plugin has no list. Tables that stand there twice have their descriptors once. */

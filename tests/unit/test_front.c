@@ -259,22 +259,26 @@ static int taken(const void *bytes, size_t n, struct asked *asked)
 static void bad_messages_are_refused(void **state)
 {
 	struct asked *asked = malloc(sizeof(*asked));
-	char *big = calloc(1, ASK_BYTES + 8);
-	uint32_t number;
+	char *big = calloc(1, ASK_BYTES + 32);
+	struct {
+		uint64_t id;
+		uint32_t number, padding;
+	} head = { .id = 77 };
 
 	(void)state;
 	assert_true(asked && big);
-	for (uint32_t n = 1; n < 4; n++)
-		assert_int_equal(taken("\0\0\0", n, asked), -EPROTO);
-	number = ASKS;
-	assert_int_equal(taken(&number, sizeof(number), asked), -EPROTO);
-	number = UINT32_MAX;
-	assert_int_equal(taken(&number, sizeof(number), asked), -EPROTO);
-	number = ASK_SWITCH;
-	memcpy(big, &number, sizeof(number));
-	assert_int_equal(taken(big, sizeof(number) + ASK_BYTES + 1, asked), -EPROTO);
-	assert_int_equal(taken(big, sizeof(number) + ASK_BYTES, asked), 0);
+	for (size_t n = 1; n < sizeof(head); n++)
+		assert_int_equal(taken(&head, n, asked), -EPROTO);
+	head.number = ASKS;
+	assert_int_equal(taken(&head, sizeof(head), asked), -EPROTO);
+	head.number = UINT32_MAX;
+	assert_int_equal(taken(&head, sizeof(head), asked), -EPROTO);
+	head.number = ASK_SWITCH;
+	memcpy(big, &head, sizeof(head));
+	assert_int_equal(taken(big, sizeof(head) + ASK_BYTES + 1, asked), -EPROTO);
+	assert_int_equal(taken(big, sizeof(head) + ASK_BYTES, asked), 0);
 	assert_int_equal(asked->ask, ASK_SWITCH);
+	assert_int_equal(asked->id, 77);
 	assert_int_equal(asked->n, ASK_BYTES);
 	free(big);
 	free(asked);
@@ -292,7 +296,7 @@ static void nobody_is_waited_for(void **state)
 	assert_int_equal(channel_take(fds[0], asked), -EAGAIN);
 	/* A client that does not read the answers. */
 	for (int i = 0; !err && i < 100000; i++)
-		err = channel_answer(fds[0], 0, &body);
+		err = channel_answer(fds[0], 1, 0, &body);
 	assert_int_equal(err, -EAGAIN);
 	close(fds[1]);
 	assert_int_equal(channel_take(fds[0], asked), -EPIPE);
@@ -311,6 +315,7 @@ static void answers_come(void **state)
 	for (size_t i = 0; i < 3; i++) {
 		struct strbuf sent = { 0 }, got = { 0 };
 		unsigned int status = 0;
+		uint64_t id = 0;
 		int fds[2], wait_status;
 		pid_t pid;
 
@@ -323,14 +328,15 @@ static void answers_come(void **state)
 			while (channel_take(fds[0], asked) == -EAGAIN)
 				poll(&(struct pollfd){ .fd = fds[0], .events = POLLIN }, 1, -1);
 			_exit(asked->ask != ASK_STATUS || strcmp(asked->bytes, "what") != 0 ||
-			      channel_answer(fds[0], 404, &sent));
+			      channel_answer(fds[0], asked->id, 404, &sent));
 		}
 		close(fds[0]);
-		assert_int_equal(channel_receive(fds[1], &status, &got), -EAGAIN);
-		assert_int_equal(channel_ask(fds[1], ASK_STATUS, "what", 4), 0);
+		assert_int_equal(channel_receive(fds[1], &id, &status, &got), -EAGAIN);
+		assert_int_equal(channel_ask(fds[1], ASK_STATUS, 9, "what", 4), 0);
 		poll(&(struct pollfd){ .fd = fds[1], .events = POLLIN }, 1, -1);
-		assert_int_equal(channel_receive(fds[1], &status, &got), 0);
+		assert_int_equal(channel_receive(fds[1], &id, &status, &got), 0);
 		assert_int_equal(status, 404);
+		assert_int_equal(id, 9);
 		assert_int_equal(got.n, 6 + sizes[i]);
 		assert_memory_equal(got.bytes, "before", 6);
 		if (sizes[i])
@@ -338,8 +344,8 @@ static void answers_come(void **state)
 		/* The other one has gone. */
 		assert_int_equal(waitpid(pid, &wait_status, 0), pid);
 		assert_int_equal(wait_status, 0);
-		assert_int_equal(channel_ask(fds[1], ASK_STATUS, "", 0), -EPIPE);
-		assert_int_equal(channel_receive(fds[1], &status, &got), -EPIPE);
+		assert_int_equal(channel_ask(fds[1], ASK_STATUS, 10, "", 0), -EPIPE);
+		assert_int_equal(channel_receive(fds[1], &id, &status, &got), -EPIPE);
 		close(fds[1]);
 		strbuf_free(&sent);
 		strbuf_free(&got);

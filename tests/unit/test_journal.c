@@ -17,7 +17,7 @@
 #include "journal_place.h"
 #include "process/journal.h"
 #include "process/journal_format.h"
-#include "process/proc_file.h"
+#include "tracee/proc_file.h"
 #include "unit.h"
 
 static void a_dead_tools_journal_is_found(void **state)

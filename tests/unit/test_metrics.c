@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "serve/api.h"
+#include "serve/heap_figures.h"
 #include "serve/metrics.h"
 #include "unit.h"
 
@@ -29,26 +30,33 @@ const struct watch_target *watch_target(const struct watch *watch, size_t target
 	return &watch->targets[target];
 }
 
-size_t watch_column_count(const struct watch *watch)
+size_t watch_column_count(const struct watch *watch, enum watch_span span)
 {
+	(void)span;
 	return watch->n_columns;
 }
 
-int64_t watch_column_time_ns(const struct watch *watch)
+int64_t watch_column_time_ns(const struct watch *watch, enum watch_span span)
 {
 	(void)watch;
-	return INT64_C(1700000000500000000);
+	return INT64_C(1700000000500000000) - (span == WATCH_MINUTE ? 0 : 7000000000);
 }
 
-double watch_probe_rate(const struct watch *watch, size_t target, size_t probe, size_t age)
+/* In the quarter of an hour, the first probe was not hit. */
+double watch_probe_rate(const struct watch *watch, enum watch_span span, size_t target,
+			size_t probe, size_t age)
 {
 	(void)watch;
 	(void)target;
+	if (span == WATCH_QUARTER_HOUR && probe == 0)
+		return age ? NAN : 0;
 	return age == 1 ? NAN : (double)(probe + 1) * 10 + (double)age;
 }
 
-const uint32_t *watch_pair_column(const struct watch *watch, size_t target, size_t pair, size_t age)
+const uint32_t *watch_pair_column(const struct watch *watch, enum watch_span span, size_t target,
+				  size_t pair, size_t age)
 {
+	(void)span;
 	(void)target;
 	(void)pair;
 	return watch->columns[age];
@@ -165,7 +173,7 @@ static char *metrics_of(const struct watch *watch, enum exposition exposition, b
 	struct strbuf body = { 0 };
 
 	assert_null(buckets_parse(&buckets, "1.024e-6,0.001,1"));
-	metrics_write(&body, watch, exposition, &buckets, label_pid);
+	metrics_write(&body, watch, exposition, &buckets, label_pid, NULL);
 	strbuf_add(&body, "", 1);
 	assert_false(body.is_short);
 	return body.bytes;
@@ -285,7 +293,7 @@ static void collectors_are_in_the_status(void **state)
 	struct strbuf body = { 0 };
 
 	(void)state;
-	api_write_status(&body, &with_collectors, false);
+	api_write_status(&body, &with_collectors, false, false, false);
 	strbuf_add(&body, "", 1);
 	assert_has(body.bytes,
 		   ",\"gc\":{\"processes\":2,\"minor_collections\":4,\"major_collections\":3,"
@@ -299,7 +307,7 @@ static void collectors_are_in_the_status(void **state)
 		   "\"promoted_rate\":null,\"pause_share\":null}}");
 	free(body.bytes);
 	body = (struct strbuf){ 0 };
-	api_write_status(&body, &usual, false);
+	api_write_status(&body, &usual, false, false, false);
 	strbuf_add(&body, "", 1);
 	assert_null(strstr(body.bytes, "\"gc\""));
 	free(body.bytes);
@@ -357,12 +365,17 @@ static void nothing_is_watched(void **state)
 
 static void write_history(struct strbuf *out, const struct watch *watch)
 {
-	api_write_history(out, watch, false);
+	api_write_history(out, watch, WATCH_MINUTE, false);
+}
+
+static void write_quarter_hour(struct strbuf *out, const struct watch *watch)
+{
+	api_write_history(out, watch, WATCH_QUARTER_HOUR, false);
 }
 
 static void write_pair_history(struct strbuf *out, const struct watch *watch)
 {
-	api_write_history(out, watch, true);
+	api_write_history(out, watch, WATCH_MINUTE, true);
 }
 
 static struct json_object *json_of(const struct watch *watch,
@@ -383,7 +396,7 @@ static struct json_object *json_of(const struct watch *watch,
 
 static void write_status(struct strbuf *body, const struct watch *watch)
 {
-	api_write_status(body, watch, true);
+	api_write_status(body, watch, true, false, false);
 }
 
 /* PATH in ROOT, a JSON pointer, is VALUE. */
@@ -469,6 +482,7 @@ static void history(void **state)
 	}
 	root = json_of(&watch, write_history);
 	assert_json(root, "/time", "1700000000.500");
+	assert_json(root, "/interval", "1");
 	assert_json(root, "/targets/0/probes/1", "{\"probe\":\"start\",\"rates\":[null,20.000]}");
 	assert_json(root, "/targets/0/pairs/0/bounds_ns", "[1024,1280,1536]");
 	assert_json(root, "/targets/0/pairs/0/columns", "[null,[1,5]]");
@@ -477,6 +491,12 @@ static void history(void **state)
 	root = json_of(&watch, write_pair_history);
 	assert_json(root, "/targets/0/pairs/0/columns", "[null,[1,5]]");
 	assert_int_equal(json_pointer_get(root, "/targets/0/probes", NULL), -1);
+	json_object_put(root);
+	root = json_of(&watch, write_quarter_hour);
+	assert_json(root, "/time", "1699999993.500");
+	assert_json(root, "/interval", "15");
+	assert_json(root, "/targets/0/probes", "[{\"probe\":\"start\",\"rates\":[null,20.000]}]");
+	assert_json(root, "/targets/0/pairs/0/columns", "[null,[1,5]]");
 	json_object_put(root);
 
 	memset(column, 0, sizeof(column));
@@ -509,7 +529,7 @@ static double best_ms(const struct watch *watch, enum exposition exposition, siz
 		const int64_t start_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 		struct strbuf body = { 0 };
 
-		metrics_write(&body, watch, exposition, &buckets, false);
+		metrics_write(&body, watch, exposition, &buckets, false, NULL);
 		best = fmin(best, (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start_ns) / 1e6);
 		*bytes = body.n;
 		strbuf_free(&body);
@@ -548,6 +568,37 @@ static void ten_thousand_probes(void **state)
 	free(names);
 }
 
+/* What Gc.Memprof has; a message that is cut short is not read beyond its end. */
+static void heaps_are_in_the_metrics(void **state)
+{
+	static const struct heap_figures figures = { 1, 2, 30, 4 };
+	struct profile_counts counts = { .heaps = "" };
+	struct buckets buckets = { 0 };
+	struct strbuf news = { 0 }, body = { 0 };
+
+	(void)state;
+	strbuf_add(&news, (const char *)&figures, sizeof(figures));
+	strbuf_add(&news, "/a\"b", 5);
+	strbuf_add(&news, (const char *)&figures, sizeof(figures));
+	strbuf_add(&news, "/c", 2);
+	counts.heaps = news.bytes;
+	counts.n_heaps = news.n;
+	buckets_set_default(&buckets);
+	metrics_write(&body, &usual, EXPOSITION_OPENMETRICS, &buckets, false, &counts);
+	strbuf_add(&body, "", 1);
+	assert_has(body.bytes, "# TYPE ocaml_probes_memprof_live_words gauge\n"
+			       "ocaml_probes_memprof_live_words{exe=\"/a\\\"b\"} 2\n"
+			       "# HELP ocaml_probes_memprof_allocated_words "
+			       "Words allocated since the profile began (estimate).\n"
+			       "# TYPE ocaml_probes_memprof_allocated_words counter\n"
+			       "ocaml_probes_memprof_allocated_words_total{exe=\"/a\\\"b\"} 30\n");
+	assert_has(body.bytes, "ocaml_probes_memprof_lost_events_total{exe=\"/a\\\"b\"} 4\n");
+	assert_null(strstr(body.bytes, "exe=\"/c"));
+	assert_non_null(strstr(body.bytes, "ocaml_profiles_served_total{kind=\"heap\"} 0\n"));
+	strbuf_free(&body);
+	strbuf_free(&news);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -561,6 +612,7 @@ int main(void)
 		cmocka_unit_test(status),
 		cmocka_unit_test(containers_are_in_the_status),
 		cmocka_unit_test(history),
+		cmocka_unit_test(heaps_are_in_the_metrics),
 		cmocka_unit_test(ten_thousand_probes),
 	};
 

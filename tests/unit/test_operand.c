@@ -10,11 +10,18 @@
 /* In the order of the fields. */
 #define REGISTER(base, size, is_signed, is_value, shift)                                           \
 	{                                                                                          \
-		ARG_REGISTER, base, ARG_NO_REGISTER, 0, size, is_signed, is_value, shift, 0        \
+		ARG_REGISTER, base, ARG_NO_REGISTER, 0, size, is_signed, is_value, shift, 0,       \
+			{ 0 }, 0,                                                                  \
+		{                                                                                  \
+			0                                                                          \
+		}                                                                                  \
 	}
 #define MEMORY(number, base, index, shift)                                                         \
 	{                                                                                          \
-		ARG_MEMORY, base, index, shift, 8, 0, 1, 0, number                                 \
+		ARG_MEMORY, base, index, shift, 8, 0, 1, 0, number, { 0 }, 0,                      \
+		{                                                                                  \
+			0                                                                          \
+		}                                                                                  \
 	}
 
 static void assert_spec(const char *text, const struct arg_spec *expected)
@@ -102,13 +109,68 @@ static void memory_is_understood(void **state)
 		{ "8@64(,%rcx,4)", MEMORY(64, ARG_NO_REGISTER, ARG_RCX, 2) },
 		{ "8@96(%rip)", MEMORY(96, ARG_RIP, ARG_NO_REGISTER, 0) },
 		{ "8f@16(%rsp)",
-		  { ARG_MEMORY, ARG_RSP, ARG_NO_REGISTER, 0, 8, 0, ARG_FLOAT, 0, 16 } },
+		  { ARG_MEMORY,
+		    ARG_RSP,
+		    ARG_NO_REGISTER,
+		    0,
+		    8,
+		    0,
+		    ARG_FLOAT,
+		    0,
+		    16,
+		    { 0 },
+		    0,
+		    { 0 } } },
 		{ "8@4198400", MEMORY(4198400, ARG_NO_REGISTER, ARG_NO_REGISTER, 0) },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		assert_spec(cases[i].text, &cases[i].spec);
+}
+
+/* What is read first stands innermost. */
+static void memory_in_memory_is_understood(void **state)
+{
+	static const struct {
+		const char *text;
+		__s64 number;
+		__s32 then[ARG_MAX_THEN];
+		__u8 n_then;
+	} cases[] = {
+		{ "8@24(16(%rsp))", 16, { 24 }, 1 },
+		{ "8@((%rsp))", 0, { 0 }, 1 },
+		{ "8@(-8(+16(%rsp)))", 16, { -8, 0 }, 2 },
+		{ "8@1(2(3(4(%rsp))))", 4, { 3, 2, 1 }, 3 },
+		{ "8@-2147483648(2147483647((0x10(%rsp))))", 16, { 0, INT32_MAX, INT32_MIN }, 3 },
+	};
+	static const struct {
+		const char *text, *why;
+	} bad[] = {
+		{ "8@1(2(3(4(5(%rsp)))))", "too many addresses in memory" },
+		{ "8@24(16(%rsp)", ") is expected" },
+		{ "8@24(16(%rsp)))", "unexpected text after the operand" },
+		{ "8@24(16(%rsp)8)", ") is expected" },
+		{ "8@24(16)", "unexpected text after the operand" },
+		{ "8@2147483648(16(%rsp))", "the number does not fit into 32 bits" },
+	};
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct site_args args;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct arg_spec spec = MEMORY(cases[i].number, ARG_RSP, ARG_NO_REGISTER, 0);
+
+		memcpy(spec.then, cases[i].then, sizeof(spec.then));
+		spec.n_then = cases[i].n_then;
+		assert_spec(cases[i].text, &spec);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(operand_parse(ctx, bad[i].text, &args), -EINVAL);
+		if (!strstr(ocp_error(ctx), bad[i].why))
+			fail_msg("%s: %s", bad[i].text, ocp_error(ctx));
+	}
+	ocp_ctx_free(ctx);
 }
 
 static void constants_are_cut_to_their_size(void **state)
@@ -243,6 +305,7 @@ int main(void)
 		cmocka_unit_test(registers_are_understood),
 		cmocka_unit_test(all_registers_are_known),
 		cmocka_unit_test(memory_is_understood),
+		cmocka_unit_test(memory_in_memory_is_understood),
 		cmocka_unit_test(constants_are_cut_to_their_size),
 		cmocka_unit_test(what_is_not_read_is_unsupported),
 		cmocka_unit_test(malformed_operands_are_named),

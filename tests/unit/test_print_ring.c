@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "measure/engine/engine_bpf.h"
+#include "measure_slower.h"
 #include "unit.h"
 
 enum {
@@ -46,7 +47,7 @@ static void set_up(struct ring *ring)
 	ring->memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	assert_ptr_not_equal(ring->memory, MAP_FAILED);
 	ring->producer = (unsigned long *)(void *)(ring->memory + page);
-	assert_int_equal(print_ring_open(fd, RING_BYTES, &ring->reader), 0);
+	assert_int_equal(print_ring_open(fd, RING_BYTES, 0, &ring->reader), 0);
 	close(fd);
 }
 
@@ -76,10 +77,11 @@ static void finish(struct place *place)
 	place->header &= ~BPF_RINGBUF_BUSY_BIT;
 }
 
-static void take_one(void *data, const struct hit_record *record)
+static void take_one(void *data, const struct hit_record *record, const struct stored_stack *stack)
 {
 	struct ring *ring = data;
 
+	assert_null(stack);
 	assert_true(record->site < N_RECORDS);
 	assert_false(ring->is_taken[record->site]);
 	ring->is_taken[record->site] = true;
@@ -146,6 +148,49 @@ static void who_is_interrupted_is_waited_for(void **state)
 	tear_down(&ring);
 }
 
+/* A slow pair of N bytes, sound but for what the caller writes into it before the next one. */
+static struct slow_record *put_slow(struct ring *ring, uint32_t number, size_t n)
+{
+	struct place *place = reserve(ring, number);
+	struct slow_record *slow = (void *)&place->record;
+
+	memset(slow, 0, sizeof(*slow));
+	slow->stop.site = number;
+	slow->stop.kind = RECORD_SLOW;
+	slow->has_start = 1;
+	place->header = (uint32_t)n;
+	*ring->producer += n - sizeof(place->record);
+	stamp(place);
+	return slow;
+}
+
+/* What follows the stop is read only if it is there and sound. */
+static void slow_pairs_are_checked(void **state)
+{
+	static struct ring ring;
+	struct slow_record *slow;
+
+	(void)state;
+	set_up(&ring);
+	put_slow(&ring, 0, sizeof(*slow));
+	slow = put_slow(&ring, 1, sizeof(*slow));
+	slow->start.n_args = ARGS_MAX + 1;
+	slow = put_slow(&ring, 2, sizeof(*slow));
+	slow->start.n_args = ARGS_MAX + 1;
+	slow->has_start = 0;
+	slow = put_slow(&ring, 3, sizeof(*slow));
+	memset(slow->comm, 'x', sizeof(slow->comm));
+	slow = put_slow(&ring, 4, sizeof(*slow));
+	memset(slow->start_comm, 'x', sizeof(slow->start_comm));
+	slow = put_slow(&ring, 5, sizeof(*slow));
+	slow->stop.n_args = ARGS_MAX + 1;
+	put_slow(&ring, 6, sizeof(struct hit_record));
+	put(&ring, 7);
+	assert_int_equal(take(&ring, true), 3);
+	assert_true(ring.is_taken[0] && ring.is_taken[2] && ring.is_taken[7]);
+	tear_down(&ring);
+}
+
 /* What a writer does next: take a place, the time, or finish. */
 static void step(struct ring *ring, struct place **place, bool *is_stamped, uint32_t *n)
 {
@@ -195,6 +240,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_is_interrupted_is_waited_for),
+		cmocka_unit_test(slow_pairs_are_checked),
 		cmocka_unit_test(any_interruptions_keep_the_order),
 	};
 

@@ -188,7 +188,7 @@ static void the_page_holds_the_profile(void **state)
 {
 	static const char *const parts[] = {
 		"{\"profile\":{\"title\":\"a \\u003cb\\u003e \\u0026 c\",\"kind\":\"wait\",\"hz\":0,"
-		"\"start_ms\":5,\"duration_ns\":7,\"samples\":11,\"value\":18446744079,"
+		"\"start_ms\":5,\"duration_ns\":7,\"large_ns\":0,\"processes\":0,\"samples\":11,\"value\":18446744079,"
 		"\"truncated\":4,\"lost\":0},\n",
 		"\"frames\":[[\"main\",\"c\",\"main.c\",3,false],\n",
 		"[\"Result.\\u003c$\\u003e\",\"ocaml\",\"r.ml\",12,true],\n",

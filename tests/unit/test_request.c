@@ -15,6 +15,7 @@ static void fill_in(struct measure_request *request)
 	assert_int_equal(measure_request_set_text(&request->key, "arg0"), 0);
 	assert_int_equal(measure_request_set_text(&request->filter, "arg1 > 1"), 0);
 	assert_int_equal(measure_request_set_text(&request->hist, "arg2"), 0);
+	assert_int_equal(measure_request_set_text(&request->by, "id"), 0);
 	request->split = OCP_BY_SITE;
 	request->depth = 3;
 	request->print_limit = 7;
@@ -85,6 +86,14 @@ static bool change(struct measure_request *request, unsigned int what)
 	case 12:
 		request->budget *= 2;
 		return true;
+	case 13:
+		request->has_slower = true;
+		return true;
+	case 14:
+		request->slower_ns++;
+		return true;
+	case 15:
+		return measure_request_set_text(&request->by, "customer") == 0;
 	default:
 		return false;
 	}
@@ -105,7 +114,7 @@ static void all_that_differs_is_seen(void **state)
 			fail_msg("difference %u", n);
 		measure_request_drop(other);
 	}
-	assert_int_equal(n, 14);
+	assert_int_equal(n, 17);
 	measure_request_free(&request);
 }
 
@@ -113,7 +122,9 @@ static void parts_that_do_not_go_together(void **state)
 {
 	static struct item all = { ITEM_ALL_PROBES, NULL };
 	static struct request_pair pair = { { ITEM_PROBE, "a" }, { ITEM_PROBE, "b" } };
-	struct items some = { &all, 1 };
+	static struct item function = { ITEM_FUNCTION, "fn:A.f" };
+	struct items some = { &all, 1 }, code = { &function, 1 };
+	static struct request_pair calls = { { ITEM_FUNCTION, "fn:A.f" }, { 0 } };
 	const struct {
 		struct measure_request request;
 		enum request_fault fault;
@@ -129,6 +140,21 @@ static void parts_that_do_not_go_together(void **state)
 		  REQUEST_DEPTH_AND_KEY },
 		{ { .printed = some, .hist = "arg0" }, REQUEST_HIST_WITHOUT_COUNT },
 		{ { .counted = some, .has_print_limit = true }, REQUEST_LIMIT_WITHOUT_PRINT },
+		{ { .pairs = &pair, .n_pairs = 1, .has_slower = true, .has_print_limit = true },
+		  REQUEST_FINE },
+		{ { .counted = some, .has_slower = true }, REQUEST_SLOWER_WITHOUT_PAIR },
+		{ { .pairs = &calls, .n_pairs = 1, .has_slower = true }, REQUEST_SLOWER_AND_CALLS },
+		{ { .pairs = &pair, .n_pairs = 1, .has_slower = true, .stack_depth = 3 },
+		  REQUEST_SLOWER_AND_STACK },
+		{ { .counted = some, .by = "id", .hist = "id" }, REQUEST_FINE },
+		{ { .pairs = &pair, .n_pairs = 1, .by = "id", .depth = 1 }, REQUEST_FINE },
+		{ { .printed = some, .by = "id" }, REQUEST_BY_WITHOUT_PROBE },
+		{ { .counted = some, .split = OCP_BY_SITE, .by = "id" }, REQUEST_BY_AND_SPLIT },
+		{ { .pairs = &pair, .n_pairs = 1, .key = "id", .by = "id" }, REQUEST_BY_AND_KEY },
+		{ { .counted = some, .stack_depth = 1, .by = "id" }, REQUEST_BY_AND_STACK },
+		{ { .counted = code, .by = "id" }, REQUEST_BY_AND_CODE },
+		{ { .pairs = &pair, .n_pairs = 1, .has_slower = true, .by = "id" },
+		  REQUEST_BY_AND_SLOWER },
 	};
 
 	(void)state;

@@ -29,6 +29,7 @@ static void mistakes_of_all_sorts_are_found(void **state)
 		{ "requst_strat", "request_start" },  /* two */
 		{ "cachehit", "cache_hit" },
 		{ "gc_mino", "gc_minor" },
+		{ "request_of_a_kind", NULL }, /* the same prefix, and no more */
 		{ "queue_full", NULL },
 		{ "nosuch", NULL },
 		{ "", NULL },

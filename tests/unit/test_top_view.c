@@ -79,14 +79,17 @@ ptrdiff_t watch_find_probe(const struct watch_target *target, const char *name)
 	return -1;
 }
 
-size_t watch_column_count(const struct watch *watch)
+size_t watch_column_count(const struct watch *watch, enum watch_span span)
 {
 	(void)watch;
+	(void)span;
 	return 10;
 }
 
-double watch_probe_rate(const struct watch *watch, size_t target, size_t probe, size_t age)
+double watch_probe_rate(const struct watch *watch, enum watch_span span, size_t target,
+			size_t probe, size_t age)
 {
+	(void)span;
 	assert_true(age < 10);
 	return watch->targets[target].probes[probe].rate + (double)age;
 }
@@ -321,7 +324,7 @@ static void press(struct top *top, const char *keys)
 		assert_int_equal(keys_take(top, (wint_t)*keys, false), 0);
 }
 
-static void switching_many_is_asked_about(void **state)
+static void switching_is_asked_about(void **state)
 {
 	struct watch watch = make_watch();
 	struct top top;
@@ -342,6 +345,9 @@ static void switching_many_is_asked_about(void **state)
 	assert_int_equal(top.n_switched, 1);
 	/* beta: one site in one process, on */
 	press(&top, "/beta\re");
+	assert_int_equal(watch.n_switched, 1);
+	assert_non_null(strstr(top.question, "beta off: 1 site in 1 process?"));
+	press(&top, "y");
 	assert_int_equal(watch.n_switched, 2);
 	assert_false(watch.on);
 	/* gamma_hit: not known */
@@ -623,7 +629,7 @@ int main(void)
 		cmocka_unit_test(the_cursor_stays_on_its_probe),
 		cmocka_unit_test(larger_screens_are_filled),
 		cmocka_unit_test(the_last_minute_is_kept_when_asked_for),
-		cmocka_unit_test(switching_many_is_asked_about),
+		cmocka_unit_test(switching_is_asked_about),
 		cmocka_unit_test(no_key_does_harm),
 		cmocka_unit_test(what_is_wrong_is_said),
 		cmocka_unit_test(every_size_will_do),

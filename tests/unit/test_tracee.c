@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "process/proc_file.h"
-#include "process/tracee.h"
+#include "tracee/proc_file.h"
+#include "tracee/tracee.h"
 
 enum { SIGNALS = 2000, STOPS = 300 };
 

@@ -21,9 +21,9 @@
 #include "proc_self.h"
 #include "process/gigatext.h"
 #include "process/journal.h"
-#include "process/patch.h"
+#include "tracee/patch.h"
 #include "process/plan.h"
-#include "process/tracee.h"
+#include "tracee/tracee.h"
 
 /* ---- the probes ----------------------------------------------------------------------------- */
 

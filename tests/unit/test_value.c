@@ -66,7 +66,7 @@ static void assert_text(const char *expected)
 
 	assert_non_null(out);
 	assert_true(value_record_is_sound(&record, sizeof(record)));
-	value_write_args(out, &record);
+	value_write_args(out, &record, "");
 	assert_int_equal(fclose(out), 0);
 	assert_string_equal(text, expected);
 	free(text);

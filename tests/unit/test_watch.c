@@ -404,35 +404,119 @@ static void test_the_last_minute(void **state)
 	(void)state;
 	tick(&w);
 	start_ns = clock_ns(CLOCK_MONOTONIC);
-	assert_int_equal(watch_column_count(w.watch), 1);
+	assert_int_equal(watch_column_count(w.watch, WATCH_MINUTE), 1);
 	assert_true(isnan(probe_called(&w, "both")->rate));
 	go(&running, 1000);
 	sleep_ms(WATCH_TICK_MS);
 	stop_ns = clock_ns(CLOCK_MONOTONIC);
 	tick(&w);
-	n_columns = watch_column_count(w.watch);
+	n_columns = watch_column_count(w.watch, WATCH_MINUTE);
 	assert_true(n_columns >= 2);
 	assert_rate_of_1000(probe_called(&w, "both")->rate, stop_ns - start_ns,
 			    clock_ns(CLOCK_MONOTONIC) - before_ns);
-	assert_true(fabs(watch_probe_rate(w.watch, 0, both, 0) - probe_called(&w, "both")->rate) <
-		    1);
-	assert_true(isnan(watch_probe_rate(w.watch, 0, both, n_columns - 1)));
-	assert_true(isnan(watch_probe_rate(w.watch, 0, both, n_columns)));
-	assert_non_null(watch_pair_column(w.watch, 0, 0, 0));
-	assert_null(watch_pair_column(w.watch, 0, 0, 1));
+	assert_true(fabs(watch_probe_rate(w.watch, WATCH_MINUTE, 0, both, 0) -
+			 probe_called(&w, "both")->rate) < 1);
+	assert_true(isnan(watch_probe_rate(w.watch, WATCH_MINUTE, 0, both, n_columns - 1)));
+	assert_true(isnan(watch_probe_rate(w.watch, WATCH_MINUTE, 0, both, n_columns)));
+	assert_non_null(watch_pair_column(w.watch, WATCH_MINUTE, 0, 0, 0));
+	assert_null(watch_pair_column(w.watch, WATCH_MINUTE, 0, 0, 1));
 	for (size_t i = 0; i < OCP_BUCKETS; i++)
-		n += watch_pair_column(w.watch, 0, 0, 0)[i];
+		n += watch_pair_column(w.watch, WATCH_MINUTE, 0, 0, 0)[i];
 	assert_int_equal(n, 1000);
 	assert_true(the_target(&w)->pairs[0].p50_ns > 0);
 	/* Two ticks late: the column between is not known. */
 	sleep_ms(2 * WATCH_TICK_MS);
 	tick(&w);
-	assert_true(watch_column_count(w.watch) >= n_columns + 2);
-	assert_true(watch_probe_rate(w.watch, 0, both, 0) == 0);
-	assert_true(isnan(watch_probe_rate(w.watch, 0, both, 1)));
+	assert_true(watch_column_count(w.watch, WATCH_MINUTE) >= n_columns + 2);
+	assert_true(watch_probe_rate(w.watch, WATCH_MINUTE, 0, both, 0) == 0);
+	assert_true(isnan(watch_probe_rate(w.watch, WATCH_MINUTE, 0, both, 1)));
 	await_costs(&w);
 	assert_true(the_target(&w)->cost_per_hit_ns > 0);
 	assert_true(the_target(&w)->cpu_overhead_seconds > 3000 * 100e-9);
+	quit(&running);
+	end(&w);
+}
+
+/* The next column of the quarter hour, which is complete after these ticks. */
+static void fill_quarter(struct watching *w)
+{
+	do
+		tick(w);
+	while (watch_column_time_ns(w->watch, WATCH_QUARTER_HOUR) !=
+	       watch_column_time_ns(w->watch, WATCH_MINUTE));
+}
+
+static uint64_t pairs_in_quarter(const struct watching *w, size_t age)
+{
+	const uint32_t *column = watch_pair_column(w->watch, WATCH_QUARTER_HOUR, 0, 0, age);
+	uint64_t n = 0;
+
+	assert_non_null(column);
+	for (size_t i = 0; i < OCP_BUCKETS; i++)
+		n += column[i];
+	return n;
+}
+
+static double quarter_rate(const struct watching *w, size_t age)
+{
+	return watch_probe_rate(w->watch, WATCH_QUARTER_HOUR, 0, 0, age);
+}
+
+/* Fifteen ticks are a column; its rate is the hits by the time. */
+static void test_the_quarter_of_an_hour(void **state)
+{
+	const struct watch_spec spec = { .exe = program, .request = &time_too };
+	struct watching w = watch_it(&spec, 1, false);
+	struct running running = start(program);
+	int64_t start_ns;
+
+	(void)state;
+	tick(&w);
+	start_ns = clock_ns(CLOCK_MONOTONIC) - WATCH_TICK_MS * 1000000LL;
+	assert_int_equal(watch_column_count(w.watch, WATCH_QUARTER_HOUR), 0);
+	assert_true(isnan(quarter_rate(&w, 0)));
+	assert_null(watch_pair_column(w.watch, WATCH_QUARTER_HOUR, 0, 0, 0));
+	go(&running, 700);
+	tick(&w);
+	go(&running, 300);
+	fill_quarter(&w);
+	assert_rate_of_1000(quarter_rate(&w, 0), 1, clock_ns(CLOCK_MONOTONIC) - start_ns);
+	assert_int_equal(pairs_in_quarter(&w, 0), 1000);
+	assert_true(watch_column_time_ns(w.watch, WATCH_QUARTER_HOUR) ==
+		    watch_column_time_ns(w.watch, WATCH_MINUTE));
+	/* What is not complete is not there yet. */
+	go(&running, 5);
+	tick(&w);
+	assert_int_equal(watch_column_count(w.watch, WATCH_QUARTER_HOUR), 1);
+	assert_int_equal(pairs_in_quarter(&w, 0), 1000);
+	assert_true(watch_column_time_ns(w.watch, WATCH_QUARTER_HOUR) ==
+		    watch_column_time_ns(w.watch, WATCH_MINUTE) - WATCH_TICK_MS * 1000000LL);
+	fill_quarter(&w);
+	assert_int_equal(pairs_in_quarter(&w, 0), 5);
+	assert_int_equal(pairs_in_quarter(&w, 1), 1000);
+	/* While the counter is off, nothing is known; the rate is that of the rest of the time. */
+	assert_int_equal(watch_switch_counter(w.watch, 0, "both", false), 0);
+	fill_quarter(&w);
+	assert_true(isnan(quarter_rate(&w, 0)));
+	start_ns = clock_ns(CLOCK_MONOTONIC);
+	tick(&w);
+	assert_int_equal(watch_switch_counter(w.watch, 0, "both", true), 0);
+	go(&running, 1000);
+	tick(&w);
+	start_ns = clock_ns(CLOCK_MONOTONIC) - start_ns;
+	assert_int_equal(watch_switch_counter(w.watch, 0, "both", false), 0);
+	sleep_ms((unsigned int)(start_ns / 1000000) + 100);
+	fill_quarter(&w);
+	assert_rate_of_1000(quarter_rate(&w, 0), 1, start_ns);
+	/* The ring has room for all of the quarter of an hour. */
+	for (size_t i = 0; i < WATCH_COLUMNS - 4; i++)
+		fill_quarter(&w);
+	assert_int_equal(watch_column_count(w.watch, WATCH_QUARTER_HOUR), WATCH_COLUMNS);
+	assert_int_equal(pairs_in_quarter(&w, WATCH_COLUMNS - 1), 1000);
+	tick(&w);
+	assert_int_equal(pairs_in_quarter(&w, WATCH_COLUMNS - 1), 1000);
+	fill_quarter(&w);
+	assert_int_equal(pairs_in_quarter(&w, WATCH_COLUMNS - 1), 5);
 	quit(&running);
 	end(&w);
 }
@@ -543,6 +627,7 @@ int main(void)
 		cmocka_unit_test(test_rows_go_on),
 		cmocka_unit_test(test_pairs_go_on_too),
 		cmocka_unit_test(test_the_last_minute),
+		cmocka_unit_test(test_the_quarter_of_an_hour),
 		cmocka_unit_test(test_quantiles_of_one),
 		cmocka_unit_test(test_asking_for_something_else),
 		cmocka_unit_test(test_names_with_commas),

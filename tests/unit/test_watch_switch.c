@@ -86,8 +86,8 @@ static void test_counters_are_switched(void **state)
 	tick(&w);
 	assert_true(isnan(probe_called(&w, "both")->rate));
 	assert_true(probe_called(&w, "with_site")->rate == 0);
-	assert_true(isnan(
-		watch_probe_rate(w.watch, 0, (size_t)watch_find_probe(the_target(&w), "both"), 0)));
+	assert_true(isnan(watch_probe_rate(w.watch, WATCH_MINUTE, 0,
+					   (size_t)watch_find_probe(the_target(&w), "both"), 0)));
 	/* In a new generation of the file it is off, too. */
 	quit(&running);
 	copy_program(program);

@@ -2,8 +2,9 @@
 # tools/bench/NAME.bench (see lib.sh); its programs are built here.
 loops_places := 0 1 2 3
 bench_programs := $(addprefix $(O)/bench/,target pair small big cost \
-	toggle_100 toggle_1k toggle_10k toggle_100k toggle_10k_names dormant_100k lines_100k usdt_links calls gauges \
-	$(foreach v,none handler flag probe,$(loops_places:%=loops_$(v)_%)))
+	toggle_100 toggle_1k toggle_10k toggle_100k toggle_10k_names dormant_100k lines_100k usdt_links calls gauges tables deep memprof_with memprof_without \
+	$(foreach v,none handler flag probe,$(loops_places:%=loops_$(v)_%)) \
+	$(foreach v,with without,$(loops_places:%=names_$(v)_%)))
 
 .PHONY: bench run-bench
 bench: deps ## measure against the peers; B=NAME runs one benchmark
@@ -41,6 +42,12 @@ $(O)/bench/cost: tools/bench/cost.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(WARN) -D_GNU_SOURCE -O2 -o $@ $<
 
+# bpftrace walks frame pointers.
+$(O)/bench/deep: tools/bench/deep.c
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(WARN) -O1 -fno-omit-frame-pointer -fno-optimize-sibling-calls -o $@ $<
+
 $(O)/bench/toggle_100: SITES := 100
 $(O)/bench/toggle_1k: SITES := 1000
 $(O)/bench/toggle_10k: SITES := 10000
@@ -77,7 +84,16 @@ $(O)/bench/calls: tools/bench/ocaml/calls.ml tools/bench/ocaml/now.c
 	$(Q)cd $@_obj && ocamlfind ocamlopt -package unix -linkpkg -inline 0 now.c calls.ml \
 		-o $(abspath $@)
 
-$(O)/bench/gauges: tools/bench/gauges.c $(O)/internal.a
+# With the library that memprof asks for profiles, and without.
+$(O)/bench/memprof_with: memprof_library := ,ocaml-probes.memprof
+$(O)/bench/memprof_with $(O)/bench/memprof_without: tools/bench/ocaml/memprof.ml tools/bench/ocaml/now.c $(ocaml_stamp)
+	$(say) OCAML $@
+	$(Q)mkdir -p $(abspath $@)_obj
+	$(Q)cp $^ $@_obj
+	$(Q)cd $@_obj && $(ocaml_env) ocamlfind ocamlopt -thread -linkpkg -g \
+		-package threads.posix$(memprof_library) now.c memprof.ml -o $(abspath $@)
+
+$(O)/bench/gauges $(O)/bench/tables: $(O)/bench/%: tools/bench/%.c $(O)/internal.a
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
@@ -104,5 +120,21 @@ $(O)/bench/loops_%: tools/bench/ocaml/loops.ml.in tools/bench/ocaml/now.c $(ocam
 		-e 's|@CALL@|$(loops_call_$(loops_variant))|' \
 		-e 's|@PADS@|$(loops_pads_$(loops_place))|' $< >$@_obj/loops.ml
 	$(Q)cp tools/bench/ocaml/now.c $@_obj
+	$(Q)cd $@_obj && $(ocaml_env) ocamlfind ocamlopt -package ocaml-probes.ppx -linkpkg \
+		$(ocaml_converting) -inline 0 -w -32 now.c loops.ml -o $(abspath $@)
+
+# The same with arguments, whose names and types the ppx puts behind the place of a probe, and without those.
+names_edit_with := s/^//
+names_edit_without := s/\#1([a-z:,]*)//
+$(O)/bench/names_%: tools/bench/ocaml/loops.ml.in tools/bench/ocaml/now.c $(ocaml_stamp) \
+		$(O)/ocaml-probes-cc $(linker)
+	$(say) OCAML $@
+	$(Q)mkdir -p $(abspath $@)_obj
+	$(Q)sed -e 's|@INCREMENT@|[%probe "increment" ~args:((i : int), counter) (incr counter)]|' \
+		-e 's|@CALL@|[%probe "call" ~args:(counter, flag) (tell 1)]|' \
+		-e 's|@PADS@|$(loops_pads_$(loops_place))|' $< >$@_obj/source.ml
+	$(Q)cp tools/bench/ocaml/now.c $@_obj
+	$(Q)$(O)/ocaml/lib/ocaml-probes/ppx/ppx.exe $@_obj/source.ml -o $@_obj/loops.ml
+	$(Q)sed -i -e '$(names_edit_$(loops_variant))' $@_obj/loops.ml
 	$(Q)cd $@_obj && $(ocaml_env) ocamlfind ocamlopt -package ocaml-probes.ppx -linkpkg \
 		$(ocaml_converting) -inline 0 -w -32 now.c loops.ml -o $(abspath $@)

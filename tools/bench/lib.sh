@@ -75,6 +75,32 @@ now_us() {
 	echo "${EPOCHREALTIME/./}"
 }
 
+# ---- what the kernel counts of BPF programs ------------------------------------------------------
+
+stats_file=/proc/sys/kernel/bpf_stats_enabled
+
+# Have it count until the benchmark ends. FUNCTION runs then too.
+count_bpf_time() { # FUNCTION
+	[[ -w $stats_file ]] || die "$stats_file cannot be written"
+	# shellcheck disable=SC2064 # the value of now is meant
+	trap "$1; echo $(cat "$stats_file") >$stats_file" EXIT
+	echo 1 >"$stats_file"
+}
+
+# The nanoseconds and runs of the programs of TRACER: all, or those of a type of linux/bpf.h.
+bpf_time() { # [TYPE]
+	cat /proc/"$TRACER"/fdinfo/* 2>/dev/null | awk -v wanted="${1:-}" '
+		/^prog_type:/ { type = $2 }
+		/^prog_id:/ { id = $2 }
+		/^run_time_ns:/ { ns = $2 }
+		/^run_cnt:/ && !(id in seen) && (wanted == "" || type == wanted) {
+			seen[id] = 1
+			sum += ns
+			runs += $2
+		}
+		END { print sum + 0, runs + 0 }'
+}
+
 # ---- the target: one probe, hit on demand (target.c), or another program that answers lines -----
 
 start_target() { # [PROGRAM]
@@ -91,6 +117,17 @@ stop_target() {
 	kill "$TARGET"
 	wait "$TARGET" 2>/dev/null || true
 	trap - EXIT
+}
+
+# A compiler that waits: it reads its program from a pipe that nobody writes to.
+start_compiler() { # PROGRAM
+	coproc COMPILER { exec "$1" -i -impl /dev/stdin 2>&1; }
+	# shellcheck disable=SC2153 # made by coproc
+	TARGET=$COMPILER_PID
+	trap 'kill "$TARGET" 2>/dev/null || true' EXIT
+	until [[ /proc/$TARGET/exe -ef $1 && $(awk '{ print $3 }' "/proc/$TARGET/stat") = S ]]; do
+		sleep 0.01
+	done
 }
 
 # ask COMMAND [ARG]: the target's answer in $REPLY

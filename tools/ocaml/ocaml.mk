@@ -3,14 +3,15 @@
 #
 # They are installed into $(O)/ocaml/lib as a package would be: with OCAMLPATH set to that folder,
 # dune and ocamlfind find ocaml-probes.ppx, ocaml-probes.runtime and ocaml-probes.probes_lib. The
-# latter is compiled from the C library's sources (tools/ocaml/src is a link to them): dune alone can
+# latter is compiled from the C library's sources (tools/ocaml/src and bpf are links to them): dune alone can
 # build the package, as opam does.
 ocaml_dir := $(abspath $(O))/ocaml
 ocaml_srcs := tools/ocaml/dune-project $(wildcard tools/ocaml/*/dune tools/ocaml/*/*.ml \
-	tools/ocaml/*/*.mli tools/ocaml/*/*.c include/*.h) tools/man/help.awk tools/man/ocaml-probes-link.1 \
-	$(wildcard src/base/*.[ch] src/program/dormant/*.[ch] src/program/*.[ch] src/elf/*.[ch] src/process/*.[ch])
+	tools/ocaml/*/*.mli tools/ocaml/*/*.[ch] include/*.h) tools/man/help.awk tools/man/ocaml-probes-link.1 \
+	$(wildcard src/base/*.[ch] src/program/dormant/*.[ch] src/program/*.[ch] src/elf/*.[ch] src/tracee/*.[ch] src/inside/*.[ch] src/process/*.[ch] \
+	src/code/*.[ch] src/unwind/*.[ch] src/memprof/*.[ch] bpf/walk.h)
 ocaml_stamp := $(ocaml_dir)/installed
-ocaml_stubs := tools/ocaml/probes_lib/probes_lib_stubs.c
+ocaml_stubs := $(wildcard tools/ocaml/probes_lib/*.c tools/ocaml/memprof/*.c)
 dune_quiet := $(if $(filter 1,$(V)),--display short,--display quiet)
 
 .PHONY: ocaml

@@ -10,12 +10,15 @@
 #include "measure/args/arg_requests.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "program/places.h"
 #include "program/wrapper_args.h"
 #include "measure/args/filter.h"
 #include "base/ctx.h"
+#include "base/suggest.h"
 
 enum {
 	PRINT_LIMIT = 1000,
@@ -29,6 +32,7 @@ void arg_requests_init(struct arg_requests *requests, struct ocp_ctx *ctx, struc
 		.sites = sites,
 		.key_arg = -1,
 		.hist_arg = -1,
+		.by_arg = -1,
 		.print_limit = PRINT_LIMIT,
 		.histogram_room = MAX_HISTOGRAMS,
 	};
@@ -48,7 +52,13 @@ void arg_requests_free(struct arg_requests *requests)
 static bool are_read(const struct arg_requests *requests)
 {
 	return requests->has_filter || requests->key_arg >= 0 || requests->hist_arg >= 0 ||
-	       !selection_is_empty(&requests->printed);
+	       requests->by_arg >= 0 || !selection_is_empty(&requests->printed) || requests->slower;
+}
+
+/* True if all arguments of the probe's hits are printed. */
+static bool is_shown(const struct arg_requests *requests, const struct measured_probe *probe)
+{
+	return probe->is_printed || (requests->slower && probe->n_roles);
 }
 
 /* ---- what is asked for of a probe ------------------------------------------------------------- */
@@ -70,6 +80,17 @@ static bool has_histogram(const struct arg_requests *requests, const struct meas
 	return requests->hist_arg >= 0 && probe->is_counted && !probe->lacks_histogram;
 }
 
+static bool has_groups(const struct arg_requests *requests, const struct measured_probe *probe)
+{
+	return requests->by_arg >= 0 && probe->is_counted && !probe->lacks_groups;
+}
+
+bool arg_requests_group_pairs(const struct arg_requests *requests,
+			      const struct measured_probe *probe)
+{
+	return requests->by_arg >= 0 && probe->begins_pair;
+}
+
 struct checked_site {
 	struct arg_requests *requests;
 	const struct measured_site *site;
@@ -87,12 +108,175 @@ static void warn_of_unknown_places(struct arg_requests *requests, const struct m
 {
 	struct measured_probe *probe = &requests->sites->probes[site->probe_index];
 
-	if (!probe->is_printed || probe->is_warned_of_args || !args_fault(site))
+	if (!is_shown(requests, probe) || probe->is_warned_of_args || !args_fault(site))
 		return;
 	probe->is_warned_of_args = true;
 	ctx_log(requests->ctx, OCP_LOG_WARN,
 		"probe '%s': ? is an argument whose place is not known, in %s: %s", probe->name,
 		requests->sites->files[site->file].name, args_fault(site));
+}
+
+const char *arg_requests_name(const struct arg_requests *requests, unsigned int arg)
+{
+	return arg < ARGS_MAX ? NULL : requests->asked.names[arg - ARGS_MAX];
+}
+
+/* The position of the argument ARG at a site with NAMES; -1 if no argument has the name. */
+static int position_of(const struct arg_requests *requests, unsigned int arg, const char *names)
+{
+	const char *name = arg_requests_name(requests, arg);
+
+	return name ? arg_names_find(names, name) : (int)arg;
+}
+
+unsigned int arg_requests_position(const struct arg_requests *requests,
+				   const struct measured_probe *probe,
+				   char name[OCP_ARG_NAME_BYTES])
+{
+	const char *names = arg_table_names(&requests->table, probe->histogram_args);
+	const int at = position_of(requests, (unsigned int)requests->hist_arg, names);
+
+	ocp_arg_name(names, at < 0 ? ARG_NAMES_MAX : (size_t)at, name);
+	return at < 0 ? 0 : (unsigned int)at;
+}
+
+/* ---- arguments that cannot be read ----------------------------------------------------------- */
+
+/* "NAME (FILE:LINE)", which the caller frees, of the probe at SITE. NULL: out of memory. */
+static char *probe_text(const struct arg_requests *requests, const struct measured_site *site)
+{
+	const char *probe = requests->sites->probes[site->probe_index].name;
+	const struct ocp_program *prog = requests->sites->files[site->file].prog;
+	struct place place = { .site = site->site };
+	char *names = NULL, *text = NULL;
+	int n;
+
+	if (site->site->abi != SITE_ABI_CODE && prog && places_find(prog, &place, 1, &names))
+		place.file = NULL;
+	n = place.file ? asprintf(&text, "%s (%s:%d)", probe, place.file, place.line)
+		       : asprintf(&text, "probe '%s'", probe);
+	free(names);
+	return n < 0 ? NULL : text;
+}
+
+/* "arg0 (rid)", into TEXT. */
+enum { ARG_TEXT_BYTES = OCP_ARG_NAME_BYTES + 16 };
+
+static const char *arg_text(const struct measured_site *site, unsigned int position,
+			    char text[ARG_TEXT_BYTES])
+{
+	char name[OCP_ARG_NAME_BYTES];
+
+	ocp_arg_name(site->site->arg_names, position, name);
+	snprintf(text, ARG_TEXT_BYTES, name[0] ? "arg%u (%s)" : "arg%u", position, name);
+	return text;
+}
+
+/* The operand at POSITION, of *N bytes. */
+static const char *operand_at(const struct measured_site *site, unsigned int position, size_t *n)
+{
+	const char *at = site->site->args;
+
+	for (;;) {
+		at += strspn(at, " \t");
+		*n = strcspn(at, " \t");
+		if (!position--)
+			return at;
+		at += *n;
+	}
+}
+
+/*
+ * The argument's place is known and cannot be read, or the compiler has none. The remedy is for probes
+ * of the ppx: no other writer of notes says 8@$0.
+ */
+static int refuse_place(const struct checked_site *checked, unsigned int position)
+{
+	const struct arg_requests *requests = checked->requests;
+	const struct measured_site *site = checked->site;
+	char *probe = probe_text(requests, site), text[ARG_TEXT_BYTES];
+	char name[OCP_ARG_NAME_BYTES];
+	size_t n;
+	const char *operand = operand_at(site, position, &n), *where;
+	int err;
+
+	if (!probe)
+		return ctx_no_memory(requests->ctx);
+	arg_text(site, position, text);
+	ocp_arg_name(site->site->arg_names, position, name);
+	if (n == strlen("8@$0") && memcmp(operand, "8@$0", n) == 0)
+		where = "is not in a register or memory at the probe";
+	else if (memmem(operand, n, "%xmm", strlen("%xmm")))
+		where = "is in a floating-point register at the probe, which the kernel does not "
+			"show";
+	else
+		where = NULL;
+	if (where)
+		err = ctx_error(requests->ctx, -EINVAL,
+				"%s: %s %s; let %s = Sys.opaque_identity (...) before the probe "
+				"keeps it in memory or a register that can be read",
+				probe, text, where, name[0] ? name : "x");
+	else
+		err = ctx_error(requests->ctx, -EINVAL,
+				"%s: %s is in a place that cannot be read, in %s ('%.*s')", probe,
+				text, requests->sites->files[site->file].name, (int)n, operand);
+	free(probe);
+	return err;
+}
+
+/* "; did you mean 'NAME'?" with one of NAMES that is close to NAME, into TEXT, or "". */
+enum { MEANT_BYTES = OCP_ARG_NAME_BYTES + 32 };
+
+static void suggest_name(const char *names, const char *name, char text[MEANT_BYTES])
+{
+	struct suggestion suggestion = suggestion_for(name);
+	char all[ARG_NAMES_MAX][OCP_ARG_NAME_BYTES];
+	struct arg_name one;
+
+	for (size_t i = 0; i < ARG_NAMES_MAX && arg_names_next(&names, &one); i++) {
+		snprintf(all[i], sizeof(all[i]), "%.*s", (int)one.n_bytes, one.name);
+		if (all[i][0])
+			suggestion_offer(&suggestion, all[i]);
+	}
+	text[0] = '\0';
+	if (suggestion.best)
+		snprintf(text, MEANT_BYTES, "; did you mean '%s'?", suggestion.best);
+}
+
+/* No argument of the site has the name that was asked for. */
+static int refuse_name(const struct checked_site *checked, unsigned int arg, const char *what)
+{
+	const struct arg_requests *requests = checked->requests;
+	const char *probe = requests->sites->probes[checked->site->probe_index].name;
+	const char *file = requests->sites->files[checked->site->file].name;
+	const char *rest = checked->site->site->arg_names, *name = arg_requests_name(requests, arg);
+	char *all = NULL, meant[MEANT_BYTES];
+	struct arg_name one;
+	size_t n_bytes;
+	FILE *out = open_memstream(&all, &n_bytes);
+	int err;
+
+	if (!out)
+		return ctx_no_memory(requests->ctx);
+	while (arg_names_next(&rest, &one))
+		if (one.n_bytes)
+			fprintf(out, "%s%.*s", ftell(out) ? ", " : "", (int)one.n_bytes, one.name);
+	if (fclose(out) || !all) {
+		free(all);
+		return ctx_no_memory(requests->ctx);
+	}
+	suggest_name(checked->site->site->arg_names, name, meant);
+	if (*all)
+		err = ctx_error(requests->ctx, -EINVAL,
+				"probe '%s': no argument '%s' for the %s: it has %s in %s%s", probe,
+				name, what, all, file, meant);
+	else
+		err = ctx_error(requests->ctx, -EINVAL,
+				"probe '%s': no argument '%s' for the %s: its arguments have no "
+				"names in %s, only positions (arg0, arg1, ...)",
+				probe, name, what, file);
+	free(all);
+	return err;
 }
 
 /* Check that argument ARG can be read. WHAT needs it, for the message. */
@@ -103,22 +287,57 @@ static int check_arg(const struct checked_site *checked, unsigned int arg, const
 	const char *probe = requests->sites->probes[checked->site->probe_index].name;
 	const char *file = requests->sites->files[checked->site->file].name;
 	const unsigned int n = args->n + args->n_left_out;
+	const int at = position_of(requests, arg, checked->site->site->arg_names);
+	char text[ARG_TEXT_BYTES];
 
-	if (arg >= args->n)
+	if (at < 0)
+		return refuse_name(checked, arg, what);
+	if ((unsigned int)at >= args->n)
 		return ctx_error(requests->ctx, -EINVAL,
-				 "probe '%s': no arg%u for the %s: it has %u argument%s in %s",
-				 probe, arg, what, n, n == 1 ? "" : "s", file);
-	if (args->args[arg].kind == ARG_UNSUPPORTED && args_fault(checked->site))
-		return ctx_error(
-			requests->ctx, -EINVAL,
-			"probe '%s': the place of arg%u, for the %s, is not known in %s: %s", probe,
-			arg, what, file, args_fault(checked->site));
-	if (args->args[arg].kind == ARG_UNSUPPORTED)
-		return ctx_error(
-			requests->ctx, -EINVAL,
-			"probe '%s': arg%u, for the %s, is in a place that cannot be read, "
-			"in %s ('%s')",
-			probe, arg, what, file, checked->site->site->args);
+				 "probe '%s': no arg%d for the %s: it has %u argument%s in %s",
+				 probe, at, what, n, n == 1 ? "" : "s", file);
+	if (args->args[at].kind == ARG_UNSUPPORTED && args_fault(checked->site))
+		return ctx_error(requests->ctx, -EINVAL,
+				 "probe '%s': the place of %s, for the %s, is not known in %s: %s",
+				 probe, arg_text(checked->site, (unsigned int)at, text), what, file,
+				 args_fault(checked->site));
+	if (args->args[at].kind == ARG_UNSUPPORTED)
+		return refuse_place(checked, (unsigned int)at);
+	return 0;
+}
+
+/*
+ * A comparison with a literal of another type than the declared one is a mistake. At a position there
+ * may be arguments of other types at other sites: such hits are counted as mismatches.
+ */
+static int check_types(const struct checked_site *checked)
+{
+	const struct arg_requests *requests = checked->requests;
+	const struct filter *filter = &requests->filter;
+	const char *names = checked->site->site->arg_names;
+	char text[ARG_TEXT_BYTES];
+
+	for (__u32 i = 0; i < filter->n_ops; i++) {
+		const struct filter_op *op = &filter->ops[i];
+		const bool with_string = op->kind == FILTER_STRING;
+		enum ocp_arg_type type;
+		int at;
+
+		if ((!with_string && op->kind != FILTER_NUMBER) || op->arg < ARGS_MAX)
+			continue;
+		at = position_of(requests, op->arg, names);
+		type = at < 0 ? OCP_ARG_ANY : arg_names_get(names, (size_t)at).type;
+		if (type != OCP_ARG_ANY && (type == OCP_ARG_STRING) != with_string)
+			return ctx_error(
+				requests->ctx, -EINVAL,
+				"probe '%s': %s is of type %s in %s, and the filter compares "
+				"it with a %s",
+				requests->sites->probes[checked->site->probe_index].name,
+				arg_text(checked->site, (unsigned int)at, text),
+				ocp_arg_type_name(type),
+				requests->sites->files[checked->site->file].name,
+				with_string ? "string" : "number");
+	}
 	return 0;
 }
 
@@ -128,9 +347,11 @@ static int check_filter(const struct checked_site *checked, const struct measure
 	int err = 0;
 
 	for (unsigned int arg = 0;
-	     !err && arg < ARGS_MAX && arg_requests_filter(checked->requests, probe); arg++)
+	     !err && arg < ARGS_ALL && arg_requests_filter(checked->requests, probe); arg++)
 		if (requests->filter_args >> arg & 1)
 			err = check_arg(checked, arg, "filter");
+	if (!err && arg_requests_filter(checked->requests, probe))
+		err = check_types(checked);
 	return err;
 }
 
@@ -167,6 +388,13 @@ static int leave_out(struct arg_requests *requests, struct measured_probe *probe
 			     &(struct item){ item_kind_of_name(probe->name), probe->name });
 }
 
+/* The site's arguments are not read. */
+static int add_no_args(struct arg_requests *requests, struct measured_site *site)
+{
+	return arg_table_add(requests->ctx, &requests->table, "", "", &requests->asked,
+			     &site->args);
+}
+
 /* Leave out a site of a file that was loaded later. Other sites of the probe may be measured. */
 static int leave_site_out(struct arg_requests *requests, struct measured_probe *probe,
 			  struct measured_site *site)
@@ -177,18 +405,33 @@ static int leave_site_out(struct arg_requests *requests, struct measured_probe *
 			ocp_error(requests->ctx));
 	probe->is_told = true;
 	site->is_left_out = probe->n_roles == 0;
-	return arg_table_add(requests->ctx, &requests->table, "", &site->args);
+	return add_no_args(requests, site);
+}
+
+/* A probe is counted, but it lacks what HOW says. */
+static int leave_part_out(struct arg_requests *requests, const char *how, bool is_strict)
+{
+	if (is_strict)
+		return note_left_out(requests, how);
+	ctx_log(requests->ctx, OCP_LOG_WARN, "%s: %s", how, ocp_error(requests->ctx));
+	return 0;
 }
 
 static int leave_histogram_out(struct arg_requests *requests, struct measured_probe *probe,
 			       bool is_strict)
 {
 	probe->lacks_histogram = true;
-	if (is_strict)
-		return note_left_out(requests, "counted without a histogram");
-	ctx_log(requests->ctx, OCP_LOG_WARN, "counted without a histogram: %s",
-		ocp_error(requests->ctx));
-	return 0;
+	return leave_part_out(requests, "counted without a histogram", is_strict);
+}
+
+/* Groups that exist stay: hits at a site of a file that was loaded later have no value. */
+static int leave_groups_out(struct arg_requests *requests, struct measured_probe *probe,
+			    bool is_strict)
+{
+	probe->lacks_groups = is_strict;
+	return leave_part_out(requests,
+			      is_strict ? "counted without groups" : "counted without a value",
+			      is_strict);
 }
 
 void arg_requests_tell_left_out(const struct arg_requests *requests)
@@ -209,12 +452,15 @@ static int check_left(struct arg_requests *requests, size_t n_before)
 {
 	const struct site_table *table = requests->sites;
 	bool has_any = false, has_histograms = requests->hist_arg < 0;
+	bool groups = requests->by_arg < 0;
 
 	for (size_t i = 0; i < table->n_probes; i++) {
 		has_any = true;
 		has_histograms |= has_histogram(requests, &table->probes[i]);
+		groups |= has_groups(requests, &table->probes[i]) ||
+			  arg_requests_group_pairs(requests, &table->probes[i]);
 	}
-	if (!requests->n_left_out || (has_any && has_histograms))
+	if (!requests->n_left_out || (has_any && has_histograms && groups))
 		return 0;
 	ctx_error(requests->ctx, -EINVAL, "%s", requests->left_out[0].why);
 	if (n_before > 1)
@@ -226,7 +472,8 @@ static int check_left(struct arg_requests *requests, size_t n_before)
 
 static int add_args(struct arg_requests *requests, struct measured_site *site)
 {
-	int err = arg_table_add(requests->ctx, &requests->table, site->site->args, &site->args);
+	int err = arg_table_add(requests->ctx, &requests->table, site->site->args,
+				site->site->arg_names, &requests->asked, &site->args);
 
 	if (err == -EINVAL)
 		ctx_error_prefix(requests->ctx, "probe '%s': %s",
@@ -238,7 +485,8 @@ static int add_args(struct arg_requests *requests, struct measured_site *site)
 /* A site of a pair that needs the argument is not left out: this is an error. */
 static bool pair_needs_args(const struct arg_requests *requests, const struct measured_probe *probe)
 {
-	return has_key(requests, probe) || (requests->has_filter && probe->begins_pair);
+	return has_key(requests, probe) || arg_requests_group_pairs(requests, probe) ||
+	       (requests->has_filter && probe->begins_pair);
 }
 
 /*
@@ -253,10 +501,38 @@ static int check_site(const struct checked_site *checked, const struct measured_
 
 	*can_do_without = !probe->begins_pair;
 	err = check_filter(checked, probe);
+	if (!err && arg_requests_group_pairs(requests, probe)) {
+		*can_do_without = false;
+		err = check_arg(checked, (unsigned int)requests->by_arg, "groups");
+	}
 	if (err || !has_key(requests, probe))
 		return err;
 	*can_do_without = false;
 	return check_arg(checked, (unsigned int)requests->key_arg, "key");
+}
+
+/* The type of the argument that hits are grouped by, if all sites of the probe agree. */
+static void note_by_type(const struct arg_requests *requests, const struct measured_site *site)
+{
+	struct measured_probe *probe = &requests->sites->probes[site->probe_index];
+	const char *names = site->site->arg_names;
+	const int at = position_of(requests, (unsigned int)requests->by_arg, names);
+	const enum ocp_arg_type type = at < 0 ? OCP_ARG_ANY : arg_names_get(names, (size_t)at).type;
+
+	probe->by_type = !probe->has_by_type || probe->by_type == type ? type : OCP_ARG_ANY;
+	probe->has_by_type = true;
+}
+
+static int resolve_groups(struct checked_site *checked, bool is_strict)
+{
+	struct arg_requests *requests = checked->requests;
+	struct measured_probe *probe = &requests->sites->probes[checked->site->probe_index];
+	int err = check_arg(checked, (unsigned int)requests->by_arg, "groups");
+
+	if (err == -EINVAL)
+		err = leave_groups_out(requests, probe, is_strict);
+	probe->is_grouped = probe->is_grouped ? !probe->lacks_groups : has_groups(requests, probe);
+	return err;
 }
 
 static int resolve_site(struct arg_requests *requests, struct measured_site *site, bool is_strict)
@@ -264,12 +540,14 @@ static int resolve_site(struct arg_requests *requests, struct measured_site *sit
 	struct measured_probe *probe = &requests->sites->probes[site->probe_index];
 	struct checked_site checked = { .requests = requests, .site = site };
 	const bool is_measured = arg_requests_filter(requests, probe) || has_key(requests, probe) ||
-				 probe->is_printed;
+				 arg_requests_group_pairs(requests, probe) ||
+				 is_shown(requests, probe);
 	bool can_do_without = !pair_needs_args(requests, probe);
 	int err;
 
-	if (!site->counts || (!is_measured && !has_histogram(requests, probe)))
-		return arg_table_add(requests->ctx, &requests->table, "", &site->args);
+	if (!site->counts ||
+	    (!is_measured && !has_histogram(requests, probe) && !has_groups(requests, probe)))
+		return add_no_args(requests, site);
 	err = add_args(requests, site);
 	if (!err) {
 		checked.args = &requests->table.entries[site->args];
@@ -277,8 +555,13 @@ static int resolve_site(struct arg_requests *requests, struct measured_site *sit
 	}
 	if (!err)
 		warn_of_unknown_places(requests, site);
+	if (!err && requests->by_arg >= 0)
+		note_by_type(requests, site);
+	if (!err && has_groups(requests, probe))
+		err = resolve_groups(&checked, is_strict);
 	if (!err && has_histogram(requests, probe) && !probe->has_histogram) {
 		err = check_arg(&checked, (unsigned int)requests->hist_arg, "histogram");
+		probe->histogram_args = site->args;
 		return err == -EINVAL ? leave_histogram_out(requests, probe, is_strict) : err;
 	}
 	if (err != -EINVAL || !can_do_without)
@@ -286,8 +569,10 @@ static int resolve_site(struct arg_requests *requests, struct measured_site *sit
 	if (is_measured)
 		return is_strict ? leave_out(requests, probe)
 				 : leave_site_out(requests, probe, site);
-	err = leave_histogram_out(requests, probe, is_strict);
-	return err ? err : arg_table_add(requests->ctx, &requests->table, "", &site->args);
+	err = has_histogram(requests, probe) ? leave_histogram_out(requests, probe, is_strict) : 0;
+	if (!err && has_groups(requests, probe))
+		err = leave_groups_out(requests, probe, is_strict);
+	return err ? err : add_no_args(requests, site);
 }
 
 static int number_histograms(struct arg_requests *requests)

@@ -29,10 +29,15 @@ struct arg_requests {
 	/* what was asked for */
 	bool has_filter;
 	struct filter filter;
-	__u32 filter_args; /* bit N: the filter uses argN */
+	struct asked_names asked; /* by filter, key, histogram and groups */
+	/* The numbers of arguments are those of filter.h. */
+	__u32 filter_args; /* bit N: the filter uses the argument N */
 	int key_arg;	   /* -1: none */
 	int hist_arg;	   /* -1: none */
+	int by_arg;	   /* hits and times are grouped by its value; -1: none */
 	struct selection printed;
+	bool slower; /* slow pairs are printed: those of this time or more */
+	uint64_t slower_ns;
 	uint64_t print_limit;
 	size_t print_bytes; /* size of the ring buffer; 0: derived from the limit */
 
@@ -62,5 +67,19 @@ int arg_requests_resolve(struct arg_requests *requests);
 void arg_requests_tell_left_out(const struct arg_requests *requests);
 /* The same for the N sites from FIRST on, of a file that was loaded later. Sites are left out. */
 int arg_requests_resolve_later(struct arg_requests *requests, size_t first, size_t n);
+
+/* True if pairs that begin at PROBE are grouped by the value of an argument. */
+bool arg_requests_group_pairs(const struct arg_requests *requests,
+			      const struct measured_probe *probe);
+
+/* The name of the argument ARG that was asked for; NULL if it was asked for by its position. */
+const char *arg_requests_name(const struct arg_requests *requests, unsigned int arg);
+/*
+ * The position of the histograms' argument at a site of PROBE, which has a histogram, and its NAME
+ * there, "" if it has none.
+ */
+unsigned int arg_requests_position(const struct arg_requests *requests,
+				   const struct measured_probe *probe,
+				   char name[OCP_ARG_NAME_BYTES]);
 
 #endif

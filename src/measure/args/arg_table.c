@@ -2,11 +2,13 @@
 #include "measure/args/arg_table.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/by_name.h"
 #include "measure/args/operand.h"
+#include "program/arg_names.h"
 
 void arg_table_free(struct arg_table *table)
 {
@@ -46,25 +48,57 @@ static int make_room(struct ocp_ctx *ctx, struct arg_table *table)
 	return 0;
 }
 
-int arg_table_add(struct ocp_ctx *ctx, struct arg_table *table, const char *text, uint32_t *number)
+/* Copy the specs of the arguments with the names that were asked for behind those by position. */
+static void add_named(struct site_args *args, const char *names, const struct asked_names *asked)
 {
-	bool found;
-	size_t place = by_name_place(table->by_text, table->n, text_of, table, text, &found);
-	int err;
+	for (unsigned int i = 0; i < asked->n; i++) {
+		const int at = arg_names_find(names, asked->names[i]);
 
-	if (found) {
-		*number = table->by_text[place];
-		return 0;
+		if (at >= 0 && (unsigned int)at < args->n)
+			args->args[ARGS_MAX + i] = args->args[at];
 	}
-	err = make_room(ctx, table);
+}
+
+/* Add an entry with TEXT, which now belongs to the table unless an error is returned. */
+static int add(struct ocp_ctx *ctx, struct arg_table *table, char *text, const char *operands,
+	       size_t place)
+{
+	int err = make_room(ctx, table);
+
 	if (!err)
-		err = operand_parse(ctx, text, &table->entries[table->n]);
+		err = operand_parse(ctx, operands, &table->entries[table->n]);
 	if (err)
 		return err;
-	table->texts[table->n] = strdup(text);
-	if (!table->texts[table->n])
-		return ctx_no_memory(ctx);
+	table->texts[table->n] = text;
 	by_name_insert(table->by_text, table->n, place, (uint32_t)table->n);
-	*number = (uint32_t)table->n++;
+	table->n++;
 	return 0;
+}
+
+int arg_table_add(struct ocp_ctx *ctx, struct arg_table *table, const char *operands,
+		  const char *names, const struct asked_names *asked, uint32_t *number)
+{
+	size_t place;
+	char *text;
+	bool found;
+	int err = 0;
+
+	if (asprintf(&text, "%s\n%s", operands, names) < 0)
+		return ctx_no_memory(ctx);
+	place = by_name_place(table->by_text, table->n, text_of, table, text, &found);
+	if (!found)
+		err = add(ctx, table, text, operands, place);
+	if (found || err)
+		free(text);
+	if (err)
+		return err;
+	*number = table->by_text[place];
+	if (!found)
+		add_named(&table->entries[*number], names, asked);
+	return 0;
+}
+
+const char *arg_table_names(const struct arg_table *table, uint32_t number)
+{
+	return strchr(table->texts[number], '\n') + 1;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parsed arguments of sites. Sites with the same argument string share an entry: a program with
- * 100 000 sites has some hundred different strings.
+ * The parsed arguments of sites. Sites with the same arguments, by operands and names, share an entry:
+ * a program with 100 000 sites has some hundred different ones.
  */
 #ifndef MEASURE_ARG_TABLE_H
 #define MEASURE_ARG_TABLE_H
@@ -11,17 +11,26 @@
 #include <stdint.h>
 #include "args.h"
 #include "base/ctx.h"
+#include "measure/args/filter.h"
 
 struct arg_table {
 	struct site_args *entries; /* numbers never change */
-	char **texts;		   /* the string of each entry */
+	char **texts;		   /* of each entry: operands, a newline, names */
 	uint32_t *by_text;	   /* entry numbers, sorted by string */
 	size_t n, room;
 };
 
 void arg_table_free(struct arg_table *table);
 
-/* Find or add the entry of TEXT. -EINVAL with a message if TEXT is malformed. */
-int arg_table_add(struct ocp_ctx *ctx, struct arg_table *table, const char *text, uint32_t *number);
+/*
+ * Find or add the entry of OPERANDS, whose names are NAMES (program/arg_names.h). Behind its positions,
+ * the entry has those that ASKED names; ASKED must be the same in all calls. -EINVAL with a message if
+ * OPERANDS are malformed.
+ */
+int arg_table_add(struct ocp_ctx *ctx, struct arg_table *table, const char *operands,
+		  const char *names, const struct asked_names *asked, uint32_t *number);
+
+/* The names of an entry. They live as long as the table. */
+const char *arg_table_names(const struct arg_table *table, uint32_t number);
 
 #endif

@@ -5,13 +5,15 @@
  *	any        = all { "||" all }
  *	all        = single { "&&" single }
  *	single     = "!" single | "(" any ")" | comparison
- *	comparison = argN ( "==" | "=" | "!=" ) ( number | string )
- *	           | argN ( "<" | "<=" | ">" | ">=" ) number
- *	           | argN "^=" string			(starts with)
+ *	comparison = arg ( "==" | "=" | "!=" ) ( number | string | "true" | "false" )
+ *	           | arg ( "<" | "<=" | ">" | ">=" ) number
+ *	           | arg "^=" string			(starts with)
+ *	arg        = argN | the argument's name
  *
  * Numbers are decimal or, with 0x, hexadecimal, and may be negative. A number with a point or an
  * exponent (1.5, 1e3, 0x1p-3), and inf, is a float. Both kinds can be compared with ints and
- * floats, without rounding: 50 with the float 50.0, and 1.5 with an int. Strings are in double
+ * floats, without rounding: 50 with the float 50.0, and 1.5 with an int. A character in quotes ('x')
+ * is the number of its byte, as in OCaml's memory; true is 1, and false is 0. Strings are in double
  * quotes and may contain OCaml's escapes \n \t \r \b \" \\ \ddd \xhh. && and || evaluate both
  * sides, which have no side effects.
  */
@@ -32,6 +34,7 @@ struct parser {
 	const char *text;
 	const char *at;
 	struct filter *filter;
+	struct asked_names *asked;
 	__u32 args_used;
 	unsigned int nesting;
 	int code; /* of the error */
@@ -120,6 +123,34 @@ static const char *parse_arg(const char *at, unsigned int *arg)
 	return end;
 }
 
+/* The bytes of the name at AT. */
+static size_t name_bytes(const char *at)
+{
+	size_t n = 0;
+
+	while (is_word(at[n]) || (n && at[n] == '\''))
+		n++;
+	return n;
+}
+
+/* The number of the name of N bytes, which is added if it is new; ARGS_ALL: there is no room. */
+static unsigned int ask_for(struct asked_names *asked, const char *name, size_t n)
+{
+	unsigned int i = 0;
+
+	while (i < asked->n &&
+	       (strlen(asked->names[i]) != n || memcmp(asked->names[i], name, n) != 0))
+		i++;
+	if (i == ARGS_NAMED)
+		return ARGS_ALL;
+	if (i == asked->n) {
+		memcpy(asked->names[i], name, n);
+		asked->names[i][n] = '\0';
+		asked->n++;
+	}
+	return ARGS_MAX + i;
+}
+
 static bool take_arg(struct parser *p, __u8 *arg)
 {
 	const char *end;
@@ -127,10 +158,19 @@ static bool take_arg(struct parser *p, __u8 *arg)
 
 	skip_spaces(p);
 	end = parse_arg(p->at, &n);
-	if (!end)
-		return fail(p, p->at, "an argument (arg0, arg1, ...) is expected");
-	if (n == ARGS_MAX)
+	if (end && n == ARGS_MAX)
 		return fail(p, p->at, "the last argument that can be read is arg%d", ARGS_MAX - 1);
+	if (!end) {
+		const size_t length = name_bytes(p->at);
+
+		if (!arg_name_is_sound(p->at, length))
+			return fail(p, p->at,
+				    "an argument (arg0, arg1, ..., or its name) is expected");
+		n = ask_for(p->asked, p->at, length);
+		if (n == ARGS_ALL)
+			return fail_limit(p, p->at, "too many names of arguments", ARGS_NAMED);
+		end = p->at + length;
+	}
 	*arg = (__u8)n;
 	p->args_used |= 1U << n;
 	p->at = end;
@@ -326,11 +366,46 @@ static bool string_operand(struct parser *p, struct filter_op *op, const char *c
 	return take_string(p, &filter->strings[filter->n_strings++]);
 }
 
+/* Is the word at AT, or the character in quotes, a number in OCaml's memory? */
+static bool is_named_number(const char *at)
+{
+	const size_t n = name_bytes(at);
+
+	return *at == '\'' || (n == 4 && memcmp(at, "true", n) == 0) ||
+	       (n == 5 && memcmp(at, "false", n) == 0);
+}
+
+static bool take_named_number(struct parser *p, struct filter_op *op, const char *comparison_at)
+{
+	const char *start = p->at++;
+	char byte = *start == 't';
+
+	if (*start != '\'') {
+		if (op->comparison != FILTER_EQ && op->comparison != FILTER_NE)
+			return fail(p, comparison_at, "true and false are compared with == or !=");
+		p->at = start + name_bytes(start);
+	} else {
+		byte = *p->at;
+		if (!byte || byte == '\'')
+			return fail(p, start, "a character in quotes is expected: 'x'");
+		p->at++;
+		if (byte == '\\' && !take_escape(p, &byte))
+			return false;
+		if (*p->at != '\'')
+			return fail(p, start, "a character in quotes is expected: 'x'");
+		p->at++;
+	}
+	set_int(op, (unsigned char)byte);
+	return true;
+}
+
 static bool comparison(struct parser *p)
 {
 	struct filter_op op = { .kind = FILTER_NUMBER };
-	const char *comparison_at;
+	const char *comparison_at, *arg_at;
 
+	skip_spaces(p);
+	arg_at = p->at;
 	if (!take_arg(p, &op.arg))
 		return false;
 	skip_spaces(p);
@@ -342,9 +417,11 @@ static bool comparison(struct parser *p)
 		return string_operand(p, &op, comparison_at) && push(p, &op);
 	if (op.comparison == FILTER_STARTS)
 		return fail(p, p->at, "^= (starts with) is followed by a string in double quotes");
+	if (is_named_number(p->at))
+		return take_named_number(p, &op, comparison_at) && push(p, &op);
 	if (strncmp(p->at, "nan", 3) == 0 && !is_word(p->at[3]))
-		return fail(p, p->at, "no number is equal to nan; !(arg%u <= inf) is true of it",
-			    op.arg);
+		return fail(p, p->at, "no number is equal to nan; !(%.*s <= inf) is true of it",
+			    (int)(name_bytes(arg_at)), arg_at);
 	if (*p->at != '-' && !is_digit(*p->at) && !after_infinity(p->at))
 		return fail(p, p->at, "a number or a string in double quotes is expected");
 	return take_number(p, &op) && push(p, &op);
@@ -394,9 +471,10 @@ static bool any(struct parser *p)
 	return true;
 }
 
-int filter_parse(struct ocp_ctx *ctx, const char *text, struct filter *filter, __u32 *args_used)
+int filter_parse(struct ocp_ctx *ctx, const char *text, struct asked_names *asked,
+		 struct filter *filter, __u32 *args_used)
 {
-	struct parser p = { .text = text, .at = text, .filter = filter };
+	struct parser p = { .text = text, .at = text, .filter = filter, .asked = asked };
 	bool is_right;
 
 	*filter = (struct filter){ 0 };
@@ -413,13 +491,21 @@ int filter_parse(struct ocp_ctx *ctx, const char *text, struct filter *filter, _
 	return 0;
 }
 
-int filter_parse_arg(struct ocp_ctx *ctx, const char *text)
+int filter_parse_arg(struct ocp_ctx *ctx, const char *text, struct asked_names *asked)
 {
 	unsigned int arg;
 	const char *end = parse_arg(text, &arg);
 
+	if (!end && arg_name_is_sound(text, strlen(text))) {
+		arg = ask_for(asked, text, strlen(text));
+		if (arg < ARGS_ALL)
+			return (int)arg;
+		return ctx_error(ctx, -E2BIG, "argument %s: more than %d names of arguments", text,
+				 ARGS_NAMED);
+	}
 	if (!end || *end)
-		return ctx_error(ctx, -EINVAL, "argument %.*s: arg0, arg1, ... is expected",
+		return ctx_error(ctx, -EINVAL,
+				 "argument %.*s: arg0, arg1, ..., or its name is expected",
 				 SHOWN_TEXT, text);
 	if (arg == ARGS_MAX)
 		return ctx_error(ctx, -EINVAL,

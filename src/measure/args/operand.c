@@ -10,6 +10,8 @@
  *	16(%rsp)	memory: DISPLACEMENT(BASE,INDEX,SCALE); parts may be missing
  *	-8(%rax,%rbx,4)
  *	global+4(%rip)	memory that the assembler names by a symbol
+ *	24(16(%rsp))	memory at an address in memory, up to ARG_MAX_THEN + 1 deep; only in tables of
+ *			our own (program/arg_notes.c), and in what is read from code
  *
  * "8@" is an OCaml value if an OCaml compiler wrote it. <sys/sdt.h> writes it for pointers and
  * unsigned long.
@@ -205,6 +207,44 @@ static bool take_symbol(struct operand *op)
 	return op->at > start || bad(op, "a register, constant or address is expected");
 }
 
+/* Does an operand begin at AT whose address is a word of memory: DISPLACEMENT(DISPLACEMENT(...? */
+static bool is_nested(const char *at)
+{
+	at += *at == '-' || *at == '+';
+	at += strspn(at, "0123456789");
+	return *at == '(' && (is_digit(at[1]) || (at[1] && strchr("(-+", at[1])));
+}
+
+static bool parse_memory(struct operand *op, struct arg_spec *spec);
+
+/* The first offset in the text is applied last. */
+static bool parse_nested(struct operand *op, struct arg_spec *spec)
+{
+	__s64 offsets[ARG_MAX_THEN];
+	unsigned int n = 0;
+
+	for (; is_nested(op->at); n++) {
+		if (n == ARG_MAX_THEN)
+			return bad(op, "too many addresses in memory");
+		offsets[n] = 0;
+		if (*op->at != '(' && !take_number(op, &offsets[n]))
+			return false;
+		if (offsets[n] < INT32_MIN || offsets[n] > INT32_MAX)
+			return bad(op, "the number does not fit into 32 bits");
+		op->at++;
+	}
+	if (!parse_memory(op, spec))
+		return false;
+	for (unsigned int i = 0; i < n; i++) {
+		if (*op->at != ')')
+			return bad(op, ") is expected");
+		op->at++;
+		spec->then[i] = (__s32)offsets[n - 1 - i];
+	}
+	spec->n_then = (__u8)n;
+	return true;
+}
+
 static bool parse_memory(struct operand *op, struct arg_spec *spec)
 {
 	bool is_signed = *op->at == '-' || *op->at == '+';
@@ -289,7 +329,7 @@ static bool parse_operand(struct operand *op, struct arg_spec *spec)
 		is_right = true;
 		op->at += strlen(op->at);
 	} else {
-		is_right = parse_memory(op, spec);
+		is_right = parse_nested(op, spec);
 	}
 	if (!is_right)
 		return false;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "measure/args/value.h"
 
+#include "program/arg_names.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -379,13 +381,44 @@ static void write_value(FILE *out, const struct value *value)
 	}
 }
 
-void value_write_args(FILE *out, const struct hit_record *record)
+/* An int is only a bool or a char if its number is one of those. */
+static void write_typed(FILE *out, const struct value *value, enum ocp_arg_type type)
+{
+	if (value->kind == OCP_INT && type == OCP_ARG_BOOL && (value->number & ~1LL) == 0) {
+		fputs(value->number ? "true" : "false", out);
+	} else if (value->kind == OCP_INT && type == OCP_ARG_CHAR && value->number >= 0 &&
+		   value->number <= UINT8_MAX) {
+		const unsigned char byte = (unsigned char)value->number;
+
+		fputc('\'', out);
+		if (byte == '\'' || byte == '\\')
+			fprintf(out, "\\%c", byte);
+		else if (byte >= ' ' && byte < 0x7f)
+			fputc(byte, out);
+		else
+			write_escaped(out, byte);
+		fputc('\'', out);
+	} else {
+		write_value(out, value);
+	}
+}
+
+void value_write(FILE *out, const struct value *value, enum ocp_arg_type type)
+{
+	write_typed(out, value, type);
+}
+
+void value_write_args(FILE *out, const struct hit_record *record, const char *names)
 {
 	for (unsigned int i = 0; i < record->n_args; i++) {
 		struct value value = value_of_arg(record, i);
+		struct arg_name arg;
 
+		arg_names_next(&names, &arg);
 		fputc(' ', out);
-		write_value(out, &value);
+		if (arg.n_bytes)
+			fprintf(out, "%.*s=", (int)arg.n_bytes, arg.name);
+		write_typed(out, &value, arg.type);
 	}
 	if (record->n_left_out)
 		fprintf(out, " ... and %u more", record->n_left_out);

@@ -38,11 +38,15 @@ struct value value_of_arg(const struct hit_record *record, unsigned int arg);
 /* The item I, which is less than value->n_items. */
 struct value value_item(const struct value *value, unsigned int i);
 
+/* Write VALUE, which has no items, of an argument of TYPE, as value_write_args() does. */
+void value_write(FILE *out, const struct value *value, enum ocp_arg_type type);
+
 /*
  * Write all arguments in OCaml syntax, with a space before each: 42, "abc", 3.14, 7L, (1, "x"),
  * tag3(1, 2), [1; 2], [|1.; 2.|], <closure>. Values that were cut end with "...". Characters that
- * are not printable are escaped.
+ * are not printable are escaped. NAMES are the names and types of the arguments (program/arg_names.h):
+ * id=42, ok=true, c='x'.
  */
-void value_write_args(FILE *out, const struct hit_record *record);
+void value_write_args(FILE *out, const struct hit_record *record, const char *names);
 
 #endif

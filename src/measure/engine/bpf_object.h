@@ -8,23 +8,28 @@
 #include <stdint.h>
 #include "args.h"
 #include "measure.h"
+#include "measure_by.h"
 
-enum bpf_variant { BPF_MULTI, BPF_FULL, BPF_PERF };
+enum bpf_variant { BPF_MULTI, BPF_FULL, BPF_SLOWER, BPF_STACKS, BPF_BY, BPF_PERF };
 
 /* The number of entries of the maps; 0 counts as 1. */
 struct bpf_object_sizes {
 	uint32_t hits; /* for all CPUs */
 	uint32_t sites, roles, pairs, open_starts, key_starts, frames, frame_users, keys, tgids,
 		marks;
-	/* only for BPF_FULL */
+	/* only for BPF_FULL, BPF_STACKS and BPF_BY */
 	uint32_t site_args, histograms, key_users, domain_pairs;
 	uint32_t print_bytes; /* a power of 2 of whole pages, or 0 */
+	/* only for BPF_STACKS */
+	uint32_t walked_processes, walks; /* walks: at one time */
+	/* only for BPF_BY; by_times has the groups that config allows, and one for each pair */
+	uint32_t by_hits, by_probes;
 };
 
 /* The settings that the programs are loaded with. */
 struct bpf_object_setup {
 	struct measure_config config;
-	const struct filter *filter; /* NULL: none; only for BPF_FULL */
+	const struct filter *filter; /* NULL: none; not for BPF_MULTI and BPF_PERF */
 	struct bpf_object_sizes sizes;
 };
 
@@ -37,6 +42,9 @@ struct bpf_object {
 	int hits, site_table, roles, pair_stats, pair_open, key_open, frame_open, keyed, tgids,
 		losses, marks, serials, bss;
 	int site_args, histograms, prints, domain_pairs;
+	int process_exec, walk_tables, walk_rules, walk_processes, walk_files, walk_news, stacks,
+		stack_losses, stack_counts, walk_costs;
+	int by_hits, by_others, by_pairs, by_times;
 };
 
 /* Returns 0, or the negative errno of the kernel; then there is nothing to unload. */

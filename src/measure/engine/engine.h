@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The interface of a measuring engine, which counts and times the hits of numbered sites. meter.c
- * maps probes to sites and uses an engine only through this interface. There is one engine,
- * engine_bpf.c (uprobes); an engine that counts inside the process may follow.
+ * maps probes to sites and uses an engine only through this interface. There are two
+ * engines: engine_bpf.c (uprobes), and engine_inside.c, which counts inside of one process.
  *
  * The order of calls is open, attach (again for files that are loaded later), read (any number of
  * times), detach, read, close. A read after detach is exact. close detaches if necessary and
@@ -20,11 +20,13 @@
 #include <sys/types.h>
 #include "base/ctx.h"
 #include "measure.h"
+#include "measure_by.h"
+#include "measure_stacks.h"
 #include "ocaml_probes_measure.h"
 
-struct filter;
-struct hit_record;
-struct site_args; /* these three are in bpf/args.h */
+struct stack_store;
+struct stack_walker;
+struct stored_stack;
 
 enum { ENGINE_NO_KEY = -1 }; /* engine_spec.key_arg */
 
@@ -59,6 +61,7 @@ struct engine_site {
 	bool is_filtered; /* its hits must match the filter, unless they are stops of pairs */
 	bool is_printed;
 	bool has_histogram;
+	bool is_grouped;    /* its hits are grouped: see engine_spec.by */
 	uint32_t histogram; /* number of the histogram of its hits */
 	uint32_t args;	    /* index of its arguments in engine_file.args */
 };
@@ -85,6 +88,16 @@ struct engine_domains {
 	uint16_t id; /* of the unique id, in the state */
 };
 
+/*
+ * Group hits, and the times of pairs by the argument of their starts, by the value of an argument. All
+ * pairs are matched by thread then, and stacks are not walked.
+ */
+struct engine_by {
+	bool is_on;
+	unsigned int arg;
+	size_t max_hits, max_times; /* groups */
+};
+
 struct engine_spec {
 	size_t max_sites;     /* site numbers are less than this */
 	enum ocp_split split; /* by thread or process: also count hits by these */
@@ -106,11 +119,15 @@ struct engine_spec {
 	size_t n_histograms;	     /* 0: none */
 	unsigned int hist_arg;	     /* the argument of the histograms */
 	bool prints;
+	bool slower;	      /* pairs that take slower_ns or longer are printed, too */
+	bool can_switch;      /* switch_sites may be called */
 	uint64_t print_limit; /* printed hits per second; 0: no limit */
 	size_t print_bytes;   /* size of the ring buffer: a power of 2 of whole pages */
-	size_t max_args;      /* entries of site_args in all files */
-	bool can_switch;      /* switch_sites may be called */
+	uint64_t slower_ns;
+	size_t max_args; /* entries of site_args in all files */
 	struct engine_domains domains;
+	struct engine_by by;
+	unsigned int stack_depth; /* frames of the stacks of hits; 0: they are not walked */
 	/*
 	 * A process that is measured; 0 before the first one is known. Process ids are those of its
 	 * pid namespace, unless ours is the initial one.
@@ -147,9 +164,17 @@ struct engine_histogram {
 	uint64_t buckets[496], below_0[496];
 };
 
+/* A group: a value of an argument at a probe, or at the start of a pair. */
+struct engine_group {
+	bool is_others;		 /* the sum of the values for which there was no room */
+	struct measure_by value; /* of others, only `what` is set */
+	uint64_t hits;
+	const struct measure_by_times *times; /* of a pair; NULL: a probe */
+};
+
 /*
- * The result of a read. The caller provides the arrays, except `keyed` and `domain_pairs`, which it
- * frees.
+ * The result of a read. The caller provides the arrays, except those that are sized by the
+ * engine, which it frees.
  */
 struct engine_reading {
 	uint64_t *hits;			     /* by site number; room for all attached sites */
@@ -159,7 +184,27 @@ struct engine_reading {
 	size_t n_keyed;
 	struct engine_domain_pair *domain_pairs;
 	size_t n_domain_pairs;
+	struct engine_group *groups;
+	size_t n_groups;
+	struct measure_by_times *group_times;
 	struct measure_losses losses;
+	uint64_t walk_ns; /* spent on stacks */
+};
+
+/* The hits of a probe, or the times of a pair, at one stack. */
+struct engine_stack {
+	const struct stored_stack *stack; /* NULL: it was lost */
+	uint32_t number;		  /* of the probe or pair */
+	bool is_pair;
+	struct measure_stack_count count;
+};
+
+struct engine_stacks {
+	struct engine_stack *list;
+	size_t n;
+	struct stack_store *store; /* has the stacks of the list */
+	struct stack_losses losses;
+	struct measure_walk_costs costs;
 };
 
 struct engine;
@@ -167,11 +212,14 @@ struct engine;
 /* Returns true if thread or process ID of process TGID has ended and can never hit a site again. */
 typedef bool (*engine_ended_fn)(void *data, uint32_t id, uint32_t tgid);
 
-/* RECORD has been checked, and is valid only during the call. */
-typedef void (*engine_print_fn)(void *data, const struct hit_record *record);
+/* RECORD has been checked, with what follows it by its kind, and is valid only during the call, as STACK, which is NULL for none. */
+typedef void (*engine_print_fn)(void *data, const struct hit_record *record,
+				const struct stored_stack *stack);
 
 struct engine_ops {
 	const char *name;
+	/* The cost of a hit is not measured: it is too small, or the engine cannot be read. */
+	bool has_no_costs;
 
 	/* Check that privileges and kernel allow an open. */
 	int (*check)(struct ocp_ctx *ctx);
@@ -202,6 +250,16 @@ struct engine_ops {
 	void (*unlist)(struct engine *engine, pid_t pid);
 	int (*read)(struct engine *engine, struct engine_reading *reading);
 	/*
+	 * If the spec has a stack_depth. Before it is attached: let the stacks of PID be walked at
+	 * once; those of others can be when refresh_stacks has seen them. refresh_stacks learns what
+	 * code processes have loaded since.
+	 */
+	int (*walk)(struct engine *engine, pid_t pid);
+	int (*refresh_stacks)(struct engine *engine);
+	struct stack_walker *(*walker)(struct engine *engine);
+	/* Read the counts by stack. The caller frees the list and the store, also on failure. */
+	int (*read_stacks)(struct engine *engine, struct engine_stacks *stacks);
+	/*
 	 * Remove the rows for which has_ended(data, id, tgid) is true from `keyed`. *DROPPED is set
 	 * to the N removed rows, also on failure; the caller frees it. Does nothing if the ids
 	 * belong to another pid namespace.
@@ -209,7 +267,7 @@ struct engine_ops {
 	int (*forget)(struct engine *engine, engine_ended_fn has_ended, void *data,
 		      struct engine_keyed **dropped, size_t *n);
 	/*
-	 * Pass each printed hit to FN once, sorted by time. The hits of the last milliseconds are
+	 * Pass each printed hit, and each slow pair (struct slow_record), to FN once, sorted by time. The hits of the last milliseconds are
 	 * left for the next call to keep the order, unless ALL is true.
 	 */
 	int (*print)(struct engine *engine, bool all, engine_print_fn fn, void *data);

@@ -39,6 +39,7 @@
 #include <unistd.h>
 #include "measure/engine/kernel_file.h"
 #include "measure/engine/pid_namespace.h"
+#include "unwind/stack_walker.h"
 
 enum { MAX_FRAME_USERS = 65536 }; /* threads that are in a call that is timed */
 
@@ -46,10 +47,17 @@ enum { MAX_FRAME_USERS = 65536 }; /* threads that are in a call that is timed */
 
 /* ---- open ----------------------------------------------------------------------------------- */
 
+/* True if there are records in the ring buffer. */
+static bool makes_records(const struct engine_spec *spec)
+{
+	return spec->prints || spec->slower;
+}
+
 /* True if ids are reported or looked up. Pairs only need unique thread ids. */
 static bool needs_own_ids(const struct engine_spec *spec, const struct measure_config *config)
 {
-	return !spec->exe || config->keyed_by != MEASURE_UNKEYED || spec->prints || spec->children;
+	return !spec->exe || config->keyed_by != MEASURE_UNKEYED || makes_records(spec) ||
+	       spec->children || spec->stack_depth;
 }
 
 static int choose_pid_namespace(struct ocp_ctx *ctx, const struct engine_spec *spec,
@@ -68,7 +76,7 @@ static int choose_pid_namespace(struct ocp_ctx *ctx, const struct engine_spec *s
 
 static bool reads_args(const struct engine_spec *spec)
 {
-	return spec->filter || spec->n_histograms || spec->prints ||
+	return spec->filter || spec->n_histograms || makes_records(spec) || spec->by.is_on ||
 	       (spec->n_pairs && spec->key_arg >= 0);
 }
 
@@ -114,6 +122,10 @@ static int configure(struct engine *engine, const struct engine_spec *spec)
 		.conditions = spec->has_conditions,
 		.domain_id = spec->domains.id,
 		.domain_tls = spec->domains.tls,
+		.stack_depth = spec->stack_depth,
+		.slower_ns = spec->slower_ns,
+		.by_arg = spec->by.arg,
+		.by_max_times = spec->by.is_on && spec->n_pairs ? (__u32)spec->by.max_times : 0,
 	};
 	if (spec->exe) {
 		err = kernel_file_find(spec->exe, &exe);
@@ -144,6 +156,12 @@ static int choose_variant(struct engine *engine, const struct engine_spec *spec,
 		 ((engine->config.only_tgids || spec->domains.max) &&
 		  access(KERNEL_BTF, F_OK) == 0))
 		*variant = BPF_FULL;
+	if (spec->slower && !needs_perf)
+		*variant = BPF_SLOWER;
+	if (spec->stack_depth && !needs_perf)
+		*variant = BPF_STACKS;
+	if (spec->by.is_on && !needs_perf)
+		*variant = BPF_BY;
 	if (engine->config.checks_access && (needs_perf || access(KERNEL_BTF, F_OK) != 0)) {
 		ctx_error(engine->ctx, -EPERM,
 			  "measuring: this process lacks CAP_SYS_PTRACE: leaving out other users' "
@@ -156,6 +174,9 @@ static int choose_variant(struct engine *engine, const struct engine_spec *spec,
 		return ctx_error(engine->ctx, -EOPNOTSUPP,
 				 "measuring: children and processes to come need uprobe_multi "
 				 "links (Linux 6.6)");
+	if (needs_perf && spec->stack_depth)
+		return ctx_error(engine->ctx, -EOPNOTSUPP,
+				 "measuring: stacks need uprobe_multi links (Linux 6.6)");
 	if (needs_perf && engine->config.args)
 		return ctx_error(engine->ctx, -EOPNOTSUPP,
 				 "measuring: arguments need uprobe_multi links (Linux 6.6)");
@@ -185,7 +206,12 @@ static int load(struct engine *engine, const struct engine_spec *spec,
 			.histograms = (uint32_t)spec->n_histograms,
 			.key_users = by_key ? (uint32_t)spec->max_processes : 0,
 			.domain_pairs = (uint32_t)spec->domains.max,
-			.print_bytes = spec->prints ? (uint32_t)spec->print_bytes : 0,
+			.print_bytes = makes_records(spec) ? (uint32_t)spec->print_bytes : 0,
+			.walked_processes = spec->stack_depth ? (uint32_t)spec->max_processes : 0,
+			.walks = spec->stack_depth ? (uint32_t)engine->n_cpus * WALK_SLOTS : 0,
+			.by_hits = spec->by.is_on ? (uint32_t)spec->by.max_hits : 0,
+			/* There are no more probes than sites. */
+			.by_probes = spec->by.is_on ? (uint32_t)spec->max_sites : 0,
 		},
 	};
 	enum bpf_variant variant;
@@ -198,16 +224,21 @@ static int load(struct engine *engine, const struct engine_spec *spec,
 				 "measuring: %zu sites are too many for %zu processors",
 				 spec->max_sites, engine->n_cpus);
 	engine->uses_perf = variant == BPF_PERF;
-	engine->sees_exits = variant == BPF_FULL && engine->config.only_tgids;
+	engine->sees_exits = ((variant == BPF_FULL || variant == BPF_SLOWER || variant == BPF_BY) &&
+			      engine->config.only_tgids) ||
+			     variant == BPF_STACKS;
 	err = bpf_object_load(variant, &setup, &engine->object);
 	if (err)
 		return bpf_support_explain(engine->ctx, err, "loading the BPF programs");
 	err = engine_bpf_map_hits(engine);
 	if (!err)
 		err = engine_bpf_map_serials(engine);
-	if (err || !spec->prints)
+	if (!err && spec->stack_depth)
+		err = engine_bpf_open_stacks(engine, spec->exe);
+	if (err || !makes_records(spec))
 		return err;
-	err = print_ring_open(engine->object.prints, spec->print_bytes, &engine->ring);
+	err = print_ring_open(engine->object.prints, spec->print_bytes, spec->stack_depth,
+			      &engine->ring);
 	return err ? bpf_support_explain(engine->ctx, err, "mapping the ring buffer") : 0;
 }
 
@@ -243,6 +274,9 @@ static int check_spec(struct ocp_ctx *ctx, const struct engine_spec *spec)
 	if (spec->n_pairs && (spec->depth < 1 || spec->depth > MEASURE_DEPTH))
 		return ctx_error(ctx, -EINVAL, "measuring: a depth of %u is not between 1 and %d",
 				 spec->depth, MEASURE_DEPTH);
+	if (spec->by.is_on && (spec->key_arg >= 0 || spec->stack_depth))
+		return ctx_error(ctx, -EINVAL,
+				 "measuring: groups by value exclude keys and stacks");
 	if (spec->n_histograms > MEASURE_MAX_HISTOGRAMS)
 		return ctx_error(ctx, -E2BIG,
 				 "measuring: histograms of %zu probes are too many, at most %d",
@@ -293,6 +327,7 @@ int engine_bpf_open(struct ocp_ctx *ctx, const struct engine_spec *spec,
 	options = options ? options : &defaults;
 	engine->max_sites = spec->max_sites;
 	engine->n_pairs = spec->n_pairs;
+	engine->by = spec->by;
 	engine->n_histograms = spec->n_histograms;
 	engine->max_args = spec->max_args;
 	engine->no_semaphore = calloc(spec->max_sites + 1, sizeof(*engine->no_semaphore));
@@ -345,6 +380,8 @@ static int attach_tracepoints(struct engine *engine)
 		err = add_tracepoint(engine, engine->object.thread_exit, "sched_process_exit");
 	if (!err && engine->config.children)
 		err = add_tracepoint(engine, engine->object.process_fork, "sched_process_fork");
+	if (!err && engine->walker)
+		err = add_tracepoint(engine, engine->object.process_exec, "sched_process_exec");
 	return err;
 }
 
@@ -451,9 +488,11 @@ static int write_sites(struct engine *engine, const struct engine_file *file)
 				 (site->is_filtered ? MEASURE_FILTERED : 0) |
 				 (site->is_printed ? MEASURE_PRINTED : 0) |
 				 (site->has_histogram ? MEASURE_HISTOGRAM : 0) |
+				 (site->is_grouped ? MEASURE_GROUPED : 0) |
 				 (ends_a_pair(engine, site) ? MEASURE_STOPS : 0) |
 				 (site->is_on_ocaml_stack ? MEASURE_OCAML_STACK : 0) |
-				 (site->needs_confirmation ? MEASURE_IF_CONFIRMED : 0),
+				 (site->needs_confirmation ? MEASURE_IF_CONFIRMED : 0) |
+				 (site->is_return ? MEASURE_RETURN : 0),
 			.first_role = site->first_role,
 			.n_roles = site->n_roles,
 			.args = site->args,
@@ -481,7 +520,8 @@ static int attach_file(struct engine *engine, const struct engine_file *file)
 	if (err || !file->n_sites)
 		return err;
 	if (engine->config.n_pairs || engine->config.keyed_by != MEASURE_UNKEYED ||
-	    engine->config.exe_ino || engine->config.args || engine->config.conditions) {
+	    engine->config.exe_ino || engine->config.args || engine->config.conditions ||
+	    engine->walker) {
 		err = engine->config.args ? write_args(engine, file) : 0;
 		if (!err)
 			err = write_sites(engine, file);
@@ -532,6 +572,7 @@ static void engine_close(struct engine *engine)
 		engine_detach(engine);
 	print_ring_close(engine->ring);
 	engine_bpf_unmap_hits(engine);
+	stack_walker_close(engine->walker);
 	bpf_object_unload(&engine->object);
 	if (engine->support.idle_prog_fd >= 0)
 		close(engine->support.idle_prog_fd);
@@ -570,6 +611,10 @@ const struct engine_ops engine_bpf = {
 	.give_up = engine_bpf_give_up,
 	.unlist = engine_unlist,
 	.read = engine_bpf_read,
+	.walk = engine_bpf_walk,
+	.refresh_stacks = engine_bpf_refresh_stacks,
+	.walker = engine_bpf_walker,
+	.read_stacks = engine_bpf_read_stacks,
 	.forget = engine_bpf_forget,
 	.print = engine_print,
 	.detach = engine_detach,

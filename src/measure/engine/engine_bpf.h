@@ -50,6 +50,7 @@ struct engine {
 	struct measure_config config;
 	size_t max_sites, n_sites; /* n_sites is above all attached numbers */
 	size_t n_pairs;
+	struct engine_by by;
 	bool *is_stop; /* for each role */
 	size_t n_cpus;
 	bool kernel_filters; /* for files of one process */
@@ -69,14 +70,16 @@ struct engine {
 	size_t max_args, n_args; /* n_args have been written */
 	volatile __u64 *hits;	 /* the mapped map: n_cpus * hits_stride, see bpf/measure.h */
 	size_t hits_stride, hits_bytes;
-	struct print_ring *ring; /* NULL: nothing is printed */
+	struct print_ring *ring;     /* NULL: nothing is printed */
+	struct stack_walker *walker; /* NULL: stacks are not walked */
 };
 
 /*
- * engine_bpf_print.c: the reader of the ring buffer MAP_FD, which has BYTES. open returns 0 or a
- * negative errno; close accepts NULL; take is engine_ops.print.
+ * engine_bpf_print.c: the reader of the ring buffer MAP_FD, which has BYTES. If DEPTH is not
+ * 0, it contains struct measure_stack_record with stacks of this depth. open returns 0 or a negative errno; close accepts NULL; take
+ * is engine_ops.print.
  */
-int print_ring_open(int map_fd, size_t bytes, struct print_ring **out);
+int print_ring_open(int map_fd, size_t bytes, unsigned int depth, struct print_ring **out);
 void print_ring_close(struct print_ring *ring);
 int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void *data);
 
@@ -90,6 +93,20 @@ int engine_bpf_new(struct ocp_ctx *ctx, struct engine **out);
 int engine_bpf_pin(struct engine *engine, const char *folder);
 int engine_bpf_open_pinned(struct ocp_ctx *ctx, const char *folder, const struct engine_spec *spec,
 			   struct engine **out);
+
+/*
+ * engine_bpf_stacks.c: see engine_ops. EXE is the spec's. walk_ns is a part of engine_reading; it is 0
+ * if stacks are not walked.
+ */
+int engine_bpf_open_stacks(struct engine *engine, const char *exe);
+int engine_bpf_walk(struct engine *engine, pid_t pid);
+int engine_bpf_refresh_stacks(struct engine *engine);
+struct stack_walker *engine_bpf_walker(struct engine *engine);
+int engine_bpf_read_stacks(struct engine *engine, struct engine_stacks *stacks);
+int engine_bpf_read_walk_ns(struct engine *engine, uint64_t *ns);
+
+/* engine_bpf_by.c: read the groups; none if hits are not grouped. -ENOMEM or the kernel's error. */
+int engine_bpf_read_groups(struct engine *engine, struct engine_reading *reading);
 
 /* engine_bpf_links.c: attach to the sites of a file that are on; see engine_ops.switch_sites. */
 int engine_bpf_make_links(struct engine *engine, const struct engine_file *file);

@@ -17,11 +17,14 @@
 #include <errno.h>
 #include <linux/bpf.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "measure/engine/engine_bpf.h"
 #include "measure/args/value.h"
+#include "measure_slower.h"
+#include "unwind/stack_store.h"
 
 /* After this time, other processors see a reservation. The real time is much shorter. */
 enum { SETTLED_NS = 1000 * 1000 };
@@ -36,7 +39,7 @@ struct print_ring {
 	const unsigned long *producer;
 	const char *data;
 	void *producer_page;
-	size_t page, bytes;
+	size_t page, bytes, record_bytes;
 	unsigned long mark; /* records that are not before this position ... */
 	uint64_t mark_ns;   /* ... are newer than this */
 	unsigned long seen; /* the last call looked at the records before this position */
@@ -45,7 +48,7 @@ struct print_ring {
 	size_t n, room;
 };
 
-int print_ring_open(int map_fd, size_t bytes, struct print_ring **out)
+int print_ring_open(int map_fd, size_t bytes, unsigned int depth, struct print_ring **out)
 {
 	struct print_ring *ring = calloc(1, sizeof(*ring));
 	void *at;
@@ -55,6 +58,7 @@ int print_ring_open(int map_fd, size_t bytes, struct print_ring **out)
 		return -ENOMEM;
 	ring->page = (size_t)sysconf(_SC_PAGESIZE);
 	ring->bytes = bytes;
+	ring->record_bytes = depth ? measure_stack_record_bytes(depth) : sizeof(struct hit_record);
 	at = mmap(NULL, ring->page, PROT_READ | PROT_WRITE, MAP_SHARED, map_fd, 0);
 	if (at != MAP_FAILED) {
 		ring->consumer = at;
@@ -139,6 +143,30 @@ static unsigned long find_end(const struct print_ring *ring, unsigned long produ
 	return at;
 }
 
+/* Is RECORD, of N bytes, long enough for its kind? */
+static bool is_whole(const struct print_ring *ring, const struct hit_record *record, size_t n)
+{
+	if (n < ring->record_bytes)
+		return false;
+	return record->kind != RECORD_SLOW || n >= sizeof(struct slow_record);
+}
+
+/* Are the arguments of RECORD valid, and those of the start of a slow pair? */
+static bool is_valid(const struct hit_record *record)
+{
+	const struct slow_record *slow;
+
+	if (!value_record_is_sound(record, sizeof(*record)))
+		return false;
+	if (record->kind != RECORD_SLOW)
+		return true;
+	slow = (const struct slow_record *)record;
+	if (memchr(slow->comm, 0, sizeof(slow->comm)) == NULL)
+		return false;
+	return !slow->has_start || (value_record_is_sound(&slow->start, sizeof(slow->start)) &&
+				    memchr(slow->start_comm, 0, sizeof(slow->start_comm)) != NULL);
+}
+
 /*
  * Collect the records before END and up to UNTIL_NS that have not been passed on. *KEEP is set to
  * the position of the first record that must stay in the buffer.
@@ -158,7 +186,7 @@ static int collect(struct print_ring *ring, unsigned long end, uint64_t until_ns
 		const struct hit_record *record =
 			(const void *)(ring->data + (at & (ring->bytes - 1)) + BPF_RINGBUF_HDR_SZ);
 		const bool is_sound = !(header & BPF_RINGBUF_DISCARD_BIT) &&
-				      next - at >= BPF_RINGBUF_HDR_SZ + sizeof(*record);
+				      is_whole(ring, record, next - at - BPF_RINGBUF_HDR_SZ);
 
 		if (is_sound && record->ts_ns > until_ns)
 			keeps = true;
@@ -171,6 +199,21 @@ static int collect(struct print_ring *ring, unsigned long end, uint64_t until_ns
 	return err;
 }
 
+/* The stack of RECORD; returns NULL if it has none. */
+static const struct stored_stack *
+stack_of(const struct print_ring *ring, const struct hit_record *record, struct stored_stack *stack)
+{
+	const struct measure_stack_record *walked = (const void *)record;
+
+	if (record->kind != RECORD_HIT || ring->record_bytes == sizeof(*record) ||
+	    walked->end >= WALK_ENDS || measure_stack_record_bytes(walked->n) > ring->record_bytes)
+		return NULL;
+	*stack = (struct stored_stack){ .end = (enum walk_end)walked->end,
+					.n = walked->n,
+					.frames = (const uint64_t *)walked->frames };
+	return stack;
+}
+
 int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void *data)
 {
 	const uint64_t now_ns = (uint64_t)clock_ns(CLOCK_MONOTONIC) - SETTLED_NS;
@@ -178,6 +221,7 @@ int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void 
 	const unsigned long end = find_end(ring, produced);
 	/* If the buffer is filling up, room is more important than order. */
 	const bool is_short = produced - *ring->consumer > ring->bytes / 2;
+	struct stored_stack stack;
 	const uint64_t until_ns = all || is_short ? UINT64_MAX : ring->mark_ns;
 	unsigned long keep;
 	int err;
@@ -190,8 +234,9 @@ int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void 
 	if (ring->n)
 		qsort(ring->batch, ring->n, sizeof(*ring->batch), compare_times);
 	for (size_t i = 0; i < ring->n; i++)
-		if (value_record_is_sound(ring->batch[i].record, sizeof(struct hit_record)))
-			fn(data, ring->batch[i].record);
+		if (is_valid(ring->batch[i].record))
+			fn(data, ring->batch[i].record,
+			   stack_of(ring, ring->batch[i].record, &stack));
 	ring->mark = produced;
 	ring->mark_ns = now_ns;
 	ring->seen = end;

@@ -249,6 +249,10 @@ static int read_losses(struct engine *engine, struct measure_losses *sum)
 		sum->filtered += parts[cpu].filtered;
 		sum->prints_dropped += parts[cpu].prints_dropped;
 		sum->prints_limited += parts[cpu].prints_limited;
+		sum->slow += parts[cpu].slow;
+		sum->slow_limited += parts[cpu].slow_limited;
+		sum->slow_dropped += parts[cpu].slow_dropped;
+		sum->slow_unkept += parts[cpu].slow_unkept;
 		sum->filter_mismatches += parts[cpu].filter_mismatches;
 		if (parts[cpu].last_mismatch)
 			sum->last_mismatch = parts[cpu].last_mismatch;
@@ -266,6 +270,9 @@ int engine_bpf_read(struct engine *engine, struct engine_reading *reading)
 	reading->n_keyed = 0;
 	reading->domain_pairs = NULL;
 	reading->n_domain_pairs = 0;
+	reading->groups = NULL;
+	reading->group_times = NULL;
+	reading->n_groups = 0;
 	if (engine->n_pairs)
 		err = read_pairs(engine, reading->pairs);
 	if (!err && engine->n_histograms)
@@ -274,11 +281,19 @@ int engine_bpf_read(struct engine *engine, struct engine_reading *reading)
 		err = read_keyed(engine, reading);
 	if (!err && engine->config.domain_id && engine->object.domain_pairs >= 0)
 		err = read_domain_pairs(engine, reading);
+	if (!err && engine->by.is_on)
+		err = engine_bpf_read_groups(engine, reading);
 	if (!err)
 		err = read_losses(engine, &reading->losses);
+	if (!err)
+		err = engine_bpf_read_walk_ns(engine, &reading->walk_ns);
 	if (err) {
 		free(reading->keyed);
 		free(reading->domain_pairs);
+		free(reading->groups);
+		free(reading->group_times);
+		reading->groups = NULL;
+		reading->group_times = NULL;
 		reading->keyed = NULL;
 		reading->domain_pairs = NULL;
 	}

@@ -25,8 +25,12 @@ struct measured_probe {
 	bool is_told;	  /* a warning about its left-out sites was logged */
 	bool lacks_histogram;
 	bool has_histogram;
+	bool lacks_groups, is_grouped; /* its hits, by the value of an argument */
+	bool has_by_type;
+	enum ocp_arg_type by_type;    /* of this argument; OCP_ARG_ANY: sites differ, or unknown */
 	bool is_warned_of_args;	      /* about unknown locations of arguments */
 	uint32_t histogram;	      /* the number of its histogram */
+	uint32_t histogram_args;      /* arguments of a site that has it, as in measured_site */
 	uint64_t past_hits;	      /* of sites that were removed */
 	size_t n_uses;		      /* uses in the source, according to notes */
 	size_t n_uses_without_site;   /* of these; their hits are not counted */

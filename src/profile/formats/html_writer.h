@@ -4,9 +4,13 @@
 #define PROFILE_FORMATS_HTML_WRITER_H
 
 #include <stdio.h>
-#include "profile/profile.h"
+#include "profile/profile_diff.h"
 
 /* TITLE is any text: the page shows it as it is. */
 int html_write(struct ocp_ctx *ctx, const struct profile *profile, const char *title, FILE *to);
+
+/* The widths are those of the new profile, the colours say what has changed. */
+int html_write_diff(struct ocp_ctx *ctx, const struct profile_diff *diff, const char *title,
+		    FILE *to);
 
 #endif

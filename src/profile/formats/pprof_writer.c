@@ -16,6 +16,7 @@
 typedef Perftools__Profiles__Profile pprof_profile;
 typedef Perftools__Profiles__ValueType pprof_value_type;
 typedef Perftools__Profiles__Sample pprof_sample;
+typedef Perftools__Profiles__Label pprof_label;
 typedef Perftools__Profiles__Mapping pprof_mapping;
 typedef Perftools__Profiles__Location pprof_location;
 typedef Perftools__Profiles__Line pprof_line;
@@ -27,6 +28,7 @@ struct builder {
 	struct numbering strings, functions, locations;
 	int64_t *lines;	      /* of the location that is looked for: function and line, by turns */
 	size_t room;	      /* for how many lines */
+	bool has_heap;	      /* four values for a sample, as in profiles of Go's heap */
 	uint64_t value_scale; /* from the values of the profile to those of the file */
 };
 
@@ -66,6 +68,7 @@ static void *with_room(void *list, size_t n)
 	})
 #define init_value_type perftools__profiles__value_type__init
 #define init_sample	perftools__profiles__sample__init
+#define init_label	perftools__profiles__label__init
 #define init_mapping	perftools__profiles__mapping__init
 #define init_location	perftools__profiles__location__init
 #define init_line	perftools__profiles__line__init
@@ -177,24 +180,52 @@ static int find_location(struct builder *b, const struct named_frame *const *fra
 	return is_new ? add_location(b, lines, *id) : 0;
 }
 
-static int add_sample(struct builder *b, const struct named_stack *stack)
+/* In the order of add_value_types. */
+static bool add_values(const struct builder *b, pprof_sample *sample,
+		       const struct named_stack *stack)
+{
+	const uint64_t values[] = { b->has_heap ? stack->objects : stack->samples,
+				    stack->value * b->value_scale, stack->live_objects,
+				    stack->live * b->value_scale };
+
+	for (size_t i = 0; i < (b->has_heap ? 4 : 2); i++)
+		if (!APPEND(sample->value, sample->n_value, (int64_t)values[i]))
+			return false;
+	return true;
+}
+
+/* NAME with the text STR or, if it is NULL, the number NUM. */
+static int add_label(struct builder *b, pprof_sample *sample, const char *name, const char *str,
+		     int64_t num)
+{
+	pprof_label *label = NEW(sample->label, sample->n_label, label);
+	int err = label ? find_string(b, name, &label->key) : ctx_no_memory(b->ctx);
+
+	if (err)
+		return err;
+	label->num = num;
+	return str ? find_string(b, str, &label->str) : 0;
+}
+
+static int add_sample(struct builder *b, const struct named_stack *stack,
+		      const struct process_profile *of)
 {
 	pprof_sample *sample = NEW(b->out->sample, b->out->n_sample, sample);
 	size_t n = stack->n;
+	int err = 0;
 
-	if (!sample || !APPEND(sample->value, sample->n_value, (int64_t)stack->samples) ||
-	    !APPEND(sample->value, sample->n_value, (int64_t)(stack->value * b->value_scale)))
+	if (!sample || !add_values(b, sample, stack))
 		return ctx_no_memory(b->ctx);
-	while (n > 0) {
+	while (n > 0 && !err) {
 		uint64_t id;
-		int err = find_location(b, stack->frames, &n, &id);
 
-		if (err)
-			return err;
-		if (!APPEND(sample->location_id, sample->n_location_id, id))
-			return ctx_no_memory(b->ctx);
+		err = find_location(b, stack->frames, &n, &id);
+		if (!err && !APPEND(sample->location_id, sample->n_location_id, id))
+			err = ctx_no_memory(b->ctx);
 	}
-	return 0;
+	if (!err && of->exe)
+		err = add_label(b, sample, "exe", of->exe, 0);
+	return !err && of->exe ? add_label(b, sample, "pid", NULL, of->pid) : err;
 }
 
 /* ---- what is said of the whole -------------------------------------------------------------- */
@@ -209,6 +240,11 @@ static const struct value_name {
 	[PROFILE_GC] = { { "samples", "count" }, { "gc", "nanoseconds" } },
 };
 
+static const struct value_name heap_names[] = { { "alloc_objects", "count" },
+						{ "alloc_space", "bytes" },
+						{ "inuse_objects", "count" },
+						{ "inuse_space", "bytes" } };
+
 static int set_value_type(struct builder *b, pprof_value_type *type, const struct value_name *name)
 {
 	const int err = find_string(b, name->type, &type->type);
@@ -218,11 +254,12 @@ static int set_value_type(struct builder *b, pprof_value_type *type, const struc
 
 static int add_value_types(struct builder *b, const struct profile *profile)
 {
-	const struct value_name *names = value_names[profile->kind];
+	const struct value_name *names = b->has_heap ? heap_names : value_names[profile->kind];
 	const bool is_cpu = profile_is_sampled(profile->kind);
+	const int n = b->has_heap ? 4 : 2;
 	int err = 0;
 
-	for (int i = 0; i < 2 && !err; i++) {
+	for (int i = 0; i < n && !err; i++) {
 		pprof_value_type *type =
 			NEW(b->out->sample_type, b->out->n_sample_type, value_type);
 
@@ -230,12 +267,19 @@ static int add_value_types(struct builder *b, const struct profile *profile)
 	}
 	if (err)
 		return err;
-	b->out->default_sample_type = b->out->sample_type[1]->type;
+	b->out->default_sample_type =
+		b->out->sample_type[b->has_heap && !profile->is_live ? 1 : n - 1]->type;
 	b->out->period = is_cpu && profile->hz ? 1000000000 / profile->hz : 1;
 	b->out->period_type = malloc(sizeof(*b->out->period_type));
 	if (!b->out->period_type)
 		return ctx_no_memory(b->ctx);
 	init_value_type(b->out->period_type);
+	if (b->has_heap) {
+		const struct value_name space = { "space", "bytes" };
+
+		b->out->period = (int64_t)(profile->word_period * b->value_scale);
+		return set_value_type(b, b->out->period_type, &space);
+	}
 	return set_value_type(b, b->out->period_type, &names[is_cpu ? 1 : 0]);
 }
 
@@ -252,39 +296,77 @@ static int add_mapping(struct builder *b)
 	return 0;
 }
 
-static int add_comment(struct builder *b, const char *what, uint64_t samples)
+static int add_comment(struct builder *b, const char *text)
 {
-	char text[64];
 	int64_t index;
-	int err;
+	int err = find_string(b, text, &index);
 
-	if (!samples)
-		return 0;
-	snprintf(text, sizeof(text), "%s: %llu samples", what, (unsigned long long)samples);
-	err = find_string(b, text, &index);
 	if (!err && !APPEND(b->out->comment, b->out->n_comment, index))
 		err = ctx_no_memory(b->ctx);
 	return err;
 }
 
-static int build(struct builder *b, const struct profile *profile)
+static int add_number(struct builder *b, const char *what, uint64_t number, const char *unit)
 {
+	char text[96];
+
+	if (!number)
+		return 0;
+	snprintf(text, sizeof(text), "%s: %llu %s", what, (unsigned long long)number, unit);
+	return add_comment(b, text);
+}
+
+/* Each line of TEXT, which may be NULL. */
+static int add_comments(struct builder *b, const char *text)
+{
+	char *copy = text ? strdup(text) : NULL, *rest = copy;
+	int err = text && !copy ? ctx_no_memory(b->ctx) : 0;
+
+	for (const char *line; !err && (line = strsep(&rest, "\n"));)
+		if (*line)
+			err = add_comment(b, line);
+	free(copy);
+	return err;
+}
+
+static int add_samples(struct builder *b, const struct process_profile *of)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < of->profile.n && !err; i++)
+		err = add_sample(b, &of->profile.stacks[i], of);
+	return err;
+}
+
+static int build(struct builder *b, const struct process_profile *list, size_t n)
+{
+	const struct profile *first = &list->profile;
+	uint64_t truncated = 0, lost = 0;
 	int64_t empty;
 	int err;
 
-	b->out->time_nanos = (int64_t)profile->start_ns;
-	b->out->duration_nanos = (int64_t)profile->duration_ns;
+	for (size_t i = 0; i < n; i++) {
+		truncated += list[i].profile.truncated;
+		lost += list[i].profile.lost;
+	}
+	b->out->time_nanos = (int64_t)first->start_ns;
+	b->out->duration_nanos = (int64_t)first->duration_ns;
 	err = find_string(b, "", &empty); /* the first string */
 	if (!err)
-		err = add_value_types(b, profile);
+		err = add_value_types(b, first);
 	if (!err)
 		err = add_mapping(b);
 	if (!err)
-		err = add_comment(b, "truncated", profile->truncated);
+		err = add_number(b, "truncated", truncated, "samples");
 	if (!err)
-		err = add_comment(b, "lost", profile->lost);
-	for (size_t i = 0; i < profile->n && !err; i++)
-		err = add_sample(b, &profile->stacks[i]);
+		err = add_number(b, "lost", lost, "samples");
+	if (!err)
+		err = add_number(b, "large blocks were sampled for the first",
+				 first->large_ns / 1000000, "ms only");
+	for (size_t i = 0; i < n && !err; i++)
+		err = add_comments(b, list[i].profile.comments);
+	for (size_t i = 0; i < n && !err; i++)
+		err = add_samples(b, &list[i]);
 	return err;
 }
 
@@ -344,20 +426,21 @@ static int write_gzip(struct ocp_ctx *ctx, const pprof_profile *out, FILE *to)
 	return 0;
 }
 
-int pprof_write(struct ocp_ctx *ctx, const struct profile *profile, FILE *to)
+int pprof_write_all(struct ocp_ctx *ctx, const struct process_profile *list, size_t n, FILE *to)
 {
 	const uint64_t word_bytes = 8;
 	struct builder b = {
 		.ctx = ctx,
 		.out = malloc(sizeof(*b.out)),
-		.value_scale = profile->kind == PROFILE_WORDS ? word_bytes : 1,
+		.has_heap = list->profile.has_heap,
+		.value_scale = list->profile.kind == PROFILE_WORDS ? word_bytes : 1,
 	};
 	int err;
 
 	if (!b.out)
 		return ctx_no_memory(ctx);
 	perftools__profiles__profile__init(b.out);
-	err = build(&b, profile);
+	err = build(&b, list, n);
 	if (!err)
 		err = write_gzip(ctx, b.out, to);
 	perftools__profiles__profile__free_unpacked(b.out, NULL);
@@ -366,4 +449,11 @@ int pprof_write(struct ocp_ctx *ctx, const struct profile *profile, FILE *to)
 	numbering_free(&b.locations);
 	free(b.lines);
 	return err;
+}
+
+int pprof_write(struct ocp_ctx *ctx, const struct profile *profile, FILE *to)
+{
+	const struct process_profile one = { .profile = *profile };
+
+	return pprof_write_all(ctx, &one, 1, to);
 }

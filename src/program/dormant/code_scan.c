@@ -358,7 +358,15 @@ void code_scan_find_probes(const struct code_scan *scan, struct marker_set *set)
 	}
 }
 
-char *use_args_text(const struct use *use)
+bool use_has_paths(const struct use *use)
+{
+	for (size_t i = 0; use->args && i < use->marker->n_args; i++)
+		if (use->args[i].is_path)
+			return true;
+	return false;
+}
+
+char *use_args_text(const struct use *use, enum use_args which)
 {
 	size_t n = use->args ? use->marker->n_args : 0;
 	char *text = malloc(n * X86_OPERAND_BYTES + 1), *end = text;
@@ -367,10 +375,11 @@ char *use_args_text(const struct use *use)
 		return NULL;
 	*end = '\0';
 	for (size_t i = 0; i < n; i++) {
-		const char *operand = use->args[i].operand;
+		const struct x86_arg *arg = &use->args[i];
+		const bool is_known = arg->operand[0] && (which == USE_ARGS_ALL || !arg->is_path);
 
 		end += snprintf(end, X86_OPERAND_BYTES + 1, "%s%s", i ? " " : "",
-				operand[0] ? operand : X86_NO_OPERAND);
+				is_known ? arg->operand : X86_NO_OPERAND);
 	}
 	return text;
 }

@@ -51,7 +51,14 @@ void code_scan_find_probes(const struct code_scan *scan, struct marker_set *set)
  */
 void code_scan_find_references(const struct code_scan *scan);
 
-/* The operands for the note of a site; the caller frees them. NULL: out of memory. */
-char *use_args_text(const struct use *use);
+enum use_args {
+	USE_ARGS_ALL,
+	USE_ARGS_NOTED, /* without those of our own form, which the readers of notes do not know */
+};
+
+/* The operands of a site; the caller frees them. NULL: out of memory. */
+char *use_args_text(const struct use *use, enum use_args which);
+/* Do the two texts differ? */
+bool use_has_paths(const struct use *use);
 
 #endif

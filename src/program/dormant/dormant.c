@@ -95,10 +95,11 @@ static int measure(struct finder *finder, size_t *n_sites, size_t *n_bytes)
 		if (!use_is_site(use))
 			continue;
 		++*n_sites;
-		finder->args[i] = use_args_text(use);
+		finder->args[i] = use_args_text(use, USE_ARGS_ALL);
 		if (!finder->args[i])
 			return ctx_no_memory(finder->ctx);
-		*n_bytes += strlen(finder->args[i]) + 1 + use->site.n_bytes;
+		*n_bytes += strlen(finder->args[i]) + 1 + use->site.n_bytes +
+			    (size_t)use->marker->arg_names_bytes + 1;
 		if (!marker_read_place(use->marker, &place) || is_of_last_file(finder, &place))
 			continue;
 		*n_bytes += (size_t)place.file_bytes + 1;
@@ -153,7 +154,20 @@ static void add_query(struct finder *finder, struct dormant *dormant, const stru
 		.name = keep_name(finder, dormant, marker),
 		.counter_va = marker->va + MARKER_OCAML_COUNTER_OFF,
 		.args = "",
+		.arg_names = "",
 	};
+}
+
+/* The names of the arguments at the marker's site, terminated. */
+static const char *keep_arg_names(struct finder *finder, const struct marker *marker)
+{
+	const char *kept = finder->next;
+
+	if (!marker->arg_names)
+		return "";
+	keep(finder, marker->arg_names, (size_t)marker->arg_names_bytes);
+	*finder->next++ = '\0';
+	return kept;
 }
 
 static void add_site(struct finder *finder, struct dormant *dormant, size_t i)
@@ -167,6 +181,7 @@ static void add_site(struct finder *finder, struct dormant *dormant, size_t i)
 		.counter_va = first->va + MARKER_OCAML_COUNTER_OFF,
 		.name = keep_name(finder, dormant, use->marker),
 		.args = keep(finder, args, strlen(args) + 1),
+		.arg_names = keep_arg_names(finder, use->marker),
 		.code = keep(finder, use->code.bytes + use->pos, use->site.n_bytes),
 		.n_bytes = (uint8_t)use->site.n_bytes,
 		.opcode_at = (uint8_t)x86_site_opcode_at(&use->site),

@@ -18,6 +18,8 @@ struct dormant_site {
 	uint64_t counter_va; /* of the 16-bit counter */
 	const char *name;    /* strings and code live as long as struct dormant */
 	const char *args;    /* operands at the site */
+	/* Names and types of the arguments, not checked: see program/arg_names.h. "": unknown. */
+	const char *arg_names;
 	const char *file;    /* of the source, as given to the compiler; NULL: unknown */
 	int line, column;    /* from 1, from 0 */
 	const uint8_t *code; /* n_bytes of it, as in the file */

@@ -6,7 +6,8 @@
  *	-8   header      wosize << 10 | colour << 8 | 252 (String_tag)
  *	 0   u16, u16    two counters, the semaphores of a program that was not converted; in a
  *			 converted file they stay 0
- *	 4   "P1:" KIND ":" NAME "@" FILE ":" LINE ":" COLUMN, perhaps "#" N, perhaps several "="
+ *	 4   "P1:" KIND ":" NAME "@" FILE ":" LINE ":" COLUMN, perhaps "#" N, after that perhaps
+ *		 "(" ARGS ")", perhaps several "="
  *	 .   padding     the last byte of the last word is the number of padding bytes before it
  *
  * P1 is the version. KIND is
@@ -16,6 +17,9 @@
  *			word each; the "=" make it long enough
  *	E		[%probe_is_enabled]
  *	any other	a newer ppx wrote it
+ *
+ * ARGS are the names and types of the arguments, in the format of program/arg_names.c. (An older ppx
+ * does not write them, and older readers ignore what follows "#".)
  *
  * FILE is as given to the compiler, with %XX for each byte that is not a letter, a digit or one of
  * _./-+; LINE counts from 1, COLUMN from 0. (An older ppx wrote '?' for these, and "..." and the
@@ -107,6 +111,19 @@ static void parse_kind(const char *text, size_t n, struct marker *marker)
 	}
 }
 
+/* Find "(ARGS)" at the end of the place. */
+static void find_arg_names(struct marker *marker)
+{
+	const char *end = marker->where + marker->where_bytes;
+	const char *copy = memchr(marker->where, '#', (size_t)marker->where_bytes);
+	const char *open = copy ? memchr(copy, '(', (size_t)(end - copy)) : NULL;
+
+	if (!open || end[-1] != ')')
+		return;
+	marker->arg_names = open + 1;
+	marker->arg_names_bytes = (int)(end - 1 - marker->arg_names);
+}
+
 /* Parse TEXT, the part after the magic. Returns false if it is not a marker. */
 static bool parse(const char *text, size_t n, struct marker *marker)
 {
@@ -130,6 +147,7 @@ static bool parse(const char *text, size_t n, struct marker *marker)
 	marker->name_bytes = (int)(at - marker->name);
 	marker->where = at + 1;
 	marker->where_bytes = (int)(end - marker->where);
+	find_arg_names(marker);
 	return true;
 }
 

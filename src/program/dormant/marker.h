@@ -22,6 +22,8 @@ struct marker {
 	uint64_t va;		  /* of the string */
 	const char *name, *where; /* inside the object's bytes, not terminated */
 	int name_bytes, where_bytes;
+	const char *arg_names; /* likewise, not checked: see program/arg_names.h. NULL: none */
+	int arg_names_bytes;
 	size_t probe; /* index into marker_set.probes */
 	enum marker_kind kind;
 	size_t n_args; /* of a MARKER_SITE */

@@ -25,6 +25,15 @@
  *	8f@%xmm3  8f@16(%rsp)  8f@(%rbx)			a float, not boxed
  *	-8@%rbx  -8@16(%rsp)					an unboxed int64 or the like
  *
+ * SystemTap's operands read memory once at most. A variable that a closure has captured may need more
+ * than that: the stack has the closure, and the closure has the variable. So does a field of a record
+ * on the stack. Their operands are of our own form, memory at an address in memory:
+ *
+ *	8@24(16(%rsp))		the word at 24 from the address that is the word at 16(%rsp)
+ *
+ * These are written to a table beside the notes (program/arg_notes.c), since other tools would
+ * misread them; the note says 8@$0.
+ *
  * %rip is the site's own address. A float in a register is boxed by the handler's code, only when
  * the probe is on. The walk sees the allocation and the value that is stored into it, and notes
  * that value. A value that only the handler computes is unknown.
@@ -64,6 +73,9 @@ struct value {
 	enum kind kind;
 	unsigned int reg;
 	int64_t number;
+	/* SLOT, FIELD and DATA: the word is an address; then[0] from there is the next, and so on. */
+	int32_t then[X86_MAX_THEN];
+	unsigned int n_then;
 };
 
 /* A word of the stack frame or of a new block that was written since the site. */
@@ -97,14 +109,28 @@ static int64_t plus(int64_t a, int64_t b)
 
 /* ---- operands ----------------------------------------------------------------------------- */
 
-/* The program's word at BASE_NAME + NUMBER, with PREFIX. */
-static bool put_memory(char *operand, const char *prefix, int64_t number, const char *base_name)
+/* Write an offset, unless it is 0, and a parenthesis. Returns the end of the text. */
+static char *put_offset(char *at, const char *end, int64_t number)
 {
-	if (number)
-		snprintf(operand, X86_OPERAND_BYTES, "%s%" PRId64 "(%%%s)", prefix, number,
-			 base_name);
-	else
-		snprintf(operand, X86_OPERAND_BYTES, "%s(%%%s)", prefix, base_name);
+	const size_t room = (size_t)(end - at);
+	int n = number ? snprintf(at, room, "%" PRId64 "(", number) : snprintf(at, room, "(");
+
+	return at + n;
+}
+
+/* The word of VALUE, whose first address is NUMBER from BASE_NAME, with PREFIX. The longest fits. */
+static bool put_memory(char *operand, const char *prefix, struct value value, int64_t number,
+		       const char *base_name)
+{
+	char *at = operand, *end = operand + X86_OPERAND_BYTES;
+
+	at += snprintf(at, X86_OPERAND_BYTES, "%s", prefix);
+	for (unsigned int i = value.n_then; i > 0; i--)
+		at = put_offset(at, end, value.then[i - 1]);
+	at = put_offset(at, end, number);
+	at += snprintf(at, (size_t)(end - at), "%%%s)", base_name);
+	for (unsigned int i = 0; i < value.n_then; i++)
+		at += snprintf(at, (size_t)(end - at), ")");
 	return true;
 }
 
@@ -122,11 +148,12 @@ static bool put_operand(const struct walk *walk, const char *prefix, struct valu
 		snprintf(operand, X86_OPERAND_BYTES, "%s%%xmm%u", prefix, value.reg);
 		return is_float;
 	case SLOT:
-		return put_memory(operand, prefix, value.number, "rsp");
+		return put_memory(operand, prefix, value, value.number, "rsp");
 	case FIELD:
-		return put_memory(operand, prefix, value.number, x86_register_name(value.reg));
+		return put_memory(operand, prefix, value, value.number,
+				  x86_register_name(value.reg));
 	case DATA:
-		return put_memory(operand, prefix,
+		return put_memory(operand, prefix, value,
 				  plus(value.number, -(int64_t)walk->query->site_va), "rip");
 	case ADDRESS:
 		if (!walk->query->is_fixed)
@@ -164,7 +191,7 @@ static const char *boxed_prefix(uint64_t header, int64_t *content_off)
 }
 
 /* The operand of a value that was stored for the tracer. */
-static void note_value(const struct walk *walk, struct value value, char *operand)
+static void note_value(const struct walk *walk, struct value value, struct x86_arg *arg)
 {
 	const struct x86_args_query *query = walk->query;
 	const char *prefix = "8@";
@@ -188,11 +215,21 @@ static void note_value(const struct walk *walk, struct value value, char *operan
 			return;
 		value = (struct value){ .kind = DATA, .number = plus(value.number, content) };
 	}
-	if (!put_operand(walk, prefix, value, operand))
-		operand[0] = '\0';
+	if (!put_operand(walk, prefix, value, arg->operand))
+		arg->operand[0] = '\0';
+	arg->is_path = value.n_then > 0;
 }
 
 /* ---- memory ------------------------------------------------------------------------------- */
+
+/* The word at DISP from the address that is the word VALUE. */
+static struct value follow(struct value value, int64_t disp)
+{
+	if (value.n_then == X86_MAX_THEN)
+		return unknown;
+	value.then[value.n_then++] = (int32_t)disp;
+	return value;
+}
 
 /* The place of an instruction's memory operand: SLOT, FIELD, DATA, HEAP or ARGS at `number`. */
 static struct value address_of(const struct walk *walk, const struct x86_insn *insn)
@@ -209,6 +246,10 @@ static struct value address_of(const struct walk *walk, const struct x86_insn *i
 	switch (base.kind) {
 	case REGISTER:
 		return (struct value){ .kind = FIELD, .reg = base.reg, .number = insn->disp };
+	case SLOT:
+	case FIELD:
+	case DATA:
+		return follow(base, insn->disp);
 	case ADDRESS:
 	case CONSTANT:
 		return (struct value){ .kind = DATA, .number = plus(base.number, insn->disp) };
@@ -225,6 +266,8 @@ static struct value load(const struct walk *walk, const struct x86_insn *insn)
 	const struct x86_args_query *query = walk->query;
 	struct value at = address_of(walk, insn);
 
+	if (at.n_then)
+		return walk->is_memory_changed ? unknown : at;
 	switch (at.kind) {
 	case SLOT:
 	case HEAP:
@@ -263,7 +306,7 @@ static bool store(struct walk *walk, const struct x86_insn *insn, size_t pos, st
 	struct value at = address_of(walk, insn);
 	struct x86_arg *arg;
 
-	switch (at.kind) {
+	switch (at.n_then ? UNKNOWN : at.kind) {
 	case SLOT:
 	case HEAP:
 		return write_cell(walk, at.kind, at.number, value);
@@ -276,7 +319,7 @@ static bool store(struct walk *walk, const struct x86_insn *insn, size_t pos, st
 			return false;
 		arg->store_pos = pos;
 		arg->store_bytes = insn->n_bytes;
-		note_value(walk, value, arg->operand);
+		note_value(walk, value, arg);
 		walk->n_found++;
 		return true;
 	default:
@@ -307,7 +350,7 @@ static struct value effective_address(const struct walk *walk, const struct x86_
 	const struct x86_args_query *query = walk->query;
 	struct value at = address_of(walk, insn);
 
-	switch (at.kind) {
+	switch (at.n_then ? UNKNOWN : at.kind) {
 	case DATA:
 		if (query->is_marker(query->data, (uint64_t)at.number))
 			return (struct value){ .kind = ARGS };

@@ -13,7 +13,8 @@
 
 enum {
 	X86_MAX_ARGS = 32, /* the ppx allows no more */
-	X86_OPERAND_BYTES = 48,
+	X86_MAX_THEN = 3,  /* reads of memory after the first one: ARG_MAX_THEN of bpf/args.h */
+	X86_OPERAND_BYTES = 96,
 };
 
 struct x86_args_query {
@@ -34,6 +35,7 @@ struct x86_args_query {
 
 struct x86_arg {
 	char operand[X86_OPERAND_BYTES]; /* "": unknown */
+	bool is_path;			 /* it reads memory more than once: not SystemTap's */
 	size_t store_pos, store_bytes;	 /* the instruction that stores it; 0 bytes: none */
 };
 

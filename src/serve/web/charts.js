@@ -1,11 +1,15 @@
 // The two graphs, drawn by uPlot: rates as lines, and the durations of a pair as a heat map. The
-// heat map is a chart without series; a draw hook paints its cells. The style sheet has the
-// colours.
+// heat map is a chart without series; a draw hook paints its cells and the quantiles over them. Its
+// scale is logarithmic. The style sheet has the colours.
 
-import { SPAN } from "./model.js";
-import { count, duration, rate, setText, short } from "./format.js";
+import { count, cut, duration, plural, rate, setText, short } from "./format.js";
+import { quantile } from "./quantile.js";
+import { MINUTE } from "./spans.js";
 
 export const LINES = 8; // line colours in the style sheet; more lines are dashed
+
+const LONGEST_NAME = 40; // of a probe in a legend
+const LEAST_WIDTH = 400; // for all labels of the x axis
 
 const styles = getComputedStyle(document.documentElement);
 const colour = (name) => styles.getPropertyValue(name).trim();
@@ -21,13 +25,15 @@ function axis(options) {
 	};
 }
 
-const agesAxis = () => axis({
+// The x axis of CHART, in seconds before now.
+const agesAxis = (chart) => axis({
 	size: 30,
-	splits: () => [-60, -45, -30, -15, 0],
-	values: (_, splits) => splits.map((age) => age === 0 ? "now" : `${-age} s ago`),
+	// Where labels would touch, every other one.
+	splits: () => chart.span.splits.filter((_, i, all) => chart.size().width >= LEAST_WIDTH || (all.length - 1 - i) % 2 === 0),
+	values: (_, splits) => splits.map((age) => age === 0 ? "now" : chart.span.age(-age)),
 });
 
-const agesScale = { time: false, range: [-SPAN, 0] };
+const agesScale = (chart) => ({ time: false, range: () => [-chart.span.seconds, 0] });
 
 // A value without neighbours is drawn as a dot, since a line would not show it.
 function loners(plot, series) {
@@ -43,6 +49,7 @@ class Chart {
 	constructor(container) {
 		this.container = container;
 		this.plot = null;
+		this.span = MINUTE;
 		new ResizeObserver(() => this.plot?.setSize(this.size())).observe(container);
 		matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.plot?.redraw());
 	}
@@ -62,6 +69,14 @@ class Chart {
 	}
 }
 
+// 0, 1, 10, 100, ... up to MOST.
+function powersOfTen(most) {
+	const powers = [0];
+	for (let power = 1; power <= most; power *= 10)
+		powers.push(power);
+	return powers;
+}
+
 export class RatesChart extends Chart {
 	#shown = "";
 
@@ -71,21 +86,24 @@ export class RatesChart extends Chart {
 		this.cursor = cursor;
 	}
 
-	update(ages, unordered) {
-		// The probes of a pair have the same rate. Neighbouring lines have two widths, with
-		// the narrow one on top, so that both stay visible.
+	// BY_POWERS: the scale of rates has steps of powers of ten, and begins at 0.
+	update(span, ages, unordered, byPowers) {
+		this.span = span;
+		// Lines may have equal rates. Neighbouring ones have two widths, with the narrow one on
+		// top, so that both stay visible.
 		const lines = [0, 1].flatMap((odd) => unordered.filter((line) => line.slot % 2 === odd));
 		const data = [ages, ...lines.map((line) => line.rates)];
-		const shown = JSON.stringify(lines.map((line) => [line.name, line.slot]));
+		const shown = JSON.stringify([byPowers, ...lines.map((line) => [line.name, line.slot])]);
 		if (this.plot && shown === this.#shown)
 			return this.plot.setData(data);
 		this.#shown = shown;
+		const scale = byPowers
+			? { distr: 4, asinh: 1, range: (_, min, max) => [0, Math.max(10, max * 1.5)] }
+			: { range: (_, min, max) => [0, max > 0 ? max * 1.08 : 1] };
+		const steps = byPowers ? { splits: (_, axis, min, max) => powersOfTen(max), filter: (_, splits) => splits } : {};
 		this.draw({
-			scales: {
-				x: agesScale,
-				y: { range: (_, min, max) => [0, max > 0 ? max * 1.08 : 1] },
-			},
-			axes: [agesAxis(), axis({ size: 52, space: 36, values: (_, splits) => splits.map(short) })],
+			scales: { x: agesScale(this), y: scale },
+			axes: [agesAxis(this), axis({ size: 52, space: 36, ...steps, values: (_, splits) => splits.map(short) })],
 			series: [{}, ...lines.map((line) => ({
 				label: line.name,
 				stroke: () => colour(`--line-${line.slot % LINES}`),
@@ -99,8 +117,41 @@ export class RatesChart extends Chart {
 	}
 }
 
+const QUANTILES = [0.5, 0.99];
+
+// The scale of durations, in powers of ten of a nanosecond.
+const power = (ns) => Math.log10(Math.max(ns, 0.5));
+const STEPS = [1, 2, 5];
+
+// The largest number of 1, 2, 5, 10, ... that is at most NS; the smallest that is at least NS.
+function stepBelow(ns) {
+	const decade = 10 ** Math.floor(power(ns) + 1e-9);
+	return decade * STEPS.findLast((step) => step * decade <= Math.max(ns, 0.5) * (1 + 1e-9));
+}
+
+function stepAbove(ns) {
+	const below = stepBelow(ns);
+	if (below >= ns * (1 - 1e-9))
+		return below;
+	const decade = 10 ** Math.floor(power(below) + 1e-9);
+	return decade * (STEPS.find((step) => step * decade > below * (1 + 1e-9)) ?? 10);
+}
+
+// The powers of ten from LOW to HIGH; if there are less than two, 2 and 5 between them as well.
+function stepsBetween(low, high) {
+	const within = (steps) => {
+		const found = [];
+		for (let exponent = Math.floor(low) - 1; exponent <= high; exponent++)
+			for (const step of steps)
+				found.push(exponent + Math.log10(step));
+		return found.filter((at) => at >= low - 1e-9 && at <= high + 1e-9);
+	};
+	const decades = within([1]);
+	return decades.length < 2 ? within(STEPS) : decades;
+}
+
 export class HeatChart extends Chart {
-	#cells = { columns: [], bounds: [], low: 0, high: 1, most: 0, behind: 0, step: 1 };
+	#cells = { columns: [], bounds: [], low: 0, high: 1, most: 0, behind: 0, step: 1, lines: [] };
 
 	constructor(container, most, cursor) {
 		super(container);
@@ -110,23 +161,26 @@ export class HeatChart extends Chart {
 
 	// COLUMNS: counts by bucket, newest last, or null. BEHIND: seconds from the newest column
 	// to now.
-	update(bounds, columns, behind, step) {
-		let low = Infinity, high = -Infinity, most = 0;
+	update(span, { bounds, columns, behind, step }) {
+		this.span = span;
+		let first = Infinity, last = -Infinity, most = 0;
 		for (const column of columns)
 			column?.forEach((n, bucket) => {
 				if (n > 0) {
-					low = Math.min(low, bucket);
-					high = Math.max(high, bucket + 1);
+					first = Math.min(first, bucket);
+					last = Math.max(last, bucket + 1);
 					most = Math.max(most, n);
 				}
 			});
 		if (most === 0)
-			[low, high] = [0, Math.min(8, bounds.length - 1)];
-		// Leave room for neighbours, so that the axis does not jump at every outlier.
-		low = Math.max(0, low - 1);
-		high = Math.min(bounds.length - 1, Math.max(high + 1, low + 6));
-		this.#cells = { bounds, columns, behind, step, low, high, most };
-		setText(this.most, most > 0 ? `${count(most)} pairs per cell` : "none");
+			[first, last] = [0, bounds.length - 1];
+		const lines = QUANTILES.map((share) => columns.map((column) => quantile(column, bounds, share)));
+		// In steps, so that the axis does not jump at every outlier.
+		this.#cells = {
+			bounds, columns, behind, step, most, lines,
+			low: power(stepBelow(bounds[first])), high: power(stepAbove(bounds[last])),
+		};
+		setText(this.most, most > 0 ? `${plural(most, "pair", "pairs")} per cell` : "none");
 		const ages = columns.map((_, i) => -behind - (columns.length - 1 - i) * step);
 		const data = [ages, columns.map(() => null)];
 		if (this.plot)
@@ -138,13 +192,13 @@ export class HeatChart extends Chart {
 	#create(data) {
 		this.draw({
 			scales: {
-				x: agesScale,
+				x: agesScale(this),
 				y: { range: () => [this.#cells.low, this.#cells.high] },
 			},
-			axes: [agesAxis(), axis({
+			axes: [agesAxis(this), axis({
 				size: 64,
-				splits: () => this.#splits(),
-				values: (_, splits) => splits.map((i) => duration(this.#cells.bounds[i])),
+				splits: () => stepsBetween(this.#cells.low, this.#cells.high),
+				values: (_, splits) => splits.map((at) => duration(Math.round(10 ** at * 1000) / 1000)),
 			})],
 			series: [{}, { paths: () => null, points: { show: false } }],
 			cursor: { drag: { x: false, y: false }, points: { show: false } },
@@ -155,48 +209,62 @@ export class HeatChart extends Chart {
 		}, data);
 	}
 
-	#splits() {
-		const { low, high } = this.#cells;
-		const step = Math.max(1, Math.ceil((high - low) / 7));
-		const splits = [];
-		for (let i = low; i <= high; i += step)
-			splits.push(i);
-		return splits;
-	}
-
 	#paint(plot) {
-		const { columns, low, high, most, behind, step } = this.#cells;
+		const { columns, bounds, most, behind, step, lines } = this.#cells;
 		const { ctx, bbox } = plot;
-		const y = (bucket) => Math.round(plot.valToPos(bucket, "y", true));
+		const y = (ns) => plot.valToPos(power(ns), "y", true);
 		const x = (i) => Math.round(plot.valToPos(-behind - (columns.length - 1 - i) * step, "x", true));
 		ctx.save();
 		ctx.beginPath();
 		ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
 		ctx.clip();
 		ctx.fillStyle = colour("--heat");
-		columns.forEach((column, i) => {
-			for (let bucket = low; column && bucket < high; bucket++) {
-				if (!(column[bucket] > 0))
-					continue;
-				ctx.globalAlpha = 0.2 + 0.8 * Math.log1p(column[bucket]) / Math.log1p(most);
-				ctx.fillRect(x(i - 1), y(bucket + 1), Math.max(1, x(i) - x(i - 1)),
-					Math.max(1, y(bucket) - y(bucket + 1)));
-			}
-		});
+		columns.forEach((column, i) => column?.forEach((n, bucket) => {
+			if (!(n > 0))
+				return;
+			const top = Math.round(y(bounds[bucket + 1]));
+			ctx.globalAlpha = 0.2 + 0.8 * Math.log1p(n) / Math.log1p(most);
+			ctx.fillRect(x(i - 1), top, Math.max(1, x(i) - x(i - 1)), Math.max(1, Math.round(y(bounds[bucket])) - top));
+		}));
+		ctx.globalAlpha = 1;
+		lines.forEach((line, i) => this.#paintLine(ctx, line, (column) => (x(column - 1) + x(column)) / 2, y, i > 0));
 		ctx.restore();
 	}
 
+	// The line has an edge of the colour behind the graph, to be seen on every cell.
+	#paintLine(ctx, line, x, y, isDashed) {
+		const path = new Path2D();
+		const scale = devicePixelRatio;
+		line.forEach((ns, i) => {
+			if (ns == null)
+				return;
+			if (line[i - 1] == null)
+				path.moveTo(x(i) - (line[i + 1] == null ? 2 * scale : 0), y(ns));
+			path.lineTo(x(i), y(ns));
+		});
+		ctx.lineJoin = "round";
+		for (const [name, width] of [["--panel", 5], ["--quantile", 2]]) {
+			ctx.strokeStyle = colour(name);
+			ctx.lineWidth = width * scale;
+			ctx.setLineDash(isDashed && name === "--quantile" ? [5 * scale, 4 * scale] : []);
+			ctx.stroke(path);
+		}
+	}
+
 	#cellAt(plot) {
-		const { columns, bounds, behind, step } = this.#cells;
+		const { columns, bounds, behind, step, lines } = this.#cells;
 		const { left, top } = plot.cursor;
 		if (!(left >= 0) || !(top >= 0))
 			return "";
 		const i = Math.ceil(columns.length - 1 + (plot.posToVal(left, "x") + behind) / step);
-		const bucket = Math.floor(plot.posToVal(top, "y"));
+		const ns = 10 ** plot.posToVal(top, "y");
+		const bucket = bounds.findLastIndex((bound) => bound <= ns);
 		const n = columns[i]?.[bucket];
 		if (n == null)
 			return "";
-		return `${count(n)} of ${duration(bounds[bucket])} to ${duration(bounds[bucket + 1])}`;
+		const quantiles = lines[0][i] == null ? ""
+			: `; p50 ${duration(lines[0][i])}, p99 ${duration(lines[1][i])}`;
+		return `${count(n)} of ${duration(bounds[bucket])} to ${duration(bounds[bucket + 1])}${quantiles}`;
 	}
 }
 
@@ -223,7 +291,10 @@ export class Legend {
 				(line.slot % 2 ? " thin" : "");
 			if (mark.className !== shape)
 				mark.className = shape;
-			setText(name, line.name);
+			// The table of probes has the whole names.
+			setText(name, line.name.split(" → ").map((part) => cut(part, LONGEST_NAME)).join(" → "));
+			if (name.title !== line.name)
+				name.title = line.name;
 		});
 		this.show(this.at);
 	}

@@ -56,6 +56,15 @@ export function plural(n, one, many) {
 	return count(n) + " " + (n === 1 ? one : many);
 }
 
+// NAME in at most MOST characters. The middle is cut, since names often differ at both ends.
+export function cut(name, most) {
+	const characters = [...name];
+	if (characters.length <= most)
+		return name;
+	const end = Math.floor((most - 1) / 2);
+	return characters.slice(0, most - 1 - end).join("") + "…" + characters.slice(-end).join("");
+}
+
 export function setText(element, text) {
 	if (element.textContent !== text)
 		element.textContent = text;

@@ -1,10 +1,12 @@
-// The state of the targets: the newest status, and the rates of the last minute.
+// The state of the targets: the newest status, the rates of the last minute, and those of the last 15 minutes.
 //
 // The history is loaded at the start and after gaps. After that, every status adds a column. The
 // rates are rings that share one clock, so a column costs one write per probe, for up to 10 000
-// probes.
+// probes. The last 15 minutes are those of the server, which has a new column every 15 seconds.
 
-export const SPAN = 60;
+import { MINUTE, QUARTER } from "./spans.js";
+
+const SPAN = MINUTE.seconds;
 const RING = 64;
 
 class Series {
@@ -32,6 +34,7 @@ class Target {
 		this.status = null;
 		this.series = new Map(); // by probe
 		this.pairs = new Map(); // by pairKey: { bounds, columns }
+		this.quarter = { rates: new Map(), pairs: new Map() }; // by probe, and as above
 	}
 
 	seriesOf(probe) {
@@ -54,7 +57,14 @@ export class Model {
 	constructor() {
 		this.targets = new Map(); // by targetKey
 		this.status = null;
+		this.forgetQuarter();
 		this.reset();
+	}
+
+	forgetQuarter() {
+		this.quarterTime = -Infinity; // end of the newest column of the last 15 minutes
+		this.quarterStep = 15;
+		this.quarterColumns = 0;
 	}
 
 	reset() {
@@ -95,13 +105,32 @@ export class Model {
 		this.loadPairs(history);
 	}
 
-	loadPairs(history) {
+	#pairsOf(source) {
+		return new Map((source.pairs ?? []).map((pair) => [pairKey(pair), { bounds: pair.bounds_ns, columns: pair.columns }]));
+	}
+
+	// Probes without hits are left out by the server.
+	loadQuarter(history) {
+		this.quarterTime = history.time;
+		this.quarterStep = history.interval;
+		this.quarterColumns = 0;
 		for (const source of history.targets) {
-			const target = this.#target(source);
-			target.pairs.clear();
-			for (const pair of source.pairs ?? [])
-				target.pairs.set(pairKey(pair), { bounds: pair.bounds_ns, columns: pair.columns });
+			const rates = new Map(source.probes.map((probe) => [probe.probe, probe.rates]));
+			const pairs = this.#pairsOf(source);
+			this.#target(source).quarter = { rates, pairs };
+			for (const columns of [...rates.values(), ...[...pairs.values()].map((pair) => pair.columns)])
+				this.quarterColumns = Math.max(this.quarterColumns, columns.length);
 		}
+	}
+
+	// Does the server have a newer column?
+	get needsQuarter() {
+		return !this.status || this.status.time - this.quarterTime >= this.quarterStep;
+	}
+
+	loadPairs(history) {
+		for (const source of history.targets)
+			this.#target(source).pairs = this.#pairsOf(source);
 		this.pairsTime = history.time;
 		this.pairsStep = history.interval || 1;
 	}
@@ -187,11 +216,51 @@ export class Model {
 		});
 	}
 
-	busiest(target, n) {
+	// What a graph of SPAN shows: the ages of its columns, and rates(TARGET, PROBE) and weight(TARGET, PROBE).
+	graph(span) {
+		return span === QUARTER ? this.#quarterGraph() : this.#minuteGraph();
+	}
+
+	#minuteGraph() {
+		const slots = this.slots();
+		return {
+			ages: this.ages(slots),
+			rates: (target, probe) => this.rates(target, probe, slots),
+			weight: (target, probe) => target.series.get(probe)?.weight ?? 0,
+		};
+	}
+
+	#quarterGraph() {
+		const n = this.quarterColumns;
+		const behind = Math.max(0, this.status.time - this.quarterTime);
+		const none = new Array(n).fill(0);
+		const rates = (target, probe) => target.quarter.rates.get(probe) ?? none;
+		return {
+			// A column is drawn in the middle of its time.
+			ages: none.map((_, i) => -behind - (n - 1 - i + 0.5) * this.quarterStep),
+			rates,
+			weight: (target, probe) => target.quarter.rates.get(probe)?.reduce((sum, rate) => sum + rate, 0) ?? 0,
+		};
+	}
+
+	// The history of a pair in SPAN: bounds, columns, the seconds from its newest column to now, and the time of a
+	// column. undefined: none yet.
+	pairHistory(target, key, span) {
+		const isQuarter = span === QUARTER;
+		const history = (isQuarter ? target.quarter : target).pairs.get(key);
+		return history && {
+			...history,
+			behind: Math.max(0, this.status.time - (isQuarter ? this.quarterTime : this.pairsTime)),
+			step: isQuarter ? this.quarterStep : this.pairsStep,
+		};
+	}
+
+	// The N busiest probes of GRAPH whose names ACCEPTS accepts.
+	busiest(target, n, graph, accepts) {
 		const best = [];
 		for (const { probe, counted } of target.status.probes) {
-			const weight = target.series.get(probe)?.weight ?? 0;
-			if (!(weight > 0) || !counted || (best.length === n && weight <= best[n - 1].weight))
+			const weight = graph.weight(target, probe);
+			if (!(weight > 0) || !counted || (best.length === n && weight <= best[n - 1].weight) || !accepts(probe))
 				continue;
 			let at = best.length;
 			while (at > 0 && best[at - 1].weight < weight)

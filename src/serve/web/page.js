@@ -3,12 +3,16 @@
 // The history is requested at the start and after gaps. The history of pairs, for the heat map, is
 // not in the status; it is requested as often as its size allows.
 
-import { HeatChart, Legend, LINES, RatesChart } from "./charts.js";
+import { HeatChart } from "./charts.js";
 import { clock, setText } from "./format.js";
+import { HeapView } from "./heap.js";
 import { Model } from "./model.js";
 import { PairsView } from "./pairs.js";
 import { ProbesTable } from "./probes.js";
+import { ProfileView } from "./profile.js";
 import { ProgramsView } from "./programs.js";
+import { RatesView } from "./rates.js";
+import { MINUTE, QUARTER, SpanChoice } from "./spans.js";
 import { Switcher } from "./switcher.js";
 
 const HIDDEN_MS = 10000;
@@ -60,7 +64,6 @@ class Page {
 	#needsHistory = true;
 	#nextHistory = 0;
 	#isPaused = false;
-	#slots = new Map(); // colours of the lines, by name
 	#chartsDrawn = 0;
 
 	constructor() {
@@ -68,11 +71,12 @@ class Page {
 		this.switcher = new Switcher(main, () => this.#update(true));
 		this.programs = new ProgramsView(main, () => this.#chosen());
 		this.probes = new ProbesTable(main, this.model, this.switcher, () => this.#show(true));
-		this.legend = new Legend($("rates-legend"));
-		this.rates = new RatesChart($("rates-chart"), (index) => this.legend.show(index));
+		this.spans = new SpanChoice(main, () => this.#spanChosen());
+		this.profile = new ProfileView(main);
+		this.heap = new HeapView(main);
+		this.rates = new RatesView(main, this.probes, () => this.#show(true));
 		this.pairs = new PairsView(main, new HeatChart($("heat-chart"), $("heat-most"), $("heat-cursor")),
 			() => this.#show(true));
-		$("busiest").addEventListener("change", () => this.#show(true));
 		$("pause").addEventListener("click", () => this.#pause());
 		document.addEventListener("visibilitychange", () => {
 			if (document.hidden || this.#isPaused)
@@ -96,8 +100,15 @@ class Page {
 	}
 
 	#chosen() {
-		this.#slots.clear();
+		this.rates.reset();
 		this.#show(true);
+	}
+
+	// Its history is not that of now.
+	#spanChosen() {
+		this.#nextHistory = 0;
+		this.#show(true);
+		this.#update(true);
 	}
 
 	// Only one update runs at a time; a second request starts after it. ASKED: the user has
@@ -119,14 +130,15 @@ class Page {
 	async #load(asked) {
 		const started = performance.now();
 		try {
-			const wantsPairs = this.model.hasPairs && !document.hidden && started >= this.#nextHistory;
-			if (this.#needsHistory) {
+			const wasWithout = this.#needsHistory;
+			if (wasWithout) {
 				this.model.loadHistory((await getJson("api/v1/history"))[0]);
+				this.model.forgetQuarter();
 				this.#needsHistory = false;
-			} else if (wantsPairs) {
-				this.model.loadPairs((await getJson("api/v1/history/pairs"))[0]);
-				this.#nextHistory = started + (performance.now() - started) / HISTORY_SHARE;
 			}
+			const isDue = !document.hidden && started >= this.#nextHistory;
+			if (isDue && !(wasWithout && this.spans.span === MINUTE) && await this.#loadMore())
+				this.#nextHistory = started + (performance.now() - started) / HISTORY_SHARE;
 			const [status, came] = await getJson("api/v1/status");
 			if (this.#isPaused && !asked) { // paused after the request
 				this.#needsHistory = true;
@@ -145,6 +157,20 @@ class Page {
 			this.#lost(error);
 			return document.hidden ? HIDDEN_MS : RETRY_MS;
 		}
+	}
+
+	// What the graphs show and the status does not have. False: nothing was needed.
+	async #loadMore() {
+		if (this.spans.span === QUARTER) {
+			if (!this.model.needsQuarter)
+				return false;
+			this.model.loadQuarter((await getJson("api/v1/history/15m"))[0]);
+			return true;
+		}
+		if (!this.model.hasPairs)
+			return false;
+		this.model.loadPairs((await getJson("api/v1/history/pairs"))[0]);
+		return true;
 	}
 
 	#connected() {
@@ -178,46 +204,16 @@ class Page {
 		setText($("notice"), target ? "" : "No program is watched. Start one, or name one with ocaml-probes serve --exe FILE.");
 		if (!target)
 			return;
+		this.profile.update(status, target.status);
+		this.heap.update(status, target.status);
 		const slots = this.model.slots();
 		const ages = this.model.ages(slots);
 		this.probes.update(target, ages, slots, asked);
 		const isDue = performance.now() - this.#chartsDrawn >= (calm.matches ? CALM_MS : 0);
 		if (asked || isDue) {
 			this.#chartsDrawn = performance.now();
-			this.#drawRates(target, ages, slots);
-			this.pairs.update(target, this.model, asked);
-		}
-	}
-
-	#drawRates(target, ages, slots) {
-		const names = new Set(this.probes.pickedOf(target));
-		if ($("busiest").checked)
-			this.model.busiest(target, 8).forEach((name) => names.add(name));
-		const lines = [...names].slice(0, 2 * LINES).map((name) => ({
-			name,
-			rates: this.model.rates(target, name, slots),
-		}));
-		this.#colour(lines);
-		lines.sort((a, b) => a.slot - b.slot);
-		this.rates.update(ages, lines);
-		this.legend.update(lines);
-	}
-
-	// A line keeps its colour while it is shown.
-	#colour(lines) {
-		const names = new Set(lines.map((line) => line.name));
-		for (const name of this.#slots.keys())
-			if (!names.has(name))
-				this.#slots.delete(name);
-		const taken = new Set(this.#slots.values());
-		for (const line of lines) {
-			let slot = this.#slots.get(line.name);
-			for (let i = 0; slot === undefined; i++)
-				if (!taken.has(i))
-					slot = i;
-			taken.add(slot);
-			this.#slots.set(line.name, slot);
-			line.slot = slot;
+			this.rates.update(target, this.model, this.spans.span);
+			this.pairs.update(target, this.model, this.spans.span);
 		}
 	}
 }

@@ -1,9 +1,13 @@
 // Pairs: a table of all pairs, and for the selected one a heat map, a summary in words, and the
 // distribution as a table.
 
-import { count, duration, make, rate, setNumber, setText } from "./format.js";
+import { count, cut, duration, make, rate, setNumber, setText } from "./format.js";
 import { pairKey } from "./model.js";
+import { quantile, sumOf } from "./quantile.js";
+import { QUARTER } from "./spans.js";
 import { Rows } from "./rows.js";
+
+const LONGEST_NAME = 60; // of a probe in the title; the table has the whole names
 
 const COLUMNS = [
 	["pairs/s", (pair) => [pair.rate, rate(pair.rate)]],
@@ -47,7 +51,7 @@ export class PairsView {
 		this.part("distribution").addEventListener("toggle", changed);
 	}
 
-	update(target, model) {
+	update(target, model, span) {
 		const { pairs } = target.status;
 		const chosen = pairs.find((pair) => pairKey(pair) === this.#chosen) ?? pairs[0];
 		this.part("no-pairs").hidden = Boolean(chosen);
@@ -58,15 +62,25 @@ export class PairsView {
 		this.#showNotes(pairs.map(({ note }) => note).filter(Boolean));
 		if (!chosen)
 			return;
-		setText(this.part("pair-name"), nameOf(chosen));
-		setText(this.part("pair-words"), this.#inWords(chosen));
-		const history = target.pairs.get(this.shown);
+		setText(this.part("pair-name"), nameOf({ start: cut(chosen.start, LONGEST_NAME), stop: cut(chosen.stop, LONGEST_NAME) }));
+		const history = model.pairHistory(target, this.shown, span);
+		const [p50, p99] = this.#quantiles(chosen, history, span);
+		setText(this.part("pair-words"), this.#inWords(chosen, p50, p99, span));
+		setNumber(this.part("heat-p50"), p50, duration(p50));
+		setNumber(this.part("heat-p99"), p99, duration(p99));
 		if (!history)
 			return;
-		const behind = Math.max(0, model.status.time - model.pairsTime);
-		this.chart.update(history.bounds, history.columns, behind, model.pairsStep);
+		this.chart.update(span, history);
 		if (this.part("distribution").open)
 			this.#distribute(history);
+	}
+
+	// Of the whole span. Those of the last minute are the server's, from finer buckets.
+	#quantiles(pair, history, span) {
+		if (span !== QUARTER)
+			return [pair.p50_ns || null, pair.p99_ns || null];
+		const sums = history && sumOf(history.columns, history.bounds);
+		return [0.5, 0.99].map((share) => sums ? quantile(sums, history.bounds, share) : null);
 	}
 
 	// Advice for pairs with orphans.
@@ -79,12 +93,11 @@ export class PairsView {
 		notes.forEach((note, i) => setText(list.children[i], note));
 	}
 
-	#inWords(pair) {
+	#inWords(pair, p50, p99, span) {
 		const what = pair.stop ? "pairs" : "calls";
-		if (!pair.p50_ns)
-			return `No ${what} in the last minute.`;
-		return `Half of the ${what} took at most ${duration(pair.p50_ns)} (p50), ` +
-			`99% at most ${duration(pair.p99_ns)} (p99).`;
+		if (p50 == null)
+			return `No ${what} in the ${span.words}.`;
+		return `Half of the ${what} took at most ${duration(p50)} (p50), 99% at most ${duration(p99)} (p99).`;
 	}
 
 	#fillRow(row, pair) {
@@ -96,9 +109,7 @@ export class PairsView {
 	}
 
 	#distribute({ bounds, columns }) {
-		const sums = new Array(bounds.length - 1).fill(0);
-		for (const column of columns)
-			column?.forEach((n, bucket) => sums[bucket] += n);
+		const sums = sumOf(columns, bounds);
 		const first = sums.findIndex((n) => n > 0);
 		const last = sums.findLastIndex((n) => n > 0);
 		const body = this.part("distribution").querySelector("tbody");

@@ -3,7 +3,8 @@
 import { count, make, plural, rate, setNumber, setText } from "./format.js";
 import { Rows } from "./rows.js";
 
-const MOST_ROWS = 100;
+// Rows of a page; on narrow screens each row is a card.
+const PAGE_ROWS = 50, NARROW_ROWS = 20;
 const NONE = new Set();
 const HANDLER_ORDER = { on: 0, mixed: 1, off: 2, unknown: 3, none: 4 };
 
@@ -62,6 +63,8 @@ function sparkPath(ages, rates) {
 export class ProbesTable {
 	#sort = { by: "rate", order: "descending" };
 	#needle = "";
+	#page = 0;
+	#narrow = matchMedia("(max-width: 62rem)");
 
 	// SWITCHER has canSwitch and switch(target, probe, what, on). CHANGED() is called after the
 	// user has chosen something else to show.
@@ -71,7 +74,8 @@ export class ProbesTable {
 		this.changed = changed;
 		this.picked = new Map(); // by target key: Set of names
 		this.matches = section.querySelector("#matches");
-		this.more = section.querySelector("#more");
+		this.none = section.querySelector("#none-found");
+		this.pagers = [...section.querySelectorAll(".pager")];
 		this.table = section.querySelector("table.probes");
 		this.rows = new Rows(this.table.tBodies[0], (name) => this.#makeRow(name),
 			(row, probe) => this.#fillRow(row, probe));
@@ -80,10 +84,20 @@ export class ProbesTable {
 
 	#listen(section) {
 		const search = section.querySelector("#search");
-		search.addEventListener("input", () => {
+		const find = () => {
 			this.#needle = search.value.trim().toLowerCase();
+			this.#page = 0;
 			this.changed();
+		};
+		search.addEventListener("input", find);
+		section.querySelector("#show-all").addEventListener("click", () => {
+			search.value = "";
+			find();
+			search.focus();
 		});
+		this.#narrow.addEventListener("change", () => this.changed());
+		for (const pager of this.pagers)
+			pager.addEventListener("click", (event) => this.#turn(event.target.closest("button")));
 		this.table.tHead.addEventListener("click", (event) => {
 			const column = event.target.closest("button")?.closest("[data-sort]")?.dataset.sort;
 			if (column)
@@ -107,6 +121,19 @@ export class ProbesTable {
 		});
 	}
 
+	// To another page, from its beginning.
+	#turn(button) {
+		if (!button)
+			return;
+		this.#page += Number(button.dataset.step);
+		this.changed();
+		if (button.disabled)
+			button.parentElement.querySelector("button:enabled")?.focus();
+		const top = this.pagers[0];
+		if (top.getBoundingClientRect().top < 0)
+			top.scrollIntoView();
+	}
+
 	async #press(button) {
 		if (button.getAttribute("aria-disabled") === "true")
 			return;
@@ -122,6 +149,7 @@ export class ProbesTable {
 		const first = FIRST[column] ?? "descending";
 		const opposite = { ascending: "descending", descending: "ascending" };
 		this.#sort = { by: column, order: by === column ? opposite[order] : first };
+		this.#page = 0;
 		for (const th of this.table.tHead.querySelectorAll("[data-sort]")) {
 			if (th.dataset.sort === column)
 				th.setAttribute("aria-sort", this.#sort.order);
@@ -129,6 +157,15 @@ export class ProbesTable {
 				th.removeAttribute("aria-sort");
 		}
 		this.changed();
+	}
+
+	get needle() {
+		return this.#needle;
+	}
+
+	// Does the search find NAME?
+	accepts(name) {
+		return !this.#needle || name.toLowerCase().includes(this.#needle);
 	}
 
 	pickedOf(target) {
@@ -199,29 +236,41 @@ export class ProbesTable {
 		const { by, order } = this.#sort;
 		const value = sortValue[by];
 		const sign = order === (FIRST[by] ?? "descending") ? 1 : -1;
-		const found = this.target.status.probes.filter((probe) =>
-			!this.#needle || probe.probe.toLowerCase().includes(this.#needle));
+		const found = this.target.status.probes.filter((probe) => this.accepts(probe.probe));
+		const rows = this.#narrow.matches ? NARROW_ROWS : PAGE_ROWS;
+		this.#page = Math.max(0, Math.min(this.#page, Math.ceil(found.length / rows) - 1));
+		const first = this.#page * rows;
 		if (!asked && this.rows.isInUse) {
 			const byName = new Map(found.map((probe) => [probe.probe, probe]));
 			const shown = this.rows.keys.filter((name) => byName.has(name));
-			return [shown.map((name) => byName.get(name)), found.length];
+			return [shown.map((name) => byName.get(name)), found.length, first];
 		}
 		const keyed = found.map((probe) => [value(probe), probe]);
 		const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 		keyed.sort((a, b) => sign * compare(a[0], b[0]) || compare(a[1].probe, b[1].probe));
-		return [keyed.slice(0, MOST_ROWS).map((entry) => entry[1]), found.length];
+		return [keyed.slice(first, first + rows).map((entry) => entry[1]), found.length, first];
 	}
 
 	update(target, ages, slots, asked) {
 		Object.assign(this, { target, ages, slots });
 		this.table.classList.toggle("can-switch", this.switcher.canSwitch);
-		const [probes, found] = this.#choose(asked);
+		const [probes, found, first] = this.#choose(asked);
 		this.rows.show(probes.map((probe) => [probe.probe, probe]));
 		const all = target.status.probes.length;
 		setText(this.matches, this.#needle ? `${count(found)} of ${plural(all, "probe", "probes")}`
 			: plural(all, "probe", "probes"));
-		const rest = found - probes.length;
-		setText(this.more, rest > 0 ? `${plural(rest, "more probe is", "more probes are")} not shown: search for them.`
-			: "");
+		this.#showPage(first, probes.length, found);
+		this.none.hidden = found > 0 || !this.#needle;
+		setText(this.none.firstElementChild, this.#needle);
+	}
+
+	#showPage(first, n, all) {
+		for (const pager of this.pagers) {
+			const [previous, words, next] = pager.children;
+			pager.hidden = n === all;
+			previous.disabled = first === 0;
+			next.disabled = first + n >= all;
+			setText(words, `${count(first + 1)} to ${count(first + n)} of ${count(all)}`);
+		}
 	}
 }

@@ -8,12 +8,16 @@ import { targetKey } from "./model.js";
 const MOST_ROWS = 200;
 const MOST_PIDS = 20;
 
+// What each reason means, and what helps.
 const LOSSES = {
-	pair_map_full: "starts not recorded (map full)",
-	pair_not_keyed: "starts without a key",
-	rows_full: "hits in no row (map full)",
-	children_full: "children not followed (map full)",
-	filter_mismatches: "hits of another type than the filter's",
+	pair_map_full: ["starts not recorded: the map of open pairs is full",
+		"Time fewer pairs, or fewer threads or keys at a time."],
+	pair_not_keyed: ["starts whose argument cannot be a key",
+		"Choose another argument for --key: an int or a string."],
+	rows_full: ["hits in no row: the map of rows is full", "Totals are right. Measure fewer processes, or do without --label-pid."],
+	children_full: ["children not followed: the map of processes is full", "Measure fewer processes."],
+	filter_mismatches: ["hits with an argument of another type than the filter's",
+		"Compare this argument with a value of its own type in --filter."],
 };
 
 const SHORT_ID = 12; // as shown by container runtimes
@@ -96,10 +100,12 @@ export class ProgramsView {
 		setNumber(hits, totalRate(target), rate(totalRate(target)));
 		setNumber(share, target.cost?.cpu_overhead, percent(target.cost?.cpu_overhead));
 		setNumber(losses, totalLosses(target), count(totalLosses(target)));
+		losses.classList.toggle("error", totalLosses(target) > 0);
 	}
 
 	#describe(target) {
 		setText(this.part("target-title"), nameOf(target));
+		document.title = `${nameOf(target).replace(/^.*\//, "")} – ocaml-probes`;
 		const state = this.part("target-state");
 		setText(state, processesInWords(target) + (target.problem ? `: ${target.problem}` : "."));
 		state.classList.toggle("error", Boolean(target.problem));
@@ -108,7 +114,10 @@ export class ProgramsView {
 		setNumber(this.part("cost"), share, percent(share));
 		setNumber(this.part("budget"), budget, budget == null ? "none" : percent(budget));
 		setNumber(this.part("hit-cost"), hit, duration(hit || null));
-		setNumber(this.part("lost-total"), totalLosses(target), count(totalLosses(target)));
+		const lost = totalLosses(target);
+		setNumber(this.part("lost-total"), lost, count(lost));
+		this.part("lost-tile").hidden = lost === 0;
+		this.part("losses").hidden = lost === 0;
 		this.#describeLosses(target.losses ?? {});
 		this.collector.update(target.gc);
 		setText(this.part("filter-mismatch"), target.filter_mismatch ? `Filter: ${target.filter_mismatch}.` : "");
@@ -116,17 +125,19 @@ export class ProgramsView {
 
 	#describeLosses(losses) {
 		const list = this.part("losses");
-		const reasons = Object.keys(losses);
+		const reasons = Object.keys(losses).filter((reason) => losses[reason] > 0);
 		while (list.children.length > reasons.length)
 			list.lastChild.remove();
 		while (list.children.length < reasons.length)
-			list.append(make("div", {}, make("dt"), make("dd")));
+			list.append(make("div", {}, make("dt"), make("dd"), make("dd", { class: "remedy" })));
 		reasons.forEach((reason, i) => {
 			const item = list.children[i];
-			setText(item.firstChild, LOSSES[reason] ?? reason);
-			setNumber(item.lastChild, losses[reason], count(losses[reason]));
+			const [words, remedy] = LOSSES[reason] ?? [reason, ""];
+			const [name, number, help] = item.children;
+			setText(name, words);
+			setNumber(number, losses[reason], count(losses[reason]));
+			setText(help, remedy);
 			item.dataset.reason = reason;
-			item.classList.toggle("error", losses[reason] > 0);
 		});
 	}
 }

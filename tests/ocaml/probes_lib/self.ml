@@ -1,9 +1,10 @@
-(* Probes_lib on the process that runs it. Argument: how much of all to do. *)
+(* Probes_lib on the process that runs it. Arguments: how much of all to do, and how many children to fork. *)
 
 module P = Probes_lib
 module Self = P.Self
 
 let size = int_of_string Sys.argv.(1)
+let children = int_of_string Sys.argv.(2)
 let hot = Array.init 4 (fun _ -> ref 0)
 let cold = ref 0
 let switched = ref 0
@@ -99,7 +100,7 @@ let fork () =
       ()
   in
   let good = ref 0 in
-  for _ = 1 to size do
+  for _ = 1 to children do
     Thread.yield ();
     match Unix.fork () with
     | 0 ->

@@ -1,7 +1,8 @@
 (* A small service: clients send requests at random intervals, worker threads serve them from a cache
-   or compute the answer. It runs until SIGTERM.
+   or compute the answer. It runs until SIGTERM. With `leak`, each request is a new one, and the cache
+   keeps all pages: it leaks a kilobyte a request.
 
-     service [WORKERS]
+     service [WORKERS [leak]]
 
    Its probes are off until somebody switches them on:
 
@@ -11,10 +12,7 @@
      queue_full      a client found the queue full and waits
      gc_minor        the minor collector ran since the worker's last request *)
 
-type request = {
-  id : int;
-  key : int;
-}
+type request = { id : int; key : int }
 
 let queue : request Queue.t = Queue.create ()
 let queue_limit = 64
@@ -24,16 +22,18 @@ let not_full = Condition.create ()
 let stopping = ref false
 let served = ref 0
 
+let leaks = Array.length Sys.argv > 2 && Sys.argv.(2) = "leak"
+
 let print_line fmt = Printf.ksprintf (fun line -> print_string (line ^ "\n"); flush stdout) fmt
 
 module Cache = struct
-  let limit = 128
-  let entries : (int, int) Hashtbl.t = Hashtbl.create limit
+  let limit = if leaks then max_int else 128
+  let entries : (int, int * Bytes.t) Hashtbl.t = Hashtbl.create 128
   let misses = ref 0
 
   let find key =
     match Hashtbl.find_opt entries key with
-    | Some answer ->
+    | Some (answer, _) ->
       [%probe "cache_hit" (print_line "cache: %d is there" key)];
       Some answer
     | None ->
@@ -47,7 +47,7 @@ module Cache = struct
       [%probe "cache_evict" (print_line "cache: full with %d entries, emptied" limit)];
       Hashtbl.reset entries
     end;
-    Hashtbl.replace entries key answer
+    Hashtbl.replace entries key (answer, if leaks then Bytes.create 1000 else Bytes.empty)
 end
 
 (* The work: some allocation, some arithmetic. *)
@@ -111,7 +111,7 @@ let client () =
     for _ = 1 to burst do
       incr id;
       let a = Random.State.int state 25 and b = Random.State.int state 25 in
-      submit { id = !id; key = a * b }
+      submit { id = !id; key = (if leaks then !id else a * b) }
     done;
     Thread.delay 0.005
   done

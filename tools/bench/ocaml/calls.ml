@@ -25,7 +25,32 @@ let[@inline never] slice x =
 (* Its minor heap runs out some thousand times a second. *)
 let[@inline never] allocate x = ignore (Sys.opaque_identity (Array.make 100 x))
 
-let functions = [ "cheap", cheap; "dear", dear; "minor", minor; "slice", slice; "allocate", allocate ]
+module Numbers = Map.Make (Int)
+
+(* Most programs allocate like this: small blocks, between other work; some survive. *)
+let last = ref Numbers.empty
+
+let[@inline never] tree x =
+  let numbers = ref Numbers.empty in
+  for i = 1 to 1000 do
+    numbers := Numbers.add (((i + x) * 7919) land 0xffff) i !numbers
+  done;
+  last := !numbers
+
+(* At the bottom of a stack of some thirty frames, for about a tenth of a millisecond. *)
+let[@inline never] rec dive frames x =
+  if frames = 0 then
+    for i = 1 to 100_000 do
+      total := !total lxor i
+    done
+  else begin
+    dive (frames - 1) x;
+    total := !total + x
+  end
+
+let deep x = dive 19 x
+
+let functions = [ "cheap", cheap; "dear", dear; "minor", minor; "slice", slice; "allocate", allocate; "deep", deep; "tree", tree ]
 
 let time n f =
   let start = cpu_ns () in

@@ -5,11 +5,13 @@
        (handler : unit))
 
    The branch is never taken and costs one predicted jump. Bytecode gives the same result. The
-   markers are string constants that the post-linker finds in the data of the executable. See
+   markers are string constants that the post-linker finds in the data of the executable. They also
+   hold the names and types of the arguments, so that these change no code. See
 
      src/program/dormant/x86_site.c   how it converts the code that loads MARKER
      src/program/dormant/x86_args.c   how it finds the places of a and b from the stores
      src/program/dormant/marker.c     the format of the markers
+     src/program/arg_names.c          the format of the names and types
 
    [%probe_is_enabled "name"] reads the 16-bit counter in the third and fourth byte of a marker. The
    post-linker redirects the load to the semaphore of all sites of the name. *)
@@ -69,9 +71,16 @@ let place ~loc =
 
 let marker ~kind name place = Printf.sprintf "\000\000\000\000P1:%s:%s@%s" kind name place
 
+(* An argument, and what tracers are told of it: a name, and a type as far as the source shows it. *)
+type arg = {
+  value : expression;
+  arg_name : string option;
+  arg_type : string option;
+}
+
 type probe = {
   name : string;
-  args : expression list;
+  args : arg list;
   enabled_at_init : bool;
   handler : expression;
 }
@@ -84,6 +93,114 @@ let parse_bool arg =
     Location.raise_errorf ~loc:arg.pexp_loc
       "probe: ~enabled_at_init takes the literal true or false"
 
+(* The limit of the filters. *)
+let max_arg_name = 63
+
+(* arg0, arg1 ... are positions. *)
+let is_position name =
+  String.length name > 3
+  && String.sub name 0 3 = "arg"
+  && String.for_all (function '0' .. '9' -> true | _ -> false)
+       (String.sub name 3 (String.length name - 3))
+
+let is_arg_name name =
+  name <> ""
+  && String.length name <= max_arg_name
+  && (match name.[0] with 'a' .. 'z' | 'A' .. 'Z' | '_' -> true | _ -> false)
+  && String.for_all (fun c -> is_name_char c || c = '\'') name
+  && not (is_position name)
+
+let last_of { txt; _ } =
+  match txt with
+  | Lident name | Ldot (_, name) -> Some name
+  | Lapply _ -> None
+
+let types = [ "bool"; "char"; "int"; "float"; "string" ]
+
+let rec bare arg =
+  match arg.pexp_desc with
+  | Pexp_constraint (arg, _) -> bare arg
+  | _ -> arg
+
+(* The name of a variable or of a record's field. *)
+let name_of arg =
+  let name =
+    match (bare arg).pexp_desc with
+    | Pexp_ident name | Pexp_field (_, name) -> last_of name
+    | _ -> None
+  in
+  match name with
+  | Some name when is_arg_name name -> Some name
+  | _ -> None
+
+let type_of arg =
+  match arg.pexp_desc with
+  | Pexp_constraint (_, { ptyp_desc = Ptyp_constr ({ txt = Lident name; _ }, []); _ })
+    when List.mem name types ->
+    Some name
+  | Pexp_constant (Pconst_integer (_, None)) -> Some "int"
+  | Pexp_constant (Pconst_char _) -> Some "char"
+  | Pexp_constant (Pconst_float (_, None)) -> Some "float"
+  | Pexp_constant (Pconst_string _) -> Some "string"
+  | Pexp_construct ({ txt = Lident ("true" | "false"); _ }, None) -> Some "bool"
+  | _ -> None
+
+(* The string of the attribute [@name "..."]. *)
+let read_name_attribute { attr_payload; attr_loc = loc; _ } =
+  match attr_payload with
+  | PStr
+      [ { pstr_desc =
+            Pstr_eval ({ pexp_desc = Pexp_constant (Pconst_string (name, _, _)); _ }, _);
+          _;
+        };
+      ] ->
+    if not (is_arg_name name) then
+      Location.raise_errorf ~loc
+        "probe: %S is no name for an argument: letters, digits, _ and ', at most %d, and not \
+         arg0, arg1 ..."
+        name max_arg_name;
+    name
+  | _ -> Location.raise_errorf ~loc "probe: expected [@name \"...\"]"
+
+(* Take the attribute [@name] from an argument. *)
+let parse_arg arg =
+  let ours, others =
+    List.partition (fun { attr_name; _ } -> attr_name.txt = "name") arg.pexp_attributes
+  in
+  let arg_name =
+    match ours with
+    | [] -> name_of arg
+    | [ attribute ] -> Some (read_name_attribute attribute)
+    | _ :: { attr_loc = loc; _ } :: _ ->
+      Location.raise_errorf ~loc "probe: an argument has one name at most"
+  in
+  ours <> [], { value = { arg with pexp_attributes = others }; arg_name; arg_type = type_of arg }
+
+(* The names of a probe's arguments differ. Of equal ones that the source does not give by [@name],
+   the first remains. *)
+let make_names_unique args =
+  let given = Hashtbl.create 8 in
+  let check (is_given, arg) =
+    match arg.arg_name with
+    | Some name when is_given ->
+      if Hashtbl.mem given name then
+        Location.raise_errorf ~loc:arg.value.pexp_loc
+          "probe: two arguments have the name %s" name;
+      Hashtbl.add given name ()
+    | _ -> ()
+  in
+  let drop (is_given, arg) =
+    match arg.arg_name with
+    | Some name when not is_given ->
+      if Hashtbl.mem given name then { arg with arg_name = None }
+      else (
+        Hashtbl.add given name ();
+        arg)
+    | _ -> arg
+  in
+  List.iter check args;
+  List.map drop args
+
 (* A single argument needs no tuple. *)
 let parse_args arg =
   let args =
@@ -94,7 +211,7 @@ let parse_args arg =
   in
   if List.length args > max_args then
     Location.raise_errorf ~loc:arg.pexp_loc "probe: ~args takes %d arguments at most" max_args;
-  args
+  make_names_unique (List.map parse_arg args)
 
 let parse_probe payload =
   let loc = payload.pexp_loc in
@@ -143,18 +260,19 @@ let expression_payload ~loc ~usage = function
 (* Arguments that need no computation are stored first. The post-linker cannot follow every
    computation, and finds only the stores before the first one that it cannot follow. *)
 let is_at_hand arg =
-  match arg.pexp_desc with
+  match (bare arg).pexp_desc with
   | Pexp_ident _ | Pexp_constant _ | Pexp_construct (_, None) -> true
   | _ -> false
 
 (* In position-independent code, the address of a literal string is known only at run time. The
    post-linker needs the word of a constant that points to the string. *)
 let word ~loc arg =
-  match arg.pexp_desc with
+  match (bare arg).pexp_desc with
   | Pexp_constant (Pconst_string _) ->
     [%expr
-      Ocaml_probes_runtime.word (Ocaml_probes_runtime.first (Ocaml_probes_runtime.pair ([%e arg],
-  0)))] | _ -> [%expr Ocaml_probes_runtime.word [%e arg]]
+      Ocaml_probes_runtime.word
+        (Ocaml_probes_runtime.first (Ocaml_probes_runtime.pair ([%e arg], 0)))]
+  | _ -> [%expr Ocaml_probes_runtime.word [%e arg]]
 
 let store_args ~loc name place args =
   let open Ast_builder.Default in
@@ -163,21 +281,41 @@ let store_args ~loc name place args =
   let text = text ^ String.make (max 0 (room - String.length text)) '=' in
   let words = gen_symbol ~prefix:"probe_args" () in
   let store i arg =
-    let loc = { arg.pexp_loc with loc_ghost = true } in
+    let loc = { arg.value.pexp_loc with loc_ghost = true } in
     [%expr
-      Ocaml_probes_runtime.store [%e evar ~loc words] [%e eint ~loc i] [%e word ~loc arg]]
+      Ocaml_probes_runtime.store [%e evar ~loc words] [%e eint ~loc i] [%e word ~loc arg.value]]
   in
-  let at_hand, others = List.partition (fun (_, arg) -> is_at_hand arg) args in
+  let at_hand, others = List.partition (fun (_, arg) -> is_at_hand arg.value) args in
   [%expr
     let [%p pvar ~loc words] =
       Ocaml_probes_runtime.words (Ocaml_probes_runtime.opaque [%e estring ~loc text])
     in
     [%e esequence ~loc (List.map (fun (i, arg) -> store i arg) (at_hand @ others))]]
 
+(* The place with the names and types of ARGS behind it: "PLACE#1(id,price:float)". Names that do not
+   fit into a marker are left out, the last ones first. *)
+let max_marker = 4000
+
+let describe_args name place args =
+  let room = ref (max_marker - String.length name - String.length place) in
+  let describe { arg_name; arg_type; _ } =
+    let text =
+      Option.value arg_name ~default:"" ^ Option.fold arg_type ~none:"" ~some:(( ^ ) ":")
+    in
+    room := !room - String.length text - 1;
+    if !room < 0 then "" else text
+  in
+  let texts = List.map describe args in
+  if List.for_all (( = ) "") texts then place
+  else
+    Printf.sprintf "%s%s(%s)" place
+      (if String.contains place '#' then "" else "#1")
+      (String.concat "," texts)
+
 let expand_probe ~ctxt payload =
   let loc = Expansion_context.Extension.extension_point_loc ctxt in
   let probe = parse_probe (expression_payload ~loc ~usage payload) in
-  let place = place ~loc in
+  let place = describe_args probe.name (place ~loc) probe.args in
   let kind =
     string_of_int (List.length probe.args) ^ if probe.enabled_at_init then "i" else ""
   in

@@ -245,3 +245,282 @@ module Raw_ptrace = struct
       change (List.remove_assoc pid);
       Stub.detach tracer
 end
+
+(* ---- profiles by Gc.Memprof ------------------------------------------------------------------ *)
+
+module Memprof = struct
+  type state =
+    | Waiting
+    | Running
+    | Stopped
+    | Ended
+
+  type frame =
+    { name : string
+    ; file : string option
+    ; line : int
+    }
+
+  type source =
+    | Normal
+    | Marshal
+    | Custom
+
+  type allocation =
+    { n_samples : int
+    ; size : int
+    ; source : source
+    ; callstack : frame array
+    }
+
+  type kind =
+    | Alloc_minor of allocation
+    | Alloc_major of allocation
+    | Promote
+    | Dealloc_minor
+    | Dealloc_major
+
+  type event =
+    { kind : kind
+    ; id : int
+    ; time : float
+    ; domain : int
+    ; minor_collections : int
+    ; major_collections : int
+    }
+
+  type usage =
+    { samples : int
+    ; live_samples : int
+    ; sampled_blocks : int
+    ; live_sampled_blocks : int
+    ; words : float
+    ; live_words : float
+    ; blocks : float
+    ; live_blocks : float
+    ; major_words : float
+    ; promoted_words : float
+    ; minor_deaths : float
+    ; major_deaths : float array
+    ; mean_lifetime : float
+    }
+
+  type losses =
+    { allocations : int
+    ; lost_samples : int
+    ; promotions : int
+    ; deallocations : int
+    ; unread : int
+    ; unfollowed : int
+    ; forks : int
+    ; cut : bool
+    ; damaged : bool
+    ; still_on : bool
+    ; refused : int array
+    }
+
+  type report =
+    { seconds : float
+    ; rate : float
+    ; total : usage
+    ; sites : (frame * usage) array
+    ; stacks : (frame array * usage) array
+    ; losses : losses
+    }
+
+  type order =
+    | Allocated
+    | Live
+
+  (* The order in which memprof_recorder.h has them. *)
+  type recorder_state =
+    | Is_waiting
+    | Is_late
+    | Is_running
+    | Has_stopped
+    | Has_ended
+
+  module Stub = struct
+    (* A custom block: see probes_lib_memprof_stubs.c. Frames are numbers. *)
+    type recorder
+
+    type summary = float * int array * int array
+
+    external start : pid -> float -> int -> int -> recorder = "probes_lib_memprof_start"
+    external await : recorder -> here:bool -> ms:int -> recorder_state = "probes_lib_memprof_await"
+    external stop : recorder -> unit = "probes_lib_memprof_stop"
+    external take : recorder -> string = "probes_lib_memprof_take"
+    external stack : recorder -> int -> int array = "probes_lib_memprof_stack"
+    external frame : recorder -> int -> string * string * int = "probes_lib_memprof_frame"
+    external summary : recorder -> summary = "probes_lib_memprof_summary"
+
+    external report
+      :  recorder
+      -> by_live:bool
+      -> (int * float array) array * float array array * summary
+      = "probes_lib_memprof_report"
+  end
+
+  module Numbers = Map.Make (Int)
+
+  type session =
+    { recorder : Stub.recorder
+    ; rate : float
+    ; keeps_events : bool
+    ; is_self : bool
+    ; frames : frame Numbers.t Atomic.t (* what was named already *)
+    ; stacks : frame array Numbers.t Atomic.t
+    }
+
+  let await session ~ms = Stub.await session.recorder ~here:session.is_self ~ms
+
+  (* If this program is the profiled one, its handler starts and stops the profile between the steps. *)
+  let step_ms = 2
+
+  let rec await_start session =
+    match await session ~ms:step_ms with
+    | Is_waiting -> await_start session
+    | Is_late | Is_running | Has_stopped | Has_ended -> ()
+
+  let start ?(rate = 1e-4) ?(callstack_size = 128) ?(events = 0) ~pid () =
+    let session =
+      { recorder = Stub.start pid rate callstack_size events
+      ; rate
+      ; keeps_events = events > 0
+      ; is_self = pid = Unix.getpid ()
+      ; frames = Atomic.make Numbers.empty
+      ; stacks = Atomic.make Numbers.empty
+      }
+    in
+    await_start session;
+    session
+
+  let state session =
+    match await session ~ms:0 with
+    | Is_waiting | Is_late -> Waiting
+    | Is_running -> Running
+    | Has_stopped -> Stopped
+    | Has_ended -> Ended
+
+  (* ---- names ---- *)
+
+  let rec remember cache number found =
+    let before = Atomic.get cache in
+    if not (Atomic.compare_and_set cache before (Numbers.add number found before)) then
+      remember cache number found
+
+  let cached cache number find =
+    match Numbers.find_opt number (Atomic.get cache) with
+    | Some found -> found
+    | None ->
+      let found = find number in
+      remember cache number found;
+      found
+
+  let frame session number =
+    cached session.frames number (fun number ->
+        let name, file, line = Stub.frame session.recorder number in
+        { name; file = (if file = "" then None else Some file); line })
+
+  let stack session number =
+    cached session.stacks number (fun number ->
+        Array.map (frame session) (Stub.stack session.recorder number))
+
+  (* ---- events ---- *)
+
+  (* struct recorded_event *)
+  let event_bytes = 56
+
+  let decode session bytes at =
+    let long i = Int64.to_int (String.get_int64_le bytes (at + i)) in
+    let int i = Int32.to_int (String.get_int32_le bytes (at + i)) land 0xffff_ffff in
+    let allocation () =
+      { n_samples = long 16
+      ; size = long 24
+      ; source = (match int 52 with 0 -> Normal | 1 -> Marshal | _ -> Custom)
+      ; callstack = stack session (int 44)
+      }
+    in
+    { kind =
+        (match int 48 with
+        | 1 -> Alloc_minor (allocation ())
+        | 2 -> Alloc_major (allocation ())
+        | 3 -> Promote
+        | 4 -> Dealloc_minor
+        | _ -> Dealloc_major)
+    ; id = long 0
+    ; time = float_of_int (long 8) *. 1e-9
+    ; domain = int 32
+    ; minor_collections = int 36
+    ; major_collections = int 40
+    }
+
+  let read session =
+    if not session.keeps_events then error "read: the session keeps no events: see ~events";
+    let bytes = Stub.take session.recorder in
+    Array.init (String.length bytes / event_bytes) (fun i -> decode session bytes (i * event_bytes))
+
+  (* ---- reports ---- *)
+
+  let usage ~rate numbers =
+    let number i = numbers.(i) in
+    let words i = numbers.(i) /. rate in
+    let dead = number 0 -. number 1 in
+    { samples = int_of_float (number 0)
+    ; live_samples = int_of_float (number 1)
+    ; sampled_blocks = int_of_float (number 2)
+    ; live_sampled_blocks = int_of_float (number 3)
+    ; words = words 0
+    ; live_words = words 1
+    ; blocks = words 4
+    ; live_blocks = words 5
+    ; major_words = words 6
+    ; promoted_words = words 7
+    ; minor_deaths = words 8
+    ; major_deaths = Array.init (Array.length numbers - 10) (fun i -> words (10 + i))
+    ; mean_lifetime = (if dead > 0. then number 9 /. dead /. 1e9 else nan)
+    }
+
+  let losses (_, numbers, refused) =
+    { allocations = numbers.(0)
+    ; lost_samples = numbers.(1)
+    ; promotions = numbers.(2)
+    ; deallocations = numbers.(3)
+    ; unread = numbers.(4)
+    ; unfollowed = numbers.(5)
+    ; forks = numbers.(6)
+    ; cut = numbers.(7) <> 0
+    ; damaged = numbers.(8) <> 0
+    ; still_on = numbers.(9) = 0
+    ; refused
+    }
+
+  let no_usage = Array.make 18 0.
+
+  let report ?(by = Allocated) session =
+    let sites, stacks, summary = Stub.report session.recorder ~by_live:(by = Live) in
+    let seconds, _, _ = summary in
+    let usage = usage ~rate:session.rate in
+    { seconds
+    ; rate = session.rate
+    ; total = usage (Array.fold_left (Array.map2 ( +. )) no_usage stacks)
+    ; sites = Array.map (fun (number, numbers) -> frame session number, usage numbers) sites
+    ; stacks = Array.mapi (fun number numbers -> stack session number, usage numbers) stacks
+    ; losses = losses summary
+    }
+
+  let stop session =
+    Stub.stop session.recorder;
+    let rec await_stop () =
+      match await session ~ms:step_ms with
+      | Has_stopped | Has_ended -> ()
+      | Is_waiting | Is_late | Is_running -> await_stop ()
+    in
+    await_stop ();
+    losses (Stub.summary session.recorder)
+
+  module Self = struct
+    let start ?rate ?callstack_size ?events () =
+      start ?rate ?callstack_size ?events ~pid:(Unix.getpid ()) ()
+  end
+end

@@ -1,5 +1,6 @@
 (** Control the probes of native OCaml programs, in other processes and in the running one: enable
-    and disable their handlers, and read which are enabled.
+    and disable their handlers, and read which are enabled. {!Memprof} profiles what programs
+    allocate.
 
     This library has the interface of the library of the same name for forked compilers. It uses the
     C library of the [ocaml-probes] tool. A program is described by a {!t}, which {!create} makes
@@ -225,4 +226,179 @@ module Raw_ptrace : sig
   (** Resume a process that {!start} has started.
       @raise Error if {!start} has not started it, or if it was resumed already. *)
   val detach : pid -> unit
+end
+
+(** Profiles of what a program allocates, by [Gc.Memprof], in other processes and in the running one:
+    what [ocaml-probes memprof] does. The profiled program must be linked with
+    [ocaml-probes.memprof], and needs no change. It runs OCaml 4.13, 4.14, or 5.3 or later.
+
+    While a session runs, a thread of C takes the program's events. {!report} tells what was
+    allocated where, what is alive, and how long blocks lived; {!read} gives the events themselves.
+    {!stop} ends the profile. So does the end of this process, and the collection of a session that
+    nobody can stop any more.
+
+    {[
+    let session = Probes_lib.Memprof.start ~rate:1e-3 ~pid () in
+    Unix.sleep 10;
+    ignore (Probes_lib.Memprof.stop session);
+    Array.iter
+      (fun (site, usage) ->
+        Printf.printf "%.0f of %.0f words are alive: %s\n"
+          usage.live_words usage.words site.name)
+      (Probes_lib.Memprof.report ~by:Live session).sites
+    ]}
+
+    A process has one profile at a time, and one that it runs by itself is left alone. After a fork,
+    the sessions stay with the parent. *)
+module Memprof : sig
+  (** A profile. *)
+  type session
+
+  (** How far a session is. *)
+  type state =
+    | Waiting
+        (** the program waits, or runs no OCaml code: the profile starts when it goes on *)
+    | Running (** the profile has started *)
+    | Stopped (** by {!stop} *)
+    | Ended (** the program has ended, or executes another program *)
+
+  (** A place in the source. *)
+  type frame =
+    { name : string (** the function, as in the tool: ["Service.find"] *)
+    ; file : string option (** the file, if it is known *)
+    ; line : int (** the line; 0 if it is not known *)
+    }
+
+  (** What a block is. *)
+  type source =
+    | Normal (** allocated by OCaml code or for it *)
+    | Marshal (** made by [Marshal] *)
+    | Custom (** memory outside of the heap that a custom block has *)
+
+  (** A sampled block. *)
+  type allocation =
+    { n_samples : int (** the samples in it, at least 1; a sample stands for 1 / rate words *)
+    ; size : int (** in words, without the header *)
+    ; source : source (** what it is *)
+    ; callstack : frame array
+          (** who has allocated it, the innermost first. Inlined functions have frames of their own. *)
+    }
+
+  (** What has happened to a sampled block. *)
+  type kind =
+    | Alloc_minor of allocation (** it was allocated in the minor heap *)
+    | Alloc_major of allocation (** it was allocated in the major heap *)
+    | Promote (** it has moved from the minor to the major heap *)
+    | Dealloc_minor (** it was freed in the minor heap *)
+    | Dealloc_major (** it was freed in the major heap *)
+
+  (** An event of the profiled program. *)
+  type event =
+    { kind : kind (** what has happened *)
+    ; id : int (** the number of the block *)
+    ; time : float (** seconds, of the clock CLOCK_MONOTONIC *)
+    ; domain : int (** where it has happened; 0 in OCaml 4 *)
+    ; minor_collections : int (** that the program had made *)
+    ; major_collections : int (** that the program had made *)
+    }
+
+  (** What a place in the source, or a call stack, has to do with. Words include headers. They are
+      estimated from samples, each of which stands for 1 / rate words. *)
+  type usage =
+    { samples : int (** of all its sampled blocks *)
+    ; live_samples : int (** of those that are alive *)
+    ; sampled_blocks : int (** blocks with a sample *)
+    ; live_sampled_blocks : int (** those that are alive *)
+    ; words : float (** that were allocated *)
+    ; live_words : float (** that are alive *)
+    ; blocks : float (** that were allocated, with samples or without *)
+    ; live_blocks : float (** that are alive *)
+    ; major_words : float (** that were allocated in the major heap *)
+    ; promoted_words : float (** that have moved to the major heap *)
+    ; minor_deaths : float (** words that were freed in the minor heap *)
+    ; major_deaths : float array
+          (** words that were freed in the major heap after so many major collections: 0, 1, 2, 3-4,
+              5-8, 9-16, 17-32, more *)
+    ; mean_lifetime : float (** of the dead words, in seconds; nan if there are none *)
+    }
+
+  (** What is missing. *)
+  type losses =
+    { allocations : int (** for which the ring of events had no room *)
+    ; lost_samples : int (** of these allocations *)
+    ; promotions : int (** for which there was no room *)
+    ; deallocations : int (** for which there was no room: these blocks seem to be alive *)
+    ; unread : int (** events that {!read} could not give, because [events] waited already *)
+    ; unfollowed : int (** blocks whose end is not looked for: too many are alive *)
+    ; forks : int (** of the program: children are not profiled *)
+    ; cut : bool (** the program has ended in the middle of an event *)
+    ; damaged : bool (** the program has damaged the ring: the rest is missing *)
+    ; still_on : bool
+          (** the program has not said that the profile is off. After {!stop}: it waits, and stops
+              the profile when it goes on. *)
+    ; refused : int array (** domains without events, because they run a profile of their own *)
+    }
+
+  (** A profile, as far as it is known. *)
+  type report =
+    { seconds : float (** that the profile has run *)
+    ; rate : float (** samples per word *)
+    ; total : usage (** of all stacks *)
+    ; sites : (frame * usage) array (** by the place that allocates, the largest first *)
+    ; stacks : (frame array * usage) array
+          (** by call stack, the innermost frame first, in the order in which they were seen *)
+    ; losses : losses (** what is missing *)
+    }
+
+  (** The order of the sites of a report. *)
+  type order =
+    | Allocated (** by allocated words *)
+    | Live (** by live words *)
+
+  (** [start ~pid ()] asks the process [pid] for a profile, and returns when it has started in one of
+      its domains, or when the process has not answered for a second: see [Waiting]. If it is the
+      running process, the profile has started in the domain that calls.
+
+      @param rate samples per word, from 1e-9 to 1; the default is 1e-4.
+      @param callstack_size frames of call stacks, from 0 to 1024; the default is 128.
+      @param events
+        how many events to keep for {!read}, up to 10000000. The default is 0, since reports need
+        none.
+      @raise Error
+        if a parameter is wrong, the process does not exist, may not be traced, is not linked with
+        [ocaml-probes.memprof], is profiled already, or has a runtime without [Gc.Memprof]. It goes on
+        as before. *)
+  val start
+    :  ?rate:float
+    -> ?callstack_size:int
+    -> ?events:int
+    -> pid:pid
+    -> unit
+    -> session
+
+  (** How far the session is.
+      @raise Error if the process has refused the profile. *)
+  val state : session -> state
+
+  (** Take the events that have come since the last call, in their order. In a program that profiles
+      itself, this allocates, too.
+      @raise Error if the session was started without [events]. *)
+  val read : session -> event array
+
+  (** What the session has seen so far; all of it, if it was stopped.
+      @param by the order of the sites; the default is [Allocated].
+      @raise Error if the process has refused the profile. *)
+  val report : ?by:order -> session -> report
+
+  (** Stop the profile and tell what is missing. It takes a second at most: see [still_on]. The events
+      and the report are there afterwards, too. Nothing happens the second time.
+      @raise Error if the process has refused the profile. *)
+  val stop : session -> losses
+
+  (** The running process. No privilege is needed. It must be linked with [ocaml-probes.memprof], and
+      the profile includes what this library allocates. *)
+  module Self : sig
+    (** See {!Memprof.start}. *)
+    val start : ?rate:float -> ?callstack_size:int -> ?events:int -> unit -> session
+  end
 end

@@ -39,8 +39,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* All other symbols that are linked into the library are hidden. */
-#define STUB __attribute__((visibility("default"))) value
+#include "probes_lib_stubs.h"
 
 struct tracer {
 	struct ocp_ctx *ctx;
@@ -174,18 +173,22 @@ static void leave(struct tracer *t)
 	caml_acquire_runtime_system();
 }
 
+void probes_lib_raise(char *why)
+{
+	value v_why;
+
+	if (!why)
+		caml_raise_out_of_memory();
+	v_why = caml_copy_string(why);
+	free(why);
+	caml_raise_with_arg(*caml_named_value("Probes_lib.Error"), v_why);
+}
+
 /* Raise F if it is an error. Call it after leave(), when everything else is freed. */
 static void raise_failure(struct failure f)
 {
-	value why;
-
-	if (!f.err)
-		return;
-	if (!f.why)
-		caml_raise_out_of_memory();
-	why = caml_copy_string(f.why);
-	free(f.why);
-	caml_raise_with_arg(*caml_named_value("Probes_lib.Error"), why);
+	if (f.err)
+		probes_lib_raise(f.why);
 }
 
 /* ---- copies of OCaml values ------------------------------------------------------------------ */

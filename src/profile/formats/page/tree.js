@@ -7,7 +7,7 @@ const NAME = 0, KIND = 1, FILE = 2, LINE = 3, INLINED = 4;
 export class Call {
 	constructor(frame) {
 		[this.name, this.kind, this.file, this.line, this.inlined] = frame;
-		this.samples = this.value = this.self = 0;
+		this.samples = this.value = this.self = this.old = 0;
 		this.children = [];
 		this.byFunction = new Map();
 	}
@@ -29,17 +29,21 @@ export class Call {
 	}
 }
 
-// DATA: the frames, and stacks of [samples, value, frame...], the outermost frame first.
-export function treeOf({ frames, stacks }) {
+// DATA: the frames, and stacks of [samples, value, frame...], the outermost frame first. A comparison has
+// the old values of the stacks.
+export function treeOf({ frames, stacks, old }) {
 	const root = new Call(["all", "all", null, 0, false]);
-	for (const [samples, value, ...numbers] of stacks) {
+	for (const [i, [samples, value, ...numbers]] of stacks.entries()) {
+		const before = old?.[i] ?? 0;
 		let node = root;
 		node.samples += samples;
 		node.value += value;
+		node.old += before;
 		for (const number of numbers) {
 			node = node.child(frames[number]);
 			node.samples += samples;
 			node.value += value;
+			node.old += before;
 		}
 		node.self += value;
 	}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * May a user who lacks CAP_SYS_PTRACE read the memory of the current task? For the processes that it
+ * finds, user space asks the kernel (by opening files in /proc/PID). Processes that start later, or that
+ * are hidden, are asked for here.
+ *
+ * The conditions are those of ptrace_may_access(PTRACE_MODE_READ_FSCREDS) in kernel/ptrace.c and of
+ * cap_ptrace_access_check() in security/commoncap.c, without the exceptions for CAP_SYS_PTRACE: the
+ * user and group ids of the task are ours, its memory is dumpable, it is in our user namespace, and
+ * it has no capability that we lack. Security modules (SELinux, AppArmor) are not considered.
+ *
+ * The fields are read directly, without a helper, which takes a few ns in all. An unknown layout of
+ * the kernel's structures makes the load fail, except for the place of the dumpable bits.
+ */
+#ifndef ACCESS_BPF_H
+#define ACCESS_BPF_H
+
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+enum {
+	DUMPABLE_MASK = 3, /* MMF_DUMPABLE_MASK in linux/mm_types.h */
+	DUMPABLE_BY_USER = 1,
+};
+
+/*
+ * Before Linux 6.18 the flags are one word; since then they are a bitmap that begins with this
+ * word.
+ */
+struct mm_struct___before_6_18 {
+	unsigned long flags;
+} __attribute__((preserve_access_index));
+
+struct mm_struct___since_6_18 {
+	struct {
+		unsigned long __mm_flags[1];
+	} flags;
+} __attribute__((preserve_access_index));
+
+static __always_inline int is_dumpable(struct mm_struct *mm)
+{
+	struct mm_struct___before_6_18 *before = (void *)mm;
+	struct mm_struct___since_6_18 *since = (void *)mm;
+	unsigned long flags = DUMPABLE_BY_USER;
+
+	/* A task without memory of its own (a kernel thread). */
+	if (!mm)
+		return 0;
+	if (bpf_core_field_exists(since->flags.__mm_flags))
+		flags = BPF_CORE_READ(since, flags.__mm_flags[0]);
+	else if (bpf_core_field_exists(before->flags))
+		flags = BPF_CORE_READ(before, flags);
+	return (flags & DUMPABLE_MASK) == DUMPABLE_BY_USER;
+}
+
+/* The user: ids, the inode of the user namespace, and the effective capabilities. */
+static __always_inline int may_user_inspect(__u32 uid, __u32 gid, __u64 userns_ino,
+					    __u64 capabilities)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	const struct cred *cred = task->real_cred;
+	__u64 permitted;
+
+	if (cred->uid.val != uid || cred->euid.val != uid || cred->suid.val != uid ||
+	    cred->gid.val != gid || cred->egid.val != gid || cred->sgid.val != gid)
+		return 0;
+	if (cred->user_ns->ns.inum != userns_ino)
+		return 0;
+	/* Two words of 32 bits before Linux 6.3, one of 64 since then: the bytes are the same. */
+	if (bpf_core_read(&permitted, sizeof(permitted), &cred->cap_permitted) ||
+	    permitted & ~capabilities)
+		return 0;
+	return is_dumpable(task->mm);
+}
+
+/* Does the current task execute the file? The numbers are those of struct kernel_file. */
+static __always_inline int current_executes(__u64 dev, __u64 ino)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct inode *inode = BPF_CORE_READ(task, mm, exe_file, f_inode);
+
+	return BPF_CORE_READ(inode, i_ino) == ino && BPF_CORE_READ(inode, i_sb, s_dev) == dev;
+}
+
+#endif

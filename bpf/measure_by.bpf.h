@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Hits and times by the value of an argument, in object measure_by; see measure_by.h for the maps. The
+ * other objects have no code for them.
+ *
+ * Every hit and every time is in exactly one group, or in the sum of those for which there was no
+ * room. A pair belongs to the value that the argument has at its start. The start leaves the index of
+ * its group beside its time, at the same place of a ring; its stop takes it from there.
+ *
+ * An index is taken before its group is in by_pairs. If two threads meet a new value at one moment,
+ * one of the two indices is never used. There is room for one group less then.
+ */
+#ifndef MEASURE_BY_BPF_H
+#define MEASURE_BY_BPF_H
+
+#include "filter.bpf.h"
+#include "measure_by.h"
+#include "measure_roles.bpf.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct measure_by);
+	__type(value, __u64);
+	__uint(max_entries, 1);
+} by_hits SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, 1);
+} by_others SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct measure_by);
+	__type(value, __u32);
+	__uint(max_entries, 1);
+} by_pairs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct measure_by_times);
+	__uint(max_entries, 1);
+} by_times SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct measure_open_key);
+	__type(value, struct measure_by_open);
+	__uint(max_entries, 1);
+} by_open SEC(".maps");
+
+/* Indices of by_times in use, without the first MEASURE_MAX_PAIRS. */
+volatile __u64 by_times_used;
+
+/* The initial value of by_open. It is large for the stack of a BPF program. */
+static const struct measure_by_open by_nothing_open;
+
+static __always_inline __u64 by_float(__u64 bits)
+{
+	if (filter_is_nan(bits))
+		return FILTER_INFINITY_BITS | 1;
+	return bits << 1 ? bits : 0;
+}
+
+/* Set the value of BY, whose other bytes are 0. */
+static __noinline int by_read(struct pt_regs *regs, const struct arg_spec *spec,
+			      struct measure_by *by)
+{
+	struct filter_found found = {};
+	int type = filter_find(regs, spec, &found);
+	__u64 n = found.length;
+
+	if (type == FILTER_TYPE_STRING) {
+		if (n > sizeof(by->text))
+			n = sizeof(by->text);
+		args_keep(n);
+		if (n > sizeof(by->text) || args_copy(by->text, n, found.value))
+			type = FILTER_TYPE_UNREADABLE;
+		else
+			by->number = found.length;
+	}
+	if (type == FILTER_TYPE_INT)
+		by->number = found.value;
+	if (type == FILTER_TYPE_FLOAT)
+		by->number = by_float(found.value);
+	by->type = (__u32)type;
+	return 0;
+}
+
+static __always_inline const struct arg_spec *by_spec(const struct site_args *args)
+{
+	return &args->args[config.by_arg & (ARGS_ALL - 1)];
+}
+
+/* Global functions: see add_time(). */
+__noinline int by_count(bpf_user_pt_regs_t *regs, const struct site_args *args, __u32 probe_index)
+{
+	struct measure_by by = { .what = probe_index };
+	struct measure_losses *lost = our_losses();
+	__u64 *hits, none = 0;
+
+	if (!args)
+		return 0;
+	by_read(regs, by_spec(args), &by);
+	hits = bpf_map_lookup_elem(&by_hits, &by);
+	if (!hits) {
+		/* This also fails if another task has just made the entry. */
+		bpf_map_update_elem(&by_hits, &by, &none, 1 /* BPF_NOEXIST */);
+		hits = bpf_map_lookup_elem(&by_hits, &by);
+	}
+	if (!hits)
+		hits = bpf_map_lookup_elem(&by_others, &probe_index);
+	if (hits)
+		add(hits, 1);
+	else if (lost)
+		add(&lost->rows_full, 1);
+	return 0;
+}
+
+/* The index in by_times of the value of a start of PAIR. */
+__noinline __u32 by_group(bpf_user_pt_regs_t *regs, const struct site_args *args, __u32 pair)
+{
+	struct measure_by by = { .what = pair };
+	__u32 *index, fresh;
+	__u64 used;
+
+	if (!args)
+		return pair;
+	by_read(regs, by_spec(args), &by);
+	index = bpf_map_lookup_elem(&by_pairs, &by);
+	if (index)
+		return *index;
+	if (by_times_used >= config.by_max_times)
+		return pair;
+	used = __sync_fetch_and_add(&by_times_used, 1);
+	if (used >= config.by_max_times)
+		return pair;
+	fresh = MEASURE_MAX_PAIRS + (__u32)used;
+	bpf_map_update_elem(&by_pairs, &by, &fresh, 1 /* BPF_NOEXIST */);
+	index = bpf_map_lookup_elem(&by_pairs, &by);
+	return index ? *index : pair;
+}
+
+/* The place in the ring of the start that began last, or, after it ended, of the one that ended. */
+static __always_inline __u32 by_place(const struct measure_open_key *key, __u32 has_ended)
+{
+	struct measure_open *open = bpf_map_lookup_elem(&pair_open, key);
+
+	return open ? (open->next - 1 + has_ended) & (MEASURE_DEPTH - 1) : MEASURE_DEPTH;
+}
+
+/* A start of KEY has GROUP. Without room here, by_open has no room either. */
+__noinline int by_start(const struct measure_open_key *key, __u32 group)
+{
+	struct measure_by_open *open;
+	__u32 place;
+
+	if (!key)
+		return 0;
+	place = by_place(key, 0);
+	if (place >= MEASURE_DEPTH)
+		return 0;
+	open = bpf_map_lookup_elem(&by_open, key);
+	if (!open) {
+		bpf_map_update_elem(&by_open, key, &by_nothing_open, 1 /* BPF_NOEXIST */);
+		open = bpf_map_lookup_elem(&by_open, key);
+	}
+	if (open)
+		open->groups[place & (MEASURE_DEPTH - 1)] = group;
+	return 0;
+}
+
+/* A pair of KEY has ended after NS. */
+__noinline int by_stop(const struct measure_open_key *key, __u64 ns)
+{
+	const __u32 bucket = measure_bucket_of(ns);
+	struct measure_by_times *times;
+	struct measure_by_open *open;
+	__u32 place, group;
+
+	if (!key)
+		return 0;
+	place = by_place(key, 1);
+	open = bpf_map_lookup_elem(&by_open, key);
+	group = key->pair;
+	if (open && place < MEASURE_DEPTH)
+		group = open->groups[place & (MEASURE_DEPTH - 1)];
+	times = bpf_map_lookup_elem(&by_times, &group);
+	if (!times)
+		return 0;
+	add(&times->count, 1);
+	add(&times->sum_ns, ns);
+	raise_to(&times->max_ns, ns);
+	raise_to(&times->min_ns_not, ~ns);
+	if (bucket < MEASURE_BUCKETS)
+		add(&times->buckets[bucket], 1);
+	return 0;
+}
+
+/* The same as play_roles(), where all pairs are matched by thread. */
+static __always_inline void play_roles_by_value(struct pt_regs *regs, const struct site_args *args,
+						const struct measure_site *site,
+						const struct bpf_pidns_info *ids, __u64 now_ns,
+						int matches)
+{
+	for (__u32 i = 0; i < MEASURE_MAX_ROLES && i < site->n_roles; i++) {
+		__u32 number = site->first_role + i;
+		struct measure_role *role = bpf_map_lookup_elem(&roles, &number);
+		struct measure_open_key key = { .tid = ids->pid };
+		struct measure_pair *stats;
+		__u32 group;
+		__u64 ended;
+
+		if (!role)
+			continue;
+		key.pair = role->pair;
+		stats = bpf_map_lookup_elem(&pair_stats, &key.pair);
+		if (!stats)
+			continue;
+		if (role->flags & MEASURE_ROLE_STOP) {
+			ended = stop_by_thread(stats, &key, regs->sp, now_ns);
+			if (ended)
+				by_stop(&key, ended - 1);
+			continue;
+		}
+		/* Read the value first: it takes time that is not the pair's. */
+		group = matches ? by_group((void *)regs, args, key.pair) : key.pair;
+		start_by_thread(stats, &key, regs->sp, matches);
+		by_start(&key, group);
+	}
+}
+
+/* A thread ends. */
+static __always_inline void by_end(const struct bpf_pidns_info *ids)
+{
+	for (__u32 pair = 0; pair < MEASURE_MAX_PAIRS && pair < config.n_pairs; pair++) {
+		struct measure_open_key key = { .tid = ids->pid, .pair = pair };
+
+		bpf_map_delete_elem(&by_open, &key);
+	}
+}
+
+#endif

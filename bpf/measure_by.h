@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The layout of the maps for hits and times that are grouped by the value of an argument (object
+ * measure_by). They are not pinned. The includer provides the __u32 and __u64 types.
+ *
+ *	map         type   key                 value
+ *	by_hits     hash   struct measure_by   u64, hits
+ *	by_others   array  number of a probe   u64, hits of values for which by_hits had no room
+ *	by_pairs    hash   struct measure_by   u32, index in by_times
+ *	by_times    array  index               struct measure_by_times
+ *	by_open     hash   struct measure_open_key  struct measure_by_open
+ *
+ * The first MEASURE_MAX_PAIRS entries of by_times are the times of values for which there was no
+ * room, by the number of the pair.
+ */
+#ifndef MEASURE_BY_H
+#define MEASURE_BY_H
+
+#include "args.h"
+#include "measure.h"
+
+enum {
+	MEASURE_BY_TEXT = 64,		/* bytes of a string that are compared */
+	MEASURE_BY_MAX_HITS = 1 << 14,	/* groups of hits, of all probes; 2.5 MB */
+	MEASURE_BY_MAX_PAIRS = 1 << 12, /* groups of times, of all pairs; each takes 4 KB */
+};
+
+/*
+ * A group: a value at a probe or pair. Strings are equal if they have the same length and the same
+ * first MEASURE_BY_TEXT bytes. All nan are one value, and so are 0.0 and -0.0.
+ */
+struct measure_by {
+	__u32 what;   /* the number of the probe (by_hits) or of the pair (by_pairs) */
+	__u32 type;   /* enum filter_type */
+	__u64 number; /* the int, the bits of the float, or the bytes of the string */
+	char text[MEASURE_BY_TEXT]; /* zeros after the string */
+};
+
+struct measure_by_times {
+	__u64 count;
+	__u64 sum_ns;
+	__u64 min_ns_not; /* ~ of the smallest */
+	__u64 max_ns;
+	__u64 buckets[MEASURE_BUCKETS];
+};
+
+/* The groups of the open starts, at the same places as in struct measure_open: indices in by_times. */
+struct measure_by_open {
+	__u32 groups[MEASURE_DEPTH];
+};
+
+_Static_assert(sizeof(struct measure_by) == 80, "shared by two compilers");
+_Static_assert(sizeof(struct measure_by_times) == 32 + 8 * MEASURE_BUCKETS,
+	       "shared by two compilers");
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Slow pairs: those that took config.slower_ns or longer are recorded with the arguments of their
+ * start and stop.
+ *
+ * Whether a pair will be slow is known at its stop. So each start keeps its arguments in an entry
+ * of slow_open until then. The entry is filled in before the start takes its time, which it gets
+ * last: a stop takes an entry only if it has the time of its own start.
+ *
+ * By thread, an entry belongs to a place in the ring of open starts of its thread. It is used again
+ * and again, and removed when the thread ends. By key, the stop removes it. Several threads may use
+ * a key at one moment. So who reads or writes an entry locks it, who removes it leaves it locked,
+ * and who does not get the lock at once does without the arguments. The memory of a removed entry
+ * may be another one's by the time it is locked; so its key is compared.
+ */
+#ifndef MEASURE_SLOWER_BPF_H
+#define MEASURE_SLOWER_BPF_H
+
+#include "measure_slower.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct slow_key);
+	__type(value, struct slow_start);
+	__uint(max_entries, 1);
+} slow_open SEC(".maps");
+
+/* The initial value of an entry. */
+static const struct slow_start no_slow_start;
+
+static __always_inline int slow_is_free(const struct slow_start *start)
+{
+	return !start->key.owner;
+}
+
+static __always_inline int slow_is_of(const struct slow_start *start, const struct slow_key *key)
+{
+	return start->key.owner == key->owner && start->key.pair == key->pair &&
+	       start->key.value == key->value;
+}
+
+static __always_inline void slow_unlock(struct slow_start *start)
+{
+	__sync_val_compare_and_swap(&start->is_locked, 1, 0);
+}
+
+/* Lock the entry of KEY. Returns NULL if KEY has no entry, or if another thread has locked it. */
+static __always_inline struct slow_start *slow_lock(const struct slow_key *key)
+{
+	struct slow_start *start = bpf_map_lookup_elem(&slow_open, key);
+
+	if (!start || __sync_val_compare_and_swap(&start->is_locked, 0, 1) != 0)
+		return (void *)0;
+	if (slow_is_free(start) || slow_is_of(start, key))
+		return start;
+	slow_unlock(start);
+	return (void *)0;
+}
+
+/* A global function: see add_time(). */
+__noinline int slow_record_hit(bpf_user_pt_regs_t *regs, const struct site_args *args,
+			       struct hit_record *hit)
+{
+	if (!args || !hit)
+		return 0;
+	return record_values((struct pt_regs *)regs, args, hit);
+}
+
+/* Before a start takes its time: keep its arguments. Returns the locked entry, or NULL. */
+static __always_inline struct slow_start *slow_begin(struct pt_regs *regs, __u32 number,
+						     const struct site_args *args,
+						     const struct bpf_pidns_info *ids,
+						     const struct slow_key *key)
+{
+	struct slow_start *start;
+
+	if (!bpf_map_lookup_elem(&slow_open, key))
+		bpf_map_update_elem(&slow_open, key, &no_slow_start, 1 /* BPF_NOEXIST */);
+	start = slow_lock(key);
+	if (!start)
+		return start;
+	*(volatile __u64 *)&start->ns = 0;
+	start->key = *key;
+	start->hit.pid = ids->tgid;
+	start->hit.tid = ids->pid;
+	start->hit.site = number;
+	bpf_get_current_comm(start->comm, sizeof(start->comm));
+	slow_record_hit((bpf_user_pt_regs_t *)regs, args, &start->hit);
+	return start;
+}
+
+/* The start took the time NS, or no time if it is 0. */
+static __always_inline void slow_began(struct slow_start *start, __u64 ns)
+{
+	if (!start)
+		return;
+	*(volatile __u64 *)&start->ns = ns;
+	slow_unlock(start);
+}
+
+/* Copied by words: the compiler would call memcpy(), which BPF has not. */
+__noinline int slow_copy_start(struct slow_record *to, const struct slow_start *from)
+{
+	const __u64 *source;
+	__u64 *words;
+
+	if (!to || !from)
+		return 0;
+	source = (const __u64 *)&from->hit;
+	words = (__u64 *)&to->start;
+	for (__u32 i = 0; i < sizeof(to->start) / sizeof(*words); i++) {
+		__u64 word = source[i];
+
+		args_keep(word);
+		words[i] = word;
+	}
+	__builtin_memcpy(to->start_comm, from->comm, sizeof(to->start_comm));
+	return 0;
+}
+
+/* A slow pair of NS nanoseconds. START is its start, or NULL if it was not kept. */
+static __always_inline void slow_print(struct pt_regs *regs, __u32 number,
+				       const struct site_args *args,
+				       const struct bpf_pidns_info *ids, __u32 pair, __u64 ns,
+				       const struct slow_start *start)
+{
+	struct measure_losses *lost = our_losses();
+	struct slow_record *record;
+
+	if (!lost)
+		return;
+	add(&lost->slow, 1);
+	if (config.print_limit && !is_within_limit(bpf_ktime_get_ns())) {
+		add(&lost->slow_limited, 1);
+		return;
+	}
+	record = bpf_ringbuf_reserve(&prints, sizeof(*record), 0);
+	if (!record) {
+		add(&lost->slow_dropped, 1);
+		return;
+	}
+	if (!start)
+		add(&lost->slow_unkept, 1);
+	/* The time must be taken after the reservation: see engine_bpf_print.c. */
+	record->stop.ts_ns = bpf_ktime_get_ns();
+	record->stop.pid = ids->tgid;
+	record->stop.tid = ids->pid;
+	record->stop.site = number;
+	slow_record_hit((bpf_user_pt_regs_t *)regs, args, &record->stop);
+	record->stop.kind = RECORD_SLOW;
+	record->ns = ns;
+	record->pair = pair;
+	record->has_start = start != (void *)0;
+	bpf_get_current_comm(record->comm, sizeof(record->comm));
+	if (start) {
+		slow_copy_start(record, start);
+		record->start.ts_ns = start->ns;
+	}
+	bpf_ringbuf_submit(record, NO_WAKEUP);
+}
+
+/* A pair that began at START_NS has ended after NS nanoseconds. */
+static __always_inline void slow_end(struct pt_regs *regs, __u32 number,
+				     const struct site_args *args, const struct bpf_pidns_info *ids,
+				     const struct slow_key *key, __u64 start_ns, __u64 ns)
+{
+	struct slow_start *start = slow_lock(key);
+	const int is_its = start && start->ns == start_ns;
+
+	if (ns >= config.slower_ns)
+		slow_print(regs, number, args, ids, key->pair, ns, is_its ? start : (void *)0);
+	if (!start)
+		return;
+	if (is_its && config.key_arg != MEASURE_NO_ARG)
+		bpf_map_delete_elem(&slow_open, key);
+	else
+		slow_unlock(start);
+}
+
+/* ---- by thread ------------------------------------------------------------------------------ */
+
+/* The place in the ring of the next start of KEY. */
+static __always_inline __u64 slow_place(const struct measure_open *open)
+{
+	return open ? open->next & (MEASURE_DEPTH - 1) : 0;
+}
+
+static __always_inline void play_role_slower(const struct measure_role *role, struct pt_regs *regs,
+					     __u32 number, const struct site_args *args,
+					     const struct bpf_pidns_info *ids, __u64 now_ns,
+					     int matches)
+{
+	struct measure_open_key key = { .tid = ids->pid, .pair = role->pair };
+	struct slow_key slow = { .owner = ids->pid, .pair = role->pair };
+	struct measure_pair *stats = bpf_map_lookup_elem(&pair_stats, &key.pair);
+	struct slow_start *start = (void *)0;
+	struct measure_open *open;
+	__u64 ended;
+
+	if (!stats)
+		return;
+	if (role->flags & MEASURE_ROLE_STOP) {
+		ended = stop_by_thread(stats, &key, regs->sp, now_ns);
+		if (!ended)
+			return;
+		/* Its place is free again. */
+		slow.value = slow_place(bpf_map_lookup_elem(&pair_open, &key));
+		slow_end(regs, number, args, ids, &slow, now_ns - (ended - 1), ended - 1);
+		return;
+	}
+	slow.value = slow_place(bpf_map_lookup_elem(&pair_open, &key));
+	if (matches)
+		start = slow_begin(regs, number, args, ids, &slow);
+	start_by_thread(stats, &key, regs->sp, matches);
+	open = bpf_map_lookup_elem(&pair_open, &key);
+	slow_began(start, open ? start_of(open, 0)->ns : 0);
+}
+
+static long slow_remove_place(__u32 place, void *context)
+{
+	struct slow_key key = *(struct slow_key *)context;
+
+	key.value = place;
+	bpf_map_delete_elem(&slow_open, &key);
+	return 0;
+}
+
+/* A thread that had starts of a pair open ends. */
+static __always_inline void slow_end_thread(const struct measure_open_key *key)
+{
+	struct slow_key slow = { .owner = key->tid, .pair = key->pair };
+
+	bpf_loop(MEASURE_DEPTH, slow_remove_place, &slow, 0);
+}
+
+/* ---- by key --------------------------------------------------------------------------------- */
+
+static __always_inline void
+play_key_slower(const struct measure_role *role, struct measure_pair *stats,
+		const struct measure_start_key *key, struct pt_regs *regs, __u32 number,
+		const struct site_args *args, const struct bpf_pidns_info *ids, __u64 now_ns,
+		int matches)
+{
+	const struct slow_key slow = { .owner = key->tgid, .pair = key->pair, .value = key->value };
+	struct slow_start *start = (void *)0;
+	__u64 ended;
+
+	if (role->flags & MEASURE_ROLE_STOP) {
+		ended = stop_by_key(stats, key, now_ns);
+		if (ended)
+			slow_end(regs, number, args, ids, &slow, now_ns - (ended - 1), ended - 1);
+		return;
+	}
+	if (matches)
+		start = slow_begin(regs, number, args, ids, &slow);
+	slow_began(start, start_by_key(stats, key, matches));
+}
+
+/* The body of a loop: remove the start of a process that has ended. */
+static long slow_end_start(void *map, const struct slow_key *key, const void *start,
+			   const __u32 *ended)
+{
+	(void)start;
+	if (key->owner == *ended)
+		bpf_map_delete_elem(map, key);
+	return 0;
+}
+
+static __always_inline void slow_end_process(const __u32 *tgid)
+{
+	bpf_for_each_map_elem(&slow_open, slow_end_start, (void *)tgid, 0);
+}
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Slow pairs, shared by the BPF programs (measure_slower.bpf.h) and their user side. The map is in
+ * measure_slower only:
+ *
+ *	slow_open    hash           struct slow_key         struct slow_start
+ *
+ * and `prints` also has struct slow_record, told from struct hit_record by its kind.
+ */
+#ifndef MEASURE_SLOWER_H
+#define MEASURE_SLOWER_H
+
+#include "args.h"
+
+/* Starts whose arguments are kept at one time, 3 KB each. */
+enum { SLOW_STARTS = 4096 };
+
+/* A start that is open, or was. */
+struct slow_key {
+	__u32 owner; /* by thread: the thread id; by key: the process id */
+	__u32 pair;
+	__u64 value; /* by thread: its place in struct measure_open; by key: the key */
+};
+
+struct slow_start {
+	struct slow_key key; /* all 0 if it has never been filled in */
+	__u64 is_locked;
+	__u64 ns; /* when the pair began; 0: incomplete */
+	char comm[16];
+	struct hit_record hit;
+};
+
+/* A pair that was slow. */
+struct slow_record {
+	struct hit_record stop;
+	__u64 ns; /* how long it took */
+	__u32 pair;
+	__u32 has_start; /* 0: the arguments of its start were not kept */
+	char comm[16];	 /* of the thread that stopped it */
+	char start_comm[16];
+	struct hit_record start; /* its time is the beginning of the pair */
+};
+
+_Static_assert(sizeof(struct slow_start) == 48 + sizeof(struct hit_record), "shared by compilers");
+_Static_assert(sizeof(struct slow_record) == 48 + 2 * sizeof(struct hit_record),
+	       "shared by compilers");
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The stacks of hits, in object measure_stacks. The other objects have no code for them.
+ *
+ * A hit that is counted, timed or printed walks its stack once. Counts and times belong to the hash
+ * under which the stack is stored. A printed hit carries its frames, which a full store cannot lose.
+ */
+#ifndef MEASURE_STACKS_BPF_H
+#define MEASURE_STACKS_BPF_H
+
+#include "measure_core.bpf.h"
+
+struct walk_scratch; /* has the stack of a hit */
+
+#ifdef MEASURE_STACKS
+#include "measure_stacks.h"
+#include "stacks.bpf.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct measure_stack_key);
+	__type(value, struct measure_stack_count);
+	__uint(max_entries, MEASURE_MAX_STACK_COUNTS);
+} stack_counts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct measure_walk_costs);
+	__uint(max_entries, 1);
+} walk_costs SEC(".maps");
+
+static __always_inline struct measure_walk_costs *our_walk_costs(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&walk_costs, &zero);
+}
+
+/* A global function: see add_time(). If the stack is lost, its hash is MEASURE_STACK_LOST. */
+__noinline int walk_stack_of_hit(struct walk_scratch *s, __u32 tgid, __u32 is_kept, __u32 is_return)
+{
+	struct measure_walk_costs *costs = our_walk_costs();
+	const __u64 begin_ns = bpf_ktime_get_ns();
+	struct stack_losses *lost;
+	__u32 zero = 0;
+
+	lost = bpf_map_lookup_elem(&stack_losses, &zero);
+	if (!s || !lost || !costs)
+		return 0;
+	walk_user(s, tgid, config.stack_depth, is_return);
+	if (s->stack.end < WALK_ENDS)
+		add(&lost->ended[s->stack.end], 1);
+	if (is_kept && keep_stack(&s->stack, lost))
+		s->stack.hash = MEASURE_STACK_LOST;
+	add(&costs->walks, 1);
+	add(&costs->ns, bpf_ktime_get_ns() - begin_ns);
+	return 0;
+}
+
+/* The stack of a hit, which release_stack() must give back; NULL: no room to walk it. */
+static __always_inline struct walk_scratch *walk_hit(const struct bpf_pidns_info *ids,
+						     __u32 is_kept, __u32 is_return)
+{
+	struct walk_scratch *s = walk_take();
+	struct stack_losses *lost;
+	__u32 zero = 0;
+
+	if (s) {
+		walk_stack_of_hit(s, ids->tgid, is_kept, is_return);
+		return s;
+	}
+	lost = bpf_map_lookup_elem(&stack_losses, &zero);
+	if (lost)
+		add(&lost->ended[WALK_BUSY], 1);
+	return s;
+}
+
+/* The stack of a hit that is counted, or may end a pair. The same as walk_hit(); NULL for others. */
+static __always_inline struct walk_scratch *take_stack(const struct measure_site *site,
+						       const struct bpf_pidns_info *ids)
+{
+	return site->flags & (MEASURE_KEYED | MEASURE_STOPS)
+		       ? walk_hit(ids, 1, site->flags & MEASURE_RETURN)
+		       : (void *)0;
+}
+
+static __always_inline void release_stack(struct walk_scratch *s)
+{
+	if (s)
+		walk_release(s);
+}
+
+static __always_inline struct measure_stack_count *
+count_of_stack(const struct measure_stack_key *key)
+{
+	struct measure_stack_count *count = bpf_map_lookup_elem(&stack_counts, key), none = {};
+	struct measure_walk_costs *costs;
+
+	if (count)
+		return count;
+	bpf_map_update_elem(&stack_counts, key, &none, 1 /* BPF_NOEXIST */);
+	count = bpf_map_lookup_elem(&stack_counts, key);
+	costs = count ? (void *)0 : our_walk_costs();
+	if (costs)
+		add(&costs->counts_full, 1);
+	return count;
+}
+
+/* A hit with stack S. */
+static __always_inline void count_stack(const struct measure_site *site,
+					const struct walk_scratch *s)
+{
+	const struct measure_stack_key key = { .stack = s ? s->stack.hash : MEASURE_STACK_LOST,
+					       .what = site->probe_index };
+	struct measure_stack_count *count;
+
+	if (!(site->flags & MEASURE_KEYED))
+		return;
+	count = count_of_stack(&key);
+	if (count)
+		add(&count->n, 1);
+}
+
+/* PAIR ended with stack S; ENDED was returned by one of the functions that end pairs. */
+static __always_inline void time_stack(__u32 pair, const struct walk_scratch *s, __u64 ended)
+{
+	const struct measure_stack_key key = { .stack = s ? s->stack.hash : MEASURE_STACK_LOST,
+					       .what = MEASURE_STACK_PAIR | pair };
+	struct measure_stack_count *count = ended ? count_of_stack(&key) : (void *)0;
+
+	if (!count)
+		return;
+	add(&count->n, 1);
+	add(&count->sum_ns, ended - 1);
+	raise_to(&count->max_ns, ended - 1);
+}
+#else
+static __always_inline struct walk_scratch *take_stack(const struct measure_site *site,
+						       const struct bpf_pidns_info *ids)
+{
+	(void)site;
+	(void)ids;
+	return (void *)0;
+}
+
+static __always_inline void release_stack(struct walk_scratch *s)
+{
+	(void)s;
+}
+
+static __always_inline void count_stack(const struct measure_site *site,
+					const struct walk_scratch *s)
+{
+	(void)site;
+	(void)s;
+}
+
+static __always_inline void time_stack(__u32 pair, const struct walk_scratch *s, __u64 ended)
+{
+	(void)pair;
+	(void)s;
+	(void)ended;
+}
+#endif
+
+#endif

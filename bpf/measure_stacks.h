@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The layout of the maps of object measure_stacks, besides those of measure.h and stacks.h. The
+ * includer provides the __u32 and __u64 types.
+ *
+ *	map           type           key                       value
+ *	stack_counts  hash           struct measure_stack_key  struct measure_stack_count
+ *	walk_costs    per-CPU array  0                         struct measure_walk_costs
+ *	prints        ring buffer                              struct measure_stack_record
+ */
+#ifndef MEASURE_STACK_MAPS_H
+#define MEASURE_STACK_MAPS_H
+
+#include "args.h"
+#include "stacks.h"
+
+enum { MEASURE_MAX_STACK_COUNTS = 1 << 15 };
+
+/* struct measure_stack_key, what: the number of a pair. Without it, it is that of a probe. */
+enum { MEASURE_STACK_PAIR = 1 << 30 };
+
+/* The key of stacks that are not in `stacks`: their hits are counted together. */
+#define MEASURE_STACK_LOST 0ULL
+
+struct measure_stack_key {
+	__u64 stack;
+	__u32 what;
+	__u32 reserved;
+};
+
+/* Of a probe, its hits; of a pair, the times of those that ended at this stack. */
+struct measure_stack_count {
+	__u64 n;
+	__u64 sum_ns;
+	__u64 max_ns;
+};
+
+struct measure_walk_costs {
+	__u64 walks;
+	__u64 ns;	   /* the time that they took */
+	__u64 counts_full; /* no cost: hits and times whose count had no room */
+};
+
+/* A printed hit with its stack. There is room for as many frames as are walked. */
+struct measure_stack_record {
+	struct hit_record hit;
+	__u32 end; /* enum walk_end */
+	__u32 n;   /* frames */
+	__u64 frames[];
+};
+
+static inline __attribute__((always_inline)) __u32 measure_stack_record_bytes(__u32 depth)
+{
+	return (__u32)sizeof(struct measure_stack_record) + depth * (__u32)sizeof(__u64);
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The events of Gc.Memprof as memprof.bpf.c records them, shared with its user side (src/memprof), where the
+ * words and numbers are those of src/memprof/ring.h. The includer provides the types __u8 ... __s64.
+ *
+ *	map      type         key               value
+ *	sites    array        number of a site  struct memprof_site
+ *	site_args array       as in a site      struct site_args
+ *	events   ring buffer                    struct memprof_record
+ *	scratch  array                          struct memprof_scratch
+ *	losses   array        0                 struct memprof_probe_losses
+ */
+#ifndef MEMPROF_H
+#define MEMPROF_H
+
+#include "args.h"
+
+enum {
+	EVENT_KINDS = 6,
+	EVENT_ALLOC_MAJOR = 2,	/* it, and those below, are allocations */
+	EVENT_MAX_DEPTH = 1024, /* of a call stack */
+	EVENT_SLOTS = 8,	/* of scratch memory, for each processor */
+};
+
+/* The words of a record. */
+enum {
+	EVENT_HEAD,
+	EVENT_TIME,
+	EVENT_ID,
+	EVENT_COLLECTIONS,
+	EVENT_WORDS, /* of events that are no allocations */
+	EVENT_SAMPLES = EVENT_WORDS,
+	EVENT_SIZE,
+	EVENT_SOURCE,
+	EVENT_STACK,
+};
+
+/* The positions of the probes' arguments. */
+enum {
+	EVENT_ARG_SAMPLES,
+	EVENT_ARG_SIZE,
+	EVENT_ARG_SOURCE,
+	EVENT_ARG_CALLSTACK,
+	EVENT_ARG_EVENT,
+	EVENT_ARG_ID = 0,
+	EVENT_ARG_SESSION,
+	EVENT_ARG_MINORS,
+	EVENT_ARG_MAJORS,
+	EVENT_ARG_DOMAIN,
+	EVENT_ARGS,
+};
+
+/* Set before the attach. */
+struct memprof_config {
+	__u64 pidns_dev, pidns_ino; /* the pid namespace of the process; 0: the initial one */
+	__u32 tgid;		    /* the process, there */
+	__u32 depth;		    /* of call stacks; at most EVENT_MAX_DEPTH */
+	__u64 bytes;		    /* of the ring buffer */
+};
+
+struct memprof_site {
+	__u32 kind; /* of its events; 0: none */
+	__u32 args;
+};
+
+/* A record ends after the words of its kind, or after its call stack. */
+struct memprof_record {
+	__u64 session;
+	__u64 words[EVENT_STACK + EVENT_MAX_DEPTH];
+};
+
+struct memprof_scratch {
+	__u32 is_taken;
+	__u32 failed; /* a frame could not be read */
+	struct memprof_record record;
+};
+
+/* Events that are not in the ring buffer. */
+struct memprof_probe_losses {
+	__u64 events[EVENT_KINDS];
+	__u64 samples;
+};
+
+_Static_assert(sizeof(struct memprof_config) == 32, "shared by two compilers");
+_Static_assert(sizeof(struct memprof_scratch) == 16 + 8 * (7 + 1024), "shared by two compilers");
+_Static_assert(sizeof(struct memprof_probe_losses) == 56, "shared by two compilers");
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* The threads that wait now, which profile.bpf.c and waiting.bpf.c share. */
+#ifndef WAITS_BPF_H
+#define WAITS_BPF_H
+
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include "samples.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32);
+	__type(value, struct profile_wait);
+	__uint(max_entries, 1);
+} waits SEC(".maps");
+
+/* States of include/linux/sched.h: a thread that is preempted does not wait, nor one that has ended. */
+enum { TASK_RUNNING = 0, TASK_DEAD = 0x80 };
+
+#endif

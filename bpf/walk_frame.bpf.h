@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One step of a walk: from a frame to its caller, by a rule. The includer provides the types of
+ * the kernel and bpf_probe_read_user(): a BPF program, or a test in user space.
+ *
+ * A fibre of OCaml 5 that calls C that calls OCaml has no parent meanwhile. The runtime keeps the
+ * parent in a continuation, which is a local root of the C function (caml_callback_exn and the like;
+ * runtime/callback.c of OCaml 5.3, caml/memory.h for the roots). The continuation is known by its tag,
+ * its size, its second field, which no other one has, and its place: in the frame of that function, and in
+ * the list of the roots that are in use.
+ */
+#ifndef WALK_FRAME_BPF_H
+#define WALK_FRAME_BPF_H
+
+#include "walk.h"
+
+#ifndef __noinline
+#define __noinline __attribute__((noinline))
+#endif
+
+static __always_inline int load_word(__u64 at, __u64 *word)
+{
+	return bpf_probe_read_user(word, sizeof(*word), (const void *)at);
+}
+
+/*
+ * The same, of the stack of the current frame. A call of the helper takes as long as the rest of a step, so
+ * that the words of the next frames are read with it.
+ */
+static __noinline int load_near(struct walk_scratch *s, __u64 at, __u64 *word)
+{
+	const __u64 rsp = s->regs[WALK_RSP];
+	__u64 off = at - s->window_at;
+
+	if (!s->window_at || off >= sizeof(s->window)) {
+		s->window_at = at - rsp < sizeof(s->window) ? rsp : at;
+		off = at - s->window_at;
+		if (bpf_probe_read_user(s->window, sizeof(s->window), (const void *)s->window_at)) {
+			s->window_at = 0; /* it ends beyond the stack */
+			return load_word(at, word);
+		}
+	}
+	if (off % sizeof(*word))
+		return load_word(at, word);
+	*word = s->window[off / sizeof(*word) % WALK_WINDOW];
+	return 0;
+}
+
+/* Offsets in the state of a domain of OCaml 5.3; fields of a block of roots; a continuation. */
+enum { STATE_LOCAL_ROOTS = 160 };
+enum { ROOTS_NEXT, ROOTS_TABLES, ROOTS_ITEMS, ROOTS_FIRST, ROOTS_WORDS };
+enum { CONT_HEADER, CONT_STACK, CONT_LAST, CONT_WORDS };
+enum { CONT_TAG = 245, TAG_MASK = 0xff, SIZE_SHIFT = 10, NULL_STACK = 1, ZERO = 1 };
+
+/* The parent in the continuation that ROOT points to. 0: ROOT points to something else. */
+static __always_inline __u64 load_parent(__u64 root)
+{
+	__u64 words[CONT_WORDS], value;
+
+	if (load_word(root, &value) ||
+	    bpf_probe_read_user(words, sizeof(words), (const void *)(value - 8)))
+		return 0;
+	/* The collector has just moved it. */
+	if (!words[CONT_HEADER] &&
+	    bpf_probe_read_user(words, sizeof(words), (const void *)(words[CONT_STACK] - 8)))
+		return 0;
+	if ((words[CONT_HEADER] & TAG_MASK) != CONT_TAG || words[CONT_HEADER] >> SIZE_SHIFT != 2 ||
+	    words[CONT_LAST] != ZERO || !(words[CONT_STACK] & 1) || words[CONT_STACK] == NULL_STACK)
+		return 0;
+	return words[CONT_STACK] - 1;
+}
+
+struct frame_search {
+	struct walk_scratch *s;
+	__u64 end;
+};
+
+static __always_inline long look_at_roots(__u32 i, struct frame_search *frame)
+{
+	struct walk_scratch *s = frame->s;
+	const __u64 block = s->roots, low = s->regs[WALK_RSP];
+	__u64 words[ROOTS_WORDS];
+
+	(void)i;
+	if (!block || block >= frame->end ||
+	    bpf_probe_read_user(words, sizeof(words), (const void *)block))
+		return 1;
+	s->roots = words[ROOTS_NEXT];
+	if (block < low || words[ROOTS_TABLES] != 1 || words[ROOTS_ITEMS] != 1 ||
+	    words[ROOTS_FIRST] < low || words[ROOTS_FIRST] >= frame->end)
+		return 0;
+	s->parent = load_parent(words[ROOTS_FIRST]);
+	return s->parent != 0;
+}
+
+/* Returns an enum walk_end; WALK_COMPLETE: *CFA is the canonical frame address. */
+static __always_inline __u32 find_cfa(struct walk_scratch *s, const struct walk_rule *rule,
+				      __u64 *cfa)
+{
+	const __u32 reg = rule->reg % WALK_REGISTERS;
+	__u64 at = s->regs[reg] + (__u64)(__s64)rule->add[0];
+
+	if (s->lost >> reg & 1)
+		return WALK_NO_REGISTER;
+	switch (rule->cfa) {
+	case WALK_CFA_REGISTER:
+		break;
+	case WALK_CFA_LOAD_2:
+	case WALK_CFA_LOAD:
+		if (load_word(at, &at))
+			return WALK_UNREADABLE;
+		if (!at && rule->cfa == WALK_CFA_LOAD_2) {
+			at = s->parent;
+			s->parent = 0;
+		}
+		at += (__u64)(__s64)rule->add[1];
+		if (rule->cfa == WALK_CFA_LOAD)
+			break;
+		if (load_word(at, &at))
+			return WALK_UNREADABLE;
+		at += (__u64)(__s64)rule->add[2];
+		break;
+	case WALK_CFA_PLT:
+		if ((s->regs[WALK_RIP] & 15) >= (__u64)(__s64)rule->add[1])
+			at += 8;
+		break;
+	default:
+		return WALK_NO_RULE;
+	}
+	*cfa = at;
+	/*
+	 * Stacks grow downwards. Where a rule changes the stack, any order is right. Both are equal
+	 * where a function has taken its return address off the stack (OCaml 4's caml_c_call).
+	 */
+	if (rule->cfa == WALK_CFA_REGISTER && (reg == WALK_RSP || reg == WALK_RBP) &&
+	    at < s->regs[WALK_RSP])
+		return WALK_NO_PROGRESS;
+	return WALK_COMPLETE;
+}
+
+struct place {
+	__u64 cfa, rsp, rbp;
+};
+
+/* Read what is at AT (enum walk_place), with OFF added. Returns nonzero if it cannot be read. */
+static __always_inline int load_place(struct walk_scratch *s, const struct place *place, __u32 at,
+				      __s32 off, __u64 *word)
+{
+	__u64 base = place->cfa;
+
+	if (at == WALK_AT_RSP)
+		base = place->rsp;
+	else if (at == WALK_AT_RBP)
+		base = place->rbp;
+	return load_near(s, base + (__u64)(__s64)off, word);
+}
+
+static __always_inline int restore_registers(struct walk_scratch *s, const struct walk_rule *rule,
+					     const struct place *place)
+{
+	__u64 word = 0;
+
+	for (__u32 i = 0; i < WALK_SAVED; i++) {
+		if (rule->at[i] == WALK_SAME)
+			continue;
+		if (rule->at[i] == WALK_NOWHERE) {
+			s->lost |= 1U << i;
+			continue;
+		}
+		if (load_place(s, place, rule->at[i], rule->off[i], &word))
+			return -1;
+		s->regs[i] = word;
+		s->lost &= ~(1U << i);
+	}
+	return 0;
+}
+
+/* Go to the caller. Returns an enum walk_end; WALK_COMPLETE: there is one. */
+static __always_inline __u32 leave_frame_by(struct walk_scratch *s, const struct walk_rule *rule)
+{
+	struct place place = { .rsp = s->regs[WALK_RSP], .rbp = s->regs[WALK_RBP] };
+	const __u32 end = find_cfa(s, rule, &place.cfa);
+	struct frame_search frame = { s, place.cfa };
+	__u64 rip = 0;
+
+	if (end != WALK_COMPLETE)
+		return end;
+	if (rule->rip_at == WALK_SAME || rule->rip_at == WALK_NOWHERE)
+		return WALK_NO_RULE;
+	if (!s->is_caller) /* the first frame: the window is of another stack */
+		s->window_at = 0;
+	/* A loop of its own: libbpf's loader has no room for one more function of measure_stacks. */
+	for (__u32 i = 0; s->calls_back && i < WALK_ROOTS; i++)
+		if (look_at_roots(i, &frame))
+			break;
+	s->calls_back = rule->flags & WALK_CALLBACK;
+	if (s->calls_back && !s->roots && !(s->lost >> WALK_R14 & 1))
+		load_word(s->regs[WALK_R14] + STATE_LOCAL_ROOTS, &s->roots);
+	if (load_place(s, &place, rule->rip_at, rule->rip_off, &rip))
+		return WALK_UNREADABLE;
+	if (rule->n_moved && restore_registers(s, rule, &place))
+		return WALK_UNREADABLE;
+	s->regs[WALK_RSP] = place.cfa;
+	s->regs[WALK_RIP] = rip;
+	s->is_caller = !(rule->flags & WALK_SIGNAL);
+	return WALK_COMPLETE;
+}
+
+#endif

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+#include "elf/address_lines.h"
+
+#include <elfutils/libdw.h>
+#include <stdlib.h>
+
+/* Code of a unit. */
+struct unit_range {
+	uint64_t start, end;
+	Dwarf_Off unit; /* its entry in the debug information */
+};
+
+struct address_lines {
+	Dwarf *dwarf;
+	struct unit_range *ranges; /* by address */
+	size_t n, room;
+};
+
+static int add_range(struct ocp_ctx *ctx, struct address_lines *lines, uint64_t start, uint64_t end,
+		     Dwarf_Die *unit)
+{
+	if (lines->n == lines->room) {
+		const size_t room = lines->room ? 2 * lines->room : 64;
+		void *ranges = reallocarray(lines->ranges, room, sizeof(*lines->ranges));
+
+		if (!ranges)
+			return ctx_no_memory(ctx);
+		lines->ranges = ranges;
+		lines->room = room;
+	}
+	lines->ranges[lines->n++] = (struct unit_range){ start, end, dwarf_dieoffset(unit) };
+	return 0;
+}
+
+static int read_units(struct ocp_ctx *ctx, struct address_lines *lines)
+{
+	Dwarf_CU *cu = NULL;
+	Dwarf_Die unit;
+	int err = 0;
+
+	while (!err && dwarf_get_units(lines->dwarf, cu, &cu, NULL, NULL, &unit, NULL) == 0) {
+		Dwarf_Addr base, start, end;
+		ptrdiff_t at = 0;
+
+		while (!err && (at = dwarf_ranges(&unit, at, &base, &start, &end)) > 0)
+			err = add_range(ctx, lines, start, end, &unit);
+	}
+	return err;
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+	const struct unit_range *x = a, *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+int address_lines_open(struct ocp_ctx *ctx, int fd, const char *name, struct address_lines **out)
+{
+	struct address_lines *lines = calloc(1, sizeof(*lines));
+	int err = 0;
+
+	*out = lines;
+	if (!lines)
+		return ctx_no_memory(ctx);
+	lines->dwarf = dwarf_begin(fd, DWARF_C_READ);
+	if (lines->dwarf)
+		err = read_units(ctx, lines);
+	else
+		ctx_log(ctx, OCP_LOG_DEBUG, "%s: cannot read source lines: %s", name,
+			dwarf_errmsg(-1));
+	if (lines->n)
+		qsort(lines->ranges, lines->n, sizeof(*lines->ranges), compare_ranges);
+	return err;
+}
+
+void address_lines_close(struct address_lines *lines)
+{
+	if (!lines)
+		return;
+	dwarf_end(lines->dwarf);
+	free(lines->ranges);
+	free(lines);
+}
+
+static const struct unit_range *range_of(const struct address_lines *lines, uint64_t va)
+{
+	size_t low = 0, high = lines->n;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (lines->ranges[middle].start <= va)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && va < lines->ranges[low - 1].end ? &lines->ranges[low - 1] : NULL;
+}
+
+/* False: it is a row of no line. */
+static bool take_row(Dwarf_Line *row, struct address_line *found)
+{
+	Dwarf_Addr va;
+
+	if (!row || dwarf_lineaddr(row, &va) != 0 || dwarf_lineno(row, &found->line) != 0 ||
+	    found->line <= 0)
+		return false;
+	found->va = va;
+	found->file = dwarf_linesrc(row, NULL, NULL);
+	return found->file != NULL;
+}
+
+static bool unit_of(const struct address_lines *lines, uint64_t va, Dwarf_Die *unit)
+{
+	const struct unit_range *range = range_of(lines, va);
+
+	return range && dwarf_offdie(lines->dwarf, range->unit, unit);
+}
+
+bool address_lines_find(const struct address_lines *lines, uint64_t va, struct address_line *found)
+{
+	Dwarf_Die unit;
+
+	*found = (struct address_line){ 0 };
+	return unit_of(lines, va, &unit) && take_row(dwarf_getsrc_die(&unit, va), found);
+}
+
+bool address_lines_first(const struct address_lines *lines, uint64_t from, uint64_t end,
+			 struct address_line *found)
+{
+	Dwarf_Lines *rows;
+	Dwarf_Die unit;
+	size_t n;
+
+	*found = (struct address_line){ 0 };
+	if (!unit_of(lines, from, &unit) || dwarf_getsrclines(&unit, &rows, &n) != 0)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (take_row(dwarf_onesrcline(rows, i), found) && found->va >= from)
+			return found->va < end;
+	return false;
+}

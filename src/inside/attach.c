@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Attaching takes two short stops. All that takes time is done while the process runs.
+ *
+ *	running	read the sites, find what remote calls need
+ *	stop A	look at the threads, choose the place; in the process: memfd_create, two times mmap, close
+ *	running	fill the block through our own mapping; the magic number comes last
+ *	stop B	compare the sites with what they were, and write them
+ *
+ * A tool that is killed before the magic number leaves an orphan, which the next attach or detach removes.
+ * Killed after it, it leaves a block that inside_find() finds; the bytes of the sites say which are ours.
+ * No thread can be in the code before the first site is written.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "inside/blocks.h"
+#include "inside/build.h"
+#include "inside/held.h"
+#include "inside/layout.h"
+#include "inside/restore.h"
+#include "inside/stop.h"
+#include "inside/stores.h"
+#include "inside/threads.h"
+#include "inside/ticks.h"
+#include "tracee/proc_file.h"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x10U /* linux/memfd.h: Linux 6.3 */
+#endif
+
+enum { TRIES = 20, RETRY_US = 2000 };
+
+struct attach {
+	struct inside *inside;
+	struct build build;
+	struct stop stop;
+	uint64_t *addrs; /* of the sites, ascending */
+	uint64_t inode;	 /* of the memfd; 0: none yet */
+	uint64_t ns_per_tick;
+};
+
+/* ---- running: before stop A ----------------------------------------------------------------- */
+
+int inside_check(struct ocp_ctx *ctx, pid_t pid, bool times)
+{
+	struct remote_plan *plan = NULL;
+	uint64_t ns_per_tick;
+	int err = remote_plan_make(ctx, pid, &plan);
+
+	remote_plan_free(plan);
+	if (!err && times)
+		err = ticks_ns_per_tick(ctx, &ns_per_tick);
+	return err;
+}
+
+static int check_not_counted(struct ocp_ctx *ctx, pid_t pid)
+{
+	struct inside_state state = { 0 };
+	struct inside *inside;
+	int found = inside_find(ctx, pid, &inside);
+
+	if (found <= 0)
+		return found;
+	found = inside_state(inside, &state);
+	inside_close(inside);
+	if (!found && state.n_patched + state.n_switched)
+		found = ctx_error(ctx, -EBUSY, "pid %d: counts inside already", (int)pid);
+	return found;
+}
+
+static int compare_addrs(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int prepare(struct attach *attach)
+{
+	const struct inside_spec *spec = attach->build.spec;
+	struct ocp_ctx *ctx = attach->inside->ctx;
+	struct maps maps;
+	int err = maps_read(ctx, attach->inside->pid, &maps);
+
+	if (err)
+		return err;
+	attach->build.sites = calloc(spec->n_sites + 1, sizeof(*attach->build.sites));
+	attach->addrs = calloc(spec->n_sites + 1, sizeof(*attach->addrs));
+	if (!attach->build.sites || !attach->addrs)
+		err = ctx_no_memory(ctx);
+	else
+		err = build_sites(ctx, spec, attach->stop.memory, &maps, attach->build.sites);
+	for (size_t i = 0; !err && i < spec->n_sites; i++)
+		attach->addrs[i] = spec->sites[i].addr;
+	if (!err)
+		qsort(attach->addrs, spec->n_sites, sizeof(*attach->addrs), compare_addrs);
+	for (size_t i = 1; !err && i < spec->n_sites; i++)
+		if (attach->addrs[i] - attach->addrs[i - 1] < SITE_BYTES)
+			err = ctx_error(ctx, -EINVAL, "two sites overlap");
+	maps_free(&maps);
+	return err;
+}
+
+/* ---- stop A --------------------------------------------------------------------------------- */
+
+static uint32_t shards_of(const struct templates_process *process)
+{
+	const long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	uint32_t n = 1;
+
+	while (process->cpu_id_off && n < TEMPLATES_MAX_SHARDS && (long)n < cpus)
+		n *= 2;
+	return n;
+}
+
+/* The name of the memfd has to be in the memory of the process. */
+static int create_memfd(struct attach *attach, int *fd)
+{
+	static const char name[] = BLOCK_NAME;
+	static const unsigned int flags[] = { MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC,
+					      MFD_CLOEXEC | MFD_ALLOW_SEALING };
+	struct stop *stop = &attach->stop;
+	uint64_t addr, result = 0;
+	int err = stop_begin_calls(stop);
+
+	if (err)
+		return err;
+	addr = remote_scratch(stop->remote);
+	err = patcher_write_unused(stop->patcher, addr, name, sizeof(name));
+	if (err)
+		return ctx_error(stop->ctx, err, "pid %d: cannot write to a stack: %s",
+				 (int)stop->pid, strerror(-err));
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		err = stop_call(stop, "memfd_create", SYS_memfd_create,
+				(uint64_t[6]){ addr, flags[i] }, &result);
+		if (err != -EINVAL)
+			break;
+	}
+	*fd = (int)result;
+	return err;
+}
+
+/* Open the memfd FD of the process, give it its size, and map it here. */
+static int open_memfd(struct attach *attach, int fd)
+{
+	struct inside *inside = attach->inside;
+	char name[32], path[PROC_PATH_BYTES];
+	struct stat st = { 0 };
+	void *map;
+	int ours, err = 0;
+
+	snprintf(name, sizeof(name), "fd/%d", fd);
+	proc_path(path, inside->pid, name);
+	ours = open(path, O_RDWR | O_CLOEXEC);
+	if (ours < 0)
+		return ctx_error(inside->ctx, -errno, "%s: %s", path, strerror(errno));
+	if (fstat(ours, &st) != 0 || ftruncate(ours, (off_t)inside->header.bytes) != 0 ||
+	    fcntl(ours, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+		err = ctx_error(inside->ctx, -errno, "memory for the counters: %s",
+				strerror(errno));
+	map = err ? MAP_FAILED
+		  : mmap(NULL, inside->header.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ours, 0);
+	if (!err && map == MAP_FAILED)
+		err = ctx_error(inside->ctx, -errno, "memory for the counters: %s",
+				strerror(errno));
+	close(ours);
+	if (err)
+		return err;
+	inside->block = map;
+	inside->is_shared = true;
+	attach->inode = st.st_ino;
+	return 0;
+}
+
+static int map_part(struct stop *stop, uint64_t addr, uint64_t bytes, int prot, int fd,
+		    uint64_t off)
+{
+	const uint64_t args[6] = { addr,	   bytes,
+				   (uint64_t)prot, MAP_SHARED | MAP_FIXED_NOREPLACE,
+				   (uint64_t)fd,   off };
+	uint64_t got;
+	int err = stop_call(stop, "mmap", SYS_mmap, args, &got);
+
+	/* Linux before 4.17 takes the address as a hint. */
+	if (!err && got != addr) {
+		stop_unmap(stop, got, got + bytes);
+		err = ctx_error(stop->ctx, -ENOTSUP,
+				"pid %d: mmap in the process chose another address",
+				(int)stop->pid);
+	}
+	return err;
+}
+
+static int map_block(struct attach *attach)
+{
+	const struct block_header *header = &attach->inside->header;
+	struct stop *stop = &attach->stop;
+	const uint64_t code = header->addr + header->code_off;
+	int fd, err, close_err;
+
+	err = create_memfd(attach, &fd);
+	if (err)
+		return err;
+	err = open_memfd(attach, fd);
+	if (!err)
+		err = map_part(stop, header->addr, header->code_off, PROT_READ | PROT_WRITE, fd, 0);
+	if (!err) {
+		err = map_part(stop, code, header->code_bytes, PROT_READ | PROT_EXEC, fd,
+			       header->code_off);
+		if (err)
+			stop_unmap(stop, header->addr, code);
+	}
+	close_err = stop_call(stop, "close", SYS_close, (uint64_t[6]){ (uint64_t)fd }, NULL);
+	return err ? err : close_err;
+}
+
+/* Blocks that a detach had to leave, and those of a tool that was killed before it wrote a site. */
+static int remove_old(struct stop *stop)
+{
+	struct block_found *blocks;
+	size_t n;
+	int err = blocks_find(stop->ctx, stop->memory, &stop->maps, &blocks, &n);
+
+	if (err)
+		return err;
+	/* All threads are looked at before one of them is used. */
+	for (size_t i = 0; i < n; i++)
+		if (blocks[i].is_complete &&
+		    threads_may_use(stop->tracee, stop->memory, &stop->maps,
+				    blocks[i].start + blocks[i].header.code_off, blocks[i].end))
+			blocks[i].start = blocks[i].end;
+	for (size_t i = 0; i < n && !err; i++)
+		if (blocks[i].is_complete && blocks[i].start != blocks[i].end)
+			err = stop_unmap(stop, blocks[i].start, blocks[i].end);
+	free(blocks);
+	if (!err)
+		stop_remove_orphans(stop);
+	return err;
+}
+
+static int stop_a(struct stop *stop, void *arg)
+{
+	struct attach *attach = arg;
+	const struct inside_spec *spec = attach->build.spec;
+	struct templates_process *process = &attach->build.process;
+	struct block_header *header = &attach->inside->header;
+	struct layout_reach reach;
+	int err;
+
+	threads_examine(stop->ctx, stop->tracee, stop->memory, process);
+	if (spec->n_pairs && !process->tid_off)
+		return ctx_error(
+			stop->ctx, -ENOTSUP,
+			"pid %d: its C library keeps thread ids at an unknown place: pairs "
+			"cannot be timed inside",
+			(int)stop->pid);
+	layout_reach(spec, &reach);
+	err = layout_make(stop->ctx, spec, shards_of(process), header);
+	if (!err)
+		err = layout_place(stop->ctx, &stop->maps, &reach, header->bytes, &header->addr);
+	if (!err)
+		err = remove_old(stop);
+	return err ? err : map_block(attach);
+}
+
+/* ---- stop B --------------------------------------------------------------------------------- */
+
+/* The site may have been switched since it was read; all else must be as it was. */
+static int take_current(struct attach *attach, size_t i, const struct site_bytes *bytes)
+{
+	struct inside *inside = attach->inside;
+	struct block_site *site = &inside_sites(inside)[i];
+	uint16_t *gate = (uint16_t *)(inside->block + inside->header.gates_off) + i;
+
+	if (site_now(site, bytes) != SITE_NOW_ORIGINAL)
+		return ctx_error(inside->ctx, -EBUSY,
+				 "pid %d: another tool changes its sites at the same time",
+				 (int)inside->pid);
+	site->opcode = bytes->code[1];
+	site->is_patched = BLOCK_PATCHING;
+	site->store = SITE_ON;
+	if (site->gate == BLOCK_GATE_PRIVATE)
+		*gate = site->opcode == SITE_ON;
+	else if (!bytes->gate != (site->opcode == SITE_OFF))
+		return build_private_gate(inside, &attach->build, i);
+	return 0;
+}
+
+static int write_sites(struct attach *attach, const struct site_bytes *bytes)
+{
+	struct inside *inside = attach->inside;
+	const struct block_site *sites = inside_sites(inside);
+	const size_t n = inside->header.n_sites;
+	struct site_change *changes;
+	int err = -ENOTSUP;
+
+	if (n >= STORES_MIN)
+		err = stop_store(&attach->stop, inside,
+				 inside->header.addr + layout_stores_off(&inside->header) +
+					 stores_attach_off());
+	if (err != -ENOTSUP && err != -EAGAIN)
+		return err;
+	changes = calloc(n, sizeof(*changes));
+	if (!changes)
+		return ctx_no_memory(inside->ctx);
+	for (size_t i = 0; i < n; i++)
+		site_change_set(&changes[i], &sites[i], &bytes[i], SITE_ON,
+				inside_displacement(&sites[i]));
+	err = site_changes_write(inside->ctx, attach->stop.patcher, changes, n);
+	free(changes);
+	return err;
+}
+
+static int stop_b(struct stop *stop, void *arg)
+{
+	struct attach *attach = arg;
+	struct inside *inside = attach->inside;
+	const struct block_header *header = &inside->header;
+	struct block_site *sites = inside_sites(inside);
+	struct site_bytes *bytes = NULL;
+	int err;
+
+	if (!blocks_has(&stop->maps, header->addr, header->addr + header->bytes, attach->inode)) {
+		attach->inode = 0;
+		return ctx_error(stop->ctx, -EBUSY,
+				 "pid %d: another tool, or the process, has removed the memory of "
+				 "the counters",
+				 (int)stop->pid);
+	}
+	if (threads_are_inside(stop->tracee, attach->addrs, header->n_sites))
+		return ctx_error(stop->ctx, -EAGAIN, "pid %d: a thread is inside a site",
+				 (int)stop->pid);
+	err = site_bytes_read(stop->ctx, stop->memory, sites, header->n_sites, &bytes);
+	for (size_t i = 0; !err && i < header->n_sites; i++)
+		err = take_current(attach, i, &bytes[i]);
+	if (!err)
+		err = write_sites(attach, bytes);
+	for (size_t i = 0; !err && i < header->n_sites; i++) {
+		sites[i].is_patched = BLOCK_PATCHED;
+		sites[i].store = 0;
+	}
+	free(bytes);
+	return err;
+}
+
+/* After a failure: no site is ours any more, or nothing more can be done. */
+static int stop_undo(struct stop *stop, void *arg)
+{
+	struct attach *attach = arg;
+	const struct block_header *header = &attach->inside->header;
+	size_t n_foreign;
+	int err;
+
+	if (!blocks_has(&stop->maps, header->addr, header->addr + header->bytes, attach->inode))
+		return 0;
+	if (attach->inside->header.magic) {
+		if (threads_may_use(stop->tracee, stop->memory, &stop->maps,
+				    header->addr + header->code_off, header->addr + header->bytes))
+			return -EBUSY;
+		err = restore_sites(stop, attach->inside, &n_foreign);
+		if (err || n_foreign)
+			return err;
+	}
+	return stop_unmap(stop, header->addr, header->addr + header->bytes);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+/* -EAGAIN: no thread can do it at this moment. */
+static int run_again(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg)
+{
+	int err = stop_run(stop, work, arg);
+
+	for (int i = 1; err == -EAGAIN && i < TRIES; i++) {
+		usleep(RETRY_US);
+		err = stop_run(stop, work, arg);
+	}
+	return err;
+}
+
+static void publish(struct attach *attach)
+{
+	struct inside *inside = attach->inside;
+	struct block_header *header = &inside->header;
+	struct block_header *there = (struct block_header *)inside->block;
+
+	header->ns_per_tick = attach->ns_per_tick;
+	header->start_ns = clock_ns(CLOCK_MONOTONIC);
+	header->start_ticks = ticks_now();
+	*there = *header;
+	header->magic = BLOCK_MAGIC;
+	__atomic_store_n(&there->magic, header->magic, __ATOMIC_RELEASE);
+}
+
+static int do_attach(struct attach *attach)
+{
+	struct inside *inside = attach->inside;
+	int err = check_not_counted(inside->ctx, inside->pid);
+
+	if (!err)
+		err = stop_open(inside->ctx, inside->pid, &attach->stop);
+	if (!err)
+		err = remote_plan_make(inside->ctx, inside->pid, &attach->stop.plan);
+	if (!err && attach->build.spec->n_pairs)
+		err = ticks_ns_per_tick(inside->ctx, &attach->ns_per_tick);
+	if (!err)
+		err = prepare(attach);
+	if (!err)
+		err = run_again(&attach->stop, stop_a, attach);
+	inside->header.ns_per_tick = attach->ns_per_tick;
+	if (!err)
+		err = build_block(inside, &attach->build);
+	if (!err)
+		publish(attach);
+	return err ? err : run_again(&attach->stop, stop_b, attach);
+}
+
+int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec,
+		  struct inside **out)
+{
+	struct attach attach = { .build.spec = spec };
+	int err;
+
+	*out = NULL;
+	attach.inside = inside_new(ctx, pid);
+	if (!attach.inside)
+		return ctx_no_memory(ctx);
+	err = do_attach(&attach);
+	if (!err)
+		err = memory_open(ctx, pid, &attach.inside->memory);
+	if (err && attach.inode && attach.inside->block) {
+		char *message = strdup(ocp_error(ctx));
+
+		stop_run(&attach.stop, stop_undo, &attach);
+		ctx_error(ctx, err, "%s", message ? message : "cannot count inside");
+		free(message);
+	}
+	stop_close(&attach.stop);
+	free(attach.build.sites);
+	free(attach.addrs);
+	if (err)
+		inside_close(attach.inside);
+	else
+		*out = attach.inside;
+	return err;
+}

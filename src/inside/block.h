@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The block: the memory that a process has mapped for counting inside, and that outlives the tool. One
+ * memfd, MAP_SHARED twice, one mapping right behind the other: data (rw-), then code (r-x).
+ *
+ *	struct block_header
+ *	struct block_site [n_sites]
+ *	uint16_t          [n_sites]	private gates
+ *	uint64_t          [n_shards][shard_stride]	counters; a site's is at its number
+ *	pairs				see pairs.h
+ *	meta_bytes			what the engine wants to find again: opaque here
+ *	code				routines, then the trampolines of the sites
+ *
+ * Any tool finds the block in /proc/PID/maps by the name of the memfd and by the magic number, which is
+ * written last: a mapping without it is an orphan of a tool that was killed. Forked children share it.
+ */
+#ifndef INSIDE_BLOCK_H
+#define INSIDE_BLOCK_H
+
+#include <stdint.h>
+
+#define BLOCK_NAME  "ocaml-probes-inside"	      /* of the memfd */
+#define BLOCK_PATH  "/memfd:" BLOCK_NAME " (deleted)" /* how the kernel names its mappings */
+#define BLOCK_MAGIC UINT64_C(0x656469736e49636f)      /* "ocInside" */
+
+enum { BLOCK_VERSION = 1 };
+
+/* What says whether the handler of a site is to run. */
+enum block_gate {
+	BLOCK_GATE_SEMAPHORE, /* the OCaml half of the probe's semaphore: providers ocaml_1 and ocaml_2 */
+	/*
+	 * A word of the block. Provider `ocaml` shares its semaphore with tracers, a site may disagree
+	 * with its semaphore (enabled_at_init), and a dormant site has none.
+	 */
+	BLOCK_GATE_PRIVATE,
+};
+
+/*
+ * What was last done in the process that made the block. The bytes of the sites decide: a forked child
+ * has sites of its own.
+ */
+enum block_patched { BLOCK_UNPATCHED, BLOCK_PATCHING, BLOCK_PATCHED };
+
+struct block_site {
+	uint64_t addr;	       /* of the nop, in the process */
+	uint64_t trampoline;   /* in the process */
+	uint64_t gate_addr;    /* of the two bytes, in the process */
+	uint32_t displacement; /* the original four bytes: those of the wrapper */
+	uint8_t opcode;	       /* the original byte: 0x3d or 0xe8 */
+	uint8_t gate;	       /* enum block_gate */
+	uint8_t is_patched;    /* enum block_patched: set before the site is written */
+	uint8_t store;	       /* the opcode that the routines of stores.h write; 0: none */
+};
+
+struct block_header {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t header_bytes;
+	uint64_t bytes;	   /* of the whole block */
+	uint64_t addr;	   /* of the block in the process */
+	uint64_t code_off; /* from the header, as all that follow; whole pages */
+	uint64_t code_bytes;
+	uint64_t sites_off, gates_off, counters_off, pairs_off, meta_off;
+	uint64_t meta_bytes;
+	uint32_t n_sites, n_pairs;
+	uint32_t n_shards;     /* a power of 2 */
+	uint32_t n_threads;    /* room of each pair: a power of 2 */
+	uint32_t depth;	       /* 1 to PAIRS_DEPTH */
+	uint32_t maker;	       /* process id of the tool, as it sees itself */
+	uint64_t shard_stride; /* counters from one shard to the next */
+	uint64_t ns_per_tick;  /* 32.32 fixed point; 0: pairs are not timed */
+	int64_t start_ns;      /* CLOCK_MONOTONIC at the attach */
+	uint64_t start_ticks;  /* the time stamp counter then */
+};
+
+#endif

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#include "inside/build.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "inside/layout.h"
+#include "inside/stores.h"
+
+/* ---- what the sites are --------------------------------------------------------------------- */
+
+static int bad_site(struct ocp_ctx *ctx, const struct block_site *site, int err, const char *why)
+{
+	return ctx_error(ctx, err, "site 0x%" PRIx64 ": %s", site->addr, why);
+}
+
+static int take_bytes(struct ocp_ctx *ctx, const struct maps *maps, const struct site_bytes *bytes,
+		      struct block_site *site)
+{
+	const struct mapping *m;
+	int32_t displacement;
+
+	if ((bytes->code[0] != SITE_NOP && bytes->code[0] != SITE_INT3) ||
+	    (bytes->code[1] != SITE_OFF && bytes->code[1] != SITE_ON))
+		return bad_site(ctx, site, -EINVAL, "not the code of a probe");
+	memcpy(&displacement, bytes->code + 2, sizeof(displacement));
+	m = maps_find(maps, site->addr + SITE_BYTES + (uint64_t)(int64_t)displacement);
+	if (!m || !m->executable)
+		return bad_site(ctx, site, -EINVAL, "calls outside of the program's code");
+	if (!m->inode)
+		return bad_site(ctx, site, -EBUSY, "another tool has changed it");
+	site->displacement = (uint32_t)displacement;
+	site->opcode = bytes->code[1];
+	return 0;
+}
+
+int build_sites(struct ocp_ctx *ctx, const struct inside_spec *spec, const struct memory *memory,
+		const struct maps *maps, struct block_site *sites)
+{
+	struct site_bytes *bytes;
+	int err;
+
+	for (size_t i = 0; i < spec->n_sites; i++)
+		sites[i] = (struct block_site){
+			.addr = spec->sites[i].addr,
+			.gate_addr = spec->sites[i].semaphore,
+		};
+	err = site_bytes_read(ctx, memory, sites, spec->n_sites, &bytes);
+	for (size_t i = 0; !err && i < spec->n_sites; i++) {
+		struct block_site *site = &sites[i];
+		bool agree;
+
+		err = take_bytes(ctx, maps, &bytes[i], site);
+		agree = !bytes[i].gate == (site->opcode == SITE_OFF);
+		if (!site->gate_addr || spec->sites[i].needs_private_gate || !agree) {
+			site->gate = BLOCK_GATE_PRIVATE;
+			site->gate_addr = 0;
+		}
+	}
+	free(bytes);
+	return err;
+}
+
+/* ---- the block ------------------------------------------------------------------------------ */
+
+static int write_trampoline(struct inside *inside, const struct build *build, size_t i)
+{
+	const struct block_header *header = &inside->header;
+	const struct inside_site *from = &build->spec->sites[i];
+	const struct block_site *site = &inside_sites(inside)[i];
+	const struct templates_site code = {
+		.trampoline = site->trampoline,
+		.counter = header->addr + header->counters_off + i * sizeof(uint64_t),
+		.gate = site->gate_addr,
+		.wrapper = site->addr + SITE_BYTES + (uint64_t)(int64_t)(int32_t)site->displacement,
+		.roles = build->spec->roles + from->first_role,
+		.n_roles = from->n_roles,
+	};
+
+	return templates_site(inside->ctx, header, &build->process, &code,
+			      inside->block + (site->trampoline - header->addr));
+}
+
+static void set_private_gate(struct inside *inside, size_t i)
+{
+	struct block_site *site = &inside_sites(inside)[i];
+	const uint64_t off = inside->header.gates_off + i * sizeof(uint16_t);
+	uint16_t *gate = (uint16_t *)(inside->block + off);
+
+	site->gate = BLOCK_GATE_PRIVATE;
+	site->gate_addr = inside->header.addr + off;
+	__atomic_store_n(gate, site->opcode == SITE_ON, __ATOMIC_RELAXED);
+}
+
+int build_private_gate(struct inside *inside, const struct build *build, size_t i)
+{
+	set_private_gate(inside, i);
+	return write_trampoline(inside, build, i);
+}
+
+int build_block(struct inside *inside, const struct build *build)
+{
+	const struct block_header *header = &inside->header;
+	const struct inside_spec *spec = build->spec;
+	uint64_t off = layout_trampolines_off(header);
+	int err;
+
+	if (spec->meta_bytes)
+		memcpy(inside->block + header->meta_off, spec->meta, spec->meta_bytes);
+	err = templates_routines(inside->ctx, header, &build->process,
+				 inside->block + header->code_off);
+	stores_write(inside->block + layout_stores_off(header));
+	for (size_t i = 0; !err && i < spec->n_sites; i++) {
+		struct block_site *site = &inside_sites(inside)[i];
+		const struct inside_site *from = &spec->sites[i];
+		size_t n_stops = 0;
+
+		*site = build->sites[i];
+		site->trampoline = header->addr + off;
+		if (site->gate == BLOCK_GATE_PRIVATE)
+			set_private_gate(inside, i);
+		err = write_trampoline(inside, build, i);
+		for (uint32_t r = 0; r < from->n_roles; r++)
+			n_stops += spec->roles[from->first_role + r].is_stop;
+		off += templates_site_bytes(header->n_shards, from->n_roles, n_stops);
+	}
+	return err;
+}

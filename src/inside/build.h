@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* Filling a block, through our own mapping of it, while the process runs. */
+#ifndef INSIDE_BUILD_H
+#define INSIDE_BUILD_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "inside/held.h"
+#include "inside/site_bytes.h"
+#include "inside/templates.h"
+#include "tracee/maps.h"
+
+struct build {
+	const struct inside_spec *spec;
+	struct templates_process process;
+	struct block_site *sites; /* of the caller: addresses, and what the sites are now */
+};
+
+/*
+ * SITES[i] from SPEC: address, gate_addr (0: private) and gate. -EINVAL, -EBUSY with a message if a site
+ * or its bytes are none that can be counted.
+ */
+int build_sites(struct ocp_ctx *ctx, const struct inside_spec *spec, const struct memory *memory,
+		const struct maps *maps, struct block_site *sites);
+
+/* Write everything but the magic number. */
+int build_block(struct inside *inside, const struct build *build);
+
+/* Assemble the trampoline of site I again, for a private gate. */
+int build_private_gate(struct inside *inside, const struct build *build, size_t i);
+
+#endif

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The bytes of the sites decide what is to be restored, not what the block says of them: a forked child
+ * shares the block, but not the sites.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "inside/blocks.h"
+#include "inside/held.h"
+#include "inside/layout.h"
+#include "inside/restore.h"
+#include "inside/site_bytes.h"
+#include "inside/stop.h"
+#include "inside/stores.h"
+#include "inside/threads.h"
+
+enum {
+	REMOVE_TRIES = 10,
+	REMOVE_RETRY_US = 1000,
+};
+
+/*
+ * A foreign tool that has switched a site off has lowered its semaphore, too; a private gate does not know
+ * of that.
+ */
+static uint8_t ours_wanted(const struct block_site *site, const struct site_bytes *bytes,
+			   enum site_now now)
+{
+	if (now == SITE_NOW_SWITCHED && site->gate == BLOCK_GATE_PRIVATE &&
+	    site->is_patched == BLOCK_PATCHED)
+		return SITE_OFF;
+	return bytes->gate ? SITE_ON : SITE_OFF;
+}
+
+/* The opcode that SITE is to be restored with; 0: it is to be left alone. */
+static uint8_t wanted_opcode(const struct block_site *site, const struct site_bytes *bytes)
+{
+	const enum site_now now = site_now(site, bytes);
+	const uint8_t opcode = ours_wanted(site, bytes, now);
+
+	if (now == SITE_NOW_FOREIGN)
+		return 0;
+	/* A tool was killed between the displacement and the opcode. */
+	if (now == SITE_NOW_ORIGINAL &&
+	    (site->is_patched != BLOCK_PATCHING || opcode == bytes->code[1]))
+		return 0;
+	return opcode;
+}
+
+/*
+ * Say in the block what is about to be done, so that another tool can complete it: the sites to be
+ * restored, and in private gates what they are to be.
+ */
+static int note_plan(struct stop *stop, struct inside *inside, const uint8_t *wanted,
+		     enum block_patched patched)
+{
+	const struct block_header *header = &inside->header;
+	struct block_site *sites = inside_sites(inside);
+	uint16_t *gates = (uint16_t *)(inside->block + header->gates_off);
+	int err = 0;
+
+	for (size_t i = 0; i < header->n_sites; i++) {
+		if (!wanted[i])
+			continue;
+		if (sites[i].gate == BLOCK_GATE_PRIVATE)
+			gates[i] = wanted[i] == SITE_ON;
+		sites[i].is_patched = (uint8_t)patched;
+	}
+	if (!inside->is_shared)
+		err = patcher_write_unused(stop->patcher, header->addr + header->gates_off, gates,
+					   header->n_sites * sizeof(*gates));
+	if (!inside->is_shared && !err)
+		err = patcher_write_unused(stop->patcher, header->addr + header->sites_off, sites,
+					   header->n_sites * sizeof(*sites));
+	return err ? ctx_error(stop->ctx, err, "pid %d: cannot write to the counters",
+			       (int)stop->pid)
+		   : 0;
+}
+
+/* The process itself writes to the sites. -ENOTSUP: it cannot, and nothing was written. */
+static int store_back(struct stop *stop, const struct inside *inside, const uint8_t *wanted)
+{
+	const struct block_header *header = &inside->header;
+	struct block_site *sites = inside_sites(inside);
+	const uint64_t off = layout_stores_off(header);
+	uint8_t code[256];
+	int err;
+
+	if (!inside->is_shared || stores_bytes() > sizeof(code) ||
+	    off + stores_bytes() > header->bytes)
+		return -ENOTSUP;
+	/* Another version of this tool may have made the block. */
+	stores_write(code);
+	if (memcmp(inside->block + off, code, stores_bytes()) != 0)
+		return -ENOTSUP;
+	for (size_t i = 0; i < header->n_sites; i++)
+		sites[i].store = wanted[i];
+	err = stop_store(stop, inside, header->addr + off + stores_detach_off());
+	for (size_t i = 0; i < header->n_sites; i++)
+		sites[i].store = 0;
+	return err;
+}
+
+static int write_back(struct stop *stop, const struct inside *inside,
+		      const struct site_bytes *bytes, const uint8_t *wanted, size_t n_wanted)
+{
+	const struct block_site *sites = inside_sites(inside);
+	struct site_change *changes;
+	size_t n = 0;
+	int err = n_wanted < STORES_MIN ? -ENOTSUP : store_back(stop, inside, wanted);
+
+	if (err != -ENOTSUP && err != -EAGAIN)
+		return err;
+	changes = calloc(n_wanted, sizeof(*changes));
+	if (!changes)
+		return ctx_no_memory(stop->ctx);
+	for (size_t i = 0; i < inside->header.n_sites; i++)
+		if (wanted[i])
+			site_change_set(&changes[n++], &sites[i], &bytes[i], wanted[i],
+					sites[i].displacement);
+	err = site_changes_write(stop->ctx, stop->patcher, changes, n);
+	free(changes);
+	return err;
+}
+
+int restore_sites(struct stop *stop, struct inside *inside, size_t *n_foreign)
+{
+	const size_t n = inside->header.n_sites;
+	struct site_bytes *bytes = NULL;
+	uint8_t *wanted = calloc(n + 1, 1);
+	size_t n_wanted = 0;
+	int err = wanted ? inside_refresh(inside, false) : ctx_no_memory(stop->ctx);
+
+	*n_foreign = 0;
+	if (!err)
+		err = site_bytes_read(stop->ctx, stop->memory, inside_sites(inside), n, &bytes);
+	for (size_t i = 0; !err && i < n; i++) {
+		const struct block_site *site = &inside_sites(inside)[i];
+
+		wanted[i] = wanted_opcode(site, &bytes[i]);
+		n_wanted += wanted[i] != 0;
+		*n_foreign += site_now(site, &bytes[i]) == SITE_NOW_FOREIGN;
+	}
+	if (!err && n_wanted) {
+		err = note_plan(stop, inside, wanted, BLOCK_PATCHING);
+		if (!err)
+			err = write_back(stop, inside, bytes, wanted, n_wanted);
+		if (!err)
+			err = note_plan(stop, inside, wanted, BLOCK_UNPATCHED);
+	}
+	free(bytes);
+	free(wanted);
+	return err;
+}
+
+/* Has the process still mapped the block of INSIDE? */
+static bool is_there(const struct stop *stop, const struct inside *inside)
+{
+	struct block_found *blocks;
+	bool found = false;
+	size_t n;
+
+	if (blocks_find(stop->ctx, stop->memory, &stop->maps, &blocks, &n) != 0)
+		return false;
+	for (size_t i = 0; i < n && !found; i++)
+		found = blocks[i].is_complete &&
+			memcmp(&blocks[i].header, &inside->header, sizeof(inside->header)) == 0;
+	free(blocks);
+	return found;
+}
+
+struct detach {
+	struct inside *inside;
+	bool is_in_use; /* by threads, not by other tools */
+};
+
+/* The detach succeeds even if the memory cannot be removed: the next attach or detach tries again. */
+static int detach_stopped(struct stop *stop, void *arg)
+{
+	struct detach *detach = arg;
+	struct inside *inside = detach->inside;
+	const struct block_header *header = &inside->header;
+	size_t n_foreign;
+	bool may_use;
+	int err;
+
+	if (!is_there(stop, inside))
+		return ctx_error(stop->ctx, -ESRCH,
+				 "pid %d: does not count inside any more: another tool has ended "
+				 "it, or it runs another program",
+				 (int)stop->pid);
+	may_use = threads_may_use(stop->tracee, stop->memory, &stop->maps,
+				  header->addr + header->code_off, header->addr + header->bytes);
+	err = restore_sites(stop, inside, &n_foreign);
+	if (err)
+		return err;
+	/* What was counted is complete now. */
+	err = inside_refresh(inside, true);
+	if (err)
+		return err;
+	detach->is_in_use = may_use && !n_foreign;
+	if (n_foreign || may_use)
+		ctx_log(stop->ctx, OCP_LOG_INFO,
+			"pid %d: the memory of the counters stays mapped for now: %s",
+			(int)stop->pid,
+			n_foreign ? "another tool uses a site" : "a thread may be in its code");
+	else if (stop->plan)
+		stop_unmap(stop, header->addr, header->addr + header->bytes);
+	if (stop->plan)
+		stop_remove_orphans(stop);
+	return 0;
+}
+
+/* The sites are restored. Threads that were in the code have left it, mostly. */
+static int remove_stopped(struct stop *stop, void *arg)
+{
+	struct inside *inside = arg;
+	const struct block_header *header = &inside->header;
+
+	if (!is_there(stop, inside))
+		return 0;
+	if (threads_may_use(stop->tracee, stop->memory, &stop->maps,
+			    header->addr + header->code_off, header->addr + header->bytes))
+		return -EAGAIN;
+	inside_refresh(inside, true);
+	return stop_unmap(stop, header->addr, header->addr + header->bytes);
+}
+
+int inside_detach(struct inside *inside)
+{
+	struct detach detach = { .inside = inside };
+	struct stop stop;
+	int err;
+
+	if (inside->is_detached)
+		return 0;
+	err = stop_open(inside->ctx, inside->pid, &stop);
+	if (err)
+		return err;
+	/* Without a plan the sites are restored, and the memory stays. */
+	if (remote_plan_make(inside->ctx, inside->pid, &stop.plan) != 0)
+		stop.plan = NULL;
+	err = stop_run(&stop, detach_stopped, &detach);
+	for (int i = 0; !err && detach.is_in_use && stop.plan && i < REMOVE_TRIES; i++) {
+		usleep(REMOVE_RETRY_US);
+		if (stop_run(&stop, remove_stopped, inside) != -EAGAIN)
+			break;
+	}
+	stop_close(&stop);
+	if (!err)
+		inside->is_detached = true;
+	return err;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Counting and timing inside a process: sites call trampolines, which count and then run the handler if
+ * it is switched on. It needs the right to ptrace the process, and nothing else.
+ *
+ * All functions return 0, or a negative errno with a message in the ctx.
+ */
+#ifndef INSIDE_INSIDE_H
+#define INSIDE_INSIDE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "base/ctx.h"
+
+/* A site begins or ends pair number PAIR. */
+struct inside_role {
+	uint32_t pair;
+	bool is_stop;
+};
+
+struct inside_site {
+	uint64_t addr; /* of its first byte, the nop, in the process */
+	uint64_t
+		semaphore; /* address of the two bytes that count who enabled the handler; 0: none */
+	/*
+	 * The semaphore cannot be the gate: tracers raise it too (provider `ocaml`), or site and semaphore
+	 * disagree.
+	 */
+	bool needs_private_gate;
+	uint32_t first_role, n_roles; /* in inside_spec.roles */
+};
+
+struct inside_spec {
+	const struct inside_site *sites;
+	size_t n_sites;
+	const struct inside_role *roles;
+	size_t n_pairs;
+	unsigned int depth; /* starts that one thread can have open in one pair */
+	size_t max_threads; /* that time pairs at one moment */
+	const void *meta;   /* kept in the block for inside_find; opaque */
+	size_t meta_bytes;
+};
+
+/*
+ * The totals of a pair, as engine_pair has them. COLLISIONS: starts of threads without room, also counted
+ * in STARTS. Their stops are orphans.
+ */
+struct inside_pair {
+	uint64_t starts, count, sum_ns, min_ns, max_ns; /* min_ns: 0 if count is 0 */
+	uint64_t orphan_starts, orphan_stops, collisions;
+	uint64_t buckets[496]; /* measure_bucket_of() of bpf/measure.h */
+};
+
+/* What is there besides the numbers. */
+struct inside_state {
+	size_t n_patched;  /* sites that count */
+	size_t n_switched; /* by a foreign tool: the opcode is 0x3d and hits are not counted */
+	size_t n_foreign; /* whose four displacement bytes are neither ours nor the original ones */
+};
+
+/* A process whose sites count, or counted, inside. */
+struct inside;
+
+/* -ENOTSUP, and one sentence, if PID cannot be counted inside; touches nothing. TIMES: pairs too. */
+int inside_check(struct ocp_ctx *ctx, pid_t pid, bool times);
+
+/*
+ * Make PID count inside. Everything is verified before the first write; on failure nothing is changed.
+ * -EBUSY if it counts inside already.
+ */
+int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec,
+		  struct inside **out);
+
+/* Find what an earlier attach left in PID, by /proc alone. Returns 1, or 0 if there is nothing. */
+int inside_find(struct ocp_ctx *ctx, pid_t pid, struct inside **out);
+
+/* The meta bytes of the attach; valid until the close. */
+const void *inside_meta(const struct inside *inside, size_t *bytes);
+size_t inside_n_sites(const struct inside *inside);
+size_t inside_n_pairs(const struct inside *inside);
+int64_t inside_start_ns(const struct inside *inside);
+
+/*
+ * HITS has room for all sites, PAIRS for all pairs; either may be NULL. Works, too, after the process has
+ * ended, if INSIDE comes from inside_attach. No system call per site, and the process is not stopped.
+ */
+int inside_read(struct inside *inside, uint64_t *hits, struct inside_pair *pairs);
+int inside_state(struct inside *inside, struct inside_state *state);
+
+/*
+ * Restore the sites: on if their gates say so. Remove the memory if no thread can be in it; else it
+ * stays until the next attach or detach. What was counted can still be read afterwards.
+ */
+int inside_detach(struct inside *inside);
+
+/* Free INSIDE, which may be NULL. Without a detach the process goes on counting. */
+void inside_close(struct inside *inside);
+
+#endif

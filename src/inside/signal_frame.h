@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The frame that the kernel puts on the stack of a thread for a signal handler, and that
+ * rt_sigreturn(2) reads: all registers and the signal mask of a thread.
+ */
+#ifndef INSIDE_SIGNAL_FRAME_H
+#define INSIDE_SIGNAL_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+/* Larger than any: AMX has 8 KB of tiles. */
+enum { XSTATE_BYTES = 16384, SIGNAL_FRAME_BYTES = XSTATE_BYTES + 1024 };
+
+/* All of a stopped thread that a system call or a routine may change. */
+struct thread_state {
+	struct user_regs_struct regs;
+	uint64_t mask; /* its blocked signals */
+	size_t xstate_bytes;
+	uint8_t xstate[XSTATE_BYTES]; /* NT_X86_XSTATE */
+};
+
+/* A return to the C signal restorer at RESTORER brings back the state. */
+struct signal_frame {
+	uint64_t addr; /* in the process; rsp is to have it */
+	size_t bytes;
+	uint8_t image[SIGNAL_FRAME_BYTES];
+};
+
+/*
+ * Make the frame of a thread for the stack below TOP. A system call that was interrupted is begun
+ * again by the frame; a call like nanosleep(2), which the kernel alone can continue, ends with
+ * EINTR. False if the processor's state cannot be expressed.
+ */
+bool signal_frame_make(const struct thread_state *state, uint64_t top, uint64_t restorer,
+		       struct signal_frame *frame);
+
+/* Was the thread interrupted in a system call that signal_frame_make() can only end with EINTR? */
+bool signal_frame_ends_call(const struct user_regs_struct *regs);
+
+#endif

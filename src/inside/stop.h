@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* What attach and detach do to a process, and what they need for it. */
+#ifndef INSIDE_STOP_H
+#define INSIDE_STOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "base/ctx.h"
+#include "inside/held.h"
+#include "inside/remote.h"
+#include "tracee/maps.h"
+#include "tracee/memory.h"
+#include "tracee/patch.h"
+#include "tracee/tracee.h"
+
+/* Access to a process, for several stops. */
+struct stop {
+	struct ocp_ctx *ctx;
+	pid_t pid;
+	struct memory *memory;
+	struct patcher *patcher;
+	struct tracee *tracee;
+	struct remote_plan *plan; /* NULL: nothing can be called in this process */
+	struct maps maps;	  /* read in the stop */
+	struct remote *remote;	  /* begun when it is first needed */
+};
+
+/* Without a plan: see stop_plan(). */
+int stop_open(struct ocp_ctx *ctx, pid_t pid, struct stop *stop);
+void stop_close(struct stop *stop);
+
+/*
+ * Stop the process and do WORK(ARG), with the maps of the process as they are then. Ends the remote calls
+ * that it began.
+ */
+int stop_run(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg);
+
+/* For WORK: begin the remote calls if that has not been done. */
+int stop_begin_calls(struct stop *stop);
+
+/* A system call, by its name for the message. *RESULT is not an error. Returns -errno. */
+int stop_call(struct stop *stop, const char *name, long number, const uint64_t args[6],
+	      uint64_t *result);
+
+/*
+ * Have the process write to its sites by the routine at ADDR (stores.h) of the block of INSIDE. -ENOTSUP:
+ * the text cannot be made writable, and nothing was written.
+ */
+int stop_store(struct stop *stop, const struct inside *inside, uint64_t addr);
+
+/* Unmap START to END. The caller knows that no thread can be there. */
+int stop_unmap(struct stop *stop, uint64_t start, uint64_t end);
+
+/* Unmap the blocks without a sound header, and close descriptors that a killed tool left. */
+void stop_remove_orphans(struct stop *stop);
+
+#endif

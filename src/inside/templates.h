@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The machine code that runs inside a process: one trampoline for each site, and the routines that the
+ * trampolines call. It is assembled from templates for the addresses that it gets in the process.
+ *
+ * A trampoline counts the hit, starts and stops the pairs of its site, and then jumps to the wrapper of
+ * the handler, if the gate is not 0, or returns to the site. It keeps all registers but the flags, which
+ * are dead at a site. It uses at most TEMPLATES_STACK_BYTES of the stack, the return address included.
+ */
+#ifndef INSIDE_TEMPLATES_H
+#define INSIDE_TEMPLATES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "inside/block.h"
+#include "inside/inside.h"
+
+enum { TEMPLATES_STACK_BYTES = 104, TEMPLATES_MAX_SHARDS = 64 };
+
+/* What the code has to know of the process. The offsets are from the FS base, which may be below 0. */
+struct templates_process {
+	int32_t cpu_id_off; /* of rseq's cpu_id; 0: unknown, and n_shards must be 1 */
+	int32_t tid_off; /* of the thread id that the C library keeps; 0: unknown, and no pairs */
+	/*
+	 * A start may call tkill(tid, 0) if it finds no room, to learn whether a thread has ended in
+	 * the middle of a span. False for a process with a seccomp filter.
+	 */
+	bool may_call_kernel;
+};
+
+/* A trampoline. All addresses are those in the process. */
+struct templates_site {
+	uint64_t trampoline;
+	uint64_t counter; /* in shard 0 */
+	uint64_t gate;	  /* of two bytes */
+	uint64_t wrapper;
+	const struct inside_role *roles; /* played in this order */
+	size_t n_roles;
+};
+
+/*
+ * The room that the routines need, at the beginning of the code. They can be asked for before anything
+ * else is known; a multiple of 64.
+ */
+size_t templates_routines_bytes(void);
+
+/* The exact room of the trampoline of a site with N_ROLES roles, N_STOPS of them stops; a multiple of 16. */
+size_t templates_site_bytes(uint32_t n_shards, size_t n_roles, size_t n_stops);
+
+/*
+ * Assemble the routines to CODE, for the address addr + code_off of HEADER. HEADER needs all its numbers
+ * but magic, maker and start. Only addresses are used: nothing is written but CODE. Returns 0, or
+ * -ENOTSUP or -ERANGE with a message: pairs without tid_off, shards without cpu_id_off, or a number that
+ * is out of its bounds.
+ */
+int templates_routines(struct ocp_ctx *ctx, const struct block_header *header,
+		       const struct templates_process *process, uint8_t *code);
+
+/*
+ * Assemble the trampoline of SITE to CODE. Returns 0, or -ERANGE with a message if a distance is too long
+ * for 32 bits.
+ */
+int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
+		   const struct templates_process *process, const struct templates_site *site,
+		   uint8_t *code);
+
+#endif

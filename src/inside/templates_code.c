@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The machine code that counts and times inside a process, as templates with holes. Read templates.h and
+ * pairs.h first.
+ *
+ * A trampoline is a sequence of templates. Without pairs: count (or count_cpu), gate. With pairs: enter (or
+ * enter_stop), count, start or stop for each role, leave, gate. The routines are there once in a block.
+ *
+ * The templates are data of this program, which never runs them. They are copied, and must work at any
+ * address: they jump only within themselves, and reach everything else through holes. Holes are written as
+ * the number HOLE, and named in the line below. All code must stay safe, whatever the process or a tool
+ * writes into the block: places in a slot are masked, and loops are bounded.
+ */
+#include <assert.h>
+#include <stddef.h>
+#include "inside/block.h"
+#include "inside/pairs.h"
+#include "inside/templates_code.h"
+
+#define NUMBER(name, value) ".set " #name ", " #value "\n"
+
+/* The layout, for the assembler. */
+static_assert(offsetof(struct pairs_slot, tid) == 0 && offsetof(struct pairs_slot, n) == 4 &&
+		      offsetof(struct pairs_slot, next) == 6 &&
+		      offsetof(struct pairs_slot, starts) == 8 &&
+		      offsetof(struct pairs_slot, sum_ns) == 16 &&
+		      offsetof(struct pairs_slot, min_ns_not) == 24 &&
+		      offsetof(struct pairs_slot, max_ns) == 32 &&
+		      offsetof(struct pairs_slot, orphan_starts) == 40 &&
+		      offsetof(struct pairs_slot, ring) == 64 &&
+		      offsetof(struct pairs_slot, buckets) == 576 &&
+		      sizeof(struct pairs_slot) == 4608 && sizeof(struct pairs_start) == 16 &&
+		      offsetof(struct pairs_start, ticks) == 0 &&
+		      offsetof(struct pairs_start, sp) == 8 &&
+		      offsetof(struct pairs_shared, orphan_stops) == 0 &&
+		      offsetof(struct pairs_shared, collisions) == 8 &&
+		      offsetof(struct pairs_shared, used) == 64 && PAIRS_DEPTH == 32 &&
+		      PAIRS_WINDOW == 16,
+	      "the numbers below");
+
+// clang-format off
+asm(NUMBER(N_AND_NEXT, 4)
+    NUMBER(NEXT, 6)
+    NUMBER(STARTS, 8)
+    NUMBER(SUM_NS, 16)
+    NUMBER(MIN_NS_NOT, 24)
+    NUMBER(MAX_NS, 32)
+    NUMBER(ORPHAN_STARTS, 40)
+    NUMBER(RING_TICKS, 64)
+    NUMBER(RING_SP, 72)
+    NUMBER(BUCKETS, 576)
+    NUMBER(SLOT_BYTES, 4608)
+    NUMBER(ORPHAN_STOPS, 0)
+    NUMBER(COLLISIONS, 8)
+    NUMBER(USED, 64)
+    NUMBER(DEPTH_MASK, 31)
+    NUMBER(WINDOW, 16)
+    NUMBER(ONE_MORE, 0x10001)	/* added to N_AND_NEXT: one more start is open */
+    NUMBER(SP, 64)		/* from rsp in the routines to the rsp of the site: see enter */
+    NUMBER(NOW, 8)		/* from rsp in the routines to the time of enter_stop */
+    NUMBER(SYS_TKILL, 200)
+    NUMBER(ESRCH, 3)
+    NUMBER(HOLE, 0x11223344)	/* as long as what is filled in */
+    TEMPLATE_HOLES(NUMBER));
+
+/* These make labels, and the table of holes. */
+asm(".macro template name\n"
+    "	.globl templates_\\name\n"
+    "	.hidden templates_\\name\n"
+    "templates_\\name:\n"
+    ".endm\n"
+
+    /* The last instruction has a hole, and then AFTER bytes. */
+    ".macro hole value, after=0\n"
+    ".Lhole\\@:\n"
+    "	.pushsection .rodata.templates_holes, \"a\"\n"
+    "	.long	.Lhole\\@ - 4 - \\after - templates_text\n"
+    "	.short	\\value, \\after\n"
+    "	.popsection\n"
+    ".endm\n"
+
+    "	.pushsection .rodata.templates_holes, \"a\"\n"
+    "	.balign 4\n"
+    "	template holes\n"
+    "	.popsection\n"
+    "	.pushsection .rodata.templates_text, \"a\"\n"
+    "	template text\n");
+
+/* ---- trampolines ------------------------------------------------------------------------------- */
+
+/* Count in the only shard. */
+asm("	template count\n"
+    "	lock incq HOLE(%rip)\n"
+    "		hole TO_COUNTER\n");
+
+/*
+ * Count in the shard of this CPU, so that CPUs do not wait for each other. The lock makes it exact: the
+ * thread may be moved to another CPU at any instruction. If the C library has not registered rseq, cpu_id
+ * is -1 or -2, and the mask makes it a shard all the same.
+ */
+asm("	template count_cpu\n"
+    "	push	%rax\n"
+    "	mov	%fs:HOLE, %eax\n"		/* cpu_id */
+    "		hole CPU_ID\n"
+    "	and	$HOLE, %eax\n"
+    "		hole SHARD_MASK\n"
+    "	imul	$HOLE, %rax, %rax\n"		/* from shard 0 to the shard */
+    "		hole SHARD_BYTES\n"
+    "	add	HOLE(%rip), %rax\n"		/* plus the address of the block */
+    "		hole TO_BLOCK_ADDR\n"
+    "	lock incq HOLE(%rax)\n"
+    "		hole COUNTER_OFF\n"
+    "	pop	%rax\n");
+
+/* The stack is that of the site's call again: the wrapper returns to the site. */
+asm("	template gate\n"
+    "	cmpw	$0, HOLE(%rip)\n"
+    "		hole TO_GATE, 1\n"
+    "	jne	HOLE + .\n"
+    "		hole TO_WRAPPER\n"
+    "	ret\n");
+
+/*
+ * Save what the routines use. In a routine, the stack is:
+ *	0 its return address, NOW (8) the time if the site has a stop, 16 rdi, 24 rsi, 32 rdx, 40 rcx, 48 rax,
+ *	56 the return address to the site, SP (64) where rsp is at the site
+ */
+asm("	template enter\n"
+    "	push	%rax\n"
+    "	push	%rcx\n"
+    "	push	%rdx\n"
+    "	push	%rsi\n"
+    "	push	%rdi\n"
+    "	push	%rax\n"				/* in the place of the time */
+
+    "	template enter_stop\n"
+    "	push	%rax\n"
+    "	push	%rcx\n"
+    "	push	%rdx\n"
+    "	rdtsc\n"				/* as early as possible; all stops get the same time */
+    "	push	%rsi\n"
+    "	push	%rdi\n"
+    "	shl	$32, %rdx\n"
+    "	or	%rdx, %rax\n"
+    "	push	%rax\n");
+
+asm("	template start\n"
+    "	lea	HOLE(%rip), %rdi\n"
+    "		hole TO_PAIR\n"
+    "	call	HOLE + .\n"
+    "		hole TO_START\n"
+
+    "	template stop\n"
+    "	lea	HOLE(%rip), %rdi\n"
+    "		hole TO_PAIR\n"
+    "	call	HOLE + .\n"
+    "		hole TO_STOP\n"
+
+    "	template leave\n"
+    "	pop	%rdi\n"				/* the time */
+    "	pop	%rdi\n"
+    "	pop	%rsi\n"
+    "	pop	%rdx\n"
+    "	pop	%rcx\n"
+    "	pop	%rax\n");
+
+/* ---- routines ---------------------------------------------------------------------------------- */
+
+/* Make rdx the address of the slot at place eax modulo n_threads, in the area at rdi. Changes rax. */
+asm(".macro slot_at_eax\n"
+    "	and	$HOLE, %eax\n"
+    "		hole SLOT_MASK\n"
+    "	imul	$SLOT_BYTES, %rax, %rdx\n"
+    "	lea	HOLE(%rdi,%rdx), %rdx\n"
+    "		hole SLOTS_OFF\n"
+    ".endm\n"
+
+    /* Make rax the address of the start (minus RING) at place eax modulo PAIRS_DEPTH of the slot at rdx. */
+    ".macro start_at_eax\n"
+    "	and	$DEPTH_MASK, %eax\n"
+    "	shl	$4, %eax\n"			/* sizeof(struct pairs_start) */
+    "	add	%rdx, %rax\n"
+    ".endm\n"
+
+    /* Jump to LABEL unless esi, which began as the thread's id, is at the end of the window. Changes eax. */
+    ".macro next_in_window label\n"
+    "	inc	%esi\n"
+    "	mov	%esi, %eax\n"
+    "	sub	%ecx, %eax\n"
+    "	cmp	$WINDOW, %eax\n"
+    "	jne	\\label\n"
+    ".endm\n");
+
+/*
+ * Start the pair whose area is at rdi. Throughout, ecx is the thread's id, rdx its slot, rax the state of
+ * the slot before, rsi the state after. Changes rax, rcx, rdx, rsi.
+ */
+asm("	template routine_start\n"
+    ".Lstart:\n"
+    "	mov	%fs:HOLE, %ecx\n"		/* the thread's id */
+    "		hole TID\n"
+    "	test	%ecx, %ecx\n"			/* the C library has no id for it yet, or no more */
+    "	jz	.Lcollision\n"
+    "	mov	%ecx, %eax\n"
+    "	slot_at_eax\n"
+    "	mov	(%rdx), %rax\n"
+    "	cmp	%ecx, %eax\n"			/* is it the slot of this thread? */
+    "	jne	.Lfind\n"
+
+    /* Open a start: the slot is free, or the thread's. */
+    ".Ltake:\n"
+    "	mov	%rax, %rsi\n"
+    "	shr	$32, %rsi\n"			/* esi: n, and next above it */
+    "	shl	$16, %esi\n"			/* n * 65536 */
+    "	cmp	$HOLE, %esi\n"
+    "		hole DEPTH\n"
+    "	jae	.Lfull\n"
+    "	mov	%rax, %rsi\n"
+    "	shr	$32, %rsi\n"
+    "	add	$ONE_MORE, %esi\n"
+    "	shl	$32, %rsi\n"
+    "	or	%rcx, %rsi\n"
+    "	lock cmpxchg %rsi, (%rdx)\n"		/* fails if another thread was faster */
+    "	jne	.Lstart\n"
+
+    /* The slot is ours. What a signal handler does from here on is above our start in the ring. */
+    ".Lopened:\n"
+    "	shr	$48, %rsi\n"			/* next: one more than the place of our start */
+    "	dec	%esi\n"
+    ".Lwrite:\n"
+    "	mov	%esi, %eax\n"
+    "	start_at_eax\n"
+    "	incq	STARTS(%rdx)\n"
+    "	mov	%rax, %rsi\n"
+    "	lea	SP(%rsp), %rax\n"
+    "	mov	%rax, RING_SP(%rsi)\n"
+    "	rdtsc\n"				/* as late as possible */
+    "	shl	$32, %rdx\n"
+    "	or	%rdx, %rax\n"
+    "	mov	%rax, RING_TICKS(%rsi)\n"
+    "	ret\n"
+
+    /* All places are taken: the oldest start is replaced. xadd is one step for signal handlers. */
+    ".Lfull:\n"
+    "	incq	ORPHAN_STARTS(%rdx)\n"
+    "	mov	$1, %esi\n"
+    "	xadd	%si, NEXT(%rdx)\n"		/* si: the place */
+    "	jmp	.Lwrite\n"
+
+    /* Does the thread have a slot at one of the next places? */
+    ".Lfind:\n"
+    "	mov	%ecx, %esi\n"
+    ".Lfind_next:\n"
+    "	mov	%esi, %eax\n"
+    "	slot_at_eax\n"
+    "	mov	(%rdx), %rax\n"
+    "	cmp	%ecx, %eax\n"
+    "	je	.Ltake\n"
+    "	next_in_window .Lfind_next\n"
+
+    /* Is one free? */
+    "	mov	%ecx, %esi\n"
+    ".Lfree_next:\n"
+    "	mov	%esi, %eax\n"
+    "	slot_at_eax\n"
+    "	mov	(%rdx), %rax\n"
+    "	ror	$32, %rax\n"
+    "	test	%ax, %ax\n"			/* n */
+    "	jz	.Lfree\n"
+    "	next_in_window .Lfree_next\n"
+
+    /* Has a thread ended with open starts? */
+    "	mov	$HOLE, %eax\n"
+    "		hole MAY_CALL\n"
+    "	test	%eax, %eax\n"
+    "	jz	.Lcollision\n"
+    "	mov	%ecx, %esi\n"
+    ".Lgone_next:\n"
+    "	mov	%esi, %eax\n"
+    "	slot_at_eax\n"
+    "	mov	(%rdx), %rax\n"
+    "	push	%rax\n"
+    "	push	%rcx\n"				/* changed by syscall, like r11 */
+    "	push	%rsi\n"
+    "	push	%rdi\n"
+    "	push	%r11\n"
+    "	mov	%eax, %edi\n"
+    "	xor	%esi, %esi\n"			/* signal 0: none is sent */
+    "	mov	$SYS_TKILL, %eax\n"
+    "	syscall\n"
+    "	cmp	$-ESRCH, %rax\n"
+    "	pop	%r11\n"
+    "	pop	%rdi\n"
+    "	pop	%rsi\n"
+    "	pop	%rcx\n"
+    "	pop	%rax\n"
+    "	je	.Lgone\n"
+    "	next_in_window .Lgone_next\n"
+
+    ".Lcollision:\n"
+    "	lock incq COLLISIONS(%rdi)\n"
+    "	ret\n"
+
+    ".Lfree:\n"
+    "	ror	$32, %rax\n"			/* the state again */
+    "	and	$HOLE, %esi\n"
+    "		hole SLOT_MASK\n"
+    "	lock bts %rsi, USED(%rdi)\n"		/* a bit string: the bit may be in a later word */
+    "	jmp	.Ltake\n"
+
+    /* Nobody writes to the slot. Its open starts are orphans, and ours is the only one. */
+    ".Lgone:\n"
+    "	mov	%rax, %rsi\n"
+    "	shr	$32, %rsi\n"
+    "	and	$0xffff0000, %esi\n"		/* n = 0 */
+    "	add	$ONE_MORE, %esi\n"
+    "	shl	$32, %rsi\n"
+    "	or	%rcx, %rsi\n"
+    "	lock cmpxchg %rsi, (%rdx)\n"
+    "	jne	.Lstart\n"
+    "	shr	$32, %rax\n"
+    "	movzwl	%ax, %eax\n"
+    "	add	%rax, ORPHAN_STARTS(%rdx)\n"
+    "	jmp	.Lopened\n");
+
+/*
+ * Stop the pair whose area is at rdi. A slot with open starts belongs to its thread: no locks. Each total
+ * changes in one instruction, as a signal handler may change it before and after.
+ */
+asm("	template routine_stop\n"
+    "	mov	%fs:HOLE, %ecx\n"		/* the thread's id */
+    "		hole TID\n"
+    "	mov	%ecx, %eax\n"
+    "	slot_at_eax\n"
+    "	mov	(%rdx), %rax\n"
+    "	cmp	%ecx, %eax\n"
+    "	jne	.Lstop_find\n"
+
+    ".Lstop_found:\n"
+    "	mov	%rax, %rsi\n"
+    "	shr	$32, %rsi\n"			/* esi: n, and next above it */
+    "	test	%si, %si\n"
+    "	jz	.Lstop_find\n"
+    "	lea	SP(%rsp), %rdi\n"		/* the pair's area is not needed any more */
+    "	mov	%esi, %eax\n"
+    "	shr	$16, %eax\n"
+    "	dec	%eax\n"				/* the place of the newest start */
+    "	start_at_eax\n"
+    "	cmp	%rdi, RING_SP(%rax)\n"
+    "	jne	.Lother_frame\n"
+
+    /* The start at rax is over. */
+    ".Lmatched:\n"
+    "	mov	RING_TICKS(%rax), %rcx\n"
+    "	mov	NOW(%rsp), %rax\n"
+    "	mov	%rdx, %rsi\n"			/* the slot */
+    "	sub	%rcx, %rax\n"
+    "	mov	$0, %ecx\n"			/* does not change the flags */
+    "	cmovb	%rcx, %rax\n"			/* the counters of two CPUs may differ a little */
+    "	mulq	HOLE(%rip)\n"			/* rdx:rax: nanoseconds as 96.32 fixed point */
+    "		hole TO_NS_PER_TICK\n"
+    "	shrd	$32, %rdx, %rax\n"		/* rax: nanoseconds */
+    "	add	%rax, SUM_NS(%rsi)\n"
+    "	cmp	MAX_NS(%rsi), %rax\n"
+    "	ja	.Lnew_max\n"
+    ".Lmax_done:\n"
+    "	mov	%rax, %rcx\n"
+    "	not	%rcx\n"
+    "	cmp	MIN_NS_NOT(%rsi), %rcx\n"
+    "	ja	.Lnew_min\n"
+
+    /* measure_bucket_of(): with log2 at least 3, (log2 - 3) * 8 + (ns >> (log2 - 3)). */
+    ".Lmin_done:\n"
+    "	mov	%rax, %rdx\n"
+    "	or	$8, %rdx\n"			/* log2 is at least 3; 8 to 15 have this bit, others higher ones */
+    "	bsr	%rdx, %rcx\n"			/* log2 */
+    "	sub	$3, %ecx\n"
+    "	shr	%cl, %rax\n"
+    "	lea	(%rax,%rcx,8), %rax\n"
+    "	incq	BUCKETS(%rsi,%rax,8)\n"
+    /* Last, as from here on the slot may be free. All 64 bits, as the next load has these. */
+    "	mov	$ONE_MORE, %ecx\n"
+    "	shl	$32, %rcx\n"
+    "	sub	%rcx, (%rsi)\n"
+    "	ret\n"
+
+    /* cmpxchg without lock: the value is never lowered, whatever a signal handler did in between. */
+    ".Lnew_max:\n"
+    "	mov	%rax, %rdx\n"
+    "	mov	MAX_NS(%rsi), %rax\n"
+    ".Lraise_max:\n"
+    "	cmp	%rax, %rdx\n"
+    "	jbe	.Lraised_max\n"
+    "	cmpxchg	%rdx, MAX_NS(%rsi)\n"
+    "	jne	.Lraise_max\n"
+    ".Lraised_max:\n"
+    "	mov	%rdx, %rax\n"
+    "	jmp	.Lmax_done\n"
+
+    ".Lnew_min:\n"
+    "	mov	MIN_NS_NOT(%rsi), %rax\n"
+    ".Lraise_min:\n"
+    "	cmp	%rax, %rcx\n"
+    "	jbe	.Lraised_min\n"
+    "	cmpxchg	%rcx, MIN_NS_NOT(%rsi)\n"
+    "	jne	.Lraise_min\n"
+    ".Lraised_min:\n"
+    "	mov	%rcx, %rax\n"
+    "	not	%rax\n"
+    "	jmp	.Lmin_done\n"
+
+    /* The newest start is in another frame. Does an older one have the stack pointer rdi? */
+    ".Lother_frame:\n"
+    "	mov	$1, %ecx\n"			/* its age */
+    ".Lframe_next:\n"
+    "	cmp	%cx, %si\n"			/* n */
+    "	jbe	.Lframe_none\n"
+    "	cmp	$DEPTH_MASK, %ecx\n"		/* whatever n says */
+    "	ja	.Lframe_none\n"
+    "	mov	%esi, %eax\n"
+    "	shr	$16, %eax\n"
+    "	dec	%eax\n"
+    "	sub	%ecx, %eax\n"
+    "	start_at_eax\n"
+    "	cmp	%rdi, RING_SP(%rax)\n"
+    "	je	.Lframe_found\n"
+    "	inc	%ecx\n"
+    "	jmp	.Lframe_next\n"
+
+    ".Lframe_found:\n"				/* an exception skipped the stops of the newer ones */
+    "	add	%rcx, ORPHAN_STARTS(%rdx)\n"
+    "	imul	$ONE_MORE, %ecx, %ecx\n"
+    "	sub	%ecx, N_AND_NEXT(%rdx)\n"
+    "	jmp	.Lmatched\n"
+
+    ".Lframe_none:\n"				/* another function stops than starts: the newest it is */
+    "	mov	%esi, %eax\n"
+    "	shr	$16, %eax\n"
+    "	dec	%eax\n"
+    "	start_at_eax\n"
+    "	jmp	.Lmatched\n"
+
+    /*
+     * Look for a slot with an open start. A thread has two slots if a signal handler took one while the
+     * thread itself was looking for one.
+     */
+    ".Lstop_find:\n"
+    "	mov	%ecx, %esi\n"
+    ".Lstop_find_next:\n"
+    "	mov	%esi, %eax\n"
+    "	slot_at_eax\n"
+    "	mov	(%rdx), %rax\n"
+    "	cmp	%ecx, %eax\n"
+    "	jne	.Lstop_not_it\n"
+    "	ror	$32, %rax\n"
+    "	test	%ax, %ax\n"			/* n */
+    "	ror	$32, %rax\n"			/* does not change this flag */
+    "	jnz	.Lstop_found\n"
+    ".Lstop_not_it:\n"
+    "	next_in_window .Lstop_find_next\n"
+
+    /* The slot, if there is one, may belong to another thread by now. */
+    ".Lorphan:\n"
+    "	lock incq ORPHAN_STOPS(%rdi)\n"
+    "	ret\n"
+
+    "	template end\n"
+    "	.popsection\n"
+    "	.pushsection .rodata.templates_holes, \"a\"\n"
+    "	template holes_end\n"
+    "	.popsection\n");
+// clang-format on

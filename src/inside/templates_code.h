@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* What templates.c fills in the machine code of templates_code.c. */
+#ifndef INSIDE_TEMPLATES_CODE_H
+#define INSIDE_TEMPLATES_CODE_H
+
+#include <stdint.h>
+
+/*
+ * What is put into a hole. A hole is the displacement or the immediate operand of an instruction, and has
+ * 32 bits. Distances (the names with TO) are counted from the end of the instruction.
+ *
+ *	TO_COUNTER	of the site, in the only shard
+ *	TO_BLOCK_ADDR	block_header.addr, where the process keeps the address of the block
+ *	COUNTER_OFF	of the site in shard 0, from the block
+ *	SHARD_MASK	n_shards - 1
+ *	SHARD_BYTES	from a counter to the one of the next shard
+ *	CPU_ID, TID	see struct templates_process
+ *	TO_GATE		the two bytes
+ *	TO_WRAPPER	of the handler
+ *	TO_PAIR		the area of a pair
+ *	TO_START, TO_STOP	the routines
+ *	TO_NS_PER_TICK	block_header.ns_per_tick
+ *	SLOT_MASK	n_threads - 1
+ *	SLOTS_OFF	pairs_slots_off()
+ *	DEPTH		of block_header, times 65536
+ *	MAY_CALL	the kernel: 0 or 1
+ */
+#define TEMPLATE_HOLES(X)                                                                          \
+	X(TO_COUNTER, 0)                                                                           \
+	X(TO_BLOCK_ADDR, 1)                                                                        \
+	X(COUNTER_OFF, 2)                                                                          \
+	X(SHARD_MASK, 3)                                                                           \
+	X(SHARD_BYTES, 4)                                                                          \
+	X(CPU_ID, 5)                                                                               \
+	X(TID, 6)                                                                                  \
+	X(TO_GATE, 7)                                                                              \
+	X(TO_WRAPPER, 8)                                                                           \
+	X(TO_PAIR, 9)                                                                              \
+	X(TO_START, 10)                                                                            \
+	X(TO_STOP, 11)                                                                             \
+	X(TO_NS_PER_TICK, 12)                                                                      \
+	X(SLOT_MASK, 13)                                                                           \
+	X(SLOTS_OFF, 14)                                                                           \
+	X(DEPTH, 15)                                                                               \
+	X(MAY_CALL, 16)
+
+#define TEMPLATE_HOLE(name, number) HOLE_##name = (number),
+enum { TEMPLATE_HOLES(TEMPLATE_HOLE) N_HOLES };
+#undef TEMPLATE_HOLE
+
+struct template_hole {
+	uint32_t off;	/* of its four bytes, from templates_text */
+	uint16_t value; /* HOLE_... */
+	uint16_t after; /* bytes of the instruction after the hole */
+};
+
+/* In the order of `off`; the end is at templates_holes_end. */
+extern const struct template_hole templates_holes[], templates_holes_end[];
+
+/* The templates. Each ends where the next one begins. */
+extern const uint8_t templates_text[], templates_count[], templates_count_cpu[], templates_gate[],
+	templates_enter[], templates_enter_stop[], templates_start[], templates_stop[],
+	templates_leave[], templates_routine_start[], templates_routine_stop[], templates_end[];
+
+#endif

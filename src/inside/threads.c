@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A signal handler that interrupted a trampoline has its address in the signal frame only. The frame is on
+ * the stack that the handler runs on, above its stack pointer. So all words from the stack pointer to the
+ * end of its mapping are looked at, and 128 bytes below it (the red zone).
+ */
+#include "inside/threads.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include "tracee/proc_file.h"
+#include "tracee/thread_step.h"
+
+enum {
+	TID_OFF = 0x2d0, /* of struct pthread in glibc 2.4 to 2.41 on x86-64 */
+	RED_ZONE_BYTES = 128,
+	CHUNK_BYTES = 256 * 1024,
+	MAX_STACK_BYTES = 64 << 20, /* more is not a C stack */
+	RSEQ_CPU_ID_OFF = 4,
+	RSEQ_CS_OFF = 8,
+};
+
+static bool read_bytes(const struct memory *memory, uint64_t addr, void *buf, size_t bytes)
+{
+	const struct iovec remote = { (void *)(uintptr_t)addr, bytes };
+
+	return memory_read_in_order(memory, &remote, 1, buf, bytes) == 0;
+}
+
+/* 0: not registered, or not known. */
+static uint64_t rseq_addr(pid_t tid)
+{
+	struct __ptrace_rseq_configuration rseq = { 0 };
+
+	if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tid, sizeof(rseq), &rseq) <= 0)
+		return 0;
+	return rseq.rseq_abi_pointer;
+}
+
+/* 1: the id is there; 0: a thread that begins or ends; -1: it is not there. */
+static int look_for_tid(struct ocp_ctx *ctx, const struct memory *memory, pid_t tid,
+			uint64_t fs_base)
+{
+	struct proc_status status;
+	uint32_t kept;
+
+	if (!fs_base || !read_bytes(memory, fs_base + TID_OFF, &kept, sizeof(kept)))
+		return -1;
+	if (!kept)
+		return 0;
+	return proc_status_read(ctx, tid, &status) == 0 && (uint32_t)status.ns_pid == kept ? 1 : -1;
+}
+
+void threads_examine(struct ocp_ctx *ctx, const struct tracee *tracee, const struct memory *memory,
+		     struct templates_process *process)
+{
+	bool tid_is_sure = true, rseq_is_sure = true, is_seen = false;
+	int64_t rseq_off = 0;
+
+	for (size_t i = 0; i < tracee_n_threads(tracee); i++) {
+		struct user_regs_struct regs;
+		int signal, found;
+		const pid_t tid = tracee_tid(tracee, i, &signal);
+		uint64_t rseq;
+
+		if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) != 0)
+			continue; /* it has just been killed */
+		found = look_for_tid(ctx, memory, tid, regs.fs_base);
+		tid_is_sure = tid_is_sure && found >= 0;
+		is_seen = is_seen || found > 0;
+		rseq = rseq_addr(tid);
+		if (!rseq)
+			continue; /* a thread that begins has none yet */
+		if (!regs.fs_base || (rseq_off && rseq_off != (int64_t)(rseq - regs.fs_base)))
+			rseq_is_sure = false;
+		rseq_off = (int64_t)(rseq - regs.fs_base);
+	}
+	*process = (struct templates_process){ .may_call_kernel = true };
+	if (tid_is_sure && is_seen)
+		process->tid_off = TID_OFF;
+	if (rseq_is_sure && rseq_off == (int32_t)rseq_off && rseq_off)
+		process->cpu_id_off = (int32_t)rseq_off + RSEQ_CPU_ID_OFF;
+}
+
+bool threads_are_inside(const struct tracee *tracee, const uint64_t *addrs, size_t n)
+{
+	for (size_t i = 0; i < tracee_n_threads(tracee); i++) {
+		struct user_regs_struct regs;
+		size_t low = 0, high = n; /* find the last site at or below rip */
+		int signal;
+
+		if (ptrace(PTRACE_GETREGS, tracee_tid(tracee, i, &signal), NULL, &regs) != 0)
+			continue;
+		while (low < high) {
+			const size_t mid = low + (high - low) / 2;
+
+			if (addrs[mid] <= regs.rip)
+				low = mid + 1;
+			else
+				high = mid;
+		}
+		if (low && regs.rip - addrs[low - 1] > 1 && regs.rip - addrs[low - 1] < 6)
+			return true;
+	}
+	return false;
+}
+
+static bool has_word(const uint64_t *words, size_t n, uint64_t start, uint64_t end)
+{
+	for (size_t i = 0; i < n; i++)
+		if (words[i] - start < end - start)
+			return true;
+	return false;
+}
+
+static bool stack_may_use(const struct memory *memory, const struct maps *maps, uint64_t sp,
+			  uint64_t start, uint64_t end, uint64_t *chunk)
+{
+	const struct mapping *m = maps_find(maps, sp);
+	uint64_t addr = (sp - RED_ZONE_BYTES) & ~UINT64_C(7);
+
+	if (!m || m->end - sp > MAX_STACK_BYTES)
+		return true;
+	if (addr < m->start)
+		addr = m->start;
+	while (addr < m->end) {
+		const size_t bytes = m->end - addr < CHUNK_BYTES ? m->end - addr : CHUNK_BYTES;
+
+		if (!read_bytes(memory, addr, chunk, bytes) ||
+		    has_word(chunk, bytes / sizeof(*chunk), start, end))
+			return true;
+		addr += bytes;
+	}
+	return false;
+}
+
+static bool thread_may_use(const struct memory *memory, const struct maps *maps, pid_t tid,
+			   uint64_t start, uint64_t end, uint64_t *chunk)
+{
+	const uint64_t rseq = rseq_addr(tid);
+	struct user_regs_struct regs;
+	uint64_t cs = 0;
+
+	if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) != 0)
+		return true;
+	if (rseq &&
+	    (!read_bytes(memory, rseq + RSEQ_CS_OFF, &cs, sizeof(cs)) || cs - start < end - start))
+		return true;
+	return has_word((const uint64_t *)&regs, sizeof(regs) / sizeof(uint64_t), start, end) ||
+	       stack_may_use(memory, maps, regs.rsp, start, end, chunk);
+}
+
+bool threads_may_use(const struct tracee *tracee, const struct memory *memory,
+		     const struct maps *maps, uint64_t start, uint64_t end)
+{
+	uint64_t *chunk = malloc(CHUNK_BYTES);
+	bool may = !chunk;
+
+	for (size_t i = 0; !may && i < tracee_n_threads(tracee); i++) {
+		int signal;
+
+		may = thread_may_use(memory, maps, tracee_tid(tracee, i, &signal), start, end,
+				     chunk);
+	}
+	free(chunk);
+	return may;
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The time stamp counter is a clock if its rate does not depend on that of the processor (constant_tsc), if
+ * it does not stop when a CPU sleeps (nonstop_tsc), and if the counters of all CPUs agree. The kernel
+ * compares these, and takes a bad counter from the list of its clock sources.
+ */
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <x86intrin.h>
+#include "base/clock.h"
+#include "inside/ticks.h"
+
+enum { CALIBRATION_NS = 20000000, TRIES = 8 };
+
+uint64_t ticks_now(void)
+{
+	return __rdtsc();
+}
+
+/* True if the first line of PATH that begins with PREFIX has WORD among its words. */
+static bool line_has_word(const char *path, const char *prefix, const char *word)
+{
+	FILE *file = fopen(path, "re");
+	bool is_there = false;
+	char *line = NULL, *rest = NULL;
+	size_t room = 0;
+
+	if (!file)
+		return false;
+	while (getline(&line, &room, file) > 0) {
+		if (strncmp(line, prefix, strlen(prefix)) != 0)
+			continue;
+		for (char *w = strtok_r(line, " \t\n", &rest); w && !is_there;
+		     w = strtok_r(NULL, " \t\n", &rest))
+			is_there = !strcmp(w, word);
+		break;
+	}
+	free(line);
+	fclose(file);
+	return is_there;
+}
+
+/*
+ * The kernel's own factor, of the page of any perf event: see time_mult in perf_event_open(2). False if
+ * events are not permitted, or if the kernel does not trust the counter.
+ */
+static bool ask_kernel(uint64_t *ns_per_tick)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_DUMMY,
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
+	};
+	const int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	struct perf_event_mmap_page *page;
+	bool is_known;
+
+	if (fd < 0)
+		return false;
+	page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, fd, 0);
+	close(fd);
+	if (page == MAP_FAILED)
+		return false;
+	is_known = page->cap_user_time && page->time_mult && page->time_shift <= 32;
+	if (is_known)
+		*ns_per_tick = (uint64_t)page->time_mult << (32 - page->time_shift);
+	munmap(page, (size_t)sysconf(_SC_PAGESIZE));
+	return is_known;
+}
+
+struct moment {
+	uint64_t ticks;
+	int64_t ns;
+};
+
+/* Both clocks at one moment: the reading that took the least time. */
+static struct moment moment_now(void)
+{
+	struct moment best = { 0 };
+	uint64_t best_ticks = UINT64_MAX;
+
+	for (int i = 0; i < TRIES; i++) {
+		const uint64_t before = ticks_now();
+		const int64_t ns = clock_ns(CLOCK_MONOTONIC);
+		const uint64_t ticks = ticks_now() - before;
+
+		if (ticks < best_ticks) {
+			best_ticks = ticks;
+			best = (struct moment){ .ticks = before + ticks / 2, .ns = ns };
+		}
+	}
+	return best;
+}
+
+static bool measure(uint64_t *ns_per_tick)
+{
+	const struct timespec pause = { .tv_nsec = CALIBRATION_NS };
+	const struct moment begin = moment_now();
+	struct moment end;
+
+	nanosleep(&pause, NULL);
+	end = moment_now();
+	if (end.ticks <= begin.ticks || end.ns <= begin.ns)
+		return false;
+	*ns_per_tick = (uint64_t)(((unsigned __int128)(end.ns - begin.ns) << 32) /
+				  (end.ticks - begin.ticks));
+	return true;
+}
+
+int ticks_ns_per_tick(struct ocp_ctx *ctx, uint64_t *ns_per_tick)
+{
+	static const char sources[] =
+		"/sys/devices/system/clocksource/clocksource0/available_clocksource";
+
+	if (!line_has_word("/proc/cpuinfo", "flags", "constant_tsc") ||
+	    !line_has_word("/proc/cpuinfo", "flags", "nonstop_tsc"))
+		return ctx_error(
+			ctx, -ENOTSUP,
+			"the time stamp counter of this processor changes its rate or stops: "
+			"pairs cannot be timed inside a process");
+	if (ask_kernel(ns_per_tick))
+		return 0;
+	if (!line_has_word(sources, "", "tsc"))
+		return ctx_error(
+			ctx, -ENOTSUP,
+			"the kernel does not use the time stamp counter as a clock: pairs cannot "
+			"be timed inside a process");
+	if (!measure(ns_per_tick) || !*ns_per_tick)
+		return ctx_error(
+			ctx, -ENOTSUP,
+			"the time stamp counter does not advance: pairs cannot be timed inside a "
+			"process");
+	return 0;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* The time stamp counter of the processor as a clock. */
+#ifndef INSIDE_TICKS_H
+#define INSIDE_TICKS_H
+
+#include <stdint.h>
+#include "base/ctx.h"
+
+/*
+ * *NS_PER_TICK: nanoseconds per tick as a 32.32 fixed-point number, as the kernel knows it, or measured in
+ * 20 ms. Returns 0, or -ENOTSUP and one sentence if the counter is no clock: it changes its rate, stops,
+ * or differs between CPUs.
+ */
+int ticks_ns_per_tick(struct ocp_ctx *ctx, uint64_t *ns_per_tick);
+
+uint64_t ticks_now(void);
+
+#endif

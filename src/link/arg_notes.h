@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of the arguments of converted sites. */
+#ifndef LINK_ARG_NOTES_H
+#define LINK_ARG_NOTES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "link/image.h"
+#include "link/layout.h"
+#include "link/notes.h"
+
+/*
+ * Build *SECTION, the table of those of the N drafts whose arguments have names, or places that a
+ * note cannot tell. *BYTES has the table; the caller frees it. An existing table is replaced.
+ */
+int arg_notes_build(const struct image *image, const struct note_draft *drafts, size_t n,
+		    uint64_t base_va, struct layout_section *section, uint8_t **bytes);
+
+#endif

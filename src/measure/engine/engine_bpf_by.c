@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Reads the groups of hits and times: see bpf/measure_by.h. A group is made before it counts anything,
+ * and it is never removed, so the values of the maps belong to the keys that were read before them.
+ */
+#include <bpf/bpf.h>
+#include <stdlib.h>
+#include "measure/engine/engine_bpf.h"
+#include "unwind/map_reading.h"
+
+static struct engine_group *add_group(struct engine_reading *reading,
+				      const struct measure_by *value)
+{
+	struct engine_group *group = &reading->groups[reading->n_groups++];
+
+	*group = (struct engine_group){ .value = *value };
+	return group;
+}
+
+/* Times of the group with INDEX, whose value is VALUE; NULL: times without room. */
+static int add_times(struct engine *engine, struct engine_reading *reading,
+		     const struct measure_by *value, __u32 index, size_t *n_times)
+{
+	const struct measure_by others = { .what = index };
+	struct measure_by_times *times = &reading->group_times[*n_times];
+	struct engine_group *group;
+	int err = bpf_map_lookup_elem(engine->object.by_times, &index, times);
+
+	if (err)
+		return bpf_support_explain(engine->ctx, err, "reading the groups");
+	if (!times->count)
+		return 0;
+	(*n_times)++;
+	group = add_group(reading, value ? value : &others);
+	group->is_others = !value;
+	group->times = times;
+	group->hits = times->count;
+	return 0;
+}
+
+static int read_times(struct engine *engine, struct engine_reading *reading,
+		      const struct measure_by *values, const __u32 *indices, size_t n)
+{
+	size_t n_times = 0;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < n; i++)
+		err = add_times(engine, reading, &values[i], indices[i], &n_times);
+	for (__u32 i = 0; !err && i < engine->n_pairs; i++)
+		err = add_times(engine, reading, NULL, i, &n_times);
+	return err;
+}
+
+/* What read_map() has read. */
+struct entries {
+	void *keys, *values;
+	size_t n;
+};
+
+static int read_map(struct engine *engine, int map, size_t key_bytes, size_t value_bytes,
+		    size_t room, struct entries *entries)
+{
+	return map_read_all(engine->ctx, map, key_bytes, value_bytes, room ? room : 1,
+			    &entries->keys, &entries->values, &entries->n);
+}
+
+static void free_entries(struct entries *entries)
+{
+	free(entries->keys);
+	free(entries->values);
+}
+
+static void add_hits(struct engine_reading *reading, const struct entries *groups,
+		     const struct entries *others)
+{
+	const struct measure_by *values = groups->keys;
+	const __u64 *hits = groups->values, *other_hits = others->values;
+
+	/* A new group has no hits for a moment. */
+	for (size_t i = 0; i < groups->n; i++)
+		if (hits[i])
+			add_group(reading, &values[i])->hits = hits[i];
+	for (__u32 probe = 0; probe < others->n; probe++) {
+		const struct measure_by value = { .what = probe };
+		struct engine_group *group;
+
+		if (!other_hits[probe])
+			continue;
+		group = add_group(reading, &value);
+		group->is_others = true;
+		group->hits = other_hits[probe];
+	}
+}
+
+int engine_bpf_read_groups(struct engine *engine, struct engine_reading *reading)
+{
+	const struct bpf_object *object = &engine->object;
+	struct entries probes = { 0 }, others = { 0 }, pairs = { 0 };
+	size_t n_times;
+	int err = read_map(engine, object->by_hits, sizeof(struct measure_by), sizeof(__u64),
+			   engine->by.max_hits, &probes);
+
+	if (!err)
+		err = read_map(engine, object->by_others, sizeof(__u32), sizeof(__u64),
+			       engine->max_sites, &others);
+	if (!err && engine->n_pairs)
+		err = read_map(engine, object->by_pairs, sizeof(struct measure_by), sizeof(__u32),
+			       engine->by.max_times, &pairs);
+	n_times = pairs.n + engine->n_pairs;
+	reading->groups = calloc(probes.n + others.n + n_times + 1, sizeof(*reading->groups));
+	reading->group_times = calloc(n_times + 1, sizeof(*reading->group_times));
+	if (!err && (!reading->groups || !reading->group_times))
+		err = ctx_no_memory(engine->ctx);
+	if (!err) {
+		add_hits(reading, &probes, &others);
+		err = read_times(engine, reading, pairs.keys, pairs.values, pairs.n);
+	}
+	free_entries(&probes);
+	free_entries(&others);
+	free_entries(&pairs);
+	return err;
+}

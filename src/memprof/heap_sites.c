@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+#include "memprof/heap_sites.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct heap_names {
+	struct ocp_ctx *ctx;
+	struct code_map *map;
+	struct frame_names *names;
+	const struct named_frame **frames; /* of the stack that was asked for last */
+	size_t n, room;
+};
+
+/* What stands for a call stack that is empty: C code allocates, and no OCaml code has called it. */
+static const struct named_frame no_frame = { .function = "[no OCaml code]", .kind = FRAME_UNKNOWN };
+
+int heap_names_open(struct ocp_ctx *ctx, struct code_map *map, struct heap_names **out)
+{
+	struct heap_names *names = calloc(1, sizeof(*names));
+	int err;
+
+	*out = names;
+	if (!names)
+		return ctx_no_memory(ctx);
+	names->ctx = ctx;
+	names->map = map;
+	err = frame_names_open(ctx, NULL, &names->names);
+	if (err) {
+		free(names);
+		*out = NULL;
+	}
+	return err;
+}
+
+void heap_names_close(struct heap_names *names)
+{
+	if (!names)
+		return;
+	frame_names_close(names->names);
+	free(names->frames);
+	free(names);
+}
+
+static int push(struct heap_names *names, const struct named_frame *frame)
+{
+	if (names->n == names->room) {
+		const size_t room = names->room ? 2 * names->room : 256;
+		void *frames = reallocarray(names->frames, room, sizeof(struct named_frame *));
+
+		if (!frames)
+			return ctx_no_memory(names->ctx);
+		names->frames = frames;
+		names->room = room;
+	}
+	names->frames[names->n++] = frame;
+	return 0;
+}
+
+static int push_frame(struct heap_names *names, uint64_t frame)
+{
+	const uint64_t address = frame & ~MEMPROF_DEBUGINFO;
+	struct walked_place place = { 0 };
+	const struct named_frame *frames;
+	size_t n;
+	int err;
+
+	if (!code_map_find(names->map, address, &place))
+		place = (struct walked_place){ .va = address };
+	err = frame_names_find_place(names->names, &place,
+				     frame & MEMPROF_DEBUGINFO ? FRAME_DEBUGINFO : FRAME_RETURN,
+				     &frames, &n);
+	for (size_t i = err ? 0 : n; i-- > 0 && !err;)
+		err = push(names, &frames[i]);
+	return err;
+}
+
+int heap_names_of(struct heap_names *names, const uint64_t *stack, uint32_t depth,
+		  const struct named_frame *const **frames, size_t *n)
+{
+	int err = 0;
+
+	names->n = 0;
+	for (uint32_t i = depth; i-- > 0 && !err;)
+		err = push_frame(names, stack[i]);
+	if (!err && !names->n)
+		err = push(names, &no_frame);
+	*frames = names->frames;
+	*n = names->n;
+	return err;
+}
+
+/* ---- by sites --------------------------------------------------------------------------------- */
+
+static int compare_frames(const struct named_frame *a, const struct named_frame *b)
+{
+	int order = strcmp(a->function, b->function);
+
+	if (!order)
+		order = strcmp(a->file ? a->file : "", b->file ? b->file : "");
+	return order ? order : (a->line > b->line) - (a->line < b->line);
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct heap_site *x = a, *y = b;
+
+	return compare_frames(x->frame, y->frame);
+}
+
+static int by_number(uint64_t x, uint64_t y, const struct heap_site *a, const struct heap_site *b)
+{
+	return x == y ? compare_frames(a->frame, b->frame) : x > y ? -1 : 1;
+}
+
+static int by_samples(const void *a, const void *b)
+{
+	const struct heap_site *x = a, *y = b;
+
+	return by_number(x->sum.samples, y->sum.samples, x, y);
+}
+
+static int by_live_samples(const void *a, const void *b)
+{
+	const struct heap_site *x = a, *y = b;
+
+	return x->sum.live_samples == y->sum.live_samples
+		       ? by_samples(a, b)
+		       : by_number(x->sum.live_samples, y->sum.live_samples, x, y);
+}
+
+static void add_sums(struct heap_stack *to, const struct heap_stack *from)
+{
+	to->samples += from->samples;
+	to->live_samples += from->live_samples;
+	to->blocks += from->blocks;
+	to->live_blocks += from->live_blocks;
+	to->objects += from->objects;
+	to->live_objects += from->live_objects;
+	to->major_samples += from->major_samples;
+	to->promoted_samples += from->promoted_samples;
+	to->minor_deaths += from->minor_deaths;
+	to->life_ns += from->life_ns;
+	for (int i = 0; i < LIFE_CLASSES; i++)
+		to->major_deaths[i] += from->major_deaths[i];
+}
+
+void heap_sites_merge(struct heap_site *list, size_t *n, bool by_live)
+{
+	size_t merged = 0;
+
+	if (!*n)
+		return;
+	qsort(list, *n, sizeof(*list), by_place);
+	for (size_t i = 0; i < *n; i++)
+		if (merged && by_place(&list[merged - 1], &list[i]) == 0)
+			add_sums(&list[merged - 1].sum, &list[i].sum);
+		else
+			list[merged++] = list[i];
+	*n = merged;
+	qsort(list, merged, sizeof(*list), by_live ? by_live_samples : by_samples);
+}
+
+int heap_sites(struct ocp_ctx *ctx, const struct heap *heap, struct heap_names *names, bool by_live,
+	       struct heap_site **sites, size_t *n)
+{
+	size_t n_stacks;
+	const struct heap_stack *stacks = heap_stacks(heap, &n_stacks);
+	struct heap_site *list = calloc(n_stacks + 1, sizeof(*list));
+
+	*sites = list;
+	*n = 0;
+	if (!list)
+		return ctx_no_memory(ctx);
+	for (size_t i = 0; i < n_stacks; i++) {
+		const struct named_frame *const *frames;
+		size_t n_frames;
+		/* The innermost frame is the first. */
+		int err = heap_names_of(names, stacks[i].frames, stacks[i].depth > 0, &frames,
+					&n_frames);
+
+		if (err) {
+			free(list);
+			return err;
+		}
+		list[i] = (struct heap_site){ frames[n_frames - 1], stacks[i] };
+	}
+	*n = n_stacks;
+	heap_sites_merge(list, n, by_live);
+	return 0;
+}

@@ -1,0 +1,608 @@
+// SPDX-License-Identifier: MIT
+#include "memprof/heaps.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/plural.h"
+#include "memprof/answers.h"
+
+enum {
+	/* A process that cannot be profiled may be linked with the library later, or be free. */
+	FIRST_RETRY_MS = 250,
+	LAST_RETRY_MS = 60000,
+};
+
+struct followed {
+	struct watched_heap is;
+	char *exe;
+	uint64_t number; /* of the session */
+	struct memprof_session *session;
+	struct code_map *map;
+	struct heap_names *names;
+	struct heap *heap;
+	struct memprof_answers answers;
+	int64_t retry_ms, delay_ms;
+	bool is_wanted;
+	bool is_left_alone; /* it runs a profile of its own */
+};
+
+struct program {
+	struct heap_program is;
+	char *exe;
+	struct heap_program ended; /* the sums of sessions that have ended */
+};
+
+struct heaps {
+	struct ocp_ctx *ctx;
+	double rate;
+	uint64_t last_number;
+	struct followed followed[HEAPS_MAX];
+	size_t n;
+	size_t n_above; /* processes that are not followed, since there are too many */
+	struct program *programs;
+	struct heap_program *shown;
+	size_t n_programs;
+};
+
+static int64_t now_ms(void)
+{
+	return clock_ns(CLOCK_MONOTONIC) / 1000000;
+}
+
+int heaps_new(struct ocp_ctx *ctx, double rate, struct heaps **out)
+{
+	struct heaps *h = calloc(1, sizeof(*h));
+
+	*out = h;
+	if (!h)
+		return ctx_no_memory(ctx);
+	h->ctx = ctx;
+	h->rate = rate;
+	return 0;
+}
+
+double heaps_rate(const struct heaps *h)
+{
+	return h->rate;
+}
+
+/* ---- programs --------------------------------------------------------------------------------- */
+
+static struct program *find_program(struct heaps *h, const char *exe)
+{
+	for (size_t i = 0; i < h->n_programs; i++)
+		if (strcmp(h->programs[i].exe, exe) == 0)
+			return &h->programs[i];
+	return NULL;
+}
+
+static int add_program(struct heaps *h, const char *exe)
+{
+	const size_t n = h->n_programs + 1;
+	struct program *programs;
+	struct heap_program *shown;
+	char *copy;
+
+	if (find_program(h, exe))
+		return 0;
+	programs = reallocarray(h->programs, n, sizeof(*programs));
+	if (programs)
+		h->programs = programs;
+	shown = reallocarray(h->shown, n, sizeof(*shown));
+	if (shown)
+		h->shown = shown;
+	copy = programs && shown ? strdup(exe) : NULL;
+	if (!copy)
+		return ctx_no_memory(h->ctx);
+	programs[n - 1] = (struct program){ .exe = copy };
+	h->n_programs = n;
+	return 0;
+}
+
+/* Add what the session of F has to what is kept of sessions that have ended. */
+static void add_to(struct heap_program *sum, const struct followed *f)
+{
+	const struct heap_totals totals = heap_totals(f->heap);
+	const struct memprof_losses losses = memprof_losses(f->session, false);
+
+	sum->samples += totals.samples;
+	sum->blocks += totals.blocks;
+	sum->left_out += totals.left_out;
+	sum->lost_allocations +=
+		losses.events[MEMPROF_ALLOC_MINOR] + losses.events[MEMPROF_ALLOC_MAJOR];
+	sum->lost_samples += losses.samples;
+	sum->lost_frees +=
+		losses.events[MEMPROF_DEALLOC_MINOR] + losses.events[MEMPROF_DEALLOC_MAJOR];
+}
+
+const struct heap_program *heaps_programs(struct heaps *h, size_t *n)
+{
+	for (size_t i = 0; i < h->n_programs; i++) {
+		h->shown[i] = h->programs[i].ended;
+		h->shown[i].exe = h->programs[i].exe;
+	}
+	for (size_t i = 0; i < h->n; i++) {
+		const struct followed *f = &h->followed[i];
+		struct heap_program *program;
+
+		if (!f->session)
+			continue;
+		program = &h->shown[find_program(h, f->exe) - h->programs];
+		add_to(program, f);
+		program->n_processes += f->is.state == HEAP_RUNS;
+		program->live += heap_totals(f->heap).live_samples;
+		program->live_blocks += heap_totals(f->heap).live_blocks;
+	}
+	*n = h->n_programs;
+	return h->shown;
+}
+
+/* ---- sessions --------------------------------------------------------------------------------- */
+
+static void close_session(struct heaps *h, struct followed *f)
+{
+	if (f->session && f->heap)
+		add_to(&find_program(h, f->exe)->ended, f);
+	memprof_close(f->session);
+	heap_names_close(f->names);
+	code_map_close(f->map);
+	heap_free(f->heap);
+	f->session = NULL;
+	f->names = NULL;
+	f->map = NULL;
+	f->heap = NULL;
+	f->is.heap = NULL;
+	f->is.state = HEAP_NONE;
+}
+
+static void set_problem(struct followed *f, int err, const char *problem, const char *hint)
+{
+	f->is.err = err;
+	snprintf(f->is.problem, sizeof(f->is.problem), "%s", problem);
+	snprintf(f->is.hint, sizeof(f->is.hint), "%s", hint ? hint : "");
+}
+
+/* There is no session for the reason that ERR and the ctx tell. Try again later. */
+static void give_up(struct heaps *h, struct followed *f, int err)
+{
+	close_session(h, f);
+	set_problem(f, err, ocp_error(h->ctx), ocp_hint(h->ctx));
+	f->retry_ms = now_ms() + f->delay_ms;
+	f->delay_ms = f->delay_ms < LAST_RETRY_MS / 2 ? 2 * f->delay_ms : LAST_RETRY_MS;
+}
+
+static int open_session(struct heaps *h, struct followed *f)
+{
+	const struct memprof_spec spec = { .rate = h->rate,
+					   .depth = HEAPS_DEPTH,
+					   .data = HEAPS_RING };
+	int err = memprof_open(h->ctx, f->is.pid, &spec, &f->session);
+
+	if (!err)
+		err = heap_new(h->ctx, &f->heap);
+	if (!err)
+		err = add_program(h, f->exe);
+	if (!err)
+		err = code_map_open(h->ctx, f->is.pid, &f->map);
+	if (!err)
+		err = heap_names_open(h->ctx, f->map, &f->names);
+	if (err) {
+		give_up(h, f, err);
+		return err == -ENOMEM ? err : 0;
+	}
+	heap_limit(f->heap, HEAPS_BLOCKS, HEAPS_STACKS);
+	f->number = ++h->last_number;
+	f->answers = (struct memprof_answers){ 0 };
+	f->is.state = HEAP_ASKED;
+	f->is.heap = f->heap;
+	f->is.since_ns = (uint64_t)clock_ns(CLOCK_REALTIME);
+	set_problem(f, 0, "", "");
+	return 0;
+}
+
+/* It has ended, or executed another program, or its library has closed the session. */
+static void end(struct heaps *h, struct followed *f)
+{
+	close_session(h, f);
+	f->is_left_alone = false;
+	set_problem(f, 0, "it has ended, or executed another program", NULL);
+	f->retry_ms = now_ms() + FIRST_RETRY_MS;
+}
+
+/* What the program says. There may be no session afterwards. */
+static void take_answers(struct heaps *h, struct followed *f)
+{
+	int err = memprof_answers_take(h->ctx, f->is.pid, f->session, &f->answers);
+
+	if (!err && memprof_answers_refuse(&f->answers, clock_ns(CLOCK_MONOTONIC))) {
+		err = memprof_answers_refusal(h->ctx, f->is.pid, &f->answers);
+		f->is_left_alone = strstr(f->answers.refusal, "already started");
+	}
+	if (err) {
+		give_up(h, f, err);
+	} else if (f->answers.started_ns && f->is.state == HEAP_ASKED) {
+		f->is.state = HEAP_RUNS;
+		f->is.since_ns = (uint64_t)clock_ns(CLOCK_REALTIME);
+		f->delay_ms = FIRST_RETRY_MS;
+	}
+}
+
+static int read_one(struct heaps *h, struct followed *f, bool *more)
+{
+	struct memprof_event event;
+	size_t left = HEAPS_EVENTS, stack;
+	int err = 0;
+
+	take_answers(h, f);
+	while (f->session && !err && left && memprof_next(f->session, &event)) {
+		memprof_answers_see(&f->answers, event.domain);
+		/* The program may send more than it was asked for. */
+		if (event.depth > HEAPS_DEPTH)
+			event.depth = HEAPS_DEPTH;
+		err = heap_enter(f->heap, &event, &stack);
+		left--;
+	}
+	if (err)
+		give_up(h, f, err);
+	else if (!left && f->session)
+		*more = true;
+	else if (f->session && f->answers.is_closed)
+		end(h, f);
+	return err;
+}
+
+int heaps_read(struct heaps *h, bool *more)
+{
+	int err = 0;
+
+	*more = false;
+	for (size_t i = 0; i < h->n && !err; i++)
+		if (h->followed[i].session)
+			err = read_one(h, &h->followed[i], more);
+	return err;
+}
+
+/* ---- processes -------------------------------------------------------------------------------- */
+
+static void forget(struct heaps *h, struct followed *f)
+{
+	bool more = true;
+
+	/* What it has sent before it ended. */
+	for (int i = 0; f->session && more && i < HEAPS_RING / HEAPS_EVENTS; i++) {
+		more = false;
+		read_one(h, f, &more);
+	}
+	close_session(h, f);
+	free(f->exe);
+	*f = h->followed[--h->n];
+	f->is.exe = f->exe;
+	h->followed[h->n] = (struct followed){ 0 };
+}
+
+static struct followed *find(struct heaps *h, const struct recorded_process *process)
+{
+	for (size_t i = 0; i < h->n; i++)
+		if (h->followed[i].is.pid == process->pid &&
+		    strcmp(h->followed[i].exe, process->exe) == 0)
+			return &h->followed[i];
+	return NULL;
+}
+
+static int add(struct heaps *h, const struct recorded_process *process)
+{
+	struct followed *f = &h->followed[h->n];
+
+	if (h->n == HEAPS_MAX) {
+		h->n_above++;
+		return 0;
+	}
+	*f = (struct followed){ .exe = strdup(process->exe),
+				.is.pid = process->pid,
+				.delay_ms = FIRST_RETRY_MS,
+				.is_wanted = true };
+	if (!f->exe)
+		return ctx_no_memory(h->ctx);
+	f->is.exe = f->exe;
+	h->n++;
+	return 0;
+}
+
+int heaps_follow(struct heaps *h, const struct recorded_process *list, size_t n)
+{
+	int err = 0;
+
+	h->n_above = 0;
+	for (size_t i = 0; i < h->n; i++)
+		h->followed[i].is_wanted = false;
+	for (size_t i = 0; i < n; i++) {
+		struct followed *f = find(h, &list[i]);
+
+		if (f)
+			f->is_wanted = true;
+	}
+	for (size_t i = h->n; i-- > 0;)
+		if (!h->followed[i].is_wanted)
+			forget(h, &h->followed[i]);
+	for (size_t i = 0; i < n && !err; i++)
+		if (!find(h, &list[i]))
+			err = add(h, &list[i]);
+	for (size_t i = 0; i < h->n && !err; i++) {
+		struct followed *f = &h->followed[i];
+
+		if (!f->session && !f->is_left_alone && now_ms() >= f->retry_ms)
+			err = open_session(h, f);
+	}
+	return err;
+}
+
+void heaps_free(struct heaps *h)
+{
+	if (!h)
+		return;
+	for (size_t i = 0; i < h->n; i++) {
+		close_session(h, &h->followed[i]);
+		free(h->followed[i].exe);
+	}
+	for (size_t i = 0; i < h->n_programs; i++)
+		free(h->programs[i].exe);
+	free(h->programs);
+	free(h->shown);
+	free(h);
+}
+
+size_t heaps_count(const struct heaps *h)
+{
+	return h->n;
+}
+
+size_t heaps_above(const struct heaps *h)
+{
+	return h->n_above;
+}
+
+const struct watched_heap *heaps_at(const struct heaps *h, size_t number)
+{
+	struct followed *f = (struct followed *)&h->followed[number];
+
+	if (f->session)
+		f->is.losses = memprof_losses(f->session, false);
+	return &f->is;
+}
+
+/* ---- what they have --------------------------------------------------------------------------- */
+
+static bool is_chosen(const struct followed *f, const struct record_filter *filter)
+{
+	return f->session && record_filter_has(filter, f->exe, f->is.pid);
+}
+
+int heaps_sites(struct heaps *h, const struct record_filter *filter, struct heap_site **sites,
+		size_t *n)
+{
+	struct heap_site *all = NULL;
+	int err = 0;
+
+	*sites = NULL;
+	*n = 0;
+	for (size_t i = 0; i < h->n && !err; i++) {
+		const struct followed *f = &h->followed[i];
+		struct heap_site *its = NULL, *grown;
+		size_t n_its;
+
+		if (!is_chosen(f, filter))
+			continue;
+		err = heap_sites(h->ctx, f->heap, f->names, true, &its, &n_its);
+		if (err)
+			break;
+		grown = reallocarray(all, *n + n_its + 1, sizeof(*all));
+		if (grown) {
+			all = grown;
+			memcpy(all + *n, its, n_its * sizeof(*all));
+			*n += n_its;
+		} else {
+			err = ctx_no_memory(h->ctx);
+		}
+		free(its);
+	}
+	if (err) {
+		free(all);
+		*n = 0;
+		return err;
+	}
+	heap_sites_merge(all, n, true);
+	*sites = all;
+	return 0;
+}
+
+int heaps_mark(const struct heaps *h, struct heaps_mark *mark)
+{
+	int err = 0;
+
+	*mark = (struct heaps_mark){ .start_ns = (uint64_t)clock_ns(CLOCK_REALTIME) };
+	for (size_t i = 0; i < h->n && !err; i++) {
+		if (!h->followed[i].session)
+			continue;
+		mark->of[mark->n].number = h->followed[i].number;
+		err = heap_mark(h->followed[i].heap, &mark->of[mark->n].mark);
+		mark->n += !err;
+	}
+	if (err)
+		heaps_mark_free(mark);
+	return err;
+}
+
+void heaps_mark_free(struct heaps_mark *mark)
+{
+	for (size_t i = 0; i < mark->n; i++)
+		heap_mark_free(&mark->of[i].mark);
+	*mark = (struct heaps_mark){ 0 };
+}
+
+/* ---- comments --------------------------------------------------------------------------------- */
+
+static void say_start(FILE *to, const struct watched_heap *is)
+{
+	const time_t start = (time_t)(is->since_ns / 1000000000);
+	char when[32];
+	struct tm tm;
+
+	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&start, &tm));
+	if (is->state == HEAP_ASKED)
+		fprintf(to, "pid %d: the profile has not started: the program waits\n",
+			(int)is->pid);
+	else
+		fprintf(to,
+			"pid %d: profiled since %s; blocks that were allocated before are not in "
+			"it\n",
+			(int)is->pid, when);
+}
+
+static void say_losses(FILE *to, const struct watched_heap *is)
+{
+	const struct memprof_losses *losses = &is->losses;
+	const struct heap_totals totals = heap_totals(is->heap);
+	const uint64_t allocations =
+		losses->events[MEMPROF_ALLOC_MINOR] + losses->events[MEMPROF_ALLOC_MAJOR];
+	const uint64_t frees =
+		losses->events[MEMPROF_DEALLOC_MINOR] + losses->events[MEMPROF_DEALLOC_MAJOR];
+	const int pid = (int)is->pid;
+
+	if (allocations)
+		fprintf(to, "pid %d: %" PRIu64 " allocations were lost, with %" PRIu64 " samples\n",
+			pid, allocations, losses->samples);
+	if (frees)
+		fprintf(to,
+			"pid %d: %" PRIu64 " frees were lost: up to so many blocks count as alive "
+			"though they are not\n",
+			pid, frees);
+	if (totals.left_out)
+		fprintf(to, "pid %d: %" PRIu64 " blocks were not followed: too many are alive\n",
+			pid, totals.left_out);
+	if (totals.other_stacks)
+		fprintf(to, "pid %d: %" PRIu64 " blocks have no call stack: there are too many\n",
+			pid, totals.other_stacks);
+	if (losses->forks)
+		fprintf(to, "pid %d: %" PRIu64 " forks: children are not in its numbers\n", pid,
+			losses->forks);
+	if (losses->is_damaged)
+		fprintf(to, "pid %d: has damaged the ring of events: the rest is missing\n", pid);
+}
+
+/* Domains that run a profile of their own. */
+static void say_refusals(FILE *to, const struct followed *f)
+{
+	for (size_t i = 0; i < f->answers.n_refused; i++)
+		fprintf(to, "pid %d: no events of domain %" PRIu32 ": %s\n", (int)f->is.pid,
+			f->answers.refused[i], f->answers.refusal);
+}
+
+static int write_comments(struct heaps *h, const struct record_filter *filter, char **text)
+{
+	size_t bytes;
+	FILE *to = open_memstream(text, &bytes);
+
+	if (!to)
+		return ctx_no_memory(h->ctx);
+	for (size_t i = 0; i < h->n; i++) {
+		const struct watched_heap *is = heaps_at(h, i);
+
+		if (!record_filter_has(filter, is->exe, is->pid))
+			continue;
+		if (is->heap) {
+			say_start(to, is);
+			say_losses(to, is);
+			say_refusals(to, &h->followed[i]);
+		}
+		if (is->problem[0])
+			fprintf(to, "not profiled: %s\n", is->problem);
+	}
+	if (h->n_above)
+		fprintf(to, "%zu more process%s: not profiled; the limit is %d\n", h->n_above,
+			plural_es(h->n_above), HEAPS_MAX);
+	return fclose(to) == 0 ? 0 : ctx_no_memory(h->ctx);
+}
+
+/* ---- profiles --------------------------------------------------------------------------------- */
+
+/* Can a process be profiled, or is there none? Otherwise, it is the error of the first. */
+static int check(struct heaps *h, const struct record_filter *filter)
+{
+	const struct watched_heap *first = NULL;
+
+	for (size_t i = 0; i < h->n; i++) {
+		const struct watched_heap *is = &h->followed[i].is;
+
+		if (!record_filter_has(filter, is->exe, is->pid))
+			continue;
+		if (is->heap || !is->err || is->err == -ESRCH)
+			return 0;
+		first = first ? first : is;
+	}
+	if (!first)
+		return 0;
+	ctx_set_error(h->ctx, "%s", first->problem);
+	if (first->hint[0])
+		ctx_hint(h->ctx, "%s", first->hint);
+	return first->err;
+}
+
+static int take_one(struct heaps *h, const struct followed *f, const struct heaps_mark *mark,
+		    struct process_profile *to)
+{
+	const uint64_t now_ns = (uint64_t)clock_ns(CLOCK_REALTIME);
+	const struct heap_mark *then = NULL;
+	int err;
+
+	for (size_t i = 0; i < mark->n; i++)
+		if (mark->of[i].number == f->number)
+			then = &mark->of[i].mark;
+	err = heap_profile_since(h->ctx, f->heap, f->names, h->rate, then, &to->profile);
+	if (err)
+		return err;
+	to->exe = f->exe;
+	to->pid = f->is.pid;
+	to->profile.is_live = true;
+	to->profile.start_ns = mark->start_ns ? mark->start_ns : f->is.since_ns;
+	to->profile.duration_ns = now_ns > to->profile.start_ns ? now_ns - to->profile.start_ns : 0;
+	return 0;
+}
+
+int heaps_take(struct heaps *h, const struct record_filter *filter, const struct heaps_mark *mark,
+	       struct process_profile **list, size_t *n)
+{
+	struct process_profile *all;
+	int err = check(h, filter);
+
+	if (err)
+		return err;
+	*n = 0;
+	all = calloc(HEAPS_MAX + 1, sizeof(*all));
+	if (!all)
+		return ctx_no_memory(h->ctx);
+	for (size_t i = 0; i < h->n && !err; i++) {
+		if (!is_chosen(&h->followed[i], filter))
+			continue;
+		err = take_one(h, &h->followed[i], mark, &all[*n]);
+		*n += !err;
+	}
+	if (!*n)
+		all[(*n)++].profile = (struct profile){ .kind = PROFILE_WORDS,
+							.has_heap = true,
+							.is_live = true,
+							.word_period = (uint64_t)(1 / h->rate) };
+	if (!err)
+		err = write_comments(h, filter, &all->profile.comments);
+	if (err) {
+		process_profiles_free(all, *n);
+		return err;
+	}
+	*list = all;
+	return 0;
+}

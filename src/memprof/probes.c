@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+#include "memprof/probes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measure/meter.h"
+#include "memprof/probe_engine.h"
+#include "memprof/ring_reader.h"
+
+static const char *const probe_names[MEMPROF_KINDS] = {
+	[MEMPROF_ALLOC_MINOR] = "memprof_alloc_minor",
+	[MEMPROF_ALLOC_MAJOR] = "memprof_alloc_major",
+	[MEMPROF_PROMOTE] = "memprof_promote",
+	[MEMPROF_DEALLOC_MINOR] = "memprof_dealloc_minor",
+	[MEMPROF_DEALLOC_MAJOR] = "memprof_dealloc_major",
+};
+
+struct memprof_probes {
+	struct ocp_ctx *ctx;
+	pid_t pid;
+	struct ocp_process *process;
+	struct ocp_meter *meter;
+	struct memprof_record record;			   /* the last one */
+	uint64_t words[MEMPROF_STACK + MEMPROF_MAX_DEPTH]; /* and its words in the form of ring.h */
+	uint64_t refused[MEMPROF_KINDS];		   /* records that are not sound */
+};
+
+/* ---- open ------------------------------------------------------------------------------------- */
+
+static enum memprof_kind kind_of(const char *name)
+{
+	enum memprof_kind kind = MEMPROF_ALLOC_MINOR;
+
+	while (kind < MEMPROF_KINDS && strcmp(probe_names[kind], name) != 0)
+		kind++;
+	return kind;
+}
+
+/* Has a site of KIND the arguments that the program of the kernel reads? */
+static bool has_arguments(const struct site_args *args, enum memprof_kind kind)
+{
+	const __u32 n = (kind <= MEMPROF_ALLOC_MAJOR ? MEMPROF_ARG_EVENT : 0) + MEMPROF_EVENT_ARGS;
+
+	for (__u32 i = 0; i < n && i < ARGS_MAX; i++)
+		if (args->args[i].kind == ARG_NONE || args->args[i].kind == ARG_UNSUPPORTED ||
+		    args->args[i].type != ARG_VALUE)
+			return false;
+	return args->n == n;
+}
+
+static int set_sites(struct memprof_probes *p)
+{
+	const struct site_table *table = &p->meter->table;
+	const struct arg_table *args = &p->meter->arg_requests.table;
+	int err = probe_engine_set_args(p->meter->engine, args->entries, args->n);
+
+	for (uint32_t i = 0; i < table->n_sites && !err; i++) {
+		const struct measured_site *site = &table->sites[i];
+		const char *name = table->probes[site->probe_index].name;
+		const enum memprof_kind kind = kind_of(name);
+
+		if (kind == MEMPROF_KINDS || site->args >= args->n ||
+		    !has_arguments(&args->entries[site->args], kind))
+			return ctx_error(p->ctx, -EPROTO,
+					 "pid %d: probe '%s': has other arguments than this tool "
+					 "can read",
+					 (int)p->pid, name);
+		err = probe_engine_set_site(p->meter->engine, i, kind, site->args);
+	}
+	return err;
+}
+
+static int open_meter(struct memprof_probes *p, uint32_t depth)
+{
+	int err;
+
+	p->meter = ocp_meter_new(p->ctx);
+	if (!p->meter)
+		return -ENOMEM;
+	p->meter->ops = &probe_engine;
+	err = ocp_meter_add_process(p->meter, p->process);
+	for (enum memprof_kind kind = MEMPROF_ALLOC_MINOR; kind < MEMPROF_KINDS && !err; kind++)
+		err = ocp_meter_print(p->meter, probe_names[kind]);
+	if (!err)
+		err = ocp_meter_open(p->meter);
+	if (err)
+		return err;
+	probe_engine_set_depth(p->meter->engine, depth);
+	err = set_sites(p);
+	return err ? err : ocp_meter_attach(p->meter);
+}
+
+int memprof_probes_open(struct ocp_ctx *ctx, pid_t pid, uint32_t depth, struct memprof_probes **out)
+{
+	struct memprof_probes *p = calloc(1, sizeof(*p));
+	int err;
+
+	*out = NULL;
+	if (!p)
+		return ctx_no_memory(ctx);
+	p->ctx = ctx;
+	p->pid = pid;
+	err = probe_engine.check(ctx);
+	if (!err)
+		err = ocp_process_open(ctx, pid, &p->process);
+	if (!err)
+		err = open_meter(p, depth);
+	if (err)
+		memprof_probes_close(p);
+	else
+		*out = p;
+	return err;
+}
+
+void memprof_probes_close(struct memprof_probes *p)
+{
+	if (!p)
+		return;
+	ocp_meter_free(p->meter);
+	ocp_process_free(p->process);
+	free(p);
+}
+
+size_t memprof_probes_count(const struct memprof_probes *p)
+{
+	return ocp_meter_probe_count(p->meter);
+}
+
+/* ---- while it runs ---------------------------------------------------------------------------- */
+
+/* The record has been made of words of the program, which can be anything. */
+static void refuse(struct memprof_probes *p)
+{
+	const unsigned int kind = memprof_kind(p->words[MEMPROF_HEAD]);
+
+	if (kind < MEMPROF_KINDS)
+		p->refused[kind]++;
+}
+
+bool memprof_probes_next(struct memprof_probes *p, uint64_t session, struct memprof_event *event)
+{
+	uint64_t words;
+
+	while (session && probe_engine_next(p->meter->engine, &p->record, &words)) {
+		if (p->record.session != session)
+			continue;
+		memcpy(p->words, p->record.words, words * sizeof(*p->words));
+		if (ring_record_decode(p->words, words, event))
+			return true;
+		refuse(p);
+	}
+	return false;
+}
+
+int memprof_probes_add_losses(const struct memprof_probes *p, struct memprof_losses *losses)
+{
+	struct memprof_probe_losses lost;
+
+	if (probe_engine_losses(p->meter->engine, &lost))
+		return ctx_error(p->ctx, -EIO, "the number of lost events cannot be read");
+	for (int i = 0; i < MEMPROF_KINDS; i++)
+		losses->events[i] += lost.events[i] + p->refused[i];
+	losses->samples += lost.samples;
+	return 0;
+}
+
+int memprof_probes_refresh(struct memprof_probes *p)
+{
+	size_t n;
+
+	return ocp_meter_refresh(p->meter, &n);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the tool and the library ocaml-probes.memprof (tools/ocaml/memprof), which runs in the profiled
+ * program, know of each other. Neither trusts what the other has written.
+ *
+ * A program that links the library has two open files: the signpost, a sealed memfd with a struct
+ * memprof_signpost, and one end of a socket pair, whose other end a thread of the library reads. The
+ * tool takes that end by pidfd_getfd(2) and sends one struct memprof_request with two descriptors: a
+ * memfd with a ring, and one end of a socket pair of its own, over which the answers come. The profile
+ * ends when that socket is closed.
+ *
+ * Both structs have grown: FEATURES and FLAGS and what follows them is missing in those of older
+ * libraries and tools, for which it is 0.
+ */
+#ifndef MEMPROF_RING_H
+#define MEMPROF_RING_H
+
+#include <stdint.h>
+
+#define MEMPROF_NAME	   "ocaml-probes.memprof"
+#define MEMPROF_MAGIC	   UINT64_C(0x31706d656d70636f) /* "ocpmemp1" */
+#define MEMPROF_RING_BYTES 4096 /* of struct memprof_ring; the records follow */
+
+enum {
+	MEMPROF_VERSION = 1,
+	MEMPROF_MAX_DEPTH = 1024,
+	MEMPROF_TEXT_BYTES = 112,
+	MEMPROF_MIN_DATA = 1 << 16, /* bytes of records: a power of two */
+	MEMPROF_MAX_DATA = 1 << 30,
+};
+
+/* A feature of the library, and a flag of a request. */
+enum {
+	/*
+	 * The events are read at the library's probes: none goes into the ring. Blocks have numbers all the
+	 * same, and the probes' arguments are those of enum memprof_probe_arg.
+	 */
+	MEMPROF_BY_PROBES = 1 << 0,
+};
+
+struct memprof_signpost {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t pid;	/* in the pid namespace of the program */
+	uint32_t ocaml; /* 41301: OCaml 4.13.1 */
+	uint32_t socket_fd;
+	uint64_t socket_ino;
+	uint32_t features;
+	uint32_t reserved;
+};
+
+struct memprof_request {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t depth; /* of call stacks */
+	double rate;	/* samples per word */
+	uint32_t flags;
+	uint32_t reserved;
+};
+
+enum memprof_answer_kind {
+	MEMPROF_BUSY = 1, /* another tool profiles the program */
+	MEMPROF_INVALID,  /* the request; TEXT has the reason */
+	MEMPROF_STARTED,  /* in DOMAIN */
+	MEMPROF_REFUSED,  /* in DOMAIN, by OCaml, for the reason TEXT */
+	MEMPROF_STOPPED,  /* everywhere */
+};
+
+struct memprof_answer {
+	uint32_t kind;
+	uint32_t domain;
+	char text[MEMPROF_TEXT_BYTES]; /* ends with 0 */
+};
+
+/* Any message from the tool: stop. */
+
+enum memprof_kind {
+	MEMPROF_PADDING,
+	MEMPROF_ALLOC_MINOR,
+	MEMPROF_ALLOC_MAJOR,
+	MEMPROF_PROMOTE,
+	MEMPROF_DEALLOC_MINOR,
+	MEMPROF_DEALLOC_MAJOR,
+	MEMPROF_KINDS
+};
+
+/*
+ * The records are sequences of words in DATA bytes of a circle; HEAD and TAIL count bytes from the
+ * start. A writer takes its room by moving HEAD, fills it, and writes the first word last. Until then,
+ * that is 0. The reader fills what it has read with 0, and then moves TAIL. A record never wraps: a
+ * record of the kind MEMPROF_PADDING fills the end of the circle. Where there is no room, LOST counts.
+ */
+struct memprof_ring {
+	uint64_t magic;
+	uint64_t data;
+	uint64_t session; /* its number, in which the program counts them; 0: it has not begun */
+	uint64_t reserved[5];
+	uint64_t head __attribute__((aligned(64)));
+	uint64_t tail __attribute__((aligned(64)));
+	uint64_t lost[MEMPROF_KINDS] __attribute__((aligned(64)));
+	uint64_t lost_samples; /* n_samples of the allocations */
+	uint64_t forks;	       /* of the program, since the start of the profile */
+};
+
+/* The words of a record. */
+enum memprof_word {
+	MEMPROF_HEAD,	     /* kind, words << 8, domain << 32 */
+	MEMPROF_TIME,	     /* CLOCK_MONOTONIC, nanoseconds */
+	MEMPROF_ID,	     /* of the block */
+	MEMPROF_COLLECTIONS, /* minor ones, major ones << 32, so far */
+	MEMPROF_WORDS,	     /* of promotions and deallocations */
+	MEMPROF_SAMPLES = MEMPROF_WORDS,
+	MEMPROF_SIZE,	/* words, without the header */
+	MEMPROF_SOURCE, /* enum memprof_source, depth << 8 */
+	MEMPROF_STACK,	/* the innermost frame first */
+};
+
+enum memprof_source { MEMPROF_NORMAL, MEMPROF_MARSHAL, MEMPROF_CUSTOM };
+
+/*
+ * A frame is the return address of a call, or, with this bit, the address of debug information: that of
+ * one of several allocations which the compiler has combined.
+ */
+#define MEMPROF_DEBUGINFO (UINT64_C(1) << 63)
+
+/*
+ * The arguments of the probes: OCaml's ints, but for the call stack. Those of all events, from MEMPROF_ARG_ID
+ * on, stand behind those which only allocations have, from MEMPROF_ARG_EVENT on.
+ */
+enum memprof_probe_arg {
+	MEMPROF_ARG_SAMPLES,
+	MEMPROF_ARG_SIZE,
+	MEMPROF_ARG_SOURCE,
+	MEMPROF_ARG_CALLSTACK, /* a block with OCaml's raw backtrace */
+	MEMPROF_ARG_EVENT,     /* of the first one of all events */
+	MEMPROF_ARG_ID = 0,
+	MEMPROF_ARG_SESSION,
+	MEMPROF_ARG_MINORS,
+	MEMPROF_ARG_MAJORS,
+	MEMPROF_ARG_DOMAIN,
+	MEMPROF_EVENT_ARGS
+};
+
+static inline uint64_t memprof_head(enum memprof_kind kind, uint64_t words, uint32_t domain)
+{
+	return (uint64_t)kind | words << 8 | (uint64_t)domain << 32;
+}
+
+static inline unsigned int memprof_kind(uint64_t head)
+{
+	return (unsigned int)(head & 0xff);
+}
+
+static inline uint64_t memprof_words(uint64_t head)
+{
+	return head >> 8 & 0xffffff;
+}
+
+static inline uint32_t memprof_domain(uint64_t head)
+{
+	return (uint32_t)(head >> 32);
+}
+
+#endif

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT
+#include "memprof/session.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "memprof/ring_reader.h"
+#include "tracee/proc_file.h"
+
+enum { USUAL_DATA = 16 << 20, SIGNPOST_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE };
+
+struct memprof_session {
+	struct ocp_ctx *ctx;
+	pid_t pid;
+	struct memprof_signpost post;
+	int socket;  /* of this session */
+	int request; /* the program's socket; -1 once it is not needed, as the next */
+	int ring_fd;
+	struct ring_reader reader;
+};
+
+/* ---- the signpost ----------------------------------------------------------------------------- */
+
+/* NUMBER is an open file of PID. Is it the signpost? */
+static bool read_signpost(pid_t pid, const char *number, struct memprof_signpost *post)
+{
+	static const char expected[] = "/memfd:" MEMPROF_NAME;
+	char name[32], path[PROC_PATH_BYTES], link[sizeof(expected)];
+	ssize_t n;
+	int fd;
+	bool is_it;
+
+	if (strlen(number) > 12)
+		return false;
+	snprintf(name, sizeof(name), "fd/%s", number);
+	proc_path(path, pid, name);
+	n = readlink(path, link, sizeof(link));
+	if (n < (ssize_t)sizeof(expected) - 1 || memcmp(link, expected, sizeof(expected) - 1) != 0)
+		return false;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	memset(post, 0, sizeof(*post));
+	is_it = (fcntl(fd, F_GET_SEALS) & SIGNPOST_SEALS) == SIGNPOST_SEALS &&
+		pread(fd, post, sizeof(*post), 0) >=
+			(ssize_t)offsetof(struct memprof_signpost, features) &&
+		post->magic == MEMPROF_MAGIC;
+	close(fd);
+	return is_it;
+}
+
+/* A child has its parent's files until the library has made its own. */
+static bool is_of(struct ocp_ctx *ctx, pid_t pid, const struct memprof_signpost *post)
+{
+	struct proc_status status;
+
+	return proc_status_read(ctx, pid, &status) == 0 &&
+	       (uint32_t)(status.ns_pid ? status.ns_pid : pid) == post->pid;
+}
+
+static int say_not_linked(struct ocp_ctx *ctx, pid_t pid)
+{
+	const int err = ctx_error(ctx, -ENODATA, "pid %d: is not linked with ocaml-probes.memprof",
+				  (int)pid);
+
+	ctx_hint(ctx, "`ocaml-probes profile --alloc -pid %d` needs no library", (int)pid);
+	return err;
+}
+
+static int find_signpost(struct ocp_ctx *ctx, pid_t pid, struct memprof_signpost *post)
+{
+	char path[PROC_PATH_BYTES];
+	const struct dirent *entry;
+	bool found = false;
+	DIR *dir;
+
+	proc_path(path, pid, "fd");
+	dir = opendir(path);
+	if (!dir)
+		return proc_why_no_access(ctx, pid, errno);
+	while (!found && (entry = readdir(dir)))
+		found = read_signpost(pid, entry->d_name, post) && is_of(ctx, pid, post);
+	closedir(dir);
+	if (!found)
+		return say_not_linked(ctx, pid);
+	if (post->version != MEMPROF_VERSION)
+		return ctx_error(
+			ctx, -EPROTO,
+			"pid %d: its ocaml-probes.memprof is of another version than this tool",
+			(int)pid);
+	if (post->ocaml >= 50000 && post->ocaml < 50300)
+		return ctx_error(
+			ctx, -EOPNOTSUPP,
+			"pid %d: OCaml 5.0 to 5.2 have no Gc.Memprof; 4.13, 4.14 and 5.3 have",
+			(int)pid);
+	return 0;
+}
+
+/* Has the library what SPEC needs? */
+static int check_features(struct ocp_ctx *ctx, pid_t pid, const struct memprof_signpost *post,
+			  const struct memprof_spec *spec)
+{
+	if (!spec->by_probes || post->features & MEMPROF_BY_PROBES)
+		return 0;
+	ctx_error(
+		ctx, -EPROTO,
+		"pid %d: its ocaml-probes.memprof is older than this tool: its events come through "
+		"the ring only",
+		(int)pid);
+	ctx_hint(ctx, "build the program again, or use --events=ring");
+	return -EPROTO;
+}
+
+int memprof_check(struct ocp_ctx *ctx, pid_t pid, const struct memprof_spec *spec)
+{
+	struct memprof_signpost post;
+	const int err = find_signpost(ctx, pid, &post);
+
+	return err ? err : check_features(ctx, pid, &post, spec);
+}
+
+/* ---- connecting ------------------------------------------------------------------------------- */
+
+/* Returns 0 or a negative errno. */
+static int copy_descriptor(pid_t pid, int number, int *copy)
+{
+	int pidfd, err = 0;
+
+	/* Filters of system calls, as those of containers, refuse the other way. */
+	if (pid == getpid()) {
+		*copy = fcntl(number, F_DUPFD_CLOEXEC, 0);
+		return *copy < 0 ? -errno : 0;
+	}
+	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (pidfd < 0)
+		return -errno;
+	*copy = (int)syscall(SYS_pidfd_getfd, pidfd, number, 0);
+	if (*copy < 0)
+		err = -errno;
+	close(pidfd);
+	return err;
+}
+
+/* Take the program's socket. The kernel asks for the right to trace another program. */
+static int take_socket(struct memprof_session *s)
+{
+	const int err = copy_descriptor(s->pid, (int)s->post.socket_fd, &s->request);
+	struct stat st;
+
+	if (s->request < 0 && err == -ENOSYS)
+		return ctx_error(s->ctx, err, "memprof needs Linux 5.9");
+	if (s->request < 0 && err != -EBADF)
+		return proc_why_no_access(s->ctx, s->pid, -err);
+	if (s->request < 0 || fstat(s->request, &st) != 0 || st.st_ino != s->post.socket_ino)
+		return ctx_error(s->ctx, -EAGAIN,
+				 "pid %d: has closed the socket of ocaml-probes.memprof; try again",
+				 (int)s->pid);
+	return 0;
+}
+
+/* The pages are there from the start, and are this process's: the program never waits for memory. */
+static int make_ring(struct memprof_session *s, uint64_t data)
+{
+	const uint64_t bytes = MEMPROF_RING_BYTES + data;
+	void *at = MAP_FAILED;
+	int err = 0;
+
+	s->ring_fd = memfd_create("ocaml-probes.ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (s->ring_fd >= 0)
+		err = posix_fallocate(s->ring_fd, 0, (off_t)bytes);
+	if (s->ring_fd >= 0 && !err &&
+	    fcntl(s->ring_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+		at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->ring_fd, 0);
+	if (at == MAP_FAILED)
+		return ctx_error(s->ctx, err ? -err : -errno,
+				 "cannot make a ring of %llu bytes: %s", (unsigned long long)bytes,
+				 strerror(err ? err : errno));
+	ring_reader_init(&s->reader, at, data);
+	return 0;
+}
+
+static int send_request(struct memprof_session *s, const struct memprof_spec *spec, int theirs)
+{
+	struct memprof_request request = { .magic = MEMPROF_MAGIC,
+					   .version = MEMPROF_VERSION,
+					   .depth = spec->depth,
+					   .rate = spec->rate,
+					   .flags = spec->by_probes ? MEMPROF_BY_PROBES : 0 };
+	const int fds[2] = { s->ring_fd, theirs };
+	union {
+		char bytes[CMSG_SPACE(sizeof(fds))];
+		struct cmsghdr align;
+	} control = { 0 };
+	/* An older library refuses more than it knows, and needs no more. */
+	struct iovec data = { &request, request.flags ? sizeof(request)
+						      : offsetof(struct memprof_request, flags) };
+	struct msghdr message = { .msg_iov = &data,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control) };
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(fds));
+	memcpy(CMSG_DATA(header), fds, sizeof(fds));
+	if (sendmsg(s->request, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		return ctx_error(s->ctx, -errno, "pid %d: cannot ask for a profile: %s",
+				 (int)s->pid, strerror(errno));
+	return 0;
+}
+
+static int ask(struct memprof_session *s, const struct memprof_spec *spec)
+{
+	int pair[2];
+	int err;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)
+		return ctx_error(s->ctx, -errno, "cannot make a socket: %s", strerror(errno));
+	s->socket = pair[0];
+	err = send_request(s, spec, pair[1]);
+	close(pair[1]);
+	close(s->request);
+	close(s->ring_fd);
+	s->request = s->ring_fd = -1;
+	return err;
+}
+
+int memprof_open(struct ocp_ctx *ctx, pid_t pid, const struct memprof_spec *spec,
+		 struct memprof_session **out)
+{
+	struct memprof_session *s = calloc(1, sizeof(*s));
+	int err;
+
+	*out = s;
+	if (!s)
+		return ctx_no_memory(ctx);
+	s->ctx = ctx;
+	s->pid = pid;
+	s->socket = s->request = s->ring_fd = -1;
+	err = find_signpost(ctx, pid, &s->post);
+	if (!err)
+		err = check_features(ctx, pid, &s->post, spec);
+	if (!err)
+		err = take_socket(s);
+	if (!err)
+		err = make_ring(s, spec->data	     ? spec->data
+				   : spec->by_probes ? MEMPROF_MIN_DATA
+						     : USUAL_DATA);
+	if (!err)
+		err = ask(s, spec);
+	if (err) {
+		memprof_close(s);
+		*out = NULL;
+	}
+	return err;
+}
+
+void memprof_close(struct memprof_session *s)
+{
+	if (!s)
+		return;
+	if (s->socket >= 0)
+		close(s->socket);
+	if (s->request >= 0)
+		close(s->request);
+	if (s->ring_fd >= 0)
+		close(s->ring_fd);
+	if (s->reader.ring)
+		munmap(s->reader.ring, MEMPROF_RING_BYTES + s->reader.data);
+	free(s);
+}
+
+/* ---- while it runs ---------------------------------------------------------------------------- */
+
+uint32_t memprof_ocaml(const struct memprof_session *s)
+{
+	return s->post.ocaml;
+}
+
+uint64_t memprof_number(const struct memprof_session *s)
+{
+	return __atomic_load_n(&s->reader.ring->session, __ATOMIC_ACQUIRE);
+}
+
+int memprof_fd(const struct memprof_session *s)
+{
+	return s->socket;
+}
+
+bool memprof_answer(struct memprof_session *s, struct memprof_answer *answer, bool *has_ended)
+{
+	ssize_t n;
+
+	*has_ended = false;
+	do {
+		n = recv(s->socket, answer, sizeof(*answer), MSG_DONTWAIT);
+	} while ((n < 0 && errno == EINTR) || (n > 0 && n != (ssize_t)sizeof(*answer)));
+	if (n <= 0) {
+		*has_ended = n == 0 || errno != EAGAIN;
+		return false;
+	}
+	answer->text[sizeof(answer->text) - 1] = '\0';
+	return true;
+}
+
+void memprof_stop(struct memprof_session *s)
+{
+	(void)!send(s->socket, "stop", 4, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+bool memprof_next(struct memprof_session *s, struct memprof_event *event)
+{
+	return ring_reader_next(&s->reader, event);
+}
+
+struct memprof_losses memprof_losses(const struct memprof_session *s, bool at_end)
+{
+	const struct memprof_ring *ring = s->reader.ring;
+	struct memprof_losses losses = {
+		.samples = __atomic_load_n(&ring->lost_samples, __ATOMIC_RELAXED),
+		.forks = __atomic_load_n(&ring->forks, __ATOMIC_RELAXED),
+		.is_damaged = s->reader.is_damaged,
+		.is_cut = at_end && ring_reader_has_rest(&s->reader),
+	};
+
+	for (int i = 0; i < MEMPROF_KINDS; i++)
+		losses.events[i] = __atomic_load_n(&ring->lost[i], __ATOMIC_RELAXED);
+	return losses;
+}

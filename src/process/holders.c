@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Links of BPF programs to uprobes tell their file and offsets in /proc/PID/fdinfo: those to many
+ * uprobes since Linux 6.16, those to a perf event since the same version. Other perf events tell
+ * nothing, and neither do older kernels.
+ *
+ *	link_type:	uprobe_multi		link_type:	perf
+ *	pid:	677				name:	/srv/bin/service
+ *	path:	/srv/bin/service		offset:	0x5b9e9
+ *	cookie	 offset	 ref_ctr_offset		event_type:	uprobe
+ *	8589934592	 0x5b9e9	 0x120a48
+ */
+#include "process/holders.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "elf/elf_file.h"
+#include "tracee/proc_file.h"
+#include "process/process.h"
+
+struct held_site {
+	const struct image *image;
+	uint64_t offset;
+	bool is_known, is_mine; /* of a holder; of the one that is looked at */
+};
+
+struct search {
+	struct ocp_process *proc;
+	struct holders *holders;
+	bool has_silent_events; /* the process has perf events of which nothing is known */
+	/* The last answer of is_path_of. */
+	const struct image *image;
+	char path[PATH_MAX];
+	bool is_same;
+};
+
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* ---- one descriptor ------------------------------------------------------------------------- */
+
+/* The value of a line "FIELD:\tVALUE", or NULL. */
+static const char *value_of(const char *line, const char *field)
+{
+	const size_t n = strlen(field);
+
+	return strncmp(line, field, n) == 0 && line[n] == ':'
+		       ? line + n + 1 + strspn(line + n + 1, " \t")
+		       : NULL;
+}
+
+void holders_parse(char *text, holder_offset_fn fn, void *data)
+{
+	const char *path = NULL, *type = "", *value, *event_offset = NULL;
+	char *line;
+	pid_t pid = 0;
+
+	while ((line = strsep(&text, "\n"))) {
+		unsigned long long offset;
+
+		if ((value = value_of(line, "link_type")))
+			type = value;
+		else if ((value = value_of(line, "path")) || (value = value_of(line, "name")))
+			path = value;
+		else if ((value = value_of(line, "pid")))
+			pid = (pid_t)strtol(value, NULL, 10);
+		else if ((value = value_of(line, "offset")))
+			event_offset = value;
+		else if (path && strcmp(type, "uprobe_multi") == 0 &&
+			 sscanf(line, "%*u %llx", &offset) == 1) /* NOLINT(cert-err34-c) */
+			fn(data, path, pid, offset);
+		else if (path && event_offset && (value = value_of(line, "event_type")) &&
+			 strcmp(value, "uprobe") == 0)
+			fn(data, path, pid, strtoull(event_offset, NULL, 0));
+	}
+}
+
+/*
+ * Is PATH, which the kernel tells as this process would see it, the file of IMAGE? In another mount
+ * namespace, and after a removal, nothing is there; then the paths must be the same.
+ */
+static bool is_file_of(const struct image *image, const char *path)
+{
+	struct stat there, ours;
+
+	if (stat(path, &there) != 0)
+		return strcmp(path, image->path) == 0;
+	return fstat(image->prog->fd, &ours) == 0 && there.st_dev == ours.st_dev &&
+	       there.st_ino == ours.st_ino;
+}
+
+static bool is_path_of(struct search *s, const struct image *image, const char *path)
+{
+	if (image != s->image || strcmp(path, s->path) != 0) {
+		s->image = image;
+		snprintf(s->path, sizeof(s->path), "%s", path);
+		s->is_same = is_file_of(image, path);
+	}
+	return s->is_same;
+}
+
+static void take_offset(void *data, const char *path, pid_t pid, uint64_t offset)
+{
+	struct search *s = data;
+
+	if (pid && pid != ocp_process_tgid(s->proc))
+		return;
+	for (size_t i = 0; i < s->holders->n_sites; i++) {
+		struct held_site *site = &s->holders->sites[i];
+
+		if (site->offset == offset && is_path_of(s, site->image, path))
+			site->is_known = site->is_mine = true;
+	}
+}
+
+static void look_at_link(struct search *s, pid_t pid, const char *fd)
+{
+	char name[PROC_PATH_BYTES / 2], *text;
+
+	snprintf(name, sizeof(name), "fdinfo/%.20s", fd);
+	if (proc_file_read(s->proc->ctx, pid, name, &text, NULL))
+		return;
+	holders_parse(text, take_offset, s);
+	free(text);
+}
+
+/* ---- one process ---------------------------------------------------------------------------- */
+
+static void look_at_descriptors(struct search *s, pid_t pid)
+{
+	char folder[PROC_PATH_BYTES], path[PROC_PATH_BYTES + NAME_MAX + 2], to[64];
+	struct dirent *entry;
+	DIR *dir;
+
+	proc_path(folder, pid, "fd");
+	dir = opendir(folder);
+	while (dir && (entry = readdir(dir))) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+		n = readlink(path, to, sizeof(to) - 1);
+		to[n > 0 ? n : 0] = '\0';
+		/* "bpf-link" up to Linux 5.8. */
+		if (strcmp(to, "anon_inode:bpf_link") == 0 ||
+		    strcmp(to, "anon_inode:bpf-link") == 0)
+			look_at_link(s, pid, entry->d_name);
+		else if (strcmp(to, "anon_inode:[perf_event]") == 0)
+			s->has_silent_events = true;
+	}
+	if (dir)
+		closedir(dir);
+}
+
+/* The name of the program as it was called, or as the kernel has it. */
+static void read_name(struct ocp_ctx *ctx, pid_t pid, char name[HOLDER_NAME_BYTES])
+{
+	struct proc_status status;
+	char *text;
+
+	name[0] = '\0';
+	if (proc_file_read(ctx, pid, "cmdline", &text, NULL) == 0) {
+		snprintf(name, HOLDER_NAME_BYTES, "%s", base_of(text));
+		free(text);
+	}
+	if (!*name && proc_status_read(ctx, pid, &status) == 0)
+		snprintf(name, HOLDER_NAME_BYTES, "%s", status.name);
+}
+
+static int add(struct search *s, pid_t pid, const char *name, bool may_hold)
+{
+	struct holders *holders = s->holders;
+	struct holder *larger = realloc(holders->list, (holders->n + 1) * sizeof(*larger)), *new;
+
+	if (!larger)
+		return ctx_no_memory(s->proc->ctx);
+	holders->list = larger;
+	new = &larger[holders->n++];
+	*new = (struct holder){ .pid = pid, .may_hold = may_hold };
+	if (name)
+		snprintf(new->name, sizeof(new->name), "%s", name);
+	else
+		read_name(s->proc->ctx, pid, new->name);
+	for (size_t i = 0; !may_hold && i < holders->n_sites; i++)
+		new->n_sites += holders->sites[i].is_mine;
+	return 0;
+}
+
+/* Look at the descriptors of PID, called NAME (NULL: as it says itself). */
+static int look_at(struct search *s, pid_t pid, const char *name)
+{
+	bool has_some = false;
+
+	s->has_silent_events = false;
+	for (size_t i = 0; i < s->holders->n_sites; i++)
+		s->holders->sites[i].is_mine = false;
+	look_at_descriptors(s, pid);
+	for (size_t i = 0; i < s->holders->n_sites; i++)
+		has_some |= s->holders->sites[i].is_mine;
+	if (has_some)
+		return add(s, pid, name, false);
+	return s->has_silent_events && !name ? add(s, pid, NULL, true) : 0;
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+static void count_unknown(struct holders *holders)
+{
+	holders->n_unknown = 0;
+	for (size_t i = 0; i < holders->n_sites; i++)
+		holders->n_unknown += !holders->sites[i].is_known;
+}
+
+static int collect_sites(struct ocp_process *proc, const struct ocp_sites *sites,
+			 struct holders *holders)
+{
+	const size_t n = ocp_sites_count(sites);
+	size_t last = SIZE_MAX;
+
+	holders->sites = calloc(n + 1, sizeof(*holders->sites));
+	if (!holders->sites)
+		return ctx_no_memory(proc->ctx);
+	for (size_t i = 0; i < n; i++) {
+		const struct ocp_site *site = ocp_sites_get(sites, i);
+		const struct image *image = &proc->images.images[site->image_index];
+		struct held_site *held = &holders->sites[holders->n_sites];
+
+		if (!site->has_int3)
+			continue;
+		held->image = image;
+		if (!elf_file_va_to_off(image->prog->elf, site->va, &held->offset))
+			held->offset = UINT64_MAX;
+		holders->n_sites++;
+		holders->n_probes += site->probe != last;
+		last = site->probe;
+	}
+	return 0;
+}
+
+static int look_at_all(struct search *s)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *entry;
+	int err = 0;
+
+	while (dir && !err && (entry = readdir(dir))) {
+		const long pid = strtol(entry->d_name, NULL, 10);
+
+		if (pid > 0 && pid <= INT_MAX && pid != getpid())
+			err = look_at(s, (pid_t)pid, NULL);
+	}
+	if (dir)
+		closedir(dir);
+	return err;
+}
+
+int holders_find(struct ocp_process *proc, const struct ocp_sites *sites, struct holders *holders)
+{
+	struct search search = { .proc = proc, .holders = holders };
+	struct proc_status status;
+	int err;
+
+	*holders = (struct holders){ 0 };
+	err = collect_sites(proc, sites, holders);
+	if (err || !holders->n_sites)
+		return err;
+	err = look_at_all(&search);
+	/* A debugger's breakpoints are in no link. */
+	if (!err && proc_status_read(proc->ctx, proc->pid, &status) == 0 && status.tracer_pid)
+		err = add(&search, status.tracer_pid, NULL, true);
+	count_unknown(holders);
+	return err;
+}
+
+int holders_add_own(struct ocp_process *proc, struct holders *holders, const char *name)
+{
+	struct search search = { .proc = proc, .holders = holders };
+	int err = look_at(&search, getpid(), name);
+
+	count_unknown(holders);
+	return err;
+}
+
+void holders_free(struct holders *holders)
+{
+	free(holders->list);
+	free(holders->sites);
+	*holders = (struct holders){ 0 };
+}

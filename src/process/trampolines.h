@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The sites of a process that call trampolines, because they are counted inside the process. They are
+ * found in the blocks (inside/block.h) that tools have left there.
+ *
+ * A trampoline counts the hit, and runs the handler if its gate is not 0. So it is the gate that says
+ * whether such a site is on, and that switching writes. The process is not trusted: what its blocks say
+ * is checked.
+ */
+#ifndef PROCESS_TRAMPOLINES_H
+#define PROCESS_TRAMPOLINES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/ctx.h"
+#include "process/site_form.h"
+#include "tracee/maps.h"
+#include "tracee/memory.h"
+
+struct trampoline {
+	uint64_t site;	       /* the address of the site's first byte */
+	uint64_t addr;	       /* of the trampoline */
+	uint64_t gate_addr;    /* of the two bytes of the gate */
+	bool has_private_gate; /* a word of the block; else the semaphore of OCaml */
+	uint16_t gate;	       /* the value of a private gate */
+};
+
+struct trampolines {
+	struct trampoline *list; /* by site */
+	size_t n;
+};
+
+/*
+ * Read the trampolines of the process of MEMORY. A block that is damaged or of another version is left
+ * out, and so is a site of which it says what cannot be true.
+ */
+int trampolines_read(struct ocp_ctx *ctx, const struct memory *memory, struct trampolines *found);
+void trampolines_free(struct trampolines *trampolines);
+
+/* Is M a mapping of a block? It is no ELF file. */
+bool trampolines_are_in(const struct mapping *m);
+
+bool trampolines_equal(const struct trampolines *a, const struct trampolines *b);
+
+/*
+ * The trampoline that CODE, the bytes of SITE at ADDR, calls, or would call if its opcode were on. NULL:
+ * none.
+ */
+const struct trampoline *trampolines_find(const struct trampolines *trampolines,
+					  const struct site *site, uint64_t addr,
+					  const uint8_t *code);
+
+/*
+ * The form of a site with a trampoline: SITE_FORM_ON if its handler runs. GATE is the value of its
+ * gate. A site with the opcode for off is off, and is not counted.
+ */
+enum site_form trampoline_site_form(const struct site *site, const uint8_t *code, uint16_t gate);
+
+#endif

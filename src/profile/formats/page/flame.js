@@ -1,0 +1,301 @@
+// The flame graph of a profile, which zooms and is searched: in the page of one profile, and in the page of `serve`.
+// Names come from measured programs: they are set as text, never as HTML.
+
+import { duration, make, percent, plural, setText, short } from "../../../serve/web/format.js";
+import { treeOf } from "./tree.js";
+
+const ROW = 20; // pixels
+const NARROWEST = 0.7; // pixels of a box that is drawn
+const LEAST_WIDTH = 200;
+const SEARCH_DELAY_MS = 120;
+
+const KINDS = {
+	ocaml: "OCaml", c: "C and others", kernel: "kernel", unknown: "no name", truncated: "callers unknown",
+};
+
+const CHANGES = { more: "more than before", all: "as before", less: "less than before" };
+
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+
+// One of three shades, so that neighbours differ.
+function shadeOf(name) {
+	let hash = 0;
+	for (let i = 0; i < name.length; i++)
+		hash = (hash * 31 + name.charCodeAt(i)) >>> 0;
+	return hash % 3;
+}
+
+function sourceOf({ file, line }) {
+	return file ? file + (line ? `:${line}` : "") : "";
+}
+
+export function signed(number) {
+	return (number < 0 ? "−" : "+") + Math.abs(number).toFixed(1);
+}
+
+export class FlameView {
+	#searchTimer;
+	#isBack = false;
+
+	// PART: the element of the page with this name: graph, search, tools, back, reset, turn, matches, details,
+	// narrow or legend.
+	constructor(part) {
+		this.part = part;
+		this.graph = part("graph");
+		part("search").addEventListener("input", () => {
+			clearTimeout(this.#searchTimer);
+			this.#searchTimer = setTimeout(() => this.#search(), SEARCH_DELAY_MS);
+		});
+		part("tools").addEventListener("submit", (event) => event.preventDefault());
+		part("back").addEventListener("click", () => this.#zoomBack());
+		part("reset").addEventListener("click", () => this.#showAll());
+		part("turn").addEventListener("click", () => this.#turn());
+		this.graph.addEventListener("keydown", (event) => this.#onKey(event));
+		new ResizeObserver(() => this.chart && this.#width() !== this.chart.width() && this.#draw())
+			.observe(this.graph);
+	}
+
+	// Draw DATA, see flame_json.h.
+	show(data) {
+		this.profile = data.profile;
+		this.tree = treeOf(data);
+		this.isDiff = data.old !== undefined; // two profiles are compared
+		this.visited = []; // what was zoomed to before
+		this.chosen = undefined;
+		this.graph.replaceChildren();
+		this.part("search").value = "";
+		setText(this.part("matches"), "");
+		setText(this.part("details"), "");
+		this.#listKinds(data.functions.map(([frame]) => data.frames[frame][1]));
+		this.chart = this.#newChart();
+		d3.select(this.graph).datum(this.tree).call(this.chart);
+		this.root = this.zoomed = d3.select(this.graph).datum();
+		this.#afterUpdate();
+	}
+
+	// ---- texts --------------------------------------------------------------------------------------
+
+	// A value of the profile.
+	amount(value) {
+		return this.profile.kind === "alloc" ? `${short(value)} words` : duration(value);
+	}
+
+	share(value, whole = this.tree.value) {
+		return percent(whole ? value / whole : 0);
+	}
+
+	// The share of now less that of the old profile, in points.
+	points(value, old) {
+		const { tree } = this;
+		return 100 * ((tree.value ? value / tree.value : 0) - (tree.old ? old / tree.old : 0));
+	}
+
+	// What is said of NODE, in a graph that is zoomed to WITHIN.
+	#describe(node, within = this.tree) {
+		const words = [node.name];
+		if (node.inlined)
+			words.push("(inlined)");
+		if (sourceOf(node))
+			words.push(`— ${sourceOf(node)}`);
+		words.push(`— ${this.amount(node.value)}, ${this.share(node.value)} of all`);
+		if (within !== this.tree && within.value && !node.fade)
+			words.push(`(${this.share(node.value, within.value)} of ${within.name})`);
+		if (this.isDiff)
+			words.push(`— before ${this.share(node.old, this.tree.old)}: ${signed(this.points(node.value, node.old))} points`);
+		words.push(`— ${plural(node.samples, "sample", "samples")}`);
+		if (node.self && node.children.length)
+			words.push(`— itself ${this.amount(node.self)}`);
+		return words.join(" ");
+	}
+
+	#listKinds(found) {
+		const all = Object.entries(this.isDiff ? CHANGES : KINDS);
+		this.part("legend").replaceChildren(...all.filter(([kind]) => this.isDiff || found.includes(kind))
+			.map(([kind, name]) => make("li", { class: `kind ${kind}` }, name)));
+	}
+
+	// ---- graph --------------------------------------------------------------------------------------
+
+	#width() {
+		return Math.max(LEAST_WIDTH, this.graph.clientWidth);
+	}
+
+	// What has changed, in three steps either way.
+	#changeOf({ value, old }) {
+		const by = this.points(value, old);
+		const step = [0.1, 1, 10].filter((least) => Math.abs(by) >= least).length;
+		return step ? `${by < 0 ? "less" : "more"}-${step - 1}` : "all-0";
+	}
+
+	#colourOf(node) {
+		if (node.highlight)
+			return "var(--found)";
+		if (this.isDiff)
+			return `var(--${this.#changeOf(node.data)})`;
+		return `var(--${node.data.kind}-${shadeOf(node.data.name)})`;
+	}
+
+	#newChart() {
+		return flamegraph()
+			.cellHeight(ROW)
+			.minFrameSize(NARROWEST)
+			.transitionDuration(calm.matches ? 0 : 250)
+			.inverted(this.part("turn").getAttribute("aria-pressed") !== "true")
+			.resetHeightOnZoom(true)
+			.width(this.#width())
+			.getName((node) => node.data.name)
+			.setColorMapper((node) => this.#colourOf(node))
+			.setLabelHandler((node) => this.#describe(node.data))
+			.setDetailsHandler((text) => text === null && this.#tell(this.chosen))
+			.onHover((node) => this.#tell(node))
+			.onClick((node) => {
+				if (node !== this.zoomed && !this.#isBack)
+					this.visited.push(this.zoomed);
+				this.zoomed = node;
+				this.#choose(node);
+				this.#afterUpdate();
+			});
+	}
+
+	#tell(node) {
+		setText(this.part("details"), node ? this.#describe(node.data, this.zoomed.data) : "");
+	}
+
+	#draw() {
+		this.chart.width(this.#width());
+		this.chart.update();
+		this.#afterUpdate();
+	}
+
+	#drawnNodes() {
+		return d3.select(this.graph).selectAll("g.frame");
+	}
+
+	// The library has set the classes anew.
+	#afterUpdate() {
+		this.#drawnNodes().classed("chosen", (node) => node === this.chosen);
+		this.part("back").disabled = this.visited.length === 0;
+		this.part("reset").disabled = this.zoomed === this.root;
+		const drawn = this.#drawnNodes().size();
+		const all = this.zoomed.descendants().length + this.zoomed.depth;
+		this.graph.dataset.drawn = drawn;
+		setText(this.part("narrow"), drawn < all
+			? `${plural(all - drawn, "box is", "boxes are")} too narrow to be drawn: zoom in to see more.` : "");
+	}
+
+	#choose(node) {
+		this.chosen = node;
+		this.#drawnNodes().classed("chosen", (other) => other === this.chosen);
+		this.#tell(this.chosen);
+	}
+
+	#zoomTo(node, back = false) {
+		this.#isBack = back;
+		this.chart.zoomTo(node);
+		this.#isBack = false;
+	}
+
+	#zoomBack() {
+		if (this.visited.length)
+			this.#zoomTo(this.visited.pop(), true);
+	}
+
+	#showAll() {
+		this.visited.length = 0;
+		this.#zoomTo(this.root, true);
+	}
+
+	#turn() {
+		const callersBelow = this.part("turn").getAttribute("aria-pressed") !== "true";
+		this.part("turn").setAttribute("aria-pressed", String(callersBelow));
+		this.chart.inverted(!callersBelow);
+		this.#draw();
+	}
+
+	// ---- keys ---------------------------------------------------------------------------------------
+
+	// The box next to the chosen one among those that are drawn.
+	#neighbour(key) {
+		if (!this.chosen)
+			return this.zoomed;
+		const outwards = this.part("turn").getAttribute("aria-pressed") === "true" ? "ArrowDown" : "ArrowUp";
+		const drawn = new Set(this.#drawnNodes().data());
+		if (key === outwards)
+			return this.chosen.parent;
+		if (key === "ArrowUp" || key === "ArrowDown")
+			return this.chosen.children?.find((node) => drawn.has(node));
+		const row = this.chosen.parent?.children.filter((node) => drawn.has(node)) ?? [];
+		return row[row.indexOf(this.chosen) + (key === "ArrowRight" ? 1 : -1)];
+	}
+
+	#onKey(event) {
+		if (event.key.startsWith("Arrow")) {
+			const node = this.#neighbour(event.key);
+			if (node)
+				this.#choose(node);
+		} else if (event.key === "Enter" && this.chosen) {
+			this.#zoomTo(this.chosen);
+		} else if (event.key === "Backspace") {
+			this.#zoomBack();
+		} else if (event.key === "Escape") {
+			this.#showAll();
+		} else {
+			return;
+		}
+		event.preventDefault();
+	}
+
+	// ---- search -------------------------------------------------------------------------------------
+
+	searchFor(name) {
+		this.part("search").value = name;
+		this.#search();
+	}
+
+	// Mark what is found. What is found inside of something that is found counts once.
+	#search() {
+		const text = this.part("search").value.trim();
+		const wanted = text.toLowerCase();
+		const names = new Set();
+		let value = 0;
+		const pending = [[this.root, false]];
+		while (pending.length) {
+			const [node, isInside] = pending.pop();
+			node.highlight = wanted !== "" && node !== this.root && node.data.name.toLowerCase().includes(wanted);
+			if (node.highlight)
+				names.add(node.data.kind + " " + node.data.name);
+			if (node.highlight && !isInside)
+				value += node.data.value;
+			for (const child of node.children ?? [])
+				pending.push([child, isInside || node.highlight]);
+		}
+		this.graph.dataset.found = value;
+		setText(this.part("matches"), wanted === "" ? ""
+			: names.size === 0 ? `No function has “${text}” in its name.`
+				: `${plural(names.size, "function", "functions")} found: in ${this.share(value)} of all (${this.amount(value)}).`);
+		this.#draw();
+	}
+}
+
+// What the values of each kind of profile are.
+export const WHAT = {
+	cpu: { title: "CPU time", about: "Where CPU time went." },
+	gc: { title: "CPU time of the collector", about: "On whose behalf the collector ran." },
+	wait: { title: "Time waited", about: "Where threads waited, and how long." },
+	alloc: { title: "Words allocated", about: "Where memory was allocated. A word has 8 bytes." },
+};
+
+// What has to be known of what is missing in PROFILE.
+export function missingFrom(profile) {
+	const notes = [];
+	if (profile.large_ns)
+		notes.push(`Large blocks were sampled for the first ${duration(profile.large_ns)} only: later ones are missing.`);
+	if (profile.truncated)
+		notes.push(`The callers of ${plural(profile.truncated, "sample", "samples")} are not all known: ` +
+			"the frame [truncated: …] stands for them and says why.");
+	if (profile.lost)
+		notes.push(`${plural(profile.lost, "sample is", "samples are")} lost, and not in this page.`);
+	if (!profile.samples)
+		notes.push("No sample was taken.");
+	return notes.join(" ");
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A profiler that goes on, for profiles of intervals that may overlap, of processes that come and go.
+ * What the kernel has counted is never reset: a profile is the difference between two readings. So
+ * each sample is in each profile whose interval it is in, and once.
+ */
+#ifndef PROFILE_RECORDER_H
+#define PROFILE_RECORDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "profile/profile.h"
+
+enum { RECORDER_MAX_PROCESSES = 256 };
+
+struct recorder;
+
+/* KIND: PROFILE_CPU or PROFILE_WORDS. HZ: for PROFILE_CPU. */
+int recorder_open(struct ocp_ctx *ctx, enum profile_kind kind, unsigned int hz,
+		  struct recorder **out);
+/* Takes NULL. */
+void recorder_close(struct recorder *recorder);
+
+/* Sample the CPU from now on, or no longer. Words are always sampled. */
+int recorder_start(struct recorder *recorder);
+void recorder_pause(struct recorder *recorder);
+
+struct recorded_process {
+	pid_t pid;
+	const char *exe; /* its name in profiles */
+};
+
+/*
+ * Sample the N processes of LIST and no others. One that cannot be sampled is left out with a
+ * warning. Returns 0, -ENOMEM, or an error of the kernel's maps.
+ */
+int recorder_follow(struct recorder *recorder, const struct recorded_process *list, size_t n);
+/* Read the mappings of processes that have loaded code. To be called about once a second. */
+int recorder_refresh(struct recorder *recorder);
+/*
+ * Is it better to open a new one: are its tables nearly full, or has a process the id of an
+ * earlier one? Samples of the latter are not taken.
+ */
+bool recorder_is_worn(const struct recorder *recorder);
+
+/* The beginning of an interval. All 0: the beginning of the recorder. */
+struct record_mark {
+	struct record *records;
+	size_t n;
+	struct profile_losses losses;
+	struct stack_losses stack_losses;
+	uint64_t start_ns; /* since 1970 */
+	int64_t monotonic_ns;
+};
+
+int recorder_mark(struct recorder *recorder, struct record_mark *mark);
+void record_mark_free(struct record_mark *mark);
+
+/* A profile, and the process that it is of. */
+struct process_profile {
+	struct profile profile;
+	const char *exe; /* NULL: of several processes, or none */
+	pid_t pid;
+};
+
+/* Which processes a profile is of. */
+struct record_filter {
+	const char *exe; /* NULL: any */
+	pid_t pid;	 /* 0: any */
+};
+
+bool record_filter_has(const struct record_filter *filter, const char *exe, pid_t pid);
+
+/*
+ * The profiles since MARK of the processes that FILTER has: one for each process, or one of all if
+ * IS_ONE. There is always one; the losses, of all processes, are in the first. Their names exist
+ * until the recorder is closed. Free the list with process_profiles_free.
+ */
+int recorder_take(struct recorder *recorder, const struct record_mark *mark,
+		  const struct record_filter *filter, bool is_one, struct process_profile **list,
+		  size_t *n);
+void process_profiles_free(struct process_profile *list, size_t n);
+
+#endif

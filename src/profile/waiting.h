@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Records the threads that wait already when a profile of waits begins: bpf/waiting.bpf.c. */
+#ifndef PROFILE_WAITING_H
+#define PROFILE_WAITING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "base/ctx.h"
+
+struct waiting;
+
+/* A map of bpf/profile.bpf.c that bpf/waiting.bpf.c has too. */
+struct waiting_map {
+	const char *name;
+	int fd;
+};
+
+int waiting_open(struct ocp_ctx *ctx, const struct waiting_map *maps, size_t n,
+		 struct waiting **out);
+void waiting_close(struct waiting *waiting);
+
+/*
+ * Record those of PID, which programs know as TGID. HAS_NAMESPACE: that is its id in its own pid
+ * namespace. Switches of threads must be recorded before the call.
+ */
+int waiting_record(struct waiting *waiting, pid_t pid, uint32_t tgid, bool has_namespace);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* The post-linker's table of arguments: names, types, and places that stapsdt notes cannot tell. */
+#ifndef PROGRAM_ARG_NOTES_H
+#define PROGRAM_ARG_NOTES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "program/program.h"
+
+/* A note in a section that is not loaded and that strip(1) keeps. */
+#define ARG_NOTES_SECTION ".note.ocaml-probes.args"
+#define ARG_NOTES_OWNER	  "ocaml-probes"
+enum {
+	ARG_NOTES_TYPE = 0x101,
+	ARG_NOTES_HEAD_BYTES = 16,
+	ARG_NOTES_ENTRY_BYTES = 16,
+};
+
+/*
+ * Set `arg_names` of the sites of PROG that are in the table, and `args` where the table has other
+ * operands than the note. BASE_VA is the address of section .stapsdt.base, or 0 without the section. All sites must
+ * have been resolved. A file without a table is no error; a damaged table is ignored, with a warning
+ * in the log.
+ */
+int arg_notes_read(struct ocp_program *prog, uint64_t base_va);
+
+#endif

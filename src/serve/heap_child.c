@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT
+#include "serve/heap_child.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/confine.h"
+#include "memprof/heaps.h"
+#include "profile/formats/pprof_writer.h"
+#include "serve/channel.h"
+#include "serve/heap_figures.h"
+#include "serve/heap_json.h"
+#include "serve/process_list.h"
+#include "serve/profiling_child.h"
+#include "serve/reply.h"
+
+enum {
+	MAX_JOBS = 32,
+	READ_MS = 20, /* while a program is profiled */
+	SECOND_MS = 1000,
+	FAILED = 500,
+	NOT_IMPLEMENTED = 501,
+	UNAVAILABLE = 503,
+};
+
+/* A request that is answered after some seconds. */
+struct job {
+	uint64_t id; /* 0: none */
+	struct record_filter filter;
+	char *exe; /* the filter's */
+	int64_t end_ms;
+	struct heaps_mark mark;
+};
+
+struct child {
+	struct ocp_ctx *ctx;
+	int fd;
+	struct heaps *heaps;
+	struct job jobs[MAX_JOBS];
+	struct process_list processes;
+	struct asked asked;
+};
+
+static int64_t now_ms(void)
+{
+	return clock_ns(CLOCK_MONOTONIC) / 1000000;
+}
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+static void send_answer(struct child *c, uint64_t id, unsigned int status,
+			const struct strbuf *body)
+{
+	if (channel_answer(c->fd, id, status, body) != 0)
+		exit(EXIT_FAILURE);
+}
+
+static void send_error(struct child *c, uint64_t id, int err)
+{
+	const bool is_bare = err == -ENODATA;
+	struct http_reply reply = { 0 };
+
+	http_error(
+		&reply,
+		is_bare || err == -EOPNOTSUPP	   ? NOT_IMPLEMENTED
+		: err == -ENOMEM || err == -EPROTO ? FAILED
+						   : UNAVAILABLE,
+		ocp_error(c->ctx),
+		is_bare ? "/debug/pprof/allocs and `ocaml-probes profile --alloc` need no library"
+			: ocp_hint(c->ctx));
+	send_answer(c, id, reply.status, &reply.body);
+	strbuf_free(&reply.body);
+}
+
+static struct profiling_numbers numbers_of(const struct process_profile *list, size_t n)
+{
+	struct profiling_numbers numbers = { 0 };
+
+	for (size_t i = 0; i < n; i++)
+		numbers.samples += list[i].profile.samples;
+	return numbers;
+}
+
+static int write_pprof(struct child *c, const struct process_profile *list, size_t n,
+		       struct strbuf *body)
+{
+	const struct profiling_numbers numbers = numbers_of(list, n);
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *to = open_memstream(&text, &bytes);
+	int err;
+
+	if (!to)
+		return ctx_no_memory(c->ctx);
+	err = pprof_write_all(c->ctx, list, n, to);
+	if (fclose(to) != 0 && !err)
+		err = ctx_no_memory(c->ctx);
+	strbuf_add(body, (const char *)&numbers, sizeof(numbers));
+	if (!err)
+		strbuf_add(body, text, bytes);
+	free(text);
+	return err;
+}
+
+static void answer_pprof(struct child *c, uint64_t id, const struct record_filter *filter,
+			 const struct heaps_mark *mark)
+{
+	struct process_profile *list;
+	struct strbuf body = { 0 };
+	size_t n;
+	int err = heaps_take(c->heaps, filter, mark, &list, &n);
+
+	if (!err) {
+		err = write_pprof(c, list, n, &body);
+		process_profiles_free(list, n);
+	}
+	if (!err && body.is_short)
+		err = ctx_no_memory(c->ctx);
+	if (err)
+		send_error(c, id, err);
+	else
+		send_answer(c, id, 0, &body);
+	strbuf_free(&body);
+}
+
+static void answer_json(struct child *c, uint64_t id, const struct record_filter *filter)
+{
+	const struct profiling_numbers none = { 0 };
+	struct strbuf body = { 0 };
+	int err;
+
+	strbuf_add(&body, (const char *)&none, sizeof(none));
+	err = heap_json_write(&body, c->heaps, filter);
+	if (!err && body.is_short)
+		err = ctx_no_memory(c->ctx);
+	if (err)
+		send_error(c, id, err);
+	else
+		send_answer(c, id, 0, &body);
+	strbuf_free(&body);
+}
+
+/* ---- orders --------------------------------------------------------------------------------- */
+
+static void end_job(struct job *job)
+{
+	heaps_mark_free(&job->mark);
+	free(job->exe);
+	*job = (struct job){ 0 };
+}
+
+static struct job *find_job(struct child *c, uint64_t id)
+{
+	for (size_t i = 0; i < MAX_JOBS; i++)
+		if (c->jobs[i].id == id)
+			return &c->jobs[i];
+	return NULL;
+}
+
+/* Answer after the seconds that TAKE says. */
+static int start_job(struct child *c, const struct profiling_take *take, const char *exe)
+{
+	struct job *job = find_job(c, 0);
+
+	if (!job)
+		return ctx_error(c->ctx, -EBUSY, "too many profiles");
+	job->exe = *exe ? strdup(exe) : NULL;
+	if (*exe && !job->exe)
+		return ctx_no_memory(c->ctx);
+	job->id = c->asked.id;
+	job->filter = (struct record_filter){ .exe = job->exe, .pid = take->pid };
+	job->end_ms = now_ms() + (int64_t)take->seconds * 1000;
+	return heaps_mark(c->heaps, &job->mark);
+}
+
+static void on_take(struct child *c)
+{
+	const char *exe = c->asked.bytes + sizeof(struct profiling_take);
+	const struct heaps_mark all = { 0 };
+	struct record_filter filter = { .exe = *exe ? exe : NULL };
+	struct profiling_take take;
+	struct job *job;
+	int err;
+
+	memcpy(&take, c->asked.bytes, sizeof(take));
+	filter.pid = take.pid;
+	if (take.is_flame) {
+		answer_json(c, c->asked.id, &filter);
+	} else if (!take.seconds) {
+		answer_pprof(c, c->asked.id, &filter, &all);
+	} else if ((err = start_job(c, &take, exe)) != 0) {
+		send_error(c, c->asked.id, err);
+		job = find_job(c, c->asked.id);
+		if (job)
+			end_job(job);
+	}
+}
+
+static void on_cancel(struct child *c)
+{
+	struct job *job = find_job(c, c->asked.id);
+
+	if (!job)
+		return;
+	send_answer(c, job->id, PROFILING_CANCELLED, &(struct strbuf){ 0 });
+	end_job(job);
+}
+
+static void follow(struct child *c)
+{
+	if (heaps_follow(c->heaps, c->processes.of, c->processes.n) != 0)
+		exit(EXIT_FAILURE);
+}
+
+/* False: the other process has gone. */
+static bool take_orders(struct child *c)
+{
+	int err;
+
+	while ((err = channel_take(c->fd, &c->asked)) == 0) {
+		if ((int)c->asked.ask == PROFILING_TAKE)
+			on_take(c);
+		else if ((int)c->asked.ask == PROFILING_CANCEL)
+			on_cancel(c);
+		else if (process_list_read(&c->processes, c->asked.bytes, c->asked.n))
+			follow(c);
+	}
+	return err == -EAGAIN;
+}
+
+/* ---- the process ---------------------------------------------------------------------------- */
+
+static void end_jobs(struct child *c)
+{
+	for (size_t i = 0; i < MAX_JOBS; i++) {
+		struct job *job = &c->jobs[i];
+
+		if (!job->id || now_ms() < job->end_ms)
+			continue;
+		answer_pprof(c, job->id, &job->filter, &job->mark);
+		end_job(job);
+	}
+}
+
+/* The measuring process may be busy: it gets the next news. */
+static void send_news(struct child *c)
+{
+	struct strbuf news = { 0 };
+
+	heap_figures_write(&news, c->heaps);
+	if (!news.is_short)
+		channel_answer(c->fd, 0, 0, &news);
+	strbuf_free(&news);
+}
+
+/* Does a process have a session? */
+static bool is_reading(const struct child *c)
+{
+	for (size_t i = 0; i < heaps_count(c->heaps); i++)
+		if (heaps_at(c->heaps, i)->heap)
+			return true;
+	return false;
+}
+
+static void run(struct child *c)
+{
+	int64_t second_ms = now_ms() + SECOND_MS;
+	bool more = false;
+
+	for (;;) {
+		poll(&(struct pollfd){ .fd = c->fd, .events = POLLIN }, 1,
+		     more	     ? 0
+		     : is_reading(c) ? READ_MS
+				     : SECOND_MS);
+		if (heaps_read(c->heaps, &more) != 0)
+			exit(EXIT_FAILURE);
+		if (!take_orders(c))
+			return;
+		end_jobs(c);
+		if (now_ms() < second_ms)
+			continue;
+		follow(c);
+		send_news(c);
+		second_ms = now_ms() + SECOND_MS;
+	}
+}
+
+int heap_child(struct ocp_ctx *ctx, pid_t parent, int fd, double rate)
+{
+	struct child *c = calloc(1, sizeof(*c));
+	int err = c ? confine_close_files(ctx, &fd, 1) : ctx_no_memory(ctx);
+
+	prctl(PR_SET_NAME, "probes-memprof");
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	if (getppid() != parent)
+		err = -ESRCH;
+	if (!err)
+		err = heaps_new(ctx, rate, &c->heaps);
+	profiling_child_report(ctx, fd, err);
+	if (!err) {
+		c->ctx = ctx;
+		c->fd = fd;
+		run(c);
+	}
+	for (size_t i = 0; c && i < MAX_JOBS; i++)
+		end_job(&c->jobs[i]);
+	if (c) {
+		heaps_free(c->heaps);
+		process_list_free(&c->processes);
+	}
+	free(c);
+	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+}

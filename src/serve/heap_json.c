@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+#include "serve/heap_json.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+
+enum { API_VERSION = 2 };
+
+static uint64_t words(const struct heaps *heaps, uint64_t samples)
+{
+	return (uint64_t)((double)samples / heaps_rate(heaps));
+}
+
+/* ,"NAME":VALUE; NAME is a literal with both. */
+#define add_number(out, literal, value)                                                            \
+	do {                                                                                       \
+		strbuf_lit(out, ",\"" literal "\":");                                              \
+		strbuf_u64(out, value);                                                            \
+	} while (0)
+#define add_text(out, literal, value)                                                              \
+	do {                                                                                       \
+		strbuf_lit(out, ",\"" literal "\":");                                              \
+		strbuf_json(out, value);                                                           \
+	} while (0)
+
+static void add_process(struct strbuf *out, const struct watched_heap *is)
+{
+	static const char *const states[] = {
+		[HEAP_NONE] = "none", [HEAP_ASKED] = "waiting", [HEAP_RUNS] = "running"
+	};
+
+	strbuf_lit(out, "{\"pid\":");
+	strbuf_u64(out, (uint64_t)is->pid);
+	add_text(out, "exe", is->exe);
+	add_text(out, "state", states[is->state]);
+	strbuf_lit(out, ",\"since\":");
+	if (is->state == HEAP_RUNS)
+		strbuf_scaled(out, is->since_ns / 1000000, 3);
+	else
+		strbuf_lit(out, "null");
+	add_text(out, "problem", is->problem[0] ? is->problem : NULL);
+	add_text(out, "hint", is->hint[0] ? is->hint : NULL);
+	strbuf_lit(out, "}");
+}
+
+struct sums {
+	uint64_t samples, live, blocks, live_blocks;
+	uint64_t lost_allocations, lost_samples, lost_frees, left_out;
+};
+
+static void add_to(struct sums *sums, const struct watched_heap *is)
+{
+	const struct heap_totals totals = heap_totals(is->heap);
+	const uint64_t *events = is->losses.events;
+
+	sums->samples += totals.samples;
+	sums->live += totals.live_samples;
+	sums->blocks += totals.blocks;
+	sums->live_blocks += totals.live_blocks;
+	sums->left_out += totals.left_out;
+	sums->lost_samples += is->losses.samples;
+	sums->lost_allocations += events[MEMPROF_ALLOC_MINOR] + events[MEMPROF_ALLOC_MAJOR];
+	sums->lost_frees += events[MEMPROF_DEALLOC_MINOR] + events[MEMPROF_DEALLOC_MAJOR];
+}
+
+static struct sums add_processes(struct strbuf *out, struct heaps *heaps,
+				 const struct record_filter *filter)
+{
+	struct sums sums = { 0 };
+	bool is_first = true;
+
+	strbuf_lit(out, ",\"processes\":[");
+	for (size_t i = 0; i < heaps_count(heaps); i++) {
+		const struct watched_heap *is = heaps_at(heaps, i);
+
+		if (!record_filter_has(filter, is->exe, is->pid))
+			continue;
+		if (!is_first)
+			strbuf_lit(out, ",");
+		is_first = false;
+		add_process(out, is);
+		if (is->heap)
+			add_to(&sums, is);
+	}
+	strbuf_lit(out, "]");
+	return sums;
+}
+
+static void add_sums(struct strbuf *out, const struct heaps *heaps, const struct sums *sums)
+{
+	add_number(out, "live_words", words(heaps, sums->live));
+	add_number(out, "allocated_words", words(heaps, sums->samples));
+	add_number(out, "live_samples", sums->live_blocks);
+	add_number(out, "allocated_samples", sums->blocks);
+	strbuf_lit(out, ",\"losses\":{\"allocations\":");
+	strbuf_u64(out, sums->lost_allocations);
+	add_number(out, "words", words(heaps, sums->lost_samples));
+	add_number(out, "frees", sums->lost_frees);
+	add_number(out, "not_followed", sums->left_out);
+	strbuf_lit(out, "}");
+}
+
+static void add_site(struct strbuf *out, const struct heaps *heaps, const struct heap_site *site)
+{
+	const struct named_frame *frame = site->frame;
+
+	strbuf_lit(out, "{\"function\":");
+	strbuf_json(out, frame->function);
+	add_text(out, "file", frame->line ? frame->file : NULL);
+	strbuf_lit(out, ",\"line\":");
+	if (frame->file && frame->line)
+		strbuf_u64(out, frame->line);
+	else
+		strbuf_lit(out, "null");
+	add_number(out, "live_words", words(heaps, site->sum.live_samples));
+	add_number(out, "allocated_words", words(heaps, site->sum.samples));
+	strbuf_lit(out, "}");
+}
+
+int heap_json_write(struct strbuf *out, struct heaps *heaps, const struct record_filter *filter)
+{
+	struct heap_site *sites;
+	struct sums sums;
+	size_t n;
+	int err = heaps_sites(heaps, filter, &sites, &n);
+
+	if (err)
+		return err;
+	strbuf_lit(out, "{\"version\":");
+	strbuf_u64(out, API_VERSION);
+	strbuf_lit(out, ",\"time\":");
+	strbuf_scaled(out, (uint64_t)clock_ns(CLOCK_REALTIME) / 1000000, 3);
+	strbuf_lit(out, ",\"rate\":");
+	strbuf_real(out, heaps_rate(heaps), 9);
+	sums = add_processes(out, heaps, filter);
+	add_number(out, "above_limit", heaps_above(heaps));
+	add_sums(out, heaps, &sums);
+	add_number(out, "n_sites", n);
+	strbuf_lit(out, ",\"sites\":[");
+	for (size_t i = 0; i < n && i < HEAP_JSON_SITES; i++) {
+		if (i)
+			strbuf_lit(out, ",\n");
+		add_site(out, heaps, &sites[i]);
+	}
+	strbuf_lit(out, "]}\n");
+	free(sites);
+	return 0;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* /api/v1/heap: the sites by live words, for the page. */
+#ifndef SERVE_HEAP_JSON_H
+#define SERVE_HEAP_JSON_H
+
+#include "memprof/heaps.h"
+#include "serve/strbuf.h"
+
+enum { HEAP_JSON_SITES = 25 };
+
+/* The processes of FILTER, their sums, and their first sites. Returns 0 or -ENOMEM. */
+int heap_json_write(struct strbuf *out, struct heaps *heaps, const struct record_filter *filter);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests for profiles from HTTP, as messages of serve/control_message.h. */
+#ifndef SERVE_PROFILE_HTTP_H
+#define SERVE_PROFILE_HTTP_H
+
+#include "serve/http.h"
+#include "serve/strbuf.h"
+
+enum { PROFILE_WAIT_MS = 360000 }; /* a client waits so long for its profile */
+
+/* Its body is the text that serve/profile_request.h reads. */
+void profile_http_write(const struct http_request *request, struct strbuf *out);
+
+#endif

@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: MIT
+#include "serve/profiling_child.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/confine.h"
+#include "profile/formats/flame_json.h"
+#include "profile/formats/pprof_writer.h"
+#include "serve/channel.h"
+#include "serve/process_list.h"
+#include "serve/profile_request.h"
+#include "serve/reply.h"
+
+enum { MAX_JOBS = 32, MAX_RECORDERS = 6, REFRESH_MS = 1000, UNAVAILABLE = 503, FAILED = 500 };
+
+/* For how long a recorder is kept without a request, since to open it again takes time. */
+enum {
+	KEEP_CPU_MS = 300000, /* nothing is sampled then */
+	KEEP_WORDS_MS = 5000, /* its traps cost the program something */
+	KEEP_TOTALS_MS =
+		300000, /* of words since it was opened: somebody reads them now and then */
+};
+
+struct room {
+	struct recorder *recorder; /* NULL: no room */
+	enum profile_kind kind;
+	unsigned int hz;
+	size_t n_jobs;
+	int64_t used_ms;
+	bool has_totals; /* the words since the recorder was opened have been asked for */
+	bool is_old;	 /* it ends with its last job */
+};
+
+struct job {
+	uint64_t id;
+	struct room *room; /* NULL: no job */
+	struct record_filter filter;
+	char *exe; /* the filter's */
+	bool is_flame;
+	int64_t end_ms;
+	struct record_mark mark;
+};
+
+struct child {
+	struct ocp_ctx *ctx;
+	int fd;
+	struct room rooms[MAX_RECORDERS];
+	struct job jobs[MAX_JOBS];
+	struct process_list processes;
+	struct asked asked;
+};
+
+static int64_t now_ms(void)
+{
+	return clock_ns(CLOCK_MONOTONIC) / 1000000;
+}
+
+/* ---- recorders ------------------------------------------------------------------------------ */
+
+/* Is PROCESS in a profile of ROOM? */
+static bool is_wanted(const struct child *c, const struct room *room,
+		      const struct recorded_process *process)
+{
+	for (size_t i = 0; i < MAX_JOBS; i++)
+		if (c->jobs[i].room == room &&
+		    record_filter_has(&c->jobs[i].filter, process->exe, process->pid))
+			return true;
+	return room->has_totals;
+}
+
+static int follow(struct child *c, struct room *room)
+{
+	struct recorded_process wanted[RECORDER_MAX_PROCESSES];
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->processes.n; i++)
+		if (is_wanted(c, room, &c->processes.of[i]))
+			wanted[n++] = c->processes.of[i];
+	return recorder_follow(room->recorder, wanted, n);
+}
+
+static void close_room(struct room *room)
+{
+	recorder_close(room->recorder);
+	*room = (struct room){ 0 };
+}
+
+static int open_room(struct child *c, const struct profiling_take *take, struct room **out)
+{
+	struct room *room = c->rooms;
+	int err;
+
+	while (room < c->rooms + MAX_RECORDERS && room->recorder)
+		room++;
+	if (room == c->rooms + MAX_RECORDERS)
+		return ctx_error(c->ctx, -EBUSY, "too many profiles of different kinds");
+	err = recorder_open(c->ctx, take->kind, take->hz, &room->recorder);
+	if (err)
+		return err;
+	room->kind = take->kind;
+	room->hz = take->hz;
+	*out = room;
+	return 0;
+}
+
+/* Find the room for TAKE, or open one. A worn room takes no more jobs, and is closed after its last job. */
+static int find_room(struct child *c, const struct profiling_take *take, struct room **out)
+{
+	for (size_t i = 0; i < MAX_RECORDERS; i++) {
+		struct room *room = &c->rooms[i];
+
+		if (!room->recorder || room->is_old || room->kind != take->kind ||
+		    room->hz != take->hz)
+			continue;
+		*out = room;
+		if (!recorder_is_worn(room->recorder))
+			return 0;
+		room->is_old = true;
+		if (!room->n_jobs)
+			close_room(room);
+	}
+	return open_room(c, take, out);
+}
+
+static void leave_room(struct room *room)
+{
+	room->n_jobs--;
+	room->used_ms = now_ms();
+	if (room->n_jobs)
+		return;
+	if (room->is_old)
+		close_room(room);
+	else if (room->kind == PROFILE_CPU)
+		recorder_pause(room->recorder);
+}
+
+static int keep_ms(const struct room *room)
+{
+	if (room->kind == PROFILE_CPU)
+		return KEEP_CPU_MS;
+	return room->has_totals ? KEEP_TOTALS_MS : KEEP_WORDS_MS;
+}
+
+/* Once a second. A failure shows in the next answer. */
+static void refresh_rooms(struct child *c)
+{
+	for (size_t i = 0; i < MAX_RECORDERS; i++) {
+		struct room *room = &c->rooms[i];
+
+		if (!room->recorder)
+			continue;
+		if (room->n_jobs || room->kind == PROFILE_WORDS)
+			recorder_refresh(room->recorder);
+		if (!room->n_jobs && now_ms() - room->used_ms >= keep_ms(room))
+			close_room(room);
+	}
+}
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+static void send_answer(struct child *c, uint64_t id, unsigned int status,
+			const struct strbuf *body)
+{
+	if (channel_answer(c->fd, id, status, body) != 0)
+		exit(EXIT_FAILURE);
+}
+
+static void send_error(struct child *c, uint64_t id, int err)
+{
+	struct http_reply reply = { 0 };
+
+	http_error(&reply, err == -EPERM || err == -EACCES || err == -EBUSY ? UNAVAILABLE : FAILED,
+		   ocp_error(c->ctx), ocp_hint(c->ctx));
+	send_answer(c, id, reply.status, &reply.body);
+	strbuf_free(&reply.body);
+}
+
+static struct profiling_numbers numbers_of(const struct process_profile *list, size_t n)
+{
+	struct profiling_numbers numbers = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		numbers.samples += list[i].profile.samples;
+		numbers.truncated += list[i].profile.truncated;
+		numbers.lost += list[i].profile.lost;
+	}
+	return numbers;
+}
+
+static int write_profile(struct child *c, const struct job *job, const struct process_profile *list,
+			 size_t n, struct strbuf *body)
+{
+	const struct profiling_numbers numbers = numbers_of(list, n);
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *to = open_memstream(&text, &bytes);
+	int err;
+
+	if (!to)
+		return ctx_no_memory(c->ctx);
+	err = job->is_flame ? flame_json_write(c->ctx, &list->profile, NULL,
+					       job->exe ? job->exe : "all programs", to)
+			    : pprof_write_all(c->ctx, list, n, to);
+	if (fclose(to) != 0 && !err)
+		err = ctx_no_memory(c->ctx);
+	strbuf_add(body, (const char *)&numbers, sizeof(numbers));
+	if (!err)
+		strbuf_add(body, text, bytes);
+	if (!err && body->is_short)
+		err = ctx_no_memory(c->ctx);
+	free(text);
+	return err;
+}
+
+/* Answer what JOB asks for, as far as it has come. */
+static void answer_job(struct child *c, const struct job *job)
+{
+	struct process_profile *list;
+	struct strbuf body = { 0 };
+	size_t n;
+	int err = recorder_take(job->room->recorder, &job->mark, &job->filter, job->is_flame, &list,
+				&n);
+
+	if (!err) {
+		err = write_profile(c, job, list, n, &body);
+		process_profiles_free(list, n);
+	}
+	if (err)
+		send_error(c, job->id, err);
+	else
+		send_answer(c, job->id, 0, &body);
+	strbuf_free(&body);
+}
+
+/* ---- jobs ----------------------------------------------------------------------------------- */
+
+static void end_job(struct job *job)
+{
+	struct room *room = job->room;
+
+	record_mark_free(&job->mark);
+	free(job->exe);
+	*job = (struct job){ 0 };
+	if (room)
+		leave_room(room);
+}
+
+static int start_job(struct child *c, const struct profiling_take *take, struct job *job)
+{
+	struct room *room;
+	int err = find_room(c, take, &room);
+
+	if (err)
+		return err;
+	job->room = room;
+	room->n_jobs++;
+	room->used_ms = now_ms();
+	room->has_totals |= !take->seconds;
+	err = follow(c, room);
+	if (!err && room->kind == PROFILE_CPU)
+		err = recorder_start(room->recorder);
+	if (!err && take->seconds)
+		err = recorder_mark(room->recorder, &job->mark);
+	job->end_ms = now_ms() + (int64_t)take->seconds * 1000;
+	return err;
+}
+
+static void on_take(struct child *c)
+{
+	const char *exe = c->asked.bytes + sizeof(struct profiling_take);
+	struct profiling_take take;
+	struct job *job = c->jobs;
+	int err = 0;
+
+	memcpy(&take, c->asked.bytes, sizeof(take));
+	while (job < c->jobs + MAX_JOBS - 1 && job->id)
+		job++;
+	if (job->id)
+		err = ctx_error(c->ctx, -EBUSY, "too many profiles");
+	else if (*exe && !(job->exe = strdup(exe)))
+		err = ctx_no_memory(c->ctx);
+	if (!err) {
+		job->id = c->asked.id;
+		job->is_flame = take.is_flame;
+		job->filter = (struct record_filter){ .exe = job->exe, .pid = take.pid };
+		err = start_job(c, &take, job);
+	}
+	if (!err && take.seconds)
+		return;
+	if (err)
+		send_error(c, c->asked.id, err);
+	else
+		answer_job(c, job);
+	if (job->id == c->asked.id)
+		end_job(job);
+}
+
+static void on_cancel(struct child *c)
+{
+	for (size_t i = 0; i < MAX_JOBS; i++) {
+		if (c->jobs[i].id != c->asked.id)
+			continue;
+		send_answer(c, c->jobs[i].id, PROFILING_CANCELLED, &(struct strbuf){ 0 });
+		end_job(&c->jobs[i]);
+	}
+}
+
+static void on_follow(struct child *c)
+{
+	if (!process_list_read(&c->processes, c->asked.bytes, c->asked.n))
+		return;
+	for (size_t i = 0; i < MAX_RECORDERS; i++)
+		if (c->rooms[i].recorder && (c->rooms[i].n_jobs || c->rooms[i].has_totals))
+			follow(c, &c->rooms[i]);
+}
+
+/* False: the other process has gone. */
+static bool take_orders(struct child *c)
+{
+	int err;
+
+	while ((err = channel_take(c->fd, &c->asked)) == 0) {
+		if ((int)c->asked.ask == PROFILING_TAKE)
+			on_take(c);
+		else if ((int)c->asked.ask == PROFILING_FOLLOW)
+			on_follow(c);
+		else
+			on_cancel(c);
+	}
+	return err == -EAGAIN;
+}
+
+/* Answer what is due. Returns the time until the next job ends, at most until the next refresh. */
+static int end_jobs(struct child *c)
+{
+	int64_t next_ms = now_ms() + REFRESH_MS;
+
+	for (size_t i = 0; i < MAX_JOBS; i++) {
+		struct job *job = &c->jobs[i];
+
+		if (!job->id)
+			continue;
+		if (job->end_ms <= now_ms()) {
+			answer_job(c, job);
+			end_job(job);
+		} else if (job->end_ms < next_ms) {
+			next_ms = job->end_ms;
+		}
+	}
+	return next_ms > now_ms() ? (int)(next_ms - now_ms()) : 0;
+}
+
+/* ---- the process ---------------------------------------------------------------------------- */
+
+/* Can profiles of CPU time be taken? */
+static int try_profiling(struct ocp_ctx *ctx)
+{
+	struct recorder *recorder;
+	int err = recorder_open(ctx, PROFILE_CPU, PROFILE_HZ, &recorder);
+
+	if (!err)
+		err = recorder_start(recorder);
+	recorder_close(recorder);
+	return err;
+}
+
+void profiling_child_report(struct ocp_ctx *ctx, int fd, int err)
+{
+	struct profiling_report report = { .err = err };
+
+	if (err) {
+		snprintf(report.error, sizeof(report.error), "%s", ocp_error(ctx));
+		snprintf(report.hint, sizeof(report.hint), "%s",
+			 ocp_hint(ctx) ? ocp_hint(ctx) : "");
+	}
+	send(fd, &report, sizeof(report), MSG_NOSIGNAL);
+}
+
+int profiling_child(struct ocp_ctx *ctx, pid_t parent, int fd, double rate)
+{
+	struct child *c = calloc(1, sizeof(*c));
+	int64_t refresh_ms = now_ms() + REFRESH_MS;
+	int err = c ? confine_close_files(ctx, &fd, 1) : ctx_no_memory(ctx);
+
+	(void)rate;
+	prctl(PR_SET_NAME, "probes-profiler");
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	if (getppid() != parent) {
+		free(c);
+		return EXIT_FAILURE;
+	}
+	if (!err)
+		err = try_profiling(ctx);
+	profiling_child_report(ctx, fd, err);
+	if (err) {
+		free(c);
+		return EXIT_FAILURE;
+	}
+	c->ctx = ctx;
+	c->fd = fd;
+	for (;;) {
+		poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, end_jobs(c));
+		if (!take_orders(c))
+			break;
+		if (now_ms() >= refresh_ms) {
+			refresh_rooms(c);
+			refresh_ms = now_ms() + REFRESH_MS;
+		}
+	}
+	for (size_t i = 0; i < MAX_RECORDERS; i++)
+		close_room(&c->rooms[i]);
+	process_list_free(&c->processes);
+	free(c);
+	return EXIT_SUCCESS;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* `list -prog FILE --args`: the arguments of the probes of a file. */
+#ifndef TOOL_LIST_ARGS_H
+#define TOOL_LIST_ARGS_H
+
+#include <json-c/json.h>
+#include "cli/cli.h"
+
+/* Print a line for each argument of each site of PROG. Returns an exit code. */
+int list_args_print(struct options *options, const struct ocp_program *prog);
+
+/*
+ * The sites of all probes of PROG with their arguments: an array for each probe, in their order. NULL:
+ * an error, in the ctx.
+ */
+struct json_object *list_args_json(const struct ocp_program *prog);
+
+/*
+ * "NAME:TYPE=OPERAND" for each argument of a site, as far as they are known, which the caller frees. NULL:
+ * no memory.
+ */
+char *args_text(const char *arg_names, const char *operands);
+
+/* The arguments of a site, by position: name, type and place. */
+struct json_object *args_json(const char *arg_names, const char *operands);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* `top --batch N`: screens as plain text on stdout; ocaml-probes-top(1) defines the format. */
+#ifndef TOP_BATCH_H
+#define TOP_BATCH_H
+
+#include "top/top.h"
+
+/*
+ * Print N screens, one per tick, as soon as there are rates. SIGINT, SIGTERM and SIGHUP end it
+ * early. Returns 0, or the library's error code.
+ */
+int batch_run(struct top *top, size_t n);
+
+#endif

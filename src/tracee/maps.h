@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* /proc/PID/maps: the mappings of a process. */
+#ifndef TRACEE_MAPS_H
+#define TRACEE_MAPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "base/ctx.h"
+
+/* One line of the file. */
+struct mapping {
+	uint64_t start, end; /* addresses; end is exclusive */
+	uint64_t off;	     /* in the file */
+	unsigned int dev_major, dev_minor;
+	uint64_t inode; /* 0: no file */
+	bool readable, writable, executable;
+	const char *path; /* "" if there is none; as the kernel writes it, e.g. with " (deleted)" */
+};
+
+struct maps {
+	struct mapping *mappings; /* by address */
+	size_t n;
+	char *text; /* the paths point into it */
+};
+
+/* Read the mappings of PID. -ESRCH, -EPERM, ... with a message. */
+int maps_read(struct ocp_ctx *ctx, pid_t pid, struct maps *maps);
+void maps_free(struct maps *maps);
+
+/*
+ * Parse TEXT, which now belongs to MAPS: maps_free frees it, also after an error. -EBADMSG if the
+ * format is wrong.
+ */
+int maps_parse(struct ocp_ctx *ctx, char *text, struct maps *maps);
+
+/* The mapping that holds ADDR, or NULL. */
+const struct mapping *maps_find(const struct maps *maps, uint64_t addr);
+
+/* Open the file of mapping M of PID for reading; on failure return -1 with errno set. */
+int maps_open_file(pid_t pid, const struct mapping *m);
+
+#endif

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT
+#include "tracee/proc_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/interrupted.h"
+#include "tracee/denial.h"
+
+enum { FIRST_READ_BYTES = 16384 };
+
+static int read_all(struct ocp_ctx *ctx, int fd, char **text, size_t *bytes)
+{
+	size_t room = FIRST_READ_BYTES, used = 0;
+	struct interruptions interruptions = { 0 };
+	char *buf = malloc(room);
+
+	while (buf) {
+		ssize_t n = read(fd, buf + used, room - used - 1);
+
+		if (n < 0 && is_interrupted(&interruptions))
+			continue;
+		if (n < 0) {
+			n = -errno;
+			free(buf);
+			return (int)n;
+		}
+		if (n == 0) {
+			buf[used] = '\0';
+			*text = buf;
+			if (bytes)
+				*bytes = used;
+			return 0;
+		}
+		used += (size_t)n;
+		if (room - used < FIRST_READ_BYTES / 2) {
+			char *larger = realloc(buf, room * 2);
+
+			if (!larger)
+				free(buf);
+			buf = larger;
+			room *= 2;
+		}
+	}
+	return ctx_no_memory(ctx);
+}
+
+void proc_path(char path[PROC_PATH_BYTES], pid_t pid, const char *name)
+{
+	if (pid == getpid())
+		snprintf(path, PROC_PATH_BYTES, "/proc/self/%s", name);
+	else
+		snprintf(path, PROC_PATH_BYTES, "/proc/%d/%s", (int)pid, name);
+}
+
+int proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text, size_t *bytes)
+{
+	char path[PROC_PATH_BYTES];
+	int fd, err;
+
+	*text = NULL;
+	proc_path(path, pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return proc_why_no_access(ctx, pid, errno);
+	err = read_all(ctx, fd, text, bytes);
+	close(fd);
+	return err ? proc_why_no_access(ctx, pid, -err) : 0;
+}
+
+/* The text after "FIELD:" and white space, up to the end of the line; NULL without that field. */
+static const char *status_field(const char *text, const char *field)
+{
+	size_t bytes = strlen(field);
+
+	for (; text && *text; text = strchr(text, '\n'), text = text ? text + 1 : NULL)
+		if (strncmp(text, field, bytes) == 0 && text[bytes] == ':')
+			return text + bytes + 1 + strspn(text + bytes + 1, " \t");
+	return NULL;
+}
+
+/* The last of IDS, which go from our pid namespace to the thread's own. */
+static pid_t innermost_pid(const char *ids)
+{
+	const char *line_end = ids + strcspn(ids, "\n");
+	pid_t pid = 0;
+	char *end;
+
+	for (const char *at = ids; at < line_end; at = end) {
+		const long id = strtol(at, &end, 10);
+
+		if (end == at || end > line_end)
+			break;
+		pid = (pid_t)id;
+	}
+	return pid;
+}
+
+void proc_status_parse(const char *text, struct proc_status *status)
+{
+	const char *name = status_field(text, "Name"), *state = status_field(text, "State");
+	const char *tracer = status_field(text, "TracerPid"), *uid = status_field(text, "Uid");
+	const char *threads = status_field(text, "Threads"), *tgid = status_field(text, "Tgid");
+	const char *ns_pid = status_field(text, "NSpid");
+
+	*status = (struct proc_status){ 0 };
+	if (name)
+		snprintf(status->name, sizeof(status->name), "%.*s", (int)strcspn(name, "\n"),
+			 name);
+	status->state = '?';
+	if (state && *state && *state != '\n')
+		status->state = *state;
+	if (tgid)
+		status->tgid = (pid_t)strtol(tgid, NULL, 10);
+	if (tracer)
+		status->tracer_pid = (pid_t)strtol(tracer, NULL, 10);
+	if (uid) {
+		char *end;
+
+		status->real_uid = (uid_t)strtoul(uid, &end, 10);
+		status->effective_uid = (uid_t)strtoul(end, NULL, 10);
+	}
+	if (ns_pid)
+		status->ns_pid = innermost_pid(ns_pid);
+	if (threads)
+		status->threads = strtoul(threads, NULL, 10);
+}
+
+/* Does not use proc_file_read: that calls proc_why_no_access, which calls this function. */
+int proc_status_read(struct ocp_ctx *ctx, pid_t pid, struct proc_status *status)
+{
+	char path[PROC_PATH_BYTES], *text = NULL;
+	int fd, err;
+
+	*status = (struct proc_status){ 0 };
+	proc_path(path, pid, "status");
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	err = fd < 0 ? -errno : read_all(ctx, fd, &text, NULL);
+	if (fd >= 0)
+		close(fd);
+	if (err == -ENOENT || err == -ESRCH)
+		return ctx_error(ctx, -ESRCH, "pid %d: no such process", (int)pid);
+	if (err)
+		return ctx_error(ctx, err, "%s: %s", path, strerror(-err));
+	proc_status_parse(text, status);
+	free(text);
+	return 0;
+}
+
+/* TRACER is a thread id, as in TracerPid. */
+static bool is_our_thread(pid_t tracer)
+{
+	char path[PROC_PATH_BYTES];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d", (int)tracer);
+	return tracer && access(path, F_OK) == 0;
+}
+
+static int why_not_permitted(struct ocp_ctx *ctx, pid_t pid, const struct proc_status *status)
+{
+	char modules[256];
+	struct denial denial = {
+		.pid = pid,
+		.name = status->name,
+		.real_uid = status->real_uid,
+		.effective_uid = status->effective_uid,
+	};
+
+	if (status->tracer_pid) {
+		struct proc_status tracer;
+		bool known = proc_status_read(ctx, status->tracer_pid, &tracer) == 0;
+
+		ctx_error(ctx, -EBUSY, "pid %d (%s): is being traced by pid %d (%s)", (int)pid,
+			  status->name, (int)status->tracer_pid, known ? tracer.name : "?");
+		ctx_hint(ctx, "let that tracer finish, or detach it");
+		return -EBUSY;
+	}
+	denial_read(&denial, modules, sizeof(modules));
+	return denial_explain(ctx, &denial);
+}
+
+int proc_why_no_access(struct ocp_ctx *ctx, pid_t pid, int err)
+{
+	struct proc_status status;
+
+	int failed = proc_status_read(ctx, pid, &status);
+
+	if (failed)
+		return failed;
+	if (status.state == 'Z' && status.threads > 1) {
+		ctx_error(ctx, -ESRCH,
+			  "pid %d (%s): the main thread has exited; the other threads cannot be "
+			  "reached through this pid",
+			  (int)pid, status.name);
+		ctx_hint(ctx, "give the id of another of its threads (/proc/%d/task)", (int)pid);
+		return -ESRCH;
+	}
+	if (status.state == 'Z' || status.state == 'X')
+		return ctx_error(ctx, -ESRCH, "pid %d (%s): has ended (a zombie)", (int)pid,
+				 status.name);
+	if (is_kernel_thread(pid))
+		return ctx_error(ctx, -ESRCH,
+				 "pid %d (%s): is a kernel thread, which has no program", (int)pid,
+				 status.name);
+	/* A tracer of our own does not deny us access. */
+	if ((err == EPERM || err == EACCES) && !is_our_thread(status.tracer_pid))
+		return why_not_permitted(ctx, pid, &status);
+	if (err == ENOENT || err == ESRCH)
+		return ctx_error(ctx, -ESRCH,
+				 "pid %d (%s): has no memory of its own: it is about to end",
+				 (int)pid, status.name);
+	return ctx_error(ctx, -err, "pid %d (%s): %s", (int)pid, status.name, strerror(err));
+}
+
+int proc_start_time(pid_t pid, uint64_t *start_time)
+{
+	char path[PROC_PATH_BYTES], text[1024];
+	const char *at;
+	ssize_t n;
+	int fd;
+
+	proc_path(path, pid, "stat");
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -ESRCH;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return -ESRCH;
+	text[n] = '\0';
+	/* The start time is field 22. Field 2 is a name in parentheses, with any characters. */
+	at = strrchr(text, ')');
+	if (at && (strncmp(at, ") Z", 3) == 0 || strncmp(at, ") X", 3) == 0))
+		return -ESRCH;
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	if (!at)
+		return -ESRCH;
+	*start_time = strtoull(at + 1, NULL, 10);
+	return 0;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stopping all threads of a process by ptrace(2), or starting a process stopped. Any thread of the
+ * caller may make the next call, one at a time.
+ */
+#ifndef TRACEE_TRACEE_H
+#define TRACEE_TRACEE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+#include "base/ctx.h"
+
+struct tracee;
+
+/* Prepare to stop PID, any number of times. Does not touch it. */
+int tracee_open(struct ocp_ctx *ctx, pid_t pid, struct tracee **out);
+
+/*
+ * Stop all threads. On failure none is left stopped. -EBUSY if another process traces PID (the
+ * message names it), -ETIMEDOUT if a thread does not stop.
+ */
+int tracee_stop(struct tracee *tracee);
+
+/*
+ * Stop all threads, call WORK(ARG), let the threads run on. The tracing thread calls WORK while the
+ * calling thread waits: so the stop is not prolonged by two threads that wake each other. Returns
+ * the value of WORK, or a negative errno if the process could not be stopped.
+ */
+int tracee_run_stopped(struct tracee *tracee, int (*work)(void *arg), void *arg);
+
+/*
+ * Let all threads run on as they were. Signals that arrived meanwhile are delivered; a process that
+ * was stopped (SIGSTOP) stays stopped.
+ */
+void tracee_release(struct tracee *tracee);
+
+/* Release the process if it is stopped, and free TRACEE, which may be NULL. */
+void tracee_close(struct tracee *tracee);
+
+/*
+ * Start PATH with ARGV as a child. It is stopped when its shared libraries are mapped, before any
+ * code of the program or of a library's constructor has run. The kernel kills it if this process
+ * dies before the release.
+ */
+int tracee_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[], struct tracee **out);
+
+/* Did tracee_spawn start it? The kernel then kills it if this process dies now. */
+bool tracee_dies_with_us(const struct tracee *tracee);
+
+pid_t tracee_pid(const struct tracee *tracee);
+
+/* Kill a spawned process, wait for its end, and free TRACEE, which may be NULL. */
+void tracee_kill(struct tracee *tracee);
+
+#endif

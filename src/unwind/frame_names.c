@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: MIT
+#include "unwind/frame_names.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sanitize.h"
+#include "code/frametable.h"
+#include "code/function_path.h"
+#include "code/functions.h"
+#include "code/ocaml_name.h"
+#include "elf/address_lines.h"
+#include "elf/eh_frame.h"
+#include "unwind/exact_frame.h"
+#include "unwind/kernel_symbols.h"
+
+enum { MAX_INLINED = 64, FIRST_SLOTS = 4096, MAX_PATH_PART = 128 };
+
+/* The bounds of a function. */
+struct extent {
+	uint64_t va, end;
+};
+
+/* What is known of the code of a file. */
+struct file_names {
+	const struct walked_file *file;
+	struct extent *extents; /* by address: of functions that need not have names */
+	size_t n_extents, extents_room;
+	struct functions *functions; /* NULL: none, or not readable */
+	struct frametable *table;    /* the same */
+	struct address_lines *lines;
+};
+
+/* The names of one frame. */
+struct found_frame {
+	const struct walked_file *file; /* NULL: of the kernel, or in no file */
+	uint64_t address; /* in a file its link-time address, with WALK_EXACT or not */
+	struct named_frame *frames;
+	size_t n;
+};
+
+struct frame_names {
+	struct ocp_ctx *ctx;
+	const struct stack_walker *walker;
+	struct file_names *files;
+	size_t n_files;
+	struct kernel_symbols *kernel;
+	struct found_frame *found; /* a hash table; n is 0 in free slots */
+	size_t n_found, slots;
+	char **texts; /* what the frames point to and no file has */
+	size_t n_texts, texts_room;
+};
+
+/* ---- texts ---------------------------------------------------------------------------------- */
+
+/* Keep a printable copy of TEXT; NULL: no memory. */
+static const char *keep_text(struct frame_names *names, const char *text)
+{
+	char *copy;
+
+	if (names->n_texts == names->texts_room) {
+		const size_t room = names->texts_room ? 2 * names->texts_room : 256;
+		void *texts = reallocarray(names->texts, room, sizeof(char *));
+
+		if (!texts)
+			return NULL;
+		names->texts = texts;
+		names->texts_room = room;
+	}
+	copy = strdup(text);
+	if (!copy)
+		return NULL;
+	make_one_line(copy);
+	names->texts[names->n_texts++] = copy;
+	return copy;
+}
+
+static int add_extent(void *data, uint64_t va, uint64_t bytes)
+{
+	struct file_names *of = data;
+
+	if (of->n_extents == of->extents_room) {
+		const size_t room = of->extents_room ? 2 * of->extents_room : 1024;
+		void *extents = reallocarray(of->extents, room, sizeof(*of->extents));
+
+		if (!extents)
+			return -ENOMEM;
+		of->extents = extents;
+		of->extents_room = room;
+	}
+	of->extents[of->n_extents++] = (struct extent){ va, va + bytes };
+	return 0;
+}
+
+/* The bounds of the code at VA; NULL: they are unknown. */
+static const struct extent *extent_of(const struct file_names *of, uint64_t va)
+{
+	size_t low = 0, high = of->n_extents;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (of->extents[middle].va <= va)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && va < of->extents[low - 1].end ? &of->extents[low - 1] : NULL;
+}
+
+/*
+ * The function at VA, or NULL. A symbol without a size seems to reach up to the next one, but other code, as
+ * that of the procedure linkage table, may begin before.
+ */
+static const struct function *function_at(const struct file_names *of, uint64_t va)
+{
+	const struct function *function = of->functions ? functions_at(of->functions, va) : NULL;
+	const struct extent *extent = function ? extent_of(of, va) : NULL;
+
+	return extent && extent->va > function->va ? NULL : function;
+}
+
+/* "[libfoo.so+0x1234]", with the start of the function. */
+static const char *name_place(struct frame_names *names, const struct file_names *of,
+			      const struct walked_place *place, uint64_t inside)
+{
+	const char *slash = strrchr(place->file->path, '/');
+	const char *base = slash ? slash + 1 : place->file->path;
+	const struct extent *extent = extent_of(of, inside);
+	char text[MAX_PATH_PART + 32];
+
+	if (*base == '[') /* [vdso] */
+		snprintf(text, sizeof(text), "%.*s", MAX_PATH_PART, base);
+	else
+		snprintf(text, sizeof(text), "[%.*s+0x%" PRIx64 "]", MAX_PATH_PART, base,
+			 extent ? extent->va : inside);
+	return keep_text(names, text);
+}
+
+/* The name that people write for FUNCTION of OCaml's debug information. */
+static const char *name_ocaml(struct frame_names *names, const char *function)
+{
+	char name[OCAML_NAME_BYTES];
+	int64_t stamp;
+
+	if (!ocaml_name_normalise(function, name, &stamp))
+		return keep_text(names, function);
+	return keep_text(names, name + ocaml_name_short_at(name));
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+static int open_file_names(struct frame_names *names, const struct walked_file *file,
+			   struct file_names **out)
+{
+	struct file_names *list, *of;
+	int err;
+
+	for (size_t i = 0; i < names->n_files; i++) {
+		if (names->files[i].file == file) {
+			*out = &names->files[i];
+			return 0;
+		}
+	}
+	list = reallocarray(names->files, names->n_files + 1, sizeof(*list));
+	if (!list)
+		return ctx_no_memory(names->ctx);
+	names->files = list;
+	of = &list[names->n_files++];
+	*of = (struct file_names){ .file = file };
+	*out = of;
+	err = functions_read(names->ctx, file->elf, &of->functions);
+	if (err != -ENOMEM &&
+	    eh_frame_each_function(names->ctx, file->elf, add_extent, of) == -ENOMEM)
+		err = ctx_no_memory(names->ctx);
+	if (err != -ENOMEM)
+		err = frametable_read(names->ctx, file->elf, &of->table);
+	if (err != -ENOMEM)
+		err = address_lines_open(names->ctx, file->fd, file->path, &of->lines);
+	return err == -ENOMEM ? err : 0;
+}
+
+/* ---- frames --------------------------------------------------------------------------------- */
+
+/* The names of LOCATIONS[0..N), as Printexc gives them. */
+static int name_locations(struct frame_names *names, const struct frame_location *locations,
+			  size_t n, struct named_frame *frames)
+{
+	for (size_t i = 0; i < n; i++) {
+		frames[i] =
+			(struct named_frame){ .kind = FRAME_OCAML,
+					      .function = name_ocaml(names, locations[i].function),
+					      .file = keep_text(names, locations[i].file),
+					      .line = locations[i].line,
+					      .start_char = locations[i].start_col,
+					      .end_char = locations[i].end_char,
+					      .is_inlined = i + 1 < n };
+		if (!frames[i].function || !frames[i].file)
+			return ctx_no_memory(names->ctx);
+	}
+	return 0;
+}
+
+/* The frames of debug information of a frame table. */
+static int name_debuginfo(struct frame_names *names, const struct walked_place *place,
+			  struct named_frame *frames, size_t *n)
+{
+	const struct frame_descr descr = { .debuginfo_va = place->va };
+	struct frame_location locations[MAX_INLINED];
+	struct file_names *of;
+	int err = open_file_names(names, place->file, &of);
+
+	if (err)
+		return err;
+	*n = of->table ? frametable_locations(of->table, &descr, locations, MAX_INLINED) : 0;
+	err = name_locations(names, locations, *n, frames);
+	if (err || *n)
+		return err;
+	frames[0] = (struct named_frame){ .function = "[unknown]", .kind = FRAME_UNKNOWN };
+	*n = 1;
+	return 0;
+}
+
+/*
+ * The name of FUNCTION in frames that are no calls. The symbol of an anonymous function has a number in the
+ * place of the functions that it is in, and calls in it have those.
+ */
+static const char *name_function(struct frame_names *names, const struct file_names *of,
+				 const struct function *function)
+{
+	char path[OCAML_NAME_BYTES];
+
+	if (of->table && (function->is_anonymous || function->is_initialiser) &&
+	    function_path_common(of->table, function->va, function->bytes, path))
+		return name_ocaml(names, path);
+	return function->name;
+}
+
+/*
+ * The name of a function of C. Two functions of OCaml 5's runtime stand where a fibre ends and its parent
+ * begins, and where a domain does.
+ */
+static const char *name_c_function(const struct file_names *of, const struct function *function)
+{
+	if (of->table && strcmp(function->name, "caml_runstack") == 0)
+		return "[fibre]";
+	if (of->table && strcmp(function->name, "domain_thread_func") == 0)
+		return "[domain]";
+	return function->name;
+}
+
+/* The frames of an instruction at a known line. *N is 0 if the calls of its function do not tell more. */
+static int name_exact(struct frame_names *names, const struct exact_frame *exact,
+		      struct named_frame *frames, size_t *n)
+{
+	struct frame_location locations[MAX_INLINED];
+
+	*n = exact_frame_locations(exact, locations, MAX_INLINED);
+	return name_locations(names, locations, *n, frames);
+}
+
+/*
+ * A frame of which the frame table knows no place. INSIDE is in its instruction. IS_LISTED: the table has the
+ * call, so its place was unknown to OCaml's compiler too, and the line table has that of other code.
+ */
+static int name_code(struct frame_names *names, const struct file_names *of,
+		     const struct walked_place *place, uint64_t inside, bool is_listed,
+		     struct named_frame *frames, size_t *n)
+{
+	const struct function *function = function_at(of, inside);
+	const bool is_ocaml = function && function->language == FUNCTION_OCAML;
+	struct exact_frame exact = { .elf = place->file->elf,
+				     .lines = of->lines,
+				     .table = of->table,
+				     .function = is_ocaml && of->table ? function : NULL,
+				     .va = inside };
+	const bool has_line = of->lines && !(is_ocaml && is_listed) && exact_frame_read(&exact);
+	int err;
+
+	*n = 0;
+	if (has_line && exact.function) {
+		err = name_exact(names, &exact, frames, n);
+		if (err || *n)
+			return err;
+		exact.line.file = exact_frame_file(&exact);
+	}
+	frames[0] = (struct named_frame){ .kind = is_ocaml   ? FRAME_OCAML
+						  : function ? FRAME_C
+							     : FRAME_UNKNOWN };
+	*n = 1;
+	frames[0].function = is_ocaml	? name_function(names, of, function)
+			     : function ? name_c_function(of, function)
+					: name_place(names, of, place, inside);
+	if (has_line) {
+		frames[0].file = keep_text(names, exact.line.file);
+		frames[0].line = (uint32_t)exact.line.line;
+	}
+	return frames[0].function && (!has_line || frames[0].file) ? 0 : ctx_no_memory(names->ctx);
+}
+
+static int name_in_file(struct frame_names *names, const struct walked_place *place, bool is_exact,
+			struct named_frame *frames, size_t *n)
+{
+	struct frame_location locations[MAX_INLINED];
+	const struct frame_descr *descr = NULL;
+	struct file_names *of;
+	int err = open_file_names(names, place->file, &of);
+
+	if (err)
+		return err;
+	if (of->table && !is_exact)
+		descr = frametable_find(of->table, place->va);
+	if (descr && descr->is_chunk_end)
+		descr = NULL;
+	if (descr && descr->debuginfo_va) {
+		*n = frametable_locations(of->table, descr, locations, MAX_INLINED);
+		err = name_locations(names, locations, *n, frames);
+		if (err || *n)
+			return err;
+	}
+	return name_code(names, of, place, is_exact ? place->va : place->va - 1, descr != NULL,
+			 frames, n);
+}
+
+/* ---- what has been named -------------------------------------------------------------------- */
+
+static size_t slot_of(const struct frame_names *names, const struct walked_file *file,
+		      uint64_t address)
+{
+	const uint64_t mixed = (address ^ (uintptr_t)file) * UINT64_C(0x9e3779b97f4a7c15);
+	size_t slot = (size_t)(mixed >> 32) % names->slots;
+
+	while (names->found[slot].n &&
+	       (names->found[slot].file != file || names->found[slot].address != address))
+		slot = (slot + 1) % names->slots;
+	return slot;
+}
+
+static int make_room(struct frame_names *names)
+{
+	struct found_frame *old = names->found;
+	const size_t n_old = names->slots;
+
+	if (2 * names->n_found < names->slots)
+		return 0;
+	names->slots = names->slots ? 2 * names->slots : FIRST_SLOTS;
+	names->found = calloc(names->slots, sizeof(*names->found));
+	if (!names->found) {
+		names->found = old;
+		names->slots = n_old;
+		return ctx_no_memory(names->ctx);
+	}
+	for (size_t i = 0; i < n_old; i++)
+		if (old[i].n)
+			names->found[slot_of(names, old[i].file, old[i].address)] = old[i];
+	free(old);
+	return 0;
+}
+
+/* Keep a copy of FRAMES[0..N) in the free slot SLOT. */
+static int keep_frames(struct frame_names *names, size_t slot, const struct walked_file *file,
+		       uint64_t address, const struct named_frame *frames, size_t n)
+{
+	struct found_frame *found = &names->found[slot];
+
+	found->frames = calloc(n, sizeof(*frames));
+	if (!found->frames)
+		return ctx_no_memory(names->ctx);
+	memcpy(found->frames, frames, n * sizeof(*frames));
+	found->file = file;
+	found->address = address;
+	found->n = n;
+	names->n_found++;
+	return 0;
+}
+
+/* ADDRESS, in FILE or in none (NULL), is named for the first time. */
+static int name_new(struct frame_names *names, const struct walked_place *place,
+		    enum frame_place what, size_t slot, uint64_t address)
+{
+	struct named_frame named[MAX_INLINED] = { 0 };
+	size_t n = 1;
+	int err = 0;
+
+	if (!place->file)
+		named[0] = (struct named_frame){ .function = "[unknown]", .kind = FRAME_UNKNOWN };
+	else if (what == FRAME_DEBUGINFO)
+		err = name_debuginfo(names, place, named, &n);
+	else
+		err = name_in_file(names, place, what == FRAME_EXACT, named, &n);
+	return err ? err : keep_frames(names, slot, place->file, address, named, n);
+}
+
+static int find_named(struct frame_names *names, const struct walked_place *place,
+		      enum frame_place what, uint64_t address, const struct named_frame **frames,
+		      size_t *n)
+{
+	size_t slot;
+	int err = make_room(names);
+
+	if (err)
+		return err;
+	slot = slot_of(names, place->file, address);
+	if (!names->found[slot].n)
+		err = name_new(names, place, what, slot, address);
+	*frames = names->found[slot].frames;
+	*n = names->found[slot].n;
+	return err;
+}
+
+int frame_names_find(struct frame_names *names, uint64_t frame, const struct named_frame **frames,
+		     size_t *n)
+{
+	struct walked_place place = { 0 };
+	const bool is_known = stack_walker_locate(names->walker, frame, &place);
+	const uint64_t address = is_known ? place.va | (frame & WALK_EXACT) : frame;
+
+	if (!is_known)
+		place.file = NULL;
+	return find_named(names, &place, frame & WALK_EXACT ? FRAME_EXACT : FRAME_RETURN, address,
+			  frames, n);
+}
+
+int frame_names_find_place(struct frame_names *names, const struct walked_place *place,
+			   enum frame_place what, const struct named_frame **frames, size_t *n)
+{
+	return find_named(names, place, what,
+			  what == FRAME_EXACT ? place->va | WALK_EXACT : place->va, frames, n);
+}
+
+int frame_names_find_kernel(struct frame_names *names, uint64_t address,
+			    const struct named_frame **frame)
+{
+	struct named_frame named = { .kind = FRAME_KERNEL };
+	size_t slot;
+	int err = make_room(names);
+
+	if (!err && !names->kernel)
+		err = kernel_symbols_read(names->ctx, &names->kernel);
+	if (err)
+		return err;
+	slot = slot_of(names, NULL, address);
+	if (!names->found[slot].n) {
+		named.function = kernel_symbols_find(names->kernel, address);
+		if (!named.function)
+			named.function = "[kernel]";
+		err = keep_frames(names, slot, NULL, address, &named, 1);
+		if (err)
+			return err;
+	}
+	*frame = names->found[slot].frames;
+	return 0;
+}
+
+#define TRUNCATED(why)                                                                             \
+	{                                                                                          \
+		.function = "[truncated: " why "]", .kind = FRAME_TRUNCATED                        \
+	}
+
+const struct named_frame *frame_names_of_end(enum walk_end end)
+{
+	static const struct named_frame ends[WALK_ENDS] = {
+		[WALK_COMPLETE] = TRUNCATED("nothing is missing"),
+		[WALK_TOO_DEEP] = TRUNCATED("deeper than 1024 frames"),
+		[WALK_NO_MAPPING] = TRUNCATED("code of no file"),
+		[WALK_NEW_FILE] = TRUNCATED("a file that has just been loaded"),
+		[WALK_NO_RULE] = TRUNCATED("no call frame information"),
+		[WALK_UNREADABLE] = TRUNCATED("the stack cannot be read"),
+		[WALK_NO_REGISTER] = TRUNCATED("a register is not known"),
+		[WALK_NO_PROGRESS] = TRUNCATED("the frames are in no order"),
+		[WALK_BUSY] = TRUNCATED("too many walks at one time"),
+	};
+
+	return &ends[end < WALK_ENDS ? end : WALK_NO_RULE];
+}
+
+/* ---- open and close ------------------------------------------------------------------------- */
+
+int frame_names_open(struct ocp_ctx *ctx, const struct stack_walker *walker,
+		     struct frame_names **out)
+{
+	struct frame_names *names = calloc(1, sizeof(*names));
+
+	*out = names;
+	if (!names)
+		return ctx_no_memory(ctx);
+	names->ctx = ctx;
+	names->walker = walker;
+	return 0;
+}
+
+void frame_names_close(struct frame_names *names)
+{
+	if (!names)
+		return;
+	for (size_t i = 0; i < names->slots; i++)
+		free(names->found[i].frames);
+	for (size_t i = 0; i < names->n_texts; i++)
+		free(names->texts[i]);
+	for (size_t i = 0; i < names->n_files; i++) {
+		free(names->files[i].extents);
+		functions_free(names->files[i].functions);
+		frametable_free(names->files[i].table);
+		address_lines_close(names->files[i].lines);
+	}
+	kernel_symbols_free(names->kernel);
+	free(names->found);
+	free(names->texts);
+	free(names->files);
+	free(names);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* From the frames of a stack to the names of functions, with source lines and inlined functions. */
+#ifndef UNWIND_FRAME_NAMES_H
+#define UNWIND_FRAME_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/ctx.h"
+#include "unwind/stack_walker.h"
+
+enum frame_kind {
+	FRAME_OCAML,
+	FRAME_C,
+	FRAME_KERNEL,
+	FRAME_UNKNOWN,	 /* code whose function has no name */
+	FRAME_TRUNCATED, /* no frame: callers are missing here */
+};
+
+struct named_frame {
+	const char *
+		function; /* "Service.find", "caml_alloc_shr"; "[libfoo.so+0x1234]" if it is unknown */
+	const char *file; /* of the source; NULL: unknown */
+	uint32_t line;	  /* 0: unknown */
+	/* Columns from the start of that line; 0 and 0: unknown. The end may be in a later line. */
+	uint32_t start_char, end_char;
+	enum frame_kind kind;
+	bool is_inlined; /* into the function of the next frame */
+};
+
+struct frame_names;
+
+/* WALKER exists as long as the names; NULL: frame_names_find is not called. */
+int frame_names_open(struct ocp_ctx *ctx, const struct stack_walker *walker,
+		     struct frame_names **out);
+void frame_names_close(struct frame_names *names);
+
+/*
+ * Name FRAME, as bpf/walk.h has it. *FRAMES are *N named frames, the innermost first; they exist as
+ * long as NAMES.
+ */
+int frame_names_find(struct frame_names *names, uint64_t frame, const struct named_frame **frames,
+		     size_t *n);
+
+/* What the va of a place means. */
+enum frame_place {
+	FRAME_RETURN,	 /* the return address of a call */
+	FRAME_EXACT,	 /* an instruction */
+	FRAME_DEBUGINFO, /* debug information of a frame table */
+};
+
+/* The same of PLACE, whose file exists as long as NAMES. */
+int frame_names_find_place(struct frame_names *names, const struct walked_place *place,
+			   enum frame_place what, const struct named_frame **frames, size_t *n);
+
+/* Name an address of the kernel. */
+int frame_names_find_kernel(struct frame_names *names, uint64_t address,
+			    const struct named_frame **frame);
+
+/* What stands in the place of the callers where a stack ended early: "[truncated: ...]". */
+const struct named_frame *frame_names_of_end(enum walk_end end);
+
+#endif

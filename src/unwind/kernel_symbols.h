@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* The functions of the kernel, from /proc/kallsyms. */
+#ifndef UNWIND_KERNEL_SYMBOLS_H
+#define UNWIND_KERNEL_SYMBOLS_H
+
+#include <stdint.h>
+#include "base/ctx.h"
+
+struct kernel_symbols;
+
+/* Without CAP_SYSLOG the kernel shows no addresses, and no name is found. */
+int kernel_symbols_read(struct ocp_ctx *ctx, struct kernel_symbols **out);
+void kernel_symbols_free(struct kernel_symbols *symbols);
+
+/* The function that contains ADDRESS; NULL: unknown. */
+const char *kernel_symbols_find(const struct kernel_symbols *symbols, uint64_t address);
+
+#endif

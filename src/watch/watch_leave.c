@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+/* Probes that nobody asked for by name, and that would cost more than they tell. */
+#include <string.h>
+
+#include "base/ctx.h"
+#include "watch/watch_state.h"
+
+/* Are the probes of TARGET counted only because all are? */
+static bool counts_all(const struct watch *watch, const struct target *target)
+{
+	for (size_t i = 0; i < watch->n_rules; i++) {
+		const struct watch_rule *rule = watch->rules[i];
+
+		if (rule->exe && rule->target != target)
+			continue;
+		for (size_t j = 0; j < rule->request->counted.n; j++)
+			if (rule->request->counted.list[j].kind != ITEM_ALL_PROBES)
+				return false;
+	}
+	return true;
+}
+
+void watch_leave_probes(struct watch *watch, const char *prefix)
+{
+	for (size_t t = 0; t < watch->targets.n; t++) {
+		struct target *target = watch->targets.list[t];
+
+		for (size_t i = 0; i < target->view.n_probes; i++) {
+			const struct watch_probe *probe = &target->probes[i];
+			struct probe_record *record = target->probe_records[i];
+
+			if (record->was_left || !probe->is_counted || probe->is_in_pair ||
+			    strncmp(probe->name, prefix, strlen(prefix)) != 0 ||
+			    !counts_all(watch, target))
+				continue;
+			record->was_left = true;
+			if (watch_switch_counter(watch, t, probe->name, false))
+				ctx_log(watch->ctx, OCP_LOG_WARN, "%s: %s", target->title,
+					ocp_error(watch->ctx));
+		}
+	}
+}

@@ -1,0 +1,505 @@
+#!/usr/bin/env bash
+# `memprof`, with the library ocaml-probes.memprof in tests/ocaml/memprof.
+#
+# MEMPROF_EVENTS=1000000 compares so many events with the program's books, and MEMPROF_KILLS=500 kills the
+# tool so many times. With another compiler in PATH, the programs are built by that.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/memprof_lib.sh"
+
+test_books() {
+	local events=${MEMPROF_EVENTS:-20000}
+	start_subject books "$TMP/books" "$events"
+	"$TOOL" memprof -pid "$TARGET" --rate 0.01 --json --quiet >"$TMP/events" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	python3 "$ROOT/tests/e2e/memprof_books.py" "$TMP/books" "$TMP/events" >"$TMP/compared"
+	cat "$TMP/compared" >&2
+	# It compares something: all kinds, and all sources.
+	matches "$(cat "$TMP/compared")" 'alloc_major [1-9].*alloc_minor [1-9].*dealloc_major [1-9].*dealloc_minor [1-9].*promote [1-9]'
+	matches "$(cat "$TMP/compared")" 'custom [1-9].*marshal [1-9].*normal [1-9][0-9]* [1-9][0-9]* lives'
+	# It finds what it looks for.
+	sed '100s/ / 9/' "$TMP/books" >"$TMP/wrong"
+	! python3 "$ROOT/tests/e2e/memprof_books.py" "$TMP/wrong" "$TMP/events" 2>/dev/null || fail "books that are wrong"
+}
+
+shares_of() { # COLUMN
+	local function
+	for function in most some few; do
+		awk -v f="Subject.$function" -v column="$1" '$5 == f { sum += $column } END { printf "%d ", sum + 0.5 }' "$TMP/out"
+	done
+}
+
+within() { # NUMBER EXPECTED DISTANCE
+	(($1 >= $2 - $3 && $1 <= $2 + $3)) || fail "$1 is not within $3 of $2: $(cat "$TMP/out")"
+}
+
+test_shares() {
+	local column most some few
+	start_subject shares 0.0001
+	# So many live blocks that 2 points are four standard deviations.
+	memprof --rate 0.03 --for 3s >"$TMP/out"
+	for column in 1 2; do
+		read -r most some few <<<"$(shares_of $column)"
+		within "$most" 70 2
+		within "$some" 20 2
+		within "$few" 10 2
+	done
+}
+
+# `profile --alloc`, which needs no library, finds the same sites under the same names, with the same
+# shares within 3 points.
+test_like_profile_alloc() {
+	need_counting
+	need_program subject
+	# Small minor heaps: profile --alloc takes a sample of each.
+	start_target env OCAMLRUNPARAM=s=8k "$PROGRAM" kinds
+	await_line ready
+	memprof --rate 1e-3 --for 2s --folded --quiet >"$TMP/memprof"
+	"$TOOL" profile --alloc --hz 9999 -pid "$TARGET" --for 2s --folded --quiet >"$TMP/profile"
+	python3 - "$TMP/memprof" "$TMP/profile" <<-'PY' || fail "$(head -n 20 "$TMP/memprof" "$TMP/profile")"
+	import collections, re, sys
+	def shares(path):
+	    words = collections.Counter()
+	    for line in open(path):
+	        stack, n = line.rsplit(" ", 1)
+	        names = [name for name in stack.split(";") if re.match(r"[A-Z]\w*\.", name)]
+	        words[names[-1]] += int(n)
+	    total = sum(words.values())
+	    return {name: 100 * n / total for name, n in words.items() if n >= total / 100}
+	first, second = map(shares, sys.argv[1:])
+	for name in sorted(first.keys() | second.keys()):
+	    print(f"{name}: {first.get(name, 0):.1f} %, {second.get(name, 0):.1f} %", file=sys.stderr)
+	assert first.keys() == second.keys() and len(first) >= 5
+	assert all(abs(first[name] - second[name]) <= 3 for name in first)
+	PY
+}
+
+test_leak() {
+	start_subject leak
+	memprof --rate 1e-3 --for 10s --live >"$TMP/out"
+	matches "$(sed -n 4p "$TMP/out")" ' Subject\.leak  subject\.ml:[0-9]+$'
+	# Most is allocated elsewhere.
+	memprof --rate 1e-3 --for 1s >"$TMP/out"
+	! sed -n 4p "$TMP/out" | finds Subject.leak || fail "$(cat "$TMP/out")"
+	quit_target
+	eq "$TARGET_STATUS" 0
+}
+
+test_outputs() {
+	start_subject leak
+	memprof --rate 1e-2 --for 1s --lifetimes --html "$TMP/out.html" --pprof "$TMP/out.pb.gz" >"$TMP/out" 2>&1
+	matches "$(cat "$TMP/out")" 'LIFETIMES'
+	finds 'Subject.leak' "$TMP/out.html"
+	gzip -dc "$TMP/out.pb.gz" >"$TMP/out.pb"
+	eq "$(grep -ao 'alloc_objects\|alloc_space\|inuse_objects\|inuse_space' "$TMP/out.pb" | xargs)" \
+		"alloc_objects alloc_space inuse_objects inuse_space"
+	memprof --rate 1e-2 --for 1s --folded --live >"$TMP/folded"
+	matches "$(cat "$TMP/folded")" ';Subject\.answer_while(\.loop)?;Subject\.request;Subject\.leak [0-9]+'
+	eq "$(status_of_target)" free
+}
+
+test_usage() {
+	start_subject leak
+	matches "$(memprof --rate 0 2>&1)" "--rate '0': not a number from 1e-9 to 1"
+	matches "$(memprof --rate nan 2>&1)" "--rate 'nan': not a number"
+	matches "$(memprof --callstack 1025 2>&1)" "--callstack '1025': not a number from 0 to 1024"
+	matches "$(memprof --folded --json 2>&1)" 'mutually exclusive'
+	matches "$(memprof --html "$TMP/none/x" 2>&1)" 'No such file'
+	eq "$(status_of_target)" free
+}
+
+test_not_linked() {
+	local status=0
+	start_target sleep 100
+	await_exe "$(type -P sleep)"
+	memprof >"$TMP/out" 2>&1 || status=$?
+	eq "$status" 1
+	matches "$(cat "$TMP/out")" "is not linked with ocaml-probes.memprof"
+	matches "$(cat "$TMP/out")" "profile --alloc -pid $TARGET"
+}
+
+# OCaml 5.0 to 5.2 have the module, which refuses to start. What the library says of such a program, a
+# program says here which has only that: a signpost.
+signpost() { # LIBRARY-VERSION OCAML-VERSION
+	start_target python3 -c '
+import fcntl, os, struct, sys
+fd = os.memfd_create("ocaml-probes.memprof", os.MFD_ALLOW_SEALING)
+os.write(fd, struct.pack("<QIIIIQ", 0x31706d656d70636f, int(sys.argv[1]), os.getpid(), int(sys.argv[2]), 0, 1))
+fcntl.fcntl(fd, 1033, 0xf)  # F_ADD_SEALS
+print("ready", flush=True)
+sys.stdin.readline()' "$@"
+	await_line ready
+}
+
+expect_error() { # STATUS MESSAGE
+	local status=0
+	memprof --for 100ms >"$TMP/out" 2>"$TMP/err" || status=$?
+	eq "$status $(head -n 1 "$TMP/err")" "$1 ocaml-probes: pid $TARGET$2"
+	[[ ! -s $TMP/out ]] || fail "$(cat "$TMP/out")"
+}
+
+test_versions() {
+	local ocaml version
+	version=$(sed -n 's/^\tMEMPROF_VERSION = \([0-9]*\),$/\1/p' "$ROOT/src/memprof/ring.h")
+	for ocaml in 50000 50101 50200; do
+		signpost "$version" $ocaml
+		expect_error 4 ": OCaml 5.0 to 5.2 have no Gc.Memprof; 4.13, 4.14 and 5.3 have"
+		quit_target
+	done
+	for ocaml in 41301 41401 50300 50400; do
+		signpost "$version" $ocaml
+		expect_error 1 ": has closed the socket of ocaml-probes.memprof; try again"
+		quit_target
+	done
+	signpost $((version + 1)) 41301
+	expect_error 1 ": its ocaml-probes.memprof is of another version than this tool"
+}
+
+# A user without capabilities, and his own program.
+test_ordinary_user() {
+	local as_user=(env -u TMP setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all)
+	need_root
+	need_command setpriv
+	need_program subject
+	chmod 755 "$TMP" "$(dirname "$TMP")"
+	mkdir -m 777 "$TMP/user"
+	cp "$PROGRAM" "$TOOL" "$TMP"
+	start_target "${as_user[@]}" "$TMP/subject" leak
+	await_line ready
+	as_user+=(timeout 60 "$TMP/ocaml-probes" memprof)
+	"${as_user[@]}" -pid "$TARGET" --rate 0.01 --for 1s --live --lifetimes --html "$TMP/user/html" \
+		--pprof "$TMP/user/pprof" >"$TMP/out"
+	matches "$(sed -n 4p "$TMP/out")" ' Subject\.leak  subject\.ml:[0-9]+$'
+	finds Subject.leak "$TMP/user/html"
+	gzip -t <"$TMP/user/pprof"
+	"${as_user[@]}" -pid "$TARGET" --rate 0.01 --for 300ms --folded >"$TMP/out"
+	finds ';Subject.leak [0-9]*$' "$TMP/out"
+	"${as_user[@]}" -pid "$TARGET" --rate 0.01 --for 300ms --json >"$TMP/out"
+	finds '"function":"Subject.leak"' "$TMP/out"
+	eq "$(status_of_target)" free
+	quit_target
+	# Others are none of his business.
+	start_target "$PROGRAM" leak
+	await_line ready
+	memprof() { "${as_user[@]}" -pid "$TARGET" "$@"; }
+	expect_error 3 " (subject): belongs to uid 0, you are uid 65534"
+}
+
+# As with ptrace_scope 1 of Yama: pidfd_getfd fails, and the message has the reason and what helps.
+test_yama() {
+	need_root
+	need_command setpriv strace
+	[[ -n ${APART:-} ]] || APART=1 exec unshare --mount --propagation private bash "$0" --one "${FUNCNAME[0]}"
+	need_program subject
+	mount -t tmpfs -o mode=755 tmpfs /proc/sys/kernel
+	mkdir /proc/sys/kernel/yama
+	echo 1 >/proc/sys/kernel/yama/ptrace_scope
+	chmod 755 "$TMP" "$(dirname "$TMP")"
+	cp "$PROGRAM" "$TOOL" "$TMP"
+	local as_user=(env -u TMP setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all)
+	start_target "${as_user[@]}" "$TMP/subject" leak
+	await_line ready
+	memprof() {
+		"${as_user[@]}" strace -qq -o /dev/null -e trace=pidfd_getfd -e inject=pidfd_getfd:error=EPERM \
+			"$TMP/ocaml-probes" memprof -pid "$TARGET" "$@"
+	}
+	expect_error 3 " (subject): Yama forbids tracing it (ptrace_scope 1)"
+	matches "$(cat "$TMP/err")" 'with CAP_SYS_PTRACE .*ptrace_scope to 0'
+	unset -f memprof
+}
+
+# With the sanitizers.
+test_sanitizers() {
+	TOOL=$O/asan/ocaml-probes
+	[[ -x $TOOL ]] || fail "make check has not built $TOOL yet"
+	start_subject leak
+	memprof --rate 0.01 --for 300ms --live --lifetimes --html "$TMP/html" --pprof "$TMP/pprof" >"$TMP/out"
+	finds ' Subject\.leak  ' "$TMP/out"
+	memprof --rate 0.01 --for 200ms --json >"$TMP/out"
+	matches "$(tail -n 1 "$TMP/out")" '"event":"end"'
+}
+
+test_own_profile_is_left_alone() {
+	local status=0 before
+	start_subject own
+	await_line 'own [1-9][0-9]*'
+	memprof --for 5s >"$TMP/out" 2>&1 || status=$?
+	eq "$status" 6
+	matches "$(cat "$TMP/out")" 'no profile was started: .*already started'
+	matches "$(cat "$TMP/out")" 'a profile of its own, which is left alone'
+	forget_output
+	await_line 'own [1-9][0-9]*'
+	before=$(sed -n 's/^own //p' "$(output_of)" | head -n 1)
+	wait_for "(( \$(sed -n 's/^own //p' '$(output_of)' | tail -n 1) > $before + 100 ))"
+	# Its own stop succeeds.
+	quit_target
+	eq "$TARGET_STATUS" 0
+}
+
+# The program's own start is refused while ours runs. It may stop ours, and start one of its own, which is
+# left alone when the tool ends.
+test_program_that_stops_ours() {
+	local before
+	start_subject leak
+	background "$TOOL" memprof -pid "$TARGET" --rate 0.01 >"$TMP/out" 2>"$TMP/err"
+	wait_for "grep -q sampling '$TMP/err'"
+	tell start
+	await_line refused
+	sleep 0.3
+	tell stop
+	await_line stopped
+	tell start
+	await_line started
+	kill -INT $!
+	wait $!
+	matches "$(cat "$TMP/out")" 'Subject\.leak'
+	before=$(own_samples)
+	wait_for "(( \$(own_samples) > $before + 100 ))"
+	forget_output
+	tell stop
+	await_line stopped
+	eq "$(status_of_target)" free
+}
+
+own_samples() {
+	forget_output
+	tell count
+	await_line 'own [0-9]*'
+	sed -n 's/^own //p' "$(output_of)"
+}
+
+test_two_tools() {
+	local status=0
+	start_subject leak
+	background "$TOOL" memprof -pid "$TARGET" --for 30s >"$TMP/first" 2>&1
+	wait_for "grep -q sampling '$TMP/first'"
+	memprof --for 1s >"$TMP/out" 2>&1 || status=$?
+	eq "$status" 6
+	matches "$(cat "$TMP/out")" 'another tool profiles it'
+	eq "$(status_of_target)" profiled
+}
+
+# Each way to end: the profile is off afterwards, and the next one works.
+test_killed_tool() {
+	start_subject leak
+	background "$TOOL" memprof -pid "$TARGET" >"$TMP/first" 2>&1
+	wait_for "grep -q sampling '$TMP/first'"
+	eq "$(status_of_target)" profiled
+	kill -KILL $!
+	sleep 0.3
+	eq "$(status_of_target)" free
+	memprof --for 100ms --rate 0.01 >"$TMP/out"
+	quit_target
+	eq "$TARGET_STATUS" 0
+}
+
+# Killed in its system calls, at as many places as MEMPROF_KILLS; if that is more than there are, again. The
+# profile is off afterwards, the program's results are right, and the next profile works.
+test_killed_at_its_calls() {
+	local wanted=${MEMPROF_KILLS:-25} places kills=0 i=0 name number
+	need_command strace
+	start_subject checked
+	strace -f -o "$TMP/calls" "$TOOL" memprof -pid "$TARGET" --for 30ms --rate 0.01 >/dev/null 2>&1
+	# The name of each call, and how many of that name there were.
+	mapfile -t places < <(sed -n 's/^[0-9]* *\([a-z0-9_]*\)(.*/\1/p' "$TMP/calls" | awk '{ print $1, ++n[$1] }')
+	# The number of calls while it samples differs: some places do not come.
+	for ((i = 0; kills < wanted && i < 2 * wanted; i++)); do
+		read -r name number <<<"${places[i * ${#places[@]} / wanted % ${#places[@]}]}"
+		strace -f -qq -o "$TMP/trace" -e inject="$name:signal=KILL:when=$number" \
+			"$TOOL" memprof -pid "$TARGET" --for 30ms --rate 0.01 >/dev/null 2>&1 </dev/null || :
+		! finds 'killed by SIGKILL' "$TMP/trace" || kills=$((kills + 1))
+		wait_for "[[ \$(status_of_target) = free ]]"
+	done
+	printf '%s calls, %s of %s runs killed\n' "${#places[@]}" "$kills" "$i" >&2
+	eq "$kills" "$wanted" "kills in $i runs"
+	memprof --for 100ms --rate 0.01 >"$TMP/out"
+	matches "$(cat "$TMP/out")" 'Subject'
+	quit_target
+	eq "$TARGET_STATUS" 0 "the program: $(cat "$(output_of)")"
+}
+
+# The program goes on, and what has no room is counted.
+test_stopped_tool() {
+	local tool
+	start_subject shares 0
+	background "$TOOL" memprof -pid "$TARGET" --rate 0.3 --for 4s >"$TMP/out" 2>"$TMP/err"
+	tool=$!
+	wait_for "grep -q sampling '$TMP/err'"
+	kill -STOP "$tool"
+	sleep 2
+	kill -CONT "$tool"
+	wait "$tool"
+	matches "$(cat "$TMP/out")" '[1-9][0-9]* events lost'
+	memprof --for 500ms --rate 0.001 >"$TMP/out"
+	! finds lost "$TMP/out" || fail "$(cat "$TMP/out")"
+}
+
+# Of the program that hardly allocates: "WORDS COLLECTIONS" now, and those when a block was sampled first since
+# this was asked last, or "never".
+progress() { # now|first
+	forget_output
+	tell progress
+	await_line 'now .* first .*'
+	sed -n "s/^now \(.*\) first \(.*\)/now \1\nfirst \2/p" "$(output_of)" | sed -n "s/^$1 //p"
+}
+
+# The start does not wait for a collection: that would come after a whole minor heap, which has 262144 words.
+# How long it takes is a matter of `make bench`.
+test_rare_allocation() {
+	local i words collections first_words first_collections
+	start_subject rare
+	for i in 1 2 3; do
+		rm -f "$TMP/err"
+		read -r words collections <<<"$(progress now)"
+		background "$TOOL" memprof -pid "$TARGET" --rate 1 >"$TMP/out" 2>"$TMP/err"
+		wait_for "grep -qs sampling '$TMP/err'"
+		sleep 0.05
+		kill -INT $!
+		wait $! || fail "status $? $(cat "$TMP/out" "$TMP/err")"
+		read -r first_words first_collections <<<"$(progress first)"
+		printf 'started after %s words\n' $((first_words - words)) >&2
+		eq "$first_collections" "$collections" "collections"
+		((words < first_words && first_words < words + 262144 / 10)) ||
+			fail "the start took $((first_words - words)) words"
+	done
+}
+
+test_blocked_program() {
+	start_subject blocked
+	background timeout 60 "$TOOL" memprof -pid "$TARGET" --for 4s --rate 0.01 >"$TMP/out" 2>"$TMP/err"
+	wait_for "grep -q 'starts when it goes on' '$TMP/err'"
+	tell go
+	wait $!
+	matches "$(cat "$TMP/out")" 'Subject'
+	quit_target
+}
+
+# A loop without allocation has poll points, in all versions that have Memprof.
+test_busy_program() {
+	start_subject spinning
+	await_line spinning
+	background "$TOOL" memprof -pid "$TARGET" --rate 0.01 --json >"$TMP/out" 2>"$TMP/err"
+	wait_for "grep -qs sampling '$TMP/err'"
+	# It has not left the loop.
+	eq "$(grep -c spinning "$(output_of)")" 1
+	wait_for "grep -qs Subject.leak '$TMP/out'" 60
+	kill -INT $!
+	wait $!
+	(($(sed -n 's/.*"after_ns":\([0-9]*\).*/\1/p' "$TMP/out") < 500000000)) || fail "$(head -n 1 "$TMP/out")"
+}
+
+test_threads() {
+	start_subject threads
+	memprof --for 1s --rate 0.01 >"$TMP/out"
+	matches "$(cat "$TMP/out")" 'Subject.leak'
+	quit_target
+	eq "$TARGET_STATUS" 0
+}
+
+test_fork() {
+	local child parent
+	start_subject leak
+	parent=$TARGET
+	background timeout 60 "$TOOL" memprof -pid "$parent" --for 2s --rate 0.01 >"$TMP/out" 2>"$TMP/err"
+	wait_for "grep -q sampling '$TMP/err'"
+	tell fork
+	await_line 'child [0-9]*'
+	child=$(sed -n 's/^child //p' "$(output_of)")
+	wait $!
+	matches "$(cat "$TMP/out")" '1 forks: children are not profiled'
+	# The child can be profiled by itself.
+	TARGET=$child memprof --for 500ms --rate 0.01 >"$TMP/child" 2>&1
+	matches "$(cat "$TMP/child")" 'Subject.leak'
+	TARGET=$parent
+	eq "$(status_of_target)" free
+}
+
+test_daemon_that_closes_all() {
+	local daemon
+	start_subject daemon
+	await_line 'daemon [0-9]*'
+	daemon=$(sed -n 's/^daemon //p' "$(output_of)")
+	wait_for "TARGET=$daemon memprof --for 100ms >'$TMP/out' 2>&1"
+	TARGET=$daemon memprof --for 500ms --rate 0.01 >"$TMP/out" 2>&1
+	matches "$(cat "$TMP/out")" 'Subject.leak'
+	kill "$daemon"
+}
+
+test_exec() {
+	start_subject leak
+	background timeout 60 "$TOOL" memprof -pid "$TARGET" --for 20s --rate 0.01 >"$TMP/out" 2>"$TMP/err"
+	wait_for "grep -q sampling '$TMP/err'"
+	sleep 0.3
+	tell exec
+	wait $!
+	matches "$(cat "$TMP/err")" 'has executed another program'
+	matches "$(cat "$TMP/out")" 'Subject.leak'
+	eq "$(status_of_target)" free
+}
+
+test_end_of_the_program() {
+	start_subject leak
+	background timeout 60 "$TOOL" memprof -pid "$TARGET" --rate 0.01 >"$TMP/out" 2>"$TMP/err"
+	wait_for "grep -q sampling '$TMP/err'"
+	sleep 0.5
+	kill -KILL "$TARGET"
+	wait $!
+	matches "$(cat "$TMP/err")" 'has ended'
+	matches "$(cat "$TMP/out")" 'Subject.leak'
+}
+
+# OCaml 5 only.
+test_domains() {
+	[[ $(version) = 5* ]] || return 0
+	need_program domains
+	start_target "$PROGRAM"
+	await_line ready
+	local i
+	for i in 1 2 3; do
+		memprof --for 1s --rate 0.001 --json >"$TMP/out" 2>"$TMP/err"
+		eq "$(grep -v 'sampling\|events: through the ring of the library$' "$TMP/err")" ""
+		# The main domain, two old ones, and many young ones.
+		(($(sed -n 's/.*"domain":\([0-9]*\).*/\1/p' "$TMP/out" | sort -u | wc -l) > 10)) || fail "$(head "$TMP/out")"
+		eq "$(sed -n 's/.*"domain":\([012]\),.*/\1/p' "$TMP/out" | sort -u | xargs)" "0 1 2"
+		sleep 0.3
+		forget_output
+		tell status
+		await_line free
+	done
+	quit_target
+	eq "$TARGET_STATUS" 0
+}
+
+# OCaml 5: a domain that hardly allocates starts while another is busy without allocation, and takes all
+# signals; one that waits starts when it goes on. Times are those between events.
+test_busy_domain() {
+	[[ $(version) = 5* ]] || return 0
+	need_program domains
+	start_target "$PROGRAM" apart
+	await_line 'domains .*'
+	background "$TOOL" memprof -pid "$TARGET" --rate 1 --json >"$TMP/out" 2>"$TMP/err"
+	wait_for "grep -q sampling '$TMP/err'"
+	sleep 1
+	python3 -c 'import time; print(time.monotonic_ns())' >"$TMP/go"
+	tell go
+	wait_for "grep -q '\"domain\":3,' '$TMP/out'"
+	kill -INT $!
+	wait $!
+	eq "$(grep -v 'sampling\|events: through the ring of the library$' "$TMP/err")" ""
+	# shellcheck disable=SC2046 # these are words
+	python3 - "$TMP/out" $(cat "$TMP/go") $(sed -n 's/^domains //p' "$(output_of)") <<-'PY' || fail "$(head -n 30 "$TMP/out")"
+	import json, sys
+	first = {}
+	for line in open(sys.argv[1]):
+	    event = json.loads(line)
+	    if event["event"].startswith("alloc"):
+	        first.setdefault(event["domain"], event["time_ns"])
+	go, rare, busy, waiting = map(int, sys.argv[2:])
+	start = min(first.values())
+	print(f"rare {first[rare] - start} ns, busy {first[busy] - start} ns, waiting {first[waiting] - go} ns", file=sys.stderr)
+	assert first[rare] - start < 500e6 and first[waiting] > go and first[waiting] - go < 500e6
+	PY
+	tell quit
+}
+
+[[ -z ${MEMPROF_EVENTS:-}${MEMPROF_KILLS:-} ]] || TEST_TIMEOUT=1800
+run_tests "$@"

@@ -1,0 +1,154 @@
+#!/usr/bin/env bash
+# Messages that name what to do: what was probably meant, what is missing, and what is in the way.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+
+NOBODY=65534
+
+start_loop() {
+	start_target "$(own_copy "$O/tests/ocaml/loop")"
+	await_line ready
+}
+
+# Like check_error, and the hint is HINT.
+hinted() { # STATUS TEXT HINT ARG...
+	local hint=$3
+	check_error "$1" "$2" "${@:4}"
+	eq "$(sed -n 's/^hint: //p' "$TMP/err")" "$hint" "hint of ${*:4}"
+}
+
+test_waiting_for_a_process() {
+	local program
+	need_counting
+	program=$(own_copy "$O/tests/ocaml/loop")
+	"$TOOL" attach --exe "$program" --count --for 50ms >"$TMP/out" 2>"$TMP/err"
+	eq "$(cat "$TMP/err")" "ocaml-probes: counting 3 probes ($(notes_of "$program" | wc -l) sites) of every process that runs it (none now; waiting)"
+	start_loop
+	"$TOOL" attach --exe "$program" --count --for 50ms >"$TMP/out" 2>"$TMP/err"
+	eq "$(cat "$TMP/err")" "ocaml-probes: counting 3 probes ($(notes_of "$program" | wc -l) sites) of every process that runs it"
+}
+
+test_patterns_for_names() {
+	start_loop
+	hinted 2 "'al\*': no such probe" "-enable-regexp 'al.*'" attach "$TARGET" -enable 'al*'
+	hinted 2 "'alph\?': no such probe" "-disable-regexp 'alph.'" attach "$TARGET" -disable 'alph?'
+	hinted 2 "'al.\*': no such probe" "-enable-regexp 'al.*'" attach "$TARGET" -enable-pair 'al.*,beta'
+	hinted 2 "'a\*': no such probe" "-enable-regexp 'a.*'" trace -prog "$TMP/loop" -enable 'a*'
+	# What the hint says works.
+	"$TOOL" attach "$TARGET" -enable-regexp 'al.*'
+	"$TOOL" info "$TARGET" | finds -x 'alpha enabled'
+	hinted 2 "no such probe" "did you mean 'alpha'?" attach "$TARGET" -enable alhpa
+	hinted 2 "no such probe" "" attach "$TARGET" -enable nothing_of_the_kind
+}
+
+test_alternation() {
+	start_loop
+	# shellcheck disable=SC2016 # a backquote is meant
+	{
+		hinted 2 "'x.\*\|b.*': matches no probe" 'alternation in Str'"'"'s syntax is `\|`' attach "$TARGET" -enable-regexp 'x.*|b.*'
+		hinted 2 "matches no probe" 'alternation in Str'"'"'s syntax is `\|`' attach "$TARGET" --count='x.*|b.*'
+		hinted 2 "matches no OCaml function" 'alternation in Str'"'"'s syntax is `\|`' functions "$TARGET" 'Xx.*|Zz.*'
+		hinted 2 "matches no probe" "" attach "$TARGET" -enable-regexp 'x.*\|y.*'
+	}
+	"$TOOL" attach "$TARGET" -enable-regexp 'x.*\|b.*'
+	"$TOOL" info "$TARGET" | finds -x 'beta enabled'
+}
+
+test_what_is_missing() {
+	start_loop
+	check_error 2 "--hist needs --count=NAME" attach "$TARGET" --hist arg0
+	check_error 2 "--hist needs --count=NAME" trace -prog "$TMP/loop" --hist arg0
+	check_error 2 "--keep needs --count=NAME or --time START,STOP" attach "$TARGET" --keep x
+	check_error 2 "--key requires --time" attach "$TARGET" --key arg0
+	check_error 2 "nothing to do" attach "$TARGET"
+}
+
+# ---- what is in the way -------------------------------------------------------------------------
+
+test_a_kernel_thread() {
+	need_root
+	hinted 5 "pid 2 \(kthreadd\): is a kernel thread, which has no program" "" info 2
+}
+
+# The tracer's pid is 0 where its pid namespace is not seen.
+test_a_tracer_in_another_pid_namespace() {
+	local outer='' file
+	need_root
+	need_command gdb
+	start_loop
+	gdb -q -nx -batch -p "$TARGET" -ex 'shell sleep 1000' >"$TMP/gdb" 2>&1 &
+	wait_for '! grep -q "TracerPid:.0$" "/proc/'"$TARGET"'/status"'
+	check_error 6 "is being traced by pid [0-9]+ \(gdb\)" attach "$TARGET" -enable alpha
+	# shellcheck disable=SC2016
+	TARGET_START=$TMP/loop unshare --pid --fork --mount-proc bash -c '
+		"$TARGET_START" >"$TMP/inner" < <(exec sleep 1000) & inner=$!
+		until grep -qx ready "$TMP/inner"; do sleep 0.02; done
+		echo "$inner" >"$TMP/pid"
+		until [[ -e $TMP/traced ]]; do sleep 0.02; done
+		"$TOOL" attach "$inner" -enable alpha; echo "$?" >"$TMP/status"' >"$TMP/out" 2>"$TMP/err" &
+	wait_for '[[ -s $TMP/pid ]]'
+	for file in /proc/[0-9]*/status; do
+		[[ ! ${file%/status}/exe -ef $TMP/loop ]] || ! grep -qs "^NSpid:.*[[:space:]]$(cat "$TMP/pid")\$" "$file" ||
+			outer=$(basename "${file%/status}")
+	done
+	gdb -q -nx -batch -p "$outer" -ex 'shell sleep 1000' >"$TMP/gdb2" 2>&1 &
+	wait_for '! grep -q "TracerPid:.0$" "/proc/'"$outer"'/status"'
+	: >"$TMP/traced"
+	wait_for '[[ -s $TMP/status ]]'
+	eq "$(cat "$TMP/status")" 3 "status: $(cat "$TMP/err")"
+	matches "$(cat "$TMP/err")" 'may not be traced, in spite of CAP_SYS_PTRACE: perhaps a tracer in another pid namespace holds it, or a security module'
+	matches "$(cat "$TMP/err")" 'hint: run outside of the pid namespace, where TracerPid'
+	[[ $(cat "$TMP/err") != *sudo* ]] || fail "$(cat "$TMP/err")"
+}
+
+test_root_without_the_capability() {
+	need_root
+	need_command setpriv
+	chmod 755 "$TMP" "$(dirname "$TMP")"
+	own_copy "$O/tests/ocaml/loop" >/dev/null
+	start_target setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups "$TMP/loop"
+	await_line ready
+	setpriv --bounding-set=-sys_ptrace --inh-caps=-sys_ptrace "$TOOL" info "$TARGET" >"$TMP/out" 2>"$TMP/err" &&
+		fail "root without CAP_SYS_PTRACE: $(cat "$TMP/out")"
+	eq "$(sed -n 's/^hint: //p' "$TMP/err")" \
+		"run with CAP_SYS_PTRACE, which this root lacks (in a container: --cap-add SYS_PTRACE)" "$(cat "$TMP/err")"
+}
+
+# sudo cannot help where no program gains privileges.
+test_no_new_privileges() {
+	need_root
+	need_command setpriv
+	chmod 755 "$TMP" "$(dirname "$TMP")"
+	cp "$TOOL" "$TMP"
+	start_loop
+	as_nobody=(setpriv "--reuid=$NOBODY" "--regid=$NOBODY" --clear-groups --bounding-set=-all --inh-caps=-all)
+	"${as_nobody[@]}" "$TMP/ocaml-probes" info "$TARGET" 2>"$TMP/err" && fail "nobody may look"
+	eq "$(cat "$TMP/err")" "ocaml-probes: pid $TARGET (loop): belongs to uid 0, you are uid $NOBODY
+hint: run as that user, or with CAP_SYS_PTRACE (e.g. sudo)"
+	"${as_nobody[@]}" --no-new-privs "$TMP/ocaml-probes" info "$TARGET" 2>"$TMP/err" && fail "nobody may look"
+	eq "$(sed -n 's/^hint: //p' "$TMP/err")" \
+		"run as that user, or with CAP_SYS_PTRACE, from another session: no_new_privs is set in this one, so sudo has no effect"
+}
+
+# ---- what is not read ---------------------------------------------------------------------------
+
+test_why_a_question_mark() {
+	local fixture=$TMP/fixture
+	need_counting
+	sed 's/8@$5 8@(%rsp)/8@sy 8@(%rsp)/' "$O/tests/fixtures/values" >"$fixture"
+	chmod +x "$fixture"
+	start_target "$fixture" --wait
+	await_line ready
+	background "$TOOL" attach "$TARGET" --print places --limit 0 >"$TMP/out" 2>"$TMP/err"
+	MEASURING=$!
+	wait_for 'grep -q "measuring 1 probe" "$TMP/err"'
+	tell 'go 2'
+	await_line 'done'
+	kill -INT "$MEASURING"
+	wait "$MEASURING"
+	eq "$(grep -c ' places .* ? 4 ' "$TMP/out")" 2 "$(cat "$TMP/out")"
+	eq "$(sed 1d "$TMP/err")" "ocaml-probes: places: ? is arg$(grep -m1 ' places ' "$TMP/out" |
+		awk '{ for (i = 4; i <= NF; i++) if ($i == "?") print i - 4 }'), whose place cannot be read (8@sy)"
+}
+
+run_tests "$@"

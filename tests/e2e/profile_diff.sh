@@ -1,0 +1,243 @@
+#!/usr/bin/env bash
+# `profile --diff`: two profiles of known shares, made-up files with exact numbers, and files that are wrong.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+
+PROFILED=$O/tests/ocaml/profiled
+
+# Run PROGRAM with these shares, profile it while it works, its books in $TMP/NAME.books, what is printed in $TMP/NAME.json.
+profile_shares() { # NAME cpu|wait SEVENTY TWENTY TEN [FLAG...]
+	local name=$1 work=$2 shares=("$3" "$4" "$5")
+	shift 5
+	start_target "$PROFILED" "$work" "${shares[@]}"
+	await_line ready
+	background "$TOOL" profile -pid "$TARGET" --json "$@" >"$TMP/$name.json" 2>"$TMP/err"
+	wait_for 'grep -q "sampling\|recording" "$TMP/err"'
+	tell "run 2"
+	await_line "done" 30
+	kill -INT $!
+	wait $! || fail "status $?: $(cat "$TMP/err")"
+	grep '^[a-z]* [0-9]*$' "$(output_of)" >"$TMP/$name.books"
+	kill "$TARGET"
+}
+
+# The shares of the three functions in both profiles must be within 2 points of the books.
+check_diff() {
+	python3 - "$TMP" <<'PY' || fail "$(head -c 2000 "$TMP/new.json")"
+import json, sys
+def books(name):
+    of = dict((l.split()[0], int(l.split()[1])) for l in open(f"{sys.argv[1]}/{name}.books"))
+    return {f"Profiled.{name}": 100 * value / sum(of.values()) for name, value in of.items()}
+diff, old, new = json.load(open(f"{sys.argv[1]}/new.json")), books("old"), books("new")
+first = json.load(open(f"{sys.argv[1]}/old.json"))
+assert diff["old"] == {k: first[k] for k in diff["old"]}, diff["old"]
+scale = diff["new"]["duration_ns"] / diff["old"]["duration_ns"]
+found = {f["function"]: f["total"] for f in diff["functions"] if f["function"] in old}
+assert len(found) == 3
+# Of the time in the three functions: the program also waits for its orders.
+sums = {side: sum(f[side] for f in found.values()) for side in ("old", "new")}
+for name, f in found.items():
+    got = {side: 100 * f[side] / sums[side] for side in sums}
+    print(f"{name}: {got['old']:.2f} and {got['new']:.2f} %, its books {old[name]:.2f} and {new[name]:.2f} %")
+    assert abs(got["old"] - old[name]) <= 2 and abs(got["new"] - new[name]) <= 2
+    assert abs(f["points"] - (f["new_percent"] - f["old_percent"])) < 0.0002
+    assert abs(f["change"] - (f["new"] - scale * f["old"])) <= 1
+order = [abs(f["self"]["points"]) for f in diff["functions"]]
+assert order == sorted(order, reverse=True)
+order = [abs(s["points"]) for s in diff["stacks"]]
+assert order == sorted(order, reverse=True) and abs(sum(s["points"] for s in diff["stacks"])) < 0.1
+PY
+}
+
+# Other rates of samples make no difference.
+test_shares_of_the_cpu() {
+	need_counting
+	profile_shares old cpu 7 2 1 --hz 4999
+	profile_shares new cpu 3 2 5 --hz 1999 --diff "$TMP/old.json"
+	check_diff
+}
+
+test_shares_of_waits() {
+	need_counting
+	profile_shares old wait 7 2 1 --off-cpu
+	profile_shares new wait 2 2 6 --off-cpu --diff "$TMP/old.json"
+	check_diff
+}
+
+# STACK is "kind:function;kind:function", the outermost one first.
+made() { # KIND DURATION_NS HZ "SAMPLES VALUE STACK"...
+	python3 - "$@" <<'PY'
+import json, sys
+kind, duration, hz, *stacks = sys.argv[1:]
+unit = "words" if kind == "alloc" else "ns"
+top = {"version": 1, "profile": kind, "hz": int(hz), "duration_ns": int(duration), "truncated": 0, "lost": 0, "stacks": []}
+for stack in stacks:
+    samples, value, frames = stack.split(" ", 2)
+    frames = [dict(zip(("kind", "function"), frame.split(":", 1))) for frame in frames.split(";")]
+    top["stacks"].append({"samples": int(samples), unit: int(value), "frames": frames})
+top[unit] = sum(s[unit] for s in top["stacks"])
+print(json.dumps(top))
+PY
+}
+
+make_two() {
+	made cpu 1000000000 100 "50 500000000 c:main;ocaml:A.f" "30 300000000 c:main;ocaml:A.f;kernel:work" \
+		"20 200000000 truncated:[truncated: x];ocaml:A.g" >"$TMP/old.json"
+	made cpu 2000000000 10 "5 500000000 c:main;ocaml:A.f" "4 400000000 c:main;c:work" \
+		"1 100000000 truncated:[truncated: x];ocaml:A.g" >"$TMP/new.json"
+}
+
+diff_of() { # FILE...
+	"$TOOL" profile --diff "$@" 2>"$TMP/err" || fail "status $?: $(cat "$TMP/err")"
+}
+
+# The old one is of half the time. A function of the kernel is another one than that of its name in the program.
+test_table() {
+	make_two
+	eq "$(diff_of "$TMP/old.json" "$TMP/new.json")" "\
+old: 1.000 s, 100 samples, 1.00s, 20.0% of them lack callers
+new: 2.000 s, 10 samples, 1.00s, 10.0% of them lack callers
+
+    OLD     NEW    DIFF   TOTAL        TIME  FUNCTION
+   0.0%   40.0%   +40.0   +40.0      +400ms  work
+  30.0%    0.0%   -30.0   -30.0      -600ms  work [kernel]
+  20.0%   10.0%   -10.0   -10.0      -300ms  A.g
+  50.0%   50.0%    +0.0   -30.0      -500ms  A.f
+   0.0%    0.0%    +0.0   -10.0        +0ns  [truncated: x]
+   0.0%    0.0%    +0.0   +10.0        +0ns  main
+
+STACKS
+   0.0%   40.0%   +40.0 work
+                         main
+  30.0%    0.0%   -30.0 work
+                         A.f
+                         main
+  50.0%   50.0%    +0.0 A.f
+                         main
+
+STACKS THAT LACK CALLERS
+  20.0%   10.0%   -10.0 A.g
+                         [truncated: x]"
+}
+
+# flamegraph.pl reads it: the samples of the old one would be 10 for the rate of the new one, and 20 in its time.
+test_folded() {
+	make_two
+	eq "$(diff_of "$TMP/old.json" "$TMP/new.json" --folded)" "\
+main;work 0 4
+main;A.f;work_[k] 6 0
+[truncated: x];A.g 4 1
+main;A.f 10 5"
+	printf '%s\n' "main;A.f 50" "main;A.f;work_[k] 30" "[truncated: x];A.g 20" >"$TMP/old.folded"
+	# Neither time nor rate is known: the sums are made equal.
+	eq "$(diff_of "$TMP/old.folded" "$TMP/new.json" --folded)" "\
+main;work 0 4
+main;A.f;work_[k] 3 0
+[truncated: x];A.g 2 1
+main;A.f 5 5"
+	eq "$(diff_of "$TMP/old.folded" "$TMP/new.json" | sed -n '/OLD/,/^$/p')" "\
+    OLD     NEW    DIFF   TOTAL        TIME  FUNCTION
+   0.0%   40.0%   +40.0   +40.0           -  work
+  30.0%    0.0%   -30.0   -30.0           -  work [kernel]
+  20.0%   10.0%   -10.0   -10.0           -  A.g
+  50.0%   50.0%    +0.0   -30.0           -  A.f
+   0.0%    0.0%    +0.0   -10.0           -  [truncated: x]
+   0.0%    0.0%    +0.0   +10.0           -  main"
+}
+
+# Whoever wrote it: what the tool prints is what it reads.
+test_reads_what_it_writes() {
+	local kind
+	need_counting
+	start_target "$PROFILED" cpu
+	await_line ready
+	tell "run 60"
+	"$TOOL" profile -q -pid "$TARGET" --for 500ms --hz 997 --json >"$TMP/one.json"
+	for kind in --json --folded; do
+		"$TOOL" profile --diff "$TMP/one.json" "$TMP/one.json" "$kind" >"$TMP/out" || fail "$kind"
+	done
+	grep -q 'Profiled.spin;Profiled.fib' "$TMP/out" || fail "$(head -n 3 "$TMP/out")"
+	awk '$(NF - 1) != $NF { exit 1 }' "$TMP/out" || fail "not equal to itself: $(head "$TMP/out")"
+}
+
+# The values of the page are those of the files.
+test_page() {
+	make_two
+	diff_of "$TMP/old.json" "$TMP/new.json" --html "$TMP/diff.html" -q >/dev/null
+	python3 - "$TMP/diff.html" <<'PY' || fail "$(grep -A 20 'id="data"' "$TMP/diff.html" | head -c 2000)"
+import json, sys
+data = json.loads(open(sys.argv[1]).read().split('id="data">')[1].split("</script>")[0])
+names = lambda stack: ";".join(data["frames"][i][0] for i in stack[2:])
+rows = {(names(s), data["frames"][s[-1]][1]): (s[0], s[1], old) for s, old in zip(data["stacks"], data["old"], strict=True)}
+assert rows == {("main;work", "c"): (4, 4 * 10**8, 0), ("main;A.f;work", "kernel"): (0, 0, 3 * 10**8),
+                ("[truncated: x];A.g", "ocaml"): (1, 10**8, 2 * 10**8), ("main;A.f", "ocaml"): (5, 5 * 10**8, 5 * 10**8)}, rows
+functions = {(data["frames"][f[0]][0], data["frames"][f[0]][1]): f[1:] for f in data["functions"]}
+assert functions["A.f", "ocaml"] == [5 * 10**8, 5 * 10**8, 5 * 10**8, 8 * 10**8], functions
+PY
+}
+
+# The file must be refused with STATUS 2 and this sentence, whether it is the old or the new one.
+refuses() { # MESSAGE CONTENT
+	printf '%b' "$2" >"$TMP/bad"
+	check_error 2 "^ocaml-probes: $TMP/bad$1\$" profile --diff "$TMP/bad" "$TMP/new.json"
+	check_error 2 "^ocaml-probes: $TMP/bad$1\$" profile --diff "$TMP/new.json" "$TMP/bad"
+}
+
+test_bad_files() {
+	make_two
+	local json huge=18446744073709551615
+	json=$(<"$TMP/new.json")
+	refuses ': is empty: no samples' ''
+	refuses ': is empty: no samples' '\n \n'
+	refuses ':2: not FUNCTION;...;FUNCTION NUMBER' 'a;b 3\nnothing\n'
+	refuses ':1: not FUNCTION;...;FUNCTION NUMBER' 'a;b -3\n'
+	refuses ':1: not FUNCTION;...;FUNCTION NUMBER' ' 3\n'
+	refuses ':3: a function without a name' 'a 1\nb 2\na;;b 3\n'
+	refuses ':1: the number is too large' "a 1$huge\n"
+	refuses ':2: the sum of all values is too large' "a $huge\nb 1\n"
+	refuses ': not a profile: contains a zero byte' 'a;b\0 3\n'
+	refuses ':2: the JSON has no end' '{ "version": 1,\n'
+	refuses ':3: no JSON: .*' '{ "version": 1,\n"profile": "cpu",\n]}'
+	refuses ':1: text after the JSON' '{} x'
+	refuses ': not what `profile --json` prints: "profile" names no kind of profile' '{}'
+	refuses ': the profile has no member "version"' '{"profile": "cpu"}'
+	refuses ': of version 7, which this tool does not know' '{"profile": "cpu", "version": 7}'
+	refuses ': "ns" of stack 2 is no whole number from 0 on' "${json/400000000/-4}"
+	refuses ': "ns" is not the sum of the stacks' "${json/400000000/400000001}"
+	refuses ': stack 2 has a frame without a function or a kind' "${json/\"function\": \"work\"/\"function\": 5}"
+	refuses ': stack 2 has a frame without a function or a kind' "${json/\"function\": \"work\"/\"function\": \"w\\\\u0000\"}"
+	refuses ': stack 1 has a frame without a function or a kind' "${json/\"kind\": \"c\"/\"kind\": \"d\"}"
+	check_error 2 'nowhere: No such file or directory' profile --diff "$TMP/nowhere" "$TMP/new.json"
+	check_error 2 "$TMP: not a regular file" profile --diff "$TMP" "$TMP/new.json"
+	mkfifo "$TMP/fifo"
+	check_error 2 'fifo: not a regular file' profile --diff "$TMP/fifo" "$TMP/new.json"
+}
+
+test_kinds() {
+	make_two
+	made wait 1000000000 0 "1 1 c:main" >"$TMP/wait.json"
+	check_error 2 'wait.json: a profile of waits \(--off-cpu\) cannot be compared with one of CPU time \(--cpu\)$' \
+		profile --diff "$TMP/wait.json" "$TMP/new.json"
+	check_error 2 'new.json: not a profile of --alloc$' profile --alloc --diff "$TMP/new.json" "$TMP/new.json"
+	need_counting
+	start_target "$PROFILED" cpu
+	await_line ready
+	check_error 2 'wait.json: a profile of waits' profile -pid "$TARGET" --for 1s --diff "$TMP/wait.json"
+	check_error 2 'old.json: a profile of CPU time \(--cpu\) cannot be compared with one of the collector \(--gc\)$' \
+		profile -pid "$TARGET" --for 1s --gc --diff "$TMP/old.json"
+}
+
+test_usage() {
+	make_two
+	local old=$TMP/old.json new=$TMP/new.json
+	check_error 2 "'x': unexpected" profile x
+	check_error 2 "'z': unexpected" profile --diff x y z
+	check_error 2 '-pid: not where two files are compared' profile -pid 1 --diff "$old" "$new"
+	check_error 2 '--for: not where two files are compared' profile --diff "$old" "$new" --for 1s
+	check_error 2 '--diff: given twice' profile --diff "$old" --diff "$old" "$new"
+	check_error 2 '--html names a file that --diff reads' profile --diff "$old" "$new" --html "$new"
+	check_error 2 '--html names a file that --diff reads' profile --diff "$old" -pid 1 --html "$TMP/../${TMP##*/}/old.json"
+	check_error 2 '-pid or --exe is required' profile --diff "$old"
+}
+
+run_tests "$@"

@@ -1,0 +1,2 @@
+(* host N FILE: loads FILE, a plugin. *)
+let () = Dynlink.loadfile Sys.argv.(2)

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Counting inside a process (src/inside): the oracle is the fixture's own books, and its text before.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "inside/blocks.h"
+#include "inside/inside.h"
+#include "tracee/maps.h"
+#include "tracee/memory.h"
+#include "fixture.h"
+#include "unit.h"
+
+enum { MAX_SITES = 64, NAME_BYTES = 256, THREADS = 8 };
+
+struct program {
+	pid_t pid;
+	FILE *in, *out;
+	struct ocp_ctx *ctx;
+	size_t n;
+	struct inside_site sites[MAX_SITES];
+	char names[MAX_SITES][NAME_BYTES];
+	uint8_t text[MAX_SITES][8]; /* as they were before */
+	uint16_t semaphores[MAX_SITES];
+};
+
+/* ---- the program ---------------------------------------------------------------------------- */
+
+static void read_expectations(struct program *p, const char *fixture)
+{
+	char command[4200], line[1024];
+	FILE *pipe;
+
+	snprintf(command, sizeof(command), "%s --expect", fixture_path(fixture));
+	pipe = popen(command, "re");
+	assert_non_null(pipe);
+	p->n = 0;
+	while (fgets(line, sizeof(line), pipe)) {
+		struct inside_site *site = &p->sites[p->n];
+		char *name = p->names[p->n];
+
+		*site = (struct inside_site){ 0 };
+		name[0] = '\0';
+		if (sscanf(line, "site 0x%lx semaphore 0x%lx name %255[^ ]", &site->addr,
+			   &site->semaphore, name) < 2)
+			continue;
+		if (strncmp(strstr(line, " name ") + 6, " args", 5) == 0)
+			name[0] = '\0';
+		assert_true(++p->n < MAX_SITES);
+	}
+	pclose(pipe);
+	assert_true(p->n > 10);
+}
+
+static void add_bias(struct program *p, const char *fixture)
+{
+	struct maps maps;
+	uint64_t bias = 0;
+
+	assert_int_equal(maps_read(p->ctx, p->pid, &maps), 0);
+	if (!strstr(fixture, "nopie"))
+		for (size_t i = maps.n; i-- > 0;)
+			if (strstr(maps.mappings[i].path, "tests/fixtures/") &&
+			    !maps.mappings[i].off)
+				bias = maps.mappings[i].start;
+	maps_free(&maps);
+	for (size_t i = 0; i < p->n; i++) {
+		p->sites[i].addr += bias;
+		p->sites[i].semaphore += bias;
+	}
+}
+
+static void read_at(const struct program *p, uint64_t addr, void *buf, size_t bytes)
+{
+	const struct iovec local = { buf, bytes }, remote = { (void *)(uintptr_t)addr, bytes };
+
+	assert_int_equal(process_vm_readv(p->pid, &local, 1, &remote, 1, 0), bytes);
+}
+
+static void wait_for_line(struct program *p, const char *wanted)
+{
+	char line[512];
+
+	while (fgets(line, sizeof(line), p->out))
+		if (strcmp(line, wanted) == 0)
+			return;
+	fail_msg("the fixture did not print %s", wanted);
+}
+
+static void start(struct program *p, const char *fixture, const char *wait)
+{
+	int in[2], out[2];
+
+	memset(p, 0, sizeof(*p));
+	p->ctx = ocp_ctx_new();
+	assert_non_null(p->ctx);
+	read_expectations(p, fixture);
+	assert_int_equal(pipe(in), 0);
+	assert_int_equal(pipe(out), 0);
+	p->pid = fork();
+	if (p->pid == 0) {
+		dup2(in[0], 0);
+		dup2(out[1], 1);
+		for (int fd = 3; fd < 64; fd++)
+			close(fd);
+		execl(fixture_path(fixture), fixture, "--threads", "8", wait, NULL);
+		_exit(127);
+	}
+	close(in[0]);
+	close(out[1]);
+	p->in = fdopen(in[1], "we");
+	p->out = fdopen(out[0], "re");
+	setvbuf(p->in, NULL, _IOLBF, 0);
+	wait_for_line(p, "ready\n");
+	add_bias(p, fixture);
+	for (size_t i = 0; i < p->n; i++) {
+		read_at(p, p->sites[i].addr, p->text[i], 6);
+		read_at(p, p->sites[i].semaphore, &p->semaphores[i], 2);
+	}
+}
+
+static void go(struct program *p, long rounds)
+{
+	fprintf(p->in, "go %ld\n", rounds);
+	wait_for_line(p, "done\n");
+}
+
+/* The program's own books: hits and handler runs of NAME. */
+static void books(struct program *p, const char *name, uint64_t *hits, uint64_t *handler)
+{
+	char line[512];
+	const size_t n = strlen(name);
+	bool found = false;
+
+	fprintf(p->in, "report\n");
+	while (fgets(line, sizeof(line), p->out) && strcmp(line, "end\n") != 0)
+		if (strncmp(line, name, n) == 0 && strncmp(line + n, " handler=", 9) == 0)
+			found = sscanf(line + n, " handler=%lu hits=%lu", handler, hits) == 2;
+	if (!found)
+		fail_msg("the fixture has no books of '%s'", name);
+}
+
+static void end(struct program *p)
+{
+	int status;
+
+	fprintf(p->in, "quit\n");
+	fclose(p->in);
+	wait_for_line(p, "end\n");
+	fclose(p->out);
+	assert_int_equal(waitpid(p->pid, &status, 0), p->pid);
+	assert_int_equal(status, 0);
+	ocp_ctx_free(p->ctx);
+}
+
+static void assert_original(const struct program *p)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		uint8_t now[8] = { 0 };
+
+		read_at(p, p->sites[i].addr, now, 6);
+		assert_memory_equal(now, p->text[i], 6);
+	}
+}
+
+static bool is_unmapped(const struct program *p)
+{
+	struct maps maps;
+	bool found = false;
+
+	assert_int_equal(maps_read(p->ctx, p->pid, &maps), 0);
+	for (size_t i = 0; i < maps.n; i++)
+		if (strstr(maps.mappings[i].path, BLOCK_NAME))
+			found = true;
+	maps_free(&maps);
+	return !found;
+}
+
+static struct inside *attach(struct program *p)
+{
+	const struct inside_spec spec = {
+		.sites = p->sites, .n_sites = p->n, .meta = "meta", .meta_bytes = 5
+	};
+	struct inside *inside;
+	int err = inside_attach(p->ctx, p->pid, &spec, &inside);
+
+	if (err)
+		fail_msg("attach: %d: %s", err, ocp_error(p->ctx));
+	return inside;
+}
+
+static void detach(struct program *p, struct inside *inside)
+{
+	if (inside_detach(inside) != 0)
+		fail_msg("detach: %s", ocp_error(p->ctx));
+}
+
+static uint64_t sum_of(const struct program *p, const uint64_t *hits, const char *name)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < p->n; i++)
+		if (strcmp(p->names[i], name) == 0)
+			sum += hits[i];
+	return sum;
+}
+
+/* ---- tests ---------------------------------------------------------------------------------- */
+
+static void count_exactly(const char *fixture)
+{
+	struct program p;
+	struct inside *inside;
+	struct inside_state state;
+	uint64_t counted[MAX_SITES], hits, handler;
+
+	start(&p, fixture, "--wait");
+	inside = attach(&p);
+	assert_int_equal(inside_state(inside, &state), 0);
+	assert_int_equal(state.n_patched, p.n);
+	go(&p, 20000);
+	assert_int_equal(inside_read(inside, counted, NULL), 0);
+	for (size_t i = 0; i < p.n; i++) {
+		books(&p, p.names[i], &hits, &handler);
+		assert_int_equal(sum_of(&p, counted, p.names[i]), hits);
+		assert_true(hits >= 20000UL * THREADS);
+		/* Nobody enabled a handler but the compiler; it goes on running. */
+		assert_int_equal(handler, strcmp(p.names[i], "started_on") == 0 ? hits : 0);
+	}
+	detach(&p, inside);
+	assert_original(&p);
+	assert_true(is_unmapped(&p));
+	go(&p, 10);
+	assert_int_equal(inside_read(inside, counted, NULL), 0);
+	books(&p, "plain", &hits, &handler);
+	assert_int_equal(sum_of(&p, counted, "plain"), hits - 10UL * THREADS);
+	inside_close(inside);
+	end(&p);
+}
+
+static void counts_equal_the_books(void **state)
+{
+	(void)state;
+	count_exactly("v1");
+	count_exactly("v1-nopie");
+}
+
+static void a_later_tool_finds_it(void **unused)
+{
+	struct program p;
+	struct inside *inside, *again;
+	uint64_t counted[MAX_SITES], hits, handler;
+	size_t bytes;
+
+	(void)unused;
+	start(&p, "v1", "--wait");
+	assert_int_equal(inside_find(p.ctx, p.pid, &inside), 0);
+	inside_close(attach(&p));
+	go(&p, 1000);
+	assert_int_equal(inside_find(p.ctx, p.pid, &inside), 1);
+	assert_string_equal(inside_meta(inside, &bytes), "meta");
+	assert_int_equal(bytes, 5);
+	assert_int_equal(inside_attach(p.ctx, p.pid,
+				       &(struct inside_spec){ .sites = p.sites, .n_sites = p.n },
+				       &again),
+			 -EBUSY);
+	assert_int_equal(inside_read(inside, counted, NULL), 0);
+	books(&p, "inlined", &hits, &handler);
+	assert_int_equal(sum_of(&p, counted, "inlined"), hits);
+	detach(&p, inside);
+	assert_original(&p);
+	assert_true(is_unmapped(&p));
+	inside_close(inside);
+	end(&p);
+}
+
+/* Threads run without end through the sites meanwhile. */
+static void attach_and_detach_under_load(void **state)
+{
+	const int cycles = getenv("WHOLE") ? 500 : 20;
+	struct program p;
+
+	(void)state;
+	start(&p, "v1", NULL);
+	for (int i = 0; i < cycles; i++) {
+		struct inside *inside = attach(&p);
+
+		detach(&p, inside);
+		inside_close(inside);
+		assert_original(&p);
+	}
+	end(&p);
+}
+
+static void a_foreign_switch_is_seen(void **unused)
+{
+	struct program p;
+	struct inside *inside;
+	struct inside_state state;
+	char path[64];
+	FILE *mem;
+
+	(void)unused;
+	start(&p, "v1", "--wait");
+	inside = attach(&p);
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)p.pid);
+	mem = fopen(path, "r+e");
+	assert_non_null(mem);
+	fseek(mem, (long)p.sites[0].addr + 1, SEEK_SET);
+	fputc(0x3d, mem);
+	fclose(mem);
+	assert_int_equal(inside_state(inside, &state), 0);
+	assert_int_equal(state.n_switched, 1);
+	assert_int_equal(state.n_patched, p.n - 1);
+	detach(&p, inside);
+	assert_original(&p);
+	inside_close(inside);
+	end(&p);
+}
+
+/* ---- kills ---------------------------------------------------------------------------------- */
+
+/* Attach, read and detach in a child that is killed at its system call number STOPS. True: it ended first. */
+static bool work_until_killed(struct program *p, long stops)
+{
+	int status = 0;
+	pid_t tool = fork(), got;
+
+	if (tool == 0) {
+		struct inside *inside;
+		uint64_t counted[MAX_SITES];
+
+		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+		raise(SIGSTOP);
+		inside = attach(p);
+		inside_read(inside, counted, NULL);
+		detach(p, inside);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(tool, &status, 0), tool);
+	ptrace(PTRACE_SETOPTIONS, tool, NULL,
+	       (void *)(PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL));
+	ptrace(PTRACE_SYSCALL, tool, NULL, NULL);
+	while ((got = waitpid(-1, &status, __WALL)) > 0) {
+		if (got == p->pid)
+			fail_msg(
+				"the program ended after %ld system calls of the tool: status 0x%x",
+				stops, (unsigned int)status);
+		if (got == tool && !WIFSTOPPED(status))
+			break;
+		if (!WIFSTOPPED(status))
+			continue;
+		if (WSTOPSIG(status) == (SIGTRAP | 0x80) && --stops == 0)
+			kill(tool, SIGKILL);
+		else
+			ptrace(PTRACE_SYSCALL, got, NULL, NULL);
+	}
+	return WIFEXITED(status);
+}
+
+/* The process may still be carrying out the munmap of the tool that was killed: then the block is gone now. */
+static void detach_unless_gone(struct program *p, struct inside *inside)
+{
+	struct inside *again;
+	const int err = inside_detach(inside);
+
+	if (!err)
+		return;
+	if (err != -ESRCH)
+		fail_msg("detach: %s", ocp_error(p->ctx));
+	assert_int_equal(inside_find(p->ctx, p->pid, &again), 0);
+}
+
+static void a_killed_tool_does_no_harm(void **state)
+{
+	const long step = getenv("WHOLE") ? 1 : 61;
+	struct program p;
+	struct inside *inside;
+	long stops = 1, kills = 0;
+
+	(void)state;
+	start(&p, "v1", NULL);
+	while (!work_until_killed(&p, stops)) {
+		int found = inside_find(p.ctx, p.pid, &inside);
+
+		if (found < 0)
+			fail_msg("find: %s", ocp_error(p.ctx));
+		if (found)
+			detach_unless_gone(&p, inside);
+		inside_close(inside);
+		assert_original(&p);
+		kills++;
+		stops += step;
+	}
+	assert_original(&p);
+	assert_true(kills > 5);
+	print_message("%ld kills\n", kills);
+	/* What was orphaned goes with the next attach. */
+	for (int i = 0; i == 0 || (i < 50 && !is_unmapped(&p)); i++) {
+		/* A thread that waits for a CPU in a trampoline keeps the block of this detach. */
+		inside = attach(&p);
+		detach(&p, inside);
+		inside_close(inside);
+	}
+	assert_true(is_unmapped(&p));
+	end(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(counts_equal_the_books),
+		cmocka_unit_test(a_later_tool_finds_it),
+		cmocka_unit_test(attach_and_detach_under_load),
+		cmocka_unit_test(a_foreign_switch_is_seen),
+		cmocka_unit_test(a_killed_tool_does_no_harm),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,584 @@
+// SPDX-License-Identifier: MIT
+/* Pairs inside a process: the trampolines against a model, and slots of threads that come and go. */
+#include <errno.h>
+#include <linux/types.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "inside/ticks.h"
+#include "inside_code.h"
+#include "measure.h"
+#include "unit.h"
+
+static void hit(struct code_block *block, uint32_t site)
+{
+	assert_true(code_hit_checked(block->trampolines[site], 0));
+}
+
+/* All that is counted has an end, or is open. */
+static void assert_balance(struct code_block *block, uint32_t pair)
+{
+	const struct inside_pair totals = code_pair(block, pair);
+
+	assert_int_equal(totals.starts, totals.count + totals.orphan_starts + totals.collisions +
+						code_open(block, pair));
+}
+
+/* ---- the rules of pairing ------------------------------------------------------------------- */
+
+/* An open start of the model: its stack pointer, and the ticks between which it began. */
+struct opened {
+	uint64_t below, from, to;
+};
+
+/* The rules, in the plainest way: see struct measure_open. */
+struct model {
+	struct opened open[PAIRS_DEPTH];
+	uint32_t n, depth;
+	struct inside_pair totals;
+};
+
+static void model_start(struct model *model, struct opened start)
+{
+	model->totals.starts++;
+	if (model->n == model->depth) {
+		memmove(model->open, model->open + 1, (model->n - 1) * sizeof(start));
+		model->n--;
+		model->totals.orphan_starts++;
+	}
+	model->open[model->n++] = start;
+}
+
+/* The start that ends, or NULL. */
+static const struct opened *model_stop(struct model *model, uint64_t below)
+{
+	if (!model->n) {
+		model->totals.orphan_stops++;
+		return NULL;
+	}
+	for (uint32_t i = model->n; i-- > 0;) {
+		if (model->open[i].below != below)
+			continue;
+		model->totals.orphan_starts += model->n - 1 - i;
+		model->n = i + 1;
+		break;
+	}
+	model->totals.count++;
+	return &model->open[--model->n];
+}
+
+/* A stop that ended START added one time: look for what it changed. */
+static void assert_one_time(const struct inside_pair *before, const struct inside_pair *after,
+			    uint64_t least, uint64_t most)
+{
+	const uint64_t ns = after->sum_ns - before->sum_ns;
+
+	assert_in_range(ns, least, most);
+	assert_int_equal(after->max_ns, ns > before->max_ns ? ns : before->max_ns);
+	assert_int_equal(after->min_ns,
+			 !before->count || ns < before->min_ns ? ns : before->min_ns);
+	for (uint32_t i = 0; i < PAIRS_BUCKETS; i++)
+		assert_int_equal(after->buckets[i],
+				 before->buckets[i] + (i == measure_bucket_of(ns)));
+}
+
+static void wait_ticks(uint64_t n)
+{
+	const uint64_t begin = ticks_now();
+
+	while (ticks_now() - begin < n)
+		;
+}
+
+/* One random event. */
+static void step(struct code_block *block, struct model *model, bool may_stop)
+{
+	const uint64_t below = (uint64_t)(rand() % 5) * 16;
+	const struct inside_pair before = code_pair(block, 0);
+	const bool is_stop = may_stop && rand() % 2;
+	const uint64_t from = ticks_now();
+	const struct opened *start;
+	struct inside_pair after;
+	uint64_t to;
+
+	assert_true(code_hit_checked(block->trampolines[is_stop ? EXIT : ENTER], below));
+	to = ticks_now();
+	after = code_pair(block, 0);
+	if (!is_stop) {
+		model_start(model, (struct opened){ .below = below, .from = from, .to = to });
+	} else {
+		start = model_stop(model, below);
+		if (start)
+			assert_one_time(&before, &after, from - start->to, to - start->from);
+	}
+	assert_int_equal(after.starts, model->totals.starts);
+	assert_int_equal(after.count, model->totals.count);
+	assert_int_equal(after.orphan_starts, model->totals.orphan_starts);
+	assert_int_equal(after.orphan_stops, model->totals.orphan_stops);
+	assert_int_equal(code_open(block, 0), model->n);
+	wait_ticks(300);
+}
+
+static void pairs_follow_the_model(void **state)
+{
+	(void)state;
+	srand(18);
+	for (uint32_t depth = 1; depth <= PAIRS_DEPTH; depth++) {
+		struct code_spec spec = code_pair_spec(16, depth);
+		struct code_block *block = code_block_new(&spec);
+		struct model model = { .depth = depth };
+
+		/* Phases that fill the list, and that empty it. */
+		for (int i = 0; i < 400; i++)
+			step(block, &model, i % 100 > 40 || rand() % 4 == 0);
+		assert_true(model.totals.count > 50 && model.totals.orphan_stops > 10);
+		assert_int_equal(code_pair(block, 0).collisions, 0);
+		assert_int_equal(code_pair(block, 1).starts, 0);
+		assert_balance(block, 0);
+		code_block_free(block);
+	}
+}
+
+/* The place of the next start is counted in 16 bits. */
+static void the_ring_turns_for_ever(void **state)
+{
+	struct code_spec spec = code_pair_spec(16, 3);
+	struct code_block *block = code_block_new(&spec);
+
+	(void)state;
+	for (int i = 0; i < 70000; i++)
+		code_hit(block->trampolines[ENTER]);
+	for (int i = 0; i < 4; i++)
+		code_hit(block->trampolines[EXIT]);
+	assert_int_equal(code_pair(block, 0).starts, 70000);
+	assert_int_equal(code_pair(block, 0).count, 3);
+	assert_int_equal(code_pair(block, 0).orphan_starts, 70000 - 3);
+	assert_int_equal(code_pair(block, 0).orphan_stops, 1);
+	code_block_free(block);
+}
+
+static void roles_are_played_in_order(void **state)
+{
+	struct code_spec spec = code_pair_spec(16, 8);
+	struct code_block *block = code_block_new(&spec);
+
+	(void)state;
+	for (int i = 0; i < 10; i++)
+		hit(block, LEAP);
+	hit(block, OTHER_ENTER);
+	assert_int_equal(code_pair(block, 0).starts, 10);
+	assert_int_equal(code_pair(block, 0).count, 9);
+	assert_int_equal(code_pair(block, 0).orphan_stops, 1);
+	assert_int_equal(code_pair(block, 1).starts, 1);
+	assert_int_equal(code_hits(block, LEAP), 10);
+	code_block_free(block);
+}
+
+/* ---- times ---------------------------------------------------------------------------------- */
+
+/* Let the newest start have begun TICKS ago, and stop it. Returns what the test itself took, in ticks. */
+static uint64_t stop_after(struct code_block *block, uint64_t ticks)
+{
+	struct pairs_slot *slot;
+	uint64_t now;
+
+	hit(block, ENTER);
+	slot = code_own_slot(block, 0, (uint32_t)gettid());
+	assert_non_null(slot);
+	now = ticks_now();
+	slot->ring[(slot->next - 1) % PAIRS_DEPTH].ticks = now - ticks;
+	hit(block, EXIT);
+	return ticks_now() - now;
+}
+
+/* A time of NS, and at most 1/256 more. Below 256, it is exact. */
+static void time_ns(struct code_block *block, uint64_t ns)
+{
+	const uint64_t second = UINT64_C(1) << 32;
+	struct block_header *header = (struct block_header *)block->block;
+	struct inside_pair before, after;
+	uint64_t took;
+
+	header->ns_per_tick = ns; /* thus 2^32 ticks are NS */
+	do {
+		before = code_pair(block, 0);
+		took = stop_after(block, second);
+		after = code_pair(block, 0);
+		assert_one_time(&before, &after, ns,
+				(uint64_t)(((unsigned __int128)second + took) * ns >> 32));
+	} while (took >= second / 256); /* the test was interrupted */
+	assert_int_equal(after.buckets[measure_bucket_of(ns)],
+			 before.buckets[measure_bucket_of(ns)] + 1);
+}
+
+static void each_bucket_gets_its_times(void **state)
+{
+	struct code_spec spec = code_pair_spec(16, 4);
+	struct code_block *block = code_block_new(&spec);
+
+	(void)state;
+	for (uint32_t bucket = 0; bucket < PAIRS_BUCKETS; bucket++)
+		time_ns(block, measure_bucket_start(bucket));
+	/* The last values of a bucket belong to it, too. */
+	for (uint32_t bucket = 0; bucket < PAIRS_BUCKETS; bucket++) {
+		const uint64_t last = measure_bucket_start(bucket + 1) - 1;
+
+		time_ns(block, last < 256 ? last : last - last / 128);
+	}
+	for (uint32_t bucket = 0; bucket < PAIRS_BUCKETS; bucket++)
+		assert_true(code_pair(block, 0).buckets[bucket] >= 2);
+	code_block_free(block);
+}
+
+static void times_below_0_are_0(void **state)
+{
+	struct code_spec spec = code_pair_spec(16, 4);
+	struct code_block *block = code_block_new(&spec);
+
+	(void)state;
+	stop_after(block, (uint64_t)-INT64_C(1000000000000)); /* a start that is to come */
+	assert_int_equal(code_pair(block, 0).count, 1);
+	assert_int_equal(code_pair(block, 0).sum_ns, 0);
+	assert_int_equal(code_pair(block, 0).min_ns, 0);
+	assert_int_equal(code_pair(block, 0).buckets[0], 1);
+	code_block_free(block);
+}
+
+/* The kernel's clock is the oracle. */
+static void ticks_are_nanoseconds(void **state)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct code_spec spec = code_pair_spec(16, 4);
+	struct code_block *block;
+	uint64_t factor = 0;
+
+	(void)state;
+	assert_int_equal(ticks_ns_per_tick(ctx, &factor), 0);
+	spec.ns_per_tick = factor;
+	block = code_block_new(&spec);
+	for (int i = 0; i < 5; i++) {
+		const uint64_t sum = code_pair(block, 0).sum_ns;
+		const int64_t before = clock_ns(CLOCK_MONOTONIC);
+		int64_t started, stopping, after;
+		uint64_t ns;
+
+		hit(block, ENTER);
+		started = clock_ns(CLOCK_MONOTONIC);
+		usleep(20000);
+		stopping = clock_ns(CLOCK_MONOTONIC);
+		hit(block, EXIT);
+		after = clock_ns(CLOCK_MONOTONIC);
+		ns = code_pair(block, 0).sum_ns - sum;
+		/* NTP may speed up the kernel's clock by 1/2000; a microsecond is for its reading. */
+		assert_in_range(ns, (uint64_t)(stopping - started) * 1998 / 2000 - 1000,
+				(uint64_t)(after - before) * 2002 / 2000 + 1000);
+	}
+	code_block_free(block);
+	ocp_ctx_free(ctx);
+}
+
+/* ---- threads -------------------------------------------------------------------------------- */
+
+static void hit_as(struct code_block *block, int32_t tid, uint32_t site)
+{
+	code_fake_tid = tid;
+	hit(block, site);
+}
+
+static void slots_are_found_and_reused(void **state)
+{
+	struct code_spec spec = code_pair_spec(16, 4);
+	struct code_block *block;
+
+	(void)state;
+	spec.fakes_tids = true;
+	block = code_block_new(&spec);
+	/* All 16 slots have the home 7. They are full, and then free again. */
+	for (int32_t round = 0; round < 100; round++) {
+		for (int32_t i = 0; i < 16; i++)
+			hit_as(block, 7 + 16 * (i + 16 * round), ENTER);
+		assert_int_equal(code_open(block, 0), 16);
+		for (int32_t i = 15; i >= 0; i--)
+			hit_as(block, 7 + 16 * (i + 16 * round), EXIT);
+		assert_int_equal(code_open(block, 0), 0);
+	}
+	assert_int_equal(code_pair(block, 0).count, 1600);
+	assert_int_equal(code_pair(block, 0).orphan_starts + code_pair(block, 0).orphan_stops, 0);
+	/* A thread without room: its start is a collision, and its stop an orphan. */
+	for (int32_t i = 0; i < 16; i++)
+		hit_as(block, LIVE, OTHER_ENTER); /* a pair of its own */
+	code_fake_tid = LIVE;
+	for (uint32_t i = 0; i < 16; i++)
+		*code_slot(block, 0, i) = (struct pairs_slot){ .tid = LIVE, .n = 1, .next = 1 };
+	hit_as(block, 100, ENTER);
+	hit_as(block, 100, EXIT);
+	assert_int_equal(code_pair(block, 0).collisions, 1);
+	assert_int_equal(code_pair(block, 0).starts, 1);
+	assert_int_equal(code_pair(block, 0).orphan_stops, 1);
+	/* A thread that has no id is never timed. */
+	hit_as(block, 0, ENTER);
+	hit_as(block, 0, EXIT);
+	assert_int_equal(code_pair(block, 0).collisions, 2);
+	assert_int_equal(code_pair(block, 0).orphan_stops, 2);
+	code_block_free(block);
+}
+
+/* Threads that ended in a span: their starts are orphans when their slot is needed. */
+static void slots_of_the_dead(bool may_call)
+{
+	struct code_spec spec = code_pair_spec(16, 4);
+	struct code_block *block;
+	struct inside_pair totals;
+
+	spec.fakes_tids = true;
+	spec.may_call_kernel = may_call;
+	block = code_block_new(&spec);
+	for (int32_t i = 0; i < 16; i++) {
+		hit_as(block, i == 3 ? LIVE : GONE + i, ENTER);
+		hit_as(block, i == 3 ? LIVE : GONE + i, ENTER);
+	}
+	hit_as(block, GONE + 100, ENTER);
+	hit_as(block, GONE + 100, EXIT);
+	hit_as(block, LIVE, EXIT);
+	totals = code_pair(block, 0);
+	assert_int_equal(totals.starts, 33);
+	assert_int_equal(totals.collisions, !may_call);
+	assert_int_equal(totals.orphan_stops, !may_call);
+	assert_int_equal(totals.orphan_starts, may_call ? 2 : 0);
+	assert_int_equal(totals.count, may_call ? 2 : 1);
+	assert_balance(block, 0);
+	code_block_free(block);
+}
+
+static void the_kernel_says_who_has_ended(void **state)
+{
+	(void)state;
+	slots_of_the_dead(true);
+	slots_of_the_dead(false);
+}
+
+static uint64_t collisions_of(struct code_block *block, uint32_t pair)
+{
+	const char *area = block->block + block->header.pairs_off +
+			   pair * pairs_stride(block->header.n_threads);
+
+	return ((const struct pairs_shared *)area)->collisions;
+}
+
+/* Hundreds of threads in 64 slots, in any order, with a model of each. */
+static void many_threads_keep_their_books(void **state)
+{
+	enum { N = 300 };
+	static uint32_t open[N];
+	struct code_spec spec = code_pair_spec(64, 4);
+	uint64_t starts = 0, count = 0, collisions = 0;
+	struct code_block *block;
+	struct inside_pair totals;
+
+	(void)state;
+	srand(5);
+	memset(open, 0, sizeof(open));
+	spec.fakes_tids = true;
+	spec.may_call_kernel = false;
+	block = code_block_new(&spec);
+	for (int i = 0; i < 20000; i++) {
+		const int who = rand() % N;
+		const bool is_start = !open[who] || (open[who] < 4 && rand() % 2);
+		const uint64_t before = collisions_of(block, 0);
+
+		hit_as(block, 1000 + who * 7, is_start ? ENTER : EXIT);
+		starts += is_start;
+		if (!is_start) {
+			open[who]--;
+			count++;
+		} else if (collisions_of(block, 0) == before) {
+			open[who]++;
+		} else {
+			collisions++;
+		}
+		/* Not too many at once. */
+		for (int j = 0; code_open(block, 0) > 56 && j < N; j++)
+			for (; open[j]; open[j]--, count++)
+				hit_as(block, 1000 + j * 7, EXIT);
+	}
+	totals = code_pair(block, 0);
+	assert_int_equal(totals.starts, starts);
+	assert_int_equal(totals.count, count);
+	assert_int_equal(totals.collisions, collisions);
+	assert_true(collisions < starts / 10);
+	assert_int_equal(totals.orphan_starts + totals.orphan_stops, 0);
+	assert_balance(block, 0);
+	code_block_free(block);
+}
+
+struct short_life {
+	struct code_block *block;
+	bool ends_in_span;
+	pid_t tid;
+};
+
+static void *live_shortly(void *arg)
+{
+	struct short_life *life = arg;
+
+	life->tid = gettid();
+	for (int i = 0; i < 20; i++) {
+		code_hit(life->block->trampolines[ENTER]);
+		code_hit(life->block->trampolines[ENTER]);
+		code_hit(life->block->trampolines[EXIT]);
+		code_hit(life->block->trampolines[EXIT]);
+	}
+	if (life->ends_in_span)
+		code_hit(life->block->trampolines[ENTER]);
+	return NULL;
+}
+
+/* Genuine threads, two thousand of them in 16 slots. A third end in a span. */
+static void short_lived_threads_find_room(void **state)
+{
+	enum { ROUNDS = 500, AT_ONCE = 4 };
+	struct code_spec spec = code_pair_spec(16, 4);
+	struct code_block *block = code_block_new(&spec);
+	uint64_t starts = 0, count = 0;
+	struct inside_pair totals;
+
+	(void)state;
+	for (int round = 0; round < ROUNDS; round++) {
+		struct short_life lives[AT_ONCE];
+		pthread_t threads[AT_ONCE];
+
+		for (int i = 0; i < AT_ONCE; i++) {
+			lives[i] = (struct short_life){ block, (round + i) % 3 == 0, 0 };
+			assert_int_equal(pthread_create(&threads[i], NULL, live_shortly, &lives[i]),
+					 0);
+			starts += 40 + lives[i].ends_in_span;
+			count += 40;
+		}
+		for (int i = 0; i < AT_ONCE; i++) {
+			pthread_join(threads[i], NULL);
+			/* The kernel knows it for a moment after the join. */
+			while (syscall(SYS_tkill, lives[i].tid, 0) == 0)
+				usleep(50);
+		}
+	}
+	totals = code_pair(block, 0);
+	assert_int_equal(totals.starts, starts);
+	assert_int_equal(totals.count, count);
+	assert_int_equal(totals.collisions, 0);
+	assert_int_equal(totals.orphan_stops, 0);
+	assert_true(totals.orphan_starts > 600);
+	assert_balance(block, 0);
+	code_block_free(block);
+}
+
+static void *run_pairs(void *arg)
+{
+	struct code_block *block = arg;
+
+	for (int i = 0; i < 20000; i++) {
+		code_hit(block->trampolines[ENTER]);
+		if (i % 4 == 0)
+			code_hit(block->trampolines[ENTER]);
+		code_hit(block->trampolines[EXIT]);
+		if (i % 4 == 0)
+			code_hit(block->trampolines[EXIT]);
+	}
+	return NULL;
+}
+
+/* 8 threads have room. 40 threads in 16 slots take them from each other between spans. */
+static void threads_in_slots(uint32_t n_threads, uint32_t n)
+{
+	struct code_spec spec = code_pair_spec(n_threads, 4);
+	struct code_block *block = code_block_new(&spec);
+	struct inside_pair totals;
+	pthread_t threads[64];
+
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, run_pairs, block), 0);
+	for (uint32_t i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+	totals = code_pair(block, 0);
+	assert_int_equal(totals.starts, (uint64_t)n * 25000);
+	assert_int_equal(totals.count + totals.collisions, (uint64_t)n * 25000);
+	assert_int_equal(totals.orphan_starts, 0);
+	assert_int_equal(totals.orphan_stops, totals.collisions);
+	assert_int_equal(code_open(block, 0), 0);
+	if (n <= n_threads)
+		assert_int_equal(totals.collisions, 0);
+	code_block_free(block);
+}
+
+static void threads_time_exactly(void **state)
+{
+	(void)state;
+	threads_in_slots(16, 8);
+	threads_in_slots(16, 40);
+}
+
+/* A child of a fork in a span is another thread: its stop is an orphan, and the parent's is not. */
+static void children_stop_nothing_of_their_parent(void **state)
+{
+	struct code_spec spec = code_pair_spec(16, 4);
+	struct code_block *block = code_block_new(&spec);
+	pid_t pid;
+	int status;
+
+	(void)state;
+	hit(block, ENTER);
+	pid = fork();
+	assert_true(pid >= 0);
+	hit(block, EXIT);
+	for (int i = 0; i < 10; i++) {
+		hit(block, ENTER);
+		hit(block, EXIT);
+	}
+	if (!pid)
+		_exit(0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
+	assert_int_equal(code_pair(block, 0).starts, 21);
+	assert_int_equal(code_pair(block, 0).count, 21);
+	assert_int_equal(code_pair(block, 0).orphan_stops, 1);
+	assert_balance(block, 0);
+	code_block_free(block);
+}
+
+static void slots_are_for_all_threads(void **state)
+{
+	(void)state;
+	assert_int_equal(pairs_n_slots(0), 16);
+	assert_int_equal(pairs_n_slots(8), 16);
+	assert_int_equal(pairs_n_slots(9), 32);
+	assert_int_equal(pairs_n_slots(512), 1024);
+	assert_int_equal(pairs_n_slots(SIZE_MAX), PAIRS_MAX_THREADS);
+	assert_int_equal(sizeof(((struct inside_pair *)0)->buckets), 8 * MEASURE_BUCKETS);
+	assert_int_equal(PAIRS_BUCKETS, MEASURE_BUCKETS);
+	assert_int_equal(PAIRS_DEPTH, MEASURE_DEPTH);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pairs_follow_the_model),
+		cmocka_unit_test(the_ring_turns_for_ever),
+		cmocka_unit_test(roles_are_played_in_order),
+		cmocka_unit_test(each_bucket_gets_its_times),
+		cmocka_unit_test(times_below_0_are_0),
+		cmocka_unit_test(ticks_are_nanoseconds),
+		cmocka_unit_test(slots_are_found_and_reused),
+		cmocka_unit_test(the_kernel_says_who_has_ended),
+		cmocka_unit_test(many_threads_keep_their_books),
+		cmocka_unit_test(short_lived_threads_find_room),
+		cmocka_unit_test(threads_time_exactly),
+		cmocka_unit_test(children_stop_nothing_of_their_parent),
+		cmocka_unit_test(slots_are_for_all_threads),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

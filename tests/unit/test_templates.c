@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: MIT
+/* The machine code that counts inside a process: counters, gates, registers, and what is refused. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "inside/ticks.h"
+#include "inside/totals.h"
+#include "inside_code.h"
+#include "unit.h"
+
+enum { N_THREADS = 8, HITS = 400000 };
+
+#define START(n)                                                                                   \
+	{                                                                                          \
+		.pair = (n)                                                                        \
+	}
+#define STOP(n)                                                                                    \
+	{                                                                                          \
+		.pair = (n), .is_stop = true                                                       \
+	}
+
+/* Site 0 counts, 1 starts pair 0, 2 stops it, 3 does all. */
+static struct code_spec every_kind(uint32_t n_shards)
+{
+	return (struct code_spec){
+		.n_sites = 4,
+		.n_pairs = 2,
+		.n_shards = n_shards,
+		.n_threads = 16,
+		.depth = 2,
+		.ns_per_tick = UINT64_C(1) << 32,
+		.roles = { { START(0) },
+			   { START(0) },
+			   { STOP(0) },
+			   { START(1), STOP(0), START(0), STOP(1) } },
+		.n_roles = { 0, 1, 1, 4 },
+	};
+}
+
+static pthread_barrier_t all_are_there;
+
+static void *hit_sites(void *arg)
+{
+	struct code_block *block = arg;
+
+	pthread_barrier_wait(&all_are_there);
+	for (int i = 0; i < HITS; i++) {
+		code_hit(block->trampolines[0]);
+		if (i % 2 == 0)
+			code_hit(block->trampolines[1 + i % 4]);
+	}
+	return NULL;
+}
+
+static void threads_count_exactly(uint32_t n_shards, bool fakes_cpus)
+{
+	struct code_spec spec = { .n_sites = 4, .n_shards = n_shards, .fakes_cpus = fakes_cpus };
+	struct code_block *block = code_block_new(&spec);
+	pthread_t threads[N_THREADS];
+
+	assert_int_equal(pthread_barrier_init(&all_are_there, NULL, N_THREADS), 0);
+	for (int i = 0; i < N_THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, hit_sites, block), 0);
+	for (int i = 0; i < N_THREADS; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(code_hits(block, 0), N_THREADS * HITS);
+	assert_int_equal(code_hits(block, 1), N_THREADS * HITS / 4);
+	assert_int_equal(code_hits(block, 2), 0);
+	assert_int_equal(code_hits(block, 3), N_THREADS * HITS / 4);
+	code_block_free(block);
+}
+
+static void counts_are_exact(void **state)
+{
+	(void)state;
+	threads_count_exactly(1, false);
+	threads_count_exactly(2, false);
+	threads_count_exactly(64, false);
+	/* A thread that is moved counts in the shard of another CPU: here, all do. */
+	threads_count_exactly(2, true);
+}
+
+/* A CPU has a shard of its own. */
+static void shards_are_those_of_cpus(void **state)
+{
+	struct code_spec spec = { .n_sites = 1, .n_shards = 64 };
+	struct code_block *block = code_block_new(&spec);
+	const uint64_t *counters = (const uint64_t *)(block->block + block->header.counters_off);
+	const cpu_set_t none = { 0 };
+	cpu_set_t all, one;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	for (int cpu = 0; cpu < 64; cpu++) {
+		const uint64_t *shard = &counters[(size_t)cpu * block->header.shard_stride];
+
+		if (!CPU_ISSET(cpu, &all))
+			continue;
+		one = none;
+		CPU_SET(cpu, &one);
+		assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+		for (int i = 0; i <= cpu; i++)
+			code_hit(block->trampolines[0]);
+		assert_int_equal(*shard, cpu + 1);
+	}
+	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+	code_block_free(block);
+}
+
+/* rseq's cpu_id is -1 or -2 if nobody registered it. */
+static void cpu_ids_are_masked(void **state)
+{
+	static const struct {
+		int32_t id;
+		uint32_t shard;
+	} ids[] = { { -1, 3 }, { -2, 2 }, { 0, 0 }, { 5, 1 }, { INT32_MIN, 0 }, { 1000003, 3 } };
+	struct code_spec spec = { .n_sites = 2, .n_shards = 4, .fakes_cpus = true };
+	struct code_block *block = code_block_new(&spec);
+	const uint64_t *counters = (const uint64_t *)(block->block + block->header.counters_off);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		const uint64_t *counter = &counters[ids[i].shard * block->header.shard_stride + 1];
+		const uint64_t before = *counter;
+
+		code_fake_cpu = ids[i].id;
+		code_hit(block->trampolines[1]);
+		assert_int_equal(*counter, before + 1);
+	}
+	assert_int_equal(code_hits(block, 1), sizeof(ids) / sizeof(ids[0]));
+	assert_int_equal(code_hits(block, 0), 0);
+	code_block_free(block);
+}
+
+static void all_registers_are_kept(void **state)
+{
+	(void)state;
+	for (uint32_t n_shards = 1; n_shards <= 4; n_shards *= 4) {
+		struct code_spec spec = every_kind(n_shards);
+		struct code_block *block = code_block_new(&spec);
+
+		srand(1);
+		for (int i = 0; i < 2000; i++) {
+			const uint32_t site = (uint32_t)rand() % 4;
+
+			*code_gate(block, site) = rand() % 2 ? 1 : 0;
+			assert_true(code_hit_checked(block->trampolines[site],
+						     (uint64_t)(rand() % 4) * 16));
+			assert_true(code_hit_vectors(block->trampolines[site]));
+		}
+		/* The paths that registers were kept on. */
+		assert_true(code_pair(block, 0).count > 100);
+		assert_true(code_pair(block, 0).orphan_starts > 100);
+		assert_true(code_pair(block, 0).orphan_stops > 100);
+		code_block_free(block);
+	}
+}
+
+/* The handler runs if the two bytes are not 0, whatever is beside them; the hit counts in any case. */
+static void gates_say_whether_the_handler_runs(void **state)
+{
+	static uint16_t semaphores[3];
+	struct code_spec spec = every_kind(2);
+	struct code_block *block;
+
+	(void)state;
+	spec.gates = semaphores;
+	spec.n_sites = 3;
+	block = code_block_new(&spec);
+	for (uint32_t site = 0; site < 3; site++) {
+		static const uint16_t opened[] = { 1, 0x100, 0x8000, 0xffff };
+
+		memset(semaphores, 0xff, sizeof(semaphores));
+		code_wrapper_runs = 0;
+		semaphores[site] = 0;
+		code_hit(block->trampolines[site]);
+		assert_int_equal(code_wrapper_runs, 0);
+		memset(semaphores, 0, sizeof(semaphores));
+		for (size_t i = 0; i < 4; i++) {
+			semaphores[site] = opened[i];
+			assert_true(code_hit_checked(block->trampolines[site], 0));
+			assert_int_equal(code_wrapper_runs, i + 1);
+		}
+		assert_int_equal(code_hits(block, site), 5);
+		semaphores[site] = 0;
+	}
+	code_block_free(block);
+}
+
+static void children_count_into_the_same_memory(void **state)
+{
+	struct code_spec spec = { .n_sites = 1, .n_shards = 4 };
+	struct code_block *block = code_block_new(&spec);
+
+	(void)state;
+	for (int child = 0; child < 3; child++) {
+		const pid_t pid = fork();
+
+		assert_true(pid >= 0);
+		for (int i = 0; i < 1000; i++)
+			code_hit(block->trampolines[0]);
+		if (!pid)
+			_exit(0);
+		waitpid(pid, NULL, 0);
+	}
+	assert_int_equal(code_hits(block, 0), 6000);
+	code_block_free(block);
+}
+
+/* The room of a trampoline is exact, and the rest of it is breakpoints. */
+static void code_stays_in_its_room(void **state)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	const struct inside_role roles[] = { STOP(0), START(1), START(0), STOP(1), STOP(0) };
+	const struct templates_process process = { .cpu_id_off = 8, .tid_off = 8 };
+	const struct block_header header = { .n_shards = 8,
+					     .n_pairs = 2,
+					     .n_threads = 16,
+					     .depth = 1,
+					     .ns_per_tick = 1,
+					     .code_off = 1 << 20 };
+	uint8_t code[2048];
+
+	(void)state;
+	memset(code, 0xab, sizeof(code));
+	assert_true(templates_routines_bytes() < sizeof(code));
+	assert_int_equal(templates_routines(ctx, &header, &process, code), 0);
+	assert_int_not_equal(code[templates_routines_bytes() - 64], 0xcc);
+	assert_int_equal(code[templates_routines_bytes()], 0xab);
+	for (size_t n = 0; n <= 5; n++) {
+		const struct templates_site site = { .roles = roles, .n_roles = n };
+		const size_t room = templates_site_bytes(8, n, n - (n > 1) - (n > 2));
+		size_t end = room;
+
+		memset(code, 0xab, sizeof(code));
+		assert_int_equal(templates_site(ctx, &header, &process, &site, code), 0);
+		assert_int_equal(code[room], 0xab);
+		while (code[end - 1] == 0xcc)
+			end--;
+		assert_int_equal(code[end - 1], 0xc3); /* ret */
+		assert_true(room - end < 16);
+	}
+	ocp_ctx_free(ctx);
+}
+
+static void what_cannot_work_is_refused(void **state)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	const struct block_header good = {
+		.n_shards = 2, .n_pairs = 1, .n_threads = 16, .depth = 32, .ns_per_tick = 1
+	};
+	const struct templates_process process = { .cpu_id_off = 8, .tid_off = 8 };
+	struct templates_process unknown = process;
+	struct templates_site site = { .wrapper = INT32_MAX };
+	struct block_header header = good;
+	uint8_t code[2048];
+
+	(void)state;
+	assert_int_equal(templates_routines(ctx, &good, &process, code), 0);
+#define REFUSED(member, value, code_wanted)                                                        \
+	header = good;                                                                             \
+	header.member = (value);                                                                   \
+	assert_int_equal(templates_routines(ctx, &header, &process, code), code_wanted)
+	REFUSED(n_shards, 0, -ERANGE);
+	REFUSED(n_shards, 3, -ERANGE);
+	REFUSED(n_shards, 128, -ERANGE);
+	REFUSED(n_threads, 8, -ERANGE);
+	REFUSED(n_threads, 24, -ERANGE);
+	REFUSED(depth, 0, -ERANGE);
+	REFUSED(depth, 33, -ERANGE);
+	REFUSED(ns_per_tick, 0, -ENOTSUP);
+#undef REFUSED
+	unknown.cpu_id_off = 0;
+	assert_int_equal(templates_routines(ctx, &good, &unknown, code), -ENOTSUP);
+	unknown = process;
+	unknown.tid_off = 0;
+	assert_int_equal(templates_routines(ctx, &good, &unknown, code), -ENOTSUP);
+	assert_non_null(strstr(ocp_error(ctx), "ids of threads"));
+	/* Without pairs, and in one shard, nothing needs to be known. */
+	header = (struct block_header){ .n_shards = 1 };
+	assert_int_equal(templates_routines(ctx, &header, &(struct templates_process){ 0 }, code),
+			 0);
+	assert_int_equal(templates_site(ctx, &good, &process, &site, code), 0);
+	site.wrapper = (uint64_t)INT32_MAX + 4096;
+	assert_int_equal(templates_site(ctx, &good, &process, &site, code), -ERANGE);
+	site.wrapper = 0;
+	site.gate = UINT64_C(1) << 40;
+	assert_int_equal(templates_site(ctx, &good, &process, &site, code), -ERANGE);
+	ocp_ctx_free(ctx);
+}
+
+/* Whatever a process wrote there. */
+static void bad_headers_are_found(void **state)
+{
+	struct code_spec spec = every_kind(4);
+	struct code_block *block = code_block_new(&spec);
+	const struct block_header good = block->header;
+	struct block_header bad;
+
+	(void)state;
+	assert_int_equal(totals_check(&good, good.bytes), 0);
+	assert_int_equal(totals_check(&good, good.bytes - 1), -EBADMSG);
+#define BAD(member, value)                                                                         \
+	bad = good;                                                                                \
+	bad.member = (value);                                                                      \
+	assert_int_equal(totals_check(&bad, good.bytes), -EBADMSG)
+	BAD(magic, 0);
+	BAD(version, 7);
+	BAD(header_bytes, 1);
+	BAD(bytes, good.bytes + 1);
+	BAD(code_off, good.bytes + 1);
+	BAD(code_bytes, good.code_bytes + 1);
+	BAD(sites_off, UINT64_MAX - 7);
+	BAD(sites_off, 4);
+	BAD(n_sites, UINT32_MAX);
+	BAD(gates_off, good.code_off);
+	BAD(counters_off, good.code_off - 8);
+	BAD(n_shards, 3);
+	BAD(n_shards, 64);
+	BAD(shard_stride, 3);
+	BAD(shard_stride, UINT64_C(1) << 61);
+	BAD(pairs_off, good.pairs_off + 4096);
+	BAD(n_pairs, 3);
+	BAD(n_pairs, UINT32_MAX);
+	BAD(n_threads, 32);
+	BAD(n_threads, 0);
+	BAD(depth, 33);
+	BAD(meta_off, good.code_off + 8);
+	BAD(meta_bytes, UINT64_MAX);
+#undef BAD
+	code_block_free(block);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(counts_are_exact),
+		cmocka_unit_test(shards_are_those_of_cpus),
+		cmocka_unit_test(cpu_ids_are_masked),
+		cmocka_unit_test(all_registers_are_kept),
+		cmocka_unit_test(gates_say_whether_the_handler_runs),
+		cmocka_unit_test(children_count_into_the_same_memory),
+		cmocka_unit_test(code_stays_in_its_room),
+		cmocka_unit_test(what_cannot_work_is_refused),
+		cmocka_unit_test(bad_headers_are_found),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The parts of the library: memprof_server.c, a thread that waits for tools; memprof_events.c, which
+ * writes events into a tool's ring; memprof_stubs.c, which OCaml's signal handler calls, where profiles
+ * are started and stopped.
+ *
+ * A session is one profile of one tool. Its number, the epoch, is in all that belongs to it.
+ */
+#ifndef MEMPROF_STATE_H
+#define MEMPROF_STATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "memprof/ring.h"
+
+/* ---- memprof_events.c: for any thread that runs OCaml code ------------------------------------ */
+
+/*
+ * Events of EPOCH go to RING, which has DATA bytes of records, from now on. BY_PROBES: the tool reads them
+ * at the probes, and the ring stays empty.
+ */
+void memprof_events_open(struct memprof_ring *ring, uint64_t data, uint64_t epoch, bool by_probes);
+/* No event is under way when it returns. */
+void memprof_events_close(void);
+/* In a child after fork: there are no other threads. */
+void memprof_events_forget(void);
+void memprof_events_count_fork(void);
+
+/* ---- memprof_stubs.c: what the domains have done ---------------------------------------------- */
+
+enum memprof_phase { PHASE_IDLE, PHASE_RUNNING, PHASE_STOPPING };
+
+/* A number for a new session. */
+uint64_t memprof_next_epoch(void);
+void memprof_begin(double rate, uint32_t depth);
+void memprof_end(void);
+/* Make OCaml call its handler soon. */
+void memprof_ring_bell(void);
+/* Let the handler make a new server. */
+void memprof_want_server(void);
+bool memprof_wants_server(void);
+
+struct memprof_news {
+	bool all_seen; /* every running domain was in the handler since the last memprof_new_round */
+	bool all_stopped; /* no domain has a profile of ours */
+};
+
+void memprof_new_round(void);
+struct memprof_news memprof_news(void);
+/* Take an answer that was not sent yet. */
+bool memprof_take_answer(struct memprof_answer *answer);
+
+/* ---- memprof_server.c ------------------------------------------------------------------------- */
+
+/* Make the signpost, the socket and the thread. Without them there are no profiles. */
+void memprof_server_open(uint32_t ocaml);
+/* Close what there is of an earlier one, unless the numbers belong to other files by now. */
+void memprof_server_close(void);
+
+#endif
