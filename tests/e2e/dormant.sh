@@ -332,28 +332,40 @@ test_plugin() {
 	await_line 'host=1 plugin=1'
 }
 
+# Print the hits of PROGRAM to a file of its name, and add what a hit cost by the tool's own calibration.
+print_hits() {
+	local program=$1
+	start_target "$P/$program" 60
+	await_line ready
+	background "$TOOL" attach -pid "$TARGET" --print 'request_.*' --limit 0 --filter 'arg0 > 40' \
+		>"$TMP/out" 2>"$TMP/err"
+	COUNTING=$!
+	wait_for 'grep -q "ing 2 probes" "$TMP/err"'
+	tell go
+	await_line end 20
+	kill -INT "$COUNTING"
+	wait "$COUNTING"
+	sed -n 's/.* \(request_st[a-z]* .*\)/\1/p' "$TMP/out" | sort >"$TMP/$program"
+	sed -n 's/^CPU overhead: .* x \([0-9]*\) ns.*/\1/p' "$TMP/err" "$TMP/out" >>"$TMP/$program.cost"
+}
+
+# The least cost of a hit of PROGRAM so far: other load on the machine only adds to a cost.
+least_cost() {
+	sort -n "$TMP/$1.cost" | head -1
+}
+
 # Arguments are read where the load is, as at a nop; the cost that is told is that of such sites.
 test_arguments_of_hits() {
-	local program
+	local try
 	need_counting
-	for program in requests requests_plain; do
-		start_target "$P/$program" 60
-		await_line ready
-		background "$TOOL" attach -pid "$TARGET" --print 'request_.*' --limit 0 --filter 'arg0 > 40' \
-			>"$TMP/out" 2>"$TMP/err"
-		COUNTING=$!
-		wait_for 'grep -q "ing 2 probes" "$TMP/err"'
-		tell go
-		await_line end 20
-		kill -INT "$COUNTING"
-		wait "$COUNTING"
-		sed -n 's/.* \(request_st[a-z]* .*\)/\1/p' "$TMP/out" | sort >"$TMP/$program"
-		sed -n 's/^CPU overhead: .* x \([0-9]*\) ns.*/\1/p' "$TMP/err" "$TMP/out" >"$TMP/$program.cost"
+	for try in 1 2 3 4 5; do
+		print_hits requests
+		print_hits requests_plain
+		[[ $(wc -l <"$TMP/requests") -gt 30 ]] || fail "$(cat "$TMP/out")"
+		eq "$(cat "$TMP/requests_plain")" "$(cat "$TMP/requests")" "hits"
+		[[ $(least_cost requests_plain) -gt $((3 * $(least_cost requests))) ]] && return
 	done
-	[[ $(wc -l <"$TMP/requests") -gt 30 ]] || fail "$(cat "$TMP/out")"
-	eq "$(cat "$TMP/requests_plain")" "$(cat "$TMP/requests")" "hits"
-	[[ $(cat "$TMP/requests_plain.cost") -gt $((3 * $(cat "$TMP/requests.cost"))) ]] ||
-		fail "costs: $(cat "$TMP"/requests*.cost)"
+	fail "costs: $(least_cost requests), and $(least_cost requests_plain) with dormant sites"
 }
 
 # What is no OCaml program, or has no probes, is not searched; and says so as before.
