@@ -214,7 +214,7 @@ static __noinline int ocaml_read_custom(__u64 value, __u64 *identifier, __u64 *n
 	return NODE_INT32;
 }
 
-static __noinline int ocaml_int(__u64 value, __s64 *number)
+static __noinline int ocaml_number(__u64 value, __s64 *number)
 {
 	struct ocaml_block block;
 	__u64 identifier, payload = 0;
@@ -222,29 +222,40 @@ static __noinline int ocaml_int(__u64 value, __s64 *number)
 
 	if (value & 1) {
 		*number = (__s64)value >> 1;
-		return 1;
+		return FILTER_TYPE_INT;
 	}
-	if (!ocaml_read_block(value, &block) || block.tag != TAG_CUSTOM)
-		return 0;
+	if (!ocaml_read_block(value, &block))
+		return FILTER_TYPE_OTHER;
+	if (block.tag == TAG_DOUBLE) {
+		kind = args_read_word(value, &payload);
+		*number = (__s64)payload;
+		return kind ? FILTER_TYPE_FLOAT : FILTER_TYPE_OTHER;
+	}
+	if (block.tag != TAG_CUSTOM)
+		return FILTER_TYPE_OTHER;
 	kind = ocaml_read_custom(value, &identifier, &payload);
 	*number = (__s64)payload;
-	return kind == NODE_INT64 || kind == NODE_INT32 || kind == NODE_NATIVEINT;
+	return kind == NODE_INT64 || kind == NODE_INT32 || kind == NODE_NATIVEINT
+		       ? FILTER_TYPE_INT
+		       : FILTER_TYPE_OTHER;
 }
 
-/* Read an integer argument: an OCaml int, a boxed integer, or a C integer. */
-static __within_stacks int arg_int(struct pt_regs *regs, const struct arg_spec *spec, __s64 *number)
+/*
+ * Read a number. Returns FILTER_TYPE_INT for an OCaml int, a boxed integer, or a C integer;
+ * FILTER_TYPE_FLOAT, and the bits, for a float; FILTER_TYPE_OTHER for everything else.
+ */
+static __within_stacks int arg_number(struct pt_regs *regs, const struct arg_spec *spec,
+				      __s64 *number)
 {
 	__u64 value;
 
 	*number = 0;
 	if (!arg_read(regs, spec, &value))
-		return 0;
-	if (spec->type == ARG_FLOAT)
-		return 0;
+		return FILTER_TYPE_OTHER;
 	if (spec->type == ARG_VALUE)
-		return ocaml_int(value, number);
+		return ocaml_number(value, number);
 	*number = (__s64)value;
-	return 1;
+	return spec->type == ARG_FLOAT ? FILTER_TYPE_FLOAT : FILTER_TYPE_INT;
 }
 
 /* ---- keys ----------------------------------------------------------------------------------- */
@@ -295,7 +306,7 @@ static __within_stacks int arg_key(struct pt_regs *regs, const struct arg_spec *
 	__u64 value;
 
 	*key = 0;
-	if (arg_int(regs, spec, &number)) {
+	if (arg_number(regs, spec, &number) == FILTER_TYPE_INT) {
 		*key = args_mix((__u64)number);
 		return 1;
 	}

@@ -149,7 +149,7 @@ static inline __attribute__((always_inline)) int filter_is_nan(__u64 bits)
 	return (bits & ~(1ULL << 63)) > FILTER_INFINITY_BITS;
 }
 
-/* The type of an argument in a filter. */
+/* The type of an argument: in filters, groups and histograms. */
 enum filter_type {
 	FILTER_TYPE_UNREADABLE,
 	FILTER_TYPE_INT, /* also boxed integers and C integers */

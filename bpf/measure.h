@@ -26,6 +26,7 @@
  *
  *	site_args    array          number                  struct site_args (args.h)
  *	histograms   per-CPU array  number                  struct measure_histogram
+ *	float_histograms            see measure_floats.h
  *	key_users    hash           u32, process id         u32, 1; may have something in key_open
  *	prints       ring buffer                            struct hit_record (args.h)
  *
@@ -278,15 +279,15 @@ struct measure_pair {
 };
 
 /*
- * The values of an argument. Buckets are those of measure_bucket_of(). A negative value is in the
- * bucket of its absolute value in `below_0`.
+ * The ints among the values of an argument; measure_floats.h has the floats. Buckets are those of
+ * measure_bucket_of(). A negative value is in the bucket of its absolute value in `below_0`.
  */
 struct measure_histogram {
 	__u64 count;
-	__u64 not_int; /* the argument was not an integer, or could not be read */
-	__u64 sum[2];  /* of 128 bits in two's complement, the lower half first */
-	__u64 max;     /* by measure_ordered(), so that 0 is the lowest value */
-	__u64 min_not; /* ~ of the smallest, by measure_ordered() */
+	__u64 not_number; /* the argument was neither an int nor a float, or could not be read */
+	__u64 sum[2];	  /* of 128 bits in two's complement, the lower half first */
+	__u64 max;	  /* by measure_ordered(), so that 0 is the lowest value */
+	__u64 min_not;	  /* ~ of the smallest, by measure_ordered() */
 	__u64 buckets[MEASURE_BUCKETS];
 	__u64 below_0[MEASURE_BUCKETS];
 };

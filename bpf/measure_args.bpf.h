@@ -17,6 +17,7 @@
 
 #include "args.bpf.h"
 #include "filter.bpf.h"
+#include "measure_floats.bpf.h"
 #include "measure_roles.bpf.h"
 #ifdef MEASURE_BY
 #include "measure_by.bpf.h"
@@ -281,16 +282,11 @@ static __always_inline void end_keys(__u32 *tgid)
 
 static __always_inline void add_number(struct measure_histogram *histogram, __s64 number)
 {
-	__u64 low = (__u64)number, size = number < 0 ? -low : low, before;
+	__u64 low = (__u64)number, size = number < 0 ? -low : low;
 	__u32 bucket = measure_bucket_of(size);
-	__s64 high = number < 0 ? -1 : 0;
 
 	add(&histogram->count, 1);
-	before = __sync_fetch_and_add(&histogram->sum[0], low);
-	if (before + low < before)
-		high++;
-	if (high)
-		add(&histogram->sum[1], (__u64)high);
+	add_to_sum(histogram->sum, number);
 	raise_to(&histogram->max, measure_ordered(low));
 	raise_to(&histogram->min_not, ~measure_ordered(low));
 	if (bucket >= MEASURE_BUCKETS)
@@ -304,13 +300,17 @@ static __always_inline void add_to_histogram(struct pt_regs *regs, const struct 
 	__u32 place = site->histogram;
 	struct measure_histogram *histogram = bpf_map_lookup_elem(&histograms, &place);
 	__s64 number;
+	int type;
 
 	if (!histogram)
 		return;
-	if (arg_int(regs, &args->args[config.hist_arg & (ARGS_ALL - 1)], &number))
+	type = arg_number(regs, &args->args[config.hist_arg & (ARGS_ALL - 1)], &number);
+	if (type == FILTER_TYPE_INT)
 		add_number(histogram, number);
+	else if (type == FILTER_TYPE_FLOAT)
+		add_float(place, (__u64)number);
 	else
-		add(&histogram->not_int, 1);
+		add(&histogram->not_number, 1);
 }
 
 /* ---- printing ------------------------------------------------------------------------------- */

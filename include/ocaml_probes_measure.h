@@ -135,8 +135,9 @@ OCP_API int ocp_meter_filter(struct ocp_meter *meter, const char *expr);
 OCP_API int ocp_meter_set_key(struct ocp_meter *meter, const char *arg);
 
 /*
- * Make a histogram of the integer argument ARG ("arg0") of each counted probe that has it. A
- * warning is logged for the other probes; they are counted without a histogram.
+ * Make a histogram of the argument ARG ("arg0") of each counted probe that has it: of its values that
+ * are integers, and one of those that are floats. A warning is logged for the other probes; they are
+ * counted without a histogram.
  */
 OCP_API int ocp_meter_histogram(struct ocp_meter *meter, const char *arg);
 
@@ -421,17 +422,38 @@ enum { OCP_SIGNED_BUCKETS = 2 * OCP_BUCKETS };
 /* The smallest value of bucket number BUCKET; INT64_MAX for the number after the last. */
 OCP_API int64_t ocp_signed_bucket_start(size_t bucket);
 
+/*
+ * Histograms of floats have 8 buckets of equal width per power of 2 from 2^-32 to 2^63, on both sides
+ * of 0. Between them are a bucket for 0.0 and -0.0, and one on each side for what is closer to 0;
+ * beyond them is one on each side for the rest. They are sorted by value.
+ */
+enum { OCP_FLOAT_BUCKETS = 1541, OCP_FLOAT_ZERO_BUCKET = OCP_FLOAT_BUCKETS / 2 };
+/* The smallest value of bucket number BUCKET; infinity for the number after the last. */
+OCP_API double ocp_float_bucket_start(size_t bucket);
+
+/* The floats among the values of an argument. Later versions may add members at the end. */
+struct ocp_float_histogram {
+	uint64_t count;		      /* finite floats; sum to max and buckets are about these */
+	uint64_t nan, inf, minus_inf; /* the other ones */
+	double sum, mean;	      /* of all values, rounded once; infinite if too large */
+	double min, max;	      /* 0 if count is 0 */
+	const uint64_t *buckets;      /* OCP_FLOAT_BUCKETS entries */
+};
+
 /* The values of an argument. Later versions may add members at the end. */
 struct ocp_histogram {
 	const char *probe;
 	unsigned int arg; /* its position at the first site that has it */
-	uint64_t count;	  /* hits whose argument was an integer */
-	uint64_t not_int; /* hits whose argument was something else */
+	uint64_t count;	  /* hits whose argument was an integer; sum to buckets are about these */
+	uint64_t not_int; /* hits whose argument was something else, also a float */
 	int64_t sum;	  /* exact; INT64_MIN or INT64_MAX if it does not fit */
 	double mean;
 	int64_t min, max;	 /* 0 if count is 0 */
 	const uint64_t *buckets; /* OCP_SIGNED_BUCKETS entries */
 	const char *arg_name;	 /* its name there, "" if it has none */
+	uint64_t not_number;	 /* hits whose argument was neither an integer nor a float */
+	/* NULL: no value has been a float so far. It belongs to the sample. */
+	const struct ocp_float_histogram *floats;
 };
 
 /* Hits that were not measured, or only in part. They cost time too. */

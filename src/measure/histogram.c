@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* Reads the log-linear histograms that bpf/measure.h defines. */
+/* Reads the log-linear histograms that bpf/measure.h and bpf/measure_floats.h define. */
 #include <linux/types.h>
+#include <string.h>
 #include "measure.h"
+#include "measure_floats.h"
 #include "ocaml_probes.h"
 
 _Static_assert((int)OCP_BUCKETS == (int)MEASURE_BUCKETS, "one histogram");
+_Static_assert((int)OCP_FLOAT_BUCKETS == (int)MEASURE_FLOAT_BUCKETS &&
+		       (int)OCP_FLOAT_ZERO_BUCKET == (int)MEASURE_FLOAT_ZERO,
+	       "one histogram");
 
 uint64_t ocp_bucket_start(size_t bucket)
 {
@@ -54,4 +59,14 @@ int64_t ocp_signed_bucket_start(size_t bucket)
 	}
 	start = ocp_bucket_start(OCP_BUCKETS - bucket);
 	return start - 1 > INT64_MAX ? INT64_MIN : -(int64_t)(start - 1);
+}
+
+double ocp_float_bucket_start(size_t bucket)
+{
+	const uint64_t bits = measure_float_bucket_start(
+		bucket < MEASURE_FLOAT_BUCKETS ? (__u32)bucket : MEASURE_FLOAT_BUCKETS);
+	double start;
+
+	memcpy(&start, &bits, sizeof(start));
+	return start;
 }

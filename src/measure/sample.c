@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "measure/arg_histograms.h"
 #include "measure/by_value.h"
 #include "measure/domain_pairs.h"
 #include "measure/losses.h"
@@ -18,12 +19,6 @@ struct row {
 	struct ocp_hits hits;
 	char comm[16];
 	uint64_t key; /* identifies the row in all samples of a meter */
-};
-
-struct histogram_values {
-	__int128 sum;
-	uint64_t buckets[OCP_SIGNED_BUCKETS];
-	char arg_name[OCP_ARG_NAME_BYTES];
 };
 
 struct ocp_sample {
@@ -38,9 +33,7 @@ struct ocp_sample {
 	struct ocp_pair *pairs;
 	uint64_t (*buckets)[OCP_BUCKETS]; /* of each pair */
 	size_t n_pairs;
-	struct ocp_histogram *histograms;
-	struct histogram_values *values; /* of each */
-	size_t n_histograms;
+	struct arg_histograms histograms;
 	struct domain_pairs domains;
 	struct value_groups groups;
 };
@@ -54,8 +47,7 @@ void ocp_sample_free(struct ocp_sample *sample)
 	free(sample->rows);
 	free(sample->pairs);
 	free(sample->buckets);
-	free(sample->histograms);
-	free(sample->values);
+	arg_histograms_free(&sample->histograms);
 	domain_pairs_free(&sample->domains);
 	value_groups_free(&sample->groups);
 	free(sample);
@@ -257,57 +249,6 @@ static int make_pairs(struct ocp_sample *sample, const struct engine_pair *pairs
 	return err;
 }
 
-/* ---- histograms ----------------------------------------------------------------------------- */
-
-static int allocate_histograms(struct ocp_sample *sample, size_t n)
-{
-	sample->histograms = calloc(n + 1, sizeof(*sample->histograms));
-	sample->values = calloc(n + 1, sizeof(*sample->values));
-	if (!sample->histograms || !sample->values)
-		return ctx_no_memory(sample->meter->ctx);
-	return 0;
-}
-
-static void set_sum(struct ocp_histogram *histogram, __int128 sum)
-{
-	histogram->sum = sum > INT64_MAX ? INT64_MAX : sum < INT64_MIN ? INT64_MIN : (int64_t)sum;
-	histogram->mean = histogram->count ? (double)sum / (double)histogram->count : 0;
-}
-
-static int make_histograms(struct ocp_sample *sample, const struct engine_histogram *read)
-{
-	const struct ocp_meter *meter = sample->meter;
-	int err = allocate_histograms(sample, meter->arg_requests.n_histograms);
-
-	for (size_t i = 0; !err && i < meter->table.n_probes; i++) {
-		const struct measured_probe *probe = &meter->table.probes[meter->table.by_name[i]];
-		const struct engine_histogram *its = &read[probe->histogram];
-		struct histogram_values *values = &sample->values[sample->n_histograms];
-		struct ocp_histogram *histogram = &sample->histograms[sample->n_histograms];
-
-		if (!probe->has_histogram)
-			continue;
-		sample->n_histograms++;
-		values->sum = its->sum;
-		for (size_t j = 0; j < OCP_BUCKETS; j++) {
-			values->buckets[OCP_BUCKETS + j] = its->buckets[j];
-			values->buckets[OCP_BUCKETS - 1 - j] = its->below_0[j];
-		}
-		*histogram = (struct ocp_histogram){
-			.probe = probe->name,
-			.arg = arg_requests_position(&meter->arg_requests, probe, values->arg_name),
-			.count = its->count,
-			.not_int = its->not_int,
-			.min = its->min,
-			.max = its->max,
-			.buckets = values->buckets,
-			.arg_name = values->arg_name,
-		};
-		set_sum(histogram, its->sum);
-	}
-	return err;
-}
-
 /* ---- reading -------------------------------------------------------------------------------- */
 
 static int64_t elapsed_ns(const struct ocp_meter *meter)
@@ -323,8 +264,9 @@ static int read_engine(struct ocp_meter *meter, struct engine_reading *reading)
 		.hits = calloc(meter->table.n_sites + 1, sizeof(*reading->hits)),
 		.pairs = calloc(meter->n_pairs + 1, sizeof(*reading->pairs)),
 		.histograms = calloc(meter->spec.n_histograms + 1, sizeof(*reading->histograms)),
+		.floats = calloc(meter->spec.n_histograms + 1, sizeof(*reading->floats)),
 	};
-	if (!reading->hits || !reading->pairs || !reading->histograms)
+	if (!reading->hits || !reading->pairs || !reading->histograms || !reading->floats)
 		return ctx_no_memory(meter->ctx);
 	return meter->ops->read(meter->engine, reading);
 }
@@ -353,7 +295,7 @@ int ocp_meter_read(struct ocp_meter *meter, struct ocp_sample **out)
 	if (!err)
 		err = make_pairs(sample, reading.pairs);
 	if (!err)
-		err = make_histograms(sample, reading.histograms);
+		err = arg_histograms_make(meter, &reading, &sample->histograms);
 	if (!err)
 		err = domain_pairs_make(meter, &reading, &sample->domains);
 	if (!err)
@@ -364,6 +306,7 @@ int ocp_meter_read(struct ocp_meter *meter, struct ocp_sample **out)
 	free(reading.hits);
 	free(reading.pairs);
 	free(reading.histograms);
+	free(reading.floats);
 	free(reading.keyed);
 	free(reading.domain_pairs);
 	free(reading.groups);
@@ -509,51 +452,6 @@ static int subtract_pairs(struct ocp_sample *out, const struct ocp_sample *later
 	return err;
 }
 
-static void find_extreme_values(struct ocp_histogram *histogram)
-{
-	histogram->min = histogram->max = 0;
-	for (size_t i = OCP_SIGNED_BUCKETS; i-- > 0;)
-		if (histogram->buckets[i])
-			histogram->min = ocp_signed_bucket_start(i);
-	for (size_t i = 0; i < OCP_SIGNED_BUCKETS; i++)
-		if (histogram->buckets[i])
-			histogram->max = ocp_signed_bucket_start(i + 1) - 1;
-}
-
-/* For a probe that is new in LATER, nothing is subtracted. */
-static int subtract_histograms(struct ocp_sample *out, const struct ocp_sample *later,
-			       const struct ocp_sample *earlier)
-{
-	int err = allocate_histograms(out, later->n_histograms);
-	size_t old = 0;
-
-	out->n_histograms = err ? 0 : later->n_histograms;
-	for (size_t i = 0; i < out->n_histograms; i++) {
-		struct ocp_histogram *histogram = &out->histograms[i];
-		struct histogram_values *values = &out->values[i];
-
-		*histogram = later->histograms[i];
-		*values = later->values[i];
-		histogram->buckets = values->buckets;
-		histogram->arg_name = values->arg_name;
-		/* Both are sorted by name. */
-		while (old < earlier->n_histograms &&
-		       strcmp(earlier->histograms[old].probe, histogram->probe) < 0)
-			old++;
-		if (old < earlier->n_histograms &&
-		    strcmp(earlier->histograms[old].probe, histogram->probe) == 0) {
-			histogram->count -= earlier->histograms[old].count;
-			histogram->not_int -= earlier->histograms[old].not_int;
-			values->sum -= earlier->values[old].sum;
-			for (size_t j = 0; j < OCP_SIGNED_BUCKETS; j++)
-				values->buckets[j] -= earlier->values[old].buckets[j];
-		}
-		set_sum(histogram, values->sum);
-		find_extreme_values(histogram);
-	}
-	return err;
-}
-
 int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sample *earlier,
 			  struct ocp_sample **out)
 {
@@ -578,7 +476,8 @@ int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sampl
 	if (!err)
 		err = subtract_pairs(sample, later, earlier);
 	if (!err)
-		err = subtract_histograms(sample, later, earlier);
+		err = arg_histograms_subtract(later->meter->ctx, &later->histograms,
+					      &earlier->histograms, &sample->histograms);
 	if (!err)
 		err = domain_pairs_subtract(later->meter->ctx, &later->domains, &earlier->domains,
 					    &sample->domains);
@@ -657,12 +556,12 @@ const struct ocp_pair *ocp_sample_pair(const struct ocp_sample *sample, size_t i
 
 size_t ocp_sample_histogram_count(const struct ocp_sample *sample)
 {
-	return sample->n_histograms;
+	return sample->histograms.n;
 }
 
 const struct ocp_histogram *ocp_sample_histogram(const struct ocp_sample *sample, size_t i)
 {
-	return &sample->histograms[i];
+	return &sample->histograms.list[i];
 }
 
 const struct value_groups *sample_value_groups(const struct ocp_sample *sample)

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT
 /*
- * Samples as CSV (RFC 4180). A row is a probe, a pair, a histogram, a bucket, or a printed hit.
+ * Samples as CSV (RFC 4180). A row is a probe, a pair, a histogram or a bucket of ints or floats, or
+ * a printed hit.
  * One header covers all rows; fields without meaning for a row are empty. Times are in
  * nanoseconds. Losses have rows if there are any, with their names in JSON.
  */
 #include "tool/writer.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "measure/args/value.h"
 #include "measure/by_value.h"
 
 static void print_field(const char *text)
@@ -99,27 +102,63 @@ static void print_empty(size_t n)
 		putchar(',');
 }
 
+/* Begin a row of KIND with HITS hits: all up to the column `arg`, with its comma. */
+static void start_histogram(const struct report *report, const struct ocp_histogram *histogram,
+			    const char *kind, uint64_t hits)
+{
+	print_start(report, kind);
+	print_field(histogram->probe);
+	printf(",,,,,,%" PRIu64 ",%.3f,", hits, report_rate(report, hits));
+	print_empty(11);
+	printf("%u,", histogram->arg);
+}
+
 static void write_histogram(const struct report *report, const struct ocp_histogram *histogram)
 {
-	print_start(report, "histogram");
-	print_field(histogram->probe);
-	printf(",,,,,,%" PRIu64 ",%.3f,", histogram->count, report_rate(report, histogram->count));
-	print_empty(11);
-	printf("%u,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRIu64 ",,,,", histogram->arg,
-	       histogram->sum, histogram->min, histogram->max, histogram->not_int);
+	start_histogram(report, histogram, "histogram", histogram->count);
+	printf("%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRIu64 ",,,,", histogram->sum,
+	       histogram->min, histogram->max, histogram->not_int);
 	end_row(report->wall_ns);
 	for (size_t i = 0; i < OCP_SIGNED_BUCKETS; i++) {
 		if (!histogram->buckets[i])
 			continue;
-		print_start(report, "bucket");
-		print_field(histogram->probe);
-		printf(",,,,,,%" PRIu64 ",%.3f,", histogram->buckets[i],
-		       report_rate(report, histogram->buckets[i]));
-		print_empty(11);
-		printf("%u,,%" PRId64 ",%" PRId64 ",,,,,", histogram->arg,
-		       ocp_signed_bucket_start(i), ocp_signed_bucket_start(i + 1) - 1);
+		start_histogram(report, histogram, "bucket", histogram->buckets[i]);
+		printf(",%" PRId64 ",%" PRId64 ",,,,,", ocp_signed_bucket_start(i),
+		       ocp_signed_bucket_start(i + 1) - 1);
 		end_row(report->wall_ns);
 	}
+}
+
+/* A row for HITS floats from MIN to before MAX, or that are both. */
+static void write_float_bucket(const struct report *report, const struct ocp_histogram *histogram,
+			       double min, double max, uint64_t hits)
+{
+	char from[FLOAT_TEXT_BYTES], to[FLOAT_TEXT_BYTES];
+
+	if (!hits)
+		return;
+	start_histogram(report, histogram, "float_bucket", hits);
+	printf(",%s,%s,,,,,", float_text(from, min), float_text(to, max));
+	end_row(report->wall_ns);
+}
+
+static void write_floats(const struct report *report, const struct ocp_histogram *histogram)
+{
+	const struct ocp_float_histogram *floats = histogram->floats;
+	char sum[FLOAT_TEXT_BYTES], min[FLOAT_TEXT_BYTES], max[FLOAT_TEXT_BYTES];
+
+	if (!floats)
+		return;
+	start_histogram(report, histogram, "float_histogram", floats->count);
+	printf("%s,%s,%s,,,,,", float_text(sum, floats->sum), float_text(min, floats->min),
+	       float_text(max, floats->max));
+	end_row(report->wall_ns);
+	write_float_bucket(report, histogram, -HUGE_VAL, -HUGE_VAL, floats->minus_inf);
+	for (size_t i = 0; i < OCP_FLOAT_BUCKETS; i++)
+		write_float_bucket(report, histogram, ocp_float_bucket_start(i),
+				   ocp_float_bucket_start(i + 1), floats->buckets[i]);
+	write_float_bucket(report, histogram, HUGE_VAL, HUGE_VAL, floats->inf);
+	write_float_bucket(report, histogram, NAN, NAN, floats->nan);
 }
 
 /* The value is in the column `args`, and the argument's name is no column: the user has given it. */
@@ -226,8 +265,10 @@ static void write_csv(const struct report *report)
 		write_hits(report, ocp_sample_hits(report->sample, i));
 	for (size_t i = 0; i < ocp_sample_pair_count(report->sample); i++)
 		write_pair(report, ocp_sample_pair(report->sample, i));
-	for (size_t i = 0; i < ocp_sample_histogram_count(report->sample); i++)
+	for (size_t i = 0; i < ocp_sample_histogram_count(report->sample); i++) {
 		write_histogram(report, ocp_sample_histogram(report->sample, i));
+		write_floats(report, ocp_sample_histogram(report->sample, i));
+	}
 	for (size_t i = 0; i < groups->n; i++)
 		write_group(report, &groups->list[i]);
 	write_losses(report);

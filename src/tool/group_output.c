@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <json-c/json.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,27 +200,6 @@ static void add_uint(struct json_object *object, const char *name, uint64_t valu
 	json_object_object_add(object, name, json_object_new_uint64(value));
 }
 
-static struct json_object *float_json(double real)
-{
-	struct json_object *object;
-	char text[40];
-
-	if (isnan(real) || isinf(real)) {
-		object = json_object_new_object();
-		json_object_object_add(object, "float",
-				       json_object_new_string(isnan(real) ? "nan"
-							      : real > 0  ? "inf"
-									  : "-inf"));
-		return object;
-	}
-	for (int digits = 12; digits <= 17; digits++) {
-		snprintf(text, sizeof(text), "%.*g", digits, real);
-		if (strtod(text, NULL) == real)
-			break;
-	}
-	return json_object_new_double_s(real, text);
-}
-
 /* As printed hits have it: an object for what is cut, or no UTF-8. */
 static struct json_object *string_json(const struct value_group *group, const char *bytes, size_t n)
 {
@@ -269,7 +247,7 @@ static struct json_object *value_json(const struct value_group *group)
 		return int_json(group);
 	case FILTER_TYPE_FLOAT:
 		memcpy(&real, &by->number, sizeof(real));
-		return float_json(real);
+		return json_of_float(real);
 	case FILTER_TYPE_STRING:
 		return string_json(group, by->text,
 				   by->number < MEASURE_BY_TEXT ? by->number : MEASURE_BY_TEXT);

@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "measure/args/value.h"
 #include "tool/stack_output.h"
 #include "tool/writer.h"
 
@@ -124,18 +125,13 @@ static void write_string(const struct ocp_value *value)
 
 static void write_float(double real)
 {
-	char text[40];
+	char text[FLOAT_TEXT_BYTES];
 
-	if (isnan(real) || isinf(real)) {
-		printf("{\"float\":\"%s\"}", isnan(real) ? "nan" : real > 0 ? "inf" : "-inf");
-		return;
-	}
-	for (int digits = 12; digits <= 17; digits++) {
-		snprintf(text, sizeof(text), "%.*g", digits, real);
-		if (strtod(text, NULL) == real)
-			break;
-	}
-	fputs(text, stdout);
+	float_text(text, real);
+	if (isfinite(real))
+		fputs(text, stdout);
+	else
+		printf("{\"float\":\"%s\"}", text);
 }
 
 static void write_value(const struct ocp_value *value);

@@ -3,11 +3,13 @@
  * Samples as JSON, one object per line: {"version":3,"type":"interval"|"total",...}. The version
  * changes when members change their meaning; adding members keeps it.
  */
+#include "measure/args/value.h"
 #include "tool/group_output.h"
 #include "tool/stack_output.h"
 #include "tool/writer.h"
 
 #include <json-c/json.h>
+#include <math.h>
 #include <stdio.h>
 
 static void add_uint(struct json_object *object, const char *name, uint64_t value)
@@ -105,6 +107,58 @@ static void add_int(struct json_object *object, const char *name, int64_t value)
 	json_object_object_add(object, name, json_object_new_int64(value));
 }
 
+struct json_object *json_of_float(double real)
+{
+	char text[FLOAT_TEXT_BYTES];
+	struct json_object *object;
+
+	float_text(text, real);
+	if (isfinite(real))
+		return json_object_new_double_s(real, text);
+	object = json_object_new_object();
+	add_string(object, "float", text);
+	return object;
+}
+
+static void add_float(struct json_object *object, const char *name, double value)
+{
+	json_object_object_add(object, name, json_of_float(value));
+}
+
+static struct json_object *float_buckets_json(const uint64_t *buckets)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < OCP_FLOAT_BUCKETS; i++) {
+		struct json_object *bucket;
+
+		if (!buckets[i])
+			continue;
+		bucket = json_object_new_object();
+		add_float(bucket, "from", ocp_float_bucket_start(i));
+		add_float(bucket, "below", ocp_float_bucket_start(i + 1));
+		add_uint(bucket, "count", buckets[i]);
+		json_object_array_add(array, bucket);
+	}
+	return array;
+}
+
+static struct json_object *floats_json(const struct ocp_float_histogram *floats)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_uint(object, "count", floats->count);
+	add_float(object, "sum", floats->sum);
+	add_float(object, "mean", floats->mean);
+	add_float(object, "min", floats->min);
+	add_float(object, "max", floats->max);
+	add_uint(object, "nan", floats->nan);
+	add_uint(object, "inf", floats->inf);
+	add_uint(object, "minus_inf", floats->minus_inf);
+	json_object_object_add(object, "buckets", float_buckets_json(floats->buckets));
+	return object;
+}
+
 static struct json_object *histogram_json(const struct ocp_histogram *histogram)
 {
 	struct json_object *object = json_object_new_object(), *buckets = json_object_new_array();
@@ -119,6 +173,7 @@ static struct json_object *histogram_json(const struct ocp_histogram *histogram)
 	add_int(object, "min", histogram->min);
 	add_int(object, "max", histogram->max);
 	add_uint(object, "not_int", histogram->not_int);
+	add_uint(object, "not_number", histogram->not_number);
 	for (size_t i = 0; i < OCP_SIGNED_BUCKETS; i++) {
 		struct json_object *bucket;
 
@@ -131,6 +186,8 @@ static struct json_object *histogram_json(const struct ocp_histogram *histogram)
 		json_object_array_add(buckets, bucket);
 	}
 	json_object_object_add(object, "buckets", buckets);
+	if (histogram->floats)
+		json_object_object_add(object, "floats", floats_json(histogram->floats));
 	return object;
 }
 

@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/pair_note.h"
+#include "measure/args/value.h"
 #include "tool/group_output.h"
 #include "tool/stack_output.h"
 #include "tool/table_rows.h"
@@ -19,6 +20,7 @@ enum {
 	BUCKETS_AN_OCTAVE = 8,
 	LABEL_BYTES = 64,
 	FEW_BUCKETS = 32, /* up to this many are drawn singly */
+	GAP_LINES = 3,	  /* so many empty lines of a histogram of floats are drawn */
 };
 
 /* ---- hits ----------------------------------------------------------------------------------- */
@@ -191,6 +193,11 @@ struct drawing {
 	const uint64_t *buckets;
 	size_t n, none;
 	void (*label)(char *text, size_t size, size_t first, size_t next);
+	/*
+	 * Is bucket I always alone in its line? NULL: no bucket is. If there is such a function,
+	 * "..." stands for many empty lines.
+	 */
+	bool (*is_alone)(size_t i);
 };
 
 static void label_times(char *text, size_t size, size_t first, size_t next)
@@ -212,14 +219,61 @@ static void label_numbers(char *text, size_t size, size_t first, size_t next)
 		snprintf(text, size, "%20" PRId64 " .. %-20" PRId64, from, to);
 }
 
+/* The buckets that are alone in their lines are those around 0 and at the ends. */
+static bool is_float_alone(size_t i)
+{
+	return i == 0 || i == OCP_FLOAT_BUCKETS - 1 ||
+	       (i >= OCP_FLOAT_ZERO_BUCKET - 1 && i <= OCP_FLOAT_ZERO_BUCKET + 1);
+}
+
+static void label_floats(char *text, size_t size, size_t first, size_t next)
+{
+	if (first == OCP_FLOAT_ZERO_BUCKET && next == first + 1)
+		snprintf(text, size, "%12s    %-12s", "0", "");
+	else
+		snprintf(text, size, "%12.6g .. %-12.6g",
+			 first == OCP_FLOAT_ZERO_BUCKET + 1 ? 0 : ocp_float_bucket_start(first),
+			 ocp_float_bucket_start(next));
+}
+
+/* The bucket with which the next line begins. */
+static size_t next_line(const struct drawing *d, size_t i, size_t step)
+{
+	return d->is_alone && d->is_alone(i) ? i + 1 : i + step;
+}
+
 /* The sum of the counts of one line. */
 static uint64_t sum_of(const struct drawing *d, size_t first, size_t step)
 {
+	const size_t next = next_line(d, first, step);
 	uint64_t sum = 0;
 
-	for (size_t i = first; i < first + step && i < d->n; i++)
+	for (size_t i = first; i < next && i < d->n; i++)
 		sum += d->buckets[i];
 	return sum;
+}
+
+/* If more than GAP_LINES empty lines begin at I: the first bucket behind them. Else I. */
+static size_t behind_gap(const struct drawing *d, size_t i, size_t step)
+{
+	size_t n = 0, end = i;
+
+	for (; d->is_alone && end < d->n && !sum_of(d, end, step); n++)
+		end = next_line(d, end, step);
+	return n > GAP_LINES ? end : i;
+}
+
+/* The line that begins with bucket I, where the longest one has MOST. */
+static void draw_line(const struct drawing *d, size_t i, size_t step, uint64_t most)
+{
+	const uint64_t count = sum_of(d, i, step);
+	/* Every nonempty line has a visible bar. */
+	const int bar = count ? (int)((double)count * (BAR_WIDTH - 1) / (double)most) + 1 : 0;
+	char label[LABEL_BYTES];
+
+	d->label(label, sizeof(label), i, next_line(d, i, step));
+	printf("  %s %12" PRIu64 " |%.*s%*s|\n", label, count, bar,
+	       "@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@", BAR_WIDTH - bar, "");
 }
 
 /* Draw a line for every STEP buckets, from the first nonempty one to the last. */
@@ -227,25 +281,22 @@ static void draw_lines(const struct drawing *d, size_t step)
 {
 	size_t first = d->n, last = 0;
 	uint64_t most = 0;
-	char label[LABEL_BYTES];
 
-	for (size_t i = 0; i < d->n; i += step) {
+	for (size_t i = 0; i < d->n; i = next_line(d, i, step)) {
 		uint64_t count = sum_of(d, i, step);
 
 		first = count && first == d->n ? i : first;
 		last = count ? i : last;
 		most = count > most ? count : most;
 	}
-	for (size_t i = first; i <= last && i < d->n; i += step) {
-		uint64_t count = sum_of(d, i, step);
-		/* Every nonempty line has a visible bar. */
-		int bar = count ? (int)((double)count * (BAR_WIDTH - 1) / (double)most) + 1 : 0;
+	for (size_t i = first; i <= last && i < d->n; i = next_line(d, i, step)) {
+		const size_t end = behind_gap(d, i, step);
 
-		if (step == 1 && i == d->none)
-			continue;
-		d->label(label, sizeof(label), i, i + step);
-		printf("  %s %12" PRIu64 " |%.*s%*s|\n", label, count, bar,
-		       "@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@", BAR_WIDTH - bar, "");
+		if (end != i)
+			puts("  ...");
+		i = end;
+		if (step > 1 || i != d->none)
+			draw_line(d, i, step, most);
 	}
 }
 
@@ -265,7 +316,7 @@ static void print_floor(const struct ocp_costs *costs)
 
 void print_histogram_of_times(const uint64_t *buckets)
 {
-	draw_lines(&(const struct drawing){ buckets, OCP_BUCKETS, OCP_BUCKETS, label_times },
+	draw_lines(&(const struct drawing){ buckets, OCP_BUCKETS, OCP_BUCKETS, label_times, NULL },
 		   BUCKETS_AN_OCTAVE);
 }
 
@@ -311,29 +362,74 @@ static void print_pairs(const struct report *report)
 
 /* ---- histograms ----------------------------------------------------------------------------- */
 
-static void print_histogram(const struct report *report, const struct ocp_histogram *histogram)
+static void print_argument(const struct ocp_histogram *histogram)
 {
-	/* The last bucket below 0 is that of -0. */
-	const struct drawing drawing = { histogram->buckets, OCP_SIGNED_BUCKETS, OCP_BUCKETS - 1,
-					 label_numbers };
-	size_t first = OCP_SIGNED_BUCKETS, last = 0;
-
 	printf("\n%s ", histogram->probe);
 	if (histogram->arg_name[0])
 		fputs(histogram->arg_name, stdout);
 	else
 		printf("arg%u", histogram->arg);
+}
+
+/* The buckets from the first nonempty one to the last. */
+static size_t span_of(const uint64_t *buckets, size_t n)
+{
+	size_t first = n, last = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		first = buckets[i] && first == n ? i : first;
+		last = buckets[i] ? i : last;
+	}
+	return first == n ? 0 : last - first + 1;
+}
+
+static void draw_values(const struct drawing *drawing)
+{
+	draw_lines(drawing,
+		   span_of(drawing->buckets, drawing->n) <= FEW_BUCKETS ? 1 : BUCKETS_AN_OCTAVE);
+}
+
+static void print_ints(const struct report *report, const struct ocp_histogram *histogram)
+{
+	print_argument(histogram);
 	printf(": %" PRIu64 " ints", histogram->count);
 	if (histogram->count)
 		printf(", mean %.6g, min %" PRId64 ", max %" PRId64 ", sum %" PRId64,
 		       histogram->mean, histogram->min, histogram->max, histogram->sum);
 	printf("; not an int: %" PRIu64 "\n", histogram->not_int);
-	for (size_t i = 0; i < OCP_SIGNED_BUCKETS; i++) {
-		first = histogram->buckets[i] && first == OCP_SIGNED_BUCKETS ? i : first;
-		last = histogram->buckets[i] ? i : last;
-	}
+	/* The last bucket below 0 is that of -0. */
 	if (report->is_total && histogram->count)
-		draw_lines(&drawing, last - first < FEW_BUCKETS ? 1 : BUCKETS_AN_OCTAVE);
+		draw_values(&(const struct drawing){ histogram->buckets, OCP_SIGNED_BUCKETS,
+						     OCP_BUCKETS - 1, label_numbers, NULL });
+}
+
+static void print_floats(const struct report *report, const struct ocp_histogram *histogram)
+{
+	const struct ocp_float_histogram *floats = histogram->floats;
+	char min[FLOAT_TEXT_BYTES], max[FLOAT_TEXT_BYTES], sum[FLOAT_TEXT_BYTES];
+
+	print_argument(histogram);
+	printf(": %" PRIu64 " floats", floats->count);
+	if (floats->count)
+		printf(", mean %.6g, min %s, max %s, sum %s", floats->mean,
+		       float_text(min, floats->min), float_text(max, floats->max),
+		       float_text(sum, floats->sum));
+	if (floats->nan || floats->inf || floats->minus_inf)
+		printf("; nan: %" PRIu64 ", inf: %" PRIu64 ", -inf: %" PRIu64, floats->nan,
+		       floats->inf, floats->minus_inf);
+	printf("; not a number: %" PRIu64 "\n", histogram->not_number);
+	if (report->is_total && floats->count)
+		draw_values(&(const struct drawing){ floats->buckets, OCP_FLOAT_BUCKETS,
+						     OCP_FLOAT_BUCKETS, label_floats,
+						     is_float_alone });
+}
+
+static void print_histogram(const struct report *report, const struct ocp_histogram *histogram)
+{
+	if (histogram->count || !histogram->floats)
+		print_ints(report, histogram);
+	if (histogram->floats)
+		print_floats(report, histogram);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */

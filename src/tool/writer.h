@@ -52,6 +52,9 @@ enum { JSON_VERSION = 4 };
 
 extern const struct writer table_writer, json_writer, csv_writer;
 
+/* A number, with the shortest text that reads back as REAL; {"float":"nan"}, "inf" or "-inf". */
+struct json_object *json_of_float(double real);
+
 /* The members of PAIR as a JSON object. */
 struct json_object *json_of_pair(const struct ocp_pair *pair);
 

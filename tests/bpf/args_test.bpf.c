@@ -26,7 +26,7 @@ int args_hit(struct pt_regs *regs)
 	struct hit_record *record;
 
 	results.read_ok = arg_read(regs, spec, &results.word);
-	results.int_ok = arg_int(regs, spec, &results.number);
+	results.number_type = (__u32)arg_number(regs, spec, &results.number);
 	results.key_ok = arg_key(regs, spec, &results.key);
 	results.matches = filter_matches(regs, &input.args, &input.filter, &results.mismatch);
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);

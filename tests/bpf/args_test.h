@@ -13,10 +13,11 @@ struct args_test {
 struct args_test_results {
 	__u64 n_hits;
 	__u64 word;
-	__s64 number;
+	__s64 number; /* the int, or the bits of the float */
 	__u64 key;
-	__u32 read_ok, int_ok, key_ok, matches;
-	__u32 mismatch; /* filter_mismatch() */
+	__u32 read_ok, key_ok, matches;
+	__u32 number_type; /* enum filter_type */
+	__u32 mismatch;	   /* filter_mismatch() */
 };
 
 #endif

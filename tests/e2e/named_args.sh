@@ -162,6 +162,7 @@ check_form() { # FORM
 	eq "$i" 10 "filters"
 	measuring key --time begun,answered --key rid
 	measuring hist --count=order --hist id
+	measuring price --count=order --hist price
 	measuring print --print order --limit 0
 	await_measuring
 	python3 "$ROOT/tests/e2e/named_books.py" "$TMP" "$(output_of)"

@@ -3,6 +3,7 @@ tests/ocaml/named/named.ml printed."""
 
 import ast
 import json
+import math
 import re
 import sys
 
@@ -39,6 +40,16 @@ for name, expected in (("count", answers), ("starts", answers), ("orphan_starts"
 histogram = last("hist")["histograms"][0]
 same("histogram", (histogram["arg_name"], histogram["count"], histogram["sum"], histogram["not_int"]),
      ("id", answers, int(re.search(r"^sum=(\d+)$", text, re.M).group(1)), 0))
+
+prices = [float(price) for _, _, price, *_ in orders]
+histogram = last("price")["histograms"][0]
+floats = histogram["floats"]
+same("histogram of prices", (histogram["arg_name"], histogram["count"], histogram["not_number"], floats["count"],
+                             floats["sum"], floats["mean"], floats["min"], floats["max"]),
+     ("price", 0, 0, len(prices), math.fsum(prices), math.fsum(prices) / len(prices), min(prices), max(prices)))
+same("buckets of prices", [b["count"] for b in floats["buckets"]],
+     [sum(b["from"] <= price < b["below"] for price in prices) for b in floats["buckets"]])
+same("all buckets of prices", sum(b["count"] for b in floats["buckets"]), len(prices))
 
 hits = [h for h in map(json.loads, open(f"{folder}/out.print")) if h["type"] == "hit"]
 same("printed", len(hits), len(orders))

@@ -3,7 +3,7 @@
 #   NAME         position-independent, probes converted	  NAME_nopie   the same, not PIE
 #   NAME_plain   not converted: all probes dormant	  NAME_byte    bytecode
 #   NAME_bare    compiled without any probe
-#   compared, counted_plain_nopie, steady
+#   compared, counted_plain_nopie, floats, floats_plain, steady
 #
 # and the example service, built by dune.
 ocaml_tests := args counted forking loop queries places requests
@@ -44,6 +44,10 @@ $(eval $(call ocaml_program,counted,_plain_nopie,ocamlopt,$(ocaml_with_probes) -
 
 ocaml-tests: $(ocaml_out)/compared
 $(eval $(call ocaml_program,compared,,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))
+
+ocaml-tests: $(ocaml_out)/floats $(ocaml_out)/floats_plain
+$(eval $(call ocaml_program,floats,,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))
+$(eval $(call ocaml_program,floats,_plain,ocamlopt,$(ocaml_with_probes)))
 
 ocaml-tests: $(ocaml_out)/steady
 $(eval $(call ocaml_program,steady,,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))

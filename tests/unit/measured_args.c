@@ -66,7 +66,8 @@ void measured_read(struct measured *m)
 {
 	struct engine_reading reading = { .hits = m->hits,
 					  .pairs = &m->pair,
-					  .histograms = &m->histogram };
+					  .histograms = &m->histogram,
+					  .floats = &m->floats };
 
 	assert_int_equal(engine_bpf.read(m->engine, &reading), 0);
 	m->losses = reading.losses;

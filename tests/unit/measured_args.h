@@ -31,6 +31,7 @@ struct measured {
 	struct engine *engine;
 	struct engine_pair pair;
 	struct engine_histogram histogram;
+	struct engine_floats floats;
 	struct measure_losses losses;
 	uint64_t hits[N_SITES];
 	/* what was printed */

@@ -2,12 +2,16 @@
 /*
  * The measuring engine where it takes the arguments' values along: histograms and printing.
  */
+#include <float.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
+#include "exact_sum.h"
 #include "measure/args/operand.h"
 #include "measure/args/value.h"
+#include "measure/float_sum.h"
 #include "measured_args.h"
 #include "ocaml_heap.h"
 
@@ -46,7 +50,8 @@ static void histograms_are_exact(void **state)
 	args_stop(of_int(0), of_int(5));
 	measured_detach(&m);
 	assert_int_equal(m.histogram.count, N * (N + 1) / 2 + 1);
-	assert_int_equal(m.histogram.not_int, 2);
+	assert_int_equal(m.histogram.not_number, 1);
+	assert_int_equal(m.floats.count, 1);
 	assert_true(m.histogram.sum == sum + 5);
 	assert_int_equal(m.histogram.min, -(1LL << 40));
 	assert_int_equal(m.histogram.max, 1 << 30);
@@ -115,6 +120,174 @@ static void histograms_are_of_their_argument(void **state)
 		assert_int_equal(m.histogram.max, 77);
 		measured_finish(&m);
 	}
+}
+
+static double sum_of_floats(const struct measured *m)
+{
+	const struct float_sum sum = float_sum_of(m->floats.sums);
+
+	return float_sum_value(&sum);
+}
+
+static double float_of_ordered(uint64_t ordered)
+{
+	return float_of_bits(measure_float_of_ordered(ordered));
+}
+
+/* Ints, bools and floats at one place: each has its own histogram. */
+static void floats_have_a_histogram_of_their_own(void **state)
+{
+	static const double floats[] = { 0.1,	  -0.1,	  0.0,	   -0.0,     DBL_TRUE_MIN,
+					 DBL_MIN, -1e300, 123.456, -0x1p-32, 0x1p64,
+					 1e300,	  -2.5,	  -1e302 };
+	enum { N = sizeof(floats) / sizeof(floats[0]) };
+	struct exact_sum sum = { .n = 0 };
+	struct measured m;
+
+	(void)state;
+	prepare_histogram(&m);
+	measured_read(&m);
+	assert_int_equal(m.floats.count, 0);
+	for (int i = 0; i < N; i++) {
+		for (int j = 0; j <= i; j++) {
+			args_start(of_int(0), of_double(floats[i]));
+			exact_sum_add(&sum, floats[i]);
+		}
+		args_start(of_int(0), of_int(i & 1));
+	}
+	args_start(of_int(0), of_double(HUGE_VAL));
+	args_start(of_int(0), of_double(HUGE_VAL));
+	args_start(of_int(0), of_double(-HUGE_VAL));
+	args_start(of_int(0), of_double(NAN));
+	args_start(of_int(0), of_double(-NAN));
+	args_start(of_int(0), of_double(NAN));
+	args_start(of_int(0), of_string("1.5"));
+	args_start(of_int(0), of_header_only(DOUBLE, 1));
+	measured_detach(&m);
+	assert_int_equal(m.histogram.count, N);
+	assert_true(m.histogram.sum == N / 2);
+	assert_int_equal(m.histogram.not_number, 2);
+	assert_int_equal(m.floats.count, N * (N + 1) / 2);
+	assert_int_equal(m.floats.inf, 2);
+	assert_int_equal(m.floats.minus_inf, 1);
+	assert_int_equal(m.floats.nan, 3);
+	assert_true(float_of_ordered(m.floats.max) == 1e300);
+	assert_true(float_of_ordered(~m.floats.min_not) == -1e302);
+	assert_true(sum_of_floats(&m) == exact_sum_value(&sum));
+	/* Those around 0, and the last ones, have several of the numbers. */
+	assert_int_equal(m.floats.buckets[OCP_FLOAT_ZERO_BUCKET], 3 + 4);
+	assert_int_equal(m.floats.buckets[OCP_FLOAT_ZERO_BUCKET + 1], 5 + 6);
+	assert_int_equal(m.floats.buckets[0], 7 + 13);
+	assert_int_equal(m.floats.buckets[OCP_FLOAT_BUCKETS - 1], 10 + 11);
+	for (int i = 0; i < N; i++)
+		if (fabs(floats[i]) > DBL_MIN && fabs(floats[i]) < 0x1p64)
+			assert_int_equal(
+				m.floats.buckets[measure_float_bucket_of(bits_of_float(floats[i]))],
+				i + 1);
+	measured_finish(&m);
+}
+
+/* -0.0 is below 0.0. */
+static void extremes_of_floats(void **state)
+{
+	static const double pairs[][2] = { { -0.0, 0.0 },
+					   { 0.0, DBL_TRUE_MIN },
+					   { -DBL_TRUE_MIN, -0.0 },
+					   { 1.5, 1.5 },
+					   { -DBL_MAX, -1 } };
+	struct measured m;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		prepare_histogram(&m);
+		args_start(of_int(0), of_double(pairs[i][1]));
+		args_start(of_int(0), of_double(pairs[i][0]));
+		measured_detach(&m);
+		assert_int_equal(measure_float_of_ordered(~m.floats.min_not),
+				 bits_of_float(pairs[i][0]));
+		assert_int_equal(measure_float_of_ordered(m.floats.max),
+				 bits_of_float(pairs[i][1]));
+		measured_finish(&m);
+	}
+}
+
+/* A float that is not boxed, in memory. */
+static void unboxed_floats_have_a_histogram(void **state)
+{
+	const double x = -1234.5625;
+	struct measured m;
+
+	(void)state;
+	measured_prepare(&m);
+	assert_int_equal(operand_parse(m.ctx, "8@%rdi 8f@(%rsi)", &m.args), 0);
+	m.spec.n_histograms = 1;
+	m.spec.hist_arg = 1;
+	m.sites[START].has_histogram = true;
+	measured_attach(&m);
+	args_start(of_int(0), (uint64_t)(uintptr_t)&x);
+	measured_detach(&m);
+	assert_int_equal(m.histogram.count + m.histogram.not_number, 0);
+	assert_int_equal(m.floats.count, 1);
+	assert_true(sum_of_floats(&m) == x);
+	measured_finish(&m);
+}
+
+enum { FLOATS_A_THREAD = 20000 };
+
+struct float_thread {
+	uint64_t seed, value;
+	double numbers[FLOATS_A_THREAD];
+};
+
+static void *hit_with_floats(void *arg)
+{
+	struct float_thread *thread = arg;
+
+	for (int i = 0; i < FLOATS_A_THREAD; i++) {
+		const uint64_t bits = random_bits(&thread->seed);
+		const double x = ldexp((double)(bits >> 11) * 0x1p-53, (int)(bits % 90) - 40);
+
+		thread->numbers[i] = bits & 1024 ? -x : x;
+		memcpy(words_of(thread->value), &thread->numbers[i], sizeof(x));
+		args_start(of_int(0), thread->value);
+	}
+	return NULL;
+}
+
+/* Threads that hit at one moment, on all processors, lose nothing. */
+static void sums_of_floats_are_exact(void **state)
+{
+	static struct float_thread threads[N_THREADS];
+	pthread_t ids[N_THREADS];
+	uint64_t buckets[MEASURE_FLOAT_BUCKETS] = { 0 };
+	struct exact_sum sum = { .n = 0 };
+	double min = HUGE_VAL, max = -HUGE_VAL;
+	struct measured m;
+
+	(void)state;
+	prepare_histogram(&m);
+	for (int i = 0; i < N_THREADS; i++) {
+		threads[i].seed = 41 + (uint64_t)i;
+		threads[i].value = of_double(0);
+		assert_int_equal(pthread_create(&ids[i], NULL, hit_with_floats, &threads[i]), 0);
+	}
+	for (int i = 0; i < N_THREADS; i++)
+		assert_int_equal(pthread_join(ids[i], NULL), 0);
+	measured_detach(&m);
+	for (int i = 0; i < N_THREADS * FLOATS_A_THREAD; i++) {
+		const double x = threads[i / FLOATS_A_THREAD].numbers[i % FLOATS_A_THREAD];
+
+		exact_sum_add(&sum, x);
+		buckets[measure_float_bucket_of(bits_of_float(x))]++;
+		min = x < min ? x : min;
+		max = x > max ? x : max;
+	}
+	assert_int_equal(m.floats.count, N_THREADS * FLOATS_A_THREAD);
+	assert_true(sum_of_floats(&m) == exact_sum_value(&sum));
+	assert_true(float_of_ordered(~m.floats.min_not) == min);
+	assert_true(float_of_ordered(m.floats.max) == max);
+	assert_memory_equal(m.floats.buckets, buckets, sizeof(buckets));
+	measured_finish(&m);
 }
 
 static void signed_buckets_are_in_order(void **state)
@@ -357,6 +530,10 @@ int main(void)
 		cmocka_unit_test(histograms_are_exact),
 		cmocka_unit_test(histograms_take_the_largest_numbers),
 		cmocka_unit_test(histograms_are_of_their_argument),
+		cmocka_unit_test(floats_have_a_histogram_of_their_own),
+		cmocka_unit_test(extremes_of_floats),
+		cmocka_unit_test(unboxed_floats_have_a_histogram),
+		cmocka_unit_test(sums_of_floats_are_exact),
 		cmocka_unit_test(signed_buckets_are_in_order),
 		cmocka_unit_test(hits_are_printed),
 		cmocka_unit_test(the_filter_chooses_what_is_printed),

@@ -20,7 +20,7 @@ struct left_out {
 	char *why;
 };
 
-enum { MAX_HISTOGRAMS = 1024 }; /* each takes 8 KB per CPU */
+enum { MAX_HISTOGRAMS = 1024 }; /* each takes 24 KB per CPU */
 
 struct arg_requests {
 	struct ocp_ctx *ctx;

@@ -260,22 +260,27 @@ static void write_string(FILE *out, const struct value *value)
 		fprintf(out, "... (%llu bytes)", value->size);
 }
 
-/* The shortest text that reads back as the same number, with a point as in OCaml. */
-static void write_float(FILE *out, double real)
+const char *float_text(char text[FLOAT_TEXT_BYTES], double real)
 {
-	char text[40];
-
-	if (isnan(real) || isinf(real)) {
-		fputs(isnan(real) ? "nan" : real > 0 ? "inf" : "-inf", out);
-		return;
+	if (isnan(real)) {
+		snprintf(text, FLOAT_TEXT_BYTES, "nan");
+		return text;
 	}
 	for (int digits = 12; digits <= 17; digits++) {
-		snprintf(text, sizeof(text), "%.*g", digits, real);
+		snprintf(text, FLOAT_TEXT_BYTES, "%.*g", digits, real);
 		if (strtod(text, NULL) == real)
 			break;
 	}
-	fputs(text, out);
-	if (!strpbrk(text, ".e"))
+	return text;
+}
+
+/* With a point as in OCaml. */
+static void write_float(FILE *out, double real)
+{
+	char text[FLOAT_TEXT_BYTES];
+
+	fputs(float_text(text, real), out);
+	if (isfinite(real) && !strpbrk(text, ".e"))
 		fputc('.', out);
 }
 

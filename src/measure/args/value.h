@@ -41,6 +41,10 @@ struct value value_item(const struct value *value, unsigned int i);
 /* Write VALUE, which has no items, of an argument of TYPE, as value_write_args() does. */
 void value_write(FILE *out, const struct value *value, enum ocp_arg_type type);
 
+/* Write the shortest text that reads back as REAL to TEXT: 0.1, 50, nan, inf, -inf. Returns TEXT. */
+enum { FLOAT_TEXT_BYTES = 40 };
+const char *float_text(char text[FLOAT_TEXT_BYTES], double real);
+
 /*
  * Write all arguments in OCaml syntax, with a space before each: 42, "abc", 3.14, 7L, (1, "x"),
  * tag3(1, 2), [1; 2], [|1.; 2.|], <closure>. Values that were cut end with "...". Characters that

@@ -35,6 +35,7 @@ static uint32_t at_least_1(uint32_t n)
 			       sizeof(*setup->filter));                                            \
 		skel->maps.site_args.max_entries = at_least_1(setup->sizes.site_args);             \
 		skel->maps.histograms.max_entries = at_least_1(setup->sizes.histograms);           \
+		skel->maps.float_histograms.max_entries = at_least_1(setup->sizes.histograms);     \
 		skel->maps.key_users.max_entries = at_least_1(setup->sizes.key_users);             \
 		skel->maps.domain_pairs.max_entries = at_least_1(setup->sizes.domain_pairs);       \
 		if (setup->sizes.print_bytes)                                                      \
@@ -47,6 +48,8 @@ static uint32_t at_least_1(uint32_t n)
 		object->process_fork = skel->progs.process_fork.prog_fd;                           \
 		object->site_args = skel->maps.site_args.map_fd;                                   \
 		object->histograms = skel->maps.histograms.map_fd;                                 \
+		object->float_histograms = skel->maps.float_histograms.map_fd;                     \
+		object->has_floats = &skel->bss->has_floats;                                       \
 		object->prints = skel->maps.prints.map_fd;                                         \
 		object->domain_pairs = skel->maps.domain_pairs.map_fd;                             \
 	}
@@ -156,6 +159,7 @@ static void complete_measure_by(const struct measure_by_bpf *skel, struct bpf_ob
 			.process_fork = -1,                                                        \
 			.site_args = -1,                                                           \
 			.histograms = -1,                                                          \
+			.float_histograms = -1,                                                    \
 			.prints = -1,                                                              \
 			.domain_pairs = -1,                                                        \
 			.stacks = -1,                                                              \

@@ -37,11 +37,12 @@ struct bpf_object {
 	void *skel;
 	void (*destroy)(void *skel);
 	volatile struct measure_gate *gate;
+	const volatile __u32 *has_floats; /* see measure_floats.bpf.h; NULL: not in the variant */
 	/* Descriptors of programs and maps, closed by bpf_object_unload. -1: not in the variant. */
 	int hit, thread_exit, process_fork;
 	int hits, site_table, roles, pair_stats, pair_open, key_open, frame_open, keyed, tgids,
 		losses, marks, serials, bss;
-	int site_args, histograms, prints, domain_pairs;
+	int site_args, histograms, float_histograms, prints, domain_pairs;
 	int process_exec, walk_tables, walk_rules, walk_processes, walk_files, walk_news, stacks,
 		stack_losses, stack_counts, walk_costs;
 	int by_hits, by_others, by_pairs, by_times;

@@ -21,6 +21,7 @@
 #include "base/ctx.h"
 #include "measure.h"
 #include "measure_by.h"
+#include "measure_floats.h"
 #include "measure_stacks.h"
 #include "ocaml_probes_measure.h"
 
@@ -158,10 +159,18 @@ struct engine_keyed {
 
 /* The totals of an argument's values; see struct measure_histogram. */
 struct engine_histogram {
-	uint64_t count, not_int;
+	uint64_t count, not_number;
 	__int128 sum;
 	int64_t min, max; /* 0 if count is 0 */
 	uint64_t buckets[496], below_0[496];
+};
+
+/* The same for floats; see struct measure_floats. */
+struct engine_floats {
+	uint64_t count, nan, inf, minus_inf;
+	uint64_t max, min_not;
+	__int128 sums[MEASURE_FLOAT_GROUPS];
+	uint64_t buckets[MEASURE_FLOAT_BUCKETS];
 };
 
 /* A group: a value of an argument at a probe, or at the start of a pair. */
@@ -180,6 +189,7 @@ struct engine_reading {
 	uint64_t *hits;			     /* by site number; room for all attached sites */
 	struct engine_pair *pairs;	     /* room for n_pairs */
 	struct engine_histogram *histograms; /* room for n_histograms */
+	struct engine_floats *floats;	     /* the same; NULL: not wanted */
 	struct engine_keyed *keyed;
 	size_t n_keyed;
 	struct engine_domain_pair *domain_pairs;

@@ -110,6 +110,12 @@ static int read_pairs(struct engine *engine, struct engine_pair *pairs)
 	return err ? explain(engine, err) : 0;
 }
 
+/* The number of 128 bits in two's complement whose halves are HALVES, the lower one first. */
+static __int128 signed_128(const __u64 halves[2])
+{
+	return (__int128)((unsigned __int128)halves[1] << 64 | halves[0]);
+}
+
 static void add_histogram(struct engine_histogram *sum, const struct measure_histogram *part)
 {
 	const int64_t min = (int64_t)measure_ordered(~part->min_not),
@@ -120,8 +126,8 @@ static void add_histogram(struct engine_histogram *sum, const struct measure_his
 	if (part->count && (!sum->count || max > sum->max))
 		sum->max = max;
 	sum->count += part->count;
-	sum->not_int += part->not_int;
-	sum->sum += (__int128)((unsigned __int128)part->sum[1] << 64 | part->sum[0]);
+	sum->not_number += part->not_number;
+	sum->sum += signed_128(part->sum);
 	for (size_t i = 0; i < MEASURE_BUCKETS; i++) {
 		sum->buckets[i] += part->buckets[i];
 		sum->below_0[i] += part->below_0[i];
@@ -140,6 +146,42 @@ static int read_histograms(struct engine *engine, struct engine_histogram *histo
 		memset(&histograms[i], 0, sizeof(histograms[i]));
 		for (size_t cpu = 0; !err && cpu < engine->n_cpus; cpu++)
 			add_histogram(&histograms[i], &parts[cpu]);
+	}
+	free(parts);
+	return err ? explain(engine, err) : 0;
+}
+
+static void add_floats(struct engine_floats *sum, const struct measure_floats *part)
+{
+	sum->count += part->count;
+	sum->nan += part->nan;
+	sum->inf += part->inf;
+	sum->minus_inf += part->minus_inf;
+	if (part->max > sum->max)
+		sum->max = part->max;
+	if (part->min_not > sum->min_not)
+		sum->min_not = part->min_not;
+	for (size_t i = 0; i < MEASURE_FLOAT_GROUPS; i++)
+		sum->sums[i] += signed_128(part->sums[i]);
+	for (size_t i = 0; i < MEASURE_FLOAT_BUCKETS; i++)
+		sum->buckets[i] += part->buckets[i];
+}
+
+static int read_floats(struct engine *engine, struct engine_floats *floats)
+{
+	struct measure_floats *parts;
+	int err = 0;
+
+	memset(floats, 0, engine->n_histograms * sizeof(*floats));
+	if (!*engine->object.has_floats)
+		return 0;
+	parts = calloc(engine->n_cpus, sizeof(*parts));
+	if (!parts)
+		return ctx_no_memory(engine->ctx);
+	for (__u32 i = 0; !err && i < engine->n_histograms; i++) {
+		err = bpf_map_lookup_elem(engine->object.float_histograms, &i, parts);
+		for (size_t cpu = 0; !err && cpu < engine->n_cpus; cpu++)
+			add_floats(&floats[i], &parts[cpu]);
 	}
 	free(parts);
 	return err ? explain(engine, err) : 0;
@@ -277,6 +319,8 @@ int engine_bpf_read(struct engine *engine, struct engine_reading *reading)
 		err = read_pairs(engine, reading->pairs);
 	if (!err && engine->n_histograms)
 		err = read_histograms(engine, reading->histograms);
+	if (!err && engine->n_histograms && reading->floats)
+		err = read_floats(engine, reading->floats);
 	if (!err && engine->config.keyed_by != MEASURE_UNKEYED)
 		err = read_keyed(engine, reading);
 	if (!err && engine->config.domain_id && engine->object.domain_pairs >= 0)

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Histograms of the floats among the values of an argument. The objects that read arguments have them
+ * in a map of their own, beside `histograms` and with the same numbers. It is not pinned.
+ *
+ *	float_histograms  per-CPU array  number  struct measure_floats
+ *
+ * Buckets. Each power of 2 from 2^-32 to 2^63 has 8 buckets of equal width, on both sides of 0.
+ * Between them are a bucket for 0.0 and -0.0, and one on each side for what is closer to 0; beyond
+ * them is one on each side for the rest. They are sorted by value, and each contains its smallest
+ * value, not that of the next bucket.
+ *
+ * Sums. BPF has no floating point, and a sum that is rounded at each addition depends on the order.
+ * But every finite double is an integer below 2^53 times a power of 2. The 2046 exponents are in
+ * groups of 8. Each group has the exact sum of its integers, which are shifted left by what their
+ * exponents exceed the smallest of the group: these have 60 bits and a sign, and the sum has 128
+ * bits. The reader adds up the groups (src/measure/float_sum.c).
+ *
+ * The includer provides the __u32 and __u64 types.
+ */
+#ifndef MEASURE_FLOATS_H
+#define MEASURE_FLOATS_H
+
+#include "args.h"
+
+enum {
+	FLOAT_MANTISSA_BITS = 52, /* without the leading 1 */
+	FLOAT_EXPONENT_BITS = 11,
+	FLOAT_BIAS = 1023,
+
+	MEASURE_FLOAT_LOWEST = -32, /* the powers of 2 that have 8 buckets: from this one */
+	MEASURE_FLOAT_HIGHEST = 64, /* to before this one */
+	MEASURE_FLOAT_SHIFT = FLOAT_MANTISSA_BITS - 3,
+	/* The buckets on one side of 0: those, one closer to 0, and one for the rest. */
+	MEASURE_FLOAT_SIDE = 8 * (MEASURE_FLOAT_HIGHEST - MEASURE_FLOAT_LOWEST) + 2,
+	MEASURE_FLOAT_ZERO = MEASURE_FLOAT_SIDE, /* the bucket of 0.0 and -0.0 */
+	MEASURE_FLOAT_BUCKETS = 2 * MEASURE_FLOAT_SIDE + 1,
+
+	MEASURE_FLOAT_GROUP_BITS = 3,
+	MEASURE_FLOAT_GROUPS = 1 << (FLOAT_EXPONENT_BITS - MEASURE_FLOAT_GROUP_BITS),
+};
+
+#define FLOAT_SIGN (1ULL << 63)
+
+struct measure_floats {
+	__u64 count; /* finite floats; all but the next three are about these */
+	__u64 nan, inf, minus_inf;
+	__u64 max;     /* by measure_float_ordered(), so that 0 is below every float */
+	__u64 min_not; /* ~ of the smallest, by measure_float_ordered() */
+	__u64 sums[MEASURE_FLOAT_GROUPS][2]; /* as in struct measure_histogram */
+	__u64 buckets[MEASURE_FLOAT_BUCKETS];
+};
+
+_Static_assert(sizeof(struct measure_floats) ==
+		       48 + 16 * MEASURE_FLOAT_GROUPS + 8 * MEASURE_FLOAT_BUCKETS,
+	       "shared by two compilers");
+
+/* The bits of a power of 2, which are also the difference of one's bits to those of 1.0. */
+static inline __attribute__((always_inline)) __u64 measure_float_power(int exponent)
+{
+	return (__u64)(exponent + FLOAT_BIAS) << FLOAT_MANTISSA_BITS;
+}
+
+/*
+ * The bucket of the finite float with BITS. Without their sign, bits are in the order of the floats.
+ * Below 0, buckets contain the bound that is farther from 0, so that 1 is subtracted from the bits.
+ */
+static inline __attribute__((always_inline)) __u32 measure_float_bucket_of(__u64 bits)
+{
+	const __u64 lowest = measure_float_power(MEASURE_FLOAT_LOWEST);
+	const __u64 end = measure_float_power(MEASURE_FLOAT_HIGHEST);
+	const __u64 is_negative = bits >> 63, size = bits & ~FLOAT_SIGN;
+	const __u64 place = size - is_negative;
+	__u32 distance;
+
+	if (!size)
+		return MEASURE_FLOAT_ZERO;
+	if (place < lowest)
+		distance = 1;
+	else if (place >= end)
+		distance = MEASURE_FLOAT_SIDE;
+	else
+		distance = 2 + (__u32)((place - lowest) >> MEASURE_FLOAT_SHIFT);
+	return is_negative ? MEASURE_FLOAT_ZERO - distance : MEASURE_FLOAT_ZERO + distance;
+}
+
+/* The bits of the smallest float in BUCKET; those of infinity for the number after the last. */
+static inline __attribute__((always_inline)) __u64 measure_float_bucket_start(__u32 bucket)
+{
+	const __u64 lowest = measure_float_power(MEASURE_FLOAT_LOWEST);
+	__u32 distance;
+
+	if (bucket >= MEASURE_FLOAT_BUCKETS)
+		return FILTER_INFINITY_BITS;
+	if (bucket == MEASURE_FLOAT_ZERO)
+		return 0;
+	if (bucket > MEASURE_FLOAT_ZERO) {
+		distance = bucket - MEASURE_FLOAT_ZERO;
+		return distance == 1 ? 1 : lowest + ((__u64)(distance - 2) << MEASURE_FLOAT_SHIFT);
+	}
+	distance = MEASURE_FLOAT_ZERO - bucket;
+	if (distance == MEASURE_FLOAT_SIDE)
+		return FLOAT_SIGN | (FILTER_INFINITY_BITS - 1);
+	return FLOAT_SIGN | (lowest + ((__u64)(distance - 1) << MEASURE_FLOAT_SHIFT));
+}
+
+/* Map the bits of floats, but for nan, to unsigned numbers in the same order; -0.0 is below 0.0. */
+static inline __attribute__((always_inline)) __u64 measure_float_ordered(__u64 bits)
+{
+	return bits & FLOAT_SIGN ? ~bits : bits | FLOAT_SIGN;
+}
+
+static inline __attribute__((always_inline)) __u64 measure_float_of_ordered(__u64 ordered)
+{
+	return ordered & FLOAT_SIGN ? ordered ^ FLOAT_SIGN : ~ordered;
+}
+
+/* The group of the finite float with BITS, and what is added to the group's sum, in *NUMBER. */
+static inline __attribute__((always_inline)) __u32 measure_float_group(__u64 bits, __s64 *number)
+{
+	__u64 size = bits & ((1ULL << FLOAT_MANTISSA_BITS) - 1);
+	__u32 exponent = (__u32)(bits >> FLOAT_MANTISSA_BITS) & ((1 << FLOAT_EXPONENT_BITS) - 1);
+
+	/* Floats with exponent 0 have no leading 1, and the factor of those with exponent 1. */
+	if (exponent)
+		size |= 1ULL << FLOAT_MANTISSA_BITS;
+	else
+		exponent = 1;
+	size <<= exponent & ((1 << MEASURE_FLOAT_GROUP_BITS) - 1);
+	*number = bits & FLOAT_SIGN ? -(__s64)size : (__s64)size;
+	return exponent >> MEASURE_FLOAT_GROUP_BITS;
+}
+
+#endif

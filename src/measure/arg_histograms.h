@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* The histograms of an argument's values: a part of a sample. ocp_meter_histogram() asks for them. */
+#ifndef MEASURE_ARG_HISTOGRAMS_H
+#define MEASURE_ARG_HISTOGRAMS_H
+
+#include "measure/engine/engine.h"
+#include "ocaml_probes.h"
+
+struct histogram_values;
+
+/* Sorted by the name of the probe. All 0: none. */
+struct arg_histograms {
+	struct ocp_histogram *list;
+	struct histogram_values *values; /* of each */
+	size_t n;
+};
+
+/* The caller frees OUT with arg_histograms_free(), also on failure (-ENOMEM). */
+int arg_histograms_make(const struct ocp_meter *meter, const struct engine_reading *reading,
+			struct arg_histograms *out);
+/* The same for the difference between EARLIER and LATER. */
+int arg_histograms_subtract(struct ocp_ctx *ctx, const struct arg_histograms *later,
+			    const struct arg_histograms *earlier, struct arg_histograms *out);
+void arg_histograms_free(struct arg_histograms *histograms);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The exact sum of finite floats, as an integer that is large enough for all of them, in units of
+ * 2^FLOAT_SUM_UNIT. It is rounded once, when it is asked for.
+ */
+#ifndef MEASURE_FLOAT_SUM_H
+#define MEASURE_FLOAT_SUM_H
+
+#include <linux/types.h>
+#include <stdint.h>
+#include "measure_floats.h"
+
+enum {
+	/*
+	 * The factor of the integers of a group is 2^(exponent - FLOAT_BIAS - FLOAT_MANTISSA_BITS) for
+	 * its smallest exponent; that of group 0 is 0.
+	 */
+	FLOAT_SUM_UNIT = -FLOAT_BIAS - FLOAT_MANTISSA_BITS,
+	/* 2^64 of the largest floats are below 2^(1024 + 64), and there is a sign. */
+	FLOAT_SUM_WORDS = (1024 + 64 - FLOAT_SUM_UNIT) / 64 + 1,
+};
+
+/* In two's complement, the lowest word first. */
+struct float_sum {
+	uint64_t words[FLOAT_SUM_WORDS];
+};
+
+/* The sum of all groups; see measure_floats.h. */
+struct float_sum float_sum_of(const __int128 groups[MEASURE_FLOAT_GROUPS]);
+void float_sum_subtract(struct float_sum *sum, const struct float_sum *other);
+
+/* The float that is nearest to SUM, or to SUM / COUNT; to even if there are two. COUNT is not 0. */
+double float_sum_value(const struct float_sum *sum);
+double float_sum_mean(const struct float_sum *sum, uint64_t count);
+
+#endif
