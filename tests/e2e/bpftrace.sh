@@ -2,7 +2,6 @@
 # bpftrace and the tool on the same probe, in either order: both count every hit.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
-TEST_TIMEOUT=240
 
 start() {
 	need_counting

@@ -92,5 +92,4 @@ test_speed() {
 	((best < 200000)) || fail "both take $best us"
 }
 
-TEST_TIMEOUT=120
 run_tests "$@"

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
-TEST_TIMEOUT=600
+TEST_TIMEOUT=1200
 MANY=10000
 
 truth() { # WHAT [ARG...]

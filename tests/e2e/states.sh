@@ -3,7 +3,6 @@
 # have, and what cannot be done has a sentence of its own.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
-TEST_TIMEOUT=300
 BINARIES=$O/tests/fixtures/binaries
 
 start_states() { # MODE [OPERAND]

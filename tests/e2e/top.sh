@@ -32,22 +32,16 @@ enter() { tmux_do send-keys -l -- "$1"; tmux_do send-keys Enter; }
 
 shows() { screen | finds -E -- "$1"; }
 await_screen() { # RE
-	local tries=400
-	until shows "$1"; do
-		((tries-- > 0)) || fail "waited 20 s in vain for $1 on this screen:
+	local awaited=$1
+	(wait_for 'shows "$awaited"') || fail "waited in vain for $1 on this screen:
 $(screen)"
-		sleep 0.05
-	done
 }
 
 # Wait until COMMAND prints EXPECTED. The screen may be looked at while it is being drawn: what is in
 # its upper lines is there before what is below.
 await_eq() { # COMMAND EXPECTED WHAT
-	local tries=400
-	until [[ $($1) = "$2" ]]; do
-		((tries-- > 0)) || eq "$($1)" "$2" "$3"
-		sleep 0.05
-	done
+	local command=$1 expected=$2
+	(wait_for '[[ $($command) = "$expected" ]]') || eq "$($1)" "$2" "$3"
 }
 
 # Start the view with the shell's status of the terminal before it in $TMP/before, what it says on
@@ -100,7 +94,7 @@ mark() { # PROBE
 		[[ $at != "$1" ]] || return 0
 		if [[ ${lines%%>*} = *" $1"* ]]; then press k; else press j; fi
 		# In vain where it has become the last meanwhile.
-		(wait_for '[[ $(marked) != "$at" ]]' 5) 2>/dev/null || :
+		(PATIENCE=5 wait_for '[[ $(marked) != "$at" ]]') 2>/dev/null || :
 	done
 	fail "the cursor does not get to $1: $(screen)"
 }
