@@ -165,7 +165,7 @@ test_ordinary_user() {
 	cp "$PROGRAM" "$TOOL" "$TMP"
 	start_target "${as_user[@]}" "$TMP/subject" leak
 	await_line ready
-	as_user+=(timeout 60 "$TMP/ocaml-probes" memprof)
+	as_user+=(timeout 600 "$TMP/ocaml-probes" memprof)
 	"${as_user[@]}" -pid "$TARGET" --rate 0.01 --for 1s --live --lifetimes --html "$TMP/user/html" \
 		--pprof "$TMP/user/pprof" >"$TMP/out"
 	matches "$(sed -n 4p "$TMP/out")" ' Subject\.leak  subject\.ml:[0-9]+$'
@@ -447,7 +447,7 @@ test_exec() {
 
 test_end_of_the_program() {
 	start_subject leak
-	background timeout 60 "$TOOL" memprof -pid "$TARGET" --rate 0.01 >"$TMP/out" 2>"$TMP/err"
+	background timeout 600 "$TOOL" memprof -pid "$TARGET" --rate 0.01 >"$TMP/out" 2>"$TMP/err"
 	wait_for "grep -q sampling '$TMP/err'"
 	let_work 3
 	kill -KILL "$TARGET"

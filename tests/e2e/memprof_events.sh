@@ -197,7 +197,7 @@ test_ordinary_user() {
 	start_target "${as_user[@]}" "$TMP/subject" leak
 	await_line ready
 	memprof() {
-		timeout 60 "${as_user[@]}" "$TMP/ocaml-probes" memprof -pid "$TARGET" "$@"
+		timeout 600 "${as_user[@]}" "$TMP/ocaml-probes" memprof -pid "$TARGET" "$@"
 	}
 	expect_error 3 "measuring: this process lacks CAP_BPF and CAP_PERFMON" --events=probes
 	finds 'hint: run it as root' "$TMP/err"

@@ -21,11 +21,11 @@ PORT = int(sys.argv[1])
 ADDRESS = ("127.0.0.1", PORT)
 
 
-def connect(timeout=60):
+def connect(timeout=300):
     return socket.create_connection(ADDRESS, timeout)
 
 
-def ask(data, timeout=60):
+def ask(data, timeout=300):
     """Send DATA and read to the end; what came, and b"" also for a reset."""
     with connect(timeout) as client:
         got = b""

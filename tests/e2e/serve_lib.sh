@@ -49,7 +49,7 @@ NEW=(-H 'Cache-Control: no-cache')
 get() { # PATH [CURL-ARG...]
 	local path=$1
 	shift
-	curl -sS --fail-with-body --max-time 30 "${NEW[@]}" "$@" "$URL$path"
+	curl -sS --fail-with-body --max-time 300 "${NEW[@]}" "$@" "$URL$path"
 }
 
 # The status it answers with, after the reply itself has gone to $TMP/reply.
@@ -57,7 +57,7 @@ status_of() { # PATH [CURL-ARG...]
 	local path=$1
 	shift
 	: >"$TMP/reply"
-	curl -sS --max-time 30 "${NEW[@]}" -o "$TMP/reply" -w '%{http_code}' "$@" "$URL$path"
+	curl -sS --max-time 300 "${NEW[@]}" -o "$TMP/reply" -w '%{http_code}' "$@" "$URL$path"
 }
 
 # "PROBE HITS" lines of a scrape, sorted as the tool does.

@@ -257,7 +257,7 @@ refuse_token() { # WHY MODE TEXT
 	local status=0
 	printf '%s\n' "$3" >"$TMP/token"
 	chmod "$2" "$TMP/token"
-	timeout 20 "$TOOL" serve --exe "$PROGRAM" --profile --listen 127.0.0.1:0 --token-file "$TMP/token" 2>"$TMP/err" || status=$?
+	timeout 300 "$TOOL" serve --exe "$PROGRAM" --profile --listen 127.0.0.1:0 --token-file "$TMP/token" 2>"$TMP/err" || status=$?
 	[[ $status -ne 0 && $status -ne 124 ]] || fail "status $status"
 	grep -q "token: $1$" "$TMP/err" || fail "$(cat "$TMP/err")"
 }

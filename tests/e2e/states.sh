@@ -25,7 +25,7 @@ try_to_toggle() { # TIMES
 	for ((i = 0; i < $1; i++)); do
 		for action in enable disable; do
 			status=0
-			timeout 60 "$TOOL" attach -quiet -pid "$TARGET" -$action-all 2>"$TMP/err" || status=$?
+			timeout 600 "$TOOL" attach -quiet -pid "$TARGET" -$action-all 2>"$TMP/err" || status=$?
 			echo "$status $(cat "$TMP/err")"
 		done
 	done >"$TMP/ends"

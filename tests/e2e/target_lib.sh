@@ -164,6 +164,14 @@ bpftrace_is_attached() { # UPROBES
 	}
 }
 
+# End BPFTRACE by a signal. bpftrace sees one only if it interrupts its wait for events, of a tenth of a second each: if
+# the time is over, and bpftrace waits for a CPU, the signal is missed, and another one is needed. This cannot be SIGINT,
+# which kills it while it prints; SIGTERM does not.
+end_bpftrace() {
+	wait_for '! kill -TERM "$BPFTRACE" 2>/dev/null || { sleep 0.15; has_ended "$BPFTRACE"; }'
+	wait "$BPFTRACE"
+}
+
 # How many of PID's notes have a semaphore whose first half, the tracers', is raised.
 raised_semaphores() { # PID
 	memory_of "$1" | grep -vc '/ 00 00' || :
