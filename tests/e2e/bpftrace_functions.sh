@@ -73,7 +73,6 @@ test_counts_of_a_program() {
 	await_line ready
 	tell go
 	finish_target
-	kill -INT "$BPFTRACE"
 	stop_printed
 	eq "$(found_hits)" "$(booked_hits Calls fib)" "hits"
 }
