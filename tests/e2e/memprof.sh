@@ -367,8 +367,7 @@ test_blocked_program() {
 	background "$TOOL" memprof -pid "$TARGET" --rate 0.01 >"$TMP/out" 2>"$TMP/err"
 	wait_for "grep -q 'starts when it goes on' '$TMP/err'"
 	tell go
-	wait_for "grep -q sampling '$TMP/err'"
-	let_work 3
+	let_work 5
 	kill -INT $!
 	wait $!
 	matches "$(cat "$TMP/out")" 'Subject'
@@ -386,7 +385,7 @@ test_busy_program() {
 		await_line spinning
 		background "$TOOL" memprof -pid "$TARGET" --rate 0.01 --json >"$TMP/out" 2>"$TMP/err"
 		wait_for "grep -qs sampling '$TMP/err'"
-		grep -q left "$(output_of)" || in_loop=1
+		[[ $(tail -n 1 "$(output_of)") != spinning ]] || in_loop=1
 		wait_for "grep -qs Subject.leak '$TMP/out'"
 		kill -INT $!
 		wait $!

@@ -27,7 +27,7 @@ profile_work() { # PROGRAM WORK [FLAG...]
 	await_line ready
 	background "$TOOL" profile -pid "$TARGET" --folded "$@" >"$TMP/folded" 2>"$TMP/err"
 	wait_for 'grep -q "sampling\|recording" "$TMP/err"'
-	tell "run 3"
+	tell "run 2"
 	await_line "done" 30
 	kill -INT $!
 	wait $! || fail "status $?: $(cat "$TMP/err")"
