@@ -79,7 +79,7 @@ test_leak() {
 	wait_for "grep -q sampling '$TMP/err'"
 	tell fork
 	await_line 'child [0-9]*'
-	let_work 15
+	let_work 100
 	kill -INT $!
 	wait $!
 	matches "$(sed -n 2p "$TMP/out")" '1 forks: children are not profiled'
