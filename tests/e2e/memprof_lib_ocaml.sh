@@ -150,8 +150,7 @@ test_fork() {
 	start_subject leak
 	background "$PROGRAMS/control" fork "$TARGET" >"$TMP/out" 2>&1
 	wait $!
-	sleep 0.3
-	eq "$(status_of_target)" free
+	wait_for '[[ $(status_of_target) = free ]]'
 	eq "$(cat "$TMP/out")" "$(printf '%s: a child after fork has no profile of its parent\n' state report read stop)"
 }
 
