@@ -199,9 +199,21 @@ test_a_leaked_tracer_semaphore() {
 	eq "$(read_bytes "$TARGET" $((semaphore - 2)) 2)" ' 01 00' "the tracers' semaphore, left alone"
 }
 
+# Run a function of this script among processes of our own: whoever measures the machine meanwhile, with perf say, is not
+# seen.
+among_our_own() { # FUNCTION
+	need_counting
+	need_command unshare
+	unshare --pid --fork --mount-proc --kill-child bash "$0" --one "$1"
+}
+
 test_gdb_attached() {
-	local site
 	need_command gdb
+	among_our_own gdb_attached
+}
+
+gdb_attached() {
+	local site
 	start_fixture v1
 	read -r site _ < <(expected_sites v1 plain)
 	gdb -q -nx -batch -p "$TARGET" -ex "break *$((site))" -ex 'continue' >"$TMP/gdb" 2>&1 &
@@ -217,14 +229,6 @@ test_gdb_attached() {
 	doctor 6 --fix
 	matches "$(cat "$TMP/doctor.err")" 'being traced by pid [0-9]+ \(gdb\)'
 	kill %?gdb
-}
-
-# Run a function of this script among processes of our own: whoever measures the machine meanwhile, with perf say, is not
-# seen.
-among_our_own() { # FUNCTION
-	need_counting
-	need_command unshare
-	unshare --pid --fork --mount-proc --kill-child bash "$0" --one "$1"
 }
 
 # One line names all holders: a tool that runs, and a meter that is kept.
