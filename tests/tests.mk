@@ -60,6 +60,7 @@ $(O)/tests/unit/test_journal_faults: LDFLAGS += $(call wrap,read pwrite64 strdup
 $(O)/tests/unit/test_patch: LDFLAGS += $(call wrap,pwrite64)
 $(O)/tests/unit/test_sample: LDFLAGS += $(call wrap,calloc malloc)
 $(O)/tests/unit/test_profile_formats: LDFLAGS += $(call wrap,malloc reallocarray strdup)
+$(O)/tests/unit/test_calibrate: LDFLAGS += $(call wrap,nanosleep)
 $(O)/tests/unit/test_spawn: LDFLAGS += $(call wrap,execv write)
 
 # What tests/e2e/frametable.sh compares with others.

@@ -491,5 +491,4 @@ test_hostile_operands() {
 }
 
 # The verifier takes seconds for a filter with strings, of a CPU that it may have to share.
-TEST_TIMEOUT=300
 run_tests "$@"

@@ -2,7 +2,6 @@
 # bpftrace and the tool on the same probe, in either order: both count every hit.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
-TEST_TIMEOUT=240
 
 start() {
 	need_counting
@@ -23,8 +22,7 @@ start_bpftrace() { # PROBE
 check_both() {
 	tell go
 	await_line '# in_loop was seen.*' 60
-	kill -INT "$BPFTRACE"
-	wait "$BPFTRACE"
+	end_bpftrace
 	tell quit
 	wait "$COUNTING"
 	finish_target
@@ -66,8 +64,9 @@ test_uprobe_before_us() {
 	start_counting "$TARGET" --json
 	tell 'go 50000'
 	await_line 'done' 60
-	kill -INT "$BPFTRACE" "$COUNTING"
-	wait "$BPFTRACE" "$COUNTING"
+	end_bpftrace
+	kill -INT "$COUNTING"
+	wait "$COUNTING"
 	eq "$(sed -n 's/^@: //p' "$TMP/bpftrace")" 100000 "bpftrace's count"
 	eq "$(totals)" "$(fixture_hits v1 100000)" "our counts"
 	matches "$(cat "$TMP/counting.err")" "warning: .*: 1 of [0-9]+ sites .*without raising"

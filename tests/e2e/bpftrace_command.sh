@@ -4,7 +4,6 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/bpftrace_lib.sh"
-TEST_TIMEOUT=240
 
 FIXTURES=$O/tests/fixtures
 

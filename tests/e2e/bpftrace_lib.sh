@@ -16,8 +16,6 @@ start_printed() { # ARG...
 	kill -0 "$BPFTRACE" || fail "$(cat "$TMP/command" "$TMP/bpftrace")"
 }
 
-# bpftrace itself may miss a signal that comes while it begins: it is told again.
 stop_printed() {
-	wait_for '! kill -INT "$BPFTRACE" 2>/dev/null || { sleep 1; ! kill -0 "$BPFTRACE" 2>/dev/null; }' 60
-	wait "$BPFTRACE" || fail "$(cat "$TMP/bpftrace")"
+	end_bpftrace || fail "$(cat "$TMP/bpftrace")"
 }

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
-TEST_TIMEOUT=$((180 + ${SEEDS:-1} * ${STACKS:-2000} / 20))
+TEST_TIMEOUT=$((600 + ${SEEDS:-1} * ${STACKS:-2000} / 20))
 
 build() { # SEED [effects] [FLAG...]
 	"$ROOT/tests/ocaml/trees/build" "$O" "$TMP/trees" "$@" >"$TMP/build.log" 2>&1 ||

@@ -121,7 +121,17 @@ test_what_ends_before_the_command() {
 	attach "$TARGET" --count --budget 0.000001% -- sh -c 'sleep 0.5; exit 9'
 	eq "$STATUS" 9 "over budget, and the command fails"
 	# shellcheck disable=SC2016
-	PID=$TARGET attach "$TARGET" --count=gamma -- bash -c 'kill "$PID"; while kill -0 "$PID" 2>/dev/null && ! grep -qs "^State:.Z" /proc/$PID/status; do sleep 0.02; done; sleep 0.5; echo end; exit 3'
+	PID=$TARGET attach "$TARGET" --count=gamma -- bash -c '
+		# How often the tool has waited: it waits again when it has seen the end of the target.
+		waits() { sed -n "s/^voluntary_ctxt_switches:.//p" "/proc/$PPID/status"; }
+		kill -STOP "$PPID"
+		until grep -q "^State:.T" "/proc/$PPID/status"; do sleep 0.02; done
+		before=$(waits)
+		kill "$PID"
+		while kill -0 "$PID" 2>/dev/null && ! grep -qs "^State:.Z" /proc/$PID/status; do sleep 0.02; done
+		kill -CONT "$PPID"
+		until [[ $(waits) -gt $before ]]; do sleep 0.02; done
+		echo end; exit 3'
 	eq "$STATUS $(head -n 1 "$TMP/out")" "3 end" "the target has ended"
 	grep -qx "ocaml-probes: pid $TARGET has ended" "$TMP/err" || fail "$(cat "$TMP/err")"
 	grep -q '^gamma ' "$TMP/out" || fail "$(cat "$TMP/out")"

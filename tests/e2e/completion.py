@@ -18,7 +18,7 @@ ROOT = os.environ["ROOT"]
 TMP = os.environ["TMP"]
 SERVICE, OTHER = os.environ["SERVICE"], os.environ["OTHER"]
 PROGRAM = os.path.join(TMP, "only-service")
-PATIENCE = 20  # seconds, for what does not come when something is wrong
+PATIENCE = 150  # seconds, for what does not come when something is wrong
 
 START = {
     "bash": ["bash", "--norc", "--noprofile", "-i"],

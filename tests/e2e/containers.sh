@@ -194,39 +194,6 @@ top() {
 	wait "$viewer"
 }
 
-# Have the programs that are started after this find it SECONDS later than it is, as `later SECONDS` says.
-prepare_clock() {
-	gcc -shared -fPIC -O -x c - -o "$TMP/later.so" -ldl <<-'C'
-		#define _GNU_SOURCE
-		#include <dlfcn.h>
-		#include <fcntl.h>
-		#include <stdlib.h>
-		#include <time.h>
-		#include <unistd.h>
-
-		int clock_gettime(clockid_t clock, struct timespec *time)
-		{
-			int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
-			char text[32] = "";
-			int status = real(clock, time), fd;
-
-			if (clock == CLOCK_MONOTONIC && (fd = open(getenv("LATER"), O_RDONLY)) >= 0) {
-				if (read(fd, text, sizeof(text) - 1) > 0)
-					time->tv_sec += atoi(text);
-				close(fd);
-			}
-			return status;
-		}
-	C
-	export LATER=$TMP/later
-	later 0
-}
-
-later() { # SECONDS
-	echo "$1" >"$LATER.new"
-	mv "$LATER.new" "$LATER"
-}
-
 # The series of a container go two minutes after its processes; those of others stay.
 test_series_of_a_container_go() { among_our_own series_of_a_container_go; }
 

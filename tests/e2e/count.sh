@@ -162,11 +162,16 @@ test_ends_by_time_signal_and_process() {
 }
 
 test_intervals_add_up() {
+	local try
 	need_counting
 	start_target "$O/tests/ocaml/loop"
 	await_line ready
-	# As long as these are, a tool that is kept from running for a while misses none.
-	"$TOOL" attach -pid "$TARGET" --count --for 3500ms --interval 1s --json >"$TMP/json"
+	# As long as these are, a tool that is kept from running for a while misses none. Where the whole machine stands still
+	# for a second, it does: it has three tries.
+	for try in 1 2 3; do
+		"$TOOL" attach -pid "$TARGET" --count --for 3500ms --interval 1s --json >"$TMP/json"
+		[[ $(wc -l <"$TMP/json") -ne 4 ]] || break
+	done
 	eq "$(wc -l <"$TMP/json")" 4 "objects"
 	eq "$(grep -o '"version":4,"type":"[a-z]*"' "$TMP/json" | cut -d'"' -f6 | xargs)" \
 		"interval interval interval total"

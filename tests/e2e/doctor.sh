@@ -199,9 +199,21 @@ test_a_leaked_tracer_semaphore() {
 	eq "$(read_bytes "$TARGET" $((semaphore - 2)) 2)" ' 01 00' "the tracers' semaphore, left alone"
 }
 
+# Run a function of this script among processes of our own: whoever measures the machine meanwhile, with perf say, is not
+# seen.
+among_our_own() { # FUNCTION
+	need_counting
+	need_command unshare
+	unshare --pid --fork --mount-proc --kill-child bash "$0" --one "$1"
+}
+
 test_gdb_attached() {
-	local site
 	need_command gdb
+	among_our_own gdb_attached
+}
+
+gdb_attached() {
+	local site
 	start_fixture v1
 	read -r site _ < <(expected_sites v1 plain)
 	gdb -q -nx -batch -p "$TARGET" -ex "break *$((site))" -ex 'continue' >"$TMP/gdb" 2>&1 &
@@ -220,9 +232,12 @@ test_gdb_attached() {
 }
 
 # One line names all holders: a tool that runs, and a meter that is kept.
-test_holders() {
-	local name=ocp_test_$PPID program pid sites first other
-	need_counting
+test_holders() { among_our_own holders; }
+
+holders() {
+	local name program pid sites first other
+	# No other test has it.
+	name=ocp_test_$(basename "$(dirname "$TMP")" | tr -dc A-Za-z0-9)
 	trap '"$TOOL" detach "'"$name"'" >/dev/null 2>&1 || :' EXIT
 	program=$(own_copy "$O/tests/ocaml/loop")
 	start_target "$program"
@@ -265,8 +280,11 @@ test_holders() {
 }
 
 test_bpftrace_attached() {
-	need_counting
 	need_command bpftrace bpftool
+	among_our_own bpftrace_attached
+}
+
+bpftrace_attached() {
 	start_fixture v1
 	background bpftrace -p "$TARGET" -e "usdt:$O/tests/fixtures/v1:ocaml_1:plain { @ = count(); }" >"$TMP/bpftrace" 2>&1
 	BPFTRACE=$!
@@ -278,8 +296,7 @@ test_bpftrace_attached() {
 	says '"kind":"held-sites","probe":"plain","disagreement":false'
 	doctor 0
 	says "^note: uprobes or breakpoints are on 1 site of 1 probe, which is no disagreement: (pid $BPFTRACE \(bpftrace\) has 1|1 of an unknown program, perhaps .*pid $BPFTRACE \(bpftrace\).*)$"
-	kill -INT "$BPFTRACE"
-	wait "$BPFTRACE"
+	end_bpftrace
 	doctor 0
 	eq "$(cat "$TMP/doctor")" "" "findings after bpftrace"
 }
@@ -374,7 +391,7 @@ test_a_killed_attach_for() {
 	await_line ready
 	"$TOOL" attach -pid "$TARGET" -enable beta
 	before=$(memory_of "$TARGET")
-	background "$TOOL" attach -pid "$TARGET" -enable alpha,beta --for 60s 2>"$TMP/for"
+	background "$TOOL" attach -pid "$TARGET" -enable alpha,beta --for 1h 2>"$TMP/for"
 	tool=$!
 	wait_for '[[ $("$TOOL" info -pid "$TARGET") = *"alpha enabled"* ]]'
 	wait_for 'grep -qx "progress 0000000002 0000000002" "$TMP"/run/ocaml-probes/*'
@@ -429,7 +446,7 @@ test_root_finds_another_users_journal() {
 	cp "$O/tests/fixtures/v1" "$TMP/prog"
 	start_target "${as_user[@]}" "$TMP/prog" --wait
 	await_line ready
-	background "${as_user[@]}" "$TMP/tool" attach -pid "$TARGET" -enable plain --for 60s 2>"$TMP/for"
+	background "${as_user[@]}" "$TMP/tool" attach -pid "$TARGET" -enable plain --for 1h 2>"$TMP/for"
 	tool=$!
 	wait_for 'grep -qsx "progress 0000000001 0000000001" '"$dir"'/* || ! kill -0 '"$tool"
 	if ! kill -KILL "$tool" 2>/dev/null; then

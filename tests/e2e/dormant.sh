@@ -257,7 +257,7 @@ test_sigkill_and_doctor() {
 	"$TOOL" attach -pid "$TARGET" -force -disable-all
 	eq "$(dormant_memory "$TARGET")" "$before" "code and counters"
 	# What was to be undone later is undone.
-	background "$TOOL" attach -pid "$TARGET" -enable alpha --for 1m
+	background "$TOOL" attach -pid "$TARGET" -enable alpha --for 1h
 	i=$!
 	wait_for '"$TOOL" info -pid "$TARGET" | finds "alpha enabled"'
 	kill -KILL "$i"

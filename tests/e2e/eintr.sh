@@ -12,7 +12,7 @@ need_injection() {
 # Run COMMAND with a fault. Sets STATUS; a minute is for a busy machine, it takes a second or two.
 inject() { # FAULT COMMAND...
 	STATUS=0
-	timeout --kill-after=5 60 strace -f -qq -o /dev/null -e trace="${1%%:*}" --inject="$1" "${@:2}" \
+	timeout --kill-after=5 600 strace -f -qq -o /dev/null -e trace="${1%%:*}" --inject="$1" "${@:2}" \
 		>"$TMP/out" 2>"$TMP/err" || STATUS=$?
 	[[ $STATUS -ne 124 && $STATUS -ne 137 ]] || fail "$1: ${*:2} does not end: $(cat "$TMP/err")"
 	[[ $STATUS -lt 128 ]] || fail "$1: ${*:2}: status $STATUS: $(cat "$TMP/err")"
@@ -105,7 +105,7 @@ test_endless_eintr_in_the_view() {
 	need_command script
 	start_target "$(own_copy "$O/tests/fixtures/v1")"
 	await_line ready
-	TERM=xterm timeout --kill-after=5 60 script -qec "strace -qq -f -o '$TMP/calls' -e trace=poll \
+	TERM=xterm timeout --kill-after=5 600 script -qec "strace -qq -f -o '$TMP/calls' -e trace=poll \
 		--inject=poll:error=EINTR '$TOOL' top -pid $TARGET" /dev/null </dev/null >"$TMP/out" 2>&1 || status=$?
 	[[ $status -ne 0 && $status -lt 124 ]] || fail "status $status: $(cat "$TMP/out")"
 	grep -aq 'Interrupted system call' "$TMP/out" || fail "$(cat "$TMP/out")"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Each system call fails once (tools/faults): a selection of what `make faults` does.
 . "$(dirname "$0")/lib.sh"
-TEST_TIMEOUT=600
+TEST_TIMEOUT=1200
 
 faults() { # SCENARIO...
 	need_root

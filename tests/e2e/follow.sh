@@ -316,7 +316,9 @@ test_budget() {
 	"$TOOL" attach -pid "$TARGET" --count --budget 1% --for 60s >"$TMP/counts" 2>"$TMP/err" || status=$?
 	eq "$status" 7 "status"
 	grep -q 'exceeds the budget of 1%' "$TMP/err" || fail "$(cat "$TMP/err")"
-	matches "$(head -1 "$TMP/counts")" '^total, [01]\.'
+	# Long before the time is over; how long before is a matter of `make bench`.
+	matches "$(head -1 "$TMP/counts")" '^total, [0-9.]+ s$'
+	awk 'NR == 1 { exit !($2 < 60) }' "$TMP/counts" || fail "$(cat "$TMP/counts")"
 	eq "$(int3_count "$TARGET")" 0 "int3 left"
 	"$TOOL" attach -pid "$TARGET" --count=gamma --budget 100000% --for 300ms >"$TMP/counts"
 	grep -q '^CPU overhead: [0-9]* hits/s x [0-9]* ns per hit = ' "$TMP/counts" || fail "$(cat "$TMP/counts")"

@@ -414,5 +414,5 @@ test_bad_input() {
 	refused 1 "/bin/true.*OCaml" --time fn:Calls.plain
 }
 
-TEST_TIMEOUT=$((180 + 3 * CYCLES + 10 * TIMED))
+TEST_TIMEOUT=$((600 + 3 * CYCLES + 10 * TIMED))
 run_tests "$@"

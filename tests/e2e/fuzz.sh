@@ -44,5 +44,4 @@ test_fuzz_what_is_said_of_kept_meters() {
 	fuzz fuzz_pin_meta 10 20000
 }
 
-TEST_TIMEOUT=300
 run_tests "$@"

@@ -150,7 +150,11 @@ test_while_it_works() {
 	await_line ready
 	tell go
 	await_line going
-	"$TOOL" gc -pid "$TARGET" --for 1s --interval 1ms --json >"$TMP/json"
+	background "$TOOL" gc -pid "$TARGET" --interval 1ms --json >"$TMP/json" 2>"$TMP/err"
+	wait_for '[[ $(wc -l <"$TMP/json") -gt 100 ]]'
+	let_work 50
+	kill -INT $!
+	wait $! || fail "$(cat "$TMP/err")"
 	python3 - "$TMP/json" <<'PY'
 import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]

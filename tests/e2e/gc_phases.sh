@@ -345,5 +345,4 @@ PY
 	matches "$(cat "$TMP/table")" 'gc:minor +[1-9][0-9]+ '
 }
 
-TEST_TIMEOUT=60
 run_tests "$@"

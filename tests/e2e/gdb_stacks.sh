@@ -8,7 +8,7 @@
 
 STOPS=${STOPS:-60}
 SEEDS=${SEEDS:-1}
-TEST_TIMEOUT=$((180 + SEEDS * STOPS / 5))
+TEST_TIMEOUT=$((600 + SEEDS * STOPS / 5))
 
 # Run a program that gets SIGPROF each 1.3 ms of its CPU time, or at the next tick of the kernel. It ignores
 # the signal; a tracer sees it all the same. Its id is in $TMP/pid.

@@ -9,12 +9,14 @@
 # own with errexit: the first command that fails ends it. It has a fresh directory $TMP; when it ends,
 # everything it started is killed. O is the build directory, ROOT the source's, TOOL the tool.
 #
-# A script that takes longer sets TEST_TIMEOUT (seconds a test) before run_tests.
+# A script that takes longer sets TEST_TIMEOUT (seconds a test) before run_tests. This and PATIENCE are for what
+# hangs: a machine that is slow, or has other things to do, must not come to them.
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 O=$(realpath -- "${O:-$ROOT/build}")
 TOOL=${TOOL:-$O/ocaml-probes}
-TEST_TIMEOUT=180
+TEST_TIMEOUT=600
+PATIENCE=${PATIENCE:-150}
 export ROOT O TOOL
 
 # The tests must not depend on the environment of the user that runs them: the language, the sort order,
@@ -63,12 +65,13 @@ need_root() {
 
 # ---- processes --------------------------------------------------------------------------------
 
-# Evaluate CONDITION until it holds. Where all is well the SECONDS do not matter: they are for a
-# machine that has other things to do.
+# Evaluate CONDITION until it holds, for PATIENCE seconds, or SECONDS if these are more; and some times more after
+# that, in case that nothing has run meanwhile.
 wait_for() { # CONDITION [SECONDS]
-	local tries=$((${2:-20} * 50))
+	local seconds=$((${2:-0} > PATIENCE ? ${2:-0} : PATIENCE)) until_s last_tries=50
+	until_s=$((EPOCHSECONDS + seconds))
 	until eval "$1"; do
-		((tries-- > 0)) || fail "waited ${2:-20} s in vain for: $1"
+		((EPOCHSECONDS < until_s || last_tries-- > 0)) || fail "waited $seconds s in vain for: $1"
 		sleep 0.02
 	done
 }
@@ -115,7 +118,7 @@ tell() { # LINE [PID]
 
 # Wait until a target has written a line that matches the basic regular expression LINE.
 await_line() { # LINE [SECONDS [PID]]
-	wait_for "grep -qx -- '$1' '$(output_of "${3:-$TARGET}")'" "${2:-20}"
+	wait_for "grep -qx -- '$1' '$(output_of "${3:-$TARGET}")'" "${2:-0}"
 }
 
 # Wait until a target runs FILE, and is no longer the shell that will execute it. For those that say

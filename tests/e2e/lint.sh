@@ -26,5 +26,5 @@ test_order_of_folders() {
 }
 
 # On what the others leave of the processors.
-TEST_TIMEOUT=1700
+TEST_TIMEOUT=3000
 run_tests "$@"

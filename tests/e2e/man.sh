@@ -86,5 +86,4 @@ test_wrong_pages_are_found() {
 	finds '^cache_evict enabled' "$TMP/log" || fail "another reason: $(cat "$TMP/log")"
 }
 
-TEST_TIMEOUT=300
 run_tests "$@"

@@ -75,10 +75,10 @@ test_like_profile_alloc() {
 
 test_leak() {
 	start_subject leak
-	memprof --rate 1e-3 --for 10s --live >"$TMP/out"
+	memprof_for_ticks 50 --rate 1e-3 --live >"$TMP/out"
 	matches "$(sed -n 4p "$TMP/out")" ' Subject\.leak  subject\.ml:[0-9]+$'
 	# Most is allocated elsewhere.
-	memprof --rate 1e-3 --for 1s >"$TMP/out"
+	memprof_for_ticks 5 --rate 1e-3 >"$TMP/out"
 	! sed -n 4p "$TMP/out" | finds Subject.leak || fail "$(cat "$TMP/out")"
 	quit_target
 	eq "$TARGET_STATUS" 0
@@ -86,13 +86,13 @@ test_leak() {
 
 test_outputs() {
 	start_subject leak
-	memprof --rate 1e-2 --for 1s --lifetimes --html "$TMP/out.html" --pprof "$TMP/out.pb.gz" >"$TMP/out" 2>&1
+	memprof_for_ticks 5 --rate 1e-2 --lifetimes --html "$TMP/out.html" --pprof "$TMP/out.pb.gz" >"$TMP/out"
 	matches "$(cat "$TMP/out")" 'LIFETIMES'
 	finds 'Subject.leak' "$TMP/out.html"
 	gzip -dc "$TMP/out.pb.gz" >"$TMP/out.pb"
 	eq "$(grep -ao 'alloc_objects\|alloc_space\|inuse_objects\|inuse_space' "$TMP/out.pb" | xargs)" \
 		"alloc_objects alloc_space inuse_objects inuse_space"
-	memprof --rate 1e-2 --for 1s --folded --live >"$TMP/folded"
+	memprof_for_ticks 5 --rate 1e-2 --folded --live >"$TMP/folded"
 	matches "$(cat "$TMP/folded")" ';Subject\.answer_while(\.loop)?;Subject\.request;Subject\.leak [0-9]+'
 	eq "$(status_of_target)" free
 }
@@ -165,7 +165,7 @@ test_ordinary_user() {
 	cp "$PROGRAM" "$TOOL" "$TMP"
 	start_target "${as_user[@]}" "$TMP/subject" leak
 	await_line ready
-	as_user+=(timeout 60 "$TMP/ocaml-probes" memprof)
+	as_user+=(timeout 600 "$TMP/ocaml-probes" memprof)
 	"${as_user[@]}" -pid "$TARGET" --rate 0.01 --for 1s --live --lifetimes --html "$TMP/user/html" \
 		--pprof "$TMP/user/pprof" >"$TMP/out"
 	matches "$(sed -n 4p "$TMP/out")" ' Subject\.leak  subject\.ml:[0-9]+$'
@@ -212,7 +212,7 @@ test_sanitizers() {
 	TOOL=$O/asan/ocaml-probes
 	[[ -x $TOOL ]] || fail "make check has not built $TOOL yet"
 	start_subject leak
-	memprof --rate 0.01 --for 300ms --live --lifetimes --html "$TMP/html" --pprof "$TMP/pprof" >"$TMP/out"
+	memprof_for_ticks 5 --rate 0.01 --live --lifetimes --html "$TMP/html" --pprof "$TMP/pprof" >"$TMP/out"
 	finds ' Subject\.leak  ' "$TMP/out"
 	memprof --rate 0.01 --for 200ms --json >"$TMP/out"
 	matches "$(tail -n 1 "$TMP/out")" '"event":"end"'
@@ -244,7 +244,7 @@ test_program_that_stops_ours() {
 	wait_for "grep -q sampling '$TMP/err'"
 	tell start
 	await_line refused
-	sleep 0.3
+	let_work 3
 	tell stop
 	await_line stopped
 	tell start
@@ -270,7 +270,7 @@ own_samples() {
 test_two_tools() {
 	local status=0
 	start_subject leak
-	background "$TOOL" memprof -pid "$TARGET" --for 30s >"$TMP/first" 2>&1
+	background "$TOOL" memprof -pid "$TARGET" >"$TMP/first" 2>&1
 	wait_for "grep -q sampling '$TMP/first'"
 	memprof --for 1s >"$TMP/out" 2>&1 || status=$?
 	eq "$status" 6
@@ -285,8 +285,7 @@ test_killed_tool() {
 	wait_for "grep -q sampling '$TMP/first'"
 	eq "$(status_of_target)" profiled
 	kill -KILL $!
-	sleep 0.3
-	eq "$(status_of_target)" free
+	wait_for '[[ $(status_of_target) = free ]]'
 	memprof --for 100ms --rate 0.01 >"$TMP/out"
 	quit_target
 	eq "$TARGET_STATUS" 0
@@ -325,7 +324,7 @@ test_stopped_tool() {
 	tool=$!
 	wait_for "grep -q sampling '$TMP/err'"
 	kill -STOP "$tool"
-	sleep 2
+	let_work 120
 	kill -CONT "$tool"
 	wait "$tool"
 	matches "$(cat "$TMP/out")" '[1-9][0-9]* events lost'
@@ -365,31 +364,38 @@ test_rare_allocation() {
 
 test_blocked_program() {
 	start_subject blocked
-	background timeout 60 "$TOOL" memprof -pid "$TARGET" --for 4s --rate 0.01 >"$TMP/out" 2>"$TMP/err"
+	background "$TOOL" memprof -pid "$TARGET" --rate 0.01 >"$TMP/out" 2>"$TMP/err"
 	wait_for "grep -q 'starts when it goes on' '$TMP/err'"
 	tell go
+	let_work 5
+	kill -INT $!
 	wait $!
 	matches "$(cat "$TMP/out")" 'Subject'
 	quit_target
 }
 
-# A loop without allocation has poll points, in all versions that have Memprof.
+# A loop without allocation has poll points, in all versions that have Memprof: the profile starts before the program
+# leaves the loop. A tool that got no CPU until then tells nothing, so there are some tries. How long the start takes
+# is a matter of `make bench`.
 test_busy_program() {
+	local in_loop='' try
 	start_subject spinning
-	await_line spinning
-	background "$TOOL" memprof -pid "$TARGET" --rate 0.01 --json >"$TMP/out" 2>"$TMP/err"
-	wait_for "grep -qs sampling '$TMP/err'"
-	# It has not left the loop.
-	eq "$(grep -c spinning "$(output_of)")" 1
-	wait_for "grep -qs Subject.leak '$TMP/out'" 60
-	kill -INT $!
-	wait $!
-	(($(sed -n 's/.*"after_ns":\([0-9]*\).*/\1/p' "$TMP/out") < 500000000)) || fail "$(head -n 1 "$TMP/out")"
+	for ((try = 0; try < 5 && !in_loop; try++)); do
+		forget_output
+		await_line spinning
+		background "$TOOL" memprof -pid "$TARGET" --rate 0.01 --json >"$TMP/out" 2>"$TMP/err"
+		wait_for "grep -qs sampling '$TMP/err'"
+		[[ $(tail -n 1 "$(output_of)") != spinning ]] || in_loop=1
+		wait_for "grep -qs Subject.leak '$TMP/out'"
+		kill -INT $!
+		wait $!
+	done
+	((in_loop)) || fail "it starts behind the loop: $(head -n 1 "$TMP/out")"
 }
 
 test_threads() {
 	start_subject threads
-	memprof --for 1s --rate 0.01 >"$TMP/out"
+	memprof_for_ticks 5 --rate 0.01 >"$TMP/out"
 	matches "$(cat "$TMP/out")" 'Subject.leak'
 	quit_target
 	eq "$TARGET_STATUS" 0
@@ -399,15 +405,17 @@ test_fork() {
 	local child parent
 	start_subject leak
 	parent=$TARGET
-	background timeout 60 "$TOOL" memprof -pid "$parent" --for 2s --rate 0.01 >"$TMP/out" 2>"$TMP/err"
+	background "$TOOL" memprof -pid "$parent" --rate 0.01 >"$TMP/out" 2>"$TMP/err"
 	wait_for "grep -q sampling '$TMP/err'"
 	tell fork
 	await_line 'child [0-9]*'
 	child=$(sed -n 's/^child //p' "$(output_of)")
+	let_work 3
+	kill -INT $!
 	wait $!
 	matches "$(cat "$TMP/out")" '1 forks: children are not profiled'
 	# The child can be profiled by itself.
-	TARGET=$child memprof --for 500ms --rate 0.01 >"$TMP/child" 2>&1
+	TARGET=$child memprof_for_ticks 3 --rate 0.01 >"$TMP/child"
 	matches "$(cat "$TMP/child")" 'Subject.leak'
 	TARGET=$parent
 	eq "$(status_of_target)" free
@@ -419,16 +427,16 @@ test_daemon_that_closes_all() {
 	await_line 'daemon [0-9]*'
 	daemon=$(sed -n 's/^daemon //p' "$(output_of)")
 	wait_for "TARGET=$daemon memprof --for 100ms >'$TMP/out' 2>&1"
-	TARGET=$daemon memprof --for 500ms --rate 0.01 >"$TMP/out" 2>&1
+	TARGET=$daemon memprof_for_ticks 3 --rate 0.01 >"$TMP/out"
 	matches "$(cat "$TMP/out")" 'Subject.leak'
 	kill "$daemon"
 }
 
 test_exec() {
 	start_subject leak
-	background timeout 60 "$TOOL" memprof -pid "$TARGET" --for 20s --rate 0.01 >"$TMP/out" 2>"$TMP/err"
+	background "$TOOL" memprof -pid "$TARGET" --rate 0.01 >"$TMP/out" 2>"$TMP/err"
 	wait_for "grep -q sampling '$TMP/err'"
-	sleep 0.3
+	let_work 3
 	tell exec
 	wait $!
 	matches "$(cat "$TMP/err")" 'has executed another program'
@@ -438,9 +446,9 @@ test_exec() {
 
 test_end_of_the_program() {
 	start_subject leak
-	background timeout 60 "$TOOL" memprof -pid "$TARGET" --rate 0.01 >"$TMP/out" 2>"$TMP/err"
+	background timeout 600 "$TOOL" memprof -pid "$TARGET" --rate 0.01 >"$TMP/out" 2>"$TMP/err"
 	wait_for "grep -q sampling '$TMP/err'"
-	sleep 0.5
+	let_work 3
 	kill -KILL "$TARGET"
 	wait $!
 	matches "$(cat "$TMP/err")" 'has ended'
@@ -460,25 +468,25 @@ test_domains() {
 		# The main domain, two old ones, and many young ones.
 		(($(sed -n 's/.*"domain":\([0-9]*\).*/\1/p' "$TMP/out" | sort -u | wc -l) > 10)) || fail "$(head "$TMP/out")"
 		eq "$(sed -n 's/.*"domain":\([012]\),.*/\1/p' "$TMP/out" | sort -u | xargs)" "0 1 2"
-		sleep 0.3
 		forget_output
-		tell status
-		await_line free
+		wait_for 'tell status; grep -qx free "$(output_of)"'
 	done
 	quit_target
 	eq "$TARGET_STATUS" 0
 }
 
 # OCaml 5: a domain that hardly allocates starts while another is busy without allocation, and takes all
-# signals; one that waits starts when it goes on. Times are those between events.
+# signals; one that waits starts when it goes on.
 test_busy_domain() {
+	local rare
 	[[ $(version) = 5* ]] || return 0
 	need_program domains
 	start_target "$PROGRAM" apart
 	await_line 'domains .*'
 	background "$TOOL" memprof -pid "$TARGET" --rate 1 --json >"$TMP/out" 2>"$TMP/err"
 	wait_for "grep -q sampling '$TMP/err'"
-	sleep 1
+	rare=$(sed -n 's/^domains \([0-9]*\) .*/\1/p' "$(output_of)")
+	wait_for "grep -q '\"domain\":$rare,' '$TMP/out'"
 	python3 -c 'import time; print(time.monotonic_ns())' >"$TMP/go"
 	tell go
 	wait_for "grep -q '\"domain\":3,' '$TMP/out'"
@@ -496,7 +504,7 @@ test_busy_domain() {
 	go, rare, busy, waiting = map(int, sys.argv[2:])
 	start = min(first.values())
 	print(f"rare {first[rare] - start} ns, busy {first[busy] - start} ns, waiting {first[waiting] - go} ns", file=sys.stderr)
-	assert first[rare] - start < 500e6 and first[waiting] > go and first[waiting] - go < 500e6
+	assert first[rare] < go < first[waiting]
 	PY
 	tell quit
 }

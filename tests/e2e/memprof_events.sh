@@ -75,19 +75,21 @@ test_table() {
 
 test_leak() {
 	start_subject leak
-	background "$TOOL" memprof -pid "$TARGET" --events=probes --rate 0.01 --for 2s --live >"$TMP/out" 2>"$TMP/err"
+	background "$TOOL" memprof -pid "$TARGET" --events=probes --rate 0.01 --live >"$TMP/out" 2>"$TMP/err"
 	wait_for "grep -q sampling '$TMP/err'"
 	tell fork
 	await_line 'child [0-9]*'
+	let_work 100
+	kill -INT $!
 	wait $!
 	matches "$(sed -n 2p "$TMP/out")" '1 forks: children are not profiled'
 	matches "$(sed -n 5p "$TMP/out")" ' Subject\.leak  subject\.ml:[0-9]+$'
-	through_probes --rate 0.01 --for 300ms --folded >"$TMP/out" 2>"$TMP/err"
+	memprof_for_ticks 5 --events=probes --rate 0.01 --folded >"$TMP/out"
 	matches "$(cat "$TMP/out")" ';Subject\.request;Subject\.leak [0-9]+'
-	through_probes --rate 0.01 --for 300ms --callstack 1 --json >"$TMP/out" 2>"$TMP/err"
+	memprof_for_ticks 5 --events=probes --rate 0.01 --callstack 1 --json >"$TMP/out"
 	finds '"frames":\[{"function":"Subject.leak"[^}]*}\]}' "$TMP/out"
 	# The ring is what it was.
-	memprof --rate 0.01 --for 300ms --live >"$TMP/out" 2>"$TMP/err"
+	memprof_for_ticks 5 --rate 0.01 --live >"$TMP/out"
 	finds 'ocaml-probes: events: through the ring of the library' "$TMP/err"
 	finds Subject.leak "$TMP/out"
 	eq "$(status_of_target)" free
@@ -195,7 +197,7 @@ test_ordinary_user() {
 	start_target "${as_user[@]}" "$TMP/subject" leak
 	await_line ready
 	memprof() {
-		timeout 60 "${as_user[@]}" "$TMP/ocaml-probes" memprof -pid "$TARGET" "$@"
+		timeout 600 "${as_user[@]}" "$TMP/ocaml-probes" memprof -pid "$TARGET" "$@"
 	}
 	expect_error 3 "measuring: this process lacks CAP_BPF and CAP_PERFMON" --events=probes
 	finds 'hint: run it as root' "$TMP/err"

@@ -78,7 +78,12 @@ start_subject() { # ARG...
 
 memprof() { # ARG...
 	# shellcheck disable=SC2153 # lib.sh sets it
-	timeout 60 "$TOOL" memprof -pid "$TARGET" "$@"
+	timeout 600 "$TOOL" memprof -pid "$TARGET" "$@"
+}
+
+# Profile the target until it has had a CPU for so many hundredths of a second. What is said is in $TMP/err.
+memprof_for_ticks() { # TICKS ARG...
+	for_ticks "$1" "$TOOL" memprof -pid "$TARGET" "${@:2}"
 }
 
 # What the program says of its profiles.

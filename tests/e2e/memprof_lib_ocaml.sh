@@ -64,12 +64,12 @@ start_subject() { # ARG...
 }
 
 control() { # MODE [PID]
-	timeout 60 "$PROGRAMS/control" "$1" "${2:-$TARGET}"
+	timeout 600 "$PROGRAMS/control" "$1" "${2:-$TARGET}"
 }
 
 self() { # MODE [ARG...]
 	need_programs
-	timeout 60 "$PROGRAMS/self" part "$@" | sed 1d
+	timeout 600 "$PROGRAMS/self" part "$@" | sed 1d
 }
 
 # Books, and events of a session.
@@ -98,7 +98,7 @@ test_books_of_self() {
 test_names() {
 	start_subject leak
 	control leak | sort -u >"$TMP/ours"
-	timeout 60 "$TOOL" memprof -pid "$TARGET" --rate 0.01 --for 500ms --json 2>/dev/null |
+	timeout 600 "$TOOL" memprof -pid "$TARGET" --rate 0.01 --for 500ms --json 2>/dev/null |
 		grep '"frames":\[{"function":"Subject.leak"' | head -n 1 |
 		grep -o '{"function":"[^}]*}' | sed 's/,"inlined":true//' | sort -u >"$TMP/theirs"
 	finds Subject.leak "$TMP/ours"
@@ -150,8 +150,7 @@ test_fork() {
 	start_subject leak
 	background "$PROGRAMS/control" fork "$TARGET" >"$TMP/out" 2>&1
 	wait $!
-	sleep 0.3
-	eq "$(status_of_target)" free
+	wait_for '[[ $(status_of_target) = free ]]'
 	eq "$(cat "$TMP/out")" "$(printf '%s: a child after fork has no profile of its parent\n' state report read stop)"
 }
 
@@ -199,7 +198,7 @@ test_threads() {
 test_domains() {
 	need_programs
 	[[ $(version) = 5* ]] || return 0
-	eq "$(timeout 60 "$PROGRAMS/domains")" "here: true, domains: 3, still on: false
+	eq "$(timeout 600 "$PROGRAMS/domains")" "here: true, domains: 3, still on: false
 here: true, domains: 3, still on: false
 here: true, domains: 1, still on: false"
 }
@@ -209,7 +208,7 @@ test_self_without_pidfd_getfd() {
 	need_command strace
 	need_programs
 	strace -f -qq -o "$TMP/calls" -e signal=none -e trace=pidfd_getfd -e inject=pidfd_getfd:error=EPERM \
-		timeout 60 "$PROGRAMS/self" part turns 1 >"$TMP/out"
+		timeout 600 "$PROGRAMS/self" part turns 1 >"$TMP/out"
 	eq "$(tail -n 1 "$TMP/out")" "done"
 	eq "$(cat "$TMP/calls")" ""
 }
@@ -234,9 +233,9 @@ test_sanitizers() {
 	with_ocamlfind str,ocaml-probes.memprof probes_lib.mli probes_lib.ml shown.ml subject.ml self.ml \
 		"${objects[@]}" -ccopt $sanitize -o self
 	matches "$(control errors 2>&1)" 'again: fine.10 kept, others unread: true$'
-	matches "$(timeout 60 ./self part turns 3 2>&1)" 'done$'
-	eq "$(timeout 60 ./self part threads 2>&1 | sed 1d)" Subject.leak
-	timeout 60 ./self part books "$TMP/books" 3000 >"$TMP/events" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	matches "$(timeout 600 ./self part turns 3 2>&1)" 'done$'
+	eq "$(timeout 600 ./self part threads 2>&1 | sed 1d)" Subject.leak
+	timeout 600 ./self part books "$TMP/books" 3000 >"$TMP/events" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
 	matches "$(cat "$TMP/err")" '^[1-9][0-9]{3,} events, [1-9][0-9]* sites, [1-9][0-9]* stacks$'
 }
 

@@ -115,7 +115,7 @@ test_full_disk() {
 	mkdir "$TMP/small"
 	unshare --mount --propagation private bash -c '
 		mount -t tmpfs -o size=64k none "$1" && echo old >"$1/trace" || exit 99
-		timeout 60 "$2" memprof -pid "$3" --rate 0.1 --for 30s --quiet --memtrace "$1/trace" || status=$?
+		timeout 600 "$2" memprof -pid "$3" --rate 0.1 --for 30s --quiet --memtrace "$1/trace" || status=$?
 		ls "$1" && cat "$1/trace"
 		exit "${status:-0}"' - "$TMP/small" "$TOOL" "$TARGET" >"$TMP/out" 2>"$TMP/err" || status=$?
 	eq "$status" 1

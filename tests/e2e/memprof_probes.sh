@@ -19,13 +19,13 @@ build_subject() { # FLAG...
 }
 
 start_tool() { # NAME ARG...
-	background timeout 100 "$TOOL" attach -pid "$TARGET" "${@:2}" >"$TMP/$1" 2>"$TMP/$1.err"
+	background timeout 600 "$TOOL" attach -pid "$TARGET" "${@:2}" >"$TMP/$1" 2>"$TMP/$1.err"
 	wait_for "grep -qE '(counting|measuring) [1-9]' '$TMP/$1.err'"
 }
 
 # The program ends by itself, in the middle of the profile.
 profile() {
-	timeout 100 "$TOOL" memprof -pid "$TARGET" --rate 0.01 --json --quiet >"$TMP/events"
+	timeout 600 "$TOOL" memprof -pid "$TARGET" --rate 0.01 --json --quiet >"$TMP/events"
 }
 
 # "BLOCK SAMPLES WORDS SOURCE" of the events KIND; the source is its number.
@@ -76,8 +76,7 @@ test_bpftrace() {
 	BPFTRACE=$!
 	wait_for 'bpftrace_is_attached 1' 30
 	profile
-	kill -INT "$BPFTRACE" 2>/dev/null || :
-	wait "$BPFTRACE"
+	end_bpftrace
 	eq "$(grep '^@' "$TMP/bpftrace" | sort | xargs)" \
 		"$(events_of alloc_minor | awk '{ n++; samples += $2; words += $3; blocks += $1 }
 			END { printf "@blocks: %d @n: %d @samples: %d @words: %d", blocks, n, samples, words }')"

@@ -431,7 +431,7 @@ test_overwritten_file() {
 	"$APP" < <(printf 'go 10\nquit\n') >/dev/null # it need not read
 	order detach
 	# It is nobody's any more.
-	timeout 20 cp "$TMP/sled" "$APP"
+	timeout 300 cp "$TMP/sled" "$APP"
 	"$APP"
 }
 
@@ -444,7 +444,7 @@ test_attach_ends_when_its_file_is_overwritten() {
 	COUNTING=$!
 	wait_for 'grep -q "counting [0-9]* probes\?" "$TMP/counting.err"'
 	printf 'go 10\nquit\n' | "$APP" >/dev/null
-	timeout 20 cp "$TMP/sled" "$APP" || fail "cp: status $?"
+	timeout 300 cp "$TMP/sled" "$APP" || fail "cp: status $?"
 	"$APP" || fail "the new program: status $?"
 	wait "$COUNTING" || status=$?
 	eq "$status" 1

@@ -86,5 +86,4 @@ test_opam_install() {
 	eq "$(find "$OPAMROOT/test/bin" "$OPAMROOT/test/lib/ocaml-probes" -type f 2>/dev/null)" ""
 }
 
-TEST_TIMEOUT=240
 run_tests "$@"

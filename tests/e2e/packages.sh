@@ -43,5 +43,5 @@ test_versions() {
 	eq "$(sed -n 's/^## \([0-9.]*\).*/\1/p' "$ROOT/.github/CHANGELOG.md" | head -n 1)" "$version" "CHANGELOG.md"
 }
 
-TEST_TIMEOUT=900
+TEST_TIMEOUT=1800
 run_tests "$@"

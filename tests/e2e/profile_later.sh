@@ -126,7 +126,7 @@ while True:
 	await_line ready
 	start_profile -pid "$TARGET" --hz 997
 	tell ""
-	sleep 2
+	let_work 200
 	end_profile
 	check_samples 100 '^_start;.*;BZ2_bzBuffToBuffCompress;'
 	check_reasons

@@ -49,9 +49,8 @@ test_compiler() {
 	background "$TOOL" profile -pid "$compiler" --hz 9999 --json >"$TMP/json" 2>"$TMP/err"
 	profile=$!
 	wait_for 'grep -q sampling "$TMP/err"'
-	# perf says nothing when it has begun.
-	wait_for "ls -l /proc/$perf/fd | grep -q 'anon_inode:\[perf_event\]'"
-	sleep 0.3
+	# perf says nothing when it has begun: it waits for events then (system call 7, poll).
+	wait_for "ls -l /proc/$perf/fd | grep -q 'anon_inode:\[perf_event\]' && grep -q '^7 ' /proc/$perf/syscall"
 	echo go >"$TMP/go"
 	wait "$compiler" || fail "the compiler failed"
 	wait "$profile" || fail "$(cat "$TMP/err")"

@@ -128,17 +128,26 @@ for one in json.load(sys.stdin)["data"]["result"]:
 # CALM to their end, which all scrapes before it have come to.
 await_calm() {
 	wait_for 'CALM=$(($(date +%s) - 2)) &&
-		query "max(max_over_time(scrape_duration_seconds[20s]))" "$CALM" | awk "{ exit !(\$1 < 0.1) }"' 90
+		query "max(max_over_time(scrape_duration_seconds[20s]))" "$CALM" | awk "{ exit !(\$1 < 0.1) }"' 400
 }
 
-# Each value of QUERY is within 1 % of HZ, and there are N.
-check_rates() { # QUERY N
+are_rates_right() { # QUERY N
 	await_calm
 	query "$1" "$CALM" >"$TMP/rates"
 	awk -v hz="$HZ" -v n="$2" '
 		{ if ($2 < hz * 0.99 || $2 > hz * 1.01) bad = 1 }
-		END { exit bad || NR != n }' "$TMP/rates" || fail "$1 is not $HZ: $(cat "$TMP/rates")"
-	cat "$TMP/rates"
+		END { exit bad || NR != n }' "$TMP/rates"
+}
+
+# Each value of QUERY is within 1 % of HZ, and there are N; in one of some tries, since the program itself may get no
+# processor for a while.
+check_rates() { # QUERY N
+	local try
+	for try in 1 2 3 4; do
+		! are_rates_right "$@" || { cat "$TMP/rates"; return 0; }
+		sleep 10
+	done
+	fail "$1 is not $HZ: $(cat "$TMP/rates")"
 }
 
 # "ALERT HEALTH STATE" of the alerts.
@@ -204,4 +213,5 @@ probe=work_stop $(books work_stop)" "hits of both processes"
 	stop_serve
 }
 
+TEST_TIMEOUT=1800
 run_tests "$@"

@@ -23,7 +23,7 @@ TOOL = os.environ["TOOL"]
 BUILD = os.environ["O"]
 SERVICE = "/srv/bin/service"
 WORK = tempfile.mkdtemp(dir=os.environ["TMP"])
-PATIENCE = 60  # seconds, for what does not come when something is wrong
+PATIENCE = 150  # seconds, for what does not come when something is wrong
 
 Example = collections.namedtuple("Example", "command expected")
 

@@ -47,5 +47,4 @@ test_wrong_examples_are_found() {
 	wrong "a key of the configuration" 's/"targets": \[/"tragets": [/' configuration
 }
 
-TEST_TIMEOUT=300
 run_tests "$@"

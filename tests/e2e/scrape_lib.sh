@@ -35,7 +35,7 @@ stop_serve() {
 }
 
 scrape() { # [CURL-ARG...]
-	curl -sS --fail --max-time 30 -H 'Cache-Control: no-cache' "$@" "$URL/metrics"
+	curl -sS --fail --max-time 300 -H 'Cache-Control: no-cache' "$@" "$URL/metrics"
 }
 
 # The value of the one sample in the text on stdin that is of METRIC and has all LABEL="VALUE" pairs.

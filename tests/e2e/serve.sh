@@ -495,7 +495,7 @@ plain 100" "hits"
 }
 
 in_time() {
-	timeout -s KILL 30 "$O/ocaml-probes" "$@"
+	timeout -s KILL 300 "$O/ocaml-probes" "$@"
 }
 
 # Nothing is waited for with the signals blocked, and a running server waits for nothing.

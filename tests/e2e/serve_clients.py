@@ -4,7 +4,8 @@
 
 SERVER and FRONT are its processes: that which measures, and that which speaks HTTP. WHAT is `slow`,
 `floods`, `malformed`, `readers`, or `crowd`, which stops and continues FRONT. Prints what went wrong and fails, or prints one line with figures. Of the time that an answer
-took does not count what these or we were kept from running by others.
+took does not count what these or we were kept from running by others. How long it may take is a matter of
+`make bench`: here it must come while the others are still there.
 """
 
 import os
@@ -21,11 +22,11 @@ PORT = int(sys.argv[1])
 ADDRESS = ("127.0.0.1", PORT)
 
 
-def connect(timeout=60):
+def connect(timeout=300):
     return socket.create_connection(ADDRESS, timeout)
 
 
-def ask(data, timeout=60):
+def ask(data, timeout=300):
     """Send DATA and read to the end; what came, and b"" also for a reset."""
     with connect(timeout) as client:
         got = b""
@@ -77,6 +78,13 @@ def scrape(path="/metrics"):
     return max(0, seconds - (held_up() - held_before)), got
 
 
+def is_there(client):
+    """Has the server not ended this connection? Nothing is read."""
+    poll = select.poll()
+    poll.register(client, select.POLLRDHUP)
+    return not poll.poll(0)
+
+
 def is_closed(client):
     """Has the server ended this connection?"""
     readable, _, _ = select.select([client], [], [], 0)
@@ -100,15 +108,15 @@ def slow():
         b"Content-Length: 1000\r\n\r\n" % PORT,
     }
     clients = []
-    start, held_before = time.monotonic(), held_up()
+    start = time.monotonic()
     for i in range(1000):
         born = time.monotonic()
         client = connect()
         client.sendall(head[kinds[i % 4]])
         clients.append((client, kinds[i % 4], born))
     connected = time.monotonic() - start
-    worst, sent, left = 0, 0, clients
-    while left and time.monotonic() - start - connected < 14 + held_up() - held_before:
+    worst, sent, left, gone = 0, 0, clients, 0
+    while left and time.monotonic() - start - connected < 300:
         for client, kind, _ in left:
             if kind in ("line", "header"):
                 try:
@@ -117,18 +125,20 @@ def slow():
                     pass
         sent += 1
         worst = max(worst, scrape()[0])
+        # It has not waited for one of them.
+        assert sent > 1 or is_there(clients[-1][0]), "a scrape took as long as a client"
         time.sleep(0.8)
         still = []
         for client, kind, born in left:
             if not is_closed(client):
                 still.append((client, kind, born))
             elif kind != "body":
-                age = time.monotonic() - born
+                age = gone = time.monotonic() - born
                 assert age >= 10, "a client was dropped after %.1f s" % age
         left = still
-    assert not left, "still there after 14 s: %s" % [kind for _, kind, _ in left]
-    assert worst < 1, "a scrape took %.3f s" % worst
-    print("1000 slow clients, connected in %.2f s; slowest scrape %.1f ms" % (connected, worst * 1000))
+    assert not left, "still there: %s" % [kind for _, kind, _ in left]
+    print("1000 slow clients, connected in %.2f s, the last one dropped after %.1f s; slowest scrape %.1f ms"
+          % (connected, gone, worst * 1000))
 
 
 def floods():
@@ -140,11 +150,11 @@ def floods():
         clients.append(connect())
         if i % 20 == 19:
             worst = max(worst, scrape("/healthz")[0])
+            assert is_there(clients[-1]), "an answer took as long as a client"
     # A scrape comes behind all of them.
     scrape("/healthz")
     closed = sum(is_closed(client) for client in clients)
     assert closed > 0, "none made room"
-    assert worst < 1, "a scrape took %.3f s" % worst
     print("770 connections, %d closed; slowest answer %.1f ms" % (closed, worst * 1000))
 
 
@@ -258,8 +268,9 @@ def readers():
         client.connect(ADDRESS)
         client.sendall(b"GET /metrics HTTP/1.1\r\nHost: [::1]\r\n\r\n" * 3)
         clients.append(client)
-    worst = max(scrape()[0] for _ in range(10))
-    assert worst < 1, "a scrape took %.3f s" % worst
+    worst = scrape()[0]
+    assert any(map(is_there, clients)), "a scrape took as long as a client"
+    worst = max(worst, *(scrape()[0] for _ in range(9)))
     print("300 that do not read; slowest scrape %.1f ms" % (worst * 1000))
 
 

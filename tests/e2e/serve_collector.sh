@@ -31,6 +31,21 @@ go_on() { # PID
 	sed -n 's/^\([a-z_]* [0-9]*\)$/\1/p' "$(output_of "$1")" >"$TMP/books.$1"
 }
 
+# Wait until the server has taken N times more what it takes each second.
+await_ticks() { # N
+	local times first
+	first=$(tick_time)
+	for ((times = 0; times < $1; times++)); do
+		wait_for '[[ $(tick_time) != "$first" ]]'
+		first=$(tick_time)
+	done
+}
+
+# The figures of rates change at a tick only.
+tick_time() {
+	curl -sS --fail "$URL/api/v1/history" | "$PYTHON" -c 'import json, sys; print(json.load(sys.stdin)["time"])'
+}
+
 # The sum of figure NAME in the books of PIDs.
 sum_of() { # NAME PID...
 	local name=$1
@@ -82,10 +97,10 @@ check_serve() { # SERVE-OPTION...
 		eq "$(metric_of "$name" <"$TMP/two")" "$(sum_of "$name" "$first" "$second")" "$name of two processes"
 	done
 
-	# What it did after the last reading is lost; so it rests.
+	# What it did after the last reading is lost; so it rests, until it has been read (each second) in two histories.
 	TARGET=$second
 	rest
-	sleep 2.5
+	await_ticks 3
 	kill "$second"
 	await_processes 1
 	TARGET=$first

@@ -21,7 +21,7 @@ def is_hidden(page):
 def check_api(serve, sites):
     """The page shows what the API says, or said a moment ago."""
     asked = urllib.request.Request(serve.origin + "/api/v1/heap", headers={"Authorization": f"Bearer {serve.token}"})
-    with urllib.request.urlopen(asked, timeout=30) as answer:
+    with urllib.request.urlopen(asked, timeout=300) as answer:
         heap = json.load(answer)
     equal(sorted(f"{s['function']}  {s['file']}:{s['line']}" for s in heap["sites"]), sorted(s[0] for s in sites), "sites")
     assert heap["allocated_words"] >= sum(allocated for _, _, allocated, _ in sites), heap

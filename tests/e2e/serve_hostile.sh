@@ -104,7 +104,7 @@ test_refusals() {
 		        ("nothing", 2000000, False, "", b"404"), ("nothing", 2000000, True, "", b""),
 		        ("nothing", 5, False, "Expect: 100-continue\r\n", b"404")):
 		    early = n > 1 << 20 or "Expect" in headers
-		    with socket.create_connection(("127.0.0.1", port), timeout=20) as s:
+		    with socket.create_connection(("127.0.0.1", port), timeout=300) as s:
 		        s.sendall(f"POST /{path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{headers}".encode() +
 		                  (b"Transfer-Encoding: chunked\r\n\r\n" if chunked else b"Content-Length: %d\r\n\r\n" % n))
 		        got = b""

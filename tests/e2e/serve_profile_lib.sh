@@ -8,7 +8,7 @@ ask() { # PATH [CURL-ARG...]
 
 # Ask for PATH in the background. Sets ASKED to the id; the answer goes to FILE, the status to FILE.status.
 ask_later() { # PATH FILE
-	curl -sS --max-time 60 -H "Authorization: Bearer $TOKEN" -o "$2" -w '%{http_code}' "$URL$1" >"$2.status" &
+	curl -sS --max-time 600 -H "Authorization: Bearer $TOKEN" -o "$2" -w '%{http_code}' "$URL$1" >"$2.status" &
 	ASKED=$!
 }
 

@@ -65,7 +65,7 @@ def errors(page):
 def shown(page, exe):
     """A profile of ten seconds: its numbers, search and zoom."""
     page.js("document.querySelector('#profile-cpu').click()")
-    wait_for("the profile", lambda: not is_hidden(page, "#flame"), 60)
+    wait_for("the profile", lambda: not is_hidden(page, "#flame"))
     settle(page)
     equal(page.text("#flame-title"), f"CPU time of {exe}", "title")
     equal(page.text("#profile-failure"), "", "failure")

@@ -22,10 +22,10 @@ test_books() {
 	await_line ready
 	measuring all --slower 0 --limit 0 --json
 	measuring keyed --slower 0 --limit 0 --key id --json
-	measuring slow --slower 3ms --json --time-of-day --interval 50ms
-	measuring filtered --slower 3000us --json --key id --filter 'id < 300'
+	measuring slow --slower 3ms --limit 0 --json --time-of-day --interval 50ms
+	measuring filtered --slower 3000us --limit 0 --json --key id --filter 'id < 300'
 	measuring limited --slower 0ms --limit 5 --json
-	measuring text --slower 3ms
+	measuring text --slower 3ms --limit 0
 	wait_for "[[ \$(cat $TMP/err.* | grep -Ec 'measuring 2 probes') -eq ${#pids[@]} ]]"
 	tell go
 	await_line end 60

@@ -11,7 +11,7 @@
 SOAK_SECONDS=${SOAK_SECONDS:-15}
 # `serve` forgets rows of processes that have ended each five minutes: a shorter run sees them grow.
 FORGETS_AFTER=300
-TEST_TIMEOUT=$((SOAK_SECONDS + 180 + (SOAK_SECONDS > FORGETS_AFTER ? FORGETS_AFTER : 0)))
+TEST_TIMEOUT=$((SOAK_SECONDS + 600 + (SOAK_SECONDS > FORGETS_AFTER ? FORGETS_AFTER : 0)))
 # How many programs at least, and how many looks at what is held; how many run side by side, for how
 # many rounds of how many a second.
 LEAST=200 LOOKS=10 LANES=8 ROUNDS=60 HZ=400

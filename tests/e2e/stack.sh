@@ -322,7 +322,7 @@ test_budget() {
 refused() { # MESSAGE FLAG...
 	local message=$1 status=0
 	shift
-	timeout 10 "$TOOL" attach -pid "$TARGET" "$@" >/dev/null 2>"$TMP/err" || status=$?
+	timeout 300 "$TOOL" attach -pid "$TARGET" "$@" >/dev/null 2>"$TMP/err" || status=$?
 	eq "$status" 2 "status of $*"
 	matches "$(head -n 1 "$TMP/err")" "^ocaml-probes: attach: $message"
 }

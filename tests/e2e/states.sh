@@ -3,7 +3,6 @@
 # have, and what cannot be done has a sentence of its own.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
-TEST_TIMEOUT=300
 BINARIES=$O/tests/fixtures/binaries
 
 start_states() { # MODE [OPERAND]
@@ -20,13 +19,27 @@ toggle() { # TIMES
 	done
 }
 
+# The same, or as often as there is time for before TARGET ends by itself, where the tool is slow.
+toggle_until_it_ends() { # TIMES
+	local i action
+	for ((i = 0; i < $1; i++)); do
+		for action in enable disable; do
+			"$TOOL" attach -quiet -pid "$TARGET" -$action-all 2>"$TMP/err" || {
+				has_ended "$TARGET" || fail "$(cat "$TMP/err")"
+				((i > 0)) || fail "it ends before it was switched on and off"
+				return 0
+			}
+		done
+	done
+}
+
 # As often, whatever becomes of it; $TMP/ends gets a line `STATUS SENTENCE` each. Nothing hangs.
 try_to_toggle() { # TIMES
 	local i status action
 	for ((i = 0; i < $1; i++)); do
 		for action in enable disable; do
 			status=0
-			timeout 60 "$TOOL" attach -quiet -pid "$TARGET" -$action-all 2>"$TMP/err" || status=$?
+			timeout 600 "$TOOL" attach -quiet -pid "$TARGET" -$action-all 2>"$TMP/err" || status=$?
 			echo "$status $(cat "$TMP/err")"
 		done
 	done >"$TMP/ends"
@@ -45,11 +58,22 @@ check_running() {
 # epoll_wait and sigtimedwait are ended by the kernel, with EINTR, whenever a process is stopped and
 # goes on (signal(7), "Interruption of system calls ... by stop signals"). What was begun anew would take
 # as long as the switching and 1.5 s, and where that is slow all is.
+# On a machine that stands still for a while a call may be late: there are three tries.
 test_system_calls() {
+	local try
+	for try in 1 2 3; do
+		make_system_calls
+		[[ -n $LATE ]] || return 0
+	done
+	fail "calls that took another time: $LATE"
+}
+
+# Sets LATE to what took another time.
+make_system_calls() {
 	local start late_ms
 	start_states calls 1500
 	start=$EPOCHREALTIME
-	toggle 30
+	toggle_until_it_ends 30
 	late_ms=$(((${EPOCHREALTIME/[.,]/} - ${start/[.,]/}) / 3000))
 	((late_ms > 700)) || late_ms=700
 	finish_target
@@ -58,8 +82,8 @@ test_system_calls() {
 		"$(printf '%s\n' 'nanosleep 0 0' 'clock_nanosleep 0 0' 'read 1 0' 'poll 0 0' 'select 0 0' \
 			'futex -1 110' 'waitpid 0 0' 'epoll_wait -1 4' 'sigtimedwait -1 4' | sort)" \
 		"results"
-	eq "$(awk -v most=$((1500 + late_ms)) 'NF == 4 && $1 !~ /epoll_wait|sigtimedwait/ && ($4 < 1490 || $4 > most)' \
-		"$(output_of)")" "" "calls that took another time"
+	LATE=$(awk -v most=$((1500 + late_ms)) 'NF == 4 && $1 !~ /epoll_wait|sigtimedwait/ && ($4 < 1490 || $4 > most)' \
+		"$(output_of)")
 }
 
 # 10 000 queued signals while probes are switched 300 times: each comes, and comes once.

@@ -141,5 +141,5 @@ test_wrong_rounds_are_noticed() {
 	done
 }
 
-TEST_TIMEOUT=600
+TEST_TIMEOUT=1200
 run_tests "$@"

@@ -66,5 +66,5 @@ test_stacks() {
 	[[ $failed -eq 0 ]] || fail "$failed programs: $(cat "$TMP/compared")"
 }
 
-TEST_TIMEOUT=600
+TEST_TIMEOUT=1200
 run_tests "$@"

@@ -75,22 +75,30 @@ test_top_and_order() {
 	eq "$(rows)" "$(expected_hits; echo "(all) $(all_hits)")" "by name"
 }
 
+# Time both pairs of the service until it has worked for a while.
+time_service() { # FLAG...
+	background "$TOOL" attach "$TARGET" --time request_done,request_start --time request_start,request_done "$@" \
+		>"$TMP/out" 2>"$TMP/err"
+	wait_for 'grep -q "measuring [0-9]* probes" "$TMP/err"'
+	let_work 10
+	kill -INT $!
+	wait $!
+}
+
 # The pair that takes longer comes first, whichever was given first.
 test_pairs_by_p99() {
-	local slow=sleep,wake
+	local slow=request_start,request_done
 	need_counting
 	start_target "$(own_copy "$O/tests/ocaml/service")"
 	wait_for 'finds -wx "request_start disabled" < <("$TOOL" info "$TARGET" 2>&1)'
-	slow=request_start,request_done
-	"$TOOL" attach "$TARGET" --time request_done,request_start --time "$slow" --sort p99 --for 500ms \
-		>"$TMP/out" 2>/dev/null
+	time_service --sort p99
 	eq "$(awk '/^request_/ && NF == 10 { print $1 }' "$TMP/out" | sort)" "request_done,request_start
 $slow" "pairs"
 	# In microseconds, the larger p99 first.
 	awk 'function us(t) { return t ~ /ns$/ ? t / 1000 : t ~ /us$/ ? t + 0 : t ~ /ms$/ ? t * 1000 : t * 1000000 }
 		/^request_/ && NF == 10 { p[++n] = us($7) } END { exit !(n == 2 && p[1] >= p[2]) }' "$TMP/out" ||
 		fail "$(cat "$TMP/out")"
-	"$TOOL" attach "$TARGET" --time request_done,request_start --time "$slow" --top 1 --for 300ms >"$TMP/out" 2>/dev/null
+	time_service --top 1
 	eq "$(grep -c '^(1 other pair)$' "$TMP/out")/$(grep -c ': orphan starts ' "$TMP/out")" 1/1 "$(cat "$TMP/out")"
 }
 
@@ -118,9 +126,9 @@ test_time_of_day() {
 	await_line ready
 	export TZ=Asia/Kolkata
 	before=$(date +%s%N)
-	"$TOOL" attach "$TARGET" --print alpha --limit 2 --time-of-day --interval 100ms --for 250ms -q >"$TMP/out"
-	"$TOOL" attach "$TARGET" --print alpha --limit 2 --time-of-day --for 150ms -q --json >"$TMP/json"
-	"$TOOL" attach "$TARGET" --print alpha --count --limit 2 --time-of-day --for 150ms -q --csv >"$TMP/csv"
+	"$TOOL" attach "$TARGET" --print alpha --limit 2 --time-of-day --interval 100ms --for 2s -q >"$TMP/out"
+	"$TOOL" attach "$TARGET" --print alpha --limit 2 --time-of-day --for 1s -q --json >"$TMP/json"
+	"$TOOL" attach "$TARGET" --print alpha --count --limit 2 --time-of-day --for 1s -q --csv >"$TMP/csv"
 	after=$(date +%s%N)
 	{
 		# Half past: the offset of the zone is that of the texts.

@@ -74,6 +74,31 @@ let_run() { # each|all [PID]
 	wait_for "have_run $1 $pid '$before'"
 }
 
+# The time that all threads of PID have had a CPU, those that have ended too, in hundredths of a second.
+ticks_of() { # [PID]
+	sed 's/.*) //' "/proc/${1:-$TARGET}/stat" | awk '{ print $12 + $13 }'
+}
+
+# Return when a target that can run has had so many hundredths of a second of a CPU.
+let_work() { # TICKS [PID]
+	local until_ticks=$(($(ticks_of "${2:-$TARGET}") + $1))
+	wait_for "(( \$(ticks_of ${2:-$TARGET}) >= $until_ticks ))"
+}
+
+# Run COMMAND, which takes samples of the target, until that has had so many hundredths of a second of a CPU, however
+# long that takes. What COMMAND says is in $TMP/err.
+for_ticks() { # TICKS COMMAND...
+	local ticks=$1 sampler
+	shift
+	: >"$TMP/err"
+	background "$@" 2>"$TMP/err"
+	sampler=$!
+	wait_for 'grep -q "sampling\|recording" "$TMP/err" || has_ended '"$sampler"
+	has_ended "$sampler" || let_work "$ticks"
+	kill -INT "$sampler" 2>/dev/null || :
+	wait "$sampler"
+}
+
 # "0xSITE 0xSEMAPHORE" of every note of FILE's OCaml probes, link-time addresses.
 notes_of() { # FILE
 	readelf -nW "$1" | sed -n 's/.*Location: \(0x[0-9a-f]*\), .*Semaphore: \(0x[0-9a-f]*\)/\1 \2/p'
@@ -137,6 +162,14 @@ bpftrace_is_attached() { # UPROBES
 		[[ $(bpftool perf show | grep -cE "^pid $BPFTRACE .* u(ret)?probe ") -eq $1 ]] &&
 			grep -q '^232 ' "/proc/$BPFTRACE/syscall"
 	}
+}
+
+# End BPFTRACE by a signal. bpftrace sees one only if it interrupts its wait for events, of a tenth of a second each: if
+# the time is over, and bpftrace waits for a CPU, the signal is missed, and another one is needed. This cannot be SIGINT,
+# which kills it while it prints; SIGTERM does not.
+end_bpftrace() {
+	wait_for '! kill -TERM "$BPFTRACE" 2>/dev/null || { sleep 0.15; has_ended "$BPFTRACE"; }'
+	wait "$BPFTRACE"
 }
 
 # How many of PID's notes have a semaphore whose first half, the tracers', is raised.

@@ -187,10 +187,11 @@ test_undo_after_somebody_switched() {
 	local tool
 	start_loop
 	"$TOOL" attach -pid "$TARGET" -enable alpha
-	"$TOOL" attach -pid "$TARGET" -disable-all --for 60s &
+	"$TOOL" attach -pid "$TARGET" -disable-all --for 1h &
 	tool=$!
 	wait_for '[[ $(states "$TARGET") = "alpha disabled beta disabled gamma disabled" ]]'
-	sleep 0.2
+	# It waits for its end (system call 271, ppoll).
+	wait_for 'grep -q "^271 " "/proc/'"$tool"'/syscall"'
 	"$TOOL" attach -pid "$TARGET" -enable alpha
 	kill -TERM "$tool"
 	wait "$tool"

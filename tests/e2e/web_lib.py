@@ -19,7 +19,7 @@ TOOL = os.environ["TOOL"]
 AXE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../vendor/axe-core/axe.min.js")
 
 
-def wait_for(what, condition, seconds=30):
+def wait_for(what, condition, seconds=150):
     end = time.monotonic() + seconds
     while True:
         found = condition()
@@ -59,7 +59,7 @@ class Serve:
 
     def get(self, path):
         new = urllib.request.Request(self.origin + path, headers={"Cache-Control": "no-cache"})
-        with urllib.request.urlopen(new, timeout=30) as answer:
+        with urllib.request.urlopen(new, timeout=300) as answer:
             return json.load(answer)
 
     def target(self, number=0):
@@ -168,7 +168,7 @@ class Page:
     def js(self, script, *arguments):
         return self.driver.execute_script(script, *arguments)
 
-    def wait(self, what, script, seconds=30):
+    def wait(self, what, script, seconds=150):
         return wait_for(what, lambda: self.js(script), seconds)
 
     def text(self, selector):

@@ -181,7 +181,7 @@ def hide_and_show(page):
     time.sleep(1.3)
     equal(page.updates(), before, "updates while hidden")
     hide(page, False)
-    wait_for("an update", lambda: page.updates() > before, 1)
+    wait_for("an update", lambda: page.updates() > before)
 
 
 def legend_has_the_rates(page):

@@ -137,23 +137,45 @@ static void put_on_site(unsigned char byte)
 	assert_int_equal(mprotect(page, page_bytes, PROT_READ | PROT_EXEC), 0);
 }
 
+/* The thread that calibrates sleeps between its looks at the sites: it tells, and is let go on. */
+static sem_t sleeps, may_wake;
+static bool is_held;
+
+int __real_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+	if (is_held) {
+		sem_post(&sleeps);
+		sem_wait(&may_wake);
+	}
+	return __real_nanosleep(time, left);
+}
+
 /* A uprobe that was taken off and is still there, since somebody else has its link. */
 static void idle_sites_are_waited_for(void **state)
 {
-	enum { A_WHILE_US = 50 * 1000 };
 	const struct engine_ops ops = ops_that(open_nothing);
 	struct calibration *c;
 	struct ocp_costs costs;
 	const char *why;
 
 	(void)state;
+	assert_int_equal(sem_init(&sleeps, 0, 0) | sem_init(&may_wake, 0, 0), 0);
 	put_on_site(0xcc);
+	is_held = true;
 	c = calibration_start(&ops, &counting, false);
 	assert_non_null(c);
-	usleep(A_WHILE_US);
-	/* Nobody has run the int3: that is the end of a process. */
-	assert_int_equal(calibration_result(c, false, &costs, &why), -EAGAIN);
-	put_on_site(0x90);
+	for (int i = 0; i < 50; i++) {
+		assert_int_equal(sem_wait(&sleeps), 0);
+		/* Nobody has run the int3: that is the end of a process. */
+		assert_int_equal(calibration_result(c, false, &costs, &why), -EAGAIN);
+		if (i == 49) {
+			put_on_site(0x90);
+			is_held = false;
+		}
+		assert_int_equal(sem_post(&may_wake), 0);
+	}
 	assert_int_equal(calibration_result(c, true, &costs, &why), 0);
 	calibration_free(c);
 	put_on_site(0xcc);
@@ -163,6 +185,8 @@ static void idle_sites_are_waited_for(void **state)
 	assert_string_equal(why, "another program has uprobes on the calibration code");
 	calibration_free(c);
 	put_on_site(0x90);
+	sem_destroy(&sleeps);
+	sem_destroy(&may_wake);
 }
 
 int main(void)

@@ -566,27 +566,26 @@ static double cpu_ms(void)
 	return (double)ts.tv_sec * 1e3 + (double)ts.tv_nsec / 1e6;
 }
 
-/* A tick, sorted and drawn, takes less than 10 ms of 10 000 probes' rates that all change. */
-static void ten_thousand_probes_are_drawn_in_time(void **state)
+/* The least time of a tick, sorted and drawn, of the rates of N probes that all change. */
+static double best_tick_ms(size_t n)
 {
-	enum { N = 10000, ROUNDS = 20 };
-	struct watch_probe *probes = calloc(N, sizeof(*probes));
-	char(*names)[48] = calloc(N, sizeof(*names));
+	enum { ROUNDS = 20 };
+	struct watch_probe *probes = calloc(n, sizeof(*probes));
+	char(*names)[48] = calloc(n, sizeof(*names));
 	struct watch watch = make_watch();
 	struct test_screen screen;
 	double best_ms = 1e9, pause_ms;
 	struct top top;
 
-	(void)state;
 	open_screen(&screen, 100, 250);
-	for (size_t i = 0; i < N; i++) {
+	for (size_t i = 0; i < n; i++) {
 		snprintf(names[i], sizeof(names[i]), "library_module_function_%05zu", i);
 		probes[i] = some_probes[0];
 		probes[i].name = names[i];
 	}
 	watch.n = 1;
 	watch.targets[0].probes = probes;
-	watch.targets[0].n_probes = N;
+	watch.targets[0].n_probes = n;
 	open_top(&top, &watch);
 	top.is_utf8 = true;
 	top.scales_by_all = true;
@@ -594,7 +593,7 @@ static void ten_thousand_probes_are_drawn_in_time(void **state)
 	for (int round = 0; round < ROUNDS; round++) {
 		double before_ms;
 
-		for (size_t i = 0; i < N; i++)
+		for (size_t i = 0; i < n; i++)
 			probes[i].rate = rand() % 1000000;
 		before_ms = cpu_ms();
 		assert_int_equal(top_tick(&top), 0);
@@ -604,15 +603,24 @@ static void ten_thousand_probes_are_drawn_in_time(void **state)
 	pause_ms = cpu_ms();
 	press(&top, " ");
 	pause_ms = cpu_ms() - pause_ms;
-	print_message("# a tick with %d probes: %.2f ms; a pause: %.2f ms\n", N, best_ms, pause_ms);
-#ifndef __SANITIZE_ADDRESS__
-	assert_true(best_ms < 10);
-#endif
+	print_message("# a tick with %zu probes: %.2f ms; a pause: %.2f ms\n", n, best_ms,
+		      pause_ms);
 	close_screen(&screen);
 	switch_free(&top);
 	view_free(&top.view);
 	free(probes);
 	free(names);
+	return best_ms;
+}
+
+/*
+ * Ten times as many probes take hardly more than ten times as long: 13 if all is sorting, 100 if it
+ * is quadratic. How long 10 000 take is a matter of `make bench`.
+ */
+static void ten_thousand_probes_are_drawn_in_time(void **state)
+{
+	(void)state;
+	assert_true(best_tick_ms(10000) < 30 * best_tick_ms(1000));
 }
 
 static int use_utf8(void **state)

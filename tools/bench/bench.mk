@@ -9,7 +9,7 @@ bench_programs := $(addprefix $(O)/bench/,target pair small big cost \
 .PHONY: bench run-bench
 bench: deps ## measure against the peers; B=NAME runs one benchmark
 	+@$(MAKE) --no-print-directory $(jobs) run-bench
-run-bench: all ocaml $(bench_programs)
+run-bench: all ocaml $(bench_programs) $(ocaml_out)/loop $(O)/tests/unit/test_top_view $(O)/tests/unit/test_metrics
 	@tools/bench/run $(O) $(B)
 
 $(O)/bench/target: tools/bench/target.c tools/bench/probe.h

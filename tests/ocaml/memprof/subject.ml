@@ -213,7 +213,7 @@ let answer_while work =
       | "fork" ->
         if Unix.fork () = 0 then (
           Printf.printf "child %d\n%!" (Unix.getpid ());
-          for i = 1 to 2000 do
+          for i = 1 to 200_000 do
             request i;
             Unix.sleepf 0.001
           done;
@@ -255,7 +255,7 @@ let daemon () =
   for _ = 3 to 300 do
     ignore (Unix.openfile "/dev/zero" [ Unix.O_RDWR ] 0)
   done;
-  for i = 1 to 10000 do
+  for i = 1 to 100_000 do
     request i;
     Unix.sleepf 0.001
   done
@@ -319,6 +319,7 @@ let spinning () =
   while true do
     Printf.printf "spinning\n%!";
     spin (Sys.time () +. 2.5);
+    Printf.printf "left\n%!";
     for i = 1 to 1000 do
       request i
     done

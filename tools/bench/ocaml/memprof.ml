@@ -3,7 +3,8 @@
      run N WHAT     nanoseconds of the processor for each of N calls of WHAT
      own RATE       starts a profile by itself, with five callbacks that do nothing
      stop           stops it
-     rare           hardly allocates and never collects, until the program is killed *)
+     rare           hardly allocates and never collects, until the program is killed
+     busy           allocates once in ten seconds of the processor, until the program is killed *)
 
 external cpu_ns : unit -> (float[@unboxed]) = "byte_unavailable" "bench_cpu_ns" [@@noalloc]
 
@@ -62,6 +63,13 @@ let rec rare x =
   Unix.sleepf 0.005;
   rare (x + 1)
 
+let rec busy until =
+  if cpu_ns () < until then busy until
+  else begin
+    ignore (Sys.opaque_identity (ref 0));
+    busy (cpu_ns () +. 1e10)
+  end
+
 let () =
   try
     while true do
@@ -77,6 +85,9 @@ let () =
         | [ "rare" ] ->
           print_endline "ok";
           rare 0
+        | [ "busy" ] ->
+          print_endline "ok";
+          busy 0.
         | _ -> "what?")
     done
   with End_of_file -> ()
