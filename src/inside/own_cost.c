@@ -162,6 +162,8 @@ static int build(struct own *own)
 	uint8_t *code = own->inside->block + own->code_off;
 	int err;
 
+	/* The trampolines read the address of the block there. */
+	memcpy(own->inside->block, header, sizeof(*header));
 	/* The wrapper, which no gate lets run, is the return behind the site. */
 	for (size_t i = 0; i < SITES; i++)
 		own->built[i] = (struct block_site){
