@@ -319,6 +319,7 @@ struct ocp_costs {
 	 * exits of functions) instead of emulating it. 0: there was no such site at the attach.
 	 */
 	double cost_per_stepped_hit_ns, empty_stepped_pair_ns;
+	double cost_per_paired_hit_ns; /* of a hit that begins or ends a pair; 0: as any other */
 };
 
 /*

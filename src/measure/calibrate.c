@@ -82,6 +82,7 @@ struct calibration {
 	struct engine_spec spec;
 	struct run runs[KINDS];
 	size_t n_runs;
+	double cost_per_paired_hit_ns; /* 0: as any other */
 	struct site_args args; /* the arguments of our sites */
 	struct filter filter;
 	pthread_t thread;
@@ -248,6 +249,7 @@ static struct ocp_costs costs_so_far(const struct calibration *c)
 {
 	return (struct ocp_costs){ .cost_per_hit_ns = c->runs[0].cost_per_hit_ns,
 				   .empty_pair_ns = c->runs[0].empty_pair_ns,
+				   .cost_per_paired_hit_ns = c->cost_per_paired_hit_ns,
 				   .cost_per_stepped_hit_ns = c->runs[1].cost_per_hit_ns,
 				   .empty_stepped_pair_ns = c->runs[1].empty_pair_ns };
 }
@@ -279,6 +281,7 @@ static int ask_engine(struct calibration *c)
 
 	c->runs[0].cost_per_hit_ns = costs.cost_per_hit_ns;
 	c->runs[0].empty_pair_ns = costs.empty_pair_ns;
+	c->cost_per_paired_hit_ns = costs.cost_per_paired_hit_ns;
 	if (!err)
 		publish_estimate(c);
 	return err;

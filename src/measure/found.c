@@ -193,6 +193,18 @@ static bool fits(const struct ocp_meter *meter, const struct found *found)
 	       start_ns <= clock_ns(CLOCK_MONOTONIC);
 }
 
+/* A hit of these costs more. */
+static void mark_paired(struct ocp_meter *meter)
+{
+	for (size_t i = 0; i < 2 * meter->n_pairs; i++) {
+		const struct meter_pair *pair = &meter->pairs[i / 2];
+		const ptrdiff_t probe = site_table_find(&meter->table, i % 2 ? pair->stop : pair->start);
+
+		if (probe >= 0)
+			meter->table.probes[probe].n_roles = 1;
+	}
+}
+
 /* The text of FOUND into METER, which keeps it. */
 static int describe(struct ocp_meter *meter, struct found *found)
 {
@@ -205,6 +217,8 @@ static int describe(struct ocp_meter *meter, struct found *found)
 		err = pin_meta_parse_untrusted(meter, text);
 	if (!err && !fits(meter, found))
 		err = -EBADMSG;
+	if (!err)
+		mark_paired(meter);
 	meter->start_ns = inside_start_ns(found->inside);
 	return is_damaged(meter->ctx, found->pid, err);
 }

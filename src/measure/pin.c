@@ -58,8 +58,8 @@ static int keep_meta(struct ocp_meter *meter, const char *folder)
 		ctx_log(meter->ctx, OCP_LOG_WARN, "%s", ocp_error(meter->ctx));
 	/* A reader cannot tell the hits of both kinds apart: state no less than they cost. */
 	if (costs.cost_per_stepped_hit_ns > costs.cost_per_hit_ns)
-		costs = (struct ocp_costs){ costs.cost_per_stepped_hit_ns,
-					    costs.empty_stepped_pair_ns, 0, 0 };
+		costs = (struct ocp_costs){ .cost_per_hit_ns = costs.cost_per_stepped_hit_ns,
+					    .empty_pair_ns = costs.empty_stepped_pair_ns };
 	pin_meta_write(out, meter, &costs);
 	err = fclose(out) ? ctx_no_memory(meter->ctx) : 0;
 	if (!err)

@@ -5,7 +5,7 @@
  *	ocaml-probes-kept 2 LAYOUT     layout of the maps: MEASURE_VERSION
  *	start NS                       of CLOCK_MONOTONIC
  *	split N                        enum ocp_split
- *	cost HIT_NS EMPTY_PAIR_NS
+ *	cost HIT_NS EMPTY_PAIR_NS [PAIRED_HIT_NS]
  *	program =PATH | pid PID ...
  *	key N                          the argument that matches pairs; -1: by thread
  *	pair =START =STOP              in the order of their numbers
@@ -94,9 +94,12 @@ void pin_meta_write(FILE *out, const struct ocp_meter *meter, const struct ocp_c
 {
 	const struct site_table *table = &meter->table;
 
-	fprintf(out, FORMAT "\nstart %" PRId64 "\nsplit %d\nkey %d\ncost %f %f\n", meter->start_ns,
+	fprintf(out, FORMAT "\nstart %" PRId64 "\nsplit %d\nkey %d\ncost %f %f", meter->start_ns,
 		(int)meter->split, meter->arg_requests.key_arg, costs->cost_per_hit_ns,
 		costs->empty_pair_ns);
+	if (costs->cost_per_paired_hit_ns > 0)
+		fprintf(out, " %f", costs->cost_per_paired_hit_ns);
+	fputc('\n', out);
 	if (meter->program_name) {
 		fputs("program", out);
 		write_word(out, meter->program_name);
@@ -260,7 +263,8 @@ static bool read_costs(struct reader *r, char **line)
 	struct ocp_costs *costs = &r->meter->pinned_costs;
 
 	if (r->has_costs || !take_cost(line, &costs->cost_per_hit_ns) ||
-	    !take_cost(line, &costs->empty_pair_ns))
+	    !take_cost(line, &costs->empty_pair_ns) ||
+	    (*line && !take_cost(line, &costs->cost_per_paired_hit_ns)))
 		return false;
 	r->has_costs = true;
 	return true;
