@@ -514,10 +514,12 @@ OCP_API int ocp_pinned_check(struct ocp_ctx *ctx, const char *name);
 
 /*
  * Open the pinned meter NAME to read it. ocp_meter_free() leaves it measuring; ocp_meter_detach()
- * ends it and removes its name. The errors are:
+ * ends it and removes its name. A meter that counts inside of a process (`attach --engine inside`) is found
+ * in all processes that the caller may trace; other than the maps it ends with the process. The errors are:
  *
  *	-ENOENT   there is no pinned meter NAME
  *	-EBADMSG  it is incomplete, or its maps have changed
+ *	-EEXIST   several processes have a meter of this name
  *	-EPROTO   another version of this library pinned it
  *	-EPERM    a user other than root and the caller could have changed it
  */

@@ -73,7 +73,10 @@ int inside_check(struct ocp_ctx *ctx, pid_t pid, bool times);
 int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec,
 		  struct inside **out);
 
-/* Find what an earlier attach left in PID, by /proc alone. Returns 1, or 0 if there is nothing. */
+/*
+ * Find what an earlier attach left in PID, by /proc alone. Returns 1, or 0 if there is nothing; -EPROTO if
+ * another version of this library has left it.
+ */
 int inside_find(struct ocp_ctx *ctx, pid_t pid, struct inside **out);
 
 /* The processes that have such memory, ascending. The caller frees them, also after an error. */

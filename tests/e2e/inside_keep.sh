@@ -244,6 +244,20 @@ edit_meta() { # FROM TO
 	EOF
 }
 
+# Replace the 32-bit number OLD at OFFSET of the block by NEW.
+edit_block() { # OFFSET OLD NEW
+	python3 - "$TARGET" "$@" <<-'EOF'
+		import struct, sys
+		pid, (at, old, new) = sys.argv[1], map(int, sys.argv[2:])
+		line = next(line for line in open(f"/proc/{pid}/maps") if "memfd:ocaml-probes-inside" in line)
+		with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+		    memory.seek(int(line.split("-")[0], 16) + at)
+		    assert struct.unpack("<I", memory.read(4))[0] == old
+		    memory.seek(int(line.split("-")[0], 16) + at)
+		    memory.write(struct.pack("<I", new))
+	EOF
+}
+
 # It is refused in a line that says WHY, and can be ended without being read.
 damaged() { # FROM TO STATUS WHY
 	local before
@@ -279,6 +293,24 @@ test_damaged_meta() {
 	damaged 'probe 1 =in_loop' 'probe 1 =in_\0oop' 'damaged'
 	damaged 'probe 1 =in_loop' 'probe 1 =in\nloop' 'damaged'
 	damaged "\\npid $TARGET" "\\npid $(tr 0-9 x <<<"$TARGET")" 'damaged'
+}
+
+# The code that another version has left is called by the sites: nobody removes it.
+test_of_another_version() {
+	local command
+	start_copy counted 100000 2
+	keep --count
+	edit_block 8 1 2
+	for command in read detach; do
+		check_error 1 'is counted inside by another version of ocaml-probes' $command -pid "$TARGET"
+	done
+	check_error 1 'is counted inside by another version of ocaml-probes' attach -pid "$TARGET" --count --engine inside
+	tell go
+	await_line '# in_loop was seen.*' 60
+	edit_block 8 2 1
+	"$TOOL" detach "$NAME" --json >"$TMP/counts"
+	eq "$(totals)" "$(expected_hits)" "hits"
+	eq "$("$TOOL" doctor -pid "$TARGET")" "" "doctor"
 }
 
 # What would control the terminal is shown as '?'; a name that nobody can give is no name.
