@@ -91,7 +91,8 @@ static int choose(struct ocp_ctx *ctx, pid_t pid, const struct block_found *bloc
 }
 
 /* A block of another version is neither read nor removed. Its sites may call it. */
-static int check_versions(struct ocp_ctx *ctx, pid_t pid, const struct block_found *blocks, size_t n)
+static int check_versions(struct ocp_ctx *ctx, pid_t pid, const struct block_found *blocks,
+			  size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!blocks[i].is_complete && blocks[i].header.magic == BLOCK_MAGIC)

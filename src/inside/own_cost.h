@@ -7,7 +7,7 @@
 #include "base/ctx.h"
 
 struct own_cost {
-	double hit_ns;	      /* what a hit takes from the thread; with TIMES, half a start and a stop */
+	double hit_ns; /* what a hit takes from the thread; with TIMES, half a start and a stop */
 	double empty_pair_ns; /* what a pair without anything between reads as; 0 without TIMES */
 };
 

@@ -83,7 +83,7 @@ struct calibration {
 	struct run runs[KINDS];
 	size_t n_runs;
 	double cost_per_paired_hit_ns; /* 0: as any other */
-	struct site_args args; /* the arguments of our sites */
+	struct site_args args;	       /* the arguments of our sites */
 	struct filter filter;
 	pthread_t thread;
 	pthread_mutex_t lock;

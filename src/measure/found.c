@@ -188,9 +188,8 @@ static bool fits(const struct ocp_meter *meter, const struct found *found)
 		if (found->meta.numbers[i] >= meter->table.n_sites)
 			return false;
 	return !meter->program_name && meter->n_pids == 1 && meter->split <= OCP_BY_SITE &&
-	       meter->arg_requests.key_arg < 0 &&
-	       meter->n_pairs == inside_n_pairs(found->inside) && start_ns >= 0 &&
-	       start_ns <= clock_ns(CLOCK_MONOTONIC);
+	       meter->arg_requests.key_arg < 0 && meter->n_pairs == inside_n_pairs(found->inside) &&
+	       start_ns >= 0 && start_ns <= clock_ns(CLOCK_MONOTONIC);
 }
 
 /* A hit of these costs more. */
@@ -198,7 +197,8 @@ static void mark_paired(struct ocp_meter *meter)
 {
 	for (size_t i = 0; i < 2 * meter->n_pairs; i++) {
 		const struct meter_pair *pair = &meter->pairs[i / 2];
-		const ptrdiff_t probe = site_table_find(&meter->table, i % 2 ? pair->stop : pair->start);
+		const ptrdiff_t probe =
+			site_table_find(&meter->table, i % 2 ? pair->stop : pair->start);
 
 		if (probe >= 0)
 			meter->table.probes[probe].n_roles = 1;

@@ -110,7 +110,8 @@ static int check_tool(const struct options *options)
 	if (!tool)
 		return EXIT_DONE;
 	say("pid %d: is being counted by the tool with pid %d", (int)options->pid, (int)tool);
-	fprintf(stderr, "hint: kill -INT %d ends that one, which then prints its totals\n", (int)tool);
+	fprintf(stderr, "hint: kill -INT %d ends that one, which then prints its totals\n",
+		(int)tool);
 	return EXIT_BUSY;
 }
 

@@ -118,7 +118,9 @@ static int know_costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struc
 static void an_engine_may_know_its_costs(void **state)
 {
 	struct engine_ops ops = ops_that(open_never);
-	const struct engine_spec timing = { .max_sites = 1, .n_pairs = 3, .key_arg = ENGINE_NO_KEY };
+	const struct engine_spec timing = { .max_sites = 1,
+					    .n_pairs = 3,
+					    .key_arg = ENGINE_NO_KEY };
 	struct calibration *c;
 	struct ocp_costs costs;
 	const char *why;

@@ -85,14 +85,14 @@ static void nothing_else_is_read(void **state)
 		{ 0, 'x', -EBADMSG },
 		{ 8, 2, -EPROTO },
 		{ 12, N_SITES + 1, -EBADMSG },
-		{ 15, 0xff, -EBADMSG },		   /* sites */
+		{ 15, 0xff, -EBADMSG }, /* sites */
 		{ 16, TEXT_BYTES - 1, -EBADMSG },
-		{ 23, 0xff, -EBADMSG },		   /* the length of the text */
+		{ 23, 0xff, -EBADMSG }, /* the length of the text */
 		{ NAME_OFF, '/', -EBADMSG },
 		{ NAME_OFF + 2, 0x1b, -EBADMSG },
 		{ NAME_OFF + 9, 'x', 0 },
-		{ NAME_OFF + 10, 'x', -EBADMSG },  /* behind the end of the name */
-		{ HEAD_BYTES, 0, -EBADMSG },	   /* the number of another site */
+		{ NAME_OFF + 10, 'x', -EBADMSG },     /* behind the end of the name */
+		{ HEAD_BYTES, 0, -EBADMSG },	      /* the number of another site */
 		{ HEAD_BYTES + 12 + 2, 0, -EBADMSG }, /* two texts */
 		{ HEAD_BYTES + 12 + 5, 'x', -EBADMSG },
 		{ HEAD_BYTES, 8, 0 },
