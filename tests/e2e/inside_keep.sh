@@ -161,7 +161,7 @@ test_forked_children() {
 	start_copy forking 5 1000
 	keep --count
 	tell go
-	await_line done
+	await_line 'done'
 	"$TOOL" read "$NAME" --json >"$TMP/counts"
 	eq "$(totals)" "work 6000" "hits of all"
 	tell again
@@ -180,7 +180,7 @@ test_orphans() {
 	tell go
 	wait_for 'child=$(pgrep -P "$parent")'
 	child=$(pgrep -P "$parent")
-	wait_for '"$TOOL" read "$NAME" 2>&1 >"$TMP/out" | grep -q "those of pid $parent and of 1 process that it has forked"'
+	wait_for '"$TOOL" read "$NAME" 2>&1 >"$TMP/out" | finds "those of pid $parent and of 1 process that it has forked"'
 	kill -KILL "$parent"
 	finish_target
 	"$TOOL" read "$NAME" --json >"$TMP/counts" 2>"$TMP/err"

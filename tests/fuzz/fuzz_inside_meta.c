@@ -60,7 +60,7 @@ static void check_text(struct ocp_ctx *ctx, struct inside_meta *meta)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
-	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct ocp_ctx *ctx = n ? ocp_ctx_new() : NULL;
 	struct inside_meta meta;
 	void *again, *copy;
 	size_t n_again;
@@ -68,10 +68,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	if (!n)
 		return 0;
 	/* A buffer of exactly that size, so that the sanitizer sees a step beyond it. */
-	copy = malloc(n);
+	copy = malloc(n > 1 ? n - 1 : 1);
 	require(ctx && copy);
 	memcpy(copy, bytes + 1, n - 1);
-	copy = realloc(copy, n > 1 ? n - 1 : 1);
 	if (inside_meta_read(ctx, copy, n - 1, *bytes, &meta) == 0) {
 		check_plain(meta.name);
 		require(inside_meta_write(ctx, &meta, &again, &n_again) == 0);
