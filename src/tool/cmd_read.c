@@ -17,11 +17,13 @@ static const struct writer *choose_writer(const struct options *options)
 /* Forked children share the counters. */
 static void say_who_shares(const struct options *options, const struct ocp_meter *meter)
 {
-	const size_t n = ocp_meter_process_count(meter) - 1;
-	const int pid = (int)ocp_meter_process(meter, 0);
+	const size_t n_all = ocp_meter_process_count(meter), n = n_all - 1;
+	int pid;
 
-	if (options->quiet || !meter->is_found || !n)
+	/* A meter of a program has no list. */
+	if (options->quiet || !meter->is_found || n_all < 2)
 		return;
+	pid = (int)ocp_meter_process(meter, 0);
 	if (meter->is_orphan)
 		say("pid %d counts no more; the totals are its own and those of %zu process%s that "
 		    "it has forked, which count on",
