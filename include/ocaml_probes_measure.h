@@ -320,6 +320,7 @@ struct ocp_costs {
 	 * exits of functions) instead of emulating it. 0: there was no such site at the attach.
 	 */
 	double cost_per_stepped_hit_ns, empty_stepped_pair_ns;
+	double cost_per_paired_hit_ns; /* of a hit that begins or ends a pair; 0: as any other */
 };
 
 /*
@@ -535,10 +536,12 @@ OCP_API int ocp_pinned_check(struct ocp_ctx *ctx, const char *name);
 
 /*
  * Open the pinned meter NAME to read it. ocp_meter_free() leaves it measuring; ocp_meter_detach()
- * ends it and removes its name. The errors are:
+ * ends it and removes its name. A meter that counts inside of a process (`attach --engine inside`) is found
+ * in all processes that the caller may trace; other than the maps it ends with the process. The errors are:
  *
  *	-ENOENT   there is no pinned meter NAME
  *	-EBADMSG  it is incomplete, or its maps have changed
+ *	-EEXIST   several processes have a meter of this name
  *	-EPROTO   another version of this library pinned it
  *	-EPERM    a user other than root and the caller could have changed it
  */

@@ -305,7 +305,6 @@ const char *measure_options_need_bpf(const struct options *options)
 	} needs[] = {
 		{ options->exe, "-exe" },
 		{ options->n_pids > 1, "several processes" },
-		{ options->keep, "--keep" },
 		{ request->filter, "--filter" },
 		{ request->key, "--key" },
 		{ request->hist, "--hist" },
@@ -316,7 +315,6 @@ const char *measure_options_need_bpf(const struct options *options)
 		{ request->split == OCP_BY_THREAD, "--by-thread" },
 		{ request->split == OCP_BY_PROCESS, "--by-process" },
 		{ request->children, "--children" },
-		{ request->budget > 0, "--budget" },
 		{ measure_request_has_code(request), "fn:, c:, gc: and line:" },
 	};
 

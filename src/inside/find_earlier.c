@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -89,6 +90,19 @@ static int choose(struct ocp_ctx *ctx, pid_t pid, const struct block_found *bloc
 	return *out != NULL;
 }
 
+/* A block of another version is neither read nor removed. Its sites may call it. */
+static int check_versions(struct ocp_ctx *ctx, pid_t pid, const struct block_found *blocks,
+			  size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!blocks[i].is_complete && blocks[i].header.magic == BLOCK_MAGIC)
+			return ctx_error(ctx, -EPROTO,
+					 "pid %d: is counted inside by another version of "
+					 "ocaml-probes: use that version to end it",
+					 (int)pid);
+	return 0;
+}
+
 int inside_find(struct ocp_ctx *ctx, pid_t pid, struct inside **out)
 {
 	struct block_found *blocks = NULL;
@@ -103,6 +117,8 @@ int inside_find(struct ocp_ctx *ctx, pid_t pid, struct inside **out)
 		err = maps_read(ctx, pid, &maps);
 	if (!err)
 		err = blocks_find(ctx, memory, &maps, &blocks, &n);
+	if (!err)
+		err = check_versions(ctx, pid, blocks, n);
 	if (!err)
 		err = choose(ctx, pid, blocks, n, out);
 	if (err < 0) {

@@ -48,6 +48,11 @@ int64_t inside_start_ns(const struct inside *inside)
 	return inside->header.start_ns;
 }
 
+pid_t inside_maker(const struct inside *inside)
+{
+	return (pid_t)inside->header.maker;
+}
+
 /* ---- a copy --------------------------------------------------------------------------------- */
 
 static int copy_part(struct inside *inside, uint64_t off, uint64_t bytes)

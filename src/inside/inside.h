@@ -73,14 +73,33 @@ int inside_check(struct ocp_ctx *ctx, pid_t pid, bool times);
 int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec,
 		  struct inside **out);
 
-/* Find what an earlier attach left in PID, by /proc alone. Returns 1, or 0 if there is nothing. */
+/*
+ * Find what an earlier attach left in PID, by /proc alone. Returns 1, or 0 if there is nothing; -EPROTO if
+ * another version of this library has left it.
+ */
 int inside_find(struct ocp_ctx *ctx, pid_t pid, struct inside **out);
 
-/* The meta bytes of the attach; valid until the close. */
+/* The processes that have such memory, ascending. The caller frees them, also after an error. */
+struct inside_processes {
+	pid_t *pids;
+	size_t n;
+};
+
+/* Those that this process may look at, by /proc alone. */
+int inside_find_processes(struct ocp_ctx *ctx, struct inside_processes *processes);
+void inside_processes_free(struct inside_processes *processes);
+
+/*
+ * The meta bytes of the attach; valid until the close. The process can write to them at any moment: copy
+ * them, and check the copy.
+ */
 const void *inside_meta(const struct inside *inside, size_t *bytes);
 size_t inside_n_sites(const struct inside *inside);
 size_t inside_n_pairs(const struct inside *inside);
 int64_t inside_start_ns(const struct inside *inside);
+
+/* The process id of the tool that attached, as that tool saw itself. It may have ended. */
+pid_t inside_maker(const struct inside *inside);
 
 /*
  * HITS has room for all sites, PAIRS for all pairs; either may be NULL. Works, too, after the process has

@@ -190,8 +190,9 @@ void stop_remove_orphans(struct stop *stop)
 
 	if (blocks_find(stop->ctx, stop->memory, &stop->maps, &blocks, &n) != 0)
 		n = 0;
+	/* With a magic number, it is one of another version, which sites may call. */
 	for (size_t i = 0; i < n; i++)
-		if (!blocks[i].is_complete)
+		if (!blocks[i].is_complete && blocks[i].header.magic != BLOCK_MAGIC)
 			stop_unmap(stop, blocks[i].start, blocks[i].end);
 	for (size_t i = 0; i < n_fds; i++)
 		stop_call(stop, "close", SYS_close, (uint64_t[6]){ (uint64_t)fds[i] }, NULL);

@@ -15,11 +15,9 @@
 #include "tracee/thread_step.h"
 
 enum {
-	TID_OFF = 0x2d0, /* of struct pthread in glibc 2.4 to 2.41 on x86-64 */
 	RED_ZONE_BYTES = 128,
 	CHUNK_BYTES = 256 * 1024,
 	MAX_STACK_BYTES = 64 << 20, /* more is not a C stack */
-	RSEQ_CPU_ID_OFF = 4,
 	RSEQ_CS_OFF = 8,
 };
 
@@ -47,7 +45,7 @@ static int look_for_tid(struct ocp_ctx *ctx, const struct memory *memory, pid_t 
 	struct proc_status status;
 	uint32_t kept;
 
-	if (!fs_base || !read_bytes(memory, fs_base + TID_OFF, &kept, sizeof(kept)))
+	if (!fs_base || !read_bytes(memory, fs_base + THREADS_TID_OFF, &kept, sizeof(kept)))
 		return -1;
 	if (!kept)
 		return 0;
@@ -80,9 +78,9 @@ void threads_examine(struct ocp_ctx *ctx, const struct tracee *tracee, const str
 	}
 	*process = (struct templates_process){ .may_call_kernel = true };
 	if (tid_is_sure && is_seen)
-		process->tid_off = TID_OFF;
+		process->tid_off = THREADS_TID_OFF;
 	if (rseq_is_sure && rseq_off == (int32_t)rseq_off && rseq_off)
-		process->cpu_id_off = (int32_t)rseq_off + RSEQ_CPU_ID_OFF;
+		process->cpu_id_off = (int32_t)rseq_off + THREADS_RSEQ_CPU_ID_OFF;
 }
 
 bool threads_are_inside(const struct tracee *tracee, const uint64_t *addrs, size_t n)

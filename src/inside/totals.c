@@ -54,6 +54,9 @@ int totals_check(const struct block_header *header, uint64_t bytes)
 	if (header->magic != BLOCK_MAGIC || header->version != BLOCK_VERSION ||
 	    header->header_bytes != sizeof(*header))
 		return -EBADMSG;
+	/* layout_make() makes none that is larger: a reader copies it. */
+	if (header->bytes > UINT64_C(1) << 30)
+		return -EBADMSG;
 	if (header->bytes > bytes || end > header->bytes ||
 	    header->code_bytes > header->bytes - end)
 		return -EBADMSG;

@@ -82,7 +82,8 @@ struct calibration {
 	struct engine_spec spec;
 	struct run runs[KINDS];
 	size_t n_runs;
-	struct site_args args; /* the arguments of our sites */
+	double cost_per_paired_hit_ns; /* 0: as any other */
+	struct site_args args;	       /* the arguments of our sites */
 	struct filter filter;
 	pthread_t thread;
 	pthread_mutex_t lock;
@@ -248,6 +249,7 @@ static struct ocp_costs costs_so_far(const struct calibration *c)
 {
 	return (struct ocp_costs){ .cost_per_hit_ns = c->runs[0].cost_per_hit_ns,
 				   .empty_pair_ns = c->runs[0].empty_pair_ns,
+				   .cost_per_paired_hit_ns = c->cost_per_paired_hit_ns,
 				   .cost_per_stepped_hit_ns = c->runs[1].cost_per_hit_ns,
 				   .empty_stepped_pair_ns = c->runs[1].empty_pair_ns };
 }
@@ -271,11 +273,27 @@ static bool is_cancelled(struct calibration *c)
 	return cancelled;
 }
 
+/* The engine measures the costs by itself. */
+static int ask_engine(struct calibration *c)
+{
+	struct ocp_costs costs;
+	int err = c->ops->costs(c->ctx, &c->spec, &costs);
+
+	c->runs[0].cost_per_hit_ns = costs.cost_per_hit_ns;
+	c->runs[0].empty_pair_ns = costs.empty_pair_ns;
+	c->cost_per_paired_hit_ns = costs.cost_per_paired_hit_ns;
+	if (!err)
+		publish_estimate(c);
+	return err;
+}
+
 static int calibrate(struct calibration *c)
 {
 	const struct timespec gap = { 0, ROUND_GAP_NS };
 	int err = 0;
 
+	if (c->ops->costs)
+		return ask_engine(c);
 	for (size_t i = 0; !err && i < c->n_runs; i++) {
 		err = c->ops->open(c->ctx, &c->spec, &c->runs[i].engine);
 		if (!err)

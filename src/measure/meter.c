@@ -443,6 +443,8 @@ int ocp_meter_attach(struct ocp_meter *meter)
 				 meter->engine ? "attached already" : "not opened yet");
 	err = meter_walk_processes(meter);
 	if (!err)
+		err = meter_describe(meter);
+	if (!err)
 		err = meter_attach_all(meter);
 	if (!err) {
 		meter_drop_ended(meter);

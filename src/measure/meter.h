@@ -90,6 +90,9 @@ struct ocp_meter {
 	bool sees_all; /* the list is complete, except for hidden ones */
 	bool is_attached;
 	bool is_pinned; /* it continues to measure after it is freed */
+	bool is_found;	/* in a process that counts inside: an earlier tool has made it */
+	bool is_orphan; /* found, and pids[0] counts no more, but processes that it has forked do */
+	const char *kept_name; /* which it gets if it counts inside; NULL: none */
 
 	/* the request as text, for readers of a pinned meter */
 	char *program_name;
@@ -193,6 +196,13 @@ void meter_fill_site(const struct ocp_meter *meter, const struct measured_site *
 void meter_use_inside(struct ocp_meter *meter);
 bool meter_is_inside(const struct ocp_meter *meter);
 int meter_check_inside(const struct ocp_meter *meter);
+/*
+ * Give a meter that counts inside the NAME under which ocp_meter_pin() is to keep it. Before the attach.
+ * NAME outlives the meter. -EEXIST if it is taken.
+ */
+int meter_name_inside(struct ocp_meter *meter, const char *name);
+/* Tell the engine what those need that find it after the end of this process. Before the attach. */
+int meter_describe(struct ocp_meter *meter);
 bool meter_passes_over(const struct ocp_meter *meter, const struct measured_file *file);
 
 /*

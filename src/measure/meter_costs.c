@@ -50,7 +50,7 @@ int ocp_meter_estimate(struct ocp_meter *meter, struct ocp_estimate *estimate)
 		return ctx_error(meter->ctx, -EINVAL, "measuring: not opened yet");
 	*estimate = (struct ocp_estimate){ .n_sites = site_table_count(&meter->table),
 					   .n_stepped = count_stepped(&meter->table) };
-	if (!estimate->n_stepped || meter->pin_folder[0])
+	if (!estimate->n_stepped || meter->is_pinned)
 		return 0;
 	meter_start_calibration(meter);
 	if (meter->calibration && calibration_estimate(meter->calibration, &costs)) {
@@ -89,7 +89,7 @@ static int ask_costs(struct ocp_meter *meter, bool wait, struct ocp_costs *costs
 	int err = -ENODATA;
 
 	*costs = meter->pinned_costs;
-	if (meter->pin_folder[0])
+	if (meter->pin_folder[0] || meter->is_found)
 		return 0;
 	if (meter->ops->has_no_costs)
 		why = "it is not measured inside of a process";

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* A meter that counts inside of the process, and what it cannot count so. */
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "base/plural.h"
 #include "measure/engine/engine_inside.h"
+#include "measure/found.h"
 #include "measure/meter.h"
+#include "measure/pin_meta.h"
 #include "process/process.h"
 
 void meter_use_inside(struct ocp_meter *meter)
@@ -59,4 +63,40 @@ bool meter_passes_over(const struct ocp_meter *meter, const struct measured_file
 		"%s: loaded later: the engine `inside` does not count its %zu site%s", file->name,
 		file->n_sites, plural(file->n_sites));
 	return true;
+}
+
+int meter_name_inside(struct ocp_meter *meter, const char *name)
+{
+	int err = pin_check_name_free(meter->ctx, name);
+
+	if (!err)
+		err = found_check_name_free(meter->ctx, name);
+	if (!err)
+		meter->kept_name = name;
+	return err;
+}
+
+int meter_describe(struct ocp_meter *meter)
+{
+	struct ocp_costs costs = { 0 };
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *out;
+	int err;
+
+	if (!meter->ops->describe)
+		return 0;
+	out = open_memstream(&text, &bytes);
+	if (!out)
+		return ctx_no_memory(meter->ctx);
+	meter_start_calibration(meter);
+	/* The counts are valid without the costs. */
+	ocp_meter_costs(meter, &costs);
+	pin_meta_write(out, meter, &costs);
+	err = fclose(out) ? ctx_no_memory(meter->ctx) : 0;
+	if (!err)
+		err = meter->ops->describe(meter->engine, meter->kept_name ? meter->kept_name : "",
+					   text);
+	free(text);
+	return err;
 }

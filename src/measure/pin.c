@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "measure/found.h"
 #include "measure/pin_folder.h"
 #include "measure/pin_meta.h"
 #include "measure/meter.h"
@@ -57,13 +58,28 @@ static int keep_meta(struct ocp_meter *meter, const char *folder)
 		ctx_log(meter->ctx, OCP_LOG_WARN, "%s", ocp_error(meter->ctx));
 	/* A reader cannot tell the hits of both kinds apart: state no less than they cost. */
 	if (costs.cost_per_stepped_hit_ns > costs.cost_per_hit_ns)
-		costs = (struct ocp_costs){ costs.cost_per_stepped_hit_ns,
-					    costs.empty_stepped_pair_ns, 0, 0 };
+		costs = (struct ocp_costs){ .cost_per_hit_ns = costs.cost_per_stepped_hit_ns,
+					    .empty_pair_ns = costs.empty_stepped_pair_ns };
 	pin_meta_write(out, meter, &costs);
 	err = fclose(out) ? ctx_no_memory(meter->ctx) : 0;
 	if (!err)
 		err = pin_meta(meter->ctx, folder, text, bytes + 1);
 	free(text);
+	return err;
+}
+
+/* The engine has had its description since the attach: it can be found already. */
+static int keep_inside(struct ocp_meter *meter, const char *name)
+{
+	int err;
+
+	if (!meter->kept_name || strcmp(meter->kept_name, name) != 0)
+		return ctx_error(meter->ctx, -EINVAL,
+				 "'%s': what counts inside of a process gets its name before it "
+				 "is attached",
+				 name);
+	err = meter->ops->keep(meter->engine, NULL);
+	meter->is_pinned = err == 0;
 	return err;
 }
 
@@ -83,6 +99,8 @@ int ocp_meter_pin(struct ocp_meter *meter, const char *name)
 			"'%s': %s has no probes yet, and a pinned meter does not measure files "
 			"that are loaded later",
 			name, meter_where(meter));
+	if (meter_is_inside(meter))
+		return keep_inside(meter, name);
 	err = pin_folder_of(meter->ctx, name, folder);
 	if (!err)
 		err = pin_need_bpffs(meter->ctx);
@@ -160,7 +178,7 @@ static int open_pinned(struct ocp_meter *meter, const char *name)
 	return meter->ops->open_pinned(meter->ctx, meter->pin_folder, &spec, &meter->engine);
 }
 
-int ocp_pinned_open(struct ocp_ctx *ctx, const char *name, struct ocp_meter **out)
+static int open_folder(struct ocp_ctx *ctx, const char *name, struct ocp_meter **out)
 {
 	struct ocp_meter *meter = ocp_meter_new(ctx);
 	int err = meter ? open_pinned(meter, name) : -ENOMEM;
@@ -171,6 +189,26 @@ int ocp_pinned_open(struct ocp_ctx *ctx, const char *name, struct ocp_meter **ou
 	else
 		*out = meter;
 	return err;
+}
+
+/* One name space: a directory of bpffs, or a process that counts inside. */
+int ocp_pinned_open(struct ocp_ctx *ctx, const char *name, struct ocp_meter **out)
+{
+	char *message;
+	int found, err = open_folder(ctx, name, out);
+
+	if (err != -ENOENT && err != -EACCES)
+		return err;
+	message = strdup(ocp_error(ctx));
+	found = message ? found_open_name(ctx, name, out) : ctx_no_memory(ctx);
+	if (found == -ENOENT) {
+		ctx_error(ctx, err, "%s", message);
+		ctx_hint(ctx, "what counts inside of a process ends with the process, and only its "
+			      "owner finds it");
+		found = err;
+	}
+	free(message);
+	return found;
 }
 
 int ocp_pinned_remove(struct ocp_ctx *ctx, const char *name)
@@ -187,5 +225,66 @@ int ocp_pinned_remove(struct ocp_ctx *ctx, const char *name)
 	if (err == -ENOENT || err == -EINVAL || err == -EPERM)
 		return err;
 	err = pin_folder_of(ctx, name, folder);
+	if (!err && access(folder, F_OK) != 0)
+		return found_remove(ctx, name, 0);
 	return err ? err : pin_remove_names(ctx, folder);
+}
+
+/* ---- listing -------------------------------------------------------------------------------- */
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Both lists in one block, sorted, each name once. */
+static char **join(char **a, size_t n_a, char **b, size_t n_b, size_t *n)
+{
+	const size_t n_all = n_a + n_b;
+	char **sorted = calloc(n_all + 1, sizeof(*sorted)), **names, *text;
+	size_t bytes = (n_all + 1) * sizeof(*names);
+
+	*n = 0;
+	for (size_t i = 0; sorted && i < n_all; i++) {
+		sorted[i] = i < n_a ? a[i] : b[i - n_a];
+		bytes += strlen(sorted[i]) + 1;
+	}
+	names = sorted ? malloc(bytes) : NULL;
+	if (!names) {
+		free(sorted);
+		return NULL;
+	}
+	qsort(sorted, n_all, sizeof(*sorted), compare_names);
+	text = (char *)(names + n_all + 1);
+	for (size_t i = 0; i < n_all; i++) {
+		if (i && strcmp(sorted[i], sorted[i - 1]) == 0)
+			continue;
+		names[(*n)++] = text;
+		text = stpcpy(text, sorted[i]) + 1;
+	}
+	free(sorted);
+	return names;
+}
+
+int ocp_pinned_list(struct ocp_ctx *ctx, char ***names, size_t *n)
+{
+	char **folders = NULL, **found = NULL;
+	size_t n_folders = 0, n_found = 0;
+	int err = found_list_names(ctx, &found, &n_found);
+	int folder_err = err ? 0 : pin_list_folders(ctx, &folders, &n_folders);
+
+	*names = NULL;
+	*n = 0;
+	/* What an ordinary user counts inside is told all the same. */
+	if (folder_err && n_found)
+		ctx_log(ctx, OCP_LOG_WARN, "%s", ocp_error(ctx));
+	else if (!err)
+		err = folder_err;
+	if (!err) {
+		*names = join(folders, n_folders, found, n_found, n);
+		err = *names ? 0 : ctx_no_memory(ctx);
+	}
+	free(folders);
+	free(found);
+	return err;
 }

@@ -13,20 +13,17 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-#define BPFFS "/sys/fs/bpf"
+#include "measure/engine/pin_name.h"
+#include "measure/found.h"
 
-enum { MAX_NAME_BYTES = 64 };
+#define BPFFS "/sys/fs/bpf"
 
 int pin_folder_of(struct ocp_ctx *ctx, const char *name, char *folder)
 {
-	const size_t bytes = strlen(name);
-
-	if (bytes == 0 || bytes > MAX_NAME_BYTES ||
-	    strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
-		    bytes)
+	if (!pin_name_is_valid(name))
 		return ctx_error(ctx, -EINVAL,
 				 "'%s': invalid name (allowed are 1 to %d of A-Z a-z 0-9 _ -)",
-				 name, MAX_NAME_BYTES);
+				 name, PIN_MAX_NAME_BYTES);
 	snprintf(folder, PIN_PATH_BYTES, "%s/%s", OCP_PINNED_FOLDER, name);
 	return 0;
 }
@@ -119,12 +116,7 @@ int pin_remove_names(struct ocp_ctx *ctx, const char *folder)
 	return err;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-int ocp_pinned_list(struct ocp_ctx *ctx, char ***names, size_t *n)
+int pin_list_folders(struct ocp_ctx *ctx, char ***names, size_t *n)
 {
 	struct dirent **entries = NULL;
 	int found, err = check_top(ctx);
@@ -152,11 +144,10 @@ int ocp_pinned_list(struct ocp_ctx *ctx, char ***names, size_t *n)
 	free(entries);
 	if (!*names)
 		return ctx_no_memory(ctx);
-	qsort(*names, *n, sizeof(**names), compare_names);
 	return 0;
 }
 
-static int is_taken(struct ocp_ctx *ctx, const char *name)
+int pin_is_taken(struct ocp_ctx *ctx, const char *name)
 {
 	ctx_error(ctx, -EEXIST, "'%s': a pinned measurement of this name exists", name);
 	ctx_hint(ctx, "ocaml-probes read %s, or ocaml-probes detach %s", name, name);
@@ -175,10 +166,18 @@ int ocp_pinned_check(struct ocp_ctx *ctx, const char *name)
 		err = check_top(ctx);
 	if (err && err != -ENOENT)
 		return err;
-	err = 0;
 	if (stat(folder, &st) == 0)
-		err = is_taken(ctx, name);
-	return err;
+		return pin_is_taken(ctx, name);
+	return found_check_name_free(ctx, name);
+}
+
+int pin_check_name_free(struct ocp_ctx *ctx, const char *name)
+{
+	char folder[PIN_PATH_BYTES];
+	struct stat st;
+	int err = pin_folder_of(ctx, name, folder);
+
+	return !err && stat(folder, &st) == 0 ? pin_is_taken(ctx, name) : err;
 }
 
 int pin_make_folder(struct ocp_ctx *ctx, const char *name, const char *folder)
@@ -194,5 +193,5 @@ int pin_make_folder(struct ocp_ctx *ctx, const char *name, const char *folder)
 		return 0;
 	if (errno != EEXIST)
 		return ctx_error(ctx, -errno, "%s: %s", folder, strerror(errno));
-	return is_taken(ctx, name);
+	return pin_is_taken(ctx, name);
 }

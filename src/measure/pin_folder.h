@@ -10,6 +10,9 @@ enum { PIN_PATH_BYTES = 128 };
 /* Write the path for NAME to FOLDER, which has PIN_PATH_BYTES. -EINVAL if NAME is invalid. */
 int pin_folder_of(struct ocp_ctx *ctx, const char *name, char *folder);
 
+/* -EEXIST if there is a directory for NAME, as far as this process can see; -EINVAL if NAME is invalid. */
+int pin_check_name_free(struct ocp_ctx *ctx, const char *name);
+
 /* Mount bpffs if it is not mounted and we have the privilege. */
 int pin_need_bpffs(struct ocp_ctx *ctx);
 
@@ -18,6 +21,12 @@ int pin_need_bpffs(struct ocp_ctx *ctx);
  * to the directories above. Returns 0, -ENOENT, -EACCES or -EPERM.
  */
 int pin_check_folder(struct ocp_ctx *ctx, const char *name, const char *folder);
+
+/* The names of all directories; they and *NAMES are one block, which the caller frees. */
+int pin_list_folders(struct ocp_ctx *ctx, char ***names, size_t *n);
+
+/* Record that NAME is in use. Returns -EEXIST. */
+int pin_is_taken(struct ocp_ctx *ctx, const char *name);
 
 /* Make the directory. -EEXIST if NAME is in use, -EPERM as above. */
 int pin_make_folder(struct ocp_ctx *ctx, const char *name, const char *folder);

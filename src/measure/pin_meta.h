@@ -16,4 +16,10 @@ void pin_meta_write(FILE *out, const struct ocp_meter *meter, const struct ocp_c
  */
 int pin_meta_parse(struct ocp_meter *meter, const char *folder, char *text);
 
+/*
+ * The same for a TEXT that anybody can have written: what would control a terminal is replaced by '?'. The
+ * errors have no message.
+ */
+int pin_meta_parse_untrusted(struct ocp_meter *meter, char *text);
+
 #endif

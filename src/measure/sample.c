@@ -24,7 +24,7 @@ struct row {
 struct ocp_sample {
 	struct ocp_meter *meter;
 	int64_t time_ns;
-	uint64_t all_hits, stepped_hits, walk_ns;
+	uint64_t all_hits, stepped_hits, paired_hits, walk_ns;
 	struct ocp_losses losses;
 	struct ocp_probe_hits *probes;
 	size_t n_probes;
@@ -89,6 +89,7 @@ static int make_probes(struct ocp_sample *sample, const uint64_t *site_hits)
 		probe->hits += site->counts ? site_hits[i] : 0;
 		sample->all_hits += site_hits[i];
 		sample->stepped_hits += site->is_stepped ? site_hits[i] : 0;
+		sample->paired_hits += table->probes[site->probe_index].n_roles ? site_hits[i] : 0;
 		probe->n_sites += site->site != NULL;
 	}
 	for (size_t i = 0; i < sample->n_probes; i++)
@@ -467,6 +468,8 @@ int ocp_sample_difference(const struct ocp_sample *later, const struct ocp_sampl
 	/* A site that was removed in between takes its hits along. */
 	if (later->stepped_hits > earlier->stepped_hits)
 		sample->stepped_hits = later->stepped_hits - earlier->stepped_hits;
+	if (later->paired_hits > earlier->paired_hits)
+		sample->paired_hits = later->paired_hits - earlier->paired_hits;
 	sample->walk_ns = later->walk_ns - earlier->walk_ns;
 	err = losses_subtract(later->meter->ctx, &later->losses, &earlier->losses, &sample->losses);
 	if (!err)
@@ -502,13 +505,15 @@ int64_t ocp_sample_time_ns(const struct ocp_sample *sample)
 double ocp_sample_cost_per_hit_ns(const struct ocp_sample *sample, const struct ocp_costs *costs)
 {
 	const double hits = (double)ocp_sample_all_hits(sample);
-	const double stepped = (double)sample->stepped_hits;
+	const double stepped = (double)sample->stepped_hits, paired = (double)sample->paired_hits;
 	double ns = costs->cost_per_hit_ns;
 
 	if (hits <= 0)
 		return ns;
 	/* The cost of a hit is calibrated without the walk of its stack, which is timed each time. */
 	ns += (double)sample->walk_ns / hits;
+	if (costs->cost_per_paired_hit_ns > 0)
+		ns += (costs->cost_per_paired_hit_ns - costs->cost_per_hit_ns) * paired / hits;
 	if (costs->cost_per_stepped_hit_ns <= 0)
 		return ns;
 	return ns + (costs->cost_per_stepped_hit_ns - costs->cost_per_hit_ns) * stepped / hits;

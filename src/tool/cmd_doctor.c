@@ -102,12 +102,13 @@ static int find_inside(const struct options *options, struct inside **inside, si
 	return found;
 }
 
-static void print_inside(size_t n)
+static void print_inside(pid_t pid, size_t n)
 {
 	if (n)
 		printf("note: %zu site%s inside of the process, which is no disagreement: for `attach "
-		       "--engine inside`, or left by one that was killed\n",
-		       n, n == 1 ? " counts" : "s count");
+		       "--engine inside`, kept, or left by one that was killed (ocaml-probes read "
+		       "-pid %d)\n",
+		       n, n == 1 ? " counts" : "s count", (int)pid);
 }
 
 /* Restore the sites that count inside. The tool that has begun to count may be alive. */
@@ -311,7 +312,7 @@ static int examine(struct options *options, struct ocp_process *proc)
 	if (code == EXIT_DONE && !options->json) {
 		print_findings("", diagnosis.findings);
 		print_holders(&diagnosis.holders);
-		print_inside(diagnosis.n_inside);
+		print_inside(options->pid, diagnosis.n_inside);
 	}
 	if (code == EXIT_DONE)
 		code = conclude(options, proc, &diagnosis);

@@ -1,13 +1,36 @@
 // SPDX-License-Identifier: MIT
-/* `read` and `detach`, for meters kept by `attach --keep`. */
+/* `read` and `detach`, for meters kept by `attach --keep`, and for those that count inside of a process. */
 #include <errno.h>
+#include <stdio.h>
 
+#include "base/plural.h"
+#include "measure/found.h"
+#include "measure/meter.h"
 #include "tool/commands.h"
 #include "tool/writer.h"
 
 static const struct writer *choose_writer(const struct options *options)
 {
 	return options->json ? &json_writer : options->csv ? &csv_writer : &table_writer;
+}
+
+/* Forked children share the counters. */
+static void say_who_shares(const struct options *options, const struct ocp_meter *meter)
+{
+	const size_t n_all = ocp_meter_process_count(meter), n = n_all - 1;
+	int pid;
+
+	/* A meter of a program has no list. */
+	if (options->quiet || !meter->is_found || n_all < 2)
+		return;
+	pid = (int)ocp_meter_process(meter, 0);
+	if (meter->is_orphan)
+		say("pid %d counts no more; the totals are its own and those of %zu process%s that "
+		    "it has forked, which count on",
+		    pid, n, plural_es(n));
+	else
+		say("the totals are those of pid %d and of %zu process%s that it has forked", pid,
+		    n, plural_es(n));
 }
 
 static int write_total(const struct options *options, struct ocp_meter *meter)
@@ -27,6 +50,7 @@ static int write_total(const struct options *options, struct ocp_meter *meter)
 		.split = ocp_meter_get_split(meter),
 		.view = &options->view,
 		.costs = &costs,
+		.engine = meter_is_inside(meter) ? "inside" : "bpf",
 	});
 	ocp_sample_free(sample);
 	return EXIT_DONE;
@@ -34,11 +58,19 @@ static int write_total(const struct options *options, struct ocp_meter *meter)
 
 static int check_usage(const struct command *command, const struct options *options)
 {
-	if (options->n_args != 1)
-		return say_usage(command, "one name is required");
+	if (options->n_args != !options->pid)
+		return say_usage(command, options->pid ? "-pid and a name are mutually exclusive"
+						       : "one name, or -pid, is required");
 	if (options->json && options->csv)
 		return say_usage(command, "-json and -csv are mutually exclusive");
 	return table_options_check(command, options);
+}
+
+static int open_meter(const struct options *options, struct ocp_meter **meter)
+{
+	if (options->pid)
+		return found_open_pid(options->ctx, options->pid, meter);
+	return ocp_pinned_open(options->ctx, options->args[0], meter);
 }
 
 static int run_read(struct options *options)
@@ -48,9 +80,10 @@ static int run_read(struct options *options)
 
 	if (code != EXIT_DONE)
 		return code;
-	err = ocp_pinned_open(options->ctx, options->args[0], &meter);
+	err = open_meter(options, &meter);
 	if (err)
 		return say_error(options->ctx, err);
+	say_who_shares(options, meter);
 	code = write_total(options, meter);
 	ocp_meter_free(meter);
 	return code;
@@ -59,12 +92,29 @@ static int run_read(struct options *options)
 /* An incomplete meter has no totals, but can be removed. */
 static int remove_incomplete(const struct options *options)
 {
-	int err = ocp_pinned_remove(options->ctx, options->args[0]);
+	int err = options->pid ? found_remove(options->ctx, NULL, options->pid)
+			       : ocp_pinned_remove(options->ctx, options->args[0]);
 
 	if (err)
 		return say_error(options->ctx, err);
-	say("'%s' was incomplete: removed", options->args[0]);
+	if (options->pid)
+		say("pid %d: what counted inside of it was incomplete: removed", (int)options->pid);
+	else
+		say("'%s' was incomplete: removed", options->args[0]);
 	return EXIT_DONE;
+}
+
+/* It would lose its counters. */
+static int check_tool(const struct options *options)
+{
+	const pid_t tool = options->pid ? found_living_tool(options->ctx, options->pid) : 0;
+
+	if (!tool)
+		return EXIT_DONE;
+	say("pid %d: is being counted by the tool with pid %d", (int)options->pid, (int)tool);
+	fprintf(stderr, "hint: kill -INT %d ends that one, which then prints its totals\n",
+		(int)tool);
+	return EXIT_BUSY;
 }
 
 static int run_detach(struct options *options)
@@ -72,23 +122,34 @@ static int run_detach(struct options *options)
 	struct ocp_meter *meter;
 	int err, code = check_usage(&command_detach, options);
 
+	if (code == EXIT_DONE)
+		code = check_tool(options);
 	if (code != EXIT_DONE)
 		return code;
-	err = ocp_pinned_open(options->ctx, options->args[0], &meter);
+	err = open_meter(options, &meter);
 	if (err == -EBADMSG)
 		return remove_incomplete(options);
 	if (err)
 		return say_error(options->ctx, err);
+	say_who_shares(options, meter);
 	err = ocp_meter_detach(meter);
 	code = err ? say_error(options->ctx, err) : write_total(options, meter);
 	ocp_meter_free(meter);
 	return code;
 }
 
+/* Names can consist of digits. */
+static bool keeps_numbers(const struct options *options)
+{
+	(void)options;
+	return true;
+}
+
 const struct command command_read = {
 	.name = "read",
 	.help = &help_read,
 	.takes_words = true,
+	.keeps_numbers = keeps_numbers,
 	.run = run_read,
 };
 
@@ -96,5 +157,6 @@ const struct command command_detach = {
 	.name = "detach",
 	.help = &help_detach,
 	.takes_words = true,
+	.keeps_numbers = keeps_numbers,
 	.run = run_detach,
 };

@@ -267,7 +267,11 @@ static void write_json(const struct report *report)
 	if (report->has_slow)
 		add_uint(top, "slow", ocp_sample_losses(report->sample)->slow);
 	json_object_object_add(top, "losses", losses_json(report));
-	if (report->is_total && !report->has_no_costs) {
+	if (report->is_total && report->engine)
+		add_string(top, "engine", report->engine);
+	if (report->is_total && report->engine_reason)
+		add_string(top, "engine_reason", report->engine_reason);
+	if (report->is_total) {
 		add_double(top, "cost_per_hit_ns",
 			   ocp_sample_cost_per_hit_ns(report->sample, report->costs));
 		if (ocp_sample_pair_count(report->sample))

@@ -135,7 +135,8 @@ static void write_report(struct measure_session *s, const struct ocp_sample *sam
 		.counted = &s->options->request.counted,
 		.wall_ns = wall_time(s, at_ns),
 		.costs = &s->costs,
-		.has_no_costs = s->is_inside,
+		.engine = s->engine.is_inside ? "inside" : "bpf",
+		.engine_reason = s->engine.reason[0] ? s->engine.reason : NULL,
 		.prints = s->options->request.printed.n != 0,
 		.n_printed = s->n_printed,
 		.has_slow = s->options->request.has_slower,
@@ -246,7 +247,7 @@ static enum ending refresh(struct measure_session *s)
 
 static int find_costs(struct measure_session *s)
 {
-	int err = s->has_costs || s->is_inside ? 0 : ocp_meter_costs(s->meter, &s->costs);
+	int err = s->has_costs ? 0 : ocp_meter_costs(s->meter, &s->costs);
 
 	s->has_costs = true;
 	return err;
@@ -338,29 +339,6 @@ static int finish(struct measure_session *s)
 	return s->is_over_budget ? EXIT_OVER_BUDGET : EXIT_DONE;
 }
 
-/*
- * --engine auto: the kernel counts where it is permitted, or where only it can do what is asked.
- */
-static void choose_engine(struct measure_session *s)
-{
-	const struct options *options = s->options;
-	const char *need = measure_options_need_bpf(options);
-
-	s->is_inside = options->engine == ENGINE_INSIDE;
-	if (options->engine == ENGINE_AUTO) {
-		s->is_inside = !need && ocp_meter_check(options->ctx) != 0;
-		if (options->quiet)
-			return;
-		if (s->is_inside)
-			say("engine: inside, since BPF is not available: %s",
-			    ocp_error(options->ctx));
-		else if (need)
-			say("engine: bpf, since inside excludes %s", need);
-		else
-			say("engine: bpf, since BPF is permitted");
-	}
-}
-
 static int prepare(struct measure_session *s, struct ocp_process **procs, size_t n)
 {
 	const struct options *options = s->options;
@@ -369,8 +347,8 @@ static int prepare(struct measure_session *s, struct ocp_process **procs, size_t
 	s->meter = ocp_meter_new(options->ctx);
 	if (!s->meter)
 		return -ENOMEM;
-	choose_engine(s);
-	if (s->is_inside)
+	choose_engine(options, procs, n, &s->engine);
+	if (s->engine.is_inside)
 		meter_use_inside(s->meter);
 	if (!options->quiet)
 		ocp_meter_expect_estimate(s->meter);
@@ -379,7 +357,8 @@ static int prepare(struct measure_session *s, struct ocp_process **procs, size_t
 	for (size_t i = 0; !err && !options->exe && i < n; i++)
 		err = ocp_meter_add_process(s->meter, procs[i]);
 	if (!err && options->keep)
-		err = ocp_pinned_check(options->ctx, options->keep);
+		err = s->engine.is_inside ? meter_name_inside(s->meter, options->keep)
+					  : ocp_pinned_check(options->ctx, options->keep);
 	if (!err)
 		err = measure_request_apply(&options->request, s->meter);
 	return err ? err : ocp_meter_open(s->meter);

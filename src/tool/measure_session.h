@@ -3,6 +3,7 @@
 #ifndef TOOL_MEASURE_SESSION_H
 #define TOOL_MEASURE_SESSION_H
 
+#include "tool/choose_engine.h"
 #include "tool/session.h"
 #include "tool/unread_args.h"
 #include "cli/cli.h"
@@ -15,7 +16,7 @@ struct measure_session {
 	struct ocp_sample *last; /* at the last interval; NULL: none */
 	struct ocp_costs costs;
 	bool has_costs;
-	bool is_inside; /* counts inside of the process: the costs are not known */
+	struct chosen_engine engine;
 	bool has_written;
 	uint64_t n_printed; /* printed hits */
 	uint64_t n_slow;    /* printed slow pairs */

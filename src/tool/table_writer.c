@@ -21,6 +21,7 @@ enum {
 	LABEL_BYTES = 64,
 	FEW_BUCKETS = 32, /* up to this many are drawn singly */
 	GAP_LINES = 3,	  /* so many empty lines of a histogram of floats are drawn */
+	FEW_NS = 10,	  /* below, a digit more is told */
 };
 
 /* ---- hits ----------------------------------------------------------------------------------- */
@@ -473,12 +474,11 @@ static void print_losses(const struct report *report)
 static void print_footer(const struct report *report)
 {
 	const uint64_t hits = ocp_sample_all_hits(report->sample);
+	const double cost_ns = ocp_sample_cost_per_hit_ns(report->sample, report->costs);
 
 	print_losses(report);
-	if (report->has_no_costs)
-		return;
-	printf("CPU overhead: %.0f hits/s x %.0f ns per hit = %.2f%% of a core\n",
-	       report_rate(report, hits), ocp_sample_cost_per_hit_ns(report->sample, report->costs),
+	printf("CPU overhead: %.0f hits/s x %.*f ns per hit = %.2f%% of a core\n",
+	       report_rate(report, hits), cost_ns > 0 && cost_ns < FEW_NS, cost_ns,
 	       100 * report_cost(report));
 }
 

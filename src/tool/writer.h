@@ -28,7 +28,8 @@ struct report {
 	const struct items *counted; /* what the user asked for; NULL: unknown */
 	int64_t wall_ns; /* at_ns by the clock of the day, since 1970; 0: not asked for */
 	const struct ocp_costs *costs;
-	bool has_no_costs;		 /* the engine has none: nothing is to be told of them */
+	const char *engine;		 /* which has measured; NULL: not told */
+	const char *engine_reason;	 /* why it was chosen; NULL: the user has chosen it */
 	bool prints;			 /* hits are printed too */
 	bool has_slow;			 /* so are slow pairs */
 	uint64_t n_slow;		 /* those since the start */

@@ -44,4 +44,8 @@ test_fuzz_what_is_said_of_kept_meters() {
 	fuzz fuzz_pin_meta 10 20000
 }
 
+test_fuzz_what_is_left_inside_of_a_process() {
+	fuzz fuzz_inside_meta 5 10000
+}
+
 run_tests "$@"

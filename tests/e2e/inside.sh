@@ -115,7 +115,7 @@ test_refused() {
 	start_copy counted 1000 2
 	check_error 2 "--engine 'inward': not bpf, inside or auto" attach -pid "$TARGET" --count --engine inward
 	check_error 2 '--engine needs --count or --time' attach -pid "$TARGET" --engine inside -enable-all
-	for what in '--filter arg0>1' '--keep x' '--by-thread' '--by-process' '--stack' '--children' '--budget 5%' \
+	for what in '--filter arg0>1' '--by-thread' '--by-process' '--stack' '--children' \
 		'--hist arg0' '--by arg0' '--print in_loop'; do
 		# shellcheck disable=SC2086 # an option and its value
 		check_error 2 "--engine inside excludes ${what%% *}" attach -pid "$TARGET" --count=in_loop --engine inside $what

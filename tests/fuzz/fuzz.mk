@@ -12,7 +12,8 @@ fuzz_code_srcs := $(addprefix src/code/,x86_function.c code_depth.c code_file.c 
 $(O)/tests/fuzz/fuzz_code: fuzz_libs := -lZydis
 fuzz_regexp_srcs := src/base/str_regexp.c src/base/ctx.c src/base/sanitize.c
 fuzz_pin_meta_srcs := $(lib_srcs)
-$(O)/tests/fuzz/fuzz_pin_meta: fuzz_libs = $(LIBS)
+fuzz_inside_meta_srcs := $(lib_srcs)
+$(addprefix $(O)/tests/fuzz/fuzz_,pin_meta inside_meta): fuzz_libs = $(LIBS)
 fuzz_serve_srcs := $(addprefix src/serve/,address.c auth.c buckets.c config.c config_file.c \
 	config_keys.c control.c control_http.c control_message.c hosts.c http.c http_headers.c http_quota.c negotiate.c switch_request.c \
 	reply.c strbuf.c uri.c) \

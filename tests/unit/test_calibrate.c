@@ -106,6 +106,36 @@ static void costs_can_be_asked_for_without_waiting(void **state)
 	ocp_ctx_free(ctx);
 }
 
+static int know_costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp_costs *costs)
+{
+	(void)ctx;
+	*costs = (struct ocp_costs){ .cost_per_hit_ns = 1.5,
+				     .cost_per_paired_hit_ns = spec->n_pairs ? 15 : 0 };
+	return 0;
+}
+
+/* An engine that cannot be on sites of our own, and is not asked to be. */
+static void an_engine_may_know_its_costs(void **state)
+{
+	struct engine_ops ops = ops_that(open_never);
+	const struct engine_spec timing = { .max_sites = 1,
+					    .n_pairs = 3,
+					    .key_arg = ENGINE_NO_KEY };
+	struct calibration *c;
+	struct ocp_costs costs;
+	const char *why;
+
+	(void)state;
+	ops.costs = know_costs;
+	c = calibration_start(&ops, &timing, false);
+	assert_non_null(c);
+	assert_true(calibration_estimate(c, &costs));
+	assert_true(costs.cost_per_hit_ns == 1.5);
+	assert_int_equal(calibration_result(c, true, &costs, &why), 0);
+	assert_true(costs.cost_per_hit_ns == 1.5 && costs.cost_per_paired_hit_ns == 15);
+	calibration_free(c);
+}
+
 static void what_cannot_be_found_out_is_said(void **state)
 {
 	const struct engine_ops ops = ops_that(open_never);
@@ -194,6 +224,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_cost_is_not_negative),
 		cmocka_unit_test(costs_can_be_asked_for_without_waiting),
+		cmocka_unit_test(an_engine_may_know_its_costs),
 		cmocka_unit_test(what_cannot_be_found_out_is_said),
 		cmocka_unit_test(idle_sites_are_waited_for),
 	};

@@ -116,6 +116,8 @@ static void nothing_else_is_read(void **state)
 		FORMAT "start 1\nsplit 1\nkey -1\ncost 1e999 1.0\npid 77\n" COLUMNS,
 		FORMAT "start 1\nsplit 1\nkey -1\ncost 1.0 -1.0\npid 77\n" COLUMNS,
 		FORMAT "start 1\nsplit 1\nkey -1\ncost 1.0\npid 77\n" COLUMNS,
+		FORMAT "start 1\nsplit 1\nkey -1\ncost 1.0 1.0 x\npid 77\n" COLUMNS,
+		FORMAT "start 1\nsplit 1\nkey -1\ncost 1.0 1.0 1.0 1.0\npid 77\n" COLUMNS,
 		PROCESSES "pid 0\n" COLUMNS,
 		PROCESSES "pid -1\n" COLUMNS,
 		PROCESSES "pid 2147483648\n" COLUMNS,
@@ -161,12 +163,38 @@ static void nothing_else_is_read(void **state)
 	ocp_ctx_free(ctx);
 }
 
+/* A process has written it: what controls a terminal is replaced, and the rest is the same. */
+static void an_untrusted_text_is_plain(void **state)
+{
+	static const char hostile[] =
+		FORMAT "start 1\nsplit 1\nkey -1\ncost 1.5 2.5 3.5\npid 77\n"
+		       "pair =a%1b[J =b%c2%9bx\nprobe 1 =a%1b[J\nfile =/bin/%0ax\n"
+		       "site 0 0 4a0 1f 12 3 =caml%e2%80%aeA =a%7f.ml\n";
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct ocp_meter *meter = ocp_meter_new(ctx);
+	char *copy = strdup(hostile);
+
+	(void)state;
+	assert_int_equal(site_table_keep(&meter->table, copy), 0);
+	assert_int_equal(pin_meta_parse_untrusted(meter, copy), 0);
+	assert_string_equal(meter->pairs[0].start, "a?[J");
+	assert_string_equal(meter->pairs[0].stop, "b?x");
+	assert_string_equal(meter->table.probes[0].name, "a?[J");
+	assert_string_equal(meter->table.files[0].name, "/bin/?x");
+	assert_string_equal(meter->table.sites[0].symbol, "caml?A");
+	assert_string_equal(meter->table.sites[0].source, "a?.ml");
+	assert_true(meter->pinned_costs.cost_per_paired_hit_ns == 3.5);
+	ocp_meter_free(meter);
+	ocp_ctx_free(ctx);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_written_is_read),
 		cmocka_unit_test(a_part_is_damaged),
 		cmocka_unit_test(nothing_else_is_read),
+		cmocka_unit_test(an_untrusted_text_is_plain),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -231,6 +231,12 @@ struct engine_ops {
 	/* The cost of a hit is not measured: it is too small, or the engine cannot be read. */
 	bool has_no_costs;
 
+	/*
+	 * What measuring with SPEC costs, without sites that are attached to; NULL: calibrate.c finds it
+	 * out by an engine on sites of our own.
+	 */
+	int (*costs)(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp_costs *costs);
+
 	/* Check that privileges and kernel allow an open. */
 	int (*check)(struct ocp_ctx *ctx);
 	/* Load everything that does not need a process. SPEC is not kept. */
@@ -285,8 +291,15 @@ struct engine_ops {
 	void (*close)(struct engine *engine);
 
 	/*
+	 * Before the attach, for an engine that goes on if the tool is killed: leave NAME ("": none) and
+	 * TEXT, which describes the numbers, where those find them that look for the engine later. NULL:
+	 * nothing goes on.
+	 */
+	int (*describe)(struct engine *engine, const char *name, const char *text);
+	/*
 	 * Continue to measure after close: pin the maps and links in FOLDER, which is empty.
-	 * Removing the contents of FOLDER removes everything.
+	 * Removing the contents of FOLDER removes everything. An engine that was described needs no
+	 * FOLDER.
 	 */
 	int (*keep)(struct engine *engine, const char *folder);
 	/*

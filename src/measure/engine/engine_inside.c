@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "inside/inside.h"
+#include "inside/own_cost.h"
 #include "measure/engine/engine_inside.h"
+#include "measure/engine/inside_meta.h"
 #include "process/find.h"
 #include "tracee/maps.h"
 #include "tracee/proc_file.h"
@@ -38,6 +40,9 @@ struct engine {
 	struct stat exe;
 	char base[FIND_NAME_BYTES + 1]; /* of its executable */
 	bool is_detached, has_warned;
+	bool is_found; /* an earlier tool has attached it */
+	bool is_kept;
+	struct inside_meta meta; /* until the attach: name and text */
 };
 
 const char *engine_inside_cannot(const struct engine_spec *spec)
@@ -193,7 +198,7 @@ static int know_process(struct engine *engine, pid_t pid)
 
 static int attach_sites(struct engine *engine, const struct inside_site *sites)
 {
-	const struct inside_spec spec = {
+	struct inside_spec spec = {
 		.sites = sites,
 		.n_sites = engine->n_sites,
 		.roles = engine->roles,
@@ -201,11 +206,32 @@ static int attach_sites(struct engine *engine, const struct inside_site *sites)
 		.depth = engine->depth,
 		.max_threads = MAX_THREADS,
 	};
+	struct inside_meta meta = engine->meta;
+	void *bytes = NULL;
+	int err = 0;
 
 	if (!engine->n_sites)
 		return ctx_error(engine->ctx, -ENOTSUP, "pid %d: has no site to count inside",
 				 (int)engine->pid);
-	return inside_attach(engine->ctx, engine->pid, &spec, &engine->inside);
+	meta.numbers = engine->numbers;
+	meta.n_sites = engine->n_sites;
+	if (meta.text)
+		err = inside_meta_write(engine->ctx, &meta, &bytes, &spec.meta_bytes);
+	spec.meta = bytes;
+	if (!err)
+		err = inside_attach(engine->ctx, engine->pid, &spec, &engine->inside);
+	free(bytes);
+	return err;
+}
+
+static int describe(struct engine *engine, const char *name, const char *text)
+{
+	if (strlen(name) >= sizeof(engine->meta.name))
+		return ctx_error(engine->ctx, -EINVAL, "'%s': too long a name", name);
+	free(engine->meta.text);
+	engine->meta = (struct inside_meta){ .text = strdup(text), .text_bytes = strlen(text) + 1 };
+	memcpy(engine->meta.name, name, strlen(name));
+	return engine->meta.text ? 0 : ctx_no_memory(engine->ctx);
 }
 
 static int attach(struct engine *engine, const struct engine_file *files, size_t n)
@@ -346,6 +372,9 @@ static int detach(struct engine *engine)
 	if (!engine->inside || engine->is_detached)
 		return 0;
 	warn_of_changes(engine);
+	/* What was found may be a copy of what this process has: it ends last. */
+	if (engine->is_found)
+		detach_children(engine);
 	err = inside_detach(engine->inside);
 	/* What was counted before can be read all the same. */
 	if (err && process_has_ended(engine)) {
@@ -365,12 +394,50 @@ static void close_engine(struct engine *engine)
 {
 	if (!engine)
 		return;
-	if (detach(engine))
+	if (!engine->is_found && !engine->is_kept && detach(engine))
 		ctx_log(engine->ctx, OCP_LOG_WARN, "%s", ocp_error(engine->ctx));
 	inside_close(engine->inside);
+	free(engine->meta.text);
 	free(engine->numbers);
 	free(engine->roles);
 	free(engine);
+}
+
+/* ---- engines that go on --------------------------------------------------------------------- */
+
+static int keep(struct engine *engine, const char *folder)
+{
+	(void)folder;
+	engine->is_kept = true;
+	return 0;
+}
+
+int engine_inside_open_found(struct ocp_ctx *ctx, pid_t pid, struct inside *inside,
+			     uint32_t *numbers, struct engine **out)
+{
+	struct engine *engine = calloc(1, sizeof(*engine));
+	int err;
+
+	*out = NULL;
+	if (!engine) {
+		inside_close(inside);
+		free(numbers);
+		return ctx_no_memory(ctx);
+	}
+	*engine = (struct engine){
+		.ctx = ctx,
+		.inside = inside,
+		.numbers = numbers,
+		.n_sites = inside_n_sites(inside),
+		.n_pairs = inside_n_pairs(inside),
+		.is_found = true,
+	};
+	err = know_process(engine, pid);
+	if (err)
+		close_engine(engine);
+	else
+		*out = engine;
+	return err;
 }
 
 /* ---- the rest of the interface -------------------------------------------------------------- */
@@ -379,6 +446,20 @@ static int check(struct ocp_ctx *ctx)
 {
 	(void)ctx;
 	return 0;
+}
+
+/* Counting takes a tenth of what timing takes. */
+static int costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp_costs *costs)
+{
+	struct own_cost counting, timing = { 0 };
+	int err = own_cost_measure(ctx, false, 0, &counting);
+
+	if (!err && spec->n_pairs)
+		err = own_cost_measure(ctx, true, spec->depth, &timing);
+	*costs = (struct ocp_costs){ .cost_per_hit_ns = counting.hit_ns,
+				     .cost_per_paired_hit_ns = timing.hit_ns,
+				     .empty_pair_ns = timing.empty_pair_ns };
+	return err;
 }
 
 static int switch_sites(struct engine *engine, const struct engine_file *file)
@@ -414,7 +495,7 @@ static int forget(struct engine *engine, engine_ended_fn has_ended, void *data,
 
 const struct engine_ops engine_inside = {
 	.name = "inside",
-	.has_no_costs = true,
+	.costs = costs,
 	.check = check,
 	.open = open_engine,
 	.attach = attach,
@@ -425,4 +506,6 @@ const struct engine_ops engine_inside = {
 	.forget = forget,
 	.detach = detach,
 	.close = close_engine,
+	.describe = describe,
+	.keep = keep,
 };

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "inside/block.h"
+#include "inside/inside.h"
+#include "tracee/proc_file.h"
+
+/* False, too, if PID has ended or may not be looked at. */
+static bool has_block(pid_t pid)
+{
+	char path[PROC_PATH_BYTES], *line = NULL;
+	bool found = false;
+	size_t room = 0;
+	FILE *file;
+
+	proc_path(path, pid, "maps");
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	while (!found && getline(&line, &room, file) > 0)
+		found = strstr(line, BLOCK_PATH) != NULL;
+	free(line);
+	fclose(file);
+	return found;
+}
+
+static int add(struct ocp_ctx *ctx, struct inside_processes *processes, pid_t pid)
+{
+	pid_t *grown;
+
+	/* The array is full when its length is a power of 2. */
+	if ((processes->n & (processes->n - 1)) == 0) {
+		grown = realloc(processes->pids,
+				(processes->n ? 2 * processes->n : 1) * sizeof(*grown));
+		if (!grown)
+			return ctx_no_memory(ctx);
+		processes->pids = grown;
+	}
+	processes->pids[processes->n++] = pid;
+	return 0;
+}
+
+int inside_find_processes(struct ocp_ctx *ctx, struct inside_processes *processes)
+{
+	DIR *proc = opendir("/proc");
+	const struct dirent *entry;
+	int err = 0;
+
+	*processes = (struct inside_processes){ 0 };
+	if (!proc)
+		return ctx_error(ctx, -errno, "/proc: %s", strerror(errno));
+	while (!err && (errno = 0, entry = readdir(proc))) {
+		pid_t pid;
+
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		pid = (pid_t)strtol(entry->d_name, NULL, 10);
+		if (has_block(pid))
+			err = add(ctx, processes, pid);
+	}
+	if (!err && errno)
+		err = ctx_error(ctx, -errno, "/proc: %s", strerror(errno));
+	closedir(proc);
+	return err;
+}
+
+void inside_processes_free(struct inside_processes *processes)
+{
+	free(processes->pids);
+	*processes = (struct inside_processes){ 0 };
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+#include "measure/engine/inside_meta.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measure/engine/pin_name.h"
+
+static const char brand[8] = "ocInMeta";
+
+struct head {
+	char brand[sizeof(brand)];
+	uint32_t version, n_sites;
+	uint64_t text_bytes;
+	char name[INSIDE_META_NAME_BYTES];
+};
+
+int inside_meta_write(struct ocp_ctx *ctx, const struct inside_meta *meta, void **bytes, size_t *n)
+{
+	const size_t numbers_bytes = meta->n_sites * sizeof(*meta->numbers);
+	struct head head = {
+		.version = INSIDE_META_VERSION,
+		.n_sites = (uint32_t)meta->n_sites,
+		.text_bytes = meta->text_bytes,
+	};
+	char *to;
+
+	memcpy(head.brand, brand, sizeof(brand));
+	memcpy(head.name, meta->name, sizeof(head.name));
+	*n = sizeof(head) + numbers_bytes + meta->text_bytes;
+	*bytes = to = malloc(*n);
+	if (!to)
+		return ctx_no_memory(ctx);
+	memcpy(to, &head, sizeof(head));
+	memcpy(to + sizeof(head), meta->numbers, numbers_bytes);
+	memcpy(to + sizeof(head) + numbers_bytes, meta->text, meta->text_bytes);
+	return 0;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* 0, -EBADMSG, or -ENOMEM. */
+static int check_numbers(const uint32_t *numbers, size_t n)
+{
+	uint32_t *sorted = malloc((n + 1) * sizeof(*sorted));
+	int err = 0;
+
+	if (!sorted)
+		return -ENOMEM;
+	memcpy(sorted, numbers, n * sizeof(*sorted));
+	qsort(sorted, n, sizeof(*sorted), compare_numbers);
+	for (size_t i = 1; !err && i < n; i++)
+		err = sorted[i] == sorted[i - 1] ? -EBADMSG : 0;
+	free(sorted);
+	return err;
+}
+
+static bool is_good_name(const char name[INSIDE_META_NAME_BYTES])
+{
+	const size_t length = strnlen(name, INSIDE_META_NAME_BYTES);
+
+	for (size_t i = length; i < INSIDE_META_NAME_BYTES; i++)
+		if (name[i])
+			return false;
+	return length < INSIDE_META_NAME_BYTES && (!length || pin_name_is_valid(name));
+}
+
+/* 0, -EBADMSG or -EPROTO. The rest of N bytes behind HEAD is as long as it says. */
+static int check_head(const struct head *head, size_t n, size_t n_sites)
+{
+	const size_t rest = n - sizeof(*head);
+
+	if (memcmp(head->brand, brand, sizeof(brand)) != 0)
+		return -EBADMSG;
+	if (head->version != INSIDE_META_VERSION)
+		return -EPROTO;
+	if (head->n_sites != n_sites || n_sites > rest / sizeof(uint32_t) || !head->text_bytes ||
+	    head->text_bytes != rest - n_sites * sizeof(uint32_t) || !is_good_name(head->name))
+		return -EBADMSG;
+	return 0;
+}
+
+int inside_meta_read(struct ocp_ctx *ctx, const void *bytes, size_t n, size_t n_sites,
+		     struct inside_meta *meta)
+{
+	const char *numbers = (const char *)bytes + sizeof(struct head);
+	struct head head;
+	int err;
+
+	*meta = (struct inside_meta){ 0 };
+	if (n < sizeof(head))
+		return -EBADMSG;
+	/* The process may write to it meanwhile: what is checked is a copy. */
+	memcpy(&head, bytes, sizeof(head));
+	err = check_head(&head, n, n_sites);
+	if (err)
+		return err;
+	meta->n_sites = n_sites;
+	meta->text_bytes = head.text_bytes;
+	memcpy(meta->name, head.name, sizeof(meta->name));
+	meta->numbers = malloc((n_sites + 1) * sizeof(*meta->numbers));
+	meta->text = malloc(head.text_bytes);
+	if (!meta->numbers || !meta->text)
+		return ctx_no_memory(ctx);
+	memcpy(meta->numbers, numbers, n_sites * sizeof(*meta->numbers));
+	memcpy(meta->text, numbers + n_sites * sizeof(*meta->numbers), head.text_bytes);
+	if (memchr(meta->text, '\0', head.text_bytes) != meta->text + head.text_bytes - 1)
+		return -EBADMSG;
+	err = check_numbers(meta->numbers, n_sites);
+	return err == -ENOMEM ? ctx_no_memory(ctx) : err;
+}
+
+void inside_meta_free(struct inside_meta *meta)
+{
+	free(meta->numbers);
+	free(meta->text);
+	*meta = (struct inside_meta){ 0 };
+}

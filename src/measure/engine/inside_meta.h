@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the engine `inside` leaves in a process for those that find its counters later: the meta bytes of
+ * the block. Whoever can write to the process can write to them.
+ *
+ *	"ocInMeta"              8 bytes
+ *	INSIDE_META_VERSION     4 bytes
+ *	n_sites                 4 bytes
+ *	text_bytes              8 bytes, with the NUL at its end
+ *	name                    INSIDE_META_NAME_BYTES, padded with NULs
+ *	numbers                 n_sites times 4 bytes
+ *	text                    see pin_meta.c
+ */
+#ifndef MEASURE_INSIDE_META_H
+#define MEASURE_INSIDE_META_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "base/ctx.h"
+
+enum { INSIDE_META_VERSION = 1, INSIDE_META_NAME_BYTES = 72 };
+
+struct inside_meta {
+	char name[INSIDE_META_NAME_BYTES]; /* of a kept meter; "" if it has none */
+	uint32_t *numbers;		   /* of the engine, by the number inside */
+	size_t n_sites;
+	char *text;	   /* describes the numbers of the engine */
+	size_t text_bytes; /* with the NUL */
+};
+
+/* Make the N BYTES for META, whose strings are not too long. The caller frees *BYTES. */
+int inside_meta_write(struct ocp_ctx *ctx, const struct inside_meta *meta, void **bytes, size_t *n);
+
+/*
+ * Read the N BYTES of a block with N_SITES sites into META, which the caller frees, also after an error.
+ * The name is one that a kept meter can have. The numbers differ from each other, and the text has one
+ * NUL; they are not checked otherwise. -EBADMSG: damaged; -EPROTO: of another version; without messages.
+ * -ENOMEM.
+ */
+int inside_meta_read(struct ocp_ctx *ctx, const void *bytes, size_t n, size_t n_sites,
+		     struct inside_meta *meta);
+void inside_meta_free(struct inside_meta *meta);
+
+#endif

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: MIT
+#include "measure/found.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "inside/inside.h"
+#include "measure/engine/engine_inside.h"
+#include "measure/engine/inside_meta.h"
+#include "measure/meter.h"
+#include "measure/pin_folder.h"
+#include "measure/pin_meta.h"
+#include "tracee/proc_file.h"
+
+/* What counts in a process. */
+struct found {
+	pid_t pid;
+	struct inside *inside;
+	struct inside_meta meta;
+};
+
+static void found_free(struct found *found)
+{
+	inside_close(found->inside);
+	inside_meta_free(&found->meta);
+	*found = (struct found){ 0 };
+}
+
+/* ---- one process ---------------------------------------------------------------------------- */
+
+static int is_damaged(struct ocp_ctx *ctx, pid_t pid, int err)
+{
+	if (err != -EBADMSG && err != -EPROTO)
+		return err;
+	ctx_error(ctx, err, "pid %d: what describes its counters is %s", (int)pid,
+		  err == -EBADMSG ? "damaged" : "of another version of ocaml-probes");
+	ctx_hint(ctx, "ocaml-probes doctor -pid %d -fix ends it; its totals are lost", (int)pid);
+	return err;
+}
+
+/*
+ * 1: PID counts inside; 0: it does not. A block whose sites are all restored waits only for its removal. After
+ * -EBADMSG and -EPROTO, FOUND has all but the meta.
+ */
+static int look(struct ocp_ctx *ctx, pid_t pid, struct found *found)
+{
+	struct inside_state state = { 0 };
+	const void *meta;
+	size_t bytes;
+	int err;
+
+	*found = (struct found){ .pid = pid };
+	err = inside_find(ctx, pid, &found->inside);
+	if (err <= 0)
+		return err;
+	err = inside_state(found->inside, &state);
+	if (err || !(state.n_patched + state.n_switched)) {
+		found_free(found);
+		return err;
+	}
+	meta = inside_meta(found->inside, &bytes);
+	err = inside_meta_read(ctx, meta, bytes, inside_n_sites(found->inside), &found->meta);
+	if (err) {
+		inside_meta_free(&found->meta);
+		return is_damaged(ctx, pid, err);
+	}
+	return 1;
+}
+
+/* Forked children share the memory, which tells when it was made. */
+static bool is_same(const struct inside *a, const struct inside *b)
+{
+	return inside_start_ns(a) == inside_start_ns(b) && inside_n_sites(a) == inside_n_sites(b);
+}
+
+/* ---- all processes -------------------------------------------------------------------------- */
+
+/*
+ * Call FN(DATA, found) for each process that counts inside, and that can be looked at, until FN does not
+ * return 0. FN may take what FOUND has, and leave it empty.
+ */
+static int for_each(struct ocp_ctx *ctx, int (*fn)(void *data, struct found *found), void *data)
+{
+	struct ocp_ctx *scratch = ocp_ctx_new(); /* what cannot be looked at is passed over */
+	struct inside_processes processes;
+	int err;
+
+	if (!scratch)
+		return ctx_no_memory(ctx);
+	err = inside_find_processes(ctx, &processes);
+	for (size_t i = 0; !err && i < processes.n; i++) {
+		struct found found;
+
+		if (look(scratch, processes.pids[i], &found) == 1)
+			err = fn(data, &found);
+		found_free(&found);
+	}
+	inside_processes_free(&processes);
+	ocp_ctx_free(scratch);
+	return err;
+}
+
+struct search {
+	struct ocp_ctx *ctx;
+	const char *name;
+	struct found first; /* opened with a ctx that is gone */
+	pid_t another;	    /* process with a meter of the same name; 0: none */
+};
+
+static int take_named(void *data, struct found *found)
+{
+	struct search *search = data;
+
+	if (strcmp(found->meta.name, search->name) != 0)
+		return 0;
+	if (!search->first.pid) {
+		search->first = *found;
+		*found = (struct found){ 0 };
+	} else if (!is_same(search->first.inside, found->inside)) {
+		search->another = found->pid;
+	}
+	return 0;
+}
+
+/* *PID is a process that has the meter NAME; 0: there is none. */
+static int find_name(struct ocp_ctx *ctx, const char *name, pid_t *pid)
+{
+	struct search search = { .ctx = ctx, .name = name };
+	int err = for_each(ctx, take_named, &search);
+
+	*pid = search.first.pid;
+	if (!err && search.another) {
+		err = ctx_error(ctx, -EEXIST, "'%s': pid %d and pid %d have a meter of this name",
+				name, (int)search.first.pid, (int)search.another);
+		ctx_hint(ctx, "choose one: -pid %d", (int)search.first.pid);
+	}
+	found_free(&search.first);
+	return err;
+}
+
+int found_check_name_free(struct ocp_ctx *ctx, const char *name)
+{
+	pid_t pid;
+	int err = find_name(ctx, name, &pid);
+
+	if (err == -EEXIST || (!err && pid))
+		return pin_is_taken(ctx, name);
+	return err;
+}
+
+/* ---- a meter -------------------------------------------------------------------------------- */
+
+struct sharers {
+	struct ocp_meter *meter;
+	const struct inside *inside;
+};
+
+static int add_sharer(void *data, struct found *found)
+{
+	const struct sharers *sharers = data;
+	struct ocp_meter *meter = sharers->meter;
+	pid_t *grown;
+
+	if (!is_same(found->inside, sharers->inside))
+		return 0;
+	if (found->pid == meter->pids[0]) {
+		meter->is_orphan = false;
+		return 0;
+	}
+	grown = realloc(meter->pids, (meter->n_pids + 1) * sizeof(*grown));
+	if (!grown)
+		return ctx_no_memory(meter->ctx);
+	meter->pids = grown;
+	meter->pids[meter->n_pids++] = found->pid;
+	return 0;
+}
+
+/* Does what METER was told fit to the counters? It was read out of memory that others can write to. */
+static bool fits(const struct ocp_meter *meter, const struct found *found)
+{
+	const int64_t start_ns = inside_start_ns(found->inside);
+
+	for (size_t i = 0; i < found->meta.n_sites; i++)
+		if (found->meta.numbers[i] >= meter->table.n_sites)
+			return false;
+	return !meter->program_name && meter->n_pids == 1 && meter->split <= OCP_BY_SITE &&
+	       meter->arg_requests.key_arg < 0 && meter->n_pairs == inside_n_pairs(found->inside) &&
+	       start_ns >= 0 && start_ns <= clock_ns(CLOCK_MONOTONIC);
+}
+
+/* A hit of these costs more. */
+static void mark_paired(struct ocp_meter *meter)
+{
+	for (size_t i = 0; i < 2 * meter->n_pairs; i++) {
+		const struct meter_pair *pair = &meter->pairs[i / 2];
+		const ptrdiff_t probe =
+			site_table_find(&meter->table, i % 2 ? pair->stop : pair->start);
+
+		if (probe >= 0)
+			meter->table.probes[probe].n_roles = 1;
+	}
+}
+
+/* The text of FOUND into METER, which keeps it. */
+static int describe(struct ocp_meter *meter, struct found *found)
+{
+	char *text = found->meta.text;
+	int err;
+
+	found->meta.text = NULL;
+	err = site_table_keep(&meter->table, text);
+	if (!err)
+		err = pin_meta_parse_untrusted(meter, text);
+	if (!err && !fits(meter, found))
+		err = -EBADMSG;
+	if (!err)
+		mark_paired(meter);
+	meter->start_ns = inside_start_ns(found->inside);
+	return is_damaged(meter->ctx, found->pid, err);
+}
+
+static int open_engine(struct ocp_meter *meter, struct found *found)
+{
+	struct inside *inside = found->inside;
+	uint32_t *numbers = found->meta.numbers;
+
+	found->inside = NULL;
+	found->meta.numbers = NULL;
+	return engine_inside_open_found(meter->ctx, found->pid, inside, numbers, &meter->engine);
+}
+
+static int make_meter(struct ocp_ctx *ctx, struct found *found, struct ocp_meter **out)
+{
+	struct ocp_meter *meter = ocp_meter_new(ctx);
+	int err = 0;
+
+	if (!meter)
+		return -ENOMEM;
+	meter_use_inside(meter);
+	err = describe(meter, found);
+	meter->is_orphan = true;
+	if (!err)
+		err = for_each(ctx, add_sharer, &(struct sharers){ meter, found->inside });
+	if (!err)
+		err = open_engine(meter, found);
+	meter->is_attached = meter->is_pinned = meter->is_found = !err;
+	if (err)
+		ocp_meter_free(meter);
+	else
+		*out = meter;
+	return err;
+}
+
+int found_open_pid(struct ocp_ctx *ctx, pid_t pid, struct ocp_meter **out)
+{
+	struct found found;
+	int err = look(ctx, pid, &found);
+
+	*out = NULL;
+	if (!err)
+		err = ctx_error(ctx, -ENOENT, "pid %d: nothing is counted inside of it", (int)pid);
+	else if (err > 0)
+		err = make_meter(ctx, &found, out);
+	found_free(&found);
+	return err;
+}
+
+int found_open_name(struct ocp_ctx *ctx, const char *name, struct ocp_meter **out)
+{
+	pid_t pid;
+	int err = find_name(ctx, name, &pid);
+
+	*out = NULL;
+	if (!err && !pid)
+		err = -ENOENT;
+	return err ? err : found_open_pid(ctx, pid, out);
+}
+
+int found_remove(struct ocp_ctx *ctx, const char *name, pid_t pid)
+{
+	struct inside *inside = NULL;
+	int err = name ? find_name(ctx, name, &pid) : 0;
+
+	if (!err)
+		err = inside_find(ctx, pid, &inside);
+	if (!err)
+		return ctx_error(ctx, -ENOENT, "pid %d: nothing is counted inside of it", (int)pid);
+	if (err > 0)
+		err = inside_detach(inside);
+	inside_close(inside);
+	return err;
+}
+
+pid_t found_living_tool(struct ocp_ctx *ctx, pid_t pid)
+{
+	static const char tool[] = "ocaml-probes";
+	struct proc_status status = { 0 };
+	struct found found;
+	pid_t maker = 0;
+
+	if (look(ctx, pid, &found) == 1 && !found.meta.name[0])
+		maker = inside_maker(found.inside);
+	if (maker > 0 && (proc_status_read(ctx, maker, &status) != 0 ||
+			  strncmp(status.name, tool, strlen(tool)) != 0 || status.state == 'Z'))
+		maker = 0;
+	found_free(&found);
+	return maker > 0 ? maker : 0;
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+struct names {
+	struct ocp_ctx *ctx;
+	char (*list)[INSIDE_META_NAME_BYTES];
+	size_t n;
+};
+
+static int add_name(void *data, struct found *found)
+{
+	struct names *names = data;
+	void *grown;
+
+	if (!found->meta.name[0])
+		return 0;
+	grown = realloc(names->list, (names->n + 1) * sizeof(*names->list));
+	if (!grown)
+		return ctx_no_memory(names->ctx);
+	names->list = grown;
+	memcpy(names->list[names->n++], found->meta.name, sizeof(*names->list));
+	return 0;
+}
+
+int found_list_names(struct ocp_ctx *ctx, char ***list, size_t *n)
+{
+	struct names names = { .ctx = ctx };
+	int err = for_each(ctx, add_name, &names);
+	char *text;
+
+	*n = 0;
+	*list = err ? NULL : calloc(names.n + 1, sizeof(**list) + sizeof(*names.list));
+	if (!err && !*list)
+		err = ctx_no_memory(ctx);
+	text = *list ? (char *)(*list + names.n + 1) : NULL;
+	for (size_t i = 0; !err && i < names.n; i++) {
+		(*list)[(*n)++] = text;
+		text = stpcpy(text, names.list[i]) + 1;
+	}
+	free(names.list);
+	return err;
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+/*
+ * BPF disturbs the process least when it begins and ends, and needs no code in it, but each hit costs a
+ * trap. So `auto` takes BPF where that is permitted and the hits are few. What it measures to find that out
+ * ends before the measurement that the user asked for begins: no hit is counted twice, or by none.
+ */
+#include "tool/choose_engine.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "inside/inside.h"
+#include "measure/meter.h"
+
+enum { LOOK_NS = 100 * 1000 * 1000 };
+
+static void give_reason(struct chosen_engine *chosen, bool is_inside, const char *before,
+			const char *reason)
+{
+	chosen->is_inside = is_inside;
+	snprintf(chosen->reason, sizeof(chosen->reason), "%s%s", before, reason);
+}
+
+/* A meter as OPTIONS ask for it, opened. */
+static int open_meter(const struct options *options, struct ocp_process **procs, size_t n,
+		      bool is_inside, struct ocp_meter **meter)
+{
+	int err = 0;
+
+	*meter = ocp_meter_new(options->ctx);
+	if (!*meter)
+		return -ENOMEM;
+	if (is_inside)
+		meter_use_inside(*meter);
+	for (size_t i = 0; !err && i < n; i++)
+		err = ocp_meter_add_process(*meter, procs[i]);
+	if (!err)
+		err = measure_request_apply(&options->request, *meter);
+	return err ? err : ocp_meter_open(*meter);
+}
+
+/* Can the processes be counted inside? -ENOTSUP: they cannot, and the ctx has the reason. */
+static int check_inside(const struct options *options, struct ocp_process **procs, size_t n)
+{
+	struct ocp_meter *meter;
+	int err = open_meter(options, procs, n, true, &meter);
+
+	ocp_meter_free(meter);
+	for (size_t i = 0; !err && i < n; i++)
+		err = inside_check(options->ctx, ocp_process_pid(procs[i]),
+				   options->request.n_pairs != 0);
+	return err;
+}
+
+/* What the hits cost with BPF, as a share of a core, and how many there are a second. */
+static int look(const struct options *options, struct ocp_process **procs, size_t n, double *rate,
+		double *share)
+{
+	const struct timespec a_while = { 0, LOOK_NS };
+	struct ocp_sample *sample = NULL;
+	struct ocp_costs costs;
+	struct ocp_meter *meter;
+	int err = open_meter(options, procs, n, false, &meter);
+
+	if (!err)
+		err = ocp_meter_attach(meter);
+	if (!err) {
+		nanosleep(&a_while, NULL);
+		err = ocp_meter_detach(meter);
+	}
+	if (!err)
+		err = ocp_meter_read(meter, &sample);
+	if (!err)
+		err = ocp_meter_costs(meter, &costs);
+	if (!err) {
+		*rate = (double)ocp_sample_all_hits(sample) * 1e9 /
+			(double)ocp_sample_time_ns(sample);
+		*share = *rate * ocp_sample_cost_per_hit_ns(sample, &costs) / 1e9;
+	}
+	ocp_sample_free(sample);
+	ocp_meter_free(meter);
+	return err;
+}
+
+static void compare(const struct options *options, struct ocp_process **procs, size_t n,
+		    struct chosen_engine *chosen)
+{
+	const double asked = options->request.budget;
+	const double budget = asked > 0 ? asked : ENGINE_AUTO_BUDGET;
+	double rate, share;
+	int err = look(options, procs, n, &rate, &share);
+
+	if (err == -ENOTSUP || err == -EPERM || err == -EACCES)
+		give_reason(chosen, true, "BPF fails: ", ocp_error(options->ctx));
+	if (err)
+		return;
+	chosen->is_inside = share > budget;
+	snprintf(chosen->reason, sizeof(chosen->reason),
+		 "%.0f hits/s take %.2f%% of a core with BPF, %s the budget of %g%%", rate,
+		 100 * share, chosen->is_inside ? "more than" : "within", 100 * budget);
+}
+
+void choose_engine(const struct options *options, struct ocp_process **procs, size_t n,
+		   struct chosen_engine *chosen)
+{
+	const char *need = measure_options_need_bpf(options);
+	int err = 0;
+
+	*chosen = (struct chosen_engine){ .is_inside = options->engine == ENGINE_INSIDE };
+	if (options->engine != ENGINE_AUTO)
+		return;
+	if (need)
+		give_reason(chosen, false, "inside excludes ", need);
+	else if (ocp_meter_check(options->ctx))
+		give_reason(chosen, true, "BPF is not available: ", ocp_error(options->ctx));
+	else
+		err = check_inside(options, procs, n);
+	if (err == -ENOTSUP)
+		give_reason(chosen, false, "inside is not possible: ", ocp_error(options->ctx));
+	else if (!err && !chosen->reason[0])
+		compare(options, procs, n, chosen);
+	/* Without a reason something is wrong, which the measurement itself will say. */
+	if (!options->quiet && chosen->reason[0])
+		say("engine: %s, since %s", chosen->is_inside ? "inside" : "bpf", chosen->reason);
+}

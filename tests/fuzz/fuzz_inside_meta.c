@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+/*
+ * libFuzzer target: any bytes as what describes the counters inside of a process; the first byte is the number
+ * of sites that the block has. What is accepted is written again as the same bytes, and its text is read
+ * as a meter of which nothing controls a terminal.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sanitize.h"
+#include "measure/engine/inside_meta.h"
+#include "measure/pin_meta.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+static void require(int condition)
+{
+	if (!condition)
+		abort();
+}
+
+static void check_plain(const char *text)
+{
+	for (; text && *text; text++)
+		require(!unsafe_bytes(text));
+}
+
+static void check_meter(const struct ocp_meter *meter)
+{
+	const struct site_table *table = &meter->table;
+
+	for (size_t i = 0; i < meter->n_pairs; i++) {
+		check_plain(meter->pairs[i].start);
+		check_plain(meter->pairs[i].stop);
+	}
+	for (size_t i = 0; i < table->n_probes; i++)
+		check_plain(table->probes[i].name);
+	for (size_t i = 0; i < table->n_files; i++)
+		check_plain(table->files[i].name);
+	for (size_t i = 0; i < table->n_sites; i++) {
+		check_plain(table->sites[i].symbol);
+		check_plain(table->sites[i].source);
+		require(table->sites[i].file == NO_FILE ||
+			(table->sites[i].file < table->n_files &&
+			 table->sites[i].probe_index < table->n_probes));
+	}
+}
+
+static void check_text(struct ocp_ctx *ctx, struct inside_meta *meta)
+{
+	struct ocp_meter *meter = ocp_meter_new(ctx);
+	char *text = meta->text;
+
+	meta->text = NULL;
+	require(meter && site_table_keep(&meter->table, text) == 0);
+	if (pin_meta_parse_untrusted(meter, text) == 0)
+		check_meter(meter);
+	ocp_meter_free(meter);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+	struct ocp_ctx *ctx = n ? ocp_ctx_new() : NULL;
+	struct inside_meta meta;
+	void *again, *copy;
+	size_t n_again;
+
+	if (!n)
+		return 0;
+	/* A buffer of exactly that size, so that the sanitizer sees a step beyond it. */
+	copy = malloc(n > 1 ? n - 1 : 1);
+	require(ctx && copy);
+	memcpy(copy, bytes + 1, n - 1);
+	if (inside_meta_read(ctx, copy, n - 1, *bytes, &meta) == 0) {
+		check_plain(meta.name);
+		require(inside_meta_write(ctx, &meta, &again, &n_again) == 0);
+		require(n_again == n - 1 && memcmp(again, copy, n_again) == 0);
+		free(again);
+		check_text(ctx, &meta);
+	}
+	inside_meta_free(&meta);
+	free(copy);
+	ocp_ctx_free(ctx);
+	return 0;
+}

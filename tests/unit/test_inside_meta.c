@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+/* What the engine leaves inside of a process: it is read as it was written, and nothing else is. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measure/engine/inside_meta.h"
+#include "unit.h"
+
+enum { N_SITES = 3, HEAD_BYTES = 96, NAME_OFF = 24, TEXT_BYTES = 6 };
+
+static uint32_t numbers[N_SITES] = { 7, 0, UINT32_MAX };
+static char text[TEXT_BYTES] = "text\n";
+
+static void *written(struct ocp_ctx *ctx, size_t *n)
+{
+	const struct inside_meta meta = { .name = "night-1_A",
+					  .numbers = numbers,
+					  .n_sites = N_SITES,
+					  .text = text,
+					  .text_bytes = sizeof(text) };
+	void *bytes;
+
+	assert_int_equal(inside_meta_write(ctx, &meta, &bytes, n), 0);
+	assert_int_equal(*n, HEAD_BYTES + sizeof(numbers) + sizeof(text));
+	return bytes;
+}
+
+/* The error of reading N of BYTES, in a buffer of their size. */
+static int read_error(const void *bytes, size_t n, size_t n_sites)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct inside_meta meta;
+	void *copy = malloc(n ? n : 1);
+	int err;
+
+	assert_non_null(copy);
+	memcpy(copy, bytes, n);
+	err = inside_meta_read(ctx, copy, n, n_sites, &meta);
+	inside_meta_free(&meta);
+	free(copy);
+	ocp_ctx_free(ctx);
+	return err;
+}
+
+static void what_is_written_is_read(void **state)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct inside_meta meta;
+	size_t n;
+	void *bytes = written(ctx, &n);
+
+	(void)state;
+	assert_int_equal(inside_meta_read(ctx, bytes, n, N_SITES, &meta), 0);
+	assert_string_equal(meta.name, "night-1_A");
+	assert_int_equal(meta.n_sites, N_SITES);
+	assert_memory_equal(meta.numbers, numbers, sizeof(numbers));
+	assert_int_equal(meta.text_bytes, sizeof(text));
+	assert_string_equal(meta.text, text);
+	inside_meta_free(&meta);
+	free(bytes);
+	ocp_ctx_free(ctx);
+}
+
+static void a_part_is_damaged(void **state)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	size_t n;
+	void *bytes = written(ctx, &n);
+
+	(void)state;
+	for (size_t part = 0; part < n; part++)
+		assert_int_equal(read_error(bytes, part, N_SITES), -EBADMSG);
+	free(bytes);
+	ocp_ctx_free(ctx);
+}
+
+static void nothing_else_is_read(void **state)
+{
+	static const struct {
+		size_t at;
+		uint8_t byte;
+		int err;
+	} changes[] = {
+		{ 0, 'x', -EBADMSG },
+		{ 8, 2, -EPROTO },
+		{ 12, N_SITES + 1, -EBADMSG },
+		{ 15, 0xff, -EBADMSG }, /* sites */
+		{ 16, TEXT_BYTES - 1, -EBADMSG },
+		{ 23, 0xff, -EBADMSG }, /* the length of the text */
+		{ NAME_OFF, '/', -EBADMSG },
+		{ NAME_OFF + 2, 0x1b, -EBADMSG },
+		{ NAME_OFF + 9, 'x', 0 },
+		{ NAME_OFF + 10, 'x', -EBADMSG },     /* behind the end of the name */
+		{ HEAD_BYTES, 0, -EBADMSG },	      /* the number of another site */
+		{ HEAD_BYTES + 12 + 2, 0, -EBADMSG }, /* two texts */
+		{ HEAD_BYTES + 12 + 5, 'x', -EBADMSG },
+		{ HEAD_BYTES, 8, 0 },
+	};
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	size_t n;
+	uint8_t *bytes = written(ctx, &n);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+		const uint8_t before = bytes[changes[i].at];
+
+		bytes[changes[i].at] = changes[i].byte;
+		if (read_error(bytes, n, N_SITES) != changes[i].err)
+			fail_msg("change %zu: %d", i, read_error(bytes, n, N_SITES));
+		bytes[changes[i].at] = before;
+	}
+	assert_int_equal(read_error(bytes, n, N_SITES - 1), -EBADMSG);
+	assert_int_equal(read_error(bytes, n, N_SITES + 1), -EBADMSG);
+	memset(bytes + NAME_OFF, 'a', INSIDE_META_NAME_BYTES);
+	assert_int_equal(read_error(bytes, n, N_SITES), -EBADMSG);
+	memset(bytes + NAME_OFF, 0, INSIDE_META_NAME_BYTES);
+	assert_int_equal(read_error(bytes, n, N_SITES), 0);
+	free(bytes);
+	ocp_ctx_free(ctx);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_written_is_read),
+		cmocka_unit_test(a_part_is_damaged),
+		cmocka_unit_test(nothing_else_is_read),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
