@@ -90,6 +90,7 @@ struct ocp_meter {
 	bool sees_all; /* the list is complete, except for hidden ones */
 	bool is_attached;
 	bool is_pinned; /* it continues to measure after it is freed */
+	bool has_passed_over; /* see meter_passes_over() */
 
 	/* the request as text, for readers of a pinned meter */
 	char *program_name;
@@ -194,6 +195,8 @@ void meter_use_inside(struct ocp_meter *meter);
 bool meter_is_inside(const struct ocp_meter *meter);
 int meter_check_inside(const struct ocp_meter *meter);
 bool meter_passes_over(const struct ocp_meter *meter, const struct measured_file *file);
+/* Does PID, the process of METER or a child that it has forked, count inside for METER now? */
+bool meter_counts_in(const struct ocp_meter *meter, pid_t pid);
 
 /*
  * meter_costs.c: measure the cost of a hit in the background; before anything else is known, if that

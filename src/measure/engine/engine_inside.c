@@ -373,6 +373,11 @@ static void close_engine(struct engine *engine)
 	free(engine);
 }
 
+bool engine_inside_counts_in(const struct engine *engine, pid_t pid)
+{
+	return engine->inside && !engine->is_detached && inside_is_in(engine->inside, pid);
+}
+
 /* ---- the rest of the interface -------------------------------------------------------------- */
 
 static int check(struct ocp_ctx *ctx)
