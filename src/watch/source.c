@@ -299,13 +299,12 @@ int source_end(struct source *source)
 {
 	int err = ocp_meter_detach(source->meter);
 
-	/* A debugger may hold the process. It goes on counting; what it has counted up to now is known. */
-	if (err && err != -ENOMEM && source->is_inside) {
-		ctx_log(source->ctx, OCP_LOG_WARN,
-			"pid %d: still counts inside, until `ocaml-probes doctor -pid %d -fix`: %s",
-			(int)source->pid, (int)source->pid, ocp_error(source->ctx));
+	/*
+	 * A debugger may hold the process, which then goes on counting. What it has counted up to now is
+	 * known; source_free tries again, and tells.
+	 */
+	if (err != -ENOMEM && source->is_inside)
 		err = 0;
-	}
 	return err ? err : source_read(source);
 }
 

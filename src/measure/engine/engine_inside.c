@@ -366,7 +366,9 @@ static void close_engine(struct engine *engine)
 	if (!engine)
 		return;
 	if (detach(engine))
-		ctx_log(engine->ctx, OCP_LOG_WARN, "%s", ocp_error(engine->ctx));
+		ctx_log(engine->ctx, OCP_LOG_WARN,
+			"%s; it counts on: ocaml-probes doctor -pid %d -fix restores its sites",
+			ocp_error(engine->ctx), (int)engine->pid);
 	inside_close(engine->inside);
 	free(engine->numbers);
 	free(engine->roles);
