@@ -41,8 +41,8 @@ struct options {
 	struct measure_request request; /* what to measure; empty: nothing */
 	bool csv;
 	struct table_view view;
-	bool time_of_day; /* print the time of the day */
-	const char *keep; /* NULL: not given */
+	bool time_of_day;	   /* print the time of the day */
+	const char *keep;	   /* NULL: not given */
 	enum engine_choice engine; /* of --engine */
 	bool json, verbose, quiet, help, version;
 	bool sites, fix, wait, kept, follow;

@@ -315,8 +315,8 @@ static const char *watching_needs_bpf(const struct options *options)
 
 static int check_engine(const struct command *command, const struct options *options)
 {
-	const char *need = command->watches ? watching_needs_bpf(options)
-					    : measure_options_need_bpf(options);
+	const char *need =
+		command->watches ? watching_needs_bpf(options) : measure_options_need_bpf(options);
 
 	if (options->engine != ENGINE_BPF && !options_measure(options))
 		return say_usage(command, "--engine needs --count or --time");

@@ -75,7 +75,8 @@ static int check_not_counted(struct ocp_ctx *ctx, pid_t pid)
 	if (found || !(state.n_patched + state.n_switched))
 		return found;
 	ctx_error(ctx, -EBUSY, "pid %d: counts inside already", (int)pid);
-	ctx_hint(ctx, "if its tool was killed, `ocaml-probes doctor -pid %d -fix` ends that", (int)pid);
+	ctx_hint(ctx, "if its tool was killed, `ocaml-probes doctor -pid %d -fix` ends that",
+		 (int)pid);
 	return -EBUSY;
 }
 

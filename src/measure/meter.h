@@ -89,7 +89,7 @@ struct ocp_meter {
 	size_t n_site_frames;
 	bool sees_all; /* the list is complete, except for hidden ones */
 	bool is_attached;
-	bool is_pinned; /* it continues to measure after it is freed */
+	bool is_pinned;	      /* it continues to measure after it is freed */
 	bool has_passed_over; /* see meter_passes_over() */
 
 	/* the request as text, for readers of a pinned meter */

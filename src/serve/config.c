@@ -377,8 +377,7 @@ static int check_engine(struct reader *r, const char *where, const struct config
 						      : measure_request_needs_bpf(&target->request);
 
 	if (target->engine == ENGINE_INSIDE && need)
-		return wrong(r, where, "the engine 'inside' excludes %s",
-			     need + strspn(need, "-"));
+		return wrong(r, where, "the engine 'inside' excludes %s", need + strspn(need, "-"));
 	return 0;
 }
 

@@ -95,9 +95,9 @@ static int check(const struct command *command, const struct options *options)
 		return say_usage(command, "'%s': unexpected", options->args[0]);
 	if (!!options->n_pids + !!options->exe + !!own->config > 1)
 		return say_usage(command, "-pid, -exe and -config are mutually exclusive");
-	if (own->config && (!measure_request_is_empty(request) || request->budget > 0 ||
-			    request->depth || request->key || request->filter ||
-			    options->engine != ENGINE_BPF))
+	if (own->config &&
+	    (!measure_request_is_empty(request) || request->budget > 0 || request->depth ||
+	     request->key || request->filter || options->engine != ENGINE_BPF))
 		return say_usage(command,
 				 "-config excludes measuring options; set them in the file");
 	if (own->label_pid && options->engine == ENGINE_INSIDE)

@@ -195,8 +195,7 @@ static void add_engine(struct writer *w, const struct family *family,
 	for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)
 		if (target->engine & engines[i].engine)
 			add_integer(w, family, "",
-				    &(struct labels){ .target = target,
-						      .engine = engines[i].name },
+				    &(struct labels){ .target = target, .engine = engines[i].name },
 				    1);
 }
 

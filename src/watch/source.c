@@ -70,8 +70,9 @@ static int check_user(struct ocp_ctx *ctx, pid_t pid)
 
 	if (err || (status.real_uid == geteuid() && status.effective_uid == geteuid()))
 		return err;
-	ctx_error(ctx, -EPERM, "pid %d: belongs to uid %u: uid %u counts inside of its own processes",
-		  (int)pid, status.real_uid, geteuid());
+	ctx_error(ctx, -EPERM,
+		  "pid %d: belongs to uid %u: uid %u counts inside of its own processes", (int)pid,
+		  status.real_uid, geteuid());
 	ctx_hint(ctx, "the engine `bpf` measures those of all users");
 	return -EPERM;
 }
@@ -151,8 +152,8 @@ static int compare_pids(const void *a, const void *b)
 
 bool source_has_child(const struct source *source, pid_t pid)
 {
-	return source->n_children && bsearch(&pid, source->children, source->n_children,
-					     sizeof(pid), compare_pids);
+	return source->n_children &&
+	       bsearch(&pid, source->children, source->n_children, sizeof(pid), compare_pids);
 }
 
 int source_adopt(struct source *source, pid_t pid, bool *is_child)
@@ -176,7 +177,8 @@ static void look_inside(struct source *source)
 {
 	size_t n = 0;
 
-	source->has_left |= source_has_ended(source) || !meter_counts_in(source->meter, source->pid);
+	source->has_left |=
+		source_has_ended(source) || !meter_counts_in(source->meter, source->pid);
 	for (size_t i = 0; i < source->n_children; i++)
 		if (meter_counts_in(source->meter, source->children[i]))
 			source->children[n++] = source->children[i];
@@ -186,8 +188,8 @@ static void look_inside(struct source *source)
 /* Add the children to the processes. */
 static int take_children(struct source *source)
 {
-	pid_t *grown = reallocarray(source->pids, source->n_pids + source->n_children + 1,
-				    sizeof(*grown));
+	pid_t *grown =
+		reallocarray(source->pids, source->n_pids + source->n_children + 1, sizeof(*grown));
 
 	if (!grown)
 		return ctx_no_memory(source->ctx);

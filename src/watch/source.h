@@ -30,11 +30,11 @@ struct source {
 	const void *owner; /* the rule that opened it */
 	bool is_inside;	   /* measured by the engine `inside`; else by the kernel */
 	/* With is_inside: */
-	bool has_left;	   /* the process does not count any more: it has ended, for example */
-	bool is_outgrown;  /* it has loaded files that are not measured */
-	pid_t *children;   /* that count with it, ascending; as source_adopt found them */
+	bool has_left;	  /* the process does not count any more: it has ended, for example */
+	bool is_outgrown; /* it has loaded files that are not measured */
+	pid_t *children;  /* that count with it, ascending; as source_adopt found them */
 	size_t n_children;
-	pid_t *pids;	   /* found processes, ascending */
+	pid_t *pids; /* found processes, ascending */
 	size_t n_pids;
 	bool knows_pids;	     /* false: there may be more */
 	struct container container;  /* of all processes; all "": any container */

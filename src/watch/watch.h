@@ -147,12 +147,12 @@ struct watch_target {
 	 * NULL: none, or several.
 	 */
 	const char *container, *pod;
-	const char *title;   /* `exe`, and the container's id in brackets, short if unique */
-	int64_t since_ns;    /* CLOCK_REALTIME: start of its counters */
-	bool is_up;	     /* a process runs and is measured */
+	const char *title;	  /* `exe`, and the container's id in brackets, short if unique */
+	int64_t since_ns;	  /* CLOCK_REALTIME: start of its counters */
+	bool is_up;		  /* a process runs and is measured */
 	enum watch_engine engine; /* or what measured last */
-	const char *problem; /* why it is not fully measured; NULL: no problem */
-	const pid_t *pids;   /* its processes, ascending */
+	const char *problem;	  /* why it is not fully measured; NULL: no problem */
+	const pid_t *pids;	  /* its processes, ascending */
 	size_t n_pids;
 	bool knows_pids;	     /* false: /proc hides some */
 	double cost_per_hit_ns;	     /* cost per hit; 0: unknown */

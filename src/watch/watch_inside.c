@@ -16,11 +16,11 @@
 #define SECOND_NS ((int64_t)1000 * 1000 * 1000)
 
 enum {
-	RETRY_S = 5,	   /* after a process could not be measured */
-	YOUNG_TRIES = 2,   /* of a process that may just be loading its libraries: one a tick */
-	SETTLE_S = 2,	   /* for a file that may still be being written */
+	RETRY_S = 5,	     /* after a process could not be measured */
+	YOUNG_TRIES = 2,     /* of a process that may just be loading its libraries: one a tick */
+	SETTLE_S = 2,	     /* for a file that may still be being written */
 	MAX_PROCESSES = 256, /* of a rule: each takes about eight descriptors */
-	MAX_OPENS = 16,	   /* a tick */
+	MAX_OPENS = 16,	     /* a tick */
 };
 
 /* ---- processes that cannot be measured ------------------------------------------------------ */
@@ -69,7 +69,8 @@ static int refuse(struct watch_rule *rule, struct ocp_ctx *ctx, pid_t pid, int64
 		     hint ? ")" : "") < 0)
 		return ctx_no_memory(ctx);
 	if (!refused) {
-		struct refused *grown = reallocarray(rule->refused, rule->n_refused + 1, sizeof(*grown));
+		struct refused *grown =
+			reallocarray(rule->refused, rule->n_refused + 1, sizeof(*grown));
 
 		if (!grown) {
 			free(why);
@@ -98,7 +99,7 @@ static const char *first_refused(const struct watch_rule *rule)
 
 /* ---- sources -------------------------------------------------------------------------------- */
 
-/* End sources whose processes have left, and those that have to begin anew. */
+/* End sources whose processes have left. */
 static int end_old(struct watch_rule *rule, int64_t now_ns)
 {
 	struct target *target = rule->target;
@@ -111,7 +112,7 @@ static int end_old(struct watch_rule *rule, int64_t now_ns)
 			continue;
 		if (source->is_stale)
 			rule->settle_ns = now_ns + SETTLE_S * SECOND_NS;
-		else if (!source->is_outgrown && (!source->has_left || source->n_children))
+		else if (!source->has_left || source->n_children)
 			continue;
 		err = target_end_source(target, i);
 	}
@@ -150,9 +151,10 @@ static int open_process(struct watch_rule *rule, struct targets *targets, pid_t 
 	int err;
 
 	if (count_own(rule) >= MAX_PROCESSES)
-		err = ctx_error(ctx, -E2BIG,
-				"pid %d: not measured: at most %d processes of a program count inside",
-				(int)pid, MAX_PROCESSES);
+		err = ctx_error(
+			ctx, -E2BIG,
+			"pid %d: not measured: at most %d processes of a program count inside",
+			(int)pid, MAX_PROCESSES);
 	else
 		err = watch_rule_open(rule, targets, rule->target, NULL, pid);
 	/* It has ended meanwhile. */
@@ -200,8 +202,8 @@ static int take_all(struct watch_rule *rule, struct targets *targets, const stru
 }
 
 /* Processes of a file that is no longer at the path may fork, and execute it again. */
-static int take_generations(struct watch_rule *rule, struct targets *targets, const struct stat *now,
-			    int64_t now_ns, size_t *n_opened)
+static int take_generations(struct watch_rule *rule, struct targets *targets,
+			    const struct stat *now, int64_t now_ns, size_t *n_opened)
 {
 	struct target *target = rule->target;
 	const size_t n = target->n_sources;
@@ -223,6 +225,23 @@ static int take_generations(struct watch_rule *rule, struct targets *targets, co
 	return err;
 }
 
+int watch_inside_tell_outgrown(const struct watch_rule *rule)
+{
+	struct target *target = rule->target;
+
+	for (size_t i = 0; i < target->n_sources; i++) {
+		const struct source *source = target->sources[i];
+
+		if (source->owner != rule || !source->is_outgrown)
+			continue;
+		ctx_error(target->ctx, -ENOTSUP,
+			  "pid %d: has loaded files with probes, which are not counted inside",
+			  (int)source->pid);
+		return target_set_problem(target, ocp_error(target->ctx));
+	}
+	return target_set_problem(target, NULL);
+}
+
 int watch_inside_follow(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {
 	struct stat file = { 0 };
@@ -237,7 +256,8 @@ int watch_inside_follow(struct watch_rule *rule, struct targets *targets, int64_
 	if (!err)
 		err = take_generations(rule, targets, &file, now_ns, &n_opened);
 	if (err)
-		return err == -ENOMEM ? err : target_set_problem(rule->target, ocp_error(targets->ctx));
+		return err == -ENOMEM ? err
+				      : target_set_problem(rule->target, ocp_error(targets->ctx));
 	why = first_refused(rule);
 	if (why && watch_rule_falls_back(rule, targets->ctx, why)) {
 		watch_inside_forget(rule);
@@ -248,5 +268,5 @@ int watch_inside_follow(struct watch_rule *rule, struct targets *targets, int64_
 		ctx_error(targets->ctx, -missing, "%s: %s", rule->exe, strerror(missing));
 		return target_set_problem(rule->target, ocp_error(targets->ctx));
 	}
-	return target_set_problem(rule->target, why);
+	return why ? target_set_problem(rule->target, why) : watch_inside_tell_outgrown(rule);
 }

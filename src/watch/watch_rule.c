@@ -274,7 +274,8 @@ static int open_source(struct watch_rule *rule, struct targets *targets, struct 
 	if (now_ns < rule->retry_ns || target->is_over_budget)
 		return 0;
 	err = watch_rule_open(rule, targets, target, path, pid);
-	if (err && err != -ENOMEM && watch_rule_falls_back(rule, target->ctx, ocp_error(target->ctx)))
+	if (err && err != -ENOMEM &&
+	    watch_rule_falls_back(rule, target->ctx, ocp_error(target->ctx)))
 		err = watch_rule_open(rule, targets, target, path, pid);
 	if (!err)
 		return target_set_problem(target, NULL);
@@ -391,10 +392,10 @@ static int find_follower(struct watch_rule *rule, struct targets *targets, pid_t
 	return err;
 }
 
-/* What counts inside begins anew after an exec, and to measure files that were loaded meanwhile. */
+/* What counts inside begins anew after an exec. */
 static bool needs_end(const struct source *source)
 {
-	return source_has_ended(source) || source->has_left || source->is_outgrown;
+	return source_has_ended(source) || source->has_left;
 }
 
 /* After the process exits, another one of the same executable replaces it. */
@@ -406,7 +407,7 @@ static int follow_process(struct watch_rule *rule, struct targets *targets, int6
 	int err = 0;
 
 	if (own >= 0 && !needs_end(target->sources[own]))
-		return 0;
+		return rule->is_inside ? watch_inside_tell_outgrown(rule) : 0;
 	if (own >= 0) {
 		if (source_has_ended(target->sources[own]))
 			ctx_log(target->ctx, OCP_LOG_INFO, "%s: pid %d has ended", target->title,

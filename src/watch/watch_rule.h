@@ -88,6 +88,8 @@ bool watch_rule_falls_back(struct watch_rule *rule, struct ocp_ctx *ctx, const c
 /* Follow the processes of a file that count inside, each with a source. Returns as watch_rule_follow. */
 int watch_inside_follow(struct watch_rule *rule, struct targets *targets, int64_t now_ns);
 void watch_inside_forget(struct watch_rule *rule);
+/* The problem of the target: a process has loaded files that are not measured; or none. */
+int watch_inside_tell_outgrown(const struct watch_rule *rule);
 
 /* ---- watch_rule.c, for watch_inside.c ------------------------------------------------------- */
 

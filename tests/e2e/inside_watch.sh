@@ -57,8 +57,9 @@ check_clean() { # BEFORE [PID]
 
 test_serve_for_an_ordinary_user() {
 	be_ordinary
-	cp "$O/tests/ocaml/counted" "$TMP"
-	start_target "${AS_USER[@]}" "$TMP/counted" 100000 2
+	# A name of its own: processes of others that have the same name are told of.
+	cp "$O/tests/ocaml/counted" "$TMP/counted_for_us"
+	start_target "${AS_USER[@]}" "$TMP/counted_for_us" 100000 2
 	await_line ready
 	: >"$TMP/serve.err"
 	background env -u TMP "${AS_USER[@]}" "$TMP/ocaml-probes" serve --listen 127.0.0.1:0 --engine inside -pid "$TARGET" \
@@ -70,7 +71,7 @@ test_serve_for_an_ordinary_user() {
 	tell go
 	await_line '# in_loop was seen.*' 60
 	eq "$(scraped_hits)" "$(expected_hits)" "hits"
-	eq "$(get metrics | grep '^ocaml_probes_engine')" "ocaml_probes_engine{exe=\"$TMP/counted\",engine=\"inside\"} 1" "engine"
+	eq "$(get metrics | grep '^ocaml_probes_engine')" "ocaml_probes_engine{exe=\"$TMP/counted_for_us\",engine=\"inside\"} 1" "engine"
 	eq "$(of_target 'it["engine"], it["problem"]')" "('inside', None)" "engine and problem"
 	tell quit
 	finish_target
@@ -184,6 +185,41 @@ test_a_successor() {
 	await_processes "$TARGET"
 	pass 3
 	eq "$(hits_of work)" 123 "hits"
+	end_server
+}
+
+# A program without probes is measured when it has loaded some. Those of later files are a problem.
+test_files_that_come_later() {
+	local host plugin
+	need_root
+	host=$(own_copy "$O/tests/ocaml/bare_host")
+	plugin=$(own_copy "$O/tests/ocaml/plugin.cmxs")
+	start_target "$host"
+	await_line ready
+	check_error 4 "pid $TARGET: has no probe yet that the engine .inside. can count" serve -q --engine inside -pid "$TARGET"
+	start_server --engine inside --exe "$host"
+	wait_for '[[ $(of_target "it[\"problem\"]") = *"no probe yet"* ]]'
+	tell "load $plugin"
+	await_line loaded
+	await_processes "$TARGET"
+	eq "$(of_target 'it["problem"]')" None "problem"
+	tell 'go 1000'
+	await_line 'done'
+	eq "$(scraped_hits)" "plugin_only 1000
+reused 1000" "hits"
+	end_server
+	quit_target
+	start_target env LD_PRELOAD="$O/tests/fixtures/binaries/libearly.so" "$host"
+	await_line ready
+	start_server --engine inside -pid "$TARGET"
+	eq "$(of_target 'it["problem"], [p["probe"] for p in it["probes"]]')" "(None, ['early_only', 'reused'])" "problem, probes"
+	tell "load $plugin"
+	await_line loaded
+	wait_for '[[ $(of_target "it[\"problem\"]") = "pid '"$TARGET"': has loaded files with probes, which are not counted inside" ]]'
+	tell 'go 1000'
+	await_line 'done'
+	eq "$(scraped_hits | awk '$1 == "plugin_only"')" "plugin_only 0" "hits"
+	eq "$(of_target '[p["counted"] for p in it["probes"] if p["probe"] == "plugin_only"]')" "[False]" "counted"
 	end_server
 }
 

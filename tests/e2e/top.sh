@@ -339,6 +339,25 @@ test_batch() {
 	wait_for '[[ $(int3_count "$TARGET") -eq 0 ]]'
 }
 
+# The line of a program says what measures it.
+test_engine() {
+	open_terminal 100 24
+	start_steady
+	start_top -pid "$TARGET"
+	await_screen '^up   pid .* engine bpf$'
+	press q
+	check_restored 0 q
+	start_top -pid "$TARGET" --engine inside
+	await_screen '^up   pid .* engine inside$'
+	await_screen '^> flood .* yes'
+	mark flood
+	press c
+	await_screen 'the engine `inside` counts all probes'
+	press q
+	check_restored 0 q
+	eq "$("$TOOL" doctor -pid "$TARGET")" "" "doctor"
+}
+
 # Functions of a program without probes: their hits and times, and no handlers to switch.
 test_functions() {
 	open_terminal 110 24

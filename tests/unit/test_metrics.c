@@ -197,6 +197,8 @@ static void text_format(void **state)
 	assert_has(text, "# TYPE ocaml_probes_up gauge\nocaml_probes_up{" EXE "} 1\n"
 			 "ocaml_probes_up{exe=\"/gone\"} 0\n");
 	/* Not known for the second. */
+	assert_has(text, "# TYPE ocaml_probes_engine gauge\n"
+			 "ocaml_probes_engine{" EXE ",engine=\"inside\"} 1\n# HELP");
 	assert_has(text, "ocaml_probes_processes{" EXE "} 2\n# HELP");
 	assert_has(text, "# HELP ocaml_probes_hits_total ");
 	assert_has(text,
