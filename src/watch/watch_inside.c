@@ -248,13 +248,16 @@ int watch_inside_follow(struct watch_rule *rule, struct targets *targets, int64_
 	const int missing = stat(rule->exe, &file) != 0 ? errno : 0;
 	size_t n_opened = 0;
 	const char *why;
-	int err = end_old(rule, now_ns);
+	int err = 0;
 
 	drop_ended(rule);
-	if (!err && !missing && now_ns >= rule->settle_ns)
+	if (!missing && now_ns >= rule->settle_ns)
 		err = take_all(rule, targets, &file, now_ns, &n_opened);
 	if (!err)
 		err = take_generations(rule, targets, &file, now_ns, &n_opened);
+	/* After that: a child of a process that has ended may have been found now. */
+	if (!err)
+		err = end_old(rule, now_ns);
 	if (err)
 		return err == -ENOMEM ? err
 				      : target_set_problem(rule->target, ocp_error(targets->ctx));
