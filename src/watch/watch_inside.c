@@ -33,10 +33,11 @@ static void drop_refused(struct watch_rule *rule, size_t i)
 
 void watch_inside_forget(struct watch_rule *rule)
 {
-	while (rule->n_refused)
-		drop_refused(rule, 0);
+	for (size_t i = 0; i < rule->n_refused; i++)
+		free(rule->refused[i].why);
 	free(rule->refused);
 	rule->refused = NULL;
+	rule->n_refused = 0;
 }
 
 static struct refused *find_refused(const struct watch_rule *rule, pid_t pid)
