@@ -25,9 +25,6 @@ enum exit_code {
 	EXIT_OVER_BUDGET = 7, /* measuring exceeded --budget and was stopped */
 };
 
-/* What --engine says. */
-enum engine_choice { ENGINE_BPF, ENGINE_INSIDE, ENGINE_AUTO };
-
 struct options {
 	struct ocp_ctx *ctx;
 	struct ocp_actions *actions;
@@ -44,9 +41,9 @@ struct options {
 	struct measure_request request; /* what to measure; empty: nothing */
 	bool csv;
 	struct table_view view;
-	bool time_of_day; /* print the time of the day */
-	const char *keep; /* NULL: not given */
-	enum engine_choice engine;
+	bool time_of_day;	   /* print the time of the day */
+	const char *keep;	   /* NULL: not given */
+	enum engine_choice engine; /* of --engine */
 	bool json, verbose, quiet, help, version;
 	bool sites, fix, wait, kept, follow;
 	int64_t for_ns, interval_ns; /* 0: not given */
@@ -59,6 +56,7 @@ struct command {
 	bool many_pids;		 /* -pid may be repeated */
 	bool takes_words;	 /* words after the options are args, without -- */
 	bool takes_program;	 /* words after -- are a program and its arguments */
+	bool watches;		 /* it measures programs that come and go: see watch/watch.h */
 	/*
 	 * --exe and -prog mean the same. With takes_file they are `prog`: the file itself; otherwise
 	 * `exe`: the processes that run it. With takes_running there must be one such process, which

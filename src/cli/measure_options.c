@@ -139,17 +139,8 @@ static int set_slower(const struct command *command, struct measure_request *req
 
 static int set_engine(const struct command *command, struct options *options, const char *value)
 {
-	static const char *const names[] = {
-		[ENGINE_BPF] = "bpf",
-		[ENGINE_INSIDE] = "inside",
-		[ENGINE_AUTO] = "auto",
-	};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strcmp(value, names[i]) == 0) {
-			options->engine = (enum engine_choice)i;
-			return EXIT_DONE;
-		}
+	if (engine_choice_read(value, &options->engine))
+		return EXIT_DONE;
 	return say_usage(command, "--engine '%s': not bpf, inside or auto", value);
 }
 
@@ -298,38 +289,37 @@ static int check_tables(const struct command *command, const struct options *opt
 
 const char *measure_options_need_bpf(const struct options *options)
 {
-	const struct measure_request *request = &options->request;
 	const struct {
 		bool is_asked;
 		const char *name;
 	} needs[] = {
 		{ options->exe, "-exe" },
 		{ options->n_pids > 1, "several processes" },
-		{ request->filter, "--filter" },
-		{ request->key, "--key" },
-		{ request->hist, "--hist" },
-		{ request->by, "--by" },
-		{ request->printed.n, "--print" },
-		{ request->has_slower, "--slower" },
-		{ request->stack_depth, "--stack" },
-		{ request->split == OCP_BY_THREAD, "--by-thread" },
-		{ request->split == OCP_BY_PROCESS, "--by-process" },
-		{ request->children, "--children" },
-		{ measure_request_has_code(request), "fn:, c:, gc: and line:" },
 	};
 
 	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
 		if (needs[i].is_asked)
 			return needs[i].name;
-	return NULL;
+	return measure_request_needs_bpf(&options->request);
+}
+
+/* The same for commands that watch: they measure a process at a time, however many there are. */
+static const char *watching_needs_bpf(const struct options *options)
+{
+	return options->request.budget > 0 ? "--budget"
+					   : measure_request_needs_bpf(&options->request);
 }
 
 static int check_engine(const struct command *command, const struct options *options)
 {
-	const char *need = measure_options_need_bpf(options);
+	const char *need =
+		command->watches ? watching_needs_bpf(options) : measure_options_need_bpf(options);
 
 	if (options->engine != ENGINE_BPF && !options_measure(options))
 		return say_usage(command, "--engine needs --count or --time");
+	if (options->engine == ENGINE_INSIDE && command->watches && !options->n_pids &&
+	    !options->exe)
+		return say_usage(command, "--engine inside requires -pid or --exe");
 	if (options->engine == ENGINE_INSIDE && need)
 		return say_usage(command, "--engine inside excludes %s", need);
 	return EXIT_DONE;

@@ -72,9 +72,12 @@ static int check_not_counted(struct ocp_ctx *ctx, pid_t pid)
 		return found;
 	found = inside_state(inside, &state);
 	inside_close(inside);
-	if (!found && state.n_patched + state.n_switched)
-		found = ctx_error(ctx, -EBUSY, "pid %d: counts inside already", (int)pid);
-	return found;
+	if (found || !(state.n_patched + state.n_switched))
+		return found;
+	ctx_error(ctx, -EBUSY, "pid %d: counts inside already", (int)pid);
+	ctx_hint(ctx, "if its tool was killed, `ocaml-probes doctor -pid %d -fix` ends that",
+		 (int)pid);
+	return -EBUSY;
 }
 
 static int compare_addrs(const void *a, const void *b)

@@ -107,6 +107,11 @@ pid_t inside_maker(const struct inside *inside);
  */
 int inside_read(struct inside *inside, uint64_t *hits, struct inside_pair *pairs);
 int inside_state(struct inside *inside, struct inside_state *state);
+/*
+ * Has process PID the memory of INSIDE: the process that counts, or a child that it has forked? False after
+ * an exec, and after a detach that has removed the memory.
+ */
+bool inside_is_in(const struct inside *inside, pid_t pid);
 
 /*
  * Restore the sites: on if their gates say so. Remove the memory if no thread can be in it; else it

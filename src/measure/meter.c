@@ -489,6 +489,7 @@ static int measure_new_files(struct ocp_meter *meter, size_t *n_sites)
 		if (file->is_gone || file->round != meter->round)
 			continue;
 		if (meter_passes_over(meter, file)) {
+			meter->has_passed_over = true;
 			its_err = err;
 		} else {
 			its_err = measure_file(meter, file);

@@ -93,6 +93,7 @@ struct ocp_meter {
 	bool is_found;	/* in a process that counts inside: an earlier tool has made it */
 	bool is_orphan; /* found, and pids[0] counts no more, but processes that it has forked do */
 	const char *kept_name; /* which it gets if it counts inside; NULL: none */
+	bool has_passed_over; /* see meter_passes_over() */
 
 	/* the request as text, for readers of a pinned meter */
 	char *program_name;
@@ -204,6 +205,8 @@ int meter_name_inside(struct ocp_meter *meter, const char *name);
 /* Tell the engine what those need that find it after the end of this process. Before the attach. */
 int meter_describe(struct ocp_meter *meter);
 bool meter_passes_over(const struct ocp_meter *meter, const struct measured_file *file);
+/* Does PID, the process of METER or a child that it has forked, count inside for METER now? */
+bool meter_counts_in(const struct ocp_meter *meter, pid_t pid);
 
 /*
  * meter_costs.c: measure the cost of a hit in the background; before anything else is known, if that

@@ -55,6 +55,12 @@ int meter_check_inside(const struct ocp_meter *meter)
 	return 0;
 }
 
+bool meter_counts_in(const struct ocp_meter *meter, pid_t pid)
+{
+	return meter_is_inside(meter) && meter->engine &&
+	       engine_inside_counts_in(meter->engine, pid);
+}
+
 bool meter_passes_over(const struct ocp_meter *meter, const struct measured_file *file)
 {
 	if (!meter_is_inside(meter) || !meter->is_attached)

@@ -214,3 +214,46 @@ enum request_fault measure_request_check(const struct measure_request *request)
 		return REQUEST_STACK_AND_SPLIT;
 	return request->by ? check_by(request) : REQUEST_FINE;
 }
+
+/* ---- engines -------------------------------------------------------------------------------- */
+
+bool engine_choice_read(const char *text, enum engine_choice *choice)
+{
+	static const char *const names[] = {
+		[ENGINE_BPF] = "bpf",
+		[ENGINE_INSIDE] = "inside",
+		[ENGINE_AUTO] = "auto",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(text, names[i]) == 0) {
+			*choice = (enum engine_choice)i;
+			return true;
+		}
+	return false;
+}
+
+const char *measure_request_needs_bpf(const struct measure_request *request)
+{
+	const struct {
+		bool is_asked;
+		const char *name;
+	} needs[] = {
+		{ request->filter, "--filter" },
+		{ request->key, "--key" },
+		{ request->hist, "--hist" },
+		{ request->by, "--by" },
+		{ request->printed.n, "--print" },
+		{ request->has_slower, "--slower" },
+		{ request->stack_depth, "--stack" },
+		{ request->split == OCP_BY_THREAD, "--by-thread" },
+		{ request->split == OCP_BY_PROCESS, "--by-process" },
+		{ request->children, "--children" },
+		{ measure_request_has_code(request), "fn:, c:, gc: and line:" },
+	};
+
+	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
+		if (needs[i].is_asked)
+			return needs[i].name;
+	return NULL;
+}

@@ -22,6 +22,11 @@ struct request_pair {
 	struct item start, stop;
 };
 
+/* What measures: BPF programs in the kernel, code inside of the process, or what is better. */
+enum engine_choice { ENGINE_BPF, ENGINE_INSIDE, ENGINE_AUTO };
+/* TEXT is `bpf`, `inside` or `auto`; false: it is none of these. */
+bool engine_choice_read(const char *text, enum engine_choice *choice);
+
 /* A request with all members 0 is empty. */
 struct measure_request {
 	struct items counted, printed;
@@ -80,6 +85,12 @@ enum request_fault {
 	REQUEST_FAULTS
 };
 enum request_fault measure_request_check(const struct measure_request *request);
+
+/*
+ * What of REQUEST only the kernel measures, as its option is called: "--filter", for example, or prefixes
+ * of names: "fn:, c:, gc: and line:". NULL: the engine `inside` measures all of it.
+ */
+const char *measure_request_needs_bpf(const struct measure_request *request);
 
 /* meter_request.c: apply the request to METER, which has not been opened. 0 or a negative errno. */
 int measure_request_apply(const struct measure_request *request, struct ocp_meter *meter);

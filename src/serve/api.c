@@ -242,6 +242,8 @@ static void add_target(struct strbuf *out, const struct watch_target *target)
 	add_key(out, "up");
 	add_bool(out, target->is_up);
 	add_processes(out, target);
+	add_key(out, "engine");
+	strbuf_json(out, watch_engine_name(target->engine));
 	add_key(out, "problem");
 	strbuf_json(out, target->problem);
 	add_cost(out, target);

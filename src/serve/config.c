@@ -360,6 +360,27 @@ static int take_budget(struct reader *r, const char *where, struct json_object *
 	return 0;
 }
 
+static int take_engine(struct reader *r, const char *where, struct json_object *value, void *into)
+{
+	struct config_target *target = into;
+	const char *text;
+	int err = take_text(r, where, value, &text);
+
+	if (!err && !engine_choice_read(text, &target->engine))
+		return wrong(r, where, "'%.100s': not bpf, inside or auto", text);
+	return err;
+}
+
+static int check_engine(struct reader *r, const char *where, const struct config_target *target)
+{
+	const char *need = target->request.budget > 0 ? "--budget"
+						      : measure_request_needs_bpf(&target->request);
+
+	if (target->engine == ENGINE_INSIDE && need)
+		return wrong(r, where, "the engine 'inside' excludes %s", need + strspn(need, "-"));
+	return 0;
+}
+
 static int check_program(struct reader *r, const char *where, const struct config_target *target)
 {
 	const int i = (int)(target - r->config->targets);
@@ -391,6 +412,7 @@ static const char *fault_message(enum request_fault fault)
 static int check_target(struct reader *r, const char *where, struct config_target *target)
 {
 	enum request_fault fault;
+	int err;
 
 	if (!target->exe == !target->pid)
 		return wrong(r, where, "either 'exe' or 'pid' is required");
@@ -400,7 +422,8 @@ static int check_target(struct reader *r, const char *where, struct config_targe
 	fault = measure_request_check(&target->request);
 	if (fault != REQUEST_FINE)
 		return wrong(r, where, "%s", fault_message(fault));
-	return check_program(r, where, target);
+	err = check_engine(r, where, target);
+	return err ? err : check_program(r, where, target);
 }
 
 static int take_target(struct reader *r, const char *where, struct json_object *value)
@@ -408,7 +431,7 @@ static int take_target(struct reader *r, const char *where, struct json_object *
 	static const struct key keys[] = {
 		{ "exe", take_exe },	   { "pid", take_pid },	      { "count", take_counts },
 		{ "time", take_times },	   { "depth", take_depth },   { "key", take_key },
-		{ "filter", take_filter }, { "budget", take_budget },
+		{ "filter", take_filter }, { "budget", take_budget }, { "engine", take_engine },
 	};
 	struct config_target *target = &r->config->targets[r->config->n_targets++];
 	int err;

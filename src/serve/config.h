@@ -15,6 +15,7 @@
  *	time       [["START", "STOP"], "fn:FUNCTION", "gc:PHASE", ...]
  *	depth, key, filter     as the options of that name
  *	budget     percent of a core
+ *	engine     "bpf", "inside" or "auto"
  */
 #ifndef SERVE_CONFIG_H
 #define SERVE_CONFIG_H
@@ -27,6 +28,7 @@
 struct config_target {
 	const char *exe; /* NULL: `pid` is given */
 	pid_t pid;
+	enum engine_choice engine;
 	struct measure_request request;
 };
 

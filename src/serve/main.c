@@ -95,10 +95,13 @@ static int check(const struct command *command, const struct options *options)
 		return say_usage(command, "'%s': unexpected", options->args[0]);
 	if (!!options->n_pids + !!options->exe + !!own->config > 1)
 		return say_usage(command, "-pid, -exe and -config are mutually exclusive");
-	if (own->config && (!measure_request_is_empty(request) || request->budget > 0 ||
-			    request->depth || request->key || request->filter))
+	if (own->config &&
+	    (!measure_request_is_empty(request) || request->budget > 0 || request->depth ||
+	     request->key || request->filter || options->engine != ENGINE_BPF))
 		return say_usage(command,
 				 "-config excludes measuring options; set them in the file");
+	if (own->label_pid && options->engine == ENGINE_INSIDE)
+		return say_usage(command, "--engine inside excludes --label-pid");
 	if (own->token_file && !own->control && !own->profile && !own->memprof)
 		return say_usage(command, "-token-file requires -control, -profile or -memprof");
 	if (own->memprof && !options->n_pids && !options->exe && !own->config)
@@ -134,6 +137,7 @@ static const struct command command_serve = {
 	.name = "serve",
 	.help = &help_serve,
 	.many_pids = true,
+	.watches = true,
 	.run = run,
 	.set_own = set_own,
 };

@@ -75,7 +75,7 @@ static void add_pid(struct writer *w, pid_t pid)
 
 /* The labels of a sample; unused ones are NULL or 0. */
 struct labels {
-	const char *probe, *phase, *start, *stop, *side, *reason;
+	const char *probe, *phase, *start, *stop, *side, *reason, *engine;
 	const struct watch_target *target;
 	pid_t pid;
 };
@@ -94,6 +94,7 @@ static void add_labels(struct writer *w, const struct labels *labels)
 		{ "container_id", labels->target->container },
 		{ "side", labels->side },
 		{ "reason", labels->reason },
+		{ "engine", labels->engine },
 	};
 	bool is_first = true;
 
@@ -180,6 +181,22 @@ static void write_time(struct writer *w)
 static void add_up(struct writer *w, const struct family *family, const struct watch_target *target)
 {
 	add_integer(w, family, "", &(struct labels){ .target = target }, target->is_up);
+}
+
+/* A sample for each engine. */
+static void add_engine(struct writer *w, const struct family *family,
+		       const struct watch_target *target)
+{
+	static const struct {
+		enum watch_engine engine;
+		const char *name;
+	} engines[] = { { WATCH_ENGINE_BPF, "bpf" }, { WATCH_ENGINE_INSIDE, "inside" } };
+
+	for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)
+		if (target->engine & engines[i].engine)
+			add_integer(w, family, "",
+				    &(struct labels){ .target = target, .engine = engines[i].name },
+				    1);
 }
 
 static void add_processes(struct writer *w, const struct family *family,
@@ -532,6 +549,9 @@ static const struct {
 	{ { "probes_up", GAUGE, NULL,
 	    "1 if a process of the program runs and is measured, else 0." },
 	  add_up },
+	{ { "probes_engine", GAUGE, NULL,
+	    "1 for the engine that measures the program: bpf (the kernel) or inside (the process)." },
+	  add_engine },
 	{ { "probes_processes", GAUGE, NULL, "Processes that run the program." }, add_processes },
 	{ { "probes_hits", COUNTER, NULL, "Hits of a probe, with its handlers on or off." },
 	  add_hits },

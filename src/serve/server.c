@@ -57,14 +57,18 @@ static int watch_all(struct server *s, const struct config *config)
 
 	if (!specs)
 		return ctx_no_memory(s->ctx);
-	specs[0] = (struct watch_spec){ .exe = options->exe, .request = &options->request };
+	specs[0] = (struct watch_spec){ .exe = options->exe,
+					.engine = options->engine,
+					.request = &options->request };
 	for (size_t i = 0; i < n_targets; i++) {
 		if (config)
 			specs[i] = (struct watch_spec){ .exe = config->targets[i].exe,
 							.pid = config->targets[i].pid,
+							.engine = config->targets[i].engine,
 							.request = &config->targets[i].request };
 		else
 			specs[i] = (struct watch_spec){ .pid = options->pids[i],
+							.engine = options->engine,
 							.request = &options->request };
 	}
 	err = watch_set(s->backend.watch, specs, n);

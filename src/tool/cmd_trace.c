@@ -151,6 +151,13 @@ static int run(struct options *options)
 
 	if (!options->prog)
 		return say_usage(&command_trace, "-prog is required");
+	if (options->engine == ENGINE_INSIDE)
+		return say_usage(&command_trace,
+				 "--engine inside needs a process that runs: start '%s', then use "
+				 "`attach`",
+				 options->prog);
+	/* A program that has not begun is measured by the kernel. */
+	options->engine = ENGINE_BPF;
 	code = measure_options_check(&command_trace, options);
 	if (code != EXIT_DONE)
 		return code;

@@ -136,6 +136,20 @@ static void print_losses(const struct view_snapshot *seen)
 	}
 }
 
+static void print_engines(const struct view_snapshot *seen)
+{
+	bool is_first = true;
+
+	for (size_t i = 0; i < seen->n_targets; i++) {
+		const char *engine = watch_engine_name(seen->targets[i].engine);
+
+		if (!engine)
+			continue;
+		printf("%s%-6s  %zu\n", is_first ? "\nengine  program\n" : "", engine, i + 1);
+		is_first = false;
+	}
+}
+
 static void print_screen(const struct top *top, size_t number, size_t n)
 {
 	const struct view_snapshot *seen = top->view.seen;
@@ -150,6 +164,7 @@ static void print_screen(const struct top *top, size_t number, size_t n)
 	print_pairs(seen);
 	print_probes(&top->view);
 	print_losses(seen);
+	print_engines(seen);
 }
 
 /* ---- all of them ---------------------------------------------------------------------------- */
@@ -170,17 +185,32 @@ static bool wait_until(int64_t deadline_ns, const sigset_t *signals)
 	}
 }
 
+/* The signals that end it. */
+static void make_set(sigset_t *signals)
+{
+	sigemptyset(signals);
+	signals_add_unless_ignored(signals, SIGINT);
+	signals_add_unless_ignored(signals, SIGTERM);
+	signals_add_unless_ignored(signals, SIGHUP);
+}
+
+void batch_block_signals(sigset_t *before)
+{
+	sigset_t signals;
+
+	make_set(&signals);
+	/* With `| head`: writing fails, and the signal kills the process when it is unblocked. */
+	signals_add_unless_ignored(&signals, SIGPIPE);
+	sigprocmask(SIG_BLOCK, &signals, before);
+}
+
 int batch_run(struct top *top, size_t n)
 {
 	int64_t deadline_ns = clock_ns(CLOCK_MONOTONIC);
 	sigset_t signals;
 	int err;
 
-	sigemptyset(&signals);
-	signals_add_unless_ignored(&signals, SIGINT);
-	signals_add_unless_ignored(&signals, SIGTERM);
-	signals_add_unless_ignored(&signals, SIGHUP);
-	sigprocmask(SIG_BLOCK, &signals, NULL);
+	make_set(&signals);
 	/* Rates are those since the tick before. */
 	err = top_tick(top);
 	for (size_t i = 1; !err && i <= n && !ferror(stdout); i++) {

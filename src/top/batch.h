@@ -3,7 +3,12 @@
 #ifndef TOP_BATCH_H
 #define TOP_BATCH_H
 
+#include <signal.h>
+
 #include "top/top.h"
+
+/* Block the signals that end it, and SIGPIPE, before anything is measured. BEFORE is the mask until now. */
+void batch_block_signals(sigset_t *before);
 
 /*
  * Print N screens, one per tick, as soon as there are rates. SIGINT, SIGTERM and SIGHUP end it

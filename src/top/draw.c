@@ -69,6 +69,7 @@ enum {
 	FIELD_COST,
 	FIELD_BUDGET,
 	FIELD_HIT,
+	FIELD_ENGINE,
 	N_FIELDS
 };
 
@@ -88,6 +89,11 @@ static void describe(const struct top *top, const struct seen_target *target, st
 		fields[FIELD_HIT].rank = 6;
 		snprintf(fields[FIELD_HIT].text, sizeof(fields[0].text), "%s per hit",
 			 text_ns(text, (uint64_t)target->cost_per_hit_ns, top->is_utf8));
+	}
+	if (target->engine != WATCH_ENGINE_UNKNOWN) {
+		fields[FIELD_ENGINE].rank = 7;
+		snprintf(fields[FIELD_ENGINE].text, sizeof(fields[0].text), "engine %s",
+			 watch_engine_name(target->engine));
 	}
 }
 

@@ -339,6 +339,7 @@ static int run(struct options *options);
 static const struct command command_top = {
 	.name = "top",
 	.help = &help_top,
+	.watches = true,
 	.run = run,
 	.set_own = set_own,
 };
@@ -377,14 +378,20 @@ static int run(struct options *options)
 	struct loop loop = { .is_verbose = options->verbose, .is_quiet = options->quiet };
 	const size_t screens = own_of(options)->screens;
 	int code = check_usage(&command_top, options);
+	sigset_t before;
 
 	if (code != EXIT_DONE)
 		return code;
+	/* No signal may end the process before what counts inside of others has ended. */
+	if (screens)
+		batch_block_signals(&before);
 	ocp_ctx_set_log(options->ctx, log_line, &loop, OCP_LOG_DEBUG);
 	code = screens ? run_batch(&loop, options, screens) : run_live(&loop, options);
 	switch_free(&loop.top);
 	top_close(&loop.top);
 	ocp_ctx_set_log(options->ctx, NULL, NULL, OCP_LOG_DEBUG);
+	if (screens)
+		sigprocmask(SIG_SETMASK, &before, NULL);
 	return code;
 }
 

@@ -23,6 +23,7 @@ int top_open(struct top *top, const struct options *options)
 	const struct watch_spec spec = {
 		.exe = options->exe,
 		.pid = options->pid,
+		.engine = options->engine,
 		.request = &options->request,
 	};
 	const struct top_options *own = options->own;

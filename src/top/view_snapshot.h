@@ -35,6 +35,7 @@ struct seen_target {
 	const char *exe, *name; /* the title, and the title from the last path component on */
 	const char *problem;	/* NULL: none */
 	bool is_up, knows_pids;
+	enum watch_engine engine;
 	const pid_t *pids;
 	size_t n_pids;
 	int64_t since_ns;

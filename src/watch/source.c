@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/ctx.h"
 #include "measure/meter.h"
+#include "tracee/proc_file.h"
 
 /* The cost of a hit takes this long to measure. */
 enum { COSTS_NS = 500 * 1000 * 1000 };
@@ -61,8 +62,30 @@ static int open_file(struct source *source, const char *path)
 	return 0;
 }
 
-int source_open(struct ocp_ctx *ctx, const char *path, pid_t pid,
-		const struct measure_request *request, bool by_process, struct find_memory *known,
+/* Does PID belong to another user? */
+static int check_user(struct ocp_ctx *ctx, pid_t pid)
+{
+	struct proc_status status;
+	int err = proc_status_read(ctx, pid, &status);
+
+	if (err || (status.real_uid == geteuid() && status.effective_uid == geteuid()))
+		return err;
+	ctx_error(ctx, -EPERM,
+		  "pid %d: belongs to uid %u: uid %u counts inside of its own processes", (int)pid,
+		  status.real_uid, geteuid());
+	ctx_hint(ctx, "the engine `bpf` measures those of all users");
+	return -EPERM;
+}
+
+static int use_inside(struct source *source, pid_t pid)
+{
+	source->is_inside = true;
+	source->asked_costs = true; /* the engine does not know them */
+	meter_use_inside(source->meter);
+	return check_user(source->ctx, pid);
+}
+
+int source_open(struct ocp_ctx *ctx, const struct source_spec *spec, struct find_memory *known,
 		struct source **out)
 {
 	struct source *source = calloc(1, sizeof(*source));
@@ -73,14 +96,17 @@ int source_open(struct ocp_ctx *ctx, const char *path, pid_t pid,
 	*source = (struct source){ .ctx = ctx, .pidfd = -1, .file = -1 };
 	source->meter = ocp_meter_new(ctx);
 	err = source->meter ? 0 : -ENOMEM;
+	if (!err && spec->is_inside)
+		err = use_inside(source, spec->pid);
 	if (!err)
-		err = pid ? open_process(source, pid) : open_file(source, path);
+		err = spec->pid ? open_process(source, spec->pid) : open_file(source, spec->path);
 	if (!err)
-		err = measure_request_apply(request, source->meter);
-	if (!err && by_process)
+		err = measure_request_apply(spec->request, source->meter);
+	if (!err && spec->by_process)
 		ocp_meter_split(source->meter, OCP_BY_PROCESS);
 	if (!err) {
-		find_memory_expire(known);
+		if (!spec->is_inside)
+			find_memory_expire(known);
 		meter_share_known(source->meter, known);
 		err = ocp_meter_open(source->meter);
 	}
@@ -117,6 +143,63 @@ static bool has_stranger(const struct source *source, const pid_t *pids, size_t 
 	return false;
 }
 
+static int compare_pids(const void *a, const void *b)
+{
+	const pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+bool source_has_child(const struct source *source, pid_t pid)
+{
+	return source->n_children &&
+	       bsearch(&pid, source->children, source->n_children, sizeof(pid), compare_pids);
+}
+
+int source_adopt(struct source *source, pid_t pid, bool *is_child)
+{
+	pid_t *grown;
+
+	*is_child = source->is_inside && meter_counts_in(source->meter, pid);
+	if (!*is_child)
+		return 0;
+	grown = reallocarray(source->children, source->n_children + 1, sizeof(*grown));
+	if (!grown)
+		return ctx_no_memory(source->ctx);
+	source->children = grown;
+	grown[source->n_children++] = pid;
+	qsort(grown, source->n_children, sizeof(*grown), compare_pids);
+	return 0;
+}
+
+/* Who counts inside now? */
+static void look_inside(struct source *source)
+{
+	size_t n = 0;
+
+	source->has_left |=
+		source_has_ended(source) || !meter_counts_in(source->meter, source->pid);
+	for (size_t i = 0; i < source->n_children; i++)
+		if (meter_counts_in(source->meter, source->children[i]))
+			source->children[n++] = source->children[i];
+	source->n_children = n;
+}
+
+/* Add the children to the processes. */
+static int take_children(struct source *source)
+{
+	pid_t *grown =
+		reallocarray(source->pids, source->n_pids + source->n_children + 1, sizeof(*grown));
+
+	if (!grown)
+		return ctx_no_memory(source->ctx);
+	source->pids = grown;
+	for (size_t i = 0; i < source->n_children; i++)
+		grown[source->n_pids++] = source->children[i];
+	qsort(grown, source->n_pids, sizeof(*grown), compare_pids);
+	return 0;
+}
+
 /* Copy the processes that the meter found last. */
 static int take_processes(struct source *source)
 {
@@ -134,8 +217,8 @@ static int take_processes(struct source *source)
 	source->n_pids = n;
 	source->knows_pids = complete;
 	if (source->proc)
-		source->n_pids = !source_has_ended(source) && n;
-	return 0;
+		source->n_pids = !source_has_ended(source) && !source->has_left && n;
+	return source->is_inside ? take_children(source) : 0;
 }
 
 void source_tell_estimate(struct source *source)
@@ -179,13 +262,22 @@ void source_free(struct source *source)
 	if (source->file >= 0)
 		close(source->file);
 	free(source->pids);
+	free(source->children);
 	free(source);
 }
 
 int source_refresh(struct source *source, size_t *n_sites)
 {
-	int err = ocp_meter_refresh(source->meter, n_sites), its_err;
+	int err, its_err;
 
+	*n_sites = 0;
+	if (source->is_inside)
+		look_inside(source);
+	/* What the process runs now is not measured. */
+	if (source->has_left)
+		return take_processes(source);
+	err = ocp_meter_refresh(source->meter, n_sites);
+	source->is_outgrown = source->meter->has_passed_over;
 	source->is_stale = err == -ESTALE;
 	its_err = err == -ENOMEM ? err : take_processes(source);
 	return err ? err : its_err;
@@ -209,6 +301,12 @@ int source_end(struct source *source)
 {
 	int err = ocp_meter_detach(source->meter);
 
+	/*
+	 * A debugger may hold the process, which then goes on counting. What it has counted up to now is
+	 * known; source_free tries again, and tells.
+	 */
+	if (err != -ENOMEM && source->is_inside)
+		err = 0;
 	return err ? err : source_read(source);
 }
 

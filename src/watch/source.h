@@ -2,6 +2,9 @@
 /*
  * A source: a meter attached to one process, or to every process of one file, from its first
  * sample to its last.
+ *
+ * With the engine `inside` it is always one process, of our own user, with the children that the process
+ * has forked: they count in the same memory, and go on to when the process has ended.
  */
 #ifndef WATCH_SOURCE_H
 #define WATCH_SOURCE_H
@@ -25,7 +28,13 @@ struct source {
 	dev_t dev;		  /* identity of the file */
 	ino_t ino;
 	const void *owner; /* the rule that opened it */
-	pid_t *pids;	   /* found processes, ascending */
+	bool is_inside;	   /* measured by the engine `inside`; else by the kernel */
+	/* With is_inside: */
+	bool has_left;	  /* the process does not count any more: it has ended, for example */
+	bool is_outgrown; /* it has loaded files that are not measured */
+	pid_t *children;  /* that count with it, ascending; as source_adopt found them */
+	size_t n_children;
+	pid_t *pids; /* found processes, ascending */
 	size_t n_pids;
 	bool knows_pids;	     /* false: there may be more */
 	struct container container;  /* of all processes; all "": any container */
@@ -42,13 +51,21 @@ struct source {
 	int64_t idle_since_ns; /* CLOCK_MONOTONIC: without a process since; 0: unknown or has one */
 };
 
+/* What to measure: the file at PATH, or process PID if it is not 0. */
+struct source_spec {
+	const char *path;
+	pid_t pid;
+	const struct measure_request *request;
+	bool by_process;
+	bool is_inside; /* by the engine `inside`; needs PID */
+};
+
 /*
- * Open a source for the file at PATH, or for process PID if it is not 0. REQUEST is used during
- * the call only. KNOWN is the shared list of processes; it is refreshed now, and by its owner from
- * then on. source_attach starts measuring.
+ * Open a source for SPEC, which is used during the call only. KNOWN is the shared list of processes;
+ * it is refreshed now, unless the source is of one process that counts inside, and by its owner from
+ * then on. source_attach starts measuring. -EPERM: a process of another user cannot count inside.
  */
-int source_open(struct ocp_ctx *ctx, const char *path, pid_t pid,
-		const struct measure_request *request, bool by_process, struct find_memory *known,
+int source_open(struct ocp_ctx *ctx, const struct source_spec *spec, struct find_memory *known,
 		struct source **out);
 /* Does nothing if it is already attached. */
 int source_attach(struct source *source);
@@ -59,6 +76,10 @@ void source_free(struct source *source);
 
 /* Has the process of SOURCE exited? False for a source of a file. */
 bool source_has_ended(const struct source *source);
+/* Was PID, when it was looked at last, a child that counts with SOURCE? */
+bool source_has_child(const struct source *source, pid_t pid);
+/* Look at PID, which is none yet: if it is one, *IS_CHILD is true. Returns -ENOMEM or 0. */
+int source_adopt(struct source *source, pid_t pid, bool *is_child);
 /* Find new processes and newly loaded files; *N_SITES is the number of sites added. */
 int source_refresh(struct source *source, size_t *n_sites);
 /* Replace the sample by a current one. */

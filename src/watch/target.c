@@ -372,12 +372,23 @@ static int compare_pids(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static void note_engine(struct target *target)
+{
+	unsigned int engine = WATCH_ENGINE_UNKNOWN;
+
+	for (size_t i = 0; i < target->n_sources; i++)
+		engine |= target->sources[i]->is_inside ? WATCH_ENGINE_INSIDE : WATCH_ENGINE_BPF;
+	if (engine != WATCH_ENGINE_UNKNOWN)
+		target->view.engine = (enum watch_engine)engine;
+}
+
 int target_collect_pids(struct target *target)
 {
 	size_t n = 0, n_all = 0;
 
 	for (size_t i = 0; i < target->n_sources; i++)
 		n_all += target->sources[i]->n_pids;
+	note_engine(target);
 	free(target->pids);
 	target->pids = calloc(n_all + 1, sizeof(*target->pids));
 	target->view.pids = target->pids;

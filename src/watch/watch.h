@@ -54,7 +54,29 @@ struct watch_spec {
 	 * are switched off. If that is not enough, measuring ends, and the target has a problem.
 	 */
 	const struct measure_request *request;
+	/*
+	 * What measures. ENGINE_INSIDE: each process on its own, if it belongs to our user; it needs EXE
+	 * or PID. ENGINE_AUTO: the kernel where BPF is permitted, or where only it can do what is asked,
+	 * until the budget is exceeded.
+	 */
+	enum engine_choice engine;
 };
+
+/* What measures the processes of a target: a set of bits. */
+enum watch_engine {
+	WATCH_ENGINE_UNKNOWN = 0,
+	WATCH_ENGINE_BPF = 1,
+	WATCH_ENGINE_INSIDE = 2,
+	WATCH_ENGINE_BOTH = 3,
+};
+
+/* "bpf", "inside", or "both"; NULL: unknown. */
+static inline const char *watch_engine_name(enum watch_engine engine)
+{
+	static const char *const names[] = { NULL, "bpf", "inside", "both" };
+
+	return names[engine];
+}
 
 enum watch_handler {
 	WATCH_HANDLER_UNKNOWN, /* no process, or no readable one */
@@ -125,11 +147,12 @@ struct watch_target {
 	 * NULL: none, or several.
 	 */
 	const char *container, *pod;
-	const char *title;   /* `exe`, and the container's id in brackets, short if unique */
-	int64_t since_ns;    /* CLOCK_REALTIME: start of its counters */
-	bool is_up;	     /* a process runs and is measured */
-	const char *problem; /* why it is not fully measured; NULL: no problem */
-	const pid_t *pids;   /* its processes, ascending */
+	const char *title;	  /* `exe`, and the container's id in brackets, short if unique */
+	int64_t since_ns;	  /* CLOCK_REALTIME: start of its counters */
+	bool is_up;		  /* a process runs and is measured */
+	enum watch_engine engine; /* or what measured last */
+	const char *problem;	  /* why it is not fully measured; NULL: no problem */
+	const pid_t *pids;	  /* its processes, ascending */
 	size_t n_pids;
 	bool knows_pids;	     /* false: /proc hides some */
 	double cost_per_hit_ns;	     /* cost per hit; 0: unknown */
@@ -208,7 +231,7 @@ const uint32_t *watch_pair_column(const struct watch *watch, enum watch_span spa
  * After trying all processes, returns the first error.
  */
 int watch_switch_handler(struct watch *watch, size_t target, const char *probe, bool on, size_t *n);
-/* Start or stop counting PROBE's hits; see ocp_meter_switch. */
+/* Start or stop counting PROBE's hits; see ocp_meter_switch. -ENOTSUP: they are counted inside. */
 int watch_switch_counter(struct watch *watch, size_t target, const char *probe, bool on);
 /*
  * Stop counting each probe whose name begins with PREFIX, where all probes are counted and none is named. Each

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Budgets, and what happens when measuring exceeds them. */
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/ctx.h"
 #include "watch/watch_state.h"
@@ -100,11 +101,21 @@ static int cut_costs(struct watch *watch, size_t number, const struct watch_rule
 	return target_set_problem(target, ocp_error(watch->ctx));
 }
 
+static bool move_inside(struct watch *watch, struct watch_rule *rule, double share, int *err)
+{
+	char why[96];
+
+	snprintf(why, sizeof(why), "CPU overhead %.0f%% exceeds the budget of %g%%", 100 * share,
+		 100 * rule->request->budget);
+	return watch_rule_move_inside(rule, &watch->targets, why, err);
+}
+
 /* Compare the CPU overhead of a rule's sources in one target with the rule's budget. */
-static int keep_budget(struct watch *watch, size_t number, const struct watch_rule *rule)
+static int keep_budget(struct watch *watch, size_t number, struct watch_rule *rule)
 {
 	const struct target *target = watch->targets.list[number];
 	double share = 0;
+	int err = 0;
 
 	for (size_t i = 0; i < target->n_sources; i++) {
 		struct source *source = target->sources[i];
@@ -116,6 +127,8 @@ static int keep_budget(struct watch *watch, size_t number, const struct watch_ru
 	}
 	if (rule->request->budget <= 0 || share <= rule->request->budget)
 		return 0;
+	if (move_inside(watch, rule, share, &err))
+		return err;
 	return cut_costs(watch, number, rule, share);
 }
 

@@ -20,12 +20,21 @@ static bool counts_all(const struct watch *watch, const struct target *target)
 	return true;
 }
 
+static bool has_inside(const struct target *target)
+{
+	for (size_t i = 0; i < target->n_sources; i++)
+		if (target->sources[i]->is_inside)
+			return true;
+	return false;
+}
+
 void watch_leave_probes(struct watch *watch, const char *prefix)
 {
 	for (size_t t = 0; t < watch->targets.n; t++) {
 		struct target *target = watch->targets.list[t];
 
-		for (size_t i = 0; i < target->view.n_probes; i++) {
+		/* Counted inside, they cost next to nothing. */
+		for (size_t i = 0; i < target->view.n_probes && !has_inside(target); i++) {
 			const struct watch_probe *probe = &target->probes[i];
 			struct probe_record *record = target->probe_records[i];
 

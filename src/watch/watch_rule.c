@@ -39,6 +39,7 @@ void watch_rule_free(struct watch_rule *rule)
 		return;
 	source_free(rule->first);
 	measure_request_drop(rule->request);
+	watch_inside_forget(rule);
 	free(rule->hidden.pids);
 	if (rule->foreign_file >= 0)
 		close(rule->foreign_file);
@@ -123,27 +124,50 @@ static int name_executable(struct ocp_ctx *ctx, struct watch_rule *rule,
 	return keep_foreign_file(ctx, rule, spec->pid);
 }
 
+/* The processes of a file that count inside have sources as they come: look at the file only. */
+static int check_file(struct ocp_ctx *ctx, const char *path)
+{
+	struct ocp_program *program;
+	int err = ocp_program_open(ctx, path, &program);
+
+	if (!err)
+		ocp_program_free(program);
+	return err;
+}
+
+static int open_first(struct targets *targets, const struct watch_spec *spec,
+		      struct watch_rule *rule)
+{
+	const struct source_spec wanted = { .path = spec->exe,
+					    .pid = spec->pid,
+					    .request = rule->request,
+					    .by_process = targets->by_process,
+					    .is_inside = rule->is_inside };
+
+	if (rule->is_inside && !spec->pid)
+		return check_file(targets->ctx, spec->exe);
+	return source_open(targets->ctx, &wanted, &targets->known, &rule->first);
+}
+
 int watch_rule_new(struct targets *targets, const struct watch_spec *spec, struct watch_rule **out)
 {
 	struct ocp_ctx *ctx = targets->ctx;
 	struct watch_rule *rule = calloc(1, sizeof(*rule));
-	int err = 0;
+	int err;
 
 	if (!rule)
 		return ctx_no_memory(ctx);
 	rule->foreign_file = -1;
 	rule->pid = spec->pid;
 	rule->request = measure_request_copy(spec->request);
-	if (!rule->request)
-		err = ctx_no_memory(ctx);
+	err = rule->request ? watch_rule_choose_engine(rule, targets, spec) : ctx_no_memory(ctx);
 	if (!err && !spec->pid && !spec->exe) {
 		err = measure_request_has_code(rule->request)
 			      ? ctx_error(ctx, -EINVAL,
 					  "functions of unnamed programs are not read")
 			      : ocp_meter_check(ctx);
 	} else if (!err) {
-		err = source_open(ctx, spec->exe, spec->pid, rule->request, targets->by_process,
-				  &targets->known, &rule->first);
+		err = open_first(targets, spec, rule);
 		if (!err)
 			err = name_executable(ctx, rule, spec);
 	}
@@ -160,7 +184,8 @@ bool watch_rule_is_for(const struct watch_rule *rule, const struct watch_spec *s
 	char *exe;
 	bool is_it;
 
-	if (rule->pid != spec->pid || !measure_request_equal(rule->request, spec->request))
+	if (rule->pid != spec->pid || rule->engine != spec->engine ||
+	    !measure_request_equal(rule->request, spec->request))
 		return false;
 	if (spec->pid || !spec->exe || !rule->exe)
 		return spec->pid || (!spec->exe && !rule->exe);
@@ -192,6 +217,7 @@ static int start_source(struct watch_rule *rule, struct target *target, struct s
 	int err;
 
 	source->owner = rule;
+	rule->last_pid = source->pid;
 	if (!rule->exe)
 		source->container = target->container;
 	/* This source may lack some probes of the target. */
@@ -225,19 +251,32 @@ static int note_problem(struct watch_rule *rule, struct target *target, int err,
 	return target_set_problem(target, ocp_error(target->ctx));
 }
 
+int watch_rule_open(struct watch_rule *rule, struct targets *targets, struct target *target,
+		    const char *path, pid_t pid)
+{
+	const struct source_spec spec = { .path = path,
+					  .pid = pid,
+					  .request = rule->request,
+					  .by_process = targets->by_process,
+					  .is_inside = rule->is_inside };
+	struct source *source;
+	int err = source_open(target->ctx, &spec, &targets->known, &source);
+
+	return err ? err : start_source(rule, target, source);
+}
+
 /* Open another source for TARGET. */
 static int open_source(struct watch_rule *rule, struct targets *targets, struct target *target,
 		       const char *path, pid_t pid, int64_t now_ns)
 {
-	struct source *source;
 	int err;
 
 	if (now_ns < rule->retry_ns || target->is_over_budget)
 		return 0;
-	err = source_open(target->ctx, path, pid, rule->request, targets->by_process,
-			  &targets->known, &source);
-	if (!err)
-		err = start_source(rule, target, source);
+	err = watch_rule_open(rule, targets, target, path, pid);
+	if (err && err != -ENOMEM &&
+	    watch_rule_falls_back(rule, target->ctx, ocp_error(target->ctx)))
+		err = watch_rule_open(rule, targets, target, path, pid);
 	if (!err)
 		return target_set_problem(target, NULL);
 	return note_problem(rule, target, err, now_ns);
@@ -312,15 +351,15 @@ static ptrdiff_t find_own_source(const struct watch_rule *rule)
 	return -1;
 }
 
-static bool is_watched(const struct target *target, pid_t pid)
+bool watch_rule_is_watched(const struct target *target, pid_t pid)
 {
 	for (size_t i = 0; i < target->n_sources; i++)
-		if (target->sources[i]->pid == pid)
+		if (target->sources[i]->pid == pid && !target->sources[i]->has_left)
 			return true;
 	return false;
 }
 
-static bool is_in_container_of(const struct watch_rule *rule, pid_t pid)
+bool watch_rule_is_in_container(const struct watch_rule *rule, pid_t pid)
 {
 	struct container container;
 
@@ -328,8 +367,8 @@ static bool is_in_container_of(const struct watch_rule *rule, pid_t pid)
 	       (container_read(pid, &container) && container_equal(&container, &rule->container));
 }
 
-/* Find a process of the executable that no other rule measures. */
-static int find_follower(struct watch_rule *rule, struct targets *targets, pid_t *pid)
+/* Find a process of the executable that no other rule measures, LAST if it is one. */
+static int find_follower(struct watch_rule *rule, struct targets *targets, pid_t last, pid_t *pid)
 {
 	const char *slash = strrchr(rule->exe, '/'), *base = slash ? slash + 1 : rule->exe;
 	struct found_processes found;
@@ -344,12 +383,19 @@ static int find_follower(struct watch_rule *rule, struct targets *targets, pid_t
 	err = find_processes(targets->ctx, &file, base, &targets->known, &found);
 	if (!err)
 		find_warn_of_hidden(targets->ctx, &rule->hidden, &found, base);
-	for (size_t i = 0; !err && !*pid && i < found.n; i++)
-		if (!is_watched(rule->target, found.pids[i]) &&
-		    is_in_container_of(rule, found.pids[i]))
+	for (size_t i = 0; !err && i < found.n; i++)
+		if ((!*pid || found.pids[i] == last) &&
+		    !watch_rule_is_watched(rule->target, found.pids[i]) &&
+		    watch_rule_is_in_container(rule, found.pids[i]))
 			*pid = found.pids[i];
 	found_processes_free(&found);
 	return err;
+}
+
+/* What counts inside begins anew after an exec. */
+static bool needs_end(const struct source *source)
+{
+	return source_has_ended(source) || source->has_left;
 }
 
 /* After the process exits, another one of the same executable replaces it. */
@@ -360,17 +406,18 @@ static int follow_process(struct watch_rule *rule, struct targets *targets, int6
 	pid_t pid = 0;
 	int err = 0;
 
-	if (own >= 0 && !source_has_ended(target->sources[own]))
-		return 0;
+	if (own >= 0 && !needs_end(target->sources[own]))
+		return rule->is_inside ? watch_inside_tell_outgrown(rule) : 0;
 	if (own >= 0) {
-		ctx_log(target->ctx, OCP_LOG_INFO, "%s: pid %d has ended", target->title,
-			(int)target->sources[own]->pid);
+		if (source_has_ended(target->sources[own]))
+			ctx_log(target->ctx, OCP_LOG_INFO, "%s: pid %d has ended", target->title,
+				(int)target->sources[own]->pid);
 		err = target_end_source(target, (size_t)own);
 	}
 	if (!err && now_ns < rule->retry_ns)
 		return 0;
 	if (!err)
-		err = find_follower(rule, targets, &pid);
+		err = find_follower(rule, targets, rule->is_inside ? rule->last_pid : 0, &pid);
 	if (err || !pid)
 		return note_problem(rule, target, err, now_ns);
 	return open_source(rule, targets, target, NULL, pid, now_ns);
@@ -585,6 +632,8 @@ int watch_rule_follow(struct watch_rule *rule, struct targets *targets, int64_t 
 {
 	if (!rule->exe)
 		return follow_all(rule, targets, now_ns);
-	return rule->pid ? follow_process(rule, targets, now_ns)
-			 : follow_file(rule, targets, now_ns);
+	if (rule->pid)
+		return follow_process(rule, targets, now_ns);
+	return rule->is_inside ? watch_inside_follow(rule, targets, now_ns)
+			       : follow_file(rule, targets, now_ns);
 }

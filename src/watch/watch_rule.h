@@ -12,6 +12,15 @@
 #include "watch/targets.h"
 #include "watch/watch.h"
 
+/* A process that could not be measured inside. */
+struct refused {
+	pid_t pid;
+	uint64_t start_time;
+	unsigned int tries;
+	int64_t retry_ns; /* CLOCK_MONOTONIC: no retry before */
+	char *why;
+};
+
 struct watch_rule {
 	char *exe; /* the given path, made absolute; NULL: all programs found */
 	pid_t pid; /* 0: every process of the file */
@@ -25,12 +34,18 @@ struct watch_rule {
 	 */
 	int foreign_file;
 	struct measure_request *request;
+	enum engine_choice engine;
+	bool is_inside;	  /* what it measures now is measured by the engine `inside` */
+	bool was_refused; /* with ENGINE_AUTO: by that engine */
+	pid_t last_pid;	  /* of the newest source of a process; 0: none */
+	struct refused *refused;
+	size_t n_refused;
 	struct target *target; /* NULL: all programs found */
 	int64_t retry_ns;      /* CLOCK_MONOTONIC: no retry before */
 	int64_t settle_ns;     /* CLOCK_MONOTONIC: no search before */
 	bool has_searched;
 	struct warned_pids hidden; /* unreadable processes that were reported */
-	/* Opened before the rule starts. */
+	/* Opened before the rule starts. NULL: none, as the processes of a file that count inside. */
 	struct source *first;
 };
 
@@ -50,5 +65,39 @@ int watch_rule_start(struct watch_rule *rule);
  * -ENOMEM or 0.
  */
 int watch_rule_follow(struct watch_rule *rule, struct targets *targets, int64_t now_ns);
+
+/* ---- watch_engine.c ------------------------------------------------------------------------- */
+
+/* Take the engine that SPEC asks for. -EINVAL if the engine `inside` cannot do what is asked. */
+int watch_rule_choose_engine(struct watch_rule *rule, const struct targets *targets,
+			     const struct watch_spec *spec);
+/*
+ * With ENGINE_AUTO: counting by the kernel costs more than the budget, as WHY says. If the rule can count
+ * inside, do so from now on, and set *ERR to -ENOMEM or 0. False: nothing has changed.
+ */
+bool watch_rule_move_inside(struct watch_rule *rule, struct targets *targets, const char *why,
+			    int *err);
+/*
+ * With ENGINE_AUTO: the engine `inside` has refused a process, as WHY says. True: BPF is permitted, and the
+ * rule takes it from now on.
+ */
+bool watch_rule_falls_back(struct watch_rule *rule, struct ocp_ctx *ctx, const char *why);
+
+/* ---- watch_inside.c ------------------------------------------------------------------------- */
+
+/* Follow the processes of a file that count inside, each with a source. Returns as watch_rule_follow. */
+int watch_inside_follow(struct watch_rule *rule, struct targets *targets, int64_t now_ns);
+void watch_inside_forget(struct watch_rule *rule);
+/* The problem of the target: a process has loaded files that are not measured; or none. */
+int watch_inside_tell_outgrown(const struct watch_rule *rule);
+
+/* ---- watch_rule.c, for watch_inside.c ------------------------------------------------------- */
+
+/* Open a source of process PID, or of the file at PATH if it is 0, for TARGET of the rule. */
+int watch_rule_open(struct watch_rule *rule, struct targets *targets, struct target *target,
+		    const char *path, pid_t pid);
+/* Does a source of TARGET count the process PID? */
+bool watch_rule_is_watched(const struct target *target, pid_t pid);
+bool watch_rule_is_in_container(const struct watch_rule *rule, pid_t pid);
 
 #endif

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/ctx.h"
 #include "watch/watch_state.h"
 
@@ -110,6 +111,14 @@ static int begin_search(struct watch *watch)
 	return err;
 }
 
+/* The processes of a file: each gets its source now. */
+static int begin_inside(struct watch *watch, struct watch_rule *rule)
+{
+	rule->target->view.engine = WATCH_ENGINE_INSIDE;
+	find_memory_expire(&watch->targets.known);
+	return watch_rule_follow(rule, &watch->targets, clock_ns(CLOCK_MONOTONIC));
+}
+
 /* A problem under an earlier rule does not apply to this one. */
 static int begin_rule(struct watch *watch, struct watch_rule *rule)
 {
@@ -124,7 +133,11 @@ static int begin_rule(struct watch *watch, struct watch_rule *rule)
 	if (!err && rule->first)
 		err = watch_rule_start(rule);
 	if (!err)
-		return target_set_problem(rule->target, NULL);
+		err = target_set_problem(rule->target, NULL);
+	if (!err && rule->is_inside && !rule->pid)
+		err = begin_inside(watch, rule);
+	if (!err)
+		return 0;
 	/* The ticks retry it. */
 	return err == -ENOMEM ? err : target_set_problem(rule->target, ocp_error(watch->ctx));
 }
@@ -176,7 +189,7 @@ static int start_early(struct watch *watch, struct change *change)
 
 	for (size_t i = 0; !err && i < change->n; i++) {
 		struct watch_rule *rule = change->rules[i];
-		const bool is_fresh = change->is_new[i] && rule->exe &&
+		const bool is_fresh = change->is_new[i] && rule->first &&
 				      !targets_find(&watch->targets, rule->exe, &rule->container);
 
 		if (!is_fresh)

@@ -307,12 +307,13 @@ test_batch() {
 	eq "$(LC_ALL=C grep -c '[^ -~]' "$TMP/out" || :)" 0 "lines that are not plain text"
 	eq "$(sed -nE 's/^screen ([0-9/]*)  [0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}[+-][0-9]{4}$/\1/p' "$TMP/out" | paste -sd' ')" \
 		"1/2 2/2" "screens"
-	eq "$(grep -c '^$' "$TMP/out")" 5 "empty lines"
+	eq "$(grep -c '^$' "$TMP/out")" 7 "empty lines"
 	eq "$(awk '$7 == "'"$STEADY"'" { print $1, $2, $3, NF }' "$TMP/out" | uniq -c | xargs)" "2 1 up 1 7" "programs"
 	eq "$(awk '$8 == "work_start,work_stop" { print $7, NF, ($2 >= 2e6 && $4 >= $3 && $3 >= $2) }' "$TMP/out" | uniq -c | xargs)" \
 		"2 1 8 1" "pairs: program, fields, times"
 	eq "$(awk '$7 == "flood" { print $3, $4, $5, $6, NF }' "$TMP/out" | uniq -c | xargs)" \
 		"2 1 off yes 1 7" "flood"
+	eq "$(awk '$1 == "engine" { getline; print }' "$TMP/out" | uniq -c | xargs)" "2 bpf 1" "engines"
 	eq "$(awk '/hits\/s +hits/ { n = NR } n && NR > n && NF == 7 { print $7 } !NF { n = 0 }' "$TMP/out" | sort | uniq -c | xargs)" \
 		"2 beat 2 flood 2 rare 2 work_start 2 work_stop" "probes"
 	# By rate, the highest first.
@@ -337,6 +338,25 @@ test_batch() {
 	eq "$status" 0 "status after a signal: $(cat "$TMP/err")"
 	eq "$(tail -c 1 "$TMP/out" | xxd -p)" 0a "the last screen is whole"
 	wait_for '[[ $(int3_count "$TARGET") -eq 0 ]]'
+}
+
+# The line of a program says what measures it.
+test_engine() {
+	open_terminal 100 24
+	start_steady
+	start_top -pid "$TARGET"
+	await_screen '^up   pid .* engine bpf$'
+	press q
+	check_restored 0 q
+	start_top -pid "$TARGET" --engine inside
+	await_screen '^up   pid .* engine inside$'
+	await_screen '^> flood .* yes'
+	mark flood
+	press c
+	await_screen 'the engine `inside` counts all probes'
+	press q
+	check_restored 0 q
+	eq "$("$TOOL" doctor -pid "$TARGET")" "" "doctor"
 }
 
 # Functions of a program without probes: their hits and times, and no handlers to switch.

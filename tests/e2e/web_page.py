@@ -72,6 +72,7 @@ def numbers(pid, output, requests):
     equal(page.value("#cost"), target["cost"]["cpu_overhead"], "cost")
     equal(page.text("#budget"), "none", "budget")
     equal(page.value("#hit-cost"), target["cost"]["cost_per_hit_ns"], "cost of a hit")
+    equal(page.text("#engine"), "kernel (bpf)", "engine")
     equal(set(target["losses"].values()), {0}, "losses")
     equal(page.js("return ['#lost-tile', '#losses'].map((id) => document.querySelector(id).checkVisibility())"),
           [False, False], "what is shown of no losses")

@@ -3,7 +3,7 @@
 #   NAME         position-independent, probes converted	  NAME_nopie   the same, not PIE
 #   NAME_plain   not converted: all probes dormant	  NAME_byte    bytecode
 #   NAME_bare    compiled without any probe
-#   compared, counted_plain_nopie, floats, floats_plain, steady
+#   compared, counted_plain_nopie, floats, floats_plain, reborn, steady
 #
 # and the example service, built by dune.
 ocaml_tests := args counted forking loop queries places requests
@@ -51,6 +51,9 @@ $(eval $(call ocaml_program,floats,_plain,ocamlopt,$(ocaml_with_probes)))
 
 ocaml-tests: $(ocaml_out)/steady
 $(eval $(call ocaml_program,steady,,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))
+
+ocaml-tests: $(ocaml_out)/reborn
+$(eval $(call ocaml_program,reborn,,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))
 
 # Without probes and without this project, at two sets of addresses.
 ocaml-tests: $(ocaml_out)/unprobed $(ocaml_out)/unprobed_nopie

@@ -105,6 +105,7 @@ static const struct watch usual = {
 	.n_targets = 2,
 	.targets = {
 		{ .exe = HOSTILE, .since_ns = INT64_C(1600000000250000000), .is_up = true,
+		  .engine = WATCH_ENGINE_INSIDE,
 		  .pids = pids, .n_pids = 2, .knows_pids = true, .cost_per_hit_ns = 512.5,
 		  .cpu_overhead_seconds = 0.000000512, .cpu_overhead = 0.25, .budget = 0.05,
 		  .losses = { 2, 3, 4, 5, 6 }, .filter_mismatch = "arg0 of probe 'done' is an int",
@@ -196,6 +197,8 @@ static void text_format(void **state)
 	assert_has(text, "# TYPE ocaml_probes_up gauge\nocaml_probes_up{" EXE "} 1\n"
 			 "ocaml_probes_up{exe=\"/gone\"} 0\n");
 	/* Not known for the second. */
+	assert_has(text, "# TYPE ocaml_probes_engine gauge\n"
+			 "ocaml_probes_engine{" EXE ",engine=\"inside\"} 1\n# HELP");
 	assert_has(text, "ocaml_probes_processes{" EXE "} 2\n# HELP");
 	assert_has(text, "# HELP ocaml_probes_hits_total ");
 	assert_has(text,
@@ -434,6 +437,8 @@ static void status(void **state)
 	assert_json(root, "/control", "true");
 	assert_json(root, "/targets/0/exe", "\"\\/a\\\\b\\\"c\\nd\xef\xbf\xbd\"");
 	assert_json(root, "/targets/0/processes", "[20,30]");
+	assert_json(root, "/targets/0/engine", "\"inside\"");
+	assert_json(root, "/targets/1/engine", "null");
 	assert_json(root, "/targets/0/problem", "null");
 	assert_json(root, "/targets/0/cost",
 		    "{\"cost_per_hit_ns\":512.5,\"cpu_overhead\":0.250000,\"seconds\":0.000001,"

@@ -61,8 +61,8 @@ static void all_keys(void **state)
 		"    {\"exe\": \"/usr/bin/app\", \"count\": [\"a\", \"b\"], \"depth\": 1,\n"
 		"     \"time\": [[\"a\", \"b\"], [\"c\", \"d\"]], \"filter\": \"arg0 > 1\"},\n"
 		"    {\"pid\": 42, \"count\": \"request_.*\", \"time\": [[\"x\", \"y\"]],\n"
-		"     \"key\": \"arg0\", \"budget\": 2.5},\n"
-		"    {\"exe\": \"/usr/bin/all\"}\n"
+		"     \"key\": \"arg0\", \"budget\": 2.5, \"engine\": \"auto\"},\n"
+		"    {\"exe\": \"/usr/bin/all\", \"engine\": \"inside\"}\n"
 		"  ]\n"
 		"} // the end";
 	const struct measure_request *request;
@@ -96,6 +96,9 @@ static void all_keys(void **state)
 	assert_string_equal(request->counted.list[0].text, "request_.*");
 	assert_string_equal(request->key, "arg0");
 	assert_true(request->budget == 0.025);
+	assert_int_equal(config->targets[0].engine, ENGINE_BPF);
+	assert_int_equal(config->targets[1].engine, ENGINE_AUTO);
+	assert_int_equal(config->targets[2].engine, ENGINE_INSIDE);
 	/* All probes. */
 	request = &config->targets[2].request;
 	assert_int_equal(request->counted.n, 1);
@@ -266,6 +269,15 @@ static const struct {
 	  ":3: targets[0]: 'depth' and 'key' are mutually exclusive" },
 	{ TARGET("\"exe\": \"x\", \"budget\": 0"), ":3: targets[0].budget: must be above 0" },
 	{ TARGET("\"exe\": \"x\", \"budget\": \"5%\""), ":3: targets[0].budget: not a number" },
+	{ TARGET("\"exe\": \"x\", \"engine\": \"in\""),
+	  ":3: targets[0].engine: 'in': not bpf, inside or auto" },
+	{ TARGET("\"exe\": \"x\", \"engine\": 1"), ":3: targets[0].engine: not a string" },
+	{ TARGET("\"exe\": \"x\", \"engine\": \"inside\", \"budget\": 1"),
+	  ":3: targets[0]: the engine 'inside' excludes budget" },
+	{ TARGET("\"exe\": \"x\", \"filter\": \"arg0 > 1\", \"engine\": \"inside\""),
+	  ":3: targets[0]: the engine 'inside' excludes filter" },
+	{ TARGET("\"exe\": \"x\", \"count\": [\"fn:A.f\"], \"engine\": \"inside\""),
+	  ":3: targets[0]: the engine 'inside' excludes fn:, c:, gc: and line:" },
 	{ TARGET("\"exe\": \"x\"}, {\"exe\": \"y\"},\n{\"exe\": \"x\""),
 	  ":4: targets[2]: the same program as targets[0]" },
 	{ TARGET("\"pid\": 7}, {\"pid\": 7"), ":3: targets[1]: the same program as targets[0]" },

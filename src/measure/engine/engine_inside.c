@@ -395,7 +395,9 @@ static void close_engine(struct engine *engine)
 	if (!engine)
 		return;
 	if (!engine->is_found && !engine->is_kept && detach(engine))
-		ctx_log(engine->ctx, OCP_LOG_WARN, "%s", ocp_error(engine->ctx));
+		ctx_log(engine->ctx, OCP_LOG_WARN,
+			"%s; it counts on: ocaml-probes doctor -pid %d -fix restores its sites",
+			ocp_error(engine->ctx), (int)engine->pid);
 	inside_close(engine->inside);
 	free(engine->meta.text);
 	free(engine->numbers);
@@ -438,6 +440,11 @@ int engine_inside_open_found(struct ocp_ctx *ctx, pid_t pid, struct inside *insi
 	else
 		*out = engine;
 	return err;
+}
+
+bool engine_inside_counts_in(const struct engine *engine, pid_t pid)
+{
+	return engine->inside && !engine->is_detached && inside_is_in(engine->inside, pid);
 }
 
 /* ---- the rest of the interface -------------------------------------------------------------- */

@@ -18,5 +18,7 @@ const char *engine_inside_cannot(const struct engine_spec *spec);
  */
 int engine_inside_open_found(struct ocp_ctx *ctx, pid_t pid, struct inside *inside,
 			     uint32_t *numbers, struct engine **out);
+/* Does PID, the measured process or a child that it has forked, count for ENGINE, which is attached? */
+bool engine_inside_counts_in(const struct engine *engine, pid_t pid);
 
 #endif

@@ -20,6 +20,13 @@ const LOSSES = {
 		"Compare this argument with a value of its own type in --filter."],
 };
 
+// What measures.
+const ENGINES = {
+	bpf: "kernel (bpf)",
+	inside: "process (inside)",
+	both: "kernel and process",
+};
+
 const SHORT_ID = 12; // as shown by container runtimes
 
 function nameOf(target) {
@@ -114,6 +121,7 @@ export class ProgramsView {
 		setNumber(this.part("cost"), share, percent(share));
 		setNumber(this.part("budget"), budget, budget == null ? "none" : percent(budget));
 		setNumber(this.part("hit-cost"), hit, duration(hit || null));
+		setText(this.part("engine"), ENGINES[target.engine] ?? "–");
 		const lost = totalLosses(target);
 		setNumber(this.part("lost-total"), lost, count(lost));
 		this.part("lost-tile").hidden = lost === 0;

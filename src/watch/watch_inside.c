@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A rule for a file whose processes count inside: a source for each process. A child that a process forks
+ * counts in the memory of its parent, and so with the source of the parent, until it executes a program.
+ * A process that executes the file again has a new source.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/ctx.h"
+#include "tracee/proc_file.h"
+#include "watch/watch_rule.h"
+
+#define SECOND_NS ((int64_t)1000 * 1000 * 1000)
+
+enum {
+	RETRY_S = 5,	     /* after a process could not be measured */
+	YOUNG_TRIES = 2,     /* of a process that may just be loading its libraries: one a tick */
+	SETTLE_S = 2,	     /* for a file that may still be being written */
+	MAX_PROCESSES = 256, /* of a rule: each takes about eight descriptors */
+	MAX_OPENS = 16,	     /* a tick */
+};
+
+/* ---- processes that cannot be measured ------------------------------------------------------ */
+
+static void drop_refused(struct watch_rule *rule, size_t i)
+{
+	free(rule->refused[i].why);
+	rule->refused[i] = rule->refused[--rule->n_refused];
+}
+
+void watch_inside_forget(struct watch_rule *rule)
+{
+	for (size_t i = 0; i < rule->n_refused; i++)
+		free(rule->refused[i].why);
+	free(rule->refused);
+	rule->refused = NULL;
+	rule->n_refused = 0;
+}
+
+static struct refused *find_refused(const struct watch_rule *rule, pid_t pid)
+{
+	for (size_t i = 0; i < rule->n_refused; i++)
+		if (rule->refused[i].pid == pid)
+			return &rule->refused[i];
+	return NULL;
+}
+
+/* Those that have ended, or whose pid is another process now. */
+static void drop_ended(struct watch_rule *rule)
+{
+	uint64_t start_time;
+
+	for (size_t i = rule->n_refused; i-- > 0;)
+		if (proc_start_time(rule->refused[i].pid, &start_time) != 0 ||
+		    start_time != rule->refused[i].start_time)
+			drop_refused(rule, i);
+}
+
+/* The reason is the error in the ctx. */
+static int refuse(struct watch_rule *rule, struct ocp_ctx *ctx, pid_t pid, int64_t now_ns)
+{
+	struct refused *refused = find_refused(rule, pid);
+	const char *hint = ocp_hint(ctx);
+	char *why;
+
+	if (asprintf(&why, "%s%s%s%s", ocp_error(ctx), hint ? " (" : "", hint ? hint : "",
+		     hint ? ")" : "") < 0)
+		return ctx_no_memory(ctx);
+	if (!refused) {
+		struct refused *grown =
+			reallocarray(rule->refused, rule->n_refused + 1, sizeof(*grown));
+
+		if (!grown) {
+			free(why);
+			return ctx_no_memory(ctx);
+		}
+		rule->refused = grown;
+		refused = &grown[rule->n_refused++];
+		*refused = (struct refused){ .pid = pid };
+		proc_start_time(pid, &refused->start_time);
+	}
+	free(refused->why);
+	refused->why = why;
+	refused->tries++;
+	refused->retry_ns = refused->tries < YOUNG_TRIES ? now_ns : now_ns + RETRY_S * SECOND_NS;
+	return 0;
+}
+
+/* Why one of them cannot be measured; NULL: there is none. */
+static const char *first_refused(const struct watch_rule *rule)
+{
+	for (size_t i = 0; i < rule->n_refused; i++)
+		if (rule->refused[i].tries >= YOUNG_TRIES)
+			return rule->refused[i].why;
+	return NULL;
+}
+
+/* ---- sources -------------------------------------------------------------------------------- */
+
+/* End sources whose processes have left. */
+static int end_old(struct watch_rule *rule, int64_t now_ns)
+{
+	struct target *target = rule->target;
+	int err = 0;
+
+	for (size_t i = target->n_sources; !err && i-- > 0;) {
+		const struct source *source = target->sources[i];
+
+		if (source->owner != rule)
+			continue;
+		if (source->is_stale)
+			rule->settle_ns = now_ns + SETTLE_S * SECOND_NS;
+		else if (!source->has_left || source->n_children)
+			continue;
+		err = target_end_source(target, i);
+	}
+	return err;
+}
+
+static size_t count_own(const struct watch_rule *rule)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < rule->target->n_sources; i++)
+		n += rule->target->sources[i]->owner == rule;
+	return n;
+}
+
+/* Is PID a child that counts with one of the sources? */
+static int adopt(struct watch_rule *rule, pid_t pid, bool *is_child)
+{
+	struct target *target = rule->target;
+	int err = 0;
+
+	*is_child = false;
+	for (size_t i = 0; !*is_child && i < target->n_sources; i++)
+		*is_child = target->sources[i]->owner == rule &&
+			    source_has_child(target->sources[i], pid);
+	for (size_t i = 0; !err && !*is_child && i < target->n_sources; i++)
+		if (target->sources[i]->owner == rule)
+			err = source_adopt(target->sources[i], pid, is_child);
+	return err;
+}
+
+static int open_process(struct watch_rule *rule, struct targets *targets, pid_t pid, int64_t now_ns)
+{
+	struct ocp_ctx *ctx = targets->ctx;
+	struct refused *refused;
+	int err;
+
+	if (count_own(rule) >= MAX_PROCESSES)
+		err = ctx_error(
+			ctx, -E2BIG,
+			"pid %d: not measured: at most %d processes of a program count inside",
+			(int)pid, MAX_PROCESSES);
+	else
+		err = watch_rule_open(rule, targets, rule->target, NULL, pid);
+	/* It has ended meanwhile. */
+	if (err == -ESRCH)
+		return 0;
+	if (err && err != -ENOMEM)
+		return refuse(rule, ctx, pid, now_ns);
+	refused = find_refused(rule, pid);
+	if (!err && refused)
+		drop_refused(rule, (size_t)(refused - rule->refused));
+	return err;
+}
+
+/* Measure PID, unless it is measured. *N_OPENED counts the attempts of this tick. */
+static int take(struct watch_rule *rule, struct targets *targets, pid_t pid, int64_t now_ns,
+		size_t *n_opened)
+{
+	const struct refused *refused = find_refused(rule, pid);
+	bool is_child = false;
+	int err;
+
+	if (watch_rule_is_watched(rule->target, pid) || !watch_rule_is_in_container(rule, pid))
+		return 0;
+	err = adopt(rule, pid, &is_child);
+	if (err || is_child || *n_opened >= MAX_OPENS || (refused && now_ns < refused->retry_ns))
+		return err;
+	++*n_opened;
+	return open_process(rule, targets, pid, now_ns);
+}
+
+/* Measure all processes that run FILE. */
+static int take_all(struct watch_rule *rule, struct targets *targets, const struct stat *file,
+		    int64_t now_ns, size_t *n_opened)
+{
+	const char *slash = strrchr(rule->exe, '/'), *base = slash ? slash + 1 : rule->exe;
+	struct found_processes found;
+	int err = find_processes(targets->ctx, file, base, &targets->known, &found);
+
+	if (!err)
+		find_warn_of_hidden(targets->ctx, &rule->hidden, &found, base);
+	for (size_t i = 0; !err && i < found.n; i++)
+		err = take(rule, targets, found.pids[i], now_ns, n_opened);
+	found_processes_free(&found);
+	return err;
+}
+
+/* Processes of a file that is no longer at the path may fork, and execute it again. */
+static int take_generations(struct watch_rule *rule, struct targets *targets,
+			    const struct stat *now, int64_t now_ns, size_t *n_opened)
+{
+	struct target *target = rule->target;
+	const size_t n = target->n_sources;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < n; i++) {
+		const struct source *source = target->sources[i];
+		const struct stat file = { .st_dev = source->dev, .st_ino = source->ino };
+		bool is_known = source->owner != rule ||
+				(file.st_dev == now->st_dev && file.st_ino == now->st_ino);
+
+		for (size_t j = 0; !is_known && j < i; j++)
+			is_known = target->sources[j]->owner == rule &&
+				   target->sources[j]->dev == file.st_dev &&
+				   target->sources[j]->ino == file.st_ino;
+		if (!is_known)
+			err = take_all(rule, targets, &file, now_ns, n_opened);
+	}
+	return err;
+}
+
+int watch_inside_tell_outgrown(const struct watch_rule *rule)
+{
+	struct target *target = rule->target;
+
+	for (size_t i = 0; i < target->n_sources; i++) {
+		const struct source *source = target->sources[i];
+
+		if (source->owner != rule || !source->is_outgrown)
+			continue;
+		ctx_error(target->ctx, -ENOTSUP,
+			  "pid %d: has loaded files with probes, which are not counted inside",
+			  (int)source->pid);
+		return target_set_problem(target, ocp_error(target->ctx));
+	}
+	return target_set_problem(target, NULL);
+}
+
+int watch_inside_follow(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
+{
+	struct stat file = { 0 };
+	const int missing = stat(rule->exe, &file) != 0 ? errno : 0;
+	size_t n_opened = 0;
+	const char *why;
+	int err = 0;
+
+	drop_ended(rule);
+	if (!missing && now_ns >= rule->settle_ns)
+		err = take_all(rule, targets, &file, now_ns, &n_opened);
+	if (!err)
+		err = take_generations(rule, targets, &file, now_ns, &n_opened);
+	/* After that: a child of a process that has ended may have been found now. */
+	if (!err)
+		err = end_old(rule, now_ns);
+	if (err)
+		return err == -ENOMEM ? err
+				      : target_set_problem(rule->target, ocp_error(targets->ctx));
+	why = first_refused(rule);
+	if (why && watch_rule_falls_back(rule, targets->ctx, why)) {
+		watch_inside_forget(rule);
+		err = target_end_sources(rule->target, rule, target_end_source);
+		return err ? err : watch_rule_follow(rule, targets, now_ns);
+	}
+	if (missing && !count_own(rule)) {
+		ctx_error(targets->ctx, -missing, "%s: %s", rule->exe, strerror(missing));
+		return target_set_problem(rule->target, ocp_error(targets->ctx));
+	}
+	return why ? target_set_problem(rule->target, why) : watch_inside_tell_outgrown(rule);
+}
