@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+#include "process/writer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inside/own_stores.h"
+#include "inside/remote.h"
+#include "inside/stop.h"
+
+enum {
+	OWN_MIN =
+		2048, /* writes: what the calls for own stores take, single writes of these take, too */
+	FIRST_OWN_SLICE = 65536,
+	FIRST_SLICE = 2048,
+};
+
+struct writer {
+	struct ocp_ctx *ctx;
+	struct memory *memory;
+	struct tracee *tracee;
+	struct patcher *patcher;
+	struct remote_plan *plan; /* NULL: no stores by the process itself */
+	bool is_unsure;
+};
+
+static void give_up_stores(struct writer *writer)
+{
+	ctx_log(writer->ctx, OCP_LOG_INFO, "%s; writing byte by byte", ocp_error(writer->ctx));
+	remote_plan_free(writer->plan);
+	writer->plan = NULL;
+}
+
+int writer_open(struct ocp_ctx *ctx, struct memory *memory, struct tracee *tracee, size_t n_writes,
+		struct writer **out)
+{
+	struct writer *writer = calloc(1, sizeof(*writer));
+	int err;
+
+	*out = writer;
+	if (!writer)
+		return ctx_no_memory(ctx);
+	writer->ctx = ctx;
+	writer->memory = memory;
+	writer->tracee = tracee;
+	err = patcher_open(ctx, memory_pid(memory), &writer->patcher);
+	if (err) {
+		writer_close(writer);
+		*out = NULL;
+		return err;
+	}
+	if (tracee && n_writes >= OWN_MIN &&
+	    remote_plan_make(ctx, memory_pid(memory), &writer->plan) != 0)
+		give_up_stores(writer);
+	return 0;
+}
+
+void writer_close(struct writer *writer)
+{
+	if (!writer)
+		return;
+	remote_plan_free(writer->plan);
+	patcher_close(writer->patcher);
+	free(writer);
+}
+
+size_t writer_first_slice(const struct writer *writer)
+{
+	return writer->plan ? FIRST_OWN_SLICE : FIRST_SLICE;
+}
+
+struct batch {
+	const struct patch_write *writes;
+	size_t n;
+	bool has_begun;
+};
+
+static int store(struct stop *stop, void *arg)
+{
+	struct batch *batch = arg;
+
+	batch->has_begun = true;
+	return own_stores_writes(stop, batch->writes, batch->n);
+}
+
+/* -ENOTSUP, -EAGAIN: nothing was written. */
+static int store_batch(struct writer *writer, const struct patch_write *writes, size_t n)
+{
+	struct stop stop = {
+		.ctx = writer->ctx,
+		.pid = memory_pid(writer->memory),
+		.memory = writer->memory,
+		.patcher = writer->patcher,
+		.tracee = writer->tracee,
+		.plan = writer->plan,
+	};
+	struct batch batch = { writes, n, false };
+	int err = stop_work(&stop, store, &batch);
+
+	writer->is_unsure = batch.has_begun && err && err != -ENOTSUP && err != -EAGAIN;
+	return err;
+}
+
+int writer_apply(struct writer *writer, const struct patch_write *writes, size_t n, bool may_refuse)
+{
+	int err;
+
+	writer->is_unsure = false;
+	if (writer->plan && n >= OWN_MIN) {
+		err = store_batch(writer, writes, n);
+		if (err != -ENOTSUP && err != -EAGAIN)
+			return err;
+		give_up_stores(writer);
+		if (may_refuse && n > FIRST_SLICE)
+			return WRITER_TOO_MANY;
+	}
+	return patcher_apply(writer->patcher, writes, n);
+}
+
+bool writer_is_untouched(const struct writer *writer, const struct patch_write *writes, size_t n)
+{
+	struct memory_piece *pieces = calloc(n + 1, sizeof(*pieces));
+	uint8_t *bytes = malloc(2 * n + 1), *at = bytes; /* 2: a semaphore */
+	bool same = pieces && bytes;
+
+	for (size_t i = 0; same && i < n; i++)
+		pieces[i] =
+			(struct memory_piece){ .addr = writes[i].addr, .bytes = writes[i].bytes };
+	same = same && memory_read(writer->memory, pieces, n, bytes) == 0;
+	for (size_t i = 0; same && i < n; at += writes[i++].bytes)
+		same = memcmp(at, &writes[i].new, writes[i].bytes) == 0;
+	free(pieces);
+	free(bytes);
+	return same;
+}
+
+int writer_put_back(struct writer *writer, const struct patch_write *writes, size_t n)
+{
+	struct patch_write *back = calloc(n + 1, sizeof(*back));
+	int err;
+
+	if (!back)
+		return ctx_no_memory(writer->ctx);
+	for (size_t i = 0; i < n; i++) {
+		back[i] = writes[n - 1 - i];
+		back[i].old = writes[n - 1 - i].new;
+		back[i].new = writes[n - 1 - i].old;
+		back[i].phase = N_PATCH_PHASES - 1 - writes[n - 1 - i].phase;
+	}
+	err = writer_apply(writer, back, n, false);
+	free(back);
+	return err;
+}
+
+bool writer_is_unsure(const struct writer *writer)
+{
+	return writer->is_unsure;
+}
+
+void writer_set_running(struct writer *writer)
+{
+	remote_plan_free(writer->plan);
+	writer->plan = NULL;
+	patcher_set_running(writer->patcher);
+}
