@@ -10,7 +10,7 @@
  *	6. release
  *
  * Steps 2 to 6 are done for one slice of the plan at a time, so that each stop is short. A slice
- * has as many probes as fit into SLICE_NS, judged by the slice before it, and at least one. Between
+ * has as many probes as fit into some milliseconds (writer.h), and at least one. Between
  * two slices the process runs for at least a third of the time that it was stopped. With
  * OCP_ATOMICALLY, and for a process that is held already, the whole plan is one slice.
  *
@@ -46,11 +46,7 @@
 #include "process/writer.h"
 #include "tracee/tracee.h"
 
-enum {
-	SLICE_NS = 3300 * 1000,
-	MIN_SLICE_WRITES = 1024,
-	MAX_JOURNAL_TRIES = 10, /* for a slice whose probes other tools keep switching */
-};
+enum { MAX_JOURNAL_TRIES = 10 }; /* for a slice whose probes other tools keep switching */
 
 /* Steps that were carried out together. */
 struct slice {
@@ -478,10 +474,7 @@ static int run_slices(struct update *u)
 		if (done == u->plan.n_steps)
 			break;
 		slice_writes(u, slice, &n_writes);
-		if (n_writes && stopped_ns > 0)
-			max_writes = (size_t)((double)n_writes * SLICE_NS / (double)stopped_ns);
-		if (max_writes < MIN_SLICE_WRITES)
-			max_writes = MIN_SLICE_WRITES;
+		max_writes = writer_next_slice(u->writer, n_writes, stopped_ns);
 		sleep_ns(stopped_ns / 3);
 	}
 	return 0;

@@ -14,6 +14,8 @@ enum {
 		2048, /* writes: what the calls for own stores take, single writes of these take, too */
 	FIRST_OWN_SLICE = 65536,
 	FIRST_SLICE = 2048,
+	MIN_SLICE = 1024,
+	SLICE_NS = 3300 * 1000,
 };
 
 struct writer {
@@ -68,6 +70,20 @@ void writer_close(struct writer *writer)
 size_t writer_first_slice(const struct writer *writer)
 {
 	return writer->plan ? FIRST_OWN_SLICE : FIRST_SLICE;
+}
+
+/*
+ * Own stores take some 10 ns each, and their stop is mostly that of the calls: a slower one says that the
+ * machine is busy, and smaller slices would not make it shorter.
+ */
+size_t writer_next_slice(const struct writer *writer, size_t n_writes, int64_t stopped_ns)
+{
+	size_t n;
+
+	if (writer->plan || !n_writes || stopped_ns <= 0)
+		return writer_first_slice(writer);
+	n = (size_t)((double)n_writes * SLICE_NS / (double)stopped_ns);
+	return n < MIN_SLICE ? MIN_SLICE : n;
 }
 
 struct batch {

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include "base/ctx.h"
 #include "tracee/memory.h"
 #include "tracee/patch.h"
@@ -26,6 +27,9 @@ void writer_close(struct writer *writer); /* WRITER may be NULL */
 
 /* With how many writes a process is stopped for about as long as it may be, while nothing is known of it. */
 size_t writer_first_slice(const struct writer *writer);
+
+/* The same after N_WRITES, for which it was stopped for STOPPED_NS. */
+size_t writer_next_slice(const struct writer *writer, size_t n_writes, int64_t stopped_ns);
 
 /* So many writes would take too long one by one: nothing was written. */
 enum { WRITER_TOO_MANY = 1 };
