@@ -48,6 +48,9 @@ $(eval $(call ocaml_program,compared,,ocamlopt,$(ocaml_with_probes) $(ocaml_conv
 ocaml-tests: $(ocaml_out)/steady
 $(eval $(call ocaml_program,steady,,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))
 
+ocaml-tests: $(ocaml_out)/hundred
+$(eval $(call ocaml_program,hundred,,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))
+
 # Without probes and without this project, at two sets of addresses.
 ocaml-tests: $(ocaml_out)/unprobed $(ocaml_out)/unprobed_nopie
 $(eval $(call ocaml_program,unprobed,,ocamlopt,-package threads.posix))

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# The tool is killed at the system calls that it makes, while it attaches to count inside, reads, detaches, or
+# switches many probes. The program notices nothing, and `doctor --fix` leaves it as it was.
+#
+#	KILLS=N		of each program and action, spread over all system calls; 12 without it
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+
+KILLS=${KILLS:-12}
+TEST_TIMEOUT=$((120 + KILLS * 5))
+BINARIES=$O/tests/fixtures/binaries
+
+# Registers and results are right, each thread gets on, and no memory is writable and executable.
+check_running() {
+	forget_output
+	tell check
+	await_line ok 60
+	wait_for '! grep -q "^[^ ]* .wx" "/proc/$TARGET/maps"' 60
+}
+
+check_nothing_left() { # BEFORE WHERE
+	local left
+	"$TOOL" doctor -quiet -pid "$TARGET" --fix >"$TMP/doctor" 2>&1 || fail "doctor --fix, $2: $(cat "$TMP/doctor")"
+	"$TOOL" attach -quiet -pid "$TARGET" -disable-all
+	eq "$(memory_of "$TARGET" | md5sum)" "$1" "text and semaphores, $2"
+	left=$(grep ocaml-probes "/proc/$TARGET/maps" || :)
+	# A thread may have been in a trampoline at the moment of the detach.
+	[[ $left != *-probes-inside* ]] || clear_trampolines
+	eq "${left/*-probes-inside*/}" "" "memory of ours, $2"
+	eq "$(find "/proc/$TARGET/fd" -lname '*ocaml-probes*')" "" "descriptors of ours, $2"
+}
+
+clear_trampolines() {
+	"$TOOL" attach -quiet -pid "$TARGET" --count --engine inside --for 1ms >"$TMP/out"
+}
+
+kill_everywhere() { # PREPARE ARG...
+	local prepare=$1 before stops i at status kills=0
+	shift
+	before=$(memory_of "$TARGET" | md5sum)
+	$prepare
+	stops=$("$BINARIES/kill_at" 0 "$TOOL" attach -quiet -pid "$TARGET" "$@" 2>&1 >"$TMP/out" | tail -n 1)
+	check_nothing_left "$before" "without a kill"
+	[[ $stops -gt 100 ]] || fail "$stops stops"
+	for ((i = 1; i <= KILLS; i++)); do
+		$prepare
+		at=$(((stops * i - RANDOM % stops) / KILLS + 1)) status=0
+		"$BINARIES/kill_at" "$at" "$TOOL" attach -quiet -pid "$TARGET" "$@" >"$TMP/out" 2>&1 || status=$?
+		[[ $status -eq 137 ]] && ((++kills))
+		check_running
+		check_nothing_left "$before" "after a kill at $at of $stops"
+	done
+	[[ $((kills * 2)) -ge $KILLS ]] || fail "$kills kills"
+	echo "# $kills kills, spread over $stops system call stops"
+	quit_target
+	eq "$TARGET_STATUS" 0 "status of the program"
+}
+
+start_checked() { # PROGRAM
+	start_target "$(own_copy "$1")" 3
+	await_line ready
+}
+
+test_counting() {
+	start_checked "$BINARIES/checked"
+	kill_everywhere : --count --engine inside --for 1ms
+}
+
+test_counting_ocaml() {
+	start_checked "$O/tests/ocaml/hundred"
+	kill_everywhere : --count --engine inside --for 1ms
+}
+
+test_enabling() {
+	start_checked "$BINARIES/checked"
+	kill_everywhere : -enable-all
+}
+
+enable() {
+	"$TOOL" attach -quiet -pid "$TARGET" -enable-all
+}
+
+test_disabling() {
+	start_checked "$BINARIES/checked"
+	kill_everywhere enable -disable-all
+}
+
+run_tests "$@"
