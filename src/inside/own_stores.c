@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include "inside/blocks.h"
 #include "inside/memfd.h"
@@ -92,19 +93,23 @@ static int check_data(struct text *text, uint64_t addr)
 
 static int fill(const struct stop *stop, int ours, const struct stores *stores, uint64_t addr)
 {
-	const size_t bytes = stores_image_bytes(stores);
-	uint8_t *image = malloc(bytes);
+	const size_t head_bytes = stores_head_bytes(stores), bytes = stores_image_bytes(stores);
+	uint8_t *head = malloc(head_bytes);
+	const struct iovec parts[] = {
+		{ head, head_bytes },
+		{ (void *)stores->entries, bytes - head_bytes },
+	};
 	ssize_t n;
 
-	if (!image)
+	if (!head)
 		return ctx_no_memory(stop->ctx);
-	stores_write_image(stores, addr, image);
-	n = pwrite(ours, image, bytes, 0);
-	free(image);
+	stores_write_head(stores, addr, head);
+	n = pwritev(ours, parts, stores->entries ? 2 : 1, 0);
+	free(head);
 	if (n == (ssize_t)bytes)
 		return 0;
-	return ctx_error(stop->ctx, n < 0 ? -errno : -ENOSPC,
-			 "pid %d: cannot write to memory of it", (int)stop->pid);
+	return ctx_error(stop->ctx, n < 0 ? -errno : -ENOSPC, "pid %d: memory for its stores: %s",
+			 (int)stop->pid, n < 0 ? strerror(errno) : "no room");
 }
 
 /* Map the memfd THEIRS of the process, which is OURS here. */
@@ -210,43 +215,57 @@ int own_stores_sites(struct stop *stop, const struct inside *inside, enum stores
 	return err;
 }
 
-static int add_phase(struct text *text, const struct patch_write *writes, size_t n,
-		     enum patch_phase phase, uint64_t *entries, size_t *n_entries)
-{
-	for (size_t i = 0; i < n; i++) {
-		const struct patch_write *w = &writes[i];
-		uint64_t entry;
-		int err;
+/* ---- lists ---------------------------------------------------------------------------------- */
 
-		if (w->phase != phase)
-			continue;
-		entry = stores_entry(w->addr, w->new, w->bytes);
-		if (!entry)
-			return no_stores(text->stop, w->addr, "is too high an address");
-		err = w->bytes == 1 ? add_text(text, w->addr) : check_data(text, w->addr);
-		if (err)
-			return err;
-		entries[(*n_entries)++] = entry;
-	}
+struct own_list {
+	const struct patch_write *writes;
+	size_t n;
+	uint64_t entries[];
+};
+
+int own_list_make(struct ocp_ctx *ctx, const struct patch_write *writes, size_t n,
+		  struct own_list **out)
+{
+	struct own_list *list = malloc(sizeof(*list) + n * sizeof(list->entries[0]));
+	size_t to = 0;
+
+	*out = list;
+	if (!list)
+		return ctx_no_memory(ctx);
+	list->writes = writes;
+	list->n = n;
+	for (int phase = 0; phase < N_PATCH_PHASES; phase++)
+		for (size_t i = 0; i < n; i++)
+			if (writes[i].phase == phase)
+				list->entries[to++] = stores_entry(writes[i].addr, writes[i].new,
+								   writes[i].bytes);
 	return 0;
 }
 
-int own_stores_writes(struct stop *stop, const struct patch_write *writes, size_t n)
+void own_list_free(struct own_list *list)
 {
-	uint64_t *entries = calloc(n + 1, sizeof(*entries));
-	struct stores stores = { .kind = STORES_LIST, .entries = entries };
+	free(list);
+}
+
+bool own_list_is_of(const struct own_list *list, const struct patch_write *writes, size_t n)
+{
+	return list && list->writes == writes && list->n == n;
+}
+
+int own_stores_list(struct stop *stop, const struct own_list *list)
+{
+	struct stores stores = { .kind = STORES_LIST, .entries = list->entries, .n = list->n };
 	struct text text;
 	int err = text_begin(stop, &text);
 
-	if (!err && !entries)
-		err = ctx_no_memory(stop->ctx);
-	for (int phase = 0; !err && phase < N_PATCH_PHASES; phase++)
-		err = add_phase(&text, writes, n, phase, entries, &stores.n);
-	if (!err)
-		err = run(stop, &stores, &text);
-	else
-		err = -ENOTSUP;
+	for (size_t i = 0; !err && i < list->n; i++) {
+		const struct patch_write *w = &list->writes[i];
+
+		err = w->bytes == 1 ? add_text(&text, w->addr) : check_data(&text, w->addr);
+		if (!err && !stores_entry(w->addr, w->new, w->bytes))
+			err = no_stores(stop, w->addr, "is too high an address");
+	}
+	err = err ? -ENOTSUP : run(stop, &stores, &text);
 	text_end(&text);
-	free(entries);
 	return err;
 }

@@ -11,6 +11,7 @@
 #ifndef INSIDE_OWN_STORES_H
 #define INSIDE_OWN_STORES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 #include "base/ctx.h"
@@ -23,9 +24,16 @@
 int own_stores_sites(struct stop *stop, const struct inside *inside, enum stores_kind kind);
 
 /*
- * The WRITES in the order of their phases. The caller has read the `old` values. Single bytes are text, two
- * bytes are ordinary data.
+ * WRITES in the order of their phases, made ready while the process runs. Single bytes are text, two bytes are
+ * ordinary data. The writes must outlive the list.
  */
-int own_stores_writes(struct stop *stop, const struct patch_write *writes, size_t n);
+struct own_list;
+int own_list_make(struct ocp_ctx *ctx, const struct patch_write *writes, size_t n,
+		  struct own_list **out);
+void own_list_free(struct own_list *list);
+bool own_list_is_of(const struct own_list *list, const struct patch_write *writes, size_t n);
+
+/* The caller has read the `old` values in this stop. */
+int own_stores_list(struct stop *stop, const struct own_list *list);
 
 #endif

@@ -178,7 +178,7 @@ size_t stores_code_off(const struct stores *stores)
 	       (1 + CLOSE_STEPS) * stores->n_text * sizeof(struct stores_range);
 }
 
-static size_t entries_off(const struct stores *stores)
+size_t stores_head_bytes(const struct stores *stores)
 {
 	const size_t end = stores_code_off(stores) + sizeof(begin_code) +
 			   kinds[stores->kind].bytes + sizeof(end_code);
@@ -188,7 +188,7 @@ static size_t entries_off(const struct stores *stores)
 
 size_t stores_image_bytes(const struct stores *stores)
 {
-	return entries_off(stores) + (stores->entries ? stores->n * sizeof(uint64_t) : 0);
+	return stores_head_bytes(stores) + (stores->entries ? stores->n * sizeof(uint64_t) : 0);
 }
 
 static void write_ranges(const struct stores *stores, struct stores_range *to)
@@ -206,7 +206,7 @@ static void write_ranges(const struct stores *stores, struct stores_range *to)
 	}
 }
 
-void stores_write_image(const struct stores *stores, uint64_t addr, uint8_t *image)
+void stores_write_head(const struct stores *stores, uint64_t addr, uint8_t *head)
 {
 	const size_t range = sizeof(struct stores_range), code_off = stores_code_off(stores);
 	const struct stores_job job = {
@@ -214,17 +214,15 @@ void stores_write_image(const struct stores *stores, uint64_t addr, uint8_t *ima
 		.open_end = sizeof(job) + stores->n_text * range,
 		.close_end = code_off,
 		.n = stores->n,
-		.list = stores->entries ? addr + entries_off(stores) : stores->sites,
+		.list = stores->entries ? addr + stores_head_bytes(stores) : stores->sites,
 	};
-	uint8_t *code = image + code_off;
+	uint8_t *code = head + code_off;
 
-	memcpy(image, &job, sizeof(job));
-	write_ranges(stores, (struct stores_range *)(image + sizeof(job)));
+	memcpy(head, &job, sizeof(job));
+	write_ranges(stores, (struct stores_range *)(head + sizeof(job)));
 	memcpy(code, begin_code, sizeof(begin_code));
 	code += sizeof(begin_code);
 	memcpy(code, kinds[stores->kind].code, kinds[stores->kind].bytes);
 	code += kinds[stores->kind].bytes;
 	memcpy(code, end_code, sizeof(end_code));
-	if (stores->entries)
-		memcpy(image + entries_off(stores), stores->entries, stores->n * sizeof(uint64_t));
 }

@@ -49,13 +49,15 @@ struct stores {
 /* An entry that stores VALUE, of 1 or 2 BYTES, at ADDR. 0: ADDR is too high. */
 uint64_t stores_entry(uint64_t addr, uint16_t value, size_t bytes);
 
+/* Of the image, and of its part before the entries. */
 size_t stores_image_bytes(const struct stores *stores);
+size_t stores_head_bytes(const struct stores *stores);
 
 /* Of the code, from the image's first byte. */
 size_t stores_code_off(const struct stores *stores);
 
-/* IMAGE has room for stores_image_bytes(). It is for the address ADDR in the process. */
-void stores_write_image(const struct stores *stores, uint64_t addr, uint8_t *image);
+/* HEAD has room for stores_head_bytes(). It is for the address ADDR in the process. */
+void stores_write_head(const struct stores *stores, uint64_t addr, uint8_t *head);
 
 /*
  * What the code leaves in rbx: the error of the first mprotect(2) that was to make text writable (then

@@ -420,12 +420,17 @@ static int apply_slice_work(void *arg)
 static int run_slice(struct update *u, struct slice *slice, int64_t *stopped_ns)
 {
 	struct slice_work work = { u, slice, false };
+	const struct patch_write *writes;
+	size_t n_writes;
 	int err;
 
 	do {
 		err = record_slice(u, slice);
 		if (!err)
 			err = check_code(u, slice);
+		writes = slice_writes(u, slice, &n_writes);
+		if (!err)
+			err = writer_prepare(u->writer, writes, n_writes);
 		*stopped_ns = clock_ns(CLOCK_MONOTONIC);
 		if (!err)
 			err = u->tracee ? tracee_run_stopped(u->tracee, apply_slice_work, &work)

@@ -24,6 +24,7 @@ struct writer {
 	struct tracee *tracee;
 	struct patcher *patcher;
 	struct remote_plan *plan; /* NULL: no stores by the process itself */
+	struct own_list *list;	  /* prepared; may be NULL */
 	bool is_unsure;
 };
 
@@ -62,6 +63,7 @@ void writer_close(struct writer *writer)
 {
 	if (!writer)
 		return;
+	own_list_free(writer->list);
 	remote_plan_free(writer->plan);
 	patcher_close(writer->patcher);
 	free(writer);
@@ -86,22 +88,25 @@ size_t writer_next_slice(const struct writer *writer, size_t n_writes, int64_t s
 	return n < MIN_SLICE ? MIN_SLICE : n;
 }
 
-struct batch {
-	const struct patch_write *writes;
-	size_t n;
-	bool has_begun;
-};
+int writer_prepare(struct writer *writer, const struct patch_write *writes, size_t n)
+{
+	own_list_free(writer->list);
+	writer->list = NULL;
+	if (!writer->plan || n < OWN_MIN)
+		return 0;
+	return own_list_make(writer->ctx, writes, n, &writer->list);
+}
 
 static int store(struct stop *stop, void *arg)
 {
-	struct batch *batch = arg;
+	struct writer *writer = arg;
 
-	batch->has_begun = true;
-	return own_stores_writes(stop, batch->writes, batch->n);
+	writer->is_unsure = true;
+	return own_stores_list(stop, writer->list);
 }
 
 /* -ENOTSUP, -EAGAIN: nothing was written. */
-static int store_batch(struct writer *writer, const struct patch_write *writes, size_t n)
+static int store_list(struct writer *writer)
 {
 	struct stop stop = {
 		.ctx = writer->ctx,
@@ -111,20 +116,35 @@ static int store_batch(struct writer *writer, const struct patch_write *writes, 
 		.tracee = writer->tracee,
 		.plan = writer->plan,
 	};
-	struct batch batch = { writes, n, false };
-	int err = stop_work(&stop, store, &batch);
+	int err = stop_work(&stop, store, writer);
 
-	writer->is_unsure = batch.has_begun && err && err != -ENOTSUP && err != -EAGAIN;
+	if (!err || err == -ENOTSUP || err == -EAGAIN)
+		writer->is_unsure = false;
+	return err;
+}
+
+/* By stores of the process itself. -ENOTSUP, -EAGAIN: nothing was written. */
+static int apply_by_stores(struct writer *writer, const struct patch_write *writes, size_t n)
+{
+	const bool is_prepared = own_list_is_of(writer->list, writes, n);
+	int err = is_prepared ? 0 : writer_prepare(writer, writes, n);
+
+	if (!err)
+		err = store_list(writer);
+	if (!is_prepared) {
+		/* Other writes may have the same address later. */
+		own_list_free(writer->list);
+		writer->list = NULL;
+	}
 	return err;
 }
 
 int writer_apply(struct writer *writer, const struct patch_write *writes, size_t n, bool may_refuse)
 {
-	int err;
-
 	writer->is_unsure = false;
 	if (writer->plan && n >= OWN_MIN) {
-		err = store_batch(writer, writes, n);
+		int err = apply_by_stores(writer, writes, n);
+
 		if (err != -ENOTSUP && err != -EAGAIN)
 			return err;
 		give_up_stores(writer);

@@ -31,6 +31,9 @@ size_t writer_first_slice(const struct writer *writer);
 /* The same after N_WRITES, for which it was stopped for STOPPED_NS. */
 size_t writer_next_slice(const struct writer *writer, size_t n_writes, int64_t stopped_ns);
 
+/* Make ready, before the stop, what it takes to carry out WRITES, which must outlive the next call. */
+int writer_prepare(struct writer *writer, const struct patch_write *writes, size_t n);
+
 /* So many writes would take too long one by one: nothing was written. */
 enum { WRITER_TOO_MANY = 1 };
 
