@@ -3,11 +3,15 @@
  * Updates whose process or whose system calls change under their hands. The process is a child of
  * this test; the probes are in this executable, enough of them for two slices. At each step of an
  * update the test can act: the functions that an update calls are wrapped (tests.mk).
+ *
+ * A process with a seccomp filter is written to byte by byte, in slices. One without stores all by itself.
  */
 #include "unit.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +27,8 @@
 #include "process/journal.h"
 #include "tracee/patch.h"
 #include "process/plan.h"
+#include "inside/block.h"
+#include "tracee/maps.h"
 #include "tracee/tracee.h"
 
 /* ---- the probes ----------------------------------------------------------------------------- */
@@ -270,11 +276,36 @@ static void keep_log(void *data, enum ocp_log_level level, const char *text)
 	snprintf(t.log + n, sizeof(t.log) - n, "%s\n", text);
 }
 
-static int start(void **state)
+enum child {
+	FILTERED, /* by a filter that allows all */
+	FREE,
+	NO_WRITABLE_CODE, /* mprotect(2) refuses it */
+};
+
+/* Linux 6.3 */
+#ifndef PR_SET_MDWE
+#define PR_SET_MDWE		 65
+#define PR_MDWE_REFUSE_EXEC_GAIN 1
+#endif
+
+static void restrict_child(enum child child)
+{
+	struct sock_filter allow = { BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW };
+	const struct sock_fprog program = { 1, &allow };
+
+	if (child == FILTERED && (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+				  prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0))
+		_exit(1);
+	if (child == NO_WRITABLE_CODE && prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) != 0)
+		_exit(1);
+}
+
+static int start_child(enum child child)
 {
 	char path[64];
+	int ready[2];
 
-	(void)state;
+	assert_int_equal(pipe(ready), 0);
 	t = (struct test){ .ctx = ocp_ctx_new(), .folder = "/tmp/test_update.XXXXXX" };
 	assert_non_null(mkdtemp(t.folder));
 	setenv("XDG_RUNTIME_DIR", t.folder, 1);
@@ -282,9 +313,14 @@ static int start(void **state)
 	t.pid = fork();
 	if (t.pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		restrict_child(child);
+		close(ready[1]);
 		for (;;)
 			pause();
 	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], path, 1), 0);
+	close(ready[0]);
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)t.pid);
 	t.memory = open(path, O_RDWR | O_CLOEXEC);
 	assert_true(t.memory >= 0);
@@ -293,6 +329,24 @@ static int start(void **state)
 	t.actions = ocp_actions_new(t.ctx);
 	assert_int_equal(ocp_actions_enable_all(t.actions), 0);
 	return 0;
+}
+
+static int start(void **state)
+{
+	(void)state;
+	return start_child(FILTERED);
+}
+
+static int start_free(void **state)
+{
+	(void)state;
+	return start_child(FREE);
+}
+
+static int start_without_writable_code(void **state)
+{
+	(void)state;
+	return start_child(NO_WRITABLE_CODE);
 }
 
 static int end(void **state)
@@ -674,7 +728,124 @@ static void what_cannot_be_undone_stays_on_record(void **state)
 	assert_int_equal(count_journals(), 2);
 }
 
+/* ---- stores by the process itself ----------------------------------------------------------- */
+
+/* No code of the process can be written, and no memory of ours is mapped. */
+static void check_memory(void)
+{
+	struct maps maps;
+
+	assert_int_equal(maps_read(t.ctx, t.pid, &maps), 0);
+	for (size_t i = 0; i < maps.n; i++) {
+		assert_false(maps.mappings[i].writable && maps.mappings[i].executable);
+		assert_null(strstr(maps.mappings[i].path, STORES_NAME));
+	}
+	maps_free(&maps);
+}
+
+static void many_probes_are_switched_in_one_stop(void **state)
+{
+	const int n_threads = count_threads();
+	const int n_fds = count_entries("/proc/self/fd");
+	char theirs[64];
+	int n_theirs;
+
+	(void)state;
+	snprintf(theirs, sizeof(theirs), "/proc/%d/fd", (int)t.pid);
+	n_theirs = count_entries(theirs);
+	for (int round = 0; round < 20; round++) {
+		ask_for(round % 2 == 0);
+		from_now_on();
+		assert_int_equal(update(0), 0);
+		check_all(round % 2 == 0, N);
+		assert_int_equal(t.calls[APPLY], 0);
+		assert_int_equal(t.calls[STOP], 1);
+		assert_int_equal(t.calls[COMMIT], 1);
+		check_memory();
+		assert_int_equal(count_journals(), 0);
+	}
+	await_threads(n_threads);
+	assert_int_equal(count_entries("/proc/self/fd"), n_fds);
+	assert_int_equal(count_entries(theirs), n_theirs);
+}
+
+static void many_probes_are_undone_in_one_stop(void **state)
+{
+	struct ocp_undo *undo;
+
+	(void)state;
+	assert_int_equal(ocp_process_update_undoable(t.proc, t.actions, 0, &undo), 0);
+	check_all(true, N);
+	from_now_on();
+	assert_int_equal(ocp_undo_run(undo), 0);
+	assert_int_equal(t.calls[STOP], 1);
+	assert_int_equal(t.calls[APPLY], 0);
+	ocp_undo_free(undo);
+	check_all(false, N);
+	check_memory();
+	assert_int_equal(count_journals(), 0);
+}
+
+/* A counter of another size, and an order of phases that the kernel's half of the semaphore survives. */
+static void own_stores_write_two_bytes(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < N; i++) {
+		poke(counter_of(i) - 2, 0xabcd, 2);
+		poke(counter_of(i), 0x00ff, 2);
+		poke(opcode_of(i), ON, 1);
+	}
+	/* The sites of half of the probes disagree. */
+	for (size_t i = 0; i < N; i += 2)
+		poke(opcode_of(i), OFF, 1);
+	poke(counter_of(0), 0xfffe, 2);
+	from_now_on();
+	assert_int_equal(update(0), 0);
+	assert_int_equal(t.calls[APPLY], 0);
+	for (size_t i = 0; i < N; i++) {
+		assert_int_equal(peek(counter_of(i) - 2, 2), 0xabcd);
+		assert_int_equal(peek(counter_of(i), 2), i ? 0x100 : 0xffff);
+		assert_int_equal(peek(opcode_of(i), 1), ON);
+		assert_int_equal(peek(opcode_of(i) - 1, 1), 0x90);
+	}
+	check_memory();
+}
+
+/* What cannot be stored is written byte by byte, in slices; nothing was written before. */
+static void without_writable_code_it_is_written_byte_by_byte(void **state)
+{
+	(void)state;
+	from_now_on();
+	assert_int_equal(update(0), 0);
+	check_all(true, N);
+	assert_int_equal(t.calls[APPLY], 2);
+	assert_int_equal(t.calls[STOP], 1 + 2);
+	assert_int_equal(t.done[t.calls[PROGRESS] - 1], FIRST_SLICE);
+	assert_non_null(strstr(t.log, "mprotect in the process: Permission denied; "
+				      "writing byte by byte"));
+	check_memory();
+	switch_off();
+	assert_int_equal(update(OCP_ATOMICALLY), 0);
+	check_all(true, N);
+	assert_int_equal(count_journals(), 0);
+}
+
+static void with_a_filter_it_is_written_byte_by_byte(void **state)
+{
+	(void)state;
+	from_now_on();
+	assert_int_equal(update(0), 0);
+	check_all(true, N);
+	assert_int_equal(t.calls[STOP], 2);
+	assert_non_null(strstr(t.log, "it has a seccomp filter, which could kill it for a system "
+				      "call of ours; writing byte by byte"));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
+#define TEST_FREE(name)                                                                            \
+	{                                                                                          \
+		"free_" #name, name, start_free, end, NULL                                         \
+	}
 
 int main(void)
 {
@@ -692,6 +863,16 @@ int main(void)
 		TEST(without_memory_all_or_nothing_is_switched),
 		TEST(updates_go_on_without_a_journal),
 		TEST(what_cannot_be_undone_stays_on_record),
+		TEST(with_a_filter_it_is_written_byte_by_byte),
+		TEST_FREE(many_probes_are_switched_in_one_stop),
+		TEST_FREE(many_probes_are_undone_in_one_stop),
+		TEST_FREE(own_stores_write_two_bytes),
+		TEST_FREE(code_that_changes_is_left_alone),
+		TEST_FREE(flags_say_when_it_stops),
+		TEST_FREE(undoing_leaves_alone_what_others_did),
+		TEST_FREE(without_memory_all_or_nothing_is_switched),
+		cmocka_unit_test_setup_teardown(without_writable_code_it_is_written_byte_by_byte,
+						start_without_writable_code, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
