@@ -91,4 +91,39 @@ test_disabling() {
 	kill_everywhere enable -disable-all
 }
 
+# The program is stopped in the middle of its stores when the tool is killed. Nobody writes before it has got on.
+test_stopped_meanwhile() {
+	local before status=0
+	start_checked "$BINARIES/checked"
+	before=$(memory_of "$TARGET" | md5sum)
+	"$BINARIES/kill_at" "$TARGET:kill -STOP $TARGET; false" "$TOOL" attach -pid "$TARGET" -enable-all || status=$?
+	eq "$status" 137 "status of the tool"
+	await_stopped
+	grep -q ' rwx' "/proc/$TARGET/maps" || fail "it is not in the middle"
+	check_error 6 "still switches probes for a tool that was killed" doctor -pid "$TARGET" --fix
+	check_error 6 "still switches probes for a tool that was killed" attach -pid "$TARGET" -enable-all
+	kill -CONT "$TARGET"
+	check_running
+	check_nothing_left "$before" "after SIGCONT"
+	quit_target
+}
+
+# Uprobes that are registered while the code is writable are put into it afterwards.
+test_uprobes_that_come_meanwhile() {
+	need_counting
+	start_checked "$BINARIES/checked"
+	# shellcheck disable=SC2016 # the shell that kill_at starts expands it
+	TOOL=$TOOL TARGET=$TARGET "$BINARIES/kill_at" "$TARGET:"'
+		env --default-signal=INT "$TOOL" attach -pid "$TARGET" --count --json >"$TMP/counts" 2>"$TMP/counting.err" &
+		echo $! >"$TMP/counting"
+		until grep -q "counting [0-9]* probes" "$TMP/counting.err"; do
+			kill -0 $! && sleep 0.02 || exit 0
+		done' "$TOOL" attach -pid "$TARGET" -enable-all
+	check_running
+	kill -INT "$(<"$TMP/counting")"
+	wait_for '! kill -0 "$(<"$TMP/counting")" 2>/dev/null'
+	eq "$(totals | awk '$2 > 0' | wc -l)" 300 "probes with hits: $(cat "$TMP/counting.err")"
+	quit_target
+}
+
 run_tests "$@"
