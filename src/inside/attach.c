@@ -270,7 +270,7 @@ static int write_sites(struct attach *attach, const struct site_bytes *bytes)
 		err = own_stores_sites(&attach->stop, inside, STORES_ATTACH);
 	if (err != -ENOTSUP && err != -EAGAIN)
 		return err;
-	changes = calloc(n, sizeof(*changes));
+	changes = calloc(n + 1, sizeof(*changes));
 	if (!changes)
 		return ctx_no_memory(inside->ctx);
 	for (size_t i = 0; i < n; i++)

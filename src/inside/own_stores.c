@@ -172,7 +172,7 @@ static void check_closed(const struct stop *stop, const struct stores *stores)
 
 static int run(struct stop *stop, struct stores *stores, const struct text *text)
 {
-	uint64_t addr, result;
+	uint64_t addr = 0, result = 0;
 	int err;
 
 	stores->text = text->ranges;

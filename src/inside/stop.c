@@ -14,7 +14,7 @@
 #include "tracee/thread_step.h"
 
 /* A routine takes microseconds, but its thread may have to wait for a CPU. */
-enum { BUSY_TRIES = 3000, BUSY_US = 1000 };
+enum { BUSY_TRIES = 70, FIRST_BUSY_US = 100, LAST_BUSY_US = 50000 };
 
 int stop_open(struct ocp_ctx *ctx, pid_t pid, struct stop *stop)
 {
@@ -110,9 +110,11 @@ int stop_run(struct stop *stop, int (*work)(struct stop *stop, void *arg), void 
 {
 	struct work w = { stop, work, arg };
 	int err = tracee_run_stopped(stop->tracee, do_work, &w);
+	unsigned int us = FIRST_BUSY_US;
 
 	for (int i = 0; err && stop->is_busy && i < BUSY_TRIES; i++) {
-		usleep(BUSY_US);
+		usleep(us);
+		us = 2 * us < LAST_BUSY_US ? 2 * us : LAST_BUSY_US;
 		stop->is_busy = false;
 		err = tracee_run_stopped(stop->tracee, do_work, &w);
 	}

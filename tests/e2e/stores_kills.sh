@@ -2,11 +2,11 @@
 # The tool is killed at the system calls that it makes, while it attaches to count inside, reads, detaches, or
 # switches many probes. The program notices nothing, and `doctor --fix` leaves it as it was.
 #
-#	KILLS=N		of each program and action, spread over all system calls; 12 without it
+#	KILLS=N		of each program and action, spread over all system calls; 4 without it
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
-KILLS=${KILLS:-12}
+KILLS=${KILLS:-4}
 TEST_TIMEOUT=$((120 + KILLS * 5))
 BINARIES=$O/tests/fixtures/binaries
 

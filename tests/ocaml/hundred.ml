@@ -56,15 +56,17 @@ let check () =
     before;
   print_endline "ok"
 
+let rec serve () =
+  match input_line stdin with
+  | "check" -> check (); serve ()
+  | "quit" | (exception End_of_file) -> exit 0
+  | _ -> serve ()
+
+(* Tools that call into a process mostly take its first thread. *)
 let () =
-  for i = 0 to n_threads - 1 do
+  for i = 1 to n_threads - 1 do
     ignore (Thread.create worker i)
   done;
+  ignore (Thread.create serve ());
   print_endline "ready";
-  let rec serve () =
-    match input_line stdin with
-    | "check" -> check (); serve ()
-    | "quit" | (exception End_of_file) -> exit 0
-    | _ -> serve ()
-  in
-  serve ()
+  worker 0
