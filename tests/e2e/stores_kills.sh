@@ -112,8 +112,9 @@ test_stopped_meanwhile() {
 test_uprobes_that_come_meanwhile() {
 	need_counting
 	start_checked "$BINARIES/checked"
+	export TARGET
 	# shellcheck disable=SC2016 # the shell that kill_at starts expands it
-	TOOL=$TOOL TARGET=$TARGET "$BINARIES/kill_at" "$TARGET:"'
+	"$BINARIES/kill_at" "$TARGET:"'
 		env --default-signal=INT "$TOOL" attach -pid "$TARGET" --count --json >"$TMP/counts" 2>"$TMP/counting.err" &
 		echo $! >"$TMP/counting"
 		until grep -q "counting [0-9]* probes" "$TMP/counting.err"; do
