@@ -206,7 +206,7 @@ void stop_remove_orphans(struct stop *stop)
 	if (blocks_find(stop->ctx, stop->memory, &stop->maps, &blocks, &n) != 0)
 		n = 0;
 	for (size_t i = 0; i < n; i++)
-		if (!blocks[i].is_complete)
+		if (blocks[i].is_orphan)
 			stop_unmap(stop, blocks[i].start, blocks[i].end);
 	for (size_t i = 0; i < n_fds; i++)
 		stop_call(stop, "close", SYS_close, (uint64_t[6]){ (uint64_t)fds[i] }, NULL);
@@ -234,7 +234,7 @@ static int has_orphans(struct ocp_ctx *ctx, pid_t pid, const struct maps *maps)
 	if (!err && !found)
 		err = blocks_find(ctx, memory, maps, &blocks, &n);
 	for (size_t i = 0; i < n; i++)
-		found |= !blocks[i].is_complete;
+		found |= blocks[i].is_orphan;
 	free(blocks);
 	memory_close(memory);
 	return err ? err : found;

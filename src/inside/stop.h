@@ -54,7 +54,7 @@ int stop_call(struct stop *stop, const char *name, long number, const uint64_t a
 /* Unmap START to END. The caller knows that no thread can be there. */
 int stop_unmap(struct stop *stop, uint64_t start, uint64_t end);
 
-/* Unmap what killed tools left: blocks without a sound header, images of stores; close descriptors. */
+/* Unmap what killed tools left: blocks without a magic number, images of stores; close descriptors. */
 void stop_remove_orphans(struct stop *stop);
 
 #endif
