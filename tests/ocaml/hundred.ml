@@ -43,7 +43,7 @@ let worker mine =
     end;
     rounds.(mine) <- rounds.(mine) + 1;
     if mine = 0 then Thread.yield () else Thread.delay 0.0005;
-    if rounds.(mine) land 255 = 0 then Thread.delay 0.0005
+    if rounds.(mine) land 31 = 0 then Thread.delay 0.0005
   done
 
 let check () =
