@@ -13,8 +13,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/memfd.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -26,16 +24,12 @@
 #include "inside/build.h"
 #include "inside/held.h"
 #include "inside/layout.h"
+#include "inside/memfd.h"
+#include "inside/own_stores.h"
 #include "inside/restore.h"
 #include "inside/stop.h"
-#include "inside/stores.h"
 #include "inside/threads.h"
 #include "inside/ticks.h"
-#include "tracee/proc_file.h"
-
-#ifndef MFD_EXEC
-#define MFD_EXEC 0x10U /* linux/memfd.h: Linux 6.3 */
-#endif
 
 enum { TRIES = 20, RETRY_US = 2000 };
 
@@ -125,47 +119,16 @@ static uint32_t shards_of(const struct templates_process *process)
 	return n;
 }
 
-/* The name of the memfd has to be in the memory of the process. */
-static int create_memfd(struct attach *attach, int *fd)
-{
-	static const char name[] = BLOCK_NAME;
-	static const unsigned int flags[] = { MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC,
-					      MFD_CLOEXEC | MFD_ALLOW_SEALING };
-	struct stop *stop = &attach->stop;
-	uint64_t addr, result = 0;
-	int err = stop_begin_calls(stop);
-
-	if (err)
-		return err;
-	addr = remote_scratch(stop->remote);
-	err = patcher_write_unused(stop->patcher, addr, name, sizeof(name));
-	if (err)
-		return ctx_error(stop->ctx, err, "pid %d: cannot write to a stack: %s",
-				 (int)stop->pid, strerror(-err));
-	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
-		err = stop_call(stop, "memfd_create", SYS_memfd_create,
-				(uint64_t[6]){ addr, flags[i] }, &result);
-		if (err != -EINVAL)
-			break;
-	}
-	*fd = (int)result;
-	return err;
-}
-
 /* Open the memfd FD of the process, give it its size, and map it here. */
 static int open_memfd(struct attach *attach, int fd)
 {
 	struct inside *inside = attach->inside;
-	char name[32], path[PROC_PATH_BYTES];
 	struct stat st = { 0 };
 	void *map;
-	int ours, err = 0;
+	int ours = memfd_open(&attach->stop, fd), err = 0;
 
-	snprintf(name, sizeof(name), "fd/%d", fd);
-	proc_path(path, inside->pid, name);
-	ours = open(path, O_RDWR | O_CLOEXEC);
 	if (ours < 0)
-		return ctx_error(inside->ctx, -errno, "%s: %s", path, strerror(errno));
+		return ours;
 	if (fstat(ours, &st) != 0 || ftruncate(ours, (off_t)inside->header.bytes) != 0 ||
 	    fcntl(ours, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
 		err = ctx_error(inside->ctx, -errno, "memory for the counters: %s",
@@ -210,7 +173,7 @@ static int map_block(struct attach *attach)
 	const uint64_t code = header->addr + header->code_off;
 	int fd, err, close_err;
 
-	err = create_memfd(attach, &fd);
+	err = memfd_make(stop, BLOCK_NAME, &fd);
 	if (err)
 		return err;
 	err = open_memfd(attach, fd);
@@ -307,12 +270,10 @@ static int write_sites(struct attach *attach, const struct site_bytes *bytes)
 	int err = -ENOTSUP;
 
 	if (n >= STORES_MIN)
-		err = stop_store(&attach->stop, inside,
-				 inside->header.addr + layout_stores_off(&inside->header) +
-					 stores_attach_off());
+		err = own_stores_sites(&attach->stop, inside, STORES_ATTACH);
 	if (err != -ENOTSUP && err != -EAGAIN)
 		return err;
-	changes = calloc(n, sizeof(*changes));
+	changes = calloc(n + 1, sizeof(*changes));
 	if (!changes)
 		return ctx_no_memory(inside->ctx);
 	for (size_t i = 0; i < n; i++)

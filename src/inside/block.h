@@ -19,9 +19,12 @@
 
 #include <stdint.h>
 
-#define BLOCK_NAME  "ocaml-probes-inside"	      /* of the memfd */
-#define BLOCK_PATH  "/memfd:" BLOCK_NAME " (deleted)" /* how the kernel names its mappings */
-#define BLOCK_MAGIC UINT64_C(0x656469736e49636f)      /* "ocInside" */
+#define BLOCK_NAME "ocaml-probes-inside"	     /* of the memfd */
+#define BLOCK_PATH "/memfd:" BLOCK_NAME " (deleted)" /* how the kernel names its mappings */
+/* Of the image of stores.h: it is mapped for moments, and longer if a tool is killed. */
+#define STORES_NAME "ocaml-probes-stores"
+#define STORES_PATH "/memfd:" STORES_NAME " (deleted)"
+#define BLOCK_MAGIC UINT64_C(0x656469736e49636f) /* "ocInside" */
 
 enum { BLOCK_VERSION = 1 };
 

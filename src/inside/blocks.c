@@ -47,8 +47,12 @@ int blocks_find(struct ocp_ctx *ctx, const struct memory *memory, const struct m
 	for (size_t i = 0; i < maps->n; i++)
 		if (is_of_block(&maps->mappings[i]))
 			add(*blocks, n, &maps->mappings[i]);
-	for (size_t i = 0; i < *n; i++)
-		(*blocks)[i].is_complete = read_header(memory, &(*blocks)[i]);
+	for (size_t i = 0; i < *n; i++) {
+		struct block_found *block = &(*blocks)[i];
+
+		block->is_complete = read_header(memory, block);
+		block->is_orphan = !block->is_complete && block->header.magic != BLOCK_MAGIC;
+	}
 	return 0;
 }
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "inside/layout.h"
-#include "inside/stores.h"
 
 /* ---- what the sites are --------------------------------------------------------------------- */
 
@@ -110,7 +109,6 @@ int build_block(struct inside *inside, const struct build *build)
 		memcpy(inside->block + header->meta_off, spec->meta, spec->meta_bytes);
 	err = templates_routines(inside->ctx, header, &build->process,
 				 inside->block + header->code_off);
-	stores_write(inside->block + layout_stores_off(header));
 	for (size_t i = 0; !err && i < spec->n_sites; i++) {
 		struct block_site *site = &inside_sites(inside)[i];
 		const struct inside_site *from = &spec->sites[i];

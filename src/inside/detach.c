@@ -9,11 +9,10 @@
 #include <unistd.h>
 #include "inside/blocks.h"
 #include "inside/held.h"
-#include "inside/layout.h"
+#include "inside/own_stores.h"
 #include "inside/restore.h"
 #include "inside/site_bytes.h"
 #include "inside/stop.h"
-#include "inside/stores.h"
 #include "inside/threads.h"
 
 enum {
@@ -84,20 +83,13 @@ static int store_back(struct stop *stop, const struct inside *inside, const uint
 {
 	const struct block_header *header = &inside->header;
 	struct block_site *sites = inside_sites(inside);
-	const uint64_t off = layout_stores_off(header);
-	uint8_t code[256];
 	int err;
 
-	if (!inside->is_shared || stores_bytes() > sizeof(code) ||
-	    off + stores_bytes() > header->bytes)
-		return -ENOTSUP;
-	/* Another version of this tool may have made the block. */
-	stores_write(code);
-	if (memcmp(inside->block + off, code, stores_bytes()) != 0)
+	if (!inside->is_shared)
 		return -ENOTSUP;
 	for (size_t i = 0; i < header->n_sites; i++)
 		sites[i].store = wanted[i];
-	err = stop_store(stop, inside, header->addr + off + stores_detach_off());
+	err = own_stores_sites(stop, inside, STORES_DETACH);
 	for (size_t i = 0; i < header->n_sites; i++)
 		sites[i].store = 0;
 	return err;

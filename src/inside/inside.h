@@ -119,6 +119,13 @@ bool inside_is_in(const struct inside *inside, pid_t pid);
  */
 int inside_detach(struct inside *inside);
 
+/*
+ * Wait until PID has done what a tool that was killed had it begin, then remove what killed tools left: images
+ * of stores (own_stores.h); if ALL, descriptors and memory for counters, too. Does not touch a process that
+ * has none of these. -EBUSY if the process does not get on, since something has stopped it.
+ */
+int inside_clear(struct ocp_ctx *ctx, pid_t pid, bool all);
+
 /* Free INSIDE, which may be NULL. Without a detach the process goes on counting. */
 void inside_close(struct inside *inside);
 

@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <unistd.h>
 #include "inside/pairs.h"
-#include "inside/stores.h"
 #include "inside/templates.h"
 
 static const uint64_t reach_bytes = (UINT64_C(1) << 31) - (1 << 20);
@@ -25,14 +24,9 @@ static uint64_t round_up(uint64_t value, uint64_t to)
 	return (value + to - 1) / to * to;
 }
 
-uint64_t layout_stores_off(const struct block_header *header)
-{
-	return header->code_off + round_up(templates_routines_bytes(), CACHE_LINE);
-}
-
 uint64_t layout_trampolines_off(const struct block_header *header)
 {
-	return layout_stores_off(header) + round_up(stores_bytes(), CACHE_LINE);
+	return header->code_off + round_up(templates_routines_bytes(), CACHE_LINE);
 }
 
 static int check_spec(struct ocp_ctx *ctx, const struct inside_spec *spec)

@@ -16,8 +16,7 @@ enum { LAYOUT_MAX_SITES = 4000000, LAYOUT_MAX_META = 256 << 20 };
 int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec, uint32_t n_shards,
 		struct block_header *header);
 
-/* Of our routines for many sites (stores.h), and of the first trampoline; from the header. */
-uint64_t layout_stores_off(const struct block_header *header);
+/* Of the first trampoline; from the header. */
 uint64_t layout_trampolines_off(const struct block_header *header);
 
 /* All that a block must reach with distances of 32 bits. */

@@ -388,9 +388,10 @@ static int step(struct remote *remote, enum thread_step to)
 	return err;
 }
 
-/* Run to the end of the next system call. */
+/* Run to the end of the next system call that is made at the `syscall; ret`. */
 static int run_call(struct remote *remote, int64_t *result)
 {
+	const uint64_t end = remote->plan->gadgets.syscall_ret + SYSCALL_INSN_BYTES;
 	struct __ptrace_syscall_info info;
 	int err;
 
@@ -400,7 +401,7 @@ static int run_call(struct remote *remote, int64_t *result)
 			return err;
 		if (ptrace(PTRACE_GET_SYSCALL_INFO, remote->tid, sizeof(info), &info) <= 0)
 			return ptrace_error(remote, "read the registers");
-	} while (info.op != PTRACE_SYSCALL_INFO_EXIT);
+	} while (info.op != PTRACE_SYSCALL_INFO_EXIT || info.instruction_pointer != end);
 	*result = info.exit.rval;
 	return 0;
 }
@@ -421,14 +422,21 @@ int remote_syscall(struct remote *remote, long number, const uint64_t args[6], i
 			 (int)remote->plan->pid, number);
 }
 
-int remote_run(struct remote *remote, uint64_t addr, uint64_t arg)
+int remote_run(struct remote *remote, uint64_t addr, uint64_t arg, uint64_t *result)
 {
-	const uint64_t args[6] = { arg };
-	int64_t result;
+	const uint64_t args[6] = { arg, remote->plan->gadgets.syscall_ret };
+	struct user_regs_struct regs;
+	int64_t last;
 	int err = set_registers(remote, addr, 0, args);
 
 	remote->has_run_code = true;
-	return err ? err : run_call(remote, &result);
+	if (!err)
+		err = run_call(remote, &last);
+	if (!err && ptrace(PTRACE_GETREGS, remote->tid, NULL, &regs) != 0)
+		err = ptrace_error(remote, "read the registers");
+	if (!err)
+		*result = regs.rbx;
+	return err;
 }
 
 int remote_end(struct remote *remote)

@@ -46,10 +46,10 @@ uint64_t remote_scratch(const struct remote *remote);
 int remote_syscall(struct remote *remote, long number, const uint64_t args[6], int64_t *result);
 
 /*
- * Run the code at ADDR, with ARG in rdi. It may change all registers but rsp, and must end with
- * `syscall; ret` and a harmless system call (getpid), the only one that it makes.
+ * Run the code at ADDR, with ARG in rdi and the address of a `syscall; ret` in rsi. It may make system calls
+ * and change all registers. It must end with a system call there, with rsp as it was. *RESULT is rbx then.
  */
-int remote_run(struct remote *remote, uint64_t addr, uint64_t arg);
+int remote_run(struct remote *remote, uint64_t addr, uint64_t arg, uint64_t *result);
 
 /*
  * Put the registers back: the thread can be released as if nothing had happened. Frees REMOTE, which

@@ -5,11 +5,16 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/user.h>
 #include <unistd.h>
 #include "inside/blocks.h"
 #include "tracee/proc_file.h"
+#include "tracee/thread_step.h"
+
+/* A routine takes microseconds, but its thread may have to wait for a CPU. */
+enum { BUSY_TRIES = 70, FIRST_BUSY_US = 100, LAST_BUSY_US = 50000 };
 
 int stop_open(struct ocp_ctx *ctx, pid_t pid, struct stop *stop)
 {
@@ -35,6 +40,59 @@ void stop_close(struct stop *stop)
 	*stop = (struct stop){ 0 };
 }
 
+/* ---- stops ---------------------------------------------------------------------------------- */
+
+static bool is_of_stores(const struct mapping *m)
+{
+	return strcmp(m->path, STORES_PATH) == 0;
+}
+
+/* Has a register of one of the threads an address of M? A routine has that of its image to its end. */
+static bool have_address(const struct stop *stop, const struct mapping *m)
+{
+	for (size_t i = 0; i < tracee_n_threads(stop->tracee); i++) {
+		uint64_t regs[sizeof(struct user_regs_struct) / sizeof(uint64_t)];
+		int signal;
+
+		if (ptrace(PTRACE_GETREGS, tracee_tid(stop->tracee, i, &signal), NULL, regs) != 0)
+			continue;
+		for (size_t r = 0; r < sizeof(regs) / sizeof(regs[0]); r++)
+			if (regs[r] - m->start < m->end - m->start)
+				return true;
+	}
+	return false;
+}
+
+/* Is the routine of a tool that was killed under way (own_stores.h)? */
+static bool is_busy(const struct stop *stop)
+{
+	for (size_t i = 0; i < stop->maps.n; i++)
+		if (is_of_stores(&stop->maps.mappings[i]) &&
+		    have_address(stop, &stop->maps.mappings[i]))
+			return true;
+	return false;
+}
+
+int stop_work(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg)
+{
+	int err = maps_read(stop->ctx, stop->pid, &stop->maps);
+	int end_err;
+
+	if (!err)
+		err = memory_check_alive(stop->memory);
+	stop->is_busy = !err && is_busy(stop);
+	if (stop->is_busy)
+		err = ctx_error(stop->ctx, -EBUSY,
+				"pid %d: still switches probes for a tool that was killed",
+				(int)stop->pid);
+	if (!err)
+		err = work(stop, arg);
+	end_err = remote_end(stop->remote);
+	stop->remote = NULL;
+	maps_free(&stop->maps);
+	return err ? err : end_err;
+}
+
 struct work {
 	struct stop *stop;
 	int (*work)(struct stop *stop, void *arg);
@@ -44,23 +102,23 @@ struct work {
 static int do_work(void *arg)
 {
 	struct work *work = arg;
-	struct stop *stop = work->stop;
-	int err = maps_read(stop->ctx, stop->pid, &stop->maps);
-	int end_err;
 
-	if (!err)
-		err = memory_check_alive(stop->memory);
-	if (!err)
-		err = work->work(stop, work->arg);
-	end_err = remote_end(stop->remote);
-	stop->remote = NULL;
-	maps_free(&stop->maps);
-	return err ? err : end_err;
+	return stop_work(work->stop, work->work, work->arg);
 }
 
 int stop_run(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg)
 {
-	return tracee_run_stopped(stop->tracee, do_work, &(struct work){ stop, work, arg });
+	struct work w = { stop, work, arg };
+	int err = tracee_run_stopped(stop->tracee, do_work, &w);
+	unsigned int us = FIRST_BUSY_US;
+
+	for (int i = 0; err && stop->is_busy && i < BUSY_TRIES; i++) {
+		usleep(us);
+		us = 2 * us < LAST_BUSY_US ? 2 * us : LAST_BUSY_US;
+		stop->is_busy = false;
+		err = tracee_run_stopped(stop->tracee, do_work, &w);
+	}
+	return err;
 }
 
 int stop_begin_calls(struct stop *stop)
@@ -91,64 +149,9 @@ int stop_call(struct stop *stop, const char *name, long number, const uint64_t a
 	return 0;
 }
 
-/* ---- stores by the process itself ----------------------------------------------------------- */
-
-static int protect(struct stop *stop, const struct mapping *m, int prot)
-{
-	const uint64_t args[6] = { m->start, m->end - m->start, (uint64_t)prot };
-
-	return stop_call(stop, "mprotect", SYS_mprotect, args, NULL);
-}
-
-/* Mark the mappings that a site to be stored lies in. -ENOTSUP: it is not ordinary text. */
-static int mark_text(const struct stop *stop, const struct inside *inside, bool *marks)
-{
-	const struct block_site *sites = inside_sites(inside);
-	const struct mapping *m = NULL; /* of the last one: mostly that of the next one, too */
-
-	for (size_t i = 0; i < inside->header.n_sites; i++) {
-		/* A site can lie on two mappings: its first and its last byte. */
-		for (uint64_t off = 0; sites[i].store && off <= 5; off += 5) {
-			const uint64_t addr = sites[i].addr + off;
-
-			if (m && addr >= m->start && addr < m->end)
-				continue;
-			m = maps_find(&stop->maps, addr);
-			if (!m || !m->readable || !m->executable || m->writable)
-				return -ENOTSUP;
-			marks[m - stop->maps.mappings] = true;
-		}
-	}
-	return 0;
-}
-
-/*
- * If we are killed meanwhile, the process goes on with writable text, and the routine writes all sites: so
- * the text stays executable, too.
- */
-int stop_store(struct stop *stop, const struct inside *inside, uint64_t addr)
-{
-	bool *marks = calloc(stop->maps.n + 1, sizeof(*marks));
-	int err = marks ? mark_text(stop, inside, marks) : ctx_no_memory(stop->ctx);
-	size_t i = 0;
-
-	for (; !err && i < stop->maps.n; i++)
-		if (marks[i])
-			err = protect(stop, &stop->maps.mappings[i],
-				      PROT_READ | PROT_WRITE | PROT_EXEC);
-	if (!err)
-		err = remote_run(stop->remote, addr, inside->header.addr);
-	else if (stop->remote && err != -ETIMEDOUT && err != -ESRCH)
-		err = -ENOTSUP;
-	while (marks && i-- > 0 && err != -ETIMEDOUT && err != -ESRCH)
-		if (marks[i] && protect(stop, &stop->maps.mappings[i], PROT_READ | PROT_EXEC) != 0)
-			ctx_log(stop->ctx, OCP_LOG_WARN, "%s; its code stays writable",
-				ocp_error(stop->ctx));
-	free(marks);
-	return err;
-}
-
 /* ---- unmapping ------------------------------------------------------------------------------ */
+
+enum { MAX_FDS = 16 }; /* a killed tool leaves one */
 
 int stop_unmap(struct stop *stop, uint64_t start, uint64_t end)
 {
@@ -157,22 +160,28 @@ int stop_unmap(struct stop *stop, uint64_t start, uint64_t end)
 	return stop_call(stop, "munmap", SYS_munmap, args, NULL);
 }
 
-/* Numbers of the descriptors that are memfds of ours: a tool was killed before it closed them. */
-static size_t find_descriptors(const struct stop *stop, int *fds, size_t max)
+static bool is_ours(const char *path)
 {
-	static const char name[] = BLOCK_PATH;
+	return strcmp(path, BLOCK_PATH) == 0 || strcmp(path, STORES_PATH) == 0;
+}
+
+/* Numbers of the descriptors that are memfds of ours: a tool was killed before it closed them. */
+static size_t find_descriptors(pid_t pid, int *fds, size_t max)
+{
 	struct dirent *entry;
 	char path[PROC_PATH_BYTES];
 	size_t n = 0;
 	DIR *dir;
 
-	proc_path(path, stop->pid, "fd");
+	proc_path(path, pid, "fd");
 	dir = opendir(path);
 	while (dir && n < max && (entry = readdir(dir))) {
-		char target[sizeof(name) + 1];
-		const ssize_t bytes = readlinkat(dirfd(dir), entry->d_name, target, sizeof(target));
+		char target[sizeof(BLOCK_PATH) + 1];
+		const ssize_t bytes =
+			readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1);
 
-		if (bytes == sizeof(name) - 1 && memcmp(target, name, sizeof(name) - 1) == 0)
+		target[bytes < 0 ? 0 : bytes] = '\0';
+		if (is_ours(target))
 			fds[n++] = (int)strtol(entry->d_name, NULL, 10);
 	}
 	if (dir)
@@ -180,21 +189,84 @@ static size_t find_descriptors(const struct stop *stop, int *fds, size_t max)
 	return n;
 }
 
-/* No thread can be in an orphan: the magic number is written before the first site. */
+/*
+ * No thread can be in an orphan: the magic number is written before the first site, and stop_work() looks
+ * for routines.
+ */
 void stop_remove_orphans(struct stop *stop)
 {
-	enum { MAX_FDS = 16 };
 	struct block_found *blocks;
 	int fds[MAX_FDS];
-	size_t n, n_fds = find_descriptors(stop, fds, MAX_FDS);
+	size_t n, n_fds = find_descriptors(stop->pid, fds, MAX_FDS);
+
+	for (size_t i = 0; i < stop->maps.n; i++)
+		if (is_of_stores(&stop->maps.mappings[i]))
+			stop_unmap(stop, stop->maps.mappings[i].start, stop->maps.mappings[i].end);
 
 	if (blocks_find(stop->ctx, stop->memory, &stop->maps, &blocks, &n) != 0)
 		n = 0;
-	/* With a magic number, it is one of another version, which sites may call. */
 	for (size_t i = 0; i < n; i++)
-		if (!blocks[i].is_complete && blocks[i].header.magic != BLOCK_MAGIC)
+		if (blocks[i].is_orphan)
 			stop_unmap(stop, blocks[i].start, blocks[i].end);
 	for (size_t i = 0; i < n_fds; i++)
 		stop_call(stop, "close", SYS_close, (uint64_t[6]){ (uint64_t)fds[i] }, NULL);
 	free(blocks);
+}
+
+/* ---- what killed tools have left ------------------------------------------------------------ */
+
+static bool has_stores(const struct maps *maps)
+{
+	for (size_t i = 0; i < maps->n; i++)
+		if (is_of_stores(&maps->mappings[i]))
+			return true;
+	return false;
+}
+
+static int has_orphans(struct ocp_ctx *ctx, pid_t pid, const struct maps *maps)
+{
+	struct block_found *blocks = NULL;
+	struct memory *memory;
+	int fds[MAX_FDS], err = memory_open(ctx, pid, &memory);
+	bool found = has_stores(maps) || find_descriptors(pid, fds, MAX_FDS);
+	size_t n = 0;
+
+	if (!err && !found)
+		err = blocks_find(ctx, memory, maps, &blocks, &n);
+	for (size_t i = 0; i < n; i++)
+		found |= blocks[i].is_orphan;
+	free(blocks);
+	memory_close(memory);
+	return err ? err : found;
+}
+
+static int remove_orphans(struct stop *stop, void *arg)
+{
+	(void)arg;
+	if (stop->plan)
+		stop_remove_orphans(stop);
+	return 0;
+}
+
+int inside_clear(struct ocp_ctx *ctx, pid_t pid, bool all)
+{
+	struct stop stop;
+	struct maps maps;
+	int err = maps_read(ctx, pid, &maps), found;
+
+	if (err)
+		return err;
+	found = all ? has_orphans(ctx, pid, &maps) : has_stores(&maps);
+	maps_free(&maps);
+	if (found <= 0)
+		return found;
+	err = stop_open(ctx, pid, &stop);
+	if (err)
+		return err;
+	/* Without a plan the memory stays. */
+	if (remote_plan_make(ctx, pid, &stop.plan) != 0)
+		stop.plan = NULL;
+	err = stop_run(&stop, remove_orphans, NULL);
+	stop_close(&stop);
+	return err;
 }

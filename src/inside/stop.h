@@ -24,6 +24,7 @@ struct stop {
 	struct remote_plan *plan; /* NULL: nothing can be called in this process */
 	struct maps maps;	  /* read in the stop */
 	struct remote *remote;	  /* begun when it is first needed */
+	bool is_busy; /* the routine of a killed tool is under way (own_stores.h): nothing was done */
 };
 
 /* Without a plan: see stop_plan(). */
@@ -32,9 +33,16 @@ void stop_close(struct stop *stop);
 
 /*
  * Stop the process and do WORK(ARG), with the maps of the process as they are then. Ends the remote calls
- * that it began.
+ * that it began. Waits until the process has done what a killed tool had it begin; -EBUSY if that does not
+ * end, since a debugger or SIGSTOP has stopped it.
  */
 int stop_run(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg);
+
+/*
+ * The same in the work of tracee_run_stopped(), with all of STOP but maps and remote set. Does not wait:
+ * -EBUSY, with is_busy.
+ */
+int stop_work(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg);
 
 /* For WORK: begin the remote calls if that has not been done. */
 int stop_begin_calls(struct stop *stop);
@@ -43,16 +51,10 @@ int stop_begin_calls(struct stop *stop);
 int stop_call(struct stop *stop, const char *name, long number, const uint64_t args[6],
 	      uint64_t *result);
 
-/*
- * Have the process write to its sites by the routine at ADDR (stores.h) of the block of INSIDE. -ENOTSUP:
- * the text cannot be made writable, and nothing was written.
- */
-int stop_store(struct stop *stop, const struct inside *inside, uint64_t addr);
-
 /* Unmap START to END. The caller knows that no thread can be there. */
 int stop_unmap(struct stop *stop, uint64_t start, uint64_t end);
 
-/* Unmap the blocks without a sound header, and close descriptors that a killed tool left. */
+/* Unmap what killed tools left: blocks without a magic number, images of stores; close descriptors. */
 void stop_remove_orphans(struct stop *stop);
 
 #endif

@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inside/inside.h"
 #include "process/gigatext.h"
 #include "tracee/patch.h"
 #include "process/process.h"
@@ -274,8 +275,10 @@ int ocp_process_repair(struct ocp_process *proc, unsigned int flags, struct ocp_
 	int err;
 
 	*repaired = (struct ocp_repaired){ 0 };
+	err = hold ? inside_clear(proc->ctx, proc->pid, true) : 0;
 	/* Without writes there is no need to stop the process. */
-	err = work_plan(proc, flags, &work, repaired);
+	if (!err)
+		err = work_plan(proc, flags, &work, repaired);
 	if (err)
 		return err;
 	needs_stop = work.plan.n_writes || work.stale.n;

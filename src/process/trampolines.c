@@ -120,7 +120,7 @@ static int read_block(struct block *block, const struct maps *maps, const struct
 
 bool trampolines_are_in(const struct mapping *m)
 {
-	return strcmp(m->path, BLOCK_PATH) == 0;
+	return strcmp(m->path, BLOCK_PATH) == 0 || strcmp(m->path, STORES_PATH) == 0;
 }
 
 static int compare(const void *a, const void *b)

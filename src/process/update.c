@@ -10,9 +10,12 @@
  *	6. release
  *
  * Steps 2 to 6 are done for one slice of the plan at a time, so that each stop is short. A slice
- * has as many probes as fit into SLICE_NS, judged by the slice before it, and at least one. Between
+ * has as many probes as fit into some milliseconds (writer.h), and at least one. Between
  * two slices the process runs for at least a third of the time that it was stopped. With
  * OCP_ATOMICALLY, and for a process that is held already, the whole plan is one slice.
+ *
+ * The process itself stores the bytes of large slices (writer.h), all of them or none. If that turns out to
+ * be impossible, nothing has been written, and smaller slices are written byte by byte.
  *
  * A journal (journal.c) records the actions and the progress, so that doctor can undo them if the
  * tool is killed. It is written before the stops: before the first stop as a whole, before each
@@ -35,19 +38,15 @@
 
 #include "base/plural.h"
 #include "base/clock.h"
+#include "inside/inside.h"
 #include "process/gigatext.h"
 #include "process/journal.h"
-#include "tracee/patch.h"
 #include "process/plan.h"
 #include "process/process.h"
+#include "process/writer.h"
 #include "tracee/tracee.h"
 
-enum {
-	SLICE_NS = 3300 * 1000,
-	FIRST_SLICE_WRITES = 2048,
-	MIN_SLICE_WRITES = 1024,
-	MAX_JOURNAL_TRIES = 10, /* for a slice whose probes other tools keep switching */
-};
+enum { MAX_JOURNAL_TRIES = 10 }; /* for a slice whose probes other tools keep switching */
 
 /* Steps that were carried out together. */
 struct slice {
@@ -55,6 +54,7 @@ struct slice {
 	bool changed;	   /* since the plan was made */
 	bool has_mixed;	   /* others may change sites of it and leave the semaphores as they are */
 	bool needs_record; /* its semaphores have changed since the journal was written */
+	bool is_too_large; /* for single writes */
 	int tries;
 	struct plan renewed; /* if it has steps, it replaces the plan's writes */
 };
@@ -62,7 +62,8 @@ struct slice {
 struct update {
 	struct ocp_process *proc;
 	struct tracee *tracee; /* NULL if the process is held already */
-	struct patcher *patcher;
+	struct writer *writer;
+	bool one_slice;
 	struct plan_context context;
 	struct snapshot snapshot;
 	struct plan plan;
@@ -267,47 +268,12 @@ static int apply_slice(struct update *u, struct slice *slice)
 	if (err || slice->needs_record)
 		return err;
 	writes = slice_writes(u, slice, &n_writes);
-	return patcher_apply(u->patcher, writes, n_writes);
+	err = writer_apply(u->writer, writes, n_writes, !u->one_slice);
+	slice->is_too_large = err == WRITER_TOO_MANY;
+	return slice->is_too_large ? 0 : err;
 }
 
 /* ---- undoing -------------------------------------------------------------------------------- */
-
-/* Does the process still have the new bytes of all WRITES? */
-static bool is_untouched(const struct update *u, const struct patch_write *writes, size_t n)
-{
-	struct memory_piece *pieces = calloc(n + 1, sizeof(*pieces));
-	uint8_t *bytes = malloc(2 * n + 1), *at = bytes; /* 2: a semaphore */
-	bool same = pieces && bytes;
-
-	for (size_t i = 0; same && i < n; i++)
-		pieces[i] =
-			(struct memory_piece){ .addr = writes[i].addr, .bytes = writes[i].bytes };
-	same = same && memory_read(u->proc->memory, pieces, n, bytes) == 0;
-	for (size_t i = 0; same && i < n; at += writes[i++].bytes)
-		same = memcmp(at, &writes[i].new, writes[i].bytes) == 0;
-	free(pieces);
-	free(bytes);
-	return same;
-}
-
-/* Write the old bytes, in the reverse order. Test: slices_are_undone_last_first. */
-static int put_back(const struct update *u, const struct patch_write *writes, size_t n)
-{
-	struct patch_write *back = calloc(n + 1, sizeof(*back));
-	int err;
-
-	if (!back)
-		return ctx_no_memory(u->proc->ctx);
-	for (size_t i = 0; i < n; i++) {
-		back[i] = writes[n - 1 - i];
-		back[i].old = writes[n - 1 - i].new;
-		back[i].new = writes[n - 1 - i].old;
-		back[i].phase = N_PATCH_PHASES - 1 - writes[n - 1 - i].phase;
-	}
-	err = patcher_apply(u->patcher, back, n);
-	free(back);
-	return err;
-}
 
 /*
  * Another tool has changed the slice's probes since: undo our own actions and keep its change.
@@ -348,30 +314,44 @@ static int do_the_opposite(struct update *u, struct slice *slice)
 		err = plan_renew(&context, &ours, 0, ours.n_steps, &u->snapshot, &opposite);
 	if (!err) {
 		writes = writes_of(&opposite, 0, opposite.n_steps, &n_writes);
-		err = patcher_apply(u->patcher, writes, n_writes);
+		err = writer_apply(u->writer, writes, n_writes, false);
 	}
 	plan_free(&opposite);
 	plan_free(&ours);
 	return err;
 }
 
-static int undo_slice(struct update *u, struct slice *slice)
+/* A slice, passed to the thread that has stopped the process. */
+struct slice_work {
+	struct update *u;
+	struct slice *slice;
+	bool has_begun;
+};
+
+static int undo_slice_work(void *arg)
 {
+	struct slice_work *work = arg;
 	const struct patch_write *writes;
 	size_t n_writes;
-	int err;
 
-	if (u->tracee && tracee_stop(u->tracee) != 0) {
-		patcher_set_running(u->patcher);
+	work->has_begun = true;
+	writes = slice_writes(work->u, work->slice, &n_writes);
+	return writer_is_untouched(work->u->writer, writes, n_writes)
+		       ? writer_put_back(work->u->writer, writes, n_writes)
+		       : do_the_opposite(work->u, work->slice);
+}
+
+static int undo_slice(struct update *u, struct slice *slice)
+{
+	struct slice_work work = { u, slice, false };
+	int err = u->tracee ? tracee_run_stopped(u->tracee, undo_slice_work, &work) : 0;
+
+	if (u->tracee && !work.has_begun) {
+		writer_set_running(u->writer);
 		ctx_log(u->proc->ctx, OCP_LOG_WARN, "undoing while the process runs: %s",
 			ocp_error(u->proc->ctx));
 	}
-	writes = slice_writes(u, slice, &n_writes);
-	err = is_untouched(u, writes, n_writes) ? put_back(u, writes, n_writes)
-						: do_the_opposite(u, slice);
-	if (u->tracee)
-		tracee_release(u->tracee);
-	return err;
+	return work.has_begun ? err : undo_slice_work(&work);
 }
 
 /*
@@ -400,13 +380,19 @@ static size_t undo_slices(struct update *u)
 	return left;
 }
 
-/* Undo after a failure and keep its message. Test: whatever_fails_nothing_is_switched. */
-static void undo_failed(struct update *u)
+/*
+ * Undo after a failure of SLICE and keep its message. Test: whatever_fails_nothing_is_switched. A slice that
+ * may yet be carried out stays on record as begun.
+ */
+static void undo_failed(struct update *u, const struct slice *slice)
 {
+	const size_t lost = u->writer && writer_is_unsure(u->writer) ? slice->n : 0;
 	struct ocp_ctx *ctx = u->proc->ctx;
 	char *why = strdup(ocp_error(ctx)), *hint = ocp_hint(ctx) ? strdup(ocp_hint(ctx)) : NULL;
 
-	u->n_left = undo_slices(u);
+	u->n_left = undo_slices(u) + lost;
+	if (lost)
+		record_undoing(u, 0, slice->first + slice->n);
 	if (why && u->n_left)
 		ctx_set_error(ctx, "%s; %zu probe%s switched before could not be restored", why,
 			      u->n_left, plural(u->n_left));
@@ -419,12 +405,6 @@ static void undo_failed(struct update *u)
 }
 
 /* ---- slices --------------------------------------------------------------------------------- */
-
-/* A slice, passed to the thread that has stopped the process. */
-struct slice_work {
-	struct update *u;
-	struct slice *slice;
-};
 
 static int apply_slice_work(void *arg)
 {
@@ -439,13 +419,18 @@ static int apply_slice_work(void *arg)
  */
 static int run_slice(struct update *u, struct slice *slice, int64_t *stopped_ns)
 {
-	struct slice_work work = { u, slice };
+	struct slice_work work = { u, slice, false };
+	const struct patch_write *writes;
+	size_t n_writes;
 	int err;
 
 	do {
 		err = record_slice(u, slice);
 		if (!err)
 			err = check_code(u, slice);
+		writes = slice_writes(u, slice, &n_writes);
+		if (!err)
+			err = writer_prepare(u->writer, writes, n_writes);
 		*stopped_ns = clock_ns(CLOCK_MONOTONIC);
 		if (!err)
 			err = u->tracee ? tracee_run_stopped(u->tracee, apply_slice_work, &work)
@@ -466,9 +451,9 @@ static size_t steps_for(const struct plan *plan, size_t first, size_t max_writes
 	return n;
 }
 
-static int run_slices(struct update *u, bool one_stop)
+static int run_slices(struct update *u)
 {
-	size_t max_writes = one_stop ? SIZE_MAX : FIRST_SLICE_WRITES, done = 0;
+	size_t max_writes = u->one_slice ? SIZE_MAX : writer_first_slice(u->writer), done = 0;
 	int64_t stopped_ns;
 
 	while (done < u->plan.n_steps) {
@@ -479,20 +464,22 @@ static int run_slices(struct update *u, bool one_stop)
 		*slice = (struct slice){ .first = done };
 		slice->n = steps_for(&u->plan, done, max_writes);
 		err = run_slice(u, slice, &stopped_ns);
-		if (err) {
+		if (err || slice->is_too_large)
 			plan_free(&slice->renewed);
-			undo_failed(u);
+		if (err) {
+			undo_failed(u, slice);
 			return err;
+		}
+		if (slice->is_too_large) {
+			max_writes = writer_first_slice(u->writer);
+			continue;
 		}
 		u->n_slices++;
 		done += slice->n;
 		if (done == u->plan.n_steps)
 			break;
 		slice_writes(u, slice, &n_writes);
-		if (n_writes && stopped_ns > 0)
-			max_writes = (size_t)((double)n_writes * SLICE_NS / (double)stopped_ns);
-		if (max_writes < MIN_SLICE_WRITES)
-			max_writes = MIN_SLICE_WRITES;
+		max_writes = writer_next_slice(u->writer, n_writes, stopped_ns);
 		sleep_ns(stopped_ns / 3);
 	}
 	return 0;
@@ -503,7 +490,7 @@ static void free_update(struct update *u)
 	while (u->n_slices > 0)
 		plan_free(&u->slices[--u->n_slices].renewed);
 	tracee_close(u->tracee);
-	patcher_close(u->patcher);
+	writer_close(u->writer);
 	free(u->slices);
 	free(u->probes);
 	plan_free(&u->plan);
@@ -550,12 +537,15 @@ static int run_plan(struct update *u, unsigned int flags)
 	size_t n_stops;
 	int err = wants_journal(u) ? open_journal(u) : 0;
 
+	u->one_slice = no_stop || (flags & OCP_ATOMICALLY);
+	if (!err && !no_stop)
+		err = inside_clear(proc->ctx, proc->pid, false);
 	if (!err && !no_stop)
 		err = tracee_open(proc->ctx, proc->pid, &u->tracee);
 	if (!err)
-		err = patcher_open(proc->ctx, proc->pid, &u->patcher);
+		err = writer_open(proc->ctx, proc->memory, u->tracee, u->plan.n_writes, &u->writer);
 	if (!err)
-		err = run_slices(u, no_stop || (flags & OCP_ATOMICALLY));
+		err = run_slices(u);
 	end_journal(u, err);
 	n_stops = no_stop ? 0 : u->n_slices;
 	if (!err)

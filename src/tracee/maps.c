@@ -47,6 +47,7 @@ static bool parse_line(char *line, struct mapping *m)
 	m->readable = pos[0] == 'r';
 	m->writable = pos[1] == 'w';
 	m->executable = pos[2] == 'x';
+	m->shared = pos[3] == 's';
 	pos = take_number(pos + 5, 16, ' ', &m->off);
 	pos = take_number(pos, 16, ':', &dev_major);
 	pos = take_number(pos, 16, ' ', &dev_minor);

@@ -16,6 +16,7 @@ struct mapping {
 	unsigned int dev_major, dev_minor;
 	uint64_t inode; /* 0: no file */
 	bool readable, writable, executable;
+	bool shared;	  /* what is written goes to the file */
 	const char *path; /* "" if there is none; as the kernel writes it, e.g. with " (deleted)" */
 };
 

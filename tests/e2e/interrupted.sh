@@ -13,11 +13,12 @@ truth() { # WHAT [ARG...]
 	"$O/tests/fixtures/binaries/truth" "$what" "$TARGET" "$TMP/places" "$@"
 }
 
-# A program with 10 000 probes, each with a site.
+# A program with 10 000 probes, each with a site. It has a seccomp filter, so that it is written to byte by
+# byte: stores of its own would end by themselves (stores_kills.sh).
 start_many() {
 	gcc -std=gnu11 -D_GNU_SOURCE -O2 -pthread -fPIE -pie -fvisibility=hidden -DSITES=$MANY -DNAMES=$MANY \
 		-o "$TMP/many" "$ROOT/tools/bench/sites.S" "$ROOT/tools/bench/toggle_target.c"
-	start_target "$TMP/many"
+	start_target "$TMP/many" filtered
 	await_exe "$TMP/many"
 	wait_for '[[ $("$TOOL" info -pid "$TARGET" | wc -l) -eq $MANY ]]'
 	# The second half of the semaphore is OCaml's.

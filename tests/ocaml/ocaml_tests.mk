@@ -54,6 +54,8 @@ $(eval $(call ocaml_program,steady,,ocamlopt,$(ocaml_with_probes) $(ocaml_conver
 
 ocaml-tests: $(ocaml_out)/reborn
 $(eval $(call ocaml_program,reborn,,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))
+ocaml-tests: $(ocaml_out)/hundred
+$(eval $(call ocaml_program,hundred,,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))
 
 # Without probes and without this project, at two sets of addresses.
 ocaml-tests: $(ocaml_out)/unprobed $(ocaml_out)/unprobed_nopie

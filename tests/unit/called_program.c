@@ -45,10 +45,12 @@ asm(".text\n.globl check_registers\ncheck_registers:\n"
 	    YMM_EACH(YMM_SET) "1: lock incq (%rbx)\n" GPR_EACH(GPR_CHECK) YMM_EACH(
 		    YMM_CHECK) "cmpq $0x1234567, -8(%rsp)\n jne 2f\n cmpq $0x7654321, -128(%rsp)\n je 1b\n"
 			       "2: vzeroupper\n pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n ret\n"
-			       ".globl called_routine\ncalled_routine:\n"
-			       "mov $0x5a5a, %rbx\n" GPR_EACH(GPR_SPOIL)
-				       YMM_EACH(YMM_SPOIL) "vpcmpeqd %ymm15, %ymm15, %ymm15\n"
-							   "mov $39, %eax\n syscall\n ret\n");
+			       ".globl called_routine\ncalled_routine:\n push %rsi\n" GPR_EACH(
+				       GPR_SPOIL)
+				       YMM_EACH(
+					       YMM_SPOIL) "vpcmpeqd %ymm15, %ymm15, %ymm15\n"
+							  "mov $39, %eax\n syscall\n"
+							  "mov %rax, %rbx\n mov $39, %eax\n ret\n");
 
 struct life {
 	struct called_books *books;

@@ -61,6 +61,7 @@ struct cycle {
 	struct patcher *patcher;
 	struct tracee *tracee;
 	int64_t got_pid, bad, map, unmap;
+	uint64_t run_pid;
 	bool is_mapped, is_unmapped; /* before and after the munmap, in the stop */
 };
 
@@ -88,7 +89,7 @@ static int make_calls(struct cycle *c, struct remote *remote)
 	if (!err)
 		err = remote_syscall(remote, SYS_mmap, map, &c->map);
 	if (!err && c->runs_code)
-		err = remote_run(remote, (uint64_t)(uintptr_t)called_routine, 1);
+		err = remote_run(remote, (uint64_t)(uintptr_t)called_routine, 1, &c->run_pid);
 	if (!err) {
 		const uint64_t unmap[6] = { (uint64_t)c->map, PAGES };
 
@@ -142,6 +143,7 @@ static void cycle(pid_t pid, bool runs_code)
 	if (err)
 		fail_msg("%d: %s", err, ocp_error(ctx));
 	assert_int_equal(c.got_pid, pid);
+	assert_int_equal(c.run_pid, runs_code ? pid : 0);
 	assert_int_equal(c.bad, -EBADF);
 	assert_true(c.map > 0 && c.is_mapped);
 	assert_int_equal(c.unmap, 0);

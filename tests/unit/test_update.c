@@ -1,337 +1,28 @@
 // SPDX-License-Identifier: MIT
 /*
- * Updates whose process or whose system calls change under their hands. The process is a child of
- * this test; the probes are in this executable, enough of them for two slices. At each step of an
- * update the test can act: the functions that an update calls are wrapped (tests.mk).
+ * Updates whose process or whose system calls change under their hands. The process has a seccomp filter, and
+ * so it is written to byte by byte, in slices; in some tests it has none, and stores all by itself.
  */
 #include "unit.h"
+#include "updated_process.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "ocaml_probes.h"
 #include "proc_self.h"
-#include "process/gigatext.h"
-#include "process/journal.h"
-#include "tracee/patch.h"
-#include "process/plan.h"
-#include "tracee/tracee.h"
-
-/* ---- the probes ----------------------------------------------------------------------------- */
-
-/* FIRST_SLICE: update.c's number of writes, two a probe. */
-enum { N = 1500, FIRST_SLICE = 1024, SPACING = 8 };
-enum { ON = 0xe8, OFF = 0x3d, INT3 = 0xcc };
-
-__asm__(".altmacro\n"
-	".pushsection .stapsdt.base, \"aG\", @progbits, .stapsdt.base, comdat\n"
-	".weak _.stapsdt.base\n.hidden _.stapsdt.base\n_.stapsdt.base: .space 1\n.popsection\n"
-	".macro update_probe n, semaphore\n"
-	"update_site_\\n: nop\n .byte 0x3d\n .long update_handler - (update_site_\\n + 6)\n .nops 2\n"
-	".pushsection .note.stapsdt, \"\", @note\n .balign 4\n"
-	" .long 8, 2f - 1f, 3\n .asciz \"stapsdt\"\n"
-	"1: .quad update_site_\\n, _.stapsdt.base, \\semaphore\n"
-	" .asciz \"ocaml_1\", \"probe_\\n\", \"\"\n"
-	"2: .balign 4\n.popsection\n"
-	".endm\n"
-	".macro update_counted n\n update_probe \\n, update_semaphores+4*\\n\n.endm\n"
-	".pushsection .probes, \"aw\", @progbits\n.balign 4\n"
-	"update_semaphores: .fill 1500, 4, 0\n.popsection\n"
-	".pushsection .text\n"
-	"update_handler: ret\n.balign 8\n"
-	"update_sites:\n"
-	".set update_i, 0\n"
-	".rept 1500\n update_counted %update_i\n .set update_i, update_i + 1\n.endr\n"
-	"ret\n.popsection\n"
-	".noaltmacro\n");
-
-extern const uint8_t update_sites[];
-extern uint16_t update_semaphores[]; /* two halves a probe; the second one is OCaml's */
-
-static uint64_t opcode_of(size_t probe)
-{
-	return (uint64_t)(uintptr_t)update_sites + probe * SPACING + 1;
-}
-
-static uint64_t counter_of(size_t probe)
-{
-	return (uint64_t)(uintptr_t)&update_semaphores[2 * probe + 1];
-}
-
-/* ---- what happens meanwhile ----------------------------------------------------------------- */
-
-/* PLANNED: the plan is made, nothing else is done. */
-enum moment {
-	PLANNED,
-	REFRESH_CODE,
-	REFRESH_COUNTERS,
-	STOP,
-	APPLY,
-	COMMIT,
-	PROGRESS,
-	CALLOC,
-	SLEEP,
-	N_MOMENTS
-};
-
-enum { EACH = 0 };
-
-static struct test {
-	struct ocp_ctx *ctx;
-	struct ocp_process *proc;
-	struct ocp_actions *actions;
-	pid_t pid;
-	int memory;
-	char folder[64], log[1024];
-	/* At call number `at` of this moment, from 1 on, this is done; what it returns fails the
-	 * call. */
-	int (*act[N_MOMENTS])(void);
-	int at[N_MOMENTS], calls[N_MOMENTS];
-	/* Of the plan: where the first and the last site is that it switches on. */
-	uint64_t first, last;
-	/* What PROGRESS was to say, of the last one BEGUN too; and whether any write of APPLY came
-	 * late. */
-	size_t done[8], begun;
-	bool wrong_phase;
-} t;
-
-static int moment(enum moment m)
-{
-	t.calls[m]++;
-	return t.act[m] && (t.at[m] == EACH || t.calls[m] == t.at[m]) ? t.act[m]() : 0;
-}
-
-static int failure(void)
-{
-	return ctx_error(t.ctx, -EIO, "made to fail");
-}
-
-/* From now on calls are counted anew, and ACT is done at call number CALL of M and nothing else. */
-static void at(enum moment m, int call, int (*act)(void))
-{
-	memset(t.act, 0, sizeof(t.act));
-	memset(t.calls, 0, sizeof(t.calls));
-	t.wrong_phase = false;
-	t.act[m] = act;
-	t.at[m] = call;
-}
-
-static void from_now_on(void)
-{
-	at(PLANNED, EACH, NULL);
-}
-
-#define WRAP(moment_, name, parameters, arguments)                                                 \
-	int __real_##name parameters;                                                              \
-	int __wrap_##name parameters;                                                              \
-	int __wrap_##name parameters                                                               \
-	{                                                                                          \
-		const int err = moment(moment_);                                                   \
-                                                                                                   \
-		return err ? err : __real_##name arguments;                                        \
-	}
-
-/* NOLINTBEGIN(bugprone-reserved-identifier,cert-*) the linker's names */
-WRAP(REFRESH_CODE, snapshot_refresh_code,
-     (struct ocp_ctx * ctx, const struct memory *memory, const struct live *live,
-      const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed),
-     (ctx, memory, live, probes, n, snapshot, changed))
-WRAP(REFRESH_COUNTERS, snapshot_refresh_semaphores,
-     (struct ocp_ctx * ctx, const struct memory *memory, const struct live *live,
-      const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed),
-     (ctx, memory, live, probes, n, snapshot, changed))
-WRAP(STOP, tracee_run_stopped, (struct tracee * tracee, int (*work)(void *arg), void *arg),
-     (tracee, work, arg))
-WRAP(COMMIT, journal_commit, (struct journal * journal, size_t done, size_t begun),
-     (journal, done, begun))
-
-/* Those of the thread that stops the process are others. */
-int __real_nanosleep(const struct timespec *time, struct timespec *left);
-int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
-int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
-{
-	if (gettid() == getpid())
-		moment(SLEEP);
-	return __real_nanosleep(time, left);
-}
-
-int __real_gigatext_check(struct ocp_ctx *ctx, pid_t pid, const struct plan *plan);
-int __wrap_gigatext_check(struct ocp_ctx *ctx, pid_t pid, const struct plan *plan);
-int __wrap_gigatext_check(struct ocp_ctx *ctx, pid_t pid, const struct plan *plan)
-{
-	int err = __real_gigatext_check(ctx, pid, plan);
-
-	t.first = 0;
-	for (size_t i = 0; i < plan->n_writes; i++)
-		if (plan->writes[i].phase == PATCH_SITES_ON) {
-			t.last = plan->writes[i].addr;
-			t.first = t.first ? t.first : t.last;
-		}
-	return err ? err : moment(PLANNED);
-}
-
-int __real_patcher_apply(struct patcher *patcher, const struct patch_write *writes, size_t n);
-int __wrap_patcher_apply(struct patcher *patcher, const struct patch_write *writes, size_t n);
-int __wrap_patcher_apply(struct patcher *patcher, const struct patch_write *writes, size_t n)
-{
-	int err = moment(APPLY);
-
-	for (size_t i = 0; i < n; i++)
-		if (writes[i].phase != (writes[i].bytes == 2  ? PATCH_SEMAPHORES
-					: writes[i].new == ON ? PATCH_SITES_ON
-							      : PATCH_SITES_OFF))
-			t.wrong_phase = true;
-	return err ? err : __real_patcher_apply(patcher, writes, n);
-}
-
-int __real_journal_progress(struct journal *journal, size_t done, size_t begun);
-int __wrap_journal_progress(struct journal *journal, size_t done, size_t begun);
-int __wrap_journal_progress(struct journal *journal, size_t done, size_t begun)
-{
-	int err = moment(PROGRESS);
-
-	if (t.calls[PROGRESS] > 0 && t.calls[PROGRESS] <= 8)
-		t.done[t.calls[PROGRESS] - 1] = done;
-	t.begun = begun;
-	return err ? err : __real_journal_progress(journal, done, begun);
-}
-
-void *__real_calloc(size_t n, size_t bytes);
-void *__wrap_calloc(size_t n, size_t bytes);
-void *__wrap_calloc(size_t n, size_t bytes)
-{
-	return moment(CALLOC) ? NULL : __real_calloc(n, bytes);
-}
-/* NOLINTEND(bugprone-reserved-identifier,cert-*) */
-
-/* ---- the process ---------------------------------------------------------------------------- */
-
-static void poke(uint64_t addr, uint16_t value, size_t bytes)
-{
-	assert_int_equal(pwrite(t.memory, &value, bytes, (off_t)addr), bytes);
-}
-
-static unsigned int peek(uint64_t addr, size_t bytes)
-{
-	uint16_t value = 0;
-
-	assert_int_equal(pread(t.memory, &value, bytes, (off_t)addr), bytes);
-	return value;
-}
-
-/* All but one probe, if EXCEPT is one, are on (counted once), or off. */
-static void check_all(bool on, size_t except)
-{
-	static uint8_t code[N * SPACING];
-	static uint16_t counters[2 * N];
-
-	assert_int_equal(pread(t.memory, code, sizeof(code), (off_t)(uintptr_t)update_sites),
-			 sizeof(code));
-	assert_int_equal(
-		pread(t.memory, counters, sizeof(counters), (off_t)(uintptr_t)update_semaphores),
-		sizeof(counters));
-	for (size_t i = 0; i < N; i++) {
-		if (i == except)
-			continue;
-		if (code[i * SPACING + 1] != (on ? ON : OFF))
-			fail_msg("probe %zu: opcode %x", i, code[i * SPACING + 1]);
-		if (counters[2 * i + 1] != on)
-			fail_msg("probe %zu: counter %d", i, counters[2 * i + 1]);
-	}
-}
-
-static size_t probe_at(uint64_t opcode)
-{
-	return (opcode - opcode_of(0)) / SPACING;
-}
-
-static int count_journals(void)
-{
-	char path[100];
-
-	snprintf(path, sizeof(path), "%s/ocaml-probes", t.folder);
-	return count_entries(path);
-}
-
-static void keep_log(void *data, enum ocp_log_level level, const char *text)
-{
-	const size_t n = strlen(t.log);
-
-	(void)level;
-	(void)data;
-	snprintf(t.log + n, sizeof(t.log) - n, "%s\n", text);
-}
 
 static int start(void **state)
 {
-	char path[64];
-
 	(void)state;
-	t = (struct test){ .ctx = ocp_ctx_new(), .folder = "/tmp/test_update.XXXXXX" };
-	assert_non_null(mkdtemp(t.folder));
-	setenv("XDG_RUNTIME_DIR", t.folder, 1);
-	ocp_ctx_set_log(t.ctx, keep_log, NULL, OCP_LOG_INFO);
-	t.pid = fork();
-	if (t.pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
-			pause();
-	}
-	snprintf(path, sizeof(path), "/proc/%d/mem", (int)t.pid);
-	t.memory = open(path, O_RDWR | O_CLOEXEC);
-	assert_true(t.memory >= 0);
-	assert_int_equal(ocp_process_open(t.ctx, t.pid, &t.proc), 0);
-	assert_int_equal(ocp_process_probe_count(t.proc), N);
-	t.actions = ocp_actions_new(t.ctx);
-	assert_int_equal(ocp_actions_enable_all(t.actions), 0);
-	return 0;
+	return start_child(FILTERED);
 }
 
-static int end(void **state)
+static int start_free(void **state)
 {
-	char command[100];
-
 	(void)state;
-	ocp_actions_free(t.actions);
-	ocp_process_free(t.proc);
-	ocp_ctx_free(t.ctx);
-	close(t.memory);
-	kill(t.pid, SIGKILL);
-	waitpid(t.pid, NULL, 0);
-	snprintf(command, sizeof(command), "rm -rf '%s'", t.folder);
-	return system(command); /* NOLINT(cert-env33-c): our own path */
-}
-
-static int update(unsigned int flags)
-{
-	return ocp_process_update(t.proc, t.actions, flags);
-}
-
-/* From now on all probes are to be enabled, or disabled. */
-static void ask_for(bool enable)
-{
-	ocp_actions_free(t.actions);
-	t.actions = ocp_actions_new(t.ctx);
-	assert_int_equal(
-		enable ? ocp_actions_enable_all(t.actions) : ocp_actions_disable_all(t.actions), 0);
-}
-
-/* All probes are on: switch them off, so that the next case can begin. */
-static void switch_off(void)
-{
-	from_now_on();
-	ask_for(false);
-	assert_int_equal(update(0), 0);
-	check_all(false, N);
-	ask_for(true);
+	return start_child(FREE);
 }
 
 /* ---- the process changes -------------------------------------------------------------------- */
@@ -675,6 +366,10 @@ static void what_cannot_be_undone_stays_on_record(void **state)
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
+#define TEST_FREE(name)                                                                            \
+	{                                                                                          \
+		"free_" #name, name, start_free, end, NULL                                         \
+	}
 
 int main(void)
 {
@@ -692,6 +387,10 @@ int main(void)
 		TEST(without_memory_all_or_nothing_is_switched),
 		TEST(updates_go_on_without_a_journal),
 		TEST(what_cannot_be_undone_stays_on_record),
+		TEST_FREE(code_that_changes_is_left_alone),
+		TEST_FREE(flags_say_when_it_stops),
+		TEST_FREE(undoing_leaves_alone_what_others_did),
+		TEST_FREE(without_memory_all_or_nothing_is_switched),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -103,8 +103,8 @@ bpf_time() { # [TYPE]
 
 # ---- the target: one probe, hit on demand (target.c), or another program that answers lines -----
 
-start_target() { # [PROGRAM]
-	coproc TARGET_IO { exec "$BENCH_DIR/${1:-target}"; }
+start_target() { # [PROGRAM [ARG...]]
+	coproc TARGET_IO { exec "$BENCH_DIR/${1:-target}" "${@:2}"; }
 	# shellcheck disable=SC2034,SC2153 # made by coproc
 	TARGET=$TARGET_IO_PID
 	trap 'kill "$TARGET" 2>/dev/null || true' EXIT

@@ -11,12 +11,18 @@
  * up to PREEMPTED_US. A stop includes the wait for a CPU, as in every stopped program.
  *
  * pass: pass each site once; print the number of handlers that ran.
+ *
+ * With the argument `filtered` it has a seccomp filter, which allows all: tools cannot make it switch its
+ * probes by its own stores.
  */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -76,10 +82,22 @@ static void *watch(void *arg)
 	return arg;
 }
 
-int main(void)
+static bool install_filter(void)
+{
+	struct sock_filter allow = { BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW };
+	const struct sock_fprog program = { 1, &allow };
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
+}
+
+int main(int argc, char **argv)
 {
 	pthread_t watcher = 0;
 	char line[64];
+
+	if (argc == 2 && strcmp(argv[1], "filtered") == 0 && !install_filter())
+		return 1;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	while (fgets(line, sizeof(line), stdin)) {

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The tool makes the process map the image of the routine, and fills it. From the moment that the registers
+ * point to the routine, the process carries it out, whether the tool is killed or not. Killed before that
+ * moment, the tool leaves a mapping, or a descriptor, that nobody uses: stop_remove_orphans() removes them.
+ *
+ * While the routine of a killed tool is under way, no other tool may write: stop_run() waits for its end.
+ * Two things are not covered, since the other threads run on when the tool is killed: one that unmaps a plugin
+ * in the very microseconds in which the routine stores to its sites, and one that forks: the child gets
+ * text that is writable and sites as they are then.
+ */
+#include "inside/own_stores.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include "inside/blocks.h"
+#include "inside/memfd.h"
+#include "tracee/maps.h"
+
+/* ---- what is written to --------------------------------------------------------------------- */
+
+/* The mappings of the process that hold text to be stored to. */
+struct text {
+	const struct stop *stop;
+	bool *marks;		      /* of each mapping */
+	const struct mapping *latest; /* mostly that of the next address, too */
+	struct stores_range *ranges;
+	size_t n;
+};
+
+static int text_begin(struct stop *stop, struct text *text)
+{
+	*text = (struct text){
+		.stop = stop,
+		.marks = calloc(stop->maps.n + 1, sizeof(*text->marks)),
+		.ranges = calloc(stop->maps.n + 1, sizeof(*text->ranges)),
+	};
+	return text->marks && text->ranges ? 0 : ctx_no_memory(stop->ctx);
+}
+
+static void text_end(struct text *text)
+{
+	free(text->marks);
+	free(text->ranges);
+}
+
+static const struct mapping *mapping_at(struct text *text, uint64_t addr)
+{
+	if (!text->latest || addr < text->latest->start || addr >= text->latest->end)
+		text->latest = maps_find(&text->stop->maps, addr);
+	return text->latest;
+}
+
+static int no_stores(const struct stop *stop, uint64_t addr, const char *why)
+{
+	return ctx_error(stop->ctx, -ENOTSUP, "pid %d: 0x%" PRIx64 " %s", (int)stop->pid, addr,
+			 why);
+}
+
+/* A shared mapping would be written to its file. */
+static int add_text(struct text *text, uint64_t addr)
+{
+	const struct mapping *m = mapping_at(text, addr);
+
+	if (!m || !m->readable || !m->executable || m->writable || m->shared)
+		return no_stores(text->stop, addr, "is no ordinary code");
+	if (!text->marks[m - text->stop->maps.mappings]) {
+		text->marks[m - text->stop->maps.mappings] = true;
+		text->ranges[text->n++] = (struct stores_range){ m->start, m->end - m->start };
+	}
+	return 0;
+}
+
+static int check_data(struct text *text, uint64_t addr)
+{
+	const struct mapping *m = mapping_at(text, addr);
+
+	if (!m || !m->readable || !m->writable || addr + 2 > m->end)
+		return no_stores(text->stop, addr, "is no ordinary data");
+	return 0;
+}
+
+/* ---- carrying it out ------------------------------------------------------------------------ */
+
+static int fill(const struct stop *stop, int ours, const struct stores *stores, uint64_t addr)
+{
+	const size_t head_bytes = stores_head_bytes(stores), bytes = stores_image_bytes(stores);
+	uint8_t *head = malloc(head_bytes);
+	const struct iovec parts[] = {
+		{ head, head_bytes },
+		{ (void *)stores->entries, bytes - head_bytes },
+	};
+	ssize_t n;
+
+	if (!head)
+		return ctx_no_memory(stop->ctx);
+	stores_write_head(stores, addr, head);
+	n = pwritev(ours, parts, stores->entries ? 2 : 1, 0);
+	free(head);
+	if (n == (ssize_t)bytes)
+		return 0;
+	return ctx_error(stop->ctx, n < 0 ? -errno : -ENOSPC, "pid %d: memory for its stores: %s",
+			 (int)stop->pid, n < 0 ? strerror(errno) : "no room");
+}
+
+/* Map the memfd THEIRS of the process, which is OURS here. */
+static int map_image(struct stop *stop, int theirs, int ours, const struct stores *stores,
+		     uint64_t *addr)
+{
+	const size_t bytes = stores_image_bytes(stores);
+	const uint64_t args[6] = {
+		0, bytes, PROT_READ | PROT_EXEC, MAP_SHARED, (uint64_t)theirs, 0
+	};
+	int err;
+
+	if (ftruncate(ours, (off_t)bytes) != 0)
+		return ctx_error(stop->ctx, -errno, "pid %d: memory for its stores: %s",
+				 (int)stop->pid, strerror(errno));
+	err = stop_call(stop, "mmap", SYS_mmap, args, addr);
+	if (err)
+		return err;
+	err = fill(stop, ours, stores, *addr);
+	if (err)
+		stop_unmap(stop, *addr, *addr + bytes);
+	return err;
+}
+
+static int make_image(struct stop *stop, const struct stores *stores, uint64_t *addr)
+{
+	int theirs, ours, close_err, err = memfd_make(stop, STORES_NAME, &theirs);
+
+	if (err)
+		return err;
+	ours = memfd_open(stop, theirs);
+	err = ours < 0 ? ours : map_image(stop, theirs, ours, stores, addr);
+	if (ours >= 0)
+		close(ours);
+	if (err == -ETIMEDOUT || err == -ESRCH)
+		return err;
+	close_err = stop_call(stop, "close", SYS_close, (uint64_t[6]){ (uint64_t)theirs }, NULL);
+	if (!err && close_err && close_err != -ETIMEDOUT && close_err != -ESRCH)
+		stop_unmap(stop, *addr, *addr + stores_image_bytes(stores));
+	return err ? err : close_err;
+}
+
+/* Is text writable after all? An error of one of several steps says little. */
+static void check_closed(const struct stop *stop, const struct stores *stores)
+{
+	struct maps maps;
+
+	if (maps_read(stop->ctx, stop->pid, &maps) != 0)
+		return;
+	for (size_t i = 0; i < stores->n_text; i++) {
+		const struct mapping *m = maps_find(&maps, stores->text[i].start);
+
+		if (m && m->writable)
+			ctx_log(stop->ctx, OCP_LOG_WARN,
+				"pid %d: its code at 0x%" PRIx64 " stays writable", (int)stop->pid,
+				m->start);
+	}
+	maps_free(&maps);
+}
+
+static int run(struct stop *stop, struct stores *stores, const struct text *text)
+{
+	uint64_t addr = 0, result = 0;
+	int err;
+
+	stores->text = text->ranges;
+	stores->n_text = text->n;
+	err = make_image(stop, stores, &addr);
+	if (err == -ETIMEDOUT || err == -ESRCH || err == -EAGAIN)
+		return err;
+	if (err)
+		return -ENOTSUP;
+	err = remote_run(stop->remote, addr + stores_code_off(stores), addr, &result);
+	if (err)
+		return err;
+	if (stores_close_error(result))
+		check_closed(stop, stores);
+	if (!stores_open_error(result))
+		return 0;
+	return ctx_error(stop->ctx, -ENOTSUP, "pid %d: mprotect in the process: %s", (int)stop->pid,
+			 strerror(-stores_open_error(result)));
+}
+
+int own_stores_sites(struct stop *stop, const struct inside *inside, enum stores_kind kind)
+{
+	const struct block_header *header = &inside->header;
+	const struct block_site *sites = inside_sites(inside);
+	struct stores stores = {
+		.kind = kind,
+		.sites = header->addr + header->sites_off,
+		.n = header->n_sites,
+	};
+	struct text text;
+	int err = text_begin(stop, &text);
+
+	/* A site can lie on two mappings: its first and its last byte. */
+	for (size_t i = 0; !err && i < header->n_sites; i++)
+		for (uint64_t off = 0; !err && sites[i].store && off <= 5; off += 5)
+			err = add_text(&text, sites[i].addr + off);
+	if (!err)
+		err = run(stop, &stores, &text);
+	text_end(&text);
+	return err;
+}
+
+/* ---- lists ---------------------------------------------------------------------------------- */
+
+struct own_list {
+	const struct patch_write *writes;
+	size_t n;
+	uint64_t entries[];
+};
+
+int own_list_make(struct ocp_ctx *ctx, const struct patch_write *writes, size_t n,
+		  struct own_list **out)
+{
+	struct own_list *list = malloc(sizeof(*list) + n * sizeof(list->entries[0]));
+	size_t to = 0;
+
+	*out = list;
+	if (!list)
+		return ctx_no_memory(ctx);
+	list->writes = writes;
+	list->n = n;
+	for (int phase = 0; phase < N_PATCH_PHASES; phase++)
+		for (size_t i = 0; i < n; i++)
+			if (writes[i].phase == phase)
+				list->entries[to++] = stores_entry(writes[i].addr, writes[i].new,
+								   writes[i].bytes);
+	return 0;
+}
+
+void own_list_free(struct own_list *list)
+{
+	free(list);
+}
+
+bool own_list_is_of(const struct own_list *list, const struct patch_write *writes, size_t n)
+{
+	return list && list->writes == writes && list->n == n;
+}
+
+int own_stores_list(struct stop *stop, const struct own_list *list)
+{
+	struct stores stores = { .kind = STORES_LIST, .entries = list->entries, .n = list->n };
+	struct text text;
+	int err = text_begin(stop, &text);
+
+	for (size_t i = 0; !err && i < list->n; i++) {
+		const struct patch_write *w = &list->writes[i];
+
+		err = w->bytes == 1 ? add_text(&text, w->addr) : check_data(&text, w->addr);
+		if (!err && !stores_entry(w->addr, w->new, w->bytes))
+			err = no_stores(stop, w->addr, "is too high an address");
+	}
+	err = err ? -ENOTSUP : run(stop, &stores, &text);
+	text_end(&text);
+	return err;
+}

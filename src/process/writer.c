@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+#include "process/writer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inside/own_stores.h"
+#include "inside/remote.h"
+#include "inside/stop.h"
+
+enum {
+	OWN_MIN =
+		2048, /* writes: what the calls for own stores take, single writes of these take, too */
+	FIRST_OWN_SLICE = 40960,
+	FIRST_SLICE = 2048,
+	MIN_SLICE = 1024,
+	SLICE_NS = 3300 * 1000,
+};
+
+struct writer {
+	struct ocp_ctx *ctx;
+	struct memory *memory;
+	struct tracee *tracee;
+	struct patcher *patcher;
+	struct remote_plan *plan; /* NULL: no stores by the process itself */
+	struct own_list *list;	  /* prepared; may be NULL */
+	bool is_unsure;
+};
+
+static void give_up_stores(struct writer *writer)
+{
+	ctx_log(writer->ctx, OCP_LOG_INFO, "%s; writing byte by byte", ocp_error(writer->ctx));
+	remote_plan_free(writer->plan);
+	writer->plan = NULL;
+}
+
+int writer_open(struct ocp_ctx *ctx, struct memory *memory, struct tracee *tracee, size_t n_writes,
+		struct writer **out)
+{
+	struct writer *writer = calloc(1, sizeof(*writer));
+	int err;
+
+	*out = writer;
+	if (!writer)
+		return ctx_no_memory(ctx);
+	writer->ctx = ctx;
+	writer->memory = memory;
+	writer->tracee = tracee;
+	err = patcher_open(ctx, memory_pid(memory), &writer->patcher);
+	if (err) {
+		writer_close(writer);
+		*out = NULL;
+		return err;
+	}
+	if (tracee && n_writes >= OWN_MIN &&
+	    remote_plan_make(ctx, memory_pid(memory), &writer->plan) != 0)
+		give_up_stores(writer);
+	return 0;
+}
+
+void writer_close(struct writer *writer)
+{
+	if (!writer)
+		return;
+	own_list_free(writer->list);
+	remote_plan_free(writer->plan);
+	patcher_close(writer->patcher);
+	free(writer);
+}
+
+size_t writer_first_slice(const struct writer *writer)
+{
+	return writer->plan ? FIRST_OWN_SLICE : FIRST_SLICE;
+}
+
+/*
+ * Own stores take some 10 ns each, and their stop is mostly that of the calls: a slower one says that the
+ * machine is busy, and smaller slices would not make it shorter.
+ */
+size_t writer_next_slice(const struct writer *writer, size_t n_writes, int64_t stopped_ns)
+{
+	size_t n;
+
+	if (writer->plan || !n_writes || stopped_ns <= 0)
+		return writer_first_slice(writer);
+	n = (size_t)((double)n_writes * SLICE_NS / (double)stopped_ns);
+	return n < MIN_SLICE ? MIN_SLICE : n;
+}
+
+int writer_prepare(struct writer *writer, const struct patch_write *writes, size_t n)
+{
+	own_list_free(writer->list);
+	writer->list = NULL;
+	if (!writer->plan || n < OWN_MIN)
+		return 0;
+	return own_list_make(writer->ctx, writes, n, &writer->list);
+}
+
+static int store(struct stop *stop, void *arg)
+{
+	struct writer *writer = arg;
+
+	writer->is_unsure = true;
+	return own_stores_list(stop, writer->list);
+}
+
+/* -ENOTSUP, -EAGAIN: nothing was written. */
+static int store_list(struct writer *writer)
+{
+	struct stop stop = {
+		.ctx = writer->ctx,
+		.pid = memory_pid(writer->memory),
+		.memory = writer->memory,
+		.patcher = writer->patcher,
+		.tracee = writer->tracee,
+		.plan = writer->plan,
+	};
+	int err = stop_work(&stop, store, writer);
+
+	if (!err || err == -ENOTSUP || err == -EAGAIN)
+		writer->is_unsure = false;
+	return err;
+}
+
+/* By stores of the process itself. -ENOTSUP, -EAGAIN: nothing was written. */
+static int apply_by_stores(struct writer *writer, const struct patch_write *writes, size_t n)
+{
+	const bool is_prepared = own_list_is_of(writer->list, writes, n);
+	int err = is_prepared ? 0 : writer_prepare(writer, writes, n);
+
+	if (!err)
+		err = store_list(writer);
+	if (!is_prepared) {
+		/* Other writes may have the same address later. */
+		own_list_free(writer->list);
+		writer->list = NULL;
+	}
+	return err;
+}
+
+int writer_apply(struct writer *writer, const struct patch_write *writes, size_t n, bool may_refuse)
+{
+	writer->is_unsure = false;
+	if (writer->plan && n >= OWN_MIN) {
+		int err = apply_by_stores(writer, writes, n);
+
+		if (err != -ENOTSUP && err != -EAGAIN)
+			return err;
+		give_up_stores(writer);
+		if (may_refuse && n > FIRST_SLICE)
+			return WRITER_TOO_MANY;
+	}
+	return patcher_apply(writer->patcher, writes, n);
+}
+
+bool writer_is_untouched(const struct writer *writer, const struct patch_write *writes, size_t n)
+{
+	struct memory_piece *pieces = calloc(n + 1, sizeof(*pieces));
+	uint8_t *bytes = malloc(2 * n + 1), *at = bytes; /* 2: a semaphore */
+	bool same = pieces && bytes;
+
+	for (size_t i = 0; same && i < n; i++)
+		pieces[i] =
+			(struct memory_piece){ .addr = writes[i].addr, .bytes = writes[i].bytes };
+	same = same && memory_read(writer->memory, pieces, n, bytes) == 0;
+	for (size_t i = 0; same && i < n; at += writes[i++].bytes)
+		same = memcmp(at, &writes[i].new, writes[i].bytes) == 0;
+	free(pieces);
+	free(bytes);
+	return same;
+}
+
+int writer_put_back(struct writer *writer, const struct patch_write *writes, size_t n)
+{
+	struct patch_write *back = calloc(n + 1, sizeof(*back));
+	int err;
+
+	if (!back)
+		return ctx_no_memory(writer->ctx);
+	for (size_t i = 0; i < n; i++) {
+		back[i] = writes[n - 1 - i];
+		back[i].old = writes[n - 1 - i].new;
+		back[i].new = writes[n - 1 - i].old;
+		back[i].phase = N_PATCH_PHASES - 1 - writes[n - 1 - i].phase;
+	}
+	err = writer_apply(writer, back, n, false);
+	free(back);
+	return err;
+}
+
+bool writer_is_unsure(const struct writer *writer)
+{
+	return writer->is_unsure;
+}
+
+void writer_set_running(struct writer *writer)
+{
+	remote_plan_free(writer->plan);
+	writer->plan = NULL;
+	patcher_set_running(writer->patcher);
+}

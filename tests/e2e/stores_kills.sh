@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# The tool is killed at the system calls that it makes, while it attaches to count inside, reads, detaches, or
+# switches many probes. The program notices nothing, and `doctor --fix` leaves it as it was.
+#
+#	KILLS=N		of each program and action, spread over all system calls; 4 without it
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+
+KILLS=${KILLS:-4}
+TEST_TIMEOUT=$((120 + KILLS * 5))
+BINARIES=$O/tests/fixtures/binaries
+
+# Registers and results are right, each thread gets on, and no memory is writable and executable.
+check_running() {
+	forget_output
+	tell check
+	await_line ok 60
+	wait_for '! grep -q "^[^ ]* .wx" "/proc/$TARGET/maps"' 60
+}
+
+check_nothing_left() { # BEFORE WHERE
+	local left
+	"$TOOL" doctor -quiet -pid "$TARGET" --fix >"$TMP/doctor" 2>&1 || fail "doctor --fix, $2: $(cat "$TMP/doctor")"
+	"$TOOL" attach -quiet -pid "$TARGET" -disable-all
+	eq "$(memory_of "$TARGET" | md5sum)" "$1" "text and semaphores, $2"
+	left=$(grep ocaml-probes "/proc/$TARGET/maps" || :)
+	# A thread may have been in a trampoline at the moment of the detach.
+	[[ $left != *-probes-inside* ]] || clear_trampolines
+	eq "${left/*-probes-inside*/}" "" "memory of ours, $2"
+	eq "$(find "/proc/$TARGET/fd" -lname '*ocaml-probes*')" "" "descriptors of ours, $2"
+}
+
+clear_trampolines() {
+	"$TOOL" attach -quiet -pid "$TARGET" --count --engine inside --for 1ms >"$TMP/out"
+}
+
+kill_everywhere() { # PREPARE ARG...
+	local prepare=$1 before stops at status kills=0 tries=0
+	shift
+	before=$(memory_of "$TARGET" | md5sum)
+	$prepare
+	stops=$("$BINARIES/kill_at" 0 "$TOOL" attach -quiet -pid "$TARGET" "$@" 2>&1 >"$TMP/out" | tail -n 1)
+	check_nothing_left "$before" "without a kill"
+	[[ $stops -gt 100 ]] || fail "$stops stops"
+	while ((kills < KILLS)); do
+		((tries++ < 10 * KILLS)) || fail "$kills kills in $tries tries"
+		$prepare
+		at=$(((stops * kills + RANDOM % stops) / KILLS + 1)) status=0
+		"$BINARIES/kill_at" "$at" "$TOOL" attach -quiet -pid "$TARGET" "$@" >"$TMP/out" 2>&1 || status=$?
+		check_running
+		check_nothing_left "$before" "after a kill at $at of $stops"
+		if [[ $status -eq 137 ]]; then
+			((++kills))
+		else
+			# How often it looks whether threads have stopped depends on the machine.
+			eq "$status" 0 "status: $(cat "$TMP/out")"
+			stops=$at
+		fi
+	done
+	echo "# $kills kills, spread over $stops stops at system calls"
+	quit_target
+	eq "$TARGET_STATUS" 0 "status of the program"
+}
+
+start_checked() { # PROGRAM
+	start_target "$(own_copy "$1")" 3
+	await_line ready
+}
+
+test_counting() {
+	start_checked "$BINARIES/checked"
+	kill_everywhere : --count --engine inside --for 1ms
+}
+
+test_counting_ocaml() {
+	start_checked "$O/tests/ocaml/hundred"
+	kill_everywhere : --count --engine inside --for 1ms
+}
+
+test_enabling() {
+	start_checked "$BINARIES/checked"
+	kill_everywhere : -enable-all
+}
+
+enable() {
+	"$TOOL" attach -quiet -pid "$TARGET" -enable-all
+}
+
+test_disabling() {
+	start_checked "$BINARIES/checked"
+	kill_everywhere enable -disable-all
+}
+
+# The program is stopped in the middle of its stores when the tool is killed. Nobody writes before it has got on.
+test_stopped_meanwhile() {
+	local before status=0
+	start_checked "$BINARIES/checked"
+	before=$(memory_of "$TARGET" | md5sum)
+	"$BINARIES/kill_at" "$TARGET:kill -STOP $TARGET; false" "$TOOL" attach -pid "$TARGET" -enable-all || status=$?
+	eq "$status" 137 "status of the tool"
+	await_stopped
+	grep -q ' rwx' "/proc/$TARGET/maps" || fail "it is not in the middle"
+	check_error 6 "still switches probes for a tool that was killed" doctor -pid "$TARGET" --fix
+	check_error 6 "still switches probes for a tool that was killed" attach -pid "$TARGET" -enable-all
+	kill -CONT "$TARGET"
+	check_running
+	check_nothing_left "$before" "after SIGCONT"
+	quit_target
+}
+
+# Uprobes that are registered while the code is writable are put into it afterwards.
+test_uprobes_that_come_meanwhile() {
+	need_counting
+	start_checked "$BINARIES/checked"
+	export TARGET
+	# shellcheck disable=SC2016 # the shell that kill_at starts expands it
+	"$BINARIES/kill_at" "$TARGET:"'
+		env --default-signal=INT "$TOOL" attach -pid "$TARGET" --count --json >"$TMP/counts" 2>"$TMP/counting.err" &
+		echo $! >"$TMP/counting"
+		until grep -q "counting [0-9]* probes" "$TMP/counting.err"; do
+			kill -0 $! && sleep 0.02 || exit 0
+		done' "$TOOL" attach -pid "$TARGET" -enable-all
+	check_running
+	kill -INT "$(<"$TMP/counting")"
+	wait_for '! kill -0 "$(<"$TMP/counting")" 2>/dev/null'
+	eq "$(totals | awk '$2 > 0' | wc -l)" 300 "probes with hits: $(cat "$TMP/counting.err")"
+	quit_target
+}
+
+run_tests "$@"
