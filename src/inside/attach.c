@@ -27,6 +27,7 @@
 #include "inside/held.h"
 #include "inside/layout.h"
 #include "inside/restore.h"
+#include "inside/site_reader.h"
 #include "inside/stop.h"
 #include "inside/stores.h"
 #include "inside/threads.h"
@@ -43,8 +44,8 @@ struct attach {
 	struct inside *inside;
 	struct build build;
 	struct stop stop;
-	uint64_t *addrs; /* of the sites, ascending */
-	uint64_t inode;	 /* of the memfd; 0: none yet */
+	const uint64_t *addrs; /* of the sites, ascending */
+	uint64_t inode;	       /* of the memfd; 0: none yet */
 	uint64_t ns_per_tick;
 };
 
@@ -77,13 +78,6 @@ static int check_not_counted(struct ocp_ctx *ctx, pid_t pid)
 	return found;
 }
 
-static int compare_addrs(const void *a, const void *b)
-{
-	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 static int prepare(struct attach *attach)
 {
 	const struct inside_spec *spec = attach->build.spec;
@@ -94,15 +88,12 @@ static int prepare(struct attach *attach)
 	if (err)
 		return err;
 	attach->build.sites = calloc(spec->n_sites + 1, sizeof(*attach->build.sites));
-	attach->addrs = calloc(spec->n_sites + 1, sizeof(*attach->addrs));
-	if (!attach->build.sites || !attach->addrs)
+	if (!attach->build.sites)
 		err = ctx_no_memory(ctx);
 	else
-		err = build_sites(ctx, spec, attach->stop.memory, &maps, attach->build.sites);
-	for (size_t i = 0; !err && i < spec->n_sites; i++)
-		attach->addrs[i] = spec->sites[i].addr;
+		err = build_sites(attach->inside, spec, &maps, attach->build.sites);
 	if (!err)
-		qsort(attach->addrs, spec->n_sites, sizeof(*attach->addrs), compare_addrs);
+		attach->addrs = site_reader_addrs(attach->inside->reader);
 	for (size_t i = 1; !err && i < spec->n_sites; i++)
 		if (attach->addrs[i] - attach->addrs[i - 1] < SITE_BYTES)
 			err = ctx_error(ctx, -EINVAL, "two sites overlap");
@@ -339,7 +330,7 @@ static int stop_b(struct stop *stop, void *arg)
 	if (threads_are_inside(stop->tracee, attach->addrs, header->n_sites))
 		return ctx_error(stop->ctx, -EAGAIN, "pid %d: a thread is inside a site",
 				 (int)stop->pid);
-	err = site_bytes_read(stop->ctx, stop->memory, sites, header->n_sites, &bytes);
+	err = inside_read_sites(inside, &bytes);
 	for (size_t i = 0; !err && i < header->n_sites; i++)
 		err = take_current(attach, i, &bytes[i]);
 	if (!err)
@@ -348,7 +339,6 @@ static int stop_b(struct stop *stop, void *arg)
 		sites[i].is_patched = BLOCK_PATCHED;
 		sites[i].store = 0;
 	}
-	free(bytes);
 	return err;
 }
 
@@ -434,9 +424,9 @@ int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec
 	attach.inside = inside_new(ctx, pid);
 	if (!attach.inside)
 		return ctx_no_memory(ctx);
-	err = do_attach(&attach);
+	err = memory_open(ctx, pid, &attach.inside->memory);
 	if (!err)
-		err = memory_open(ctx, pid, &attach.inside->memory);
+		err = do_attach(&attach);
 	if (err && attach.inode && attach.inside->block) {
 		char *message = strdup(ocp_error(ctx));
 
@@ -446,7 +436,6 @@ int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec
 	}
 	stop_close(&attach.stop);
 	free(attach.build.sites);
-	free(attach.addrs);
 	if (err)
 		inside_close(attach.inside);
 	else
