@@ -25,14 +25,19 @@ static int compare_addrs(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void sort_addrs(uint64_t *addrs, size_t n)
+/* The plan has them sorted, among those of the gates. */
+static void sort_addrs(struct site_reader *reader, size_t n_pieces)
 {
-	size_t i = 1;
+	const struct memory_piece *pieces = reader->plan ? memory_plan_pieces(reader->plan) : NULL;
+	size_t n = 0;
 
-	while (i < n && addrs[i - 1] <= addrs[i])
-		i++;
-	if (i < n)
-		qsort(addrs, n, sizeof(*addrs), compare_addrs);
+	for (size_t i = 0; pieces && i < n_pieces; i++)
+		if (pieces[i].to % sizeof(struct site_bytes) == offsetof(struct site_bytes, code))
+			reader->sorted[n++] = pieces[i].addr;
+	if (pieces)
+		return;
+	memcpy(reader->sorted, reader->addrs, reader->n * sizeof(*reader->sorted));
+	qsort(reader->sorted, reader->n, sizeof(*reader->sorted), compare_addrs);
 }
 
 /* Each piece goes to its place in the array of struct site_bytes. */
@@ -60,7 +65,11 @@ static int make_plan(struct site_reader *reader, struct ocp_ctx *ctx, const stru
 			};
 	}
 	err = memory_plan_make(memory, pieces, n_pieces, &reader->plan);
-	return err == -EFAULT ? 0 : err;
+	if (err == -EFAULT)
+		err = 0;
+	if (!err)
+		sort_addrs(reader, n_pieces);
+	return err;
 }
 
 int site_reader_make(struct ocp_ctx *ctx, const struct memory *memory,
@@ -81,10 +90,9 @@ int site_reader_make(struct ocp_ctx *ctx, const struct memory *memory,
 		err = ctx_no_memory(ctx);
 	} else {
 		for (size_t i = 0; i < n; i++) {
-			reader->addrs[i] = reader->sorted[i] = sites[i].addr;
+			reader->addrs[i] = sites[i].addr;
 			reader->gates[i] = gate_to_read(&sites[i]);
 		}
-		sort_addrs(reader->sorted, n);
 		err = make_plan(reader, ctx, memory);
 	}
 	if (err) {

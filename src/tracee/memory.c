@@ -283,6 +283,11 @@ void memory_plan_free(struct memory_plan *plan)
 	free(plan);
 }
 
+const struct memory_piece *memory_plan_pieces(const struct memory_plan *plan)
+{
+	return plan->pieces;
+}
+
 int memory_plan_make(const struct memory *memory, struct memory_piece *pieces, size_t n,
 		     struct memory_plan **out)
 {

@@ -45,6 +45,9 @@ int memory_plan_make(const struct memory *memory, struct memory_piece *pieces, s
 		     struct memory_plan **out);
 void memory_plan_free(struct memory_plan *plan);
 
+/* The pieces by address. They belong to PLAN. */
+const struct memory_piece *memory_plan_pieces(const struct memory_plan *plan);
+
 /* After an error BUF has some of the pieces. Allocates nothing. */
 int memory_plan_read(const struct memory *memory, struct memory_plan *plan, void *buf);
 
