@@ -45,7 +45,10 @@ struct attach {
 	struct build build;
 	struct stop stop;
 	const uint64_t *addrs; /* of the sites, ascending */
-	uint64_t inode;	       /* of the memfd; 0: none yet */
+	struct layout_reach reach;
+	/* Of a process that keeps no cpu_id, and of one that does; what stop A learns. */
+	struct block_header layouts[2];
+	uint64_t inode; /* of the memfd; 0: none yet */
 	uint64_t ns_per_tick;
 };
 
@@ -78,6 +81,39 @@ static int check_not_counted(struct ocp_ctx *ctx, pid_t pid)
 	return found;
 }
 
+static uint32_t shards_of(const struct templates_process *process)
+{
+	const long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	uint32_t n = 1;
+
+	while (process->cpu_id_off && n < TEMPLATES_MAX_SHARDS && (long)n < cpus)
+		n *= 2;
+	return n;
+}
+
+/* A layout with shards may be too large, and not be needed: choose_layout() tells. */
+static int prepare_layouts(struct attach *attach)
+{
+	const struct inside_spec *spec = attach->build.spec;
+	const uint32_t n_shards = shards_of(&(struct templates_process){ .cpu_id_off = 1 });
+
+	layout_reach(spec, &attach->reach);
+	layout_make(attach->inside->ctx, spec, n_shards, &attach->layouts[1]);
+	return layout_make(attach->inside->ctx, spec, 1, &attach->layouts[0]);
+}
+
+static int choose_layout(const struct attach *attach, struct block_header *header)
+{
+	const uint32_t n_shards = shards_of(&attach->build.process);
+	const struct block_header *layout = &attach->layouts[n_shards > 1];
+
+	if (layout->bytes)
+		*header = *layout;
+	return layout->bytes
+		       ? 0
+		       : layout_make(attach->inside->ctx, attach->build.spec, n_shards, header);
+}
+
 static int prepare(struct attach *attach)
 {
 	const struct inside_spec *spec = attach->build.spec;
@@ -97,21 +133,13 @@ static int prepare(struct attach *attach)
 	for (size_t i = 1; !err && i < spec->n_sites; i++)
 		if (attach->addrs[i] - attach->addrs[i - 1] < SITE_BYTES)
 			err = ctx_error(ctx, -EINVAL, "two sites overlap");
+	if (!err)
+		err = prepare_layouts(attach);
 	maps_free(&maps);
 	return err;
 }
 
 /* ---- stop A --------------------------------------------------------------------------------- */
-
-static uint32_t shards_of(const struct templates_process *process)
-{
-	const long cpus = sysconf(_SC_NPROCESSORS_CONF);
-	uint32_t n = 1;
-
-	while (process->cpu_id_off && n < TEMPLATES_MAX_SHARDS && (long)n < cpus)
-		n *= 2;
-	return n;
-}
 
 /* The name of the memfd has to be in the memory of the process. */
 static int create_memfd(struct attach *attach, int *fd)
@@ -244,7 +272,6 @@ static int stop_a(struct stop *stop, void *arg)
 	const struct inside_spec *spec = attach->build.spec;
 	struct templates_process *process = &attach->build.process;
 	struct block_header *header = &attach->inside->header;
-	struct layout_reach reach;
 	int err;
 
 	threads_examine(stop->ctx, stop->tracee, stop->memory, process);
@@ -254,10 +281,10 @@ static int stop_a(struct stop *stop, void *arg)
 			"pid %d: its C library keeps thread ids at an unknown place: pairs "
 			"cannot be timed inside",
 			(int)stop->pid);
-	layout_reach(spec, &reach);
-	err = layout_make(stop->ctx, spec, shards_of(process), header);
+	err = choose_layout(attach, header);
 	if (!err)
-		err = layout_place(stop->ctx, &stop->maps, &reach, header->bytes, &header->addr);
+		err = layout_place(stop->ctx, &stop->maps, &attach->reach, header->bytes,
+				   &header->addr);
 	if (!err)
 		err = remove_old(stop);
 	return err ? err : map_block(attach);
