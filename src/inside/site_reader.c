@@ -40,6 +40,12 @@ static void sort_addrs(struct site_reader *reader, size_t n_pieces)
 	qsort(reader->sorted, reader->n, sizeof(*reader->sorted), compare_addrs);
 }
 
+/* Neighbours often have one semaphore: it is read once. */
+static bool has_own_gate(const struct site_reader *reader, size_t i)
+{
+	return reader->gates[i] && (!i || reader->gates[i] != reader->gates[i - 1]);
+}
+
 /* Each piece goes to its place in the array of struct site_bytes. */
 static int make_plan(struct site_reader *reader, struct ocp_ctx *ctx, const struct memory *memory)
 {
@@ -57,7 +63,7 @@ static int make_plan(struct site_reader *reader, struct ocp_ctx *ctx, const stru
 			.bytes = SITE_BYTES,
 			.to = (uint32_t)(to + offsetof(struct site_bytes, code)),
 		};
-		if (reader->gates[i])
+		if (has_own_gate(reader, i))
 			pieces[n_pieces++] = (struct memory_piece){
 				.addr = reader->gates[i],
 				.bytes = sizeof(reader->bytes->gate),
@@ -156,6 +162,9 @@ int site_reader_read(struct site_reader *reader, const struct memory *memory,
 {
 	int err = reader->plan ? memory_plan_read(memory, reader->plan, reader->bytes) : -EFAULT;
 
+	for (size_t i = 1; !err && i < reader->n; i++)
+		if (reader->gates[i] && !has_own_gate(reader, i))
+			reader->bytes[i].gate = reader->bytes[i - 1].gate;
 	if (err == -EFAULT) {
 		read_singly(reader, memory);
 		err = memory_check_alive(memory);
