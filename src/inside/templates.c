@@ -148,15 +148,12 @@ static int check(struct ocp_ctx *ctx, const struct block_header *header,
 }
 
 /* In place: it is done once a site. */
-static void begin(struct assembly *assembly, const struct block_header *header,
-		  const struct templates_process *process, uint64_t addr, uint8_t *code)
+static void set_values(struct assembly *assembly, const struct block_header *header,
+		       const struct templates_process *process)
 {
 	const uint64_t routines = header->addr + header->code_off;
 	int64_t *values = assembly->values;
 
-	assembly->code = code;
-	assembly->addr = addr;
-	assembly->is_too_far = false;
 	values[HOLE_TO_BLOCK_ADDR] = (int64_t)(header->addr + offsetof(struct block_header, addr));
 	values[HOLE_TO_NS_PER_TICK] =
 		(int64_t)(header->addr + offsetof(struct block_header, ns_per_tick));
@@ -185,9 +182,9 @@ int templates_routines(struct ocp_ctx *ctx, const struct block_header *header,
 {
 	const uint64_t addr = header->addr + header->code_off;
 	const int ret = check(ctx, header, process);
-	struct assembly assembly;
+	struct assembly assembly = { .code = code, .addr = addr };
 
-	begin(&assembly, header, process, addr, code);
+	set_values(&assembly, header, process);
 	if (ret)
 		return ret;
 	if (!header->n_pairs) {
@@ -233,9 +230,9 @@ int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 		   uint8_t *code)
 {
 	const size_t n_stops = stops_of(site);
-	struct assembly assembly;
+	struct assembly assembly = { .code = code, .addr = site->trampoline };
 
-	begin(&assembly, header, process, site->trampoline, code);
+	set_values(&assembly, header, process);
 	assembly.values[HOLE_TO_COUNTER] = (int64_t)site->counter;
 	assembly.values[HOLE_COUNTER_OFF] = (int64_t)(site->counter - header->addr);
 	assembly.values[HOLE_TO_GATE] = (int64_t)site->gate;

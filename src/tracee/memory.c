@@ -154,10 +154,10 @@ struct memory_plan {
 static bool batch_add(struct memory_plan *plan, struct batch *batch,
 		      const struct memory_piece *piece, int page_bits)
 {
-	struct iovec *run = batch->n_runs ? &plan->runs[plan->n_runs - 1] : NULL;
 	uint64_t end = piece->addr + piece->bytes;
 
-	if (run) {
+	if (batch->n_runs) {
+		struct iovec *run = &plan->runs[plan->n_runs - 1];
 		uint64_t run_start = (uint64_t)(uintptr_t)run->iov_base;
 		uint64_t run_end = run_start + run->iov_len;
 
@@ -247,30 +247,6 @@ int memory_plan_read(const struct memory *memory, struct memory_plan *plan, void
 	return err;
 }
 
-/* PIECES are sorted into themselves or into the spare array, and must stay. */
-static int plan_make(const struct memory *memory, struct memory_piece *pieces, size_t n,
-		     struct memory_plan **out)
-{
-	struct memory_plan *plan = calloc(1, sizeof(*plan));
-
-	*out = plan;
-	if (!plan)
-		return ctx_no_memory(memory->ctx);
-	plan->spare = malloc((n + 1) * sizeof(*plan->spare));
-	plan->runs = malloc((n + 1) * sizeof(*plan->runs));
-	plan->batches = malloc((n + 1) * sizeof(*plan->batches));
-	plan->buf = malloc(BATCH_BYTES);
-	if (!plan->spare || !plan->runs || !plan->batches || !plan->buf)
-		return ctx_no_memory(memory->ctx);
-	/* A hostile file may have any address; batch_add needs an end above the start. */
-	for (size_t i = 0; i < n; i++)
-		if (pieces[i].addr + pieces[i].bytes < pieces[i].addr)
-			return cannot_read(memory, &pieces[i]);
-	plan->pieces = sort_pieces(pieces, plan->spare, n);
-	make_batches(plan, n);
-	return 0;
-}
-
 void memory_plan_free(struct memory_plan *plan)
 {
 	if (!plan)
@@ -283,38 +259,74 @@ void memory_plan_free(struct memory_plan *plan)
 	free(plan);
 }
 
-const struct memory_piece *memory_plan_pieces(const struct memory_plan *plan)
+/* Room for the plan of N pieces; NULL: there is none. */
+static struct memory_plan *plan_alloc(size_t n)
 {
-	return plan->pieces;
+	struct memory_plan *plan = calloc(1, sizeof(*plan));
+
+	if (!plan)
+		return NULL;
+	plan->spare = malloc((n + 1) * sizeof(*plan->spare));
+	plan->runs = malloc((n + 1) * sizeof(*plan->runs));
+	plan->batches = malloc((n + 1) * sizeof(*plan->batches));
+	plan->buf = malloc(BATCH_BYTES);
+	if (plan->spare && plan->runs && plan->batches && plan->buf)
+		return plan;
+	memory_plan_free(plan);
+	return NULL;
+}
+
+/* PIECES are sorted into themselves or into the spare array, and must stay. */
+static int plan_fill(const struct memory *memory, struct memory_plan *plan,
+		     struct memory_piece *pieces, size_t n)
+{
+	/* A hostile file may have any address; batch_add needs an end above the start. */
+	for (size_t i = 0; i < n; i++)
+		if (pieces[i].addr + pieces[i].bytes < pieces[i].addr)
+			return cannot_read(memory, &pieces[i]);
+	plan->pieces = sort_pieces(pieces, plan->spare, n);
+	make_batches(plan, n);
+	return 0;
 }
 
 int memory_plan_make(const struct memory *memory, struct memory_piece *pieces, size_t n,
 		     struct memory_plan **out)
 {
-	int err = plan_make(memory, pieces, n, out);
+	struct memory_plan *plan = plan_alloc(n);
+	int err;
 
-	if (*out)
-		(*out)->owned = pieces;
-	else
+	*out = NULL;
+	if (!plan) {
 		free(pieces);
-	if (err) {
-		memory_plan_free(*out);
-		*out = NULL;
+		return ctx_no_memory(memory->ctx);
 	}
+	plan->owned = pieces;
+	err = plan_fill(memory, plan, pieces, n);
+	if (err)
+		memory_plan_free(plan);
+	else
+		*out = plan;
 	return err;
+}
+
+const struct memory_piece *memory_plan_pieces(const struct memory_plan *plan)
+{
+	return plan->pieces;
 }
 
 int memory_read(const struct memory *memory, struct memory_piece *pieces, size_t n, void *buf)
 {
-	struct memory_plan *plan;
+	struct memory_plan *plan = plan_alloc(n);
 	uint32_t bytes = 0;
 	int err;
 
+	if (!plan)
+		return ctx_no_memory(memory->ctx);
 	for (size_t i = 0; i < n; i++) {
 		pieces[i].to = bytes;
 		bytes += pieces[i].bytes;
 	}
-	err = plan_make(memory, pieces, n, &plan);
+	err = plan_fill(memory, plan, pieces, n);
 	if (!err)
 		err = memory_plan_read(memory, plan, buf);
 	memory_plan_free(plan);

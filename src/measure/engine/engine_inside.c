@@ -111,7 +111,7 @@ static bool is_of_file(const struct mapped_file *file, const struct mapping *m)
 
 static int find_mappings(struct engine *engine, const struct maps *maps, struct mapped_file *file)
 {
-	file->mappings = calloc(maps->n + 1, sizeof(*file->mappings));
+	file->mappings = calloc(maps->n + 1, sizeof(void *));
 	if (!file->mappings)
 		return ctx_no_memory(engine->ctx);
 	for (size_t i = 0; i < maps->n; i++)
