@@ -357,7 +357,11 @@ static int stop_b(struct stop *stop, void *arg)
 	if (threads_are_inside(stop->tracee, attach->addrs, header->n_sites))
 		return ctx_error(stop->ctx, -EAGAIN, "pid %d: a thread is inside a site",
 				 (int)stop->pid);
-	err = inside_read_sites(inside, &bytes);
+	/* It can write to its block. The addresses here are those of the specification. */
+	if (!site_reader_is_for(inside->reader, sites, header->n_sites))
+		return ctx_error(stop->ctx, -EBUSY, "pid %d: changes the memory of its counters",
+				 (int)stop->pid);
+	err = site_reader_read(inside->reader, inside->memory, &bytes);
 	for (size_t i = 0; !err && i < header->n_sites; i++)
 		err = take_current(attach, i, &bytes[i]);
 	if (!err)
