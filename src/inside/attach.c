@@ -27,6 +27,7 @@
 #include "inside/memfd.h"
 #include "inside/own_stores.h"
 #include "inside/restore.h"
+#include "inside/site_reader.h"
 #include "inside/stop.h"
 #include "inside/threads.h"
 #include "inside/ticks.h"
@@ -37,8 +38,11 @@ struct attach {
 	struct inside *inside;
 	struct build build;
 	struct stop stop;
-	uint64_t *addrs; /* of the sites, ascending */
-	uint64_t inode;	 /* of the memfd; 0: none yet */
+	const uint64_t *addrs; /* of the sites, ascending */
+	struct layout_reach reach;
+	/* Of a process that keeps no cpu_id, and of one that does; what stop A learns. */
+	struct block_header layouts[2];
+	uint64_t inode; /* of the memfd; 0: none yet */
 	uint64_t ns_per_tick;
 };
 
@@ -74,11 +78,37 @@ static int check_not_counted(struct ocp_ctx *ctx, pid_t pid)
 	return -EBUSY;
 }
 
-static int compare_addrs(const void *a, const void *b)
+static uint32_t shards_of(const struct templates_process *process)
 {
-	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	const long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	uint32_t n = 1;
 
-	return (x > y) - (x < y);
+	while (process->cpu_id_off && n < TEMPLATES_MAX_SHARDS && (long)n < cpus)
+		n *= 2;
+	return n;
+}
+
+/* A layout with shards may be too large, and not be needed: choose_layout() tells. */
+static int prepare_layouts(struct attach *attach)
+{
+	const struct inside_spec *spec = attach->build.spec;
+	const uint32_t n_shards = shards_of(&(struct templates_process){ .cpu_id_off = 1 });
+
+	layout_reach(spec, &attach->reach);
+	layout_make(attach->inside->ctx, spec, n_shards, &attach->layouts[1]);
+	return layout_make(attach->inside->ctx, spec, 1, &attach->layouts[0]);
+}
+
+static int choose_layout(const struct attach *attach, struct block_header *header)
+{
+	const uint32_t n_shards = shards_of(&attach->build.process);
+	const struct block_header *layout = &attach->layouts[n_shards > 1];
+
+	if (layout->bytes)
+		*header = *layout;
+	return layout->bytes
+		       ? 0
+		       : layout_make(attach->inside->ctx, attach->build.spec, n_shards, header);
 }
 
 static int prepare(struct attach *attach)
@@ -91,33 +121,22 @@ static int prepare(struct attach *attach)
 	if (err)
 		return err;
 	attach->build.sites = calloc(spec->n_sites + 1, sizeof(*attach->build.sites));
-	attach->addrs = calloc(spec->n_sites + 1, sizeof(*attach->addrs));
-	if (!attach->build.sites || !attach->addrs)
+	if (!attach->build.sites)
 		err = ctx_no_memory(ctx);
 	else
-		err = build_sites(ctx, spec, attach->stop.memory, &maps, attach->build.sites);
-	for (size_t i = 0; !err && i < spec->n_sites; i++)
-		attach->addrs[i] = spec->sites[i].addr;
+		err = build_sites(attach->inside, spec, &maps, attach->build.sites);
 	if (!err)
-		qsort(attach->addrs, spec->n_sites, sizeof(*attach->addrs), compare_addrs);
+		attach->addrs = site_reader_addrs(attach->inside->reader);
 	for (size_t i = 1; !err && i < spec->n_sites; i++)
 		if (attach->addrs[i] - attach->addrs[i - 1] < SITE_BYTES)
 			err = ctx_error(ctx, -EINVAL, "two sites overlap");
+	if (!err)
+		err = prepare_layouts(attach);
 	maps_free(&maps);
 	return err;
 }
 
 /* ---- stop A --------------------------------------------------------------------------------- */
-
-static uint32_t shards_of(const struct templates_process *process)
-{
-	const long cpus = sysconf(_SC_NPROCESSORS_CONF);
-	uint32_t n = 1;
-
-	while (process->cpu_id_off && n < TEMPLATES_MAX_SHARDS && (long)n < cpus)
-		n *= 2;
-	return n;
-}
 
 /* Open the memfd FD of the process, give it its size, and map it here. */
 static int open_memfd(struct attach *attach, int fd)
@@ -219,7 +238,6 @@ static int stop_a(struct stop *stop, void *arg)
 	const struct inside_spec *spec = attach->build.spec;
 	struct templates_process *process = &attach->build.process;
 	struct block_header *header = &attach->inside->header;
-	struct layout_reach reach;
 	int err;
 
 	threads_examine(stop->ctx, stop->tracee, stop->memory, process);
@@ -229,10 +247,10 @@ static int stop_a(struct stop *stop, void *arg)
 			"pid %d: its C library keeps thread ids at an unknown place: pairs "
 			"cannot be timed inside",
 			(int)stop->pid);
-	layout_reach(spec, &reach);
-	err = layout_make(stop->ctx, spec, shards_of(process), header);
+	err = choose_layout(attach, header);
 	if (!err)
-		err = layout_place(stop->ctx, &stop->maps, &reach, header->bytes, &header->addr);
+		err = layout_place(stop->ctx, &stop->maps, &attach->reach, header->bytes,
+				   &header->addr);
 	if (!err)
 		err = remove_old(stop);
 	return err ? err : map_block(attach);
@@ -303,7 +321,11 @@ static int stop_b(struct stop *stop, void *arg)
 	if (threads_are_inside(stop->tracee, attach->addrs, header->n_sites))
 		return ctx_error(stop->ctx, -EAGAIN, "pid %d: a thread is inside a site",
 				 (int)stop->pid);
-	err = site_bytes_read(stop->ctx, stop->memory, sites, header->n_sites, &bytes);
+	/* It can write to its block. The addresses here are those of the specification. */
+	if (!site_reader_is_for(inside->reader, sites, header->n_sites))
+		return ctx_error(stop->ctx, -EBUSY, "pid %d: changes the memory of its counters",
+				 (int)stop->pid);
+	err = site_reader_read(inside->reader, inside->memory, &bytes);
 	for (size_t i = 0; !err && i < header->n_sites; i++)
 		err = take_current(attach, i, &bytes[i]);
 	if (!err)
@@ -312,7 +334,6 @@ static int stop_b(struct stop *stop, void *arg)
 		sites[i].is_patched = BLOCK_PATCHED;
 		sites[i].store = 0;
 	}
-	free(bytes);
 	return err;
 }
 
@@ -398,9 +419,9 @@ int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec
 	attach.inside = inside_new(ctx, pid);
 	if (!attach.inside)
 		return ctx_no_memory(ctx);
-	err = do_attach(&attach);
+	err = memory_open(ctx, pid, &attach.inside->memory);
 	if (!err)
-		err = memory_open(ctx, pid, &attach.inside->memory);
+		err = do_attach(&attach);
 	if (err && attach.inode && attach.inside->block) {
 		char *message = strdup(ocp_error(ctx));
 
@@ -410,7 +431,6 @@ int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec
 	}
 	stop_close(&attach.stop);
 	free(attach.build.sites);
-	free(attach.addrs);
 	if (err)
 		inside_close(attach.inside);
 	else

@@ -5,7 +5,14 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include "inside/layout.h"
+#include "inside/site_reader.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* asm-generic/mman-common.h: Linux 5.14 */
+#endif
 
 /* ---- what the sites are --------------------------------------------------------------------- */
 
@@ -14,8 +21,17 @@ static int bad_site(struct ocp_ctx *ctx, const struct block_site *site, int err,
 	return ctx_error(ctx, err, "site 0x%" PRIx64 ": %s", site->addr, why);
 }
 
+/* The mapping of ADDR, which is mostly *LAST. */
+static const struct mapping *find_mapping(const struct maps *maps, uint64_t addr,
+					  const struct mapping **last)
+{
+	if (!*last || addr < (*last)->start || addr >= (*last)->end)
+		*last = maps_find(maps, addr);
+	return *last;
+}
+
 static int take_bytes(struct ocp_ctx *ctx, const struct maps *maps, const struct site_bytes *bytes,
-		      struct block_site *site)
+		      struct block_site *site, const struct mapping **last)
 {
 	const struct mapping *m;
 	int32_t displacement;
@@ -24,7 +40,7 @@ static int take_bytes(struct ocp_ctx *ctx, const struct maps *maps, const struct
 	    (bytes->code[1] != SITE_OFF && bytes->code[1] != SITE_ON))
 		return bad_site(ctx, site, -EINVAL, "not the code of a probe");
 	memcpy(&displacement, bytes->code + 2, sizeof(displacement));
-	m = maps_find(maps, site->addr + SITE_BYTES + (uint64_t)(int64_t)displacement);
+	m = find_mapping(maps, site->addr + SITE_BYTES + (uint64_t)(int64_t)displacement, last);
 	if (!m || !m->executable)
 		return bad_site(ctx, site, -EINVAL, "calls outside of the program's code");
 	if (!m->inode)
@@ -34,30 +50,37 @@ static int take_bytes(struct ocp_ctx *ctx, const struct maps *maps, const struct
 	return 0;
 }
 
-int build_sites(struct ocp_ctx *ctx, const struct inside_spec *spec, const struct memory *memory,
-		const struct maps *maps, struct block_site *sites)
+int build_sites(struct inside *inside, const struct inside_spec *spec, const struct maps *maps,
+		struct block_site *sites)
 {
-	struct site_bytes *bytes;
+	const struct mapping *last = NULL;
+	struct site_bytes *bytes = NULL;
 	int err;
 
-	for (size_t i = 0; i < spec->n_sites; i++)
+	for (size_t i = 0; i < spec->n_sites; i++) {
+		const struct inside_site *from = &spec->sites[i];
+		const bool is_private = !from->semaphore || from->needs_private_gate;
+
 		sites[i] = (struct block_site){
-			.addr = spec->sites[i].addr,
-			.gate_addr = spec->sites[i].semaphore,
+			.addr = from->addr,
+			.gate = is_private ? BLOCK_GATE_PRIVATE : BLOCK_GATE_SEMAPHORE,
+			.gate_addr = is_private ? 0 : from->semaphore,
 		};
-	err = site_bytes_read(ctx, memory, sites, spec->n_sites, &bytes);
+	}
+	err = site_reader_make(inside->ctx, inside->memory, sites, spec->n_sites, &inside->reader);
+	if (!err)
+		err = site_reader_read(inside->reader, inside->memory, &bytes);
 	for (size_t i = 0; !err && i < spec->n_sites; i++) {
 		struct block_site *site = &sites[i];
-		bool agree;
 
-		err = take_bytes(ctx, maps, &bytes[i], site);
-		agree = !bytes[i].gate == (site->opcode == SITE_OFF);
-		if (!site->gate_addr || spec->sites[i].needs_private_gate || !agree) {
+		err = take_bytes(inside->ctx, maps, &bytes[i], site, &last);
+		/* A semaphore that disagrees with its site cannot be the gate. */
+		if (site->gate == BLOCK_GATE_SEMAPHORE &&
+		    !bytes[i].gate != (site->opcode == SITE_OFF)) {
 			site->gate = BLOCK_GATE_PRIVATE;
 			site->gate_addr = 0;
 		}
 	}
-	free(bytes);
 	return err;
 }
 
@@ -98,6 +121,15 @@ int build_private_gate(struct inside *inside, const struct build *build, size_t 
 	return write_trampoline(inside, build, i);
 }
 
+/* All of it is written soon: one call instead of a fault for each page. Linux before 5.14 refuses. */
+static void populate(const struct inside *inside, uint64_t from, uint64_t to)
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	from -= from % page;
+	madvise(inside->block + from, to - from, MADV_POPULATE_WRITE);
+}
+
 int build_block(struct inside *inside, const struct build *build)
 {
 	const struct block_header *header = &inside->header;
@@ -105,6 +137,8 @@ int build_block(struct inside *inside, const struct build *build)
 	uint64_t off = layout_trampolines_off(header);
 	int err;
 
+	populate(inside, header->sites_off, header->counters_off);
+	populate(inside, header->code_off, header->bytes);
 	if (spec->meta_bytes)
 		memcpy(inside->block + header->meta_off, spec->meta, spec->meta_bytes);
 	err = templates_routines(inside->ctx, header, &build->process,

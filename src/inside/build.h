@@ -17,11 +17,11 @@ struct build {
 };
 
 /*
- * SITES[i] from SPEC: address, gate_addr (0: private) and gate. -EINVAL, -EBUSY with a message if a site
- * or its bytes are none that can be counted.
+ * SITES[i] from SPEC: address, gate_addr (0: private) and gate. Makes the reader of INSIDE. -EINVAL,
+ * -EBUSY with a message if a site or its bytes are none that can be counted.
  */
-int build_sites(struct ocp_ctx *ctx, const struct inside_spec *spec, const struct memory *memory,
-		const struct maps *maps, struct block_site *sites);
+int build_sites(struct inside *inside, const struct inside_spec *spec, const struct maps *maps,
+		struct block_site *sites);
 
 /* Write everything but the magic number. */
 int build_block(struct inside *inside, const struct build *build);

@@ -127,7 +127,7 @@ int restore_sites(struct stop *stop, struct inside *inside, size_t *n_foreign)
 
 	*n_foreign = 0;
 	if (!err)
-		err = site_bytes_read(stop->ctx, stop->memory, inside_sites(inside), n, &bytes);
+		err = inside_read_sites(inside, &bytes);
 	for (size_t i = 0; !err && i < n; i++) {
 		const struct block_site *site = &inside_sites(inside)[i];
 
@@ -142,7 +142,6 @@ int restore_sites(struct stop *stop, struct inside *inside, size_t *n_foreign)
 		if (!err)
 			err = note_plan(stop, inside, wanted, BLOCK_UNPATCHED);
 	}
-	free(bytes);
 	free(wanted);
 	return err;
 }
@@ -231,6 +230,8 @@ int inside_detach(struct inside *inside)
 	err = stop_open(inside->ctx, inside->pid, &stop);
 	if (err)
 		return err;
+	/* Before the stop: the addresses are sorted, and the memory for the bytes is there. */
+	inside_read_sites(inside, &(struct site_bytes *){ NULL });
 	/* Without a plan the sites are restored, and the memory stays. */
 	if (remote_plan_make(inside->ctx, inside->pid, &stop.plan) != 0)
 		stop.plan = NULL;

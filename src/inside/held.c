@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include "inside/pairs.h"
+#include "inside/site_reader.h"
 
 struct inside *inside_new(struct ocp_ctx *ctx, pid_t pid)
 {
@@ -24,6 +25,7 @@ void inside_close(struct inside *inside)
 	if (inside->block)
 		munmap(inside->block, inside->header.bytes);
 	memory_close(inside->memory);
+	site_reader_free(inside->reader);
 	free(inside);
 }
 

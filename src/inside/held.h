@@ -28,12 +28,20 @@ struct inside {
 	uint8_t *block;
 	bool is_shared;
 	bool is_detached;
+	struct site_reader *reader; /* made when it is first needed */
 };
 
 struct inside *inside_new(struct ocp_ctx *ctx, pid_t pid);
 
 /* Bring a copy up to date; all of it if WITH_PAIRS. Nothing to do for a shared mapping. */
 int inside_refresh(struct inside *inside, bool with_pairs);
+
+/*
+ * Read the sites: their code, and their gates. The private gates are those of the block as it is here. The
+ * next reading takes the memory of *BYTES. Returns 0, -ENOMEM or -ESRCH with a message.
+ */
+struct site_bytes;
+int inside_read_sites(struct inside *inside, struct site_bytes **bytes);
 
 static inline struct block_site *inside_sites(const struct inside *inside)
 {

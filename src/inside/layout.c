@@ -63,6 +63,7 @@ int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec, uint32_t n_
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	int err = check_spec(ctx, spec);
 
+	header->bytes = 0;
 	if (err)
 		return err;
 	*header = (struct block_header){
@@ -92,10 +93,11 @@ int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec, uint32_t n_
 					      trampolines_bytes(spec, n_shards),
 				      page);
 	header->bytes = header->code_off + header->code_bytes;
-	if (header->bytes > reach_bytes / 2)
-		return ctx_error(ctx, -E2BIG, "%zu sites and %zu pairs: too many to count inside",
-				 spec->n_sites, spec->n_pairs);
-	return 0;
+	if (header->bytes <= reach_bytes / 2)
+		return 0;
+	header->bytes = 0;
+	return ctx_error(ctx, -E2BIG, "%zu sites and %zu pairs: too many to count inside",
+			 spec->n_sites, spec->n_pairs);
 }
 
 static void reach_to(struct layout_reach *reach, uint64_t addr)

@@ -12,7 +12,10 @@
 /* The bounds of what one block can serve. */
 enum { LAYOUT_MAX_SITES = 4000000, LAYOUT_MAX_META = 256 << 20 };
 
-/* Fill HEADER for SPEC, all but magic, addr and the times. -EINVAL, -E2BIG with a message. */
+/*
+ * Fill HEADER for SPEC, all but magic, addr and the times. -EINVAL, -E2BIG with a message; `bytes` is 0
+ * then.
+ */
 int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec, uint32_t n_shards,
 		struct block_header *header);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include <stdlib.h>
 #include "inside/held.h"
 #include "inside/site_bytes.h"
+#include "inside/site_reader.h"
 #include "inside/totals.h"
 
 int inside_read(struct inside *inside, uint64_t *hits, struct inside_pair *pairs)
@@ -17,6 +17,37 @@ int inside_read(struct inside *inside, uint64_t *hits, struct inside_pair *pairs
 	return 0;
 }
 
+/* A site whose gate is a word of the block: the block is here. */
+static void take_private_gates(const struct inside *inside, struct site_bytes *bytes)
+{
+	const struct block_site *sites = inside_sites(inside);
+	const uint16_t *gates = (const uint16_t *)(inside->block + inside->header.gates_off);
+
+	for (size_t i = 0; i < inside->header.n_sites; i++)
+		if (sites[i].gate == BLOCK_GATE_PRIVATE)
+			bytes[i].gate = gates[i];
+}
+
+int inside_read_sites(struct inside *inside, struct site_bytes **bytes)
+{
+	const struct block_site *sites = inside_sites(inside);
+	const size_t n = inside->header.n_sites;
+	int err = 0;
+
+	*bytes = NULL;
+	if (inside->reader && !site_reader_is_for(inside->reader, sites, n)) {
+		site_reader_free(inside->reader);
+		inside->reader = NULL;
+	}
+	if (!inside->reader)
+		err = site_reader_make(inside->ctx, inside->memory, sites, n, &inside->reader);
+	if (!err)
+		err = site_reader_read(inside->reader, inside->memory, bytes);
+	if (!err)
+		take_private_gates(inside, *bytes);
+	return err;
+}
+
 int inside_state(struct inside *inside, struct inside_state *state)
 {
 	const struct block_site *sites = inside_sites(inside);
@@ -24,7 +55,7 @@ int inside_state(struct inside *inside, struct inside_state *state)
 	int err;
 
 	*state = (struct inside_state){ 0 };
-	err = site_bytes_read(inside->ctx, inside->memory, sites, inside->header.n_sites, &bytes);
+	err = inside_read_sites(inside, &bytes);
 	if (err)
 		return err;
 	for (size_t i = 0; i < inside->header.n_sites; i++) {
@@ -34,6 +65,5 @@ int inside_state(struct inside *inside, struct inside_state *state)
 		state->n_switched += now == SITE_NOW_SWITCHED || now == SITE_NOW_CUT;
 		state->n_foreign += now == SITE_NOW_FOREIGN;
 	}
-	free(bytes);
 	return 0;
 }

@@ -225,25 +225,20 @@ static void look_at(const struct remote_plan *plan, const struct maps *maps, pid
 		*best = c;
 }
 
-static int choose(const struct remote_plan *plan, struct tracee *tracee, struct candidate *best)
+static int choose(const struct remote_plan *plan, struct tracee *tracee, const struct maps *maps,
+		  struct candidate *best)
 {
 	const char *why = "the stack of no thread has room for a signal frame";
-	struct maps maps;
-	int err;
 
 	*best = (struct candidate){ 0 };
 	if (!gadgets_are_there(plan->pid, &plan->gadgets))
 		return ctx_error(plan->ctx, -ESRCH, "pid %d: has made an exec", (int)plan->pid);
-	err = maps_read(plan->ctx, plan->pid, &maps);
-	if (err)
-		return err;
 	for (size_t i = 0; i < tracee_n_threads(tracee) && !(best->tid && !best->cost); i++) {
 		int signal;
 		pid_t tid = tracee_tid(tracee, i, &signal);
 
-		look_at(plan, &maps, tid, signal, best, &why);
+		look_at(plan, maps, tid, signal, best, &why);
 	}
-	maps_free(&maps);
 	if (best->tid)
 		return 0;
 	return ctx_error(plan->ctx, -EAGAIN, "pid %d: cannot be called into now: %s",
@@ -351,7 +346,7 @@ static int enter(struct remote *remote, struct patcher *patcher, const struct ca
 }
 
 int remote_begin(const struct remote_plan *plan, struct tracee *tracee, struct patcher *patcher,
-		 struct remote **out)
+		 const struct maps *maps, struct remote **out)
 {
 	struct remote *remote = calloc(1, sizeof(*remote));
 	struct candidate chosen;
@@ -362,7 +357,7 @@ int remote_begin(const struct remote_plan *plan, struct tracee *tracee, struct p
 		return ctx_no_memory(plan->ctx);
 	remote->plan = plan;
 	remote->tracee = tracee;
-	err = choose(plan, tracee, &chosen);
+	err = choose(plan, tracee, maps, &chosen);
 	if (!err)
 		err = enter(remote, patcher, &chosen);
 	if (err) {

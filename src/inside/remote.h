@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "base/ctx.h"
+#include "tracee/maps.h"
 #include "tracee/patch.h"
 #include "tracee/tracee.h"
 
@@ -24,13 +25,14 @@ int remote_plan_make(struct ocp_ctx *ctx, pid_t pid, struct remote_plan **out);
 void remote_plan_free(struct remote_plan *plan);
 
 /*
- * Choose a thread of TRACEE, whose threads are all stopped, and put the signal frame on its stack. To
+ * Choose a thread of TRACEE, whose threads are all stopped, and put the signal frame on its stack, which
+ * MAPS, read in this stop, tell. To
  * be called, like all that follow, by the tracing thread: in the work of tracee_run_stopped(), which
  * must end with the error of the first call that fails. -EAGAIN: no thread can do it now; another
  * one may after another stop. Nothing is changed then.
  */
 int remote_begin(const struct remote_plan *plan, struct tracee *tracee, struct patcher *patcher,
-		 struct remote **out);
+		 const struct maps *maps, struct remote **out);
 
 /*
  * REMOTE_SCRATCH_BYTES of the thread's stack that nobody uses, for the arguments of calls. Write with

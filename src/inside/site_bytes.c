@@ -11,78 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- reading -------------------------------------------------------------------------------- */
-
-/* One by one: a site whose plugin has been unloaded reads as zeros, which is foreign. */
-static void read_singly(const struct memory *memory, const struct block_site *sites, size_t n,
-			struct site_bytes *bytes)
-{
-	for (size_t i = 0; i < n; i++) {
-		const struct iovec code = { (void *)(uintptr_t)sites[i].addr, SITE_BYTES };
-		const struct iovec gate = { (void *)(uintptr_t)sites[i].gate_addr,
-					    sizeof(bytes->gate) };
-
-		if (memory_read_in_order(memory, &code, 1, bytes[i].code, SITE_BYTES) != 0)
-			memset(bytes[i].code, 0, SITE_BYTES);
-		if (!sites[i].gate_addr || memory_read_in_order(memory, &gate, 1, &bytes[i].gate,
-								sizeof(bytes->gate)) != 0)
-			bytes[i].gate = 0;
-	}
-}
-
-/* Neighbours often have one semaphore: it is read once. */
-static bool has_own_gate(const struct block_site *sites, size_t i)
-{
-	return sites[i].gate_addr && (!i || sites[i].gate_addr != sites[i - 1].gate_addr);
-}
-
-int site_bytes_read(struct ocp_ctx *ctx, const struct memory *memory,
-		    const struct block_site *sites, size_t n, struct site_bytes **bytes)
-{
-	struct memory_piece *pieces = calloc(2 * n + 1, sizeof(*pieces));
-	struct site_bytes *all = calloc(n + 1, sizeof(*all));
-	uint8_t *buf = malloc(n * sizeof(*all) + 1), *from = buf;
-	size_t n_pieces = 0;
-	int err = 0;
-
-	*bytes = NULL;
-	if (!pieces || !all || !buf) {
-		err = ctx_no_memory(ctx);
-		goto out;
-	}
-	for (size_t i = 0; i < n; i++) {
-		pieces[n_pieces++] =
-			(struct memory_piece){ .addr = sites[i].addr, .bytes = SITE_BYTES };
-		if (has_own_gate(sites, i))
-			pieces[n_pieces++] = (struct memory_piece){ .addr = sites[i].gate_addr,
-								    .bytes = sizeof(all->gate) };
-	}
-	err = memory_read(memory, pieces, n_pieces, buf);
-	if (err == -EFAULT) {
-		read_singly(memory, sites, n, all);
-		err = memory_check_alive(memory);
-	} else {
-		for (size_t i = 0; !err && i < n; i++) {
-			memcpy(all[i].code, from, SITE_BYTES);
-			from += SITE_BYTES;
-			if (has_own_gate(sites, i)) {
-				memcpy(&all[i].gate, from, sizeof(all->gate));
-				from += sizeof(all->gate);
-			} else if (sites[i].gate_addr) {
-				all[i].gate = all[i - 1].gate;
-			}
-		}
-	}
-	if (!err) {
-		*bytes = all;
-		all = NULL;
-	}
-out:
-	free(all);
-	free(pieces);
-	free(buf);
-	return err;
-}
+/* ---- what they are --------------------------------------------------------------------------- */
 
 enum site_now site_now(const struct block_site *site, const struct site_bytes *bytes)
 {

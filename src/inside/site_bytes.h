@@ -24,10 +24,6 @@ enum site_now {
 	SITE_NOW_FOREIGN,
 };
 
-/* One piece of memory for each site and each gate, read together. The caller frees *BYTES. */
-int site_bytes_read(struct ocp_ctx *ctx, const struct memory *memory,
-		    const struct block_site *sites, size_t n, struct site_bytes **bytes);
-
 enum site_now site_now(const struct block_site *site, const struct site_bytes *bytes);
 
 /* The five bytes behind the nop: what is there, and what shall be there. */

@@ -128,7 +128,7 @@ int stop_begin_calls(struct stop *stop)
 	if (!stop->plan)
 		return ctx_error(stop->ctx, -ENOTSUP, "pid %d: cannot be called into",
 				 (int)stop->pid);
-	return remote_begin(stop->plan, stop->tracee, stop->patcher, &stop->remote);
+	return remote_begin(stop->plan, stop->tracee, stop->patcher, &stop->maps, &stop->remote);
 }
 
 int stop_call(struct stop *stop, const char *name, long number, const uint64_t args[6],

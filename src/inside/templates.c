@@ -147,13 +147,12 @@ static int check(struct ocp_ctx *ctx, const struct block_header *header,
 	return 0;
 }
 
-static struct assembly assembly_of(const struct block_header *header,
-				   const struct templates_process *process, uint64_t addr,
-				   uint8_t *code)
+/* In place: it is done once a site. */
+static void set_values(struct assembly *assembly, const struct block_header *header,
+		       const struct templates_process *process)
 {
 	const uint64_t routines = header->addr + header->code_off;
-	struct assembly assembly = { .code = code, .addr = addr };
-	int64_t *values = assembly.values;
+	int64_t *values = assembly->values;
 
 	values[HOLE_TO_BLOCK_ADDR] = (int64_t)(header->addr + offsetof(struct block_header, addr));
 	values[HOLE_TO_NS_PER_TICK] =
@@ -169,7 +168,6 @@ static struct assembly assembly_of(const struct block_header *header,
 	values[HOLE_SLOTS_OFF] = (int64_t)pairs_slots_off(header->n_threads);
 	values[HOLE_DEPTH] = (int64_t)header->depth << 16;
 	values[HOLE_MAY_CALL] = process->may_call_kernel;
-	return assembly;
 }
 
 static int too_far(struct ocp_ctx *ctx, uint64_t addr)
@@ -183,9 +181,10 @@ int templates_routines(struct ocp_ctx *ctx, const struct block_header *header,
 		       const struct templates_process *process, uint8_t *code)
 {
 	const uint64_t addr = header->addr + header->code_off;
-	struct assembly assembly = assembly_of(header, process, addr, code);
 	const int ret = check(ctx, header, process);
+	struct assembly assembly = { .code = code, .addr = addr };
 
+	set_values(&assembly, header, process);
 	if (ret)
 		return ret;
 	if (!header->n_pairs) {
@@ -230,9 +229,10 @@ int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 		   const struct templates_process *process, const struct templates_site *site,
 		   uint8_t *code)
 {
-	struct assembly assembly = assembly_of(header, process, site->trampoline, code);
 	const size_t n_stops = stops_of(site);
+	struct assembly assembly = { .code = code, .addr = site->trampoline };
 
+	set_values(&assembly, header, process);
 	assembly.values[HOLE_TO_COUNTER] = (int64_t)site->counter;
 	assembly.values[HOLE_COUNTER_OFF] = (int64_t)(site->counter - header->addr);
 	assembly.values[HOLE_TO_GATE] = (int64_t)site->gate;

@@ -32,6 +32,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -56,11 +57,20 @@ struct name_table {
 
 static uint64_t hash_name(const char *name)
 {
-	uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
+	uint64_t hash = 0xcbf29ce484222325; /* FNV-1a, of words instead of bytes */
+	size_t left = strlen(name);
 
-	for (; *name; name++)
-		hash = (hash ^ (unsigned char)*name) * 0x100000001b3;
-	return hash ^ (hash >> 32);
+	while (left) {
+		const size_t bytes = left < sizeof(uint64_t) ? left : sizeof(uint64_t);
+		uint64_t word = 0;
+
+		memcpy(&word, name, bytes);
+		hash = (hash ^ word) * 0x100000001b3;
+		hash ^= hash >> 32;
+		name += bytes;
+		left -= bytes;
+	}
+	return hash ^ (hash >> 29);
 }
 
 static int name_table_init(struct ocp_ctx *ctx, struct name_table *table, size_t max_names)
@@ -89,11 +99,16 @@ static uint32_t intern(struct ocp_program *prog, struct name_table *table, const
 
 static bool name_is_valid(const char *name)
 {
-	for (; *name; name++)
-		if (!((*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') ||
-		      (*name >= '0' && *name <= '9') || *name == '_'))
-			return false;
-	return true;
+	static const bool is_valid[UCHAR_MAX + 1] = {
+		['a' ... 'z'] = true,
+		['A' ... 'Z'] = true,
+		['0' ... '9'] = true,
+		['_'] = true,
+	};
+
+	while (is_valid[(unsigned char)*name])
+		name++;
+	return !*name;
 }
 
 static int bad_note(struct ocp_program *prog, uint64_t off, const char *why)
@@ -116,7 +131,8 @@ static int walk_notes(struct ocp_program *prog, const struct elf_section *sectio
 	while ((more = note_next(&reader, &note)) > 0) {
 		if (!abi_of_provider(note.provider, &abi))
 			continue;
-		if (!name_is_valid(note.name))
+		/* Names are looked at once, when the sites are collected. */
+		if (prog->sites && !name_is_valid(note.name))
 			return bad_note(prog, section->off + note.off,
 					"probe name is not [A-Za-z0-9_]*");
 		if (prog->sites)
@@ -345,6 +361,17 @@ static int compare_sites(const void *a, const void *b)
 	return x->va < y->va ? -1 : x->va > y->va;
 }
 
+/* Most compilers write the notes of a name by address. */
+static void sort_sites(struct site *sites, size_t n)
+{
+	size_t i = 1;
+
+	while (i < n && compare_sites(&sites[i - 1], &sites[i]) <= 0)
+		i++;
+	if (i < n)
+		qsort(sites, n, sizeof(*sites), compare_sites);
+}
+
 /* Sort the probes by name and their sites by probe and address. */
 static int group_sites(struct ocp_program *prog)
 {
@@ -377,8 +404,7 @@ static int group_sites(struct ocp_program *prog)
 		grouped[probe->first_site + probe->n_sites++] = prog->sites[i];
 	}
 	for (size_t i = 0; i < prog->n_probes; i++)
-		qsort(grouped + prog->probes[i].first_site, prog->probes[i].n_sites,
-		      sizeof(*grouped), compare_sites);
+		sort_sites(grouped + prog->probes[i].first_site, prog->probes[i].n_sites);
 	free(prog->sites);
 	free(rank);
 	prog->sites = grouped;

@@ -136,26 +136,34 @@ static struct memory_piece *sort_pieces(struct memory_piece *pieces, struct memo
  * but no page without a piece: if the pieces are readable, so is the run.
  */
 struct batch {
-	struct iovec runs[IOV_MAX];
-	size_t n_runs, bytes;
-	char *buf;
+	size_t first_run, n_runs, first_piece, n_pieces, bytes;
 };
 
 enum { BATCH_BYTES = 64 * 1024 };
 
+struct memory_plan {
+	struct memory_piece *pieces; /* by address: the array that was given, or the spare one */
+	struct memory_piece *owned, *spare;
+	struct iovec *runs;
+	struct batch *batches;
+	size_t n_runs, n_batches;
+	char *buf; /* BATCH_BYTES */
+};
+
 /* Add a piece; the addresses must ascend. Returns false if the batch has no room for it. */
-static bool batch_add(struct batch *batch, const struct memory_piece *piece, uint64_t page)
+static bool batch_add(struct memory_plan *plan, struct batch *batch,
+		      const struct memory_piece *piece, int page_bits)
 {
-	struct iovec *run = batch->n_runs ? &batch->runs[batch->n_runs - 1] : NULL;
 	uint64_t end = piece->addr + piece->bytes;
 
-	if (run) {
+	if (batch->n_runs) {
+		struct iovec *run = &plan->runs[plan->n_runs - 1];
 		uint64_t run_start = (uint64_t)(uintptr_t)run->iov_base;
 		uint64_t run_end = run_start + run->iov_len;
 
 		if (end <= run_end)
 			return true;
-		if (piece->addr / page <= (run_end - 1) / page + 1) {
+		if (piece->addr >> page_bits <= ((run_end - 1) >> page_bits) + 1) {
 			if (batch->bytes + (end - run_end) > BATCH_BYTES)
 				return false;
 			batch->bytes += end - run_end;
@@ -165,22 +173,49 @@ static bool batch_add(struct batch *batch, const struct memory_piece *piece, uin
 	}
 	if (batch->n_runs == IOV_MAX || batch->bytes + piece->bytes > BATCH_BYTES)
 		return false;
-	batch->runs[batch->n_runs++] =
-		(struct iovec){ (void *)(uintptr_t)piece->addr, piece->bytes };
+	plan->runs[plan->n_runs++] = (struct iovec){ (void *)(uintptr_t)piece->addr, piece->bytes };
+	batch->n_runs++;
 	batch->bytes += piece->bytes;
 	return true;
 }
 
-/* Read the batch, which was made from PIECES, and copy each piece to its place. */
-static int batch_read(const struct memory *memory, const struct batch *batch,
-		      const struct memory_piece *pieces, size_t n, char *buf)
+static void make_batches(struct memory_plan *plan, size_t n)
 {
-	struct iovec local = { .iov_base = batch->buf, .iov_len = batch->bytes };
-	const struct iovec *run = batch->runs;
-	const char *from = batch->buf;
+	const int page_bits = __builtin_ctzl((unsigned long)sysconf(_SC_PAGESIZE));
+	size_t next = 0;
+
+	while (next < n) {
+		struct batch *batch = &plan->batches[plan->n_batches++];
+
+		*batch = (struct batch){ .first_run = plan->n_runs, .first_piece = next };
+		while (next < n && batch_add(plan, batch, &plan->pieces[next], page_bits))
+			next++;
+		batch->n_pieces = next - batch->first_piece;
+	}
+}
+
+/* The piece of a site or of a counter is copied without a call. */
+static void copy_piece(char *to, const char *from, size_t bytes)
+{
+	if (bytes == 6)
+		memcpy(to, from, 6);
+	else if (bytes == 2)
+		memcpy(to, from, 2);
+	else
+		memcpy(to, from, bytes);
+}
+
+/* Read the batch, and copy each piece to its place. */
+static int batch_read(const struct memory *memory, const struct memory_plan *plan,
+		      const struct batch *batch, char *buf)
+{
+	const struct memory_piece *pieces = &plan->pieces[batch->first_piece];
+	const struct iovec *run = &plan->runs[batch->first_run];
+	const struct iovec local = { .iov_base = plan->buf, .iov_len = batch->bytes };
+	const char *from = plan->buf;
 	ssize_t got = process_vm_readv(memory->pid, &local, 1, run, batch->n_runs, 0);
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < batch->n_pieces; i++) {
 		uint64_t run_start = (uint64_t)(uintptr_t)run->iov_base;
 		int err;
 
@@ -189,8 +224,8 @@ static int batch_read(const struct memory *memory, const struct batch *batch,
 				from += run++->iov_len;
 				run_start = (uint64_t)(uintptr_t)run->iov_base;
 			}
-			memcpy(buf + pieces[i].to, from + (pieces[i].addr - run_start),
-			       pieces[i].bytes);
+			copy_piece(buf + pieces[i].to, from + (pieces[i].addr - run_start),
+				   pieces[i].bytes);
 			continue;
 		}
 		/* One piece is not readable: read them one by one, to name it. */
@@ -201,51 +236,100 @@ static int batch_read(const struct memory *memory, const struct batch *batch,
 	return 0;
 }
 
-static int read_sorted(const struct memory *memory, struct batch *batch,
-		       const struct memory_piece *pieces, size_t n, char *buf)
+int memory_plan_read(const struct memory *memory, struct memory_plan *plan, void *buf)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	size_t next = 0;
 	int err = 0;
 
-	while (!err && next < n) {
-		size_t first = next;
-
-		batch->n_runs = batch->bytes = 0;
-		while (next < n && batch_add(batch, &pieces[next], page))
-			next++;
-		err = batch_read(memory, batch, pieces + first, next - first, buf);
-	}
+	for (size_t i = 0; !err && i < plan->n_batches; i++)
+		err = batch_read(memory, plan, &plan->batches[i], buf);
+	if (!err && !memory_is_alive(memory))
+		err = gone(memory);
 	return err;
+}
+
+void memory_plan_free(struct memory_plan *plan)
+{
+	if (!plan)
+		return;
+	free(plan->owned);
+	free(plan->spare);
+	free(plan->runs);
+	free(plan->batches);
+	free(plan->buf);
+	free(plan);
+}
+
+/* Room for the plan of N pieces; NULL: there is none. */
+static struct memory_plan *plan_alloc(size_t n)
+{
+	struct memory_plan *plan = calloc(1, sizeof(*plan));
+
+	if (!plan)
+		return NULL;
+	plan->spare = malloc((n + 1) * sizeof(*plan->spare));
+	plan->runs = malloc((n + 1) * sizeof(*plan->runs));
+	plan->batches = malloc((n + 1) * sizeof(*plan->batches));
+	plan->buf = malloc(BATCH_BYTES);
+	if (plan->spare && plan->runs && plan->batches && plan->buf)
+		return plan;
+	memory_plan_free(plan);
+	return NULL;
+}
+
+/* PIECES are sorted into themselves or into the spare array, and must stay. */
+static int plan_fill(const struct memory *memory, struct memory_plan *plan,
+		     struct memory_piece *pieces, size_t n)
+{
+	/* A hostile file may have any address; batch_add needs an end above the start. */
+	for (size_t i = 0; i < n; i++)
+		if (pieces[i].addr + pieces[i].bytes < pieces[i].addr)
+			return cannot_read(memory, &pieces[i]);
+	plan->pieces = sort_pieces(pieces, plan->spare, n);
+	make_batches(plan, n);
+	return 0;
+}
+
+int memory_plan_make(const struct memory *memory, struct memory_piece *pieces, size_t n,
+		     struct memory_plan **out)
+{
+	struct memory_plan *plan = plan_alloc(n);
+	int err;
+
+	*out = NULL;
+	if (!plan) {
+		free(pieces);
+		return ctx_no_memory(memory->ctx);
+	}
+	plan->owned = pieces;
+	err = plan_fill(memory, plan, pieces, n);
+	if (err)
+		memory_plan_free(plan);
+	else
+		*out = plan;
+	return err;
+}
+
+const struct memory_piece *memory_plan_pieces(const struct memory_plan *plan)
+{
+	return plan->pieces;
 }
 
 int memory_read(const struct memory *memory, struct memory_piece *pieces, size_t n, void *buf)
 {
-	struct memory_piece *spare = calloc(n + 1, sizeof(*spare));
-	struct batch *batch = calloc(1, sizeof(*batch) + BATCH_BYTES);
+	struct memory_plan *plan = plan_alloc(n);
 	uint32_t bytes = 0;
 	int err;
 
-	if (!spare || !batch) {
-		err = ctx_no_memory(memory->ctx);
-		goto out;
-	}
-	batch->buf = (char *)(batch + 1);
+	if (!plan)
+		return ctx_no_memory(memory->ctx);
 	for (size_t i = 0; i < n; i++) {
-		/* A hostile file may have any address; batch_add needs an end above the start. */
-		if (pieces[i].addr + pieces[i].bytes < pieces[i].addr) {
-			err = cannot_read(memory, &pieces[i]);
-			goto out;
-		}
 		pieces[i].to = bytes;
 		bytes += pieces[i].bytes;
 	}
-	err = read_sorted(memory, batch, sort_pieces(pieces, spare, n), n, buf);
-	if (!err && !memory_is_alive(memory))
-		err = gone(memory);
-out:
-	free(batch);
-	free(spare);
+	err = plan_fill(memory, plan, pieces, n);
+	if (!err)
+		err = memory_plan_read(memory, plan, buf);
+	memory_plan_free(plan);
 	return err;
 }
 

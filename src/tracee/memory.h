@@ -36,6 +36,22 @@ struct memory_piece {
 int memory_read(const struct memory *memory, struct memory_piece *pieces, size_t n, void *buf);
 
 /*
+ * Pieces that are read several times: what takes long is done once. Each piece is put at its `to`. PIECES
+ * comes from malloc(3) and belongs to the plan, also after an error. -EFAULT, with a message, if one has
+ * no end.
+ */
+struct memory_plan;
+int memory_plan_make(const struct memory *memory, struct memory_piece *pieces, size_t n,
+		     struct memory_plan **out);
+void memory_plan_free(struct memory_plan *plan);
+
+/* The pieces by address. They belong to PLAN. */
+const struct memory_piece *memory_plan_pieces(const struct memory_plan *plan);
+
+/* After an error BUF has some of the pieces. Allocates nothing. */
+int memory_plan_read(const struct memory *memory, struct memory_plan *plan, void *buf);
+
+/*
  * Read the N pieces of REMOTE (at most IOV_MAX) one after the other, in this order, within
  * microseconds: for values that change meanwhile. BYTES is their sum. Call memory_check_alive after
  * the last read: only then did they come from this address space.

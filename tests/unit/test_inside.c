@@ -254,6 +254,35 @@ static void counts_equal_the_books(void **state)
 	count_exactly("v1-nopie");
 }
 
+/* The words of the block say whose handler runs, and how the sites are restored: also by a later tool. */
+static void private_gates_are_kept(void **state)
+{
+	(void)state;
+	for (int later = 0; later < 2; later++) {
+		struct program p;
+		struct inside *inside;
+		uint64_t hits, handler;
+
+		start(&p, "v1", "--wait");
+		for (size_t i = 0; i < p.n; i++)
+			p.sites[i].needs_private_gate = true;
+		inside = attach(&p);
+		go(&p, 100);
+		books(&p, "started_on", &hits, &handler);
+		assert_true(handler && handler == hits);
+		books(&p, "plain", &hits, &handler);
+		assert_true(hits && !handler);
+		if (later) {
+			inside_close(inside);
+			assert_int_equal(inside_find(p.ctx, p.pid, &inside), 1);
+		}
+		detach(&p, inside);
+		assert_original(&p);
+		inside_close(inside);
+		end(&p);
+	}
+}
+
 static void a_later_tool_finds_it(void **unused)
 {
 	struct program p;
@@ -419,6 +448,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counts_equal_the_books),
+		cmocka_unit_test(private_gates_are_kept),
 		cmocka_unit_test(a_later_tool_finds_it),
 		cmocka_unit_test(attach_and_detach_under_load),
 		cmocka_unit_test(a_foreign_switch_is_seen),

@@ -119,9 +119,69 @@ static void a_piece_at_the_end_of_the_addresses(void **state)
 	assert_int_equal(memory_read(area->memory, pieces, 2, got), -EFAULT);
 }
 
+/* Each piece goes where the caller wants it, and is what the memory has at the time of the reading. */
+static void a_plan_reads_again(void **state)
+{
+	static uint8_t expected[PIECES * MAX_BYTES], got[PIECES * MAX_BYTES];
+	struct memory_piece *pieces = calloc(PIECES, sizeof(*pieces));
+	struct area *area = *state;
+	struct memory_plan *plan;
+	uint64_t last = 0;
+
+	for (size_t i = 0; i < PIECES; i++) {
+		const size_t bytes = 1 + (size_t)random() % MAX_BYTES;
+
+		pieces[i] = (struct memory_piece){
+			.addr = (uintptr_t)area->bytes + random_off(bytes),
+			.bytes = (uint16_t)bytes,
+			.to = (uint32_t)((PIECES - 1 - i) * MAX_BYTES),
+		};
+	}
+	assert_int_equal(memory_plan_make(area->memory, pieces, PIECES, &plan), 0);
+	for (int round = 0; round < 2; round++) {
+		for (size_t i = 0; i < PIECES; i++) {
+			const struct memory_piece *piece = &memory_plan_pieces(plan)[i];
+
+			assert_true(piece->addr >= last);
+			last = piece->addr;
+			memcpy(expected + piece->to, (const void *)(uintptr_t)piece->addr,
+			       piece->bytes);
+		}
+		last = 0;
+		assert_int_equal(memory_plan_read(area->memory, plan, got), 0);
+		assert_memory_equal(got, expected, sizeof(got));
+		for (size_t i = 0; i < HOLE * PAGE; i++)
+			area->bytes[i] ^= 0xff;
+	}
+	memory_plan_free(plan);
+}
+
+static void a_plan_of_what_is_not_there(void **state)
+{
+	struct area *area = *state;
+	struct memory_piece *pieces = calloc(2, sizeof(*pieces));
+	struct memory_plan *plan;
+	uint8_t got[4];
+
+	pieces[0] = (struct memory_piece){ .addr = UINT64_MAX - 1, .bytes = 2 };
+	assert_int_equal(memory_plan_make(area->memory, pieces, 1, &plan), -EFAULT);
+	assert_null(plan);
+	pieces = calloc(1, sizeof(*pieces));
+	pieces[0] =
+		(struct memory_piece){ .addr = (uintptr_t)area->bytes + HOLE * PAGE, .bytes = 4 };
+	assert_int_equal(memory_plan_make(area->memory, pieces, 1, &plan), 0);
+	assert_int_equal(memory_plan_read(area->memory, plan, got), -EFAULT);
+	memory_plan_free(plan);
+	assert_int_equal(memory_plan_make(area->memory, NULL, 0, &plan), 0);
+	assert_int_equal(memory_plan_read(area->memory, plan, NULL), 0);
+	memory_plan_free(plan);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_plan_reads_again, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_plan_of_what_is_not_there, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(pieces_come_in_the_order_asked_for, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(nothing_is_read_where_nothing_is_asked_for, set_up,

@@ -104,8 +104,12 @@ static int work(void *arg)
 {
 	struct cycle *c = arg;
 	struct remote *remote;
-	int err = remote_begin(c->plan, c->tracee, c->patcher, &remote), end;
+	struct maps maps;
+	int err = maps_read(ctx, c->pid, &maps), end;
 
+	if (!err)
+		err = remote_begin(c->plan, c->tracee, c->patcher, &maps, &remote);
+	maps_free(&maps);
 	if (err)
 		return err;
 	err = make_calls(c, remote);

@@ -2,7 +2,7 @@
 # tools/bench/NAME.bench (see lib.sh); its programs are built here.
 loops_places := 0 1 2 3
 bench_programs := $(addprefix $(O)/bench/,target pair small big cost \
-	toggle_100 toggle_1k toggle_10k toggle_100k toggle_10k_names dormant_100k lines_100k usdt_links calls gauges tables deep memprof_with memprof_without \
+	toggle_100 toggle_1k toggle_10k toggle_100k toggle_10k_names dormant_100k lines_100k usdt_links calls gauges tables deep inside_times memprof_with memprof_without \
 	$(foreach v,none handler flag probe,$(loops_places:%=loops_$(v)_%)) \
 	$(foreach v,with without,$(loops_places:%=names_$(v)_%)))
 
@@ -15,12 +15,12 @@ run-bench: all ocaml $(bench_programs) $(ocaml_out)/loop $(O)/tests/unit/test_to
 $(O)/bench/target: tools/bench/target.c tools/bench/probe.h
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 $(WARN) -D_GNU_SOURCE -O2 -o $@ $<
+	$(Q)$(CC) -std=gnu11 $(WARN) -D_GNU_SOURCE -O2 -pthread -o $@ $<
 
 $(O)/bench/pair: tools/bench/target.c tools/bench/probe.h
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 $(WARN) -D_GNU_SOURCE -O2 -DPAIR -o $@ $<
+	$(Q)$(CC) -std=gnu11 $(WARN) -D_GNU_SOURCE -O2 -pthread -DPAIR -o $@ $<
 
 $(O)/bench/usdt_links: tools/bench/usdt_links.c tools/bench/usdt_links.bpf.c
 	$(say) BPF $@
@@ -93,7 +93,7 @@ $(O)/bench/memprof_with $(O)/bench/memprof_without: tools/bench/ocaml/memprof.ml
 	$(Q)cd $@_obj && $(ocaml_env) ocamlfind ocamlopt -thread -linkpkg -g \
 		-package threads.posix$(memprof_library) now.c memprof.ml -o $(abspath $@)
 
-$(O)/bench/gauges $(O)/bench/tables: $(O)/bench/%: tools/bench/%.c $(O)/internal.a
+$(O)/bench/gauges $(O)/bench/inside_times $(O)/bench/tables: $(O)/bench/%: tools/bench/%.c $(O)/internal.a
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)

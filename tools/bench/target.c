@@ -3,10 +3,13 @@
  * A process with one probe, `hit`, controlled by commands on stdin. With -DPAIR it has a second
  * probe, `hit_end`, which follows each pass of the first.
  *
- * run N: pass the site N times; print the nanoseconds per pass.
+ * run N [THREADS]: pass the site N times, or so often in each of two to eight threads; print the nanoseconds
+ * of CPU time per pass.
  *
- * await on|off: pass the site every 50 us until it begins with an int3 (a uprobe) or with the nop
- * again, and then once more. Print the time after that in microseconds since the epoch, or
+ * bare N [THREADS]: the same with a `lock inc` of one counter in place of the site.
+ *
+ * await on|off: pass the site every 50 us until it begins with an int3 (a uprobe) or calls (the engine
+ * `inside`), or until it does neither, and then once more. Print the time after that in microseconds since the epoch, or
  * "timeout" after 30 seconds. (Without the pause, the measured tool might have to wait for a CPU.)
  *
  * watch: pass the site every 50 us until the next line of any text. Print the time after the first
@@ -16,6 +19,8 @@
  */
 #include <linux/membarrier.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +30,7 @@
 #include <unistd.h>
 #include "probe.h"
 
-enum { INT3 = 0xcc, AWAIT_SECONDS = 30, PAUSE_NS = 50000 };
+enum { INT3 = 0xcc, CALL = 0xe8, AWAIT_SECONDS = 30, PAUSE_NS = 50000, MAX_THREADS = 8 };
 
 __asm__(".pushsection .text\n"
 	".globl hit_site\n"
@@ -49,7 +54,19 @@ static inline void end_site(void)
 }
 #endif
 
+__asm__(".pushsection .text\n"
+	".globl bare_site\n"
+	".hidden bare_site\n"
+	"bare_site:	lock incq bare_count(%rip)\n"
+	"	ret\n"
+	".popsection\n"
+	".pushsection .bss\n"
+	"	.balign 64\n"
+	"bare_count:	.skip 64\n"
+	".popsection\n");
+
 __attribute__((visibility("hidden"))) void hit_site(void);
+__attribute__((visibility("hidden"))) void bare_site(void);
 
 static void pass(void)
 {
@@ -65,13 +82,54 @@ static uint64_t now_ns(clockid_t clock)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
-static void run(uint64_t n)
-{
-	uint64_t start = now_ns(CLOCK_THREAD_CPUTIME_ID);
+struct job {
+	uint64_t n, cpu_ns;
+	bool is_bare;
+	pthread_barrier_t *begin;
+};
 
-	for (uint64_t i = 0; i < n; i++)
-		pass();
-	printf("%.3f\n", (double)(now_ns(CLOCK_THREAD_CPUTIME_ID) - start) / (double)n);
+static void *run_job(void *arg)
+{
+	struct job *job = arg;
+	uint64_t start;
+
+	pthread_barrier_wait(job->begin);
+	start = now_ns(CLOCK_THREAD_CPUTIME_ID);
+	if (job->is_bare)
+		for (uint64_t i = 0; i < job->n; i++)
+			bare_site();
+	else
+		for (uint64_t i = 0; i < job->n; i++)
+			pass();
+	job->cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) - start;
+	return NULL;
+}
+
+/* The first one runs in this thread. Returns false if there cannot be so many threads. */
+static bool run(uint64_t n, unsigned int n_threads, bool is_bare)
+{
+	pthread_t threads[MAX_THREADS];
+	struct job jobs[MAX_THREADS];
+	pthread_barrier_t begin;
+	uint64_t sum_ns = 0;
+
+	if (!n || !n_threads || n_threads > MAX_THREADS ||
+	    pthread_barrier_init(&begin, NULL, n_threads) != 0)
+		return false;
+	for (unsigned int i = n_threads; i-- > 0;) {
+		jobs[i] = (struct job){ .n = n, .is_bare = is_bare, .begin = &begin };
+		if (i && pthread_create(&threads[i], NULL, run_job, &jobs[i]) != 0)
+			return false;
+	}
+	run_job(&jobs[0]);
+	for (unsigned int i = 0; i < n_threads; i++) {
+		if (i)
+			pthread_join(threads[i], NULL);
+		sum_ns += jobs[i].cpu_ns;
+	}
+	pthread_barrier_destroy(&begin);
+	printf("%.3f\n", (double)sum_ns / (double)n / n_threads);
+	return true;
 }
 
 static void await(int on)
@@ -80,7 +138,7 @@ static void await(int on)
 	const struct timespec pause = { .tv_nsec = PAUSE_NS };
 	uint64_t end = now_ns(CLOCK_MONOTONIC) + AWAIT_SECONDS * 1000000000ULL;
 
-	while ((*site == INT3) != on) {
+	while ((site[0] == INT3 || site[1] == CALL) != on) {
 		pass();
 		nanosleep(&pause, NULL);
 		if (now_ns(CLOCK_MONOTONIC) > end) {
@@ -127,16 +185,24 @@ int main(void)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	setvbuf(stdin, NULL, _IONBF, 0); /* watch() polls it */
 	while (fgets(line, sizeof(line), stdin)) {
-		if (strncmp(line, "run ", 4) == 0)
-			run(strtoull(line + 4, NULL, 10));
-		else if (strncmp(line, "await ", 6) == 0)
+		unsigned long long n;
+		unsigned int threads = 1;
+
+		if (sscanf(line, "run %llu %u", &n, &threads) >= 1) {
+			if (!run(n, threads, false))
+				return 2;
+		} else if (sscanf(line, "bare %llu %u", &n, &threads) >= 1) {
+			if (!run(n, threads, true))
+				return 2;
+		} else if (strncmp(line, "await ", 6) == 0) {
 			await(strcmp(line + 6, "on\n") == 0);
-		else if (strcmp(line, "watch\n") == 0)
+		} else if (strcmp(line, "watch\n") == 0) {
 			watch();
-		else if (strcmp(line, "grace\n") == 0)
+		} else if (strcmp(line, "grace\n") == 0) {
 			grace();
-		else
+		} else {
 			return 2;
+		}
 	}
 	return 0;
 }

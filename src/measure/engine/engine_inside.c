@@ -93,11 +93,12 @@ static int open_engine(struct ocp_ctx *ctx, const struct engine_spec *spec, stru
 
 /* ---- addresses ------------------------------------------------------------------------------ */
 
-/* A file in a process: which mappings are its own. */
+/* A file in a process, and the mappings that are its own. */
 struct mapped_file {
-	const struct maps *maps;
 	pid_t pid;
 	struct stat stat;
+	const struct mapping **mappings;
+	size_t n;
 };
 
 /* The device of a mapping differs from that of the file on overlayfs and btrfs: ask the path too. */
@@ -113,17 +114,28 @@ static bool is_of_file(const struct mapped_file *file, const struct mapping *m)
 	       (st.st_ino == file->stat.st_ino && st.st_dev == file->stat.st_dev);
 }
 
+static int find_mappings(struct engine *engine, const struct maps *maps, struct mapped_file *file)
+{
+	file->mappings = calloc(maps->n + 1, sizeof(void *));
+	if (!file->mappings)
+		return ctx_no_memory(engine->ctx);
+	for (size_t i = 0; i < maps->n; i++)
+		if (is_of_file(file, &maps->mappings[i]))
+			file->mappings[file->n++] = &maps->mappings[i];
+	return 0;
+}
+
 /* Where the process has mapped the byte at OFF of the file. Returns the number of its mappings. */
 static size_t address_of(const struct mapped_file *file, uint64_t off, bool executable,
 			 uint64_t *addr)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < file->maps->n; i++) {
-		const struct mapping *m = &file->maps->mappings[i];
+	for (size_t i = 0; i < file->n; i++) {
+		const struct mapping *m = file->mappings[i];
 
 		if ((executable ? m->executable : m->writable) && off >= m->off &&
-		    off - m->off < m->end - m->start && is_of_file(file, m)) {
+		    off - m->off < m->end - m->start) {
 			*addr = m->start + (off - m->off);
 			n++;
 		}
@@ -162,7 +174,7 @@ static int add_site(struct engine *engine, const struct mapped_file *mapped,
 static int add_file(struct engine *engine, const struct maps *maps, pid_t pid,
 		    const struct engine_file *file, struct inside_site *sites)
 {
-	struct mapped_file mapped = { .maps = maps, .pid = pid };
+	struct mapped_file mapped = { .pid = pid };
 	int err = 0;
 
 	if (file->n_pids != 1 || file->pids[0] != pid)
@@ -170,9 +182,12 @@ static int add_file(struct engine *engine, const struct maps *maps, pid_t pid,
 				 "the engine `inside` measures one process at a time");
 	if (file->n_sites && stat(file->path, &mapped.stat) != 0)
 		return ctx_error(engine->ctx, -errno, "%s: %s", file->name, strerror(errno));
+	if (file->n_sites)
+		err = find_mappings(engine, maps, &mapped);
 	for (size_t i = 0; !err && i < file->n_sites; i++)
 		if (!file->sites[i].is_off)
 			err = add_site(engine, &mapped, file, i, &sites[engine->n_sites]);
+	free(mapped.mappings);
 	return err;
 }
 

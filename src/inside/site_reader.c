@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+#include "inside/site_reader.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct site_reader {
+	size_t n;
+	uint64_t *addrs, *gates;  /* of each site; gates: 0: none is read */
+	uint64_t *sorted;	  /* addrs, ascending */
+	struct memory_plan *plan; /* NULL: an address is none, and each site is read by itself */
+	struct site_bytes *bytes;
+};
+
+static uint64_t gate_to_read(const struct block_site *site)
+{
+	return site->gate == BLOCK_GATE_SEMAPHORE ? site->gate_addr : 0;
+}
+
+static int compare_addrs(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The plan has them sorted, among those of the gates. */
+static void sort_addrs(struct site_reader *reader, size_t n_pieces)
+{
+	const struct memory_piece *pieces = reader->plan ? memory_plan_pieces(reader->plan) : NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; pieces && i < n_pieces; i++)
+		if (pieces[i].to % sizeof(struct site_bytes) == offsetof(struct site_bytes, code))
+			reader->sorted[n++] = pieces[i].addr;
+	if (pieces)
+		return;
+	memcpy(reader->sorted, reader->addrs, reader->n * sizeof(*reader->sorted));
+	qsort(reader->sorted, reader->n, sizeof(*reader->sorted), compare_addrs);
+}
+
+/* Neighbours often have one semaphore: it is read once. */
+static bool has_own_gate(const struct site_reader *reader, size_t i)
+{
+	return reader->gates[i] && (!i || reader->gates[i] != reader->gates[i - 1]);
+}
+
+/* Each piece goes to its place in the array of struct site_bytes. */
+static int make_plan(struct site_reader *reader, struct ocp_ctx *ctx, const struct memory *memory)
+{
+	struct memory_piece *pieces = malloc((2 * reader->n + 1) * sizeof(*pieces));
+	size_t n_pieces = 0;
+	int err;
+
+	if (!pieces)
+		return ctx_no_memory(ctx);
+	for (size_t i = 0; i < reader->n; i++) {
+		const size_t to = i * sizeof(struct site_bytes);
+
+		pieces[n_pieces++] = (struct memory_piece){
+			.addr = reader->addrs[i],
+			.bytes = SITE_BYTES,
+			.to = (uint32_t)(to + offsetof(struct site_bytes, code)),
+		};
+		if (has_own_gate(reader, i))
+			pieces[n_pieces++] = (struct memory_piece){
+				.addr = reader->gates[i],
+				.bytes = sizeof(reader->bytes->gate),
+				.to = (uint32_t)(to + offsetof(struct site_bytes, gate)),
+			};
+	}
+	err = memory_plan_make(memory, pieces, n_pieces, &reader->plan);
+	if (err == -EFAULT)
+		err = 0;
+	if (!err)
+		sort_addrs(reader, n_pieces);
+	return err;
+}
+
+int site_reader_make(struct ocp_ctx *ctx, const struct memory *memory,
+		     const struct block_site *sites, size_t n, struct site_reader **out)
+{
+	struct site_reader *reader = calloc(1, sizeof(*reader));
+	int err;
+
+	*out = reader;
+	if (!reader)
+		return ctx_no_memory(ctx);
+	reader->n = n;
+	reader->addrs = malloc((n + 1) * sizeof(*reader->addrs));
+	reader->gates = malloc((n + 1) * sizeof(*reader->gates));
+	reader->sorted = malloc((n + 1) * sizeof(*reader->sorted));
+	reader->bytes = calloc(n + 1, sizeof(*reader->bytes));
+	if (!reader->addrs || !reader->gates || !reader->sorted || !reader->bytes) {
+		err = ctx_no_memory(ctx);
+	} else {
+		for (size_t i = 0; i < n; i++) {
+			reader->addrs[i] = sites[i].addr;
+			reader->gates[i] = gate_to_read(&sites[i]);
+		}
+		err = make_plan(reader, ctx, memory);
+	}
+	if (err) {
+		site_reader_free(reader);
+		*out = NULL;
+	}
+	return err;
+}
+
+void site_reader_free(struct site_reader *reader)
+{
+	if (!reader)
+		return;
+	memory_plan_free(reader->plan);
+	free(reader->addrs);
+	free(reader->gates);
+	free(reader->sorted);
+	free(reader->bytes);
+	free(reader);
+}
+
+bool site_reader_is_for(const struct site_reader *reader, const struct block_site *sites, size_t n)
+{
+	bool same = n == reader->n;
+
+	for (size_t i = 0; same && i < n; i++)
+		same = sites[i].addr == reader->addrs[i] &&
+		       (sites[i].gate != BLOCK_GATE_SEMAPHORE ||
+			sites[i].gate_addr == reader->gates[i]);
+	return same;
+}
+
+const uint64_t *site_reader_addrs(const struct site_reader *reader)
+{
+	return reader->sorted;
+}
+
+static bool read_piece(const struct memory *memory, uint64_t addr, void *buf, size_t bytes)
+{
+	const struct iovec piece = { (void *)(uintptr_t)addr, bytes };
+
+	return memory_read_in_order(memory, &piece, 1, buf, bytes) == 0;
+}
+
+/* One by one: a site whose plugin has been unloaded reads as zeros, which is foreign. */
+static void read_singly(struct site_reader *reader, const struct memory *memory)
+{
+	for (size_t i = 0; i < reader->n; i++) {
+		struct site_bytes *bytes = &reader->bytes[i];
+
+		if (!read_piece(memory, reader->addrs[i], bytes->code, SITE_BYTES))
+			memset(bytes->code, 0, SITE_BYTES);
+		if (!reader->gates[i] ||
+		    !read_piece(memory, reader->gates[i], &bytes->gate, sizeof(bytes->gate)))
+			bytes->gate = 0;
+	}
+}
+
+int site_reader_read(struct site_reader *reader, const struct memory *memory,
+		     struct site_bytes **bytes)
+{
+	int err = reader->plan ? memory_plan_read(memory, reader->plan, reader->bytes) : -EFAULT;
+
+	for (size_t i = 1; !err && i < reader->n; i++)
+		if (reader->gates[i] && !has_own_gate(reader, i))
+			reader->bytes[i].gate = reader->bytes[i - 1].gate;
+	if (err == -EFAULT) {
+		read_singly(reader, memory);
+		err = memory_check_alive(memory);
+	}
+	*bytes = err ? NULL : reader->bytes;
+	return err;
+}
