@@ -14,7 +14,7 @@ BINARIES=$O/tests/fixtures/binaries
 TEST_TIMEOUT=$((SECONDS_ + 600))
 
 declare -A before outputs
-STEP=0 ORDERS=0 WHAT=
+STEP=0 ORDERS=0 WHAT= CHECKED= COUNTED=
 
 # ---- programs ---------------------------------------------------------------------------------
 
@@ -48,7 +48,7 @@ await_orders() {
 
 check_alive() {
 	local pid
-	for pid in "$CHECKED" "$COUNTED"; do
+	for pid in $CHECKED $COUNTED; do
 		kill -0 "$pid" 2>/dev/null || die "$pid has ended: $(tail "$(output_of "$pid")")"
 	done
 }
@@ -131,6 +131,7 @@ step() {
 	TOOL_PID=$!
 	for happening in "${HAPPENINGS[RANDOM % ${#HAPPENINGS[@]}]}" "${HAPPENINGS[RANDOM % ${#HAPPENINGS[@]}]}"; do
 		WHAT+=", $happening"
+		echo "$STEP: $WHAT" >&2
 		$happening
 	done
 	wait "$TOOL_PID" || status=$?
@@ -139,8 +140,8 @@ step() {
 	else
 		[[ $status = 0 ]] || [[ $status = 6 && $WHAT = *a_second_tool* ]] || die "status $status: $(cat "$TMP/err")"
 	fi
-	# A uprobe is an int3 in the place of the nop.
-	eq "$(memory_of "$TARGET" | sed 's/^ cc/ 90/')" "${before[$TARGET]}" \
+	# A uprobe is an int3 in the place of the nop, and raises the half of the semaphore that tracers have.
+	eq "$(memory_of "$TARGET" | sed "s/^ cc/ 90/; s:/ .. ..:/ 00 00:")" "${before[$TARGET]}" \
 		"step $STEP of SEED=$SEED, $WHAT: text and semaphores"
 	check_alive
 }

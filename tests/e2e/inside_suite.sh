@@ -75,7 +75,8 @@ has_run() { # TICKS SWITCHES
 activity() {
 	local ticks switches
 	ticks=$(sed 's/.*) //' "/proc/$TARGET/stat" | awk '{ print $12 + $13 }')
-	switches=$(cat "/proc/$TARGET/task"/*/status | awk '/^voluntary/ { n += $2 } END { print n }')
+	# Threads end meanwhile.
+	switches=$( (cat "/proc/$TARGET/task"/*/status 2>/dev/null || :) | awk '/^voluntary/ { n += $2 } END { print n }')
 	echo "$ticks $switches"
 }
 
