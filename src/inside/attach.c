@@ -223,7 +223,10 @@ static int map_block(struct attach *attach)
 	return err ? err : close_err;
 }
 
-/* Blocks that a detach had to leave, and those of a tool that was killed before it wrote a site. */
+/*
+ * Blocks that a detach had to leave, and those of a tool that was killed before it wrote a site. Another tool
+ * may have written its sites since check_not_counted(): its block must stay, whether a thread is in it or not.
+ */
 static int remove_old(struct stop *stop)
 {
 	struct block_found *blocks;
@@ -232,8 +235,10 @@ static int remove_old(struct stop *stop)
 
 	if (err)
 		return err;
+	if (n)
+		err = check_not_counted(stop->ctx, stop->pid);
 	/* All threads are looked at before one of them is used. */
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n && !err; i++)
 		if (blocks[i].is_complete &&
 		    threads_may_use(stop->tracee, stop->memory, &stop->maps,
 				    blocks[i].start + blocks[i].header.code_off, blocks[i].end))
