@@ -455,6 +455,40 @@ test_refused() {
 	end_inside
 }
 
+# Two tools at a time: one of them counts, and the other one is refused, or both one after the other.
+test_two_tools_at_once() {
+	local i first status counted=0 refused=0
+	start_inside
+	order 'run 2'
+	for ((i = 0; i < 400 && (i < 30 || !counted || !refused); i++)); do
+		"$TOOL" attach -pid "$TARGET" --count --json --engine inside --for 1ms >"$TMP/first" 2>"$TMP/first.err" &
+		first=$!
+		for status in second first; do
+			if [[ $status = second ]]; then
+				status=0
+				"$TOOL" attach -pid "$TARGET" --count --json --engine inside --for 1ms >"$TMP/out" 2>"$TMP/err" || status=$?
+			else
+				status=0
+				wait "$first" || status=$?
+				cp "$TMP/first.err" "$TMP/err"
+			fi
+			case $status in
+			0) ((++counted)) ;;
+			6)
+				matches "$(cat "$TMP/err")" 'counts inside already|another tool'
+				((++refused))
+				;;
+			*) fail "status $status: $(cat "$TMP/err")" ;;
+			esac
+		done
+		kill -0 "$TARGET" 2>/dev/null || fail "the program has ended"
+	done
+	((counted && refused)) || fail "$counted counted, $refused refused"
+	check_bytes
+	forget_output
+	end_inside
+}
+
 # gdb holds the process when counting ends: the tool says so, and doctor completes it.
 test_traced_at_the_end() {
 	local status=0
