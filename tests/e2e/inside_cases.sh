@@ -50,6 +50,12 @@ hits_of_rounds() { # ROUNDS
 	printf '%s %d\n' begin "$1" end "$1" hot "$1" mixed $((2 * $1))
 }
 
+# The pair begin, end was passed N times, and nothing else happened.
+check_pairs() { # N
+	eq "$(tail -n 1 "$TMP/counts" | grep -oE '"(count|starts|orphan_starts|orphan_stops|map_full|open)":[0-9]+' | sort | xargs)" \
+		"count:$1 map_full:0 open:0 orphan_starts:0 orphan_stops:0 starts:$1" "pairs"
+}
+
 # It ends as it should: no register has changed, and no signal was lost.
 end_inside() {
 	quit_target
@@ -108,21 +114,21 @@ test_old_generation_and_bpftrace() {
 	start_target "$program" --wait --threads 2
 	await_line ready
 	count_inside
-	background bpftrace --unsafe -p "$TARGET" -e "usdt:$program:ocaml:once { @ = count(); }" >"$TMP/bpftrace" 2>&1
+	background bpftrace --unsafe -p "$TARGET" -e "usdt:$program:ocaml:alone { @ = count(); }" >"$TMP/bpftrace" 2>&1
 	BPFTRACE=$!
-	wait_for 'bpftrace_is_attached 1' 60
+	wait_for 'bpftrace_is_attached 2' 60
 	kill -0 "$BPFTRACE" || fail "$(cat "$TMP/bpftrace")"
 	order 'go 1000'
 	kill -INT "$BPFTRACE"
 	wait "$BPFTRACE"
-	eq "$(sed -n 's/^@: //p' "$TMP/bpftrace")" 2000 "bpftrace's count"
-	"$TOOL" attach -pid "$TARGET" -enable once
+	eq "$(sed -n 's/^@: //p' "$TMP/bpftrace")" 4000 "bpftrace's count"
+	"$TOOL" attach -pid "$TARGET" -enable alone
 	order 'go 1000'
-	"$TOOL" attach -pid "$TARGET" -disable once
+	"$TOOL" attach -pid "$TARGET" -disable alone
 	end_counting
 	eq "$(totals)" "$(fixture_hits v0_single 4000)" "hits"
 	quit_target
-	matches "$(cat "$(output_of)")" 'once handler=2000 hits=4000' "handlers that bpftrace has not run"
+	matches "$(cat "$(output_of)")" 'alone handler=4000 hits=8000' "handlers that bpftrace has not run"
 }
 
 # Sites of one probe that disagree keep their own state, and so do their semaphores.
@@ -211,7 +217,7 @@ test_thread_storm() {
 	order "storm $n"
 	end_counting
 	eq "$(totals)" "$(hits_of_rounds $n)" "hits"
-	matches "$(tail -n 1 "$TMP/counts")" "\"starts\":$n,\"count\":$n" "pairs"
+	check_pairs "$n"
 	check_bytes
 	end_inside
 }
@@ -330,13 +336,14 @@ test_target_ends_in_each_phase() {
 	local n status step=150
 	[[ $WHOLE = no ]] || step=5
 	for ((n = 1; ; n += step)); do
-		start_inside
-		tell 'run 2'
+		start_target "$(own_copy "$BINARIES/inside")"
+		await_line ready
+		order 'run 2'
 		status=0
 		timeout 60 "$BINARIES/kill_at" -p "$TARGET" "$n" "$TOOL" attach -pid "$TARGET" --count --json \
 			--engine inside --for 20ms >"$TMP/out" 2>"$TMP/err" || status=$?
 		[[ $status = [05] ]] || fail "ended at $n: status $status: $(cat "$TMP/err")"
-		! kill -0 "$TARGET" 2>/dev/null || break
+		has_ended "$TARGET" || break
 		wait "$TARGET" || :
 	done
 	((n > 3 * step)) || fail "only $n stops"
@@ -359,7 +366,7 @@ test_pid_namespace() {
 	order 'threads 4 1000'
 	end_counting
 	eq "$(totals)" "$(hits_of_rounds 4000)" "hits"
-	matches "$(tail -n 1 "$TMP/counts")" '"starts":4000,"count":4000' "pairs"
+	check_pairs 4000
 	eq "$(memory_of "$COUNTED")" "$BEFORE" "text and semaphores"
 	quit_target
 	eq "$TARGET_STATUS" 0 "status"
@@ -415,7 +422,7 @@ test_foreign_switch_is_told() {
 	poke $((hot + 1)) 0x3d
 	end_counting
 	eq "$(totals)" "$(hits_of_rounds 1110 | sed 's/^hot .*/hot 1100/')" "hits"
-	matches "$(cat "$TMP/counting.err")" '1 of 5 sites is not counted now, because another program has changed' "warning"
+	matches "$(cat "$TMP/counting.err")" '1 of 5 sites are not counted now, because another program has changed' "warning"
 	check_bytes
 	end_inside
 }
