@@ -440,6 +440,9 @@ int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec
 	if (!attach.inside)
 		return ctx_no_memory(ctx);
 	err = do_attach(&attach);
+	/* What a process that has ended seems to have is no reason. */
+	if (err && attach.stop.memory && memory_check_alive(attach.stop.memory) != 0)
+		err = -ESRCH;
 	if (!err)
 		err = memory_open(ctx, pid, &attach.inside->memory);
 	if (err && attach.inode && attach.inside->block) {
