@@ -28,6 +28,7 @@ struct inside {
 	uint8_t *block;
 	bool is_shared;
 	bool is_detached;
+	bool knows_gone; /* see gone_threads.h; read when the process was there */
 };
 
 struct inside *inside_new(struct ocp_ctx *ctx, pid_t pid);
