@@ -27,6 +27,15 @@ count_inside() { # [FLAG...]
 	start_counting "${COUNTED:-$TARGET}" --json --engine inside "$@"
 }
 
+# The same with the measurements FLAG...
+measure_inside() { # FLAG...
+	: >"$TMP/counting.err"
+	background "$TOOL" attach -pid "${COUNTED:-$TARGET}" --json --engine inside "$@" >"$TMP/counts" 2>"$TMP/counting.err"
+	COUNTING=$!
+	wait_for 'grep -qE "(counting|measuring) [0-9]* probes?" "$TMP/counting.err" || ! kill -0 "$COUNTING"' 60
+	kill -0 "$COUNTING" 2>/dev/null || fail "it does not count: $(cat "$TMP/counting.err")"
+}
+
 end_counting() {
 	kill -INT "$COUNTING"
 	wait "$COUNTING" || fail "$(cat "$TMP/counting.err")"
@@ -190,19 +199,15 @@ test_three_tools_agree() {
 
 # The program's own books: orphans, nesting, recursion deeper than what is kept, exceptions.
 test_orphans() {
-	local name
 	start_target "$(own_copy "$O/tests/ocaml/pairs")" 60000 8 32
 	await_line ready
-	background "$TOOL" attach -pid "$TARGET" --count --json --engine inside --time call_start,call_stop \
-		--time step_start,step_stop --time stray_start,stray_stop >"$TMP/out" 2>"$TMP/err"
-	COUNTING=$!
-	wait_for 'grep -q "measuring [0-9]* probes" "$TMP/err" || ! kill -0 "$COUNTING"'
+	measure_inside --count --time call_start,call_stop --time step_start,step_stop --time stray_start,stray_stop
 	tell go
 	await_line end 120
 	tell quit
 	finish_target
-	wait "$COUNTING" || fail "$(cat "$TMP/err")"
-	python3 "$ROOT/tests/e2e/compare_pairs.py" "$TMP/out" "$(output_of)" counts >"$TMP/compared" ||
+	wait "$COUNTING" || fail "$(cat "$TMP/counting.err")"
+	python3 "$ROOT/tests/e2e/compare_pairs.py" "$TMP/counts" "$(output_of)" counts >"$TMP/compared" ||
 		fail "$(cat "$TMP/compared")"
 }
 
@@ -211,9 +216,7 @@ test_thread_storm() {
 	local n=3000
 	[[ $WHOLE = no ]] || n=30000
 	start_inside
-	background "$TOOL" attach -pid "$TARGET" --count --json --engine inside --time begin,end >"$TMP/counts" 2>"$TMP/counting.err"
-	COUNTING=$!
-	wait_for 'grep -q "measuring [0-9]* probes" "$TMP/counting.err" || ! kill -0 "$COUNTING"'
+	measure_inside --count --time begin,end
 	order "storm $n"
 	end_counting
 	eq "$(totals)" "$(hits_of_rounds $n)" "hits"
@@ -360,14 +363,34 @@ test_pid_namespace() {
 	outer=$TARGET
 	COUNTED=$(pgrep -P "$outer")
 	BEFORE=$(memory_of "$COUNTED")
-	background "$TOOL" attach -pid "$COUNTED" --count --json --engine inside --time begin,end >"$TMP/counts" 2>"$TMP/counting.err"
-	COUNTING=$!
-	wait_for 'grep -q "measuring [0-9]* probes" "$TMP/counting.err" || ! kill -0 "$COUNTING"'
+	measure_inside --count --time begin,end
 	order 'threads 4 1000'
 	end_counting
 	eq "$(totals)" "$(hits_of_rounds 4000)" "hits"
 	check_pairs 4000
 	eq "$(memory_of "$COUNTED")" "$BEFORE" "text and semaphores"
+	quit_target
+	eq "$TARGET_STATUS" 0 "status"
+}
+
+# A plugin lies further from the program than one jump reaches: either is counted, and not both.
+test_plugins() {
+	local i
+	cp "$O/tests/ocaml/plugin_host" "$O/tests/ocaml/plugin.cmxs" "$TMP"
+	start_target "$TMP/plugin_host" "$TMP/plugin.cmxs"
+	await_line ready
+	BEFORE=$(memory_of "$TARGET")
+	check_error 4 'further apart than one jump reaches' attach -pid "$TARGET" --count --engine inside
+	check_bytes
+	measure_inside --count=plugin_only
+	"$TOOL" attach -pid "$TARGET" -enable plugin_only
+	for ((i = 0; i < 50; i++)); do
+		tell go
+	done
+	await_line 'host=0 plugin=50'
+	end_counting
+	eq "$(totals)" 'plugin_only 50' "hits"
+	check_bytes
 	quit_target
 	eq "$TARGET_STATUS" 0 "status"
 }
@@ -462,7 +485,19 @@ test_refused() {
 	end_inside
 }
 
-# Two tools at a time: one of them counts, and the other one is refused, or both one after the other.
+# Take the end of a tool, of which there are two at a time.
+note_end() { # STATUS ERRORS
+	case $1 in
+	0) counted=$((counted + 1)) ;;
+	6)
+		matches "$(cat "$2")" 'counts inside already|another tool'
+		refused=$((refused + 1))
+		;;
+	*) fail "status $1: $(cat "$2")" ;;
+	esac
+}
+
+# One of them counts and the other one is refused, or they count one after the other.
 test_two_tools_at_once() {
 	local i first status counted=0 refused=0
 	start_inside
@@ -470,24 +505,12 @@ test_two_tools_at_once() {
 	for ((i = 0; i < 400 && (i < 30 || !counted || !refused); i++)); do
 		"$TOOL" attach -pid "$TARGET" --count --json --engine inside --for 1ms >"$TMP/first" 2>"$TMP/first.err" &
 		first=$!
-		for status in second first; do
-			if [[ $status = second ]]; then
-				status=0
-				"$TOOL" attach -pid "$TARGET" --count --json --engine inside --for 1ms >"$TMP/out" 2>"$TMP/err" || status=$?
-			else
-				status=0
-				wait "$first" || status=$?
-				cp "$TMP/first.err" "$TMP/err"
-			fi
-			case $status in
-			0) ((++counted)) ;;
-			6)
-				matches "$(cat "$TMP/err")" 'counts inside already|another tool'
-				((++refused))
-				;;
-			*) fail "status $status: $(cat "$TMP/err")" ;;
-			esac
-		done
+		status=0
+		"$TOOL" attach -pid "$TARGET" --count --json --engine inside --for 1ms >"$TMP/second" 2>"$TMP/second.err" || status=$?
+		note_end "$status" "$TMP/second.err"
+		status=0
+		wait "$first" || status=$?
+		note_end "$status" "$TMP/first.err"
 		kill -0 "$TARGET" 2>/dev/null || fail "the program has ended"
 	done
 	((counted && refused)) || fail "$counted counted, $refused refused"
