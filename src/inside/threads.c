@@ -25,7 +25,8 @@ enum {
 	RSEQ_CPU_ID_OFF = 4,
 	RSEQ_CS_OFF = 8,
 	MAX_STACKS = 16,
-	FRAME_SP_TO_CS = 3, /* words: sp, ip, flags, cs of struct sigcontext_64 (asm/sigcontext.h) */
+	FRAME_SP_TO_CS =
+		3, /* words: sp, ip, flags, cs of struct sigcontext_64 (asm/sigcontext.h) */
 };
 
 /* cs, gs, fs and ss there, as the kernel writes them: __USER_CS, 0, 0, __USER_DS of arch/x86. */
@@ -152,7 +153,8 @@ static bool add_stack(struct stacks *stacks, uint64_t sp)
 static bool follow_frames(struct stacks *stacks, size_t n)
 {
 	for (size_t i = FRAME_SP_TO_CS; i < n; i++)
-		if (stacks->chunk[i] == frame_cs && !add_stack(stacks, stacks->chunk[i - FRAME_SP_TO_CS]))
+		if (stacks->chunk[i] == frame_cs &&
+		    !add_stack(stacks, stacks->chunk[i - FRAME_SP_TO_CS]))
 			return false;
 	return true;
 }

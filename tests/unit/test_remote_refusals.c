@@ -56,7 +56,8 @@ static void shadow_stacks_are_refused(void **state)
 	      "shadow stack");
 	check("Name:\tx\nSeccomp:\t0\nx86_Thread_features:\tshstk wrss \nx86_Thread_features_locked:\t\n",
 	      "shadow stack");
-	check("Name:\tx\nSeccomp:\t0\nx86_Thread_features:\t\nx86_Thread_features_locked:\t\n", NULL);
+	check("Name:\tx\nSeccomp:\t0\nx86_Thread_features:\t\nx86_Thread_features_locked:\t\n",
+	      NULL);
 	/* Locked as off: glibc does so for programs that are not marked. */
 	check("Name:\tx\nSeccomp:\t0\nx86_Thread_features:\t\nx86_Thread_features_locked:\tshstk wrss \n",
 	      NULL);

@@ -191,6 +191,25 @@ static void child(void)
 	} while (true);
 }
 
+/* ---- a block that goes ----------------------------------------------------------------------- */
+
+static int n_gone; /* so many headers cannot be read: a tool has removed the block */
+
+int __real_memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
+				void *buf, size_t bytes);
+int __wrap_memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
+				void *buf, size_t bytes);
+
+int __wrap_memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
+				void *buf, size_t bytes)
+{
+	if (n_gone && bytes == sizeof(struct block_header)) {
+		n_gone--;
+		return -EFAULT;
+	}
+	return __real_memory_read_in_order(memory, remote, n, buf, bytes);
+}
+
 /* ---- the test ------------------------------------------------------------------------------- */
 
 static void await_child(void)
@@ -457,6 +476,20 @@ static void what_cannot_be_true_is_a_defect(void **state)
 	expect_run(ROUNDS, 0, 0, 0);
 }
 
+/* Between the mappings and the memory: the mappings are read again. */
+static void a_block_that_goes_is_no_failure(void **state)
+{
+	(void)state;
+	n_gone = 3;
+	assert_int_equal(state_of("shared"), OCP_DISABLED);
+	assert_int_equal(n_gone, 0);
+	n_gone = 1;
+	switch_to("private", true);
+	expect_run(ROUNDS, 0, 1, 0);
+	switch_to("private", false);
+	assert_int_equal(n_gone, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -464,6 +497,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_foreign_write_is_found_and_repaired, start, end),
 		cmocka_unit_test_setup_teardown(sites_tell_that_they_are_counted, start, end),
 		cmocka_unit_test_setup_teardown(what_cannot_be_true_is_a_defect, start, end),
+		cmocka_unit_test_setup_teardown(a_block_that_goes_is_no_failure, start, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
