@@ -6,6 +6,7 @@
 #   PROGRAMS     these
 #   SUITE_OUT    where the programs are built (default: $O/tests/suite_inside)
 #   SUITE_FLAGS  ocamlopt's flags for all of the code (default: -g)
+#   SUITE_LOG    a file for a line a program: the rounds that it made
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -51,6 +52,7 @@ end_program() { # RE
 	finish_target
 	eq "$TARGET_STATUS" 0 "$PROGRAM: status: $(tail -n 30 "$(output_of)")"
 	matches "$(tail -n 1 "$(output_of)")" "$1" "$PROGRAM"
+	echo "$PROGRAM: $(tail -n 1 "$(output_of)")" >>"${SUITE_LOG:-/dev/null}"
 }
 
 # A plugin lies further from the program than one jump reaches: its own probes are counted, without the
