@@ -20,7 +20,8 @@ start_inside() { # [FIXTURE]
 order() { # LINE
 	forget_output
 	tell "$1"
-	await_line 'done' 120
+	wait_for '! kill -0 "$TARGET" || grep -qx done "$(output_of)"' 120
+	kill -0 "$TARGET" 2>/dev/null || fail "the program has ended, $1: $(cat "$(output_of)")"
 }
 
 count_inside() { # [FLAG...]
@@ -380,7 +381,7 @@ test_plugins() {
 	start_target "$TMP/plugin_host" "$TMP/plugin.cmxs"
 	await_line ready
 	BEFORE=$(memory_of "$TARGET")
-	check_error 4 'further apart than one jump reaches' attach -pid "$TARGET" --count --engine inside
+	check_error 4 'further apart than one jump reaches' attach -pid "$TARGET" --count --engine inside --for 10ms
 	check_bytes
 	measure_inside --count=plugin_only
 	"$TOOL" attach -pid "$TARGET" -enable plugin_only
@@ -461,7 +462,7 @@ test_refused() {
 	need_command setpriv gdb
 	start_inside
 	order filter
-	check_error 4 'seccomp filter' attach -pid "$TARGET" --count --engine inside
+	check_error 4 'seccomp filter' attach -pid "$TARGET" --count --engine inside --for 10ms
 	check_untouched
 	end_inside
 
@@ -469,7 +470,7 @@ test_refused() {
 	gdb -q -nx -batch -p "$TARGET" -ex 'shell while [ ! -e "$TMP/go-on" ]; do sleep 0.1; done' >"$TMP/gdb" 2>&1 &
 	GDB=$!
 	wait_for '! grep -q "TracerPid:.0$" "/proc/$TARGET/status"'
-	check_error 6 'is being traced by pid' attach -pid "$TARGET" --count --engine inside
+	check_error 6 'is being traced by pid' attach -pid "$TARGET" --count --engine inside --for 10ms
 	touch "$TMP/go-on"
 	wait "$GDB" || :
 	check_untouched
@@ -480,7 +481,7 @@ test_refused() {
 	printf '#!/bin/sh\nexec setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all "%s" "$@"\n' \
 		"$TMP/tool" >"$TOOL"
 	chmod 755 "$TOOL"
-	check_error 3 'pid [0-9]+' attach -pid "$TARGET" --count --engine inside
+	check_error 3 'pid [0-9]+' attach -pid "$TARGET" --count --engine inside --for 10ms
 	check_untouched
 	end_inside
 }
