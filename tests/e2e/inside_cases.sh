@@ -520,6 +520,26 @@ test_two_tools_at_once() {
 	end_inside
 }
 
+# Handlers are switched while tools begin and end to count: a switch never fails.
+test_switched_by_others() {
+	local i switching
+	start_inside
+	order 'run 2'
+	(while [[ ! -e $TMP/ended ]]; do
+		"$TOOL" attach -quiet -pid "$TARGET" -enable-all
+		"$TOOL" attach -quiet -pid "$TARGET" -disable-all
+	done) 2>"$TMP/switching.err" &
+	switching=$!
+	for ((i = 0; i < 40; i++)); do
+		"$TOOL" attach -pid "$TARGET" --count --json --engine inside --for 1ms >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	done
+	touch "$TMP/ended"
+	wait "$switching" || fail "$(cat "$TMP/switching.err")"
+	check_bytes
+	forget_output
+	end_inside
+}
+
 # gdb holds the process when counting ends: the tool says so, and doctor completes it.
 test_traced_at_the_end() {
 	local status=0
