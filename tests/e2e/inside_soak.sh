@@ -14,7 +14,7 @@ BINARIES=$O/tests/fixtures/binaries
 TEST_TIMEOUT=$((SECONDS_ + 600))
 
 declare -A before outputs
-STEP=0 ORDERS=0 WHAT= CHECKED= COUNTED=
+STEP=0 ORDERS=0 WHAT='' CHECKED='' COUNTED=''
 
 # ---- programs ---------------------------------------------------------------------------------
 
