@@ -72,18 +72,28 @@ count_by() { # ENGINE
 	kill -0 "$COUNTING" 2>/dev/null || fail "$PROGRAM: it does not count: $(cat "$TMP/$PROGRAM/$1.err")"
 }
 
-# Stop the program where no thread is within a site: behind a nop, the kernel has counted a hit that the
-# trampoline will count. The last number of /proc/PID/syscall is where a thread is.
+# Is a thread behind a nop, or in a trampoline? There the kernel has counted a hit that the trampoline is
+# going to count. The last number of /proc/PID/syscall is where a thread is.
+is_within_a_site() {
+	local start end
+	! cat "/proc/$TARGET/task"/*/syscall | finds -wFf "$TMP/$PROGRAM/within" || return 0
+	while IFS=' -' read -r start end _; do
+		! awk -v start="0x$start" -v end="0x$end" '$NF >= start && $NF < end { found = 1 } END { exit !found }' \
+			<(cat "/proc/$TARGET/task"/*/syscall) || return 0
+	done < <(grep 'memfd:ocaml-probes-inside' "/proc/$TARGET/maps")
+	return 1
+}
+
+# Stop the program where no thread is within a site.
 stop_between_sites() {
 	local tries=0
 	"$TOOL" info -pid "$TARGET" --sites --json | grep -o '"address":"0x[0-9a-f]*"' | grep -o '0x[0-9a-f]*' |
 		while read -r site; do printf '0x%x\n' $((site + 1)); done >"$TMP/$PROGRAM/within"
-	while ((++tries < 100)); do
+	while ((++tries < 1000)); do
 		kill -STOP "$TARGET"
 		await_stopped
-		cat "/proc/$TARGET/task"/*/syscall | finds -wFf "$TMP/$PROGRAM/within" || return 0
+		is_within_a_site || return 0
 		kill -CONT "$TARGET"
-		let_it_run
 	done
 	fail "$PROGRAM: always within a site"
 }
