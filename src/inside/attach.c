@@ -208,7 +208,10 @@ static int map_block(struct attach *attach)
 	return err ? err : close_err;
 }
 
-/* Blocks that a detach had to leave, and those of a tool that was killed before it wrote a site. */
+/*
+ * Blocks that a detach had to leave, and those of a tool that was killed before it wrote a site. Another tool
+ * may have written its sites since check_not_counted(): its block must stay, whether a thread is in it or not.
+ */
 static int remove_old(struct stop *stop)
 {
 	struct block_found *blocks;
@@ -217,8 +220,10 @@ static int remove_old(struct stop *stop)
 
 	if (err)
 		return err;
+	if (n)
+		err = check_not_counted(stop->ctx, stop->pid);
 	/* All threads are looked at before one of them is used. */
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n && !err; i++)
 		if (blocks[i].is_complete &&
 		    threads_may_use(stop->tracee, stop->memory, &stop->maps,
 				    blocks[i].start + blocks[i].header.code_off, blocks[i].end))
@@ -422,6 +427,9 @@ int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec
 	err = memory_open(ctx, pid, &attach.inside->memory);
 	if (!err)
 		err = do_attach(&attach);
+	/* What a process that has ended seems to have is no reason. */
+	if (err && attach.stop.memory && memory_check_alive(attach.stop.memory) != 0)
+		err = -ESRCH;
 	if (err && attach.inode && attach.inside->block) {
 		char *message = strdup(ocp_error(ctx));
 

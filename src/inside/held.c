@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
+#include "inside/gone_threads.h"
 #include "inside/pairs.h"
 #include "inside/site_reader.h"
 
@@ -15,6 +16,7 @@ struct inside *inside_new(struct ocp_ctx *ctx, pid_t pid)
 		return NULL;
 	inside->ctx = ctx;
 	inside->pid = pid;
+	inside->knows_gone = gone_threads_are_known(pid);
 	return inside;
 }
 

@@ -1,8 +1,23 @@
 // SPDX-License-Identifier: MIT
+#include <stdlib.h>
+#include "inside/gone_threads.h"
 #include "inside/held.h"
 #include "inside/site_bytes.h"
 #include "inside/site_reader.h"
 #include "inside/totals.h"
+
+/* A start that began and was orphaned since the totals were read is not in them. */
+static void add_gone(const struct inside *inside, uint32_t i, struct inside_pair *pair)
+{
+	const uint64_t ended = pair->count + pair->orphan_starts + pair->collisions;
+	const uint64_t open = pair->starts > ended ? pair->starts - ended : 0;
+	uint64_t n;
+
+	if (!inside->knows_gone || !open)
+		return;
+	n = gone_threads_starts(&inside->header, inside->block, i);
+	pair->orphan_starts += n < open ? n : open;
+}
 
 int inside_read(struct inside *inside, uint64_t *hits, struct inside_pair *pairs)
 {
@@ -12,8 +27,10 @@ int inside_read(struct inside *inside, uint64_t *hits, struct inside_pair *pairs
 		return err;
 	if (hits)
 		totals_hits(&inside->header, inside->block, hits);
-	for (uint32_t i = 0; pairs && i < inside->header.n_pairs; i++)
+	for (uint32_t i = 0; pairs && i < inside->header.n_pairs; i++) {
 		totals_pair(&inside->header, inside->block, i, &pairs[i]);
+		add_gone(inside, i, &pairs[i]);
+	}
 	return 0;
 }
 

@@ -3,6 +3,9 @@
  * A signal handler that interrupted a trampoline has its address in the signal frame only. The frame is on
  * the stack that the handler runs on, above its stack pointer. So all words from the stack pointer to the
  * end of its mapping are looked at, and 128 bytes below it (the red zone).
+ *
+ * The handler may have been interrupted by another one, which runs on the alternate stack (sigaltstack(2)).
+ * So the stacks that signal frames lead to are looked at in the same way.
  */
 #include "inside/threads.h"
 
@@ -19,7 +22,13 @@ enum {
 	CHUNK_BYTES = 256 * 1024,
 	MAX_STACK_BYTES = 64 << 20, /* more is not a C stack */
 	RSEQ_CS_OFF = 8,
+	MAX_STACKS = 16,
+	FRAME_SP_TO_CS =
+		3, /* words: sp, ip, flags, cs of struct sigcontext_64 (asm/sigcontext.h) */
 };
+
+/* cs, gs, fs and ss there, as the kernel writes them: __USER_CS, 0, 0, __USER_DS of arch/x86. */
+static const uint64_t frame_cs = UINT64_C(0x002b000000000033);
 
 static bool read_bytes(const struct memory *memory, uint64_t addr, void *buf, size_t bytes)
 {
@@ -114,10 +123,44 @@ static bool has_word(const uint64_t *words, size_t n, uint64_t start, uint64_t e
 	return false;
 }
 
-static bool stack_may_use(const struct memory *memory, const struct maps *maps, uint64_t sp,
-			  uint64_t start, uint64_t end, uint64_t *chunk)
+/* The stacks of one thread: it runs on the first one, and signal frames lead from one to another. */
+struct stacks {
+	const struct memory *memory;
+	const struct maps *maps;
+	uint64_t start, end; /* what is looked for */
+	uint64_t *chunk;
+	uint64_t sp[MAX_STACKS];
+	size_t n;
+};
+
+/* False: there are too many. */
+static bool add_stack(struct stacks *stacks, uint64_t sp)
 {
-	const struct mapping *m = maps_find(maps, sp);
+	const struct mapping *m = maps_find(stacks->maps, sp);
+
+	for (size_t i = 0; i < stacks->n; i++)
+		if (stacks->sp[i] <= sp && maps_find(stacks->maps, stacks->sp[i]) == m)
+			return true;
+	if (stacks->n == MAX_STACKS)
+		return false;
+	stacks->sp[stacks->n++] = sp;
+	return true;
+}
+
+/* Take the stack pointers of the signal frames in N words. A word that only looks like one does no harm. */
+static bool follow_frames(struct stacks *stacks, size_t n)
+{
+	for (size_t i = FRAME_SP_TO_CS; i < n; i++)
+		if (stacks->chunk[i] == frame_cs &&
+		    !add_stack(stacks, stacks->chunk[i - FRAME_SP_TO_CS]))
+			return false;
+	return true;
+}
+
+static bool stack_may_use(struct stacks *stacks, uint64_t sp)
+{
+	const struct mapping *m = maps_find(stacks->maps, sp);
+	const uint64_t overlap = FRAME_SP_TO_CS * sizeof(uint64_t);
 	uint64_t addr = (sp - RED_ZONE_BYTES) & ~UINT64_C(7);
 
 	if (!m || m->end - sp > MAX_STACK_BYTES)
@@ -126,43 +169,55 @@ static bool stack_may_use(const struct memory *memory, const struct maps *maps, 
 		addr = m->start;
 	while (addr < m->end) {
 		const size_t bytes = m->end - addr < CHUNK_BYTES ? m->end - addr : CHUNK_BYTES;
+		const size_t n = bytes / sizeof(uint64_t);
 
-		if (!read_bytes(memory, addr, chunk, bytes) ||
-		    has_word(chunk, bytes / sizeof(*chunk), start, end))
+		if (!read_bytes(stacks->memory, addr, stacks->chunk, bytes) ||
+		    has_word(stacks->chunk, n, stacks->start, stacks->end) ||
+		    !follow_frames(stacks, n))
 			return true;
-		addr += bytes;
+		addr += bytes < CHUNK_BYTES ? bytes : bytes - overlap;
 	}
 	return false;
 }
 
-static bool thread_may_use(const struct memory *memory, const struct maps *maps, pid_t tid,
-			   uint64_t start, uint64_t end, uint64_t *chunk)
+static bool thread_may_use(struct stacks *stacks, pid_t tid)
 {
-	const uint64_t rseq = rseq_addr(tid);
+	const uint64_t start = stacks->start, end = stacks->end, rseq = rseq_addr(tid);
 	struct user_regs_struct regs;
 	uint64_t cs = 0;
 
 	if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) != 0)
 		return true;
-	if (rseq &&
-	    (!read_bytes(memory, rseq + RSEQ_CS_OFF, &cs, sizeof(cs)) || cs - start < end - start))
+	if (rseq && (!read_bytes(stacks->memory, rseq + RSEQ_CS_OFF, &cs, sizeof(cs)) ||
+		     cs - start < end - start))
 		return true;
-	return has_word((const uint64_t *)&regs, sizeof(regs) / sizeof(uint64_t), start, end) ||
-	       stack_may_use(memory, maps, regs.rsp, start, end, chunk);
+	if (has_word((const uint64_t *)&regs, sizeof(regs) / sizeof(uint64_t), start, end))
+		return true;
+	stacks->sp[0] = regs.rsp;
+	stacks->n = 1;
+	for (size_t i = 0; i < stacks->n; i++)
+		if (stack_may_use(stacks, stacks->sp[i]))
+			return true;
+	return false;
 }
 
 bool threads_may_use(const struct tracee *tracee, const struct memory *memory,
 		     const struct maps *maps, uint64_t start, uint64_t end)
 {
-	uint64_t *chunk = malloc(CHUNK_BYTES);
-	bool may = !chunk;
+	struct stacks stacks = {
+		.memory = memory,
+		.maps = maps,
+		.start = start,
+		.end = end,
+		.chunk = malloc(CHUNK_BYTES),
+	};
+	bool may = !stacks.chunk;
 
 	for (size_t i = 0; !may && i < tracee_n_threads(tracee); i++) {
 		int signal;
 
-		may = thread_may_use(memory, maps, tracee_tid(tracee, i, &signal), start, end,
-				     chunk);
+		may = thread_may_use(&stacks, tracee_tid(tracee, i, &signal));
 	}
-	free(chunk);
+	free(stacks.chunk);
 	return may;
 }

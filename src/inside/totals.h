@@ -22,7 +22,7 @@ void totals_hits(const struct block_header *header, const void *block, uint64_t 
 
 /*
  * The totals of pair number PAIR. Starts that are open in threads that are gone are not counted as orphans
- * before another thread takes their slot. Touches only the slots that were used.
+ * before another thread takes their slot: see gone_threads.h. Touches only the slots that were used.
  */
 void totals_pair(const struct block_header *header, const void *block, uint32_t pair,
 		 struct inside_pair *totals);

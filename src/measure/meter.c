@@ -334,7 +334,8 @@ static int open_engine(struct ocp_meter *meter)
 		.max_frames = times_calls(meter) ? MAX_FRAMES : 0,
 		.has_conditions = meter_has_conditions(meter),
 		.depth = meter->depth,
-		.many_processes = meter->n_procs > 1 || has_lost_its_first_thread(meter),
+		.many_processes = meter->n_procs > 1 ||
+				  (!meter_is_inside(meter) && has_lost_its_first_thread(meter)),
 		.max_processes = MAX_PROCESSES,
 		.children = meter->children,
 		.exe = meter->program ? meter->program_path : NULL,

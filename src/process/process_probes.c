@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* One probe of one image. The parts of the same name are merged. */
 struct part {
@@ -226,8 +227,8 @@ static int read_trampolines(struct ocp_ctx *ctx, const struct memory *memory,
 
 /* ---- snapshots ------------------------------------------------------------------------------ */
 
-int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
-		  struct snapshot *snapshot)
+static int read_once(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
+		     struct snapshot *snapshot)
 {
 	size_t n = live->n_sites > live->n_semaphores ? live->n_sites : live->n_semaphores;
 	struct memory_piece *pieces = calloc(n + 1, sizeof(*pieces));
@@ -254,6 +255,39 @@ int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct
 	free(pieces);
 	if (err)
 		snapshot_free(snapshot);
+	return err;
+}
+
+/* Does a site lead to a trampoline that is not there, or to none that is whole? */
+static bool has_lost_site(const struct live *live, const struct snapshot *snapshot)
+{
+	if (!leads_out(live, snapshot))
+		return false;
+	for (size_t i = 0; i < live->n_sites; i++)
+		if (snapshot_form(live, snapshot, &live->sites[i]) == SITE_FORM_WRAPPER)
+			return true;
+	return false;
+}
+
+/*
+ * The process runs, and a tool may end to count inside: it restores the sites and then removes the
+ * trampolines. Who has read the sites before reads them again.
+ */
+int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct live *live,
+		  struct snapshot *snapshot)
+{
+	enum { TRIES_WITHOUT = 3, TRIES = 100, WAIT_US = 1000 };
+	int err = read_once(ctx, memory, live, snapshot);
+
+	for (int i = 1; !err && i < TRIES && has_lost_site(live, snapshot); i++) {
+		/* With trampolines, it may be restoring sites. */
+		if (snapshot->trampolines.n)
+			usleep(WAIT_US);
+		else if (i == TRIES_WITHOUT)
+			break;
+		snapshot_free(snapshot);
+		err = read_once(ctx, memory, live, snapshot);
+	}
 	return err;
 }
 

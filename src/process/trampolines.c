@@ -6,7 +6,10 @@
 
 #include "inside/block.h"
 
-enum { MAX_SITES = 1 << 23 };
+enum {
+	MAX_SITES = 1 << 23,
+	TRIES = 100, /* to read blocks of which one has gone: each time it is another one */
+};
 
 /* A block while it is read: its header, and the array of the data mapping's bytes that belong to it. */
 struct block {
@@ -131,7 +134,8 @@ static int compare(const void *a, const void *b)
 	return order ? order : (x->addr > y->addr) - (x->addr < y->addr);
 }
 
-int trampolines_read(struct ocp_ctx *ctx, const struct memory *memory, struct trampolines *found)
+/* -EFAULT: a tool has removed a block meanwhile. */
+static int read_once(struct ocp_ctx *ctx, const struct memory *memory, struct trampolines *found)
 {
 	struct maps maps;
 	int err = maps_read(ctx, memory_pid(memory), &maps);
@@ -147,6 +151,17 @@ int trampolines_read(struct ocp_ctx *ctx, const struct memory *memory, struct tr
 			err = read_block(&block, &maps, m, found);
 	}
 	maps_free(&maps);
+	return err;
+}
+
+int trampolines_read(struct ocp_ctx *ctx, const struct memory *memory, struct trampolines *found)
+{
+	int err = read_once(ctx, memory, found);
+
+	for (int i = 1; err == -EFAULT && i < TRIES; i++) {
+		trampolines_free(found);
+		err = read_once(ctx, memory, found);
+	}
 	/* The mappings may be those of another program, after an exec. */
 	if (!err)
 		err = memory_check_alive(memory);

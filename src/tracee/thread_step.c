@@ -20,7 +20,10 @@
 #include "tracee/proc_file.h"
 #include "tracee/wait_status.h"
 
-enum { SYSCALL_STOP = SIGTRAP | 0x80 };
+enum {
+	SYSCALL_STOP = SIGTRAP | 0x80,
+	LOOK_CLOSER = 32, /* every so many polls */
+};
 
 size_t tracee_n_threads(const struct tracee *tracee)
 {
@@ -36,6 +39,15 @@ pid_t tracee_tid(const struct tracee *tracee, size_t i, int *signal)
 static int has_ended(const struct tracee *tracee)
 {
 	return ctx_error(tracee->ctx, -ESRCH, "pid %d: has ended", (int)tracee->pid);
+}
+
+/* The kernel reports the end of the main thread only when all others have ended, and these are stopped. */
+static bool is_a_zombie(struct tracee *tracee, pid_t tid)
+{
+	struct proc_status status;
+	const int err = proc_status_read(tracee->ctx, tid, &status);
+
+	return err == -ESRCH || (!err && (status.state == 'Z' || status.state == 'X'));
 }
 
 /* Is it time to give up? As is_too_late() of tracee.c: a thread that waits for a CPU gets longer. */
@@ -67,6 +79,8 @@ static int wait_for_stop(struct tracee *tracee, struct thread *thread, int *stat
 			return has_ended(tracee);
 		if (polls < SPINS)
 			continue;
+		if (polls % LOOK_CLOSER == 0 && is_a_zombie(tracee, thread->tid))
+			return has_ended(tracee);
 		since_ms = (clock_ns(CLOCK_MONOTONIC) - start_ns) / 1000000;
 		if (is_too_late(tracee, thread->tid, since_ms))
 			return ctx_error(tracee->ctx, -ETIMEDOUT,

@@ -191,6 +191,30 @@ static void child(void)
 	} while (true);
 }
 
+/* ---- a block that goes ----------------------------------------------------------------------- */
+
+static int n_gone;    /* so many headers cannot be read: a tool has removed the block */
+static bool vanishes; /* a tool restores all sites when the header is read, and the block is none */
+
+static void let_vanish(void);
+
+int __real_memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
+				void *buf, size_t bytes);
+int __wrap_memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
+				void *buf, size_t bytes);
+
+int __wrap_memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
+				void *buf, size_t bytes)
+{
+	if (n_gone && bytes == sizeof(struct block_header)) {
+		n_gone--;
+		return -EFAULT;
+	}
+	if (vanishes && bytes == sizeof(struct block_header))
+		let_vanish();
+	return __real_memory_read_in_order(memory, remote, n, buf, bytes);
+}
+
 /* ---- the test ------------------------------------------------------------------------------- */
 
 static void await_child(void)
@@ -217,6 +241,17 @@ static void poke(const volatile void *addr, const void *from, size_t bytes)
 	assert_true(fd >= 0);
 	assert_int_equal(pwrite(fd, from, bytes, (off_t)(uintptr_t)addr), bytes);
 	close(fd);
+}
+
+/* This process is the parent: its sites are as they were. */
+static void let_vanish(void)
+{
+	const uint64_t no_magic = 0;
+
+	vanishes = false;
+	for (size_t i = 0; i < N_SITES; i++)
+		poke(sites[i] + SITE_OPCODE_OFF, sites[i] + SITE_OPCODE_OFF, SITE_BYTES - 1);
+	poke(&t.block->header.magic, &no_magic, sizeof(no_magic));
 }
 
 /* The block is no file with probes that is left out. */
@@ -457,6 +492,32 @@ static void what_cannot_be_true_is_a_defect(void **state)
 	expect_run(ROUNDS, 0, 0, 0);
 }
 
+/* Between the mappings and the memory: the mappings are read again. */
+static void a_block_that_goes_is_no_failure(void **state)
+{
+	(void)state;
+	n_gone = 3;
+	assert_int_equal(state_of("shared"), OCP_DISABLED);
+	assert_int_equal(n_gone, 0);
+	n_gone = 1;
+	switch_to("private", true);
+	expect_run(ROUNDS, 0, 1, 0);
+	switch_to("private", false);
+	assert_int_equal(n_gone, 0);
+}
+
+/* The sites were read as calling trampolines, and then there are none: they are read again. */
+static void sites_that_are_restored_are_no_defect(void **state)
+{
+	(void)state;
+	vanishes = true;
+	switch_to("shared", true);
+	assert_false(vanishes);
+	assert_int_equal(state_of("shared"), OCP_ENABLED);
+	switch_to("shared", false);
+	assert_int_equal(state_of("shared"), OCP_DISABLED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -464,6 +525,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_foreign_write_is_found_and_repaired, start, end),
 		cmocka_unit_test_setup_teardown(sites_tell_that_they_are_counted, start, end),
 		cmocka_unit_test_setup_teardown(what_cannot_be_true_is_a_defect, start, end),
+		cmocka_unit_test_setup_teardown(a_block_that_goes_is_no_failure, start, end),
+		cmocka_unit_test_setup_teardown(sites_that_are_restored_are_no_defect, start, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+#include "inside/gone_threads.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "inside/pairs.h"
+#include "tracee/proc_file.h"
+
+bool gone_threads_are_known(pid_t pid)
+{
+	struct stat ours, its;
+	char path[PROC_PATH_BYTES];
+
+	proc_path(path, pid, "ns/pid");
+	return stat("/proc/self/ns/pid", &ours) == 0 && stat(path, &its) == 0 &&
+	       ours.st_dev == its.st_dev && ours.st_ino == its.st_ino;
+}
+
+/* A thread of another process may have its id by now: then its starts stay open. */
+static bool is_gone(uint32_t tid)
+{
+	return tid && tid <= INT32_MAX && kill((pid_t)tid, 0) != 0 && errno == ESRCH;
+}
+
+/* The state changes as one word: the thread and its open starts. */
+static uint64_t open_if_gone(const struct pairs_slot *slot)
+{
+	const uint64_t state =
+		__atomic_load_n((const uint64_t *)(const void *)slot, __ATOMIC_RELAXED);
+	struct pairs_slot now;
+
+	memcpy(&now, &state, sizeof(state));
+	return now.n && is_gone(now.tid) ? now.n : 0;
+}
+
+uint64_t gone_threads_starts(const struct block_header *header, const void *block, uint32_t pair)
+{
+	const char *area =
+		(const char *)block + header->pairs_off + pair * pairs_stride(header->n_threads);
+	const struct pairs_shared *shared = (const struct pairs_shared *)area;
+	const struct pairs_slot *slots =
+		(const struct pairs_slot *)(area + pairs_slots_off(header->n_threads));
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < header->n_threads; i++)
+		if (__atomic_load_n(&shared->used[i / 64], __ATOMIC_RELAXED) >> (i % 64) & 1)
+			n += open_if_gone(&slots[i]);
+	return n;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Threads that ended in the middle of a span. */
+#ifndef INSIDE_GONE_THREADS_H
+#define INSIDE_GONE_THREADS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "inside/block.h"
+
+/* Are the thread ids that PID sees those that we see? Only then can we ask the kernel for them. */
+bool gone_threads_are_known(pid_t pid);
+
+/*
+ * The starts of pair number PAIR that are open in threads that have ended, and whose slot no other thread
+ * has taken: orphans that totals_pair() takes for open. BLOCK is the first byte of the block.
+ */
+uint64_t gone_threads_starts(const struct block_header *header, const void *block, uint32_t pair);
+
+#endif

@@ -1,0 +1,181 @@
+#!/usr/bin/env bash
+# Counting inside for long, on a machine that has much to do: random attaches, kills of the tool, switches,
+# forks, storms of threads, signals, stops, and uprobes of bpftrace. The programs check their registers and
+# what they compute.
+#
+#   SECONDS_=4	so long
+#   SEED=...	the same choices again
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+
+SECONDS_=${SECONDS_:-4}
+SEED=${SEED:-$$}
+BINARIES=$O/tests/fixtures/binaries
+TEST_TIMEOUT=$((SECONDS_ + 600))
+
+declare -A before outputs
+STEP=0 ORDERS=0 WHAT='' CHECKED='' COUNTED=''
+
+# ---- programs ---------------------------------------------------------------------------------
+
+start_programs() {
+	local pid
+	cp "$BINARIES/inside" "$O/tests/ocaml/counted" "$TMP"
+	start_target "$TMP/inside"
+	await_line ready
+	CHECKED=$TARGET
+	order 'run 3'
+	await_orders
+	start_target "$TMP/counted" 1000000000 3
+	await_line ready
+	tell go
+	COUNTED=$TARGET
+	for pid in "$CHECKED" "$COUNTED"; do
+		before[$pid]=$(memory_of "$pid")
+	done
+}
+
+# The first program obeys, in its time.
+order() { # LINE
+	tell "$1" "$CHECKED"
+	ORDERS=$((ORDERS + 1))
+}
+
+await_orders() {
+	wait_for '[[ $(grep -cx "done" "$(output_of "$CHECKED")") -ge ORDERS ]] || ! kill -0 "$CHECKED"' 300
+	check_alive
+}
+
+check_alive() {
+	local pid
+	for pid in $CHECKED $COUNTED; do
+		kill -0 "$pid" 2>/dev/null || die "$pid has ended: $(tail "$(output_of "$pid")")"
+	done
+}
+
+die() { # TEXT
+	fail "step $STEP of SEED=$SEED, $WHAT: $1"
+}
+
+# ---- what happens while the tool counts -------------------------------------------------------
+
+nothing() { :; }
+
+switches() {
+	local i probe
+	for ((i = RANDOM % 6; i >= 0; i--)); do
+		"$TOOL" attach -quiet -pid "$TARGET" -enable-all || die "cannot enable"
+		"$TOOL" attach -quiet -pid "$TARGET" -disable-all || die "cannot disable"
+	done
+}
+
+stops() {
+	local i
+	for ((i = RANDOM % 6; i >= 0; i--)); do
+		kill -STOP "$TARGET"
+		await_stopped
+		kill -CONT "$TARGET"
+	done
+}
+
+storms() {
+	order "storm $((RANDOM % 300 + 1))"
+}
+
+forks() {
+	order "fork $((RANDOM % 4 + 1)) $((RANDOM % 2000))"
+}
+
+signals() {
+	order "alarm $((RANDOM % 2000 + 200))"
+}
+
+no_signals() {
+	order 'alarm 0'
+}
+
+# bpftrace's uprobes come, and may be gone before or after the end of counting.
+uprobes() {
+	local exe pid
+	exe=$(readlink "/proc/$TARGET/exe")
+	timeout --signal=INT --kill-after=60 "$((RANDOM % 3 + 1))" bpftrace --unsafe -p "$TARGET" \
+		-e "usdt:$exe:ocaml_1:* { @ = count(); }" >"$TMP/bpftrace" 2>&1 &
+	BPFTRACES+=($!)
+}
+
+the_tool_is_killed() {
+	# At any moment of what it does, mostly.
+	sleep "0.0$((RANDOM % 100 + 100))"
+	kill -KILL "$TOOL_PID" 2>/dev/null || :
+	IS_KILLED=yes
+}
+
+a_second_tool() {
+	"$TOOL" attach -pid "$TARGET" --count --json --engine inside --for 1ms >"$TMP/second" 2>&1 || :
+}
+
+# ---- steps ------------------------------------------------------------------------------------
+
+HAPPENINGS=(nothing switches stops storms forks signals no_signals uprobes the_tool_is_killed
+	the_tool_is_killed a_second_tool)
+
+step() {
+	local status=0 happening flags=(--count)
+	STEP=$((STEP + 1)) IS_KILLED=no
+	TARGET=$CHECKED
+	((RANDOM % 3)) || TARGET=$COUNTED
+	[[ $TARGET = "$COUNTED" || $((RANDOM % 2)) = 0 ]] || flags=(--count --time begin,end)
+	WHAT="$TARGET ${flags[*]}"
+	"$TOOL" attach -pid "$TARGET" "${flags[@]}" --json --engine inside --for "$((RANDOM % 200 + 1))ms" \
+		>"$TMP/out" 2>"$TMP/err" &
+	TOOL_PID=$!
+	for happening in "${HAPPENINGS[RANDOM % ${#HAPPENINGS[@]}]}" "${HAPPENINGS[RANDOM % ${#HAPPENINGS[@]}]}"; do
+		WHAT+=", $happening"
+		echo "$STEP: $WHAT" >&2
+		$happening
+	done
+	wait "$TOOL_PID" || status=$?
+	if [[ $IS_KILLED = yes && $status = 137 ]]; then
+		"$TOOL" doctor -pid "$TARGET" -fix >"$TMP/doctor" 2>&1 || die "doctor: $(cat "$TMP/doctor")"
+	else
+		[[ $status = 0 ]] || [[ $status = 6 && $WHAT = *a_second_tool* ]] || die "status $status: $(cat "$TMP/err")"
+	fi
+	# A uprobe is an int3 in the place of the nop, and raises the half of the semaphore that tracers have.
+	eq "$(memory_of "$TARGET" | sed "s/^ cc/ 90/; s:/ .. ..:/ 00 00:")" "${before[$TARGET]}" \
+		"step $STEP of SEED=$SEED, $WHAT: text and semaphores"
+	check_alive
+}
+
+test_soak() {
+	local end happened
+	need_counting
+	need_command bpftrace
+	RANDOM=$((SEED % 32768))
+	BPFTRACES=()
+	start_programs
+	end=$((SECONDS + SECONDS_))
+	while ((SECONDS < end)); do
+		step
+		if ((STEP % 20 == 0)); then
+			await_orders
+			let_run each "$CHECKED"
+			let_run all "$COUNTED"
+		fi
+	done
+	wait "${BPFTRACES[@]}" || :
+	await_orders
+	order 'alarm 0'
+	await_orders
+	forget_output "$CHECKED"
+	quit_target "$CHECKED"
+	eq "$TARGET_STATUS" 0 "status: $(tail "$(output_of "$CHECKED")")"
+	TARGET=$COUNTED
+	tell stop
+	await_line '# in_loop was seen.*' 60
+	tell quit
+	finish_target
+	eq "$TARGET_STATUS" 0 "status"
+	echo "# $STEP steps in $SECONDS_ s" | tee -a "${SOAK_LOG:-/dev/null}"
+}
+
+run_tests "$@"

@@ -1,0 +1,183 @@
+#!/usr/bin/env bash
+# The language suite (tests/ocaml/suite) while it is counted inside: each program compares every round with
+# what its source says, and both engines count the same hits. With the compiler in PATH:
+#
+#   WHOLE=yes    all programs of the suite, instead of some
+#   PROGRAMS     these
+#   SUITE_OUT    where the programs are built (default: $O/tests/suite_inside)
+#   SUITE_FLAGS  ocamlopt's flags for all of the code (default: -g)
+#   SUITE_LOG    a file for a line a program: the rounds that it made
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+
+SUITE=$ROOT/tests/ocaml/suite
+OUT=${SUITE_OUT:-$O/tests/suite_inside}
+SOME='plugins raising_handlers signals threads'
+[[ -n ${PROGRAMS:-} || ${WHOLE:-no} != no ]] || PROGRAMS=$SOME
+export PROGRAMS=${PROGRAMS:-}
+# As in suite.sh: a stack as Linux gives OCaml 4, and a minor heap that is collected all the time.
+export OCAMLRUNPARAM=l=1M,s=4k
+
+test_build() {
+	# shellcheck disable=SC2086 # flags are words
+	BARE=no "$SUITE/build" "$O" "$OUT" ${SUITE_FLAGS:-}
+}
+
+# Run the function CHECK for every program, its name in PROGRAM, one a processor at a time.
+each() { # CHECK
+	need_counting
+	xargs -P"$(nproc)" -I{} env PROGRAM={} bash "$0" --one "$1" <"$OUT/programs"
+}
+
+# "(*suite: KEY VALUE *)" in the program's source.
+setting() { # KEY
+	sed -n "s/^(\*suite: $1 \(.*\) \*)$/\1/p" "$SUITE/$PROGRAM.ml"
+}
+
+# Rounds until something can be read from its stdin. It ends with status 0 if all rounds were as its
+# source says, the last one as with all handlers off.
+start_program() {
+	mkdir "$TMP/$PROGRAM"
+	start_target "$OUT/$PROGRAM" toggled "$SUITE/$PROGRAM.ml"
+	await_line ready 60
+	BEFORE=$(memory_of "$TARGET")
+	if [[ -n $(setting initially) ]]; then
+		"$TOOL" attach -pid "$TARGET" -disable-all
+	fi
+}
+
+# "ROUNDS off, ROUNDS on, ROUNDS mixed" must match RE.
+end_program() { # RE
+	tell stop
+	finish_target
+	eq "$TARGET_STATUS" 0 "$PROGRAM: status: $(tail -n 30 "$(output_of)")"
+	matches "$(tail -n 1 "$(output_of)")" "$1" "$PROGRAM"
+	echo "$PROGRAM: $(tail -n 1 "$(output_of)")" >>"${SUITE_LOG:-/dev/null}"
+}
+
+# A plugin lies further from the program than one jump reaches: its own probes are counted, without the
+# name that the program uses, too.
+what_to_count() {
+	if [[ -n $(setting plugin) ]]; then
+		echo --count=plugin_only,in_loop
+	else
+		echo --count
+	fi
+}
+
+count_by() { # ENGINE
+	background "$TOOL" attach -pid "$TARGET" "$(what_to_count)" --json --engine "$1" >"$TMP/$PROGRAM/$1" 2>"$TMP/$PROGRAM/$1.err"
+	COUNTING=$!
+	wait_for "grep -q 'counting [0-9]* probes\?' '$TMP/$PROGRAM/$1.err' || ! kill -0 $COUNTING" 60
+	kill -0 "$COUNTING" 2>/dev/null || fail "$PROGRAM: it does not count: $(cat "$TMP/$PROGRAM/$1.err")"
+}
+
+# Is a thread behind a nop, or in a trampoline? There the kernel has counted a hit that the trampoline is
+# going to count. The last number of /proc/PID/syscall is where a thread is.
+is_within_a_site() {
+	local start end
+	! cat "/proc/$TARGET/task"/*/syscall | finds -wFf "$TMP/$PROGRAM/within" || return 0
+	while IFS=' -' read -r start end _; do
+		! awk -v start="0x$start" -v end="0x$end" '$NF >= start && $NF < end { found = 1 } END { exit !found }' \
+			<(cat "/proc/$TARGET/task"/*/syscall) || return 0
+	done < <(grep 'memfd:ocaml-probes-inside' "/proc/$TARGET/maps")
+	return 1
+}
+
+# Stop the program where no thread is within a site.
+stop_between_sites() {
+	local tries=0
+	"$TOOL" info -pid "$TARGET" --sites --json | grep -o '"address":"0x[0-9a-f]*"' | grep -o '0x[0-9a-f]*' |
+		while read -r site; do printf '0x%x\n' $((site + 1)); done >"$TMP/$PROGRAM/within"
+	while ((++tries < 1000)); do
+		kill -STOP "$TARGET"
+		await_stopped
+		is_within_a_site || return 0
+		kill -CONT "$TARGET"
+	done
+	fail "$PROGRAM: always within a site"
+}
+
+# How often each probe was hit.
+hits_by() { # ENGINE
+	tail -n 1 "$TMP/$PROGRAM/$1" | grep -o '"name":"[^"]*","hits":[0-9]*' | sort
+}
+
+# Let the program run: most need CPU time, and some sleep mostly.
+has_run() { # TICKS SWITCHES
+	local ticks switches
+	read -r ticks switches < <(activity)
+	((ticks - $1 >= 4 || switches - $2 >= 20))
+}
+
+activity() {
+	local ticks switches
+	ticks=$(sed 's/.*) //' "/proc/$TARGET/stat" | awk '{ print $12 + $13 }')
+	# Threads end meanwhile.
+	switches=$( (cat "/proc/$TARGET/task"/*/status 2>/dev/null || :) | awk '/^voluntary/ { n += $2 } END { print n }')
+	echo "$ticks $switches"
+}
+
+let_it_run() {
+	local before
+	before=$(activity)
+	wait_for "has_run $before" 60
+}
+
+# Begin and end to count again and again, and switch nothing: each round is as if nobody were there.
+check_alone() {
+	local i
+	start_program
+	for ((i = 0; i < 5; i++)); do
+		count_by inside
+		let_it_run
+		kill -INT "$COUNTING"
+		wait "$COUNTING" || fail "$PROGRAM: $(cat "$TMP/$PROGRAM/inside.err")"
+		[[ -n $(hits_by inside) ]] || fail "$PROGRAM: nothing was counted"
+	done
+	[[ -n $(setting initially) ]] || eq "$(memory_of "$TARGET")" "$BEFORE" "$PROGRAM: text and semaphores"
+	if [[ -n $(setting initially) ]]; then
+		end_program '^[0-9]+ off, [0-9]+ on, [0-9]+ mixed$'
+	else
+		end_program '^[1-9][0-9]* off, 0 on, 0 mixed$'
+	fi
+}
+
+# Both engines count while handlers are switched. They begin and end while the program is stopped.
+check_switched() {
+	local i inside bpf
+	start_program
+	stop_between_sites
+	count_by inside
+	inside=$COUNTING
+	count_by bpf
+	bpf=$COUNTING
+	kill -CONT "$TARGET"
+	let_it_run
+	for ((i = 0; i < 4; i++)); do
+		"$TOOL" attach -pid "$TARGET" -enable-all
+		let_it_run
+		"$TOOL" attach -pid "$TARGET" -disable-all
+		let_it_run
+	done
+	stop_between_sites
+	kill -INT "$inside" "$bpf"
+	wait "$inside" || fail "$PROGRAM: $(cat "$TMP/$PROGRAM/inside.err")"
+	wait "$bpf" || fail "$PROGRAM: $(cat "$TMP/$PROGRAM/bpf.err")"
+	[[ -n $(setting initially) ]] || eq "$(memory_of "$TARGET")" "$BEFORE" "$PROGRAM: text and semaphores"
+	kill -CONT "$TARGET"
+	eq "$(hits_by inside)" "$(hits_by bpf)" "$PROGRAM: hits by both engines"
+	[[ -n $(hits_by bpf) ]] || fail "$PROGRAM: nothing was counted"
+	end_program '^[1-9][0-9]* off, ([1-9][0-9]* on, [0-9]+|[0-9]+ on, [1-9][0-9]*) mixed$'
+}
+
+test_nothing_changes() {
+	each check_alone
+}
+
+test_both_engines_while_switched() {
+	each check_switched
+}
+
+TEST_TIMEOUT=900
+run_tests "$@"
