@@ -139,7 +139,7 @@ expect_error() { # STATUS MESSAGE
 
 test_versions() {
 	local ocaml version
-	version=$(sed -n 's/^\tMEMPROF_VERSION = \([0-9]*\),$/\1/p' "$ROOT/src/memprof/ring.h")
+	version=$(sed -n 's/^\tMEMPROF_VERSION = \([0-9]*\),.*/\1/p' "$ROOT/src/memprof/ring.h")
 	for ocaml in 50000 50101 50200; do
 		signpost "$version" $ocaml
 		expect_error 4 ": OCaml 5.0 to 5.2 have no Gc.Memprof; 4.13, 4.14 and 5.3 have"
@@ -150,8 +150,14 @@ test_versions() {
 		expect_error 1 ": has closed the socket of ocaml-probes.memprof; try again"
 		quit_target
 	done
+	# Another protocol: a newer program, and an older one.
 	signpost $((version + 1)) 41301
-	expect_error 1 ": its ocaml-probes.memprof is of another version than this tool"
+	expect_error 1 ": its ocaml-probes.memprof speaks version $((version + 1)) of the protocol, this tool speaks version $version"
+	finds "^hint: use the tool that came with the program's library$" "$TMP/err"
+	quit_target
+	signpost $((version - 1)) 41301
+	expect_error 1 ": its ocaml-probes.memprof speaks version $((version - 1)) of the protocol, this tool speaks version $version"
+	finds '^hint: build the program again with the library of this tool$' "$TMP/err"
 }
 
 # A user without capabilities, and his own program.

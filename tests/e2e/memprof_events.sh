@@ -165,16 +165,18 @@ test_usage() {
 	eq "$(status_of_target)" free
 }
 
-# An older library has the ring only. It is played by a signpost without features.
+# A library without the feature has the ring only. It is played by a signpost without features.
 test_older_library() {
+	local version
+	version=$(sed -n 's/^\tMEMPROF_VERSION = \([0-9]*\),.*/\1/p' "$ROOT/src/memprof/ring.h")
 	need_counting
 	start_target python3 -c '
 import fcntl, os, struct, sys
 fd = os.memfd_create("ocaml-probes.memprof", os.MFD_ALLOW_SEALING)
-os.write(fd, struct.pack("<QIIIIQ", 0x31706d656d70636f, 1, os.getpid(), 41301, 0, 1))
+os.write(fd, struct.pack("<QIIIIQ", 0x31706d656d70636f, int(sys.argv[1]), os.getpid(), 41301, 0, 1))
 fcntl.fcntl(fd, 1033, 0xf)  # F_ADD_SEALS
 print("ready", flush=True)
-sys.stdin.readline()'
+sys.stdin.readline()' "$version"
 	await_line ready
 	expect_error 1 "pid $TARGET: its ocaml-probes.memprof is older than this tool: its events come through the ring only" \
 		--events=probes
