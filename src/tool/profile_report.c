@@ -48,12 +48,24 @@ static int write_files(struct ocp_ctx *ctx, const struct profile_report *report,
 	return err;
 }
 
+/* What the form itself cannot tell. */
+static void say_losses(const struct profile *profile)
+{
+	if (profile->lost)
+		say("%llu samples lost: the shares are not exact",
+		    (unsigned long long)profile->lost);
+	if (profile->unsure_words)
+		say("the words of small blocks may be wrong by %llu",
+		    (unsigned long long)profile->unsure_words);
+}
+
 static int print_profile(struct ocp_ctx *ctx, enum profile_form form, struct profile *profile)
 {
 	if (form == PROFILE_JSON)
 		return profile_print_json(ctx, profile);
 	if (form == PROFILE_TABLE)
 		return profile_print_table(ctx, profile);
+	say_losses(profile);
 	profile_merge_lines(profile);
 	folded_write(profile, stdout);
 	return 0;
