@@ -298,25 +298,10 @@ test_killed_tool() {
 	eq "$TARGET_STATUS" 0
 }
 
-# Killed in its system calls, at as many places as MEMPROF_KILLS; if that is more than there are, again. The
-# profile is off afterwards, the program's results are right, and the next profile works.
+# The program's results are right after each, and the next profile works.
 test_killed_at_its_calls() {
-	local wanted=${MEMPROF_KILLS:-25} places kills=0 i=0 name number
-	need_command strace
 	start_subject checked
-	strace -f -o "$TMP/calls" "$TOOL" memprof -pid "$TARGET" --for 30ms --rate 0.01 >/dev/null 2>&1
-	# The name of each call, and how many of that name there were.
-	mapfile -t places < <(sed -n 's/^[0-9]* *\([a-z0-9_]*\)(.*/\1/p' "$TMP/calls" | awk '{ print $1, ++n[$1] }')
-	# The number of calls while it samples differs: some places do not come.
-	for ((i = 0; kills < wanted && i < 2 * wanted; i++)); do
-		read -r name number <<<"${places[i * ${#places[@]} / wanted % ${#places[@]}]}"
-		strace -f -qq -o "$TMP/trace" -e inject="$name:signal=KILL:when=$number" \
-			"$TOOL" memprof -pid "$TARGET" --for 30ms --rate 0.01 >/dev/null 2>&1 </dev/null || :
-		! finds 'killed by SIGKILL' "$TMP/trace" || kills=$((kills + 1))
-		wait_for "[[ \$(status_of_target) = free ]]"
-	done
-	printf '%s calls, %s of %s runs killed\n' "${#places[@]}" "$kills" "$i" >&2
-	eq "$kills" "$wanted" "kills in $i runs"
+	kill_at_calls "${MEMPROF_KILLS:-25}"
 	memprof --for 100ms --rate 0.01 >"$TMP/out"
 	matches "$(cat "$TMP/out")" 'Subject'
 	quit_target

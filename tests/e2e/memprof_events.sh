@@ -2,8 +2,8 @@
 # `memprof --events=probes`: the events come through eBPF, and equal those of the program's books. See
 # memprof.sh for the ring.
 #
-# MEMPROF_EVENTS=1000000 compares so many events. With another compiler in PATH, the programs are built by
-# that.
+# MEMPROF_EVENTS=1000000 compares so many events, and MEMPROF_KILLS=200 kills the tool so many times. With another
+# compiler in PATH, the programs are built by that.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/memprof_lib.sh"
@@ -146,6 +146,16 @@ test_killed_tool() {
 	eq "$TARGET_STATUS" 0
 }
 
+# Killed in its system calls. The program's results are right after each.
+test_killed_at_its_calls() {
+	start_subject checked
+	kill_at_calls "${MEMPROF_KILLS:-8}" --events=probes
+	through_probes --for 200ms --rate 0.01 >"$TMP/out" 2>&1
+	finds Subject "$TMP/out"
+	quit_target
+	eq "$TARGET_STATUS" 0 "the program: $(cat "$(output_of)")"
+}
+
 expect_error() { # STATUS MESSAGE ARG...
 	local status=0
 	memprof --for 100ms "${@:3}" >"$TMP/out" 2>"$TMP/err" || status=$?
@@ -220,5 +230,5 @@ test_domains() {
 	eq "$TARGET_STATUS" 0
 }
 
-[[ -z ${MEMPROF_EVENTS:-} ]] || TEST_TIMEOUT=1800
+[[ -z ${MEMPROF_EVENTS:-}${MEMPROF_KILLS:-} ]] || TEST_TIMEOUT=1800
 run_tests "$@"
