@@ -254,6 +254,8 @@ int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 	free(m.frames);
 	if (reading->unsure_words > (double)profile->value / 100)
 		profile->unsure_words = (uint64_t)reading->unsure_words;
+	if (reading->missing_words > (double)profile->value / 100)
+		profile->missing_words = (uint64_t)reading->missing_words;
 	if (err)
 		profile_free(profile);
 	else

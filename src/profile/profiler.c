@@ -579,11 +579,23 @@ static void weigh_samples(struct profiler *p, struct profile_reading *reading)
 	reading->unsure_words = allocation_unsure_words(p->allocation);
 }
 
+/* Large blocks may make the collector empty each minor heap before it has run out. */
+static double count_missing(const struct profiler *p, const struct profile_reading *reading)
+{
+	double words = 0;
+
+	for (size_t i = 0; i < p->n_added; i++)
+		if (!count_heaps(reading, p->added[i].tgid))
+			words += allocation_minor_words(p->allocation, p->added[i].tgid);
+	return words;
+}
+
 static void weigh(struct profiler *p, struct profile_reading *reading)
 {
 	if (p->spec.kind == PROFILE_WORDS) {
 		qsort(reading->samples, reading->n, sizeof(*reading->samples), compare_tgids);
 		weigh_samples(p, reading);
+		reading->missing_words = count_missing(p, reading);
 		return;
 	}
 	for (size_t i = 0; i < reading->n; i++) {

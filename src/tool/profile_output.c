@@ -62,6 +62,9 @@ static void print_head(const struct profile *profile)
 		       profile->lost, profile->stack_losses.full, profile->losses.counts_full,
 		       profile->losses.waits_full, profile->stack_losses.collisions,
 		       profile->stack_losses.ended[WALK_BUSY], profile->lost_otherwise);
+	if (profile->missing_words)
+		printf("%" PRIu64 " words of small blocks are missing: no minor heap ran out\n",
+		       profile->missing_words);
 	if (profile->unsure_words)
 		printf("the words of small blocks may be wrong by %" PRIu64
 		       ": this process waited for a processor\n",
@@ -189,6 +192,8 @@ int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile)
 	add_int(root, "truncated", profile->truncated);
 	if (profile->unsure_words)
 		add_int(root, "unsure_words", profile->unsure_words);
+	if (profile->missing_words)
+		add_int(root, "missing_words", profile->missing_words);
 	add_int(root, "lost", profile->lost);
 	json_object_object_add(root, "losses", json_of_losses(profile));
 	for (size_t i = 0; i < profile->n; i++)

@@ -363,6 +363,34 @@ share = 100 * words["caml_alloc_shr"] / top["words"]
 print(f"{words}: {share:.1f} % in large blocks; lost {top['lost']}")
 assert abs(share - 100 / 3) < 3 and top["lost"] == 0 and "unsure_words" not in top
 PY
+	# Between its reading of the words and the first sample it cannot tell, and says so.
+	strace -o "$TMP/calls" -e trace=bpf -e "inject=bpf:delay_enter=1000ms:when=$((attach + 1))" \
+		"$TOOL" profile -pid "$TARGET" --alloc --for 500ms >"$TMP/out" 2>"$TMP/err"
+	finds '^the words of small blocks may be wrong by [1-9][0-9]*: this process waited for a processor$' "$TMP/out"
+}
+
+# No minor heap runs out: two thirds of the words have no sample.
+test_small_blocks_without_samples() {
+	local form
+	need_counting
+	for form in --json --all --folded; do
+		start_first env OCAMLRUNPARAM=s=32M "$PROFILED" large
+		await_line ready
+		background "$TOOL" profile -pid "$TARGET" --alloc ${form/--all/} >"$TMP/out$form" 2>"$TMP/err"
+		wait_for 'grep -q sampling "$TMP/err"'
+		tell "run 0.2"
+		await_line "done" 60
+		kill -INT $!
+		wait $! || fail "status $?: $(cat "$TMP/err")"
+	done
+	finds '^ocaml-probes: [1-9][0-9]* words of small blocks are missing: no minor heap ran out$' "$TMP/err"
+	finds '^[1-9][0-9]* words of small blocks are missing: no minor heap ran out$' "$TMP/out--all"
+	python3 - "$TMP/out--json" <<'PY' || fail "$(head -c 2000 "$TMP/out--json")"
+import json, sys
+top = json.load(open(sys.argv[1]))
+print(f"{top['missing_words']} words are missing, {top['words']} are there")
+assert abs(top["missing_words"] / top["words"] - 2) < 0.3
+PY
 }
 
 # Hundredths of a second.
