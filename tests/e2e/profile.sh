@@ -347,8 +347,8 @@ test_held_up() {
 	attach=$(grep '^bpf(' "$TMP/calls" | grep -n BPF_LINK_CREATE | tail -n 1 | cut -d: -f1)
 	detach=$(grep '^close(' "$TMP/calls" | grep -n 'bpf_link>' | cut -d: -f1 | sed -n '1p;$p' | xargs | tr ' ' .)
 	for i in 1 2 3 4 5; do
-		strace -y -o "$TMP/calls" -e trace=bpf,close -e "inject=bpf:delay_enter=1500ms:when=$attach" \
-			-e "inject=close:delay_exit=500ms:when=${detach/./..}" \
+		strace -y -o "$TMP/calls" -e trace=bpf,close -e "inject=bpf:delay_enter=1s:when=$attach" \
+			-e "inject=close:delay_exit=300ms:when=${detach/./..}" \
 			"$TOOL" profile -pid "$TARGET" --alloc --for 1s --json --quiet >"$TMP/json"
 		# The number of calls before may differ now and then.
 		! grep 'BPF_LINK_CREATE.*DELAYED' "$TMP/calls" || ! grep 'bpf_link>.*DELAYED' "$TMP/calls" || break
@@ -364,7 +364,8 @@ print(f"{words}: {share:.1f} % in large blocks; lost {top['lost']}")
 assert abs(share - 100 / 3) < 3 and top["lost"] == 0 and "unsure_words" not in top
 PY
 	# Between its reading of the words and the first sample it cannot tell, and says so.
-	strace -o "$TMP/calls" -e trace=bpf -e "inject=bpf:delay_enter=1000ms:when=$((attach + 1))" \
+	start_work "$PROFILED" large
+	strace -o "$TMP/calls" -e trace=bpf -e "inject=bpf:delay_enter=1s:when=$((attach + 1))" \
 		"$TOOL" profile -pid "$TARGET" --alloc --for 500ms >"$TMP/out" 2>"$TMP/err"
 	finds '^the words of small blocks may be wrong by [1-9][0-9]*: this process waited for a processor$' "$TMP/out"
 }
