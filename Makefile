@@ -210,7 +210,7 @@ format: ## reformat all C
 
 # The analyzer of clang-tidy takes ten minutes of processor time for all files. `make check` lets it
 # look less deep, which takes one: make lint TIDY=shallow.
-tidy_shallow := -Xclang -analyzer-config -Xclang mode=shallow
+tidy_shallow := -Xclang -analyzer-config -Xclang mode=shallow,max-nodes=20000
 lint: $(bpf_skels) $(O)/pprof/pprof.pb-c.h $(man_pages) ## clang-format, clang-tidy, cppcheck, shellcheck and mandoc, no complaint allowed
 	mandoc -Tlint -W warning $(man_pages)
 	{ git ls-files '*.sh' '*.bash'; git ls-files | xargs grep -slE '^#!.*[/ ](ba)?sh$$'; } | sort -u | \
