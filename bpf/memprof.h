@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The events of Gc.Memprof as memprof.bpf.c records them, shared with its user side (src/memprof), where the
- * words and numbers are those of src/memprof/ring.h. The includer provides the types __u8 ... __s64.
+ * kinds are those of src/memprof/ring.h. The includer provides the types __u8 ... __s64.
  *
  *	map      type         key               value
  *	sites    array        number of a site  struct memprof_site
@@ -24,15 +24,15 @@ enum {
 
 /* The words of a record. */
 enum {
-	EVENT_HEAD,
-	EVENT_TIME,
-	EVENT_ID,
-	EVENT_COLLECTIONS,
-	EVENT_WORDS, /* of events that are no allocations */
+	EVENT_HEAD,	   /* kind, words << 8, domain << 32 */
+	EVENT_TIME,	   /* CLOCK_MONOTONIC, nanoseconds */
+	EVENT_ID,	   /* of the block */
+	EVENT_COLLECTIONS, /* minor ones, major ones << 32, so far */
+	EVENT_WORDS,	   /* of events that are no allocations */
 	EVENT_SAMPLES = EVENT_WORDS,
-	EVENT_SIZE,
-	EVENT_SOURCE,
-	EVENT_STACK,
+	EVENT_SIZE,   /* words, without the header */
+	EVENT_SOURCE, /* enum memprof_source, depth << 8 */
+	EVENT_STACK,  /* the innermost frame first, as in the ring */
 };
 
 /* The positions of the probes' arguments. */

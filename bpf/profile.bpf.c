@@ -43,6 +43,13 @@ struct {
 	__uint(max_entries, 1);
 } paces SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32);
+	__type(value, struct profile_sampled);
+	__uint(max_entries, 1);
+} sampled SEC(".maps");
+
 static __always_inline struct profile_losses *our_losses(void)
 {
 	__u32 zero = 0;
@@ -248,6 +255,12 @@ static __always_inline void sample_words(void *ctx, const struct bpf_pidns_info 
 		count(&key, words, heaps);
 }
 
+/* NULL: the allocation of the current process is not sampled, not yet, or no longer. */
+static __always_inline struct profile_sampled *sampled_process(struct bpf_pidns_info *ids)
+{
+	return is_profiled(ids) ? bpf_map_lookup_elem(&sampled, &ids->tgid) : (void *)0;
+}
+
 /* Begin a group of minor heaps, and if it is time an interval. */
 static __always_inline void begin_group(struct profile_pace *pace, __u64 now_ns)
 {
@@ -290,12 +303,14 @@ int small_blocks(struct pt_regs *ctx)
 	const __u64 start_ns = cost_begin();
 	struct bpf_pidns_info ids = {};
 	struct profile_losses *lost = our_losses();
+	struct profile_sampled *process = sampled_process(&ids);
 	__u64 heaps;
 
-	if (!lost || !is_profiled(&ids))
+	if (!lost || !process)
 		return 0;
 	add(&lost->small_hits, 1);
 	if (has_run_out(ctx, bpf_get_attach_cookie(ctx), ids.tgid)) {
+		add(&process->heaps, 1);
 		heaps = weigh_minor_heap();
 		if (heaps)
 			sample_words(ctx, &ids, 0, heaps);
@@ -314,7 +329,7 @@ int large_block(struct pt_regs *ctx)
 	__u32 zero = 0;
 	__u64 *sum = bpf_map_lookup_elem(&large_words, &zero);
 
-	if (!sum || !lost || !is_profiled(&ids))
+	if (!sum || !lost || !sampled_process(&ids))
 		return 0;
 	add(&lost->large_hits, 1);
 	if (__sync_fetch_and_add(sum, words) + words >= PROFILE_LARGE_WORDS)

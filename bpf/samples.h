@@ -8,6 +8,7 @@
  *	waits    hash           u32, global thread id   struct profile_wait
  *	losses   per-CPU array  0                       struct profile_losses
  *	paces    per-CPU array  0                       struct profile_pace
+ *	sampled  hash           u32, process id         struct profile_sampled
  */
 #ifndef SAMPLES_H
 #define SAMPLES_H
@@ -76,6 +77,14 @@ struct profile_pace {
 	__u32 shift;	/* a group has 1 << shift heaps */
 	__u32 place;	/* of the next heap in its group */
 	__u32 chosen;	/* the place that is sampled */
+};
+
+/*
+ * The allocation of a process is sampled while it has one of these: the uprobes for small blocks and for large
+ * ones are not attached at one moment.
+ */
+struct profile_sampled {
+	__u64 heaps; /* minor heaps that ran out */
 };
 
 /*

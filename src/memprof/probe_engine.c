@@ -24,9 +24,7 @@ enum { BUFFER_BYTES = 16 << 20, SERIAL = MEASURE_FIRST_SERIAL };
 _Static_assert((int)EVENT_KINDS == (int)MEMPROF_KINDS &&
 		       (int)EVENT_ALLOC_MAJOR == (int)MEMPROF_ALLOC_MAJOR,
 	       "kinds are those of ring.h");
-_Static_assert((int)EVENT_STACK == (int)MEMPROF_STACK && (int)EVENT_WORDS == (int)MEMPROF_WORDS &&
-		       (int)EVENT_MAX_DEPTH == (int)MEMPROF_MAX_DEPTH,
-	       "records are those of ring.h");
+_Static_assert((int)EVENT_MAX_DEPTH == (int)MEMPROF_MAX_DEPTH, "stacks are those of ring.h");
 _Static_assert((int)EVENT_ARGS == (int)MEMPROF_EVENT_ARGS &&
 		       (int)EVENT_ARG_EVENT == (int)MEMPROF_ARG_EVENT,
 	       "arguments are those of ring.h");

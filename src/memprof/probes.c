@@ -22,9 +22,9 @@ struct memprof_probes {
 	pid_t pid;
 	struct ocp_process *process;
 	struct ocp_meter *meter;
-	struct memprof_record record;			   /* the last one */
-	uint64_t words[MEMPROF_STACK + MEMPROF_MAX_DEPTH]; /* and its words in the form of ring.h */
-	uint64_t refused[MEMPROF_KINDS];		   /* records that are not sound */
+	struct memprof_record record;		       /* the last one */
+	uint64_t words[EVENT_STACK + EVENT_MAX_DEPTH]; /* and its words */
+	uint64_t refused[MEMPROF_KINDS];	       /* records that are not sound */
 };
 
 /* ---- open ------------------------------------------------------------------------------------- */
@@ -130,13 +130,32 @@ size_t memprof_probes_count(const struct memprof_probes *p)
 
 /* ---- while it runs ---------------------------------------------------------------------------- */
 
-/* The record has been made of words of the program, which can be anything. */
-static void refuse(struct memprof_probes *p)
+/*
+ * Is the record, which has N words, sound? Then EVENT is what it says. It has been made of words of the
+ * program, which can be anything.
+ */
+static bool decode(const struct memprof_probes *p, uint64_t n, struct memprof_event *event)
 {
-	const unsigned int kind = memprof_kind(p->words[MEMPROF_HEAD]);
+	const uint64_t *const at = p->words, head = at[EVENT_HEAD];
 
-	if (kind < MEMPROF_KINDS)
-		p->refused[kind]++;
+	*event = (struct memprof_event){ .kind = (enum memprof_kind)(head & 0xff),
+					 .domain = (uint32_t)(head >> 32),
+					 .time_ns = at[EVENT_TIME],
+					 .id = at[EVENT_ID],
+					 .minors = (uint32_t)at[EVENT_COLLECTIONS],
+					 .majors = (uint32_t)(at[EVENT_COLLECTIONS] >> 32) };
+	if (event->kind == MEMPROF_PADDING || event->kind >= MEMPROF_KINDS)
+		return false;
+	if (event->kind > MEMPROF_ALLOC_MAJOR)
+		return n == EVENT_WORDS;
+	if (n < EVENT_STACK)
+		return false;
+	event->n_samples = at[EVENT_SAMPLES];
+	event->size = at[EVENT_SIZE];
+	event->source = (enum memprof_source)(at[EVENT_SOURCE] & 0xff);
+	event->depth = (uint32_t)(at[EVENT_SOURCE] >> 8);
+	event->stack = at + EVENT_STACK;
+	return event->depth == n - EVENT_STACK && memprof_event_is_sound(event);
 }
 
 bool memprof_probes_next(struct memprof_probes *p, uint64_t session, struct memprof_event *event)
@@ -147,9 +166,10 @@ bool memprof_probes_next(struct memprof_probes *p, uint64_t session, struct memp
 		if (p->record.session != session)
 			continue;
 		memcpy(p->words, p->record.words, words * sizeof(*p->words));
-		if (ring_record_decode(p->words, words, event))
+		if (decode(p, words, event))
 			return true;
-		refuse(p);
+		if (event->kind < MEMPROF_KINDS)
+			p->refused[event->kind]++;
 	}
 	return false;
 }

@@ -9,8 +9,8 @@
  * memfd with a ring, and one end of a socket pair of its own, over which the answers come. The profile
  * ends when that socket is closed.
  *
- * Both structs have grown: FEATURES and FLAGS and what follows them is missing in those of older
- * libraries and tools, for which it is 0.
+ * FEATURES and FLAGS, and what follows them, may be missing in the structs of other libraries and tools of this
+ * version, for which they are 0.
  */
 #ifndef MEMPROF_RING_H
 #define MEMPROF_RING_H
@@ -22,8 +22,9 @@
 #define MEMPROF_RING_BYTES 4096 /* of struct memprof_ring; the records follow */
 
 enum {
-	MEMPROF_VERSION = 1,
+	MEMPROF_VERSION = 2, /* of all that is here; others refuse each other */
 	MEMPROF_MAX_DEPTH = 1024,
+	MEMPROF_MAX_WRITERS = 4096, /* domains of OCaml 5.3 at one time */
 	MEMPROF_TEXT_BYTES = 112,
 	MEMPROF_MIN_DATA = 1 << 16, /* bytes of records: a power of two */
 	MEMPROF_MAX_DATA = 1 << 30,
@@ -102,17 +103,30 @@ struct memprof_ring {
 	uint64_t forks;	       /* of the program, since the start of the profile */
 };
 
-/* The words of a record. */
-enum memprof_word {
-	MEMPROF_HEAD,	     /* kind, words << 8, domain << 32 */
-	MEMPROF_TIME,	     /* CLOCK_MONOTONIC, nanoseconds */
-	MEMPROF_ID,	     /* of the block */
-	MEMPROF_COLLECTIONS, /* minor ones, major ones << 32, so far */
-	MEMPROF_WORDS,	     /* of promotions and deallocations */
-	MEMPROF_SAMPLES = MEMPROF_WORDS,
-	MEMPROF_SIZE,	/* words, without the header */
-	MEMPROF_SOURCE, /* enum memprof_source, depth << 8 */
-	MEMPROF_STACK,	/* the innermost frame first */
+/*
+ * A record has what differs from the record before of the same writer: in the same session, and not lost. A
+ * writer writes for one domain at a time. Its first record has all.
+ *
+ *	head      see memprof_head()
+ *	id        of the block
+ *	2 words   with MEMPROF_HAS_CONTEXT: the collections so far (minor ones, major ones << 32); the domain
+ *	time      with MEMPROF_HAS_TIME: CLOCK_MONOTONIC, nanoseconds
+ *
+ * Allocations, which have a time always, go on:
+ *
+ *	samples   n_samples
+ *	size      words without the header, source << MEMPROF_SOURCE_SHIFT
+ *	frames    the innermost first. The others, the outermost KEPT ones, are those of the writer's last
+ *	          allocation.
+ */
+enum {
+	MEMPROF_HAS_CONTEXT = 1 << 0,
+	MEMPROF_HAS_TIME = 1 << 1,
+	MEMPROF_CONTEXT_WORDS = 2,
+	MEMPROF_LEAST_WORDS = 2,
+	MEMPROF_ALLOC_WORDS = 5, /* without context and frames */
+	MEMPROF_MOST_WORDS = MEMPROF_ALLOC_WORDS + MEMPROF_CONTEXT_WORDS + MEMPROF_MAX_DEPTH,
+	MEMPROF_SOURCE_SHIFT = 56,
 };
 
 enum memprof_source { MEMPROF_NORMAL, MEMPROF_MARSHAL, MEMPROF_CUSTOM };
@@ -141,24 +155,28 @@ enum memprof_probe_arg {
 	MEMPROF_EVENT_ARGS
 };
 
-static inline uint64_t memprof_head(enum memprof_kind kind, uint64_t words, uint32_t domain)
+/* The first word of a record. */
+struct memprof_head {
+	unsigned int kind;  /* enum memprof_kind */
+	unsigned int flags; /* MEMPROF_HAS_... */
+	unsigned int words; /* of the record */
+	unsigned int writer;
+	unsigned int kept; /* frames */
+};
+
+static inline uint64_t memprof_pack(struct memprof_head head)
 {
-	return (uint64_t)kind | words << 8 | (uint64_t)domain << 32;
+	return (uint64_t)head.kind | (uint64_t)head.flags << 4 | (uint64_t)head.words << 8 |
+	       (uint64_t)head.writer << 24 | (uint64_t)head.kept << 40;
 }
 
-static inline unsigned int memprof_kind(uint64_t head)
+static inline struct memprof_head memprof_unpack(uint64_t word)
 {
-	return (unsigned int)(head & 0xff);
-}
-
-static inline uint64_t memprof_words(uint64_t head)
-{
-	return head >> 8 & 0xffffff;
-}
-
-static inline uint32_t memprof_domain(uint64_t head)
-{
-	return (uint32_t)(head >> 32);
+	return (struct memprof_head){ .kind = word & 0xf,
+				      .flags = word >> 4 & 0xf,
+				      .words = word >> 8 & 0xffff,
+				      .writer = word >> 24 & 0xffff,
+				      .kept = (unsigned int)(word >> 40) };
 }
 
 #endif

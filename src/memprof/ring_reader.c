@@ -1,13 +1,32 @@
 // SPDX-License-Identifier: MIT
 #include "memprof/ring_reader.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+/* The last record of a writer, as far as the next one may leave it out. */
+struct ring_writer {
+	uint64_t collections, time_ns;
+	uint32_t domain;
+	uint32_t depth; /* of the last allocation */
+	/* Its call stack is at the end: the outermost frame is the last one. */
+	uint64_t stack[MEMPROF_MAX_DEPTH];
+};
 
 void ring_reader_init(struct ring_reader *r, struct memprof_ring *ring, uint64_t data)
 {
-	*r = (struct ring_reader){ .ring = ring, .data = data };
+	memset(r, 0, sizeof(*r));
+	r->ring = ring;
+	r->data = data;
 	ring->magic = MEMPROF_MAGIC;
 	ring->data = data;
+}
+
+void ring_reader_fini(struct ring_reader *r)
+{
+	for (size_t i = 0; i < MEMPROF_MAX_WRITERS; i++)
+		free(r->writers[i]);
+	memset(r, 0, sizeof(*r));
 }
 
 static uint64_t *record_at(const struct ring_reader *r)
@@ -23,56 +42,90 @@ static void release(struct ring_reader *r, uint64_t words)
 	__atomic_store_n(&r->ring->tail, r->tail, __ATOMIC_RELEASE);
 }
 
-/* HEAD is that of a record that ends before END, in a place of ROOM words up to the end of the circle. */
-static bool is_sound(uint64_t head, uint64_t written, uint64_t room)
+/* The words of a record without its frames. */
+static uint64_t fixed_words(const struct memprof_head *head)
 {
-	const unsigned int kind = memprof_kind(head);
-	const uint64_t words = memprof_words(head);
+	const uint64_t context = head->flags & MEMPROF_HAS_CONTEXT ? MEMPROF_CONTEXT_WORDS : 0;
 
-	if (!words || words > room || words > written)
-		return false;
-	switch (kind) {
-	case MEMPROF_PADDING:
-		return words == room;
-	case MEMPROF_ALLOC_MINOR:
-	case MEMPROF_ALLOC_MAJOR:
-		return words >= MEMPROF_STACK && words <= MEMPROF_STACK + MEMPROF_MAX_DEPTH;
-	case MEMPROF_PROMOTE:
-	case MEMPROF_DEALLOC_MINOR:
-	case MEMPROF_DEALLOC_MAJOR:
-		return words == MEMPROF_WORDS;
-	default:
-		return false;
-	}
+	if (head->kind <= MEMPROF_ALLOC_MAJOR)
+		return MEMPROF_ALLOC_WORDS + context;
+	return MEMPROF_LEAST_WORDS + context + (head->flags & MEMPROF_HAS_TIME ? 1 : 0);
 }
 
-static bool decode(const uint64_t *record, uint64_t head, struct memprof_event *event)
+/* HEAD is that of a record that ends before END, in a place of ROOM words up to the end of the circle. */
+static bool is_sound(const struct memprof_head *head, uint64_t written, uint64_t room)
 {
-	*event = (struct memprof_event){ .kind = (enum memprof_kind)memprof_kind(head),
-					 .domain = memprof_domain(head),
-					 .time_ns = record[MEMPROF_TIME],
-					 .id = record[MEMPROF_ID],
-					 .minors = (uint32_t)record[MEMPROF_COLLECTIONS],
-					 .majors = (uint32_t)(record[MEMPROF_COLLECTIONS] >> 32) };
-	if (event->kind > MEMPROF_ALLOC_MAJOR)
-		return true;
-	event->n_samples = record[MEMPROF_SAMPLES];
-	event->size = record[MEMPROF_SIZE];
-	event->source = (enum memprof_source)(record[MEMPROF_SOURCE] & 0xff);
-	event->depth = (uint32_t)(record[MEMPROF_SOURCE] >> 8);
-	event->stack = record + MEMPROF_STACK;
-	/* The numbers are bounded so that sums of them do not overflow. */
-	return event->depth == memprof_words(head) - MEMPROF_STACK &&
-	       event->source <= MEMPROF_CUSTOM && event->size >> 48 == 0 && event->n_samples &&
+	const uint64_t fixed = fixed_words(head);
+
+	if (!head->words || head->words > room || head->words > written)
+		return false;
+	if (head->kind == MEMPROF_PADDING)
+		return head->words == room;
+	if (head->kind >= MEMPROF_KINDS || head->words < fixed ||
+	    head->writer >= MEMPROF_MAX_WRITERS)
+		return false;
+	if (head->kind > MEMPROF_ALLOC_MAJOR)
+		return head->words == fixed;
+	return head->flags & MEMPROF_HAS_TIME &&
+	       head->words - fixed + head->kept <= MEMPROF_MAX_DEPTH;
+}
+
+/* NULL: there is no memory, or the first record of the writer lacks something. */
+static struct ring_writer *writer_of(struct ring_reader *r, const struct memprof_head *head)
+{
+	const unsigned int all = MEMPROF_HAS_CONTEXT | MEMPROF_HAS_TIME;
+	struct ring_writer **writer = &r->writers[head->writer];
+
+	if (!*writer && (head->flags & all) == all)
+		*writer = calloc(1, sizeof(**writer));
+	return *writer;
+}
+
+bool memprof_event_is_sound(const struct memprof_event *event)
+{
+	return event->source <= MEMPROF_CUSTOM && event->size >> 48 == 0 && event->n_samples &&
 	       event->n_samples <= event->size + 1;
 }
 
-bool ring_record_decode(const uint64_t *record, uint64_t words, struct memprof_event *event)
+/* The rest of a record of an allocation is AT; FRESH of its frames are there. */
+static bool decode_allocation(struct ring_writer *writer, const struct memprof_head *head,
+			      const uint64_t *at, uint64_t fresh, struct memprof_event *event)
 {
-	return words && memprof_words(record[MEMPROF_HEAD]) == words &&
-	       memprof_kind(record[MEMPROF_HEAD]) != MEMPROF_PADDING &&
-	       is_sound(record[MEMPROF_HEAD], words, words) &&
-	       decode(record, record[MEMPROF_HEAD], event);
+	if (head->kept > writer->depth)
+		return false;
+	event->n_samples = at[0];
+	event->size = at[1] & ((UINT64_C(1) << MEMPROF_SOURCE_SHIFT) - 1);
+	event->source = (enum memprof_source)(at[1] >> MEMPROF_SOURCE_SHIFT);
+	event->depth = writer->depth = (uint32_t)fresh + head->kept;
+	event->stack = writer->stack + MEMPROF_MAX_DEPTH - event->depth;
+	memcpy(writer->stack + MEMPROF_MAX_DEPTH - event->depth, at + 2, fresh * sizeof(*at));
+	return memprof_event_is_sound(event);
+}
+
+/* The copy of the record, which is sound as far as HEAD tells. */
+static bool decode(struct ring_reader *r, const struct memprof_head *head,
+		   struct memprof_event *event)
+{
+	struct ring_writer *writer = writer_of(r, head);
+	const uint64_t *at = r->record + MEMPROF_LEAST_WORDS;
+
+	if (!writer)
+		return false;
+	if (head->flags & MEMPROF_HAS_CONTEXT) {
+		writer->collections = at[0];
+		writer->domain = (uint32_t)at[1];
+		at += MEMPROF_CONTEXT_WORDS;
+	}
+	if (head->flags & MEMPROF_HAS_TIME)
+		writer->time_ns = *at++;
+	*event = (struct memprof_event){ .kind = (enum memprof_kind)head->kind,
+					 .domain = writer->domain,
+					 .time_ns = writer->time_ns,
+					 .id = r->record[1],
+					 .minors = (uint32_t)writer->collections,
+					 .majors = (uint32_t)(writer->collections >> 32) };
+	return head->kind > MEMPROF_ALLOC_MAJOR ||
+	       decode_allocation(writer, head, at, head->words - fixed_words(head), event);
 }
 
 bool ring_reader_next(struct ring_reader *r, struct memprof_event *event)
@@ -82,27 +135,25 @@ bool ring_reader_next(struct ring_reader *r, struct memprof_event *event)
 			__atomic_load_n(&r->ring->head, __ATOMIC_ACQUIRE) - r->tail;
 		const uint64_t room = (r->data - (r->tail & (r->data - 1))) / sizeof(uint64_t);
 		uint64_t *at = record_at(r);
-		uint64_t head, words;
+		struct memprof_head head;
+		uint64_t word;
 
 		if (!written)
 			return false;
-		head = written > r->data || written % sizeof(uint64_t)
-			       ? 1
-			       : __atomic_load_n(at, __ATOMIC_ACQUIRE);
-		if (!head)
+		r->is_damaged = written > r->data || written % sizeof(uint64_t);
+		word = r->is_damaged ? 0 : __atomic_load_n(at, __ATOMIC_ACQUIRE);
+		if (!word)
 			return false;
-		if (!is_sound(head, written / sizeof(uint64_t), room)) {
-			r->is_damaged = true;
+		head = memprof_unpack(word);
+		r->is_damaged = !is_sound(&head, written / sizeof(uint64_t), room);
+		if (r->is_damaged)
 			return false;
-		}
-		words = memprof_words(head);
-		if (memprof_kind(head) == MEMPROF_PADDING) {
-			release(r, words);
+		if (head.kind != MEMPROF_PADDING)
+			memcpy(r->record, at, head.words * sizeof(uint64_t));
+		release(r, head.words);
+		if (head.kind == MEMPROF_PADDING)
 			continue;
-		}
-		memcpy(r->record, at, words * sizeof(uint64_t));
-		release(r, words);
-		r->is_damaged = !decode(r->record, head, event);
+		r->is_damaged = !decode(r, &head, event);
 		return !r->is_damaged;
 	}
 	return false;

@@ -8,27 +8,29 @@
 #include "memprof/ring.h"
 #include "memprof/session.h"
 
+struct ring_writer;
+
 struct ring_reader {
 	struct memprof_ring *ring;
 	uint64_t data; /* bytes of records */
 	uint64_t tail;
-	uint64_t record[MEMPROF_STACK + MEMPROF_MAX_DEPTH]; /* a copy of the last one */
+	uint64_t record[MEMPROF_MOST_WORDS];		  /* a copy of the last one */
+	struct ring_writer *writers[MEMPROF_MAX_WRITERS]; /* what each has said; NULL: nothing */
 	bool is_damaged;
 };
 
 /* Make RING, which is all 0, ready for DATA bytes of records. */
 void ring_reader_init(struct ring_reader *reader, struct memprof_ring *ring, uint64_t data);
+/* Free what READER has; the ring is the caller's. It may be all 0. */
+void ring_reader_fini(struct ring_reader *reader);
 
-/*
- * Is RECORD, which has WORDS words, sound? Then EVENT is what it says, with its call stack. Others than those
- * of the ring have the same form.
- */
-bool ring_record_decode(const uint64_t *record, uint64_t words, struct memprof_event *event);
-
-/* False: there is no whole record, or the ring is damaged. */
+/* False: there is no whole record, or the ring is damaged. The call stack is there until the next call. */
 bool ring_reader_next(struct ring_reader *reader, struct memprof_event *event);
 
 /* Is there something that is no whole record? */
 bool ring_reader_has_rest(const struct ring_reader *reader);
+
+/* Are the numbers of an allocation bounded, so that sums of them do not overflow? */
+bool memprof_event_is_sound(const struct memprof_event *event);
 
 #endif

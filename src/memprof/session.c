@@ -77,6 +77,18 @@ static int say_not_linked(struct ocp_ctx *ctx, pid_t pid)
 	return err;
 }
 
+static int say_other_version(struct ocp_ctx *ctx, pid_t pid, uint32_t version)
+{
+	ctx_error(ctx, -EPROTO,
+		  "pid %d: its ocaml-probes.memprof speaks version %u of the protocol, this tool "
+		  "speaks version %d",
+		  (int)pid, version, MEMPROF_VERSION);
+	ctx_hint(ctx, version < MEMPROF_VERSION
+			      ? "build the program again with the library of this tool"
+			      : "use the tool that came with the program's library");
+	return -EPROTO;
+}
+
 static int find_signpost(struct ocp_ctx *ctx, pid_t pid, struct memprof_signpost *post)
 {
 	char path[PROC_PATH_BYTES];
@@ -94,10 +106,7 @@ static int find_signpost(struct ocp_ctx *ctx, pid_t pid, struct memprof_signpost
 	if (!found)
 		return say_not_linked(ctx, pid);
 	if (post->version != MEMPROF_VERSION)
-		return ctx_error(
-			ctx, -EPROTO,
-			"pid %d: its ocaml-probes.memprof is of another version than this tool",
-			(int)pid);
+		return say_other_version(ctx, pid, post->version);
 	if (post->ocaml >= 50000 && post->ocaml < 50300)
 		return ctx_error(
 			ctx, -EOPNOTSUPP,
@@ -278,6 +287,7 @@ void memprof_close(struct memprof_session *s)
 		close(s->ring_fd);
 	if (s->reader.ring)
 		munmap(s->reader.ring, MEMPROF_RING_BYTES + s->reader.data);
+	ring_reader_fini(&s->reader);
 	free(s);
 }
 

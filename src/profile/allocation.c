@@ -22,13 +22,17 @@ enum { N_LARGE = 6, LINKS_A_PROCESS = 2 };
 struct sampled_process {
 	uint32_t tgid;
 	struct gc_reader *reader;
-	double first, last;	    /* minor words */
+	double first, last;  /* minor words */
+	double unsure;	     /* either may be wrong by these */
+	uint64_t last_heaps; /* that had run out when LAST was read */
+	uint64_t end_heaps;  /* those when the sampling ended */
+	bool is_sampled;
 	int links[LINKS_A_PROCESS]; /* small blocks, large ones; -1: none */
 };
 
 struct allocation {
 	struct ocp_ctx *ctx;
-	int small, large;
+	struct allocation_bpf bpf;
 	bool large_stopped; /* also for processes that are added later */
 	bool is_stepped; /* the kernel single-steps the instruction of a uprobe on large blocks */
 	struct sampled_process *processes;
@@ -50,7 +54,7 @@ static int check_kernel(struct ocp_ctx *ctx)
 			 "sampling allocation needs uprobes of one process (Linux 6.10)");
 }
 
-int allocation_open(struct ocp_ctx *ctx, int small, int large, struct allocation **out)
+int allocation_open(struct ocp_ctx *ctx, const struct allocation_bpf *bpf, struct allocation **out)
 {
 	int err = check_kernel(ctx);
 
@@ -60,7 +64,7 @@ int allocation_open(struct ocp_ctx *ctx, int small, int large, struct allocation
 	*out = calloc(1, sizeof(**out));
 	if (!*out)
 		return ctx_no_memory(ctx);
-	**out = (struct allocation){ .ctx = ctx, .small = small, .large = large };
+	**out = (struct allocation){ .ctx = ctx, .bpf = *bpf };
 	return 0;
 }
 
@@ -120,7 +124,7 @@ static int attach_small(struct allocation *a, struct code_file *code, const stru
 	if (!is_5 && !cookie)
 		return ctx_error(a->ctx, -ENODATA, "%s: has no symbol Caml_state", exe->path);
 	err = find_place(a, code, target, symbol, &offset, &is_stepped);
-	return err ? err : attach(a, a->small, target, &offset, &cookie, 1, link);
+	return err ? err : attach(a, a->bpf.small, target, &offset, &cookie, 1, link);
 }
 
 /* Blocks of the major heap. Those that survive a minor collection are allocated by other functions. */
@@ -142,7 +146,7 @@ static int attach_large(struct allocation *a, struct code_file *code, const stru
 			return err;
 		a->is_stepped |= is_stepped;
 	}
-	return n ? attach(a, a->large, target, offsets, cookies, n, link) : 0;
+	return n ? attach(a, a->bpf.large, target, offsets, cookies, n, link) : 0;
 }
 
 static int compare_entries(const void *a, const void *b)
@@ -212,8 +216,77 @@ static int read_minor_words(struct sampled_process *process, double *words)
 	return err;
 }
 
-static void stop_process(struct sampled_process *process)
+/* The minor heaps of PROCESS that have run out so far. */
+static uint64_t heaps_of(const struct allocation *a, const struct sampled_process *process)
 {
+	struct profile_sampled sampled;
+
+	if (!process->is_sampled)
+		return process->end_heaps;
+	return bpf_map_lookup_elem(a->bpf.sampled, &process->tgid, &sampled) ? 0 : sampled.heaps;
+}
+
+/* Read the words and the heaps at one time. -ESRCH: it has ended. */
+static int refresh_process(struct allocation *a, struct sampled_process *process)
+{
+	const uint64_t heaps = heaps_of(a, process);
+	double words;
+	int err = read_minor_words(process, &words);
+
+	if (err)
+		return err;
+	process->last = words;
+	process->last_heaps = heaps;
+	return 0;
+}
+
+/*
+ * Samples count from now on. The program goes on between the reading of the words and the switch: that takes long
+ * if this process has to wait for a processor.
+ */
+static int begin_sampling(struct allocation *a, struct sampled_process *process)
+{
+	const struct profile_sampled sampled = { 0 };
+	double after = 0;
+	int err = read_minor_words(process, &process->first);
+
+	if (err)
+		return err;
+	err = bpf_map_update_elem(a->bpf.sampled, &process->tgid, &sampled, 0 /* BPF_ANY */);
+	if (err)
+		return bpf_support_explain(a->ctx, err, "sample allocation");
+	process->is_sampled = true;
+	err = read_minor_words(process, &after);
+	process->unsure = err ? 0 : (after - process->first) / 2;
+	process->first += process->unsure;
+	process->last = process->first;
+	return err;
+}
+
+/* Samples count no more. */
+static void end_sampling(struct allocation *a, struct sampled_process *process)
+{
+	struct profile_sampled sampled = { 0 };
+	double after;
+
+	if (!process->is_sampled)
+		return;
+	refresh_process(a, process);
+	if (bpf_map_lookup_and_delete_elem(a->bpf.sampled, &process->tgid, &sampled))
+		sampled.heaps = process->last_heaps;
+	process->is_sampled = false;
+	process->end_heaps = sampled.heaps;
+	if (read_minor_words(process, &after))
+		return;
+	after = (after - process->last) / 2;
+	process->unsure += after;
+	process->last += after;
+	process->last_heaps = sampled.heaps;
+}
+
+static void stop_process(struct allocation *a, struct sampled_process *process)
+{
+	end_sampling(a, process);
 	for (int i = 0; i < LINKS_A_PROCESS; i++) {
 		if (process->links[i] >= 0)
 			close(process->links[i]);
@@ -226,17 +299,14 @@ static int start_process(struct allocation *a, pid_t pid, struct sampled_process
 	struct image_exe exe;
 	int err = gc_reader_open(a->ctx, pid, &process->reader);
 
-	if (!err)
-		err = read_minor_words(process, &process->first);
 	if (err)
 		return err;
-	process->last = process->first;
 	err = image_exe_open(a->ctx, pid, &exe);
 	if (err)
 		return err;
 	err = attach_process(a, pid, &exe, process->links);
 	image_exe_close(&exe);
-	return err;
+	return err ? err : begin_sampling(a, process);
 }
 
 int allocation_add_process(struct allocation *a, pid_t pid, uint32_t tgid)
@@ -250,7 +320,7 @@ int allocation_add_process(struct allocation *a, pid_t pid, uint32_t tgid)
 	a->processes = list;
 	err = start_process(a, pid, &process);
 	if (err) {
-		stop_process(&process);
+		stop_process(a, &process);
 		gc_reader_free(process.reader);
 		return err;
 	}
@@ -261,10 +331,11 @@ int allocation_add_process(struct allocation *a, pid_t pid, uint32_t tgid)
 void allocation_refresh(struct allocation *a)
 {
 	for (size_t i = 0; i < a->n; i++) {
-		double words;
+		struct sampled_process *process = &a->processes[i];
 
-		if (read_minor_words(&a->processes[i], &words) == 0)
-			a->processes[i].last = words;
+		/* Others that start need its place in the map. */
+		if (process->is_sampled && refresh_process(a, process) == -ESRCH)
+			end_sampling(a, process);
 	}
 }
 
@@ -286,16 +357,34 @@ void allocation_stop_large(struct allocation *a)
 void allocation_stop(struct allocation *a)
 {
 	for (size_t i = 0; i < a->n; i++)
-		stop_process(&a->processes[i]);
-	allocation_refresh(a);
+		end_sampling(a, &a->processes[i]);
+	for (size_t i = 0; i < a->n; i++)
+		stop_process(a, &a->processes[i]);
 }
 
 double allocation_minor_words(const struct allocation *a, uint32_t tgid)
 {
-	for (size_t i = 0; i < a->n; i++)
-		if (a->processes[i].tgid == tgid)
-			return a->processes[i].last - a->processes[i].first;
+	for (size_t i = 0; i < a->n; i++) {
+		const struct sampled_process *process = &a->processes[i];
+		const uint64_t heaps = process->tgid == tgid ? heaps_of(a, process) : 0;
+		double words = process->last - process->first;
+
+		if (process->tgid != tgid)
+			continue;
+		if (process->last_heaps && heaps > process->last_heaps)
+			words *= (double)heaps / (double)process->last_heaps;
+		return words;
+	}
 	return 0;
+}
+
+double allocation_unsure_words(const struct allocation *a)
+{
+	double words = 0;
+
+	for (size_t i = 0; i < a->n; i++)
+		words += a->processes[i].unsure;
+	return words;
 }
 
 void allocation_close(struct allocation *a)
@@ -303,7 +392,7 @@ void allocation_close(struct allocation *a)
 	if (!a)
 		return;
 	for (size_t i = 0; i < a->n; i++) {
-		stop_process(&a->processes[i]);
+		stop_process(a, &a->processes[i]);
 		gc_reader_free(a->processes[i].reader);
 	}
 	free(a->processes);

@@ -14,8 +14,13 @@
 
 struct allocation;
 
-/* SMALL and LARGE are descriptors of the programs of bpf/profile.bpf.c. They belong to the caller. */
-int allocation_open(struct ocp_ctx *ctx, int small, int large, struct allocation **out);
+/* Descriptors of programs and of a map of bpf/profile.bpf.c. They belong to the caller. */
+struct allocation_bpf {
+	int small, large;
+	int sampled;
+};
+
+int allocation_open(struct ocp_ctx *ctx, const struct allocation_bpf *bpf, struct allocation **out);
 /* Detaches. */
 void allocation_close(struct allocation *allocation);
 
@@ -31,7 +36,12 @@ bool allocation_large_is_stepped(const struct allocation *allocation);
 void allocation_stop_large(struct allocation *allocation);
 void allocation_stop(struct allocation *allocation);
 
-/* The words that TGID has allocated in its minor heaps since it was added. */
+/*
+ * The words that TGID has allocated in its minor heaps since it was added. What a process has allocated after the
+ * last time when it could be read, since it has ended, is estimated by its minor heaps.
+ */
 double allocation_minor_words(const struct allocation *allocation, uint32_t tgid);
+/* By so many words may the sum of allocation_minor_words() for all processes be wrong. */
+double allocation_unsure_words(const struct allocation *allocation);
 
 #endif

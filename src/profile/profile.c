@@ -242,14 +242,20 @@ int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 		.stacks = calloc(reading->n + 1, sizeof(*profile->stacks)),
 		.stack_losses = *of_stacks,
 		.losses = *losses,
+		.lost_otherwise = reading->n_without_stack + reading->n_without_words,
 		.lost = of_stacks->full + of_stacks->collisions + of_stacks->ended[WALK_BUSY] +
-			losses->counts_full + losses->waits_full + reading->n_without_stack,
+			losses->counts_full + losses->waits_full,
 	};
+	profile->lost += profile->lost_otherwise;
 	if (!profile->stacks)
 		err = ctx_no_memory(ctx);
 	for (size_t i = 0; i < reading->n && !err; i++)
 		err = add_sample(&m, &reading->samples[i], profile);
 	free(m.frames);
+	if (reading->unsure_words > (double)profile->value / 100)
+		profile->unsure_words = (uint64_t)reading->unsure_words;
+	if (reading->missing_words > (double)profile->value / 100)
+		profile->missing_words = (uint64_t)reading->missing_words;
 	if (err)
 		profile_free(profile);
 	else

@@ -34,7 +34,11 @@ struct profile {
 	size_t always_waiting;	 /* threads that waited for all of the time; of PROFILE_WAITS */
 	uint64_t truncated;	 /* samples whose callers are not all known */
 	uint64_t lost;		 /* samples that are not in the stacks */
-	uint64_t large_ns;	 /* large blocks were sampled so long; 0: for all of the time */
+	uint64_t lost_otherwise; /* of them, those for reasons that the members below do not tell */
+	/* Words of small blocks, of PROFILE_WORDS; 0: at most 1 % of all. */
+	uint64_t unsure_words;	/* more or less */
+	uint64_t missing_words; /* that are in no stack, since no minor heap ran out */
+	uint64_t large_ns;	/* large blocks were sampled so long; 0: for all of the time */
 	struct stack_losses stack_losses; /* why */
 	struct profile_losses losses;	  /* the same */
 };

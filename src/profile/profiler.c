@@ -181,11 +181,11 @@ void profiler_stop(struct profiler *p)
 {
 	if (!p->stop_ns)
 		p->stop_ns = monotonic_ns();
+	if (p->allocation)
+		allocation_stop(p->allocation);
 	for (size_t i = 0; i < p->n_links; i++)
 		close(p->links[i]);
 	p->n_links = 0;
-	if (p->allocation)
-		allocation_stop(p->allocation);
 }
 
 /* ---- open and close ------------------------------------------------------------------------- */
@@ -235,6 +235,8 @@ static int load(struct profiler *p)
 		return ctx_no_memory(p->ctx);
 	memcpy((void *)&skel->rodata->config, &config, sizeof(config));
 	skel->maps.walk_processes.max_entries = (uint32_t)p->spec.max_processes;
+	/* Those that have ended have a place until the next refresh. */
+	skel->maps.sampled.max_entries = 4 * (uint32_t)p->spec.max_processes;
 	skel->maps.walk_scratch.max_entries = (uint32_t)p->n_cpus * WALK_SLOTS;
 	if (p->spec.kind == PROFILE_WAITS)
 		skel->maps.waits.max_entries = PROFILE_MAX_WAITS;
@@ -245,6 +247,15 @@ static int load(struct profiler *p)
 	}
 	p->skel = skel;
 	return 0;
+}
+
+static int open_allocation(struct profiler *p)
+{
+	const struct allocation_bpf bpf = { .small = p->skel->progs.small_blocks.prog_fd,
+					    .large = p->skel->progs.large_block.prog_fd,
+					    .sampled = p->skel->maps.sampled.map_fd };
+
+	return allocation_open(p->ctx, &bpf, &p->allocation);
 }
 
 int profiler_open(struct ocp_ctx *ctx, const struct profiler_spec *spec, struct profiler **out)
@@ -282,8 +293,7 @@ int profiler_open(struct ocp_ctx *ctx, const struct profiler_spec *spec, struct 
 	if (!err)
 		err = follow_ends(p);
 	if (!err && spec->kind == PROFILE_WORDS)
-		err = allocation_open(ctx, p->skel->progs.small_blocks.prog_fd,
-				      p->skel->progs.large_block.prog_fd, &p->allocation);
+		err = open_allocation(p);
 	p->n_ends = p->n_links;
 	if (err)
 		profiler_close(p);
@@ -563,7 +573,21 @@ static void weigh_samples(struct profiler *p, struct profile_reading *reading)
 			words = n ? allocation_minor_words(p->allocation, tgid) / (double)n : 0;
 		}
 		sample->value = sample->sum + (uint64_t)((double)sample->heaps * words);
+		if (sample->heaps && words <= 0)
+			reading->n_without_words += sample->n;
 	}
+	reading->unsure_words = allocation_unsure_words(p->allocation);
+}
+
+/* Large blocks may make the collector empty each minor heap before it has run out. */
+static double count_missing(const struct profiler *p, const struct profile_reading *reading)
+{
+	double words = 0;
+
+	for (size_t i = 0; i < p->n_added; i++)
+		if (!count_heaps(reading, p->added[i].tgid))
+			words += allocation_minor_words(p->allocation, p->added[i].tgid);
+	return words;
 }
 
 static void weigh(struct profiler *p, struct profile_reading *reading)
@@ -571,6 +595,7 @@ static void weigh(struct profiler *p, struct profile_reading *reading)
 	if (p->spec.kind == PROFILE_WORDS) {
 		qsort(reading->samples, reading->n, sizeof(*reading->samples), compare_tgids);
 		weigh_samples(p, reading);
+		reading->missing_words = count_missing(p, reading);
 		return;
 	}
 	for (size_t i = 0; i < reading->n; i++) {

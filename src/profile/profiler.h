@@ -54,6 +54,9 @@ struct profile_reading {
 	size_t n_processes;
 	size_t n_always_waiting; /* threads that waited for all of the time */
 	size_t n_without_stack;	 /* samples whose stack was lost between two reads of the kernel */
+	size_t n_without_words; /* samples of minor heaps of processes that ended too early to be read */
+	double unsure_words;  /* by so many may the words in small blocks be wrong */
+	double missing_words; /* in small blocks, of processes without a sample of a minor heap */
 };
 
 struct profiler;

@@ -58,9 +58,17 @@ static void print_head(const struct profile *profile)
 		       profile->truncated);
 	if (profile->lost)
 		printf("%" PRIu64 " lost: stacks that had no room %llu, counts %llu, waits %llu, "
-		       "collisions %llu\n",
+		       "collisions %llu, at busy times %llu, others %" PRIu64 "\n",
 		       profile->lost, profile->stack_losses.full, profile->losses.counts_full,
-		       profile->losses.waits_full, profile->stack_losses.collisions);
+		       profile->losses.waits_full, profile->stack_losses.collisions,
+		       profile->stack_losses.ended[WALK_BUSY], profile->lost_otherwise);
+	if (profile->missing_words)
+		printf("%" PRIu64 " words of small blocks are missing: no minor heap ran out\n",
+		       profile->missing_words);
+	if (profile->unsure_words)
+		printf("the words of small blocks may be wrong by %" PRIu64
+		       ": this process waited for a processor\n",
+		       profile->unsure_words);
 }
 
 static void print_source(const struct named_frame *frame)
@@ -157,6 +165,8 @@ static struct json_object *json_of_losses(const struct profile *profile)
 	add_int(object, "counts_full", profile->losses.counts_full);
 	add_int(object, "waits_full", profile->losses.waits_full);
 	add_int(object, "collisions", profile->stack_losses.collisions);
+	add_int(object, "busy", profile->stack_losses.ended[WALK_BUSY]);
+	add_int(object, "others", profile->lost_otherwise);
 	return object;
 }
 
@@ -180,6 +190,10 @@ int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile)
 	add_int(root, "samples", profile->samples);
 	add_int(root, unit, profile->value);
 	add_int(root, "truncated", profile->truncated);
+	if (profile->unsure_words)
+		add_int(root, "unsure_words", profile->unsure_words);
+	if (profile->missing_words)
+		add_int(root, "missing_words", profile->missing_words);
 	add_int(root, "lost", profile->lost);
 	json_object_object_add(root, "losses", json_of_losses(profile));
 	for (size_t i = 0; i < profile->n; i++)

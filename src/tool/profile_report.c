@@ -48,12 +48,31 @@ static int write_files(struct ocp_ctx *ctx, const struct profile_report *report,
 	return err;
 }
 
-static int print_profile(struct ocp_ctx *ctx, enum profile_form form, struct profile *profile)
+/* What the form itself cannot tell. */
+static void say_losses(const struct profile *profile)
 {
+	if (profile->lost)
+		say("%llu samples lost: the shares are not exact",
+		    (unsigned long long)profile->lost);
+	if (profile->missing_words)
+		say("%llu words of small blocks are missing: no minor heap ran out",
+		    (unsigned long long)profile->missing_words);
+	if (profile->unsure_words)
+		say("the words of small blocks may be wrong by %llu",
+		    (unsigned long long)profile->unsure_words);
+}
+
+static int print_profile(struct ocp_ctx *ctx, const struct profile_report *report,
+			 struct profile *profile)
+{
+	const enum profile_form form = report->form;
+
 	if (form == PROFILE_JSON)
 		return profile_print_json(ctx, profile);
 	if (form == PROFILE_TABLE)
 		return profile_print_table(ctx, profile);
+	if (!report->quiet)
+		say_losses(profile);
 	profile_merge_lines(profile);
 	folded_write(profile, stdout);
 	return 0;
@@ -105,7 +124,7 @@ int profile_report(struct ocp_ctx *ctx, const struct profile_report *report,
 	if (report->before)
 		return report_diff(ctx, report, profile);
 	err = write_files(ctx, report, &(struct page){ profile, NULL, report->title });
-	return err ? err : print_profile(ctx, report->form, profile);
+	return err ? err : print_profile(ctx, report, profile);
 }
 
 int profile_read_old(struct ocp_ctx *ctx, const char *path, enum profile_kind kind, bool has_kind,

@@ -2,8 +2,8 @@
 # `memprof --events=probes`: the events come through eBPF, and equal those of the program's books. See
 # memprof.sh for the ring.
 #
-# MEMPROF_EVENTS=1000000 compares so many events. With another compiler in PATH, the programs are built by
-# that.
+# MEMPROF_EVENTS=1000000 compares so many events, and MEMPROF_KILLS=200 kills the tool so many times. With another
+# compiler in PATH, the programs are built by that.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/memprof_lib.sh"
@@ -148,6 +148,16 @@ test_killed_tool() {
 	eq "$TARGET_STATUS" 0
 }
 
+# Killed in its system calls. The program's results are right after each.
+test_killed_at_its_calls() {
+	start_subject checked
+	kill_at_calls "${MEMPROF_KILLS:-8}" --events=probes
+	through_probes --for 200ms --rate 0.01 >"$TMP/out" 2>&1
+	finds Subject "$TMP/out"
+	quit_target
+	eq "$TARGET_STATUS" 0 "the program: $(cat "$(output_of)")"
+}
+
 expect_error() { # STATUS MESSAGE ARG...
 	local status=0
 	memprof --for 100ms "${@:3}" >"$TMP/out" 2>"$TMP/err" || status=$?
@@ -167,16 +177,18 @@ test_usage() {
 	eq "$(status_of_target)" free
 }
 
-# An older library has the ring only. It is played by a signpost without features.
+# A library without the feature has the ring only. It is played by a signpost without features.
 test_older_library() {
+	local version
+	version=$(sed -n 's/^\tMEMPROF_VERSION = \([0-9]*\),.*/\1/p' "$ROOT/src/memprof/ring.h")
 	need_counting
 	start_target python3 -c '
 import fcntl, os, struct, sys
 fd = os.memfd_create("ocaml-probes.memprof", os.MFD_ALLOW_SEALING)
-os.write(fd, struct.pack("<QIIIIQ", 0x31706d656d70636f, 1, os.getpid(), 41301, 0, 1))
+os.write(fd, struct.pack("<QIIIIQ", 0x31706d656d70636f, int(sys.argv[1]), os.getpid(), 41301, 0, 1))
 fcntl.fcntl(fd, 1033, 0xf)  # F_ADD_SEALS
 print("ready", flush=True)
-sys.stdin.readline()'
+sys.stdin.readline()' "$version"
 	await_line ready
 	expect_error 1 "pid $TARGET: its ocaml-probes.memprof is older than this tool: its events come through the ring only" \
 		--events=probes
@@ -220,5 +232,5 @@ test_domains() {
 	eq "$TARGET_STATUS" 0
 }
 
-[[ -z ${MEMPROF_EVENTS:-} ]] || TEST_TIMEOUT=1800
+[[ -z ${MEMPROF_EVENTS:-}${MEMPROF_KILLS:-} ]] || TEST_TIMEOUT=1800
 run_tests "$@"

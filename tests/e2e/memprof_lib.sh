@@ -86,6 +86,48 @@ memprof_for_ticks() { # TICKS ARG...
 	for_ticks "$1" "$TOOL" memprof -pid "$TARGET" "${@:2}"
 }
 
+# The code of the program is that of its file: nobody's uprobe is in it.
+has_own_code() {
+	python3 - "$TARGET" <<-'PY'
+	import os, sys
+	pid, same = sys.argv[1], 0
+	exe, memory = open(f"/proc/{pid}/exe", "rb"), open(f"/proc/{pid}/mem", "rb")
+	for line in open(f"/proc/{pid}/maps"):
+	    addresses, rights, offset, *_ = line.split()
+	    start, end = (int(x, 16) for x in addresses.split("-"))
+	    if "x" in rights and line.rstrip().endswith(os.readlink(f"/proc/{pid}/exe")):
+	        exe.seek(int(offset, 16))
+	        memory.seek(start)
+	        code = memory.read(end - start)
+	        if code.rstrip(b"\0") != exe.read(end - start)[:len(code)].rstrip(b"\0"):
+	            sys.exit(1)
+	        same += 1
+	sys.exit(same == 0)
+	PY
+}
+
+# Kill `memprof` with the FLAGs in its system calls, at N places; if that is more than there are, again. Each time, the
+# profile is off afterwards, and the program's code is its own.
+kill_at_calls() { # N FLAG...
+	local wanted=$1 places kills=0 i name number
+	local command=("$TOOL" memprof -pid "$TARGET" --for 30ms --rate 0.01 "${@:2}")
+	need_command strace
+	strace -f -o "$TMP/calls" "${command[@]}" >/dev/null 2>&1 || fail "status $?: ${command[*]}"
+	# The name of each call, and how many of that name there were.
+	mapfile -t places < <(sed -n 's/^[0-9]* *\([a-z0-9_]*\)(.*/\1/p' "$TMP/calls" | awk '{ print $1, ++n[$1] }')
+	# The number of calls while it samples differs: some places do not come.
+	for ((i = 0; kills < wanted && i < 2 * wanted; i++)); do
+		read -r name number <<<"${places[i * ${#places[@]} / wanted % ${#places[@]}]}"
+		strace -f -qq -o "$TMP/trace" -e trace="$name" -e inject="$name:signal=KILL:when=$number" \
+			"${command[@]}" >/dev/null 2>&1 </dev/null || :
+		! finds 'killed by SIGKILL' "$TMP/trace" || kills=$((kills + 1))
+		wait_for "[[ \$(status_of_target) = free ]]"
+		wait_for has_own_code
+	done
+	printf '%s calls, %s of %s runs killed\n' "${#places[@]}" "$kills" "$i" >&2
+	eq "$kills" "$wanted" "kills in $i runs"
+}
+
 # What the program says of its profiles.
 status_of_target() {
 	forget_output

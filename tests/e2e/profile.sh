@@ -349,6 +349,89 @@ PY
 	"$TOOL" profile --diff "$TMP/json" "$TMP/json" | finds 'large blocks only of the first [0-9.]* s' || fail "--diff does not say so"
 }
 
+# The tool is held up while it attaches to large blocks, after small ones, and when it detaches: neither kind is
+# sampled for longer than the other, and a third of the words are in large blocks all the same.
+test_held_up() {
+	local attach detach i
+	need_counting
+	need_command strace
+	start_work "$PROFILED" large
+	strace -y -o "$TMP/calls" -e trace=bpf,close "$TOOL" profile -pid "$TARGET" --alloc --for 100ms --quiet >"$TMP/out"
+	attach=$(grep '^bpf(' "$TMP/calls" | grep -n BPF_LINK_CREATE | tail -n 1 | cut -d: -f1)
+	detach=$(grep '^close(' "$TMP/calls" | grep -n 'bpf_link>' | cut -d: -f1 | sed -n '1p;$p' | xargs | tr ' ' .)
+	for i in 1 2 3 4 5; do
+		strace -y -o "$TMP/calls" -e trace=bpf,close -e "inject=bpf:delay_enter=1s:when=$attach" \
+			-e "inject=close:delay_exit=300ms:when=${detach/./..}" \
+			"$TOOL" profile -pid "$TARGET" --alloc --for 1s --json --quiet >"$TMP/json"
+		# The number of calls before may differ now and then.
+		! grep 'BPF_LINK_CREATE.*DELAYED' "$TMP/calls" || ! grep 'bpf_link>.*DELAYED' "$TMP/calls" || break
+	done
+	grep -q 'BPF_LINK_CREATE.*DELAYED' "$TMP/calls" || fail "nothing was delayed: $(tail -n 20 "$TMP/calls")"
+	python3 - "$TMP/json" <<'PY' || fail "$(head -c 2000 "$TMP/json")"
+import json, sys
+top = json.load(open(sys.argv[1]))
+words = {name: sum(s["words"] for s in top["stacks"] if s["frames"][-1]["function"].startswith(name))
+         for name in ("caml_alloc_small_dispatch", "caml_alloc_shr")}
+share = 100 * words["caml_alloc_shr"] / top["words"]
+print(f"{words}: {share:.1f} % in large blocks; lost {top['lost']}")
+assert abs(share - 100 / 3) < 3 and top["lost"] == 0 and "unsure_words" not in top
+PY
+	# Between its reading of the words and the first sample it cannot tell, and says so.
+	start_work "$PROFILED" large
+	strace -o "$TMP/calls" -e trace=bpf -e "inject=bpf:delay_enter=1s:when=$((attach + 1))" \
+		"$TOOL" profile -pid "$TARGET" --alloc --for 500ms >"$TMP/out" 2>"$TMP/err"
+	finds '^the words of small blocks may be wrong by [1-9][0-9]*: this process waited for a processor$' "$TMP/out"
+}
+
+# No minor heap runs out: two thirds of the words have no sample.
+test_small_blocks_without_samples() {
+	local form
+	need_counting
+	for form in --json --all --folded; do
+		start_first env OCAMLRUNPARAM=s=32M "$PROFILED" large
+		await_line ready
+		background "$TOOL" profile -pid "$TARGET" --alloc ${form/--all/} >"$TMP/out$form" 2>"$TMP/err"
+		wait_for 'grep -q sampling "$TMP/err"'
+		tell "run 0.2"
+		await_line "done" 60
+		kill -INT $!
+		wait $! || fail "status $?: $(cat "$TMP/err")"
+	done
+	finds '^ocaml-probes: [1-9][0-9]* words of small blocks are missing: no minor heap ran out$' "$TMP/err"
+	finds '^[1-9][0-9]* words of small blocks are missing: no minor heap ran out$' "$TMP/out--all"
+	python3 - "$TMP/out--json" <<'PY' || fail "$(head -c 2000 "$TMP/out--json")"
+import json, sys
+top = json.load(open(sys.argv[1]))
+print(f"{top['missing_words']} words are missing, {top['words']} are there")
+assert abs(top["missing_words"] / top["words"] - 2) < 0.3
+PY
+}
+
+# Hundredths of a second.
+cpu_time_of() { # PID
+	awk '{ print $14 + $15 }' "/proc/$1/stat"
+}
+
+# A process that ends is read a second before, perhaps: its last minor heaps count as much as the others.
+test_end_of_a_process_that_allocates() {
+	local before
+	need_counting
+	start_work "$PROFILED" large
+	background "$TOOL" profile -pid "$TARGET" --alloc --json >"$TMP/json" 2>"$TMP/err"
+	wait_for 'grep -q sampling "$TMP/err"'
+	before=$(cpu_time_of "$TARGET")
+	wait_for "(( \$(cpu_time_of $TARGET) > $before + 170 ))" 60
+	kill -9 "$TARGET"
+	wait $! || fail "status $?: $(cat "$TMP/err")"
+	python3 - "$TMP/json" <<'PY' || fail "$(head -c 2000 "$TMP/json")"
+import json, sys
+top = json.load(open(sys.argv[1]))
+large = sum(s["words"] for s in top["stacks"] if s["frames"][-1]["function"].startswith("caml_alloc_shr"))
+print(f"{100 * large / top['words']:.1f} % in large blocks")
+assert abs(100 * large / top["words"] - 100 / 3) < 3
+PY
+}
+
 expect_error() { # STATUS MESSAGE [FLAG...]
 	local status=0 expected=$1 message=$2
 	shift 2

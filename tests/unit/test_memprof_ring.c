@@ -24,6 +24,7 @@ static int new_ring(void **state)
 static int free_ring(void **state)
 {
 	(void)state;
+	ring_reader_fini(&reader);
 	free(ring);
 	return 0;
 }
@@ -42,19 +43,60 @@ static uint64_t *take(uint64_t words)
 	return at;
 }
 
+enum { FIRST = MEMPROF_HAS_CONTEXT | MEMPROF_HAS_TIME };
+
+/* The first words of a record with FLAGS. Returns the place behind its context and time. */
+static uint64_t *begin(uint64_t *at, uint64_t id, unsigned int flags)
+{
+	at[1] = id;
+	at += MEMPROF_LEAST_WORDS;
+	if (flags & MEMPROF_HAS_CONTEXT) {
+		at[0] = 7 | (uint64_t)8 << 32;
+		at[1] = 3;
+		at += MEMPROF_CONTEXT_WORDS;
+	}
+	if (flags & MEMPROF_HAS_TIME)
+		*at++ = 5;
+	return at;
+}
+
+static unsigned int words_of(unsigned int flags, unsigned int fresh)
+{
+	return MEMPROF_ALLOC_WORDS + (flags & MEMPROF_HAS_CONTEXT ? MEMPROF_CONTEXT_WORDS : 0) +
+	       fresh;
+}
+
+/* KEPT frames of the writer's last allocation, and FRESH ones before them: FRAME and the next numbers. */
+static void write_stack(unsigned int writer, unsigned int kept, unsigned int fresh, uint64_t frame)
+{
+	uint64_t *const record = take(words_of(FIRST, fresh)), *at = begin(record, 1, FIRST);
+
+	at[0] = 1;
+	at[1] = 10;
+	for (unsigned int i = 0; i < fresh; i++)
+		at[2 + i] = frame + i;
+	*record = memprof_pack((struct memprof_head){ MEMPROF_ALLOC_MINOR, FIRST,
+						      words_of(FIRST, fresh), writer, kept });
+}
+
 static void write_allocation(uint64_t id, uint32_t depth)
 {
-	uint64_t *at = take(MEMPROF_STACK + depth);
+	uint64_t *const record = take(words_of(FIRST, depth)), *at = begin(record, id, FIRST);
 
-	at[MEMPROF_TIME] = 5;
-	at[MEMPROF_ID] = id;
-	at[MEMPROF_COLLECTIONS] = 7 | (uint64_t)8 << 32;
-	at[MEMPROF_SAMPLES] = 2;
-	at[MEMPROF_SIZE] = 10;
-	at[MEMPROF_SOURCE] = MEMPROF_MARSHAL | depth << 8;
+	at[0] = 2;
+	at[1] = 10 | (uint64_t)MEMPROF_MARSHAL << MEMPROF_SOURCE_SHIFT;
 	for (uint32_t i = 0; i < depth; i++)
-		at[MEMPROF_STACK + i] = 1000 + i;
-	at[MEMPROF_HEAD] = memprof_head(MEMPROF_ALLOC_MAJOR, MEMPROF_STACK + depth, 3);
+		at[2 + i] = 1000 + i;
+	*record = memprof_pack(
+		(struct memprof_head){ MEMPROF_ALLOC_MAJOR, FIRST, words_of(FIRST, depth), 0, 0 });
+}
+
+static void assert_context(const struct memprof_event *event)
+{
+	assert_int_equal(event->domain, 3);
+	assert_int_equal(event->minors, 7);
+	assert_int_equal(event->majors, 8);
+	assert_int_equal(event->time_ns, 5);
 }
 
 static void records_are_read(void **state)
@@ -67,10 +109,8 @@ static void records_are_read(void **state)
 	write_allocation(42, 3);
 	assert_true(ring_reader_next(&reader, &event));
 	assert_int_equal(event.kind, MEMPROF_ALLOC_MAJOR);
-	assert_int_equal(event.domain, 3);
 	assert_int_equal(event.id, 42);
-	assert_int_equal(event.minors, 7);
-	assert_int_equal(event.majors, 8);
+	assert_context(&event);
 	assert_int_equal(event.n_samples, 2);
 	assert_int_equal(event.size, 10);
 	assert_int_equal(event.source, MEMPROF_MARSHAL);
@@ -79,16 +119,53 @@ static void records_are_read(void **state)
 	assert_false(ring_reader_next(&reader, &event));
 	assert_int_equal(ring->tail, ring->head);
 	/* One that is not written yet, before one that is. */
-	at = take(MEMPROF_WORDS);
+	at = take(MEMPROF_LEAST_WORDS);
 	write_allocation(43, 0);
 	assert_false(ring_reader_next(&reader, &event));
 	assert_true(ring_reader_has_rest(&reader));
-	at[MEMPROF_ID] = 42;
-	at[MEMPROF_HEAD] = memprof_head(MEMPROF_PROMOTE, MEMPROF_WORDS, 0);
+	begin(at, 42, 0);
+	*at = memprof_pack((struct memprof_head){ MEMPROF_PROMOTE, 0, MEMPROF_LEAST_WORDS, 0, 0 });
 	assert_true(ring_reader_next(&reader, &event));
 	assert_int_equal(event.kind, MEMPROF_PROMOTE);
+	assert_int_equal(event.id, 42);
+	assert_context(&event);
 	assert_true(ring_reader_next(&reader, &event));
 	assert_int_equal(event.id, 43);
+	assert_false(reader.is_damaged);
+}
+
+static void assert_stack(const struct memprof_event *event, const uint64_t *frames, uint32_t depth)
+{
+	assert_int_equal(event->depth, depth);
+	for (uint32_t i = 0; i < depth; i++)
+		assert_int_equal(event->stack[i], frames[i]);
+}
+
+/* What a record leaves out is that of the last one of the same writer. */
+static void differences_are_added(void **state)
+{
+	struct memprof_event event;
+
+	(void)state;
+	write_stack(0, 0, 4, 10); /* 10 11 12 13 */
+	write_stack(7, 0, 2, 50); /* 50 51 */
+	write_stack(0, 3, 2, 20); /* 20 21 11 12 13 */
+	write_stack(7, 2, 0, 0);  /* the same */
+	write_stack(7, 1, 0, 0);  /* 51 */
+	write_stack(0, 1, 3, 30); /* 30 31 32 13 */
+	assert_true(ring_reader_next(&reader, &event));
+	assert_stack(&event, (uint64_t[]){ 10, 11, 12, 13 }, 4);
+	assert_true(ring_reader_next(&reader, &event));
+	assert_stack(&event, (uint64_t[]){ 50, 51 }, 2);
+	assert_true(ring_reader_next(&reader, &event));
+	assert_stack(&event, (uint64_t[]){ 20, 21, 11, 12, 13 }, 5);
+	assert_true(ring_reader_next(&reader, &event));
+	assert_stack(&event, (uint64_t[]){ 50, 51 }, 2);
+	assert_true(ring_reader_next(&reader, &event));
+	assert_stack(&event, (uint64_t[]){ 51 }, 1);
+	assert_true(ring_reader_next(&reader, &event));
+	assert_stack(&event, (uint64_t[]){ 30, 31, 32, 13 }, 4);
+	assert_false(ring_reader_next(&reader, &event));
 	assert_false(reader.is_damaged);
 }
 
@@ -102,8 +179,9 @@ static void the_circle_is_closed(void **state)
 		const uint32_t depth = (uint32_t)(id % 50);
 		const uint64_t left = (DATA - ring->head % DATA) / 8;
 
-		if (left < MEMPROF_STACK + depth)
-			*take(left) = memprof_head(MEMPROF_PADDING, left, 0);
+		if (left < words_of(FIRST, depth))
+			*take(left) = memprof_pack((struct memprof_head){
+				.kind = MEMPROF_PADDING, .words = (unsigned int)left });
 		write_allocation(id, depth);
 		assert_true(ring_reader_next(&reader, &event));
 		assert_int_equal(event.id, id);
@@ -111,14 +189,20 @@ static void the_circle_is_closed(void **state)
 	}
 }
 
-/* HEAD stands where a record should, in a ring that is otherwise sound. */
-static void assert_damaged(uint64_t head, uint64_t words)
+static void empty_ring(void)
+{
+	memset(ring, 0, MEMPROF_RING_BYTES + DATA);
+	ring_reader_fini(&reader);
+	ring_reader_init(&reader, ring, DATA);
+}
+
+/* HEAD stands where a record of WORDS should, in a ring that is otherwise sound. */
+static void assert_damaged(struct memprof_head head, uint64_t words)
 {
 	struct memprof_event event;
 
-	memset(ring, 0, MEMPROF_RING_BYTES + DATA);
-	ring_reader_init(&reader, ring, DATA);
-	*take(words) = head;
+	empty_ring();
+	*take(words) = memprof_pack(head);
 	assert_false(ring_reader_next(&reader, &event));
 	assert_true(reader.is_damaged);
 	assert_false(ring_reader_next(&reader, &event));
@@ -126,27 +210,34 @@ static void assert_damaged(uint64_t head, uint64_t words)
 
 static void damage_is_seen(void **state)
 {
+	enum { ALLOC = MEMPROF_ALLOC_MINOR, LEAST = MEMPROF_LEAST_WORDS };
+	const unsigned int change = LEAST + MEMPROF_CONTEXT_WORDS + 1,
+			   alloc = MEMPROF_ALLOC_WORDS + MEMPROF_CONTEXT_WORDS;
 	struct memprof_event event;
 
 	(void)state;
-	assert_damaged(memprof_head(MEMPROF_KINDS, 10, 0), 10);
-	assert_damaged(memprof_head(MEMPROF_PROMOTE, 0, 0), 10);
-	assert_damaged(memprof_head(MEMPROF_PROMOTE, MEMPROF_WORDS + 1, 0), 20);
-	assert_damaged(memprof_head(MEMPROF_PROMOTE, MEMPROF_WORDS, 0), MEMPROF_WORDS - 1);
-	assert_damaged(memprof_head(MEMPROF_ALLOC_MINOR, MEMPROF_STACK - 1, 0), 20);
-	assert_damaged(memprof_head(MEMPROF_ALLOC_MINOR, MEMPROF_STACK + MEMPROF_MAX_DEPTH + 1, 0),
-		       4000);
-	/* No samples; and more words than the ring has. */
-	assert_damaged(memprof_head(MEMPROF_ALLOC_MINOR, MEMPROF_STACK, 0), MEMPROF_STACK);
-	assert_damaged(memprof_head(MEMPROF_PADDING, 4, 0), 4);
-	assert_damaged(memprof_head(MEMPROF_PROMOTE, MEMPROF_WORDS, 0), DATA / 8 + 1);
-	/* A depth that the record does not have. */
-	memset(ring, 0, MEMPROF_RING_BYTES + DATA);
-	ring_reader_init(&reader, ring, DATA);
-	write_allocation(1, 2);
-	word_at(0)[MEMPROF_SOURCE] = (uint64_t)MEMPROF_MAX_DEPTH << 8;
-	assert_false(ring_reader_next(&reader, &event));
-	assert_true(reader.is_damaged);
+	assert_damaged((struct memprof_head){ MEMPROF_KINDS, FIRST, 10, 0, 0 }, 10);
+	assert_damaged((struct memprof_head){ MEMPROF_PROMOTE, FIRST, 0, 0, 0 }, 10);
+	assert_damaged((struct memprof_head){ MEMPROF_PROMOTE, FIRST, change + 1, 0, 0 }, 20);
+	assert_damaged((struct memprof_head){ MEMPROF_PROMOTE, FIRST, change, 0, 0 }, change - 1);
+	assert_damaged((struct memprof_head){ MEMPROF_PROMOTE, FIRST, change, 4096, 0 }, change);
+	assert_damaged((struct memprof_head){ ALLOC, FIRST, alloc - 1, 0, 0 }, 20);
+	assert_damaged((struct memprof_head){ ALLOC, FIRST, alloc + 1025, 0, 0 }, 4000);
+	/* The first record of a writer lacks something; no samples; more words than the ring has. */
+	assert_damaged((struct memprof_head){ MEMPROF_PROMOTE, 0, LEAST, 0, 0 }, LEAST);
+	assert_damaged((struct memprof_head){ ALLOC, MEMPROF_HAS_TIME, 5, 0, 0 }, 5);
+	assert_damaged((struct memprof_head){ ALLOC, FIRST, alloc, 0, 0 }, alloc);
+	assert_damaged((struct memprof_head){ .kind = MEMPROF_PADDING, .words = 4 }, 4);
+	assert_damaged((struct memprof_head){ MEMPROF_PROMOTE, FIRST, change, 0, 0 }, DATA / 8 + 1);
+	/* Frames that the last call stack does not have, and too many of them. */
+	for (unsigned int kept = 3; kept <= 1023; kept += 1020) {
+		empty_ring();
+		write_stack(0, 0, kept - 1, 10);
+		write_stack(0, kept - (kept > 3), 2 + (kept > 3), 10);
+		assert_true(ring_reader_next(&reader, &event));
+		assert_false(ring_reader_next(&reader, &event));
+		assert_true(reader.is_damaged);
+	}
 }
 
 /* Whatever stands there, it is read within its bounds: the sanitizers would tell. */
@@ -158,15 +249,17 @@ static void noise_is_harmless(void **state)
 	for (int round = 0; round < 300; round++) {
 		struct memprof_event event;
 
-		memset(ring, 0, MEMPROF_RING_BYTES + DATA);
-		ring_reader_init(&reader, ring, DATA);
+		empty_ring();
 		for (int i = 0; i < DATA / 8; i++) {
 			random ^= random << 13;
 			random ^= random >> 7;
 			random ^= random << 17;
 			/* Often something like a record. */
 			word_at(8 * (uint64_t)i)[0] =
-				random % 3 ? memprof_head(random >> 8 & 7, (random >> 16) & 63, 0)
+				random % 3 ? memprof_pack((struct memprof_head){
+						     random >> 8 & 7, random >> 12 & 3,
+						     random >> 16 & 63, random >> 24 & 1,
+						     random >> 32 & 15 })
 					   : random;
 		}
 		ring->head = round % 2 ? DATA : random;
@@ -181,6 +274,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(records_are_read, new_ring, free_ring),
+		cmocka_unit_test_setup_teardown(differences_are_added, new_ring, free_ring),
 		cmocka_unit_test_setup_teardown(the_circle_is_closed, new_ring, free_ring),
 		cmocka_unit_test_setup_teardown(damage_is_seen, new_ring, free_ring),
 		cmocka_unit_test_setup_teardown(noise_is_harmless, new_ring, free_ring),

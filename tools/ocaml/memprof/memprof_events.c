@@ -15,6 +15,8 @@
 #endif
 #include <linux/membarrier.h>
 #include <sched.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,15 +26,22 @@
 #define EXPORT __attribute__((visibility("default")))
 
 enum {
-	MAX_DOMAINS = 4096, /* of OCaml 5.3 */
 	AHEAD_LINES = 4,
+	CHUNK = 8, /* slots of a call stack that are compared at once */
 };
 
-/* Of one domain, and only used by the thread that runs OCaml code in it. */
+/*
+ * Of one domain, and only used by the thread that runs OCaml code in it. All but IS_WRITING is what the records
+ * of the writer have said in the session EPOCH: the next one has what differs.
+ */
 struct writer {
 	uint64_t is_writing;
-	/* Of the last event, if that was a promotion or deallocation: the collections so far, and the time. */
-	uint64_t collections, time_ns;
+	uint64_t epoch, collections;
+	uint64_t change_ns; /* of the last event, if that was a promotion or deallocation; else 0 */
+	uint32_t domain;
+	uint32_t depth; /* of the last allocation */
+	/* Its raw backtrace, at the end of MEMPROF_MAX_DEPTH slots: the outermost one is the last; NULL: none yet */
+	value *stack;
 } __attribute__((aligned(64)));
 
 /*
@@ -43,17 +52,19 @@ struct writer {
 static struct {
 	struct memprof_ring *ring;
 	uint64_t data, epoch;
+	uint64_t allocations; /* bytes of the ring that may be in use before one */
 	uint64_t next_id;
 	uint64_t tail; /* of the ring, as it was at some time */
 	uint64_t forks;
 	bool needs_fence;
 	bool by_probes; /* events are not written */
-	struct writer writers[MAX_DOMAINS];
+	struct writer writers[MEMPROF_MAX_WRITERS];
 } events = { .next_id = 1 };
 
 void memprof_events_open(struct memprof_ring *ring, uint64_t data, uint64_t epoch, bool by_probes)
 {
 	events.data = data;
+	events.allocations = data - data / 4;
 	events.by_probes = by_probes;
 	__atomic_store_n(&ring->session, epoch, __ATOMIC_RELEASE);
 	events.tail = 0;
@@ -70,7 +81,7 @@ void memprof_events_close(void)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 	while (__atomic_load_n(&events.forks, __ATOMIC_SEQ_CST))
 		usleep(100);
-	for (size_t i = 0; i < MAX_DOMAINS; i++)
+	for (size_t i = 0; i < MEMPROF_MAX_WRITERS; i++)
 		while (__atomic_load_n(&events.writers[i].is_writing, __ATOMIC_SEQ_CST))
 			usleep(100);
 }
@@ -79,7 +90,7 @@ void memprof_events_forget(void)
 {
 	events.ring = NULL;
 	events.forks = 0;
-	for (size_t i = 0; i < MAX_DOMAINS; i++)
+	for (size_t i = 0; i < MEMPROF_MAX_WRITERS; i++)
 		if (events.writers[i].is_writing)
 			events.writers[i].is_writing = 0;
 }
@@ -144,10 +155,15 @@ EXPORT value ocaml_probes_memprof_domain(value unit)
 static struct writer *own_writer(void)
 {
 #if OCAML_VERSION >= 50000
-	return &events.writers[(size_t)Caml_state->id % MAX_DOMAINS];
+	return &events.writers[(size_t)Caml_state->id % MEMPROF_MAX_WRITERS];
 #else
 	return events.writers;
 #endif
+}
+
+static unsigned int number_of(const struct writer *writer)
+{
+	return (unsigned int)(writer - events.writers);
 }
 
 /* Is no other thread in this file now, writing? The caller's domain may be the only one. */
@@ -161,7 +177,7 @@ static bool is_alone(void)
 }
 
 /* The ring for events of EPOCH, or NULL. Until leave() it exists. */
-static struct memprof_ring *enter(struct writer *writer, value epoch)
+static __always_inline struct memprof_ring *enter(struct writer *writer, value epoch)
 {
 	struct memprof_ring *ring;
 
@@ -189,7 +205,7 @@ static uint64_t new_id(void)
 }
 
 /* Move HEAD from *FROM to TO. If another writer has moved it, *FROM is where it is now. */
-static bool move_head(struct memprof_ring *ring, uint64_t *from, uint64_t to)
+static __always_inline bool move_head(struct memprof_ring *ring, uint64_t *from, uint64_t to)
 {
 	if (!is_alone())
 		return __atomic_compare_exchange_n(&ring->head, from, to, true, __ATOMIC_ACQ_REL,
@@ -199,7 +215,8 @@ static bool move_head(struct memprof_ring *ring, uint64_t *from, uint64_t to)
 }
 
 /* The tool can write anything there. It moves its tail often, so that is looked at when it matters. */
-static bool has_room(const struct memprof_ring *ring, uint64_t head, uint64_t bytes, uint64_t limit)
+static __always_inline bool has_room(const struct memprof_ring *ring, uint64_t head, uint64_t bytes,
+				     uint64_t limit)
 {
 	uint64_t used = head - __atomic_load_n(&events.tail, __ATOMIC_RELAXED);
 
@@ -212,20 +229,27 @@ static bool has_room(const struct memprof_ring *ring, uint64_t head, uint64_t by
 }
 
 /* The next records come where the reader's processor has written last. */
-static void prefetch_next(const uint64_t *at, uint64_t offset)
+static __always_inline void prefetch_next(const uint64_t *at, uint64_t offset)
 {
 	for (uint64_t i = 1; i <= AHEAD_LINES; i++)
 		__builtin_prefetch((const char *)at + (offset & ~UINT64_C(63)) + 64 * i, 1);
+}
+
+/* The first word, which is the last one to be written, says that there is a record. */
+static __always_inline void finish(uint64_t *record, struct memprof_head head)
+{
+	__atomic_store_n(record, memprof_pack(head), __ATOMIC_RELEASE);
 }
 
 /*
  * Room for a record of WORDS, or NULL. The last quarter of the ring is for promotions and deallocations:
  * blocks whose end is not known would look like leaks.
  */
-static uint64_t *reserve(struct memprof_ring *ring, uint64_t words, bool is_allocation)
+static __always_inline uint64_t *reserve(struct memprof_ring *ring, uint64_t words,
+					 bool is_allocation)
 {
 	const uint64_t data = events.data, bytes = 8 * words,
-		       limit = is_allocation ? data - data / 4 : data;
+		       limit = is_allocation ? events.allocations : data;
 	uint64_t *const at = (uint64_t *)((char *)ring + MEMPROF_RING_BYTES);
 	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED), offset, padding;
 
@@ -238,8 +262,8 @@ static uint64_t *reserve(struct memprof_ring *ring, uint64_t words, bool is_allo
 	prefetch_next(at, (offset + padding + bytes) & (data - 1));
 	if (!padding)
 		return &at[offset / 8];
-	__atomic_store_n(&at[offset / 8], memprof_head(MEMPROF_PADDING, padding / 8, 0),
-			 __ATOMIC_RELEASE);
+	finish(&at[offset / 8], (struct memprof_head){ .kind = MEMPROF_PADDING,
+						       .words = (unsigned int)padding / 8 });
 	return at;
 }
 
@@ -250,38 +274,30 @@ static void lose(struct memprof_ring *ring, enum memprof_kind kind, uint64_t n_s
 		__atomic_add_fetch(&ring->lost_samples, n_samples, __ATOMIC_RELAXED);
 }
 
-/* The events after a collection have one time: reading the clock costs as much as the rest. */
-static uint64_t time_of(struct writer *writer, enum memprof_kind kind, uint64_t at)
+/* ---- what a record has ------------------------------------------------------------------------ */
+
+/* Has the next record a context, since the collections so far, AT, or the domain are not those of the last? */
+static __always_inline bool needs_context(const struct writer *writer, uint64_t at)
 {
-	if (kind > MEMPROF_ALLOC_MAJOR && writer->time_ns && writer->collections == at)
-		return writer->time_ns;
-	writer->collections = at;
-	writer->time_ns = 0;
-	if (kind <= MEMPROF_ALLOC_MAJOR)
-		return now_ns();
-	writer->time_ns = now_ns();
-	return writer->time_ns;
+	return writer->collections != at || writer->epoch != events.epoch ||
+	       writer->domain != domain();
 }
 
-static uint64_t *begin(struct memprof_ring *ring, struct writer *writer, enum memprof_kind kind,
-		       uint64_t words, uint64_t id)
+/* Put the id and, if FLAGS say so, the context into RECORD. Returns the place of the next word. */
+static __always_inline uint64_t *begin(struct writer *writer, uint64_t *record, unsigned int flags,
+				       uint64_t id, uint64_t at)
 {
-	uint64_t *record = reserve(ring, words, kind <= MEMPROF_ALLOC_MAJOR);
-
-	if (record) {
-		const uint64_t at = collections();
-
-		record[MEMPROF_TIME] = time_of(writer, kind, at);
-		record[MEMPROF_ID] = id;
-		record[MEMPROF_COLLECTIONS] = at;
-	}
-	return record;
-}
-
-static void finish(uint64_t *record, enum memprof_kind kind, uint64_t words)
-{
-	__atomic_store_n(&record[MEMPROF_HEAD], memprof_head(kind, words, domain()),
-			 __ATOMIC_RELEASE);
+	record[1] = id;
+	record += MEMPROF_LEAST_WORDS;
+	if (!(flags & MEMPROF_HAS_CONTEXT))
+		return record;
+	if (writer->epoch != events.epoch)
+		writer->depth = 0;
+	writer->epoch = events.epoch;
+	writer->collections = record[0] = at;
+	writer->domain = domain();
+	record[1] = writer->domain;
+	return record + MEMPROF_CONTEXT_WORDS;
 }
 
 /* ---- allocations ------------------------------------------------------------------------------ */
@@ -296,28 +312,83 @@ static uint64_t frame_of(value slot)
 	return *(const uintnat *)address;
 }
 
+/* Are CHUNK slots at A and B the same? With two of them in a register, which any processor has. */
+static __always_inline bool is_same_chunk(const value *a, const value *b)
+{
+	typedef value pair __attribute__((vector_size(16), aligned(8), may_alias));
+	const pair *x = (const pair *)a, *y = (const pair *)b;
+	const pair differ = (x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3]);
+
+	return !(differ[0] | differ[1]);
+}
+
+/* How many of the outermost of the DEPTH slots that end before END are those of the last allocation? */
+static uint64_t count_kept(const struct writer *writer, const value *end, uint64_t depth)
+{
+	const uint64_t most = writer->depth < depth ? writer->depth : depth;
+	const value *last = writer->stack + MEMPROF_MAX_DEPTH;
+	uint64_t n = 0;
+
+	if (writer->epoch != events.epoch)
+		return 0;
+	while (n + CHUNK <= most && is_same_chunk(end - n - CHUNK, last - n - CHUNK))
+		n += CHUNK;
+	while (n < most && end[-1 - (intnat)n] == last[-1 - (intnat)n])
+		n++;
+	return n;
+}
+
+/* Write the FRESH innermost frames of the DEPTH slots at STACK to FRAMES, and remember all. */
+static void write_frames(struct writer *writer, const value *stack, uint64_t depth, uint64_t fresh,
+			 uint64_t *frames)
+{
+	value *last;
+
+	for (uint64_t i = 0; i < fresh; i++)
+		frames[i] = frame_of(stack[i]);
+	if (!writer->stack)
+		writer->stack = malloc(MEMPROF_MAX_DEPTH * sizeof(*writer->stack));
+	if (!writer->stack)
+		return;
+	last = writer->stack + MEMPROF_MAX_DEPTH - depth;
+	for (uint64_t i = 0; i < fresh; i++)
+		last[i] = stack[i];
+	writer->depth = (uint32_t)depth;
+}
+
 static intnat write_allocation(struct memprof_ring *ring, struct writer *writer,
 			       enum memprof_kind kind, value info)
 {
-	const value stack = Field(info, 3);
-	const uint64_t n_samples = (uint64_t)Long_val(Field(info, 0)), all = Wosize_val(stack),
-		       depth = all < MEMPROF_MAX_DEPTH ? all : MEMPROF_MAX_DEPTH,
-		       words = MEMPROF_STACK + depth, id = new_id();
-	uint64_t *record;
+	const value *stack = &Field(Field(info, 3), 0);
+	const uint64_t n_samples = (uint64_t)Long_val(Field(info, 0)),
+		       all = Wosize_val(Field(info, 3)),
+		       depth = all < MEMPROF_MAX_DEPTH ? all : MEMPROF_MAX_DEPTH, id = new_id(),
+		       kept = count_kept(writer, stack + depth, depth), at = collections();
+	const bool context = needs_context(writer, at);
+	const unsigned int flags = MEMPROF_HAS_TIME | (context ? MEMPROF_HAS_CONTEXT : 0);
+	const uint64_t words =
+		MEMPROF_ALLOC_WORDS + (context ? MEMPROF_CONTEXT_WORDS : 0) + depth - kept;
+	uint64_t *record, *next;
 
 	if (events.by_probes)
 		return (intnat)id;
-	record = begin(ring, writer, kind, words, id);
+	record = reserve(ring, words, true);
 	if (!record) {
 		lose(ring, kind, n_samples);
 		return 0;
 	}
-	record[MEMPROF_SAMPLES] = n_samples;
-	record[MEMPROF_SIZE] = (uint64_t)Long_val(Field(info, 1));
-	record[MEMPROF_SOURCE] = (uint64_t)Long_val(Field(info, 2)) | depth << 8;
-	for (uint64_t i = 0; i < depth; i++)
-		record[MEMPROF_STACK + i] = frame_of(Field(stack, i));
-	finish(record, kind, words);
+	next = begin(writer, record, flags, id, at);
+	next[0] = now_ns();
+	next[1] = n_samples;
+	next[2] = (uint64_t)Long_val(Field(info, 1)) | (uint64_t)Long_val(Field(info, 2))
+							       << MEMPROF_SOURCE_SHIFT;
+	write_frames(writer, stack, depth, depth - kept, next + 3);
+	writer->change_ns = 0;
+	finish(record, (struct memprof_head){ .kind = kind,
+					      .flags = flags,
+					      .words = (unsigned int)words,
+					      .writer = number_of(writer),
+					      .kept = (unsigned int)kept });
 	return (intnat)id;
 }
 
@@ -337,15 +408,28 @@ EXPORT value ocaml_probes_memprof_allocate(value epoch, value kind, value info)
 	return Val_long(id);
 }
 
+/* The events after a collection have one time: reading the clock costs as much as the rest. */
 static void write_change(struct memprof_ring *ring, struct writer *writer, enum memprof_kind kind,
 			 uint64_t id)
 {
-	uint64_t *record = begin(ring, writer, kind, MEMPROF_WORDS, id);
+	const uint64_t at = collections();
+	const bool context = needs_context(writer, at), time = context || !writer->change_ns;
+	const unsigned int flags =
+		(context ? MEMPROF_HAS_CONTEXT : 0) | (time ? MEMPROF_HAS_TIME : 0);
+	const uint64_t words = MEMPROF_LEAST_WORDS + (context ? MEMPROF_CONTEXT_WORDS : 0) + time;
+	uint64_t *record = reserve(ring, words, false), *next;
 
-	if (record)
-		finish(record, kind, MEMPROF_WORDS);
-	else
+	if (!record) {
 		lose(ring, kind, 0);
+		return;
+	}
+	next = begin(writer, record, flags, id, at);
+	if (time)
+		next[0] = writer->change_ns = now_ns();
+	finish(record, (struct memprof_head){ .kind = kind,
+					      .flags = flags,
+					      .words = (unsigned int)words,
+					      .writer = number_of(writer) });
 }
 
 /*
