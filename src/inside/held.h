@@ -29,7 +29,7 @@ struct inside {
 	bool is_shared;
 	bool is_detached;
 	struct site_reader *reader; /* made when it is first needed */
-	bool knows_gone; /* see gone_threads.h; read when the process was there */
+	bool knows_gone;	    /* see gone_threads.h; read when the process was there */
 };
 
 struct inside *inside_new(struct ocp_ctx *ctx, pid_t pid);

@@ -93,7 +93,7 @@ struct ocp_meter {
 	bool is_found;	/* in a process that counts inside: an earlier tool has made it */
 	bool is_orphan; /* found, and pids[0] counts no more, but processes that it has forked do */
 	const char *kept_name; /* which it gets if it counts inside; NULL: none */
-	bool has_passed_over; /* see meter_passes_over() */
+	bool has_passed_over;  /* see meter_passes_over() */
 
 	/* the request as text, for readers of a pinned meter */
 	char *program_name;
