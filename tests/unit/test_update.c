@@ -365,10 +365,10 @@ static void what_cannot_be_undone_stays_on_record(void **state)
 	assert_int_equal(count_journals(), 2);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, end_update)
 #define TEST_FREE(name)                                                                            \
 	{                                                                                          \
-		"free_" #name, name, start_free, end, NULL                                         \
+		"free_" #name, name, start_free, end_update, NULL                                  \
 	}
 
 int main(void)

@@ -140,7 +140,7 @@ static void with_a_filter_it_is_written_byte_by_byte(void **state)
 				      "call of ours; writing byte by byte"));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, end_update)
 
 int main(void)
 {
@@ -149,9 +149,9 @@ int main(void)
 		TEST(many_probes_are_undone_in_one_stop),
 		TEST(own_stores_write_two_bytes),
 		cmocka_unit_test_setup_teardown(without_writable_code_it_is_written_byte_by_byte,
-						start_without_writable_code, end),
+						start_without_writable_code, end_update),
 		cmocka_unit_test_setup_teardown(with_a_filter_it_is_written_byte_by_byte,
-						start_filtered, end),
+						start_filtered, end_update),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

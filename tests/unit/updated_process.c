@@ -275,7 +275,7 @@ int start_child(enum child child)
 	return 0;
 }
 
-int end(void **state)
+int end_update(void **state)
 {
 	char command[100];
 

@@ -81,7 +81,7 @@ enum child {
 
 /* Set-up and end of a test. */
 int start_child(enum child child);
-int end(void **state);
+int end_update(void **state);
 
 int update(unsigned int flags);
 
