@@ -42,7 +42,7 @@ static bool read_signpost(pid_t pid, const char *number, struct memprof_signpost
 
 	if (strlen(number) > 12)
 		return false;
-	snprintf(name, sizeof(name), "fd/%s", number);
+	snprintf(name, sizeof(name), "fd/%.12s", number);
 	proc_path(path, pid, name);
 	n = readlink(path, link, sizeof(link));
 	if (n < (ssize_t)sizeof(expected) - 1 || memcmp(link, expected, sizeof(expected) - 1) != 0)

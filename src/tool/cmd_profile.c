@@ -408,7 +408,7 @@ static int profile_with(struct options *options, const struct profile_options *o
 static int compare_files(struct options *options, const struct profile_options *own)
 {
 	struct read_profile before = { 0 }, now;
-	char title[2 * PATH_MAX + 64];
+	char title[2 * PATH_MAX + 64] = "";
 	struct profile_report what = report_of(options, own, title);
 	int err = read_profile_open(options->ctx, options->args[0], own->spec.kind, &now);
 
