@@ -149,16 +149,26 @@ static void write_semaphores(struct patcher *patcher, struct share *share)
 	run_share(share);
 }
 
-static void undo_write(struct ocp_ctx *ctx, int fd, const struct patch_write *w, size_t *left)
+/* By the call that has written it, if the other one fails: see write_semaphores(). */
+static bool undo_semaphore(const struct patcher *patcher, const struct patch_write *w)
 {
-	if (write_value(fd, w->addr, w->old, w->bytes) == 0)
+	const struct iovec local = { (void *)&w->old, sizeof(w->old) };
+	const struct iovec remote = { (void *)(uintptr_t)w->addr, sizeof(w->old) };
+
+	return w->bytes == sizeof(w->old) && !patcher->is_running &&
+	       process_vm_writev(patcher->pid, &local, 1, &remote, 1, 0) == sizeof(w->old);
+}
+
+static void undo_write(const struct patcher *patcher, const struct patch_write *w, size_t *left)
+{
+	if (write_value(patcher->fd, w->addr, w->old, w->bytes) == 0 || undo_semaphore(patcher, w))
 		return;
 	++*left;
-	ctx_log(ctx, OCP_LOG_WARN, "cannot undo the write at 0x%" PRIx64, w->addr);
+	ctx_log(patcher->ctx, OCP_LOG_WARN, "cannot undo the write at 0x%" PRIx64, w->addr);
 }
 
 /* Undo the writes of one phase, the last one first. Test: whatever_fails_nothing_is_written. */
-static void undo_shares(struct ocp_ctx *ctx, const struct share *shares, size_t n_shares,
+static void undo_shares(const struct patcher *patcher, const struct share *shares, size_t n_shares,
 			size_t *left)
 {
 	while (n_shares-- > 0) {
@@ -166,7 +176,7 @@ static void undo_shares(struct ocp_ctx *ctx, const struct share *shares, size_t 
 
 		for (size_t i = share->done; i-- > 0;)
 			if (share->writes[i].phase == share->phase)
-				undo_write(ctx, share->fd, &share->writes[i], left);
+				undo_write(patcher, &share->writes[i], left);
 	}
 }
 
@@ -243,7 +253,7 @@ int patcher_apply(struct patcher *patcher, const struct patch_write *writes, siz
 		return 0;
 	failed = &shares[phase][shares[phase][0].err ? 0 : 1];
 	for (; phase >= 0 && failed->err != -ESRCH; phase--)
-		undo_shares(patcher->ctx, shares[phase], 2, &left);
+		undo_shares(patcher, shares[phase], 2, &left);
 	return report(patcher->ctx, patcher->pid, failed, left);
 }
 

@@ -50,11 +50,17 @@ test_endless_eintr() {
 	need_injection
 	start_disabled --threads 2
 	for fault in read:error=EINTR:when=2+ read:error=EINTR:when=20+ pread64:error=EINTR:when=8+ \
-		pread64:error=EINTR:when=40+ pwrite64:error=EINTR pwrite64:error=EINTR:when=3..1002 \
+		pread64:error=EINTR:when=40+ pwrite64:error=EINTR:when=3..1002 \
 		process_vm_readv:error=EINTR process_vm_writev:error=EINTR wait4:error=EINTR waitid:error=EINTR \
 		openat:error=EINTR:when=8+ getdents64:error=EINTR ptrace:error=EINTR \
 		clock_nanosleep:error=EINTR write:error=EINTR; do
 		check_switch "$fault"
+	done
+	# In both directions: what has been written by another call is undone.
+	for fault in enable disable; do
+		"$TOOL" attach -pid "$TARGET" "-$fault-all"
+		check_switch pwrite64:error=EINTR
+		[[ $STATUS -ne 0 ]] || fail "it has written"
 	done
 	quit_target
 }

@@ -72,18 +72,6 @@ count_by() { # ENGINE
 	kill -0 "$COUNTING" 2>/dev/null || fail "$PROGRAM: it does not count: $(cat "$TMP/$PROGRAM/$1.err")"
 }
 
-# Is a thread behind a nop, or in a trampoline? There the kernel has counted a hit that the trampoline is
-# going to count. The last number of /proc/PID/syscall is where a thread is.
-is_within_a_site() {
-	local start end
-	! cat "/proc/$TARGET/task"/*/syscall | finds -wFf "$TMP/$PROGRAM/within" || return 0
-	while IFS=' -' read -r start end _; do
-		! awk -v start="0x$start" -v end="0x$end" '$NF >= start && $NF < end { found = 1 } END { exit !found }' \
-			<(cat "/proc/$TARGET/task"/*/syscall) || return 0
-	done < <(grep 'memfd:ocaml-probes-inside' "/proc/$TARGET/maps")
-	return 1
-}
-
 # Stop the program where no thread is within a site.
 stop_between_sites() {
 	local tries=0
@@ -92,7 +80,7 @@ stop_between_sites() {
 	while ((++tries < 1000)); do
 		kill -STOP "$TARGET"
 		await_stopped
-		is_within_a_site || return 0
+		/usr/bin/python3 "$ROOT/tests/e2e/within_sites.py" "$TARGET" "$TMP/$PROGRAM/within" || return 0
 		kill -CONT "$TARGET"
 	done
 	fail "$PROGRAM: always within a site"
