@@ -60,6 +60,7 @@ struct memprof_run {
 	uint64_t start_time_ns; /* since 1970 */
 	struct memprof_answers answers;
 	int err;
+	bool has_said_sampling;
 };
 
 static void say_refusals(const struct memprof_run *r)
@@ -243,6 +244,16 @@ static enum ending await_start(struct memprof_run *r, struct session *session)
 	return r->err ? ENDED_BY_ERROR : ending;
 }
 
+/* Once: a program that waited starts later. */
+static void say_sampling(struct memprof_run *r)
+{
+	if (r->has_said_sampling || r->options->quiet)
+		return;
+	r->has_said_sampling = true;
+	say("sampling %g of the words that pid %d allocates%s", r->own->spec.rate,
+	    (int)r->options->pid, r->options->for_ns ? "" : "; end with Ctrl-C");
+}
+
 static void say_start(struct memprof_run *r)
 {
 	if (r->options->quiet)
@@ -253,8 +264,7 @@ static void say_start(struct memprof_run *r)
 	else
 		say("events: through the ring of the library");
 	if (has_started(r))
-		say("sampling %g of the words that pid %d allocates%s", r->own->spec.rate,
-		    (int)r->options->pid, r->options->for_ns ? "" : "; end with Ctrl-C");
+		say_sampling(r);
 	else if (!r->answers.is_closed)
 		say("pid %d: waits, or runs no OCaml code: the profile starts when it goes on",
 		    (int)r->options->pid);
@@ -285,6 +295,8 @@ static enum ending take_samples(struct memprof_run *r, struct session *session)
 		r->err = take_events(r);
 		if (!r->err)
 			take_answers(r);
+		if (has_started(r))
+			say_sampling(r);
 		if (r->answers.refused_ns && !has_started(r) && !r->err)
 			r->err = refused(r);
 		if (r->err)

@@ -218,7 +218,7 @@ test_sanitizers() {
 	TOOL=$O/asan/ocaml-probes
 	[[ -x $TOOL ]] || fail "make check has not built $TOOL yet"
 	start_subject leak
-	memprof_for_ticks 5 --rate 0.01 --live --lifetimes --html "$TMP/html" --pprof "$TMP/pprof" >"$TMP/out"
+	memprof --rate 0.01 --for 300ms --live --lifetimes --html "$TMP/html" --pprof "$TMP/pprof" >"$TMP/out"
 	finds ' Subject\.leak  ' "$TMP/out"
 	memprof --rate 0.01 --for 200ms --json >"$TMP/out"
 	matches "$(tail -n 1 "$TMP/out")" '"event":"end"'
@@ -315,7 +315,7 @@ test_stopped_tool() {
 	tool=$!
 	wait_for "grep -q sampling '$TMP/err'"
 	kill -STOP "$tool"
-	let_work 120
+	let_work 30
 	kill -CONT "$tool"
 	wait "$tool"
 	matches "$(cat "$TMP/out")" '[1-9][0-9]* events lost'

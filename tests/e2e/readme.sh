@@ -35,7 +35,7 @@ test_wrong_examples_are_found() {
 	wrong() { # WHAT SED-SCRIPT CASE
 		sed "$2" "$ROOT/README.md" >"$TMP/README.md"
 		! cmp -s "$ROOT/README.md" "$TMP/README.md" || fail "$1: nothing was changed"
-		! in_namespaces python3 "$ROOT/tests/e2e/readme.py" "$TMP/README.md" "$3" >"$TMP/log" 2>&1 ||
+		! in_namespaces env PATIENCE=20 python3 "$ROOT/tests/e2e/readme.py" "$TMP/README.md" "$3" >"$TMP/log" 2>&1 ||
 			fail "$1 is not noticed: $(cat "$TMP/log")"
 	}
 	wrong "a probe that is not there" 's/^    cache_evict disabled/&\n    cache_lost disabled/' examples
