@@ -33,6 +33,8 @@ enum {
 	READ_NS = 20 * 1000 * 1000,
 	SOON_NS = 5 * 1000 * 1000, /* while many events come, for which the ring must have room */
 	MANY_EVENTS = 2000,
+	TURN_NS = 100 * 1000 * 1000,
+	EVENTS_A_LOOK = 256, /* at the clock */
 	STOP_NS = 1000 * 1000 * 1000,
 	GONE_NS = 500 * 1000 * 1000,
 	REFRESH_NS = 1000 * 1000 * 1000,
@@ -191,13 +193,21 @@ static bool next_event(const struct memprof_run *r, struct memprof_event *event)
 			 : memprof_next(r->memprof, event);
 }
 
-static int take_events(struct memprof_run *r)
+/*
+ * Take what there is, for TURN_NS at most unless ALL: a program may write events faster than they are read.
+ * ALL is for a program that writes no more.
+ */
+static int take_events(struct memprof_run *r, bool all)
 {
+	const int64_t until_ns = session_now_ns() + TURN_NS;
 	struct memprof_event event;
 	int err = 0, n = 0;
 
-	for (; !err && next_event(r, &event); n++)
+	for (; !err && next_event(r, &event); n++) {
 		err = take_event(r, &event);
+		if (!all && n % EVENTS_A_LOOK == 0 && session_now_ns() > until_ns)
+			break;
+	}
 	r->read_ns = n > MANY_EVENTS ? SOON_NS : READ_NS;
 	return err ? err : memtrace_file_flush(r->memtrace);
 }
@@ -292,7 +302,7 @@ static enum ending take_samples(struct memprof_run *r, struct session *session)
 		const enum ending ending =
 			session_wait(session, next_ns < end_ns ? next_ns : end_ns);
 
-		r->err = take_events(r);
+		r->err = take_events(r, false);
 		if (!r->err)
 			take_answers(r);
 		if (has_started(r))
@@ -317,7 +327,7 @@ static enum ending take_samples(struct memprof_run *r, struct session *session)
 static int stop(struct memprof_run *r)
 {
 	const int64_t until_ns = session_now_ns() + STOP_NS;
-	int err = take_events(r);
+	int err = take_events(r, false);
 
 	memprof_stop(r->memprof);
 	while (!r->answers.has_stopped && !r->answers.is_closed && session_now_ns() < until_ns) {
@@ -328,7 +338,7 @@ static int stop(struct memprof_run *r)
 	}
 	if (!r->answers.has_stopped && !r->answers.is_closed && !r->options->quiet)
 		say("pid %d: waits: the profile stops when it goes on", (int)r->options->pid);
-	return err ? err : take_events(r);
+	return err ? err : take_events(r, true);
 }
 
 /* ---- the report ------------------------------------------------------------------------------- */
