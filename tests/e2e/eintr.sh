@@ -46,7 +46,7 @@ check_switch() { # FAULT
 
 # Calls that are interrupted for ever. The first reads are those of the dynamic linker.
 test_endless_eintr() {
-	local fault
+	local fault state
 	need_injection
 	start_disabled --threads 2
 	for fault in read:error=EINTR:when=2+ read:error=EINTR:when=20+ pread64:error=EINTR:when=8+ \
@@ -57,8 +57,9 @@ test_endless_eintr() {
 		check_switch "$fault"
 	done
 	# In both directions: what has been written by another call is undone.
-	for fault in enable disable; do
-		"$TOOL" attach -pid "$TARGET" "-$fault-all"
+	for state in disabled enabled; do
+		[[ $(states) = "$state" ]] || "$TOOL" attach -pid "$TARGET" "-${state%d}-all"
+		eq "$(states)" "$state"
 		check_switch pwrite64:error=EINTR
 		[[ $STATUS -ne 0 ]] || fail "it has written"
 	done
