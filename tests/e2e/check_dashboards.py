@@ -271,7 +271,7 @@ def check_schema(path):
 
 
 # What the panel of all probes shows at most, and legends that fit under a graph.
-MOST_LINES, LEGEND_LABELS = 20, {"probe", "program", "phase", "side", "reason", "le", "version", "instance"}
+MOST_LINES, LEGEND_LABELS = 20, {"probe", "program", "phase", "side", "reason", "le", "version", "instance", "engine"}
 
 
 def check_readable(where, panel):
