@@ -9,7 +9,7 @@ struct site_reader {
 	size_t n;
 	uint64_t *addrs, *gates;  /* of each site; gates: 0: none is read */
 	uint64_t *sorted;	  /* addrs, ascending */
-	struct memory_plan *plan; /* NULL: an address is none, and each site is read by itself */
+	struct memory_plan *plan; /* NULL if an address is not valid: each site is read by itself */
 	struct site_bytes *bytes;
 };
 

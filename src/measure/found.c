@@ -126,7 +126,7 @@ static int take_named(void *data, struct found *found)
 	return 0;
 }
 
-/* *PID is a process that has the meter NAME; 0: there is none. */
+/* Set *PID to a process that has the meter NAME, or to 0. */
 static int find_name(struct ocp_ctx *ctx, const char *name, pid_t *pid)
 {
 	struct search search = { .ctx = ctx, .name = name };

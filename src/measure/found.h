@@ -18,7 +18,7 @@ struct ocp_meter;
  * leaves it measuring, ocp_meter_detach() ends it in all processes. The processes of the meter are the one
  * that was attached to, which may have ended, and those that share its counters. The errors are:
  *
- *	-ENOENT   there is none: without a message for NAME
+ *	-ENOENT   no such meter; NAME gets no message
  *	-EEXIST   several processes have a meter of this NAME
  *	-EBADMSG, -EPROTO   what describes it is damaged, or of another version
  *	-EPERM, -ESRCH, ...   PID may not be traced, does not exist, ...
@@ -30,7 +30,7 @@ int found_open_pid(struct ocp_ctx *ctx, pid_t pid, struct ocp_meter **out);
 int found_remove(struct ocp_ctx *ctx, const char *name, pid_t pid);
 
 /*
- * The tool that counts in PID for itself, not for a kept meter, and that lives; 0: there is none, or PID
+ * Find the living tool that counts in PID for itself, not for a kept meter. Returns 0 without one, or if PID
  * cannot be looked at. It is recognised by its name.
  */
 pid_t found_living_tool(struct ocp_ctx *ctx, pid_t pid);

@@ -24,7 +24,7 @@ struct request_pair {
 
 /* What measures: BPF programs in the kernel, code inside of the process, or what is better. */
 enum engine_choice { ENGINE_BPF, ENGINE_INSIDE, ENGINE_AUTO };
-/* TEXT is `bpf`, `inside` or `auto`; false: it is none of these. */
+/* Read `bpf`, `inside` or `auto` from TEXT. Returns false for any other text. */
 bool engine_choice_read(const char *text, enum engine_choice *choice);
 
 /* A request with all members 0 is empty. */

@@ -194,7 +194,7 @@ static bool next_event(const struct memprof_run *r, struct memprof_event *event)
 }
 
 /*
- * Take what there is, for TURN_NS at most unless ALL: a program may write events faster than they are read.
+ * Take the events of TURN_NS, or all of them: a program may write faster than the tool reads.
  * ALL is for a program that writes no more.
  */
 static int take_events(struct memprof_run *r, bool all)

@@ -259,7 +259,7 @@ void memory_plan_free(struct memory_plan *plan)
 	free(plan);
 }
 
-/* Room for the plan of N pieces; NULL: there is none. */
+/* Make room for the plan of N pieces. Returns NULL without memory. */
 static struct memory_plan *plan_alloc(size_t n)
 {
 	struct memory_plan *plan = calloc(1, sizeof(*plan));

@@ -78,7 +78,7 @@ void source_free(struct source *source);
 bool source_has_ended(const struct source *source);
 /* Was PID, when it was looked at last, a child that counts with SOURCE? */
 bool source_has_child(const struct source *source, pid_t pid);
-/* Look at PID, which is none yet: if it is one, *IS_CHILD is true. Returns -ENOMEM or 0. */
+/* Look at PID again, which was no child of SOURCE so far. Sets *IS_CHILD if it is one now. Returns -ENOMEM or 0. */
 int source_adopt(struct source *source, pid_t pid, bool *is_child);
 /* Find new processes and newly loaded files; *N_SITES is the number of sites added. */
 int source_refresh(struct source *source, size_t *n_sites);
