@@ -89,7 +89,7 @@ static int refuse(struct watch_rule *rule, struct ocp_ctx *ctx, pid_t pid, int64
 	return 0;
 }
 
-/* Why one of them cannot be measured; NULL: there is none. */
+/* Return why a process of RULE cannot be measured, or NULL if all can. */
 static const char *first_refused(const struct watch_rule *rule)
 {
 	for (size_t i = 0; i < rule->n_refused; i++)

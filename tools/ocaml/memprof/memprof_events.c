@@ -45,9 +45,10 @@ struct writer {
 } __attribute__((aligned(64)));
 
 /*
- * IS_WRITING is set before RING is read, and RING is set before IS_WRITING is read: whoever comes late
- * finds no ring, and who has found it is waited for. The order of the former is the work of membarrier(2) in
- * the latter, or of a fence where the kernel has no such call. FORKS: threads that count a fork there.
+ * IS_WRITING is set before RING is read, and RING is set before IS_WRITING is read: a writer that comes late
+ * finds no ring, and the end of the profile waits for one that has found it. membarrier(2) at the end keeps
+ * the writer's order, or a fence of the writer where the kernel has no such call. FORKS: threads that count
+ * a fork there.
  */
 static struct {
 	struct memprof_ring *ring;

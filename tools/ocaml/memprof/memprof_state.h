@@ -56,7 +56,7 @@ bool memprof_take_answer(struct memprof_answer *answer);
 
 /* Make the signpost, the socket and the thread. Without them there are no profiles. */
 void memprof_server_open(uint32_t ocaml);
-/* Close what there is of an earlier one, unless the numbers belong to other files by now. */
+/* Close the descriptors of an earlier server, unless their numbers belong to other files by now. */
 void memprof_server_close(void);
 
 #endif

@@ -363,7 +363,7 @@ EXPORT value ocaml_probes_memprof_is_ours(value unit)
 	return Val_bool(!entry || (entry->profile && is_running(&entry->profile)));
 }
 
-/* The profile of this domain, for the last time: it is no longer ours. Unit: there is none. */
+/* Return the profile of this domain and forget it. Returns unit if the domain has none. */
 EXPORT value ocaml_probes_memprof_take(value unit)
 {
 	struct entry *entry;

@@ -234,8 +234,8 @@ end
 
     While a session runs, a thread of C takes the program's events. {!report} tells what was
     allocated where, what is alive, and how long blocks lived; {!read} gives the events themselves.
-    {!stop} ends the profile. So does the end of this process, and the collection of a session that
-    nobody can stop any more.
+    {!stop} ends the profile. The end of this process ends it, too, as does the collector when it
+    frees the session.
 
     {[
     let session = Probes_lib.Memprof.start ~rate:1e-3 ~pid () in
