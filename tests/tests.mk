@@ -55,7 +55,7 @@ $(O)/tests/unit/test_layout: TOOL_LIBS += $(internal_a)
 # They act in the middle of what is tested, and let it fail.
 wrap = $(foreach f,$(1),-Wl,--wrap=$(f))
 $(O)/tests/unit/test_update $(O)/tests/unit/test_update_stores: LDFLAGS += $(call wrap,gigatext_check snapshot_refresh_code \
-	snapshot_refresh_semaphores tracee_run_stopped patcher_apply journal_commit journal_progress calloc nanosleep)
+	snapshot_refresh_semaphores trampolines_read tracee_run_stopped patcher_apply journal_commit journal_progress calloc nanosleep)
 $(O)/tests/unit/test_journal_faults: LDFLAGS += $(call wrap,read pwrite64 strdup)
 $(O)/tests/unit/test_trampolines: LDFLAGS += $(call wrap,memory_read_in_order)
 $(O)/tests/unit/test_remote_refusals: LDFLAGS += $(call wrap,proc_file_read)

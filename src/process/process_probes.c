@@ -215,8 +215,10 @@ static int read_trampolines(struct ocp_ctx *ctx, const struct memory *memory,
 			    const struct live *live, struct snapshot *snapshot, bool *changed)
 {
 	struct trampolines found = { 0 };
-	int err = leads_out(live, snapshot) ? trampolines_read(ctx, memory, &found) : 0;
+	int err;
 
+	snapshot->leads_out = leads_out(live, snapshot);
+	err = snapshot->leads_out ? trampolines_read(ctx, memory, &found) : 0;
 	if (err)
 		return err;
 	*changed |= !trampolines_equal(&found, &snapshot->trampolines);
@@ -261,9 +263,7 @@ static int read_once(struct ocp_ctx *ctx, const struct memory *memory, const str
 /* Does a site lead to a trampoline that is not there, or to none that is whole? */
 static bool has_lost_site(const struct live *live, const struct snapshot *snapshot)
 {
-	if (!leads_out(live, snapshot))
-		return false;
-	for (size_t i = 0; i < live->n_sites; i++)
+	for (size_t i = 0; snapshot->leads_out && i < live->n_sites; i++)
 		if (snapshot_form(live, snapshot, &live->sites[i]) == SITE_FORM_WRAPPER)
 			return true;
 	return false;
@@ -400,7 +400,7 @@ int snapshot_refresh_code(struct ocp_ctx *ctx, const struct memory *memory, cons
 {
 	int err = refresh(ctx, memory, live, probes, n, PART_CODE, snapshot, changed);
 
-	if (!err && (*changed || snapshot->trampolines.n))
+	if (!err && (*changed || snapshot->leads_out))
 		err = read_trampolines(ctx, memory, live, snapshot, changed);
 	return err;
 }

@@ -54,7 +54,8 @@ ptrdiff_t live_find_probe(const struct live *live, const char *name);
 struct snapshot {
 	uint8_t *code; /* for each site site->n_bytes bytes, from its code_at on */
 	uint16_t *semaphores;
-	struct trampolines trampolines; /* read only if a site calls out of its program */
+	bool leads_out;			/* a site calls out of its program */
+	struct trampolines trampolines; /* read only then */
 };
 
 /* The bytes of SITE in the snapshot, and the one byte that switching changes. */

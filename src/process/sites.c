@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "program/places.h"
 #include "elf/symbols.h"
@@ -158,11 +159,6 @@ static int set_trampolines(const struct ocp_process *proc, struct ocp_sites *sit
 	return err;
 }
 
-static struct memory_piece piece(uint64_t addr, uint16_t bytes)
-{
-	return (struct memory_piece){ .addr = addr, .bytes = bytes };
-}
-
 static uint16_t take_counter(const uint8_t **from)
 {
 	uint16_t value;
@@ -180,6 +176,7 @@ static void take(const struct ocp_process *proc, struct ocp_sites *sites)
 		struct ocp_site *site = &sites->sites[i];
 
 		site->code = from;
+		site->has_trampoline = false;
 		from += site->n_code;
 		if (site->has_code)
 			sites->leads_out |=
@@ -191,33 +188,77 @@ static void take(const struct ocp_process *proc, struct ocp_sites *sites)
 	}
 }
 
+static void add_piece(struct memory_piece *pieces, size_t *n, uint32_t *n_bytes, uint64_t addr,
+		      uint16_t bytes)
+{
+	pieces[(*n)++] = (struct memory_piece){ .addr = addr, .bytes = bytes, .to = *n_bytes };
+	*n_bytes += bytes;
+}
+
 /* Read the code, the semaphore and the tracers' semaphore of each site that has them. */
-static int read_memory(const struct ocp_process *proc, struct ocp_sites *sites)
+static int plan_reading(const struct ocp_process *proc, struct ocp_sites *sites,
+			struct memory_plan **plan)
 {
 	struct memory_piece *pieces = calloc(3 * sites->n + 1, sizeof(*pieces));
-	size_t n = 0, n_bytes = 0;
-	int err;
+	uint32_t n_bytes = 0;
+	size_t n = 0;
 
-	for (size_t i = 0; pieces && i < sites->n; i++) {
+	*plan = NULL;
+	if (!pieces)
+		return ctx_no_memory(proc->ctx);
+	for (size_t i = 0; i < sites->n; i++) {
 		const struct ocp_site *site = &sites->sites[i];
 
 		if (site->has_code)
-			pieces[n++] = piece(site->addr, site->n_code);
+			add_piece(pieces, &n, &n_bytes, site->addr, site->n_code);
 		if (site->semaphore_addr)
-			pieces[n++] = piece(site->semaphore_addr, sizeof(uint16_t));
+			add_piece(pieces, &n, &n_bytes, site->semaphore_addr, sizeof(uint16_t));
 		if (site->tracer_semaphore_addr)
-			pieces[n++] = piece(site->tracer_semaphore_addr, sizeof(uint16_t));
+			add_piece(pieces, &n, &n_bytes, site->tracer_semaphore_addr,
+				  sizeof(uint16_t));
 	}
-	for (size_t i = 0; pieces && i < n; i++)
-		n_bytes += pieces[i].bytes;
 	sites->bytes = malloc(n_bytes + 1);
-	err = pieces && sites->bytes ? memory_read(proc->memory, pieces, n, sites->bytes)
-				     : ctx_no_memory(proc->ctx);
-	if (!err) {
-		take(proc, sites);
-		err = set_trampolines(proc, sites);
+	if (!sites->bytes) {
+		free(pieces);
+		return ctx_no_memory(proc->ctx);
 	}
-	free(pieces);
+	return memory_plan_make(proc->memory, pieces, n, plan);
+}
+
+static bool has_lost_site(const struct ocp_sites *sites)
+{
+	for (size_t i = 0; sites->leads_out && i < sites->n; i++)
+		if (sites->sites[i].fault == site_form_fault(SITE_FORM_WRAPPER))
+			return true;
+	return false;
+}
+
+static int read_once(const struct ocp_process *proc, struct ocp_sites *sites,
+		     struct memory_plan *plan)
+{
+	int err = memory_plan_read(proc->memory, plan, sites->bytes);
+
+	if (err)
+		return err;
+	sites->leads_out = false;
+	take(proc, sites);
+	return set_trampolines(proc, sites);
+}
+
+/* A running process may restore its sites meanwhile, and remove its trampolines: see snapshot_read(). */
+static int read_memory(const struct ocp_process *proc, struct ocp_sites *sites)
+{
+	const int tries = proc->held ? 1 : 10;
+	struct memory_plan *plan;
+	int err = plan_reading(proc, sites, &plan);
+
+	if (!err)
+		err = read_once(proc, sites, plan);
+	for (int i = 1; !err && i < tries && has_lost_site(sites); i++) {
+		usleep(1000);
+		err = read_once(proc, sites, plan);
+	}
+	memory_plan_free(plan);
 	return err;
 }
 

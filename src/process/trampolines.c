@@ -126,6 +126,18 @@ bool trampolines_are_in(const struct mapping *m)
 	return strcmp(m->path, BLOCK_PATH) == 0 || strcmp(m->path, STORES_PATH) == 0;
 }
 
+int trampolines_are_mapped(struct ocp_ctx *ctx, pid_t pid, bool *mapped)
+{
+	struct maps maps;
+	const int err = maps_read(ctx, pid, &maps);
+
+	*mapped = false;
+	for (size_t i = 0; !err && i < maps.n; i++)
+		*mapped |= trampolines_are_in(&maps.mappings[i]);
+	maps_free(&maps);
+	return err;
+}
+
 static int compare(const void *a, const void *b)
 {
 	const struct trampoline *x = a, *y = b;

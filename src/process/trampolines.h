@@ -40,6 +40,8 @@ void trampolines_free(struct trampolines *trampolines);
 
 /* Is M a mapping of a block? It is no ELF file. */
 bool trampolines_are_in(const struct mapping *m);
+/* Has process PID a block? Its sites need not lead to the block yet. */
+int trampolines_are_mapped(struct ocp_ctx *ctx, pid_t pid, bool *mapped);
 
 bool trampolines_equal(const struct trampolines *a, const struct trampolines *b);
 

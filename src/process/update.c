@@ -43,6 +43,7 @@
 #include "process/journal.h"
 #include "process/plan.h"
 #include "process/process.h"
+#include "process/trampolines.h"
 #include "process/writer.h"
 #include "tracee/tracee.h"
 
@@ -52,7 +53,7 @@ enum { MAX_JOURNAL_TRIES = 10 }; /* for a slice whose probes other tools keep sw
 struct slice {
 	size_t first, n;   /* in the plan */
 	bool changed;	   /* since the plan was made */
-	bool has_mixed;	   /* others may change sites of it and leave the semaphores as they are */
+	bool read_again;   /* others may change sites of it and leave the semaphores as they are */
 	bool needs_record; /* its semaphores have changed since the journal was written */
 	bool is_too_large; /* for single writes */
 	int tries;
@@ -210,9 +211,9 @@ static void record_undoing(struct update *u, size_t first, size_t n)
 /*
  * Read the code of the slice's probes again. That takes the most time, so it is done before the
  * stop: a tool that switches code also changes the semaphores, which are read during the stop. The
- * code of a probe without a semaphore is read once more during the stop, and that of sites which call
- * trampolines, since a tool that ends their counting changes the code alone.
- * Test: code_that_changes_is_left_alone.
+ * code of a probe without a semaphore is read once more during the stop. So are sites that lead out of the
+ * program: a tool that ends their counting changes the code alone. Tests: code_that_changes_is_left_alone,
+ * counting_ends_before_the_stop.
  */
 static int check_code(struct update *u, struct slice *slice)
 {
@@ -222,9 +223,21 @@ static int check_code(struct update *u, struct slice *slice)
 
 	slice->changed |= !err && changed;
 	for (size_t i = slice->first; !err && i < slice->first + slice->n; i++)
-		if (u->snapshot.trampolines.n || !u->proc->live.probes[u->probes[i]].n_semaphores ||
+		if (u->snapshot.leads_out || !u->proc->live.probes[u->probes[i]].n_semaphores ||
 		    snapshot_state(&u->proc->live, &u->snapshot, u->probes[i]) == OCP_MIXED)
-			slice->has_mixed = true;
+			slice->read_again = true;
+	return err;
+}
+
+/* A tool may have begun to count since the code was read. Test: counting_begins_before_the_stop. */
+static int look_for_block(struct update *u, struct slice *slice)
+{
+	bool mapped = false;
+	int err = u->tracee && !slice->read_again
+			  ? trampolines_are_mapped(u->proc->ctx, u->proc->pid, &mapped)
+			  : 0;
+
+	slice->read_again |= mapped;
 	return err;
 }
 
@@ -243,7 +256,9 @@ static int renew_slice(struct update *u, struct slice *slice)
 		slice->changed = slice->needs_record = true;
 		return 0;
 	}
-	if (!err && (changed || slice->has_mixed))
+	if (!err && !changed)
+		err = look_for_block(u, slice);
+	if (!err && (changed || slice->read_again))
 		err = check_code(u, slice);
 	if (!err && (changed || slice->changed))
 		err = plan_renew(&u->context, &u->plan, slice->first, slice->n, &u->snapshot,

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "inside/inside.h"
 #include "proc_self.h"
 
 static int start(void **state)
@@ -103,6 +104,100 @@ static void counters_that_change_are_counted_on(void **state)
 		assert_int_equal(count_journals(), 0);
 		poke(counter_of(probe_at(t.first)), 1, 2);
 		switch_off();
+	}
+}
+
+/* ---- counting inside begins and ends -------------------------------------------------------- */
+
+/* The highest byte of the first probe's displacement. */
+static uint64_t lead(void)
+{
+	return opcode_of(0) + 4;
+}
+
+static int lead_out(void)
+{
+	poke(lead(), 0x7f, 1);
+	return 0;
+}
+
+static int lead_back(void)
+{
+	poke(lead(), t.lead, 1);
+	return 0;
+}
+
+/* Another tool restores the sites and removes its memory between the reading of the code and the stop. */
+static void counting_ends_before_the_stop(void **state)
+{
+	(void)state;
+	t.lead = (uint8_t)peek(lead(), 1);
+	for (int on = 1; on >= 0; on--) {
+		ask_for(on);
+		at(PLANNED, 1, lead_out);
+		t.act[STOP] = lead_back;
+		t.at[STOP] = 1;
+		assert_int_equal(update(0), 0);
+		check_all(on, N);
+		assert_int_equal(count_journals(), 0);
+	}
+	/* It leads there for good: nothing is switched. */
+	at(PLANNED, 1, lead_out);
+	ask_for(true);
+	assert_int_equal(update(0), -EILSEQ);
+	lead_back();
+	check_all(false, N);
+}
+
+/* Sites are shown as they were restored, not as damaged. */
+static void counting_ends_while_sites_are_read(void **state)
+{
+	struct ocp_sites *sites;
+
+	(void)state;
+	t.lead = (uint8_t)peek(lead(), 1);
+	lead_out();
+	at(TRAMPOLINES, 1, lead_back);
+	assert_int_equal(ocp_sites_read(t.proc, 0, &sites), 0);
+	assert_true(t.calls[TRAMPOLINES] > 0);
+	for (size_t i = 0; i < ocp_sites_count(sites); i++)
+		assert_int_equal(ocp_sites_get(sites, i)->state, OCP_SITE_OFF);
+	ocp_sites_free(sites);
+	/* It leads there for good. */
+	lead_out();
+	from_now_on();
+	assert_int_equal(ocp_sites_read(t.proc, 0, &sites), 0);
+	assert_int_equal(ocp_sites_get(sites, 0)->state, OCP_SITE_DAMAGED);
+	ocp_sites_free(sites);
+	lead_back();
+}
+
+static int begin_counting(void)
+{
+	static struct inside_site sites[N];
+
+	for (size_t i = 0; i < N; i++)
+		sites[i] = (struct inside_site){ .addr = opcode_of(i) - 1,
+						 .semaphore = counter_of(i) };
+	return inside_attach(t.ctx, t.pid, &(struct inside_spec){ .sites = sites, .n_sites = N },
+			     &t.inside);
+}
+
+/* Another tool begins to count between the reading of the code and the stop: it goes on counting. */
+static void counting_begins_before_the_stop(void **state)
+{
+	struct inside_state counting;
+
+	(void)state;
+	for (int on = 1; on >= 0; on--) {
+		ask_for(on);
+		at(STOP, 1, begin_counting);
+		assert_int_equal(update(0), 0);
+		assert_int_equal(inside_state(t.inside, &counting), 0);
+		assert_int_equal(counting.n_patched, N);
+		assert_int_equal(inside_detach(t.inside), 0);
+		inside_close(t.inside);
+		check_all(on, N);
 	}
 }
 
@@ -376,6 +471,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(code_that_changes_is_left_alone),
 		TEST(counters_that_change_are_counted_on),
+		TEST(counting_ends_before_the_stop),
+		TEST(counting_ends_while_sites_are_read),
+		TEST_FREE(counting_begins_before_the_stop),
 		TEST(counters_that_never_rest),
 		TEST(undisturbed_updates_write_one_journal),
 		TEST(flags_say_when_it_stops),

@@ -20,6 +20,7 @@
 #include "process/journal.h"
 #include "process/plan.h"
 #include "tracee/patch.h"
+#include "process/trampolines.h"
 #include "tracee/tracee.h"
 
 /* ---- the probes ----------------------------------------------------------------------------- */
@@ -105,6 +106,9 @@ WRAP(REFRESH_COUNTERS, snapshot_refresh_semaphores,
      (struct ocp_ctx * ctx, const struct memory *memory, const struct live *live,
       const size_t *probes, size_t n, struct snapshot *snapshot, bool *changed),
      (ctx, memory, live, probes, n, snapshot, changed))
+WRAP(TRAMPOLINES, trampolines_read,
+     (struct ocp_ctx * ctx, const struct memory *memory, struct trampolines *found),
+     (ctx, memory, found))
 WRAP(STOP, tracee_run_stopped, (struct tracee * tracee, int (*work)(void *arg), void *arg),
      (tracee, work, arg))
 WRAP(COMMIT, journal_commit, (struct journal * journal, size_t done, size_t begun),

@@ -27,6 +27,7 @@ enum moment {
 	PLANNED,
 	REFRESH_CODE,
 	REFRESH_COUNTERS,
+	TRAMPOLINES,
 	STOP,
 	APPLY,
 	COMMIT,
@@ -55,6 +56,9 @@ extern struct test {
 	 * late. */
 	size_t done[8], begun;
 	bool wrong_phase;
+	/* Of a tool that counts inside. */
+	uint8_t lead;
+	struct inside *inside;
 } t;
 
 /* From now on calls are counted anew, and ACT is done at call number CALL of M and nothing else. */
