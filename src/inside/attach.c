@@ -418,7 +418,7 @@ int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec
 		  struct inside **out)
 {
 	struct attach attach = { .build.spec = spec };
-	int err;
+	int err, gone;
 
 	*out = NULL;
 	attach.inside = inside_new(ctx, pid);
@@ -428,8 +428,8 @@ int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec
 	if (!err)
 		err = do_attach(&attach);
 	/* What a process that has ended seems to have is no reason. */
-	if (err && attach.stop.memory && memory_check_alive(attach.stop.memory) != 0)
-		err = -ESRCH;
+	gone = err && attach.stop.memory ? stop_check_alive(&attach.stop) : 0;
+	err = gone ? gone : err;
 	if (err && attach.inode && attach.inside->block) {
 		char *message = strdup(ocp_error(ctx));
 

@@ -73,13 +73,31 @@ static bool is_busy(const struct stop *stop)
 	return false;
 }
 
+/* A process that ends loses its mappings while another of its threads still has the memory. */
+static int check_alive(const struct stop *stop, const struct maps *maps)
+{
+	return maps->n ? memory_check_alive(stop->memory)
+		       : ctx_error(stop->ctx, -ESRCH, "pid %d: has ended", (int)stop->pid);
+}
+
+int stop_check_alive(const struct stop *stop)
+{
+	struct maps maps;
+	int err = maps_read(stop->ctx, stop->pid, &maps);
+
+	if (!err)
+		err = check_alive(stop, &maps);
+	maps_free(&maps);
+	return err;
+}
+
 int stop_work(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg)
 {
 	int err = maps_read(stop->ctx, stop->pid, &stop->maps);
 	int end_err;
 
 	if (!err)
-		err = memory_check_alive(stop->memory);
+		err = check_alive(stop, &stop->maps);
 	stop->is_busy = !err && is_busy(stop);
 	if (stop->is_busy)
 		err = ctx_error(stop->ctx, -EBUSY,

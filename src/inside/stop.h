@@ -44,6 +44,9 @@ int stop_run(struct stop *stop, int (*work)(struct stop *stop, void *arg), void 
  */
 int stop_work(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg);
 
+/* -ESRCH if the process has ended, ends at the moment, or runs another program. */
+int stop_check_alive(const struct stop *stop);
+
 /* For WORK: begin the remote calls if that has not been done. */
 int stop_begin_calls(struct stop *stop);
 
