@@ -444,6 +444,48 @@ static void a_killed_tool_does_no_harm(void **state)
 	end(&p);
 }
 
+/* From this read of the maps on they are empty, as those of a process whose main thread has ended. */
+static int first_empty, n_reads;
+
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-*) the linker's names */
+int __real_proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text, size_t *n);
+int __wrap_proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text, size_t *n);
+int __wrap_proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text, size_t *n)
+{
+	int err = __real_proc_file_read(ctx, pid, name, text, n);
+
+	if (!err && first_empty && strcmp(name, "maps") == 0 && ++n_reads >= first_empty)
+		(*text)[0] = '\0';
+	return err;
+}
+/* NOLINTEND(bugprone-reserved-identifier,cert-*) */
+
+static void a_process_that_ends_is_no_other_error(void **state)
+{
+	struct program p;
+	struct inside *inside = NULL;
+	int err;
+
+	(void)state;
+	start(&p, "v1", NULL);
+	for (first_empty = 1; !inside; first_empty++) {
+		const struct inside_spec spec = { .sites = p.sites, .n_sites = p.n };
+
+		n_reads = 0;
+		err = inside_attach(p.ctx, p.pid, &spec, &inside);
+		if (err && err != -ESRCH)
+			fail_msg("read %d: %d: %s", first_empty, err, ocp_error(p.ctx));
+		if (err)
+			assert_original(&p);
+	}
+	assert_true(first_empty > 4);
+	first_empty = 0;
+	detach(&p, inside);
+	inside_close(inside);
+	assert_original(&p);
+	end(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -453,6 +495,7 @@ int main(void)
 		cmocka_unit_test(attach_and_detach_under_load),
 		cmocka_unit_test(a_foreign_switch_is_seen),
 		cmocka_unit_test(a_killed_tool_does_no_harm),
+		cmocka_unit_test(a_process_that_ends_is_no_other_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
