@@ -247,7 +247,6 @@ const char *measure_request_needs_bpf(const struct measure_request *request)
 		{ request->has_slower, "--slower" },
 		{ request->stack_depth, "--stack" },
 		{ request->split == OCP_BY_THREAD, "--by-thread" },
-		{ request->split == OCP_BY_PROCESS, "--by-process" },
 		{ request->children, "--children" },
 		{ measure_request_has_code(request), "fn:, c:, gc: and line:" },
 	};

@@ -17,8 +17,8 @@ struct chosen_engine {
 
 /*
  * Choose the engine for measuring the N processes PROCS as OPTIONS say. To choose, `auto` may measure with
- * BPF for a tenth of a second, and then end that again. Says which engine `auto` has chosen, unless
- * -quiet.
+ * BPF for a tenth of a second, and then end that again; not if a command is to cause the hits, which starts
+ * later. Says which engine `auto` has chosen, unless -quiet.
  */
 void choose_engine(const struct options *options, struct ocp_process **procs, size_t n,
 		   struct chosen_engine *chosen);

@@ -154,9 +154,11 @@ static int run(struct options *options)
 	if (options->engine == ENGINE_INSIDE)
 		return say_usage(&command_trace,
 				 "--engine inside needs a process that runs: start '%s', then use "
-				 "`attach`",
+				 "`attach -pid PID --engine inside`",
 				 options->prog);
-	/* A program that has not begun is measured by the kernel. */
+	/* A program that has not begun has no library yet that calls into it could use. */
+	if (options->engine == ENGINE_AUTO && options_measure(options) && !options->quiet)
+		say("engine: bpf, since inside needs a process that runs");
 	options->engine = ENGINE_BPF;
 	code = measure_options_check(&command_trace, options);
 	if (code != EXIT_DONE)

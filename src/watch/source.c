@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/ctx.h"
+#include "measure/found.h"
 #include "measure/meter.h"
 #include "tracee/proc_file.h"
 
@@ -243,6 +244,8 @@ int source_attach(struct source *source)
 	if (source->attached_ns)
 		return 0;
 	err = ocp_meter_attach(source->meter);
+	if (err == -EBUSY && source->is_inside && found_take_over(source->meter))
+		err = ocp_meter_attach(source->meter);
 	if (err)
 		return err;
 	source->attached_ns = clock_ns(CLOCK_MONOTONIC);
