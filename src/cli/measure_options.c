@@ -139,7 +139,8 @@ static int set_slower(const struct command *command, struct measure_request *req
 
 static int set_engine(const struct command *command, struct options *options, const char *value)
 {
-	if (engine_choice_read(value, &options->engine))
+	options->has_engine = engine_choice_read(value, &options->engine);
+	if (options->has_engine)
 		return EXIT_DONE;
 	return say_usage(command, "--engine '%s': not bpf, inside or auto", value);
 }

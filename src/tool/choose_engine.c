@@ -113,15 +113,12 @@ static void choose_for_command(const struct options *options, struct chosen_engi
 		 "the hits that '%s' will cause are not known yet", options->args[0]);
 }
 
-void choose_engine(const struct options *options, struct ocp_process **procs, size_t n,
+static void choose(const struct options *options, struct ocp_process **procs, size_t n,
 		   struct chosen_engine *chosen)
 {
 	const char *need = measure_options_need_bpf(options);
 	int err = 0;
 
-	*chosen = (struct chosen_engine){ .is_inside = options->engine == ENGINE_INSIDE };
-	if (options->engine != ENGINE_AUTO)
-		return;
 	if (need)
 		give_reason(chosen, false, "inside excludes ", need);
 	else if (ocp_meter_check(options->ctx))
@@ -134,6 +131,27 @@ void choose_engine(const struct options *options, struct ocp_process **procs, si
 		choose_for_command(options, chosen);
 	else if (!err && !chosen->reason[0])
 		compare(options, procs, n, chosen);
+}
+
+/* It is BPF; but where that is not permitted, what can be counted inside is counted all the same. */
+static void choose_default(const struct options *options, struct ocp_process **procs, size_t n,
+			   struct chosen_engine *chosen)
+{
+	if (measure_options_need_bpf(options) || options->exe || !ocp_meter_check(options->ctx))
+		return;
+	give_reason(chosen, true, "BPF is not available: ", ocp_error(options->ctx));
+	if (check_inside(options, procs, n))
+		*chosen = (struct chosen_engine){ 0 };
+}
+
+void choose_engine(const struct options *options, struct ocp_process **procs, size_t n,
+		   struct chosen_engine *chosen)
+{
+	*chosen = (struct chosen_engine){ .is_inside = options->engine == ENGINE_INSIDE };
+	if (!options->has_engine)
+		choose_default(options, procs, n, chosen);
+	else if (options->engine == ENGINE_AUTO)
+		choose(options, procs, n, chosen);
 	/* Without a reason something is wrong, which the measurement itself will say. */
 	if (!options->quiet && chosen->reason[0])
 		say("engine: %s, since %s", chosen->is_inside ? "inside" : "bpf", chosen->reason);

@@ -156,10 +156,11 @@ static int run(struct options *options)
 				 "--engine inside needs a process that runs: start '%s', then use "
 				 "`attach -pid PID --engine inside`",
 				 options->prog);
-	/* A program that has not begun has no library yet that calls into it could use. */
+	/* Counting inside needs the C library of the program, which is not loaded yet. */
 	if (options->engine == ENGINE_AUTO && options_measure(options) && !options->quiet)
 		say("engine: bpf, since inside needs a process that runs");
 	options->engine = ENGINE_BPF;
+	options->has_engine = true;
 	code = measure_options_check(&command_trace, options);
 	if (code != EXIT_DONE)
 		return code;

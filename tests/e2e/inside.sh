@@ -58,7 +58,7 @@ test_ordinary_user() {
 	cp "$O/tests/ocaml/counted" "$TOOL" "$TMP"
 	start_target "${as_user[@]}" "$TMP/counted" 100000 2
 	await_line ready
-	background env -u TMP "${as_user[@]}" "$TMP/ocaml-probes" attach -pid "$TARGET" --count --json --engine auto \
+	background env -u TMP "${as_user[@]}" "$TMP/ocaml-probes" attach -pid "$TARGET" --count --json \
 		>"$TMP/counts" 2>"$TMP/err"
 	COUNTING=$!
 	wait_for 'grep -q "counting [0-9]* probes" "$TMP/err" || ! kill -0 "$COUNTING"'
