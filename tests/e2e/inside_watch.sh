@@ -62,7 +62,7 @@ test_serve_for_an_ordinary_user() {
 	start_target "${AS_USER[@]}" "$TMP/counted_for_us" 100000 2
 	await_line ready
 	: >"$TMP/serve.err"
-	background env -u TMP "${AS_USER[@]}" "$TMP/ocaml-probes" serve --listen 127.0.0.1:0 --engine inside -pid "$TARGET" \
+	background env -u TMP "${AS_USER[@]}" "$TMP/ocaml-probes" serve --listen 127.0.0.1:0 -pid "$TARGET" \
 		>"$TMP/serve.out" 2>"$TMP/serve.err"
 	SERVER=$!
 	wait_for 'grep -q " serving http" "$TMP/serve.err" || ! kill -0 "$SERVER"'
@@ -84,7 +84,7 @@ test_serve_for_an_ordinary_user() {
 test_top_for_an_ordinary_user() {
 	be_ordinary
 	start_reborn "${AS_USER[@]}"
-	background env -u TMP "${AS_USER[@]}" "$TMP/ocaml-probes" top --batch 1000 --engine inside -pid "$TARGET" \
+	background env -u TMP "${AS_USER[@]}" "$TMP/ocaml-probes" top --batch 1000 -pid "$TARGET" \
 		--time work,worked >"$TMP/out" 2>"$TMP/err"
 	TOP=$!
 	wait_for 'grep -q "^screen 2/" "$TMP/out" || ! kill -0 "$TOP"'
