@@ -73,6 +73,9 @@ test_serve_for_an_ordinary_user() {
 	eq "$(scraped_hits)" "$(expected_hits)" "hits"
 	eq "$(get metrics | grep '^ocaml_probes_engine')" "ocaml_probes_engine{exe=\"$TMP/counted_for_us\",engine=\"inside\"} 1" "engine"
 	eq "$(of_target 'it["engine"], it["problem"]')" "('inside', None)" "engine and problem"
+	# In nanoseconds: less than a trap takes.
+	wait_for '[[ $(get metrics | awk "/^ocaml_probes_cost_per_hit_seconds/ { print (\$2 > 0 && \$2 < 1e-7) }") = 1 ]]'
+	eq "$(get metrics | awk '/^ocaml_probes_cpu_overhead_seconds_total/ { print ($2 > 0) }')" 1 "overhead"
 	tell quit
 	finish_target
 	await_up 0
