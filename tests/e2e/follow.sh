@@ -76,13 +76,6 @@ test_by_process() {
 			"$first" "$TARGET" "$first" "$TARGET" | sort)"
 }
 
-# Whether this is a pid namespace of the test's own; if not, the test has been run in one.
-is_in_namespace() {
-	[[ -z ${IN_NAMESPACE:-} ]] || return 0
-	IN_NAMESPACE=yes unshare --pid --fork --mount-proc bash "${BASH_SOURCE[0]}" "${FUNCNAME[1]}" || exit
-	return 1
-}
-
 # When one of the processes has ended its number may be a stranger's, who runs the same program.
 test_a_number_that_is_used_again() {
 	local first

@@ -370,6 +370,31 @@ worked 42" "hits, detached"
 	check_clean "${PIDS[@]}"
 }
 
+# A tool was killed, and another one has its number now: the counters are nobody's.
+test_a_number_that_is_used_again() {
+	local killed
+	need_root
+	is_in_namespace || return 0
+	PIDS=()
+	start_one reborn
+	start_counting "$TARGET" --engine inside
+	killed=$COUNTING
+	pass 9 "$TARGET"
+	check_error 6 "is being counted by the tool with pid $killed" detach -pid "$TARGET"
+	kill -KILL "$killed"
+	wait "$killed" || :
+	cp "$(command -v sleep)" "$TMP/ocaml-probes-new"
+	echo $((killed - 1)) >/proc/sys/kernel/ns_last_pid
+	"$TMP/ocaml-probes-new" 1000 &
+	eq $! "$killed" "the pid of the new tool"
+	await_exe "$TMP/ocaml-probes-new" "$killed"
+	"$TOOL" detach -pid "$TARGET" --json >"$TMP/counts" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	eq "$(totals)" "work 9
+worked 9" "hits"
+	check_clean "$TARGET"
+	kill "$killed"
+}
+
 # `auto` takes several processes, too; and with a command, whose hits it cannot see before.
 test_auto() {
 	local a b

@@ -221,3 +221,10 @@ build_plugged() {
 		ocamlopt -g -shared plugged.ml -o plugged.cmxs) 2>"$TMP/ocamlopt.err" ||
 		fail "ocamlopt: $(cat "$TMP/ocamlopt.err")"
 }
+
+# Whether this is a pid namespace of the test's own; if not, the test has been run in one.
+is_in_namespace() {
+	[[ -z ${IN_NAMESPACE:-} ]] || return 0
+	IN_NAMESPACE=yes unshare --pid --fork --mount-proc bash "${BASH_SOURCE[1]}" "${FUNCNAME[1]}" || exit
+	return 1
+}

@@ -45,7 +45,7 @@ struct inside_process {
 struct mapped_file {
 	pid_t pid;
 	struct stat stat;
-	const struct mapping **mappings;
+	struct mapping *mappings;
 	size_t n;
 };
 
@@ -65,12 +65,12 @@ static bool is_of_file(const struct mapped_file *file, const struct mapping *m)
 static int find_mappings(struct inside_process *process, const struct maps *maps,
 			 struct mapped_file *file)
 {
-	file->mappings = calloc(maps->n + 1, sizeof(void *));
+	file->mappings = calloc(maps->n + 1, sizeof(*file->mappings));
 	if (!file->mappings)
 		return ctx_no_memory(process->ctx);
 	for (size_t i = 0; i < maps->n; i++)
 		if (is_of_file(file, &maps->mappings[i]))
-			file->mappings[file->n++] = &maps->mappings[i];
+			file->mappings[file->n++] = maps->mappings[i];
 	return 0;
 }
 
@@ -81,7 +81,7 @@ static size_t address_of(const struct mapped_file *file, uint64_t off, bool exec
 	size_t n = 0;
 
 	for (size_t i = 0; i < file->n; i++) {
-		const struct mapping *m = file->mappings[i];
+		const struct mapping *m = &file->mappings[i];
 
 		if ((executable ? m->executable : m->writable) && off >= m->off &&
 		    off - m->off < m->end - m->start) {
