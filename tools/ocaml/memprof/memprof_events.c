@@ -37,7 +37,7 @@ enum {
 struct writer {
 	uint64_t is_writing;
 	uint64_t epoch, collections;
-	uint64_t change_ns; /* of the last event, if that was a promotion or deallocation; else 0 */
+	uint64_t change_time; /* of the last event, if that was a promotion or deallocation; else 0 */
 	uint32_t domain;
 	uint32_t depth; /* of the last allocation */
 	/* Its raw backtrace, at the end of MEMPROF_MAX_DEPTH slots: the outermost one is the last; NULL: none yet */
@@ -59,14 +59,16 @@ static struct {
 	uint64_t forks;
 	bool needs_fence;
 	bool by_probes; /* events are not written */
+	bool in_ticks;	/* the tool knows that the time stamp counter is a clock */
 	struct writer writers[MEMPROF_MAX_WRITERS];
 } events = { .next_id = 1 };
 
-void memprof_events_open(struct memprof_ring *ring, uint64_t data, uint64_t epoch, bool by_probes)
+void memprof_events_open(struct memprof_ring *ring, uint64_t data, uint64_t epoch, uint32_t flags)
 {
 	events.data = data;
 	events.allocations = data - data / 4;
-	events.by_probes = by_probes;
+	events.by_probes = flags & MEMPROF_BY_PROBES;
+	events.in_ticks = flags & MEMPROF_IN_TICKS;
 	__atomic_store_n(&ring->session, epoch, __ATOMIC_RELEASE);
 	events.tail = 0;
 	events.needs_fence =
@@ -109,10 +111,13 @@ void memprof_events_count_fork(void)
 
 /* ---- records ---------------------------------------------------------------------------------- */
 
-static uint64_t now_ns(void)
+/* Nanoseconds or ticks, as the tool wants. */
+static __always_inline uint64_t time_now(void)
 {
 	struct timespec now;
 
+	if (events.in_ticks)
+		return __builtin_ia32_rdtsc();
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
@@ -379,12 +384,12 @@ static intnat write_allocation(struct memprof_ring *ring, struct writer *writer,
 		return 0;
 	}
 	next = begin(writer, record, flags, id, at);
-	next[0] = now_ns();
+	next[0] = time_now();
 	next[1] = n_samples;
 	next[2] = (uint64_t)Long_val(Field(info, 1)) | (uint64_t)Long_val(Field(info, 2))
 							       << MEMPROF_SOURCE_SHIFT;
 	write_frames(writer, stack, depth, depth - kept, next + 3);
-	writer->change_ns = 0;
+	writer->change_time = 0;
 	finish(record, (struct memprof_head){ .kind = kind,
 					      .flags = flags,
 					      .words = (unsigned int)words,
@@ -414,7 +419,7 @@ static void write_change(struct memprof_ring *ring, struct writer *writer, enum 
 			 uint64_t id)
 {
 	const uint64_t at = collections();
-	const bool context = needs_context(writer, at), time = context || !writer->change_ns;
+	const bool context = needs_context(writer, at), time = context || !writer->change_time;
 	const unsigned int flags =
 		(context ? MEMPROF_HAS_CONTEXT : 0) | (time ? MEMPROF_HAS_TIME : 0);
 	const uint64_t words = MEMPROF_LEAST_WORDS + (context ? MEMPROF_CONTEXT_WORDS : 0) + time;
@@ -426,7 +431,7 @@ static void write_change(struct memprof_ring *ring, struct writer *writer, enum 
 	}
 	next = begin(writer, record, flags, id, at);
 	if (time)
-		next[0] = writer->change_ns = now_ns();
+		next[0] = writer->change_time = time_now();
 	finish(record, (struct memprof_head){ .kind = kind,
 					      .flags = flags,
 					      .words = (unsigned int)words,
