@@ -30,6 +30,9 @@ enum {
 	CHUNK = 8, /* slots of a call stack that are compared at once */
 };
 
+/* The fields of a block that OCaml reads: type told in ocaml_probes_memprof.ml. */
+enum told { TOLD_ID, TOLD_MINORS, TOLD_MAJORS, TOLD_DOMAIN, TOLD_FIELDS };
+
 /*
  * Of one domain, and only used by the thread that runs OCaml code in it. All but IS_WRITING is what the records
  * of the writer have said in the session EPOCH: the next one has what differs.
@@ -42,6 +45,8 @@ struct writer {
 	uint32_t depth; /* of the last allocation */
 	/* Its raw backtrace, at the end of MEMPROF_MAX_DEPTH slots: the outermost one is the last; NULL: none yet */
 	value *stack;
+	header_t told_header;
+	value told[TOLD_FIELDS];
 } __attribute__((aligned(64)));
 
 /*
@@ -136,13 +141,6 @@ static uint64_t collections(void)
 #endif
 }
 
-/* For the probes: the same as an int of OCaml. */
-EXPORT value ocaml_probes_memprof_collections(value unit)
-{
-	(void)unit;
-	return Val_long(collections() & INT64_MAX >> 1);
-}
-
 static uint32_t domain(void)
 {
 #if OCAML_VERSION >= 50300
@@ -152,12 +150,6 @@ static uint32_t domain(void)
 #endif
 }
 
-EXPORT value ocaml_probes_memprof_domain(value unit)
-{
-	(void)unit;
-	return Val_long(domain());
-}
-
 static struct writer *own_writer(void)
 {
 #if OCAML_VERSION >= 50000
@@ -165,6 +157,20 @@ static struct writer *own_writer(void)
 #else
 	return events.writers;
 #endif
+}
+
+/* ID with what the probes tell, too. The block is outside of OCaml's heap. */
+static __always_inline value tell(struct writer *writer, intnat id, uint64_t at)
+{
+	_Static_assert(offsetof(struct writer, told) ==
+			       offsetof(struct writer, told_header) + sizeof(header_t),
+		       "a block begins behind its header");
+	writer->told_header = Caml_out_of_heap_header(TOLD_FIELDS, 0);
+	writer->told[TOLD_ID] = Val_long(id);
+	writer->told[TOLD_MINORS] = Val_long((uint32_t)at);
+	writer->told[TOLD_MAJORS] = Val_long(at >> 32);
+	writer->told[TOLD_DOMAIN] = Val_long(domain());
+	return (value)writer->told;
 }
 
 static unsigned int number_of(const struct writer *writer)
@@ -363,13 +369,13 @@ static void write_frames(struct writer *writer, const value *stack, uint64_t dep
 }
 
 static intnat write_allocation(struct memprof_ring *ring, struct writer *writer,
-			       enum memprof_kind kind, value info)
+			       enum memprof_kind kind, value info, uint64_t at)
 {
 	const value *stack = &Field(Field(info, 3), 0);
 	const uint64_t n_samples = (uint64_t)Long_val(Field(info, 0)),
 		       all = Wosize_val(Field(info, 3)),
 		       depth = all < MEMPROF_MAX_DEPTH ? all : MEMPROF_MAX_DEPTH, id = new_id(),
-		       kept = count_kept(writer, stack + depth, depth), at = collections();
+		       kept = count_kept(writer, stack + depth, depth);
 	const bool context = needs_context(writer, at);
 	const unsigned int flags = MEMPROF_HAS_TIME | (context ? MEMPROF_HAS_CONTEXT : 0);
 	const uint64_t words =
@@ -399,26 +405,26 @@ static intnat write_allocation(struct memprof_ring *ring, struct writer *writer,
 }
 
 /*
- * INFO is a Gc.Memprof.allocation. The result is the block's number, 0 if the event is lost, or -1 if
+ * INFO is a Gc.Memprof.allocation. The id that is told is the block's number, 0 if the event is lost, or -1 if
  * the session has ended.
  */
 EXPORT value ocaml_probes_memprof_allocate(value epoch, value kind, value info)
 {
 	struct writer *writer = own_writer();
 	struct memprof_ring *ring = enter(writer, epoch);
+	const uint64_t at = collections();
 	intnat id = -1;
 
 	if (ring)
-		id = write_allocation(ring, writer, (enum memprof_kind)Int_val(kind), info);
+		id = write_allocation(ring, writer, (enum memprof_kind)Int_val(kind), info, at);
 	leave(writer);
-	return Val_long(id);
+	return tell(writer, id, at);
 }
 
 /* The events after a collection have one time: reading the clock costs as much as the rest. */
 static void write_change(struct memprof_ring *ring, struct writer *writer, enum memprof_kind kind,
-			 uint64_t id)
+			 uint64_t id, uint64_t at)
 {
-	const uint64_t at = collections();
 	const bool context = needs_context(writer, at), time = context || !writer->change_time;
 	const unsigned int flags =
 		(context ? MEMPROF_HAS_CONTEXT : 0) | (time ? MEMPROF_HAS_TIME : 0);
@@ -438,18 +444,16 @@ static void write_change(struct memprof_ring *ring, struct writer *writer, enum 
 					      .writer = number_of(writer) });
 }
 
-/*
- * Something has happened to the block ID. The result is that of ocaml_probes_memprof_collections, or -1 if
- * the session has ended.
- */
+/* Something has happened to the block ID. What is told is the same, or -1 if the session has ended. */
 EXPORT value ocaml_probes_memprof_change(value epoch, value kind, value id)
 {
 	struct writer *writer = own_writer();
 	struct memprof_ring *ring = enter(writer, epoch);
+	const uint64_t at = collections();
 
 	if (ring && !events.by_probes)
-		write_change(ring, writer, (enum memprof_kind)Int_val(kind),
-			     (uint64_t)Long_val(id));
+		write_change(ring, writer, (enum memprof_kind)Int_val(kind), (uint64_t)Long_val(id),
+			     at);
 	leave(writer);
-	return ring ? ocaml_probes_memprof_collections(Val_unit) : Val_long(-1);
+	return tell(writer, ring ? Long_val(id) : -1, at);
 }
