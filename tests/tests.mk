@@ -59,6 +59,7 @@ $(O)/tests/unit/test_update $(O)/tests/unit/test_update_stores: LDFLAGS += $(cal
 $(O)/tests/unit/test_journal_faults: LDFLAGS += $(call wrap,read pwrite64 strdup)
 $(O)/tests/unit/test_trampolines: LDFLAGS += $(call wrap,memory_read_in_order)
 $(O)/tests/unit/test_remote_refusals $(O)/tests/unit/test_inside: LDFLAGS += $(call wrap,proc_file_read)
+$(O)/tests/unit/test_inside: LDFLAGS += $(call wrap,remote_syscall)
 $(O)/tests/unit/test_patch: LDFLAGS += $(call wrap,pwrite64)
 $(O)/tests/unit/test_sample: LDFLAGS += $(call wrap,calloc malloc)
 $(O)/tests/unit/test_profile_formats: LDFLAGS += $(call wrap,malloc reallocarray strdup)

@@ -30,9 +30,9 @@ static bool read_header(const struct memory *memory, struct block_found *block)
 {
 	const struct iovec remote = { (void *)(uintptr_t)block->start, sizeof(block->header) };
 
-	if (memory_read_in_order(memory, &remote, 1, &block->header, sizeof(block->header)) != 0)
-		return false;
-	return totals_check(&block->header, block->end - block->start) == 0 &&
+	block->is_gone = memory_read_in_order(memory, &remote, 1, &block->header,
+					      sizeof(block->header)) != 0;
+	return !block->is_gone && totals_check(&block->header, block->end - block->start) == 0 &&
 	       block->header.addr == block->start &&
 	       block->header.bytes == block->end - block->start;
 }

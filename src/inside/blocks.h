@@ -16,7 +16,8 @@ struct block_found {
 	uint64_t start, end; /* in the process; both mappings, and what is between them */
 	uint64_t inode;	     /* of the memfd */
 	uint64_t first_end;  /* of its first mapping: with START, its name in map_files */
-	bool is_complete;    /* it has a sound header */
+	bool is_gone;	     /* its header cannot be read: it has been unmapped meanwhile */
+	bool is_complete;    /* it has a sound header, that of both mappings */
 	/*
 	 * It has no magic number, so no site was ever written for it. A block of another version of
 	 * this tool may be in use, and is neither.
