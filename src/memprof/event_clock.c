@@ -25,8 +25,8 @@ static uint64_t between(const struct tick_moment *a, const struct tick_moment *b
 		return (uint64_t)a->ns;
 	if (ticks >= b->ticks)
 		return (uint64_t)b->ns;
-	return (uint64_t)a->ns + (uint64_t)((unsigned __int128)(ticks - a->ticks) * ns /
-					    (b->ticks - a->ticks));
+	return (uint64_t)a->ns +
+	       (uint64_t)((unsigned __int128)(ticks - a->ticks) * ns / (b->ticks - a->ticks));
 }
 
 uint64_t event_clock_ns(struct event_clock *clock, uint64_t ticks)

@@ -23,8 +23,8 @@ static struct event_clock start(const struct tick_moment *moments, size_t n)
 	return clock;
 }
 
-#define START(...)                                          \
-	start((const struct tick_moment[]){ __VA_ARGS__ },  \
+#define START(...)                                                                                 \
+	start((const struct tick_moment[]){ __VA_ARGS__ },                                         \
 	      sizeof((const struct tick_moment[]){ __VA_ARGS__ }) / sizeof(struct tick_moment))
 
 /* Three ticks a nanosecond, then three and a half: each time lies on the line of its own two looks. */
@@ -78,7 +78,8 @@ static void long_pauses_do_not_overflow(void **state)
 /* The counter is set back, as when a virtual machine moves: times go on from there. */
 static void a_counter_may_be_set_back(void **state)
 {
-	struct event_clock clock = START({ 90000, 1000 }, { 93000, 2000 }, { 300, 3000 }, { 900, 3200 });
+	struct event_clock clock =
+		START({ 90000, 1000 }, { 93000, 2000 }, { 300, 3000 }, { 900, 3200 });
 
 	(void)state;
 	assert_int_equal(event_clock_ns(&clock, 91500), 1500);

@@ -184,8 +184,7 @@ static void write_promotion(unsigned int writer, uint64_t time)
 	uint64_t *const record = take(WORDS);
 
 	begin(record, 1, FIRST)[-1] = time;
-	*record = memprof_pack(
-		(struct memprof_head){ MEMPROF_PROMOTE, FIRST, WORDS, writer, 0 });
+	*record = memprof_pack((struct memprof_head){ MEMPROF_PROMOTE, FIRST, WORDS, writer, 0 });
 }
 
 /* Ticks become nanoseconds. The times of a writer never go back; each writer has its own. */

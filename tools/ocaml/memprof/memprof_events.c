@@ -40,7 +40,8 @@ enum told { TOLD_ID, TOLD_MINORS, TOLD_MAJORS, TOLD_DOMAIN, TOLD_FIELDS };
 struct writer {
 	uint64_t is_writing;
 	uint64_t epoch, collections;
-	uint64_t change_time; /* of the last event, if that was a promotion or deallocation; else 0 */
+	uint64_t
+		change_time; /* of the last event, if that was a promotion or deallocation; else 0 */
 	uint32_t domain;
 	uint32_t depth; /* of the last allocation */
 	/* Its raw backtrace, at the end of MEMPROF_MAX_DEPTH slots: the outermost one is the last; NULL: none yet */
