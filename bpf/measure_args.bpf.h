@@ -15,10 +15,10 @@
 #ifndef MEASURE_ARGS_BPF_H
 #define MEASURE_ARGS_BPF_H
 
-#include "args.bpf.h"
 #include "filter.bpf.h"
 #include "measure_floats.bpf.h"
 #include "measure_roles.bpf.h"
+#include "site_args.bpf.h"
 #ifdef MEASURE_BY
 #include "measure_by.bpf.h"
 #endif
@@ -32,13 +32,6 @@ enum {
 };
 
 const volatile struct filter filter;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__type(key, __u32);
-	__type(value, struct site_args);
-	__uint(max_entries, 1);
-} site_args SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -19,7 +19,7 @@
 #include "memprof.h"
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wunused-function" /* keys and printed records */
-#include "args.bpf.h"
+#include "site_args.bpf.h"
 #pragma clang diagnostic pop
 #include "pid_namespace.bpf.h"
 
@@ -41,13 +41,6 @@ struct {
 	__type(value, struct memprof_site);
 	__uint(max_entries, 1);
 } sites SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__type(key, __u32);
-	__type(value, struct site_args);
-	__uint(max_entries, 1);
-} site_args SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

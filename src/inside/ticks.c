@@ -77,15 +77,9 @@ static bool ask_kernel(uint64_t *ns_per_tick)
 	return is_known;
 }
 
-struct moment {
-	uint64_t ticks;
-	int64_t ns;
-};
-
-/* Both clocks at one moment: the reading that took the least time. */
-static struct moment moment_now(void)
+struct tick_moment ticks_moment(void)
 {
-	struct moment best = { 0 };
+	struct tick_moment best = { 0 };
 	uint64_t best_ticks = UINT64_MAX;
 
 	for (int i = 0; i < TRIES; i++) {
@@ -95,7 +89,7 @@ static struct moment moment_now(void)
 
 		if (ticks < best_ticks) {
 			best_ticks = ticks;
-			best = (struct moment){ .ticks = before + ticks / 2, .ns = ns };
+			best = (struct tick_moment){ .ticks = before + ticks / 2, .ns = ns };
 		}
 	}
 	return best;
@@ -104,11 +98,11 @@ static struct moment moment_now(void)
 static bool measure(uint64_t *ns_per_tick)
 {
 	const struct timespec pause = { .tv_nsec = CALIBRATION_NS };
-	const struct moment begin = moment_now();
-	struct moment end;
+	const struct tick_moment begin = ticks_moment();
+	struct tick_moment end;
 
 	nanosleep(&pause, NULL);
-	end = moment_now();
+	end = ticks_moment();
 	if (end.ticks <= begin.ticks || end.ns <= begin.ns)
 		return false;
 	*ns_per_tick = (uint64_t)(((unsigned __int128)(end.ns - begin.ns) << 32) /
@@ -116,20 +110,35 @@ static bool measure(uint64_t *ns_per_tick)
 	return true;
 }
 
+static bool is_steady(void)
+{
+	return line_has_word("/proc/cpuinfo", "flags", "constant_tsc") &&
+	       line_has_word("/proc/cpuinfo", "flags", "nonstop_tsc");
+}
+
+static bool is_clock_source(void)
+{
+	return line_has_word("/sys/devices/system/clocksource/clocksource0/available_clocksource",
+			     "", "tsc");
+}
+
+bool ticks_are_clock(void)
+{
+	uint64_t ns_per_tick;
+
+	return is_steady() && (is_clock_source() || ask_kernel(&ns_per_tick));
+}
+
 int ticks_ns_per_tick(struct ocp_ctx *ctx, uint64_t *ns_per_tick)
 {
-	static const char sources[] =
-		"/sys/devices/system/clocksource/clocksource0/available_clocksource";
-
-	if (!line_has_word("/proc/cpuinfo", "flags", "constant_tsc") ||
-	    !line_has_word("/proc/cpuinfo", "flags", "nonstop_tsc"))
+	if (!is_steady())
 		return ctx_error(
 			ctx, -ENOTSUP,
 			"the time stamp counter of this processor changes its rate or stops: "
 			"pairs cannot be timed inside a process");
 	if (ask_kernel(ns_per_tick))
 		return 0;
-	if (!line_has_word(sources, "", "tsc"))
+	if (!is_clock_source())
 		return ctx_error(
 			ctx, -ENOTSUP,
 			"the kernel does not use the time stamp counter as a clock: pairs cannot "

@@ -3,16 +3,27 @@
 #ifndef INSIDE_TICKS_H
 #define INSIDE_TICKS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "base/ctx.h"
 
+/* Is the counter a clock? It is none if it changes its rate, stops, or differs between CPUs. */
+bool ticks_are_clock(void);
+
 /*
  * *NS_PER_TICK: nanoseconds per tick as a 32.32 fixed-point number, as the kernel knows it, or measured in
- * 20 ms. Returns 0, or -ENOTSUP and one sentence if the counter is no clock: it changes its rate, stops,
- * or differs between CPUs.
+ * 20 ms. Returns 0, or -ENOTSUP and one sentence if the counter is no clock.
  */
 int ticks_ns_per_tick(struct ocp_ctx *ctx, uint64_t *ns_per_tick);
 
 uint64_t ticks_now(void);
+
+struct tick_moment {
+	uint64_t ticks;
+	int64_t ns; /* CLOCK_MONOTONIC */
+};
+
+/* Both clocks at one moment: of some readings, the one that took the least time. */
+struct tick_moment ticks_moment(void);
 
 #endif

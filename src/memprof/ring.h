@@ -22,7 +22,7 @@
 #define MEMPROF_RING_BYTES 4096 /* of struct memprof_ring; the records follow */
 
 enum {
-	MEMPROF_VERSION = 2, /* of all that is here; others refuse each other */
+	MEMPROF_VERSION = 3, /* of all that is here; others refuse each other */
 	MEMPROF_MAX_DEPTH = 1024,
 	MEMPROF_MAX_WRITERS = 4096, /* domains of OCaml 5.3 at one time */
 	MEMPROF_TEXT_BYTES = 112,
@@ -37,6 +37,11 @@ enum {
 	 * same, and the probes' arguments are those of enum memprof_probe_arg.
 	 */
 	MEMPROF_BY_PROBES = 1 << 0,
+	/*
+	 * A flag alone: times are ticks of the time stamp counter. The tool knows whether that is a clock
+	 * (inside/ticks.h); the program need not.
+	 */
+	MEMPROF_IN_TICKS = 1 << 1,
 };
 
 struct memprof_signpost {
@@ -110,7 +115,7 @@ struct memprof_ring {
  *	head      see memprof_head()
  *	id        of the block
  *	2 words   with MEMPROF_HAS_CONTEXT: the collections so far (minor ones, major ones << 32); the domain
- *	time      with MEMPROF_HAS_TIME: CLOCK_MONOTONIC, nanoseconds
+ *	time      with MEMPROF_HAS_TIME: CLOCK_MONOTONIC, nanoseconds; with MEMPROF_IN_TICKS in the request: ticks
  *
  * Allocations, which have a time always, go on:
  *

@@ -22,6 +22,12 @@ void ring_reader_init(struct ring_reader *r, struct memprof_ring *ring, uint64_t
 	ring->data = data;
 }
 
+void ring_reader_use_ticks(struct ring_reader *r, struct tick_moment (*look)(void))
+{
+	r->in_ticks = true;
+	event_clock_start(&r->clock, look);
+}
+
 void ring_reader_fini(struct ring_reader *r)
 {
 	for (size_t i = 0; i < MEMPROF_MAX_WRITERS; i++)
@@ -102,6 +108,15 @@ static bool decode_allocation(struct ring_writer *writer, const struct memprof_h
 	return memprof_event_is_sound(event);
 }
 
+/* The times of a writer never go back. */
+static void set_time(struct ring_reader *r, struct ring_writer *writer, uint64_t time)
+{
+	const uint64_t ns = r->in_ticks ? event_clock_ns(&r->clock, time) : time;
+
+	if (ns > writer->time_ns)
+		writer->time_ns = ns;
+}
+
 /* The copy of the record, which is sound as far as HEAD tells. */
 static bool decode(struct ring_reader *r, const struct memprof_head *head,
 		   struct memprof_event *event)
@@ -117,7 +132,7 @@ static bool decode(struct ring_reader *r, const struct memprof_head *head,
 		at += MEMPROF_CONTEXT_WORDS;
 	}
 	if (head->flags & MEMPROF_HAS_TIME)
-		writer->time_ns = *at++;
+		set_time(r, writer, *at++);
 	*event = (struct memprof_event){ .kind = (enum memprof_kind)head->kind,
 					 .domain = writer->domain,
 					 .time_ns = writer->time_ns,
@@ -128,7 +143,7 @@ static bool decode(struct ring_reader *r, const struct memprof_head *head,
 	       decode_allocation(writer, head, at, head->words - fixed_words(head), event);
 }
 
-bool ring_reader_next(struct ring_reader *r, struct memprof_event *event)
+static bool next(struct ring_reader *r, struct memprof_event *event)
 {
 	while (!r->is_damaged) {
 		const uint64_t written =
@@ -156,6 +171,15 @@ bool ring_reader_next(struct ring_reader *r, struct memprof_event *event)
 		r->is_damaged = !decode(r, &head, event);
 		return !r->is_damaged;
 	}
+	return false;
+}
+
+bool ring_reader_next(struct ring_reader *r, struct memprof_event *event)
+{
+	if (next(r, event))
+		return true;
+	if (r->in_ticks)
+		event_clock_look(&r->clock);
 	return false;
 }
 

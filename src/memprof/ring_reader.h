@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "memprof/event_clock.h"
 #include "memprof/ring.h"
 #include "memprof/session.h"
 
@@ -16,11 +17,15 @@ struct ring_reader {
 	uint64_t tail;
 	uint64_t record[MEMPROF_MOST_WORDS];		  /* a copy of the last one */
 	struct ring_writer *writers[MEMPROF_MAX_WRITERS]; /* what each has said; NULL: nothing */
+	struct event_clock clock;			  /* for times in ticks */
+	bool in_ticks;
 	bool is_damaged;
 };
 
 /* Make RING, which is all 0, ready for DATA bytes of records. */
 void ring_reader_init(struct ring_reader *reader, struct memprof_ring *ring, uint64_t data);
+/* The times of the records will be ticks of the time stamp counter. LOOK: see event_clock.h. */
+void ring_reader_use_ticks(struct ring_reader *reader, struct tick_moment (*look)(void));
 /* Free what READER has; the ring is the caller's. It may be all 0. */
 void ring_reader_fini(struct ring_reader *reader);
 

@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "inside/ticks.h"
 #include "memprof/ring_reader.h"
 #include "tracee/proc_file.h"
 
@@ -198,21 +199,25 @@ static int make_ring(struct memprof_session *s, uint64_t data)
 	return 0;
 }
 
+static uint32_t flags_of(const struct memprof_session *s, const struct memprof_spec *spec)
+{
+	return (spec->by_probes ? MEMPROF_BY_PROBES : 0) |
+	       (s->reader.in_ticks ? MEMPROF_IN_TICKS : 0);
+}
+
 static int send_request(struct memprof_session *s, const struct memprof_spec *spec, int theirs)
 {
 	struct memprof_request request = { .magic = MEMPROF_MAGIC,
 					   .version = MEMPROF_VERSION,
 					   .depth = spec->depth,
 					   .rate = spec->rate,
-					   .flags = spec->by_probes ? MEMPROF_BY_PROBES : 0 };
+					   .flags = flags_of(s, spec) };
 	const int fds[2] = { s->ring_fd, theirs };
 	union {
 		char bytes[CMSG_SPACE(sizeof(fds))];
 		struct cmsghdr align;
 	} control = { 0 };
-	/* An older library refuses more than it knows, and needs no more. */
-	struct iovec data = { &request, request.flags ? sizeof(request)
-						      : offsetof(struct memprof_request, flags) };
+	struct iovec data = { &request, sizeof(request) };
 	struct msghdr message = { .msg_iov = &data,
 				  .msg_iovlen = 1,
 				  .msg_control = &control,
@@ -266,6 +271,8 @@ int memprof_open(struct ocp_ctx *ctx, pid_t pid, const struct memprof_spec *spec
 		err = make_ring(s, spec->data	     ? spec->data
 				   : spec->by_probes ? MEMPROF_MIN_DATA
 						     : USUAL_DATA);
+	if (!err && !spec->by_probes && ticks_are_clock())
+		ring_reader_use_ticks(&s->reader, ticks_moment);
 	if (!err)
 		err = ask(s, spec);
 	if (err) {

@@ -21,6 +21,70 @@ test_books() {
 	! python3 "$ROOT/tests/e2e/memprof_books.py" "$TMP/wrong" "$TMP/events" 2>/dev/null || fail "books that are wrong"
 }
 
+# CLOCK_REALTIME minus CLOCK_MONOTONIC, in nanoseconds.
+offset_of_clocks() {
+	python3 -c '
+import time
+def look():
+    before, now, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+    return after - before, now - (before + after) // 2
+print(min(look() for _ in range(50))[1])'
+}
+
+# Each block was allocated between the times that the program itself read before and after: within two
+# microseconds, since these are rounded.
+compare_times() { # OFFSET
+	python3 - "$TMP/times" "$TMP/events" "$1" <<-'PY'
+	import json, sys
+	own = [tuple(map(int, line.split())) for line in open(sys.argv[1])]
+	events = [line for line in map(json.loads, open(sys.argv[2])) if line["event"].startswith("alloc")]
+	assert len(own) == len(events) > 1000, (len(own), len(events))
+	before, distances = 0, []
+	for (block, after), event in zip(own, events):
+	    time = (event["time_ns"] + int(sys.argv[3])) / 1000
+	    assert block == event["block"] and before - 2 <= time <= after + 2, (event, before, time, after)
+	    distances.append(after - time)
+	    before = after
+	print(f"{len(events)} times, {sum(distances) / len(distances):.2f} us before the program's own", file=sys.stderr)
+	PY
+}
+
+# What the tool asks the program for is in the flags of struct memprof_request.
+check_times() { # FLAGS
+	local offset try
+	need_command strace
+	for try in 1 2 3 4 5; do
+		offset=$(offset_of_clocks)
+		start_subject times "$TMP/times" 5000
+		strace -o "$TMP/sent" -xx -e trace=sendmsg "$TOOL" memprof -pid "$TARGET" --rate 0.01 --json --quiet \
+			>"$TMP/events" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+		matches "$(cat "$TMP/sent")" "iov_base=\"(\\\\x[0-9a-f]{2}){24}\\\\x0$1"
+		# Someone may set the time.
+		(($(offset_of_clocks) - offset < 1000 && offset - $(offset_of_clocks) < 1000)) || continue
+		compare_times "$offset"
+		# It finds what it looks for: three microseconds.
+		! compare_times $((offset + 3000)) 2>/dev/null || fail "late times"
+		return 0
+	done
+	fail "the time is set again and again"
+}
+
+# In ticks, if the kernel's clocks are made of these.
+test_times() {
+	local flags=2 sources=/sys/devices/system/clocksource/clocksource0/available_clocksource
+	grep -q '^flags.* constant_tsc .* nonstop_tsc' /proc/cpuinfo && finds '\<tsc\>' "$sources" || flags=0
+	check_times "$flags"
+}
+
+# On a processor whose counter is no clock.
+test_times_without_ticks() {
+	need_root
+	[[ -n ${APART:-} ]] || APART=1 exec unshare --mount --propagation private bash "$0" --one "${FUNCNAME[0]}"
+	sed 's/ constant_tsc//' /proc/cpuinfo >"$TMP/cpuinfo"
+	mount --bind "$TMP/cpuinfo" /proc/cpuinfo
+	check_times 0
+}
+
 shares_of() { # COLUMN
 	local function
 	for function in most some few; do

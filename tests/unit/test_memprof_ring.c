@@ -169,6 +169,46 @@ static void differences_are_added(void **state)
 	assert_false(reader.is_damaged);
 }
 
+/* Ten ticks a nanosecond; a look takes 1000 of them. */
+static struct tick_moment look(void)
+{
+	static uint64_t ticks;
+
+	ticks += 1000;
+	return (struct tick_moment){ .ticks = ticks, .ns = (int64_t)ticks / 10 };
+}
+
+static void write_promotion(unsigned int writer, uint64_t time)
+{
+	enum { WORDS = MEMPROF_LEAST_WORDS + MEMPROF_CONTEXT_WORDS + 1 };
+	uint64_t *const record = take(WORDS);
+
+	begin(record, 1, FIRST)[-1] = time;
+	*record = memprof_pack((struct memprof_head){ MEMPROF_PROMOTE, FIRST, WORDS, writer, 0 });
+}
+
+/* Ticks become nanoseconds. The times of a writer never go back; each writer has its own. */
+static void ticks_are_converted(void **state)
+{
+	static const uint64_t ticks[] = { 1500, 1700, 1600, 1400, 1800, 2100 },
+			      ns[] = { 150, 170, 160, 170, 180, 210 };
+	static const unsigned int writers[] = { 0, 0, 1, 0, 1, 0 };
+	struct memprof_event event;
+
+	(void)state;
+	ring_reader_use_ticks(&reader, look);
+	for (int i = 0; i < 6; i++)
+		write_promotion(writers[i], ticks[i]);
+	for (int i = 0; i < 6; i++) {
+		assert_true(ring_reader_next(&reader, &event));
+		assert_int_equal(event.time_ns, ns[i]);
+	}
+	/* Who has read all looks at the clocks: a time before that is not the time of the next look. */
+	assert_int_equal(reader.clock.last.ticks, 3000);
+	assert_false(ring_reader_next(&reader, &event));
+	assert_int_equal(reader.clock.last.ticks, 4000);
+}
+
 /* Many times around, with padding at the end of the circle. */
 static void the_circle_is_closed(void **state)
 {
@@ -275,6 +315,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(records_are_read, new_ring, free_ring),
 		cmocka_unit_test_setup_teardown(differences_are_added, new_ring, free_ring),
+		cmocka_unit_test_setup_teardown(ticks_are_converted, new_ring, free_ring),
 		cmocka_unit_test_setup_teardown(the_circle_is_closed, new_ring, free_ring),
 		cmocka_unit_test_setup_teardown(damage_is_seen, new_ring, free_ring),
 		cmocka_unit_test_setup_teardown(noise_is_harmless, new_ring, free_ring),

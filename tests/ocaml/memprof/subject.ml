@@ -47,6 +47,19 @@ let write_books path =
          output_char books '\n'));
   books
 
+(* The number of each new block, and the time behind its event in microseconds since 1970. *)
+let write_times path =
+  let books = open_out path in
+  Ocaml_probes_memprof.observe
+    (Some
+       (fun kind id _ ->
+         match kind with
+         | Alloc_minor | Alloc_major ->
+           incr n_events;
+           Printf.fprintf books "%d %.0f\n" id (1e6 *. Unix.gettimeofday ())
+         | Promote | Dealloc_minor | Dealloc_major -> ()));
+  books
+
 type tree = Leaf | Node of tree * int * tree
 
 let rec tree depth = if depth = 0 then Leaf else Node (tree (depth - 1), depth, tree (depth - 1))
@@ -68,8 +81,7 @@ let mixed () =
     if round mod 11 = 0 then hold (Bigarray.Array1.create Bigarray.char Bigarray.c_layout 4000);
     try ignore (List.find (fun (x, _) -> x < 0) [ round, text ]) with Not_found -> ()
 
-let books path events =
-  let books = write_books path in
+let books books events =
   let round = mixed () in
   let i = ref 0 in
   while !n_events < events do
@@ -351,7 +363,8 @@ let rare () =
 let () =
   Printf.printf "ready\n%!";
   match Array.to_list Sys.argv |> List.tl with
-  | [ "books"; path; events ] -> books path (int_of_string events)
+  | [ "books"; path; events ] -> books (write_books path) (int_of_string events)
+  | [ "times"; path; events ] -> books (write_times path) (int_of_string events)
   | [ "deep"; depth; blocks ] -> deep (int_of_string depth) (int_of_string blocks)
   | [ "shares"; pause ] -> shares (float_of_string pause)
   | [ "leak" ] -> answer_while request

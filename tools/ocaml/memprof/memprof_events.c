@@ -30,6 +30,9 @@ enum {
 	CHUNK = 8, /* slots of a call stack that are compared at once */
 };
 
+/* The fields of a block that OCaml reads: type told in ocaml_probes_memprof.ml. */
+enum told { TOLD_ID, TOLD_MINORS, TOLD_MAJORS, TOLD_DOMAIN, TOLD_FIELDS };
+
 /*
  * Of one domain, and only used by the thread that runs OCaml code in it. All but IS_WRITING is what the records
  * of the writer have said in the session EPOCH: the next one has what differs.
@@ -37,11 +40,14 @@ enum {
 struct writer {
 	uint64_t is_writing;
 	uint64_t epoch, collections;
-	uint64_t change_ns; /* of the last event, if that was a promotion or deallocation; else 0 */
+	uint64_t
+		change_time; /* of the last event, if that was a promotion or deallocation; else 0 */
 	uint32_t domain;
 	uint32_t depth; /* of the last allocation */
 	/* Its raw backtrace, at the end of MEMPROF_MAX_DEPTH slots: the outermost one is the last; NULL: none yet */
 	value *stack;
+	header_t told_header;
+	value told[TOLD_FIELDS];
 } __attribute__((aligned(64)));
 
 /*
@@ -59,14 +65,16 @@ static struct {
 	uint64_t forks;
 	bool needs_fence;
 	bool by_probes; /* events are not written */
+	bool in_ticks;	/* the tool knows that the time stamp counter is a clock */
 	struct writer writers[MEMPROF_MAX_WRITERS];
 } events = { .next_id = 1 };
 
-void memprof_events_open(struct memprof_ring *ring, uint64_t data, uint64_t epoch, bool by_probes)
+void memprof_events_open(struct memprof_ring *ring, uint64_t data, uint64_t epoch, uint32_t flags)
 {
 	events.data = data;
 	events.allocations = data - data / 4;
-	events.by_probes = by_probes;
+	events.by_probes = flags & MEMPROF_BY_PROBES;
+	events.in_ticks = flags & MEMPROF_IN_TICKS;
 	__atomic_store_n(&ring->session, epoch, __ATOMIC_RELEASE);
 	events.tail = 0;
 	events.needs_fence =
@@ -109,10 +117,13 @@ void memprof_events_count_fork(void)
 
 /* ---- records ---------------------------------------------------------------------------------- */
 
-static uint64_t now_ns(void)
+/* Nanoseconds or ticks, as the tool wants. */
+static __always_inline uint64_t time_now(void)
 {
 	struct timespec now;
 
+	if (events.in_ticks)
+		return __builtin_ia32_rdtsc();
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
@@ -131,13 +142,6 @@ static uint64_t collections(void)
 #endif
 }
 
-/* For the probes: the same as an int of OCaml. */
-EXPORT value ocaml_probes_memprof_collections(value unit)
-{
-	(void)unit;
-	return Val_long(collections() & INT64_MAX >> 1);
-}
-
 static uint32_t domain(void)
 {
 #if OCAML_VERSION >= 50300
@@ -147,12 +151,6 @@ static uint32_t domain(void)
 #endif
 }
 
-EXPORT value ocaml_probes_memprof_domain(value unit)
-{
-	(void)unit;
-	return Val_long(domain());
-}
-
 static struct writer *own_writer(void)
 {
 #if OCAML_VERSION >= 50000
@@ -160,6 +158,20 @@ static struct writer *own_writer(void)
 #else
 	return events.writers;
 #endif
+}
+
+/* ID with what the probes tell, too. The block is outside of OCaml's heap. */
+static __always_inline value tell(struct writer *writer, intnat id, uint64_t at)
+{
+	_Static_assert(offsetof(struct writer, told) ==
+			       offsetof(struct writer, told_header) + sizeof(header_t),
+		       "a block begins behind its header");
+	writer->told_header = Caml_out_of_heap_header(TOLD_FIELDS, 0);
+	writer->told[TOLD_ID] = Val_long(id);
+	writer->told[TOLD_MINORS] = Val_long((uint32_t)at);
+	writer->told[TOLD_MAJORS] = Val_long(at >> 32);
+	writer->told[TOLD_DOMAIN] = Val_long(domain());
+	return (value)writer->told;
 }
 
 static unsigned int number_of(const struct writer *writer)
@@ -358,13 +370,13 @@ static void write_frames(struct writer *writer, const value *stack, uint64_t dep
 }
 
 static intnat write_allocation(struct memprof_ring *ring, struct writer *writer,
-			       enum memprof_kind kind, value info)
+			       enum memprof_kind kind, value info, uint64_t at)
 {
 	const value *stack = &Field(Field(info, 3), 0);
 	const uint64_t n_samples = (uint64_t)Long_val(Field(info, 0)),
 		       all = Wosize_val(Field(info, 3)),
 		       depth = all < MEMPROF_MAX_DEPTH ? all : MEMPROF_MAX_DEPTH, id = new_id(),
-		       kept = count_kept(writer, stack + depth, depth), at = collections();
+		       kept = count_kept(writer, stack + depth, depth);
 	const bool context = needs_context(writer, at);
 	const unsigned int flags = MEMPROF_HAS_TIME | (context ? MEMPROF_HAS_CONTEXT : 0);
 	const uint64_t words =
@@ -379,12 +391,12 @@ static intnat write_allocation(struct memprof_ring *ring, struct writer *writer,
 		return 0;
 	}
 	next = begin(writer, record, flags, id, at);
-	next[0] = now_ns();
+	next[0] = time_now();
 	next[1] = n_samples;
 	next[2] = (uint64_t)Long_val(Field(info, 1)) | (uint64_t)Long_val(Field(info, 2))
 							       << MEMPROF_SOURCE_SHIFT;
 	write_frames(writer, stack, depth, depth - kept, next + 3);
-	writer->change_ns = 0;
+	writer->change_time = 0;
 	finish(record, (struct memprof_head){ .kind = kind,
 					      .flags = flags,
 					      .words = (unsigned int)words,
@@ -394,27 +406,27 @@ static intnat write_allocation(struct memprof_ring *ring, struct writer *writer,
 }
 
 /*
- * INFO is a Gc.Memprof.allocation. The result is the block's number, 0 if the event is lost, or -1 if
+ * INFO is a Gc.Memprof.allocation. The id that is told is the block's number, 0 if the event is lost, or -1 if
  * the session has ended.
  */
 EXPORT value ocaml_probes_memprof_allocate(value epoch, value kind, value info)
 {
 	struct writer *writer = own_writer();
 	struct memprof_ring *ring = enter(writer, epoch);
+	const uint64_t at = collections();
 	intnat id = -1;
 
 	if (ring)
-		id = write_allocation(ring, writer, (enum memprof_kind)Int_val(kind), info);
+		id = write_allocation(ring, writer, (enum memprof_kind)Int_val(kind), info, at);
 	leave(writer);
-	return Val_long(id);
+	return tell(writer, id, at);
 }
 
 /* The events after a collection have one time: reading the clock costs as much as the rest. */
 static void write_change(struct memprof_ring *ring, struct writer *writer, enum memprof_kind kind,
-			 uint64_t id)
+			 uint64_t id, uint64_t at)
 {
-	const uint64_t at = collections();
-	const bool context = needs_context(writer, at), time = context || !writer->change_ns;
+	const bool context = needs_context(writer, at), time = context || !writer->change_time;
 	const unsigned int flags =
 		(context ? MEMPROF_HAS_CONTEXT : 0) | (time ? MEMPROF_HAS_TIME : 0);
 	const uint64_t words = MEMPROF_LEAST_WORDS + (context ? MEMPROF_CONTEXT_WORDS : 0) + time;
@@ -426,25 +438,23 @@ static void write_change(struct memprof_ring *ring, struct writer *writer, enum 
 	}
 	next = begin(writer, record, flags, id, at);
 	if (time)
-		next[0] = writer->change_ns = now_ns();
+		next[0] = writer->change_time = time_now();
 	finish(record, (struct memprof_head){ .kind = kind,
 					      .flags = flags,
 					      .words = (unsigned int)words,
 					      .writer = number_of(writer) });
 }
 
-/*
- * Something has happened to the block ID. The result is that of ocaml_probes_memprof_collections, or -1 if
- * the session has ended.
- */
+/* Something has happened to the block ID. What is told is the same, or -1 if the session has ended. */
 EXPORT value ocaml_probes_memprof_change(value epoch, value kind, value id)
 {
 	struct writer *writer = own_writer();
 	struct memprof_ring *ring = enter(writer, epoch);
+	const uint64_t at = collections();
 
 	if (ring && !events.by_probes)
-		write_change(ring, writer, (enum memprof_kind)Int_val(kind),
-			     (uint64_t)Long_val(id));
+		write_change(ring, writer, (enum memprof_kind)Int_val(kind), (uint64_t)Long_val(id),
+			     at);
 	leave(writer);
-	return ring ? ocaml_probes_memprof_collections(Val_unit) : Val_long(-1);
+	return tell(writer, ring ? Long_val(id) : -1, at);
 }

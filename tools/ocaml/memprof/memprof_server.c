@@ -89,8 +89,7 @@ static void start_round(struct server *s)
 static void begin_session(struct server *s, const struct memprof_request *request)
 {
 	s->is_stopping = false;
-	memprof_events_open(s->ring, s->data, memprof_next_epoch(),
-			    request->flags & MEMPROF_BY_PROBES);
+	memprof_events_open(s->ring, s->data, memprof_next_epoch(), request->flags);
 	memprof_begin(request->rate, request->depth);
 	start_round(s);
 }
@@ -160,7 +159,7 @@ static const char *check_request(const struct memprof_request *request, ssize_t 
 		return "the rate is not above 0 and up to 1";
 	if (request->depth > MEMPROF_MAX_DEPTH)
 		return "the call stack is too deep";
-	if (request->flags & ~(uint32_t)MEMPROF_BY_PROBES)
+	if (request->flags & ~(uint32_t)(MEMPROF_BY_PROBES | MEMPROF_IN_TICKS))
 		return "the request is for a newer library";
 	return NULL;
 }

@@ -18,10 +18,9 @@
 /* ---- memprof_events.c: for any thread that runs OCaml code ------------------------------------ */
 
 /*
- * Events of EPOCH go to RING, which has DATA bytes of records, from now on. BY_PROBES: the tool reads them
- * at the probes, and the ring stays empty.
+ * Events of EPOCH go to RING, which has DATA bytes of records, from now on; FLAGS are those of the request.
  */
-void memprof_events_open(struct memprof_ring *ring, uint64_t data, uint64_t epoch, bool by_probes);
+void memprof_events_open(struct memprof_ring *ring, uint64_t data, uint64_t epoch, uint32_t flags);
 /* No event is under way when it returns. */
 void memprof_events_close(void);
 /* In a child after fork: there are no other threads. */

@@ -3,13 +3,14 @@
 
 type kind = Alloc_minor | Alloc_major | Promote | Dealloc_minor | Dealloc_major
 
-(* memprof_events.c. Kinds are numbers from 1. *)
-external allocate : int -> int -> Gc.Memprof.allocation -> int = "ocaml_probes_memprof_allocate"
+(* memprof_events.c. Kinds are numbers from 1. What both tell of an event is overwritten by the next one of the
+   domain: all of it by one call, since each call costs as much as the rest of a callback. *)
+type told = int array
+
+external allocate : int -> int -> Gc.Memprof.allocation -> told = "ocaml_probes_memprof_allocate"
   [@@noalloc]
 
-external change : int -> int -> int -> int = "ocaml_probes_memprof_change" [@@noalloc]
-external collections : unit -> int = "ocaml_probes_memprof_collections" [@@noalloc]
-external domain : unit -> int = "ocaml_probes_memprof_domain" [@@noalloc]
+external change : int -> int -> int -> told = "ocaml_probes_memprof_change" [@@noalloc]
 
 (* memprof_stubs.c *)
 external poll : unit -> int = "ocaml_probes_memprof_poll" [@@noalloc]
@@ -57,20 +58,23 @@ let abandon () =
   stop ();
   None
 
-(* Minor and major collections so far, in one number. *)
-let[@inline] minors_of at = at land 0xffff_ffff
-let[@inline] majors_of at = at lsr 32
+(* In a register or on the stack at the probe. The compiler would load it where the handler runs, and tools that
+   know nothing of loads cannot read that (bpftrace, perf). *)
+let[@inline] here x = Sys.opaque_identity x
 
-(* Opaque members of the record are in a register or on the stack at the probe. The compiler would load
-   others where the handler runs, and tools that know nothing of loads cannot read these (bpftrace, perf). *)
+(* The number of the block; of an allocation, 0: the event is lost; -1: the session has ended *)
+let[@inline] id_of (told : told) = here (Array.unsafe_get told 0)
+let[@inline] minors_of (told : told) = here (Array.unsafe_get told 1)
+let[@inline] majors_of (told : told) = here (Array.unsafe_get told 2)
+let[@inline] domain_of (told : told) = here (Array.unsafe_get told 3)
 
 let alloc_minor session (info : Gc.Memprof.allocation) =
   let observed = for_observer info in
-  let id = allocate session 1 info in
-  let n_samples = Sys.opaque_identity info.n_samples and size = Sys.opaque_identity info.size in
-  let source = Sys.opaque_identity info.source and callstack = Sys.opaque_identity info.callstack in
-  let at = collections () in
-  let minor_collections = minors_of at and major_collections = majors_of at and domain = domain () in
+  let told = allocate session 1 info in
+  let n_samples = here info.n_samples and size = here info.size in
+  let source = here info.source and callstack = here info.callstack in
+  let id = id_of told and domain = domain_of told in
+  let minor_collections = minors_of told and major_collections = majors_of told in
   [%probe
     "memprof_alloc_minor"
       ~args:(n_samples, size, source, callstack, id, session, minor_collections, major_collections, domain)
@@ -83,11 +87,11 @@ let alloc_minor session (info : Gc.Memprof.allocation) =
 
 let alloc_major session (info : Gc.Memprof.allocation) =
   let observed = for_observer info in
-  let id = allocate session 2 info in
-  let n_samples = Sys.opaque_identity info.n_samples and size = Sys.opaque_identity info.size in
-  let source = Sys.opaque_identity info.source and callstack = Sys.opaque_identity info.callstack in
-  let at = collections () in
-  let minor_collections = minors_of at and major_collections = majors_of at and domain = domain () in
+  let told = allocate session 2 info in
+  let n_samples = here info.n_samples and size = here info.size in
+  let source = here info.source and callstack = here info.callstack in
+  let id = id_of told and domain = domain_of told in
+  let minor_collections = minors_of told and major_collections = majors_of told in
   [%probe
     "memprof_alloc_major"
       ~args:(n_samples, size, source, callstack, id, session, minor_collections, major_collections, domain)
@@ -100,34 +104,38 @@ let alloc_major session (info : Gc.Memprof.allocation) =
 (* Probes are not hit for sessions that have ended. *)
 
 let promote session id =
-  let at = change session 3 id in
-  if at >= 0 then (
-    let minor_collections = minors_of at and major_collections = majors_of at and domain = domain () in
+  let told = change session 3 id in
+  if id_of told >= 0 then (
+    let domain = domain_of told in
+    let minor_collections = minors_of told and major_collections = majors_of told in
     [%probe "memprof_promote" ~args:(id, session, minor_collections, major_collections, domain) ()]);
   tell Promote id None;
   Some id
 
 let dealloc_minor session id =
-  let at = change session 4 id in
-  if at >= 0 then (
-    let minor_collections = minors_of at and major_collections = majors_of at and domain = domain () in
+  let told = change session 4 id in
+  if id_of told >= 0 then (
+    let domain = domain_of told in
+    let minor_collections = minors_of told and major_collections = majors_of told in
     [%probe "memprof_dealloc_minor" ~args:(id, session, minor_collections, major_collections, domain) ()]);
   tell Dealloc_minor id None
 
 let dealloc_major session id =
-  let at = change session 5 id in
-  if at >= 0 then (
-    let minor_collections = minors_of at and major_collections = majors_of at and domain = domain () in
+  let told = change session 5 id in
+  if id_of told >= 0 then (
+    let domain = domain_of told in
+    let minor_collections = minors_of told and major_collections = majors_of told in
     [%probe "memprof_dealloc_major" ~args:(id, session, minor_collections, major_collections, domain) ()]);
   tell Dealloc_major id None
 
+(* Closures that have the session: applied by halves, each would be called through another. *)
 let tracker epoch =
   {
-    Gc.Memprof.alloc_minor = alloc_minor epoch;
-    alloc_major = alloc_major epoch;
-    promote = promote epoch;
-    dealloc_minor = dealloc_minor epoch;
-    dealloc_major = dealloc_major epoch;
+    Gc.Memprof.alloc_minor = (fun info -> alloc_minor epoch info);
+    alloc_major = (fun info -> alloc_major epoch info);
+    promote = (fun id -> promote epoch id);
+    dealloc_minor = (fun id -> dealloc_minor epoch id);
+    dealloc_major = (fun id -> dealloc_major epoch id);
   }
 
 (* ---- the handler -------------------------------------------------------------------------------- *)
