@@ -44,7 +44,6 @@ struct options {
 	bool time_of_day;	   /* print the time of the day */
 	const char *keep;	   /* NULL: not given */
 	enum engine_choice engine; /* of --engine */
-	bool has_engine;	   /* it was given */
 	bool json, verbose, quiet, help, version;
 	bool sites, fix, wait, kept, follow;
 	int64_t for_ns, interval_ns; /* 0: not given */

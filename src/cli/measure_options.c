@@ -139,8 +139,7 @@ static int set_slower(const struct command *command, struct measure_request *req
 
 static int set_engine(const struct command *command, struct options *options, const char *value)
 {
-	options->has_engine = engine_choice_read(value, &options->engine);
-	if (options->has_engine)
+	if (engine_choice_read(value, &options->engine))
 		return EXIT_DONE;
 	return say_usage(command, "--engine '%s': not bpf, inside or auto", value);
 }
@@ -309,7 +308,7 @@ static int check_engine(const struct command *command, const struct options *opt
 	const char *need =
 		command->watches ? watching_needs_bpf(options) : measure_options_need_bpf(options);
 
-	if (options->engine != ENGINE_BPF && !options_measure(options))
+	if (options->engine != ENGINE_DEFAULT && !options_measure(options))
 		return say_usage(command, "--engine needs --count or --time");
 	if (options->engine == ENGINE_INSIDE && command->watches && !options->n_pids &&
 	    !options->exe)

@@ -225,7 +225,7 @@ bool engine_choice_read(const char *text, enum engine_choice *choice)
 		[ENGINE_AUTO] = "auto",
 	};
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (size_t i = ENGINE_BPF; i < sizeof(names) / sizeof(names[0]); i++)
 		if (strcmp(text, names[i]) == 0) {
 			*choice = (enum engine_choice)i;
 			return true;

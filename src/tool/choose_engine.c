@@ -148,7 +148,7 @@ void choose_engine(const struct options *options, struct ocp_process **procs, si
 		   struct chosen_engine *chosen)
 {
 	*chosen = (struct chosen_engine){ .is_inside = options->engine == ENGINE_INSIDE };
-	if (!options->has_engine)
+	if (options->engine == ENGINE_DEFAULT)
 		choose_default(options, procs, n, chosen);
 	else if (options->engine == ENGINE_AUTO)
 		choose(options, procs, n, chosen);

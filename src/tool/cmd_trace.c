@@ -159,9 +159,8 @@ static int run(struct options *options)
 	/* Counting inside needs the C library of the program, which is not loaded yet. */
 	if (options->engine == ENGINE_AUTO && options_measure(options) && !options->quiet)
 		say("engine: bpf, since inside needs a process that runs");
-	options->engine = ENGINE_BPF;
-	options->has_engine = true;
 	code = measure_options_check(&command_trace, options);
+	options->engine = ENGINE_BPF;
 	if (code != EXIT_DONE)
 		return code;
 	if (!options->actions_flag && !options_measure(options))

@@ -81,7 +81,6 @@ static int check_user(struct ocp_ctx *ctx, pid_t pid)
 static int use_inside(struct source *source, pid_t pid)
 {
 	source->is_inside = true;
-	source->asked_costs = true; /* the engine does not know them */
 	meter_use_inside(source->meter);
 	return check_user(source->ctx, pid);
 }

@@ -62,7 +62,7 @@ test_serve_for_an_ordinary_user() {
 	start_target "${AS_USER[@]}" "$TMP/counted_for_us" 100000 2
 	await_line ready
 	: >"$TMP/serve.err"
-	background env -u TMP "${AS_USER[@]}" "$TMP/ocaml-probes" serve --listen 127.0.0.1:0 --engine inside -pid "$TARGET" \
+	background env -u TMP "${AS_USER[@]}" "$TMP/ocaml-probes" serve --listen 127.0.0.1:0 -pid "$TARGET" \
 		>"$TMP/serve.out" 2>"$TMP/serve.err"
 	SERVER=$!
 	wait_for 'grep -q " serving http" "$TMP/serve.err" || ! kill -0 "$SERVER"'
@@ -73,6 +73,9 @@ test_serve_for_an_ordinary_user() {
 	eq "$(scraped_hits)" "$(expected_hits)" "hits"
 	eq "$(get metrics | grep '^ocaml_probes_engine')" "ocaml_probes_engine{exe=\"$TMP/counted_for_us\",engine=\"inside\"} 1" "engine"
 	eq "$(of_target 'it["engine"], it["problem"]')" "('inside', None)" "engine and problem"
+	# In nanoseconds: less than a trap takes.
+	wait_for '[[ $(get metrics | awk "/^ocaml_probes_cost_per_hit_seconds/ { print (\$2 > 0 && \$2 < 1e-7) }") = 1 ]]'
+	eq "$(get metrics | awk '/^ocaml_probes_cpu_overhead_seconds_total/ { print ($2 > 0) }')" 1 "overhead"
 	tell quit
 	finish_target
 	await_up 0
@@ -84,7 +87,7 @@ test_serve_for_an_ordinary_user() {
 test_top_for_an_ordinary_user() {
 	be_ordinary
 	start_reborn "${AS_USER[@]}"
-	background env -u TMP "${AS_USER[@]}" "$TMP/ocaml-probes" top --batch 1000 --engine inside -pid "$TARGET" \
+	background env -u TMP "${AS_USER[@]}" "$TMP/ocaml-probes" top --batch 1000 -pid "$TARGET" \
 		--time work,worked >"$TMP/out" 2>"$TMP/err"
 	TOP=$!
 	wait_for 'grep -q "^screen 2/" "$TMP/out" || ! kill -0 "$TOP"'

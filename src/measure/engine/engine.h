@@ -229,7 +229,7 @@ typedef void (*engine_print_fn)(void *data, const struct hit_record *record,
 
 struct engine_ops {
 	const char *name;
-	/* The cost of a hit is not measured: it is too small, or the engine cannot be read. */
+	/* The cost of a hit is not measured. */
 	bool has_no_costs;
 
 	/*
