@@ -3,7 +3,8 @@
  * Attaching takes two short stops. All that takes time is done while the process runs.
  *
  *	running	read the sites, find what remote calls need
- *	stop A	look at the threads, choose the place; in the process: memfd_create, two times mmap, close
+ *	stop A	look at the threads, choose the places; in the process: memfd_create, mmap two times for
+ *		each part of the block, close
  *	running	fill the block through our own mapping; the magic number comes last
  *	stop B	compare the sites with what they were, and write them
  *
@@ -39,7 +40,7 @@ struct attach {
 	struct build build;
 	struct stop stop;
 	const uint64_t *addrs; /* of the sites, ascending */
-	struct layout_reach reach;
+	struct layout_parts parts;
 	/* Of a process that keeps no cpu_id, and of one that does; what stop A learns. */
 	struct block_header layouts[2];
 	uint64_t inode; /* of the memfd; 0: none yet */
@@ -93,10 +94,12 @@ static int prepare_layouts(struct attach *attach)
 {
 	const struct inside_spec *spec = attach->build.spec;
 	const uint32_t n_shards = shards_of(&(struct templates_process){ .cpu_id_off = 1 });
+	int err = layout_divide(attach->inside->ctx, spec, attach->addrs, &attach->parts);
 
-	layout_reach(spec, &attach->reach);
-	layout_make(attach->inside->ctx, spec, n_shards, &attach->layouts[1]);
-	return layout_make(attach->inside->ctx, spec, 1, &attach->layouts[0]);
+	if (err)
+		return err;
+	layout_make(attach->inside->ctx, spec, &attach->parts, n_shards, &attach->layouts[1]);
+	return layout_make(attach->inside->ctx, spec, &attach->parts, 1, &attach->layouts[0]);
 }
 
 static int choose_layout(const struct attach *attach, struct block_header *header)
@@ -106,9 +109,9 @@ static int choose_layout(const struct attach *attach, struct block_header *heade
 
 	if (layout->bytes)
 		*header = *layout;
-	return layout->bytes
-		       ? 0
-		       : layout_make(attach->inside->ctx, attach->build.spec, n_shards, header);
+	return layout->bytes ? 0
+			     : layout_make(attach->inside->ctx, attach->build.spec, &attach->parts,
+					   n_shards, header);
 }
 
 static int prepare(struct attach *attach)
@@ -166,8 +169,7 @@ static int open_memfd(struct attach *attach, int fd)
 	return 0;
 }
 
-static int map_part(struct stop *stop, uint64_t addr, uint64_t bytes, int prot, int fd,
-		    uint64_t off)
+static int map_at(struct stop *stop, uint64_t addr, uint64_t bytes, int prot, int fd, uint64_t off)
 {
 	const uint64_t args[6] = { addr,	   bytes,
 				   (uint64_t)prot, MAP_SHARED | MAP_FIXED_NOREPLACE,
@@ -185,11 +187,36 @@ static int map_part(struct stop *stop, uint64_t addr, uint64_t bytes, int prot, 
 	return err;
 }
 
+static int map_part(struct stop *stop, const struct block_header *header,
+		    const struct block_part *part, int fd)
+{
+	const uint64_t code = part->addr + header->code_off;
+	int err = map_at(stop, part->addr, header->code_off, PROT_READ | PROT_WRITE, fd, 0);
+
+	if (err)
+		return err;
+	err = map_at(stop, code, part->code_bytes, PROT_READ | PROT_EXEC, fd, part->code_off);
+	if (err)
+		stop_unmap(stop, part->addr, code);
+	return err;
+}
+
+/* All parts, or none. */
+static int map_parts(struct stop *stop, const struct block_header *header, int fd)
+{
+	struct block_header mapped = *header;
+	int err = 0;
+
+	for (mapped.n_parts = 0; !err && mapped.n_parts < header->n_parts; mapped.n_parts += !err)
+		err = map_part(stop, header, &header->parts[mapped.n_parts], fd);
+	if (err)
+		stop_unmap_block(stop, &mapped);
+	return err;
+}
+
 static int map_block(struct attach *attach)
 {
-	const struct block_header *header = &attach->inside->header;
 	struct stop *stop = &attach->stop;
-	const uint64_t code = header->addr + header->code_off;
 	int fd, err, close_err;
 
 	err = memfd_make(stop, BLOCK_NAME, &fd);
@@ -197,13 +224,7 @@ static int map_block(struct attach *attach)
 		return err;
 	err = open_memfd(attach, fd);
 	if (!err)
-		err = map_part(stop, header->addr, header->code_off, PROT_READ | PROT_WRITE, fd, 0);
-	if (!err) {
-		err = map_part(stop, code, header->code_bytes, PROT_READ | PROT_EXEC, fd,
-			       header->code_off);
-		if (err)
-			stop_unmap(stop, header->addr, code);
-	}
+		err = map_parts(stop, &attach->inside->header, fd);
 	close_err = stop_call(stop, "close", SYS_close, (uint64_t[6]){ (uint64_t)fd }, NULL);
 	return err ? err : close_err;
 }
@@ -224,13 +245,11 @@ static int remove_old(struct stop *stop)
 		err = check_not_counted(stop->ctx, stop->pid);
 	/* All threads are looked at before one of them is used. */
 	for (size_t i = 0; i < n && !err; i++)
-		if (blocks[i].is_complete &&
-		    threads_may_use(stop->tracee, stop->memory, &stop->maps,
-				    blocks[i].start + blocks[i].header.code_off, blocks[i].end))
-			blocks[i].start = blocks[i].end;
+		if (blocks[i].is_complete && stop_may_use(stop, &blocks[i].header))
+			blocks[i].header.n_parts = 0;
 	for (size_t i = 0; i < n && !err; i++)
-		if (blocks[i].is_complete && blocks[i].start != blocks[i].end)
-			err = stop_unmap(stop, blocks[i].start, blocks[i].end);
+		if (blocks[i].is_complete)
+			err = stop_unmap_block(stop, &blocks[i].header);
 	free(blocks);
 	if (!err)
 		stop_remove_orphans(stop);
@@ -254,8 +273,7 @@ static int stop_a(struct stop *stop, void *arg)
 			(int)stop->pid);
 	err = choose_layout(attach, header);
 	if (!err)
-		err = layout_place(stop->ctx, &stop->maps, &attach->reach, header->bytes,
-				   &header->addr);
+		err = layout_place(stop->ctx, &stop->maps, &attach->parts, header);
 	if (!err)
 		err = remove_old(stop);
 	return err ? err : map_block(attach);
@@ -316,7 +334,7 @@ static int stop_b(struct stop *stop, void *arg)
 	struct site_bytes *bytes = NULL;
 	int err;
 
-	if (!blocks_has(&stop->maps, header->addr, header->addr + header->bytes, attach->inode)) {
+	if (!blocks_has(&stop->maps, header, attach->inode)) {
 		attach->inode = 0;
 		return ctx_error(stop->ctx, -EBUSY,
 				 "pid %d: another tool, or the process, has removed the memory of "
@@ -350,17 +368,16 @@ static int stop_undo(struct stop *stop, void *arg)
 	size_t n_foreign;
 	int err;
 
-	if (!blocks_has(&stop->maps, header->addr, header->addr + header->bytes, attach->inode))
+	if (!blocks_has(&stop->maps, header, attach->inode))
 		return 0;
 	if (attach->inside->header.magic) {
-		if (threads_may_use(stop->tracee, stop->memory, &stop->maps,
-				    header->addr + header->code_off, header->addr + header->bytes))
+		if (stop_may_use(stop, header))
 			return -EBUSY;
 		err = restore_sites(stop, attach->inside, &n_foreign);
 		if (err || n_foreign)
 			return err;
 	}
-	return stop_unmap(stop, header->addr, header->addr + header->bytes);
+	return stop_unmap_block(stop, header);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
@@ -421,6 +438,7 @@ int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec
 	int err, gone;
 
 	*out = NULL;
+	attach.build.parts = &attach.parts;
 	attach.inside = inside_new(ctx, pid);
 	if (!attach.inside)
 		return ctx_no_memory(ctx);

@@ -3,13 +3,18 @@
  * The block: the memory that a process has mapped for counting inside, and that outlives the tool. One
  * memfd, MAP_SHARED twice, one mapping right behind the other: data (rw-), then code (r-x).
  *
+ * A call reaches 2 GiB, and a plugin may lie further than that from its program. Then the block has several
+ * parts, each near some of the sites: the same data, mapped once more, and right behind it the code of these
+ * sites. So all code reaches the data, and what lies in the data has as many addresses as there are parts.
+ * There is one header all the same, one magic number, and one place for each counter, gate and pair.
+ *
  *	struct block_header
  *	struct block_site [n_sites]
  *	uint16_t          [n_sites]	private gates
  *	uint64_t          [n_shards][shard_stride]	counters; a site's is at its number
  *	pairs				see pairs.h
  *	meta_bytes			what the engine wants to find again: opaque here
- *	code				routines, then the trampolines of the sites
+ *	code				of each part: routines, then the trampolines of its sites
  *
  * Any tool finds the block in /proc/PID/maps by the name of the memfd and by the magic number, which is
  * written last: a mapping without it is an orphan of a tool that was killed. Forked children share it.
@@ -26,7 +31,7 @@
 #define STORES_PATH "/memfd:" STORES_NAME " (deleted)"
 #define BLOCK_MAGIC UINT64_C(0x656469736e49636f) /* "ocInside" */
 
-enum { BLOCK_VERSION = 1 };
+enum { BLOCK_VERSION = 2, BLOCK_MAX_PARTS = 8 };
 
 /* What says whether the handler of a site is to run. */
 enum block_gate {
@@ -47,7 +52,7 @@ enum block_patched { BLOCK_UNPATCHED, BLOCK_PATCHING, BLOCK_PATCHED };
 struct block_site {
 	uint64_t addr;	       /* of the nop, in the process */
 	uint64_t trampoline;   /* in the process */
-	uint64_t gate_addr;    /* of the two bytes, in the process */
+	uint64_t gate_addr;    /* of the two bytes, in the process; in the first part if private */
 	uint32_t displacement; /* the original four bytes: those of the wrapper */
 	uint8_t opcode;	       /* the original byte: 0x3d or 0xe8 */
 	uint8_t gate;	       /* enum block_gate */
@@ -55,14 +60,20 @@ struct block_site {
 	uint8_t store;	       /* the opcode that the routines of stores.h write; 0: none */
 };
 
+struct block_part {
+	uint64_t addr; /* of the data in the process; the code is at addr + block_header.code_off */
+	uint64_t code_off;   /* of the code in the memfd: right behind that of the part before */
+	uint64_t code_bytes; /* whole pages */
+};
+
 struct block_header {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t header_bytes;
-	uint64_t bytes;	   /* of the whole block */
-	uint64_t addr;	   /* of the block in the process */
-	uint64_t code_off; /* from the header, as all that follow; whole pages */
-	uint64_t code_bytes;
+	uint64_t bytes;	     /* of the whole block */
+	uint64_t addr;	     /* of the first part in the process */
+	uint64_t code_off;   /* from the header, as all that follow; whole pages */
+	uint64_t code_bytes; /* of all parts */
 	uint64_t sites_off, gates_off, counters_off, pairs_off, meta_off;
 	uint64_t meta_bytes;
 	uint32_t n_sites, n_pairs;
@@ -74,6 +85,8 @@ struct block_header {
 	uint64_t ns_per_tick;  /* 32.32 fixed point; 0: pairs are not timed */
 	int64_t start_ns;      /* CLOCK_MONOTONIC at the attach */
 	uint64_t start_ticks;  /* the time stamp counter then */
+	uint64_t n_parts;
+	struct block_part parts[BLOCK_MAX_PARTS]; /* by address */
 };
 
 #endif

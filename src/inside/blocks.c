@@ -1,40 +1,71 @@
 // SPDX-License-Identifier: MIT
 #include "inside/blocks.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include "inside/totals.h"
 
-static bool is_of_block(const struct mapping *m)
+bool blocks_are_in(const struct mapping *m)
 {
 	return strcmp(m->path, BLOCK_PATH) == 0;
 }
 
+/* Code is never at the beginning of the memfd. */
 static void add(struct block_found *blocks, size_t *n, const struct mapping *m)
 {
-	for (size_t i = 0; i < *n; i++)
-		if (blocks[i].inode == m->inode) {
-			blocks[i].end = m->end;
-			return;
-		}
-	blocks[*n] = (struct block_found){
-		.start = m->start, .end = m->end, .inode = m->inode, .first_end = m->end
-	};
-	++*n;
+	size_t i = 0;
+
+	while (i < *n && blocks[i].inode != m->inode)
+		i++;
+	if (i < *n && (m->off || blocks[i].end))
+		return;
+	if (i == *n)
+		blocks[(*n)++].inode = m->inode;
+	if (m->off)
+		return;
+	blocks[i].start = m->start;
+	blocks[i].end = m->end;
 }
 
-/* A hole between the two mappings, or a first mapping that is not of the beginning: not sound. */
-static bool read_header(const struct memory *memory, struct block_found *block)
+/* Is [START, END) one mapping, of the bytes at OFF of the memfd? */
+static bool is_mapped(const struct maps *maps, uint64_t start, uint64_t end, uint64_t off,
+		      uint64_t inode)
+{
+	const struct mapping *m = maps_find(maps, start);
+
+	return m && blocks_are_in(m) && m->inode == inode && m->start == start && m->end == end &&
+	       m->off == off;
+}
+
+bool blocks_has(const struct maps *maps, const struct block_header *header, uint64_t inode)
+{
+	for (uint64_t i = 0; i < header->n_parts; i++) {
+		const struct block_part *part = &header->parts[i];
+		const uint64_t code = part->addr + header->code_off;
+
+		if (!is_mapped(maps, part->addr, code, 0, inode) ||
+		    !is_mapped(maps, code, code + part->code_bytes, part->code_off, inode))
+			return false;
+	}
+	return true;
+}
+
+/* The header is the same in all parts. */
+static void look(const struct memory *memory, const struct maps *maps, struct block_found *block)
 {
 	const struct iovec remote = { (void *)(uintptr_t)block->start, sizeof(block->header) };
+	const struct block_header *header = &block->header;
+	bool is_sound;
 
-	block->is_gone = memory_read_in_order(memory, &remote, 1, &block->header,
-					      sizeof(block->header)) != 0;
-	return !block->is_gone && totals_check(&block->header, block->end - block->start) == 0 &&
-	       block->header.addr == block->start &&
-	       block->header.bytes == block->end - block->start;
+	block->is_gone = block->end && memory_read_in_order(memory, &remote, 1, &block->header,
+							    sizeof(*header)) != 0;
+	/* Without data there is no magic number. */
+	if (!block->end || block->is_gone)
+		block->header = (struct block_header){ 0 };
+	is_sound = totals_check(header, header->bytes) == 0;
+	block->is_complete = is_sound && blocks_has(maps, header, block->inode);
+	block->is_orphan = !block->is_complete && (is_sound || header->magic != BLOCK_MAGIC);
 }
 
 int blocks_find(struct ocp_ctx *ctx, const struct memory *memory, const struct maps *maps,
@@ -45,21 +76,9 @@ int blocks_find(struct ocp_ctx *ctx, const struct memory *memory, const struct m
 	if (!*blocks)
 		return ctx_no_memory(ctx);
 	for (size_t i = 0; i < maps->n; i++)
-		if (is_of_block(&maps->mappings[i]))
+		if (blocks_are_in(&maps->mappings[i]))
 			add(*blocks, n, &maps->mappings[i]);
-	for (size_t i = 0; i < *n; i++) {
-		struct block_found *block = &(*blocks)[i];
-
-		block->is_complete = read_header(memory, block);
-		block->is_orphan = !block->is_complete && block->header.magic != BLOCK_MAGIC;
-	}
+	for (size_t i = 0; i < *n; i++)
+		look(memory, maps, &(*blocks)[i]);
 	return 0;
-}
-
-bool blocks_has(const struct maps *maps, uint64_t start, uint64_t end, uint64_t inode)
-{
-	const struct mapping *first = maps_find(maps, start), *last = maps_find(maps, end - 1);
-
-	return first && last && is_of_block(first) && is_of_block(last) && first->inode == inode &&
-	       last->inode == inode;
 }

@@ -13,14 +13,14 @@
 #include "tracee/memory.h"
 
 struct block_found {
-	uint64_t start, end; /* in the process; both mappings, and what is between them */
+	uint64_t start, end; /* of a mapping of its data: with these, its name in map_files */
 	uint64_t inode;	     /* of the memfd */
-	uint64_t first_end;  /* of its first mapping: with START, its name in map_files */
 	bool is_gone;	     /* its header cannot be read: it has been unmapped meanwhile */
-	bool is_complete;    /* it has a sound header, that of both mappings */
+	bool is_complete;    /* it has a sound header, and all its parts */
 	/*
-	 * It has no magic number, so no site was ever written for it. A block of another version of
-	 * this tool may be in use, and is neither.
+	 * It has no magic number, so no site was ever written for it. Or parts of it are gone: a tool was
+	 * killed while it removed the block, which it does when no site leads there any more. A block of
+	 * another version of this tool may be in use, and is neither.
 	 */
 	bool is_orphan;
 	struct block_header header;
@@ -30,7 +30,10 @@ struct block_found {
 int blocks_find(struct ocp_ctx *ctx, const struct memory *memory, const struct maps *maps,
 		struct block_found **blocks, size_t *n);
 
-/* Does a block with this START and END lie there with the same INODE? */
-bool blocks_has(const struct maps *maps, uint64_t start, uint64_t end, uint64_t inode);
+/* Are all parts of the block with this HEADER there, with the same INODE? */
+bool blocks_has(const struct maps *maps, const struct block_header *header, uint64_t inode);
+
+/* Is M a mapping of a block? */
+bool blocks_are_in(const struct mapping *m);
 
 #endif

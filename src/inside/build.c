@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "inside/layout.h"
 #include "inside/site_reader.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -86,22 +85,39 @@ int build_sites(struct inside *inside, const struct inside_spec *spec, const str
 
 /* ---- the block ------------------------------------------------------------------------------ */
 
-static int write_trampoline(struct inside *inside, const struct build *build, size_t i)
+/* The header for the code of a part: the data are at the address that they have there. */
+static void look_from(const struct block_header *header, size_t part, struct block_header *view)
 {
-	const struct block_header *header = &inside->header;
+	*view = *header;
+	view->addr = header->parts[part].addr;
+}
+
+/* Where a part has its code, in our mapping of the block. */
+static uint8_t *code_of(const struct inside *inside, size_t part)
+{
+	return inside->block + inside->header.parts[part].code_off;
+}
+
+/* VIEW is from PART. */
+static int write_trampoline(struct inside *inside, const struct build *build, size_t i, size_t part,
+			    const struct block_header *view)
+{
 	const struct inside_site *from = &build->spec->sites[i];
 	const struct block_site *site = &inside_sites(inside)[i];
+	const bool is_private = site->gate == BLOCK_GATE_PRIVATE;
 	const struct templates_site code = {
 		.trampoline = site->trampoline,
-		.counter = header->addr + header->counters_off + i * sizeof(uint64_t),
-		.gate = site->gate_addr,
+		.counter = view->addr + view->counters_off + i * sizeof(uint64_t),
+		.gate = is_private ? view->addr + view->gates_off + i * sizeof(uint16_t)
+				   : site->gate_addr,
 		.wrapper = site->addr + SITE_BYTES + (uint64_t)(int64_t)(int32_t)site->displacement,
 		.roles = build->spec->roles + from->first_role,
 		.n_roles = from->n_roles,
 	};
 
-	return templates_site(inside->ctx, header, &build->process, &code,
-			      inside->block + (site->trampoline - header->addr));
+	return templates_site(inside->ctx, view, &build->process, &code,
+			      code_of(inside, part) +
+				      (site->trampoline - view->addr - view->code_off));
 }
 
 static void set_private_gate(struct inside *inside, size_t i)
@@ -117,8 +133,12 @@ static void set_private_gate(struct inside *inside, size_t i)
 
 int build_private_gate(struct inside *inside, const struct build *build, size_t i)
 {
+	const size_t part = layout_part_of(build->parts, build->spec->sites[i].addr);
+	struct block_header view;
+
 	set_private_gate(inside, i);
-	return write_trampoline(inside, build, i);
+	look_from(&inside->header, part, &view);
+	return write_trampoline(inside, build, i, part, &view);
 }
 
 /* All of it is written soon: one call instead of a fault for each page. Linux before 5.14 refuses. */
@@ -130,32 +150,54 @@ static void populate(const struct inside *inside, uint64_t from, uint64_t to)
 	madvise(inside->block + from, to - from, MADV_POPULATE_WRITE);
 }
 
+/* The room of the trampoline of SITE. */
+static uint64_t room_of(const struct inside *inside, const struct inside_spec *spec,
+			const struct inside_site *site)
+{
+	size_t n_stops = 0;
+
+	for (uint32_t r = 0; r < site->n_roles; r++)
+		n_stops += spec->roles[site->first_role + r].is_stop;
+	return templates_site_bytes(inside->header.n_shards, site->n_roles, n_stops);
+}
+
+/* The routines of a part, and the trampolines of its sites. */
+static int build_part(struct inside *inside, const struct build *build, size_t part)
+{
+	const struct inside_spec *spec = build->spec;
+	struct block_header view;
+	uint64_t off;
+	int err;
+
+	look_from(&inside->header, part, &view);
+	off = layout_trampolines_off(&view);
+	err = templates_routines(inside->ctx, &view, &build->process, code_of(inside, part));
+	for (size_t i = 0; !err && i < spec->n_sites; i++) {
+		struct block_site *site = &inside_sites(inside)[i];
+
+		if (layout_part_of(build->parts, spec->sites[i].addr) != part)
+			continue;
+		*site = build->sites[i];
+		site->trampoline = view.addr + off;
+		if (site->gate == BLOCK_GATE_PRIVATE)
+			set_private_gate(inside, i);
+		err = write_trampoline(inside, build, i, part, &view);
+		off += room_of(inside, spec, &spec->sites[i]);
+	}
+	return err;
+}
+
 int build_block(struct inside *inside, const struct build *build)
 {
 	const struct block_header *header = &inside->header;
 	const struct inside_spec *spec = build->spec;
-	uint64_t off = layout_trampolines_off(header);
-	int err;
+	int err = 0;
 
 	populate(inside, header->sites_off, header->counters_off);
 	populate(inside, header->code_off, header->bytes);
 	if (spec->meta_bytes)
 		memcpy(inside->block + header->meta_off, spec->meta, spec->meta_bytes);
-	err = templates_routines(inside->ctx, header, &build->process,
-				 inside->block + header->code_off);
-	for (size_t i = 0; !err && i < spec->n_sites; i++) {
-		struct block_site *site = &inside_sites(inside)[i];
-		const struct inside_site *from = &spec->sites[i];
-		size_t n_stops = 0;
-
-		*site = build->sites[i];
-		site->trampoline = header->addr + off;
-		if (site->gate == BLOCK_GATE_PRIVATE)
-			set_private_gate(inside, i);
-		err = write_trampoline(inside, build, i);
-		for (uint32_t r = 0; r < from->n_roles; r++)
-			n_stops += spec->roles[from->first_role + r].is_stop;
-		off += templates_site_bytes(header->n_shards, from->n_roles, n_stops);
-	}
+	for (size_t i = 0; !err && i < header->n_parts; i++)
+		err = build_part(inside, build, i);
 	return err;
 }

@@ -6,12 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "inside/held.h"
+#include "inside/layout.h"
 #include "inside/site_bytes.h"
 #include "inside/templates.h"
 #include "tracee/maps.h"
 
 struct build {
 	const struct inside_spec *spec;
+	const struct layout_parts *parts;
 	struct templates_process process;
 	struct block_site *sites; /* of the caller: addresses, and what the sites are now */
 };

@@ -13,7 +13,6 @@
 #include "inside/restore.h"
 #include "inside/site_bytes.h"
 #include "inside/stop.h"
-#include "inside/threads.h"
 
 enum {
 	REMOVE_TRIES = 10,
@@ -172,7 +171,6 @@ static int detach_stopped(struct stop *stop, void *arg)
 {
 	struct detach *detach = arg;
 	struct inside *inside = detach->inside;
-	const struct block_header *header = &inside->header;
 	size_t n_foreign;
 	bool may_use;
 	int err;
@@ -182,8 +180,7 @@ static int detach_stopped(struct stop *stop, void *arg)
 				 "pid %d: does not count inside any more: another tool has ended "
 				 "it, or it runs another program",
 				 (int)stop->pid);
-	may_use = threads_may_use(stop->tracee, stop->memory, &stop->maps,
-				  header->addr + header->code_off, header->addr + header->bytes);
+	may_use = stop_may_use(stop, &inside->header);
 	err = restore_sites(stop, inside, &n_foreign);
 	if (err)
 		return err;
@@ -198,7 +195,7 @@ static int detach_stopped(struct stop *stop, void *arg)
 			(int)stop->pid,
 			n_foreign ? "another tool uses a site" : "a thread may be in its code");
 	else if (stop->plan)
-		stop_unmap(stop, header->addr, header->addr + header->bytes);
+		stop_unmap_block(stop, &inside->header);
 	if (stop->plan)
 		stop_remove_orphans(stop);
 	return 0;
@@ -208,15 +205,13 @@ static int detach_stopped(struct stop *stop, void *arg)
 static int remove_stopped(struct stop *stop, void *arg)
 {
 	struct inside *inside = arg;
-	const struct block_header *header = &inside->header;
 
 	if (!is_there(stop, inside))
 		return 0;
-	if (threads_may_use(stop->tracee, stop->memory, &stop->maps,
-			    header->addr + header->code_off, header->addr + header->bytes))
+	if (stop_may_use(stop, &inside->header))
 		return -EAGAIN;
 	inside_refresh(inside, true);
-	return stop_unmap(stop, header->addr, header->addr + header->bytes);
+	return stop_unmap_block(stop, &inside->header);
 }
 
 int inside_detach(struct inside *inside)

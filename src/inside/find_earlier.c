@@ -23,8 +23,7 @@ static bool map_shared(struct inside *inside, const struct block_found *block)
 	void *map;
 	int fd;
 
-	snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, block->start,
-		 block->first_end);
+	snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, block->start, block->end);
 	proc_path(path, inside->pid, name);
 	fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * A call has a distance of 32 bits. So the block must lie within 2 GiB of all sites, of their wrappers and
- * of all semaphores. The kernel places it nowhere by itself: a position-independent program has free
- * memory below its image, another one above its heap, which grows upwards. The middle of the largest free
- * part is far from all that grows.
+ * A call has a distance of 32 bits. So the code must lie within 2 GiB of the sites, of their wrappers and of
+ * the semaphores, and the data within 2 GiB of the code. A program and its plugins may be further apart.
+ *
+ * One block in several parts (block.h) was chosen since little else has to know of it. Several blocks would
+ * have to be found, ended and undone together, and no pair could begin in one and end in another. Code that
+ * reaches data anywhere would need one more register and instruction at each counter, gate and pair. Data
+ * that are mapped near each part cost a hit nothing: the code is the same, and only its addresses differ.
+ *
+ * The kernel places a part nowhere by itself: a position-independent program has free memory below its
+ * image, another one above its heap, which grows upwards. The middle of the largest free part is far from
+ * all that grows.
  */
 #include "inside/layout.h"
 
@@ -14,6 +21,8 @@
 #include "inside/templates.h"
 
 static const uint64_t reach_bytes = (UINT64_C(1) << 31) - (1 << 20);
+/* The sites of one part: half of it, so that the semaphores are in reach, too. */
+static const uint64_t sites_bytes = UINT64_C(1) << 30;
 /* Addresses that no mapping of ours may have: the first MiB, and the non-canonical ones. */
 static const uint64_t first_addr = 1 << 20, end_addr = UINT64_C(0x7ffffff00000);
 
@@ -42,23 +51,88 @@ static int check_spec(struct ocp_ctx *ctx, const struct inside_spec *spec)
 	return 0;
 }
 
-static uint64_t trampolines_bytes(const struct inside_spec *spec, uint32_t n_shards)
-{
-	uint64_t bytes = 0;
+/* ---- the parts ------------------------------------------------------------------------------ */
 
+size_t layout_part_of(const struct layout_parts *parts, uint64_t addr)
+{
+	size_t i = parts->n - 1;
+
+	while (i && addr < parts->parts[i].first)
+		i--;
+	return i;
+}
+
+static void reach_to(struct layout_part *part, uint64_t addr)
+{
+	if (addr < part->low)
+		part->low = addr;
+	if (addr > part->high)
+		part->high = addr;
+}
+
+int layout_divide(struct ocp_ctx *ctx, const struct inside_spec *spec, const uint64_t *addrs,
+		  struct layout_parts *parts)
+{
+	parts->n = 0;
+	for (size_t i = 0; i < spec->n_sites; i++) {
+		if (parts->n && addrs[i] - parts->parts[parts->n - 1].first <= sites_bytes)
+			continue;
+		if (parts->n == BLOCK_MAX_PARTS)
+			return ctx_error(ctx, -ENOTSUP,
+					 "sites lie at more than %d places that are further apart "
+					 "than one jump reaches: they cannot be counted inside at "
+					 "the same time",
+					 BLOCK_MAX_PARTS);
+		parts->parts[parts->n++] = (struct layout_part){ addrs[i], addrs[i], addrs[i] };
+	}
+	for (size_t i = 0; i < spec->n_sites; i++) {
+		const struct inside_site *site = &spec->sites[i];
+		struct layout_part *part = &parts->parts[layout_part_of(parts, site->addr)];
+
+		reach_to(part, site->addr);
+		if (site->semaphore && !site->needs_private_gate)
+			reach_to(part, site->semaphore);
+	}
+	for (size_t i = 0; i < parts->n; i++)
+		if (parts->parts[i].high - parts->parts[i].low > reach_bytes)
+			return ctx_error(ctx, -ENOTSUP,
+					 "sites lie further from their semaphores than one jump "
+					 "reaches: they cannot be counted inside");
+	return 0;
+}
+
+/* ---- the block ------------------------------------------------------------------------------ */
+
+/* Add up the trampolines of each part, and make whole pages of its code. */
+static void lay_out_code(const struct inside_spec *spec, const struct layout_parts *parts,
+			 struct block_header *header)
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t off = header->code_off;
+
+	header->n_parts = parts->n;
 	for (size_t i = 0; i < spec->n_sites; i++) {
 		const struct inside_site *site = &spec->sites[i];
 		size_t n_stops = 0;
 
 		for (uint32_t r = 0; r < site->n_roles; r++)
 			n_stops += spec->roles[site->first_role + r].is_stop;
-		bytes += templates_site_bytes(n_shards, site->n_roles, n_stops);
+		header->parts[layout_part_of(parts, site->addr)].code_bytes +=
+			templates_site_bytes(header->n_shards, site->n_roles, n_stops);
 	}
-	return bytes;
+	for (size_t i = 0; i < parts->n; i++) {
+		struct block_part *part = &header->parts[i];
+
+		part->code_off = off;
+		part->code_bytes += layout_trampolines_off(header) - header->code_off;
+		part->code_bytes = round_up(part->code_bytes, page);
+		off += part->code_bytes;
+	}
+	header->code_bytes = off - header->code_off;
 }
 
-int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec, uint32_t n_shards,
-		struct block_header *header)
+int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec,
+		const struct layout_parts *parts, uint32_t n_shards, struct block_header *header)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	int err = check_spec(ctx, spec);
@@ -89,9 +163,7 @@ int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec, uint32_t n_
 		header->meta_off += pairs_bytes(header->n_pairs, header->n_threads);
 	header->meta_off = round_up(header->meta_off, CACHE_LINE);
 	header->code_off = round_up(header->meta_off + spec->meta_bytes, page);
-	header->code_bytes = round_up(layout_trampolines_off(header) - header->code_off +
-					      trampolines_bytes(spec, n_shards),
-				      page);
+	lay_out_code(spec, parts, header);
 	header->bytes = header->code_off + header->code_bytes;
 	if (header->bytes <= reach_bytes / 2)
 		return 0;
@@ -100,25 +172,7 @@ int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec, uint32_t n_
 			 spec->n_sites, spec->n_pairs);
 }
 
-static void reach_to(struct layout_reach *reach, uint64_t addr)
-{
-	if (addr < reach->low)
-		reach->low = addr;
-	if (addr > reach->high)
-		reach->high = addr;
-}
-
-void layout_reach(const struct inside_spec *spec, struct layout_reach *reach)
-{
-	*reach = (struct layout_reach){ .low = UINT64_MAX };
-	for (size_t i = 0; i < spec->n_sites; i++) {
-		const struct inside_site *site = &spec->sites[i];
-
-		reach_to(reach, site->addr);
-		if (site->semaphore && !site->needs_private_gate)
-			reach_to(reach, site->semaphore);
-	}
-}
+/* ---- its place ------------------------------------------------------------------------------ */
 
 struct gap {
 	uint64_t start, end;
@@ -135,21 +189,18 @@ static void consider(uint64_t start, uint64_t end, const struct gap *bounds, str
 		*best = (struct gap){ start, end };
 }
 
-int layout_place(struct ocp_ctx *ctx, const struct maps *maps, const struct layout_reach *reach,
-		 uint64_t bytes, uint64_t *addr)
+/* From *FLOOR on; the end of the part is the next *FLOOR. */
+static int place_part(struct ocp_ctx *ctx, const struct maps *maps, const struct layout_part *part,
+		      uint64_t bytes, uint64_t *floor, uint64_t *addr)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	struct gap bounds = { first_addr, end_addr }, best = { 0 };
+	struct gap bounds = { *floor, end_addr }, best = { 0 };
 	uint64_t last_end = 0;
 
-	if (reach->high - reach->low > reach_bytes)
-		return ctx_error(ctx, -ENOTSUP,
-				 "sites lie further apart than one jump reaches: they cannot be "
-				 "counted inside at the same time");
-	if (reach->high > reach_bytes && reach->high - reach_bytes > bounds.start)
-		bounds.start = reach->high - reach_bytes;
-	if (reach->low + reach_bytes < bounds.end)
-		bounds.end = reach->low + reach_bytes;
+	if (part->high > reach_bytes && part->high - reach_bytes > bounds.start)
+		bounds.start = part->high - reach_bytes;
+	if (part->low + reach_bytes < bounds.end)
+		bounds.end = part->low + reach_bytes;
 	for (size_t i = 0; i < maps->n; i++) {
 		consider(last_end, maps->mappings[i].start, &bounds, &best);
 		last_end = maps->mappings[i].end;
@@ -159,5 +210,20 @@ int layout_place(struct ocp_ctx *ctx, const struct maps *maps, const struct layo
 		return ctx_error(ctx, -ENOTSUP,
 				 "no %" PRIu64 " bytes of free addresses near the sites", bytes);
 	*addr = (best.start + (best.end - best.start - bytes) / 2) / page * page;
+	*floor = *addr + bytes;
 	return 0;
+}
+
+int layout_place(struct ocp_ctx *ctx, const struct maps *maps, const struct layout_parts *parts,
+		 struct block_header *header)
+{
+	uint64_t floor = first_addr;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < parts->n; i++)
+		err = place_part(ctx, maps, &parts->parts[i],
+				 header->code_off + header->parts[i].code_bytes, &floor,
+				 &header->parts[i].addr);
+	header->addr = header->parts[0].addr;
+	return err;
 }

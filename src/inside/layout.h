@@ -12,27 +12,42 @@
 /* The bounds of what one block can serve. */
 enum { LAYOUT_MAX_SITES = 4000000, LAYOUT_MAX_META = 256 << 20 };
 
+/* The parts of a block, by the addresses of their sites. */
+struct layout_parts {
+	size_t n;
+	struct layout_part {
+		uint64_t first; /* the lowest address of a site */
+		/* All that the part must reach with distances of 32 bits. */
+		uint64_t low, high;
+	} parts[BLOCK_MAX_PARTS];
+};
+
 /*
- * Fill HEADER for SPEC, all but magic, addr and the times. -EINVAL, -E2BIG with a message; `bytes` is 0
+ * Give each site of SPEC a part; ADDRS are their addresses, ascending. -ENOTSUP with a message if it would
+ * need too many parts, or if a part would be too far from a semaphore.
+ */
+int layout_divide(struct ocp_ctx *ctx, const struct inside_spec *spec, const uint64_t *addrs,
+		  struct layout_parts *parts);
+
+/* The number of the part of the site at ADDR. */
+size_t layout_part_of(const struct layout_parts *parts, uint64_t addr);
+
+/*
+ * Fill HEADER for SPEC, all but magic, addresses and the times. -EINVAL, -E2BIG with a message; `bytes` is 0
  * then.
  */
-int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec, uint32_t n_shards,
-		struct block_header *header);
+int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec,
+		const struct layout_parts *parts, uint32_t n_shards, struct block_header *header);
 
-/* Of the first trampoline; from the header. */
+/* Of the first trampoline of a part, from the address of the part. */
 uint64_t layout_trampolines_off(const struct block_header *header);
 
-/* All that a block must reach with distances of 32 bits. */
-struct layout_reach {
-	uint64_t low, high;
-};
-void layout_reach(const struct inside_spec *spec, struct layout_reach *reach);
-
 /*
- * Set *ADDR to the middle of the largest free part of the address space that is near enough for REACH and
- * has room for BYTES. -ENOTSUP, with a message, if no part has.
+ * Set the addresses of HEADER, which layout_make() has filled for PARTS: each part lies in the middle of the
+ * largest free part of the address space that is near enough. -ENOTSUP, with a message, if there is no
+ * room.
  */
-int layout_place(struct ocp_ctx *ctx, const struct maps *maps, const struct layout_reach *reach,
-		 uint64_t bytes, uint64_t *addr);
+int layout_place(struct ocp_ctx *ctx, const struct maps *maps, const struct layout_parts *parts,
+		 struct block_header *header);
 
 #endif

@@ -82,11 +82,13 @@ static int lay_out(struct own *own, struct ocp_ctx *ctx)
 	if (own->spec.n_pairs && !own->build.process.tid_off)
 		return ctx_error(ctx, -ENOTSUP,
 				 "this C library keeps thread ids at an unknown place");
-	err = layout_make(ctx, &own->spec, own->build.process.cpu_id_off ? N_SHARDS : 1, header);
+	err = layout_make(ctx, &own->spec, own->build.parts,
+			  own->build.process.cpu_id_off ? N_SHARDS : 1, header);
 	if (err)
 		return err;
 	own->code_off = header->code_off + header->code_bytes;
 	header->code_bytes += page;
+	header->parts[0].code_bytes += page;
 	header->bytes += page;
 	return own->spec.n_pairs ? ticks_ns_per_tick(ctx, &header->ns_per_tick) : 0;
 }
@@ -124,7 +126,7 @@ static int map(struct own *own, struct ocp_ctx *ctx)
 	if (!ok)
 		ctx_error(ctx, -errno, "memory for counters of our own: %s", strerror(errno));
 	close(fd);
-	header->addr = (uint64_t)(uintptr_t)own->map;
+	header->addr = header->parts[0].addr = (uint64_t)(uintptr_t)own->map;
 	return ok ? 0 : -ENOMEM;
 }
 
@@ -249,6 +251,7 @@ int own_cost_measure(struct ocp_ctx *ctx, bool times, unsigned int depth, struct
 	own.spec.sites = own.sites;
 	own.spec.roles = own.roles;
 	own.build.spec = &own.spec;
+	own.build.parts = &(struct layout_parts){ .n = 1 };
 	own.build.sites = own.built;
 	if (!err)
 		err = lay_out(&own, ctx);

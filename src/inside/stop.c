@@ -10,6 +10,7 @@
 #include <sys/user.h>
 #include <unistd.h>
 #include "inside/blocks.h"
+#include "inside/threads.h"
 #include "tracee/proc_file.h"
 #include "tracee/thread_step.h"
 
@@ -182,6 +183,32 @@ int stop_unmap(struct stop *stop, uint64_t start, uint64_t end)
 	return err;
 }
 
+bool stop_may_use(const struct stop *stop, const struct block_header *header)
+{
+	bool may = false;
+
+	for (uint64_t i = 0; !may && i < header->n_parts; i++) {
+		const uint64_t code = header->parts[i].addr + header->code_off;
+
+		may = threads_may_use(stop->tracee, stop->memory, &stop->maps, code,
+				      code + header->parts[i].code_bytes);
+	}
+	return may;
+}
+
+int stop_unmap_block(struct stop *stop, const struct block_header *header)
+{
+	int err = 0;
+
+	for (uint64_t i = 0; !err && i < header->n_parts; i++) {
+		const struct block_part *part = &header->parts[i];
+
+		err = stop_unmap(stop, part->addr,
+				 part->addr + header->code_off + part->code_bytes);
+	}
+	return err;
+}
+
 static bool is_ours(const char *path)
 {
 	return strcmp(path, BLOCK_PATH) == 0 || strcmp(path, STORES_PATH) == 0;
@@ -211,9 +238,19 @@ static size_t find_descriptors(pid_t pid, int *fds, size_t max)
 	return n;
 }
 
+static void unmap_all_of(struct stop *stop, uint64_t inode)
+{
+	for (size_t i = stop->maps.n; i-- > 0;) {
+		const struct mapping *m = &stop->maps.mappings[i];
+
+		if (blocks_are_in(m) && m->inode == inode)
+			stop_unmap(stop, m->start, m->end);
+	}
+}
+
 /*
- * No thread can be in an orphan: the magic number is written before the first site, and stop_work() looks
- * for routines.
+ * No thread can be in an orphan: the magic number is written before the first site, parts are removed after
+ * the last one, and stop_work() looks for routines.
  */
 void stop_remove_orphans(struct stop *stop)
 {
@@ -229,7 +266,7 @@ void stop_remove_orphans(struct stop *stop)
 		n = 0;
 	for (size_t i = 0; i < n; i++)
 		if (blocks[i].is_orphan)
-			stop_unmap(stop, blocks[i].start, blocks[i].end);
+			unmap_all_of(stop, blocks[i].inode);
 	for (size_t i = 0; i < n_fds; i++)
 		stop_call(stop, "close", SYS_close, (uint64_t[6]){ (uint64_t)fds[i] }, NULL);
 	free(blocks);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "base/ctx.h"
+#include "inside/block.h"
 #include "inside/held.h"
 #include "inside/remote.h"
 #include "tracee/maps.h"
@@ -57,7 +58,13 @@ int stop_call(struct stop *stop, const char *name, long number, const uint64_t a
 /* Unmap START to END. The caller knows that no thread can be there. */
 int stop_unmap(struct stop *stop, uint64_t start, uint64_t end);
 
-/* Unmap what killed tools left: blocks without a magic number, images of stores; close descriptors. */
+/* May a thread come back to the code of the block with this HEADER? See threads_may_use(). */
+bool stop_may_use(const struct stop *stop, const struct block_header *header);
+
+/* Unmap its parts, of which the caller knows the same. */
+int stop_unmap_block(struct stop *stop, const struct block_header *header);
+
+/* Unmap what killed tools left: orphans (blocks.h), images of stores; close descriptors. */
 void stop_remove_orphans(struct stop *stop);
 
 #endif

@@ -47,6 +47,24 @@ static bool counters_lie_within(const struct block_header *header, uint64_t end)
 	       lies_within(header->counters_off, header->n_shards, shard_bytes, end);
 }
 
+static bool has_parts(const struct block_header *header)
+{
+	const uint64_t end = header->code_off + header->code_bytes;
+	uint64_t off = header->code_off;
+
+	if (!header->n_parts || header->n_parts > BLOCK_MAX_PARTS ||
+	    header->parts[0].addr != header->addr || end < off)
+		return false;
+	for (uint64_t i = 0; i < header->n_parts; i++) {
+		const struct block_part *part = &header->parts[i];
+
+		if (part->code_off != off || part->code_bytes > end - off)
+			return false;
+		off += part->code_bytes;
+	}
+	return off == end;
+}
+
 int totals_check(const struct block_header *header, uint64_t bytes)
 {
 	const uint64_t end = header->code_off;
@@ -58,7 +76,7 @@ int totals_check(const struct block_header *header, uint64_t bytes)
 	if (header->bytes > UINT64_C(1) << 30)
 		return -EBADMSG;
 	if (header->bytes > bytes || end > header->bytes ||
-	    header->code_bytes > header->bytes - end)
+	    header->code_bytes > header->bytes - end || !has_parts(header))
 		return -EBADMSG;
 	if (!lies_within(header->sites_off, header->n_sites, sizeof(struct block_site), end) ||
 	    !lies_within(header->gates_off, header->n_sites, sizeof(uint16_t), end) ||

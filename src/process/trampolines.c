@@ -25,13 +25,22 @@ static int read_at(const struct block *block, uint64_t off, void *to, size_t byt
 	return bytes ? memory_read_in_order(block->memory, &remote, 1, to, bytes) : 0;
 }
 
+static bool is_in_code(const struct block_header *h, uint64_t addr)
+{
+	bool is_there = false;
+
+	for (uint64_t i = 0; i < h->n_parts; i++)
+		is_there |= addr - h->parts[i].addr - h->code_off < h->parts[i].code_bytes;
+	return is_there;
+}
+
 /* Can what the block says of its site number I be true? */
 static bool is_possible(const struct block *block, size_t i)
 {
 	const struct block_header *h = block->header;
 	const struct block_site *site = &block->sites[i];
 
-	if (site->trampoline - h->addr - h->code_off >= h->code_bytes)
+	if (!is_in_code(h, site->trampoline))
 		return false;
 	if (site->gate == BLOCK_GATE_PRIVATE)
 		return site->gate_addr == h->addr + h->gates_off + i * sizeof(uint16_t);

@@ -91,6 +91,28 @@ test_fixture() {
 	eq "$TARGET_STATUS" 0 "status"
 }
 
+# ---- a program and a plugin, each with a part of the block ------------------------------------
+
+check_host() { # WHAT
+	tell go
+	ROUNDS=$((ROUNDS + 1))
+	wait_for '[[ $(grep -c "^host=" "$(output_of)") -eq $ROUNDS ]] || ! kill -0 "$TARGET"' 60
+	kill -0 "$TARGET" 2>/dev/null || fail "the program ended after $1: $(tail "$(output_of)")"
+}
+
+test_plugin() {
+	cp "$O/tests/ocaml/plugin_host" "$O/tests/ocaml/plugin.cmxs" "$TMP"
+	start_target "$TMP/plugin_host" "$TMP/plugin.cmxs"
+	await_line ready
+	ROUNDS=0
+	kill_everywhere check_host
+	"$TOOL" doctor -pid "$TARGET" -fix >"$TMP/fixed"
+	! grep 'memfd:ocaml-probes' "/proc/$TARGET/maps" || fail "still mapped"
+	eq "$(tail -n 1 "$(output_of)")" 'host=0 plugin=0' "handlers"
+	quit_target
+	eq "$TARGET_STATUS" 0 "status"
+}
+
 # ---- OCaml programs that check what they compute ----------------------------------------------
 
 check_ocaml() { # WHAT

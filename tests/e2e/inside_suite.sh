@@ -55,18 +55,8 @@ end_program() { # RE
 	echo "$PROGRAM: $(tail -n 1 "$(output_of)")" >>"${SUITE_LOG:-/dev/null}"
 }
 
-# A plugin lies further from the program than one jump reaches: its own probes are counted, without the
-# name that the program uses, too.
-what_to_count() {
-	if [[ -n $(setting plugin) ]]; then
-		echo --count=plugin_only,in_loop
-	else
-		echo --count
-	fi
-}
-
 count_by() { # ENGINE
-	background "$TOOL" attach -pid "$TARGET" "$(what_to_count)" --json --engine "$1" >"$TMP/$PROGRAM/$1" 2>"$TMP/$PROGRAM/$1.err"
+	background "$TOOL" attach -pid "$TARGET" --count --json --engine "$1" >"$TMP/$PROGRAM/$1" 2>"$TMP/$PROGRAM/$1.err"
 	COUNTING=$!
 	wait_for "grep -q 'counting [0-9]* probes\?' '$TMP/$PROGRAM/$1.err' || ! kill -0 $COUNTING" 60
 	kill -0 "$COUNTING" 2>/dev/null || fail "$PROGRAM: it does not count: $(cat "$TMP/$PROGRAM/$1.err")"

@@ -183,6 +183,9 @@ static void lay_out(struct block_header *header, const struct code_spec *spec)
 	header->code_bytes = up(
 		templates_routines_bytes() + CODE_MAX_SITES * templates_site_bytes(64, 4, 4), PAGE);
 	header->bytes = header->code_off + header->code_bytes;
+	header->n_parts = 1;
+	header->parts[0].code_off = header->code_off;
+	header->parts[0].code_bytes = header->code_bytes;
 }
 
 /* Like the engine: a memfd, mapped rw- and r-x, and its code written through another mapping. */
@@ -260,7 +263,7 @@ struct code_block *code_block_new(const struct code_spec *spec)
 	fd = memfd_create(BLOCK_NAME, MFD_CLOEXEC);
 	must(fd >= 0 && !ftruncate(fd, (off_t)header->bytes), "memfd");
 	block->block = map_near(fd, header);
-	header->addr = (uint64_t)(uintptr_t)block->block;
+	header->addr = header->parts[0].addr = (uint64_t)(uintptr_t)block->block;
 	*(struct block_header *)block->block = *header;
 	block->process = (struct templates_process){
 		.cpu_id_off = spec->fakes_cpus ? off_from_fs(&code_fake_cpu)

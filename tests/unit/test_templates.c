@@ -330,6 +330,22 @@ static void bad_headers_are_found(void **state)
 	BAD(depth, 33);
 	BAD(meta_off, good.code_off + 8);
 	BAD(meta_bytes, UINT64_MAX);
+	BAD(addr, good.addr + 4096);
+	BAD(n_parts, 0);
+	BAD(n_parts, 2);
+	BAD(n_parts, BLOCK_MAX_PARTS + 1);
+	BAD(parts[0].addr, good.addr + 4096);
+	BAD(parts[0].code_off, good.code_off + 4096);
+	BAD(parts[0].code_bytes, good.code_bytes - 4096);
+	BAD(parts[0].code_bytes, good.code_bytes + 4096);
+	bad = good;
+	bad.n_parts = 2;
+	bad.parts[0].code_bytes -= 4096;
+	bad.parts[1].code_off = good.code_off + bad.parts[0].code_bytes;
+	bad.parts[1].code_bytes = 4096;
+	assert_int_equal(totals_check(&bad, good.bytes), 0);
+	bad.parts[1].code_bytes = UINT64_MAX - 4095;
+	assert_int_equal(totals_check(&bad, good.bytes), -EBADMSG);
 #undef BAD
 	code_block_free(block);
 }

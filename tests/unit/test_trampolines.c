@@ -137,6 +137,8 @@ static void fill_block(struct block *block, uint8_t *code)
 		.n_sites = N_SITES,
 		.n_shards = 1,
 		.shard_stride = N_SITES,
+		.n_parts = 1,
+		.parts = { { (uint64_t)(uintptr_t)block, DATA_BYTES, CODE_BYTES } },
 	};
 }
 
@@ -458,6 +460,11 @@ static void what_cannot_be_true_is_a_defect(void **state)
 		{ &header->sites_off, DATA_BYTES - 8, 8, 3 },
 		{ &header->gates_off, UINT64_MAX - 1, 8, 3 },
 		{ &header->code_bytes, CODE_BYTES + 1, 8, 3 },
+		{ &header->n_parts, 0, 8, 3 },
+		{ &header->n_parts, 2, 8, 3 },
+		{ &header->n_parts, BLOCK_MAX_PARTS + 1, 8, 3 },
+		{ &header->parts[0].addr, 4096, 8, 3 },
+		{ &header->parts[0].code_bytes, 16, 8, 3 },
 		{ &header->n_sites, 1, 4, 2 },
 		{ &t.block->sites[0].gate_addr, (uint64_t)(uintptr_t)&inside_semaphores[5], 8, 1 },
 		{ &t.block->sites[2].gate_addr, (uint64_t)(uintptr_t)&inside_handled[0], 8, 1 },
