@@ -26,15 +26,16 @@ static void add(struct block_found *blocks, size_t *n, const struct mapping *m)
 }
 
 /* A hole between the two mappings, or a first mapping that is not of the beginning: not sound. */
-static bool read_header(const struct memory *memory, struct block_found *block)
+static void read_header(const struct memory *memory, struct block_found *block)
 {
 	const struct iovec remote = { (void *)(uintptr_t)block->start, sizeof(block->header) };
 
 	if (memory_read_in_order(memory, &remote, 1, &block->header, sizeof(block->header)) != 0)
-		return false;
-	return totals_check(&block->header, block->end - block->start) == 0 &&
-	       block->header.addr == block->start &&
-	       block->header.bytes == block->end - block->start;
+		return;
+	block->is_complete = totals_check(&block->header, block->end - block->start) == 0 &&
+			     block->header.addr == block->start &&
+			     block->header.bytes == block->end - block->start;
+	block->is_orphan = block->header.magic != BLOCK_MAGIC;
 }
 
 int blocks_find(struct ocp_ctx *ctx, const struct memory *memory, const struct maps *maps,
@@ -47,12 +48,8 @@ int blocks_find(struct ocp_ctx *ctx, const struct memory *memory, const struct m
 	for (size_t i = 0; i < maps->n; i++)
 		if (is_of_block(&maps->mappings[i]))
 			add(*blocks, n, &maps->mappings[i]);
-	for (size_t i = 0; i < *n; i++) {
-		struct block_found *block = &(*blocks)[i];
-
-		block->is_complete = read_header(memory, block);
-		block->is_orphan = !block->is_complete && block->header.magic != BLOCK_MAGIC;
-	}
+	for (size_t i = 0; i < *n; i++)
+		read_header(memory, &(*blocks)[i]);
 	return 0;
 }
 

@@ -19,7 +19,8 @@ struct block_found {
 	bool is_complete;    /* it has a sound header */
 	/*
 	 * It has no magic number, so no site was ever written for it. A block of another version of
-	 * this tool may be in use, and is neither.
+	 * this tool may be in use, and is neither. So is one that cannot be read: it has just been
+	 * removed, and its header is 0 here.
 	 */
 	bool is_orphan;
 	struct block_header header;

@@ -486,6 +486,87 @@ static void a_process_that_ends_is_no_other_error(void **state)
 	end(&p);
 }
 
+/* ---- a block that goes while it is looked for ------------------------------------------------ */
+
+enum moment { NEVER, BEFORE_HEADER, AFTER_HEADER };
+
+/* Another tool ends the counting at that moment, and may begin again. */
+static struct {
+	enum moment moment;
+	bool begins_again;
+	struct program *p;
+	struct inside *inside;
+} other;
+
+static void other_tool(enum moment moment)
+{
+	if (other.moment != moment)
+		return;
+	other.moment = NEVER;
+	detach(other.p, other.inside);
+	inside_close(other.inside);
+	other.inside = other.begins_again ? attach(other.p) : NULL;
+}
+
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-*) the linker's names */
+int __real_memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
+				void *buf, size_t bytes);
+int __wrap_memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
+				void *buf, size_t bytes);
+int __wrap_memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
+				void *buf, size_t bytes)
+{
+	int err;
+
+	other_tool(BEFORE_HEADER);
+	err = __real_memory_read_in_order(memory, remote, n, buf, bytes);
+	other_tool(AFTER_HEADER);
+	return err;
+}
+/* NOLINTEND(bugprone-reserved-identifier,cert-*) */
+
+/* What is found then: nothing, or what counts at the end. */
+static void find_meanwhile(struct program *p, enum moment moment, bool begins_again)
+{
+	struct inside_state state;
+	struct inside *found;
+	int err;
+
+	other.p = p;
+	other.inside = attach(p);
+	other.begins_again = begins_again;
+	other.moment = moment;
+	err = inside_find(p->ctx, p->pid, &found);
+	assert_int_equal(other.moment, NEVER);
+	if (err < 0)
+		fail_msg("moment %d: %d: %s", (int)moment, err, ocp_error(p->ctx));
+	assert_int_equal(err, found != NULL);
+	assert_true(begins_again || !found);
+	assert_true(found || !begins_again || moment == BEFORE_HEADER);
+	if (found) {
+		assert_int_equal(inside_state(found, &state), 0);
+		assert_int_equal(state.n_patched, p->n);
+		inside_close(found);
+	}
+	if (other.inside)
+		detach(p, other.inside);
+	inside_close(other.inside);
+	assert_original(p);
+}
+
+static void a_block_goes_while_it_is_looked_for(void **unused)
+{
+	struct program p;
+
+	(void)unused;
+	start(&p, "v1", "--wait");
+	for (int again = 0; again < 2; again++) {
+		find_meanwhile(&p, BEFORE_HEADER, again);
+		find_meanwhile(&p, AFTER_HEADER, again);
+	}
+	end(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -496,6 +577,7 @@ int main(void)
 		cmocka_unit_test(a_foreign_switch_is_seen),
 		cmocka_unit_test(a_killed_tool_does_no_harm),
 		cmocka_unit_test(a_process_that_ends_is_no_other_error),
+		cmocka_unit_test(a_block_goes_while_it_is_looked_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
