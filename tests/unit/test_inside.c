@@ -444,8 +444,13 @@ static void a_killed_tool_does_no_harm(void **state)
 	end(&p);
 }
 
-/* From this read of the maps on they are empty, as those of a process whose main thread has ended. */
-static int first_empty, n_reads;
+/*
+ * From this read of the maps on they are empty, as those of a process whose main thread has ended. After this one
+ * another tool has begun to count. 0: never.
+ */
+static int first_empty, first_counted, n_reads;
+static struct program *counted_program;
+static struct inside *counted_meanwhile;
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-*) the linker's names */
 int __real_proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text, size_t *n);
@@ -454,9 +459,16 @@ int __wrap_proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char
 {
 	int err = __real_proc_file_read(ctx, pid, name, text, n);
 
-	if (!err && first_empty && strcmp(name, "maps") == 0 && ++n_reads >= first_empty)
+	if (err || strcmp(name, "maps") != 0)
+		return err;
+	n_reads++;
+	if (first_empty && n_reads >= first_empty)
 		(*text)[0] = '\0';
-	return err;
+	if (n_reads == first_counted) {
+		first_counted = 0;
+		counted_meanwhile = attach(counted_program);
+	}
+	return 0;
 }
 /* NOLINTEND(bugprone-reserved-identifier,cert-*) */
 
@@ -483,6 +495,33 @@ static void a_process_that_ends_is_no_other_error(void **state)
 	detach(&p, inside);
 	inside_close(inside);
 	assert_original(&p);
+	end(&p);
+}
+
+/* Those before the first stop. */
+static void another_tool_begins_meanwhile(void **state)
+{
+	enum { READS = 3 };
+	struct program p;
+	struct inside *inside;
+
+	(void)state;
+	start(&p, "v1", "--wait");
+	counted_program = &p;
+	for (int read = 1; read <= READS; read++) {
+		const struct inside_spec spec = { .sites = p.sites, .n_sites = p.n };
+		int err;
+
+		n_reads = 0;
+		first_counted = read;
+		err = inside_attach(p.ctx, p.pid, &spec, &inside);
+		if (err != -EBUSY)
+			fail_msg("read %d: %d: %s", read, err, ocp_error(p.ctx));
+		assert_int_equal(first_counted, 0);
+		detach(&p, counted_meanwhile);
+		inside_close(counted_meanwhile);
+		assert_original(&p);
+	}
 	end(&p);
 }
 
@@ -577,6 +616,7 @@ int main(void)
 		cmocka_unit_test(a_foreign_switch_is_seen),
 		cmocka_unit_test(a_killed_tool_does_no_harm),
 		cmocka_unit_test(a_process_that_ends_is_no_other_error),
+		cmocka_unit_test(another_tool_begins_meanwhile),
 		cmocka_unit_test(a_block_goes_while_it_is_looked_for),
 	};
 
