@@ -8,7 +8,7 @@
 #include "bpftrace/bpftrace_plan.h"
 #include "program/program.h"
 
-/* bpftrace_script.c: one attach point; all of GROUP, SEPARATOR before the first. Returns the next one. */
+/* script_points.c: one attach point; all of GROUP, SEPARATOR before the first. Returns the next one. */
 void script_put_uprobe(FILE *f, const struct bpftrace_group *group,
 		       const struct bpftrace_site *site);
 const char *script_put_points(FILE *f, const struct bpftrace_group *group, const char *separator);

@@ -289,17 +289,10 @@ static int check_tables(const struct command *command, const struct options *opt
 
 const char *measure_options_need_bpf(const struct options *options)
 {
-	const struct {
-		bool is_asked;
-		const char *name;
-	} needs[] = {
-		{ options->exe, "-exe" },
-		{ options->n_pids > 1, "several processes" },
-	};
-
-	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
-		if (needs[i].is_asked)
-			return needs[i].name;
+	if (options->exe)
+		return "-exe";
+	if (options->keep && options->request.split == OCP_BY_PROCESS)
+		return "--keep with --by-process";
 	return measure_request_needs_bpf(&options->request);
 }
 
@@ -315,7 +308,7 @@ static int check_engine(const struct command *command, const struct options *opt
 	const char *need =
 		command->watches ? watching_needs_bpf(options) : measure_options_need_bpf(options);
 
-	if (options->engine != ENGINE_BPF && !options_measure(options))
+	if (options->engine != ENGINE_DEFAULT && !options_measure(options))
 		return say_usage(command, "--engine needs --count or --time");
 	if (options->engine == ENGINE_INSIDE && command->watches && !options->n_pids &&
 	    !options->exe)

@@ -30,7 +30,9 @@ static void read_header(const struct memory *memory, struct block_found *block)
 {
 	const struct iovec remote = { (void *)(uintptr_t)block->start, sizeof(block->header) };
 
-	if (memory_read_in_order(memory, &remote, 1, &block->header, sizeof(block->header)) != 0)
+	block->is_gone = memory_read_in_order(memory, &remote, 1, &block->header,
+					      sizeof(block->header)) != 0;
+	if (block->is_gone)
 		return;
 	block->is_complete = totals_check(&block->header, block->end - block->start) == 0 &&
 			     block->header.addr == block->start &&

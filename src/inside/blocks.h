@@ -16,11 +16,11 @@ struct block_found {
 	uint64_t start, end; /* in the process; both mappings, and what is between them */
 	uint64_t inode;	     /* of the memfd */
 	uint64_t first_end;  /* of its first mapping: with START, its name in map_files */
-	bool is_complete;    /* it has a sound header */
+	bool is_gone;	     /* its header cannot be read: it has been unmapped meanwhile */
+	bool is_complete;    /* it has a sound header, that of both mappings */
 	/*
 	 * It has no magic number, so no site was ever written for it. A block of another version of
-	 * this tool may be in use, and is neither. So is one that cannot be read: it has just been
-	 * removed, and its header is 0 here.
+	 * this tool may be in use, and is neither, as one that is gone.
 	 */
 	bool is_orphan;
 	struct block_header header;

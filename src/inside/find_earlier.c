@@ -102,7 +102,7 @@ static int check_versions(struct ocp_ctx *ctx, pid_t pid, const struct block_fou
 			  size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (!blocks[i].is_complete && blocks[i].header.magic == BLOCK_MAGIC)
+		if (!blocks[i].is_gone && !blocks[i].is_complete && !blocks[i].is_orphan)
 			return ctx_error(ctx, -EPROTO,
 					 "pid %d: is counted inside by another version of "
 					 "ocaml-probes: use that version to end it",

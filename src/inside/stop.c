@@ -174,8 +174,12 @@ enum { MAX_FDS = 16 }; /* a killed tool leaves one */
 int stop_unmap(struct stop *stop, uint64_t start, uint64_t end)
 {
 	const uint64_t args[6] = { start, end - start };
+	int err = stop_call(stop, "munmap", SYS_munmap, args, NULL);
 
-	return stop_call(stop, "munmap", SYS_munmap, args, NULL);
+	/* What is mapped there later is not ours. */
+	if (!err)
+		maps_drop(&stop->maps, start, end);
+	return err;
 }
 
 static bool is_ours(const char *path)
@@ -217,10 +221,10 @@ void stop_remove_orphans(struct stop *stop)
 	int fds[MAX_FDS];
 	size_t n, n_fds = find_descriptors(stop->pid, fds, MAX_FDS);
 
-	for (size_t i = 0; i < stop->maps.n; i++)
+	/* From the end: those that are unmapped leave the list. */
+	for (size_t i = stop->maps.n; i-- > 0;)
 		if (is_of_stores(&stop->maps.mappings[i]))
 			stop_unmap(stop, stop->maps.mappings[i].start, stop->maps.mappings[i].end);
-
 	if (blocks_find(stop->ctx, stop->memory, &stop->maps, &blocks, &n) != 0)
 		n = 0;
 	for (size_t i = 0; i < n; i++)

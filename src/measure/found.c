@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "inside/inside.h"
@@ -72,9 +73,19 @@ static int look(struct ocp_ctx *ctx, pid_t pid, struct found *found)
 }
 
 /* Forked children share the memory, which tells when it was made. */
-static bool is_same(const struct inside *a, const struct inside *b)
+static bool is_same_block(const struct inside *a, const struct inside *b)
 {
 	return inside_start_ns(a) == inside_start_ns(b) && inside_n_sites(a) == inside_n_sites(b);
+}
+
+/* A tool that counts in several processes leaves the same name and text in all of them. */
+static bool is_same(const struct found *a, const struct found *b)
+{
+	return is_same_block(a->inside, b->inside) ||
+	       (inside_maker(a->inside) == inside_maker(b->inside) &&
+		strcmp(a->meta.name, b->meta.name) == 0 &&
+		a->meta.text_bytes == b->meta.text_bytes &&
+		memcmp(a->meta.text, b->meta.text, a->meta.text_bytes) == 0);
 }
 
 /* ---- all processes -------------------------------------------------------------------------- */
@@ -120,7 +131,7 @@ static int take_named(void *data, struct found *found)
 	if (!search->first.pid) {
 		search->first = *found;
 		*found = (struct found){ 0 };
-	} else if (!is_same(search->first.inside, found->inside)) {
+	} else if (!is_same(&search->first, found)) {
 		search->another = found->pid;
 	}
 	return 0;
@@ -154,29 +165,66 @@ int found_check_name_free(struct ocp_ctx *ctx, const char *name)
 
 /* ---- a meter -------------------------------------------------------------------------------- */
 
-struct sharers {
+/* The processes of a meter. Those that share a block are one member. */
+struct members {
 	struct ocp_meter *meter;
-	const struct inside *inside;
+	const struct found *first;
+	struct member {
+		pid_t pid;
+		int64_t start_ns;
+		size_t n_sites;
+	} * list;
+	size_t n;
 };
 
-static int add_sharer(void *data, struct found *found)
+static bool is_known(const struct members *members, const struct inside *inside)
 {
-	const struct sharers *sharers = data;
-	struct ocp_meter *meter = sharers->meter;
+	for (size_t i = 0; i < members->n; i++)
+		if (members->list[i].start_ns == inside_start_ns(inside) &&
+		    members->list[i].n_sites == inside_n_sites(inside))
+			return true;
+	return false;
+}
+
+static int add_member(struct members *members, const struct found *found)
+{
+	struct member *grown = reallocarray(members->list, members->n + 1, sizeof(*members->list));
+
+	if (!grown)
+		return ctx_no_memory(members->meter->ctx);
+	members->list = grown;
+	grown[members->n++] = (struct member){ .pid = found->pid,
+					       .start_ns = inside_start_ns(found->inside),
+					       .n_sites = inside_n_sites(found->inside) };
+	return 0;
+}
+
+static int add_pid(struct ocp_meter *meter, pid_t pid)
+{
 	pid_t *grown;
 
-	if (!is_same(found->inside, sharers->inside))
-		return 0;
-	if (found->pid == meter->pids[0]) {
-		meter->is_orphan = false;
-		return 0;
-	}
+	for (size_t i = 0; i < meter->n_asked; i++)
+		if (meter->pids[i] == pid) {
+			meter->n_alive++;
+			return 0;
+		}
 	grown = realloc(meter->pids, (meter->n_pids + 1) * sizeof(*grown));
 	if (!grown)
 		return ctx_no_memory(meter->ctx);
 	meter->pids = grown;
-	meter->pids[meter->n_pids++] = found->pid;
+	meter->pids[meter->n_pids++] = pid;
 	return 0;
+}
+
+static int look_for_members(void *data, struct found *found)
+{
+	struct members *members = data;
+	int err;
+
+	if (!is_same(found, members->first))
+		return 0;
+	err = is_known(members, found->inside) ? 0 : add_member(members, found);
+	return err ? err : add_pid(members->meter, found->pid);
 }
 
 /* Does what METER was told fit to the counters? It was read out of memory that others can write to. */
@@ -187,7 +235,7 @@ static bool fits(const struct ocp_meter *meter, const struct found *found)
 	for (size_t i = 0; i < found->meta.n_sites; i++)
 		if (found->meta.numbers[i] >= meter->table.n_sites)
 			return false;
-	return !meter->program_name && meter->n_pids == 1 && meter->split <= OCP_BY_SITE &&
+	return !meter->program_name && meter->n_pids && meter->split <= OCP_BY_SITE &&
 	       meter->arg_requests.key_arg < 0 && meter->n_pairs == inside_n_pairs(found->inside) &&
 	       start_ns >= 0 && start_ns <= clock_ns(CLOCK_MONOTONIC);
 }
@@ -205,13 +253,15 @@ static void mark_paired(struct ocp_meter *meter)
 	}
 }
 
-/* The text of FOUND into METER, which keeps it. */
-static int describe(struct ocp_meter *meter, struct found *found)
+/* The text of FOUND into METER. */
+static int describe(struct ocp_meter *meter, const struct found *found)
 {
-	char *text = found->meta.text;
+	char *text = malloc(found->meta.text_bytes); /* it is overwritten */
 	int err;
 
-	found->meta.text = NULL;
+	if (!text)
+		return ctx_no_memory(meter->ctx);
+	memcpy(text, found->meta.text, found->meta.text_bytes);
 	err = site_table_keep(&meter->table, text);
 	if (!err)
 		err = pin_meta_parse_untrusted(meter, text);
@@ -220,33 +270,62 @@ static int describe(struct ocp_meter *meter, struct found *found)
 	if (!err)
 		mark_paired(meter);
 	meter->start_ns = inside_start_ns(found->inside);
+	meter->n_asked = meter->n_pids;
 	return is_damaged(meter->ctx, found->pid, err);
 }
 
-static int open_engine(struct ocp_meter *meter, struct found *found)
+/* Count what FOUND has, too. */
+static int add_found(struct ocp_meter *meter, struct found *found)
 {
 	struct inside *inside = found->inside;
 	uint32_t *numbers = found->meta.numbers;
 
+	if (inside_start_ns(inside) < meter->start_ns)
+		meter->start_ns = inside_start_ns(inside);
 	found->inside = NULL;
 	found->meta.numbers = NULL;
-	return engine_inside_open_found(meter->ctx, found->pid, inside, numbers, &meter->engine);
+	return engine_inside_add_found(meter->engine, found->pid, inside, numbers);
 }
 
-static int make_meter(struct ocp_ctx *ctx, struct found *found, struct ocp_meter **out)
+/* Add the MEMBERS to METER. One that has ended meanwhile is left out. */
+static int add_members(struct ocp_meter *meter, const struct members *members)
+{
+	int err = engine_inside_new_found(meter->ctx, &meter->engine);
+
+	for (size_t i = 0; !err && i < members->n; i++) {
+		struct found found;
+
+		err = look(meter->ctx, members->list[i].pid, &found);
+		if (err > 0)
+			err = is_same(&found, members->first) && fits(meter, &found)
+				      ? add_found(meter, &found)
+				      : 0;
+		if (err == -ESRCH)
+			err = 0;
+		found_free(&found);
+	}
+	return err;
+}
+
+static int make_meter(struct ocp_ctx *ctx, const struct found *found, struct ocp_meter **out)
 {
 	struct ocp_meter *meter = ocp_meter_new(ctx);
-	int err = 0;
+	struct members members = { .meter = meter, .first = found };
+	int err;
 
 	if (!meter)
 		return -ENOMEM;
 	meter_use_inside(meter);
 	err = describe(meter, found);
-	meter->is_orphan = true;
 	if (!err)
-		err = for_each(ctx, add_sharer, &(struct sharers){ meter, found->inside });
+		err = add_member(&members, found);
 	if (!err)
-		err = open_engine(meter, found);
+		err = for_each(ctx, look_for_members, &members);
+	if (!err)
+		err = add_members(meter, &members);
+	if (!err && !engine_inside_n_processes(meter->engine))
+		err = ctx_error(ctx, -ESRCH, "pid %d: has ended", (int)found->pid);
+	free(members.list);
 	meter->is_attached = meter->is_pinned = meter->is_found = !err;
 	if (err)
 		ocp_meter_free(meter);
@@ -280,13 +359,11 @@ int found_open_name(struct ocp_ctx *ctx, const char *name, struct ocp_meter **ou
 	return err ? err : found_open_pid(ctx, pid, out);
 }
 
-int found_remove(struct ocp_ctx *ctx, const char *name, pid_t pid)
+static int remove_from(struct ocp_ctx *ctx, pid_t pid)
 {
 	struct inside *inside = NULL;
-	int err = name ? find_name(ctx, name, &pid) : 0;
+	int err = inside_find(ctx, pid, &inside);
 
-	if (!err)
-		err = inside_find(ctx, pid, &inside);
 	if (!err)
 		return ctx_error(ctx, -ENOENT, "pid %d: nothing is counted inside of it", (int)pid);
 	if (err > 0)
@@ -295,20 +372,99 @@ int found_remove(struct ocp_ctx *ctx, const char *name, pid_t pid)
 	return err;
 }
 
-pid_t found_living_tool(struct ocp_ctx *ctx, pid_t pid)
+int found_remove(struct ocp_ctx *ctx, const char *name, pid_t pid)
+{
+	int err = name ? find_name(ctx, name, &pid) : 0;
+
+	if (!err)
+		err = remove_from(ctx, pid);
+	/* The next process of a meter that counts in several. */
+	while (!err && name && find_name(ctx, name, &pid) == 0 && pid)
+		err = remove_from(ctx, pid);
+	return err;
+}
+
+/* Has PID started after the monotonic time NS? The clock of starts runs on while the machine sleeps. */
+static bool started_after(pid_t pid, int64_t ns)
+{
+	const int64_t tick_ns = 1000000000 / sysconf(_SC_CLK_TCK);
+	const int64_t slept_ns = clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC);
+	uint64_t ticks;
+
+	return proc_start_time(pid, &ticks) == 0 &&
+	       (int64_t)ticks * tick_ns > ns + slept_ns + tick_ns;
+}
+
+/* The tool that has made what was FOUND, if it lives; else 0. */
+static pid_t living_maker(struct ocp_ctx *ctx, const struct found *found)
 {
 	static const char tool[] = "ocaml-probes";
+	const pid_t maker = inside_maker(found->inside);
 	struct proc_status status = { 0 };
+
+	if (maker <= 0 || proc_status_read(ctx, maker, &status) != 0 ||
+	    strncmp(status.name, tool, strlen(tool)) != 0 || status.state == 'Z' ||
+	    started_after(maker, inside_start_ns(found->inside)))
+		return 0;
+	return maker;
+}
+
+pid_t found_living_tool(struct ocp_ctx *ctx, pid_t pid)
+{
 	struct found found;
 	pid_t maker = 0;
 
 	if (look(ctx, pid, &found) == 1 && !found.meta.name[0])
-		maker = inside_maker(found.inside);
-	if (maker > 0 && (proc_status_read(ctx, maker, &status) != 0 ||
-			  strncmp(status.name, tool, strlen(tool)) != 0 || status.state == 'Z'))
-		maker = 0;
+		maker = living_maker(ctx, &found);
 	found_free(&found);
-	return maker > 0 ? maker : 0;
+	return maker;
+}
+
+/* Did a tool that has ended leave in PID what TEXT asks for, under no name? Set *MAKER to that tool. */
+static bool is_left_over(struct ocp_ctx *ctx, pid_t pid, const char *text, pid_t *maker)
+{
+	struct found found;
+	bool is_one = look(ctx, pid, &found) == 1 && !found.meta.name[0] &&
+		      !living_maker(ctx, &found) && pin_meta_is_part(found.meta.text, text);
+
+	if (is_one)
+		*maker = inside_maker(found.inside);
+	found_free(&found);
+	return is_one;
+}
+
+/* What cannot be done leaves the message of METER's ctx as it is. */
+static int end_left_over(struct ocp_meter *meter, const char *text, struct ocp_ctx *scratch)
+{
+	const pid_t pid = meter->pids[0];
+	struct ocp_meter *old = NULL;
+	pid_t maker;
+	int err;
+
+	if (!is_left_over(scratch, pid, text, &maker))
+		return -EBUSY;
+	err = found_open_pid(scratch, pid, &old);
+	if (!err)
+		err = ocp_meter_detach(old);
+	ocp_meter_free(old);
+	if (!err)
+		ctx_log(meter->ctx, OCP_LOG_WARN,
+			"pid %d: was counted inside for pid %d, which has been killed: that is "
+			"ended, and its totals are lost",
+			(int)pid, (int)maker);
+	return err;
+}
+
+bool found_take_over(struct ocp_meter *meter)
+{
+	struct ocp_ctx *scratch = ocp_ctx_new();
+	char *text = NULL;
+	bool is_ended = scratch && meter->n_pids == 1 && meter_text(meter, &text) == 0 &&
+			end_left_over(meter, text, scratch) == 0;
+
+	free(text);
+	ocp_ctx_free(scratch);
+	return is_ended;
 }
 
 /* ---- names ---------------------------------------------------------------------------------- */

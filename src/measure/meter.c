@@ -448,6 +448,7 @@ int ocp_meter_attach(struct ocp_meter *meter)
 	if (!err)
 		err = meter_attach_all(meter);
 	if (!err) {
+		meter_tell_without_sites(meter);
 		meter_drop_ended(meter);
 		meter->start_ns = clock_ns(CLOCK_MONOTONIC);
 		meter->end_ns = 0;

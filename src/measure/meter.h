@@ -89,9 +89,10 @@ struct ocp_meter {
 	size_t n_site_frames;
 	bool sees_all; /* the list is complete, except for hidden ones */
 	bool is_attached;
-	bool is_pinned; /* it continues to measure after it is freed */
-	bool is_found;	/* in a process that counts inside: an earlier tool has made it */
-	bool is_orphan; /* found, and pids[0] counts no more, but processes that it has forked do */
+	bool is_pinned;	       /* it continues to measure after it is freed */
+	bool is_found;	       /* in a process that counts inside: an earlier tool has made it */
+	size_t n_asked;	       /* found: the first of the pids; the others share their counters */
+	size_t n_alive;	       /* of these, those that still count */
 	const char *kept_name; /* which it gets if it counts inside; NULL: none */
 	bool has_passed_over;  /* see meter_passes_over() */
 
@@ -190,13 +191,20 @@ void meter_fill_site(const struct ocp_meter *meter, const struct measured_site *
 		     struct engine_site *site);
 
 /*
- * meter_inside.c: count inside of the process (engine_inside.c) instead of in the kernel. Call it before
- * the meter is opened. meter_check_inside() refuses sites that cannot be counted so; the files are known
- * then. meter_passes_over() tells, and warns of, a file that was loaded too late.
+ * meter_inside.c: count inside of the processes (engine_inside.c) instead of in the kernel. Call it before
+ * the meter is opened. The files are known when the following are called: meter_check_inside() refuses if no
+ * process has sites that can be counted so, meter_check_all_inside() if one has none; what is wrong with a
+ * process is told at the attach. meter_passes_over() tells, and warns of, a file that was loaded too late;
+ * meter_tell_late() warns if the process of FROM has loaded a file too late that is counted in others.
  */
 void meter_use_inside(struct ocp_meter *meter);
 bool meter_is_inside(const struct ocp_meter *meter);
+bool meter_needs_kernel(const struct site *site);
 int meter_check_inside(const struct ocp_meter *meter);
+int meter_check_all_inside(const struct ocp_meter *meter);
+void meter_tell_without_sites(const struct ocp_meter *meter);
+/* After the attach: how many of the processes are measured, or were until their end. */
+size_t meter_n_counted(const struct ocp_meter *meter);
 /*
  * Give a meter that counts inside the NAME under which ocp_meter_pin() is to keep it. Before the attach.
  * NAME outlives the meter. -EEXIST if it is taken.
@@ -204,8 +212,11 @@ int meter_check_inside(const struct ocp_meter *meter);
 int meter_name_inside(struct ocp_meter *meter, const char *name);
 /* Tell the engine what those need that find it after the end of this process. Before the attach. */
 int meter_describe(struct ocp_meter *meter);
+/* The same TEXT without the costs; the caller frees it, also after an error. */
+int meter_text(struct ocp_meter *meter, char **text);
+void meter_tell_late(const struct ocp_meter *meter, const struct new_file *from);
 bool meter_passes_over(const struct ocp_meter *meter, const struct measured_file *file);
-/* Does PID, the process of METER or a child that it has forked, count inside for METER now? */
+/* Does PID, a process of METER or a child that one has forked, count inside for METER now? */
 bool meter_counts_in(const struct ocp_meter *meter, pid_t pid);
 
 /*

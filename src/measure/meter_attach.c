@@ -49,6 +49,7 @@ static int fill_engine_file(const struct ocp_meter *meter, const struct measured
 			.is_off = probe->is_off || file->is_lost || measured->is_left_out,
 			.is_keyed = probe->is_counted && site_counts(site),
 			.is_return = site->is_return,
+			.needs_kernel = meter_needs_kernel(site),
 			.needs_confirmation = site->events & SITE_IF_CONFIRMED,
 			.condition = site->condition,
 			.unless = site->unless,

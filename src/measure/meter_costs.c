@@ -92,7 +92,7 @@ static int ask_costs(struct ocp_meter *meter, bool wait, struct ocp_costs *costs
 	if (meter->pin_folder[0] || meter->is_found)
 		return 0;
 	if (meter->ops->has_no_costs)
-		why = "it is not measured inside of a process";
+		why = "its engine does not measure it";
 	else if (meter->calibration)
 		err = calibration_result(meter->calibration, wait, costs, &why);
 	if (err == -EAGAIN)

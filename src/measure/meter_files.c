@@ -47,9 +47,11 @@ static int add_file(struct ocp_meter *meter, const struct new_file *from, pid_t 
 		    struct measured_file **file)
 {
 	struct code_probes *code;
-	int err = site_table_know_file(&meter->table, from);
+	int err;
 
 	*file = NULL;
+	meter_tell_late(meter, from);
+	err = site_table_know_file(&meter->table, from);
 	if (err != -ENOENT)
 		return err;
 	err = meter_find_code(meter, from->prog, pid, &code);

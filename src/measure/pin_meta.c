@@ -530,3 +530,40 @@ int pin_meta_parse_untrusted(struct ocp_meter *meter, char *text)
 {
 	return parse(meter, text, false);
 }
+
+/* ---- comparing ------------------------------------------------------------------------------ */
+
+/* Does the line say what is measured, and not when, at what cost, or where it was found? */
+static bool is_wish(const char *line)
+{
+	static const char *const wishes[] = { BRAND,  "split ", "key ",	 "program",
+					      "pid ", "pair ",	"probe " };
+
+	for (size_t i = 0; i < sizeof(wishes) / sizeof(wishes[0]); i++)
+		if (strncmp(line, wishes[i], strlen(wishes[i])) == 0)
+			return true;
+	return false;
+}
+
+static const char *next_line(const char *line)
+{
+	line += strcspn(line, "\n");
+	return line + (*line == '\n');
+}
+
+/* Both have their lines in the same order. */
+bool pin_meta_is_part(const char *a, const char *b)
+{
+	for (; *a; a = next_line(a)) {
+		const size_t bytes = strcspn(a, "\n") + 1;
+
+		if (!is_wish(a))
+			continue;
+		while (*b && strncmp(a, b, bytes) != 0)
+			b = next_line(b);
+		if (!*b)
+			return false;
+		b = next_line(b);
+	}
+	return true;
+}

@@ -22,4 +22,10 @@ int pin_meta_parse(struct ocp_meter *meter, const char *folder, char *text);
  */
 int pin_meta_parse_untrusted(struct ocp_meter *meter, char *text);
 
+/*
+ * Is everything that the meter of text A was asked for, in its processes, asked for in text B, too? B may have
+ * more probes, of files that were loaded since.
+ */
+bool pin_meta_is_part(const char *a, const char *b);
+
 #endif

@@ -225,7 +225,7 @@ bool engine_choice_read(const char *text, enum engine_choice *choice)
 		[ENGINE_AUTO] = "auto",
 	};
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (size_t i = ENGINE_BPF; i < sizeof(names) / sizeof(names[0]); i++)
 		if (strcmp(text, names[i]) == 0) {
 			*choice = (enum engine_choice)i;
 			return true;
@@ -247,7 +247,6 @@ const char *measure_request_needs_bpf(const struct measure_request *request)
 		{ request->has_slower, "--slower" },
 		{ request->stack_depth, "--stack" },
 		{ request->split == OCP_BY_THREAD, "--by-thread" },
-		{ request->split == OCP_BY_PROCESS, "--by-process" },
 		{ request->children, "--children" },
 		{ measure_request_has_code(request), "fn:, c:, gc: and line:" },
 	};

@@ -22,8 +22,11 @@ struct request_pair {
 	struct item start, stop;
 };
 
-/* What measures: BPF programs in the kernel, code inside of the process, or what is better. */
-enum engine_choice { ENGINE_BPF, ENGINE_INSIDE, ENGINE_AUTO };
+/*
+ * What measures: BPF programs in the kernel, code inside of the process, or what is better. Nobody chose:
+ * BPF, or `inside` where BPF is not permitted and `inside` can do what is asked.
+ */
+enum engine_choice { ENGINE_DEFAULT, ENGINE_BPF, ENGINE_INSIDE, ENGINE_AUTO };
 /* Read `bpf`, `inside` or `auto` from TEXT. Returns false for any other text. */
 bool engine_choice_read(const char *text, enum engine_choice *choice);
 

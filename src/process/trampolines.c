@@ -4,61 +4,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inside/block.h"
+#include "inside/blocks.h"
 
-enum {
-	MAX_SITES = 1 << 23,
-	TRIES = 100, /* to read blocks of which one has gone: each time it is another one */
-};
+/* To read blocks of which one has gone: each time it is another one. */
+enum { TRIES = 100 };
 
-/* A block while it is read: its header, and the array of the data mapping's bytes that belong to it. */
+/* A block while its sites are read. */
 struct block {
 	struct ocp_ctx *ctx;
 	const struct memory *memory;
-	struct block_header header;
-	uint64_t data_bytes; /* of the mapping */
+	const struct block_header *header;
 	struct block_site *sites;
 	uint16_t *gates;
 };
 
-static int read_at(const struct block *block, uint64_t addr, void *to, size_t bytes)
+static int read_at(const struct block *block, uint64_t off, void *to, size_t bytes)
 {
-	const struct iovec remote = { (void *)(uintptr_t)addr, bytes };
+	const struct iovec remote = { (void *)(uintptr_t)(block->header->addr + off), bytes };
 
 	return bytes ? memory_read_in_order(block->memory, &remote, 1, to, bytes) : 0;
-}
-
-static bool is_in(uint64_t off, uint64_t bytes, uint64_t limit)
-{
-	return off <= limit && bytes <= limit - off;
-}
-
-/* Does the header of the block at ADDR fit its mapping? */
-static bool is_sound(const struct block *block, uint64_t addr)
-{
-	const struct block_header *h = &block->header;
-
-	return h->magic == BLOCK_MAGIC && h->version == BLOCK_VERSION && h->addr == addr &&
-	       h->n_sites <= MAX_SITES &&
-	       is_in(h->sites_off, h->n_sites * sizeof(struct block_site), block->data_bytes) &&
-	       is_in(h->gates_off, h->n_sites * sizeof(uint16_t), block->data_bytes) &&
-	       is_in(h->code_off, h->code_bytes, h->bytes);
-}
-
-/* Are the trampolines still mapped? */
-static bool has_code(const struct block *block, const struct maps *maps)
-{
-	const struct block_header *h = &block->header;
-	const struct mapping *m = maps_find(maps, h->addr + h->code_off);
-
-	return m && m->executable &&
-	       is_in(h->addr + h->code_off - m->start, h->code_bytes, m->end - m->start);
 }
 
 /* Can what the block says of its site number I be true? */
 static bool is_possible(const struct block *block, size_t i)
 {
-	const struct block_header *h = &block->header;
+	const struct block_header *h = block->header;
 	const struct block_site *site = &block->sites[i];
 
 	if (site->trampoline - h->addr - h->code_off >= h->code_bytes)
@@ -71,12 +41,12 @@ static bool is_possible(const struct block *block, size_t i)
 static int add_sites(const struct block *block, struct trampolines *to)
 {
 	struct trampoline *larger =
-		reallocarray(to->list, to->n + block->header.n_sites + 1, sizeof(*larger));
+		reallocarray(to->list, to->n + block->header->n_sites + 1, sizeof(*larger));
 
 	if (!larger)
 		return ctx_no_memory(block->ctx);
 	to->list = larger;
-	for (size_t i = 0; i < block->header.n_sites; i++) {
+	for (size_t i = 0; i < block->header->n_sites; i++) {
 		const struct block_site *site = &block->sites[i];
 
 		if (!is_possible(block, i))
@@ -92,28 +62,22 @@ static int add_sites(const struct block *block, struct trampolines *to)
 	return 0;
 }
 
-/* Add the sites of the block whose data are mapped at M, if it is one. */
-static int read_block(struct block *block, const struct maps *maps, const struct mapping *m,
-		      struct trampolines *to)
+/* Add the sites of a block that is complete. */
+static int read_block(struct block *block, struct trampolines *to)
 {
-	int err;
+	const struct block_header *h = block->header;
+	int err = 0;
 
-	block->data_bytes = m->end - m->start;
-	if (block->data_bytes < sizeof(block->header))
-		return 0;
-	err = read_at(block, m->start, &block->header, sizeof(block->header));
-	if (err || !is_sound(block, m->start) || !has_code(block, maps))
-		return err;
-	block->sites = calloc(block->header.n_sites + 1, sizeof(*block->sites));
-	block->gates = calloc(block->header.n_sites + 1, sizeof(*block->gates));
+	block->sites = calloc(h->n_sites + 1, sizeof(*block->sites));
+	block->gates = calloc(h->n_sites + 1, sizeof(*block->gates));
 	if (!block->sites || !block->gates)
 		err = ctx_no_memory(block->ctx);
 	if (!err)
-		err = read_at(block, m->start + block->header.sites_off, block->sites,
-			      block->header.n_sites * sizeof(*block->sites));
+		err = read_at(block, h->sites_off, block->sites,
+			      h->n_sites * sizeof(*block->sites));
 	if (!err)
-		err = read_at(block, m->start + block->header.gates_off, block->gates,
-			      block->header.n_sites * sizeof(*block->gates));
+		err = read_at(block, h->gates_off, block->gates,
+			      h->n_sites * sizeof(*block->gates));
 	if (!err)
 		err = add_sites(block, to);
 	free(block->sites);
@@ -149,19 +113,24 @@ static int compare(const void *a, const void *b)
 /* -EFAULT: a tool has removed a block meanwhile. */
 static int read_once(struct ocp_ctx *ctx, const struct memory *memory, struct trampolines *found)
 {
+	struct block_found *blocks = NULL;
 	struct maps maps;
+	size_t n = 0;
 	int err = maps_read(ctx, memory_pid(memory), &maps);
 
 	*found = (struct trampolines){ 0 };
 	if (err)
 		return err;
-	for (size_t i = 0; !err && i < maps.n; i++) {
-		const struct mapping *m = &maps.mappings[i];
-		struct block block = { .ctx = ctx, .memory = memory };
+	err = blocks_find(ctx, memory, &maps, &blocks, &n);
+	for (size_t i = 0; !err && i < n; i++) {
+		struct block block = { .ctx = ctx, .memory = memory, .header = &blocks[i].header };
 
-		if (trampolines_are_in(m) && m->off == 0 && m->readable && !m->executable)
-			err = read_block(&block, &maps, m, found);
+		if (blocks[i].is_gone)
+			err = -EFAULT;
+		else if (blocks[i].is_complete)
+			err = read_block(&block, found);
 	}
+	free(blocks);
 	maps_free(&maps);
 	return err;
 }

@@ -97,7 +97,7 @@ static int check(const struct command *command, const struct options *options)
 		return say_usage(command, "-pid, -exe and -config are mutually exclusive");
 	if (own->config &&
 	    (!measure_request_is_empty(request) || request->budget > 0 || request->depth ||
-	     request->key || request->filter || options->engine != ENGINE_BPF))
+	     request->key || request->filter || options->engine != ENGINE_DEFAULT))
 		return say_usage(command,
 				 "-config excludes measuring options; set them in the file");
 	if (own->label_pid && options->engine == ENGINE_INSIDE)

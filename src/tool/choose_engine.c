@@ -2,7 +2,8 @@
 /*
  * BPF disturbs the process least when it begins and ends, and needs no code in it, but each hit costs a
  * trap. So `auto` takes BPF where that is permitted and the hits are few. What it measures to find that out
- * ends before the measurement that the user asked for begins: no hit is counted twice, or by none.
+ * ends before the measurement that the user asked for begins: no hit is counted twice, or by none. A command
+ * makes its hits after that: it is not waited for, and `inside` is taken, where many hits cost little.
  */
 #include "tool/choose_engine.h"
 
@@ -47,6 +48,8 @@ static int check_inside(const struct options *options, struct ocp_process **proc
 	struct ocp_meter *meter;
 	int err = open_meter(options, procs, n, true, &meter);
 
+	if (!err)
+		err = meter_check_all_inside(meter);
 	ocp_meter_free(meter);
 	for (size_t i = 0; !err && i < n; i++)
 		err = inside_check(options->ctx, ocp_process_pid(procs[i]),
@@ -102,15 +105,20 @@ static void compare(const struct options *options, struct ocp_process **procs, s
 		 100 * share, chosen->is_inside ? "more than" : "within", 100 * budget);
 }
 
-void choose_engine(const struct options *options, struct ocp_process **procs, size_t n,
+/* It starts when the processes are measured. */
+static void choose_for_command(const struct options *options, struct chosen_engine *chosen)
+{
+	chosen->is_inside = true;
+	snprintf(chosen->reason, sizeof(chosen->reason),
+		 "the hits that '%s' will cause are not known yet", options->args[0]);
+}
+
+static void choose(const struct options *options, struct ocp_process **procs, size_t n,
 		   struct chosen_engine *chosen)
 {
 	const char *need = measure_options_need_bpf(options);
 	int err = 0;
 
-	*chosen = (struct chosen_engine){ .is_inside = options->engine == ENGINE_INSIDE };
-	if (options->engine != ENGINE_AUTO)
-		return;
 	if (need)
 		give_reason(chosen, false, "inside excludes ", need);
 	else if (ocp_meter_check(options->ctx))
@@ -119,8 +127,31 @@ void choose_engine(const struct options *options, struct ocp_process **procs, si
 		err = check_inside(options, procs, n);
 	if (err == -ENOTSUP)
 		give_reason(chosen, false, "inside is not possible: ", ocp_error(options->ctx));
+	else if (!err && !chosen->reason[0] && options->n_args)
+		choose_for_command(options, chosen);
 	else if (!err && !chosen->reason[0])
 		compare(options, procs, n, chosen);
+}
+
+/* It is BPF; but where that is not permitted, what can be counted inside is counted all the same. */
+static void choose_default(const struct options *options, struct ocp_process **procs, size_t n,
+			   struct chosen_engine *chosen)
+{
+	if (measure_options_need_bpf(options) || options->exe || !ocp_meter_check(options->ctx))
+		return;
+	give_reason(chosen, true, "BPF is not available: ", ocp_error(options->ctx));
+	if (check_inside(options, procs, n))
+		*chosen = (struct chosen_engine){ 0 };
+}
+
+void choose_engine(const struct options *options, struct ocp_process **procs, size_t n,
+		   struct chosen_engine *chosen)
+{
+	*chosen = (struct chosen_engine){ .is_inside = options->engine == ENGINE_INSIDE };
+	if (options->engine == ENGINE_DEFAULT)
+		choose_default(options, procs, n, chosen);
+	else if (options->engine == ENGINE_AUTO)
+		choose(options, procs, n, chosen);
 	/* Without a reason something is wrong, which the measurement itself will say. */
 	if (!options->quiet && chosen->reason[0])
 		say("engine: %s, since %s", chosen->is_inside ? "inside" : "bpf", chosen->reason);

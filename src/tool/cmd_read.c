@@ -14,17 +14,21 @@ static const struct writer *choose_writer(const struct options *options)
 	return options->json ? &json_writer : options->csv ? &csv_writer : &table_writer;
 }
 
-/* Forked children share the counters. */
-static void say_who_shares(const struct options *options, const struct ocp_meter *meter)
+/* Forked children share the counters. What a process has counted is lost when it, and they, have ended. */
+static void say_who_counts(const struct options *options, const struct ocp_meter *meter)
 {
-	const size_t n_all = ocp_meter_process_count(meter), n = n_all - 1;
+	const size_t n_asked = meter->n_asked, n = ocp_meter_process_count(meter) - n_asked;
 	int pid;
 
 	/* A meter of a program has no list. */
-	if (options->quiet || !meter->is_found || n_all < 2)
+	if (options->quiet || !meter->is_found || (!n && meter->n_alive == n_asked))
 		return;
 	pid = (int)ocp_meter_process(meter, 0);
-	if (meter->is_orphan)
+	if (n_asked > 1)
+		say("%zu of %zu processes count; the totals are theirs and those of %zu "
+		    "process%s that they have forked",
+		    meter->n_alive, n_asked, n, plural_es(n));
+	else if (!meter->n_alive)
 		say("pid %d counts no more; the totals are its own and those of %zu process%s that "
 		    "it has forked, which count on",
 		    pid, n, plural_es(n));
@@ -83,7 +87,7 @@ static int run_read(struct options *options)
 	err = open_meter(options, &meter);
 	if (err)
 		return say_error(options->ctx, err);
-	say_who_shares(options, meter);
+	say_who_counts(options, meter);
 	code = write_total(options, meter);
 	ocp_meter_free(meter);
 	return code;
@@ -131,7 +135,7 @@ static int run_detach(struct options *options)
 		return remove_incomplete(options);
 	if (err)
 		return say_error(options->ctx, err);
-	say_who_shares(options, meter);
+	say_who_counts(options, meter);
 	err = ocp_meter_detach(meter);
 	code = err ? say_error(options->ctx, err) : write_total(options, meter);
 	ocp_meter_free(meter);

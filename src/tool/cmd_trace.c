@@ -154,11 +154,13 @@ static int run(struct options *options)
 	if (options->engine == ENGINE_INSIDE)
 		return say_usage(&command_trace,
 				 "--engine inside needs a process that runs: start '%s', then use "
-				 "`attach`",
+				 "`attach -pid PID --engine inside`",
 				 options->prog);
-	/* A program that has not begun is measured by the kernel. */
-	options->engine = ENGINE_BPF;
+	/* Counting inside needs the C library of the program, which is not loaded yet. */
+	if (options->engine == ENGINE_AUTO && options_measure(options) && !options->quiet)
+		say("engine: bpf, since inside needs a process that runs");
 	code = measure_options_check(&command_trace, options);
+	options->engine = ENGINE_BPF;
 	if (code != EXIT_DONE)
 		return code;
 	if (!options->actions_flag && !options_measure(options))

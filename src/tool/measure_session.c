@@ -393,7 +393,7 @@ static void say_estimate(struct measure_session *s)
 int measure_attach(struct measure_session *s)
 {
 	const struct options *options = s->options;
-	size_t n_probes, n_sites;
+	size_t n_asked, n_probes, n_sites;
 	char whose[64];
 	int err;
 
@@ -405,15 +405,19 @@ int measure_attach(struct measure_session *s)
 	s->start_ns = session_now_ns();
 	if (options->quiet)
 		return EXIT_DONE;
+	n_asked = ocp_meter_process_count(s->meter);
 	n_probes = ocp_meter_probe_count(s->meter);
 	n_sites = ocp_meter_site_count(s->meter);
 	if (options->exe)
 		snprintf(whose, sizeof(whose), "every process that runs it%s",
 			 options->n_pids ? "" : " (none now; waiting)");
-	else if (ocp_meter_process_count(s->meter) == 1)
+	else if (n_asked == 1)
 		snprintf(whose, sizeof(whose), "pid %d", (int)options->pid);
+	else if (meter_n_counted(s->meter) < n_asked)
+		snprintf(whose, sizeof(whose), "%zu of %zu processes", meter_n_counted(s->meter),
+			 n_asked);
 	else
-		snprintf(whose, sizeof(whose), "%zu processes", ocp_meter_process_count(s->meter));
+		snprintf(whose, sizeof(whose), "%zu processes", n_asked);
 	say("%s %zu %s%s (%zu %s%s) of %s",
 	    options->request.n_pairs || options->request.printed.n ? "measuring" : "counting",
 	    n_probes, s->has_lines ? "line" : "probe", plural(n_probes), n_sites,

@@ -13,13 +13,7 @@
 #include <unistd.h>
 #include <linux/capability.h>
 
-#include "tracee/proc_file.h"
-
-enum {
-	PF_KTHREAD = 0x00200000, /* include/linux/sched.h; field 9 of /proc/PID/stat */
-	FLAGS_FIELD = 9,
-	YAMA_NO_ATTACH = 3, /* Documentation/admin-guide/LSM/Yama.rst */
-};
+enum { YAMA_NO_ATTACH = 3 }; /* Documentation/admin-guide/LSM/Yama.rst */
 
 /* Read the first line of PATH into TEXT. An empty file, or one that cannot be read, gives "". */
 static void read_line(const char *path, char *text, size_t bytes)
@@ -137,18 +131,4 @@ int denial_explain(struct ocp_ctx *ctx, const struct denial *d)
 		  (int)d->pid, d->name);
 	ctx_hint(ctx, "run %s", denial_remedy(d));
 	return -EPERM;
-}
-
-bool is_kernel_thread(pid_t pid)
-{
-	char path[PROC_PATH_BYTES], text[1024];
-	const char *at;
-
-	proc_path(path, pid, "stat");
-	read_line(path, text, sizeof(text));
-	/* Field 2 is a name in parentheses, with any characters. */
-	at = strrchr(text, ')');
-	for (int field = 2; at && field < FLAGS_FIELD; field++)
-		at = strchr(at + 1, ' ');
-	return at && strtoul(at + 1, NULL, 10) & PF_KTHREAD;
 }

@@ -29,7 +29,4 @@ int denial_explain(struct ocp_ctx *ctx, const struct denial *denial);
 /* How to run it with CAP_SYS_PTRACE, for a hint behind "run": "with CAP_SYS_PTRACE (e.g. sudo)". */
 const char *denial_remedy(const struct denial *denial);
 
-/* Is PID a kernel thread? Any process may ask. */
-bool is_kernel_thread(pid_t pid);
-
 #endif

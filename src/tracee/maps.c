@@ -115,6 +115,16 @@ void maps_free(struct maps *maps)
 	*maps = (struct maps){ 0 };
 }
 
+void maps_drop(struct maps *maps, uint64_t start, uint64_t end)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < maps->n; i++)
+		if (maps->mappings[i].start < start || maps->mappings[i].end > end)
+			maps->mappings[left++] = maps->mappings[i];
+	maps->n = left;
+}
+
 const struct mapping *maps_find(const struct maps *maps, uint64_t addr)
 {
 	size_t low = 0, high = maps->n;

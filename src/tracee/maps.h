@@ -36,6 +36,9 @@ void maps_free(struct maps *maps);
  */
 int maps_parse(struct ocp_ctx *ctx, char *text, struct maps *maps);
 
+/* START to END has been unmapped: remove the mappings that lie within. */
+void maps_drop(struct maps *maps, uint64_t start, uint64_t end);
+
 /* The mapping that holds ADDR, or NULL. */
 const struct mapping *maps_find(const struct maps *maps, uint64_t addr);
 

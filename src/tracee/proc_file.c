@@ -11,7 +11,15 @@
 #include "base/interrupted.h"
 #include "tracee/denial.h"
 
-enum { FIRST_READ_BYTES = 16384 };
+enum {
+	FIRST_READ_BYTES = 16384,
+	/* Of /proc/PID/stat, see proc_pid_stat(5). */
+	STAT_BYTES = 1024,
+	STATE_FIELD = 3,
+	FLAGS_FIELD = 9,
+	START_TIME_FIELD = 22,
+	PF_KTHREAD = 0x00200000, /* include/linux/sched.h */
+};
 
 static int read_all(struct ocp_ctx *ctx, int fd, char **text, size_t *bytes)
 {
@@ -70,6 +78,46 @@ int proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text
 	err = read_all(ctx, fd, text, bytes);
 	close(fd);
 	return err ? proc_why_no_access(ctx, pid, -err) : 0;
+}
+
+/* Read /proc/PID/stat, as any process may. Returns its field 3, the state; NULL on failure. */
+static const char *read_stat(pid_t pid, char text[STAT_BYTES])
+{
+	char path[PROC_PATH_BYTES];
+	const char *at;
+	ssize_t n;
+	int fd;
+
+	proc_path(path, pid, "stat");
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return NULL;
+	n = read(fd, text, STAT_BYTES - 1);
+	close(fd);
+	if (n <= 0)
+		return NULL;
+	text[n] = '\0';
+	/* Field 2 is a name in parentheses, with any characters. */
+	at = strrchr(text, ')');
+	return at && at[1] == ' ' ? at + 2 : NULL;
+}
+
+/* Go on from STATE, which read_stat() has returned. NULL if there are fewer fields. */
+static const char *stat_field(const char *state, int wanted)
+{
+	for (int field = STATE_FIELD; state && field < wanted; field++) {
+		state = strchr(state, ' ');
+		state = state ? state + 1 : NULL;
+	}
+	return state;
+}
+
+bool is_kernel_thread(pid_t pid)
+{
+	char text[STAT_BYTES];
+	const char *flags = stat_field(read_stat(pid, text), FLAGS_FIELD);
+
+	return flags && strtoul(flags, NULL, 10) & PF_KTHREAD;
 }
 
 /* The text after "FIELD:" and white space, up to the end of the line; NULL without that field. */
@@ -218,28 +266,14 @@ int proc_why_no_access(struct ocp_ctx *ctx, pid_t pid, int err)
 
 int proc_start_time(pid_t pid, uint64_t *start_time)
 {
-	char path[PROC_PATH_BYTES], text[1024];
-	const char *at;
-	ssize_t n;
-	int fd;
+	char text[STAT_BYTES];
+	const char *at = read_stat(pid, text);
 
-	proc_path(path, pid, "stat");
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
+	if (!at || *at == 'Z' || *at == 'X')
 		return -ESRCH;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (n <= 0)
-		return -ESRCH;
-	text[n] = '\0';
-	/* The start time is field 22. Field 2 is a name in parentheses, with any characters. */
-	at = strrchr(text, ')');
-	if (at && (strncmp(at, ") Z", 3) == 0 || strncmp(at, ") X", 3) == 0))
-		return -ESRCH;
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
+	at = stat_field(at, START_TIME_FIELD);
 	if (!at)
 		return -ESRCH;
-	*start_time = strtoull(at + 1, NULL, 10);
+	*start_time = strtoull(at, NULL, 10);
 	return 0;
 }

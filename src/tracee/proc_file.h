@@ -3,6 +3,7 @@
 #ifndef TRACEE_PROC_FILE_H
 #define TRACEE_PROC_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -44,6 +45,9 @@ int proc_status_read(struct ocp_ctx *ctx, pid_t pid, struct proc_status *status)
  * process. -ESRCH, without a message, if the process does not exist or is a zombie.
  */
 int proc_start_time(pid_t pid, uint64_t *start_time);
+
+/* Is PID a kernel thread? Any process may ask. */
+bool is_kernel_thread(pid_t pid);
 
 /*
  * Explain why an access to process PID failed with the errno ERR: the process does not exist, is a

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/ctx.h"
+#include "measure/found.h"
 #include "measure/meter.h"
 #include "tracee/proc_file.h"
 
@@ -80,7 +81,6 @@ static int check_user(struct ocp_ctx *ctx, pid_t pid)
 static int use_inside(struct source *source, pid_t pid)
 {
 	source->is_inside = true;
-	source->asked_costs = true; /* the engine does not know them */
 	meter_use_inside(source->meter);
 	return check_user(source->ctx, pid);
 }
@@ -243,6 +243,8 @@ int source_attach(struct source *source)
 	if (source->attached_ns)
 		return 0;
 	err = ocp_meter_attach(source->meter);
+	if (err == -EBUSY && source->is_inside && found_take_over(source->meter))
+		err = ocp_meter_attach(source->meter);
 	if (err)
 		return err;
 	source->attached_ns = clock_ns(CLOCK_MONOTONIC);

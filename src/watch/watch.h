@@ -57,7 +57,7 @@ struct watch_spec {
 	/*
 	 * What measures. ENGINE_INSIDE: each process on its own, if it belongs to our user; it needs EXE
 	 * or PID. ENGINE_AUTO: the kernel where BPF is permitted, or where only it can do what is asked,
-	 * until the budget is exceeded.
+	 * until the budget is exceeded. ENGINE_DEFAULT: the same, whatever the budget.
 	 */
 	enum engine_choice engine;
 };

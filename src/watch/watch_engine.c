@@ -27,8 +27,8 @@ int watch_rule_choose_engine(struct watch_rule *rule, const struct targets *targ
 	if (rule->is_inside && targets->by_process)
 		return ctx_error(targets->ctx, -EINVAL,
 				 "the engine `inside` does not split counts by process");
-	if (spec->engine != ENGINE_AUTO || !is_named || !fits_inside(targets, rule) ||
-	    ocp_meter_check(targets->ctx) == 0)
+	if ((spec->engine != ENGINE_AUTO && spec->engine != ENGINE_DEFAULT) || !is_named ||
+	    !fits_inside(targets, rule) || ocp_meter_check(targets->ctx) == 0)
 		return 0;
 	rule->is_inside = true;
 	ctx_log(targets->ctx, OCP_LOG_INFO, "engine: inside, since BPF is not available: %s",

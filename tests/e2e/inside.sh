@@ -58,7 +58,7 @@ test_ordinary_user() {
 	cp "$O/tests/ocaml/counted" "$TOOL" "$TMP"
 	start_target "${as_user[@]}" "$TMP/counted" 100000 2
 	await_line ready
-	background env -u TMP "${as_user[@]}" "$TMP/ocaml-probes" attach -pid "$TARGET" --count --json --engine auto \
+	background env -u TMP "${as_user[@]}" "$TMP/ocaml-probes" attach -pid "$TARGET" --count --json \
 		>"$TMP/counts" 2>"$TMP/err"
 	COUNTING=$!
 	wait_for 'grep -q "counting [0-9]* probes" "$TMP/err" || ! kill -0 "$COUNTING"'
@@ -115,7 +115,7 @@ test_refused() {
 	start_copy counted 1000 2
 	check_error 2 "--engine 'inward': not bpf, inside or auto" attach -pid "$TARGET" --count --engine inward
 	check_error 2 '--engine needs --count or --time' attach -pid "$TARGET" --engine inside -enable-all
-	for what in '--filter arg0>1' '--by-thread' '--by-process' '--stack' '--children' \
+	for what in '--filter arg0>1' '--by-thread' '--stack' '--children' \
 		'--hist arg0' '--by arg0' '--print in_loop'; do
 		# shellcheck disable=SC2086 # an option and its value
 		check_error 2 "--engine inside excludes ${what%% *}" attach -pid "$TARGET" --count=in_loop --engine inside $what
@@ -124,6 +124,7 @@ test_refused() {
 		# shellcheck disable=SC2086
 		check_error 2 "excludes ${what%% *}" attach -pid "$TARGET" --time in_loop,alpha --engine inside $what
 	done
+	check_error 2 'excludes --keep with --by-process' attach -pid "$TARGET" --count --by-process --engine inside --keep x
 	check_error 2 'excludes fn:' attach -pid "$TARGET" --count=fn:Counted.main --engine inside
 	check_error 2 'excludes -exe' attach -exe "$TMP/counted" --count --engine inside
 	eq "$("$TOOL" doctor -pid "$TARGET")" "" "doctor"

@@ -62,7 +62,7 @@ test_serve_for_an_ordinary_user() {
 	start_target "${AS_USER[@]}" "$TMP/counted_for_us" 100000 2
 	await_line ready
 	: >"$TMP/serve.err"
-	background env -u TMP "${AS_USER[@]}" "$TMP/ocaml-probes" serve --listen 127.0.0.1:0 --engine inside -pid "$TARGET" \
+	background env -u TMP "${AS_USER[@]}" "$TMP/ocaml-probes" serve --listen 127.0.0.1:0 -pid "$TARGET" \
 		>"$TMP/serve.out" 2>"$TMP/serve.err"
 	SERVER=$!
 	wait_for 'grep -q " serving http" "$TMP/serve.err" || ! kill -0 "$SERVER"'
@@ -73,6 +73,9 @@ test_serve_for_an_ordinary_user() {
 	eq "$(scraped_hits)" "$(expected_hits)" "hits"
 	eq "$(get metrics | grep '^ocaml_probes_engine')" "ocaml_probes_engine{exe=\"$TMP/counted_for_us\",engine=\"inside\"} 1" "engine"
 	eq "$(of_target 'it["engine"], it["problem"]')" "('inside', None)" "engine and problem"
+	# In nanoseconds: less than a trap takes.
+	wait_for '[[ $(get metrics | awk "/^ocaml_probes_cost_per_hit_seconds/ { print (\$2 > 0 && \$2 < 1e-7) }") = 1 ]]'
+	eq "$(get metrics | awk '/^ocaml_probes_cpu_overhead_seconds_total/ { print ($2 > 0) }')" 1 "overhead"
 	tell quit
 	finish_target
 	await_up 0
@@ -84,7 +87,7 @@ test_serve_for_an_ordinary_user() {
 test_top_for_an_ordinary_user() {
 	be_ordinary
 	start_reborn "${AS_USER[@]}"
-	background env -u TMP "${AS_USER[@]}" "$TMP/ocaml-probes" top --batch 1000 --engine inside -pid "$TARGET" \
+	background env -u TMP "${AS_USER[@]}" "$TMP/ocaml-probes" top --batch 1000 -pid "$TARGET" \
 		--time work,worked >"$TMP/out" 2>"$TMP/err"
 	TOP=$!
 	wait_for 'grep -q "^screen 2/" "$TMP/out" || ! kill -0 "$TOP"'
@@ -286,7 +289,7 @@ test_nothing_stays() {
 	check_clean "$before"
 }
 
-# A killed server leaves processes that count for nobody. They are refused until doctor has been there.
+# A killed server leaves processes that count for nobody. The next one takes them over, if it counts no less.
 test_killed_server() {
 	local before first
 	need_root
@@ -294,24 +297,56 @@ test_killed_server() {
 	first=$TARGET
 	start_reborn
 	before=$(memory_of "$first")
-	start_server --engine inside --exe "$REBORN"
+	start_server --engine inside --exe "$REBORN" --time work,worked
 	await_processes $(printf '%s\n' "$first" "$TARGET" | sort -n)
+	pass 1000 "$first"
 	end_server KILL 2>/dev/null
+	pass 2000 "$first"
 	counts_inside "$first" && counts_inside
+	# Another request is no reason to lose what was counted.
 	check_error 6 "pid $first: counts inside already" serve --listen 127.0.0.1:0 --engine inside -pid "$first"
 	grep -q "doctor -pid $first -fix" "$TMP/err" || fail "$(cat "$TMP/err")"
-	"$TOOL" doctor -pid "$first" -fix >"$TMP/out"
-	check_clean "$before" "$first"
-	# The other one is a problem, and not the end; it is measured when it is mended.
-	start_server --engine inside --exe "$REBORN"
-	await_processes "$first"
-	matches "$(of_target 'it["problem"]')" "^pid $TARGET: counts inside already .*doctor -pid $TARGET -fix"
+	start_server --engine inside --exe "$REBORN" --time work,worked
+	await_processes $(printf '%s\n' "$first" "$TARGET" | sort -n)
+	grep -q "pid $first: was counted inside for pid [0-9]*, which has been killed" "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
+	eq "$(grep -c 'which has been killed: that is ended, and its totals are lost' "$TMP/serve.err")" 2 "lines of the log"
+	eq "$(of_target 'it["problem"]')" None "problem"
 	pass 10 "$first"
-	"$TOOL" doctor -pid "$TARGET" -fix >"$TMP/out"
+	pass 5
+	eq "$(hits_of work)" 15 "hits"
+	end_server
+	eq "$SERVER_STATUS" 0 "status: $(cat "$TMP/serve.err")"
+	check_clean "$before" "$first"
+	check_clean "$before"
+}
+
+# What is kept, or counted by a tool that lives, or for something else, is not taken.
+test_others_are_not_taken_over() {
+	local before first
+	need_root
+	start_reborn
+	first=$TARGET
+	start_reborn
+	before=$(memory_of "$first")
+	"$TOOL" attach -pid "$first" -q --count --engine inside --keep "ocp_watch_$PPID"
+	start_counting "$TARGET" --engine inside --json
+	start_server --engine inside --exe "$REBORN"
+	wait_for '[[ $(of_target "it[\"problem\"]") = "pid '"$first"': counts inside already"*"doctor -pid '"$first"' -fix"* ]]'
+	pass 7 "$first"
+	pass 8
+	"$TOOL" detach "ocp_watch_$PPID" --json >"$TMP/kept"
+	kill -INT "$COUNTING"
+	wait "$COUNTING"
+	eq "$(totals)" "work 8
+worked 8" "hits of the other tool"
+	mv "$TMP/kept" "$TMP/counts"
+	eq "$(totals)" "work 7
+worked 7" "hits of the kept meter"
+	# They are measured when they are free.
 	await_processes $(printf '%s\n' "$first" "$TARGET" | sort -n)
 	wait_for '[[ $(of_target "it[\"problem\"]") = None ]]'
 	pass 5
-	eq "$(hits_of work)" 15 "hits"
+	eq "$(hits_of work)" 5 "hits"
 	end_server
 	check_clean "$before" "$first"
 	check_clean "$before"
@@ -414,8 +449,7 @@ test_refused() {
 	done
 	check_error 2 '--engine inside excludes --label-pid' serve --engine inside -pid "$other" --label-pid
 	check_error 2 '-config excludes measuring options' serve --config x --engine inside
-	check_error 2 "--engine inside needs a process that runs: start '$REBORN'" trace -prog "$REBORN" --count --engine inside
-	check_error 2 '--engine inside excludes several processes' attach --count --engine inside -pid "$other" -pid $$
+	check_error 2 "--engine inside needs a process that runs: start '$REBORN', then use .attach -pid PID --engine inside." trace -prog "$REBORN" --count --engine inside
 	plain=$(own_copy "$O/tests/ocaml/loop_plain")
 	start_target "$plain"
 	await_line ready

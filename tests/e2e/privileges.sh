@@ -61,17 +61,17 @@ test_counting_names_what_is_missing() {
 	prepare
 	start_as_nobody "$TMP/loop"
 	status=0
-	as_nobody "$TOOL" attach -pid "$TARGET" --count --for 1s >"$TMP/out" 2>"$TMP/err" || status=$?
+	as_nobody "$TOOL" attach -pid "$TARGET" --count --engine bpf --for 1s >"$TMP/out" 2>"$TMP/err" || status=$?
 	eq "$status" 3 "status"
 	matches "$(cat "$TMP/err")" "lacks CAP_BPF and CAP_PERFMON"
 	matches "$(cat "$TMP/err")" "hint: .*setcap cap_bpf,cap_perfmon=ep $TMP/ocaml-probes"
 	eq "$(wc -l <"$TMP/err")" 2 "lines"
 	status=0
-	with_caps +cap_39 "$TOOL" attach -pid "$TARGET" --count --for 1s 2>"$TMP/err" || status=$?
+	with_caps +cap_39 "$TOOL" attach -pid "$TARGET" --count --engine bpf --for 1s 2>"$TMP/err" || status=$?
 	eq "$status" 3 "status"
 	matches "$(cat "$TMP/err")" "lacks CAP_PERFMON"
 	status=0
-	with_caps +cap_38 "$TOOL" attach -pid "$TARGET" --count --for 1s 2>"$TMP/err" || status=$?
+	with_caps +cap_38 "$TOOL" attach -pid "$TARGET" --count --engine bpf --for 1s 2>"$TMP/err" || status=$?
 	eq "$status" 3 "status"
 	matches "$(cat "$TMP/err")" "lacks CAP_BPF"
 }

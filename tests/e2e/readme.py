@@ -346,11 +346,11 @@ def check_tables(text):
         for line in example.expected:
             total = re.match(r"total, ([\d.]+) s$", line)
             row = re.match(r"(\S+) .*? (\d+) +([\d.]+)$", line)
-            cost = re.match(r"CPU overhead: (\d+) hits/s x (\d+) ns per hit = ([\d.]+)% of a core$", line)
+            cost = re.match(r"CPU overhead: (\d+) hits/s x ([\d.]+) ns per hit = ([\d.]+)% of a core$", line)
             if total:
                 seconds = float(total.group(1))
             elif cost:
-                share = int(cost.group(1)) * int(cost.group(2)) / 1e7
+                share = int(cost.group(1)) * float(cost.group(2)) / 1e7
                 if abs(share - float(cost.group(3))) > 0.005 + 1e-9:
                     sys.exit("README: %s: %s: it is %.3f%%" % (example.command, line, share))
             elif row and seconds:

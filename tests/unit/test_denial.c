@@ -10,6 +10,7 @@
 
 #include "base/ctx.h"
 #include "tracee/denial.h"
+#include "tracee/proc_file.h"
 #include "process/holders.h"
 #include "unit.h"
 

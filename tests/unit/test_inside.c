@@ -9,12 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "inside/blocks.h"
 #include "inside/inside.h"
+#include "inside/remote.h"
 #include "tracee/maps.h"
 #include "tracee/memory.h"
 #include "fixture.h"
@@ -472,6 +474,38 @@ int __wrap_proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char
 }
 /* NOLINTEND(bugprone-reserved-identifier,cert-*) */
 
+static int n_unmapped; /* calls of munmap in processes */
+
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-*) the linker's names */
+int __real_remote_syscall(struct remote *remote, long number, const uint64_t args[6],
+			  int64_t *result);
+int __wrap_remote_syscall(struct remote *remote, long number, const uint64_t args[6],
+			  int64_t *result);
+int __wrap_remote_syscall(struct remote *remote, long number, const uint64_t args[6],
+			  int64_t *result)
+{
+	n_unmapped += number == SYS_munmap;
+	return __real_remote_syscall(remote, number, args, result);
+}
+/* NOLINTEND(bugprone-reserved-identifier,cert-*) */
+
+/* A second time, somebody else's memory could lie there. */
+static void the_block_is_unmapped_once(void **state)
+{
+	struct program p;
+	struct inside *inside;
+
+	(void)state;
+	start(&p, "v1", "--wait");
+	inside = attach(&p);
+	n_unmapped = 0;
+	detach(&p, inside);
+	inside_close(inside);
+	assert_int_equal(n_unmapped, 1);
+	assert_true(is_unmapped(&p));
+	end(&p);
+}
+
 static void a_process_that_ends_is_no_other_error(void **state)
 {
 	struct program p;
@@ -615,6 +649,7 @@ int main(void)
 		cmocka_unit_test(attach_and_detach_under_load),
 		cmocka_unit_test(a_foreign_switch_is_seen),
 		cmocka_unit_test(a_killed_tool_does_no_harm),
+		cmocka_unit_test(the_block_is_unmapped_once),
 		cmocka_unit_test(a_process_that_ends_is_no_other_error),
 		cmocka_unit_test(another_tool_begins_meanwhile),
 		cmocka_unit_test(a_block_goes_while_it_is_looked_for),

@@ -71,6 +71,33 @@ static void what_is_written_is_read(void **state)
 	ocp_ctx_free(ctx);
 }
 
+/* When, at what cost, and where probes were found is no part of what was asked for. */
+static void what_is_asked_for_is_compared(void **state)
+{
+	static const char more[] = FORMAT "start 9\nsplit 1\nkey -1\ncost 1.0 2.0\npid 77\npid 78\n"
+					  "pair =a =b%20c%ff\nprobe 1 =0\n" COLUMNS
+					  "probe 1 =c\nfile =/bin/y\nsite 0 0 1 1 1 1 = =\n";
+	static const char *const others[] = {
+		FORMAT
+		"start 1200\nsplit 0\nkey -1\ncost 1.0 2.0\npid 77\npid 78\npair =a =b%20c%ff\n" COLUMNS,
+		HEAD "pid 77\npair =a =b%20c%ff\n" COLUMNS,
+		HEAD "pid 77\npid 79\npair =a =b%20c%ff\n" COLUMNS,
+		PROCESSES COLUMNS,
+		PROCESSES "pair =a =b%20c%ff\nprobe 1 =a\n",
+		PROCESSES "pair =a =b%20c%ff\nprobe 0 =a\nprobe 0 =b%20c%ff\n",
+		PROCESSES "pair =a =b%20c%ff\nprobe 1 =a\nprobe 0 =b%20c%ffd\n",
+		"ocaml-probes-kept 3 1\n",
+		"",
+	};
+
+	(void)state;
+	assert_true(pin_meta_is_part(whole, whole));
+	assert_true(pin_meta_is_part(whole, more));
+	assert_false(pin_meta_is_part(more, whole));
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		assert_false(pin_meta_is_part(whole, others[i]));
+}
+
 static void a_part_is_damaged(void **state)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
@@ -192,6 +219,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_written_is_read),
+		cmocka_unit_test(what_is_asked_for_is_compared),
 		cmocka_unit_test(a_part_is_damaged),
 		cmocka_unit_test(nothing_else_is_read),
 		cmocka_unit_test(an_untrusted_text_is_plain),

@@ -136,6 +136,7 @@ static void fill_block(struct block *block, uint8_t *code)
 		.counters_off = offsetof(struct block, counters),
 		.n_sites = N_SITES,
 		.n_shards = 1,
+		.shard_stride = N_SITES,
 	};
 }
 

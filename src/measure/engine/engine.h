@@ -2,7 +2,7 @@
 /*
  * The interface of a measuring engine, which counts and times the hits of numbered sites. meter.c
  * maps probes to sites and uses an engine only through this interface. There are two
- * engines: engine_bpf.c (uprobes), and engine_inside.c, which counts inside of one process.
+ * engines: engine_bpf.c (uprobes), and engine_inside.c, which counts inside of processes.
  *
  * The order of calls is open, attach (again for files that are loaded later), read (any number of
  * times), detach, read, close. A read after detach is exact. close detaches if necessary and
@@ -51,6 +51,7 @@ struct engine_site {
 	uint32_t first_role;  /* index in engine_spec.roles */
 	uint32_t n_roles;
 	bool is_off;		 /* do not attach to it now; see switch_sites */
+	bool needs_kernel;	 /* it is no nop and call: only the kernel can count it */
 	bool is_keyed;		 /* its hits are split by engine_spec.split */
 	bool needs_confirmation; /* a call of a role that is_frame: see engine_role.confirms */
 	uint8_t condition;	 /* enum measure_condition */
@@ -228,7 +229,7 @@ typedef void (*engine_print_fn)(void *data, const struct hit_record *record,
 
 struct engine_ops {
 	const char *name;
-	/* The cost of a hit is not measured: it is too small, or the engine cannot be read. */
+	/* The cost of a hit is not measured. */
 	bool has_no_costs;
 
 	/*

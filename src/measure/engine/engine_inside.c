@@ -1,46 +1,28 @@
 // SPDX-License-Identifier: MIT
 /*
- * The engine that counts inside the process (inside/inside.h): trampolines instead of uprobes. It needs no
- * more than the right to ptrace the process. It measures one process, which is known by its pid, and its
- * forked children; what needs the kernel is refused.
+ * The engine that counts inside of processes (inside/inside.h): trampolines instead of uprobes. It needs no
+ * more than the right to ptrace them. It measures processes that are known by their pids, and their forked
+ * children; what needs the kernel is refused. Each process is attached to, and detached from, by itself.
  */
 #include <errno.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "inside/inside.h"
+#include "base/plural.h"
 #include "inside/own_cost.h"
 #include "measure/engine/engine_inside.h"
-#include "measure/engine/inside_meta.h"
-#include "process/find.h"
-#include "tracee/maps.h"
-#include "tracee/proc_file.h"
-
-enum {
-	MAX_THREADS = 1024,    /* that time pairs at one moment */
-	OCAML_COUNTER_OFF = 2, /* of the half that OCaml reads, in the semaphore */
-	MAX_CHILD_ROUNDS =
-		100, /* searches for forked children; each finds those of the one before */
-};
+#include "measure/engine/inside_process.h"
 
 struct engine {
 	struct ocp_ctx *ctx;
 	struct inside_role *roles;
 	size_t n_pairs, max_sites;
 	unsigned int depth;
-	struct inside *inside; /* NULL: not attached */
-	uint32_t *numbers;     /* of the engine, by the number inside */
-	size_t n_sites;
-	pid_t pid;
-	uint64_t start_time;
-	struct stat exe;
-	char base[FIND_NAME_BYTES + 1]; /* of its executable */
-	bool is_detached, has_warned;
-	bool is_found; /* an earlier tool has attached it */
+	bool by_process;
+	struct inside_process **processes; /* that have been attached to */
+	size_t n_processes;
+	bool is_detached;
+	bool is_found; /* an earlier tool has attached to them */
 	bool is_kept;
 	struct inside_meta meta; /* until the attach: name and text */
 };
@@ -49,14 +31,12 @@ const char *engine_inside_cannot(const struct engine_spec *spec)
 {
 	if (spec->filter || spec->key_arg != ENGINE_NO_KEY || spec->n_histograms || spec->prints)
 		return "arguments of probes";
-	if (spec->split == OCP_BY_THREAD || spec->split == OCP_BY_PROCESS)
-		return "counts by thread or process";
+	if (spec->split == OCP_BY_THREAD)
+		return "counts by thread";
 	if (spec->stack_depth)
 		return "stacks";
 	if (spec->exe || !spec->pid)
 		return "every process of a program";
-	if (spec->many_processes)
-		return "several processes at a time";
 	if (spec->max_frames || spec->has_conditions)
 		return "functions";
 	return NULL;
@@ -79,6 +59,7 @@ static int open_engine(struct ocp_ctx *ctx, const struct engine_spec *spec, stru
 		.n_pairs = spec->n_pairs,
 		.max_sites = spec->max_sites,
 		.depth = spec->depth,
+		.by_process = spec->split == OCP_BY_PROCESS,
 	};
 	if (!engine->roles) {
 		free(engine);
@@ -91,153 +72,7 @@ static int open_engine(struct ocp_ctx *ctx, const struct engine_spec *spec, stru
 	return 0;
 }
 
-/* ---- addresses ------------------------------------------------------------------------------ */
-
-/* A file in a process, and the mappings that are its own. */
-struct mapped_file {
-	pid_t pid;
-	struct stat stat;
-	const struct mapping **mappings;
-	size_t n;
-};
-
-/* The device of a mapping differs from that of the file on overlayfs and btrfs: ask the path too. */
-static bool is_of_file(const struct mapped_file *file, const struct mapping *m)
-{
-	char path[PATH_MAX + PROC_PATH_BYTES];
-	struct stat st;
-
-	if (m->inode != file->stat.st_ino)
-		return false;
-	snprintf(path, sizeof(path), "/proc/%d/root%s", (int)file->pid, m->path);
-	return stat(path, &st) != 0 ||
-	       (st.st_ino == file->stat.st_ino && st.st_dev == file->stat.st_dev);
-}
-
-static int find_mappings(struct engine *engine, const struct maps *maps, struct mapped_file *file)
-{
-	file->mappings = calloc(maps->n + 1, sizeof(void *));
-	if (!file->mappings)
-		return ctx_no_memory(engine->ctx);
-	for (size_t i = 0; i < maps->n; i++)
-		if (is_of_file(file, &maps->mappings[i]))
-			file->mappings[file->n++] = &maps->mappings[i];
-	return 0;
-}
-
-/* Where the process has mapped the byte at OFF of the file. Returns the number of its mappings. */
-static size_t address_of(const struct mapped_file *file, uint64_t off, bool executable,
-			 uint64_t *addr)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < file->n; i++) {
-		const struct mapping *m = file->mappings[i];
-
-		if ((executable ? m->executable : m->writable) && off >= m->off &&
-		    off - m->off < m->end - m->start) {
-			*addr = m->start + (off - m->off);
-			n++;
-		}
-	}
-	return n;
-}
-
-static int add_site(struct engine *engine, const struct mapped_file *mapped,
-		    const struct engine_file *file, size_t i, struct inside_site *to)
-{
-	const struct engine_site *site = &file->sites[i];
-	uint64_t addr = 0, semaphore = 0;
-	const size_t n = address_of(mapped, site->nop_off, true, &addr);
-	const bool has_semaphore =
-		site->ref_ctr_off && address_of(mapped, site->ref_ctr_off, false, &semaphore) == 1;
-
-	if (n != 1)
-		return ctx_error(
-			engine->ctx, -ENOTSUP,
-			n ? "pid %d: maps the code of %s twice, and cannot be counted "
-			    "inside"
-			  : "pid %d: has no mapping of a site of %s, and cannot be counted "
-			    "inside",
-			(int)mapped->pid, file->name);
-	*to = (struct inside_site){
-		.addr = addr,
-		.semaphore = has_semaphore ? semaphore + OCAML_COUNTER_OFF : 0,
-		.needs_private_gate = !has_semaphore,
-		.first_role = site->first_role,
-		.n_roles = site->n_roles,
-	};
-	engine->numbers[engine->n_sites++] = (uint32_t)(file->first_site + i);
-	return 0;
-}
-
-static int add_file(struct engine *engine, const struct maps *maps, pid_t pid,
-		    const struct engine_file *file, struct inside_site *sites)
-{
-	struct mapped_file mapped = { .pid = pid };
-	int err = 0;
-
-	if (file->n_pids != 1 || file->pids[0] != pid)
-		return ctx_error(engine->ctx, -ENOTSUP,
-				 "the engine `inside` measures one process at a time");
-	if (file->n_sites && stat(file->path, &mapped.stat) != 0)
-		return ctx_error(engine->ctx, -errno, "%s: %s", file->name, strerror(errno));
-	if (file->n_sites)
-		err = find_mappings(engine, maps, &mapped);
-	for (size_t i = 0; !err && i < file->n_sites; i++)
-		if (!file->sites[i].is_off)
-			err = add_site(engine, &mapped, file, i, &sites[engine->n_sites]);
-	free(mapped.mappings);
-	return err;
-}
-
-/* Forked children are found by their executable. */
-static int know_process(struct engine *engine, pid_t pid)
-{
-	char path[PROC_PATH_BYTES], name[PATH_MAX];
-	ssize_t length;
-	const char *slash;
-
-	proc_path(path, pid, "exe");
-	length = readlink(path, name, sizeof(name) - 1);
-	if (length < 0 || stat(path, &engine->exe) != 0 ||
-	    proc_start_time(pid, &engine->start_time) != 0)
-		return ctx_error(engine->ctx, -ESRCH, "pid %d: has ended", (int)pid);
-	name[length] = '\0';
-	slash = strrchr(name, '/');
-	snprintf(engine->base, sizeof(engine->base), "%.*s", FIND_NAME_BYTES,
-		 slash ? slash + 1 : name);
-	engine->pid = pid;
-	return 0;
-}
-
-static int attach_sites(struct engine *engine, const struct inside_site *sites)
-{
-	struct inside_spec spec = {
-		.sites = sites,
-		.n_sites = engine->n_sites,
-		.roles = engine->roles,
-		.n_pairs = engine->n_pairs,
-		.depth = engine->depth,
-		.max_threads = MAX_THREADS,
-	};
-	struct inside_meta meta = engine->meta;
-	void *bytes = NULL;
-	int err = 0;
-
-	if (!engine->n_sites)
-		return ctx_error(engine->ctx, -ENOTSUP, "pid %d: has no site to count inside",
-				 (int)engine->pid);
-	meta.numbers = engine->numbers;
-	meta.n_sites = engine->n_sites;
-	if (meta.text)
-		err = inside_meta_write(engine->ctx, &meta, &bytes, &spec.meta_bytes);
-	spec.meta = bytes;
-	if (!err)
-		err = inside_attach(engine->ctx, engine->pid, &spec, &engine->inside);
-	free(bytes);
-	return err;
-}
+/* ---- attaching ------------------------------------------------------------------------------ */
 
 static int describe(struct engine *engine, const char *name, const char *text)
 {
@@ -249,173 +84,180 @@ static int describe(struct engine *engine, const char *name, const char *text)
 	return engine->meta.text ? 0 : ctx_no_memory(engine->ctx);
 }
 
-static int attach(struct engine *engine, const struct engine_file *files, size_t n)
+static int add_process(struct engine *engine, struct inside_process *process)
 {
-	const pid_t pid = n && files[0].n_pids ? files[0].pids[0] : 0;
-	struct inside_site *sites;
-	struct maps maps;
-	int err;
+	struct inside_process **grown = reallocarray(engine->processes, engine->n_processes + 1,
+						     sizeof(struct inside_process *));
 
-	if (engine->inside || !pid)
-		return ctx_error(
-			engine->ctx, -ENOTSUP,
-			"the engine `inside` does not measure files that are loaded later");
-	err = maps_read(engine->ctx, pid, &maps);
+	if (!grown)
+		return ctx_no_memory(engine->ctx);
+	engine->processes = grown;
+	grown[engine->n_processes++] = process;
+	return 0;
+}
+
+static bool has_pid(const pid_t *pids, size_t n, pid_t pid)
+{
+	for (size_t i = 0; i < n; i++)
+		if (pids[i] == pid)
+			return true;
+	return false;
+}
+
+/* Set *PIDS to the *N processes that the files list; the caller frees it. */
+static int list_pids(struct engine *engine, const struct engine_file *files, size_t n_files,
+		     pid_t **pids, size_t *n)
+{
+	size_t room = 1;
+
+	*n = 0;
+	for (size_t i = 0; i < n_files; i++)
+		room += files[i].n_pids;
+	*pids = calloc(room, sizeof(**pids));
+	if (!*pids)
+		return ctx_no_memory(engine->ctx);
+	for (size_t i = 0; i < n_files; i++)
+		for (size_t j = 0; j < files[i].n_pids; j++)
+			if (!has_pid(*pids, *n, files[i].pids[j]))
+				(*pids)[(*n)++] = files[i].pids[j];
+	return 0;
+}
+
+static int attach_process(struct engine *engine, pid_t pid, const struct engine_file *files,
+			  size_t n)
+{
+	const struct inside_plan plan = { .roles = engine->roles,
+					  .n_pairs = engine->n_pairs,
+					  .max_sites = engine->max_sites,
+					  .depth = engine->depth,
+					  .by_process = engine->by_process,
+					  .meta = &engine->meta };
+	struct inside_process *process;
+	int err = inside_process_attach(engine->ctx, pid, &plan, files, n, &process);
+
 	if (err)
 		return err;
-	sites = calloc(engine->max_sites + 1, sizeof(*sites));
-	engine->numbers = calloc(engine->max_sites + 1, sizeof(*engine->numbers));
-	err = sites && engine->numbers ? know_process(engine, pid) : ctx_no_memory(engine->ctx);
-	for (size_t i = 0; !err && i < n; i++)
-		err = add_file(engine, &maps, pid, &files[i], sites);
+	err = add_process(engine, process);
 	if (!err)
-		err = attach_sites(engine, sites);
-	if (err) {
-		free(engine->numbers);
-		engine->numbers = NULL;
-		engine->n_sites = 0;
-	}
-	maps_free(&maps);
-	free(sites);
+		return 0;
+	if (inside_process_detach(process))
+		inside_process_tell_left(process);
+	inside_process_close(process);
 	return err;
 }
 
-/* ---- results -------------------------------------------------------------------------------- */
-
-static void take_pair(const struct inside_pair *from, struct engine_pair *to)
+static void tell_not_counted(const struct engine *engine)
 {
-	*to = (struct engine_pair){
-		.starts = from->starts,
-		.count = from->count,
-		.sum_ns = from->sum_ns,
-		.min_ns = from->min_ns,
-		.max_ns = from->max_ns,
-		.orphan_starts = from->orphan_starts,
-		.orphan_stops = from->orphan_stops,
-		.map_full = from->collisions,
-	};
-	memcpy(to->buckets, from->buckets, sizeof(to->buckets));
+	const char *hint = ocp_hint(engine->ctx);
+
+	ctx_log(engine->ctx, OCP_LOG_WARN, "%s%s%s%s: it is not counted", ocp_error(engine->ctx),
+		hint ? " (" : "", hint ? hint : "", hint ? ")" : "");
 }
 
-/* Another tool may have changed sites meanwhile. Numbers that are too small are not told silently. */
-static void warn_of_changes(struct engine *engine)
+/* One of several processes may have ended, or be one that cannot be counted: the others are counted. */
+static int attach_processes(struct engine *engine, const pid_t *pids, size_t n_pids,
+			    const struct engine_file *files, size_t n)
 {
-	struct inside_state state = { 0 };
+	int err = 0;
 
-	if (engine->has_warned || engine->is_detached ||
-	    inside_state(engine->inside, &state) != 0 || state.n_patched >= engine->n_sites)
-		return;
-	engine->has_warned = true;
-	ctx_log(engine->ctx, OCP_LOG_WARN,
-		"pid %d: %zu of %zu site%s not counted now, because another program has changed "
-		"them: hits are missing",
-		(int)engine->pid, engine->n_sites - state.n_patched, engine->n_sites,
-		engine->n_sites == 1 ? " is" : "s are");
+	for (size_t i = 0; i < n_pids; i++) {
+		int its_err = attach_process(engine, pids[i], files, n);
+
+		if (its_err && (n_pids == 1 || its_err == -ENOMEM))
+			return its_err;
+		if (its_err)
+			tell_not_counted(engine);
+		err = err ? err : its_err;
+	}
+	if (err && !engine->n_processes)
+		return ctx_error(engine->ctx, err, "none of the %zu processes can be counted",
+				 n_pids);
+	return 0;
 }
+
+/* An error only if it is that of all processes. TELLS: warn of each that counts on. */
+static int detach_processes(struct engine *engine, bool tells)
+{
+	size_t n_failed = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < engine->n_processes; i++) {
+		int its_err = inside_process_detach(engine->processes[i]);
+
+		if (!its_err)
+			continue;
+		err = its_err;
+		n_failed++;
+		if (tells)
+			inside_process_tell_left(engine->processes[i]);
+	}
+	/* What the others have counted is complete. */
+	return n_failed && n_failed == engine->n_processes ? err : 0;
+}
+
+static void close_processes(struct engine *engine)
+{
+	for (size_t i = 0; i < engine->n_processes; i++)
+		inside_process_close(engine->processes[i]);
+	engine->n_processes = 0;
+}
+
+static int attach(struct engine *engine, const struct engine_file *files, size_t n)
+{
+	pid_t *pids;
+	size_t n_pids;
+	int err = list_pids(engine, files, n, &pids, &n_pids);
+
+	if (!err && (engine->n_processes || !n_pids))
+		err = ctx_error(engine->ctx, -ENOTSUP,
+				"the engine `inside` does not measure files that are loaded later");
+	else if (!err)
+		err = attach_processes(engine, pids, n_pids, files, n);
+	if (err == -ENOMEM) {
+		detach_processes(engine, true);
+		close_processes(engine);
+		ctx_no_memory(engine->ctx);
+	}
+	free(pids);
+	return err;
+}
+
+size_t engine_inside_n_processes(const struct engine *engine)
+{
+	return engine->n_processes;
+}
+
+/* ---- results, and the end ------------------------------------------------------------------- */
 
 static int read_engine(struct engine *engine, struct engine_reading *reading)
 {
-	uint64_t *hits = calloc(engine->n_sites + 1, sizeof(*hits));
-	struct inside_pair *pairs = calloc(engine->n_pairs + 1, sizeof(*pairs));
-	int err = hits && pairs ? 0 : ctx_no_memory(engine->ctx);
+	int err = 0;
 
-	if (!err && engine->inside)
-		err = inside_read(engine->inside, hits, pairs);
-	if (!err && engine->inside)
-		warn_of_changes(engine);
-	for (size_t i = 0; !err && i < engine->n_sites; i++)
-		reading->hits[engine->numbers[i]] = hits[i];
-	for (size_t i = 0; !err && i < engine->n_pairs; i++)
-		take_pair(&pairs[i], &reading->pairs[i]);
-	free(hits);
-	free(pairs);
+	for (size_t i = 0; !err && i < engine->n_processes; i++)
+		err = inside_process_add(engine->processes[i], reading);
 	return err;
-}
-
-static bool process_has_ended(const struct engine *engine)
-{
-	uint64_t start_time;
-
-	return proc_start_time(engine->pid, &start_time) != 0 || start_time != engine->start_time;
-}
-
-/* A child has copies of the sites, and shares the block, which tells when it was made. */
-static bool detach_child(struct engine *engine, pid_t pid)
-{
-	struct inside_state state = { 0 };
-	uint64_t start_time;
-	struct inside *child;
-	bool is_ours = pid != engine->pid && inside_find(engine->ctx, pid, &child) > 0;
-
-	if (!is_ours)
-		return false;
-	is_ours = inside_start_ns(child) == inside_start_ns(engine->inside) &&
-		  inside_n_sites(child) == inside_n_sites(engine->inside) &&
-		  inside_state(child, &state) == 0 && state.n_patched + state.n_switched;
-	if (is_ours && inside_detach(child) != 0) {
-		if (proc_start_time(pid, &start_time) == 0)
-			ctx_log(engine->ctx, OCP_LOG_WARN, "%s", ocp_error(engine->ctx));
-		is_ours = false;
-	}
-	inside_close(child);
-	return is_ours;
-}
-
-/* Children that have not executed another program. Those that they fork meanwhile are found again. */
-static void detach_children(struct engine *engine)
-{
-	bool found_one = true;
-
-	for (int i = 0; found_one && i < MAX_CHILD_ROUNDS; i++) {
-		struct find_memory memory = { 0 };
-		struct found_processes found = { 0 };
-
-		found_one = false;
-		if (find_processes(engine->ctx, &engine->exe, engine->base, &memory, &found) != 0)
-			ctx_log(engine->ctx, OCP_LOG_WARN, "%s", ocp_error(engine->ctx));
-		for (size_t j = 0; j < found.n; j++)
-			found_one |= detach_child(engine, found.pids[j]);
-		found_processes_free(&found);
-		find_memory_free(&memory);
-	}
 }
 
 static int detach(struct engine *engine)
 {
-	int err;
+	int err = engine->is_detached
+			  ? 0
+			  : detach_processes(engine, engine->is_found && engine->n_processes > 1);
 
-	if (!engine->inside || engine->is_detached)
-		return 0;
-	warn_of_changes(engine);
-	/* What was found may be a copy of what this process has: it ends last. */
-	if (engine->is_found)
-		detach_children(engine);
-	err = inside_detach(engine->inside);
-	/* What was counted before can be read all the same. */
-	if (err && process_has_ended(engine)) {
-		err = 0;
-	} else if (err == -ESRCH) {
-		ctx_log(engine->ctx, OCP_LOG_WARN, "%s", ocp_error(engine->ctx));
-		err = 0;
-	}
-	if (err)
-		return err;
-	engine->is_detached = true;
-	detach_children(engine);
-	return 0;
+	engine->is_detached = !err;
+	return err;
 }
 
 static void close_engine(struct engine *engine)
 {
 	if (!engine)
 		return;
-	if (!engine->is_found && !engine->is_kept && detach(engine))
-		ctx_log(engine->ctx, OCP_LOG_WARN,
-			"%s; it counts on: ocaml-probes doctor -pid %d -fix restores its sites",
-			ocp_error(engine->ctx), (int)engine->pid);
-	inside_close(engine->inside);
+	/* Those that a detach has not ended are tried again. */
+	if (!engine->is_found && !engine->is_kept)
+		detach_processes(engine, true);
+	close_processes(engine);
+	free(engine->processes);
 	free(engine->meta.text);
-	free(engine->numbers);
 	free(engine->roles);
 	free(engine);
 }
@@ -429,37 +271,36 @@ static int keep(struct engine *engine, const char *folder)
 	return 0;
 }
 
-int engine_inside_open_found(struct ocp_ctx *ctx, pid_t pid, struct inside *inside,
-			     uint32_t *numbers, struct engine **out)
+int engine_inside_new_found(struct ocp_ctx *ctx, struct engine **out)
 {
 	struct engine *engine = calloc(1, sizeof(*engine));
-	int err;
 
-	*out = NULL;
-	if (!engine) {
-		inside_close(inside);
-		free(numbers);
+	*out = engine;
+	if (!engine)
 		return ctx_no_memory(ctx);
-	}
-	*engine = (struct engine){
-		.ctx = ctx,
-		.inside = inside,
-		.numbers = numbers,
-		.n_sites = inside_n_sites(inside),
-		.n_pairs = inside_n_pairs(inside),
-		.is_found = true,
-	};
-	err = know_process(engine, pid);
+	*engine = (struct engine){ .ctx = ctx, .is_found = true };
+	return 0;
+}
+
+int engine_inside_add_found(struct engine *engine, pid_t pid, struct inside *inside,
+			    uint32_t *numbers)
+{
+	struct inside_process *process;
+	int err = inside_process_found(engine->ctx, pid, inside, numbers, &process);
+
+	if (!err)
+		err = add_process(engine, process);
 	if (err)
-		close_engine(engine);
-	else
-		*out = engine;
+		inside_process_close(process);
 	return err;
 }
 
 bool engine_inside_counts_in(const struct engine *engine, pid_t pid)
 {
-	return engine->inside && !engine->is_detached && inside_is_in(engine->inside, pid);
+	for (size_t i = 0; i < engine->n_processes; i++)
+		if (inside_process_counts_in(engine->processes[i], pid))
+			return true;
+	return false;
 }
 
 /* ---- the rest of the interface -------------------------------------------------------------- */

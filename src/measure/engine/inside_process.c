@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: MIT
+#include "measure/engine/inside_process.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/plural.h"
+#include "process/find.h"
+#include "tracee/maps.h"
+#include "tracee/proc_file.h"
+
+enum {
+	MAX_THREADS = 1024,    /* that time pairs at one moment */
+	OCAML_COUNTER_OFF = 2, /* of the half that OCaml reads, in the semaphore */
+	NO_PROBE = UINT32_MAX,
+	MAX_CHILD_ROUNDS =
+		100, /* searches for forked children; each finds those of the one before */
+};
+
+struct inside_process {
+	struct ocp_ctx *ctx;
+	struct inside *inside;
+	uint32_t *numbers; /* of the engine, by the number inside */
+	uint32_t
+		*probes; /* by the number inside: of which probe it is a row; NULL: none has rows */
+	uint32_t n_probes; /* these numbers are less */
+	char comm[16];
+	size_t n_sites, n_pairs;
+	pid_t pid;
+	uint64_t start_time;
+	struct stat exe;
+	char base[FIND_NAME_BYTES + 1]; /* of its executable */
+	bool is_detached, has_warned;
+	bool is_found; /* an earlier tool has attached it */
+};
+
+/* ---- addresses ------------------------------------------------------------------------------ */
+
+/* A file in a process, and the mappings that are its own. */
+struct mapped_file {
+	pid_t pid;
+	struct stat stat;
+	const struct mapping **mappings;
+	size_t n;
+};
+
+/* The device of a mapping differs from that of the file on overlayfs and btrfs: ask the path too. */
+static bool is_of_file(const struct mapped_file *file, const struct mapping *m)
+{
+	char path[PATH_MAX + PROC_PATH_BYTES];
+	struct stat st;
+
+	if (m->inode != file->stat.st_ino)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/root%s", (int)file->pid, m->path);
+	return stat(path, &st) != 0 ||
+	       (st.st_ino == file->stat.st_ino && st.st_dev == file->stat.st_dev);
+}
+
+static int find_mappings(struct inside_process *process, const struct maps *maps,
+			 struct mapped_file *file)
+{
+	file->mappings = calloc(maps->n + 1, sizeof(void *));
+	if (!file->mappings)
+		return ctx_no_memory(process->ctx);
+	for (size_t i = 0; i < maps->n; i++)
+		if (is_of_file(file, &maps->mappings[i]))
+			file->mappings[file->n++] = &maps->mappings[i];
+	return 0;
+}
+
+/* Where the process has mapped the byte at OFF of the file. Returns the number of its mappings. */
+static size_t address_of(const struct mapped_file *file, uint64_t off, bool executable,
+			 uint64_t *addr)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < file->n; i++) {
+		const struct mapping *m = file->mappings[i];
+
+		if ((executable ? m->executable : m->writable) && off >= m->off &&
+		    off - m->off < m->end - m->start) {
+			*addr = m->start + (off - m->off);
+			n++;
+		}
+	}
+	return n;
+}
+
+static void note_probe(struct inside_process *process, const struct engine_site *site)
+{
+	process->probes[process->n_sites] = site->is_keyed ? site->probe_index : NO_PROBE;
+	if (site->is_keyed && site->probe_index >= process->n_probes)
+		process->n_probes = site->probe_index + 1;
+}
+
+static int add_site(struct inside_process *process, const struct mapped_file *mapped,
+		    const struct engine_file *file, size_t i, struct inside_site *to)
+{
+	const struct engine_site *site = &file->sites[i];
+	uint64_t addr = 0, semaphore = 0;
+	const size_t n = address_of(mapped, site->nop_off, true, &addr);
+	const bool has_semaphore =
+		site->ref_ctr_off && address_of(mapped, site->ref_ctr_off, false, &semaphore) == 1;
+
+	if (n != 1)
+		return ctx_error(
+			process->ctx, -ENOTSUP,
+			n ? "pid %d: maps the code of %s twice, and cannot be counted "
+			    "inside"
+			  : "pid %d: has no mapping of a site of %s, and cannot be counted "
+			    "inside",
+			(int)mapped->pid, file->name);
+	*to = (struct inside_site){
+		.addr = addr,
+		.semaphore = has_semaphore ? semaphore + OCAML_COUNTER_OFF : 0,
+		.needs_private_gate = !has_semaphore,
+		.first_role = site->first_role,
+		.n_roles = site->n_roles,
+	};
+	if (process->probes)
+		note_probe(process, site);
+	process->numbers[process->n_sites++] = (uint32_t)(file->first_site + i);
+	return 0;
+}
+
+static bool lists(const struct engine_file *file, pid_t pid)
+{
+	for (size_t i = 0; i < file->n_pids; i++)
+		if (file->pids[i] == pid)
+			return true;
+	return false;
+}
+
+static int add_file(struct inside_process *process, const struct maps *maps,
+		    const struct engine_file *file, struct inside_site *sites)
+{
+	struct mapped_file mapped = { .pid = process->pid };
+	int err = 0;
+
+	if (file->n_sites && stat(file->path, &mapped.stat) != 0)
+		return ctx_error(process->ctx, -errno, "%s: %s", file->name, strerror(errno));
+	if (file->n_sites)
+		err = find_mappings(process, maps, &mapped);
+	for (size_t i = 0; !err && i < file->n_sites; i++)
+		if (!file->sites[i].is_off)
+			err = add_site(process, &mapped, file, i, &sites[process->n_sites]);
+	free(mapped.mappings);
+	return err;
+}
+
+int inside_process_check(struct ocp_ctx *ctx, pid_t pid, size_t n_sites, size_t n_unfit)
+{
+	if (!n_sites)
+		return ctx_error(ctx, -ENOTSUP,
+				 "pid %d: has no probe yet that the engine `inside` can count",
+				 (int)pid);
+	if (n_unfit)
+		return ctx_error(
+			ctx, -ENOTSUP,
+			"pid %d: %zu site%s dormant, which the engine `inside` cannot count",
+			(int)pid, n_unfit, n_unfit == 1 ? " is" : "s are");
+	return 0;
+}
+
+/* Of the N FILES, those that the process maps: can all their sites be counted? */
+static int check_files(const struct inside_process *process, const struct engine_file *files,
+		       size_t n)
+{
+	size_t n_sites = 0, n_unfit = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!lists(&files[i], process->pid))
+			continue;
+		n_sites += files[i].n_sites;
+		for (size_t j = 0; j < files[i].n_sites; j++)
+			n_unfit += files[i].sites[j].needs_kernel;
+	}
+	return inside_process_check(process->ctx, process->pid, n_sites, n_unfit);
+}
+
+/* Forked children are found by their executable. */
+static int know_process(struct inside_process *process, pid_t pid)
+{
+	char path[PROC_PATH_BYTES], name[PATH_MAX];
+	ssize_t length;
+	struct proc_status status;
+	const char *slash;
+
+	proc_path(path, pid, "exe");
+	length = readlink(path, name, sizeof(name) - 1);
+	if (length < 0 || stat(path, &process->exe) != 0 ||
+	    proc_start_time(pid, &process->start_time) != 0)
+		return ctx_error(process->ctx, -ESRCH, "pid %d: has ended", (int)pid);
+	name[length] = '\0';
+	slash = strrchr(name, '/');
+	snprintf(process->base, sizeof(process->base), "%.*s", FIND_NAME_BYTES,
+		 slash ? slash + 1 : name);
+	if (proc_status_read(process->ctx, pid, &status) == 0)
+		memcpy(process->comm, status.name, strnlen(status.name, sizeof(process->comm) - 1));
+	process->pid = pid;
+	return 0;
+}
+
+static int attach_sites(struct inside_process *process, const struct inside_plan *plan,
+			const struct inside_site *sites)
+{
+	struct inside_spec spec = {
+		.sites = sites,
+		.n_sites = process->n_sites,
+		.roles = plan->roles,
+		.n_pairs = plan->n_pairs,
+		.depth = plan->depth,
+		.max_threads = MAX_THREADS,
+	};
+	struct inside_meta meta = *plan->meta;
+	void *bytes = NULL;
+	int err = 0;
+
+	if (!process->n_sites)
+		return ctx_error(process->ctx, -ENOTSUP, "pid %d: has no site to count inside",
+				 (int)process->pid);
+	meta.numbers = process->numbers;
+	meta.n_sites = process->n_sites;
+	if (meta.text)
+		err = inside_meta_write(process->ctx, &meta, &bytes, &spec.meta_bytes);
+	spec.meta = bytes;
+	if (!err)
+		err = inside_attach(process->ctx, process->pid, &spec, &process->inside);
+	free(bytes);
+	return err;
+}
+
+static int attach(struct inside_process *process, const struct inside_plan *plan,
+		  const struct engine_file *files, size_t n)
+{
+	struct inside_site *sites = calloc(plan->max_sites + 1, sizeof(*sites));
+	struct maps maps = { 0 };
+	int err;
+
+	process->numbers = calloc(plan->max_sites + 1, sizeof(*process->numbers));
+	if (plan->by_process)
+		process->probes = calloc(plan->max_sites + 1, sizeof(*process->probes));
+	err = sites && process->numbers && (process->probes || !plan->by_process)
+		      ? check_files(process, files, n)
+		      : ctx_no_memory(process->ctx);
+	if (!err)
+		err = maps_read(process->ctx, process->pid, &maps);
+	if (!err)
+		err = know_process(process, process->pid);
+	for (size_t i = 0; !err && i < n; i++)
+		if (lists(&files[i], process->pid))
+			err = add_file(process, &maps, &files[i], sites);
+	if (!err)
+		err = attach_sites(process, plan, sites);
+	maps_free(&maps);
+	free(sites);
+	return err;
+}
+
+int inside_process_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_plan *plan,
+			  const struct engine_file *files, size_t n, struct inside_process **out)
+{
+	struct inside_process *process = calloc(1, sizeof(*process));
+	int err;
+
+	*out = NULL;
+	if (!process)
+		return ctx_no_memory(ctx);
+	process->ctx = ctx;
+	process->pid = pid;
+	process->n_pairs = plan->n_pairs;
+	err = attach(process, plan, files, n);
+	if (err)
+		inside_process_close(process);
+	else
+		*out = process;
+	return err;
+}
+
+int inside_process_found(struct ocp_ctx *ctx, pid_t pid, struct inside *inside, uint32_t *numbers,
+			 struct inside_process **out)
+{
+	struct inside_process *process = calloc(1, sizeof(*process));
+	int err;
+
+	*out = NULL;
+	if (!process) {
+		inside_close(inside);
+		free(numbers);
+		return ctx_no_memory(ctx);
+	}
+	*process = (struct inside_process){
+		.ctx = ctx,
+		.inside = inside,
+		.numbers = numbers,
+		.n_sites = inside_n_sites(inside),
+		.n_pairs = inside_n_pairs(inside),
+		.is_found = true,
+	};
+	err = know_process(process, pid);
+	if (err)
+		inside_process_close(process);
+	else
+		*out = process;
+	return err;
+}
+
+/* ---- results -------------------------------------------------------------------------------- */
+
+/* Add the pair FROM of a process to the totals of all. */
+static void add_pair(const struct inside_pair *from, struct engine_pair *to)
+{
+	if (from->count && (!to->count || from->min_ns < to->min_ns))
+		to->min_ns = from->min_ns;
+	if (from->max_ns > to->max_ns)
+		to->max_ns = from->max_ns;
+	to->starts += from->starts;
+	to->count += from->count;
+	to->sum_ns += from->sum_ns;
+	to->orphan_starts += from->orphan_starts;
+	to->orphan_stops += from->orphan_stops;
+	to->map_full += from->collisions;
+	for (size_t i = 0; i < sizeof(to->buckets) / sizeof(to->buckets[0]); i++)
+		to->buckets[i] += from->buckets[i];
+}
+
+/* Another tool may have changed sites meanwhile. Numbers that are too small are not told silently. */
+static void warn_of_changes(struct inside_process *process)
+{
+	struct inside_state state = { 0 };
+
+	if (process->has_warned || process->is_detached ||
+	    inside_state(process->inside, &state) != 0 || state.n_patched >= process->n_sites)
+		return;
+	process->has_warned = true;
+	ctx_log(process->ctx, OCP_LOG_WARN,
+		"pid %d: %zu of %zu site%s not counted now, because another program has changed "
+		"them: hits are missing",
+		(int)process->pid, process->n_sites - state.n_patched, process->n_sites,
+		process->n_sites == 1 ? " is" : "s are");
+}
+
+/* The hits of each probe as a row of this process. */
+static int add_rows(struct inside_process *process, const uint64_t *hits,
+		    struct engine_reading *reading)
+{
+	const size_t n = process->n_probes;
+	uint64_t *sums = calloc(n + 1, sizeof(*sums));
+	struct engine_keyed *grown =
+		reallocarray(reading->keyed, reading->n_keyed + n + 1, sizeof(*grown));
+
+	if (grown)
+		reading->keyed = grown;
+	if (!grown || !sums) {
+		free(sums);
+		return ctx_no_memory(process->ctx);
+	}
+	for (size_t i = 0; i < process->n_sites; i++)
+		if (process->probes[i] != NO_PROBE)
+			sums[process->probes[i]] += hits[i];
+	for (uint32_t i = 0; i < n; i++) {
+		struct engine_keyed *row = &grown[reading->n_keyed];
+
+		if (!sums[i])
+			continue;
+		*row = (struct engine_keyed){ .id = (uint32_t)process->pid,
+					      .tgid = (uint32_t)process->pid,
+					      .probe_index = i,
+					      .hits = sums[i] };
+		memcpy(row->comm, process->comm, sizeof(row->comm));
+		reading->n_keyed++;
+	}
+	free(sums);
+	return 0;
+}
+
+int inside_process_add(struct inside_process *process, struct engine_reading *reading)
+{
+	uint64_t *hits = calloc(process->n_sites + 1, sizeof(*hits));
+	struct inside_pair *pairs = calloc(process->n_pairs + 1, sizeof(*pairs));
+	int err = hits && pairs ? inside_read(process->inside, hits, pairs)
+				: ctx_no_memory(process->ctx);
+
+	if (!err)
+		warn_of_changes(process);
+	for (size_t i = 0; !err && i < process->n_sites; i++)
+		reading->hits[process->numbers[i]] += hits[i];
+	for (size_t i = 0; !err && i < process->n_pairs; i++)
+		add_pair(&pairs[i], &reading->pairs[i]);
+	if (!err && process->probes)
+		err = add_rows(process, hits, reading);
+	free(hits);
+	free(pairs);
+	return err;
+}
+
+bool inside_process_counts_in(const struct inside_process *process, pid_t pid)
+{
+	return !process->is_detached && inside_is_in(process->inside, pid);
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+static bool process_has_ended(const struct inside_process *process)
+{
+	uint64_t start_time;
+
+	return proc_start_time(process->pid, &start_time) != 0 || start_time != process->start_time;
+}
+
+/* A child has copies of the sites, and shares the block, which tells when it was made. */
+static bool detach_child(struct inside_process *process, pid_t pid)
+{
+	struct inside_state state = { 0 };
+	uint64_t start_time;
+	struct inside *child;
+	bool is_ours = pid != process->pid && inside_find(process->ctx, pid, &child) > 0;
+
+	if (!is_ours)
+		return false;
+	is_ours = inside_start_ns(child) == inside_start_ns(process->inside) &&
+		  inside_n_sites(child) == inside_n_sites(process->inside) &&
+		  inside_state(child, &state) == 0 && state.n_patched + state.n_switched;
+	if (is_ours && inside_detach(child) != 0) {
+		if (proc_start_time(pid, &start_time) == 0)
+			ctx_log(process->ctx, OCP_LOG_WARN, "%s", ocp_error(process->ctx));
+		is_ours = false;
+	}
+	inside_close(child);
+	return is_ours;
+}
+
+/* Children that have not executed another program. Those that they fork meanwhile are found again. */
+static void detach_children(struct inside_process *process)
+{
+	bool found_one = true;
+
+	for (int i = 0; found_one && i < MAX_CHILD_ROUNDS; i++) {
+		struct find_memory memory = { 0 };
+		struct found_processes found = { 0 };
+
+		found_one = false;
+		if (find_processes(process->ctx, &process->exe, process->base, &memory, &found) !=
+		    0)
+			ctx_log(process->ctx, OCP_LOG_WARN, "%s", ocp_error(process->ctx));
+		for (size_t j = 0; j < found.n; j++)
+			found_one |= detach_child(process, found.pids[j]);
+		found_processes_free(&found);
+		find_memory_free(&memory);
+	}
+}
+
+int inside_process_detach(struct inside_process *process)
+{
+	int err;
+
+	if (process->is_detached)
+		return 0;
+	warn_of_changes(process);
+	/* What was found may be a copy of what this process has: it ends last. */
+	if (process->is_found)
+		detach_children(process);
+	err = inside_detach(process->inside);
+	/* What was counted before can be read all the same. */
+	if (err && process_has_ended(process)) {
+		err = 0;
+	} else if (err == -ESRCH) {
+		ctx_log(process->ctx, OCP_LOG_WARN, "%s", ocp_error(process->ctx));
+		err = 0;
+	}
+	if (err)
+		return err;
+	process->is_detached = true;
+	detach_children(process);
+	return 0;
+}
+
+void inside_process_tell_left(const struct inside_process *process)
+{
+	ctx_log(process->ctx, OCP_LOG_WARN,
+		"%s; it counts on: ocaml-probes doctor -pid %d -fix restores its sites",
+		ocp_error(process->ctx), (int)process->pid);
+}
+
+void inside_process_close(struct inside_process *process)
+{
+	if (!process)
+		return;
+	inside_close(process->inside);
+	free(process->numbers);
+	free(process->probes);
+	free(process);
+}
