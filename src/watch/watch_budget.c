@@ -120,7 +120,8 @@ static int keep_budget(struct watch *watch, size_t number, struct watch_rule *ru
 	for (size_t i = 0; i < target->n_sources; i++) {
 		struct source *source = target->sources[i];
 
-		if (source->owner != rule)
+		/* Inside nothing is cheaper, and no counter can be switched off. */
+		if (source->owner != rule || source->is_inside)
 			continue;
 		share += source->was_cut ? 0 : source->cpu_overhead;
 		source->was_cut = false;
