@@ -60,8 +60,10 @@ static void look(const struct memory *memory, const struct maps *maps, struct bl
 
 	block->is_gone = block->end && memory_read_in_order(memory, &remote, 1, &block->header,
 							    sizeof(*header)) != 0;
+	if (block->is_gone)
+		return;
 	/* Without data there is no magic number. */
-	if (!block->end || block->is_gone)
+	if (!block->end)
 		block->header = (struct block_header){ 0 };
 	is_sound = totals_check(header, header->bytes) == 0;
 	block->is_complete = is_sound && blocks_has(maps, header, block->inode);

@@ -20,7 +20,7 @@ struct block_found {
 	/*
 	 * It has no magic number, so no site was ever written for it. Or parts of it are gone: a tool was
 	 * killed while it removed the block, which it does when no site leads there any more. A block of
-	 * another version of this tool may be in use, and is neither.
+	 * another version of this tool may be in use, and is neither, as one that is gone.
 	 */
 	bool is_orphan;
 	struct block_header header;

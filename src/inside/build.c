@@ -40,10 +40,11 @@ static int take_bytes(struct ocp_ctx *ctx, const struct maps *maps, const struct
 		return bad_site(ctx, site, -EINVAL, "not the code of a probe");
 	memcpy(&displacement, bytes->code + 2, sizeof(displacement));
 	m = find_mapping(maps, site->addr + SITE_BYTES + (uint64_t)(int64_t)displacement, last);
-	if (!m || !m->executable)
-		return bad_site(ctx, site, -EINVAL, "calls outside of the program's code");
-	if (!m->inode)
+	/* A block that has come or gone since the maps were read is in none of them. */
+	if (!m || !m->inode || strcmp(m->path, BLOCK_PATH) == 0)
 		return bad_site(ctx, site, -EBUSY, "another tool has changed it");
+	if (!m->executable)
+		return bad_site(ctx, site, -EINVAL, "calls outside of the program's code");
 	site->displacement = (uint32_t)displacement;
 	site->opcode = bytes->code[1];
 	return 0;

@@ -12,6 +12,8 @@
 #include "inside/held.h"
 #include "tracee/proc_file.h"
 
+enum { FIND_TRIES = 10 };
+
 /*
  * Map the memfd itself. It needs CAP_CHECKPOINT_RESTORE. A file that can shrink could make us fail with
  * SIGBUS: the seal says that it cannot.
@@ -48,11 +50,16 @@ static int map_copy(struct inside *inside)
 {
 	void *map = mmap(NULL, inside->header.bytes, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int err;
 
 	if (map == MAP_FAILED)
 		return ctx_no_memory(inside->ctx);
 	inside->block = map;
-	return inside_refresh(inside, true);
+	err = inside_refresh(inside, true);
+	if (err || inside_is_in(inside, inside->pid))
+		return err;
+	return ctx_error(inside->ctx, -EFAULT, "pid %d: the memory of its counters changes",
+			 (int)inside->pid);
 }
 
 /* Of several blocks: the first one that counts. Those that do not wait for their removal. */
@@ -94,7 +101,7 @@ static int check_versions(struct ocp_ctx *ctx, pid_t pid, const struct block_fou
 			  size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (!blocks[i].is_complete && !blocks[i].is_orphan)
+		if (!blocks[i].is_gone && !blocks[i].is_complete && !blocks[i].is_orphan)
 			return ctx_error(ctx, -EPROTO,
 					 "pid %d: is counted inside by another version of "
 					 "ocaml-probes: use that version to end it",
@@ -102,7 +109,7 @@ static int check_versions(struct ocp_ctx *ctx, pid_t pid, const struct block_fou
 	return 0;
 }
 
-int inside_find(struct ocp_ctx *ctx, pid_t pid, struct inside **out)
+static int find_once(struct ocp_ctx *ctx, pid_t pid, struct inside **out)
 {
 	struct block_found *blocks = NULL;
 	struct memory *memory;
@@ -127,5 +134,15 @@ int inside_find(struct ocp_ctx *ctx, pid_t pid, struct inside **out)
 	free(blocks);
 	maps_free(&maps);
 	memory_close(memory);
+	return err;
+}
+
+/* -EFAULT: another tool has removed a block while it was read. There may be another one by now. */
+int inside_find(struct ocp_ctx *ctx, pid_t pid, struct inside **out)
+{
+	int err = find_once(ctx, pid, out);
+
+	for (int i = 1; err == -EFAULT && i < FIND_TRIES; i++)
+		err = find_once(ctx, pid, out);
 	return err;
 }

@@ -63,7 +63,12 @@ struct pairs_slot {
 struct pairs_shared {
 	uint64_t orphan_stops;
 	uint64_t collisions;
-	uint64_t unused[6];
+	/*
+	 * Of the first pair: a page of a stack whose page below is there, too; the one that was looked at last. The
+	 * code alone uses it.
+	 */
+	uint64_t stack_page;
+	uint64_t unused[5];
 	/* A bit for each slot that was ever taken: a reader does not touch the memory of the others. */
 	uint64_t used[];
 };

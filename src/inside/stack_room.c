@@ -2,7 +2,7 @@
 /*
  * The C stacks that are known:
  *
- *	the first thread	the mapping [stack]
+ *	the first thread	the mapping [stack], which the kernel makes larger when it is written to below
  *	other threads		an anonymous mapping of a megabyte or more with a guard below it, which
  *				holds the thread's own data (fs) above the stack pointer: so does every
  *				C library. A coroutine's stack in the heap does not.
@@ -15,10 +15,14 @@
 
 #include <stdbool.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 enum {
 	RED_ZONE = 512, /* the ABI says 128 */
+	/* stack_guard_gap of mm/mmap.c, 256 pages, and more: how close to a mapping a stack can grow. */
+	GAP_BYTES = 2 << 20,
 	THREAD_STACK_BYTES = 1 << 20,
 	THREAD_ROOM_BYTES = 64 * 1024,
 
@@ -46,15 +50,37 @@ static bool is_thread_stack(const struct maps *maps, const struct mapping *m, ui
 	       sp - m->start >= THREAD_ROOM_BYTES;
 }
 
-static uint64_t room_below(const struct maps *maps, uint64_t sp, uint64_t fs_base)
+/*
+ * Can the kernel make the first thread's stack M so large that it begins BYTES below SP? The limit is that of whoever
+ * writes: us first, then the process.
+ */
+static bool can_grow(pid_t pid, const struct maps *maps, const struct mapping *m, uint64_t sp,
+		     uint64_t bytes)
 {
-	const struct mapping *m = maps_find(maps, sp);
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = (sp - bytes) & ~(page - 1);
+	struct rlimit ours, its;
 
-	if (!m || sp - m->start < STACK_ROOM_BYTES + RED_ZONE)
+	if (getrlimit(RLIMIT_STACK, &ours) != 0 || prlimit(pid, RLIMIT_STACK, NULL, &its) != 0)
+		return false;
+	if (m->end - start > ours.rlim_cur || m->end - start > its.rlim_cur)
+		return false;
+	return m == maps->mappings || start > m[-1].end + GAP_BYTES;
+}
+
+static uint64_t room_below(pid_t pid, const struct maps *maps, uint64_t sp, uint64_t fs_base)
+{
+	enum { BYTES = STACK_ROOM_BYTES + RED_ZONE };
+	const struct mapping *m = maps_find(maps, sp);
+	bool has_room;
+
+	if (!m)
 		return 0;
-	if (strcmp(m->path, "[stack]") != 0 && !is_thread_stack(maps, m, sp, fs_base))
-		return 0;
-	return sp - RED_ZONE;
+	has_room = sp - m->start >= BYTES;
+	if (strcmp(m->path, "[stack]") == 0)
+		has_room = has_room || can_grow(pid, maps, m, sp, BYTES);
+	else
+		has_room = has_room && is_thread_stack(maps, m, sp, fs_base);
+	return has_room ? sp - RED_ZONE : 0;
 }
 
 static bool read_words(pid_t pid, uint64_t addr, uint64_t *words, size_t n)
@@ -86,10 +112,10 @@ static uint64_t fiber_c_stack(pid_t pid, const struct user_regs_struct *regs)
 
 uint64_t stack_room_find(pid_t pid, const struct maps *maps, const struct user_regs_struct *regs)
 {
-	uint64_t top = room_below(maps, regs->rsp, regs->fs_base), c_stack;
+	uint64_t top = room_below(pid, maps, regs->rsp, regs->fs_base), c_stack;
 
 	if (top)
 		return top;
 	c_stack = fiber_c_stack(pid, regs);
-	return c_stack ? room_below(maps, c_stack, regs->fs_base) : 0;
+	return c_stack ? room_below(pid, maps, c_stack, regs->fs_base) : 0;
 }

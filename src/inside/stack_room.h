@@ -8,7 +8,10 @@
 #include <sys/user.h>
 #include "tracee/maps.h"
 
-/* At least so many bytes are free below the address of stack_room_find(). */
+/*
+ * At least so many bytes are free below the address of stack_room_find(). Those that are not mapped yet are
+ * mapped by a write to /proc/PID/mem, as by one of the thread itself.
+ */
 enum { STACK_ROOM_BYTES = 32 * 1024 };
 
 /*

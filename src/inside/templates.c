@@ -26,6 +26,8 @@ static bool is_distance(uint16_t hole)
 	case HOLE_TO_START:
 	case HOLE_TO_STOP:
 	case HOLE_TO_NS_PER_TICK:
+	case HOLE_TO_ROOM:
+	case HOLE_TO_STACK_PAGE:
 		return true;
 	default:
 		return false;
@@ -160,6 +162,10 @@ static void set_values(struct assembly *assembly, const struct block_header *hea
 	values[HOLE_TO_START] = (int64_t)routines;
 	values[HOLE_TO_STOP] = (int64_t)(routines + template_bytes(templates_routine_start,
 								   templates_routine_stop));
+	values[HOLE_TO_ROOM] = (int64_t)(routines + template_bytes(templates_routine_start,
+								   templates_routine_room));
+	values[HOLE_TO_STACK_PAGE] = (int64_t)(header->addr + header->pairs_off +
+					       offsetof(struct pairs_shared, stack_page));
 	values[HOLE_SHARD_MASK] = header->n_shards - 1;
 	values[HOLE_SHARD_BYTES] = (int64_t)(header->shard_stride * sizeof(uint64_t));
 	values[HOLE_CPU_ID] = process->cpu_id_off;

@@ -5,7 +5,8 @@
  *
  * A trampoline counts the hit, starts and stops the pairs of its site, and then jumps to the wrapper of
  * the handler, if the gate is not 0, or returns to the site. It keeps all registers but the flags, which
- * are dead at a site. It uses at most TEMPLATES_STACK_BYTES of the stack, the return address included.
+ * are dead at a site. It uses at most TEMPLATES_STACK_BYTES of the stack, the return address included. At the
+ * end of a stack it faults at the call of its site, and not in the trampoline.
  */
 #ifndef INSIDE_TEMPLATES_H
 #define INSIDE_TEMPLATES_H
@@ -24,7 +25,8 @@ struct templates_process {
 	int32_t tid_off; /* of the thread id that the C library keeps; 0: unknown, and no pairs */
 	/*
 	 * A start may call tkill(tid, 0) if it finds no room, to learn whether a thread has ended in
-	 * the middle of a span. False for a process with a seccomp filter.
+	 * the middle of a span, and a trampoline with pairs rt_sigpending(2), to learn whether the
+	 * stack goes on. False for a process with a seccomp filter.
 	 */
 	bool may_call_kernel;
 };

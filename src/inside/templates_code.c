@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include "inside/block.h"
 #include "inside/pairs.h"
+#include "inside/templates.h"
 #include "inside/templates_code.h"
 
 #define NUMBER(name, value) ".set " #name ", " #value "\n"
@@ -34,8 +35,9 @@ static_assert(offsetof(struct pairs_slot, tid) == 0 && offsetof(struct pairs_slo
 		      offsetof(struct pairs_start, sp) == 8 &&
 		      offsetof(struct pairs_shared, orphan_stops) == 0 &&
 		      offsetof(struct pairs_shared, collisions) == 8 &&
+		      offsetof(struct pairs_shared, stack_page) == 16 &&
 		      offsetof(struct pairs_shared, used) == 64 && PAIRS_DEPTH == 32 &&
-		      PAIRS_WINDOW == 16,
+		      PAIRS_WINDOW == 16 && TEMPLATES_STACK_BYTES <= 128,
 	      "the numbers below");
 
 // clang-format off
@@ -58,6 +60,12 @@ asm(NUMBER(N_AND_NEXT, 4)
     NUMBER(ONE_MORE, 0x10001)	/* added to N_AND_NEXT: one more start is open */
     NUMBER(SP, 64)		/* from rsp in the routines to the rsp of the site: see enter */
     NUMBER(NOW, 8)		/* from rsp in the routines to the time of enter_stop */
+    NUMBER(STACK_PAGE, 16)
+    NUMBER(IN_LOW_PART, 0xf80)	/* no bit of rsp: the stack that is used may reach into the page below */
+    NUMBER(PAGE_MASK, -4096)
+    NUMBER(CALL_BYTES, 5)	/* of the call at the end of a site */
+    NUMBER(SIGSET_BYTES, 8)
+    NUMBER(SYS_RT_SIGPENDING, 127)
     NUMBER(SYS_TKILL, 200)
     NUMBER(ESRCH, 3)
     NUMBER(HOLE, 0x11223344)	/* as long as what is filled in */
@@ -121,11 +129,24 @@ asm("	template gate\n"
     "	ret\n");
 
 /*
+ * See routine_room. rsp is 8 above a multiple of 16, as behind each call: the call here, and the push of
+ * count_cpu, write to the page that the site's call has written to.
+ */
+asm(".macro need_room\n"
+    "	test	$IN_LOW_PART, %esp\n"
+    "	jnz	.Lroom\\@\n"
+    "	call	HOLE + .\n"
+    "		hole TO_ROOM\n"
+    ".Lroom\\@:\n"
+    ".endm\n");
+
+/*
  * Save what the routines use. In a routine, the stack is:
  *	0 its return address, NOW (8) the time if the site has a stop, 16 rdi, 24 rsi, 32 rdx, 40 rcx, 48 rax,
  *	56 the return address to the site, SP (64) where rsp is at the site
  */
 asm("	template enter\n"
+    "	need_room\n"
     "	push	%rax\n"
     "	push	%rcx\n"
     "	push	%rdx\n"
@@ -134,6 +155,7 @@ asm("	template enter\n"
     "	push	%rax\n"				/* in the place of the time */
 
     "	template enter_stop\n"
+    "	need_room\n"
     "	push	%rax\n"
     "	push	%rcx\n"
     "	push	%rdx\n"
@@ -462,6 +484,53 @@ asm("	template routine_stop\n"
     /* The slot, if there is one, may belong to another thread by now. */
     ".Lorphan:\n"
     "	lock incq ORPHAN_STOPS(%rdi)\n"
+    "	ret\n"
+
+    /*
+     * Make sure that the page below is there: the end of a stack must be met by an instruction of the
+     * program. OCaml 4 turns a fault of OCaml code into Stack_overflow, and dies of others. rt_sigpending(2)
+     * writes to that page, or cannot: then the site's call is made again where it faults. Its address is
+     * that of the return address minus itself. Nothing can be saved on the stack. The MMX registers are
+     * free: OCaml does not use them, and C leaves them empty at calls.
+     */
+    "	template routine_room\n"
+    "	movq	%rax, %mm0\n"
+    "	mov	$HOLE, %eax\n"
+    "		hole MAY_CALL\n"
+    "	test	%eax, %eax\n"
+    "	jz	.Lroom_end\n"
+    "	mov	%rsp, %rax\n"
+    "	and	$PAGE_MASK, %rax\n"
+    "	cmp	HOLE(%rip), %rax\n"		/* the page that was looked at last */
+    "		hole TO_STACK_PAGE\n"
+    "	je	.Lroom_end\n"
+    "	movq	%rcx, %mm1\n"
+    "	movq	%rsi, %mm2\n"
+    "	movq	%rdi, %mm3\n"
+    "	movq	%r11, %mm4\n"
+    "	lea	-SIGSET_BYTES(%rax), %rdi\n"
+    "	mov	$SIGSET_BYTES, %esi\n"
+    "	mov	$SYS_RT_SIGPENDING, %eax\n"
+    "	syscall\n"
+    "	lea	SIGSET_BYTES(%rdi), %rcx\n"	/* the page again */
+    "	test	%eax, %eax\n"
+    "	jnz	.Lroom_none\n"
+    "	mov	%rcx, HOLE(%rip)\n"
+    "		hole TO_STACK_PAGE\n"
+    ".Lroom_none:\n"
+    "	movq	%mm1, %rcx\n"
+    "	movq	%mm2, %rsi\n"
+    "	movq	%mm3, %rdi\n"
+    "	movq	%mm4, %r11\n"
+    "	jz	.Lroom_end\n"			/* movq does not change this flag */
+    "	emms\n"
+    "	mov	8(%rsp), %rax\n"
+    "	sub	$CALL_BYTES, %rax\n"
+    "	and	$PAGE_MASK, %rsp\n"
+    "	jmp	*%rax\n"
+    ".Lroom_end:\n"
+    "	movq	%mm0, %rax\n"
+    "	emms\n"
     "	ret\n"
 
     "	template end\n"

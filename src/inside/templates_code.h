@@ -24,6 +24,8 @@
  *	SLOTS_OFF	pairs_slots_off()
  *	DEPTH		of block_header, times 65536
  *	MAY_CALL	the kernel: 0 or 1
+ *	TO_ROOM		the routine
+ *	TO_STACK_PAGE	pairs_shared.stack_page of the first pair
  */
 #define TEMPLATE_HOLES(X)                                                                          \
 	X(TO_COUNTER, 0)                                                                           \
@@ -42,7 +44,9 @@
 	X(SLOT_MASK, 13)                                                                           \
 	X(SLOTS_OFF, 14)                                                                           \
 	X(DEPTH, 15)                                                                               \
-	X(MAY_CALL, 16)
+	X(MAY_CALL, 16)                                                                            \
+	X(TO_ROOM, 17)                                                                             \
+	X(TO_STACK_PAGE, 18)
 
 #define TEMPLATE_HOLE(name, number) HOLE_##name = (number),
 enum { TEMPLATE_HOLES(TEMPLATE_HOLE) N_HOLES };
@@ -60,6 +64,7 @@ extern const struct template_hole templates_holes[], templates_holes_end[];
 /* The templates. Each ends where the next one begins. */
 extern const uint8_t templates_text[], templates_count[], templates_count_cpu[], templates_gate[],
 	templates_enter[], templates_enter_stop[], templates_start[], templates_stop[],
-	templates_leave[], templates_routine_start[], templates_routine_stop[], templates_end[];
+	templates_leave[], templates_routine_start[], templates_routine_stop[],
+	templates_routine_room[], templates_end[];
 
 #endif

@@ -376,6 +376,23 @@ test_pid_namespace() {
 	eq "$TARGET_STATUS" 0 "status"
 }
 
+# A function recurses into the end of the stack in each round. The fault must be one of OCaml code, from which
+# OCaml 4 goes on, not one of a trampoline; at a start, and at a stop.
+test_stack_overflow() {
+	local pair suite=$ROOT/tests/ocaml/suite
+	PROGRAMS=deep_recursion BARE=no "$suite/build" "$O" "$TMP/suite" >"$TMP/built" 2>&1 || fail "$(cat "$TMP/built")"
+	for pair in endless,deep deep,endless; do
+		OCAMLRUNPARAM=l=1M start_target "$TMP/suite/deep_recursion" toggled "$suite/deep_recursion.ml"
+		await_line ready
+		measure_inside --time "$pair"
+		# It ends the round, and makes another one.
+		tell stop
+		finish_target
+		eq "$TARGET_STATUS" 0 "$pair: status: $(cat "$(output_of)")"
+		wait "$COUNTING" || matches $? 5
+	done
+}
+
 # ---- several images ---------------------------------------------------------------------------
 
 # A plugin lies further from its program than one jump reaches. `round` passes the probes of both.

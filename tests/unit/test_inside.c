@@ -446,8 +446,13 @@ static void a_killed_tool_does_no_harm(void **state)
 	end(&p);
 }
 
-/* From this read of the maps on they are empty, as those of a process whose main thread has ended. */
-static int first_empty, n_reads;
+/*
+ * From this read of the maps on they are empty, as those of a process whose main thread has ended. After this one
+ * another tool has begun to count. 0: never.
+ */
+static int first_empty, first_counted, n_reads;
+static struct program *counted_program;
+static struct inside *counted_meanwhile;
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-*) the linker's names */
 int __real_proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char **text, size_t *n);
@@ -456,9 +461,16 @@ int __wrap_proc_file_read(struct ocp_ctx *ctx, pid_t pid, const char *name, char
 {
 	int err = __real_proc_file_read(ctx, pid, name, text, n);
 
-	if (!err && first_empty && strcmp(name, "maps") == 0 && ++n_reads >= first_empty)
+	if (err || strcmp(name, "maps") != 0)
+		return err;
+	n_reads++;
+	if (first_empty && n_reads >= first_empty)
 		(*text)[0] = '\0';
-	return err;
+	if (n_reads == first_counted) {
+		first_counted = 0;
+		counted_meanwhile = attach(counted_program);
+	}
+	return 0;
 }
 /* NOLINTEND(bugprone-reserved-identifier,cert-*) */
 
@@ -520,6 +532,114 @@ static void a_process_that_ends_is_no_other_error(void **state)
 	end(&p);
 }
 
+/* Those before the first stop. */
+static void another_tool_begins_meanwhile(void **state)
+{
+	enum { READS = 3 };
+	struct program p;
+	struct inside *inside;
+
+	(void)state;
+	start(&p, "v1", "--wait");
+	counted_program = &p;
+	for (int read = 1; read <= READS; read++) {
+		const struct inside_spec spec = { .sites = p.sites, .n_sites = p.n };
+		int err;
+
+		n_reads = 0;
+		first_counted = read;
+		err = inside_attach(p.ctx, p.pid, &spec, &inside);
+		if (err != -EBUSY)
+			fail_msg("read %d: %d: %s", read, err, ocp_error(p.ctx));
+		assert_int_equal(first_counted, 0);
+		detach(&p, counted_meanwhile);
+		inside_close(counted_meanwhile);
+		assert_original(&p);
+	}
+	end(&p);
+}
+
+/* ---- a block that goes while it is looked for ------------------------------------------------ */
+
+enum moment { NEVER, BEFORE_HEADER, AFTER_HEADER };
+
+/* Another tool ends the counting at that moment, and may begin again. */
+static struct {
+	enum moment moment;
+	bool begins_again;
+	struct program *p;
+	struct inside *inside;
+} other;
+
+static void other_tool(enum moment moment)
+{
+	if (other.moment != moment)
+		return;
+	other.moment = NEVER;
+	detach(other.p, other.inside);
+	inside_close(other.inside);
+	other.inside = other.begins_again ? attach(other.p) : NULL;
+}
+
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-*) the linker's names */
+int __real_memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
+				void *buf, size_t bytes);
+int __wrap_memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
+				void *buf, size_t bytes);
+int __wrap_memory_read_in_order(const struct memory *memory, const struct iovec *remote, size_t n,
+				void *buf, size_t bytes)
+{
+	int err;
+
+	other_tool(BEFORE_HEADER);
+	err = __real_memory_read_in_order(memory, remote, n, buf, bytes);
+	other_tool(AFTER_HEADER);
+	return err;
+}
+/* NOLINTEND(bugprone-reserved-identifier,cert-*) */
+
+/* What is found then: nothing, or what counts at the end. */
+static void find_meanwhile(struct program *p, enum moment moment, bool begins_again)
+{
+	struct inside_state state;
+	struct inside *found;
+	int err;
+
+	other.p = p;
+	other.inside = attach(p);
+	other.begins_again = begins_again;
+	other.moment = moment;
+	err = inside_find(p->ctx, p->pid, &found);
+	assert_int_equal(other.moment, NEVER);
+	if (err < 0)
+		fail_msg("moment %d: %d: %s", (int)moment, err, ocp_error(p->ctx));
+	assert_int_equal(err, found != NULL);
+	assert_true(begins_again || !found);
+	assert_true(found || !begins_again || moment == BEFORE_HEADER);
+	if (found) {
+		assert_int_equal(inside_state(found, &state), 0);
+		assert_int_equal(state.n_patched, p->n);
+		inside_close(found);
+	}
+	if (other.inside)
+		detach(p, other.inside);
+	inside_close(other.inside);
+	assert_original(p);
+}
+
+static void a_block_goes_while_it_is_looked_for(void **unused)
+{
+	struct program p;
+
+	(void)unused;
+	start(&p, "v1", "--wait");
+	for (int again = 0; again < 2; again++) {
+		find_meanwhile(&p, BEFORE_HEADER, again);
+		find_meanwhile(&p, AFTER_HEADER, again);
+	}
+	end(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -531,6 +651,8 @@ int main(void)
 		cmocka_unit_test(a_killed_tool_does_no_harm),
 		cmocka_unit_test(the_block_is_unmapped_once),
 		cmocka_unit_test(a_process_that_ends_is_no_other_error),
+		cmocka_unit_test(another_tool_begins_meanwhile),
+		cmocka_unit_test(a_block_goes_while_it_is_looked_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <poll.h>
@@ -333,6 +334,105 @@ static void unknown_stack_is_refused(void **state)
 	munmap(stack, 1 << 22);
 }
 
+/* ---- a stack that is used up ----------------------------------------------------------------- */
+
+static struct mapping first_stack(pid_t pid)
+{
+	struct mapping found = { 0 };
+	struct maps maps;
+
+	assert_int_equal(maps_read(ctx, pid, &maps), 0);
+	for (size_t i = 0; i < maps.n; i++)
+		if (strcmp(maps.mappings[i].path, "[stack]") == 0)
+			found = maps.mappings[i];
+	maps_free(&maps);
+	assert_true(found.start);
+	return found;
+}
+
+/*
+ * A child that runs at the lower end of its stack, and whose stack may have MORE bytes. It ends when *RUNS is 2, with
+ * status 0 if its stack pointer and what it points to are as they were.
+ */
+static pid_t start_at_end_of_stack(uint32_t *runs, uint64_t more)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		const struct mapping stack = first_stack(getpid());
+		const uint64_t sp = stack.start + 256;
+		struct rlimit limit;
+		uint64_t now, word;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		getrlimit(RLIMIT_STACK, &limit);
+		limit.rlim_cur = stack.end - stack.start + more;
+		if (setrlimit(RLIMIT_STACK, &limit) != 0)
+			_exit(2);
+		asm volatile("	mov %%rsp, %%r12\n"
+			     "	mov %3, %%rsp\n"
+			     "	mov %3, (%%rsp)\n"
+			     "	movl $1, (%2)\n"
+			     "1:	pause\n"
+			     "	cmpl $1, (%2)\n"
+			     "	je 1b\n"
+			     "	mov %%rsp, %0\n"
+			     "	mov (%%rsp), %1\n"
+			     "	mov %%r12, %%rsp\n"
+			     : "=&r"(now), "=&r"(word)
+			     : "r"(runs), "r"(sp)
+			     : "r12", "memory", "cc");
+		_exit(now != sp || word != sp);
+	}
+	while (__atomic_load_n(runs, __ATOMIC_ACQUIRE) != 1)
+		usleep(100);
+	return pid;
+}
+
+static void end_at_end_of_stack(pid_t pid, uint32_t *runs)
+{
+	int status;
+
+	__atomic_store_n(runs, 2, __ATOMIC_RELEASE);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	*runs = 0;
+}
+
+/* The first thread's stack gets larger, also while the program is stopped. At its limit nothing is written. */
+static void first_stack_grows(void **state)
+{
+	uint32_t *runs =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct mapping before, after;
+	struct cycle c = { 0 };
+	pid_t pid;
+
+	(void)state;
+	for (int stopped = 0; stopped < 2; stopped++) {
+		pid = start_at_end_of_stack(runs, 1 << 20);
+		before = first_stack(pid);
+		if (stopped) {
+			kill(pid, SIGSTOP);
+			await_state(pid, 'T');
+		}
+		cycle(pid, true);
+		after = first_stack(pid);
+		assert_true(after.start < before.start && after.end == before.end);
+		assert_true(before.start - after.start <= 64 * 1024);
+		kill(pid, SIGCONT);
+		end_at_end_of_stack(pid, runs);
+	}
+	pid = start_at_end_of_stack(runs, 0);
+	before = first_stack(pid);
+	c.pid = pid;
+	assert_int_equal(run_cycle(&c), -EAGAIN);
+	assert_non_null(strstr(ocp_error(ctx), "the stack of no thread has room"));
+	assert_int_equal(first_stack(pid).start, before.start);
+	end_at_end_of_stack(pid, runs);
+	munmap(runs, 4096);
+}
+
 /* ---- the tool is killed ---------------------------------------------------------------------- */
 
 /*
@@ -520,6 +620,7 @@ int main(void)
 		cmocka_unit_test(signals_are_delivered_once),
 		cmocka_unit_test(seccomp_is_refused),
 		cmocka_unit_test(unknown_stack_is_refused),
+		cmocka_unit_test(first_stack_grows),
 		cmocka_unit_test(killed_at_every_system_call),
 		cmocka_unit_test(other_programs_survive),
 	};
