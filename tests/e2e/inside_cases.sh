@@ -5,74 +5,10 @@
 #   WHOLE=yes	all variants of the fixtures, instead of some
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/inside_lib.sh"
 
-BINARIES=$O/tests/fixtures/binaries
-# One a test script, also for the bash that runs a test alone.
-KEPT=ocp_images_$PPID
 WHOLE=${WHOLE:-no}
 TEST_TIMEOUT=600
-
-# The fixture `inside`, which checks its registers. It is a copy, since uprobes are on it, too.
-start_inside() { # [FIXTURE]
-	start_target "$(own_copy "$BINARIES/${1:-inside}")"
-	await_line ready
-	BEFORE=$(memory_of "$TARGET")
-}
-
-order() { # LINE
-	forget_output
-	tell "$1"
-	wait_for '! kill -0 "$TARGET" || grep -qx done "$(output_of)"' 120
-	kill -0 "$TARGET" 2>/dev/null || fail "the program has ended, $1: $(cat "$(output_of)")"
-}
-
-count_inside() { # [FLAG...]
-	start_counting "${COUNTED:-$TARGET}" --json --engine inside "$@"
-}
-
-# The same with the measurements FLAG...
-measure_inside() { # FLAG...
-	: >"$TMP/counting.err"
-	background "$TOOL" attach -pid "${COUNTED:-$TARGET}" --json --engine inside "$@" >"$TMP/counts" 2>"$TMP/counting.err"
-	COUNTING=$!
-	wait_for 'grep -qE "(counting|measuring) [0-9]* probes?" "$TMP/counting.err" || ! kill -0 "$COUNTING"' 60
-	kill -0 "$COUNTING" 2>/dev/null || fail "it does not count: $(cat "$TMP/counting.err")"
-}
-
-end_counting() {
-	kill -INT "$COUNTING"
-	wait "$COUNTING" || fail "$(cat "$TMP/counting.err")"
-}
-
-check_clean() {
-	eq "$(memory_of "$TARGET")" "$BEFORE" "text and semaphores"
-	eq "$("$TOOL" doctor -pid "$TARGET")" "" "doctor"
-}
-
-is_mapped() {
-	grep -q 'memfd:ocaml-probes-inside' "/proc/$TARGET/maps"
-}
-
-check_unmapped() {
-	! is_mapped || fail "still mapped: $(grep memfd "/proc/$TARGET/maps")"
-}
-
-# "NAME HITS" of the fixture `inside` after so many rounds.
-hits_of_rounds() { # ROUNDS
-	printf '%s %d\n' begin "$1" end "$1" hot "$1" mixed $((2 * $1))
-}
-
-# The pair begin, end was passed N times, and nothing else happened.
-check_pairs() { # N
-	eq "$(tail -n 1 "$TMP/counts" | sed 's:"buckets".*::' | grep -oE '"(count|starts|orphan_starts|orphan_stops|map_full|open)":[0-9]+' | sort | xargs)" \
-		"count:$1 map_full:0 open:0 orphan_starts:0 orphan_stops:0 starts:$1" "pairs"
-}
-
-# It ends as it should: no register has changed, and no signal was lost.
-end_inside() {
-	quit_target
-	eq "$TARGET_STATUS" 0 "status of the program"
-}
 
 # ---- programs of all kinds --------------------------------------------------------------------
 
@@ -154,11 +90,6 @@ test_mixed_states() {
 	order report
 	matches "$(cat "$(output_of)")" 'mixed handler=2000 hits=4000' "handlers: one of two sites is on"
 	end_inside
-}
-
-check_bytes() {
-	eq "$(memory_of "$TARGET")" "$BEFORE" "text and semaphores"
-	check_unmapped
 }
 
 # ---- exactness --------------------------------------------------------------------------------
@@ -391,157 +322,6 @@ test_stack_overflow() {
 		eq "$TARGET_STATUS" 0 "$pair: status: $(cat "$(output_of)")"
 		wait "$COUNTING" || matches $? 5
 	done
-}
-
-# ---- several images ---------------------------------------------------------------------------
-
-# A plugin lies further from its program than one jump reaches. `round` passes the probes of both.
-start_plugin_host() {
-	cp "$O/tests/ocaml/plugin_host" "$O/tests/ocaml/plugin.cmxs" "$TMP"
-	start_target "$TMP/plugin_host" "$TMP/plugin.cmxs"
-	await_line ready
-	BEFORE=$(memory_of "$TARGET")
-	ROUNDS=0
-}
-
-rounds() { # N
-	local i
-	for ((i = 0; i < $1; i++)); do
-		tell go
-	done
-	ROUNDS=$((ROUNDS + $1))
-	wait_for '[[ $(grep -c "^host=" "$(output_of)") -eq $ROUNDS ]]' 60
-}
-
-handled() {
-	tail -n 1 "$(output_of)"
-}
-
-# The data of the counters, once near each image.
-check_parts() { # N
-	eq "$(grep -c 'rw-s 00000000 .*memfd:ocaml-probes-inside' "/proc/$TARGET/maps")" "$1" "parts: $(cat "/proc/$TARGET/maps")"
-}
-
-# "FILE PROBE HITS" of each site.
-hits_by_image() {
-	tail -n 1 "$TMP/counts" | sed -nE 's/"name"/\n&/g; p' |
-		sed -nE 's:^"name"\:"([a-z_]+)","hits"\:([0-9]+),.*"exe"\:"[^"]*/([a-z_.]+)".*:\3 \1 \2:p'
-}
-
-# What happened in each pair.
-pairs_of_totals() {
-	tail -n 1 | python3 -c '
-import json, sys
-for pair in json.load(sys.stdin)["pairs"]:
-    print(*(f"{name}:{pair[name]}" for name in ("count", "starts", "orphan_starts", "orphan_stops")))'
-}
-
-# What nobody counts is as it was: also the plugin, whose notes memory_of does not read.
-check_nothing_left() {
-	check_clean
-	check_unmapped
-	eq "$("$TOOL" info -pid "$TARGET" --sites --json | grep -c '"inside":true' || :)" 0 "sites that count"
-}
-
-test_plugins() {
-	start_plugin_host
-	measure_inside --count --by-site --time reused,plugin_only
-	check_parts 2
-	check_error 6 'counts inside already' attach -pid "$TARGET" --count --engine inside --for 10ms
-	rounds 20
-	eq "$(handled)" 'host=0 plugin=0' "handlers"
-	"$TOOL" attach -pid "$TARGET" -enable plugin_only
-	rounds 20
-	"$TOOL" attach -pid "$TARGET" -disable plugin_only -enable reused
-	rounds 20
-	"$TOOL" attach -pid "$TARGET" -disable-all
-	eq "$(handled)" 'host=20 plugin=40' "handlers"
-	end_counting
-	eq "$(hits_by_image)" "plugin.cmxs plugin_only 60
-plugin_host reused 60
-plugin.cmxs reused 60" "hits"
-	# Each stop, in the plugin, ends the start that the program has just made. Those of the plugin stay open: 32 do.
-	eq "$(pairs_of_totals <"$TMP/counts")" 'count:60 starts:120 orphan_starts:28 orphan_stops:0' "pairs"
-	check_nothing_left
-	quit_target
-	eq "$TARGET_STATUS" 0 "status"
-}
-
-# Pairs that begin in one image and end in another one are those of the BPF engine.
-test_pairs_of_two_images() {
-	local pairs=(--time reused,plugin_only --time plugin_only,reused) inside
-	need_counting
-	start_plugin_host
-	measure_inside "${pairs[@]}"
-	inside=$COUNTING
-	: >"$TMP/bpf.err"
-	background "$TOOL" attach -pid "$TARGET" --json "${pairs[@]}" >"$TMP/bpf" 2>"$TMP/bpf.err"
-	wait_for 'grep -q "measuring" "$TMP/bpf.err"' 60
-	rounds 25
-	kill -INT $!
-	wait $!
-	COUNTING=$inside end_counting
-	eq "$(pairs_of_totals <"$TMP/counts")" "$(pairs_of_totals <"$TMP/bpf")" "pairs"
-	matches "$(pairs_of_totals <"$TMP/counts" | head -n 1)" '^count:25 '
-	check_nothing_left
-}
-
-# A site that disagrees with its semaphore has a gate in the data, which the code of each part sees.
-test_gates_of_a_plugin() {
-	local site
-	start_plugin_host
-	site=$("$TOOL" info -pid "$TARGET" --sites --json | python3 -c '
-import json, sys
-print(next(site["address"] for site in json.load(sys.stdin)["sites"] if site["probe"] == "plugin_only"))')
-	poke $((site + 1)) 0xe8
-	rounds 5
-	eq "$(handled)" 'host=0 plugin=5' "handlers before"
-	count_inside
-	rounds 5
-	end_counting
-	eq "$(totals)" "plugin_only 5
-reused 10" "hits"
-	rounds 5
-	eq "$(handled)" 'host=0 plugin=15' "handlers"
-	poke $((site + 1)) 0x3d
-	check_nothing_left
-}
-
-# What one tool has begun is found, read and ended by others, and after a tool that was killed.
-test_plugins_kept_and_killed() {
-	start_plugin_host
-	"$TOOL" attach -pid "$TARGET" --engine inside --keep "$KEPT" --count 2>"$TMP/err" || fail "$(cat "$TMP/err")"
-	rounds 10
-	"$TOOL" list --kept 2>"$TMP/err" | finds "^$KEPT .*pid $TARGET\$"
-	"$TOOL" read "$KEPT" --json >"$TMP/counts"
-	eq "$(totals)" "plugin_only 10
-reused 20" "hits, read"
-	rounds 10
-	"$TOOL" detach "$KEPT" --json >"$TMP/counts"
-	eq "$(totals)" "plugin_only 20
-reused 40" "hits, detached"
-	check_nothing_left
-
-	count_inside
-	rounds 10
-	kill -KILL "$COUNTING"
-	wait "$COUNTING" || :
-	rounds 10
-	"$TOOL" read -pid "$TARGET" --json >"$TMP/counts"
-	eq "$(totals)" "plugin_only 20
-reused 40" "hits, read -pid"
-	"$TOOL" detach -pid "$TARGET" >"$TMP/out"
-	check_nothing_left
-
-	count_inside
-	kill -KILL "$COUNTING"
-	wait "$COUNTING" || :
-	"$TOOL" doctor -pid "$TARGET" | finds '3 sites count inside of the process'
-	matches "$("$TOOL" doctor -pid "$TARGET" -fix)" 'fixed: 3 sites restored'
-	check_nothing_left
-	rounds 5
-	quit_target
-	eq "$TARGET_STATUS" 0 "status"
 }
 
 # ---- signals ----------------------------------------------------------------------------------
