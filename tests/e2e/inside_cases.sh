@@ -356,10 +356,6 @@ test_signal_frames() {
 
 # ---- others who do things to the process ------------------------------------------------------
 
-poke() { # ADDRESS BYTE
-	"$BINARIES/memory" "$TARGET" write <<<"$1 $2"
-}
-
 test_foreign_switch_is_told() {
 	local hot
 	start_inside

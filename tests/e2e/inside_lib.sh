@@ -69,3 +69,7 @@ check_bytes() {
 	eq "$(memory_of "$TARGET")" "$BEFORE" "text and semaphores"
 	check_unmapped
 }
+
+poke() { # ADDRESS BYTE
+	"$BINARIES/memory" "$TARGET" write <<<"$1 $2"
+}
