@@ -372,7 +372,7 @@ static void write_frames(struct writer *writer, const value *stack, uint64_t dep
 static intnat write_allocation(struct memprof_ring *ring, struct writer *writer,
 			       enum memprof_kind kind, value info, uint64_t at)
 {
-	const value *stack = &Field(Field(info, 3), 0);
+	const value *stack = (const value *)Field(info, 3); /* no volatile, as Field() of OCaml 5 */
 	const uint64_t n_samples = (uint64_t)Long_val(Field(info, 0)),
 		       all = Wosize_val(Field(info, 3)),
 		       depth = all < MEMPROF_MAX_DEPTH ? all : MEMPROF_MAX_DEPTH, id = new_id(),
