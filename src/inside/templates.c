@@ -28,6 +28,7 @@ static bool is_distance(uint16_t hole)
 	case HOLE_TO_NS_PER_TICK:
 	case HOLE_TO_ROOM:
 	case HOLE_TO_STACK_PAGE:
+	case HOLE_TO_REST:
 		return true;
 	default:
 		return false;
@@ -90,12 +91,19 @@ static size_t count_bytes(uint32_t n_shards)
 			    : template_bytes(templates_count, templates_count_cpu);
 }
 
+/* To count, and to run the handler if it is switched on. */
+static size_t rest_bytes(uint32_t n_shards)
+{
+	return count_bytes(n_shards) + template_bytes(templates_gate, templates_enter);
+}
+
 static size_t site_bytes(uint32_t n_shards, size_t n_roles, size_t n_stops)
 {
-	size_t bytes = count_bytes(n_shards) + template_bytes(templates_gate, templates_enter);
+	size_t bytes = rest_bytes(n_shards);
 
 	if (n_roles)
-		bytes += template_bytes(templates_leave, templates_routine_start) +
+		bytes += rest_bytes(n_shards) +
+			 template_bytes(templates_leave, templates_routine_start) +
 			 (n_stops ? template_bytes(templates_enter_stop, templates_start)
 				  : template_bytes(templates_enter, templates_enter_stop));
 	return bytes + (n_roles - n_stops) * template_bytes(templates_start, templates_stop) +
@@ -235,7 +243,8 @@ int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 		   const struct templates_process *process, const struct templates_site *site,
 		   uint8_t *code)
 {
-	const size_t n_stops = stops_of(site);
+	const size_t n_stops = stops_of(site),
+		     bytes = site_bytes(header->n_shards, site->n_roles, n_stops);
 	struct assembly assembly = { .code = code, .addr = site->trampoline };
 
 	set_values(&assembly, header, process);
@@ -243,6 +252,8 @@ int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 	assembly.values[HOLE_COUNTER_OFF] = (int64_t)(site->counter - header->addr);
 	assembly.values[HOLE_TO_GATE] = (int64_t)site->gate;
 	assembly.values[HOLE_TO_WRAPPER] = (int64_t)site->wrapper;
+	assembly.values[HOLE_TO_REST] =
+		(int64_t)(site->trampoline + bytes - rest_bytes(header->n_shards));
 	if (n_stops)
 		put(&assembly, templates_enter_stop, templates_start);
 	else if (site->n_roles)
@@ -253,7 +264,10 @@ int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 	if (site->n_roles)
 		put(&assembly, templates_leave, templates_routine_start);
 	put(&assembly, templates_gate, templates_enter);
-	align(&assembly, site_bytes(header->n_shards, site->n_roles, n_stops),
-	      templates_site_bytes(header->n_shards, site->n_roles, n_stops));
+	if (site->n_roles) {
+		put_count(&assembly, header->n_shards);
+		put(&assembly, templates_gate, templates_enter);
+	}
+	align(&assembly, bytes, templates_site_bytes(header->n_shards, site->n_roles, n_stops));
 	return assembly.is_too_far ? too_far(ctx, site->trampoline) : 0;
 }

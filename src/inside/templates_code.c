@@ -63,7 +63,6 @@ asm(NUMBER(N_AND_NEXT, 4)
     NUMBER(STACK_PAGE, 16)
     NUMBER(IN_LOW_PART, 0xf80)	/* no bit of rsp: the stack that is used may reach into the page below */
     NUMBER(PAGE_MASK, -4096)
-    NUMBER(CALL_BYTES, 5)	/* of the call at the end of a site */
     NUMBER(SIGSET_BYTES, 8)
     NUMBER(SYS_RT_SIGPENDING, 127)
     NUMBER(SYS_TKILL, 200)
@@ -129,14 +128,17 @@ asm("	template gate\n"
     "	ret\n");
 
 /*
- * See routine_room. rsp is 8 above a multiple of 16, as behind each call: the call here, and the push of
- * count_cpu, write to the page that the site's call has written to.
+ * See routine_room. Without room the roles are left out: count and gate follow once more at TO_REST. rsp is 8
+ * above a multiple of 16, as behind each call: the call here, and the push of count_cpu, write to the page
+ * that the site's call has written to.
  */
 asm(".macro need_room\n"
     "	test	$IN_LOW_PART, %esp\n"
     "	jnz	.Lroom\\@\n"
     "	call	HOLE + .\n"
     "		hole TO_ROOM\n"
+    "	jc	HOLE + .\n"
+    "		hole TO_REST\n"
     ".Lroom\\@:\n"
     ".endm\n");
 
@@ -487,11 +489,10 @@ asm("	template routine_stop\n"
     "	ret\n"
 
     /*
-     * Make sure that the page below is there: the end of a stack must be met by an instruction of the
-     * program. OCaml 4 turns a fault of OCaml code into Stack_overflow, and dies of others. rt_sigpending(2)
-     * writes to that page, or cannot: then the site's call is made again where it faults. Its address is
-     * that of the return address minus itself. Nothing can be saved on the stack. The MMX registers are
-     * free: OCaml does not use them, and C leaves them empty at calls.
+     * Set the carry flag if the page below is not there: the end of a stack must be met by an instruction of
+     * the program. OCaml 4 turns a fault of OCaml code into Stack_overflow, and dies of others.
+     * rt_sigpending(2) writes to that page, or cannot. Nothing can be saved on the stack. The MMX registers
+     * are free: OCaml does not use them, and C leaves them empty at calls.
      */
     "	template routine_room\n"
     "	movq	%rax, %mm0\n"
@@ -523,12 +524,8 @@ asm("	template routine_stop\n"
     "	movq	%mm3, %rdi\n"
     "	movq	%mm4, %r11\n"
     "	jz	.Lroom_end\n"			/* movq does not change this flag */
-    "	emms\n"
-    "	mov	8(%rsp), %rax\n"
-    "	sub	$CALL_BYTES, %rax\n"
-    "	and	$PAGE_MASK, %rsp\n"
-    "	jmp	*%rax\n"
-    ".Lroom_end:\n"
+    "	stc\n"
+    ".Lroom_end:\n"				/* without carry, unless it was set here */
     "	movq	%mm0, %rax\n"
     "	emms\n"
     "	ret\n"

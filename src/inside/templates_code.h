@@ -26,6 +26,7 @@
  *	MAY_CALL	the kernel: 0 or 1
  *	TO_ROOM		the routine
  *	TO_STACK_PAGE	pairs_shared.stack_page of the first pair
+ *	TO_REST		what the trampoline does without its roles
  */
 #define TEMPLATE_HOLES(X)                                                                          \
 	X(TO_COUNTER, 0)                                                                           \
@@ -46,7 +47,8 @@
 	X(DEPTH, 15)                                                                               \
 	X(MAY_CALL, 16)                                                                            \
 	X(TO_ROOM, 17)                                                                             \
-	X(TO_STACK_PAGE, 18)
+	X(TO_STACK_PAGE, 18)                                                                       \
+	X(TO_REST, 19)
 
 #define TEMPLATE_HOLE(name, number) HOLE_##name = (number),
 enum { TEMPLATE_HOLES(TEMPLATE_HOLE) N_HOLES };
