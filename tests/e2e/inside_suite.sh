@@ -55,8 +55,11 @@ end_program() { # RE
 	echo "$PROGRAM: $(tail -n 1 "$(output_of)")" >>"${SUITE_LOG:-/dev/null}"
 }
 
+# Children count inside with their parent.
 count_by() { # ENGINE
-	background "$TOOL" attach -pid "$TARGET" --count --json --engine "$1" >"$TMP/$PROGRAM/$1" 2>"$TMP/$PROGRAM/$1.err"
+	local children=()
+	[[ $1 = inside ]] || children=(--children)
+	background "$TOOL" attach -pid "$TARGET" --count --json --engine "$1" "${children[@]}" >"$TMP/$PROGRAM/$1" 2>"$TMP/$PROGRAM/$1.err"
 	COUNTING=$!
 	wait_for "grep -q 'counting [0-9]* probes\?' '$TMP/$PROGRAM/$1.err' || ! kill -0 $COUNTING" 60
 	kill -0 "$COUNTING" 2>/dev/null || fail "$PROGRAM: it does not count: $(cat "$TMP/$PROGRAM/$1.err")"
