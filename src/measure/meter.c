@@ -58,6 +58,13 @@ int ocp_meter_check(struct ocp_ctx *ctx)
 	return engine_bpf.check(ctx);
 }
 
+bool meter_lacks_bpf(struct ocp_ctx *ctx)
+{
+	const int err = ocp_meter_check(ctx);
+
+	return err == -EPERM || err == -EACCES || err == -EOPNOTSUPP;
+}
+
 void ocp_meter_free(struct ocp_meter *meter)
 {
 	if (!meter)

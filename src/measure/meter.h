@@ -190,6 +190,9 @@ void meter_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec);
 void meter_fill_site(const struct ocp_meter *meter, const struct measured_site *measured,
 		     struct engine_site *site);
 
+/* Is BPF not permitted, or not in this kernel? The ctx has the reason. Any other fault of BPF is none. */
+bool meter_lacks_bpf(struct ocp_ctx *ctx);
+
 /*
  * meter_inside.c: count inside of the processes (engine_inside.c) instead of in the kernel. Call it before
  * the meter is opened. The files are known when the following are called: meter_check_inside() refuses if no

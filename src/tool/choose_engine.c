@@ -137,7 +137,7 @@ static void choose(const struct options *options, struct ocp_process **procs, si
 static void choose_default(const struct options *options, struct ocp_process **procs, size_t n,
 			   struct chosen_engine *chosen)
 {
-	if (measure_options_need_bpf(options) || options->exe || !ocp_meter_check(options->ctx))
+	if (measure_options_need_bpf(options) || options->exe || !meter_lacks_bpf(options->ctx))
 		return;
 	give_reason(chosen, true, "BPF is not available: ", ocp_error(options->ctx));
 	if (check_inside(options, procs, n))

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/ctx.h"
+#include "measure/meter.h"
 #include "watch/watch_rule.h"
 
 /* Can all that RULE asks for be measured inside, each process on its own? */
@@ -28,7 +29,7 @@ int watch_rule_choose_engine(struct watch_rule *rule, const struct targets *targ
 		return ctx_error(targets->ctx, -EINVAL,
 				 "the engine `inside` does not split counts by process");
 	if ((spec->engine != ENGINE_AUTO && spec->engine != ENGINE_DEFAULT) || !is_named ||
-	    !fits_inside(targets, rule) || ocp_meter_check(targets->ctx) == 0)
+	    !fits_inside(targets, rule) || !meter_lacks_bpf(targets->ctx))
 		return 0;
 	rule->is_inside = true;
 	ctx_log(targets->ctx, OCP_LOG_INFO, "engine: inside, since BPF is not available: %s",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* What is found, and what is removed, of blocks that a child has mapped itself, whole or in parts. */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -60,8 +61,7 @@ static bool map_part(int fd, const struct block_header *header, struct block_par
 		    MAP_SHARED | MAP_FIXED, fd, (off_t)part->code_off) == at + header->code_off;
 }
 
-/* In the child, which must keep no address of a part in a register. */
-static __attribute__((noinline)) bool make(const struct left *left, struct block_header *header)
+static bool make(const struct left *left, struct block_header *header)
 {
 	const int fd = memfd_create(BLOCK_NAME, MFD_CLOEXEC);
 	bool ok = fd >= 0 && ftruncate(fd, (off_t)header->bytes) == 0;
@@ -95,13 +95,28 @@ static __attribute__((noinline)) bool make(const struct left *left, struct block
 	return ok;
 }
 
-/* What make() has left below the stack pointer. */
-static __attribute__((noinline)) void clear_stack(void)
-{
-	volatile uint8_t bytes[4096];
+struct making {
+	const struct left *left;
+	struct block_header *header;
+	bool ok;
+};
 
-	for (size_t i = 0; i < sizeof(bytes); i++)
-		bytes[i] = 0;
+static void *make_it(void *arg)
+{
+	struct making *making = arg;
+
+	making->ok = make(making->left, making->header);
+	return NULL;
+}
+
+/* In a thread that ends: no stack and no register keeps an address of the code. */
+static bool make_in_thread(const struct left *left, struct block_header *header)
+{
+	struct making making = { .left = left, .header = header };
+	pthread_t thread;
+
+	return pthread_create(&thread, NULL, make_it, &making) == 0 &&
+	       pthread_join(thread, NULL) == 0 && making.ok;
 }
 
 static void start(struct child *child, const struct left *left)
@@ -118,11 +133,10 @@ static void start(struct child *child, const struct left *left)
 		volatile uint64_t word = 0;
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		answer = make(left, &header) ? 'y' : 'n';
+		answer = make_in_thread(left, &header) ? 'y' : 'n';
 		if (left->points_to != NOWHERE)
 			word = header.parts[left->points_to].addr + header.code_off + 1;
 		(void)word;
-		clear_stack();
 		if (write(pipes[1], &answer, 1) == 1)
 			for (;;)
 				pause();

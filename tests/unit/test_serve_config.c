@@ -96,7 +96,7 @@ static void all_keys(void **state)
 	assert_string_equal(request->counted.list[0].text, "request_.*");
 	assert_string_equal(request->key, "arg0");
 	assert_true(request->budget == 0.025);
-	assert_int_equal(config->targets[0].engine, ENGINE_BPF);
+	assert_int_equal(config->targets[0].engine, ENGINE_DEFAULT);
 	assert_int_equal(config->targets[1].engine, ENGINE_AUTO);
 	assert_int_equal(config->targets[2].engine, ENGINE_INSIDE);
 	/* All probes. */

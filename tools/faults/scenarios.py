@@ -307,7 +307,8 @@ class Kept(Scenario):
 
     def prepare(self):
         if self.by_us and not os.path.isdir(f"/sys/fs/bpf/ocaml-probes/{KEPT}"):
-            run = self.run("attach", "-pid", str(self.target.pid), "--count", "--keep", KEPT)
+            run = self.run("attach", "-pid", str(self.target.pid), "--count", "--engine", "bpf",
+                           "--keep", KEPT)
             if run.status != 0:
                 raise RuntimeError(f"{self.name}: {run.err}")
 
@@ -468,7 +469,7 @@ SCENARIOS = [
     lambda shop: Scenario(shop, "count", "attach -pid PID --count --for 20ms"),
     lambda shop: Scenario(shop, "time", "attach -pid PID --time plain,odd --for 20ms"),
     lambda shop: Scenario(shop, "print", "attach -pid PID --print with_args --for 20ms"),
-    lambda shop: Kept(shop, "keep", f"attach -pid PID --count --keep {KEPT}", False),
+    lambda shop: Kept(shop, "keep", f"attach -pid PID --count --engine bpf --keep {KEPT}", False),
     lambda shop: Kept(shop, "read", f"read {KEPT}", True),
     lambda shop: Kept(shop, "detach", f"detach {KEPT}", True),
     lambda shop: Trace(shop, "trace", "-enable-all"),
