@@ -51,8 +51,8 @@ static bool is_thread_stack(const struct maps *maps, const struct mapping *m, ui
 }
 
 /*
- * Can the kernel make the first thread's stack M so large that it begins BYTES below SP? The limit is that of whoever
- * writes: us first, then the process.
+ * True: the kernel can grow M, the first thread's stack, until it begins BYTES below SP. The kernel applies the
+ * limit of the writer. We write first, then the process does: both limits count.
  */
 static bool can_grow(pid_t pid, const struct maps *maps, const struct mapping *m, uint64_t sp,
 		     uint64_t bytes)

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include "base/ctx.h"
 
-/* Is the counter a clock? It is none if it changes its rate, stops, or differs between CPUs. */
+/* True: the counter runs at one rate, never stops, and is the same on all CPUs. */
 bool ticks_are_clock(void);
 
 /*

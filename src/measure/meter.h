@@ -190,7 +190,7 @@ void meter_fill_spec(const struct ocp_meter *meter, struct engine_spec *spec);
 void meter_fill_site(const struct ocp_meter *meter, const struct measured_site *measured,
 		     struct engine_site *site);
 
-/* Is BPF not permitted, or not in this kernel? The ctx has the reason. Any other fault of BPF is none. */
+/* True: BPF is not permitted, or this kernel is too old for it. The ctx has the reason. */
 bool meter_lacks_bpf(struct ocp_ctx *ctx);
 
 /*
