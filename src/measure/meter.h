@@ -62,10 +62,9 @@ struct ocp_meter {
 	const struct line_spans *spans; /* of the request; NULL: none */
 	enum ocp_split split;
 	unsigned int depth;
-	bool children;
-	struct engine_domains domains;
+	bool children, wants_estimate;
 	unsigned int stack_depth; /* 0: stacks are not walked */
-	bool wants_estimate;
+	struct engine_domains domains;
 	struct arg_requests arg_requests;
 
 	/* what was found */
@@ -91,10 +90,10 @@ struct ocp_meter {
 	bool is_attached;
 	bool is_pinned;	       /* it continues to measure after it is freed */
 	bool is_found;	       /* in a process that counts inside: an earlier tool has made it */
+	bool has_passed_over;  /* see meter_passes_over() */
 	size_t n_asked;	       /* found: the first of the pids; the others share their counters */
 	size_t n_alive;	       /* of these, those that still count */
 	const char *kept_name; /* which it gets if it counts inside; NULL: none */
-	bool has_passed_over;  /* see meter_passes_over() */
 
 	/* the request as text, for readers of a pinned meter */
 	char *program_name;
