@@ -53,8 +53,9 @@ struct profiler {
 	struct calibration *calibration; /* of a uprobe; only to tell the cost of PROFILE_WORDS */
 	struct pending_process pending[MAX_PENDING]; /* only for PROFILE_WORDS */
 	size_t n_pending;
-	uint64_t stop_ns; /* 0: it goes on */
-	size_t n_ends;	  /* of these links: the first ones, which follow ends of processes */
+	uint64_t start_ns; /* all is attached */
+	uint64_t stop_ns;  /* 0: it goes on */
+	size_t n_ends;	   /* of these links: the first ones, which follow ends of processes */
 };
 
 /* ---- start and stop ------------------------------------------------------------------------- */
@@ -147,7 +148,7 @@ static int start_waits(struct profiler *p)
 	return err;
 }
 
-int profiler_start(struct profiler *p)
+static int attach_all(struct profiler *p)
 {
 	int err = 0;
 
@@ -169,6 +170,24 @@ int profiler_start(struct profiler *p)
 static uint64_t monotonic_ns(void)
 {
 	return (uint64_t)clock_ns(CLOCK_MONOTONIC);
+}
+
+int profiler_start(struct profiler *p)
+{
+	int err = attach_all(p);
+
+	p->start_ns = monotonic_ns();
+	return err;
+}
+
+int64_t profiler_start_ns(const struct profiler *p)
+{
+	return (int64_t)p->start_ns;
+}
+
+int64_t profiler_stop_ns(const struct profiler *p)
+{
+	return (int64_t)p->stop_ns;
 }
 
 void profiler_pause(struct profiler *p)
@@ -461,7 +480,7 @@ static int read_counts(struct profiler *p, struct profile_reading *reading)
 	return err;
 }
 
-/* Threads that still wait: up to now. */
+/* Threads that still wait: from the start up to now. */
 static int read_waits(struct profiler *p, struct profile_reading *reading)
 {
 	const uint64_t now_ns = p->stop_ns ? p->stop_ns : monotonic_ns();
@@ -472,9 +491,11 @@ static int read_waits(struct profiler *p, struct profile_reading *reading)
 
 	for (size_t i = 0; i < n && !err; i++) {
 		const struct profile_wait *wait = (struct profile_wait *)values + i;
+		const uint64_t since_ns =
+			wait->since_ns > p->start_ns ? wait->since_ns : p->start_ns;
 		const struct profile_count count = {
 			.n = 1,
-			.sum = now_ns > wait->since_ns ? now_ns - wait->since_ns : 0,
+			.sum = now_ns > since_ns ? now_ns - since_ns : 0,
 		};
 
 		reading->n_always_waiting += wait->is_first;

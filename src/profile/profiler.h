@@ -70,6 +70,9 @@ int profiler_start(struct profiler *profiler);
 /* Read the mappings of processes that have loaded code. To be called about once a second. */
 int profiler_refresh(struct profiler *profiler);
 void profiler_stop(struct profiler *profiler);
+/* CLOCK_MONOTONIC when all was attached, and at the stop; 0: not yet. What still waits is timed between these. */
+int64_t profiler_start_ns(const struct profiler *profiler);
+int64_t profiler_stop_ns(const struct profiler *profiler);
 /* Sample the CPU no more, until profiler_start. Ends of processes are followed. */
 void profiler_pause(struct profiler *profiler);
 

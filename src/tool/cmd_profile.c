@@ -353,11 +353,11 @@ static int run_session(struct profile_session *s, struct session *session)
 		return say_error(s->options->ctx, err);
 	clock_gettime(CLOCK_REALTIME, &now);
 	s->start_time_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-	s->start_ns = s->cost_since_ns = session_now_ns();
+	s->start_ns = s->cost_since_ns = profiler_start_ns(s->profiler);
 	say_start(s);
 	ending = take_samples(s, session);
-	s->end_ns = session_now_ns();
 	profiler_stop(s->profiler);
+	s->end_ns = profiler_stop_ns(s->profiler);
 	if (ending == ENDED_BY_ERROR)
 		return session->err ? EXIT_FAILED : say_error(s->options->ctx, -EIO);
 	if (ending == ENDED_WITH_PROCESS && !s->options->quiet)
