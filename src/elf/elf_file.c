@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/interrupted.h"
+#include "base/populate.h"
 
 /*
  * If there are more segments than the header can count, section 0 has their number. Only core dumps
@@ -506,7 +507,7 @@ int elf_file_read_section(struct elf_file *elf, const struct elf_section *sectio
 				 "%s: section at offset 0x%" PRIx64 " claims %" PRIu64
 				 " bytes, more than the limit of %" PRIu64,
 				 elf->name, section->off, section->bytes, limit);
-	*bytes = malloc(section->bytes ? section->bytes : 1);
+	*bytes = populated_malloc(section->bytes ? section->bytes : 1);
 	if (!*bytes)
 		return ctx_no_memory(elf->ctx);
 	err = read_exactly(elf, *bytes, section->bytes, section->off);

@@ -21,6 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/populate.h"
 #include "inside/blocks.h"
 #include "inside/build.h"
 #include "inside/held.h"
@@ -41,7 +42,7 @@ struct attach {
 	struct stop stop;
 	const uint64_t *addrs; /* of the sites, ascending */
 	struct layout_parts parts;
-	/* Of a process that keeps no cpu_id, and of one that does; what stop A learns. */
+	/* Of a process that has not registered struct rseq, and of one that has: stop A tells. */
 	struct block_header layouts[2];
 	uint64_t inode; /* of the memfd; 0: none yet */
 	uint64_t ns_per_tick;
@@ -79,21 +80,11 @@ static int check_not_counted(struct ocp_ctx *ctx, pid_t pid)
 	return -EBUSY;
 }
 
-static uint32_t shards_of(const struct templates_process *process)
-{
-	const long cpus = sysconf(_SC_NPROCESSORS_CONF);
-	uint32_t n = 1;
-
-	while (process->cpu_id_off && n < TEMPLATES_MAX_SHARDS && (long)n < cpus)
-		n *= 2;
-	return n;
-}
-
 /* A layout with shards may be too large, and not be needed: choose_layout() tells. */
 static int prepare_layouts(struct attach *attach)
 {
 	const struct inside_spec *spec = attach->build.spec;
-	const uint32_t n_shards = shards_of(&(struct templates_process){ .cpu_id_off = 1 });
+	const uint32_t n_shards = layout_n_shards(spec->n_sites);
 	int err = layout_divide(attach->inside->ctx, spec, attach->addrs, &attach->parts);
 
 	if (err)
@@ -104,14 +95,15 @@ static int prepare_layouts(struct attach *attach)
 
 static int choose_layout(const struct attach *attach, struct block_header *header)
 {
-	const uint32_t n_shards = shards_of(&attach->build.process);
-	const struct block_header *layout = &attach->layouts[n_shards > 1];
+	const bool has_shards = attach->build.process.rseq_off != 0;
+	const struct block_header *layout = &attach->layouts[has_shards];
+	const size_t n_sites = attach->build.spec->n_sites;
 
 	if (layout->bytes)
 		*header = *layout;
 	return layout->bytes ? 0
 			     : layout_make(attach->inside->ctx, attach->build.spec, &attach->parts,
-					   n_shards, header);
+					   has_shards ? layout_n_shards(n_sites) : 1, header);
 }
 
 static int prepare(struct attach *attach)
@@ -123,7 +115,7 @@ static int prepare(struct attach *attach)
 
 	if (err)
 		return err;
-	attach->build.sites = calloc(spec->n_sites + 1, sizeof(*attach->build.sites));
+	attach->build.sites = populated_calloc(spec->n_sites + 1, sizeof(*attach->build.sites));
 	if (!attach->build.sites)
 		err = ctx_no_memory(ctx);
 	else

@@ -11,7 +11,8 @@
  *	struct block_header
  *	struct block_site [n_sites]
  *	uint16_t          [n_sites]	private gates
- *	uint64_t          [n_shards][shard_stride]	counters; a site's is at its number
+ *	uint64_t          [n_shards][shard_stride]	counters; a site's is at its number. A shard belongs
+ *							to a CPU, the last one to nobody (templates_code.c)
  *	pairs				see pairs.h
  *	meta_bytes			what the engine wants to find again: opaque here
  *	code				of each part: routines, then the trampolines of its sites
@@ -31,7 +32,7 @@
 #define STORES_PATH "/memfd:" STORES_NAME " (deleted)"
 #define BLOCK_MAGIC UINT64_C(0x656469736e49636f) /* "ocInside" */
 
-enum { BLOCK_VERSION = 2, BLOCK_MAX_PARTS = 8 };
+enum { BLOCK_VERSION = 3, BLOCK_MAX_PARTS = 8 };
 
 /* What says whether the handler of a site is to run. */
 enum block_gate {
@@ -51,7 +52,7 @@ enum block_patched { BLOCK_UNPATCHED, BLOCK_PATCHING, BLOCK_PATCHED };
 
 struct block_site {
 	uint64_t addr;	       /* of the nop, in the process */
-	uint64_t trampoline;   /* in the process */
+	uint64_t trampoline;   /* where the site calls it, in the process */
 	uint64_t gate_addr;    /* of the two bytes, in the process; in the first part if private */
 	uint32_t displacement; /* the original four bytes: those of the wrapper */
 	uint8_t opcode;	       /* the original byte: 0x3d or 0xe8 */
@@ -77,7 +78,7 @@ struct block_header {
 	uint64_t sites_off, gates_off, counters_off, pairs_off, meta_off;
 	uint64_t meta_bytes;
 	uint32_t n_sites, n_pairs;
-	uint32_t n_shards;     /* a power of 2 */
+	uint32_t n_shards;
 	uint32_t n_threads;    /* room of each pair: a power of 2 */
 	uint32_t depth;	       /* 1 to PAIRS_DEPTH */
 	uint32_t maker;	       /* process id of the tool, as it sees itself */

@@ -70,6 +70,14 @@ static void look(const struct memory *memory, const struct maps *maps, struct bl
 	block->is_orphan = !block->is_complete && (is_sound || header->magic != BLOCK_MAGIC);
 }
 
+static int compare_start(const void *a, const void *b)
+{
+	const int64_t start_a = ((const struct block_found *)a)->header.start_ns;
+	const int64_t start_b = ((const struct block_found *)b)->header.start_ns;
+
+	return (start_a < start_b) - (start_a > start_b);
+}
+
 int blocks_find(struct ocp_ctx *ctx, const struct memory *memory, const struct maps *maps,
 		struct block_found **blocks, size_t *n)
 {
@@ -82,5 +90,6 @@ int blocks_find(struct ocp_ctx *ctx, const struct memory *memory, const struct m
 			add(*blocks, n, &maps->mappings[i]);
 	for (size_t i = 0; i < *n; i++)
 		look(memory, maps, &(*blocks)[i]);
+	qsort(*blocks, *n, sizeof(**blocks), compare_start);
 	return 0;
 }

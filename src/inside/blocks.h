@@ -26,7 +26,7 @@ struct block_found {
 	struct block_header header;
 };
 
-/* Those of MAPS; the caller frees *BLOCKS. Reads the headers. */
+/* Those of MAPS, the newest one first; the caller frees *BLOCKS. Reads the headers. */
 int blocks_find(struct ocp_ctx *ctx, const struct memory *memory, const struct maps *maps,
 		struct block_found **blocks, size_t *n);
 

@@ -5,13 +5,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include "base/populate.h"
 #include "inside/site_reader.h"
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* asm-generic/mman-common.h: Linux 5.14 */
-#endif
 
 /* ---- what the sites are --------------------------------------------------------------------- */
 
@@ -106,8 +101,9 @@ static int write_trampoline(struct inside *inside, const struct build *build, si
 	const struct inside_site *from = &build->spec->sites[i];
 	const struct block_site *site = &inside_sites(inside)[i];
 	const bool is_private = site->gate == BLOCK_GATE_PRIVATE;
+	const uint64_t entry_off = templates_entry_off(view->n_shards);
 	const struct templates_site code = {
-		.trampoline = site->trampoline,
+		.trampoline = site->trampoline - entry_off,
 		.counter = view->addr + view->counters_off + i * sizeof(uint64_t),
 		.gate = is_private ? view->addr + view->gates_off + i * sizeof(uint16_t)
 				   : site->gate_addr,
@@ -118,7 +114,7 @@ static int write_trampoline(struct inside *inside, const struct build *build, si
 
 	return templates_site(inside->ctx, view, &build->process, &code,
 			      code_of(inside, part) +
-				      (site->trampoline - view->addr - view->code_off));
+				      (code.trampoline - view->addr - view->code_off));
 }
 
 static void set_private_gate(struct inside *inside, size_t i)
@@ -140,15 +136,6 @@ int build_private_gate(struct inside *inside, const struct build *build, size_t 
 	set_private_gate(inside, i);
 	look_from(&inside->header, part, &view);
 	return write_trampoline(inside, build, i, part, &view);
-}
-
-/* All of it is written soon: one call instead of a fault for each page. Linux before 5.14 refuses. */
-static void populate(const struct inside *inside, uint64_t from, uint64_t to)
-{
-	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-
-	from -= from % page;
-	madvise(inside->block + from, to - from, MADV_POPULATE_WRITE);
 }
 
 /* The room of the trampoline of SITE. */
@@ -179,7 +166,7 @@ static int build_part(struct inside *inside, const struct build *build, size_t p
 		if (layout_part_of(build->parts, spec->sites[i].addr) != part)
 			continue;
 		*site = build->sites[i];
-		site->trampoline = view.addr + off;
+		site->trampoline = view.addr + off + templates_entry_off(view.n_shards);
 		if (site->gate == BLOCK_GATE_PRIVATE)
 			set_private_gate(inside, i);
 		err = write_trampoline(inside, build, i, part, &view);
@@ -188,16 +175,23 @@ static int build_part(struct inside *inside, const struct build *build, size_t p
 	return err;
 }
 
+static void write_meta(struct inside *inside, const struct inside_spec *spec)
+{
+	uint8_t *to = inside->block + inside->header.meta_off;
+
+	for (size_t i = 0; i < spec->n_meta; i++)
+		to = mempcpy(to, spec->meta[i].iov_base, spec->meta[i].iov_len);
+}
+
 int build_block(struct inside *inside, const struct build *build)
 {
 	const struct block_header *header = &inside->header;
 	const struct inside_spec *spec = build->spec;
 	int err = 0;
 
-	populate(inside, header->sites_off, header->counters_off);
-	populate(inside, header->code_off, header->bytes);
-	if (spec->meta_bytes)
-		memcpy(inside->block + header->meta_off, spec->meta, spec->meta_bytes);
+	populate(inside->block + header->sites_off, header->counters_off - header->sites_off);
+	populate(inside->block + header->meta_off, header->bytes - header->meta_off);
+	write_meta(inside, spec);
 	for (size_t i = 0; !err && i < header->n_parts; i++)
 		err = build_part(inside, build, i);
 	return err;

@@ -62,7 +62,11 @@ static int map_copy(struct inside *inside)
 			 (int)inside->pid);
 }
 
-/* Of several blocks: the first one that counts. Those that do not wait for their removal. */
+/*
+ * Of several blocks: the newest one that counts. The others wait for their removal: all their sites had been
+ * restored when the newest one came. Of a site whose displacement a killed tool has written in part, the bytes
+ * may fit more than one block.
+ */
 static int choose(struct ocp_ctx *ctx, pid_t pid, const struct block_found *blocks, size_t n,
 		  struct inside **out)
 {

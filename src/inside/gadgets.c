@@ -12,7 +12,7 @@
 
 #include "tracee/maps.h"
 
-enum { CHUNK_BYTES = 1 << 20 };
+enum { CHUNK_BYTES = 1 << 17 };
 
 static const uint8_t syscall_ret[] = { 0x0f, 0x05, 0xc3 };
 static const uint8_t restorer[] = { 0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05 };

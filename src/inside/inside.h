@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include "base/ctx.h"
 
 /* A site begins or ends pair number PAIR. */
@@ -37,10 +38,10 @@ struct inside_spec {
 	size_t n_sites;
 	const struct inside_role *roles;
 	size_t n_pairs;
-	unsigned int depth; /* starts that one thread can have open in one pair */
-	size_t max_threads; /* that time pairs at one moment */
-	const void *meta;   /* kept in the block for inside_find; opaque */
-	size_t meta_bytes;
+	unsigned int depth;	   /* starts that one thread can have open in one pair */
+	size_t max_threads;	   /* that time pairs at one moment */
+	const struct iovec *meta;  /* pieces of what the block keeps for inside_find; opaque */
+	size_t n_meta, meta_bytes; /* bytes: of all pieces */
 };
 
 /*

@@ -23,6 +23,7 @@
 static const uint64_t reach_bytes = (UINT64_C(1) << 31) - (1 << 20);
 /* The sites of one part: half of it, so that the semaphores are in reach, too. */
 static const uint64_t sites_bytes = UINT64_C(1) << 30;
+static const uint64_t shards_bytes = 64 << 20;
 /* Addresses that no mapping of ours may have: the first MiB, and the non-canonical ones. */
 static const uint64_t first_addr = 1 << 20, end_addr = UINT64_C(0x7ffffff00000);
 
@@ -33,9 +34,26 @@ static uint64_t round_up(uint64_t value, uint64_t to)
 	return (value + to - 1) / to * to;
 }
 
+static uint64_t shard_stride(size_t n_sites)
+{
+	return round_up(n_sites ? n_sites : 1, CACHE_LINE / sizeof(uint64_t));
+}
+
 uint64_t layout_trampolines_off(const struct block_header *header)
 {
 	return header->code_off + round_up(templates_routines_bytes(), CACHE_LINE);
+}
+
+/* One shard a CPU would be too much memory for very many sites on very many CPUs: some CPUs have none. */
+uint32_t layout_n_shards(size_t n_sites)
+{
+	const uint64_t shard_bytes = shard_stride(n_sites) * sizeof(uint64_t);
+	const long n_cpus = sysconf(_SC_NPROCESSORS_CONF);
+	uint64_t n = n_cpus > 0 ? (uint64_t)n_cpus : 1;
+
+	if (n > shards_bytes / shard_bytes)
+		n = shards_bytes / shard_bytes;
+	return 1 + (uint32_t)(n < TEMPLATES_MAX_SHARDS ? n : TEMPLATES_MAX_SHARDS - 1);
 }
 
 static int check_spec(struct ocp_ctx *ctx, const struct inside_spec *spec)
@@ -150,7 +168,7 @@ int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec,
 		.n_threads = spec->n_pairs ? pairs_n_slots(spec->max_threads) : 0,
 		.depth = spec->depth,
 		.maker = (uint32_t)getpid(),
-		.shard_stride = round_up(spec->n_sites, CACHE_LINE / sizeof(uint64_t)),
+		.shard_stride = shard_stride(spec->n_sites),
 	};
 	header->sites_off = round_up(sizeof(*header), CACHE_LINE);
 	header->gates_off = header->sites_off + spec->n_sites * sizeof(struct block_site);

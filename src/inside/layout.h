@@ -32,6 +32,9 @@ int layout_divide(struct ocp_ctx *ctx, const struct inside_spec *spec, const uin
 /* The number of the part of the site at ADDR. */
 size_t layout_part_of(const struct layout_parts *parts, uint64_t addr);
 
+/* The shards of the counters of N_SITES sites, where a process has registered struct rseq. */
+uint32_t layout_n_shards(size_t n_sites);
+
 /*
  * Fill HEADER for SPEC, all but magic, addresses and the times. -EINVAL, -E2BIG with a message; `bytes` is 0
  * then.

@@ -33,7 +33,6 @@
 
 enum {
 	SITES = 2,
-	N_SHARDS = 2, /* the code is the same for any number above 1 */
 	N_BATCHES = 40,
 	PASSES_A_BATCH = 500,
 	/* The code of the sites, from its beginning. */
@@ -69,7 +68,7 @@ static void examine(struct templates_process *process)
 	if (*(const int32_t *)(fs_base + THREADS_TID_OFF) == (int32_t)syscall(SYS_gettid))
 		process->tid_off = THREADS_TID_OFF;
 	if (__rseq_size)
-		process->cpu_id_off = (int32_t)__rseq_offset + THREADS_RSEQ_CPU_ID_OFF;
+		process->rseq_off = (int32_t)__rseq_offset;
 }
 
 static int lay_out(struct own *own, struct ocp_ctx *ctx)
@@ -83,7 +82,7 @@ static int lay_out(struct own *own, struct ocp_ctx *ctx)
 		return ctx_error(ctx, -ENOTSUP,
 				 "this C library keeps thread ids at an unknown place");
 	err = layout_make(ctx, &own->spec, own->build.parts,
-			  own->build.process.cpu_id_off ? N_SHARDS : 1, header);
+			  own->build.process.rseq_off ? layout_n_shards(SITES) : 1, header);
 	if (err)
 		return err;
 	own->code_off = header->code_off + header->code_bytes;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* Fill the holes of the machine code in templates_code.c. */
+#include <linux/rseq.h>
 #include <string.h>
 #include "inside/pairs.h"
 #include "inside/templates.h"
 #include "inside/templates_code.h"
 
-enum { TRAMPOLINE_ALIGN = 16, ROUTINES_ALIGN = 64, BREAKPOINT = 0xcc };
+enum { TRAMPOLINE_ALIGN = 32, ROUTINES_ALIGN = 64, BREAKPOINT = 0xcc };
 
 /* Code that is being written, and what its holes get: addresses where the name has TO, else numbers. */
 struct assembly {
@@ -28,15 +29,18 @@ static bool is_distance(uint16_t hole)
 	case HOLE_TO_NS_PER_TICK:
 	case HOLE_TO_ROOM:
 	case HOLE_TO_STACK_PAGE:
-	case HOLE_TO_REST:
+	case HOLE_TO_GATE_CODE:
+	case HOLE_TO_SEQUENCE:
 		return true;
 	default:
 		return false;
 	}
 }
 
-static void put(struct assembly *assembly, const uint8_t *begin, const uint8_t *end)
+/* Returns where it has put the template. */
+static uint8_t *put(struct assembly *assembly, const uint8_t *begin, const uint8_t *end)
 {
+	uint8_t *code = assembly->code;
 	const size_t bytes = (size_t)(end - begin), off = (size_t)(begin - templates_text);
 
 	memcpy(assembly->code, begin, bytes);
@@ -62,6 +66,7 @@ static void put(struct assembly *assembly, const uint8_t *begin, const uint8_t *
 	}
 	assembly->code += bytes;
 	assembly->addr += bytes;
+	return code;
 }
 
 /* Nobody jumps to what is behind the code. */
@@ -91,19 +96,22 @@ static size_t count_bytes(uint32_t n_shards)
 			    : template_bytes(templates_count, templates_count_cpu);
 }
 
-/* To count, and to run the handler if it is switched on. */
-static size_t rest_bytes(uint32_t n_shards)
+uint64_t templates_entry_off(uint32_t n_shards)
 {
-	return count_bytes(n_shards) + template_bytes(templates_gate, templates_enter);
+	return n_shards > 1 ? template_bytes(templates_count_cpu, templates_count_cpu_entry) : 0;
+}
+
+static size_t gate_bytes(void)
+{
+	return template_bytes(templates_gate, templates_enter);
 }
 
 static size_t site_bytes(uint32_t n_shards, size_t n_roles, size_t n_stops)
 {
-	size_t bytes = rest_bytes(n_shards);
+	size_t bytes = count_bytes(n_shards) + gate_bytes();
 
 	if (n_roles)
-		bytes += rest_bytes(n_shards) +
-			 template_bytes(templates_leave, templates_routine_start) +
+		bytes += template_bytes(templates_leave, templates_routine_start) +
 			 (n_stops ? template_bytes(templates_enter_stop, templates_start)
 				  : template_bytes(templates_enter, templates_enter_stop));
 	return bytes + (n_roles - n_stops) * template_bytes(templates_start, templates_stop) +
@@ -123,12 +131,11 @@ static bool is_power_of_2(uint64_t number, uint64_t max)
 static int check(struct ocp_ctx *ctx, const struct block_header *header,
 		 const struct templates_process *process)
 {
-	if (!is_power_of_2(header->n_shards, TEMPLATES_MAX_SHARDS))
-		return ctx_error(
-			ctx, -ERANGE,
-			"counting inside a process: %u shards are not a power of 2 up to %d",
-			header->n_shards, TEMPLATES_MAX_SHARDS);
-	if (header->n_shards > 1 && !process->cpu_id_off)
+	if (!header->n_shards || header->n_shards > TEMPLATES_MAX_SHARDS)
+		return ctx_error(ctx, -ERANGE,
+				 "counting inside a process: %u shards are not from 1 to %d",
+				 header->n_shards, TEMPLATES_MAX_SHARDS);
+	if (header->n_shards > 1 && !process->rseq_off)
 		return ctx_error(
 			ctx, -ENOTSUP,
 			"counting inside a process: it is not known where the C library keeps the "
@@ -174,9 +181,10 @@ static void set_values(struct assembly *assembly, const struct block_header *hea
 								   templates_routine_room));
 	values[HOLE_TO_STACK_PAGE] = (int64_t)(header->addr + header->pairs_off +
 					       offsetof(struct pairs_shared, stack_page));
-	values[HOLE_SHARD_MASK] = header->n_shards - 1;
+	values[HOLE_N_CPUS] = header->n_shards - 1;
 	values[HOLE_SHARD_BYTES] = (int64_t)(header->shard_stride * sizeof(uint64_t));
-	values[HOLE_CPU_ID] = process->cpu_id_off;
+	values[HOLE_CPU_ID] = process->rseq_off + (int64_t)offsetof(struct rseq, cpu_id);
+	values[HOLE_RSEQ_CS] = process->rseq_off + (int64_t)offsetof(struct rseq, rseq_cs);
 	values[HOLE_TID] = process->tid_off;
 	values[HOLE_SLOT_MASK] = (int64_t)header->n_threads - 1;
 	values[HOLE_SLOTS_OFF] = (int64_t)pairs_slots_off(header->n_threads);
@@ -220,12 +228,27 @@ static size_t stops_of(const struct templates_site *site)
 	return n;
 }
 
+/* Where a part of count_cpu is in the process, whose copy of it begins at ADDR. */
+static uint64_t in_count_cpu(uint64_t addr, const uint8_t *part)
+{
+	return addr + template_bytes(templates_count_cpu, part);
+}
+
 static void put_count(struct assembly *assembly, uint32_t n_shards)
 {
-	if (n_shards > 1)
-		put(assembly, templates_count_cpu, templates_gate);
-	else
+	const uint64_t addr = assembly->addr;
+	const struct rseq_cs sequence = {
+		.start_ip = in_count_cpu(addr, templates_count_cpu_sequence),
+		.post_commit_offset = template_bytes(templates_count_cpu_sequence,
+						     templates_count_cpu_sequence_end),
+		.abort_ip = in_count_cpu(addr, templates_count_cpu_moved),
+	};
+
+	if (n_shards == 1) {
 		put(assembly, templates_count, templates_count_cpu);
+		return;
+	}
+	memcpy(put(assembly, templates_count_cpu, templates_gate), &sequence, sizeof(sequence));
 }
 
 static void put_role(struct assembly *assembly, const struct block_header *header,
@@ -248,26 +271,23 @@ int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 	struct assembly assembly = { .code = code, .addr = site->trampoline };
 
 	set_values(&assembly, header, process);
-	assembly.values[HOLE_TO_COUNTER] = (int64_t)site->counter;
+	assembly.values[HOLE_TO_COUNTER] =
+		(int64_t)site->counter + (header->n_shards - 1) * assembly.values[HOLE_SHARD_BYTES];
 	assembly.values[HOLE_COUNTER_OFF] = (int64_t)(site->counter - header->addr);
 	assembly.values[HOLE_TO_GATE] = (int64_t)site->gate;
 	assembly.values[HOLE_TO_WRAPPER] = (int64_t)site->wrapper;
-	assembly.values[HOLE_TO_REST] =
-		(int64_t)(site->trampoline + bytes - rest_bytes(header->n_shards));
+	assembly.values[HOLE_TO_GATE_CODE] = (int64_t)(site->trampoline + bytes - gate_bytes());
+	assembly.values[HOLE_TO_SEQUENCE] = (int64_t)site->trampoline;
+	put_count(&assembly, header->n_shards);
 	if (n_stops)
 		put(&assembly, templates_enter_stop, templates_start);
 	else if (site->n_roles)
 		put(&assembly, templates_enter, templates_enter_stop);
-	put_count(&assembly, header->n_shards);
 	for (size_t i = 0; i < site->n_roles; i++)
 		put_role(&assembly, header, &site->roles[i]);
 	if (site->n_roles)
 		put(&assembly, templates_leave, templates_routine_start);
 	put(&assembly, templates_gate, templates_enter);
-	if (site->n_roles) {
-		put_count(&assembly, header->n_shards);
-		put(&assembly, templates_gate, templates_enter);
-	}
 	align(&assembly, bytes, templates_site_bytes(header->n_shards, site->n_roles, n_stops));
 	return assembly.is_too_far ? too_far(ctx, site->trampoline) : 0;
 }

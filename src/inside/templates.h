@@ -5,7 +5,7 @@
  *
  * A trampoline counts the hit, starts and stops the pairs of its site, and then jumps to the wrapper of
  * the handler, if the gate is not 0, or returns to the site. It keeps all registers but the flags, which
- * are dead at a site. It uses at most TEMPLATES_STACK_BYTES of the stack, the return address included. At the
+ * are dead at a site, and leaves rseq_cs of the thread empty. It uses at most TEMPLATES_STACK_BYTES of the stack, the return address included. At the
  * end of a stack it faults at the call of its site, and not in the trampoline.
  */
 #ifndef INSIDE_TEMPLATES_H
@@ -17,11 +17,18 @@
 #include "inside/block.h"
 #include "inside/inside.h"
 
-enum { TEMPLATES_STACK_BYTES = 104, TEMPLATES_MAX_SHARDS = 64 };
+enum { TEMPLATES_STACK_BYTES = 104, TEMPLATES_MAX_SHARDS = 1025 };
+
+/* RSEQ_SIG of sys/rseq.h on x86: the kernel compares it with what the thread has registered. */
+#define TEMPLATES_RSEQ_SIGNATURE 0x53053053
 
 /* What the code has to know of the process. The offsets are from the FS base, which may be below 0. */
 struct templates_process {
-	int32_t cpu_id_off; /* of rseq's cpu_id; 0: unknown, and n_shards must be 1 */
+	/*
+	 * Of struct rseq, registered with TEMPLATES_RSEQ_SIGNATURE, or with a cpu_id below 0; 0: unknown,
+	 * and n_shards must be 1.
+	 */
+	int32_t rseq_off;
 	int32_t tid_off; /* of the thread id that the C library keeps; 0: unknown, and no pairs */
 	/*
 	 * A start may call tkill(tid, 0) if it finds no room, to learn whether a thread has ended in
@@ -33,9 +40,10 @@ struct templates_process {
 
 /* A trampoline. All addresses are those in the process. */
 struct templates_site {
-	uint64_t trampoline;
-	uint64_t counter; /* in shard 0 */
-	uint64_t gate;	  /* of two bytes */
+	uint64_t
+		trampoline; /* a multiple of 32; the site calls what is templates_entry_off() later */
+	uint64_t counter;   /* in shard 0 */
+	uint64_t gate;	    /* of two bytes */
 	uint64_t wrapper;
 	const struct inside_role *roles; /* played in this order */
 	size_t n_roles;
@@ -47,13 +55,16 @@ struct templates_site {
  */
 size_t templates_routines_bytes(void);
 
-/* The exact room of the trampoline of a site with N_ROLES roles, N_STOPS of them stops; a multiple of 16. */
+/* From the beginning of a trampoline to where the site calls it. */
+uint64_t templates_entry_off(uint32_t n_shards);
+
+/* The exact room of the trampoline of a site with N_ROLES roles, N_STOPS of them stops; a multiple of 32. */
 size_t templates_site_bytes(uint32_t n_shards, size_t n_roles, size_t n_stops);
 
 /*
  * Assemble the routines to CODE, for the address addr + code_off of HEADER. HEADER needs all its numbers
  * but magic, maker and start. Only addresses are used: nothing is written but CODE. Returns 0, or
- * -ENOTSUP or -ERANGE with a message: pairs without tid_off, shards without cpu_id_off, or a number that
+ * -ENOTSUP or -ERANGE with a message: pairs without tid_off, shards without rseq_off, or a number that
  * is out of its bounds.
  */
 int templates_routines(struct ocp_ctx *ctx, const struct block_header *header,

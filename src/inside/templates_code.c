@@ -3,8 +3,8 @@
  * The machine code that counts and times inside a process, as templates with holes. Read templates.h and
  * pairs.h first.
  *
- * A trampoline is a sequence of templates. Without pairs: count (or count_cpu), gate. With pairs: enter (or
- * enter_stop), count, start or stop for each role, leave, gate. The routines are there once in a block.
+ * A trampoline is a sequence of templates: count (or count_cpu); with pairs enter (or enter_stop), start or
+ * stop for each role, leave; gate. The routines are there once in a block.
  *
  * The templates are data of this program, which never runs them. They are copied, and must work at any
  * address: they jump only within themselves, and reach everything else through holes. Holes are written as
@@ -12,6 +12,7 @@
  * writes into the block: places in a slot are masked, and loops are bounded.
  */
 #include <assert.h>
+#include <linux/rseq.h>
 #include <stddef.h>
 #include "inside/block.h"
 #include "inside/pairs.h"
@@ -37,7 +38,8 @@ static_assert(offsetof(struct pairs_slot, tid) == 0 && offsetof(struct pairs_slo
 		      offsetof(struct pairs_shared, collisions) == 8 &&
 		      offsetof(struct pairs_shared, stack_page) == 16 &&
 		      offsetof(struct pairs_shared, used) == 64 && PAIRS_DEPTH == 32 &&
-		      PAIRS_WINDOW == 16 && TEMPLATES_STACK_BYTES <= 128,
+		      PAIRS_WINDOW == 16 && TEMPLATES_STACK_BYTES <= 128 &&
+		      sizeof(struct rseq_cs) == 32 && TEMPLATES_RSEQ_SIGNATURE == 0x53053053,
 	      "the numbers below");
 
 // clang-format off
@@ -67,6 +69,8 @@ asm(NUMBER(N_AND_NEXT, 4)
     NUMBER(SYS_RT_SIGPENDING, 127)
     NUMBER(SYS_TKILL, 200)
     NUMBER(ESRCH, 3)
+    NUMBER(RSEQ_CS_BYTES, 32)
+    NUMBER(RSEQ_SIGNATURE, 0x53053053)
     NUMBER(HOLE, 0x11223344)	/* as long as what is filled in */
     TEMPLATE_HOLES(NUMBER));
 
@@ -101,22 +105,49 @@ asm("	template count\n"
     "		hole TO_COUNTER\n");
 
 /*
- * Count in the shard of this CPU, so that CPUs do not wait for each other. The lock makes it exact: the
- * thread may be moved to another CPU at any instruction. If the C library has not registered rseq, cpu_id
- * is -1 or -2, and the mask makes it a shard all the same.
+ * Count in the shard of this CPU, in a restartable sequence (rseq(2)). A lock would cost 20 cycles on many
+ * processors, also where no other CPU has the counter. If the thread is interrupted between the first
+ * instruction of the sequence and the end of the last one, the kernel takes it to .Lmoved: no other thread
+ * can have counted in this shard meanwhile. Nothing is tried again, so a debugger can step through it.
+ *
+ * The last shard is locked. It is that of threads that were interrupted, of CPUs beyond the shards, and of
+ * threads that the C library has not registered: their cpu_id is -1 or -2.
+ *
+ * The sequence is described by the struct rseq_cs at the beginning, which templates.c fills. rseq_cs of the
+ * thread points there within the trampoline only, so that the kernel never reads it after an unmapping.
  */
 asm("	template count_cpu\n"
+    "	.skip	RSEQ_CS_BYTES\n"
+    "	.long	RSEQ_SIGNATURE\n"		/* the kernel wants it before .Lmoved */
+    "	template count_cpu_moved\n"
+    ".Lmoved:\n"
+    "	lock incq HOLE(%rip)\n"
+    "		hole TO_COUNTER\n"
+    "	jmp	.Lcounted\n"
+
+    "	template count_cpu_entry\n"
     "	push	%rax\n"
-    "	mov	%fs:HOLE, %eax\n"		/* cpu_id */
+    "	lea	HOLE(%rip), %rax\n"
+    "		hole TO_SEQUENCE\n"
+    "	mov	%rax, %fs:HOLE\n"
+    "		hole RSEQ_CS\n"
+    "	template count_cpu_sequence\n"
+    "	mov	%fs:HOLE, %eax\n"
     "		hole CPU_ID\n"
-    "	and	$HOLE, %eax\n"
-    "		hole SHARD_MASK\n"
+    "	cmp	$HOLE, %eax\n"
+    "		hole N_CPUS\n"
+    "	jae	.Lmoved\n"
     "	imul	$HOLE, %rax, %rax\n"		/* from shard 0 to the shard */
     "		hole SHARD_BYTES\n"
     "	add	HOLE(%rip), %rax\n"		/* plus the address of the block */
     "		hole TO_BLOCK_ADDR\n"
-    "	lock incq HOLE(%rax)\n"
+    "	incq	HOLE(%rax)\n"
     "		hole COUNTER_OFF\n"
+    "	template count_cpu_sequence_end\n"
+    ".Lcounted:\n"
+    "	xor	%eax, %eax\n"
+    "	mov	%rax, %fs:HOLE\n"
+    "		hole RSEQ_CS\n"
     "	pop	%rax\n");
 
 /* The stack is that of the site's call again: the wrapper returns to the site. */
@@ -128,9 +159,9 @@ asm("	template gate\n"
     "	ret\n");
 
 /*
- * See routine_room. Without room the roles are left out: count and gate follow once more at TO_REST. rsp is 8
- * above a multiple of 16, as behind each call: the call here, and the push of count_cpu, write to the page
- * that the site's call has written to.
+ * See routine_room. Without room the roles are left out: TO_GATE_CODE is the gate. rsp is 8 above a multiple
+ * of 16, as behind each call: the call here, and the push of count_cpu, write to the page that the site's call
+ * has written to.
  */
 asm(".macro need_room\n"
     "	test	$IN_LOW_PART, %esp\n"
@@ -138,7 +169,7 @@ asm(".macro need_room\n"
     "	call	HOLE + .\n"
     "		hole TO_ROOM\n"
     "	jc	HOLE + .\n"
-    "		hole TO_REST\n"
+    "		hole TO_GATE_CODE\n"
     ".Lroom\\@:\n"
     ".endm\n");
 

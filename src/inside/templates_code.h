@@ -9,12 +9,14 @@
  * What is put into a hole. A hole is the displacement or the immediate operand of an instruction, and has
  * 32 bits. Distances (the names with TO) are counted from the end of the instruction.
  *
- *	TO_COUNTER	of the site, in the only shard
+ *	TO_COUNTER	of the site, in the last shard
  *	TO_BLOCK_ADDR	block_header.addr, where the process keeps the address of the block
  *	COUNTER_OFF	of the site in shard 0, from the block
- *	SHARD_MASK	n_shards - 1
+ *	N_CPUS		that have a shard: n_shards - 1
  *	SHARD_BYTES	from a counter to the one of the next shard
- *	CPU_ID, TID	see struct templates_process
+ *	CPU_ID, RSEQ_CS	members of the thread's struct rseq, from the FS base
+ *	TO_SEQUENCE	the struct rseq_cs of the trampoline
+ *	TID		see struct templates_process
  *	TO_GATE		the two bytes
  *	TO_WRAPPER	of the handler
  *	TO_PAIR		the area of a pair
@@ -26,13 +28,13 @@
  *	MAY_CALL	the kernel: 0 or 1
  *	TO_ROOM		the routine
  *	TO_STACK_PAGE	pairs_shared.stack_page of the first pair
- *	TO_REST		what the trampoline does without its roles
+ *	TO_GATE_CODE	the last template of the trampoline
  */
 #define TEMPLATE_HOLES(X)                                                                          \
 	X(TO_COUNTER, 0)                                                                           \
 	X(TO_BLOCK_ADDR, 1)                                                                        \
 	X(COUNTER_OFF, 2)                                                                          \
-	X(SHARD_MASK, 3)                                                                           \
+	X(N_CPUS, 3)                                                                               \
 	X(SHARD_BYTES, 4)                                                                          \
 	X(CPU_ID, 5)                                                                               \
 	X(TID, 6)                                                                                  \
@@ -48,7 +50,9 @@
 	X(MAY_CALL, 16)                                                                            \
 	X(TO_ROOM, 17)                                                                             \
 	X(TO_STACK_PAGE, 18)                                                                       \
-	X(TO_REST, 19)
+	X(TO_GATE_CODE, 19)                                                                        \
+	X(RSEQ_CS, 20)                                                                             \
+	X(TO_SEQUENCE, 21)
 
 #define TEMPLATE_HOLE(name, number) HOLE_##name = (number),
 enum { TEMPLATE_HOLES(TEMPLATE_HOLE) N_HOLES };
@@ -63,10 +67,12 @@ struct template_hole {
 /* In the order of `off`; the end is at templates_holes_end. */
 extern const struct template_hole templates_holes[], templates_holes_end[];
 
-/* The templates. Each ends where the next one begins. */
-extern const uint8_t templates_text[], templates_count[], templates_count_cpu[], templates_gate[],
-	templates_enter[], templates_enter_stop[], templates_start[], templates_stop[],
-	templates_leave[], templates_routine_start[], templates_routine_stop[],
-	templates_routine_room[], templates_end[];
+/* The templates. Each ends where the next one begins; those of count_cpu are its parts. */
+extern const uint8_t templates_text[], templates_count[], templates_count_cpu[],
+	templates_count_cpu_moved[], templates_count_cpu_entry[], templates_count_cpu_sequence[],
+	templates_count_cpu_sequence_end[], templates_gate[], templates_enter[],
+	templates_enter_stop[], templates_start[], templates_stop[], templates_leave[],
+	templates_routine_start[], templates_routine_stop[], templates_routine_room[],
+	templates_end[];
 
 #endif

@@ -37,13 +37,14 @@ static bool read_bytes(const struct memory *memory, uint64_t addr, void *buf, si
 	return memory_read_in_order(memory, &remote, 1, buf, bytes) == 0;
 }
 
-/* 0: not registered, or not known. */
-static uint64_t rseq_addr(pid_t tid)
+/* Of struct rseq; 0: not registered, or not known. */
+static uint64_t rseq_addr(pid_t tid, uint32_t *signature)
 {
 	struct __ptrace_rseq_configuration rseq = { 0 };
 
 	if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tid, sizeof(rseq), &rseq) <= 0)
 		return 0;
+	*signature = rseq.signature;
 	return rseq.rseq_abi_pointer;
 }
 
@@ -71,6 +72,7 @@ void threads_examine(struct ocp_ctx *ctx, const struct tracee *tracee, const str
 		struct user_regs_struct regs;
 		int signal, found;
 		const pid_t tid = tracee_tid(tracee, i, &signal);
+		uint32_t signature;
 		uint64_t rseq;
 
 		if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) != 0)
@@ -78,18 +80,19 @@ void threads_examine(struct ocp_ctx *ctx, const struct tracee *tracee, const str
 		found = look_for_tid(ctx, memory, tid, regs.fs_base);
 		tid_is_sure = tid_is_sure && found >= 0;
 		is_seen = is_seen || found > 0;
-		rseq = rseq_addr(tid);
+		rseq = rseq_addr(tid, &signature);
 		if (!rseq)
 			continue; /* a thread that begins has none yet */
-		if (!regs.fs_base || (rseq_off && rseq_off != (int64_t)(rseq - regs.fs_base)))
+		if (!regs.fs_base || signature != TEMPLATES_RSEQ_SIGNATURE ||
+		    (rseq_off && rseq_off != (int64_t)(rseq - regs.fs_base)))
 			rseq_is_sure = false;
 		rseq_off = (int64_t)(rseq - regs.fs_base);
 	}
 	*process = (struct templates_process){ .may_call_kernel = true };
 	if (tid_is_sure && is_seen)
 		process->tid_off = THREADS_TID_OFF;
-	if (rseq_is_sure && rseq_off == (int32_t)rseq_off && rseq_off)
-		process->cpu_id_off = (int32_t)rseq_off + THREADS_RSEQ_CPU_ID_OFF;
+	if (rseq_is_sure && rseq_off == (int32_t)rseq_off)
+		process->rseq_off = (int32_t)rseq_off;
 }
 
 bool threads_are_inside(const struct tracee *tracee, const uint64_t *addrs, size_t n)
@@ -182,7 +185,9 @@ static bool stack_may_use(struct stacks *stacks, uint64_t sp)
 
 static bool thread_may_use(struct stacks *stacks, pid_t tid)
 {
-	const uint64_t start = stacks->start, end = stacks->end, rseq = rseq_addr(tid);
+	const uint64_t start = stacks->start, end = stacks->end;
+	uint32_t signature;
+	const uint64_t rseq = rseq_addr(tid, &signature);
 	struct user_regs_struct regs;
 	uint64_t cs = 0;
 

@@ -12,11 +12,11 @@
 #include "tracee/memory.h"
 #include "tracee/tracee.h"
 
-/* Where the ids are: of the thread in glibc 2.4 to 2.41 from the FS base, of the CPU in struct rseq. */
-enum { THREADS_TID_OFF = 0x2d0, THREADS_RSEQ_CPU_ID_OFF = 4 };
+/* Where glibc 2.4 to 2.41 keeps the id of the thread, from the FS base. */
+enum { THREADS_TID_OFF = 0x2d0 };
 
 /*
- * Find where the C library keeps the thread id and where rseq's cpu_id is, and verify that in all threads.
+ * Find where the C library keeps the thread id and struct rseq, and verify that in all threads.
  * What is not certain is 0.
  */
 void threads_examine(struct ocp_ctx *ctx, const struct tracee *tracee, const struct memory *memory,

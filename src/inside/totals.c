@@ -41,7 +41,7 @@ static bool counters_lie_within(const struct block_header *header, uint64_t end)
 {
 	uint64_t shard_bytes;
 
-	return is_power_of_2(header->n_shards, TEMPLATES_MAX_SHARDS) &&
+	return header->n_shards && header->n_shards <= TEMPLATES_MAX_SHARDS &&
 	       header->shard_stride >= header->n_sites &&
 	       !__builtin_mul_overflow(header->shard_stride, sizeof(uint64_t), &shard_bytes) &&
 	       lies_within(header->counters_off, header->n_shards, shard_bytes, end);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/populate.h"
 #include "measure/meter.h"
 
 /* ---- attaching ------------------------------------------------------------------------------ */
@@ -104,7 +105,7 @@ static bool is_overwritten(struct ocp_meter *meter, struct measured_file *file)
 int meter_attach_files(struct ocp_meter *meter, struct measured_file *const *files, size_t n)
 {
 	struct engine_file *engine_files = calloc(n + 1, sizeof(*engine_files));
-	struct engine_site *sites = calloc(meter->table.n_sites + 1, sizeof(*sites));
+	struct engine_site *sites = populated_calloc(meter->table.n_sites + 1, sizeof(*sites));
 	int err = 0;
 
 	if (!engine_files || !sites)

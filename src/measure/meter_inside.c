@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* A meter that counts inside of processes, and what it cannot count so. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -148,18 +147,12 @@ int meter_name_inside(struct ocp_meter *meter, const char *name)
 
 static int write_text(struct ocp_meter *meter, const struct ocp_costs *costs, char **text)
 {
-	size_t bytes;
-	FILE *out = open_memstream(text, &bytes);
-
-	if (!out)
-		return ctx_no_memory(meter->ctx);
-	pin_meta_write(out, meter, costs);
-	return fclose(out) ? ctx_no_memory(meter->ctx) : 0;
+	*text = pin_meta_text(meter, costs);
+	return *text ? 0 : ctx_no_memory(meter->ctx);
 }
 
 int meter_text(struct ocp_meter *meter, char **text)
 {
-	*text = NULL;
 	return write_text(meter, &(struct ocp_costs){ 0 }, text);
 }
 
@@ -178,6 +171,5 @@ int meter_describe(struct ocp_meter *meter)
 	if (!err)
 		err = meter->ops->describe(meter->engine, meter->kept_name ? meter->kept_name : "",
 					   text);
-	free(text);
 	return err;
 }

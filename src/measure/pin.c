@@ -46,13 +46,9 @@ static int pin_meta(struct ocp_ctx *ctx, const char *folder, const char *text, s
 static int keep_meta(struct ocp_meter *meter, const char *folder)
 {
 	struct ocp_costs costs;
-	char *text = NULL;
-	size_t bytes = 0;
-	FILE *out = open_memstream(&text, &bytes);
+	char *text;
 	int err;
 
-	if (!out)
-		return ctx_no_memory(meter->ctx);
 	/* The counts are valid without the costs. */
 	if (ocp_meter_costs(meter, &costs))
 		ctx_log(meter->ctx, OCP_LOG_WARN, "%s", ocp_error(meter->ctx));
@@ -60,10 +56,9 @@ static int keep_meta(struct ocp_meter *meter, const char *folder)
 	if (costs.cost_per_stepped_hit_ns > costs.cost_per_hit_ns)
 		costs = (struct ocp_costs){ .cost_per_hit_ns = costs.cost_per_stepped_hit_ns,
 					    .empty_pair_ns = costs.empty_stepped_pair_ns };
-	pin_meta_write(out, meter, &costs);
-	err = fclose(out) ? ctx_no_memory(meter->ctx) : 0;
-	if (!err)
-		err = pin_meta(meter->ctx, folder, text, bytes + 1);
+	text = pin_meta_text(meter, &costs);
+	err = text ? pin_meta(meter->ctx, folder, text, strlen(text) + 1)
+		   : ctx_no_memory(meter->ctx);
 	free(text);
 	return err;
 }

@@ -29,10 +29,13 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/sanitize.h"
+#include "base/strbuf.h"
 #include "measure.h"
 
 #define BRAND		"ocaml-probes-kept "
@@ -42,18 +45,45 @@
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-static void write_word(FILE *out, const char *word)
+__attribute__((format(printf, 2, 3))) static void put_format(struct strbuf *text,
+							     const char *format, ...)
 {
-	fputs(" =", out);
-	for (; word && *word; word++) {
-		if (isgraph((unsigned char)*word) && *word != '%')
-			fputc(*word, out);
-		else
-			fprintf(out, "%%%02x", (unsigned char)*word);
+	va_list args;
+	char *string;
+	int n;
+
+	va_start(args, format);
+	n = vasprintf(&string, format, args);
+	va_end(args);
+	if (n < 0) {
+		text->is_short = true;
+		return;
+	}
+	strbuf_add(text, string, (size_t)n);
+	free(string);
+}
+
+static bool is_plain(char c)
+{
+	return isgraph((unsigned char)c) && c != '%';
+}
+
+static void put_word(struct strbuf *text, const char *word)
+{
+	strbuf_lit(text, " =");
+	while (word && *word) {
+		size_t n = 0;
+
+		while (is_plain(word[n]))
+			n++;
+		strbuf_add(text, word, n);
+		word += n;
+		if (*word)
+			put_format(text, "%%%02x", (unsigned char)*word++);
 	}
 }
 
-/* The digits of NUMBER in BASE, after a space, to TO. Returns their end. fprintf takes ten times as long. */
+/* The digits of NUMBER in BASE, after a space, to TO. Returns their end. printf takes ten times as long. */
 static char *put_number(char *to, uint64_t number, unsigned int base)
 {
 	char digits[20];
@@ -69,75 +99,99 @@ static char *put_number(char *to, uint64_t number, unsigned int base)
 }
 
 /* There can be 100000 sites, most of them without words. */
-static void write_site(FILE *out, const struct measured_site *site)
+static void put_site(struct strbuf *text, const struct measured_site *site)
 {
-	char line[256], *to = stpcpy(line, site->counts ? "site" : "uncounted");
+	const bool has_words = site->symbol || site->source;
+	char line[256], *to; /* without words it has at most 140 */
 
+	to = stpcpy(line, site->counts ? "site" : "uncounted");
 	to = put_number(to, site->probe_index, 10);
 	to = put_number(to, site->file, 10);
 	to = put_number(to, site->va, 16);
 	to = put_number(to, site->symbol_off, 16);
 	to = put_number(to, (uint64_t)site->line, 10);
 	to = put_number(to, (uint64_t)site->source_column, 10);
-	if (!site->symbol && !site->source) {
+	if (!has_words)
 		to = stpcpy(to, " = =\n");
-		fwrite_unlocked(line, 1, (size_t)(to - line), out);
+	strbuf_add(text, line, (size_t)(to - line));
+	if (!has_words)
 		return;
-	}
-	fwrite_unlocked(line, 1, (size_t)(to - line), out);
-	write_word(out, site->symbol);
-	write_word(out, site->source);
-	fputc('\n', out);
+	put_word(text, site->symbol);
+	put_word(text, site->source);
+	strbuf_lit(text, "\n");
 }
 
-void pin_meta_write(FILE *out, const struct ocp_meter *meter, const struct ocp_costs *costs)
+static void put_probes(struct strbuf *text, const struct site_table *table)
 {
-	const struct site_table *table = &meter->table;
-
-	fprintf(out, FORMAT "\nstart %" PRId64 "\nsplit %d\nkey %d\ncost %f %f", meter->start_ns,
-		(int)meter->split, meter->arg_requests.key_arg, costs->cost_per_hit_ns,
-		costs->empty_pair_ns);
-	if (costs->cost_per_paired_hit_ns > 0)
-		fprintf(out, " %f", costs->cost_per_paired_hit_ns);
-	fputc('\n', out);
-	if (meter->program_name) {
-		fputs("program", out);
-		write_word(out, meter->program_name);
-		fputc('\n', out);
-	}
-	for (size_t i = 0; i < meter->n_pids; i++)
-		fprintf(out, "pid %d\n", (int)meter->pids[i]);
-	for (size_t i = 0; i < meter->n_pairs; i++) {
-		fputs("pair", out);
-		write_word(out, meter->pairs[i].start);
-		write_word(out, meter->pairs[i].stop);
-		fputc('\n', out);
-	}
 	for (size_t i = 0; i < table->n_probes; i++) {
-		fprintf(out, "probe %d", table->probes[i].is_counted);
-		write_word(out, table->probes[i].name);
-		fputc('\n', out);
+		strbuf_str(text, table->probes[i].is_counted ? "probe 1" : "probe 0");
+		put_word(text, table->probes[i].name);
+		strbuf_lit(text, "\n");
 	}
 	for (size_t i = 0; i < table->n_probes; i++)
 		if (table->probes[i].past_hits)
-			fprintf(out, "past %zu %" PRIu64 "\n", i, table->probes[i].past_hits);
-	for (size_t i = 0; i < table->n_probes; i++)
-		if (table->probes[i].n_uses)
-			fprintf(out, "uses %zu %zu %zu\n", i, table->probes[i].n_uses,
-				table->probes[i].n_uses_without_site);
+			put_format(text, "past %zu %" PRIu64 "\n", i, table->probes[i].past_hits);
+	for (size_t i = 0; i < table->n_probes; i++) {
+		char line[128], *to = stpcpy(line, "uses");
+
+		if (!table->probes[i].n_uses)
+			continue;
+		to = put_number(to, i, 10);
+		to = put_number(to, table->probes[i].n_uses, 10);
+		to = put_number(to, table->probes[i].n_uses_without_site, 10);
+		*to++ = '\n';
+		strbuf_add(text, line, (size_t)(to - line));
+	}
+}
+
+static void put_all(struct strbuf *text, const struct ocp_meter *meter,
+		    const struct ocp_costs *costs)
+{
+	const struct site_table *table = &meter->table;
+
+	put_format(text, FORMAT "\nstart %" PRId64 "\nsplit %d\nkey %d\ncost %f %f",
+		   meter->start_ns, (int)meter->split, meter->arg_requests.key_arg,
+		   costs->cost_per_hit_ns, costs->empty_pair_ns);
+	if (costs->cost_per_paired_hit_ns > 0)
+		put_format(text, " %f", costs->cost_per_paired_hit_ns);
+	strbuf_lit(text, "\n");
+	if (meter->program_name) {
+		strbuf_str(text, "program");
+		put_word(text, meter->program_name);
+		strbuf_lit(text, "\n");
+	}
+	for (size_t i = 0; i < meter->n_pids; i++)
+		put_format(text, "pid %d\n", (int)meter->pids[i]);
+	for (size_t i = 0; i < meter->n_pairs; i++) {
+		strbuf_str(text, "pair");
+		put_word(text, meter->pairs[i].start);
+		put_word(text, meter->pairs[i].stop);
+		strbuf_lit(text, "\n");
+	}
+	put_probes(text, table);
 	for (size_t i = 0; i < table->n_files; i++) {
-		fputs("file", out);
-		write_word(out, table->files[i].name);
-		fputc('\n', out);
+		strbuf_str(text, "file");
+		put_word(text, table->files[i].name);
+		strbuf_lit(text, "\n");
 	}
 	for (size_t i = 0; i < table->n_sites; i++) {
-		const struct measured_site *site = &table->sites[i];
-
-		if (site->file == NO_FILE)
-			fputs("nobody =\n", out);
+		if (table->sites[i].file == NO_FILE)
+			strbuf_str(text, "nobody =\n");
 		else
-			write_site(out, site);
+			put_site(text, &table->sites[i]);
 	}
+	strbuf_add(text, "", 1);
+}
+
+char *pin_meta_text(const struct ocp_meter *meter, const struct ocp_costs *costs)
+{
+	struct strbuf text = { 0 };
+
+	put_all(&text, meter, costs);
+	if (!text.is_short)
+		return text.bytes;
+	strbuf_free(&text);
+	return NULL;
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */

@@ -3,15 +3,14 @@
 #ifndef MEASURE_PIN_META_H
 #define MEASURE_PIN_META_H
 
-#include <stdio.h>
-
 #include "measure/meter.h"
 
-void pin_meta_write(FILE *out, const struct ocp_meter *meter, const struct ocp_costs *costs);
+/* Free it. NULL: there is no memory; the caller makes the message. */
+char *pin_meta_text(const struct ocp_meter *meter, const struct ocp_costs *costs);
 
 /*
  * Read TEXT, from `meta` in FOLDER, into METER, which is new. The text is overwritten and must
- * outlive the meter. -EBADMSG if it is not what pin_meta_write() writes, -EPROTO if another version
+ * outlive the meter. -EBADMSG if it is not what pin_meta_text() makes, -EPROTO if another version
  * wrote it.
  */
 int pin_meta_parse(struct ocp_meter *meter, const char *folder, char *text);

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/populate.h"
+
 /* One probe of one image. The parts of the same name are merged. */
 struct part {
 	const char *name;
@@ -104,7 +106,7 @@ int live_make(struct ocp_ctx *ctx, const struct image_list *images, struct live 
 	}
 	parts = calloc(n_parts + 1, sizeof(*parts));
 	live->probes = calloc(n_parts + 1, sizeof(*live->probes));
-	live->sites = calloc(n_sites + 1, sizeof(*live->sites));
+	live->sites = populated_calloc(n_sites + 1, sizeof(*live->sites));
 	live->semaphores = calloc(n_sites + 1, sizeof(*live->semaphores));
 	if (!parts || !live->probes || !live->sites || !live->semaphores) {
 		free(parts);

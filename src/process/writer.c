@@ -12,7 +12,8 @@
 enum {
 	OWN_MIN =
 		2048, /* writes: what the calls for own stores take, single writes of these take, too */
-	FIRST_OWN_SLICE = 40960,
+	FIRST_OWN_SLICE =
+		16384, /* mostly, the process copies a page for each six of these stores */
 	FIRST_SLICE = 2048,
 	MIN_SLICE = 1024,
 	SLICE_NS = 3300 * 1000,

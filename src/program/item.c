@@ -18,8 +18,9 @@ static size_t prefix_bytes(const char *text)
 	static const char *const prefixes[] = { ITEM_FUNCTION_PREFIX, ITEM_C_FUNCTION_PREFIX,
 						ITEM_GC_PHASE_PREFIX, ITEM_LINE_PREFIX };
 
+	/* Most names differ in the first character already. */
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-		if (strncmp(text, prefixes[i], strlen(prefixes[i])) == 0)
+		if (*text == *prefixes[i] && strncmp(text, prefixes[i], strlen(prefixes[i])) == 0)
 			return strlen(prefixes[i]);
 	return 0;
 }

@@ -21,10 +21,11 @@
  * the semaphore's address its offset in the dropped section, which is 0 for the first one. Only the
  * sites of such a probe are switched, and they tell its state.
  *
- * There are three steps. The notes of OCaml's providers, or the dormant probes, are read into
- * sites. The addresses are resolved (prelink correction, the two halves of the semaphore) and
- * checked against the program headers, so that later users of the sites stay within the program.
- * The sites are grouped by name.
+ * There are three steps. The notes of OCaml's providers are listed, which numbers the names and tells how
+ * many sites each has, and then each note is read into the place of its site. (Dormant probes are read into
+ * sites in any order, which are grouped by name at the end.) The addresses are resolved (prelink correction,
+ * the two halves of the semaphore) and checked against the program headers, so that later users of the sites
+ * stay within the program. The sites of each name are sorted by address.
  */
 #include "program/program.h"
 
@@ -40,62 +41,17 @@
 #include "program/abi.h"
 #include "program/arg_names.h"
 #include "program/arg_notes.h"
+#include "program/name_table.h"
 #include "program/note.h"
+#include "program/site_groups.h"
 #include "program/wrapper_args.h"
 #include "base/plural.h"
+#include "base/populate.h"
 
 /* The limit for all notes; 100 000 sites take 10 MB. */
 #define MAX_NOTE_BYTES (UINT64_C(256) << 20)
 /* The limit for the average size of a note if the number of sites is limited. */
 #define NOTE_BYTES_A_SITE 512
-
-/* The names, while sites are collected: open addressing; the values are probe numbers + 1. */
-struct name_table {
-	uint32_t *slots;
-	size_t mask;
-};
-
-static uint64_t hash_name(const char *name)
-{
-	uint64_t hash = 0xcbf29ce484222325; /* FNV-1a, of words instead of bytes */
-	size_t left = strlen(name);
-
-	while (left) {
-		const size_t bytes = left < sizeof(uint64_t) ? left : sizeof(uint64_t);
-		uint64_t word = 0;
-
-		memcpy(&word, name, bytes);
-		hash = (hash ^ word) * 0x100000001b3;
-		hash ^= hash >> 32;
-		name += bytes;
-		left -= bytes;
-	}
-	return hash ^ (hash >> 29);
-}
-
-static int name_table_init(struct ocp_ctx *ctx, struct name_table *table, size_t max_names)
-{
-	size_t n_slots = 16;
-
-	while (n_slots < 2 * max_names)
-		n_slots *= 2;
-	table->slots = calloc(n_slots, sizeof(*table->slots));
-	table->mask = n_slots - 1;
-	return table->slots ? 0 : ctx_no_memory(ctx);
-}
-
-/* The number of the probe called NAME; a new number for a new name. */
-static uint32_t intern(struct ocp_program *prog, struct name_table *table, const char *name)
-{
-	size_t slot = hash_name(name) & table->mask;
-
-	for (; table->slots[slot]; slot = (slot + 1) & table->mask)
-		if (strcmp(prog->probes[table->slots[slot] - 1].name, name) == 0)
-			return table->slots[slot] - 1;
-	prog->probes[prog->n_probes] = (struct probe){ .name = name };
-	table->slots[slot] = (uint32_t)++prog->n_probes;
-	return (uint32_t)(prog->n_probes - 1);
-}
 
 static bool name_is_valid(const char *name)
 {
@@ -117,55 +73,97 @@ static int bad_note(struct ocp_program *prog, uint64_t off, const char *why)
 			 elf_file_name(prog->elf), off, why);
 }
 
-/* Count the notes of OCaml's providers and, if SITES are allocated, collect them. */
-static int walk_notes(struct ocp_program *prog, const struct elf_section *section,
-		      struct name_table *table, size_t *count)
+/* A note of OCaml's providers, while sites are collected. */
+struct noted {
+	uint32_t off; /* in the section */
+	uint32_t probe;
+};
+
+struct noted_list {
+	struct noted *list;
+	size_t n, room;
+};
+
+static int add_noted(struct ocp_program *prog, struct noted_list *noted, const struct noted *note)
 {
+	if (noted->n == noted->room) {
+		const size_t room = noted->room ? 2 * noted->room : 64;
+		struct noted *list = reallocarray(noted->list, room, sizeof(*list));
+
+		if (!list)
+			return ctx_no_memory(prog->ctx);
+		noted->list = list;
+		noted->room = room;
+	}
+	noted->list[noted->n++] = *note;
+	return 0;
+}
+
+/* List the notes of OCaml's providers, and number their names. Each name is looked at once. */
+static int list_notes(struct ocp_program *prog, const struct elf_section *section,
+		      struct noted_list *noted)
+{
+	struct name_table names = { 0 };
 	struct note_reader reader;
 	enum site_abi abi;
 	struct note note;
-	int more;
+	int more = 0, err = 0;
 
-	*count = 0;
 	note_reader_init(&reader, prog->note_bytes, section->bytes);
-	while ((more = note_next(&reader, &note)) > 0) {
+	while (!err && (more = note_next(&reader, &note)) > 0) {
+		const size_t length = (size_t)(note.args - note.name) - 1, n = prog->n_probes;
+		struct noted found = { .off = (uint32_t)note.off };
+
 		if (!abi_of_provider(note.provider, &abi))
 			continue;
-		/* Names are looked at once, when the sites are collected. */
-		if (prog->sites && !name_is_valid(note.name))
-			return bad_note(prog, section->off + note.off,
-					"probe name is not [A-Za-z0-9_]*");
-		if (prog->sites)
-			prog->sites[*count] = (struct site){
-				.va = note.site_va,
-				.semaphore_va = note.semaphore_va,
-				/* the noted base, until resolve_sites */
-				.tracer_semaphore_va = note.base_va,
-				.provider = note.provider,
-				.args = note.args,
-				.arg_names = "",
-				.note_off = section->off + note.off,
-				.probe = intern(prog, table, note.name),
-				.abi = abi,
-				.has_code = note.site_va != 0,
-				.n_bytes = SITE_BYTES,
-				.opcode_at = SITE_OPCODE_OFF,
-				.off_opcode = SITE_OFF,
-				.on_opcode = SITE_ON,
-			};
-		++*count;
+		err = name_table_number(&names, prog, note.name, length, &found.probe);
+		if (!err && prog->n_probes > n && !name_is_valid(note.name))
+			err = bad_note(prog, section->off + note.off,
+				       "probe name is not [A-Za-z0-9_]*");
+		if (!err)
+			err = add_noted(prog, noted, &found);
+		if (!err)
+			prog->probes[found.probe].n_sites++;
 	}
+	name_table_free(&names);
+	if (err)
+		return err;
 	return more < 0 ? bad_note(prog, section->off + reader.pos, reader.why) : 0;
 }
 
-/* Room for n_sites sites, and as many names. */
-static int make_room(struct ocp_program *prog, struct name_table *table)
+/* Read the notes again, each into the place of its site. */
+static void read_sites(struct ocp_program *prog, const struct elf_section *section,
+		       const struct noted_list *noted, const uint32_t *rank)
 {
-	prog->sites = calloc(prog->n_sites, sizeof(*prog->sites));
-	prog->probes = calloc(prog->n_sites, sizeof(*prog->probes));
-	if (!prog->sites || !prog->probes)
-		return ctx_no_memory(prog->ctx);
-	return name_table_init(prog->ctx, table, prog->n_sites);
+	struct note_reader reader;
+
+	note_reader_init(&reader, prog->note_bytes, section->bytes);
+	for (size_t i = 0; i < noted->n; i++) {
+		const uint32_t probe = rank[noted->list[i].probe];
+		enum site_abi abi = SITE_ABI_V0;
+		struct note note = { 0 };
+
+		reader.pos = noted->list[i].off;
+		note_next(&reader, &note);
+		abi_of_provider(note.provider, &abi);
+		*site_groups_next(prog, prog->sites, probe) = (struct site){
+			.va = note.site_va,
+			.semaphore_va = note.semaphore_va,
+			/* the noted base, until resolve_sites */
+			.tracer_semaphore_va = note.base_va,
+			.provider = note.provider,
+			.args = note.args,
+			.arg_names = "",
+			.note_off = section->off + note.off,
+			.probe = probe,
+			.abi = abi,
+			.has_code = note.site_va != 0,
+			.n_bytes = SITE_BYTES,
+			.opcode_at = SITE_OPCODE_OFF,
+			.off_opcode = SITE_OFF,
+			.on_opcode = SITE_ON,
+		};
+	}
 }
 
 static int check_count(struct ocp_program *prog, size_t n_sites)
@@ -178,17 +176,24 @@ static int check_count(struct ocp_program *prog, size_t n_sites)
 
 static int collect_sites(struct ocp_program *prog, const struct elf_section *section)
 {
-	struct name_table table = { 0 };
-	int err = walk_notes(prog, section, NULL, &prog->n_sites);
+	struct noted_list noted = { 0 };
+	uint32_t *rank = NULL;
+	int err = list_notes(prog, section, &noted);
 
 	if (!err)
-		err = check_count(prog, prog->n_sites);
-	if (err || prog->n_sites == 0)
-		return err;
-	err = make_room(prog, &table);
-	if (!err)
-		err = walk_notes(prog, section, &table, &prog->n_sites);
-	free(table.slots);
+		err = check_count(prog, noted.n);
+	if (!err && noted.n)
+		err = site_groups_begin(prog, &rank);
+	if (!err && noted.n) {
+		prog->sites = populated_malloc(noted.n * sizeof(*prog->sites));
+		err = prog->sites ? 0 : ctx_no_memory(prog->ctx);
+	}
+	if (!err) {
+		prog->n_sites = noted.n;
+		read_sites(prog, section, &noted, rank);
+	}
+	free(noted.list);
+	free(rank);
 	return err;
 }
 
@@ -331,84 +336,22 @@ static int resolve_sites(struct ocp_program *prog)
 	struct elf_section base = { 0 };
 	int base_found = elf_file_find_section(prog->elf, ".stapsdt.base", SHT_PROGBITS, &base),
 	    err;
+	bool has_v0 = false;
 
 	if (base_found < 0)
 		return base_found;
-	for (size_t i = 0; i < prog->n_sites; i++)
+	for (size_t i = 0; i < prog->n_sites; i++) {
 		correct_prelink(&prog->sites[i], base_found ? base.va : 0);
-	for (size_t i = 0; i < prog->n_sites; i++)
 		if (has_lost_semaphore(prog, &prog->sites[i]))
 			prog->sites[i].semaphore_va = 0;
-	err = tell_v0_apart(prog);
+		has_v0 |= prog->sites[i].abi == SITE_ABI_V0;
+	}
+	err = has_v0 ? tell_v0_apart(prog) : 0;
 	for (size_t i = 0; !err && i < prog->n_sites; i++)
 		err = resolve(prog, &prog->sites[i]);
 	if (!err)
 		err = wrapper_args_correct(prog);
 	return err ? err : arg_notes_read(prog, base_found ? base.va : 0);
-}
-
-static int compare_probes(const void *a, const void *b)
-{
-	return strcmp(((const struct probe *)a)->name, ((const struct probe *)b)->name);
-}
-
-static int compare_sites(const void *a, const void *b)
-{
-	const struct site *x = a, *y = b;
-
-	if (x->has_code != y->has_code)
-		return x->has_code ? -1 : 1;
-	return x->va < y->va ? -1 : x->va > y->va;
-}
-
-/* Most compilers write the notes of a name by address. */
-static void sort_sites(struct site *sites, size_t n)
-{
-	size_t i = 1;
-
-	while (i < n && compare_sites(&sites[i - 1], &sites[i]) <= 0)
-		i++;
-	if (i < n)
-		qsort(sites, n, sizeof(*sites), compare_sites);
-}
-
-/* Sort the probes by name and their sites by probe and address. */
-static int group_sites(struct ocp_program *prog)
-{
-	struct site *grouped = calloc(prog->n_sites, sizeof(*grouped));
-	uint32_t *rank = calloc(prog->n_probes, sizeof(*rank));
-	size_t next = 0;
-
-	if (!grouped || !rank) {
-		free(grouped);
-		free(rank);
-		return ctx_no_memory(prog->ctx);
-	}
-	for (size_t i = 0; i < prog->n_probes; i++)
-		prog->probes[i].first_site = i; /* the number before sorting */
-	qsort(prog->probes, prog->n_probes, sizeof(*prog->probes), compare_probes);
-	for (size_t i = 0; i < prog->n_probes; i++)
-		rank[prog->probes[i].first_site] = (uint32_t)i;
-	for (size_t i = 0; i < prog->n_sites; i++) {
-		prog->sites[i].probe = rank[prog->sites[i].probe];
-		prog->probes[prog->sites[i].probe].n_sites++;
-	}
-	for (size_t i = 0; i < prog->n_probes; i++) {
-		prog->probes[i].first_site = next;
-		next += prog->probes[i].n_sites;
-		prog->probes[i].n_sites = 0;
-	}
-	for (size_t i = 0; i < prog->n_sites; i++) {
-		struct probe *probe = &prog->probes[prog->sites[i].probe];
-
-		grouped[probe->first_site + probe->n_sites++] = prog->sites[i];
-	}
-	for (size_t i = 0; i < prog->n_probes; i++)
-		sort_sites(grouped + prog->probes[i].first_site, prog->probes[i].n_sites);
-	free(prog->sites);
-	free(rank);
-	prog->sites = grouped;
-	return 0;
 }
 
 /* Append the sites of DORMANT. There is room for them. */
@@ -420,8 +363,13 @@ static int add_dormant(struct ocp_program *prog, const struct dormant *dormant, 
 	for (size_t i = 0; !err && i < dormant->n_sites; i++) {
 		const struct dormant_site *from = &dormant->sites[i];
 		uint8_t opcode = from->n_bytes ? from->code[from->opcode_at] : 0;
-		struct site *site = &prog->sites[prog->n_sites++];
+		struct site *site = &prog->sites[prog->n_sites];
+		uint32_t probe;
 
+		err = name_table_number(table, prog, from->name, strlen(from->name), &probe);
+		if (err)
+			break;
+		prog->n_sites++;
 		*site = (struct site){
 			.va = from->va,
 			.semaphore_va = from->counter_va,
@@ -431,7 +379,7 @@ static int add_dormant(struct ocp_program *prog, const struct dormant *dormant, 
 					     ? from->arg_names
 					     : "",
 			.note_off = from->va,
-			.probe = intern(prog, table, from->name),
+			.probe = probe,
 			.abi = SITE_ABI_DORMANT,
 			.has_code = from->n_bytes != 0,
 			.is_external = is_external,
@@ -451,23 +399,20 @@ static int add_dormant(struct ocp_program *prog, const struct dormant *dormant, 
 
 static int collect_dormant(struct ocp_program *prog)
 {
-	struct name_table table = { 0 };
+	struct name_table names = { 0 };
 	int err;
 
-	prog->n_sites = prog->dormant.n_sites;
-	err = make_room(prog, &table);
-	prog->n_sites = 0;
-	if (!err)
-		err = add_dormant(prog, &prog->dormant, false, &table);
-	free(table.slots);
+	prog->sites = calloc(prog->dormant.n_sites, sizeof(*prog->sites));
+	err = prog->sites ? add_dormant(prog, &prog->dormant, false, &names)
+			  : ctx_no_memory(prog->ctx);
+	name_table_free(&names);
 	return err;
 }
 
 int program_add_external(struct ocp_program *prog, const struct dormant *external)
 {
-	size_t n_sites = prog->n_sites + external->n_sites, n_probes = prog->n_probes;
-	struct name_table table = { 0 };
-	struct probe *probes;
+	const size_t n_sites = prog->n_sites + external->n_sites;
+	struct name_table names = { 0 };
 	struct site *sites;
 	int err;
 
@@ -478,19 +423,12 @@ int program_add_external(struct ocp_program *prog, const struct dormant *externa
 	if (err)
 		return err;
 	sites = reallocarray(prog->sites, n_sites, sizeof(*sites));
-	prog->sites = sites ? sites : prog->sites;
-	probes = reallocarray(prog->probes, n_sites, sizeof(*probes));
-	prog->probes = probes ? probes : prog->probes;
-	err = sites && probes ? name_table_init(prog->ctx, &table, n_sites)
-			      : ctx_no_memory(prog->ctx);
-	/* The numbers of names stay the same. */
-	prog->n_probes = err ? n_probes : 0;
-	for (size_t i = 0; !err && i < n_probes; i++)
-		intern(prog, &table, probes[i].name);
-	if (!err)
-		err = add_dormant(prog, external, true, &table);
-	free(table.slots);
-	return err ? err : group_sites(prog);
+	if (!sites)
+		return ctx_no_memory(prog->ctx);
+	prog->sites = sites;
+	err = add_dormant(prog, external, true, &names);
+	name_table_free(&names);
+	return err ? err : site_groups_make(prog);
 }
 
 static int read_dormant(struct ocp_program *prog)
@@ -539,6 +477,8 @@ static int read_notes(struct ocp_program *prog)
 		err = collect_sites(prog, &section);
 	if (!err && prog->n_sites)
 		err = resolve_sites(prog);
+	if (!err)
+		site_groups_end(prog);
 	return err;
 }
 
@@ -546,9 +486,10 @@ static int read_probes(struct ocp_program *prog)
 {
 	int err = read_notes(prog);
 
-	if (!err && !prog->n_sites)
-		err = read_dormant(prog);
-	return err || !prog->n_sites ? err : group_sites(prog);
+	if (err || prog->n_sites)
+		return err;
+	err = read_dormant(prog);
+	return err || !prog->n_sites ? err : site_groups_make(prog);
 }
 
 /* FD still belongs to the caller. */
@@ -649,11 +590,10 @@ size_t program_uses_without_site(const struct ocp_program *prog, const struct pr
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < probe->n_sites; i++) {
-		const struct site *site = &prog->sites[probe->first_site + i];
-
-		n += !site->has_code && site->abi != SITE_ABI_DORMANT;
-	}
+	/* They are the last ones. */
+	for (size_t i = probe->first_site + probe->n_sites;
+	     i > probe->first_site && !prog->sites[i - 1].has_code; i--)
+		n += prog->sites[i - 1].abi != SITE_ABI_DORMANT;
 	return n;
 }
 
@@ -668,7 +608,8 @@ ptrdiff_t program_find_probe(const struct ocp_program *prog, const char *name)
 	const struct probe *found = NULL;
 
 	if (prog->n_probes)
-		found = bsearch(&key, prog->probes, prog->n_probes, sizeof(key), compare_probes);
+		found = bsearch(&key, prog->probes, prog->n_probes, sizeof(key),
+				site_groups_compare_probes);
 	return found ? found - prog->probes : -1;
 }
 

@@ -316,7 +316,7 @@ static int correct_site(struct reader *reader, struct site *site)
 static bool may_be_wrong(const struct site *site)
 {
 	return site->has_code && site->abi != SITE_ABI_V2 && site->abi != SITE_ABI_DORMANT &&
-	       strstr(site->args, stack_suffix);
+	       strchr(site->args, *stack_suffix) && strstr(site->args, stack_suffix);
 }
 
 int wrapper_args_correct(struct ocp_program *prog)

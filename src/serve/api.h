@@ -4,7 +4,7 @@
 #define SERVE_API_H
 
 #include <stdbool.h>
-#include "serve/strbuf.h"
+#include "base/strbuf.h"
 #include "watch/watch.h"
 
 void api_write_status(struct strbuf *out, const struct watch *watch, bool has_control,

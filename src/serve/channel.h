@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "serve/strbuf.h"
+#include "base/strbuf.h"
 #include "serve/negotiate.h"
 
 enum ask {

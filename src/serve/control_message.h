@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 #include "serve/control.h"
-#include "serve/strbuf.h"
+#include "base/strbuf.h"
 
 void control_message_write(const struct control_request *request, struct strbuf *out);
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "memprof/heaps.h"
-#include "serve/strbuf.h"
+#include "base/strbuf.h"
 
 /* Of a program. Words are estimates. */
 struct heap_figures {

@@ -4,7 +4,7 @@
 #define SERVE_HEAP_JSON_H
 
 #include "memprof/heaps.h"
-#include "serve/strbuf.h"
+#include "base/strbuf.h"
 
 enum { HEAP_JSON_SITES = 25 };
 

@@ -6,7 +6,7 @@
 #include "serve/buckets.h"
 #include "serve/negotiate.h"
 #include "serve/profile_counts.h"
-#include "serve/strbuf.h"
+#include "base/strbuf.h"
 #include "watch/watch.h"
 
 /* PROFILES: NULL if none are served. */

@@ -4,7 +4,7 @@
 #define SERVE_PROFILE_HTTP_H
 
 #include "serve/http.h"
-#include "serve/strbuf.h"
+#include "base/strbuf.h"
 
 enum { PROFILE_WAIT_MS = 360000 }; /* a client waits so long for its profile */
 

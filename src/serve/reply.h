@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "serve/strbuf.h"
+#include "base/strbuf.h"
 
 enum { HTTP_MAX_HEADERS = 8 };
 

@@ -7,7 +7,7 @@
 #define SERVE_TEXTFILE_H
 
 #include "base/ctx.h"
-#include "serve/strbuf.h"
+#include "base/strbuf.h"
 
 int textfile_write(struct ocp_ctx *ctx, const char *given, const struct strbuf *body);
 

@@ -3,6 +3,8 @@
 # program, of the BPF engine and of bpftrace.
 #
 #   WHOLE=yes	all variants of the fixtures, instead of some
+#   MOVES=4	so often are threads stopped and traced while they are moved between CPUs
+#   MOVED=FILE	tests/ocaml/pairs/moved.ml, as tests/ocaml/pairs/build has made it with another compiler
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/inside_lib.sh"
@@ -157,6 +159,47 @@ test_thread_storm() {
 	check_pairs "$n"
 	check_bytes
 	end_inside
+}
+
+# The program's own books: workers in threads, domains and children, which are moved from CPU to CPU, interrupted by
+# timers, stopped, traced and stepped all the time.
+test_moved_and_interrupted() {
+	local i processes mover
+	need_command gdb
+	start_target "$(own_copy "${MOVED:-$O/tests/ocaml/moved}")" 3
+	await_line ready
+	BEFORE=$(memory_of "$TARGET")
+	measure_inside --count --time one,two
+	tell go
+	await_line 'running .*' 60
+	read -ra processes < <(sed -n 's/^running //p' "$(output_of)")
+	python3 "$ROOT/tests/e2e/move_threads.py" "${processes[@]}" 2>"$TMP/mover" &
+	mover=$!
+	for ((i = 0; i < ${MOVES:-4}; i++)); do
+		disturb "${processes[@]}"
+	done
+	kill "$mover" || fail "$(cat "$TMP/mover")"
+	tell stop
+	await_line end 120
+	end_counting
+	eq "$(totals)" "$(sed -n 's/^\([a-z]*\) expected=/\1 /p' "$(output_of)")" "hits"
+	check_pairs "$(sed -n 's/^one expected=//p' "$(output_of)")"
+	check_bytes
+	quit_target
+	eq "$TARGET_STATUS" 0 "status"
+}
+
+disturb() { # PID...
+	local pid
+	for pid; do
+		kill -STOP "$pid"
+		kill -CONT "$pid"
+	done
+	let_run all "$1"
+	timeout 60 gdb -q -nx -batch -p "$1" >"$TMP/gdb" 2>&1 || fail "$(cat "$TMP/gdb")"
+	# A worker, which waits for nothing.
+	timeout 60 gdb -q -nx -batch -p "$3" -ex 'stepi 100' >"$TMP/gdb" 2>&1 || fail "$(cat "$TMP/gdb")"
+	let_run all "$1"
 }
 
 # ---- processes --------------------------------------------------------------------------------

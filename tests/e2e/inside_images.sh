@@ -157,4 +157,155 @@ reused 40" "hits, read -pid"
 	eq "$TARGET_STATUS" 0 "status"
 }
 
+# ---- a program and a library that check their registers: what happens in the second part ------------
+
+# The fixture `inside` with libfar.so. A round passes the probes of both.
+load_far() {
+	local maps=/proc/$TARGET/maps
+	own_copy "$BINARIES/libfar.so" >/dev/null
+	order "load $TMP/libfar.so"
+	FAR_BIAS=0x$(grep -m1 -F libfar.so "$maps" | cut -d- -f1)
+	((FAR_BIAS - $(bias_of "$TARGET") > 1 << 31)) || fail "one jump reaches the library: $(cat "$maps")"
+	BEFORE=$(memory_of_both "$TARGET")
+}
+
+memory_of_both() { # PID
+	memory_of "$1"
+	notes_of "$TMP/libfar.so" | bytes_at "$1" "$FAR_BIAS"
+}
+
+check_restored() { # PID
+	eq "$(memory_of_both "$1")" "$BEFORE" "text and semaphores of $1"
+}
+
+# The hits of all reports that the program has written, as "NAME HITS"; SIGN says which are taken off, one after the other.
+books() { # SIGN...
+	sed -nE 's:^(far/)?([a-z]+) handler=[0-9]+ hits=([0-9]+)$:\1 \2 \3:p' "$(output_of)" | awk -v signs="$*" '
+		BEGIN { split(signs, sign, " ") }
+		NF == 2 && $1 == "begin" { n++ }
+		{ sum[$(NF - 1)] += (sign[n] == "-" ? -1 : 1) * $NF }
+		END { for (name in sum) print name, sum[name] }' | sort
+}
+
+# At a moment in a trampoline, one of the hits may be in one of the books, and not in the other.
+check_but_one() { # BOOKS OFF
+	[[ $1 =~ ^begin\ [1-9] ]] || fail "books: $1"
+	paste -d' ' <(totals) <(printf '%s\n' "$1") | awk -v off="$2" '
+		$1 != $3 || ($2 != $4 && $2 - $4 != off) { bad = 1 }
+		$2 != $4 { n++ }
+		END { exit bad || n > 1 || NR != 4 }' ||
+		fail "hits (inside, in the books): $(paste -d' ' <(totals) <(printf '%s\n' "$1"))"
+}
+
+report() {
+	tell report
+	wait_for '[[ $(grep -c "^far/mixed" "$(output_of)") -eq '"$1"' ]]' 60
+}
+
+# Its child, which is stopped in the handler, is CHILD.
+catch_and_fork() {
+	order 'run 1'
+	order 'catch fork'
+	CHILD=$(sed -n 's/^child \([0-9]*\)$/\1/p' "$(output_of)")
+	wait_for 'grep -q "^State:.T" "/proc/$CHILD/status"'
+	grep -q 'memfd:ocaml-probes-inside' "/proc/$CHILD/maps" || fail "the child has no block"
+}
+
+end_child() {
+	kill -CONT "$CHILD"
+	let_run all "$CHILD"
+	kill -TERM "$CHILD"
+	await_line 'child has ended' 60
+}
+
+test_far_is_exact() {
+	local rounds=$((4 * 3000 + 3 * 1000 + 200))
+	start_inside
+	load_far
+	measure_inside --count --time begin,end
+	check_parts 2
+	order 'alarm 300'
+	order 'threads 4 3000'
+	order 'fork 3 1000'
+	order 'storm 200'
+	order 'alarm 0'
+	end_counting
+	eq "$(totals)" "$(hits_of_rounds $((2 * rounds)))" "hits"
+	check_pairs $((2 * rounds))
+	check_restored "$TARGET"
+	check_unmapped
+	order report
+	# Children have books of their own.
+	eq "$(books)" "$(hits_of_rounds $((2 * (rounds - 3 * 1000))))" "books"
+	end_inside
+}
+
+# A signal has interrupted the second part, its handler forks, and counting ends: parent and child are restored, and both
+# return into what is mapped.
+test_frames_of_a_parent_and_its_child() {
+	local pid
+	start_inside
+	load_far
+	measure_inside --count --time begin,end
+	catch_and_fork
+	end_counting
+	for pid in "$TARGET" "$CHILD"; do
+		check_restored "$pid"
+		grep -q 'memfd:ocaml-probes-inside' "/proc/$pid/maps" || fail "a signal frame of $pid points to memory that is not mapped"
+	done
+	report 1
+	check_but_one "$(books)" 1
+	order release
+	let_run each
+	end_child
+	check_restored "$TARGET"
+	forget_output
+	end_inside
+}
+
+# Both count on, and end, and then counting ends. What was counted before the fork is in the books of both.
+test_fork_in_the_second_part() {
+	start_inside
+	load_far
+	count_inside
+	catch_and_fork
+	report 1
+	tell release
+	end_child
+	tell halt
+	report 3
+	end_counting
+	check_but_one "$(books - + +)" -1
+	check_restored "$TARGET"
+	check_unmapped
+	forget_output
+	end_inside
+}
+
+# Another thread executes the program again.
+test_exec_in_the_second_part() {
+	start_inside
+	load_far
+	count_inside
+	order 'run 1'
+	order 'catch plain'
+	order report
+	books >"$TMP/books"
+	forget_output
+	tell exec
+	await_line ready
+	end_counting
+	matches "$(cat "$TMP/counting.err")" 'it runs another program'
+	check_but_one "$(cat "$TMP/books")" 1
+	check_unmapped
+	load_far
+	count_inside
+	order 'threads 2 1000'
+	end_counting
+	eq "$(totals)" "$(hits_of_rounds 4000)" "hits of the new program"
+	check_restored "$TARGET"
+	check_unmapped
+	end_inside
+}
+
 run_tests "$@"

@@ -300,14 +300,14 @@ test_of_another_version() {
 	local command
 	start_copy counted 100000 2
 	keep --count
-	edit_block 8 2 3
+	edit_block 8 3 4
 	for command in read detach; do
 		check_error 1 'is counted inside by another version of ocaml-probes' $command -pid "$TARGET"
 	done
 	check_error 1 'is counted inside by another version of ocaml-probes' attach -pid "$TARGET" --count --engine inside
 	tell go
 	await_line '# in_loop was seen.*' 60
-	edit_block 8 3 2
+	edit_block 8 4 3
 	"$TOOL" detach "$NAME" --json >"$TMP/counts"
 	eq "$(totals)" "$(expected_hits)" "hits"
 	eq "$("$TOOL" doctor -pid "$TARGET")" "" "doctor"

@@ -3,15 +3,17 @@
 # programs go on, with the registers that they had; `doctor --fix` restores each byte, and is itself killed
 # at times.
 #
-#   KILLS=40	so many in each program, spread over all system calls from the first to the last one
+#   KILLS=N	so many in each program (default: 40, or 12 with pairs, or with several processes),
+#		spread over all system calls from the first to the last one
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
-KILLS=${KILLS:-40}
 BINARIES=$O/tests/fixtures/binaries
 CHECKS=0
+# What the tool counts: PIDS, and the pairs of these flags.
+PIDS=() PAIRS=()
 # A run takes a second or two on a machine that has much to do.
-TEST_TIMEOUT=$((300 + 3 * KILLS))
+TEST_TIMEOUT=$((300 + 6 * ${KILLS:-40}))
 
 # The stops of COMMAND at the beginning and end of its system calls.
 stops_of() { # COMMAND...
@@ -26,17 +28,31 @@ killed_at() { # N COMMAND...
 	[[ $status = 137 ]]
 }
 
-# After each kill CHECK tells that the program goes on.
-kill_everywhere() { # CHECK
-	local check=$1 n=1 kills=0 fix_kills=0 ends=0 rounds=1 stops fix_stops step before
-	local tool=("$TOOL" attach -pid "$TARGET" --count --json --engine inside --interval 2ms --for 10ms)
-	local fix=("$TOOL" doctor -pid "$TARGET" -fix)
-	before=$(memory_of "$TARGET")
+memory_of_all() {
+	local pid
+	for pid in "${PIDS[@]}"; do
+		memory_of "$pid"
+	done
+}
+
+fix_all() { # WHAT
+	local pid
+	for pid in "${PIDS[@]}"; do
+		"$TOOL" doctor -pid "$pid" -fix >"$TMP/fixed" || fail "$1: doctor --fix of $pid: $(cat "$TMP/fixed")"
+	done
+}
+
+# After each kill CHECK tells that the programs go on. That is at N of STOPS.
+kill_everywhere() { # CHECK KILLS
+	local check=$1 wanted=${KILLS:-$2} n=1 kills=0 fix_kills=0 ends=0 rounds=1 stops fix_stops step before tool fix
+	tool=("$TOOL" attach "${PIDS[@]/#/--pid=}" --count "${PAIRS[@]}" --json --engine inside --interval 2ms --for 10ms)
+	fix=("$TOOL" doctor -pid "${PIDS[0]}" -fix)
+	before=$(memory_of_all)
 	stops=$(stops_of "${tool[@]}")
 	fix_stops=$(stops_of "${fix[@]}")
 	((stops > 100 && fix_stops > 100)) || fail "only $stops and $fix_stops stops"
-	step=$((stops / KILLS + 1))
-	while ((kills + fix_kills < KILLS)); do
+	step=$((stops / wanted + 1))
+	while ((kills + fix_kills < wanted)); do
 		if killed_at "$n" "${tool[@]}"; then
 			kills=$((kills + 1)) ends=0
 		else
@@ -47,8 +63,8 @@ kill_everywhere() { # CHECK
 			fix_kills=$((fix_kills + 1))
 			"$check" "a kill of doctor at $((1 + kills * 7 % fix_stops)) of $fix_stops"
 		fi
-		"${fix[@]}" >"$TMP/fixed" || fail "at $n: doctor --fix: $(cat "$TMP/fixed")"
-		eq "$(memory_of "$TARGET")" "$before" "after a kill at $n of $stops: text and semaphores"
+		fix_all "at $n"
+		eq "$(memory_of_all)" "$before" "after a kill at $n of $stops: text and semaphores"
 		n=$((n + step))
 		# How often it waits, and so how many stops there are, depends on the machine.
 		if ((ends == 3)); then
@@ -61,34 +77,72 @@ kill_everywhere() { # CHECK
 }
 
 tell_kills() { # WHEN
-	echo "# $(readlink "/proc/$TARGET/exe"): $kills kills of attach, $fix_kills of doctor $1" >>"${KILLS_LOG:-/dev/null}"
+	local pid names=()
+	for pid in "${PIDS[@]}"; do
+		names+=("$(readlink "/proc/$pid/exe")")
+	done
+	echo "# ${names[*]##*/} ${PAIRS[*]}: $kills kills of attach, $fix_kills of doctor $1" >>"${KILLS_LOG:-/dev/null}"
+}
+
+check_alive() { # PID WHAT
+	kill -0 "$1" 2>/dev/null || fail "$1 ended after $2: $(tail "$(output_of "$1")")"
+}
+
+# The pair of PAIRS is made all the time.
+check_pairs_are_made() {
+	local tool counted
+	tool=("$TOOL" attach "${PIDS[@]/#/--pid=}" "${PAIRS[@]}" --json --engine inside --for 300ms)
+	"${tool[@]}" >"$TMP/pairs" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	counted=$(tail -n 1 "$TMP/pairs" | grep -o '"count":[0-9]*' | head -n 1)
+	((${counted#*:} > 100)) || fail "pairs: $counted in 300 ms"
 }
 
 # ---- a C program that checks its registers ----------------------------------------------------
 
-hits() {
-	read_bytes "$TARGET" "$HITS" 8
+# Its threads make rounds all the time.
+start_fixture() { # THREADS
+	start_target "$(own_copy "$BINARIES/inside")"
+	await_line ready
+	tell "run $1"
+	await_line 'done'
+	PIDS+=("$TARGET")
+	HITS=0x$(nm "$TMP/inside" | awk '$3 == "hits_hot" { print $1 }')
+}
+
+hits() { # PID
+	read_bytes "$1" $(($(bias_of "$1") + HITS)) 8
+}
+
+check_one_fixture() { # PID WHAT
+	local before
+	before=$(hits "$1")
+	wait_for "[[ \$(hits $1) != '$before' ]] || ! kill -0 $1" 60
+	check_alive "$@"
 }
 
 check_fixture() { # WHAT
-	local before
-	before=$(hits)
-	wait_for '[[ $(hits) != "$before" ]] || ! kill -0 "$TARGET"' 60
-	kill -0 "$TARGET" 2>/dev/null || fail "the program ended after $1: $(tail "$(output_of)")"
+	check_one_fixture "$TARGET" "$1"
 	((++CHECKS % 25 != 0)) || let_run each
 }
 
+end_fixture() { # PID
+	let_run each "$1"
+	quit_target "$1"
+	eq "$TARGET_STATUS" 0 "status of $1"
+}
+
 test_fixture() {
-	cp "$BINARIES/inside" "$TMP"
-	start_target "$TMP/inside"
-	await_line ready
-	tell 'run 3'
-	await_line 'done'
-	HITS=$(($(bias_of "$TARGET") + 0x$(nm "$TMP/inside" | awk '$3 == "hits_hot" { print $1 }')))
-	kill_everywhere check_fixture
-	let_run each
-	quit_target
-	eq "$TARGET_STATUS" 0 "status"
+	start_fixture 3
+	kill_everywhere check_fixture 40
+	end_fixture "$TARGET"
+}
+
+test_fixture_with_pairs() {
+	start_fixture 3
+	PAIRS=(--time begin,end --time end,begin)
+	kill_everywhere check_fixture 12
+	check_pairs_are_made
+	end_fixture "$TARGET"
 }
 
 # ---- a program and a plugin, each with a part of the block ------------------------------------
@@ -97,15 +151,15 @@ check_host() { # WHAT
 	tell go
 	ROUNDS=$((ROUNDS + 1))
 	wait_for '[[ $(grep -c "^host=" "$(output_of)") -eq $ROUNDS ]] || ! kill -0 "$TARGET"' 60
-	kill -0 "$TARGET" 2>/dev/null || fail "the program ended after $1: $(tail "$(output_of)")"
+	check_alive "$TARGET" "$1"
 }
 
 test_plugin() {
 	cp "$O/tests/ocaml/plugin_host" "$O/tests/ocaml/plugin.cmxs" "$TMP"
 	start_target "$TMP/plugin_host" "$TMP/plugin.cmxs"
 	await_line ready
-	ROUNDS=0
-	kill_everywhere check_host
+	PIDS=("$TARGET") ROUNDS=0
+	kill_everywhere check_host 40
 	"$TOOL" doctor -pid "$TARGET" -fix >"$TMP/fixed"
 	! grep 'memfd:ocaml-probes' "/proc/$TARGET/maps" || fail "still mapped"
 	eq "$(tail -n 1 "$(output_of)")" 'host=0 plugin=0' "handlers"
@@ -115,30 +169,82 @@ test_plugin() {
 
 # ---- OCaml programs that check what they compute ----------------------------------------------
 
+# Of the language suite, by the ocamlopt in PATH.
+build_programs() { # NAME...
+	PROGRAMS=$* BARE=no "$ROOT/tests/ocaml/suite/build" "$O" "$TMP/suite" >"$TMP/built" 2>&1 || fail "$(cat "$TMP/built")"
+}
+
+start_program() { # NAME
+	OCAMLRUNPARAM=l=1M,s=4k start_target "$TMP/suite/$1" toggled "$ROOT/tests/ocaml/suite/$1.ml"
+	await_line ready 60
+	PIDS+=("$TARGET")
+}
+
 check_ocaml() { # WHAT
-	kill -0 "$TARGET" 2>/dev/null || fail "the program ended after $1: $(tail "$(output_of)")"
+	check_alive "$TARGET" "$1"
 	((++CHECKS % 10 != 0)) || let_run all
 }
 
-# Of the language suite: rounds that must be what the source says.
-check_program() { # PROGRAM
-	OCAMLRUNPARAM=l=1M,s=4k start_target "$TMP/suite/$1" toggled "$ROOT/tests/ocaml/suite/$1.ml"
-	await_line ready 60
-	kill_everywhere check_ocaml
+# Its rounds must be what the source says.
+end_program() {
 	let_run all
 	tell stop
 	finish_target
-	eq "$TARGET_STATUS" 0 "status of $1: $(tail "$(output_of)")"
-	matches "$(tail -n 1 "$(output_of)")" '^[1-9][0-9]* off, 0 on, 0 mixed$' "rounds of $1"
+	eq "$TARGET_STATUS" 0 "status: $(tail "$(output_of)")"
+	matches "$(tail -n 1 "$(output_of)")" '^[1-9][0-9]* off, 0 on, 0 mixed$' "rounds"
+}
+
+is_ocaml_5() {
+	[[ $(ocamlopt -version) = 5.* ]]
 }
 
 test_ocaml_programs() {
 	local programs=threads program
-	[[ $(ocamlopt -version) != 5.* ]] || programs='threads domains effects'
-	PROGRAMS=$programs BARE=no "$ROOT/tests/ocaml/suite/build" "$O" "$TMP/suite" >"$TMP/built" 2>&1 || fail "$(cat "$TMP/built")"
+	! is_ocaml_5 || programs='threads domains effects'
+	# shellcheck disable=SC2086 # names are words
+	build_programs $programs
 	for program in $programs; do
-		check_program "$program"
+		PIDS=()
+		start_program "$program"
+		kill_everywhere check_ocaml 40
+		end_program
 	done
+}
+
+# The pairs begin and end in threads that live for some milliseconds.
+test_ocaml_program_with_pairs() {
+	local program=threads
+	PAIRS=(--time producing,holding_the_lock --time consumed,waiting)
+	if is_ocaml_5; then
+		program=domains
+		PAIRS=(--time counted,allocates --time allocates,counted)
+	fi
+	build_programs "$program"
+	start_program "$program"
+	kill_everywhere check_ocaml 12
+	check_pairs_are_made
+	end_program
+}
+
+# ---- several processes at a time --------------------------------------------------------------
+
+check_several() { # WHAT
+	check_one_fixture "${PIDS[0]}" "$1"
+	check_one_fixture "${PIDS[1]}" "$1"
+	check_ocaml "$1"
+}
+
+test_several_processes() {
+	local program=threads
+	! is_ocaml_5 || program=domains
+	build_programs "$program"
+	start_fixture 1
+	start_fixture 1
+	start_program "$program"
+	kill_everywhere check_several 12
+	end_program
+	end_fixture "${PIDS[0]}"
+	end_fixture "${PIDS[1]}"
 }
 
 run_tests "$@"

@@ -62,7 +62,27 @@ count_by() { # ENGINE
 	background "$TOOL" attach -pid "$TARGET" --count --json --engine "$1" "${children[@]}" >"$TMP/$PROGRAM/$1" 2>"$TMP/$PROGRAM/$1.err"
 	COUNTING=$!
 	wait_for "grep -q 'counting [0-9]* probes\?' '$TMP/$PROGRAM/$1.err' || ! kill -0 $COUNTING" 60
-	kill -0 "$COUNTING" 2>/dev/null || fail "$PROGRAM: it does not count: $(cat "$TMP/$PROGRAM/$1.err")"
+	kill -0 "$COUNTING" 2>/dev/null || not_counted "$1"
+}
+
+not_counted() { # ENGINE
+	grep -q 'cannot be called into now: the stack of no thread has room' "$TMP/$PROGRAM/$1.err" ||
+		fail "$PROGRAM: it does not count: $(cat "$TMP/$PROGRAM/$1.err")"
+	cat "$TMP/$PROGRAM/$1.err" >&2
+	return 1
+}
+
+# Stop the program, and count inside. On a busy machine a timer is always due, and a stop comes when its handler begins:
+# on the alternate stack of OCaml 5, nothing can be called.
+count_stopped() {
+	local tries=0
+	stop_between_sites
+	until count_by inside; do
+		((++tries < 200)) || fail "$PROGRAM: always in a signal handler"
+		kill -CONT "$TARGET"
+		let_it_run
+		stop_between_sites
+	done
 }
 
 # Stop the program where no thread is within a site.
@@ -84,11 +104,32 @@ hits_by() { # ENGINE
 	tail -n 1 "$TMP/$PROGRAM/$1" | grep -o '"name":"[^"]*","hits":[0-9]*' | sort
 }
 
-# Let the program run: most need CPU time, and some sleep mostly.
+but_those_of() { # PROBE
+	grep -v "^\"name\":\"$1\"," || :
+}
+
+# "(*suite: overflows PROBE *)": in each round, a site of PROBE meets the end of the stack once. With OCaml 4 its call
+# faults there: the nop in front of it, which BPF counts, has been passed, and inside nothing is counted.
+check_overflows() {
+	local probe more rounds=0
+	probe=$(setting overflows)
+	[[ -n $probe ]] || return 0
+	[[ $(ocamlopt -version) = 5.* ]] || rounds=$(tail -n 1 "$(output_of)" | sed -E 's/ [a-z]+,?/ +/g; s/\+$//')
+	more=$(($(hits_of bpf "$probe") - $(hits_of inside "$probe")))
+	((0 <= more && more <= rounds)) || fail "$PROGRAM: $probe: BPF counts $more more in $((rounds)) rounds"
+}
+
+hits_of() { # ENGINE PROBE
+	hits_by "$1" | sed -n "s/^\"name\":\"$2\",\"hits\"://p"
+}
+
+# Let the program run: most need CPU time, and some sleep mostly. Where a round overflows the stack, that takes a second
+# with BPF, and handlers that were on within it only would not be seen.
 has_run() { # TICKS SWITCHES
-	local ticks switches
+	local ticks switches enough=4
+	[[ -z $(setting overflows) ]] || enough=100
 	read -r ticks switches < <(activity)
-	((ticks - $1 >= 4 || switches - $2 >= 20))
+	((ticks - $1 >= enough || switches - $2 >= 20))
 }
 
 activity() {
@@ -128,8 +169,7 @@ check_alone() {
 check_switched() {
 	local i inside bpf
 	start_program
-	stop_between_sites
-	count_by inside
+	count_stopped
 	inside=$COUNTING
 	count_by bpf
 	bpf=$COUNTING
@@ -147,9 +187,11 @@ check_switched() {
 	wait "$bpf" || fail "$PROGRAM: $(cat "$TMP/$PROGRAM/bpf.err")"
 	[[ -n $(setting initially) ]] || eq "$(memory_of "$TARGET")" "$BEFORE" "$PROGRAM: text and semaphores"
 	kill -CONT "$TARGET"
-	eq "$(hits_by inside)" "$(hits_by bpf)" "$PROGRAM: hits by both engines"
 	[[ -n $(hits_by bpf) ]] || fail "$PROGRAM: nothing was counted"
 	end_program '^[1-9][0-9]* off, ([1-9][0-9]* on, [0-9]+|[0-9]+ on, [1-9][0-9]*) mixed$'
+	check_overflows
+	eq "$(hits_by inside | but_those_of "$(setting overflows)")" "$(hits_by bpf | but_those_of "$(setting overflows)")" \
+		"$PROGRAM: hits by both engines"
 }
 
 test_nothing_changes() {

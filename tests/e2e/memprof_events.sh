@@ -158,6 +158,26 @@ test_killed_at_its_calls() {
 	eq "$TARGET_STATUS" 0 "the program: $(cat "$(output_of)")"
 }
 
+# The same with several domains, old ones and some that come and go, or with several threads in OCaml 4. The status
+# is that of all.
+test_killed_with_domains() {
+	if [[ $(version) = 5* ]]; then
+		start_program domains checked
+	else
+		start_subject checked_threads
+	fi
+	kill_at_calls "${MEMPROF_KILLS:-6}" --events=probes
+	through_probes --for 300ms --rate 0.01 --json >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	finds '\.checked_request"' "$TMP/out"
+	if [[ $(version) = 5* ]]; then
+		# The main domain and the old ones.
+		eq "$(sed -n 's/.*"domain":\([012]\),.*/\1/p' "$TMP/out" | sort -u | tail -n 2 | xargs)" "1 2"
+	fi
+	eq "$(status_of_target)" free
+	quit_target
+	eq "$TARGET_STATUS" 0 "the program: $(cat "$(output_of)")"
+}
+
 expect_error() { # STATUS MESSAGE ARG...
 	local status=0
 	memprof --for 100ms "${@:3}" >"$TMP/out" 2>"$TMP/err" || status=$?

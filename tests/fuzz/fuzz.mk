@@ -16,8 +16,8 @@ fuzz_inside_meta_srcs := $(lib_srcs)
 $(addprefix $(O)/tests/fuzz/fuzz_,pin_meta inside_meta): fuzz_libs = $(LIBS)
 fuzz_serve_srcs := $(addprefix src/serve/,address.c auth.c buckets.c config.c config_file.c \
 	config_keys.c control.c control_http.c control_message.c hosts.c http.c http_headers.c http_quota.c negotiate.c switch_request.c \
-	reply.c strbuf.c uri.c) \
-	$(addprefix src/base/,ctx.c sanitize.c suggest.c) $(addprefix src/measure/,histogram.c request.c) \
+	reply.c uri.c) \
+	$(addprefix src/base/,ctx.c sanitize.c strbuf.c suggest.c) $(addprefix src/measure/,histogram.c request.c) \
 	src/program/item.c
 $(O)/tests/fuzz/fuzz_serve: fuzz_libs := -ljson-c -lmicrohttpd -lm
 FUZZ_SECONDS ?= 600

@@ -32,13 +32,9 @@ static struct ocp_meter *read_text(struct ocp_ctx *ctx, char *text)
 
 static char *write_text(const struct ocp_meter *meter)
 {
-	char *text = NULL;
-	size_t bytes;
-	FILE *out = open_memstream(&text, &bytes);
+	char *text = pin_meta_text(meter, &meter->pinned_costs);
 
-	require(out != NULL);
-	pin_meta_write(out, meter, &meter->pinned_costs);
-	require(fclose(out) == 0);
+	require(text != NULL);
 	return text;
 }
 

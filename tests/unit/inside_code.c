@@ -12,7 +12,8 @@
 
 enum { PAGE = 4096, GLIBC_TID_OFF = 0x2d0, N_REGS = 15, N_VECTORS = 16 };
 
-__thread int32_t code_fake_tid, code_fake_cpu;
+__thread int32_t code_fake_tid;
+__thread struct rseq code_fake_rseq;
 uint64_t code_wrapper_runs;
 
 /* Hidden: called within the program. */
@@ -242,7 +243,7 @@ static void assemble(struct code_block *block, const struct code_spec *spec, uin
 			n_stops += site.roles[role].is_stop;
 		must(!templates_site(ctx, &block->header, &block->process, &site, code + at),
 		     ocp_error(ctx));
-		block->trampolines[i] = site.trampoline;
+		block->trampolines[i] = site.trampoline + templates_entry_off(spec->n_shards);
 		at += templates_site_bytes(spec->n_shards, site.n_roles, n_stops);
 	}
 	ocp_ctx_free(ctx);
@@ -266,9 +267,8 @@ struct code_block *code_block_new(const struct code_spec *spec)
 	header->addr = header->parts[0].addr = (uint64_t)(uintptr_t)block->block;
 	*(struct block_header *)block->block = *header;
 	block->process = (struct templates_process){
-		.cpu_id_off = spec->fakes_cpus ? off_from_fs(&code_fake_cpu)
-					       : (int32_t)__rseq_offset +
-							 (int32_t)offsetof(struct rseq, cpu_id),
+		.rseq_off =
+			spec->fakes_rseq ? off_from_fs(&code_fake_rseq) : (int32_t)__rseq_offset,
 		.tid_off = spec->fakes_tids ? off_from_fs(&code_fake_tid) : GLIBC_TID_OFF,
 		.may_call_kernel = spec->may_call_kernel,
 	};

@@ -3,6 +3,7 @@
 #ifndef TESTS_UNIT_INSIDE_CODE_H
 #define TESTS_UNIT_INSIDE_CODE_H
 
+#include <linux/rseq.h>
 #include <stdint.h>
 #include "inside/block.h"
 #include "inside/inside.h"
@@ -16,7 +17,7 @@ struct code_spec {
 	uint64_t ns_per_tick;
 	/* The id of the thread is in code_fake_tid, and not the C library's. */
 	bool fakes_tids;
-	bool fakes_cpus; /* ... and that of the CPU in code_fake_cpu */
+	bool fakes_rseq; /* ... and struct rseq is code_fake_rseq, which the kernel does not know */
 	bool may_call_kernel;
 	struct inside_role roles[CODE_MAX_SITES][4];
 	size_t n_roles[CODE_MAX_SITES];
@@ -54,7 +55,8 @@ uint64_t code_open(struct code_block *block, uint32_t pair);
 /* The slot of this thread in PAIR; NULL: none. */
 struct pairs_slot *code_own_slot(struct code_block *block, uint32_t pair, uint32_t tid);
 
-extern __thread int32_t code_fake_tid, code_fake_cpu;
+extern __thread int32_t code_fake_tid;
+extern __thread struct rseq code_fake_rseq;
 extern uint64_t code_wrapper_runs; /* of the wrapper that all sites have */
 
 /* Call a trampoline as a site does. */

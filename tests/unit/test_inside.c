@@ -3,6 +3,7 @@
  * Counting inside a process (src/inside): the oracle is the fixture's own books, and its text before.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,178 +20,16 @@
 #include "inside/remote.h"
 #include "tracee/maps.h"
 #include "tracee/memory.h"
-#include "fixture.h"
+#include "counted_program.h"
 #include "unit.h"
 
-enum { MAX_SITES = 64, NAME_BYTES = 256, THREADS = 8 };
-
-struct program {
-	pid_t pid;
-	FILE *in, *out;
-	struct ocp_ctx *ctx;
-	size_t n;
-	struct inside_site sites[MAX_SITES];
-	char names[MAX_SITES][NAME_BYTES];
-	uint8_t text[MAX_SITES][8]; /* as they were before */
-	uint16_t semaphores[MAX_SITES];
-};
-
-/* ---- the program ---------------------------------------------------------------------------- */
-
-static void read_expectations(struct program *p, const char *fixture)
-{
-	char command[4200], line[1024];
-	FILE *pipe;
-
-	snprintf(command, sizeof(command), "%s --expect", fixture_path(fixture));
-	pipe = popen(command, "re");
-	assert_non_null(pipe);
-	p->n = 0;
-	while (fgets(line, sizeof(line), pipe)) {
-		struct inside_site *site = &p->sites[p->n];
-		char *name = p->names[p->n];
-
-		*site = (struct inside_site){ 0 };
-		name[0] = '\0';
-		if (sscanf(line, "site 0x%lx semaphore 0x%lx name %255[^ ]", &site->addr,
-			   &site->semaphore, name) < 2)
-			continue;
-		if (strncmp(strstr(line, " name ") + 6, " args", 5) == 0)
-			name[0] = '\0';
-		assert_true(++p->n < MAX_SITES);
-	}
-	pclose(pipe);
-	assert_true(p->n > 10);
-}
-
-static void add_bias(struct program *p, const char *fixture)
-{
-	struct maps maps;
-	uint64_t bias = 0;
-
-	assert_int_equal(maps_read(p->ctx, p->pid, &maps), 0);
-	if (!strstr(fixture, "nopie"))
-		for (size_t i = maps.n; i-- > 0;)
-			if (strstr(maps.mappings[i].path, "tests/fixtures/") &&
-			    !maps.mappings[i].off)
-				bias = maps.mappings[i].start;
-	maps_free(&maps);
-	for (size_t i = 0; i < p->n; i++) {
-		p->sites[i].addr += bias;
-		p->sites[i].semaphore += bias;
-	}
-}
-
-static void read_at(const struct program *p, uint64_t addr, void *buf, size_t bytes)
-{
-	const struct iovec local = { buf, bytes }, remote = { (void *)(uintptr_t)addr, bytes };
-
-	assert_int_equal(process_vm_readv(p->pid, &local, 1, &remote, 1, 0), bytes);
-}
-
-static void wait_for_line(struct program *p, const char *wanted)
-{
-	char line[512];
-
-	while (fgets(line, sizeof(line), p->out))
-		if (strcmp(line, wanted) == 0)
-			return;
-	fail_msg("the fixture did not print %s", wanted);
-}
-
-static void start(struct program *p, const char *fixture, const char *wait)
-{
-	int in[2], out[2];
-
-	memset(p, 0, sizeof(*p));
-	p->ctx = ocp_ctx_new();
-	assert_non_null(p->ctx);
-	read_expectations(p, fixture);
-	assert_int_equal(pipe(in), 0);
-	assert_int_equal(pipe(out), 0);
-	p->pid = fork();
-	if (p->pid == 0) {
-		dup2(in[0], 0);
-		dup2(out[1], 1);
-		for (int fd = 3; fd < 64; fd++)
-			close(fd);
-		execl(fixture_path(fixture), fixture, "--threads", "8", wait, NULL);
-		_exit(127);
-	}
-	close(in[0]);
-	close(out[1]);
-	p->in = fdopen(in[1], "we");
-	p->out = fdopen(out[0], "re");
-	setvbuf(p->in, NULL, _IOLBF, 0);
-	wait_for_line(p, "ready\n");
-	add_bias(p, fixture);
-	for (size_t i = 0; i < p->n; i++) {
-		read_at(p, p->sites[i].addr, p->text[i], 6);
-		read_at(p, p->sites[i].semaphore, &p->semaphores[i], 2);
-	}
-}
-
-static void go(struct program *p, long rounds)
-{
-	fprintf(p->in, "go %ld\n", rounds);
-	wait_for_line(p, "done\n");
-}
-
-/* The program's own books: hits and handler runs of NAME. */
-static void books(struct program *p, const char *name, uint64_t *hits, uint64_t *handler)
-{
-	char line[512];
-	const size_t n = strlen(name);
-	bool found = false;
-
-	fprintf(p->in, "report\n");
-	while (fgets(line, sizeof(line), p->out) && strcmp(line, "end\n") != 0)
-		if (strncmp(line, name, n) == 0 && strncmp(line + n, " handler=", 9) == 0)
-			found = sscanf(line + n, " handler=%lu hits=%lu", handler, hits) == 2;
-	if (!found)
-		fail_msg("the fixture has no books of '%s'", name);
-}
-
-static void end(struct program *p)
-{
-	int status;
-
-	fprintf(p->in, "quit\n");
-	fclose(p->in);
-	wait_for_line(p, "end\n");
-	fclose(p->out);
-	assert_int_equal(waitpid(p->pid, &status, 0), p->pid);
-	assert_int_equal(status, 0);
-	ocp_ctx_free(p->ctx);
-}
-
-static void assert_original(const struct program *p)
-{
-	for (size_t i = 0; i < p->n; i++) {
-		uint8_t now[8] = { 0 };
-
-		read_at(p, p->sites[i].addr, now, 6);
-		assert_memory_equal(now, p->text[i], 6);
-	}
-}
-
-static bool is_unmapped(const struct program *p)
-{
-	struct maps maps;
-	bool found = false;
-
-	assert_int_equal(maps_read(p->ctx, p->pid, &maps), 0);
-	for (size_t i = 0; i < maps.n; i++)
-		if (strstr(maps.mappings[i].path, BLOCK_NAME))
-			found = true;
-	maps_free(&maps);
-	return !found;
-}
+enum { THREADS = COUNTED_THREADS };
 
 static struct inside *attach(struct program *p)
 {
+	const struct iovec meta[] = { { "me", 2 }, { "ta", 3 } };
 	const struct inside_spec spec = {
-		.sites = p->sites, .n_sites = p->n, .meta = "meta", .meta_bytes = 5
+		.sites = p->sites, .n_sites = p->n, .meta = meta, .n_meta = 2, .meta_bytes = 5
 	};
 	struct inside *inside;
 	int err = inside_attach(p->ctx, p->pid, &spec, &inside);
@@ -225,28 +64,28 @@ static void count_exactly(const char *fixture)
 	struct inside_state state;
 	uint64_t counted[MAX_SITES], hits, handler;
 
-	start(&p, fixture, "--wait");
+	counted_start(&p, fixture, "--wait");
 	inside = attach(&p);
 	assert_int_equal(inside_state(inside, &state), 0);
 	assert_int_equal(state.n_patched, p.n);
-	go(&p, 20000);
+	counted_go(&p, 20000);
 	assert_int_equal(inside_read(inside, counted, NULL), 0);
 	for (size_t i = 0; i < p.n; i++) {
-		books(&p, p.names[i], &hits, &handler);
+		counted_books(&p, p.names[i], &hits, &handler);
 		assert_int_equal(sum_of(&p, counted, p.names[i]), hits);
 		assert_true(hits >= 20000UL * THREADS);
 		/* Nobody enabled a handler but the compiler; it goes on running. */
 		assert_int_equal(handler, strcmp(p.names[i], "started_on") == 0 ? hits : 0);
 	}
 	detach(&p, inside);
-	assert_original(&p);
-	assert_true(is_unmapped(&p));
-	go(&p, 10);
+	counted_assert_original(&p);
+	assert_true(counted_is_unmapped(&p));
+	counted_go(&p, 10);
 	assert_int_equal(inside_read(inside, counted, NULL), 0);
-	books(&p, "plain", &hits, &handler);
+	counted_books(&p, "plain", &hits, &handler);
 	assert_int_equal(sum_of(&p, counted, "plain"), hits - 10UL * THREADS);
 	inside_close(inside);
-	end(&p);
+	counted_end(&p);
 }
 
 static void counts_equal_the_books(void **state)
@@ -265,23 +104,23 @@ static void private_gates_are_kept(void **state)
 		struct inside *inside;
 		uint64_t hits, handler;
 
-		start(&p, "v1", "--wait");
+		counted_start(&p, "v1", "--wait");
 		for (size_t i = 0; i < p.n; i++)
 			p.sites[i].needs_private_gate = true;
 		inside = attach(&p);
-		go(&p, 100);
-		books(&p, "started_on", &hits, &handler);
+		counted_go(&p, 100);
+		counted_books(&p, "started_on", &hits, &handler);
 		assert_true(handler && handler == hits);
-		books(&p, "plain", &hits, &handler);
+		counted_books(&p, "plain", &hits, &handler);
 		assert_true(hits && !handler);
 		if (later) {
 			inside_close(inside);
 			assert_int_equal(inside_find(p.ctx, p.pid, &inside), 1);
 		}
 		detach(&p, inside);
-		assert_original(&p);
+		counted_assert_original(&p);
 		inside_close(inside);
-		end(&p);
+		counted_end(&p);
 	}
 }
 
@@ -293,10 +132,10 @@ static void a_later_tool_finds_it(void **unused)
 	size_t bytes;
 
 	(void)unused;
-	start(&p, "v1", "--wait");
+	counted_start(&p, "v1", "--wait");
 	assert_int_equal(inside_find(p.ctx, p.pid, &inside), 0);
 	inside_close(attach(&p));
-	go(&p, 1000);
+	counted_go(&p, 1000);
 	assert_int_equal(inside_find(p.ctx, p.pid, &inside), 1);
 	assert_string_equal(inside_meta(inside, &bytes), "meta");
 	assert_int_equal(bytes, 5);
@@ -305,13 +144,83 @@ static void a_later_tool_finds_it(void **unused)
 				       &again),
 			 -EBUSY);
 	assert_int_equal(inside_read(inside, counted, NULL), 0);
-	books(&p, "inlined", &hits, &handler);
+	counted_books(&p, "inlined", &hits, &handler);
 	assert_int_equal(sum_of(&p, counted, "inlined"), hits);
 	detach(&p, inside);
-	assert_original(&p);
-	assert_true(is_unmapped(&p));
+	counted_assert_original(&p);
+	assert_true(counted_is_unmapped(&p));
 	inside_close(inside);
-	end(&p);
+	counted_end(&p);
+}
+
+static struct mapping stack_of(const struct program *p)
+{
+	struct mapping stack = { 0 };
+	struct maps maps;
+
+	assert_int_equal(maps_read(p->ctx, p->pid, &maps), 0);
+	for (size_t i = 0; i < maps.n; i++)
+		if (strcmp(maps.mappings[i].path, "[stack]") == 0)
+			stack = maps.mappings[i];
+	maps_free(&maps);
+	assert_true(stack.end > stack.start);
+	return stack;
+}
+
+static void write_at(const struct program *p, uint64_t addr, const void *bytes, size_t n)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)p->pid);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, bytes, n, (off_t)addr), n);
+	close(fd);
+}
+
+/* Where the trampoline of the first site is, which counts. */
+static uint64_t trampoline_of(const struct program *p)
+{
+	int32_t displacement;
+
+	counted_read(p, p->sites[0].addr + 2, &displacement, sizeof(displacement));
+	return p->sites[0].addr + 6 + (uint64_t)(int64_t)displacement;
+}
+
+/*
+ * Blocks stay while a word of a stack points to them. Then a tool is killed that has written one byte of a
+ * displacement: the same one for all blocks, as these begin at pages. The block of that tool is found.
+ */
+static void the_newest_block_is_found(void **unused)
+{
+	enum { BLOCKS = 3 };
+	struct program p;
+	uint64_t stack_end;
+
+	(void)unused;
+	counted_start(&p, "v1", "--wait");
+	/* There is the name of the program, which it does not read. */
+	stack_end = stack_of(&p).end;
+	for (uint64_t i = 1; i <= BLOCKS; i++) {
+		uint8_t cut[6];
+		struct inside *inside = attach(&p);
+		const uint64_t trampoline = trampoline_of(&p);
+
+		counted_read(&p, p.sites[1].addr, cut, sizeof(cut));
+		assert_int_not_equal(cut[2], p.text[1][2]);
+		cut[1] = 0x3d;
+		memcpy(cut + 3, p.text[1] + 3, 3);
+		write_at(&p, p.sites[1].addr, cut, sizeof(cut));
+		write_at(&p, stack_end - 8 * i, &trampoline, sizeof(trampoline));
+		inside_close(inside);
+		assert_int_equal(inside_find(p.ctx, p.pid, &inside), 1);
+		detach(&p, inside);
+		counted_assert_original(&p);
+		assert_false(counted_is_unmapped(&p));
+		inside_close(inside);
+	}
+	counted_end(&p);
 }
 
 /* Threads run without end through the sites meanwhile. */
@@ -321,15 +230,15 @@ static void attach_and_detach_under_load(void **state)
 	struct program p;
 
 	(void)state;
-	start(&p, "v1", NULL);
+	counted_start(&p, "v1", NULL);
 	for (int i = 0; i < cycles; i++) {
 		struct inside *inside = attach(&p);
 
 		detach(&p, inside);
 		inside_close(inside);
-		assert_original(&p);
+		counted_assert_original(&p);
 	}
-	end(&p);
+	counted_end(&p);
 }
 
 static void a_foreign_switch_is_seen(void **unused)
@@ -341,7 +250,7 @@ static void a_foreign_switch_is_seen(void **unused)
 	FILE *mem;
 
 	(void)unused;
-	start(&p, "v1", "--wait");
+	counted_start(&p, "v1", "--wait");
 	inside = attach(&p);
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)p.pid);
 	mem = fopen(path, "r+e");
@@ -353,9 +262,9 @@ static void a_foreign_switch_is_seen(void **unused)
 	assert_int_equal(state.n_switched, 1);
 	assert_int_equal(state.n_patched, p.n - 1);
 	detach(&p, inside);
-	assert_original(&p);
+	counted_assert_original(&p);
 	inside_close(inside);
-	end(&p);
+	counted_end(&p);
 }
 
 /* ---- kills ---------------------------------------------------------------------------------- */
@@ -419,7 +328,7 @@ static void a_killed_tool_does_no_harm(void **state)
 	long stops = 1, kills = 0;
 
 	(void)state;
-	start(&p, "v1", NULL);
+	counted_start(&p, "v1", NULL);
 	while (!work_until_killed(&p, stops)) {
 		int found = inside_find(p.ctx, p.pid, &inside);
 
@@ -428,22 +337,22 @@ static void a_killed_tool_does_no_harm(void **state)
 		if (found)
 			detach_unless_gone(&p, inside);
 		inside_close(inside);
-		assert_original(&p);
+		counted_assert_original(&p);
 		kills++;
 		stops += step;
 	}
-	assert_original(&p);
+	counted_assert_original(&p);
 	assert_true(kills > 5);
 	print_message("%ld kills\n", kills);
 	/* What was orphaned goes with the next attach. */
-	for (int i = 0; i == 0 || (i < 50 && !is_unmapped(&p)); i++) {
+	for (int i = 0; i == 0 || (i < 50 && !counted_is_unmapped(&p)); i++) {
 		/* A thread that waits for a CPU in a trampoline keeps the block of this detach. */
 		inside = attach(&p);
 		detach(&p, inside);
 		inside_close(inside);
 	}
-	assert_true(is_unmapped(&p));
-	end(&p);
+	assert_true(counted_is_unmapped(&p));
+	counted_end(&p);
 }
 
 /*
@@ -496,14 +405,14 @@ static void the_block_is_unmapped_once(void **state)
 	struct inside *inside;
 
 	(void)state;
-	start(&p, "v1", "--wait");
+	counted_start(&p, "v1", "--wait");
 	inside = attach(&p);
 	n_unmapped = 0;
 	detach(&p, inside);
 	inside_close(inside);
 	assert_int_equal(n_unmapped, 1);
-	assert_true(is_unmapped(&p));
-	end(&p);
+	assert_true(counted_is_unmapped(&p));
+	counted_end(&p);
 }
 
 static void a_process_that_ends_is_no_other_error(void **state)
@@ -513,7 +422,7 @@ static void a_process_that_ends_is_no_other_error(void **state)
 	int err;
 
 	(void)state;
-	start(&p, "v1", NULL);
+	counted_start(&p, "v1", NULL);
 	for (first_empty = 1; !inside; first_empty++) {
 		const struct inside_spec spec = { .sites = p.sites, .n_sites = p.n };
 
@@ -522,14 +431,14 @@ static void a_process_that_ends_is_no_other_error(void **state)
 		if (err && err != -ESRCH)
 			fail_msg("read %d: %d: %s", first_empty, err, ocp_error(p.ctx));
 		if (err)
-			assert_original(&p);
+			counted_assert_original(&p);
 	}
 	assert_true(first_empty > 4);
 	first_empty = 0;
 	detach(&p, inside);
 	inside_close(inside);
-	assert_original(&p);
-	end(&p);
+	counted_assert_original(&p);
+	counted_end(&p);
 }
 
 /* Those before the first stop. */
@@ -540,7 +449,7 @@ static void another_tool_begins_meanwhile(void **state)
 	struct inside *inside;
 
 	(void)state;
-	start(&p, "v1", "--wait");
+	counted_start(&p, "v1", "--wait");
 	counted_program = &p;
 	for (int read = 1; read <= READS; read++) {
 		const struct inside_spec spec = { .sites = p.sites, .n_sites = p.n };
@@ -554,9 +463,9 @@ static void another_tool_begins_meanwhile(void **state)
 		assert_int_equal(first_counted, 0);
 		detach(&p, counted_meanwhile);
 		inside_close(counted_meanwhile);
-		assert_original(&p);
+		counted_assert_original(&p);
 	}
-	end(&p);
+	counted_end(&p);
 }
 
 /* ---- a block that goes while it is looked for ------------------------------------------------ */
@@ -624,7 +533,7 @@ static void find_meanwhile(struct program *p, enum moment moment, bool begins_ag
 	if (other.inside)
 		detach(p, other.inside);
 	inside_close(other.inside);
-	assert_original(p);
+	counted_assert_original(p);
 }
 
 static void a_block_goes_while_it_is_looked_for(void **unused)
@@ -632,12 +541,12 @@ static void a_block_goes_while_it_is_looked_for(void **unused)
 	struct program p;
 
 	(void)unused;
-	start(&p, "v1", "--wait");
+	counted_start(&p, "v1", "--wait");
 	for (int again = 0; again < 2; again++) {
 		find_meanwhile(&p, BEFORE_HEADER, again);
 		find_meanwhile(&p, AFTER_HEADER, again);
 	}
-	end(&p);
+	counted_end(&p);
 }
 
 int main(void)
@@ -646,6 +555,7 @@ int main(void)
 		cmocka_unit_test(counts_equal_the_books),
 		cmocka_unit_test(private_gates_are_kept),
 		cmocka_unit_test(a_later_tool_finds_it),
+		cmocka_unit_test(the_newest_block_is_found),
 		cmocka_unit_test(attach_and_detach_under_load),
 		cmocka_unit_test(a_foreign_switch_is_seen),
 		cmocka_unit_test(a_killed_tool_does_no_harm),

@@ -48,9 +48,7 @@ static void what_is_written_is_read(void **state)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct ocp_meter *meter = read_text(ctx, whole);
-	char *text = NULL;
-	size_t bytes;
-	FILE *out = open_memstream(&text, &bytes);
+	char *text;
 
 	(void)state;
 	assert_non_null(meter);
@@ -63,10 +61,38 @@ static void what_is_written_is_read(void **state)
 	assert_int_equal(meter->table.sites[1].file, NO_FILE);
 	assert_null(meter->table.sites[2].symbol);
 	assert_int_equal(meter->table.probes[1].past_hits, 9);
-	pin_meta_write(out, meter, &meter->pinned_costs);
-	fclose(out);
+	text = pin_meta_text(meter, &meter->pinned_costs);
 	assert_string_equal(text, whole);
 	free(text);
+	ocp_meter_free(meter);
+	ocp_ctx_free(ctx);
+}
+
+/* As much as a program of many probes has: more than there is room for at first. */
+static void a_long_text_is_written_as_it_was_read(void **state)
+{
+	enum { N_PROBES = 20000, ROOM = N_PROBES * 80 };
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	char *expected = malloc(ROOM), *to = expected, *text;
+	struct ocp_meter *meter;
+
+	(void)state;
+	assert_non_null(expected);
+	to = stpcpy(to, HEAD "pid 77\n");
+	for (int i = 0; i < N_PROBES; i++)
+		to += sprintf(to, "probe %d =probe%%20%d\n", i % 2, i);
+	to = stpcpy(to, "file =/bin/x\n");
+	for (int i = 0; i < N_PROBES; i++)
+		to += sprintf(to,
+			      i % 3 ? "site %d 0 %x 0 0 0 = =\n" : "site %d 0 %x 1 2 3 =f%%ff =\n",
+			      i, 4096 + i);
+	assert_true(to < expected + ROOM);
+	meter = read_text(ctx, expected);
+	assert_non_null(meter);
+	text = pin_meta_text(meter, &meter->pinned_costs);
+	assert_string_equal(text, expected);
+	free(text);
+	free(expected);
 	ocp_meter_free(meter);
 	ocp_ctx_free(ctx);
 }
@@ -219,6 +245,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_written_is_read),
+		cmocka_unit_test(a_long_text_is_written_as_it_was_read),
 		cmocka_unit_test(what_is_asked_for_is_compared),
 		cmocka_unit_test(a_part_is_damaged),
 		cmocka_unit_test(nothing_else_is_read),

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "serve/strbuf.h"
+#include "base/strbuf.h"
 #include "unit.h"
 
 static void assert_text(struct strbuf *buf, const char *expected)

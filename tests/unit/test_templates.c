@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* The machine code that counts inside a process: counters, gates, registers, and what is refused. */
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/rseq.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,6 +44,7 @@ static struct code_spec every_kind(uint32_t n_shards)
 }
 
 static pthread_barrier_t all_are_there;
+static atomic_int n_running;
 
 static void *hit_sites(void *arg)
 {
@@ -52,18 +56,41 @@ static void *hit_sites(void *arg)
 		if (i % 2 == 0)
 			code_hit(block->trampolines[1 + i % 4]);
 	}
+	atomic_fetch_sub(&n_running, 1);
 	return NULL;
 }
 
-static void threads_count_exactly(uint32_t n_shards, bool fakes_cpus)
+/* Move the threads from CPU to CPU until all have ended. */
+static void move_threads(const pthread_t *threads)
 {
-	struct code_spec spec = { .n_sites = 4, .n_shards = n_shards, .fakes_cpus = fakes_cpus };
+	cpu_set_t all;
+	int cpu = 0;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	while (atomic_load(&n_running))
+		for (int i = 0; i < N_THREADS; i++) {
+			cpu_set_t one;
+
+			do
+				cpu = (cpu + 1) % CPU_SETSIZE;
+			while (!CPU_ISSET(cpu, &all));
+			CPU_ZERO(&one);
+			CPU_SET(cpu, &one);
+			pthread_setaffinity_np(threads[i], sizeof(one), &one);
+		}
+}
+
+static void threads_count_exactly(uint32_t n_shards, bool fakes_rseq)
+{
+	struct code_spec spec = { .n_sites = 4, .n_shards = n_shards, .fakes_rseq = fakes_rseq };
 	struct code_block *block = code_block_new(&spec);
 	pthread_t threads[N_THREADS];
 
+	atomic_store(&n_running, N_THREADS);
 	assert_int_equal(pthread_barrier_init(&all_are_there, NULL, N_THREADS), 0);
 	for (int i = 0; i < N_THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, hit_sites, block), 0);
+	move_threads(threads);
 	for (int i = 0; i < N_THREADS; i++)
 		pthread_join(threads[i], NULL);
 	assert_int_equal(code_hits(block, 0), N_THREADS * HITS);
@@ -77,68 +104,112 @@ static void counts_are_exact(void **state)
 {
 	(void)state;
 	threads_count_exactly(1, false);
+	/* Some CPUs have no shard, or all have one. */
 	threads_count_exactly(2, false);
-	threads_count_exactly(64, false);
-	/* A thread that is moved counts in the shard of another CPU: here, all do. */
+	threads_count_exactly(65, false);
+	/* No thread is registered. */
 	threads_count_exactly(2, true);
+}
+
+static uint64_t *counter_in(struct code_block *block, uint32_t shard, uint32_t site)
+{
+	uint64_t *counters = (uint64_t *)(block->block + block->header.counters_off);
+
+	return &counters[shard * block->header.shard_stride + site];
 }
 
 /* A CPU has a shard of its own. */
 static void shards_are_those_of_cpus(void **state)
 {
-	struct code_spec spec = { .n_sites = 1, .n_shards = 64 };
+	enum { SHARDS = 64 };
+	struct code_spec spec = { .n_sites = 1, .n_shards = SHARDS + 1 };
 	struct code_block *block = code_block_new(&spec);
-	const uint64_t *counters = (const uint64_t *)(block->block + block->header.counters_off);
-	const cpu_set_t none = { 0 };
+	uint64_t wanted = 0;
 	cpu_set_t all, one;
 
 	(void)state;
 	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
-	for (int cpu = 0; cpu < 64; cpu++) {
-		const uint64_t *shard = &counters[(size_t)cpu * block->header.shard_stride];
-
+	for (uint32_t cpu = 0; cpu < SHARDS; cpu++) {
 		if (!CPU_ISSET(cpu, &all))
 			continue;
-		one = none;
+		CPU_ZERO(&one);
 		CPU_SET(cpu, &one);
 		assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
-		for (int i = 0; i <= cpu; i++)
+		wanted += HITS;
+		for (int i = 0; i < HITS; i++)
 			code_hit(block->trampolines[0]);
-		assert_int_equal(*shard, cpu + 1);
+		assert_int_equal(code_hits(block, 0), wanted);
+		/* Those that were interrupted are in the last one. */
+		assert_true(*counter_in(block, cpu, 0) > HITS / 2);
 	}
 	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
 	code_block_free(block);
 }
 
-/* rseq's cpu_id is -1 or -2 if nobody registered it. */
-static void cpu_ids_are_masked(void **state)
+/* A cpu_id is -1 or -2 if nobody has registered the thread. */
+static void other_cpu_ids_count_in_the_last_shard(void **state)
 {
 	static const struct {
 		int32_t id;
 		uint32_t shard;
-	} ids[] = { { -1, 3 }, { -2, 2 }, { 0, 0 }, { 5, 1 }, { INT32_MIN, 0 }, { 1000003, 3 } };
-	struct code_spec spec = { .n_sites = 2, .n_shards = 4, .fakes_cpus = true };
+	} ids[] = { { -1, 3 }, { -2, 3 }, { 0, 0 },	    { 2, 2 },
+		    { 3, 3 },  { 5, 3 },  { INT32_MIN, 3 }, { 1000003, 3 } };
+	struct code_spec spec = { .n_sites = 2, .n_shards = 4, .fakes_rseq = true };
 	struct code_block *block = code_block_new(&spec);
-	const uint64_t *counters = (const uint64_t *)(block->block + block->header.counters_off);
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
-		const uint64_t *counter = &counters[ids[i].shard * block->header.shard_stride + 1];
+		const uint64_t *counter = counter_in(block, ids[i].shard, 1);
 		const uint64_t before = *counter;
 
-		code_fake_cpu = ids[i].id;
+		code_fake_rseq.cpu_id = (uint32_t)ids[i].id;
+		code_fake_rseq.rseq_cs = 1;
 		code_hit(block->trampolines[1]);
 		assert_int_equal(*counter, before + 1);
+		assert_int_equal(code_fake_rseq.rseq_cs, 0);
 	}
 	assert_int_equal(code_hits(block, 1), sizeof(ids) / sizeof(ids[0]));
 	assert_int_equal(code_hits(block, 0), 0);
 	code_block_free(block);
 }
 
+static const struct rseq *own_rseq(void)
+{
+	return (const struct rseq *)((const char *)pthread_self() + __rseq_offset);
+}
+
+static void do_nothing(int signal)
+{
+	(void)signal;
+}
+
+/*
+ * A signal after each instruction: the kernel takes each one in the sequence out of it. The hit counts
+ * once, in the last shard, and no signal is met with rseq_cs pointing to the block.
+ */
+static void interrupted_hits_count_in_the_last_shard(void **state)
+{
+	struct code_spec spec = every_kind(3);
+	struct code_block *block = code_block_new(&spec);
+
+	(void)state;
+	signal(SIGTRAP, do_nothing);
+	for (uint32_t site = 0; site < 4; site++) {
+		for (uint64_t n = 1; n <= 100; n++) {
+			code_hit_stepped(block->trampolines[site]);
+			assert_int_equal(*counter_in(block, 2, site), n);
+			assert_int_equal(own_rseq()->rseq_cs, 0);
+		}
+		assert_int_equal(code_hits(block, site), 100);
+	}
+	signal(SIGTRAP, SIG_DFL);
+	code_block_free(block);
+}
+
 static void all_registers_are_kept(void **state)
 {
 	(void)state;
-	for (uint32_t n_shards = 1; n_shards <= 4; n_shards *= 4) {
+	for (uint32_t n_shards = 1; n_shards <= 4; n_shards += 3) {
 		struct code_spec spec = every_kind(n_shards);
 		struct code_block *block = code_block_new(&spec);
 
@@ -215,7 +286,7 @@ static void code_stays_in_its_room(void **state)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	const struct inside_role roles[] = { STOP(0), START(1), START(0), STOP(1), STOP(0) };
-	const struct templates_process process = { .cpu_id_off = 8, .tid_off = 8 };
+	const struct templates_process process = { .rseq_off = 8, .tid_off = 8 };
 	const struct block_header header = { .n_shards = 8,
 					     .n_pairs = 2,
 					     .n_threads = 16,
@@ -241,7 +312,7 @@ static void code_stays_in_its_room(void **state)
 		while (code[end - 1] == 0xcc)
 			end--;
 		assert_int_equal(code[end - 1], 0xc3); /* ret */
-		assert_true(room - end < 16);
+		assert_true(room - end < 32);
 	}
 	ocp_ctx_free(ctx);
 }
@@ -252,7 +323,7 @@ static void what_cannot_work_is_refused(void **state)
 	const struct block_header good = {
 		.n_shards = 2, .n_pairs = 1, .n_threads = 16, .depth = 32, .ns_per_tick = 1
 	};
-	const struct templates_process process = { .cpu_id_off = 8, .tid_off = 8 };
+	const struct templates_process process = { .rseq_off = 8, .tid_off = 8 };
 	struct templates_process unknown = process;
 	struct templates_site site = { .wrapper = INT32_MAX };
 	struct block_header header = good;
@@ -265,15 +336,14 @@ static void what_cannot_work_is_refused(void **state)
 	header.member = (value);                                                                   \
 	assert_int_equal(templates_routines(ctx, &header, &process, code), code_wanted)
 	REFUSED(n_shards, 0, -ERANGE);
-	REFUSED(n_shards, 3, -ERANGE);
-	REFUSED(n_shards, 128, -ERANGE);
+	REFUSED(n_shards, TEMPLATES_MAX_SHARDS + 1, -ERANGE);
 	REFUSED(n_threads, 8, -ERANGE);
 	REFUSED(n_threads, 24, -ERANGE);
 	REFUSED(depth, 0, -ERANGE);
 	REFUSED(depth, 33, -ERANGE);
 	REFUSED(ns_per_tick, 0, -ENOTSUP);
 #undef REFUSED
-	unknown.cpu_id_off = 0;
+	unknown.rseq_off = 0;
 	assert_int_equal(templates_routines(ctx, &good, &unknown, code), -ENOTSUP);
 	unknown = process;
 	unknown.tid_off = 0;
@@ -318,8 +388,9 @@ static void bad_headers_are_found(void **state)
 	BAD(n_sites, UINT32_MAX);
 	BAD(gates_off, good.code_off);
 	BAD(counters_off, good.code_off - 8);
-	BAD(n_shards, 3);
+	BAD(n_shards, 0);
 	BAD(n_shards, 64);
+	BAD(n_shards, TEMPLATES_MAX_SHARDS + 1);
 	BAD(shard_stride, 3);
 	BAD(shard_stride, UINT64_C(1) << 61);
 	BAD(pairs_off, good.pairs_off + 4096);
@@ -355,7 +426,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counts_are_exact),
 		cmocka_unit_test(shards_are_those_of_cpus),
-		cmocka_unit_test(cpu_ids_are_masked),
+		cmocka_unit_test(other_cpu_ids_count_in_the_last_shard),
+		cmocka_unit_test(interrupted_hits_count_in_the_last_shard),
 		cmocka_unit_test(all_registers_are_kept),
 		cmocka_unit_test(gates_say_whether_the_handler_runs),
 		cmocka_unit_test(children_count_into_the_same_memory),

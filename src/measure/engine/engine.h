@@ -293,10 +293,10 @@ struct engine_ops {
 
 	/*
 	 * Before the attach, for an engine that goes on if the tool is killed: leave NAME ("": none) and
-	 * TEXT, which describes the numbers, where those find them that look for the engine later. NULL:
-	 * nothing goes on.
+	 * TEXT, which describes the numbers, where those find them that look for the engine later. The
+	 * engine frees TEXT, also after an error. NULL: nothing goes on.
 	 */
-	int (*describe)(struct engine *engine, const char *name, const char *text);
+	int (*describe)(struct engine *engine, const char *name, char *text);
 	/*
 	 * Continue to measure after close: pin the maps and links in FOLDER, which is empty.
 	 * Removing the contents of FOLDER removes everything. An engine that was described needs no

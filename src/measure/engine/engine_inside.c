@@ -74,14 +74,16 @@ static int open_engine(struct ocp_ctx *ctx, const struct engine_spec *spec, stru
 
 /* ---- attaching ------------------------------------------------------------------------------ */
 
-static int describe(struct engine *engine, const char *name, const char *text)
+static int describe(struct engine *engine, const char *name, char *text)
 {
-	if (strlen(name) >= sizeof(engine->meta.name))
+	if (strlen(name) >= sizeof(engine->meta.name)) {
+		free(text);
 		return ctx_error(engine->ctx, -EINVAL, "'%s': too long a name", name);
+	}
 	free(engine->meta.text);
-	engine->meta = (struct inside_meta){ .text = strdup(text), .text_bytes = strlen(text) + 1 };
+	engine->meta = (struct inside_meta){ .text = text, .text_bytes = strlen(text) + 1 };
 	memcpy(engine->meta.name, name, strlen(name));
-	return engine->meta.text ? 0 : ctx_no_memory(engine->ctx);
+	return 0;
 }
 
 static int add_process(struct engine *engine, struct inside_process *process)

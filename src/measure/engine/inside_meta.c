@@ -10,33 +10,26 @@
 
 static const char brand[8] = "ocInMeta";
 
-struct head {
-	char brand[sizeof(brand)];
-	uint32_t version, n_sites;
-	uint64_t text_bytes;
-	char name[INSIDE_META_NAME_BYTES];
-};
+_Static_assert(sizeof(((struct inside_meta_head *)NULL)->brand) == sizeof(brand), "the brand");
 
-int inside_meta_write(struct ocp_ctx *ctx, const struct inside_meta *meta, void **bytes, size_t *n)
+size_t inside_meta_pieces(const struct inside_meta *meta, struct inside_meta_head *head,
+			  struct iovec pieces[INSIDE_META_PIECES])
 {
-	const size_t numbers_bytes = meta->n_sites * sizeof(*meta->numbers);
-	struct head head = {
+	size_t bytes = 0;
+
+	*head = (struct inside_meta_head){
 		.version = INSIDE_META_VERSION,
 		.n_sites = (uint32_t)meta->n_sites,
 		.text_bytes = meta->text_bytes,
 	};
-	char *to;
-
-	memcpy(head.brand, brand, sizeof(brand));
-	memcpy(head.name, meta->name, sizeof(head.name));
-	*n = sizeof(head) + numbers_bytes + meta->text_bytes;
-	*bytes = to = malloc(*n);
-	if (!to)
-		return ctx_no_memory(ctx);
-	memcpy(to, &head, sizeof(head));
-	memcpy(to + sizeof(head), meta->numbers, numbers_bytes);
-	memcpy(to + sizeof(head) + numbers_bytes, meta->text, meta->text_bytes);
-	return 0;
+	memcpy(head->brand, brand, sizeof(brand));
+	memcpy(head->name, meta->name, sizeof(head->name));
+	pieces[0] = (struct iovec){ head, sizeof(*head) };
+	pieces[1] = (struct iovec){ meta->numbers, meta->n_sites * sizeof(*meta->numbers) };
+	pieces[2] = (struct iovec){ meta->text, meta->text_bytes };
+	for (size_t i = 0; i < INSIDE_META_PIECES; i++)
+		bytes += pieces[i].iov_len;
+	return bytes;
 }
 
 static int compare_numbers(const void *a, const void *b)
@@ -73,7 +66,7 @@ static bool is_good_name(const char name[INSIDE_META_NAME_BYTES])
 }
 
 /* 0, -EBADMSG or -EPROTO. The rest of N bytes behind HEAD is as long as it says. */
-static int check_head(const struct head *head, size_t n, size_t n_sites)
+static int check_head(const struct inside_meta_head *head, size_t n, size_t n_sites)
 {
 	const size_t rest = n - sizeof(*head);
 
@@ -90,8 +83,8 @@ static int check_head(const struct head *head, size_t n, size_t n_sites)
 int inside_meta_read(struct ocp_ctx *ctx, const void *bytes, size_t n, size_t n_sites,
 		     struct inside_meta *meta)
 {
-	const char *numbers = (const char *)bytes + sizeof(struct head);
-	struct head head;
+	const char *numbers = (const char *)bytes + sizeof(struct inside_meta_head);
+	struct inside_meta_head head;
 	int err;
 
 	*meta = (struct inside_meta){ 0 };

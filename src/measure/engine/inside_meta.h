@@ -16,6 +16,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 #include "base/ctx.h"
 
 enum { INSIDE_META_VERSION = 1, INSIDE_META_NAME_BYTES = 72 };
@@ -28,8 +29,21 @@ struct inside_meta {
 	size_t text_bytes; /* with the NUL */
 };
 
-/* Make the N BYTES for META, whose strings are not too long. The caller frees *BYTES. */
-int inside_meta_write(struct ocp_ctx *ctx, const struct inside_meta *meta, void **bytes, size_t *n);
+struct inside_meta_head {
+	char brand[8];
+	uint32_t version, n_sites;
+	uint64_t text_bytes;
+	char name[INSIDE_META_NAME_BYTES];
+};
+
+enum { INSIDE_META_PIECES = 3 };
+
+/*
+ * The bytes for META, whose strings are not too long, are those of the PIECES, which point to HEAD and to
+ * what META points to. Returns how many they are.
+ */
+size_t inside_meta_pieces(const struct inside_meta *meta, struct inside_meta_head *head,
+			  struct iovec pieces[INSIDE_META_PIECES]);
 
 /*
  * Read the N BYTES of a block with N_SITES sites into META, which the caller frees, also after an error.

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/plural.h"
+#include "base/populate.h"
 #include "process/find.h"
 #include "tracee/maps.h"
 #include "tracee/proc_file.h"
@@ -219,27 +220,26 @@ static int attach_sites(struct inside_process *process, const struct inside_plan
 		.max_threads = MAX_THREADS,
 	};
 	struct inside_meta meta = *plan->meta;
-	void *bytes = NULL;
-	int err = 0;
+	struct inside_meta_head head;
+	struct iovec pieces[INSIDE_META_PIECES];
 
 	if (!process->n_sites)
 		return ctx_error(process->ctx, -ENOTSUP, "pid %d: has no site to count inside",
 				 (int)process->pid);
 	meta.numbers = process->numbers;
 	meta.n_sites = process->n_sites;
-	if (meta.text)
-		err = inside_meta_write(process->ctx, &meta, &bytes, &spec.meta_bytes);
-	spec.meta = bytes;
-	if (!err)
-		err = inside_attach(process->ctx, process->pid, &spec, &process->inside);
-	free(bytes);
-	return err;
+	if (meta.text) {
+		spec.meta_bytes = inside_meta_pieces(&meta, &head, pieces);
+		spec.meta = pieces;
+		spec.n_meta = INSIDE_META_PIECES;
+	}
+	return inside_attach(process->ctx, process->pid, &spec, &process->inside);
 }
 
 static int attach(struct inside_process *process, const struct inside_plan *plan,
 		  const struct engine_file *files, size_t n)
 {
-	struct inside_site *sites = calloc(plan->max_sites + 1, sizeof(*sites));
+	struct inside_site *sites = populated_calloc(plan->max_sites + 1, sizeof(*sites));
 	struct maps maps = { 0 };
 	int err;
 

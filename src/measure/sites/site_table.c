@@ -8,17 +8,22 @@
 #include <sys/stat.h>
 
 #include "base/by_name.h"
+#include "base/populate.h"
 #include "program/places.h"
 #include "elf/symbols.h"
 
-/* Add the uses of FILE's probes to the table's probes, or subtract them. */
-static void count_uses(struct site_table *table, struct measured_file *file, bool has)
+/*
+ * Add the uses of FILE's probes to the table's probes, or subtract them. INDEX_OF has their numbers in the
+ * table; NULL: they are looked up.
+ */
+static void count_uses(struct site_table *table, struct measured_file *file,
+		       const ptrdiff_t *index_of, bool has)
 {
 	const struct ocp_program *prog = file->prog;
 
 	for (size_t i = 0; file->has_uses != has && i < prog->n_probes; i++) {
 		const struct probe *probe = &prog->probes[i];
-		ptrdiff_t number = site_table_find(table, probe->name);
+		ptrdiff_t number = index_of ? index_of[i] : site_table_find(table, probe->name);
 		size_t n_without = program_uses_without_site(prog, probe);
 		struct measured_probe *measured;
 
@@ -34,7 +39,7 @@ static void count_uses(struct site_table *table, struct measured_file *file, boo
 void site_table_remove(struct site_table *table, struct measured_file *file, bool keeps)
 {
 	if (file->prog)
-		count_uses(table, file, false);
+		count_uses(table, file, NULL, false);
 	file_guard_release(&file->guard);
 	ocp_program_free(file->own);
 	code_probes_free(file->code);
@@ -209,6 +214,7 @@ static int find_numbers(struct site_table *table, size_t n, size_t *first)
 	if (!sites)
 		return ctx_no_memory(table->ctx);
 	table->sites = sites;
+	populate_if_large(sites + *first, n * sizeof(*sites));
 	if (*first + n > table->n_sites)
 		table->n_sites = *first + n;
 	return 0;
@@ -265,7 +271,7 @@ static int add_sites(struct site_table *table, struct measured_file *file,
 	next = add_sites_of(table, file, &noted, index_of, next);
 	add_sites_of(table, file, &code, index_of_code, next);
 	file->n_sites = n;
-	count_uses(table, file, true);
+	count_uses(table, file, index_of, true);
 	return 0;
 }
 

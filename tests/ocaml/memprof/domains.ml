@@ -1,5 +1,7 @@
-(* OCaml 5: domains that were there before the profile, that come and go during it, and that wait. With
-   an argument: one that allocates once in a while, one that is busy without it, and one that waits. *)
+(* OCaml 5: domains that were there before the profile, that come and go during it, and that wait.
+
+     domains checked   each compares its results with those that are right
+     domains apart     one that allocates once in a while, one that is busy without it, and one that waits *)
 
 let sink = ref (Obj.repr 0)
 let[@inline never] keep x = sink := Obj.repr x
@@ -56,6 +58,14 @@ let apart () =
   Atomic.set stop true;
   List.iter Domain.join domains
 
+(* Can a profile be started here? *)
+let can_start () =
+  match Gc.Memprof.start ~sampling_rate:0. Gc.Memprof.null_tracker with
+  | _ ->
+    Gc.Memprof.stop ();
+    true
+  | exception Failure _ -> false
+
 let together () =
   let stop = Atomic.make false in
   let olds = List.init 2 (fun _ -> Domain.spawn (fun () -> old_domain stop)) in
@@ -68,11 +78,6 @@ let together () =
       match input_line stdin with
       | "quit" | (exception End_of_file) -> ()
       | _ ->
-        let can_start () =
-          match Gc.Memprof.start ~sampling_rate:0. Gc.Memprof.null_tracker with
-          | _ -> Gc.Memprof.stop (); true
-          | exception Failure _ -> false
-        in
         let mine = can_start () in
         let childs = Domain.join (Domain.spawn can_start) in
         Printf.printf "%s\n%!" (if mine && childs then "free" else "profiled");
@@ -82,4 +87,77 @@ let together () =
   Atomic.set stop true;
   List.iter Domain.join olds
 
-let () = if Array.length Sys.argv > 1 then apart () else together ()
+(* ---- domains that check what they do --------------------------------------------------------------- *)
+
+let check name i what is_right =
+  if not is_right then (
+    Printf.printf "%s, request %d: %s is wrong\n%!" name i what;
+    exit 3)
+
+let page_of i = Bytes.make 1000 (Char.unsafe_chr (i land 255))
+
+let[@inline never] checked_request name pages i =
+  let texts = List.init 200 (fun j -> string_of_int (i + j)) in
+  let sum = List.fold_left (fun sum text -> sum + int_of_string text) 0 texts in
+  check name i "the sum" (sum = (200 * i) + 19900);
+  let old, page = pages.(i mod 500) in
+  check name i "an old page" (old = 0 || page = page_of old);
+  pages.(i mod 500) <- i, page_of i
+
+let pages () = Array.make 500 (0, Bytes.create 0)
+
+(* What each old domain was asked the last time, and what it said: whether it has no profile. *)
+type answer = { asked : int; is_free : bool }
+
+let old_checked question answer stop =
+  let pages = pages () and i = ref 0 in
+  while not (Atomic.get stop) do
+    incr i;
+    checked_request "old" pages !i;
+    let asked = Atomic.get question in
+    if asked > (Atomic.get answer).asked then Atomic.set answer { asked; is_free = can_start () };
+    Unix.sleepf 0.0005
+  done
+
+let young_checked () =
+  let pages = pages () in
+  for i = 1 to 100 do
+    checked_request "young" pages i
+  done
+
+let rec await question answer =
+  let { asked; is_free } = Atomic.get answer in
+  if asked = Atomic.get question then is_free
+  else (
+    Unix.sleepf 0.0005;
+    await question answer)
+
+let checked () =
+  let stop = Atomic.make false and question = Atomic.make 0 in
+  let answers = List.init 2 (fun _ -> Atomic.make { asked = 0; is_free = false }) in
+  let olds = List.map (fun answer -> Domain.spawn (fun () -> old_checked question answer stop)) answers in
+  Printf.printf "ready\n%!";
+  let rec loop () =
+    Domain.join (Domain.spawn young_checked);
+    match Unix.select [ Unix.stdin ] [] [] 0.002 with
+    | [], _, _ -> loop ()
+    | _ -> (
+      match input_line stdin with
+      | "quit" | (exception End_of_file) -> ()
+      | _ ->
+        Atomic.incr question;
+        let mine = can_start () and theirs = List.map (await question) answers in
+        let childs = Domain.join (Domain.spawn can_start) in
+        let is_free = mine && childs && List.for_all Fun.id theirs in
+        Printf.printf "%d %s\n%!" (Atomic.get question) (if is_free then "free" else "profiled");
+        loop ())
+  in
+  loop ();
+  Atomic.set stop true;
+  List.iter Domain.join olds
+
+let () =
+  match Sys.argv with
+  | [| _ |] -> together ()
+  | [| _; "checked" |] -> checked ()
+  | _ -> apart ()

@@ -287,23 +287,39 @@ let threads () =
   answer_while ignore
 
 (* Many requests, each of which compares its results with those that are right. Nothing is leaked. *)
-let checked () =
-  let pages = Array.make 500 (0, Bytes.create 0) in
+let[@inline never] checked_request pages i =
   let is_page_of i page = Bytes.length page = 1000 && page = Bytes.make 1000 (Char.unsafe_chr (i land 255)) in
   let check i what is_right =
     if not is_right then (
       Printf.printf "request %d: %s is wrong\n%!" i what;
       exit 3)
   in
-  answer_while (fun i ->
-      let texts = List.init 200 (fun j -> string_of_int (i + j)) in
-      let sum = List.fold_left (fun sum text -> sum + int_of_string text) 0 texts in
-      check i "the sum" (sum = (200 * i) + 19900);
-      let old, page = pages.(i mod 500) in
-      check i "an old page" (old = 0 || is_page_of old page);
-      pages.(i mod 500) <- i, Bytes.make 1000 (Char.unsafe_chr (i land 255));
-      let rec nodes = function Leaf -> 0 | Node (left, _, right) -> 1 + nodes left + nodes right in
-      check i "the tree" (nodes (tree 6) = 63))
+  let texts = List.init 200 (fun j -> string_of_int (i + j)) in
+  let sum = List.fold_left (fun sum text -> sum + int_of_string text) 0 texts in
+  check i "the sum" (sum = (200 * i) + 19900);
+  let old, page = pages.(i mod 500) in
+  check i "an old page" (old = 0 || is_page_of old page);
+  pages.(i mod 500) <- i, Bytes.make 1000 (Char.unsafe_chr (i land 255));
+  let rec nodes = function Leaf -> 0 | Node (left, _, right) -> 1 + nodes left + nodes right in
+  check i "the tree" (nodes (tree 6) = 63)
+
+let checked () = answer_while (checked_request (Array.make 500 (0, Bytes.create 0)))
+
+(* The same in several threads, all of which go on until the end. *)
+let checked_threads () =
+  let is_over = ref false in
+  let worker () =
+    let pages = Array.make 500 (0, Bytes.create 0) and i = ref 0 in
+    while not !is_over do
+      incr i;
+      checked_request pages !i;
+      Unix.sleepf 0.0005
+    done
+  in
+  let workers = List.init 3 (fun _ -> Thread.create worker ()) in
+  checked ();
+  is_over := true;
+  List.iter Thread.join workers
 
 (* Blocks of several kinds and sizes, in an order that looks random. *)
 let[@inline never] pairs i = keep (i, Some i)
@@ -370,6 +386,7 @@ let () =
   | [ "leak" ] -> answer_while request
   | [ "own" ] -> own ()
   | [ "checked" ] -> checked ()
+  | [ "checked_threads" ] -> checked_threads ()
   | [ "kinds" ] -> kinds ()
   | [ "spinning" ] -> spinning ()
   | [ "daemon" ] -> daemon ()

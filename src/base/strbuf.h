@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A growing text for replies. Names and paths come from other processes and may contain any bytes.
+ * A growing text, for replies and descriptions. Names and paths come from other processes and may contain any bytes.
  * Invalid UTF-8 becomes U+FFFD, and each format has its own escapes.
  */
-#ifndef SERVE_STRBUF_H
-#define SERVE_STRBUF_H
+#ifndef BASE_STRBUF_H
+#define BASE_STRBUF_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "serve/strbuf.h"
+#include "base/strbuf.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,7 +79,7 @@ void strbuf_real(struct strbuf *buf, double value, unsigned int decimals)
 	if (!(value > 0))
 		value = 0;
 	if (value * power < 0x1p63)
-		strbuf_scaled(buf, (uint64_t)llround(value * power), decimals);
+		strbuf_scaled(buf, (uint64_t)(value * power + 0.5), decimals);
 	else
 		strbuf_scaled(buf, INT64_MAX, decimals);
 }

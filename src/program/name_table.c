@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+#include "program/name_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_SLOTS = 64 };
+
+/* Names often differ in their last digits alone: all bits of the word reach the low ones of the hash. */
+static uint64_t hash_word(uint64_t hash, uint64_t word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15;
+	return hash ^ (hash >> 32);
+}
+
+static uint64_t hash_name(const char *name, size_t length)
+{
+	uint64_t hash = 0xcbf29ce484222325, word;
+
+	for (; length >= sizeof(word); name += sizeof(word), length -= sizeof(word)) {
+		memcpy(&word, name, sizeof(word));
+		hash = hash_word(hash, word);
+	}
+	for (word = 0; length; length--)
+		word = word << 8 | (unsigned char)*name++;
+	return hash_word(hash, word);
+}
+
+/* The slot of NAME, or the free one where it belongs. */
+static uint32_t *slot_of(const struct name_table *table, const struct ocp_program *prog,
+			 const char *name, size_t length)
+{
+	size_t slot = hash_name(name, length) & (table->n_slots - 1);
+
+	while (table->slots[slot] && strcmp(prog->probes[table->slots[slot] - 1].name, name) != 0)
+		slot = (slot + 1) & (table->n_slots - 1);
+	return &table->slots[slot];
+}
+
+/* At most half of the slots are taken. */
+static int make_slots(struct name_table *table, const struct ocp_program *prog)
+{
+	size_t n = table->n_slots ? 2 * table->n_slots : FIRST_SLOTS;
+
+	if (2 * prog->n_probes < table->n_slots)
+		return 0;
+	while (n <= 2 * prog->n_probes)
+		n *= 2;
+	free(table->slots);
+	table->slots = calloc(n, sizeof(*table->slots));
+	table->n_slots = table->slots ? n : 0;
+	if (!table->slots)
+		return ctx_no_memory(prog->ctx);
+	for (size_t i = 0; i < prog->n_probes; i++) {
+		const char *name = prog->probes[i].name;
+
+		*slot_of(table, prog, name, strlen(name)) = (uint32_t)(i + 1);
+	}
+	return 0;
+}
+
+static int add_probe(struct name_table *table, struct ocp_program *prog, const char *name)
+{
+	if (prog->n_probes >= table->room) {
+		const size_t room = prog->n_probes ? 2 * prog->n_probes : FIRST_SLOTS;
+		struct probe *probes = reallocarray(prog->probes, room, sizeof(*probes));
+
+		if (!probes)
+			return ctx_no_memory(prog->ctx);
+		prog->probes = probes;
+		table->room = room;
+	}
+	prog->probes[prog->n_probes++] = (struct probe){ .name = name };
+	return 0;
+}
+
+int name_table_number(struct name_table *table, struct ocp_program *prog, const char *name,
+		      size_t length, uint32_t *number)
+{
+	int err = make_slots(table, prog);
+	uint32_t *slot = err ? NULL : slot_of(table, prog, name, length);
+
+	if (!err && !*slot) {
+		err = add_probe(table, prog, name);
+		*slot = err ? 0 : (uint32_t)prog->n_probes;
+	}
+	*number = err ? 0 : *slot - 1;
+	return err;
+}
+
+void name_table_free(struct name_table *table)
+{
+	free(table->slots);
+	*table = (struct name_table){ 0 };
+}
