@@ -2,11 +2,11 @@
 # Stacks of threads that are stopped at random instructions, against those that gdb sees. The program is one of
 # random call trees (tests/ocaml/trees), which nobody measures.
 #
-#   STOPS  how many times it is stopped (default: 60); SEEDS in how many programs (default: 1)
+#   STOPS  how many times it is stopped (default: 600); SEEDS in how many programs (default: 1)
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
-STOPS=${STOPS:-60}
+STOPS=${STOPS:-600}
 SEEDS=${SEEDS:-1}
 TEST_TIMEOUT=$((600 + SEEDS * STOPS / 5))
 
