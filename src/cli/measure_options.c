@@ -113,7 +113,8 @@ static int set_slower(const struct command *command, struct measure_request *req
 	static const struct {
 		const char *unit;
 		double ns;
-	} units[] = { { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 }, { "m", 60e9 } };
+	} units[] = { { "ns", 1 },  { "us", 1e3 }, { "ms", 1e6 },
+		      { "s", 1e9 }, { "m", 60e9 }, { "h", 3600e9 } };
 	const double longest_ns = 1e9 * 86400;
 	char *end;
 	double number;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 #include "base/plural.h"
 #include "tracee/denial.h"
+#include "tracee/proc_file.h"
 
 enum {
 	/* A process that will make an exec, such as a shell's child, does so soon. */
@@ -73,7 +74,7 @@ static void look_at(struct known_process *process, unsigned int round)
 	if (stat(path, &exe) == 0) {
 		now.dev = exe.st_dev;
 		now.ino = exe.st_ino;
-	} else if (errno == EACCES || errno == EPERM) {
+	} else if ((errno == EACCES || errno == EPERM) && proc_has_memory(now.pid)) {
 		read_name(now.pid, now.hidden);
 	} /* else a kernel thread, a zombie, or it has ended meanwhile */
 	if (now.dev == process->dev && now.ino == process->ino &&

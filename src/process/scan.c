@@ -22,6 +22,7 @@
 #include "program/program.h"
 #include "process/image.h"
 #include "tracee/maps.h"
+#include "tracee/proc_file.h"
 #include "process/process.h"
 
 /* A file that was read. */
@@ -197,22 +198,6 @@ static int look_at_process(struct scan *scan, pid_t pid)
 	return found;
 }
 
-/* Kernel threads and zombies have no memory. Every user may read statm. */
-static bool has_memory(pid_t pid)
-{
-	char path[64], first = '0';
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	if (read(fd, &first, 1) != 1)
-		first = '0';
-	close(fd);
-	return first != '0';
-}
-
 /* Count a process that cannot be inspected. */
 static int count_failure(const struct scan *scan, pid_t pid, int err)
 {
@@ -226,7 +211,7 @@ static int count_failure(const struct scan *scan, pid_t pid, int err)
 	case -EPERM:
 	case -EACCES:
 	case -EBUSY:
-		scan->summary->denied += has_memory(pid);
+		scan->summary->denied += proc_has_memory(pid);
 		break;
 	default:
 		scan->summary->failed++;

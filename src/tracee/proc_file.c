@@ -120,6 +120,21 @@ bool is_kernel_thread(pid_t pid)
 	return flags && strtoul(flags, NULL, 10) & PF_KTHREAD;
 }
 
+bool proc_has_memory(pid_t pid)
+{
+	char path[PROC_PATH_BYTES], first = '0';
+	int fd;
+
+	proc_path(path, pid, "statm");
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (read(fd, &first, 1) != 1)
+		first = '0';
+	close(fd);
+	return first != '0';
+}
+
 /* The text after "FIELD:" and white space, up to the end of the line; NULL without that field. */
 static const char *status_field(const char *text, const char *field)
 {

@@ -49,6 +49,9 @@ int proc_start_time(pid_t pid, uint64_t *start_time);
 /* Is PID a kernel thread? Any process may ask. */
 bool is_kernel_thread(pid_t pid);
 
+/* False of kernel threads, zombies and processes that do not exist. Any process may ask. */
+bool proc_has_memory(pid_t pid);
+
 /*
  * Explain why an access to process PID failed with the errno ERR: the process does not exist, is a
  * zombie, belongs to another user, may not be traced, is traced already, ... Records the message

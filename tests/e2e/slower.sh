@@ -118,7 +118,7 @@ test_no_room_for_starts() {
 
 test_wrong_input() {
 	local t="attach -pid $$ --time a,b" value
-	for value in x '' 10 -1ms nanms 1e99s 5ms5; do
+	for value in x '' 10 -1ms nanms 1e99s 5ms5 25h; do
 		check_error 2 "--slower '$value': not a time such as 500us, 10ms or 1.5s" $t "--slower=$value"
 	done
 	check_error 2 '--slower: given twice' $t --slower 1ms --slower 2ms
@@ -126,6 +126,7 @@ test_wrong_input() {
 	check_error 2 '--slower takes pairs of probes: --time START,STOP' attach -pid $$ --time fn:A.f --slower 1ms
 	check_error 2 '--slower and --stack are mutually exclusive' $t --slower 1ms --stack
 	check_error 2 '--keep excludes --slower' $t --slower 1ms --keep x
+	check_error 2 '--keep excludes --slower' $t --slower 1h --keep x
 	check_error 2 '-csv excludes --slower; -json has slow pairs' $t --slower 1ms -csv
 	check_error 2 '--limit requires --print or --slower' $t --limit 3
 }
