@@ -66,26 +66,33 @@ let can_start () =
     true
   | exception Failure _ -> false
 
-let together () =
+let free_or_profiled is_free = if is_free then "free" else "profiled"
+
+(* Some domains work all the time, and others come and go. To each line the program answers what it knows. *)
+let come_and_go olds young answer =
   let stop = Atomic.make false in
-  let olds = List.init 2 (fun _ -> Domain.spawn (fun () -> old_domain stop)) in
+  let olds = List.map (fun old -> Domain.spawn (fun () -> old stop)) olds in
   Printf.printf "ready\n%!";
   let rec loop () =
-    Domain.join (Domain.spawn young_domain);
+    Domain.join (Domain.spawn young);
     match Unix.select [ Unix.stdin ] [] [] 0.002 with
     | [], _, _ -> loop ()
     | _ -> (
       match input_line stdin with
       | "quit" | (exception End_of_file) -> ()
       | _ ->
-        let mine = can_start () in
-        let childs = Domain.join (Domain.spawn can_start) in
-        Printf.printf "%s\n%!" (if mine && childs then "free" else "profiled");
+        Printf.printf "%s\n%!" (answer ());
         loop ())
   in
   loop ();
   Atomic.set stop true;
   List.iter Domain.join olds
+
+let together () =
+  come_and_go [ old_domain; old_domain ] young_domain (fun () ->
+      let mine = can_start () in
+      let childs = Domain.join (Domain.spawn can_start) in
+      free_or_profiled (mine && childs))
 
 (* ---- domains that check what they do --------------------------------------------------------------- *)
 
@@ -133,28 +140,14 @@ let rec await question answer =
     await question answer)
 
 let checked () =
-  let stop = Atomic.make false and question = Atomic.make 0 in
+  let question = Atomic.make 0 in
   let answers = List.init 2 (fun _ -> Atomic.make { asked = 0; is_free = false }) in
-  let olds = List.map (fun answer -> Domain.spawn (fun () -> old_checked question answer stop)) answers in
-  Printf.printf "ready\n%!";
-  let rec loop () =
-    Domain.join (Domain.spawn young_checked);
-    match Unix.select [ Unix.stdin ] [] [] 0.002 with
-    | [], _, _ -> loop ()
-    | _ -> (
-      match input_line stdin with
-      | "quit" | (exception End_of_file) -> ()
-      | _ ->
-        Atomic.incr question;
-        let mine = can_start () and theirs = List.map (await question) answers in
-        let childs = Domain.join (Domain.spawn can_start) in
-        let is_free = mine && childs && List.for_all Fun.id theirs in
-        Printf.printf "%d %s\n%!" (Atomic.get question) (if is_free then "free" else "profiled");
-        loop ())
-  in
-  loop ();
-  Atomic.set stop true;
-  List.iter Domain.join olds
+  come_and_go (List.map (old_checked question) answers) young_checked (fun () ->
+      Atomic.incr question;
+      let mine = can_start () and theirs = List.map (await question) answers in
+      let childs = Domain.join (Domain.spawn can_start) in
+      let is_free = mine && childs && List.for_all Fun.id theirs in
+      Printf.sprintf "%d %s" (Atomic.get question) (free_or_profiled is_free))
 
 let () =
   match Sys.argv with
