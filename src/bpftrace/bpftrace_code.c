@@ -20,6 +20,7 @@
 #include "bpftrace/bpftrace_planner.h"
 #include "elf/named_symbols.h"
 #include "elf/symbols.h"
+#include "process/mapped_files.h"
 #include "tracee/maps.h"
 #include "tracee/proc_file.h"
 
@@ -80,13 +81,14 @@ static int keep(struct planner *p, struct bpftrace_images *images, const struct 
 		struct ocp_program *prog, struct code_probes *code)
 {
 	struct image *image = &images->images[images->n];
-	uint64_t va;
+	uint64_t bias;
+	int err;
 
 	p->plan->code[p->plan->n_code++] = (struct bpftrace_code){ prog, code };
-	if (!image_off_to_va(prog->elf, m->off, &va))
-		return ctx_error(p->ctx, -EBADMSG, "%s: its code belongs to no executable segment",
-				 m->path);
-	*image = (struct image){ .prog = prog, .bias = m->start - va, .path = strdup(m->path) };
+	err = mapped_files_need_bias(p->ctx, prog->elf, m, &bias);
+	if (err)
+		return err;
+	*image = (struct image){ .prog = prog, .bias = bias, .path = strdup(m->path) };
 	images->n++;
 	return image->path ? 0 : ctx_no_memory(p->ctx);
 }
@@ -118,7 +120,7 @@ static int find_mapped(struct planner *p, pid_t pid, const struct mapping *m,
 static int check_found_in_process(struct planner *p, pid_t pid, const struct code_wish *wishes)
 {
 	struct ocp_program *prog;
-	int fd, err = image_open_exe(p->ctx, pid, &fd);
+	int fd, err = mapped_files_open_exe(p->ctx, pid, &fd);
 
 	if (!err)
 		err = program_open_fd(p->ctx, fd, p->owner, &prog);
@@ -142,7 +144,7 @@ int bpftrace_code_find(struct planner *p, pid_t pid, struct bpftrace_images *ima
 	if (!err && (!p->plan->code || !images->images))
 		err = ctx_no_memory(p->ctx);
 	for (size_t i = 0; !err && i < maps.n; i++)
-		if (image_is_first_of_file(&maps, i))
+		if (mapped_files_is_first(&maps, i))
 			err = find_mapped(p, pid, &maps.mappings[i], wishes, images);
 	if (!err)
 		err = check_found_in_process(p, pid, wishes);

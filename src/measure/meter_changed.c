@@ -11,7 +11,7 @@
 
 #include "measure/meter.h"
 #include "process/changed_code.h"
-#include "process/image.h"
+#include "process/mapped_files.h"
 
 static struct measured_file *find_file(const struct ocp_meter *meter, const struct stat *st)
 {
@@ -103,18 +103,17 @@ int meter_leave_out_changed(struct ocp_meter *meter, pid_t pid, const struct map
 	const struct measured_file *file = find_file(meter, st);
 	const struct probe_set code = code_probes_set(file ? file->code : NULL);
 	bool *changed;
-	uint64_t va;
+	uint64_t bias;
 	size_t n;
 	int err;
 
 	if (!file || !code.n_sites || !file->n_sites ||
-	    !image_off_to_va(file->prog->elf, m->off, &va))
+	    !mapped_files_bias(file->prog->elf, m, &bias))
 		return 0;
 	changed = calloc(code.n_sites, sizeof(*changed));
 	if (!changed)
 		return ctx_no_memory(meter->ctx);
-	err = changed_code_find(meter->ctx, pid, file->prog, m->start - va, file->code, changed,
-				&n);
+	err = changed_code_find(meter->ctx, pid, file->prog, bias, file->code, changed, &n);
 	if (err && err != -ENOMEM) {
 		/* It has ended, or may not be inspected: it is not measured then. */
 		ctx_log(meter->ctx, OCP_LOG_DEBUG, "%s", ocp_error(meter->ctx));

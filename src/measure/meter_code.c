@@ -14,6 +14,7 @@
 #include "measure/meter.h"
 #include "process/code_images.h"
 #include "process/image.h"
+#include "process/mapped_files.h"
 #include "tracee/maps.h"
 #include "tracee/proc_file.h"
 #include "process/process.h"
@@ -168,7 +169,7 @@ static int find_library(struct ocp_meter *meter, const char *text, size_t bytes,
 		const char *base = slash ? slash + 1 : path;
 
 		if (strlen(base) == bytes && memcmp(base, item_body(text), bytes) == 0 &&
-		    image_is_first_of_file(maps, i)) {
+		    mapped_files_is_first(maps, i)) {
 			*found = maps->mappings[i];
 			return 0;
 		}
@@ -303,7 +304,7 @@ static int add_program(struct ocp_meter *meter, struct ocp_program *prog, const 
 	return err;
 }
 
-/* Files that cannot be read are left out: process/image.c has warned of them. */
+/* Files that cannot be read are left out: process/mapped_files.c has warned of them. */
 static int add_mapped(struct ocp_meter *meter, pid_t pid, const struct mapping *m, size_t *n_new)
 {
 	struct file_origin origin = { .name = m->path, .pid = pid };
@@ -335,7 +336,7 @@ int meter_add_files_without_probes(struct ocp_meter *meter, pid_t pid, size_t *n
 	if (!meter_asks_for_code(meter) || maps_read(meter->ctx, pid, &maps))
 		return 0;
 	for (size_t i = 0; !err && i < maps.n; i++)
-		if (image_is_first_of_file(&maps, i))
+		if (mapped_files_is_first(&maps, i))
 			err = add_mapped(meter, pid, &maps.mappings[i], n_new);
 	maps_free(&maps);
 	return err;

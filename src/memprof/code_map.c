@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "elf/elf_file.h"
-#include "process/image.h"
+#include "process/mapped_files.h"
 #include "tracee/maps.h"
 
 enum { REREAD_NS = 1000 * 1000 * 1000 };
@@ -56,7 +56,6 @@ static struct mapped_file *find_file(const struct code_map *map, const struct ma
 static struct mapped_file *open_file(struct code_map *map, const struct mapping *m)
 {
 	struct mapped_file *file = calloc(1, sizeof(*file));
-	uint64_t va;
 
 	if (!file)
 		return NULL;
@@ -70,11 +69,10 @@ static struct mapped_file *open_file(struct code_map *map, const struct mapping 
 	file->file.path = file->path;
 	if (file->file.fd < 0 || !file->path ||
 	    elf_file_open(map->ctx, file->file.fd, file->path, &file->file.elf) ||
-	    !image_off_to_va(file->file.elf, m->off, &va)) {
+	    !mapped_files_bias(file->file.elf, m, &file->bias)) {
 		free_file(file);
 		return NULL;
 	}
-	file->bias = m->start - va;
 	return file;
 }
 

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "process/code_images.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tracee/auxv.h"
-#include "process/image.h"
-#include "tracee/maps.h"
+#include "process/mapped_files.h"
 
 static void free_image(struct code_image *image)
 {
@@ -74,21 +70,15 @@ static int read_mapped(struct ocp_ctx *ctx, int fd, const struct mapping *m,
 		       struct code_images *images)
 {
 	struct code_image *image = &images->images[images->n];
-	uint64_t va;
 	int err = read_file(ctx, fd, m->path, image);
 
 	if (err)
 		return err;
-	if (!image_off_to_va(image->elf, m->off, &va)) {
+	err = mapped_files_need_bias(ctx, image->elf, m, &image->bias);
+	if (err)
 		free_image(image);
-		return ctx_error(ctx, -EBADMSG,
-				 "%s: the executable mapping at 0x%" PRIx64
-				 " belongs to no executable segment",
-				 m->path, m->start);
-	}
-	image->bias = m->start - va;
-	images->n++;
-	return 0;
+	images->n += !err;
+	return err;
 }
 
 /* Returns -ENODATA, with a message, if the executable has no OCaml functions. */
@@ -100,21 +90,18 @@ static int read_exe(struct ocp_ctx *ctx, pid_t pid, const struct mapping *exe,
 	images->exe_path = strdup(exe->path);
 	if (!images->exe_path)
 		return ctx_no_memory(ctx);
-	err = image_open_exe(ctx, pid, &fd);
+	err = mapped_files_open_exe(ctx, pid, &fd);
 	return err ? err : read_mapped(ctx, fd, exe, images);
 }
 
 static void read_library(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m,
 			 struct code_images *images)
 {
-	const int fd = maps_open_file(pid, m);
+	const int fd = mapped_files_open_library(ctx, pid, m);
 	int err;
 
-	if (fd < 0) {
-		ctx_log(ctx, OCP_LOG_WARN, "pid %d: cannot read mapped file %s: %s", (int)pid,
-			m->path, strerror(errno));
+	if (fd < 0)
 		return;
-	}
 	err = read_mapped(ctx, fd, m, images);
 	if (!err)
 		images->images[images->n - 1].is_library = true;
@@ -122,23 +109,18 @@ static void read_library(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m
 		ctx_log(ctx, OCP_LOG_WARN, "pid %d: left out: %s", (int)pid, ocp_error(ctx));
 }
 
-static int read_all(struct ocp_ctx *ctx, pid_t pid, const struct maps *maps, uint64_t entry,
+static int read_all(struct ocp_ctx *ctx, pid_t pid, const struct mapped_files *files,
 		    struct code_images *images)
 {
-	const struct mapping *exe = maps_find(maps, entry);
-	int err;
+	/* At most one image per mapping. */
+	images->images = calloc(files->maps.n + 1, sizeof(*images->images));
+	int err = images->images ? read_exe(ctx, pid, files->exe, images) : ctx_no_memory(ctx);
 
-	if (!exe || !exe->executable || exe->inode == 0)
-		return ctx_error(ctx, -ESRCH,
-				 "pid %d: no mapped file holds its entry point 0x%" PRIx64
-				 " (ending, or not an ordinary program)",
-				 (int)pid, entry);
-	err = read_exe(ctx, pid, exe, images);
 	if (err && err != -ENODATA)
 		return err;
-	for (size_t i = 0; i < maps->n; i++)
-		if (image_is_first_of_file(maps, i) && !image_same_file(&maps->mappings[i], exe))
-			read_library(ctx, pid, &maps->mappings[i], images);
+	for (size_t i = 0; i < files->maps.n; i++)
+		if (mapped_files_is_library(files, i))
+			read_library(ctx, pid, &files->maps.mappings[i], images);
 	if (images->n)
 		return 0;
 	return ctx_error(ctx, -ENODATA,
@@ -148,22 +130,14 @@ static int read_all(struct ocp_ctx *ctx, pid_t pid, const struct maps *maps, uin
 
 int code_images_read(struct ocp_ctx *ctx, pid_t pid, struct code_images *images)
 {
-	struct maps maps = { 0 };
-	uint64_t entry;
-	int err;
+	struct mapped_files files;
+	int err = mapped_files_read(ctx, pid, &files);
 
 	*images = (struct code_images){ 0 };
-	err = auxv_read(ctx, pid, AT_ENTRY, &entry);
-	if (!err)
-		err = maps_read(ctx, pid, &maps);
-	if (!err) {
-		/* At most one image per mapping. */
-		images->images = calloc(maps.n + 1, sizeof(*images->images));
-		err = images->images ? 0 : ctx_no_memory(ctx);
-	}
-	if (!err)
-		err = read_all(ctx, pid, &maps, entry, images);
-	maps_free(&maps);
+	if (err)
+		return err;
+	err = read_all(ctx, pid, &files, images);
+	mapped_files_free(&files);
 	if (err)
 		code_images_free(images);
 	return err;

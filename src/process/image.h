@@ -8,7 +8,6 @@
 #include <sys/types.h>
 #include "base/ctx.h"
 #include "program/program.h"
-#include "tracee/maps.h"
 
 struct image {
 	struct ocp_program *prog;
@@ -51,20 +50,7 @@ void image_free(struct image *image);
 /* Free all images, and keep the other members of LIST. */
 void image_list_empty(struct image_list *list);
 
-/* Open the executable of PID for reading. */
-int image_open_exe(struct ocp_ctx *ctx, pid_t pid, int *fd);
-
 /* Is FD the file that PID executes? */
 bool image_is_exe(pid_t pid, int fd);
-
-/* Is mapping I the first executable one of its file? */
-bool image_is_first_of_file(const struct maps *maps, size_t i);
-bool image_same_file(const struct mapping *a, const struct mapping *b);
-
-/*
- * The link-time address of the byte at file offset OFF, by the executable segment that holds it. False
- * if none does.
- */
-bool image_off_to_va(const struct elf_file *elf, uint64_t off, uint64_t *va);
 
 #endif

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "process/image.h"
+#include "process/mapped_files.h"
 #include "tracee/maps.h"
 #include "unwind/map_reading.h"
 #include "unwind/unwind_table.h"
@@ -342,7 +342,7 @@ static int add_mapping(struct stack_walker *w, struct known_process *process,
 	struct walk_process *image = process->image;
 	struct walk_mapping *to = &image->mappings[image->n];
 	struct known_file *file;
-	uint64_t va = 0;
+	uint64_t bias;
 	int err;
 
 	if (image->n == WALK_MAPPINGS)
@@ -351,8 +351,8 @@ static int add_mapping(struct stack_walker *w, struct known_process *process,
 	if (err)
 		return err;
 	*to = (struct walk_mapping){ .start = m->start, .end = m->end, .table = WALK_NO_TABLE };
-	if (file && image_off_to_va(file->file.elf, m->off, &va)) {
-		to->bias = m->start - va;
+	if (file && mapped_files_bias(file->file.elf, m, &bias)) {
+		to->bias = bias;
 		to->table = file->file.table;
 		to->n_rows = file->file.n_rows;
 	}

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "elf/elf_file.h"
-#include "process/image.h"
+#include "process/mapped_files.h"
 #include "tracee/maps.h"
 #include "unwind/unwind_table.h"
 #include "unwind/vdso.h"
@@ -55,7 +55,6 @@ static void read_code(const struct mapping *m, struct code *code)
 {
 	const int fd = m->inode ? maps_open_file(target.pid, m) : vdso_open(m);
 	struct elf_file *elf;
-	uint64_t va = 0;
 
 	*code = (struct code){ .start = m->start, .end = m->end };
 	if (fd < 0)
@@ -63,9 +62,8 @@ static void read_code(const struct mapping *m, struct code *code)
 	if (elf_file_open(target.ctx, fd, m->path, &elf) != 0 ||
 	    unwind_table_read(target.ctx, elf, &code->table) != 0)
 		errx(1, "%s: %s", m->path, ocp_error(target.ctx));
-	if (!image_off_to_va(elf, m->off, &va))
+	if (!mapped_files_bias(elf, m, &code->bias))
 		errx(1, "%s: its code is in no segment", m->path);
-	code->bias = m->start - va;
 	elf_file_close(elf);
 	close(fd);
 }

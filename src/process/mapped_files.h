@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* The files that a process runs code from, by its mappings, and their load biases. */
+#ifndef PROCESS_MAPPED_FILES_H
+#define PROCESS_MAPPED_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "base/ctx.h"
+#include "elf/elf_file.h"
+#include "tracee/maps.h"
+
+struct mapped_files {
+	struct maps maps;
+	const struct mapping *exe; /* the mapping that holds the entry point */
+};
+
+/* -ESRCH if no mapped file holds the entry point of PID. Free FILES with mapped_files_free(). */
+int mapped_files_read(struct ocp_ctx *ctx, pid_t pid, struct mapped_files *files);
+void mapped_files_free(struct mapped_files *files);
+
+/* Is mapping I the first one of a file that is not the executable? */
+bool mapped_files_is_library(const struct mapped_files *files, size_t i);
+
+/* Is mapping I the first executable one of its file? */
+bool mapped_files_is_first(const struct maps *maps, size_t i);
+
+/* Open the executable of PID for reading. */
+int mapped_files_open_exe(struct ocp_ctx *ctx, pid_t pid, int *fd);
+
+/*
+ * Open the file of M, a mapping of PID. Returns a negative errno if it cannot be read; a warning tells so
+ * if it is still mapped.
+ */
+int mapped_files_open_library(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m);
+
+/*
+ * The load bias of the file ELF, whose code is mapped at M: add it to a link-time address, modulo
+ * 2^64. False if the code belongs to no executable segment.
+ */
+bool mapped_files_bias(const struct elf_file *elf, const struct mapping *m, uint64_t *bias);
+
+/* The same; -EBADMSG with a message. */
+int mapped_files_need_bias(struct ocp_ctx *ctx, const struct elf_file *elf, const struct mapping *m,
+			   uint64_t *bias);
+
+#endif
