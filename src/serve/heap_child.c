@@ -2,23 +2,17 @@
 #include "serve/heap_child.h"
 
 #include <poll.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-#include "base/confine.h"
 #include "memprof/heaps.h"
 #include "profile/formats/pprof_writer.h"
 #include "serve/channel.h"
 #include "serve/heap_figures.h"
 #include "serve/heap_json.h"
 #include "serve/process_list.h"
-#include "serve/profiling_child.h"
-#include "serve/reply.h"
+#include "serve/profile_taker.h"
 
 enum {
 	MAX_JOBS = 32,
@@ -54,28 +48,17 @@ static int64_t now_ms(void)
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-static void send_answer(struct child *c, uint64_t id, unsigned int status,
-			const struct strbuf *body)
-{
-	if (channel_answer(c->fd, id, status, body) != 0)
-		exit(EXIT_FAILURE);
-}
-
 static void send_error(struct child *c, uint64_t id, int err)
 {
 	const bool is_bare = err == -ENODATA;
-	struct http_reply reply = { 0 };
-
-	http_error(
-		&reply,
-		is_bare || err == -EOPNOTSUPP	   ? NOT_IMPLEMENTED
-		: err == -ENOMEM || err == -EPROTO ? FAILED
-						   : UNAVAILABLE,
-		ocp_error(c->ctx),
+	const unsigned int status = is_bare || err == -EOPNOTSUPP      ? NOT_IMPLEMENTED
+				    : err == -ENOMEM || err == -EPROTO ? FAILED
+								       : UNAVAILABLE;
+	const char *hint =
 		is_bare ? "/debug/pprof/allocs and `ocaml-probes profile --alloc` need no library"
-			: ocp_hint(c->ctx));
-	send_answer(c, id, reply.status, &reply.body);
-	strbuf_free(&reply.body);
+			: ocp_hint(c->ctx);
+
+	taker_answer_error(c->ctx, c->fd, id, status, hint);
 }
 
 static struct profiling_numbers numbers_of(const struct process_profile *list, size_t n)
@@ -87,45 +70,36 @@ static struct profiling_numbers numbers_of(const struct process_profile *list, s
 	return numbers;
 }
 
-static int write_pprof(struct child *c, const struct process_profile *list, size_t n,
-		       struct strbuf *body)
-{
-	const struct profiling_numbers numbers = numbers_of(list, n);
-	char *text = NULL;
-	size_t bytes = 0;
-	FILE *to = open_memstream(&text, &bytes);
-	int err;
+/* The profiles of some processes. */
+struct profiles {
+	struct process_profile *list;
+	size_t n;
+};
 
-	if (!to)
-		return ctx_no_memory(c->ctx);
-	err = pprof_write_all(c->ctx, list, n, to);
-	if (fclose(to) != 0 && !err)
-		err = ctx_no_memory(c->ctx);
-	strbuf_add(body, (const char *)&numbers, sizeof(numbers));
-	if (!err)
-		strbuf_add(body, text, bytes);
-	free(text);
-	return err;
+static int write_pprof(struct ocp_ctx *ctx, const void *data, FILE *to)
+{
+	const struct profiles *profiles = data;
+
+	return pprof_write_all(ctx, profiles->list, profiles->n, to);
 }
 
 static void answer_pprof(struct child *c, uint64_t id, const struct record_filter *filter,
 			 const struct heaps_mark *mark)
 {
-	struct process_profile *list;
+	struct profiles profiles;
 	struct strbuf body = { 0 };
-	size_t n;
-	int err = heaps_take(c->heaps, filter, mark, &list, &n);
+	int err = heaps_take(c->heaps, filter, mark, &profiles.list, &profiles.n);
 
 	if (!err) {
-		err = write_pprof(c, list, n, &body);
-		process_profiles_free(list, n);
+		const struct profiling_numbers numbers = numbers_of(profiles.list, profiles.n);
+
+		err = taker_add_body(c->ctx, &numbers, write_pprof, &profiles, &body);
+		process_profiles_free(profiles.list, profiles.n);
 	}
-	if (!err && body.is_short)
-		err = ctx_no_memory(c->ctx);
 	if (err)
 		send_error(c, id, err);
 	else
-		send_answer(c, id, 0, &body);
+		taker_answer(c->fd, id, 0, &body);
 	strbuf_free(&body);
 }
 
@@ -142,7 +116,7 @@ static void answer_json(struct child *c, uint64_t id, const struct record_filter
 	if (err)
 		send_error(c, id, err);
 	else
-		send_answer(c, id, 0, &body);
+		taker_answer(c->fd, id, 0, &body);
 	strbuf_free(&body);
 }
 
@@ -208,7 +182,7 @@ static void on_cancel(struct child *c)
 
 	if (!job)
 		return;
-	send_answer(c, job->id, PROFILING_CANCELLED, &(struct strbuf){ 0 });
+	taker_answer(c->fd, job->id, PROFILING_CANCELLED, &(struct strbuf){ 0 });
 	end_job(job);
 }
 
@@ -294,15 +268,11 @@ static void run(struct child *c)
 int heap_child(struct ocp_ctx *ctx, pid_t parent, int fd, double rate)
 {
 	struct child *c = calloc(1, sizeof(*c));
-	int err = c ? confine_close_files(ctx, &fd, 1) : ctx_no_memory(ctx);
+	int err = taker_begin(ctx, parent, fd, "probes-memprof");
 
-	prctl(PR_SET_NAME, "probes-memprof");
-	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	if (getppid() != parent)
-		err = -ESRCH;
 	if (!err)
-		err = heaps_new(ctx, rate, &c->heaps);
-	profiling_child_report(ctx, fd, err);
+		err = c ? heaps_new(ctx, rate, &c->heaps) : ctx_no_memory(ctx);
+	taker_report(ctx, fd, err);
 	if (!err) {
 		c->ctx = ctx;
 		c->fd = fd;

@@ -2,7 +2,7 @@
 /*
  * The process that runs Gc.Memprof in the measured programs, `probes-memprof`: it reads their events all
  * the time, and answers with what they have so far. It has the rights of the measuring process, of which
- * it is a child. The orders are those of serve/profiling_child.h; its news are serve/heap_figures.h.
+ * it is a child. The orders are those of serve/profile_taker.h; its news are serve/heap_figures.h.
  */
 #ifndef SERVE_HEAP_CHILD_H
 #define SERVE_HEAP_CHILD_H

@@ -15,7 +15,7 @@
 #include "cli/cli.h"
 #include "serve/control_message.h"
 #include "serve/profile_request.h"
-#include "serve/profiling_child.h"
+#include "serve/profile_taker.h"
 #include "serve/switch_request.h"
 
 enum {

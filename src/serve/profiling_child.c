@@ -3,22 +3,16 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-#include "base/confine.h"
 #include "profile/formats/flame_json.h"
 #include "profile/formats/pprof_writer.h"
 #include "serve/channel.h"
 #include "serve/process_list.h"
 #include "serve/profile_request.h"
-#include "serve/reply.h"
+#include "serve/profile_taker.h"
 
 enum { MAX_JOBS = 32, MAX_RECORDERS = 6, REFRESH_MS = 1000, UNAVAILABLE = 503, FAILED = 500 };
 
@@ -167,21 +161,11 @@ static void refresh_rooms(struct child *c)
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-static void send_answer(struct child *c, uint64_t id, unsigned int status,
-			const struct strbuf *body)
-{
-	if (channel_answer(c->fd, id, status, body) != 0)
-		exit(EXIT_FAILURE);
-}
-
 static void send_error(struct child *c, uint64_t id, int err)
 {
-	struct http_reply reply = { 0 };
-
-	http_error(&reply, err == -EPERM || err == -EACCES || err == -EBUSY ? UNAVAILABLE : FAILED,
-		   ocp_error(c->ctx), ocp_hint(c->ctx));
-	send_answer(c, id, reply.status, &reply.body);
-	strbuf_free(&reply.body);
+	taker_answer_error(c->ctx, c->fd, id,
+			   err == -EPERM || err == -EACCES || err == -EBUSY ? UNAVAILABLE : FAILED,
+			   ocp_hint(c->ctx));
 }
 
 static struct profiling_numbers numbers_of(const struct process_profile *list, size_t n)
@@ -196,48 +180,41 @@ static struct profiling_numbers numbers_of(const struct process_profile *list, s
 	return numbers;
 }
 
-static int write_profile(struct child *c, const struct job *job, const struct process_profile *list,
-			 size_t n, struct strbuf *body)
-{
-	const struct profiling_numbers numbers = numbers_of(list, n);
-	char *text = NULL;
-	size_t bytes = 0;
-	FILE *to = open_memstream(&text, &bytes);
-	int err;
+/* What a job has found. */
+struct finding {
+	const struct job *job;
+	struct process_profile *list;
+	size_t n;
+};
 
-	if (!to)
-		return ctx_no_memory(c->ctx);
-	err = job->is_flame ? flame_json_write(c->ctx, &list->profile, NULL,
-					       job->exe ? job->exe : "all programs", to)
-			    : pprof_write_all(c->ctx, list, n, to);
-	if (fclose(to) != 0 && !err)
-		err = ctx_no_memory(c->ctx);
-	strbuf_add(body, (const char *)&numbers, sizeof(numbers));
-	if (!err)
-		strbuf_add(body, text, bytes);
-	if (!err && body->is_short)
-		err = ctx_no_memory(c->ctx);
-	free(text);
-	return err;
+static int write_profile(struct ocp_ctx *ctx, const void *data, FILE *to)
+{
+	const struct finding *found = data;
+	const char *exe = found->job->exe;
+
+	if (!found->job->is_flame)
+		return pprof_write_all(ctx, found->list, found->n, to);
+	return flame_json_write(ctx, &found->list->profile, NULL, exe ? exe : "all programs", to);
 }
 
 /* Answer what JOB asks for, as far as it has come. */
 static void answer_job(struct child *c, const struct job *job)
 {
-	struct process_profile *list;
+	struct finding found = { .job = job };
 	struct strbuf body = { 0 };
-	size_t n;
-	int err = recorder_take(job->room->recorder, &job->mark, &job->filter, job->is_flame, &list,
-				&n);
+	int err = recorder_take(job->room->recorder, &job->mark, &job->filter, job->is_flame,
+				&found.list, &found.n);
 
 	if (!err) {
-		err = write_profile(c, job, list, n, &body);
-		process_profiles_free(list, n);
+		const struct profiling_numbers numbers = numbers_of(found.list, found.n);
+
+		err = taker_add_body(c->ctx, &numbers, write_profile, &found, &body);
+		process_profiles_free(found.list, found.n);
 	}
 	if (err)
 		send_error(c, job->id, err);
 	else
-		send_answer(c, job->id, 0, &body);
+		taker_answer(c->fd, job->id, 0, &body);
 	strbuf_free(&body);
 }
 
@@ -309,7 +286,7 @@ static void on_cancel(struct child *c)
 	for (size_t i = 0; i < MAX_JOBS; i++) {
 		if (c->jobs[i].id != c->asked.id)
 			continue;
-		send_answer(c, c->jobs[i].id, PROFILING_CANCELLED, &(struct strbuf){ 0 });
+		taker_answer(c->fd, c->jobs[i].id, PROFILING_CANCELLED, &(struct strbuf){ 0 });
 		end_job(&c->jobs[i]);
 	}
 }
@@ -373,52 +350,38 @@ static int try_profiling(struct ocp_ctx *ctx)
 	return err;
 }
 
-void profiling_child_report(struct ocp_ctx *ctx, int fd, int err)
+static void run(struct child *c)
 {
-	struct profiling_report report = { .err = err };
+	int64_t refresh_ms = now_ms() + REFRESH_MS;
 
-	if (err) {
-		snprintf(report.error, sizeof(report.error), "%s", ocp_error(ctx));
-		snprintf(report.hint, sizeof(report.hint), "%s",
-			 ocp_hint(ctx) ? ocp_hint(ctx) : "");
+	for (;;) {
+		poll(&(struct pollfd){ .fd = c->fd, .events = POLLIN }, 1, end_jobs(c));
+		if (!take_orders(c))
+			return;
+		if (now_ms() < refresh_ms)
+			continue;
+		refresh_rooms(c);
+		refresh_ms = now_ms() + REFRESH_MS;
 	}
-	send(fd, &report, sizeof(report), MSG_NOSIGNAL);
 }
 
 int profiling_child(struct ocp_ctx *ctx, pid_t parent, int fd, double rate)
 {
 	struct child *c = calloc(1, sizeof(*c));
-	int64_t refresh_ms = now_ms() + REFRESH_MS;
-	int err = c ? confine_close_files(ctx, &fd, 1) : ctx_no_memory(ctx);
+	int err = taker_begin(ctx, parent, fd, "probes-profiler");
 
 	(void)rate;
-	prctl(PR_SET_NAME, "probes-profiler");
-	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	if (getppid() != parent) {
-		free(c);
-		return EXIT_FAILURE;
-	}
 	if (!err)
-		err = try_profiling(ctx);
-	profiling_child_report(ctx, fd, err);
-	if (err) {
-		free(c);
-		return EXIT_FAILURE;
+		err = c ? try_profiling(ctx) : ctx_no_memory(ctx);
+	taker_report(ctx, fd, err);
+	if (!err) {
+		c->ctx = ctx;
+		c->fd = fd;
+		run(c);
+		for (size_t i = 0; i < MAX_RECORDERS; i++)
+			close_room(&c->rooms[i]);
+		process_list_free(&c->processes);
 	}
-	c->ctx = ctx;
-	c->fd = fd;
-	for (;;) {
-		poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, end_jobs(c));
-		if (!take_orders(c))
-			break;
-		if (now_ms() >= refresh_ms) {
-			refresh_rooms(c);
-			refresh_ms = now_ms() + REFRESH_MS;
-		}
-	}
-	for (size_t i = 0; i < MAX_RECORDERS; i++)
-		close_room(&c->rooms[i]);
-	process_list_free(&c->processes);
 	free(c);
-	return EXIT_SUCCESS;
+	return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
