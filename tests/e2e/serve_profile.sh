@@ -54,7 +54,7 @@ sum_of_books() {
 # ---- profiles ---------------------------------------------------------------------------------
 
 test_cpu() {
-	local stolen_before books with_stolen
+	local begin stolen_before books with_stolen
 	need_counting
 	start_profiled cpu
 	start_server_with_clock --exe "$PROGRAM" --profile
