@@ -179,7 +179,9 @@ open 0" "the pair"
 		pair = total["pairs"][0]
 		assert total["engine"] == "inside", total
 		assert sum(b["count"] for b in pair["buckets"]) == 5020, pair
-		assert 0 < pair["min_ns"] * 5020 <= pair["sum_ns"] <= pair["max_ns"] * 5020, pair
+		# Some processors step their time stamp counter each 10 ns: a pair between two steps takes no time.
+		assert 0 <= pair["min_ns"] * 5020 <= pair["sum_ns"] <= pair["max_ns"] * 5020, pair
+		assert pair["sum_ns"] > 0, pair
 		hits = sum(i["probes"][0]["hits"] for i in intervals)
 		assert 0 < hits <= 5020, hits
 	EOF
