@@ -88,7 +88,7 @@ test_dune() {
 	write_project 8
 	cp "$(type -P dune)" "$TMP/dune" # others run dune as well
 	cat >build.sh <<-'BUILD'
-		for _ in {1..25}; do
+		for _ in {1..75}; do
 			DUNE_CACHE=disabled "$TMP/dune" build --root . --display quiet @default || exit
 		done
 	BUILD
