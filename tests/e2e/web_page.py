@@ -203,9 +203,11 @@ def choose_pair(page):
     equal(page.text("#pair-name"), "request_done → request_start", "pair that was chosen")
     equal(page.js("return [...document.querySelectorAll('table.pairs button')].map((e) => e.ariaPressed)"),
           ["false", "true"], "buttons of pairs")
-    cells = page.js("return [3, 4].map((n) => document.querySelector("
-                    "`table.pairs tbody tr:nth-child(2) td:nth-child(${n})`).textContent)")
-    assert all(cell in page.text("#pair-words") for cell in cells), (cells, page.text("#pair-words"))
+    # At one moment: the page is updated all the time.
+    cells, words = page.js("""return [[3, 4].map((n) => document.querySelector(
+        `table.pairs tbody tr:nth-child(2) td:nth-child(${n})`).textContent),
+        document.querySelector("#pair-words").textContent]""")
+    assert all(cell in words for cell in cells), (cells, words)
 
 
 def chosen_lines(page):
