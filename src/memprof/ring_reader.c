@@ -143,11 +143,21 @@ static bool decode(struct ring_reader *r, const struct memprof_head *head,
 	       decode_allocation(writer, head, at, head->words - fixed_words(head), event);
 }
 
+/*
+ * The bytes of the records that are known to be there. The program's processor has the cache line of the head:
+ * it is looked at when all records before have been read, since each look takes the line away.
+ */
+static uint64_t bytes_written(struct ring_reader *r)
+{
+	if (r->head == r->tail)
+		r->head = __atomic_load_n(&r->ring->head, __ATOMIC_ACQUIRE);
+	return r->head - r->tail;
+}
+
 static bool next(struct ring_reader *r, struct memprof_event *event)
 {
 	while (!r->is_damaged) {
-		const uint64_t written =
-			__atomic_load_n(&r->ring->head, __ATOMIC_ACQUIRE) - r->tail;
+		const uint64_t written = bytes_written(r);
 		const uint64_t room = (r->data - (r->tail & (r->data - 1))) / sizeof(uint64_t);
 		uint64_t *at = record_at(r);
 		struct memprof_head head;
