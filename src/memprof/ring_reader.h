@@ -13,8 +13,8 @@ struct ring_writer;
 
 struct ring_reader {
 	struct memprof_ring *ring;
-	uint64_t data; /* bytes of records */
-	uint64_t head, tail; /* the head as it was at some time */
+	uint64_t data;					  /* bytes of records */
+	uint64_t head, tail;				  /* the head as it was at some time */
 	uint64_t record[MEMPROF_MOST_WORDS];		  /* a copy of the last one */
 	struct ring_writer *writers[MEMPROF_MAX_WRITERS]; /* what each has said; NULL: nothing */
 	struct event_clock clock;			  /* for times in ticks */
