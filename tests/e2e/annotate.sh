@@ -209,7 +209,7 @@ test_kept() {
 	start_target "$TMP/lines" 5
 	await_line ready
 	"$TOOL" attach -q -pid "$TARGET" --count=line:lines.ml --keep "lines_$$" || fail "not kept"
-
+	trap '"$TOOL" detach "lines_$$" >/dev/null' EXIT
 	tell go
 	finish_target
 	"$TOOL" read "lines_$$" --json >"$TMP/out"
