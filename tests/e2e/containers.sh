@@ -47,9 +47,11 @@ leave_cgroups() {
 start_container() { # NAME CGROUP [CONTAINER.PY-ARG...]
 	local name=$1 cgroup=$2
 	shift 2
+	rm -f "$TMP/$name.pid"
 	start_target python3 "$ROOT/tests/e2e/container.py" --image "$TMP/image" --pid-file "$TMP/$name.pid" \
 		--cgroup "$CGROUPS/$cgroup" "$@" "${PROGRAM:-/app/service}" --wait
 	await_line ready
+	wait_for "[[ -e '$TMP/$name.pid' ]]"
 	PID=$(cat "$TMP/$name.pid")
 }
 
