@@ -26,11 +26,12 @@ from pprof_reader import Pprof
 it = Pprof(sys.argv[1])
 def labels(sample):
     return {it.strings[l.key]: it.strings[l.str] if l.str else l.num for l in sample.label}
-def value(function, at=-1, **wanted):
-    """The sum over the stacks with FUNCTION of the processes that have the labels WANTED."""
+def value(function, at=-1, without=None, **wanted):
+    """The sum over the stacks with FUNCTION, and not WITHOUT, of the processes that have the labels WANTED."""
     return sum(s.value[at] for s in it.message.sample
                if all(labels(s).get(k) == v for k, v in wanted.items())
-               and (function is None or function in [f[0] for f in it.frames(s)]))
+               for names in [[f[0] for f in it.frames(s)]]
+               if (function is None or function in names) and without not in names)
 types = [it.type_name(t) for t in it.message.sample_type]
 print(eval("(" + sys.argv[2] + ")"))' "$1" "$2"
 }

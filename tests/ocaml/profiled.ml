@@ -5,8 +5,8 @@
 
 let rec fib n = if n < 2 then n else fib (n - 1) + fib (n - 2)
 
-(* The CPU time that can be sampled. A virtual machine that stands still for a while may count this as CPU time: time
-   that passes between two calls which follow at once is left out. *)
+(* The CPU time that can be sampled, without what passes between two calls which follow at once: the virtual machine stood
+   still, or the kernel did something for others in an interrupt. *)
 let last = ref 0. and stolen = ref 0.
 
 let cpu_time () =
