@@ -142,7 +142,8 @@ test_rates_pairs_sorting_filter_pause() {
 
 	press / w o r k
 	await_screen '^/work'
-	await_eq probes_shown "work_start work_stop" "filtered"
+	# By hits: one more stop than starts, if counting has begun within a pair.
+	wait_for '[[ $(probes_shown) =~ ^(work_start\ work_stop|work_stop\ work_start)$ ]]'
 	press Enter
 	await_screen '/work 1-2/2$'
 	press Escape
