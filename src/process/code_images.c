@@ -112,10 +112,11 @@ static void read_library(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m
 static int read_all(struct ocp_ctx *ctx, pid_t pid, const struct mapped_files *files,
 		    struct code_images *images)
 {
+	int err;
+
 	/* At most one image per mapping. */
 	images->images = calloc(files->maps.n + 1, sizeof(*images->images));
-	int err = images->images ? read_exe(ctx, pid, files->exe, images) : ctx_no_memory(ctx);
-
+	err = images->images ? read_exe(ctx, pid, files->exe, images) : ctx_no_memory(ctx);
 	if (err && err != -ENODATA)
 		return err;
 	for (size_t i = 0; i < files->maps.n; i++)

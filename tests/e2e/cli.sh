@@ -463,22 +463,10 @@ test_processes_of_somebody_else() {
 	eq "$(on "$mine")" "alpha"
 	# One that has ended, and that its parent has not waited for, runs nothing.
 	start_zombie "$TMP/loop_of_$$"
+	eq "$(cat "/proc/$ZOMBIE/comm")" "loop_of_$$"
 	"${as_nobody[@]}" "$TMP/ocaml-probes" attach --exe "$TMP/loop_of_$$" -disable alpha 2>"$TMP/err"
 	eq "$(grep -c "left out" "$TMP/err")" 1 "$(cat "$TMP/err")"
 	eq "$(on "$mine")" ""
-}
-
-# COMMAND, which has ended. Its parent goes on.
-start_zombie() { # COMMAND...
-	local zombie
-	python3 -c 'import subprocess, sys, time
-child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-print(child.pid, flush=True)
-time.sleep(1000)' "$@" >"$TMP/zombie" &
-	wait_for '[[ -s $TMP/zombie ]]'
-	zombie=$(cat "$TMP/zombie")
-	wait_for 'grep -q "State:.Z" "/proc/'"$zombie"'/status"'
-	eq "$(cat "/proc/$zombie/comm")" "loop_of_$$"
 }
 
 # Measuring looks for the processes as well: it is one warning all the same.

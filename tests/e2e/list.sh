@@ -9,24 +9,18 @@ listed() { # PID
 }
 
 test_processes() {
-	local v1 v0 zombie
+	local v1 v0
 	start_target "$O/tests/fixtures/v1" --wait
 	v1=$TARGET
 	start_target "$O/tests/fixtures/v0" --wait
 	v0=$TARGET
 	await_line ready 20 "$v1"
 	await_line ready 20 "$v0"
-	# A shell might wait for it before it becomes something else.
-	python3 -c 'import os, time
-print(os.fork() or os._exit(0), flush=True)
-time.sleep(1000)' >"$TMP/zombie" &
-	wait_for '[[ -s $TMP/zombie ]]'
-	zombie=$(cat "$TMP/zombie")
-	wait_for 'grep -q "State:.Z" "/proc/'"$zombie"'/status"'
+	start_zombie true
 	eq "$("$TOOL" list 2>"$TMP/err" | head -n 1)" "    PID PROBES ENABLED EXE" "header"
 	eq "$(listed "$v1")" "10 1 $O/tests/fixtures/v1"
 	eq "$(listed "$v0")" "3 1 $O/tests/fixtures/v0"
-	eq "$(listed $$)$(listed "$zombie")$(listed 2)" "" "processes without probes"
+	eq "$(listed $$)$(listed "$ZOMBIE")$(listed 2)" "" "processes without probes"
 	"$TOOL" attach -pid "$v0" -enable-all
 	eq "$(listed "$v0")" "3 3 $O/tests/fixtures/v0"
 	"$TOOL" list --json >"$TMP/json"

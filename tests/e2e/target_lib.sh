@@ -49,6 +49,17 @@ finish_target() {
 	wait "$TARGET" || TARGET_STATUS=$?
 }
 
+# Start COMMAND, which ends at once. Its parent, which is no shell, does not wait for it. Sets ZOMBIE to its pid.
+start_zombie() { # COMMAND...
+	python3 -c 'import subprocess, sys, time
+child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+print(child.pid, flush=True)
+time.sleep(1000)' "$@" >"$TMP/zombie" &
+	wait_for '[[ -s $TMP/zombie ]]'
+	ZOMBIE=$(cat "$TMP/zombie")
+	wait_for 'grep -q "^State:.Z" "/proc/$ZOMBIE/status"'
+}
+
 # "TID TICKS" of PID's threads: how long each has had a CPU, in hundredths of a second.
 cpu_ticks() { # PID
 	local task
