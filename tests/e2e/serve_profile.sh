@@ -15,6 +15,13 @@ start_profiled() { # cpu|alloc [NAME [SEVENTY TWENTY TEN]]
 	await_line ready
 }
 
+# Let the target have a CPU whenever it can run. The CPU time of a program that shares its CPU with many others, each
+# of which runs for microseconds, is up to 7 % less than any samples by time tell, perf's too: the others often begin
+# to run just after a sample.
+prefer_target() {
+	renice -n -20 -p "$TARGET" >/dev/null
+}
+
 # The links by which the profiling process takes samples.
 sampling_links() {
 	local fd n=0
@@ -58,6 +65,7 @@ test_cpu() {
 	local begin ticks_before books had
 	need_counting
 	start_profiled cpu
+	prefer_target
 	start_server_with_clock --exe "$PROGRAM" --profile
 	ask_later "debug/pprof/profile?seconds=200&hz=4999" "$TMP/p"
 	await_sampling
@@ -124,6 +132,7 @@ test_concurrent() {
 	local i pids=() before ticks stolen_before with_stolen
 	need_counting
 	start_profiled cpu
+	prefer_target
 	start_server --exe "$PROGRAM" --profile
 	tell "run 60"
 	eq "$(ask "debug/pprof/profile?seconds=1&hz=997")" 200 "$(said "$TMP/reply")" # it has the tables now
