@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: MIT
 /*
- * src/program/arg_notes.c reads the table and describes its format. Like .note.stapsdt the section
- * has type SHT_NOTE and is not loaded, so that strip, objcopy and eu-strip keep it.
+ * src/program/arg_notes.c reads the table and describes its format.
  *
  * A string is written once for all sites that share it with the site before: the copies of an
  * inlined probe are next to each other in most programs.
  */
 #include "link/arg_notes.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "link/note_table.h"
 #include "program/arg_names.h"
 #include "program/arg_notes.h"
 
-enum {
-	NOTE_ALIGN = 4,
-	OWNER_ROOM = (sizeof(ARG_NOTES_OWNER) + NOTE_ALIGN - 1) / NOTE_ALIGN * NOTE_ALIGN,
-};
+enum { ARG_NOTES_WORDS = (ARG_NOTES_ENTRY_BYTES - sizeof(uint64_t)) / sizeof(uint32_t) };
 
 struct entry {
 	uint64_t va;
@@ -26,13 +22,6 @@ struct entry {
 	const char *operands;
 	uint32_t names_off, operands_off;
 };
-
-static int compare_by_va(const void *a, const void *b)
-{
-	const struct entry *x = a, *y = b;
-
-	return (x->va > y->va) - (x->va < y->va);
-}
 
 static size_t collect(const struct note_draft *drafts, size_t n, struct entry *entries)
 {
@@ -53,7 +42,7 @@ static size_t collect(const struct note_draft *drafts, size_t n, struct entry *e
 			.operands = drafts[i].all_args ? drafts[i].all_args : "",
 		};
 	}
-	qsort(entries, n_entries, sizeof(*entries), compare_by_va);
+	qsort(entries, n_entries, sizeof(*entries), note_table_compare_va);
 	return n_entries;
 }
 
@@ -95,33 +84,6 @@ static size_t put_strings(struct entry *entries, size_t n, char *strings)
 	return bytes;
 }
 
-static void put(uint8_t **to, const void *bytes, size_t n)
-{
-	memcpy(*to, bytes, n);
-	*to += n;
-}
-
-static void put_table(const struct entry *entries, size_t n, uint64_t base_va, const char *strings,
-		      size_t n_strings, uint8_t *to)
-{
-	const size_t desc = ARG_NOTES_HEAD_BYTES + n * ARG_NOTES_ENTRY_BYTES + n_strings;
-	const Elf64_Nhdr head = { sizeof(ARG_NOTES_OWNER), (Elf64_Word)desc, ARG_NOTES_TYPE };
-	const uint32_t counts[] = { (uint32_t)n, (uint32_t)n_strings };
-
-	put(&to, &head, sizeof(head));
-	memcpy(to, ARG_NOTES_OWNER, sizeof(ARG_NOTES_OWNER));
-	to += OWNER_ROOM;
-	put(&to, &base_va, sizeof(base_va));
-	put(&to, counts, sizeof(counts));
-	for (size_t i = 0; i < n; i++) {
-		const uint32_t offsets[] = { entries[i].names_off, entries[i].operands_off };
-
-		put(&to, &entries[i].va, sizeof(entries[i].va));
-		put(&to, offsets, sizeof(offsets));
-	}
-	put(&to, strings, n_strings);
-}
-
 /* The room that the strings need at most. */
 static size_t strings_room(const struct entry *entries, size_t n)
 {
@@ -132,36 +94,39 @@ static size_t strings_room(const struct entry *entries, size_t n)
 	return room;
 }
 
+static struct note_table_entry written_entry(const struct entry *entry)
+{
+	return (struct note_table_entry){ .va = entry->va,
+					  .words = { entry->names_off, entry->operands_off } };
+}
+
 int arg_notes_build(const struct image *image, const struct note_draft *drafts, size_t n,
 		    uint64_t base_va, struct layout_section *section, uint8_t **bytes)
 {
-	const Elf64_Shdr *old = image_find_section(image, ARG_NOTES_SECTION);
-	const size_t before = sizeof(Elf64_Nhdr) + OWNER_ROOM + ARG_NOTES_HEAD_BYTES;
+	struct note_table table = { .section = ARG_NOTES_SECTION,
+				    .owner = ARG_NOTES_OWNER,
+				    .type = ARG_NOTES_TYPE,
+				    .n_words = ARG_NOTES_WORDS,
+				    .base_va = base_va };
 	struct entry *entries = calloc(n + 1, sizeof(*entries));
-	size_t n_entries, room, n_strings, n_bytes = 0;
+	struct note_table_entry *written = calloc(n + 1, sizeof(*written));
 	char *strings = NULL;
+	int err;
 
-	if (!entries)
-		return ctx_no_memory(image->ctx);
-	n_entries = collect(drafts, n, entries);
-	room = before + n_entries * ARG_NOTES_ENTRY_BYTES + strings_room(entries, n_entries);
-	if (room < UINT32_MAX) {
-		strings = malloc(room);
-		*bytes = calloc(1, room + NOTE_ALIGN);
+	if (entries && written) {
+		table.n = collect(drafts, n, entries);
+		strings = malloc(strings_room(entries, table.n));
 	}
-	if (strings && *bytes) {
-		n_strings = put_strings(entries, n_entries, strings);
-		put_table(entries, n_entries, base_va, strings, n_strings, *bytes);
-		n_bytes = before + n_entries * ARG_NOTES_ENTRY_BYTES + n_strings;
-		n_bytes = (n_bytes + NOTE_ALIGN - 1) / NOTE_ALIGN * NOTE_ALIGN;
+	if (strings) {
+		table.strings_bytes = put_strings(entries, table.n, strings);
+		table.strings = strings;
+		for (size_t i = 0; i < table.n; i++)
+			written[i] = written_entry(&entries[i]);
+		table.entries = written;
 	}
+	err = strings ? note_table_build(image, &table, section, bytes) : ctx_no_memory(image->ctx);
 	free(strings);
+	free(written);
 	free(entries);
-	*section = (struct layout_section){
-		.name = ARG_NOTES_SECTION,
-		.header = { .sh_type = SHT_NOTE, .sh_addralign = NOTE_ALIGN, .sh_size = n_bytes },
-		.bytes = *bytes,
-		.replaces = old ? (size_t)(old - image->sections) : 0,
-	};
-	return n_bytes ? 0 : ctx_no_memory(image->ctx);
+	return err;
 }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * src/program/places.c reads the table and describes its format. Like .note.stapsdt the section has
- * type SHT_NOTE and is not loaded: strip, objcopy and eu-strip keep sections of this type.
+ * src/program/places.c reads the table and describes its format.
  *
  * To write each file name once, the entries are sorted by name first, and then by address.
  */
 #include "link/places.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "link/note_table.h"
 #include "program/places.h"
+
+enum { PLACES_WORDS = (PLACES_ENTRY_BYTES - sizeof(uint64_t)) / sizeof(uint32_t) };
 
 struct entry {
 	uint64_t va;
@@ -30,13 +31,6 @@ static int compare_files(const struct entry *x, const struct entry *y)
 static int compare_by_file(const void *a, const void *b)
 {
 	return compare_files(a, b);
-}
-
-static int compare_by_va(const void *a, const void *b)
-{
-	const struct entry *x = a, *y = b;
-
-	return (x->va > y->va) - (x->va < y->va);
 }
 
 /* Collect the drafts with a known place. *ROOM is an upper limit for the size of the names. */
@@ -74,66 +68,42 @@ static size_t put_names(struct entry *entries, size_t n, char *names)
 	return bytes;
 }
 
-static void put(uint8_t **to, const void *bytes, size_t n)
+static struct note_table_entry written_entry(const struct entry *entry)
 {
-	memcpy(*to, bytes, n);
-	*to += n;
-}
-
-static void put_table(const struct entry *entries, size_t n, uint64_t base_va, const char *names,
-		      size_t names_bytes, uint8_t *to)
-{
-	const size_t desc = PLACES_HEAD_BYTES + n * PLACES_ENTRY_BYTES + names_bytes;
-	const Elf64_Nhdr head = { sizeof(PLACES_OWNER), (Elf64_Word)desc, PLACES_TYPE };
-	const uint32_t counts[] = { (uint32_t)n, (uint32_t)names_bytes };
-
-	put(&to, &head, sizeof(head));
-	memcpy(to, PLACES_OWNER, sizeof(PLACES_OWNER));
-	to += (sizeof(PLACES_OWNER) + 3) / 4 * 4;
-	put(&to, &base_va, sizeof(base_va));
-	put(&to, counts, sizeof(counts));
-	for (size_t i = 0; i < n; i++) {
-		const uint32_t words[] = { entries[i].name_off, (uint32_t)entries[i].place.line,
-					   (uint32_t)entries[i].place.column };
-
-		put(&to, &entries[i].va, sizeof(entries[i].va));
-		put(&to, words, sizeof(words));
-	}
-	put(&to, names, names_bytes);
+	return (struct note_table_entry){ .va = entry->va,
+					  .words = { entry->name_off, (uint32_t)entry->place.line,
+						     (uint32_t)entry->place.column } };
 }
 
 int places_build(const struct image *image, const struct note_draft *drafts, size_t n,
 		 uint64_t base_va, struct layout_section *section, uint8_t **bytes)
 {
-	const Elf64_Shdr *old = image_find_section(image, PLACES_SECTION);
+	struct note_table table = { .section = PLACES_SECTION,
+				    .owner = PLACES_OWNER,
+				    .type = PLACES_TYPE,
+				    .n_words = PLACES_WORDS,
+				    .base_va = base_va };
 	struct entry *entries = calloc(n + 1, sizeof(*entries));
-	size_t room, n_entries, names_bytes, n_bytes;
-	char *names;
+	struct note_table_entry *written = calloc(n + 1, sizeof(*written));
+	char *names = NULL;
+	size_t room;
+	int err;
 
-	if (!entries)
-		return ctx_no_memory(image->ctx);
-	n_entries = collect(drafts, n, entries, &room);
-	names = malloc(room + 1);
-	n_bytes = sizeof(Elf64_Nhdr) + sizeof(PLACES_OWNER) + PLACES_HEAD_BYTES +
-		  n_entries * PLACES_ENTRY_BYTES + room + 8;
-	*bytes = calloc(1, n_bytes);
-	if (!names || !*bytes || n_bytes > UINT32_MAX) {
-		free(names);
-		free(entries);
-		return ctx_no_memory(image->ctx);
+	if (entries && written) {
+		table.n = collect(drafts, n, entries, &room);
+		names = malloc(room + 1);
 	}
-	names_bytes = put_names(entries, n_entries, names);
-	qsort(entries, n_entries, sizeof(*entries), compare_by_va);
-	put_table(entries, n_entries, base_va, names, names_bytes, *bytes);
-	n_bytes = sizeof(Elf64_Nhdr) + (sizeof(PLACES_OWNER) + 3) / 4 * 4 + PLACES_HEAD_BYTES +
-		  n_entries * PLACES_ENTRY_BYTES + (names_bytes + 3) / 4 * 4;
-	*section = (struct layout_section){
-		.name = PLACES_SECTION,
-		.header = { .sh_type = SHT_NOTE, .sh_addralign = 4, .sh_size = n_bytes },
-		.bytes = *bytes,
-		.replaces = old ? (size_t)(old - image->sections) : 0,
-	};
+	if (names) {
+		table.strings_bytes = put_names(entries, table.n, names);
+		table.strings = names;
+		for (size_t i = 0; i < table.n; i++)
+			written[i] = written_entry(&entries[i]);
+		qsort(written, table.n, sizeof(*written), note_table_compare_va);
+		table.entries = written;
+	}
+	err = names ? note_table_build(image, &table, section, bytes) : ctx_no_memory(image->ctx);
 	free(names);
+	free(written);
 	free(entries);
-	return 0;
+	return err;
 }

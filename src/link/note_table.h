@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A table of sites in a note that has a section of its own. Like .note.stapsdt the section has type SHT_NOTE
+ * and is not loaded: strip, objcopy and eu-strip keep sections of this type.
+ *
+ * The note's description is: the address of .stapsdt.base when the table was written, the number of entries,
+ * the bytes of the strings; the entries, each an address and some words; the strings.
+ */
+#ifndef LINK_NOTE_TABLE_H
+#define LINK_NOTE_TABLE_H
+
+#include <elf.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "link/image.h"
+#include "link/layout.h"
+
+enum { NOTE_TABLE_MAX_WORDS = 3 };
+
+struct note_table_entry {
+	uint64_t va;
+	uint32_t words[NOTE_TABLE_MAX_WORDS];
+};
+
+struct note_table {
+	const char *section, *owner; /* names */
+	Elf64_Word type;	     /* of the note */
+	size_t n_words;		     /* of each entry */
+	uint64_t base_va;
+	const struct note_table_entry *entries; /* in the order of their addresses */
+	size_t n;
+	const char *strings;
+	size_t strings_bytes;
+};
+
+/* For qsort(3), of structs that begin with an address of type uint64_t. */
+int note_table_compare_va(const void *a, const void *b);
+
+/*
+ * Build *SECTION from TABLE. *BYTES has the note; the caller frees it. A section of IMAGE with the same name
+ * is replaced. Returns 0, or -ENOMEM with a message.
+ */
+int note_table_build(const struct image *image, const struct note_table *table,
+		     struct layout_section *section, uint8_t **bytes);
+
+#endif
