@@ -5,8 +5,9 @@
  *
  * A trampoline counts the hit, starts and stops the pairs of its site, and then jumps to the wrapper of
  * the handler, if the gate is not 0, or returns to the site. It keeps all registers but the flags, which
- * are dead at a site, and leaves rseq_cs of the thread empty. It uses at most TEMPLATES_STACK_BYTES of the stack, the return address included. At the
- * end of a stack it faults at the call of its site, and not in the trampoline.
+ * are dead at a site, and leaves rseq_cs of the thread empty. It uses at most TEMPLATES_STACK_BYTES of the
+ * stack, the return address included. At the end of a stack it faults at the call of its site, and not in
+ * the trampoline.
  */
 #ifndef INSIDE_TEMPLATES_H
 #define INSIDE_TEMPLATES_H
