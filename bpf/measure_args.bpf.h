@@ -2,34 +2,22 @@
 /*
  * The part of measure.bpf.c that reads arguments: filters, histograms, printed hits, and pairs that
  * are matched by an argument instead of by thread.
- *
- * Keys. An entry of key_open is one open start. The program that deletes the entry counts it: a
- * stop counts a pair; a later start with the same key and the end of the process count an orphan
- * start. So the counters are exact even if several threads use a key at the same moment. In this
- * case it is undefined which start a stop belongs to, and only the time may be that of another
- * start.
- *
- * Printing. The time of a record is taken after its room is reserved: a record for which the reader
- * sees no reservation is newer than the moment of reading. The reader polls; it is not woken up.
  */
 #ifndef MEASURE_ARGS_BPF_H
 #define MEASURE_ARGS_BPF_H
 
 #include "filter.bpf.h"
 #include "measure_floats.bpf.h"
+#include "measure_keys.bpf.h"
+#include "measure_records.bpf.h"
 #include "measure_roles.bpf.h"
 #include "site_args.bpf.h"
 #ifdef MEASURE_BY
 #include "measure_by.bpf.h"
 #endif
-
-enum {
-	KEY_TRIES = 4,
-	WINDOW_TRIES = 8,
-	NS_A_SECOND = 1000000000,
-	ERROR_EXISTS = -17,
-	NO_WAKEUP = 1, /* BPF_RB_NO_WAKEUP */
-};
+#ifdef MEASURE_SLOWER
+#include "measure_slower.bpf.h"
+#endif
 
 const volatile struct filter filter;
 
@@ -40,125 +28,7 @@ struct {
 	__uint(max_entries, 1);
 } histograms SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__type(key, __u32);
-	__type(value, __u32);
-	__uint(max_entries, 1);
-} key_users SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4096);
-} prints SEC(".maps");
-
-/* The current second in 32 bits, and the number of records printed in it in 32 bits. */
-volatile __u64 print_window;
-
-/* ---- limit ------------------------------------------------------------------------------------ */
-
-/* True if another record may be made in the second of NS. Some are refused if many compete. */
-static __always_inline int is_within_limit(__u64 ns)
-{
-	const __u64 second = ns / NS_A_SECOND & 0xffffffff;
-
-	for (int i = 0; i < WINDOW_TRIES; i++) {
-		__u64 seen = print_window;
-
-		if (seen >> 32 >= second)
-			return (__sync_fetch_and_add(&print_window, 1) & 0xffffffff) <
-			       config.print_limit;
-		if (__sync_val_compare_and_swap(&print_window, seen, second << 32 | 1) == seen)
-			return 1;
-	}
-	return 0;
-}
-
 /* ---- pairs by argument ---------------------------------------------------------------------- */
-
-/*
- * Record that the process may have open starts, to find them when it ends. 0 if there is no room.
- */
-static __always_inline int is_key_user(const __u32 *tgid)
-{
-	__u32 one = 1;
-
-	if (bpf_map_lookup_elem(&key_users, tgid))
-		return 1;
-	return bpf_map_update_elem(&key_users, tgid, &one, 0 /* BPF_ANY */) == 0;
-}
-
-/*
- * Remove the open start of KEY, and set *NS to its time or MEASURE_MARKER. Returns 0 if KEY has no
- * open start, else 1.
- */
-static __always_inline int take_start(const struct measure_start_key *key, __u64 *ns)
-{
-	__u64 *slot = bpf_map_lookup_elem(&key_open, key);
-
-	if (!slot)
-		return 0;
-	*ns = *(volatile __u64 *)slot;
-	return bpf_map_delete_elem(&key_open, key) == 0;
-}
-
-/*
- * A start replaces an open start with the same key. Returns its time; 0: it is not open, or it was
- * rejected.
- */
-static __always_inline __u64 start_by_key(struct measure_pair *stats,
-					  const struct measure_start_key *key, int matches)
-{
-	long err = is_key_user(&key->tgid) ? ERROR_EXISTS : 0;
-	__u64 ns = 0, old_ns = 0;
-
-	if (!err) {
-		add(&stats->starts, 1);
-		add(&stats->map_full, 1);
-		return 0;
-	}
-	if (matches)
-		add(&stats->starts, 1);
-	for (int i = 0; err == ERROR_EXISTS && i < KEY_TRIES; i++) {
-		if (take_start(key, &old_ns) && !is_marker(old_ns))
-			add(&stats->orphan_starts, 1);
-		ns = matches ? bpf_ktime_get_ns() : MEASURE_MARKER;
-		err = bpf_map_update_elem(&key_open, key, &ns, 1 /* BPF_NOEXIST */);
-	}
-	if (!err)
-		return ns;
-	/* Other threads keep starting with this key: their starts have replaced this one. */
-	if (err == ERROR_EXISTS) {
-		if (matches)
-			add(&stats->orphan_starts, 1);
-		return 0;
-	}
-	if (!matches)
-		add(&stats->starts, 1);
-	add(&stats->map_full, 1);
-	return 0;
-}
-
-/* Returns the time plus 1; 0: no pair ended. */
-static __always_inline __u64 stop_by_key(struct measure_pair *stats,
-					 const struct measure_start_key *key, __u64 now_ns)
-{
-	__u64 ns = 0;
-
-	if (!take_start(key, &ns)) {
-		add(&stats->orphan_stops, 1);
-		return 0;
-	}
-	if (is_marker(ns))
-		return 0;
-	ns = now_ns > ns ? now_ns - ns : 0;
-	add_time(stats, ns);
-	return ns + 1;
-}
-
-#ifdef MEASURE_SLOWER
-#include "measure_slower.bpf.h"
-#endif
 
 static __always_inline void play_role_by_key(const struct measure_role *role,
 					     struct measure_start_key *key, int has_key,

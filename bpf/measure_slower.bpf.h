@@ -16,7 +16,11 @@
 #ifndef MEASURE_SLOWER_BPF_H
 #define MEASURE_SLOWER_BPF_H
 
+#include "measure_keys.bpf.h"
+#include "measure_records.bpf.h"
+#include "measure_roles.bpf.h"
 #include "measure_slower.h"
+#include "site_args.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

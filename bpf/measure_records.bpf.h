@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The ring with records of hits and slow pairs, and how many of them may be made in a second.
+ *
+ * The time of a record is taken after its room is reserved: a record for which the reader sees no
+ * reservation is newer than the moment of reading. The reader polls; it is not woken up.
+ */
+#ifndef MEASURE_RECORDS_BPF_H
+#define MEASURE_RECORDS_BPF_H
+
+#include "measure_core.bpf.h"
+
+enum {
+	WINDOW_TRIES = 8,
+	NS_A_SECOND = 1000000000,
+	NO_WAKEUP = 1, /* BPF_RB_NO_WAKEUP */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} prints SEC(".maps");
+
+/* The current second in 32 bits, and the number of records made in it in 32 bits. */
+volatile __u64 print_window;
+
+/* True if another record may be made in the second of NS. Some are refused if many compete. */
+static __always_inline int is_within_limit(__u64 ns)
+{
+	const __u64 second = ns / NS_A_SECOND & 0xffffffff;
+
+	for (int i = 0; i < WINDOW_TRIES; i++) {
+		__u64 seen = print_window;
+
+		if (seen >> 32 >= second)
+			return (__sync_fetch_and_add(&print_window, 1) & 0xffffffff) <
+			       config.print_limit;
+		if (__sync_val_compare_and_swap(&print_window, seen, second << 32 | 1) == seen)
+			return 1;
+	}
+	return 0;
+}
+
+#endif
