@@ -249,7 +249,7 @@ test_print() {
 		fail "$(cat "$TMP/out")"
 	grep -qF 'number n=-597 text="\027]0;199\007\r\127\155[2J\194\15531m\226\128\174"' "$TMP/out" ||
 		fail "$(grep number "$TMP/out" | tail -3)"
-	grep -E "$line" "$TMP/out" | sort -c -n || fail "not in the order of time"
+	grep -E "$line" "$TMP/out" | sort -c -s -n || fail "not in the order of time"
 	grep -q "^$((200 + $(told stops))) hits printed, 0 suppressed by --limit, 0 dropped (buffer full)$" \
 		"$TMP/out" || fail "$(tail -3 "$TMP/out")"
 	# Next to the table of all probes.

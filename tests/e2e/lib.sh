@@ -65,14 +65,20 @@ need_root() {
 
 # ---- processes --------------------------------------------------------------------------------
 
+# Sleep, without a process that does: several tests wait at a time, and each looks often.
+pause() { # SECONDS
+	read -rt "$1" <>"$NEVER_WRITTEN" || :
+}
+
 # Evaluate CONDITION until it holds, for PATIENCE seconds, or SECONDS if these are more; and some times more after
 # that, in case that nothing has run meanwhile.
 wait_for() { # CONDITION [SECONDS]
-	local seconds=$((${2:-0} > PATIENCE ? ${2:-0} : PATIENCE)) until_s last_tries=50
+	local seconds=$((${2:-0} > PATIENCE ? ${2:-0} : PATIENCE)) until_s tries=0 last_tries=50
 	until_s=$((EPOCHSECONDS + seconds))
 	until eval "$1"; do
 		((EPOCHSECONDS < until_s || last_tries-- > 0)) || fail "waited $seconds s in vain for: $1"
-		sleep 0.02
+		# What has not come in half a second may take longer.
+		pause 0.0$((tries++ < 25 ? 2 : 6))
 	done
 }
 
@@ -183,6 +189,8 @@ run_tests() { # [NAME...]
 	[[ $# -gt 0 ]] || set -- "${MAPFILE[@]}"
 	printf '1..%s\n' $#
 	base=$(mktemp -d)
+	export NEVER_WRITTEN=$base/never-written
+	mkfifo "$NEVER_WRITTEN"
 	# shellcheck disable=SC2064 # base is known now
 	trap "rm -rf '$base'"'; [[ -z $group ]] || kill -KILL -- "-$group" 2>/dev/null' EXIT
 	trap 'exit 130' INT TERM

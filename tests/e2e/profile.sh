@@ -395,7 +395,7 @@ test_small_blocks_without_samples() {
 		await_line ready
 		background "$TOOL" profile -pid "$TARGET" --alloc ${form/--all/} >"$TMP/out$form" 2>"$TMP/err"
 		wait_for 'grep -q sampling "$TMP/err"'
-		tell "run 0.2"
+		tell "run 0.05" # a third of the minor heap, on a fast machine
 		await_line "done" 60
 		kill -INT $!
 		wait $! || fail "status $?: $(cat "$TMP/err")"

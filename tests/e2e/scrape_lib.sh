@@ -59,7 +59,7 @@ await_sample() { # VALUE METRIC [LABEL="VALUE"...]
 	local tries=1000 value
 	until value=$(scrape | sample "${@:2}"); [[ $value = "$1" ]]; do
 		((tries-- > 0)) || fail "${*:2} is $value, not $1"
-		sleep 0.02
+		pause 0.05
 	done
 }
 

@@ -318,7 +318,7 @@ test_batch() {
 	eq "$(awk '/hits\/s +hits/ { n = NR } n && NR > n && NF == 7 { print $7 } !NF { n = 0 }' "$TMP/out" | sort | uniq -c | xargs)" \
 		"2 beat 2 flood 2 rare 2 work_start 2 work_stop" "probes"
 	# By rate, the highest first.
-	eq "$(awk '$5 == "yes" && $1 != "-" { print $1 }' "$TMP/out" | head -n 3 | sort -c -g -r 2>&1)" "" "order"
+	eq "$(awk '$5 == "yes" && $1 != "-" { print $1 }' "$TMP/out" | head -n 3 | sort -c -s -g -r 2>&1)" "" "order"
 	check_error 2 "--batch '0': not a number of screens" top -pid "$TARGET" --batch 0
 	check_error 2 "--batch '3x': not a number of screens" top -pid "$TARGET" --batch 3x
 	check_error 2 '--batch and --memprof are mutually exclusive' top -pid "$TARGET" --batch 3 --memprof

@@ -163,7 +163,7 @@ await_metric() { # VALUE METRIC [LABEL="VALUE"...]
 	local tries=400
 	until [[ $(metric "${@:2}") = "$1" ]]; do
 		((tries-- > 0)) || fail "${*:2} is $(metric "${@:2}"), not $1: $(cat "$TMP/serve.err")"
-		sleep 0.05
+		pause 0.05
 	done
 }
 
