@@ -62,9 +62,12 @@ def errors(page):
     assert all("401" in line for line in said), said
 
 
-def shown(page, exe):
-    """A profile of ten seconds: its numbers, search and zoom."""
+def shown(page, exe, pid):
+    """A profile of ten seconds, in which the program works for two: its numbers, search and zoom."""
     page.js("document.querySelector('#profile-cpu').click()")
+    wait_for("samples", lambda: page.js("return document.querySelector('#profile-progress').value > 0"))
+    with open(f"/proc/{pid}/fd/0", "w") as pipe:
+        pipe.write("run 2\n")
     wait_for("the profile", lambda: not is_hidden(page, "#flame"))
     settle(page)
     equal(page.text("#flame-title"), f"CPU time of {exe}", "title")
@@ -114,10 +117,8 @@ def main():
     exe, pid = sys.argv[1:]
     without_profiles(exe)
     page = Page(Serve("--profile", "--exe", exe), flags=["--force-prefers-reduced-motion"])
-    with open(f"/proc/{pid}/fd/0", "w") as pipe:
-        pipe.write("run 60\n")
     errors(page)
-    shown(page, exe)
+    shown(page, exe, pid)
     looks(page)
     page.check_requests()
     equal(page.console(), [], "console")
