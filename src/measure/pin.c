@@ -272,7 +272,8 @@ int ocp_pinned_list(struct ocp_ctx *ctx, char ***names, size_t *n)
 	*n = 0;
 	/* What an ordinary user counts inside is told all the same. */
 	if (folder_err && n_found)
-		ctx_log(ctx, OCP_LOG_WARN, "%s", ocp_error(ctx));
+		ctx_log(ctx, OCP_LOG_WARN, "what counts in the kernel is not listed: %s",
+			ocp_error(ctx));
 	else if (!err)
 		err = folder_err;
 	if (!err) {

@@ -99,7 +99,11 @@ test_ordinary_user() {
 		[[ $status -eq 2 || $status -eq 3 ]] || fail "status $status: $(cat "$TMP/err")"
 		matches "$(cat "$TMP/err")" "hint: .*only its owner finds it"
 	done
+	# What root keeps in the kernel cannot be listed, and that is said.
+	mkdir -pm 700 /sys/fs/bpf/ocaml-probes
 	"${owner[@]}" list --kept 2>"$TMP/err" | finds "^$NAME "
+	eq "$(cat "$TMP/err")" \
+		"ocaml-probes: warning: what counts in the kernel is not listed: /sys/fs/bpf/ocaml-probes: Permission denied"
 	"${owner[@]}" read "$NAME" --json >"$TMP/counts"
 	eq "$(totals)" "$(expected_hits)" "hits, read"
 	# Root finds it, too.

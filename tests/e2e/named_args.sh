@@ -190,6 +190,8 @@ let length = Sys.opaque_identity \(...\) before the probe keeps it" $t --count=c
 which the kernel does not show; let scaled = Sys.opaque_identity" $t --count=scaled --filter 'arg0 > 3'
 	check_error 2 "probe 'order': arg3 \(customer\) is of type string in .*, and the filter compares it with a number" \
 		$t --count=order --filter 'customer > 5'
+	check_error 2 "probe 'order': arg3 \(customer\) is of type string in .*, and a histogram is of numbers" \
+		$t --count=order --hist customer --for 100ms
 	check_error 2 "probe 'computed': no argument 'lenght' for the filter: it has id, length in" \
 		$t --count=computed --filter 'lenght = 5'
 	check_error 2 "no argument 'rid' for the key: it has length, boxed in" $t --time begun,kept --key rid

@@ -129,6 +129,15 @@ static int position_of(const struct arg_requests *requests, unsigned int arg, co
 	return name ? arg_names_find(names, name) : (int)arg;
 }
 
+/* The type with which the argument ARG is declared at a site with NAMES. */
+static enum ocp_arg_type declared_type(const struct arg_requests *requests, unsigned int arg,
+				       const char *names)
+{
+	const int at = position_of(requests, arg, names);
+
+	return at < 0 ? OCP_ARG_ANY : arg_names_get(names, (size_t)at).type;
+}
+
 unsigned int arg_requests_position(const struct arg_requests *requests,
 				   const struct measured_probe *probe,
 				   char name[OCP_ARG_NAME_BYTES])
@@ -321,19 +330,18 @@ static int check_types(const struct checked_site *checked)
 		const struct filter_op *op = &filter->ops[i];
 		const bool with_string = op->kind == FILTER_STRING;
 		enum ocp_arg_type type;
-		int at;
 
 		if ((!with_string && op->kind != FILTER_NUMBER) || op->arg < ARGS_MAX)
 			continue;
-		at = position_of(requests, op->arg, names);
-		type = at < 0 ? OCP_ARG_ANY : arg_names_get(names, (size_t)at).type;
+		type = declared_type(requests, op->arg, names);
 		if (type != OCP_ARG_ANY && (type == OCP_ARG_STRING) != with_string)
 			return ctx_error(
 				requests->ctx, -EINVAL,
 				"probe '%s': %s is of type %s in %s, and the filter compares "
 				"it with a %s",
 				requests->sites->probes[checked->site->probe_index].name,
-				arg_text(checked->site, (unsigned int)at, text),
+				arg_text(checked->site,
+					 (unsigned int)position_of(requests, op->arg, names), text),
 				ocp_arg_type_name(type),
 				requests->sites->files[checked->site->file].name,
 				with_string ? "string" : "number");
@@ -353,6 +361,25 @@ static int check_filter(const struct checked_site *checked, const struct measure
 	if (!err && arg_requests_filter(checked->requests, probe))
 		err = check_types(checked);
 	return err;
+}
+
+/* A histogram is of numbers; for an argument by its position, see check_types(). */
+static int check_histogram(const struct checked_site *checked)
+{
+	const struct arg_requests *requests = checked->requests;
+	const unsigned int arg = (unsigned int)requests->hist_arg;
+	const char *names = checked->site->site->arg_names;
+	char text[ARG_TEXT_BYTES];
+	int err = check_arg(checked, arg, "histogram");
+
+	if (err || arg < ARGS_MAX || declared_type(requests, arg, names) != OCP_ARG_STRING)
+		return err;
+	return ctx_error(
+		requests->ctx, -EINVAL,
+		"probe '%s': %s is of type string in %s, and a histogram is of numbers",
+		requests->sites->probes[checked->site->probe_index].name,
+		arg_text(checked->site, (unsigned int)position_of(requests, arg, names), text),
+		requests->sites->files[checked->site->file].name);
 }
 
 /* ---- probes that are left out --------------------------------------------------------------- */
@@ -515,9 +542,8 @@ static int check_site(const struct checked_site *checked, const struct measured_
 static void note_by_type(const struct arg_requests *requests, const struct measured_site *site)
 {
 	struct measured_probe *probe = &requests->sites->probes[site->probe_index];
-	const char *names = site->site->arg_names;
-	const int at = position_of(requests, (unsigned int)requests->by_arg, names);
-	const enum ocp_arg_type type = at < 0 ? OCP_ARG_ANY : arg_names_get(names, (size_t)at).type;
+	const enum ocp_arg_type type =
+		declared_type(requests, (unsigned int)requests->by_arg, site->site->arg_names);
 
 	probe->by_type = !probe->has_by_type || probe->by_type == type ? type : OCP_ARG_ANY;
 	probe->has_by_type = true;
@@ -560,7 +586,7 @@ static int resolve_site(struct arg_requests *requests, struct measured_site *sit
 	if (!err && has_groups(requests, probe))
 		err = resolve_groups(&checked, is_strict);
 	if (!err && has_histogram(requests, probe) && !probe->has_histogram) {
-		err = check_arg(&checked, (unsigned int)requests->hist_arg, "histogram");
+		err = check_histogram(&checked);
 		probe->histogram_args = site->args;
 		return err == -EINVAL ? leave_histogram_out(requests, probe, is_strict) : err;
 	}
