@@ -164,6 +164,7 @@ static __always_inline void store_wait(void *ctx, const struct bpf_pidns_info *i
 	wait.key.tgid = ids->tgid;
 	wait.key.tid = ids->pid;
 	wait.since_ns = bpf_ktime_get_ns();
+	wait.cpu_ns = cpu_time_of(bpf_get_current_task_btf());
 	if (bpf_map_update_elem(&waits, &tid, &wait, 0 /* BPF_ANY */) == 0)
 		return;
 	lost = our_losses();
@@ -183,30 +184,36 @@ static __always_inline void begin_wait(void *ctx)
 	cost_end(start_ns);
 }
 
-static __always_inline void end_wait(__u32 tid)
+/*
+ * TASK does not wait any more. It has run since its wait if its switch to a CPU was not seen: a kernel may not
+ * let BPF programs run in some threads, and then the switch from one of these to TASK is not seen.
+ */
+static __always_inline void end_wait(const struct task_struct *task)
 {
+	const __u32 tid = (__u32)BPF_CORE_READ(task, pid);
 	const struct profile_wait *wait = bpf_map_lookup_elem(&waits, &tid);
 	struct profile_key key;
-	__u64 since_ns;
+	__u64 ns, ran_ns;
 
 	if (!wait)
 		return;
 	key = wait->key;
-	since_ns = wait->since_ns;
+	ns = bpf_ktime_get_ns() - wait->since_ns;
+	ran_ns = cpu_time_of(task) - wait->cpu_ns;
 	if (bpf_map_delete_elem(&waits, &tid) == 0)
-		count(&key, bpf_ktime_get_ns() - since_ns, 0);
+		count(&key, ran_ns < ns ? ns - ran_ns : 0, 0);
 }
 
 /* sched_switch(preempt, prev, next, prev_state); the current thread is prev. */
 SEC("raw_tracepoint/sched_switch")
 int thread_switch(struct bpf_raw_tracepoint_args *args)
 {
-	const struct task_struct *next = (const void *)args->args[2];
 	const __u32 state = (__u32)args->args[3];
 
+	end_wait((const void *)args->args[1]);
 	if (!args->args[0] && state != TASK_RUNNING && !(state & TASK_DEAD))
 		begin_wait(args);
-	end_wait((__u32)BPF_CORE_READ(next, pid));
+	end_wait((const void *)args->args[2]);
 	return 0;
 }
 

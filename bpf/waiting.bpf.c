@@ -111,6 +111,7 @@ int waiting_thread(struct bpf_iter__task *ctx)
 	id = thread = BPF_CORE_READ(task, pid);
 	wait.key.tid = id_of(task);
 	wait.since_ns = bpf_ktime_get_ns();
+	wait.cpu_ns = cpu_time_of(task);
 	if (store_thread(task, &wait.key.stack) || has_run(task, times) ||
 	    bpf_map_update_elem(&waits, &id, &wait, 1 /* BPF_NOEXIST */))
 		return 0;

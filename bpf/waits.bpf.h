@@ -4,6 +4,7 @@
 #define WAITS_BPF_H
 
 #include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include "samples.h"
 
@@ -16,5 +17,11 @@ struct {
 
 /* States of include/linux/sched.h: a thread that is preempted does not wait, nor one that has ended. */
 enum { TASK_RUNNING = 0, TASK_DEAD = 0x80 };
+
+/* For how long TASK has run, in nanoseconds. It is up to date when TASK gives up its CPU. */
+static __always_inline __u64 cpu_time_of(const struct task_struct *task)
+{
+	return BPF_CORE_READ(task, se.sum_exec_runtime);
+}
 
 #endif

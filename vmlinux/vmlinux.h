@@ -160,8 +160,13 @@ struct cred {
 	struct user_namespace *user_ns;
 };
 
+struct sched_entity {
+	__u64 sum_exec_runtime; /* nanoseconds */
+};
+
 struct task_struct {
 	int pid, tgid;
+	struct sched_entity se;
 	const struct cred *real_cred;
 	struct pid *thread_pid;
 	struct signal_struct *signal;
