@@ -215,7 +215,7 @@ test_top() {
 	env -u TMUX TMUX_TMPDIR="$TMP" tmux -f /dev/null new-session -d -x 120 -y 20 "$TOOL top -pid $TARGET --time gc:minor --time gc:major_slice"
 	wait_for 'screen | finds "^gc   [1-9].* pauses "'
 	line=$(screen | grep '^gc ')
-	matches "$line" '^gc   [0-9.]+k? minor/s   [0-9.]+ major/s   allocated [0-9.]+[MG]B/s   promoted [0-9.]+[kM]B/s   heap [0-9.]+[kM]B   pauses [0-9.]+% *$'
+	matches "$line" '^gc   [0-9.]+k? minor/s   [0-9.]+k? major/s   allocated [0-9.]+[MG]B/s   promoted [0-9.]+[kM]B/s   heap [0-9.]+[kM]B   pauses [0-9.]+% *$'
 	env -u TMUX TMUX_TMPDIR="$TMP" tmux resize-window -x 40
 	wait_for 'screen | finds "^gc   [0-9.k]* minor/s   allocated [^ ]* *$"'
 	kill "$TARGET"
