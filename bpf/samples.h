@@ -50,7 +50,7 @@ struct profile_count {
 struct profile_wait {
 	struct profile_key key;
 	__u64 since_ns;
-	__u64 cpu_ns;	/* for which it had run before */
+	__u64 cpu_ns;	/* CPU time of the thread when it began to wait */
 	__u64 is_first; /* it waited already when the profile began */
 };
 
